@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Instruction text and lengths; disasm.c is the only user of capstone. */
+#ifndef AUXDECODE_DISASM_H
+#define AUXDECODE_DISASM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct disasm;
+
+/* NULL when out of memory or when built without capstone and text is wanted. */
+struct disasm *disasm_new(void);
+void disasm_free(struct disasm *d);
+
+/*
+ * The instruction at code[0..len) at address ip, mode as AUX_FLOW_MODE_*.
+ * Returns its length, 0 when it is none. text may be NULL (length alone).
+ */
+int disasm_text(struct disasm *d, const uint8_t *code, size_t len, uint64_t ip,
+		unsigned mode, char *text, size_t text_len);
+
+#endif

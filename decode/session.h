@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * session: one recording being decoded: reader, timeline, codeview, streams,
+ * decoders, and the merge of all flows into one sink.
+ */
+#ifndef AUXDECODE_SESSION_H
+#define AUXDECODE_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <aux/decoder.h>
+#include <aux/error.h>
+#include <aux/reader.h>
+
+#include "codeview.h"
+#include "sink.h"
+#include "timeline.h"
+
+struct session_config {
+	const char *path;
+	const char *decoder;	/* --decoder NAME, NULL: the default */
+	const char *plugin;	/* --plugin FILE, NULL: none */
+	struct codeview_config code;
+	unsigned n_workers;	/* -j; the result does not depend on it */
+	/* filters; -1 / empty: all */
+	int64_t tid;
+	int64_t cpu;
+	uint64_t time_from, time_to;	/* ns; to: UINT64_MAX */
+	bool progress;
+};
+
+/* What was met; exit status 3 when lossy. */
+struct session_stats {
+	uint64_t n_insns;
+	uint64_t n_gaps[AUX_GAP_N_CAUSES];
+	uint64_t aux_bytes;	/* AUX bytes in the file */
+	uint64_t aux_decoded;	/* bytes given to decoders */
+	uint64_t n_streams;
+	uint64_t n_records;
+	uint64_t ledger_lost;	/* bytes lost at capture, from the ledger */
+	bool lossy;		/* any gap, loss or damage */
+};
+
+/* One AUX stream: all AUXTRACE of one queue. */
+struct stream {
+	uint32_t idx;
+	int32_t cpu;		/* -1 per-thread */
+	int32_t tid;		/* -1 per-CPU */
+	uint64_t n_bytes;
+	uint32_t n_pieces;
+};
+
+struct session;
+
+int session_open(struct session **s, const struct session_config *config,
+		 struct aux_diag *diag);
+void session_close(struct session *s);
+
+struct aux_reader *session_reader(const struct session *s);
+const struct timeline *session_timeline(const struct session *s);
+struct codeview *session_codeview(const struct session *s);
+const struct stream *session_stream(const struct session *s, size_t i);
+
+/* Bytes of a stream in order, piece by piece: returns 1, 0 at the end. offset
+ * is the stream offset of the piece's first byte; padding is cut off. */
+int session_stream_piece(const struct session *s, size_t stream, size_t piece,
+			 struct aux_bytes *bytes, uint64_t *offset);
+
+/* Decodes everything the filters let through, into the sink. */
+int session_run(struct session *s, const struct sink_ops *ops, void *sink,
+		struct session_stats *stats, struct aux_diag *diag);
+
+#endif

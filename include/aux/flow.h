@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The flow: what every decoder gives and every sink takes.
+ *
+ * A flow is a sequence of events of one AUX stream in the order of execution.
+ * The vocabulary is vendor neutral; DESIGN calls it D5. Every event carries the
+ * offset in its AUX stream of the packet it comes from, and offsets never go
+ * backwards. GAP carries all loss and all error, so no consumer can miss it.
+ */
+#ifndef AUX_FLOW_H
+#define AUX_FLOW_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum aux_flow_kind {
+	AUX_FLOW_RANGE = 1,	/* instructions that ran, contiguous in memory */
+	AUX_FLOW_ASYNC,		/* control moved without an instruction */
+	AUX_FLOW_TRACE_ON,	/* tracing (re)starts at trace.ip */
+	AUX_FLOW_TRACE_OFF,	/* filter or user/kernel switch ends it */
+	AUX_FLOW_TIME,		/* all that follows ran at or after this time */
+	AUX_FLOW_CONTEXT,	/* cr3/vmcs or contextid/vmid changed */
+	AUX_FLOW_TX,		/* TSX: what = AUX_TX_* */
+	AUX_FLOW_PAYLOAD,	/* ptwrite, ITM, STM: a value the program gave */
+	AUX_FLOW_POWER,		/* power state change */
+	AUX_FLOW_EVENT,		/* CFE/EVD event trace */
+	AUX_FLOW_GAP,		/* flow is missing here: what = AUX_GAP_* */
+};
+
+/* RANGE.what: what the last instruction did, as far as the trace says. */
+enum aux_range_end {
+	AUX_END_FALL = 0,	/* nothing: the range was cut (boundary, event) */
+	AUX_END_COND_TAKEN,
+	AUX_END_COND_NOT_TAKEN,
+	AUX_END_JUMP,		/* direct, unconditional */
+	AUX_END_CALL,		/* direct */
+	AUX_END_RET,
+	AUX_END_IND_JUMP,
+	AUX_END_IND_CALL,
+	AUX_END_SYSCALL,	/* syscall, sysenter, int n, svc: to the kernel */
+	AUX_END_FAR,		/* far branches, iret, sysret, eret */
+	AUX_END_COND,		/* conditional, outcome not known to the decoder */
+};
+
+/* ASYNC.what */
+enum aux_async_kind {
+	AUX_ASYNC_UNKNOWN = 0,	/* interrupt, exception or signal entry */
+	AUX_ASYNC_INTERRUPT,
+	AUX_ASYNC_EXCEPTION,
+};
+
+/* TX.what */
+enum aux_tx_kind { AUX_TX_BEGIN = 0, AUX_TX_COMMIT, AUX_TX_ABORT };
+
+/* GAP.what */
+enum aux_gap_cause {
+	AUX_GAP_OVERFLOW = 1,	/* the CPU's trace buffer overflowed (OVF) */
+	AUX_GAP_NO_CODE,	/* no code bytes at the ip */
+	AUX_GAP_BAD_PACKET,	/* bytes that are no packet */
+	AUX_GAP_DESYNC,		/* trace and code contradict each other */
+	AUX_GAP_NO_SYNC,	/* no sync point in these bytes */
+	AUX_GAP_AUX_TRUNCATED,	/* the AUX buffer was full (AUX flag) */
+	AUX_GAP_AUX_PARTIAL,	/* AUX flag PARTIAL */
+	AUX_GAP_AUX_COLLISION,	/* AUX flag COLLISION */
+	AUX_GAP_FILE,		/* the file is cut or damaged here */
+	AUX_GAP_DECODER,	/* the decoder gave up: its own limit */
+	AUX_GAP_N_CAUSES,
+};
+
+/* flags: size of the last instruction (RANGE) and the execution mode */
+#define AUX_FLOW_SIZE_MASK 0x000f	/* bytes of the last instruction */
+#define AUX_FLOW_MODE_MASK 0x0070
+#define AUX_FLOW_MODE_X86_64 0x0000
+#define AUX_FLOW_MODE_X86_32 0x0010
+#define AUX_FLOW_MODE_X86_16 0x0020
+#define AUX_FLOW_MODE_A64 0x0030
+#define AUX_FLOW_MODE_A32 0x0040
+#define AUX_FLOW_MODE_T32 0x0050
+#define AUX_FLOW_IN_TX 0x0080		/* inside a transaction, speculative */
+#define AUX_FLOW_HAS_IP 0x0100		/* the event's ip fields are known */
+#define AUX_FLOW_HAS_TSC 0x0200		/* TIME: tsc is known */
+
+/*
+ * One event, 32 bytes. Addresses are virtual addresses of the traced machine.
+ */
+struct aux_flow {
+	uint64_t offset;	/* of the packet, from the start of the stream */
+	uint8_t kind;		/* enum aux_flow_kind */
+	uint8_t what;		/* sub-kind, see above */
+	uint16_t flags;		/* AUX_FLOW_* */
+	uint32_t n;		/* RANGE: instructions, >= 1. TIME: cycles since
+				 * the last TIME, 0 if unknown. PAYLOAD: bytes */
+	union {
+		struct {
+			uint64_t first;	/* address of the first instruction */
+			uint64_t last;	/* address of the last instruction */
+		} range;
+		struct {
+			uint64_t from;	/* next instruction that did not run */
+			uint64_t to;	/* 0 unless followed (see TRACE_OFF) */
+		} async;
+		struct {
+			uint64_t ip;	/* valid with AUX_FLOW_HAS_IP */
+			uint64_t reserved;
+		} trace;
+		struct {
+			uint64_t ns;	/* perf clock; 0 without a conversion */
+			uint64_t tsc;	/* raw, valid with AUX_FLOW_HAS_TSC */
+		} time;
+		struct {
+			uint64_t cr3;	/* or CONTEXTIDR */
+			uint64_t vmcs;	/* or VMID */
+		} context;
+		struct {
+			uint64_t ip;
+			uint64_t value;
+		} payload;
+		struct {
+			uint64_t ip;	/* OVERFLOW: resume ip; else last ip */
+			uint64_t detail; /* decoder's own code, for messages */
+		} gap;
+	};
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif

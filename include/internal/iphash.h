@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A hash of a sequence of instruction addresses that composes: the hash of a
+ * block can be computed once and appended in constant time. A polynomial over
+ * the field of 2^61 - 1: H(s . ip) = H(s) * M + ip + 1.
+ *
+ * Printed as 16 hex digits. Equal sequences have equal hashes however they are
+ * cut into ranges.
+ */
+#ifndef AUX_INTERNAL_IPHASH_H
+#define AUX_INTERNAL_IPHASH_H
+
+#include <stdint.h>
+
+#define IPHASH_P ((UINT64_C(1) << 61) - 1)
+#define IPHASH_M UINT64_C(0x15d3c1a7f0b94e27)
+
+struct iphash {
+	uint64_t value;
+	uint64_t n;	/* instructions */
+};
+
+static inline uint64_t iphash_reduce(unsigned __int128 x)
+{
+	uint64_t r = (uint64_t)(x & IPHASH_P) + (uint64_t)(x >> 61);
+
+	r = (r & IPHASH_P) + (r >> 61);
+	return r == IPHASH_P ? 0 : r;
+}
+
+static inline void iphash_add(struct iphash *h, uint64_t ip)
+{
+	h->value = iphash_reduce((unsigned __int128)h->value * IPHASH_M + ip +
+				 1);
+	h->n++;
+}
+
+#endif
