@@ -1,31 +1,78 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# auxkit: one Makefile. Objects land under $(BUILD).
-#   make [V=1] [SAN=1] [CC=clang] [WERROR=1] [BUILD=dir]
+#
+# auxkit: one Makefile. Everything that is made lands under $(BUILD).
+# `make help` lists the targets. tools/deps declares the packages, tools/probe
+# decides by link probes which libraries are used.
 
 ifeq ($(SAN),1)
 BUILD ?= build/san
-SAN_FLAGS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+SAN_FLAGS := -fsanitize=address,undefined -fno-sanitize-recover=undefined \
+	-fno-omit-frame-pointer
 endif
 BUILD ?= build
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
 Q := $(if $(V),,@)
 say = $(if $(V),,@echo "  $(1)	$(2)")
 
 CFLAGS ?= -O2 -g
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
 	-Wvla -Wwrite-strings -Wundef $(if $(WERROR),-Werror)
+
+# Each library found sets HAVE_x, CFLAGS_x and LIBS_x. Probed again whenever a
+# package was installed; WITHOUT="IPT CAPSTONE" builds as if they were absent.
+.DEFAULT_GOAL := all
+empty :=
+HAVE_MK := $(BUILD)/have$(subst $(empty) ,,$(WITHOUT)).mk
+BOOTSTRAP := help clean check check-quick golden demo lint bench cover deps
+ifneq ($(filter-out $(BOOTSTRAP),$(or $(MAKECMDGOALS),all)),)
+include $(HAVE_MK)
+endif
+
+$(HAVE_MK): tools/probe $(wildcard /var/lib/dpkg/status)
+	@mkdir -p $(@D)
+	@CC="$(CC)" WITHOUT="$(WITHOUT)" tools/probe >$@.tmp && mv $@.tmp $@
+
 ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Iinclude $(WARN) \
-	$(CFLAGS) $(SAN_FLAGS) -MMD -MP
-ALL_LDFLAGS := $(LDFLAGS) $(SAN_FLAGS)
+	$(foreach x,$(HAVE),$(CFLAGS_$(x))) $(CFLAGS) $(SAN_FLAGS) $(COVER_FLAGS)
+ALL_LDFLAGS := $(LDFLAGS) $(SAN_FLAGS) $(COVER_FLAGS)
+DEPFLAGS := -MMD -MP
 
-INTERNAL := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard include/internal/*.c))
-CAPTURE := $(patsubst %.c,$(BUILD)/obj/%.o,$(filter-out capture/qemu_plugin.c,$(wildcard capture/*.c)))
-DECODE := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard decode/*.c))
+ifneq ($(origin HAVE),undefined)
+ifeq ($(filter ELF,$(HAVE)),)
+$(error libelf is missing and nothing works without it: tools/deps install build)
+endif
+endif
 
-CAPTURE_LIBS := -lelf -lpthread
-DECODE_LIBS := -lipt -lcapstone -ldw -lelf -lzstd -ldl -lpthread
+# Other flags or another compiler: everything is compiled again.
+ifneq ($(origin HAVE),undefined)
+FLAGS := $(strip $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS))
+ifneq ($(FLAGS),$(strip $(file <$(BUILD)/flags)))
+$(shell mkdir -p $(BUILD))
+$(file >$(BUILD)/flags,$(FLAGS))
+endif
+endif
 
+obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
+INTERNAL := $(call obj,$(wildcard include/internal/*.c))
+QEMU_C := $(wildcard capture/qemu_*.c) include/internal/x86_insn.c \
+	include/internal/soft_exec.c
+CAPTURE := $(call obj,$(filter-out capture/qemu_%,$(wildcard capture/*.c)))
+with = $(filter $(1),$(HAVE))
+LEFT_OUT := $(if $(call with,IPT),,decode/plugin_libipt.c) \
+	$(if $(call with,ZSTD),decode/reader_nozstd.c,decode/reader_zstd.c)
+DECODE := $(call obj,$(filter-out $(LEFT_OUT),$(wildcard decode/*.c)))
+
+CAPTURE_LIBS = $(LIBS_ELF) -ldl -lpthread
+DECODE_LIBS = $(LIBS_IPT) $(LIBS_CAPSTONE) $(LIBS_DW) $(LIBS_ELF) $(LIBS_ZSTD) \
+	-ldl -lpthread
+
+PROGRAMS := $(BUILD)/auxcap $(BUILD)/auxdecode $(BUILD)/auxkit-qemu.so
+
+.DELETE_ON_ERROR:
 .PHONY: all
-all: $(BUILD)/auxcap $(BUILD)/auxdecode $(BUILD)/auxkit-qemu.so
+all: $(PROGRAMS)
+	@echo "have: $(HAVE)"
 
 $(BUILD)/auxcap: $(CAPTURE) $(INTERNAL)
 	$(call say,LD,$@)
@@ -35,16 +82,169 @@ $(BUILD)/auxdecode: $(DECODE) $(INTERNAL)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(DECODE_LIBS)
 
-# Runs inside qemu: never sanitized, position independent.
-$(BUILD)/auxkit-qemu.so: capture/qemu_plugin.c include/internal/x86_insn.c
-	$(call say,PLUGIN,$@)
-	@mkdir -p $(@D)
-	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -Iinclude $(WARN) -O2 -g -fPIC -shared \
-		-MMD -MP -MF $(BUILD)/qemu_plugin.d -o $@ $^ -lpthread
-
-$(BUILD)/obj/%.o: %.c
+$(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
+	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA_CFLAGS) $(DEPFLAGS) -c -o $@ $<
+
+# Runs inside qemu: position independent, never sanitized.
+QEMU_O := $(patsubst %.c,$(BUILD)/pic/%.o,$(QEMU_C))
+$(BUILD)/pic/%.o: %.c $(BUILD)/flags
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -Iinclude $(WARN) $(CFLAGS) -fPIC \
+		$(DEPFLAGS) -c -o $@ $<
+$(BUILD)/auxkit-qemu.so: $(QEMU_O)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -shared -o $@ $^ -lpthread
+
+# Archives, so that a test or tool links only what it calls.
+$(BUILD)/libcapture.a: $(filter-out %/auxcap.o,$(CAPTURE))
+$(BUILD)/libdecode.a: $(filter-out %/auxdecode.o,$(DECODE))
+$(BUILD)/libinternal.a: $(INTERNAL)
+%.a:
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+# Unit tests: `/* links: capture */` or `/* links: decode */` says with what.
+UNIT := $(wildcard tests/unit/test_*.c)
+links = $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(if $(UNIT),\
+	$(shell grep -lE '^/\* links:.*\<$(1)\>' $(UNIT))))
+UNIT_BIN := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(UNIT))
+TEST_CFLAGS := -iquote tests/unit -iquote capture -iquote decode
+$(call obj,$(UNIT)): EXTRA_CFLAGS := $(TEST_CFLAGS)
+$(call links,capture): $(BUILD)/libcapture.a
+$(call links,decode): $(BUILD)/libdecode.a
+$(UNIT_BIN): $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/libinternal.a
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(filter-out %/libinternal.a,\
+		$(filter %.a,$^)) $(BUILD)/libinternal.a $(DECODE_LIBS)
+
+# Fuzz targets: fuzz_NAME.c, under libFuzzer or over a corpus with replay.c.
+FUZZ := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+REPLAY_BIN := $(if $(wildcard tests/fuzz/replay.c),$(FUZZ:%=$(BUILD)/tests/replay_%))
+$(call obj,$(wildcard tests/fuzz/*.c)): EXTRA_CFLAGS := $(TEST_CFLAGS)
+$(REPLAY_BIN): $(BUILD)/tests/replay_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o \
+		$(BUILD)/obj/tests/fuzz/replay.o $(BUILD)/libdecode.a $(BUILD)/libinternal.a
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(DECODE_LIBS)
+
+# Programs to be traced, each with the flags that its `/* build: */` line names.
+# Plain code: neither sanitized nor instrumented.
+TRACED := $(patsubst tests/programs/%,$(BUILD)/tests/programs/%,\
+	$(basename $(wildcard tests/programs/*.c tests/programs/*.S tests/programs/*.cc)))
+build_flags = $$(sed -n 's,^/\* build: \(.*\) \*/$$,\1,p' $<)
+compile_traced = -D_GNU_SOURCE -O1 -g -Wall -Wextra -o $@ $< $(build_flags)
+$(BUILD)/tests/programs/%: tests/programs/%.c
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 $(compile_traced)
+$(BUILD)/tests/programs/%: tests/programs/%.S
+	$(call say,AS,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(compile_traced)
+$(BUILD)/tests/programs/%: tests/programs/%.cc
+	$(call say,CXX,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CXX) -std=gnu++17 $(compile_traced)
+
+# Tools written in C: one file each; those that read recordings link decode.
+TOOLS := $(patsubst tools/%.c,$(BUILD)/%,$(wildcard tools/*.c))
+$(call obj,$(wildcard tools/*.c)): EXTRA_CFLAGS := $(TEST_CFLAGS)
+ifeq ($(filter IPT,$(HAVE)),)
+TOOLS := $(filter-out %/bench_libipt,$(TOOLS))
+endif
+$(TOOLS): $(BUILD)/%: $(BUILD)/obj/tools/%.o $(BUILD)/libdecode.a $(BUILD)/libinternal.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(DECODE_LIBS)
+
+.PHONY: tests-build tools-build
+tools-build: all $(TOOLS)
+tests-build: tools-build $(UNIT_BIN) $(REPLAY_BIN) $(TRACED)
+
+# What follows runs on a machine with only git and make: tools/deps first.
+submake = $(Q)$(MAKE) --no-print-directory \
+	$(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
+ENV = BUILD="$(BUILD)" SAN="$(SAN)" V="$(V)" CC="$(CC)"
+
+.PHONY: check check-quick golden demo bench lint cover deps
+deps:
+	$(Q)tools/deps install build run test
+check: deps
+	$(submake) tests-build
+	$(Q)$(ENV) tests/run
+check-quick: deps
+	$(submake) tests-build
+	$(Q)$(ENV) tests/run --quick
+# make golden T=name: writes the expected output anew; review the diff.
+golden: deps
+	$(submake) tests-build
+	$(Q)$(ENV) tests/t_golden.sh --update "$(if $(filter command%,$(origin T)),$(T))"
+demo:
+	$(Q)tools/deps install build run
+	$(submake) all $(BUILD)/truthcmp
+	$(Q)$(ENV) tools/demo
+bench: deps
+	$(submake) tests-build
+	$(Q)$(ENV) tools/bench
+lint:
+	$(Q)tools/deps install build test lint
+	$(submake) all
+	$(Q)$(ENV) tools/lint
+cover: deps
+	$(submake) BUILD=$(BUILD)/cover COVER_FLAGS=--coverage CFLAGS="-O0 -g" tests-build
+	$(Q)-BUILD="$(BUILD)/cover" tests/run --quick >$(BUILD)/cover/check.log 2>&1
+	$(Q)BUILD="$(BUILD)/cover" tools/cover
+
+# make fuzz F=reader T=60: seconds under libFuzzer; seeds are fixtures/corpus/F.
+F ?= reader
+T ?= 60
+FUZZ_SRC = tests/fuzz/fuzz_$(F).c $(filter-out decode/auxdecode.c decode/cmd_%,\
+	$(patsubst $(BUILD)/obj/%.o,%.c,$(DECODE))) $(wildcard include/internal/*.c)
+.PHONY: fuzz
+fuzz:
+	$(Q)tools/deps install build fuzz
+	$(Q)mkdir -p $(BUILD)/fuzz/$(F) fixtures/corpus/$(F)
+	$(call say,FUZZ,$(F))
+	$(Q)clang $(filter-out $(COVER_FLAGS),$(ALL_CFLAGS)) $(TEST_CFLAGS) -O1 \
+		-fsanitize=fuzzer,address,undefined -o $(BUILD)/fuzz_$(F) \
+		$(FUZZ_SRC) $(DECODE_LIBS)
+	$(Q)$(BUILD)/fuzz_$(F) -max_total_time=$(T) -rss_limit_mb=2048 \
+		-artifact_prefix=fixtures/corpus/$(F)/ $(BUILD)/fuzz/$(F) fixtures/corpus/$(F)
+
+.PHONY: install uninstall
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/auxkit \
+		$(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/include/aux
+	install -m 755 $(BUILD)/auxcap $(BUILD)/auxdecode $(DESTDIR)$(PREFIX)/bin
+	install -m 644 $(BUILD)/auxkit-qemu.so $(DESTDIR)$(PREFIX)/libexec/auxkit
+	install -m 644 capture/auxcap.1 decode/auxdecode.1 \
+		$(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 644 include/aux/*.h $(DESTDIR)$(PREFIX)/include/aux
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/auxcap $(DESTDIR)$(PREFIX)/bin/auxdecode \
+		$(DESTDIR)$(PREFIX)/share/man/man1/auxcap.1 \
+		$(DESTDIR)$(PREFIX)/share/man/man1/auxdecode.1
+	rm -rf $(DESTDIR)$(PREFIX)/libexec/auxkit $(DESTDIR)$(PREFIX)/include/aux
+
+.PHONY: clean help
+clean:
+	rm -rf $(BUILD)
+help:
+	@echo 'make                  build/auxcap, build/auxdecode, build/auxkit-qemu.so'
+	@echo 'make demo             records a real program on this machine and decodes it'
+	@echo 'make check            all tests; check-quick: without the long ones'
+	@echo 'make bench            speed, beside perf and a bare libipt loop'
+	@echo 'make lint             layers, names, sizes, headers, man pages, format'
+	@echo 'make cover            line coverage of each file'
+	@echo 'make golden T=name    writes one expected output anew'
+	@echo 'make fuzz F=reader T=60'
+	@echo 'make install DESTDIR= PREFIX=/usr/local; make uninstall; make clean'
+	@echo
+	@echo 'V=1 shows commands; SAN=1 builds with ASan and UBSan into build/san;'
+	@echo 'CC=clang; WERROR=1; BUILD=dir; WITHOUT="IPT CAPSTONE" leaves libraries out;'
+	@echo 'FULL=1 make check: the whole matrix of recordings.'
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

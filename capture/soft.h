@@ -28,6 +28,7 @@
 struct soft_config {
 	bool tsc, mtc, cyc, retcomp, branch, ptw, fup_on_ptw;
 	bool per_thread;	/* a stream per thread, else per virtual CPU */
+	bool defer_tip;		/* TIPs may wait behind a TNT */
 	uint32_t mtc_period;	/* log2: MTC each 2^n CTC ticks */
 	uint32_t psb_period;	/* PSB each 2^(n+11) bytes */
 	uint32_t cyc_thresh;
@@ -62,9 +63,10 @@ struct soft_stats {
 	uint64_t n_insns;
 	uint64_t aux_bytes;
 	uint64_t n_threads;
-	uint64_t n_unexplained;	/* transitions that no branch explains: each
-				 * one is a bug of a back end, and becomes an
-				 * OVF in the trace */
+	uint64_t n_unexplained;	/* transitions that no branch explains (a bug
+				 * of a back end), and endless loops of direct
+				 * jumps (no packet counts their turns): each
+				 * becomes an OVF in the trace */
 	uint64_t n_not_traced;	/* processes that could not be followed */
 };
 

@@ -46,16 +46,34 @@ enum ptpkt_type {
 	PTPKT_N_TYPES,
 };
 
+/*
+ * The fields by type (all others 0):
+ *
+ *  TNT		count bits in payload, the oldest is bit count - 1
+ *  TIP*, FUP	count IPBytes (0 to 6), payload as in the packet
+ *  PIP		payload CR3, flags NR
+ *  MODE_EXEC	flags CS.L (1), CS.D (2), IF (4)
+ *  MODE_TSX	flags InTX (1), TXAbort (2)
+ *  TMA		payload CTC, payload2 fast counter (9 bits)
+ *  VMCS	payload base address
+ *  PTW		count payload bytes (4, 8), flags IP bit
+ *  EXSTOP, BEP	flags IP bit
+ *  MWAIT	payload hints, payload2 extensions
+ *  PWRE	payload C-state, payload2 sub C-state, flags HW
+ *  PWRX	payload last core C-state, payload2 deepest, flags wake reason
+ *  BBP		count type, payload bytes of each item (4, 8)
+ *  BIP		count id, payload value
+ *  CFE		count type, payload vector, flags IP bit
+ *  EVD		count type, payload value
+ *  CBR, TSC, MTC, CYC, MNT	payload
+ */
 struct ptpkt {
 	uint8_t type;		/* enum ptpkt_type */
 	uint8_t size;		/* bytes of the packet */
-	uint8_t count;		/* TNT: bits, oldest first from bit count-1;
-				 * IP packets: IPBytes (0 to 6); TMA: FC high
-				 * bit apart; BIP: id */
-	uint8_t flags;		/* PIP: NR; FUP/PTW/EXSTOP/CFE/BEP: IP bit; MODE
-				 * fields; PTW: see payload size in count */
-	uint64_t payload;	/* the field(s), zero extended */
-	uint64_t payload2;	/* second field: TMA fast counter, PWRX, MWAIT */
+	uint8_t count;
+	uint8_t flags;
+	uint64_t payload;
+	uint64_t payload2;
 };
 
 /*
@@ -63,6 +81,14 @@ struct ptpkt {
  * (pkt->type is set when it is known), -1 when no packet starts so (type BAD).
  */
 int ptpkt_decode(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt);
+
+/*
+ * The same where blocks (BBP to BEP) can occur: inside one, BIP packets take the
+ * place of some short TNTs. *block is 0 outside, else the size of the items; set
+ * it to 0 at the first packet, it is kept up to date.
+ */
+int ptpkt_next(const uint8_t *p, const uint8_t *end, unsigned *block,
+	       struct ptpkt *pkt);
 
 /* First PSB at or after p, or NULL. */
 const uint8_t *ptpkt_find_psb(const uint8_t *p, const uint8_t *end);

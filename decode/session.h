@@ -67,7 +67,7 @@ const struct stream *session_stream(const struct session *s, size_t i);
 int session_stream_piece(const struct session *s, size_t stream, size_t piece,
 			 struct aux_bytes *bytes, uint64_t *offset);
 
-/* Decodes everything the filters let through, into the sink. */
+/* Decodes everything the filters let through, into the sink, and finishes it. */
 int session_run(struct session *s, const struct sink_ops *ops, void *sink,
 		struct session_stats *stats, struct aux_diag *diag);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sinks: what is done with the flow. A sink is one file and one table line.
+ * Sinks: what is done with the flow. A sink is one file and one line of the
+ * table in sinks.c.
  *
  * The session calls flow with events of one stream at a time, in the order of
  * time across streams; ctx says who ran and where. Events that change ctx (TIME,
@@ -10,14 +11,17 @@
 #define AUXDECODE_SINK_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
+#include <aux/decoder.h>
 #include <aux/error.h>
 #include <aux/flow.h>
 
+struct outbuf;
 struct session;
 struct space;
+struct symbol;
 
 struct flow_ctx {
 	const struct session *session;
@@ -32,12 +36,42 @@ struct flow_ctx {
 /* What a sink needs; nothing else is computed. */
 #define SINK_NEEDS_TIME 1
 
+/*
+ * What a sink may ask of the rest of the program; a test gives its own.
+ * Pointers that come back live as long as the host.
+ */
+struct sink_host {
+	void *priv;
+	/* As codeview_code. space may be NULL: then there is no code. */
+	int (*code)(void *priv, const struct space *space, uint64_t ip,
+		    struct aux_code *code);
+	/* As codeview_symbol; NULL: there are no symbols. */
+	int (*symbol)(void *priv, const struct space *space, uint64_t ip,
+		      struct symbol *sym);
+	/* As codeview_explain; NULL: nothing to say. */
+	void (*explain)(void *priv, const struct space *space, uint64_t ip,
+			char *buf, size_t len);
+	/* The thread's name at a time; NULL: not known. */
+	const char *(*comm)(void *priv, uint32_t tid, uint64_t time);
+};
+
+/* What a sink met, for the verdict and for the table of an empty result. */
+struct sink_report {
+	uint64_t n_insns;	/* instructions that reached the sink */
+	uint64_t n_lines;	/* lines (count: instructions) that came out */
+	uint64_t n_filtered;	/* dropped by --symbol */
+	uint64_t n_mismatches;	/* ranges that do not fit the code bytes */
+};
+
 /* Options that sinks share; see auxdecode.1. */
 struct sink_config {
-	FILE *out;
+	struct outbuf *out;
+	const struct sink_host *host;
+	struct sink_report *report;
 	const char *fields;	/* -F, NULL: the sink's default */
 	uint64_t limit;		/* -n: stop after so many lines; 0 none */
 	bool sha256;		/* count: SHA-256 of addresses as u64 LE too */
+	bool syntax_att;	/* AT&T instead of Intel syntax */
 	const char *symbol;	/* --symbol filter, NULL none */
 };
 
@@ -45,6 +79,7 @@ struct sink_ops {
 	const char *name;
 	const char *help;	/* one line */
 	uint32_t needs;
+	const char *fields;	/* what -F takes, comma separated; NULL: no -F */
 	/* -AUX_E_INVAL with diag for bad options */
 	int (*open)(void **sink, const struct sink_config *config,
 		    struct aux_diag *diag);
@@ -57,5 +92,9 @@ struct sink_ops {
 };
 
 extern const struct sink_ops sink_insn, sink_branch, sink_count;
+
+/* By name, or by index (NULL behind the last). */
+const struct sink_ops *sink_find(const char *name);
+const struct sink_ops *sink_get(size_t i);
 
 #endif

@@ -27,16 +27,19 @@ struct mapping {
 	uint8_t build_id_size;	/* 0: not recorded */
 	uint32_t prot;
 	const uint8_t *saved;	/* bytes from AUXKIT_CODE, NULL: in the file */
-	uint64_t saved_offset;	/* file offset of saved in the perf.data */
+	uint64_t saved_offset;	/* of saved, from the first blob byte */
 };
 
-/* An address space between two changes. Immutable. maps: sorted, disjoint. */
+struct map_node;
+
+/* An address space between two changes. Immutable. See space_next. */
 struct space {
 	uint64_t id;		/* equal id, equal contents; never 0 */
 	uint32_t pid;
 	uint64_t from, until;	/* ns, [from, until) */
-	uint32_t n_maps;
-	const struct mapping *maps;
+	uint32_t n_maps;	/* without the kernel's */
+	const struct map_node *root;	/* the process's, by address */
+	const struct map_node *kernel;	/* what all processes share */
 };
 
 struct who {
@@ -44,10 +47,23 @@ struct who {
 	uint64_t until;		/* valid before this time; UINT64_MAX: for ever */
 };
 
+/* What the records say of the recording; counted by timeline_new. */
+struct timeline_stats {
+	uint64_t n_records;
+	uint64_t n_lost;	/* records lost (LOST, LOST_SAMPLES) */
+	uint64_t n_aux_flagged;	/* AUX records with TRUNCATED or PARTIAL */
+	uint64_t n_throttled;
+	uint64_t n_bad_code;	/* AUXKIT_CODE entries out of bounds */
+	bool damaged;		/* reading ended with an error, in diag */
+	struct aux_diag damage;
+};
+
 /* Reads all records (rewinds r first). Counts what it could not use. */
 int timeline_new(struct timeline **tl, struct aux_reader *r,
 		 struct aux_diag *diag);
 void timeline_free(struct timeline *tl);
+
+const struct timeline_stats *timeline_stats(const struct timeline *tl);
 
 /* Who runs on a CPU at a time. */
 struct who timeline_who(const struct timeline *tl, uint32_t cpu, uint64_t time);
@@ -62,10 +78,14 @@ const struct space *timeline_space(const struct timeline *tl, uint32_t pid,
 				   uint64_t time);
 /* The mapping that contains addr, or NULL. */
 const struct mapping *space_find(const struct space *s, uint64_t addr);
+/* The process's first mapping that ends behind addr, or NULL: for walking. */
+const struct mapping *space_next(const struct space *s, uint64_t addr);
 
 /* TSC <-> perf clock, from AUXTRACE_INFO or TIME_CONV. mult 0: none known. */
 const struct aux_clock *timeline_clock(const struct timeline *tl);
 uint64_t clock_to_ns(const struct aux_clock *c, uint64_t tsc);
 uint64_t clock_to_tsc(const struct aux_clock *c, uint64_t ns);
+/* The first TSC whose time is ns or later. */
+uint64_t clock_horizon(const struct aux_clock *c, uint64_t ns);
 
 #endif

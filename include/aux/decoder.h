@@ -76,8 +76,9 @@ struct aux_decoder_host {
 	/*
 	 * Nothing changes (who runs, what is mapped) before this TSC (or raw
 	 * timestamp). decode must return right after an event that brings the
-	 * time to or past it, before it asks for any further code, so that
-	 * the host can switch. 0: return after every TIME.
+	 * time to or past it, or back (behind a gap), before it asks for any
+	 * further code, so that the host can switch. 0: return after every
+	 * TIME.
 	 */
 	uint64_t horizon_tsc;
 };

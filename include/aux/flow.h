@@ -55,6 +55,15 @@ enum aux_async_kind {
 /* TX.what */
 enum aux_tx_kind { AUX_TX_BEGIN = 0, AUX_TX_COMMIT, AUX_TX_ABORT };
 
+/* POWER.what; payload.value in parentheses */
+enum aux_power_kind {
+	AUX_POWER_MWAIT = 1,	/* (hints in the low half, extensions) */
+	AUX_POWER_ENTRY,	/* C-state entered (state, sub-state << 8) */
+	AUX_POWER_EXIT,		/* C-state left (last, deepest << 8) */
+	AUX_POWER_STOPPED,	/* execution stopped (0) */
+	AUX_POWER_RATIO,	/* core:bus clock ratio (ratio) */
+};
+
 /* GAP.what */
 enum aux_gap_cause {
 	AUX_GAP_OVERFLOW = 1,	/* the CPU's trace buffer overflowed (OVF) */
@@ -67,11 +76,13 @@ enum aux_gap_cause {
 	AUX_GAP_AUX_COLLISION,	/* AUX flag COLLISION */
 	AUX_GAP_FILE,		/* the file is cut or damaged here */
 	AUX_GAP_DECODER,	/* the decoder gave up: its own limit */
+	AUX_GAP_AUX_LOST,	/* bytes of the AUX stream are not in the file */
 	AUX_GAP_N_CAUSES,
 };
 
 /* flags: size of the last instruction (RANGE) and the execution mode */
-#define AUX_FLOW_SIZE_MASK 0x000f	/* bytes of the last instruction */
+#define AUX_FLOW_SIZE_MASK 0x000f	/* bytes of the last instruction, 0:
+					 * not known to the decoder */
 #define AUX_FLOW_MODE_MASK 0x0070
 #define AUX_FLOW_MODE_X86_64 0x0000
 #define AUX_FLOW_MODE_X86_32 0x0010
@@ -100,7 +111,7 @@ struct aux_flow {
 		} range;
 		struct {
 			uint64_t from;	/* next instruction that did not run */
-			uint64_t to;	/* 0 unless followed (see TRACE_OFF) */
+			uint64_t to;	/* 0: not traced, TRACE_OFF follows */
 		} async;
 		struct {
 			uint64_t ip;	/* valid with AUX_FLOW_HAS_IP */
@@ -119,7 +130,8 @@ struct aux_flow {
 			uint64_t value;
 		} payload;
 		struct {
-			uint64_t ip;	/* OVERFLOW: resume ip; else last ip */
+			uint64_t ip;	/* OVERFLOW: resume ip; NO_CODE: where
+					 * code is missing; else last ip */
 			uint64_t detail; /* decoder's own code, for messages */
 		} gap;
 	};

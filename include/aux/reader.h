@@ -64,7 +64,8 @@ struct aux_event {
 	struct aux_sample_id id;
 	struct aux_bytes raw;	/* the record, header included, file order */
 	union {
-		struct {	/* MMAP, MMAP2 */
+		struct {	/* MMAP, MMAP2. MMAP has no prot: r-x, or
+				 * r-- when marked as data */
 			uint32_t pid, tid;
 			uint64_t addr, len, pgoff;
 			uint32_t maj, min;
@@ -169,7 +170,7 @@ void aux_reader_close(struct aux_reader *r);
 const char *aux_reader_path(const struct aux_reader *r);
 const struct aux_file_info *aux_reader_info(const struct aux_reader *r);
 
-/* In pipe mode attrs grow while records are read. NULL behind the last. */
+/* All attrs are known after open, in pipe mode too. NULL behind the last. */
 const struct aux_attr *aux_reader_attr(const struct aux_reader *r, size_t i);
 /* The attr of an event id, or NULL. */
 const struct aux_attr *aux_reader_attr_by_id(const struct aux_reader *r,
@@ -179,7 +180,9 @@ const struct aux_attr *aux_reader_attr_by_id(const struct aux_reader *r,
  * The next record. Returns 1 with *ev filled, 0 at the end of the data, or
  * -AUX_E_* with diag filled: then the rest of the file cannot be read, but all
  * that came before stands (a cut file gives its records, then
- * -AUX_E_TRUNCATED). A record of unknown type is returned with raw alone.
+ * -AUX_E_TRUNCATED). Asked again, it says the same again. A record of unknown
+ * type is returned with raw alone; so is a COMPRESSED one, and then what is in
+ * it.
  */
 int aux_reader_next(struct aux_reader *r, struct aux_event *ev,
 		    struct aux_diag *diag);

@@ -35,4 +35,43 @@ static inline void iphash_add(struct iphash *h, uint64_t ip)
 	h->n++;
 }
 
+/* The same for a sequence that is appended often: computed once. */
+struct iphash_block {
+	uint64_t value;	/* hash of the block alone */
+	uint64_t power;	/* M^n */
+	uint64_t n;
+};
+
+static inline struct iphash_block iphash_block_init(void)
+{
+	return (struct iphash_block){ .power = 1 };
+}
+
+static inline void iphash_block_add(struct iphash_block *b, uint64_t ip)
+{
+	b->value = iphash_reduce((unsigned __int128)b->value * IPHASH_M + ip +
+				 1);
+	b->power = iphash_reduce((unsigned __int128)b->power * IPHASH_M);
+	b->n++;
+}
+
+/* a becomes a . b */
+static inline void iphash_block_append(struct iphash_block *a,
+				       const struct iphash_block *b)
+{
+	a->value = iphash_reduce((unsigned __int128)a->value * b->power +
+				 b->value);
+	a->power = iphash_reduce((unsigned __int128)a->power * b->power);
+	a->n += b->n;
+}
+
+/* H(s . block) = H(s) * M^n + H(block) */
+static inline void iphash_append_block(struct iphash *h,
+				       const struct iphash_block *b)
+{
+	h->value = iphash_reduce((unsigned __int128)h->value * b->power +
+				 b->value);
+	h->n += b->n;
+}
+
 #endif

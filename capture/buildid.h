@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The build id of an ELF file; buildid.c is capture's only user of libelf. */
+#ifndef AUXCAP_BUILDID_H
+#define AUXCAP_BUILDID_H
+
+#include <stdint.h>
+
+#define BUILDID_MAX 20
+
+/*
+ * Reads the NT_GNU_BUILD_ID note of the file into id. Returns its size (1 to
+ * BUILDID_MAX), 0 when the file has none (or is no ELF file, or has one longer
+ * than perf.data can hold), or -AUX_E_IO when it cannot be read.
+ */
+int buildid_read(const char *path, uint8_t id[BUILDID_MAX]);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Feature sections that say where and how a recording was made. */
+#ifndef AUXCAP_FEATURES_H
+#define AUXCAP_FEATURES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "writer.h"
+
+/*
+ * The host: name, kernel, architecture, CPUs, memory; the tool and its command
+ * line. What the host does not tell is left out. Returns writer errors only.
+ */
+int features_host(struct writer *w, int argc, char *const *argv);
+
+struct features_pmu {
+	uint32_t type;
+	const char *name;
+};
+int features_pmu_mappings(struct writer *w, const struct features_pmu *pmus,
+			  uint32_t n);
+
+/* AUX_FEAT_AUXKIT_SOURCE: key=value lines. */
+int features_source(struct writer *w, const char *text);
+
+#endif

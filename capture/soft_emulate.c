@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The emulate back end: runs a program under qemu-user with our helper object
+ * in it, and turns what the helpers write into shared memory into a recording.
+ *
+ * One thread reads all rings in turn. Streams wait for one another only where
+ * order matters (see soft_emulate_thread.c); memory is bounded by the rings,
+ * whose producers wait when they are full.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <limits.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "internal/diag.h"
+#include "internal/soft_exec.h"
+#include "soft_emulate.h"
+
+#define IDLE_NS 1000000		/* sleep between looks when nothing comes */
+#define KILL_AFTER_NS 3000000000u
+
+int emu_fail(struct emu *e, int code, const char *fmt, ...)
+{
+	char text[256];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (!e->err)
+		e->err = diag_set(e->diag, code, AUX_NO_OFFSET, "%s", text);
+	return -code;
+}
+
+int emu_note(struct emu *e, int err)
+{
+	if (err < 0 && !e->err)
+		e->err = err;
+	return err;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* ---- rings ---- */
+
+/*
+ * producer			consumer
+ *   store entry		  load cur
+ *   store cur			  load entries
+ *   (x86: in that order)	  store tail: they may be overwritten
+ */
+uint64_t emu_ring_head(struct emu *e, struct shm_ring *r)
+{
+	uint64_t tail = atomic_load(&r->tail), lap, off;
+
+	for (int i = 0; i < 1000; i++) {
+		uint32_t seq = atomic_load(&r->seq);
+
+		lap = atomic_load(&r->lap);
+		off = __atomic_load_n(&r->cur, __ATOMIC_ACQUIRE) -
+		      __atomic_load_n(&r->base, __ATOMIC_RELAXED);
+		if ((seq & 1) || seq != atomic_load(&r->seq))
+			continue;
+		if (off <= SHM_RING_BYTES && off % 4 == 0 &&
+		    lap + off - tail <= SHM_RING_BYTES)
+			return lap + off;
+		if (atomic_load(&e->header->gone))
+			return tail;
+		emu_fail(e, AUX_E_FORMAT, "shared memory was overwritten by the "
+			 "traced program");
+		return tail;
+	}
+	return tail;	/* its producer died while turning over */
+}
+
+void emu_ring_copy(const char *data, uint64_t pos, void *out, size_t len)
+{
+	size_t off = pos % SHM_RING_BYTES, first = SHM_RING_BYTES - off;
+
+	if (first > len)
+		first = len;
+	memcpy(out, data + off, first);
+	memcpy((char *)out + first, data, len - first);
+}
+
+void emu_ring_advance(struct shm_ring *r, uint64_t tail)
+{
+	atomic_store(&r->tail, tail);
+	if (atomic_load(&r->waiting)) {
+		atomic_fetch_add(&r->freed, 1);
+		syscall(SYS_futex, &r->freed, FUTEX_WAKE, 1, NULL, NULL, 0);
+	}
+}
+
+/* ---- start ---- */
+
+static int create_shm(struct emu *e)
+{
+	struct shm_header *h;
+
+	e->fd = memfd_create("auxkit", MFD_CLOEXEC);
+	if (e->fd < 0 || ftruncate(e->fd, (off_t)SHM_BYTES))
+		return emu_fail(e, AUX_E_IO, "shared memory: %s",
+				strerror(errno));
+	e->shm = mmap(NULL, SHM_BYTES, PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_NORESERVE, e->fd, 0);
+	if (e->shm == MAP_FAILED) {
+		e->shm = NULL;
+		return emu_fail(e, AUX_E_IO, "shared memory: %s",
+				strerror(errno));
+	}
+	h = e->header = e->shm;
+	h->magic = SHM_MAGIC;
+	h->version = SHM_VERSION;
+	h->truth = e->truth;
+	h->consumer = (uint32_t)getpid();
+	h->thread_taken[0] = h->proc_taken[0] = 1;
+	return 0;
+}
+
+/* Looks name up as a shell does; 0 with out filled. */
+static int find_program(const char *name, char *out, size_t size)
+{
+	const char *path = getenv("PATH");
+	size_t n;
+
+	if (strchr(name, '/'))
+		return (size_t)snprintf(out, size, "%s", name) < size &&
+		       !access(out, F_OK) ? 0 : -1;
+	for (path = path ? path : "/usr/bin:/bin";; path += n + 1) {
+		n = strcspn(path, ":");
+		if ((size_t)snprintf(out, size, "%.*s%s%s", (int)n, path,
+				     n ? "/" : "", name) < size &&
+		    !access(out, X_OK))
+			return 0;
+		if (!path[n])
+			return -1;
+	}
+}
+
+/* A descriptor number that programs rarely use, and shells do not pass on. */
+static int high_fd(int fd)
+{
+	struct rlimit lim;
+	int at = 200;
+
+	if (!getrlimit(RLIMIT_NOFILE, &lim) && lim.rlim_cur != RLIM_INFINITY &&
+	    lim.rlim_cur > 300 && lim.rlim_cur < 65536)
+		at = (int)lim.rlim_cur - 20;
+	return fcntl(fd, F_DUPFD, at);
+}
+
+struct command {
+	char qemu[PATH_MAX], program[PATH_MAX], helper[PATH_MAX];
+	struct soft_exec x;
+};
+
+static int find_parts(struct emu *e, const struct soft_program *p,
+		      struct command *c)
+{
+	int ret;
+
+	if (find_program("qemu-x86_64", c->qemu, sizeof(c->qemu)) < 0)
+		return emu_fail(e, AUX_E_TARGET, "qemu-x86_64 is not installed: "
+				"install it (Debian: apt install qemu-user), or "
+				"use -e soft_pt/step/");
+	snprintf(c->helper, sizeof(c->helper), "%s/auxkit-qemu.so", p->self_dir);
+	if (access(c->helper, R_OK))
+		return emu_fail(e, AUX_E_TARGET, "%s: %s", c->helper,
+				strerror(errno));
+	if (find_program(p->argv[0], c->program, sizeof(c->program)) < 0)
+		return emu_fail(e, AUX_E_TARGET, "%s: no such program",
+				p->argv[0]);
+	ret = soft_exec_resolve(&c->x, c->program, p->argv, NULL);
+	if (ret == SOFT_EXEC_NATIVE)
+		return emu_fail(e, AUX_E_TARGET, "%s: cannot be traced: %s",
+				p->argv[0], soft_why_text(c->x.why));
+	if (ret < 0)
+		return emu_fail(e, AUX_E_TARGET, "%s: cannot be executed",
+				p->argv[0]);
+	return 0;
+}
+
+static void exec_qemu(const struct emu *e, const struct command *c)
+{
+	char plugin[PATH_MAX + 128];
+	char **argv, **envp;
+	int fd = high_fd(e->fd);
+
+	snprintf(plugin, sizeof(plugin), "%s,fd=%d,slot=0,argc=%zu", c->helper,
+		 fd, c->x.argc);
+	if (fd >= 0 && !soft_exec_command(&c->x, c->qemu, plugin, environ,
+					  &argv, &envp))
+		execve(c->qemu, argv, envp);
+	_exit(127);
+}
+
+static int start_program(struct emu *e, const struct soft_program *p)
+{
+	struct command *c = calloc(1, sizeof(*c));
+	const char *slash;
+	pid_t pid;
+	int err;
+
+	if (!c)
+		return emu_fail(e, AUX_E_NOMEM, "out of memory");
+	err = find_parts(e, p, c);
+	if (err < 0)
+		goto out;
+	slash = strrchr(c->program, '/');
+	memcpy(shm_thread(e->shm, 0)->comm, slash ? slash + 1 : c->program,
+	       strnlen(slash ? slash + 1 : c->program, 15));
+	if (!emu_thread_new(e, 0)) {
+		err = e->err;
+		goto out;
+	}
+	pid = fork();
+	if (!pid)
+		exec_qemu(e, c);
+	if (pid < 0)
+		err = emu_fail(e, AUX_E_TARGET, "fork: %s", strerror(errno));
+	else
+		e->child = (uint32_t)pid;
+out:
+	soft_exec_fini(&c->x);
+	free(c);
+	return err;
+}
+
+/* ---- the wheel ---- */
+
+static bool drain_all(struct emu *e)
+{
+	bool any = false;
+
+	for (struct emu_thread *t = e->threads; t; t = t->next)
+		any |= emu_thread_drain(e, t);
+	return any;
+}
+
+static bool is_dead(struct emu_proc *p)
+{
+	struct pollfd pfd = { .fd = p->pidfd, .events = POLLIN };
+
+	if (!p->dead)
+		p->dead = p->pidfd < 0 || poll(&pfd, 1, 0) > 0;
+	return p->dead;
+}
+
+static void end_process(struct emu *e, struct emu_proc *p)
+{
+	if (p->native_why)
+		soft_not_traced(e->soft, p->pid,
+				soft_why_text(p->native_why - 1));
+	for (struct emu_thread *t = e->threads; t; t = t->next)
+		if (t->proc == p)
+			emu_thread_end(e, t);
+}
+
+static void free_ended(struct emu *e)
+{
+	struct emu_thread *t, *tn;
+	struct emu_proc *p, *pn;
+
+	for (t = e->threads; t; t = tn) {
+		tn = t->next;
+		if (t->ended)
+			emu_thread_free(e, t);
+	}
+	for (p = e->procs; p; p = pn) {
+		pn = p->next;
+		if (!p->n_threads && is_dead(p))
+			emu_proc_free(e, p);
+	}
+}
+
+/*
+ * Ends the processes that were seen dead before a look at all rings found
+ * nothing: no more can come from them.
+ */
+static void reap(struct emu *e, bool idle)
+{
+	for (struct emu_proc *p = e->procs; p; p = p->next) {
+		bool was_dead = p->dead;
+
+		if (is_dead(p) && was_dead && idle)
+			end_process(e, p);
+	}
+	free_ended(e);
+}
+
+/* The first qemu ended before the program began. */
+static int failed_start(struct emu *e, int status)
+{
+	if (atomic_load(&e->header->failed)) {
+		e->header->error[sizeof(e->header->error) - 1] = 0;
+		return emu_fail(e, AUX_E_TARGET, "%s", e->header->error);
+	}
+	return emu_fail(e, AUX_E_TARGET, "qemu-x86_64 could not run the program "
+			"(status %#x); its plugin interface is needed "
+			"(Debian 12's qemu-user has it)", status);
+}
+
+static void sleep_a_while(struct emu *e, uint32_t seen)
+{
+	struct timespec ts = { .tv_nsec = IDLE_NS };
+
+	atomic_store(&e->header->sleeping, 1);
+	syscall(SYS_futex, &e->header->wake, FUTEX_WAIT, seen, &ts, NULL, 0);
+	atomic_store(&e->header->sleeping, 0);
+}
+
+static void kill_all(const struct emu *e, int sig)
+{
+	if (!e->procs && e->child)
+		kill((pid_t)e->child, sig);
+	for (const struct emu_proc *p = e->procs; p; p = p->next)
+		if (!p->dead && p->pidfd >= 0)
+			syscall(SYS_pidfd_send_signal, p->pidfd, sig, NULL, 0);
+}
+
+static void show_progress(const struct emu *e, uint64_t started, bool last)
+{
+	const struct soft_stats *st = soft_stats(e->soft);
+	double s = (double)(now_ns() - started) / 1e9;
+
+	fprintf(stderr, "\r%.0f M instructions, %.0f M/s, %.1f MB of trace%s",
+		(double)st->n_insns / 1e6, (double)st->n_insns / 1e6 / s,
+		(double)st->aux_bytes / 1e6, last ? "\n" : " ");
+}
+
+struct wheel {
+	uint64_t started, shown, stopped;
+	bool exited;	/* the first process */
+	int status;
+};
+
+static void look_at_time(struct emu *e, const struct soft_program *p,
+			 struct wheel *w)
+{
+	uint64_t now = now_ns();
+
+	if (p->progress && now - w->shown > 500000000u) {
+		show_progress(e, w->started, false);
+		w->shown = now;
+	}
+	if (p->stop && *p->stop && !w->stopped) {
+		w->stopped = now;
+		kill_all(e, SIGTERM);
+	} else if (w->stopped && now - w->stopped > KILL_AFTER_NS) {
+		kill_all(e, SIGKILL);
+	}
+}
+
+static bool finished(struct emu *e, struct wheel *w, bool idle)
+{
+	if (!w->exited)
+		w->exited = waitpid((pid_t)e->child, &w->status, WNOHANG) ==
+			    (pid_t)e->child;
+	else if (idle && !e->started)
+		failed_start(e, w->status);
+	return e->err || (w->exited && e->started && !e->threads);
+}
+
+static void turn(struct emu *e, const struct soft_program *p, struct wheel *w)
+{
+	uint32_t rounds = 0;
+	bool idle = false;
+
+	while (!finished(e, w, idle)) {
+		uint32_t seen = atomic_load(&e->header->wake);
+
+		idle = !drain_all(e);
+		if (idle)
+			sleep_a_while(e, seen);
+		if (idle || rounds++ % 64 == 0) {
+			reap(e, idle);
+			look_at_time(e, p, w);
+		}
+	}
+}
+
+static void close_all(struct emu *e, struct wheel *w)
+{
+	/* on failure nobody reads any more: let the program run on */
+	if (e->header)
+		atomic_store(&e->header->gone, 1);
+	if (e->err && e->child)
+		kill_all(e, SIGTERM);
+	for (struct emu_thread *t = e->threads; t; t = t->next)
+		emu_thread_end(e, t);
+	while (e->threads)
+		emu_thread_free(e, e->threads);
+	while (e->procs)
+		emu_proc_free(e, e->procs);
+	if (e->child && !w->exited)
+		waitpid((pid_t)e->child, &w->status, 0);
+	if (e->shm)
+		munmap(e->shm, SHM_BYTES);
+	if (e->fd >= 0)
+		close(e->fd);
+}
+
+int soft_emulate_run(struct soft *s, const struct soft_program *p, int *status,
+		     struct aux_diag *diag)
+{
+	struct emu e = { .soft = s, .diag = diag, .fd = -1, .truth = p->truth };
+	struct wheel w = { .started = now_ns() };
+
+	if (create_shm(&e) == 0 && start_program(&e, p) == 0)
+		turn(&e, p, &w);
+	if (p->progress && e.started)
+		show_progress(&e, w.started, true);
+	close_all(&e, &w);
+	*status = w.status;
+	return e.err;
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * soft_stream: opening and closing a software recording; its clock, streams
+ * and AUX output.
+ *
+ * Records of one process and the code they describe are ordered by time alone:
+ * a record that changes what code means moves the process's floor past all that
+ * ran before, and each of its threads goes on later than that floor.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <aux/decoder.h>
+#include <internal/diag.h>
+
+#include "soft_stream.h"
+
+#define ROUND_BYTES (4 << 20)	/* AUX bytes between two FINISHED_ROUNDs */
+#define TIME_SHIFT 10		/* mult 1 << shift: ns = tsc */
+
+int soft_note(struct soft *s, int err)
+{
+	if (err < 0 && !s->error)
+		s->error = err;
+	return s->error;
+}
+
+uint64_t soft_stamp(struct soft *s, uint64_t time)
+{
+	if (time < s->floor)
+		time = s->floor;
+	if (time > s->max_time)
+		s->max_time = time;
+	return time;
+}
+
+uint64_t soft_thread_now(const struct soft_thread *t)
+{
+	return t->on ? t->st->e.tsc : t->clock;
+}
+
+/*
+ * Readers sort records between rounds: what comes after a FINISHED_ROUND must
+ * not be earlier than what came before the previous one.
+ */
+static void end_round(struct soft *s, uint64_t bytes)
+{
+	s->round_bytes += bytes;
+	if (s->round_bytes < ROUND_BYTES)
+		return;
+	s->round_bytes = 0;
+	s->floor = s->round_time;
+	s->round_time = s->max_time;
+	soft_note(s, synth_finished_round(s->w));
+}
+
+static int write_aux(void *ctx, const uint8_t *bytes, size_t n)
+{
+	struct soft_stream *st = ctx;
+	struct soft *s = st->s;
+	bool per_thread = s->config.per_thread;
+	struct soft_thread *t = st->owner;
+	struct synth_id id = {
+		.pid = t ? t->pid : UINT32_MAX,
+		.tid = t ? t->tid : UINT32_MAX,
+		.time = soft_stamp(s, st->e.tsc),
+		.cpu = st->idx % s->config.n_cpus,
+		.id = s->config.event_id,
+	};
+	struct aux_rec_auxtrace a = {
+		.size = n,
+		.offset = st->offset,
+		.reference = st->e.tsc,
+		.idx = st->idx,
+		.tid = per_thread && t ? t->tid : UINT32_MAX,
+		.cpu = per_thread ? UINT32_MAX : st->idx,
+	};
+	struct iovec iov = { .iov_base = (void *)(uintptr_t)bytes,
+			     .iov_len = n };
+
+	soft_note(s, synth_aux(s->w, &id, st->offset, n, 0));
+	soft_note(s, writer_auxtrace(s->w, &a, &iov, 1));
+	st->offset += n;
+	s->stats.aux_bytes += n;
+	end_round(s, n);
+	return s->error;
+}
+
+struct soft_stream *soft_stream_new(struct soft *s, uint32_t idx)
+{
+	struct soft_stream *st = calloc(1, sizeof(*st));
+
+	if (!st)
+		return NULL;
+	st->buf = malloc(SOFT_BUF_SIZE);
+	if (!st->buf) {
+		free(st);
+		return NULL;
+	}
+	st->s = s;
+	st->idx = idx;
+	pt_encode_init(&st->e, &s->pt, st->buf, SOFT_BUF_SIZE, write_aux, st);
+	st->e.lost_seed = idx + 1;
+	st->e.tsc = s->config.start_ns;
+	st->e.cyc_tsc = st->e.tsc;
+	return st;
+}
+
+void soft_stream_free(struct soft_stream *st)
+{
+	if (!st)
+		return;
+	soft_note(st->s, pt_encode_flush(&st->e));
+	free(st->buf);
+	free(st);
+}
+
+static int put_info(struct soft *s)
+{
+	uint64_t priv[AUX_PT_N_PRIV] = {
+		[AUX_PT_PMU_TYPE] = s->config.pmu_type,
+		[AUX_PT_TIME_SHIFT] = TIME_SHIFT,
+		[AUX_PT_TIME_MULT] = 1 << TIME_SHIFT,
+		[AUX_PT_CAP_USER_TIME_ZERO] = 1,
+		[AUX_PT_TSC_BIT] = 1 << 10,
+		[AUX_PT_NORETCOMP_BIT] = 1 << 11,
+		[AUX_PT_HAVE_SCHED_SWITCH] = s->config.per_thread ? 0 : 2,
+		[AUX_PT_PER_CPU_MMAPS] = !s->config.per_thread,
+		[AUX_PT_MTC_BIT] = 1 << 9,
+		[AUX_PT_MTC_FREQ_BITS] = 0xf << 14,
+		[AUX_PT_TSC_CTC_N] = PT_TSC_CTC_N,
+		[AUX_PT_TSC_CTC_D] = PT_TSC_CTC_D,
+		[AUX_PT_CYC_BIT] = 1 << 1,
+		[AUX_PT_MAX_NONTURBO_RATIO] = PT_BUS_RATIO,
+	};
+
+	return synth_auxtrace_info(s->w, AUX_TRACE_INTEL_PT, priv,
+				   AUX_PT_N_PRIV);
+}
+
+static int put_head(struct soft *s)
+{
+	struct aux_rec_id_index_entry e = {
+		.id = s->config.event_id,
+		.cpu = s->config.per_thread ? UINT64_MAX : 0,
+		.tid = UINT64_MAX,
+	};
+	struct aux_rec_time_conv tc = {
+		.time_shift = TIME_SHIFT,
+		.time_mult = 1 << TIME_SHIFT,
+		.cap_user_time_zero = 1,
+	};
+
+	soft_note(s, synth_id_index(s->w, &e, 1));
+	soft_note(s, put_info(s));
+	soft_note(s, synth_cpu_map(s->w, s->config.n_cpus));
+	soft_note(s, synth_time_conv(s->w, &tc));
+	return s->error;
+}
+
+static void setup(struct soft *s, const struct soft_config *config,
+		  struct writer *w)
+{
+	s->config = *config;
+	s->w = w;
+	s->max_time = s->round_time = s->floor = config->start_ns;
+	s->pt = (struct pt_encode_config){
+		.tsc = config->tsc,
+		.mtc = config->mtc && config->tsc,
+		.cyc = config->cyc,
+		.retcomp = config->retcomp,
+		.branch = config->branch,
+		.defer_tip = config->defer_tip,
+		.mtc_period = config->mtc_period,
+		.psb_period = config->psb_period,
+		.cyc_thresh = config->cyc_thresh,
+		.inject_overflow = config->inject_overflow,
+	};
+}
+
+int soft_open(struct soft **sp, const struct soft_config *config,
+	      struct writer *w, struct aux_diag *diag)
+{
+	struct soft *s = calloc(1, sizeof(*s));
+	int err = 0;
+
+	*sp = NULL;
+	if (!s || !config->n_cpus)
+		goto nomem;
+	setup(s, config, w);
+	if (!config->per_thread) {
+		s->streams = calloc(config->n_cpus, sizeof(*s->streams));
+		if (!s->streams)
+			goto nomem;
+		s->n_streams = config->n_cpus;
+	}
+	if (config->truth_path)
+		err = soft_truth_open(&s->truth, config->truth_path, diag);
+	if (!err && put_head(s))
+		err = diag_set(diag, -s->error, AUX_NO_OFFSET,
+			       "cannot write the recording: %s",
+			       aux_strerror(s->error));
+	if (err)
+		soft_close(s, NULL, NULL);
+	else
+		*sp = s;
+	return err;
+nomem:
+	free(s);
+	return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET, "out of memory");
+}
+
+static void free_streams(struct soft *s)
+{
+	uint32_t i;
+
+	for (i = 0; s->streams && i < s->n_streams; i++)
+		soft_stream_free(s->streams[i]);
+	free(s->streams);
+}
+
+int soft_close(struct soft *s, struct soft_stats *stats, struct aux_diag *diag)
+{
+	struct soft_process *proc;
+	struct soft_thread *t;
+	int err, truth_err;
+
+	if (!s)
+		return 0;
+	while ((t = s->threads)) {
+		s->threads = t->next;
+		soft_switch_out(t);
+		free(t);
+	}
+	free_streams(s);
+	while ((proc = s->procs)) {
+		s->procs = proc->next;
+		free(proc);
+	}
+	truth_err = soft_truth_close(s->truth, diag);
+	if (stats)
+		*stats = s->stats;
+	err = s->error;
+	free(s);
+	if (err)
+		return diag_set(diag, -err, AUX_NO_OFFSET,
+				"cannot write the recording: %s",
+				aux_strerror(err));
+	return truth_err;
+}
+
+const struct soft_stats *soft_stats(const struct soft *s)
+{
+	return &s->stats;
+}
+
+int soft_truth(struct soft *s, uint32_t tid, const uint64_t *ips, size_t n)
+{
+	return s->truth ? soft_note(s, soft_truth_add(s->truth, tid, ips, n)) :
+			  0;
+}

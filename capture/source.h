@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Recording sources (D9). A source is one file and one line of the table in
+ * cmd_record.c: it understands the terms of its events, declares the events in
+ * the file, and records until the program ends or the user stops it.
+ *
+ * Order of calls: open (nothing is touched yet: a bad event costs no file), run
+ * once, close. The writer's host features and its close belong to the caller.
+ */
+#ifndef AUXCAP_SOURCE_H
+#define AUXCAP_SOURCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <aux/error.h>
+
+#include "event.h"
+#include "ledger.h"
+#include "writer.h"
+
+/* What the user wants recorded; outlives the source. */
+struct source_job {
+	const struct event_spec *event;
+	char *const *argv;		/* the program; NULL ended */
+	const char *self_dir;		/* where our helper objects are */
+	const char *truth_path;		/* NULL: none */
+	uint32_t inject_overflow;	/* 0: never */
+	bool per_thread;
+	bool progress;			/* may show progress on stderr */
+	const volatile bool *stop;	/* becomes true when the user stops */
+};
+
+struct source_result {
+	uint64_t n_insns;	/* 0: not counted */
+	uint64_t n_threads;
+	uint64_t n_unexplained;	/* flow errors, each an overflow in the trace */
+	bool injected;		/* overflows were asked for */
+	int status;		/* the program's, as wait(2) gives it */
+};
+
+struct source_ops {
+	const char *name;	/* of the PMU in event specifications */
+	const char *help;	/* one line */
+	/* -AUX_E_INVAL: the event's terms; -AUX_E_UNSUPPORTED: not here */
+	int (*open)(void **src, const struct source_job *job,
+		    struct aux_diag *diag);
+	/* Adds the attrs, records, and enters all streams into the ledger. On
+	 * an error what was recorded so far is in the writer all the same. */
+	int (*run)(void *src, struct writer *w, struct ledger *ledger,
+		   struct source_result *result, struct aux_diag *diag);
+	void (*close)(void *src);	/* NULL is allowed */
+};
+
+extern const struct source_ops source_soft_pt;
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Commands of auxdecode. auxdecode.c parses the command line into one struct
+ * cmd_options (it is the only file that knows option names); a command gets it
+ * whole, looks at what it takes, and returns the exit status.
+ */
+#ifndef AUXDECODE_CMD_H
+#define AUXDECODE_CMD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <aux/error.h>
+
+#include "outbuf.h"
+
+/* Exit status of the program: part of the interface, see auxdecode.1. */
+enum cmd_status {
+	CMD_OK = 0,	/* complete */
+	CMD_FAILED = 1,
+	CMD_USAGE = 2,
+	CMD_GAPS = 3,	/* finished, but with gaps or loss */
+};
+
+struct cmd_options {
+	const char *command;	/* insn, branch, count, raw, info, dump */
+	const char *path;	/* FILE; "-": standard input */
+	const char *out_path;	/* -o, NULL: standard output */
+	uint64_t limit;		/* -n, 0: none */
+	int64_t tid, cpu;	/* --tid, --cpu; -1: all */
+	int64_t stream;		/* --stream, -1: all */
+	bool packets;		/* --packets: dump shows AUX payload too */
+	/* flow commands only */
+	const char *fields;	/* -F */
+	const char *symbol, *symfs, *vdso, *decoder, *plugin;
+	const char *syntax;	/* intel or att */
+	uint64_t time_from, time_to;	/* ns; to: UINT64_MAX */
+	unsigned n_workers;
+	bool sha256;
+	int progress;		/* 1 on, 0 off, -1: when stderr is a terminal */
+};
+
+/* Each returns an enum cmd_status. */
+int cmd_flow(const struct cmd_options *o);	/* insn, branch, count */
+int cmd_raw(const struct cmd_options *o);	/* packets with offsets */
+int cmd_info(const struct cmd_options *o);	/* what is in this file */
+int cmd_dump(const struct cmd_options *o);	/* records and packets */
+
+/*
+ * One line on standard error, written at once: "auxdecode: error: FILE@0x1f20:
+ * text". path NULL, or diag->offset AUX_NO_OFFSET, leave that part out.
+ * Returns CMD_FAILED (CMD_USAGE for AUX_E_INVAL), for the caller to return.
+ */
+int cmd_error(const char *path, const struct aux_diag *diag);
+/* The same for a mistake on the command line; returns CMD_USAGE. */
+int cmd_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* "auxdecode: warning: FILE: text" */
+void cmd_warn(const char *path, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Values of options; on a bad one they say what name wants and return CMD_USAGE. */
+int cmd_parse_number(const char *name, const char *s, uint64_t max,
+		     uint64_t *v);
+/* "A,B" as --time has it; what is left out stays as it is. */
+int cmd_parse_times(const char *s, uint64_t *from, uint64_t *to);
+
+/*
+ * The output of a command: -o FILE or standard output. cmd_out_close writes
+ * what is left and returns status, or CMD_FAILED with a message when writing
+ * failed. A reader that went away (EPIPE) is no failure and says nothing.
+ */
+int cmd_out_open(struct outbuf **out, const struct cmd_options *o);
+int cmd_out_close(struct outbuf *out, const struct cmd_options *o, int status);
+
+#endif

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * verdict: see cmd_verdict.h. An empty result is an error: the table shows what each
+ * stage had, so that one sees where everything went.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <internal/bytes.h>
+
+#include "columns.h"
+#include "cmd_verdict.h"
+
+/* The file at fault, or the address, changes; the first line of it is enough. */
+void verdict_gap(struct verdict *v, const struct sink_host *host,
+		 const struct flow_ctx *ctx, const struct aux_flow *ev)
+{
+	char text[512] = "", *at;
+
+	if (ev->what < AUX_GAP_N_CAUSES)
+		v->n_gaps[ev->what]++;
+	if (ev->what != AUX_GAP_NO_CODE || !host->explain || !ctx->space ||
+	    !(ev->flags & AUX_FLOW_HAS_IP))
+		return;
+	host->explain(host->priv, ctx->space, ev->gap.ip, text, sizeof(text));
+	at = strstr(text, ": "); /* "no code at 0x7f..: " */
+	at = at ? at + 2 : text;
+	for (unsigned i = 0; i < v->n_texts; i++) {
+		if (!strcmp(v->missing[i], at)) {
+			v->n_missing[i]++;
+			return;
+		}
+	}
+	if (!*at || v->n_texts == VERDICT_MISSING)
+		return;
+	v->missing[v->n_texts] = strdup(at);
+	if (v->missing[v->n_texts])
+		v->n_missing[v->n_texts++] = 1;
+}
+
+void verdict_free(struct verdict *v)
+{
+	for (unsigned i = 0; i < v->n_texts; i++)
+		free(v->missing[i]);
+}
+
+static void say_filters(const struct cmd_options *o)
+{
+	const char *sep = "  filters:            ";
+
+	if (o->tid >= 0) {
+		fprintf(stderr, "%s --tid %lld", sep, (long long)o->tid);
+		sep = "";
+	}
+	if (o->cpu >= 0) {
+		fprintf(stderr, "%s --cpu %lld", sep, (long long)o->cpu);
+		sep = "";
+	}
+	if (o->time_from || o->time_to != UINT64_MAX) {
+		fprintf(stderr, "%s --time", sep);
+		sep = "";
+	}
+	if (o->symbol) {
+		fprintf(stderr, "%s --symbol %s", sep, o->symbol);
+		sep = "";
+	}
+	if (!*sep)
+		fputc('\n', stderr);
+}
+
+static void say_row(const char *what, uint64_t n)
+{
+	fprintf(stderr, "  %-24s %12llu\n", what, (unsigned long long)n);
+}
+
+static const char *hint(const struct verdict *v, const struct cmd_options *o,
+			const struct session_stats *st)
+{
+	if (!st->n_streams)
+		return "the file holds no AUX trace: it was recorded without "
+		       "intel_pt or cs_etm; `auxdecode info` shows its events";
+	if (!st->aux_bytes)
+		return "the AUX streams are empty: nothing ran while tracing "
+		       "was on, or the recording lost it";
+	if (v->n_gaps[AUX_GAP_NO_CODE])
+		return "the code is missing: give its place with --symfs";
+	if (v->report.n_insns)
+		return "all instructions were dropped by --symbol";
+	if (o->tid >= 0 || o->cpu >= 0 || o->time_from ||
+	    o->time_to != UINT64_MAX)
+		return "the filters let nothing through; `auxdecode info` "
+		       "shows what there is";
+	return "`auxdecode raw` shows the packets";
+}
+
+static int say_empty(const struct verdict *v, const struct cmd_options *o,
+		     const struct session_stats *st)
+{
+	fflush(stdout);
+	fprintf(stderr,
+		"auxdecode: error: %s: nothing to show; what each stage had:\n",
+		v->path);
+	say_row("records read", st->n_records);
+	say_row("AUX streams", st->n_streams);
+	say_row("AUX bytes", st->aux_bytes);
+	say_row("AUX bytes decoded", st->aux_decoded);
+	say_row("instructions decoded", st->n_insns);
+	say_row("past the filters", v->report.n_insns);
+	say_row("dropped by --symbol", v->report.n_filtered);
+	say_row("shown", v->report.n_lines);
+	say_filters(o);
+	fprintf(stderr, "  %s\n", hint(v, o, st));
+	return CMD_FAILED;
+}
+
+/* By enum aux_ledger_cause; NULL: no loss. table */
+static const char *const ledger_texts[AUX_LEDGER_N_CAUSES] = {
+	[AUX_LEDGER_TRUNCATED] = "bytes: the AUX buffer was full; record with "
+				 "a larger one (-m)",
+	[AUX_LEDGER_PARTIAL] = "bytes: flagged partial by the kernel",
+	[AUX_LEDGER_COLLISION] = "bytes: the trace unit was used by another",
+	[AUX_LEDGER_LOST_RECORDS] = "side-band records: the data buffer was "
+				    "full",
+	[AUX_LEDGER_THROTTLED] = "bytes: throttled",
+	[AUX_LEDGER_NOT_TRACED] = "processes that could not be followed",
+};
+
+static bool say_ledger(const struct session *s)
+{
+	struct aux_diag diag;
+	struct aux_bytes b;
+	struct cursor c;
+	uint64_t sum[AUX_LEDGER_N_CAUSES] = { 0 };
+	uint32_t n, cause;
+	bool lost = false;
+
+	if (aux_reader_feature(session_reader(s), AUX_FEAT_AUXKIT_LEDGER, &b,
+			       &diag) != 1)
+		return false;
+	c = cursor_init(b.data, b.len,
+			aux_reader_info(session_reader(s))->swapped);
+	cursor_u32(&c);
+	for (n = cursor_u32(&c); n && !c.bad; n--) {
+		uint64_t bytes;
+
+		cursor_u32(&c);
+		cause = cursor_u32(&c);
+		bytes = cursor_u64(&c);
+		cursor_bytes(&c, 16);
+		if (!c.bad && cause < AUX_LEDGER_N_CAUSES)
+			sum[cause] += bytes;
+	}
+	for (cause = 0; cause < AUX_LEDGER_N_CAUSES; cause++) {
+		if (!sum[cause] || !ledger_texts[cause])
+			continue;
+		fprintf(stderr, "auxdecode: lost at capture: %llu %s\n",
+			(unsigned long long)sum[cause], ledger_texts[cause]);
+		lost = true;
+	}
+	return lost;
+}
+
+static bool say_count(uint64_t n, const char *what)
+{
+	if (n)
+		fprintf(stderr, "auxdecode: %llu %s\n", (unsigned long long)n,
+			what);
+	return n;
+}
+
+/* What the records and the file itself say of loss. */
+static bool say_records(const struct verdict *v, const struct session *s)
+{
+	const struct timeline_stats *ts = timeline_stats(session_timeline(s));
+	bool said = false;
+
+	said |= say_count(ts->n_lost, "side-band records lost at capture: who "
+				      "ran, and which code, may be wrong");
+	said |= say_count(ts->n_aux_flagged, "AUX records flagged truncated or "
+					     "partial");
+	said |= say_count(ts->n_throttled, "times throttled by the kernel");
+	said |= say_count(ts->n_bad_code, "pieces of saved code are damaged");
+	if (ts->damaged) {
+		cmd_error(v->path, &ts->damage);
+		fprintf(stderr, "auxdecode: what comes before was decoded\n");
+	} else if (aux_reader_info(session_reader(s))->unfinished) {
+		fprintf(stderr,
+			"auxdecode: the recording was not finished (its "
+			"writer was stopped); all that is there was "
+			"decoded\n");
+		said = true;
+	}
+	return said || ts->damaged;
+}
+
+static uint64_t count_gaps(const struct verdict *v)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = 0; i < AUX_GAP_N_CAUSES; i++)
+		n += v->n_gaps[i];
+	return n;
+}
+
+static void say_gaps(const struct verdict *v)
+{
+	uint64_t n = count_gaps(v);
+
+	if (n)
+		fprintf(stderr, "auxdecode: %llu gap%s in the flow:\n",
+			(unsigned long long)n, n == 1 ? "" : "s");
+	for (unsigned i = 0; i < AUX_GAP_N_CAUSES; i++)
+		if (v->n_gaps[i])
+			fprintf(stderr, "  %6llu %-13s %s\n",
+				(unsigned long long)v->n_gaps[i], gap_name(i),
+				gap_text(i));
+	for (unsigned i = 0; i < v->n_texts; i++)
+		fprintf(stderr, "  missing code (%llu): %s\n",
+			(unsigned long long)v->n_missing[i], v->missing[i]);
+	if (v->report.n_mismatches)
+		fprintf(stderr,
+			"auxdecode: %llu ranges of the decoder do not fit the "
+			"code and were not shown; please report this\n",
+			(unsigned long long)v->report.n_mismatches);
+}
+
+int verdict_print(const struct verdict *v, const struct cmd_options *o,
+		  const struct session *s, const struct session_stats *stats)
+{
+	bool lossy = v->report.n_mismatches || count_gaps(v);
+
+	say_gaps(v);
+	lossy |= say_ledger(s);
+	lossy |= say_records(v, s);
+	if (stats->lossy && !lossy)
+		fprintf(stderr, "auxdecode: parts of the recording are missing;"
+				" `auxdecode info` lists them\n");
+	lossy |= stats->lossy;
+	if (!v->report.n_lines)
+		return say_empty(v, o, stats);
+	return lossy ? CMD_GAPS : CMD_OK;
+}

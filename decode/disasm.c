@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * disasm: the only user of capstone. A handle is opened when a mode is first
+ * met. The length never comes from capstone where our own decoder knows it, so
+ * text and flow cannot disagree about where the next instruction starts.
+ */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef HAVE_CAPSTONE
+#include <capstone/capstone.h>
+#endif
+
+#include <aux/flow.h>
+
+#include "disasm.h"
+#include "walk.h"
+
+#define MODE_SHIFT 4 /* AUX_FLOW_MODE_* to an index */
+#define N_MODES	   6
+#define MAX_INSN   15 /* bytes */
+
+#ifdef HAVE_CAPSTONE
+
+/* By mode index. table */
+static const struct {
+	cs_arch arch;
+	cs_mode mode;
+} modes[N_MODES] = {
+	[AUX_FLOW_MODE_X86_64 >> MODE_SHIFT] = { CS_ARCH_X86, CS_MODE_64 },
+	[AUX_FLOW_MODE_X86_32 >> MODE_SHIFT] = { CS_ARCH_X86, CS_MODE_32 },
+	[AUX_FLOW_MODE_X86_16 >> MODE_SHIFT] = { CS_ARCH_X86, CS_MODE_16 },
+	[AUX_FLOW_MODE_A64 >> MODE_SHIFT] = { CS_ARCH_ARM64, CS_MODE_ARM },
+	[AUX_FLOW_MODE_A32 >> MODE_SHIFT] = { CS_ARCH_ARM, CS_MODE_ARM },
+	[AUX_FLOW_MODE_T32 >> MODE_SHIFT] = { CS_ARCH_ARM, CS_MODE_THUMB },
+};
+
+struct disasm {
+	enum disasm_syntax syntax;
+	csh handles[N_MODES]; /* 0: not opened */
+	bool failed[N_MODES];
+	cs_insn *insn; /* one, reused */
+};
+
+struct disasm *disasm_new(enum disasm_syntax syntax)
+{
+	struct disasm *d = calloc(1, sizeof(*d));
+
+	if (d)
+		d->syntax = syntax;
+	return d;
+}
+
+void disasm_free(struct disasm *d)
+{
+	if (!d)
+		return;
+	if (d->insn)
+		cs_free(d->insn, 1);
+	for (unsigned i = 0; i < N_MODES; i++)
+		if (d->handles[i])
+			cs_close(&d->handles[i]);
+	free(d);
+}
+
+/* 0 when this capstone cannot do the mode. */
+static csh handle_of(struct disasm *d, unsigned i)
+{
+	if (d->handles[i] || d->failed[i])
+		return d->handles[i];
+	if (cs_open(modes[i].arch, modes[i].mode, &d->handles[i])) {
+		d->handles[i] = 0;
+		d->failed[i] = true;
+		return 0;
+	}
+	if (modes[i].arch == CS_ARCH_X86 && d->syntax == DISASM_ATT)
+		cs_option(d->handles[i], CS_OPT_SYNTAX, CS_OPT_SYNTAX_ATT);
+	return d->handles[i];
+}
+
+/* One instruction into d->insn; its length, or 0. */
+static int run_capstone(struct disasm *d, const uint8_t *code, size_t len,
+			uint64_t ip, unsigned i)
+{
+	csh h = handle_of(d, i);
+
+	if (!h)
+		return 0;
+	if (!d->insn)
+		d->insn = cs_malloc(h);
+	if (!d->insn || !cs_disasm_iter(h, &code, &len, &ip, d->insn))
+		return 0;
+	return d->insn->size;
+}
+
+/* The text of d->insn. */
+static void put_text(const struct disasm *d, char *text, size_t text_len)
+{
+	const cs_insn *insn = d->insn;
+
+	snprintf(text, text_len, "%s%s%s", insn->mnemonic,
+		 insn->op_str[0] ? " " : "", insn->op_str);
+}
+
+#else /* lengths only: text is .byte */
+
+struct disasm {
+	int unused;
+};
+
+struct disasm *disasm_new(enum disasm_syntax syntax)
+{
+	(void)syntax;
+	return calloc(1, sizeof(struct disasm));
+}
+
+void disasm_free(struct disasm *d)
+{
+	free(d);
+}
+
+static int run_capstone(struct disasm *d, const uint8_t *code, size_t len,
+			uint64_t ip, unsigned i)
+{
+	(void)d;
+	(void)code;
+	(void)len;
+	(void)ip;
+	(void)i;
+	return 0;
+}
+
+static void put_text(const struct disasm *d, char *text, size_t text_len)
+{
+	(void)d;
+	snprintf(text, text_len, "?");
+}
+
+#endif
+
+static void text_bytes(char *text, size_t text_len, const uint8_t *code, int n)
+{
+	size_t used = 0;
+
+	for (int i = 0; i < n; i++) {
+		int w = snprintf(text + used, text_len - used, "%s0x%02x",
+				 i ? ", " : ".byte ", code[i]);
+
+		if (w < 0 || (size_t)w >= text_len - used)
+			return;
+		used += (size_t)w;
+	}
+}
+
+int disasm_text(struct disasm *d, const uint8_t *code, size_t len, uint64_t ip,
+		unsigned mode, char *text, size_t text_len)
+{
+	unsigned i = (mode & AUX_FLOW_MODE_MASK) >> MODE_SHIFT;
+	int known, size = 0;
+
+	if (text && text_len)
+		text[0] = 0;
+	if (i >= N_MODES)
+		return 0;
+	if (len > MAX_INSN)
+		len = MAX_INSN;
+	known = insn_length(code, len, mode);
+	if (text || known <= 0)
+		size = run_capstone(d, code, len, ip, i);
+	if (known <= 0)
+		known = size;
+	if (!text || !text_len || !known)
+		return known;
+	if (size == known)
+		put_text(d, text, text_len);
+	else
+		text_bytes(text, text_len, code, known);
+	return known;
+}

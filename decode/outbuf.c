@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * outbuf: see outbuf.h. Invariant: buf <= p <= end; after a failure p stays
+ * usable (the buffer is emptied), so no caller has to check each piece.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <aux/error.h>
+
+#include "outbuf.h"
+
+#define BUF_SIZE ((size_t)512 << 10)
+
+struct outbuf *outbuf_new(int fd)
+{
+	struct outbuf *o = calloc(1, sizeof(*o));
+
+	if (!o)
+		return NULL;
+	o->buf = malloc(BUF_SIZE);
+	if (!o->buf) {
+		free(o);
+		return NULL;
+	}
+	o->p = o->buf;
+	o->end = o->buf + BUF_SIZE;
+	o->fd = fd;
+	return o;
+}
+
+void outbuf_free(struct outbuf *o)
+{
+	if (!o)
+		return;
+	free(o->buf);
+	free(o);
+}
+
+static void write_all(struct outbuf *o, const char *s, size_t n)
+{
+	while (n && !o->error) {
+		ssize_t done = write(o->fd, s, n);
+
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done <= 0) {
+			o->error = done < 0 ? errno : EIO;
+			return;
+		}
+		s += done;
+		n -= (size_t)done;
+	}
+}
+
+int outbuf_flush(struct outbuf *o)
+{
+	if (o->fd >= 0) {
+		write_all(o, o->buf, (size_t)(o->p - o->buf));
+		o->p = o->buf;
+	}
+	if (o->error == ENOMEM)
+		return -AUX_E_NOMEM;
+	return o->error ? -AUX_E_IO : 0;
+}
+
+static bool grow(struct outbuf *o, size_t n)
+{
+	size_t used = (size_t)(o->p - o->buf);
+	size_t size = (size_t)(o->end - o->buf);
+	char *buf;
+
+	while (size - used < n)
+		size *= 2;
+	buf = realloc(o->buf, size);
+	if (!buf) {
+		o->error = ENOMEM;
+		return false;
+	}
+	o->buf = buf;
+	o->p = buf + used;
+	o->end = buf + size;
+	return true;
+}
+
+char *outbuf_make_room(struct outbuf *o, size_t n)
+{
+	if (o->fd >= 0)
+		outbuf_flush(o);
+	if ((size_t)(o->end - o->p) < n && !grow(o, n))
+		return NULL;
+	return o->p;
+}
+
+void outbuf_put_large(struct outbuf *o, const char *s, size_t n)
+{
+	char *p;
+
+	if (o->fd >= 0 && n > (size_t)(o->end - o->buf)) {
+		outbuf_flush(o);
+		write_all(o, s, n);
+		return;
+	}
+	p = outbuf_make_room(o, n);
+	if (!p)
+		return;
+	memcpy(p, s, n);
+	o->p += n;
+}
+
+void outbuf_printf(struct outbuf *o, const char *fmt, ...)
+{
+	va_list ap, again;
+	size_t room = (size_t)(o->end - o->p);
+	int n;
+
+	va_start(ap, fmt);
+	va_copy(again, ap);
+	n = vsnprintf(o->p, room, fmt, ap);
+	if (n >= 0 && (size_t)n >= room && outbuf_room(o, (size_t)n + 1))
+		n = vsnprintf(o->p, (size_t)n + 1, fmt, again);
+	if (n > 0 && (size_t)n < (size_t)(o->end - o->p))
+		o->p += n;
+	va_end(again);
+	va_end(ap);
+}
+
+static const char digits[16] = "0123456789abcdef";
+
+char *fmt_dec(char *p, uint64_t v)
+{
+	char tmp[20];
+	unsigned n = 0;
+
+	do {
+		tmp[n++] = (char)('0' + v % 10);
+		v /= 10;
+	} while (v);
+	while (n)
+		*p++ = tmp[--n];
+	return p;
+}
+
+char *fmt_sdec(char *p, int64_t v)
+{
+	if (v >= 0)
+		return fmt_dec(p, (uint64_t)v);
+	*p++ = '-';
+	return fmt_dec(p, -(uint64_t)v);
+}
+
+char *fmt_hex_pad(char *p, uint64_t v, unsigned width)
+{
+	unsigned n = v ? (67 - (unsigned)__builtin_clzll(v)) / 4 : 1;
+
+	if (n < width)
+		n = width;
+	for (unsigned i = n; i-- > 0; v >>= 4)
+		p[i] = digits[v & 15];
+	return p + n;
+}
+
+char *fmt_hex(char *p, uint64_t v)
+{
+	return fmt_hex_pad(p, v, 1);
+}
+
+char *fmt_time(char *p, uint64_t ns)
+{
+	uint64_t frac = ns % 1000000000;
+
+	p = fmt_dec(p, ns / 1000000000);
+	*p = '.';
+	for (unsigned i = 9; i > 0; i--, frac /= 10)
+		p[i] = (char)('0' + frac % 10);
+	return p + 10;
+}

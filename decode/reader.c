@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The perf.data reader: open, header, and the record loop.
+ *
+ * Invariant: after open only the position changes; a pipe's attrs and features
+ * are collected by open, in one walk over the record headers. The first error of
+ * next stays until rewind.
+ *
+ * Specification: tools/perf/Documentation/perf.data-file-format.txt and
+ * tools/perf/util/{header,session}.c of Linux.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "reader_internal.h"
+
+#define PIPE_HEADER 16
+#define OLD_HEADER 72	/* before the feature bitmap */
+
+static const char magic1[8] = "PERFFILE";
+static const char magic2[8] = "PERFILE2";
+static const char magic2_swapped[8] = "2ELIFREP";
+
+struct header {
+	uint64_t size, attr_size;
+	struct aux_file_section attrs, data;
+	uint64_t features[4];
+};
+
+/* Version 1 has no byte order in its magic: the header's size tells. */
+static bool is_swapped_v1(const uint8_t *data, size_t len)
+{
+	struct cursor c = cursor_init(data, len, false);
+
+	cursor_u64(&c);
+	return cursor_u64(&c) >> 32;
+}
+
+static int check_magic(struct aux_reader *r, struct aux_diag *diag)
+{
+	const uint8_t *p = r->file.data;
+
+	if (r->file.len < PIPE_HEADER)
+		return diag_set(diag, AUX_E_FORMAT, 0,
+				"%zu bytes are too short for a perf.data file",
+				r->file.len);
+	if (!memcmp(p, magic2, 8))
+		return 0;
+	r->info.swapped = true;
+	if (!memcmp(p, magic2_swapped, 8))
+		return 0;
+	r->info.swapped = is_swapped_v1(p, r->file.len);
+	if (!memcmp(p, magic1, 8))
+		return 0;
+	return diag_set(diag, AUX_E_FORMAT, 0,
+			"not a perf.data file: no PERFILE2 at its start");
+}
+
+/*
+ * The bitmap is an array of the writer's longs. A foreign 32-bit writer's words
+ * are swapped in pairs; every writer sets HOSTNAME, so that tells.
+ */
+static void fix_features(struct header *h, bool swapped)
+{
+	if (!swapped || h->features[0] >> AUX_FEAT_HOSTNAME & 1)
+		return;
+	if (!(h->features[0] >> (32 + AUX_FEAT_HOSTNAME) & 1))
+		return;
+	for (int i = 0; i < 4; i++)
+		h->features[i] = h->features[i] << 32 | h->features[i] >> 32;
+}
+
+static int read_header(struct aux_reader *r, struct header *h,
+		       struct aux_diag *diag)
+{
+	struct cursor c = reader_cursor(r, r->file.data, r->file.len);
+
+	memset(h, 0, sizeof(*h));
+	cursor_u64(&c);
+	h->size = cursor_u64(&c);
+	r->info.pipe = h->size == PIPE_HEADER;
+	if (r->info.pipe)
+		return 0;
+	if (h->size < OLD_HEADER || h->size > 4096)
+		return diag_set(diag, AUX_E_FORMAT, 8,
+				"a header of %llu bytes is not perf.data",
+				(unsigned long long)h->size);
+	h->attr_size = cursor_u64(&c);
+	h->attrs.offset = cursor_u64(&c);
+	h->attrs.size = cursor_u64(&c);
+	h->data.offset = cursor_u64(&c);
+	h->data.size = cursor_u64(&c);
+	cursor_bytes(&c, 16);
+	for (int i = 0; i < 4 && h->size >= sizeof(struct aux_file_header); i++)
+		h->features[i] = cursor_u64(&c);
+	fix_features(h, r->info.swapped);
+	if (c.bad)
+		return diag_set(diag, AUX_E_TRUNCATED, r->file.len,
+				"the file ends inside its header");
+	return 0;
+}
+
+static int set_data(struct aux_reader *r, const struct aux_file_section *data,
+		    struct aux_diag *diag)
+{
+	uint64_t len = r->file.len, end = data->offset + data->size;
+
+	if (end < data->offset || data->offset < OLD_HEADER)
+		return diag_set(diag, AUX_E_FORMAT, 40,
+				"the data section %#llx+%#llx is not possible",
+				(unsigned long long)data->offset,
+				(unsigned long long)data->size);
+	r->info.data_offset = data->offset;
+	r->info.unfinished = !data->size;
+	if (r->info.unfinished || end > len) {
+		r->cut = end > len ? end - len : 0;
+		end = len;
+	}
+	r->data_end = end;
+	/* Cut before the first record: nothing to read, and next says so. */
+	if (data->offset > len)
+		r->info.data_offset = len;
+	r->info.data_size = end - r->info.data_offset;
+	return 0;
+}
+
+static int open_file_mode(struct aux_reader *r, struct header *h,
+			  struct aux_diag *diag)
+{
+	int ret = set_data(r, &h->data, diag);
+
+	if (!ret)
+		ret = attr_table_load(r, h->attrs.offset, h->attrs.size,
+				      h->attr_size, diag);
+	/* A killed writer has set the bits, but not written the sections. */
+	if (!ret && !r->info.unfinished)
+		features_locate(r, h->features);
+	return ret;
+}
+
+/*
+ * Calls for every record of a pipe that describes the rest. The walk ends at
+ * the first that is damaged: next will report that one.
+ */
+static int scan_pipe(struct aux_reader *r, bool updates, struct aux_diag *diag)
+{
+	struct aux_event ev = { 0 };
+	int ret = 0;
+
+	while (!ret && !r->error.code && reader_frame(r, &ev, NULL) == 1) {
+		if (ev.type == AUX_RECORD_EVENT_UPDATE && updates)
+			attr_table_update(r, &ev);
+		else if (ev.type == AUX_RECORD_HEADER_ATTR && !updates)
+			ret = attr_table_record(r, &ev, diag);
+		else if (ev.type == AUX_RECORD_HEADER_FEATURE && !updates)
+			features_record(r, &ev);
+	}
+	aux_reader_rewind(r);
+	return ret;
+}
+
+static int open_pipe_mode(struct aux_reader *r, struct aux_diag *diag)
+{
+	int ret;
+
+	r->info.data_offset = PIPE_HEADER;
+	r->info.data_size = r->file.len - PIPE_HEADER;
+	r->data_end = r->file.len;
+	aux_reader_rewind(r);
+	ret = scan_pipe(r, false, diag);
+	attr_table_sort(&r->attrs);
+	return ret ? ret : scan_pipe(r, true, diag);
+}
+
+static int open_bytes(struct aux_reader *r, struct aux_diag *diag)
+{
+	struct header h;
+	int ret = check_magic(r, diag);
+
+	r->info.size = r->file.len;
+	if (!ret)
+		ret = read_header(r, &h, diag);
+	if (!ret)
+		ret = r->info.pipe ? open_pipe_mode(r, diag) :
+				     open_file_mode(r, &h, diag);
+	if (ret)
+		return ret;
+	attr_table_sort(&r->attrs);
+	aux_reader_rewind(r);
+	if (features_load(r))
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				"out of memory");
+	return 0;
+}
+
+static struct aux_reader *new_reader(const char *path, struct aux_diag *diag)
+{
+	struct aux_reader *r = calloc(1, sizeof(*r));
+
+	if (r)
+		r->path = strdup(path);
+	if (!r || !r->path) {
+		free(r);
+		diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET, "out of memory");
+		return NULL;
+	}
+	return r;
+}
+
+static int finish_open(struct aux_reader **out, struct aux_reader *r, int ret,
+		       struct aux_diag *diag)
+{
+	if (!ret)
+		ret = open_bytes(r, diag);
+	if (ret) {
+		aux_reader_close(r);
+		r = NULL;
+	}
+	*out = r;
+	return ret;
+}
+
+int aux_reader_open(struct aux_reader **out, const char *path,
+		    struct aux_diag *diag)
+{
+	struct aux_reader *r = new_reader(path, diag);
+
+	*out = NULL;
+	if (!r)
+		return -AUX_E_NOMEM;
+	return finish_open(out, r, backing_open(&r->file, path, diag), diag);
+}
+
+int aux_reader_open_mem(struct aux_reader **out, const void *data, size_t len,
+			const char *name, struct aux_diag *diag)
+{
+	struct aux_reader *r = new_reader(name ? name : "(memory)", diag);
+
+	*out = NULL;
+	if (!r)
+		return -AUX_E_NOMEM;
+	r->file.data = data;
+	r->file.len = len;
+	return finish_open(out, r, 0, diag);
+}
+
+void aux_reader_close(struct aux_reader *r)
+{
+	if (!r)
+		return;
+	inflate_fini(&r->inflate);
+	attr_table_fini(&r->attrs);
+	arena_fini(&r->arena);
+	backing_close(&r->file);
+	free(r->path);
+	free(r);
+}
+
+const char *aux_reader_path(const struct aux_reader *r)
+{
+	return r->path;
+}
+
+const struct aux_file_info *aux_reader_info(const struct aux_reader *r)
+{
+	return &r->info;
+}
+
+const struct aux_attr *aux_reader_attr(const struct aux_reader *r, size_t i)
+{
+	return i < r->attrs.n ? r->attrs.v[i] : NULL;
+}
+
+const struct aux_attr *aux_reader_attr_by_id(const struct aux_reader *r,
+					     uint64_t id)
+{
+	return attr_table_find(&r->attrs, id);
+}
+
+/* From what was decompressed, else from the file. */
+static int next_record(struct aux_reader *r, struct aux_event *ev,
+		       struct aux_diag *diag)
+{
+	int ret = inflate_next(r, ev, diag);
+
+	if (!ret) {
+		ret = reader_frame(r, ev, diag);
+		if (!ret && r->inflate.pos != r->inflate.end)
+			return diag_set(diag, AUX_E_TRUNCATED,
+					r->inflate.offset,
+					"the compressed records end inside a "
+					"record");
+		if (ret == 1 && (ev->type == AUX_RECORD_COMPRESSED ||
+				 ev->type == AUX_RECORD_COMPRESSED2)) {
+			int err = inflate_feed(r, ev, diag);
+
+			return err ? err : 1;
+		}
+	}
+	if (ret == 1 && ev->type == AUX_RECORD_EVENT_UPDATE)
+		attr_table_update(r, ev);
+	return ret == 1 ? records_parse(r, ev, diag) : ret;
+}
+
+int aux_reader_next(struct aux_reader *r, struct aux_event *ev,
+		    struct aux_diag *diag)
+{
+	struct aux_diag why = { 0 };
+	int ret;
+
+	memset(ev, 0, sizeof(*ev));
+	if (r->error.code) {
+		if (diag)
+			*diag = r->error;
+		return -r->error.code;
+	}
+	ret = next_record(r, ev, &why);
+	if (ret < 0) {
+		r->error = why;
+		if (diag)
+			*diag = why;
+	}
+	return ret;
+}
+
+void aux_reader_rewind(struct aux_reader *r)
+{
+	r->pos = r->info.data_offset;
+	memset(&r->error, 0, sizeof(r->error));
+	inflate_rewind(&r->inflate);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* session: opening a recording and everything that is built from it once. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <internal/diag.h>
+
+#include "plugins.h"
+#include "session_priv.h"
+
+static int keep_string(char **copy, const char *s)
+{
+	*copy = s ? strdup(s) : NULL;
+	return s && !*copy ? -AUX_E_NOMEM : 0;
+}
+
+static int make_streams(struct session *s)
+{
+	s->streams = calloc(s->chunks.n ? s->chunks.n : 1, sizeof(*s->streams));
+	if (!s->streams)
+		return -AUX_E_NOMEM;
+	for (size_t i = 0; i < s->chunks.n; i++) {
+		const struct queue *q = &s->chunks.queues[i];
+
+		s->streams[i] = (struct stream){
+			.idx = q->idx, .cpu = q->cpu, .tid = q->tid,
+			.n_bytes = q->n_bytes,
+			.n_pieces = (uint32_t)q->n_pieces,
+		};
+	}
+	return 0;
+}
+
+static int open_parts(struct session *s, const struct session_config *config,
+		      struct aux_diag *diag)
+{
+	int rc;
+
+	if (keep_string(&s->path, config->path) < 0 ||
+	    keep_string(&s->decoder, config->decoder) < 0)
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				"out of memory");
+	if (config->plugin) {
+		rc = plugins_load(&s->plugin_handle, config->plugin,
+				  &s->plugin_ops, diag);
+		if (rc < 0)
+			return rc;
+	}
+	rc = aux_reader_open(&s->reader, config->path, diag);
+	if (rc < 0)
+		return rc;
+	rc = timeline_new(&s->timeline, s->reader, diag);
+	if (rc < 0)
+		return rc;
+	rc = codeview_new(&s->codeview, s->reader, &config->code, diag);
+	if (rc < 0)
+		return rc;
+	rc = chunks_read(&s->chunks, s->reader, diag);
+	if (rc < 0)
+		return rc;
+	if (make_streams(s) < 0)
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				"out of memory");
+	session_find_config(s);
+	session_find_ledger(s);
+	return 0;
+}
+
+int session_open(struct session **sp, const struct session_config *config,
+		 struct aux_diag *diag)
+{
+	struct session *s = calloc(1, sizeof(*s));
+	int rc;
+
+	*sp = NULL;
+	if (!s)
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				"out of memory");
+	s->config = *config;
+	rc = open_parts(s, config, diag);
+	if (rc < 0)
+		session_close(s);
+	else
+		*sp = s;
+	return rc;
+}
+
+void session_close(struct session *s)
+{
+	if (!s)
+		return;
+	chunks_fini(&s->chunks);
+	codeview_free(s->codeview);
+	timeline_free(s->timeline);
+	aux_reader_close(s->reader);
+	plugins_unload(s->plugin_handle);
+	free(s->streams);
+	free(s->path);
+	free(s->decoder);
+	free(s->plugin);
+	free(s);
+}
+
+struct aux_reader *session_reader(const struct session *s)
+{
+	return s->reader;
+}
+
+const struct timeline *session_timeline(const struct session *s)
+{
+	return s->timeline;
+}
+
+struct codeview *session_codeview(const struct session *s)
+{
+	return s->codeview;
+}
+
+const struct stream *session_stream(const struct session *s, size_t i)
+{
+	return i < s->chunks.n ? &s->streams[i] : NULL;
+}
+
+int session_stream_piece(const struct session *s, size_t stream, size_t piece,
+			 struct aux_bytes *bytes, uint64_t *offset)
+{
+	const struct queue *q;
+
+	if (stream >= s->chunks.n)
+		return 0;
+	q = &s->chunks.queues[stream];
+	if (piece >= q->n_pieces)
+		return 0;
+	bytes->data = q->pieces[piece].data;
+	bytes->len = q->pieces[piece].len;
+	*offset = q->pieces[piece].offset;
+	return 1;
+}

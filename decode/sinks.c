@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The table of sinks: a new one is a file and a line here. */
+#include <string.h>
+
+#include "sink.h"
+
+static const struct sink_ops *const sinks[] = {
+	&sink_insn,
+	&sink_branch,
+	&sink_count,
+};
+
+const struct sink_ops *sink_get(size_t i)
+{
+	return i < sizeof(sinks) / sizeof(sinks[0]) ? sinks[i] : NULL;
+}
+
+const struct sink_ops *sink_find(const char *name)
+{
+	const struct sink_ops *ops;
+
+	for (size_t i = 0; (ops = sink_get(i)); i++)
+		if (!strcmp(ops->name, name))
+			return ops;
+	return NULL;
+}

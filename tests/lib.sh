@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# shellcheck shell=bash disable=SC2034
+#
+# What script tests share: TAP output and where things are. Sourced, from the
+# project's root (tests/run goes there).
+set -u
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
+BUILD=${BUILD:-build}
+auxcap=$BUILD/auxcap
+auxdecode=$BUILD/auxdecode
+truthcmp=$BUILD/truthcmp
+programs=$BUILD/tests/programs
+corpus=${AUXKIT_CORPUS:-../shared/corpus}
+n_tests=0
+n_failed=0
+
+# tests/run removes its scratch directory; alone, a test removes its own.
+if [ -z "${SCRATCH:-}" ]; then
+	SCRATCH=$(mktemp -d "${TMPDIR:-/tmp}/auxkit-test-XXXXXX") || exit 2
+	if [ -n "${KEEP:-}" ]; then
+		echo "# kept: $SCRATCH"
+	else
+		trap 'rm -rf "$SCRATCH"' EXIT
+	fi
+fi
+export LC_ALL=C TZ=UTC PERF_CONFIG=/dev/null
+
+# ok STATUS TEXT [FILE]: STATUS 0 passes; else FILE's lines are the diagnostics.
+ok() {
+	n_tests=$((n_tests + 1))
+	if [ "$1" = 0 ]; then
+		echo "ok $n_tests - $2"
+		return 0
+	fi
+	n_failed=$((n_failed + 1))
+	echo "not ok $n_tests - $2"
+	[ -n "${3:-}" ] && [ -e "$3" ] && head -n "${LINES_SHOWN:-25}" "$3" | cut -c1-300 | sed 's/^/#   /'
+	return 1
+}
+
+# that TEXT FILE COMMAND...: the command succeeds; FILE as in ok, - for none.
+that() {
+	local text=$1 file=$2 rc
+	shift 2
+	"$@"
+	rc=$?
+	ok $rc "$text" "$file"
+}
+
+not() { ! "$@"; }
+
+skip() { # REASON [TEXT]
+	n_tests=$((n_tests + 1))
+	echo "ok $n_tests - ${2:-skipped} # SKIP $1"
+}
+
+# is GOT WANTED TEXT
+is() {
+	if [ "$1" = "$2" ]; then
+		ok 0 "$3"
+	else
+		ok 1 "$3"
+		printf '%s\n' "got:  $1" "want: $2" | head -n 20 | sed 's/^/#   /'
+		return 1
+	fi
+}
+
+finish() {
+	echo "1..$n_tests"
+	exit $((n_failed != 0))
+}
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# A status that no test should see: killed by a signal, or a sanitizer's report.
+crashed() { [ "$1" -ge 128 ] || [ "$1" = 99 ]; }

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* build: -static */
+/*
+ * Ends badly, in the way named: abort, segv, ill, exit (status 3), kill, loop
+ * (for ever: to be interrupted).
+ */
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+	const char *how = argc > 1 ? argv[1] : "abort";
+	volatile uint8_t *volatile nowhere = (volatile uint8_t *)16;
+	volatile uint64_t x = 0;
+
+	if (!strcmp(how, "abort"))
+		abort();
+	if (!strcmp(how, "segv"))
+		*nowhere = 1;
+	if (!strcmp(how, "ill"))
+		__asm__ volatile("ud2");
+	if (!strcmp(how, "kill"))
+		kill(getpid(), SIGKILL);
+	while (!strcmp(how, "loop"))
+		x++;
+	return 3;
+}

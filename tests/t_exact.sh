@@ -1,0 +1,95 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Exactness: record real programs with both back ends under a covering set of
+# configurations, decode, and compare with what ran, address by address.
+#
+#	FULL=1 tests/t_exact.sh      the whole matrix
+#	tests/t_exact.sh CASE...     only these programs
+. "$(dirname "$0")/lib.sh"
+. tests/record.sh
+
+# exact CASE TERMS [OPTION...]
+exact() {
+	local text="$1 soft_pt/$2/${3:+ $3}" n rc
+	record "$@"
+	if [ $status != 0 ]; then
+		ok 1 "$text: auxcap ends with $status" "$log"
+		return
+	fi
+	# pipefail is not set: truthcmp's verdict is the pipe's
+	"$auxdecode" insn -F tid,ip "$data" 2>"$SCRATCH/err" |
+		"$truthcmp" "$truth" >"$SCRATCH/cmp"
+	rc=("${PIPESTATUS[@]}")
+	cat "$SCRATCH/err" >>"$SCRATCH/cmp"
+	n=$(sed -n 's/^total truth \([0-9]*\) .* threads \([0-9]*\) .*/\1 instructions, \2 threads/p' "$SCRATCH/cmp")
+	ok $((rc[0] | rc[1])) "$text: $n" "$SCRATCH/cmp"
+}
+
+# counts: `auxdecode count` agrees with the truth on the last recording.
+counts() {
+	"$truthcmp" --count "$truth" | awk '$2 > 0' | sort >"$SCRATCH/want"
+	"$auxdecode" count "$data" >"$SCRATCH/count" 2>&1
+	local bad=$?
+	while read -r _ n hash; do
+		grep -qw "$n" "$SCRATCH/count" && grep -qw "$hash" "$SCRATCH/count" || bad=1
+	done <"$SCRATCH/want"
+	ok $bad "$1: count prints the truth's counts and hashes" "$SCRATCH/count"
+}
+
+# Pairs of the settings (retcomp x psb x timing x streams) all occur.
+covering=(
+	"noretcomp=1,psb_period=0,mtc=0"
+	"noretcomp=0,psb_period=1,mtc=0,cyc=1 --per-thread"
+	"noretcomp=0,psb_period=0,mtc=1,cyc=1"
+	"noretcomp=1,psb_period=1,mtc=1 --per-thread"
+	"noretcomp=0,psb_period=1,mtc=0,defer_tip"
+	"noretcomp=1,psb_period=0,mtc=1,mtc_period=0,cyc=1,cyc_thresh=3 --per-thread"
+)
+all=()
+for ret in 0 1; do for psb in 0 1; do for time in ,mtc=0 ,mtc=1 ,mtc=0,cyc=1 ,mtc=1,cyc=1; do
+	for streams in '' ' --per-thread'; do
+		all+=("noretcomp=$ret,psb_period=$psb$time$streams")
+	done
+done; done; done
+
+emulated="hello_asm hello_static threads feature feature_timer jit_once forkexec dlopen
+	  vdso throw ls pipe gzip python"
+stepped="hello_asm hello_static threads_few feature jit forkexec vdso"
+[ -n "${FULL:-}" ] && stepped+=" threads feature_timer dlopen ls pipe gzip_tiny"
+
+run_case() { # CASE BACKEND-TERM CONFIG
+	local terms=${3%% *} option=''
+	[ "$terms" = "$3" ] || option=${3#* }
+	# shellcheck disable=SC2086
+	exact "$1" "${2:+$2,}$terms" $option
+}
+
+pick=" $* "
+wanted() { [ "$pick" = "  " ] || [[ $pick == *" $1 "* ]]; }
+
+i=0
+for case in $emulated; do
+	wanted "$case" || continue
+	if [ -n "${FULL:-}" ]; then
+		for config in "${all[@]}"; do run_case "$case" '' "$config"; done
+	elif [ "$case" = gzip ] || [ "$case" = python ] || [ -n "${QUICK:-}" ]; then
+		run_case "$case" '' "${covering[i % 6]}"
+		run_case "$case" '' "${covering[(i + 3) % 6]}"
+	else
+		for config in "${covering[@]}"; do run_case "$case" '' "$config"; done
+	fi
+	counts "$case"
+	i=$((i + 1))
+done
+for case in $stepped; do
+	wanted "$case" || continue
+	if [ -n "${FULL:-}" ]; then
+		for config in "${covering[@]}"; do run_case "$case" step "$config"; done
+	else
+		run_case "$case" step "${covering[i % 6]}"
+		[ -n "${QUICK:-}" ] || run_case "$case" step "${covering[(i + 3) % 6]}"
+	fi
+	i=$((i + 1))
+done
+finish

@@ -1,0 +1,80 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Our recordings in unmodified perf: the same sequence of instructions, and not
+# a warning from perf report and perf script -D.
+. "$(dirname "$0")/lib.sh"
+. tests/record.sh
+
+if ! have perf || ! perf --version >/dev/null 2>&1; then
+	skip "perf is not installed (tools/deps install test)"
+	finish
+fi
+
+# What perf says of every file on a machine like this one, ours or not.
+usual='^$|kernel address maps|kptr_restrict|Kernel address maps|vmlinux|/proc/kallsyms|As no suitable kallsyms|# To display the perf.data header info'
+
+quiet() { # TEXT FILE: no line that is about the recording
+	grep -Ev "$usual" "$2" >"$SCRATCH/said"
+	that "$1" "$SCRATCH/said" test ! -s "$SCRATCH/said"
+}
+
+# same CASE TERMS GAPS [OPTION...]; GAPS: exact, or gaps where code is in no file
+same() {
+	local case=$1 terms=$2 gaps=$3 text="$1 soft_pt/$2/${4:+ $4}" option='' rc
+	[ "$gaps" = gaps ] && option=--expect-gaps
+	shift 3
+	record "$case" "$terms" "$@"
+	[ $status = 0 ] || { ok 1 "$text: auxcap ends with $status" "$log"; return; }
+	perf script --itrace=i0ns -F tid,ip -i "$data" 2>"$SCRATCH/err" |
+		"$truthcmp" ${option:+"$option"} "$truth" >"$SCRATCH/cmp"
+	rc=("${PIPESTATUS[@]}")
+	ok $((rc[0] | rc[1])) "$text: perf $(tail -1 "$SCRATCH/cmp")" "$SCRATCH/cmp"
+	if [ "$gaps" = exact ]; then
+		quiet "$text: perf script says nothing" "$SCRATCH/err"
+	fi
+	[ -z "${NO_DUMP:-}" ] || return
+	perf script -D -i "$data" >"$SCRATCH/dump" 2>"$SCRATCH/err"
+	ok $? "$text: perf script -D" "$SCRATCH/err"
+	quiet "$text: perf script -D says nothing" "$SCRATCH/err"
+	grep -aiE 'bad packet|failed to process|unknown' "$SCRATCH/dump" | head -n 5 >"$SCRATCH/bad"
+	quiet "$text: no bad packet in the dump" "$SCRATCH/bad"
+}
+
+same hello_asm noretcomp=1,psb_period=0 exact
+same hello_static noretcomp=0,psb_period=0 exact --per-thread
+same hello_static step,noretcomp=0,cyc=1 exact
+same threads noretcomp=0,psb_period=0,mtc=1,cyc=1 exact
+same threads noretcomp=1,psb_period=1 exact --per-thread
+same feature noretcomp=0,psb_period=0 exact
+same feature step,noretcomp=1,psb_period=1 exact --per-thread
+same jit_once noretcomp=1 gaps
+same jit step,noretcomp=1 gaps
+same forkexec noretcomp=0,mtc=1 exact
+same dlopen noretcomp=1 exact
+same vdso step,noretcomp=1 exact
+same throw noretcomp=0,cyc=1 exact
+same ls noretcomp=0 exact
+same pipe noretcomp=1,mtc=1,cyc=1 exact
+same gzip_tiny noretcomp=0,psb_period=1,cyc=1 exact
+if [ -z "${QUICK:-}" ]; then
+	NO_DUMP=1
+	same gzip noretcomp=0 exact
+	[ -n "${FULL:-}" ] && same python noretcomp=1 exact
+fi
+
+record ls noretcomp=1
+perf report --stdio -i "$data" --itrace=i10us >"$SCRATCH/report" 2>"$SCRATCH/err"
+ok $? "perf report" "$SCRATCH/err"
+quiet "perf report says nothing" "$SCRATCH/err"
+that "perf report shows the program's objects" "$SCRATCH/report" \
+	grep -q 'ls .*\(libc\|ld-linux\|ls\)' "$SCRATCH/report"
+perf report --header-only -i "$data" >"$SCRATCH/header" 2>"$SCRATCH/err"
+ok $? "perf report --header-only" "$SCRATCH/err"
+for what in hostname 'os release' arch nrcpus cpuid cmdline; do
+	that "the header has: $what" "$SCRATCH/header" grep -q "^# $what" "$SCRATCH/header"
+done
+perf buildid-list -i "$data" >"$SCRATCH/ids" 2>&1
+that "perf buildid-list knows the program" "$SCRATCH/ids" \
+	grep -q '^[0-9a-f]\{40\} .*/ls$' "$SCRATCH/ids"
+finish

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* links: decode */
+/* Values of options, and output that cannot be written. */
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "../../decode/cmd.h" /* not capture/cmd.h */
+#include "tap.h"
+
+static void times(void)
+{
+	/* table */
+	static const struct {
+		const char *text;
+		int status;
+		uint64_t from, to;
+	} rows[] = {
+		{ "1,2", CMD_OK, 1000000000, 2000000000 },
+		{ "12.345678901,", CMD_OK, 12345678901, 99 * 1000000000ull },
+		{ ",0.5", CMD_OK, 7, 500000000 },
+		{ "123ns,1us", CMD_OK, 123, 1000 },
+		{ "1.5us,2.25ms", CMD_OK, 1500, 2250000 },
+		{ "3s,3.000000000000s", CMD_OK, 3000000000, 3000000000 },
+		{ "1.", CMD_USAGE, 0, 0 },
+		{ "5", CMD_USAGE, 0, 0 },
+		{ ",", CMD_USAGE, 0, 0 },
+		{ "", CMD_USAGE, 0, 0 },
+		{ "2,1", CMD_USAGE, 0, 0 },
+		{ ".,1", CMD_USAGE, 0, 0 },
+		{ "1,2,3", CMD_USAGE, 0, 0 },
+		{ "1h,2h", CMD_USAGE, 0, 0 },
+		{ "-1,2", CMD_USAGE, 0, 0 },
+		{ "1.2.3,4", CMD_USAGE, 0, 0 },
+		{ "1,2 ", CMD_USAGE, 0, 0 },
+		{ "0.5ns,2", CMD_USAGE, 0, 0 },
+		{ "99999999999,", CMD_USAGE, 0, 0 },
+		{ "1,99999999999999999999", CMD_USAGE, 0, 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		uint64_t from = 7, to = 99 * 1000000000ull;
+		int status = cmd_parse_times(rows[i].text, &from, &to);
+
+		ok(status == rows[i].status &&
+			   (status ||
+			    (from == rows[i].from && to == rows[i].to)),
+		   "--time \"%s\"", rows[i].text);
+	}
+}
+
+static void numbers(void)
+{
+	uint64_t v;
+
+	ok(!cmd_parse_number("-n", "42", 42, &v) && v == 42, "42");
+	ok(!cmd_parse_number("-n", "18446744073709551615", UINT64_MAX, &v) &&
+		   v == UINT64_MAX,
+	   "the largest");
+	ok(cmd_parse_number("-n", "43", 42, &v) == CMD_USAGE, "too large");
+	ok(cmd_parse_number("-n", "18446744073709551616", UINT64_MAX, &v),
+	   "over 64 bits");
+	ok(cmd_parse_number("-n", "-1", UINT64_MAX, &v), "negative");
+	ok(cmd_parse_number("-n", " 1", UINT64_MAX, &v), "a space");
+	ok(cmd_parse_number("-n", "1k", UINT64_MAX, &v), "something behind");
+	ok(cmd_parse_number("-n", "", UINT64_MAX, &v), "nothing");
+}
+
+static void outputs(void)
+{
+	struct cmd_options o = { .out_path = "/dev/full" };
+	struct outbuf *out;
+	int fd[2], saved;
+
+	ok(cmd_out_open(&out, &o) == CMD_OK, "/dev/full opens");
+	outbuf_str(out, "text");
+	ok(cmd_out_close(out, &o, CMD_OK) == CMD_FAILED, "a full disk is told");
+	o.out_path = "/nonexistent/x";
+	ok(cmd_out_open(&out, &o) == CMD_FAILED && !out, "no such directory");
+	o.out_path = NULL;
+	signal(SIGPIPE, SIG_IGN);
+	saved = dup(STDOUT_FILENO);
+	if (saved < 0 || pipe(fd)) {
+		skip("no pipe");
+		return;
+	}
+	close(fd[0]);
+	dup2(fd[1], STDOUT_FILENO);
+	close(fd[1]);
+	if (cmd_out_open(&out, &o) == CMD_OK)
+		outbuf_str(out, "text");
+	fd[0] = cmd_out_close(out, &o, CMD_GAPS);
+	dup2(saved, STDOUT_FILENO);
+	close(saved);
+	is_u64(fd[0], CMD_OK, "a reader that went away is no failure");
+}
+
+int main(void)
+{
+	/* the messages are not part of the test */
+	int null = open("/dev/null", O_WRONLY);
+
+	if (null >= 0)
+		dup2(null, STDERR_FILENO);
+	times();
+	numbers();
+	outputs();
+	return plan_done();
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* links: decode */
+/*
+ * disasm: text and length in every mode, both syntaxes, and the .byte fallback.
+ * Expected text is objdump's or the Arm ARM's, in capstone's spelling.
+ */
+#include <aux/flow.h>
+
+#include "disasm.h"
+#include "tap.h"
+#include "walk.h"
+
+struct row {
+	unsigned mode;
+	uint8_t code[15];
+	uint8_t len; /* bytes given */
+	int size; /* expected */
+	const char *text, *att; /* att NULL: not tried */
+};
+
+/* table */
+static const struct row rows[] = {
+	{ AUX_FLOW_MODE_X86_64, { 0x90 }, 1, 1, "nop", "nop" },
+	{ AUX_FLOW_MODE_X86_64,
+	  { 0x48, 0x89, 0xe5 },
+	  3,
+	  3,
+	  "mov rbp, rsp",
+	  "movq %rsp, %rbp" },
+	{ AUX_FLOW_MODE_X86_64,
+	  { 0xe8, 0x07, 0, 0, 0 },
+	  5,
+	  5,
+	  "call 0x40100c",
+	  "callq 0x40100c" },
+	{ AUX_FLOW_MODE_X86_64,
+	  { 0x75, 0xfe },
+	  2,
+	  2,
+	  "jne 0x401000",
+	  "jne 0x401000" },
+	{ AUX_FLOW_MODE_X86_64, { 0xf3, 0x48, 0xa5, 0xcc }, 4, 3, NULL, NULL },
+	{ AUX_FLOW_MODE_X86_64, { 0xe8, 0x07, 0 }, 3, 0, "", NULL },
+	{ AUX_FLOW_MODE_X86_64, { 0x06 }, 1, 0, "", NULL },
+	{ AUX_FLOW_MODE_X86_32, { 0x40, 0x90 }, 2, 1, "inc eax", "incl %eax" },
+	{ AUX_FLOW_MODE_X86_32,
+	  { 0xb8, 1, 0, 0, 0 },
+	  5,
+	  5,
+	  "mov eax, 1",
+	  NULL },
+	{ AUX_FLOW_MODE_X86_16, { 0xb8, 1, 0, 0x90 }, 4, 3, "mov ax, 1", NULL },
+	{ AUX_FLOW_MODE_A64, { 0xc0, 0x03, 0x5f, 0xd6 }, 4, 4, "ret", NULL },
+	{ AUX_FLOW_MODE_A64, { 0x1f, 0x20, 0x03, 0xd5 }, 4, 4, "nop", NULL },
+	{ AUX_FLOW_MODE_A64, { 0x1f, 0x20, 0x03 }, 3, 0, "", NULL },
+	{ AUX_FLOW_MODE_A64,
+	  { 0, 0, 0, 0 },
+	  4,
+	  4,
+	  ".byte 0x00, 0x00, 0x00, 0x00",
+	  NULL },
+	{ AUX_FLOW_MODE_A32, { 0x1e, 0xff, 0x2f, 0xe1 }, 4, 4, "bx lr", NULL },
+	{ AUX_FLOW_MODE_T32, { 0x70, 0x47 }, 2, 2, "bx lr", NULL },
+	{ AUX_FLOW_MODE_T32,
+	  { 0x00, 0xf0, 0x00, 0xf8 },
+	  4,
+	  4,
+	  "bl #0x401004",
+	  NULL },
+	{ AUX_FLOW_MODE_T32, { 0x00, 0xf0 }, 2, 0, "", NULL },
+};
+
+static void check_row(struct disasm *d, const struct row *r, const char *want,
+		      const char *what)
+{
+	char text[128], name[160];
+	int size = disasm_text(d, r->code, r->len, 0x401000, r->mode, text,
+			       sizeof(text));
+
+	snprintf(name, sizeof(name), "%s mode %#x: size of \"%s\"", what,
+		 r->mode, want ? want : "any");
+	is_u64(size, r->size, name);
+	snprintf(name, sizeof(name), "%s mode %#x: text", what, r->mode);
+	if (want)
+		is_str(text, want, name);
+	is_u64(disasm_text(d, r->code, r->len, 0x401000, r->mode, NULL, 0),
+	       r->size, "the same length without text");
+}
+
+static void check_fallback(struct disasm *d)
+{
+	/* newer than some capstones */
+	static const uint8_t code[] = { 0x0f, 0x01, 0xe8 };
+	char text[64], tiny[9];
+	int n = disasm_text(d, code, sizeof(code), 0, AUX_FLOW_MODE_X86_64,
+			    text, sizeof(text));
+
+	is_u64(n, 3, "serialize has a length");
+	ok(!strcmp(text, ".byte 0x0f, 0x01, 0xe8") ||
+		   !strcmp(text, "serialize"),
+	   "serialize is shown as bytes or by name, not as \"%s\"", text);
+	disasm_text(d, (const uint8_t[]){ 0x48, 0x89, 0xe5 }, 3, 0,
+		    AUX_FLOW_MODE_X86_64, tiny, sizeof(tiny));
+	ok(strlen(tiny) < sizeof(tiny), "text is cut to the buffer");
+	is_u64(disasm_text(d, code, 3, 0, 0x70, text, sizeof(text)), 0,
+	       "an unknown mode has no instructions");
+}
+
+int main(void)
+{
+	struct disasm *intel = disasm_new(DISASM_INTEL);
+	struct disasm *att = disasm_new(DISASM_ATT);
+
+	ok(intel && att, "two syntaxes");
+#ifdef HAVE_CAPSTONE
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		check_row(intel, &rows[i], rows[i].text, "intel");
+		if (rows[i].att)
+			check_row(att, &rows[i], rows[i].att, "att");
+	}
+	check_fallback(intel);
+#else
+	(void)rows;
+	(void)check_row;
+	(void)check_fallback;
+	skip("built without capstone");
+#endif
+	is_u64(insn_length(rows[1].code, 3, AUX_FLOW_MODE_X86_64), 3,
+	       "insn_length x86-64");
+	ok(insn_length(rows[1].code, 3, AUX_FLOW_MODE_X86_32) < 0,
+	   "insn_length does not guess 32-bit code");
+	disasm_free(intel);
+	disasm_free(att);
+	disasm_free(NULL);
+	return plan_done();
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* links: decode */
+/*
+ * timeline: who ran, what was mapped, by hand-made files; and the tree of
+ * mappings against an array that does the same the slow way.
+ */
+#include <stdlib.h>
+#include <time.h>
+
+#include "addrspace.h"
+#include "mkperf.h"
+#include "tap.h"
+#include "timeline.h"
+
+struct file {
+	struct mk mk;
+	struct aux_reader *r;
+	struct timeline *tl;
+};
+
+static bool file_open(struct file *f)
+{
+	struct aux_diag diag = { 0 };
+
+	mk_finish(&f->mk);
+	if (aux_reader_open_mem(&f->r, f->mk.p, f->mk.n, "made", &diag) < 0 ||
+	    timeline_new(&f->tl, f->r, &diag) < 0) {
+		ok(0, "opening: %s", diag.text);
+		return false;
+	}
+	return true;
+}
+
+static void file_close(struct file *f)
+{
+	timeline_free(f->tl);
+	aux_reader_close(f->r);
+	free(f->mk.p);
+}
+
+static void switches(void)
+{
+	struct file f;
+	struct who w;
+
+	mk_init(&f.mk, 0);
+	mk_pt_info(&f.mk);
+	mk_switch(&f.mk, (struct mk_id){ 10, 10, 300, 1 }, true);
+	mk_switch(&f.mk, (struct mk_id){ 10, 10, 100, 1 }, false);
+	mk_switch(&f.mk, (struct mk_id){ 10, 11, 400, 1 }, false);
+	mk_itrace(&f.mk, (struct mk_id){ 20, 21, 50, 2 });
+	mk_switch_wide(&f.mk, (struct mk_id){ 20, 21, 500, 2 }, true, 30, 31);
+	mk_switch_wide(&f.mk, (struct mk_id){ 40, 41, 600, 2 }, false, 30, 31);
+	if (!file_open(&f))
+		return;
+	w = timeline_who(f.tl, 1, 99);
+	ok(w.tid == UINT32_MAX && w.until == 100, "nobody before the first");
+	w = timeline_who(f.tl, 1, 100);
+	ok(w.tid == 10 && w.pid == 10 && w.until == 300, "in, though unsorted");
+	w = timeline_who(f.tl, 1, 399);
+	ok(w.tid == UINT32_MAX && w.until == 400, "out: nobody");
+	w = timeline_who(f.tl, 1, 1000);
+	ok(w.tid == 11 && w.until == UINT64_MAX, "the last one stays");
+	ok(timeline_who(f.tl, 2, 60).tid == 21, "ITRACE_START");
+	ok(timeline_who(f.tl, 2, 500).tid == 31, "CPU wide out: the next one");
+	ok(timeline_who(f.tl, 2, 600).pid == 40, "CPU wide in");
+	ok(timeline_who(f.tl, 7, 600).tid == UINT32_MAX, "an unknown CPU");
+	is_u64(timeline_pid(f.tl, 31, 700), 30, "pid of a thread");
+	is_u64(timeline_pid(f.tl, 99, 700), UINT32_MAX, "pid of nobody");
+	file_close(&f);
+}
+
+static void processes(void)
+{
+	struct file f;
+	const struct space *s, *t;
+
+	mk_init(&f.mk, 0);
+	mk_comm(&f.mk, (struct mk_id){ 1, 1, 10, 0 }, true, "sh");
+	mk_mmap(&f.mk, (struct mk_id){ 1, 1, 20, 0 }, 0x1000, 0x3000, 0, "/a");
+	mk_fork(&f.mk, (struct mk_id){ 2, 2, 30, 0 }, 1, 1);
+	mk_mmap(&f.mk, (struct mk_id){ 1, 1, 40, 0 }, 0x2000, 0x1000, 7, "/b");
+	mk_comm(&f.mk, (struct mk_id){ 2, 2, 50, 0 }, true, "ls");
+	mk_mmap(&f.mk, (struct mk_id){ 2, 2, 60, 0 }, 0x1000, 0x3000, 0, "/a");
+	mk_fork(&f.mk, (struct mk_id){ 2, 3, 70, 0 }, 2, 2);
+	if (!file_open(&f))
+		return;
+	s = timeline_space(f.tl, 1, 15);
+	ok(s->n_maps == 0 && s->until == 20, "nothing is mapped yet");
+	s = timeline_space(f.tl, 1, 30);
+	t = timeline_space(f.tl, 2, 30);
+	ok(s->id == t->id && s->id, "a fork has the same contents");
+	ok(t->until == 50 && s->until == 40, "until the next change");
+	ok(timeline_space(f.tl, 2, 50)->n_maps == 0, "exec clears");
+	is_u64(timeline_space(f.tl, 2, 60)->id, s->id,
+	       "the same maps again have the same id");
+	s = timeline_space(f.tl, 1, 40);
+	ok(s->n_maps == 3, "an overlap cuts in three");
+	is_str(space_find(s, 0x1fff)->path, "/a", "below");
+	is_str(space_find(s, 0x2000)->path, "/b", "inside");
+	is_u64(space_find(s, 0x3000)->pgoff, 0x2000, "offset of the tail");
+	ok(!space_find(s, 0x4000) && !space_find(s, 0xfff), "outside");
+	ok(space_next(s, 0)->start == 0x1000 && !space_next(s, 0x4000),
+	   "walking");
+	ok(!timeline_space(f.tl, 77, 40)->n_maps, "an unknown process");
+	is_str(timeline_comm(f.tl, 2, 45), "sh", "a fork keeps its name");
+	is_str(timeline_comm(f.tl, 3, 80), "ls", "a thread has its process's");
+	is_u64(timeline_pid(f.tl, 3, 80), 2, "and its pid");
+	file_close(&f);
+}
+
+struct code_section {
+	struct aux_feat_code head;
+	struct aux_code_entry e[3];
+	uint8_t blob[64];
+};
+
+static void saved_code(void)
+{
+	struct code_section c = {
+		.head = { 1, 3, sizeof(c.blob) },
+		.e = { { 100, 0x1010, 16, 0, 5, AUX_CODE_ANON },
+		       { 100, 0x2000, 8, 60, 5, AUX_CODE_ANON },
+		       { 100, UINT64_MAX - 2, 8, 0, 5, AUX_CODE_ANON } },
+	};
+	const struct mapping *m;
+	struct file f;
+
+	for (size_t i = 0; i < sizeof(c.blob); i++)
+		c.blob[i] = (uint8_t)i;
+	mk_init(&f.mk, 0);
+	mk_mmap(&f.mk, (struct mk_id){ 5, 5, 100, 0 }, 0x1000, 0x1000, 0x40,
+		"/lib");
+	mk_mmap(&f.mk, (struct mk_id){ 5, 5, 200, 0 }, 0x1018, 0x8, 0, "/new");
+	mk_feature(&f.mk, AUX_FEAT_AUXKIT_CODE, &c, sizeof(c));
+	if (!file_open(&f))
+		return;
+	m = space_find(timeline_space(f.tl, 5, 100), 0x1011);
+	ok(m && m->saved && m->saved[0] == 0 && m->start == 0x1010,
+	   "saved bytes lie over a mapping of the same time");
+	ok(m && !strcmp(m->path, "/lib") && m->pgoff == 0x50,
+	   "and keep its name");
+	m = space_find(timeline_space(f.tl, 5, 200), 0x1018);
+	ok(m && !m->saved && !strcmp(m->path, "/new"), "a later mmap replaces");
+	m = space_find(timeline_space(f.tl, 5, 200), 0x1010);
+	ok(m && m->saved && m->end == 0x1018, "a part of it");
+	is_u64(timeline_stats(f.tl)->n_bad_code, 2, "entries out of bounds");
+	file_close(&f);
+}
+
+static void clocks(void)
+{
+	static const struct aux_clock c[] = {
+		{ .mult = 1, .shift = 0 },
+		{ .mult = 581029125, .shift = 31,
+		  .zero = UINT64_C(18444502336406842448) },
+		{ .mult = 4000000000u, .shift = 30, .zero = 123 },
+	};
+	bool good = true;
+
+	for (size_t i = 0; i < 3; i++) {
+		for (uint64_t tsc = UINT64_C(0x2fa1088fac0000);
+		     tsc < UINT64_C(0x2fa1088fac4000); tsc += 7) {
+			uint64_t ns = clock_to_ns(&c[i], tsc);
+			uint64_t h = clock_horizon(&c[i], ns);
+
+			good &= clock_to_ns(&c[i], h) >= ns &&
+				clock_to_ns(&c[i], h - 1) < ns && h <= tsc;
+		}
+	}
+	ok(good, "the horizon is the first tick of its nanosecond");
+	is_u64(clock_to_ns(&c[1], UINT64_C(0x2fa1088fac05e2)),
+	       UINT64_C(1385530563941550), "a TSC of a real recording");
+}
+
+#define SLOTS 512
+
+static void random_trees(void)
+{
+	struct map_arena a = { 0 };
+	const struct map_node *root = NULL, *old = NULL;
+	uint64_t model[SLOTS] = { 0 }, kept[SLOTS] = { 0 };
+	uint64_t seed = 1;
+	bool good = true;
+
+	for (uint64_t n = 1; n < 3000; n++) {
+		struct mapping m = { .path = "/x", .time = n };
+
+		seed = seed * 6364136223846793005 + 1442695040888963407;
+		m.start = (seed >> 33) % SLOTS;
+		m.end = m.start + 1 + (seed >> 50) % 40;
+		if (m.end > SLOTS)
+			m.end = SLOTS;
+		m.pgoff = 1000 * n + m.start;
+		root = addrspace_insert(&a, root, &m);
+		for (uint64_t i = m.start; i < m.end; i++)
+			model[i] = 1000 * n + i;
+		if (n == 1500) {
+			old = root;
+			memcpy(kept, model, sizeof(kept));
+		}
+		for (uint64_t i = 0; i < SLOTS; i += 3) {
+			const struct mapping *f = addrspace_find(root, i);
+
+			good &= model[i] == (f ? f->pgoff + i - f->start : 0);
+		}
+	}
+	ok(good, "3000 random mappings equal an array");
+	for (uint64_t i = 0; i < SLOTS; i++) {
+		const struct mapping *f = addrspace_find(old, i);
+
+		good &= kept[i] == (f ? f->pgoff + i - f->start : 0);
+	}
+	ok(good, "an old version did not change");
+	map_arena_free(&a);
+}
+
+static void many_maps(void)
+{
+	struct file f;
+	clock_t t = clock();
+	bool good = true;
+	const uint64_t n = 100000;
+
+	mk_init(&f.mk, 0);
+	for (uint64_t i = 0; i < n; i++)
+		mk_mmap(&f.mk, (struct mk_id){ 1, 1, i + 1, 0 }, i * 0x1000,
+			0x1000, i, "/x");
+	if (!file_open(&f))
+		return;
+	for (uint64_t i = 0; i < n; i += 10) {
+		const struct space *s = timeline_space(f.tl, 1, i + 1);
+
+		good &= s->n_maps == i + 1 && space_find(s, i * 0x1000) &&
+			!space_find(s, (i + 1) * 0x1000);
+	}
+	t = clock() - t;
+	ok(good, "100,000 versions of a space, each right");
+	ok(t < 20 * CLOCKS_PER_SEC, "in %.2f s", (double)t / CLOCKS_PER_SEC);
+	file_close(&f);
+}
+
+int main(void)
+{
+	switches();
+	processes();
+	saved_code();
+	clocks();
+	random_trees();
+	many_maps();
+	return plan_done();
+}

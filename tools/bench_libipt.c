@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * bench_libipt: how fast a bare libipt loop decodes a recording.
+ *
+ * The yardstick for auxdecode: every AUX stream of an Intel PT perf.data, the
+ * executable mappings as sections in an image section cache, and nothing else:
+ * no side-band, no time, no output. Right only for recordings of one process
+ * whose mappings do not change; says how many instructions it saw, so that a
+ * figure from a trace that does not decode is not mistaken for speed.
+ *
+ *	bench_libipt insn|block FILE [SYMFS]
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <intel-pt.h>
+
+#include <aux/reader.h>
+
+#define MAX_STREAMS 4096
+#define CACHE_LIMIT (UINT64_C(256) << 20)
+
+struct stream {
+	uint8_t *data;
+	uint64_t len, cap;
+};
+
+struct bench {
+	struct stream streams[MAX_STREAMS];
+	uint32_t n_streams;
+	struct pt_image *image;
+	struct pt_image_section_cache *cache;
+	const char *symfs;
+	uint64_t n_insns, n_errors, n_bytes;
+};
+
+static int append(struct bench *b, uint32_t idx, const uint8_t *data, uint64_t len)
+{
+	struct stream *s;
+
+	if (idx >= MAX_STREAMS)
+		return -1;
+	s = &b->streams[idx];
+	if (idx >= b->n_streams)
+		b->n_streams = idx + 1;
+	if (s->cap - s->len < len) {
+		uint64_t cap = 2 * (s->len + len);
+		uint8_t *p = realloc(s->data, cap);
+
+		if (!p)
+			return -1;
+		s->data = p;
+		s->cap = cap;
+	}
+	memcpy(s->data + s->len, data, len);
+	s->len += len;
+	b->n_bytes += len;
+	return 0;
+}
+
+static void add_mapping(struct bench *b, const struct aux_event *ev)
+{
+	char path[4096];
+	int isid;
+
+	if (ev->mmap.path[0] != '/' || ev->mmap.path[1] == '/')
+		return;
+	snprintf(path, sizeof(path), "%s%s", b->symfs, ev->mmap.path);
+	isid = pt_iscache_add_file(b->cache, path, ev->mmap.pgoff, ev->mmap.len, ev->mmap.addr);
+	if (isid > 0)
+		pt_image_add_cached(b->image, b->cache, isid, NULL);
+}
+
+static int load(struct bench *b, const char *path)
+{
+	struct aux_diag diag = { 0 };
+	struct aux_reader *r;
+	struct aux_event ev;
+	int more = aux_reader_open(&r, path, &diag);
+
+	while (more >= 0 && (more = aux_reader_next(r, &ev, &diag)) > 0) {
+		if (ev.type == PERF_RECORD_MMAP || ev.type == PERF_RECORD_MMAP2)
+			add_mapping(b, &ev);
+		else if (ev.type == AUX_RECORD_AUXTRACE &&
+			 append(b, ev.auxtrace.h.idx, ev.auxtrace.payload.data,
+				ev.auxtrace.payload.len))
+			more = -AUX_E_NOMEM;
+	}
+	if (more < 0)
+		fprintf(stderr, "bench_libipt: %s: %s\n", path, diag.text);
+	aux_reader_close(r);
+	return more;
+}
+
+static void run_insn(struct bench *b, const struct pt_config *config)
+{
+	struct pt_insn_decoder *d = pt_insn_alloc_decoder(config);
+	struct pt_insn insn;
+	struct pt_event ev;
+	int status = 0;
+
+	if (!d)
+		return;
+	pt_insn_set_image(d, b->image);
+	while ((status = pt_insn_sync_forward(d)) >= 0) {
+		for (;;) {
+			while (status >= 0 && (status & pts_event_pending))
+				status = pt_insn_event(d, &ev, sizeof(ev));
+			if (status < 0 || (status & pts_eos))
+				break;
+			status = pt_insn_next(d, &insn, sizeof(insn));
+			if (status < 0)
+				break;
+			b->n_insns++;
+		}
+		if (status == -pte_eos || (status >= 0 && (status & pts_eos)))
+			break;
+		b->n_errors++;
+	}
+	pt_insn_free_decoder(d);
+}
+
+static void run_block(struct bench *b, const struct pt_config *config)
+{
+	struct pt_block_decoder *d = pt_blk_alloc_decoder(config);
+	struct pt_block block;
+	struct pt_event ev;
+	int status = 0;
+
+	if (!d)
+		return;
+	pt_blk_set_image(d, b->image);
+	while ((status = pt_blk_sync_forward(d)) >= 0) {
+		for (;;) {
+			while (status >= 0 && (status & pts_event_pending))
+				status = pt_blk_event(d, &ev, sizeof(ev));
+			if (status < 0 || (status & pts_eos))
+				break;
+			status = pt_blk_next(d, &block, sizeof(block));
+			b->n_insns += block.ninsn;
+			if (status < 0)
+				break;
+		}
+		if (status == -pte_eos || (status >= 0 && (status & pts_eos)))
+			break;
+		b->n_errors++;
+	}
+	pt_blk_free_decoder(d);
+}
+
+static double seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+int main(int argc, char **argv)
+{
+	static struct bench b;
+	struct pt_config config;
+	double start;
+	uint32_t i;
+	int blocks;
+
+	if (argc < 3 || (strcmp(argv[1], "insn") && strcmp(argv[1], "block"))) {
+		fputs("usage: bench_libipt insn|block FILE [SYMFS]\n", stderr);
+		return 2;
+	}
+	blocks = !strcmp(argv[1], "block");
+	b.symfs = argc > 3 ? argv[3] : "";
+	b.image = pt_image_alloc(NULL);
+	b.cache = pt_iscache_alloc(NULL);
+	if (!b.image || !b.cache)
+		return 1;
+	pt_iscache_set_limit(b.cache, CACHE_LIMIT);
+	if (load(&b, argv[2]) < 0)
+		return 1;
+	start = seconds();
+	for (i = 0; i < b.n_streams; i++) {
+		pt_config_init(&config);
+		config.begin = b.streams[i].data;
+		config.end = b.streams[i].data + b.streams[i].len;
+		if (!b.streams[i].len)
+			continue;
+		if (blocks)
+			run_block(&b, &config);
+		else
+			run_insn(&b, &config);
+	}
+	start = seconds() - start;
+	printf("libipt %s insns %" PRIu64 " seconds %.3f Minsn/s %.1f bytes %" PRIu64
+	       " errors %" PRIu64 "\n", argv[1], b.n_insns, start,
+	       (double)b.n_insns / start / 1e6, b.n_bytes, b.n_errors);
+	return 0;
+}
