@@ -59,7 +59,7 @@ QEMU_C := $(wildcard capture/qemu_*.c) include/internal/x86_insn.c \
 	include/internal/soft_exec.c
 CAPTURE := $(call obj,$(filter-out capture/qemu_%,$(wildcard capture/*.c)))
 with = $(filter $(1),$(HAVE))
-LEFT_OUT := $(if $(call with,IPT),,decode/plugin_libipt.c) \
+LEFT_OUT := $(if $(call with,IPT),,$(wildcard decode/plugin_libipt*.c)) \
 	$(if $(call with,ZSTD),decode/reader_nozstd.c,decode/reader_zstd.c)
 DECODE := $(call obj,$(filter-out $(LEFT_OUT),$(wildcard decode/*.c)))
 

@@ -71,11 +71,13 @@ int chunks_make_runs(struct queue *q);
 
 enum chunk_step { CHUNK_END = 0, CHUNK_DATA, CHUNK_GAP };
 
-/* Walks one queue. */
+/* chunks_iter.c: walks one queue. */
 struct chunk_iter {
 	const struct queue *q;
 	uint32_t trace_type;
 	size_t run;		/* next one */
+	size_t piece;		/* that holds at */
+	uint64_t at;		/* in the run: where the next chunk starts */
 	bool held;		/* chunk waits behind a gap */
 	uint8_t *joined;	/* pieces put together, freed on the next step */
 	struct aux_chunk chunk;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * chunks: where a stream has to be cut, and the walk over what is left.
+ * chunks: where a stream has to be cut.
  *
  * A run ends where bytes are missing, where an AUX record says that data was
  * dropped, and where the file is cut. Pieces that overlap earlier ones (of two
@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "chunks.h"
-#include "ptpkt.h"
 #include "timeline_priv.h"
 
 #define PAD 8	/* an AUXTRACE payload has less than this of padding */
@@ -205,120 +204,4 @@ const uint8_t *chunks_find_psb(const uint8_t *p, const uint8_t *end)
 	};
 
 	return memmem(p, (size_t)(end - p), psb, sizeof(psb));
-}
-
-void chunk_iter_init(struct chunk_iter *it, const struct queue *q,
-		     uint32_t trace_type)
-{
-	*it = (struct chunk_iter){ .q = q, .trace_type = trace_type };
-}
-
-void chunk_iter_fini(struct chunk_iter *it)
-{
-	free(it->joined);
-	it->joined = NULL;
-}
-
-static int give_gap(struct chunk_iter *it, uint64_t offset, uint8_t cause,
-		    uint64_t detail)
-{
-	it->gap = (struct aux_flow){ .kind = AUX_FLOW_GAP, .what = cause,
-				     .offset = offset,
-				     .gap = { .detail = detail } };
-	return CHUNK_GAP;
-}
-
-/* The bytes of a run in one place: in the file, or joined. */
-static int get_bytes(struct chunk_iter *it, const struct run *run)
-{
-	const struct piece *p = &it->q->pieces[run->piece];
-	uint64_t skip = run->offset - p->offset, n = 0;
-
-	it->chunk = (struct aux_chunk){ .size = sizeof(it->chunk),
-					.len = run->end - run->offset,
-					.stream_offset = run->offset };
-	if (it->chunk.len <= p->len - skip) {
-		it->chunk.data = p->data + skip;
-		return 0;
-	}
-	it->joined = malloc(it->chunk.len);
-	if (!it->joined)
-		return -AUX_E_NOMEM;
-	for (; n < it->chunk.len; p++, skip = 0) {
-		uint64_t part = p->len - skip;
-
-		if (part > it->chunk.len - n)
-			part = it->chunk.len - n;
-		memcpy(it->joined + n, p->data + skip, part);
-		n += part;
-	}
-	it->chunk.data = it->joined;
-	return 0;
-}
-
-static bool all_zero(const uint8_t *p, size_t n)
-{
-	return !n || (!*p && !memcmp(p, p + 1, n - 1));
-}
-
-/* Only padding and timing: where a stream starts, before its first PSB, such
- * packets tell nothing that could be lost. */
-static bool no_flow(const uint8_t *p, const uint8_t *end)
-{
-	struct ptpkt pkt;
-
-	while (p < end) {
-		int n = ptpkt_decode(p, end, &pkt);
-
-		if (n <= 0 ||
-		    (pkt.type != PTPKT_PAD && pkt.type != PTPKT_CYC &&
-		     pkt.type != PTPKT_MTC && pkt.type != PTPKT_CBR))
-			return false;
-		p += n;
-	}
-	return true;
-}
-
-/* Intel PT decodes from its first PSB on. CHUNK_END: only padding here. */
-static int start_at_psb(struct chunk_iter *it)
-{
-	struct aux_chunk *c = &it->chunk;
-	const uint8_t *psb = chunks_find_psb(c->data, c->data + c->len);
-	size_t before = psb ? (size_t)(psb - c->data) : c->len;
-	uint64_t offset = c->stream_offset;
-	bool padding = all_zero(c->data, before) ||
-		       (!offset && psb && no_flow(c->data, psb));
-
-	c->data += before;
-	c->len -= before;
-	c->stream_offset += before;
-	if (padding)
-		return psb ? CHUNK_DATA : CHUNK_END;
-	it->held = psb;
-	return give_gap(it, offset, AUX_GAP_NO_SYNC, before);
-}
-
-int chunk_iter_next(struct chunk_iter *it)
-{
-	const struct run *run;
-	int step;
-
-	if (it->held) {
-		it->held = false;
-		return CHUNK_DATA;
-	}
-	while (it->run < it->q->n_runs) {
-		chunk_iter_fini(it);
-		run = &it->q->runs[it->run++];
-		if (run->gap)
-			return give_gap(it, run->offset, run->gap, 0);
-		if (get_bytes(it, run) < 0)
-			return -AUX_E_NOMEM;
-		step = it->trace_type == AUX_TRACE_INTEL_PT ?
-			       start_at_psb(it) : CHUNK_DATA;
-		if (step != CHUNK_END)
-			return step;
-	}
-	chunk_iter_fini(it);
-	return CHUNK_END;
 }

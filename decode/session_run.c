@@ -27,6 +27,9 @@ struct feed {
 	void *dec;
 	struct aux_decoder_host host;
 	bool in_chunk, ended;
+	bool joint;		/* the flow goes on from the chunk before: the
+				 * TRACE_ON that is due is none */
+	bool in_gap;		/* the last event was a GAP */
 	struct aux_flow *buf;
 	size_t n, pos;
 	struct flow_ctx ctx;	/* at buf[pos] */
@@ -90,6 +93,32 @@ static void take_time(struct feed *f, const struct aux_flow *ev)
 		find_who(f);
 }
 
+/* Decodes on. A chunk that was cut from the one before starts without a seam. */
+static int decode_more(struct feed *f)
+{
+	bool goes_on = f->it.chunk.flags & AUX_CHUNK_HAS_END_IP;
+	int rc = f->ops->decode(f->dec, f->buf, BATCH);
+
+	if (rc < 0)
+		return rc;
+	f->n = (size_t)rc;
+	for (size_t i = 0; f->joint && i < f->n; i++) {
+		uint8_t kind = f->buf[i].kind;
+
+		f->joint = kind != AUX_FLOW_RANGE && kind != AUX_FLOW_GAP &&
+			   kind != AUX_FLOW_TRACE_ON;
+		if (kind == AUX_FLOW_TRACE_ON)
+			memmove(&f->buf[i], &f->buf[i + 1],
+				(--f->n - i) * sizeof(*f->buf));
+	}
+	if (rc > 0)
+		f->in_gap = f->n && f->buf[f->n - 1].kind == AUX_FLOW_GAP;
+	else
+		f->joint = goes_on && !f->in_gap;
+	f->in_chunk = rc > 0;
+	return 0;
+}
+
 /* Fills an empty buffer. 0 at the end of the stream. */
 static int refill(struct feed *f, struct session_stats *stats)
 {
@@ -98,11 +127,9 @@ static int refill(struct feed *f, struct session_stats *stats)
 	f->pos = f->n = 0;
 	while (!f->ended && !f->n) {
 		if (f->in_chunk) {
-			rc = f->ops->decode(f->dec, f->buf, BATCH);
+			rc = decode_more(f);
 			if (rc < 0)
 				return rc;
-			f->n = (size_t)rc;
-			f->in_chunk = rc > 0;
 			continue;
 		}
 		rc = chunk_iter_next(&f->it);
@@ -133,6 +160,13 @@ static uint64_t next_key(const struct feed *f)
 		return f->key;
 	key = ev->time.ns ? ev->time.ns : ev->time.tsc;
 	return key > f->key ? key : f->key;
+}
+
+static bool is_filtered(const struct session *s)
+{
+	const struct session_config *c = &s->config;
+
+	return c->tid >= 0 || c->time_from || c->time_to != UINT64_MAX;
 }
 
 static bool is_wanted(const struct session *s, const struct feed *f,
@@ -174,6 +208,7 @@ static int give(struct run_state *r, struct feed *f, size_t from, size_t to)
 static int give_until(struct run_state *r, struct feed *f, uint64_t limit,
 		      bool or_at)
 {
+	bool filtered = is_filtered(r->s);
 	size_t start = f->pos;
 	int rc;
 
@@ -191,7 +226,7 @@ static int give_until(struct run_state *r, struct feed *f, uint64_t limit,
 				return 0;
 			take_time(f, ev);
 		}
-		if (!is_wanted(r->s, f, ev)) {
+		if (filtered && !is_wanted(r->s, f, ev)) {
 			rc = give(r, f, start, f->pos);
 			if (rc < 0)
 				return rc;

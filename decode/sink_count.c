@@ -5,6 +5,8 @@
  * format is in auxdecode.1.
  *
  * The hash of a range is computed once and appended in constant time (iphash.h).
+ * The ranges seen last are found without the walk: most of a trace is a few of
+ * them over and over.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +19,7 @@
 #include "outbuf.h"
 #include "sha256.h"
 #include "sink.h"
+#include "timeline.h"
 #include "walk.h"
 
 /* What is counted of one thread, of one stream, or of all. */
@@ -46,15 +49,27 @@ struct hashed {
 	bool last_kept; /* the last instruction counts */
 };
 
+#define N_HOT 4096 /* power of two */
+
+/* A range that fits the code, and the hash of its block. */
+struct hot {
+	uint64_t first, last, space;
+	uint32_t n; /* 0: free */
+	uint32_t mode;
+	uint64_t value, power;
+};
+
 struct count {
 	struct sink_config config;
 	struct walk *walk;
 	struct tally total;
 	struct tallies threads, streams;
-	/* of the current thread and stream, not yet in the tallies */
+	/* of the current thread and stream, not yet in the tallies; the power
+	 * is computed when it is needed */
 	struct iphash_block run;
 	uint64_t run_branches, run_gaps;
 	bool plain; /* no limit, no filter, no sha256 */
+	struct hot hot[N_HOT];
 };
 
 static void drop_hashed(void *user)
@@ -232,12 +247,34 @@ static void add_sha(struct count *c, const struct walk_range *r,
 	}
 }
 
+/* M^n, for iphash_block.power. */
+static uint64_t power_of(uint64_t n)
+{
+	unsigned __int128 base = IPHASH_M % IPHASH_P, power = 1;
+
+	for (; n; n >>= 1) {
+		if (n & 1)
+			power = iphash_reduce(power * base);
+		base = iphash_reduce(base * base);
+	}
+	return (uint64_t)power;
+}
+
+static void append_run(struct count *c, uint64_t value, uint64_t power,
+		       uint64_t n)
+{
+	c->run.value = iphash_reduce((unsigned __int128)c->run.value * power +
+				     value);
+	c->run.n += n;
+}
+
 /* What ran since the last change of thread or stream goes into the tallies. */
 static void flush_run(struct count *c)
 {
 	struct tally *t[3] = { c->threads.current, c->streams.current,
 			       &c->total };
 
+	c->run.power = power_of(c->run.n);
 	for (int i = 0; i < 3 && t[i]; i++) {
 		iphash_append_block(&t[i]->hash, &c->run);
 		t[i]->n_branches += c->run_branches;
@@ -273,13 +310,20 @@ static int count_slowly(struct count *c, const struct walk_range *r,
 
 	if (h->block.n >= left)
 		n = cut_block(r, h, left, &cut);
-	iphash_block_append(&c->run, &cut);
+	append_run(c, cut.value, cut.power, cut.n);
 	c->run_branches += what != AUX_END_FALL && h->last_kept && n == r->n;
 	if (c->config.sha256)
 		add_sha(c, r, h, n);
 	report->n_lines += cut.n;
 	report->n_filtered += r->n - h->block.n;
 	return h->block.n >= left;
+}
+
+static inline struct hot *find_hot(struct count *c, const struct aux_flow *ev)
+{
+	uint64_t h = ev->range.first ^ ev->range.last << 5;
+
+	return &c->hot[(h ^ h >> 12) & (N_HOT - 1)];
 }
 
 static int count_range(struct count *c, const struct flow_ctx *ctx,
@@ -289,7 +333,6 @@ static int count_range(struct count *c, const struct flow_ctx *ctx,
 	struct hashed *h;
 	int err = walk_find(c->walk, ctx->space, ev, &r);
 
-	c->config.report->n_insns += ev->n;
 	if (err)
 		return err;
 	h = r->user;
@@ -297,16 +340,39 @@ static int count_range(struct count *c, const struct flow_ctx *ctx,
 		return -AUX_E_NOMEM;
 	if (!c->plain)
 		return count_slowly(c, r, h, ev->what);
-	iphash_block_append(&c->run, &h->block);
+	*find_hot(c, ev) = (struct hot){
+		.first = ev->range.first, .last = ev->range.last, .n = ev->n,
+		.mode = ev->flags & AUX_FLOW_MODE_MASK,
+		.space = ctx->space ? ctx->space->id : 0,
+		.value = h->block.value, .power = h->block.power,
+	};
+	append_run(c, h->block.value, h->block.power, ev->n);
 	c->run_branches += ev->what != AUX_END_FALL;
-	c->config.report->n_lines += h->block.n;
+	c->config.report->n_lines += ev->n;
 	return 0;
+}
+
+/* Counts a range that was counted lately. False: it was not. */
+static inline bool count_hot(struct count *c, const struct aux_flow *ev,
+			     uint64_t space)
+{
+	const struct hot *h = find_hot(c, ev);
+
+	if (h->first != ev->range.first || h->last != ev->range.last ||
+	    h->n != ev->n || h->mode != (ev->flags & AUX_FLOW_MODE_MASK) ||
+	    h->space != space)
+		return false;
+	append_run(c, h->value, h->power, h->n);
+	c->run_branches += ev->what != AUX_END_FALL;
+	c->config.report->n_lines += h->n;
+	return true;
 }
 
 static int flow_count(void *sink, const struct flow_ctx *ctx,
 		      const struct aux_flow *ev, size_t n)
 {
 	struct count *c = sink;
+	uint64_t space = ctx->space ? ctx->space->id : 0;
 	int err = 0;
 
 	if (!c->threads.current || c->threads.current->id != ctx->tid ||
@@ -320,6 +386,9 @@ static int flow_count(void *sink, const struct flow_ctx *ctx,
 		if (ev[i].kind == AUX_FLOW_GAP)
 			c->run_gaps++;
 		if (ev[i].kind != AUX_FLOW_RANGE)
+			continue;
+		c->config.report->n_insns += ev[i].n;
+		if (count_hot(c, &ev[i], space))
 			continue;
 		err = count_range(c, ctx, &ev[i]);
 		if (err >= 0 || err == -AUX_E_NOMEM)

@@ -249,7 +249,7 @@ static void ends(void)
 	pt_fup(&p, 0x1009);
 	pt_pgd(&p);
 	ok(run(&f, p.b, p.n, 0), "an endless loop that the trace does not end");
-	ok(f.n && f.ev[f.n - 1].kind == AUX_FLOW_GAP, "a gap");
+	is_str(text(&f), "on:1012 gap4:1012 ", "none of its rounds is shown");
 	f.ops->close(f.dec);
 }
 
