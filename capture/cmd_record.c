@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <internal/diag.h>
@@ -125,6 +126,21 @@ static bool is_program(const char *path)
 	return !access(path, X_OK) && !stat(path, &st) && S_ISREG(st.st_mode);
 }
 
+/* Why name is no program, and what to do. */
+static const char *why_not(const char *name)
+{
+	struct stat st;
+
+	if (!strchr(name, '/'))
+		return "there is no such program in PATH (a file needs its "
+		       "path, as ./name)";
+	if (stat(name, &st))
+		return strerror(errno);
+	if (S_ISDIR(st.st_mode))
+		return "it is a directory";
+	return "it is not executable (chmod +x makes it so)";
+}
+
 /* Before any file is touched: a mistyped name costs nothing. */
 static int check_program(const char *name, struct aux_diag *diag)
 {
@@ -143,9 +159,8 @@ static int check_program(const char *name, struct aux_diag *diag)
 		if (is_program(path))
 			return 0;
 	}
-	errno = strchr(name, '/') && !access(name, F_OK) ? EACCES : ENOENT;
 	return diag_set(diag, AUX_E_TARGET, AUX_NO_OFFSET,
-			"cannot run '%.200s': %s", name, strerror(errno));
+			"cannot run '%.200s': %s", name, why_not(name));
 }
 
 /* The directory of the helper objects: beside us, or ../libexec/auxkit. */
@@ -204,6 +219,59 @@ static const char *size_text(uint64_t v, char buf[32])
 	return buf;
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+struct progress {
+	uint64_t started_ns;
+	bool shown;
+};
+
+#define CLEAR_LINE "\r\033[K"
+
+/* One line on the terminal, each time over the last. */
+static void show_progress(void *priv, uint64_t n_insns, uint64_t aux_bytes)
+{
+	struct progress *p = priv;
+	double s = (double)(now_ns() - p->started_ns) / 1e9;
+	double rate = (double)n_insns / (s > 0 ? s : 1);
+	bool fast = rate >= 1e6;
+	char insns[32], size[32], line[160];
+	int n;
+
+	n = snprintf(line, sizeof(line),
+		     CLEAR_LINE "auxcap: %.0f s, %s instructions (%.0f %c/s), "
+		     "%s of trace", s, group(n_insns, insns),
+		     rate / (fast ? 1e6 : 1e3), fast ? 'M' : 'K',
+		     size_text(aux_bytes, size));
+	p->shown = write(STDERR_FILENO, line, (size_t)n) > 0;
+}
+
+static void clear_progress(const struct source_job *job)
+{
+	const struct progress *p = job->progress_priv;
+
+	if (p->shown && write(STDERR_FILENO, CLEAR_LINE,
+			      sizeof(CLEAR_LINE) - 1) < 0)
+		return;	/* nobody sees it */
+}
+
+/* Lines of a source: one of ours each. */
+static void say_not_traced(const char *lines)
+{
+	size_t n;
+
+	for (; *lines; lines += n + (lines[n] != '\0')) {
+		n = strcspn(lines, "\n");
+		say("not traced: %.*s", (int)n, lines);
+	}
+}
+
 static void say_program_end(const struct cmd_options *o, int status)
 {
 	if (WIFSIGNALED(status))
@@ -212,26 +280,6 @@ static void say_program_end(const struct cmd_options *o, int status)
 	else if (WIFEXITED(status) && WEXITSTATUS(status))
 		say("%s exited with status %d", o->program[0],
 		    WEXITSTATUS(status));
-}
-
-/* Losses in words, "" when there are none. */
-static void loss_text(const struct source_result *r, const struct ledger *l,
-		      char *buf, size_t len)
-{
-	size_t used;
-
-	ledger_text(l, buf, len);
-	used = strlen(buf);
-	if (r->n_unexplained)
-		used += (size_t)snprintf(buf + used, len - used,
-					 "%s%llu transition%s not explained "
-					 "(each an overflow in the trace)",
-					 used ? ", " : "",
-					 (unsigned long long)r->n_unexplained,
-					 r->n_unexplained == 1 ? "" : "s");
-	if (r->injected && used < len)
-		snprintf(buf + used, len - used, "%soverflows injected as "
-			 "asked", used ? ", " : "");
 }
 
 /* One line: how much, and what is missing. */
@@ -291,12 +339,13 @@ static int finish(const struct cmd_options *o, const struct source_result *r,
 	int status = CMD_OK;
 	char loss[512];
 
-	loss_text(r, l, loss, sizeof(loss));
+	ledger_text(l, loss, sizeof(loss));
 	if (ret)
 		status = cmd_error(diag);
 	else if (*loss || ledger_lossy(l))
 		status = CMD_LOSS;
-	if (!o->quiet)
+	say_not_traced(r->not_traced);
+	if (!o->quiet && (!ret || r->n_insns))
 		say_program_end(o, r->status);
 	if ((!o->quiet || *loss) && (!ret || r->n_insns))
 		say_verdict(o, r, l, loss, ret != 0);
@@ -329,6 +378,7 @@ static int run_job(const struct cmd_options *o, const struct source_ops *ops,
 	}
 	catch_signals();
 	ret = record(o, ops, src, w, &ledger, &result, &diag);
+	clear_progress(job);
 	ops->close(src);
 	ret = finish(o, &result, &ledger, ret, &diag);
 	ledger_fini(&ledger);
@@ -348,6 +398,7 @@ int cmd_record(const struct cmd_options *o)
 	find_self_dir(self_dir, sizeof(self_dir));
 	ops = find_source(event.pmu, &diag);
 	if (ops) {
+		struct progress progress = { .started_ns = now_ns() };
 		struct source_job job = {
 			.event = &event,
 			.argv = o->program,
@@ -355,10 +406,13 @@ int cmd_record(const struct cmd_options *o)
 			.truth_path = o->truth,
 			.inject_overflow = o->inject_overflow,
 			.per_thread = o->per_thread,
-			.progress = !o->quiet && isatty(STDERR_FILENO),
+			.progress = show_progress,
+			.progress_priv = &progress,
 			.stop = &stop,
 		};
 
+		if (o->quiet || !isatty(STDERR_FILENO))
+			job.progress = NULL;
 		ret = run_job(o, ops, &job);
 	} else {
 		ret = cmd_error(&diag);

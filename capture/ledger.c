@@ -38,6 +38,18 @@ static const struct {
 	[AUX_LEDGER_THROTTLED] = { "byte", "bytes", "throttled", true, false },
 	[AUX_LEDGER_NOT_TRACED] = { "process", "processes", "not traced",
 				    false, false },
+	[AUX_LEDGER_KILLED] = { "thread's last instructions",
+				"threads' last instructions",
+				"killed in mid-run: where cannot be known",
+				false, false },
+	[AUX_LEDGER_ENDLESS] = { "endless loop's turns", "endless loops' turns",
+				 "a loop of plain jumps: no packet counts them",
+				 false, false },
+	[AUX_LEDGER_UNEXPLAINED] = { "step", "steps",
+				     "no branch explains them: a bug in auxcap, "
+				     "please report it", false, false },
+	[AUX_LEDGER_INJECTED] = { "overflow", "overflows", "injected as asked",
+				  false, false },
 };
 
 void ledger_fini(struct ledger *l)

@@ -3,8 +3,8 @@
  * ledger: what a recording produced, saved and lost, per stream and cause.
  *
  * For each stream the bytes produced are the sum of the bytes saved and of
- * those lost to each cause; ledger_check tests it. Causes that count records or
- * processes (AUX_LEDGER_LOST_RECORDS, AUX_LEDGER_NOT_TRACED) stand beside.
+ * those lost to each cause; ledger_check tests it. Causes that count something
+ * else (AUX_LEDGER_LOST_RECORDS, AUX_LEDGER_NOT_TRACED and up) stand beside.
  */
 #ifndef AUXCAP_LEDGER_H
 #define AUXCAP_LEDGER_H

@@ -333,6 +333,7 @@ void pt_encode_checkpoint(struct pt_encoder *e, uint64_t ip)
 		return;
 	if (every && e->config.branch && ++e->n_psb % every == 0) {
 		put_ovf(e);
+		e->n_injected++;
 		e->lost = true;
 		e->lost_seed = e->lost_seed * 1103515245 + 12345;
 		e->lost_until = e->tsc + LOST_MIN +

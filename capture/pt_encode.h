@@ -61,6 +61,7 @@ struct pt_encoder {
 	uint64_t cyc_tsc;	/* of the last CYC */
 	uint64_t lost_until;
 	uint32_t n_psb;
+	uint64_t n_injected;	/* overflows that config asked for */
 	uint32_t lost_seed;
 	int error;
 

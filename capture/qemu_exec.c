@@ -112,6 +112,18 @@ static void name_next(const char *path)
 	       strnlen(path, sizeof(qp_self.shm->comm) - 1));
 }
 
+/* What execs now is not ours; a long path loses its front. */
+static void tell_native(const char *path, uint64_t why)
+{
+	char *next = qp_self.shm->next;
+	size_t n = strlen(path), skip = n < SHM_NAME_MAX ? 0 :
+						 n - SHM_NAME_MAX + 1;
+
+	memset(next, 0, SHM_NAME_MAX);
+	memcpy(next, path + skip, n - skip);
+	qp_escape(&qp_self.shm->ring, SHM_ESC_NATIVE, why, 0);
+}
+
 static void start_qemu(const struct soft_exec *x, char *const *env)
 {
 	uint64_t slot = ((uintptr_t)qp_self.shm - (uintptr_t)qp.shm -
@@ -150,8 +162,7 @@ void qp_exec(int64_t sysno, const uint64_t *args)
 
 	if (!r || !read_request(sysno, args, r)) {
 		free(r);
-		qp_escape(&qp_self.shm->ring, SHM_ESC_NATIVE, SOFT_WHY_DELETED,
-			  0);
+		tell_native("", SOFT_WHY_DELETED);
 		return;
 	}
 	ret = soft_exec_resolve(&x, r->path, r->argv, own_program(&self));
@@ -161,9 +172,9 @@ void qp_exec(int64_t sysno, const uint64_t *args)
 	} else if (ret == SOFT_EXEC_NATIVE) {
 		why = x.why;
 	}
-	/* still here: whatever execs now is not ours */
+	/* still here */
 	if (ret != SOFT_EXEC_FAIL)
-		qp_escape(&qp_self.shm->ring, SHM_ESC_NATIVE, why, 0);
+		tell_native(r->path, why);
 	soft_exec_fini(&x);
 	free(self);
 	free(r);

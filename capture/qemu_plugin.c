@@ -27,6 +27,8 @@
 #include "internal/x86_insn.h"
 #include "qemu_plugin.h"
 
+#define SHM_FAR_BYTES (UINT64_C(64) << 30)
+
 #define HIDDEN __attribute__((visibility("hidden")))
 
 __attribute__((visibility("default")))
@@ -357,9 +359,14 @@ static uint32_t option_u32(int argc, char **argv, const char *key)
 	return s ? (uint32_t)strtoul(s, NULL, 10) : 0;
 }
 
+/*
+ * Where the kernel would put it, qemu's translations would come to lie beyond
+ * it, too far away for direct calls of our trampolines.
+ */
 static int map_shm(int fd)
 {
-	void *p = mmap(NULL, SHM_BYTES, PROT_READ | PROT_WRITE,
+	uintptr_t far = ((uintptr_t)&qp & -(uintptr_t)QP_PAGE) - SHM_FAR_BYTES;
+	void *p = mmap((void *)far, SHM_BYTES, PROT_READ | PROT_WRITE,
 		       MAP_SHARED | MAP_NORESERVE, fd, 0);
 
 	if (p == MAP_FAILED)

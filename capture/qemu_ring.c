@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -32,11 +33,25 @@ static void wake_consumer(void)
 	futex_wake(&qp.header->wake);
 }
 
+/* One that has ended, but that nobody waits for, is not. */
+static bool is_alive(pid_t pid)
+{
+	struct pollfd p = { .events = POLLIN };
+	bool alive;
+
+	p.fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (p.fd < 0)
+		return errno != ESRCH;
+	alive = poll(&p, 1, 0) == 0;
+	close(p.fd);
+	return alive;
+}
+
 static bool consumer_gone(void)
 {
 	if (atomic_load(&qp.header->gone))
 		return true;
-	if (kill((pid_t)qp.header->consumer, 0) && errno == ESRCH)
+	if (!is_alive((pid_t)qp.header->consumer))
 		atomic_store(&qp.header->gone, 1);
 	return atomic_load(&qp.header->gone);
 }

@@ -34,11 +34,19 @@ struct soft_config {
 	uint32_t cyc_thresh;
 	uint32_t n_cpus;	/* virtual CPUs, >= 1 */
 	uint32_t inject_overflow; /* every this many PSB periods; 0 never */
-	uint64_t event_id;	/* id of the PT attr, for trailers */
+	uint64_t event_id;	/* id of the PT attr: AUX, ITRACE_START */
+	uint64_t sideband_id;	/* of the attr that tracks tasks and maps */
 	uint64_t attr_config;	/* as in the PT attr */
 	uint32_t pmu_type;	/* attr.type of the PT attr */
 	uint64_t start_ns;	/* the clock's first value */
 	const char *truth_path;	/* NULL: no truth file */
+	/* NULL, or told of each stream that ends: when it ran */
+	void (*stream_end)(void *priv, uint32_t idx, uint64_t first_ns,
+			   uint64_t last_ns);
+	/* NULL, or told of each process that cannot be followed */
+	void (*not_traced)(void *priv, uint32_t pid, const char *program,
+			   const char *why);
+	void *priv;
 };
 
 /*
@@ -56,6 +64,9 @@ struct soft_block {
 	uint16_t flags;		/* SOFT_BLOCK_* */
 };
 
+#define SOFT_WAIT_MS 200
+#define SOFT_PROGRESS_MS 500
+
 struct soft;
 struct soft_thread;
 
@@ -63,10 +74,14 @@ struct soft_stats {
 	uint64_t n_insns;
 	uint64_t aux_bytes;
 	uint64_t n_threads;
-	uint64_t n_unexplained;	/* transitions that no branch explains (a bug
-				 * of a back end), and endless loops of direct
-				 * jumps (no packet counts their turns): each
-				 * becomes an OVF in the trace */
+	/* each of these three is an OVF in the trace */
+	uint64_t n_unexplained;	/* transitions that no branch explains: a bug
+				 * of a back end */
+	uint64_t n_endless;	/* endless loops of direct jumps, left by a
+				 * signal: no packet counts their turns */
+	uint64_t n_injected;	/* overflows, as asked for */
+	uint64_t n_killed;	/* threads killed in mid-run: how far the last
+				 * block ran is unknown, none of it is shown */
 	uint64_t n_not_traced;	/* processes that could not be followed */
 };
 
@@ -94,7 +109,16 @@ int soft_mmap(struct soft_thread *t, const struct synth_map *map);
 int soft_code(struct soft_thread *t, uint64_t addr, const void *bytes,
 	      size_t len, enum aux_code_kind kind);
 /* A process that was started but cannot be followed: counted as a loss. */
-void soft_not_traced(struct soft *s, uint32_t pid, const char *why);
+void soft_not_traced(struct soft *s, uint32_t pid, const char *program,
+		     const char *why);
+/* A thread was killed, and nobody saw where it was: counted as a loss. */
+void soft_killed(struct soft *s);
+/*
+ * Call it often, at least every 100 ms, when all that was observed has been
+ * told. What waited longer than SOFT_WAIT_MS goes to the file, so that little
+ * is lost when auxcap is killed.
+ */
+int soft_tick(struct soft *s);
 
 /*
  * The hot call: blocks table[ids[0..n)] ran, in this order, each to its end.
@@ -132,7 +156,9 @@ struct soft_program {
 	char *const *argv;
 	const char *self_dir;	/* where auxcap and its helper object are */
 	bool truth;		/* soft_truth is wanted */
-	bool progress;		/* stderr is a terminal: show it */
+	/* NULL, or called about twice a second: so far this was recorded */
+	void (*progress)(void *priv, const struct soft_stats *stats);
+	void *progress_priv;
 	const volatile bool *stop;
 };
 int soft_emulate_run(struct soft *s, const struct soft_program *p, int *status,

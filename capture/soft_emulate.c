@@ -29,6 +29,8 @@
 #include "soft_emulate.h"
 
 #define IDLE_NS 1000000		/* sleep between looks when nothing comes */
+#define NAP_NS 20000		/* a ring holds many times as much */
+#define EARLY_BYTES (16u << 10)	/* less is not worth a look yet */
 #define KILL_AFTER_NS 3000000000u
 
 int emu_fail(struct emu *e, int code, const char *fmt, ...)
@@ -101,13 +103,24 @@ void emu_ring_copy(const char *data, uint64_t pos, void *out, size_t len)
 	memcpy((char *)out + first, data, len - first);
 }
 
-void emu_ring_advance(struct shm_ring *r, uint64_t tail)
+static void wake_producer(struct shm_ring *r)
+{
+	if (!atomic_load(&r->waiting))
+		return;
+	atomic_fetch_add(&r->freed, 1);
+	syscall(SYS_futex, &r->freed, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+/*
+ * A producer whose ring was full is woken when half of it is free, or when
+ * nothing else can be done: not for each piece.
+ */
+void emu_ring_advance(struct emu *e, struct shm_ring *r, uint64_t tail)
 {
 	atomic_store(&r->tail, tail);
-	if (atomic_load(&r->waiting)) {
-		atomic_fetch_add(&r->freed, 1);
-		syscall(SYS_futex, &r->freed, FUTEX_WAKE, 1, NULL, NULL, 0);
-	}
+	if (atomic_load(&r->waiting) &&
+	    emu_ring_head(e, r) - tail <= SHM_RING_BYTES / 2)
+		wake_producer(r);
 }
 
 /* ---- start ---- */
@@ -256,6 +269,27 @@ static bool drain_all(struct emu *e)
 	return any;
 }
 
+static uint64_t backlog(struct emu *e, struct shm_ring *r)
+{
+	return emu_ring_head(e, r) - atomic_load(&r->tail);
+}
+
+/*
+ * Lets something gather: looking at a ring all the time takes the producer's
+ * cache line away from it, and to wake us would cost it a system call.
+ */
+static void nap_when_early(struct emu *e)
+{
+	struct timespec ts = { .tv_nsec = NAP_NS };
+	uint64_t n = 0;
+
+	for (struct emu_thread *t = e->threads; t && n < EARLY_BYTES; t = t->next)
+		n += backlog(e, &t->shm->ring) +
+		     (e->truth ? backlog(e, &t->shm->truth) : 0);
+	if (n < EARLY_BYTES)
+		nanosleep(&ts, NULL);
+}
+
 static bool is_dead(struct emu_proc *p)
 {
 	struct pollfd pfd = { .fd = p->pidfd, .events = POLLIN };
@@ -268,7 +302,7 @@ static bool is_dead(struct emu_proc *p)
 static void end_process(struct emu *e, struct emu_proc *p)
 {
 	if (p->native_why)
-		soft_not_traced(e->soft, p->pid,
+		soft_not_traced(e->soft, p->pid, p->native,
 				soft_why_text(p->native_why - 1));
 	for (struct emu_thread *t = e->threads; t; t = t->next)
 		if (t->proc == p)
@@ -323,6 +357,12 @@ static void sleep_a_while(struct emu *e, uint32_t seen)
 {
 	struct timespec ts = { .tv_nsec = IDLE_NS };
 
+	for (struct emu_thread *t = e->threads; t; t = t->next) {
+		wake_producer(&t->shm->ring);
+		wake_producer(&t->shm->truth);
+	}
+	for (struct emu_proc *p = e->procs; p; p = p->next)
+		wake_producer(&p->shm->log);
 	atomic_store(&e->header->sleeping, 1);
 	syscall(SYS_futex, &e->header->wake, FUTEX_WAIT, seen, &ts, NULL, 0);
 	atomic_store(&e->header->sleeping, 0);
@@ -337,18 +377,8 @@ static void kill_all(const struct emu *e, int sig)
 			syscall(SYS_pidfd_send_signal, p->pidfd, sig, NULL, 0);
 }
 
-static void show_progress(const struct emu *e, uint64_t started, bool last)
-{
-	const struct soft_stats *st = soft_stats(e->soft);
-	double s = (double)(now_ns() - started) / 1e9;
-
-	fprintf(stderr, "\r%.0f M instructions, %.0f M/s, %.1f MB of trace%s",
-		(double)st->n_insns / 1e6, (double)st->n_insns / 1e6 / s,
-		(double)st->aux_bytes / 1e6, last ? "\n" : " ");
-}
-
 struct wheel {
-	uint64_t started, shown, stopped;
+	uint64_t shown, stopped;
 	bool exited;	/* the first process */
 	int status;
 };
@@ -358,8 +388,8 @@ static void look_at_time(struct emu *e, const struct soft_program *p,
 {
 	uint64_t now = now_ns();
 
-	if (p->progress && now - w->shown > 500000000u) {
-		show_progress(e, w->started, false);
+	if (p->progress && now - w->shown > SOFT_PROGRESS_MS * 1000000ul) {
+		p->progress(p->progress_priv, soft_stats(e->soft));
 		w->shown = now;
 	}
 	if (p->stop && *p->stop && !w->stopped) {
@@ -388,7 +418,10 @@ static void turn(struct emu *e, const struct soft_program *p, struct wheel *w)
 	while (!finished(e, w, idle)) {
 		uint32_t seen = atomic_load(&e->header->wake);
 
+		if (!idle)
+			nap_when_early(e);
 		idle = !drain_all(e);
+		emu_note(e, soft_tick(e->soft));
 		if (idle)
 			sleep_a_while(e, seen);
 		if (idle || rounds++ % 64 == 0) {
@@ -423,12 +456,10 @@ int soft_emulate_run(struct soft *s, const struct soft_program *p, int *status,
 		     struct aux_diag *diag)
 {
 	struct emu e = { .soft = s, .diag = diag, .fd = -1, .truth = p->truth };
-	struct wheel w = { .started = now_ns() };
+	struct wheel w = { .shown = now_ns() };
 
 	if (create_shm(&e) == 0 && start_program(&e, p) == 0)
 		turn(&e, p, &w);
-	if (p->progress && e.started)
-		show_progress(&e, w.started, true);
 	close_all(&e, &w);
 	*status = w.status;
 	return e.err;

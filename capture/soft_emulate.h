@@ -29,7 +29,8 @@ struct emu_proc {
 	int pidfd;		/* -1: it is gone already */
 	unsigned n_threads;
 	bool dead;		/* what its rings hold is all there will be */
-	uint32_t native_why;	/* about to exec something untraced */
+	uint32_t native_why;	/* about to exec something untraced: */
+	char native[SHM_NAME_MAX];
 
 	struct soft_block *table;	/* SHM_MAX_BLOCKS reserved */
 	struct emu_info *info;
@@ -86,7 +87,6 @@ struct emu {
 	uint32_t child;		/* the first qemu */
 	bool started;		/* the program's first image runs */
 	bool truth;
-	uint64_t n_unfinished;	/* threads killed inside a block */
 };
 
 enum emu_step {
@@ -103,7 +103,7 @@ int emu_fail(struct emu *e, int code, const char *fmt, ...)
 /* Takes a ring's bytes at its tail: up to len, none beyond the head. */
 uint64_t emu_ring_head(struct emu *e, struct shm_ring *r);
 void emu_ring_copy(const char *data, uint64_t pos, void *out, size_t len);
-void emu_ring_advance(struct shm_ring *r, uint64_t tail);
+void emu_ring_advance(struct emu *e, struct shm_ring *r, uint64_t tail);
 
 /* soft_emulate_proc.c */
 struct emu_proc *emu_proc_new(struct emu *e, uint32_t slot);

@@ -240,7 +240,7 @@ static bool take_record(struct emu *e, struct emu_proc *p)
 	memset(p->record + h.size, 0, h.size < SHM_LOG_MAX ? 8 : 0);
 	emu_ring_copy(data, tail, p->record, h.size);
 	memcpy(p->record, &h, sizeof(h));
-	emu_ring_advance(&p->shm->log, tail + h.size);
+	emu_ring_advance(e, &p->shm->log, tail + h.size);
 	return true;
 }
 

@@ -65,12 +65,13 @@ static size_t find_other(const uint32_t *ids, size_t n, uint32_t known)
 {
 	size_t i = 0;
 
+	/* the top bit shows what is too large, or an escape; vectorized */
 	for (; i + 64 <= n; i += 64) {
-		uint32_t max = 0;
+		uint32_t acc = known ? 0 : SHM_ESC;
 
 		for (size_t k = 0; k < 64; k++)
-			max = ids[i + k] > max ? ids[i + k] : max;
-		if (max >= known)
+			acc |= ids[i + k] | (known - 1 - ids[i + k]);
+		if (acc & SHM_ESC)
 			break;
 	}
 	while (i < n && ids[i] < known)
@@ -244,6 +245,7 @@ static enum emu_step escape(struct emu *e, struct emu_thread *t, const uint32_t 
 		return emu_esc_exec(e, t, a);
 	case SHM_ESC_NATIVE:
 		t->proc->native_why = (uint32_t)a + 1;
+		memcpy(t->proc->native, t->shm->next, SHM_NAME_MAX - 1);
 		return EMU_STEP_ON;
 	default:
 		emu_fail(e, AUX_E_FORMAT, "thread %u: unknown escape %u", t->tid,
@@ -301,7 +303,7 @@ static bool drain_ring(struct emu *e, struct emu_thread *t)
 	emu_ring_copy(data, tail, t->buf + 1, n * 4);
 	taken = take_words(e, t, n);
 	if (taken)
-		emu_ring_advance(&t->shm->ring, tail + taken * 4);
+		emu_ring_advance(e, &t->shm->ring, tail + taken * 4);
 	return taken;
 }
 
@@ -328,7 +330,7 @@ void emu_end_flow(struct emu *e, struct emu_thread *t)
 	uint64_t ip = t->left_ip;
 
 	if (t->where == EMU_USER) {
-		e->n_unfinished++;
+		soft_killed(e->soft);
 		if (t->have_last) {
 			ip = t->proc->table[t->buf[0]].start;
 			emu_truth_drop(t, &t->proc->table[t->buf[0]]);

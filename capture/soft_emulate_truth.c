@@ -61,6 +61,6 @@ bool emu_truth_drain(struct emu *e, struct emu_thread *t)
 	}
 	emu_ring_copy(shm_truth_data(t->shm), tail, words, n * 8);
 	take_truth(e, t, words, n);
-	emu_ring_advance(&t->shm->truth, tail + n * 8);
+	emu_ring_advance(e, &t->shm->truth, tail + n * 8);
 	return true;
 }

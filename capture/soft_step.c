@@ -8,11 +8,13 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,7 +25,7 @@
 #define OPTIONS (PTRACE_O_EXITKILL | PTRACE_O_TRACECLONE |             \
 		 PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK |            \
 		 PTRACE_O_TRACEEXEC | PTRACE_O_TRACEEXIT)
-#define SHOW_NS 500000000u
+#define TICK_NS 100000000u
 
 /* In the child: waits until it is traced, then becomes the program. */
 static void become(char *const *argv, const int go[2], int failed)
@@ -184,6 +186,8 @@ static void last_words(struct step_thread *t)
 	if (t->insn.cls == X86_SYSCALL && t->insn.size &&
 	    (t->in_syscall || ip != t->insn.ip))
 		step_enter_syscall(t);
+	else
+		step_last_insn(t, ip);
 	step_leave(t, SOFT_LEAVE_ASYNC, t->ip);
 	step_flush(t);
 }
@@ -219,6 +223,34 @@ static struct step_thread *exec_thread(struct step *st, pid_t tid, pid_t old)
 	return gone;
 }
 
+/* 0x23 is the kernel's __USER32_CS. */
+static bool is_32bit(pid_t tid)
+{
+	return ptrace(PTRACE_PEEKUSER, tid,
+		      offsetof(struct user_regs_struct, cs), NULL) == 0x23;
+}
+
+/* A 32-bit program: it runs on, unseen. The first one does not run at all. */
+static int let_go(struct step *st, struct step_thread *t)
+{
+	static const char why[] = "a 32-bit program";
+	char path[64], exe[PATH_MAX];
+	ssize_t n;
+
+	if (!soft_stats(st->s)->n_insns)
+		return diag_set(st->diag, AUX_E_TARGET, AUX_NO_OFFSET,
+				"%s: cannot be traced: %s", st->p->argv[0],
+				why);
+	snprintf(path, sizeof(path), "/proc/%d/exe", t->tid);
+	n = readlink(path, exe, sizeof(exe) - 1);
+	exe[n > 0 ? n : 0] = '\0';
+	soft_not_traced(st->s, (uint32_t)t->proc->pid, exe, why);
+	ptrace(PTRACE_DETACH, t->tid, NULL, NULL);
+	forget(t);
+	step_thread_drop(t);
+	return st->error;
+}
+
 static int on_exec(struct step *st, pid_t tid)
 {
 	unsigned long old = (unsigned long)tid;
@@ -232,6 +264,8 @@ static int on_exec(struct step *st, pid_t tid)
 		step_enter_syscall(t);
 	st->started = true;
 	step_flush_process(t->proc);
+	if (is_32bit(tid))
+		return let_go(st, t);
 	step_code_reset(t->proc);
 	report_exec_comm(st, t);
 	if (step_maps_update(t, true))
@@ -252,6 +286,7 @@ static int on_event(struct step *st, struct step_thread *t, int event)
 			err = on_new_thread(st, t, (pid_t)msg);
 		break;
 	case PTRACE_EVENT_EXIT:
+		t->running = false;
 		last_words(t);
 		t->in_syscall = true;
 		ptrace(PTRACE_CONT, t->tid, NULL, NULL);
@@ -311,25 +346,33 @@ static void on_end(struct step *st, pid_t tid, int status)
 		free(t);
 		return;
 	}
+	if (t->running && t->soft)
+		soft_killed(st->s);
 	forget(t);
 	step_thread_drop(t);
 }
 
-static void show(struct step *st, bool last)
+/*
+ * Tells soft what waits, and lets it write. Between two stops at most: a thread
+ * in the middle of one is told of at the next.
+ */
+static void tick(struct step *st)
 {
-	uint64_t now, n = soft_stats(st->s)->n_insns;
-	double s;
+	uint64_t now = step_now_ns();
+	struct step_thread *t;
 
-	if (!st->p->progress)
+	if (now - st->ticked_ns < TICK_NS)
 		return;
-	now = step_now_ns();
-	if (!last && now - st->shown_ns < SHOW_NS)
+	st->ticked_ns = now;
+	for (t = st->threads; t; t = t->next)
+		if (t->proc && t->soft)
+			step_flush(t);
+	if (soft_tick(st->s) && !st->error)
+		st->error = -AUX_E_IO;
+	if (!st->p->progress || now - st->shown_ns < SOFT_PROGRESS_MS * 1000000ul)
 		return;
 	st->shown_ns = now;
-	s = (double)(now - st->start_ns) / 1e9;
-	fprintf(stderr, "\rsoft_pt: %llu instructions, %.0f a second%s",
-		(unsigned long long)n, s > 0 ? (double)n / s : 0,
-		last ? "\n" : " ");
+	st->p->progress(st->p->progress_priv, soft_stats(st->s));
 }
 
 /* The user wants an end: the program's ends as everything else is observed. */
@@ -354,8 +397,10 @@ static int loop(struct step *st)
 		if ((st->p->stop && *st->p->stop) || st->error)
 			kill_all(st);
 		tid = waitpid(-1, &status, __WALL);
-		if (tid < 0 && errno == EINTR)
+		if (tid < 0 && errno == EINTR) {
+			tick(st);
 			continue;
+		}
 		if (tid < 0)
 			break;
 		err = 0;
@@ -365,10 +410,34 @@ static int loop(struct step *st)
 			on_end(st, tid, status);
 		if (err && !st->error)
 			st->error = err;
-		if (!(++count & 1023))
-			show(st, false);
+		if (!(++count & 63))
+			tick(st);
 	}
 	return st->error;
+}
+
+static void on_alarm(int sig)
+{
+	(void)sig;	/* waitpid() comes back, that is all */
+}
+
+/* Also while all threads sleep there are ticks, and the user's stop is seen. */
+static void start_clock(void)
+{
+	struct sigaction sa = { .sa_handler = on_alarm };
+	struct timeval tv = { .tv_usec = TICK_NS / 1000 };
+	struct itimerval it = { tv, tv };
+
+	if (!sigaction(SIGALRM, &sa, NULL))
+		setitimer(ITIMER_REAL, &it, NULL);
+}
+
+static void stop_clock(void)
+{
+	struct itimerval it = { 0 };
+
+	setitimer(ITIMER_REAL, &it, NULL);
+	signal(SIGALRM, SIG_DFL);
 }
 
 static int prepare(struct step *st)
@@ -402,13 +471,15 @@ int soft_step_run(struct soft *s, const struct soft_program *p, int *status,
 	struct step st = { .s = s, .p = p, .diag = diag };
 	int failed = -1, why = 0, err;
 
-	st.start_ns = st.shown_ns = step_now_ns();
+	st.ticked_ns = st.shown_ns = step_now_ns();
 	err = launch(&st, &failed);
 	if (!err)
 		err = prepare(&st);
-	if (!err)
+	if (!err) {
+		start_clock();
 		err = loop(&st);
-	show(&st, true);
+		stop_clock();
+	}
 	fini(&st);
 	*status = st.status;
 	if (!err && failed >= 0 && read(failed, &why, sizeof(why)) > 0)

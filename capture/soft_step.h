@@ -117,7 +117,7 @@ struct step {
 	bool started;		/* the program's exec was seen */
 	bool killed;
 	int error;
-	uint64_t shown_ns, start_ns;
+	uint64_t shown_ns, ticked_ns;
 };
 
 /* soft_step_code.c */
@@ -168,6 +168,8 @@ void step_thread_drop(struct step_thread *t);
 int step_flush(struct step_thread *t);
 int step_flush_process(struct step_process *proc);
 void step_leave(struct step_thread *t, enum soft_leave_kind kind, uint64_t ip);
+/* Killed in mid-step at ip: did the instruction run? */
+void step_last_insn(struct step_thread *t, uint64_t ip);
 /* t's system call instruction ran: reported once. */
 void step_enter_syscall(struct step_thread *t);
 /* One more step, with a signal or 0. */

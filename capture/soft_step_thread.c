@@ -358,6 +358,14 @@ static bool is_plain_step(const struct step_thread *t, uint64_t ip)
 	}
 }
 
+void step_last_insn(struct step_thread *t, uint64_t ip)
+{
+	if (!is_plain_step(t, ip))
+		return;
+	executed(t, &t->insn, ip);
+	t->ip = ip;
+}
+
 /* A signal is about to be delivered at ip. */
 static int deliver(struct step_thread *t, int sig, uint64_t ip)
 {

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <aux/decoder.h>
 #include <internal/diag.h>
@@ -44,11 +45,8 @@ uint64_t soft_thread_now(const struct soft_thread *t)
  * Readers sort records between rounds: what comes after a FINISHED_ROUND must
  * not be earlier than what came before the previous one.
  */
-static void end_round(struct soft *s, uint64_t bytes)
+static void end_round(struct soft *s)
 {
-	s->round_bytes += bytes;
-	if (s->round_bytes < ROUND_BYTES)
-		return;
 	s->round_bytes = 0;
 	s->floor = s->round_time;
 	s->round_time = s->max_time;
@@ -83,7 +81,9 @@ static int write_aux(void *ctx, const uint8_t *bytes, size_t n)
 	soft_note(s, writer_auxtrace(s->w, &a, &iov, 1));
 	st->offset += n;
 	s->stats.aux_bytes += n;
-	end_round(s, n);
+	s->round_bytes += n;
+	if (s->round_bytes >= ROUND_BYTES)
+		end_round(s);
 	return s->error;
 }
 
@@ -107,13 +107,95 @@ struct soft_stream *soft_stream_new(struct soft *s, uint32_t idx)
 	return st;
 }
 
+static struct soft_ended *find_ended(const struct soft *s, uint32_t tid)
+{
+	size_t i;
+
+	for (i = 0; i < s->n_ended; i++)
+		if (s->ended[i].tid == tid)
+			return &s->ended[i];
+	return NULL;
+}
+
+struct soft_stream *soft_stream_of(struct soft *s, uint32_t tid)
+{
+	const struct soft_ended *was = find_ended(s, tid);
+	struct soft_stream *st;
+
+	st = soft_stream_new(s, was ? was->idx : s->n_streams++);
+	if (st && was)
+		st->offset = was->offset;
+	return st;
+}
+
+static int note_ended(const struct soft_stream *st, uint32_t tid)
+{
+	struct soft *s = st->s;
+	struct soft_ended *e = find_ended(s, tid);
+	size_t cap = s->cap_ended ? s->cap_ended * 2 : 16;
+
+	if (!e && s->n_ended == s->cap_ended) {
+		e = reallocarray(s->ended, cap, sizeof(*e));
+		if (!e)
+			return -AUX_E_NOMEM;
+		s->ended = e;
+		s->cap_ended = cap;
+	}
+	if (!find_ended(s, tid))
+		e = &s->ended[s->n_ended++];
+	*e = (struct soft_ended){ tid, st->idx, st->offset };
+	return 0;
+}
+
 void soft_stream_free(struct soft_stream *st)
 {
 	if (!st)
 		return;
 	soft_note(st->s, pt_encode_flush(&st->e));
+	st->s->stats.n_injected += st->e.n_injected;
+	if (st->s->config.stream_end && st->first_ns)
+		st->s->config.stream_end(st->s->config.priv, st->idx,
+					 st->first_ns, st->e.tsc);
+	if (st->s->config.per_thread && st->owner)
+		soft_note(st->s, note_ended(st, st->owner->tid));
 	free(st->buf);
 	free(st);
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+static void flush_streams(struct soft *s)
+{
+	struct soft_thread *t;
+	uint32_t i;
+
+	for (i = 0; s->streams && i < s->n_streams; i++)
+		if (s->streams[i])
+			soft_note(s, pt_encode_flush(&s->streams[i]->e));
+	for (t = s->threads; !s->streams && t; t = t->next)
+		if (t->st)
+			soft_note(s, pt_encode_flush(&t->st->e));
+}
+
+/* The truth first: it shall cover what the file shows. */
+int soft_tick(struct soft *s)
+{
+	uint64_t now = now_ms();
+
+	if (now - s->flushed_ms < SOFT_WAIT_MS)
+		return s->error;
+	s->flushed_ms = now;
+	soft_note(s, soft_truth_flush(s->truth));
+	flush_streams(s);
+	if (s->round_bytes)
+		end_round(s);
+	return soft_note(s, writer_flush(s->w));
 }
 
 static int put_info(struct soft *s)
@@ -141,10 +223,10 @@ static int put_info(struct soft *s)
 
 static int put_head(struct soft *s)
 {
-	struct aux_rec_id_index_entry e = {
-		.id = s->config.event_id,
-		.cpu = s->config.per_thread ? UINT64_MAX : 0,
-		.tid = UINT64_MAX,
+	uint64_t cpu = s->config.per_thread ? UINT64_MAX : 0;
+	const struct aux_rec_id_index_entry e[2] = {
+		{ .id = s->config.event_id, .cpu = cpu, .tid = UINT64_MAX },
+		{ .id = s->config.sideband_id, .cpu = cpu, .tid = UINT64_MAX },
 	};
 	struct aux_rec_time_conv tc = {
 		.time_shift = TIME_SHIFT,
@@ -152,7 +234,7 @@ static int put_head(struct soft *s)
 		.cap_user_time_zero = 1,
 	};
 
-	soft_note(s, synth_id_index(s->w, &e, 1));
+	soft_note(s, synth_id_index(s->w, e, 2));
 	soft_note(s, put_info(s));
 	soft_note(s, synth_cpu_map(s->w, s->config.n_cpus));
 	soft_note(s, synth_time_conv(s->w, &tc));
@@ -218,6 +300,7 @@ static void free_streams(struct soft *s)
 	for (i = 0; s->streams && i < s->n_streams; i++)
 		soft_stream_free(s->streams[i]);
 	free(s->streams);
+	free(s->ended);
 }
 
 int soft_close(struct soft *s, struct soft_stats *stats, struct aux_diag *diag)

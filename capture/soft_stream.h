@@ -23,8 +23,16 @@ struct soft_stream {
 	struct soft_thread *owner; /* who is, or was last, on this CPU */
 	uint64_t offset;	/* AUX bytes handed out */
 	uint64_t used;		/* order of last use */
+	uint64_t first_ns;	/* when it was first enabled; 0 never */
 	uint32_t idx;
 	uint8_t *buf;
+};
+
+/* A stream of one thread that ended: whoever gets its tid again continues it,
+ * because readers tell the streams of threads apart by tid. */
+struct soft_ended {
+	uint32_t tid, idx;
+	uint64_t offset;
 };
 
 struct soft_process {
@@ -64,11 +72,14 @@ struct soft {
 	struct soft_thread *threads;
 	struct soft_process *procs;
 	struct soft_truth *truth;
+	struct soft_ended *ended;	/* per thread */
+	size_t n_ended, cap_ended;
 	uint64_t order;
 	uint64_t max_time;	/* of all records */
 	uint64_t round_time;	/* max_time at the last FINISHED_ROUND */
 	uint64_t floor;		/* no record may be earlier */
 	uint64_t round_bytes;
+	uint64_t flushed_ms;	/* real time of the last soft_tick() that was due */
 	int error;
 };
 
@@ -79,6 +90,8 @@ uint64_t soft_stamp(struct soft *s, uint64_t time);
 uint64_t soft_thread_now(const struct soft_thread *t);
 
 struct soft_stream *soft_stream_new(struct soft *s, uint32_t idx);
+/* The stream of a thread of its own. */
+struct soft_stream *soft_stream_of(struct soft *s, uint32_t tid);
 void soft_stream_free(struct soft_stream *st);
 
 /* Puts t on a stream and goes on at last.start. */
@@ -92,6 +105,7 @@ int soft_truth_open(struct soft_truth **tr, const char *path,
 		    struct aux_diag *diag);
 int soft_truth_add(struct soft_truth *tr, uint32_t tid, const uint64_t *ips,
 		   size_t n);
+int soft_truth_flush(struct soft_truth *tr);	/* NULL is allowed */
 int soft_truth_close(struct soft_truth *tr, struct aux_diag *diag);
 
 #endif

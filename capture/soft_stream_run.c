@@ -90,7 +90,7 @@ static void leave_direct(struct soft_thread *t, uint64_t ip)
 	if (b->cls == X86_COND) {
 		pt_encode_tnt(e, ip == b->target);
 	} else if (is_backward(b, ip) && is_endless(t, ip)) {
-		t->s->stats.n_unexplained++;
+		t->s->stats.n_endless++;
 		pt_encode_lose(e);
 		return;
 	}

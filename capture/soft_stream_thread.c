@@ -26,7 +26,7 @@ static struct synth_id id_of(const struct soft_thread *t, uint64_t time)
 		.time = time,
 		.cpu = (t->st ? t->st->idx : t->last_idx) %
 		       t->s->config.n_cpus,
-		.id = t->s->config.event_id,
+		.id = t->s->config.sideband_id,
 	};
 }
 
@@ -114,7 +114,7 @@ static struct soft_stream *take_cpu(struct soft_thread *t)
 	struct soft_stream **st;
 
 	if (s->config.per_thread)
-		return soft_stream_new(s, s->n_streams++);
+		return soft_stream_of(s, t->tid);
 	st = &s->streams[choose_cpu(t)];
 	if (!*st)
 		*st = soft_stream_new(s, (uint32_t)(st - s->streams));
@@ -139,6 +139,7 @@ static int switch_in(struct soft_thread *t)
 	id = id_of(t, st->e.tsc);
 	if (!s->config.per_thread)
 		soft_note(s, synth_switch(s->w, &id, false));
+	id.id = s->config.event_id;
 	if (!t->started)
 		soft_note(s, synth_itrace_start(s->w, &id, t->pid, t->tid));
 	t->started = true;
@@ -155,6 +156,8 @@ int soft_resume(struct soft_thread *t)
 	e = &t->st->e;
 	t->st->used = ++s->order;
 	e->tsc = max_u64(max_u64(e->tsc, t->clock), t->proc->floor) + 1;
+	if (!t->st->first_ns)
+		t->st->first_ns = e->tsc;
 	pt_encode_enable(e, t->last.start);
 	t->loop_mark = pt_encode_mark(e, e->n_tnt);
 	t->loop_ip = t->last.start;
@@ -306,9 +309,15 @@ int soft_code(struct soft_thread *t, uint64_t addr, const void *bytes,
 	return soft_note(t->s, writer_code(t->s->w, &e, bytes));
 }
 
-void soft_not_traced(struct soft *s, uint32_t pid, const char *why)
+void soft_not_traced(struct soft *s, uint32_t pid, const char *program,
+		     const char *why)
 {
-	(void)pid;
-	(void)why;
 	s->stats.n_not_traced++;
+	if (s->config.not_traced)
+		s->config.not_traced(s->config.priv, pid, program, why);
+}
+
+void soft_killed(struct soft *s)
+{
+	s->stats.n_killed++;
 }

@@ -150,6 +150,14 @@ int soft_truth_add(struct soft_truth *tr, uint32_t tid, const uint64_t *ips,
 	return tr->error ? -AUX_E_IO : 0;
 }
 
+int soft_truth_flush(struct soft_truth *tr)
+{
+	if (!tr)
+		return 0;
+	write_out(tr);
+	return tr->error ? -AUX_E_IO : 0;
+}
+
 int soft_truth_close(struct soft_truth *tr, struct aux_diag *diag)
 {
 	int err;

@@ -27,15 +27,16 @@ struct source_job {
 	const char *truth_path;		/* NULL: none */
 	uint32_t inject_overflow;	/* 0: never */
 	bool per_thread;
-	bool progress;			/* may show progress on stderr */
+	/* NULL, or called about twice a second while it records */
+	void (*progress)(void *priv, uint64_t n_insns, uint64_t aux_bytes);
+	void *progress_priv;
 	const volatile bool *stop;	/* becomes true when the user stops */
 };
 
 struct source_result {
 	uint64_t n_insns;	/* 0: not counted */
 	uint64_t n_threads;
-	uint64_t n_unexplained;	/* flow errors, each an overflow in the trace */
-	bool injected;		/* overflows were asked for */
+	char not_traced[512];	/* which processes and why, a line each */
 	int status;		/* the program's, as wait(2) gives it */
 };
 

@@ -59,6 +59,8 @@ struct soft_pt {
 	struct soft_config config;
 	bool step;
 	struct soft_program program;
+	struct ledger *ledger;
+	struct source_result *result;
 };
 
 static uint64_t get(uint64_t config, const char *name)
@@ -113,6 +115,38 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
+/* Its bytes are entered when all is written. */
+static void note_span(void *priv, uint32_t idx, uint64_t first_ns,
+		      uint64_t last_ns)
+{
+	struct soft_pt *sp = priv;
+
+	ledger_add(sp->ledger, idx, AUX_LEDGER_SAVED, 0, first_ns, last_ns);
+}
+
+static void note_not_traced(void *priv, uint32_t pid, const char *program,
+			    const char *why)
+{
+	char *text = ((struct soft_pt *)priv)->result->not_traced;
+	size_t room = sizeof(((struct source_result *)0)->not_traced);
+	size_t used = strlen(text);
+
+	if (*text && used + 1 < room)
+		text[used++] = '\n';
+	snprintf(text + used, room - used, "%.100s (process %u): %.60s",
+		 *program ? program : "a program", pid, why);
+	for (text += used; *text; text++)
+		if ((unsigned char)*text < ' ')
+			*text = '?';
+}
+
+static void forward_progress(void *priv, const struct soft_stats *stats)
+{
+	const struct source_job *job = priv;
+
+	job->progress(job->progress_priv, stats->n_insns, stats->aux_bytes);
+}
+
 static void fill_config(struct soft_pt *sp, uint64_t config)
 {
 	const struct source_job *job = sp->job;
@@ -134,16 +168,21 @@ static void fill_config(struct soft_pt *sp, uint64_t config)
 		.n_cpus = n_cpus > 0 ? (uint32_t)n_cpus : 1,
 		.inject_overflow = job->inject_overflow,
 		.event_id = EVENT_ID,
+		.sideband_id = DUMMY_ID,
 		.attr_config = config,
 		.pmu_type = PMU_TYPE,
 		.start_ns = now_ns(),
 		.truth_path = job->truth_path,
+		.stream_end = note_span,
+		.not_traced = note_not_traced,
+		.priv = sp,
 	};
 	sp->program = (struct soft_program){
 		.argv = job->argv,
 		.self_dir = job->self_dir,
 		.truth = job->truth_path != NULL,
-		.progress = job->progress,
+		.progress = job->progress ? forward_progress : NULL,
+		.progress_priv = (void *)(uintptr_t)job,
 		.stop = job->stop,
 	};
 }
@@ -231,25 +270,63 @@ static void list_terms(uint64_t config, char *buf, size_t len)
 	}
 }
 
+/* A key for each line: not_traced.0=program (process N): why */
+static void put_not_traced(const char *lines, char *buf, size_t len)
+{
+	size_t n, used = 0;
+	unsigned i;
+
+	for (i = 0; *lines && used < len; i++) {
+		n = strcspn(lines, "\n");
+		used += (size_t)snprintf(buf + used, len - used,
+					 "not_traced.%u=%.*s\n", i, (int)n,
+					 lines);
+		lines += n + (lines[n] != '\0');
+	}
+}
+
+/* Again at the end when there is more to say of the source. */
 static int add_features(const struct soft_pt *sp, struct writer *w)
 {
 	static const struct features_pmu pmus[] = {
 		{ PMU_TYPE, "intel_pt" },
 		{ PERF_TYPE_SOFTWARE, "software" },
 	};
-	char terms[256], text[512];
-	int ret;
+	char terms[256], text[1024];
+	int ret, used;
 
 	list_terms(sp->config.attr_config, terms, sizeof(terms));
-	snprintf(text, sizeof(text),
+	used = snprintf(text, sizeof(text),
 		 "source=soft_pt\nbackend=%s\nclock=virtual\n"
 		 "tool=auxcap " AUXKIT_VERSION "\nterms=%s%s\n",
 		 sp->step ? "step" : "emulate", terms,
 		 sp->config.defer_tip ? ",defer_tip" : "");
+	put_not_traced(sp->result->not_traced, text + used,
+		       sizeof(text) - (size_t)used);
 	ret = features_pmu_mappings(w, pmus, 2);
 	if (!ret)
 		ret = features_source(w, text);
 	return ret;
+}
+
+static void add_counts(const struct soft_stats *stats, struct ledger *l)
+{
+	const struct {
+		enum aux_ledger_cause cause;
+		uint64_t n;
+	} counts[] = {
+		{ AUX_LEDGER_NOT_TRACED, stats->n_not_traced },
+		{ AUX_LEDGER_KILLED, stats->n_killed },
+		{ AUX_LEDGER_ENDLESS, stats->n_endless },
+		{ AUX_LEDGER_UNEXPLAINED, stats->n_unexplained },
+		{ AUX_LEDGER_INJECTED, stats->n_injected },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(counts) / sizeof(*counts); i++)
+		if (counts[i].n)
+			ledger_add(l, LEDGER_NO_STREAM, counts[i].cause,
+				   counts[i].n, 0, 0);
 }
 
 /* Every stream's bytes; the encoder's own count stands against them. */
@@ -266,9 +343,7 @@ static int fill_ledger(const struct writer *w, const struct soft_stats *stats,
 		ledger_add(l, s[i].idx, AUX_LEDGER_SAVED, s[i].saved, 0, 0);
 		total += s[i].end;
 	}
-	if (stats->n_not_traced)
-		ledger_add(l, LEDGER_NO_STREAM, AUX_LEDGER_NOT_TRACED,
-			   stats->n_not_traced, 0, 0);
+	add_counts(stats, l);
 	if (total != stats->aux_bytes)
 		return diag_set(diag, AUX_E_LIMIT, AUX_NO_OFFSET,
 				"the encoder made %llu bytes of trace, the "
@@ -288,6 +363,8 @@ static int run_soft_pt(void *src, struct writer *w, struct ledger *ledger,
 	int ret, err;
 
 	memset(result, 0, sizeof(*result));
+	sp->ledger = ledger;
+	sp->result = result;
 	ret = add_attrs(sp, w);
 	if (!ret)
 		ret = add_features(sp, w);
@@ -302,12 +379,12 @@ static int run_soft_pt(void *src, struct writer *w, struct ledger *ledger,
 	else
 		ret = soft_emulate_run(s, &sp->program, &result->status, diag);
 	err = soft_close(s, &stats, &late);
+	if (*result->not_traced && !err && (err = add_features(sp, w)))
+		diag_set(&late, -err, AUX_NO_OFFSET, "%s", aux_strerror(err));
 	if (!err)
 		err = fill_ledger(w, &stats, ledger, &late);
 	result->n_insns = stats.n_insns;
 	result->n_threads = stats.n_threads;
-	result->n_unexplained = stats.n_unexplained;
-	result->injected = sp->config.inject_overflow != 0;
 	if (!ret && err && diag)
 		*diag = late;
 	return ret ? ret : err;

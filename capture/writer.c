@@ -213,8 +213,9 @@ static int keep_old(struct writer *w, struct aux_diag *diag)
 	}
 	if (rename(w->path, w->old_path))
 		return diag_set(diag, AUX_E_IO, AUX_NO_OFFSET,
-				"cannot keep the existing file as %s: %s",
-				w->old_path, strerror(errno));
+				"cannot keep the existing file as %s: %s (-o "
+				"names another file)", w->old_path,
+				strerror(errno));
 	return 0;
 }
 
@@ -232,8 +233,8 @@ static int open_file(struct writer *w, struct aux_diag *diag)
 		     0600);
 	if (w->fd < 0)
 		return diag_set(diag, AUX_E_IO, AUX_NO_OFFSET,
-				"cannot create %s: %s", w->path,
-				strerror(errno));
+				"cannot create %s: %s (-o names another file)",
+				w->path, strerror(errno));
 	return 0;
 }
 

@@ -59,6 +59,9 @@ int writer_build_id(struct writer *w, uint32_t pid, uint16_t cpumode,
 /* A record was made for this time (ns, perf clock): widens SAMPLE_TIME. */
 void writer_time(struct writer *w, uint64_t ns);
 
+/* Hands all buffered bytes to the file now. */
+int writer_flush(struct writer *w);
+
 /* Bytes written so far, buffers included. */
 uint64_t writer_size(const struct writer *w);
 

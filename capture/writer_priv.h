@@ -82,7 +82,6 @@ int writer_start(struct writer *w);
 void writer_header(const struct writer *w, struct aux_file_header *h);
 /* Appends to the file, through the buffer unless len is large. */
 int writer_put(struct writer *w, const void *data, size_t len);
-int writer_flush(struct writer *w);
 int writer_pwrite(struct writer *w, const void *data, size_t len, uint64_t pos);
 
 /* writer_feat.c */

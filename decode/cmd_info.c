@@ -1,37 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * cmd_info: what is in this file. One pass counts the records, one more puts the
- * AUX streams together; the last line is a verdict, and so is the exit status.
+ * AUX streams together; the last line is a verdict, and so is the exit status
+ * (cmd_info_loss.c).
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <aux/decoder.h>
 #include <internal/bytes.h>
 
-#include "chunks.h"
-#include "cmd.h"
+#include "cmd_info.h"
 #include "record_text.h"
-
-#define N_TYPES 128
-
-struct info {
-	const struct cmd_options *o;
-	struct aux_reader *r;
-	struct outbuf *out;
-	uint64_t n_records;
-	uint64_t n_by_type[N_TYPES];
-	uint64_t n_other;	/* types from N_TYPES on */
-	uint64_t n_timed, time_min, time_max;
-	uint64_t lost_records, lost_samples;
-	uint64_t n_by_flag[64];	/* AUX records by flag bit */
-	uint64_t n_not_traced;
-	uint64_t aux_lost;	/* bytes, from the ledger */
-	bool unbalanced;
-	bool lossy;
-	struct chunks chunks;
-};
 
 static void count_record(struct info *in, const struct aux_event *ev)
 {
@@ -60,6 +42,39 @@ static void put_time(struct outbuf *o, uint64_t ns)
 	char text[32];
 
 	outbuf_put(o, text, (size_t)(fmt_time(text, ns) - text));
+}
+
+static void put_span(struct outbuf *o, uint64_t first, uint64_t last)
+{
+	put_time(o, first);
+	outbuf_str(o, " s to ");
+	put_time(o, last);
+	outbuf_str(o, " s (");
+	info_duration(o, last - first);
+	outbuf_str(o, ")");
+}
+
+void info_duration(struct outbuf *o, uint64_t ns)
+{
+	double s = (double)ns / 1e9;
+
+	if (ns < 1000)
+		outbuf_printf(o, "%" PRIu64 " ns", ns);
+	else if (ns < 1000000)
+		outbuf_printf(o, "%.3f us", s * 1e6);
+	else if (ns < 1000000000)
+		outbuf_printf(o, "%.3f ms", s * 1e3);
+	else if (s < 120)
+		outbuf_printf(o, "%.3f s", s);
+	else
+		outbuf_printf(o, "%.0f min %.0f s", (double)((uint64_t)s / 60),
+			      (double)((uint64_t)s % 60));
+}
+
+/* "1 byte", "2 bytes" */
+static void put_n(struct outbuf *o, uint64_t n, const char *what)
+{
+	outbuf_printf(o, "%" PRIu64 " %s%s", n, what, n == 1 ? "" : "s");
 }
 
 static void put_opt(struct outbuf *o, const char *before, const char *s)
@@ -96,6 +111,20 @@ static void print_file(struct info *in)
 		outbuf_printf(o, "version: %s\n", f->version);
 }
 
+static void print_not_traced(struct info *in)
+{
+	char key[32];
+	const char *text;
+
+	for (unsigned i = 0; i < 64; i++) {
+		snprintf(key, sizeof(key), "not_traced.%u", i);
+		text = aux_reader_source(in->r, key);
+		if (!text)
+			break;
+		outbuf_printf(in->out, "not traced: %s\n", text);
+	}
+}
+
 static void print_source(struct info *in)
 {
 	const char *source = aux_reader_source(in->r, "source");
@@ -107,14 +136,32 @@ static void print_source(struct info *in)
 		return;
 	outbuf_printf(in->out, "source: %s", source);
 	put_opt(in->out, ", back end ", backend);
-	put_opt(in->out, ", terms ", terms);
 	if (!strcmp(source, "soft_pt"))
-		outbuf_str(in->out, ": made by software, not by trace hardware");
+		outbuf_str(in->out, ": Intel PT made by software, not by trace "
+				    "hardware");
+	put_opt(in->out, "\nterms: ", terms);
 	outbuf_str(in->out, "\n");
 	if (clock && !strcmp(clock, "virtual"))
 		outbuf_str(in->out,
-			   "clock: virtual: times and cycles are not those of "
-			   "hardware\n");
+			   "clock: virtual: 1 ns for each instruction, and time "
+			   "in the kernel as measured;\n"
+			   "       times, cycles and their ratios are not the "
+			   "hardware's\n");
+	print_not_traced(in);
+}
+
+/* PERF_TYPE_SOFTWARE 1, PERF_COUNT_SW_DUMMY 9. */
+static const char *event_role(const struct info *in, const struct aux_attr *a)
+{
+	const struct chunks *c = &in->chunks;
+
+	if (a->attr.type == PERF_TYPE_SOFTWARE &&
+	    a->attr.config == PERF_COUNT_SW_DUMMY)
+		return "side-band (who ran, what was mapped)";
+	if (c->trace_type == AUX_TRACE_INTEL_PT && c->n_metadata &&
+	    a->attr.type == c->metadata[0])
+		return "the trace";
+	return a->attr.type == PERF_TYPE_TRACEPOINT ? "tracepoint" : "event";
 }
 
 static void print_attrs(struct info *in)
@@ -122,15 +169,18 @@ static void print_attrs(struct info *in)
 	const struct aux_attr *a;
 
 	outbuf_str(in->out, "events:\n");
-	for (size_t i = 0; (a = aux_reader_attr(in->r, i)); i++)
-		outbuf_printf(in->out,
-			      "  %-16s type %u config %#" PRIx64
-			      " sample-type %#" PRIx64
-			      ", %u ids, attr of %u bytes\n",
-			      a->name ? a->name : "(no name)", a->attr.type,
-			      (uint64_t)a->attr.config,
-			      (uint64_t)a->attr.sample_type, a->n_ids,
-			      a->file_size);
+	for (size_t i = 0; (a = aux_reader_attr(in->r, i)); i++) {
+		outbuf_printf(in->out, "  %-12s %s: ",
+			      a->name ? a->name : "(no name)",
+			      event_role(in, a));
+		outbuf_printf(in->out, "type %u, config %#" PRIx64 ", %s, ",
+			      a->attr.type, (uint64_t)a->attr.config,
+			      a->attr.exclude_kernel ? "user code" :
+			      a->attr.exclude_user ? "kernel code" :
+						     "user and kernel code");
+		put_n(in->out, a->n_ids, "id");
+		outbuf_str(in->out, "\n");
+	}
 }
 
 static void print_records(struct info *in)
@@ -147,13 +197,11 @@ static void print_records(struct info *in)
 			      in->n_other);
 	if (!in->n_timed)
 		return;
-	outbuf_str(in->out, "time: ");
-	put_time(in->out, in->time_min);
-	outbuf_str(in->out, " to ");
-	put_time(in->out, in->time_max);
+	outbuf_str(in->out, "side-band: ");
+	put_span(in->out, in->time_min, in->time_max);
 	outbuf_str(in->out, ", ");
-	put_time(in->out, in->time_max - in->time_min);
-	outbuf_printf(in->out, " s, of %" PRIu64 " records\n", in->n_timed);
+	put_n(in->out, in->n_timed, "record");
+	outbuf_str(in->out, " with a time\n");
 }
 
 static const char *trace_name(uint32_t type)
@@ -169,8 +217,10 @@ static const char *trace_name(uint32_t type)
 	return "other";
 }
 
-static void print_queue(struct info *in, const struct queue *q)
+/* When it ran, if the recorder says so; else when it was handed out. */
+static void put_queue_time(struct info *in, const struct queue *q)
 {
+	const struct aux_ledger_entry *e = info_ledger_span(in, q->idx);
 	uint64_t first = 0, last = 0;
 
 	for (size_t i = 0; i < q->n_marks; i++) {
@@ -181,16 +231,31 @@ static void print_queue(struct info *in, const struct queue *q)
 		if (t > last)
 			last = t;
 	}
-	outbuf_printf(in->out, "  %u: cpu %d, tid %d, %" PRIu64
-			       " bytes, %zu pieces, %zu AUX records", q->idx,
-		      q->cpu, q->tid, q->n_bytes, q->n_pieces, q->n_marks);
-	if (first) {
-		outbuf_str(in->out, ", time ");
-		put_time(in->out, first);
-		outbuf_str(in->out, " to ");
-		put_time(in->out, last);
+	if (e) {
+		outbuf_str(in->out, ", ran ");
+		put_span(in->out, e->first_ns, e->last_ns);
+	} else if (first) {
+		outbuf_str(in->out, ", AUX records from ");
+		put_span(in->out, first, last);
 	}
-	outbuf_str(in->out, "\n");
+}
+
+static void print_queue(struct info *in, const struct queue *q)
+{
+	struct outbuf *o = in->out;
+
+	outbuf_printf(o, "  %u: ", q->idx);
+	if (q->cpu >= 0)
+		outbuf_printf(o, "cpu %d, ", q->cpu);
+	if (q->tid >= 0)
+		outbuf_printf(o, "tid %d, ", q->tid);
+	put_n(o, q->n_bytes, "byte");
+	outbuf_str(o, " in ");
+	put_n(o, q->n_pieces, "piece");
+	outbuf_str(o, ", ");
+	put_n(o, q->n_marks, "AUX record");
+	put_queue_time(in, q);
+	outbuf_str(o, "\n");
 }
 
 static void print_streams(struct info *in)
@@ -221,82 +286,28 @@ static void print_streams(struct info *in)
 		      any ? "" : " none", in->n_by_type[PERF_RECORD_AUX]);
 }
 
-/* ---- losses ---- */
-
-static const char *cause_name(uint32_t cause)
+/* It is there, and what it should have told is not. */
+static bool is_damaged(const struct info *in, unsigned bit, uint64_t len)
 {
-	static const char *const names[AUX_LEDGER_N_CAUSES] = {
-		"saved", "truncated", "partial", "collision",
-		"lost records", "overwritten", "throttled", "not traced",
-	};
+	const struct aux_file_info *f = aux_reader_info(in->r);
 
-	return cause < AUX_LEDGER_N_CAUSES ? names[cause] : "unknown cause";
-}
-
-static void count_entry(struct info *in, const struct aux_ledger_entry *e)
-{
-	const char *unit = "bytes";
-
-	switch (e->cause) {
-	case AUX_LEDGER_SAVED:
-	case AUX_LEDGER_OVERWRITTEN:
-		break;
-	case AUX_LEDGER_NOT_TRACED:
-		in->n_not_traced += e->bytes;
-		unit = "processes";
-		break;
-	case AUX_LEDGER_LOST_RECORDS:
-		unit = "records";
-		in->lossy |= e->bytes != 0;
-		break;
-	default:
-		in->aux_lost += e->bytes;
+	switch (bit) {
+	case AUX_FEAT_HOSTNAME:
+		return len && !f->hostname;
+	case AUX_FEAT_OSRELEASE:
+		return len && !f->os_release;
+	case AUX_FEAT_VERSION:
+		return len && !f->version;
+	case AUX_FEAT_ARCH:
+		return len && !f->arch;
+	case AUX_FEAT_CMDLINE:
+		return len && !f->cmdline;
+	case AUX_FEAT_AUXKIT_SOURCE:
+		return !aux_reader_source(in->r, "source");
+	case AUX_FEAT_AUXKIT_LEDGER:
+		return in->bad_ledger;
 	}
-	outbuf_printf(in->out, "  %u: %s %" PRIu64 " %s\n", e->idx,
-		      cause_name(e->cause), e->bytes, unit);
-	if (e->cause != AUX_LEDGER_SAVED)
-		return;
-	for (size_t i = 0; i < in->chunks.n; i++) {
-		const struct queue *q = &in->chunks.queues[i];
-
-		if (q->idx != e->idx || q->n_bytes == e->bytes)
-			continue;
-		in->unbalanced = true;
-		outbuf_printf(in->out, "  %u: but the file holds %" PRIu64
-				       " bytes\n", e->idx, q->n_bytes);
-	}
-}
-
-static void print_ledger(struct info *in)
-{
-	struct aux_bytes b;
-	struct cursor c;
-	uint32_t version, n;
-
-	/* One that was cut off shows up among the features. */
-	if (aux_reader_feature(in->r, AUX_FEAT_AUXKIT_LEDGER, &b, NULL) != 1)
-		return;
-	c = cursor_init(b.data, b.len, aux_reader_info(in->r)->swapped);
-	version = cursor_u32(&c);
-	n = cursor_u32(&c);
-	if (c.bad || version != 1 ||
-	    n > cursor_left(&c) / sizeof(struct aux_ledger_entry)) {
-		cmd_warn(in->o->path, "the loss ledger cannot be read "
-				      "(version %u)", version);
-		in->unbalanced = true;
-		return;
-	}
-	outbuf_printf(in->out, "ledger: %u entries\n", n);
-	while (n--) {
-		struct aux_ledger_entry e;
-
-		e.idx = cursor_u32(&c);
-		e.cause = cursor_u32(&c);
-		e.bytes = cursor_u64(&c);
-		e.first_ns = cursor_u64(&c);
-		e.last_ns = cursor_u64(&c);
-		count_entry(in, &e);
-	}
+	return false;
 }
 
 static void print_features(struct info *in)
@@ -304,62 +315,22 @@ static void print_features(struct info *in)
 	struct name_buf buf;
 	struct aux_bytes b;
 	const char *sep = "features: ";
+	bool bad;
 	int ret;
 
 	for (unsigned i = 0; i < AUX_FEAT_BITS; i++) {
 		ret = aux_reader_feature(in->r, i, &b, NULL);
 		if (!ret)
 			continue;
+		bad = ret > 0 && is_damaged(in, i, b.len);
+		in->n_bad += ret < 0 || bad;
 		outbuf_printf(in->out, "%s%s%s", sep, feature_name(i, &buf),
-			      ret < 0 ? " (cut off)" : "");
+			      ret < 0 ? " (cut off)" :
+			      bad ? " (damaged)" : "");
 		sep = ", ";
 	}
 	if (*sep == ',')
 		outbuf_str(in->out, "\n");
-}
-
-/* One line: everything that is missing, or that nothing is known to be. */
-static void print_verdict(struct info *in, bool damaged)
-{
-	struct outbuf *o = in->out;
-	uint64_t truncated = in->n_by_flag[0], partial = in->n_by_flag[2];
-	uint64_t collided = in->n_by_flag[3];
-	bool unfinished = aux_reader_info(in->r)->unfinished;
-
-	in->lossy |= damaged || unfinished || in->lost_records || in->lost_samples ||
-		     truncated || partial || collided || in->aux_lost ||
-		     in->n_not_traced || in->unbalanced ||
-		     in->chunks.n_orphan_aux;
-	outbuf_str(o, in->lossy ? "verdict: incomplete:" :
-				  "verdict: no loss recorded\n");
-	if (!in->lossy)
-		return;
-	if (damaged)
-		outbuf_str(o, " the file is damaged;");
-	if (unfinished)
-		outbuf_str(o, " the recording was cut short;");
-	if (in->aux_lost)
-		outbuf_printf(o, " %" PRIu64 " trace bytes lost;", in->aux_lost);
-	if (truncated)
-		outbuf_printf(o, " trace truncated %" PRIu64 " times;",
-			      truncated);
-	if (partial)
-		outbuf_printf(o, " trace partial %" PRIu64 " times;", partial);
-	if (collided)
-		outbuf_printf(o, " %" PRIu64 " collisions;", collided);
-	if (in->lost_records || in->lost_samples)
-		outbuf_printf(o, " %" PRIu64 " records and %" PRIu64
-				 " samples lost;", in->lost_records,
-			      in->lost_samples);
-	if (in->n_not_traced)
-		outbuf_printf(o, " %" PRIu64 " processes not traced;",
-			      in->n_not_traced);
-	if (in->chunks.n_orphan_aux)
-		outbuf_printf(o, " %" PRIu64 " AUX records without their data;",
-			      in->chunks.n_orphan_aux);
-	if (in->unbalanced)
-		outbuf_str(o, " the ledger does not balance;");
-	outbuf_str(o, " see above\n");
 }
 
 static int run_info(struct info *in)
@@ -373,14 +344,16 @@ static int run_info(struct info *in)
 		count_record(in, &ev);
 	if (chunks_read(&in->chunks, in->r, &diag) < 0)
 		return cmd_error(in->o->path, &diag);
+	if (info_ledger_load(in) < 0)
+		return CMD_FAILED;
 	print_file(in);
 	print_source(in);
 	print_attrs(in);
 	print_records(in);
 	print_streams(in);
-	print_ledger(in);
+	info_ledger_print(in);
 	print_features(in);
-	print_verdict(in, ret < 0);
+	info_verdict(in, ret < 0);
 	if (ret < 0) {
 		outbuf_flush(in->out);
 		cmd_error(in->o->path, &damage);
@@ -408,6 +381,7 @@ int cmd_info(const struct cmd_options *o)
 	if (!status)
 		status = cmd_out_close(in->out, o, run_info(in));
 	chunks_fini(&in->chunks);
+	free(in->entries);
 	aux_reader_close(in->r);
 	free(in);
 	return status;

@@ -124,6 +124,12 @@ static const char *const ledger_texts[AUX_LEDGER_N_CAUSES] = {
 				    "full",
 	[AUX_LEDGER_THROTTLED] = "bytes: throttled",
 	[AUX_LEDGER_NOT_TRACED] = "processes that could not be followed",
+	[AUX_LEDGER_KILLED] = "threads' last instructions: killed in mid-run, "
+			      "where cannot be known",
+	[AUX_LEDGER_ENDLESS] = "endless loops' turns: no packet counts them",
+	[AUX_LEDGER_UNEXPLAINED] = "steps that no branch explains: a bug in "
+				   "auxcap",
+	[AUX_LEDGER_INJECTED] = "overflows, injected as asked",
 };
 
 static bool say_ledger(const struct session *s)

@@ -127,8 +127,8 @@ void session_find_ledger(struct session *s)
 		if (c.bad)
 			break;
 		if (cause == AUX_LEDGER_LOST_RECORDS ||
-		    cause == AUX_LEDGER_NOT_TRACED ||
-		    cause == AUX_LEDGER_THROTTLED)
+		    cause == AUX_LEDGER_THROTTLED ||
+		    cause >= AUX_LEDGER_NOT_TRACED)
 			s->ledger_events += bytes;
 		else if (cause != AUX_LEDGER_SAVED &&
 			 cause != AUX_LEDGER_OVERWRITTEN)

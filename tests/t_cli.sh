@@ -48,12 +48,33 @@ run 2 "psb_period out of range" "$auxcap" -e soft_pt/psb_period=99/u -o "$out" -
 says 'psb_period.*[0-9]' "psb_period out of range: the error gives the legal values"
 run 2 "no program" "$auxcap" -e soft_pt//u -o "$out"
 run 1 "program that is not there" "$auxcap" -e soft_pt//u -o "$out" -- "$SCRATCH/absent"
+says 'no such file' "program that is not there: the cause is told"
+run 1 "program that is in no PATH" "$auxcap" -o "$out" -- no-such-program-anywhere
+says 'PATH' "program that is in no PATH: where it was looked for is told"
+echo true >"$SCRATCH/noexec"
+run 1 "program that is not executable" "$auxcap" -o "$out" -- "$SCRATCH/noexec"
+says 'chmod' "program that is not executable: what to do is told"
+run 1 "program that is a directory" "$auxcap" -o "$out" -- "$SCRATCH"
+says 'directory' "program that is a directory: the cause is told"
+that "a program that cannot run costs no file" - test ! -e "$out"
 run 1 "output that cannot be written" "$auxcap" -e soft_pt//u -o "$SCRATCH/no/such" -- "$hello"
+says '-o names another' "output that cannot be written: what to do is told"
+mkdir -p "$SCRATCH/no-qemu"
+run 1 "qemu is missing" env PATH="$SCRATCH/no-qemu" "$auxcap" -o "$out" -- "$hello"
+says 'apt install qemu-user.*step' "qemu is missing: what to do is told"
+that "qemu is missing: costs no file" - test ! -e "$out"
+run 0 "qemu is missing, step" env PATH="$SCRATCH/no-qemu" "$auxcap" -e soft_pt/step/ -o "$out" -- "$hello"
+rm -f "$out"
 run 0 "a recording" "$auxcap" -e soft_pt//u -o "$out" -- "$hello"
 cp "$out" "$SCRATCH/first"
 run 0 "the output exists" "$auxcap" -e soft_pt//u -o "$out" -- "$hello"
 that "an older recording is kept as .old" - cmp -s "$SCRATCH/first" "$out.old"
 
+"$auxdecode" dump "$out" >"$SCRATCH/dump"
+that "side-band belongs to the dummy event" "$SCRATCH/dump" \
+	not grep -E ' (COMM|MMAP2|FORK|EXIT|SWITCH) .* id 1$' "$SCRATCH/dump"
+that "AUX and ITRACE_START belong to the trace event" "$SCRATCH/dump" \
+	not grep -E ' (AUX|ITRACE_START) .* id 2$' "$SCRATCH/dump"
 for sub in insn branch count info dump raw; do
 	run 0 "auxdecode $sub" "$auxdecode" $sub "$out"
 	that "auxdecode $sub prints something" - test -s "$SCRATCH/out"
@@ -82,6 +103,35 @@ n=$(grep -vc '^#' "$SCRATCH/insn")
 is "$("$auxdecode" insn -F tid,ip --tid "$tid" "$out" | grep -vc '^#')" "$n" "--tid of the only thread"
 is "$("$auxdecode" insn -F tid,ip --tid 1 "$out" | grep -vc '^#')" 0 "--tid of another thread"
 is "$("$auxdecode" insn -F ip --symbol work "$out" | grep -vc '^#')" 30 "--symbol work: what work() ran"
+
+is "$("$auxdecode" insn -F ip --cpu 63 "$out" 2>/dev/null | grep -vc '^#')" 0 "--cpu of another CPU"
+"$auxdecode" insn -F time,ip "$out" | grep -v '^#' >"$SCRATCH/timed"
+last=$(awk 'END { print $1 }' "$SCRATCH/timed")
+is "$("$auxdecode" insn -F ip --time "$last," "$out" | grep -vc '^#')" \
+	"$(awk -v t="$last" '$1 == t' "$SCRATCH/timed" | wc -l)" "--time from the last moment on"
+is "$("$auxdecode" insn -F ip -n 7 "$out" | grep -vc '^#')" 7 "-n 7"
+"$auxdecode" insn "$out" -o "$SCRATCH/by-o" && "$auxdecode" insn - <"$out" >"$SCRATCH/by-stdin"
+that "-o writes the same to a file" - cmp -s "$SCRATCH/by-o" "$SCRATCH/default"
+that "- reads standard input" - cmp -s "$SCRATCH/by-stdin" "$SCRATCH/default"
+run 0 "dump --packets" "$auxdecode" dump --packets "$out"
+that "dump --packets shows packets" "$SCRATCH/out" grep -q 'tip.pge' "$SCRATCH/out"
+
+# Decoders: built in, unknown, loaded, built for another interface.
+run 2 "unknown decoder" "$auxdecode" insn --decoder nonsense "$out"
+says libipt "an unknown decoder: the error lists those there are"
+"$auxdecode" count --decoder bytes "$out" >"$SCRATCH/bytes" 2>"$SCRATCH/err"
+that "--decoder bytes lives" "$SCRATCH/err" test $? -le 3
+run 1 "plugin that is not there" "$auxdecode" insn --plugin "$SCRATCH/none.so" "$out"
+plugin() { # ABI FILE
+	sed 's/AUX_DECODER_ABI,/'"$1"',/' decode/plugin_bytes.c |
+		${CC:-cc} -DAUX_PLUGIN -Iinclude -shared -fPIC -xc -o "$2" -
+}
+plugin AUX_DECODER_ABI "$SCRATCH/good.so"
+plugin 4711 "$SCRATCH/other.so"
+"$auxdecode" count --plugin "$SCRATCH/good.so" "$out" >"$SCRATCH/loaded" 2>"$SCRATCH/err"
+that "--plugin loads a decoder: as the built-in one" "$SCRATCH/err" cmp -s "$SCRATCH/bytes" "$SCRATCH/loaded"
+run 1 "plugin for another interface" "$auxdecode" insn --plugin "$SCRATCH/other.so" "$out"
+says '4711' "a plugin for another interface: the error gives its number"
 
 # A full disk and a closed pipe.
 if [ -w /dev/full ]; then

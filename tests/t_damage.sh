@@ -139,27 +139,164 @@ for f in "$SCRATCH/empty" "$SCRATCH/elf" "$SCRATCH/absent" "$SCRATCH"; do
 		grep -q '^auxdecode: error: ' "$SCRATCH/err"
 done
 
-# The recorder is killed: what had reached the file decodes.
-for backend in '' 'step,'; do
+# The recorder is killed: what it observed until shortly before is in the file,
+# and no program that it ran is left waiting.
+killed() { # BACKEND SECONDS OPTION COMMAND...: sets $group, $data, $truth
+	local backend=$1 seconds=$2 option=$3
+	shift 3
 	data=$SCRATCH/killed.data truth=$SCRATCH/killed.truth
-	setsid "$auxcap" -e "soft_pt/${backend}noretcomp=1/u" -o "$data" --truth "$truth" \
-		-- "$programs/crash" loop >/dev/null 2>"$SCRATCH/err" </dev/null &
-	group=$!
-	sleep 2
-	kill -9 $group 2>/dev/null
-	wait $group 2>/dev/null
-	kill -9 -- -$group 2>/dev/null
-	timeout 120 "$auxdecode" count "$data" >"$SCRATCH/count" 2>"$SCRATCH/err"
-	rc=$?
-	cat "$SCRATCH/count" >>"$SCRATCH/err"
-	if [ -n "$backend" ] && [ $rc = 1 ]; then
-		# so slow that nothing may have reached the file yet: told, too
-		that "recorder killed (soft_pt/${backend}): told" "$SCRATCH/err" grep -q 'not finished' "$SCRATCH/err"
-	else
-		is $rc 3 "recorder killed (soft_pt/${backend}): status 3"
-		that "recorder killed (soft_pt/${backend}): its file decodes" "$SCRATCH/err" \
-			grep -qE '^total.* insns [0-9]{4,}' "$SCRATCH/count"
-	fi
 	rm -f "$data" "$truth"
+	setsid "$auxcap" -e "soft_pt/$backend,noretcomp=1/u" -o "$data" --truth "$truth" \
+		${option:+"$option"} -- "$@" >/dev/null 2>"$SCRATCH/err" </dev/null &
+	group=$!
+	sleep "$seconds"
+	{ kill -9 $group && wait $group; } 2>/dev/null
+}
+
+# Both the trace and the truth end somewhere close to the end: what both have
+# must be the same, and the rest little.
+is_prefix() {
+	"$truthcmp" --count "$truth" >"$SCRATCH/counts"
+	awk 'NR == FNR { left[$1] = $2; next } !/^#/ && left[$1]-- > 0' \
+		"$SCRATCH/counts" "$SCRATCH/flow" >"$SCRATCH/common"
+	"$truthcmp" --expect-gaps "$truth" "$SCRATCH/common" >"$SCRATCH/cmp"
+	cmp=$?
+	sane && [ $rc = 3 ] && [ $cmp = 0 ] && [ "$shown" -gt 5000 ] &&
+		! grep -Eq '^tid .* ([2-9]|[1-9][0-9]+) holes' "$SCRATCH/cmp" &&
+		[ "$(sed -n 's/^total .* missing \([0-9]*\) .*/\1/p' "$SCRATCH/cmp")" -lt $((shown / 2)) ]
+}
+
+for backend in emulate step; do for option in '' --per-thread; do
+	killed $backend 1.5 "$option" /bin/sh -c 'while :; do sleep 0.05; done'
+	kill -9 -- -$group 2>/dev/null
+	timeout 60 "$auxdecode" insn -F tid,ip "$data" >"$SCRATCH/flow" 2>"$SCRATCH/err"
+	rc=$?
+	grep '^#' "$SCRATCH/flow" >"$SCRATCH/notes"
+	shown=$(grep -vc '^#' "$SCRATCH/flow")
+	check "recorder killed ($backend${option:+ $option}): its file shows how the program began" is_prefix
+	if have perf; then
+		timeout 60 perf script -i "$data" --itrace=i0ns -F tid,ip >"$SCRATCH/out" 2>"$SCRATCH/err"
+		that "recorder killed ($backend${option:+ $option}): perf finds it unfinished" \
+			"$SCRATCH/err" grep -q 'data size field is 0' "$SCRATCH/err"
+	fi
+done; done
+
+killed emulate 1 '' "$programs/crash" loop
+kill -9 -- -$group 2>/dev/null
+timeout 120 "$auxdecode" count "$data" >"$SCRATCH/count" 2>"$SCRATCH/err"
+is $? 3 "recorder killed in a loop: status 3"
+n=$(sed -n 's/^total insns \([0-9]*\) .*/\1/p' "$SCRATCH/count")
+t=$("$truthcmp" --count "$truth" | awk '{ n += $2 } END { print n }')
+ok $((${n:-0} < t / 2)) "recorder killed in a loop: ${n:-no} instructions of some $t are there" "$SCRATCH/err"
+
+gone() { # GROUP SECONDS: nothing of it runs any more
+	local i
+	for ((i = 0; i < $2 * 5; i++)); do
+		ps -eo pgid=,stat= | awk -v g="$1" '$1 == g && $2 !~ /^Z/ { n = 1 } END { exit !n }' || return 0
+		sleep 0.2
+	done
+	return 1
+}
+killed step 1 '' /bin/sh -c 'while :; do sleep 0.05; done'
+that "recorder killed (step): what it ran is killed, too" - gone $group 5
+kill -9 -- -$group 2>/dev/null
+rm -f "$SCRATCH/end"
+gzip_input
+killed emulate 0.4 '' /bin/sh -c "for i in 1 2 3 4 5 6 7 8; do gzip -c '$SCRATCH/gzip.in'; done; echo end >'$SCRATCH/end'"
+that "recorder killed (emulate): what it ran goes on" - test ! -e "$SCRATCH/end"
+that "recorder killed (emulate): what it ran comes to its end" - gone $group 60
+that "recorder killed (emulate): and does what it should" - test -s "$SCRATCH/end"
+kill -9 -- -$group 2>/dev/null
+rm -f "$data" "$truth"
+
+# A program is killed from outside, in the middle: how far it was nobody saw.
+for backend in emulate step; do
+	data=$SCRATCH/rec.data truth=$SCRATCH/rec.truth
+	"$auxcap" -e "soft_pt/$backend/u" -o "$data" --truth "$truth" -- "$programs/crash" loop \
+		>/dev/null 2>"$SCRATCH/err" </dev/null &
+	recorder=$!
+	sleep 0.5
+	pkill -9 -P $recorder
+	wait $recorder
+	status=$?
+	timeout 100 "$auxdecode" count "$data" >"$SCRATCH/count" 2>"$SCRATCH/err2"
+	if [ $status = 3 ]; then
+		that "program killed ($backend): said" "$SCRATCH/err" grep -q "last instructions" "$SCRATCH/err"
+		that "program killed ($backend): auxdecode says so" "$SCRATCH/err2" grep -q "last instructions" "$SCRATCH/err2"
+	else
+		is $status 0 "program killed ($backend): between two blocks"
+	fi
+	n=$(sed -n 's/^total insns \([0-9]*\) .*/\1/p' "$SCRATCH/count")
+	is "$n" "$("$truthcmp" --count "$truth" | awk '{ n += $2 } END { print n }')" \
+		"program killed ($backend): all that was seen is there"
 done
+
+# Overflows that never came are no loss.
+record hello_asm noretcomp=1 --inject-overflow 1000
+is $status 0 "no overflow came to be injected: status 0"
+that "no overflow came to be injected: nothing lost" "$log" grep -q 'nothing lost' "$log"
+record feature noretcomp=1,psb_period=0 --inject-overflow 2
+is $status 3 "overflows were injected: status 3"
+that "overflows were injected: counted" "$log" grep -Eq '[0-9]+ overflows? \(injected as asked\)' "$log"
+
+# A loop without a packet: not a bug of ours, and told so.
+"$auxcap" -o "$SCRATCH/rec.data" -- "$programs/crash" spin >/dev/null 2>"$SCRATCH/err" </dev/null
+is $? 3 "an endless loop: status 3"
+that "an endless loop: said in plain words" "$SCRATCH/err" grep -q '1 endless loop.*no packet counts' "$SCRATCH/err"
+"$auxdecode" info "$SCRATCH/rec.data" >"$SCRATCH/out" 2>&1
+that "an endless loop: info says it" "$SCRATCH/out" grep -q '^verdict: incomplete: *1 endless loop' "$SCRATCH/out"
+
+# Processes that cannot be followed: a 32-bit program, a set-user-ID one.
+tiny32() { # exit(7), 32-bit ELF
+	printf '\177ELF\1\1\1\0\0\0\0\0\0\0\0\0\2\0\3\0\1\0\0\0\124\200\4\10\64\0\0\0'
+	printf '\0\0\0\0\0\0\0\0\64\0\40\0\1\0\50\0\0\0\0\0'
+	printf '\1\0\0\0\0\0\0\0\0\200\4\10\0\200\4\10\140\0\0\0\140\0\0\0\5\0\0\0\0\20\0\0'
+	printf '\270\1\0\0\0\273\7\0\0\0\315\200'
+}
+tiny32 >"$SCRATCH/tiny32"
+chmod 755 "$SCRATCH/tiny32"
+"$SCRATCH/tiny32" 2>/dev/null
+[ $? = 7 ] || skip "hardware: this kernel does not run 32-bit programs" "32-bit programs"
+for backend in emulate step; do
+	data=$SCRATCH/rec.data
+	"$auxcap" -e "soft_pt/$backend/u" -o "$data" -- /bin/sh -c "'$SCRATCH/tiny32'; exit 0" \
+		>/dev/null 2>"$SCRATCH/err" </dev/null
+	is $? 3 "a 32-bit child ($backend): status 3"
+	that "a 32-bit child ($backend): named, with the reason" "$SCRATCH/err" \
+		grep -Eq 'not traced: .*/tiny32 \(process [0-9]+\): .*(32-bit|x86-64)' "$SCRATCH/err"
+	"$auxdecode" info "$data" >"$SCRATCH/out" 2>"$SCRATCH/err"
+	is $? 3 "a 32-bit child ($backend): info: status 3"
+	that "a 32-bit child ($backend): info names it" "$SCRATCH/out" grep -q 'not traced: .*/tiny32' "$SCRATCH/out"
+	"$auxcap" -e "soft_pt/$backend/u" -o "$SCRATCH/none.data" -- "$SCRATCH/tiny32" 2>"$SCRATCH/err"
+	is $? 1 "a 32-bit program ($backend): status 1"
+	that "a 32-bit program ($backend): said" "$SCRATCH/err" grep -q 'error: .*tiny32: cannot be traced: ' "$SCRATCH/err"
+done
+cp /bin/true "$SCRATCH/setuid"
+if chown 1:1 "$SCRATCH/setuid" 2>/dev/null && chmod 4755 "$SCRATCH/setuid"; then
+	"$auxcap" -o "$data" -- /bin/sh -c "'$SCRATCH/setuid'; exit 0" >/dev/null 2>"$SCRATCH/err" </dev/null
+	is $? 3 "a set-user-ID child (emulate): status 3"
+	that "a set-user-ID child (emulate): named, with the reason" "$SCRATCH/err" \
+		grep -Eq 'not traced: .*/setuid \(process [0-9]+\): set-user-ID' "$SCRATCH/err"
+else
+	skip "needs root" "a set-user-ID child"
+fi
+
+# A fatal signal of its own: the flow ends at the faulting instruction exactly.
+for backend in emulate step; do for how in segv ill; do
+	data=$SCRATCH/rec.data truth=$SCRATCH/rec.truth
+	"$auxcap" -e "soft_pt/$backend/u" -o "$data" --truth "$truth" -- "$programs/crash" $how \
+		>/dev/null 2>"$SCRATCH/err" </dev/null
+	is $? 0 "$how ($backend): nothing is lost"
+	"$auxdecode" insn -F tid,ip "$data" | "$truthcmp" "$truth" >"$SCRATCH/cmp"
+	ok $? "$how ($backend): all of it is shown" "$SCRATCH/cmp"
+	fault=$("$auxdecode" raw "$data" 2>/dev/null | awk '$2 == "fup" { ip = $NF } END { print ip }')
+	[ $how = ill ] && want=ud2 || want='mov .*byte ptr'
+	addr2=$(objdump -d --no-show-raw-insn -M intel "$programs/crash" 2>/dev/null |
+		grep -Ei "^ *${fault#0x}:.*($want)")
+	if ! have objdump; then
+		skip "objdump is not installed" "$how ($backend): the last FUP is the fault"
+	else
+		ok $((!${#addr2})) "$how ($backend): it ends at the faulting instruction ${fault:-(none)}" "$SCRATCH/cmp"
+	fi
+done; done
 finish

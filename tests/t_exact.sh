@@ -92,4 +92,21 @@ for case in $stepped; do
 	fi
 	i=$((i + 1))
 done
+
+# Races: many short processes and threads, again and again, with both processors
+# busy elsewhere. REPEAT=100 for a serious search.
+if wanted again; then
+	RECORD_TIMEOUT=30
+	timeout 300 yes >/dev/null & busy=$!
+	timeout 300 yes >/dev/null & busy+=" $!"
+	[ -n "${QUICK:-}" ] && REPEAT=${REPEAT:-1}
+	for ((i = 0; i < ${REPEAT:-3}; i++)); do
+		for case in pipe shells threads; do
+			exact "$case" noretcomp=1
+			exact "$case" noretcomp=1 --per-thread
+		done
+	done
+	# shellcheck disable=SC2086
+	{ kill $busy; wait $busy; } 2>/dev/null
+fi
 finish

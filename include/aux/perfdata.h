@@ -186,7 +186,7 @@ struct aux_feat_text {
 	uint32_t len;		/* bytes of text that follow, no NUL */
 };
 
-/* LEDGER: one entry per stream and cause; produced = sum of the others. */
+/* LEDGER: one entry per stream and cause; bytes produced = the sum of bytes. */
 enum aux_ledger_cause {
 	AUX_LEDGER_SAVED = 0,
 	AUX_LEDGER_TRUNCATED = 1,	/* AUX ring full */
@@ -195,8 +195,12 @@ enum aux_ledger_cause {
 	AUX_LEDGER_LOST_RECORDS = 4,	/* data ring full; count, not bytes */
 	AUX_LEDGER_OVERWRITTEN = 5,	/* snapshot mode: expected */
 	AUX_LEDGER_THROTTLED = 6,
-	AUX_LEDGER_NOT_TRACED = 7,	/* a process the source could not follow;
-					 * count of processes, not bytes */
+	/* from here on counts, of what the name says */
+	AUX_LEDGER_NOT_TRACED = 7,	/* processes that cannot be followed */
+	AUX_LEDGER_KILLED = 8,	/* threads whose last instructions are unknown */
+	AUX_LEDGER_ENDLESS = 9,	/* loops that no packet counts */
+	AUX_LEDGER_UNEXPLAINED = 10,	/* transitions no branch explains */
+	AUX_LEDGER_INJECTED = 11,	/* overflows made on request */
 	AUX_LEDGER_N_CAUSES,
 };
 

@@ -19,12 +19,13 @@
 #include <stdint.h>
 
 #define SHM_MAGIC 0x6d687353u
-#define SHM_VERSION 1
+#define SHM_VERSION 2
 #define SHM_N_THREADS 4096u
 #define SHM_N_PROCS 2048u
 #define SHM_RING_BYTES (512u << 10)	/* each of the three kinds of ring */
 #define SHM_SEGMENT (64u << 10)		/* producers look up this often */
 #define SHM_CTL_BYTES 4096u
+#define SHM_NAME_MAX 128u
 #define SHM_THREAD_BYTES (SHM_CTL_BYTES + 2 * SHM_RING_BYTES)
 #define SHM_PROC_BYTES (SHM_CTL_BYTES + SHM_RING_BYTES)
 
@@ -59,6 +60,7 @@ struct shm_thread {
 	uint32_t pid, tid;
 	uint32_t proc;		/* its process slot */
 	char comm[16];		/* at exec: of the next image */
+	char next[SHM_NAME_MAX]; /* its path, when it is not traced */
 };
 
 struct shm_proc {

@@ -2,7 +2,7 @@
 /* build: -static */
 /*
  * Ends badly, in the way named: abort, segv, ill, exit (status 3), kill, loop
- * (for ever: to be interrupted).
+ * (for ever: to be interrupted), spin (the same without a packet, until SIGALRM).
  */
 #include <signal.h>
 #include <stdint.h>
@@ -24,6 +24,11 @@ int main(int argc, char **argv)
 		__asm__ volatile("ud2");
 	if (!strcmp(how, "kill"))
 		kill(getpid(), SIGKILL);
+	if (!strcmp(how, "spin")) {
+		alarm(1);
+		for (;;)
+			;
+	}
 	while (!strcmp(how, "loop"))
 		x++;
 	return 3;

@@ -147,8 +147,8 @@ static void test_soft(void)
 {
 	static const char *const good[] = {
 		"soft_pt//", "soft_pt//u", "soft_pt", "soft_pt/step/u",
-		"soft_pt/step,tsc,mtc=1,mtc_period=3,cyc,cyc_thresh=2,"
-		"psb_period=2,noretcomp=0,ptw,fup_on_ptw,branch=0/u",
+		("soft_pt/step,tsc,mtc=1,mtc_period=3,cyc,cyc_thresh=2,"
+		 "psb_period=2,noretcomp=0,ptw,fup_on_ptw,branch=0/u"),
 		"soft_pt/config=0x300e601/u", "soft_pt/pt=0/u",
 		"soft_pt/pwr_evt=0,event=0,notnt=0/u",
 	};

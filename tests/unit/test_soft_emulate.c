@@ -226,7 +226,7 @@ static void expect(struct rig *r, uint64_t n_insns, uint64_t n_unfinished,
 	err = r->e.err;
 	st = close_rig(r);
 	ok(!err && st.n_insns == n_insns && !st.n_unexplained &&
-	   r->e.n_unfinished == n_unfinished,
+	   st.n_killed == n_unfinished,
 	   "%s: %llu of %llu instructions, %llu unexplained, error %d (%s)",
 	   what, (unsigned long long)st.n_insns, (unsigned long long)n_insns,
 	   (unsigned long long)st.n_unexplained, err, r->diag.text);

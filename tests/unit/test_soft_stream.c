@@ -704,6 +704,7 @@ static void check_one(const char *name, const struct soft_config *c,
 
 static const struct soft_config base = {
 	.tsc = true, .branch = true, .n_cpus = 2, .event_id = 7,
+	.sideband_id = 8,
 	.pmu_type = 8, .start_ns = 1000000000, .mtc_period = 3,
 };
 

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the parts of `auxdecode info` share: the counts, and what is missing. */
+#ifndef AUXDECODE_CMD_INFO_H
+#define AUXDECODE_CMD_INFO_H
+
+#include <aux/perfdata.h>
+
+#include "chunks.h"
+#include "cmd.h"
+
+#define N_TYPES 128
+
+struct info {
+	const struct cmd_options *o;
+	struct aux_reader *r;
+	struct outbuf *out;
+	uint64_t n_records;
+	uint64_t n_by_type[N_TYPES];
+	uint64_t n_other;	/* types from N_TYPES on */
+	uint64_t n_timed, time_min, time_max;
+	uint64_t lost_records, lost_samples;
+	uint64_t n_by_flag[64];	/* AUX records by flag bit */
+	/* of the ledger */
+	struct aux_ledger_entry *entries;
+	uint32_t n_entries;
+	bool has_ledger;
+	uint64_t sum[AUX_LEDGER_N_CAUSES];
+	bool bad_ledger;	/* it cannot be read, or does not balance */
+	unsigned n_bad;		/* feature sections cut off or damaged */
+	bool lossy;
+	struct chunks chunks;
+};
+
+/* cmd_info_loss.c */
+/* Reads the ledger's entries, if there is one. -AUX_E_NOMEM at worst. */
+int info_ledger_load(struct info *in);
+/* When a stream ran, by the ledger; NULL: it is not said. */
+const struct aux_ledger_entry *info_ledger_span(const struct info *in,
+						uint32_t idx);
+void info_ledger_print(struct info *in);
+/* The last line; sets lossy. */
+void info_verdict(struct info *in, bool damaged);
+
+/* cmd_info.c: "1.205 ms" */
+void info_duration(struct outbuf *o, uint64_t ns);
+
+#endif
