@@ -42,7 +42,8 @@ static bool is_alive(pid_t pid)
 	p.fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (p.fd < 0)
 		return errno != ESRCH;
-	alive = poll(&p, 1, 0) == 0;
+	/* a signal that is waiting makes it fail: that says nothing */
+	alive = poll(&p, 1, 0) <= 0;
 	close(p.fd);
 	return alive;
 }

@@ -407,6 +407,9 @@ static bool finished(struct emu *e, struct wheel *w, bool idle)
 			    (pid_t)e->child;
 	else if (idle && !e->started)
 		failed_start(e, w->status);
+	if (atomic_load(&e->header->gone))
+		emu_fail(e, AUX_E_IO, "the traced program stopped telling what "
+			 "it runs: it took auxcap for dead");
 	return e->err || (w->exited && e->started && !e->threads);
 }
 
