@@ -62,6 +62,7 @@ enum option_id {
 	OPT_VDSO,
 	OPT_DECODER,
 	OPT_PLUGIN,
+	OPT_CHUNK_SIZE,
 	OPT_SHA256,
 	OPT_PROGRESS,
 	OPT_NO_PROGRESS,
@@ -100,6 +101,8 @@ static const struct option_row options[] = {
 	{ "decoder", OPT_DECODER, "NAME", FLOW, "use this decoder" },
 	{ "plugin", OPT_PLUGIN, "FILE", FLOW, "load a decoder from a file" },
 	{ "jobs", 'j', "N", FLOW, "worker threads; output does not change" },
+	{ "chunk-size", OPT_CHUNK_SIZE, "BYTES", FLOW,
+	  "trace decoded in one go (default 8 MB); the flow does not change" },
 	{ "output", 'o', "FILE", ALL, "write to FILE, not to standard output" },
 	{ "progress", OPT_PROGRESS, NULL, FLOW,
 	  "show progress (default: on a terminal)" },
@@ -274,9 +277,12 @@ static int set_number(int id, struct cmd_options *o, const char *arg)
 		status = cmd_parse_number("--cpu", arg, INT32_MAX, &v);
 		o->cpu = (int64_t)v;
 		return status;
-	case OPT_PACKETS:
-		o->packets = true;
-		return 0;
+	case OPT_CHUNK_SIZE:
+		status = cmd_parse_number("--chunk-size", arg, 1 << 30,
+					  &o->chunk_min);
+		if (status == CMD_OK && !o->chunk_min)
+			return cmd_usage("--chunk-size wants at least 1 byte");
+		return status;
 	case OPT_STREAM:
 		status = cmd_parse_number("--stream", arg, UINT32_MAX, &v);
 		o->stream = (int64_t)v;
@@ -323,6 +329,9 @@ static int set_option(int id, struct cmd_options *o, const char *arg)
 		break;
 	case OPT_PLUGIN:
 		o->plugin = arg;
+		break;
+	case OPT_PACKETS:
+		o->packets = true;
 		break;
 	case OPT_SHA256:
 		o->sha256 = true;

@@ -75,6 +75,7 @@ enum chunk_step { CHUNK_END = 0, CHUNK_DATA, CHUNK_GAP };
 struct chunk_iter {
 	const struct queue *q;
 	uint32_t trace_type;
+	uint64_t chunk_min;
 	size_t run;		/* next one */
 	size_t piece;		/* that holds at */
 	uint64_t at;		/* in the run: where the next chunk starts */
@@ -84,8 +85,10 @@ struct chunk_iter {
 	struct aux_flow gap;
 };
 
+/* chunk_min: a chunk may end behind so many bytes; 0: CHUNK_MIN_DEFAULT. */
+#define CHUNK_MIN_DEFAULT ((uint64_t)8 << 20)
 void chunk_iter_init(struct chunk_iter *it, const struct queue *q,
-		     uint32_t trace_type);
+		     uint32_t trace_type, uint64_t chunk_min);
 void chunk_iter_fini(struct chunk_iter *it);
 /* enum chunk_step (it->chunk or it->gap is filled), or -AUX_E_NOMEM. */
 int chunk_iter_next(struct chunk_iter *it);

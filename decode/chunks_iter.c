@@ -15,15 +15,14 @@
 #include "chunks.h"
 #include "ptpkt.h"
 
-#ifndef CHUNK_MIN
-#define CHUNK_MIN ((uint64_t)8 << 20)
-#endif
-#define WINDOW ((uint64_t)256 << 10) /* where a PSB is looked for, at first */
 
 void chunk_iter_init(struct chunk_iter *it, const struct queue *q,
-		     uint32_t trace_type)
+		     uint32_t trace_type, uint64_t chunk_min)
 {
-	*it = (struct chunk_iter){ .q = q, .trace_type = trace_type };
+	*it = (struct chunk_iter){ .q = q, .trace_type = trace_type,
+				   .chunk_min = chunk_min ?
+							chunk_min :
+							CHUNK_MIN_DEFAULT };
 }
 
 void chunk_iter_fini(struct chunk_iter *it)
@@ -122,11 +121,11 @@ static bool psb_ip(const uint8_t *p, const uint8_t *end, uint64_t *ip)
 	return false;
 }
 
-/* Ends the chunk at a PSB behind its first CHUNK_MIN bytes, if there is one. */
-static bool cut_at_psb(struct aux_chunk *c)
+/* Ends the chunk at a PSB behind its first chunk_min bytes, if there is one. */
+static bool cut_at_psb(struct aux_chunk *c, uint64_t chunk_min)
 {
 	const uint8_t *end = c->data + c->len, *next;
-	const uint8_t *psb = chunks_find_psb(c->data + CHUNK_MIN, end);
+	const uint8_t *psb = chunks_find_psb(c->data + chunk_min, end);
 
 	for (; psb; psb = next) {
 		next = chunks_find_psb(psb + 16, end);
@@ -143,14 +142,16 @@ static bool cut_at_psb(struct aux_chunk *c)
 /* The next chunk of a run, from it->at on. */
 static int take_chunk(struct chunk_iter *it, const struct run *run)
 {
-	uint64_t left = run->end - it->at, want = CHUNK_MIN + WINDOW;
+	uint64_t left = run->end - it->at;
+	/* and so many bytes behind in which to look for a PSB, at first */
+	uint64_t want = it->chunk_min + it->chunk_min / 32 + 4096;
 	bool cut = false;
 
 	for (; it->trace_type == AUX_TRACE_INTEL_PT && want < left && !cut;
 	     want *= 2) {
 		if (get_bytes(it, it->at, want) < 0)
 			return -AUX_E_NOMEM;
-		cut = cut_at_psb(&it->chunk);
+		cut = cut_at_psb(&it->chunk, it->chunk_min);
 	}
 	if (!cut && get_bytes(it, it->at, left) < 0)
 		return -AUX_E_NOMEM;

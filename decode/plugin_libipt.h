@@ -17,7 +17,6 @@
 #define N_STEP 8		/* events of one step, at most */
 #define N_IMAGES 32
 #define N_ENDS 16384		/* power of two */
-#define OFFSET_EVERY 8		/* ranges that may share one offset */
 #define N_WANTED 4
 #define ISCACHE_LIMIT (UINT64_C(1) << 30)
 #define MAX_UNTRACED (1 << 16)	/* blocks in a row that need no trace */

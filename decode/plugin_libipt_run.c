@@ -284,8 +284,7 @@ static void step_block(struct libipt *d)
 	d->status = pt_blk_next(d->blk, &b, sizeof(b));
 	if (d->n_wanted)
 		libipt_map_wanted(d);
-	if (!(d->tail % OFFSET_EVERY) || d->status)
-		update_offset(d);
+	update_offset(d);
 	if (d->need_on) {
 		d->need_on = false;
 		libipt_push_ip(d, AUX_FLOW_TRACE_ON, 0, true, b.ip);

@@ -23,6 +23,8 @@ struct session_config {
 	const char *plugin;	/* --plugin FILE, NULL: none */
 	struct codeview_config code;
 	unsigned n_workers;	/* -j; the result does not depend on it */
+	uint64_t chunk_min;	/* a chunk may end behind so many bytes, 0: the
+				 * default; the flow does not depend on it */
 	/* filters; -1 / empty: all */
 	int64_t tid;
 	int64_t cpu;

@@ -294,7 +294,8 @@ static int open_feed(struct session *s, struct feed *f, size_t i,
 	f->ctx = (struct flow_ctx){ .session = s, .stream = f->stream->idx,
 				    .cpu = f->stream->cpu };
 	find_who(f);
-	chunk_iter_init(&f->it, &s->chunks.queues[i], s->chunks.trace_type);
+	chunk_iter_init(&f->it, &s->chunks.queues[i], s->chunks.trace_type,
+			s->config.chunk_min);
 	f->buf = malloc(BATCH * sizeof(*f->buf));
 	if (!f->buf)
 		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
