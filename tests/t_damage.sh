@@ -192,7 +192,9 @@ ok $((${n:-0} < t / 2)) "recorder killed in a loop: ${n:-no} instructions of som
 gone() { # GROUP SECONDS: nothing of it runs any more
 	local i
 	for ((i = 0; i < $2 * 5; i++)); do
-		ps -eo pgid=,stat= | awk -v g="$1" '$1 == g && $2 !~ /^Z/ { n = 1 } END { exit !n }' || return 0
+		# pid (name) state ppid pgrp: a bare system has no ps
+		sed 's/^.*) //' /proc/[0-9]*/stat 2>/dev/null |
+			awk -v g="$1" '$3 == g && $1 != "Z" { n = 1 } END { exit !n }' || return 0
 		sleep 0.2
 	done
 	return 1
@@ -212,11 +214,17 @@ rm -f "$data" "$truth"
 # A program is killed from outside, in the middle: how far it was nobody saw.
 for backend in emulate step; do
 	data=$SCRATCH/rec.data truth=$SCRATCH/rec.truth
-	"$auxcap" -e "soft_pt/$backend/u" -o "$data" --truth "$truth" -- "$programs/crash" loop \
+	timeout 60 "$auxcap" -e "soft_pt/$backend/u" -o "$data" --truth "$truth" -- \
+		/bin/sh -c 'echo $$ >"$0"; exec "$1" loop' "$SCRATCH/pid" "$programs/crash" \
 		>/dev/null 2>"$SCRATCH/err" </dev/null &
 	recorder=$!
-	sleep 0.5
-	pkill -9 -P $recorder
+	for ((i = 0; i < 100; i++)); do
+		[ -s "$SCRATCH/pid" ] && break
+		sleep 0.2
+	done
+	sleep 1
+	kill -9 "$(cat "$SCRATCH/pid")"
+	rm -f "$SCRATCH/pid"
 	wait $recorder
 	status=$?
 	timeout 100 "$auxdecode" count "$data" >"$SCRATCH/count" 2>"$SCRATCH/err2"
