@@ -56,6 +56,7 @@ enum option_id {
 	OPT_TIME,
 	OPT_SYMBOL,
 	OPT_STREAM,
+	OPT_SNAPSHOT,
 	OPT_PACKETS,
 	OPT_SYNTAX,
 	OPT_SYMFS,
@@ -84,6 +85,8 @@ static const struct option_row options[] = {
 	{ "tid", OPT_TID, "TID", FLOW | RAW, "this thread only" },
 	{ "cpu", OPT_CPU, "CPU", FLOW | RAW, "this CPU only" },
 	{ "stream", OPT_STREAM, "N", RAW, "this AUX stream only" },
+	{ "snapshot", OPT_SNAPSHOT, "N", FLOW | RAW,
+	  "this snapshot only; info lists them" },
 	{ "packets", OPT_PACKETS, NULL, DUMP,
 	  "the packets of AUX data below their records" },
 	{ "time", OPT_TIME, "A,B", FLOW,
@@ -286,6 +289,12 @@ static int set_number(int id, struct cmd_options *o, const char *arg)
 	case OPT_STREAM:
 		status = cmd_parse_number("--stream", arg, UINT32_MAX, &v);
 		o->stream = (int64_t)v;
+		return status;
+	case OPT_SNAPSHOT:
+		status = cmd_parse_number("--snapshot", arg, UINT64_MAX,
+					  &o->snapshot);
+		if (status == CMD_OK && !o->snapshot)
+			return cmd_usage("--snapshot counts from 1");
 		return status;
 	case 'n':
 		status = cmd_parse_number("-n", arg, UINT64_MAX, &o->limit);

@@ -13,6 +13,7 @@
 #include <internal/diag.h>
 
 #include "chunks.h"
+#include "gap.h"
 #include "timeline_priv.h"
 
 struct index_entry {
@@ -34,6 +35,7 @@ struct collect {
 	struct loose_mark *marks;
 	size_t n_marks, cap_marks;
 	bool swapped;
+	uint32_t snapshot;	/* of the next piece */
 };
 
 static struct queue *get_queue(struct chunks *c,
@@ -53,13 +55,44 @@ static struct queue *get_queue(struct chunks *c,
 	return q;
 }
 
+static int add_snapshot(struct collect *co, const struct snapshot *snap)
+{
+	struct chunks *c = co->c;
+
+	if (timeline_grow(&c->snapshots, &c->cap_snapshots, c->n_snapshots,
+			  sizeof(*c->snapshots)) < 0)
+		return -AUX_E_NOMEM;
+	c->snapshots[c->n_snapshots++] = *snap;
+	co->snapshot = (uint32_t)c->n_snapshots;
+	return 0;
+}
+
+/* perf says nothing between two snapshots: the next one starts when a stream
+ * comes that the last one has already. */
+static int guess_snapshot(struct collect *co, const struct queue *q)
+{
+	struct chunks *c = co->c;
+	struct snapshot snap = { .number = c->n_snapshots + 1 };
+
+	if (!c->snapshot_mode || c->own_snapshots)
+		return 0;
+	if (co->snapshot && (!q->n_pieces ||
+			     q->pieces[q->n_pieces - 1].snapshot !=
+				     co->snapshot))
+		return 0;
+	return add_snapshot(co, &snap);
+}
+
 static int add_piece(struct collect *co, const struct aux_event *ev)
 {
 	struct queue *q = get_queue(co->c, &ev->auxtrace.h);
 
-	if (!q || timeline_grow(&q->pieces, &q->cap_pieces, q->n_pieces,
-				sizeof(*q->pieces)) < 0)
+	if (!q || guess_snapshot(co, q) < 0 ||
+	    timeline_grow(&q->pieces, &q->cap_pieces, q->n_pieces,
+			  sizeof(*q->pieces)) < 0)
 		return -AUX_E_NOMEM;
+	q->snapshots |= co->snapshot != 0;
+	co->c->n_damaged += ev->auxtrace.damage != NULL;
 	q->pieces[q->n_pieces++] = (struct piece){
 		.offset = ev->auxtrace.h.offset,
 		.data = ev->auxtrace.payload.data,
@@ -67,6 +100,8 @@ static int add_piece(struct collect *co, const struct aux_event *ev)
 		.file_offset = ev->auxtrace.payload_offset,
 		.reference = ev->auxtrace.h.reference,
 		.clipped = ev->auxtrace.clipped,
+		.exact = ev->auxtrace.exact,
+		.snapshot = co->snapshot,
 	};
 	return 0;
 }
@@ -111,9 +146,49 @@ static int add_index(struct collect *co, const struct aux_event *ev)
 	return 0;
 }
 
+static int take_own(struct collect *co, const struct aux_event *ev)
+{
+	struct chunks *c = co->c;
+	struct snapshot snap = { 0 };
+
+	switch (ev->own.kind) {
+	case AUX_OWN_LEDGER:
+		c->ledger = ev->own.ledger;
+		return 0;
+	case AUX_OWN_LOSS:
+		if (timeline_grow(&c->losses, &c->cap_losses, c->n_losses,
+				  sizeof(*c->losses)) < 0)
+			return -AUX_E_NOMEM;
+		c->losses[c->n_losses++] = ev->own.loss;
+		return 0;
+	case AUX_OWN_SNAPSHOT:
+		c->own_snapshots = true;
+		snap.number = ev->own.snapshot.h.number;
+		snap.time_ns = ev->own.snapshot.h.time_ns;
+		snap.reason = ev->own.snapshot.h.reason;
+		snap.label.data = ev->own.snapshot.label;
+		snap.label.len = ev->own.snapshot.h.label_len;
+		return add_snapshot(co, &snap);
+	default:
+		return 0;
+	}
+}
+
+/* Intel PT and CoreSight have a word for it. */
+static bool says_snapshot(const struct aux_event *ev)
+{
+	uint32_t type = ev->auxtrace_info.trace_type;
+	uint32_t word = type == AUX_TRACE_INTEL_PT ? AUX_PT_SNAPSHOT_MODE : 2;
+
+	return (type == AUX_TRACE_INTEL_PT || type == AUX_TRACE_CS_ETM) &&
+	       word < ev->auxtrace_info.n_priv && ev->auxtrace_info.priv[word];
+}
+
 static int take_record(struct collect *co, const struct aux_event *ev)
 {
 	switch (ev->type) {
+	case AUX_RECORD_EVENT_TYPE:
+		return take_own(co, ev);
 	case AUX_RECORD_AUXTRACE:
 		return add_piece(co, ev);
 	case PERF_RECORD_AUX:
@@ -124,6 +199,7 @@ static int take_record(struct collect *co, const struct aux_event *ev)
 		co->c->trace_type = ev->auxtrace_info.trace_type;
 		co->c->metadata = ev->auxtrace_info.priv;
 		co->c->n_metadata = ev->auxtrace_info.n_priv;
+		co->c->snapshot_mode = says_snapshot(ev);
 		return 0;
 	default:
 		return 0;
@@ -181,6 +257,46 @@ static int place_marks(struct collect *co)
 	return 0;
 }
 
+/* What a loss of the recorder is in the flow; 0: nothing. */
+static uint8_t gap_of_loss(uint32_t cause)
+{
+	switch (cause) {
+	case AUX_LEDGER_TRUNCATED:
+		return AUX_GAP_AUX_TRUNCATED;
+	case AUX_LEDGER_PARTIAL:
+		return AUX_GAP_AUX_PARTIAL;
+	case AUX_LEDGER_COLLISION:
+		return AUX_GAP_AUX_COLLISION;
+	case AUX_LEDGER_STALLED:
+		return GAP_STALLED;
+	case AUX_LEDGER_UNWRITTEN:
+	case AUX_LEDGER_UNREAD:
+		return GAP_UNSAVED;
+	case AUX_LEDGER_THROTTLED:
+		return AUX_GAP_AUX_LOST;
+	}
+	return 0;
+}
+
+static int give_losses(struct chunks *c)
+{
+	for (size_t i = 0; i < c->n_losses; i++) {
+		const struct aux_own_loss *l = &c->losses[i];
+		struct queue *q = queue_by_idx(c, l->idx);
+		uint8_t gap = gap_of_loss(l->cause);
+
+		if (!q || !gap || l->offset == UINT64_MAX)
+			continue;
+		if (timeline_grow(&q->losses, &q->cap_losses, q->n_losses,
+				  sizeof(*q->losses)) < 0)
+			return -AUX_E_NOMEM;
+		q->losses[q->n_losses++] = (struct loss_mark){
+			.offset = l->offset, .bytes = l->bytes, .gap = gap,
+		};
+	}
+	return 0;
+}
+
 static int by_idx(const void *a, const void *b)
 {
 	const struct queue *x = a, *y = b;
@@ -188,31 +304,87 @@ static int by_idx(const void *a, const void *b)
 	return x->idx < y->idx ? -1 : x->idx > y->idx;
 }
 
-int chunks_read(struct chunks *c, struct aux_reader *r, struct aux_diag *diag)
+/* Keeps the pieces of one snapshot. */
+static int select_snapshot(struct chunks *c, uint64_t number,
+			   struct aux_diag *diag)
 {
-	struct collect co = { .c = c, .swapped = aux_reader_info(r)->swapped };
+	uint32_t want = 0;
+
+	for (size_t i = 0; i < c->n_snapshots && !want; i++)
+		if (c->snapshots[i].number == number)
+			want = (uint32_t)i + 1;
+	if (!want)
+		return diag_set(diag, AUX_E_NOENT, AUX_NO_OFFSET,
+				"there is no snapshot %llu in this file, which "
+				"has %zu; `auxdecode info` lists them",
+				(unsigned long long)number, c->n_snapshots);
+	for (size_t i = 0; i < c->n; i++) {
+		struct queue *q = &c->queues[i];
+		size_t n = 0;
+
+		for (size_t k = 0; k < q->n_pieces; k++)
+			if (q->pieces[k].snapshot == want)
+				q->pieces[n++] = q->pieces[k];
+		q->part = true;
+		q->n_pieces = n;
+	}
+	return 0;
+}
+
+static int make_runs(struct chunks *c)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < c->n; i++) {
+		struct queue *q = &c->queues[i];
+
+		if (q->snapshots)
+			chunks_join_snapshots(q, c->trace_type,
+					      c->own_snapshots);
+		rc = chunks_make_runs(q);
+		if (rc == 0)
+			rc = chunks_place_losses(q);
+		c->aux_bytes += q->n_bytes;
+	}
+	return rc;
+}
+
+static int collect_records(struct collect *co, struct aux_reader *r)
+{
 	struct aux_event ev;
 	int rc;
 
-	*c = (struct chunks){ 0 };
 	aux_reader_rewind(r);
 	while (aux_reader_next(r, &ev, NULL) > 0) {
-		rc = take_record(&co, &ev);
+		rc = take_record(co, &ev);
 		if (rc < 0)
-			goto out;
+			return rc;
 	}
-	if (c->n)
-		qsort(c->queues, c->n, sizeof(*c->queues), by_idx);
-	rc = place_marks(&co);
-	for (size_t i = 0; rc == 0 && i < c->n; i++) {
-		rc = chunks_make_runs(&c->queues[i]);
-		c->aux_bytes += c->queues[i].n_bytes;
-	}
-out:
-	if (rc < 0)
-		diag_set(diag, -rc, AUX_NO_OFFSET, "out of memory");
+	if (co->c->n)
+		qsort(co->c->queues, co->c->n, sizeof(*co->c->queues), by_idx);
+	rc = place_marks(co);
+	return rc < 0 ? rc : give_losses(co->c);
+}
+
+int chunks_read(struct chunks *c, struct aux_reader *r, uint64_t snapshot,
+		struct aux_diag *diag)
+{
+	struct collect co = { .c = c, .swapped = aux_reader_info(r)->swapped };
+	int rc;
+
+	*c = (struct chunks){ 0 };
+	rc = collect_records(&co, r);
 	free(co.index);
 	free(co.marks);
+	if (rc == 0 && snapshot) {
+		rc = select_snapshot(c, snapshot, diag);
+		if (rc < 0)
+			return rc;
+	}
+	if (rc == 0)
+		rc = make_runs(c);
+	if (rc < 0)
+		diag_set(diag, -rc, AUX_NO_OFFSET, "out of memory");
 	return rc;
 }
 
@@ -221,8 +393,11 @@ void chunks_fini(struct chunks *c)
 	for (size_t i = 0; i < c->n; i++) {
 		free(c->queues[i].pieces);
 		free(c->queues[i].marks);
+		free(c->queues[i].losses);
 		free(c->queues[i].runs);
 	}
 	free(c->queues);
+	free(c->snapshots);
+	free(c->losses);
 	*c = (struct chunks){ 0 };
 }

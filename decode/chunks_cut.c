@@ -10,10 +10,10 @@
 #include <string.h>
 
 #include "chunks.h"
+#include "gap.h"
 #include "timeline_priv.h"
 
 #define PAD 8	/* an AUXTRACE payload has less than this of padding */
-#define PSB_SIZE 16
 
 /* Marks that start before a stream offset. */
 static size_t first_mark(const struct queue *q, uint64_t offset)
@@ -39,7 +39,7 @@ static uint64_t true_length(const struct queue *q, size_t i)
 	const struct piece *p = &q->pieces[i];
 	uint64_t len = p->len, best = 0;
 
-	if (p->clipped)
+	if (p->clipped || p->exact || q->rebased)
 		return len;
 	if (i + 1 < q->n_pieces && q->pieces[i + 1].offset > p->offset) {
 		uint64_t next = q->pieces[i + 1].offset - p->offset;
@@ -48,11 +48,14 @@ static uint64_t true_length(const struct queue *q, size_t i)
 			return next;
 	}
 	for (size_t j = first_mark(q, p->offset + len); j > 0; j--) {
-		uint64_t end = q->marks[j - 1].offset + q->marks[j - 1].size;
+		const struct aux_mark *m = &q->marks[j - 1];
+		uint64_t end = m->offset;
 
+		/* Of an overwritten ring only the end is told. */
+		if (!(m->flags & PERF_AUX_FLAG_OVERWRITE))
+			end += m->size;
 		if (end + PAD < p->offset + len)
 			break;
-
 		if (end > p->offset && end - p->offset <= len &&
 		    len - (end - p->offset) < PAD && end - p->offset > best)
 			best = end - p->offset;
@@ -60,29 +63,54 @@ static uint64_t true_length(const struct queue *q, size_t i)
 	return best ? best : len;
 }
 
+/*
+ * What p has in common with the one before goes from that one, whose end may be
+ * padding; unless it holds all of p, or the file lacks its end.
+ */
+static void cut_overlap(struct queue *q, size_t *n, struct piece *p)
+{
+	struct piece *last = &q->pieces[*n - 1];
+	uint64_t end = last->offset + last->len, skip;
+
+	if (p->offset >= end)
+		return;
+	if (p->offset >= last->offset && p->offset + p->len > end &&
+	    !last->clipped) {
+		q->n_bytes -= end - p->offset;
+		last->len = p->offset - last->offset;
+		if (!last->len) {
+			p->fresh |= last->fresh;
+			(*n)--;
+		}
+		return;
+	}
+	skip = end - p->offset < p->len ? end - p->offset : p->len;
+	p->offset += skip;
+	p->data += skip;
+	p->file_offset += skip;
+	p->len -= skip;
+}
+
 /* Takes padding and overlap off the pieces; empty ones go. */
 static void trim_pieces(struct queue *q)
 {
-	uint64_t end = 0;
 	size_t n = 0;
 
 	for (size_t i = 0; i < q->n_pieces; i++)
 		q->pieces[i].len = true_length(q, i);
 	for (size_t i = 0; i < q->n_pieces; i++) {
 		struct piece p = q->pieces[i];
-		uint64_t skip = n && p.offset < end ? end - p.offset : 0;
+		const struct piece *last = n ? &q->pieces[n - 1] : NULL;
 
 		if (p.len > UINT64_MAX - p.offset)
 			p.len = UINT64_MAX - p.offset;
-		if (skip > p.len)
-			skip = p.len;
-		p.offset += skip;
-		p.data += skip;
-		p.file_offset += skip;
-		p.len -= skip;
+		if (last && p.snapshot != last->snapshot &&
+		    p.offset > last->offset + last->len)
+			p.fresh = true;
+		if (last)
+			cut_overlap(q, &n, &p);
 		if (!p.len && !p.clipped)
 			continue;
-		end = p.offset + p.len;
 		q->n_bytes += p.len;
 		q->pieces[n++] = p;
 	}
@@ -102,7 +130,8 @@ static int add_run(struct queue *q, struct run run)
 
 static int add_gap(struct queue *q, uint64_t offset, uint8_t cause)
 {
-	return add_run(q, (struct run){ offset, offset, 0, cause });
+	return add_run(q, (struct run){ .offset = offset, .end = offset,
+					.gap = cause });
 }
 
 static uint8_t cause_of(uint64_t flags)
@@ -119,7 +148,7 @@ static uint8_t cause_of(uint64_t flags)
 /* Closes a run at end, cut in two at each mark that says so. */
 static int close_run(struct queue *q, struct run run, size_t *mark)
 {
-	while (*mark < q->n_marks) {
+	while (*mark < q->n_marks && !q->rebased) {
 		const struct aux_mark *m = &q->marks[*mark];
 		uint64_t at = m->offset + m->size;
 		uint8_t cause = cause_of(m->flags);
@@ -133,6 +162,7 @@ static int close_run(struct queue *q, struct run run, size_t *mark)
 		head.end = at < run.offset ? run.offset : at;
 		if (add_run(q, head) < 0 || add_gap(q, head.end, cause) < 0)
 			return -AUX_E_NOMEM;
+		run.fresh = false;
 		run.offset = head.end;
 		while (run.offset >= q->pieces[run.piece].offset +
 					     q->pieces[run.piece].len &&
@@ -148,7 +178,8 @@ static bool misses_tail(const struct queue *q, uint64_t end)
 	for (size_t i = 0; i < q->n_marks; i++) {
 		const struct aux_mark *m = &q->marks[i];
 
-		if (m->flags & PERF_AUX_FLAG_OVERWRITE)
+		if (m->flags & PERF_AUX_FLAG_OVERWRITE || q->part ||
+		    q->snapshots)
 			return false;
 		if (m->size && m->offset >= end)
 			return true;
@@ -165,6 +196,41 @@ static int by_offset(const void *a, const void *b)
 	return x->size < y->size ? -1 : x->size > y->size;
 }
 
+/* Why the run ends before piece i. 0: it does not. */
+static uint8_t break_before(const struct queue *q, size_t i, uint64_t end)
+{
+	const struct piece *p = &q->pieces[i];
+
+	if (!i || (p->offset <= end && !p->fresh))
+		return 0;
+	if (p->snapshot != q->pieces[i - 1].snapshot)
+		return GAP_SNAPSHOT;
+	return AUX_GAP_AUX_LOST;
+}
+
+/* Adds a piece to the run, or closes that and starts another. */
+static int add_piece(struct queue *q, size_t i, struct run *run, size_t *mark)
+{
+	const struct piece *p = &q->pieces[i];
+	uint8_t cause = break_before(q, i, run->end);
+	bool told = i && q->pieces[i - 1].clipped;
+
+	if (cause && (close_run(q, *run, mark) < 0 ||
+		      (!told && add_gap(q, run->end, cause) < 0)))
+		return -AUX_E_NOMEM;
+	if (!i || cause)
+		*run = (struct run){ .offset = p->offset, .piece = i,
+				     .fresh = p->fresh };
+	run->end = p->offset + p->len;
+	if (!p->clipped)
+		return 0;
+	if (close_run(q, *run, mark) < 0 ||
+	    add_gap(q, run->end, AUX_GAP_FILE) < 0)
+		return -AUX_E_NOMEM;
+	*run = (struct run){ .offset = run->end, .end = run->end, .piece = i };
+	return 0;
+}
+
 int chunks_make_runs(struct queue *q)
 {
 	struct run run = { 0 };
@@ -173,35 +239,11 @@ int chunks_make_runs(struct queue *q)
 	if (q->n_marks)
 		qsort(q->marks, q->n_marks, sizeof(*q->marks), by_offset);
 	trim_pieces(q);
-	for (size_t i = 0; i < q->n_pieces; i++) {
-		const struct piece *p = &q->pieces[i];
-		bool hole = i && p->offset > run.end;
-
-		if (hole && (close_run(q, run, &mark) < 0 ||
-			     add_gap(q, run.end, AUX_GAP_AUX_LOST) < 0))
+	for (size_t i = 0; i < q->n_pieces; i++)
+		if (add_piece(q, i, &run, &mark) < 0)
 			return -AUX_E_NOMEM;
-		if (!i || hole)
-			run = (struct run){ p->offset, p->offset, i, 0 };
-		run.end = p->offset + p->len;
-		if (!p->clipped)
-			continue;
-		if (close_run(q, run, &mark) < 0 ||
-		    add_gap(q, run.end, AUX_GAP_FILE) < 0)
-			return -AUX_E_NOMEM;
-		run = (struct run){ run.end, run.end, i, 0 };
-	}
 	if (close_run(q, run, &mark) < 0)
 		return -AUX_E_NOMEM;
 	return misses_tail(q, run.end) ? add_gap(q, run.end, AUX_GAP_AUX_LOST) :
 					 0;
-}
-
-const uint8_t *chunks_find_psb(const uint8_t *p, const uint8_t *end)
-{
-	static const uint8_t psb[PSB_SIZE] = {
-		2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82,
-		2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82,
-	};
-
-	return memmem(p, (size_t)(end - p), psb, sizeof(psb));
 }

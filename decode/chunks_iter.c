@@ -15,6 +15,9 @@
 #include "chunks.h"
 #include "ptpkt.h"
 
+/* A chunk grows no further, whatever is in it: so much, or that many times. */
+#define CHUNK_MAX ((uint64_t)64 << 20)
+#define CHUNK_MAX_TIMES 32
 
 void chunk_iter_init(struct chunk_iter *it, const struct queue *q,
 		     uint32_t trace_type, uint64_t chunk_min)
@@ -125,10 +128,10 @@ static bool psb_ip(const uint8_t *p, const uint8_t *end, uint64_t *ip)
 static bool cut_at_psb(struct aux_chunk *c, uint64_t chunk_min)
 {
 	const uint8_t *end = c->data + c->len, *next;
-	const uint8_t *psb = chunks_find_psb(c->data + chunk_min, end);
+	const uint8_t *psb = ptpkt_find_psb(c->data + chunk_min, end);
 
 	for (; psb; psb = next) {
-		next = chunks_find_psb(psb + 16, end);
+		next = ptpkt_find_psb(psb + 16, end);
 		if (next && may_end(psb, next) &&
 		    psb_ip(next, end, &c->end_ip)) {
 			c->len = (uint64_t)(next - c->data);
@@ -139,12 +142,29 @@ static bool cut_at_psb(struct aux_chunk *c, uint64_t chunk_min)
 	return false;
 }
 
+/* Nowhere can the chunk be cut well: then at its last PSB, or where it is. */
+static void force_cut(struct chunk_iter *it)
+{
+	struct aux_chunk *c = &it->chunk;
+	const uint8_t *end = c->data + c->len, *last = NULL;
+	const uint8_t *psb = c->len ? ptpkt_find_psb(c->data + 1, end) : NULL;
+
+	for (; psb; psb = ptpkt_find_psb(psb + 1, end))
+		last = psb;
+	if (!last)
+		return;
+	c->len = (uint64_t)(last - c->data);
+	it->forced = true;
+}
+
 /* The next chunk of a run, from it->at on. */
 static int take_chunk(struct chunk_iter *it, const struct run *run)
 {
 	uint64_t left = run->end - it->at;
 	/* and so many bytes behind in which to look for a PSB, at first */
 	uint64_t want = it->chunk_min + it->chunk_min / 32 + 4096;
+	uint64_t max = it->chunk_min * CHUNK_MAX_TIMES > CHUNK_MAX ?
+			       it->chunk_min * CHUNK_MAX_TIMES : CHUNK_MAX;
 	bool cut = false;
 
 	for (; it->trace_type == AUX_TRACE_INTEL_PT && want < left && !cut;
@@ -152,6 +172,10 @@ static int take_chunk(struct chunk_iter *it, const struct run *run)
 		if (get_bytes(it, it->at, want) < 0)
 			return -AUX_E_NOMEM;
 		cut = cut_at_psb(&it->chunk, it->chunk_min);
+		if (!cut && want > max) {
+			force_cut(it);
+			cut = true;
+		}
 	}
 	if (!cut && get_bytes(it, it->at, left) < 0)
 		return -AUX_E_NOMEM;
@@ -184,11 +208,12 @@ static bool no_flow(const uint8_t *p, const uint8_t *end)
 	return true;
 }
 
-/* Intel PT decodes from its first PSB on. CHUNK_END: only padding here. */
-static int start_at_psb(struct chunk_iter *it)
+/* Intel PT decodes from its first PSB on. CHUNK_END: only padding here. What a
+ * snapshot has before that is part of what was not recorded (fresh). */
+static int start_at_psb(struct chunk_iter *it, bool fresh)
 {
 	struct aux_chunk *c = &it->chunk;
-	const uint8_t *psb = chunks_find_psb(c->data, c->data + c->len);
+	const uint8_t *psb = ptpkt_find_psb(c->data, c->data + c->len);
 	size_t before = psb ? (size_t)(psb - c->data) : c->len;
 	uint64_t offset = c->stream_offset;
 	bool padding = all_zero(c->data, before) ||
@@ -197,7 +222,7 @@ static int start_at_psb(struct chunk_iter *it)
 	c->data += before;
 	c->len -= before;
 	c->stream_offset += before;
-	if (padding)
+	if (padding || (fresh && psb))
 		return psb ? CHUNK_DATA : CHUNK_END;
 	it->held = psb;
 	return give_gap(it, offset, AUX_GAP_NO_SYNC, before);
@@ -212,11 +237,15 @@ int chunk_iter_next(struct chunk_iter *it)
 		it->held = false;
 		return CHUNK_DATA;
 	}
+	if (it->forced) {
+		it->forced = false;
+		return give_gap(it, it->at, AUX_GAP_DECODER, 0);
+	}
 	while (it->run < it->q->n_runs) {
 		run = &it->q->runs[it->run];
 		if (run->gap) {
 			it->run++;
-			return give_gap(it, run->offset, run->gap, 0);
+			return give_gap(it, run->offset, run->gap, run->detail);
 		}
 		if (it->at < run->offset || it->at >= run->end) {
 			it->at = run->offset;
@@ -225,7 +254,9 @@ int chunk_iter_next(struct chunk_iter *it)
 		if (take_chunk(it, run) < 0)
 			return -AUX_E_NOMEM;
 		step = it->trace_type == AUX_TRACE_INTEL_PT ?
-			       start_at_psb(it) : CHUNK_DATA;
+			       start_at_psb(it, run->fresh && it->chunk.
+						stream_offset == run->offset) :
+			       CHUNK_DATA;
 		if (step != CHUNK_END)
 			return step;
 	}

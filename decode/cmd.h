@@ -37,6 +37,7 @@ struct cmd_options {
 	uint64_t time_from, time_to;	/* ns; to: UINT64_MAX */
 	unsigned n_workers;
 	uint64_t chunk_min;
+	uint64_t snapshot;	/* --snapshot, 0: all */
 	bool sha256;
 	int progress;		/* 1 on, 0 off, -1: when stderr is a terminal */
 };

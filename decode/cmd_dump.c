@@ -72,7 +72,7 @@ static int measure_payloads(struct dump *d)
 	int ret = 0;
 
 	/* Damage is met again, and told, by the pass that prints. */
-	if (chunks_read(&c, d->r, NULL) == -AUX_E_NOMEM)
+	if (chunks_read(&c, d->r, 0, NULL) == -AUX_E_NOMEM)
 		ret = -AUX_E_NOMEM;
 	d->is_pt = c.trace_type == AUX_TRACE_INTEL_PT;
 	if (!ret)

@@ -140,6 +140,7 @@ static struct session_config config_of(const struct cmd_options *o)
 		.code = { .symfs = o->symfs, .vdso = o->vdso },
 		.n_workers = o->n_workers,
 		.chunk_min = o->chunk_min,
+		.snapshot = o->snapshot,
 		.tid = o->tid,
 		.cpu = o->cpu,
 		.time_from = o->time_from,

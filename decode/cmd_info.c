@@ -13,6 +13,7 @@
 #include <internal/bytes.h>
 
 #include "cmd_info.h"
+#include "plugins.h"
 #include "record_text.h"
 
 static void count_record(struct info *in, const struct aux_event *ev)
@@ -26,6 +27,12 @@ static void count_record(struct info *in, const struct aux_event *ev)
 		in->lost_records += ev->lost.lost;
 	if (ev->type == PERF_RECORD_LOST_SAMPLES)
 		in->lost_samples += ev->lost.lost;
+	if (ev->type == AUX_RECORD_AUXTRACE_INFO && ev->auxtrace_info.n_priv &&
+	    ev->auxtrace_info.trace_type == AUX_TRACE_INTEL_PT)
+		in->pmu_type = (uint32_t)ev->auxtrace_info.priv[0];
+	if (ev->type == PERF_RECORD_THROTTLE)
+		in->n_throttled += !ev->attr || !in->pmu_type ||
+				   ev->attr->attr.type == in->pmu_type;
 	for (unsigned i = 0; ev->type == PERF_RECORD_AUX && i < 64; i++)
 		in->n_by_flag[i] += ev->aux.flags >> i & 1;
 	/* perf's own records of what was before have time 0. */
@@ -37,18 +44,18 @@ static void count_record(struct info *in, const struct aux_event *ev)
 		in->time_max = ev->id.time;
 }
 
-static void put_time(struct outbuf *o, uint64_t ns)
+void info_time(struct outbuf *o, uint64_t ns)
 {
 	char text[32];
 
 	outbuf_put(o, text, (size_t)(fmt_time(text, ns) - text));
 }
 
-static void put_span(struct outbuf *o, uint64_t first, uint64_t last)
+void info_span(struct outbuf *o, uint64_t first, uint64_t last)
 {
-	put_time(o, first);
+	info_time(o, first);
 	outbuf_str(o, " s to ");
-	put_time(o, last);
+	info_time(o, last);
 	outbuf_str(o, " s (");
 	info_duration(o, last - first);
 	outbuf_str(o, ")");
@@ -198,7 +205,7 @@ static void print_records(struct info *in)
 	if (!in->n_timed)
 		return;
 	outbuf_str(in->out, "side-band: ");
-	put_span(in->out, in->time_min, in->time_max);
+	info_span(in->out, in->time_min, in->time_max);
 	outbuf_str(in->out, ", ");
 	put_n(in->out, in->n_timed, "record");
 	outbuf_str(in->out, " with a time\n");
@@ -233,10 +240,10 @@ static void put_queue_time(struct info *in, const struct queue *q)
 	}
 	if (e) {
 		outbuf_str(in->out, ", ran ");
-		put_span(in->out, e->first_ns, e->last_ns);
+		info_span(in->out, e->first_ns, e->last_ns);
 	} else if (first) {
 		outbuf_str(in->out, ", AUX records from ");
-		put_span(in->out, first, last);
+		info_span(in->out, first, last);
 	}
 }
 
@@ -269,6 +276,9 @@ static void print_streams(struct info *in)
 		outbuf_printf(in->out, ", trace type %u (%s)", c->trace_type,
 			      trace_name(c->trace_type));
 	outbuf_str(in->out, "\n");
+	if (c->n && !plugins_has(c->trace_type))
+		outbuf_str(in->out, "  this build has no decoder for it; "
+				    "`auxdecode raw` shows the bytes\n");
 	for (size_t i = 0; i < c->n; i++)
 		print_queue(in, &c->queues[i]);
 	if (!in->n_by_type[PERF_RECORD_AUX])
@@ -342,7 +352,7 @@ static int run_info(struct info *in)
 
 	while ((ret = aux_reader_next(in->r, &ev, &damage)) == 1)
 		count_record(in, &ev);
-	if (chunks_read(&in->chunks, in->r, &diag) < 0)
+	if (chunks_read(&in->chunks, in->r, 0, &diag) < 0)
 		return cmd_error(in->o->path, &diag);
 	if (info_ledger_load(in) < 0)
 		return CMD_FAILED;
@@ -351,6 +361,7 @@ static int run_info(struct info *in)
 	print_attrs(in);
 	print_records(in);
 	print_streams(in);
+	info_snapshots(in);
 	info_ledger_print(in);
 	print_features(in);
 	info_verdict(in, ret < 0);
@@ -381,7 +392,7 @@ int cmd_info(const struct cmd_options *o)
 	if (!status)
 		status = cmd_out_close(in->out, o, run_info(in));
 	chunks_fini(&in->chunks);
-	free(in->entries);
+	losses_fini(&in->losses);
 	aux_reader_close(in->r);
 	free(in);
 	return status;

@@ -7,6 +7,7 @@
 
 #include "chunks.h"
 #include "cmd.h"
+#include "losses.h"
 
 #define N_TYPES 128
 
@@ -19,12 +20,12 @@ struct info {
 	uint64_t n_other;	/* types from N_TYPES on */
 	uint64_t n_timed, time_min, time_max;
 	uint64_t lost_records, lost_samples;
+	uint32_t pmu_type;	/* of the trace, 0: not known */
+	uint64_t n_throttled;	/* the trace */
 	uint64_t n_by_flag[64];	/* AUX records by flag bit */
 	/* of the ledger */
-	struct aux_ledger_entry *entries;
-	uint32_t n_entries;
-	bool has_ledger;
-	uint64_t sum[AUX_LEDGER_N_CAUSES];
+	struct losses losses;
+	struct aux_ledger_entry sum[AUX_LEDGER_N_CAUSES];	/* idx, cause: 0 */
 	bool bad_ledger;	/* it cannot be read, or does not balance */
 	unsigned n_bad;		/* feature sections cut off or damaged */
 	bool lossy;
@@ -41,7 +42,12 @@ void info_ledger_print(struct info *in);
 /* The last line; sets lossy. */
 void info_verdict(struct info *in, bool damaged);
 
-/* cmd_info.c: "1.205 ms" */
+/* cmd_info_snap.c: nothing when there is none */
+void info_snapshots(struct info *in);
+
+/* cmd_info.c: "1.205 ms", "5.000000000", "5.000000000 s to 6.0.. s (1.0 s)" */
 void info_duration(struct outbuf *o, uint64_t ns);
+void info_time(struct outbuf *o, uint64_t ns);
+void info_span(struct outbuf *o, uint64_t first, uint64_t last);
 
 #endif

@@ -7,95 +7,52 @@
  * was there and read.
  */
 #include <inttypes.h>
-#include <stdlib.h>
-
-#include <internal/bytes.h>
 
 #include "cmd_info.h"
 
-/* table: by enum aux_ledger_cause */
-static const struct {
-	const char *text;	/* in a stream's line, and in the verdict */
-	const char *one, *many;	/* what is counted */
-	bool loss;
-} causes[AUX_LEDGER_N_CAUSES] = {
-	[AUX_LEDGER_SAVED] = { "saved", "byte", "bytes", false },
-	[AUX_LEDGER_TRUNCATED] = { "lost, the AUX buffer was full", "byte",
-				   "bytes", true },
-	[AUX_LEDGER_PARTIAL] = { "lost, partial trace", "byte", "bytes", true },
-	[AUX_LEDGER_COLLISION] = { "lost, another used the trace unit", "byte",
-				   "bytes", true },
-	[AUX_LEDGER_LOST_RECORDS] = { "lost, the data buffer was full",
-				      "side-band record", "side-band records",
-				      true },
-	[AUX_LEDGER_OVERWRITTEN] = { "overwritten, as is usual in snapshots",
-				     "byte", "bytes", false },
-	[AUX_LEDGER_THROTTLED] = { "lost, throttled by the kernel", "byte",
-				   "bytes", true },
-	[AUX_LEDGER_NOT_TRACED] = { "not traced", "process", "processes",
-				    true },
-	[AUX_LEDGER_KILLED] = { "killed in mid-run, its last instructions "
-				"cannot be known", "thread", "threads", true },
-	[AUX_LEDGER_ENDLESS] = { "with turns that no packet counts",
-				 "endless loop", "endless loops", true },
-	[AUX_LEDGER_UNEXPLAINED] = { "that no branch explains, a bug in the "
-				     "recorder", "step", "steps", true },
-	[AUX_LEDGER_INJECTED] = { "injected as asked", "overflow", "overflows",
-				  true },
-};
-
-static void put_amount(struct outbuf *o, uint64_t n, uint32_t cause)
+/* "3 bytes lost, the AUX buffer was full (2 times)" */
+static void put_amount(struct outbuf *o, const struct aux_ledger_entry *e,
+		       uint32_t cause)
 {
-	if (cause >= AUX_LEDGER_N_CAUSES) {
-		outbuf_printf(o, "%" PRIu64 " of unknown cause %u", n, cause);
+	const struct loss_text *t = losses_text(cause);
+
+	if (!t) {
+		outbuf_printf(o, "%" PRIu64 " of unknown cause %u", e->bytes,
+			      cause);
 		return;
 	}
-	outbuf_printf(o, "%" PRIu64 " %s %s", n,
-		      n == 1 ? causes[cause].one : causes[cause].many,
-		      causes[cause].text);
+	if (t->bytes && t->verdict && !e->bytes)
+		outbuf_printf(o, "an unknown number of %s", t->many);
+	else
+		outbuf_printf(o, "%" PRIu64 " %s", e->bytes,
+			      e->bytes == 1 ? t->one : t->many);
+	outbuf_printf(o, " %s", t->info);
+	if (t->bytes && t->verdict && e->n > 1)
+		outbuf_printf(o, " (%" PRIu64 " times)", e->n);
 }
 
 int info_ledger_load(struct info *in)
 {
-	struct aux_bytes b;
-	struct cursor c;
-	uint32_t version, n;
-
 	/* One that was cut off counts with the features. */
-	if (aux_reader_feature(in->r, AUX_FEAT_AUXKIT_LEDGER, &b, NULL) != 1)
-		return 0;
-	c = cursor_init(b.data, b.len, aux_reader_info(in->r)->swapped);
-	version = cursor_u32(&c);
-	n = cursor_u32(&c);
-	if (c.bad || version != 1 || n > cursor_left(&c) / sizeof(*in->entries)) {
-		cmd_warn(in->o->path, "the loss ledger cannot be read "
-				      "(version %u)", version);
-		in->bad_ledger = true;
-		return 0;
-	}
-	in->has_ledger = true;
-	in->entries = calloc(n ? n : 1, sizeof(*in->entries));
-	if (!in->entries)
-		return -AUX_E_NOMEM;
-	for (in->n_entries = 0; in->n_entries < n; in->n_entries++) {
-		struct aux_ledger_entry *e = &in->entries[in->n_entries];
+	int rc = losses_read(&in->losses, in->r, &in->chunks);
 
-		e->idx = cursor_u32(&c);
-		e->cause = cursor_u32(&c);
-		e->bytes = cursor_u64(&c);
-		e->first_ns = cursor_u64(&c);
-		e->last_ns = cursor_u64(&c);
+	if (in->losses.bad) {
+		cmd_warn(in->o->path, "the loss ledger cannot be read "
+				      "(version %u)", in->losses.version);
+		in->bad_ledger = true;
 	}
-	return 0;
+	return rc;
 }
 
 const struct aux_ledger_entry *info_ledger_span(const struct info *in,
 						uint32_t idx)
 {
-	for (uint32_t i = 0; i < in->n_entries; i++)
-		if (in->entries[i].idx == idx && in->entries[i].first_ns &&
-		    in->entries[i].cause == AUX_LEDGER_SAVED)
-			return &in->entries[i];
+	const struct losses *l = &in->losses;
+
+	for (uint32_t i = 0; i < l->n; i++)
+		if (l->e[i].idx == idx && l->e[i].first_ns &&
+		    l->e[i].cause == AUX_LEDGER_SAVED)
+			return &l->e[i];
 	return NULL;
 }
 
@@ -107,41 +64,62 @@ static void check_stream(struct info *in, const struct aux_ledger_entry *e)
 	for (size_t i = 0; i < in->chunks.n; i++)
 		if (in->chunks.queues[i].idx == e->idx)
 			held += in->chunks.queues[i].n_bytes;
-	if (held == e->bytes)
+	/* More came behind the last ledger of a recorder that was killed. */
+	if (held == e->bytes ||
+	    (held > e->bytes && aux_reader_info(in->r)->unfinished))
 		return;
 	in->bad_ledger = true;
 	outbuf_printf(in->out, ", but the file holds %" PRIu64, held);
 }
 
+static const char *ledger_title(const struct info *in)
+{
+	if (in->losses.origin == LOSSES_SUMMED)
+		return "losses that the recorder told of (it wrote no ledger):"
+		       "\n";
+	if (in->losses.origin == LOSSES_RECORD &&
+	    aux_reader_info(in->r)->unfinished)
+		return "ledger of the recorder, the last that it wrote:\n";
+	return "ledger of the recorder:\n";
+}
+
+static void sum_up(struct info *in, const struct aux_ledger_entry *e)
+{
+	if (e->cause >= AUX_LEDGER_N_CAUSES) {
+		in->bad_ledger = true;
+		return;
+	}
+	in->sum[e->cause].bytes += e->bytes;
+	in->sum[e->cause].n += e->n;
+}
+
 void info_ledger_print(struct info *in)
 {
-	for (uint32_t i = 0; i < in->n_entries; i++) {
-		const struct aux_ledger_entry *e = &in->entries[i];
+	for (uint32_t i = 0; i < in->losses.n; i++) {
+		const struct aux_ledger_entry *e = &in->losses.e[i];
 
 		if (!i)
-			outbuf_str(in->out, "ledger of the recorder:\n");
-		if (e->cause < AUX_LEDGER_N_CAUSES)
-			in->sum[e->cause] += e->bytes;
-		else
-			in->bad_ledger = true;
+			outbuf_str(in->out, ledger_title(in));
+		sum_up(in, e);
 		if (e->idx == UINT32_MAX)
 			outbuf_str(in->out, "  all: ");
 		else
 			outbuf_printf(in->out, "  stream %u: ", e->idx);
-		put_amount(in->out, e->bytes, e->cause);
+		put_amount(in->out, e, e->cause);
 		if (e->cause == AUX_LEDGER_SAVED)
 			check_stream(in, e);
 		outbuf_str(in->out, "\n");
 	}
 }
 
-static bool put_count(struct info *in, uint64_t n, const char *what)
+static void put_count(struct info *in, uint64_t n, const char *one,
+		      const char *many)
 {
 	if (n)
 		outbuf_printf(in->out, "%s %" PRIu64 " %s",
-			      in->lossy ? ";" : "verdict: incomplete:", n, what);
+			      in->lossy ? ";" : "verdict: incomplete:", n,
+			      n == 1 ? one : many);
 	in->lossy |= n != 0;
-	return n;
 }
 
 static void put_if(struct info *in, bool is, const char *what)
@@ -160,19 +138,33 @@ void info_verdict(struct info *in, bool damaged)
 
 	put_if(in, damaged, "the file is damaged");
 	put_if(in, unfinished, "the recording was cut short");
-	put_count(in, in->n_bad, "feature sections cut off or damaged");
+	put_count(in, in->n_bad, "feature section cut off or damaged",
+		  "feature sections cut off or damaged");
 	for (uint32_t i = 0; i < AUX_LEDGER_N_CAUSES; i++) {
-		if (!causes[i].loss || !in->sum[i])
+		const struct aux_ledger_entry *sum = &in->sum[i];
+
+		if (!losses_text(i)->verdict || !(sum->bytes | sum->n))
 			continue;
 		put_if(in, true, "");
-		put_amount(o, in->sum[i], i);
+		put_amount(o, sum, i);
 	}
-	put_count(in, in->n_by_flag[0], "AUX records say truncated");
-	put_count(in, in->n_by_flag[2], "AUX records say partial");
-	put_count(in, in->n_by_flag[3], "AUX records say collision");
-	put_count(in, in->lost_records, "side-band records lost");
-	put_count(in, in->lost_samples, "samples lost");
-	put_count(in, in->chunks.n_orphan_aux, "AUX records without their data");
+	put_count(in, in->n_by_flag[0], "AUX record says truncated",
+		  "AUX records say truncated");
+	put_count(in, in->n_by_flag[2], "AUX record says partial",
+		  "AUX records say partial");
+	put_count(in, in->n_by_flag[3], "AUX record says collision",
+		  "AUX records say collision");
+	put_count(in, in->lost_records, "side-band record lost",
+		  "side-band records lost");
+	put_count(in, in->lost_samples, "sample lost", "samples lost");
+	put_count(in, in->n_throttled,
+		  "time throttled by the kernel",
+		  "times throttled by the kernel");
+	put_count(in, in->chunks.n_orphan_aux, "AUX record without its data",
+		  "AUX records without their data");
+	put_count(in, in->chunks.n_damaged,
+		  "compressed AUXTRACE record damaged",
+		  "compressed AUXTRACE records damaged");
 	put_if(in, in->bad_ledger, "the ledger does not balance, or cannot be "
 				   "read");
 	outbuf_str(o, in->lossy ? "\n" : "verdict: no loss recorded\n");

@@ -10,6 +10,7 @@
 
 #include "chunks.h"
 #include "cmd.h"
+#include "gap.h"
 #include "packets.h"
 
 static bool is_wanted(const struct cmd_options *o, const struct queue *q)
@@ -30,6 +31,12 @@ static const char *gap_text(uint8_t cause)
 		return "another user of the trace hardware interfered";
 	case AUX_GAP_FILE:
 		return "the file lacks these bytes";
+	case GAP_SNAPSHOT:
+		return "not recorded between snapshots";
+	case GAP_STALLED:
+		return "the trace unit had stopped: trace is missing";
+	case GAP_UNSAVED:
+		return "the recorder could not save what was here";
 	}
 	return "trace is missing";
 }
@@ -57,6 +64,7 @@ static void print_run(struct packets *p, const struct queue *q,
 static unsigned print_queue(struct packets *p, const struct queue *q)
 {
 	unsigned gaps = 0;
+	uint64_t skipped, bad;
 
 	outbuf_printf(p->out, "# stream %u, cpu %d, tid %d: %" PRIu64
 			      " bytes in %zu pieces\n", q->idx, q->cpu, q->tid,
@@ -66,11 +74,18 @@ static unsigned print_queue(struct packets *p, const struct queue *q)
 		const struct run *run = &q->runs[i];
 
 		if (!run->gap) {
+			skipped = p->n_skipped;
 			print_run(p, q, run);
+			/* A snapshot starts anywhere: nothing was lost. */
+			if (run->fresh && p->synced)
+				p->n_skipped = skipped;
 			continue;
 		}
+		bad = p->n_bad;
 		packets_restart(p, run->end);
-		gaps++;
+		if (run->gap == GAP_SNAPSHOT)	/* it ends anywhere, too */
+			p->n_bad = bad;
+		gaps += run->gap != GAP_SNAPSHOT;
 		outbuf_printf(p->out, "# gap at %#" PRIx64 ": %s\n",
 			      run->offset, gap_text(run->gap));
 	}
@@ -101,7 +116,7 @@ static int run_raw(const struct cmd_options *o, struct aux_reader *r)
 	struct chunks c = { 0 };
 	struct aux_event ev;
 	struct outbuf *out;
-	int ret = chunks_read(&c, r, &diag);
+	int ret = chunks_read(&c, r, o->snapshot, &diag);
 	int status = CMD_FAILED;
 
 	/* Damage ended that pass: the reader says it again. */

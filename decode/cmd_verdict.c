@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <internal/bytes.h>
-
 #include "columns.h"
 #include "cmd_verdict.h"
 
@@ -18,7 +16,7 @@ void verdict_gap(struct verdict *v, const struct sink_host *host,
 {
 	char text[512] = "", *at;
 
-	if (ev->what < AUX_GAP_N_CAUSES)
+	if (ev->what < GAP_N_CAUSES)
 		v->n_gaps[ev->what]++;
 	if (ev->what != AUX_GAP_NO_CODE || !host->explain || !ctx->space ||
 	    !(ev->flags & AUX_FLOW_HAS_IP))
@@ -59,6 +57,11 @@ static void say_filters(const struct cmd_options *o)
 	}
 	if (o->time_from || o->time_to != UINT64_MAX) {
 		fprintf(stderr, "%s --time", sep);
+		sep = "";
+	}
+	if (o->snapshot) {
+		fprintf(stderr, "%s --snapshot %llu", sep,
+			(unsigned long long)o->snapshot);
 		sep = "";
 	}
 	if (o->symbol) {
@@ -114,54 +117,39 @@ static int say_empty(const struct verdict *v, const struct cmd_options *o,
 	return CMD_FAILED;
 }
 
-/* By enum aux_ledger_cause; NULL: no loss. table */
-static const char *const ledger_texts[AUX_LEDGER_N_CAUSES] = {
-	[AUX_LEDGER_TRUNCATED] = "bytes: the AUX buffer was full; record with "
-				 "a larger one (-m)",
-	[AUX_LEDGER_PARTIAL] = "bytes: flagged partial by the kernel",
-	[AUX_LEDGER_COLLISION] = "bytes: the trace unit was used by another",
-	[AUX_LEDGER_LOST_RECORDS] = "side-band records: the data buffer was "
-				    "full",
-	[AUX_LEDGER_THROTTLED] = "bytes: throttled",
-	[AUX_LEDGER_NOT_TRACED] = "processes that could not be followed",
-	[AUX_LEDGER_KILLED] = "threads' last instructions: killed in mid-run, "
-			      "where cannot be known",
-	[AUX_LEDGER_ENDLESS] = "endless loops' turns: no packet counts them",
-	[AUX_LEDGER_UNEXPLAINED] = "steps that no branch explains: a bug in "
-				   "auxcap",
-	[AUX_LEDGER_INJECTED] = "overflows, injected as asked",
-};
+static void say_loss(const struct aux_ledger_entry *sum,
+		     const struct loss_text *t)
+{
+	fputs("auxdecode: lost at capture: ", stderr);
+	if (t->bytes && !sum->bytes)
+		fprintf(stderr, "an unknown number of %s", t->many);
+	else
+		fprintf(stderr, "%llu %s", (unsigned long long)sum->bytes,
+			sum->bytes == 1 ? t->one : t->many);
+	fputs(t->verdict, stderr);
+	if (t->bytes && sum->n > 1)
+		fprintf(stderr, " (%llu times)", (unsigned long long)sum->n);
+	fputc('\n', stderr);
+}
 
 static bool say_ledger(const struct session *s)
 {
-	struct aux_diag diag;
-	struct aux_bytes b;
-	struct cursor c;
-	uint64_t sum[AUX_LEDGER_N_CAUSES] = { 0 };
-	uint32_t n, cause;
+	const struct losses *l = session_losses(s);
+	struct aux_ledger_entry sum[AUX_LEDGER_N_CAUSES] = { 0 };
 	bool lost = false;
 
-	if (aux_reader_feature(session_reader(s), AUX_FEAT_AUXKIT_LEDGER, &b,
-			       &diag) != 1)
-		return false;
-	c = cursor_init(b.data, b.len,
-			aux_reader_info(session_reader(s))->swapped);
-	cursor_u32(&c);
-	for (n = cursor_u32(&c); n && !c.bad; n--) {
-		uint64_t bytes;
-
-		cursor_u32(&c);
-		cause = cursor_u32(&c);
-		bytes = cursor_u64(&c);
-		cursor_bytes(&c, 16);
-		if (!c.bad && cause < AUX_LEDGER_N_CAUSES)
-			sum[cause] += bytes;
-	}
-	for (cause = 0; cause < AUX_LEDGER_N_CAUSES; cause++) {
-		if (!sum[cause] || !ledger_texts[cause])
+	for (uint32_t i = 0; i < l->n; i++) {
+		if (l->e[i].cause >= AUX_LEDGER_N_CAUSES)
 			continue;
-		fprintf(stderr, "auxdecode: lost at capture: %llu %s\n",
-			(unsigned long long)sum[cause], ledger_texts[cause]);
+		sum[l->e[i].cause].bytes += l->e[i].bytes;
+		sum[l->e[i].cause].n += l->e[i].n;
+	}
+	for (uint32_t i = 0; i < AUX_LEDGER_N_CAUSES; i++) {
+		const struct loss_text *t = losses_text(i);
+
+		if (!(sum[i].bytes | sum[i].n) || !t || !t->verdict)
+			continue;
+		say_loss(&sum[i], t);
 		lost = true;
 	}
 	return lost;
@@ -204,8 +192,8 @@ static uint64_t count_gaps(const struct verdict *v)
 {
 	uint64_t n = 0;
 
-	for (unsigned i = 0; i < AUX_GAP_N_CAUSES; i++)
-		n += v->n_gaps[i];
+	for (unsigned i = 0; i < GAP_N_CAUSES; i++)
+		n += i == GAP_SNAPSHOT ? 0 : v->n_gaps[i];
 	return n;
 }
 
@@ -216,8 +204,8 @@ static void say_gaps(const struct verdict *v)
 	if (n)
 		fprintf(stderr, "auxdecode: %llu gap%s in the flow:\n",
 			(unsigned long long)n, n == 1 ? "" : "s");
-	for (unsigned i = 0; i < AUX_GAP_N_CAUSES; i++)
-		if (v->n_gaps[i])
+	for (unsigned i = 0; i < GAP_N_CAUSES; i++)
+		if (v->n_gaps[i] && i != GAP_SNAPSHOT)
 			fprintf(stderr, "  %6llu %-13s %s\n",
 				(unsigned long long)v->n_gaps[i], gap_name(i),
 				gap_text(i));

@@ -19,7 +19,7 @@
 struct verdict {
 	const char *path;
 	struct sink_report report;
-	uint64_t n_gaps[AUX_GAP_N_CAUSES];
+	uint64_t n_gaps[GAP_N_CAUSES];
 	char *missing[VERDICT_MISSING]; /* why there was no code */
 	uint64_t n_missing[VERDICT_MISSING];
 	unsigned n_texts;

@@ -58,6 +58,7 @@ struct codeview {
 	size_t n_ids;
 	char saved_path[64];	/* "" when nothing is saved */
 	int saved_fd;
+	bool saved_broken;	/* it is not whole */
 };
 
 static void read_build_ids(struct codeview *cv, struct aux_reader *r)
@@ -99,12 +100,40 @@ static void read_build_ids(struct codeview *cv, struct aux_reader *r)
 	}
 }
 
-/* The blobs of AUX_FEAT_AUXKIT_CODE, as a file without a name. */
+/* Puts bytes into the file without a name that stands for all saved code. */
+static bool write_saved(struct codeview *cv, const uint8_t *p, uint64_t n,
+			uint64_t at)
+{
+	if (cv->saved_fd < 0)
+		cv->saved_fd = memfd_create("auxkit-code", MFD_CLOEXEC);
+	while (cv->saved_fd >= 0 && n) {
+		ssize_t w = pwrite(cv->saved_fd, p, n, (off_t)at);
+
+		if (w <= 0)
+			return false;
+		p += w;
+		at += (uint64_t)w;
+		n -= (uint64_t)w;
+	}
+	return cv->saved_fd >= 0;
+}
+
+static void name_saved(struct codeview *cv, bool is_whole)
+{
+	cv->saved_broken |= !is_whole;
+	if (cv->saved_broken)
+		*cv->saved_path = '\0';
+	else
+		snprintf(cv->saved_path, sizeof(cv->saved_path),
+			 "/proc/self/fd/%d", cv->saved_fd);
+}
+
+/* The blobs of AUX_FEAT_AUXKIT_CODE. */
 static void keep_saved(struct codeview *cv, struct aux_reader *r)
 {
 	struct aux_bytes s;
 	struct cursor c;
-	uint64_t head, done = 0;
+	uint64_t head;
 	uint32_t n;
 
 	if (aux_reader_feature(r, AUX_FEAT_AUXKIT_CODE, &s, NULL) <= 0)
@@ -116,18 +145,12 @@ static void keep_saved(struct codeview *cv, struct aux_reader *r)
 	       (uint64_t)n * sizeof(struct aux_code_entry);
 	if (c.bad || head >= s.len)
 		return;
-	cv->saved_fd = memfd_create("auxkit-code", MFD_CLOEXEC);
-	while (cv->saved_fd >= 0 && done < s.len - head) {
-		ssize_t w = write(cv->saved_fd, s.data + head + done,
-				  s.len - head - done);
+	name_saved(cv, write_saved(cv, s.data + head, s.len - head, 0));
+}
 
-		if (w <= 0)
-			return;
-		done += (uint64_t)w;
-	}
-	if (cv->saved_fd >= 0)
-		snprintf(cv->saved_path, sizeof(cv->saved_path),
-			 "/proc/self/fd/%d", cv->saved_fd);
+void codeview_save(struct codeview *cv, const struct saved_code *code)
+{
+	name_saved(cv, write_saved(cv, code->bytes, code->len, code->offset));
 }
 
 int codeview_new(struct codeview **cvp, struct aux_reader *r,

@@ -2,7 +2,7 @@
 /*
  * codeview: the bytes and the names behind an address, at a time, in a process.
  *
- * Sources, in this order: code saved in the recording (AUXKIT_CODE), the mapped
+ * Sources, in this order: code saved in the recording, the mapped
  * file under symfs, then (for [vdso]) the file of --vdso. Never the memory or
  * the vdso of the machine that decodes. A file whose build id differs from the
  * recorded one is refused, and both ids are named.
@@ -29,6 +29,9 @@ struct codeview_config {
 /* The reader outlives the view. */
 int codeview_new(struct codeview **cv, struct aux_reader *r,
 		 const struct codeview_config *config, struct aux_diag *diag);
+/* Saved code of records, as timeline_saved gives it: for decoders that want a
+ * path. What fails leaves them without one. */
+void codeview_save(struct codeview *cv, const struct saved_code *code);
 void codeview_free(struct codeview *cv);
 
 /* Bytes around ip in a space. 0, or -AUX_E_NOENT. Pointers live as cv does. */

@@ -11,6 +11,7 @@
 #include <internal/diag.h>
 
 #include "columns.h"
+#include "gap.h"
 #include "outbuf.h"
 
 /* width: negative is left aligned. table */
@@ -325,7 +326,7 @@ void column_dso(const struct columns *c, struct outbuf *out,
 /* By enum aux_gap_cause. table */
 static const struct {
 	const char *name, *text;
-} causes[AUX_GAP_N_CAUSES] = {
+} causes[GAP_N_CAUSES] = {
 	[AUX_GAP_OVERFLOW] = { "overflow", "the CPU produced trace faster than "
 					   "it could store and dropped some" },
 	[AUX_GAP_NO_CODE] = { "no-code",
@@ -348,20 +349,24 @@ static const struct {
 						     "trace unit meanwhile" },
 	[AUX_GAP_AUX_LOST] = { "aux-lost", "bytes of the AUX stream are not in "
 					   "the file" },
+	[GAP_SNAPSHOT] = { "snapshot", "not recorded between snapshots" },
+	[GAP_STALLED] = { "stalled", "the trace unit had stopped" },
+	[GAP_UNSAVED] = { "unsaved", "the recorder could not save what was "
+				     "here" },
 	[AUX_GAP_FILE] = { "file", "the recording is cut or damaged here" },
 	[AUX_GAP_DECODER] = { "decoder", "the decoder met a limit of its own" },
 };
 
 const char *gap_name(unsigned cause)
 {
-	if (cause >= AUX_GAP_N_CAUSES || !causes[cause].name)
+	if (cause >= GAP_N_CAUSES || !causes[cause].name)
 		return "unknown";
 	return causes[cause].name;
 }
 
 const char *gap_text(unsigned cause)
 {
-	if (cause >= AUX_GAP_N_CAUSES || !causes[cause].text)
+	if (cause >= GAP_N_CAUSES || !causes[cause].text)
 		return "a cause that this build does not know";
 	return causes[cause].text;
 }

@@ -175,24 +175,30 @@ static void load_event_desc(struct aux_reader *r)
 }
 
 /* A copy of the text with its lines ended by NUL. */
-static int load_source(struct aux_reader *r)
+int features_source(struct aux_reader *r, const void *text, size_t len)
 {
-	struct cursor c = open_section(r, AUX_FEAT_AUXKIT_SOURCE);
-	uint32_t version = cursor_u32(&c), len = cursor_u32(&c);
-	const uint8_t *text = cursor_bytes(&c, len);
-	char *copy;
+	char *copy = arena_string(&r->arena, text, len);
 
-	if (!text || version != 1)
-		return 0;
-	copy = arena_string(&r->arena, text, len);
 	if (!copy)
 		return -AUX_E_NOMEM;
-	for (uint32_t i = 0; i < len; i++)
+	for (size_t i = 0; i < len; i++)
 		if (copy[i] == '\n')
 			copy[i] = '\0';
 	r->source = copy;
 	r->source_len = len;
 	return 0;
+}
+
+static int load_source(struct aux_reader *r)
+{
+	struct cursor c = open_section(r, AUX_FEAT_AUXKIT_SOURCE);
+	uint32_t version = cursor_u32(&c), len = cursor_u32(&c);
+	const uint8_t *text = cursor_bytes(&c, len);
+
+	if (!text || version != 1)
+		return 0;
+	r->source_offset = UINT64_MAX;
+	return features_source(r, text, len);
 }
 
 const char *aux_reader_source(const struct aux_reader *r, const char *key)

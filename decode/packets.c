@@ -189,6 +189,8 @@ void packets_feed(struct packets *p, const uint8_t *data, size_t len,
 {
 	size_t at = 0;
 
+	if (!len)	/* of a damaged frame there may be nothing */
+		return;
 	if (p->offset + p->n_carry != offset)
 		packets_restart(p, offset);
 	if (p->hex) {

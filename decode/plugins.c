@@ -26,6 +26,14 @@ const struct aux_decoder_ops *plugins_get(size_t i)
 	return i < N_BUILTIN ? builtin[i] : NULL;
 }
 
+bool plugins_has(uint32_t trace_type)
+{
+	for (size_t i = 0; i < N_BUILTIN; i++)
+		if (trace_type && builtin[i]->trace_type == trace_type)
+			return true;
+	return false;
+}
+
 static void list_names(char *buf, size_t len)
 {
 	size_t n = 0;
@@ -55,9 +63,11 @@ const struct aux_decoder_ops *plugins_find(const char *name,
 			 "no decoder is named %s; there are: %s", name, names);
 	else
 		diag_set(diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
-			 "no decoder for trace type %u in this build; there "
-			 "are: %s; see --decoder and --plugin", trace_type,
-			 names);
+			 "no decoder for this AUX data (trace type %u%s) in "
+			 "this build, which has: %s; `auxdecode raw` shows the "
+			 "bytes, --plugin loads a decoder", trace_type,
+			 trace_type ? "" : ": the file does not say of what "
+					   "kind it is", names);
 	return NULL;
 }
 

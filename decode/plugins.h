@@ -4,6 +4,7 @@
 #define AUXDECODE_PLUGINS_H
 
 #include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <aux/decoder.h>
@@ -19,6 +20,9 @@ const struct aux_decoder_ops *plugins_get(size_t i);
 const struct aux_decoder_ops *plugins_find(const char *name,
 					   uint32_t trace_type,
 					   struct aux_diag *diag);
+
+/* Whether one of them takes the trace type. */
+bool plugins_has(uint32_t trace_type);
 
 /* A decoder from a shared object. It stays loaded until plugins_unload. */
 int plugins_load(void **handle, const char *path,

@@ -15,6 +15,7 @@
 #include "reader_internal.h"
 
 #define PIPE_HEADER 16
+#define OWN_WITHIN 256	/* records */
 #define OLD_HEADER 72	/* before the feature bitmap */
 
 static const char magic1[8] = "PERFFILE";
@@ -132,6 +133,8 @@ static int open_file_mode(struct aux_reader *r, struct header *h,
 	if (!ret)
 		ret = attr_table_load(r, h->attrs.offset, h->attrs.size,
 				      h->attr_size, diag);
+	for (int i = 0; i < 4; i++)
+		r->has_features |= h->features[i] != 0;
 	/* A killed writer has set the bits, but not written the sections. */
 	if (!ret && !r->info.unfinished)
 		features_locate(r, h->features);
@@ -172,6 +175,33 @@ static int open_pipe_mode(struct aux_reader *r, struct aux_diag *diag)
 	return ret ? ret : scan_pipe(r, true, diag);
 }
 
+/*
+ * Our own recorder has no sections for what is its own, and a killed one has none
+ * at all: the first records tell what made the file and, as in a pipe, what is
+ * known of the machine. Damage is met again, and told, by who reads on.
+ */
+static int find_own(struct aux_reader *r, struct aux_diag *diag)
+{
+	struct aux_event ev = { 0 };
+	bool found = false;
+
+	for (int i = 0; i < OWN_WITHIN && ev.type != AUX_RECORD_AUXTRACE &&
+			aux_reader_next(r, &ev, NULL) == 1; i++) {
+		/* of those that were compressed there is no place in the file */
+		if (ev.type != AUX_RECORD_HEADER_FEATURE || r->info.pipe ||
+		    r->has_features ||
+		    ev.raw.data != r->file.data + ev.offset)
+			continue;
+		features_record(r, &ev);
+		found = true;
+	}
+	aux_reader_rewind(r);
+	if (found && features_load(r) < 0)
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				"out of memory");
+	return 0;
+}
+
 static int open_bytes(struct aux_reader *r, struct aux_diag *diag)
 {
 	struct header h;
@@ -190,7 +220,7 @@ static int open_bytes(struct aux_reader *r, struct aux_diag *diag)
 	if (features_load(r))
 		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 				"out of memory");
-	return 0;
+	return r->source ? 0 : find_own(r, diag);
 }
 
 static struct aux_reader *new_reader(const char *path, struct aux_diag *diag)
@@ -249,6 +279,7 @@ void aux_reader_close(struct aux_reader *r)
 	if (!r)
 		return;
 	inflate_fini(&r->inflate);
+	unpack_fini(&r->spool);
 	attr_table_fini(&r->attrs);
 	arena_fini(&r->arena);
 	backing_close(&r->file);

@@ -64,6 +64,12 @@ static uint64_t compressed2_size(const struct aux_reader *r, const uint8_t *p,
 	return (uint16_t)((want + 7) & ~UINT64_C(7)) == size ? want : size;
 }
 
+static bool is_auxtrace(uint32_t type)
+{
+	return type == AUX_RECORD_AUXTRACE ||
+	       type == AUX_RECORD_AUXKIT_AUXTRACE_ZSTD;
+}
+
 /* Bytes that follow a record and are not in its size. */
 static uint64_t payload_size(const struct aux_reader *r,
 			     const struct aux_event *ev)
@@ -72,7 +78,7 @@ static uint64_t payload_size(const struct aux_reader *r,
 	uint64_t size;
 
 	cursor_bytes(&c, HEADER);
-	if (ev->type == AUX_RECORD_AUXTRACE)
+	if (is_auxtrace(ev->type))
 		return cursor_u64(&c);
 	if (ev->type != AUX_RECORD_TRACING_DATA)
 		return 0;
@@ -91,7 +97,7 @@ static int skip_payload(struct aux_reader *r, struct aux_event *ev,
 		r->pos += size;
 		return 1;
 	}
-	if (ev->type != AUX_RECORD_AUXTRACE)
+	if (!is_auxtrace(ev->type))
 		return fail_cut(r, ev->offset, "tracing data", diag);
 	fail_cut(r, ev->offset, "the payload of this AUXTRACE", &r->error);
 	r->pos = r->data_end;

@@ -90,6 +90,33 @@ struct inflate {
 	uint64_t offset;	/* of the last compressed record in the file */
 };
 
+/* What was in the frame of one compressed AUXTRACE. */
+struct unpacked {
+	uint64_t offset;	/* of the record in the file */
+	const uint8_t *data;
+	uint64_t len;
+	const char *damage;	/* NULL: none; a text that lives for ever */
+};
+
+struct spool_map {
+	void *p;
+	size_t size;
+};
+
+/* Unpacked frames lie in an unlinked file that is mapped piece by piece. */
+struct spool {
+	int fd;
+	bool opened;
+	struct spool_map *maps;
+	size_t n_maps, cap_maps;
+	uint64_t end;		/* of the file */
+	uint64_t at;		/* next free byte in the last map */
+	struct unpacked *done;	/* by offset */
+	size_t n_done, cap_done;
+	void *stream;		/* ZSTD_DStream */
+	uint8_t *buf;
+};
+
 struct aux_reader {
 	char *path;
 	struct backing file;
@@ -102,8 +129,11 @@ struct aux_reader {
 	struct attr_table attrs;
 	struct feature features[AUX_FEAT_BITS];
 	struct inflate inflate;
+	struct spool spool;
+	bool has_features;	/* any bit is set in the header */
 	const char *source;	/* AUXKIT_SOURCE, lines ended by NUL */
 	size_t source_len;
+	uint64_t source_offset;	/* of its record; the section is the last */
 };
 
 /* Type numbers from here on are simpleperf's; misc holds the size's high half. */
@@ -145,6 +175,8 @@ void attr_table_fini(struct attr_table *t);
 void features_locate(struct aux_reader *r, const uint64_t bits[4]);
 void features_record(struct aux_reader *r, const struct aux_event *ev);
 int features_load(struct aux_reader *r);
+/* Keeps a copy of SOURCE text. -AUX_E_NOMEM at worst. */
+int features_source(struct aux_reader *r, const void *text, size_t len);
 
 /* reader_zstd.c */
 int inflate_feed(struct aux_reader *r, const struct aux_event *ev,
@@ -154,6 +186,36 @@ int inflate_next(struct aux_reader *r, struct aux_event *ev,
 		 struct aux_diag *diag);
 void inflate_rewind(struct inflate *z);
 void inflate_fini(struct inflate *z);
+
+/* reader_zstd.c: fills ev->auxtrace.payload from a frame, clipped if that is
+ * damaged. An error: none of it can be had here. */
+int unpack_auxtrace(struct aux_reader *r, struct aux_bytes frame,
+		    struct aux_event *ev, struct aux_diag *diag);
+void unpack_fini(struct spool *s);
+
+/* reader_spool.c: len bytes that will appear at the pointer as they are written
+ * to s->fd from *at on. NULL with diag filled. */
+const uint8_t *spool_reserve(struct spool *s, uint64_t len, uint64_t *at,
+			     struct aux_diag *diag);
+int spool_write(int fd, const void *p, size_t n, uint64_t at);
+void spool_fini(struct spool *s);
+/* reader_load.c: an unlinked file, on disk if possible */
+int spool_open(void);
+
+/* records_user.c: c is the body */
+void records_auxtrace(struct aux_reader *r, struct cursor *c,
+		      struct aux_event *ev);
+int records_auxtrace_zstd(struct aux_reader *r, struct cursor *c,
+			  struct aux_event *ev, struct aux_diag *diag);
+void records_auxtrace_info(struct aux_reader *r, struct cursor *c,
+			   struct aux_event *ev);
+void records_auxtrace_error(struct aux_reader *r, struct cursor *c,
+			    struct aux_event *ev);
+void records_time_conv(struct aux_reader *r, struct cursor *c,
+		       struct aux_event *ev);
+void records_id_index(struct aux_reader *r, struct cursor *c,
+		      struct aux_event *ev);
+void records_own(struct aux_reader *r, struct cursor *c, struct aux_event *ev);
 
 /* records.c: fills ev from ev->raw. */
 int records_parse(struct aux_reader *r, struct aux_event *ev,

@@ -73,8 +73,7 @@ static int fail_io(struct aux_diag *diag, const char *what)
 			strerror(errno));
 }
 
-/* An unlinked file, on disk if possible. */
-static int open_spool(void)
+int spool_open(void)
 {
 	const char *dir = getenv("TMPDIR");
 	int fd = open(dir && *dir ? dir : "/tmp",
@@ -103,7 +102,7 @@ static int write_all(int fd, const char *p, size_t n)
 static int spool(int in, struct aux_diag *diag)
 {
 	char *buf = malloc(SPOOL_BUFFER);
-	int out = open_spool();
+	int out = spool_open();
 	ssize_t n = 0;
 	int err = 0;
 

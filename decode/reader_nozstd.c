@@ -21,6 +21,20 @@ int inflate_next(struct aux_reader *r, struct aux_event *ev,
 	return 0;
 }
 
+int unpack_auxtrace(struct aux_reader *r, struct aux_bytes frame,
+		    struct aux_event *ev, struct aux_diag *diag)
+{
+	(void)r, (void)frame;
+	return diag_set(diag, AUX_E_UNSUPPORTED, ev->offset,
+			"zstd-compressed trace, but this build has no libzstd: "
+			"install libzstd-dev and build again");
+}
+
+void unpack_fini(struct spool *s)
+{
+	spool_fini(s);
+}
+
 void inflate_rewind(struct inflate *z)
 {
 	(void)z;

@@ -5,6 +5,9 @@
  * All of a file's compressed records are one zstd stream, and a record may span
  * several of them. Invariant: bytes of which a record was handed out never move;
  * what was decompressed once is kept, so a second pass gives equal pointers.
+ *
+ * Also AUXTRACE payloads, each one frame: they go to a spool file (reader_spool.c),
+ * so what is kept needs no memory.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -241,6 +244,7 @@ int inflate_next(struct aux_reader *r, struct aux_event *ev,
 	reader_header(r, p, left, ev);
 	if (ev->size < 8 || ev->size > UINT16_MAX ||
 	    ev->type == AUX_RECORD_AUXTRACE ||
+	    ev->type == AUX_RECORD_AUXKIT_AUXTRACE_ZSTD ||
 	    ev->type == AUX_RECORD_TRACING_DATA)
 		return diag_set(diag, AUX_E_FORMAT, z->offset,
 				"a compressed record holds a record of type %u, "
@@ -268,4 +272,145 @@ void inflate_fini(struct inflate *z)
 		free(z->chunks[i].data);
 	free(z->chunks);
 	free(z->recs);
+}
+
+/* ---- AUXTRACE ---- */
+
+/* More than any AUX ring. */
+#define MAX_RAW (UINT64_C(4) << 30)
+#define UNPACK_BUFFER (1 << 17)
+
+static const struct unpacked *find_unpacked(const struct spool *s,
+					    uint64_t offset)
+{
+	size_t lo = 0, n = s->n_done;
+
+	while (n) {
+		size_t half = n / 2;
+
+		if (s->done[lo + half].offset < offset) {
+			lo += half + 1;
+			n -= half + 1;
+		} else {
+			n = half;
+		}
+	}
+	return lo < s->n_done && s->done[lo].offset == offset ? &s->done[lo] :
+								NULL;
+}
+
+/* Records are met in the order of the file; a pass may skip none. */
+static struct unpacked *add_unpacked(struct spool *s, uint64_t offset)
+{
+	struct unpacked *v;
+
+	if (s->n_done == s->cap_done) {
+		size_t cap = s->cap_done ? 2 * s->cap_done : 64;
+
+		v = reallocarray(s->done, cap, sizeof(*v));
+		if (!v)
+			return NULL;
+		s->done = v;
+		s->cap_done = cap;
+	}
+	v = &s->done[s->n_done++];
+	*v = (struct unpacked){ .offset = offset };
+	return v;
+}
+
+/* What cannot be true, before anything is made of it. */
+static const char *check_frame(struct aux_bytes frame, uint64_t raw_size)
+{
+	unsigned long long said =
+		ZSTD_getFrameContentSize(frame.data, frame.len);
+
+	if (said == ZSTD_CONTENTSIZE_ERROR)
+		return "it is no zstd frame";
+	if (said != ZSTD_CONTENTSIZE_UNKNOWN && said != raw_size)
+		return "its frame holds another number of bytes";
+	if (raw_size > MAX_RAW || raw_size > frame.len * MAX_RATIO + MAX_SLACK)
+		return "it would grow more than trace can";
+	return NULL;
+}
+
+/* As much of the frame as there is: u->len and u->damage. */
+static int unpack_frame(struct spool *s, struct aux_bytes frame,
+			uint64_t raw_size, uint64_t at, struct unpacked *u)
+{
+	ZSTD_inBuffer in = { frame.data, frame.len, 0 };
+	size_t ret = 1;
+
+	ZSTD_initDStream(s->stream);
+	while (ret && !u->damage) {
+		ZSTD_outBuffer out = { s->buf, UNPACK_BUFFER, 0 };
+
+		ret = ZSTD_decompressStream(s->stream, &out, &in);
+		if (out.pos > raw_size - u->len) {
+			out.pos = raw_size - u->len;
+			u->damage = "its frame holds more than it says";
+		}
+		if (spool_write(s->fd, s->buf, out.pos, at + u->len) < 0)
+			return -AUX_E_IO;
+		u->len += out.pos;
+		if (ZSTD_isError(ret))
+			u->damage = ZSTD_getErrorName(ret);
+		else if (ret && in.pos == in.size && !out.pos)
+			u->damage = "its frame is cut";
+	}
+	if (!u->damage && u->len != raw_size)
+		u->damage = "its frame holds less than it says";
+	return 0;
+}
+
+static int unpack_new(struct aux_reader *r, struct aux_bytes frame,
+		      const struct aux_event *ev, struct aux_diag *diag)
+{
+	struct spool *s = &r->spool;
+	uint64_t raw_size = ev->auxtrace.h.size, at;
+	struct unpacked *u = add_unpacked(s, ev->offset);
+
+	if (!s->stream)
+		s->stream = ZSTD_createDStream();
+	if (!s->buf)
+		s->buf = malloc(UNPACK_BUFFER);
+	if (!u || !s->stream || !s->buf)
+		return diag_set(diag, AUX_E_NOMEM, ev->offset, "out of memory");
+	u->damage = check_frame(frame, raw_size);
+	if (u->damage || !raw_size)
+		return 0;
+	u->data = spool_reserve(s, raw_size, &at, diag);
+	if (!u->data)
+		return -AUX_E_IO;
+	if (unpack_frame(s, frame, raw_size, at, u) < 0)
+		return diag_set(diag, AUX_E_IO, ev->offset,
+				"cannot write unpacked trace to a temporary "
+				"file: %m (set TMPDIR to a larger disk)");
+	return 0;
+}
+
+int unpack_auxtrace(struct aux_reader *r, struct aux_bytes frame,
+		    struct aux_event *ev, struct aux_diag *diag)
+{
+	const struct unpacked *u = find_unpacked(&r->spool, ev->offset);
+	int rc;
+
+	if (!u) {
+		rc = unpack_new(r, frame, ev, diag);
+		if (rc < 0) {
+			if (find_unpacked(&r->spool, ev->offset))
+				r->spool.n_done--;
+			return rc;
+		}
+		u = &r->spool.done[r->spool.n_done - 1];
+	}
+	ev->auxtrace.payload = (struct aux_bytes){ u->data, u->len };
+	ev->auxtrace.clipped |= u->damage != NULL;
+	ev->auxtrace.damage = u->damage;
+	return 0;
+}
+
+void unpack_fini(struct spool *s)
+{
+	ZSTD_freeDStream(s->stream);
+	spool_fini(s);
 }

@@ -190,7 +190,12 @@ static void text_auxtrace(struct outbuf *o, const struct aux_reader *r,
 		      " reference %#" PRIx64 " cpu %d tid %d",
 		      h->idx, h->offset, h->size, h->reference, PID(h->cpu),
 		      PID(h->tid));
-	if (ev->auxtrace.clipped)
+	if (ev->auxtrace.zstd_size)
+		outbuf_printf(o, " zstd %#" PRIx64, ev->auxtrace.zstd_size);
+	if (ev->auxtrace.damage)
+		outbuf_printf(o, " (damaged: %s; %#" PRIx64 " bytes are there)",
+			      ev->auxtrace.damage, ev->auxtrace.payload.len);
+	else if (ev->auxtrace.clipped)
 		outbuf_printf(o, " (cut: %#" PRIx64 " bytes are there)",
 			      ev->auxtrace.payload.len);
 }
@@ -257,7 +262,7 @@ static void text_feature(struct outbuf *o, const struct aux_reader *r,
 		      cursor_left(&c));
 }
 
-static void text_bytes(struct outbuf *o, const struct aux_reader *r,
+void record_text_bytes(struct outbuf *o, const struct aux_reader *r,
 		       const struct aux_event *ev)
 {
 	size_t n = ev->raw.len > 8 ? ev->raw.len - 8 : 0;
@@ -296,7 +301,7 @@ static const struct record_kind kinds[] = {
 	[PERF_RECORD_AUX_OUTPUT_HW_ID] = { "AUX_OUTPUT_HW_ID", text_hw_id },
 	[22] = { "CALLCHAIN_DEFERRED", NULL },
 	[AUX_RECORD_HEADER_ATTR] = { "HEADER_ATTR", NULL },
-	[AUX_RECORD_EVENT_TYPE] = { "EVENT_TYPE", NULL },
+	[AUX_RECORD_EVENT_TYPE] = { "EVENT_TYPE", record_text_own },
 	[AUX_RECORD_TRACING_DATA] = { "TRACING_DATA", NULL },
 	[AUX_RECORD_BUILD_ID] = { "BUILD_ID", NULL },
 	[AUX_RECORD_FINISHED_ROUND] = { "FINISHED_ROUND", NULL },
@@ -423,6 +428,6 @@ void record_text(struct outbuf *o, const struct aux_reader *r,
 		text = NULL;
 	outbuf_printf(o, "%#" PRIx64 " [%u] %s", ev->offset, ev->size,
 		      record_name(ev->type, &buf));
-	(text ? text : text_bytes)(o, r, ev);
+	(text ? text : record_text_bytes)(o, r, ev);
 	put_trailer(o, &ev->id);
 }

@@ -25,5 +25,10 @@ void aux_flags_text(struct outbuf *o, uint64_t flags);
  */
 void record_text(struct outbuf *o, const struct aux_reader *r,
 		 const struct aux_event *ev);
+/* Parts of it: fields of an EVENT_TYPE record (record_text_own.c); bytes. */
+void record_text_own(struct outbuf *o, const struct aux_reader *r,
+		     const struct aux_event *ev);
+void record_text_bytes(struct outbuf *o, const struct aux_reader *r,
+		       const struct aux_event *ev);
 
 #endif

@@ -20,8 +20,6 @@
 #define MISC_SWITCH_PREEMPT (1 << 14)
 
 #define LAST_KERNEL_TYPE 22	/* CALLCHAIN_DEFERRED */
-#define AUXTRACE_HEADER 48
-#define ERROR_MSG 64
 
 /* c: the body without the trailer. */
 typedef void (*parse_fn)(struct aux_reader *r, struct cursor *c,
@@ -275,103 +273,6 @@ static void parse_hw_id(struct aux_reader *r, struct cursor *c,
 	ev->aux_output_hw_id.hw_id = cursor_u64(c);
 }
 
-/* ---- perf's own records ---- */
-
-static void parse_auxtrace(struct aux_reader *r, struct cursor *c,
-			   struct aux_event *ev)
-{
-	struct aux_rec_auxtrace *h = &ev->auxtrace.h;
-	uint64_t left;
-
-	h->size = cursor_u64(c);
-	h->offset = cursor_u64(c);
-	h->reference = cursor_u64(c);
-	h->idx = cursor_u32(c);
-	h->tid = cursor_u32(c);
-	h->cpu = cursor_u32(c);
-	h->reserved = cursor_u32(c);
-	ev->auxtrace.payload_offset = ev->offset + ev->size;
-	left = r->data_end - ev->auxtrace.payload_offset;
-	ev->auxtrace.clipped = h->size > left;
-	ev->auxtrace.payload.data = ev->raw.data + ev->size;
-	ev->auxtrace.payload.len = h->size > left ? left : h->size;
-}
-
-static void parse_auxtrace_info(struct aux_reader *r, struct cursor *c,
-				struct aux_event *ev)
-{
-	uint64_t *priv;
-	size_t n;
-
-	ev->auxtrace_info.trace_type = cursor_u32(c);
-	cursor_u32(c);
-	n = c->bad ? 0 : cursor_left(c) / 8;
-	if (!n)
-		return;
-	priv = arena_alloc(&r->arena, n * 8);
-	if (!priv) {
-		c->bad = true;
-		return;
-	}
-	ev->auxtrace_info.n_priv = (uint32_t)n;
-	ev->auxtrace_info.priv = priv;
-	for (size_t i = 0; i < n; i++)
-		priv[i] = cursor_u64(c);
-}
-
-static void parse_auxtrace_error(struct aux_reader *r, struct cursor *c,
-				 struct aux_event *ev)
-{
-	uint32_t format;
-	uint64_t time;
-
-	(void)r;
-	ev->auxtrace_error.error_type = cursor_u32(c);
-	ev->auxtrace_error.code = cursor_u32(c);
-	ev->auxtrace_error.cpu = cursor_u32(c);
-	ev->auxtrace_error.pid = cursor_u32(c);
-	ev->auxtrace_error.tid = cursor_u32(c);
-	format = cursor_u32(c);
-	ev->auxtrace_error.ip = cursor_u64(c);
-	/* Format 0 has no time. Its message is cut to what is there. */
-	time = format ? cursor_u64(c) : 0;
-	ev->auxtrace_error.time = time;
-	ev->auxtrace_error.msg = cursor_string(
-		c, cursor_left(c) < ERROR_MSG ? cursor_left(c) : ERROR_MSG);
-}
-
-static void parse_time_conv(struct aux_reader *r, struct cursor *c,
-			    struct aux_event *ev)
-{
-	struct aux_rec_time_conv *t = &ev->time_conv;
-
-	(void)r;
-	t->time_shift = cursor_u64(c);
-	t->time_mult = cursor_u64(c);
-	t->time_zero = cursor_u64(c);
-	if (cursor_left(c) < 24)	/* before Linux 5.10 */
-		return;
-	t->time_cycles = cursor_u64(c);
-	t->time_mask = cursor_u64(c);
-	t->cap_user_time_zero = cursor_u8(c);
-	t->cap_user_time_short = cursor_u8(c);
-}
-
-static void parse_id_index(struct aux_reader *r, struct cursor *c,
-			   struct aux_event *ev)
-{
-	uint64_t n = cursor_u64(c);
-
-	(void)r;
-	if (n > cursor_left(c) / sizeof(struct aux_rec_id_index_entry)) {
-		c->bad = true;
-		return;
-	}
-	ev->id_index.n = n;
-	ev->id_index.entries.len = n * sizeof(struct aux_rec_id_index_entry);
-	ev->id_index.entries.data = c->p;
-}
-
 /* table */
 static const parse_fn parsers[] = {
 	[PERF_RECORD_MMAP] = parse_mmap,
@@ -390,11 +291,12 @@ static const parse_fn parsers[] = {
 	[PERF_RECORD_KSYMBOL] = parse_ksymbol,
 	[PERF_RECORD_TEXT_POKE] = parse_text_poke,
 	[PERF_RECORD_AUX_OUTPUT_HW_ID] = parse_hw_id,
-	[AUX_RECORD_ID_INDEX] = parse_id_index,
-	[AUX_RECORD_AUXTRACE_INFO] = parse_auxtrace_info,
-	[AUX_RECORD_AUXTRACE] = parse_auxtrace,
-	[AUX_RECORD_AUXTRACE_ERROR] = parse_auxtrace_error,
-	[AUX_RECORD_TIME_CONV] = parse_time_conv,
+	[AUX_RECORD_ID_INDEX] = records_id_index,
+	[AUX_RECORD_AUXTRACE_INFO] = records_auxtrace_info,
+	[AUX_RECORD_AUXTRACE] = records_auxtrace,
+	[AUX_RECORD_AUXTRACE_ERROR] = records_auxtrace_error,
+	[AUX_RECORD_TIME_CONV] = records_time_conv,
+	[AUX_RECORD_EVENT_TYPE] = records_own,
 };
 
 #define N_PARSERS (sizeof(parsers) / sizeof(parsers[0]))
@@ -405,11 +307,16 @@ int records_parse(struct aux_reader *r, struct aux_event *ev,
 	struct cursor c = reader_cursor(r, ev->raw.data, ev->raw.len);
 	const struct aux_attr *layout = NULL;
 	bool kernel = ev->type && ev->type <= LAST_KERNEL_TYPE;
+	int rc;
 
 	cursor_bytes(&c, 8);
 	if (kernel)
 		layout = find_attr(r, ev);
-	if (ev->type == PERF_RECORD_SAMPLE) {
+	if (ev->type == AUX_RECORD_AUXKIT_AUXTRACE_ZSTD) {
+		rc = records_auxtrace_zstd(r, &c, ev, diag);
+		if (rc < 0)
+			return rc;
+	} else if (ev->type == PERF_RECORD_SAMPLE) {
 		if (layout)
 			sample_parse(&c, layout, ev);
 	} else {

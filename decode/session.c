@@ -34,6 +34,7 @@ static int make_streams(struct session *s)
 static int open_parts(struct session *s, const struct session_config *config,
 		      struct aux_diag *diag)
 {
+	const struct saved_code *code;
 	int rc;
 
 	if (keep_string(&s->path, config->path) < 0 ||
@@ -55,14 +56,17 @@ static int open_parts(struct session *s, const struct session_config *config,
 	rc = codeview_new(&s->codeview, s->reader, &config->code, diag);
 	if (rc < 0)
 		return rc;
-	rc = chunks_read(&s->chunks, s->reader, diag);
+	for (size_t i = 0; (code = timeline_saved(s->timeline, i)); i++)
+		codeview_save(s->codeview, code);
+	rc = chunks_read(&s->chunks, s->reader, config->snapshot, diag);
 	if (rc < 0)
 		return rc;
-	if (make_streams(s) < 0)
+	if (make_streams(s) < 0 ||
+	    losses_read(&s->losses, s->reader, &s->chunks) < 0)
 		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 				"out of memory");
 	session_find_config(s);
-	session_find_ledger(s);
+	session_sum_losses(s);
 	return 0;
 }
 
@@ -90,6 +94,7 @@ void session_close(struct session *s)
 	if (!s)
 		return;
 	chunks_fini(&s->chunks);
+	losses_fini(&s->losses);
 	codeview_free(s->codeview);
 	timeline_free(s->timeline);
 	aux_reader_close(s->reader);
@@ -114,6 +119,11 @@ const struct timeline *session_timeline(const struct session *s)
 struct codeview *session_codeview(const struct session *s)
 {
 	return s->codeview;
+}
+
+const struct losses *session_losses(const struct session *s)
+{
+	return &s->losses;
 }
 
 const struct stream *session_stream(const struct session *s, size_t i)

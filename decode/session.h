@@ -14,6 +14,8 @@
 #include <aux/reader.h>
 
 #include "codeview.h"
+#include "gap.h"
+#include "losses.h"
 #include "sink.h"
 #include "timeline.h"
 
@@ -30,12 +32,13 @@ struct session_config {
 	int64_t cpu;
 	uint64_t time_from, time_to;	/* ns; to: UINT64_MAX */
 	bool progress;
+	uint64_t snapshot;	/* this one alone; 0: all */
 };
 
 /* What was met; exit status 3 when lossy. */
 struct session_stats {
 	uint64_t n_insns;
-	uint64_t n_gaps[AUX_GAP_N_CAUSES];
+	uint64_t n_gaps[GAP_N_CAUSES];	/* by cause, see gap.h */
 	uint64_t aux_bytes;	/* AUX bytes in the file */
 	uint64_t aux_decoded;	/* bytes given to decoders */
 	uint64_t n_streams;
@@ -62,6 +65,7 @@ void session_close(struct session *s);
 struct aux_reader *session_reader(const struct session *s);
 const struct timeline *session_timeline(const struct session *s);
 struct codeview *session_codeview(const struct session *s);
+const struct losses *session_losses(const struct session *s);
 const struct stream *session_stream(const struct session *s, size_t i);
 
 /* Bytes of a stream in order, piece by piece: returns 1, 0 at the end. offset

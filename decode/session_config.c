@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <internal/bytes.h>
-
 #include "session_priv.h"
 
 /* One number of a cpuid; the last fields may be hexadecimal in perf's other
@@ -105,33 +103,18 @@ void session_find_config(struct session *s)
 		read_pt(s);
 }
 
-void session_find_ledger(struct session *s)
+void session_sum_losses(struct session *s)
 {
-	struct aux_bytes b;
-	struct cursor c;
-	uint32_t version, n;
+	for (uint32_t i = 0; i < s->losses.n; i++) {
+		const struct aux_ledger_entry *e = &s->losses.e[i];
+		const struct loss_text *t = losses_text(e->cause);
 
-	if (aux_reader_feature(s->reader, AUX_FEAT_AUXKIT_LEDGER, &b, NULL) <= 0)
-		return;
-	c = cursor_init(b.data, b.len, aux_reader_info(s->reader)->swapped);
-	version = cursor_u32(&c);
-	n = cursor_u32(&c);
-	for (uint32_t i = 0; version == 1 && i < n && !c.bad; i++) {
-		uint32_t cause;
-		uint64_t bytes;
-
-		cursor_u32(&c);
-		cause = cursor_u32(&c);
-		bytes = cursor_u64(&c);
-		cursor_bytes(&c, 16);
-		if (c.bad)
-			break;
-		if (cause == AUX_LEDGER_LOST_RECORDS ||
-		    cause == AUX_LEDGER_THROTTLED ||
-		    cause >= AUX_LEDGER_NOT_TRACED)
-			s->ledger_events += bytes;
-		else if (cause != AUX_LEDGER_SAVED &&
-			 cause != AUX_LEDGER_OVERWRITTEN)
-			s->ledger_lost += bytes;
+		if (t && !t->verdict)
+			continue;
+		if (t && t->bytes && e->cause != AUX_LEDGER_THROTTLED)
+			s->ledger_lost += e->bytes;
+		s->ledger_events += e->n ? e->n : e->bytes;
 	}
+	if (s->losses.bad)
+		s->ledger_events++;
 }

@@ -17,13 +17,14 @@ struct session {
 	struct aux_decoder_config dec_config;
 	void *plugin_handle;
 	const struct aux_decoder_ops *plugin_ops;	/* NULL: none */
+	struct losses losses;
 	uint64_t ledger_lost;	/* bytes */
-	uint64_t ledger_events;	/* records and processes */
+	uint64_t ledger_events;	/* records, processes, losses of any size */
 	bool timed;	/* the trace has times that the records share */
 };
 
 /* session_config.c: what the file says of how the trace was made. */
 void session_find_config(struct session *s);
-void session_find_ledger(struct session *s);
+void session_sum_losses(struct session *s);
 
 #endif

@@ -185,8 +185,8 @@ static void count_event(struct session_stats *st, const struct aux_flow *ev)
 	if (ev->kind == AUX_FLOW_RANGE) {
 		st->n_insns += ev->n;
 	} else if (ev->kind == AUX_FLOW_GAP) {
-		st->n_gaps[ev->what < AUX_GAP_N_CAUSES ? ev->what : 0]++;
-		st->lossy = true;
+		st->n_gaps[ev->what < GAP_N_CAUSES ? ev->what : 0]++;
+		st->lossy |= ev->what != GAP_SNAPSHOT;
 	}
 }
 

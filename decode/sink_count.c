@@ -16,6 +16,7 @@
 
 #include "codeview.h"
 #include "columns.h"
+#include "gap.h"
 #include "outbuf.h"
 #include "sha256.h"
 #include "sink.h"
@@ -383,7 +384,7 @@ static int flow_count(void *sink, const struct flow_ctx *ctx,
 			return -AUX_E_NOMEM;
 	}
 	for (size_t i = 0; i < n && !err; i++) {
-		if (ev[i].kind == AUX_FLOW_GAP)
+		if (ev[i].kind == AUX_FLOW_GAP && ev[i].what != GAP_SNAPSHOT)
 			c->run_gaps++;
 		if (ev[i].kind != AUX_FLOW_RANGE)
 			continue;

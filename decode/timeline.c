@@ -99,6 +99,7 @@ void timeline_free(struct timeline *tl)
 	free(tl->tids.e);
 	free(tl->pids.e);
 	free(tl->ids.sum);
+	free(tl->saved);
 	map_arena_free(&tl->arena);
 	free(tl);
 }
@@ -106,6 +107,11 @@ void timeline_free(struct timeline *tl)
 const struct timeline_stats *timeline_stats(const struct timeline *tl)
 {
 	return &tl->stats;
+}
+
+const struct saved_code *timeline_saved(const struct timeline *tl, size_t i)
+{
+	return i < tl->n_saved ? &tl->saved[i] : NULL;
 }
 
 /* Entries with from <= time, in a table of structs that start with from. */

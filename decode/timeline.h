@@ -26,8 +26,16 @@ struct mapping {
 	uint8_t build_id[20];
 	uint8_t build_id_size;	/* 0: not recorded */
 	uint32_t prot;
-	const uint8_t *saved;	/* bytes from AUXKIT_CODE, NULL: in the file */
+	const uint8_t *saved;	/* bytes the recorder saved, NULL: in the file */
 	uint64_t saved_offset;	/* of saved, from the first blob byte */
+};
+
+/* Bytes of one AUX_OWN_CODE record. */
+struct saved_code {
+	const uint8_t *bytes;
+	uint64_t len;
+	uint64_t offset;	/* as mapping.saved_offset: behind the blobs of
+				 * AUXKIT_CODE */
 };
 
 struct map_node;
@@ -53,7 +61,7 @@ struct timeline_stats {
 	uint64_t n_lost;	/* records lost (LOST, LOST_SAMPLES) */
 	uint64_t n_aux_flagged;	/* AUX records with TRUNCATED or PARTIAL */
 	uint64_t n_throttled;
-	uint64_t n_bad_code;	/* AUXKIT_CODE entries out of bounds */
+	uint64_t n_bad_code;	/* saved code that cannot be what it says */
 	bool damaged;		/* reading ended with an error, in diag */
 	struct aux_diag damage;
 };
@@ -64,6 +72,9 @@ int timeline_new(struct timeline **tl, struct aux_reader *r,
 void timeline_free(struct timeline *tl);
 
 const struct timeline_stats *timeline_stats(const struct timeline *tl);
+
+/* Saved code of records; NULL behind the last. */
+const struct saved_code *timeline_saved(const struct timeline *tl, size_t i);
 
 /* Who runs on a CPU at a time. */
 struct who timeline_who(const struct timeline *tl, uint32_t cpu, uint64_t time);

@@ -4,8 +4,8 @@
  *
  * Records of a perf.data are in the order of the buffers they came through, so
  * they are collected, sorted by (time, place in the file) and applied. Without
- * sample times everything has time 0 and keeps the order of the file. Saved
- * code applies behind the records of its own time: it lies over their mappings.
+ * sample times everything has time 0 and keeps the order of the file. Saved code
+ * (timeline_code.c) applies behind the records of its own time.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,19 +16,8 @@
 #include "timeline_priv.h"
 
 #define SCHED_NEXT_PID 56	/* in a sched:sched_switch payload */
-#define CODE_FIRST_ORDER 0x80000000u
 
-struct build {
-	struct timeline *tl;
-	struct op *ops;
-	size_t n, cap;
-	uint32_t sched_mode;	/* AUX_PT_HAVE_SCHED_SWITCH, 2 when unknown */
-	uint32_t pmu_type;
-	bool user_only;		/* the kernel is not traced */
-	bool swapped;
-};
-
-static struct op *add_op(struct build *b, enum op_kind kind, uint64_t time)
+struct op *timeline_add_op(struct build *b, enum op_kind kind, uint64_t time)
 {
 	struct op *op;
 
@@ -49,7 +38,7 @@ static uint64_t time_of(const struct aux_event *ev)
 static int add_mmap(struct build *b, const struct aux_event *ev)
 {
 	struct mapping *m = map_arena_alloc(&b->tl->arena, sizeof(*m));
-	struct op *op = add_op(b, OP_MMAP, time_of(ev));
+	struct op *op = timeline_add_op(b, OP_MMAP, time_of(ev));
 	uint64_t end;
 
 	if (!m || !op)
@@ -73,7 +62,7 @@ static int add_mmap(struct build *b, const struct aux_event *ev)
 
 static int add_comm(struct build *b, const struct aux_event *ev)
 {
-	struct op *op = add_op(b, OP_COMM, time_of(ev));
+	struct op *op = timeline_add_op(b, OP_COMM, time_of(ev));
 
 	if (!op)
 		return -AUX_E_NOMEM;
@@ -88,7 +77,7 @@ static int add_fork(struct build *b, const struct aux_event *ev)
 {
 	uint64_t time = ev->id.present & PERF_SAMPLE_TIME ? ev->id.time :
 							    ev->task.time;
-	struct op *op = add_op(b, OP_FORK, time);
+	struct op *op = timeline_add_op(b, OP_FORK, time);
 
 	if (!op)
 		return -AUX_E_NOMEM;
@@ -106,7 +95,7 @@ static int add_run(struct build *b, const struct aux_event *ev, uint32_t pid,
 
 	if (!(ev->id.present & PERF_SAMPLE_CPU) || ev->id.cpu == UINT32_MAX)
 		return 0;
-	op = add_op(b, OP_RUN, time_of(ev));
+	op = timeline_add_op(b, OP_RUN, time_of(ev));
 	if (!op)
 		return -AUX_E_NOMEM;
 	op->pid = pid;
@@ -183,6 +172,13 @@ static void take_time_conv(struct build *b, const struct aux_event *ev)
 	}
 }
 
+/* Another event that is throttled takes nothing from the trace. */
+static bool is_of_trace(const struct build *b, const struct aux_event *ev)
+{
+	return b->pmu_type == UINT32_MAX || !ev->attr ||
+	       ev->attr->attr.type == b->pmu_type;
+}
+
 static int take_record(struct build *b, const struct aux_event *ev)
 {
 	struct timeline_stats *st = &b->tl->stats;
@@ -212,7 +208,7 @@ static int take_record(struct build *b, const struct aux_event *ev)
 		st->n_lost += ev->lost.lost;
 		return 0;
 	case PERF_RECORD_THROTTLE:
-		st->n_throttled++;
+		st->n_throttled += is_of_trace(b, ev);
 		return 0;
 	case AUX_RECORD_AUXTRACE_INFO:
 		take_auxtrace_info(b, ev);
@@ -220,71 +216,11 @@ static int take_record(struct build *b, const struct aux_event *ev)
 	case AUX_RECORD_TIME_CONV:
 		take_time_conv(b, ev);
 		return 0;
+	case AUX_RECORD_EVENT_TYPE:
+		return timeline_keep_code(b, ev);
 	default:
 		return 0;
 	}
-}
-
-static int add_code(struct build *b, const struct aux_code_entry *e,
-		    const uint8_t *blobs)
-{
-	struct mapping *m = map_arena_alloc(&b->tl->arena, sizeof(*m));
-	struct op *op = add_op(b, OP_MMAP, e->time_ns);
-
-	if (!m || !op)
-		return -AUX_E_NOMEM;
-	m->start = e->addr;
-	m->end = e->addr + e->len;
-	m->time = e->time_ns;
-	m->path = e->kind == AUX_CODE_VDSO ? "[vdso]" : "[anon]";
-	m->saved = blobs + e->blob_offset;
-	m->saved_offset = e->blob_offset;
-	op->order |= CODE_FIRST_ORDER;
-	op->pid = e->pid;
-	op->tid = e->pid;
-	op->map = m;
-	return 0;
-}
-
-/* AUX_FEAT_AUXKIT_CODE, see perfdata.h. */
-static int add_saved(struct build *b, struct aux_reader *r)
-{
-	struct aux_bytes s;
-	struct cursor c;
-	uint32_t version, n;
-	uint64_t blob_size, head;
-	const uint8_t *blobs;
-
-	if (aux_reader_feature(r, AUX_FEAT_AUXKIT_CODE, &s, NULL) <= 0)
-		return 0;
-	c = cursor_init(s.data, s.len, b->swapped);
-	version = cursor_u32(&c);
-	n = cursor_u32(&c);
-	blob_size = cursor_u64(&c);
-	head = sizeof(struct aux_feat_code) +
-	       (uint64_t)n * sizeof(struct aux_code_entry);
-	if (c.bad || version != 1 || head > s.len || blob_size > s.len - head) {
-		b->tl->stats.n_bad_code++;
-		return 0;
-	}
-	blobs = s.data + head;
-	for (uint32_t i = 0; i < n; i++) {
-		struct aux_code_entry e;
-
-		e.time_ns = cursor_u64(&c);
-		e.addr = cursor_u64(&c);
-		e.len = cursor_u64(&c);
-		e.blob_offset = cursor_u64(&c);
-		e.pid = cursor_u32(&c);
-		e.kind = cursor_u32(&c);
-		if (!e.len || e.blob_offset > blob_size ||
-		    e.len > blob_size - e.blob_offset ||
-		    e.addr + e.len < e.addr)
-			b->tl->stats.n_bad_code++;
-		else if (add_code(b, &e, blobs) < 0)
-			return -AUX_E_NOMEM;
-	}
-	return 0;
 }
 
 static int by_time(const void *a, const void *b)
@@ -326,7 +262,7 @@ static int collect(struct build *b, struct aux_reader *r, struct aux_diag *diag)
 			return diag_set(diag, -rc, ev.offset, "out of memory");
 	}
 	st->damaged = rc < 0;
-	if (add_saved(b, r) < 0)
+	if (timeline_add_code(b, r) < 0)
 		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 				"out of memory");
 	return 0;
@@ -356,6 +292,7 @@ int timeline_new(struct timeline **tlp, struct aux_reader *r,
 			diag_set(diag, -rc, AUX_NO_OFFSET, "out of memory");
 	}
 	free(b.ops);
+	free(b.codes);
 	if (rc < 0)
 		timeline_free(tl);
 	else

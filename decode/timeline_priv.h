@@ -64,6 +64,8 @@ struct timeline {
 	} ids;
 	struct aux_clock clock;
 	struct timeline_stats stats;
+	struct saved_code *saved;	/* of records, by offset */
+	size_t n_saved, cap_saved;
 };
 
 /* Room for one more element; doubles. 0 or -AUX_E_NOMEM. */
@@ -89,6 +91,32 @@ struct op {
 };
 
 int timeline_apply(struct timeline *tl, const struct op *op);
+
+/* One AUX_OWN_CODE. */
+struct own_code {
+	struct aux_own_code h;
+	const uint8_t *bytes;	/* NULL: those of h.blob */
+};
+
+/* What timeline_build.c collects. */
+struct build {
+	struct timeline *tl;
+	struct op *ops;
+	size_t n, cap;
+	struct own_code *codes;	/* in the order of the file */
+	size_t n_codes, cap_codes;
+	uint32_t sched_mode;	/* AUX_PT_HAVE_SCHED_SWITCH, 2 when unknown */
+	uint32_t pmu_type;
+	bool user_only;		/* the kernel is not traced */
+	bool swapped;
+};
+
+/* NULL: out of memory. */
+struct op *timeline_add_op(struct build *b, enum op_kind kind, uint64_t time);
+/* timeline_code.c: an own record that may hold code; -AUX_E_NOMEM at worst. */
+int timeline_keep_code(struct build *b, const struct aux_event *ev);
+/* Ops for all saved code, after the last record. */
+int timeline_add_code(struct build *b, struct aux_reader *r);
 /* After the last op. */
 int timeline_finish(struct timeline *tl);
 

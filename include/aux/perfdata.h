@@ -13,6 +13,8 @@
 
 #include <stdint.h>
 
+#include <aux/extension.h>
+
 #define AUX_PERF_MAGIC2 0x32454c4946524550ULL /* "PERFILE2" little endian */
 
 struct aux_file_section {
@@ -91,8 +93,8 @@ enum aux_feature {
 	AUX_FEAT_PMU_CAPS = 31,
 
 	/*
-	 * auxkit's own. perf skips what it does not know. Each starts with a
-	 * u32 version (1) and a u32 of its own.
+	 * auxkit's own, see extension.h. perf skips what it does not know. Each
+	 * starts with a u32 version (1) and a u32 of its own.
 	 */
 	AUX_FEAT_AUXKIT_SOURCE = 240,	/* struct aux_feat_text: key=value lines */
 	AUX_FEAT_AUXKIT_LEDGER = 241,	/* struct aux_feat_ledger */
@@ -174,87 +176,8 @@ struct aux_rec_id_index_entry {
 	uint64_t tid;
 };
 
-/* ---- auxkit's own feature sections ---- */
-
-/*
- * SOURCE: how the trace was made, "key=value\n" text. Keys: source (soft_pt,
- * kernel), backend (emulate, step), clock (virtual, hardware), tool, terms.
- * clock=virtual: times and cycles are not the hardware's.
- */
-struct aux_feat_text {
-	uint32_t version;	/* 1 */
-	uint32_t len;		/* bytes of text that follow, no NUL */
-};
-
-/* LEDGER: one entry per stream and cause; bytes produced = the sum of bytes. */
-enum aux_ledger_cause {
-	AUX_LEDGER_SAVED = 0,
-	AUX_LEDGER_TRUNCATED = 1,	/* AUX ring full */
-	AUX_LEDGER_PARTIAL = 2,
-	AUX_LEDGER_COLLISION = 3,
-	AUX_LEDGER_LOST_RECORDS = 4,	/* data ring full; count, not bytes */
-	AUX_LEDGER_OVERWRITTEN = 5,	/* snapshot mode: expected */
-	AUX_LEDGER_THROTTLED = 6,
-	/* from here on counts, of what the name says */
-	AUX_LEDGER_NOT_TRACED = 7,	/* processes that cannot be followed */
-	AUX_LEDGER_KILLED = 8,	/* threads whose last instructions are unknown */
-	AUX_LEDGER_ENDLESS = 9,	/* loops that no packet counts */
-	AUX_LEDGER_UNEXPLAINED = 10,	/* transitions no branch explains */
-	AUX_LEDGER_INJECTED = 11,	/* overflows made on request */
-	AUX_LEDGER_N_CAUSES,
-};
-
-struct aux_feat_ledger {
-	uint32_t version;	/* 1 */
-	uint32_t n_entries;
-};
-
-struct aux_ledger_entry {
-	uint32_t idx;		/* queue, as AUXTRACE.idx */
-	uint32_t cause;		/* enum aux_ledger_cause */
-	uint64_t bytes;
-	uint64_t first_ns;	/* perf clock, 0 unknown */
-	uint64_t last_ns;
-};
-
-/*
- * CODE: bytes that cannot be had later. Header, entries in order of time, then
- * blobs. An entry replaces what earlier entries (and files) say of its range
- * in its process from time_ns on.
- */
-struct aux_feat_code {
-	uint32_t version;	/* 1 */
-	uint32_t n_entries;
-	uint64_t blob_size;	/* bytes of blobs behind the entries */
-};
-
-enum aux_code_kind {
-	AUX_CODE_VDSO = 1,
-	AUX_CODE_ANON = 2,	/* anonymous or writable memory (JIT) */
-	AUX_CODE_FILE = 3,	/* deleted or otherwise unreachable file */
-	AUX_CODE_KERNEL = 4,
-};
-
-struct aux_code_entry {
-	uint64_t time_ns;
-	uint64_t addr;
-	uint64_t len;
-	uint64_t blob_offset;	/* from the first blob byte */
-	uint32_t pid;		/* whose; -1 the kernel */
-	uint32_t kind;		/* enum aux_code_kind */
-};
-
-#if defined(__cplusplus)
-#define AUX_ASSERT_SIZE(t, n) static_assert(sizeof(t) == (n), #t)
-#else
-#define AUX_ASSERT_SIZE(t, n) _Static_assert(sizeof(t) == (n), #t)
-#endif
-
 AUX_ASSERT_SIZE(struct aux_file_header, 104);
 AUX_ASSERT_SIZE(struct aux_rec_auxtrace, 40);
 AUX_ASSERT_SIZE(struct aux_rec_time_conv, 48);
-AUX_ASSERT_SIZE(struct aux_ledger_entry, 32);
-AUX_ASSERT_SIZE(struct aux_feat_code, 16);
-AUX_ASSERT_SIZE(struct aux_code_entry, 40);
 
 #endif

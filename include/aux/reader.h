@@ -7,7 +7,8 @@
  * the file is trusted: every length and offset is checked before use, and an
  * error names the offset and the cause.
  *
- * A file whose writer was killed (data size 0) is read as far as it goes.
+ * A file whose writer was killed (data size 0, or a file of ours without any
+ * feature section) is read as far as it goes.
  */
 #ifndef AUX_READER_H
 #define AUX_READER_H
@@ -107,7 +108,13 @@ struct aux_event {
 			struct aux_rec_auxtrace h;
 			struct aux_bytes payload;	/* clipped to the file */
 			uint64_t payload_offset;	/* in the file */
-			bool clipped;		/* the file ends inside it */
+			bool clipped;		/* the file ends inside it, or
+						 * the frame is damaged */
+			bool exact;		/* len has no padding in it */
+			uint64_t zstd_size;	/* 0: not compressed; else
+						 * payload is what was in the
+						 * frame, h.size the raw size */
+			const char *damage;	/* of the frame, NULL: none */
 		} auxtrace;
 		struct {
 			uint32_t trace_type;
@@ -140,6 +147,24 @@ struct aux_event {
 			struct aux_bytes raw_data;	/* PERF_SAMPLE_RAW */
 			struct aux_bytes aux;		/* PERF_SAMPLE_AUX */
 		} sample;
+		struct {	/* EVENT_TYPE with AUX_OWN_MAGIC; kind 0: perf's */
+			uint16_t kind, version;
+			struct aux_bytes payload;	/* file order */
+			union {
+				struct aux_own_loss loss;
+				struct {
+					struct aux_own_snapshot h;
+					const uint8_t *label;	/* no NUL */
+				} snapshot;
+				struct {
+					struct aux_own_code h;
+					const uint8_t *bytes;	/* NULL: see
+								 * h.blob */
+				} code;
+				/* SOURCE: text, LEDGER: entries of 40 bytes */
+				struct aux_bytes source, ledger;
+			};
+		} own;
 	};
 };
 
@@ -147,7 +172,7 @@ struct aux_event {
 struct aux_file_info {
 	bool swapped;		/* the other byte order */
 	bool pipe;
-	bool unfinished;	/* the writer was killed: data size 0 */
+	bool unfinished;	/* the writer was killed */
 	uint64_t size;		/* bytes, as read */
 	uint64_t data_offset, data_size;
 	const char *hostname, *os_release, *version, *arch, *cpu_desc, *cpuid;
@@ -182,7 +207,8 @@ const struct aux_attr *aux_reader_attr_by_id(const struct aux_reader *r,
  * that came before stands (a cut file gives its records, then
  * -AUX_E_TRUNCATED). Asked again, it says the same again. A record of unknown
  * type is returned with raw alone; so is a COMPRESSED one, and then what is in
- * it.
+ * it. An AUXTRACE with compressed payload comes as AUXTRACE with what was in the
+ * frame; of a damaged one as much as could be had (clipped).
  */
 int aux_reader_next(struct aux_reader *r, struct aux_event *ev,
 		    struct aux_diag *diag);
@@ -193,7 +219,8 @@ void aux_reader_rewind(struct aux_reader *r);
 int aux_reader_feature(const struct aux_reader *r, unsigned bit,
 		       struct aux_bytes *out, struct aux_diag *diag);
 
-/* Value of a key of AUX_FEAT_AUXKIT_SOURCE; NULL when absent. */
+/* Value of a key of AUX_FEAT_AUXKIT_SOURCE, or of an AUX_OWN_SOURCE record that
+ * open or next has met; NULL when absent. */
 const char *aux_reader_source(const struct aux_reader *r, const char *key);
 
 #ifdef __cplusplus

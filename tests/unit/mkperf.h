@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * mkperf: a perf.data made by hand, in memory: one attr, any records, features.
+ * mkperf: a perf.data made by hand, in memory: attrs, any records, features.
  *
- * Every record gets the trailer of PERF_SAMPLE_TID | TIME | CPU | IDENTIFIER.
+ * Every record gets the trailer of PERF_SAMPLE_TID | TIME | CPU | IDENTIFIER; the
+ * event's id is 1, those of more attrs count on.
  */
 #ifndef TESTS_UNIT_MKPERF_H
 #define TESTS_UNIT_MKPERF_H
@@ -22,6 +23,7 @@ struct mk {
 	uint8_t *p;
 	size_t n, cap;
 	size_t data_at;
+	size_t n_attrs;
 	struct {
 		unsigned bit;
 		const void *data;
@@ -69,25 +71,44 @@ static void mk_text(struct mk *m, const char *s)
 	mk_put(m, zero, -len & 7);
 }
 
-static void mk_init(struct mk *m, uint64_t config)
+/* Events with the ids 1, 2, .. */
+static void mk_init_attrs(struct mk *m, const struct perf_event_attr *attrs,
+			  size_t n)
 {
-	struct perf_event_attr attr = {
-		.type = MK_PMU, .size = sizeof(attr), .config = config,
+	memset(m, 0, sizeof(*m));
+	for (size_t i = 0; i < sizeof(struct aux_file_header); i += 8)
+		mk_u64(m, 0);
+	for (size_t i = 0; i < n; i++)
+		mk_u64(m, i + 1);
+	for (size_t i = 0; i < n; i++) {
+		struct aux_file_section ids = {
+			sizeof(struct aux_file_header) + 8 * i, 8,
+		};
+
+		mk_put(m, &attrs[i], sizeof(attrs[i]));
+		mk_put(m, &ids, sizeof(ids));
+	}
+	m->n_attrs = n;
+	m->data_at = m->n;
+}
+
+static struct perf_event_attr mk_attr(uint32_t type, uint64_t config)
+{
+	return (struct perf_event_attr){
+		.type = type, .size = sizeof(struct perf_event_attr),
+		.config = config,
 		.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
 			       PERF_SAMPLE_CPU | PERF_SAMPLE_IDENTIFIER,
 		.sample_id_all = 1, .exclude_kernel = 1,
 	};
-	struct aux_file_section ids = { 0, 0 };
+}
 
-	memset(m, 0, sizeof(*m));
-	for (size_t i = 0; i < sizeof(struct aux_file_header); i += 8)
-		mk_u64(m, 0);
-	ids.offset = m->n;
-	ids.size = 8;
-	mk_u64(m, 1); /* the event's id */
-	mk_put(m, &attr, sizeof(attr));
-	mk_put(m, &ids, sizeof(ids));
-	m->data_at = m->n;
+__attribute__((unused))
+static void mk_init(struct mk *m, uint64_t config)
+{
+	struct perf_event_attr attr = mk_attr(MK_PMU, config);
+
+	mk_init_attrs(m, &attr, 1);
 }
 
 static size_t mk_begin(struct mk *m, uint32_t type, uint16_t misc)
@@ -205,7 +226,7 @@ static void mk_aux(struct mk *m, struct mk_id id, uint64_t offset,
 
 /* Intel PT with a TSC that counts nanoseconds. */
 __attribute__((unused))
-static void mk_pt_info(struct mk *m)
+static void mk_pt_info_mode(struct mk *m, bool snapshot)
 {
 	size_t at = mk_begin(m, AUX_RECORD_AUXTRACE_INFO, 0);
 
@@ -216,8 +237,64 @@ static void mk_pt_info(struct mk *m)
 			  i == AUX_PT_TIME_MULT ||
 			  i == AUX_PT_CAP_USER_TIME_ZERO ? 1 :
 			  i == AUX_PT_TSC_BIT ? 0x400 :
-			  i == AUX_PT_HAVE_SCHED_SWITCH ? 2 : 0);
+			  i == AUX_PT_HAVE_SCHED_SWITCH ? 2 :
+			  i == AUX_PT_SNAPSHOT_MODE ? snapshot : 0);
 	mk_end(m, at, NULL);
+}
+
+__attribute__((unused))
+static void mk_pt_info(struct mk *m)
+{
+	mk_pt_info_mode(m, false);
+}
+
+/* An own record; more, len_more: what follows the fixed part. */
+__attribute__((unused))
+static void mk_own(struct mk *m, uint16_t kind, const void *data, size_t len,
+		   const void *more, size_t len_more)
+{
+	static const uint8_t pad[8];
+	struct aux_own_record h = { AUX_OWN_MAGIC, kind, 1,
+				    (uint32_t)(len + len_more) };
+	size_t at = mk_begin(m, AUX_RECORD_EVENT_TYPE, 0);
+
+	mk_put(m, &h, sizeof(h));
+	mk_put(m, data, len);
+	if (len_more)
+		mk_put(m, more, len_more);
+	mk_put(m, pad, -(len + len_more) & 7);
+	mk_end(m, at, NULL);
+}
+
+__attribute__((unused))
+static void mk_loss(struct mk *m, uint32_t idx, uint32_t cause, uint64_t offset,
+		    uint64_t bytes)
+{
+	struct aux_own_loss l = { .idx = idx, .cause = cause, .offset = offset,
+				  .bytes = bytes, .cpu = UINT32_MAX,
+				  .tid = UINT32_MAX };
+
+	mk_own(m, AUX_OWN_LOSS, &l, sizeof(l), NULL, 0);
+}
+
+__attribute__((unused))
+static void mk_snapshot(struct mk *m, uint64_t number, const char *label)
+{
+	struct aux_own_snapshot s = { number, number * 1000,
+				      AUX_SNAPSHOT_SIGNAL,
+				      (uint32_t)strlen(label) };
+
+	mk_own(m, AUX_OWN_SNAPSHOT, &s, sizeof(s), label, strlen(label));
+}
+
+/* bytes NULL: those of an earlier record */
+__attribute__((unused))
+static void mk_code(struct mk *m, uint32_t pid, uint64_t time, uint64_t addr,
+		    uint64_t blob, const void *bytes, size_t len)
+{
+	struct aux_own_code c = { time, addr, len, blob, pid, AUX_CODE_ANON };
+
+	mk_own(m, AUX_OWN_CODE, &c, sizeof(c), bytes, bytes ? len : 0);
 }
 
 __attribute__((unused))
@@ -239,6 +316,29 @@ static void mk_auxtrace(struct mk *m, uint32_t idx, uint32_t cpu, uint32_t tid,
 	mk_put(m, pad, -len & 7);
 }
 
+/* frame: a zstd frame of n raw bytes, or not */
+__attribute__((unused))
+static size_t mk_auxtrace_zstd(struct mk *m, uint32_t idx, uint64_t offset,
+			       const void *frame, size_t len, uint64_t raw)
+{
+	static const uint8_t pad[8];
+	size_t at = mk_begin(m, AUX_RECORD_AUXKIT_AUXTRACE_ZSTD, 0);
+
+	mk_u64(m, (len + 7) & ~(size_t)7);
+	mk_u64(m, offset);
+	mk_u64(m, 0);
+	mk_u32(m, idx);
+	mk_u32(m, UINT32_MAX);
+	mk_u32(m, idx);
+	mk_u32(m, 0);
+	mk_u64(m, raw);
+	mk_u64(m, len);
+	mk_end(m, at, NULL);
+	mk_put(m, frame, len);
+	mk_put(m, pad, -len & 7);
+	return at;
+}
+
 /* In ascending order of bit; data must live until mk_finish. */
 __attribute__((unused))
 static void mk_feature(struct mk *m, unsigned bit, const void *data, size_t len)
@@ -253,9 +353,10 @@ static void mk_finish(struct mk *m)
 {
 	size_t attr = sizeof(struct perf_event_attr) +
 		      sizeof(struct aux_file_section);
+	size_t attrs = attr * m->n_attrs;
 	struct aux_file_header h = {
 		.magic = AUX_PERF_MAGIC2, .size = sizeof(h), .attr_size = attr,
-		.attrs = { m->data_at - attr, attr },
+		.attrs = { m->data_at - attrs, attrs },
 		.data = { m->data_at, m->n - m->data_at },
 	};
 	size_t table = m->n;

@@ -148,6 +148,54 @@ static void saved_code(void)
 	file_close(&f);
 }
 
+/* Code among the records: as that of the section, and by number. */
+static void own_code(void)
+{
+	struct code_section c = {
+		.head = { 1, 1, sizeof(c.blob) },
+		.e = { { 50, 0x3000, 16, 0, 5, AUX_CODE_ANON } },
+	};
+	const struct mapping *m, *n;
+	struct file f;
+
+	mk_init(&f.mk, 0);
+	mk_code(&f.mk, 5, 100, 0x1010, 7, "0123456789abcdef", 16);
+	mk_mmap(&f.mk, (struct mk_id){ 5, 5, 100, 0 }, 0x1000, 0x1000, 0x40,
+		"/lib");
+	mk_mmap(&f.mk, (struct mk_id){ 5, 5, 200, 0 }, 0x1018, 0x8, 0, "/new");
+	mk_code(&f.mk, 6, 300, 0x2000, 7, NULL, 8);
+	mk_code(&f.mk, 5, 400, 0x1018, 3, "xy", 2);
+	mk_code(&f.mk, 5, 10, 0x4000, 7, NULL, 17);	/* longer than it is */
+	mk_code(&f.mk, 5, 10, 0x4000, 8, NULL, 1);	/* not there */
+	mk_code(&f.mk, 5, 10, 0x4000, 9, NULL, 1);	/* comes later */
+	mk_code(&f.mk, 5, 500, 0x5000, 9, "z", 1);
+	mk_code(&f.mk, 5, 10, UINT64_MAX - 2, 7, NULL, 8);
+	mk_feature(&f.mk, AUX_FEAT_AUXKIT_CODE, &c, 16 + 40 * 3 + 64);
+	if (!file_open(&f))
+		return;
+	m = space_find(timeline_space(f.tl, 5, 100), 0x1011);
+	ok(m && m->saved && m->saved[1] == '1' && m->start == 0x1010 &&
+	   !strcmp(m->path, "/lib") && m->pgoff == 0x50,
+	   "over a mapping of the same time, though before it in the file");
+	m = space_find(timeline_space(f.tl, 5, 200), 0x1018);
+	ok(m && !m->saved, "a later mmap replaces");
+	m = space_find(timeline_space(f.tl, 5, 400), 0x1018);
+	ok(m && m->saved && m->saved[1] == 'y' && m->end == 0x101a,
+	   "and later code replaces that");
+	n = space_find(timeline_space(f.tl, 5, 100), 0x1010);
+	m = space_find(timeline_space(f.tl, 6, 300), 0x2000);
+	ok(m && n && m->saved == n->saved && m->end == 0x2008 &&
+	   m->saved_offset == n->saved_offset, "bytes of an earlier record");
+	ok(!space_find(timeline_space(f.tl, 6, 299), 0x2000), "not before");
+	m = space_find(timeline_space(f.tl, 5, 60), 0x3000);
+	ok(m && m->saved && m->saved_offset == 0, "the section's, too");
+	ok(timeline_saved(f.tl, 0)->offset >= sizeof(c.blob) &&
+	   timeline_saved(f.tl, 2) && !timeline_saved(f.tl, 3),
+	   "places behind the section's");
+	is_u64(timeline_stats(f.tl)->n_bad_code, 4, "what cannot be");
+	file_close(&f);
+}
+
 static void clocks(void)
 {
 	static const struct aux_clock c[] = {
@@ -245,6 +293,7 @@ int main(void)
 	switches();
 	processes();
 	saved_code();
+	own_code();
 	clocks();
 	random_trees();
 	many_maps();

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Causes of a GAP that only the host of the decoders gives, behind those of
+ * <aux/flow.h>: a plugin never meets them.
+ */
+#ifndef AUXDECODE_GAP_H
+#define AUXDECODE_GAP_H
+
+#include <aux/flow.h>
+
+enum host_gap_cause {
+	GAP_SNAPSHOT = AUX_GAP_N_CAUSES, /* not recorded between snapshots: is
+					  * no loss */
+	GAP_STALLED,	/* the trace unit had stopped without a record */
+	GAP_UNSAVED,	/* the recorder could not save these bytes */
+	GAP_N_CAUSES,
+};
+
+#endif
