@@ -24,7 +24,8 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
 .DEFAULT_GOAL := all
 empty :=
 HAVE_MK := $(BUILD)/have$(subst $(empty) ,,$(WITHOUT)).mk
-BOOTSTRAP := help clean check check-quick golden demo lint bench cover deps
+BOOTSTRAP := help clean check check-quick check-kernel golden demo lint bench \
+	bench-kernel cover deps deps-guest
 ifneq ($(filter-out $(BOOTSTRAP),$(or $(MAKECMDGOALS),all)),)
 include $(HAVE_MK)
 endif
@@ -57,13 +58,14 @@ obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 INTERNAL := $(call obj,$(wildcard include/internal/*.c))
 QEMU_C := $(wildcard capture/qemu_*.c) include/internal/x86_insn.c \
 	include/internal/soft_exec.c
-CAPTURE := $(call obj,$(filter-out capture/qemu_%,$(wildcard capture/*.c)))
 with = $(filter $(1),$(HAVE))
 LEFT_OUT := $(if $(call with,IPT),,$(wildcard decode/plugin_libipt*.c)) \
-	$(if $(call with,ZSTD),decode/reader_nozstd.c,decode/reader_zstd.c)
+	$(if $(call with,ZSTD),decode/reader_nozstd.c,decode/reader_zstd.c) \
+	$(if $(and $(call with,ZSTD),$(wildcard capture/writer_zstd.c)),capture/writer_nozstd.c,capture/writer_zstd.c)
+CAPTURE := $(call obj,$(filter-out capture/qemu_% $(LEFT_OUT),$(wildcard capture/*.c)))
 DECODE := $(call obj,$(filter-out $(LEFT_OUT),$(wildcard decode/*.c)))
 
-CAPTURE_LIBS = $(LIBS_ELF) -ldl -lpthread
+CAPTURE_LIBS = $(LIBS_ELF) $(LIBS_ZSTD) -ldl -lpthread
 DECODE_LIBS = $(LIBS_IPT) $(LIBS_CAPSTONE) $(LIBS_DW) $(LIBS_ELF) $(LIBS_ZSTD) \
 	-ldl -lpthread
 
@@ -169,12 +171,19 @@ submake = $(Q)$(MAKE) --no-print-directory \
 	$(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 ENV = BUILD="$(BUILD)" SAN="$(SAN)" V="$(V)" CC="$(CC)"
 
-.PHONY: check check-quick golden demo bench lint cover deps
+.PHONY: check check-quick check-kernel golden demo bench bench-kernel lint cover deps
 deps:
 	$(Q)tools/deps install build run test
-check: deps
+.PHONY: deps-guest
+deps-guest:
+	$(Q)tools/deps install guest
+check: deps deps-guest
 	$(submake) tests-build
 	$(Q)$(ENV) tests/run
+# On a real kernel, in QEMU, with the simulated PMUs of tools/pmu_sim.
+check-kernel: deps deps-guest
+	$(submake) tests-build
+	$(Q)$(ENV) tests/run t_guest
 check-quick: deps
 	$(submake) tests-build
 	$(Q)$(ENV) tests/run --quick
@@ -189,6 +198,9 @@ demo:
 bench: deps
 	$(submake) tests-build
 	$(Q)$(ENV) tools/bench
+bench-kernel: deps deps-guest
+	$(submake) tests-build
+	$(Q)$(ENV) tools/bench-kernel
 lint:
 	$(Q)tools/deps install build test lint
 	$(submake) all
@@ -236,7 +248,9 @@ help:
 	@echo 'make                  build/auxcap, build/auxdecode, build/auxkit-qemu.so'
 	@echo 'make demo             records a real program on this machine and decodes it'
 	@echo 'make check            all tests; check-quick: without the long ones'
+	@echo 'make check-kernel     capture on a real kernel in QEMU, part of check'
 	@echo 'make bench            speed, beside perf and a bare libipt loop'
+	@echo 'make bench-kernel     capture beside perf record, in the same guest'
 	@echo 'make lint             layers, names, sizes, headers, man pages, format'
 	@echo 'make cover            line coverage of each file'
 	@echo 'make golden T=name    writes one expected output anew'

@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The packet encoder and the instruction decoder of the project, compiled for
+ * the kernel: the same sources that soft_pt uses, behind pmu_step_shim/.
+ */
+#include <../capture/pt_encode.c>
+#include <internal/x86_insn.c>
