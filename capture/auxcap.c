@@ -1,55 +1,118 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * auxcap: records AUX trace of programs into perf.data files. This file knows
- * the command line; the commands are in cmd_*.c.
+ * auxcap: records AUX trace into perf.data files. This file knows the command
+ * line; the commands are in cmd_*.c.
  */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <internal/version.h>
 
 #include "cmd.h"
 
 enum { OPT_PER_THREAD = 256, OPT_TRUTH, OPT_INJECT, OPT_EXIT_STATUS,
-       OPT_VERSION };
+       OPT_VERSION, OPT_FILTER, OPT_OVERWRITE, OPT_AUX_SAMPLE, OPT_THREADS,
+       OPT_MAX_SIZE, OPT_SWITCH, OPT_SWITCH_KEEP, OPT_CONTROL, OPT_NO_SYNTH,
+       OPT_ZSTD_AUX, OPT_DRY_RUN };
 
 /* table */
 static const struct option options[] = {
 	{ "event", required_argument, NULL, 'e' },
+	{ "filter", required_argument, NULL, OPT_FILTER },
 	{ "output", required_argument, NULL, 'o' },
+	{ "pid", required_argument, NULL, 'p' },
+	{ "tid", required_argument, NULL, 't' },
+	{ "all-cpus", no_argument, NULL, 'a' },
+	{ "cpu", required_argument, NULL, 'C' },
+	{ "cgroup", required_argument, NULL, 'G' },
 	{ "per-thread", no_argument, NULL, OPT_PER_THREAD },
+	{ "mmap-pages", required_argument, NULL, 'm' },
+	{ "snapshot", optional_argument, NULL, 'S' },
+	{ "overwrite", no_argument, NULL, OPT_OVERWRITE },
+	{ "aux-sample", optional_argument, NULL, OPT_AUX_SAMPLE },
+	{ "delay", required_argument, NULL, 'D' },
+	{ "freq", required_argument, NULL, 'F' },
+	{ "count", required_argument, NULL, 'c' },
+	{ "call-graph", no_argument, NULL, 'g' },
+	{ "threads", required_argument, NULL, OPT_THREADS },
+	{ "max-size", required_argument, NULL, OPT_MAX_SIZE },
+	{ "switch-output", optional_argument, NULL, OPT_SWITCH },
+	{ "switch-max-files", required_argument, NULL, OPT_SWITCH_KEEP },
+	{ "control", required_argument, NULL, OPT_CONTROL },
+	{ "no-synth", no_argument, NULL, OPT_NO_SYNTH },
+	{ "compression-level", optional_argument, NULL, 'z' },
+	{ "compress-aux", no_argument, NULL, OPT_ZSTD_AUX },
 	{ "truth", required_argument, NULL, OPT_TRUTH },
 	{ "inject-overflow", required_argument, NULL, OPT_INJECT },
 	{ "exit-status", no_argument, NULL, OPT_EXIT_STATUS },
+	{ "dry-run", no_argument, NULL, 'n' },
 	{ "quiet", no_argument, NULL, 'q' },
 	{ "help", no_argument, NULL, 'h' },
 	{ "version", no_argument, NULL, OPT_VERSION },
 	{ NULL, 0, NULL, 0 },
 };
+static const char short_options[] = "+:e:o:p:t:aC:G:m:S::D:F:c:gz::nqh";
 
 static const char usage_text[] =
-"usage: auxcap [record] [OPTIONS] [--] PROGRAM [ARGUMENTS]\n"
-"Runs a program and records every instruction it executes, as a perf.data file.\n"
+"usage: auxcap [record] [OPTIONS] [--] [PROGRAM [ARGUMENTS]]\n"
+"       auxcap list [WHAT] | doctor | repair [-n] [-o OUT] FILE\n"
+"Records what a program, a process or a machine executes, as a perf.data file.\n"
 "\n"
-"  -e, --event EVENT        what to record with (default soft_pt//u):\n"
-"                             soft_pt/TERMS/u  Intel PT made by software; TERMS:\n"
-"                             emulate (default), step, tsc, mtc, mtc_period=N,\n"
-"                             cyc, cyc_thresh=N, psb_period=N, noretcomp, ptw,\n"
-"                             fup_on_ptw, branch, pt, defer_tip\n"
-"  -o, --output FILE        the recording (default perf.data; an existing one\n"
-"                             becomes FILE.old)\n"
+"What to record\n"
+"  -e, --event EVENT        intel_pt//, cs_etm/@SINK/, any PMU with an AUX area,\n"
+"                           soft_pt//u (Intel PT made by software), cycles,\n"
+"                           sched:sched_switch ...; may be given often. Default:\n"
+"                           the best trace that this machine has\n"
+"      --filter FILTER      of the event before it: addresses of a trace\n"
+"                           ('filter main @ ./prog'), or fields of a tracepoint\n"
+"  -F, --freq N             samples a second of the other events\n"
+"  -c, --count N            or one each N\n"
+"  -g, --call-graph         with call chains\n"
+"      --aux-sample[=SIZE]  the trace's last SIZE bytes with each sample of its\n"
+"                           group\n"
+"Of whom\n"
+"  -p, --pid LIST  -t, --tid LIST  -a, --all-cpus  -C, --cpu LIST\n"
+"  -G, --cgroup NAME        a container; with -a or -C\n"
 "      --per-thread         a stream for each thread instead of each CPU\n"
+"When\n"
+"  -S, --snapshot[=e]       keep the newest trace only; SIGUSR2 (or the control\n"
+"                           FIFO, or with e the end) saves it\n"
+"      --overwrite          the same for samples\n"
+"  -D, --delay MS           enable after MS milliseconds; -1: by --control\n"
+"      --control fifo:COMMANDS[,ACKS]\n"
+"                           enable, disable, snapshot [LABEL], switch, ping,\n"
+"                           evlist, stop\n"
+"Where to\n"
+"  -o, --output FILE        the recording (default perf.data; an existing one\n"
+"                             becomes FILE.old); - is standard output\n"
+"  -m, --mmap-pages DATA[,AUX]\n"
+"                           ring sizes: pages, or with B, K, M, G\n"
+"      --threads N          reader threads\n"
+"      --max-size SIZE      end when the file is so large\n"
+"      --switch-output[=SIZE|TIME|signal]\n"
+"                           a new file at each SIZE (K, M, G), TIME (s, m, h),\n"
+"                           or SIGUSR2\n"
+"      --switch-max-files N keep the N newest\n"
+"  -z, --compression-level[=N]\n"
+"                           compress records (zstd)\n"
+"      --compress-aux       and the trace; auxdecode alone reads that\n"
+"      --no-synth           do not describe what existed before\n"
+"Software sources\n"
 "      --truth FILE         also write the addresses as observed\n"
 "      --inject-overflow N  lose trace every N PSB periods, for tests\n"
+"And\n"
 "      --exit-status        exit with the program's status when all is recorded\n"
+"  -n, --dry-run            of repair: only say what would be done\n"
 "  -q, --quiet              only errors and losses on standard error\n"
 "  -h, --help               this text\n"
 "      --version            the version\n"
 "\n"
 "Exit status: 0 complete, 1 failed, 2 usage, 3 something is lost.\n"
-"Examples:  auxcap ls -la /        auxcap -e soft_pt/step/u -o ls.data -- ls\n";
+"Examples:  auxcap ls -la /        auxcap -e intel_pt//u -p 1234 -S\n"
+"           auxcap list intel_pt   auxcap doctor\n";
 
 static int usage_error(const char *fmt, const char *arg)
 {
@@ -59,15 +122,272 @@ static int usage_error(const char *fmt, const char *arg)
 	return CMD_USAGE;
 }
 
+/* A number with one of suffixes behind it, whose factors are given. */
+static bool parse_scaled(const char *s, const char *suffixes,
+			 const uint64_t *factors, uint64_t *v)
+{
+	const char *f;
+	char *end;
+
+	if (*s < '0' || *s > '9')
+		return false;
+	*v = strtoull(s, &end, 10);
+	if (!*end)
+		return true;
+	f = end[1] ? NULL : strchr(suffixes, *end);
+	if (!f || *v > UINT64_MAX / factors[f - suffixes])
+		return false;
+	*v *= factors[f - suffixes];
+	return true;
+}
+
+static bool parse_size(const char *s, uint64_t *v)
+{
+	static const uint64_t factors[] = { 1, 1 << 10, 1 << 20, 1 << 30 };
+
+	return s[strspn(s, "0123456789")] &&
+	       parse_scaled(s, "BKMG", factors, v);
+}
+
+static bool parse_time_ms(const char *s, unsigned *ms)
+{
+	static const uint64_t factors[] = { 1000, 60000, 3600000, 86400000 };
+	uint64_t v;
+
+	if (!s[strspn(s, "0123456789")] ||
+	    !parse_scaled(s, "smhd", factors, &v) || !v || v > UINT32_MAX)
+		return false;
+	*ms = (unsigned)v;
+	return true;
+}
+
+static bool parse_u64(const char *s, uint64_t *v)
+{
+	return parse_scaled(s, "", NULL, v);
+}
+
 static bool parse_u32(const char *s, uint32_t *v)
 {
-	char *end;
-	unsigned long n = strtoul(s, &end, 10);
+	uint64_t n;
 
-	if (*s < '0' || *s > '9' || *end || n > UINT32_MAX)
+	if (!parse_u64(s, &n) || n > UINT32_MAX)
 		return false;
 	*v = (uint32_t)n;
 	return true;
+}
+
+/* Pages, or bytes with a suffix; rounded up to a power of two of pages. */
+static bool parse_pages(const char *s, size_t *pages)
+{
+	uint64_t v, page = (uint64_t)sysconf(_SC_PAGESIZE), n = 1;
+
+	if (parse_size(s, &v))
+		v = (v + page - 1) / page;
+	else if (!parse_u64(s, &v))
+		return false;
+	if (!v || v > UINT64_C(1) << 30)
+		return false;
+	while (n < v)
+		n *= 2;
+	*pages = n;
+	return true;
+}
+
+static bool parse_mmap(struct kernel_options *k, const char *text)
+{
+	char buf[64], *comma;
+
+	if (snprintf(buf, sizeof(buf), "%s", text) >= (int)sizeof(buf))
+		return false;
+	comma = strchr(buf, ',');
+	if (comma)
+		*comma++ = '\0';
+	if (*buf && !parse_pages(buf, &k->data_pages))
+		return false;
+	return comma ? parse_pages(comma, &k->aux_pages) : *buf;
+}
+
+static bool parse_switch(struct kernel_options *k, const char *text)
+{
+	k->switch_signal = !text || !strcmp(text, "signal");
+	return k->switch_signal || parse_time_ms(text, &k->switch_ms) ||
+	       parse_size(text, &k->switch_size);
+}
+
+static bool parse_delay(int *ms, const char *text)
+{
+	uint32_t v;
+
+	if (!strcmp(text, "-1")) {
+		*ms = KERNEL_START_DISABLED;
+		return true;
+	}
+	if (!parse_u32(text, &v) || v > INT32_MAX)
+		return false;
+	*ms = (int)v;
+	return true;
+}
+
+static bool parse_level(struct cmd_options *o, const char *text)
+{
+	uint32_t v = 1;
+
+	if (text && (!parse_u32(text, &v) || !v || v > 22))
+		return false;
+	o->writer.zstd_level = (int)v;
+	return true;
+}
+
+static bool add_event(struct cmd_options *o, const char *text)
+{
+	if (o->n_words == CMD_EVENTS_MAX)
+		return false;
+	o->words[o->n_words++].text = text;
+	return true;
+}
+
+/* Options of a kernel recording. False: the value is bad. */
+static bool take_kernel(struct cmd_options *o, int opt, const char *value)
+{
+	struct kernel_options *k = &o->kernel;
+
+	switch (opt) {
+	case 'p':
+		k->target.pids = value;
+		return true;
+	case 't':
+		k->target.tids = value;
+		return true;
+	case 'a':
+		return k->target.all_cpus = true;
+	case 'C':
+		k->target.cpus = value;
+		return true;
+	case 'G':
+		k->target.cgroup = value;
+		return true;
+	case 'm':
+		return parse_mmap(k, value);
+	case 'S':
+		k->snapshot = true;
+		k->snapshot_at_exit = value != NULL;
+		return !value || !strcmp(value, "e");
+	case 'D':
+		return parse_delay(&k->delay_ms, value);
+	case 'F':
+		return parse_u64(value, &k->freq) && k->freq;
+	case 'c':
+		return parse_u64(value, &k->period) && k->period;
+	case 'g':
+		return k->callgraph = true;
+	case OPT_OVERWRITE:
+		return k->overwrite = true;
+	case OPT_NO_SYNTH:
+		return k->no_synth = true;
+	case OPT_CONTROL:
+		k->control = value;
+		return true;
+	case OPT_THREADS:
+		return parse_u32(value, &k->n_threads) && k->n_threads;
+	case OPT_MAX_SIZE:
+		return parse_size(value, &k->max_size) && k->max_size;
+	case OPT_SWITCH:
+		return parse_switch(k, value);
+	case OPT_SWITCH_KEEP:
+		return parse_u32(value, &o->switch_keep);
+	default:
+		return false;
+	}
+}
+
+static bool take_aux_sample(struct kernel_options *k, const char *value)
+{
+	uint64_t v = 4096;
+
+	if (value && !parse_size(value, &v) && !parse_u64(value, &v))
+		return false;
+	/* the kernel's limit: a sample's size has 16 bits */
+	k->aux_sample_size = (uint32_t)v;
+	return v >= 8 && v <= 65528 && v % 8 == 0;
+}
+
+/* The rest. False: the value is bad. */
+static bool take_common(struct cmd_options *o, int opt, const char *value)
+{
+	switch (opt) {
+	case 'e':
+		return add_event(o, value);
+	case OPT_FILTER:
+		if (!o->n_words || o->words[o->n_words - 1].filter)
+			return false;
+		o->words[o->n_words - 1].filter = value;
+		return true;
+	case 'o':
+		o->path = value;
+		return true;
+	case 'q':
+		return o->quiet = true;
+	case 'n':
+		return o->dry_run = true;
+	case 'z':
+		return parse_level(o, value);
+	case OPT_ZSTD_AUX:
+		return o->writer.zstd_aux = true;
+	case OPT_PER_THREAD:
+		return o->kernel.target.per_thread = true;
+	case OPT_TRUTH:
+		o->truth = value;
+		return true;
+	case OPT_EXIT_STATUS:
+		return o->exit_status = true;
+	case OPT_INJECT:
+		return parse_u32(value, &o->inject_overflow);
+	case OPT_AUX_SAMPLE:
+		return take_aux_sample(&o->kernel, value);
+	default:
+		return false;
+	}
+}
+
+static bool is_kernel_option(int opt)
+{
+	return (opt < 128 && strchr("ptaCGmSDFcg", opt)) ||
+	       opt == OPT_AUX_SAMPLE || opt == OPT_OVERWRITE ||
+	       (opt >= OPT_THREADS && opt <= OPT_NO_SYNTH);
+}
+
+static int bad_value(int opt, const char *word, const char *value)
+{
+	static const struct {
+		int opt;
+		const char *text;
+	} takes[] = {
+		{ 'e', "more than 64 events at '%s'" },
+		{ 'm', "-m takes DATA[,AUX] in pages or bytes (512K,16M), not "
+		       "'%s'" },
+		{ 'S', "-S takes nothing or e, not '%s'" },
+		{ 'D', "-D takes milliseconds or -1, not '%s'" },
+		{ 'F', "-F takes a number, not '%s'" },
+		{ 'c', "-c takes a number, not '%s'" },
+		{ 'z', "-z takes a level from 1 to 22, not '%s'" },
+		{ OPT_FILTER, "--filter stands behind its event (-e), once: "
+			      "'%s'" },
+		{ OPT_THREADS, "--threads takes a number, not '%s'" },
+		{ OPT_MAX_SIZE, "--max-size takes a size as 512M, not '%s'" },
+		{ OPT_SWITCH, "--switch-output takes a size (1G), a time (30s) "
+			      "or signal, not '%s'" },
+		{ OPT_SWITCH_KEEP, "--switch-max-files takes a number, not "
+				   "'%s'" },
+		{ OPT_INJECT, "--inject-overflow takes a number, not '%s'" },
+		{ OPT_AUX_SAMPLE, "--aux-sample takes a multiple of 8 bytes up "
+				  "to 65528, not '%s'" },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(takes) / sizeof(*takes); i++)
+		if (takes[i].opt == opt)
+			return usage_error(takes[i].text, value ? value : "");
+	return usage_error("unknown option '%s'", word);
 }
 
 static int print(const char *text)
@@ -78,59 +398,80 @@ static int print(const char *text)
 /* Takes one option, given as word. Returns -1 to go on, else the status. */
 static int take(struct cmd_options *o, int opt, const char *word)
 {
-	switch (opt) {
-	case 'e':
-		o->event = optarg;
-		return -1;
-	case 'o':
-		o->path = optarg;
-		return -1;
-	case 'q':
-		o->quiet = true;
-		return -1;
-	case OPT_PER_THREAD:
-		o->per_thread = true;
-		return -1;
-	case OPT_TRUTH:
-		o->truth = optarg;
-		return -1;
-	case OPT_EXIT_STATUS:
-		o->exit_status = true;
-		return -1;
-	case OPT_INJECT:
-		if (parse_u32(optarg, &o->inject_overflow))
-			return -1;
-		return usage_error("--inject-overflow takes a number, not "
-				   "'%s'", optarg);
-	case 'h':
+	bool fine;
+
+	if (opt == 'h')
 		return print(usage_text);
-	case OPT_VERSION:
+	if (opt == OPT_VERSION)
 		return print("auxcap " AUXKIT_VERSION "\n");
-	case ':':
+	if (opt == ':')
 		return usage_error("%s needs a value", word);
-	default:
+	if (opt == '?')
 		return usage_error("unknown option '%s'", word);
+	if (is_kernel_option(opt)) {
+		o->kernel_option = word;
+		fine = opt == OPT_AUX_SAMPLE ? take_common(o, opt, optarg) :
+					       take_kernel(o, opt, optarg);
+	} else {
+		fine = take_common(o, opt, optarg);
 	}
+	return fine ? -1 : bad_value(opt, word, optarg);
+}
+
+/* Words that are commands, when they come first. */
+static const char *take_command_word(int argc, char **argv)
+{
+	static const char *const commands[] = { "record", "list", "doctor",
+						"repair" };
+	size_t i;
+
+	for (i = 0; argc > 1 && i < sizeof(commands) / sizeof(*commands); i++)
+		if (!strcmp(argv[1], commands[i])) {
+			optind = 2;
+			return commands[i];
+		}
+	return "record";
+}
+
+static int run(struct cmd_options *o, const char *command)
+{
+	char *const *left = o->words_left;
+	const struct target_spec *t = &o->kernel.target;
+
+	if (!strcmp(command, "list"))
+		return left[0] && left[1] ?
+			       usage_error("list takes one word, not '%s' too",
+					   left[1]) : cmd_list(left[0]);
+	if (!strcmp(command, "doctor"))
+		return left[0] ? usage_error("doctor takes no '%s'", left[0]) :
+				 cmd_doctor();
+	if (!strcmp(command, "repair"))
+		return !left[0] || left[1] ?
+			       usage_error("%s", "repair takes one file") :
+			       cmd_repair(left[0], o->path, o->dry_run, o->quiet);
+	if (!left[0] && !t->pids && !t->tids && !t->cpus && !t->all_cpus &&
+	    !t->cgroup)
+		return usage_error("%s", "no program to record");
+	if (!o->path)
+		o->path = "perf.data";
+	return cmd_record(o);
 }
 
 int main(int argc, char **argv)
 {
-	struct cmd_options o = {
-		.event = "soft_pt//u", .path = "perf.data",
-		.argc = argc, .argv = argv,
-	};
+	static struct cmd_options o;
+	const char *command = take_command_word(argc, argv);
 	int opt, status;
 
-	if (argc > 1 && !strcmp(argv[1], "record"))
-		optind = 2;
+	o.argc = argc;
+	o.argv = argv;
 	opterr = 0;
-	while ((opt = getopt_long(argc, argv, "+:e:o:qh", options, NULL)) != -1) {
+	while ((opt = getopt_long(argc, argv, short_options, options, NULL)) !=
+	       -1) {
 		status = take(&o, opt, argv[optind - 1]);
 		if (status >= 0)
 			return status;
 	}
-	if (optind == argc)
-		return usage_error("%s", "no program to record");
-	o.program = argv + optind;
-	return cmd_record(&o);
+	o.words_left = argv + optind;
+	return run(&o, command);
 }

@@ -78,13 +78,57 @@ static int scan_sections(Elf *elf, uint8_t id[BUILDID_MAX])
 	return 0;
 }
 
+/* A whole small file into buf; its length. */
+static ssize_t read_small(const char *path, void *buf, size_t len)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t got = 0;
+	ssize_t n = 0;
+
+	if (fd < 0)
+		return -1;
+	while (got < len && (n = read(fd, (char *)buf + got, len - got)) > 0)
+		got += (size_t)n;
+	close(fd);
+	return n < 0 ? -1 : (ssize_t)got;
+}
+
+int buildid_notes(const char *path, uint8_t id[BUILDID_MAX])
+{
+	uint32_t bytes[2048];
+	ssize_t got = read_small(path, bytes, sizeof(bytes));
+	const char *p = (const char *)bytes;
+	size_t left = got < 0 ? 0 : (size_t)got;
+
+	while (left >= 12) {
+		uint32_t h[3];	/* namesz, descsz, type; each padded to 4 */
+		size_t name, desc;
+
+		memcpy(h, p, sizeof(h));
+		name = (h[0] + 3ul) & ~3ul;
+		desc = (h[1] + 3ul) & ~3ul;
+		if (name > left - 12 || desc > left - 12 - name)
+			break;
+		if (h[2] == NT_GNU_BUILD_ID && h[0] == 4 && h[1] &&
+		    h[1] <= BUILDID_MAX && !memcmp(p + 12, "GNU", 4)) {
+			memcpy(id, p + 12 + name, h[1]);
+			return (int)h[1];
+		}
+		p += 12 + name + desc;
+		left -= 12 + name + desc;
+	}
+	return got < 0 ? -AUX_E_IO : 0;
+}
+
 int buildid_read(const char *path, uint8_t id[BUILDID_MAX])
 {
 	struct stat st;
 	int fd, size = 0;
 	Elf *elf;
 
-	/* a mapped path may by now name a FIFO: never block on it */
+	/* a mapped path may by now name a device or a FIFO: never touch it */
+	if (stat(path, &st) || !S_ISREG(st.st_mode))
+		return -AUX_E_IO;
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return -AUX_E_IO;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The build id of an ELF file; buildid.c is capture's only user of libelf. */
+/* The build id of an ELF file. */
 #ifndef AUXCAP_BUILDID_H
 #define AUXCAP_BUILDID_H
 
@@ -13,5 +13,8 @@
  * than perf.data can hold), or -AUX_E_IO when it cannot be read.
  */
 int buildid_read(const char *path, uint8_t id[BUILDID_MAX]);
+
+/* The same from bare notes: /sys/kernel/notes, /sys/module/NAME/notes/... */
+int buildid_notes(const char *path, uint8_t id[BUILDID_MAX]);
 
 #endif

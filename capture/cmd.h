@@ -12,6 +12,8 @@
 
 #include <aux/error.h>
 
+#include "kernel.h"
+
 /* Exit status of the program: part of the interface, see auxcap.1. */
 enum cmd_status {
 	CMD_OK = 0,	/* complete */
@@ -20,23 +22,49 @@ enum cmd_status {
 	CMD_LOSS = 3,	/* finished, but something is lost */
 };
 
+#define CMD_EVENTS_MAX 64
+
 struct cmd_options {
-	const char *event;	/* -e */
+	struct evlist_word words[CMD_EVENTS_MAX];	/* -e, --filter */
+	size_t n_words;
+	struct kernel_options kernel;	/* words and target.argv not yet set */
+	struct writer_options writer;
+	unsigned switch_keep;
 	const char *path;	/* -o */
 	const char *truth;	/* --truth, NULL: none */
 	uint32_t inject_overflow;
-	bool per_thread;
 	bool exit_status;	/* the program's status becomes ours */
 	bool quiet;
+	bool dry_run;		/* repair */
+	const char *kernel_option;	/* an option that software sources do
+					 * not have, as given; or NULL */
 	int argc;		/* of auxcap, for the recording */
 	char *const *argv;
-	char *const *program;	/* NULL ended, at least one word */
+	char *const *words_left;	/* the program, or what a command takes;
+					 * NULL ended */
 };
 
-int cmd_record(const struct cmd_options *o);
+int cmd_record(struct cmd_options *o);
+int cmd_list(const char *what);		/* NULL: everything, in short */
+int cmd_doctor(void);
+int cmd_repair(const char *path, const char *output, bool dry_run, bool quiet);
 
 /* "auxcap: error: text", one line written at once. Returns CMD_USAGE for
  * AUX_E_INVAL, else CMD_FAILED. */
 int cmd_error(const struct aux_diag *diag);
+/* "auxcap: text". */
+__attribute__((format(printf, 1, 2)))
+void cmd_say(const char *fmt, ...);
+
+/* cmd_record_text.c: what a person reads of a recording. */
+struct cmd_progress {
+	uint64_t started_ns;
+	bool shown;
+};
+void cmd_progress_show(void *priv, uint64_t n_insns, uint64_t aux_bytes);
+void cmd_progress_clear(const struct cmd_progress *p);
+void cmd_record_verdict(const struct cmd_options *o,
+			const struct source_result *r, const struct ledger *l,
+			bool failed);
 
 #endif

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * auxcap record: runs a program, records its trace, and says what came of it.
+ * auxcap record: chooses the source, owns the signals and the file, and says
+ * what came of it.
  *
  * Invariant: whatever goes wrong, what was recorded is completed in the file,
  * and the exit status and the last line tell of every loss.
  */
 #include <errno.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,13 +19,12 @@
 
 #include "cmd.h"
 #include "features.h"
-#include "source.h"
 
-/* table: all sources */
-static const struct source_ops *const sources[] = {
+/* table: sources that are no PMU of the kernel */
+static const struct source_ops *const software[] = {
 	&source_soft_pt,
 };
-#define N_SOURCES (sizeof(sources) / sizeof(*sources))
+#define N_SOFTWARE (sizeof(software) / sizeof(*software))
 
 static volatile bool stop;
 
@@ -34,31 +32,6 @@ static void on_signal(int sig)
 {
 	(void)sig;
 	stop = true;
-}
-
-__attribute__((format(printf, 1, 2)))
-static void say(const char *fmt, ...)
-{
-	static const char name[] = "auxcap: ";
-	char line[1024] = "auxcap: ";
-	size_t room = sizeof(line) - sizeof(name) - 1;
-	va_list ap;
-	int n;
-
-	va_start(ap, fmt);
-	n = vsnprintf(line + sizeof(name) - 1, room, fmt, ap);
-	va_end(ap);
-	n = n < 0 ? 0 : (size_t)n < room ? n : (int)room - 1;
-	n += (int)sizeof(name) - 1;
-	line[n++] = '\n';
-	if (write(STDERR_FILENO, line, (size_t)n) < 0)
-		return;	/* nowhere left to say it */
-}
-
-int cmd_error(const struct aux_diag *diag)
-{
-	say("error: %s", diag->text[0] ? diag->text : aux_strerror(diag->code));
-	return diag->code == AUX_E_INVAL ? CMD_USAGE : CMD_FAILED;
 }
 
 /*
@@ -77,90 +50,56 @@ static void catch_signals(void)
 			sigaction(signals[i], &sa, NULL);
 }
 
-static bool is_real_pmu(const char *name)
+/*
+ * For the kernel source, before anything else: a signal that comes early waits.
+ * The program gets the mask and the ignored signals back that we were given.
+ */
+static int block_signals(struct target_signals *was)
 {
-	static const char *const known[] = {
-		"intel_pt", "intel_bts", "cs_etm", "arm_spe_0", "hisi_ptt",
-	};
-	char path[128];
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR2,
+				       SIGCHLD };
+	struct sigaction sa;
+	sigset_t set;
 	size_t i;
 
-	for (i = 0; i < sizeof(known) / sizeof(*known); i++)
-		if (!strcmp(name, known[i]))
-			return true;
-	snprintf(path, sizeof(path), "/sys/bus/event_source/devices/%.64s",
-		 name);
-	return !access(path, F_OK);
+	target_signals_save(was);
+	sigemptyset(&set);
+	for (i = 0; i < sizeof(signals) / sizeof(*signals); i++)
+		if (signals[i] != SIGHUP || sigaction(SIGHUP, NULL, &sa) ||
+		    sa.sa_handler != SIG_IGN)
+			sigaddset(&set, signals[i]);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static const struct source_ops *find_source(const char *pmu,
-					    struct aux_diag *diag)
+/* The source of the events: software when the first is; NULL: the kernel. */
+static const struct source_ops *find_software(const char *event)
 {
-	char names[128] = "";
-	size_t i, used = 0;
+	size_t i, n;
 
-	for (i = 0; i < N_SOURCES; i++) {
-		if (!strcmp(sources[i]->name, pmu))
-			return sources[i];
-		if (used < sizeof(names))
-			used += (size_t)snprintf(names + used,
-						 sizeof(names) - used, "%s%s",
-						 i ? ", " : "",
-						 sources[i]->name);
+	for (i = 0; i < N_SOFTWARE; i++) {
+		n = strlen(software[i]->name);
+		if (!strncmp(event, software[i]->name, n) &&
+		    (!event[n] || strchr("/:", event[n])))
+			return software[i];
 	}
-	if (is_real_pmu(pmu))
-		diag_set(diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
-			 "%.64s: capture from a real PMU is not in this "
-			 "version; use soft_pt//u", pmu);
-	else
-		diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
-			 "there is no event source '%.64s'; there is: %s", pmu,
-			 names);
 	return NULL;
 }
 
-static bool is_program(const char *path)
+/* The best source of this machine, for user code. */
+static const char *default_event(void)
 {
-	struct stat st;
+	static const char *const pmus[] = { "intel_pt", "cs_etm" };
+	static const char *const events[] = { "intel_pt//u", "cs_etm//u" };
+	char path[128];
+	size_t i;
 
-	return !access(path, X_OK) && !stat(path, &st) && S_ISREG(st.st_mode);
-}
-
-/* Why name is no program, and what to do. */
-static const char *why_not(const char *name)
-{
-	struct stat st;
-
-	if (!strchr(name, '/'))
-		return "there is no such program in PATH (a file needs its "
-		       "path, as ./name)";
-	if (stat(name, &st))
-		return strerror(errno);
-	if (S_ISDIR(st.st_mode))
-		return "it is a directory";
-	return "it is not executable (chmod +x makes it so)";
-}
-
-/* Before any file is touched: a mistyped name costs nothing. */
-static int check_program(const char *name, struct aux_diag *diag)
-{
-	const char *p = getenv("PATH"), *end;
-	char path[4096];
-
-	if (strchr(name, '/')) {
-		if (is_program(name))
-			return 0;
-		p = NULL;
+	for (i = 0; i < sizeof(pmus) / sizeof(*pmus); i++) {
+		snprintf(path, sizeof(path), PMU_SYSFS "/%s", pmus[i]);
+		if (!access(path, F_OK))
+			return events[i];
 	}
-	for (; p; p = *end ? end + 1 : NULL) {
-		end = strchrnul(p, ':');
-		snprintf(path, sizeof(path), "%.*s%s%s", (int)(end - p), p,
-			 end > p ? "/" : "./", name);
-		if (is_program(path))
-			return 0;
-	}
-	return diag_set(diag, AUX_E_TARGET, AUX_NO_OFFSET,
-			"cannot run '%.200s': %s", name, why_not(name));
+	return "soft_pt//u";
 }
 
 /* The directory of the helper objects: beside us, or ../libexec/auxkit. */
@@ -185,40 +124,6 @@ static void find_self_dir(char *dir, size_t len)
 	snprintf(dir, len, "%s%s", self, places[i < 2 ? i : 0]);
 }
 
-/* 1234567 as "1,234,567" */
-static const char *group(uint64_t v, char buf[32])
-{
-	char digits[24];
-	int n = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)v);
-	int i, k = 0;
-
-	for (i = 0; i < n; i++) {
-		if (i && (n - i) % 3 == 0)
-			buf[k++] = ',';
-		buf[k++] = digits[i];
-	}
-	buf[k] = '\0';
-	return buf;
-}
-
-/* Bytes for a person: "0 bytes", "456 KB", "1.2 GB". */
-static const char *size_text(uint64_t v, char buf[32])
-{
-	static const char *const units[] = { "KB", "MB", "GB", "TB" };
-	double d = (double)v / 1024;
-	int i = 0;
-
-	if (v < 1024) {
-		snprintf(buf, 32, "%llu byte%s", (unsigned long long)v,
-			 v == 1 ? "" : "s");
-		return buf;
-	}
-	for (; d >= 1024 && i < 3; i++)
-		d /= 1024;
-	snprintf(buf, 32, "%.*f %s", d < 10, d, units[i]);
-	return buf;
-}
-
 static uint64_t now_ns(void)
 {
 	struct timespec ts;
@@ -227,196 +132,190 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
-struct progress {
-	uint64_t started_ns;
-	bool shown;
+/* One recording, in one file or several. */
+struct recording {
+	const struct cmd_options *o;
+	const struct source_ops *ops;
+	void *src;
+	struct ledger ledger;	/* of the present file */
+	struct ledger total;
+	struct source_result result;
 };
 
-#define CLEAR_LINE "\r\033[K"
-
-/* One line on the terminal, each time over the last. */
-static void show_progress(void *priv, uint64_t n_insns, uint64_t aux_bytes)
+/* The present file is complete but for its ledger. */
+static int finish_file(void *priv, struct writer *w)
 {
-	struct progress *p = priv;
-	double s = (double)(now_ns() - p->started_ns) / 1e9;
-	double rate = (double)n_insns / (s > 0 ? s : 1);
-	bool fast = rate >= 1e6;
-	char insns[32], size[32], line[160];
-	int n;
+	struct recording *rec = priv;
+	int ret = ledger_save(&rec->ledger, w);
 
-	n = snprintf(line, sizeof(line),
-		     CLEAR_LINE "auxcap: %.0f s, %s instructions (%.0f %c/s), "
-		     "%s of trace", s, group(n_insns, insns),
-		     rate / (fast ? 1e6 : 1e3), fast ? 'M' : 'K',
-		     size_text(aux_bytes, size));
-	p->shown = write(STDERR_FILENO, line, (size_t)n) > 0;
+	ledger_merge(&rec->total, &rec->ledger);
+	ledger_fini(&rec->ledger);
+	memset(&rec->ledger, 0, sizeof(rec->ledger));
+	return ret;
 }
 
-static void clear_progress(const struct source_job *job)
+static bool came_to_nothing(const struct recording *rec)
 {
-	const struct progress *p = job->progress_priv;
-
-	if (p->shown && write(STDERR_FILENO, CLEAR_LINE,
-			      sizeof(CLEAR_LINE) - 1) < 0)
-		return;	/* nobody sees it */
+	return !rec->result.n_insns && !rec->result.aux_bytes &&
+	       !rec->result.n_samples &&
+	       !ledger_total(&rec->total, AUX_LEDGER_SAVED) &&
+	       !ledger_total(&rec->ledger, AUX_LEDGER_SAVED);
 }
 
-/* Lines of a source: one of ours each. */
-static void say_not_traced(const char *lines)
-{
-	size_t n;
-
-	for (; *lines; lines += n + (lines[n] != '\0')) {
-		n = strcspn(lines, "\n");
-		say("not traced: %.*s", (int)n, lines);
-	}
-}
-
-static void say_program_end(const struct cmd_options *o, int status)
-{
-	if (WIFSIGNALED(status))
-		say("%s was killed by signal %d (%s)", o->program[0],
-		    WTERMSIG(status), strsignal(WTERMSIG(status)));
-	else if (WIFEXITED(status) && WEXITSTATUS(status))
-		say("%s exited with status %d", o->program[0],
-		    WEXITSTATUS(status));
-}
-
-/* One line: how much, and what is missing. */
-static void say_verdict(const struct cmd_options *o,
-			const struct source_result *r, const struct ledger *l,
-			const char *loss, bool failed)
-{
-	uint64_t bytes = ledger_total(l, AUX_LEDGER_SAVED);
-	char insns[32], threads[32], size[32], bits[48] = "";
-	const char *tail = *loss ? "lost: " : "nothing lost";
-
-	if (failed)
-		tail = *loss ? "incomplete, and lost: " : "incomplete";
-	if (r->n_insns) {
-		double b = (double)bytes * 8 / (double)r->n_insns;
-
-		snprintf(bits, sizeof(bits), " (%.*f bits/insn)", b < 1 ? 2 : 1,
-			 b);
-	}
-	say("%s instructions, %s thread%s, %s of trace%s in %s; %s%s%s",
-	    group(r->n_insns, insns), group(r->n_threads, threads),
-	    r->n_threads == 1 ? "" : "s", size_text(bytes, size), bits,
-	    o->path, tail, loss, stop ? "; stopped early" : "");
-}
-
-/* Records into w. Features that need the end of the recording come last. */
-static int record(const struct cmd_options *o, const struct source_ops *ops,
-		  void *src, struct writer *w, struct ledger *ledger,
-		  struct source_result *r, struct aux_diag *diag)
+static int record(struct recording *rec, struct output *out,
+		  struct aux_diag *diag)
 {
 	struct aux_diag at_close = { 0 };
+	const struct cmd_options *o = rec->o;
 	int ret, err;
 
-	ret = features_host(w, o->argc, o->argv);
-	if (ret)
-		diag_set(diag, -ret, AUX_NO_OFFSET, "%s", aux_strerror(ret));
-	else
-		ret = ops->run(src, w, ledger, r, diag);
-	if (!ret && !r->n_insns)
+	ret = rec->ops->run(rec->src, out, &rec->ledger, &rec->result, diag);
+	if (!ret && !rec->result.kernel && !rec->result.n_insns)
 		ret = diag_set(diag, AUX_E_TARGET, AUX_NO_OFFSET,
 			       "nothing was recorded: %s ended before its "
-			       "first instruction", o->program[0]);
-	if (ret && !r->n_insns && !ledger_total(ledger, AUX_LEDGER_SAVED)) {
-		writer_discard(w, diag); /* the recording before it stays */
+			       "first instruction", o->words_left[0]);
+	if (ret && came_to_nothing(rec)) {
+		output_discard(out, diag); /* the recording before it stays */
 		return ret;
 	}
-	ledger_save(ledger, w);
-	err = writer_close(w, &at_close);
+	err = output_close(out, &at_close);
 	if (err)	/* the cause of whatever else went wrong */
 		*diag = at_close;
 	return err ? err : ret;
 }
 
-static int finish(const struct cmd_options *o, const struct source_result *r,
-		  const struct ledger *l, int ret, const struct aux_diag *diag)
+static int finish(struct recording *rec, int ret, const struct aux_diag *diag)
 {
+	const struct cmd_options *o = rec->o;
 	int status = CMD_OK;
-	char loss[512];
 
-	ledger_text(l, loss, sizeof(loss));
+	ledger_merge(&rec->total, &rec->ledger);
+	rec->result.stopped |= stop;
 	if (ret)
 		status = cmd_error(diag);
-	else if (*loss || ledger_lossy(l))
+	else if (ledger_lossy(&rec->total))
 		status = CMD_LOSS;
-	say_not_traced(r->not_traced);
-	if (!o->quiet && (!ret || r->n_insns))
-		say_program_end(o, r->status);
-	if ((!o->quiet || *loss) && (!ret || r->n_insns))
-		say_verdict(o, r, l, loss, ret != 0);
+	cmd_record_verdict(o, &rec->result, &rec->total, ret != 0);
+	ledger_fini(&rec->ledger);
+	ledger_fini(&rec->total);
 	if (ret)
 		return CMD_FAILED;
 	if (status == CMD_OK && o->exit_status)
-		return WIFSIGNALED(r->status) ? 128 + WTERMSIG(r->status) :
-						WEXITSTATUS(r->status);
+		return WIFSIGNALED(rec->result.status) ?
+			       128 + WTERMSIG(rec->result.status) :
+			       WEXITSTATUS(rec->result.status);
 	return status;
 }
 
-static int run_job(const struct cmd_options *o, const struct source_ops *ops,
-		   const struct source_job *job)
+static int run_job(struct recording *rec, const struct source_job *job)
 {
-	struct source_result result = { 0 };
+	const struct cmd_options *o = rec->o;
+	struct output_options oo = {
+		.path = o->path, .w = o->writer, .keep = o->switch_keep,
+		.finish = finish_file, .priv = rec,
+	};
 	struct aux_diag diag = { 0 };
-	struct ledger ledger = { 0 };
-	struct writer *w;
-	void *src;
+	struct output *out;
 	int ret;
 
-	if (ops->open(&src, job, &diag))
+	ret = rec->ops->open(&rec->src, job, &diag);
+	if (ret)
 		return cmd_error(&diag);
-	ret = check_program(o->program[0], &diag);
+	if (job->event)
+		ret = target_check_program(o->words_left[0], &diag);
 	if (!ret)
-		ret = writer_open(&w, o->path, &diag);
+		ret = output_open(&out, &oo, &diag);
 	if (ret) {
-		ops->close(src);
+		rec->ops->close(rec->src);
 		return cmd_error(&diag);
 	}
-	catch_signals();
-	ret = record(o, ops, src, w, &ledger, &result, &diag);
-	clear_progress(job);
-	ops->close(src);
-	ret = finish(o, &result, &ledger, ret, &diag);
-	ledger_fini(&ledger);
+	if (job->event)
+		catch_signals();
+	ret = record(rec, out, &diag);
+	cmd_progress_clear(job->progress_priv);
+	rec->ops->close(rec->src);
+	return finish(rec, ret, &diag);
+}
+
+static int usage(struct aux_diag *diag, const char *what, const char *why)
+{
+	diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET, "%s %s; see auxcap --help",
+		 what, why);
+	return cmd_error(diag);
+}
+
+static int record_software(struct recording *rec, struct source_job *job)
+{
+	struct cmd_options *o = (struct cmd_options *)(uintptr_t)rec->o;
+	struct aux_diag diag = { 0 };
+	struct event_spec event;
+	int ret;
+
+	if (o->kernel_option)
+		return usage(&diag, o->kernel_option,
+			     "needs an event of the kernel, not soft_pt");
+	if (o->n_words > 1)
+		return usage(&diag, o->words[0].text,
+			     "must be the only event (-e)");
+	if (!o->words_left[0])
+		return usage(&diag, "no program", "to record was named");
+	if (event_parse(&event, o->words[0].text, &diag))
+		return cmd_error(&diag);
+	job->event = &event;
+	ret = run_job(rec, job);
+	event_fini(&event);
 	return ret;
 }
 
-int cmd_record(const struct cmd_options *o)
+static int record_kernel(struct recording *rec, struct source_job *job)
 {
+	struct cmd_options *o = (struct cmd_options *)(uintptr_t)rec->o;
+	struct kernel_options *k = &o->kernel;
 	struct aux_diag diag = { 0 };
-	const struct source_ops *ops;
-	struct event_spec event;
-	char self_dir[4200];
+	struct target_signals signals;
 	int ret;
 
-	if (event_parse(&event, o->event, &diag))
-		return cmd_error(&diag);
-	find_self_dir(self_dir, sizeof(self_dir));
-	ops = find_source(event.pmu, &diag);
-	if (ops) {
-		struct progress progress = { .started_ns = now_ns() };
-		struct source_job job = {
-			.event = &event,
-			.argv = o->program,
-			.self_dir = self_dir,
-			.truth_path = o->truth,
-			.inject_overflow = o->inject_overflow,
-			.per_thread = o->per_thread,
-			.progress = show_progress,
-			.progress_priv = &progress,
-			.stop = &stop,
-		};
-
-		if (o->quiet || !isatty(STDERR_FILENO))
-			job.progress = NULL;
-		ret = run_job(o, ops, &job);
-	} else {
-		ret = cmd_error(&diag);
-	}
-	event_fini(&event);
+	if (o->truth || o->inject_overflow)
+		return usage(&diag, o->truth ? "--truth" : "--inject-overflow",
+			     "needs a software source (-e soft_pt//u)");
+	k->signal_fd = block_signals(&signals);
+	k->words = o->words;
+	k->n_words = o->n_words;
+	k->target.signals = &signals;
+	if (o->words_left[0])
+		k->target.argv = o->words_left;
+	job->kernel = k;
+	ret = run_job(rec, job);
+	close(k->signal_fd);
 	return ret;
+}
+
+int cmd_record(struct cmd_options *o)
+{
+	struct cmd_progress progress = { .started_ns = now_ns() };
+	struct recording rec = { .o = o };
+	char self_dir[4200];
+	struct source_job job = {
+		.argc = o->argc,
+		.args = o->argv,
+		.argv = o->words_left,
+		.self_dir = self_dir,
+		.truth_path = o->truth,
+		.inject_overflow = o->inject_overflow,
+		.per_thread = o->kernel.target.per_thread,
+		.progress = cmd_progress_show,
+		.progress_priv = &progress,
+		.stop = &stop,
+	};
+
+	if (!o->n_words)
+		o->words[o->n_words++].text = default_event();
+	find_self_dir(self_dir, sizeof(self_dir));
+	if (o->quiet || !isatty(STDERR_FILENO))
+		job.progress = NULL;
+	rec.ops = find_software(o->words[0].text);
+	if (rec.ops)
+		return record_software(&rec, &job);
+	rec.ops = &source_kernel;
+	return record_kernel(&rec, &job);
 }

@@ -17,9 +17,8 @@
 
 #define TEXT_MAX 1024
 
-__attribute__((format(printf, 3, 4)))
-static int refuse(struct aux_diag *diag, const struct event_spec *spec,
-		  const char *fmt, ...)
+int event_refuse(struct aux_diag *diag, const struct event_spec *spec,
+		 const char *fmt, ...)
 {
 	char text[384];
 	va_list ap;
@@ -50,20 +49,121 @@ static void list_add(struct list *l, const char *fmt, ...)
 	l->len += (size_t)n < room ? (size_t)n : room - 1;
 }
 
+static const char *modifier_text(char c)
+{
+	switch (c) {
+	case 'u':
+		return "u (user)";
+	case 'k':
+		return "k (kernel)";
+	case 'h':
+		return "h (hypervisor)";
+	case 'p':
+		return "p (precise, up to ppp)";
+	case 'P':
+		return "P (as precise as can be)";
+	case 'S':
+		return "S (read the group in samples)";
+	case 'G':
+		return "G (guests)";
+	case 'H':
+		return "H (the host)";
+	case 'D':
+		return "D (pinned)";
+	case 'e':
+		return "e (exclusive)";
+	default:
+		return "I (not when idle)";
+	}
+}
+
+static int refuse_modifier(struct aux_diag *diag, const struct event_spec *spec,
+			   char c, const char *legal)
+{
+	struct list l = { .len = 0 };
+
+	for (; *legal; legal++)
+		list_add(&l, "%s%s", !l.len ? "" : legal[1] ? ", " : " and ",
+			 modifier_text(*legal));
+	return event_refuse(diag, spec, "modifier '%c' %s; legal are %s", c,
+			    strchr(EVENT_MODIFIERS, c) ? "has no use here" :
+							 "is unknown", l.text);
+}
+
+static bool take_modifier(struct event_spec *spec, char c)
+{
+	switch (c) {
+	case 'u':
+		spec->user = true;
+		return true;
+	case 'k':
+		spec->kernel = true;
+		return true;
+	case 'h':
+		spec->hypervisor = true;
+		return true;
+	case 'p':
+		return ++spec->precise <= 3;
+	case 'P':
+		spec->precise_max = true;
+		return true;
+	case 'S':
+		spec->sample_read = true;
+		return true;
+	case 'G':
+		spec->guest = true;
+		return true;
+	case 'H':
+		spec->host = true;
+		return true;
+	case 'D':
+		spec->pinned = true;
+		return true;
+	case 'e':
+		spec->exclusive = true;
+		return true;
+	case 'I':
+		spec->no_idle = true;
+		return true;
+	}
+	return false;
+}
+
+int event_modify(struct event_spec *spec, const char *modifiers,
+		 struct aux_diag *diag)
+{
+	bool levels = strpbrk(spec->modifiers, "ukh");
+
+	/* What an event says of levels itself stands. */
+	if (!levels && strpbrk(modifiers, "ukh"))
+		spec->user = spec->kernel = spec->hypervisor = false;
+	for (; *modifiers; modifiers++) {
+		spec->has_modifiers = true;
+		if (levels && strchr("ukh", *modifiers))
+			continue;
+		if (!take_modifier(spec, *modifiers))
+			return refuse_modifier(diag, spec, *modifiers,
+					       EVENT_MODIFIERS);
+	}
+	return 0;
+}
+
+int event_only(const struct event_spec *spec, const char *legal,
+	       struct aux_diag *diag)
+{
+	const char *p = spec->modifiers + strspn(spec->modifiers, legal);
+
+	return *p ? refuse_modifier(diag, spec, *p, legal) : 0;
+}
+
 static int parse_modifiers(struct event_spec *spec, const char *p,
 			   struct aux_diag *diag)
 {
-	spec->user = spec->kernel = !*p;
-	spec->has_modifiers = *p;
-	for (; *p; p++) {
-		if (*p == 'u')
-			spec->user = true;
-		else if (*p == 'k')
-			spec->kernel = true;
-		else
-			return refuse(diag, spec, "modifier '%c' is unknown; "
-				      "legal are u (user) and k (kernel)", *p);
-	}
+	spec->modifiers = "";
+	spec->user = spec->kernel = spec->hypervisor = true;
+	if (event_modify(spec, p, diag))
+		return -AUX_E_INVAL;
+	spec->modifiers = p;
 	return 0;
 }
 
@@ -91,7 +191,7 @@ static int parse_terms(struct event_spec *spec, char *p, struct aux_diag *diag)
 		if (eq)
 			*eq++ = '\0';
 		if (!*p || (eq && !*eq))
-			return refuse(diag, spec, eq && *p ?
+			return event_refuse(diag, spec, eq && *p ?
 				      "a term has no value after its '='" :
 				      "a term is empty");
 		t->name = p;
@@ -107,27 +207,45 @@ static bool is_name(const char *s)
 				  "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")];
 }
 
+/* Behind a colon: modifiers, or the name of a tracepoint? */
+static bool is_tracepoint(const char *p)
+{
+	size_t n = strcspn(p, ":/");
+
+	return n && (p[n] || strspn(p, EVENT_MODIFIERS) < n);
+}
+
 static int parse(struct event_spec *spec, struct aux_diag *diag)
 {
 	char *p = strpbrk(spec->words, "/:"), *terms = NULL, *end;
 	int ret;
 
 	spec->pmu = spec->words;
+	if (p && *p == ':' && is_tracepoint(p + 1)) {
+		*p = '\0';
+		spec->tracepoint = p + 1;
+		p = strpbrk(p + 1, "/:");
+	}
 	if (p && *p == '/') {
 		terms = p + 1;
 		end = strchr(terms, '/');
 		if (!end)
-			return refuse(diag, spec, "the '/' behind the terms is "
-				      "missing: PMU/TERMS/MODIFIERS");
+			return event_refuse(diag, spec, "the '/' behind the "
+					    "terms is missing: "
+					    "PMU/TERMS/MODIFIERS");
 		*end = '\0';
+		spec->slashes = true;
 	} else {
 		end = p;
 	}
 	if (p)
 		*p = '\0';
 	if (!is_name(spec->pmu))
-		return refuse(diag, spec, "no name of a PMU before '/'; the "
-			      "form is PMU/TERMS/MODIFIERS");
+		return event_refuse(diag, spec, "no name of a PMU before '/'; "
+				    "the form is PMU/TERMS/MODIFIERS");
+	if (spec->tracepoint && !is_name(spec->tracepoint))
+		return event_refuse(diag, spec, "no name of a tracepoint "
+				    "behind ':'; the form is SUBSYSTEM:NAME");
 	ret = parse_modifiers(spec, end ? end + 1 : "", diag);
 	if (!ret && terms)
 		ret = parse_terms(spec, terms, diag);
@@ -164,14 +282,20 @@ void event_fini(struct event_spec *spec)
 	memset(spec, 0, sizeof(*spec));
 }
 
-bool event_has(const struct event_spec *spec, const char *name)
+const struct event_term *event_term(const struct event_spec *spec,
+				    const char *name)
 {
 	size_t i;
 
-	for (i = 0; i < spec->n_terms; i++)
+	for (i = spec->n_terms; i-- > 0;)
 		if (!strcmp(spec->terms[i].name, name))
-			return true;
-	return false;
+			return &spec->terms[i];
+	return NULL;
+}
+
+bool event_has(const struct event_spec *spec, const char *name)
+{
+	return event_term(spec, name) != NULL;
 }
 
 static uint64_t field_max(const struct event_field *f)
@@ -231,7 +355,7 @@ static int refuse_value(struct aux_diag *diag, const struct event_spec *spec,
 	struct list l = { .len = 0 };
 
 	list_values(&l, f);
-	return refuse(diag, spec, "%s=%.40s is not possible; legal: %s%s%s%s",
+	return event_refuse(diag, spec, "%s=%.40s is not possible; legal: %s%s%s%s",
 		      f->name, value, l.text, f->why ? " (" : "",
 		      f->why ? f->why : "", f->why ? ")" : "");
 }
@@ -247,11 +371,11 @@ static int refuse_term(struct aux_diag *diag, const struct event_spec *spec,
 		list_add(&l, "%s%s", i ? ", " : "", fields[i].name);
 	for (; words && *words; words++)
 		list_add(&l, ", %s", *words);
-	return refuse(diag, spec, "%s has no term '%.40s'; it has: %s",
+	return event_refuse(diag, spec, "%s has no term '%.40s'; it has: %s",
 		      spec->pmu, name, l.text);
 }
 
-static bool parse_number(const char *s, uint64_t *v)
+bool event_number(const char *s, uint64_t *v)
 {
 	char *end;
 
@@ -285,7 +409,7 @@ static int check_config(const struct event_spec *spec,
 		return refuse_value(diag, spec, f, text);
 	}
 	if (rest)
-		return refuse(diag, spec, "config bits %#llx mean nothing to "
+		return event_refuse(diag, spec, "config bits %#llx mean nothing to "
 			      "%s", (unsigned long long)rest, spec->pmu);
 	return 0;
 }
@@ -297,16 +421,16 @@ int event_config(const struct event_spec *spec,
 {
 	uint64_t bits = *config, v = 0;
 	size_t i;
-	int ret;
+	int ret = event_only(spec, "uk", diag);
 
-	for (i = 0; i < spec->n_terms; i++) {
+	for (i = 0; !ret && i < spec->n_terms; i++) {
 		const struct event_term *t = &spec->terms[i];
 		const struct event_field *f;
-		bool number = parse_number(t->value, &v);
+		bool number = event_number(t->value, &v);
 
 		if (in_words(words, t->name)) {
 			if (t->value)
-				return refuse(diag, spec,
+				return event_refuse(diag, spec,
 					      "%s takes no value", t->name);
 			continue;
 		}
@@ -323,7 +447,8 @@ int event_config(const struct event_spec *spec,
 					    t->value ? t->value : "1");
 		bits = (bits & ~(field_max(f) << f->lo)) | v << f->lo;
 	}
-	ret = check_config(spec, fields, n_fields, bits, diag);
+	if (!ret)
+		ret = check_config(spec, fields, n_fields, bits, diag);
 	if (!ret)
 		*config = bits;
 	return ret;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
@@ -199,6 +200,107 @@ int features_host(struct writer *w, int argc, char *const *argv)
 	if (!ret)
 		ret = put_cmdline(w, argc, argv);
 	return ret;
+}
+
+/* A line of a file about one CPU; false: there is none (it is offline). */
+static bool cpu_text(unsigned cpu, const char *name, char *buf, size_t len)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u/topology/"
+		 "%s", cpu, name);
+	return proc_value(path, "", buf, len);
+}
+
+/* Each different list of CPUs that name has for some CPU: count, strings. */
+static void add_siblings(struct section *s, const char *name, unsigned n_cpus)
+{
+	size_t at = s->len;
+	uint32_t n = 0;
+	unsigned i;
+
+	add_u32(s, 0);
+	for (i = 0; i < n_cpus; i++) {
+		char list[512], *end;
+
+		/* lists are ascending: it is new at its first CPU */
+		if (!cpu_text(i, name, list, sizeof(list)) ||
+		    strtoul(list, &end, 10) != i)
+			continue;
+		add_string(s, list);
+		n++;
+	}
+	if (!s->bad)
+		memcpy(s->data + at, &n, sizeof(n));
+}
+
+static uint32_t cpu_number(unsigned cpu, const char *name)
+{
+	char text[64];
+
+	return cpu_text(cpu, name, text, sizeof(text)) ?
+		       (uint32_t)strtol(text, NULL, 10) : UINT32_MAX;
+}
+
+int features_topology(struct writer *w)
+{
+	unsigned i, n = (unsigned)sysconf(_SC_NPROCESSORS_CONF);
+	struct section s = { 0 };
+
+	if (cpu_number(0, "core_id") == UINT32_MAX)
+		return 0;
+	add_siblings(&s, "core_siblings_list", n);
+	add_siblings(&s, "thread_siblings_list", n);
+	for (i = 0; i < n; i++) {
+		add_u32(&s, cpu_number(i, "core_id"));
+		add_u32(&s, cpu_number(i, "physical_package_id"));
+	}
+	return put(w, AUX_FEAT_CPU_TOPOLOGY, &s);
+}
+
+int features_groups(struct writer *w, const struct features_group *groups,
+		    uint32_t n)
+{
+	struct section s = { 0 };
+	uint32_t i;
+
+	if (!n)
+		return 0;
+	add_u32(&s, n);
+	for (i = 0; i < n; i++) {
+		add_string(&s, groups[i].name ? groups[i].name : "{anon_group}");
+		add_u32(&s, groups[i].leader);
+		add_u32(&s, groups[i].n_members);
+	}
+	return put(w, AUX_FEAT_GROUP_DESC, &s);
+}
+
+static uint64_t clock_ns(const struct timespec *ts)
+{
+	return (uint64_t)ts->tv_sec * 1000000000 + (uint64_t)ts->tv_nsec;
+}
+
+int features_clock(struct writer *w, int32_t clockid)
+{
+	struct timespec res, wall, a, b;
+	struct section s = { 0 };
+	uint64_t v;
+	int ret;
+
+	if (clock_getres(clockid, &res) || clock_gettime(clockid, &a) ||
+	    clock_gettime(CLOCK_REALTIME, &wall) || clock_gettime(clockid, &b))
+		return 0;
+	v = clock_ns(&res);
+	ret = writer_feature(w, AUX_FEAT_CLOCKID, &v, sizeof(v));
+	if (ret)
+		return ret;
+	add_u32(&s, 1);		/* version */
+	add_u32(&s, (uint32_t)clockid);
+	v = clock_ns(&wall);
+	add(&s, &v, sizeof(v));
+	v = clock_ns(&a) + (clock_ns(&b) - clock_ns(&a)) / 2;
+	add(&s, &v, sizeof(v));
+	return put(w, AUX_FEAT_CLOCK_DATA, &s);
 }
 
 int features_pmu_mappings(struct writer *w, const struct features_pmu *pmus,

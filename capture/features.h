@@ -15,6 +15,23 @@
  */
 int features_host(struct writer *w, int argc, char *const *argv);
 
+/* Cores and packages of the host. Readers need features_host's CPU count. */
+int features_topology(struct writer *w);
+
+/* Groups of events: leader is an index of the attrs, as they were added;
+ * n_members counts it, too. name may be NULL. */
+struct features_group {
+	const char *name;
+	uint32_t leader;
+	uint32_t n_members;
+};
+int features_groups(struct writer *w, const struct features_group *groups,
+		    uint32_t n);
+
+/* For attr.use_clockid: the clock's resolution, and its time and the wall
+ * clock's at one moment, so that times can be shown as dates. */
+int features_clock(struct writer *w, int32_t clockid);
+
 struct features_pmu {
 	uint32_t type;
 	const char *name;

@@ -17,10 +17,16 @@
 
 #include "event.h"
 #include "ledger.h"
-#include "writer.h"
+#include "output.h"
+
+struct kernel_options;
 
 /* What the user wants recorded; outlives the source. */
 struct source_job {
+	const struct kernel_options *kernel;	/* source_kernel's; else NULL */
+	int argc;			/* auxcap's command line */
+	char *const *args;
+	/* the software sources': */
 	const struct event_spec *event;
 	char *const *argv;		/* the program; NULL ended */
 	const char *self_dir;		/* where our helper objects are */
@@ -38,6 +44,14 @@ struct source_result {
 	uint64_t n_threads;
 	char not_traced[512];	/* which processes and why, a line each */
 	int status;		/* the program's, as wait(2) gives it */
+	/* of the kernel source alone: */
+	bool kernel;		/* it was */
+	bool has_aux;		/* an AUX area was recorded */
+	bool stopped;		/* by a signal or a command */
+	uint64_t n_samples, n_wakeups, n_restarts, n_snapshots;
+	uint64_t aux_bytes;	/* saved, over all files */
+	uint64_t wall_ns, cpu_ns;	/* of the recording; ours */
+	uint64_t n_unreadable;	/* processes whose maps could not be read */
 };
 
 struct source_ops {
@@ -48,11 +62,11 @@ struct source_ops {
 		    struct aux_diag *diag);
 	/* Adds the attrs, records, and enters all streams into the ledger. On
 	 * an error what was recorded so far is in the writer all the same. */
-	int (*run)(void *src, struct writer *w, struct ledger *ledger,
+	int (*run)(void *src, struct output *out, struct ledger *ledger,
 		   struct source_result *result, struct aux_diag *diag);
 	void (*close)(void *src);	/* NULL is allowed */
 };
 
-extern const struct source_ops source_soft_pt;
+extern const struct source_ops source_soft_pt, source_kernel;
 
 #endif

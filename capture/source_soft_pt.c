@@ -330,7 +330,7 @@ static void add_counts(const struct soft_stats *stats, struct ledger *l)
 }
 
 /* Every stream's bytes; the encoder's own count stands against them. */
-static int fill_ledger(const struct writer *w, const struct soft_stats *stats,
+static int fill_ledger(struct writer *w, const struct soft_stats *stats,
 		       struct ledger *l, struct aux_diag *diag)
 {
 	const struct writer_stream *s;
@@ -353,9 +353,10 @@ static int fill_ledger(const struct writer *w, const struct soft_stats *stats,
 	return ledger_check(l, diag);
 }
 
-static int run_soft_pt(void *src, struct writer *w, struct ledger *ledger,
+static int run_soft_pt(void *src, struct output *out, struct ledger *ledger,
 		       struct source_result *result, struct aux_diag *diag)
 {
+	struct writer *w = output_writer(out);
 	struct soft_pt *sp = src;
 	struct soft_stats stats = { 0 };
 	struct aux_diag late = { 0 };
@@ -365,7 +366,9 @@ static int run_soft_pt(void *src, struct writer *w, struct ledger *ledger,
 	memset(result, 0, sizeof(*result));
 	sp->ledger = ledger;
 	sp->result = result;
-	ret = add_attrs(sp, w);
+	ret = features_host(w, sp->job->argc, sp->job->args);
+	if (!ret)
+		ret = add_attrs(sp, w);
 	if (!ret)
 		ret = add_features(sp, w);
 	if (ret)

@@ -13,6 +13,7 @@
 #include "synth.h"
 
 #define COMM_MAX 15	/* as the kernel's TASK_COMM_LEN, NUL apart */
+#define CPUS_MAX 2048	/* of one list, so that a record holds it */
 
 /* A record under construction: always fits, callers bound their strings. */
 struct rec {
@@ -73,7 +74,8 @@ static int finish(struct writer *w, struct rec *r, const struct synth_id *id)
 	add_u32(r, id->cpu);
 	add_u32(r, 0);
 	add_u64(r, id->id);
-	writer_time(w, id->time);
+	if (id->time)	/* 0: before all, when nobody knows */
+		writer_time(w, id->time);
 	return writer_record(w, &r->h);
 }
 
@@ -90,11 +92,11 @@ int synth_comm(struct writer *w, const struct synth_id *id, uint32_t pid,
 }
 
 static int add_task(struct writer *w, const struct synth_id *id, uint32_t type,
-		    const uint32_t ids[4])
+		    uint16_t misc, const uint32_t ids[4])
 {
 	struct rec r;
 
-	rec_init(&r, type, 0);
+	rec_init(&r, type, misc);
 	add_bytes(&r, ids, 4 * sizeof(*ids));
 	add_u64(&r, id->time);
 	return finish(w, &r, id);
@@ -105,7 +107,16 @@ int synth_fork(struct writer *w, const struct synth_id *id, uint32_t pid,
 {
 	const uint32_t ids[4] = { pid, ppid, tid, ptid };
 
-	return add_task(w, id, PERF_RECORD_FORK, ids);
+	return add_task(w, id, PERF_RECORD_FORK, 0, ids);
+}
+
+int synth_fork_exec(struct writer *w, const struct synth_id *id, uint32_t pid,
+		    uint32_t ppid, uint32_t tid, uint32_t ptid)
+{
+	const uint32_t ids[4] = { pid, ppid, tid, ptid };
+
+	return add_task(w, id, PERF_RECORD_FORK, PERF_RECORD_MISC_FORK_EXEC,
+			ids);
 }
 
 int synth_exit(struct writer *w, const struct synth_id *id, uint32_t pid,
@@ -113,7 +124,33 @@ int synth_exit(struct writer *w, const struct synth_id *id, uint32_t pid,
 {
 	const uint32_t ids[4] = { pid, ppid, tid, ptid };
 
-	return add_task(w, id, PERF_RECORD_EXIT, ids);
+	return add_task(w, id, PERF_RECORD_EXIT, 0, ids);
+}
+
+static void add_path(struct rec *r, const char *path)
+{
+	size_t len = strlen(path);
+
+	if (len < PATH_MAX)
+		add_string(r, path, len);
+	else	/* as the kernel says it */
+		add_string(r, "//toolong", strlen("//toolong"));
+}
+
+int synth_mmap_kernel(struct writer *w, const struct synth_id *id,
+		      uint64_t addr, uint64_t len, uint64_t pgoff,
+		      const char *path)
+{
+	struct rec r;
+
+	rec_init(&r, PERF_RECORD_MMAP, PERF_RECORD_MISC_KERNEL);
+	add_u32(&r, UINT32_MAX);
+	add_u32(&r, 0);
+	add_u64(&r, addr);
+	add_u64(&r, len);
+	add_u64(&r, pgoff);
+	add_path(&r, path);
+	return finish(w, &r, id);
 }
 
 static void add_backing(struct rec *r, const struct synth_map *map)
@@ -135,7 +172,6 @@ int synth_mmap2(struct writer *w, const struct synth_id *id, uint32_t pid,
 		uint32_t tid, const struct synth_map *map)
 {
 	uint16_t misc = PERF_RECORD_MISC_USER;
-	size_t len = strlen(map->path);
 	struct rec r;
 
 	if (map->build_id_size > sizeof(map->build_id))
@@ -144,6 +180,8 @@ int synth_mmap2(struct writer *w, const struct synth_id *id, uint32_t pid,
 		misc |= PERF_RECORD_MISC_MMAP_BUILD_ID;
 	if (!(map->prot & 4))	/* PROT_EXEC */
 		misc |= PERF_RECORD_MISC_MMAP_DATA;
+	if (map->cut)
+		misc |= PERF_RECORD_MISC_PROC_MAP_PARSE_TIMEOUT;
 	rec_init(&r, PERF_RECORD_MMAP2, misc);
 	add_u32(&r, pid);
 	add_u32(&r, tid);
@@ -153,10 +191,7 @@ int synth_mmap2(struct writer *w, const struct synth_id *id, uint32_t pid,
 	add_backing(&r, map);
 	add_u32(&r, map->prot);
 	add_u32(&r, map->flags);
-	if (len < PATH_MAX)
-		add_string(&r, map->path, len);
-	else	/* as the kernel says it */
-		add_string(&r, "//toolong", strlen("//toolong"));
+	add_path(&r, map->path);
 	if (map->build_id_size)
 		writer_build_id(w, UINT32_MAX, PERF_RECORD_MISC_USER, map->path,
 				map->build_id, map->build_id_size);
@@ -288,21 +323,83 @@ int synth_thread_map(struct writer *w, const uint32_t *tids,
 	return ret;
 }
 
-/* CPUs 0 to n_cpus - 1, as a list. */
-int synth_cpu_map(struct writer *w, uint32_t n_cpus)
+static void add_cpu_list(struct rec *r, const uint16_t *cpus, uint16_t n)
+{
+	add_u16(r, 0);	/* PERF_CPU_MAP__CPUS */
+	add_u16(r, n);
+	add_bytes(r, cpus, n * sizeof(*cpus));
+	while (r->h.size % 8)
+		add_u16(r, 0);
+}
+
+int synth_cpu_list(struct writer *w, const uint16_t *cpus, size_t n)
 {
 	struct rec r;
-	uint32_t i;
 
 	rec_init(&r, AUX_RECORD_CPU_MAP, 0);
-	if (n_cpus > (sizeof(r) - 24) / 2)
+	if (n > CPUS_MAX)
 		return -AUX_E_INVAL;
-	add_u16(&r, 0);	/* PERF_CPU_MAP__CPUS */
-	add_u16(&r, (uint16_t)n_cpus);
+	add_cpu_list(&r, cpus, (uint16_t)n);
+	return writer_record(w, &r.h);
+}
+
+int synth_cpu_map(struct writer *w, uint32_t n_cpus)
+{
+	uint16_t cpus[CPUS_MAX];
+	uint32_t i;
+
+	if (n_cpus > CPUS_MAX)
+		return -AUX_E_INVAL;
 	for (i = 0; i < n_cpus; i++)
-		add_u16(&r, (uint16_t)i);
-	while (r.h.size % 8)
-		add_u16(&r, 0);
+		cpus[i] = (uint16_t)i;
+	return synth_cpu_list(w, cpus, n_cpus);
+}
+
+static int update_text(struct writer *w, uint64_t type, uint64_t id,
+		       const char *text)
+{
+	struct rec r;
+	size_t len = strlen(text);
+
+	rec_init(&r, AUX_RECORD_EVENT_UPDATE, 0);
+	add_u64(&r, type);
+	add_u64(&r, id);
+	add_string(&r, text, len < PATH_MAX ? len : PATH_MAX - 1);
+	return writer_record(w, &r.h);
+}
+
+int synth_event_name(struct writer *w, uint64_t id, const char *name)
+{
+	return update_text(w, 2, id, name);
+}
+
+int synth_event_unit(struct writer *w, uint64_t id, const char *unit)
+{
+	return update_text(w, 0, id, unit);
+}
+
+int synth_event_scale(struct writer *w, uint64_t id, double scale)
+{
+	struct rec r;
+
+	rec_init(&r, AUX_RECORD_EVENT_UPDATE, 0);
+	add_u64(&r, 1);
+	add_u64(&r, id);
+	add_bytes(&r, &scale, sizeof(scale));
+	return writer_record(w, &r.h);
+}
+
+int synth_event_cpus(struct writer *w, uint64_t id, const uint16_t *cpus,
+		     size_t n)
+{
+	struct rec r;
+
+	rec_init(&r, AUX_RECORD_EVENT_UPDATE, 0);
+	if (n > CPUS_MAX)
+		return -AUX_E_INVAL;
+	add_u64(&r, 3);
+	add_u64(&r, id);
+	add_cpu_list(&r, cpus, (uint16_t)n);
 	return writer_record(w, &r.h);
 }
 

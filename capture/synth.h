@@ -8,6 +8,7 @@
 #define AUXCAP_SYNTH_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "writer.h"
@@ -34,16 +35,24 @@ struct synth_map {
 	uint8_t build_id[20];
 	uint8_t build_id_size;	/* 0: none, the inode fields are written */
 	const char *path;	/* "//anon", "[vdso]", "/file" */
+	bool cut;		/* the process's later maps are missing */
 };
 
 int synth_comm(struct writer *w, const struct synth_id *id, uint32_t pid,
 	       uint32_t tid, const char *comm, bool exec);
 int synth_fork(struct writer *w, const struct synth_id *id, uint32_t pid,
 	       uint32_t ppid, uint32_t tid, uint32_t ptid);
+/* A task that existed before: its maps follow, none come from the parent. */
+int synth_fork_exec(struct writer *w, const struct synth_id *id, uint32_t pid,
+		    uint32_t ppid, uint32_t tid, uint32_t ptid);
 int synth_exit(struct writer *w, const struct synth_id *id, uint32_t pid,
 	       uint32_t ppid, uint32_t tid, uint32_t ptid);
 int synth_mmap2(struct writer *w, const struct synth_id *id, uint32_t pid,
 		uint32_t tid, const struct synth_map *map);
+/* MMAP of the kernel's own (pid -1). */
+int synth_mmap_kernel(struct writer *w, const struct synth_id *id,
+		      uint64_t addr, uint64_t len, uint64_t pgoff,
+		      const char *path);
 int synth_itrace_start(struct writer *w, const struct synth_id *id,
 		       uint32_t pid, uint32_t tid);
 int synth_switch(struct writer *w, const struct synth_id *id, bool out);
@@ -62,7 +71,15 @@ int synth_id_index(struct writer *w, const struct aux_rec_id_index_entry *e,
 int synth_time_conv(struct writer *w, const struct aux_rec_time_conv *tc);
 int synth_thread_map(struct writer *w, const uint32_t *tids,
 		     const char *const *comms, uint64_t n);
+/* CPUs 0 to n_cpus - 1; those named. At most 2048. */
 int synth_cpu_map(struct writer *w, uint32_t n_cpus);
+int synth_cpu_list(struct writer *w, const uint16_t *cpus, size_t n);
+/* EVENT_UPDATE: what an attr does not say of the event with this id */
+int synth_event_name(struct writer *w, uint64_t id, const char *name);
+int synth_event_unit(struct writer *w, uint64_t id, const char *unit);
+int synth_event_scale(struct writer *w, uint64_t id, double scale);
+int synth_event_cpus(struct writer *w, uint64_t id, const uint16_t *cpus,
+		     size_t n);
 int synth_finished_round(struct writer *w);
 int synth_finished_init(struct writer *w);
 

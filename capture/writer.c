@@ -1,43 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * writer: records and AUX data into a perf.data file.
+ * writer: records and AUX data into a perf.data file or pipe.
  *
- * Layout: header, event ids, attrs, data (records; an AUXTRACE record is
- * followed by its payload), feature sections. Invariant: what has been flushed
- * is a prefix of that file, and data_end is a boundary between records at or
- * below the flushed bytes, so that writer_end.c can make a valid file after any
- * failure.
+ * Layout of a file: header, event ids, attrs, data (records; an AUXTRACE record
+ * is followed by its payload), feature sections. Invariant: the buffer and each
+ * place in the file hold whole records, so a valid file can be made after any
+ * failure (writer_end.c).
  * Specification: perf.data-file-format.txt and tools/perf/util/header.c of
- * Linux 6.1. The stride of attrs covers the ids section behind each attr.
+ * Linux 6.1.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
-
-#include <internal/diag.h>
 
 #include "writer_priv.h"
-
-int writer_fail(struct writer *w, int code, const char *fmt, ...)
-{
-	va_list ap;
-
-	if (!w->error) {
-		w->error = code;
-		w->diag.code = code;
-		w->diag.offset = AUX_NO_OFFSET;
-		va_start(ap, fmt);
-		vsnprintf(w->diag.text, sizeof(w->diag.text), fmt, ap);
-		va_end(ap);
-	}
-	return -w->error;
-}
 
 int writer_grow(struct writer *w, void **array, size_t n, size_t *cap,
 		size_t size)
@@ -57,244 +33,6 @@ int writer_grow(struct writer *w, void **array, size_t n, size_t *cap,
 	return 0;
 }
 
-static int fail_io(struct writer *w)
-{
-	return writer_fail(w, AUX_E_IO, "%s: write at byte %llu: %s", w->path,
-			   (unsigned long long)w->pos, strerror(errno));
-}
-
-int writer_pwrite(struct writer *w, const void *data, size_t len, uint64_t pos)
-{
-	const char *p = data;
-
-	while (len) {
-		ssize_t n = pwrite(w->fd, p, len, (off_t)pos);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return fail_io(w);
-		p += n;
-		pos += (uint64_t)n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
-/* Writes at pos, and moves pos as far as bytes have reached the file. */
-static int write_out(struct writer *w, struct iovec *iov, int n_iov)
-{
-	for (;;) {
-		ssize_t n;
-
-		while (n_iov && !iov->iov_len) {
-			iov++;
-			n_iov--;
-		}
-		if (!n_iov)
-			return 0;
-		n = pwritev(w->fd, iov, n_iov, (off_t)w->pos);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return fail_io(w);
-		w->pos += (uint64_t)n;
-		while (n_iov && (size_t)n >= iov->iov_len) {
-			n -= (ssize_t)iov->iov_len;
-			iov++;
-			n_iov--;
-		}
-		if (n_iov) {
-			iov->iov_base = (char *)iov->iov_base + n;
-			iov->iov_len -= (size_t)n;
-		}
-	}
-}
-
-/* The buffer, then len bytes of data (0: the buffer alone). */
-static int flush_with(struct writer *w, const void *data, size_t len)
-{
-	struct iovec iov[2] = {
-		{ .iov_base = w->buf, .iov_len = w->used },
-		{ .iov_base = (void *)(uintptr_t)data, .iov_len = len },
-	};
-
-	if (w->error)
-		return -w->error;
-	w->used = 0;
-	if (write_out(w, iov, 2)) {
-		w->broken = true;
-		return -w->error;
-	}
-	w->data_end = w->rec_end;
-	return 0;
-}
-
-int writer_flush(struct writer *w)
-{
-	return flush_with(w, NULL, 0);
-}
-
-int writer_put(struct writer *w, const void *data, size_t len)
-{
-	int ret;
-
-	if (w->error)
-		return -w->error;
-	if (len >= WRITER_DIRECT)
-		return flush_with(w, data, len);
-	if (len > WRITER_BUF - w->used) {
-		ret = writer_flush(w);
-		if (ret)
-			return ret;
-	}
-	if (len)
-		memcpy(w->buf + w->used, data, len);
-	w->used += len;
-	return 0;
-}
-
-void writer_header(const struct writer *w, struct aux_file_header *h)
-{
-	uint64_t stride = sizeof(struct perf_event_attr) +
-			  sizeof(struct aux_file_section);
-
-	memset(h, 0, sizeof(*h));
-	h->magic = AUX_PERF_MAGIC2;
-	h->size = sizeof(*h);
-	h->attr_size = stride;
-	h->attrs.offset = w->attrs_start;
-	h->attrs.size = w->n_attrs * stride;
-	h->data.offset = w->data_start;
-}
-
-int writer_start(struct writer *w)
-{
-	uint64_t ids = sizeof(struct aux_file_header);
-	struct aux_file_header h;
-	size_t i;
-
-	w->started = true;
-	w->attrs_start = ids;
-	for (i = 0; i < w->n_attrs; i++)
-		w->attrs_start += w->attrs[i].n_ids * sizeof(uint64_t);
-	w->data_start = w->attrs_start +
-			w->n_attrs * (sizeof(struct perf_event_attr) +
-				      sizeof(struct aux_file_section));
-	w->rec_end = w->data_start;
-	writer_header(w, &h);
-	writer_put(w, &h, sizeof(h));
-	for (i = 0; i < w->n_attrs; i++)
-		writer_put(w, w->attrs[i].ids,
-			   w->attrs[i].n_ids * sizeof(uint64_t));
-	for (i = 0; i < w->n_attrs; i++) {
-		struct aux_file_section s = {
-			ids, w->attrs[i].n_ids * sizeof(uint64_t)
-		};
-
-		writer_put(w, &w->attrs[i].attr, sizeof(w->attrs[i].attr));
-		writer_put(w, &s, sizeof(s));
-		ids += s.size;
-	}
-	return writer_flush(w);
-}
-
-/* Keeps what is there as path.old, as perf does. Devices are left alone. */
-static int keep_old(struct writer *w, struct aux_diag *diag)
-{
-	struct stat st;
-
-	if (stat(w->path, &st) || !S_ISREG(st.st_mode) || st.st_size == 0)
-		return 0;
-	if (asprintf(&w->old_path, "%s.old", w->path) < 0) {
-		w->old_path = NULL;
-		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
-				"%s: out of memory", w->path);
-	}
-	if (rename(w->path, w->old_path))
-		return diag_set(diag, AUX_E_IO, AUX_NO_OFFSET,
-				"cannot keep the existing file as %s: %s (-o "
-				"names another file)", w->old_path,
-				strerror(errno));
-	return 0;
-}
-
-static int open_file(struct writer *w, struct aux_diag *diag)
-{
-	struct stat st;
-
-	/* checked first: opening a FIFO for writing would block */
-	if (!stat(w->path, &st) && (S_ISFIFO(st.st_mode) ||
-				    S_ISSOCK(st.st_mode)))
-		return diag_set(diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
-				"%s is a pipe or a socket; a recording needs a "
-				"file", w->path);
-	w->fd = open(w->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY,
-		     0600);
-	if (w->fd < 0)
-		return diag_set(diag, AUX_E_IO, AUX_NO_OFFSET,
-				"cannot create %s: %s (-o names another file)",
-				w->path, strerror(errno));
-	return 0;
-}
-
-int writer_open(struct writer **out, const char *path, struct aux_diag *diag)
-{
-	struct writer *w = calloc(1, sizeof(*w));
-	int ret;
-
-	*out = NULL;
-	if (w) {
-		w->fd = -1;
-		w->path = strdup(path);
-		w->buf = malloc(WRITER_BUF);
-	}
-	if (!w || !w->path || !w->buf) {
-		writer_close(w, NULL);
-		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
-				"%s: out of memory", path);
-	}
-	ret = keep_old(w, diag);
-	if (!ret)
-		ret = open_file(w, diag);
-	if (ret) {
-		writer_close(w, NULL);
-		return ret;
-	}
-	*out = w;
-	return 0;
-}
-
-int writer_attr_add(struct writer *w, const struct perf_event_attr *attr,
-		    const char *name, const uint64_t *ids, uint32_t n_ids)
-{
-	struct writer_attr *a;
-
-	if (w->started)
-		return writer_fail(w, AUX_E_INVAL,
-				   "%s: an event after the first record",
-				   w->path);
-	if (writer_grow(w, (void **)&w->attrs, w->n_attrs, &w->cap_attrs,
-			sizeof(*w->attrs)))
-		return -w->error;
-	a = &w->attrs[w->n_attrs];
-	a->attr = *attr;
-	a->attr.size = sizeof(a->attr);
-	a->n_ids = n_ids;
-	a->name = strdup(name);
-	a->ids = malloc((n_ids + 1) * sizeof(*ids));
-	if (!a->name || !a->ids) {
-		free(a->name);
-		free(a->ids);
-		return writer_fail(w, AUX_E_NOMEM, "%s: out of memory",
-				   w->path);
-	}
-	if (n_ids)
-		memcpy(a->ids, ids, n_ids * sizeof(*ids));
-	w->n_attrs++;
-	return 0;
-}
-
 static uint64_t now_ms(void)
 {
 	struct timespec ts;
@@ -303,32 +41,139 @@ static uint64_t now_ms(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-/* After all bytes of a record have been put. A slow source is flushed by the
- * clock: who kills us loses little. */
-static int end_record(struct writer *w)
+static int flush(struct writer *w)
+{
+	if (writer_zstd_pending(w))
+		writer_zstd_drain(w);
+	writer_send_buf(w);
+	if (!w->error)
+		writer_declare(w);
+	return -w->error;
+}
+
+/* A slow source is flushed by the clock: who kills us loses little. */
+int writer_leave(struct writer *w)
 {
 	uint64_t now = now_ms();
+	int ret;
 
-	if (w->error)
+	if (!w->error && now - w->flushed_ms >= WRITER_PERIOD_MS) {
+		w->flushed_ms = now;
+		flush(w);
+	}
+	__atomic_store_n(&w->size, w->pos + w->used, __ATOMIC_RELAXED);
+	ret = -w->error;
+	pthread_mutex_unlock(&w->lock);
+	return ret;
+}
+
+int writer_flush(struct writer *w)
+{
+	pthread_mutex_lock(&w->lock);
+	flush(w);
+	return writer_leave(w);
+}
+
+/* No records after the end. */
+static int check_open(struct writer *w)
+{
+	if (w->finished)
+		return writer_fail(w, AUX_E_INVAL,
+				   "%s: a record after the end", w->path);
+	if (!w->started)
+		writer_start(w);
+	return -w->error;
+}
+
+/* perf compresses what the kernel gave; our own are records for anybody. */
+static bool may_compress(const struct perf_event_header *h)
+{
+	return h->type < AUX_RECORD_HEADER_ATTR ||
+	       h->type == AUX_RECORD_EVENT_TYPE;
+}
+
+int writer_append(struct writer *w, const struct iovec *part, int n_parts)
+{
+	size_t len = 0;
+	int i;
+
+	for (i = 0; i < n_parts; i++)
+		len += part[i].iov_len;
+	if (check_open(w))
 		return -w->error;
-	w->rec_end = w->pos + w->used;
-	if (now - w->flushed_ms < WRITER_PERIOD_MS)
-		return 0;
-	w->flushed_ms = now;
-	return writer_flush(w);
+	if (w->opt.zstd_level && may_compress(part->iov_base)) {
+		while (!w->error && !writer_zstd_add(w, part, n_parts, len))
+			writer_zstd_drain(w);
+		return -w->error;
+	}
+	do {	/* whoever else fills it while we have no lock */
+		if (writer_zstd_pending(w))
+			writer_zstd_drain(w);
+		writer_room(w, len);
+	} while (!w->error && writer_zstd_pending(w));
+	for (i = 0; !w->error && i < n_parts; i++) {
+		if (!part[i].iov_len)
+			continue;
+		memcpy(w->buf->data + w->used, part[i].iov_base,
+		       part[i].iov_len);
+		w->used += part[i].iov_len;
+	}
+	return -w->error;
 }
 
 int writer_record(struct writer *w, const struct perf_event_header *rec)
 {
-	if (!w->started)
-		writer_start(w);
+	struct iovec part = { (void *)(uintptr_t)rec, rec->size };
+
+	pthread_mutex_lock(&w->lock);
 	if (rec->size < sizeof(*rec) || rec->size % 8 ||
-	    rec->type == AUX_RECORD_AUXTRACE)
+	    rec->type == AUX_RECORD_AUXTRACE) {
+		writer_fail(w, AUX_E_INVAL, "%s: bad record (type %u, size %u)",
+			    w->path, rec->type, rec->size);
+	} else {
+		writer_append(w, &part, 1);
+		writer_codes_note(w, rec);
+	}
+	return writer_leave(w);
+}
+
+int writer_append_own(struct writer *w, enum aux_own_kind kind,
+		      const void *head, size_t head_len, const void *data,
+		      size_t len)
+{
+	static const uint8_t zero[8];
+	size_t pad = -(head_len + len) & 7;
+	struct {
+		struct perf_event_header h;
+		struct aux_own_record own;
+	} r = {
+		.h.type = AUX_RECORD_EVENT_TYPE,
+		.own.magic = AUX_OWN_MAGIC,
+		.own.kind = (uint16_t)kind,
+		.own.version = 1,
+		.own.len = (uint32_t)(head_len + len),
+	};
+	const struct iovec part[] = {
+		{ &r, sizeof(r) },
+		{ (void *)(uintptr_t)head, head_len },
+		{ (void *)(uintptr_t)data, len },
+		{ (void *)(uintptr_t)zero, pad },
+	};
+
+	if (head_len > WRITER_OWN_MAX || len > WRITER_OWN_MAX - head_len)
 		return writer_fail(w, AUX_E_INVAL,
-				   "%s: bad record (type %u, size %u)", w->path,
-				   rec->type, rec->size);
-	writer_put(w, rec, rec->size);
-	return end_record(w);
+				   "%s: an own record (kind %u) of %zu bytes",
+				   w->path, kind, head_len + len);
+	r.h.size = (uint16_t)(sizeof(r) + head_len + len + pad);
+	return writer_append(w, part, 4);
+}
+
+int writer_own(struct writer *w, enum aux_own_kind kind, const void *head,
+	       size_t head_len, const void *data, size_t len)
+{
+	pthread_mutex_lock(&w->lock);
+	writer_append_own(w, kind, head, head_len, data, len);
+	return writer_leave(w);
 }
 
 /* The totals of a queue; NULL when out of memory. */
@@ -340,85 +185,179 @@ static struct writer_stream *find_stream(struct writer *w, uint32_t idx)
 	for (i = 0; i < w->n_streams; i++)
 		if (w->streams[i].idx == idx)
 			return &w->streams[i];
-	if (writer_grow(w, (void **)&w->streams, i, &w->cap_streams,
-			sizeof(*w->streams)))
+	if (writer_grow(w, (void **)&w->streams, i, &w->cap_streams, sizeof(*s)))
 		return NULL;
 	s = &w->streams[w->n_streams++];
-	memset(s, 0, sizeof(*s));
-	s->idx = idx;
+	*s = (struct writer_stream){ .idx = idx };
 	return s;
 }
 
-static int put_auxtrace(struct writer *w, const struct aux_rec_auxtrace *a,
-			const struct iovec *iov, int n_iov)
-{
-	static const uint8_t zero[8];
+/* An AUXTRACE record of either type on its way. */
+struct chunk {
 	struct {
 		struct perf_event_header h;
 		struct aux_rec_auxtrace a;
-	} rec = {
-		.h = { .type = AUX_RECORD_AUXTRACE, .size = sizeof(rec) },
-		.a = *a,
-	};
-	size_t pad = -a->size & 7;
+		struct aux_rec_auxtrace_zstd z;
+	} rec;
+	uint64_t given;		/* bytes of payload */
+	uint64_t len;		/* of payload in the file, not padded */
+	size_t pad;
+	bool placed;		/* it has its place in the file */
+	struct iovec *iov;	/* buffer, record, payload, padding */
+	int n_iov;
+};
+
+static void fill_chunk(struct chunk *c, const struct aux_rec_auxtrace *a,
+		       const struct iovec *packed)
+{
+	static const uint8_t zero[8];
+
+	c->rec.a = *a;
+	c->given = c->len = a->size;
+	c->rec.h.type = AUX_RECORD_AUXTRACE;
+	c->rec.h.size = sizeof(c->rec.h) + sizeof(c->rec.a);
+	if (packed) {
+		c->len = packed->iov_len;
+		c->rec.h.type = AUX_RECORD_AUXKIT_AUXTRACE_ZSTD;
+		c->rec.h.size = sizeof(c->rec);
+		c->rec.z.raw_size = a->size;
+		c->rec.z.zstd_size = c->len;
+	}
+	c->pad = -c->len & 7;
+	c->rec.a.size = c->len + c->pad;
+	c->iov[1] = (struct iovec){ &c->rec, c->rec.h.size };
+	c->iov[c->n_iov - 1] = (struct iovec){ (void *)(uintptr_t)zero, c->pad };
+}
+
+/* Enters the chunk into the index and the totals, for the next place. */
+static int place_chunk(struct writer *w, struct chunk *c)
+{
+	struct writer_stream *s = find_stream(w, c->rec.a.idx);
+	struct writer_chunk *e;
+
+	if (!s || writer_grow(w, (void **)&w->chunks, w->n_chunks,
+			      &w->cap_chunks, sizeof(*w->chunks)))
+		return -w->error;
+	e = &w->chunks[w->n_chunks++];
+	e->at.file_offset = w->pos + w->used;
+	e->at.size = c->rec.h.size;
+	e->stream = (uint32_t)(s - w->streams);
+	e->len = c->given;
+	s->saved += c->given;
+	s->n_chunks++;
+	c->placed = true;
+	return 0;
+}
+
+static int put_chunk(struct writer *w, struct chunk *c)
+{
+	uint64_t total = c->rec.h.size + c->len + c->pad;
+	bool small = c->len < WRITER_DIRECT;
 	int i;
 
-	rec.a.size += pad;
-	w->index[w->n_index].file_offset = w->pos + w->used;
-	w->index[w->n_index].size = sizeof(rec);
-	writer_put(w, &rec, sizeof(rec));
-	for (i = 0; i < n_iov; i++)
-		writer_put(w, iov[i].iov_base, iov[i].iov_len);
-	writer_put(w, zero, pad);
-	return end_record(w);
+	do {
+		if (writer_zstd_pending(w))
+			writer_zstd_drain(w);
+		if (small)
+			writer_room(w, total);
+	} while (!w->error && writer_zstd_pending(w));
+	if (w->error || place_chunk(w, c))
+		return -w->error;
+	if (!small)
+		return writer_send(w, c->iov, c->n_iov, total);
+	for (i = 1; i < c->n_iov; i++) {
+		if (c->iov[i].iov_len)
+			memcpy(w->buf->data + w->used, c->iov[i].iov_base,
+			       c->iov[i].iov_len);
+		w->used += c->iov[i].iov_len;
+	}
+	return 0;
 }
+
+/* What was given is counted, whatever comes of it: what has a place in the file
+ * as saved until the end, when it may turn out to lie behind a hole. */
+static int write_chunk(struct writer *w, const struct aux_rec_auxtrace *a,
+		       struct chunk *c, const struct iovec *packed)
+{
+	struct writer_stream *s;
+
+	pthread_mutex_lock(&w->lock);
+	s = find_stream(w, a->idx);
+	if (s && a->offset + a->size > s->end)
+		s->end = a->offset + a->size;
+	if (!c->iov)
+		writer_fail(w, AUX_E_NOMEM, "%s: out of memory", w->path);
+	if (!check_open(w) && a->size) {
+		fill_chunk(c, a, packed);
+		put_chunk(w, c);
+	}
+	if (w->error && !c->placed) {
+		s = find_stream(w, a->idx);
+		if (s)
+			s->unwritten += a->size;
+	}
+	return writer_leave(w);
+}
+
+static int fail_size(struct writer *w, uint64_t len, uint64_t declared)
+{
+	pthread_mutex_lock(&w->lock);
+	writer_fail(w, AUX_E_INVAL,
+		    "%s: AUX data of %llu bytes declared as %llu", w->path,
+		    (unsigned long long)len, (unsigned long long)declared);
+	return writer_leave(w);
+}
+
+#define FEW 8
 
 int writer_auxtrace(struct writer *w, const struct aux_rec_auxtrace *a,
 		    const struct iovec *iov, int n_iov)
 {
-	struct writer_stream *s = find_stream(w, a->idx);
+	struct iovec few[FEW + 3], packed;
+	struct writer_zout *z = NULL;
+	struct chunk c = { .iov = few };
 	uint64_t len = 0;
 	int i, ret;
 
 	for (i = 0; i < n_iov; i++)
 		len += iov[i].iov_len;
 	if (len != a->size)
-		return writer_fail(w, AUX_E_INVAL,
-				   "%s: AUX data of %llu bytes declared as %llu",
-				   w->path, (unsigned long long)len,
-				   (unsigned long long)a->size);
-	if (s && a->offset + len > s->end)
-		s->end = a->offset + len;
-	if (!w->started)
-		writer_start(w);
-	if (!len || w->error)
-		return -w->error;
-	if (writer_grow(w, (void **)&w->index, w->n_index, &w->cap_index,
-			sizeof(*w->index)))
-		return -w->error;
-	ret = put_auxtrace(w, a, iov, n_iov);
-	if (ret)
-		return ret;
-	w->n_index++;
-	s->saved += len;
-	s->n_chunks++;
-	return 0;
+		return fail_size(w, len, a->size);
+	if (w->opt.zstd_aux)
+		z = writer_zstd_aux(w, iov, n_iov, len, &packed);
+	if (z) {
+		iov = &packed;
+		n_iov = 1;
+	}
+	c.n_iov = n_iov + 3;
+	if (n_iov > FEW)
+		c.iov = malloc((size_t)c.n_iov * sizeof(*c.iov));
+	if (c.iov && n_iov)
+		memcpy(c.iov + 2, iov, (size_t)n_iov * sizeof(*iov));
+	ret = write_chunk(w, a, &c, z ? &packed : NULL);
+	if (c.iov != few)
+		free(c.iov);
+	if (z)
+		writer_zstd_release(w, z);
+	return ret;
 }
 
 void writer_time(struct writer *w, uint64_t ns)
 {
+	pthread_mutex_lock(&w->lock);
 	if (!w->first_ns || ns < w->first_ns)
 		w->first_ns = ns;
 	if (ns > w->last_ns)
 		w->last_ns = ns;
+	pthread_mutex_unlock(&w->lock);
 }
 
 uint64_t writer_size(const struct writer *w)
 {
-	return w->pos + w->used;
+	return __atomic_load_n(&w->size, __ATOMIC_RELAXED);
 }
 
-const struct writer_stream *writer_streams(const struct writer *w, size_t *n)
+const struct writer_stream *writer_streams(struct writer *w, size_t *n)
 {
 	*n = w->n_streams;
 	return w->streams;

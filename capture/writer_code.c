@@ -1,136 +1,65 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Saved code bytes on their way to AUX_FEAT_AUXKIT_CODE.
+ * Saved code bytes as AUX_OWN_CODE records.
  *
- * A program that generates code for hours must not fill our memory: entries and
- * bytes go to two unlinked files beside the recording, and only a table of fixed
- * size remembers where equal bytes may already be. Invariant: bytes are shared
- * only after they have been compared.
+ * A program that generates code for hours must not fill our memory or the file:
+ * tables of fixed size remember where equal bytes may already be, by a hash of
+ * 128 bits with a random key, and what was said last of a range. Invariant: a
+ * record is left out only when no later one, no mapping, exec or fork, may have
+ * touched its range since it was written.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
+#include <sys/random.h>
+#include <time.h>
 
 #include "writer_priv.h"
 
-#define N_SEEN 8192	/* a power of two */
-#define N_PENDING 128
-#define COPY_SIZE (128 << 10)
+#define N_SEEN 8192	/* powers of two */
+#define N_RANGES 8192
+#define N_PAGES 65536
+#define N_PIDS 1024
+#define PAGE_SHIFT 12
+
+struct hash {
+	uint64_t a, b;
+};
 
 struct seen {
-	uint64_t hash;
-	uint64_t offset;
+	struct hash hash;
 	uint64_t len;	/* 0: free */
+	uint64_t blob;
 };
 
-struct codespool {
-	int entries_fd;
-	int blobs_fd;
-	uint64_t n;		/* entries, pending ones included */
-	uint64_t blob_size;
-	uint64_t last_ns;
-	bool unsorted;		/* some entry is older than the one before */
-	size_t n_pending;
-	struct aux_code_entry pending[N_PENDING];
+struct range {
+	uint64_t addr, len;	/* 0: free */
+	uint64_t blob;
+	uint64_t seq;
+	uint32_t pid, kind;
+};
+
+struct writer_codes {
+	struct hash key;
+	uint64_t n_blobs;
+	uint64_t seq;		/* of the last record or note */
 	struct seen seen[N_SEEN];
+	struct range ranges[N_RANGES];
+	/* by hash of pid and page, of pid: when something there changed last */
+	uint64_t pages[N_PAGES];
+	uint64_t pids[N_PIDS];
 };
 
-/* An unlinked file in the directory of path: same disk, gone with us. */
-static int open_unlinked(const char *path)
+static uint64_t mix(uint64_t h, uint64_t word)
 {
-	const char *slash = strrchr(path, '/');
-	size_t len = slash ? (size_t)(slash - path) + 1 : 0;
-	static const char name[] = ".auxcap.XXXXXX";
-	char *tmp = malloc(len + sizeof(name));
-	int fd = -1;
-
-	if (!tmp)
-		return -1;
-	memcpy(tmp, path, len);
-	memcpy(tmp + len, name, sizeof(name));
-	fd = mkostemp(tmp, O_CLOEXEC);
-	if (fd < 0) {	/* /dev/null and the like */
-		free(tmp);
-		tmp = strdup("/tmp/.auxcap.XXXXXX");
-		fd = tmp ? mkostemp(tmp, O_CLOEXEC) : -1;
-	}
-	if (fd >= 0)
-		unlink(tmp);
-	free(tmp);
-	return fd;
+	h = (h ^ word) * 0xff51afd7ed558ccd;
+	return h ^ h >> 32;
 }
 
-int codespool_new(struct codespool **out, const char *path)
+static struct hash hash_bytes(struct hash h, const uint8_t *p, uint64_t len)
 {
-	struct codespool *cs = calloc(1, sizeof(*cs));
+	uint64_t word;
 
-	*out = NULL;
-	if (!cs)
-		return -AUX_E_NOMEM;
-	cs->entries_fd = open_unlinked(path);
-	cs->blobs_fd = open_unlinked(path);
-	if (cs->entries_fd < 0 || cs->blobs_fd < 0) {
-		codespool_free(cs);
-		return -AUX_E_IO;
-	}
-	*out = cs;
-	return 0;
-}
-
-void codespool_free(struct codespool *cs)
-{
-	if (!cs)
-		return;
-	if (cs->entries_fd >= 0)
-		close(cs->entries_fd);
-	if (cs->blobs_fd >= 0)
-		close(cs->blobs_fd);
-	free(cs);
-}
-
-static int write_at(int fd, const void *data, size_t len, uint64_t pos)
-{
-	const char *p = data;
-
-	while (len) {
-		ssize_t n = pwrite(fd, p, len, (off_t)pos);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return -AUX_E_IO;
-		p += n;
-		pos += (uint64_t)n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
-static int read_at(int fd, void *data, size_t len, uint64_t pos)
-{
-	char *p = data;
-
-	while (len) {
-		ssize_t n = pread(fd, p, len, (off_t)pos);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return -AUX_E_IO;
-		p += n;
-		pos += (uint64_t)n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
-static uint64_t hash_bytes(const uint8_t *p, uint64_t len)
-{
-	uint64_t h = len * 0x9e3779b97f4a7c15, word;
-
+	h.a = mix(h.a, len);
 	for (; len; p += sizeof(word), len -= sizeof(word)) {
 		word = 0;
 		if (len < sizeof(word)) {
@@ -139,176 +68,142 @@ static uint64_t hash_bytes(const uint8_t *p, uint64_t len)
 		} else {
 			memcpy(&word, p, sizeof(word));
 		}
-		h = (h ^ word) * 0xff51afd7ed558ccd;
-		h ^= h >> 32;
+		h.a = mix(h.a, word);
+		h.b = (h.b ^ word) * 0x9e3779b97f4a7c15;
+		h.b ^= h.b >> 29;
 	}
 	return h;
 }
 
-/* Whether the spool holds these bytes at this place. */
-static bool same_bytes(const struct codespool *cs, uint64_t offset,
-		       const uint8_t *bytes, uint64_t len)
+static struct writer_codes *get_codes(struct writer *w)
 {
-	uint8_t buf[4096];
+	struct writer_codes *c = w->codes;
 
-	while (len) {
-		size_t n = len < sizeof(buf) ? len : sizeof(buf);
-
-		if (read_at(cs->blobs_fd, buf, n, offset) ||
-		    memcmp(buf, bytes, n))
-			return false;
-		bytes += n;
-		offset += n;
-		len -= n;
+	if (c)
+		return c;
+	c = calloc(1, sizeof(*c));
+	if (!c) {
+		writer_fail(w, AUX_E_NOMEM, "%s: out of memory", w->path);
+		return NULL;
 	}
+	if (getrandom(&c->key, sizeof(c->key), GRND_NONBLOCK) < 0) {
+		c->key.a = (uint64_t)time(NULL);
+		c->key.b = (uint64_t)(uintptr_t)c;
+	}
+	w->codes = c;
+	return c;
+}
+
+void writer_codes_free(struct writer_codes *c)
+{
+	free(c);
+}
+
+static uint64_t *page_slot(struct writer_codes *c, uint32_t pid, uint64_t page)
+{
+	return &c->pages[mix(page * 0x9e3779b97f4a7c15, pid) & (N_PAGES - 1)];
+}
+
+static uint64_t *pid_slot(struct writer_codes *c, uint32_t pid)
+{
+	return &c->pids[mix(0, pid) & (N_PIDS - 1)];
+}
+
+void writer_codes_note(struct writer *w, const struct perf_event_header *rec)
+{
+	uint32_t pid;
+
+	if (!w->codes || rec->size < sizeof(*rec) + sizeof(pid))
+		return;
+	switch (rec->type) {
+	case PERF_RECORD_MMAP:
+	case PERF_RECORD_MMAP2:
+	case PERF_RECORD_COMM:
+	case PERF_RECORD_FORK:
+	case PERF_RECORD_EXIT:
+		memcpy(&pid, rec + 1, sizeof(pid));
+		*pid_slot(w->codes, pid) = ++w->codes->seq;
+	}
+}
+
+/* Nothing has touched the range since r was written. */
+static bool still_holds(struct writer_codes *c, const struct range *r)
+{
+	uint64_t page = r->addr >> PAGE_SHIFT;
+	uint64_t last = (r->addr + r->len - 1) >> PAGE_SHIFT;
+
+	if (*pid_slot(c, r->pid) > r->seq)
+		return false;
+	for (; page <= last; page++)
+		if (*page_slot(c, r->pid, page) > r->seq)
+			return false;
 	return true;
 }
 
-/* Finds or adds the bytes. */
-static int place_bytes(struct codespool *cs, const void *bytes, uint64_t len,
-		       uint64_t *offset)
+static void touch(struct writer_codes *c, const struct range *r)
 {
-	uint64_t hash = hash_bytes(bytes, len);
-	struct seen *s = &cs->seen[hash & (N_SEEN - 1)];
-	int ret;
+	uint64_t page = r->addr >> PAGE_SHIFT;
+	uint64_t last = (r->addr + r->len - 1) >> PAGE_SHIFT;
 
-	if (s->len == len && s->hash == hash &&
-	    same_bytes(cs, s->offset, bytes, len)) {
-		*offset = s->offset;
+	for (; page <= last; page++)
+		*page_slot(c, r->pid, page) = r->seq;
+}
+
+static struct range *range_slot(struct writer_codes *c,
+				const struct aux_own_code *e)
+{
+	uint64_t h = mix(mix(mix(c->key.a, e->addr), e->len), e->pid);
+
+	return &c->ranges[h & (N_RANGES - 1)];
+}
+
+/* One record, at most AUX_OWN_CODE_MAX bytes. */
+static int put_piece(struct writer *w, struct aux_own_code *e,
+		     const uint8_t *bytes)
+{
+	struct writer_codes *c = w->codes;
+	struct hash h = hash_bytes(c->key, bytes, e->len);
+	struct seen *s = &c->seen[h.a & (N_SEEN - 1)];
+	struct range *r = range_slot(c, e);
+	bool known = s->len == e->len && s->hash.a == h.a && s->hash.b == h.b;
+
+	if (!known)
+		*s = (struct seen){ h, e->len, ++c->n_blobs };
+	e->blob = s->blob;
+	if (known && r->len == e->len && r->addr == e->addr &&
+	    r->pid == e->pid && r->kind == e->kind && r->blob == e->blob &&
+	    still_holds(c, r))
 		return 0;
+	*r = (struct range){ e->addr, e->len, e->blob, ++c->seq, e->pid,
+			     e->kind };
+	touch(c, r);
+	return writer_append_own(w, AUX_OWN_CODE, e, sizeof(*e), bytes,
+				 known ? 0 : e->len);
+}
+
+int writer_code(struct writer *w, const struct aux_code_entry *entry,
+		const void *bytes)
+{
+	uint64_t at = 0;
+
+	pthread_mutex_lock(&w->lock);
+	if (get_codes(w) && !w->started)
+		writer_start(w);
+	while (!w->error && at < entry->len) {
+		struct aux_own_code e = {
+			.time_ns = entry->time_ns,
+			.addr = entry->addr + at,
+			.len = entry->len - at,
+			.pid = entry->pid,
+			.kind = entry->kind,
+		};
+
+		/* whole pages: pieces of one range do not touch each other */
+		if (e.len > AUX_OWN_CODE_MAX)
+			e.len = AUX_OWN_CODE_MAX -
+				(e.addr & ((1 << PAGE_SHIFT) - 1));
+		put_piece(w, &e, (const uint8_t *)bytes + at);
+		at += e.len;
 	}
-	ret = write_at(cs->blobs_fd, bytes, len, cs->blob_size);
-	if (ret)
-		return ret;
-	*offset = cs->blob_size;
-	*s = (struct seen){ .hash = hash, .offset = *offset, .len = len };
-	cs->blob_size += len;
-	return 0;
-}
-
-static int flush_pending(struct codespool *cs)
-{
-	uint64_t done = cs->n - cs->n_pending;
-	int ret = write_at(cs->entries_fd, cs->pending,
-			   cs->n_pending * sizeof(*cs->pending),
-			   done * sizeof(*cs->pending));
-
-	if (!ret)
-		cs->n_pending = 0;
-	return ret;
-}
-
-int codespool_add(struct codespool *cs, const struct aux_code_entry *e,
-		  const void *bytes)
-{
-	struct aux_code_entry entry = *e;
-	int ret;
-
-	if (!e->len)
-		return 0;
-	if (cs->n == UINT32_MAX)	/* the section's count is 32 bits */
-		return -AUX_E_LIMIT;
-	ret = place_bytes(cs, bytes, e->len, &entry.blob_offset);
-	if (!ret && cs->n_pending == N_PENDING)
-		ret = flush_pending(cs);
-	if (ret)
-		return ret;
-	if (e->time_ns < cs->last_ns)
-		cs->unsorted = true;
-	cs->last_ns = e->time_ns;
-	cs->pending[cs->n_pending++] = entry;
-	cs->n++;
-	return 0;
-}
-
-static void merge(const struct aux_code_entry *from, struct aux_code_entry *to,
-		  uint64_t a, uint64_t b, uint64_t end)
-{
-	uint64_t i = a, j = b, k;
-
-	for (k = a; k < end; k++)
-		to[k] = i < b && (j >= end || from[i].time_ns <= from[j].time_ns)
-			? from[i++] : from[j++];
-}
-
-/* Sorts by time, equal times in order of arrival. Sorted is *fd afterwards. */
-static int sort_entries(struct codespool *cs, const char *path)
-{
-	size_t size = cs->n * sizeof(struct aux_code_entry);
-	int other = open_unlinked(path), ret = -AUX_E_IO;
-	struct aux_code_entry *a = MAP_FAILED, *b = MAP_FAILED;
-	uint64_t width, i;
-
-	if (other >= 0 && !ftruncate(other, (off_t)size)) {
-		a = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED,
-			 cs->entries_fd, 0);
-		b = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, other,
-			 0);
-	}
-	if (a == MAP_FAILED || b == MAP_FAILED)
-		goto out;
-	for (width = 1; width < cs->n; width *= 2) {
-		struct aux_code_entry *t = a;
-		int fd = cs->entries_fd;
-
-		for (i = 0; i < cs->n; i += 2 * width)
-			merge(a, b, i, i + width < cs->n ? i + width : cs->n,
-			      i + 2 * width < cs->n ? i + 2 * width : cs->n);
-		a = b;
-		b = t;
-		cs->entries_fd = other;
-		other = fd;
-	}
-	ret = 0;
-out:
-	if (a != MAP_FAILED)
-		munmap(a, size);
-	if (b != MAP_FAILED)
-		munmap(b, size);
-	if (other >= 0)
-		close(other);
-	return ret;
-}
-
-static int copy_file(int fd, uint64_t len, struct writer *w)
-{
-	char *buf = malloc(COPY_SIZE);
-	uint64_t pos = 0;
-	int ret = buf ? 0 : -AUX_E_NOMEM;
-
-	while (!ret && pos < len) {
-		size_t n = len - pos < COPY_SIZE ? len - pos : COPY_SIZE;
-
-		ret = read_at(fd, buf, n, pos);
-		if (!ret)
-			ret = writer_put(w, buf, n);
-		pos += n;
-	}
-	free(buf);
-	return ret;
-}
-
-int codespool_emit(struct codespool *cs, struct writer *w)
-{
-	struct aux_feat_code h = {
-		.version = 1,
-		.n_entries = (uint32_t)cs->n,
-		.blob_size = cs->blob_size,
-	};
-	int ret = flush_pending(cs);
-
-	if (!ret && cs->unsorted)
-		ret = sort_entries(cs, w->path);
-	if (!ret)
-		ret = writer_put(w, &h, sizeof(h));
-	if (!ret)
-		ret = copy_file(cs->entries_fd,
-				cs->n * sizeof(struct aux_code_entry), w);
-	if (!ret)
-		ret = copy_file(cs->blobs_fd, cs->blob_size, w);
-	if (ret)
-		return writer_fail(w, -ret,
-				   "%s: cannot copy the saved code bytes",
-				   w->path);
-	return 0;
+	return writer_leave(w);
 }

@@ -3,30 +3,17 @@
  * Feature sections: a table of (offset, size) behind the data, then the bytes,
  * both in the order of the bits.
  *
- * Specification: perf.data-file-format.txt; HEADER_* writers of
- * tools/perf/util/header.c and auxtrace.c (the AUXTRACE index) of Linux 6.1.
- * Strings are a u32 length and that many bytes, NUL padded to 64.
+ * Specification: perf.data-file-format.txt.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "writer_priv.h"
 
-#define NAME_ALIGN 64
-#define MISC_BUILD_ID_SIZE (1 << 15)
 #define HOST_MACHINE UINT32_MAX
 
-/* One entry of AUX_FEAT_BUILD_ID; the path follows, padded to NAME_ALIGN. */
-struct build_id_entry {
-	struct perf_event_header h;
-	uint32_t pid;
-	uint8_t id[20];
-	uint8_t id_size;
-	uint8_t reserved[3];
-};
-AUX_ASSERT_SIZE(struct build_id_entry, 36);
-
-int writer_feature(struct writer *w, unsigned bit, const void *data, size_t len)
+static int set_feature(struct writer *w, unsigned bit, const void *data,
+		       size_t len)
 {
 	struct writer_bytes *f;
 	void *copy;
@@ -44,24 +31,20 @@ int writer_feature(struct writer *w, unsigned bit, const void *data, size_t len)
 	free(f->data);
 	f->data = copy;
 	f->len = len;
+	f->sent = false;
+	if (w->started && !w->finished)
+		return writer_features_send(w);
 	return 0;
 }
 
-int writer_code(struct writer *w, const struct aux_code_entry *e,
-		const void *bytes)
+int writer_feature(struct writer *w, unsigned bit, const void *data, size_t len)
 {
-	int ret = 0;
+	int ret;
 
-	if (w->error)
-		return -w->error;
-	if (!w->code)
-		ret = codespool_new(&w->code, w->path);
-	if (!ret)
-		ret = codespool_add(w->code, e, bytes);
-	if (ret)
-		return writer_fail(w, -ret, "%s: cannot keep code bytes in a "
-				   "temporary file beside it", w->path);
-	return 0;
+	pthread_mutex_lock(&w->lock);
+	ret = set_feature(w, bit, data, len);
+	pthread_mutex_unlock(&w->lock);
+	return ret;
 }
 
 /* FNV-1a */
@@ -117,16 +100,13 @@ static int grow_slots(struct writer *w)
 	return 0;
 }
 
-int writer_build_id(struct writer *w, uint32_t pid, uint16_t cpumode,
+static int add_file(struct writer *w, uint32_t pid, uint16_t cpumode,
 		    const char *path, const uint8_t *id, size_t id_size)
 {
 	struct writer_file *f;
 	uint32_t *slot;
 	uint64_t hash;
 
-	cpumode &= PERF_RECORD_MISC_CPUMODE_MASK;
-	if (cpumode <= PERF_RECORD_MISC_HYPERVISOR)
-		pid = HOST_MACHINE;
 	if (!id_size || id_size > sizeof(f->id))
 		return writer_fail(w, AUX_E_INVAL, "%s: build id of %zu bytes",
 				   w->path, id_size);
@@ -150,119 +130,47 @@ int writer_build_id(struct writer *w, uint32_t pid, uint16_t cpumode,
 	f->id_size = (uint8_t)id_size;
 	memcpy(f->id, id, id_size);
 	*slot = (uint32_t)++w->n_files;
-	return 0;
+	return w->opt.pipe ? writer_build_id_record(w, f) : 0;
 }
 
-/* len bytes, then zeros up to a multiple of NAME_ALIGN. */
-static void put_padded(struct writer *w, const char *s, size_t len)
+int writer_build_id(struct writer *w, uint32_t pid, uint16_t cpumode,
+		    const char *path, const uint8_t *id, size_t id_size)
 {
-	static const char zero[NAME_ALIGN];
+	int ret;
 
-	writer_put(w, s, len);
-	writer_put(w, zero, -len & (NAME_ALIGN - 1));
+	cpumode &= PERF_RECORD_MISC_CPUMODE_MASK;
+	if (cpumode <= PERF_RECORD_MISC_HYPERVISOR)
+		pid = HOST_MACHINE;
+	pthread_mutex_lock(&w->lock);
+	ret = add_file(w, pid, cpumode, path, id, id_size);
+	pthread_mutex_unlock(&w->lock);
+	return ret;
 }
 
-static void put_string(struct writer *w, const char *s)
-{
-	uint32_t size = (uint32_t)strlen(s) + 1;
-	uint32_t padded = (size + NAME_ALIGN - 1) & ~(NAME_ALIGN - 1);
-
-	writer_put(w, &padded, sizeof(padded));
-	put_padded(w, s, size);
-}
-
-static void emit_event_desc(struct writer *w)
-{
-	uint32_t n = (uint32_t)w->n_attrs;
-	uint32_t size = sizeof(struct perf_event_attr);
-	size_t i;
-
-	writer_put(w, &n, sizeof(n));
-	writer_put(w, &size, sizeof(size));
-	for (i = 0; i < w->n_attrs; i++) {
-		const struct writer_attr *a = &w->attrs[i];
-
-		writer_put(w, &a->attr, sizeof(a->attr));
-		writer_put(w, &a->n_ids, sizeof(a->n_ids));
-		put_string(w, a->name);
-		writer_put(w, a->ids, a->n_ids * sizeof(*a->ids));
-	}
-}
-
-static void emit_build_ids(struct writer *w)
-{
-	size_t i;
-
-	for (i = 0; i < w->n_files; i++) {
-		const struct writer_file *f = &w->files[i];
-		size_t len = strlen(f->path) + 1;
-		size_t padded = (len + NAME_ALIGN - 1) &
-				~(size_t)(NAME_ALIGN - 1);
-		struct build_id_entry e = {
-			.h.misc = f->cpumode | MISC_BUILD_ID_SIZE,
-			.h.size = (uint16_t)(sizeof(e) + padded),
-			.pid = f->pid,
-			.id_size = f->id_size,
-		};
-
-		memcpy(e.id, f->id, f->id_size);
-		writer_put(w, &e, sizeof(e));
-		put_padded(w, f->path, len);
-	}
-}
-
-static void emit_index(struct writer *w)
-{
-	uint64_t n = w->n_index;
-
-	writer_put(w, &n, sizeof(n));
-	writer_put(w, w->index, w->n_index * sizeof(*w->index));
-}
-
-static void emit_time(struct writer *w)
-{
-	uint64_t range[2] = { w->first_ns, w->last_ns };
-
-	writer_put(w, range, sizeof(range));
-}
-
-/* What the writer itself knows; bytes that were set win. */
+/* Our own are records among the data, see writer_featrec.c. */
 static bool has_feature(const struct writer *w, unsigned bit)
 {
-	if (w->features[bit].data)
-		return true;
-	switch (bit) {
-	case AUX_FEAT_BUILD_ID:
-		return w->n_files > 0;
-	case AUX_FEAT_EVENT_DESC:
-		return w->n_attrs > 0;
-	case AUX_FEAT_AUXTRACE:
-		return w->n_index > 0;
-	case AUX_FEAT_SAMPLE_TIME:
-		return w->last_ns > 0;
-	case AUX_FEAT_AUXKIT_CODE:
-		return w->code != NULL;
-	default:
+	if (bit > AUX_FEAT_PMU_CAPS)
 		return false;
-	}
+	return w->features[bit].data || writer_desc_has(w, bit);
 }
 
+/* Bytes that were set win over what the writer itself knows. */
 static void emit_feature(struct writer *w, unsigned bit)
 {
 	const struct writer_bytes *f = &w->features[bit];
+	struct writer_desc d = { 0 };
 
-	if (f->data)
+	if (f->data) {
 		writer_put(w, f->data, f->len);
-	else if (bit == AUX_FEAT_BUILD_ID)
-		emit_build_ids(w);
-	else if (bit == AUX_FEAT_EVENT_DESC)
-		emit_event_desc(w);
-	else if (bit == AUX_FEAT_AUXTRACE)
-		emit_index(w);
-	else if (bit == AUX_FEAT_SAMPLE_TIME)
-		emit_time(w);
-	else if (bit == AUX_FEAT_AUXKIT_CODE)
-		codespool_emit(w->code, w);
+		return;
+	}
+	writer_desc_make(w, bit, &d);
+	if (d.bad)
+		writer_fail(w, AUX_E_NOMEM, "%s: out of memory", w->path);
+	else
+		writer_put(w, d.data, d.len);
+	free(d.data);
 }
 
 int writer_features_emit(struct writer *w, struct aux_file_header *h)
@@ -278,13 +186,13 @@ int writer_features_emit(struct writer *w, struct aux_file_header *h)
 	for (bit = 0; bit < AUX_FEAT_BITS && !w->error; bit++) {
 		if (!has_feature(w, bit))
 			continue;
-		table[i].offset = writer_size(w);
+		table[i].offset = w->pos + w->used;
 		emit_feature(w, bit);
-		table[i].size = writer_size(w) - table[i].offset;
+		table[i].size = w->pos + w->used - table[i].offset;
 		h->features[bit / 64] |= UINT64_C(1) << (bit % 64);
 		i++;
 	}
-	if (writer_flush(w))
+	if (writer_send_buf(w))
 		return -w->error;
 	return writer_pwrite(w, table, n * sizeof(*table), w->data_end);
 }

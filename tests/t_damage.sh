@@ -175,9 +175,9 @@ for backend in emulate step; do for option in '' --per-thread; do
 	shown=$(grep -vc '^#' "$SCRATCH/flow")
 	check "recorder killed ($backend${option:+ $option}): its file shows how the program began" is_prefix
 	if have perf; then
-		timeout 60 perf script -i "$data" --itrace=i0ns -F tid,ip >"$SCRATCH/out" 2>"$SCRATCH/err"
-		that "recorder killed ($backend${option:+ $option}): perf finds it unfinished" \
-			"$SCRATCH/err" grep -q 'data size field is 0' "$SCRATCH/err"
+		timeout 100 perf script -i "$data" --itrace=i0ns -F tid,ip >"$SCRATCH/out" 2>"$SCRATCH/err"
+		is "$(wc -l <"$SCRATCH/out")$(head -n 2 "$SCRATCH/err")" "$shown" \
+			"recorder killed ($backend${option:+ $option}): perf opens it at once, sees as much"
 	fi
 done; done
 
@@ -214,11 +214,11 @@ rm -f "$data" "$truth"
 # A program is killed from outside, in the middle: how far it was nobody saw.
 for backend in emulate step; do
 	data=$SCRATCH/rec.data truth=$SCRATCH/rec.truth
-	timeout 60 "$auxcap" -e "soft_pt/$backend/u" -o "$data" --truth "$truth" -- \
+	timeout 200 "$auxcap" -e "soft_pt/$backend/u" -o "$data" --truth "$truth" -- \
 		/bin/sh -c 'echo $$ >"$0"; exec "$1" loop' "$SCRATCH/pid" "$programs/crash" \
 		>/dev/null 2>"$SCRATCH/err" </dev/null &
 	recorder=$!
-	for ((i = 0; i < 100; i++)); do
+	for ((i = 0; i < 500; i++)); do
 		[ -s "$SCRATCH/pid" ] && break
 		sleep 0.2
 	done

@@ -47,6 +47,42 @@ static void test_parse(void)
 	event_fini(&e);
 }
 
+/* Forms that name no PMU, and modifiers beyond u and k. */
+static void test_forms(void)
+{
+	struct event_spec e;
+
+	ok(!event_parse(&e, "sched:sched_switch", NULL) &&
+	   !strcmp(e.pmu, "sched") && !strcmp(e.tracepoint, "sched_switch") &&
+	   e.user && e.kernel && !*e.modifiers, "a tracepoint");
+	event_fini(&e);
+	ok(!event_parse(&e, "a:up:k", NULL) && !strcmp(e.tracepoint, "up") &&
+	   e.kernel && !e.user, "a tracepoint that looks like modifiers");
+	event_fini(&e);
+	ok(!event_parse(&e, "sched:wake/period=2,name=a:b/u", NULL) &&
+	   !strcmp(e.tracepoint, "wake") && e.n_terms == 2 && e.slashes &&
+	   !strcmp(event_term(&e, "name")->value, "a:b"), "with terms");
+	event_fini(&e);
+	ok(!event_parse(&e, "cycles:uppHDeI", NULL) && !e.tracepoint &&
+	   e.user && !e.kernel && !e.hypervisor && e.precise == 2 && e.host &&
+	   !e.guest && e.pinned && e.exclusive && e.no_idle && !e.sample_read,
+	   "cycles:uppHDeI");
+	ok(event_only(&e, "upHDeI", NULL) == 0 &&
+	   event_only(&e, "up", NULL) == -AUX_E_INVAL, "event_only");
+	event_fini(&e);
+	ok(!event_parse(&e, "cycles:PSG", NULL) && e.user && e.kernel &&
+	   e.hypervisor && e.precise_max && e.sample_read && e.guest,
+	   "no level: all");
+	event_fini(&e);
+	ok(!event_parse(&e, "cycles:k", NULL) &&
+	   !event_modify(&e, "uS", NULL) && e.kernel && !e.user &&
+	   e.sample_read, "a group's levels do not change an event's own");
+	event_fini(&e);
+	ok(!event_parse(&e, "cycles", NULL) && !event_modify(&e, "u", NULL) &&
+	   e.user && !e.kernel && !e.hypervisor, "but give it some");
+	event_fini(&e);
+}
+
 static void test_refused(void)
 {
 	static const struct { const char *text, *says; } bad[] = {
@@ -54,7 +90,8 @@ static void test_refused(void)
 		{ "a/b", "missing" }, { "a/b,/", "empty" },
 		{ "a/,/", "empty" }, { "a/=1/", "empty" },
 		{ "a/b=/", "no value" }, { "a//x", "modifier 'x'" },
-		{ "a//u/", "modifier '/'" }, { "a:up", "modifier 'p'" },
+		{ "a//u/", "modifier '/'" }, { "a:upppp", "modifier 'p'" },
+		{ "a:b c", "no name of a tracepoint" },
 	};
 	char longest[2000];
 	struct event_spec e;
@@ -155,6 +192,8 @@ static void test_soft(void)
 	static const struct { const char *text, *says; } bad[] = {
 		{ "soft_pt//k", "user code only" },
 		{ "soft_pt//uk", "user code only" },
+		{ "soft_pt//up", "modifier 'p' has no use here; legal are u (user) "
+				 "and k (kernel)" },
 		{ "soft_pt/psb_period=16/u", "legal: 0-15" },
 		{ "soft_pt/pwr_evt/u", "legal: 0 (" },
 		{ "soft_pt/fup_on_ptw/u", "needs ptw" },
@@ -179,6 +218,7 @@ static void test_soft(void)
 int main(void)
 {
 	test_parse();
+	test_forms();
 	test_refused();
 	test_config();
 	test_soft();

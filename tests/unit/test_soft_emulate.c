@@ -62,7 +62,7 @@ static int open_soft(struct rig *r, bool truth)
 	uint64_t id = 1;
 
 	if (temp_file(r->path) < 0 || temp_file(r->truth) < 0 ||
-	    writer_open(&r->w, r->path, &r->diag) < 0)
+	    writer_open(&r->w, r->path, NULL, &r->diag) < 0)
 		return -1;
 	writer_attr_add(r->w, &attr, "intel_pt//u", &id, 1);
 	return soft_open(&r->soft, &config, r->w, &r->diag);

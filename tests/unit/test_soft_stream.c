@@ -309,7 +309,7 @@ static struct writer *open_writer(const char *path)
 	struct writer *w = NULL;
 	uint64_t id = 7;
 
-	if (writer_open(&w, path, &diag)) {
+	if (writer_open(&w, path, NULL, &diag)) {
 		printf("# %s\n", diag.text);
 		return NULL;
 	}

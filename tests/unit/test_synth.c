@@ -24,7 +24,8 @@ static char dir[] = "/tmp/auxkit-synth.XXXXXX";
 static char path[64];
 static const struct synth_id id = { 5, 6, 0x1122334455, 3, 99 };
 
-/* The data section of what a function writes, and the file. */
+/* The data section of what a function writes, behind the description of the
+ * events that the writer begins with, and the file. */
 struct file {
 	uint8_t bytes[1 << 17];
 	size_t len;
@@ -43,6 +44,8 @@ static void load(void)
 	file.len = n < 0 ? 0 : (size_t)n;
 	c = cursor_init(file.bytes + 40, 8, false);
 	file.data = file.bytes + cursor_u64(&c);
+	while (file.data[0] == 80)
+		file.data += file.data[6] | file.data[7] << 8;
 }
 
 static struct writer *start(void)
@@ -51,7 +54,7 @@ static struct writer *start(void)
 				     .sample_type = SYNTH_SAMPLE_TYPE };
 	struct writer *w;
 
-	if (writer_open(&w, path, NULL) ||
+	if (writer_open(&w, path, NULL, NULL) ||
 	    writer_attr_add(w, &a, "dummy", NULL, 0))
 		return NULL;
 	return w;
@@ -191,6 +194,43 @@ static void test_user(void)
 	ok(holds(w, want, sizeof(want)), "user records");
 }
 
+/* What a recording of the kernel's events needs beside the above. */
+static void test_more(void)
+{
+	static const uint16_t cpus[] = { 1, 3 };
+	static const uint8_t want[] = {
+		HEAD(7, 0x2000, 64), U32(7), U32(5), U32(8), U32(6),
+		U64(0x1122334455), TAIL,
+		HEAD(1, 1, 80), U32(0xffffffff), U32(0),
+		U64(0xffffffff81000000), U64(0x1000ULL), U64(0x2000ULL), '[',
+		'k', ']', '_', 't', 0, 0, 0, TAIL,
+		HEAD(74, 0, 16), U16(0), U16(2), U16(1), U16(3),
+		HEAD(78, 0, 32), U64(2ULL), U64(99ULL), 'n', 'a', 'm', 'e', 0,
+		0, 0, 0,
+		HEAD(78, 0, 32), U64(0ULL), U64(99ULL), 'W', 0, 0, 0, 0, 0, 0,
+		0,
+		HEAD(78, 0, 32), U64(1ULL), U64(99ULL),
+		U64(0x3fe0000000000000),
+		HEAD(78, 0, 32), U64(3ULL), U64(99ULL), U16(0), U16(2), U16(1),
+		U16(3),
+	};
+	struct writer *w = start();
+
+	synth_fork_exec(w, &id, 7, 5, 8, 6);
+	synth_mmap_kernel(w, &id, 0xffffffff81000000, 0x1000, 0x2000, "[k]_t");
+	synth_cpu_list(w, cpus, 2);
+	synth_event_name(w, 99, "name");
+	synth_event_unit(w, 99, "W");
+	synth_event_scale(w, 99, 0.5);
+	synth_event_cpus(w, 99, cpus, 2);
+	ok(synth_cpu_map(w, 2049) == -AUX_E_INVAL &&
+	   synth_cpu_list(w, cpus, 2049) == -AUX_E_INVAL &&
+	   synth_event_cpus(w, 99, cpus, 2049) == -AUX_E_INVAL,
+	   "more CPUs than a list can have");
+	ok(holds(w, want, sizeof(want)),
+	   "FORK of old, MMAP of the kernel, CPU_MAP, EVENT_UPDATE");
+}
+
 static void test_id_index(void)
 {
 	struct aux_rec_id_index_entry e[300];
@@ -313,6 +353,64 @@ static void test_features(void)
 	is_u64(n, 11, "all of them are in the bitmap");
 }
 
+/* Bits of the header say which sections there are; perf reads what they hold */
+static bool has_bit(unsigned bit)
+{
+	return file.bytes[72 + bit / 8] >> bit % 8 & 1;
+}
+
+static void test_features_more(void)
+{
+	static const struct features_group g[] = { { "g", 0, 2 },
+						   { NULL, 2, 1 } };
+	static const uint8_t group_end[] = { U32(2), U32(1) };
+	struct writer *w = start();
+	uint8_t *found;
+
+	ok(!features_groups(w, g, 2) && !features_clock(w, 4) &&
+	   !features_topology(w) && !features_clock(w, 12345) &&
+	   !synth_comm(w, &id, 5, 6, "sh", false) && !writer_close(w, NULL),
+	   "groups, clock, topology");
+	load();
+	ok(has_bit(AUX_FEAT_GROUP_DESC) && has_bit(AUX_FEAT_CLOCKID) &&
+	   has_bit(AUX_FEAT_CLOCK_DATA), "their sections");
+	found = memmem(file.bytes, file.len, "{anon_group}", 12);
+	ok(found && !memcmp(found + 64, group_end, sizeof(group_end)),
+	   "a group without a name");
+	if (access("/sys/devices/system/cpu/cpu0/topology/core_id", R_OK))
+		skip("hardware: the kernel tells no topology");
+	else
+		ok(has_bit(AUX_FEAT_CPU_TOPOLOGY), "CPU_TOPOLOGY");
+}
+
+/* Bare notes, as /sys/kernel/notes has them: another's, then ours. */
+static void test_notes(void)
+{
+	static const uint8_t notes[] = {
+		U32(6), U32(4), U32(0x101), 'L', 'i', 'n', 'u', 'x', 0, 0, 0,
+		1, 2, 3, 4,
+		U32(4), U32(20), U32(3), 'G', 'N', 'U', 0, 1, 2, 3, 4, 5, 6, 7,
+		8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20,
+	};
+	uint8_t got[BUILDID_MAX];
+	char name[80];
+	size_t len;
+
+	snprintf(name, sizeof(name), "%s/notes", dir);
+	for (len = 0; len <= sizeof(notes); len++) {
+		int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC, 0600), n;
+		ssize_t put = write(fd, notes, len);
+
+		close(fd);
+		n = buildid_notes(name, got);
+		if (put != (ssize_t)len || n != (len == sizeof(notes) ? 20 : 0))
+			break;
+	}
+	ok(len == sizeof(notes) + 1 && got[0] == 1 && got[19] == 20,
+	   "a build id in bare notes, and none in cut ones");
+	ok(buildid_notes("/no/such", got) == -AUX_E_IO, "no notes");
+}
+
 static void test_ledger(void)
 {
 	struct ledger l = { 0 };
@@ -350,10 +448,13 @@ int main(void)
 	test_mmap();
 	test_trace();
 	test_user();
+	test_more();
 	test_id_index();
 	test_buildid();
 	test_buildid_real();
 	test_features();
+	test_features_more();
+	test_notes();
 	test_ledger();
 	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
 	if (system(cmd))

@@ -13,178 +13,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <internal/bytes.h>
-
-#include "../../capture/synth.h"
-#include "../../capture/writer.h"
 #include "tap.h"
-
-#define N_ATTRS 2
-#define ATTR_SIZE sizeof(struct perf_event_attr)
+#include "writer_small.h"
 
 static char dir[] = "/tmp/auxkit-writer.XXXXXX";
-static char path[64], old_path[64], tiny[64];
-
-/* The program: mov eax, edi; syscall. At 0x1000 of the file, 0x401000 in memory. */
-static const uint8_t code[] = { 0x89, 0xf8, 0x0f, 0x05 };
-
-/* PSB, TSC, CBR, PSBEND, MODE.Exec, TIP.PGE 401000, TIP.PGD, one byte PAD. */
-static const uint8_t pt[] = {
-	0x02, 0x82, 0x02, 0x82, 0x02, 0x82, 0x02, 0x82,
-	0x02, 0x82, 0x02, 0x82, 0x02, 0x82, 0x02, 0x82,
-	0x19, 0x10, 0x27, 0, 0, 0, 0, 0, 0x02, 0x03, 0x1a, 0, 0x02, 0x23,
-	0x99, 0x01, 0x71, 0x00, 0x10, 0x40, 0, 0, 0, 0x01, 0x00,
-};
-
-struct file {
-	uint8_t *data;
-	size_t len;
-};
-
-static struct file load(void)
-{
-	struct file f = { 0 };
-	struct stat st;
-	int fd = open(path, O_RDONLY);
-
-	if (fd < 0 || fstat(fd, &st))
-		return f;
-	f.data = malloc((size_t)st.st_size + 1);
-	f.len = (size_t)st.st_size;
-	if (read(fd, f.data, f.len) != (ssize_t)f.len)
-		f.len = 0;
-	close(fd);
-	return f;
-}
-
-static uint64_t u64_at(const struct file *f, uint64_t at)
-{
-	struct cursor c = cursor_init(f->data + (at < f->len ? at : f->len),
-				      at < f->len ? f->len - at : 0, false);
-
-	return cursor_u64(&c);
-}
-
-static uint32_t u32_at(const struct file *f, uint64_t at)
-{
-	return (uint32_t)u64_at(f, at);
-}
-
-/* Offset of a feature section, by walking bitmap and table; 0: none. */
-static uint64_t feature(const struct file *f, unsigned bit, uint64_t *size)
-{
-	uint64_t at = u64_at(f, 40) + u64_at(f, 48);
-	unsigned i;
-
-	for (i = 0; i < bit; i++)
-		if (u64_at(f, 72 + i / 64 * 8) >> (i % 64) & 1)
-			at += 16;
-	if (!(u64_at(f, 72 + bit / 64 * 8) >> (bit % 64) & 1))
-		return 0;
-	*size = u64_at(f, at + 8);
-	return u64_at(f, at);
-}
-
-static void fill_attrs(struct perf_event_attr a[N_ATTRS])
-{
-	memset(a, 0, N_ATTRS * sizeof(*a));
-	a[0].type = 8;
-	a[0].config = 0x300e601;
-	a[0].sample_period = 1;
-	a[0].sample_type = SYNTH_SAMPLE_TYPE | PERF_SAMPLE_IP;
-	a[0].read_format = PERF_FORMAT_ID;
-	a[0].disabled = a[0].inherit = a[0].exclude_kernel = a[0].exclude_hv = 1;
-	a[0].sample_id_all = 1;
-	a[1] = a[0];
-	a[1].type = PERF_TYPE_SOFTWARE;
-	a[1].config = PERF_COUNT_SW_DUMMY;
-	a[1].mmap = a[1].mmap2 = a[1].comm = a[1].task = 1;
-	a[1].context_switch = a[1].build_id = 1;
-}
+static char path[64], old_path[64];
 
 static struct writer *start(void)
 {
-	static const uint64_t ids[2][2] = { { 11, 12 }, { 21, 22 } };
-	struct perf_event_attr a[N_ATTRS];
-	struct writer *w;
-
-	fill_attrs(a);
-	if (writer_open(&w, path, NULL) ||
-	    writer_attr_add(w, &a[0], "intel_pt//u", ids[0], 2) ||
-	    writer_attr_add(w, &a[1], "dummy:u", ids[1], 1))
-		return NULL;
-	return w;
+	return start_small(path, NULL);
 }
 
-static void put_info(struct writer *w)
+static struct file load(void)
 {
-	/* type 8, shift 0, mult 1; time is user time; have_sched_switch 0 */
-	uint64_t priv[AUX_PT_N_PRIV] = {
-		[AUX_PT_PMU_TYPE] = 8, [AUX_PT_TIME_MULT] = 1,
-		[AUX_PT_CAP_USER_TIME_ZERO] = 1, [AUX_PT_TSC_BIT] = 0x400,
-		[AUX_PT_NORETCOMP_BIT] = 0x800, [AUX_PT_PER_CPU_MMAPS] = 1,
-		[AUX_PT_MTC_BIT] = 0x200, [AUX_PT_MTC_FREQ_BITS] = 0x3c000,
-		[AUX_PT_TSC_CTC_N] = 1, [AUX_PT_TSC_CTC_D] = 1,
-		[AUX_PT_CYC_BIT] = 2,
-	};
-	struct aux_rec_time_conv tc = { .time_mult = 1,
-					.cap_user_time_zero = 1 };
-	struct aux_rec_id_index_entry e[] = {
-		{ 11, 0, 0, UINT64_MAX }, { 12, 1, 1, UINT64_MAX },
-		{ 21, 0, 0, UINT64_MAX },
-	};
-	const uint32_t tid = 77;
-	const char *comm = "tiny";
-
-	synth_time_conv(w, &tc);
-	synth_auxtrace_info(w, 1, priv, AUX_PT_N_PRIV);
-	synth_id_index(w, e, 3);
-	synth_thread_map(w, &tid, &comm, 1);
-	synth_cpu_map(w, 2);
-	synth_finished_init(w);
-}
-
-static void put_sideband(struct writer *w)
-{
-	struct synth_id id = { 77, 77, 5000, 0, 21 };
-	struct synth_map map = {
-		.addr = 0x401000, .len = 0x1000, .pgoff = 0x1000, .prot = 5,
-		.flags = 2, .build_id_size = 20, .path = tiny,
-		.build_id = { 0xde, 0xad, 0xbe, 0xef, [19] = 0x42 },
-	};
-	struct synth_map vdso = {
-		.addr = 0x7fff1000, .len = 0x2000, .prot = 5, .flags = 2,
-		.path = "[vdso]",
-	};
-
-	synth_fork(w, &id, 77, 1, 77, 1);
-	synth_comm(w, &id, 77, 77, "tiny", true);
-	synth_mmap2(w, &id, 77, 77, &map);
-	synth_mmap2(w, &id, 77, 77, &vdso);
-	synth_itrace_start(w, &id, 77, 77);
-	id.time = 10000;
-	synth_switch(w, &id, false);
-	synth_switch_cpu_wide(w, &id, true, 0, 0);
-	id.id = 11;
-	synth_aux(w, &id, 0, sizeof(pt), 0);
-	id.time = 20000;
-	id.id = 21;
-	synth_exit(w, &id, 77, 1, 77, 1);
-}
-
-static int put_trace(struct writer *w, const void *data, size_t len,
-		     uint64_t offset)
-{
-	struct aux_rec_auxtrace a = {
-		.size = len, .offset = offset, .reference = 0x1234,
-		.idx = 0, .tid = UINT32_MAX, .cpu = 0,
-	};
-	struct iovec iov[2] = {
-		{ (void *)(uintptr_t)data, len / 3 },
-		{ (char *)(uintptr_t)data + len / 3, len - len / 3 },
-	};
-
-	return writer_auxtrace(w, &a, iov, 2);
+	return load_file(path);
 }
 
 static void put_code(struct writer *w)
@@ -219,7 +61,7 @@ static int make_small(void)
 	ok(n == 1 && s->idx == 0 && s->end == sizeof(pt) &&
 	   s->saved == sizeof(pt) && s->n_chunks == 1,
 	   "the AUX bytes of each queue are counted");
-	writer_feature(w, AUX_FEAT_HOSTNAME, "\x40\0\0\0wrong", 9);
+	writer_feature(w, AUX_FEAT_HOSTNAME, "\x08\0\0\0wrong\0\0", 12);
 	writer_feature(w, AUX_FEAT_HOSTNAME, "\x08\0\0\0" "ahost\0\0\0", 12);
 	writer_feature(w, AUX_FEAT_AUXKIT_SOURCE, "\1\0\0\0\2\0\0\0a\n", 10);
 	return writer_close(w, NULL);
@@ -261,6 +103,9 @@ static void check_records(const struct file *f)
 	uint64_t at = u64_at(f, 40), end = at + u64_at(f, 48), aux = 0, size;
 	size_t i;
 
+	ok(u32_at(f, at) == 80 && u64_at(f, at + 8) == AUX_FEAT_EVENT_DESC,
+	   "the events are described at once, for who repairs the file");
+	next_record(f, &at, end);
 	for (i = 0; i < sizeof(want) / sizeof(*want); i++) {
 		if (!ok(u32_at(f, at) == want[i].type &&
 			u32_at(f, at + 4) == (want[i].misc |
@@ -274,7 +119,9 @@ static void check_records(const struct file *f)
 		}
 		at += want[i].size;
 	}
-	is_u64(at, end, "the data end with the last record");
+	while (u32_at(f, at) == 65 || u32_at(f, at) == 80)
+		next_record(f, &at, end);
+	is_u64(at, end, "then code and features, to the end of the data");
 	is_u64(u64_at(f, aux + 8), 48, "AUXTRACE: 41 bytes padded to 48");
 	ok(!memcmp(f->data + aux + 48, pt, sizeof(pt)), "AUXTRACE: payload");
 	ok(!memcmp(f->data + aux + 48 + 41, "\0\0\0\0\0\0\0", 7), "padding");
@@ -287,9 +134,11 @@ static void check_records(const struct file *f)
 
 static void check_trailer(const struct file *f)
 {
-	/* the FORK record is the seventh: its trailer follows 8 + 24 bytes */
-	uint64_t at = u64_at(f, 40) + 56 + 152 + 112 + 40 + 16 + 8;
+	/* the FORK record is the eighth: its trailer follows 8 + 24 bytes */
+	uint64_t at = u64_at(f, 40);
 
+	next_record(f, &at, f->len);
+	at += 56 + 152 + 112 + 40 + 16 + 8;
 	is_u64(u64_at(f, at + 8), 77 | 1ULL << 32, "FORK: pid, ppid");
 	is_u64(u64_at(f, at + 24), 5000, "FORK: time");
 	is_u64(u64_at(f, at + 32), 77 | 77ULL << 32, "trailer: pid, tid");
@@ -320,66 +169,96 @@ static void check_features(const struct file *f)
 	at = feature(f, AUX_FEAT_SAMPLE_TIME, &size);
 	ok(size == 16 && u64_at(f, at) == 5000 && u64_at(f, at + 8) == 20000,
 	   "SAMPLE_TIME");
-	at = feature(f, AUX_FEAT_AUXKIT_CODE, &size);
 	end = at + size;
+	ok(!feature(f, AUX_FEAT_AUXKIT_SOURCE, &size),
+	   "no section that perf does not know");
 	is_u64(end, f->len, "the last section ends with the file");
 }
 
 static void check_code(const struct file *f)
 {
-	uint64_t size = 0, at = feature(f, AUX_FEAT_AUXKIT_CODE, &size), i;
-	uint64_t last = 0, blob;
-	bool sorted = true, right = true;
+	uint64_t at = u64_at(f, 40), end = at + u64_at(f, 48), rec = at;
+	uint64_t n = 0, n_bytes = 0, blobs[2] = { 0, 0 };
+	bool right = true;
 
-	is_u64(u64_at(f, at), 1 | 1000ULL << 32, "CODE: version, entries");
-	is_u64(u64_at(f, at + 8), 32, "CODE: equal bytes are kept once");
-	is_u64(size, 16 + 1000 * 40 + 32, "CODE: size");
-	for (i = 0; i < 1000; i++) {
-		uint64_t e = at + 16 + i * 40, addr = u64_at(f, e + 8);
+	for (; next_record(f, &at, end); rec = at) {
+		uint64_t e = rec + 24, size = at - rec;
 
-		sorted &= last <= u64_at(f, e);
-		/* equal times: i and i + 500 come in order of arrival */
-		right &= addr * 7919 % 500 == u64_at(f, e) &&
-			 (addr < 500) == !(i & 1);
-		last = u64_at(f, e);
-		blob = at + 16 + 1000 * 40 + u64_at(f, e + 24);
-		right &= f->data[blob] == (addr & 1 ? 0x90 : 0xc3);
+		if (u32_at(f, rec) != 65 || u64_at(f, rec + 8) != AUX_OWN_MAGIC ||
+		    u32_at(f, rec + 16) != (AUX_OWN_CODE | 1 << 16))
+			continue;
+		right &= u64_at(f, e + 8) == n && u64_at(f, e + 16) == 16 &&
+			 u64_at(f, e) == n * 7919 % 500 &&
+			 u64_at(f, e + 32) == (77 | 2ULL << 32);
+		if (n < 2) {
+			blobs[n] = u64_at(f, e + 24);
+			right &= f->data[e + 40] == (n ? 0x90 : 0xc3);
+		}
+		right &= u64_at(f, e + 24) == blobs[n & 1] &&
+			 u32_at(f, rec + 20) == size - 24 &&
+			 size == 64 + (n < 2 ? 16 : 0);
+		n_bytes += size - 64;
+		n++;
 	}
-	ok(sorted, "CODE: entries are in order of time");
-	ok(right, "CODE: entries keep their bytes and order of arrival");
+	is_u64(n, 1000, "CODE: a record for each entry");
+	is_u64(n_bytes, 32, "CODE: equal bytes are kept once");
+	ok(right && blobs[0] != blobs[1], "CODE: the records name their bytes");
 }
 
-/* Runs perf; counts lines with a word of alarm, and lines with needle. */
-static int perf(const char *args, const char *needle, int *hits)
+/* Said again it changes nothing, until something may have changed there. */
+static void test_code(void)
 {
-	static const char *const alarms[] = {
-		"rror", "arning", "WARN", "unknown f", "nvalid", "ailed",
-		"orrupt", "unexpected", "truncat", "Bad",
-	};
-	char cmd[256], line[1024];
-	int bad = 0;
-	FILE *p;
+	struct aux_code_entry e = { .addr = 0x1ff8, .len = 100000, .pid = 7,
+				    .kind = AUX_CODE_ANON };
+	uint8_t *bytes = malloc(e.len);
+	struct synth_id id = { 7, 7, 5000, 0, 21 };
+	struct synth_map map = { .addr = 0x1000, .len = 0x1000, .prot = 5,
+				 .path = "x" };
+	struct writer *w = start();
+	uint64_t size;
 	size_t i;
 
-	snprintf(cmd, sizeof(cmd), "HOME=%s perf %s -i %s 2>&1 </dev/null", dir,
-		 args, path);
-	p = popen(cmd, "r");
-	*hits = 0;
-	while (p && fgets(line, sizeof(line), p)) {
-		*hits += strstr(line, needle) != NULL;
-		for (i = 0; i < sizeof(alarms) / sizeof(*alarms); i++)
-			if (strstr(line, alarms[i])) {
-				printf("# %s: %s", args, line);
-				bad++;
-				break;
-			}
-	}
-	return p && !pclose(p) ? bad : -1;
+	for (i = 0; i < e.len; i++)
+		bytes[i] = (uint8_t)(i * 7 >> 3);
+	writer_code(w, &e, bytes);
+	size = writer_size(w);
+	ok(size > e.len && size < e.len + 5000, "code in two pieces");
+	writer_code(w, &e, bytes);
+	is_u64(writer_size(w), size, "the same again adds nothing");
+	e.pid = 8;
+	writer_code(w, &e, bytes);
+	is_u64(writer_size(w), size += 2 * 64, "in another process: no bytes");
+	e.addr += 0x20000;
+	e.len = 16;
+	writer_code(w, &e, bytes + 1);
+	e.addr -= 0x20000;
+	e.len = 100000;
+	size = writer_size(w);
+	writer_code(w, &e, bytes);
+	is_u64(writer_size(w), size, "others beside it do not matter");
+	e.addr += 50000;
+	e.len = 16;
+	writer_code(w, &e, bytes);
+	e.addr -= 50000;
+	e.len = 100000;
+	size = writer_size(w);
+	writer_code(w, &e, bytes);
+	is_u64(writer_size(w), size + 64, "the piece written over comes again");
+	e.pid = 7;
+	synth_mmap2(w, &id, 7, 7, &map);
+	size = writer_size(w);
+	writer_code(w, &e, bytes);
+	is_u64(writer_size(w), size + 2 * 64, "and all after a new mapping");
+	ok(!writer_close(w, NULL), "code is written");
+	free(bytes);
 }
 
-static bool have_perf(void)
+static int perf(const char *args, const char *needle, int *hits)
 {
-	return !system("perf version >/dev/null 2>&1");
+	char with[256];
+
+	snprintf(with, sizeof(with), "%s -i", args);
+	return perf_alarms(with, path, needle, hits);
 }
 
 static void check_perf(void)
@@ -431,34 +310,12 @@ static void test_old(void)
 
 	ok(!make_small() && !stat(old_path, &st) && st.st_size > 1000,
 	   "an existing file is kept as .old");
-	ok(writer_open(&w, "/nonexistent/x", &diag) == -AUX_E_IO && !w &&
+	ok(writer_open(&w, "/nonexistent/x", NULL, &diag) == -AUX_E_IO && !w &&
 	   strstr(diag.text, "/nonexistent/x"), "a bad path is an error");
-	ok(!writer_open(&w, "/dev/null", &diag) && !writer_close(w, &diag),
+	ok(!writer_open(&w, "/dev/null", NULL, &diag) && !writer_close(w, &diag),
 	   "/dev/null will do");
 	ok(!access("/dev/null", W_OK) && access("/dev/null.old", F_OK),
 	   "and is left in its place");
-}
-
-/* Walks the records: their number, or -1 when they do not fill the data. */
-static long count_records(const struct file *f, uint64_t *aux)
-{
-	uint64_t at = u64_at(f, 40), end = at + u64_at(f, 48);
-	long n = 0;
-
-	*aux = 0;
-	while (at < end) {
-		uint32_t type = u32_at(f, at), size = u32_at(f, at + 4) >> 16;
-
-		if (type == AUX_RECORD_AUXTRACE) {
-			*aux += u64_at(f, at + 8);
-			at += u64_at(f, at + 8);
-		}
-		if (size < 8)
-			return -1;
-		at += size;
-		n++;
-	}
-	return at == end ? n : -1;
 }
 
 /* Many records, and AUX pieces above and below the size that is copied. */
@@ -491,7 +348,7 @@ static void test_large(void)
 	put_much(w, 60);
 	ok(!writer_close(w, NULL), "a file with large AUX pieces is written");
 	f = load();
-	is_u64(count_records(&f, &aux), 15 + 120, "all records are there");
+	is_u64(count_records(&f, &aux), 1 + 15 + 120, "all records are there");
 	ok(aux >= 20 * 300001 && feature(&f, AUX_FEAT_AUXTRACE, &size) &&
 	   size == 8 + 60 * 16, "all AUX bytes are there and in the index");
 	free(f.data);
@@ -539,19 +396,33 @@ static void test_full(void)
 static void test_killed(void)
 {
 	struct file f;
-	int status;
+	uint64_t aux;
+	int status, hits;
 	pid_t pid = fork();
 
 	if (!pid) {
 		struct writer *w = start();
 
+		put_info(w);
+		put_sideband(w);
+		put_trace(w, pt, sizeof(pt), 0);
+		writer_flush(w);
 		put_much(w, 10);
 		raise(SIGKILL);
 	}
 	waitpid(pid, &status, 0);
 	f = load();
-	ok(u64_at(&f, 40) == 128 + 2 * (ATTR_SIZE + 16) && !u64_at(&f, 48) &&
-	   f.len > 1000000, "a killed writer leaves data of size 0 and bytes");
+	ok(count_records(&f, &aux) >= 17 && aux >= 48,
+	   "a killed writer leaves whole records");
+	ok(f.len > 1000000 && f.len > u64_at(&f, 40) + u64_at(&f, 48),
+	   "what came after the last flush is behind them");
+	ok(!has_features(&f), "no feature bit says that it is unfinished");
+	if (have_perf()) {
+		ok(!perf("script -D", "TIP.PGE 0x401000", &hits) && hits == 1,
+		   "perf reads it at once");
+		ok(!perf("script --itrace=i0ns -F tid,ip", "40100", &hits) &&
+		   hits == 2, "and decodes it");
+	}
 	free(f.data);
 }
 
@@ -579,21 +450,9 @@ static void test_misuse(void)
 	   "an event after a record");
 	writer_close(w, NULL);
 	f = load();
-	is_u64(count_records(&f, &aux), 6, "what came before is kept");
+	is_u64(count_records(&f, &aux), 7, "what came before is kept");
 	free(f.data);
 	ok(!writer_close(NULL, NULL), "close accepts NULL");
-}
-
-/* The file that the side-band maps at 0x401000. */
-static bool make_tiny(void)
-{
-	int fd = open(tiny, O_WRONLY | O_CREAT | O_TRUNC, 0700);
-	bool right = fd >= 0 && !ftruncate(fd, 0x2000) &&
-		     pwrite(fd, code, sizeof(code), 0x1000) == sizeof(code);
-
-	if (fd >= 0)
-		close(fd);
-	return right;
 }
 
 /* A slow source: what waits is pushed out by what comes later. */
@@ -623,7 +482,7 @@ static void test_discard(void)
 	writer_discard(w, NULL);
 	ok(!stat(path, &after) && before.st_ino == after.st_ino &&
 	   before.st_size == after.st_size, "discard puts the old file back");
-	ok(!writer_open(&w, "/dev/null", NULL), "discard of a device");
+	ok(!writer_open(&w, "/dev/null", NULL, NULL), "discard of a device");
 	writer_discard(w, NULL);
 	ok(!access("/dev/null", W_OK), "leaves it alone");
 	writer_discard(NULL, NULL);
@@ -656,6 +515,7 @@ int main(void)
 	test_full();
 	test_killed();
 	test_misuse();
+	test_code();
 	test_slow();
 	test_discard();
 	is_u64(count_fds(), n_fds, "no descriptor is left open");

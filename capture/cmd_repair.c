@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * auxcap repair: completes a recording whose writer was killed, and says what
+ * it found.
+ *
+ * Invariant: one line for one file; what is complete is left as it is.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "cmd.h"
+#include "repair.h"
+
+static void say_found(const char *path, const struct repair_result *r,
+		      const char *output, bool dry_run)
+{
+	char cut[64] = "";
+
+	if (r->cut)
+		snprintf(cut, sizeof(cut), ", %" PRIu64 " byte%s of a cut record "
+			 "left out", r->cut, r->cut == 1 ? "" : "s");
+	dprintf(STDERR_FILENO,
+		"auxcap: %s: %s: %" PRIu64 " record%s, %" PRIu64 " byte%s of "
+		"trace%s%s%s\n", path,
+		dry_run ? "unfinished, can be repaired" : "repaired",
+		r->n_records, r->n_records == 1 ? "" : "s", r->aux_bytes,
+		r->aux_bytes == 1 ? "" : "s", cut, output ? "; written to " : "",
+		output ? output : "");
+}
+
+int cmd_repair(const char *path, const char *output, bool dry_run, bool quiet)
+{
+	const struct repair_options o = {
+		.output = output, .dry_run = dry_run,
+	};
+	struct repair_result r;
+	struct aux_diag diag = { 0 };
+
+	if (repair_file(path, &o, &r, &diag))
+		return cmd_error(&diag);
+	if (quiet)
+		return CMD_OK;
+	if (r.complete)
+		dprintf(STDERR_FILENO,
+			"auxcap: %s: complete, there is nothing to repair\n",
+			path);
+	else
+		say_found(path, &r, output, dry_run);
+	return CMD_OK;
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Reading one ring into the file.
+ *
+ * Order: AUX first, since its room is what runs out; then the records; then,
+ * when a record told that the PMU has stopped for want of room, AUX once more
+ * and a restart.
+ *
+ * Invariant: aux_tail moves only behind bytes that the file has, or that the
+ * writer counted as unwritten. Records go into the file as they are.
+ */
+#include <string.h>
+#include <sys/auxv.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "recorder_priv.h"
+#include "synth.h"
+
+/* Below this the PMU may have found no room, though no record says so: the
+ * drivers need whole pages to go on. */
+#define SUSPECT_ROOM (2 * 4096)
+#define SUSPECT_MS 4	/* how long a full ring's head must stand still */
+
+uint64_t rec_now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+int rec_put_aux(struct rec_reader *rd, struct rec_ring *rr,
+		const struct iovec iov[2], uint64_t pos, uint64_t len)
+{
+	struct aux_rec_auxtrace a = {
+		.size = len,
+		.offset = pos,
+		.reference = pos + len,
+		.idx = rr->idx,
+		.tid = (uint32_t)rr->set->tid,
+		.cpu = (uint32_t)rr->set->cpu,
+	};
+	int ret;
+
+	/* PT takes the top byte of its 7-byte TSC from here */
+#ifdef __x86_64__
+	a.reference = __builtin_ia32_rdtsc();
+#endif
+	if (rr->set->cpu >= 0)
+		a.tid = UINT32_MAX;
+	ret = writer_auxtrace(rd->r->w, &a, iov, iov[1].iov_len ? 2 : 1);
+	if (!ret)
+		rd->stats.aux_bytes += len;
+	return ret;
+}
+
+int rec_loss(struct rec_reader *rd, struct rec_ring *rr,
+	     enum aux_ledger_cause cause, uint64_t offset, uint64_t bytes,
+	     bool own_record)
+{
+	struct aux_own_loss loss = {
+		.idx = rr->idx,
+		.cause = cause,
+		.offset = offset,
+		.bytes = bytes,
+		.first_ns = rr->full_ns,
+		.last_ns = rr->last_ns,
+		.cpu = (uint32_t)rr->set->cpu,
+		.tid = (uint32_t)rr->set->tid,
+	};
+
+	ledger_add(rd->r->ledger, rr->aux ? rr->idx : LEDGER_NO_STREAM,
+		   cause, bytes, loss.first_ns, loss.last_ns);
+	if (!own_record)
+		return 0;
+	return writer_own(rd->r->w, AUX_OWN_LOSS, &loss, sizeof(loss), NULL, 0);
+}
+
+static int drain_aux(struct rec_reader *rd, struct rec_ring *rr)
+{
+	struct iovec iov[2];
+	uint64_t pos;
+	size_t len = ring_aux(rr->ring, iov, &pos);
+	int ret;
+
+	if (!len)
+		return 0;
+	if (rr->nudged) {
+		/* it had stood still until we started it again */
+		rr->nudged = false;
+		rd->stats.n_stalls++;
+		ret = rec_loss(rd, rr, AUX_LEDGER_STALLED, pos, 0, true);
+		if (ret)
+			return ret;
+	}
+	rr->suspect = rr->ring->aux_size - len < SUSPECT_ROOM;
+	if (rr->suspect) {
+		rr->suspect_head = pos + len;
+		rr->suspect_ms = rec_now_ms();
+		rr->full_ns = rr->last_ns;
+	}
+	ret = rec_put_aux(rd, rr, iov, pos, len);
+	/* what the file could not take the writer counts as unwritten */
+	ring_aux_done(rr->ring, len);
+	return ret;
+}
+
+/* All our events have the trailer of SYNTH_SAMPLE_TYPE, and samples begin with
+ * IDENTIFIER, [IP], TID, TIME. */
+static uint64_t record_time(const struct recorder *r,
+			    const struct perf_event_header *h)
+{
+	const uint8_t *p = (const uint8_t *)h;
+	uint64_t id, t;
+	size_t i, at;
+
+	if (h->type != PERF_RECORD_SAMPLE) {
+		if (h->size < sizeof(*h) + 32)
+			return 0;
+		memcpy(&t, p + h->size - 24, sizeof(t));
+		return t;
+	}
+	if (h->size < sizeof(*h) + 32)
+		return 0;
+	memcpy(&id, p + sizeof(*h), sizeof(id));
+	for (i = 0; i < r->config.set->n_fds; i++)
+		if (r->config.set->fds[i].id == id)
+			break;
+	if (i == r->config.set->n_fds)
+		return 0;
+	at = sizeof(*h) + 16;
+	if (r->config.events->events[r->config.set->fds[i].event]
+		    .attr.sample_type & PERF_SAMPLE_IP)
+		at += 8;
+	memcpy(&t, p + at, sizeof(t));
+	return t;
+}
+
+/* Offset, size and flags of an AUX record. One overrun can have several with
+ * TRUNCATED, all ending at the same place: they are one loss. */
+static void note_aux(struct rec_reader *rd, struct rec_ring *rr,
+		     const struct perf_event_header *h)
+{
+	uint64_t f[3], end;
+
+	if (h->size < sizeof(*h) + sizeof(f))
+		return;
+	memcpy(f, h + 1, sizeof(f));
+	end = f[0] + f[1];
+	if (f[2] & PERF_AUX_FLAG_TRUNCATED) {
+		if (!rd->r->config.snapshot)
+			rr->truncated = true;
+		if (!rr->any_truncated || rr->truncated_at != end)
+			rec_loss(rd, rr, AUX_LEDGER_TRUNCATED, end, 0, false);
+		rr->any_truncated = true;
+		rr->truncated_at = end;
+	}
+	if (f[2] & PERF_AUX_FLAG_PARTIAL)
+		rec_loss(rd, rr, AUX_LEDGER_PARTIAL, end, 0, false);
+	if (f[2] & PERF_AUX_FLAG_COLLISION)
+		rec_loss(rd, rr, AUX_LEDGER_COLLISION, end, 0, false);
+}
+
+static void note_lost(struct rec_reader *rd, struct rec_ring *rr,
+		      const struct perf_event_header *h, size_t at)
+{
+	uint64_t n;
+
+	if (h->size < sizeof(*h) + at + sizeof(n))
+		return;
+	memcpy(&n, (const uint8_t *)(h + 1) + at, sizeof(n));
+	ledger_add(rd->r->ledger, LEDGER_NO_STREAM,
+		   AUX_LEDGER_LOST_RECORDS, n, rr->full_ns, rr->last_ns);
+	/* a record that told of a stop may have been among them */
+	if (rr->aux && !rd->r->config.snapshot)
+		rr->truncated = true;
+}
+
+/*
+ * The vdso is in no file. A new program's is the same as ours, at an address of
+ * its own, if it has our word size: 32-bit programs have theirs below 4 GB.
+ */
+static void note_mmap2(struct rec_reader *rd, struct rec_ring *rr,
+		       const struct perf_event_header *h)
+{
+	static const char name[] = "[vdso]";
+	const void *own = (const void *)getauxval(AT_SYSINFO_EHDR);
+	struct {
+		struct perf_event_header h;
+		uint32_t pid, tid;
+		uint64_t addr, len, pgoff;
+		uint8_t file[24];
+		uint32_t prot, flags;
+	} m;
+	struct aux_code_entry e = { .kind = AUX_CODE_VDSO };
+
+	if (h->size < sizeof(m) + 8 || !own || sizeof(own) != 8 ||
+	    memcmp((const uint8_t *)h + sizeof(m), name, sizeof(name)))
+		return;
+	memcpy(&m, h, sizeof(m));
+	if (!(m.addr >> 32) || m.len > 4 * (uint64_t)sysconf(_SC_PAGESIZE))
+		return;
+	e.time_ns = rr->last_ns;
+	e.addr = m.addr;
+	e.len = m.len;
+	e.pid = m.pid;
+	writer_code(rd->r->w, &e, own);
+}
+
+static void note_record(struct rec_reader *rd, struct rec_ring *rr,
+			const struct perf_event_header *h)
+{
+	uint64_t t = record_time(rd->r, h);
+
+	if (t) {
+		rr->full_ns = rr->last_ns;
+		rr->last_ns = t;
+		if (!rr->first_ns)
+			rr->first_ns = t;
+	}
+	switch (h->type) {
+	case PERF_RECORD_AUX:
+		note_aux(rd, rr, h);
+		break;
+	case PERF_RECORD_MMAP2:
+		note_mmap2(rd, rr, h);
+		break;
+	case PERF_RECORD_LOST:		/* id, lost */
+		note_lost(rd, rr, h, 8);
+		break;
+	case PERF_RECORD_LOST_SAMPLES:
+		note_lost(rd, rr, h, 0);
+		break;
+	case PERF_RECORD_THROTTLE:
+		ledger_add(rd->r->ledger, LEDGER_NO_STREAM,
+			   AUX_LEDGER_THROTTLED, 1, t, t);
+		break;
+	case PERF_RECORD_SAMPLE:
+		rd->stats.n_samples++;
+		break;
+	default:
+		break;
+	}
+	rd->stats.n_records++;
+}
+
+static int drain_data(struct rec_reader *rd, struct rec_ring *rr)
+{
+	struct recorder *r = rd->r;
+	struct iovec iov[2];
+	size_t len = ring_data(rr->ring, iov), pos = 0;
+	uint64_t before = rr->last_ns;
+	int ret = 0;
+
+	while (pos < len && !ret) {
+		const struct perf_event_header *h =
+			ring_record(iov, pos, rd->copy, REC_COPY_MAX);
+
+		if (!h) {	/* a ring that cannot be: give up what is there */
+			ledger_add(r->ledger, LEDGER_NO_STREAM,
+				   AUX_LEDGER_LOST_RECORDS, 1, rr->last_ns,
+				   rr->last_ns);
+			pos = len;
+			break;
+		}
+		note_record(rd, rr, h);
+		ret = writer_record(r->w, h);
+		pos += h->size;
+	}
+	if (rr->last_ns != before) {
+		writer_time(r->w, rr->last_ns);
+		writer_time(r->w, rr->first_ns);
+	}
+	if (len)
+		ring_data_done(rr->ring, ret ? 0 : pos);
+	return ret;
+}
+
+int rec_drain(struct rec_reader *rd, struct rec_ring *rr, bool final)
+{
+	bool aux = rr->aux && !rd->r->config.snapshot &&
+		   !rd->r->config.sampling;
+	int ret = 0;
+
+	(void)final;
+	if (aux)
+		ret = drain_aux(rd, rr);
+	if (!ret && !rr->set->backward)
+		ret = drain_data(rd, rr);
+	if (!ret && aux && rr->truncated)
+		ret = drain_aux(rd, rr);
+	return ret;
+}
+
+static int restart(struct rec_reader *rd, struct rec_ring *rr)
+{
+	struct recorder *r = rd->r;
+
+	rd->stats.n_restarts++;
+	rr->truncated = rr->suspect = false;
+	return evset_aux_restart(r->config.set, r->config.events, rr->idx);
+}
+
+int rec_restart(struct rec_reader *rd, struct rec_ring *rr)
+{
+	if (!rr->aux || rd->r->config.snapshot || rd->r->config.sampling ||
+	    __atomic_load_n(&rd->r->paused, __ATOMIC_RELAXED))
+		return 0;
+	if (rr->truncated)
+		return restart(rd, rr);
+	if (!rr->suspect || rec_now_ms() - rr->suspect_ms < SUSPECT_MS)
+		return 0;
+	if (ring_aux_head(rr->ring) != rr->suspect_head) {
+		rr->suspect = false;
+		return 0;
+	}
+	rr->nudged = true;
+	return restart(rd, rr);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the parts of the recorder share; nobody else includes this. */
+#ifndef AUXCAP_RECORDER_PRIV_H
+#define AUXCAP_RECORDER_PRIV_H
+
+#include <poll.h>
+#include <pthread.h>
+
+#include "auxpmu.h"
+#include "recorder.h"
+
+/* One ring and what is known of its stream. One reader's, or the holder's. */
+struct rec_ring {
+	struct ring *ring;
+	const struct evset_ring *set;
+	uint32_t idx;		/* AUXTRACE.idx: the place in the evset */
+	bool aux;		/* has an AUX area that we drain or snapshot */
+	bool truncated;		/* the kernel stopped the event: restart it */
+	bool any_truncated;
+	uint64_t truncated_at;	/* stream position of the last such record */
+	bool suspect;		/* was full, and no record told of a stop */
+	bool nudged;		/* restarted for that; the head tells why */
+	uint64_t suspect_head;
+	uint64_t suspect_ms;
+	uint64_t full_ns;	/* time of the last record before */
+	uint64_t produced;	/* AUX bytes the kernel has made, as accounted */
+	uint64_t last_ns;	/* time of the last record with a time */
+	uint64_t first_ns;
+	size_t live;		/* of evset_ring_live */
+	uint64_t snap_end;	/* snapshot: stream position of the last end */
+	struct auxpmu_wrap wrap;
+};
+
+struct rec_reader {
+	struct recorder *r;
+	pthread_t thread;
+	bool running;
+	pthread_mutex_t lock;	/* held while it reads */
+	struct rec_ring **rings;
+	size_t n_rings;
+	struct pollfd *fds;	/* one per ring, then the caller's or our own */
+	size_t n_extra;
+	int error;		/* the first -AUX_E_* */
+	struct recorder_stats stats;
+	uint64_t *copy;		/* a record that lies across a ring's end */
+};
+
+struct recorder {
+	struct recorder_config config;
+	struct writer *w;
+	struct ledger *ledger;
+	bool paused;
+	struct rec_ring *rings;
+	size_t n_rings;
+	struct rec_reader *readers;
+	size_t n_readers;
+	bool threaded;
+	int wake_fd;		/* eventfd: ends the threads' polls */
+	bool stopping;
+	uint64_t n_snapshots;
+	pthread_mutex_t held;	/* one holder at a time */
+};
+
+#define REC_COPY_MAX 65536	/* header.size is 16 bits */
+
+/* recorder_drain.c: reads one ring. final: all that there is, however little. */
+int rec_drain(struct rec_reader *rd, struct rec_ring *rr, bool final);
+/* Starts stopped events again, watches for silent ones. */
+int rec_restart(struct rec_reader *rd, struct rec_ring *rr);
+uint64_t rec_now_ms(void);
+
+/* An AUXTRACE record with len bytes that begin at stream position pos. */
+int rec_put_aux(struct rec_reader *rd, struct rec_ring *rr,
+		const struct iovec iov[2], uint64_t pos, uint64_t len);
+/* Into the ledger, and into the file. */
+int rec_loss(struct rec_reader *rd, struct rec_ring *rr,
+	     enum aux_ledger_cause cause, uint64_t offset, uint64_t bytes,
+	     bool own_record);
+
+#endif

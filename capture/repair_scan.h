@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The walk over the records of a file that may end anywhere. */
+#ifndef AUXCAP_REPAIR_SCAN_H
+#define AUXCAP_REPAIR_SCAN_H
+
+#include "repair.h"
+#include "writer_priv.h"
+
+struct repair_scan {
+	const char *path;
+	int fd;
+	uint64_t file_size;
+	struct aux_file_header h;
+	uint64_t end;		/* behind the last whole record */
+	struct repair_result *r;
+	struct writer *w;	/* takes what the features need; NULL: nobody */
+	bool marked;		/* the loss at the end is told already */
+	uint64_t last_ns;
+	/* private */
+	uint8_t *buf;
+	uint64_t buf_start;
+	size_t buf_len;
+	bool zstd;		/* COMPRESSED records */
+	bool has_time;		/* records end with time, at time_back */
+	unsigned time_back;
+	int time_front;		/* in a SAMPLE, -1: not known */
+};
+
+/* Walks from the start of the data. On damage that is no early end: -AUX_E_FORMAT. */
+int repair_scan(struct repair_scan *s, struct aux_diag *diag);
+/* Bytes of the file; NULL when they are not there. At most 128 KB. */
+const uint8_t *repair_peek(struct repair_scan *s, uint64_t at, size_t len);
+
+#endif

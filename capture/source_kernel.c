@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The kernel as a source: events opened, rings mapped, and all of it undone.
+ *
+ * Invariant: whatever can be refused (events, permission, memory) is refused
+ * here, before a file is touched or the program runs.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <internal/diag.h>
+
+#include "kernel.h"
+
+/* The kernel wakes us when a quarter is full: three are left for our delay. */
+#define AUX_WAKE_PART 4
+#define DATA_WAKE_PART 4
+
+static int open_events(struct kernel *k, struct aux_diag *diag)
+{
+	const struct kernel_options *o = k->o;
+	struct evlist_options eo = {
+		.words = o->words,
+		.n_words = o->n_words,
+		.per_thread = k->target.per_thread,
+		.system_wide = k->target.system_wide,
+		.snapshot = o->snapshot,
+		.overwrite = o->overwrite,
+		.aux_sample_size = o->aux_sample_size,
+		.freq = o->freq,
+		.period = o->period,
+		.callgraph = o->callgraph,
+	};
+	int ret = evlist_open(&k->events, &eo, diag);
+
+	if (ret)
+		return ret;
+	if (o->snapshot && !k->events.n_aux)
+		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+				"snapshot mode (-S) needs an event with an AUX "
+				"area, such as intel_pt//");
+	return 0;
+}
+
+static bool samples_aux(const struct evlist *l)
+{
+	size_t i;
+
+	for (i = 0; i < l->n; i++)
+		if (l->events[i].attr.sample_type & PERF_SAMPLE_AUX)
+			return true;
+	return false;
+}
+
+/* How much may be mapped, and from when on the kernel wakes us. */
+static int choose_sizes(struct kernel *k, struct explain_fit *fit,
+			struct aux_diag *diag)
+{
+	const struct target *t = &k->target;
+	size_t n = t->per_thread ? t->n_tids : t->n_cpus, i;
+	size_t size = (size_t)k->sys.page_size;
+	struct evlist *l = &k->events;
+	int ret;
+
+	*fit = (struct explain_fit){
+		.data_pages = k->o->data_pages ? k->o->data_pages :
+						 EXPLAIN_DATA_BYTES / size,
+		.aux_pages = k->o->aux_pages ? k->o->aux_pages :
+					       EXPLAIN_AUX_BYTES / size,
+		.data_fixed = k->o->data_pages != 0,
+		.aux_fixed = k->o->aux_pages != 0,
+	};
+	ret = explain_fit(fit, n * (l->n_aux ? l->n_aux : 1), n * l->n_aux,
+			  &k->sys, diag);
+	if (ret)
+		return ret;
+	for (i = 0; i < l->n; i++) {
+		struct perf_event_attr *a = &l->events[i].attr;
+
+		a->watermark = 1;
+		a->wakeup_watermark = (uint32_t)(fit->data_pages * size /
+						 DATA_WAKE_PART);
+		if (l->events[i].aux && !k->o->snapshot && !samples_aux(l))
+			a->aux_watermark = (uint32_t)(fit->aux_pages * size /
+						      AUX_WAKE_PART);
+	}
+	return 0;
+}
+
+static void unmap_rings(struct kernel *k)
+{
+	size_t i;
+
+	for (i = 0; k->rings && i < k->set.n_rings; i++)
+		ring_unmap(&k->rings[i]);
+}
+
+/* Maps all rings; on failure none, and errno tells. Returns the ring's number
+ * that failed, or n_rings. */
+static size_t map_rings(struct kernel *k, const struct explain_fit *fit,
+			bool *aux_failed)
+{
+	bool overwrite = k->o->snapshot || samples_aux(&k->events);
+	size_t i;
+
+	for (i = 0; i < k->set.n_rings; i++) {
+		const struct evset_ring *er = &k->set.rings[i];
+		struct ring_sizes s = {
+			.data_pages = fit->data_pages,
+			.aux_pages = er->aux_event >= 0 ? fit->aux_pages : 0,
+			.backward = er->backward,
+			.aux_overwrite = overwrite,
+		};
+
+		if (ring_map(&k->rings[i], er->fd, &s, aux_failed)) {
+			int err = errno;
+
+			unmap_rings(k);
+			errno = err;
+			return i;
+		}
+	}
+	return i;
+}
+
+/* Smaller, where the user did not fix it; false: it cannot be. */
+static bool shrink(struct explain_fit *fit, bool aux_failed)
+{
+	if (!fit->aux_fixed && fit->aux_pages > 4)
+		fit->aux_pages /= 2;
+	else if (!aux_failed && !fit->data_fixed && fit->data_pages > 4)
+		fit->data_pages /= 2;
+	else
+		return false;
+	return true;
+}
+
+static int map_all(struct kernel *k, struct explain_fit *fit,
+		   struct aux_diag *diag)
+{
+	bool aux_failed;
+	size_t bad;
+
+	k->rings = calloc(k->set.n_rings + 1, sizeof(*k->rings));
+	if (!k->rings)
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				"out of memory");
+	for (;;) {
+		const struct evset_ring *er;
+		size_t pages;
+
+		bad = map_rings(k, fit, &aux_failed);
+		if (bad == k->set.n_rings)
+			return 0;
+		if ((errno == EPERM || errno == ENOMEM) &&
+		    shrink(fit, aux_failed))
+			continue;
+		er = &k->set.rings[bad];
+		pages = aux_failed ? fit->aux_pages : fit->data_pages + 1;
+		return explain_mmap(er->aux_event >= 0 ?
+				    k->events.events[er->aux_event].name :
+				    "the data ring", aux_failed,
+				    pages * (size_t)k->sys.page_size, errno,
+				    &k->sys, diag);
+	}
+}
+
+static int open_recorder(struct kernel *k, struct aux_diag *diag)
+{
+	struct recorder_config c = {
+		.events = &k->events,
+		.set = &k->set,
+		.rings = k->rings,
+		.snapshot = k->o->snapshot,
+		.sampling = samples_aux(&k->events),
+		.backward = k->o->overwrite,
+		.n_threads = k->o->n_threads,
+		.max_size = k->o->max_size,
+	};
+
+	return recorder_new(&k->recorder, &c, diag);
+}
+
+static int open_all(struct kernel *k, struct aux_diag *diag)
+{
+	struct explain_fit fit;
+	int ret;
+
+	explain_system(&k->sys);
+	if (k->o->control) {
+		ret = control_open(&k->control, k->o->control, diag);
+		if (ret)
+			return ret;
+	}
+	ret = target_open(&k->target, &k->o->target, diag);
+	if (!ret)
+		ret = open_events(k, diag);
+	if (!ret)
+		ret = choose_sizes(k, &fit, diag);
+	if (ret)
+		return ret;
+	if (k->o->delay_ms) {	/* we enable; side-band is there from the start */
+		k->target.traces_child = false;
+		k->events.events[k->events.sideband].immediate = true;
+	}
+	ret = evset_open(&k->set, &k->events, &k->target, diag);
+	if (!ret)
+		ret = map_all(k, &fit, diag);
+	if (!ret)
+		ret = evset_attach(&k->set, &k->events, diag);
+	if (!ret)
+		ret = evset_filter(&k->set, &k->events, diag);
+	if (!ret)
+		ret = open_recorder(k, diag);
+	if (!ret)
+		snprintf(k->fit_text, sizeof(k->fit_text), "%s", fit.text);
+	return ret;
+}
+
+static void close_kernel(void *src)
+{
+	struct kernel *k = src;
+
+	if (!k)
+		return;
+	recorder_free(k->recorder);
+	unmap_rings(k);
+	free(k->rings);
+	evset_close(&k->set);
+	evlist_close(&k->events);
+	target_close(&k->target);
+	control_close(k->control);
+	free(k);
+}
+
+static int open_kernel(void **src, const struct source_job *job,
+		       struct aux_diag *diag)
+{
+	struct kernel *k = calloc(1, sizeof(*k));
+	int ret;
+
+	*src = NULL;
+	if (!k)
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				"out of memory");
+	k->job = job;
+	k->o = job->kernel;
+	k->target.cgroup_fd = k->target.child_fd = -1;
+	k->target.exec_error_fd = -1;
+	ret = open_all(k, diag);
+	if (ret) {
+		close_kernel(k);
+		return ret;
+	}
+	*src = k;
+	return 0;
+}
+
+static uint64_t cpu_ns(void)
+{
+	struct rusage u;
+
+	getrusage(RUSAGE_SELF, &u);
+	return ((uint64_t)u.ru_utime.tv_sec + (uint64_t)u.ru_stime.tv_sec) *
+	       1000000000 + ((uint64_t)u.ru_utime.tv_usec +
+			     (uint64_t)u.ru_stime.tv_usec) * 1000;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+static void fill_result(struct kernel *k, uint64_t wall, uint64_t cpu)
+{
+	struct source_result *r = k->result;
+	struct recorder_stats s;
+
+	recorder_stats(k->recorder, &s);
+	r->n_wakeups = s.n_wakeups;
+	r->n_restarts = s.n_restarts;
+	r->n_snapshots = s.n_snapshots;
+	r->n_samples = s.n_samples;
+	r->aux_bytes = s.aux_bytes;
+	r->wall_ns = now_ns() - wall;
+	r->cpu_ns = cpu_ns() - cpu;
+	r->has_aux = k->events.n_aux != 0;
+	r->stopped = k->stopped;
+}
+
+static int run_kernel(void *src, struct output *out, struct ledger *ledger,
+		      struct source_result *result, struct aux_diag *diag)
+{
+	struct kernel *k = src;
+	uint64_t wall = now_ns(), cpu = cpu_ns();
+	int ret;
+
+	memset(result, 0, sizeof(*result));
+	result->kernel = true;
+	k->ledger = ledger;
+	k->result = result;
+	k->out = out;
+	recorder_set_ledger(k->recorder, ledger);
+	recorder_output(k->recorder, output_writer(out));
+	ret = kernel_header(k, output_writer(out), false, diag);
+	if (!ret)
+		ret = kernel_loop(k, diag);
+	fill_result(k, wall, cpu);
+	result->status = target_wait(&k->target);
+	return ret;
+}
+
+const struct source_ops source_kernel = {
+	.name = "kernel",
+	.help = "any event of this kernel; PMUs with an AUX area",
+	.open = open_kernel,
+	.run = run_kernel,
+	.close = close_kernel,
+};
