@@ -102,6 +102,7 @@ static int add_piece(struct collect *co, const struct aux_event *ev)
 		.clipped = ev->auxtrace.clipped,
 		.exact = ev->auxtrace.exact,
 		.snapshot = co->snapshot,
+		.n_before = co->n_marks,
 	};
 	return 0;
 }
@@ -240,6 +241,18 @@ static struct queue *find_queue(struct collect *co, const struct loose_mark *m)
 	return by_id || c->n != 1 ? by_id : &c->queues[0];
 }
 
+/* The i-th AUX record is q's: the first piece behind it ends there, unless a
+ * later one is before that piece, too. */
+static void tell_end(struct queue *q, size_t i, const struct aux_mark *m)
+{
+	while (q->n_told < q->n_pieces && q->pieces[q->n_told].n_before <= i)
+		q->n_told++;
+	if (q->n_told == q->n_pieces || !(m->flags & PERF_AUX_FLAG_OVERWRITE))
+		return;
+	q->pieces[q->n_told].ring_end = m->offset;
+	q->pieces[q->n_told].ring_size = m->size;
+}
+
 static int place_marks(struct collect *co)
 {
 	for (size_t i = 0; i < co->n_marks; i++) {
@@ -249,6 +262,7 @@ static int place_marks(struct collect *co)
 			co->c->n_orphan_aux++;
 			continue;
 		}
+		tell_end(q, i, &co->marks[i].m);
 		if (timeline_grow(&q->marks, &q->cap_marks, q->n_marks,
 				  sizeof(*q->marks)) < 0)
 			return -AUX_E_NOMEM;

@@ -27,6 +27,9 @@ struct piece {
 	bool exact;		/* no padding in len */
 	bool fresh;		/* not the continuation of the one before */
 	uint32_t snapshot;	/* place in chunks.snapshots + 1; 0: of none */
+	size_t n_before;	/* AUX records before it in the file */
+	uint64_t ring_end;	/* where the last of these ended in an */
+	uint64_t ring_size;	/* overwritten ring; 0: not told */
 };
 
 /* One snapshot, as the recorder says or as the AUXTRACE records look. */
@@ -64,6 +67,7 @@ struct queue {
 	int32_t cpu, tid;	/* -1: none */
 	struct piece *pieces;	/* by record order, by offset, disjoint */
 	size_t n_pieces, cap_pieces;
+	size_t n_told;		/* pieces whose ring_end cannot change any more */
 	struct aux_mark *marks;	/* by offset */
 	size_t n_marks, cap_marks;
 	struct loss_mark *losses;	/* by offset */

@@ -33,6 +33,23 @@ static size_t first_mark(const struct queue *q, uint64_t offset)
 	return lo;
 }
 
+/* How much of a snapshot is padding, by the place in the ring where its last AUX
+ * record ended; 0 also when that cannot be. */
+static uint64_t ring_padding(const struct piece *p)
+{
+	uint64_t size = p->ring_size, end = p->offset + p->len, pad;
+
+	if (!p->len || size < p->len)
+		return 0;
+	pad = (end % size + size - p->ring_end % size) % size;
+	if (pad >= PAD || pad >= p->len)
+		return 0;
+	for (uint64_t i = p->len - pad; i < p->len; i++)
+		if (p->data[i])
+			return 0;
+	return pad;
+}
+
 /* The true length of a piece's payload: without padding. */
 static uint64_t true_length(const struct queue *q, size_t i)
 {
@@ -60,7 +77,7 @@ static uint64_t true_length(const struct queue *q, size_t i)
 		    len - (end - p->offset) < PAD && end - p->offset > best)
 			best = end - p->offset;
 	}
-	return best ? best : len;
+	return best ? best : len - ring_padding(p);
 }
 
 /*

@@ -135,6 +135,7 @@ void info_verdict(struct info *in, bool damaged)
 {
 	struct outbuf *o = in->out;
 	bool unfinished = aux_reader_info(in->r)->unfinished;
+	uint64_t told;
 
 	put_if(in, damaged, "the file is damaged");
 	put_if(in, unfinished, "the recording was cut short");
@@ -154,8 +155,10 @@ void info_verdict(struct info *in, bool damaged)
 		  "AUX records say partial");
 	put_count(in, in->n_by_flag[3], "AUX record says collision",
 		  "AUX records say collision");
-	put_count(in, in->lost_records, "side-band record lost",
-		  "side-band records lost");
+	/* those that the ledger has are told */
+	told = in->sum[AUX_LEDGER_LOST_RECORDS].bytes;
+	put_count(in, in->lost_records > told ? in->lost_records - told : 0,
+		  "record lost", "records lost");
 	put_count(in, in->lost_samples, "sample lost", "samples lost");
 	put_count(in, in->n_throttled,
 		  "time throttled by the kernel",

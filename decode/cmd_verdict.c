@@ -175,6 +175,8 @@ static bool say_records(const struct verdict *v, const struct session *s)
 					     "partial");
 	said |= say_count(ts->n_throttled, "times throttled by the kernel");
 	said |= say_count(ts->n_bad_code, "pieces of saved code are damaged");
+	said |= say_count(ts->n_unordered, "mappings replaced others, and no "
+			  "record says when: code may be wrong there");
 	if (ts->damaged) {
 		cmd_error(v->path, &ts->damage);
 		fprintf(stderr, "auxdecode: what comes before was decoded\n");

@@ -20,7 +20,7 @@ static const struct loss_text texts[AUX_LEDGER_N_CAUSES] = {
 	[AUX_LEDGER_COLLISION] = { "byte", "bytes",
 		"lost, another used the trace unit",
 		": the trace unit was used by another", true },
-	[AUX_LEDGER_LOST_RECORDS] = { "side-band record", "side-band records",
+	[AUX_LEDGER_LOST_RECORDS] = { "record", "records",
 		"lost, the data buffer was full", ": the data buffer was full",
 		false },
 	[AUX_LEDGER_OVERWRITTEN] = { "byte", "bytes",

@@ -212,9 +212,13 @@ void records_own(struct aux_reader *r, struct cursor *c, struct aux_event *ev)
 	ev->own.payload.len = len;
 	if (c->bad)
 		return;
-	/* The sections of a recorder that came to its end say so. */
-	if (!r->info.pipe && !r->has_features)
+	/* The sections of a recorder that came to its end say so; without them
+	 * the header only tells what was there when it was last written. */
+	if (!r->info.pipe && !r->has_features) {
 		r->info.unfinished = true;
+		r->data_end = r->file.len;
+		r->info.data_size = r->data_end - r->info.data_offset;
+	}
 	payload = reader_cursor(r, ev->own.payload.data, len);
 	parse_payload(r, &payload, ev);
 	c->bad = payload.bad;

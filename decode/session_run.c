@@ -60,7 +60,8 @@ static void find_who(struct feed *f)
 	uint64_t time = f->s->timed ? f->ctx.time_ns : UINT64_MAX;
 	uint64_t until = UINT64_MAX;
 
-	if (f->stream->tid >= 0) {
+	/* A CPU's stream may also name the thread the recording began with. */
+	if (f->stream->tid >= 0 && f->stream->cpu < 0) {
 		f->ctx.tid = (uint32_t)f->stream->tid;
 		f->ctx.pid = timeline_pid(tl, f->ctx.tid, time);
 	} else {
@@ -323,7 +324,7 @@ static bool stream_wanted(const struct session *s, const struct stream *st)
 
 	if (c->cpu >= 0 && st->cpu >= 0 && st->cpu != c->cpu)
 		return false;
-	return c->tid < 0 || st->tid < 0 || st->tid == c->tid;
+	return c->tid < 0 || st->cpu >= 0 || st->tid < 0 || st->tid == c->tid;
 }
 
 static const struct aux_decoder_ops *find_decoder(struct session *s,
@@ -381,8 +382,9 @@ static void count_file(const struct session *s, struct session_stats *st)
 	st->n_streams = s->chunks.n;
 	st->n_records = ts->n_records;
 	st->ledger_lost = s->ledger_lost;
-	if (ts->n_lost || ts->n_aux_flagged || ts->n_bad_code || ts->damaged ||
-	    s->ledger_lost || s->ledger_events || s->chunks.n_orphan_aux ||
+	if (ts->n_lost || ts->n_aux_flagged || ts->n_bad_code ||
+	    ts->n_unordered || ts->damaged || s->ledger_lost ||
+	    s->ledger_events || s->chunks.n_orphan_aux ||
 	    aux_reader_info(s->reader)->unfinished || features_cut(s->reader))
 		st->lossy = true;
 }

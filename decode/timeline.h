@@ -61,6 +61,8 @@ struct timeline_stats {
 	uint64_t n_lost;	/* records lost (LOST, LOST_SAMPLES) */
 	uint64_t n_aux_flagged;	/* AUX records with TRUNCATED or PARTIAL */
 	uint64_t n_throttled;
+	uint64_t n_unordered;	/* mappings in place of others, nobody knows
+				 * when: the code may be that of the others */
 	uint64_t n_bad_code;	/* saved code that cannot be what it says */
 	bool damaged;		/* reading ended with an error, in diag */
 	struct aux_diag damage;

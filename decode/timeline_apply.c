@@ -120,6 +120,19 @@ static void name_saved(struct mapping *m, const struct map_node *root)
 	m->build_id_size = under->build_id_size;
 }
 
+/* Does other code than m's lie where m comes? */
+static bool is_in_use(const struct map_node *root, const struct mapping *m)
+{
+	const struct mapping *old = addrspace_next(root, m->start);
+
+	for (; old && old->start < m->end; old = addrspace_next(root, old->end))
+		if (strcmp(old->path, m->path) ||
+		    old->pgoff - old->start != m->pgoff - m->start)
+			return true;
+	return false;
+}
+
+/* Of an untimed file all records count as of before the trace. */
 static int apply_mmap(struct timeline *tl, const struct op *op)
 {
 	const struct map_node *root;
@@ -136,6 +149,8 @@ static int apply_mmap(struct timeline *tl, const struct op *op)
 		return -AUX_E_NOMEM;
 	if (op->map->saved)
 		name_saved(op->map, l->root);
+	if (op->untimed && is_in_use(l->root, op->map))
+		tl->stats.n_unordered++;
 	root = addrspace_insert(&tl->arena, l->root, op->map);
 	if (tl->arena.oom)
 		return -AUX_E_NOMEM;

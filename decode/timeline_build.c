@@ -49,6 +49,7 @@ static int add_mmap(struct build *b, const struct aux_event *ev)
 	m->end = end;
 	m->pgoff = ev->mmap.pgoff;
 	m->time = op->time;
+	op->untimed = !(ev->id.present & PERF_SAMPLE_TIME);
 	m->path = ev->mmap.path ? ev->mmap.path : "";
 	m->prot = ev->mmap.prot;
 	m->build_id_size = ev->mmap.build_id_size <= sizeof(m->build_id) ?
@@ -57,19 +58,6 @@ static int add_mmap(struct build *b, const struct aux_event *ev)
 	op->pid = ev->mmap.pid;
 	op->tid = ev->mmap.tid;
 	op->map = m;
-	return 0;
-}
-
-static int add_comm(struct build *b, const struct aux_event *ev)
-{
-	struct op *op = timeline_add_op(b, OP_COMM, time_of(ev));
-
-	if (!op)
-		return -AUX_E_NOMEM;
-	op->pid = ev->comm.pid;
-	op->tid = ev->comm.tid;
-	op->exec = ev->comm.exec;
-	op->comm = ev->comm.comm;
 	return 0;
 }
 
@@ -102,6 +90,24 @@ static int add_run(struct build *b, const struct aux_event *ev, uint32_t pid,
 	op->tid = tid;
 	op->cpu = ev->id.cpu;
 	return 0;
+}
+
+/* A thread that execs takes over its leader's tid, and no other record tells. */
+static int add_comm(struct build *b, const struct aux_event *ev)
+{
+	struct op *op = timeline_add_op(b, OP_COMM, time_of(ev));
+
+	if (!op)
+		return -AUX_E_NOMEM;
+	op->pid = ev->comm.pid;
+	op->tid = ev->comm.tid;
+	/* Without times what was mapped before has to stay, see apply_mmap. */
+	op->exec = ev->comm.exec && ev->id.present & PERF_SAMPLE_TIME;
+	op->comm = ev->comm.comm;
+	if (!ev->comm.exec || !(ev->id.present & PERF_SAMPLE_TID) ||
+	    ev->id.tid != ev->comm.tid)
+		return 0;
+	return add_run(b, ev, ev->comm.pid, ev->comm.tid);
 }
 
 static int add_switch(struct build *b, const struct aux_event *ev)

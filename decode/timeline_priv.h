@@ -84,6 +84,7 @@ struct op {
 	uint32_t order;		/* among equal times */
 	uint8_t kind;		/* enum op_kind */
 	bool exec;
+	bool untimed;		/* the file does not say when */
 	uint32_t pid, tid;
 	uint32_t cpu, ptid, ppid;
 	const char *comm;

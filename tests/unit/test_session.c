@@ -259,6 +259,35 @@ static void migration(void)
 	free(m.p);
 }
 
+/* perf names the thread it launched in the streams of all CPUs. */
+static void named_streams(void)
+{
+	struct pt p = { .n = 0 };
+	struct session_config c = all;
+	struct session_stats st;
+	struct seq q;
+	struct mk m;
+
+	pt_psb(&p, 5, 0);
+	pt_mode64(&p);
+	slice(&p, 100, 0x1000);
+	slice(&p, 200, 0x2000);
+	mk_init(&m, 0x400);
+	mk_pt_info(&m);
+	mk_switch(&m, (struct mk_id){ 10, 10, 100, 0 }, false);
+	mk_switch(&m, (struct mk_id){ 20, 20, 200, 0 }, false);
+	mk_auxtrace(&m, 0, 0, 10, 0, p.b, p.n);
+	mk_feature(&m, AUX_FEAT_AUXKIT_CODE, &code, sizeof(code));
+	mk_finish(&m);
+	ok(decode_mem(&m, &c, &q, &st) == 0 && !q.wrong, "a CPU's stream");
+	ok(q.n == 6 && q.tids[2] == 10 && q.tids[3] == 20,
+	   "that names a thread: who ran there decides");
+	c.tid = 20;
+	decode_mem(&m, &c, &q, &st);
+	ok(q.n == 3 && q.first[0] == 0x2000, "one thread of it");
+	free(m.p);
+}
+
 static void cuts(void)
 {
 	struct session_stats st;
@@ -317,6 +346,7 @@ int main(void)
 {
 	corpus();
 	migration();
+	named_streams();
 	cuts();
 	breaks();
 	return plan_done();

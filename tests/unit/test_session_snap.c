@@ -191,6 +191,44 @@ static void perf_select(void)
 	}
 }
 
+/*
+ * The ring has 64 bytes, and the trace is at 640 and 1280 in the stream: where
+ * its AUX record ended is all that tells padding from zeros.
+ */
+static void ring_ends(void)
+{
+	static const struct {
+		uint64_t end, size, len;	/* of both snapshots */
+		const char *what;
+	} t[] = {
+		{ 21, 64, 42, "where the last record says" },
+		{ 22, 64, 44, "zeros that are trace stay" },
+		{ 24, 64, 48, "no padding" },
+		{ 20, 64, 48, "never more than zeros" },
+		{ 21, 16, 48, "a record of another ring tells nothing" },
+		{ 21, 0, 48, "nor does one without a size" },
+	};
+	static const uint8_t bytes[24] = { [20] = 0xa6 };
+
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		struct session_stats st;
+		struct seen s;
+		struct mk m;
+
+		start(&m, true);
+		for (uint64_t k = 1; k <= 2; k++) {
+			mk_aux(&m, (struct mk_id){ 10, 10, 1, 0 }, 17, 64,
+			       PERF_AUX_FLAG_OVERWRITE);
+			mk_aux(&m, (struct mk_id){ 10, 10, 1, 0 }, t[i].end,
+			       t[i].size, PERF_AUX_FLAG_OVERWRITE);
+			mk_snapshot(&m, k, "");
+			mk_auxtrace(&m, 0, 0, UINT32_MAX, 640 * k, bytes, 24);
+		}
+		decode(&m, 0, &s, &st);
+		is_u64(st.aux_bytes, t[i].len, t[i].what);
+	}
+}
+
 static void own_snapshots(void)
 {
 	struct session_stats st;
@@ -341,6 +379,7 @@ int main(void)
 	perf_overlap_by_tsc();
 	perf_select();
 	own_snapshots();
+	ring_ends();
 	own_losses();
 	damaged_frame();
 	bounded_chunks();

@@ -70,6 +70,32 @@ static void switches(void)
 	file_close(&f);
 }
 
+/* exec by a thread that is not the leader: its tid goes over to it. */
+static void thread_exec(void)
+{
+	struct file f;
+	struct who w;
+
+	mk_init(&f.mk, 0);
+	mk_pt_info(&f.mk);
+	mk_comm(&f.mk, (struct mk_id){ 10, 10, 50, 2 }, false, "name");
+	mk_switch(&f.mk, (struct mk_id){ 10, 11, 100, 1 }, false);
+	mk_comm(&f.mk, (struct mk_id){ 10, 11, 150, 1 }, false, "thread");
+	mk_comm(&f.mk, (struct mk_id){ 10, 10, 200, 1 }, true, "new");
+	mk_switch(&f.mk, (struct mk_id){ 10, 10, 300, 1 }, true);
+	if (!file_open(&f))
+		return;
+	w = timeline_who(f.tl, 1, 199);
+	ok(w.tid == 11 && w.pid == 10 && w.until == 200, "the thread, before");
+	w = timeline_who(f.tl, 1, 200);
+	ok(w.tid == 10 && w.pid == 10 && w.until == 300, "the leader, after");
+	ok(timeline_who(f.tl, 2, 60).tid == UINT32_MAX,
+	   "a new name alone tells nothing of a CPU");
+	is_str(timeline_comm(f.tl, 10, 200), "new", "its name");
+	is_str(timeline_comm(f.tl, 11, 199), "thread", "the thread's");
+	file_close(&f);
+}
+
 static void processes(void)
 {
 	struct file f;
@@ -107,6 +133,36 @@ static void processes(void)
 	is_str(timeline_comm(f.tl, 3, 80), "ls", "a thread has its process's");
 	is_u64(timeline_pid(f.tl, 3, 80), 2, "and its pid");
 	file_close(&f);
+}
+
+/* perf's --per-thread files have no times: exec takes nothing away. */
+static void untimed(void)
+{
+	struct perf_event_attr attr = mk_attr(MK_PMU, 0);
+	const struct mk_id id = { 10, 10, 0, 0 };
+	const struct space *s;
+
+	attr.sample_id_all = 0;
+	for (int clash = 0; clash < 2; clash++) {
+		struct file f;
+
+		mk_init_attrs(&f.mk, &attr, 1);
+		mk_pt_info(&f.mk);
+		mk_mmap(&f.mk, id, 0x1000, 0x2000, 0x100, "/old");
+		mk_comm(&f.mk, id, true, "new");
+		mk_mmap(&f.mk, id, 0x5000, 0x1000, 0, "/new");
+		mk_mmap(&f.mk, id, 0x2000, 0x3000, 0x1100,
+			clash ? "/new" : "/old");
+		if (!file_open(&f))
+			return;
+		s = timeline_space(f.tl, 10, 1000);
+		ok(space_find(s, 0x1000) && space_find(s, 0x5000),
+		   "untimed: the old code and the new");
+		is_u64(timeline_stats(f.tl)->n_unordered, (uint64_t)clash,
+		       clash ? "untimed: one in place of another is told" :
+			       "untimed: the same again is not");
+		file_close(&f);
+	}
 }
 
 struct code_section {
@@ -291,7 +347,9 @@ static void many_maps(void)
 int main(void)
 {
 	switches();
+	thread_exec();
 	processes();
+	untimed();
 	saved_code();
 	own_code();
 	clocks();
