@@ -61,7 +61,8 @@ QEMU_C := $(wildcard capture/qemu_*.c) include/internal/x86_insn.c \
 with = $(filter $(1),$(HAVE))
 LEFT_OUT := $(if $(call with,IPT),,$(wildcard decode/plugin_libipt*.c)) \
 	$(if $(call with,ZSTD),decode/reader_nozstd.c,decode/reader_zstd.c) \
-	$(if $(and $(call with,ZSTD),$(wildcard capture/writer_zstd.c)),capture/writer_nozstd.c,capture/writer_zstd.c)
+	$(if $(call with,ZSTD),capture/writer_nozstd.c,capture/writer_zstd.c) \
+	$(if $(call with,ZSTD),capture/repair_nozstd.c,capture/repair_zstd.c)
 CAPTURE := $(call obj,$(filter-out capture/qemu_% $(LEFT_OUT),$(wildcard capture/*.c)))
 DECODE := $(call obj,$(filter-out $(LEFT_OUT),$(wildcard decode/*.c)))
 

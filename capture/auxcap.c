@@ -31,7 +31,7 @@ static const struct option options[] = {
 	{ "per-thread", no_argument, NULL, OPT_PER_THREAD },
 	{ "mmap-pages", required_argument, NULL, 'm' },
 	{ "snapshot", optional_argument, NULL, 'S' },
-	{ "overwrite", no_argument, NULL, OPT_OVERWRITE },
+	{ "overwrite", optional_argument, NULL, OPT_OVERWRITE },
 	{ "aux-sample", optional_argument, NULL, OPT_AUX_SAMPLE },
 	{ "delay", required_argument, NULL, 'D' },
 	{ "freq", required_argument, NULL, 'F' },
@@ -80,7 +80,7 @@ static const char usage_text[] =
 "When\n"
 "  -S, --snapshot[=e]       keep the newest trace only; SIGUSR2 (or the control\n"
 "                           FIFO, or with e the end) saves it\n"
-"      --overwrite          the same for samples\n"
+"      --overwrite[=e]      the same for samples\n"
 "  -D, --delay MS           enable after MS milliseconds; -1: by --control\n"
 "      --control fifo:COMMANDS[,ACKS]\n"
 "                           enable, disable, snapshot [LABEL], switch, ping,\n"
@@ -270,7 +270,7 @@ static bool take_kernel(struct cmd_options *o, int opt, const char *value)
 		return parse_mmap(k, value);
 	case 'S':
 		k->snapshot = true;
-		k->snapshot_at_exit = value != NULL;
+		k->snapshot_at_exit |= value != NULL;
 		return !value || !strcmp(value, "e");
 	case 'D':
 		return parse_delay(&k->delay_ms, value);
@@ -281,7 +281,9 @@ static bool take_kernel(struct cmd_options *o, int opt, const char *value)
 	case 'g':
 		return k->callgraph = true;
 	case OPT_OVERWRITE:
-		return k->overwrite = true;
+		k->overwrite = true;
+		k->snapshot_at_exit |= value != NULL;
+		return !value || !strcmp(value, "e");
 	case OPT_NO_SYNTH:
 		return k->no_synth = true;
 	case OPT_CONTROL:
@@ -366,6 +368,7 @@ static int bad_value(int opt, const char *word, const char *value)
 		{ 'm', "-m takes DATA[,AUX] in pages or bytes (512K,16M), not "
 		       "'%s'" },
 		{ 'S', "-S takes nothing or e, not '%s'" },
+		{ OPT_OVERWRITE, "--overwrite takes nothing or e, not '%s'" },
 		{ 'D', "-D takes milliseconds or -1, not '%s'" },
 		{ 'F', "-F takes a number, not '%s'" },
 		{ 'c', "-c takes a number, not '%s'" },
@@ -390,6 +393,31 @@ static int bad_value(int opt, const char *word, const char *value)
 	return usage_error("unknown option '%s'", word);
 }
 
+/* "-p", "--overwrite". */
+static const char *option_name(int opt)
+{
+	static char name[40];
+	size_t i;
+
+	if (opt < 128) {
+		snprintf(name, sizeof(name), "-%c", opt);
+		return name;
+	}
+	for (i = 0; options[i].name && options[i].val != opt;)
+		i++;
+	snprintf(name, sizeof(name), "--%s", options[i].name);
+	return name;
+}
+
+/* word: what getopt did not understand. */
+static int bad_option(const char *word)
+{
+	if (optopt >= 256)
+		return usage_error("%s takes no value", option_name(optopt));
+	return usage_error("unknown option '%s'",
+			   optopt ? option_name(optopt) : word);
+}
+
 static int print(const char *text)
 {
 	return fputs(text, stdout) < 0 || fflush(stdout) ? CMD_FAILED : CMD_OK;
@@ -407,9 +435,9 @@ static int take(struct cmd_options *o, int opt, const char *word)
 	if (opt == ':')
 		return usage_error("%s needs a value", word);
 	if (opt == '?')
-		return usage_error("unknown option '%s'", word);
+		return bad_option(word);
 	if (is_kernel_option(opt)) {
-		o->kernel_option = word;
+		o->kernel_option = option_name(opt);
 		fine = opt == OPT_AUX_SAMPLE ? take_common(o, opt, optarg) :
 					       take_kernel(o, opt, optarg);
 	} else {
@@ -449,6 +477,8 @@ static int run(struct cmd_options *o, const char *command)
 		return !left[0] || left[1] ?
 			       usage_error("%s", "repair takes one file") :
 			       cmd_repair(left[0], o->path, o->dry_run, o->quiet);
+	if (o->dry_run)
+		return usage_error("%s", "-n is for repair");
 	if (!left[0] && !t->pids && !t->tids && !t->cpus && !t->all_cpus &&
 	    !t->cgroup)
 		return usage_error("%s", "no program to record");

@@ -6,8 +6,10 @@
  * that is an offset in the buffer (Intel PT) tells what was produced only modulo
  * size. Then, with p the last head and h this one, the bytes of [h, p), cyclic,
  * are those that a writer touches only by going round. The buffer as it was left
- * is remembered: a hash of each block, and verbatim the TAIL bytes before p;
- * before the first look it is all zeros, as the kernel allocates it.
+ * is remembered: verbatim the TAIL bytes before p, a hash of each block of the
+ * NEAR bytes before p, and farther away of one block in FAR bytes: a writer that
+ * goes round passes over all of them, and the PMU stands still while we look.
+ * Before the first look all is zeros, as the kernel allocates it.
  *
  * Proven: a byte that differs there means that the writer went round, and then
  * the whole buffer is new (for h == p, too: an exact multiple of size). Zeros
@@ -26,6 +28,8 @@
 
 #define BLOCK 256	/* its hash: 3 % of the buffer in memory of our own */
 #define TAIL 4096
+#define NEAR (64 << 10)
+#define FAR (16 << 10)
 #define FEW 64
 
 struct mark {
@@ -44,28 +48,45 @@ static uint64_t rotate(uint64_t v)
 	return v << 29 | v >> 35;
 }
 
+#define HASH_FACTOR UINT64_C(0x9e3779b97f4a7c15)
+
+static void mix(uint64_t lane[4], const uint64_t v[4])
+{
+	size_t i;
+
+	for (i = 0; i < 4; i++)
+		lane[i] = rotate((lane[i] ^ v[i]) * HASH_FACTOR);
+}
+
 /* Four lanes, so that the multiplications overlap. */
 static uint64_t hash_bytes(const uint8_t *p, size_t len)
 {
-	uint64_t lane[4] = { 1, 2, 3, 5 }, v[4] = { 0 };
-	const uint64_t k = UINT64_C(0x9e3779b97f4a7c15);
-	size_t i, n;
+	uint64_t lane[4] = { 1, 2, 3, 5 }, v[4];
 
-	for (; len; p += n, len -= n) {
-		n = len < sizeof(v) ? len : sizeof(v);
-		if (n < sizeof(v))
-			memset(v, 0, sizeof(v));
-		memcpy(v, p, n);
-		for (i = 0; i < 4; i++)
-			lane[i] = rotate((lane[i] ^ v[i]) * k);
+	for (; len >= sizeof(v); p += sizeof(v), len -= sizeof(v)) {
+		memcpy(v, p, sizeof(v));
+		mix(lane, v);
 	}
-	return ((rotate(lane[0]) ^ lane[1]) * k + rotate(lane[2])) * k ^
-	       lane[3];
+	if (len) {
+		memset(v, 0, sizeof(v));
+		memcpy(v, p, len);
+		mix(lane, v);
+	}
+	return ((rotate(lane[0]) ^ lane[1]) * HASH_FACTOR + rotate(lane[2])) *
+	       HASH_FACTOR ^ lane[3];
 }
 
 static size_t block_length(size_t size, size_t start)
 {
 	return size - start < BLOCK ? size - start : BLOCK;
+}
+
+/* Is the hash of the block at s kept, when the newest byte is before p? */
+static bool is_kept(const struct auxpmu_wrap *w, size_t s, size_t p)
+{
+	size_t before = p > s ? p - s : p + (w->size - s);
+
+	return s % FAR == 0 || before <= NEAR;
 }
 
 static int make_mark(struct auxpmu_wrap *w)
@@ -111,7 +132,7 @@ static bool untouched(const struct auxpmu_wrap *w, size_t h, size_t p, size_t m)
 		size_t from_h = s >= h ? s - h : s + (w->size - h);
 
 		len = block_length(w->size, s);
-		if (from_h + len <= m &&
+		if (from_h + len <= m && is_kept(w, s, p) &&
 		    hash_bytes(w->buf + s, len) != mark_of(w)->hash[s / BLOCK])
 			return false;
 	}
@@ -129,7 +150,8 @@ static void remember(struct auxpmu_wrap *w, size_t p, size_t n, size_t h)
 
 		len = block_length(w->size, s);
 		/* It begins among the new bytes, or p lies within it. */
-		if (from_p < n || (n && from_p + len > w->size))
+		if ((from_p < n || (n && from_p + len > w->size)) &&
+		    is_kept(w, s, h))
 			mark->hash[s / BLOCK] = hash_bytes(w->buf + s, len);
 	}
 	first = tail > h ? tail - h : 0;

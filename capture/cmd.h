@@ -37,7 +37,7 @@ struct cmd_options {
 	bool quiet;
 	bool dry_run;		/* repair */
 	const char *kernel_option;	/* an option that software sources do
-					 * not have, as given; or NULL */
+					 * not have, "-S"; or NULL */
 	int argc;		/* of auxcap, for the recording */
 	char *const *argv;
 	char *const *words_left;	/* the program, or what a command takes;

@@ -34,6 +34,12 @@ static void on_signal(int sig)
 	stop = true;
 }
 
+/* SIGUSR2 means nothing to software sources, and shall not end a recording. */
+static void on_nothing(int sig)
+{
+	(void)sig;
+}
+
 /*
  * An ignored SIGHUP (nohup) stays ignored. SIGINT is caught even so: a shell
  * ignores it for a job in the background, which "kill -INT" shall stop.
@@ -48,6 +54,10 @@ static void catch_signals(void)
 		if (!sigaction(signals[i], NULL, &was) &&
 		    (signals[i] != SIGHUP || was.sa_handler != SIG_IGN))
 			sigaction(signals[i], &sa, NULL);
+	sa = (struct sigaction){ .sa_handler = on_nothing,
+				 .sa_flags = SA_RESTART };
+	if (!sigaction(SIGUSR2, NULL, &was) && was.sa_handler == SIG_DFL)
+		sigaction(SIGUSR2, &sa, NULL);
 }
 
 /*
@@ -72,8 +82,7 @@ static int block_signals(struct target_signals *was)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* The source of the events: software when the first is; NULL: the kernel. */
-static const struct source_ops *find_software(const char *event)
+static const struct source_ops *software_of(const char *event)
 {
 	size_t i, n;
 
@@ -84,6 +93,17 @@ static const struct source_ops *find_software(const char *event)
 			return software[i];
 	}
 	return NULL;
+}
+
+/* The source of the events: software when one of them is; NULL: the kernel. */
+static const struct source_ops *find_software(const struct cmd_options *o)
+{
+	const struct source_ops *ops = NULL;
+	size_t i;
+
+	for (i = 0; i < o->n_words && !ops; i++)
+		ops = software_of(o->words[i].text);
+	return ops;
 }
 
 /* The best source of this machine, for user code. */
@@ -146,8 +166,13 @@ struct recording {
 static int finish_file(void *priv, struct writer *w)
 {
 	struct recording *rec = priv;
-	int ret = ledger_save(&rec->ledger, w);
+	int ret;
 
+	if (writer_finish(w) &&
+	    !ledger_times(&rec->ledger, AUX_LEDGER_UNWRITTEN))
+		ledger_add(&rec->ledger, LEDGER_NO_STREAM,
+			   AUX_LEDGER_UNWRITTEN, 0, 0, 0);
+	ret = ledger_save(&rec->ledger, w);
 	ledger_merge(&rec->total, &rec->ledger);
 	ledger_fini(&rec->ledger);
 	memset(&rec->ledger, 0, sizeof(rec->ledger));
@@ -229,8 +254,11 @@ static int run_job(struct recording *rec, const struct source_job *job)
 		rec->ops->close(rec->src);
 		return cmd_error(&diag);
 	}
-	if (job->event)
+	if (job->event) {
 		catch_signals();
+		if (!strcmp(o->path, "-"))	/* as stdout_taken */
+			dup2(STDERR_FILENO, STDOUT_FILENO);
+	}
 	ret = record(rec, out, &diag);
 	cmd_progress_clear(job->progress_priv);
 	rec->ops->close(rec->src);
@@ -244,7 +272,8 @@ static int usage(struct aux_diag *diag, const char *what, const char *why)
 	return cmd_error(diag);
 }
 
-static int record_software(struct recording *rec, struct source_job *job)
+static int record_software(struct recording *rec, struct source_job *job,
+			   bool by_default)
 {
 	struct cmd_options *o = (struct cmd_options *)(uintptr_t)rec->o;
 	struct aux_diag diag = { 0 };
@@ -252,11 +281,15 @@ static int record_software(struct recording *rec, struct source_job *job)
 	int ret;
 
 	if (o->kernel_option)
-		return usage(&diag, o->kernel_option,
+		return usage(&diag, o->kernel_option, by_default ?
+			     "needs an event of the kernel (-e), and no PMU of "
+			     "this machine has an AUX area to take by default" :
 			     "needs an event of the kernel, not soft_pt");
 	if (o->n_words > 1)
-		return usage(&diag, o->words[0].text,
+		return usage(&diag, rec->ops->name,
 			     "must be the only event (-e)");
+	if (o->words[0].filter)
+		return usage(&diag, "--filter", "is nothing that soft_pt has");
 	if (!o->words_left[0])
 		return usage(&diag, "no program", "to record was named");
 	if (event_parse(&event, o->words[0].text, &diag))
@@ -278,10 +311,17 @@ static int record_kernel(struct recording *rec, struct source_job *job)
 	if (o->truth || o->inject_overflow)
 		return usage(&diag, o->truth ? "--truth" : "--inject-overflow",
 			     "needs a software source (-e soft_pt//u)");
+	if (k->delay_ms == KERNEL_START_DISABLED && !k->control)
+		return usage(&diag, "-D -1", "needs --control, to enable it");
+	if ((k->switch_signal || k->switch_ms || k->switch_size) &&
+	    !strcmp(o->path, "-"))
+		return usage(&diag, "--switch-output", "needs a file (-o): a "
+			     "pipe has one recording");
 	k->signal_fd = block_signals(&signals);
 	k->words = o->words;
 	k->n_words = o->n_words;
 	k->target.signals = &signals;
+	k->target.stdout_taken = !strcmp(o->path, "-");
 	if (o->words_left[0])
 		k->target.argv = o->words_left;
 	job->kernel = k;
@@ -294,6 +334,7 @@ int cmd_record(struct cmd_options *o)
 {
 	struct cmd_progress progress = { .started_ns = now_ns() };
 	struct recording rec = { .o = o };
+	bool by_default = !o->n_words;
 	char self_dir[4200];
 	struct source_job job = {
 		.argc = o->argc,
@@ -308,14 +349,14 @@ int cmd_record(struct cmd_options *o)
 		.stop = &stop,
 	};
 
-	if (!o->n_words)
+	if (by_default)
 		o->words[o->n_words++].text = default_event();
 	find_self_dir(self_dir, sizeof(self_dir));
 	if (o->quiet || !isatty(STDERR_FILENO))
 		job.progress = NULL;
-	rec.ops = find_software(o->words[0].text);
+	rec.ops = find_software(o);
 	if (rec.ops)
-		return record_software(&rec, &job);
+		return record_software(&rec, &job, by_default);
 	rec.ops = &source_kernel;
 	return record_kernel(&rec, &job);
 }

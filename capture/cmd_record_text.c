@@ -4,6 +4,7 @@
  * the end that says how much there is and what is missing.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -122,8 +123,13 @@ static void say_not_traced(const char *lines)
 	}
 }
 
-static void say_program_end(const char *program, int status)
+static void say_program_end(const char *program, const struct source_result *r)
 {
+	int status = r->status;
+
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM &&
+	    (r->stopped || r->full))
+		return;	/* that was us */
 	if (WIFSIGNALED(status))
 		cmd_say("%s was killed by signal %d (%s)", program,
 			WTERMSIG(status), strsignal(WTERMSIG(status)));
@@ -194,6 +200,21 @@ static void put_kernel(struct line *l, const struct source_result *r,
 	put(l, "%.2f s of CPU", (double)r->cpu_ns / 1e9);
 }
 
+/* Where it is: rotation gives names of its own. */
+static void put_place(struct line *l, const struct cmd_options *o,
+		      const struct source_result *r)
+{
+	if (r->n_switched) {
+		put(l, " in %u files %s.*", r->n_switched + 1, o->path);
+		if (o->switch_keep && o->switch_keep <= r->n_switched)
+			put(l, " (the newest %u are kept)", o->switch_keep);
+	} else if (!strcmp(o->path, "-")) {
+		put(l, " on standard output");
+	} else {
+		put(l, " in %s", o->path);
+	}
+}
+
 /* One line: how much, and what is missing. */
 static void say_verdict(const struct cmd_options *o,
 			const struct source_result *r, const struct ledger *l,
@@ -209,15 +230,25 @@ static void say_verdict(const struct cmd_options *o,
 		put_kernel(&line, r, bytes);
 	else
 		put_software(&line, r, bytes);
-	put(&line, " in %s; %s%s", o->path, tail, loss);
+	put_place(&line, o, r);
+	put(&line, "; %s%s", tail, loss);
 	if (r->n_restarts)
 		put(&line, " (started again %llu time%s)",
 		    (unsigned long long)r->n_restarts, plural(r->n_restarts));
+	if (r->kernel && !r->n_snapshots &&
+	    (o->kernel.snapshot || o->kernel.overwrite))
+		put(&line, "; no snapshot was asked for (SIGUSR2, --control, "
+		    "or %s: at the end)", o->kernel.snapshot ? "-Se" :
+		    "--overwrite=e");
 	if (r->n_unreadable)
 		put(&line, "; maps of %llu process%s could not be read",
 		    (unsigned long long)r->n_unreadable,
 		    r->n_unreadable == 1 ? "" : "es");
-	cmd_say("%s%s", line.text, r->stopped ? "; stopped early" : "");
+	if (r->kernel_hidden)
+		put(&line, "; the kernel's addresses are hidden (sysctl "
+		    "kernel.kptr_restrict)");
+	cmd_say("%s%s", line.text, r->full ? "; ended by --max-size" :
+		r->stopped ? "; stopped early" : "");
 }
 
 void cmd_record_verdict(const struct cmd_options *o,
@@ -230,7 +261,9 @@ void cmd_record_verdict(const struct cmd_options *o,
 	ledger_text(l, loss, sizeof(loss));
 	say_not_traced(r->not_traced);
 	if (!o->quiet && any && o->words_left[0])
-		say_program_end(o->words_left[0], r->status);
+		say_program_end(o->words_left[0], r);
+	if (!o->quiet && *r->notes)
+		cmd_say("%s", r->notes);
 	if ((!o->quiet || *loss) && any)
 		say_verdict(o, r, l, loss, failed);
 }

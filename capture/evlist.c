@@ -66,6 +66,11 @@ static int open_tracepoint(struct build *b, struct evlist_event *ev)
 		return event_refuse(b->diag, &ev->spec, "a tracepoint has the "
 				    "terms period and name");
 	id = tracing_id(root, ev->spec.pmu, ev->spec.tracepoint, b->diag);
+	if (id == -AUX_E_NOENT) {	/* the user's mistake, as in open_pmu */
+		if (b->diag)
+			b->diag->code = AUX_E_INVAL;
+		return -AUX_E_INVAL;
+	}
 	if (id < 0)
 		return (int)id;
 	ev->attr.type = PERF_TYPE_TRACEPOINT;

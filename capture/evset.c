@@ -174,6 +174,37 @@ int evset_ring_live(const struct evset *s, uint32_t ring, size_t *hint)
 	return -1;
 }
 
+/* One event's, out of what read(2) gives: value, id, lost; of a group their
+ * number first, then these of each member. */
+static uint64_t lost_of(const struct evset_fd *f, bool group, uint64_t *v,
+			size_t size)
+{
+	ssize_t got = read(f->fd, v, size);
+	size_t n = got > 0 ? (size_t)got / sizeof(*v) : 0, i;
+
+	for (i = group; i + 2 < n; i += 3)
+		if (v[i + 1] == f->id)
+			return v[i + 2];
+	return 0;
+}
+
+uint64_t evset_lost(const struct evset *s, const struct evlist *l)
+{
+	size_t size = (1 + 3 * l->n) * sizeof(uint64_t), i;
+	uint64_t *v = malloc(size), sum = 0;
+
+	for (i = 0; v && i < s->n_fds; i++) {
+		uint64_t format = l->events[s->fds[i].event].attr.read_format;
+
+		if (format & PERF_FORMAT_LOST &&
+		    !s->rings[s->fds[i].ring].backward)
+			sum += lost_of(&s->fds[i], format & PERF_FORMAT_GROUP,
+				       v, size);
+	}
+	free(v);
+	return sum;
+}
+
 void evset_close(struct evset *s)
 {
 	size_t i;

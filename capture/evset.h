@@ -79,6 +79,10 @@ int evset_aux_restart(struct evset *s, const struct evlist *l, uint32_t ring);
  * that was mapped hangs up when its own task ends, others write on. Checks from
  * *hint (0 at first), which it sets. */
 int evset_ring_live(const struct evset *s, uint32_t ring, size_t *hint);
+/* Records that found no room in a ring, as the kernel counts them (Linux 6.0);
+ * 0 where it does not. Backward rings, which are paused to be read, are left
+ * out: what is missing there is told by what is saved. */
+uint64_t evset_lost(const struct evset *s, const struct evlist *l);
 void evset_close(struct evset *s);
 
 #endif

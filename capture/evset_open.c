@@ -69,19 +69,23 @@ static bool drop_bit(struct perf_event_attr *a, unsigned i, const char **name)
 
 #define DROP(n, bit) case n: was = a->bit; a->bit = 0; *name = #bit; break
 	switch (i) {
-	DROP(0, build_id);	/* 5.12 */
-	DROP(1, text_poke);	/* 5.9 */
-	DROP(2, cgroup);	/* 5.7 */
-	DROP(3, bpf_event);	/* 5.1 */
-	DROP(4, ksymbol);	/* 5.1 */
-	DROP(5, namespaces);	/* 4.12 */
-	DROP(6, comm_exec);	/* 3.16 */
-	DROP(7, mmap2);		/* 3.12 */
+	case 0:			/* 6.0; no records: nothing to be told */
+		was = a->read_format & PERF_FORMAT_LOST;
+		a->read_format &= ~(uint64_t)PERF_FORMAT_LOST;
+		break;
+	DROP(1, build_id);	/* 5.12 */
+	DROP(2, text_poke);	/* 5.9 */
+	DROP(3, cgroup);	/* 5.7 */
+	DROP(4, bpf_event);	/* 5.1 */
+	DROP(5, ksymbol);	/* 5.1 */
+	DROP(6, namespaces);	/* 4.12 */
+	DROP(7, comm_exec);	/* 3.16 */
+	DROP(8, mmap2);		/* 3.12 */
 	}
 #undef DROP
 	return was;
 }
-#define N_DROP 8
+#define N_DROP 9
 
 /* Drops the next bit from all events; false: nothing left that this event has.
  */
@@ -98,7 +102,7 @@ static bool drop_next(struct opening *o, const struct perf_event_attr *attr)
 			drop_bit(&o->l->events[i].attr, o->n_dropped, &name);
 		o->n_dropped++;
 	}
-	if (has)
+	if (has && *name)
 		add_note(o->s, "this kernel has no '%s' records: done without",
 			 name);
 	return has;

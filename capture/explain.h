@@ -58,6 +58,11 @@ struct explain_fit {
 	bool data_fixed, aux_fixed;
 	char text[256];
 };
+/* The kernel did not map that much (err of mmap) and fit now has less than was:
+ * its text anew. */
+void explain_fit_less(struct explain_fit *fit, const struct explain_fit *was,
+		      size_t n_rings, size_t n_aux, int err,
+		      const struct explain_system *sys);
 /* Also without a limit, all rings together take no more than an eighth of the
  * memory that is free. */
 int explain_fit(struct explain_fit *fit, size_t n_rings, size_t n_aux,

@@ -135,28 +135,30 @@ static int explain_no_fit(const struct fitting *f,
 			" kernel.perf_event_mlock_kb=%" PRIu64 ", or "
 			"CAP_IPC_LOCK for auxcap (setcap)", f->n_rings,
 			f->n_rings == 1 ? "" : "s",
-			x->data_pages, x->aux_pages, need / 1024,
+			x->data_pages, f->n_aux ? x->aux_pages : 0, need / 1024,
 			f->limit / 1024, sys->mlock_kb, sys->n_cpus,
 			sys->rlimit_memlock / 1024, kb);
 }
 
+/* more: what is to be known beside the limits. */
+static void say_locked(char *why, size_t len, const char *more,
+		       const struct explain_system *sys)
+{
+	snprintf(why, len, "what may be locked%s: perf_event_mlock_kb %ld for "
+		 "each of %d CPUs and ulimit -l %" PRId64 " KB", more,
+		 sys->mlock_kb, sys->n_cpus, sys->rlimit_memlock / 1024);
+}
+
 static void say_choice(const struct fitting *f, size_t data, size_t aux,
-		       const struct explain_system *sys, bool by_memory)
+		       const char *why)
 {
 	struct explain_fit *x = f->fit;
-	char d[24], a[24], why[128];
+	char d[24], a[24];
 	int n;
 
 	x->text[0] = '\0';
 	if (x->data_pages == data && x->aux_pages == aux)
 		return;
-	if (by_memory)
-		snprintf(why, sizeof(why), "an eighth of the free memory");
-	else
-		snprintf(why, sizeof(why), "what may be locked: "
-			 "perf_event_mlock_kb %ld for each of %d CPUs and "
-			 "ulimit -l %" PRId64 " KB", sys->mlock_kb, sys->n_cpus,
-			 sys->rlimit_memlock / 1024);
 	n = snprintf(x->text, sizeof(x->text), "buffers of %s",
 		     size_word(x->data_pages * f->page, d));
 	if (f->n_aux)
@@ -180,6 +182,7 @@ int explain_fit(struct explain_fit *fit, size_t n_rings, size_t n_aux,
 		.limit = (uint64_t)(by_memory ? part : budget),
 	};
 	size_t data = fit->data_pages, aux = fit->aux_pages;
+	char why[160] = "an eighth of the free memory";
 
 	fit->text[0] = '\0';
 	while (!fits(&f, fit->data_pages, fit->aux_pages))
@@ -193,8 +196,26 @@ int explain_fit(struct explain_fit *fit, size_t n_rings, size_t n_aux,
 			return explain_no_fit(&f, sys, diag);
 		}
 	grow_back(&f, aux);
-	say_choice(&f, data, aux, sys, by_memory);
+	if (!by_memory)
+		say_locked(why, sizeof(why), "", sys);
+	say_choice(&f, data, aux, why);
 	return 0;
+}
+
+void explain_fit_less(struct explain_fit *fit, const struct explain_fit *was,
+		      size_t n_rings, size_t n_aux, int err,
+		      const struct explain_system *sys)
+{
+	struct fitting f = {
+		.fit = fit, .n_rings = n_rings, .n_aux = n_aux,
+		.page = (uint64_t)sys->page_size,
+	};
+	char why[160] = "what the kernel has of memory in one piece";
+
+	if (err == EPERM)
+		say_locked(why, sizeof(why), " beside this user's other "
+			   "recorders", sys);
+	say_choice(&f, was->data_pages, was->aux_pages, why);
 }
 
 static int explain_locked(const char *event, const char *what, size_t bytes,

@@ -255,6 +255,11 @@ int features_topology(struct writer *w)
 		add_u32(&s, cpu_number(i, "core_id"));
 		add_u32(&s, cpu_number(i, "physical_package_id"));
 	}
+	/* perf takes a HEADER_FEATURE record's padding for dies, and refuses
+	 * the file, when they are not there */
+	add_siblings(&s, "die_cpus_list", n);
+	for (i = 0; i < n; i++)
+		add_u32(&s, cpu_number(i, "die_id"));
 	return put(w, AUX_FEAT_CPU_TOPOLOGY, &s);
 }
 

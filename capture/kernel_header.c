@@ -112,23 +112,41 @@ static int add_source(const struct kernel *k, struct writer *w)
 	return features_source(w, text);
 }
 
+/* As tracefs names them: an event's own name may be any, or have modifiers. */
+static int tracepoint_names(const struct kernel *k, char **names, size_t *n)
+{
+	size_t i;
+
+	for (i = 0; i < k->events.n; i++) {
+		const struct event_spec *s = &k->events.events[i].spec;
+
+		if (k->events.events[i].attr.type != PERF_TYPE_TRACEPOINT)
+			continue;
+		if (asprintf(&names[*n], "%s:%s", s->pmu, s->tracepoint) < 0)
+			return -AUX_E_NOMEM;
+		++*n;
+	}
+	return 0;
+}
+
 static int add_tracing_data(const struct kernel *k, struct writer *w,
 			    struct aux_diag *diag)
 {
-	const char **names;
-	size_t i, n = 0, len;
-	void *data;
+	size_t n = 0, len = 0;
+	void *data = NULL;
+	char **names;
 	int ret;
 
 	if (!k->events.uses_tracepoints)
 		return 0;
 	names = calloc(k->events.n, sizeof(*names));
-	if (!names)
-		return nomem(diag);
-	for (i = 0; i < k->events.n; i++)
-		if (k->events.events[i].attr.type == PERF_TYPE_TRACEPOINT)
-			names[n++] = k->events.events[i].name;
-	ret = tracing_data(tracing_root(), names, n, &data, &len, diag);
+	if (!names || tracepoint_names(k, names, &n))
+		ret = nomem(diag);
+	else
+		ret = tracing_data(tracing_root(), (const char *const *)names,
+				   n, &data, &len, diag);
+	while (n)
+		free(names[--n]);
 	free(names);
 	if (ret)
 		return ret;
@@ -178,6 +196,17 @@ static int add_trace_info(const struct kernel *k, struct writer *w,
 	return ret;
 }
 
+static bool records_kernel(const struct kernel *k)
+{
+	size_t i;
+
+	for (i = 0; i < k->events.n; i++)
+		if (!k->events.events[i].sideband &&
+		    !k->events.events[i].attr.exclude_kernel)
+			return true;
+	return false;
+}
+
 /* The program before its exec: its name then; the rest the kernel records. */
 static int describe_child(const struct kernel *k, struct writer *w,
 			  const struct synth_id *id)
@@ -213,6 +242,7 @@ static int describe_existing(struct kernel *k, struct writer *w, bool again,
 		o.n_tids = 0;	/* the kernel alone */
 	ret = synth_proc(w, &o, &r, diag);
 	k->result->n_unreadable = r.n_unreadable;
+	k->result->kernel_hidden = r.kernel_hidden && records_kernel(k);
 	if (!ret && k->target.child && !again)
 		ret = describe_child(k, w, &o.id);
 	return ret;

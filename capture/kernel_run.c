@@ -16,13 +16,14 @@
 #include "kernel.h"
 
 #define IDLE_MS 1000
+#define FLUSH_MS 200	/* what was read goes to the file, though nothing follows */
 #define LOOK_MS 100	/* at processes of others, whose end nobody tells us */
 
 struct loop {
 	struct kernel *k;
 	uint64_t started_ms, switched_ms;
 	uint64_t switched_bytes;
-	uint64_t progress_ms;
+	uint64_t progress_ms, flushed_ms;
 	bool waits;	/* for -D to run out */
 	bool done;
 	struct aux_diag *diag;
@@ -57,15 +58,27 @@ static int snapshot(struct loop *lp, enum aux_snapshot_reason reason,
 				 reason == AUX_SNAPSHOT_EXIT, lp->diag);
 }
 
-/* All at rest: the present file gets what belongs to it, the next begins. */
+/*
+ * All at rest: the present file gets what belongs to it, the next begins. The
+ * kernel hands over trace when enough of it is there, or the event stops; so it
+ * stops, else trace would lie in another file than its side-band.
+ */
 static int switch_file(struct loop *lp)
 {
 	struct kernel *k = lp->k;
+	bool stops = k->enabled && k->events.n_aux && !k->o->snapshot;
 	struct writer *w;
-	int ret, err;
+	int ret = 0, err;
 
 	lp->switched_ms = now_ms();
-	ret = recorder_hold(k->recorder);
+	if (stops)
+		ret = evset_aux_enable(&k->set, &k->events, false);
+	err = recorder_hold(k->recorder);
+	ret = ret ? ret : err;
+	if (stops) {
+		err = evset_aux_enable(&k->set, &k->events, true);
+		ret = ret ? ret : err;
+	}
 	writer_finish(output_writer(k->out));
 	recorder_account(k->recorder, k->ledger);
 	err = output_switch(k->out, lp->diag);
@@ -145,6 +158,11 @@ static int take_command(struct loop *lp, enum control_command c,
 		ret = snapshot(lp, AUX_SNAPSHOT_CONTROL, *arg ? arg : NULL);
 		break;
 	case CONTROL_SWITCH:
+		if (output_is_pipe(k->out)) {
+			control_ack(k->control, "error: a pipe has one "
+				    "recording (-o names a file)");
+			return 0;
+		}
 		ret = switch_file(lp);
 		break;
 	case CONTROL_STOP:
@@ -193,6 +211,10 @@ static int take_due(struct loop *lp)
 		     (o->switch_size && writer_size(output_writer(k->out)) -
 			      lp->switched_bytes >= o->switch_size)))
 		ret = switch_file(lp);
+	if (!ret && now - lp->flushed_ms >= FLUSH_MS) {
+		ret = writer_flush(output_writer(k->out));
+		lp->flushed_ms = now;
+	}
 	if (recorder_full(k->recorder))
 		lp->done = k->full = true;
 	if (k->job->progress && now - lp->progress_ms >= 500) {
@@ -276,7 +298,7 @@ int kernel_loop(struct kernel *k, struct aux_diag *diag)
 	if (!ret && k->o->snapshot_at_exit)
 		ret = snapshot(&lp, AUX_SNAPSHOT_EXIT, NULL);
 	evset_disable(&k->set, &late);
-	if (k->stopped || k->full)
+	if (k->stopped || k->full || ret)
 		target_kill(&k->target, SIGTERM);
 	err = recorder_finish(k->recorder, &late);
 	if (!ret && err)

@@ -64,6 +64,11 @@ struct writer *output_writer(const struct output *o)
 	return o->w;
 }
 
+bool output_is_pipe(const struct output *o)
+{
+	return o->opt.w.pipe || !strcmp(o->path, "-");
+}
+
 unsigned output_n_switched(const struct output *o)
 {
 	return o->n_switched;
@@ -82,6 +87,12 @@ static int finish_present(struct output *o, struct aux_diag *diag)
 
 	if (!o->w)
 		return 0;
+	err = writer_finish(o->w);
+	if (writer_headless(o->w)) {	/* nobody could open what is there */
+		writer_discard(o->w, diag);
+		o->w = NULL;
+		return err;
+	}
 	if (o->opt.finish)
 		ret = o->opt.finish(o->opt.priv, o->w);
 	if (ret)
@@ -201,7 +212,7 @@ int output_switch(struct output *o, struct aux_diag *diag)
 	struct aux_diag at_open = { 0 };
 	int ret, err;
 
-	if (o->opt.w.pipe || !strcmp(o->path, "-"))
+	if (output_is_pipe(o))
 		return diag_set(diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
 				"a pipe has one recording: it cannot be "
 				"switched (-o names a file)");

@@ -35,6 +35,9 @@ int output_open(struct output **o, const struct output_options *opt,
  * could not open it. */
 struct writer *output_writer(const struct output *o);
 
+/* A pipe has one recording, which cannot be switched. */
+bool output_is_pipe(const struct output *o);
+
 /*
  * Completes the present file as path.YYYYMMDDHHMMSSuu and opens the next under
  * path; the caller then adds attrs and header records again. No other thread

@@ -405,6 +405,7 @@ void recorder_account(struct recorder *r, struct ledger *l)
 		if (unwritten)
 			ledger_add(l, rr->idx, AUX_LEDGER_UNWRITTEN, unwritten,
 				   rr->last_ns, rr->last_ns);
+		rr->first_ns = 0;	/* the next file's is to come */
 		if (r->config.snapshot) {
 			ledger_produced(l, rr->idx, saved + unwritten);
 			continue;
@@ -435,15 +436,45 @@ static void account_rest(struct recorder *r)
 	}
 }
 
+/* The kernel tells of lost records in front of the next one that finds room: of
+ * those behind which none came it says nothing, but it has counted them. */
+static void account_untold(struct recorder *r)
+{
+	uint64_t lost = evset_lost(r->config.set, r->config.events), told = 0;
+	uint64_t first = UINT64_MAX, last = 0;
+	size_t i;
+
+	for (i = 0; i < r->n_readers; i++)
+		told += r->readers[i].n_lost;
+	if (lost <= told)
+		return;
+	for (i = 0; i < r->n_rings; i++) {
+		uint64_t t = r->rings[i].last_ns;
+
+		if (t && t < first)
+			first = t;
+		if (t > last)
+			last = t;
+	}
+	ledger_add(r->ledger, LEDGER_NO_STREAM, AUX_LEDGER_LOST_RECORDS,
+		   lost - told, last ? first : 0, last);
+}
+
 int recorder_finish(struct recorder *r, struct aux_diag *diag)
 {
+	size_t i, k;
 	int ret;
 
 	end_threads(r);
 	ret = recorder_hold(r);
+	for (i = 0; !ret && i < r->n_readers; i++)
+		for (k = 0; !ret && k < r->readers[i].n_rings; k++)
+			ret = rec_silent_end(&r->readers[i],
+					     r->readers[i].rings[k]);
 	writer_finish(r->w);
 	recorder_account(r, r->ledger);
 	account_rest(r);
+	account_untold(r);
 	recorder_release(r);
 	if (!ret)
 		ret = first_error(r);

@@ -96,6 +96,7 @@ static int drain_aux(struct rec_reader *rd, struct rec_ring *rr)
 	}
 	rr->suspect = rr->ring->aux_size - len < SUSPECT_ROOM;
 	if (rr->suspect) {
+		rr->suspect_room = rr->ring->aux_size - len;
 		rr->suspect_head = pos + len;
 		rr->suspect_ms = rec_now_ms();
 		rr->full_ns = rr->last_ns;
@@ -170,6 +171,8 @@ static void note_lost(struct rec_reader *rd, struct rec_ring *rr,
 	if (h->size < sizeof(*h) + at + sizeof(n))
 		return;
 	memcpy(&n, (const uint8_t *)(h + 1) + at, sizeof(n));
+	if (h->type == PERF_RECORD_LOST)
+		rd->n_lost += n;
 	ledger_add(rd->r->ledger, LEDGER_NO_STREAM,
 		   AUX_LEDGER_LOST_RECORDS, n, rr->full_ns, rr->last_ns);
 	/* a record that told of a stop may have been among them */
@@ -208,8 +211,8 @@ static void note_mmap2(struct rec_reader *rd, struct rec_ring *rr,
 	writer_code(rd->r->w, &e, own);
 }
 
-static void note_record(struct rec_reader *rd, struct rec_ring *rr,
-			const struct perf_event_header *h)
+void rec_note(struct rec_reader *rd, struct rec_ring *rr,
+	      const struct perf_event_header *h)
 {
 	uint64_t t = record_time(rd->r, h);
 
@@ -234,7 +237,7 @@ static void note_record(struct rec_reader *rd, struct rec_ring *rr,
 		break;
 	case PERF_RECORD_THROTTLE:
 		ledger_add(rd->r->ledger, LEDGER_NO_STREAM,
-			   AUX_LEDGER_THROTTLED, 1, t, t);
+			   AUX_LEDGER_THROTTLED, 0, t, t);
 		break;
 	case PERF_RECORD_SAMPLE:
 		rd->stats.n_samples++;
@@ -264,7 +267,7 @@ static int drain_data(struct rec_reader *rd, struct rec_ring *rr)
 			pos = len;
 			break;
 		}
-		note_record(rd, rr, h);
+		rec_note(rd, rr, h);
 		ret = writer_record(r->w, h);
 		pos += h->size;
 	}
@@ -317,4 +320,17 @@ int rec_restart(struct rec_reader *rd, struct rec_ring *rr)
 	}
 	rr->nudged = true;
 	return restart(rd, rr);
+}
+
+/* Nothing comes any more that could tell whether a full area, or one that we
+ * have just started again, had stood still. */
+int rec_silent_end(struct rec_reader *rd, struct rec_ring *rr)
+{
+	bool full = rr->suspect && rr->suspect_room < (size_t)sysconf(_SC_PAGESIZE);
+
+	if (rr->truncated || (!full && !rr->nudged))
+		return 0;
+	rr->suspect = rr->nudged = false;
+	rd->stats.n_stalls++;
+	return rec_loss(rd, rr, AUX_LEDGER_STALLED, rr->ring->aux_tail, 0, true);
 }

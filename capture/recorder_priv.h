@@ -21,6 +21,7 @@ struct rec_ring {
 	bool suspect;		/* was full, and no record told of a stop */
 	bool nudged;		/* restarted for that; the head tells why */
 	uint64_t suspect_head;
+	size_t suspect_room;
 	uint64_t suspect_ms;
 	uint64_t full_ns;	/* time of the last record before */
 	uint64_t produced;	/* AUX bytes the kernel has made, as accounted */
@@ -42,6 +43,7 @@ struct rec_reader {
 	size_t n_extra;
 	int error;		/* the first -AUX_E_* */
 	struct recorder_stats stats;
+	uint64_t n_lost;	/* as LOST records tell */
 	uint64_t *copy;		/* a record that lies across a ring's end */
 };
 
@@ -67,11 +69,16 @@ struct recorder {
 int rec_drain(struct rec_reader *rd, struct rec_ring *rr, bool final);
 /* Starts stopped events again, watches for silent ones. */
 int rec_restart(struct rec_reader *rd, struct rec_ring *rr);
+/* All is read, and nothing more will come: enters stops that nobody told. */
+int rec_silent_end(struct rec_reader *rd, struct rec_ring *rr);
 uint64_t rec_now_ms(void);
 
 /* An AUXTRACE record with len bytes that begin at stream position pos. */
 int rec_put_aux(struct rec_reader *rd, struct rec_ring *rr,
 		const struct iovec iov[2], uint64_t pos, uint64_t len);
+/* What a record tells: its time, losses, a vdso; before it is written. */
+void rec_note(struct rec_reader *rd, struct rec_ring *rr,
+	      const struct perf_event_header *h);
 /* Into the ledger, and into the file. */
 int rec_loss(struct rec_reader *rd, struct rec_ring *rr,
 	     enum aux_ledger_cause cause, uint64_t offset, uint64_t bytes,

@@ -88,11 +88,14 @@ static int copy_backward(struct rec_reader *rd, struct rec_ring *rr)
 		const struct perf_event_header *h =
 			ring_record(iov, at[n], rd->copy, REC_COPY_MAX);
 
-		rd->stats.n_records++;
-		rd->stats.n_samples += h->type == PERF_RECORD_SAMPLE;
+		rec_note(rd, rr, h);
 		ret = writer_record(rd->r->w, h);
 	}
 	free(at);
+	if (rr->last_ns) {
+		writer_time(rd->r->w, rr->last_ns);
+		writer_time(rd->r->w, rr->first_ns);
+	}
 	rr->snap_end = head;
 	return ret;
 }
@@ -121,7 +124,8 @@ static int put_label(struct recorder *r, enum aux_snapshot_reason reason,
 			  s.label_len);
 }
 
-static int save_all(struct recorder *r)
+/* resume: what is saved goes on while the next one is being saved. */
+static int save_all(struct recorder *r, bool resume)
 {
 	size_t i, k;
 	int ret = 0;
@@ -136,6 +140,10 @@ static int save_all(struct recorder *r)
 				ret = save_backward(rd, rr);
 			else if (rr->aux && r->config.snapshot)
 				ret = save_ring(rd, rr);
+			if (!ret && resume && rr->aux)
+				ret = evset_aux_restart(r->config.set,
+							r->config.events,
+							rr->idx);
 		}
 	}
 	return ret;
@@ -157,6 +165,7 @@ int recorder_snapshot(struct recorder *r, enum aux_snapshot_reason reason,
 		      const char *label, bool stay_off, struct aux_diag *diag)
 {
 	const struct evlist *l = r->config.events;
+	bool resume = !stay_off && !r->paused;
 	uint64_t now;
 	int ret, err;
 
@@ -168,8 +177,8 @@ int recorder_snapshot(struct recorder *r, enum aux_snapshot_reason reason,
 	if (!ret)
 		ret = put_label(r, reason, label, now ? now : latest(r));
 	if (!ret)
-		ret = save_all(r);
-	if (!stay_off && !r->paused) {
+		ret = save_all(r, resume);
+	if (resume) {
 		err = evset_aux_enable(r->config.set, l, true);
 		ret = ret ? ret : err;
 	}

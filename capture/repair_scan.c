@@ -160,18 +160,27 @@ static bool is_mark(const uint8_t *p, size_t size)
 	       get_u32(p + 28) == AUX_LEDGER_UNREAD;
 }
 
+void repair_take(struct repair_scan *s, const uint8_t *p, size_t size)
+{
+	uint32_t type = get_u32(p);
+
+	s->r->n_records++;
+	take_time(s, p, type, size);
+	if (type == PERF_RECORD_MMAP2)
+		take_map(s, p, size);
+}
+
 static void take_record(struct repair_scan *s, const uint8_t *p, uint64_t at,
 			size_t size)
 {
 	uint32_t type = get_u32(p);
 
 	s->marked = is_mark(p, size);
-	s->r->n_records++;
-	take_time(s, p, type, size);
+	if ((type == AUX_RECORD_COMPRESSED || type == AUX_RECORD_COMPRESSED2) &&
+	    repair_inflate(s, p, size))
+		return;
+	repair_take(s, p, size);
 	switch (type) {
-	case PERF_RECORD_MMAP2:
-		take_map(s, p, size);
-		break;
 	case AUX_RECORD_BUILD_ID:
 		take_build_id(s, p, size);
 		break;
@@ -186,6 +195,30 @@ static void take_record(struct repair_scan *s, const uint8_t *p, uint64_t at,
 			writer_resume_chunk(s->w, at, (uint16_t)size);
 		break;
 	}
+}
+
+/* Length of a record of this type and size with what its size does not tell. */
+static uint64_t full_length(const struct repair_scan *s, const uint8_t *p,
+			    uint32_t type, uint32_t size)
+{
+	uint64_t len;
+
+	if (type == AUX_RECORD_AUXTRACE ||
+	    type == AUX_RECORD_AUXKIT_AUXTRACE_ZSTD) {
+		len = get_u64(p + 8);
+		return size < 48 || len > UINT64_MAX - size ? UINT64_MAX :
+							      size + len;
+	}
+	if (type == AUX_RECORD_TRACING_DATA && size >= 12)
+		return size + (((uint64_t)get_u32(p + 8) + 7) & ~UINT64_C(7));
+	if (type != AUX_RECORD_COMPRESSED2 || size < 16)
+		return size;
+	/* perf 6.16 stores the sum, aligned to 8, in 16 bits, as they come */
+	len = get_u64(p + 8);
+	if (len > s->file_size || 16 + len <= size ||
+	    (uint16_t)((16 + len + 7) & ~UINT64_C(7)) != size)
+		return size;
+	return 16 + len;
 }
 
 /* Length of the record at s->end with its payload. 0: the file ends in it, or
@@ -205,21 +238,15 @@ static uint64_t measure(struct repair_scan *s, const uint8_t **rec)
 	if (size < 8 || !type ||
 	    (type > MAX_TYPE && type != AUX_RECORD_AUXKIT_AUXTRACE_ZSTD))
 		return UINT64_MAX;
-	len = size;
 	*rec = repair_peek(s, s->end, size);
 	if (!*rec)
 		return 0;
-	if (type == AUX_RECORD_AUXTRACE ||
-	    type == AUX_RECORD_AUXKIT_AUXTRACE_ZSTD) {
-		if (size < 48)
-			return UINT64_MAX;
-		len += get_u64(*rec + 8);
-		if (len < size)
-			return UINT64_MAX;
-	}
+	len = full_length(s, *rec, type, size);
+	if (len != UINT64_MAX && len > left)
+		return 0;
 	if (type == AUX_RECORD_COMPRESSED || type == AUX_RECORD_COMPRESSED2)
 		s->zstd = true;
-	return len > left ? 0 : len;
+	return len;
 }
 
 /* perf makes room by this feature; without it compressed records are lost. */
@@ -247,6 +274,7 @@ int repair_scan(struct repair_scan *s, struct aux_diag *diag)
 	}
 	s->buf = NULL;
 	s->buf_len = 0;
+	repair_inflate_end(s);
 	if (len == UINT64_MAX)
 		return diag_set(diag, AUX_E_FORMAT, s->end,
 				"%s: what stands at byte %llu is no record: "

@@ -21,6 +21,7 @@ struct repair_scan {
 	uint64_t buf_start;
 	size_t buf_len;
 	bool zstd;		/* COMPRESSED records */
+	struct repair_unzip *unzip;
 	bool has_time;		/* records end with time, at time_back */
 	unsigned time_back;
 	int time_front;		/* in a SAMPLE, -1: not known */
@@ -28,7 +29,15 @@ struct repair_scan {
 
 /* Walks from the start of the data. On damage that is no early end: -AUX_E_FORMAT. */
 int repair_scan(struct repair_scan *s, struct aux_diag *diag);
+/* A record, compressed or not, for what the features need. */
+void repair_take(struct repair_scan *s, const uint8_t *p, size_t size);
 /* Bytes of the file; NULL when they are not there. At most 128 KB. */
 const uint8_t *repair_peek(struct repair_scan *s, uint64_t at, size_t len);
+
+/* repair_zstd.c, repair_nozstd.c */
+/* Hands what is in a COMPRESSED or COMPRESSED2 record to repair_take. False: it
+ * cannot be read. */
+bool repair_inflate(struct repair_scan *s, const uint8_t *p, size_t size);
+void repair_inflate_end(struct repair_scan *s);
 
 #endif

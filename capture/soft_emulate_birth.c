@@ -35,8 +35,10 @@ void emu_thread_free(struct emu *e, struct emu_thread *t)
 		*at = t->next;
 	if (t->proc)
 		t->proc->n_threads--;
-	memset(t->shm, 0, sizeof(*t->shm));
-	atomic_store(&e->header->thread_taken[t->slot], 0);
+	if (!e->err) {	/* else its producer may run on */
+		memset(t->shm, 0, sizeof(*t->shm));
+		atomic_store(&e->header->thread_taken[t->slot], 0);
+	}
 	free(t->held);
 	free(t);
 }

@@ -69,8 +69,10 @@ void emu_proc_free(struct emu *e, struct emu_proc *p)
 		at = &(*at)->next;
 	if (*at)
 		*at = p->next;
-	memset(p->shm, 0, sizeof(*p->shm));
-	atomic_store(&e->header->proc_taken[p->slot], 0);
+	if (!e->err) {	/* else it may run on */
+		memset(p->shm, 0, sizeof(*p->shm));
+		atomic_store(&e->header->proc_taken[p->slot], 0);
+	}
 	munmap(p->table, SHM_MAX_BLOCKS * sizeof(*p->table));
 	munmap(p->info, SHM_MAX_BLOCKS * sizeof(*p->info));
 	if (p->pidfd >= 0)

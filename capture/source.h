@@ -48,10 +48,14 @@ struct source_result {
 	bool kernel;		/* it was */
 	bool has_aux;		/* an AUX area was recorded */
 	bool stopped;		/* by a signal or a command */
+	bool full;		/* --max-size ended it */
+	unsigned n_switched;	/* files finished by rotation */
+	char notes[800];	/* done otherwise than asked, and why; or "" */
 	uint64_t n_samples, n_wakeups, n_restarts, n_snapshots;
 	uint64_t aux_bytes;	/* saved, over all files */
 	uint64_t wall_ns, cpu_ns;	/* of the recording; ours */
 	uint64_t n_unreadable;	/* processes whose maps could not be read */
+	bool kernel_hidden;	/* its code was recorded, not where it lies */
 };
 
 struct source_ops {

@@ -21,6 +21,16 @@
 #define AUX_WAKE_PART 4
 #define DATA_WAKE_PART 4
 
+static bool samples_aux(const struct evlist *l)
+{
+	size_t i;
+
+	for (i = 0; i < l->n; i++)
+		if (l->events[i].attr.sample_type & PERF_SAMPLE_AUX)
+			return true;
+	return false;
+}
+
 static int open_events(struct kernel *k, struct aux_diag *diag)
 {
 	const struct kernel_options *o = k->o;
@@ -44,30 +54,28 @@ static int open_events(struct kernel *k, struct aux_diag *diag)
 		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
 				"snapshot mode (-S) needs an event with an AUX "
 				"area, such as intel_pt//");
+	if (o->snapshot && samples_aux(&k->events))
+		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+				"snapshots (-S) and trace in samples "
+				"(--aux-sample) exclude each other");
 	return 0;
 }
 
-static bool samples_aux(const struct evlist *l)
-{
-	size_t i;
-
-	for (i = 0; i < l->n; i++)
-		if (l->events[i].attr.sample_type & PERF_SAMPLE_AUX)
-			return true;
-	return false;
-}
-
-/* How much may be mapped, and from when on the kernel wakes us. */
-static int choose_sizes(struct kernel *k, struct explain_fit *fit,
-			struct aux_diag *diag)
+/* As many as evset will make, see there. */
+static void count_rings(const struct kernel *k, size_t *n_rings, size_t *n_aux)
 {
 	const struct target *t = &k->target;
-	size_t n = t->per_thread ? t->n_tids : t->n_cpus, i;
-	size_t size = (size_t)k->sys.page_size;
-	struct evlist *l = &k->events;
-	int ret;
+	size_t n = t->per_thread ? t->n_tids : t->n_cpus;
 
-	*fit = (struct explain_fit){
+	*n_aux = n * k->events.n_aux;
+	*n_rings = (*n_aux ? *n_aux : n) + (k->o->overwrite ? n : 0);
+}
+
+static struct explain_fit wanted_sizes(const struct kernel *k)
+{
+	size_t size = (size_t)k->sys.page_size;
+
+	return (struct explain_fit){
 		.data_pages = k->o->data_pages ? k->o->data_pages :
 						 EXPLAIN_DATA_BYTES / size,
 		.aux_pages = k->o->aux_pages ? k->o->aux_pages :
@@ -75,10 +83,25 @@ static int choose_sizes(struct kernel *k, struct explain_fit *fit,
 		.data_fixed = k->o->data_pages != 0,
 		.aux_fixed = k->o->aux_pages != 0,
 	};
-	ret = explain_fit(fit, n * (l->n_aux ? l->n_aux : 1), n * l->n_aux,
-			  &k->sys, diag);
-	if (ret)
-		return ret;
+}
+
+/* How much may be mapped. */
+static int choose_sizes(struct kernel *k, struct explain_fit *fit,
+			struct aux_diag *diag)
+{
+	size_t n_rings, n_aux;
+
+	count_rings(k, &n_rings, &n_aux);
+	*fit = wanted_sizes(k);
+	return explain_fit(fit, n_rings, n_aux, &k->sys, diag);
+}
+
+/* From when on the kernel wakes us. */
+static void set_watermarks(struct kernel *k, const struct explain_fit *fit)
+{
+	size_t size = (size_t)k->sys.page_size, i;
+	struct evlist *l = &k->events;
+
 	for (i = 0; i < l->n; i++) {
 		struct perf_event_attr *a = &l->events[i].attr;
 
@@ -89,7 +112,6 @@ static int choose_sizes(struct kernel *k, struct explain_fit *fit,
 			a->aux_watermark = (uint32_t)(fit->aux_pages * size /
 						      AUX_WAKE_PART);
 	}
-	return 0;
 }
 
 static void unmap_rings(struct kernel *k)
@@ -129,9 +151,10 @@ static size_t map_rings(struct kernel *k, const struct explain_fit *fit,
 }
 
 /* Smaller, where the user did not fix it; false: it cannot be. */
-static bool shrink(struct explain_fit *fit, bool aux_failed)
+static bool shrink(const struct kernel *k, struct explain_fit *fit,
+		   bool aux_failed)
 {
-	if (!fit->aux_fixed && fit->aux_pages > 4)
+	if (k->events.n_aux && !fit->aux_fixed && fit->aux_pages > 4)
 		fit->aux_pages /= 2;
 	else if (!aux_failed && !fit->data_fixed && fit->data_pages > 4)
 		fit->data_pages /= 2;
@@ -140,33 +163,62 @@ static bool shrink(struct explain_fit *fit, bool aux_failed)
 	return true;
 }
 
-static int map_all(struct kernel *k, struct explain_fit *fit,
+/* *less: fit was made smaller, since the kernel did not map so much. */
+static int map_all(struct kernel *k, struct explain_fit *fit, bool *less,
 		   struct aux_diag *diag)
 {
+	const struct explain_fit was = wanted_sizes(k);
+	const struct evset_ring *er;
+	size_t bad, pages, n_rings, n_aux;
 	bool aux_failed;
-	size_t bad;
+	int err;
 
+	*less = false;
 	k->rings = calloc(k->set.n_rings + 1, sizeof(*k->rings));
 	if (!k->rings)
 		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 				"out of memory");
-	for (;;) {
-		const struct evset_ring *er;
-		size_t pages;
+	bad = map_rings(k, fit, &aux_failed);
+	if (bad == k->set.n_rings)
+		return 0;
+	err = errno;
+	if ((err == EPERM || err == ENOMEM) && shrink(k, fit, aux_failed)) {
+		*less = true;
+		count_rings(k, &n_rings, &n_aux);
+		explain_fit_less(fit, &was, n_rings, n_aux, err, &k->sys);
+		return -AUX_E_LIMIT;
+	}
+	er = &k->set.rings[bad];
+	pages = aux_failed ? fit->aux_pages : fit->data_pages + 1;
+	return explain_mmap(er->aux_event >= 0 ?
+			    k->events.events[er->aux_event].name :
+			    "the data ring", aux_failed,
+			    pages * (size_t)k->sys.page_size, err, &k->sys,
+			    diag);
+}
 
-		bad = map_rings(k, fit, &aux_failed);
-		if (bad == k->set.n_rings)
-			return 0;
-		if ((errno == EPERM || errno == ENOMEM) &&
-		    shrink(fit, aux_failed))
-			continue;
-		er = &k->set.rings[bad];
-		pages = aux_failed ? fit->aux_pages : fit->data_pages + 1;
-		return explain_mmap(er->aux_event >= 0 ?
-				    k->events.events[er->aux_event].name :
-				    "the data ring", aux_failed,
-				    pages * (size_t)k->sys.page_size, errno,
-				    &k->sys, diag);
+/* The watermarks go with the sizes, and are fixed when an event is opened. */
+static int open_and_map(struct kernel *k, struct explain_fit *fit,
+			struct aux_diag *diag)
+{
+	char notes[sizeof(k->set.notes)] = "";
+	bool less;
+	int ret;
+
+	for (;;) {
+		set_watermarks(k, fit);
+		ret = evset_open(&k->set, &k->events, &k->target, diag);
+		if (ret)
+			return ret;
+		if (*notes)	/* what was done without is so still */
+			memcpy(k->set.notes, notes, sizeof(notes));
+		ret = map_all(k, fit, &less, diag);
+		if (!less)
+			return ret;
+		memcpy(notes, k->set.notes, sizeof(notes));
+		free(k->rings);
+		k->rings = NULL;
+		evset_close(&k->set);
 	}
 }
 
@@ -208,9 +260,7 @@ static int open_all(struct kernel *k, struct aux_diag *diag)
 		k->target.traces_child = false;
 		k->events.events[k->events.sideband].immediate = true;
 	}
-	ret = evset_open(&k->set, &k->events, &k->target, diag);
-	if (!ret)
-		ret = map_all(k, &fit, diag);
+	ret = open_and_map(k, &fit, diag);
 	if (!ret)
 		ret = evset_attach(&k->set, &k->events, diag);
 	if (!ret)
@@ -294,6 +344,10 @@ static void fill_result(struct kernel *k, uint64_t wall, uint64_t cpu)
 	r->cpu_ns = cpu_ns() - cpu;
 	r->has_aux = k->events.n_aux != 0;
 	r->stopped = k->stopped;
+	r->full = k->full;
+	r->n_switched = output_n_switched(k->out);
+	snprintf(r->notes, sizeof(r->notes), "%s%s%s", k->fit_text,
+		 *k->fit_text && *k->set.notes ? "; " : "", k->set.notes);
 }
 
 static int run_kernel(void *src, struct output *out, struct ledger *ledger,

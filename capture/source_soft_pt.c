@@ -337,10 +337,14 @@ static int fill_ledger(struct writer *w, const struct soft_stats *stats,
 	uint64_t total = 0;
 	size_t i, n;
 
+	writer_finish(w);	/* from here on they are final */
 	s = writer_streams(w, &n);
 	for (i = 0; i < n; i++) {
 		ledger_produced(l, s[i].idx, s[i].end);
 		ledger_add(l, s[i].idx, AUX_LEDGER_SAVED, s[i].saved, 0, 0);
+		if (s[i].unwritten)
+			ledger_add(l, s[i].idx, AUX_LEDGER_UNWRITTEN,
+				   s[i].unwritten, 0, 0);
 		total += s[i].end;
 	}
 	add_counts(stats, l);
@@ -361,7 +365,7 @@ static int run_soft_pt(void *src, struct output *out, struct ledger *ledger,
 	struct soft_stats stats = { 0 };
 	struct aux_diag late = { 0 };
 	struct soft *s;
-	int ret, err;
+	int ret, err, balance;
 
 	memset(result, 0, sizeof(*result));
 	sp->ledger = ledger;
@@ -384,8 +388,9 @@ static int run_soft_pt(void *src, struct output *out, struct ledger *ledger,
 	err = soft_close(s, &stats, &late);
 	if (*result->not_traced && !err && (err = add_features(sp, w)))
 		diag_set(&late, -err, AUX_NO_OFFSET, "%s", aux_strerror(err));
-	if (!err)
-		err = fill_ledger(w, &stats, ledger, &late);
+	/* after an error too: what was saved, and what was not */
+	balance = fill_ledger(w, &stats, ledger, err ? NULL : &late);
+	err = err ? err : balance;
 	result->n_insns = stats.n_insns;
 	result->n_threads = stats.n_threads;
 	if (!ret && err && diag)

@@ -64,7 +64,7 @@ static int put_kernel(struct synth_run *run)
 
 	snprintf(path, sizeof(path), "%s/kallsyms", run->proc);
 	if (!read_range(path, &k)) {
-		run->r->n_unreadable++;
+		run->r->kernel_hidden = true;
 		return 0;
 	}
 	start = k.text ? k.text : k.stext;
@@ -136,7 +136,7 @@ static int put_module(struct synth_run *run, const char *line)
 	if (sscanf(line, "%127s %llu %*s %*s %*s %llx", name, &size, &addr) < 3)
 		return 0;
 	if (!addr) {	/* kptr_restrict */
-		run->r->n_unreadable++;
+		run->r->kernel_hidden = true;
 		return 0;
 	}
 	find_module(name, path, sizeof(path));

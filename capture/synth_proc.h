@@ -36,6 +36,7 @@ struct synth_proc_result {
 	uint64_t n_processes, n_threads, n_maps;
 	uint64_t n_gone;	/* ended while we read: nothing lost */
 	uint64_t n_unreadable;	/* permission or timeout: side-band incomplete */
+	bool kernel_hidden;	/* kptr_restrict: addresses are shown as 0 */
 	bool timed_out;
 	uint64_t n_code;	/* bytes of code saved */
 	uint64_t n_code_unread;	/* bytes that should have been */

@@ -260,14 +260,6 @@ void target_kill(struct target *t, int sig)
 		kill(t->child, sig);
 }
 
-int target_wait(struct target *t)
-{
-	if (!t->child)
-		return 0;
-	reap(t, 0);
-	return t->child_status;
-}
-
 static void close_fd(int *fd)
 {
 	if (*fd >= 0)
@@ -276,6 +268,15 @@ static void close_fd(int *fd)
 }
 
 /* A program that was never started ends when its pipe closes. */
+int target_wait(struct target *t)
+{
+	if (!t->child)
+		return 0;
+	close_fd(&t->child_fd);
+	reap(t, 0);
+	return t->child_status;
+}
+
 void target_close(struct target *t)
 {
 	bool waits = t->child && t->child_fd >= 0;

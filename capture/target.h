@@ -25,6 +25,7 @@ struct target_spec {
 	bool all_cpus;		/* -a; the default when nothing else is given
 				 * but CPUs or a cgroup */
 	bool per_thread;
+	bool stdout_taken;	/* by the recording: the program gets stderr */
 	/* As the user left them, for the program; NULL: as they are now. */
 	const struct target_signals *signals;
 };

@@ -112,6 +112,8 @@ static void run_child(const struct target_spec *spec,
 	restore_signals(signals);
 	if (read_retry(start_fd, &go, 1) != 1)
 		_exit(0);	/* auxcap gave up */
+	if (spec->stdout_taken)
+		dup2(STDERR_FILENO, STDOUT_FILENO);
 	execvp(spec->argv[0], spec->argv);
 	err = errno;
 	if (write(error_fd, &err, sizeof(err)) != (ssize_t)sizeof(err))

@@ -101,7 +101,7 @@ int writer_append(struct writer *w, const struct iovec *part, int n_parts)
 		len += part[i].iov_len;
 	if (check_open(w))
 		return -w->error;
-	if (w->opt.zstd_level && may_compress(part->iov_base)) {
+	if (writer_zstd_takes(w) && may_compress(part->iov_base)) {
 		while (!w->error && !writer_zstd_add(w, part, n_parts, len))
 			writer_zstd_drain(w);
 		return -w->error;

@@ -117,6 +117,9 @@ const struct writer_stream *writer_streams(struct writer *w, size_t *n);
  */
 int writer_finish(struct writer *w);
 
+/* After writer_finish: not even its head could be written, so it is no file. */
+bool writer_headless(const struct writer *w);
+
 /*
  * Completes and closes the file, and frees w; NULL is allowed. The first error
  * of any earlier call is returned again here, so callers may test once. After

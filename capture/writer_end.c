@@ -61,6 +61,7 @@ static void cut_back(struct writer *w)
 	if (w->data_start && end >= w->data_start && !w->opt.pipe)
 		end = find_whole(w);
 	drop_chunks(w, end);
+	writer_zstd_stop(w);
 	w->used = 0;
 	w->pos = end;
 	w->broken = false;
@@ -102,6 +103,7 @@ static void drain(struct writer *w, struct aside *a)
 	}
 	if (w->broken)
 		cut_back(w);
+	drop_chunks(w, w->pos);	/* and what memory was missing for */
 	put_aside(w, a);
 	writer_declare(w);
 }
@@ -150,6 +152,11 @@ static void add_features(struct writer *w)
 	writer_pwrite(w, &h, sizeof(h), 0);
 }
 
+bool writer_headless(const struct writer *w)
+{
+	return w->error && !w->opt.pipe && w->pos < w->data_start;
+}
+
 /* The last records: what was set since, the ledger before all. */
 static void send_last(struct writer *w, struct aside *a)
 {
@@ -172,6 +179,8 @@ static void complete(struct writer *w)
 	if (!w->finished)
 		finish(w);
 	if (w->opt.pipe && w->error)
+		return;
+	if (writer_headless(w))
 		return;
 	put_aside(w, &a);
 	send_last(w, &a);

@@ -37,8 +37,13 @@ int writer_fail(struct writer *w, int code, const char *fmt, ...)
 
 static int fail_io(struct writer *w, uint64_t pos, int err)
 {
-	return writer_fail(w, AUX_E_IO, "%s: write at byte %llu: %s", w->path,
-			   (unsigned long long)pos, strerror(err));
+	const char *hint = "";
+
+	if (err == ENOSPC || err == EDQUOT || err == EFBIG)
+		hint = " (make room, or -o names a file elsewhere)";
+	return writer_fail(w, AUX_E_IO, "%s: write at byte %llu: %s%s",
+			   strcmp(w->path, "-") ? w->path : "standard output",
+			   (unsigned long long)pos, strerror(err), hint);
 }
 
 int writer_pwrite(struct writer *w, const void *data, size_t len, uint64_t pos)
@@ -59,7 +64,8 @@ int writer_pwrite(struct writer *w, const void *data, size_t len, uint64_t pos)
 	return 0;
 }
 
-/* writev without the death by SIGPIPE; a signal that waited before stays. */
+/* writev without the death by SIGPIPE, which comes with a write that was done in
+ * part, too; a signal that waited before stays. */
 static ssize_t write_pipe(int fd, const struct iovec *iov, int n_iov)
 {
 	const struct timespec now = { 0 };
@@ -73,7 +79,7 @@ static ssize_t write_pipe(int fd, const struct iovec *iov, int n_iov)
 	pthread_sigmask(SIG_BLOCK, &pipe_set, &was);
 	n = writev(fd, iov, n_iov);
 	err = errno;
-	if (n < 0 && err == EPIPE && !sigismember(&waiting, SIGPIPE))
+	if (!sigismember(&waiting, SIGPIPE))
 		while (sigtimedwait(&pipe_set, NULL, &now) < 0 &&
 		       errno == EINTR)
 			;

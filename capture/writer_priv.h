@@ -17,8 +17,9 @@
 #define WRITER_BUF (1 << 20)
 /* Payload from here on goes to the file from where it lies. */
 #define WRITER_DIRECT (64 << 10)
-/* What is compressed at a time: perf allocates as much for every record. */
-#define WRITER_ZIN (256 << 10)
+/* What is compressed at a time: perf allocates as much for every record. More
+ * would not fit into one when it does not shrink, and gains nothing. */
+#define WRITER_ZIN (64 << 10)
 /* What a size field of 16 bits leaves, records being multiples of 8. */
 #define WRITER_REC_MAX 65528
 
@@ -200,6 +201,10 @@ void writer_resume_abandon(struct writer *w);
 /* writer_zstd.c, writer_nozstd.c */
 int writer_zstd_open(struct writer *w, struct aux_diag *diag);
 void writer_zstd_free(struct writer *w);
+/* Records are compressed. */
+bool writer_zstd_takes(const struct writer *w);
+/* What was compressed last did not reach the file: from here on they are not. */
+void writer_zstd_stop(struct writer *w);
 /* Keeps a record for compression; false: it does not fit, drain first. */
 bool writer_zstd_add(struct writer *w, const struct iovec *part, int n_parts,
 		     size_t len);

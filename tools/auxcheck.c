@@ -5,8 +5,10 @@
  * Reads a perf.data recorded from the module's pattern (byte k of CPU c is byte
  * k % 8 of the little-endian word c << 56 | k / 8) and its debugfs `stat` and
  * `sessions`. Proves that every stream is in order, that no byte is there
- * twice, that chunks meet, that AUX records cover exactly the bytes, and that
- * what lacks has a mark. Lines are a word, then key=value pairs.
+ * twice, that chunks meet, that AUX records cover exactly the bytes, that what
+ * lacks has a mark, and that auxcap's ledger says just that; of snapshots also
+ * that none overlaps, that each has a label and is as long as it could be.
+ * Lines are a word, then key=value pairs.
  *
  * Exit status: 0 proven, 1 not (the first offence is named), 2 unreadable.
  */
@@ -16,152 +18,9 @@
 #include <aux/reader.h>
 
 #include "auxcheck.h"
-
-/* ---- full trace ---- */
-
-/* The chunks must meet: padding of at most 7 bytes is cut off. */
-static void join_chunks(struct check *c, unsigned int n)
-{
-	struct stream *s = &c->streams[n];
-	struct piece *last = s->records.n ? &s->records.p[s->records.n - 1] : NULL;
-	size_t i;
-
-	for (i = 0; i < s->chunks.n; i++) {
-		struct piece *k = &s->chunks.p[i];
-		uint64_t next = i + 1 < s->chunks.n ? k[1].at :
-				last && last->end > k->at ? last->end : k->end;
-
-		if (k->end > next && k->end - next < 8) {
-			s->padding += k->end - next;
-			k->end = next;
-		}
-		if (i + 1 < s->chunks.n && k->end != next)
-			offend(c, "chunks stream=%u end=%" PRIu64 " next=%" PRIu64,
-			       n, k->end, next);
-		s->bytes += k->end - k->at;
-	}
-}
-
-/* Stream bytes [at, end); returns how many the file has. */
-static uint64_t take_range(struct check *c, unsigned int n, uint64_t at, uint64_t end)
-{
-	struct stream *s = &c->streams[n];
-	size_t lo = 0, hi = s->chunks.n;
-	uint64_t had = 0;
-
-	while (lo < hi) {	/* the first chunk that ends behind at */
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (s->chunks.p[mid].end > at)
-			hi = mid;
-		else
-			lo = mid + 1;
-	}
-	for (; lo < s->chunks.n && s->chunks.p[lo].at < end; lo++) {
-		struct piece *k = &s->chunks.p[lo];
-		uint64_t a = k->at > at ? k->at : at, b = k->end < end ? k->end : end;
-
-		if (a >= b)
-			continue;
-		take(c, n, k->data + (a - k->at), b - a, a);
-		had += b - a;
-	}
-	return had;
-}
-
-static void check_full(struct check *c, unsigned int n)
-{
-	struct stream *s = &c->streams[n];
-	uint64_t at, top;
-	size_t i;
-
-	join_chunks(c, n);
-	at = s->chunks.n ? s->chunks.p[0].at : 0;
-	top = s->chunks.n ? s->chunks.p[s->chunks.n - 1].end : 0;
-	for (i = 0; i < s->records.n; i++) {
-		struct piece *r = &s->records.p[i];
-
-		if (r->at > at)
-			s->uncovered += take_range(c, n, at, r->at);
-		else if (r->at < at && r->end > r->at)
-			offend(c, "record stream=%u offset=%" PRIu64 " before=%" PRIu64,
-			       n, r->at, at);
-		if (take_range(c, n, r->at > at ? r->at : at, r->end) !=
-		    r->end - r->at && r->at >= at)
-			offend(c, "record stream=%u offset=%" PRIu64 " size=%" PRIu64
-			       " not all in the file", n, r->at, r->end - r->at);
-		if (r->end > at)
-			at = r->end;
-	}
-	if (top > at)
-		s->uncovered += take_range(c, n, at, top);
-	if (s->uncovered)
-		offend(c, "uncovered stream=%u bytes=%" PRIu64 " lost_records=%" PRIu64,
-		       n, s->uncovered, c->n_lost_records);
-}
-
-static int by_place(const void *a, const void *b)
-{
-	const struct run *x = a, *y = b;
-
-	if (x->cpu != y->cpu)
-		return x->cpu < y->cpu ? -1 : 1;
-	return x->pos < y->pos ? -1 : x->pos > y->pos;
-}
-
-static void note_gap(struct check *c, const struct run *a, const struct run *b)
-{
-	struct source *o = &c->cpu[b->cpu];
-	uint64_t n = b->pos - a->end, flags = flags_at(&c->streams[a->stream], a->at_end) |
-		flags_at(&c->streams[b->stream], b->at);
-
-	o->n_gaps++;
-	o->missing += n;
-	if (c->verbose)
-		printf("gap cpu=%u index=%" PRIu64 " bytes=%" PRIu64 " stream=%u offset=%" PRIu64
-		       " flags=%#" PRIx64 "\n", b->cpu, a->end / 8, n, b->stream, b->at, flags);
-	if (flags & LOSS)
-		return;
-	o->unmarked += n;
-	if (!o->n_unmarked++)
-		offend(c, "unmarked cpu=%u index=%" PRIu64 " bytes=%" PRIu64 " stream=%u offset=%"
-		       PRIu64, b->cpu, a->end / 8, n, b->stream, b->at);
-}
-
-/* All runs of each CPU, whichever stream they are in. */
-static void check_runs(struct check *c)
-{
-	const struct run *a = NULL;
-	size_t i;
-
-	for (i = 1; i < c->runs.n; i++) {
-		const struct run *p = &c->runs.p[i];
-
-		if (p[-1].stream == p->stream && p[-1].cpu == p->cpu && p->pos < p[-1].end)
-			offend(c, "order stream=%u offset=%" PRIu64 " cpu=%u index=%" PRIu64
-			       " after=%" PRIu64, p->stream, p->at, p->cpu, p->pos / 8,
-			       p[-1].end / 8);
-	}
-	if (c->runs.n)
-		qsort(c->runs.p, c->runs.n, sizeof(*c->runs.p), by_place);
-	for (i = 0; i < c->runs.n; i++) {
-		const struct run *b = &c->runs.p[i];
-		struct source *o = &c->cpu[b->cpu];
-
-		if (o->first == NONE)
-			o->first = b->pos;
-		else if (b->pos > a->end)
-			note_gap(c, a, b);
-		else if (b->pos < a->end && !c->duplicate++)
-			offend(c, "duplicate cpu=%u index=%" PRIu64 " stream=%u offset=%" PRIu64,
-			       b->cpu, b->pos / 8, b->stream, b->at);
-		o->bytes += b->end - b->pos;
-		if (o->last == NONE || b->end > o->last) {
-			o->last = b->end;
-			a = b;
-		}
-	}
-}
+#include "auxcheck_full.h"
+#include "auxcheck_own.h"
+#include "auxcheck_pattern.h"
 
 /* ---- snapshots and samples: each by itself ---- */
 
@@ -207,43 +66,101 @@ static bool one_run(struct check *c, unsigned int n, const struct piece *k, stru
 	return true;
 }
 
+/* The first word of CPU 0 is zeros, too. */
+static void take_first_word(struct run *r, uint64_t *zeros)
+{
+	if (r->cpu || r->pos != 8 || *zeros < 8)
+		return;
+	r->pos = 0;
+	*zeros -= 8;
+}
+
+/* All there was: what is new since the last one, or the whole area. */
+static void check_size(struct check *c, struct stream *s, const struct source *o,
+		       const struct run *r, uint64_t number)
+{
+	uint64_t since = o->snapshot_end == NONE ? o->before : o->snapshot_end;
+	uint64_t fresh = r->end - since, len = r->end - r->pos;
+	uint64_t want = fresh < c->aux_size ? fresh : c->aux_size;
+
+	if (r->pos > since)
+		s->hole += r->pos - since;
+	/* Where the head is an offset, auxcap cannot know whether these few were
+	 * overwritten, nor that the writer came to the same place. */
+	if (fresh <= c->aux_size && c->aux_size - fresh < 64)
+		s->slack += c->aux_size;
+	if (c->aux_size && len != want)
+		offend(c, "size cpu=%u number=%" PRIu64 " bytes=%" PRIu64 " available=%" PRIu64,
+		       r->cpu, number, len, want);
+}
+
+/* -w: a source that only snapshots stop has no session that none took. */
+static void check_taken(struct check *c, const struct source *o, const struct run *r,
+			uint64_t number)
+{
+	uint64_t from = o->snapshot_end == NONE ? o->before : o->snapshot_end, at = from;
+	size_t i;
+
+	for (i = 0; c->alone && i < o->sessions.n; i++) {
+		if (o->sessions.p[i].end <= at || o->sessions.p[i].end >= r->end)
+			continue;
+		at = o->sessions.p[i].end;
+		offend(c, "left_out cpu=%u number=%" PRIu64 " stopped_at=%" PRIu64, r->cpu,
+		       number, at);
+	}
+}
+
+static void check_snapshot(struct check *c, unsigned int n, struct piece *k)
+{
+	struct stream *s = &c->streams[n];
+	struct run r;
+	struct source *o;
+	uint64_t zeros, overlap = 0, number = k->snapshot ? k->snapshot : c->n_snapshots;
+	const char *newest = "unknown";
+
+	if (!one_run(c, n, k, &r, &zeros)) {
+		printf("snapshot stream=%u n=%" PRIu64 " bytes=%" PRIu64 " empty\n", n, number,
+		       k->end - k->at);
+		return;
+	}
+	o = &c->cpu[r.cpu];
+	take_first_word(&r, &zeros);
+	if (o->snapshot_end != NONE && r.pos < o->snapshot_end)
+		overlap = o->snapshot_end - r.pos;
+	c->overlap += overlap;
+	if (overlap)
+		offend(c, "overlap stream=%u snapshot=%" PRIu64 " bytes=%" PRIu64, n, number,
+		       overlap);
+	if (o->sessions.n)
+		newest = is_session(o, r.end, true) ? "yes" : "no";
+	if (!strcmp(newest, "no"))
+		offend(c, "stale stream=%u snapshot=%" PRIu64 " end=%" PRIu64, n, number, r.end);
+	if (c->own && (!k->snapshot || k->snapshot == o->snapshot_n))
+		offend(c, "label stream=%u offset=%" PRIu64 " has none of its own", n, k->at);
+	if (c->own && zeros)
+		offend(c, "zeros stream=%u snapshot=%" PRIu64 " bytes=%" PRIu64, n, number, zeros);
+	check_size(c, s, o, &r, number);
+	check_taken(c, o, &r, number);
+	printf("snapshot stream=%u n=%" PRIu64 " cpu=%u bytes=%" PRIu64 " zeros=%" PRIu64 " first=%"
+	       PRIu64 " end=%" PRIu64 " overlap=%" PRIu64 " hole=%" PRIu64 " newest=%s\n",
+	       n, number, r.cpu, k->end - k->at, zeros, r.pos, r.end, overlap,
+	       o->snapshot_end != NONE && r.pos > o->snapshot_end ? r.pos - o->snapshot_end : 0,
+	       newest);
+	o->bytes += r.end - r.pos - overlap;
+	o->first = o->first == NONE ? r.pos : o->first;
+	o->last = o->snapshot_end = r.end;
+	o->snapshot_n = k->snapshot;
+}
+
 static void check_snapshots(struct check *c, unsigned int n)
 {
 	struct stream *s = &c->streams[n];
 	size_t i;
 
 	for (i = 0; i < s->chunks.n; i++) {
-		struct piece *k = &s->chunks.p[i];
-		struct run r;
-		struct source *o;
-		uint64_t zeros, overlap = 0;
-		const char *newest = "unknown";
-
-		s->bytes += k->end - k->at;
+		s->bytes += s->chunks.p[i].end - s->chunks.p[i].at;
 		c->n_snapshots++;
-		if (!one_run(c, n, k, &r, &zeros)) {
-			printf("snapshot stream=%u n=%zu bytes=%" PRIu64 " empty\n", n, i,
-			       k->end - k->at);
-			continue;
-		}
-		o = &c->cpu[r.cpu];
-		if (o->snapshot_end != NONE && r.pos < o->snapshot_end)
-			overlap = o->snapshot_end - r.pos;
-		c->overlap += overlap;
-		if (overlap)
-			offend(c, "overlap stream=%u snapshot=%zu bytes=%" PRIu64, n, i, overlap);
-		if (o->sessions.n)
-			newest = is_session(o, r.end, true) ? "yes" : "no";
-		if (!strcmp(newest, "no"))
-			offend(c, "stale stream=%u snapshot=%zu end=%" PRIu64, n, i, r.end);
-		printf("snapshot stream=%u n=%zu cpu=%u bytes=%" PRIu64 " zeros=%" PRIu64 " first=%"
-		       PRIu64 " end=%" PRIu64 " overlap=%" PRIu64 " hole=%" PRIu64 " newest=%s\n",
-		       n, i, r.cpu, k->end - k->at, zeros, r.pos, r.end, overlap,
-		       o->snapshot_end != NONE && r.pos > o->snapshot_end ?
-		       r.pos - o->snapshot_end : 0, newest);
-		o->bytes += r.end - r.pos - overlap;
-		o->first = o->first == NONE ? r.pos : o->first;
-		o->last = o->snapshot_end = r.end;
+		check_snapshot(c, n, &s->chunks.p[i]);
 	}
 }
 
@@ -290,11 +207,14 @@ static void add_event(struct check *c, const struct aux_event *ev, bool payload)
 
 	if (payload && ev->type == AUX_RECORD_AUXTRACE) {
 		s = find_stream(c, ev->auxtrace.h.cpu, ev->auxtrace.h.tid);
+		s->idx = ev->auxtrace.h.idx;
 		PUSH(&s->chunks, (struct piece){ .at = ev->auxtrace.h.offset,
 			.end = ev->auxtrace.h.offset + ev->auxtrace.payload.len,
-			.data = ev->auxtrace.payload.data });
+			.data = ev->auxtrace.payload.data, .snapshot = c->labels.n });
 		if (ev->auxtrace.clipped)
 			offend(c, "clipped offset=%" PRIu64, ev->offset);
+	} else if (payload && ev->type == AUX_RECORD_EVENT_TYPE) {
+		add_own(c, ev);
 	} else if (!payload && ev->type == PERF_RECORD_AUX) {
 		add_record(c, ev);
 	} else if (!payload && ev->type == PERF_RECORD_LOST) {
@@ -315,9 +235,11 @@ static void read_file(struct check *c, struct aux_reader *r)
 		aux_reader_rewind(r);
 		while ((ret = aux_reader_next(r, &ev, &diag)) > 0)
 			add_event(c, &ev, pass == 0);
-		if (ret < 0 && pass == 0)
+		/* A killed recorder leaves a record that is cut. */
+		if (ret < 0 && pass == 0 && !(c->allow_tail && ret == -AUX_E_TRUNCATED))
 			offend(c, "reading offset=%" PRIu64 " %s", diag.offset, diag.text);
 	}
+	end_of_file(c);
 }
 
 static uint64_t *stat_field(struct source *o, const char *name)
@@ -371,6 +293,19 @@ static void print_stream(const struct stream *s, size_t n)
 	       s->n_flag[3]);
 }
 
+/* Stored bytes that the recorder says it could not save; of CPU streams. */
+static uint64_t told_unsaved(const struct check *c, unsigned int cpu)
+{
+	uint64_t n = 0;
+	size_t i;
+
+	for (i = 0; i < c->n_streams; i++)
+		if (c->streams[i].cpu == cpu)
+			n += ledger_of(c, &c->streams[i].idx, AUX_LEDGER_UNREAD).bytes +
+				ledger_of(c, &c->streams[i].idx, AUX_LEDGER_UNWRITTEN).bytes;
+	return n;
+}
+
 /* produced = in the file + lost + skipped + never read */
 static void check_balance(struct check *c, unsigned int cpu, bool overwrite)
 {
@@ -378,7 +313,7 @@ static void check_balance(struct check *c, unsigned int cpu, bool overwrite)
 	uint64_t lost = o->lost + o->skipped, missing = o->produced - o->bytes;
 	uint64_t tail = o->last == NONE ? o->produced : o->before + o->produced - o->last;
 	bool sane = o->produced == o->stored + lost && o->bytes <= o->stored;
-	bool whole = overwrite || o->bytes == o->stored ||
+	bool whole = overwrite || o->bytes + told_unsaved(c, cpu) == o->stored ||
 		(c->allow_tail && o->stored - o->bytes <= tail);
 
 	printf("balance cpu=%u produced=%" PRIu64 " in_file=%" PRIu64 " missing=%" PRIu64 " lost=%"
@@ -401,7 +336,7 @@ static void print_source(const struct source *o, unsigned int cpu)
 static int report(struct check *c)
 {
 	uint64_t bytes = 0, gaps = 0, missing = 0, unmarked = 0, lost = 0;
-	bool overwrite = c->n_snapshots || c->n_samples;
+	bool overwrite = c->n_snapshots || c->n_samples || c->labels.n;
 	unsigned int i;
 
 	for (i = 0; i < c->n_streams; i++)
@@ -418,7 +353,10 @@ static int report(struct check *c)
 			print_source(o, i);
 		if (c->have_stat && (o->known || o->bytes))
 			check_balance(c, i, overwrite);
+		if (c->have_stat && !overwrite)
+			check_tail(c, i);
 	}
+	check_own(c, overwrite);
 	if (!bytes && !c->n_samples)
 		offend(c, "empty no pattern in the file");
 	printf("total bytes=%" PRIu64 " gaps=%" PRIu64 " missing=%" PRIu64 " unmarked=%" PRIu64
@@ -443,56 +381,96 @@ static void free_check(struct check *c)
 		free(c->cpu[i].sessions.p);
 	free(c->streams);
 	free(c->runs.p);
+	free(c->losses.p);
+	free(c->ledger.p);
+	free(c->file_ledger.p);
+	free(c->labels.p);
 }
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: auxcheck [-v] [-t] [-p PMU] [-b STAT_BEFORE] FILE [STAT...]\n"
-		"  -v  each gap   -t  the newest bytes may be unread   -p  of STAT's PMUs\n");
+	fprintf(stderr, "usage: auxcheck [-vtw] [-p PMU] [-b STAT_BEFORE] [-m AUX_BYTES] "
+		"[-n SNAPSHOTS] [-f FILE]... FILE [STAT...]\n"
+		"  -v  each gap   -t  the newest bytes may be unread   -p  of STAT's PMUs\n"
+		"  -f  files before FILE, of a rotation   -m  area: snapshots are whole\n"
+		"  -n  so many were asked for   -w  nothing but snapshots stops the PMU\n");
 	return 2;
+}
+
+static int open_and_read(struct check *c, struct aux_reader **r, const char *path)
+{
+	struct aux_diag diag = { 0 };
+
+	if (aux_reader_open(r, path, &diag)) {
+		fprintf(stderr, "auxcheck: %s\n", diag.text);
+		return -1;
+	}
+	read_file(c, *r);
+	return 0;
+}
+
+/* Files of a rotation are one recording. */
+static int check_files(struct check *c, char **paths, size_t n)
+{
+	struct aux_reader **readers = calloc(n, sizeof(*readers));
+	int ret = readers ? 0 : 2;
+	size_t i;
+
+	for (i = 0; !ret && i < n; i++)
+		ret = open_and_read(c, &readers[i], paths[i]) ? 2 : 0;
+	for (i = 0; !ret && i < c->n_streams; i++) {
+		count_stops(&c->streams[i]);
+		c->streams[i].overwrite |= c->labels.n > 0;
+		if (c->streams[i].overwrite)
+			check_snapshots(c, (unsigned int)i);
+		else
+			check_full(c, (unsigned int)i);
+	}
+	if (!ret) {
+		check_runs(c);
+		ret = report(c);
+	}
+	for (i = 0; readers && i < n; i++)
+		aux_reader_close(readers[i]);
+	free(readers);
+	return ret;
 }
 
 int main(int argc, char **argv)
 {
-	struct check check = { 0 }, *c = &check;
-	const char *before = NULL, *path;
-	struct aux_reader *r = NULL;
-	struct aux_diag diag = { 0 };
+	struct check check = { .want_labels = NONE }, *c = &check;
+	const char *before = NULL;
+	size_t n_files = 0;
+	char **files = calloc((size_t)argc + 1, sizeof(*files));
 	unsigned int i;
-	int o, ret = 2;
+	int o, ret = files ? 0 : 2;
 
-	while ((o = getopt(argc, argv, "vtp:b:")) != -1) {
+	while (!ret && (o = getopt(argc, argv, "vtwp:b:m:n:f:")) != -1) {
 		switch (o) {
 		case 'v': c->verbose = true; break;
 		case 't': c->allow_tail = true; break;
+		case 'w': c->alone = true; break;
 		case 'p': c->pmu = optarg; break;
 		case 'b': before = optarg; break;
-		default: return usage();
+		case 'm': c->aux_size = strtoull(optarg, NULL, 0); break;
+		case 'n': c->want_labels = strtoull(optarg, NULL, 0); break;
+		case 'f': files[n_files++] = optarg; break;
+		default: ret = usage();
 		}
 	}
-	if (optind >= argc)
-		return usage();
-	path = argv[optind++];
+	if (!ret && optind >= argc)
+		ret = usage();
 	for (i = 0; i < N_CPU; i++)
 		c->cpu[i].first = c->cpu[i].last = c->cpu[i].snapshot_end = NONE;
-	if (before && read_stat(c, before, -1))
-		return 2;
-	for (; optind < argc; optind++)
-		if (read_stat(c, argv[optind], 1))
-			return 2;
-	if (aux_reader_open(&r, path, &diag)) {
-		fprintf(stderr, "auxcheck: %s\n", diag.text);
-		return 2;
-	}
-	read_file(c, r);
-	for (i = 0; i < c->n_streams; i++)
-		if (c->streams[i].overwrite)
-			check_snapshots(c, i);
-		else
-			check_full(c, i);
-	check_runs(c);
-	ret = report(c);
-	aux_reader_close(r);
+	if (!ret)
+		files[n_files++] = argv[optind++];
+	if (!ret && before)
+		ret = read_stat(c, before, -1) ? 2 : 0;
+	for (; !ret && optind < argc; optind++)
+		ret = read_stat(c, argv[optind], 1) ? 2 : 0;
+	if (!ret)
+		ret = check_files(c, files, n_files);
 	free_check(c);
+	free(files);
 	return ret;
 }

@@ -27,12 +27,12 @@ static void save(const uint8_t *data, size_t len)
 }
 
 /* What a writer leaves behind when it is killed. */
-static struct file make_killed(void)
+static struct file make_killed_as(const struct writer_options *o)
 {
 	pid_t pid = fork();
 
 	if (!pid) {
-		struct writer *w = start_small(path, NULL);
+		struct writer *w = start_small(path, o);
 
 		writer_feature(w, AUX_FEAT_HOSTNAME, "\x08\0\0\0" "ahost\0\0",
 			       12);
@@ -45,6 +45,11 @@ static struct file make_killed(void)
 	}
 	waitpid(pid, NULL, 0);
 	return load_file(path);
+}
+
+static struct file make_killed(void)
+{
+	return make_killed_as(NULL);
 }
 
 static void put_u64(struct file *f, uint64_t at, uint64_t v)
@@ -72,29 +77,31 @@ static int mend(struct repair_result *r)
 	return ret;
 }
 
-static void check_repaired(void)
+/* What repair found, be the records compressed or not. */
+static void check_found(const struct file *f)
 {
-	struct file f = load_file(path);
-	uint64_t size = 0, at, aux;
+	uint64_t size = 0, at;
+
+	at = feature(f, AUX_FEAT_AUXTRACE, &size);
+	ok(size == 24 && u64_at(f, at) == 1 &&
+	   u32_at(f, u64_at(f, at + 8)) == AUX_RECORD_AUXTRACE,
+	   "the index is rebuilt");
+	at = feature(f, AUX_FEAT_SAMPLE_TIME, &size);
+	ok(u64_at(f, at) == 5000 && u64_at(f, at + 8) == 20000,
+	   "the times are found");
+	at = feature(f, AUX_FEAT_BUILD_ID, &size);
+	ok(size == 100 && u32_at(f, at + 12) == 0xefbeadde,
+	   "the build id is found");
+	at = feature(f, AUX_FEAT_HOSTNAME, &size);
+	ok(size >= 12 && !strcmp((char *)f->data + at + 4, "ahost"),
+	   "features that stand among the data are features again");
+	ok(feature(f, AUX_FEAT_EVENT_DESC, &size) != 0, "the events too");
+}
+
+static void check_perf(void)
+{
 	int hits;
 
-	ok(count_records(&f, &aux) == 2 + 16 + 2 && aux == 48,
-	   "all records and the mark of the loss are there");
-	at = feature(&f, AUX_FEAT_AUXTRACE, &size);
-	ok(size == 24 && u64_at(&f, at) == 1 &&
-	   u32_at(&f, u64_at(&f, at + 8)) == AUX_RECORD_AUXTRACE,
-	   "the index is rebuilt");
-	at = feature(&f, AUX_FEAT_SAMPLE_TIME, &size);
-	ok(u64_at(&f, at) == 5000 && u64_at(&f, at + 8) == 20000,
-	   "the times are found");
-	at = feature(&f, AUX_FEAT_BUILD_ID, &size);
-	ok(size == 100 && u32_at(&f, at + 12) == 0xefbeadde,
-	   "the build id is found");
-	at = feature(&f, AUX_FEAT_HOSTNAME, &size);
-	ok(size >= 12 && !strcmp((char *)f.data + at + 4, "ahost"),
-	   "features that stand among the data are features again");
-	ok(feature(&f, AUX_FEAT_EVENT_DESC, &size) != 0, "the events too");
-	free(f.data);
 	if (!have_perf()) {
 		skip("no perf here");
 		return;
@@ -103,6 +110,18 @@ static void check_repaired(void)
 			&hits) && hits == 2, "perf decodes it");
 	ok(!perf_alarms("report --stdio --header -i", path, "ahost", &hits) &&
 	   hits > 0, "perf report knows the host");
+}
+
+static void check_repaired(void)
+{
+	struct file f = load_file(path);
+	uint64_t aux;
+
+	ok(count_records(&f, &aux) == 2 + 16 + 2 && aux == 48,
+	   "all records and the mark of the loss are there");
+	check_found(&f);
+	free(f.data);
+	check_perf();
 }
 
 static void test_killed(void)
@@ -146,11 +165,11 @@ static void test_perf_killed(void)
 	free(f.data);
 }
 
-static void test_cut(void)
+static void test_cut(const struct writer_options *wo, const char *what)
 {
-	struct file f = make_killed(), m;
-	uint64_t start = u64_at(&f, 40), len, aux;
-	long n, last = 0;
+	struct file f = make_killed_as(wo), m;
+	uint64_t start = u64_at(&f, 40), len, aux, most = 0;
+	long n, last = 0, all = count_records(&f, &aux);
 	int bad = 0, refused = 0;
 
 	for (len = 0; len <= f.len; len++) {
@@ -169,16 +188,52 @@ static void test_cut(void)
 			n = count_records(&m, &aux);
 			bad += n < last || n < 2 || r.cut != len - start -
 			       r.data_size || !has_features(&m) ||
+			       r.n_records < most ||
 			       memcmp(m.data + start, f.data + start,
 				      r.data_size) != 0;
 			last = n;
+			most = r.n_records;
 		}
 		free(m.data);
 	}
-	ok(!bad && refused >= (int)start && last == 20,
-	   "cut at every byte: repaired or left alone");
+	ok(!bad && refused >= (int)start && last == all + 1,
+	   "%s, cut at every byte: repaired or left alone", what);
 	free(f.data);
 }
+
+#ifdef HAVE_ZSTD
+/* What is in compressed records is found as if they were not. */
+static void test_compressed(void)
+{
+	const struct writer_options o = { .zstd_level = 1 };
+	struct file f = make_killed_as(&o), m;
+	struct repair_result r;
+	uint64_t size, at = u64_at(&f, 40), rec = at;
+
+	ok(!mend(&r) && r.n_records == 20, "compressed records are counted");
+	m = load_file(path);
+	check_found(&m);
+	check_perf();
+	ok(feature(&m, AUX_FEAT_COMPRESSED, &size) && size >= 20,
+	   "the file says that they are there");
+	free(m.data);
+	while (next_record(&f, &at, f.len) &&
+	       u32_at(&f, rec) != AUX_RECORD_COMPRESSED)
+		rec = at;
+	put_u64(&f, rec + 8, 0x1234567);	/* no zstd frame */
+	save(f.data, f.len);
+	ok(!mend(&r) && r.n_records < 20 && !r.cut,
+	   "what cannot be read is kept as it is");
+	m = load_file(path);
+	ok(!memcmp(m.data + 104, f.data + 104, f.len - 104) &&
+	   feature(&m, AUX_FEAT_HOSTNAME, &size) &&
+	   !feature(&m, AUX_FEAT_BUILD_ID, &size),
+	   "and what it tells is missing");
+	free(m.data);
+	free(f.data);
+	test_cut(&o, "compressed");
+}
+#endif
 
 static void test_damage(void)
 {
@@ -245,7 +300,12 @@ int main(void)
 		return 1;
 	test_killed();
 	test_perf_killed();
-	test_cut();
+	test_cut(NULL, "records");
+#ifdef HAVE_ZSTD
+	test_compressed();
+#else
+	skip("no libzstd in this build");
+#endif
 	test_damage();
 	test_busy();
 	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);

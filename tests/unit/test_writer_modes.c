@@ -6,6 +6,7 @@
  */
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #ifdef HAVE_ZSTD
@@ -309,6 +310,96 @@ static void test_aux(void)
 }
 #endif
 
+/* A record that does not shrink may be longer than what is compressed at a time.
+ * All others stand in one piece: where the file is cut, they do not suffer. */
+static void test_pieces(void)
+{
+	const struct writer_options o = { .zstd_level = 19 };
+	struct writer *w = start_small(path, &o);
+	static uint8_t noise[WRITER_OWN_MAX];
+	uint64_t seed = 3, at, rec, end;
+	ZSTD_DStream *z = ZSTD_createDStream();
+	uint8_t *out = malloc(1 << 20);
+	int cut = 0, small = 0, odd = 0, n = 0;
+	struct file f;
+	size_t i;
+
+	for (i = 0; i < sizeof(noise); i++) {
+		seed = seed * 6364136223846793005 + 1;
+		noise[i] = (uint8_t)(seed >> 56);
+	}
+	for (i = 0; i < 9; i++) {
+		put_sideband(w);
+		writer_own(w, 999, NULL, 0, noise, i % 3 ? i * 8000 :
+						   sizeof(noise));
+	}
+	ok(!writer_close(w, NULL), "the longest records are compressed");
+	f = load_file(path);
+	at = rec = u64_at(&f, 40);
+	end = at + u64_at(&f, 48);
+	for (; next_record(&f, &at, end); rec = at) {
+		ZSTD_inBuffer in = { f.data + rec + 8, at - rec - 8, 0 };
+		ZSTD_outBuffer to = { out, 1 << 20, 0 };
+		size_t p = 0;
+
+		odd += (at - rec) % 8 != 0;
+		if (u32_at(&f, rec) != AUX_RECORD_COMPRESSED)
+			continue;
+		ZSTD_decompressStream(z, &to, &in);
+		small += in.pos < in.size || !to.pos;
+		while (p + 8 <= to.pos && out[p + 6] + out[p + 7] * 256U >= 8)
+			p += out[p + 6] + out[p + 7] * 256U;
+		cut += p != to.pos;
+		n++;
+	}
+	ok(at == end && !odd, "records keep their alignment");
+	ok(n > 9 && !small, "one call reads each compressed record");
+	ok(cut == 6, "only the 3 longest are in two pieces");
+	ZSTD_freeDStream(z);
+	free(out);
+	free(f.data);
+}
+
+/* The disk is full somewhere: what was compressed last is not there, and what is
+ * written for the end must be readable without it. */
+static void test_full(void)
+{
+	struct writer_options o = { .zstd_level = 1 };
+	struct synth_id id = { 77, 77, 5000, 0, 21 };
+	struct rlimit was, lim;
+	struct aux_diag diag;
+	int bad = 0, n = 0;
+	struct file f;
+	uint64_t aux;
+
+	getrlimit(RLIMIT_FSIZE, &was);
+	signal(SIGXFSZ, SIG_IGN);
+	for (lim = was, lim.rlim_cur = 3000; n < 12; lim.rlim_cur += 3217, n++) {
+		struct writer *w = start_small(path, &o);
+		int ret = 0, hits, i;
+
+		setrlimit(RLIMIT_FSIZE, &lim);
+		put_info(w);
+		for (i = 0; i < 100000 && !ret; i++) {
+			id.time = 5000 + (uint64_t)(i * i % 9973);
+			ret = synth_switch(w, &id, i % 3);
+			if (i % 999 == 0)
+				writer_flush(w);
+		}
+		setrlimit(RLIMIT_FSIZE, &was);
+		put_features(w);
+		bad += writer_close(w, &diag) != -AUX_E_IO;
+		f = load_file(path);
+		bad += count_records(&f, &aux) < 6 || !has_features(&f);
+		free(f.data);
+		bad += have_perf() && n % 4 == 0 &&
+		       (perf_alarms("script --show-switch-events -i", path,
+				    "SWITCH", &hits) || !hits);
+	}
+	signal(SIGXFSZ, SIG_DFL);
+	ok(!bad, "a disk filled at %d places leaves a valid file", n);
+}
+
 static void test_zstd(void)
 {
 	struct writer_options o = { .zstd_level = 3 };
@@ -316,8 +407,11 @@ static void test_zstd(void)
 	struct writer *w;
 	int ret = writer_open(&w, path, &o, &diag);
 
-	if (ret == -AUX_E_UNSUPPORTED) {
+	if (ret == -AUX_E_INVAL) {
 		ok(strstr(diag.text, "libzstd") != NULL, "no zstd: the reason");
+		o = (struct writer_options){ .zstd_aux = true };
+		ok(writer_open(&w, path, &o, &diag) == -AUX_E_INVAL,
+		   "nor for AUX data");
 		skip("no libzstd in this build");
 		return;
 	}
@@ -326,6 +420,8 @@ static void test_zstd(void)
 	ok(!make(&o), "records are compressed");
 	check_perf("compressed", "");
 	test_records();
+	test_pieces();
+	test_full();
 	o.pipe = true;
 	ok(!make(&o), "records are compressed for a pipe");
 	check_perf("compressed pipe", "-");

@@ -51,7 +51,10 @@ static uint64_t u64_at(const struct file *f, uint64_t at)
 __attribute__((unused))
 static uint32_t u32_at(const struct file *f, uint64_t at)
 {
-	return (uint32_t)u64_at(f, at);
+	struct cursor c = cursor_init(f->data + (at < f->len ? at : f->len),
+				      at < f->len ? f->len - at : 0, false);
+
+	return cursor_u32(&c);
 }
 
 /* Offset of a feature section, by walking bitmap and table; 0: none. */

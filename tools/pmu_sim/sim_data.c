@@ -222,8 +222,11 @@ static void deliver(struct sim_cpu *c, struct sim_event *se, u64 due)
 
 		if (!room(c)) {
 			truncate(c);
-			sim_data_open(c);
-			break;	/* the rest of this tick is gone */
+			/* The rest of this tick is gone; silently only where
+			 * the kernel is silent: when it cannot go on. */
+			if (!sim_data_open(c) || !READ_ONCE(sim_mute))
+				break;
+			continue;
 		}
 		store(c, se, n);
 		due -= n;
@@ -232,6 +235,8 @@ static void deliver(struct sim_cpu *c, struct sim_event *se, u64 due)
 	}
 	c->n.lost += due;
 	pass_over(c, se, due);
+	if (!c->buf)	/* stalled: the hole goes on behind these */
+		se->stalled_pos = c->n.produced;
 }
 
 /*

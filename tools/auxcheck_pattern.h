@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* auxcheck: finding the pattern in bytes, and cutting it into runs. */
+#ifndef TOOLS_AUXCHECK_PATTERN_H
+#define TOOLS_AUXCHECK_PATTERN_H
+
+#include "auxcheck.h"
+
+static inline uint64_t word_at(const uint8_t *p)
+{
+	uint64_t v = 0;
+	int i;
+
+	for (i = 7; i >= 0; i--)
+		v = v << 8 | p[i];
+	return v;
+}
+
+/* How many bytes of p go on with CPU cpu's pattern from pos on. */
+static inline uint64_t match(const uint8_t *p, uint64_t len, unsigned int cpu, uint64_t pos)
+{
+	uint64_t n = 0;
+
+	while (n < len) {
+		uint64_t k = pos + n, w = (uint64_t)cpu << 56 | k / 8;
+
+		if (!(k % 8) && len - n >= 8 && word_at(p + n) == w) {
+			n += 8;
+			continue;
+		}
+		if (p[n] != (uint8_t)(w >> k % 8 * 8))
+			break;
+		n++;
+	}
+	return n;
+}
+
+/* Where the pattern p starts, from its words; long enough to be no chance. */
+static inline bool find_place(const uint8_t *p, uint64_t len, unsigned int *cpu, uint64_t *pos)
+{
+	uint64_t shift;
+
+	for (shift = 0; shift < 8 && shift + 8 <= len; shift++) {
+		uint64_t w = word_at(p + shift), k = (w & (NONE >> 8)) * 8;
+		uint64_t want = len < 24 ? len : 24;
+
+		if (k < shift)
+			continue;
+		if (match(p, len, (unsigned int)(w >> 56), k - shift) >= want) {
+			*cpu = (unsigned int)(w >> 56);
+			*pos = k - shift;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Adds bytes of stream s to the runs; the last run may go on. */
+static inline void take(struct check *c, unsigned int s, const uint8_t *p, uint64_t len,
+			uint64_t at)
+{
+	while (len) {
+		struct run *r = c->runs.n ? &c->runs.p[c->runs.n - 1] : NULL;
+		struct run fresh = { .at = at, .at_end = at, .stream = s };
+		uint64_t n = 0;
+
+		if (r && r->stream == s && r->at_end == at)
+			n = match(p, len, r->cpu, r->end);
+		if (n < 8 && n < len && find_place(p, len, &fresh.cpu, &fresh.pos)) {
+			fresh.end = fresh.pos;
+			PUSH(&c->runs, fresh);
+			r = &c->runs.p[c->runs.n - 1];
+			n = match(p, len, r->cpu, r->pos);
+		}
+		if (n) {
+			r->end += n;
+			r->at_end += n;
+		} else {
+			if (!c->garbage++)
+				offend(c, "garbage stream=%u offset=%" PRIu64 " byte=%#x",
+				       s, at, p[0]);
+			n = 1;
+		}
+		p += n;
+		at += n;
+		len -= n;
+	}
+}
+
+#endif
