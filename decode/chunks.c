@@ -18,7 +18,7 @@
 
 struct index_entry {
 	uint64_t id;
-	uint32_t idx;
+	uint32_t idx, cpu, tid;
 };
 
 /* An AUX record, until its queue is known. */
@@ -38,20 +38,20 @@ struct collect {
 	uint32_t snapshot;	/* of the next piece */
 };
 
-static struct queue *get_queue(struct chunks *c,
-			       const struct aux_rec_auxtrace *h)
+static struct queue *get_queue(struct chunks *c, uint32_t idx, uint32_t cpu,
+			       uint32_t tid)
 {
 	struct queue *q;
 
 	for (size_t i = 0; i < c->n; i++) {
-		if (c->queues[i].idx == h->idx)
+		if (c->queues[i].idx == idx)
 			return &c->queues[i];
 	}
 	if (timeline_grow(&c->queues, &c->cap, c->n, sizeof(*q)) < 0)
 		return NULL;
 	q = &c->queues[c->n++];
-	*q = (struct queue){ .idx = h->idx, .cpu = (int32_t)h->cpu,
-			     .tid = (int32_t)h->tid };
+	*q = (struct queue){ .idx = idx, .cpu = (int32_t)cpu,
+			     .tid = (int32_t)tid };
 	return q;
 }
 
@@ -85,7 +85,8 @@ static int guess_snapshot(struct collect *co, const struct queue *q)
 
 static int add_piece(struct collect *co, const struct aux_event *ev)
 {
-	struct queue *q = get_queue(co->c, &ev->auxtrace.h);
+	const struct aux_rec_auxtrace *h = &ev->auxtrace.h;
+	struct queue *q = get_queue(co->c, h->idx, h->cpu, h->tid);
 
 	if (!q || guess_snapshot(co, q) < 0 ||
 	    timeline_grow(&q->pieces, &q->cap_pieces, q->n_pieces,
@@ -102,6 +103,48 @@ static int add_piece(struct collect *co, const struct aux_event *ev)
 		.clipped = ev->auxtrace.clipped,
 		.exact = ev->auxtrace.exact,
 		.snapshot = co->snapshot,
+		.n_before = co->n_marks,
+	};
+	return 0;
+}
+
+/* The stream that the sampled event belongs to. */
+static struct queue *queue_of_sample(struct collect *co,
+				     const struct aux_sample_id *id)
+{
+	uint32_t cpu = id->present & PERF_SAMPLE_CPU ? id->cpu : UINT32_MAX;
+
+	for (size_t i = 0; i < co->n_index; i++) {
+		const struct index_entry *e = &co->index[i];
+
+		if (e->id == id->id)
+			return get_queue(co->c, e->idx, e->cpu,
+					 e->cpu == UINT32_MAX ? e->tid :
+								UINT32_MAX);
+	}
+	return cpu != UINT32_MAX ? get_queue(co->c, cpu, cpu, UINT32_MAX) :
+				   get_queue(co->c, id->tid, cpu, id->tid);
+}
+
+/* The newest trace at a sample: a snapshot of its own, which may begin anywhere
+ * and have much in common with the one before. */
+static int add_sample(struct collect *co, const struct aux_event *ev)
+{
+	const struct aux_bytes *b = &ev->sample.aux;
+	struct queue *q;
+
+	if (!b->len)
+		return 0;
+	q = queue_of_sample(co, &ev->id);
+	if (!q || timeline_grow(&q->pieces, &q->cap_pieces, q->n_pieces,
+				sizeof(*q->pieces)) < 0)
+		return -AUX_E_NOMEM;
+	q->snapshots = q->sampled = true;
+	q->pieces[q->n_pieces++] = (struct piece){
+		.data = b->data,
+		.len = b->len,
+		.file_offset = ev->offset + (uint64_t)(b->data - ev->raw.data),
+		.snapshot = (uint32_t)++co->c->n_samples,
 		.n_before = co->n_marks,
 	};
 	return 0;
@@ -142,7 +185,8 @@ static int add_index(struct collect *co, const struct aux_event *ev)
 		e = &co->index[co->n_index++];
 		e->id = cursor_u64(&c);
 		e->idx = (uint32_t)cursor_u64(&c);
-		cursor_bytes(&c, 16);
+		e->cpu = (uint32_t)cursor_u64(&c);
+		e->tid = (uint32_t)cursor_u64(&c);
 	}
 	return 0;
 }
@@ -194,6 +238,8 @@ static int take_record(struct collect *co, const struct aux_event *ev)
 		return add_piece(co, ev);
 	case PERF_RECORD_AUX:
 		return add_mark(co, ev);
+	case PERF_RECORD_SAMPLE:
+		return add_sample(co, ev);
 	case AUX_RECORD_ID_INDEX:
 		return add_index(co, ev);
 	case AUX_RECORD_AUXTRACE_INFO:
@@ -259,7 +305,11 @@ static int place_marks(struct collect *co)
 		struct queue *q = find_queue(co, &co->marks[i]);
 
 		if (!q) {
-			co->c->n_orphan_aux++;
+			/* what no sample asked for was not to be kept */
+			co->c->n_orphan_aux +=
+				!co->c->sampling ||
+				!(co->marks[i].m.flags &
+				  PERF_AUX_FLAG_OVERWRITE);
 			continue;
 		}
 		tell_end(q, i, &co->marks[i].m);
@@ -365,6 +415,7 @@ static int make_runs(struct chunks *c)
 
 static int collect_records(struct collect *co, struct aux_reader *r)
 {
+	const struct aux_attr *a;
 	struct aux_event ev;
 	int rc;
 
@@ -374,6 +425,9 @@ static int collect_records(struct collect *co, struct aux_reader *r)
 		if (rc < 0)
 			return rc;
 	}
+	/* a pipe has told all by now */
+	for (size_t i = 0; (a = aux_reader_attr(r, i)); i++)
+		co->c->sampling |= !!(a->attr.sample_type & PERF_SAMPLE_AUX);
 	if (co->c->n)
 		qsort(co->c->queues, co->c->n, sizeof(*co->c->queues), by_idx);
 	rc = place_marks(co);

@@ -16,7 +16,7 @@
 #include <aux/decoder.h>
 #include <aux/reader.h>
 
-/* Bytes of one AUXTRACE record. */
+/* Bytes of one AUXTRACE record, or of a sample. */
 struct piece {
 	uint64_t offset;	/* in the stream */
 	const uint8_t *data;
@@ -73,6 +73,7 @@ struct queue {
 	struct loss_mark *losses;	/* by offset */
 	size_t n_losses, cap_losses;
 	bool snapshots;		/* pieces are of snapshots */
+	bool sampled;		/* pieces are of samples, without an offset */
 	bool rebased;		/* offsets are ours: marks do not fit them */
 	bool part;		/* not all of its pieces are here */
 	struct run *runs;	/* by offset */
@@ -93,6 +94,8 @@ struct chunks {
 	size_t n_snapshots, cap_snapshots;
 	bool own_snapshots;	/* the recorder was ours: offsets are true */
 	bool snapshot_mode;	/* AUXTRACE_INFO says so */
+	bool sampling;		/* an event's samples bring the newest trace */
+	uint64_t n_samples;	/* that did; each is a piece of its own */
 	struct aux_own_loss *losses;
 	size_t n_losses, cap_losses;
 	struct aux_bytes ledger;	/* of the last AUX_OWN_LEDGER */

@@ -164,7 +164,8 @@ void chunks_join_snapshots(struct queue *q, uint32_t trace_type, bool trusted)
 {
 	size_t n = 0;
 
-	q->rebased = !trusted && trace_type == AUX_TRACE_INTEL_PT;
+	q->rebased = q->sampled ||
+		     (!trusted && trace_type == AUX_TRACE_INTEL_PT);
 	for (size_t i = 1; i < q->n_pieces; i++)
 		q->rebased |= q->pieces[i].offset < q->pieces[i - 1].offset;
 	if (q->n_pieces)

@@ -275,6 +275,10 @@ static void print_streams(struct info *in)
 	if (c->n || c->trace_type)
 		outbuf_printf(in->out, ", trace type %u (%s)", c->trace_type,
 			      trace_name(c->trace_type));
+	if (c->n_samples) {
+		outbuf_str(in->out, ", the newest at each of ");
+		put_n(in->out, c->n_samples, "sample");
+	}
 	outbuf_str(in->out, "\n");
 	if (c->n && !plugins_has(c->trace_type))
 		outbuf_str(in->out, "  this build has no decoder for it; "

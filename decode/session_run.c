@@ -58,25 +58,25 @@ static void find_who(struct feed *f)
 {
 	const struct timeline *tl = f->s->timeline;
 	uint64_t time = f->s->timed ? f->ctx.time_ns : UINT64_MAX;
-	uint64_t until = UINT64_MAX;
+	struct who w;
 
 	/* A CPU's stream may also name the thread the recording began with. */
 	if (f->stream->tid >= 0 && f->stream->cpu < 0) {
-		f->ctx.tid = (uint32_t)f->stream->tid;
-		f->ctx.pid = timeline_pid(tl, f->ctx.tid, time);
+		w = timeline_stream(tl, f->stream->idx, time);
+		if (w.tid == UINT32_MAX)
+			w.tid = (uint32_t)f->stream->tid;
+		w.pid = timeline_pid(tl, w.tid, time);
 	} else {
-		struct who w = timeline_who(tl, (uint32_t)f->stream->cpu, time);
-
-		f->ctx.tid = w.tid;
-		f->ctx.pid = w.pid;
-		until = w.until;
+		w = timeline_who(tl, (uint32_t)f->stream->cpu, time);
 	}
+	f->ctx.tid = w.tid;
+	f->ctx.pid = w.pid;
 	f->ctx.space = timeline_space(tl, f->ctx.pid, time);
-	if (f->ctx.space->until < until)
-		until = f->ctx.space->until;
+	if (f->ctx.space->until < w.until)
+		w.until = f->ctx.space->until;
 	f->host.generation = f->ctx.space->id;
 	f->host.horizon_tsc =
-		f->s->timed ? clock_horizon(&f->s->dec_config.clock, until) :
+		f->s->timed ? clock_horizon(&f->s->dec_config.clock, w.until) :
 			      UINT64_MAX;
 }
 
@@ -324,7 +324,10 @@ static bool stream_wanted(const struct session *s, const struct stream *st)
 
 	if (c->cpu >= 0 && st->cpu >= 0 && st->cpu != c->cpu)
 		return false;
-	return c->tid < 0 || st->cpu >= 0 || st->tid < 0 || st->tid == c->tid;
+	return c->tid < 0 || st->cpu >= 0 || st->tid < 0 ||
+	       st->tid == c->tid ||
+	       timeline_stream(s->timeline, st->idx, UINT64_MAX).tid ==
+		       (uint32_t)c->tid;
 }
 
 static const struct aux_decoder_ops *find_decoder(struct session *s,

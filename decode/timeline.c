@@ -155,6 +155,12 @@ struct who timeline_who(const struct timeline *tl, uint32_t cpu, uint64_t time)
 	return w;
 }
 
+struct who timeline_stream(const struct timeline *tl, uint32_t idx,
+			   uint64_t time)
+{
+	return timeline_who(tl, STREAM_LINE | idx, time);
+}
+
 static const struct thread_entry *find_thread(const struct timeline *tl,
 					      uint32_t tid, uint64_t time)
 {

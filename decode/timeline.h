@@ -80,6 +80,9 @@ const struct saved_code *timeline_saved(const struct timeline *tl, size_t i);
 
 /* Who runs on a CPU at a time. */
 struct who timeline_who(const struct timeline *tl, uint32_t cpu, uint64_t time);
+/* Who took the stream of a thread over, by an exec; tid -1: nobody so far. */
+struct who timeline_stream(const struct timeline *tl, uint32_t idx,
+			   uint64_t time);
 /* The process of a thread at a time; -1 when unknown. */
 uint32_t timeline_pid(const struct timeline *tl, uint32_t tid, uint64_t time);
 /* The thread's name at a time; never NULL. */

@@ -195,18 +195,29 @@ static int apply_run(struct timeline *tl, const struct op *op)
 	return 0;
 }
 
+/* exec clears the space. A thread's stream goes on as the leader's; one id may
+ * stand for many threads (soft_pt), so it has to be of the same process. */
+static int apply_comm(struct timeline *tl, const struct op *op)
+{
+	int rc = 0;
+
+	if (op->cpu && op->ptid != op->tid &&
+	    timeline_pid(tl, op->ptid, op->time) == op->pid)
+		rc = apply_run(tl, op);
+	if (rc == 0)
+		rc = set_thread(tl, op->tid, op->pid, op->comm, op->time);
+	if (rc == 0 && op->exec)
+		rc = set_space(tl, op->pid, op->time, NULL);
+	return rc;
+}
+
 int timeline_apply(struct timeline *tl, const struct op *op)
 {
-	int rc;
-
 	switch (op->kind) {
 	case OP_MMAP:
 		return apply_mmap(tl, op);
 	case OP_COMM:
-		rc = set_thread(tl, op->tid, op->pid, op->comm, op->time);
-		if (rc == 0 && op->exec)
-			rc = set_space(tl, op->pid, op->time, NULL);
-		return rc;
+		return apply_comm(tl, op);
 	case OP_FORK:
 		return apply_fork(tl, op);
 	default:

@@ -81,7 +81,7 @@ static int add_run(struct build *b, const struct aux_event *ev, uint32_t pid,
 {
 	struct op *op;
 
-	if (!(ev->id.present & PERF_SAMPLE_CPU) || ev->id.cpu == UINT32_MAX)
+	if (!(ev->id.present & PERF_SAMPLE_CPU) || ev->id.cpu >= STREAM_LINE)
 		return 0;
 	op = timeline_add_op(b, OP_RUN, time_of(ev));
 	if (!op)
@@ -90,6 +90,40 @@ static int add_run(struct build *b, const struct aux_event *ev, uint32_t pid,
 	op->tid = tid;
 	op->cpu = ev->id.cpu;
 	return 0;
+}
+
+/* Which events trace one thread. */
+static int add_index(struct build *b, const struct aux_event *ev)
+{
+	struct cursor c = cursor_init(ev->id_index.entries.data,
+				      ev->id_index.entries.len, b->swapped);
+
+	for (uint64_t i = 0; i < ev->id_index.n && cursor_left(&c) >= 32; i++) {
+		struct thread_event e = { .id = cursor_u64(&c) };
+		uint64_t idx = cursor_u64(&c), cpu = cursor_u64(&c);
+
+		e.idx = (uint32_t)idx;
+		e.tid = (uint32_t)cursor_u64(&c);
+		if ((uint32_t)cpu != UINT32_MAX || idx >= STREAM_LINE)
+			continue;
+		if (timeline_grow(&b->events, &b->cap_events, b->n_events,
+				  sizeof(e)) < 0)
+			return -AUX_E_NOMEM;
+		b->events[b->n_events++] = e;
+	}
+	return 0;
+}
+
+static void name_stream(const struct build *b, const struct aux_event *ev,
+			struct op *op)
+{
+	for (size_t i = 0; i < b->n_events; i++) {
+		if (b->events[i].id == ev->id.id) {
+			op->cpu = STREAM_LINE | b->events[i].idx;
+			op->ptid = b->events[i].tid;
+			return;
+		}
+	}
 }
 
 /* A thread that execs takes over its leader's tid, and no other record tells. */
@@ -107,6 +141,9 @@ static int add_comm(struct build *b, const struct aux_event *ev)
 	if (!ev->comm.exec || !(ev->id.present & PERF_SAMPLE_TID) ||
 	    ev->id.tid != ev->comm.tid)
 		return 0;
+	if (op->exec && ev->id.present & (PERF_SAMPLE_ID |
+					  PERF_SAMPLE_IDENTIFIER))
+		name_stream(b, ev, op);
 	return add_run(b, ev, ev->comm.pid, ev->comm.tid);
 }
 
@@ -216,6 +253,8 @@ static int take_record(struct build *b, const struct aux_event *ev)
 	case PERF_RECORD_THROTTLE:
 		st->n_throttled += is_of_trace(b, ev);
 		return 0;
+	case AUX_RECORD_ID_INDEX:
+		return add_index(b, ev);
 	case AUX_RECORD_AUXTRACE_INFO:
 		take_auxtrace_info(b, ev);
 		return 0;
@@ -299,6 +338,7 @@ int timeline_new(struct timeline **tlp, struct aux_reader *r,
 	}
 	free(b.ops);
 	free(b.codes);
+	free(b.events);
 	if (rc < 0)
 		timeline_free(tl);
 	else

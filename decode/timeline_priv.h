@@ -20,6 +20,9 @@ int64_t idmap_find(const struct idmap *m, uint32_t key);
 /* The slot of key; a new one is *n_slots. Negative: out of memory. */
 int64_t idmap_add(struct idmap *m, uint32_t key, uint32_t new_slot);
 
+/* Streams of threads have lines among those of the CPUs. */
+#define STREAM_LINE 0x80000000u
+
 /* Values by time. from grows; of equal times the last one counts. */
 struct cpu_entry {
 	uint64_t from;
@@ -86,7 +89,7 @@ struct op {
 	bool exec;
 	bool untimed;		/* the file does not say when */
 	uint32_t pid, tid;
-	uint32_t cpu, ptid, ppid;
+	uint32_t cpu, ptid, ppid;	/* COMM: a thread's stream, or 0 */
 	const char *comm;
 	struct mapping *map;
 };
@@ -99,6 +102,12 @@ struct own_code {
 	const uint8_t *bytes;	/* NULL: those of h.blob */
 };
 
+/* An event that traces one thread. */
+struct thread_event {
+	uint64_t id;
+	uint32_t idx, tid;
+};
+
 /* What timeline_build.c collects. */
 struct build {
 	struct timeline *tl;
@@ -106,6 +115,8 @@ struct build {
 	size_t n, cap;
 	struct own_code *codes;	/* in the order of the file */
 	size_t n_codes, cap_codes;
+	struct thread_event *events;
+	size_t n_events, cap_events;
 	uint32_t sched_mode;	/* AUX_PT_HAVE_SCHED_SWITCH, 2 when unknown */
 	uint32_t pmu_type;
 	bool user_only;		/* the kernel is not traced */

@@ -96,6 +96,45 @@ static void thread_exec(void)
 	file_close(&f);
 }
 
+/* The same where each thread has a stream: that goes on as the leader's. */
+static void thread_exec_stream(void)
+{
+	static const struct {
+		uint64_t cpu;
+		uint32_t tid, comm_pid, want;
+		const char *what;
+	} t[] = {
+		{ UINT64_MAX, 11, 10, 10, "a stream is taken over" },
+		{ UINT64_MAX, 10, 10, UINT32_MAX, "the leader keeps its own" },
+		{ UINT64_MAX, 11, 20, UINT32_MAX, "not by another process" },
+		{ 0, 11, 10, UINT32_MAX, "a CPU's stream is nobody's" },
+	};
+
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		const uint64_t entry[] = { 1, 1, 3, t[i].cpu, t[i].tid };
+		const struct mk_id id = { t[i].comm_pid, t[i].comm_pid, 200,
+					  1 };
+		struct file f;
+		size_t at;
+
+		mk_init(&f.mk, 0);
+		mk_pt_info(&f.mk);
+		at = mk_begin(&f.mk, AUX_RECORD_ID_INDEX, 0);
+		mk_put(&f.mk, entry, sizeof(entry));
+		mk_end(&f.mk, at, NULL);
+		mk_comm(&f.mk, (struct mk_id){ 10, 11, 0, 0 }, false, "t");
+		mk_comm(&f.mk, id, true, "new");
+		if (!file_open(&f))
+			return;
+		is_u64(timeline_stream(f.tl, 3, 200).tid, t[i].want,
+		       t[i].what);
+		ok(timeline_stream(f.tl, 3, 199).tid == UINT32_MAX &&
+		   timeline_stream(f.tl, 2, 200).tid == UINT32_MAX,
+		   "not before, no other stream");
+		file_close(&f);
+	}
+}
+
 static void processes(void)
 {
 	struct file f;
@@ -348,6 +387,7 @@ int main(void)
 {
 	switches();
 	thread_exec();
+	thread_exec_stream();
 	processes();
 	untimed();
 	saved_code();
