@@ -245,7 +245,7 @@ static int choose(struct parser *a, const struct filter *f,
 	size_t i, n_global = 0;
 
 	if (!s->n)
-		return diag_set(a->diag, AUX_E_NOENT, AUX_NO_OFFSET,
+		return diag_set(a->diag, AUX_E_INVAL, AUX_NO_OFFSET,
 				"--filter: no function %.100s in %.200s%s",
 				pl->name, *f->file ? f->file : "the kernel",
 				*f->file ? "" : "; for a program's add @ FILE");

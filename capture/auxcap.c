@@ -446,19 +446,45 @@ static int take(struct cmd_options *o, int opt, const char *word)
 	return fine ? -1 : bad_value(opt, word, optarg);
 }
 
-/* Words that are commands, when they come first. */
-static const char *take_command_word(int argc, char **argv)
+/* table: words that are commands, when they come first; the first one is meant
+ * without a word. */
+static const struct command {
+	const char *name;
+	const char *takes;	/* options; NULL: all but those of repair alone */
+} commands[] = {
+	{ "record", NULL },
+	{ "list", "h" },
+	{ "doctor", "h" },
+	{ "repair", "hnoq" },
+};
+
+static const struct command *take_command_word(int argc, char **argv)
 {
-	static const char *const commands[] = { "record", "list", "doctor",
-						"repair" };
 	size_t i;
 
 	for (i = 0; argc > 1 && i < sizeof(commands) / sizeof(*commands); i++)
-		if (!strcmp(argv[1], commands[i])) {
+		if (!strcmp(argv[1], commands[i].name)) {
 			optind = 2;
-			return commands[i];
+			return &commands[i];
 		}
-	return "record";
+	return &commands[0];
+}
+
+static bool takes(const struct command *c, int opt)
+{
+	if (opt == OPT_VERSION || opt == '?' || opt == ':')
+		return true;
+	return c->takes ? opt < 128 && strchr(c->takes, opt) : opt != 'n';
+}
+
+/* An option without a meaning there, which would be passed over in silence. */
+static int misplaced(const struct command *c, int opt)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "auxcap %s takes no %%s", c->name);
+	return opt == 'n' ? usage_error("%s is for repair", "-n") :
+			    usage_error(text, option_name(opt));
 }
 
 static int run(struct cmd_options *o, const char *command)
@@ -477,8 +503,6 @@ static int run(struct cmd_options *o, const char *command)
 		return !left[0] || left[1] ?
 			       usage_error("%s", "repair takes one file") :
 			       cmd_repair(left[0], o->path, o->dry_run, o->quiet);
-	if (o->dry_run)
-		return usage_error("%s", "-n is for repair");
 	if (!left[0] && !t->pids && !t->tids && !t->cpus && !t->all_cpus &&
 	    !t->cgroup)
 		return usage_error("%s", "no program to record");
@@ -490,18 +514,20 @@ static int run(struct cmd_options *o, const char *command)
 int main(int argc, char **argv)
 {
 	static struct cmd_options o;
-	const char *command = take_command_word(argc, argv);
+	const struct command *c = take_command_word(argc, argv);
+	/* only of record what follows the first word is another's */
+	const char *shorts = short_options + (c->takes != NULL);
 	int opt, status;
 
 	o.argc = argc;
 	o.argv = argv;
 	opterr = 0;
-	while ((opt = getopt_long(argc, argv, short_options, options, NULL)) !=
-	       -1) {
-		status = take(&o, opt, argv[optind - 1]);
+	while ((opt = getopt_long(argc, argv, shorts, options, NULL)) != -1) {
+		status = takes(c, opt) ? take(&o, opt, argv[optind - 1]) :
+					 misplaced(c, opt);
 		if (status >= 0)
 			return status;
 	}
 	o.words_left = argv + optind;
-	return run(&o, command);
+	return run(&o, c->name);
 }

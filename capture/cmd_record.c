@@ -7,6 +7,7 @@
  * and the exit status and the last line tell of every loss.
  */
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +26,9 @@ static const struct source_ops *const software[] = {
 	&source_soft_pt,
 };
 #define N_SOFTWARE (sizeof(software) / sizeof(*software))
+
+#define WAIT_MS 100	/* SIGCHLD wakes, unless we were started to ignore it */
+#define SAY_WAIT_NS 1000000000
 
 static volatile bool stop;
 
@@ -232,6 +236,43 @@ static int finish(struct recording *rec, int ret, const struct aux_diag *diag)
 	return status;
 }
 
+/* Whether a signal came that ends a recording; those of before are taken off. */
+static bool took_signal(int fd)
+{
+	struct signalfd_siginfo si;
+	bool stops = false;
+
+	while (read(fd, &si, sizeof(si)) == (ssize_t)sizeof(si))
+		stops |= si.ssi_signo != SIGCHLD && si.ssi_signo != SIGUSR2;
+	return stops;
+}
+
+/*
+ * The program was told to end, and need not obey. The file is complete: it waits
+ * for nothing. One more signal, sent by somebody who has seen that, is not asked.
+ */
+static void wait_program(struct recording *rec)
+{
+	struct pollfd p = { .fd = rec->o->kernel.signal_fd, .events = POLLIN };
+	uint64_t since = now_ns();
+	bool said = rec->o->quiet;
+	int sig = 0;
+
+	if (!rec->ops->ended)
+		return;
+	took_signal(p.fd);	/* timeout(1) sends two, to us and to our group */
+	while (!rec->ops->ended(rec->src, sig, &rec->result.status)) {
+		poll(&p, 1, WAIT_MS);
+		sig = took_signal(p.fd) ? SIGKILL : 0;
+		if (said || now_ns() - since < SAY_WAIT_NS)
+			continue;
+		said = true;
+		cmd_say("the recording is closed; waiting for %s, which does not end on "
+			"SIGTERM (another signal to auxcap kills it)",
+			rec->o->words_left[0]);
+	}
+}
+
 static int run_job(struct recording *rec, const struct source_job *job)
 {
 	const struct cmd_options *o = rec->o;
@@ -261,6 +302,7 @@ static int run_job(struct recording *rec, const struct source_job *job)
 	}
 	ret = record(rec, out, &diag);
 	cmd_progress_clear(job->progress_priv);
+	wait_program(rec);
 	rec->ops->close(rec->src);
 	return finish(rec, ret, &diag);
 }

@@ -128,7 +128,7 @@ static void say_program_end(const char *program, const struct source_result *r)
 	int status = r->status;
 
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM &&
-	    (r->stopped || r->full))
+	    (r->stopped || r->full || r->terminated))
 		return;	/* that was us */
 	if (WIFSIGNALED(status))
 		cmd_say("%s was killed by signal %d (%s)", program,
@@ -183,7 +183,9 @@ static void put_kernel(struct line *l, const struct source_result *r,
 	double s = (double)r->wall_ns / 1e9;
 	char a[32];
 
-	if (r->has_aux) {
+	if (r->sampling) {
+		put(l, "%s of trace in ", size_text(r->sampled_bytes, a));
+	} else if (r->has_aux) {
 		put(l, "%s of trace", size_text(bytes, a));
 		if (s > 0)
 			put(l, " (%s/s)", size_text((uint64_t)((double)bytes / s),
@@ -193,7 +195,7 @@ static void put_kernel(struct line *l, const struct source_result *r,
 	if (r->n_snapshots)
 		put(l, "%s snapshot%s, ", group(r->n_snapshots, a),
 		    plural(r->n_snapshots));
-	if (r->n_samples || !r->has_aux)
+	if (r->n_samples || !r->has_aux || r->sampling)
 		put(l, "%s sample%s, ", group(r->n_samples, a),
 		    plural(r->n_samples));
 	put(l, "%s wake-up%s, ", group(r->n_wakeups, a), plural(r->n_wakeups));

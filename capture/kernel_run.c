@@ -288,7 +288,7 @@ int kernel_loop(struct kernel *k, struct aux_diag *diag)
 {
 	struct aux_diag late = { 0 };
 	struct loop lp = { .k = k, .diag = diag };
-	int ret, err;
+	int ret, err, status;
 
 	lp.started_ms = lp.switched_ms = now_ms();
 	lp.waits = k->o->delay_ms > 0;
@@ -298,7 +298,8 @@ int kernel_loop(struct kernel *k, struct aux_diag *diag)
 	if (!ret && k->o->snapshot_at_exit)
 		ret = snapshot(&lp, AUX_SNAPSHOT_EXIT, NULL);
 	evset_disable(&k->set, &late);
-	if (k->stopped || k->full || ret)
+	k->result->terminated = !target_child_ended(&k->target, &status);
+	if (k->result->terminated)
 		target_kill(&k->target, SIGTERM);
 	err = recorder_finish(k->recorder, &late);
 	if (!ret && err)

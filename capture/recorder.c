@@ -163,24 +163,28 @@ static int read_rings(struct rec_reader *rd, bool final)
 	size_t i;
 	int ret = 0;
 
-	for (i = 0; i < rd->n_rings && !ret; i++)
+	for (i = 0; i < rd->n_rings && !ret; i++) {
 		ret = rec_drain(rd, rd->rings[i], final);
-	for (i = 0; i < rd->n_rings && !ret && !final; i++)
-		ret = rec_restart(rd, rd->rings[i]);
+		if (!ret && !final)
+			ret = rec_restart(rd, rd->rings[i]);
+	}
 	if (ret && !rd->error)
 		rd->error = ret;
 	return ret;
 }
 
 /* How long a reader may sleep: a full ring that stands still is looked at soon. */
-static int sleep_ms(const struct rec_reader *rd, int timeout_ms)
+static int sleep_ms(struct rec_reader *rd, int timeout_ms)
 {
+	int ms = READ_PERIOD_MS;
 	size_t i;
 
+	pthread_mutex_lock(&rd->lock);	/* a holder reads, too */
 	for (i = 0; i < rd->n_rings; i++)
 		if (rd->rings[i]->suspect || rd->rings[i]->nudged)
-			return timeout_ms < 5 ? timeout_ms : 5;
-	return timeout_ms < READ_PERIOD_MS ? timeout_ms : READ_PERIOD_MS;
+			ms = 5;
+	pthread_mutex_unlock(&rd->lock);
+	return timeout_ms < ms ? timeout_ms : ms;
 }
 
 /* An event whose tasks have all ended says POLLHUP for ever: another one that
@@ -441,23 +445,13 @@ static void account_rest(struct recorder *r)
 static void account_untold(struct recorder *r)
 {
 	uint64_t lost = evset_lost(r->config.set, r->config.events), told = 0;
-	uint64_t first = UINT64_MAX, last = 0;
 	size_t i;
 
 	for (i = 0; i < r->n_readers; i++)
 		told += r->readers[i].n_lost;
-	if (lost <= told)
-		return;
-	for (i = 0; i < r->n_rings; i++) {
-		uint64_t t = r->rings[i].last_ns;
-
-		if (t && t < first)
-			first = t;
-		if (t > last)
-			last = t;
-	}
-	ledger_add(r->ledger, LEDGER_NO_STREAM, AUX_LEDGER_LOST_RECORDS,
-		   lost - told, last ? first : 0, last);
+	if (lost > told)
+		ledger_add(r->ledger, LEDGER_NO_STREAM, AUX_LEDGER_LOST_RECORDS,
+			   lost - told, 0, 0);
 }
 
 int recorder_finish(struct recorder *r, struct aux_diag *diag)
@@ -499,6 +493,7 @@ void recorder_stats(const struct recorder *r, struct recorder_stats *s)
 		s->aux_bytes += o->aux_bytes;
 		s->n_records += o->n_records;
 		s->n_samples += o->n_samples;
+		s->sampled_bytes += o->sampled_bytes;
 	}
 	s->n_snapshots = r->n_snapshots;
 }

@@ -48,6 +48,7 @@ struct recorder_stats {
 	uint64_t aux_bytes;	/* saved */
 	uint64_t n_records;
 	uint64_t n_samples;
+	uint64_t sampled_bytes;	/* of trace, in these */
 	uint64_t n_snapshots;
 };
 

@@ -2,9 +2,9 @@
 /*
  * Reading one ring into the file.
  *
- * Order: AUX first, since its room is what runs out; then the records; then,
- * when a record told that the PMU has stopped for want of room, AUX once more
- * and a restart.
+ * Order: the records, which are few, and tell where the trace may be cut; then
+ * AUX, piece by piece, so that there is room again soon; then, when a record told
+ * that the PMU has stopped for want of room, a restart.
  *
  * Invariant: aux_tail moves only behind bytes that the file has, or that the
  * writer counted as unwritten. Records go into the file as they are.
@@ -77,12 +77,53 @@ int rec_loss(struct rec_reader *rd, struct rec_ring *rr,
 	return writer_own(rd->r->w, AUX_OWN_LOSS, &loss, sizeof(loss), NULL, 0);
 }
 
+/* One piece, up to the next cut, end at most: its room is free again before the
+ * rest is written. Where no record ends the trace may not be cut: packets would
+ * be. What came behind end is left for the next look, which judges its room. */
+static int drain_piece(struct rec_reader *rd, struct rec_ring *rr,
+		       unsigned int *cut, uint64_t end)
+{
+	uint64_t pos = rr->ring->aux_tail;
+	struct iovec iov[2];
+	size_t len;
+	int ret;
+
+	while (*cut < rr->n_cuts && rr->cuts[*cut] <= pos)
+		++*cut;
+	if (*cut < rr->n_cuts && rr->cuts[*cut] < end)
+		end = rr->cuts[*cut];
+	len = (size_t)(end - pos);
+	ring_aux_slice(rr->ring, end, len, iov);
+	ret = rec_put_aux(rd, rr, iov, pos, len);
+	if (rr->n_tails < sizeof(rr->tails) / sizeof(*rr->tails))
+		rr->tails[rr->n_tails++] = pos;
+	/* what the file could not take the writer counts as unwritten */
+	ring_aux_done(rr->ring, len);
+	return ret;
+}
+
+/* How little room the PMU may have found at head: of the tails that it may have
+ * seen are also those that we set while it wrote up to there. */
+static size_t least_room(const struct rec_ring *rr, uint64_t pos, uint64_t head)
+{
+	size_t size = rr->ring->aux_size, room = size - (size_t)(head - pos), i;
+
+	for (i = 0; i < rr->n_tails; i++) {
+		uint64_t since = head - rr->tails[i];
+
+		if (since <= size && size - since < room)
+			room = size - (size_t)since;
+	}
+	return room;
+}
+
 static int drain_aux(struct rec_reader *rd, struct rec_ring *rr)
 {
 	struct iovec iov[2];
-	uint64_t pos;
+	uint64_t pos, end;
 	size_t len = ring_aux(rr->ring, iov, &pos);
-	int ret;
+	unsigned int cut = 0;
+	int ret = 0;
 
 	if (!len)
 		return 0;
@@ -94,16 +135,16 @@ static int drain_aux(struct rec_reader *rd, struct rec_ring *rr)
 		if (ret)
 			return ret;
 	}
-	rr->suspect = rr->ring->aux_size - len < SUSPECT_ROOM;
+	rr->suspect_room = least_room(rr, pos, pos + len);
+	rr->n_tails = 0;
+	rr->suspect = rr->suspect_room < SUSPECT_ROOM;
 	if (rr->suspect) {
-		rr->suspect_room = rr->ring->aux_size - len;
 		rr->suspect_head = pos + len;
 		rr->suspect_ms = rec_now_ms();
 		rr->full_ns = rr->last_ns;
 	}
-	ret = rec_put_aux(rd, rr, iov, pos, len);
-	/* what the file could not take the writer counts as unwritten */
-	ring_aux_done(rr->ring, len);
+	for (end = pos + len; !ret && rr->ring->aux_tail < end;)
+		ret = drain_piece(rd, rr, &cut, end);
 	return ret;
 }
 
@@ -138,6 +179,18 @@ static uint64_t record_time(const struct recorder *r,
 	return t;
 }
 
+/* What waits may be cut where a record ends; small ones stay together. */
+static void note_cut(struct rec_ring *rr, uint64_t end)
+{
+	uint64_t from = rr->n_cuts > 1 ? rr->cuts[rr->n_cuts - 2] :
+					 rr->ring->aux_tail;
+
+	if (rr->n_cuts == REC_CUTS ||
+	    (rr->n_cuts && end - from < rr->ring->aux_size / REC_CUTS))
+		rr->n_cuts--;
+	rr->cuts[rr->n_cuts++] = end;
+}
+
 /* Offset, size and flags of an AUX record. One overrun can have several with
  * TRUNCATED, all ending at the same place: they are one loss. */
 static void note_aux(struct rec_reader *rd, struct rec_ring *rr,
@@ -149,6 +202,8 @@ static void note_aux(struct rec_reader *rd, struct rec_ring *rr,
 		return;
 	memcpy(f, h + 1, sizeof(f));
 	end = f[0] + f[1];
+	if (rr->aux && end - rr->ring->aux_tail <= rr->ring->aux_size)
+		note_cut(rr, end);
 	if (f[2] & PERF_AUX_FLAG_TRUNCATED) {
 		if (!rd->r->config.snapshot)
 			rr->truncated = true;
@@ -241,6 +296,8 @@ void rec_note(struct rec_reader *rd, struct rec_ring *rr,
 		break;
 	case PERF_RECORD_SAMPLE:
 		rd->stats.n_samples++;
+		if (rd->r->config.sampling)
+			rd->stats.sampled_bytes += rec_sample_aux(rd->r, h);
 		break;
 	default:
 		break;
@@ -287,12 +344,11 @@ int rec_drain(struct rec_reader *rd, struct rec_ring *rr, bool final)
 	int ret = 0;
 
 	(void)final;
-	if (aux)
-		ret = drain_aux(rd, rr);
-	if (!ret && !rr->set->backward)
+	if (!rr->set->backward)
 		ret = drain_data(rd, rr);
-	if (!ret && aux && rr->truncated)
+	if (!ret && aux)
 		ret = drain_aux(rd, rr);
+	rr->n_cuts = 0;
 	return ret;
 }
 

@@ -9,6 +9,9 @@
 #include "auxpmu.h"
 #include "recorder.h"
 
+/* Pieces in which a full AUX area is written and given back. */
+#define REC_CUTS 32
+
 /* One ring and what is known of its stream. One reader's, or the holder's. */
 struct rec_ring {
 	struct ring *ring;
@@ -22,12 +25,16 @@ struct rec_ring {
 	bool nudged;		/* restarted for that; the head tells why */
 	uint64_t suspect_head;
 	size_t suspect_room;
+	uint64_t tails[REC_CUTS + 1];	/* aux_tail as it was in the last drain */
+	unsigned int n_tails;
 	uint64_t suspect_ms;
 	uint64_t full_ns;	/* time of the last record before */
 	uint64_t produced;	/* AUX bytes the kernel has made, as accounted */
 	uint64_t last_ns;	/* time of the last record with a time */
 	uint64_t first_ns;
 	size_t live;		/* of evset_ring_live */
+	uint64_t cuts[REC_CUTS];	/* of what waits: where records end, rising */
+	unsigned int n_cuts;
 	uint64_t snap_end;	/* snapshot: stream position of the last end */
 	struct auxpmu_wrap wrap;
 };
@@ -79,6 +86,9 @@ int rec_put_aux(struct rec_reader *rd, struct rec_ring *rr,
 /* What a record tells: its time, losses, a vdso; before it is written. */
 void rec_note(struct rec_reader *rd, struct rec_ring *rr,
 	      const struct perf_event_header *h);
+/* recorder_sample.c: bytes of trace in a sample, as it begins with its id. */
+uint64_t rec_sample_aux(const struct recorder *r,
+			const struct perf_event_header *h);
 /* Into the ledger, and into the file. */
 int rec_loss(struct rec_reader *rd, struct rec_ring *rr,
 	     enum aux_ledger_cause cause, uint64_t offset, uint64_t bytes,

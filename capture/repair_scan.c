@@ -7,6 +7,7 @@
  * end of the file before it is used.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -149,14 +150,52 @@ static void take_feature(struct repair_scan *s, const uint8_t *p, size_t size)
 	writer_feature(s->w, (unsigned)bit, p + 16, size - 16);
 }
 
+#define MAX_SECTION (64 << 20)
+
+/* Parts of a section, which come one behind the other. */
+static void take_piece(struct repair_scan *s, const uint8_t *p, size_t size)
+{
+	const size_t head = sizeof(struct perf_event_header) +
+			    sizeof(struct aux_own_record);
+	struct aux_own_piece piece;
+	uint64_t len;
+	uint8_t *v;
+
+	if (size < head + sizeof(piece) || !s->w)
+		return;
+	memcpy(&piece, p + head, sizeof(piece));
+	len = get_u32(p + 20);
+	if (len < sizeof(piece) || len > size - head)
+		return;
+	len -= sizeof(piece);
+	if (!piece.offset)
+		s->section_len = 0;
+	if (piece.offset != s->section_len || piece.total > MAX_SECTION ||
+	    len > piece.total - piece.offset ||
+	    piece.bit != AUX_FEAT_TRACING_DATA)
+		return;
+	v = realloc(s->section, piece.total + 1);
+	if (!v)
+		return;
+	s->section = v;
+	memcpy(v + piece.offset, p + head + sizeof(piece), len);
+	s->section_len = piece.offset + len;
+	if (s->section_len == piece.total)
+		writer_feature(s->w, piece.bit, v, piece.total);
+}
+
+static bool is_own(const uint8_t *p, size_t size, enum aux_own_kind kind)
+{
+	return size >= 24 && get_u32(p) == AUX_RECORD_EVENT_TYPE &&
+	       get_u64(p + 8) == AUX_OWN_MAGIC &&
+	       (get_u32(p + 16) & 0xffff) == kind;
+}
+
 /* The mark of an earlier repair that could not be completed. */
 static bool is_mark(const uint8_t *p, size_t size)
 {
 	return size == 24 + sizeof(struct aux_own_loss) &&
-	       get_u32(p) == AUX_RECORD_EVENT_TYPE &&
-	       get_u64(p + 8) == AUX_OWN_MAGIC &&
-	       (get_u32(p + 16) & 0xffff) == AUX_OWN_LOSS &&
-	       get_u32(p + 24) == UINT32_MAX &&
+	       is_own(p, size, AUX_OWN_LOSS) && get_u32(p + 24) == UINT32_MAX &&
 	       get_u32(p + 28) == AUX_LEDGER_UNREAD;
 }
 
@@ -168,6 +207,8 @@ void repair_take(struct repair_scan *s, const uint8_t *p, size_t size)
 	take_time(s, p, type, size);
 	if (type == PERF_RECORD_MMAP2)
 		take_map(s, p, size);
+	else if (is_own(p, size, AUX_OWN_PIECE))
+		take_piece(s, p, size);
 }
 
 static void take_record(struct repair_scan *s, const uint8_t *p, uint64_t at,
@@ -275,6 +316,8 @@ int repair_scan(struct repair_scan *s, struct aux_diag *diag)
 	s->buf = NULL;
 	s->buf_len = 0;
 	repair_inflate_end(s);
+	free(s->section);
+	s->section = NULL;
 	if (len == UINT64_MAX)
 		return diag_set(diag, AUX_E_FORMAT, s->end,
 				"%s: what stands at byte %llu is no record: "

@@ -22,6 +22,8 @@ struct repair_scan {
 	size_t buf_len;
 	bool zstd;		/* COMPRESSED records */
 	struct repair_unzip *unzip;
+	uint8_t *section;	/* of AUX_OWN_PIECEs, as far as they came */
+	uint64_t section_len;
 	bool has_time;		/* records end with time, at time_back */
 	unsigned time_back;
 	int time_front;		/* in a SAMPLE, -1: not known */

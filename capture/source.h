@@ -5,7 +5,7 @@
  * the file, and records until the program ends or the user stops it.
  *
  * Order of calls: open (nothing is touched yet: a bad event costs no file), run
- * once, close. The writer's host features and its close belong to the caller.
+ * once, ended, close. The writer's host features and its close belong to the caller.
  */
 #ifndef AUXCAP_SOURCE_H
 #define AUXCAP_SOURCE_H
@@ -48,11 +48,14 @@ struct source_result {
 	bool kernel;		/* it was */
 	bool has_aux;		/* an AUX area was recorded */
 	bool stopped;		/* by a signal or a command */
+	bool terminated;	/* the program did not end before the recording */
 	bool full;		/* --max-size ended it */
 	unsigned n_switched;	/* files finished by rotation */
 	char notes[800];	/* done otherwise than asked, and why; or "" */
 	uint64_t n_samples, n_wakeups, n_restarts, n_snapshots;
 	uint64_t aux_bytes;	/* saved, over all files */
+	uint64_t sampled_bytes;	/* of trace in samples, the same several times */
+	bool sampling;		/* trace comes in samples alone */
 	uint64_t wall_ns, cpu_ns;	/* of the recording; ours */
 	uint64_t n_unreadable;	/* processes whose maps could not be read */
 	bool kernel_hidden;	/* its code was recorded, not where it lies */
@@ -68,6 +71,9 @@ struct source_ops {
 	 * an error what was recorded so far is in the writer all the same. */
 	int (*run)(void *src, struct output *out, struct ledger *ledger,
 		   struct source_result *result, struct aux_diag *diag);
+	/* After run, when the file is closed: whether the program has ended, and
+	 * its status; a sig other than 0 is sent to it first. NULL: run waits. */
+	bool (*ended)(void *src, int sig, int *status);
 	void (*close)(void *src);	/* NULL is allowed */
 };
 

@@ -17,9 +17,16 @@
 
 #include "kernel.h"
 
-/* The kernel wakes us when a quarter is full: three are left for our delay. */
+/* The kernel wakes us when a quarter is full, or a megabyte waits, for which a
+ * wake-up costs next to nothing: the rest is left for our delay. */
 #define AUX_WAKE_PART 4
+#define AUX_WAKE_MOST (1 << 20)
 #define DATA_WAKE_PART 4
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
 
 static bool samples_aux(const struct evlist *l)
 {
@@ -109,8 +116,9 @@ static void set_watermarks(struct kernel *k, const struct explain_fit *fit)
 		a->wakeup_watermark = (uint32_t)(fit->data_pages * size /
 						 DATA_WAKE_PART);
 		if (l->events[i].aux && !k->o->snapshot && !samples_aux(l))
-			a->aux_watermark = (uint32_t)(fit->aux_pages * size /
-						      AUX_WAKE_PART);
+			a->aux_watermark = (uint32_t)least(
+				fit->aux_pages * size / AUX_WAKE_PART,
+				AUX_WAKE_MOST);
 	}
 }
 
@@ -340,6 +348,8 @@ static void fill_result(struct kernel *k, uint64_t wall, uint64_t cpu)
 	r->n_snapshots = s.n_snapshots;
 	r->n_samples = s.n_samples;
 	r->aux_bytes = s.aux_bytes;
+	r->sampled_bytes = s.sampled_bytes;
+	r->sampling = samples_aux(&k->events);
 	r->wall_ns = now_ns() - wall;
 	r->cpu_ns = cpu_ns() - cpu;
 	r->has_aux = k->events.n_aux != 0;
@@ -368,8 +378,16 @@ static int run_kernel(void *src, struct output *out, struct ledger *ledger,
 	if (!ret)
 		ret = kernel_loop(k, diag);
 	fill_result(k, wall, cpu);
-	result->status = target_wait(&k->target);
 	return ret;
+}
+
+static bool program_ended(void *src, int sig, int *status)
+{
+	struct kernel *k = src;
+
+	if (sig)
+		target_kill(&k->target, sig);
+	return target_child_ended(&k->target, status);
 }
 
 const struct source_ops source_kernel = {
@@ -377,5 +395,6 @@ const struct source_ops source_kernel = {
 	.help = "any event of this kernel; PMUs with an AUX area",
 	.open = open_kernel,
 	.run = run_kernel,
+	.ended = program_ended,
 	.close = close_kernel,
 };

@@ -267,6 +267,18 @@ static void close_fd(int *fd)
 	*fd = -1;
 }
 
+bool target_child_ended(struct target *t, int *status)
+{
+	*status = 0;
+	if (!t->child)
+		return true;
+	close_fd(&t->child_fd);
+	if (!reap(t, WNOHANG))
+		return false;
+	*status = t->child_status;
+	return true;
+}
+
 /* A program that was never started ends when its pipe closes. */
 int target_wait(struct target *t)
 {

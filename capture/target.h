@@ -84,7 +84,10 @@ int target_start(struct target *t, struct aux_diag *diag);
 bool target_ended(struct target *t);
 /* A program that we started and that still runs is sent sig. */
 void target_kill(struct target *t, int sig);
-/* Waits for our program; its status. 0 when there is none. */
+/* Whether our program has ended, and its status (0 when there is none). Does not
+ * wait. */
+bool target_child_ended(struct target *t, int *status);
+/* Waits for our program; its status. */
 int target_wait(struct target *t);
 void target_close(struct target *t);
 

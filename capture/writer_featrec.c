@@ -35,6 +35,22 @@ static int put_feature(struct writer *w, unsigned bit, const void *data,
 	return writer_append(w, part, 3);
 }
 
+/* Without it perf cannot even open a file with tracepoints. */
+static int put_pieces(struct writer *w, unsigned bit, const void *data,
+		      size_t len)
+{
+	struct aux_own_piece p = { .bit = bit, .total = len };
+	const size_t most = WRITER_OWN_MAX - sizeof(p);
+	size_t n;
+
+	for (; p.offset < len && !w->error; p.offset += n) {
+		n = len - p.offset < most ? len - p.offset : most;
+		writer_append_own(w, AUX_OWN_PIECE, &p, sizeof(p),
+				  (const uint8_t *)data + p.offset, n);
+	}
+	return -w->error;
+}
+
 /* The record, then bytes that its size does not cover, padded to 8. */
 static int put_tracing_data(struct writer *w, const void *data, size_t len)
 {
@@ -76,7 +92,8 @@ int writer_feature_record(struct writer *w, unsigned bit, const void *data,
 {
 	switch (bit) {
 	case AUX_FEAT_TRACING_DATA:
-		return w->opt.pipe ? put_tracing_data(w, data, len) : 0;
+		return w->opt.pipe ? put_tracing_data(w, data, len) :
+				     put_pieces(w, bit, data, len);
 	case AUX_FEAT_BUILD_ID:		/* records of another type */
 	case AUX_FEAT_AUXTRACE:		/* means nothing in a pipe */
 	case AUX_FEAT_CACHE:

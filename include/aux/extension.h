@@ -20,6 +20,7 @@ enum aux_own_kind {
 	AUX_OWN_CODE = 3,	/* struct aux_own_code, then bytes */
 	AUX_OWN_SOURCE = 4,	/* text, as AUX_FEAT_AUXKIT_SOURCE */
 	AUX_OWN_LEDGER = 5,	/* struct aux_ledger_entry[]: all so far */
+	AUX_OWN_PIECE = 6,	/* struct aux_own_piece, then bytes */
 };
 
 /* After the 8-byte record header; the record is padded to 8. */
@@ -70,6 +71,18 @@ struct aux_own_code {
 	uint32_t kind;		/* enum aux_code_kind */
 };
 #define AUX_OWN_CODE_MAX 61440
+
+/*
+ * A part of a feature section that perf does not take from among the data: for
+ * who repairs a file whose writer had no time to write its sections. All parts of
+ * a section come in order, one behind the other.
+ */
+struct aux_own_piece {
+	uint32_t bit;		/* enum aux_feature */
+	uint32_t reserved;
+	uint64_t offset;	/* in the section, of the bytes that follow */
+	uint64_t total;		/* bytes of the section */
+};
 
 /*
  * AUXTRACE with compressed payload, on request only: perf refuses the file. As
@@ -169,6 +182,7 @@ AUX_ASSERT_SIZE(struct aux_own_record, 16);
 AUX_ASSERT_SIZE(struct aux_own_loss, 48);
 AUX_ASSERT_SIZE(struct aux_own_snapshot, 24);
 AUX_ASSERT_SIZE(struct aux_own_code, 40);
+AUX_ASSERT_SIZE(struct aux_own_piece, 24);
 AUX_ASSERT_SIZE(struct aux_ledger_entry, 40);
 AUX_ASSERT_SIZE(struct aux_feat_code, 16);
 AUX_ASSERT_SIZE(struct aux_code_entry, 40);

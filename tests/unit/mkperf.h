@@ -224,6 +224,26 @@ static void mk_aux(struct mk *m, struct mk_id id, uint64_t offset,
 	mk_end(m, at, &id);
 }
 
+/* Of the second attr, mk_attr and PERF_SAMPLE_AUX. */
+__attribute__((unused))
+static void mk_sample_aux(struct mk *m, struct mk_id id, const void *data,
+			  size_t len)
+{
+	static const uint8_t pad[8];
+	size_t at = mk_begin(m, PERF_RECORD_SAMPLE, 0);
+
+	mk_u64(m, 2);
+	mk_u32(m, id.pid);
+	mk_u32(m, id.tid);
+	mk_u64(m, id.time);
+	mk_u32(m, id.cpu);
+	mk_u32(m, 0);
+	mk_u64(m, (len + 7) & ~(size_t)7);
+	mk_put(m, data, len);
+	mk_put(m, pad, -len & 7);
+	mk_end(m, at, NULL);
+}
+
 /* Intel PT with a TSC that counts nanoseconds. */
 __attribute__((unused))
 static void mk_pt_info_mode(struct mk *m, bool snapshot)

@@ -235,6 +235,38 @@ static void test_compressed(void)
 }
 #endif
 
+/* Sections that no record of perf's can hold: without TRACING_DATA perf does not
+ * open a file with tracepoints. */
+static void test_pieces(const struct writer_options *o, const char *what)
+{
+	static uint8_t formats[150000];
+	struct repair_result r;
+	uint64_t size, at;
+	struct file f;
+	size_t i;
+	pid_t pid;
+
+	for (i = 0; i < sizeof(formats); i++)
+		formats[i] = (uint8_t)(i * i >> 7);
+	pid = fork();
+	if (!pid) {
+		struct writer *w = start_small(path, o);
+
+		writer_feature(w, AUX_FEAT_TRACING_DATA, formats,
+			       sizeof(formats));
+		put_info(w);
+		writer_flush(w);
+		raise(SIGKILL);
+	}
+	waitpid(pid, NULL, 0);
+	ok(!mend(&r), "%s: a long section is repaired", what);
+	f = load_file(path);
+	at = feature(&f, AUX_FEAT_TRACING_DATA, &size);
+	ok(at && size == sizeof(formats) &&
+	   !memcmp(f.data + at, formats, size), "%s: byte by byte", what);
+	free(f.data);
+}
+
 static void test_damage(void)
 {
 	struct file f = make_killed();
@@ -301,8 +333,11 @@ int main(void)
 	test_killed();
 	test_perf_killed();
 	test_cut(NULL, "records");
+	test_pieces(NULL, "pieces");
 #ifdef HAVE_ZSTD
 	test_compressed();
+	test_pieces(&(struct writer_options){ .zstd_level = 1 },
+		    "compressed pieces");
 #else
 	skip("no libzstd in this build");
 #endif

@@ -372,6 +372,60 @@ static void bounded_chunks(void)
 	free(p);
 }
 
+static void start_sampling(struct mk *m)
+{
+	static const uint8_t code[] = { 0x90, 0x90, 0x0f, 0x05 };
+	struct perf_event_attr attrs[] = {
+		mk_attr(MK_PMU, 0x400), mk_attr(PERF_TYPE_SOFTWARE, 0),
+	};
+
+	attrs[1].sample_type |= PERF_SAMPLE_AUX;
+	mk_init_attrs(m, attrs, 2);
+	mk_pt_info(m);
+	mk_code(m, 10, 0, 0x1000, 1, code, sizeof(code));
+	for (uint32_t cpu = 0; cpu < 2; cpu++)
+		mk_switch(m, (struct mk_id){ 10, 10, 1, cpu }, false);
+	mk_feature(m, AUX_FEAT_HOSTNAME, "\1\0\0\0", 5);
+}
+
+static void put_sample(struct mk *m, uint32_t cpu, size_t from, size_t to)
+{
+	mk_sample_aux(m, (struct mk_id){ 10, 10, 2, cpu }, stream.b + from,
+		      to - from);
+}
+
+/* The newest trace at each sample: the same bytes in several. AUX records of
+ * such a ring are of what was not asked for. */
+static void sampled(void)
+{
+	struct session_stats st;
+	struct seen s;
+	struct mk m;
+
+	start_sampling(&m);
+	put_sample(&m, 0, 0, at[6]);
+	put_sample(&m, 1, 0, at[2]);
+	put_sample(&m, 0, at[2] + 9, at[10]);
+	mk_aux(&m, (struct mk_id){ 10, 10, 3, 2 }, 512, 4096,
+	       PERF_AUX_FLAG_OVERWRITE);
+	ok(decode(&m, 0, &s, &st) == 0 && s.n_insns == 36 && !s.n_gaps,
+	   "trace in samples: common bytes are decoded once");
+	ok(st.n_streams == 2 && st.aux_bytes >= at[10] + at[2] &&
+		   st.aux_bytes < at[10] + at[2] + 16,
+	   "a stream for each CPU");
+	ok(!st.lossy, "what no sample asked for is not lost");
+
+	start_sampling(&m);
+	put_sample(&m, 0, 3, at[4]);
+	put_sample(&m, 1, 0, at[2]);
+	put_sample(&m, 0, at[5] + 20, at[10]);
+	mk_aux(&m, (struct mk_id){ 10, 10, 3, 2 }, 512, 4096, 0);
+	ok(decode(&m, 0, &s, &st) == 0 && s.n_insns == 9 + 6 + 12 &&
+		   s.n_gaps == 1 && s.gap[0] == GAP_SNAPSHOT,
+	   "trace between two samples that neither has: a gap");
+	ok(st.lossy, "a record of bytes that should be there");
+}
+
 int main(void)
 {
 	make_stream();
@@ -383,5 +437,6 @@ int main(void)
 	own_losses();
 	damaged_frame();
 	bounded_chunks();
+	sampled();
 	return plan_done();
 }
