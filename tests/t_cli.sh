@@ -39,6 +39,15 @@ for p in "$auxcap" "$auxdecode"; do
 	that "$name.1 has exit statuses" - grep -qi 'exit status' "$SCRATCH/page"
 done
 
+# What a command does not take is named, not passed over.
+for words in 'list -e' 'doctor -q' 'doctor --truth' 'list --max-size' 'repair -z' 'repair --per-thread'; do
+	read -r command option <<<"$words"
+	run 2 "auxcap $words" "$auxcap" "$command" "$option" 1M "$SCRATCH/absent"
+	says "takes no $option" "auxcap $words: the option is named"
+done
+run 2 "auxcap -n" "$auxcap" -n -- true
+says '-n is for repair' "auxcap -n: whose it is, is told"
+
 hello=$programs/hello_asm
 out=$SCRATCH/cli.data
 run 2 "unknown event" "$auxcap" -e nonsense// -o "$out" -- "$hello"

@@ -161,7 +161,7 @@ is_prefix() {
 		"$SCRATCH/counts" "$SCRATCH/flow" >"$SCRATCH/common"
 	"$truthcmp" --expect-gaps "$truth" "$SCRATCH/common" >"$SCRATCH/cmp"
 	cmp=$?
-	sane && [ $rc = 3 ] && [ $cmp = 0 ] && [ "$shown" -gt 5000 ] &&
+	sane && [ $rc = 3 ] && [ $cmp = 0 ] && [ "$shown" -gt 1000 ] &&
 		! grep -Eq '^tid .* ([2-9]|[1-9][0-9]+) holes' "$SCRATCH/cmp" &&
 		[ "$(sed -n 's/^total .* missing \([0-9]*\) .*/\1/p' "$SCRATCH/cmp")" -lt $((shown / 2)) ]
 }

@@ -1,0 +1,160 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# The part of tests/t_guest_step.sh that runs in the guest: records what pmu_step
+# single-steps, then what pmu_sim replays. It judges nothing; all goes to $OUT,
+# NAME.* for each recording.
+#
+#	step.sh PMU_SIM.KO RECORDER:MODE:CASE...
+#
+# MODE: cpu, thread (--per-thread), pid, pidthread, late (pidthread, when there are
+# two threads), all, snap. CASE: as in tests/record.sh, or thread_exec.
+set -u
+export LC_ALL=C TZ=UTC PERF_CONFIG=/dev/null
+auxcap=$BUILD/auxcap programs=$BUILD/tests/programs SCRATCH=/tmp/work
+export programs
+mkdir -p $SCRATCH || exit 2
+# shellcheck source=../record.sh disable=SC2154
+. tests/record.sh
+busybox=/run/guest/bin/busybox
+step=/sys/kernel/debug/pmu_step sim=/sys/kernel/debug/pmu_sim
+event=intel_pt//u
+
+# recorder TOOL MODE: sets rec
+recorder() {
+	case $1 in
+	auxcap) rec=("$auxcap") ;;
+	perf) rec=(perf record -B -N) ;;
+	esac
+	rec+=(-e "$event" -o "$data")
+	case $2 in
+	thread | pidthread | late) rec+=(--per-thread) ;;
+	all) rec+=(-a) ;;
+	snap) rec+=(-Se) ;;
+	esac
+}
+
+# A thread that is not the leader waits for a line, then execs.
+thread_exec() {
+	cmd=(python3 -c "
+import os, sys, threading
+def run():
+    os.read(0, 1)
+    os.execv(sys.argv[1], sys.argv[1:])
+t = threading.Thread(target=run)
+t.start()
+t.join()" "$programs/hello_static")
+}
+
+# with_two_threads PID
+with_two_threads() {
+	local i tasks
+	for ((i = 0; i < 1200; i++)); do
+		tasks=(/proc/"$1"/task/*)
+		[ ${#tasks[@]} = 2 ] && return
+		sleep 0.1
+	done
+	echo "no second thread" >&2
+}
+
+# The case's program waits, is attached to, and goes on when that is answered.
+attach() { # MODE
+	local pid bg rc
+	rm -f $SCRATCH/{go,ask,answer}
+	mkfifo $SCRATCH/{go,ask,answer}
+	exec 5<>$SCRATCH/ask 6<>$SCRATCH/answer 7<>$SCRATCH/go
+	if [ "$1" = late ]; then
+		"${cmd[@]}" <$SCRATCH/go 5>&- 6>&- 7>&- &
+		pid=$!
+		with_two_threads $pid
+	else
+		# shellcheck disable=SC2016
+		sh -c 'read -r _ <"$0"; exec "$@"' $SCRATCH/go "${cmd[@]}" 5>&- 6>&- 7>&- &
+		pid=$!
+	fi
+	timeout -k 5 300 "${rec[@]}" --control fifo:$SCRATCH/ask,$SCRATCH/answer -p $pid \
+		5>&- 6>&- 7>&- &
+	bg=$!
+	echo ping >&5
+	read -r -t 120 -u 6 _ || echo "no answer of the recorder" >&2
+	echo go >&7
+	wait $pid
+	wait $bg
+	rc=$?
+	exec 5>&- 6>&- 7>&-
+	return $rc
+}
+
+# Snapshots while it runs, and one at its end.
+snapshots() {
+	local pid i
+	"${rec[@]}" -- "${cmd[@]}" &
+	pid=$!
+	for ((i = 0; i < 600; i++)); do
+		grep -q '^insns [1-9]' $step/stat && break
+		sleep 0.05
+	done
+	for ((i = 0; i < 4; i++)); do
+		kill -USR2 $pid 2>/dev/null || break
+		sleep 0.2
+	done
+	wait $pid
+}
+
+one() { # RECORDER:MODE:CASE
+	local tool mode case f=$SCRATCH/${1//:/-} mark
+	IFS=: read -r tool mode case <<<"$1"
+	data=$f.data
+	case $case in
+	thread_exec) thread_exec ;;
+	*) case_command "$case" ;;
+	esac
+	recorder "$tool" "$mode"
+	mark=$EPOCHREALTIME
+	echo 0 >$step/stat
+	case $mode in
+	pid* | late) attach "$mode" ;;
+	snap) snapshots ;;
+	*) timeout -k 5 300 "${rec[@]}" -- "${cmd[@]}" ;;
+	esac >"$f.out" 2>"$f.log" </dev/null
+	echo $? >"$f.status"
+	cat $step/stat >"$f.stat"
+	cat $step/truth >"$f.truth"
+	cp "$f".* "$OUT/" && rm "$f".*
+	echo "# $1: $(((${EPOCHREALTIME/./} - ${mark/./}) / 1000)) ms"
+}
+
+# The guest's vDSO is not the host's: perf does not save it.
+save_vdso() {
+	local range
+	range=$(sed -n 's/^\([0-9a-f]*-[0-9a-f]*\) .*\[vdso\]$/\1/p' /proc/$$/maps)
+	dd if=/proc/$$/mem of="$OUT/vdso" bs=4096 skip=$((0x${range%-*} / 4096)) \
+		count=$(((0x${range#*-} - 0x${range%-*}) / 4096)) status=none
+}
+
+# replay STREAM NAME ARGUMENT...: one stream of another recording, through the
+# kernel to auxcap
+replay() {
+	local blob=$OUT/$1.stream f=$SCRATCH/$2
+	shift 2
+	cat "$blob" >$sim/replay
+	echo 1 >$sim/reset
+	timeout -k 5 300 "$auxcap" -o "$f.data" "$@" >"$f.out" 2>"$f.log" </dev/null
+	echo $? >"$f.status"
+	cat $sim/stat >"$f.stat"
+	cp "$f".* "$OUT/"
+}
+
+sim_ko=$1
+shift
+save_vdso
+for c; do
+	one "$c"
+done
+"$busybox" rmmod pmu_step || exit
+"$busybox" insmod "$sim_ko" names=intel_pt payload=replay rate=1000000000 unit=1 || exit
+replay untimed replay-thread --per-thread -e intel_pt/tsc=0/u -- "$programs/feature"
+echo 1 >/sys/module/pmu_sim/parameters/replay_cpu
+replay timed replay-cpu -a -e intel_pt/mtc=1,cyc=1/ -- sleep 0.2
+dmesg | grep -E 'WARNING:|BUG:|Oops|detected stall|blocked for' >"$OUT/complaints"
+:

@@ -1,0 +1,195 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Real execution through the kernel's AUX area, in one boot of the guest: programs
+# that pmu_step traces, recorded by auxcap and by perf, decode to exactly what
+# single-stepping saw; streams of soft_pt that pmu_sim replays come through as they
+# were. tests/guest/step.sh records there, all decoding is done here. FULL=1: all
+# combinations; GUEST_KERNEL: see tools/guest/run -k.
+# shellcheck source=lib.sh
+. "$(dirname "$0")/lib.sh"
+# shellcheck source=record.sh
+. tests/record.sh
+
+[ -z "${QUICK:-}" ] || { skip "takes a minute" "guest"; finish; }
+[ "$(uname -m)" = x86_64 ] || { skip "hardware: pmu_step needs x86_64" "guest"; finish; }
+have qemu-system-x86_64 || { skip "no QEMU: tools/deps install guest" "guest"; finish; }
+out=$SCRATCH/guest err=$SCRATCH/err log=$SCRATCH/log
+kernel=${GUEST_KERNEL:-6.1}
+mkdir -p "$out"
+# What perf says of every file on a machine like this one, ours or not.
+usual='^$|kernel address maps|kptr_restrict|Kernel address maps|vmlinux|/proc/kallsyms|As no suitable kallsyms'
+
+programs_all=(hello_static feature_few threads_few pipe forkexec)
+cases=()
+add() { # RECORDER MODE CASE...
+	local c
+	for c in "${@:3}"; do
+		cases+=("$1:$2:$c")
+	done
+}
+add auxcap cpu "${programs_all[@]}"
+add auxcap thread "${programs_all[@]}"
+add auxcap pid "${programs_all[@]}"
+add auxcap pidthread hello_static
+add auxcap snap forkexec
+add perf cpu hello_static threads_few forkexec
+add perf thread feature_few
+add perf pid threads_few
+add perf pidthread hello_static
+if [ -n "${FULL:-}" ]; then
+	add perf cpu feature_few pipe
+	add perf thread hello_static threads_few pipe forkexec
+	add perf pid hello_static feature_few pipe forkexec
+	add perf pidthread feature_few threads_few pipe forkexec
+	add auxcap pidthread feature_few threads_few pipe forkexec
+	add auxcap cpu shells dlopen throw vdso
+	add auxcap snap shells
+	add auxcap late thread_exec
+	add auxcap all hello_static
+	add perf all hello_static
+fi
+
+# source_stream NAME CASE TERMS: a recording of soft_pt, and its one stream alone.
+# The payload of an AUXTRACE is padded; up to the next one's offset it is trace.
+source_stream() {
+	local name=$1 i n at=() offset=()
+	record "$2" "$3" --per-thread
+	mv "$data" "$SCRATCH/$name.data"
+	while read -r i n; do
+		at+=($((i + 49))) offset+=($((n)))
+	done < <("$auxdecode" dump "$SCRATCH/$name.data" 2>/dev/null |
+		awk '$3 == "AUXTRACE" { print $1, $7 }')
+	offset+=("$("$auxdecode" info "$SCRATCH/$name.data" |
+		sed -n 's/^AUX streams: 1, \([0-9]*\) bytes.*/\1/p')")
+	for i in "${!at[@]}"; do
+		tail -c +"${at[i]}" "$SCRATCH/$name.data" |
+			head -c $((offset[i + 1] - offset[i]))
+	done >"$out/$name.stream"
+	n=${offset[-1]:-0}
+	is "$(stat -c %s "$out/$name.stream")" "$n" "$name: $n bytes of trace to replay"
+	that "$name: not empty" "$log" test "$n" -gt 10000
+}
+
+# The modules are copied: the cache may be cleaned meanwhile.
+modules() {
+	local ko
+	tools/guest/kernel -k "$kernel" >"$err" 2>&1 || return
+	tools/guest/module -k "$kernel" tools/pmu_sim >"$log" 2>"$err" || return
+	while read -r ko; do
+		cp "$ko" "$out/" || return
+	done <"$log"
+}
+
+modules
+ok $? "kernel and modules for the guest" "$err" || finish
+source_stream untimed feature_few tsc=0,mtc=0
+source_stream timed gzip_tiny noretcomp=0,psb_period=0,mtc=1,cyc=1
+tools/guest/run -k "$kernel" -t 1500 -m 1000 -o "$out" -e BUILD="$BUILD" \
+	-M "$out/pmu_step.ko truth_mb=48" -- bash tests/guest/step.sh \
+	"$out/pmu_sim.ko" "${cases[@]}" >"$log" 2>&1
+ok $? "${#cases[@]} recordings in the guest" "$log" || finish
+that "its kernel did not complain" "$out/complaints" not test -s "$out/complaints"
+[ -z "${V:-}" ] || cat "$log"
+
+### what really ran
+
+stat_of() { sed -n "s/^$2 //p" "$out/$1.stat" 2>/dev/null; }
+
+# The stepper itself: what it saw is all, and is what its packets tell.
+seen() { # NAME THREADS
+	local s
+	s="$(stat_of "$1" unexplained) $(stat_of "$1" endless) $(stat_of "$1" overruns)"
+	is "$s $(stat_of "$1" truth_lost)" "0 0 0 0" "$1: stepped without a doubt"
+}
+
+# threads MODE CASE: how many must be in the truth; nothing: not known
+threads() {
+	case $1:$2 in
+	thread:* | pidthread:* | *:hello_static | *:feature_few) echo 1 ;;
+	snap:* | all:*) ;;
+	*:threads_few) echo 5 ;;
+	*:pipe) echo 3 ;;
+	*:forkexec) echo 6 ;;
+	*:thread_exec) echo 2 ;;
+	esac
+}
+
+exact() { # NAME WANTED_THREADS
+	local name=$1 vdso='' rc sum
+	# perf does not save the vDSO, and the guest's is not ours
+	[[ $name != perf-* ]] || vdso=--vdso=$out/vdso
+	timeout 200 "$auxdecode" insn ${vdso:+"$vdso"} -F tid,ip "$out/$name.data" 2>"$err" |
+		"$truthcmp" "$out/$name.truth" >"$log"
+	rc="${PIPESTATUS[*]}"
+	[ "$rc" = "0 0" ] || cat "$err" >>"$log"
+	sum=$(grep '^total' "$log")
+	[ "$rc" = "0 0" ]
+	ok $? "$name: auxdecode: $sum" "$log"
+	[ -z "$2" ] || [[ $sum == *" threads $2 "* ]]
+	ok $? "$name: ${2:-any} threads" "$log"
+}
+
+# perf's flow of the same file. After exec by a thread perf goes on with that
+# thread's tid, the kernel with the leader's: there only the sum can agree.
+by_perf() { # NAME CASE
+	local name=$1 rc sum
+	timeout 300 perf script --itrace=i0ns -F tid,ip -i "$out/$name.data" 2>"$err" |
+		"$truthcmp" "$out/$name.truth" >"$log"
+	rc=("${PIPESTATUS[@]}")
+	sum=$(grep '^total' "$log")
+	if [[ $2 == forkexec || $2 == thread_exec ]] && [[ $sum =~ truth\ ([0-9]+)\ flow\ ([0-9]+) ]] &&
+	   [ "${BASH_REMATCH[1]}" = "${BASH_REMATCH[2]}" ]; then
+		rc[1]=0
+	fi
+	ok $((rc[0] | rc[1])) "$name: perf: $sum" "$log"
+	grep -Ev "$usual" "$err" >"$err.said"
+	that "$name: perf says nothing" "$err.said" test ! -s "$err.said"
+}
+
+judge() { # RECORDER:MODE:CASE
+	local tool mode case name=${1//:/-}
+	IFS=: read -r tool mode case <<<"$1"
+	is "$(cat "$out/$name.status" 2>/dev/null)" 0 "$name: recorded" ||
+		{ ok 1 "$name: what the recorder said" "$out/$name.log"; return; }
+	seen "$name"
+	exact "$name" "$(threads "$mode" "$case")"
+	# perf takes this machine's vDSO for the guest's.
+	if [ "$case" != vdso ] && have perf; then
+		by_perf "$name" "$case"
+	fi
+	[ "$tool" = auxcap ] || return
+	"$auxdecode" info "$out/$name.data" >"$log" 2>&1
+	that "$name: the books balance" "$log" grep -q '^verdict: no loss recorded' "$log"
+}
+
+for c in "${cases[@]}"; do
+	judge "$c"
+done
+
+### replayed streams
+
+packets() { "$auxdecode" raw "$@" 2>"$err" | grep -v '^#'; }
+flow() { "$auxdecode" insn -F ip "$1" 2>"$err" | grep -v '^#'; }
+
+replayed() { # STREAM NAME [OPTION...]
+	local stream=$1 name=$2 n
+	shift 2
+	n=$(stat -c %s "$out/$stream.stream")
+	is "$(cat "$out/$name.status" 2>/dev/null)" 0 "$name: recorded"
+	is "$(awk '/\.stored/ { s += $2 } END { print s }' "$out/$name.stat")" "$n" \
+		"$name: $n bytes through the AUX area"
+	packets "$SCRATCH/$stream.data" >"$SCRATCH/want"
+	packets "$@" "$out/$name.data" >"$SCRATCH/got"
+	cmp "$SCRATCH/want" "$SCRATCH/got" >"$log" 2>&1 && [ -s "$SCRATCH/want" ]
+	ok $? "$name: $(wc -l <"$SCRATCH/got") packets, each as in its source" "$log"
+}
+
+replayed untimed replay-thread
+replayed timed replay-cpu --cpu 1
+# The guest ran the same program, so its maps serve the flow, too.
+flow "$SCRATCH/untimed.data" >"$SCRATCH/want"
+flow "$out/replay-thread.data" >"$SCRATCH/got"
+cmp "$SCRATCH/want" "$SCRATCH/got" >"$log" 2>&1 && [ -s "$SCRATCH/want" ]
+ok $? "replay-thread: $(wc -l <"$SCRATCH/got") instructions, the flow of its source" "$log"
+finish
