@@ -291,12 +291,21 @@ static struct queue *find_queue(struct collect *co, const struct loose_mark *m)
  * later one is before that piece, too. */
 static void tell_end(struct queue *q, size_t i, const struct aux_mark *m)
 {
+	struct piece *p;
+
 	while (q->n_told < q->n_pieces && q->pieces[q->n_told].n_before <= i)
 		q->n_told++;
-	if (q->n_told == q->n_pieces || !(m->flags & PERF_AUX_FLAG_OVERWRITE))
+	if (q->n_told == q->n_pieces)
 		return;
-	q->pieces[q->n_told].ring_end = m->offset;
-	q->pieces[q->n_told].ring_size = m->size;
+	p = &q->pieces[q->n_told];
+	if (m->time && (!p->first_ns || m->time < p->first_ns))
+		p->first_ns = m->time;
+	if (m->time > p->last_ns)
+		p->last_ns = m->time;
+	if (!(m->flags & PERF_AUX_FLAG_OVERWRITE))
+		return;
+	p->ring_end = m->offset;
+	p->ring_size = m->size;
 }
 
 static int place_marks(struct collect *co)

@@ -30,6 +30,8 @@ struct piece {
 	size_t n_before;	/* AUX records before it in the file */
 	uint64_t ring_end;	/* where the last of these ended in an */
 	uint64_t ring_size;	/* overwritten ring; 0: not told */
+	uint64_t first_ns;	/* of those since the piece before: when they */
+	uint64_t last_ns;	/* came; 0: there is none */
 };
 
 /* One snapshot, as the recorder says or as the AUXTRACE records look. */

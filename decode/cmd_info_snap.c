@@ -85,6 +85,30 @@ static bool find_span(const struct chunks *c, const struct queue *q,
 	return found;
 }
 
+/* Else the kernel's records: each came when a stretch of the trace had ended. */
+static void put_records_span(struct info *in, const struct queue *q,
+			     uint32_t snapshot)
+{
+	uint64_t first = 0, last = 0;
+
+	for (size_t i = 0; i < q->n_pieces; i++) {
+		const struct piece *p = &q->pieces[i];
+
+		if (p->snapshot != snapshot || !p->first_ns)
+			continue;
+		if (!first || p->first_ns < first)
+			first = p->first_ns;
+		if (p->last_ns > last)
+			last = p->last_ns;
+	}
+	if (!first) {
+		outbuf_str(in->out, "of unknown time");
+		return;
+	}
+	outbuf_str(in->out, "AUX records from ");
+	info_span(in->out, first, last);
+}
+
 static void print_stream(struct info *in, const struct queue *q,
 			 uint32_t snapshot, const struct aux_clock *clock)
 {
@@ -107,7 +131,7 @@ static void print_stream(struct info *in, const struct queue *q,
 		outbuf_printf(o, ", tid %d", q->tid);
 	outbuf_printf(o, ": %" PRIu64 " byte%s, ", bytes, bytes == 1 ? "" : "s");
 	if (!find_span(&in->chunks, q, snapshot, &first, &last))
-		outbuf_str(o, "of unknown time");
+		put_records_span(in, q, snapshot);
 	else if (clock->mult)
 		info_span(o, clock_to_ns(clock, first),
 			  clock_to_ns(clock, last));

@@ -107,6 +107,10 @@ void record_text_own(struct outbuf *o, const struct aux_reader *r,
 	case AUX_OWN_LEDGER:
 		put_ledger(o, r, ev);
 		return;
+	case AUX_OWN_PIECE:
+		outbuf_printf(o, " auxkit-piece of a section, %" PRIu64
+				 " bytes", ev->own.payload.len);
+		return;
 	}
 	outbuf_printf(o, " auxkit-%u version %u, %" PRIu64 " bytes",
 		      ev->own.kind, ev->own.version, ev->own.payload.len);
