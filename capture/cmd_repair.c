@@ -15,17 +15,20 @@
 static void say_found(const char *path, const struct repair_result *r,
 		      const char *output, bool dry_run)
 {
-	char cut[64] = "";
+	char cut[64] = "", missing[64] = "";
 
+	if (r->missing)
+		snprintf(missing, sizeof(missing), " (%" PRIu64 " more were "
+			 "on their way)", r->missing);
 	if (r->cut)
 		snprintf(cut, sizeof(cut), ", %" PRIu64 " byte%s of a cut record "
 			 "left out", r->cut, r->cut == 1 ? "" : "s");
 	dprintf(STDERR_FILENO,
 		"auxcap: %s: %s: %" PRIu64 " record%s, %" PRIu64 " byte%s of "
-		"trace%s%s%s\n", path,
+		"trace%s%s%s%s\n", path,
 		dry_run ? "unfinished, can be repaired" : "repaired",
 		r->n_records, r->n_records == 1 ? "" : "s", r->aux_bytes,
-		r->aux_bytes == 1 ? "" : "s", cut, output ? "; written to " : "",
+		r->aux_bytes == 1 ? "" : "s", missing, cut, output ? "; written to " : "",
 		output ? output : "");
 }
 

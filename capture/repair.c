@@ -157,6 +157,11 @@ static int commit(struct repair_scan *s, const struct repair_options *o,
 				   fail_errno(diag, s->path, "no descriptor");
 	}
 	w->fd = fd;
+	if (s->clip && pwrite(fd, &s->clip, sizeof(s->clip),
+			      (off_t)s->clip_at + 8) != sizeof(s->clip)) {
+		writer_resume_abandon(w);
+		return fail_errno(diag, s->path, "cannot write");
+	}
 	ret = writer_resume_commit(w, s->end, s->marked ? NULL : &loss, diag);
 	if (!o->output)
 		fsync(s->fd);	/* it was in danger once already */

@@ -24,6 +24,7 @@ struct repair_result {
 	uint64_t data_size;	/* of the whole records */
 	uint64_t declared;	/* of the data before, as the header had it */
 	uint64_t cut;		/* bytes behind them that are no whole record */
+	uint64_t missing;	/* of the last trace, announced but not there */
 	uint64_t n_records, n_auxtrace;
 	uint64_t aux_bytes;	/* payload, padding included */
 };

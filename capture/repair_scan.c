@@ -231,7 +231,7 @@ static void take_record(struct repair_scan *s, const uint8_t *p, uint64_t at,
 	case AUX_RECORD_AUXTRACE:
 	case AUX_RECORD_AUXKIT_AUXTRACE_ZSTD:
 		s->r->n_auxtrace++;
-		s->r->aux_bytes += get_u64(p + 8);
+		s->r->aux_bytes += s->clip ? s->clip : get_u64(p + 8);
 		if (s->w)
 			writer_resume_chunk(s->w, at, (uint16_t)size);
 		break;
@@ -262,6 +262,21 @@ static uint64_t full_length(const struct repair_scan *s, const uint8_t *p,
 	return 16 + len;
 }
 
+/* The file ends in the trace of a record: what is there is kept. Its length, or
+ * 0. */
+static uint64_t clip(struct repair_scan *s, uint32_t type, uint64_t len,
+		     uint32_t size)
+{
+	uint64_t left = s->file_size - s->end;
+
+	if (type != AUX_RECORD_AUXTRACE || left < size + 8)
+		return 0;
+	s->clip = (left - size) & ~UINT64_C(7);
+	s->clip_at = s->end;
+	s->r->missing = len - size - s->clip;
+	return size + s->clip;
+}
+
 /* Length of the record at s->end with its payload. 0: the file ends in it, or
  * was not written from there on; UINT64_MAX: it is no record. */
 static uint64_t measure(struct repair_scan *s, const uint8_t **rec)
@@ -284,7 +299,7 @@ static uint64_t measure(struct repair_scan *s, const uint8_t **rec)
 		return 0;
 	len = full_length(s, *rec, type, size);
 	if (len != UINT64_MAX && len > left)
-		return 0;
+		len = clip(s, type, len, size);
 	if (type == AUX_RECORD_COMPRESSED || type == AUX_RECORD_COMPRESSED2)
 		s->zstd = true;
 	return len;

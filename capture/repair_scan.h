@@ -14,6 +14,8 @@ struct repair_scan {
 	uint64_t end;		/* behind the last whole record */
 	struct repair_result *r;
 	struct writer *w;	/* takes what the features need; NULL: nobody */
+	uint64_t clip;		/* of the last record's trace, what is there; or 0 */
+	uint64_t clip_at;	/* where that record begins */
 	bool marked;		/* the loss at the end is told already */
 	uint64_t last_ns;
 	/* private */
