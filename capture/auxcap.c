@@ -365,7 +365,7 @@ static int bad_value(int opt, const char *word, const char *value)
 		const char *text;
 	} takes[] = {
 		{ 'e', "more than 64 events at '%s'" },
-		{ 'm', "-m takes DATA[,AUX] in pages or bytes (512K,16M), not "
+		{ 'm', "-m takes DATA[,AUX] in pages or bytes (512K,8M), not "
 		       "'%s'" },
 		{ 'S', "-S takes nothing or e, not '%s'" },
 		{ OPT_OVERWRITE, "--overwrite takes nothing or e, not '%s'" },

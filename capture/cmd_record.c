@@ -359,6 +359,10 @@ static int record_kernel(struct recording *rec, struct source_job *job)
 	    !strcmp(o->path, "-"))
 		return usage(&diag, "--switch-output", "needs a file (-o): a "
 			     "pipe has one recording");
+	if (o->switch_keep && !k->control && !k->switch_signal &&
+	    !k->switch_ms && !k->switch_size)
+		return usage(&diag, "--switch-max-files", "needs "
+			     "--switch-output, which makes several");
 	k->signal_fd = block_signals(&signals);
 	k->words = o->words;
 	k->n_words = o->n_words;

@@ -242,6 +242,8 @@ static void say_verdict(const struct cmd_options *o,
 		put(&line, "; no snapshot was asked for (SIGUSR2, --control, "
 		    "or %s: at the end)", o->kernel.snapshot ? "-Se" :
 		    "--overwrite=e");
+	if (r->never_enabled)
+		put(&line, "; the events were never enabled (-D)");
 	if (r->n_unreadable)
 		put(&line, "; maps of %llu process%s could not be read",
 		    (unsigned long long)r->n_unreadable,

@@ -210,6 +210,10 @@ static int open_fd(struct opening *o, const struct spot *at, bool first)
 			     flags);
 		err = errno;
 	} while (fd < 0 && give_way(o, e, err, first));
+	/* A v2 hierarchy without perf_event; a software event is always there. */
+	if (fd < 0 && err == ENOENT && flags & PERF_FLAG_PID_CGROUP &&
+	    e->attr.type == PERF_TYPE_SOFTWARE)
+		err = EBADF;
 	return fd < 0 ? -err : (int)fd;
 }
 

@@ -39,7 +39,7 @@ int64_t explain_budget(const struct explain_system *sys);
 
 /* Wanted sizes when the user gives none. */
 #define EXPLAIN_DATA_BYTES (512 << 10)
-#define EXPLAIN_AUX_BYTES (16 << 20)
+#define EXPLAIN_AUX_BYTES (8 << 20)
 
 /* perf_event_open failed with err for this event. Returns -AUX_E_*. */
 int explain_open(const char *event, const struct perf_event_attr *attr,

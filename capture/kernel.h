@@ -66,10 +66,13 @@ struct kernel {
 	char fit_text[256];		/* of explain_fit */
 };
 
-/* kernel_header.c: attrs, features, AUXTRACE_INFO, synthesized records. Each
- * file of a rotation gets them anew. */
-int kernel_header(struct kernel *k, struct writer *w, bool again,
-		  struct aux_diag *diag);
+/* kernel_header.c: attrs, features, AUXTRACE_INFO. Each file of a rotation gets
+ * them anew. */
+int kernel_header(struct kernel *k, struct writer *w, struct aux_diag *diag);
+/* What existed before: a while's work, and data may come between. again: the
+ * program has begun. */
+int kernel_describe(struct kernel *k, struct writer *w, bool again,
+		    struct aux_diag *diag);
 /* kernel_run.c */
 int kernel_loop(struct kernel *k, struct aux_diag *diag);
 

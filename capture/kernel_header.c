@@ -248,8 +248,7 @@ static int describe_existing(struct kernel *k, struct writer *w, bool again,
 	return ret;
 }
 
-int kernel_header(struct kernel *k, struct writer *w, bool again,
-		  struct aux_diag *diag)
+int kernel_header(struct kernel *k, struct writer *w, struct aux_diag *diag)
 {
 	int ret = features_host(w, k->job->argc, k->job->args);
 
@@ -269,13 +268,18 @@ int kernel_header(struct kernel *k, struct writer *w, bool again,
 	if (ret)
 		return ret;
 	ret = add_id_index(k, w);
-	if (ret)
-		return failed(ret, diag);
-	if (!k->o->no_synth) {
+	return ret ? failed(ret, diag) : 0;
+}
+
+int kernel_describe(struct kernel *k, struct writer *w, bool again,
+		    struct aux_diag *diag)
+{
+	int ret = 0;
+
+	if (!k->o->no_synth)
 		ret = describe_existing(k, w, again, diag);
-		if (ret)
-			return ret;
-	}
+	if (ret)
+		return ret;
 	ret = synth_finished_init(w);
 	return ret ? failed(ret, diag) : 0;
 }

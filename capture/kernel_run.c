@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
@@ -17,6 +18,8 @@
 
 #define IDLE_MS 1000
 #define FLUSH_MS 200	/* what was read goes to the file, though nothing follows */
+#define FILL_MS 10	/* at the size, when half of --max-size is there */
+#define DESCRIBE_MS 5
 #define LOOK_MS 100	/* at processes of others, whose end nobody tells us */
 
 struct loop {
@@ -24,6 +27,7 @@ struct loop {
 	uint64_t started_ms, switched_ms;
 	uint64_t switched_bytes;
 	uint64_t progress_ms, flushed_ms;
+	uint64_t room;	/* left of --max-size */
 	bool waits;	/* for -D to run out */
 	bool done;
 	struct aux_diag *diag;
@@ -44,6 +48,7 @@ static int enable(struct loop *lp, bool on)
 
 	if (k->enabled == on)
 		return 0;
+	k->result->never_enabled &= !on;
 	ret = on ? evset_enable(&k->set, lp->diag) :
 		   evset_disable(&k->set, lp->diag);
 	k->enabled = on;
@@ -56,6 +61,54 @@ static int snapshot(struct loop *lp, enum aux_snapshot_reason reason,
 {
 	return recorder_snapshot(lp->k->recorder, reason, label,
 				 reason == AUX_SNAPSHOT_EXIT, lp->diag);
+}
+
+/* Tells a new file what exists, beside the readers: rings must not wait for it.
+ * Its records have no time, so it does not matter that others come between. */
+struct describing {
+	struct kernel *k;
+	struct writer *w;
+	struct aux_diag diag;
+	int ret;
+	bool done;
+};
+
+static void *run_describing(void *arg)
+{
+	struct describing *d = arg;
+
+	d->ret = kernel_describe(d->k, d->w, true, &d->diag);
+	__atomic_store_n(&d->done, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* What describes is not of the size at which files are to change; what comes from
+ * the rings meanwhile is. */
+static int describe(struct loop *lp, struct writer *w)
+{
+	struct describing d = { .k = lp->k, .w = w };
+	struct pollfd none = { .fd = -1 };
+	struct recorder_stats was, is;
+	uint64_t begun = writer_size(w), more, read;
+	pthread_t thread;
+	int ret = 0;
+
+	recorder_stats(lp->k->recorder, &was);
+	if (pthread_create(&thread, NULL, run_describing, &d))
+		return kernel_describe(lp->k, w, true, lp->diag);
+	while (!ret && !__atomic_load_n(&d.done, __ATOMIC_ACQUIRE))
+		ret = recorder_poll(lp->k->recorder, &none, 1, DESCRIBE_MS);
+	pthread_join(thread, NULL);
+	recorder_stats(lp->k->recorder, &is);
+	more = writer_size(w) - begun;
+	read = is.aux_bytes - was.aux_bytes;
+	lp->switched_bytes += read < more ? more - read : 0;
+	if (ret)
+		return diag_set(lp->diag, -ret, AUX_NO_OFFSET,
+				"the recording stopped: %s", aux_strerror(ret));
+	if (d.ret)
+		*lp->diag = d.diag;
+	return d.ret;
 }
 
 /*
@@ -86,11 +139,16 @@ static int switch_file(struct loop *lp)
 	w = output_writer(k->out);
 	if (w) {
 		recorder_output(k->recorder, w);
-		err = kernel_header(k, w, true, lp->diag);
+		err = kernel_header(k, w, lp->diag);
 		ret = ret ? ret : err;
-		lp->switched_bytes = writer_size(w);
 	}
+	recorder_describing(k->recorder, true);
 	recorder_release(k->recorder);
+	if (w && !ret) {
+		lp->switched_bytes = writer_size(w);
+		ret = describe(lp, w);
+		recorder_describing(k->recorder, false);
+	}
 	return ret;
 }
 
@@ -215,7 +273,8 @@ static int take_due(struct loop *lp)
 		ret = writer_flush(output_writer(k->out));
 		lp->flushed_ms = now;
 	}
-	if (recorder_full(k->recorder))
+	lp->room = recorder_room(k->recorder);
+	if (!lp->room)
 		lp->done = k->full = true;
 	if (k->job->progress && now - lp->progress_ms >= 500) {
 		struct recorder_stats s;
@@ -234,6 +293,8 @@ static int sleep_ms(const struct loop *lp)
 
 	if (!lp->k->target.child || lp->k->job->progress)
 		left = LOOK_MS;
+	if (lp->room < o->max_size / 2)
+		left = FILL_MS;
 	if (lp->waits) {
 		due = lp->started_ms + (uint64_t)o->delay_ms;
 		left = due <= now ? 0 : due - now < left ? due - now : left;
@@ -287,11 +348,12 @@ static int turn(struct loop *lp)
 int kernel_loop(struct kernel *k, struct aux_diag *diag)
 {
 	struct aux_diag late = { 0 };
-	struct loop lp = { .k = k, .diag = diag };
+	struct loop lp = { .k = k, .diag = diag, .room = UINT64_MAX };
 	int ret, err, status;
 
 	lp.started_ms = lp.switched_ms = now_ms();
 	lp.waits = k->o->delay_ms > 0;
+	k->result->never_enabled = k->o->delay_ms != 0;
 	ret = start(&lp);
 	while (!ret && !lp.done)
 		ret = turn(&lp);

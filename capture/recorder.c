@@ -157,6 +157,11 @@ void recorder_pause(struct recorder *r, bool paused)
 	__atomic_store_n(&r->paused, paused, __ATOMIC_RELAXED);
 }
 
+void recorder_describing(struct recorder *r, bool on)
+{
+	r->describing = on;
+}
+
 /* All rings of a reader once. */
 static int read_rings(struct rec_reader *rd, bool final)
 {
@@ -168,6 +173,8 @@ static int read_rings(struct rec_reader *rd, bool final)
 		if (!ret && !final)
 			ret = rec_restart(rd, rd->rings[i]);
 	}
+	if (!ret)
+		ret = rec_end_round(rd);
 	if (ret && !rd->error)
 		rd->error = ret;
 	return ret;
@@ -330,12 +337,6 @@ bool recorder_idle(const struct recorder *r)
 			if (r->readers[i].fds[k].fd >= 0)
 				return false;
 	return true;
-}
-
-bool recorder_full(const struct recorder *r)
-{
-	return r->config.max_size &&
-	       writer_size(r->w) >= r->config.max_size;
 }
 
 int recorder_hold(struct recorder *r)

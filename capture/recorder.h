@@ -37,7 +37,7 @@ struct recorder_config {
 	bool sampling;		/* AUX comes in samples, never from the area */
 	bool backward;		/* samples are only read by recorder_snapshot */
 	unsigned n_threads;	/* 0: by the number of rings */
-	uint64_t max_size;	/* of the file; 0: none. Then recorder_full */
+	uint64_t max_size;	/* of the file; 0: none. See recorder_room */
 };
 
 struct recorder_stats {
@@ -65,6 +65,10 @@ void recorder_set_ledger(struct recorder *r, struct ledger *l);
 /* The user has disabled the events: nothing is started again by itself. */
 void recorder_pause(struct recorder *r, bool paused);
 
+/* Records without a time go into the file meanwhile: they have to come before the
+ * first FINISHED_ROUND. With readers at rest, or on the thread that polls. */
+void recorder_describing(struct recorder *r, bool on);
+
 /* Starts the reader threads, if there are to be any. */
 int recorder_start(struct recorder *r, struct aux_diag *diag);
 
@@ -78,8 +82,9 @@ int recorder_poll(struct recorder *r, struct pollfd *fds, size_t n_fds,
 		  int timeout_ms);
 /* No ring can give any more: all its tasks have ended (POLLHUP). */
 bool recorder_idle(const struct recorder *r);
-/* max_size is reached. */
-bool recorder_full(const struct recorder *r);
+/* Bytes until the file and what waits for it have max_size; UINT64_MAX without
+ * one. With readers not at rest, too. */
+uint64_t recorder_room(struct recorder *r);
 
 /* Brings all readers to rest and reads everything once; then lets them go. */
 int recorder_hold(struct recorder *r);

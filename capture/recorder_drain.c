@@ -18,8 +18,9 @@
 #include "synth.h"
 
 /* Below this the PMU may have found no room, though no record says so: the
- * drivers need whole pages to go on. */
-#define SUSPECT_ROOM (2 * 4096)
+ * drivers need a whole page to go on. */
+#define SUSPECT_ROOM ((size_t)sysconf(_SC_PAGESIZE))
+#define ROUND_RECORDS 256	/* at least, between two FINISHED_ROUNDs */
 #define SUSPECT_MS 4	/* how long a full ring's head must stand still */
 
 uint64_t rec_now_ms(void)
@@ -121,23 +122,28 @@ static int drain_aux(struct rec_reader *rd, struct rec_ring *rr)
 {
 	struct iovec iov[2];
 	uint64_t pos, end;
-	size_t len = ring_aux(rr->ring, iov, &pos);
+	size_t len = ring_aux(rr->ring, iov, &pos), room;
 	unsigned int cut = 0;
 	int ret = 0;
 
 	if (!len)
 		return 0;
-	if (rr->nudged) {
-		/* it had stood still until we started it again */
-		rr->nudged = false;
+	if (rr->any_truncated && rr->truncated_at == rr->suspect_head)
+		rr->brimful = false;	/* told */
+	if (rr->nudged || rr->brimful) {
+		/* it had stood still until we started it again, or others went
+		 * on: of several events of a ring each may stop by itself */
+		rr->nudged = rr->brimful = false;
 		rd->stats.n_stalls++;
 		ret = rec_loss(rd, rr, AUX_LEDGER_STALLED, pos, 0, true);
 		if (ret)
 			return ret;
 	}
-	rr->suspect_room = least_room(rr, pos, pos + len);
+	room = least_room(rr, pos, pos + len);
 	rr->n_tails = 0;
-	rr->suspect = rr->suspect_room < SUSPECT_ROOM;
+	rr->suspect = room < SUSPECT_ROOM;
+	/* then the kernel lets no event begin, and makes no record of it */
+	rr->brimful = room <= 1;
 	if (rr->suspect) {
 		rr->suspect_head = pos + len;
 		rr->suspect_ms = rec_now_ms();
@@ -358,6 +364,7 @@ static int restart(struct rec_reader *rd, struct rec_ring *rr)
 
 	rd->stats.n_restarts++;
 	rr->truncated = rr->suspect = false;
+	rr->n_tails = 0;	/* it begins with the present one */
 	return evset_aux_restart(r->config.set, r->config.events, rr->idx);
 }
 
@@ -378,15 +385,58 @@ int rec_restart(struct rec_reader *rd, struct rec_ring *rr)
 	return restart(rd, rr);
 }
 
+int rec_end_round(struct rec_reader *rd)
+{
+	const struct recorder_config *c = &rd->r->config;
+
+	if (rd->r->n_readers > 1 || c->events->n_aux || c->backward ||
+	    rd->r->describing ||
+	    rd->stats.n_records < rd->round_records + ROUND_RECORDS)
+		return 0;
+	rd->round_records = rd->stats.n_records;
+	return synth_finished_round(rd->r->w);
+}
+
 /* Nothing comes any more that could tell whether a full area, or one that we
  * have just started again, had stood still. */
 int rec_silent_end(struct rec_reader *rd, struct rec_ring *rr)
 {
-	bool full = rr->suspect && rr->suspect_room < (size_t)sysconf(_SC_PAGESIZE);
-
-	if (rr->truncated || (!full && !rr->nudged))
+	if (rr->truncated || (!rr->suspect && !rr->nudged))
 		return 0;
 	rr->suspect = rr->nudged = false;
 	rd->stats.n_stalls++;
 	return rec_loss(rd, rr, AUX_LEDGER_STALLED, rr->ring->aux_tail, 0, true);
+}
+
+/* What the rings of a reader hold for the file. */
+static uint64_t waiting(struct rec_reader *rd)
+{
+	const struct recorder_config *c = &rd->r->config;
+	uint64_t n = 0;
+	size_t i;
+
+	pthread_mutex_lock(&rd->lock);
+	for (i = 0; i < rd->n_rings; i++) {
+		const struct rec_ring *rr = rd->rings[i];
+
+		if (!rr->set->backward)
+			n += ring_data_waits(rr->ring);
+		if (rr->aux && !c->snapshot && !c->sampling)
+			n += ring_aux_head(rr->ring) - rr->ring->aux_tail;
+	}
+	pthread_mutex_unlock(&rd->lock);
+	return n;
+}
+
+uint64_t recorder_room(struct recorder *r)
+{
+	uint64_t max = r->config.max_size, size;
+	size_t i;
+
+	if (!max)
+		return UINT64_MAX;
+	size = writer_size(r->w);
+	for (i = 0; i < r->n_readers && size < max; i++)
+		size += waiting(&r->readers[i]);
+	return size < max ? max - size : 0;
 }

@@ -23,8 +23,8 @@ struct rec_ring {
 	uint64_t truncated_at;	/* stream position of the last such record */
 	bool suspect;		/* was full, and no record told of a stop */
 	bool nudged;		/* restarted for that; the head tells why */
+	bool brimful;		/* not a byte was free, and no record says so */
 	uint64_t suspect_head;
-	size_t suspect_room;
 	uint64_t tails[REC_CUTS + 1];	/* aux_tail as it was in the last drain */
 	unsigned int n_tails;
 	uint64_t suspect_ms;
@@ -51,6 +51,7 @@ struct rec_reader {
 	int error;		/* the first -AUX_E_* */
 	struct recorder_stats stats;
 	uint64_t n_lost;	/* as LOST records tell */
+	uint64_t round_records;	/* n_records at the last FINISHED_ROUND */
 	uint64_t *copy;		/* a record that lies across a ring's end */
 };
 
@@ -59,6 +60,7 @@ struct recorder {
 	struct writer *w;
 	struct ledger *ledger;
 	bool paused;
+	bool describing;	/* no rounds end, see recorder_describing */
 	struct rec_ring *rings;
 	size_t n_rings;
 	struct rec_reader *readers;
@@ -76,6 +78,12 @@ struct recorder {
 int rec_drain(struct rec_reader *rd, struct rec_ring *rr, bool final);
 /* Starts stopped events again, watches for silent ones. */
 int rec_restart(struct rec_reader *rd, struct rec_ring *rr);
+/*
+ * All rings were read once: readers of the file need not keep what is older than
+ * the round before. Not with trace: there is little else then, and it comes later
+ * than the records beside it.
+ */
+int rec_end_round(struct rec_reader *rd);
 /* All is read, and nothing more will come: enters stops that nobody told. */
 int rec_silent_end(struct rec_reader *rd, struct rec_ring *rr);
 uint64_t rec_now_ms(void);

@@ -117,15 +117,19 @@ void ring_unmap(struct ring *r)
 	memset(r, 0, sizeof(*r));
 }
 
+size_t ring_data_waits(const struct ring *r)
+{
+	uint64_t len = load_head(&r->page->data_head) - r->data_tail;
+
+	return len > r->data_size ? 0 : (size_t)len;
+}
+
 size_t ring_data(struct ring *r, struct iovec iov[2])
 {
-	uint64_t head = load_head(&r->page->data_head);
-	uint64_t len = head - r->data_tail;
+	size_t len = ring_data_waits(r);
 
-	if (len > r->data_size)
-		len = 0;
-	slice(r->data, r->data_size, r->data_tail, (size_t)len, iov);
-	return (size_t)len;
+	slice(r->data, r->data_size, r->data_tail, len, iov);
+	return len;
 }
 
 void ring_data_done(struct ring *r, size_t n)

@@ -55,6 +55,8 @@ void ring_unmap(struct ring *r);
  * records, but a record may lie across the two pieces. Returns the total.
  */
 size_t ring_data(struct ring *r, struct iovec iov[2]);
+/* How many they are. */
+size_t ring_data_waits(const struct ring *r);
 /* The first n of them are done with: the kernel may write there. */
 void ring_data_done(struct ring *r, size_t n);
 

@@ -50,6 +50,7 @@ struct source_result {
 	bool stopped;		/* by a signal or a command */
 	bool terminated;	/* the program did not end before the recording */
 	bool full;		/* --max-size ended it */
+	bool never_enabled;	/* -D had not run out, and no command came */
 	unsigned n_switched;	/* files finished by rotation */
 	char notes[800];	/* done otherwise than asked, and why; or "" */
 	uint64_t n_samples, n_wakeups, n_restarts, n_snapshots;

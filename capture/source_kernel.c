@@ -22,6 +22,9 @@
 #define AUX_WAKE_PART 4
 #define AUX_WAKE_MOST (1 << 20)
 #define DATA_WAKE_PART 4
+/* With --max-size, after this part of it has come. */
+#define FILL_WAKE_PART 16
+#define LEAST_AUX_BYTES (256 << 10)
 
 static size_t least(size_t a, size_t b)
 {
@@ -78,6 +81,19 @@ static void count_rings(const struct kernel *k, size_t *n_rings, size_t *n_aux)
 	*n_rings = (*n_aux ? *n_aux : n) + (k->o->overwrite ? n : 0);
 }
 
+/* An AUX area by default. What they hold at the end goes into the file, too: that
+ * is no more than twice --max-size in all of them, unless there are very many. */
+static size_t default_aux(const struct kernel *k)
+{
+	size_t n_rings, n_aux, bytes = EXPLAIN_AUX_BYTES;
+
+	count_rings(k, &n_rings, &n_aux);
+	while (k->o->max_size && n_aux && bytes > LEAST_AUX_BYTES &&
+	       bytes > 2 * k->o->max_size / n_aux)
+		bytes /= 2;
+	return bytes;
+}
+
 static struct explain_fit wanted_sizes(const struct kernel *k)
 {
 	size_t size = (size_t)k->sys.page_size;
@@ -86,7 +102,7 @@ static struct explain_fit wanted_sizes(const struct kernel *k)
 		.data_pages = k->o->data_pages ? k->o->data_pages :
 						 EXPLAIN_DATA_BYTES / size,
 		.aux_pages = k->o->aux_pages ? k->o->aux_pages :
-					       EXPLAIN_AUX_BYTES / size,
+					       default_aux(k) / size,
 		.data_fixed = k->o->data_pages != 0,
 		.aux_fixed = k->o->aux_pages != 0,
 	};
@@ -108,17 +124,20 @@ static void set_watermarks(struct kernel *k, const struct explain_fit *fit)
 {
 	size_t size = (size_t)k->sys.page_size, i;
 	struct evlist *l = &k->events;
+	size_t most = AUX_WAKE_MOST;
 
+	if (k->o->max_size)
+		most = least(most, size + k->o->max_size / FILL_WAKE_PART /
+						  k->target.n_cpus);
 	for (i = 0; i < l->n; i++) {
 		struct perf_event_attr *a = &l->events[i].attr;
 
 		a->watermark = 1;
-		a->wakeup_watermark = (uint32_t)(fit->data_pages * size /
-						 DATA_WAKE_PART);
+		a->wakeup_watermark = (uint32_t)least(
+			fit->data_pages * size / DATA_WAKE_PART, most);
 		if (l->events[i].aux && !k->o->snapshot && !samples_aux(l))
 			a->aux_watermark = (uint32_t)least(
-				fit->aux_pages * size / AUX_WAKE_PART,
-				AUX_WAKE_MOST);
+				fit->aux_pages * size / AUX_WAKE_PART, most);
 	}
 }
 
@@ -374,7 +393,9 @@ static int run_kernel(void *src, struct output *out, struct ledger *ledger,
 	k->out = out;
 	recorder_set_ledger(k->recorder, ledger);
 	recorder_output(k->recorder, output_writer(out));
-	ret = kernel_header(k, output_writer(out), false, diag);
+	ret = kernel_header(k, output_writer(out), diag);
+	if (!ret)
+		ret = kernel_describe(k, output_writer(out), false, diag);
 	if (!ret)
 		ret = kernel_loop(k, diag);
 	fill_result(k, wall, cpu);

@@ -73,6 +73,14 @@ if [ -z "$tracepoints" ]; then
 	finish
 fi
 
+### rounds, between which a reader may sort and forget
+
+rec 0 "rounds" -e cpu-clock -F 20000 -- sh -c 'i=0; while [ $i -lt 500000 ]; do i=$((i + 1)); done'
+"$auxdecode" dump "$data" >"$SCRATCH/dump" 2>&1
+n=$(grep -c FINISHED_ROUND "$SCRATCH/dump")
+that "rounds: $n of $(samples "$data") samples" "$SCRATCH/err" test "$n" -ge 2
+reads "rounds"
+
 ### whom
 
 prog_start 50 2

@@ -207,8 +207,8 @@ int main(int argc, char *argv[])
 	if (argc >= 6 && !strcmp(argv[1], "run"))
 		return run(argv[2], argv[3], argv[4], argv + 5);
 	if (argc >= 5 && !strcmp(argv[1], "work"))
-		return work(argv[2], atof(argv[3]), argv[4],
-			    argc > 5 ? (unsigned int)atoi(argv[5]) : 0);
+		return work(argv[2], strtod(argv[3], NULL), argv[4],
+			    argc > 5 ? (unsigned int)strtoul(argv[5], NULL, 10) : 0);
 	fputs("usage: bench_kernel run RATE REPORT LOG RECORDER [ARGUMENT...]\n"
 	      "       bench_kernel work sleep|spin SECONDS REPORT [SNAPSHOTS]\n",
 	      stderr);

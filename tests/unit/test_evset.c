@@ -269,8 +269,13 @@ static void test_wide(void)
 	spec = (struct target_spec){ .cgroup = "/" };
 	target_close(&t);
 	if (!target_open(&t, &spec, &diag)) {
-		ok(!evset_open(&s, &l, &t, &diag), "-G: the root cgroup %s",
-		   diag.text);
+		if (!evset_open(&s, &l, &t, &diag))
+			ok(s.n_fds > 0, "-G: the root cgroup");
+		else if (strstr(diag.text, "hierarchy"))
+			skip("hardware: perf_event is of a hierarchy that is "
+			     "not mounted");
+		else
+			ok(false, "-G: the root cgroup: %s", diag.text);
 		evset_close(&s);
 	}
 	target_close(&t);

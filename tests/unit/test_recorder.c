@@ -105,7 +105,8 @@ static void nap_ms(long ms)
 	nanosleep(&ts, NULL);
 }
 
-/* perf_aux_output_begin found no room: then no record tells. */
+/* A driver found too little room to go on: then no record tells. */
+#define ROOM 64	/* less than a page */
 static void test_stalled(void)
 {
 	struct fake *f = fake_new(1);
@@ -114,14 +115,14 @@ static void test_stalled(void)
 	struct file file;
 
 	begin(f);
-	trace(f, 0, AUX, false);
+	trace(f, 0, AUX - ROOM, false);
 	turn(f);
 	ok(!n_calls, "stalled: a full ring alone is none");
 	trace(f, 0, 16, false);
 	nap_ms(10);
 	turn(f);
 	ok(!n_calls, "stalled: nor is one that goes on");
-	trace(f, 0, AUX, false);
+	trace(f, 0, AUX - ROOM, false);
 	turn(f);
 	nap_ms(10);
 	turn(f);
@@ -137,12 +138,43 @@ static void test_stalled(void)
 	found = look(&file);
 	ok(found.n_own[AUX_OWN_LOSS] == 1 &&
 	   found.loss.cause == AUX_LEDGER_STALLED && found.loss.bytes == 0 &&
-	   found.loss.offset == 2 * AUX + 16,
+	   found.loss.offset == 2 * (AUX - ROOM) + 16,
 	   "stalled: the file tells, and from which byte on");
 	is_u64(ledger_times(&f->ledger, AUX_LEDGER_STALLED), 1,
 	       "stalled: the ledger tells");
 	ok(found.bytes == f->rings[0].made && found.true_bytes,
 	   "stalled: nothing else is missing");
+	fake_free(f);
+}
+
+/* perf_aux_output_begin found no room at all: what comes then comes from another
+ * event of the ring, or from one that was started anew. */
+static void test_brimful(void)
+{
+	struct fake *f = fake_new(1);
+	struct found found;
+	struct file file;
+
+	begin(f);
+	trace(f, 0, AUX - 1, false);
+	turn(f);
+	trace(f, 0, 33, false);
+	turn(f);
+	trace(f, 0, AUX - 1, false);
+	put_aux_record(f, 0, f->rings[0].made - 16, 16, PERF_AUX_FLAG_TRUNCATED);
+	turn(f);
+	trace(f, 0, 8, false);
+	turn(f);
+	is_u64(ledger_times(&f->ledger, AUX_LEDGER_STALLED), 1,
+	       "brimful: a full area that no record tells of is a loss");
+	is_u64(ledger_times(&f->ledger, AUX_LEDGER_TRUNCATED), 1,
+	       "brimful: one that a record tells of is one, too");
+	file = end(f);
+	found = look(&file);
+	ok(found.n_own[AUX_OWN_LOSS] == 1 && found.loss.offset == AUX - 1,
+	   "brimful: the file tells where");
+	ok(found.bytes == f->rings[0].made && found.true_bytes,
+	   "brimful: nothing else is missing");
 	fake_free(f);
 }
 
@@ -449,6 +481,7 @@ int main(void)
 	test_full_trace();
 	test_truncated();
 	test_stalled();
+	test_brimful();
 	test_lost();
 	test_damaged();
 	test_snapshot(false);
