@@ -211,7 +211,8 @@ static void add_event(struct check *c, const struct aux_event *ev, bool payload)
 		PUSH(&s->chunks, (struct piece){ .at = ev->auxtrace.h.offset,
 			.end = ev->auxtrace.h.offset + ev->auxtrace.payload.len,
 			.data = ev->auxtrace.payload.data, .snapshot = c->labels.n });
-		if (ev->auxtrace.clipped)
+		c->clipped += ev->auxtrace.clipped ? ev->auxtrace.payload.len : 0;
+		if (ev->auxtrace.clipped && !c->allow_tail)
 			offend(c, "clipped offset=%" PRIu64, ev->offset);
 	} else if (payload && ev->type == AUX_RECORD_EVENT_TYPE) {
 		add_own(c, ev);
@@ -361,9 +362,10 @@ static int report(struct check *c)
 		offend(c, "empty no pattern in the file");
 	printf("total bytes=%" PRIu64 " gaps=%" PRIu64 " missing=%" PRIu64 " unmarked=%" PRIu64
 	       " lost=%" PRIu64 " duplicate=%" PRIu64 " garbage=%" PRIu64 " snapshots=%" PRIu64
-	       " overlap=%" PRIu64 " samples=%" PRIu64 " lost_records=%" PRIu64 " offences=%" PRIu64
-	       "\n", bytes, gaps, missing, unmarked, lost, c->duplicate, c->garbage,
-	       c->n_snapshots, c->overlap, c->n_samples, c->n_lost_records, c->n_offences);
+	       " overlap=%" PRIu64 " samples=%" PRIu64 " lost_records=%" PRIu64 " clipped=%" PRIu64
+	       " offences=%" PRIu64 "\n", bytes, gaps, missing, unmarked, lost, c->duplicate, c->garbage,
+	       c->n_snapshots, c->overlap, c->n_samples, c->n_lost_records, c->clipped,
+	       c->n_offences);
 	printf("verdict=%s%s%s\n", c->n_offences ? "not-proven" : "proven",
 	       c->n_offences ? " first: " : "", c->first);
 	return c->n_offences ? 1 : 0;

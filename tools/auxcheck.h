@@ -82,6 +82,7 @@ struct check {
 	struct entries file_ledger;	/* of the file that is being read */
 	struct labels labels;
 	bool own, have_ledger;
+	uint64_t clipped;	/* bytes of a chunk that is cut */
 	uint64_t garbage, duplicate, n_snapshots, overlap, n_samples, n_lost_records;
 	uint64_t n_offences;
 	char first[256];

@@ -84,6 +84,8 @@ static inline void take_all(struct check *c, unsigned int n)
 static inline void check_full(struct check *c, unsigned int n)
 {
 	struct stream *s = &c->streams[n];
+	bool cut = c->allow_tail || ledger_of(c, &s->idx, AUX_LEDGER_UNWRITTEN).bytes ||
+		ledger_of(c, &s->idx, AUX_LEDGER_UNREAD).bytes;
 	uint64_t at, top, behind;
 	size_t i;
 
@@ -100,7 +102,7 @@ static inline void check_full(struct check *c, unsigned int n)
 			offend(c, "record stream=%u offset=%" PRIu64 " before=%" PRIu64,
 			       n, r->at, at);
 		if (have_range(s, r->at > at ? r->at : at, r->end) !=
-		    r->end - r->at && r->at >= at && !(c->allow_tail && r->end > top))
+		    r->end - r->at && r->at >= at && !(cut && r->end > top))
 			offend(c, "record stream=%u offset=%" PRIu64 " size=%" PRIu64
 			       " not all in the file", n, r->at, r->end - r->at);
 		if (r->end > at)

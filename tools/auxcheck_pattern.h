@@ -54,6 +54,44 @@ static inline bool find_place(const uint8_t *p, uint64_t len, unsigned int *cpu,
 	return false;
 }
 
+static inline bool record_ends(const struct stream *s, uint64_t at)
+{
+	size_t lo = 0, hi = s->records.n;
+
+	while (lo < hi) {	/* ends do not go down */
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (s->records.p[mid].end < at)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < s->records.n && s->records.p[lo].end == at;
+}
+
+/*
+ * The last bytes of a run may by chance be the first of the next, too: of these
+ * places the border is the one where an AUX record ends, if there is one.
+ */
+static inline void settle_border(const struct stream *s, struct run *r, struct run *fresh,
+				 const uint8_t *p)
+{
+	uint64_t n, most = r->end - r->pos < 8 ? r->end - r->pos : 8;
+
+	for (n = 0; n <= most && n <= fresh->pos; n++) {
+		if (n && match(p - n, 1, fresh->cpu, fresh->pos - n) != 1)
+			return;
+		if (!record_ends(s, fresh->at - n))
+			continue;
+		r->end -= n;
+		r->at_end -= n;
+		fresh->pos -= n;
+		fresh->at -= n;
+		fresh->at_end -= n;
+		return;
+	}
+}
+
 /* Adds bytes of stream s to the runs; the last run may go on. */
 static inline void take(struct check *c, unsigned int s, const uint8_t *p, uint64_t len,
 			uint64_t at)
@@ -66,10 +104,13 @@ static inline void take(struct check *c, unsigned int s, const uint8_t *p, uint6
 		if (r && r->stream == s && r->at_end == at)
 			n = match(p, len, r->cpu, r->end);
 		if (n < 8 && n < len && find_place(p, len, &fresh.cpu, &fresh.pos)) {
-			fresh.end = fresh.pos;
+			if (r && r->stream == s && r->at_end == at)
+				settle_border(&c->streams[s], r, &fresh, p);
+			fresh.at_end = at;
+			fresh.end = fresh.pos + (at - fresh.at);
 			PUSH(&c->runs, fresh);
 			r = &c->runs.p[c->runs.n - 1];
-			n = match(p, len, r->cpu, r->pos);
+			n = match(p, len, r->cpu, r->end);
 		}
 		if (n) {
 			r->end += n;

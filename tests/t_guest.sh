@@ -1,0 +1,68 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Recording from PMUs with an AUX area, on Debian's own kernel in QEMU, with the
+# simulated PMUs of tools/pmu_sim: each byte that they make is proven to be in the
+# file, or in the ledger. tests/guest/*.sh run inside and say what they found.
+#
+#   tests/t_guest.sh [PART...]      full, snapshot, modes, limits, damage; all if none
+#
+# FULL=1 adds a newer kernel, and a hundred kills.
+# shellcheck source=lib.sh
+. "$(dirname "$0")/lib.sh"
+
+[ -z "${QUICK:-}" ] || { skip "takes minutes" "guest"; finish; }
+[ "$(uname -m)" = x86_64 ] || { skip "hardware: the guest is an x86_64" "guest"; finish; }
+have qemu-system-x86_64 || { skip "no QEMU: tools/deps install guest" "guest"; finish; }
+parts=("$@")
+[ $# -gt 0 ] || parts=(full snapshot modes limits damage)
+
+# relay KERNEL: what the guest says, numbered here. Sets ended: parts that came to
+# their end.
+relay() {
+	local line part=
+	ended=
+	while IFS= read -r line; do
+		case $line in
+		"part "*) part=${line#part } ;;
+		"ok - "*) ok 0 "$1 $part: ${line#ok - }" ;;
+		"not ok - "*) ok 1 "$1 $part: ${line#not ok - }" ;;
+		"done") ended+=" $part" ;;
+		"#"*) printf '%s\n' "$line" ;;
+		*) printf '#   %s\n' "$line" ;;
+		esac
+	done
+}
+
+# boot KERNEL: all parts in one guest. One that dies, hangs or leaves early fails.
+boot() {
+	local kernel=$1 ko part
+	ko=$(tools/guest/module -k "$kernel" tools/pmu_sim 2>"$SCRATCH/module" |
+		grep '/pmu_sim\.ko$')
+	# A copy: who changes the source rebuilds it in the cache.
+	[ -n "$ko" ] && cp "$ko" "$SCRATCH/pmu_sim.ko"
+	ok $? "$kernel: pmu_sim builds" "$SCRATCH/module" || return
+	# shellcheck disable=SC2016
+	relay "$kernel" < <(
+		tools/guest/run -k "$kernel" -m 2000 -t "${GUEST_TIME:-850}" \
+			-e "BUILD=$(realpath "$BUILD")" -e FULL -e SEED \
+			-M "$SCRATCH/pmu_sim.ko names=aux_sim,intel_pt,cs_etm" -- bash -c '
+				for part; do
+					echo "part $part"
+					timeout -k 5 "${FULL:+6}300" bash "tests/guest/$part.sh"
+				done' bash "${parts[@]}" 2>&1
+		echo "# guest: status $?")
+	for part in "${parts[@]}"; do
+		[[ "$ended " == *" $part "* ]]
+		ok $? "$kernel $part: came to its end"
+	done
+}
+
+if ! tools/guest/kernel -k 6.1 >"$SCRATCH/kernel" 2>&1; then
+	ok 1 "Debian's kernel can be had" "$SCRATCH/kernel"
+	finish
+fi
+[ -z "${FULL:-}" ] || GUEST_TIME=5000
+boot 6.1
+[ -z "${FULL:-}" ] || boot 6.12
+finish
