@@ -144,7 +144,8 @@ int evset_aux_enable(struct evset *s, const struct evlist *l, bool on)
 	return first;
 }
 
-int evset_aux_restart(struct evset *s, const struct evlist *l, uint32_t ring)
+static int aux_on(struct evset *s, const struct evlist *l, uint32_t ring,
+		  bool off_first)
 {
 	const struct evset_fd *f;
 	int first = 0;
@@ -154,10 +155,21 @@ int evset_aux_restart(struct evset *s, const struct evlist *l, uint32_t ring)
 		f = &s->fds[i];
 		if (f->ring != ring || !l->events[f->event].aux)
 			continue;
-		if ((switch_fd(f, false) || switch_fd(f, true)) && !first)
+		if (((off_first && switch_fd(f, false)) ||
+		     switch_fd(f, true)) && !first)
 			first = -AUX_E_IO;
 	}
 	return first;
+}
+
+int evset_aux_restart(struct evset *s, const struct evlist *l, uint32_t ring)
+{
+	return aux_on(s, l, ring, true);
+}
+
+int evset_aux_resume(struct evset *s, const struct evlist *l, uint32_t ring)
+{
+	return aux_on(s, l, ring, false);
 }
 
 int evset_ring_live(const struct evset *s, uint32_t ring, size_t *hint)

@@ -75,6 +75,8 @@ int evset_aux_enable(struct evset *s, const struct evlist *l, bool on);
 /* A stopped AUX event of this ring starts again: DISABLE, then ENABLE. The
  * second alone leaves the CPU silent (Linux 6.1, 6.12). */
 int evset_aux_restart(struct evset *s, const struct evlist *l, uint32_t ring);
+/* Only on, what evset_aux_enable switched off. */
+int evset_aux_resume(struct evset *s, const struct evlist *l, uint32_t ring);
 /* For poll(2): an fd of this ring whose task lives; -1: all have ended. The fd
  * that was mapped hangs up when its own task ends, others write on. Checks from
  * *hint (0 at first), which it sets. */

@@ -223,7 +223,7 @@ static int describe_existing(struct kernel *k, struct writer *w, bool again,
 	struct synth_proc_options o = {
 		.tids = k->target.tids,
 		.n_tids = k->target.n_tids,
-		.kernel = true,
+		.kernel = records_kernel(k),
 		.build_ids = k->events.events[k->events.sideband].attr.build_id,
 		.timeout_ms = SYNTH_TIMEOUT_MS,
 	};

@@ -141,9 +141,9 @@ static int save_all(struct recorder *r, bool resume)
 			else if (rr->aux && r->config.snapshot)
 				ret = save_ring(rd, rr);
 			if (!ret && resume && rr->aux)
-				ret = evset_aux_restart(r->config.set,
-							r->config.events,
-							rr->idx);
+				ret = evset_aux_resume(r->config.set,
+						       r->config.events,
+						       rr->idx);
 		}
 	}
 	return ret;
@@ -178,10 +178,8 @@ int recorder_snapshot(struct recorder *r, enum aux_snapshot_reason reason,
 		ret = put_label(r, reason, label, now ? now : latest(r));
 	if (!ret)
 		ret = save_all(r, resume);
-	if (resume) {
-		err = evset_aux_enable(r->config.set, l, true);
-		ret = ret ? ret : err;
-	}
+	if (ret && resume)	/* those that save_all did not come to */
+		evset_aux_enable(r->config.set, l, true);
 	recorder_release(r);
 	if (ret)
 		diag_set(diag, -ret, AUX_NO_OFFSET, "snapshot %llu: %s",

@@ -19,7 +19,7 @@
 
 /* The kernel wakes us when a quarter is full, or a megabyte waits, for which a
  * wake-up costs next to nothing: the rest is left for our delay. */
-#define AUX_WAKE_PART 4
+#define AUX_WAKE_PART 8
 #define AUX_WAKE_MOST (1 << 20)
 #define DATA_WAKE_PART 4
 /* With --max-size, after this part of it has come. */

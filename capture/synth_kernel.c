@@ -8,11 +8,14 @@
  * is no record.
  * Specification: proc(5); machine.c and synthetic-events.c of perf, Linux 6.1.
  */
+#include <elf.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include "synth_priv.h"
 
@@ -21,6 +24,71 @@
 struct kernel_range {
 	uint64_t text, stext, etext;
 };
+
+#ifdef __x86_64__
+#define TEXT_LOWEST UINT64_C(0xffffffff80000000)	/* __START_KERNEL_map */
+
+/* Who may read kcore is shown all, what the kernel was told to hide is not. */
+static bool is_hidden(const char *proc)
+{
+	char path[PATH_MAX], c = '2';
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/sys/kernel/kptr_restrict", proc);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return true;
+	if (read(fd, &c, 1) != 1)
+		c = '2';
+	close(fd);
+	return c == '2';
+}
+
+/* kcore has the kernel as a segment, from _text to the end of its data: two
+ * reads, where kallsyms has 50,000 lines in front of _etext. Modules' segments
+ * have no physical address. */
+static bool read_kcore(const char *proc, struct kernel_range *k)
+{
+	char path[PATH_MAX];
+	Elf64_Phdr p;
+	Elf64_Ehdr e;
+	bool found = false;
+	unsigned i;
+	int fd;
+
+	memset(k, 0, sizeof(*k));
+	snprintf(path, sizeof(path), "%s/kcore", proc);
+	fd = is_hidden(proc) ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	if (pread(fd, &e, sizeof(e), 0) != sizeof(e) ||
+	    memcmp(e.e_ident, ELFMAG, SELFMAG) || e.e_machine != EM_X86_64 ||
+	    e.e_phentsize != sizeof(p))
+		e.e_phnum = 0;
+	for (i = 0; i < e.e_phnum && !found; i++) {
+		if (pread(fd, &p, sizeof(p), (off_t)(e.e_phoff +
+						     i * sizeof(p))) !=
+		    sizeof(p))
+			break;
+		found = p.p_type == PT_LOAD && p.p_vaddr >= TEXT_LOWEST &&
+			p.p_paddr != UINT64_MAX && p.p_paddr != 0 &&
+			p.p_memsz && p.p_memsz < -p.p_vaddr;
+	}
+	close(fd);
+	if (found) {
+		k->text = p.p_vaddr;
+		k->etext = p.p_vaddr + p.p_memsz;
+	}
+	return found;
+}
+#else
+static bool read_kcore(const char *proc, struct kernel_range *k)
+{
+	(void)proc;
+	(void)k;
+	return false;
+}
+#endif
 
 /* Only three symbols of some 100,000: no more than needed is looked at. */
 static bool read_range(const char *path, struct kernel_range *k)
@@ -63,7 +131,7 @@ static int put_kernel(struct synth_run *run)
 	int n;
 
 	snprintf(path, sizeof(path), "%s/kallsyms", run->proc);
-	if (!read_range(path, &k)) {
+	if (!read_kcore(run->proc, &k) && !read_range(path, &k)) {
 		run->r->kernel_hidden = true;
 		return 0;
 	}

@@ -47,16 +47,16 @@ for size in 1 4; do
 	ok $? "--max-size ${size}M: told" "$err"
 done
 
-### rotation: /proc of many processes takes longer than the rings could hold
+### rotation: the rings are read while a new file is told what exists
 
 crowd=()
-for ((i = 0; i < 150; i++)); do
+for ((i = 0; i < 100; i++)); do
 	sleep 600 &
 	crowd+=($!)
 done
 sim rate=500000
 rm -f "$data".*
-rec 0 "--switch-output beside many processes" -e intel_pt// -a -m ,512K --switch-output=2s -- sleep 7
+rec '0|3' "--switch-output beside many processes" -e intel_pt// -a -m ,1M --switch-output=2s -- sleep 7
 kill "${crowd[@]}"
 files=("$data".*)
 mv "${files[-1]}" "$data"
@@ -64,10 +64,13 @@ unset 'files[-1]'
 earlier=()
 for f in "${files[@]}"; do earlier+=(-f "$f"); done
 proven intel_pt "--switch-output beside many processes: $((${#files[@]} + 1)) files" "${earlier[@]}"
+between=0
 for f in "${files[@]}" "$data"; do
-	n=$(timeout 60 "$auxdecode" info "$f" | sed -n 's/^AUX streams: [0-9]*, \([0-9]*\) bytes.*/\1/p')
-	[ "${n:-0}" -gt 100000 ]
-	ok $? "--switch-output: ${n:-no} bytes of trace in ${f##*.}" "$err"
+	timeout 60 "$auxdecode" dump "$f" >"$out" 2>"$err"
+	grep -q ' AUXTRACE ' "$out"
+	ok $? "--switch-output: there is trace in ${f##*.}" "$err"
+	grep -m1 -oE ' (AUXTRACE|FINISHED_INIT)( |$)' "$out" | grep -q AUXTRACE && between=1
 done
+is $between 1 "--switch-output: trace is written before the description ends"
 kernel_quiet "limits"
 echo "done"
