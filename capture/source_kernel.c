@@ -17,7 +17,7 @@
 
 #include "kernel.h"
 
-/* The kernel wakes us when a quarter is full, or a megabyte waits, for which a
+/* The kernel wakes us when an eighth is full, or a megabyte waits, for which a
  * wake-up costs next to nothing: the rest is left for our delay. */
 #define AUX_WAKE_PART 8
 #define AUX_WAKE_MOST (1 << 20)

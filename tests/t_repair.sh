@@ -31,9 +31,9 @@ for delay in 0.3 0.45 0.6 0.75 0.9 1.2; do
 	cmp -s "$f" "$out/copy.data" && n_idle=$((n_idle + 1))
 	"$auxcap" repair "$f" >"$out/repair.$n" 2>&1 && n_repaired=$((n_repaired + 1))
 	if have perf; then
-		perf script -D -i "$out/copy.data" 2>/dev/null |
+		perf script --no-itrace -D -i "$out/copy.data" 2>/dev/null |
 			grep -c 'PERF_RECORD_AUXTRACE size' >"$out/before"
-		perf script -D -i "$f" 2>"$out/perf.err" |
+		perf script --no-itrace -D -i "$f" 2>"$out/perf.err" |
 			grep -c 'PERF_RECORD_AUXTRACE size' >"$out/after"
 		[ -s "$out/perf.err" ] ||
 			[ "$(cat "$out/after")" -lt "$(cat "$out/before")" ] ||

@@ -24,6 +24,19 @@
 
 /* ---- snapshots and samples: each by itself ---- */
 
+/* Padding may look as what would have come behind r: but the stop is known. */
+static uint64_t stop_in(const struct check *c, const struct run *r, const uint8_t *p, uint64_t len)
+{
+	uint64_t n;
+
+	if (!r || is_session(&c->cpu[r->cpu], r->end + len, true))
+		return len;
+	for (n = len; n-- > 0 && !p[n];)
+		if (is_session(&c->cpu[r->cpu], r->end + n, true))
+			return n;
+	return len;
+}
+
 /*
  * One run, in front of it zeros of an area never filled, behind it padding.
  * A jump is right where another stream's session lies between.
@@ -45,6 +58,7 @@ static bool one_run(struct check *c, unsigned int n, const struct piece *k, stru
 	m = r ? match(k->data + from, tail, r->cpu, r->end) : 0;
 	if (m && !memcmp(k->data + from + m, padding, tail - m))
 		tail = m;
+	tail = stop_in(c, r, k->data + from, tail);
 	take(c, n, k->data + from, tail, at + from);
 	*n_zeros = zeros;
 	if (c->runs.n == first)

@@ -54,7 +54,8 @@ static inline bool find_place(const uint8_t *p, uint64_t len, unsigned int *cpu,
 	return false;
 }
 
-static inline bool record_ends(const struct stream *s, uint64_t at)
+/* Does a record end there; one that tells of a loss, when asked for that? */
+static inline bool record_ends(const struct stream *s, uint64_t at, bool lossy)
 {
 	size_t lo = 0, hi = s->records.n;
 
@@ -66,30 +67,48 @@ static inline bool record_ends(const struct stream *s, uint64_t at)
 		else
 			hi = mid;
 	}
-	return lo < s->records.n && s->records.p[lo].end == at;
+	for (; lo < s->records.n && s->records.p[lo].end == at; lo++)
+		if (!lossy || s->records.p[lo].flags & LOSS)
+			return true;
+	return false;
+}
+
+static inline bool is_told(const struct check *c, const struct stream *s, uint64_t at)
+{
+	size_t i;
+
+	for (i = 0; i < c->losses.n; i++)
+		if (c->losses.p[i].idx == s->idx && c->losses.p[i].offset == at)
+			return true;
+	return record_ends(s, at, true);
 }
 
 /*
  * The last bytes of a run may by chance be the first of the next, too: of these
- * places the border is the one where an AUX record ends, if there is one.
+ * places the border is the one where a loss is told, else where a record ends.
  */
-static inline void settle_border(const struct stream *s, struct run *r, struct run *fresh,
-				 const uint8_t *p)
+static inline void settle_border(const struct check *c, const struct stream *s, struct run *r,
+				 struct run *fresh, const uint8_t *p)
 {
-	uint64_t n, most = r->end - r->pos < 8 ? r->end - r->pos : 8;
+	uint64_t n, most = r->end - r->pos < 8 ? r->end - r->pos : 8, best = NONE;
 
 	for (n = 0; n <= most && n <= fresh->pos; n++) {
 		if (n && match(p - n, 1, fresh->cpu, fresh->pos - n) != 1)
-			return;
-		if (!record_ends(s, fresh->at - n))
+			break;
+		if (best == NONE && record_ends(s, fresh->at - n, false))
+			best = n;
+		if (!is_told(c, s, fresh->at - n))
 			continue;
-		r->end -= n;
-		r->at_end -= n;
-		fresh->pos -= n;
-		fresh->at -= n;
-		fresh->at_end -= n;
-		return;
+		best = n;
+		break;
 	}
+	if (best == NONE)
+		return;
+	r->end -= best;
+	r->at_end -= best;
+	fresh->pos -= best;
+	fresh->at -= best;
+	fresh->at_end -= best;
 }
 
 /* Adds bytes of stream s to the runs; the last run may go on. */
@@ -105,7 +124,7 @@ static inline void take(struct check *c, unsigned int s, const uint8_t *p, uint6
 			n = match(p, len, r->cpu, r->end);
 		if (n < 8 && n < len && find_place(p, len, &fresh.cpu, &fresh.pos)) {
 			if (r && r->stream == s && r->at_end == at)
-				settle_border(&c->streams[s], r, &fresh, p);
+				settle_border(c, &c->streams[s], r, &fresh, p);
 			fresh.at_end = at;
 			fresh.end = fresh.pos + (at - fresh.at);
 			PUSH(&c->runs, fresh);
