@@ -58,8 +58,10 @@ static int map_aux(struct ring *r, int fd, const struct ring_sizes *s,
 
 	r->page->aux_offset = r->map_len;
 	r->page->aux_size = s->aux_pages * page_size;
-	p = mmap(NULL, s->aux_pages * page_size, prot, MAP_SHARED | MAP_POPULATE,
-		 fd, (off_t)r->map_len);
+	/* Populated: a fault for each page in the first round costs losses. */
+	p = mmap(NULL, s->aux_pages * page_size, prot,
+		 MAP_SHARED | (s->aux_populate ? MAP_POPULATE : 0), fd,
+		 (off_t)r->map_len);
 	if (p == MAP_FAILED)
 		return -AUX_E_IO;
 	r->aux = p;
@@ -77,7 +79,6 @@ int ring_map(struct ring *r, int fd, const struct ring_sizes *s,
 
 	memset(r, 0, sizeof(*r));
 	*aux_failed = false;
-	/* Populated: a fault for each page in the first round costs losses. */
 	p = mmap(NULL, len, prot, MAP_SHARED | MAP_POPULATE, fd, 0);
 	if (p == MAP_FAILED)
 		return -AUX_E_IO;

@@ -37,6 +37,7 @@ struct ring_sizes {
 	size_t data_pages;	/* a power of two */
 	size_t aux_pages;	/* 0: no AUX area */
 	bool backward, aux_overwrite;
+	bool aux_populate;	/* all of AUX will be used, and at once */
 	size_t aux_watermark;	/* bytes, 0: the kernel's half of the area */
 };
 

@@ -164,6 +164,9 @@ static size_t map_rings(struct kernel *k, const struct explain_fit *fit,
 			.aux_pages = er->aux_event >= 0 ? fit->aux_pages : 0,
 			.backward = er->backward,
 			.aux_overwrite = overwrite,
+			/* a program may never come to some CPUs */
+			.aux_populate = !overwrite &&
+					!k->target.traces_child,
 		};
 
 		if (ring_map(&k->rings[i], er->fd, &s, aux_failed)) {
