@@ -187,6 +187,7 @@ begins "$f"
 is "$?:$n" "0:$whole" "nothing is missing"
 
 for sig in TERM INT HUP; do
+	rm -f "$f"	# of the run before: size tells that this one has begun
 	"$auxcap" -e soft_pt//u -o "$f" -- "${work[@]}" <&9 >/dev/null 2>"$out/err" &
 	pid=$!
 	for ((i = 0; i < 200; i++)); do
