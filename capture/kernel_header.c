@@ -105,7 +105,7 @@ static int add_source(const struct kernel *k, struct writer *w)
 		"source=kernel\nclock=hardware\ntool=auxcap " AUXKIT_VERSION
 		"\nmode=%s\n", k->o->snapshot ? "snapshot" :
 		k->events.n_aux ? "full" : "samples");
-	for (i = 0; i < k->events.n_aux; i++)
+	for (i = 0; i < k->events.n_aux && used < sizeof(text); i++)
 		used += (size_t)snprintf(text + used, sizeof(text) - used,
 					 "pmu.%zu=%.64s\n", i,
 					 k->events.events[i].pmu->name);
