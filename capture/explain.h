@@ -31,9 +31,6 @@ void explain_system(struct explain_system *sys);
 /* The same of a recorded tree: proc, sys as mount points. Limits are ours. */
 void explain_system_at(struct explain_system *sys, const char *proc,
 		       const char *sysfs);
-/* Raises our soft RLIMIT_MEMLOCK to the hard one, which needs no permission. A
- * program that was forked before keeps its own. */
-void explain_memlock_raise(struct explain_system *sys);
 /* What may be mapped by one user: bytes, INT64_MAX without a limit. */
 int64_t explain_budget(const struct explain_system *sys);
 

@@ -145,14 +145,3 @@ void explain_system(struct explain_system *sys)
 {
 	explain_system_at(sys, "/proc", "/sys");
 }
-
-void explain_memlock_raise(struct explain_system *sys)
-{
-	struct rlimit r;
-
-	if (getrlimit(RLIMIT_MEMLOCK, &r) || r.rlim_cur == r.rlim_max)
-		return;
-	r.rlim_cur = r.rlim_max;
-	if (!setrlimit(RLIMIT_MEMLOCK, &r))
-		sys->rlimit_memlock = limit_bytes(r.rlim_cur);
-}

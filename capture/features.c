@@ -280,34 +280,6 @@ int features_groups(struct writer *w, const struct features_group *groups,
 	return put(w, AUX_FEAT_GROUP_DESC, &s);
 }
 
-static uint64_t clock_ns(const struct timespec *ts)
-{
-	return (uint64_t)ts->tv_sec * 1000000000 + (uint64_t)ts->tv_nsec;
-}
-
-int features_clock(struct writer *w, int32_t clockid)
-{
-	struct timespec res, wall, a, b;
-	struct section s = { 0 };
-	uint64_t v;
-	int ret;
-
-	if (clock_getres(clockid, &res) || clock_gettime(clockid, &a) ||
-	    clock_gettime(CLOCK_REALTIME, &wall) || clock_gettime(clockid, &b))
-		return 0;
-	v = clock_ns(&res);
-	ret = writer_feature(w, AUX_FEAT_CLOCKID, &v, sizeof(v));
-	if (ret)
-		return ret;
-	add_u32(&s, 1);		/* version */
-	add_u32(&s, (uint32_t)clockid);
-	v = clock_ns(&wall);
-	add(&s, &v, sizeof(v));
-	v = clock_ns(&a) + (clock_ns(&b) - clock_ns(&a)) / 2;
-	add(&s, &v, sizeof(v));
-	return put(w, AUX_FEAT_CLOCK_DATA, &s);
-}
-
 int features_pmu_mappings(struct writer *w, const struct features_pmu *pmus,
 			  uint32_t n)
 {

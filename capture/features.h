@@ -28,10 +28,6 @@ struct features_group {
 int features_groups(struct writer *w, const struct features_group *groups,
 		    uint32_t n);
 
-/* For attr.use_clockid: the clock's resolution, and its time and the wall
- * clock's at one moment, so that times can be shown as dates. */
-int features_clock(struct writer *w, int32_t clockid);
-
 struct features_pmu {
 	uint32_t type;
 	const char *name;

@@ -169,7 +169,7 @@ static int read_rings(struct rec_reader *rd, bool final)
 	int ret = 0;
 
 	for (i = 0; i < rd->n_rings && !ret; i++) {
-		ret = rec_drain(rd, rd->rings[i], final);
+		ret = rec_drain(rd, rd->rings[i]);
 		if (!ret && !final)
 			ret = rec_restart(rd, rd->rings[i]);
 	}
@@ -326,17 +326,6 @@ int recorder_poll(struct recorder *r, struct pollfd *fds, size_t n_fds,
 			     READ_PERIOD_MS) < 0 && errno != EINTR)
 		return -AUX_E_IO;
 	return first_error(r);
-}
-
-bool recorder_idle(const struct recorder *r)
-{
-	size_t i, k;
-
-	for (i = 0; i < r->n_readers; i++)
-		for (k = 0; k < r->readers[i].n_rings; k++)
-			if (r->readers[i].fds[k].fd >= 0)
-				return false;
-	return true;
 }
 
 int recorder_hold(struct recorder *r)

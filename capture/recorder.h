@@ -80,8 +80,6 @@ int recorder_start(struct recorder *r, struct aux_diag *diag);
 struct pollfd;
 int recorder_poll(struct recorder *r, struct pollfd *fds, size_t n_fds,
 		  int timeout_ms);
-/* No ring can give any more: all its tasks have ended (POLLHUP). */
-bool recorder_idle(const struct recorder *r);
 /* Bytes until the file and what waits for it have max_size; UINT64_MAX without
  * one. With readers not at rest, too. */
 uint64_t recorder_room(struct recorder *r);

@@ -343,13 +343,12 @@ static int drain_data(struct rec_reader *rd, struct rec_ring *rr)
 	return ret;
 }
 
-int rec_drain(struct rec_reader *rd, struct rec_ring *rr, bool final)
+int rec_drain(struct rec_reader *rd, struct rec_ring *rr)
 {
 	bool aux = rr->aux && !rd->r->config.snapshot &&
 		   !rd->r->config.sampling;
 	int ret = 0;
 
-	(void)final;
 	if (!rr->set->backward)
 		ret = drain_data(rd, rr);
 	if (!ret && aux)

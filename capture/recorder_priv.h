@@ -74,8 +74,8 @@ struct recorder {
 
 #define REC_COPY_MAX 65536	/* header.size is 16 bits */
 
-/* recorder_drain.c: reads one ring. final: all that there is, however little. */
-int rec_drain(struct rec_reader *rd, struct rec_ring *rr, bool final);
+/* recorder_drain.c: reads all that one ring has. */
+int rec_drain(struct rec_reader *rd, struct rec_ring *rr);
 /* Starts stopped events again, watches for silent ones. */
 int rec_restart(struct rec_reader *rd, struct rec_ring *rr);
 /*

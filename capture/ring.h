@@ -38,7 +38,6 @@ struct ring_sizes {
 	size_t aux_pages;	/* 0: no AUX area */
 	bool backward, aux_overwrite;
 	bool aux_populate;	/* all of AUX will be used, and at once */
-	size_t aux_watermark;	/* bytes, 0: the kernel's half of the area */
 };
 
 /* Maps fd's rings. On failure errno tells why, *aux_failed at which. Returns 0

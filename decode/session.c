@@ -130,19 +130,3 @@ const struct stream *session_stream(const struct session *s, size_t i)
 {
 	return i < s->chunks.n ? &s->streams[i] : NULL;
 }
-
-int session_stream_piece(const struct session *s, size_t stream, size_t piece,
-			 struct aux_bytes *bytes, uint64_t *offset)
-{
-	const struct queue *q;
-
-	if (stream >= s->chunks.n)
-		return 0;
-	q = &s->chunks.queues[stream];
-	if (piece >= q->n_pieces)
-		return 0;
-	bytes->data = q->pieces[piece].data;
-	bytes->len = q->pieces[piece].len;
-	*offset = q->pieces[piece].offset;
-	return 1;
-}

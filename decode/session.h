@@ -68,11 +68,6 @@ struct codeview *session_codeview(const struct session *s);
 const struct losses *session_losses(const struct session *s);
 const struct stream *session_stream(const struct session *s, size_t i);
 
-/* Bytes of a stream in order, piece by piece: returns 1, 0 at the end. offset
- * is the stream offset of the piece's first byte; padding is cut off. */
-int session_stream_piece(const struct session *s, size_t stream, size_t piece,
-			 struct aux_bytes *bytes, uint64_t *offset);
-
 /* Decodes everything the filters let through, into the sink, and finishes it. */
 int session_run(struct session *s, const struct sink_ops *ops, void *sink,
 		struct session_stats *stats, struct aux_diag *diag);

@@ -367,13 +367,11 @@ static void test_features_more(void)
 	struct writer *w = start();
 	uint8_t *found;
 
-	ok(!features_groups(w, g, 2) && !features_clock(w, 4) &&
-	   !features_topology(w) && !features_clock(w, 12345) &&
+	ok(!features_groups(w, g, 2) && !features_topology(w) &&
 	   !synth_comm(w, &id, 5, 6, "sh", false) && !writer_close(w, NULL),
-	   "groups, clock, topology");
+	   "groups, topology");
 	load();
-	ok(has_bit(AUX_FEAT_GROUP_DESC) && has_bit(AUX_FEAT_CLOCKID) &&
-	   has_bit(AUX_FEAT_CLOCK_DATA), "their sections");
+	ok(has_bit(AUX_FEAT_GROUP_DESC), "their sections");
 	found = memmem(file.bytes, file.len, "{anon_group}", 12);
 	ok(found && !memcmp(found + 64, group_end, sizeof(group_end)),
 	   "a group without a name");
