@@ -85,7 +85,7 @@ static void list_term(const struct pmu *pmu, const struct pmu_format *f)
 	format_bits(f, place, sizeof(place));
 	snprintf(legal, sizeof(legal), max > 9 ? "0 to %#llx" : "0 to %llu",
 		 (unsigned long long)max);
-	for (v = 0; bits >> v && used < sizeof(legal); v++)
+	for (v = 0; v < 64 && bits >> v && used < sizeof(legal); v++)
 		if (bits >> v & 1)
 			used += (size_t)snprintf(legal + used,
 						 sizeof(legal) - used, "%s%u",
