@@ -122,122 +122,6 @@ static int usage_error(const char *fmt, const char *arg)
 	return CMD_USAGE;
 }
 
-/* A number with one of suffixes behind it, whose factors are given. */
-static bool parse_scaled(const char *s, const char *suffixes,
-			 const uint64_t *factors, uint64_t *v)
-{
-	const char *f;
-	char *end;
-
-	if (*s < '0' || *s > '9')
-		return false;
-	*v = strtoull(s, &end, 10);
-	if (!*end)
-		return true;
-	f = end[1] ? NULL : strchr(suffixes, *end);
-	if (!f || *v > UINT64_MAX / factors[f - suffixes])
-		return false;
-	*v *= factors[f - suffixes];
-	return true;
-}
-
-static bool parse_size(const char *s, uint64_t *v)
-{
-	static const uint64_t factors[] = { 1, 1 << 10, 1 << 20, 1 << 30 };
-
-	return s[strspn(s, "0123456789")] &&
-	       parse_scaled(s, "BKMG", factors, v);
-}
-
-static bool parse_time_ms(const char *s, unsigned *ms)
-{
-	static const uint64_t factors[] = { 1000, 60000, 3600000, 86400000 };
-	uint64_t v;
-
-	if (!s[strspn(s, "0123456789")] ||
-	    !parse_scaled(s, "smhd", factors, &v) || !v || v > UINT32_MAX)
-		return false;
-	*ms = (unsigned)v;
-	return true;
-}
-
-static bool parse_u64(const char *s, uint64_t *v)
-{
-	return parse_scaled(s, "", NULL, v);
-}
-
-static bool parse_u32(const char *s, uint32_t *v)
-{
-	uint64_t n;
-
-	if (!parse_u64(s, &n) || n > UINT32_MAX)
-		return false;
-	*v = (uint32_t)n;
-	return true;
-}
-
-/* Pages, or bytes with a suffix; rounded up to a power of two of pages. */
-static bool parse_pages(const char *s, size_t *pages)
-{
-	uint64_t v, page = (uint64_t)sysconf(_SC_PAGESIZE), n = 1;
-
-	if (parse_size(s, &v))
-		v = (v + page - 1) / page;
-	else if (!parse_u64(s, &v))
-		return false;
-	if (!v || v > UINT64_C(1) << 30)
-		return false;
-	while (n < v)
-		n *= 2;
-	*pages = n;
-	return true;
-}
-
-static bool parse_mmap(struct kernel_options *k, const char *text)
-{
-	char buf[64], *comma;
-
-	if (snprintf(buf, sizeof(buf), "%s", text) >= (int)sizeof(buf))
-		return false;
-	comma = strchr(buf, ',');
-	if (comma)
-		*comma++ = '\0';
-	if (*buf && !parse_pages(buf, &k->data_pages))
-		return false;
-	return comma ? parse_pages(comma, &k->aux_pages) : *buf;
-}
-
-static bool parse_switch(struct kernel_options *k, const char *text)
-{
-	k->switch_signal = !text || !strcmp(text, "signal");
-	return k->switch_signal || parse_time_ms(text, &k->switch_ms) ||
-	       parse_size(text, &k->switch_size);
-}
-
-static bool parse_delay(int *ms, const char *text)
-{
-	uint32_t v;
-
-	if (!strcmp(text, "-1")) {
-		*ms = KERNEL_START_DISABLED;
-		return true;
-	}
-	if (!parse_u32(text, &v) || v > INT32_MAX)
-		return false;
-	*ms = (int)v;
-	return true;
-}
-
-static bool parse_level(struct cmd_options *o, const char *text)
-{
-	uint32_t v = 1;
-
-	if (text && (!parse_u32(text, &v) || !v || v > 22))
-		return false;
-	o->writer.zstd_level = (int)v;
-	return true;
-}
-
 static bool add_event(struct cmd_options *o, const char *text)
 {
 	if (o->n_words == CMD_EVENTS_MAX)
@@ -267,17 +151,17 @@ static bool take_kernel(struct cmd_options *o, int opt, const char *value)
 		k->target.cgroup = value;
 		return true;
 	case 'm':
-		return parse_mmap(k, value);
+		return cmd_parse_mmap(k, value);
 	case 'S':
 		k->snapshot = true;
 		k->snapshot_at_exit |= value != NULL;
 		return !value || !strcmp(value, "e");
 	case 'D':
-		return parse_delay(&k->delay_ms, value);
+		return cmd_parse_delay(&k->delay_ms, value);
 	case 'F':
-		return parse_u64(value, &k->freq) && k->freq;
+		return cmd_parse_u64(value, &k->freq) && k->freq;
 	case 'c':
-		return parse_u64(value, &k->period) && k->period;
+		return cmd_parse_u64(value, &k->period) && k->period;
 	case 'g':
 		return k->callgraph = true;
 	case OPT_OVERWRITE:
@@ -290,13 +174,13 @@ static bool take_kernel(struct cmd_options *o, int opt, const char *value)
 		k->control = value;
 		return true;
 	case OPT_THREADS:
-		return parse_u32(value, &k->n_threads) && k->n_threads;
+		return cmd_parse_u32(value, &k->n_threads) && k->n_threads;
 	case OPT_MAX_SIZE:
-		return parse_size(value, &k->max_size) && k->max_size;
+		return cmd_parse_size(value, &k->max_size) && k->max_size;
 	case OPT_SWITCH:
-		return parse_switch(k, value);
+		return cmd_parse_switch(k, value);
 	case OPT_SWITCH_KEEP:
-		return parse_u32(value, &o->switch_keep);
+		return cmd_parse_u32(value, &o->switch_keep);
 	default:
 		return false;
 	}
@@ -306,7 +190,7 @@ static bool take_aux_sample(struct kernel_options *k, const char *value)
 {
 	uint64_t v = 4096;
 
-	if (value && !parse_size(value, &v) && !parse_u64(value, &v))
+	if (value && !cmd_parse_size(value, &v) && !cmd_parse_u64(value, &v))
 		return false;
 	/* the kernel's limit: a sample's size has 16 bits */
 	k->aux_sample_size = (uint32_t)v;
@@ -332,7 +216,7 @@ static bool take_common(struct cmd_options *o, int opt, const char *value)
 	case 'n':
 		return o->dry_run = true;
 	case 'z':
-		return parse_level(o, value);
+		return cmd_parse_level(o, value);
 	case OPT_ZSTD_AUX:
 		return o->writer.zstd_aux = true;
 	case OPT_PER_THREAD:
@@ -343,7 +227,7 @@ static bool take_common(struct cmd_options *o, int opt, const char *value)
 	case OPT_EXIT_STATUS:
 		return o->exit_status = true;
 	case OPT_INJECT:
-		return parse_u32(value, &o->inject_overflow);
+		return cmd_parse_u32(value, &o->inject_overflow);
 	case OPT_AUX_SAMPLE:
 		return take_aux_sample(&o->kernel, value);
 	default:

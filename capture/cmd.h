@@ -56,6 +56,17 @@ int cmd_error(const struct aux_diag *diag);
 __attribute__((format(printf, 1, 2)))
 void cmd_say(const char *fmt, ...);
 
+/* cmd_parse.c: values of options. False: it is none, or out of its range. */
+bool cmd_parse_u32(const char *s, uint32_t *v);
+bool cmd_parse_u64(const char *s, uint64_t *v);
+bool cmd_parse_size(const char *s, uint64_t *v);	/* with B, K, M or G */
+/* DATA[,AUX]: pages, or sizes, rounded up to a power of two of pages. */
+bool cmd_parse_mmap(struct kernel_options *k, const char *text);
+/* A size, a time with s, m, h or d, "signal" or NULL. */
+bool cmd_parse_switch(struct kernel_options *k, const char *text);
+bool cmd_parse_delay(int *ms, const char *text);
+bool cmd_parse_level(struct cmd_options *o, const char *text);
+
 /* cmd_record_text.c: what a person reads of a recording. */
 struct cmd_progress {
 	uint64_t started_ns;
