@@ -41,7 +41,7 @@ static uint64_t stop_in(const struct check *c, const struct run *r, const uint8_
  * One run, in front of it zeros of an area never filled, behind it padding.
  * A jump is right where another stream's session lies between.
  */
-static bool one_run(struct check *c, unsigned int n, const struct piece *k, struct run *out,
+static bool one_run(struct check *c, unsigned int n, struct piece *k, struct run *out,
 		    uint64_t *n_zeros)
 {
 	static const uint8_t padding[8];
@@ -63,6 +63,8 @@ static bool one_run(struct check *c, unsigned int n, const struct piece *k, stru
 	*n_zeros = zeros;
 	if (c->runs.n == first)
 		return false;
+	c->streams[n].padding += left - from - tail;
+	k->end = at + from + tail;
 	r = &c->runs.p[first];
 	*out = *r;
 	for (i = first + 1; i < c->runs.n; i++, r++) {
@@ -172,9 +174,9 @@ static void check_snapshots(struct check *c, unsigned int n)
 	size_t i;
 
 	for (i = 0; i < s->chunks.n; i++) {
-		s->bytes += s->chunks.p[i].end - s->chunks.p[i].at;
 		c->n_snapshots++;
 		check_snapshot(c, n, &s->chunks.p[i]);
+		s->bytes += s->chunks.p[i].end - s->chunks.p[i].at;
 	}
 }
 
