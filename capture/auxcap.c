@@ -15,8 +15,8 @@
 
 enum { OPT_PER_THREAD = 256, OPT_TRUTH, OPT_INJECT, OPT_EXIT_STATUS,
        OPT_VERSION, OPT_FILTER, OPT_OVERWRITE, OPT_AUX_SAMPLE, OPT_THREADS,
-       OPT_MAX_SIZE, OPT_SWITCH, OPT_SWITCH_KEEP, OPT_CONTROL, OPT_NO_SYNTH,
-       OPT_ZSTD_AUX, OPT_DRY_RUN };
+       OPT_MAX_SIZE, OPT_SWITCH, OPT_SWITCH_KEEP, OPT_CONTROL, OPT_KCORE,
+       OPT_NO_CODE, OPT_NO_SYNTH, OPT_ZSTD_AUX, OPT_DRY_RUN };
 
 /* table */
 static const struct option options[] = {
@@ -42,6 +42,8 @@ static const struct option options[] = {
 	{ "switch-output", optional_argument, NULL, OPT_SWITCH },
 	{ "switch-max-files", required_argument, NULL, OPT_SWITCH_KEEP },
 	{ "control", required_argument, NULL, OPT_CONTROL },
+	{ "kcore", no_argument, NULL, OPT_KCORE },
+	{ "no-code", no_argument, NULL, OPT_NO_CODE },
 	{ "no-synth", no_argument, NULL, OPT_NO_SYNTH },
 	{ "compression-level", optional_argument, NULL, 'z' },
 	{ "compress-aux", no_argument, NULL, OPT_ZSTD_AUX },
@@ -99,6 +101,8 @@ static const char usage_text[] =
 "  -z, --compression-level[=N]\n"
 "                           compress records (zstd)\n"
 "      --compress-aux       and the trace; auxdecode alone reads that\n"
+"      --kcore              save the kernel's code and names, too\n"
+"      --no-code            do not save code that programs make\n"
 "      --no-synth           do not describe what existed before\n"
 "Software sources\n"
 "      --truth FILE         also write the addresses as observed\n"
@@ -168,6 +172,10 @@ static bool take_kernel(struct cmd_options *o, int opt, const char *value)
 		k->overwrite = true;
 		k->snapshot_at_exit |= value != NULL;
 		return !value || !strcmp(value, "e");
+	case OPT_KCORE:
+		return k->kcore = true;
+	case OPT_NO_CODE:
+		return k->no_code = true;
 	case OPT_NO_SYNTH:
 		return k->no_synth = true;
 	case OPT_CONTROL:

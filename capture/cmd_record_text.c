@@ -248,6 +248,12 @@ static void say_verdict(const struct cmd_options *o,
 		put(&line, "; maps of %llu process%s could not be read",
 		    (unsigned long long)r->n_unreadable,
 		    r->n_unreadable == 1 ? "" : "es");
+	if (r->code_unsaved)
+		put(&line, "; %llu KB of code that programs made could not be "
+		    "saved", (unsigned long long)(r->code_unsaved + 1023) / 1024);
+	if (r->n_kernel_unsaved)
+		put(&line, "; --kcore: %s of the kernel could be read",
+		    r->n_kernel_unsaved == UINT64_MAX ? "nothing" : "not all");
 	if (r->kernel_hidden)
 		put(&line, "; the kernel's addresses are hidden (sysctl "
 		    "kernel.kptr_restrict)");

@@ -12,6 +12,7 @@
 
 #include <signal.h>
 
+#include "codesave.h"
 #include "control.h"
 #include "evlist.h"
 #include "evset.h"
@@ -42,6 +43,8 @@ struct kernel_options {
 	bool switch_signal;	/* and on SIGUSR2, when that takes no snapshot */
 	const char *control;	/* --control; NULL */
 	bool no_synth;		/* what existed before is not described */
+	bool kcore;		/* the kernel's code is saved */
+	bool no_code;		/* code that programs make is not saved */
 	/* Signals that cmd_record has blocked come here: SIGINT, SIGTERM, SIGHUP
 	 * end the recording, SIGUSR2 see above, SIGCHLD wakes. */
 	int signal_fd;
@@ -56,6 +59,7 @@ struct kernel {
 	struct evset set;
 	struct ring *rings;
 	struct recorder *recorder;
+	struct codesave *save;	/* NULL: not wanted */
 	struct control *control;
 	struct ledger *ledger;		/* of the present file */
 	struct source_result *result;

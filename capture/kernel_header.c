@@ -226,6 +226,7 @@ static int describe_existing(struct kernel *k, struct writer *w, bool again,
 		.kernel = records_kernel(k),
 		.build_ids = k->events.events[k->events.sideband].attr.build_id,
 		.timeout_ms = SYNTH_TIMEOUT_MS,
+		.save = k->save,
 	};
 	struct synth_proc_result r = { 0 };
 	size_t i;
@@ -245,6 +246,8 @@ static int describe_existing(struct kernel *k, struct writer *w, bool again,
 	k->result->kernel_hidden = r.kernel_hidden && records_kernel(k);
 	if (!ret && k->target.child && !again)
 		ret = describe_child(k, w, &o.id);
+	if (!ret && k->o->kcore && o.kernel)
+		ret = codesave_kernel(NULL, w, &k->result->n_kernel_unsaved);
 	return ret;
 }
 

@@ -132,6 +132,8 @@ static int switch_file(struct loop *lp)
 		ret = evset_aux_enable(&k->set, &k->events, false);
 	err = recorder_hold(k->recorder);
 	ret = ret ? ret : err;
+	if (k->save)
+		codesave_output(k->save, NULL);
 	if (stops) {
 		err = evset_aux_enable(&k->set, &k->events, true);
 		ret = ret ? ret : err;
@@ -143,6 +145,8 @@ static int switch_file(struct loop *lp)
 	w = output_writer(k->out);
 	if (w) {
 		recorder_output(k->recorder, w);
+		if (k->save)
+			codesave_output(k->save, w);
 		err = kernel_header(k, w, lp->diag);
 		ret = ret ? ret : err;
 	}
@@ -315,6 +319,9 @@ static int start(struct loop *lp)
 	struct kernel *k = lp->k;
 	int ret = recorder_start(k->recorder, lp->diag);
 
+	if (!ret && k->save && codesave_start(k->save))
+		ret = diag_set(lp->diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+			       "out of memory");
 	if (!ret && !k->o->delay_ms) {
 		k->enabled = true;
 		if (!k->target.traces_child)
@@ -364,6 +371,11 @@ int kernel_loop(struct kernel *k, struct aux_diag *diag)
 	if (!ret && k->o->snapshot_at_exit)
 		ret = snapshot(&lp, AUX_SNAPSHOT_EXIT, NULL);
 	evset_disable(&k->set, &late);
+	/* before it is killed, with what the rings tell by now */
+	if (k->save && !recorder_hold(k->recorder)) {
+		recorder_release(k->recorder);
+		codesave_finish(k->save);
+	}
 	k->result->terminated = !target_child_ended(&k->target, &status);
 	if (k->result->terminated)
 		target_kill(&k->target, SIGTERM);

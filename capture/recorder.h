@@ -27,6 +27,7 @@
 #include "ring.h"
 #include "writer.h"
 
+struct codesave;
 struct recorder;
 
 struct recorder_config {
@@ -38,6 +39,7 @@ struct recorder_config {
 	bool backward;		/* samples are only read by recorder_snapshot */
 	unsigned n_threads;	/* 0: by the number of rings */
 	uint64_t max_size;	/* of the file; 0: none. See recorder_room */
+	struct codesave *save;	/* is told of the records; NULL: none */
 };
 
 struct recorder_stats {

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "codesave.h"
 #include "recorder_priv.h"
 #include "synth.h"
 
@@ -283,6 +284,8 @@ void rec_note(struct rec_reader *rd, struct rec_ring *rr,
 		if (!rr->first_ns)
 			rr->first_ns = t;
 	}
+	if (rd->r->config.save)
+		codesave_note(rd->r->config.save, h, t);
 	switch (h->type) {
 	case PERF_RECORD_AUX:
 		note_aux(rd, rr, h);

@@ -60,6 +60,9 @@ struct source_result {
 	uint64_t wall_ns, cpu_ns;	/* of the recording; ours */
 	uint64_t n_unreadable;	/* processes whose maps could not be read */
 	bool kernel_hidden;	/* its code was recorded, not where it lies */
+	uint64_t code_saved;	/* bytes of code that programs made */
+	uint64_t code_unsaved;	/* of which no more could be saved */
+	uint64_t n_kernel_unsaved;	/* --kcore: bytes; ~0: all */
 };
 
 struct source_ops {

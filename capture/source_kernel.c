@@ -264,7 +264,14 @@ static int open_recorder(struct kernel *k, struct aux_diag *diag)
 		.n_threads = k->o->n_threads,
 		.max_size = k->o->max_size,
 	};
+	struct codesave_config save = {
+		.kernel = k->o->kcore, .self = (uint32_t)getpid(),
+	};
 
+	if (k->events.n_aux && !k->o->no_code && codesave_new(&k->save, &save))
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				"out of memory");
+	c.save = k->save;
 	return recorder_new(&k->recorder, &c, diag);
 }
 
@@ -308,6 +315,7 @@ static void close_kernel(void *src)
 
 	if (!k)
 		return;
+	codesave_free(k->save);
 	recorder_free(k->recorder);
 	unmap_rings(k);
 	free(k->rings);
@@ -378,6 +386,10 @@ static void fill_result(struct kernel *k, uint64_t wall, uint64_t cpu)
 	r->stopped = k->stopped;
 	r->full = k->full;
 	r->n_switched = output_n_switched(k->out);
+	if (k->save) {
+		r->code_saved = codesave_stats(k->save)->n_saved;
+		r->code_unsaved = codesave_stats(k->save)->n_unsaved;
+	}
 	snprintf(r->notes, sizeof(r->notes), "%s%s%s", k->fit_text,
 		 *k->fit_text && *k->set.notes ? "; " : "", k->set.notes);
 }
@@ -396,6 +408,8 @@ static int run_kernel(void *src, struct output *out, struct ledger *ledger,
 	k->out = out;
 	recorder_set_ledger(k->recorder, ledger);
 	recorder_output(k->recorder, output_writer(out));
+	if (k->save)
+		codesave_output(k->save, output_writer(out));
 	ret = kernel_header(k, output_writer(out), diag);
 	if (!ret)
 		ret = kernel_describe(k, output_writer(out), false, diag);

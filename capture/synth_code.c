@@ -204,6 +204,9 @@ int synth_code_note(struct synth_run *run, const struct synth_vma *v)
 
 	if (!r.kind)
 		return 0;
+	if (run->o->save)
+		codesave_watch(run->o->save, (uint32_t)v->pid, r.addr, r.len,
+			       r.kind);
 	if (run->n_ranges == run->cap_ranges) {
 		size_t cap = 2 * run->cap_ranges + 64;
 		void *p = realloc(run->ranges, cap * sizeof(*run->ranges));

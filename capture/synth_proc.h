@@ -18,6 +18,7 @@
 
 #include <aux/error.h>
 
+#include "codesave.h"
 #include "synth.h"
 #include "writer.h"
 
@@ -29,6 +30,7 @@ struct synth_proc_options {
 	bool build_ids;		/* in MMAP2 records, as attr.build_id */
 	bool data_maps;		/* not only executable ones */
 	unsigned timeout_ms;	/* 0: none */
+	struct codesave *save;	/* is told of code that no file has; NULL */
 	struct synth_id id;	/* time 0; id of the side-band event */
 };
 

@@ -73,7 +73,7 @@ int writer_feature(struct writer *w, unsigned bit, const void *data, size_t len)
 /*
  * Code bytes that cannot be had later, as AUX_OWN_CODE records, written now.
  * Equal bytes are stored once; what is in the file already changes nothing.
- * e->blob_offset is not used.
+ * e->blob_offset is not used. bytes is NULL for AUX_CODE_UNKNOWN alone.
  */
 int writer_code(struct writer *w, const struct aux_code_entry *e,
 		const void *bytes);

@@ -162,11 +162,19 @@ static int put_piece(struct writer *w, struct aux_own_code *e,
 		     const uint8_t *bytes)
 {
 	struct writer_codes *c = w->codes;
-	struct hash h = hash_bytes(c->key, bytes, e->len);
+	struct hash h = hash_bytes(c->key, bytes, bytes ? e->len : 0);
 	struct seen *s = &c->seen[h.a & (N_SEEN - 1)];
 	struct range *r = range_slot(c, e);
 	bool known = s->len == e->len && s->hash.a == h.a && s->hash.b == h.b;
 
+	if (e->kind == AUX_CODE_UNKNOWN) {
+		e->blob = 0;
+		*r = (struct range){ e->addr, e->len, 0, ++c->seq, e->pid,
+				     e->kind };
+		touch(c, r);
+		return writer_append_own(w, AUX_OWN_CODE, e, sizeof(*e), NULL,
+					 0);
+	}
 	if (!known)
 		*s = (struct seen){ h, e->len, ++c->n_blobs };
 	e->blob = s->blob;
@@ -202,7 +210,7 @@ int writer_code(struct writer *w, const struct aux_code_entry *entry,
 		if (e.len > AUX_OWN_CODE_MAX)
 			e.len = AUX_OWN_CODE_MAX -
 				(e.addr & ((1 << PAGE_SHIFT) - 1));
-		put_piece(w, &e, (const uint8_t *)bytes + at);
+		put_piece(w, &e, bytes ? (const uint8_t *)bytes + at : NULL);
 		at += e.len;
 	}
 	return writer_leave(w);

@@ -26,7 +26,8 @@ static int add_code(struct build *b, const struct aux_code_entry *e,
 	m->start = e->addr;
 	m->end = e->addr + e->len;
 	m->time = e->time_ns;
-	m->path = e->kind == AUX_CODE_VDSO ? "[vdso]" : "[anon]";
+	m->path = e->kind == AUX_CODE_VDSO ? "[vdso]" :
+		  bytes ? "[anon]" : "[changed code]";
 	m->saved = bytes;
 	m->saved_offset = e->blob_offset;
 	op->order |= CODE_FIRST_ORDER;
@@ -164,6 +165,8 @@ static int add_own(struct build *b, const struct blob *v, size_t code)
 				    .len = h->len, .pid = h->pid,
 				    .kind = h->kind };
 
+	if (h->kind == AUX_CODE_UNKNOWN && h->len && h->addr + h->len >= h->addr)
+		return add_code(b, &e, NULL);
 	if (!s || !h->len || h->len > s->len || h->addr + h->len < h->addr) {
 		b->tl->stats.n_bad_code++;
 		return 0;

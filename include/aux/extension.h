@@ -21,6 +21,8 @@ enum aux_own_kind {
 	AUX_OWN_SOURCE = 4,	/* text, as AUX_FEAT_AUXKIT_SOURCE */
 	AUX_OWN_LEDGER = 5,	/* struct aux_ledger_entry[]: all so far */
 	AUX_OWN_PIECE = 6,	/* struct aux_own_piece, then bytes */
+	AUX_OWN_FILE = 8,	/* struct aux_own_file, path, then bytes */
+	AUX_OWN_SYMBOLS = 9,	/* struct aux_own_symbols, path, entries, names */
 };
 
 /* After the 8-byte record header; the record is padded to 8. */
@@ -54,6 +56,7 @@ enum aux_snapshot_reason {
 	AUX_SNAPSHOT_SIGNAL = 1,
 	AUX_SNAPSHOT_CONTROL = 2,	/* asked through the control FIFO */
 	AUX_SNAPSHOT_EXIT = 3,
+	AUX_SNAPSHOT_CUT = 4,	/* what a cut left of a longer recording */
 };
 
 /*
@@ -85,6 +88,40 @@ struct aux_own_piece {
 };
 
 /*
+ * A part of a file that will not be had later: a jitdump, /proc/kallsyms. The
+ * parts of a path come in order, one behind the other; a part with offset 0
+ * begins it anew.
+ */
+struct aux_own_file {
+	uint64_t offset;	/* in the file, of the bytes that follow */
+	uint64_t total;		/* bytes of the file; 0: unknown */
+	uint32_t path_len;	/* bytes of path that follow, no NUL */
+	uint32_t pid;		/* whose mapping it was; -1: the kernel's */
+};
+#define AUX_OWN_FILE_MAX 57344	/* bytes of one part */
+
+/*
+ * Names of the code of a file that the recording brings along (bundle): behind
+ * the path come n entries, then the names, each ended by NUL. A range of offsets
+ * is in one entry at most; a file may have several records.
+ */
+struct aux_own_symbols {
+	uint8_t build_id[20];
+	uint32_t build_id_size;	/* as in the mapping's record; 0: not there */
+	uint32_t path_len;	/* bytes of path that follow, no NUL */
+	uint32_t n;		/* entries */
+	uint32_t names_len;
+	uint32_t reserved;
+};
+
+struct aux_own_symbol {
+	uint64_t first, end;	/* offsets in the file: who asks for one of
+				 * [first, end) gets this symbol */
+	uint64_t start, size;	/* of the symbol; start may lie before first */
+	uint64_t name;		/* place of its name among the names */
+};
+
+/*
  * AUXTRACE with compressed payload, on request only: perf refuses the file. As
  * struct aux_rec_auxtrace, whose size then is the payload's in the file (padded
  * to 8), then raw_size and zstd_size; the payload is one zstd frame of zstd_size
@@ -100,8 +137,10 @@ struct aux_rec_auxtrace_zstd {
 
 /*
  * SOURCE: how the trace was made, "key=value\n" text. Keys: source (soft_pt,
- * kernel), backend (emulate, step), clock (virtual, hardware), tool, terms.
- * clock=virtual: times and cycles are not the hardware's.
+ * kernel), backend (emulate, step), clock (virtual, hardware), tool, terms,
+ * bundle. clock=virtual: times and cycles are not the hardware's. bundle=1: all
+ * code that the trace needs is in the file, and files of the machine that reads
+ * it do not count unless they are asked for.
  */
 struct aux_feat_text {
 	uint32_t version;	/* 1 */
@@ -161,6 +200,9 @@ enum aux_code_kind {
 	AUX_CODE_ANON = 2,	/* anonymous or writable memory (JIT) */
 	AUX_CODE_FILE = 3,	/* deleted or otherwise unreachable file */
 	AUX_CODE_KERNEL = 4,
+	/* No bytes, blob 0: the range changed at some time between time_ns and
+	 * that of the next entry, so that nobody knows what ran there */
+	AUX_CODE_UNKNOWN = 5,
 };
 
 struct aux_code_entry {
@@ -183,6 +225,9 @@ AUX_ASSERT_SIZE(struct aux_own_loss, 48);
 AUX_ASSERT_SIZE(struct aux_own_snapshot, 24);
 AUX_ASSERT_SIZE(struct aux_own_code, 40);
 AUX_ASSERT_SIZE(struct aux_own_piece, 24);
+AUX_ASSERT_SIZE(struct aux_own_file, 24);
+AUX_ASSERT_SIZE(struct aux_own_symbols, 40);
+AUX_ASSERT_SIZE(struct aux_own_symbol, 40);
 AUX_ASSERT_SIZE(struct aux_ledger_entry, 40);
 AUX_ASSERT_SIZE(struct aux_feat_code, 16);
 AUX_ASSERT_SIZE(struct aux_code_entry, 40);

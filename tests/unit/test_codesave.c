@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* links: capture */
+/*
+ * Code that a program makes: a child writes to executable memory when told to,
+ * records say where that is, and what lands in the file is compared with what
+ * the child wrote, and when.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <internal/bytes.h>
+
+#include "../../capture/codesave.h"
+#include "tap.h"
+
+#define PAGE 4096u
+#define N_PAGES 8u
+#define MAX_CODES 64
+
+struct code {
+	struct aux_own_code h;
+	const uint8_t *bytes;	/* of its blob; NULL: none */
+};
+
+static char dir[] = "/tmp/auxkit-codesave.XXXXXX";
+static char out[128];
+static uint8_t file[8 << 20];
+static struct code codes[MAX_CODES];
+static size_t n_codes;
+static uint8_t *memory;
+static pid_t child;
+static int to_child, from_child;
+static struct writer *w;
+static struct codesave *cs;
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+/* What the child does: fills len bytes at an offset with a value. */
+struct order {
+	uint32_t at, len;
+	uint8_t value, step;
+};
+
+static void serve(int in, int answer)
+{
+	struct order o;
+	uint32_t i;
+
+	while (read(in, &o, sizeof(o)) == sizeof(o)) {
+		for (i = 0; i < o.len; i++)
+			memory[o.at + i] = (uint8_t)(o.value + i * o.step);
+		if (write(answer, "", 1) != 1)
+			break;
+	}
+	_exit(0);
+}
+
+static void order(uint32_t at, uint32_t len, uint8_t value, uint8_t step)
+{
+	struct order o = { at, len, value, step };
+	char c;
+
+	if (write(to_child, &o, sizeof(o)) != sizeof(o) ||
+	    read(from_child, &c, 1) != 1)
+		ok(0, "the child obeys");
+}
+
+static void start_child(void)
+{
+	int there[2], back[2];
+
+	memory = mmap(NULL, N_PAGES * PAGE, PROT_READ | PROT_WRITE | PROT_EXEC,
+		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED || pipe(there) || pipe(back))
+		exit(1);
+	child = fork();
+	if (!child) {
+		close(there[1]);
+		close(back[0]);
+		serve(there[0], back[1]);
+	}
+	close(there[0]);
+	close(back[1]);
+	to_child = there[1];
+	from_child = back[0];
+}
+
+static void end_child(void)
+{
+	close(to_child);
+	close(from_child);
+	waitpid(child, NULL, 0);
+	munmap(memory, N_PAGES * PAGE);
+}
+
+static void note_map(uint32_t pid, uint64_t addr, uint64_t len,
+		     const char *path, uint64_t time)
+{
+	struct {
+		struct perf_event_header h;
+		uint32_t pid, tid;
+		uint64_t addr, len, pgoff;
+		uint8_t inode[24];
+		uint32_t prot, flags;
+		char path[256];
+	} m = {
+		.h = { PERF_RECORD_MMAP2, PERF_RECORD_MISC_USER, sizeof(m) },
+		.pid = pid, .tid = pid, .addr = addr, .len = len,
+		.prot = PROT_READ | PROT_EXEC | PROT_WRITE,
+	};
+
+	snprintf(m.path, sizeof(m.path), "%s", path);
+	codesave_note(cs, &m.h, time);
+}
+
+static void note_task(uint32_t type, uint16_t misc, uint32_t pid, uint32_t ppid)
+{
+	struct {
+		struct perf_event_header h;
+		uint32_t w[4];
+	} r = { { type, misc, sizeof(r) }, { pid, ppid, pid, ppid } };
+
+	codesave_note(cs, &r.h, now_ns());
+}
+
+static void begin(const struct codesave_config *config)
+{
+	struct perf_event_attr a = { .type = 1, .config = 9,
+				     .size = sizeof(a) };
+	struct aux_diag diag = { 0 };
+	uint64_t id = 1;
+
+	unlink(out);
+	if (writer_open(&w, out, NULL, &diag) ||
+	    writer_attr_add(w, &a, "dummy", &id, 1) ||
+	    codesave_new(&cs, config))
+		exit(1);
+	codesave_output(cs, w);
+}
+
+static void take_code(struct cursor c)
+{
+	struct code *k = &codes[n_codes++];
+	size_t i;
+
+	k->h.time_ns = cursor_u64(&c);
+	k->h.addr = cursor_u64(&c);
+	k->h.len = cursor_u64(&c);
+	k->h.blob = cursor_u64(&c);
+	k->h.pid = cursor_u32(&c);
+	k->h.kind = cursor_u32(&c);
+	k->bytes = k->h.blob && cursor_left(&c) >= k->h.len ?
+			   cursor_bytes(&c, k->h.len) : NULL;
+	for (i = 0; i + 1 < n_codes && !k->bytes && k->h.blob; i++)
+		if (codes[i].h.blob == k->h.blob)
+			k->bytes = codes[i].bytes;
+}
+
+/* Closes the file and reads its code records, or those of AUX_OWN_FILE. */
+static size_t end(uint8_t *dump, size_t room)
+{
+	struct aux_diag diag = { 0 };
+	uint64_t at, size;
+	struct cursor c;
+	size_t n_dump = 0;
+	ssize_t n;
+	int fd;
+
+	ok(codesave_finish(cs) == 0, "the looks succeed");
+	codesave_free(cs);
+	ok(writer_close(w, &diag) == 0, "the file is written");
+	fd = open(out, O_RDONLY);
+	n = read(fd, file, sizeof(file));
+	close(fd);
+	c = cursor_init(file + 40, 16, false);
+	at = cursor_u64(&c);
+	size = cursor_u64(&c);
+	c = cursor_init(file + at, n < 0 ? 0 : size, false);
+	n_codes = 0;
+	while (cursor_left(&c) >= 8) {
+		uint32_t type = cursor_u32(&c), rest = cursor_u32(&c) >> 16;
+		struct cursor r = cursor_init(cursor_bytes(&c, rest - 8),
+					      rest - 8, false);
+		uint32_t kind, len;
+
+		if (type != AUX_RECORD_EVENT_TYPE ||
+		    cursor_u64(&r) != AUX_OWN_MAGIC)
+			continue;
+		kind = cursor_u32(&r) & 0xffff;
+		len = cursor_u32(&r);
+		if (kind == AUX_OWN_CODE && n_codes < MAX_CODES) {
+			take_code(r);
+		} else if (kind == AUX_OWN_FILE && dump) {
+			uint64_t offset = cursor_u64(&r);
+			uint32_t path_len, part;
+
+			cursor_u64(&r);
+			path_len = cursor_u32(&r);
+			cursor_u32(&r);
+			cursor_bytes(&r, path_len);
+			part = len - 24 - path_len;
+			if (offset + part <= room)
+				memcpy(dump + offset, cursor_bytes(&r, part),
+				       part);
+			n_dump += part;
+		}
+	}
+	return n_dump;
+}
+
+/* The code that holds at addr and time, by the rule of extension.h. */
+static const struct code *code_at(uint32_t pid, const uint8_t *p, uint64_t time)
+{
+	const struct code *found = NULL;
+	uint64_t addr = (uint64_t)(uintptr_t)p;
+	size_t i;
+
+	for (i = 0; i < n_codes; i++) {
+		const struct aux_own_code *h = &codes[i].h;
+
+		if (h->pid == pid && addr >= h->addr &&
+		    addr - h->addr < h->len && h->time_ns <= time &&
+		    (!found || h->time_ns >= found->h.time_ns))
+			found = &codes[i];
+	}
+	return found;
+}
+
+static int byte_at(uint32_t pid, const uint8_t *p, uint64_t time)
+{
+	const struct code *k = code_at(pid, p, time);
+
+	if (!k || !k->bytes)
+		return k ? -2 : -1;	/* unknown; nothing */
+	return k->bytes[(uint64_t)(uintptr_t)p - k->h.addr];
+}
+
+static void test_change(void)
+{
+	const struct codesave_config config = { .self = (uint32_t)getpid() };
+	uint64_t mapped, first, written, second, third;
+	uint32_t pid;
+
+	begin(&config);
+	start_child();
+	pid = (uint32_t)child;
+	mapped = now_ns();
+	note_map(pid, (uint64_t)(uintptr_t)memory, N_PAGES * PAGE, "//anon",
+		 mapped);
+	order(0, 64, 0x10, 1);
+	codesave_look(cs);
+	first = now_ns();
+	order(64, 64, 0x50, 1);		/* where nothing was */
+	order(PAGE, 32, 0x70, 1);	/* on a page that was not there */
+	written = now_ns();
+	codesave_look(cs);
+	second = now_ns();
+	order(16, 32, 0x90, 1);		/* in place of other code */
+	codesave_look(cs);
+	third = now_ns();
+	codesave_look(cs);		/* nothing new */
+	end(NULL, 0);
+	end_child();
+	ok(byte_at(pid, memory, mapped) == 0x10,
+	   "what was written before the first look holds from the mapping on");
+	ok(byte_at(pid, memory + 64, written) == 0x50,
+	   "what is added later holds before the look that finds it");
+	ok(byte_at(pid, memory + PAGE + 1, first) == 0x71, "on a new page, too");
+	ok(byte_at(pid, memory + 16, first) == 0x20 &&
+	   byte_at(pid, memory + 16, third) == 0x90,
+	   "what is replaced: old bytes before, new ones after");
+	ok(byte_at(pid, memory + 16, second) == -2 &&
+	   byte_at(pid, memory + 47, second) == -2,
+	   "and nobody knows what ran in between");
+	ok(byte_at(pid, memory + 15, second) == 0x1f &&
+	   byte_at(pid, memory + 48, second) == 0x40,
+	   "but what did not change is known all the time");
+	ok(byte_at(pid, memory + 2 * PAGE, third) == -1,
+	   "pages that were never touched are not in the file");
+	ok(n_codes == 6, "each change once: %zu records of 6", n_codes);
+}
+
+static void test_tasks(void)
+{
+	const struct codesave_config config = { 0 };
+	uint32_t pid;
+
+	begin(&config);
+	start_child();
+	pid = (uint32_t)child;
+	note_map(pid, (uint64_t)(uintptr_t)memory, PAGE, "//anon", now_ns());
+	note_map(pid, (uint64_t)(uintptr_t)memory + PAGE, PAGE, "[vdso]",
+		 now_ns());
+	note_map(pid, (uint64_t)(uintptr_t)memory + 2 * PAGE, PAGE,
+		 "/tmp/x (deleted)", now_ns());
+	order(0, 3 * PAGE, 0x33, 0);
+	codesave_look(cs);
+	note_task(PERF_RECORD_COMM, PERF_RECORD_MISC_COMM_EXEC, pid, 0);
+	order(0, 3 * PAGE, 0x44, 0);
+	codesave_look(cs);
+	end(NULL, 0);
+	end_child();
+	ok(n_codes == 2 && codes[0].h.kind == AUX_CODE_ANON &&
+	   codes[1].h.kind == AUX_CODE_ANON,
+	   "no vdso, and nothing after an exec: %zu records", n_codes);
+}
+
+static void test_limit(void)
+{
+	const struct codesave_config config = { .limit = 2 * PAGE };
+	const struct codesave_stats *s;
+
+	begin(&config);
+	start_child();
+	note_map((uint32_t)child, (uint64_t)(uintptr_t)memory, N_PAGES * PAGE,
+		 "//anon", now_ns());
+	order(0, 4 * PAGE, 1, 3);
+	codesave_look(cs);
+	s = codesave_stats(cs);
+	ok(s->n_saved == 2 * PAGE && s->n_unsaved == 2 * PAGE,
+	   "a limit: saved %" PRIu64 ", not saved %" PRIu64, s->n_saved,
+	   s->n_unsaved);
+	end(NULL, 0);
+	end_child();
+}
+
+/* The thread finds it by itself, and the dump is in the file. */
+static void test_thread(void)
+{
+	const struct codesave_config config = { 0 };
+	static uint8_t text[200000], dump[200000];
+	char path[160];
+	uint32_t pid;
+	size_t i, n;
+	int fd;
+
+	for (i = 0; i < sizeof(text); i++)
+		text[i] = (uint8_t)(i * 7 + i / 256);
+	snprintf(path, sizeof(path), "%s/jit-77.dump", dir);
+	fd = open(path, O_CREAT | O_WRONLY, 0600);
+	n = (size_t)write(fd, text, sizeof(text));
+	close(fd);
+	begin(&config);
+	ok(codesave_start(cs) == 0, "a thread looks");
+	start_child();
+	pid = (uint32_t)child;
+	note_map(pid, 0x5000000, PAGE, path, now_ns());
+	note_map(pid, (uint64_t)(uintptr_t)memory, N_PAGES * PAGE, "", 1);
+	order(0, 100, 0x21, 1);
+	usleep(100000);
+	n = end(dump, sizeof(dump));
+	end_child();
+	ok(byte_at(pid, memory + 5, UINT64_MAX) == 0x26, "what the child wrote");
+	ok(n == sizeof(text) && !memcmp(text, dump, n),
+	   "the jitdump is whole in the file: %zu bytes", n);
+	unlink(path);
+}
+
+static void test_damage(void)
+{
+	const struct codesave_config config = { .kernel = true };
+	uint8_t r[64];
+	unsigned i;
+
+	begin(&config);
+	for (i = 0; i < 2000; i++) {
+		struct perf_event_header h = {
+			.type = i % 4 == 0 ? PERF_RECORD_MMAP2 :
+				i % 4 == 1 ? PERF_RECORD_FORK :
+				i % 4 == 2 ? PERF_RECORD_COMM :
+					     PERF_RECORD_KSYMBOL,
+			.misc = (uint16_t)i, .size = (uint16_t)(8 + i % 24),
+		};
+
+		memset(r, 0xff, sizeof(r));
+		memcpy(r, &h, sizeof(h));
+		codesave_note(cs, (void *)r, i);
+	}
+	note_map(0x7fffffff, 0, UINT64_MAX, "//anon", 1);
+	note_map(1, UINT64_MAX - 1, 100, "//anon", 1);
+	codesave_look(cs);
+	end(NULL, 0);
+	ok(1, "short records and ranges that cannot be do no harm");
+}
+
+int main(void)
+{
+	signal(SIGPIPE, SIG_IGN);
+	if (!mkdtemp(dir))
+		return 1;
+	snprintf(out, sizeof(out), "%s/out", dir);
+	test_change();
+	test_tasks();
+	test_limit();
+	test_thread();
+	test_damage();
+	unlink(out);
+	rmdir(dir);
+	return plan_done();
+}
