@@ -49,6 +49,31 @@ static int add_attrs(const struct kernel *k, struct writer *w)
 	return ret;
 }
 
+/* Which events count together, as perf's readers show them. */
+static int add_groups(const struct kernel *k, struct writer *w)
+{
+	const struct evlist *l = &k->events;
+	struct features_group *g = calloc(l->n + 1, sizeof(*g));
+	uint32_t n = 0;
+	size_t i, j;
+	int ret;
+
+	if (!g)
+		return -AUX_E_NOMEM;
+	for (i = 0; i < l->n; i++) {
+		if (l->events[i].leader != i)
+			continue;
+		g[n].leader = (uint32_t)i;
+		for (j = i; j < l->n; j++)
+			g[n].n_members += l->events[j].leader == i;
+		n += g[n].n_members > 1;
+		g[n].n_members = 0;
+	}
+	ret = features_groups(w, g, n);
+	free(g);
+	return ret;
+}
+
 static int add_id_index(const struct kernel *k, struct writer *w)
 {
 	const struct evset *s = &k->set;
@@ -259,6 +284,8 @@ int kernel_header(struct kernel *k, struct writer *w, struct aux_diag *diag)
 		ret = features_topology(w);
 	if (!ret)
 		ret = add_attrs(k, w);
+	if (!ret)
+		ret = add_groups(k, w);
 	if (!ret)
 		ret = add_pmus(w);
 	if (!ret)

@@ -310,24 +310,6 @@ int ledger_save(const struct ledger *l, struct writer *w)
 	return ret;
 }
 
-int ledger_record(const struct ledger *l, struct writer *w)
-{
-	const size_t head = sizeof(struct aux_feat_ledger);
-	const size_t most = WRITER_OWN_MAX / sizeof(struct aux_ledger_entry) *
-			    sizeof(struct aux_ledger_entry);
-	size_t size;
-	char *p = pack(l, &size);
-	int ret;
-
-	if (!p)
-		return -AUX_E_NOMEM;
-	size -= head;	/* more entries than a record takes: not this time */
-	ret = size > most ? 0 : writer_own(w, AUX_OWN_LEDGER, NULL, 0,
-					   p + head, size);
-	free(p);
-	return ret;
-}
-
 static int put_loss(char *buf, size_t len, unsigned c, uint64_t total,
 		    uint64_t unknown)
 {

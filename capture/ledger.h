@@ -57,8 +57,6 @@ int ledger_check(const struct ledger *l, struct aux_diag *diag);
 /* For the end of the file: an AUX_OWN_LEDGER record that writer_close writes
  * when everything else is in the file. */
 int ledger_save(const struct ledger *l, struct writer *w);
-/* All so far as an AUX_OWN_LEDGER record, for who repairs a killed file. */
-int ledger_record(const struct ledger *l, struct writer *w);
 
 /* "1,234 bytes (AUX buffer full), 2 processes (not traced)"; "" when nothing is
  * lost. Of unknown size: "3 gaps (AUX buffer full), bytes unknown", "5 bytes and

@@ -74,11 +74,6 @@ unsigned output_n_switched(const struct output *o)
 	return o->n_switched;
 }
 
-const char *output_last_path(const struct output *o)
-{
-	return o->n_done ? o->done[o->n_done - 1] : "";
-}
-
 /* The first error of the two counts. */
 static int finish_present(struct output *o, struct aux_diag *diag)
 {

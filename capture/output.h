@@ -47,9 +47,8 @@ bool output_is_pipe(const struct output *o);
  */
 int output_switch(struct output *o, struct aux_diag *diag);
 
-/* Files completed by output_switch so far, and the name of the last ("" none). */
+/* Files completed by output_switch so far. */
 unsigned output_n_switched(const struct output *o);
-const char *output_last_path(const struct output *o);
 
 /*
  * Completes the present file and frees o; NULL is allowed. After a switch the

@@ -242,16 +242,6 @@ int synth_aux(struct writer *w, const struct synth_id *id, uint64_t offset,
 	return finish(w, &r, id);
 }
 
-int synth_lost(struct writer *w, const struct synth_id *id, uint64_t lost)
-{
-	struct rec r;
-
-	rec_init(&r, PERF_RECORD_LOST, 0);
-	add_u64(&r, id->id);
-	add_u64(&r, lost);
-	return finish(w, &r, id);
-}
-
 int synth_auxtrace_info(struct writer *w, uint32_t type, const uint64_t *priv,
 			uint32_t n_priv)
 {
@@ -353,54 +343,6 @@ int synth_cpu_map(struct writer *w, uint32_t n_cpus)
 	for (i = 0; i < n_cpus; i++)
 		cpus[i] = (uint16_t)i;
 	return synth_cpu_list(w, cpus, n_cpus);
-}
-
-static int update_text(struct writer *w, uint64_t type, uint64_t id,
-		       const char *text)
-{
-	struct rec r;
-	size_t len = strlen(text);
-
-	rec_init(&r, AUX_RECORD_EVENT_UPDATE, 0);
-	add_u64(&r, type);
-	add_u64(&r, id);
-	add_string(&r, text, len < PATH_MAX ? len : PATH_MAX - 1);
-	return writer_record(w, &r.h);
-}
-
-int synth_event_name(struct writer *w, uint64_t id, const char *name)
-{
-	return update_text(w, 2, id, name);
-}
-
-int synth_event_unit(struct writer *w, uint64_t id, const char *unit)
-{
-	return update_text(w, 0, id, unit);
-}
-
-int synth_event_scale(struct writer *w, uint64_t id, double scale)
-{
-	struct rec r;
-
-	rec_init(&r, AUX_RECORD_EVENT_UPDATE, 0);
-	add_u64(&r, 1);
-	add_u64(&r, id);
-	add_bytes(&r, &scale, sizeof(scale));
-	return writer_record(w, &r.h);
-}
-
-int synth_event_cpus(struct writer *w, uint64_t id, const uint16_t *cpus,
-		     size_t n)
-{
-	struct rec r;
-
-	rec_init(&r, AUX_RECORD_EVENT_UPDATE, 0);
-	if (n > CPUS_MAX)
-		return -AUX_E_INVAL;
-	add_u64(&r, 3);
-	add_u64(&r, id);
-	add_cpu_list(&r, cpus, (uint16_t)n);
-	return writer_record(w, &r.h);
 }
 
 static int add_empty(struct writer *w, uint32_t type)

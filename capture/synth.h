@@ -61,7 +61,6 @@ int synth_switch_cpu_wide(struct writer *w, const struct synth_id *id, bool out,
 			  uint32_t next_prev_pid, uint32_t next_prev_tid);
 int synth_aux(struct writer *w, const struct synth_id *id, uint64_t offset,
 	      uint64_t size, uint64_t flags);
-int synth_lost(struct writer *w, const struct synth_id *id, uint64_t lost);
 
 /* User records, without a trailer. */
 int synth_auxtrace_info(struct writer *w, uint32_t type, const uint64_t *priv,
@@ -74,12 +73,6 @@ int synth_thread_map(struct writer *w, const uint32_t *tids,
 /* CPUs 0 to n_cpus - 1; those named. At most 2048. */
 int synth_cpu_map(struct writer *w, uint32_t n_cpus);
 int synth_cpu_list(struct writer *w, const uint16_t *cpus, size_t n);
-/* EVENT_UPDATE: what an attr does not say of the event with this id */
-int synth_event_name(struct writer *w, uint64_t id, const char *name);
-int synth_event_unit(struct writer *w, uint64_t id, const char *unit);
-int synth_event_scale(struct writer *w, uint64_t id, double scale);
-int synth_event_cpus(struct writer *w, uint64_t id, const uint16_t *cpus,
-		     size_t n);
 int synth_finished_round(struct writer *w);
 int synth_finished_init(struct writer *w);
 

@@ -281,6 +281,9 @@ if [ -n "$perf" ]; then
 fi
 rec 0 "a group of software events" -e '{cpu-clock,page-faults}:Su' -F 2000 -- "$programs/forkexec"
 reads "a group of software events"
+perf evlist -g -i "$data" >"$SCRATCH/evlist" 2>&1
+that "a group of software events: perf shows it as one" "$SCRATCH/evlist" \
+	grep -q '^{cpu-clock[^,]*,page-faults[^}]*}' "$SCRATCH/evlist"
 
 ### tracepoints
 

@@ -153,7 +153,6 @@ static void test_trace(void)
 		HEAD(14, 0, 40), TAIL, HEAD(14, 0x2000, 40), TAIL,
 		HEAD(15, 0x2000, 48), U32(1), U32(2), TAIL,
 		HEAD(11, 0, 64), U64(0x100ULL), U64(0x20ULL), U64(1ULL), TAIL,
-		HEAD(2, 0, 56), U64(99ULL), U64(12ULL), TAIL,
 	};
 	struct writer *w = start();
 
@@ -162,9 +161,8 @@ static void test_trace(void)
 	synth_switch(w, &id, true);
 	synth_switch_cpu_wide(w, &id, true, 1, 2);
 	synth_aux(w, &id, 0x100, 0x20, PERF_AUX_FLAG_TRUNCATED);
-	synth_lost(w, &id, 12);
 	ok(holds(w, want, sizeof(want)),
-	   "ITRACE_START, SWITCH, SWITCH_CPU_WIDE, AUX, LOST");
+	   "ITRACE_START, SWITCH, SWITCH_CPU_WIDE, AUX");
 }
 
 static void test_user(void)
@@ -205,30 +203,17 @@ static void test_more(void)
 		U64(0xffffffff81000000), U64(0x1000ULL), U64(0x2000ULL), '[',
 		'k', ']', '_', 't', 0, 0, 0, TAIL,
 		HEAD(74, 0, 16), U16(0), U16(2), U16(1), U16(3),
-		HEAD(78, 0, 32), U64(2ULL), U64(99ULL), 'n', 'a', 'm', 'e', 0,
-		0, 0, 0,
-		HEAD(78, 0, 32), U64(0ULL), U64(99ULL), 'W', 0, 0, 0, 0, 0, 0,
-		0,
-		HEAD(78, 0, 32), U64(1ULL), U64(99ULL),
-		U64(0x3fe0000000000000),
-		HEAD(78, 0, 32), U64(3ULL), U64(99ULL), U16(0), U16(2), U16(1),
-		U16(3),
 	};
 	struct writer *w = start();
 
 	synth_fork_exec(w, &id, 7, 5, 8, 6);
 	synth_mmap_kernel(w, &id, 0xffffffff81000000, 0x1000, 0x2000, "[k]_t");
 	synth_cpu_list(w, cpus, 2);
-	synth_event_name(w, 99, "name");
-	synth_event_unit(w, 99, "W");
-	synth_event_scale(w, 99, 0.5);
-	synth_event_cpus(w, 99, cpus, 2);
 	ok(synth_cpu_map(w, 2049) == -AUX_E_INVAL &&
-	   synth_cpu_list(w, cpus, 2049) == -AUX_E_INVAL &&
-	   synth_event_cpus(w, 99, cpus, 2049) == -AUX_E_INVAL,
+	   synth_cpu_list(w, cpus, 2049) == -AUX_E_INVAL,
 	   "more CPUs than a list can have");
 	ok(holds(w, want, sizeof(want)),
-	   "FORK of old, MMAP of the kernel, CPU_MAP, EVENT_UPDATE");
+	   "FORK of old, MMAP of the kernel, CPU_MAP");
 }
 
 static void test_id_index(void)
