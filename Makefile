@@ -57,9 +57,10 @@ endif
 obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 INTERNAL := $(call obj,$(wildcard include/internal/*.c))
 QEMU_C := $(wildcard capture/qemu_*.c) include/internal/x86_insn.c \
-	include/internal/soft_exec.c
+	include/internal/a64_insn.c include/internal/soft_exec.c
 with = $(filter $(1),$(HAVE))
 LEFT_OUT := $(if $(call with,IPT),,$(wildcard decode/plugin_libipt*.c)) \
+	$(if $(call with,OPENCSD),,$(wildcard decode/plugin_opencsd*.c)) \
 	$(if $(call with,ZSTD),decode/reader_nozstd.c,decode/reader_zstd.c) \
 	$(if $(call with,ZSTD),capture/writer_nozstd.c,capture/writer_zstd.c) \
 	$(if $(call with,ZSTD),capture/repair_nozstd.c,capture/repair_zstd.c)
@@ -67,7 +68,8 @@ CAPTURE := $(call obj,$(filter-out capture/qemu_% $(LEFT_OUT),$(wildcard capture
 DECODE := $(call obj,$(filter-out $(LEFT_OUT),$(wildcard decode/*.c)))
 
 CAPTURE_LIBS = $(LIBS_ELF) $(LIBS_ZSTD) -ldl -lpthread
-DECODE_LIBS = $(LIBS_IPT) $(LIBS_CAPSTONE) $(LIBS_DW) $(LIBS_ELF) $(LIBS_ZSTD) \
+DECODE_LIBS = $(LIBS_IPT) $(LIBS_OPENCSD) $(LIBS_CAPSTONE) $(LIBS_JSON) \
+	$(LIBS_LZMA) $(LIBS_Z) $(LIBS_DW) $(LIBS_ELF) $(LIBS_ZSTD) \
 	-ldl -lpthread
 
 PROGRAMS := $(BUILD)/auxcap $(BUILD)/auxdecode $(BUILD)/auxkit-qemu.so
@@ -152,6 +154,37 @@ $(BUILD)/tests/programs/%: tests/programs/%.cc
 	$(call say,CXX,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CXX) -std=gnu++17 $(compile_traced)
+
+# The same for aarch64, where a cross compiler is: those named here, and their
+# own. Found at run time through its sysroot.
+A64_CC := $(shell command -v aarch64-linux-gnu-gcc-12 || \
+	command -v aarch64-linux-gnu-gcc)
+A64_DIR := $(BUILD)/tests/programs/aarch64
+A64_OWN := $(basename $(notdir $(wildcard tests/programs/aarch64/*.[cS])))
+A64_SHARED := hello_static threads forkexec crash dlopen dlobj vdso jit
+ifneq ($(A64_CC),)
+TRACED += $(addprefix $(A64_DIR)/,$(A64_OWN) $(A64_SHARED) hello_dynamic atomics_lse)
+endif
+$(A64_SHARED:%=$(A64_DIR)/%): $(A64_DIR)/%: tests/programs/%.c
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(A64_CC) -std=gnu11 $(compile_traced)
+$(A64_DIR)/%: tests/programs/aarch64/%.c
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(A64_CC) -std=gnu11 $(compile_traced)
+$(A64_DIR)/%: tests/programs/aarch64/%.S
+	$(call say,AS,$<)
+	@mkdir -p $(@D)
+	$(Q)$(A64_CC) $(compile_traced)
+$(A64_DIR)/hello_dynamic: tests/programs/hello_static.c
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(A64_CC) -std=gnu11 -O1 -g -o $@ $<
+$(A64_DIR)/atomics_lse: tests/programs/aarch64/atomics.c
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(A64_CC) -std=gnu11 $(compile_traced) -march=armv8.1-a
 
 # Tools written in C: one file each; those that read recordings link decode.
 TOOLS := $(patsubst tools/%.c,$(BUILD)/%,$(wildcard tools/*.c))

@@ -274,6 +274,8 @@ static int list_software_sources(void)
 {
 	printf("%s//u  no PMU needed: %s\n", source_soft_pt.name,
 	       source_soft_pt.help);
+	printf("%s//u  no PMU needed: %s\n", source_soft_etm.name,
+	       source_soft_etm.help);
 	return 1;
 }
 
@@ -317,7 +319,8 @@ static int list_what(const char *what, struct aux_diag *diag)
 		return list_names(PERF_TYPE_HW_CACHE, "cache");
 	if (!strcmp(what, "tracepoint"))
 		return list_tracepoints("", false, diag);
-	if (!strcmp(name, source_soft_pt.name))
+	if (!strcmp(name, source_soft_pt.name) ||
+	    !strcmp(name, source_soft_etm.name))
 		return list_software_sources();
 	if (what[len] == ':')
 		return list_tracepoints(name, false, diag);

@@ -24,11 +24,13 @@
 /* table: sources that are no PMU of the kernel */
 static const struct source_ops *const software[] = {
 	&source_soft_pt,
+	&source_soft_etm,
 };
 #define N_SOFTWARE (sizeof(software) / sizeof(*software))
 
 #define WAIT_MS 100	/* SIGCHLD wakes, unless we were started to ignore it */
 #define SAY_WAIT_NS 1000000000
+#define SAME_NS 300000000
 
 static volatile bool stop;
 
@@ -249,7 +251,9 @@ static bool took_signal(int fd)
 
 /*
  * The program was told to end, and need not obey. The file is complete: it waits
- * for nothing. One more signal, sent by somebody who has seen that, is not asked.
+ * for nothing. One more signal, sent by somebody who has seen that, is not asked;
+ * those that come at once are the first again: timeout(1) sends two, to us and to
+ * our group.
  */
 static void wait_program(struct recording *rec)
 {
@@ -260,10 +264,10 @@ static void wait_program(struct recording *rec)
 
 	if (!rec->ops->ended)
 		return;
-	took_signal(p.fd);	/* timeout(1) sends two, to us and to our group */
 	while (!rec->ops->ended(rec->src, sig, &rec->result.status)) {
 		poll(&p, 1, WAIT_MS);
-		sig = took_signal(p.fd) ? SIGKILL : 0;
+		sig = took_signal(p.fd) && now_ns() - since > SAME_NS ?
+			      SIGKILL : 0;
 		if (said || now_ns() - since < SAY_WAIT_NS)
 			continue;
 		said = true;
@@ -331,7 +335,7 @@ static int record_software(struct recording *rec, struct source_job *job,
 		return usage(&diag, rec->ops->name,
 			     "must be the only event (-e)");
 	if (o->words[0].filter)
-		return usage(&diag, "--filter", "is nothing that soft_pt has");
+		return usage(&diag, "--filter", "is nothing that software sources have");
 	if (!o->words_left[0])
 		return usage(&diag, "no program", "to record was named");
 	if (event_parse(&event, o->words[0].text, &diag))

@@ -253,6 +253,6 @@ int codesave_kernel(const char *proc, struct writer *w, uint64_t *n_unsaved)
 	close_kcore(&k);
 	snprintf(path, sizeof(path), "%s/kallsyms", proc);
 	if (!ret)
-		ret = codesave_file(w, path, "[kernel.kallsyms]", UINT32_MAX);
+		ret = codesave_file(w, path, "/proc/kallsyms", UINT32_MAX);
 	return ret;
 }

@@ -7,6 +7,7 @@
  * with a change of code (qemu_map.c) has a new one, so that no thread runs it in
  * its stream before the change.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -116,6 +117,7 @@ static uint64_t hash_bytes(uint64_t h, const uint8_t *p, size_t n)
 struct shape {
 	struct block b;
 	uint64_t target;
+	size_t n_bytes;
 	uint8_t cls;
 	uint8_t sizes[SHM_MAX_INSNS + 8];
 };
@@ -133,7 +135,7 @@ static bool taken_back(uint64_t ip)
 	ssize_t n;
 	int size;
 
-	if (left >= 15)
+	if (qp.machine->size || left >= 15)
 		return false;
 	local = (struct iovec){ bytes, 15 };
 	remote = (struct iovec){ (void *)(uintptr_t)ip, 15 };
@@ -154,12 +156,29 @@ static void drop_last(struct shape *s)
 	s->sizes[s->b.n_insns] = 0;
 }
 
-/* Sizes from qemu, the kind of branch from the last instruction's bytes. */
+/* Only the last instruction of a block may be a branch. */
+static void check_inner(const struct qemu_plugin_insn *insn, size_t size,
+			uint64_t ip)
+{
+	struct qp_insn in;
+
+	if (qp.machine->size &&
+	    qp.machine->decode(qemu_plugin_insn_data(insn), size, &in) &&
+	    in.cls)
+		qp_die("qemu made a block with a branch inside, at %#llx",
+		       (long long)ip);
+}
+
+/*
+ * Sizes from qemu, the kind of branch from the last instruction's bytes. Without
+ * bytes (vsyscall, a misaligned address) it will not run.
+ */
 static int read_shape(const struct qemu_plugin_tb *tb, struct shape *s)
 {
 	size_t n = qemu_plugin_tb_n_insns(tb), size = 0;
 	const struct qemu_plugin_insn *insn = NULL;
-	struct x86_insn in;
+	uint8_t least = qp.machine->size ? qp.machine->size : 1;
+	struct qp_insn in;
 
 	if (!n || n > SHM_MAX_INSNS)
 		return -1;
@@ -171,16 +190,18 @@ static int read_shape(const struct qemu_plugin_tb *tb, struct shape *s)
 	for (size_t i = 0; i < n; i++) {
 		insn = qemu_plugin_tb_get_insn(tb, i);
 		size = qemu_plugin_insn_size(insn);
+		s->n_bytes += size;
 		s->b.hash = hash_bytes(s->b.hash, qemu_plugin_insn_data(insn),
 				       size);
-		s->sizes[i] = (uint8_t)(size ? size : 1); /* vsyscall: none */
+		s->sizes[i] = (uint8_t)(size ? size : least);
 		s->b.last = s->b.end;
 		s->b.end += s->sizes[i];
+		if (i < n - 1)
+			check_inner(insn, size, s->b.last);
 	}
-	if (x86_insn_decode(qemu_plugin_insn_data(insn), size, &in) ==
-	    (int)size && size) {
+	if (qp.machine->decode(qemu_plugin_insn_data(insn), size, &in)) {
 		s->cls = in.cls;
-		s->b.rep = in.rep_string;
+		s->b.rep = in.rep;
 		s->target = s->b.end + (uint64_t)in.disp;
 	} else if (n > 1 && taken_back(s->b.last)) {
 		drop_last(s);
@@ -220,6 +241,24 @@ static void log_truth(struct qemu_plugin_tb *tb, const struct shape *s)
 	}
 }
 
+/* Before we look at any: is code where its addresses say? */
+static void check_base(const struct qemu_plugin_tb *tb)
+{
+	const struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, 0);
+	size_t size = qemu_plugin_insn_size(insn);
+	uint8_t bytes[16] = { 0 };
+	struct iovec local = { bytes, size }, remote;
+	ssize_t n;
+
+	if (!size || size > sizeof(bytes))
+		return;
+	remote = (struct iovec){ (void *)qemu_plugin_tb_vaddr(tb), size };
+	n = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+	if (n < 0 ? errno == EFAULT :
+		    memcmp(bytes, qemu_plugin_insn_data(insn), size) != 0)
+		qp_die("guest memory is not directly addressable");
+}
+
 void qp_translate(struct qemu_plugin_tb *tb)
 {
 	static struct shape s;	/* large; qp.lock is held */
@@ -229,12 +268,14 @@ void qp_translate(struct qemu_plugin_tb *tb)
 	if (!qp_self.shm)
 		return;
 	pthread_mutex_lock(&qp.lock);
+	if (!code.n_blocks)
+		check_base(tb);
 	if (read_shape(tb, &s) < 0)
 		qp_die("qemu made a block of %zu instructions",
 		       qemu_plugin_tb_n_insns(tb));
 	/* what we push must not come before where the thread stopped */
 	qp_tell_stop(&qp_self, s.b.start);
-	if (s.b.end < USER_END)
+	if (s.b.end < USER_END && s.n_bytes)
 		fresh = qp_ensure_code(s.b.start, s.b.end);
 	id = number_block(&s, fresh);
 	qemu_plugin_register_vcpu_tb_exec_cb(

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -19,9 +18,13 @@
 
 struct request {
 	char path[PATH_MAX];
-	char *const *argv;
-	char *const *envp;
+	char **argv, **envp;	/* ours; the strings are the guest's */
 };
+
+static uintptr_t untag(uint64_t addr)
+{
+	return addr & qp.address;
+}
 
 /* execveat's file as a path; false when there is none. */
 static bool path_at(int dirfd, const char *path, bool empty, char *out)
@@ -69,32 +72,36 @@ static bool is_string(const char *s)
 	return false;
 }
 
-static bool is_vector(char *const *v)
+/* Pointers and strings of the guest, to an array of ours; none for NULL. */
+static bool take_vector(const uint64_t *v, char ***out)
 {
-	size_t i = 0;
+	char **more;
 
-	if (!v)
-		return true;
-	for (;; i++) {
+	for (size_t i = 0; v; i++) {
 		if (!readable((uintptr_t)&v[i]) ||
 		    !readable((uintptr_t)&v[i] + sizeof(*v) - 1))
 			return false;
+		more = realloc(*out, (i + 1) * sizeof(**out));
+		if (!more)
+			return false;
+		*out = more;
+		more[i] = (char *)untag(v[i]);
 		if (!v[i])
 			return true;
-		if (!is_string(v[i]))
+		if (!is_string(more[i]))
 			return false;
 	}
+	return true;
 }
 
 /* False: execve would fail with EFAULT, or the file cannot be named. */
-static bool read_request(int64_t sysno, const uint64_t *args, struct request *r)
+static bool read_request(bool at, const uint64_t *args, struct request *r)
 {
-	bool at = sysno == SYS_execveat;
-	const char *path = (const char *)args[at];
+	const char *path = (const char *)untag(args[at]);
 
-	r->argv = (char *const *)args[at + 1];
-	r->envp = (char *const *)args[at + 2];
-	if (!is_string(path) || !is_vector(r->argv) || !is_vector(r->envp))
+	if (!is_string(path) ||
+	    !take_vector((const uint64_t *)untag(args[at + 1]), &r->argv) ||
+	    !take_vector((const uint64_t *)untag(args[at + 2]), &r->envp))
 		return false;
 	if (at)
 		return path_at((int)args[0], path, args[4] & AT_EMPTY_PATH,
@@ -124,7 +131,8 @@ static void tell_native(const char *path, uint64_t why)
 	qp_escape(&qp_self.shm->ring, SHM_ESC_NATIVE, why, 0);
 }
 
-static void start_qemu(const struct soft_exec *x, char *const *env)
+static void start_qemu(const struct soft_exec *x,
+		       const struct soft_exec_on *on, char *const *env)
 {
 	uint64_t slot = ((uintptr_t)qp_self.shm - (uintptr_t)qp.shm -
 			 SHM_THREADS_AT) / SHM_THREAD_BYTES;
@@ -133,7 +141,7 @@ static void start_qemu(const struct soft_exec *x, char *const *env)
 
 	snprintf(plugin, sizeof(plugin), "%s,fd=%d,slot=%llu,argc=%zu",
 		 qp.object, qp.fd, (unsigned long long)slot, x->argc);
-	if (soft_exec_command(x, qp.qemu, plugin, env, &argv, &envp) < 0)
+	if (soft_exec_command(x, on, qp.qemu, plugin, env, &argv, &envp) < 0)
 		return;
 	qp_park_others();
 	fcntl(qp.fd, F_SETFD, 0);
@@ -152,23 +160,35 @@ static const char *own_program(char **owned)
 	return *owned;
 }
 
-void qp_exec(int64_t sysno, const uint64_t *args)
+static void free_request(struct request *r)
 {
+	if (r) {
+		free(r->argv);
+		free(r->envp);
+	}
+	free(r);
+}
+
+void qp_exec(bool at, const uint64_t *args)
+{
+	const struct soft_exec_on on = {
+		(int)qp.machine->elf, qp.sysroot, qp.always
+	};
 	struct request *r = calloc(1, sizeof(*r));
 	struct soft_exec x = { 0 };
 	char *self = NULL;
 	uint64_t why = SOFT_WHY_HELPER;
 	int ret;
 
-	if (!r || !read_request(sysno, args, r)) {
-		free(r);
+	if (!r || !read_request(at, args, r)) {
+		free_request(r);
 		tell_native("", SOFT_WHY_DELETED);
 		return;
 	}
-	ret = soft_exec_resolve(&x, r->path, r->argv, own_program(&self));
+	ret = soft_exec_resolve(&x, &on, r->path, r->argv, own_program(&self));
 	if (ret == SOFT_EXEC_TRACE) {
 		name_next(r->path);
-		start_qemu(&x, r->envp);
+		start_qemu(&x, &on, r->envp);
 	} else if (ret == SOFT_EXEC_NATIVE) {
 		why = x.why;
 	}
@@ -177,5 +197,5 @@ void qp_exec(int64_t sysno, const uint64_t *args)
 		tell_native(r->path, why);
 	soft_exec_fini(&x);
 	free(self);
-	free(r);
+	free_request(r);
 }

@@ -22,7 +22,7 @@
 
 #include "qemu_plugin.h"
 
-/* cpu->jmp_env lies in CPUState, in front of CPUX86State; the translator's
+/* cpu->jmp_env lies in CPUState, in front of CPUArchState; the translator's
  * other jump buffer does not. */
 #define CPU_STATE_SPAN 0x8000
 
@@ -51,7 +51,7 @@ static void note_thrown(const void *buf)
 		t->stop_ns = qp_now_ns();
 	else if (t->state != QP_STOPPED)
 		return;
-	t->stop_ip = t->env[ENV_RIP];
+	t->stop_ip = qp_pc(t->env);
 	t->state = QP_THROWN;
 	qp_attention(t);
 }
@@ -69,7 +69,7 @@ static void hook_longjmp_chk(sigjmp_buf env, int val)
 }
 
 /*
- * Called first thing when signals are delivered, RIP is then still the
+ * Called first thing when signals are delivered, PC is then still the
  * program's own; also in a host fault handler, right before the jump out of the
  * block, which corrects stop_ip.
  */
@@ -79,11 +79,11 @@ static int hook_sigprocmask(int how, const sigset_t *set, sigset_t *old)
 
 	if (t->shm && t->env && t->state == QP_RUNNING) {
 		t->stop_ns = qp_now_ns();
-		t->stop_ip = t->env[ENV_RIP];
+		t->stop_ip = qp_pc(t->env);
 		t->state = QP_STOPPED;
 		qp_attention(t);
 	} else if (t->shm && t->state == QP_THROWN) {
-		t->stop_ip = t->env[ENV_RIP];
+		t->stop_ip = qp_pc(t->env);
 		t->state = QP_CAUGHT;
 	}
 	return libc.sigprocmask(how, set, old);
@@ -122,13 +122,13 @@ static void start_child(uint32_t proc, uint32_t slot)
 static pid_t hook_fork(void)
 {
 	uint32_t proc, slot;
-	int64_t sysno = qp_self.sysno;
+	enum qp_call call = qp_self.call;
 	pid_t pid;
 
 	if (!qp_self.shm)
 		return libc.fork();
 	/* qemu's own fork handlers make a thread that is not the guest's */
-	qp_self.sysno = -1;
+	qp_self.call = QP_CALL_NONE;
 	pthread_mutex_lock(&qp.lock);
 	proc = qp_proc_take();
 	slot = qp_thread_take();
@@ -145,7 +145,7 @@ static pid_t hook_fork(void)
 		atomic_store(&qp.header->proc_taken[proc], 0);
 		errno = err;
 	}
-	qp_self.sysno = sysno;
+	qp_self.call = call;
 	pthread_mutex_unlock(&qp.lock);
 	return pid;
 }
@@ -177,7 +177,7 @@ static int hook_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 	int err;
 
 	if (!t->shm || t->state != QP_SYSCALL ||
-	    (t->sysno != SYS_clone && t->sysno != SYS_clone3))
+	    (t->call != QP_CALL_CLONE && t->call != QP_CALL_CLONE3))
 		return libc.pthread_create(thread, attr, fn, arg);
 	s = malloc(sizeof(*s));
 	if (!s)

@@ -176,8 +176,9 @@ static bool cut_region(size_t i, uint64_t start, uint64_t end)
 	return false;
 }
 
-void qp_unmapped(uint64_t addr, uint64_t len)
+void qp_unmapped(uint64_t tagged, uint64_t len)
 {
+	uint64_t addr = tagged & qp.address;
 	uint64_t end = addr + ((len + QP_PAGE - 1) & ~(uint64_t)(QP_PAGE - 1));
 	bool any = false;
 

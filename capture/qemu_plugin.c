@@ -24,17 +24,20 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "internal/x86_insn.h"
 #include "qemu_plugin.h"
 
 #define SHM_FAR_BYTES (UINT64_C(64) << 30)
+#define PARK_MS 3000	/* a thread may wait that long for a processor */
 
 #define HIDDEN __attribute__((visibility("hidden")))
 
 __attribute__((visibility("default")))
 int qemu_plugin_version = QEMU_PLUGIN_VERSION;
 
-HIDDEN struct qp_proc qp = { .lock = PTHREAD_MUTEX_INITIALIZER };
+HIDDEN struct qp_proc qp = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.address = UINT64_MAX,
+};
 
 static struct shm_ring no_ring;	/* cur == limit: always the slow path */
 
@@ -94,19 +97,13 @@ static uint64_t truth_last(const struct shm_ring *r)
 	return *(const uint64_t *)(at - 8);
 }
 
-static bool is_rep(uint64_t ip)
-{
-	struct x86_insn in;
-
-	return x86_insn_decode((const uint8_t *)ip, 4, &in) && in.rep_string;
-}
-
 /* The instruction logged last did not complete: it starts where we stopped. */
 static void undo_truth(struct qp_thread *t, uint64_t ip, bool thrown)
 {
 	struct shm_ring *r = &t->shm->truth;
 
-	if (qp.truth && truth_last(r) == ip && (thrown || is_rep(ip)))
+	if (qp.truth && truth_last(r) == ip &&
+	    (thrown || qp_machine_repeats(qp.machine, ip)))
 		qp_put64(r, SHM_TRUTH_UNDO);
 }
 
@@ -142,19 +139,19 @@ HIDDEN void qp_tell_stop(struct qp_thread *t, uint64_t next_ip)
 static void check_env(const uint64_t *env, uint64_t start)
 {
 	struct iovec local, remote;
-	uint64_t argc = 0;
+	uint64_t argc = 0, sp = env[qp.machine->sp];
 
-	if (env[ENV_RIP] != start || (env[ENV_RSP] & 15))
-		qp_die("this qemu keeps its registers elsewhere (RIP %#llx, "
-		       "RSP %#llx at %#llx)", (long long)env[ENV_RIP],
-		       (long long)env[ENV_RSP], (long long)start);
+	if (qp_pc(env) != start || (sp & 15))
+		qp_die("this qemu keeps its registers elsewhere (PC %#llx, "
+		       "SP %#llx at %#llx)", (long long)qp_pc(env),
+		       (long long)sp, (long long)start);
 	local = (struct iovec){ &argc, sizeof(argc) };
-	remote = (struct iovec){ (void *)env[ENV_RSP], sizeof(argc) };
+	remote = (struct iovec){ (void *)sp, sizeof(argc) };
 	if (process_vm_readv(getpid(), &local, 1, &remote, 1, 0) !=
 	    sizeof(argc)) {
 		if (errno == EFAULT)
 			qp_die("guest memory is not directly addressable");
-		argc = *(const uint64_t *)env[ENV_RSP];
+		argc = *(const uint64_t *)sp;
 	}
 	if (argc != qp.argc)
 		qp_die("the guest's stack is not where qemu says (argc %llu, "
@@ -270,19 +267,20 @@ static void syscall_start(qemu_plugin_id_t id, unsigned int cpu, int64_t num,
 	t->stop_ns = qp_now_ns();
 	t->state = QP_SYSCALL;
 	t->sysno = num;
+	t->call = qp_machine_call(qp.machine, num);
 	t->args[0] = a1, t->args[1] = a2, t->args[2] = a3;
 	t->args[3] = a4, t->args[4] = a5, t->args[5] = a6;
 	qp_escape(&t->shm->ring, SHM_ESC_SYSCALL, (uint64_t)num, 0);
-	if (num == SYS_exit) {
+	if (t->call == QP_CALL_EXIT) {
 		end_thread(t);
 		return;
 	}
-	if (num == SYS_exit_group)
+	if (t->call == QP_CALL_EXIT_GROUP)
 		end_process((int)a1);
-	else if (num == SYS_munmap)
+	else if (t->call == QP_CALL_MUNMAP)
 		qp_unmapped(a1, a2);
-	else if (num == SYS_execve || num == SYS_execveat)
-		qp_exec(num, t->args);
+	else if (t->call == QP_CALL_EXECVE || t->call == QP_CALL_EXECVEAT)
+		qp_exec(t->call == QP_CALL_EXECVEAT, t->args);
 	qp_attention(t);
 }
 
@@ -294,6 +292,15 @@ static void report_comm(struct qp_thread *t)
 		qp_escape(&t->shm->ring, SHM_ESC_COMM, name[0], name[1]);
 }
 
+static void note_prctl(struct qp_thread *t)
+{
+	if (t->args[0] == PR_SET_NAME)
+		report_comm(t);
+	else if (t->args[0] == PR_SET_TAGGED_ADDR_CTRL)
+		qp.address = t->args[1] & PR_TAGGED_ADDR_ENABLE ?
+				     UINT64_MAX >> 8 : UINT64_MAX;
+}
+
 static void syscall_end(qemu_plugin_id_t id, unsigned int cpu, int64_t num,
 			int64_t ret)
 {
@@ -303,13 +310,13 @@ static void syscall_end(qemu_plugin_id_t id, unsigned int cpu, int64_t num,
 	(void)id, (void)cpu;
 	if (!t->shm || failed || num != t->sysno)
 		return;
-	if (num == SYS_mmap) {
+	if (t->call == QP_CALL_MMAP) {
 		qp_unmapped((uint64_t)ret, t->args[1]);
-	} else if (num == SYS_mremap) {
+	} else if (t->call == QP_CALL_MREMAP) {
 		qp_unmapped(t->args[0], t->args[1]);
 		qp_unmapped((uint64_t)ret, t->args[2]);
-	} else if (num == SYS_prctl && t->args[0] == PR_SET_NAME) {
-		report_comm(t);
+	} else if (t->call == QP_CALL_PRCTL) {
+		note_prctl(t);
 	}
 	qp_attention(t);
 }
@@ -320,7 +327,7 @@ HIDDEN void qp_park_others(void)
 	bool busy = true;
 
 	__atomic_store_n(&qp.parked, 1, __ATOMIC_SEQ_CST);
-	for (int i = 0; busy && i < 100; i++) {
+	for (int i = 0; busy && i < PARK_MS; i++) {
 		busy = false;
 		pthread_mutex_lock(&qp.lock);
 		for (struct qp_thread *t = qp.threads; t; t = t->next) {
@@ -415,10 +422,14 @@ int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info,
 {
 	if (map_shm((int)option_u32(argc, argv, "fd")) < 0)
 		qp_die("auxkit-qemu: this object is for use by auxcap alone\n");
-	if (strcmp(info->target_name, "x86_64") || info->system_emulation)
+	qp.machine = qp_machine_find(info->target_name);
+	if (!qp.machine || info->system_emulation ||
+	    qp.machine->elf != qp.header->machine)
 		qp_die("qemu is built for %s", info->target_name);
 	qp.id = id;
 	qp.truth = qp.header->truth;
+	qp.always = qp.header->always;
+	memcpy(qp.sysroot, qp.header->sysroot, SHM_PATH_MAX - 1);
 	qp.argc = option_u32(argc, argv, "argc");
 	find_self();
 	qp_code_init();

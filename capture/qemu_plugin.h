@@ -4,12 +4,13 @@
  *
  * qemu_plugin.c (callbacks), qemu_ring.c (producing), qemu_code.c (what the
  * blocks are), qemu_map.c (where code comes from), qemu_hooks.c (libc calls of
- * qemu that tell of signals, forks and threads), qemu_exec.c (following execve).
+ * qemu that tell of signals, forks and threads), qemu_exec.c (following execve),
+ * qemu_machine.c (what differs between the machines that are emulated).
  *
  * Facts of qemu-user this rests on: at the entry of a block's callback all
- * guest registers are in CPUX86State, which x86-64 hosts keep in %rbp; its
- * first words are the 16 registers and RIP; guest addresses are host addresses.
- * All three are checked before the first instruction runs.
+ * guest registers are in CPUArchState, which x86-64 hosts keep in %rbp, PC and
+ * SP where qemu_machine.c says; guest addresses are host addresses. All three
+ * are checked before the first instruction runs.
  */
 #ifndef AUXCAP_QEMU_PLUGIN_H
 #define AUXCAP_QEMU_PLUGIN_H
@@ -65,8 +66,39 @@ extern int qemu_plugin_version;
 int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info,
 			int argc, char **argv);
 
-/* words of CPUX86State */
-enum { ENV_RSP = 4, ENV_RIP = 16 };
+/* The system calls that matter, whatever their numbers are. */
+enum qp_call {
+	QP_CALL_NONE = 0,
+	QP_CALL_EXIT,
+	QP_CALL_EXIT_GROUP,
+	QP_CALL_MMAP,
+	QP_CALL_MUNMAP,
+	QP_CALL_MREMAP,
+	QP_CALL_PRCTL,
+	QP_CALL_CLONE,
+	QP_CALL_CLONE3,
+	QP_CALL_EXECVE,
+	QP_CALL_EXECVEAT,
+	QP_CALL_N,
+};
+
+/* The end of a block. */
+struct qp_insn {
+	uint8_t cls;		/* as in struct shm_log_block */
+	bool rep;		/* a REP string instruction */
+	int64_t disp;		/* direct branches: target - end */
+};
+
+/* What is emulated. */
+struct qp_machine {
+	const char *name;	/* qemu's */
+	uint32_t elf;		/* e_machine */
+	unsigned int sp, pc;	/* which words of CPUArchState these are */
+	uint8_t size;		/* of each instruction, 0: it varies */
+	/* True: these bytes are one instruction. */
+	bool (*decode)(const uint8_t *bytes, size_t size, struct qp_insn *in);
+	int32_t calls[QP_CALL_N];	/* their numbers */
+};
 
 enum qp_state {
 	QP_NEW = 0,	/* the image's first block comes next */
@@ -85,6 +117,7 @@ struct qp_thread {
 	enum qp_state state;
 	bool attention;		/* the next block's callback must look */
 	uint64_t stop_ip, stop_ns;
+	enum qp_call call;	/* the one it is in, or was in last */
 	int64_t sysno;
 	uint64_t args[6];
 	struct qp_thread *next;	/* of the process */
@@ -99,11 +132,15 @@ struct qp_proc {
 	int fd;			/* of shm */
 	uint32_t argc;		/* what the first stack must hold */
 	bool truth;
+	bool always;		/* sysroot is for static programs, too */
+	const struct qp_machine *machine;	/* set before all else */
+	uint64_t address;	/* the bits of system calls' pointers that are
+				 * not a tag; all but when asked for */
 	uint32_t parked;	/* futex: threads stop before their next block */
 	qemu_plugin_id_t id;
 	pthread_mutex_t lock;	/* log, code tables, thread list */
 	struct qp_thread *threads;
-	char qemu[4096], object[4096];
+	char qemu[4096], object[4096], sysroot[SHM_PATH_MAX];
 };
 
 extern struct qp_proc qp;
@@ -166,6 +203,18 @@ void qp_exec_rep_insn(unsigned int cpu, void *ip);
 int qp_hooks_install(void);
 
 /* qemu_exec.c */
-void qp_exec(int64_t sysno, const uint64_t *args);
+void qp_exec(bool at, const uint64_t *args);
+
+/* qemu_machine.c */
+/* NULL when it is not known how to look into that one. */
+const struct qp_machine *qp_machine_find(const char *name);
+enum qp_call qp_machine_call(const struct qp_machine *m, int64_t number);
+/* The instruction at ip may run only in part, and then again: REP of x86. */
+bool qp_machine_repeats(const struct qp_machine *m, uint64_t ip);
+
+static inline uint64_t qp_pc(const uint64_t *env)
+{
+	return env[qp.machine->pc];
+}
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * soft: from "this thread ran these blocks" to an Intel PT recording.
+ * soft: from "this thread ran these blocks" to an Intel PT or CoreSight
+ * recording.
  *
  * The two back ends (soft_emulate.c, soft_step.c) observe a program and call
  * the functions of this file; soft_stream.c keeps the virtual clock, places
@@ -24,8 +25,25 @@
 #include "synth.h"
 #include "writer.h"
 
+enum soft_trace {
+	SOFT_TRACE_PT,		/* Intel PT, of x86-64 programs */
+	SOFT_TRACE_ETM,		/* ETMv4 or ETE, of aarch64 programs */
+};
+
+/* What a CoreSight event's terms ask for. */
+struct soft_etm {
+	bool ete;		/* else ETMv4 */
+	bool raw;		/* as a TRBE saves it, else 16-byte frames */
+	bool shared;		/* one sink for all virtual CPUs: framed alone */
+	bool timestamp, contextid, vmid, cycacc, retstack, broadcast;
+	uint32_t cc_threshold;	/* TRCCCCTLR: cycles, at least 4 */
+	uint32_t sync_period;	/* TRCSYNCPR: A-sync each 2^n bytes, 8 to 20 */
+};
+
 /* What the event's terms ask for; checked by the event parser. */
 struct soft_config {
+	enum soft_trace trace;
+	struct soft_etm etm;
 	bool tsc, mtc, cyc, retcomp, branch, ptw, fup_on_ptw;
 	bool per_thread;	/* a stream per thread, else per virtual CPU */
 	bool defer_tip;		/* TIPs may wait behind a TNT */
@@ -58,8 +76,8 @@ struct soft_block {
 	uint64_t end;		/* first address behind the last instruction */
 	uint64_t target;	/* of a direct branch at the end */
 	uint32_t n_insns;	/* >= 1 */
-	uint8_t cls;		/* enum x86_class of the last; X86_OTHER: falls
-				 * through to end */
+	uint8_t cls;		/* enum x86_class of the last, or its equal of
+				 * a64_insn.h; OTHER: falls through to end */
 	uint8_t last_size;	/* bytes of the last instruction */
 	uint16_t flags;		/* SOFT_BLOCK_* */
 };
@@ -153,6 +171,7 @@ int soft_truth(struct soft *s, uint32_t tid, const uint64_t *ips, size_t n);
  * program's wait status. stop becomes true when the user interrupts.
  */
 struct soft_program {
+	int machine;		/* EM_X86_64 or EM_AARCH64: what argv[0] is */
 	char *const *argv;
 	const char *self_dir;	/* where auxcap and its helper object are */
 	bool truth;		/* soft_truth is wanted */

@@ -7,8 +7,8 @@
  * order matters (see soft_emulate_thread.c); memory is bounded by the rings,
  * whose producers wait when they are full.
  */
+#include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <signal.h>
@@ -16,9 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <limits.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -123,141 +121,6 @@ void emu_ring_advance(struct emu *e, struct shm_ring *r, uint64_t tail)
 		wake_producer(r);
 }
 
-/* ---- start ---- */
-
-static int create_shm(struct emu *e)
-{
-	struct shm_header *h;
-
-	e->fd = memfd_create("auxkit", MFD_CLOEXEC);
-	if (e->fd < 0 || ftruncate(e->fd, (off_t)SHM_BYTES))
-		return emu_fail(e, AUX_E_IO, "shared memory: %s",
-				strerror(errno));
-	e->shm = mmap(NULL, SHM_BYTES, PROT_READ | PROT_WRITE,
-		      MAP_SHARED | MAP_NORESERVE, e->fd, 0);
-	if (e->shm == MAP_FAILED) {
-		e->shm = NULL;
-		return emu_fail(e, AUX_E_IO, "shared memory: %s",
-				strerror(errno));
-	}
-	h = e->header = e->shm;
-	h->magic = SHM_MAGIC;
-	h->version = SHM_VERSION;
-	h->truth = e->truth;
-	h->consumer = (uint32_t)getpid();
-	h->thread_taken[0] = h->proc_taken[0] = 1;
-	return 0;
-}
-
-/* Looks name up as a shell does; 0 with out filled. */
-static int find_program(const char *name, char *out, size_t size)
-{
-	const char *path = getenv("PATH");
-	size_t n;
-
-	if (strchr(name, '/'))
-		return (size_t)snprintf(out, size, "%s", name) < size &&
-		       !access(out, F_OK) ? 0 : -1;
-	for (path = path ? path : "/usr/bin:/bin";; path += n + 1) {
-		n = strcspn(path, ":");
-		if ((size_t)snprintf(out, size, "%.*s%s%s", (int)n, path,
-				     n ? "/" : "", name) < size &&
-		    !access(out, X_OK))
-			return 0;
-		if (!path[n])
-			return -1;
-	}
-}
-
-/* A descriptor number that programs rarely use, and shells do not pass on. */
-static int high_fd(int fd)
-{
-	struct rlimit lim;
-	int at = 200;
-
-	if (!getrlimit(RLIMIT_NOFILE, &lim) && lim.rlim_cur != RLIM_INFINITY &&
-	    lim.rlim_cur > 300 && lim.rlim_cur < 65536)
-		at = (int)lim.rlim_cur - 20;
-	return fcntl(fd, F_DUPFD, at);
-}
-
-struct command {
-	char qemu[PATH_MAX], program[PATH_MAX], helper[PATH_MAX];
-	struct soft_exec x;
-};
-
-static int find_parts(struct emu *e, const struct soft_program *p,
-		      struct command *c)
-{
-	int ret;
-
-	if (find_program("qemu-x86_64", c->qemu, sizeof(c->qemu)) < 0)
-		return emu_fail(e, AUX_E_TARGET, "qemu-x86_64 is not installed: "
-				"install it (Debian: apt install qemu-user), or "
-				"use -e soft_pt/step/");
-	snprintf(c->helper, sizeof(c->helper), "%s/auxkit-qemu.so", p->self_dir);
-	if (access(c->helper, R_OK))
-		return emu_fail(e, AUX_E_TARGET, "%s: %s", c->helper,
-				strerror(errno));
-	if (find_program(p->argv[0], c->program, sizeof(c->program)) < 0)
-		return emu_fail(e, AUX_E_TARGET, "%s: no such program",
-				p->argv[0]);
-	ret = soft_exec_resolve(&c->x, c->program, p->argv, NULL);
-	if (ret == SOFT_EXEC_NATIVE)
-		return emu_fail(e, AUX_E_TARGET, "%s: cannot be traced: %s",
-				p->argv[0], soft_why_text(c->x.why));
-	if (ret < 0)
-		return emu_fail(e, AUX_E_TARGET, "%s: cannot be executed",
-				p->argv[0]);
-	return 0;
-}
-
-static void exec_qemu(const struct emu *e, const struct command *c)
-{
-	char plugin[PATH_MAX + 128];
-	char **argv, **envp;
-	int fd = high_fd(e->fd);
-
-	snprintf(plugin, sizeof(plugin), "%s,fd=%d,slot=0,argc=%zu", c->helper,
-		 fd, c->x.argc);
-	if (fd >= 0 && !soft_exec_command(&c->x, c->qemu, plugin, environ,
-					  &argv, &envp))
-		execve(c->qemu, argv, envp);
-	_exit(127);
-}
-
-static int start_program(struct emu *e, const struct soft_program *p)
-{
-	struct command *c = calloc(1, sizeof(*c));
-	const char *slash;
-	pid_t pid;
-	int err;
-
-	if (!c)
-		return emu_fail(e, AUX_E_NOMEM, "out of memory");
-	err = find_parts(e, p, c);
-	if (err < 0)
-		goto out;
-	slash = strrchr(c->program, '/');
-	memcpy(shm_thread(e->shm, 0)->comm, slash ? slash + 1 : c->program,
-	       strnlen(slash ? slash + 1 : c->program, 15));
-	if (!emu_thread_new(e, 0)) {
-		err = e->err;
-		goto out;
-	}
-	pid = fork();
-	if (!pid)
-		exec_qemu(e, c);
-	if (pid < 0)
-		err = emu_fail(e, AUX_E_TARGET, "fork: %s", strerror(errno));
-	else
-		e->child = (uint32_t)pid;
-out:
-	soft_exec_fini(&c->x);
-	free(c);
-	return err;
-}
-
 /* ---- the wheel ---- */
 
 static bool drain_all(struct emu *e)
@@ -303,7 +166,7 @@ static void end_process(struct emu *e, struct emu_proc *p)
 {
 	if (p->native_why)
 		soft_not_traced(e->soft, p->pid, p->native,
-				soft_why_text(p->native_why - 1));
+				soft_why_text(p->native_why - 1, e->machine));
 	for (struct emu_thread *t = e->threads; t; t = t->next)
 		if (t->proc == p)
 			emu_thread_end(e, t);
@@ -341,16 +204,27 @@ static void reap(struct emu *e, bool idle)
 	free_ended(e);
 }
 
+/* A helper object ended its process, and said why. */
+static bool failed_inside(struct emu *e)
+{
+	char text[sizeof(e->header->error)];
+
+	if (!atomic_load(&e->header->failed))
+		return false;
+	memcpy(text, e->header->error, sizeof(text));
+	text[sizeof(text) - 1] = 0;
+	emu_fail(e, AUX_E_TARGET, "%s", text);
+	return true;
+}
+
 /* The first qemu ended before the program began. */
 static int failed_start(struct emu *e, int status)
 {
-	if (atomic_load(&e->header->failed)) {
-		e->header->error[sizeof(e->header->error) - 1] = 0;
-		return emu_fail(e, AUX_E_TARGET, "%s", e->header->error);
-	}
-	return emu_fail(e, AUX_E_TARGET, "qemu-x86_64 could not run the program "
-			"(status %#x); its plugin interface is needed "
-			"(Debian 12's qemu-user has it)", status);
+	if (failed_inside(e))
+		return e->err;
+	return emu_fail(e, AUX_E_TARGET, "%s could not run the program (status "
+			"%#x); its plugin interface is needed (Debian 12's "
+			"qemu-user has it)", emu_qemu_name(e), status);
 }
 
 static void sleep_a_while(struct emu *e, uint32_t seen)
@@ -432,6 +306,7 @@ static void turn(struct emu *e, const struct soft_program *p, struct wheel *w)
 			look_at_time(e, p, w);
 		}
 	}
+	failed_inside(e);
 }
 
 static void close_all(struct emu *e, struct wheel *w)
@@ -458,10 +333,13 @@ static void close_all(struct emu *e, struct wheel *w)
 int soft_emulate_run(struct soft *s, const struct soft_program *p, int *status,
 		     struct aux_diag *diag)
 {
-	struct emu e = { .soft = s, .diag = diag, .fd = -1, .truth = p->truth };
+	struct emu e = {
+		.soft = s, .diag = diag, .fd = -1, .truth = p->truth,
+		.machine = p->machine ? p->machine : EM_X86_64,
+	};
 	struct wheel w = { .shown = now_ns() };
 
-	if (create_shm(&e) == 0 && start_program(&e, p) == 0)
+	if (emu_create_shm(&e) == 0 && emu_start_program(&e, p) == 0)
 		turn(&e, p, &w);
 	close_all(&e, &w);
 	*status = w.status;

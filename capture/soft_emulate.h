@@ -2,11 +2,11 @@
 /*
  * The emulate back end's consumer side: what its files share.
  *
- * soft_emulate.c starts the program and turns the wheel, soft_emulate_proc.c
- * reads the logs (what blocks and mappings there are), soft_emulate_thread.c the
- * rings (what ran), with soft_emulate_birth.c for new threads and
- * soft_emulate_truth.c for the addresses as observed. Everything in shared
- * memory is untrusted: the traced program can write there.
+ * soft_emulate_start.c starts the program, soft_emulate.c turns the wheel,
+ * soft_emulate_proc.c reads the logs (what blocks and mappings there are),
+ * soft_emulate_thread.c the rings (what ran), with soft_emulate_birth.c for new
+ * threads and soft_emulate_truth.c for the addresses as observed. Everything in
+ * shared memory is untrusted: the traced program can write there.
  */
 #ifndef AUXCAP_SOFT_EMULATE_H
 #define AUXCAP_SOFT_EMULATE_H
@@ -87,6 +87,7 @@ struct emu {
 	uint32_t child;		/* the first qemu */
 	bool started;		/* the program's first image runs */
 	bool truth;
+	int machine;		/* EM_X86_64 or EM_AARCH64 */
 };
 
 enum emu_step {
@@ -104,6 +105,12 @@ int emu_fail(struct emu *e, int code, const char *fmt, ...)
 uint64_t emu_ring_head(struct emu *e, struct shm_ring *r);
 void emu_ring_copy(const char *data, uint64_t pos, void *out, size_t len);
 void emu_ring_advance(struct emu *e, struct shm_ring *r, uint64_t tail);
+
+/* soft_emulate_start.c */
+const char *emu_qemu_name(const struct emu *e);
+int emu_create_shm(struct emu *e);
+/* The first qemu is the child; what it runs follows through shared memory. */
+int emu_start_program(struct emu *e, const struct soft_program *p);
 
 /* soft_emulate_proc.c */
 struct emu_proc *emu_proc_new(struct emu *e, uint32_t slot);

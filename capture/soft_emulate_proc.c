@@ -6,6 +6,7 @@
  * auxcap's own. Block numbers are positions in the log, so a stream that names
  * a block not read yet is ahead of a barrier and waits.
  */
+#include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "buildid.h"
+#include "internal/a64_insn.h"
 #include "internal/x86_insn.h"
 #include "soft_emulate.h"
 
@@ -186,15 +188,19 @@ int emu_proc_cut(struct emu *e, struct emu_proc *p, uint32_t id, uint32_t n,
 
 /* ---- the log ---- */
 
-static bool block_is_sane(const struct shm_log_block *r, const uint8_t *sizes)
+static bool block_is_sane(const struct emu *e, const struct shm_log_block *r,
+			  const uint8_t *sizes)
 {
+	bool a64 = e->machine == EM_AARCH64;
+	uint8_t least = a64 ? 4 : 1, most = a64 ? 4 : 16;
 	uint64_t end = r->start;
 
 	if (!r->n_insns || r->n_insns > SHM_MAX_INSNS ||
-	    r->head.size < sizeof(*r) + r->n_insns || r->cls > X86_PTWRITE)
+	    r->head.size < sizeof(*r) + r->n_insns ||
+	    r->cls > (a64 ? A64_ISB : X86_PTWRITE))
 		return false;
 	for (uint32_t i = 0; i < r->n_insns; i++) {
-		if (!sizes[i] || sizes[i] > 16)
+		if (sizes[i] < least || sizes[i] > most)
 			return false;
 		end += sizes[i];
 	}
@@ -208,7 +214,7 @@ static int add_block(struct emu *e, struct emu_proc *p)
 	uint32_t id = p->n_blocks;
 
 	memcpy(&r, p->record, sizeof(r));
-	if (!block_is_sane(&r, sizes) || id + p->n_cuts >= SHM_MAX_BLOCKS)
+	if (!block_is_sane(e, &r, sizes) || id + p->n_cuts >= SHM_MAX_BLOCKS)
 		return emu_fail(e, AUX_E_FORMAT, "process %u: a damaged block "
 				"in shared memory", p->pid);
 	p->table[id] = (struct soft_block){

@@ -12,13 +12,11 @@
 #include <string.h>
 #include <time.h>
 
-#include <aux/decoder.h>
 #include <internal/diag.h>
 
 #include "soft_stream.h"
 
 #define ROUND_BYTES (4 << 20)	/* AUX bytes between two FINISHED_ROUNDs */
-#define TIME_SHIFT 10		/* mult 1 << shift: ns = tsc */
 
 int soft_note(struct soft *s, int err)
 {
@@ -38,7 +36,7 @@ uint64_t soft_stamp(struct soft *s, uint64_t time)
 
 uint64_t soft_thread_now(const struct soft_thread *t)
 {
-	return t->on ? t->st->e.tsc : t->clock;
+	return t->on ? *soft_clock(t->st) : t->clock;
 }
 
 /*
@@ -53,23 +51,23 @@ static void end_round(struct soft *s)
 	soft_note(s, synth_finished_round(s->w));
 }
 
-static int write_aux(void *ctx, const uint8_t *bytes, size_t n)
+int soft_stream_aux(struct soft_stream *st, const uint8_t *bytes, size_t n,
+		    uint64_t flags)
 {
-	struct soft_stream *st = ctx;
 	struct soft *s = st->s;
 	bool per_thread = s->config.per_thread;
 	struct soft_thread *t = st->owner;
 	struct synth_id id = {
 		.pid = t ? t->pid : UINT32_MAX,
 		.tid = t ? t->tid : UINT32_MAX,
-		.time = soft_stamp(s, st->e.tsc),
+		.time = soft_stamp(s, *soft_clock(st)),
 		.cpu = st->idx % s->config.n_cpus,
 		.id = s->config.event_id,
 	};
 	struct aux_rec_auxtrace a = {
 		.size = n,
 		.offset = st->offset,
-		.reference = st->e.tsc,
+		.reference = *soft_clock(st),
 		.idx = st->idx,
 		.tid = per_thread && t ? t->tid : UINT32_MAX,
 		.cpu = per_thread ? UINT32_MAX : st->idx,
@@ -77,7 +75,7 @@ static int write_aux(void *ctx, const uint8_t *bytes, size_t n)
 	struct iovec iov = { .iov_base = (void *)(uintptr_t)bytes,
 			     .iov_len = n };
 
-	soft_note(s, synth_aux(s->w, &id, st->offset, n, 0));
+	soft_note(s, synth_aux(s->w, &id, st->offset, n, flags));
 	soft_note(s, writer_auxtrace(s->w, &a, &iov, 1));
 	st->offset += n;
 	s->stats.aux_bytes += n;
@@ -100,10 +98,7 @@ struct soft_stream *soft_stream_new(struct soft *s, uint32_t idx)
 	}
 	st->s = s;
 	st->idx = idx;
-	pt_encode_init(&st->e, &s->pt, st->buf, SOFT_BUF_SIZE, write_aux, st);
-	st->e.lost_seed = idx + 1;
-	st->e.tsc = s->config.start_ns;
-	st->e.cyc_tsc = st->e.tsc;
+	s->ops->open(st);
 	return st;
 }
 
@@ -151,11 +146,12 @@ void soft_stream_free(struct soft_stream *st)
 {
 	if (!st)
 		return;
-	soft_note(st->s, pt_encode_flush(&st->e));
-	st->s->stats.n_injected += st->e.n_injected;
+	st->s->ops->flush(st);
+	soft_note(st->s, soft_stream_error(st));
 	if (st->s->config.stream_end && st->first_ns)
-		st->s->config.stream_end(st->s->config.priv, st->idx,
-					 st->first_ns, st->e.tsc);
+		st->s->config.stream_end(st->s->config.priv,
+					 st->s->config.etm.shared ? 0 : st->idx,
+					 st->first_ns, *soft_clock(st));
 	if (st->s->config.per_thread && st->owner)
 		soft_note(st->s, note_ended(st, st->owner->tid));
 	free(st->buf);
@@ -170,17 +166,25 @@ static uint64_t now_ms(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-static void flush_streams(struct soft *s)
+static void flush_stream(struct soft_stream *st)
+{
+	if (!st)
+		return;
+	st->s->ops->flush(st);
+	soft_note(st->s, soft_stream_error(st));
+}
+
+void soft_flush_streams(struct soft *s)
 {
 	struct soft_thread *t;
 	uint32_t i;
 
 	for (i = 0; s->streams && i < s->n_streams; i++)
-		if (s->streams[i])
-			soft_note(s, pt_encode_flush(&s->streams[i]->e));
+		flush_stream(s->streams[i]);
 	for (t = s->threads; !s->streams && t; t = t->next)
-		if (t->st)
-			soft_note(s, pt_encode_flush(&t->st->e));
+		flush_stream(t->st);
+	if (s->ops->flush_shared)
+		s->ops->flush_shared(s);
 }
 
 /* The truth first: it shall cover what the file shows. */
@@ -192,33 +196,10 @@ int soft_tick(struct soft *s)
 		return s->error;
 	s->flushed_ms = now;
 	soft_note(s, soft_truth_flush(s->truth));
-	flush_streams(s);
+	soft_flush_streams(s);
 	if (s->round_bytes)
 		end_round(s);
 	return soft_note(s, writer_flush(s->w));
-}
-
-static int put_info(struct soft *s)
-{
-	uint64_t priv[AUX_PT_N_PRIV] = {
-		[AUX_PT_PMU_TYPE] = s->config.pmu_type,
-		[AUX_PT_TIME_SHIFT] = TIME_SHIFT,
-		[AUX_PT_TIME_MULT] = 1 << TIME_SHIFT,
-		[AUX_PT_CAP_USER_TIME_ZERO] = 1,
-		[AUX_PT_TSC_BIT] = 1 << 10,
-		[AUX_PT_NORETCOMP_BIT] = 1 << 11,
-		[AUX_PT_HAVE_SCHED_SWITCH] = s->config.per_thread ? 0 : 2,
-		[AUX_PT_PER_CPU_MMAPS] = !s->config.per_thread,
-		[AUX_PT_MTC_BIT] = 1 << 9,
-		[AUX_PT_MTC_FREQ_BITS] = 0xf << 14,
-		[AUX_PT_TSC_CTC_N] = PT_TSC_CTC_N,
-		[AUX_PT_TSC_CTC_D] = PT_TSC_CTC_D,
-		[AUX_PT_CYC_BIT] = 1 << 1,
-		[AUX_PT_MAX_NONTURBO_RATIO] = PT_BUS_RATIO,
-	};
-
-	return synth_auxtrace_info(s->w, AUX_TRACE_INTEL_PT, priv,
-				   AUX_PT_N_PRIV);
 }
 
 static int put_head(struct soft *s)
@@ -229,13 +210,13 @@ static int put_head(struct soft *s)
 		{ .id = s->config.sideband_id, .cpu = cpu, .tid = UINT64_MAX },
 	};
 	struct aux_rec_time_conv tc = {
-		.time_shift = TIME_SHIFT,
-		.time_mult = 1 << TIME_SHIFT,
+		.time_shift = SOFT_TIME_SHIFT,
+		.time_mult = 1 << SOFT_TIME_SHIFT,
 		.cap_user_time_zero = 1,
 	};
 
 	soft_note(s, synth_id_index(s->w, e, 2));
-	soft_note(s, put_info(s));
+	soft_note(s, s->ops->info(s));
 	soft_note(s, synth_cpu_map(s->w, s->config.n_cpus));
 	soft_note(s, synth_time_conv(s->w, &tc));
 	return s->error;
@@ -245,6 +226,8 @@ static void setup(struct soft *s, const struct soft_config *config,
 		  struct writer *w)
 {
 	s->config = *config;
+	s->ops = config->trace == SOFT_TRACE_ETM ? &soft_trace_etm :
+						   &soft_trace_pt;
 	s->w = w;
 	s->max_time = s->round_time = s->floor = config->start_ns;
 	s->pt = (struct pt_encode_config){
@@ -257,6 +240,19 @@ static void setup(struct soft *s, const struct soft_config *config,
 		.mtc_period = config->mtc_period,
 		.psb_period = config->psb_period,
 		.cyc_thresh = config->cyc_thresh,
+		.inject_overflow = config->inject_overflow,
+	};
+	s->etm = (struct etm_encode_config){
+		.ete = config->etm.ete,
+		.timestamp = config->etm.timestamp,
+		.contextid = config->etm.contextid,
+		.vmid = config->etm.vmid,
+		.cycacc = config->etm.cycacc,
+		.retstack = config->etm.retstack,
+		.broadcast = config->etm.broadcast,
+		.pieces = config->etm.shared,
+		.cc_threshold = config->etm.cc_threshold,
+		.sync_period = config->etm.sync_period,
 		.inject_overflow = config->inject_overflow,
 	};
 }
@@ -316,7 +312,10 @@ int soft_close(struct soft *s, struct soft_stats *stats, struct aux_diag *diag)
 		soft_switch_out(t);
 		free(t);
 	}
+	if (s->ops->flush_shared)
+		soft_flush_streams(s);
 	free_streams(s);
+	soft_etm_out_fini(&s->out);
 	while ((proc = s->procs)) {
 		s->procs = proc->next;
 		free(proc);

@@ -12,13 +12,19 @@
 
 #include <internal/x86_insn.h>
 
+#include "etm_encode.h"
+#include "etm_frame.h"
 #include "pt_encode.h"
 #include "soft.h"
 
 #define SOFT_BUF_SIZE (256 << 10)
+#define SOFT_TIME_SHIFT 10	/* mult 1 << shift: ns = tsc */
 
 struct soft_stream {
-	struct pt_encoder e;	/* e.tsc is the stream's clock */
+	union {			/* by config.trace; its tsc is the clock */
+		struct pt_encoder e;
+		struct etm_encoder etm;
+	};
 	struct soft *s;
 	struct soft_thread *owner; /* who is, or was last, on this CPU */
 	uint64_t offset;	/* AUX bytes handed out */
@@ -62,9 +68,47 @@ struct soft_thread {
 
 struct soft_truth;
 
+/* A kind of trace: how blocks become packets. No call fails by itself; see
+ * soft_stream_error(). */
+struct soft_trace_ops {
+	/* AUXTRACE_INFO, and a new stream */
+	int (*info)(struct soft *s);
+	void (*open)(struct soft_stream *st);
+	/* All that can be is handed to soft_stream_aux() */
+	void (*flush)(struct soft_stream *st);
+	/* Behind all flushes: what streams share is handed out, too */
+	void (*flush_shared)(struct soft *s);
+	/* t goes on at last.start, on its stream; stops before ip */
+	void (*enable)(struct soft_thread *t);
+	void (*preempt)(struct soft_thread *t, uint64_t ip);
+	/* One or more blocks ran; a block's first n_insns ran */
+	size_t (*run)(struct soft_thread *t, const struct soft_block *table,
+		      const uint32_t *ids, size_t n);
+	void (*run_block)(struct soft_thread *t, const struct soft_block *b,
+			  uint32_t n_insns);
+	/* As soft_leave; mistake: nothing explains that it stops here */
+	void (*leave)(struct soft_thread *t, enum soft_leave_kind kind,
+		      uint64_t ip);
+	void (*mistake)(struct soft_thread *t, uint64_t ip);
+};
+
+extern const struct soft_trace_ops soft_trace_pt, soft_trace_etm;
+
+/* What streams share of CoreSight output. */
+struct soft_etm_out {
+	uint8_t *bytes;		/* of a sink that all CPUs share: frames */
+	size_t n, cap;
+	uint8_t *scratch;	/* else: one AUX record */
+	struct etm_frame frame;
+	bool full;
+};
+
 struct soft {
 	struct soft_config config;
+	const struct soft_trace_ops *ops;
 	struct pt_encode_config pt;
+	struct etm_encode_config etm;
+	struct soft_etm_out out;
 	struct writer *w;
 	struct soft_stats stats;
 	struct soft_stream **streams;	/* per CPU; n_streams == n_cpus */
@@ -89,10 +133,39 @@ int soft_note(struct soft *s, int err);
 uint64_t soft_stamp(struct soft *s, uint64_t time);
 uint64_t soft_thread_now(const struct soft_thread *t);
 
+static inline uint64_t *soft_clock(struct soft_stream *st)
+{
+	return st->s->config.trace == SOFT_TRACE_ETM ? &st->etm.tsc : &st->e.tsc;
+}
+
+static inline int soft_stream_error(const struct soft_stream *st)
+{
+	return st->s->config.trace == SOFT_TRACE_ETM ? st->etm.error :
+						       st->e.error;
+}
+
+/* Nothing but a known address: after enter, after a cut. */
+static inline struct soft_block soft_at_ip(uint64_t ip)
+{
+	return (struct soft_block){ .start = ip, .end = ip, .cls = X86_OTHER };
+}
+
 struct soft_stream *soft_stream_new(struct soft *s, uint32_t idx);
 /* The stream of a thread of its own. */
 struct soft_stream *soft_stream_of(struct soft *s, uint32_t tid);
 void soft_stream_free(struct soft_stream *st);
+/* An AUX record of st and its bytes go to the file. */
+int soft_stream_aux(struct soft_stream *st, const uint8_t *bytes, size_t n,
+		    uint64_t flags);
+/* Lets go of all bytes that wait. */
+void soft_flush_streams(struct soft *s);
+
+/* Of soft_trace_etm, in soft_stream_sink.c. */
+int soft_etm_info(struct soft *s);
+void soft_etm_open(struct soft_stream *st);
+void soft_etm_flush(struct soft_stream *st);
+void soft_etm_flush_shared(struct soft *s);
+void soft_etm_out_fini(struct soft_etm_out *out);
 
 /* Puts t on a stream and goes on at last.start. */
 int soft_resume(struct soft_thread *t);

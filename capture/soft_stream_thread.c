@@ -57,8 +57,8 @@ void soft_preempt(struct soft_thread *t)
 			ip -= t->last.last_size;
 		t->last.start = ip;
 	}
-	pt_encode_disable_async(&t->st->e, ip);
-	t->clock = t->st->e.tsc;
+	t->s->ops->preempt(t, ip);
+	t->clock = *soft_clock(t->st);
 	t->on = false;
 	t->resync = false;
 }
@@ -68,16 +68,18 @@ void soft_switch_out(struct soft_thread *t)
 	struct soft_stream *st = t->st;
 	struct soft *s = t->s;
 	struct synth_id id;
+	uint64_t *now;
 
 	if (!st)
 		return;
 	soft_preempt(t);
-	st->e.tsc = soft_stamp(s, max_u64(st->e.tsc, t->clock) + 1);
-	t->clock = st->e.tsc;
+	now = soft_clock(st);
+	*now = soft_stamp(s, max_u64(*now, t->clock) + 1);
+	t->clock = *now;
 	if (s->config.per_thread) {
 		soft_stream_free(st);
 	} else {
-		id = id_of(t, st->e.tsc);
+		id = id_of(t, *now);
 		soft_note(s, synth_switch(s->w, &id, true));
 		st->owner = NULL;
 	}
@@ -129,14 +131,16 @@ static int switch_in(struct soft_thread *t)
 	struct soft_stream *st = take_cpu(t);
 	struct soft *s = t->s;
 	struct synth_id id;
+	uint64_t *now;
 
 	if (!st)
 		return soft_note(s, -AUX_E_NOMEM);
 	t->st = st;
 	t->last_idx = st->idx;
 	st->owner = t;
-	st->e.tsc = soft_stamp(s, max_u64(st->e.tsc, t->clock) + 1);
-	id = id_of(t, st->e.tsc);
+	now = soft_clock(st);
+	*now = soft_stamp(s, max_u64(*now, t->clock) + 1);
+	id = id_of(t, *now);
 	if (!s->config.per_thread)
 		soft_note(s, synth_switch(s->w, &id, false));
 	id.id = s->config.event_id;
@@ -149,19 +153,16 @@ static int switch_in(struct soft_thread *t)
 int soft_resume(struct soft_thread *t)
 {
 	struct soft *s = t->s;
-	struct pt_encoder *e;
+	uint64_t *now;
 
 	if (!t->st && switch_in(t))
 		return s->error;
-	e = &t->st->e;
 	t->st->used = ++s->order;
-	e->tsc = max_u64(max_u64(e->tsc, t->clock), t->proc->floor) + 1;
+	now = soft_clock(t->st);
+	*now = max_u64(max_u64(*now, t->clock), t->proc->floor) + 1;
 	if (!t->st->first_ns)
-		t->st->first_ns = e->tsc;
-	pt_encode_enable(e, t->last.start);
-	t->loop_mark = pt_encode_mark(e, e->n_tnt);
-	t->loop_ip = t->last.start;
-	t->loop_n = 1;
+		t->st->first_ns = *now;
+	s->ops->enable(t);
 	t->on = true;
 	t->resync = false;
 	return s->error;

@@ -81,6 +81,6 @@ struct source_ops {
 	void (*close)(void *src);	/* NULL is allowed */
 };
 
-extern const struct source_ops source_soft_pt, source_kernel;
+extern const struct source_ops source_soft_pt, source_soft_etm, source_kernel;
 
 #endif

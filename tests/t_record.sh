@@ -116,7 +116,9 @@ fi
 ### the newest, at the end
 
 plug
-rec_bg --overwrite=e -m 8 "${calls[@]}" -- "$counted" 2000 1
+# On one CPU: of two rings each keeps its own newest.
+one_cpu=(taskset -c "$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')")
+rec_bg --overwrite=e -m 8 "${calls[@]}" -- "${one_cpu[@]}" "$counted" 2000 1
 go 3
 unplug
 rec_end 0 "--overwrite=e"
@@ -128,7 +130,7 @@ rec 2 "--overwrite=x" --overwrite=x "${calls[@]}" -- true
 
 ### rotation: calls go on while files change
 
-on=(taskset -c "$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')")
+on=("${one_cpu[@]}")
 prog_start 400 2
 on=()
 rec_bg "${calls[@]}" -p $prog --switch-output=signal

@@ -22,18 +22,21 @@
 
 #define MAX_SCRIPTS 5	/* as BINPRM's depth */
 
-const char *soft_why_text(unsigned why)
+const char *soft_why_text(unsigned why, int machine)
 {
 	static const char *const text[SOFT_WHY_N] = {
 		[SOFT_WHY_NONE] = "unknown reason",
-		[SOFT_WHY_ARCH] = "not an x86-64 ELF program",
+		[SOFT_WHY_ARCH] = "not an ELF program of this machine",
 		[SOFT_WHY_SETUID] = "set-user-ID, set-group-ID or capabilities",
 		[SOFT_WHY_UNREADABLE] = "program file is not readable",
 		[SOFT_WHY_DELETED] = "program file has no path",
 		[SOFT_WHY_HELPER] = "qemu could not be started for it",
 	};
 
-	return why < SOFT_WHY_N ? text[why] : text[0];
+	if (why == SOFT_WHY_ARCH)
+		return machine == EM_AARCH64 ? "not an AArch64 ELF program" :
+					       "not an x86-64 ELF program";
+	return why < SOFT_WHY_N && text[why] ? text[why] : text[0];
 }
 
 static char *own(struct soft_exec *x, char *s)
@@ -130,8 +133,18 @@ static int apply_script(struct soft_exec *x, char *line)
 	return SOFT_EXEC_TRACE;
 }
 
+/* As qemu looks files up: below -L first. */
+static bool exists(const char *sysroot, const char *path)
+{
+	char below[2 * PATH_MAX];
+
+	snprintf(below, sizeof(below), "%s%s", sysroot, path);
+	return !access(below, F_OK) || !access(path, F_OK);
+}
+
 /* A dynamic program whose loader is missing: execve fails, qemu would exit. */
-static bool loader_exists(int fd, const Elf64_Ehdr *eh)
+static bool loader_exists(struct soft_exec *x, const struct soft_exec_on *on,
+			  int fd, const Elf64_Ehdr *eh)
 {
 	char path[PATH_MAX] = "";
 	Elf64_Phdr ph;
@@ -140,31 +153,34 @@ static bool loader_exists(int fd, const Elf64_Ehdr *eh)
 		if (pread(fd, &ph, sizeof(ph),
 			  (off_t)(eh->e_phoff + i * sizeof(ph))) != sizeof(ph))
 			return true;
+		x->dynamic |= ph.p_type == PT_INTERP || ph.p_type == PT_DYNAMIC;
 		if (ph.p_type != PT_INTERP || ph.p_filesz >= sizeof(path))
 			continue;
 		if (pread(fd, path, ph.p_filesz, (off_t)ph.p_offset) !=
 		    (ssize_t)ph.p_filesz)
 			return true;
-		return !access(path, F_OK);
+		return exists(on->sysroot, path);
 	}
 	return true;
 }
 
-static int classify_elf(struct soft_exec *x, int fd, const char *head, size_t n)
+static int classify_elf(struct soft_exec *x, const struct soft_exec_on *on,
+			int fd, const char *head, size_t n)
 {
 	Elf64_Ehdr eh;
 
 	if (n < sizeof(eh) || memcmp(head, ELFMAG, SELFMAG))
 		return native(x, SOFT_WHY_ARCH); /* binfmt_misc, or ENOEXEC */
 	memcpy(&eh, head, sizeof(eh));
-	if (eh.e_ident[EI_CLASS] != ELFCLASS64 || eh.e_machine != EM_X86_64 ||
+	if (eh.e_ident[EI_CLASS] != ELFCLASS64 ||
+	    eh.e_ident[EI_DATA] != ELFDATA2LSB || eh.e_machine != on->machine ||
 	    eh.e_phentsize != sizeof(Elf64_Phdr))
 		return native(x, SOFT_WHY_ARCH);
-	return loader_exists(fd, &eh) ? SOFT_EXEC_TRACE : SOFT_EXEC_FAIL;
+	return loader_exists(x, on, fd, &eh) ? SOFT_EXEC_TRACE : SOFT_EXEC_FAIL;
 }
 
 /* One level: 2 when a script's interpreter is to be looked at next. */
-static int look_at(struct soft_exec *x)
+static int look_at(struct soft_exec *x, const struct soft_exec_on *on)
 {
 	char *head = own(x, calloc(1, 257));
 	struct stat st;
@@ -185,13 +201,14 @@ static int look_at(struct soft_exec *x)
 	else if (!memcmp(head, "#!", 2))
 		ret = apply_script(x, head) ? SOFT_EXEC_FAIL : 2;
 	else
-		ret = classify_elf(x, fd, head, (size_t)n);
+		ret = classify_elf(x, on, fd, head, (size_t)n);
 	close(fd);
 	return ret;
 }
 
-int soft_exec_resolve(struct soft_exec *x, const char *path,
-		      char *const argv[], const char *self_exe)
+int soft_exec_resolve(struct soft_exec *x, const struct soft_exec_on *on,
+		      const char *path, char *const argv[],
+		      const char *self_exe)
 {
 	static char empty[1];
 	char real[PATH_MAX];
@@ -219,7 +236,7 @@ int soft_exec_resolve(struct soft_exec *x, const char *path,
 		return access(path, X_OK) ? SOFT_EXEC_FAIL :
 					    native(x, SOFT_WHY_DELETED);
 	for (int i = 0; i <= MAX_SCRIPTS; i++) {
-		int ret = look_at(x);
+		int ret = look_at(x, on);
 
 		if (ret != 2)
 			return ret;
@@ -249,8 +266,8 @@ static bool acts_on_qemu(const char *var)
 	return false;
 }
 
-int soft_exec_command(const struct soft_exec *x, const char *qemu,
-		      const char *plugin, char *const env[], char ***argv,
+int soft_exec_command(const struct soft_exec *x, const struct soft_exec_on *on,
+		      const char *qemu, const char *plugin, char *const env[], char ***argv,
 		      char ***envp)
 {
 	size_t n_env = 0, n = 0, e = 0;
@@ -258,7 +275,7 @@ int soft_exec_command(const struct soft_exec *x, const char *qemu,
 
 	while (env && env[n_env])
 		n_env++;
-	a = calloc(x->argc + 2 * n_env + 12, sizeof(*a));
+	a = calloc(x->argc + 2 * n_env + 14, sizeof(*a));
 	v = calloc(n_env + 1, sizeof(*v));
 	if (!a || !v) {
 		free(a);
@@ -267,7 +284,13 @@ int soft_exec_command(const struct soft_exec *x, const char *qemu,
 	}
 	a[n++] = (char *)(uintptr_t)qemu;
 	a[n++] = (char *)(uintptr_t)"-cpu";
-	a[n++] = (char *)(uintptr_t)"max";
+	/* pointer authentication as the architecture has it is slow */
+	a[n++] = (char *)(uintptr_t)(on->machine == EM_AARCH64 ?
+					     "max,pauth-impdef=on" : "max");
+	if (on->sysroot[0] && (x->dynamic || on->always)) {
+		a[n++] = (char *)(uintptr_t)"-L";
+		a[n++] = (char *)(uintptr_t)on->sysroot;
+	}
 	a[n++] = (char *)(uintptr_t)"-plugin";
 	a[n++] = (char *)(uintptr_t)plugin;
 	/* qemu hands the variables on in reverse order */

@@ -19,13 +19,14 @@
 #include <stdint.h>
 
 #define SHM_MAGIC 0x6d687353u
-#define SHM_VERSION 2
+#define SHM_VERSION 3
 #define SHM_N_THREADS 4096u
 #define SHM_N_PROCS 2048u
 #define SHM_RING_BYTES (512u << 10)	/* each of the three kinds of ring */
 #define SHM_SEGMENT (64u << 10)		/* producers look up this often */
 #define SHM_CTL_BYTES 4096u
 #define SHM_NAME_MAX 128u
+#define SHM_PATH_MAX 4096u
 #define SHM_THREAD_BYTES (SHM_CTL_BYTES + 2 * SHM_RING_BYTES)
 #define SHM_PROC_BYTES (SHM_CTL_BYTES + SHM_RING_BYTES)
 
@@ -73,11 +74,14 @@ struct shm_header {
 	uint32_t magic, version;
 	uint32_t truth;		/* per-instruction truth is wanted */
 	uint32_t consumer;	/* its pid */
+	uint32_t machine;	/* e_machine of all programs */
 	_Atomic uint32_t wake;	/* futex the consumer sleeps on */
 	_Atomic uint32_t sleeping;
 	_Atomic uint32_t gone;	/* nobody reads any more: run on, discard */
 	_Atomic uint32_t failed; /* error[] says why the program cannot run */
 	char error[256];
+	char sysroot[SHM_PATH_MAX]; /* qemu's -L; empty: none */
+	uint32_t always;	/* it is for static programs, too */
 	_Atomic uint32_t thread_taken[SHM_N_THREADS];
 	_Atomic uint32_t proc_taken[SHM_N_PROCS];
 };
@@ -161,7 +165,8 @@ struct shm_log_block {		/* then n_insns bytes of sizes */
 	struct shm_log_head head;
 	uint64_t start, end, target;
 	uint32_t n_insns;
-	uint8_t cls, last_size;
+	uint8_t cls;		/* enum x86_class or a64_class of the last */
+	uint8_t last_size;
 	uint8_t rep;		/* the last is a REP string instruction */
 	uint8_t reserved;
 };

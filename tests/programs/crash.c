@@ -21,7 +21,11 @@ int main(int argc, char **argv)
 	if (!strcmp(how, "segv"))
 		*nowhere = 1;
 	if (!strcmp(how, "ill"))
+#ifdef __aarch64__
+		__asm__ volatile("udf #0");
+#else
 		__asm__ volatile("ud2");
+#endif
 	if (!strcmp(how, "kill"))
 		kill(getpid(), SIGKILL);
 	if (!strcmp(how, "spin")) {

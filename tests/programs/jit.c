@@ -20,9 +20,31 @@
 typedef uint64_t (*code_fn)(uint64_t);
 
 /*
- * xor eax,eax; 1: add rax,imm8; dec rdi; jnz 1b; ret, and as many nops in front
- * as the caller likes: the same addresses then hold other instructions.
+ * A sum of as many steps as the argument says, and as many nops in front as the
+ * caller likes: the same addresses then hold other instructions.
  */
+#ifdef __aarch64__
+#define ACROSS 4088	/* before a page's end */
+
+/* mov x1,#0; 1: add x1,x1,#imm; subs x0,x0,#1; b.ne 1b; mov x0,x1; ret */
+static size_t emit(uint8_t *p, uint8_t step, unsigned int n_nops)
+{
+	uint32_t loop[] = { 0xd2800001, 0x91000021, 0xf1000400, 0x54ffffc1,
+			    0xaa0103e0, 0xd65f03c0 };
+	static const uint32_t nop = 0xd503201f;
+	unsigned int i;
+
+	loop[1] |= (uint32_t)step << 10;
+	for (i = 0; i < n_nops; i++)
+		memcpy(p + 4 * i, &nop, 4);
+	memcpy(p + 4 * n_nops, loop, sizeof(loop));
+	__builtin___clear_cache((char *)p, (char *)p + 4 * n_nops + sizeof(loop));
+	return 4 * n_nops + sizeof(loop);
+}
+#else
+#define ACROSS 4090
+
+/* xor eax,eax; 1: add rax,imm8; dec rdi; jnz 1b; ret */
 static size_t emit(uint8_t *p, uint8_t step, unsigned int n_nops)
 {
 	static const uint8_t loop[] = { 0x31, 0xc0, 0x48, 0x83, 0xc0, 0x00, 0x48,
@@ -33,6 +55,7 @@ static size_t emit(uint8_t *p, uint8_t step, unsigned int n_nops)
 	p[n_nops + 5] = step;
 	return n_nops + sizeof(loop);
 }
+#endif
 
 static uint64_t call(const void *p, uint64_t n)
 {
@@ -71,9 +94,9 @@ static int run_sealed(void)
 		return 1;
 	for (i = 1; i <= 4; i++) {
 		mprotect(p, 8192, PROT_READ | PROT_WRITE);
-		emit(p + 4090, (uint8_t)i, i);	/* across two pages */
+		emit(p + ACROSS, (uint8_t)i, i);	/* across two pages */
 		mprotect(p, 8192, PROT_READ | PROT_EXEC);
-		bad |= call(p + 4090, 5) != 5 * i;
+		bad |= call(p + ACROSS, 5) != 5 * i;
 	}
 	munmap(p, 8192);
 	return bad;

@@ -5,6 +5,7 @@
  * qemu would write, and then what a program that scribbles over them would
  * leave), and, where qemu is, real programs against their truth.
  */
+#include <elf.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -12,7 +13,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <internal/soft_exec.h>
 #include <internal/truth.h>
 #include <internal/x86_insn.h>
 
@@ -170,6 +170,7 @@ static int open_rig(struct rig *r)
 	r->e.soft = r->soft;
 	r->e.diag = &r->diag;
 	r->e.fd = -1;
+	r->e.machine = EM_X86_64;
 	r->e.shm = mmap(NULL, SHM_BYTES, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (r->e.shm == MAP_FAILED)
@@ -465,43 +466,6 @@ static void check_programs(void)
 	close_soft(&r);
 }
 
-/* ---- what execve would do ---- */
-
-static void check_exec(void)
-{
-	char *const argv[] = { (char *)"script", (char *)"a", NULL };
-	char path[64];
-	struct soft_exec x;
-	FILE *f;
-
-	if (temp_file(path) < 0)
-		return;
-	f = fopen(path, "w");
-	fputs("#! /bin/sh  -e x \necho\n", f);
-	fclose(f);
-	ok(soft_exec_resolve(&x, path, argv, NULL) == SOFT_EXEC_FAIL,
-	   "a script that is not executable");
-	soft_exec_fini(&x);
-	chmod(path, 0755);
-	ok(soft_exec_resolve(&x, path, argv, NULL) == SOFT_EXEC_TRACE &&
-	   x.argc == 4 && !strcmp(x.path, "/bin/sh") &&
-	   !strcmp(x.argv[0], "/bin/sh") && !strcmp(x.argv[1], "-e x") &&
-	   !strcmp(x.argv[2], path) && !strcmp(x.argv[3], "a"),
-	   "an interpreter line");
-	soft_exec_fini(&x);
-	ok(soft_exec_resolve(&x, "/proc/self/exe", argv, path) ==
-		   SOFT_EXEC_TRACE && !strcmp(x.argv[2], path),
-	   "/proc/self/exe is the program's, not qemu's");
-	soft_exec_fini(&x);
-	f = fopen(path, "w");
-	fputs("echo no interpreter line\n", f);
-	fclose(f);
-	ok(soft_exec_resolve(&x, path, argv, NULL) == SOFT_EXEC_NATIVE,
-	   "neither ELF nor script");
-	soft_exec_fini(&x);
-	unlink(path);
-}
-
 int main(void)
 {
 	check_syscall();
@@ -510,7 +474,6 @@ int main(void)
 	check_order();
 	check_wrap();
 	check_damage();
-	check_exec();
 	check_programs();
 	return plan_done();
 }
