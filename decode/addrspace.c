@@ -69,13 +69,15 @@ static uint64_t mix(uint64_t h, uint64_t v)
 }
 
 /* What a decoder would see through the mapping; its time is left out. */
-static void digest(const struct mapping *m, uint64_t sum[2])
+static void digest(const struct map_arena *a, const struct mapping *m,
+		   uint64_t sum[2])
 {
 	for (int i = 0; i < 2; i++) {
-		uint64_t h = mix(0x51ed27 + (uint64_t)i, m->start);
+		uint64_t h = mix(a->salt + (uint64_t)i, m->start);
 
 		h = mix(mix(h, m->end), m->pgoff);
 		h = mix(h, m->saved ? m->saved_offset + 1 : 0);
+		h = mix(mix(h, m->kind), m->ref_addr);
 		for (const char *c = m->path; *c; c++)
 			h = mix(h, (uint8_t)*c);
 		for (int j = 0; j < m->build_id_size; j++)
@@ -84,6 +86,7 @@ static void digest(const struct mapping *m, uint64_t sum[2])
 	}
 }
 
+/* from's mapping with other children: only its own part of the sum goes along. */
 static const struct map_node *link_node(struct map_arena *a,
 					const struct map_node *from,
 					const struct map_node *left,
@@ -97,17 +100,13 @@ static const struct map_node *link_node(struct map_arena *a,
 	n->prio = from->prio;
 	n->left = left;
 	n->right = right;
-	memcpy(n->own, from->own, sizeof(n->own));
-	memcpy(n->sum, from->own, sizeof(n->sum));
-	n->n = 1;
+	n->n = 1 + (left ? left->n : 0) + (right ? right->n : 0);
 	for (int i = 0; i < 2; i++) {
-		const struct map_node *c = i ? right : left;
-
-		if (!c)
-			continue;
-		n->n += c->n;
-		n->sum[0] += c->sum[0];
-		n->sum[1] += c->sum[1];
+		n->sum[i] = from->sum[i];
+		n->sum[i] -= from->left ? from->left->sum[i] : 0;
+		n->sum[i] -= from->right ? from->right->sum[i] : 0;
+		n->sum[i] += left ? left->sum[i] : 0;
+		n->sum[i] += right ? right->sum[i] : 0;
 	}
 	return n;
 }
@@ -159,7 +158,7 @@ static const struct map_node *single(struct map_arena *a, const struct mapping *
 		copy->saved_offset += start - m->start;
 	}
 	proto.map = copy;
-	digest(copy, proto.own);
+	digest(a, copy, proto.sum);
 	return link_node(a, &proto, NULL, NULL);
 }
 
@@ -170,29 +169,116 @@ static const struct mapping *last_of(const struct map_node *root)
 	return root ? root->map : NULL;
 }
 
+/* As split, and what lies across key is cut in two. */
+static void cut(struct map_arena *a, const struct map_node *root, uint64_t key,
+		const struct map_node **lo, const struct map_node **hi)
+{
+	const struct map_node *left, *drop;
+	const struct mapping *last;
+
+	split(a, root, key, &left, hi);
+	last = last_of(left);
+	*lo = left;
+	if (!last || last->end <= key)
+		return;
+	split(a, left, last->start, lo, &drop);
+	*lo = merge(a, *lo, single(a, last, last->start, key));
+	*hi = merge(a, single(a, last, key, last->end), *hi);
+}
+
+/* one, a tree of one, into a tree where nothing overlaps it. */
+static const struct map_node *add_one(struct map_arena *a,
+				      const struct map_node *root,
+				      const struct map_node *one)
+{
+	const struct map_node *lo, *hi;
+	uint64_t start = one->map->start;
+
+	if (!root)
+		return one;
+	if (one->prio > root->prio) {
+		split(a, root, start, &lo, &hi);
+		return link_node(a, one, lo, hi);
+	}
+	if (start < root->map->start)
+		return link_node(a, root, add_one(a, root->left, one),
+				 root->right);
+	return link_node(a, root, root->left, add_one(a, root->right, one));
+}
+
+/* one in the place of a mapping with the same start and end. */
+static const struct map_node *replace_one(struct map_arena *a,
+					  const struct map_node *root,
+					  const struct map_node *one)
+{
+	struct map_node same;
+
+	if (one->map->start < root->map->start)
+		return link_node(a, root, replace_one(a, root->left, one),
+				 root->right);
+	if (one->map->start > root->map->start)
+		return link_node(a, root, root->left,
+				 replace_one(a, root->right, one));
+	same = *one;
+	same.prio = root->prio;
+	return link_node(a, &same, root->left, root->right);
+}
+
 const struct map_node *addrspace_insert(struct map_arena *a,
 					const struct map_node *root,
 					const struct mapping *m)
 {
-	const struct map_node *lo, *mid, *hi, *cut, *tail = NULL;
-	const struct mapping *last;
+	const struct mapping *old = addrspace_next(root, m->start);
+	const struct map_node *lo, *mid, *hi, *one;
 
 	if (m->start >= m->end)
 		return root;
-	split(a, root, m->start, &lo, &mid);
-	split(a, mid, m->end, &mid, &hi);
-	last = last_of(mid);
-	if (last && last->end > m->end)
-		tail = single(a, last, m->end, last->end);
-	last = last_of(lo);
-	if (last && last->end > m->start) {
-		if (last->end > m->end)
-			tail = single(a, last, m->end, last->end);
-		split(a, lo, last->start, &lo, &cut);
-		lo = merge(a, lo, single(a, last, last->start, m->start));
+	one = single(a, m, m->start, m->end);
+	if (!one)
+		return root;
+	if (!old || old->start >= m->end)
+		return add_one(a, root, one);
+	if (old->start == m->start && old->end == m->end)
+		return replace_one(a, root, one);
+	cut(a, root, m->start, &lo, &mid);
+	cut(a, mid, m->end, &mid, &hi);
+	return merge(a, merge(a, lo, one), hi);
+}
+
+const struct map_node *addrspace_copy(struct map_arena *a,
+				      const struct map_node *root,
+				      const struct map_node *from,
+				      uint64_t start, uint64_t end)
+{
+	const struct map_node *lo, *mid, *hi, *drop;
+
+	if (start >= end)
+		return root;
+	cut(a, root, start, &lo, &mid);
+	cut(a, mid, end, &drop, &hi);
+	cut(a, from, start, &drop, &mid);
+	cut(a, mid, end, &mid, &drop);
+	return merge(a, merge(a, lo, mid), hi);
+}
+
+const struct map_node *addrspace_insert_under(struct map_arena *a,
+					      const struct map_node *root,
+					      const struct mapping *m)
+{
+	const struct map_node *under = addrspace_insert(a, NULL, m);
+	const struct mapping *old;
+	uint64_t at = m->start;
+
+	for (old = addrspace_next(root, at); old && old->start < m->end;
+	     old = addrspace_next(root, at)) {
+		under = addrspace_copy(a, under, root,
+				       old->start > at ? old->start : at,
+				       old->end);
+		at = old->end;
+		if (a->oom)
+			return root;
 	}
-	lo = merge(a, lo, single(a, m, m->start, m->end));
-	return merge(a, merge(a, lo, tail), hi);
+	return addrspace_copy(a, root, under, m->start, m->end);
 }
 
 const struct mapping *addrspace_next(const struct map_node *root, uint64_t addr)

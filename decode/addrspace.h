@@ -20,14 +20,14 @@ struct map_node {
 	const struct mapping *map;
 	uint32_t prio;
 	uint32_t n;		/* mappings in this subtree */
-	uint64_t own[2];	/* digest of map */
-	uint64_t sum[2];	/* of the subtree, free of order */
+	uint64_t sum[2];	/* digests of the subtree's mappings, added */
 };
 
 /* Memory of all trees; freed as one. */
 struct map_arena {
 	struct map_arena_block *blocks;
-	uint64_t seed;
+	uint64_t seed, salt;	/* any; when random, no file can make trees
+				 * deep, or digests equal */
 	bool oom;	/* sticky: something could not be allocated */
 };
 
@@ -41,6 +41,16 @@ void map_arena_free(struct map_arena *a);
 const struct map_node *addrspace_insert(struct map_arena *a,
 					const struct map_node *root,
 					const struct mapping *m);
+/* The same, but what is there already stays. */
+const struct map_node *addrspace_insert_under(struct map_arena *a,
+					      const struct map_node *root,
+					      const struct mapping *m);
+/* root with what from has in [start, end) in the place of its own; from NULL:
+ * with nothing there. */
+const struct map_node *addrspace_copy(struct map_arena *a,
+				      const struct map_node *root,
+				      const struct map_node *from,
+				      uint64_t start, uint64_t end);
 /* The mapping that contains addr, or NULL. */
 const struct mapping *addrspace_find(const struct map_node *root,
 				     uint64_t addr);

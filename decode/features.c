@@ -19,7 +19,7 @@ static bool is_set(const uint64_t bits[4], unsigned bit)
 
 void features_locate(struct aux_reader *r, const uint64_t bits[4])
 {
-	uint64_t at = r->info.data_offset + r->info.data_size + r->cut;
+	uint64_t at = r->info.data_offset + r->info.data_size + r->first.cut;
 	struct feature *f;
 	struct cursor c;
 

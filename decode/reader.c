@@ -9,6 +9,7 @@
  * Specification: tools/perf/Documentation/perf.data-file-format.txt and
  * tools/perf/util/{header,session}.c of Linux.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,10 +42,10 @@ static int check_magic(struct aux_reader *r, struct aux_diag *diag)
 {
 	const uint8_t *p = r->file.data;
 
-	if (r->file.len < PIPE_HEADER)
+	if (r->head_len < PIPE_HEADER)
 		return diag_set(diag, AUX_E_FORMAT, 0,
-				"%zu bytes are too short for a perf.data file",
-				r->file.len);
+				"%llu bytes are too short for a perf.data file",
+				(unsigned long long)r->head_len);
 	if (!memcmp(p, magic2, 8))
 		return 0;
 	r->info.swapped = true;
@@ -74,7 +75,7 @@ static void fix_features(struct header *h, bool swapped)
 static int read_header(struct aux_reader *r, struct header *h,
 		       struct aux_diag *diag)
 {
-	struct cursor c = reader_cursor(r, r->file.data, r->file.len);
+	struct cursor c = reader_cursor(r, r->file.data, r->head_len);
 
 	memset(h, 0, sizeof(*h));
 	cursor_u64(&c);
@@ -96,7 +97,7 @@ static int read_header(struct aux_reader *r, struct header *h,
 		h->features[i] = cursor_u64(&c);
 	fix_features(h, r->info.swapped);
 	if (c.bad)
-		return diag_set(diag, AUX_E_TRUNCATED, r->file.len,
+		return diag_set(diag, AUX_E_TRUNCATED, r->head_len,
 				"the file ends inside its header");
 	return 0;
 }
@@ -104,7 +105,7 @@ static int read_header(struct aux_reader *r, struct header *h,
 static int set_data(struct aux_reader *r, const struct aux_file_section *data,
 		    struct aux_diag *diag)
 {
-	uint64_t len = r->file.len, end = data->offset + data->size;
+	uint64_t len = r->head_len, end = data->offset + data->size;
 
 	if (end < data->offset || data->offset < OLD_HEADER)
 		return diag_set(diag, AUX_E_FORMAT, 40,
@@ -114,13 +115,15 @@ static int set_data(struct aux_reader *r, const struct aux_file_section *data,
 	r->info.data_offset = data->offset;
 	r->info.unfinished = !data->size;
 	if (r->info.unfinished || end > len) {
-		r->cut = end > len ? end - len : 0;
+		r->first.cut = end > len ? end - len : 0;
 		end = len;
 	}
-	r->data_end = end;
+	r->first.end = end;
+	r->first.at_end = end == len;
 	/* Cut before the first record: nothing to read, and next says so. */
 	if (data->offset > len)
 		r->info.data_offset = len;
+	r->first.start = r->info.data_offset;
 	r->info.data_size = end - r->info.data_offset;
 	return 0;
 }
@@ -167,8 +170,8 @@ static int open_pipe_mode(struct aux_reader *r, struct aux_diag *diag)
 	int ret;
 
 	r->info.data_offset = PIPE_HEADER;
-	r->info.data_size = r->file.len - PIPE_HEADER;
-	r->data_end = r->file.len;
+	r->info.data_size = r->head_len - PIPE_HEADER;
+	r->first = (struct segment){ PIPE_HEADER, r->head_len, 0, true };
 	aux_reader_rewind(r);
 	ret = scan_pipe(r, false, diag);
 	attr_table_sort(&r->attrs);
@@ -207,7 +210,10 @@ static int open_bytes(struct aux_reader *r, struct aux_diag *diag)
 	struct header h;
 	int ret = check_magic(r, diag);
 
-	r->info.size = r->file.len;
+	r->info.size = r->head_len;
+	for (size_t i = 0; i < r->n_more; i++)
+		r->info.size += r->more[i].end - r->more[i].start;
+	r->info.n_files = (uint32_t)r->n_more + 1;
 	if (!ret)
 		ret = read_header(r, &h, diag);
 	if (!ret)
@@ -240,6 +246,9 @@ static struct aux_reader *new_reader(const char *path, struct aux_diag *diag)
 static int finish_open(struct aux_reader **out, struct aux_reader *r, int ret,
 		       struct aux_diag *diag)
 {
+	r->seg = &r->first;
+	if (!r->head_len)
+		r->head_len = r->file.len;
 	if (!ret)
 		ret = open_bytes(r, diag);
 	if (ret) {
@@ -274,6 +283,34 @@ int aux_reader_open_mem(struct aux_reader **out, const void *data, size_t len,
 	return finish_open(out, r, 0, diag);
 }
 
+int reader_open_map(struct aux_reader **out, void *map, size_t len,
+		    const char *name, struct aux_diag *diag)
+{
+	const struct backing file = { map, len, map };
+
+	return reader_open_parts(out, &file, len, NULL, 0, name, diag);
+}
+
+int reader_open_parts(struct aux_reader **out, const struct backing *file,
+		      uint64_t head_len, struct segment *more, size_t n,
+		      const char *name, struct aux_diag *diag)
+{
+	struct aux_reader *r = new_reader(name, diag);
+	struct backing b = *file;
+
+	*out = NULL;
+	if (!r) {
+		backing_close(&b);
+		free(more);
+		return -AUX_E_NOMEM;
+	}
+	r->file = b;
+	r->head_len = head_len;
+	r->more = more;
+	r->n_more = n;
+	return finish_open(out, r, 0, diag);
+}
+
 void aux_reader_close(struct aux_reader *r)
 {
 	if (!r)
@@ -283,6 +320,7 @@ void aux_reader_close(struct aux_reader *r)
 	attr_table_fini(&r->attrs);
 	arena_fini(&r->arena);
 	backing_close(&r->file);
+	free(r->more);
 	free(r->path);
 	free(r);
 }
@@ -333,19 +371,74 @@ static int next_record(struct aux_reader *r, struct aux_event *ev,
 	return ret == 1 ? records_parse(r, ev, diag) : ret;
 }
 
+/* The next file of a directory; false: that was the last one. */
+static bool next_segment(struct aux_reader *r)
+{
+	size_t next = r->seg == &r->first ? 0 :
+					    (size_t)(r->seg - r->more) + 1;
+
+	if (next >= r->n_more)
+		return false;
+	r->seg = &r->more[next];
+	r->pos = r->seg->start;
+	memset(&r->error, 0, sizeof(r->error));
+	return true;
+}
+
+/* Says in which file of a directory it is, and where there. */
+static void name_part(const struct aux_reader *r, struct aux_diag *why)
+{
+	size_t n = strlen(why->text), room = sizeof(why->text);
+	char name[32] = "in `data`: ";
+	size_t len;
+
+	if (!r->n_more || why->code == AUX_E_NOMEM)
+		return;
+	if (r->seg != &r->first)
+		snprintf(name, sizeof(name), "in data.%zu: ",
+			 (size_t)(r->seg - r->more));
+	len = strlen(name);
+	if (!strncmp(why->text, name, len))
+		return;	/* told before */
+	if (r->seg != &r->first && why->offset != AUX_NO_OFFSET)
+		why->offset -= r->seg->start;
+	if (n + len >= room)
+		n = room - len - 1;
+	memmove(why->text + len, why->text, n);
+	memcpy(why->text, name, len);
+	why->text[len + n] = '\0';
+}
+
+/* What one file lacks takes nothing from those behind it: it is told last. A
+ * compressed stream that broke would have to be read again to skip it. */
+static bool go_on(struct aux_reader *r, int ret, const struct aux_diag *why)
+{
+	if (ret > 0 || r->inflate.broken.code || why->code == AUX_E_NOMEM ||
+	    !next_segment(r))
+		return false;
+	if (ret < 0 && !r->skipped.code)
+		r->skipped = *why;
+	inflate_leave(&r->inflate);
+	return true;
+}
+
 int aux_reader_next(struct aux_reader *r, struct aux_event *ev,
 		    struct aux_diag *diag)
 {
-	struct aux_diag why = { 0 };
+	struct aux_diag why;
 	int ret;
 
-	memset(ev, 0, sizeof(*ev));
-	if (r->error.code) {
-		if (diag)
-			*diag = r->error;
-		return -r->error.code;
+	do {
+		memset(ev, 0, sizeof(*ev));
+		why = r->error;
+		ret = why.code ? -why.code : next_record(r, ev, &why);
+		if (ret < 0)
+			name_part(r, &why);
+	} while (go_on(r, ret, &why));
+	if (!ret && r->skipped.code) {
+		why = r->skipped;
+		ret = -why.code;
 	}
-	ret = next_record(r, ev, &why);
 	if (ret < 0) {
 		r->error = why;
 		if (diag)
@@ -357,6 +450,8 @@ int aux_reader_next(struct aux_reader *r, struct aux_event *ev,
 void aux_reader_rewind(struct aux_reader *r)
 {
 	r->pos = r->info.data_offset;
+	r->seg = &r->first;
 	memset(&r->error, 0, sizeof(r->error));
+	memset(&r->skipped, 0, sizeof(r->skipped));
 	inflate_rewind(&r->inflate);
 }

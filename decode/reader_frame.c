@@ -29,7 +29,7 @@ bool reader_header(const struct aux_reader *r, const uint8_t *p, size_t len,
 static int fail_cut(struct aux_reader *r, uint64_t at, const char *what,
 		    struct aux_diag *diag)
 {
-	if (r->data_end == r->file.len)
+	if (r->seg->at_end)
 		return diag_set(diag, AUX_E_TRUNCATED, at,
 				"the file ends inside %s: what comes before it "
 				"was read", what);
@@ -39,11 +39,11 @@ static int fail_cut(struct aux_reader *r, uint64_t at, const char *what,
 
 static int end_of_data(struct aux_reader *r, struct aux_diag *diag)
 {
-	if (!r->cut)
+	if (!r->seg->cut)
 		return 0;
-	return diag_set(diag, AUX_E_TRUNCATED, r->file.len,
+	return diag_set(diag, AUX_E_TRUNCATED, r->seg->end,
 			"the file was cut: at least %llu bytes of records are "
-			"missing", (unsigned long long)r->cut);
+			"missing", (unsigned long long)r->seg->cut);
 }
 
 /*
@@ -91,7 +91,7 @@ static int skip_payload(struct aux_reader *r, struct aux_event *ev,
 			struct aux_diag *diag)
 {
 	uint64_t size = payload_size(r, ev);
-	uint64_t left = r->data_end - r->pos;
+	uint64_t left = r->seg->end - r->pos;
 
 	if (size <= left) {
 		r->pos += size;
@@ -100,7 +100,7 @@ static int skip_payload(struct aux_reader *r, struct aux_event *ev,
 	if (!is_auxtrace(ev->type))
 		return fail_cut(r, ev->offset, "tracing data", diag);
 	fail_cut(r, ev->offset, "the payload of this AUXTRACE", &r->error);
-	r->pos = r->data_end;
+	r->pos = r->seg->end;
 	return 1;
 }
 
@@ -108,7 +108,7 @@ int reader_frame(struct aux_reader *r, struct aux_event *ev,
 		 struct aux_diag *diag)
 {
 	const uint8_t *p = r->file.data + r->pos;
-	uint64_t left = r->data_end - r->pos;
+	uint64_t left = r->seg->end - r->pos;
 	uint64_t size;
 
 	if (!left)

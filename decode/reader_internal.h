@@ -13,6 +13,8 @@
 #include <internal/bytes.h>
 #include <internal/diag.h>
 
+#include "reader_spool.h"
+
 /* Memory that is freed all at once, with the reader. */
 struct arena_block;
 struct arena {
@@ -83,6 +85,7 @@ struct inflate {
 	struct inflate_rec *recs;
 	size_t n_recs, cap_recs;
 	uint64_t n_in, n_out;
+	const void *owner;	/* the segment that stream is of */
 	struct aux_diag broken;	/* the stream cannot be continued */
 	/* position of this pass */
 	size_t next_rec;
@@ -90,39 +93,24 @@ struct inflate {
 	uint64_t offset;	/* of the last compressed record in the file */
 };
 
-/* What was in the frame of one compressed AUXTRACE. */
-struct unpacked {
-	uint64_t offset;	/* of the record in the file */
-	const uint8_t *data;
-	uint64_t len;
-	const char *damage;	/* NULL: none; a text that lives for ever */
-};
-
-struct spool_map {
-	void *p;
-	size_t size;
-};
-
-/* Unpacked frames lie in an unlinked file that is mapped piece by piece. */
-struct spool {
-	int fd;
-	bool opened;
-	struct spool_map *maps;
-	size_t n_maps, cap_maps;
-	uint64_t end;		/* of the file */
-	uint64_t at;		/* next free byte in the last map */
-	struct unpacked *done;	/* by offset */
-	size_t n_done, cap_done;
-	void *stream;		/* ZSTD_DStream */
-	uint8_t *buf;
+/* Records in a row: the data section, or a data.N of a directory. */
+struct segment {
+	uint64_t start, end;	/* clipped to the file */
+	uint64_t cut;		/* bytes of it that the file lacks */
+	bool at_end;		/* it ends where its file does */
 };
 
 struct aux_reader {
 	char *path;
-	struct backing file;
+	struct backing file;	/* of a directory: all files, one behind the
+				 * other, each from a page on */
+	uint64_t head_len;	/* of the first file, which has all but data.N */
 	struct aux_file_info info;
-	uint64_t data_end;	/* clipped to the file */
-	uint64_t cut;		/* bytes of data that the file lacks */
+	struct segment first;	/* the data section */
+	struct segment *more;	/* of a directory, NULL: none */
+	size_t n_more;
+	const struct segment *seg;	/* that pos is in */
+	struct aux_diag skipped;	/* the first damage of an earlier one */
 	uint64_t pos;
 	struct aux_diag error;	/* what next returns from now on */
 	struct arena arena;
@@ -151,6 +139,15 @@ static inline bool reader_has(const struct aux_reader *r, uint64_t offset,
 {
 	return offset <= r->file.len && size <= r->file.len - offset;
 }
+
+/* reader.c: over a mapping, which the reader then owns, an error or not. */
+int reader_open_map(struct aux_reader **r, void *map, size_t len,
+		    const char *name, struct aux_diag *diag);
+/* The same; of its bytes the first head_len are `data`, and the n segments of
+ * more (allocated, then the reader's) are the data.N. */
+int reader_open_parts(struct aux_reader **r, const struct backing *file,
+		      uint64_t head_len, struct segment *more, size_t n,
+		      const char *name, struct aux_diag *diag);
 
 /* reader_frame.c: the next record at the top level, raw alone. */
 int reader_frame(struct aux_reader *r, struct aux_event *ev,
@@ -184,6 +181,8 @@ int inflate_feed(struct aux_reader *r, const struct aux_event *ev,
 /* 1 with *ev framed, 0 when only a partial record (or nothing) is left */
 int inflate_next(struct aux_reader *r, struct aux_event *ev,
 		 struct aux_diag *diag);
+/* Forgets the partial record at the end of a stream. */
+void inflate_leave(struct inflate *z);
 void inflate_rewind(struct inflate *z);
 void inflate_fini(struct inflate *z);
 
@@ -192,15 +191,6 @@ void inflate_fini(struct inflate *z);
 int unpack_auxtrace(struct aux_reader *r, struct aux_bytes frame,
 		    struct aux_event *ev, struct aux_diag *diag);
 void unpack_fini(struct spool *s);
-
-/* reader_spool.c: len bytes that will appear at the pointer as they are written
- * to s->fd from *at on. NULL with diag filled. */
-const uint8_t *spool_reserve(struct spool *s, uint64_t len, uint64_t *at,
-			     struct aux_diag *diag);
-int spool_write(int fd, const void *p, size_t n, uint64_t at);
-void spool_fini(struct spool *s);
-/* reader_load.c: an unlinked file, on disk if possible */
-int spool_open(void);
 
 /* records_user.c: c is the body */
 void records_auxtrace(struct aux_reader *r, struct cursor *c,
@@ -216,6 +206,14 @@ void records_time_conv(struct aux_reader *r, struct cursor *c,
 void records_id_index(struct aux_reader *r, struct cursor *c,
 		      struct aux_event *ev);
 void records_own(struct aux_reader *r, struct cursor *c, struct aux_event *ev);
+void records_tracing_data(struct aux_reader *r, struct cursor *c,
+			  struct aux_event *ev);
+void records_thread_map(struct aux_reader *r, struct cursor *c,
+			struct aux_event *ev);
+void records_cpu_map(struct aux_reader *r, struct cursor *c,
+		     struct aux_event *ev);
+/* n elements of size bytes; nothing, and c->bad, when they are not there. */
+struct aux_bytes records_array(struct cursor *c, uint64_t n, size_t size);
 
 /* records.c: fills ev from ev->raw. */
 int records_parse(struct aux_reader *r, struct aux_event *ev,

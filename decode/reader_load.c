@@ -153,9 +153,7 @@ static int map_fd(struct backing *b, int fd, uint64_t size,
 static int refuse_dir(struct aux_diag *diag)
 {
 	return diag_set(diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
-			"is a directory (perf record --threads writes those); "
-			"this version reads single files: record without "
-			"--threads");
+			"is a directory, not a perf.data file");
 }
 
 static int load_fd(struct backing *b, int fd, struct aux_diag *diag)

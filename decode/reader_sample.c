@@ -130,7 +130,7 @@ static void parse_tail(struct cursor *c, const struct perf_event_attr *a,
 	if (t & PERF_SAMPLE_PHYS_ADDR)
 		cursor_u64(c);
 	if (t & PERF_SAMPLE_CGROUP)
-		cursor_u64(c);
+		ev->sample.cgroup = cursor_u64(c);
 	if (t & PERF_SAMPLE_DATA_PAGE_SIZE)
 		cursor_u64(c);
 	if (t & PERF_SAMPLE_CODE_PAGE_SIZE)

@@ -172,6 +172,9 @@ static int feed_new(struct aux_reader *r, const struct aux_event *ev,
 		r->inflate.stream = ZSTD_createDStream();
 	if (!r->inflate.stream)
 		return fail_nomem(diag);
+	if (r->inflate.owner != r->seg)	/* each file has a stream of its own */
+		ZSTD_DCtx_reset(r->inflate.stream, ZSTD_reset_session_only);
+	r->inflate.owner = r->seg;
 	cursor_bytes(&c, 8);
 	n = cursor_left(&c);
 	if (ev->type == AUX_RECORD_COMPRESSED2) {
@@ -255,6 +258,11 @@ int inflate_next(struct aux_reader *r, struct aux_event *ev,
 	ev->raw = (struct aux_bytes){ p, ev->size };
 	z->pos += ev->size;
 	return 1;
+}
+
+void inflate_leave(struct inflate *z)
+{
+	z->pos = z->end;
 }
 
 void inflate_rewind(struct inflate *z)

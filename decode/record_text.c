@@ -6,24 +6,22 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <internal/bytes.h>
 
-#include "record_text.h"
+#include "record_text_priv.h"
 
 #define RAW_SHOWN 32
-
-typedef void (*text_fn)(struct outbuf *o, const struct aux_reader *r,
-			const struct aux_event *ev);
 
 struct record_kind {
 	const char *name;
 	text_fn text;
 };
 
-static void put_string(struct outbuf *o, const char *s)
+void record_text_string(struct outbuf *o, const char *s, size_t n)
 {
-	for (; s && *s; s++) {
+	for (; s && n-- && *s; s++) {
 		if (*s >= ' ' && *s < 0x7f)
 			outbuf_put(o, s, 1);
 		else
@@ -31,14 +29,16 @@ static void put_string(struct outbuf *o, const char *s)
 	}
 }
 
-static void put_hex(struct outbuf *o, const uint8_t *p, size_t n)
+static void put_string(struct outbuf *o, const char *s)
+{
+	record_text_string(o, s, SIZE_MAX);
+}
+
+void record_text_hex(struct outbuf *o, const uint8_t *p, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		outbuf_printf(o, "%02x", p[i]);
 }
-
-/* pid_t fields: -1 is more telling than 4294967295. */
-#define PID(x) ((int32_t)(x))
 
 static void text_mmap(struct outbuf *o, const struct aux_reader *r,
 		      const struct aux_event *ev)
@@ -51,11 +51,16 @@ static void text_mmap(struct outbuf *o, const struct aux_reader *r,
 		      ev->mmap.len, ev->mmap.pgoff);
 	if (ev->mmap.build_id_size) {
 		outbuf_str(o, " build-id ");
-		put_hex(o, ev->mmap.build_id, ev->mmap.build_id_size);
+		record_text_hex(o, ev->mmap.build_id, ev->mmap.build_id_size);
 	} else if (ev->type == PERF_RECORD_MMAP2) {
 		outbuf_printf(o, " dev %02x:%02x ino %" PRIu64, ev->mmap.maj,
 			      ev->mmap.min, ev->mmap.ino);
+		if (ev->mmap.ino_generation)
+			outbuf_printf(o, " generation %" PRIu64,
+				      ev->mmap.ino_generation);
 	}
+	if (ev->mmap.flags && ev->mmap.flags != MAP_PRIVATE)
+		outbuf_printf(o, " flags %#x", ev->mmap.flags);
 	outbuf_printf(o, " %c%c%c ", ev->mmap.prot & 1 ? 'r' : '-',
 		      ev->mmap.prot & 2 ? 'w' : '-',
 		      ev->mmap.prot & 4 ? 'x' : '-');
@@ -94,6 +99,8 @@ static void text_throttle(struct outbuf *o, const struct aux_reader *r,
 	(void)r;
 	outbuf_printf(o, " time %" PRIu64 " id %" PRIu64, ev->throttle.time,
 		      ev->throttle.id);
+	if (ev->throttle.stream_id)
+		outbuf_printf(o, " stream-id %" PRIu64, ev->throttle.stream_id);
 }
 
 static void text_sample(struct outbuf *o, const struct aux_reader *r,
@@ -102,6 +109,8 @@ static void text_sample(struct outbuf *o, const struct aux_reader *r,
 	(void)r;
 	outbuf_printf(o, " ip %#" PRIx64 " period %" PRIu64, ev->sample.ip,
 		      ev->sample.period);
+	if (ev->sample.cgroup)
+		outbuf_printf(o, " cgroup %" PRIu64, ev->sample.cgroup);
 	if (ev->sample.raw_data.len)
 		outbuf_printf(o, " raw %" PRIu64, ev->sample.raw_data.len);
 	if (ev->sample.aux.len)
@@ -136,35 +145,6 @@ static void text_switch(struct outbuf *o, const struct aux_reader *r,
 			      ev->sw.out ? "next" : "prev",
 			      PID(ev->sw.next_prev_pid),
 			      PID(ev->sw.next_prev_tid));
-}
-
-static void text_ksymbol(struct outbuf *o, const struct aux_reader *r,
-			 const struct aux_event *ev)
-{
-	(void)r;
-	outbuf_printf(o, " addr %#" PRIx64 " len %u type %u flags %#x ",
-		      ev->ksymbol.addr, ev->ksymbol.len, ev->ksymbol.ksym_type,
-		      ev->ksymbol.flags);
-	put_string(o, ev->ksymbol.name);
-}
-
-static void text_text_poke(struct outbuf *o, const struct aux_reader *r,
-			   const struct aux_event *ev)
-{
-	const uint8_t *p = ev->text_poke.bytes;
-
-	(void)r;
-	outbuf_printf(o, " addr %#" PRIx64 " old ", ev->text_poke.addr);
-	put_hex(o, p, ev->text_poke.old_len);
-	outbuf_str(o, " new ");
-	put_hex(o, p + ev->text_poke.old_len, ev->text_poke.new_len);
-}
-
-static void text_hw_id(struct outbuf *o, const struct aux_reader *r,
-		       const struct aux_event *ev)
-{
-	(void)r;
-	outbuf_printf(o, " hw-id %#" PRIx64, ev->aux_output_hw_id.hw_id);
 }
 
 static void text_auxtrace_info(struct outbuf *o, const struct aux_reader *r,
@@ -211,6 +191,10 @@ static void text_auxtrace_error(struct outbuf *o, const struct aux_reader *r,
 		      PID(ev->auxtrace_error.cpu), PID(ev->auxtrace_error.pid),
 		      PID(ev->auxtrace_error.tid), ev->auxtrace_error.ip,
 		      ev->auxtrace_error.time);
+	if (ev->auxtrace_error.machine_pid)
+		outbuf_printf(o, "machine %d vcpu %d ",
+			      PID(ev->auxtrace_error.machine_pid),
+			      PID(ev->auxtrace_error.vcpu));
 	put_string(o, ev->auxtrace_error.msg);
 }
 
@@ -226,24 +210,6 @@ static void text_time_conv(struct outbuf *o, const struct aux_reader *r,
 	if (t->time_mask)
 		outbuf_printf(o, " cycles %" PRIu64 " mask %#" PRIx64,
 			      t->time_cycles, t->time_mask);
-}
-
-static void text_id_index(struct outbuf *o, const struct aux_reader *r,
-			  const struct aux_event *ev)
-{
-	struct cursor c = cursor_init(ev->id_index.entries.data,
-				      ev->id_index.entries.len,
-				      aux_reader_info(r)->swapped);
-
-	outbuf_printf(o, " %" PRIu64 ":", ev->id_index.n);
-	while (cursor_left(&c)) {
-		uint64_t id = cursor_u64(&c), idx = cursor_u64(&c);
-		uint64_t cpu = cursor_u64(&c), tid = cursor_u64(&c);
-
-		outbuf_printf(o, " (id %" PRIu64 " stream %" PRIu64
-				 " cpu %" PRId64 " tid %" PRId64 ")",
-			      id, idx, (int64_t)cpu, (int64_t)tid);
-	}
 }
 
 static void text_feature(struct outbuf *o, const struct aux_reader *r,
@@ -271,7 +237,7 @@ void record_text_bytes(struct outbuf *o, const struct aux_reader *r,
 	if (!n)
 		return;
 	outbuf_str(o, " ");
-	put_hex(o, ev->raw.data + 8, n < RAW_SHOWN ? n : RAW_SHOWN);
+	record_text_hex(o, ev->raw.data + 8, n < RAW_SHOWN ? n : RAW_SHOWN);
 	if (n > RAW_SHOWN)
 		outbuf_printf(o, "... (%zu bytes)", n);
 }
@@ -285,7 +251,7 @@ static const struct record_kind kinds[] = {
 	[PERF_RECORD_THROTTLE] = { "THROTTLE", text_throttle },
 	[PERF_RECORD_UNTHROTTLE] = { "UNTHROTTLE", text_throttle },
 	[PERF_RECORD_FORK] = { "FORK", text_task },
-	[PERF_RECORD_READ] = { "READ", NULL },
+	[PERF_RECORD_READ] = { "READ", record_text_read },
 	[PERF_RECORD_SAMPLE] = { "SAMPLE", text_sample },
 	[PERF_RECORD_MMAP2] = { "MMAP2", text_mmap },
 	[PERF_RECORD_AUX] = { "AUX", text_aux },
@@ -293,24 +259,25 @@ static const struct record_kind kinds[] = {
 	[PERF_RECORD_LOST_SAMPLES] = { "LOST_SAMPLES", text_lost },
 	[PERF_RECORD_SWITCH] = { "SWITCH", text_switch },
 	[PERF_RECORD_SWITCH_CPU_WIDE] = { "SWITCH_CPU_WIDE", text_switch },
-	[PERF_RECORD_NAMESPACES] = { "NAMESPACES", NULL },
-	[PERF_RECORD_KSYMBOL] = { "KSYMBOL", text_ksymbol },
-	[PERF_RECORD_BPF_EVENT] = { "BPF_EVENT", NULL },
-	[PERF_RECORD_CGROUP] = { "CGROUP", NULL },
-	[PERF_RECORD_TEXT_POKE] = { "TEXT_POKE", text_text_poke },
-	[PERF_RECORD_AUX_OUTPUT_HW_ID] = { "AUX_OUTPUT_HW_ID", text_hw_id },
-	[22] = { "CALLCHAIN_DEFERRED", NULL },
+	[PERF_RECORD_NAMESPACES] = { "NAMESPACES", record_text_namespaces },
+	[PERF_RECORD_KSYMBOL] = { "KSYMBOL", record_text_ksymbol },
+	[PERF_RECORD_BPF_EVENT] = { "BPF_EVENT", record_text_bpf },
+	[PERF_RECORD_CGROUP] = { "CGROUP", record_text_cgroup },
+	[PERF_RECORD_TEXT_POKE] = { "TEXT_POKE", record_text_poke },
+	[PERF_RECORD_AUX_OUTPUT_HW_ID] = { "AUX_OUTPUT_HW_ID",
+					   record_text_hw_id },
+	[22] = { "CALLCHAIN_DEFERRED", record_text_callchain },
 	[AUX_RECORD_HEADER_ATTR] = { "HEADER_ATTR", NULL },
 	[AUX_RECORD_EVENT_TYPE] = { "EVENT_TYPE", record_text_own },
-	[AUX_RECORD_TRACING_DATA] = { "TRACING_DATA", NULL },
-	[AUX_RECORD_BUILD_ID] = { "BUILD_ID", NULL },
+	[AUX_RECORD_TRACING_DATA] = { "TRACING_DATA", record_text_tracing_data },
+	[AUX_RECORD_BUILD_ID] = { "BUILD_ID", record_text_build_id },
 	[AUX_RECORD_FINISHED_ROUND] = { "FINISHED_ROUND", NULL },
-	[AUX_RECORD_ID_INDEX] = { "ID_INDEX", text_id_index },
+	[AUX_RECORD_ID_INDEX] = { "ID_INDEX", record_text_id_index },
 	[AUX_RECORD_AUXTRACE_INFO] = { "AUXTRACE_INFO", text_auxtrace_info },
 	[AUX_RECORD_AUXTRACE] = { "AUXTRACE", text_auxtrace },
 	[AUX_RECORD_AUXTRACE_ERROR] = { "AUXTRACE_ERROR", text_auxtrace_error },
-	[AUX_RECORD_THREAD_MAP] = { "THREAD_MAP", NULL },
-	[AUX_RECORD_CPU_MAP] = { "CPU_MAP", NULL },
+	[AUX_RECORD_THREAD_MAP] = { "THREAD_MAP", record_text_thread_map },
+	[AUX_RECORD_CPU_MAP] = { "CPU_MAP", record_text_cpu_map },
 	[AUX_RECORD_STAT_CONFIG] = { "STAT_CONFIG", NULL },
 	[AUX_RECORD_STAT] = { "STAT", NULL },
 	[AUX_RECORD_STAT_ROUND] = { "STAT_ROUND", NULL },
@@ -417,6 +384,18 @@ static void put_trailer(struct outbuf *o, const struct aux_sample_id *id)
 		outbuf_printf(o, " stream-id %" PRIu64, id->stream_id);
 }
 
+static void put_guest(struct outbuf *o, const struct aux_event *ev)
+{
+	uint16_t mode = ev->misc & PERF_RECORD_MISC_CPUMODE_MASK;
+
+	if (ev->type >= AUX_RECORD_HEADER_ATTR)
+		return;
+	if (mode == PERF_RECORD_MISC_GUEST_KERNEL)
+		outbuf_str(o, " guest-kernel");
+	else if (mode == PERF_RECORD_MISC_GUEST_USER)
+		outbuf_str(o, " guest-user");
+}
+
 void record_text(struct outbuf *o, const struct aux_reader *r,
 		 const struct aux_event *ev)
 {
@@ -428,6 +407,7 @@ void record_text(struct outbuf *o, const struct aux_reader *r,
 		text = NULL;
 	outbuf_printf(o, "%#" PRIx64 " [%u] %s", ev->offset, ev->size,
 		      record_name(ev->type, &buf));
+	put_guest(o, ev);
 	(text ? text : record_text_bytes)(o, r, ev);
 	put_trailer(o, &ev->id);
 }

@@ -84,6 +84,46 @@ static void put_ledger(struct outbuf *o, const struct aux_reader *r,
 	}
 }
 
+/* The path behind a head of head_len bytes, path_len at at. */
+static void put_path(struct outbuf *o, const struct aux_event *ev,
+		     uint64_t head_len, uint32_t path_len)
+{
+	const struct aux_bytes *p = &ev->own.payload;
+
+	if (p->len >= head_len && path_len <= p->len - head_len)
+		put_text(o, p->data + head_len, path_len);
+}
+
+static void put_file(struct outbuf *o, const struct aux_reader *r,
+		     const struct aux_event *ev)
+{
+	struct cursor c = cursor_init(ev->own.payload.data,
+				      ev->own.payload.len,
+				      aux_reader_info(r)->swapped);
+	uint64_t offset = cursor_u64(&c), total = cursor_u64(&c);
+	uint32_t path_len = cursor_u32(&c), pid = cursor_u32(&c);
+
+	outbuf_printf(o, " auxkit-file pid %d offset %" PRIu64 " of %" PRIu64
+			 " ", ID(pid), offset, total);
+	put_path(o, ev, sizeof(struct aux_own_file), path_len);
+}
+
+static void put_symbols(struct outbuf *o, const struct aux_reader *r,
+			const struct aux_event *ev)
+{
+	struct cursor c = cursor_init(ev->own.payload.data,
+				      ev->own.payload.len,
+				      aux_reader_info(r)->swapped);
+	uint32_t path_len, n;
+
+	cursor_bytes(&c, 20);	/* build id */
+	cursor_u32(&c);
+	path_len = cursor_u32(&c);
+	n = cursor_u32(&c);
+	outbuf_printf(o, " auxkit-symbols n %u ", n);
+	put_path(o, ev, sizeof(struct aux_own_symbols), path_len);
+}
+
 void record_text_own(struct outbuf *o, const struct aux_reader *r,
 		     const struct aux_event *ev)
 {
@@ -106,6 +146,12 @@ void record_text_own(struct outbuf *o, const struct aux_reader *r,
 		return;
 	case AUX_OWN_LEDGER:
 		put_ledger(o, r, ev);
+		return;
+	case AUX_OWN_FILE:
+		put_file(o, r, ev);
+		return;
+	case AUX_OWN_SYMBOLS:
+		put_symbols(o, r, ev);
 		return;
 	case AUX_OWN_PIECE:
 		outbuf_printf(o, " auxkit-piece of a section, %" PRIu64

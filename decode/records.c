@@ -273,6 +273,73 @@ static void parse_hw_id(struct aux_reader *r, struct cursor *c,
 	ev->aux_output_hw_id.hw_id = cursor_u64(c);
 }
 
+static void parse_namespaces(struct aux_reader *r, struct cursor *c,
+			     struct aux_event *ev)
+{
+	uint64_t n;
+
+	(void)r;
+	ev->namespaces.pid = cursor_u32(c);
+	ev->namespaces.tid = cursor_u32(c);
+	n = cursor_u64(c);
+	ev->namespaces.n = n;
+	ev->namespaces.ids = records_array(c, n, 16);
+}
+
+static void parse_bpf(struct aux_reader *r, struct cursor *c,
+		      struct aux_event *ev)
+{
+	const uint8_t *tag;
+
+	(void)r;
+	ev->bpf.type = cursor_u16(c);
+	ev->bpf.flags = cursor_u16(c);
+	ev->bpf.id = cursor_u32(c);
+	tag = cursor_bytes(c, sizeof(ev->bpf.tag));
+	if (tag)
+		memcpy(ev->bpf.tag, tag, sizeof(ev->bpf.tag));
+}
+
+static void parse_cgroup(struct aux_reader *r, struct cursor *c,
+			 struct aux_event *ev)
+{
+	(void)r;
+	ev->cgroup.id = cursor_u64(c);
+	ev->cgroup.path = rest_string(c);
+}
+
+/* The values' format is the event's; without one they are left alone. */
+static void parse_read(struct aux_reader *r, struct cursor *c,
+		       struct aux_event *ev)
+{
+	uint64_t f = ev->attr ? ev->attr->attr.read_format : 0;
+
+	(void)r;
+	ev->read.pid = cursor_u32(c);
+	ev->read.tid = cursor_u32(c);
+	if (!ev->attr || f & PERF_FORMAT_GROUP)
+		return;
+	ev->read.format = f;
+	ev->read.value = cursor_u64(c);
+	if (f & PERF_FORMAT_TOTAL_TIME_ENABLED)
+		ev->read.enabled = cursor_u64(c);
+	if (f & PERF_FORMAT_TOTAL_TIME_RUNNING)
+		ev->read.running = cursor_u64(c);
+	if (f & PERF_FORMAT_ID)
+		ev->read.id = cursor_u64(c);
+	if (f & PERF_FORMAT_LOST)
+		ev->read.lost = cursor_u64(c);
+}
+
+static void parse_callchain(struct aux_reader *r, struct cursor *c,
+			    struct aux_event *ev)
+{
+	(void)r;
+	ev->callchain.cookie = cursor_u64(c);
+	ev->callchain.n = cursor_u64(c);
+	ev->callchain.ips = records_array(c, ev->callchain.n, 8);
+}
+
 /* table */
 static const parse_fn parsers[] = {
 	[PERF_RECORD_MMAP] = parse_mmap,
@@ -290,7 +357,15 @@ static const parse_fn parsers[] = {
 	[PERF_RECORD_SWITCH_CPU_WIDE] = parse_switch,
 	[PERF_RECORD_KSYMBOL] = parse_ksymbol,
 	[PERF_RECORD_TEXT_POKE] = parse_text_poke,
+	[PERF_RECORD_READ] = parse_read,
+	[PERF_RECORD_NAMESPACES] = parse_namespaces,
+	[PERF_RECORD_BPF_EVENT] = parse_bpf,
+	[PERF_RECORD_CGROUP] = parse_cgroup,
 	[PERF_RECORD_AUX_OUTPUT_HW_ID] = parse_hw_id,
+	[LAST_KERNEL_TYPE] = parse_callchain,
+	[AUX_RECORD_TRACING_DATA] = records_tracing_data,
+	[AUX_RECORD_THREAD_MAP] = records_thread_map,
+	[AUX_RECORD_CPU_MAP] = records_cpu_map,
 	[AUX_RECORD_ID_INDEX] = records_id_index,
 	[AUX_RECORD_AUXTRACE_INFO] = records_auxtrace_info,
 	[AUX_RECORD_AUXTRACE] = records_auxtrace,

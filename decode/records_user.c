@@ -9,6 +9,19 @@
 
 #define ERROR_MSG 64
 
+struct aux_bytes records_array(struct cursor *c, uint64_t n, size_t size)
+{
+	struct aux_bytes b = { 0 };
+
+	if (n > cursor_left(c) / size) {
+		c->bad = true;
+		return b;
+	}
+	b.data = cursor_bytes(c, (size_t)n * size);
+	b.len = b.data ? n * size : 0;
+	return b;
+}
+
 void records_auxtrace(struct aux_reader *r, struct cursor *c,
 		      struct aux_event *ev)
 {
@@ -23,7 +36,7 @@ void records_auxtrace(struct aux_reader *r, struct cursor *c,
 	h->cpu = cursor_u32(c);
 	h->reserved = cursor_u32(c);
 	ev->auxtrace.payload_offset = ev->offset + ev->size;
-	left = r->data_end - ev->auxtrace.payload_offset;
+	left = r->seg->end - ev->auxtrace.payload_offset;
 	ev->auxtrace.clipped = h->size > left;
 	ev->auxtrace.payload.data = ev->raw.data + ev->size;
 	ev->auxtrace.payload.len = h->size > left ? left : h->size;
@@ -76,6 +89,7 @@ void records_auxtrace_error(struct aux_reader *r, struct cursor *c,
 {
 	uint32_t format;
 	uint64_t time;
+	size_t n;
 
 	(void)r;
 	ev->auxtrace_error.error_type = cursor_u32(c);
@@ -88,8 +102,12 @@ void records_auxtrace_error(struct aux_reader *r, struct cursor *c,
 	/* Format 0 has no time. Its message is cut to what is there. */
 	time = format ? cursor_u64(c) : 0;
 	ev->auxtrace_error.time = time;
-	ev->auxtrace_error.msg = cursor_string(
-		c, cursor_left(c) < ERROR_MSG ? cursor_left(c) : ERROR_MSG);
+	n = cursor_left(c) < ERROR_MSG ? cursor_left(c) : ERROR_MSG;
+	ev->auxtrace_error.msg = cursor_string(c, n);
+	if (format < 2 || cursor_left(c) < 8)
+		return;
+	ev->auxtrace_error.machine_pid = cursor_u32(c);
+	ev->auxtrace_error.vcpu = cursor_u32(c);
 }
 
 void records_time_conv(struct aux_reader *r, struct cursor *c,
@@ -115,15 +133,65 @@ void records_id_index(struct aux_reader *r, struct cursor *c,
 	uint64_t n = cursor_u64(c);
 
 	(void)r;
-	if (n > cursor_left(c) / sizeof(struct aux_rec_id_index_entry)) {
-		c->bad = true;
-		return;
-	}
 	ev->id_index.n = n;
-	ev->id_index.entries.len = n * sizeof(struct aux_rec_id_index_entry);
-	ev->id_index.entries.data = c->p;
+	ev->id_index.entries =
+		records_array(c, n, sizeof(struct aux_rec_id_index_entry));
+	if (!c->bad &&
+	    cursor_left(c) / sizeof(struct aux_rec_id_index_guest) >= n)
+		ev->id_index.guests = records_array(
+			c, n, sizeof(struct aux_rec_id_index_guest));
 }
 
+void records_tracing_data(struct aux_reader *r, struct cursor *c,
+			  struct aux_event *ev)
+{
+	uint32_t size = cursor_u32(c);
+
+	if (!reader_has(r, ev->offset + ev->size, size))
+		return;
+	ev->tracing_data.data.data = ev->raw.data + ev->size;
+	ev->tracing_data.data.len = size;
+}
+
+void records_thread_map(struct aux_reader *r, struct cursor *c,
+			struct aux_event *ev)
+{
+	uint64_t n = cursor_u64(c);
+
+	(void)r;
+	ev->thread_map.n = n;
+	ev->thread_map.entries =
+		records_array(c, n, sizeof(struct aux_rec_thread_map_entry));
+}
+
+void records_cpu_map(struct aux_reader *r, struct cursor *c,
+		     struct aux_event *ev)
+{
+	(void)r;
+	ev->cpu_map.type = cursor_u16(c);
+	switch (ev->cpu_map.type) {
+	case AUX_CPU_MAP_CPUS:
+		ev->cpu_map.n = cursor_u16(c);
+		ev->cpu_map.data = records_array(c, ev->cpu_map.n, 2);
+		break;
+	case AUX_CPU_MAP_MASK:
+		ev->cpu_map.n = cursor_u16(c);
+		ev->cpu_map.long_size = cursor_u16(c);
+		if (ev->cpu_map.long_size == 8)
+			cursor_bytes(c, 4);
+		else if (ev->cpu_map.long_size != 4)
+			return;
+		ev->cpu_map.data = records_array(c, ev->cpu_map.n,
+						 ev->cpu_map.long_size);
+		break;
+	case AUX_CPU_MAP_RANGE:
+		ev->cpu_map.any = cursor_u8(c);
+		cursor_u8(c);
+		ev->cpu_map.start = cursor_u16(c);
+		ev->cpu_map.end = cursor_u16(c);
+		break;
+	}
+}
 
 /* ---- auxkit's own ---- */
 
@@ -216,8 +284,9 @@ void records_own(struct aux_reader *r, struct cursor *c, struct aux_event *ev)
 	 * the header only tells what was there when it was last written. */
 	if (!r->info.pipe && !r->has_features) {
 		r->info.unfinished = true;
-		r->data_end = r->file.len;
-		r->info.data_size = r->data_end - r->info.data_offset;
+		r->first.end = r->head_len;
+		r->first.at_end = true;
+		r->info.data_size = r->first.end - r->info.data_offset;
 	}
 	payload = reader_cursor(r, ev->own.payload.data, len);
 	parse_payload(r, &payload, ev);

@@ -7,16 +7,18 @@
 
 #include "timeline_priv.h"
 
-static uint32_t hash(uint32_t key)
+static uint32_t hash(const struct idmap *m, uint64_t key)
 {
-	return (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 32);
+	key = (key ^ m->salt) * UINT64_C(0x9e3779b97f4a7c15);
+	key = (key ^ key >> 32) * (m->salt | 1);
+	return (uint32_t)(key >> 32);
 }
 
-int64_t idmap_find(const struct idmap *m, uint32_t key)
+int64_t idmap_find(const struct idmap *m, uint64_t key)
 {
 	if (!m->cap)
 		return -1;
-	for (uint32_t i = hash(key);; i++) {
+	for (uint32_t i = hash(m, key);; i++) {
 		const struct idmap_entry *e = &m->e[i & (m->cap - 1)];
 
 		if (!e->slot)
@@ -37,7 +39,7 @@ static int grow_idmap(struct idmap *m)
 		return -AUX_E_NOMEM;
 	}
 	for (uint32_t i = 0; i < old.cap; i++) {
-		uint32_t j = hash(old.e[i].key);
+		uint32_t j = hash(m, old.e[i].key);
 
 		if (!old.e[i].slot)
 			continue;
@@ -49,16 +51,17 @@ static int grow_idmap(struct idmap *m)
 	return 0;
 }
 
-int64_t idmap_add(struct idmap *m, uint32_t key, uint32_t new_slot)
+int64_t idmap_add(struct idmap *m, uint64_t key, uint32_t new_slot)
 {
 	int64_t slot = idmap_find(m, key);
 	uint32_t i;
 
 	if (slot >= 0)
 		return slot;
-	if (2 * m->n >= m->cap && grow_idmap(m) < 0)
+	if (m->n >= UINT32_MAX / 4 ||
+	    (2 * m->n >= m->cap && grow_idmap(m) < 0))
 		return -AUX_E_NOMEM;
-	for (i = hash(key); m->e[i & (m->cap - 1)].slot; i++)
+	for (i = hash(m, key); m->e[i & (m->cap - 1)].slot; i++)
 		;
 	m->e[i & (m->cap - 1)] =
 		(struct idmap_entry){ .key = key, .slot = new_slot + 1 };
@@ -86,20 +89,30 @@ void timeline_free(struct timeline *tl)
 {
 	if (!tl)
 		return;
+	timeline_free_spaces(tl);
 	for (size_t i = 0; i < tl->n_cpu; i++)
 		free(tl->cpu[i].e);
 	for (size_t i = 0; i < tl->n_thread; i++)
 		free(tl->thread[i].e);
 	for (size_t i = 0; i < tl->n_process; i++)
-		free(tl->process[i].e);
+		free(tl->process[i].v.e);
+	for (size_t i = 0; i < tl->n_machine; i++)
+		free(tl->machine[i].v.e);
 	free(tl->cpu);
 	free(tl->thread);
 	free(tl->process);
+	free(tl->machine);
+	free(tl->cgroup);
 	free(tl->cpus.e);
 	free(tl->tids.e);
 	free(tl->pids.e);
-	free(tl->ids.sum);
+	free(tl->machines.e);
+	free(tl->cgroups.e);
+	free(tl->contents.e);
+	free(tl->loss);
 	free(tl->saved);
+	free(tl->saved_by_hash.e);
+	free(tl->bpf);
 	map_arena_free(&tl->arena);
 	free(tl);
 }
@@ -114,9 +127,17 @@ const struct saved_code *timeline_saved(const struct timeline *tl, size_t i)
 	return i < tl->n_saved ? &tl->saved[i] : NULL;
 }
 
-/* Entries with from <= time, in a table of structs that start with from. */
-static size_t count_until(const void *table, size_t n, size_t size,
-			  uint64_t time)
+const struct timeline_loss *timeline_loss(const struct timeline *tl, size_t i)
+{
+	return i < tl->n_loss ? &tl->loss[i] : NULL;
+}
+
+uint32_t timeline_guest(const struct timeline *tl, size_t i)
+{
+	return i + 1 < tl->n_machine ? tl->machine[i + 1].id : UINT32_MAX;
+}
+
+size_t timeline_count(const void *table, size_t n, size_t size, uint64_t time)
 {
 	const uint8_t *t = table;
 	size_t lo = 0;
@@ -134,87 +155,139 @@ static size_t count_until(const void *table, size_t n, size_t size,
 	return lo;
 }
 
-struct who timeline_who(const struct timeline *tl, uint32_t cpu, uint64_t time)
-{
-	struct who w = { .pid = UINT32_MAX, .tid = UINT32_MAX,
-			 .until = UINT64_MAX };
-	int64_t slot = idmap_find(&tl->cpus, cpu);
-	const struct cpu_line *l;
-	size_t i;
-
-	if (slot < 0)
-		return w;
-	l = &tl->cpu[slot];
-	i = count_until(l->e, l->n, sizeof(*l->e), time);
-	if (i) {
-		w.pid = l->e[i - 1].pid;
-		w.tid = l->e[i - 1].tid;
-	}
-	if (i < l->n)
-		w.until = l->e[i].from;
-	return w;
-}
-
-struct who timeline_stream(const struct timeline *tl, uint32_t idx,
-			   uint64_t time)
-{
-	return timeline_who(tl, STREAM_LINE | idx, time);
-}
-
 static const struct thread_entry *find_thread(const struct timeline *tl,
-					      uint32_t tid, uint64_t time)
+					      uint64_t key, uint64_t time)
 {
-	int64_t slot = idmap_find(&tl->tids, tid);
+	int64_t slot = idmap_find(&tl->tids, key);
 	const struct thread_line *l;
 	size_t i;
 
 	if (slot < 0)
 		return NULL;
 	l = &tl->thread[slot];
-	i = count_until(l->e, l->n, sizeof(*l->e), time);
+	i = timeline_count(l->e, l->n, sizeof(*l->e), time);
 	/* What is first said of a thread holds for the time before, too. */
 	return i ? &l->e[i - 1] : l->n ? &l->e[0] : NULL;
 }
 
+static uint32_t find_pid(const struct timeline *tl, uint64_t key, uint64_t time)
+{
+	const struct thread_entry *e = find_thread(tl, key, time);
+
+	if ((uint32_t)key == 0)		/* idle */
+		return 0;
+	return e ? e->pid : UINT32_MAX;
+}
+
+static struct who find_who(const struct timeline *tl, uint32_t slot,
+			   uint32_t cpu, uint64_t time)
+{
+	struct who w = { .pid = UINT32_MAX, .tid = UINT32_MAX,
+			 .until = UINT64_MAX };
+	int64_t line = idmap_find(&tl->cpus, machine_key(slot, cpu));
+	const struct cpu_line *l;
+	size_t i;
+
+	if (line < 0)
+		return w;
+	l = &tl->cpu[line];
+	i = timeline_count(l->e, l->n, sizeof(*l->e), time);
+	if (i) {
+		w.pid = l->e[i - 1].pid;
+		w.tid = l->e[i - 1].tid;
+	}
+	if (i < l->n)
+		w.until = l->e[i].from;
+	if (w.pid == UINT32_MAX && w.tid != UINT32_MAX)
+		w.pid = find_pid(tl, machine_key(slot, w.tid), time);
+	return w;
+}
+
+struct who timeline_who(const struct timeline *tl, uint32_t cpu, uint64_t time)
+{
+	return find_who(tl, HOST_SLOT, cpu, time);
+}
+
+struct who timeline_stream(const struct timeline *tl, uint32_t idx,
+			   uint64_t time)
+{
+	return find_who(tl, HOST_SLOT, STREAM_LINE | idx, time);
+}
+
+struct who timeline_guest_who(const struct timeline *tl, uint32_t machine,
+			      uint32_t vcpu, uint64_t time)
+{
+	int64_t slot = idmap_find(&tl->machines, machine);
+
+	return slot <= HOST_SLOT ? (struct who){ UINT32_MAX, UINT32_MAX, UINT64_MAX } :
+			  find_who(tl, (uint32_t)slot, vcpu, time);
+}
+
 uint32_t timeline_pid(const struct timeline *tl, uint32_t tid, uint64_t time)
 {
-	const struct thread_entry *e = find_thread(tl, tid, time);
+	return find_pid(tl, machine_key(HOST_SLOT, tid), time);
+}
 
-	return e ? e->pid : UINT32_MAX;
+uint32_t timeline_guest_pid(const struct timeline *tl, uint32_t machine,
+			    uint32_t tid, uint64_t time)
+{
+	int64_t slot = idmap_find(&tl->machines, machine);
+
+	return slot <= HOST_SLOT ? UINT32_MAX :
+			  find_pid(tl, machine_key((uint32_t)slot, tid), time);
+}
+
+static const char *find_comm(const struct timeline *tl, uint64_t key,
+			     uint64_t time)
+{
+	const struct thread_entry *e = find_thread(tl, key, time);
+
+	if ((uint32_t)key == 0)
+		return "swapper";
+	return e && e->comm ? e->comm : "";
 }
 
 const char *timeline_comm(const struct timeline *tl, uint32_t tid,
 			  uint64_t time)
 {
-	const struct thread_entry *e = find_thread(tl, tid, time);
-
-	if (tid == 0)
-		return "swapper";
-	return e && e->comm ? e->comm : "";
+	return find_comm(tl, machine_key(HOST_SLOT, tid), time);
 }
 
-const struct space *timeline_space(const struct timeline *tl, uint32_t pid,
-				   uint64_t time)
+const char *timeline_guest_comm(const struct timeline *tl, uint32_t machine,
+				uint32_t tid, uint64_t time)
 {
-	int64_t slot = idmap_find(&tl->pids, pid);
-	const struct process_line *l;
-	size_t lo = 0, n;
+	int64_t slot = idmap_find(&tl->machines, machine);
 
-	if (slot < 0)
-		return &tl->empty;
-	l = &tl->process[slot];
-	n = l->n;
-	while (n) {
-		size_t half = n / 2;
+	return slot <= HOST_SLOT ? "" :
+			  find_comm(tl, machine_key((uint32_t)slot, tid), time);
+}
 
-		if (l->e[lo + half]->from <= time) {
-			lo += half + 1;
-			n -= half + 1;
-		} else {
-			n = half;
-		}
-	}
-	return lo ? l->e[lo - 1] : &tl->empty;
+struct timeline_ns_id timeline_namespace(const struct timeline *tl,
+					 uint32_t tid, uint64_t time,
+					 enum timeline_ns kind)
+{
+	const struct thread_entry *e =
+		find_thread(tl, machine_key(HOST_SLOT, tid), time);
+
+	if (!e || !e->ns || (unsigned)kind >= TIMELINE_N_NS)
+		return (struct timeline_ns_id){ 0 };
+	return e->ns->id[kind];
+}
+
+const char *timeline_cgroup(const struct timeline *tl, uint32_t tid,
+			    uint64_t time)
+{
+	const struct thread_entry *e =
+		find_thread(tl, machine_key(HOST_SLOT, tid), time);
+
+	return e ? e->cgroup : NULL;
+}
+
+const char *timeline_cgroup_path(const struct timeline *tl, uint64_t id)
+{
+	int64_t slot = idmap_find(&tl->cgroups, id);
+
+	return slot < 0 ? NULL : tl->cgroup[slot];
 }
 
 const struct mapping *space_find(const struct space *s, uint64_t addr)
@@ -232,47 +305,12 @@ const struct mapping *space_next(const struct space *s, uint64_t addr)
 	return s ? addrspace_next(s->root, addr) : NULL;
 }
 
+const struct mapping *space_next_kernel(const struct space *s, uint64_t addr)
+{
+	return s ? addrspace_next(s->kernel, addr) : NULL;
+}
+
 const struct aux_clock *timeline_clock(const struct timeline *tl)
 {
 	return &tl->clock;
-}
-
-uint64_t clock_to_ns(const struct aux_clock *c, uint64_t tsc)
-{
-	uint64_t quot, rem;
-
-	if (!c->mult || c->shift > 63)
-		return 0;
-	if (c->mask && c->mask != UINT64_MAX)
-		tsc = c->cycles + ((tsc - c->cycles) & c->mask);
-	quot = tsc >> c->shift;
-	rem = tsc & ((UINT64_C(1) << c->shift) - 1);
-	return c->zero + quot * c->mult + (rem * c->mult >> c->shift);
-}
-
-uint64_t clock_to_tsc(const struct aux_clock *c, uint64_t ns)
-{
-	uint64_t t = ns - c->zero;
-
-	if (!c->mult || c->shift > 63)
-		return 0;
-	return (t / c->mult << c->shift) +
-	       (uint64_t)(((unsigned __int128)(t % c->mult) << c->shift) /
-			  c->mult);
-}
-
-uint64_t clock_horizon(const struct aux_clock *c, uint64_t ns)
-{
-	uint64_t tsc;
-
-	if (ns == UINT64_MAX || !c->mult || c->shift > 63)
-		return UINT64_MAX;
-	tsc = clock_to_tsc(c, ns);
-	/* Rounding goes down on both ways: off by a tick, or by a few when
-	 * many ticks share one nanosecond. */
-	for (int i = 0; i < 4 && clock_to_ns(c, tsc) < ns; i++)
-		tsc++;
-	for (int i = 0; i < 64 && tsc && clock_to_ns(c, tsc - 1) >= ns; i++)
-		tsc--;
-	return tsc;
 }

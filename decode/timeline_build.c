@@ -9,13 +9,15 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <internal/bytes.h>
 #include <internal/diag.h>
 
-#include "timeline_priv.h"
+#include "timeline_build.h"
 
-#define SCHED_NEXT_PID 56	/* in a sched:sched_switch payload */
+/* AUXTRACE_INFO.priv of cs_etm: the PMU's type is in the high half. */
+#define CS_PMU_TYPE 1
 
 struct op *timeline_add_op(struct build *b, enum op_kind kind, uint64_t time)
 {
@@ -24,157 +26,87 @@ struct op *timeline_add_op(struct build *b, enum op_kind kind, uint64_t time)
 	if (timeline_grow(&b->ops, &b->cap, b->n, sizeof(*b->ops)) < 0)
 		return NULL;
 	op = &b->ops[b->n];
-	*op = (struct op){ .time = time, .order = (uint32_t)b->n,
+	*op = (struct op){ .time = time,
+			   .order = ((uint32_t)b->n & (ORDER_RECORD - 1)) |
+				    ORDER_RECORD,
 			   .kind = (uint8_t)kind };
 	b->n++;
 	return op;
 }
 
-static uint64_t time_of(const struct aux_event *ev)
+int64_t timeline_machine(struct timeline *tl, uint32_t id)
 {
-	return ev->id.present & PERF_SAMPLE_TIME ? ev->id.time : 0;
-}
+	int64_t slot;
 
-static int add_mmap(struct build *b, const struct aux_event *ev)
-{
-	struct mapping *m = map_arena_alloc(&b->tl->arena, sizeof(*m));
-	struct op *op = timeline_add_op(b, OP_MMAP, time_of(ev));
-	uint64_t end;
-
-	if (!m || !op)
+	if (timeline_grow(&tl->machine, &tl->cap_machine, tl->n_machine,
+			  sizeof(*tl->machine)) < 0)
 		return -AUX_E_NOMEM;
-	if (__builtin_add_overflow(ev->mmap.addr, ev->mmap.len, &end))
-		end = UINT64_MAX;
-	m->start = ev->mmap.addr;
-	m->end = end;
-	m->pgoff = ev->mmap.pgoff;
-	m->time = op->time;
-	op->untimed = !(ev->id.present & PERF_SAMPLE_TIME);
-	m->path = ev->mmap.path ? ev->mmap.path : "";
-	m->prot = ev->mmap.prot;
-	m->build_id_size = ev->mmap.build_id_size <= sizeof(m->build_id) ?
-				   ev->mmap.build_id_size : 0;
-	memcpy(m->build_id, ev->mmap.build_id, m->build_id_size);
-	op->pid = ev->mmap.pid;
-	op->tid = ev->mmap.tid;
-	op->map = m;
-	return 0;
+	slot = idmap_add(&tl->machines, id, (uint32_t)tl->n_machine);
+	if (slot == (int64_t)tl->n_machine)
+		tl->machine[tl->n_machine++] = (struct machine){ .id = id };
+	return slot;
 }
 
-static int add_fork(struct build *b, const struct aux_event *ev)
+/* An event by id; of equal ids the first one counts. */
+static int add_event(struct build *b, uint64_t id, struct event_info e)
 {
-	uint64_t time = ev->id.present & PERF_SAMPLE_TIME ? ev->id.time :
-							    ev->task.time;
-	struct op *op = timeline_add_op(b, OP_FORK, time);
+	int64_t slot;
 
-	if (!op)
+	if (timeline_grow(&b->events, &b->cap_events, b->n_events,
+			  sizeof(e)) < 0)
 		return -AUX_E_NOMEM;
-	op->pid = ev->task.pid;
-	op->tid = ev->task.tid;
-	op->ppid = ev->task.ppid;
-	op->ptid = ev->task.ptid;
-	return 0;
+	slot = idmap_add(&b->event_ids, id, (uint32_t)b->n_events);
+	if (slot == (int64_t)b->n_events)
+		b->events[b->n_events++] = e;
+	return slot < 0 ? -AUX_E_NOMEM : 0;
 }
 
-static int add_run(struct build *b, const struct aux_event *ev, uint32_t pid,
-		   uint32_t tid)
-{
-	struct op *op;
-
-	if (!(ev->id.present & PERF_SAMPLE_CPU) || ev->id.cpu >= STREAM_LINE)
-		return 0;
-	op = timeline_add_op(b, OP_RUN, time_of(ev));
-	if (!op)
-		return -AUX_E_NOMEM;
-	op->pid = pid;
-	op->tid = tid;
-	op->cpu = ev->id.cpu;
-	return 0;
-}
-
-/* Which events trace one thread. */
+/* Which events trace one thread, and which a guest. */
 static int add_index(struct build *b, const struct aux_event *ev)
 {
 	struct cursor c = cursor_init(ev->id_index.entries.data,
 				      ev->id_index.entries.len, b->swapped);
+	struct cursor g = cursor_init(ev->id_index.guests.data,
+				      ev->id_index.guests.len, b->swapped);
 
-	for (uint64_t i = 0; i < ev->id_index.n && cursor_left(&c) >= 32; i++) {
-		struct thread_event e = { .id = cursor_u64(&c) };
-		uint64_t idx = cursor_u64(&c), cpu = cursor_u64(&c);
+	while (cursor_left(&c)) {
+		uint64_t id = cursor_u64(&c), idx = cursor_u64(&c);
+		uint64_t cpu = cursor_u64(&c), tid = cursor_u64(&c);
+		uint64_t machine = cursor_left(&g) ? cursor_u64(&g) : 0;
+		uint64_t vcpu = cursor_left(&g) ? cursor_u64(&g) : 0;
+		struct event_info e = { .idx = UINT32_MAX,
+					.tid = (uint32_t)tid,
+					.vcpu = (uint32_t)vcpu };
+		int64_t slot;
 
-		e.idx = (uint32_t)idx;
-		e.tid = (uint32_t)cursor_u64(&c);
-		if ((uint32_t)cpu != UINT32_MAX || idx >= STREAM_LINE)
-			continue;
-		if (timeline_grow(&b->events, &b->cap_events, b->n_events,
-				  sizeof(e)) < 0)
+		if ((uint32_t)cpu == UINT32_MAX && idx < STREAM_LINE)
+			e.idx = (uint32_t)idx;
+		slot = machine && machine < HOST_ID ?
+			       timeline_machine(b->tl, (uint32_t)machine) : 0;
+		e.machine = (uint32_t)slot;
+		if (slot < 0 ||
+		    ((slot || e.idx != UINT32_MAX) && add_event(b, id, e) < 0))
 			return -AUX_E_NOMEM;
-		b->events[b->n_events++] = e;
 	}
 	return 0;
 }
 
-static void name_stream(const struct build *b, const struct aux_event *ev,
-			struct op *op)
+static int add_cgroup(struct timeline *tl, const struct aux_event *ev)
 {
-	for (size_t i = 0; i < b->n_events; i++) {
-		if (b->events[i].id == ev->id.id) {
-			op->cpu = STREAM_LINE | b->events[i].idx;
-			op->ptid = b->events[i].tid;
-			return;
-		}
-	}
-}
+	int64_t slot;
 
-/* A thread that execs takes over its leader's tid, and no other record tells. */
-static int add_comm(struct build *b, const struct aux_event *ev)
-{
-	struct op *op = timeline_add_op(b, OP_COMM, time_of(ev));
-
-	if (!op)
+	if (timeline_grow(&tl->cgroup, &tl->cap_cgroup, tl->n_cgroup,
+			  sizeof(*tl->cgroup)) < 0)
 		return -AUX_E_NOMEM;
-	op->pid = ev->comm.pid;
-	op->tid = ev->comm.tid;
-	/* Without times what was mapped before has to stay, see apply_mmap. */
-	op->exec = ev->comm.exec && ev->id.present & PERF_SAMPLE_TIME;
-	op->comm = ev->comm.comm;
-	if (!ev->comm.exec || !(ev->id.present & PERF_SAMPLE_TID) ||
-	    ev->id.tid != ev->comm.tid)
-		return 0;
-	if (op->exec && ev->id.present & (PERF_SAMPLE_ID |
-					  PERF_SAMPLE_IDENTIFIER))
-		name_stream(b, ev, op);
-	return add_run(b, ev, ev->comm.pid, ev->comm.tid);
+	slot = idmap_add(&tl->cgroups, ev->cgroup.id, (uint32_t)tl->n_cgroup);
+	if (slot < 0)
+		return -AUX_E_NOMEM;
+	tl->n_cgroup += slot == (int64_t)tl->n_cgroup;
+	tl->cgroup[slot] = ev->cgroup.path;
+	return 0;
 }
 
-static int add_switch(struct build *b, const struct aux_event *ev)
-{
-	if (ev->sw.out && ev->sw.cpu_wide)
-		return add_run(b, ev, ev->sw.next_prev_pid,
-			       ev->sw.next_prev_tid);
-	if (!ev->sw.out)
-		return add_run(b, ev, ev->id.pid, ev->id.tid);
-	/* Of who comes next nothing is known. What the kernel still does is
-	 * the old thread's; user code is not. */
-	return b->user_only ? add_run(b, ev, UINT32_MAX, UINT32_MAX) : 0;
-}
-
-/* sched:sched_switch, what recorders used before SWITCH records. */
-static int add_sample(struct build *b, const struct aux_event *ev)
-{
-	struct cursor c;
-	uint32_t tid;
-
-	if (b->sched_mode != 1 || !ev->attr || !ev->attr->name ||
-	    !strstr(ev->attr->name, "sched_switch") ||
-	    ev->sample.raw_data.len < SCHED_NEXT_PID + 4)
-		return 0;
-	c = cursor_init(ev->sample.raw_data.data, ev->sample.raw_data.len,
-			b->swapped);
-	cursor_bytes(&c, SCHED_NEXT_PID);
-	tid = cursor_u32(&c);
-	return add_run(b, ev, timeline_pid(b->tl, tid, 0), tid);
-}
+/* ---- the clock ---- */
 
 static void take_clock(struct timeline *tl, uint64_t shift, uint64_t mult,
 		       uint64_t zero)
@@ -189,9 +121,12 @@ static void take_clock(struct timeline *tl, uint64_t shift, uint64_t mult,
 static void take_auxtrace_info(struct build *b, const struct aux_event *ev)
 {
 	const uint64_t *p = ev->auxtrace_info.priv;
+	uint32_t n = ev->auxtrace_info.n_priv;
 
+	if (ev->auxtrace_info.trace_type == AUX_TRACE_CS_ETM && n > CS_PMU_TYPE)
+		b->pmu_type = (uint32_t)(p[CS_PMU_TYPE] >> 32);
 	if (ev->auxtrace_info.trace_type != AUX_TRACE_INTEL_PT ||
-	    ev->auxtrace_info.n_priv <= AUX_PT_PER_CPU_MMAPS)
+	    n <= AUX_PT_PER_CPU_MMAPS)
 		return;
 	if (p[AUX_PT_CAP_USER_TIME_ZERO])
 		take_clock(b->tl, p[AUX_PT_TIME_SHIFT], p[AUX_PT_TIME_MULT],
@@ -215,6 +150,82 @@ static void take_time_conv(struct build *b, const struct aux_event *ev)
 	}
 }
 
+/* What the events are for; all attrs are known, in a pipe too. */
+static void find_mode(struct build *b, const struct aux_reader *r)
+{
+	const struct aux_attr *a;
+	unsigned n = 0, n_user = 0;
+
+	for (size_t i = 0; (a = aux_reader_attr(r, i)); i++) {
+		b->has_switches |= a->attr.context_switch;
+		if (a->attr.type != b->pmu_type)
+			continue;
+		n++;
+		n_user += a->attr.exclude_kernel;
+	}
+	b->tl->user_only = n && n == n_user;
+}
+
+/* ---- losses ---- */
+
+/* The time of the last record of a CPU; NULL: out of memory. */
+static uint64_t *last_time(struct build *b, uint32_t cpu)
+{
+	int64_t i;
+
+	if (timeline_grow(&b->last_time, &b->cap_times, b->n_times,
+			  sizeof(*b->last_time)) < 0)
+		return NULL;
+	i = idmap_add(&b->cpu_times, cpu, (uint32_t)b->n_times);
+	if (i == (int64_t)b->n_times)
+		b->last_time[b->n_times++] = 0;
+	return i < 0 ? NULL : &b->last_time[i];
+}
+
+static int keep_time(struct build *b, const struct aux_event *ev)
+{
+	uint64_t *t;
+
+	if ((ev->id.present & (PERF_SAMPLE_CPU | PERF_SAMPLE_TIME)) !=
+	    (PERF_SAMPLE_CPU | PERF_SAMPLE_TIME))
+		return 0;
+	t = last_time(b, ev->id.cpu);
+	if (!t)
+		return -AUX_E_NOMEM;
+	*t = ev->id.time;
+	return 0;
+}
+
+static int add_loss(struct build *b, const struct aux_event *ev)
+{
+	struct timeline *tl = b->tl;
+	struct timeline_stats *st = &tl->stats;
+	bool has_cpu = ev->id.present & PERF_SAMPLE_CPU;
+	struct timeline_loss l = { .until = timeline_time_of(ev),
+				   .n = ev->lost.lost, .cpu = UINT32_MAX };
+	uint64_t *t = has_cpu ? last_time(b, ev->id.cpu) : NULL;
+
+	if ((has_cpu && !t) || timeline_grow(&tl->loss, &tl->cap_loss,
+					     tl->n_loss, sizeof(l)) < 0)
+		return -AUX_E_NOMEM;
+	if (t && *t <= l.until) {
+		l.cpu = ev->id.cpu;
+		l.from = *t;
+	}
+	l.samples = ev->type == PERF_RECORD_LOST_SAMPLES;
+	tl->loss[tl->n_loss++] = l;
+	st->n_lost += l.n;
+	if (!l.until || !l.n)
+		return 0;
+	if (!st->lost_until || l.from < st->lost_from)
+		st->lost_from = l.from;
+	if (l.until > st->lost_until)
+		st->lost_until = l.until;
+	return 0;
+}
+
+/* ---- records ---- */
+
 /* Another event that is throttled takes nothing from the trace. */
 static bool is_of_trace(const struct build *b, const struct aux_event *ev)
 {
@@ -227,20 +238,6 @@ static int take_record(struct build *b, const struct aux_event *ev)
 	struct timeline_stats *st = &b->tl->stats;
 
 	switch (ev->type) {
-	case PERF_RECORD_MMAP:
-	case PERF_RECORD_MMAP2:
-		return add_mmap(b, ev);
-	case PERF_RECORD_COMM:
-		return add_comm(b, ev);
-	case PERF_RECORD_FORK:
-		return add_fork(b, ev);
-	case PERF_RECORD_ITRACE_START:
-		return add_run(b, ev, ev->itrace.pid, ev->itrace.tid);
-	case PERF_RECORD_SWITCH:
-	case PERF_RECORD_SWITCH_CPU_WIDE:
-		return add_switch(b, ev);
-	case PERF_RECORD_SAMPLE:
-		return add_sample(b, ev);
 	case PERF_RECORD_AUX:
 		st->n_aux_flagged += !!(ev->aux.flags &
 					(PERF_AUX_FLAG_TRUNCATED |
@@ -248,11 +245,12 @@ static int take_record(struct build *b, const struct aux_event *ev)
 		return 0;
 	case PERF_RECORD_LOST:
 	case PERF_RECORD_LOST_SAMPLES:
-		st->n_lost += ev->lost.lost;
-		return 0;
+		return add_loss(b, ev);
 	case PERF_RECORD_THROTTLE:
 		st->n_throttled += is_of_trace(b, ev);
 		return 0;
+	case PERF_RECORD_CGROUP:
+		return add_cgroup(b->tl, ev);
 	case AUX_RECORD_ID_INDEX:
 		return add_index(b, ev);
 	case AUX_RECORD_AUXTRACE_INFO:
@@ -261,10 +259,13 @@ static int take_record(struct build *b, const struct aux_event *ev)
 	case AUX_RECORD_TIME_CONV:
 		take_time_conv(b, ev);
 		return 0;
+	case AUX_RECORD_TRACING_DATA:
+		timeline_sched_format(b, ev->tracing_data.data);
+		return 0;
 	case AUX_RECORD_EVENT_TYPE:
 		return timeline_keep_code(b, ev);
 	default:
-		return 0;
+		return timeline_take_side(b, ev);
 	}
 }
 
@@ -277,40 +278,75 @@ static int by_time(const void *a, const void *b)
 	return x->order < y->order ? -1 : x->order > y->order;
 }
 
-static void find_mode(struct build *b, const struct aux_reader *r)
+static void sort_ops(struct build *b)
 {
-	const struct aux_attr *a;
-
-	for (size_t i = 0; (a = aux_reader_attr(r, i)); i++) {
-		if (a->attr.type == b->pmu_type)
-			b->user_only = a->attr.exclude_kernel;
-	}
+	if (b->n)
+		qsort(b->ops, b->n, sizeof(*b->ops), by_time);
 }
 
-static int collect(struct build *b, struct aux_reader *r, struct aux_diag *diag)
+static int collect(struct build *b, struct aux_reader *r)
 {
 	struct timeline_stats *st = &b->tl->stats;
+	struct aux_bytes s;
 	struct aux_event ev;
 	int rc;
 
+	if (aux_reader_feature(r, AUX_FEAT_TRACING_DATA, &s, NULL) > 0)
+		timeline_sched_format(b, s);
+	find_mode(b, r);
 	aux_reader_rewind(r);
 	while ((rc = aux_reader_next(r, &ev, &st->damage)) > 0) {
 		st->n_records++;
-		/* In a pipe, attrs come among the records. */
-		if (ev.type == AUX_RECORD_AUXTRACE_INFO ||
-		    ev.type == PERF_RECORD_ITRACE_START)
-			find_mode(b, r);
-		rc = take_record(b, &ev);
+		if (take_record(b, &ev) < 0 || keep_time(b, &ev) < 0)
+			return -AUX_E_NOMEM;
 		if (ev.type == AUX_RECORD_AUXTRACE_INFO)
 			find_mode(b, r);
-		if (rc < 0)
-			return diag_set(diag, -rc, ev.offset, "out of memory");
 	}
 	st->damaged = rc < 0;
-	if (timeline_add_code(b, r) < 0)
-		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
-				"out of memory");
+	if (timeline_add_code(b, r) < 0 || timeline_load_bpf(b, r) < 0)
+		return -AUX_E_NOMEM;
 	return 0;
+}
+
+static int build_all(struct build *b, struct aux_reader *r)
+{
+	size_t n;
+	int rc = timeline_machine(b->tl, HOST_ID) < 0 ? -AUX_E_NOMEM :
+							collect(b, r);
+
+	if (rc < 0)
+		return rc;
+	sort_ops(b);
+	n = b->n;
+	rc = timeline_look_back(b);
+	if (b->n > n)
+		sort_ops(b);
+	for (size_t i = 0; rc == 0 && i < b->n; i++)
+		rc = timeline_apply(b->tl, &b->ops[i]);
+	return rc < 0 ? rc : timeline_finish(b->tl);
+}
+
+static bool is_32bit(const char *arch)
+{
+	if (!arch)
+		return false;
+	return (!strncmp(arch, "arm", 3) && !strstr(arch, "64")) ||
+	       (arch[0] == 'i' && strlen(arch) == 4 && !strcmp(arch + 2, "86"));
+}
+
+/* Randomness shapes the tables, never what they say. */
+static void salt_tables(struct build *b)
+{
+	struct timeline *tl = b->tl;
+	uint64_t salt = (uintptr_t)tl;
+
+	if (getentropy(&salt, sizeof(salt)) < 0)
+		salt *= UINT64_C(0x9e3779b97f4a7c15);
+	tl->arena.seed = b->arena.seed = salt;
+	tl->arena.salt = b->arena.salt = ~salt;
+	tl->cpus.salt = tl->tids.salt = tl->pids.salt = salt;
+	tl->machines.salt = tl->cgroups.salt = tl->saved_by_hash.salt = salt;
+	b->event_ids.salt = b->cpu_times.salt = salt;
 }
 
 int timeline_new(struct timeline **tlp, struct aux_reader *r,
@@ -318,30 +354,27 @@ int timeline_new(struct timeline **tlp, struct aux_reader *r,
 {
 	struct timeline *tl = calloc(1, sizeof(*tl));
 	struct build b = { .tl = tl, .sched_mode = 2, .pmu_type = UINT32_MAX,
+			   .is_32bit = is_32bit(aux_reader_info(r)->arch),
 			   .swapped = aux_reader_info(r)->swapped };
-	int rc;
+	int rc = -AUX_E_NOMEM;
 
-	*tlp = NULL;
-	if (!tl)
-		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
-				"out of memory");
-	rc = collect(&b, r, diag);
-	if (rc == 0) {
-		if (b.n)
-			qsort(b.ops, b.n, sizeof(*b.ops), by_time);
-		for (size_t i = 0; rc == 0 && i < b.n; i++)
-			rc = timeline_apply(tl, &b.ops[i]);
-		if (rc == 0)
-			rc = timeline_finish(tl);
-		if (rc < 0)
-			diag_set(diag, -rc, AUX_NO_OFFSET, "out of memory");
+	if (tl) {
+		salt_tables(&b);
+		rc = build_all(&b, r);
 	}
+
 	free(b.ops);
 	free(b.codes);
 	free(b.events);
-	if (rc < 0)
-		timeline_free(tl);
-	else
+	free(b.event_ids.e);
+	free(b.last_time);
+	free(b.cpu_times.e);
+	map_arena_free(&b.arena);
+	*tlp = NULL;
+	if (rc == 0)
 		*tlp = tl;
-	return rc;
+	else
+		timeline_free(tl);
+	return rc == 0 ? 0 : diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				      "out of memory");
 }

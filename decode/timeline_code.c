@@ -8,17 +8,55 @@
  * Specification: <aux/extension.h>.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include <internal/bytes.h>
 
-#include "timeline_priv.h"
+#include "timeline_build.h"
 
-#define CODE_FIRST_ORDER 0x80000000u
+/* Pieces up to this size share a place with equal ones: patched code goes to and
+ * fro between few forms. */
+#define SHARED_MAX 64
+
+static uint64_t hash_bytes(const uint8_t *p, uint64_t n)
+{
+	uint64_t h = UINT64_C(0xcbf29ce484222325) + n;
+
+	while (n--)
+		h = (h ^ *p++) * UINT64_C(0x100000001b3);
+	return h;
+}
+
+int timeline_save(struct timeline *tl, const uint8_t *bytes, uint64_t len,
+		  uint64_t *offset)
+{
+	struct saved_code *s;
+
+	if (len <= SHARED_MAX) {
+		int64_t i = idmap_add(&tl->saved_by_hash, hash_bytes(bytes, len),
+				      (uint32_t)tl->n_saved);
+
+		if (i < 0)
+			return -AUX_E_NOMEM;
+		s = (size_t)i < tl->n_saved ? &tl->saved[i] : NULL;
+		if (s && s->len == len && !memcmp(s->bytes, bytes, len)) {
+			*offset = s->offset;
+			return 0;
+		}
+	}
+	if (timeline_grow(&tl->saved, &tl->cap_saved, tl->n_saved,
+			  sizeof(*tl->saved)) < 0)
+		return -AUX_E_NOMEM;
+	*offset = tl->saved_end;
+	tl->saved[tl->n_saved++] = (struct saved_code){ bytes, len, *offset };
+	tl->saved_end += len;
+	return 0;
+}
 
 static int add_code(struct build *b, const struct aux_code_entry *e,
 		    const uint8_t *bytes)
 {
-	struct mapping *m = map_arena_alloc(&b->tl->arena, sizeof(*m));
+	struct mapping *m = map_arena_alloc(&b->arena, sizeof(*m));
 	struct op *op = timeline_add_op(b, OP_MMAP, e->time_ns);
 
 	if (!m || !op)
@@ -30,7 +68,8 @@ static int add_code(struct build *b, const struct aux_code_entry *e,
 		  bytes ? "[anon]" : "[changed code]";
 	m->saved = bytes;
 	m->saved_offset = e->blob_offset;
-	op->order |= CODE_FIRST_ORDER;
+	op->order |= ORDER_CODE;
+	op->flags = e->pid == UINT32_MAX ? OP_KERNEL : 0;
 	op->pid = e->pid;
 	op->tid = e->pid;
 	op->map = m;
@@ -132,7 +171,7 @@ static const struct blob *find_blob(const struct blob *v, size_t n,
 }
 
 /* Gives the bytes of each record their place. v has one more element. */
-static int collect_blobs(struct build *b, struct blob *v, uint64_t offset)
+static int collect_blobs(struct build *b, struct blob *v)
 {
 	struct timeline *tl = b->tl;
 	size_t n = 0;
@@ -147,9 +186,9 @@ static int collect_blobs(struct build *b, struct blob *v, uint64_t offset)
 			return -AUX_E_NOMEM;
 		v[n++] = (struct blob){ c->h.blob, i, tl->n_saved };
 		tl->saved[tl->n_saved++] = (struct saved_code){
-			c->bytes, c->h.len, offset,
+			c->bytes, c->h.len, tl->saved_end,
 		};
-		offset += c->h.len;
+		tl->saved_end += c->h.len;
 	}
 	qsort(v, n, sizeof(*v), by_number);
 	v[n] = (struct blob){ UINT64_MAX, SIZE_MAX, 0 };
@@ -178,13 +217,12 @@ static int add_own(struct build *b, const struct blob *v, size_t code)
 int timeline_add_code(struct build *b, struct aux_reader *r)
 {
 	struct blob *v;
-	uint64_t end;
-	int rc = add_section(b, r, &end);
+	int rc = add_section(b, r, &b->tl->saved_end);
 
 	if (rc < 0 || !b->n_codes)
 		return rc;
 	v = calloc(b->n_codes + 1, sizeof(*v));
-	rc = v ? collect_blobs(b, v, end) : -AUX_E_NOMEM;
+	rc = v ? collect_blobs(b, v) : -AUX_E_NOMEM;
 	for (size_t i = 0; rc == 0 && i < b->n_codes; i++)
 		rc = add_own(b, v, i);
 	free(v);

@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Raised when any struct of this file or of flow.h changes meaning. */
-#define AUX_DECODER_ABI 1
+#define AUX_DECODER_ABI 2
 
 /* Values of aux_decoder_ops.trace_type: as PERF_RECORD_AUXTRACE_INFO.type. */
 #define AUX_TRACE_INTEL_PT 1
@@ -81,6 +81,11 @@ struct aux_decoder_host {
 	 * TIME.
 	 */
 	uint64_t horizon_tsc;
+	/*
+	 * The trace itself says who runs: decode must return right after a
+	 * CONTEXT, before it asks for any further code.
+	 */
+	uint32_t context_switches;
 };
 
 /* Intel PT: how the trace was made. All zero: nothing known. */
@@ -94,6 +99,41 @@ struct aux_pt_config {
 	uint16_t cpu_family;		/* 0: unknown, no errata */
 	uint8_t cpu_model;
 	uint8_t cpu_stepping;
+};
+
+/* What made a CoreSight stream. */
+enum aux_etm_arch {
+	AUX_ETM_NONE = 0,	/* not known: no flow, only a GAP */
+	AUX_ETM_V3 = 1,		/* ETMv3.x */
+	AUX_ETM_PTM = 2,	/* PFTv1.x */
+	AUX_ETM_V4 = 3,		/* ETMv4.x */
+	AUX_ETM_ETE = 4,
+	AUX_ETM_STM = 5,	/* MIPI STPv2 */
+	AUX_ETM_ITM = 6,	/* Armv7-M ITM */
+};
+
+/*
+ * CoreSight: one trace source, registers by their Arm names. The chunks of a
+ * decoder hold the bytes of this source alone, without frames. What a source
+ * does not have is 0.
+ */
+struct aux_etm_config {
+	uint32_t arch;		/* enum aux_etm_arch */
+	uint32_t trace_id;	/* 1 to 0x6f */
+	uint32_t core_version;	/* of the PE's architecture: 7, 8, 9; 0: what
+				 * goes with arch */
+	char core_profile;	/* 'A', 'R', 'M'; 0: A */
+	uint8_t pid_in_vmid;	/* the kernel's pid is CONTEXTIDR_EL2, traced
+				 * as VMID; else it is the context id */
+	uint8_t ts_is_clock;	/* timestamps are ticks of aux_clock */
+	/* ETMv4, ETE */
+	uint32_t trcconfigr, trcidr0, trcidr1, trcidr2;
+	uint32_t trcidr8, trcidr9, trcidr10, trcidr11, trcidr12, trcidr13;
+	uint32_t trcdevarch, trcauthstatus;
+	/* ETMv3, PTM */
+	uint32_t etmcr, etmidr, etmccer;
+	/* STM, ITM */
+	uint32_t stmtcsr, stmfeat1r, stmfeat3r, stmdevid, itmtcr;
 };
 
 /* TSC to perf clock, perf_event_mmap_page's terms; mult 0: no conversion. */
@@ -117,6 +157,7 @@ struct aux_decoder_config {
 	const struct aux_filter *filters;
 	struct aux_clock clock;
 	struct aux_pt_config pt;
+	struct aux_etm_config etm;
 	const uint64_t *metadata;	/* AUXTRACE_INFO words, host order */
 	uint32_t n_metadata;
 };

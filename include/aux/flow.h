@@ -52,6 +52,23 @@ enum aux_async_kind {
 	AUX_ASYNC_EXCEPTION,
 };
 
+/*
+ * CONTEXT.what: where the CPU runs, as far as the trace says. Intel PT leaves
+ * it 0; of Arm it is the exception level, and the security state.
+ */
+#define AUX_CONTEXT_EL_MASK 0x03
+#define AUX_CONTEXT_EL_KNOWN 0x04
+#define AUX_CONTEXT_SECURE 0x08
+
+/* PAYLOAD.what: what gave the value */
+enum aux_payload_kind {
+	AUX_PAYLOAD_PTWRITE = 0,	/* payload.ip with AUX_FLOW_HAS_IP */
+	AUX_PAYLOAD_STM,	/* payload.ip: AUX_STM_IP(master, channel) */
+	AUX_PAYLOAD_ITM,	/* payload.ip: the stimulus port */
+	AUX_PAYLOAD_MARKER,	/* STM: a trigger or marker; n may be 0 */
+};
+#define AUX_STM_IP(master, channel) ((uint64_t)(master) << 32 | (channel))
+
 /* TX.what */
 enum aux_tx_kind { AUX_TX_BEGIN = 0, AUX_TX_COMMIT, AUX_TX_ABORT };
 
@@ -93,6 +110,8 @@ enum aux_gap_cause {
 #define AUX_FLOW_IN_TX 0x0080		/* inside a transaction, speculative */
 #define AUX_FLOW_HAS_IP 0x0100		/* the event's ip fields are known */
 #define AUX_FLOW_HAS_TSC 0x0200		/* TIME: tsc is known */
+#define AUX_FLOW_HAS_CID 0x0400		/* CONTEXT: context.cr3 is known */
+#define AUX_FLOW_HAS_VMID 0x0800	/* CONTEXT: context.vmcs is known */
 
 /*
  * One event, 32 bytes. Addresses are virtual addresses of the traced machine.
@@ -122,8 +141,8 @@ struct aux_flow {
 			uint64_t tsc;	/* raw, valid with AUX_FLOW_HAS_TSC */
 		} time;
 		struct {
-			uint64_t cr3;	/* or CONTEXTIDR */
-			uint64_t vmcs;	/* or VMID */
+			uint64_t cr3;	/* Arm: CONTEXTIDR_EL1 */
+			uint64_t vmcs;	/* Arm: VMID, or CONTEXTIDR_EL2 */
 		} context;
 		struct {
 			uint64_t ip;

@@ -168,7 +168,8 @@ struct aux_rec_time_conv {
 	uint8_t reserved[6];
 };
 
-/* ID_INDEX, after the header: u64 count, then entries. */
+/* ID_INDEX, after the header: u64 count, then entries; since Linux 6.1 as many
+ * aux_rec_id_index_guest may follow. */
 struct aux_rec_id_index_entry {
 	uint64_t id;
 	uint64_t idx;
@@ -176,8 +177,46 @@ struct aux_rec_id_index_entry {
 	uint64_t tid;
 };
 
+struct aux_rec_id_index_guest {
+	uint64_t machine_pid;	/* of the hypervisor's process; 0: the host */
+	uint64_t vcpu;
+};
+
+/* THREAD_MAP, after the header: u64 count, then entries. */
+struct aux_rec_thread_map_entry {
+	uint64_t tid;
+	char comm[16];
+};
+
+/* CPU_MAP, after the header: u16 type, then by type. Not aligned. */
+enum aux_cpu_map_type {
+	AUX_CPU_MAP_CPUS = 0,	/* u16 n, u16 cpu[n] */
+	AUX_CPU_MAP_MASK = 1,	/* u16 n, u16 long_size, (8: u32 pad,) mask[n] */
+	AUX_CPU_MAP_RANGE = 2,	/* u8 any, u8 pad, u16 start, u16 end */
+};
+
+/*
+ * AUX_FEAT_BPF_PROG_INFO: u32 count, then of each program this head, info_len
+ * bytes of the kernel's struct bpf_prog_info and data_len bytes. Pointers in the
+ * info are offsets in those bytes, valid for arrays whose bit is set.
+ */
+struct aux_feat_bpf_prog {
+	uint32_t info_len;
+	uint32_t data_len;
+	uint64_t arrays;	/* 1 << AUX_BPF_* */
+};
+
+enum aux_bpf_array {
+	AUX_BPF_JITED_INSNS = 0,
+	AUX_BPF_JITED_KSYMS = 3,
+	AUX_BPF_JITED_FUNC_LENS = 4,
+	AUX_BPF_PROG_TAGS = 8,
+};
+
 AUX_ASSERT_SIZE(struct aux_file_header, 104);
 AUX_ASSERT_SIZE(struct aux_rec_auxtrace, 40);
 AUX_ASSERT_SIZE(struct aux_rec_time_conv, 48);
+AUX_ASSERT_SIZE(struct aux_rec_thread_map_entry, 24);
+AUX_ASSERT_SIZE(struct aux_feat_bpf_prog, 16);
 
 #endif

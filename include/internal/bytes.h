@@ -24,7 +24,8 @@ static inline struct cursor cursor_init(const void *data, size_t len, bool swap)
 {
 	const uint8_t *p = (const uint8_t *)data;
 
-	return (struct cursor){ .p = p, .end = p + len, .swap = swap };
+	/* no bytes may be at no address */
+	return (struct cursor){ .p = p, .end = len ? p + len : p, .swap = swap };
 }
 
 static inline size_t cursor_left(const struct cursor *c)
