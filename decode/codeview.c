@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * codeview: which file's bytes lie behind an address, see codeview.h.
+ * codeview: which bytes and names lie behind an address, see codeview.h.
  *
- * Files are opened once each and kept: bytes handed out stay valid as long as
- * the view. A file counts only when its build id is the recorded one. Saved
- * bytes are also put into a memory file, so a decoder that wants a path gets one.
+ * A mapping of the timeline is looked at once; what was found (its place) is kept,
+ * and so is every file that was opened: bytes handed out stay valid as long as
+ * the view. Saved bytes are also put into a memory file, so a decoder that wants a
+ * path gets one.
  */
-#include <inttypes.h>
-#include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,87 +18,7 @@
 #include <internal/bytes.h>
 #include <internal/diag.h>
 
-#include "codeview.h"
-#include "elfimage.h"
-
-#define ID_TEXT (2 * 20 + 1)
-#define BUILD_ID_MISC_SIZE (1 << 15) /* PERF_RECORD_MISC_BUILD_ID_SIZE */
-
-/* A recorded path and build id, and the file that stands for it. */
-struct file {
-	struct file *next;
-	char *name;		/* as recorded */
-	uint8_t id[20];
-	uint8_t id_size;	/* 0: none recorded */
-	char *path;		/* on this machine */
-	struct elfimage *image;	/* NULL: see error */
-	int error;		/* -AUX_E_*: NOENT missing, FORMAT wrong id */
-};
-
-/* A whole saved mapping that is an ELF image: the vdso, for its names. */
-struct saved_image {
-	struct saved_image *next;
-	const uint8_t *bytes;
-	struct elfimage *image;
-};
-
-struct known_id {
-	const char *path;
-	uint8_t id[20];
-	uint8_t id_size;
-};
-
-struct codeview {
-	pthread_mutex_t lock;
-	char *symfs, *vdso;
-	bool symfs_is_file;
-	struct file *files;
-	struct saved_image *saved;
-	struct known_id *ids;	/* AUX_FEAT_BUILD_ID */
-	size_t n_ids;
-	char saved_path[64];	/* "" when nothing is saved */
-	int saved_fd;
-	bool saved_broken;	/* it is not whole */
-};
-
-static void read_build_ids(struct codeview *cv, struct aux_reader *r)
-{
-	struct aux_bytes s;
-	struct cursor c;
-	size_t cap = 0;
-
-	if (aux_reader_feature(r, AUX_FEAT_BUILD_ID, &s, NULL) <= 0)
-		return;
-	c = cursor_init(s.data, s.len, aux_reader_info(r)->swapped);
-	while (cursor_left(&c) > 36) {
-		struct known_id *k;
-		const uint8_t *id;
-		uint16_t misc, size;
-
-		cursor_u32(&c);
-		misc = cursor_u16(&c);
-		size = cursor_u16(&c);
-		if (size <= 36)
-			return;
-		cursor_u32(&c);
-		id = cursor_bytes(&c, 24);
-		if (cv->n_ids == cap) {
-			cap = cap ? 2 * cap : 16;
-			k = reallocarray(cv->ids, cap, sizeof(*k));
-			if (!k)
-				return;
-			cv->ids = k;
-		}
-		k = &cv->ids[cv->n_ids];
-		k->path = cursor_string(&c, size - 36u);
-		if (!id || !k->path)
-			return;
-		memcpy(k->id, id, sizeof(k->id));
-		k->id_size = misc & BUILD_ID_MISC_SIZE && id[20] <= 20 ?
-				     id[20] : 20;
-		cv->n_ids++;
-	}
-}
+#include "codeview_priv.h"
 
 /* Puts bytes into the file without a name that stands for all saved code. */
 static bool write_saved(struct codeview *cv, const uint8_t *p, uint64_t n,
@@ -153,51 +73,133 @@ void codeview_save(struct codeview *cv, const struct saved_code *code)
 	name_saved(cv, write_saved(cv, code->bytes, code->len, code->offset));
 }
 
+static bool keep(char **copy, const char *s)
+{
+	*copy = s ? strdup(s) : NULL;
+	return !s || *copy;
+}
+
+/* Where perf's cache is. */
+static bool keep_cache(struct codeview *cv, const char *dir)
+{
+	const char *home = getenv("HOME");
+
+	if (!dir && cv->closed)
+		dir = "";
+	if (!dir)
+		dir = getenv("PERF_BUILDID_DIR");
+	if (dir || !home)
+		return keep(&cv->cache, dir && *dir ? dir : NULL);
+	return asprintf(&cv->cache, "%s/.debug", home) >= 0;
+}
+
+static int take_config(struct codeview *cv, const struct codeview_config *c,
+		       struct aux_diag *diag)
+{
+	/* table */
+	const struct {
+		const char *option, *path;
+	} paths[] = { { "symfs", c->symfs },	 { "vdso", c->vdso },
+		      { "vmlinux", c->vmlinux }, { "kcore", c->kcore },
+		      { "kallsyms", c->kallsyms } };
+	struct stat st;
+
+	cv->debuginfod = c->debuginfod;
+	if (!keep(&cv->symfs, c->symfs) || !keep(&cv->vdso, c->vdso) ||
+	    !keep(&cv->vmlinux, c->vmlinux) || !keep(&cv->kcore, c->kcore) ||
+	    !keep(&cv->kallsyms, c->kallsyms) ||
+	    !keep_cache(cv, c->buildid_dir))
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				"out of memory");
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		if (!paths[i].path)
+			continue;
+		if (stat(paths[i].path, &st) < 0)
+			return diag_set(diag, AUX_E_NOENT, AUX_NO_OFFSET,
+					"--%s %s: %m", paths[i].option,
+					paths[i].path);
+		if (i == 0)
+			cv->symfs_is_file = !S_ISDIR(st.st_mode);
+	}
+	return 0;
+}
+
+/* Beside a recording in a directory, as perf record --kcore makes it. Whether it
+ * is of the recorded boot is checked as always. */
+static bool find_kcore(struct codeview *cv, const char *path)
+{
+	const char *base = strrchr(path, '/');
+	struct stat st;
+	int n;
+
+	if (cv->kcore)
+		return true;
+	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+		n = asprintf(&cv->kcore, "%s/kcore_dir", path);
+	else if (base && !strcmp(base, "/data"))
+		n = asprintf(&cv->kcore, "%.*s/kcore_dir", (int)(base - path),
+			     path);
+	else
+		return true;
+	if (n >= 0 && stat(cv->kcore, &st) < 0) {
+		free(cv->kcore);
+		cv->kcore = NULL;
+	}
+	return n >= 0;
+}
+
 int codeview_new(struct codeview **cvp, struct aux_reader *r,
 		 const struct codeview_config *config, struct aux_diag *diag)
 {
 	struct codeview *cv = calloc(1, sizeof(*cv));
-	struct stat st;
+	int rc;
 
 	*cvp = NULL;
 	if (!cv)
-		goto nomem;
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				"out of memory");
 	pthread_mutex_init(&cv->lock, NULL);
 	cv->saved_fd = -1;
-	if (config->symfs) {
-		cv->symfs = strdup(config->symfs);
-		if (!cv->symfs)
-			goto nomem;
-		if (stat(config->symfs, &st) < 0) {
-			codeview_free(cv);
-			return diag_set(diag, AUX_E_NOENT, AUX_NO_OFFSET,
-					"--symfs %s: %m", config->symfs);
-		}
-		cv->symfs_is_file = !S_ISDIR(st.st_mode);
+	cv->release = aux_reader_info(r)->os_release;
+	cv->closed = bundle_symbols_expected(r);
+	rc = take_config(cv, config, diag);
+	if (!rc && (!find_kcore(cv, aux_reader_path(r)) ||
+		    codeview_read_records(cv, r) < 0 ||
+		    bundle_symbols_new(&cv->names, r) < 0))
+		rc = diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+			      "out of memory");
+	if (rc < 0) {
+		codeview_free(cv);
+		return rc;
 	}
-	if (config->vdso && !(cv->vdso = strdup(config->vdso)))
-		goto nomem;
-	read_build_ids(cv, r);
 	keep_saved(cv, r);
 	*cvp = cv;
 	return 0;
-nomem:
-	codeview_free(cv);
-	return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET, "out of memory");
 }
 
-void codeview_free(struct codeview *cv)
+static void free_source(struct source *s)
 {
-	if (!cv)
-		return;
-	while (cv->files) {
-		struct file *f = cv->files;
+	while (s->modules) {
+		struct module *m = s->modules;
 
-		cv->files = f->next;
-		elfimage_close(f->image);
-		free(f->name);
-		free(f->path);
-		free(f);
+		s->modules = m->next;
+		elfmodule_free(m->code);
+		free(m);
+	}
+	elfimage_close(s->image);
+	free(s->name);
+	free(s->path);
+	free(s->other);
+	free(s);
+}
+
+static void free_lists(struct codeview *cv)
+{
+	while (cv->sources) {
+		struct source *s = cv->sources;
+
+		cv->sources = s->next;
+		free_source(s);
 	}
 	while (cv->saved) {
 		struct saved_image *s = cv->saved;
@@ -206,140 +208,159 @@ void codeview_free(struct codeview *cv)
 		elfimage_close(s->image);
 		free(s);
 	}
+	for (size_t i = 0; i < cv->n_own; i++)
+		free(cv->own[i].bytes);
+	for (size_t i = 0; i < cv->n_notes; i++)
+		free(cv->notes[i]);
+}
+
+void codeview_free(struct codeview *cv)
+{
+	if (!cv)
+		return;
+	free_lists(cv);
+	codeview_kernel_free(cv->kernel);
+	codeview_jit_free(cv->jits);
+	codeview_fetch_free(cv->fetch);
+	bundle_symbols_free(cv->names);
 	if (cv->saved_fd >= 0)
 		close(cv->saved_fd);
+	free(cv->places);
 	free(cv->ids);
+	free(cv->own);
+	free(cv->markers);
+	free(cv->forks);
+	free(cv->notes);
 	free(cv->symfs);
 	free(cv->vdso);
+	free(cv->cache);
+	free(cv->vmlinux);
+	free(cv->kcore);
+	free(cv->kallsyms);
 	pthread_mutex_destroy(&cv->lock);
 	free(cv);
 }
 
-static bool is_vdso(const char *name)
+void codeview_add_note(struct codeview *cv, const char *fmt, ...)
+{
+	char *text, **p;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vasprintf(&text, fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		return;
+	for (size_t i = 0; i < cv->n_notes; i++) {
+		if (!strcmp(cv->notes[i], text))
+			goto drop;
+	}
+	if (cv->n_notes == cv->cap_notes) {
+		size_t cap = cv->cap_notes ? 2 * cv->cap_notes : 8;
+
+		p = reallocarray(cv->notes, cap, sizeof(*p));
+		if (!p)
+			goto drop;
+		cv->notes = p;
+		cv->cap_notes = cap;
+	}
+	cv->notes[cv->n_notes++] = text;
+	return;
+drop:
+	free(text);
+}
+
+const char *codeview_note(const struct codeview *cv, size_t i)
+{
+	return i < cv->n_notes ? cv->notes[i] : NULL;
+}
+
+bool codeview_is_vdso(const char *name)
 {
 	return !strcmp(name, "[vdso]");
 }
 
-/* Only a path names a file: not "[heap]", "//anon", "anon_inode:..", "". */
-static bool is_file(const char *name)
+bool codeview_is_file(const char *name)
 {
 	return name[0] == '/' && name[1] != '/' &&
 	       strncmp(name, "/memfd:", 7) && strncmp(name, "/dev/zero", 9) &&
 	       strncmp(name, "/SYSV", 5);
 }
 
-static char *local_path(const struct codeview *cv, const char *name)
+/* The bytes of the recording itself. */
+static void saved_code(struct codeview *cv, const struct space *space,
+		       const struct mapping *m, uint64_t ip,
+		       struct aux_code *code)
 {
-	char *path = NULL;
-
-	if (is_vdso(name))
-		return cv->vdso ? strdup(cv->vdso) : NULL;
-	if (!is_file(name))
-		return NULL;
-	if (!cv->symfs)
-		return strdup(name);
-	if (cv->symfs_is_file)
-		return strdup(cv->symfs);
-	return asprintf(&path, "%s%s", cv->symfs, name) < 0 ? NULL : path;
+	code->start = m->start;
+	code->end = m->end;
+	codeview_jit_clip(cv, space, ip, &code->start, &code->end);
+	code->bytes = m->saved + (code->start - m->start);
+	code->path = *cv->saved_path ? cv->saved_path : NULL;
+	code->path_offset = m->saved_offset + (code->start - m->start);
 }
 
-static void recorded_id(const struct codeview *cv, const struct mapping *m,
-			struct file *f)
+/* Whether logged code lies over what is mapped there. Saved bytes are what was
+ * there, and a file may have come later; anonymous memory tells nothing. */
+static bool is_over(const struct jit_hit *j, const struct space *space,
+		    const struct mapping *m)
 {
-	f->id_size = m->build_id_size;
-	memcpy(f->id, m->build_id, sizeof(f->id));
-	for (size_t i = 0; !f->id_size && i < cv->n_ids; i++) {
-		if (strcmp(cv->ids[i].path, m->path))
-			continue;
-		f->id_size = cv->ids[i].id_size;
-		memcpy(f->id, cv->ids[i].id, sizeof(f->id));
-	}
+	if (m && m->saved)
+		return j->time != UINT64_MAX && m->time <= j->time;
+	return !m || !codeview_is_file(m->path) ||
+	       (j->time >= m->time && j->time <= space->from);
 }
 
-static bool same_id(const struct file *f)
+static int jit_code(const struct jit_hit *j, struct aux_code *code)
 {
-	const uint8_t *id;
-	size_t n = elfimage_build_id(f->image, &id);
-
-	return n && n <= f->id_size && !memcmp(id, f->id, n);
+	code->start = j->start;
+	code->end = j->end;
+	code->bytes = j->bytes;
+	code->path = j->path;
+	code->path_offset = j->offset;
+	return j->bytes ? 0 : -AUX_E_NOENT;
 }
 
-static void open_file(struct file *f)
+static int file_code(struct codeview *cv, const struct space *space,
+		     const struct mapping *m, uint64_t ip,
+		     struct aux_code *code)
 {
-	if (!f->path) {
-		f->error = -AUX_E_NOENT;
-		return;
-	}
-	f->error = elfimage_open(&f->image, f->path);
-	if (!f->error && f->id_size && !same_id(f))
-		f->error = -AUX_E_FORMAT;
-}
+	struct place *p = codeview_place(cv, space, m);
+	const uint8_t *data;
+	uint64_t len;
 
-/* The file of a mapping; NULL: out of memory. Opens it the first time. */
-static struct file *find_file(struct codeview *cv, const struct mapping *m)
-{
-	struct file want = { 0 }, *f;
-
-	recorded_id(cv, m, &want);
-	pthread_mutex_lock(&cv->lock);
-	for (f = cv->files; f; f = f->next) {
-		if (f->id_size == want.id_size &&
-		    !memcmp(f->id, want.id, sizeof(f->id)) &&
-		    !strcmp(f->name, m->path))
-			goto out;
-	}
-	f = calloc(1, sizeof(*f));
-	if (!f)
-		goto out;
-	*f = want;
-	f->name = strdup(m->path);
-	f->path = local_path(cv, m->path);
-	if (!f->name) {
-		free(f->path);
-		free(f);
-		f = NULL;
-		goto out;
-	}
-	open_file(f);
-	f->next = cv->files;
-	cv->files = f;
-out:
-	pthread_mutex_unlock(&cv->lock);
-	return f;
+	if (!p || !p->source || !p->source->image)
+		return -AUX_E_NOENT;
+	data = elfimage_data(p->source->image, &len);
+	if (m->pgoff >= len || ip - m->start >= len - m->pgoff)
+		return -AUX_E_NOENT;
+	code->start = m->start;
+	code->end = m->end - m->start > len - m->pgoff ?
+			    m->start + (len - m->pgoff) : m->end;
+	code->bytes = data + m->pgoff;
+	code->path = elfimage_path(p->source->image);
+	code->path_offset = m->pgoff;
+	return 0;
 }
 
 int codeview_code(struct codeview *cv, const struct space *space, uint64_t ip,
 		  struct aux_code *code)
 {
 	const struct mapping *m = space_find(space, ip);
-	const uint8_t *data;
-	struct file *f;
-	uint64_t len;
+	struct jit_hit j;
 
+	if (codeview_jit_find(cv, space, m, ip, &j) && is_over(&j, space, m))
+		return jit_code(&j, code);
 	if (!m)
 		return -AUX_E_NOENT;
-	code->start = m->start;
-	code->end = m->end;
 	if (m->saved) {
-		code->bytes = m->saved;
-		code->path = *cv->saved_path ? cv->saved_path : NULL;
-		code->path_offset = m->saved_offset;
+		saved_code(cv, space, m, ip, code);
 		return 0;
 	}
-	f = find_file(cv, m);
-	if (!f || f->error)
-		return -AUX_E_NOENT;
-	data = elfimage_data(f->image, &len);
-	if (m->pgoff >= len)
-		return -AUX_E_NOENT;
-	if (code->end - code->start > len - m->pgoff)
-		code->end = code->start + (len - m->pgoff);
-	if (ip >= code->end)
-		return -AUX_E_NOENT;
-	code->bytes = data + m->pgoff;
-	code->path = f->path;
-	code->path_offset = m->pgoff;
-	return 0;
+	if (m->kind != MAPPING_USER)
+		return codeview_kernel_code(cv, space, m, ip, code);
+	return file_code(cv, space, m, ip, code);
 }
 
 /* A saved mapping that holds an ELF image from its first byte. */
@@ -348,7 +369,7 @@ static struct elfimage *find_saved(struct codeview *cv, const struct mapping *m)
 	const uint8_t *start = m->saved;
 	struct saved_image *s;
 
-	if (!is_vdso(m->path) || m->pgoff || m->end - m->start < 4 ||
+	if (!codeview_is_vdso(m->path) || m->pgoff || m->end - m->start < 4 ||
 	    memcmp(start, "\177ELF", 4))
 		return NULL;
 	pthread_mutex_lock(&cv->lock);
@@ -364,26 +385,24 @@ static struct elfimage *find_saved(struct codeview *cv, const struct mapping *m)
 	return s ? s->image : NULL;
 }
 
-int codeview_symbol(struct codeview *cv, const struct space *space, uint64_t ip,
-		    struct symbol *sym)
+static int file_symbol(struct codeview *cv, const struct space *space,
+		       const struct mapping *m, uint64_t ip, struct symbol *sym)
 {
-	const struct mapping *m = space_find(space, ip);
-	struct elfimage *im = NULL;
+	uint64_t offset = ip - m->start + m->pgoff;
 	struct elfimage_symbol es;
-	struct file *f;
+	struct elfimage *im = NULL;
+	struct place *p;
 
-	memset(sym, 0, sizeof(*sym));
-	if (!m)
-		return -AUX_E_NOENT;
-	sym->dso = is_file(m->path) || *m->path == '[' ? m->path : "[anon]";
 	if (m->saved)
 		im = find_saved(cv, m);
-	if (!im && (is_file(m->path) || is_vdso(m->path))) {
-		f = find_file(cv, m);
-		if (f && !f->error)
-			im = f->image;
+	if (!im && m->kind == MAPPING_USER &&
+	    (codeview_is_file(m->path) || codeview_is_vdso(m->path))) {
+		p = codeview_place(cv, space, m);
+		im = p && p->source ? p->source->image : NULL;
 	}
-	if (!im || elfimage_symbol(im, ip - m->start + m->pgoff, &es) < 0)
+	if ((!im || elfimage_symbol(im, offset, &es) < 0) &&
+	    (!cv->names ||
+	     bundle_symbols_find(cv->names, m, offset, &es) < 0))
 		return -AUX_E_NOENT;
 	sym->name = es.name;
 	sym->start = es.start - m->pgoff + m->start;
@@ -391,64 +410,25 @@ int codeview_symbol(struct codeview *cv, const struct space *space, uint64_t ip,
 	return 0;
 }
 
-static const char *id_text(const uint8_t *id, size_t n, char text[ID_TEXT])
-{
-	static const char digits[] = "0123456789abcdef";
-
-	for (size_t i = 0; i < n; i++) {
-		text[2 * i] = digits[id[i] >> 4];
-		text[2 * i + 1] = digits[id[i] & 15];
-	}
-	text[2 * n] = 0;
-	return n ? text : "none";
-}
-
-static void explain_file(const struct file *f, uint64_t ip, char *buf,
-			 size_t len)
-{
-	char want[ID_TEXT], have[ID_TEXT];
-	const uint8_t *id;
-	size_t n;
-
-	id_text(f->id, f->id_size, want);
-	if (f->error == -AUX_E_FORMAT) {
-		n = elfimage_build_id(f->image, &id);
-		snprintf(buf, len, "no code at 0x%" PRIx64 ": %s has build id "
-			 "%s, the recording has %s; give the recorded file's "
-			 "root with --symfs", ip, f->path,
-			 id_text(id, n, have), f->id_size ? want : "none");
-	} else if (!f->error) {
-		snprintf(buf, len, "no code at 0x%" PRIx64 ": %s ends before "
-			 "that place", ip, f->path);
-	} else {
-		snprintf(buf, len, "no code at 0x%" PRIx64 ": %s%s%s%s not "
-			 "found; give its place with --symfs", ip, f->path,
-			 f->id_size ? " (build id " : "",
-			 f->id_size ? want : "", f->id_size ? ")" : "");
-	}
-}
-
-void codeview_explain(struct codeview *cv, const struct space *space,
-		      uint64_t ip, char *buf, size_t len)
+int codeview_symbol(struct codeview *cv, const struct space *space, uint64_t ip,
+		    struct symbol *sym)
 {
 	const struct mapping *m = space_find(space, ip);
-	struct file *f;
+	struct jit_hit j;
 
-	if (!m) {
-		snprintf(buf, len, "no code at 0x%" PRIx64 ": nothing is known "
-			 "to be mapped there%s", ip,
-			 space && space->n_maps ? "" : " (no mappings of this "
-						       "process were recorded)");
-		return;
+	memset(sym, 0, sizeof(*sym));
+	if (codeview_jit_find(cv, space, m, ip, &j) &&
+	    ((m && m->saved) || is_over(&j, space, m))) {
+		*sym = (struct symbol){ j.name, j.sym_start, j.sym_size,
+					"[jit]" };
+		return 0;
 	}
-	f = m->saved ? NULL : find_file(cv, m);
-	if (f && f->path)
-		explain_file(f, ip, buf, len);
-	else if (is_vdso(m->path))
-		snprintf(buf, len, "no code at 0x%" PRIx64 ": the vdso was not "
-			 "saved; give the recorded machine's with --vdso", ip);
-	else
-		snprintf(buf, len, "no code at 0x%" PRIx64 ": %s is no file, "
-			 "and its bytes were not saved", ip,
-			 *m->path ? m->path : "[anon]");
+	if (!m)
+		return -AUX_E_NOENT;
+	sym->dso = m->kind != MAPPING_USER || codeview_is_file(m->path) ||
+				   *m->path == '[' ? m->path : "[anon]";
+	if (m->kind != MAPPING_USER &&
+	    codeview_kernel_symbol(cv, space, m, ip, sym) == 0)
+		return 0;
+	return file_symbol(cv, space, m, ip, sym);
 }

@@ -42,6 +42,7 @@ struct disasm {
 	csh handles[N_MODES]; /* 0: not opened */
 	bool failed[N_MODES];
 	cs_insn *insn; /* one, reused */
+	uint64_t next; /* address behind the last T32 instruction */
 };
 
 struct disasm *disasm_new(enum disasm_syntax syntax)
@@ -80,6 +81,21 @@ static csh handle_of(struct disasm *d, unsigned i)
 	return d->handles[i];
 }
 
+/* An IT instruction is remembered by the handle, for the next ones, wherever they
+ * are: elsewhere it has to forget. Disassembling anew makes it. */
+static void forget_it(struct disasm *d, csh h, uint64_t ip)
+{
+	static const uint8_t nop[] = { 0x00, 0xbf };
+	cs_insn *insn;
+	size_t n;
+
+	if (ip == d->next)
+		return;
+	n = cs_disasm(h, nop, sizeof(nop), 0, 1, &insn);
+	if (n)
+		cs_free(insn, n);
+}
+
 /* One instruction into d->insn; its length, or 0. */
 static int run_capstone(struct disasm *d, const uint8_t *code, size_t len,
 			uint64_t ip, unsigned i)
@@ -90,8 +106,11 @@ static int run_capstone(struct disasm *d, const uint8_t *code, size_t len,
 		return 0;
 	if (!d->insn)
 		d->insn = cs_malloc(h);
+	if (modes[i].mode == CS_MODE_THUMB)
+		forget_it(d, h, ip);
 	if (!d->insn || !cs_disasm_iter(h, &code, &len, &ip, d->insn))
 		return 0;
+	d->next = ip;
 	return d->insn->size;
 }
 

@@ -1,55 +1,277 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * elfimage: files of code through libelf, see elfimage.h.
+ * elfimage: opening a file of code, and its headers; see elfimage.h.
  *
- * Program headers turn virtual addresses into file offsets, and everything here
- * speaks file offsets: they do not depend on where a file was loaded. Nothing in
- * the file is trusted; libelf checks its own structures, we check offsets.
+ * Nothing in the file is trusted. Headers of either class and byte order are
+ * read once into tables whose size the file's own bounds; whoever asks for what
+ * they lead to gets it when it is inside the file, or nothing. Program headers
+ * turn virtual addresses into file offsets, which do not depend on where a file
+ * was loaded.
  *
  * Specification: System V ABI, chapters "Object Files" and "Program Loading".
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <gelf.h>
-#include <pthread.h>
-#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <aux/error.h>
 
-#include "elfimage.h"
+#include "elfimage_priv.h"
 
-#define BUILD_ID_MAX 20
-#define MAX_BACK 64	/* enclosing symbols looked at behind a nested one */
+#define MAX_NOTES    65536 /* bytes looked at for a build id */
 
-struct sym {
-	uint64_t start, end;	/* file offsets */
-	const char *name;
-	bool global;
-};
+struct cursor elfimage_at(const struct elfimage *im, uint64_t offset,
+			  uint64_t len)
+{
+	bool inside = offset <= im->len && len <= im->len - offset;
+	struct cursor c = cursor_init(im->data + (inside ? offset : 0),
+				      inside ? len : 0, im->swap);
 
-struct elfimage {
-	const uint8_t *data;
-	uint64_t len;
-	bool mapped;		/* data is ours to unmap */
-	uint8_t build_id[BUILD_ID_MAX];
-	size_t build_id_size;
-	pthread_mutex_t lock;
-	bool have_syms;
-	Elf *elf;		/* kept open: names point into it */
-	struct sym *syms;
-	size_t n_syms, cap_syms;
-};
+	c.bad = !inside;
+	return c;
+}
+
+/* An address, offset or size: 4 or 8 bytes by class. */
+static uint64_t get_word(const struct elfimage *im, struct cursor *c)
+{
+	return im->wide ? cursor_u64(c) : cursor_u32(c);
+}
+
+static struct elf_segment get_segment(const struct elfimage *im,
+				      struct cursor *c)
+{
+	struct elf_segment s = { .type = cursor_u32(c) };
+
+	if (im->wide)
+		s.flags = cursor_u32(c);
+	s.offset = get_word(im, c);
+	s.addr = get_word(im, c);
+	get_word(im, c);
+	s.filesz = get_word(im, c);
+	s.memsz = get_word(im, c);
+	if (!im->wide)
+		s.flags = cursor_u32(c);
+	s.align = get_word(im, c);
+	/* What the file does not hold is as if it were not there. */
+	if (s.offset > im->len)
+		s.filesz = 0;
+	else if (s.filesz > im->len - s.offset)
+		s.filesz = im->len - s.offset;
+	if (s.filesz > UINT64_MAX - s.addr)
+		s.filesz = UINT64_MAX - s.addr;
+	return s;
+}
+
+static struct elf_section get_section(const struct elfimage *im,
+				      struct cursor *c)
+{
+	struct elf_section s = { .name = cursor_u32(c),
+				 .type = cursor_u32(c) };
+
+	s.flags = get_word(im, c);
+	s.addr = get_word(im, c);
+	s.offset = get_word(im, c);
+	s.size = get_word(im, c);
+	s.link = cursor_u32(c);
+	s.info = cursor_u32(c);
+	s.align = get_word(im, c);
+	s.entsize = get_word(im, c);
+	return s;
+}
+
+/* How many of n entries of size bytes the file has room for. */
+static uint64_t clip_table(const struct elfimage *im, uint64_t offset,
+			   uint64_t n, uint64_t size)
+{
+	uint64_t room = offset <= im->len ? (im->len - offset) / size : 0;
+
+	return n < room ? n : room;
+}
+
+static int read_sections(struct elfimage *im, uint64_t offset, uint64_t n,
+			 uint32_t names)
+{
+	uint64_t size = im->wide ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr);
+	struct cursor c = elfimage_at(im, offset, size);
+	struct elf_section first = get_section(im, &c);
+
+	if (!offset || c.bad)
+		return 0;
+	if (!n)
+		n = first.size;
+	n = clip_table(im, offset, n, size);
+	im->names = names == SHN_XINDEX ? first.link : names;
+	im->sections = calloc(n ? n : 1, sizeof(*im->sections));
+	if (!im->sections)
+		return -AUX_E_NOMEM;
+	c = elfimage_at(im, offset, n * size);
+	for (im->n_sections = 0; im->n_sections < n; im->n_sections++)
+		im->sections[im->n_sections] = get_section(im, &c);
+	return 0;
+}
+
+static int read_segments(struct elfimage *im, uint64_t offset, uint64_t n)
+{
+	uint64_t size = im->wide ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr);
+	struct cursor c;
+
+	if (n == PN_XNUM && im->n_sections)
+		n = im->sections[0].info;
+	n = clip_table(im, offset, n, size);
+	if (!offset || !n)
+		return 0;
+	im->segments = calloc(n, sizeof(*im->segments));
+	if (!im->segments)
+		return -AUX_E_NOMEM;
+	c = elfimage_at(im, offset, n * size);
+	for (im->n_segments = 0; im->n_segments < n; im->n_segments++)
+		im->segments[im->n_segments] = get_segment(im, &c);
+	return 0;
+}
+
+/* Tables whose entries have another size than ours are not read. */
+static int read_header(struct elfimage *im)
+{
+	struct cursor c = elfimage_at(im, EI_NIDENT, im->len - EI_NIDENT);
+	uint64_t phoff, shoff;
+	uint16_t phsize, phnum, shsize, shnum, names;
+	int rc = 0;
+
+	im->type = cursor_u16(&c);
+	im->machine = cursor_u16(&c);
+	cursor_u32(&c);
+	get_word(im, &c);
+	phoff = get_word(im, &c);
+	shoff = get_word(im, &c);
+	cursor_u32(&c);
+	cursor_u16(&c);
+	phsize = cursor_u16(&c);
+	phnum = cursor_u16(&c);
+	shsize = cursor_u16(&c);
+	shnum = cursor_u16(&c);
+	names = cursor_u16(&c);
+	if (c.bad)
+		return 0;
+	im->elf = true;
+	if (shsize == (im->wide ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr)))
+		rc = read_sections(im, shoff, shnum, names);
+	if (!rc && phsize == (im->wide ? sizeof(Elf64_Phdr) :
+					 sizeof(Elf32_Phdr)))
+		rc = read_segments(im, phoff, phnum);
+	if (!rc && im->type == ET_REL && !im->n_segments)
+		rc = elfmodule_lay_out(im);
+	return rc;
+}
+
+static bool take_notes(struct elfimage *im, uint64_t offset, uint64_t len,
+		       uint64_t align)
+{
+	struct cursor c = elfimage_at(im, offset,
+				      len < MAX_NOTES ? len : MAX_NOTES);
+
+	align = align == 8 ? 8 : 4;
+	while (cursor_left(&c) >= 12) {
+		uint32_t n_name = cursor_u32(&c), n_desc = cursor_u32(&c);
+		uint32_t type = cursor_u32(&c);
+		const uint8_t *name, *desc;
+
+		name = cursor_bytes(&c, n_name);
+		cursor_bytes(&c, -(uint64_t)n_name & (align - 1));
+		desc = cursor_bytes(&c, n_desc);
+		if (c.bad)
+			return false;
+		if (type == NT_GNU_BUILD_ID && n_name == 4 &&
+		    !memcmp(name, "GNU", 4) && n_desc &&
+		    n_desc <= BUILD_ID_MAX) {
+			memcpy(im->build_id, desc, n_desc);
+			im->build_id_size = n_desc;
+			return true;
+		}
+		cursor_bytes(&c, -(uint64_t)n_desc & (align - 1));
+		if (c.bad)
+			return false;
+	}
+	return false;
+}
+
+static void find_build_id(struct elfimage *im)
+{
+	for (size_t i = 0; i < im->n_segments; i++) {
+		const struct elf_segment *s = &im->segments[i];
+
+		if (s->type == PT_NOTE &&
+		    take_notes(im, s->offset, s->filesz, s->align))
+			return;
+	}
+	for (size_t i = 0; i < im->n_sections; i++) {
+		const struct elf_section *s = &im->sections[i];
+
+		if (s->type == SHT_NOTE &&
+		    take_notes(im, s->offset, s->size, s->align))
+			return;
+	}
+}
+
+static int finish_open(struct elfimage **imp, struct elfimage *im)
+{
+	const uint16_t one = 1;
+	bool little = *(const uint8_t *)&one;
+	int rc = 0;
+
+	pthread_mutex_init(&im->lock, NULL);
+	if (im->len > EI_NIDENT && !memcmp(im->data, ELFMAG, SELFMAG)) {
+		im->wide = im->data[EI_CLASS] == ELFCLASS64;
+		im->swap = (im->data[EI_DATA] == ELFDATA2LSB) != little;
+		rc = read_header(im);
+	}
+	if (rc < 0) {
+		elfimage_close(im);
+		return rc;
+	}
+	find_build_id(im);
+	*imp = im;
+	return 0;
+}
+
+static int map_fd(struct elfimage *im, int fd)
+{
+	void *p;
+
+	if (!im->len)
+		return 0;
+	p = mmap(NULL, im->len, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (p == MAP_FAILED)
+		return -AUX_E_IO;
+	im->data = p;
+	im->mapped = true;
+	return 0;
+}
+
+/* Instead of a compressed file, what is in it. */
+static int unpack(struct elfimage *im)
+{
+	uint64_t size;
+	int rc = elfimage_unpack(im->data, im->len, &im->fd, &size);
+
+	if (rc <= 0)
+		return rc;
+	munmap((void *)(uintptr_t)im->data, im->len);
+	im->mapped = false;
+	im->len = size;
+	free(im->path);
+	if (asprintf(&im->path, "/proc/self/fd/%d", im->fd) < 0)
+		im->path = NULL;
+	return map_fd(im, im->fd);
+}
 
 static int map_file(struct elfimage *im, const char *path)
 {
 	struct stat st;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	void *p;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc;
 
 	if (fd < 0)
 		return errno == ENOENT || errno == ENOTDIR ? -AUX_E_NOENT :
@@ -59,83 +281,24 @@ static int map_file(struct elfimage *im, const char *path)
 		return -AUX_E_NOENT;
 	}
 	im->len = (uint64_t)st.st_size;
-	if (im->len) {
-		p = mmap(NULL, im->len, PROT_READ, MAP_PRIVATE, fd, 0);
-		if (p == MAP_FAILED) {
-			close(fd);
-			return -AUX_E_IO;
-		}
-		im->data = p;
-		im->mapped = true;
-	}
+	im->path = strdup(path);
+	rc = map_fd(im, fd);
 	close(fd);
-	return 0;
+	return rc < 0 ? rc : unpack(im);
 }
 
-/* elf_memory only reads, though it takes a pointer to non-const. */
-static Elf *open_elf(const struct elfimage *im)
+static struct elfimage *new_image(void)
 {
-	if (elf_version(EV_CURRENT) == EV_NONE || im->len < EI_NIDENT)
-		return NULL;
-	return elf_memory((char *)(uintptr_t)im->data, im->len);
-}
+	struct elfimage *im = calloc(1, sizeof(*im));
 
-static bool take_notes(struct elfimage *im, Elf_Data *notes)
-{
-	size_t pos = 0, name, desc;
-	GElf_Nhdr n;
-
-	while (pos < notes->d_size &&
-	       (pos = gelf_getnote(notes, pos, &n, &name, &desc)) > 0) {
-		if (n.n_type != NT_GNU_BUILD_ID || n.n_namesz != 4 ||
-		    memcmp((const char *)notes->d_buf + name, "GNU", 4))
-			continue;
-		if (!n.n_descsz || n.n_descsz > BUILD_ID_MAX)
-			return true;
-		im->build_id_size = n.n_descsz;
-		memcpy(im->build_id, (const uint8_t *)notes->d_buf + desc,
-		       n.n_descsz);
-		return true;
-	}
-	return false;
-}
-
-static void find_build_id(struct elfimage *im, Elf *elf)
-{
-	size_t n = 0;
-	GElf_Phdr ph;
-
-	if (elf_getphdrnum(elf, &n) < 0)
-		return;
-	for (size_t i = 0; i < n; i++) {
-		Elf_Data *d;
-
-		if (!gelf_getphdr(elf, (int)i, &ph) || ph.p_type != PT_NOTE ||
-		    ph.p_offset > im->len || ph.p_filesz > im->len - ph.p_offset)
-			continue;
-		d = elf_getdata_rawchunk(elf, (int64_t)ph.p_offset, ph.p_filesz,
-					 ph.p_align == 8 ? ELF_T_NHDR8 :
-							   ELF_T_NHDR);
-		if (d && take_notes(im, d))
-			return;
-	}
-}
-
-static int finish_open(struct elfimage **imp, struct elfimage *im)
-{
-	Elf *elf = open_elf(im);
-
-	pthread_mutex_init(&im->lock, NULL);
-	if (elf && elf_kind(elf) == ELF_K_ELF)
-		find_build_id(im, elf);
-	elf_end(elf);
-	*imp = im;
-	return 0;
+	if (im)
+		im->fd = -1;
+	return im;
 }
 
 int elfimage_open(struct elfimage **imp, const char *path)
 {
-	struct elfimage *im = calloc(1, sizeof(*im));
+	struct elfimage *im = new_image();
 	int rc;
 
 	*imp = NULL;
@@ -143,7 +306,8 @@ int elfimage_open(struct elfimage **imp, const char *path)
 		return -AUX_E_NOMEM;
 	rc = map_file(im, path);
 	if (rc < 0) {
-		free(im);
+		pthread_mutex_init(&im->lock, NULL);
+		elfimage_close(im);
 		return rc;
 	}
 	return finish_open(imp, im);
@@ -151,7 +315,7 @@ int elfimage_open(struct elfimage **imp, const char *path)
 
 int elfimage_open_mem(struct elfimage **imp, const uint8_t *data, size_t len)
 {
-	struct elfimage *im = calloc(1, sizeof(*im));
+	struct elfimage *im = new_image();
 
 	*imp = NULL;
 	if (!im)
@@ -165,10 +329,21 @@ void elfimage_close(struct elfimage *im)
 {
 	if (!im)
 		return;
-	elf_end(im->elf);
+	elfimage_close(im->debug);
+	elfimage_close(im->mini);
+	for (size_t i = 0; i < im->n_made; i++)
+		free(im->made[i]);
+	free(im->made);
 	free(im->syms);
+	free(im->segments);
+	free(im->sections);
+	free(im->debug_root);
+	free(im->debug_path);
+	free(im->path);
 	if (im->mapped)
 		munmap((void *)(uintptr_t)im->data, im->len);
+	if (im->fd >= 0)
+		close(im->fd);
 	pthread_mutex_destroy(&im->lock);
 	free(im);
 }
@@ -179,182 +354,72 @@ const uint8_t *elfimage_data(const struct elfimage *im, uint64_t *len)
 	return im->data;
 }
 
+const char *elfimage_path(const struct elfimage *im)
+{
+	return im->path;
+}
+
 size_t elfimage_build_id(const struct elfimage *im, const uint8_t **id)
 {
 	*id = im->build_id;
 	return im->build_id_size;
 }
 
-/* A virtual address as a file offset; false when no bytes back it. */
-static bool to_offset(Elf *elf, size_t n_ph, uint64_t addr, uint64_t *offset)
+bool elfimage_is_elf(const struct elfimage *im)
 {
-	GElf_Phdr ph;
+	return im->elf;
+}
 
-	for (size_t i = 0; i < n_ph; i++) {
-		if (!gelf_getphdr(elf, (int)i, &ph) || ph.p_type != PT_LOAD)
+bool elfimage_is_object(const struct elfimage *im)
+{
+	return im->elf && im->type == ET_REL;
+}
+
+bool elfimage_is_debug(const struct elfimage *im)
+{
+	const struct elf_section *text = elfimage_named(im, ".text");
+
+	return text && text->type == SHT_NOBITS;
+}
+
+bool elfimage_area(const struct elfimage *im, uint64_t addr,
+		   struct elfimage_area *area)
+{
+	for (size_t i = 0; i < im->n_segments; i++) {
+		const struct elf_segment *s = &im->segments[i];
+
+		if (s->type != PT_LOAD || addr < s->addr ||
+		    addr - s->addr >= s->filesz)
 			continue;
-		if (addr >= ph.p_vaddr && addr - ph.p_vaddr < ph.p_filesz) {
-			*offset = addr - ph.p_vaddr + ph.p_offset;
-			return true;
-		}
+		*area = (struct elfimage_area){ s->addr, s->addr + s->filesz,
+						s->offset };
+		return true;
 	}
 	return false;
 }
 
-static void add_sym(struct elfimage *im, const GElf_Sym *s, const char *name,
-		    size_t n_ph)
+bool elfimage_offset(const struct elfimage *im, uint64_t addr, uint64_t *offset,
+		     uint64_t *left)
 {
-	struct sym *p;
-	uint64_t off;
-	unsigned type = GELF_ST_TYPE(s->st_info);
+	struct elfimage_area a;
 
-	if (s->st_shndx == SHN_UNDEF || !name || !*name || *name == '$' ||
-	    (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) ||
-	    !to_offset(im->elf, n_ph, s->st_value, &off))
-		return;
-	if (im->n_syms == im->cap_syms) {
-		size_t cap = im->cap_syms ? 2 * im->cap_syms : 256;
-
-		p = reallocarray(im->syms, cap, sizeof(*p));
-		if (!p)
-			return;
-		im->syms = p;
-		im->cap_syms = cap;
-	}
-	im->syms[im->n_syms++] = (struct sym){
-		.start = off,
-		.end = s->st_size <= UINT64_MAX - off ? off + s->st_size : off,
-		.name = name,
-		.global = GELF_ST_BIND(s->st_info) != STB_LOCAL,
-	};
+	if (!elfimage_area(im, addr, &a))
+		return false;
+	*offset = addr - a.start + a.offset;
+	*left = a.end - addr;
+	return true;
 }
 
-static void add_table(struct elfimage *im, Elf_Scn *scn, const GElf_Shdr *sh,
-		      size_t n_ph)
+bool elfimage_addr(const struct elfimage *im, uint64_t offset, uint64_t *addr)
 {
-	Elf_Data *d = elf_getdata(scn, NULL);
-	size_t n = sh->sh_entsize ? sh->sh_size / sh->sh_entsize : 0;
-	GElf_Sym s;
+	for (size_t i = 0; i < im->n_segments; i++) {
+		const struct elf_segment *s = &im->segments[i];
 
-	if (!d || n > im->len)
-		return;
-	for (size_t i = 0; i < n && i <= INT32_MAX; i++) {
-		if (gelf_getsym(d, (int)i, &s))
-			add_sym(im, &s, elf_strptr(im->elf, sh->sh_link,
-						   s.st_name), n_ph);
-	}
-}
-
-/* By start; of equal starts the best name last: sized, then global, then the
- * one with fewer underscores before it (malloc, not __libc_malloc). */
-static int by_start(const void *a, const void *b)
-{
-	const struct sym *x = a, *y = b;
-	bool sx = x->end > x->start, sy = y->end > y->start;
-	size_t ux = strspn(x->name, "_"), uy = strspn(y->name, "_");
-
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	if (sx != sy)
-		return sx ? 1 : -1;
-	if (x->global != y->global)
-		return x->global ? 1 : -1;
-	if (ux != uy)
-		return ux < uy ? 1 : -1;
-	return -strcmp(x->name, y->name);
-}
-
-static void sort_syms(struct elfimage *im)
-{
-	size_t n = 0;
-
-	if (!im->n_syms)
-		return;
-	qsort(im->syms, im->n_syms, sizeof(*im->syms), by_start);
-	for (size_t i = 0; i < im->n_syms; i++) {
-		if (i + 1 < im->n_syms &&
-		    im->syms[i + 1].start == im->syms[i].start)
+		if (s->type != PT_LOAD || offset < s->offset ||
+		    offset - s->offset >= s->filesz)
 			continue;
-		im->syms[n++] = im->syms[i];
+		*addr = offset - s->offset + s->addr;
+		return true;
 	}
-	im->n_syms = n;
-	/* What has no size reaches to the next one, at most a page. */
-	for (size_t i = 0; i < n; i++) {
-		struct sym *s = &im->syms[i];
-
-		if (s->end > s->start)
-			continue;
-		s->end = s->start + 4096;
-		if (i + 1 < n && im->syms[i + 1].start < s->end)
-			s->end = im->syms[i + 1].start;
-	}
-}
-
-static void load_syms(struct elfimage *im)
-{
-	Elf_Scn *scn = NULL, *dynsym = NULL;
-	GElf_Shdr sh, dyn_sh;
-	size_t n_ph = 0;
-	bool symtab = false;
-
-	im->elf = open_elf(im);
-	if (!im->elf || elf_kind(im->elf) != ELF_K_ELF ||
-	    elf_getphdrnum(im->elf, &n_ph) < 0)
-		return;
-	while ((scn = elf_nextscn(im->elf, scn))) {
-		if (!gelf_getshdr(scn, &sh))
-			continue;
-		if (sh.sh_type == SHT_SYMTAB) {
-			add_table(im, scn, &sh, n_ph);
-			symtab = true;
-		} else if (sh.sh_type == SHT_DYNSYM) {
-			dynsym = scn;
-			dyn_sh = sh;
-		}
-	}
-	if (!symtab && dynsym)
-		add_table(im, dynsym, &dyn_sh, n_ph);
-	sort_syms(im);
-}
-
-static const struct sym *find_sym(const struct elfimage *im, uint64_t offset)
-{
-	size_t lo = 0, n = im->n_syms;
-
-	while (n) {
-		size_t half = n / 2;
-
-		if (im->syms[lo + half].start <= offset) {
-			lo += half + 1;
-			n -= half + 1;
-		} else {
-			n = half;
-		}
-	}
-	/* The nearest start may be a small symbol inside a larger one. */
-	for (size_t i = lo; i > 0 && lo - i < MAX_BACK; i--) {
-		if (offset < im->syms[i - 1].end)
-			return &im->syms[i - 1];
-	}
-	return NULL;
-}
-
-int elfimage_symbol(struct elfimage *im, uint64_t offset,
-		    struct elfimage_symbol *sym)
-{
-	const struct sym *s;
-
-	pthread_mutex_lock(&im->lock);
-	if (!im->have_syms) {
-		load_syms(im);
-		im->have_syms = true;
-	}
-	pthread_mutex_unlock(&im->lock);
-	s = find_sym(im, offset);
-	if (!s)
-		return -AUX_E_NOENT;
-	sym->name = s->name;
-	sym->start = s->start;
-	sym->size = s->end - s->start;
-	return 0;
+	return false;
 }

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * elfimage: one file of code, and the names in it. elfimage.c is the only user
- * of libelf. Files that are no ELF give bytes and no names.
+ * elfimage: one file of code, and the names in it. Files that are no ELF give
+ * bytes and no names; compressed ones (.xz, .gz, .zst) give what is in them.
  *
- * Symbols are read when first asked for, never before. All functions may be
- * called from any thread.
+ * Names are read when first asked for, never before: the file's own symbols,
+ * those of its separate debug file, and name@plt for its stubs. All functions
+ * may be called from any thread.
  */
 #ifndef AUXDECODE_ELFIMAGE_H
 #define AUXDECODE_ELFIMAGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,15 +22,52 @@ struct elfimage_symbol {
 	uint64_t size;
 };
 
-/* Maps a file. 0, -AUX_E_NOENT, -AUX_E_IO or -AUX_E_NOMEM. */
+/*
+ * Maps a file. 0, -AUX_E_NOENT, -AUX_E_IO, -AUX_E_NOMEM, of a compressed file
+ * also -AUX_E_FORMAT (damaged), -AUX_E_LIMIT (too large) or
+ * -AUX_E_UNSUPPORTED (this build lacks the library).
+ */
 int elfimage_open(struct elfimage **im, const char *path);
-/* The same over bytes that outlive the image. */
+/* The same over bytes that outlive the image, never compressed. */
 int elfimage_open_mem(struct elfimage **im, const uint8_t *data, size_t len);
 void elfimage_close(struct elfimage *im);
 
+/*
+ * Where separate debug files are looked for: root before all directories ("":
+ * this machine's), path as recorded. Before the first elfimage_symbol; copies.
+ */
+void elfimage_debug_from(struct elfimage *im, const char *root,
+			 const char *path);
+
 const uint8_t *elfimage_data(const struct elfimage *im, uint64_t *len);
+/* A file that holds elfimage_data; NULL: none. Lives as the image does. */
+const char *elfimage_path(const struct elfimage *im);
 /* Its build id; returns the size, 0 when it has none. */
 size_t elfimage_build_id(const struct elfimage *im, const uint8_t **id);
+bool elfimage_is_elf(const struct elfimage *im);
+/* A relocatable object: a kernel module, see elfmodule.h. */
+bool elfimage_is_object(const struct elfimage *im);
+/* A separate debug file: it has the build id, and the code is not in it. */
+bool elfimage_is_debug(const struct elfimage *im);
+
+/*
+ * A virtual address of the file as offset, and the bytes of its segment that
+ * follow. False when no bytes back it.
+ */
+bool elfimage_offset(const struct elfimage *im, uint64_t addr, uint64_t *offset,
+		     uint64_t *left);
+/* Addresses that lie in one segment, and the offset of the first. */
+struct elfimage_area {
+	uint64_t start, end, offset;
+};
+/* The one around an address. */
+bool elfimage_area(const struct elfimage *im, uint64_t addr,
+		   struct elfimage_area *area);
+/* The virtual address of an offset; false when no segment holds it. */
+bool elfimage_addr(const struct elfimage *im, uint64_t offset, uint64_t *addr);
+/* The value of a symbol of the file by its name. */
+bool elfimage_find(struct elfimage *im, const char *name, uint64_t *value);
+
 /*
  * The symbol that contains a file offset. 0 or -AUX_E_NOENT. The name lives as
  * long as the image.

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <internal/x86_insn.h>
-
 #include "codeview.h"
 #include "columns.h"
 #include "disasm.h"
@@ -137,17 +135,12 @@ struct line {
 /* For reading: " <name+0x4>" behind a direct branch to another function. */
 static void put_target(const struct insn *s, const struct line *l)
 {
-	struct x86_insn insn;
 	struct symbol sym;
 	uint64_t to;
 
 	if (!s->columns.aligned || !(s->columns.has & COLUMN_BIT(COL_SYM)) ||
-	    l->r->mode != AUX_FLOW_MODE_X86_64 ||
-	    !x86_insn_decode(l->code, l->len, &insn) ||
-	    (insn.cls != X86_CALL && insn.cls != X86_JUMP &&
-	     insn.cls != X86_COND))
+	    !insn_target(l->code, l->len, l->ip, l->r->mode, &to))
 		return;
-	to = l->ip + insn.size + (uint64_t)insn.disp;
 	find_symbol(s->config.host, l->ctx->space, to, &sym);
 	if (!sym.name || sym.start == l->sym.start)
 		return;

@@ -12,6 +12,7 @@
 #ifndef AUXDECODE_WALK_H
 #define AUXDECODE_WALK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -63,5 +64,10 @@ size_t walk_bytes(struct walk *w, const struct space *space, uint64_t ip,
  * is none, -1 when only a disassembler knows (x86 32- and 16-bit modes).
  */
 int insn_length(const uint8_t *code, size_t len, unsigned mode);
+
+/* Where the direct branch at ip leads; false when it is none (or of x86 in 32- or
+ * 16-bit mode). An address of T32 code has no bit 0 set. */
+bool insn_target(const uint8_t *code, size_t len, uint64_t ip, unsigned mode,
+		 uint64_t *to);
 
 #endif
