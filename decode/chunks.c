@@ -25,7 +25,6 @@ struct index_entry {
 struct loose_mark {
 	struct aux_mark m;
 	uint64_t id;
-	uint32_t cpu, tid;
 };
 
 struct collect {
@@ -152,22 +151,24 @@ static int add_sample(struct collect *co, const struct aux_event *ev)
 
 static int add_mark(struct collect *co, const struct aux_event *ev)
 {
+	uint64_t has = ev->id.present;
+
 	if (timeline_grow(&co->marks, &co->cap_marks, co->n_marks,
 			  sizeof(*co->marks)) < 0)
 		return -AUX_E_NOMEM;
-	co->marks[co->n_marks++] = (struct loose_mark){
+	co->marks[co->n_marks] = (struct loose_mark){
 		.m = { .offset = ev->aux.offset, .size = ev->aux.size,
 		       .flags = ev->aux.flags,
-		       .time = ev->id.present & PERF_SAMPLE_TIME ?
-				       ev->id.time : 0 },
-		.id = ev->id.present &
-				      (PERF_SAMPLE_ID |
-				       PERF_SAMPLE_IDENTIFIER) ? ev->id.id : 0,
-		.cpu = ev->id.present & PERF_SAMPLE_CPU ? ev->id.cpu :
-							  UINT32_MAX,
-		.tid = ev->id.present & PERF_SAMPLE_TID ? ev->id.tid :
-							  UINT32_MAX,
+		       .time = has & PERF_SAMPLE_TIME ? ev->id.time : 0,
+		       .number = co->n_marks + 1,
+		       .cpu = has & PERF_SAMPLE_CPU ? ev->id.cpu : UINT32_MAX,
+		       .pid = has & PERF_SAMPLE_TID ? ev->id.pid : UINT32_MAX,
+		       .tid = has & PERF_SAMPLE_TID ? ev->id.tid :
+						      UINT32_MAX },
+		.id = has & (PERF_SAMPLE_ID | PERF_SAMPLE_IDENTIFIER) ?
+			      ev->id.id : 0,
 	};
+	co->n_marks++;
 	return 0;
 }
 
@@ -242,6 +243,9 @@ static int take_record(struct collect *co, const struct aux_event *ev)
 		return add_sample(co, ev);
 	case AUX_RECORD_ID_INDEX:
 		return add_index(co, ev);
+	case PERF_RECORD_AUX_OUTPUT_HW_ID:
+		chunks_take_hw_id(co->c, ev);
+		return 0;
 	case AUX_RECORD_AUXTRACE_INFO:
 		co->c->trace_type = ev->auxtrace_info.trace_type;
 		co->c->metadata = ev->auxtrace_info.priv;
@@ -264,8 +268,8 @@ static struct queue *queue_by_idx(struct chunks *c, uint32_t idx)
 
 static bool fits(const struct queue *q, const struct loose_mark *m)
 {
-	return q->cpu >= 0 ? m->cpu == (uint32_t)q->cpu :
-			     m->tid == (uint32_t)q->tid;
+	return q->cpu >= 0 ? m->m.cpu == (uint32_t)q->cpu :
+			     m->m.tid == (uint32_t)q->tid;
 }
 
 /* One id may stand for all queues (soft_pt): then CPU or thread decides. */
@@ -417,6 +421,8 @@ static int make_runs(struct chunks *c)
 		rc = chunks_make_runs(q);
 		if (rc == 0)
 			rc = chunks_place_losses(q);
+		if (rc == 0 && c->trace_type == AUX_TRACE_CS_ETM)
+			rc = chunks_split_runs(c, q);
 		c->aux_bytes += q->n_bytes;
 	}
 	return rc;
@@ -458,6 +464,7 @@ int chunks_read(struct chunks *c, struct aux_reader *r, uint64_t snapshot,
 		if (rc < 0)
 			return rc;
 	}
+	chunks_read_metadata(c);
 	if (rc == 0)
 		rc = make_runs(c);
 	if (rc < 0)
@@ -476,5 +483,7 @@ void chunks_fini(struct chunks *c)
 	free(c->queues);
 	free(c->snapshots);
 	free(c->losses);
+	free(c->sources);
+	csmeta_fini(&c->cs);
 	*c = (struct chunks){ 0 };
 }

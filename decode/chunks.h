@@ -16,6 +16,9 @@
 #include <aux/decoder.h>
 #include <aux/reader.h>
 
+#include "csmeta.h"
+#include "etmframe.h"
+
 /* Bytes of one AUXTRACE record, or of a sample. */
 struct piece {
 	uint64_t offset;	/* in the stream */
@@ -52,7 +55,9 @@ struct loss_mark {
 struct aux_mark {
 	uint64_t offset, size;
 	uint64_t flags;		/* PERF_AUX_FLAG_* */
-	uint64_t time;
+	uint64_t time;		/* 0: not told */
+	uint64_t number;	/* in the file, from 1 */
+	uint32_t cpu, pid, tid;	/* -1: not told */
 };
 
 /* Bytes without a break in them, or what is between two of those. */
@@ -62,6 +67,10 @@ struct run {
 	uint8_t gap;		/* enum aux_gap_cause or gap.h, 0: bytes */
 	bool fresh;		/* bytes: a snapshot, which starts anywhere */
 	uint64_t detail;	/* gap: bytes that are missing, 0 unknown */
+	/* CoreSight: a run is what one AUX record told of */
+	size_t mark;		/* place in queue.marks + 1; 0: no record */
+	bool raw;		/* not in frames */
+	uint64_t ids[2];	/* bit i: there are bytes of trace id i */
 };
 
 struct queue {
@@ -83,6 +92,20 @@ struct queue {
 	uint64_t n_bytes;
 };
 
+/*
+ * CoreSight: what is decoded alone. In frames, a queue has one for each trace
+ * id; raw, one for each CPU that its AUX records name.
+ */
+struct chunk_source {
+	uint32_t queue;		/* place in chunks.queues */
+	bool raw;
+	bool first;		/* of the queue: tells what is nobody's */
+	uint8_t id;		/* 0: raw, or no bytes at all */
+	int32_t cpu;		/* that was traced; -1: not known */
+	uint64_t n_bytes;	/* without frames */
+	const struct csmeta_source *meta;	/* NULL: nobody's */
+};
+
 struct chunks {
 	struct queue *queues;	/* by idx */
 	size_t n, cap;
@@ -101,6 +124,12 @@ struct chunks {
 	struct aux_own_loss *losses;
 	size_t n_losses, cap_losses;
 	struct aux_bytes ledger;	/* of the last AUX_OWN_LEDGER */
+	/* CoreSight */
+	struct csmeta cs;
+	struct aux_diag cs_error;	/* code 0: cs is complete */
+	struct chunk_source *sources;	/* by queue, then raw or by id */
+	size_t n_sources, cap_sources;
+	bool sources_found;
 };
 
 /*
@@ -119,6 +148,16 @@ int chunks_place_losses(struct queue *q);
  * ones and gives all their place in one stream. By offset if trusted says that
  * offsets are true, else by what the packets of Intel PT say. */
 void chunks_join_snapshots(struct queue *q, uint32_t trace_type, bool trusted);
+/* chunks_cs.c: a record that says which id a CPU has; its words of AUXTRACE_INFO,
+ * after the last record. What is wrong with them goes into cs_error. */
+void chunks_take_hw_id(struct chunks *c, const struct aux_event *ev);
+void chunks_read_metadata(struct chunks *c);
+/* Makes the runs of a queue those of its AUX records. */
+int chunks_split_runs(struct chunks *c, struct queue *q);
+/* Fills sources: one pass over all bytes, the first time. -AUX_E_NOMEM. */
+int chunks_find_sources(struct chunks *c);
+/* The CPU that a raw run is of; -1: not known. */
+int32_t chunks_raw_cpu(const struct queue *q, const struct run *run);
 /* First and last TSC in Intel PT; false: there is none. */
 bool chunks_tsc_span(const uint8_t *p, const uint8_t *end, uint64_t *first,
 		     uint64_t *last);
@@ -138,6 +177,17 @@ struct chunk_iter {
 	uint8_t *joined;	/* pieces put together, freed on the next step */
 	struct aux_chunk chunk;
 	struct aux_flow gap;
+	/* of one source */
+	const struct chunk_source *source;	/* NULL: all bytes */
+	const struct run *now;	/* that chunk is of */
+	bool anywhere;		/* the chunk may begin inside of a packet: no
+				 * loss */
+	const uint8_t *left;	/* frames of now */
+	uint64_t n_left;
+	uint64_t base;		/* where the chunk's first frame is */
+	uint64_t part_max;	/* frames of a chunk end behind so many bytes */
+	bool told;		/* that the source is nobody's */
+	struct etmframe_pick pick;
 };
 
 /* chunk_min: a chunk may end behind so many bytes; 0: CHUNK_MIN_DEFAULT. */
@@ -145,7 +195,14 @@ struct chunk_iter {
 void chunk_iter_init(struct chunk_iter *it, const struct queue *q,
 		     uint32_t trace_type, uint64_t chunk_min);
 void chunk_iter_fini(struct chunk_iter *it);
+/* chunks_pick.c: only the bytes of one source, without frames. */
+void chunk_iter_pick(struct chunk_iter *it, const struct chunk_source *source);
+int chunk_iter_next_picked(struct chunk_iter *it);
+/* Where in the stream an event of the current chunk is. */
+uint64_t chunk_iter_place(struct chunk_iter *it, uint64_t offset);
 /* enum chunk_step (it->chunk or it->gap is filled), or -AUX_E_NOMEM. */
 int chunk_iter_next(struct chunk_iter *it);
+/* The bytes [at, at + len) of a run as it->chunk. -AUX_E_NOMEM. */
+int chunk_iter_bytes(struct chunk_iter *it, uint64_t at, uint64_t len);
 
 #endif

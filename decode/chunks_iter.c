@@ -28,10 +28,16 @@ void chunk_iter_init(struct chunk_iter *it, const struct queue *q,
 							CHUNK_MIN_DEFAULT };
 }
 
-void chunk_iter_fini(struct chunk_iter *it)
+static void drop_joined(struct chunk_iter *it)
 {
 	free(it->joined);
 	it->joined = NULL;
+}
+
+void chunk_iter_fini(struct chunk_iter *it)
+{
+	drop_joined(it);
+	etmframe_pick_fini(&it->pick);
 }
 
 static int give_gap(struct chunk_iter *it, uint64_t offset, uint8_t cause,
@@ -43,8 +49,8 @@ static int give_gap(struct chunk_iter *it, uint64_t offset, uint8_t cause,
 	return CHUNK_GAP;
 }
 
-/* The bytes [at, at + len) of a run in one place: in the file, or joined. */
-static int get_bytes(struct chunk_iter *it, uint64_t at, uint64_t len)
+/* In one place: in the file, or joined. */
+int chunk_iter_bytes(struct chunk_iter *it, uint64_t at, uint64_t len)
 {
 	const struct piece *p = &it->q->pieces[it->piece];
 	uint64_t skip, n = 0;
@@ -54,7 +60,7 @@ static int get_bytes(struct chunk_iter *it, uint64_t at, uint64_t len)
 	skip = at - p->offset;
 	it->chunk = (struct aux_chunk){ .size = sizeof(it->chunk), .len = len,
 					.stream_offset = at };
-	chunk_iter_fini(it);
+	drop_joined(it);
 	if (len <= p->len - skip) {
 		it->chunk.data = p->data + skip;
 		return 0;
@@ -169,7 +175,7 @@ static int take_chunk(struct chunk_iter *it, const struct run *run)
 
 	for (; it->trace_type == AUX_TRACE_INTEL_PT && want < left && !cut;
 	     want *= 2) {
-		if (get_bytes(it, it->at, want) < 0)
+		if (chunk_iter_bytes(it, it->at, want) < 0)
 			return -AUX_E_NOMEM;
 		cut = cut_at_psb(&it->chunk, it->chunk_min);
 		if (!cut && want > max) {
@@ -177,7 +183,7 @@ static int take_chunk(struct chunk_iter *it, const struct run *run)
 			cut = true;
 		}
 	}
-	if (!cut && get_bytes(it, it->at, left) < 0)
+	if (!cut && chunk_iter_bytes(it, it->at, left) < 0)
 		return -AUX_E_NOMEM;
 	it->at += it->chunk.len;
 	if (it->at == run->end)
@@ -233,6 +239,8 @@ int chunk_iter_next(struct chunk_iter *it)
 	const struct run *run;
 	int step;
 
+	if (it->source)
+		return chunk_iter_next_picked(it);
 	if (it->held) {
 		it->held = false;
 		return CHUNK_DATA;
@@ -260,6 +268,6 @@ int chunk_iter_next(struct chunk_iter *it)
 		if (step != CHUNK_END)
 			return step;
 	}
-	chunk_iter_fini(it);
+	drop_joined(it);
 	return CHUNK_END;
 }

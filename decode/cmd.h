@@ -12,6 +12,8 @@
 
 #include <aux/error.h>
 
+#include "codeview.h"
+#include "container.h"
 #include "outbuf.h"
 
 /* Exit status of the program: part of the interface, see auxdecode.1. */
@@ -22,17 +24,25 @@ enum cmd_status {
 	CMD_GAPS = 3,	/* finished, but with gaps or loss */
 };
 
+#define CMD_IMAGES 256
+
 struct cmd_options {
 	const char *command;	/* insn, branch, count, raw, info, dump */
 	const char *path;	/* FILE; "-": standard input */
+	const char *const *paths;	/* merge: all of them */
+	size_t n_paths;
 	const char *out_path;	/* -o, NULL: standard output */
 	uint64_t limit;		/* -n, 0: none */
 	int64_t tid, cpu;	/* --tid, --cpu; -1: all */
 	int64_t stream;		/* --stream, -1: all */
+	struct container_options container;	/* --pt and what goes with it */
+	const char *images[CMD_IMAGES];		/* of container */
 	bool packets;		/* --packets: dump shows AUX payload too */
+	bool dry_run;		/* --dry-run, of repair */
 	/* flow commands only */
 	const char *fields;	/* -F */
-	const char *symbol, *symfs, *vdso, *decoder, *plugin;
+	const char *symbol, *decoder, *plugin;
+	struct codeview_config code;	/* --symfs and where else code is */
 	const char *syntax;	/* intel or att */
 	uint64_t time_from, time_to;	/* ns; to: UINT64_MAX */
 	unsigned n_workers;
@@ -47,6 +57,10 @@ int cmd_flow(const struct cmd_options *o);	/* insn, branch, count */
 int cmd_raw(const struct cmd_options *o);	/* packets with offsets */
 int cmd_info(const struct cmd_options *o);	/* what is in this file */
 int cmd_dump(const struct cmd_options *o);	/* records and packets */
+int cmd_bundle(const struct cmd_options *o);	/* with all code it needs */
+int cmd_cut(const struct cmd_options *o);	/* a smaller recording */
+int cmd_merge(const struct cmd_options *o);	/* several as one */
+int cmd_repair(const struct cmd_options *o);	/* of a killed writer */
 
 /*
  * One line on standard error, written at once: "auxdecode: error: FILE@0x1f20:

@@ -179,7 +179,7 @@ int cmd_dump(const struct cmd_options *o)
 	struct dump d = { .o = o };
 	int status;
 
-	if (aux_reader_open(&d.r, o->path, &diag) < 0)
+	if (container_open(&d.r, o->path, &o->container, &diag) < 0)
 		return cmd_error(o->path, &diag);
 	if (o->packets && measure_payloads(&d)) {
 		diag_set(&diag, AUX_E_NOMEM, AUX_NO_OFFSET, "out of memory");

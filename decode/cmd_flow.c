@@ -137,7 +137,8 @@ static struct session_config config_of(const struct cmd_options *o)
 		.path = o->path,
 		.decoder = o->decoder,
 		.plugin = o->plugin,
-		.code = { .symfs = o->symfs, .vdso = o->vdso },
+		.container = &o->container,
+		.code = o->code,
 		.n_workers = o->n_workers,
 		.chunk_min = o->chunk_min,
 		.snapshot = o->snapshot,
@@ -187,6 +188,15 @@ static int fail(const struct cmd_options *o, int err, struct aux_diag *diag)
 	return cmd_error(diag->code == AUX_E_INVAL ? NULL : o->path, diag);
 }
 
+/* What a person should know of where the code came from. */
+static void print_notes(const struct cmd_options *o, const struct session *s)
+{
+	const char *note;
+
+	for (size_t i = 0; (note = codeview_note(session_codeview(s), i)); i++)
+		cmd_warn(o->path, "%s", note);
+}
+
 static int run_output(const struct cmd_options *o, struct session *s,
 		      struct outbuf *out)
 {
@@ -220,6 +230,7 @@ static int run_output(const struct cmd_options *o, struct session *s,
 		verdict_free(&verdict);
 		return CMD_FAILED; /* cmd_out_close says why */
 	}
+	print_notes(o, s);
 	if (err)
 		status = fail(o, err, &diag);
 	else

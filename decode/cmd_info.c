@@ -11,10 +11,24 @@
 
 #include <aux/decoder.h>
 #include <internal/bytes.h>
+#include <internal/csmeta.h>
 
 #include "cmd_info.h"
 #include "plugins.h"
 #include "record_text.h"
+
+static uint32_t find_pmu_type(const struct aux_event *ev)
+{
+	const uint64_t *p = ev->auxtrace_info.priv;
+	uint32_t n = ev->auxtrace_info.n_priv;
+
+	if (ev->auxtrace_info.trace_type == AUX_TRACE_INTEL_PT && n)
+		return (uint32_t)p[AUX_PT_PMU_TYPE];
+	if (ev->auxtrace_info.trace_type == AUX_TRACE_CS_ETM &&
+	    n > AUX_CS_PMU_CPUS)
+		return (uint32_t)(p[AUX_CS_PMU_CPUS] >> 32);
+	return 0;
+}
 
 static void count_record(struct info *in, const struct aux_event *ev)
 {
@@ -27,9 +41,8 @@ static void count_record(struct info *in, const struct aux_event *ev)
 		in->lost_records += ev->lost.lost;
 	if (ev->type == PERF_RECORD_LOST_SAMPLES)
 		in->lost_samples += ev->lost.lost;
-	if (ev->type == AUX_RECORD_AUXTRACE_INFO && ev->auxtrace_info.n_priv &&
-	    ev->auxtrace_info.trace_type == AUX_TRACE_INTEL_PT)
-		in->pmu_type = (uint32_t)ev->auxtrace_info.priv[0];
+	if (ev->type == AUX_RECORD_AUXTRACE_INFO)
+		in->pmu_type = find_pmu_type(ev);
 	if (ev->type == PERF_RECORD_THROTTLE)
 		in->n_throttled += !ev->attr || !in->pmu_type ||
 				   ev->attr->attr.type == in->pmu_type;
@@ -95,10 +108,17 @@ static void print_file(struct info *in)
 	const struct aux_file_info *f = aux_reader_info(in->r);
 	struct outbuf *o = in->out;
 
-	outbuf_printf(o, "file: %s, %" PRIu64 " bytes, %s mode, %s byte order\n",
-		      aux_reader_path(in->r), f->size,
-		      f->pipe ? "pipe" : "file",
-		      f->swapped ? "foreign" : "native");
+	outbuf_printf(o, "file: %s, %" PRIu64 " bytes, ",
+		      aux_reader_path(in->r), f->size);
+	if (f->container)
+		outbuf_printf(o, "made from: %s\n", f->container);
+	else if (f->n_files > 1)
+		outbuf_printf(o, "directory of %u files, %s byte order\n",
+			      f->n_files, f->swapped ? "foreign" : "native");
+	else
+		outbuf_printf(o, "%s mode, %s byte order\n",
+			      f->pipe ? "pipe" : "file",
+			      f->swapped ? "foreign" : "native");
 	if (f->unfinished)
 		outbuf_str(o, "unfinished: its writer was killed; what it had "
 			      "written is here\n");
@@ -160,13 +180,10 @@ static void print_source(struct info *in)
 /* PERF_TYPE_SOFTWARE 1, PERF_COUNT_SW_DUMMY 9. */
 static const char *event_role(const struct info *in, const struct aux_attr *a)
 {
-	const struct chunks *c = &in->chunks;
-
 	if (a->attr.type == PERF_TYPE_SOFTWARE &&
 	    a->attr.config == PERF_COUNT_SW_DUMMY)
 		return "side-band (who ran, what was mapped)";
-	if (c->trace_type == AUX_TRACE_INTEL_PT && c->n_metadata &&
-	    a->attr.type == c->metadata[0])
+	if (in->pmu_type && a->attr.type == in->pmu_type)
 		return "the trace";
 	return a->attr.type == PERF_TYPE_TRACEPOINT ? "tracepoint" : "event";
 }
@@ -365,6 +382,8 @@ static int run_info(struct info *in)
 	print_attrs(in);
 	print_records(in);
 	print_streams(in);
+	if (info_sources(in) < 0)
+		return CMD_FAILED;
 	info_snapshots(in);
 	info_ledger_print(in);
 	print_features(in);
@@ -388,7 +407,7 @@ int cmd_info(const struct cmd_options *o)
 		return cmd_error(o->path, &diag);
 	}
 	in->o = o;
-	if (aux_reader_open(&in->r, o->path, &diag) < 0) {
+	if (container_open(&in->r, o->path, &o->container, &diag) < 0) {
 		free(in);
 		return cmd_error(o->path, &diag);
 	}

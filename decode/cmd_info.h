@@ -28,6 +28,8 @@ struct info {
 	struct aux_ledger_entry sum[AUX_LEDGER_N_CAUSES];	/* idx, cause: 0 */
 	bool bad_ledger;	/* it cannot be read, or does not balance */
 	unsigned n_bad;		/* feature sections cut off or damaged */
+	uint64_t n_nobodys;	/* trace sources that are nobody's */
+	bool bad_sources;	/* what is said of them cannot be read */
 	bool lossy;
 	struct chunks chunks;
 };
@@ -41,6 +43,9 @@ const struct aux_ledger_entry *info_ledger_span(const struct info *in,
 void info_ledger_print(struct info *in);
 /* The last line; sets lossy. */
 void info_verdict(struct info *in, bool damaged);
+
+/* cmd_info_cs.c: nothing for other trace; -AUX_E_NOMEM */
+int info_sources(struct info *in);
 
 /* cmd_info_snap.c: nothing when there is none */
 void info_snapshots(struct info *in);

@@ -168,6 +168,9 @@ void info_verdict(struct info *in, bool damaged)
 	put_count(in, in->chunks.n_damaged,
 		  "compressed AUXTRACE record damaged",
 		  "compressed AUXTRACE records damaged");
+	put_count(in, in->n_nobodys, "trace source is nobody's",
+		  "trace sources are nobody's");
+	put_if(in, in->bad_sources, "what made the trace cannot be read");
 	put_if(in, in->bad_ledger, "the ledger does not balance, or cannot be "
 				   "read");
 	outbuf_str(o, in->lossy ? "\n" : "verdict: no loss recorded\n");

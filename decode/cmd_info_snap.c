@@ -37,6 +37,8 @@ static const char *reason_text(uint32_t reason)
 		return " on a command";
 	case AUX_SNAPSHOT_EXIT:
 		return " at the end";
+	case AUX_SNAPSHOT_CUT:
+		return " left by a cut";
 	}
 	return " for a reason that this build does not know";
 }

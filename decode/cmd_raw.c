@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cmd_raw: the packets of each AUX stream, with their offsets in it. Damage and
- * loss are '#' lines, and the exit status.
+ * cmd_raw: the packets of each AUX stream, with their offsets in it; of CoreSight
+ * the bytes of each source. Damage and loss are '#' lines, and the exit status.
  */
 #include <inttypes.h>
 
@@ -31,6 +31,9 @@ static const char *gap_text(uint8_t cause)
 		return "another user of the trace hardware interfered";
 	case AUX_GAP_FILE:
 		return "the file lacks these bytes";
+	case AUX_GAP_NO_SYNC:
+		return "bytes of nobody, before the first trace id or in no "
+		       "frame";
 	case GAP_SNAPSHOT:
 		return "not recorded between snapshots";
 	case GAP_STALLED:
@@ -93,11 +96,94 @@ static unsigned print_queue(struct packets *p, const struct queue *q)
 	return gaps;
 }
 
-static int print_all(struct outbuf *out, const struct cmd_options *o,
-		     const struct chunks *c)
+static bool is_wanted_source(const struct cmd_options *o,
+			     const struct chunks *c, size_t i)
+{
+	const struct chunk_source *s = &c->sources[i];
+	const struct queue *q = &c->queues[s->queue];
+
+	return (o->stream < 0 || (uint64_t)o->stream == i) &&
+	       (o->cpu < 0 || o->cpu == (s->cpu >= 0 ? s->cpu : q->cpu)) &&
+	       (o->tid < 0 || o->tid == q->tid);
+}
+
+static void print_source_head(struct outbuf *out, const struct chunks *c,
+			      size_t i)
+{
+	const struct chunk_source *s = &c->sources[i];
+	const struct queue *q = &c->queues[s->queue];
+
+	outbuf_printf(out, "# stream %zu, ", i);
+	if (s->id)
+		outbuf_printf(out, "trace id %#x, ", s->id);
+	outbuf_printf(out, "cpu %d, tid %d: %" PRIu64 " bytes in AUX stream %u"
+			   "\n", s->cpu >= 0 ? s->cpu : q->cpu, q->tid,
+		      s->n_bytes, q->idx);
+}
+
+/* The bytes of one CoreSight source, out of their frames. A line begins at the
+ * place in the AUX stream of its first byte. */
+static int print_source(struct packets *p, const struct chunks *c, size_t i,
+			unsigned *gaps)
+{
+	static const struct csmeta_source anybody;
+	struct chunk_source source = c->sources[i];
+	struct chunk_iter it;
+	int step;
+
+	if (!source.meta)	/* its bytes are here all the same */
+		source.meta = &anybody;
+	print_source_head(p->out, c, i);
+	chunk_iter_init(&it, &c->queues[source.queue], c->trace_type, 0);
+	chunk_iter_pick(&it, &source);
+	while (!packets_full(p) && (step = chunk_iter_next(&it)) > 0) {
+		if (step == CHUNK_GAP) {
+			*gaps += it.gap.what != GAP_SNAPSHOT;
+			outbuf_printf(p->out, "# gap at %#" PRIx64 ": %s\n",
+				      it.gap.offset, gap_text(it.gap.what));
+			continue;
+		}
+		outbuf_printf(p->out, "# %" PRIu64 " bytes from %#" PRIx64
+				      "\n", it.chunk.len, it.now->offset);
+		for (size_t at = 0; at < it.chunk.len; at += PACKET_HEX) {
+			uint64_t n = it.chunk.len - at;
+
+			packets_hex(p, it.chunk.data + at,
+				    n < PACKET_HEX ? (size_t)n : PACKET_HEX,
+				    chunk_iter_place(&it, at + it.chunk.
+							  stream_offset));
+		}
+	}
+	chunk_iter_fini(&it);
+	return step < 0 ? step : 0;
+}
+
+static int print_sources(struct outbuf *out, const struct cmd_options *o,
+			 struct chunks *c)
 {
 	struct packets p;
 	unsigned gaps = 0;
+
+	if (c->cs_error.code)
+		cmd_error(o->path, &c->cs_error);
+	if (chunks_find_sources(c) < 0)
+		return CMD_FAILED;
+	packets_init(&p, out, true, o->limit);
+	for (size_t i = 0; i < c->n_sources && !packets_full(&p); i++)
+		if (is_wanted_source(o, c, i) &&
+		    print_source(&p, c, i, &gaps) < 0)
+			return CMD_FAILED;
+	return gaps || c->cs_error.code ? CMD_GAPS : CMD_OK;
+}
+
+static int print_all(struct outbuf *out, const struct cmd_options *o,
+		     struct chunks *c)
+{
+	struct packets p;
+	unsigned gaps = 0;
+
+	if (c->trace_type == AUX_TRACE_CS_ETM)
+		return print_sources(out, o, c);
 
 	packets_init(&p, out, c->trace_type != AUX_TRACE_INTEL_PT, o->limit);
 	if (p.hex && c->n)
@@ -145,7 +231,7 @@ int cmd_raw(const struct cmd_options *o)
 	struct aux_reader *r;
 	int status;
 
-	if (aux_reader_open(&r, o->path, &diag) < 0)
+	if (container_open(&r, o->path, &o->container, &diag) < 0)
 		return cmd_error(o->path, &diag);
 	status = run_raw(o, r);
 	aux_reader_close(r);

@@ -353,6 +353,9 @@ static const struct {
 	[GAP_STALLED] = { "stalled", "the trace unit had stopped" },
 	[GAP_UNSAVED] = { "unsaved", "the recorder could not save what was "
 				     "here" },
+	[GAP_UNKNOWN_ID] = { "unknown-id", "the file does not say whose trace "
+					   "this is; `auxdecode info` shows "
+					   "the trace ids" },
 	[AUX_GAP_FILE] = { "file", "the recording is cut or damaged here" },
 	[AUX_GAP_DECODER] = { "decoder", "the decoder met a limit of its own" },
 };
@@ -407,6 +410,9 @@ void print_gap(struct outbuf *out, const struct sink_host *host,
 		put_clean(out, why);
 	else
 		outbuf_str(out, gap_text(ev->what));
+	if (ev->what == GAP_UNKNOWN_ID && ev->gap.detail)
+		outbuf_printf(out, "; trace id 0x%llx",
+			      (unsigned long long)ev->gap.detail);
 	if (ev->what == AUX_GAP_OVERFLOW && has_ip)
 		outbuf_printf(out, "; goes on at 0x%llx",
 			      (unsigned long long)ev->gap.ip);

@@ -6,8 +6,6 @@
 #include "packets.h"
 #include "ptpkt.h"
 
-#define HEX_ROW 16
-
 void packets_init(struct packets *p, struct outbuf *out, bool hex,
 		  uint64_t limit)
 {
@@ -164,18 +162,18 @@ static size_t scan_carry(struct packets *p, const uint8_t *data, size_t len)
 	return add;
 }
 
-static void print_hex(struct packets *p, const uint8_t *data, size_t len)
+void packets_hex(struct packets *p, const uint8_t *data, size_t len,
+		 uint64_t place)
 {
-	for (size_t at = 0; at < len && !packets_full(p); at += HEX_ROW) {
-		size_t n = len - at < HEX_ROW ? len - at : HEX_ROW;
+	for (size_t at = 0; at < len && !packets_full(p); at += PACKET_HEX) {
+		size_t n = len - at < PACKET_HEX ? len - at : PACKET_HEX;
 
-		start_line(p, p->offset + at);
+		start_line(p, place + at);
 		for (size_t i = 0; i < n; i++)
 			outbuf_printf(p->out, "%s%02x", i ? " " : "",
 				      data[at + i]);
 		outbuf_put(p->out, "\n", 1);
 	}
-	p->offset += len;
 }
 
 void packets_restart(struct packets *p, uint64_t offset)
@@ -194,7 +192,8 @@ void packets_feed(struct packets *p, const uint8_t *data, size_t len,
 	if (p->offset + p->n_carry != offset)
 		packets_restart(p, offset);
 	if (p->hex) {
-		print_hex(p, data, len);
+		packets_hex(p, data, len, p->offset);
+		p->offset += len;
 		return;
 	}
 	if (p->n_carry)

@@ -41,6 +41,10 @@ void packets_restart(struct packets *p, uint64_t offset);
 /* Bytes at a stream offset; a jump in offsets restarts. */
 void packets_feed(struct packets *p, const uint8_t *data, size_t len,
 		  uint64_t offset);
+/* Bytes as they are, in lines of PACKET_HEX; the first is at place. */
+#define PACKET_HEX 16
+void packets_hex(struct packets *p, const uint8_t *data, size_t len,
+		 uint64_t place);
 /* The stream ends: says what is left over. */
 void packets_finish(struct packets *p);
 

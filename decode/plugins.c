@@ -10,11 +10,15 @@
 
 #include "plugins.h"
 
-extern const struct aux_decoder_ops aux_decoder_libipt, aux_decoder_bytes;
+extern const struct aux_decoder_ops aux_decoder_libipt, aux_decoder_opencsd,
+	aux_decoder_bytes;
 
 static const struct aux_decoder_ops *const builtin[] = {
 #ifdef HAVE_IPT
 	&aux_decoder_libipt,
+#endif
+#ifdef HAVE_OPENCSD
+	&aux_decoder_opencsd,
 #endif
 	&aux_decoder_bytes,
 };

@@ -5,6 +5,7 @@
 
 #include <internal/diag.h>
 
+#include "container.h"
 #include "plugins.h"
 #include "session_priv.h"
 
@@ -14,21 +15,51 @@ static int keep_string(char **copy, const char *s)
 	return s && !*copy ? -AUX_E_NOMEM : 0;
 }
 
+static struct stream stream_of(const struct queue *q)
+{
+	return (struct stream){
+		.idx = q->idx, .queue = q->idx, .cpu = q->cpu, .tid = q->tid,
+		.n_bytes = q->n_bytes, .n_pieces = (uint32_t)q->n_pieces,
+		.q = q,
+	};
+}
+
 static int make_streams(struct session *s)
 {
-	s->streams = calloc(s->chunks.n ? s->chunks.n : 1, sizeof(*s->streams));
+	struct chunks *c = &s->chunks;
+	bool cs = c->trace_type == AUX_TRACE_CS_ETM;
+
+	if (chunks_find_sources(c) < 0)
+		return -AUX_E_NOMEM;
+	s->n_streams = cs ? c->n_sources : c->n;
+	s->streams = calloc(s->n_streams + 1, sizeof(*s->streams));
 	if (!s->streams)
 		return -AUX_E_NOMEM;
-	for (size_t i = 0; i < s->chunks.n; i++) {
-		const struct queue *q = &s->chunks.queues[i];
-
-		s->streams[i] = (struct stream){
-			.idx = q->idx, .cpu = q->cpu, .tid = q->tid,
-			.n_bytes = q->n_bytes,
-			.n_pieces = (uint32_t)q->n_pieces,
-		};
+	for (size_t i = 0; i < s->n_streams; i++) {
+		if (!cs) {
+			s->streams[i] = stream_of(&c->queues[i]);
+			continue;
+		}
+		s->streams[i] = stream_of(&c->queues[c->sources[i].queue]);
+		s->streams[i].idx = (uint32_t)i;
+		s->streams[i].source = &c->sources[i];
 	}
 	return 0;
+}
+
+/* perf may have put the kernel's memory beside the records. */
+static int open_code(struct session *s, const struct session_config *config,
+		     struct aux_diag *diag)
+{
+	struct codeview_config code = config->code;
+	char *kcore = code.kcore ? NULL : container_kcore(config->path);
+	int rc;
+
+	if (kcore)
+		code.kcore = kcore;
+	rc = codeview_new(&s->codeview, s->reader, &code, diag);
+	free(kcore);
+	return rc;
 }
 
 static int open_parts(struct session *s, const struct session_config *config,
@@ -47,13 +78,13 @@ static int open_parts(struct session *s, const struct session_config *config,
 		if (rc < 0)
 			return rc;
 	}
-	rc = aux_reader_open(&s->reader, config->path, diag);
+	rc = container_open(&s->reader, config->path, config->container, diag);
 	if (rc < 0)
 		return rc;
 	rc = timeline_new(&s->timeline, s->reader, diag);
 	if (rc < 0)
 		return rc;
-	rc = codeview_new(&s->codeview, s->reader, &config->code, diag);
+	rc = open_code(s, config, diag);
 	if (rc < 0)
 		return rc;
 	for (size_t i = 0; (code = timeline_saved(s->timeline, i)); i++)
@@ -128,5 +159,5 @@ const struct losses *session_losses(const struct session *s)
 
 const struct stream *session_stream(const struct session *s, size_t i)
 {
-	return i < s->chunks.n ? &s->streams[i] : NULL;
+	return i < s->n_streams ? &s->streams[i] : NULL;
 }

@@ -14,6 +14,7 @@
 #include <aux/reader.h>
 
 #include "codeview.h"
+#include "container.h"
 #include "gap.h"
 #include "losses.h"
 #include "sink.h"
@@ -23,6 +24,7 @@ struct session_config {
 	const char *path;
 	const char *decoder;	/* --decoder NAME, NULL: the default */
 	const char *plugin;	/* --plugin FILE, NULL: none */
+	const struct container_options *container;	/* NULL: none */
 	struct codeview_config code;
 	unsigned n_workers;	/* -j; the result does not depend on it */
 	uint64_t chunk_min;	/* a chunk may end behind so many bytes, 0: the
@@ -33,6 +35,9 @@ struct session_config {
 	uint64_t time_from, time_to;	/* ns; to: UINT64_MAX */
 	bool progress;
 	uint64_t snapshot;	/* this one alone; 0: all */
+	/* told of every ip whose code a decoder asks for; NULL: nobody */
+	void (*on_code)(void *priv, const struct space *space, uint64_t ip);
+	void *on_code_priv;
 };
 
 /* What was met; exit status 3 when lossy. */
@@ -47,13 +52,18 @@ struct session_stats {
 	bool lossy;		/* any gap, loss or damage */
 };
 
-/* One AUX stream: all AUXTRACE of one queue. */
+/* What is decoded alone: all AUXTRACE of one queue, or of CoreSight one trace
+ * source in it. */
 struct stream {
-	uint32_t idx;
-	int32_t cpu;		/* -1 per-thread */
+	uint32_t idx;		/* the queue's; CoreSight: they are counted, by
+				 * queue and trace id */
+	uint32_t queue;		/* AUXTRACE.idx */
+	int32_t cpu;		/* of the queue; -1 per-thread */
 	int32_t tid;		/* -1 per-CPU */
-	uint64_t n_bytes;
+	uint64_t n_bytes;	/* of the queue */
 	uint32_t n_pieces;
+	const struct queue *q;
+	const struct chunk_source *source;	/* CoreSight; else NULL */
 };
 
 struct session;

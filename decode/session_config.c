@@ -103,6 +103,17 @@ void session_find_config(struct session *s)
 		read_pt(s);
 }
 
+bool session_has_context(const struct aux_etm_config *etm)
+{
+	switch (etm->arch) {
+	case AUX_ETM_V4: case AUX_ETM_ETE:	/* CID, VMID, VMIDOPT */
+		return etm->trcconfigr & 0x80c0;
+	case AUX_ETM_V3: case AUX_ETM_PTM:	/* ContextID size */
+		return etm->etmcr & 0xc000;
+	}
+	return false;
+}
+
 void session_sum_losses(struct session *s)
 {
 	for (uint32_t i = 0; i < s->losses.n; i++) {

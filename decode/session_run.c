@@ -2,12 +2,14 @@
 /*
  * session: the flows of all streams, merged by time into one sink.
  *
- * Each stream has a feed: a decoder and the batch it gave last. The feed whose
- * next event is the earliest (then the one of the lowest queue) gives events
- * until its time passes that of another. A thread that moves to another CPU
- * therefore comes out in the order it ran, and the result depends on nothing but
- * the file. A TIME that reaches the horizon is the last event of its batch, so
- * who runs, and the code behind it, change between two calls of decode alone.
+ * Each stream has a feed (session_feed.c): a decoder and the batch it gave last.
+ * The feed whose next event is the earliest (then the one of the lowest stream)
+ * gives events until its time passes that of another. A thread that moves to
+ * another CPU therefore comes out in the order it ran, and the result depends on
+ * nothing but the file. A TIME that reaches the horizon is the last event of its
+ * batch, and so is a CONTEXT that says who runs: who runs, and the code behind
+ * it, change between two calls of decode alone. Trace without times of the clock
+ * goes by its AUX records.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,25 +18,6 @@
 
 #include "plugins.h"
 #include "session_priv.h"
-
-#define BATCH 512
-
-struct feed {
-	struct session *s;
-	const struct stream *stream;
-	struct chunk_iter it;
-	const struct aux_decoder_ops *ops;
-	void *dec;
-	struct aux_decoder_host host;
-	bool in_chunk, ended;
-	bool joint;		/* the flow goes on from the chunk before: the
-				 * TRACE_ON that is due is none */
-	bool in_gap;		/* the last event was a GAP */
-	struct aux_flow *buf;
-	size_t n, pos;
-	struct flow_ctx ctx;	/* at buf[pos] */
-	uint64_t key;		/* time of ctx, for order */
-};
 
 struct run_state {
 	struct session *s;
@@ -45,123 +28,6 @@ struct run_state {
 	struct session_stats *stats;
 	bool enough;
 };
-
-static int give_code(void *priv, uint64_t ip, struct aux_code *code)
-{
-	struct feed *f = priv;
-
-	return codeview_code(f->s->codeview, f->ctx.space, ip, code);
-}
-
-/* Who runs now, in which space, and until when that holds. */
-static void find_who(struct feed *f)
-{
-	const struct timeline *tl = f->s->timeline;
-	uint64_t time = f->s->timed ? f->ctx.time_ns : UINT64_MAX;
-	struct who w;
-
-	/* A CPU's stream may also name the thread the recording began with. */
-	if (f->stream->tid >= 0 && f->stream->cpu < 0) {
-		w = timeline_stream(tl, f->stream->idx, time);
-		if (w.tid == UINT32_MAX)
-			w.tid = (uint32_t)f->stream->tid;
-		w.pid = timeline_pid(tl, w.tid, time);
-	} else {
-		w = timeline_who(tl, (uint32_t)f->stream->cpu, time);
-	}
-	f->ctx.tid = w.tid;
-	f->ctx.pid = w.pid;
-	f->ctx.space = timeline_space(tl, f->ctx.pid, time);
-	if (f->ctx.space->until < w.until)
-		w.until = f->ctx.space->until;
-	f->host.generation = f->ctx.space->id;
-	f->host.horizon_tsc =
-		f->s->timed ? clock_horizon(&f->s->dec_config.clock, w.until) :
-			      UINT64_MAX;
-}
-
-static void take_time(struct feed *f, const struct aux_flow *ev)
-{
-	uint64_t key = ev->time.ns ? ev->time.ns : ev->time.tsc;
-	bool back = ev->time.tsc < f->ctx.tsc;
-
-	f->ctx.time_ns = ev->time.ns;
-	f->ctx.tsc = ev->flags & AUX_FLOW_HAS_TSC ? ev->time.tsc : 0;
-	if (key > f->key)
-		f->key = key;
-	if (!(ev->flags & AUX_FLOW_HAS_TSC) || back ||
-	    ev->time.tsc >= f->host.horizon_tsc)
-		find_who(f);
-}
-
-/* Decodes on. A chunk that was cut from the one before starts without a seam. */
-static int decode_more(struct feed *f)
-{
-	bool goes_on = f->it.chunk.flags & AUX_CHUNK_HAS_END_IP;
-	int rc = f->ops->decode(f->dec, f->buf, BATCH);
-
-	if (rc < 0)
-		return rc;
-	f->n = (size_t)rc;
-	for (size_t i = 0; f->joint && i < f->n; i++) {
-		uint8_t kind = f->buf[i].kind;
-
-		f->joint = kind != AUX_FLOW_RANGE && kind != AUX_FLOW_GAP &&
-			   kind != AUX_FLOW_TRACE_ON;
-		if (kind == AUX_FLOW_TRACE_ON)
-			memmove(&f->buf[i], &f->buf[i + 1],
-				(--f->n - i) * sizeof(*f->buf));
-	}
-	if (rc > 0)
-		f->in_gap = f->n && f->buf[f->n - 1].kind == AUX_FLOW_GAP;
-	else
-		f->joint = goes_on && !f->in_gap;
-	f->in_chunk = rc > 0;
-	return 0;
-}
-
-/* Fills an empty buffer. 0 at the end of the stream. */
-static int refill(struct feed *f, struct session_stats *stats)
-{
-	int rc;
-
-	f->pos = f->n = 0;
-	while (!f->ended && !f->n) {
-		if (f->in_chunk) {
-			rc = decode_more(f);
-			if (rc < 0)
-				return rc;
-			continue;
-		}
-		rc = chunk_iter_next(&f->it);
-		if (rc < 0)
-			return rc;
-		if (rc == CHUNK_GAP) {
-			f->buf[f->n++] = f->it.gap;
-		} else if (rc == CHUNK_END) {
-			f->ended = true;
-		} else {
-			stats->aux_decoded += f->it.chunk.len;
-			rc = f->ops->start(f->dec, &f->it.chunk);
-			if (rc < 0)
-				return rc;
-			f->in_chunk = true;
-		}
-	}
-	return f->n > 0;
-}
-
-/* The time of a feed's next event. */
-static uint64_t next_key(const struct feed *f)
-{
-	const struct aux_flow *ev = &f->buf[f->pos];
-	uint64_t key;
-
-	if (ev->kind != AUX_FLOW_TIME)
-		return f->key;
-	key = ev->time.ns ? ev->time.ns : ev->time.tsc;
-	return key > f->key ? key : f->key;
-}
 
 static bool is_filtered(const struct session *s)
 {
@@ -174,11 +40,13 @@ static bool is_wanted(const struct session *s, const struct feed *f,
 		      const struct aux_flow *ev)
 {
 	const struct session_config *c = &s->config;
+	uint64_t time;
 
-	if (c->tid >= 0 && f->ctx.tid != (uint32_t)c->tid &&
-	    !(ev->kind == AUX_FLOW_GAP && f->ctx.tid == UINT32_MAX))
+	if (c->tid >= 0 && f->v.ctx.tid != (uint32_t)c->tid &&
+	    !(ev->kind == AUX_FLOW_GAP && f->v.ctx.tid == UINT32_MAX))
 		return false;
-	return f->ctx.time_ns >= c->time_from && f->ctx.time_ns <= c->time_to;
+	time = f->source && !f->timed ? f->v.record_ns : f->v.ctx.time_ns;
+	return time >= c->time_from && time <= c->time_to;
 }
 
 static void count_event(struct session_stats *st, const struct aux_flow *ev)
@@ -199,15 +67,32 @@ static int give(struct run_state *r, struct feed *f, size_t from, size_t to)
 		return 0;
 	for (size_t i = from; i < to; i++)
 		count_event(r->stats, &f->buf[i]);
-	rc = r->ops->flow(r->sink, &f->ctx, f->buf + from, to - from);
+	rc = r->ops->flow(r->sink, &f->v.ctx, f->buf + from, to - from);
 	if (rc > 0)
 		r->enough = true;
 	return rc < 0 ? rc : 0;
 }
 
+/* Has f's next event to wait for that of another feed, at limit? */
+static bool is_later(struct feed *f, const struct feed_place *limit,
+		     bool or_at)
+{
+	struct feed_place at = session_next_place(f);
+
+	return feed_before(limit, &at) || (!or_at && !feed_before(&at, limit));
+}
+
+/* Is the place or the thread another one from ev on? */
+static bool changes_view(const struct feed *f, const struct aux_flow *ev)
+{
+	return ev->kind == AUX_FLOW_TIME ||
+	       (f->source && (ev->kind == AUX_FLOW_CONTEXT ||
+			      (f->timed && ev->kind == AUX_FLOW_TRACE_ON)));
+}
+
 /* Gives events of f until one is later than limit (at limit: when !or_at). */
-static int give_until(struct run_state *r, struct feed *f, uint64_t limit,
-		      bool or_at)
+static int give_until(struct run_state *r, struct feed *f,
+		      const struct feed_place *limit, bool or_at)
 {
 	bool filtered = is_filtered(r->s);
 	size_t start = f->pos;
@@ -216,16 +101,14 @@ static int give_until(struct run_state *r, struct feed *f, uint64_t limit,
 	while (f->pos < f->n && !r->enough) {
 		const struct aux_flow *ev = &f->buf[f->pos];
 
-		if (ev->kind == AUX_FLOW_TIME) {
-			uint64_t key = next_key(f);
-
+		if (changes_view(f, ev)) {
 			rc = give(r, f, start, f->pos);
 			if (rc < 0)
 				return rc;
 			start = f->pos;
-			if (key > limit || (key == limit && !or_at))
+			if (is_later(f, limit, or_at))
 				return 0;
-			take_time(f, ev);
+			session_take_event(f);
 		}
 		if (filtered && !is_wanted(r->s, f, ev)) {
 			rc = give(r, f, start, f->pos);
@@ -238,91 +121,71 @@ static int give_until(struct run_state *r, struct feed *f, uint64_t limit,
 	return give(r, f, start, f->pos);
 }
 
-/* The earliest feed, and the time and place of the next one behind it. */
-static struct feed *earliest(struct run_state *r, uint64_t *limit, bool *or_at)
+/* The earliest feed, and the place of the next one behind it. */
+static struct feed *earliest(struct run_state *r, struct feed_place *limit,
+			     bool *or_at)
 {
+	struct feed_place at, first = { 0 };
 	struct feed *best = NULL, *second = NULL;
 
+	*limit = (struct feed_place){ UINT64_MAX, UINT64_MAX, UINT64_MAX };
 	for (size_t i = 0; i < r->n; i++) {
 		struct feed *f = &r->feeds[i];
 
 		if (f->pos == f->n)
 			continue;
-		if (!best || next_key(f) < next_key(best)) {
+		at = session_next_place(f);
+		if (!best || feed_before(&at, &first)) {
+			if (best)
+				*limit = first;
 			second = best;
 			best = f;
-		} else if (!second || next_key(f) < next_key(second)) {
+			first = at;
+		} else if (!second || feed_before(&at, limit)) {
 			second = f;
+			*limit = at;
 		}
 	}
-	*limit = second ? next_key(second) : UINT64_MAX;
 	*or_at = !second || best < second;
 	return best;
 }
 
 static int merge(struct run_state *r)
 {
+	struct feed_place limit;
 	struct feed *f;
-	uint64_t limit;
 	bool or_at;
 	int rc;
 
 	for (size_t i = 0; i < r->n; i++) {
-		rc = refill(&r->feeds[i], r->stats);
+		rc = session_refill(&r->feeds[i], r->stats);
 		if (rc < 0)
 			return rc;
 	}
 	while (!r->enough && (f = earliest(r, &limit, &or_at))) {
-		rc = give_until(r, f, limit, or_at);
+		rc = give_until(r, f, &limit, or_at);
 		if (rc == 0 && f->pos == f->n)
-			rc = refill(f, r->stats);
+			rc = session_refill(f, r->stats);
 		if (rc < 0)
 			return rc;
 	}
 	return 0;
 }
 
-static int open_feed(struct session *s, struct feed *f, size_t i,
-		     const struct aux_decoder_ops *ops, struct aux_diag *diag)
-{
-	int rc;
-
-	f->s = s;
-	f->stream = &s->streams[i];
-	f->ops = ops;
-	f->host = (struct aux_decoder_host){ .size = sizeof(f->host), .priv = f,
-					     .code = give_code };
-	f->ctx = (struct flow_ctx){ .session = s, .stream = f->stream->idx,
-				    .cpu = f->stream->cpu };
-	find_who(f);
-	chunk_iter_init(&f->it, &s->chunks.queues[i], s->chunks.trace_type,
-			s->config.chunk_min);
-	f->buf = malloc(BATCH * sizeof(*f->buf));
-	if (!f->buf)
-		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
-				"out of memory");
-	rc = ops->open(&f->dec, &s->dec_config, &f->host, diag);
-	if (rc == -AUX_E_NOMEM)
-		diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET, "out of memory");
-	return rc;
-}
-
 static void close_feeds(struct run_state *r)
 {
-	for (size_t i = 0; i < r->n; i++) {
-		if (r->feeds[i].ops)
-			r->feeds[i].ops->close(r->feeds[i].dec);
-		chunk_iter_fini(&r->feeds[i].it);
-		free(r->feeds[i].buf);
-	}
+	for (size_t i = 0; i < r->n; i++)
+		session_close_feed(&r->feeds[i]);
 	free(r->feeds);
 }
 
 static bool stream_wanted(const struct session *s, const struct stream *st)
 {
 	const struct session_config *c = &s->config;
+	int32_t cpu = st->source && st->source->cpu >= 0 ? st->source->cpu :
+							    st->cpu;
 
-	if (c->cpu >= 0 && st->cpu >= 0 && st->cpu != c->cpu)
+	if (c->cpu >= 0 && cpu >= 0 && cpu != c->cpu)
 		return false;
 	return c->tid < 0 || st->cpu >= 0 || st->tid < 0 ||
 	       st->tid == c->tid ||
@@ -346,19 +209,23 @@ static int open_feeds(struct run_state *r, struct aux_diag *diag)
 	const struct aux_decoder_ops *ops;
 	int rc;
 
-	if (!s->chunks.n)
+	if (!s->n_streams)
 		return 0;
+	if (s->chunks.cs_error.code) {
+		*diag = s->chunks.cs_error;
+		return -diag->code;
+	}
 	ops = find_decoder(s, diag);
 	if (!ops)
 		return -AUX_E_UNSUPPORTED;
-	r->feeds = calloc(s->chunks.n, sizeof(*r->feeds));
+	r->feeds = calloc(s->n_streams, sizeof(*r->feeds));
 	if (!r->feeds)
 		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 				"out of memory");
-	for (size_t i = 0; i < s->chunks.n; i++) {
+	for (size_t i = 0; i < s->n_streams; i++) {
 		if (!stream_wanted(s, &s->streams[i]))
 			continue;
-		rc = open_feed(s, &r->feeds[r->n++], i, ops, diag);
+		rc = session_open_feed(s, &r->feeds[r->n++], i, ops, diag);
 		if (rc < 0)
 			return rc;
 	}
@@ -382,7 +249,7 @@ static void count_file(const struct session *s, struct session_stats *st)
 	const struct timeline_stats *ts = timeline_stats(s->timeline);
 
 	st->aux_bytes = s->chunks.aux_bytes;
-	st->n_streams = s->chunks.n;
+	st->n_streams = s->n_streams;
 	st->n_records = ts->n_records;
 	st->ledger_lost = s->ledger_lost;
 	if (ts->n_lost || ts->n_aux_flagged || ts->n_bad_code ||

@@ -45,6 +45,90 @@ n=$(awk 'NR == FNR { want[++n] = $1; next } $1 == want[k + 1] { k++ } END { prin
 is "$n" 45/45 "lldb-multi-file: the reference's instructions, in order"
 that "lldb-multi-file: a GAP line" "$SCRATCH/flow" grep -qi '^#.*gap' "$SCRATCH/flow"
 
+# CoreSight from hardware. fib-2 lost trace to an overflow, fib-4 has bytes before
+# its first sync point, r5-freertos a test pattern with an id of nobody's.
+flow fib-1 0
+flow fib-2 3
+that "fib-2: the overflow" "$SCRATCH/err" grep -q '1 overflow' "$SCRATCH/err"
+flow fib-3 0
+flow fib-4 3
+that "fib-4: bytes without sync" "$SCRATCH/err" grep -q '1 no-sync' "$SCRATCH/err"
+flow r5-freertos 3
+that "r5-freertos: the id of nobody's" "$SCRATCH/err" \
+	grep -q '1 unknown-id' "$SCRATCH/err"
+"$auxdecode" info "$corpus/$(field r5-freertos 3)" >"$SCRATCH/info"
+is $? 3 "r5-freertos: info says so, too"
+that "r5-freertos: which id that is" "$SCRATCH/info" \
+	grep -q 'trace id 0x6f, 256 bytes: the file does not say' "$SCRATCH/info"
+
+# addresses CASE: those of its instructions, in $SCRATCH/ips
+addresses() {
+	"$auxdecode" insn -F ip --symfs "$corpus/$(field "$1" 4)" \
+		"$corpus/$(field "$1" 3)" 2>"$SCRATCH/err" |
+		awk '!/^#/ { print $1 }' >"$SCRATCH/ips"
+	is "$(wc -l <"$SCRATCH/ips")" "$(field "$1" 7)" "$1: instructions"
+}
+
+# Raw trace: the ranges that OpenCSD's lister gave.
+addresses unformatted
+zcat "$corpus/simpleperf/ref/snapshot-unformatted.ppl.gz" |
+	sed -n 's/.*INSTR_RANGE(exec range=0x\([0-9a-f]*\):\[0x\([0-9a-f]*\)\].*/\1 \2/p' |
+	while read -r from to; do
+		for ((ip = 0x$from; ip < 0x$to; ip += 4)); do
+			printf '%x\n' $ip
+		done
+	done >"$SCRATCH/want"
+that "unformatted: the reference's addresses, in order" "$SCRATCH/ips" cmp -s "$SCRATCH/want" "$SCRATCH/ips"
+
+# simpleperf's own result: how often each range ran, and each branch in the file.
+addresses perf_etm
+inject=$corpus/simpleperf/simpleperf/testdata/etm/perf_inject.data
+sed -n 's/^\([0-9a-f]*\)-\([0-9a-f]*\):\([0-9]*\)$/\1 \2 \3/p' "$inject" |
+	while read -r from to n; do
+		for ((ip = 0x$from; ip <= 0x$to; ip += 4)); do
+			printf '%x %d\n' $ip "$n"
+		done
+	done | awk '{ n[$1] += $2 } END { for (ip in n) print ip, n[ip] }' |
+	sort >"$SCRATCH/want"
+sed 's/.*\(....\)$/\1/' "$SCRATCH/ips" | sort | uniq -c |
+	awk '{ print $2, $1 }' | sort >"$SCRATCH/got"
+that "perf_etm: how often each instruction ran" "$SCRATCH/got" cmp -s "$SCRATCH/want" "$SCRATCH/got"
+grep '^[0-9a-f]*->[1-9a-f]' "$inject" | sort >"$SCRATCH/want"
+last=
+while read -r ip; do
+	[ -n "$last" ] && ((0x$ip != 0x$last + 4)) &&
+		printf '%x->%x\n' $((0x$last & 0xffff)) $((0x$ip & 0xffff))
+	last=$ip
+done <"$SCRATCH/ips" | sort | uniq -c | awk '{ print $2 ":" $1 }' |
+	grep -v '^\(1088\|10b0\|10ec\)->' | sort >"$SCRATCH/got"
+that "perf_etm: its branches" "$SCRATCH/got" cmp -s "$SCRATCH/want" "$SCRATCH/got"
+
+# The bytes of a source, out of their frames: as OpenCSD lists its packets.
+"$auxdecode" raw "$corpus/opencsd/snapshots/juno-uname-001" 2>"$SCRATCH/err" |
+	awk '!/^#/ { for (i = 2; i <= NF; i++) print $i }' >"$SCRATCH/got"
+zcat "$corpus/opencsd/ref-1.8.0/juno-uname-001.ppl.gz" |
+	sed -n 's/^Idx:[0-9]*; ID:10; \[\([^]]*\)\].*/\1/p' |
+	tr -s ' ' '\n' | sed -n 's/^0x//p' >"$SCRATCH/want"
+that "juno-uname-001: the bytes of its source" "$SCRATCH/got" \
+	cmp -s "$SCRATCH/want" "$SCRATCH/got"
+
+# Nothing to decode with: the kernel's code, the AUX data itself.
+etm=$corpus/simpleperf/simpleperf/testdata/etm
+"$auxdecode" count "$etm/perf_kernel.data" >"$SCRATCH/out" 2>&1
+is $? 1 "perf_kernel: status 1 without the kernel's code"
+that "perf_kernel: the truncated records" "$SCRATCH/out" \
+	grep -q '2 aux-truncated' "$SCRATCH/out"
+that "perf_kernel: the code is what is missing" "$SCRATCH/out" \
+	grep -q 'no-code' "$SCRATCH/out"
+"$auxdecode" raw "$etm/perf_kernel.data" >"$SCRATCH/out" 2>&1
+is $? 3 "perf_kernel: raw says that trace is missing"
+"$auxdecode" info "$etm/perf_with_missing_aux_data.data" >"$SCRATCH/out" 2>&1
+is $? 3 "perf_with_missing_aux_data: status of info"
+that "perf_with_missing_aux_data: what is missing" "$SCRATCH/out" \
+	grep -q '6 AUX records without their data' "$SCRATCH/out"
+"$auxdecode" count "$etm/perf_with_missing_aux_data.data" >"$SCRATCH/out" 2>&1
+is $? 1 "perf_with_missing_aux_data: nothing to decode"
+
 # Packets of a native recording with kernel, against perf's and ptdump's list.
 . tests/packets.sh
 finish

@@ -114,7 +114,7 @@ static void load(void)
 		kind = cursor_u32(&r) & 0xffff;
 		if (kind == AUX_OWN_FILE)
 			n_names += cursor_u32(&r) - 24 -
-				   strlen("[kernel.kallsyms]");
+				   strlen("/proc/kallsyms");
 		cursor_u32(&r);
 		if (kind == AUX_OWN_CODE)
 			take_code(r);

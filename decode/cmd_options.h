@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The options of auxdecode: which there are, which commands take them, and what
+ * each sets. auxdecode.c parses by this table and prints --help from it.
+ */
+#ifndef AUXDECODE_CMD_OPTIONS_H
+#define AUXDECODE_CMD_OPTIONS_H
+
+#include "cmd.h"
+
+/* Commands, as bits */
+#define INSN   0x01
+#define BRANCH 0x02
+#define COUNT  0x04
+#define RAW    0x08
+#define INFO   0x10
+#define DUMP   0x20
+#define FLOW   (INSN | BRANCH | COUNT)
+#define BUNDLE 0x40
+#define CUT    0x80
+#define MERGE  0x100
+#define REPAIR 0x200
+#define ALL    0x3ff
+
+enum option_id {
+	OPT_TID = 256,
+	OPT_CPU,
+	OPT_TIME,
+	OPT_SYMBOL,
+	OPT_STREAM,
+	OPT_SNAPSHOT,
+	OPT_PACKETS,
+	OPT_SYNTAX,
+	OPT_SYMFS,
+	OPT_VDSO,
+	OPT_BUILDID_DIR,
+	OPT_DEBUGINFOD,
+	OPT_VMLINUX,
+	OPT_KCORE,
+	OPT_KALLSYMS,
+	OPT_DECODER,
+	OPT_PLUGIN,
+	OPT_PT,
+	OPT_IMAGE,
+	OPT_CPU_MODEL,
+	OPT_CHUNK_SIZE,
+	OPT_SHA256,
+	OPT_PROGRESS,
+	OPT_NO_PROGRESS,
+	OPT_DRY_RUN,
+	OPT_VERSION,
+};
+
+struct option_row {
+	const char *name;
+	int id; /* a letter, or enum option_id */
+	const char *arg; /* NULL: takes none */
+	unsigned commands;
+	const char *help;
+};
+
+/* One behind the last has no name. */
+#define CMD_N_OPTIONS 64
+extern const struct option_row cmd_option_rows[CMD_N_OPTIONS];
+
+/* Takes an option and its value; CMD_USAGE when the value is wrong. */
+int cmd_option_set(int id, struct cmd_options *o, const char *arg);
+
+#endif

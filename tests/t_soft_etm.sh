@@ -1,0 +1,169 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# soft_etm: aarch64 programs, recorded as ETMv4 and ETE, framed and raw, with
+# every term, decode to what ran: by us address by address, and by perf.
+. "$(dirname "$0")/lib.sh"
+
+a64=$programs/aarch64
+data=$SCRATCH/etm.data truth=$SCRATCH/etm.truth log=$SCRATCH/etm.log
+
+# record PROGRAM TERMS [OPTION...]
+record() {
+	local program=$1 terms=$2
+	shift 2
+	rm -f "$data" "$truth"
+	timeout 100 "$auxcap" -e "soft_etm/$terms/u" -o "$data" --truth "$truth" "$@" \
+		-- "$a64/$program" >"$SCRATCH/out" 2>"$log" </dev/null
+	status=$?
+}
+
+# exact PROGRAM TERMS [OPTION...]
+exact() {
+	local text="$1 soft_etm/$2/${3:+ $3}" n rc
+	record "$@"
+	[ $status = 0 ] || { ok 1 "$text: auxcap ends with $status" "$log"; return; }
+	"$auxdecode" insn -F tid,ip "$data" 2>"$SCRATCH/err" |
+		"$truthcmp" "$truth" >"$SCRATCH/cmp"
+	rc=("${PIPESTATUS[@]}")
+	cat "$SCRATCH/err" >>"$SCRATCH/cmp"
+	n=$(sed -n 's/^total truth \([0-9]*\) .* threads \([0-9]*\) .*/\1 instructions, \2 threads/p' "$SCRATCH/cmp")
+	ok $((rc[0] | rc[1])) "$text: $n" "$SCRATCH/cmp"
+}
+
+# counts TEXT: `auxdecode count` agrees with the truth on the last recording.
+counts() {
+	local bad
+	"$truthcmp" --count "$truth" | awk '$2 > 0' | sort >"$SCRATCH/want"
+	"$auxdecode" count "$data" >"$SCRATCH/count" 2>&1
+	bad=$?
+	while read -r _ n hash; do
+		grep -qw "$n" "$SCRATCH/count" && grep -qw "$hash" "$SCRATCH/count" || bad=1
+	done <"$SCRATCH/want"
+	ok $bad "$1: count prints the truth's counts and hashes" "$SCRATCH/count"
+}
+
+# same PROGRAM TERMS [OPTION...]: perf shows what ran.
+same() {
+	local text="$1 soft_etm/$2/${3:+ $3}"
+	record "$@"
+	perf script --itrace=i1i -F tid,ip -i "$data" 2>"$SCRATCH/err" |
+		"$truthcmp" "$truth" >"$SCRATCH/cmp"
+	ok $((status | PIPESTATUS[1])) "$text: perf $(tail -1 "$SCRATCH/cmp")" "$SCRATCH/cmp"
+	perf script -D -i "$data" >"$SCRATCH/dump" 2>"$SCRATCH/err"
+	ok $? "$text: perf script -D" "$SCRATCH/err"
+	that "$text: no bad packet in the dump" "$SCRATCH/dump" \
+		not grep -aqE 'BAD_SEQUENCE|RESERVED|I_NOT_SYNC' "$SCRATCH/dump"
+}
+
+# ---- every term, with every kind of trace ----
+
+kinds="etmv4,framed ete,raw"
+[ -n "${QUICK:-}" ] || kinds+=" ete,framed etmv4,raw"
+for kind in $kinds; do
+	exact hello_static "$kind"
+	exact hello_dynamic "$kind,retstack"
+	exact feature "$kind,cycacc"
+	exact feature "$kind,branch_broadcast" --per-thread
+	exact dlopen "$kind,contextid2,contextid=0,sync_period=8"
+	exact threads "$kind,retstack,cycacc,cc_threshold=4"
+	exact forkexec "$kind"
+	counts "forkexec $kind"
+done
+for ete in etmv4 ete; do
+	exact threads "$ete,shared"
+	exact forkexec "$ete,shared,retstack,sync_period=9"
+	exact atomics "$ete,shared,cycacc,contextid2"
+done
+exact hello_asm timestamp=0
+exact hello_asm timestamp=0,contextid=0 --per-thread
+exact threads ete --per-thread
+exact crash ''
+
+# ---- a long run: AUX records that the buffer's interrupt ends ----
+
+for terms in '' ete,raw,retstack,cycacc shared,branch_broadcast; do
+	exact bench "$terms"
+	counts "bench soft_etm/$terms/"
+done
+that "bench: tens of millions of instructions" "$log" \
+	grep -Eq 'auxcap: [2-9][0-9],[0-9]{3},[0-9]{3} instructions' "$log"
+"$auxdecode" dump "$data" >"$SCRATCH/dump" 2>&1
+that "bench: many AUX records" "$SCRATCH/dump" \
+	test "$(grep -c '\] AUX ' "$SCRATCH/dump")" -gt 5
+
+# ---- perf 6.1 ----
+
+# It takes code from files only (feature runs some that is in none), and knows no
+# branch in ETMv4 that Armv8.3 added (hello_asm does).
+if have perf && perf --version >/dev/null 2>&1; then
+	same hello_static ''
+	same hello_static etmv4,raw,branch_broadcast
+	same hello_dynamic ete,cycacc
+	same hello_dynamic ete,raw,retstack,sync_period=8
+	same dlopen retstack,cycacc,cc_threshold=8
+	same dlopen ete,contextid2,contextid=0
+	same threads ''
+	same threads ete,raw,retstack
+	same forkexec ete
+	same hello_asm ete
+	same hello_static timestamp=0,contextid=0 --per-thread
+	same crash shared
+else
+	skip "perf is not installed (tools/deps install test)"
+fi
+
+# ---- what the file says ----
+
+record hello_asm ete,cycacc,cc_threshold=77,retstack
+"$auxdecode" info "$data" >"$SCRATCH/info" 2>&1
+that "info: which source, and its terms" "$SCRATCH/info" \
+	grep -q '^terms: cycacc,contextid1,timestamp,retstack,ete,framed,cc_threshold=77,sync_period=12$' "$SCRATCH/info"
+that "info: the source" "$SCRATCH/info" grep -q '^source: soft_etm, back end emulate' "$SCRATCH/info"
+that "info: the machine whose code it is" "$SCRATCH/info" grep -q '^machine: .* aarch64,' "$SCRATCH/info"
+
+# ---- overflow ----
+
+for terms in sync_period=8 ete,raw,sync_period=9,retstack shared,sync_period=8; do
+	record feature "$terms" --inject-overflow 3
+	is $status 3 "$terms: overflows were injected: status 3"
+	that "$terms: counted" "$log" grep -Eq '[0-9]+ overflows? \(injected as asked\)' "$log"
+	"$auxdecode" insn -F tid,ip "$data" 2>"$SCRATCH/err" |
+		"$truthcmp" --expect-gaps "$truth" >"$SCRATCH/cmp"
+	ok "${PIPESTATUS[1]}" "$terms: $(tail -1 "$SCRATCH/cmp")" "$SCRATCH/cmp"
+	that "$terms: gaps are shown" "$SCRATCH/err" grep -q 'overflow' "$SCRATCH/err"
+done
+
+# ---- terms that are refused, and why ----
+
+refused() { # TERMS MODIFIERS WHY [OPTION...]
+	local terms=$1 modifiers=$2 why=$3
+	shift 3
+	"$auxcap" -e "soft_etm/$terms/$modifiers" "$@" -o "$data" -- "$a64/hello_asm" >"$log" 2>&1
+	is $? 2 "soft_etm/$terms/$modifiers${1:+ $1}: status 2"
+	that "... and why" "$log" grep -q "$why" "$log"
+}
+
+rm -f "$data"
+refused nonsense=1 u 'branch_broadcast'
+refused preset=1 u 'no configurations'
+refused strobing u 'without a pause'
+refused configid=3 u 'without a pause'
+refused @tmc_etr0 u 'no sinks'
+refused ete,etmv4 u 'exclude each other'
+refused raw,framed u 'exclude each other'
+refused raw,shared u 'exclude each other'
+refused cycacc,cc_threshold=2 u '4 to 4095'
+refused cc_threshold=9 u 'needs cycacc'
+refused sync_period=21 u '8 to 20'
+refused '' k 'user code'
+refused shared u 'of one thread' --per-thread
+refused timestamp=0,contextid1=0 u 'need --per-thread'
+that "no file was made" - test ! -e "$data"
+
+"$auxcap" -e soft_etm// -o "$data" -- /bin/true >"$log" 2>&1
+is $? 1 "a program of another machine: status 1"
+that "... and why" "$log" grep -q 'not an AArch64 ELF program' "$log"
+"$auxcap" list aux >"$SCRATCH/list" 2>&1
+that "auxcap list shows it" "$SCRATCH/list" grep -q '^soft_etm//u ' "$SCRATCH/list"
+finish
