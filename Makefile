@@ -112,7 +112,9 @@ $(BUILD)/libinternal.a: $(INTERNAL)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
 # Unit tests: `/* links: capture */` or `/* links: decode */` says with what.
-UNIT := $(wildcard tests/unit/test_*.c)
+UNIT := $(filter-out $(if $(call with,OPENCSD),,$(patsubst %,tests/unit/test_%.c,\
+	plugin_opencsd plugin_opencsd_pull plugin_opencsd_corpus plugin_opencsd_noise \
+	etm_encode etm_frame etm_real soft_etm)),$(wildcard tests/unit/test_*.c))
 links = $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(if $(UNIT),\
 	$(shell grep -lE '^/\* links:.*\<$(1)\>' $(UNIT))))
 UNIT_BIN := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(UNIT))
@@ -192,6 +194,11 @@ $(call obj,$(wildcard tools/*.c)): EXTRA_CFLAGS := $(TEST_CFLAGS)
 ifeq ($(filter IPT,$(HAVE)),)
 TOOLS := $(filter-out %/bench_libipt,$(TOOLS))
 endif
+ifeq ($(filter OPENCSD,$(HAVE)),)
+TOOLS := $(filter-out %/bench_opencsd,$(TOOLS))
+endif
+# The peer is the library as packaged.
+$(BUILD)/bench_opencsd: LIBS_OPENCSD := -lopencsd_c_api -lopencsd
 $(TOOLS): $(BUILD)/%: $(BUILD)/obj/tools/%.o $(BUILD)/libdecode.a $(BUILD)/libinternal.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(DECODE_LIBS)

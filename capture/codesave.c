@@ -83,6 +83,7 @@ void codesave_free(struct codesave *s)
 	if (!s)
 		return;
 	stop_thread(s);
+	perfclock_close(&s->clock);
 	for (i = 0; i < s->n_ranges; i++)
 		free_range(&s->ranges[i]);
 	for (i = 0; i < s->n_notes; i++)
@@ -278,20 +279,9 @@ static uint64_t due_ms(const struct codesave *s)
 	return s->n_ranges && s->due_ms < noted ? s->due_ms : noted;
 }
 
-/* Perf clock, not later than now. */
-static uint64_t perf_now(struct codesave *s)
-{
-	uint64_t now = codesave_mono_ns();
-
-	pthread_mutex_lock(&s->lock);
-	now = s->have_ahead ? now + (uint64_t)s->ahead_ns : 0;
-	pthread_mutex_unlock(&s->lock);
-	return now;
-}
-
 static int look_at_all(struct codesave *s, bool *changed)
 {
-	uint64_t now_ns = perf_now(s);
+	uint64_t began_ns = perfclock_now(&s->clock);
 	size_t i, k = 0;
 	int ret = 0;
 
@@ -299,7 +289,8 @@ static int look_at_all(struct codesave *s, bool *changed)
 		struct code_range *r = &s->ranges[i];
 
 		if (!ret)
-			ret = codesave_read(s, r, s->w, now_ns, changed);
+			ret = codesave_read(s, r, s->w, began_ns,
+					    changed);
 		if (r->gone)
 			free_range(r);
 		else

@@ -140,17 +140,10 @@ static void note_task(struct codesave *s, const struct perf_event_header *h,
 void codesave_note(struct codesave *s, const struct perf_event_header *h,
 		   uint64_t time_ns)
 {
-	int64_t ahead;
-
 	if (h->type != PERF_RECORD_MMAP2 && h->type != PERF_RECORD_FORK &&
 	    h->type != PERF_RECORD_COMM && h->type != PERF_RECORD_KSYMBOL)
 		return;
-	ahead = (int64_t)(time_ns - codesave_mono_ns());
 	pthread_mutex_lock(&s->lock);
-	if (time_ns && (!s->have_ahead || ahead > s->ahead_ns)) {
-		s->ahead_ns = ahead;
-		s->have_ahead = true;
-	}
 	if (h->type == PERF_RECORD_MMAP2)
 		note_mmap2(s, h, time_ns);
 	else if (h->type == PERF_RECORD_KSYMBOL)

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "codesave.h"
+#include "perfclock.h"
 
 #define CODE_PAGE 4096u
 
@@ -58,10 +59,9 @@ struct codesave {
 	size_t n_notes, cap_notes;
 	uint64_t noted_ms;	/* CLOCK_MONOTONIC: when the first came */
 	bool lost_notes;
-	int64_t ahead_ns;	/* perf clock - CLOCK_MONOTONIC, at least */
-	bool have_ahead;
 
 	pthread_t thread;
+	struct perfclock clock;
 	struct writer *w;
 	int error;	/* the first */
 	struct code_range *ranges;
@@ -79,11 +79,11 @@ uint64_t codesave_mono_ns(void);
 bool codesave_grow(void *array, size_t *cap, size_t n, size_t size);
 /*
  * Reads what is there of a range and saves what differs from the last look;
- * now_ns: when this one began. Sets gone when the process is. *changed: there
+ * began_ns: when this one began. Sets gone when the process is. *changed: there
  * was something.
  */
 int codesave_read(struct codesave *s, struct code_range *r, struct writer *w,
-		  uint64_t now_ns, bool *changed);
+		  uint64_t began_ns, bool *changed);
 /* Bytes of the kernel, from kcore; what cannot be read is left out. */
 int codesave_read_kernel(const char *proc, struct writer *w, uint64_t addr,
 			 uint64_t len, uint64_t time_ns, uint64_t *n_unsaved);

@@ -19,13 +19,14 @@
 
 #define N_PAGES 256u	/* read in one go */
 #define GROUP 16u	/* what is judged to be filler, or code */
+#define NO_CLOCK_NS UINT64_C(10000000000)
 #define PRESENT (UINT64_C(3) << 62)	/* in memory, or in swap */
 
 struct look {
 	struct codesave *s;
 	struct code_range *r;
 	struct writer *w;
-	uint64_t now_ns;
+	uint64_t began_ns;
 	bool changed;
 };
 
@@ -81,6 +82,15 @@ static int put_unknown(struct look *l, uint64_t addr, const uint8_t *old,
 	return ret;
 }
 
+/* A time at which the bytes had been read. Without a clock nobody can tell when
+ * that was: then the end of the doubt lies far off. */
+static uint64_t read_by(struct look *l)
+{
+	uint64_t now = perfclock_now(&l->s->clock);
+
+	return now ? now : l->r->look_ns + NO_CLOCK_NS;
+}
+
 static int save_page(struct look *l, uint64_t i, const uint8_t *new)
 {
 	struct code_copy *c = l->r->pages[i];
@@ -97,7 +107,7 @@ static int save_page(struct look *l, uint64_t i, const uint8_t *new)
 	if (!ret && c)
 		ret = put_unknown(l, addr, c->bytes, new, &replaced);
 	if (!ret && replaced)
-		ret = put(l, addr, CODE_PAGE, l->now_ns, l->r->kind, new);
+		ret = put(l, addr, CODE_PAGE, read_by(l), l->r->kind, new);
 	if (c && c->n_refs > 1) {
 		c->n_refs--;
 		c = l->r->pages[i] = NULL;
@@ -180,9 +190,9 @@ static int read_touched(struct look *l, int fd, int map)
 }
 
 int codesave_read(struct codesave *s, struct code_range *r, struct writer *w,
-		  uint64_t now_ns, bool *changed)
+		  uint64_t began_ns, bool *changed)
 {
-	struct look l = { s, r, w, now_ns, false };
+	struct look l = { s, r, w, began_ns, false };
 	int fd, map = -1, ret;
 
 	if (!s->buf)
@@ -202,8 +212,8 @@ int codesave_read(struct codesave *s, struct code_range *r, struct writer *w,
 	if (map >= 0)
 		close(map);
 	close(fd);
-	if (now_ns > r->look_ns)
-		r->look_ns = now_ns;
+	if (began_ns > r->look_ns)
+		r->look_ns = began_ns;
 	*changed |= l.changed;
 	return ret;
 }

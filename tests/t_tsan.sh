@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # What several threads share, under ThreadSanitizer: the rings with a thread
-# that plays the kernel, the recorder's readers, the writer, the mmap page's
-# seqlock.
+# that plays the kernel, the recorder's readers, the thread that saves code, the
+# writer, the mmap page's seqlock.
 . "$(dirname "$0")/lib.sh"
 
 flags=(-std=gnu11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Iinclude -iquote capture
@@ -19,7 +19,7 @@ if ! "$SCRATCH/p" 2>/dev/null; then
 fi
 
 # Only what the tests link; zstd is left out.
-sources=(capture/{recorder*,ring,evset,ledger,auxpmu_wrap,writer*,synth*,buildid}.c
+sources=(capture/{recorder*,ring,evset,ledger,auxpmu_wrap,writer*,synth*,buildid,codesave*,perfclock}.c
 	include/internal/*.c)
 printf '%s\n' "${sources[@]}" | xargs -P 2 -I '{}' sh -c '
 	out=$1; shift
@@ -38,6 +38,7 @@ tsan() { # NAME TEXT
 
 tsan test_ring "reader and kernel"
 tsan test_recorder "readers, a holder, and the kernel"
+tsan test_codesave "records, looks, and the end"
 tsan test_writer_threads "writers of one file"
 tsan test_self "the seqlock of the mmap page"
 finish

@@ -17,6 +17,7 @@
 #include <internal/bytes.h>
 
 #include "../../capture/codesave.h"
+#include "../../capture/perfclock.h"
 #include "tap.h"
 
 #define PAGE 4096u
@@ -39,12 +40,11 @@ static int to_child, from_child;
 static struct writer *w;
 static struct codesave *cs;
 
+static struct perfclock perf_time;
+
 static uint64_t now_ns(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+	return perfclock_now(&perf_time);
 }
 
 /* What the child does: fills len bytes at an offset with a value. */
@@ -247,6 +247,31 @@ static int byte_at(uint32_t pid, const uint8_t *p, uint64_t time)
 	return k->bytes[(uint64_t)(uintptr_t)p - k->h.addr];
 }
 
+/* Grows, and at the pace of another clock. */
+static void test_clock(void)
+{
+	struct timespec a, b, wait = { .tv_nsec = 30000000 };
+	uint64_t first, last, mono;
+	int i, ordered = 1;
+
+	clock_gettime(CLOCK_MONOTONIC, &a);
+	first = last = now_ns();
+	nanosleep(&wait, NULL);
+	for (i = 0; i < 1000; i++) {
+		uint64_t next = now_ns();
+
+		ordered &= next > last;
+		last = next;
+	}
+	clock_gettime(CLOCK_MONOTONIC, &b);
+	mono = (uint64_t)(b.tv_sec - a.tv_sec) * 1000000000 +
+	       (uint64_t)(b.tv_nsec - a.tv_nsec);
+	ok(ordered, "1000 times, each later than the one before");
+	ok(last - first >= 30000000 && last - first <= mono + mono / 100,
+	   "%" PRIu64 " ns passed, %" PRIu64 " by another clock", last - first,
+	   mono);
+}
+
 static void test_change(void)
 {
 	const struct codesave_config config = { .self = (uint32_t)getpid() };
@@ -401,11 +426,17 @@ int main(void)
 	if (!mkdtemp(dir))
 		return 1;
 	snprintf(out, sizeof(out), "%s/out", dir);
-	test_change();
-	test_tasks();
-	test_limit();
-	test_thread();
+	if (now_ns()) {
+		test_clock();
+		test_change();
+		test_tasks();
+		test_limit();
+		test_thread();
+	} else {
+		skip("hardware: no perf events here");
+	}
 	test_damage();
+	perfclock_close(&perf_time);
 	unlink(out);
 	rmdir(dir);
 	return plan_done();
