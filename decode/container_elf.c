@@ -8,99 +8,45 @@
 #include <elf.h>
 #include <string.h>
 
-#include <internal/bytes.h>
 #include <internal/diag.h>
 
 #include "container_elf.h"
+#include "elfimage.h"
 
 #define MAX_SEGMENTS 128
 
-struct segment {
-	uint64_t addr, offset, size;
-};
-
-struct elf {
-	struct cursor file;	/* from the first byte */
-	bool is64;
-	uint64_t phoff;
-	uint16_t n, stride;
-	struct segment seg[MAX_SEGMENTS];
-	size_t n_seg;
-	uint64_t base;		/* address of what lies first in the file: the
-				 * lowest, but for the kernel's per-CPU data */
-};
-
-static uint64_t read_word(struct cursor *c, bool is64)
+/* How far all are moved, so that what lies first in the file comes to base: the
+ * lowest, but for the kernel's per-CPU data. */
+static uint64_t find_shift(const struct elfimage *im, uint64_t base)
 {
-	return is64 ? cursor_u64(c) : cursor_u32(c);
-}
+	struct elfimage_area a;
+	uint64_t first = UINT64_MAX, shift = 0;
+	size_t i = 0;
 
-static bool read_header(struct elf *e, const struct container_file *f)
-{
-	struct cursor c;
-	bool msb;
-
-	if (f->len < EI_NIDENT || memcmp(f->data, ELFMAG, SELFMAG))
-		return false;
-	e->is64 = f->data[EI_CLASS] == ELFCLASS64;
-	msb = f->data[EI_DATA] == ELFDATA2MSB;
-	e->file = cursor_init(f->data, f->len,
-			      msb != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__));
-	c = e->file;
-	cursor_bytes(&c, EI_NIDENT + 8);
-	read_word(&c, e->is64);			/* e_entry */
-	e->phoff = read_word(&c, e->is64);
-	read_word(&c, e->is64);			/* e_shoff */
-	cursor_u32(&c);
-	cursor_u16(&c);
-	e->stride = cursor_u16(&c);
-	e->n = cursor_u16(&c);
-	if (c.bad || e->stride < (e->is64 ? sizeof(Elf64_Phdr) :
-					    sizeof(Elf32_Phdr)))
-		e->n = 0;
-	return true;
-}
-
-/* A program header; false: nothing of it lies in the file. */
-static bool read_segment(const struct elf *e, unsigned i, uint64_t len,
-			 struct segment *s)
-{
-	struct cursor c = e->file;
-	uint64_t at = e->phoff + (uint64_t)i * e->stride;
-	uint32_t type;
-
-	if (at < e->phoff || at > len)
-		return false;
-	cursor_bytes(&c, at);
-	type = cursor_u32(&c);
-	if (e->is64)
-		cursor_u32(&c);
-	s->offset = read_word(&c, e->is64);
-	s->addr = read_word(&c, e->is64);
-	read_word(&c, e->is64);
-	s->size = read_word(&c, e->is64);
-	if (c.bad || type != PT_LOAD || s->offset >= len)
-		return false;
-	if (s->size > len - s->offset)
-		s->size = len - s->offset;
-	return s->size;
-}
-
-static void read_segments(struct elf *e, uint64_t len)
-{
-	uint64_t first = UINT64_MAX;
-
-	for (unsigned i = 0; i < e->n && e->n_seg < MAX_SEGMENTS; i++) {
-		struct segment *s = &e->seg[e->n_seg];
-
-		if (!read_segment(e, i, len, s))
+	while (elfimage_segment(im, &i, &a)) {
+		if (a.offset >= first)
 			continue;
-		if (s->offset < first) {
-			first = s->offset;
-			e->base = s->addr;
-		}
-		e->n_seg++;
+		first = a.offset;
+		shift = base - a.start;
 	}
+	return shift;
+}
+
+static int map_segments(struct container_build *b, const struct elfimage *im,
+			struct container_map *m, uint64_t shift)
+{
+	struct elfimage_area a;
+	size_t i = 0;
+	int n = 0;
+
+	while (n < MAX_SEGMENTS && elfimage_segment(im, &i, &a)) {
+		m->addr = a.start + shift;
+		m->len = a.end - a.start;
+		m->pgoff = a.offset;
+		container_build_map(b, m);
+		n++;
+	}
+	return n;
 }
 
 int container_elf_map(struct container_build *b, const struct container_file *f,
@@ -108,26 +54,25 @@ int container_elf_map(struct container_build *b, const struct container_file *f,
 		      struct aux_diag *diag)
 {
 	uint64_t base = has_base ? m->addr : 0;
-	struct elf e = { 0 };
+	struct elfimage *im;
+	int n = 0, rc;
 
 	m->path = f->path;
-	if (!read_header(&e, f)) {
+	if (f->len < SELFMAG || memcmp(f->data, ELFMAG, SELFMAG)) {
 		m->addr = base;
 		m->len = f->len;
 		m->pgoff = 0;
 		container_build_map(b, m);
 		return 0;
 	}
-	read_segments(&e, f->len);
-	if (!e.n_seg)
-		return diag_set(diag, AUX_E_FORMAT, AUX_NO_OFFSET,
+	rc = elfimage_open_mem(&im, f->data, f->len);
+	if (rc < 0)
+		return diag_set(diag, -rc, AUX_NO_OFFSET,
+				"%s: out of memory", f->path);
+	if (!elfimage_is_object(im))
+		n = map_segments(b, im, m, has_base ? find_shift(im, base) : 0);
+	elfimage_close(im);
+	return n ? 0 : diag_set(diag, AUX_E_FORMAT, AUX_NO_OFFSET,
 				"%s: an ELF file without a segment to load",
 				f->path);
-	for (size_t i = 0; i < e.n_seg; i++) {
-		m->addr = e.seg[i].addr + (has_base ? base - e.base : 0);
-		m->len = e.seg[i].size;
-		m->pgoff = e.seg[i].offset;
-		container_build_map(b, m);
-	}
-	return 0;
 }

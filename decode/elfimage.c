@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * elfimage: opening a file of code, and its headers; see elfimage.h.
- *
- * Nothing in the file is trusted. Headers of either class and byte order are
- * read once into tables whose size the file's own bounds; whoever asks for what
- * they lead to gets it when it is inside the file, or nothing. Program headers
- * turn virtual addresses into file offsets, which do not depend on where a file
- * was loaded.
- *
- * Specification: System V ABI, chapters "Object Files" and "Program Loading".
+ * elfimage: opening a file of code, and its addresses; see elfimage.h. Program
+ * headers turn virtual addresses into file offsets, which do not depend on where
+ * a file was loaded.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,217 +16,18 @@
 
 #include "elfimage_priv.h"
 
-#define MAX_NOTES    65536 /* bytes looked at for a build id */
-
-struct cursor elfimage_at(const struct elfimage *im, uint64_t offset,
-			  uint64_t len)
-{
-	bool inside = offset <= im->len && len <= im->len - offset;
-	struct cursor c = cursor_init(im->data + (inside ? offset : 0),
-				      inside ? len : 0, im->swap);
-
-	c.bad = !inside;
-	return c;
-}
-
-/* An address, offset or size: 4 or 8 bytes by class. */
-static uint64_t get_word(const struct elfimage *im, struct cursor *c)
-{
-	return im->wide ? cursor_u64(c) : cursor_u32(c);
-}
-
-static struct elf_segment get_segment(const struct elfimage *im,
-				      struct cursor *c)
-{
-	struct elf_segment s = { .type = cursor_u32(c) };
-
-	if (im->wide)
-		s.flags = cursor_u32(c);
-	s.offset = get_word(im, c);
-	s.addr = get_word(im, c);
-	get_word(im, c);
-	s.filesz = get_word(im, c);
-	s.memsz = get_word(im, c);
-	if (!im->wide)
-		s.flags = cursor_u32(c);
-	s.align = get_word(im, c);
-	/* What the file does not hold is as if it were not there. */
-	if (s.offset > im->len)
-		s.filesz = 0;
-	else if (s.filesz > im->len - s.offset)
-		s.filesz = im->len - s.offset;
-	if (s.filesz > UINT64_MAX - s.addr)
-		s.filesz = UINT64_MAX - s.addr;
-	return s;
-}
-
-static struct elf_section get_section(const struct elfimage *im,
-				      struct cursor *c)
-{
-	struct elf_section s = { .name = cursor_u32(c),
-				 .type = cursor_u32(c) };
-
-	s.flags = get_word(im, c);
-	s.addr = get_word(im, c);
-	s.offset = get_word(im, c);
-	s.size = get_word(im, c);
-	s.link = cursor_u32(c);
-	s.info = cursor_u32(c);
-	s.align = get_word(im, c);
-	s.entsize = get_word(im, c);
-	return s;
-}
-
-/* How many of n entries of size bytes the file has room for. */
-static uint64_t clip_table(const struct elfimage *im, uint64_t offset,
-			   uint64_t n, uint64_t size)
-{
-	uint64_t room = offset <= im->len ? (im->len - offset) / size : 0;
-
-	return n < room ? n : room;
-}
-
-static int read_sections(struct elfimage *im, uint64_t offset, uint64_t n,
-			 uint32_t names)
-{
-	uint64_t size = im->wide ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr);
-	struct cursor c = elfimage_at(im, offset, size);
-	struct elf_section first = get_section(im, &c);
-
-	if (!offset || c.bad)
-		return 0;
-	if (!n)
-		n = first.size;
-	n = clip_table(im, offset, n, size);
-	im->names = names == SHN_XINDEX ? first.link : names;
-	im->sections = calloc(n ? n : 1, sizeof(*im->sections));
-	if (!im->sections)
-		return -AUX_E_NOMEM;
-	c = elfimage_at(im, offset, n * size);
-	for (im->n_sections = 0; im->n_sections < n; im->n_sections++)
-		im->sections[im->n_sections] = get_section(im, &c);
-	return 0;
-}
-
-static int read_segments(struct elfimage *im, uint64_t offset, uint64_t n)
-{
-	uint64_t size = im->wide ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr);
-	struct cursor c;
-
-	if (n == PN_XNUM && im->n_sections)
-		n = im->sections[0].info;
-	n = clip_table(im, offset, n, size);
-	if (!offset || !n)
-		return 0;
-	im->segments = calloc(n, sizeof(*im->segments));
-	if (!im->segments)
-		return -AUX_E_NOMEM;
-	c = elfimage_at(im, offset, n * size);
-	for (im->n_segments = 0; im->n_segments < n; im->n_segments++)
-		im->segments[im->n_segments] = get_segment(im, &c);
-	return 0;
-}
-
-/* Tables whose entries have another size than ours are not read. */
-static int read_header(struct elfimage *im)
-{
-	struct cursor c = elfimage_at(im, EI_NIDENT, im->len - EI_NIDENT);
-	uint64_t phoff, shoff;
-	uint16_t phsize, phnum, shsize, shnum, names;
-	int rc = 0;
-
-	im->type = cursor_u16(&c);
-	im->machine = cursor_u16(&c);
-	cursor_u32(&c);
-	get_word(im, &c);
-	phoff = get_word(im, &c);
-	shoff = get_word(im, &c);
-	cursor_u32(&c);
-	cursor_u16(&c);
-	phsize = cursor_u16(&c);
-	phnum = cursor_u16(&c);
-	shsize = cursor_u16(&c);
-	shnum = cursor_u16(&c);
-	names = cursor_u16(&c);
-	if (c.bad)
-		return 0;
-	im->elf = true;
-	if (shsize == (im->wide ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr)))
-		rc = read_sections(im, shoff, shnum, names);
-	if (!rc && phsize == (im->wide ? sizeof(Elf64_Phdr) :
-					 sizeof(Elf32_Phdr)))
-		rc = read_segments(im, phoff, phnum);
-	if (!rc && im->type == ET_REL && !im->n_segments)
-		rc = elfmodule_lay_out(im);
-	return rc;
-}
-
-static bool take_notes(struct elfimage *im, uint64_t offset, uint64_t len,
-		       uint64_t align)
-{
-	struct cursor c = elfimage_at(im, offset,
-				      len < MAX_NOTES ? len : MAX_NOTES);
-
-	align = align == 8 ? 8 : 4;
-	while (cursor_left(&c) >= 12) {
-		uint32_t n_name = cursor_u32(&c), n_desc = cursor_u32(&c);
-		uint32_t type = cursor_u32(&c);
-		const uint8_t *name, *desc;
-
-		name = cursor_bytes(&c, n_name);
-		cursor_bytes(&c, -(uint64_t)n_name & (align - 1));
-		desc = cursor_bytes(&c, n_desc);
-		if (c.bad)
-			return false;
-		if (type == NT_GNU_BUILD_ID && n_name == 4 &&
-		    !memcmp(name, "GNU", 4) && n_desc &&
-		    n_desc <= BUILD_ID_MAX) {
-			memcpy(im->build_id, desc, n_desc);
-			im->build_id_size = n_desc;
-			return true;
-		}
-		cursor_bytes(&c, -(uint64_t)n_desc & (align - 1));
-		if (c.bad)
-			return false;
-	}
-	return false;
-}
-
-static void find_build_id(struct elfimage *im)
-{
-	for (size_t i = 0; i < im->n_segments; i++) {
-		const struct elf_segment *s = &im->segments[i];
-
-		if (s->type == PT_NOTE &&
-		    take_notes(im, s->offset, s->filesz, s->align))
-			return;
-	}
-	for (size_t i = 0; i < im->n_sections; i++) {
-		const struct elf_section *s = &im->sections[i];
-
-		if (s->type == SHT_NOTE &&
-		    take_notes(im, s->offset, s->size, s->align))
-			return;
-	}
-}
-
 static int finish_open(struct elfimage **imp, struct elfimage *im)
 {
-	const uint16_t one = 1;
-	bool little = *(const uint8_t *)&one;
-	int rc = 0;
+	int rc;
 
 	pthread_mutex_init(&im->lock, NULL);
-	if (im->len > EI_NIDENT && !memcmp(im->data, ELFMAG, SELFMAG)) {
-		im->wide = im->data[EI_CLASS] == ELFCLASS64;
-		im->swap = (im->data[EI_DATA] == ELFDATA2LSB) != little;
-		rc = read_header(im);
-	}
+	rc = elfimage_elf_open(im);
+	if (!rc && im->type == ET_REL && !im->segments)
+		rc = elfmodule_lay_out(im);
 	if (rc < 0) {
 		elfimage_close(im);
 		return rc;
 	}
-	find_build_id(im);
 	*imp = im;
 	return 0;
 }
@@ -331,6 +126,7 @@ void elfimage_close(struct elfimage *im)
 		return;
 	elfimage_close(im->debug);
 	elfimage_close(im->mini);
+	elfimage_elf_close(im);
 	for (size_t i = 0; i < im->n_made; i++)
 		free(im->made[i]);
 	free(im->made);
@@ -375,25 +171,47 @@ bool elfimage_is_object(const struct elfimage *im)
 	return im->elf && im->type == ET_REL;
 }
 
+const struct elf_section *elfimage_named(const struct elfimage *im,
+					 const char *name)
+{
+	for (size_t i = 0; i < im->n_sections; i++) {
+		if (!strcmp(im->sections[i].name, name))
+			return &im->sections[i];
+	}
+	return NULL;
+}
+
 bool elfimage_is_debug(const struct elfimage *im)
 {
 	const struct elf_section *text = elfimage_named(im, ".text");
 
-	return text && text->type == SHT_NOBITS;
+	return text && text->h.sh_type == SHT_NOBITS;
+}
+
+bool elfimage_segment(const struct elfimage *im, size_t *i,
+		      struct elfimage_area *area)
+{
+	while (*i < im->n_segments) {
+		const Elf64_Phdr *p = &im->segments[(*i)++];
+
+		if (p->p_type != PT_LOAD || !p->p_filesz)
+			continue;
+		*area = (struct elfimage_area){
+			p->p_vaddr, p->p_vaddr + p->p_filesz, p->p_offset,
+		};
+		return true;
+	}
+	return false;
 }
 
 bool elfimage_area(const struct elfimage *im, uint64_t addr,
 		   struct elfimage_area *area)
 {
-	for (size_t i = 0; i < im->n_segments; i++) {
-		const struct elf_segment *s = &im->segments[i];
+	size_t i = 0;
 
-		if (s->type != PT_LOAD || addr < s->addr ||
-		    addr - s->addr >= s->filesz)
-			continue;
-		*area = (struct elfimage_area){ s->addr, s->addr + s->filesz,
-						s->offset };
-		return true;
+	while (elfimage_segment(im, &i, area)) {
+		if (addr >= area->start && addr < area->end)
+			return true;
 	}
 	return false;
 }
@@ -412,13 +230,13 @@ bool elfimage_offset(const struct elfimage *im, uint64_t addr, uint64_t *offset,
 
 bool elfimage_addr(const struct elfimage *im, uint64_t offset, uint64_t *addr)
 {
-	for (size_t i = 0; i < im->n_segments; i++) {
-		const struct elf_segment *s = &im->segments[i];
+	struct elfimage_area a;
+	size_t i = 0;
 
-		if (s->type != PT_LOAD || offset < s->offset ||
-		    offset - s->offset >= s->filesz)
+	while (elfimage_segment(im, &i, &a)) {
+		if (offset < a.offset || offset - a.offset >= a.end - a.start)
 			continue;
-		*addr = offset - s->offset + s->addr;
+		*addr = offset - a.offset + a.start;
 		return true;
 	}
 	return false;

@@ -2,6 +2,7 @@
 /*
  * elfimage: one file of code, and the names in it. Files that are no ELF give
  * bytes and no names; compressed ones (.xz, .gz, .zst) give what is in them.
+ * ELF is read by libelf, which elfimage_elf.c alone calls.
  *
  * Names are read when first asked for, never before: the file's own symbols,
  * those of its separate debug file, and name@plt for its stubs. All functions
@@ -60,6 +61,9 @@ bool elfimage_offset(const struct elfimage *im, uint64_t addr, uint64_t *offset,
 struct elfimage_area {
 	uint64_t start, end, offset;
 };
+/* The loadable segments that the file has bytes of, from *i = 0 on; moves *i. */
+bool elfimage_segment(const struct elfimage *im, size_t *i,
+		      struct elfimage_area *area);
 /* The one around an address. */
 bool elfimage_area(const struct elfimage *im, uint64_t addr,
 		   struct elfimage_area *area);

@@ -97,17 +97,16 @@ static bool get_link(const struct elfimage *im, const char **name,
 		     uint32_t *crc)
 {
 	const struct elf_section *s = elfimage_named(im, ".gnu_debuglink");
-	const uint8_t *p = s ? elfimage_section(im, s) : NULL;
 	struct cursor c;
 	size_t len;
 
-	if (!p)
+	if (!s || !s->bytes)
 		return false;
-	len = strnlen((const char *)p, s->size);
-	if (!len || len > MAX_LINK || len == s->size)
+	*name = (const char *)s->bytes;
+	len = strnlen(*name, s->h.sh_size);
+	if (!len || len > MAX_LINK || len == s->h.sh_size)
 		return false;
-	*name = (const char *)p;
-	c = elfimage_at(im, s->offset, s->size);
+	c = cursor_init(s->bytes, s->h.sh_size, im->swap);
 	cursor_bytes(&c, (len + 4) & ~(size_t)3);
 	*crc = cursor_u32(&c);
 	return !c.bad && !strchr(*name, '/');
@@ -140,13 +139,13 @@ static void by_link(struct elfimage *im, const char *root)
 static void by_debugdata(struct elfimage *im)
 {
 	const struct elf_section *s = elfimage_named(im, ".gnu_debugdata");
-	const uint8_t *p = s ? elfimage_section(im, s) : NULL;
 	struct elfimage *mini;
 	char path[32];
 	uint64_t size;
 	int fd;
 
-	if (!p || elfimage_unpack(p, s->size, &fd, &size) <= 0)
+	if (!s || !s->bytes ||
+	    elfimage_unpack(s->bytes, s->h.sh_size, &fd, &size) <= 0)
 		return;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	if (elfimage_open(&mini, path) == 0)

@@ -38,24 +38,25 @@ struct slots {
 };
 
 /* The slot's function is what a function of the file chooses when it is loaded. */
-static bool is_ifunc(const struct elfimage *im, const struct elf_reloc *r)
+static bool is_ifunc(const struct elfimage *im, const Elf64_Rela *r)
 {
-	return r->type == (im->machine == EM_X86_64 ? R_X86_64_IRELATIVE :
-						      R_AARCH64_IRELATIVE);
+	return ELF64_R_TYPE(r->r_info) ==
+	       (im->machine == EM_X86_64 ? R_X86_64_IRELATIVE :
+					   R_AARCH64_IRELATIVE);
 }
 
 static void add_slots(const struct elfimage *im, struct slots *slots,
 		      const struct elf_section *rel)
 {
-	uint64_t n = elfimage_n_entries(im, rel);
-	struct elf_reloc r;
 	struct slot *p;
+	Elf64_Rela r;
 
-	for (uint64_t i = 0; i < n && slots->n < MAX_STUBS; i++) {
-		if (!elfimage_get_reloc(im, rel, i, &r))
-			return;
-		if (!r.sym && (!is_ifunc(im, &r) ||
-			       slots->n_ifunc++ >= MAX_IFUNC))
+	for (uint64_t i = 0; slots->n < MAX_STUBS &&
+			     elfimage_get_reloc(rel, i, &r); i++) {
+		uint32_t sym = ELF64_R_SYM(r.r_info);
+
+		if (!sym && (!is_ifunc(im, &r) ||
+			     slots->n_ifunc++ >= MAX_IFUNC))
 			continue;
 		if (slots->n == slots->cap) {
 			slots->cap = slots->cap ? 2 * slots->cap : 256;
@@ -65,9 +66,9 @@ static void add_slots(const struct elfimage *im, struct slots *slots,
 			slots->v = p;
 		}
 		slots->v[slots->n++] = (struct slot){
-			.addr = r.offset, .sym = r.sym,
-			.table = r.sym ? &im->sections[rel->link] : NULL,
-			.chooser = (uint64_t)r.addend,
+			.addr = r.r_offset, .sym = sym,
+			.table = sym ? &im->sections[rel->h.sh_link] : NULL,
+			.chooser = (uint64_t)r.r_addend,
 		};
 	}
 }
@@ -128,12 +129,12 @@ static const char *name_chooser(const struct elfimage *im, uint64_t addr)
 static void name_stub(struct elfimage *im, const struct elf_section *table,
 		      uint32_t sym, uint64_t addr, uint64_t size)
 {
-	struct elf_symbol s;
 	const char *name;
+	Elf64_Sym s;
 
-	if (!elfimage_get_symbol(im, table, sym, &s))
+	if (!elfimage_get_symbol(table, sym, &s))
 		return;
-	name = elfimage_string(im, table->link, s.name);
+	name = elfimage_string(im, table->h.sh_link, s.st_name);
 	if (name && *name && (name = keep_name(im, name)))
 		elfimage_add_symbol(im, name, addr, size, false, false);
 }
@@ -185,22 +186,24 @@ static void name_x86(struct elfimage *im, const struct slots *slots,
 }
 
 static void walk_x86(struct elfimage *im, const struct slots *slots,
-		     const struct elf_section *s, const uint8_t *p)
+		     const struct elf_section *s)
 {
-	uint64_t step = s->entsize == 8 ? 8 : 16;
+	uint64_t step = s->h.sh_entsize == 8 ? 8 : 16;
 
-	for (uint64_t at = 0; at + step <= s->size; at += step)
-		name_x86(im, slots, p + at, step, s->addr + at);
+	for (uint64_t at = 0; at + step <= s->h.sh_size; at += step)
+		name_x86(im, slots, s->bytes + at, step, s->h.sh_addr + at);
 }
 
 /* [bti c] adrp x16, page; ldr x17, [x16, #low]; add x16, ..; br x17 */
 static void walk_arm64(struct elfimage *im, const struct slots *slots,
-		       const struct elf_section *s, const uint8_t *p)
+		       const struct elf_section *s)
 {
-	for (uint64_t at = 0; at + 16 <= s->size; at += 4) {
+	const uint8_t *p = s->bytes;
+
+	for (uint64_t at = 0; at + 16 <= s->h.sh_size; at += 4) {
 		uint32_t adrp = load32(p + at), ldr = load32(p + at + 4);
 		bool bti = at >= 4 && load32(p + at - 4) == 0xd503245f;
-		uint64_t page = (s->addr + at) & ~UINT64_C(4095);
+		uint64_t page = (s->h.sh_addr + at) & ~UINT64_C(4095);
 		const struct slot *slot;
 		int64_t imm;
 
@@ -212,7 +215,7 @@ static void walk_arm64(struct elfimage *im, const struct slots *slots,
 		page += (uint64_t)imm << 12;
 		slot = find_slot(slots, page + (ldr >> 10 & 0xfff) * 8);
 		if (slot)
-			name_slot(im, slot, s->addr + at - (bti ? 4 : 0),
+			name_slot(im, slot, s->h.sh_addr + at - (bti ? 4 : 0),
 				  bti ? 20 : 16);
 	}
 }
@@ -221,18 +224,15 @@ static void walk_arm64(struct elfimage *im, const struct slots *slots,
 static void note_plt(const struct elfimage *im, struct slots *slots,
 		     const struct elf_section *rel)
 {
-	uint64_t n = elfimage_n_entries(im, rel);
-	struct elf_reloc r;
+	uint64_t n = rel->h.sh_size / sizeof(Elf32_Rela);
+	Elf64_Rela r;
 
-	if (slots->plt || n > MAX_STUBS)
+	if (slots->plt || n > 2 * MAX_STUBS)
 		return;
 	slots->plt = calloc(n ? n : 1, sizeof(*slots->plt));
-	slots->plt_table = &im->sections[rel->link];
-	for (uint64_t i = 0; slots->plt && i < n; i++) {
-		if (!elfimage_get_reloc(im, rel, i, &r))
-			return;
-		slots->plt[slots->n_plt++] = r.sym;
-	}
+	slots->plt_table = &im->sections[rel->h.sh_link];
+	for (uint64_t i = 0; slots->plt && elfimage_get_reloc(rel, i, &r); i++)
+		slots->plt[slots->n_plt++] = ELF64_R_SYM(r.r_info);
 }
 
 static void collect_slots(const struct elfimage *im, struct slots *slots)
@@ -242,12 +242,11 @@ static void collect_slots(const struct elfimage *im, struct slots *slots)
 	for (size_t i = 0; i < im->n_sections; i++) {
 		const struct elf_section *s = &im->sections[i];
 
-		if ((s->type != SHT_RELA && s->type != SHT_REL) ||
-		    !(s->flags & SHF_ALLOC) || s->link >= im->n_sections ||
-		    ++n_tables > 8)
+		if (s->h.sh_type != SHT_RELA || !(s->h.sh_flags & SHF_ALLOC) ||
+		    s->h.sh_link >= im->n_sections || ++n_tables > 8)
 			continue;
 		add_slots(im, slots, s);
-		if (!strcmp(elfimage_section_name(im, s), ".rela.plt"))
+		if (!strcmp(s->name, ".rela.plt"))
 			note_plt(im, slots, s);
 	}
 	if (slots->n)
@@ -266,14 +265,13 @@ void elfimage_add_plt(struct elfimage *im)
 	collect_slots(im, &slots);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		const struct elf_section *s = elfimage_named(im, names[i]);
-		const uint8_t *p = s ? elfimage_section(im, s) : NULL;
 
-		if (!p || s->size / 8 > MAX_STUBS)
+		if (!s || !s->bytes || s->h.sh_size / 8 > MAX_STUBS)
 			continue;
 		if (im->machine == EM_X86_64)
-			walk_x86(im, &slots, s, p);
+			walk_x86(im, &slots, s);
 		else
-			walk_arm64(im, &slots, s, p);
+			walk_arm64(im, &slots, s);
 	}
 	free(slots.v);
 	free(slots.plt);

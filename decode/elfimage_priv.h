@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of elfimage share: headers of either class and byte order,
- * widened, every one of them inside the file. What is not, is not there.
+ * What the files of elfimage share: headers as libelf gives them, widened, with
+ * what they lead to inside the file. What is not, is not there.
  */
 #ifndef AUXDECODE_ELFIMAGE_PRIV_H
 #define AUXDECODE_ELFIMAGE_PRIV_H
@@ -15,27 +15,13 @@
 
 #define BUILD_ID_MAX 20
 
-struct elf_segment {
-	uint32_t type, flags;
-	uint64_t offset, addr, filesz, memsz, align;
-};
-
 struct elf_section {
-	uint32_t name, type, link, info;
-	uint64_t flags, addr, offset, size, align, entsize;
-	bool placed;		/* of an object: addr is ours */
-};
-
-struct elf_symbol {
-	uint64_t value, size;
-	uint32_t name, shndx;
-	uint8_t type, bind;
-};
-
-struct elf_reloc {
-	uint64_t offset;
-	int64_t addend;		/* SHT_RELA */
-	uint32_t type, sym;
+	Elf64_Shdr h;
+	const char *name;	/* "": none */
+	const uint8_t *bytes;	/* NULL: none in the file */
+	void *table;		/* libelf's, of symbols or relocations */
+	bool strings;		/* a string table */
+	bool placed;		/* of an object: the address is ours */
 };
 
 /* One name over a range of file offsets. */
@@ -52,13 +38,13 @@ struct elfimage {
 	bool mapped;		/* data is ours to unmap */
 	int fd;			/* of what was unpacked, -1: none */
 	char *path;
+	struct Elf *libelf;
 	bool elf, wide, swap;
 	uint16_t type, machine;
-	struct elf_segment *segments;
+	Elf64_Phdr *segments;	/* their bytes in the file alone */
 	size_t n_segments;
 	struct elf_section *sections;
 	size_t n_sections;
-	uint32_t names;		/* section of the section names */
 	uint8_t build_id[BUILD_ID_MAX];
 	size_t build_id_size;
 	/* names; built once under lock */
@@ -72,26 +58,20 @@ struct elfimage {
 	size_t n_made, cap_made, made_bytes;
 };
 
-/* elfimage.c */
-struct cursor elfimage_at(const struct elfimage *im, uint64_t offset,
-			  uint64_t len);
-/* The bytes of a section; NULL: none in the file. */
-const uint8_t *elfimage_section(const struct elfimage *im,
-				const struct elf_section *s);
-const char *elfimage_section_name(const struct elfimage *im,
-				  const struct elf_section *s);
+/* elfimage.c: the section of that name, or NULL. */
 const struct elf_section *elfimage_named(const struct elfimage *im,
 					 const char *name);
-/* A string of a string table; NULL when it is not inside. */
-const char *elfimage_string(const struct elfimage *im, uint32_t section,
-			    uint32_t offset);
-/* Entries of a symbol or relocation section, and one of them. */
-uint64_t elfimage_n_entries(const struct elfimage *im,
-			    const struct elf_section *s);
-bool elfimage_get_symbol(const struct elfimage *im, const struct elf_section *s,
-			 uint64_t i, struct elf_symbol *sym);
-bool elfimage_get_reloc(const struct elfimage *im, const struct elf_section *s,
-			uint64_t i, struct elf_reloc *r);
+
+/* elfimage_elf.c: headers and build id of an ELF file; 0 or -AUX_E_NOMEM. */
+int elfimage_elf_open(struct elfimage *im);
+void elfimage_elf_close(struct elfimage *im);
+/* A string of a string table; NULL when it is not inside, or endless. */
+const char *elfimage_string(const struct elfimage *im, size_t section,
+			    size_t offset);
+/* Entry i of a symbol or relocation (RELA) table; false: there is none. */
+bool elfimage_get_symbol(const struct elf_section *s, uint64_t i,
+			 Elf64_Sym *sym);
+bool elfimage_get_reloc(const struct elf_section *s, uint64_t i, Elf64_Rela *r);
 
 /* elfmodule.c: gives an object addresses and segments. 0 or -AUX_E_NOMEM. */
 int elfmodule_lay_out(struct elfimage *im);

@@ -39,14 +39,18 @@ void elfimage_add_symbol(struct elfimage *im, const char *name, uint64_t addr,
 }
 
 /* In an object values count from the section. */
-static bool place_symbol(const struct elfimage *from, struct elf_symbol *s)
+static bool place_symbol(const struct elfimage *from, Elf64_Sym *s)
 {
+	const struct elf_section *in;
+
 	if (from->type != ET_REL)
 		return true;
-	if (s->shndx >= from->n_sections || !from->sections[s->shndx].placed ||
-	    s->value > from->sections[s->shndx].size)
+	if (s->st_shndx >= from->n_sections)
 		return false;
-	s->value += from->sections[s->shndx].addr;
+	in = &from->sections[s->st_shndx];
+	if (!in->placed || s->st_value > in->h.sh_size)
+		return false;
+	s->st_value += in->h.sh_addr;
 	return true;
 }
 
@@ -61,24 +65,24 @@ static bool is_mapping(const struct elfimage *im, const char *name)
 void elfimage_add_table(struct elfimage *im, const struct elfimage *from,
 			const struct elf_section *table)
 {
-	uint64_t n = elfimage_n_entries(from, table);
-	struct elf_symbol s;
 	const char *name;
+	Elf64_Sym s;
 
-	for (uint64_t i = 1; i < n; i++) {
-		if (!elfimage_get_symbol(from, table, i, &s) ||
-		    s.shndx == SHN_UNDEF || s.shndx == SHN_ABS ||
-		    (s.type != STT_FUNC && s.type != STT_GNU_IFUNC &&
-		     s.type != STT_NOTYPE) || !place_symbol(from, &s))
+	for (uint64_t i = 1; elfimage_get_symbol(table, i, &s); i++) {
+		unsigned type = ELF64_ST_TYPE(s.st_info);
+
+		if (s.st_shndx == SHN_UNDEF || s.st_shndx == SHN_ABS ||
+		    (type != STT_FUNC && type != STT_GNU_IFUNC &&
+		     type != STT_NOTYPE) || !place_symbol(from, &s))
 			continue;
-		name = elfimage_string(from, table->link, s.name);
+		name = elfimage_string(from, table->h.sh_link, s.st_name);
 		if (!name || !*name || is_mapping(im, name))
 			continue;
-		if (im->machine == EM_ARM && s.type == STT_FUNC)
-			s.value &= ~UINT64_C(1);
-		elfimage_add_symbol(im, name, s.value, s.size,
-				    s.bind != STB_LOCAL,
-				    s.type == STT_NOTYPE && !s.size);
+		if (im->machine == EM_ARM && type == STT_FUNC)
+			s.st_value &= ~UINT64_C(1);
+		elfimage_add_symbol(im, name, s.st_value, s.st_size,
+				    ELF64_ST_BIND(s.st_info) != STB_LOCAL,
+				    type == STT_NOTYPE && !s.st_size);
 	}
 }
 
@@ -175,7 +179,7 @@ static const struct elf_section *find_table(const struct elfimage *im,
 					    uint32_t type)
 {
 	for (size_t i = 0; i < im->n_sections; i++) {
-		if (im->sections[i].type == type)
+		if (im->sections[i].h.sh_type == type)
 			return &im->sections[i];
 	}
 	return NULL;
@@ -258,20 +262,17 @@ int elfimage_symbol(struct elfimage *im, uint64_t offset,
 bool elfimage_find(struct elfimage *im, const char *name, uint64_t *value)
 {
 	const struct elf_section *table = find_table(im, SHT_SYMTAB);
-	struct elf_symbol s;
 	const char *have;
-	uint64_t n;
+	Elf64_Sym s;
 
 	if (!table)
 		table = find_table(im, SHT_DYNSYM);
-	n = table ? elfimage_n_entries(im, table) : 0;
-	for (uint64_t i = 1; i < n; i++) {
-		if (!elfimage_get_symbol(im, table, i, &s) ||
-		    s.shndx == SHN_UNDEF)
+	for (uint64_t i = 1; table && elfimage_get_symbol(table, i, &s); i++) {
+		if (s.st_shndx == SHN_UNDEF)
 			continue;
-		have = elfimage_string(im, table->link, s.name);
+		have = elfimage_string(im, table->h.sh_link, s.st_name);
 		if (have && !strcmp(have, name)) {
-			*value = s.value;
+			*value = s.st_value;
 			return true;
 		}
 	}

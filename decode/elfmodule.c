@@ -50,23 +50,23 @@ int elfmodule_lay_out(struct elfimage *im)
 		return -AUX_E_NOMEM;
 	for (size_t i = 1; i < im->n_sections; i++) {
 		struct elf_section *s = &im->sections[i];
-		uint64_t align = s->align ? s->align : 1;
-		const char *name = elfimage_section_name(im, s);
+		uint64_t align = s->h.sh_addralign ? s->h.sh_addralign : 1;
 
-		if ((s->flags & want) != want || !strncmp(name, ".init", 5))
+		if ((s->h.sh_flags & want) != want ||
+		    !strncmp(s->name, ".init", 5))
 			continue;
 		/* Veneers: the loader decides how many there are. */
-		if (!strcmp(name, ".plt") || align > MAX_ALIGN ||
-		    align & (align - 1) || s->size > im->len)
+		if (!strcmp(s->name, ".plt") || align > MAX_ALIGN ||
+		    align & (align - 1) || s->h.sh_size > im->len)
 			break;
 		at = (at + align - 1) & ~(align - 1);
-		s->addr = at;
+		s->h.sh_addr = at;
 		s->placed = true;
-		im->segments[im->n_segments++] = (struct elf_segment){
-			.type = PT_LOAD, .offset = s->offset, .addr = at,
-			.filesz = elfimage_section(im, s) ? s->size : 0,
+		im->segments[im->n_segments++] = (Elf64_Phdr){
+			.p_type = PT_LOAD, .p_offset = s->h.sh_offset,
+			.p_vaddr = at, .p_filesz = s->bytes ? s->h.sh_size : 0,
 		};
-		at += s->size;
+		at += s->h.sh_size;
 	}
 	return 0;
 }
@@ -90,31 +90,30 @@ static void add_hole(struct elfmodule *m, uint64_t offset, uint64_t len)
 
 /* Where a relocation's symbol is, counted from base, modulo 2^64. */
 static bool find_target(const struct elfmodule *m,
-			const struct elf_section *rel,
-			const struct elf_reloc *r, const char **name,
-			uint64_t *value)
+			const struct elf_section *rel, const Elf64_Rela *r,
+			const char **name, uint64_t *value)
 {
 	const struct elfimage *im = m->im;
 	const struct elf_section *table, *s;
-	struct elf_symbol sym;
+	Elf64_Sym sym;
 	uint64_t addr;
 
 	*name = "";
-	if (rel->link >= im->n_sections)
+	if (rel->h.sh_link >= im->n_sections)
 		return false;
-	table = &im->sections[rel->link];
-	if (!elfimage_get_symbol(im, table, r->sym, &sym))
+	table = &im->sections[rel->h.sh_link];
+	if (!elfimage_get_symbol(table, ELF64_R_SYM(r->r_info), &sym))
 		return false;
-	if (sym.shndx == SHN_UNDEF) {
-		*name = elfimage_string(im, table->link, sym.name);
+	if (sym.st_shndx == SHN_UNDEF) {
+		*name = elfimage_string(im, table->h.sh_link, sym.st_name);
 		addr = *name && m->find ? m->find(m->priv, *name) : 0;
 		if (!*name)
 			*name = "";
 		*value = addr - m->base;
 		return addr;
 	}
-	s = sym.shndx < im->n_sections ? &im->sections[sym.shndx] : NULL;
-	*value = s ? s->addr + sym.value : 0;
+	s = sym.st_shndx < im->n_sections ? &im->sections[sym.st_shndx] : NULL;
+	*value = s ? s->h.sh_addr + sym.st_value : 0;
 	return s && s->placed;
 }
 
@@ -143,19 +142,20 @@ static bool is_patched(const char *name)
 
 /* A branch's field at offset: of 32 bits, at the end of the instruction. */
 static void fix_x86(struct elfmodule *m, const struct elf_section *rel,
-		    const struct elf_reloc *r, uint64_t start, uint64_t addr)
+		    const Elf64_Rela *r, uint64_t start, uint64_t addr)
 {
 	static const uint8_t nop5[] = { 0x0f, 0x1f, 0x44, 0, 0 };
 	const uint8_t *p = m->bytes;
-	uint64_t offset = start + r->offset, value, lead;
+	uint64_t offset = start + r->r_offset, value, lead;
+	uint32_t type = ELF64_R_TYPE(r->r_info);
 	bool known;
 	const char *name;
 
-	if (r->type != R_X86_64_PC32 && r->type != R_X86_64_PLT32)
+	if (type != R_X86_64_PC32 && type != R_X86_64_PLT32)
 		return;
-	if (r->offset >= 1 && (p[offset - 1] & 0xfe) == 0xe8)
+	if (r->r_offset >= 1 && (p[offset - 1] & 0xfe) == 0xe8)
 		lead = 1; /* call, jmp */
-	else if (r->offset >= 2 && p[offset - 2] == 0x0f &&
+	else if (r->r_offset >= 2 && p[offset - 2] == 0x0f &&
 		 (p[offset - 1] & 0xf0) == 0x80)
 		lead = 2; /* jcc */
 	else
@@ -167,8 +167,8 @@ static void fix_x86(struct elfmodule *m, const struct elf_section *rel,
 	else if (!known || is_patched(name))
 		add_hole(m, offset - lead, lead + 4);
 	else
-		put32(m, offset, (uint32_t)(value + (uint64_t)r->addend -
-					    addr - r->offset));
+		put32(m, offset, (uint32_t)(value + (uint64_t)r->r_addend -
+					    addr - r->r_offset));
 }
 
 /* Bits of the instruction that hold the distance in words, and their place. */
@@ -189,10 +189,10 @@ static unsigned arm_field(uint32_t type, unsigned *shift)
 }
 
 static void fix_arm64(struct elfmodule *m, const struct elf_section *rel,
-		      const struct elf_reloc *r, uint64_t start, uint64_t addr)
+		      const Elf64_Rela *r, uint64_t start, uint64_t addr)
 {
-	uint64_t offset = start + r->offset, value;
-	unsigned shift, bits = arm_field(r->type, &shift);
+	uint64_t offset = start + r->r_offset, value;
+	unsigned shift, bits = arm_field(ELF64_R_TYPE(r->r_info), &shift);
 	uint32_t mask;
 	int64_t words;
 	const char *name;
@@ -203,7 +203,8 @@ static void fix_arm64(struct elfmodule *m, const struct elf_section *rel,
 		add_hole(m, offset, 4);
 		return;
 	}
-	words = (int64_t)(value + (uint64_t)r->addend - addr - r->offset) >> 2;
+	words = (int64_t)(value + (uint64_t)r->r_addend - addr -
+			  r->r_offset) >> 2;
 	if (words < -(INT64_C(1) << (bits - 1)) ||
 	    words >= INT64_C(1) << (bits - 1)) {
 		add_hole(m, offset, 4); /* through a veneer */
@@ -243,68 +244,66 @@ static uint64_t patched_len(const struct elfmodule *m,
 			    unsigned stride, uint64_t offset, uint64_t left)
 {
 	unsigned at = list->len_at + (!list->stride && stride == 14 ? 2 : 0);
-	const uint8_t *p = elfimage_section(m->im, s);
 	struct x86_insn insn;
 	uint64_t len = 4;
 
 	if (m->im->machine == EM_X86_64)
 		len = (uint64_t)x86_insn_decode(m->bytes + offset,
 						left < 15 ? left : 15, &insn);
-	if (list->len_at && p && entry < s->size && s->size - entry > at &&
-	    p[entry + at] > len)
-		len = p[entry + at];
+	if (list->len_at && s->bytes && entry < s->h.sh_size &&
+	    s->h.sh_size - entry > at && s->bytes[entry + at] > len)
+		len = s->bytes[entry + at];
 	return len && len <= left ? len : 1;
 }
 
 static void fix_list(struct elfmodule *m, const struct elf_section *rel,
 		     const struct elf_section *s, const struct patch_list *list)
 {
-	uint64_t n = elfimage_n_entries(m->im, rel), value, off, left;
-	struct elf_reloc first, r;
+	uint64_t value, off, left;
+	Elf64_Rela first, r;
 	unsigned stride = list->stride;
 	const char *name;
 
 	/* Two relocations for each entry: the place, and what comes there. */
-	if (!stride && elfimage_get_reloc(m->im, rel, 0, &first) &&
-	    elfimage_get_reloc(m->im, rel, 2, &r) && r.offset > first.offset &&
-	    r.offset - first.offset <= 16)
-		stride = (unsigned)(r.offset - first.offset);
-	for (uint64_t i = 0; i < n && !m->oom; i++) {
-		if (!elfimage_get_reloc(m->im, rel, i, &r))
-			return;
-		if ((stride ? r.offset % stride != 0 : i % 2 != 0) ||
+	if (!stride && elfimage_get_reloc(rel, 0, &first) &&
+	    elfimage_get_reloc(rel, 2, &r) && r.r_offset > first.r_offset &&
+	    r.r_offset - first.r_offset <= 16)
+		stride = (unsigned)(r.r_offset - first.r_offset);
+	for (uint64_t i = 0; !m->oom && elfimage_get_reloc(rel, i, &r); i++) {
+		if ((stride ? r.r_offset % stride != 0 : i % 2 != 0) ||
 		    !find_target(m, rel, &r, &name, &value) || *name ||
-		    !elfimage_offset(m->im, value + (uint64_t)r.addend, &off,
+		    !elfimage_offset(m->im, value + (uint64_t)r.r_addend, &off,
 				     &left))
 			continue;
-		add_hole(m, off, patched_len(m, list, s, r.offset, stride, off,
-					     left));
+		add_hole(m, off, patched_len(m, list, s, r.r_offset, stride,
+					     off, left));
 	}
 }
 
-static void fix_section(struct elfmodule *m, const struct elf_section *rel)
+/* What the relocations in rel say of their section. */
+static int fix_section(struct elfmodule *m, const struct elf_section *rel)
 {
 	const struct elfimage *im = m->im;
-	const struct elf_section *s = &im->sections[rel->info];
-	uint64_t n = elfimage_n_entries(im, rel);
-	const struct patch_list *list;
-	struct elf_reloc r;
+	const struct elf_section *s = &im->sections[rel->h.sh_info];
+	const struct patch_list *list = find_list(s->name);
+	Elf64_Rela r;
 
-	list = find_list(elfimage_section_name(im, s));
+	if (!list && (!s->placed || !s->bytes))
+		return 0;
+	if (rel->h.sh_size && !rel->table)
+		return -AUX_E_FORMAT;
 	if (list)
 		fix_list(m, rel, s, list);
-	if (list || !s->placed || !elfimage_section(im, s))
-		return;
-	for (uint64_t i = 0; i < n && !m->oom; i++) {
-		if (!elfimage_get_reloc(im, rel, i, &r))
-			return;
-		if (r.offset > s->size || s->size - r.offset < 4)
+	for (uint64_t i = 0; !list && !m->oom &&
+			     elfimage_get_reloc(rel, i, &r); i++) {
+		if (r.r_offset > s->h.sh_size || s->h.sh_size - r.r_offset < 4)
 			continue;
 		if (im->machine == EM_X86_64)
-			fix_x86(m, rel, &r, s->offset, s->addr);
+			fix_x86(m, rel, &r, s->h.sh_offset, s->h.sh_addr);
 		else if (im->machine == EM_AARCH64)
-			fix_arm64(m, rel, &r, s->offset, s->addr);
+			fix_arm64(m, rel, &r, s->h.sh_offset, s->h.sh_addr);
 	}
+	return m->oom ? -AUX_E_NOMEM : 0;
 }
 
 static int by_start(const void *a, const void *b)
@@ -355,7 +354,6 @@ int elfmodule_new(struct elfmodule **mp, const struct elfimage *im,
 		  void *priv)
 {
 	struct elfmodule *m;
-	uint64_t budget = im->len / 4;
 	int rc;
 
 	*mp = NULL;
@@ -369,19 +367,11 @@ int elfmodule_new(struct elfmodule **mp, const struct elfimage *im,
 	rc = copy_file(m);
 	for (size_t i = 0; !rc && i < im->n_sections; i++) {
 		const struct elf_section *rel = &im->sections[i];
-		uint64_t n = elfimage_n_entries(im, rel);
 
-		if (rel->type != SHT_RELA || rel->info >= im->n_sections)
-			continue;
-		/* Sections that overlay each other are no module's. */
-		if (n > budget)
-			rc = -AUX_E_FORMAT;
-		budget -= n;
-		if (!rc)
-			fix_section(m, rel);
+		if (rel->h.sh_type == SHT_RELA &&
+		    rel->h.sh_info < im->n_sections)
+			rc = fix_section(m, rel);
 	}
-	if (!rc && m->oom)
-		rc = -AUX_E_NOMEM;
 	if (rc < 0) {
 		elfmodule_free(m);
 		return rc;

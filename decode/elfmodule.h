@@ -18,7 +18,8 @@ struct elfmodule;
 /*
  * The module of an object that was loaded at base. find gives the address of a
  * symbol of the kernel or of another module, 0 when it is not known. The image
- * outlives the module. 0, -AUX_E_FORMAT (no object), -AUX_E_IO, -AUX_E_NOMEM.
+ * outlives the module. 0, -AUX_E_FORMAT (no object, or relocations of its code
+ * that cannot be read), -AUX_E_IO, -AUX_E_NOMEM.
  */
 int elfmodule_new(struct elfmodule **m, const struct elfimage *im,
 		  uint64_t base, uint64_t (*find)(void *priv, const char *name),

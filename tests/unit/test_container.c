@@ -220,6 +220,7 @@ static void make_image(struct image *im)
 			 .p_filesz = 1 << 20 } },
 	};
 	im->e.e_ident[EI_CLASS] = ELFCLASS64;
+	im->e.e_ident[EI_VERSION] = EV_CURRENT;
 	im->e.e_ident[EI_DATA] = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ?
 					 ELFDATA2MSB : ELFDATA2LSB;
 }
