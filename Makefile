@@ -113,7 +113,7 @@ $(BUILD)/libinternal.a: $(INTERNAL)
 
 # Unit tests: `/* links: capture */` or `/* links: decode */` says with what.
 UNIT := $(filter-out $(if $(call with,OPENCSD),,$(patsubst %,tests/unit/test_%.c,\
-	plugin_opencsd plugin_opencsd_pull plugin_opencsd_corpus plugin_opencsd_noise \
+	plugin_opencsd plugin_opencsd_pull plugin_opencsd_corpus plugin_opencsd_noise plugin_opencsd_ahead \
 	etm_encode etm_frame etm_real soft_etm)),$(wildcard tests/unit/test_*.c))
 links = $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(if $(UNIT),\
 	$(shell grep -lE '^/\* links:.*\<$(1)\>' $(UNIT))))

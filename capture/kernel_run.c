@@ -371,8 +371,8 @@ int kernel_loop(struct kernel *k, struct aux_diag *diag)
 	if (!ret && k->o->snapshot_at_exit)
 		ret = snapshot(&lp, AUX_SNAPSHOT_EXIT, NULL);
 	evset_disable(&k->set, &late);
-	/* before it is killed, with what the rings tell by now */
-	if (k->save && !recorder_hold(k->recorder)) {
+	if (k->save) {	/* the program still is, and the rings tell of its maps */
+		recorder_hold(k->recorder);
 		recorder_release(k->recorder);
 		codesave_finish(k->save);
 	}
