@@ -191,10 +191,14 @@ HIDDEN void qp_block_slow(unsigned int cpu, uintptr_t id, uint64_t *env)
 	if (!t->shm)
 		return;
 	t->env = env;
-	if (__atomic_load_n(&qp.parked, __ATOMIC_SEQ_CST))
-		park(t, qp_block_start((uint32_t)id));
-	if (t->attention)
-		note_back(t, qp_block_start((uint32_t)id));
+	/* who parks sees that t runs, or t sees that it is to park */
+	do {
+		if (__atomic_load_n(&qp.parked, __ATOMIC_SEQ_CST))
+			park(t, qp_block_start((uint32_t)id));
+		if (t->attention)
+			note_back(t, qp_block_start((uint32_t)id));
+		atomic_thread_fence(memory_order_seq_cst);
+	} while (__atomic_load_n(&qp.parked, __ATOMIC_SEQ_CST));
 	qp_put32(&t->shm->ring, (uint32_t)id);
 	if (__atomic_load_n(&qp.parked, __ATOMIC_SEQ_CST))
 		qp_attention(t);
@@ -321,6 +325,14 @@ static void syscall_end(qemu_plugin_id_t id, unsigned int cpu, int64_t num,
 	qp_attention(t);
 }
 
+/* Its ring says where it is: outside of user code. */
+static bool is_told(const struct qp_thread *t)
+{
+	enum qp_state state = __atomic_load_n(&t->state, __ATOMIC_SEQ_CST);
+
+	return state == QP_NEW || state == QP_TOLD || state == QP_SYSCALL;
+}
+
 HIDDEN void qp_park_others(void)
 {
 	struct timespec ms = { .tv_nsec = 1000000 };
@@ -331,7 +343,7 @@ HIDDEN void qp_park_others(void)
 		busy = false;
 		pthread_mutex_lock(&qp.lock);
 		for (struct qp_thread *t = qp.threads; t; t = t->next) {
-			if (t == &qp_self || t->state != QP_RUNNING)
+			if (t == &qp_self || is_told(t))
 				continue;
 			busy = true;
 			__atomic_store_n(&t->shm->ring.limit, 0,

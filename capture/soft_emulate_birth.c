@@ -132,17 +132,44 @@ static void take_comm(const struct emu_thread *t, char comm[17])
 	comm[16] = 0;
 }
 
+static bool is_sibling(const struct emu_thread *o, const struct emu_thread *t)
+{
+	return o != t && t->proc && o->proc == t->proc && !o->ended;
+}
+
+/* One of them is where it lets t catch up: what it ran on is not read yet. */
+static bool has_busy_sibling(const struct emu *e, const struct emu_thread *t)
+{
+	const struct emu_thread *o = e->threads;
+
+	while (o && !(is_sibling(o, t) && o->busy))
+		o = o->next;
+	return o;
+}
+
+/* To the end: some wait for others. Nobody comes to the old image any more. */
+static void drain_siblings(struct emu *e, struct emu_thread *t)
+{
+	bool any = true;
+
+	t->proc->dead = true;
+	while (any) {
+		any = false;
+		for (struct emu_thread *o = e->threads; o; o = o->next)
+			any |= is_sibling(o, t) && emu_thread_drain(e, o);
+	}
+}
+
 /* The other threads of an image that was replaced are no more. */
 static struct soft_thread *end_siblings(struct emu *e, struct emu_thread *t)
 {
 	struct soft_thread *st = t->st;
 
+	drain_siblings(e, t);
 	for (struct emu_thread *o = e->threads; o; o = o->next) {
-		if (o == t || o->proc != t->proc || o->ended)
+		if (!is_sibling(o, t))
 			continue;
-		while (emu_thread_drain(e, o))
-			;
-		if (o->tid != t->proc->pid || o->ended) {
+		if (o->tid != t->proc->pid) {
 			emu_thread_end(e, o);
 			continue;
 		}
@@ -161,7 +188,8 @@ enum emu_step emu_esc_exec(struct emu *e, struct emu_thread *t, uint64_t slot)
 	char comm[17];
 
 	if (!slot || slot >= SHM_N_THREADS ||
-	    atomic_load(&shm_thread(e->shm, (uint32_t)slot)->state) != SHM_LIVE)
+	    atomic_load(&shm_thread(e->shm, (uint32_t)slot)->state) != SHM_LIVE ||
+	    has_busy_sibling(e, t))
 		return EMU_STEP_WAIT;
 	n = new_process(e, (uint32_t)slot);
 	if (!n)

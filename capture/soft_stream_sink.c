@@ -137,6 +137,20 @@ void soft_etm_flush(struct soft_stream *st)
 	st->etm.n_injected = 0;
 }
 
+/* What is in a record ran before its end, and what is in the next one later. */
+static void align_clocks(struct soft *s)
+{
+	uint64_t now = 0;
+	uint32_t i;
+
+	for (i = 0; i < s->n_streams; i++)
+		if (s->streams[i] && s->streams[i]->etm.tsc > now)
+			now = s->streams[i]->etm.tsc;
+	for (i = 0; i < s->n_streams; i++)
+		if (s->streams[i])
+			s->streams[i]->etm.tsc = now;
+}
+
 /* After the CPUs' own flushes: all have stopped. */
 void soft_etm_flush_shared(struct soft *s)
 {
@@ -145,6 +159,7 @@ void soft_etm_flush_shared(struct soft *s)
 
 	if (!s->config.etm.shared || !o->n)
 		return;
+	align_clocks(s);
 	o->n += etm_frame_end(&o->frame, o->bytes + o->n);
 	o->n += etm_frame_pad(o->bytes + o->n,
 			      SINK_ALIGN - o->n % SINK_ALIGN);

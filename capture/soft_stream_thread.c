@@ -5,7 +5,8 @@
  *
  * A thread keeps its CPU through the kernel; SWITCH records appear only where
  * another thread takes it over, as a real scheduler would write them. On one
- * stream a thread's trace lies strictly between its SWITCH in and SWITCH out.
+ * stream a thread's trace lies strictly between its SWITCH in and SWITCH out, and
+ * so does an exec's COMM: readers take it for a sign of who runs there.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -33,8 +34,9 @@ static struct synth_id id_of(const struct soft_thread *t, uint64_t time)
 /* A time for t's next record; what t runs later is later. */
 static uint64_t tick(struct soft_thread *t)
 {
-	uint64_t now = soft_stamp(t->s, soft_thread_now(t) + 1);
+	uint64_t now = max_u64(soft_thread_now(t), t->told) + 1;
 
+	now = t->told = soft_stamp(t->s, now);
 	if (t->on) {
 		t->proc->floor = max_u64(t->proc->floor, now);
 		t->resync = true;
@@ -74,7 +76,7 @@ void soft_switch_out(struct soft_thread *t)
 		return;
 	soft_preempt(t);
 	now = soft_clock(st);
-	*now = soft_stamp(s, max_u64(*now, t->clock) + 1);
+	*now = soft_stamp(s, max_u64(max_u64(*now, t->clock), t->told) + 1);
 	t->clock = *now;
 	if (s->config.per_thread) {
 		soft_stream_free(st);
@@ -140,6 +142,7 @@ static int switch_in(struct soft_thread *t)
 	st->owner = t;
 	now = soft_clock(st);
 	*now = soft_stamp(s, max_u64(*now, t->clock) + 1);
+	t->clock = *now;
 	id = id_of(t, *now);
 	if (!s->config.per_thread)
 		soft_note(s, synth_switch(s->w, &id, false));
@@ -249,6 +252,7 @@ void soft_thread_exit(struct soft_thread *t)
 	t->proc->floor = max_u64(t->proc->floor, id.time);
 	soft_note(s, synth_exit(s->w, &id, t->pid, t->ppid, t->tid, t->ptid));
 	soft_switch_out(t);
+	t->proc->floor = max_u64(t->proc->floor, t->clock);
 	while (*p != t)
 		p = &(*p)->next;
 	*p = t->next;
@@ -269,23 +273,44 @@ static uint64_t barrier(struct soft_thread *t)
 		o->resync = o->on;
 	}
 	now = soft_stamp(t->s, now + 1);
-	t->proc->floor = now;
+	t->proc->floor = t->told = now;
 	return now;
+}
+
+/* Without timestamps only AUX records tell what ran in the image before. */
+static void end_records(struct soft_thread *t)
+{
+	const struct soft_config *c = &t->s->config;
+
+	if (c->trace != SOFT_TRACE_ETM || c->etm.timestamp)
+		return;
+	for (struct soft_thread *o = t->s->threads; o; o = o->next)
+		if (o->proc == t->proc && o->st)
+			t->s->ops->flush(o->st);
+	/* their times may be later than what is in them */
+	t->proc->floor = max_u64(t->proc->floor, soft_stamp(t->s, 0));
 }
 
 int soft_comm(struct soft_thread *t, const char *comm, bool exec)
 {
 	struct soft *s = t->s;
-	/* a new image: whatever the old one's threads ran is before it */
-	struct synth_id id = id_of(t, exec ? barrier(t) : tick(t));
+	struct synth_id id;
 
+	if (exec) {
+		if (!t->st && !s->config.per_thread)
+			switch_in(t);
+		end_records(t);
+	}
+	/* a new image: whatever the old one's threads ran is before it */
+	id = id_of(t, exec ? barrier(t) : tick(t));
 	return soft_note(s, synth_comm(s->w, &id, t->pid, t->tid, comm, exec));
 }
 
 int soft_mmap(struct soft_thread *t, const struct synth_map *map)
 {
 	struct soft *s = t->s;
-	struct synth_id id = id_of(t, barrier(t));
+	uint64_t now = barrier(t);
+	struct synth_id id = id_of(t, now);
 
 	soft_note(s, synth_mmap2(s->w, &id, t->pid, t->tid, map));
 	if (map->build_id_size && map->path[0] == '/')

@@ -61,6 +61,8 @@ static void forget(struct opencsd *d)
 	d->except = d->on = d->in_tx = d->last_known = d->walked_off = false;
 	d->popped = d->indirect = d->addressed = d->mute = d->lost = false;
 	d->have_context = d->have_time = false;
+	d->resumes = d->ahead = d->foretold = false;
+	d->ts = 0;
 	d->told = UNSYNC_UNKNOWN;
 	d->last_index = OCSD_BAD_TRC_INDEX;
 	d->cycles = d->head = d->tail = d->stop = 0;

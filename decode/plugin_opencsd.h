@@ -61,10 +61,13 @@ struct opencsd {
 	uint32_t n_idle;	/* ETMv4: packets since the last atom */
 	uint32_t pending;	/* that are not committed, at least */
 	bool except;		/* an exception waits for its address */
+	bool resumes;		/* the next address is where a run begins */
+	bool ahead;		/* it has come: has the run a time? */
+	bool foretold;		/* that was the last TIME */
+	uint64_t ts;		/* the last timestamp */
 	uint32_t stop;		/* in queue, behind an event for the host to
 				 * act on; 0: there is none */
 	int packet_type;	/* of the last one */
-	unsigned n_reset;	/* resets without progress */
 
 	bool on;		/* flow since the last TRACE_ON */
 	bool in_tx;
@@ -126,6 +129,10 @@ ocsd_datapath_resp_t opencsd_take_element(const void *priv,
 void opencsd_see_packet(const void *priv, ocsd_datapath_op_t op,
 			ocsd_trc_index_t index, const void *packet,
 			uint32_t size, const uint8_t *data);
+
+/* plugin_opencsd_ahead.c: ETMv4: a run's TIME, before what it is of */
+bool opencsd_may_look(const struct opencsd *d);
+void opencsd_look_ahead(struct opencsd *d);
 
 /* plugin_opencsd_run.c: one call of the library */
 void opencsd_fill_special(struct opencsd *d);

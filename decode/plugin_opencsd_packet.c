@@ -45,6 +45,9 @@ static void see_context(struct opencsd *d, const etmv4_context_t *from)
 		c.flags |= AUX_FLOW_HAS_VMID;
 		c.context.vmcs = from->VMID;
 	}
+	/* user code goes on */
+	if (!from->EL && d->have_context && d->context.what != c.what)
+		d->resumes = opencsd_may_look(d);
 	opencsd_push_context(d, &c);
 }
 
@@ -60,13 +63,20 @@ static void see_address(struct opencsd *d, const ocsd_etmv4_i_pkt *p,
 		opencsd_settle(d, p->v_addr.val);
 	if (context)
 		see_context(d, &p->context);
+	d->ahead |= d->resumes;
+	d->resumes = false;
 }
 
 static void see_timestamp(struct opencsd *d, const ocsd_etmv4_i_pkt *p)
 {
 	if (p->pkt_valid.bits.cc_valid)
 		opencsd_push_cycles(d, p->cycle_count);
-	opencsd_push_time(d, p->ts.timestamp);
+	d->ts = p->ts.timestamp;
+	/* told before; what it took is told now */
+	if (d->foretold && d->cycles)
+		d->have_time = false;
+	d->foretold = false;
+	opencsd_push_time(d, d->ts);
 }
 
 static void see_flow(struct opencsd *d, const ocsd_etmv4_i_pkt *p)
@@ -74,6 +84,7 @@ static void see_flow(struct opencsd *d, const ocsd_etmv4_i_pkt *p)
 	switch ((int)p->type) {
 	case ETM4_PKT_I_TRACE_ON:
 		opencsd_push_on(d, TRACE_ON_NORMAL);
+		d->resumes = opencsd_may_look(d);
 		break;
 	case ETM4_PKT_I_TIMESTAMP:
 		see_timestamp(d, p);
@@ -152,6 +163,7 @@ static void see_v4(struct opencsd *d, const ocsd_etmv4_i_pkt *p, uint64_t pos)
 		find_sync(d, pos);
 		break;
 	case ETM4_PKT_I_TRACE_INFO:
+		d->resumes |= !d->synced && opencsd_may_look(d);
 		d->synced = true;
 		d->popped = false;
 		d->atoms = d->pending = 0;
@@ -163,13 +175,14 @@ static void see_v4(struct opencsd *d, const ocsd_etmv4_i_pkt *p, uint64_t pos)
 	case ETM4_PKT_I_BAD_TRACEMODE:
 	case ETM4_PKT_I_RESERVED:
 	case ETM4_PKT_I_RESERVED_CFG:
-		d->synced = d->except = false;
+		d->synced = d->except = d->resumes = false;
+		d->n_idle = 0;
 		break;
 	default:
 		if (!d->synced)
 			break;
 		opencsd_at(d, pos);
-		d->n_idle++;
+		d->n_idle += p->type != ETM4_PKT_I_IGNORE;
 		see_elements(d, p);
 		if (d->early)
 			see_flow(d, p);
@@ -203,6 +216,7 @@ void opencsd_see_packet(const void *priv, ocsd_datapath_op_t op,
 	if (d->early && d->packet_type >= ETM4_PKT_I_ATOM_F6 &&
 	    d->packet_type <= 0xff) {
 		d->n_idle = 0;
+		d->resumes = false;
 		return;
 	}
 	if (d->v4) {

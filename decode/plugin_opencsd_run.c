@@ -6,10 +6,11 @@
  */
 #include "plugin_opencsd.h"
 
-/* Headers of ETMv4 packets after which the host may have to switch. */
+/* Headers of ETMv4 packets after which the host may have to switch, or behind
+ * whose address it may. */
 static bool may_switch(uint8_t header)
 {
-	return header == 0x02 || header == 0x03 ||
+	return (header >= 0x01 && header <= 0x04) ||
 	       (header >= 0x80 && header <= 0x86);
 }
 
@@ -49,7 +50,7 @@ static uint32_t next_bytes(const struct opencsd *d)
 
 	if (!d->v4)
 		return n;
-	if (d->except || d->packet_end > d->pos ||
+	if (d->except || d->resumes || d->packet_end > d->pos ||
 	    d->special[d->chunk->data[d->packet_end]])
 		return 1;
 	while (i < n && !d->special[p[i]])
@@ -114,6 +115,8 @@ static enum aux_gap_cause cause_of(const struct opencsd *d)
 static void lose_all(struct opencsd *d)
 {
 	d->synced = d->except = d->given = false;
+	d->resumes = d->ahead = d->foretold = false;
+	d->ts = 0;
 	d->atoms = d->pending = d->n_idle = 0;
 	d->on = d->in_tx = d->last_known = d->have_context = false;
 	d->indirect = d->popped = d->mute = false;
@@ -175,6 +178,10 @@ void opencsd_step(struct opencsd *d)
 	uint32_t used;
 
 	d->walked = 0;
+	if (d->ahead) {
+		opencsd_look_ahead(d);
+		return;
+	}
 	if (!d->flush && d->pos < d->chunk->len && is_deadly(d)) {
 		fail(d, AUX_GAP_BAD_PACKET, OCSD_RESP_FATAL_INVALID_DATA);
 		return;

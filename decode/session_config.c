@@ -114,6 +114,17 @@ bool session_has_context(const struct aux_etm_config *etm)
 	return false;
 }
 
+bool session_has_timestamps(const struct aux_etm_config *etm)
+{
+	switch (etm->arch) {
+	case AUX_ETM_V4: case AUX_ETM_ETE:	/* TS */
+		return etm->trcconfigr >> 11 & 1;
+	case AUX_ETM_V3: case AUX_ETM_PTM:	/* Timestamp enable */
+		return etm->etmcr >> 28 & 1;
+	}
+	return true;
+}
+
 void session_sum_losses(struct session *s)
 {
 	for (uint32_t i = 0; i < s->losses.n; i++) {

@@ -4,8 +4,10 @@
  * their place among those of other streams.
  *
  * A decoder is ahead of the sink: what is known where it is, is not yet so for the
- * events that wait in the buffer. CoreSight tells the time of what runs behind its
- * first instructions: so long a feed decodes on, and gives these the later time.
+ * events that wait in the buffer. CoreSight tells the time of what runs late: behind
+ * a break a feed decodes on up to the next TIME, and gives what is before it the
+ * later time. A decoder that cannot tell it before the code is asked for may have
+ * walked in the old code then.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -188,6 +190,7 @@ static size_t drop_stale(struct feed *f, size_t i, const struct space *old)
  */
 static void take_new(struct feed *f, size_t from)
 {
+	uint64_t offset = UINT64_MAX, place = 0;
 	const struct space *old;
 	struct aux_flow *ev = &f->buf[from];
 
@@ -199,7 +202,11 @@ static void take_new(struct feed *f, size_t from)
 		f->begun |= f->n > from;
 	for (size_t i = from; i < f->n; i++) {
 		ev = &f->buf[i];
-		ev->offset = chunk_iter_place(&f->it, ev->offset);
+		if (ev->offset != offset) {	/* most are not */
+			offset = ev->offset;
+			place = chunk_iter_place(&f->it, offset);
+		}
+		ev->offset = place;
 		f->stale &= ev->kind != AUX_FLOW_TRACE_ON;
 		if (f->stale && (ev->kind == AUX_FLOW_RANGE ||
 				 ev->kind == AUX_FLOW_ASYNC)) {
@@ -321,7 +328,8 @@ static void configure_source(struct feed *f)
 	if (meta)
 		*etm = meta->etm;
 	etm->trace_id = f->source->id;
-	f->timed = etm->ts_is_clock && f->config.clock.mult;
+	f->timed = etm->ts_is_clock && f->config.clock.mult &&
+		   session_has_timestamps(etm);
 	if (!f->timed) {
 		f->config.clock = (struct aux_clock){ 0 };
 		etm->ts_is_clock = 0;

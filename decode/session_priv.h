@@ -32,6 +32,8 @@ void session_find_config(struct session *s);
 void session_sum_losses(struct session *s);
 /* Does the source tell which thread runs? */
 bool session_has_context(const struct aux_etm_config *etm);
+/* Are there timestamps in its trace? */
+bool session_has_timestamps(const struct aux_etm_config *etm);
 
 /* Where a feed is, for the order among feeds. */
 struct feed_place {

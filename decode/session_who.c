@@ -115,6 +115,10 @@ void session_take_time(struct feed *f, struct feed_view *v,
 		return;
 	v->ctx.time_ns = ev->time.ns;
 	v->dated = true;
+	if (ev->time.ns < v->context_ns) {	/* it was another time */
+		v->context_ns = 0;
+		back = true;
+	}
 	if (!has_tsc || back || (f->source ? first || ev->time.ns >= v->until :
 				 ev->time.tsc >= f->host.horizon_tsc))
 		session_find_who(f, v);

@@ -35,6 +35,7 @@ case_command() {
 	jit_once) cmd=("$programs/jit" once) ;;
 	ls) cmd=(/bin/ls -la /) ;;
 	pipe) cmd=(/bin/sh -c 'ls / | wc') ;;
+	pipeline) cmd=(/bin/sh -c '("$0/forkexec"; "$0/threads" 3 50) | sort | wc -l' "$programs") ;;
 	shells) cmd=(/bin/sh -c 'i=0; while [ $i -lt 20 ]; do /bin/true; i=$((i + 1)); done') ;;
 	gzip) gzip_input; cmd=(/bin/gzip -c "$SCRATCH/gzip.in") ;;
 	gzip_tiny) gzip_input; head -c 3000 "$SCRATCH/gzip.in" >"$SCRATCH/gzip.tiny"

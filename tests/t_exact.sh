@@ -64,7 +64,7 @@ for ret in 0 1; do for psb in 0 1; do for time in ,mtc=0 ,mtc=1 ,mtc=0,cyc=1 ,mt
 done; done; done
 
 emulated="hello_asm hello_static threads feature feature_timer jit_once forkexec dlopen
-	  vdso throw ls pipe gzip python"
+	  vdso throw ls pipe pipeline gzip python"
 stepped="hello_asm hello_static threads_few feature jit forkexec vdso"
 [ -n "${FULL:-}" ] && stepped+=" threads feature_timer dlopen ls pipe gzip_tiny"
 
@@ -112,7 +112,7 @@ if wanted again; then
 	timeout 300 yes >/dev/null & busy+=" $!"
 	[ -n "${QUICK:-}" ] && REPEAT=${REPEAT:-1}
 	for ((i = 0; i < ${REPEAT:-3}; i++)); do
-		for case in pipe shells threads; do
+		for case in pipe pipeline shells threads; do
 			exact "$case" noretcomp=1
 			exact "$case" noretcomp=1 --per-thread
 		done

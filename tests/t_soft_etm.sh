@@ -8,13 +8,18 @@
 a64=$programs/aarch64
 data=$SCRATCH/etm.data truth=$SCRATCH/etm.truth log=$SCRATCH/etm.log
 
-# record PROGRAM TERMS [OPTION...]
+# record PROGRAM TERMS [OPTION...]; PROGRAM may have arguments, which may be
+# programs
 record() {
-	local program=$1 terms=$2
+	local words terms=$2 i
+	read -ra words <<<"$1"
 	shift 2
+	for i in "${!words[@]}"; do
+		[ -x "$a64/${words[i]}" ] && words[i]=$a64/${words[i]}
+	done
 	rm -f "$data" "$truth"
 	timeout 100 "$auxcap" -e "soft_etm/$terms/u" -o "$data" --truth "$truth" "$@" \
-		-- "$a64/$program" >"$SCRATCH/out" 2>"$log" </dev/null
+		-- "${words[@]}" >"$SCRATCH/out" 2>"$log" </dev/null
 	status=$?
 }
 
@@ -79,6 +84,20 @@ exact hello_asm timestamp=0
 exact hello_asm timestamp=0,contextid=0 --per-thread
 exact threads ete --per-thread
 exact crash ''
+
+# ---- an exec: other code at the same addresses, from one instruction to the next ----
+
+printf '#!%s\n' "$(realpath "$a64/hello_static")" >"$SCRATCH/script"
+chmod +x "$SCRATCH/script"
+for kind in $kinds shared,sync_period=9; do
+	exact "run -e run -e run hello_static" "$kind"
+	exact "execs 0 execs 3 run -e hello_dynamic" "$kind"
+	exact "execs 2 $SCRATCH/script" "$kind,contextid=0"
+done
+exact "execs 0 execs 3 run -e hello_dynamic" cycacc,retstack --per-thread
+exact "execs 0 execs 3 $SCRATCH/script" timestamp=0 --per-thread
+exact "execs 0 run -e hello_static" ete,raw,timestamp=0,contextid=0 --per-thread
+exact "stress exec 3" shared
 
 # ---- a long run: AUX records that the buffer's interrupt ends ----
 

@@ -78,12 +78,17 @@ struct aux_decoder_host {
 	 * timestamp). decode must return right after an event that brings the
 	 * time to or past it, or back (behind a gap), before it asks for any
 	 * further code, so that the host can switch. 0: return after every
-	 * TIME.
+	 * TIME. Where a timestamp stands behind the first instructions that it
+	 * is of (CoreSight), its TIME comes before these: where the flow goes
+	 * on (TRACE_ON, the beginning of a chunk, back in user code), the first
+	 * timestamp up to the exception that ends this run is looked for. No
+	 * exec, no switch is inside of a run. A run without one has no TIME.
 	 */
 	uint64_t horizon_tsc;
 	/*
 	 * The trace itself says who runs: decode must return right after a
-	 * CONTEXT, before it asks for any further code.
+	 * CONTEXT, before it asks for any further code. A TIME of what it
+	 * begins is told behind it.
 	 */
 	uint32_t context_switches;
 };

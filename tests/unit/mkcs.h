@@ -21,6 +21,8 @@
 #include "session_priv.h"
 
 #define CS_NO_CODE 0xff
+#define CS_TIMESTAMPS 0x800u	/* TRCCONFIGR.TS */
+#define CS_UNTIMED 0x80000000u	/* none of them, of whatever clock they were */
 
 struct cs_bytes {
 	uint8_t b[4096];
@@ -81,7 +83,8 @@ static void cs_info_v4(struct mk *m, unsigned n, uint64_t trcconfigr,
 		b[0] = AUX_CS_MAGIC_ETMV4;
 		b[1] = i;
 		b[2] = 8;
-		b[3] = trcconfigr;
+		b[3] = trcconfigr & CS_UNTIMED ? trcconfigr & ~CS_UNTIMED :
+		       ts_source ? trcconfigr | CS_TIMESTAMPS : trcconfigr;
 		b[4] = 0x10 + i;
 		b[10] = ts_source;
 	}

@@ -29,6 +29,11 @@ static void configure(struct fixture *f, unsigned arch)
 	etm->trcidr1 = arch == AUX_ETM_V4 ? 0x4100f403 : 0x4100fff0;
 	etm->trcidr2 = 0x488;
 	etm->trcdevarch = 0x47705a13;
+	if (arch == AUX_ETM_ETE) {	/* one that looks ahead */
+		etm->ts_is_clock = 1;
+		f->host.horizon_tsc = 0;
+		f->host.context_switches = 1;
+	}
 	start_decoder(f);
 	add_area(f, 0x1000, a64, sizeof(a64));
 }
@@ -135,8 +140,30 @@ static void stm(void)
 	f.ops->close(f.dec);
 }
 
+/* What would take the library a time that grows with the square of the length. */
+static void floods(void)
+{
+	static uint8_t zeros[1 << 22], events[1 << 20];
+	struct fixture f;
+	struct packets p = { .n = 0 };
+
+	configure(&f, AUX_ETM_PTM);
+	ok(run(&f, zeros, sizeof(zeros), 64) && !f.n, "PTM: 4 MiB of zeros");
+	f.ops->close(f.dec);
+	configure(&f, AUX_ETM_V4);
+	v4_sync(&p, false);
+	memset(events, 0x71, sizeof(events));
+	memcpy(events, p.b, p.n);
+	ok(run(&f, events, sizeof(events), 64) && f.n &&
+	   f.ev[f.n - 1].kind == AUX_FLOW_GAP &&
+	   f.ev[f.n - 1].what == AUX_GAP_DECODER,
+	   "ETMv4: a million packets and no atom");
+	f.ops->close(f.dec);
+}
+
 int main(void)
 {
+	floods();
 	noise(AUX_ETM_V4, "ETMv4");
 	noise(AUX_ETM_ETE, "ETE");
 	noise(AUX_ETM_V3, "ETMv3");

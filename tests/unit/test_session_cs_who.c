@@ -244,6 +244,36 @@ static void test_late_time(void)
 	is_str(s.text, "[0aby", "the thread comes back behind its switch");
 }
 
+/* A switch that is not the one, as a TIME tells; and no TIME that could. */
+static void test_guess(void)
+{
+	struct cs_bytes f = { .n = 0 };
+	struct mk m;
+
+	start(&m, 1, CID, AUX_CS_TS_VIRTUAL);
+	cs_clock(&m);
+	mk_switch(&m, id(20, 0, 50), false);
+	cs_frame(&f, 0x10, "C\24T\2P\1", 6);
+	cs_frame(&f, 0x10, "C\12P\1T\3P\1", 8);
+	mk_aux(&m, id(20, 0, 500), 0, 16, 0);
+	map(&m, 650, 'y', 4);
+	mk_switch(&m, id(10, 0, 700), false);
+	mk_aux(&m, id(10, 0, 900), 16, 16, 0);
+	put(&m, 0, &f);
+	ok(cs_decode(&m, &s, &st) == 0, "a switch in the records");
+	is_str(s.text, "[0b[0ya", "counts until there is a time");
+
+	f.n = 0;
+	start(&m, 1, CID | CS_UNTIMED, AUX_CS_TS_VIRTUAL);
+	cs_clock(&m);
+	map(&m, 150, 'x', 3);
+	cs_frame(&f, 0x10, "C\12P\1", 4);
+	mk_aux(&m, id(10, 0, 200), 0, f.n, 0);
+	put(&m, 0, &f);
+	ok(cs_decode(&m, &s, &st) == 0, "a clock, but no timestamps");
+	is_str(s.text, "[0x", "then the record's time counts");
+}
+
 /* An exec between two TIMEs: what the decoder walked behind it was old code. */
 static void test_exec(void)
 {
@@ -279,6 +309,7 @@ int main(void)
 {
 	test_exec();
 	test_late_time();
+	test_guess();
 	test_context();
 	test_reset();
 	test_history();
