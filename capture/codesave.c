@@ -193,6 +193,7 @@ static int take_fork(struct codesave *s, const struct code_note *n)
 		if (r.pid != n->ppid)
 			continue;
 		r.pid = n->pid;
+		r.look_ns = n->time_ns;	/* what it has of its own came later */
 		ret = add_range(s, &r);
 		for (k = 0; !ret && k < r.len / CODE_PAGE; k++) {
 			s->ranges[s->n_ranges - 1].pages[k] = from[k];

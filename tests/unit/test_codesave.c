@@ -125,14 +125,20 @@ static void note_map(uint32_t pid, uint64_t addr, uint64_t len,
 	codesave_note(cs, &m.h, time);
 }
 
-static void note_task(uint32_t type, uint16_t misc, uint32_t pid, uint32_t ppid)
+static void note_task_at(uint32_t type, uint16_t misc, uint32_t pid,
+			 uint32_t ppid, uint64_t time)
 {
 	struct {
 		struct perf_event_header h;
 		uint32_t w[4];
 	} r = { { type, misc, sizeof(r) }, { pid, ppid, pid, ppid } };
 
-	codesave_note(cs, &r.h, now_ns());
+	codesave_note(cs, &r.h, time);
+}
+
+static void note_task(uint32_t type, uint16_t misc, uint32_t pid, uint32_t ppid)
+{
+	note_task_at(type, misc, pid, ppid, now_ns());
 }
 
 static void begin(const struct codesave_config *config)
@@ -342,6 +348,32 @@ static void test_tasks(void)
 	   "no vdso, and nothing after an exec: %zu records", n_codes);
 }
 
+/* A child that was forked has what its parent had, and then its own. */
+static void test_fork(void)
+{
+	const struct codesave_config config = { 0 };
+	uint64_t mapped, forked;
+	const struct code *k;
+	uint32_t pid;
+
+	begin(&config);
+	start_child();
+	pid = (uint32_t)child;
+	mapped = now_ns();
+	/* the memory is the same in both; the parent is not there any more */
+	note_map(0x7ffffffe, (uint64_t)(uintptr_t)memory, PAGE, "//anon",
+		 mapped);
+	forked = now_ns();
+	note_task_at(PERF_RECORD_FORK, 0, pid, 0x7ffffffe, forked);
+	order(0, 64, 0x10, 1);
+	codesave_look(cs);
+	end(NULL, 0);
+	end_child();
+	k = code_at(pid, memory, UINT64_MAX);
+	ok(k && k->bytes && k->bytes[1] == 0x11, "a forked child's own code");
+	ok(k && k->h.time_ns == forked, "from the fork on, and not before it");
+}
+
 static void test_limit(void)
 {
 	const struct codesave_config config = { .limit = 2 * PAGE };
@@ -430,6 +462,7 @@ int main(void)
 		test_clock();
 		test_change();
 		test_tasks();
+		test_fork();
 		test_limit();
 		test_thread();
 	} else {
