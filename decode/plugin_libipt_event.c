@@ -5,19 +5,6 @@
  */
 #include "plugin_libipt.h"
 
-static uint64_t to_ns(const struct aux_clock *c, uint64_t tsc)
-{
-	uint64_t quot, rem;
-
-	if (!c->mult || c->shift > 63)
-		return 0;
-	if (c->mask && c->mask != UINT64_MAX)
-		tsc = c->cycles + ((tsc - c->cycles) & c->mask);
-	quot = tsc >> c->shift;
-	rem = tsc & ((UINT64_C(1) << c->shift) - 1);
-	return c->zero + quot * c->mult + (rem * c->mult >> c->shift);
-}
-
 /* Estimated time may step back; TIME does so only at a new sync. */
 void libipt_push_time(struct libipt *d, uint64_t tsc)
 {
@@ -31,7 +18,7 @@ void libipt_push_time(struct libipt *d, uint64_t tsc)
 	f = libipt_push(d, AUX_FLOW_TIME, 0);
 	f->flags = AUX_FLOW_HAS_TSC;
 	f->time.tsc = tsc;
-	f->time.ns = to_ns(&d->config->clock, tsc);
+	f->time.ns = aux_clock_ns(&d->config->clock, tsc);
 	if (tsc >= d->host->horizon_tsc || tsc < d->pushed_tsc)
 		d->at_horizon = true;
 	d->pushed_tsc = tsc;

@@ -6,19 +6,6 @@
  */
 #include "plugin_opencsd.h"
 
-static uint64_t to_ns(const struct aux_clock *c, uint64_t tsc)
-{
-	uint64_t quot, rem;
-
-	if (!c->mult || c->shift > 63)
-		return 0;
-	if (c->mask && c->mask != UINT64_MAX)
-		tsc = c->cycles + ((tsc - c->cycles) & c->mask);
-	quot = tsc >> c->shift;
-	rem = tsc & ((UINT64_C(1) << c->shift) - 1);
-	return c->zero + quot * c->mult + (rem * c->mult >> c->shift);
-}
-
 static void wait_for_ip(struct opencsd *d)
 {
 	if (d->waiting == NONE)
@@ -131,7 +118,7 @@ void opencsd_push_time(struct opencsd *d, uint64_t ts)
 	f->n = d->cycles;
 	f->time.tsc = ts;
 	if (d->config->etm.ts_is_clock)
-		f->time.ns = to_ns(&d->config->clock, ts);
+		f->time.ns = aux_clock_ns(&d->config->clock, ts);
 	if (ts >= d->host->horizon_tsc || ts < d->time)
 		stop_here(d);
 	d->cycles = 0;

@@ -4,15 +4,7 @@
 
 uint64_t clock_to_ns(const struct aux_clock *c, uint64_t tsc)
 {
-	uint64_t quot, rem;
-
-	if (!c->mult || c->shift > 63)
-		return 0;
-	if (c->mask && c->mask != UINT64_MAX)
-		tsc = c->cycles + ((tsc - c->cycles) & c->mask);
-	quot = tsc >> c->shift;
-	rem = tsc & ((UINT64_C(1) << c->shift) - 1);
-	return c->zero + quot * c->mult + (rem * c->mult >> c->shift);
+	return aux_clock_ns(c, tsc);
 }
 
 uint64_t clock_to_tsc(const struct aux_clock *c, uint64_t ns)

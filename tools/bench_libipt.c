@@ -20,46 +20,17 @@
 
 #include <aux/reader.h>
 
-#define MAX_STREAMS 4096
+#include "bench.h"
+
 #define CACHE_LIMIT (UINT64_C(256) << 20)
 
-struct stream {
-	uint8_t *data;
-	uint64_t len, cap;
-};
-
 struct bench {
-	struct stream streams[MAX_STREAMS];
-	uint32_t n_streams;
+	struct streams streams;
 	struct pt_image *image;
 	struct pt_image_section_cache *cache;
 	const char *symfs;
-	uint64_t n_insns, n_errors, n_bytes;
+	uint64_t n_insns, n_errors;
 };
-
-static int append(struct bench *b, uint32_t idx, const uint8_t *data, uint64_t len)
-{
-	struct stream *s;
-
-	if (idx >= MAX_STREAMS)
-		return -1;
-	s = &b->streams[idx];
-	if (idx >= b->n_streams)
-		b->n_streams = idx + 1;
-	if (s->cap - s->len < len) {
-		uint64_t cap = 2 * (s->len + len);
-		uint8_t *p = realloc(s->data, cap);
-
-		if (!p)
-			return -1;
-		s->data = p;
-		s->cap = cap;
-	}
-	memcpy(s->data + s->len, data, len);
-	s->len += len;
-	b->n_bytes += len;
-	return 0;
-}
 
 static void add_mapping(struct bench *b, const struct aux_event *ev)
 {
@@ -85,7 +56,7 @@ static int load(struct bench *b, const char *path)
 		if (ev.type == PERF_RECORD_MMAP || ev.type == PERF_RECORD_MMAP2)
 			add_mapping(b, &ev);
 		else if (ev.type == AUX_RECORD_AUXTRACE &&
-			 append(b, ev.auxtrace.h.idx, ev.auxtrace.payload.data,
+			 append(&b->streams, ev.auxtrace.h.idx, ev.auxtrace.payload.data,
 				ev.auxtrace.payload.len))
 			more = -AUX_E_NOMEM;
 	}
@@ -181,11 +152,11 @@ int main(int argc, char **argv)
 	if (load(&b, argv[2]) < 0)
 		return 1;
 	start = seconds();
-	for (i = 0; i < b.n_streams; i++) {
+	for (i = 0; i < b.streams.n; i++) {
 		pt_config_init(&config);
-		config.begin = b.streams[i].data;
-		config.end = b.streams[i].data + b.streams[i].len;
-		if (!b.streams[i].len)
+		config.begin = b.streams.s[i].data;
+		config.end = b.streams.s[i].data + b.streams.s[i].len;
+		if (!b.streams.s[i].len)
 			continue;
 		if (blocks)
 			run_block(&b, &config);
@@ -195,6 +166,6 @@ int main(int argc, char **argv)
 	start = seconds() - start;
 	printf("libipt %s insns %" PRIu64 " seconds %.3f Minsn/s %.1f bytes %" PRIu64
 	       " errors %" PRIu64 "\n", argv[1], b.n_insns, start,
-	       (double)b.n_insns / start / 1e6, b.n_bytes, b.n_errors);
+	       (double)b.n_insns / start / 1e6, b.streams.n_bytes, b.n_errors);
 	return 0;
 }

@@ -21,16 +21,11 @@
 
 #include <aux/reader.h>
 
+#include "bench.h"
 #include "csmeta.h"
 
-#define MAX_STREAMS 4096
 #define MAX_MAPPINGS 256
 #define BLOCK (1u << 20)
-
-struct stream {
-	uint8_t *data;
-	uint64_t len, cap;
-};
 
 struct mapping {
 	uint64_t start, len;
@@ -38,38 +33,13 @@ struct mapping {
 };
 
 struct bench {
-	struct stream streams[MAX_STREAMS];
-	uint32_t n_streams;
+	struct streams streams;
 	struct mapping mappings[MAX_MAPPINGS];
 	uint32_t n_mappings;
 	struct csmeta meta;
 	const char *symfs;
-	uint64_t n_insns, n_errors, n_bytes;
+	uint64_t n_insns, n_errors;
 };
-
-static int append(struct bench *b, uint32_t idx, const uint8_t *data, uint64_t len)
-{
-	struct stream *s;
-
-	if (idx >= MAX_STREAMS)
-		return -1;
-	s = &b->streams[idx];
-	if (idx >= b->n_streams)
-		b->n_streams = idx + 1;
-	if (s->cap - s->len < len) {
-		uint64_t cap = 2 * (s->len + len);
-		uint8_t *p = realloc(s->data, cap);
-
-		if (!p)
-			return -1;
-		s->data = p;
-		s->cap = cap;
-	}
-	memcpy(s->data + s->len, data, len);
-	s->len += len;
-	b->n_bytes += len;
-	return 0;
-}
 
 static void add_mapping(struct bench *b, const struct aux_event *ev)
 {
@@ -109,7 +79,7 @@ static int load(struct bench *b, const char *path)
 			more = csmeta_add_id(&b->meta, ev.aux_output_hw_id.hw_id,
 					     ev.id.cpu, &diag);
 		else if (ev.type == AUX_RECORD_AUXTRACE &&
-			 append(b, ev.auxtrace.h.idx, ev.auxtrace.payload.data,
+			 append(&b->streams, ev.auxtrace.h.idx, ev.auxtrace.payload.data,
 				ev.auxtrace.payload.len))
 			more = -AUX_E_NOMEM;
 	}
@@ -237,12 +207,12 @@ int main(int argc, char **argv)
 		return 1;
 	ocsd_def_errlog_init(OCSD_ERR_SEV_NONE, 0);
 	start = seconds();
-	for (uint32_t i = 0; i < b.n_streams; i++)
-		if (b.streams[i].len)
-			run(&b, &b.streams[i]);
+	for (uint32_t i = 0; i < b.streams.n; i++)
+		if (b.streams.s[i].len)
+			run(&b, &b.streams.s[i]);
 	start = seconds() - start;
 	printf("opencsd insns %" PRIu64 " seconds %.3f Minsn/s %.1f bytes %" PRIu64
 	       " errors %" PRIu64 "\n", b.n_insns, start,
-	       (double)b.n_insns / start / 1e6, b.n_bytes, b.n_errors);
+	       (double)b.n_insns / start / 1e6, b.streams.n_bytes, b.n_errors);
 	return 0;
 }

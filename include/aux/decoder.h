@@ -150,6 +150,20 @@ struct aux_clock {
 	uint16_t shift;
 };
 
+/* TSC to ns; 0 without a conversion. */
+static inline uint64_t aux_clock_ns(const struct aux_clock *c, uint64_t tsc)
+{
+	uint64_t quot, rem;
+
+	if (!c->mult || c->shift > 63)
+		return 0;
+	if (c->mask && c->mask != UINT64_MAX)
+		tsc = c->cycles + ((tsc - c->cycles) & c->mask);
+	quot = tsc >> c->shift;
+	rem = tsc & (((uint64_t)1 << c->shift) - 1);
+	return c->zero + quot * c->mult + (rem * c->mult >> c->shift);
+}
+
 /* An address filter that was set on the event, for trace without IPs. */
 struct aux_filter {
 	uint64_t start;
