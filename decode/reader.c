@@ -413,8 +413,9 @@ static void name_part(const struct aux_reader *r, struct aux_diag *why)
  * compressed stream that broke would have to be read again to skip it. */
 static bool go_on(struct aux_reader *r, int ret, const struct aux_diag *why)
 {
-	if (ret > 0 || r->inflate.broken.code || why->code == AUX_E_NOMEM ||
-	    !next_segment(r))
+	bool broke = r->inflate.broken.code && r->inflate.owner == r->seg;
+
+	if (ret > 0 || broke || why->code == AUX_E_NOMEM || !next_segment(r))
 		return false;
 	if (ret < 0 && !r->skipped.code)
 		r->skipped = *why;
