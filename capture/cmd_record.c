@@ -212,7 +212,14 @@ static int record(struct recording *rec, struct output *out,
 	err = output_close(out, &at_close);
 	if (err)	/* the cause of whatever else went wrong */
 		*diag = at_close;
-	return err ? err : ret;
+	err = err ? err : ret;
+	/* the end of a file, when all before it was written */
+	if (err == -AUX_E_IO &&
+	    !ledger_times(&rec->total, AUX_LEDGER_UNWRITTEN) &&
+	    !ledger_times(&rec->ledger, AUX_LEDGER_UNWRITTEN))
+		ledger_add(&rec->ledger, LEDGER_NO_STREAM,
+			   AUX_LEDGER_UNWRITTEN, 0, 0, 0);
+	return err;
 }
 
 static int finish(struct recording *rec, int ret, const struct aux_diag *diag)

@@ -84,6 +84,8 @@ static int finish_present(struct output *o, struct aux_diag *diag)
 		return 0;
 	err = writer_finish(o->w);
 	if (writer_headless(o->w)) {	/* nobody could open what is there */
+		if (o->opt.finish)	/* but what it lost is to be counted */
+			o->opt.finish(o->opt.priv, o->w);
 		writer_discard(o->w, diag);
 		o->w = NULL;
 		return err;
