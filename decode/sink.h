@@ -35,6 +35,7 @@ struct flow_ctx {
 
 /* What a sink needs; nothing else is computed. */
 #define SINK_NEEDS_TIME 1
+#define SINK_TAKES_PATHS 2	/* PATH events; else they come as RANGEs */
 
 /*
  * What a sink may ask of the rest of the program; a test gives its own.
@@ -89,6 +90,20 @@ struct sink_ops {
 	/* The end: prints what is left (totals). */
 	int (*finish)(void *sink, struct aux_diag *diag);
 	void (*close)(void *sink);	/* NULL is allowed */
+	/*
+	 * For a sink whose result can be put together from parts: all five or
+	 * none. A part takes the flow of one chunk, in a thread of its own;
+	 * nothing of the sink changes by that. cut ends a segment of what it
+	 * takes. give, in the session's thread and in the order of the flow,
+	 * adds the part's oldest segment that was not given yet to the sink;
+	 * then all is as if flow had got it. Returns are those of flow.
+	 */
+	int (*part_open)(void **part, const void *sink);
+	int (*part_flow)(void *part, const struct flow_ctx *ctx,
+			 const struct aux_flow *ev, size_t n);
+	int (*part_cut)(void *part);
+	int (*part_give)(void *sink, void *part);
+	void (*part_close)(void *part);	/* accepts NULL */
 };
 
 extern const struct sink_ops sink_insn, sink_branch, sink_count;

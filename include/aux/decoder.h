@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Raised when any struct of this file or of flow.h changes meaning. */
-#define AUX_DECODER_ABI 2
+#define AUX_DECODER_ABI 3
 
 /* Values of aux_decoder_ops.trace_type: as PERF_RECORD_AUXTRACE_INFO.type. */
 #define AUX_TRACE_INTEL_PT 1
@@ -91,6 +91,19 @@ struct aux_decoder_host {
 	 * begins is told behind it.
 	 */
 	uint32_t context_switches;
+	/*
+	 * The host takes PATH events (flow.h) in place of RANGEs. A decoder that
+	 * has too many steps and paths drops them, inside of start alone: it
+	 * calls forget, and the host calls release(what) once it holds no event
+	 * that leads to them. NULL: it never holds one across start.
+	 */
+	uint32_t paths;
+	void (*forget)(void *priv, void (*release)(void *what), void *what);
+	/*
+	 * A TIME less than so many ticks behind the last one given need not be
+	 * given, unless it reaches the horizon or goes back. 0: all are wanted.
+	 */
+	uint64_t time_step;
 };
 
 /* Intel PT: how the trace was made. All zero: nothing known. */
@@ -197,6 +210,10 @@ struct aux_decoder_ops {
 	 * Fills out[0..max), max >= 16. Returns the number of events, 0 at the
 	 * end of the chunk, or -AUX_E_NOMEM. Bad trace is never an error: it
 	 * is a GAP event, and decoding goes on at the next sync point.
+	 *
+	 * -AUX_E_UNSUPPORTED, of start or decode: the chunk needs what this
+	 * decoder lacks. What it gave of the chunk is right; the host has the
+	 * whole chunk decoded by another decoder and leaves that much out.
 	 */
 	int (*decode)(void *dec, struct aux_flow *out, size_t max);
 	/* Accepts NULL and half-open objects. */

@@ -28,6 +28,7 @@ enum aux_flow_kind {
 	AUX_FLOW_POWER,		/* power state change */
 	AUX_FLOW_EVENT,		/* CFE/EVD event trace */
 	AUX_FLOW_GAP,		/* flow is missing here: what = AUX_GAP_* */
+	AUX_FLOW_PATH,		/* RANGEs in a row; only for a host that asked */
 };
 
 /* RANGE.what: what the last instruction did, as far as the trace says. */
@@ -121,8 +122,9 @@ struct aux_flow {
 	uint8_t kind;		/* enum aux_flow_kind */
 	uint8_t what;		/* sub-kind, see above */
 	uint16_t flags;		/* AUX_FLOW_* */
-	uint32_t n;		/* RANGE: instructions, >= 1. TIME: cycles since
-				 * the last TIME, 0 if unknown. PAYLOAD: bytes */
+	uint32_t n;		/* RANGE, PATH: instructions, >= 1. TIME: cycles
+				 * since the last TIME, 0 if unknown. PAYLOAD:
+				 * bytes */
 	union {
 		struct {
 			uint64_t first;	/* address of the first instruction */
@@ -153,7 +155,38 @@ struct aux_flow {
 					 * code is missing; else last ip */
 			uint64_t detail; /* decoder's own code, for messages */
 		} gap;
+		struct {
+			struct aux_path *path;
+			uint64_t reserved;
+		} path;
 	};
+};
+
+/*
+ * What a PATH stands for: the RANGEs of its steps, in order, each at the PATH's
+ * offset. A trace goes along the same few paths over and over, so what a consumer
+ * makes of one (a hash, the place of a text) it may keep in user, which is the
+ * consumer's own: all 0 at first, never touched by the decoder again.
+ *
+ * Steps and paths belong to the decoder that gave them and live until it hands
+ * them over with forget (decoder.h), or is closed. A path that is not kept is an
+ * exception: it, though not its steps, is valid only until the next call of the
+ * decoder, and has no user.
+ */
+struct aux_step {
+	const struct aux_flow *ranges;	/* RANGE events; offset is 0 */
+	uint32_t n_ranges;		/* >= 1 */
+	uint32_t n_insns;		/* of all of them */
+	uint64_t user[3];
+};
+
+struct aux_path {
+	struct aux_step *const *steps;
+	uint32_t n_steps;		/* >= 1 */
+	uint32_t n_ranges;
+	uint32_t n_insns;
+	uint32_t kept;
+	uint64_t user[3];
 };
 
 #ifdef __cplusplus

@@ -474,3 +474,9 @@ int x86_insn_decode(const uint8_t *p, size_t max, struct x86_insn *insn)
 	insn->size = (uint8_t)(d.p - p);
 	return insn->size;
 }
+
+int x86_insn_decode_in(const uint8_t *p, size_t max, enum x86_mode mode,
+		       struct x86_insn *insn)
+{
+	return mode == X86_MODE_64 ? x86_insn_decode(p, max, insn) : 0;
+}

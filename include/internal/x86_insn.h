@@ -31,6 +31,13 @@ struct x86_insn {
 	int64_t disp;		/* direct branches: target - (ip + size) */
 };
 
+enum x86_mode { X86_MODE_64 = 0, X86_MODE_32, X86_MODE_16 };
+
+/* The same as below in any mode; direct targets wrap at the mode's width of ip
+ * (the caller masks: 32 bits, 16 with a 16-bit operand size). */
+int x86_insn_decode_in(const uint8_t *p, size_t max, enum x86_mode mode,
+		       struct x86_insn *insn);
+
 /*
  * Decodes one 64-bit mode instruction from at most max bytes. Returns its
  * length (1 to 15), or 0 when it is invalid or does not fit.
