@@ -56,15 +56,17 @@ static int open_opencsd(void **dec, const struct aux_decoder_config *config,
 static void forget(struct opencsd *d)
 {
 	d->pos = d->fed = d->packet_end = d->walked = 0;
+	d->fed_offset = d->chunk->stream_offset;
+	d->end_offset = d->chunk->stream_offset + d->chunk->len;
 	d->given = d->flush = d->eot = d->done = d->found = d->synced = false;
 	d->atoms = d->pending = d->n_idle = 0;
 	d->except = d->on = d->in_tx = d->last_known = d->walked_off = false;
+	d->seen = d->refused = false;
 	d->popped = d->indirect = d->addressed = d->mute = d->lost = false;
 	d->have_context = d->have_time = false;
 	d->resumes = d->ahead = d->foretold = false;
 	d->ts = 0;
 	d->told = UNSYNC_UNKNOWN;
-	d->last_index = OCSD_BAD_TRC_INDEX;
 	d->cycles = d->head = d->tail = d->stop = 0;
 	d->waiting = NONE;
 }

@@ -49,7 +49,13 @@ struct opencsd {
 	const struct aux_chunk *chunk;
 	uint64_t pos;		/* the library has had data[0..pos) */
 	uint64_t fed;		/* pos before that */
+	uint64_t fed_offset;	/* the same in the stream, and where the chunk */
+	uint64_t end_offset;	/* ends there */
 	uint64_t packet_end;	/* of the last packet known */
+	uint32_t seen_index;	/* of one that the library has just shown, */
+	uint32_t seen_size;	/* its bytes, and */
+	bool seen;		/* that there is one */
+	bool resumes;		/* the next address is where a run begins */
 	uint64_t given_pos;	/* early: of the last packet that gave events */
 	bool given;		/* there is one */
 	bool cut;		/* early: the host may have to switch */
@@ -61,7 +67,7 @@ struct opencsd {
 	uint32_t n_idle;	/* ETMv4: packets since the last atom */
 	uint32_t pending;	/* that are not committed, at least */
 	bool except;		/* an exception waits for its address */
-	bool resumes;		/* the next address is where a run begins */
+	bool refused;		/* ETMv4: Trace Info that cannot be */
 	bool ahead;		/* it has come: has the run a time? */
 	bool foretold;		/* that was the last TIME */
 	uint64_t ts;		/* the last timestamp */
@@ -69,14 +75,16 @@ struct opencsd {
 				 * act on; 0: there is none */
 	int packet_type;	/* of the last one */
 
+	/* What each range sets stands together: so it is one store. */
 	bool on;		/* flow since the last TRACE_ON */
-	bool in_tx;
 	bool last_known;	/* last_ip, next_ip */
+	bool lost;		/* no code at lost_ip, nothing ran since */
+	bool addressed;		/* an address packet came after the last range */
+	bool in_tx;
+	unsync_info_t told;	/* loss of sync that is in the flow */
 	uint64_t last_ip;	/* of the last instruction, and behind it */
 	uint64_t next_ip;
-	bool lost;		/* no code at lost_ip, nothing ran since */
 	uint64_t lost_ip;
-	unsync_info_t told;	/* loss of sync that is in the flow */
 	uint32_t cycles;	/* since the last TIME */
 	bool have_time;
 	uint64_t time;		/* of the last TIME, ever */
@@ -86,14 +94,12 @@ struct opencsd {
 	/* A return stack that the library has popped once too often. */
 	bool popped;		/* until it is empty */
 	bool indirect;		/* the last range was a taken indirect branch */
-	bool addressed;		/* an address packet came after it */
 	bool mute;		/* it went on at a wrong address */
 
 	uint8_t ends[256];	/* enum aux_range_end, by kind_of() */
 	bool special[256];	/* ETMv4: headers that are fed with care */
 
 	uint64_t offset;	/* of the last event */
-	ocsd_trc_index_t last_index; /* of the last range: offset knows it */
 	uint32_t head, tail;	/* of queue */
 	uint32_t waiting;	/* from here events wait for an ip, or NONE */
 	struct aux_flow queue[N_QUEUE];
@@ -151,6 +157,16 @@ static inline void opencsd_at(struct opencsd *d, uint64_t pos)
 	uint64_t offset = d->chunk->stream_offset + pos;
 
 	if (offset > d->offset && pos <= d->chunk->len)
+		d->offset = offset;
+}
+
+/* The same of the library's index. */
+static inline void opencsd_at_index(struct opencsd *d, ocsd_trc_index_t i)
+{
+	int32_t n = (int32_t)((uint32_t)i - (uint32_t)d->fed);
+	uint64_t offset = d->fed_offset + (uint64_t)(int64_t)n;
+
+	if (offset > d->offset && offset <= d->end_offset)
 		d->offset = offset;
 }
 

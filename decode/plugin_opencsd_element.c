@@ -47,8 +47,13 @@ void opencsd_fill_ends(struct opencsd *d)
 
 static inline uint16_t mode_of(ocsd_isa isa)
 {
-	return isa == ocsd_isa_aarch64 ? AUX_FLOW_MODE_A64 :
-	       isa == ocsd_isa_thumb2 ? AUX_FLOW_MODE_T32 : AUX_FLOW_MODE_A32;
+	static const uint16_t modes[8] = {
+		AUX_FLOW_MODE_A32, AUX_FLOW_MODE_T32, AUX_FLOW_MODE_A64,
+		AUX_FLOW_MODE_A32, AUX_FLOW_MODE_A32, AUX_FLOW_MODE_A32,
+		AUX_FLOW_MODE_A32, AUX_FLOW_MODE_A32,
+	};
+
+	return modes[isa & 7];
 }
 
 /* False: the library took this address from a stack that is off by one. */
@@ -65,33 +70,43 @@ static bool is_trusted(struct opencsd *d, uint64_t ip)
 static inline void push_range(struct opencsd *d,
 			      const ocsd_generic_trace_elem *e)
 {
-	bool trusted = !d->popped || is_trusted(d, e->st_addr);
-	unsigned end = d->ends[kind_of(e)];
-	struct aux_flow *f;
+	struct aux_flow *f = &d->queue[d->tail];
+	unsigned size = e->last_instr_sz, kind = kind_of(e);
 
 	if (e->en_addr <= e->st_addr || !e->num_instr_range)
 		return;
-	d->indirect = e->last_i_type == OCSD_INSTR_BR_INDIRECT &&
-		      e->last_instr_exec;
-	d->addressed = false;
-	if (!trusted)
-		return;
-	if (d->waiting != NONE)
-		opencsd_settle(d, e->st_addr);
-	f = &d->queue[d->tail++];
+	d->indirect = e->last_i_type == OCSD_INSTR_BR_INDIRECT && (kind & 1);
+	d->on = d->last_known = true;
+	d->lost = d->addressed = false;
+	d->told = UNSYNC_UNKNOWN;
+	d->tail++;
 	f->offset = d->offset;
 	f->kind = AUX_FLOW_RANGE;
-	f->what = (uint8_t)end;
-	f->flags = (uint16_t)(mode_of(e->isa) | e->last_instr_sz |
+	f->what = d->ends[kind];
+	f->flags = (uint16_t)(mode_of(e->isa) | size |
 			      (d->in_tx ? AUX_FLOW_IN_TX : 0));
 	f->n = e->num_instr_range;
 	f->range.first = e->st_addr;
-	f->range.last = e->en_addr - e->last_instr_sz;
-	d->last_ip = f->range.last;
+	d->last_ip = f->range.last = e->en_addr - size;
 	d->next_ip = e->en_addr;
-	d->last_known = d->on = true;
-	d->lost = false;
-	d->told = UNSYNC_UNKNOWN;
+}
+
+/* The same, when something may depend on where it begins. */
+static void check_range(struct opencsd *d, const ocsd_generic_trace_elem *e)
+{
+	bool trusted = !d->popped || is_trusted(d, e->st_addr);
+
+	if (e->en_addr <= e->st_addr || !e->num_instr_range)
+		return;
+	if (!trusted) {
+		d->indirect = e->last_i_type == OCSD_INSTR_BR_INDIRECT &&
+			      e->last_instr_exec;
+		d->addressed = false;
+		return;
+	}
+	if (d->waiting != NONE)
+		opencsd_settle(d, e->st_addr);
+	push_range(d, e);
 }
 
 /* ---- the rest ---- */
@@ -318,27 +333,38 @@ static void push_element(struct opencsd *d, const ocsd_generic_trace_elem *e)
 	}
 }
 
+/* noinline: what most elements need saves no registers. */
+static __attribute__((noinline)) void
+take_other(struct opencsd *d, ocsd_trc_index_t index,
+	   const ocsd_generic_trace_elem *e)
+{
+	bool range = e->elem_type == OCSD_GEN_TRC_ELEM_INSTR_RANGE;
+
+	if (!range && is_given(d, opencsd_pos(d, index), e->elem_type))
+		return;
+	opencsd_at_index(d, index);
+	if (e->has_cc)
+		opencsd_push_cycles(d, e->cycle_count);
+	if (range)
+		check_range(d, e);
+	else
+		push_element(d, e);
+}
+
 ocsd_datapath_resp_t opencsd_take_element(const void *priv,
 					  ocsd_trc_index_t index, uint8_t id,
 					  const ocsd_generic_trace_elem *e)
 {
 	struct opencsd *d = (struct opencsd *)(uintptr_t)priv;
-	uint64_t pos;
 
 	(void)id;
 	d->walked = 0;
-	if (e->elem_type == OCSD_GEN_TRC_ELEM_INSTR_RANGE) {
-		if (index != d->last_index)
-			opencsd_at(d, opencsd_pos(d, index));
-		d->last_index = index;
-		if (e->has_cc)
-			opencsd_push_cycles(d, e->cycle_count);
+	if (e->elem_type == OCSD_GEN_TRC_ELEM_INSTR_RANGE && !e->has_cc &&
+	    !d->popped && d->waiting == NONE) {
+		opencsd_at_index(d, index);
 		push_range(d, e);
-	} else if (!is_given(d, pos = opencsd_pos(d, index), e->elem_type)) {
-		opencsd_at(d, pos);
-		if (e->has_cc)
-			opencsd_push_cycles(d, e->cycle_count);
-		push_element(d, e);
+	} else {
+		take_other(d, index, e);
 	}
 	return d->stop || d->tail >= N_GIVE ? OCSD_RESP_WAIT : OCSD_RESP_CONT;
 }

@@ -126,6 +126,7 @@ static void see_flow(struct opencsd *d, const ocsd_etmv4_i_pkt *p)
 
 /*
  * Keeps track of the atoms that the library has not committed: there may be more.
+ * (There are none, ever, without a speculation depth.)
  * What else may be a P0 element or not is in doubt, and hides the atoms before.
  */
 static void see_elements(struct opencsd *d, const ocsd_etmv4_i_pkt *p)
@@ -167,6 +168,8 @@ static void see_v4(struct opencsd *d, const ocsd_etmv4_i_pkt *p, uint64_t pos)
 		d->synced = true;
 		d->popped = false;
 		d->atoms = d->pending = 0;
+		/* It would commit what has not come. */
+		d->refused = p->curr_spec_depth > d->config->etm.trcidr8;
 		break;
 	case ETM4_PKT_I_OVERFLOW:
 	case ETM4_PKT_I_DISCARD:
@@ -183,9 +186,10 @@ static void see_v4(struct opencsd *d, const ocsd_etmv4_i_pkt *p, uint64_t pos)
 			break;
 		opencsd_at(d, pos);
 		d->n_idle += p->type != ETM4_PKT_I_IGNORE;
-		see_elements(d, p);
 		if (d->early)
 			see_flow(d, p);
+		else
+			see_elements(d, p);
 		/* An exception's own context comes with its elements. */
 		if (d->early && !d->except && p->type != ETM4_PKT_I_EXCEPT) {
 			d->given = true;
@@ -199,26 +203,10 @@ static void see_v4(struct opencsd *d, const ocsd_etmv4_i_pkt *p, uint64_t pos)
 	}
 }
 
-void opencsd_see_packet(const void *priv, ocsd_datapath_op_t op,
-			ocsd_trc_index_t index, const void *packet,
-			uint32_t size, const uint8_t *data)
+/* noinline: what most packets need saves no registers. */
+static __attribute__((noinline)) void see_other(struct opencsd *d,
+						const void *packet, uint64_t pos)
 {
-	struct opencsd *d = (struct opencsd *)(uintptr_t)priv;
-	uint64_t pos;
-
-	(void)data;
-	if (op != OCSD_OP_DATA || !packet)
-		return;
-	pos = opencsd_pos(d, index);
-	d->packet_end = pos + size;
-	d->packet_type = *(const int *)packet; /* of all protocols the first */
-	/* Most are atoms. Committed at once, there is nothing to see in them. */
-	if (d->early && d->packet_type >= ETM4_PKT_I_ATOM_F6 &&
-	    d->packet_type <= 0xff) {
-		d->n_idle = 0;
-		d->resumes = false;
-		return;
-	}
 	if (d->v4) {
 		see_v4(d, packet, pos);
 	} else if (d->packet_type ==
@@ -227,4 +215,28 @@ void opencsd_see_packet(const void *priv, ocsd_datapath_op_t op,
 							 (int)STM_PKT_ASYNC)) {
 		find_sync(d, pos);
 	}
+}
+
+void opencsd_see_packet(const void *priv, ocsd_datapath_op_t op,
+			ocsd_trc_index_t index, const void *packet,
+			uint32_t size, const uint8_t *data)
+{
+	struct opencsd *d = (struct opencsd *)(uintptr_t)priv;
+
+	(void)data;
+	if (op != OCSD_OP_DATA || !packet)
+		return;
+	d->seen_index = (uint32_t)index;
+	d->seen_size = size;
+	d->packet_type = *(const int *)packet; /* of all protocols the first */
+	/* Most are atoms. Committed at once, there is nothing to see in them. */
+	if (d->early && d->packet_type >= ETM4_PKT_I_ATOM_F6 &&
+	    d->packet_type <= 0xff) {
+		d->n_idle = 0;
+		d->seen = true;
+		d->resumes = false;
+		return;
+	}
+	d->seen = true;
+	see_other(d, packet, opencsd_pos(d, index));
 }

@@ -33,6 +33,7 @@ void opencsd_fill_special(struct opencsd *d)
 	for (unsigned i = 0; i < 256; i++)
 		d->special[i] = is_mispredict((uint8_t)i) ||
 				i == ETM4_PKT_I_EXCEPT ||
+				i == ETM4_PKT_I_CANCEL_F1 ||
 				(d->cut && may_switch((uint8_t)i));
 }
 
@@ -76,7 +77,8 @@ static uint32_t get_cancelled(const uint8_t *p, uint64_t len)
 /*
  * Packets that the library may not get. Looking for the atom that was mispredicted
  * it runs off the end of its list when there is none; so it does when an exception
- * is committed before its address has come.
+ * is committed before its address has come. More elements than there may be it
+ * cancels one by one, up to 2^32.
  */
 static bool is_deadly(const struct opencsd *d)
 {
@@ -85,6 +87,9 @@ static bool is_deadly(const struct opencsd *d)
 
 	if (!d->v4 || !d->synced || d->packet_end != d->pos)
 		return false;
+	if (*p == ETM4_PKT_I_CANCEL_F1 && !d->except)
+		return get_cancelled(p, d->chunk->len - d->pos) >
+		       d->config->etm.trcidr8;
 	if (!is_mispredict(*p) || d->except)
 		return d->except && may_resolve(*p);
 	n = get_cancelled(p, d->chunk->len - d->pos);
@@ -114,7 +119,7 @@ static enum aux_gap_cause cause_of(const struct opencsd *d)
 
 static void lose_all(struct opencsd *d)
 {
-	d->synced = d->except = d->given = false;
+	d->synced = d->except = d->given = d->refused = false;
 	d->resumes = d->ahead = d->foretold = false;
 	d->ts = 0;
 	d->atoms = d->pending = d->n_idle = 0;
@@ -160,6 +165,7 @@ static ocsd_datapath_resp_t feed(struct opencsd *d)
 	ocsd_datapath_resp_t resp;
 
 	d->fed = d->pos;
+	d->fed_offset = d->chunk->stream_offset + d->pos;
 	resp = ocsd_dt_process_data(d->tree, OCSD_OP_DATA,
 				    (ocsd_trc_index_t)d->pos, n,
 				    d->chunk->data + d->pos, &used);
@@ -170,6 +176,14 @@ static ocsd_datapath_resp_t feed(struct opencsd *d)
 		used = 1;
 	d->pos += used;
 	return resp;
+}
+
+/* Of many packets the last one counts. */
+static void take_packet_end(struct opencsd *d)
+{
+	if (d->seen)
+		d->packet_end = opencsd_pos(d, d->seen_index) + d->seen_size;
+	d->seen = false;
 }
 
 void opencsd_step(struct opencsd *d)
@@ -205,7 +219,10 @@ void opencsd_step(struct opencsd *d)
 		d->done = true;
 		return;
 	}
+	take_packet_end(d);
 	d->flush = OCSD_DATA_RESP_IS_WAIT(resp);
-	if (OCSD_DATA_RESP_IS_FATAL(resp))
+	if (d->refused)
+		fail(d, AUX_GAP_BAD_PACKET, OCSD_RESP_FATAL_INVALID_DATA);
+	else if (OCSD_DATA_RESP_IS_FATAL(resp))
 		fail(d, cause_of(d), resp);
 }

@@ -63,9 +63,12 @@ static ocsd_err_t add_v4(struct opencsd *d, const struct aux_etm_config *etm,
 		c.reg_idr12 = etm->trcidr12;
 		c.reg_idr13 = etm->trcidr13;
 	}
+	/* What it cannot decode is an error: it goes on with what it has just
+	 * freed otherwise, where its return stack has no more entries. */
 	return ocsd_dt_create_decoder(d->tree, OCSD_BUILTIN_DCD_ETMV4I,
-				      OCSD_CREATE_FLG_FULL_DECODER, &c,
-				      &d->csid);
+				      OCSD_CREATE_FLG_FULL_DECODER |
+					      OCSD_OPFLG_PKTDEC_HALT_BAD_PKTS,
+				      &c, &d->csid);
 }
 
 static ocsd_err_t add_v3(struct opencsd *d, const struct aux_etm_config *etm,
