@@ -187,6 +187,7 @@ $(A64_DIR)/atomics_lse: tests/programs/aarch64/atomics.c
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(A64_CC) -std=gnu11 $(compile_traced) -march=armv8.1-a
+$(BUILD)/tests/programs/feature $(A64_DIR)/feature: tests/programs/feature.h
 
 # Tools written in C: one file each; those that read recordings link decode.
 TOOLS := $(patsubst tools/%.c,$(BUILD)/%,$(wildcard tools/*.c))

@@ -5,7 +5,6 @@
  *
  * Invariant: one line for one file; what is complete is left as it is.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -15,21 +14,11 @@
 static void say_found(const char *path, const struct repair_result *r,
 		      const char *output, bool dry_run)
 {
-	char cut[64] = "", missing[64] = "";
+	char text[400];
 
-	if (r->missing)
-		snprintf(missing, sizeof(missing), " (%" PRIu64 " more were "
-			 "on their way)", r->missing);
-	if (r->cut)
-		snprintf(cut, sizeof(cut), ", %" PRIu64 " byte%s of a cut record "
-			 "left out", r->cut, r->cut == 1 ? "" : "s");
-	dprintf(STDERR_FILENO,
-		"auxcap: %s: %s: %" PRIu64 " record%s, %" PRIu64 " byte%s of "
-		"trace%s%s%s%s\n", path,
-		dry_run ? "unfinished, can be repaired" : "repaired",
-		r->n_records, r->n_records == 1 ? "" : "s", r->aux_bytes,
-		r->aux_bytes == 1 ? "" : "s", missing, cut, output ? "; written to " : "",
-		output ? output : "");
+	repair_text(text, sizeof(text), r, dry_run);
+	dprintf(STDERR_FILENO, "auxcap: %s: %s%s%s\n", path, text,
+		output ? "; written to " : "", output ? output : "");
 }
 
 int cmd_repair(const char *path, const char *output, bool dry_run, bool quiet)

@@ -13,8 +13,6 @@
  */
 #include "etm_encode.h"
 
-#define LOST_MIN 40		/* instructions an injected overflow takes */
-#define LOST_SPREAD 2000
 #define CC_BITS 20		/* TRCIDR2.CCSIZE */
 
 enum {
@@ -71,10 +69,8 @@ static uint64_t position(const struct etm_encoder *e)
 /* The inline path must stop at the buffer's end, or where A-sync is due. */
 static void set_limit(struct etm_encoder *e)
 {
-	uint64_t room = (uint64_t)(e->end - e->buf) - ETM_GROUP_MAX;
-	uint64_t sync = e->next_sync > e->done ? e->next_sync - e->done : 0;
-
-	e->limit = e->buf + (sync < room ? sync : room);
+	e->limit = encode_limit(e->buf, e->end - ETM_GROUP_MAX, e->done,
+				e->next_sync);
 }
 
 /* The bits up to the last that changed; then the cycles since the last count. */
@@ -333,8 +329,7 @@ static void lose(struct etm_encoder *e)
 	put_overflow(e);
 	e->n_injected++;
 	e->lost = true;
-	e->lost_seed = e->lost_seed * 1103515245 + 12345;
-	e->lost_until = e->tsc + LOST_MIN + (e->lost_seed >> 8) % LOST_SPREAD;
+	e->lost_until = e->tsc + encode_lost_time(&e->lost_seed);
 	e->event_tsc = UINT64_MAX;
 }
 

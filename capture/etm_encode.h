@@ -19,6 +19,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "encode.h"
+
 #define ETM_ATOMS_MAX 60	/* that may wait; they take 20 bytes at most */
 #define ETM_RET_DEPTH 15	/* entries of the return stack */
 #define ETM_GROUP_MAX 512	/* bytes one call can write without asking */
@@ -58,9 +60,14 @@ struct etm_encoder {
 	/* hot */
 	uint8_t *pos;
 	uint8_t *limit;		/* where to stop and think: room or A-sync */
-	uint64_t atoms;		/* that wait, the oldest is bit 0 */
-	uint32_t n_atoms;
-	uint64_t tsc;		/* now, in ns = cycles; the caller's to advance */
+	union {
+		struct encode_hot hot;
+		struct {	/* the same by name */
+			uint64_t atoms;	/* that wait, the oldest is bit 0 */
+			uint32_t n_atoms;
+			uint64_t tsc;	/* in ns = cycles */
+		};
+	};
 	uint64_t event_tsc;	/* etm_encode_event() is due; ~0 never */
 	uint64_t hist[3];	/* addresses sent last, the newest first */
 

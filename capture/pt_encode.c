@@ -12,8 +12,6 @@
 
 #define SHORT_TNT_BITS 6
 #define SHORT_TNT_UPTO 24	/* more pending bits go into one long TNT */
-#define LOST_MIN 40		/* instructions an injected overflow takes */
-#define LOST_SPREAD 2000
 
 static void put_bytes(struct pt_encoder *e, const void *bytes, size_t n)
 {
@@ -29,10 +27,8 @@ static uint64_t position(const struct pt_encoder *e)
 /* The inline path must stop at the buffer's end, or where PSB+ is due. */
 static void set_limit(struct pt_encoder *e)
 {
-	uint64_t room = (uint64_t)(e->end - e->buf) - PT_GROUP_MAX;
-	uint64_t psb = e->next_psb > e->done ? e->next_psb - e->done : 0;
-
-	e->limit = e->buf + (psb < room ? psb : room);
+	e->limit = encode_limit(e->buf, e->end - PT_GROUP_MAX, e->done,
+				e->next_psb);
 }
 
 static void hand_out(struct pt_encoder *e)
@@ -335,9 +331,7 @@ void pt_encode_checkpoint(struct pt_encoder *e, uint64_t ip)
 		put_ovf(e);
 		e->n_injected++;
 		e->lost = true;
-		e->lost_seed = e->lost_seed * 1103515245 + 12345;
-		e->lost_until = e->tsc + LOST_MIN +
-				(e->lost_seed >> 8) % LOST_SPREAD;
+		e->lost_until = e->tsc + encode_lost_time(&e->lost_seed);
 		return;
 	}
 	put_psb(e, &ip);

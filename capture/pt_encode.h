@@ -17,6 +17,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "encode.h"
+
 #define PT_TNT_MAX 47		/* bits of a long TNT */
 #define PT_RET_DEPTH 64		/* entries of the return stack */
 #define PT_DEFER_MAX 32		/* TIPs that may wait behind a TNT */
@@ -46,11 +48,16 @@ struct pt_encoder {
 	/* hot */
 	uint8_t *pos;
 	uint8_t *limit;		/* where to stop and think: room or PSB */
-	uint64_t tnt;		/* pending bits, the newest is bit 0 */
-	uint32_t n_tnt;
+	union {
+		struct encode_hot hot;
+		struct {	/* the same by name */
+			uint64_t tnt;	/* pending, the newest is bit 0 */
+			uint32_t n_tnt;
+			uint64_t tsc;
+		};
+	};
 	uint32_t n_defer;	/* bytes in defer */
 	uint64_t last_ip;
-	uint64_t tsc;		/* now; the caller's to advance */
 	uint64_t event_tsc;	/* pt_encode_time() is due; ~0 never */
 
 	bool on;		/* PacketEn: between PGE and PGD */

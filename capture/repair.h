@@ -9,25 +9,8 @@
 #ifndef AUXCAP_REPAIR_H
 #define AUXCAP_REPAIR_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include <aux/error.h>
-
-struct repair_options {
-	const char *output;	/* NULL: in place */
-	bool dry_run;		/* nothing is written */
-};
-
-struct repair_result {
-	bool complete;		/* there was nothing to do */
-	uint64_t data_size;	/* of the whole records */
-	uint64_t declared;	/* of the data before, as the header had it */
-	uint64_t cut;		/* bytes behind them that are no whole record */
-	uint64_t missing;	/* of the last trace, announced but not there */
-	uint64_t n_records, n_auxtrace;
-	uint64_t aux_bytes;	/* payload, padding included */
-};
+#include <internal/repair.h>
 
 /* 0, or -AUX_E_*: then nothing was changed, except that after an error in
  * writing (AUX_E_IO) it can be tried again. */

@@ -87,9 +87,10 @@ struct soft_trace_ops {
 		      const uint32_t *ids, size_t n);
 	void (*run_block)(struct soft_thread *t, const struct soft_block *b,
 			  uint32_t n_insns);
-	/* As soft_leave; mistake: nothing explains that it stops here */
-	void (*leave)(struct soft_thread *t, enum soft_leave_kind kind,
-		      uint64_t ip);
+	/* t goes to the kernel: something happened before ip ran, its last
+	 * instruction entered it, nothing explains that it stops at ip */
+	void (*interrupt)(struct soft_thread *t, uint64_t ip);
+	void (*call)(struct soft_thread *t);
 	void (*mistake)(struct soft_thread *t, uint64_t ip);
 };
 

@@ -12,13 +12,15 @@
 
 #include "soft_stream.h"
 
-/* Blocks at an address alone (soft_at_ip) have the class that is 0 for all. */
-_Static_assert((int)A64_OTHER == (int)X86_OTHER, "classes");
+/* Blocks at an address alone (soft_at_ip) have the class that is 0 for all, and
+ * soft_leave() knows what enters the kernel. */
+_Static_assert((int)A64_OTHER == (int)X86_OTHER &&
+	       (int)A64_SYSCALL == (int)X86_SYSCALL &&
+	       (int)A64_FAR == (int)X86_FAR, "classes");
 
 #define BIT(cls) (1u << (cls))
 #define BY_ADDR (BIT(A64_RET) | BIT(A64_IND_JUMP) | BIT(A64_IND_CALL) | \
 		 BIT(A64_FAR))
-#define TO_KERNEL (BIT(A64_SYSCALL) | BIT(A64_FAR))
 
 /* What the loop must see to, a constant where it is expanded. */
 enum mode {
@@ -120,34 +122,13 @@ static void run_block(struct soft_thread *t, const struct soft_block *b,
 	t->last = *b;
 }
 
-/* The encoder's hot fields, held in registers. */
-struct hot {
-	uint64_t atoms;
-	uint32_t n_atoms;
-	uint64_t tsc;
-};
-
-static inline void load_hot(struct hot *h, const struct etm_encoder *e)
-{
-	h->atoms = e->atoms;
-	h->n_atoms = e->n_atoms;
-	h->tsc = e->tsc;
-}
-
-static inline void store_hot(const struct hot *h, struct etm_encoder *e)
-{
-	e->atoms = h->atoms;
-	e->n_atoms = h->n_atoms;
-	e->tsc = h->tsc;
-}
-
 static inline __attribute__((always_inline)) bool
-send_address(struct etm_encoder *e, struct hot *h, uint64_t ip)
+send_address(struct etm_encoder *e, struct encode_hot *h, uint64_t ip)
 {
-	e->pos = etm_put_addr(etm_put_atoms(e->pos, h->atoms, h->n_atoms),
+	e->pos = etm_put_addr(etm_put_atoms(e->pos, h->bits, h->n_bits),
 			      e->hist, ip);
-	h->atoms = 0;
-	h->n_atoms = 0;
+	h->bits = 0;
+	h->n_bits = 0;
 	return true;
 }
 
@@ -156,8 +137,8 @@ send_address(struct etm_encoder *e, struct hot *h, uint64_t ip)
  * see to it slowly. There is room for one atom and one address.
  */
 static inline __attribute__((always_inline)) bool
-pass_fast(struct etm_encoder *e, struct hot *h, const struct soft_block *prev,
-	  uint64_t ip, const enum mode mode)
+pass_fast(struct etm_encoder *e, struct encode_hot *h,
+	  const struct soft_block *prev, uint64_t ip, const enum mode mode)
 {
 	uint32_t cls = prev->cls;
 	bool taken = true;
@@ -165,7 +146,7 @@ pass_fast(struct etm_encoder *e, struct hot *h, const struct soft_block *prev,
 	if (cls == A64_OTHER)
 		return ip == prev->end;
 	if (BY_ADDR >> cls & 1) {
-		h->atoms |= UINT64_C(1) << h->n_atoms++;
+		h->bits |= UINT64_C(1) << h->n_bits++;
 		if (mode == RETSTACK && !needs_address(e, prev, ip))
 			return true;
 		return send_address(e, h, ip);
@@ -182,7 +163,7 @@ pass_fast(struct etm_encoder *e, struct hot *h, const struct soft_block *prev,
 	} else {
 		return false;
 	}
-	h->atoms |= (uint64_t)taken << h->n_atoms++;
+	h->bits |= (uint64_t)taken << h->n_bits++;
 	return mode == BROADCAST && taken ? send_address(e, h, ip) : true;
 }
 
@@ -197,24 +178,24 @@ run_fast(struct soft_thread *t, const struct soft_block *table,
 	struct etm_encoder *e = &t->st->etm;
 	const struct soft_block *prev = &t->last, *b = prev;
 	uint64_t event_tsc = e->event_tsc;
-	struct hot h;
+	struct encode_hot h;
 	size_t i;
 
-	load_hot(&h, e);
+	h = e->hot;
 	for (i = 0; i < n; prev = b, i++) {
 		b = &table[ids[i]];
 		if (__builtin_expect(h.tsc < event_tsc &&
-				     h.n_atoms < ETM_ATOMS_MAX - 1 &&
+				     h.n_bits < ETM_ATOMS_MAX - 1 &&
 				     e->pos < e->limit, 1) &&
 		    pass_fast(e, &h, prev, b->start, mode)) {
 			h.tsc += b->n_insns;
 			continue;
 		}
-		store_hot(&h, e);
+		e->hot = h;
 		t->last = *prev;
 		leave_block(t, b->start);
 		e->tsc += b->n_insns;
-		load_hot(&h, e);
+		h = e->hot;
 		event_tsc = e->event_tsc;
 		if (e->lost || e->handed) {
 			e->handed = false;
@@ -222,7 +203,7 @@ run_fast(struct soft_thread *t, const struct soft_block *table,
 			return i + 1;
 		}
 	}
-	store_hot(&h, e);
+	e->hot = h;
 	t->last = *b;
 	return n;
 }
@@ -254,7 +235,7 @@ static void rest(struct etm_encoder *e)
  * A fault at the target of a branch by register is told in one address. Not
  * with a return stack: OpenCSD before 1.5.6 then pops an entry.
  */
-static void leave_async(struct soft_thread *t, uint64_t ip)
+static void interrupt(struct soft_thread *t, uint64_t ip)
 {
 	struct etm_encoder *e = &t->st->etm;
 	bool target = !e->lost && !e->config.retstack &&
@@ -265,26 +246,19 @@ static void leave_async(struct soft_thread *t, uint64_t ip)
 	else
 		pass(t, ip);
 	etm_encode_disable(e, ETM_EXC_DATA_FAULT, ip, target);
+	rest(e);
 }
 
-static void leave(struct soft_thread *t, enum soft_leave_kind kind, uint64_t ip)
+static void call(struct soft_thread *t)
 {
-	struct etm_encoder *e = &t->st->etm;
-
-	if (kind == SOFT_LEAVE_ASYNC) {
-		leave_async(t, ip);
-	} else if (TO_KERNEL >> t->last.cls & 1) {
-		etm_encode_disable(e, ETM_EXC_CALL, t->last.end, false);
-	} else {
-		t->s->stats.n_unexplained++;
-		etm_encode_overflow(e, ip, false);
-	}
-	rest(e);
+	etm_encode_disable(&t->st->etm, ETM_EXC_CALL, t->last.end, false);
+	rest(&t->st->etm);
 }
 
 static void mistake(struct soft_thread *t, uint64_t ip)
 {
 	etm_encode_overflow(&t->st->etm, ip, false);
+	rest(&t->st->etm);
 }
 
 static void enable(struct soft_thread *t)
@@ -307,6 +281,7 @@ const struct soft_trace_ops soft_trace_etm = {
 	.preempt = preempt,
 	.run = run_some,
 	.run_block = run_block,
-	.leave = leave,
+	.interrupt = interrupt,
+	.call = call,
 	.mistake = mistake,
 };

@@ -15,7 +15,6 @@
 #define TO_END (BIT(X86_COND) | BIT(X86_OTHER) | BIT(X86_PTWRITE))
 #define BY_TIP (BIT(X86_RET) | BIT(X86_IND_JUMP) | BIT(X86_IND_CALL) | \
 		BIT(X86_FAR))
-#define TO_KERNEL (BIT(X86_SYSCALL) | BIT(X86_FAR))
 
 static bool is_direct(const struct soft_block *b, uint64_t ip)
 {
@@ -156,33 +155,12 @@ static void run_block(struct soft_thread *t, const struct soft_block *b,
 	t->last = *b;
 }
 
-/* The encoder's hot fields, held in registers. */
-struct hot {
-	uint64_t tnt;
-	uint32_t n_tnt;
-	uint64_t tsc;
-};
-
-static inline void load_hot(struct hot *h, const struct pt_encoder *e)
-{
-	h->tnt = e->tnt;
-	h->n_tnt = e->n_tnt;
-	h->tsc = e->tsc;
-}
-
-static inline void store_hot(const struct hot *h, struct pt_encoder *e)
-{
-	e->tnt = h->tnt;
-	e->n_tnt = h->n_tnt;
-	e->tsc = h->tsc;
-}
-
 /*
  * The way from prev to ip, when it is an everyday one; false: see to it slowly.
  * Branches on the class predict well: this code's history is the program's.
  */
 static inline __attribute__((always_inline)) bool
-pass_fast(struct soft_thread *t, struct pt_encoder *e, struct hot *h,
+pass_fast(struct soft_thread *t, struct pt_encoder *e, struct encode_hot *h,
 	  const struct soft_block *prev, uint64_t ip, const bool plain)
 {
 	uint32_t cls = prev->cls;
@@ -190,23 +168,23 @@ pass_fast(struct soft_thread *t, struct pt_encoder *e, struct hot *h,
 	if (cls == X86_COND) {
 		bool taken = ip == prev->target;
 
-		h->tnt = h->tnt << 1 | taken;
-		return (taken | (ip == prev->end)) & (++h->n_tnt < PT_TNT_MAX);
+		h->bits = h->bits << 1 | taken;
+		return (taken | (ip == prev->end)) & (++h->n_bits < PT_TNT_MAX);
 	}
 	if (BY_TIP >> cls & 1) {
 		if (!plain || e->pos >= e->limit)
 			return false;
-		store_hot(h, e);
-		if (h->n_tnt > 6)
+		e->hot = *h;
+		if (h->n_bits > 6)
 			pt_encode_flush_tnt(e);
 		pt_encode_tip_short(e, ip);
-		h->n_tnt = 0;
-		h->tnt = 0;
+		h->n_bits = 0;
+		h->bits = 0;
 		return true;
 	}
 	if (cls == X86_JUMP || (plain && cls == X86_CALL))
 		return ip == prev->target &&
-		       (ip > prev->start || is_new_loop(t, e, h->n_tnt, ip));
+		       (ip > prev->start || is_new_loop(t, e, h->n_bits, ip));
 	return ip == prev->end && TO_END >> cls & 1;
 }
 
@@ -237,17 +215,17 @@ run_fast(struct soft_thread *t, const struct soft_block *table,
 	struct pt_encoder *e = &t->st->e;
 	const struct soft_block *prev = &t->last, *b = prev;
 	uint64_t event_tsc = e->event_tsc, tsc;
-	struct hot h;
+	struct encode_hot h;
 	size_t i;
 
-	load_hot(&h, e);
+	h = e->hot;
 	for (i = 0; i < n; prev = b, i++) {
 		b = &table[ids[i]];
 		if (__builtin_expect(!pass_fast(t, e, &h, prev, b->start,
 						plain), 0)) {
-			store_hot(&h, e);
+			e->hot = h;
 			pass_slowly(t, prev, b->start);
-			load_hot(&h, e);
+			h = e->hot;
 			event_tsc = e->event_tsc;
 			if (e->lost) {
 				t->last = *b;
@@ -257,14 +235,14 @@ run_fast(struct soft_thread *t, const struct soft_block *table,
 		}
 		tsc = h.tsc + b->n_insns;
 		if (__builtin_expect(tsc >= event_tsc, 0)) {
-			store_hot(&h, e);
+			e->hot = h;
 			pt_encode_time(e, tsc);
-			load_hot(&h, e);
+			h = e->hot;
 			event_tsc = e->event_tsc;
 		}
 		h.tsc = tsc;
 	}
-	store_hot(&h, e);
+	e->hot = h;
 	t->last = *b;
 	return n;
 }
@@ -283,19 +261,15 @@ static size_t run_some(struct soft_thread *t, const struct soft_block *table,
 	return run_fast(t, table, ids, n, true);
 }
 
-static void leave(struct soft_thread *t, enum soft_leave_kind kind, uint64_t ip)
+static void interrupt(struct soft_thread *t, uint64_t ip)
 {
-	struct pt_encoder *e = &t->st->e;
+	pass(t, ip);
+	pt_encode_disable_async(&t->st->e, ip);
+}
 
-	if (kind == SOFT_LEAVE_ASYNC) {
-		pass(t, ip);
-		pt_encode_disable_async(e, ip);
-	} else if (TO_KERNEL >> t->last.cls & 1) {
-		pt_encode_disable(e);
-	} else {
-		t->s->stats.n_unexplained++;
-		pt_encode_overflow(e, ip, false);
-	}
+static void call(struct soft_thread *t)
+{
+	pt_encode_disable(&t->st->e);
 }
 
 static void mistake(struct soft_thread *t, uint64_t ip)
@@ -370,6 +344,7 @@ const struct soft_trace_ops soft_trace_pt = {
 	.preempt = preempt,
 	.run = run_some,
 	.run_block = run_block,
-	.leave = leave,
+	.interrupt = interrupt,
+	.call = call,
 	.mistake = mistake,
 };

@@ -56,11 +56,26 @@ int soft_cut(struct soft_thread *t, const struct soft_block *b,
 	return soft_note(t->s, soft_stream_error(t->st));
 }
 
+/* The class is of either architecture. */
+static bool enters_kernel(const struct soft_block *b)
+{
+	return b->cls == X86_SYSCALL || b->cls == X86_FAR;
+}
+
 int soft_leave(struct soft_thread *t, enum soft_leave_kind kind, uint64_t ip)
 {
+	const struct soft_trace_ops *ops = t->s->ops;
+
 	if (ensure_on(t, ip))
 		return t->s->error;
-	t->s->ops->leave(t, kind, ip);
+	if (kind == SOFT_LEAVE_ASYNC) {
+		ops->interrupt(t, ip);
+	} else if (enters_kernel(&t->last)) {
+		ops->call(t);
+	} else {
+		t->s->stats.n_unexplained++;
+		ops->mistake(t, ip);
+	}
 	t->clock = *soft_clock(t->st);
 	t->on = t->user = t->resync = t->pinned = false;
 	return soft_note(t->s, soft_stream_error(t->st));

@@ -60,9 +60,8 @@ static void forward_progress(void *priv, const struct soft_stats *stats)
 	job->progress(job->progress_priv, stats->n_insns, stats->aux_bytes);
 }
 
-struct source_soft *source_soft_new(const struct source_soft_kind *kind,
-				    const struct source_job *job,
-				    uint64_t config)
+static struct source_soft *new_source(const struct source_soft_kind *kind,
+				      const struct source_job *job)
 {
 	struct source_soft *sp = calloc(1, sizeof(*sp));
 	long n_cpus = sysconf(_SC_NPROCESSORS_ONLN);
@@ -77,7 +76,7 @@ struct source_soft *source_soft_new(const struct source_soft_kind *kind,
 		.inject_overflow = job->inject_overflow,
 		.event_id = EVENT_ID,
 		.sideband_id = DUMMY_ID,
-		.attr_config = config,
+		.attr_config = kind->config,
 		.pmu_type = PMU_TYPE,
 		.start_ns = now_ns(),
 		.truth_path = job->truth_path,
@@ -95,6 +94,50 @@ struct source_soft *source_soft_new(const struct source_soft_kind *kind,
 		.stop = job->stop,
 	};
 	return sp;
+}
+
+int source_soft_config(struct source_soft *sp, const struct event_spec *event,
+		       struct aux_diag *diag)
+{
+	const struct source_soft_kind *kind = sp->kind;
+
+	return event_config(event, kind->fields, kind->n_fields, kind->words,
+			    &sp->config.attr_config, diag);
+}
+
+uint64_t source_soft_term(const struct source_soft *sp, const char *name)
+{
+	return event_get(sp->kind->fields, sp->kind->n_fields, name,
+			 sp->config.attr_config);
+}
+
+int source_soft_check_user(const struct source_soft *sp, struct aux_diag *diag)
+{
+	const struct event_spec *event = sp->job->event;
+
+	if (event->has_modifiers && event->kernel)
+		return event_refuse(diag, event, "%s follows user code only; "
+				    "the legal modifier is u", sp->kind->name);
+	return 0;
+}
+
+int source_soft_open(void **src, const struct source_soft_kind *kind,
+		     const struct source_job *job, struct aux_diag *diag)
+{
+	struct source_soft *sp = new_source(kind, job);
+	int ret;
+
+	*src = NULL;
+	if (!sp)
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				"out of memory");
+	ret = kind->take_event(sp, diag);
+	if (ret) {
+		source_soft_close(sp);
+		return ret;
+	}
+	*src = sp;
+	return 0;
 }
 
 void source_soft_close(void *src)

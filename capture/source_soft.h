@@ -9,6 +9,8 @@
 #include "soft.h"
 #include "source.h"
 
+struct source_soft;
+
 struct source_soft_kind {
 	const char *name;	/* of the source */
 	const char *pmu;	/* whose trace it is */
@@ -17,6 +19,10 @@ struct source_soft_kind {
 	int machine;		/* EM_* */
 	const struct event_field *fields;	/* of the event's config */
 	size_t n_fields;
+	const char *const *words;	/* terms of our own, NULL ended */
+	uint64_t config;		/* before the event's terms */
+	/* What the terms mean for soft, into sp->config and more_terms. */
+	int (*take_event)(struct source_soft *sp, struct aux_diag *diag);
 };
 
 struct source_soft {
@@ -30,11 +36,16 @@ struct source_soft {
 	struct source_result *result;
 };
 
-/* NULL: out of memory. What the terms mean for soft is not filled in. */
-struct source_soft *source_soft_new(const struct source_soft_kind *kind,
-				    const struct source_job *job,
-				    uint64_t config);
+/* The terms of event into sp->config.attr_config. */
+int source_soft_config(struct source_soft *sp, const struct event_spec *event,
+		       struct aux_diag *diag);
+/* A field of that. */
+uint64_t source_soft_term(const struct source_soft *sp, const char *name);
+/* Refuses modifiers that ask for more than user code. */
+int source_soft_check_user(const struct source_soft *sp, struct aux_diag *diag);
 
+int source_soft_open(void **src, const struct source_soft_kind *kind,
+		     const struct source_job *job, struct aux_diag *diag);
 /* As in struct source_ops. */
 int source_soft_run(void *src, struct output *out, struct ledger *ledger,
 		    struct source_result *result, struct aux_diag *diag);

@@ -42,21 +42,6 @@ static const char *const words[] = { "emulate", "etmv4", "ete", "framed", "raw",
  * timestamp, contextid1. */
 #define DEFAULT_CONFIG 0x10004000
 
-static const struct source_soft_kind kind = {
-	.name = "soft_etm",
-	.pmu = "cs_etm",
-	.event = "cs_etm//u",
-	.arch = "aarch64",
-	.machine = EM_AARCH64,
-	.fields = fields,
-	.n_fields = N_FIELDS,
-};
-
-static bool get(uint64_t config, const char *name)
-{
-	return event_get(fields, N_FIELDS, name, config);
-}
-
 static bool is_strobe(const char *name)
 {
 	static const char *const names[] = { "configid", "strobing", "strobe",
@@ -120,9 +105,9 @@ static int take_terms(const struct event_spec *event, struct event_term *terms,
 	return ret ? ret : (int)n;
 }
 
-static int parse(const struct event_spec *event, uint64_t *config,
-		 struct soft_etm *etm, struct aux_diag *diag)
+static int parse(struct source_soft *sp, struct aux_diag *diag)
 {
+	const struct event_spec *event = sp->job->event;
 	struct event_spec rest = *event;
 	int ret;
 
@@ -130,11 +115,10 @@ static int parse(const struct event_spec *event, uint64_t *config,
 	if (!rest.terms)
 		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 				"out of memory");
-	ret = take_terms(event, rest.terms, etm, diag);
+	ret = take_terms(event, rest.terms, &sp->config.etm, diag);
 	if (ret >= 0) {
 		rest.n_terms = (size_t)ret;
-		ret = event_config(&rest, fields, N_FIELDS, words, config,
-				   diag);
+		ret = source_soft_config(sp, &rest, diag);
 	}
 	free(rest.terms);
 	return ret;
@@ -150,25 +134,24 @@ static int exclude(const struct event_spec *event, const char *a, const char *b,
 }
 
 /* Terms that are legal alone but not together. */
-static int check_terms(const struct source_job *job, uint64_t config,
-		       struct aux_diag *diag)
+static int check_terms(const struct source_soft *sp, struct aux_diag *diag)
 {
-	const struct event_spec *event = job->event;
+	const struct event_spec *event = sp->job->event;
+	bool per_thread = sp->job->per_thread;
 
 	if (exclude(event, "etmv4", "ete", diag) ||
 	    exclude(event, "framed", "raw", diag) ||
-	    exclude(event, "shared", "raw", diag))
+	    exclude(event, "shared", "raw", diag) ||
+	    source_soft_check_user(sp, diag))
 		return -AUX_E_INVAL;
-	if (event->has_modifiers && event->kernel)
-		return event_refuse(diag, event, "soft_etm follows user code "
-				    "only; the legal modifier is u");
-	if (event_has(event, "shared") && job->per_thread)
+	if (event_has(event, "shared") && per_thread)
 		return event_refuse(diag, event, "shared is a sink of all "
 				    "CPUs, not of one thread");
-	if (event_has(event, "cc_threshold") && !get(config, "cycacc"))
+	if (event_has(event, "cc_threshold") && !source_soft_term(sp, "cycacc"))
 		return event_refuse(diag, event, "cc_threshold needs cycacc");
-	if (!job->per_thread && !get(config, "contextid1") &&
-	    !get(config, "contextid2") && !get(config, "timestamp"))
+	if (!per_thread && !source_soft_term(sp, "contextid1") &&
+	    !source_soft_term(sp, "contextid2") &&
+	    !source_soft_term(sp, "timestamp"))
 		return event_refuse(diag, event, "no contextid and no "
 				    "timestamp need --per-thread: threads that "
 				    "share a CPU's trace could not be told "
@@ -176,8 +159,7 @@ static int check_terms(const struct source_job *job, uint64_t config,
 	return 0;
 }
 
-static void fill_config(struct source_soft *sp, uint64_t config,
-			const struct soft_etm *numbers)
+static void fill_config(struct source_soft *sp)
 {
 	const struct event_spec *event = sp->job->event;
 	struct soft_etm *etm = &sp->config.etm;
@@ -185,16 +167,15 @@ static void fill_config(struct source_soft *sp, uint64_t config,
 	sp->config.trace = SOFT_TRACE_ETM;
 	if (sp->config.n_cpus > CPUS_MAX)
 		sp->config.n_cpus = CPUS_MAX;
-	*etm = *numbers;
 	etm->ete = event_has(event, "ete");
 	etm->raw = event_has(event, "raw");
 	etm->shared = event_has(event, "shared");
-	etm->timestamp = get(config, "timestamp");
-	etm->contextid = get(config, "contextid1");
-	etm->vmid = get(config, "contextid2");
-	etm->cycacc = get(config, "cycacc");
-	etm->retstack = get(config, "retstack");
-	etm->broadcast = get(config, "branch_broadcast");
+	etm->timestamp = source_soft_term(sp, "timestamp");
+	etm->contextid = source_soft_term(sp, "contextid1");
+	etm->vmid = source_soft_term(sp, "contextid2");
+	etm->cycacc = source_soft_term(sp, "cycacc");
+	etm->retstack = source_soft_term(sp, "retstack");
+	etm->broadcast = source_soft_term(sp, "branch_broadcast");
 	snprintf(sp->more_terms, sizeof(sp->more_terms),
 		 "%s,%s%s,cc_threshold=%u,sync_period=%u",
 		 etm->ete ? "ete" : "etmv4", etm->raw ? "raw" : "framed",
@@ -202,28 +183,37 @@ static void fill_config(struct source_soft *sp, uint64_t config,
 		 etm->sync_period);
 }
 
+static int take_event(struct source_soft *sp, struct aux_diag *diag)
+{
+	int ret;
+
+	sp->config.etm.cc_threshold = CC_THRESHOLD;
+	sp->config.etm.sync_period = SYNC_PERIOD;
+	ret = parse(sp, diag);
+	if (!ret)
+		ret = check_terms(sp, diag);
+	if (!ret)
+		fill_config(sp);
+	return ret;
+}
+
+static const struct source_soft_kind kind = {
+	.name = "soft_etm",
+	.pmu = "cs_etm",
+	.event = "cs_etm//u",
+	.arch = "aarch64",
+	.machine = EM_AARCH64,
+	.fields = fields,
+	.n_fields = N_FIELDS,
+	.words = words,
+	.config = DEFAULT_CONFIG,
+	.take_event = take_event,
+};
+
 static int open_soft_etm(void **src, const struct source_job *job,
 			 struct aux_diag *diag)
 {
-	struct soft_etm numbers = { .cc_threshold = CC_THRESHOLD,
-				    .sync_period = SYNC_PERIOD };
-	uint64_t config = DEFAULT_CONFIG;
-	struct source_soft *sp;
-	int ret;
-
-	*src = NULL;
-	ret = parse(job->event, &config, &numbers, diag);
-	if (!ret)
-		ret = check_terms(job, config, diag);
-	if (ret)
-		return ret;
-	sp = source_soft_new(&kind, job, config);
-	if (!sp)
-		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
-				"out of memory");
-	fill_config(sp, config, &numbers);
-	*src = sp;
-	return 0;
+	return source_soft_open(src, &kind, job, diag);
 }
 
 const struct source_ops source_soft_etm = {

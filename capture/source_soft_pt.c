@@ -8,9 +8,6 @@
  */
 #include <elf.h>
 #include <stdio.h>
-#include <string.h>
-
-#include <internal/diag.h>
 
 #include "source_soft.h"
 
@@ -45,6 +42,71 @@ static const char *const words[] = { "emulate", "step", "defer_tip", NULL };
  * return compression a gap costs less. */
 #define DEFAULT_CONFIG 0x300ee01
 
+/* Terms that are legal alone but not together. */
+static int check_terms(struct source_soft *sp, struct aux_diag *diag)
+{
+	const struct event_spec *event = sp->job->event;
+	uint64_t *config = &sp->config.attr_config;
+
+	if (event_has(event, "step") && event_has(event, "emulate"))
+		return event_refuse(diag, event, "step and emulate exclude "
+				    "each other");
+	if (source_soft_check_user(sp, diag))
+		return -AUX_E_INVAL;
+	if (source_soft_term(sp, "fup_on_ptw") && !source_soft_term(sp, "ptw"))
+		return event_refuse(diag, event, "fup_on_ptw needs ptw");
+	if (!source_soft_term(sp, "pt")) {
+		if (event_has(event, "branch"))
+			return event_refuse(diag, event, "branch needs pt");
+		/* branches are traced, but the bit must not be set */
+		*config &= ~(UINT64_C(1) << 13);
+	}
+	if (!source_soft_term(sp, "tsc") && source_soft_term(sp, "mtc")) {
+		if (event_has(event, "mtc"))
+			return event_refuse(diag, event, "mtc needs tsc");
+		*config &= ~(UINT64_C(1) << 9);
+	}
+	if (!source_soft_term(sp, "tsc") && !sp->job->per_thread)
+		return event_refuse(diag, event, "tsc=0 needs --per-thread: "
+				    "without time, threads that share a CPU's "
+				    "trace cannot be told apart");
+	return 0;
+}
+
+static void fill_config(struct source_soft *sp)
+{
+	struct soft_config *c = &sp->config;
+
+	c->trace = SOFT_TRACE_PT;
+	c->tsc = source_soft_term(sp, "tsc");
+	c->mtc = source_soft_term(sp, "mtc");
+	c->cyc = source_soft_term(sp, "cyc");
+	c->retcomp = !source_soft_term(sp, "noretcomp");
+	c->branch = source_soft_term(sp, "branch") ||
+		    !source_soft_term(sp, "pt");
+	c->ptw = source_soft_term(sp, "ptw");
+	c->fup_on_ptw = source_soft_term(sp, "fup_on_ptw");
+	c->defer_tip = event_has(sp->job->event, "defer_tip");
+	c->mtc_period = (uint32_t)source_soft_term(sp, "mtc_period");
+	c->psb_period = (uint32_t)source_soft_term(sp, "psb_period");
+	c->cyc_thresh = (uint32_t)source_soft_term(sp, "cyc_thresh");
+}
+
+static int take_event(struct source_soft *sp, struct aux_diag *diag)
+{
+	int ret = source_soft_config(sp, sp->job->event, diag);
+
+	if (!ret)
+		ret = check_terms(sp, diag);
+	if (ret)
+		return ret;
+	sp->step = event_has(sp->job->event, "step");
+	fill_config(sp);
+	if (sp->config.defer_tip)
+		snprintf(sp->more_terms, sizeof(sp->more_terms), "defer_tip");
+	return 0;
+}
+
 static const struct source_soft_kind kind = {
 	.name = "soft_pt",
 	.pmu = "intel_pt",
@@ -53,92 +115,15 @@ static const struct source_soft_kind kind = {
 	.machine = EM_X86_64,
 	.fields = fields,
 	.n_fields = N_FIELDS,
+	.words = words,
+	.config = DEFAULT_CONFIG,
+	.take_event = take_event,
 };
-
-static uint64_t get(uint64_t config, const char *name)
-{
-	return event_get(fields, N_FIELDS, name, config);
-}
-
-static int invalid(struct aux_diag *diag, const struct event_spec *event,
-		   const char *why)
-{
-	return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET, "event '%.80s': %s",
-			event->text, why);
-}
-
-/* Terms that are legal alone but not together. */
-static int check_terms(const struct source_job *job, uint64_t *config,
-		       struct aux_diag *diag)
-{
-	const struct event_spec *event = job->event;
-
-	if (event_has(event, "step") && event_has(event, "emulate"))
-		return invalid(diag, event, "step and emulate exclude each "
-			       "other");
-	if (event->has_modifiers && event->kernel)
-		return invalid(diag, event, "soft_pt follows user code only; "
-			       "the legal modifier is u");
-	if (get(*config, "fup_on_ptw") && !get(*config, "ptw"))
-		return invalid(diag, event, "fup_on_ptw needs ptw");
-	if (!get(*config, "pt")) {
-		if (event_has(event, "branch"))
-			return invalid(diag, event, "branch needs pt");
-		/* branches are traced, but the bit must not be set */
-		*config &= ~(UINT64_C(1) << 13);
-	}
-	if (!get(*config, "tsc") && get(*config, "mtc")) {
-		if (event_has(event, "mtc"))
-			return invalid(diag, event, "mtc needs tsc");
-		*config &= ~(UINT64_C(1) << 9);
-	}
-	if (!get(*config, "tsc") && !job->per_thread)
-		return invalid(diag, event, "tsc=0 needs --per-thread: without "
-			       "time, threads that share a CPU's trace cannot "
-			       "be told apart");
-	return 0;
-}
-
-static void fill_config(struct soft_config *c, const struct source_job *job,
-			uint64_t config)
-{
-	c->trace = SOFT_TRACE_PT;
-	c->tsc = get(config, "tsc");
-	c->mtc = get(config, "mtc");
-	c->cyc = get(config, "cyc");
-	c->retcomp = !get(config, "noretcomp");
-	c->branch = get(config, "branch") || !get(config, "pt");
-	c->ptw = get(config, "ptw");
-	c->fup_on_ptw = get(config, "fup_on_ptw");
-	c->defer_tip = event_has(job->event, "defer_tip");
-	c->mtc_period = (uint32_t)get(config, "mtc_period");
-	c->psb_period = (uint32_t)get(config, "psb_period");
-	c->cyc_thresh = (uint32_t)get(config, "cyc_thresh");
-}
 
 static int open_soft_pt(void **src, const struct source_job *job,
 			struct aux_diag *diag)
 {
-	uint64_t config = DEFAULT_CONFIG;
-	struct source_soft *sp;
-	int ret;
-
-	*src = NULL;
-	ret = event_config(job->event, fields, N_FIELDS, words, &config, diag);
-	if (!ret)
-		ret = check_terms(job, &config, diag);
-	if (ret)
-		return ret;
-	sp = source_soft_new(&kind, job, config);
-	if (!sp)
-		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
-				"out of memory");
-	sp->step = event_has(job->event, "step");
-	fill_config(&sp->config, job, config);
-	if (sp->config.defer_tip)
-		snprintf(sp->more_terms, sizeof(sp->more_terms), "defer_tip");
-	*src = sp;
-	return 0;
+	return source_soft_open(src, &kind, job, diag);
 }
 
 const struct source_ops source_soft_pt = {

@@ -24,8 +24,9 @@
 #include <internal/iphash.h>
 #include <internal/truth.h>
 
+#include "truthcmp_flow.h"
+
 #define N_CONTEXT 8	/* addresses shown around a difference */
-#define LINE_MAX_BYTES 4096
 
 struct range {
 	uint64_t lo, hi;	/* [lo, hi) */
@@ -239,53 +240,14 @@ static void check_ip(struct compare *c, struct thread *t, uint64_t ip)
 	t->before[(t->flow.n - 1) % N_CONTEXT] = ip;
 }
 
-static const char *skip_blanks(const char *p)
+static void check_line(void *ctx, const char *line)
 {
-	while (*p == ' ' || *p == '\t')
-		p++;
-	return p;
-}
-
-static int hex_digit(char ch)
-{
-	if (ch >= '0' && ch <= '9')
-		return ch - '0';
-	ch |= 0x20;
-	return ch >= 'a' && ch <= 'f' ? ch - 'a' + 10 : -1;
-}
-
-/* "TID HEX", blanks around, anything behind. The line ends with a NUL. */
-static bool parse_line(const char *p, uint32_t *tid, uint64_t *ip)
-{
-	uint64_t v = 0;
-	int d;
-
-	p = skip_blanks(p);
-	if (*p < '0' || *p > '9')
-		return false;
-	for (; *p >= '0' && *p <= '9'; p++)
-		v = v * 10 + (uint64_t)(*p - '0');
-	if (*p != ' ' && *p != '\t')
-		return false;
-	*tid = (uint32_t)v;
-	p = skip_blanks(p);
-	if (p[0] == '0' && p[1] == 'x')
-		p += 2;
-	if (hex_digit(*p) < 0)
-		return false;
-	for (v = 0; (d = hex_digit(*p)) >= 0; p++)
-		v = v << 4 | (uint64_t)d;
-	*ip = v;
-	return *p == 0 || *p == ' ' || *p == '\t' || *p == '\r';
-}
-
-static void check_line(struct compare *c, const char *line)
-{
+	struct compare *c = ctx;
 	struct thread *t;
 	uint32_t tid;
 	uint64_t ip;
 
-	if (parse_line(line, &tid, &ip)) {
+	if (flow_parse(line, &tid, &ip)) {
 		t = find_thread(c, tid);
 		if (t) {
 			check_ip(c, t, ip);
@@ -295,40 +257,10 @@ static void check_line(struct compare *c, const char *line)
 		}
 		return;
 	}
-	if (*skip_blanks(line) == 0)
+	if (*flow_skip_blanks(line) == 0)
 		return;
 	if (!c->n_notes++)
 		snprintf(c->first_note, sizeof(c->first_note), "%s", line);
-}
-
-/* Reads the flow in large pieces; lines are cut in place. */
-static int check_flow(struct compare *c, int fd)
-{
-	static char buf[(1 << 20) + LINE_MAX_BYTES + 1];
-	size_t kept = 0;
-	ssize_t got;
-
-	while ((got = read(fd, buf + kept, 1 << 20)) > 0) {
-		char *p = buf, *end = buf + kept + got, *nl;
-
-		while ((nl = memchr(p, '\n', (size_t)(end - p)))) {
-			*nl = 0;
-			check_line(c, p);
-			p = nl + 1;
-		}
-		kept = (size_t)(end - p);
-		if (kept > LINE_MAX_BYTES) {	/* no line of ours: keep its head */
-			kept = LINE_MAX_BYTES;
-		}
-		memmove(buf, p, kept);
-	}
-	if (kept) {
-		buf[kept] = 0;
-		check_line(c, buf);
-	}
-	if (got < 0)
-		perror("truthcmp: flow");
-	return got < 0 ? -1 : 0;
 }
 
 static void report_difference(const struct thread *t)
@@ -530,8 +462,10 @@ static int run(struct compare *c, int argc, char **argv)
 			return 2;
 		}
 	}
-	if (check_flow(c, fd))
+	if (flow_read(fd, check_line, c)) {
+		perror("truthcmp: flow");
 		return 2;
+	}
 	return finish(c);
 }
 

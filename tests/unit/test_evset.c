@@ -2,27 +2,14 @@
 /* links: capture */
 /*
  * Sets of events on this machine's kernel: which are opened where, into which
- * rings, what is done without, what is refused and with which words.
- *
- * Only software events: they are everywhere. Where perf_event_open is not
- * allowed at all, all this is skipped.
+ * rings, and what comes out of them.
  */
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "../../capture/auxpmu.h"
-#include "../../capture/evset.h"
-#include "tap.h"
+#include "evset_list.h"
 
 #define RING_PAGES 8
 
@@ -31,46 +18,6 @@ static void nap_ms(long ms)
 	struct timespec ts = { ms / 1000, ms % 1000 * 1000000 };
 
 	nanosleep(&ts, NULL);
-}
-
-static int count_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int n = 0;
-
-	while (dir && readdir(dir))
-		n++;
-	if (dir)
-		closedir(dir);
-	return n;
-}
-
-static char name_clock[] = "cpu-clock", name_side[] = "dummy:u";
-
-/* A sampling clock and the side-band dummy, as evlist_open makes them. */
-static void make_list(struct evlist *l, struct evlist_event ev[2])
-{
-	memset(ev, 0, 2 * sizeof(*ev));
-	ev[0].name = name_clock;
-	ev[0].attr = (struct perf_event_attr){
-		.size = sizeof(ev[0].attr), .type = PERF_TYPE_SOFTWARE,
-		.config = PERF_COUNT_SW_CPU_CLOCK, .sample_period = 1000000,
-		.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
-			PERF_SAMPLE_IDENTIFIER,
-		.exclude_kernel = 1, .inherit = 1, .sample_id_all = 1,
-	};
-	ev[1].name = name_side;
-	ev[1].sideband = true;
-	ev[1].leader = 1;
-	ev[1].attr = (struct perf_event_attr){
-		.size = sizeof(ev[1].attr), .type = PERF_TYPE_SOFTWARE,
-		.config = PERF_COUNT_SW_DUMMY, .sample_period = 1,
-		.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
-			PERF_SAMPLE_IDENTIFIER,
-		.inherit = 1, .sample_id_all = 1, .mmap = 1, .mmap2 = 1,
-		.comm = 1, .comm_exec = 1, .task = 1, .context_switch = 1,
-	};
-	*l = (struct evlist){ .events = ev, .n = 2, .sideband = 1 };
 }
 
 struct maps {
@@ -351,157 +298,17 @@ static void test_rings(void)
 	target_close(&t);
 }
 
-static int open_with(struct evlist *l, struct aux_diag *diag)
+static void all(void)
 {
-	char text[32];
-	struct target_spec spec = { .tids = text, .per_thread = true };
-	struct target t;
-	struct evset s;
-	int ret;
-
-	snprintf(text, sizeof(text), "%d", (int)getpid());
-	ret = target_open(&t, &spec, diag);
-	if (!ret)
-		ret = evset_open(&s, l, &t, diag);
-	if (!ret)
-		evset_close(&s);
-	target_close(&t);
-	return ret;
-}
-
-static void test_refused(void)
-{
-	struct aux_diag diag = { 0 };
-	struct evlist_event ev[2];
-	struct pmu pmu = { .cpus = (int[]){ 9999 }, .n_cpus = 1 };
-	struct target_spec spec = { .tids = "0", .cpus = "0" };
-	struct target t;
-	struct evlist l;
-	struct evset s;
-	char text[32];
-
-	make_list(&l, ev);
-	ev[0].attr.config = 9999;
-	ok(open_with(&l, &diag) == -AUX_E_UNSUPPORTED, "%s", diag.text);
-	make_list(&l, ev);
-	ev[0].attr.type = 99999;
-	ok(open_with(&l, &diag) == -AUX_E_UNSUPPORTED, "%s", diag.text);
-	make_list(&l, ev);
-	ev[0].attr.size = 4096;	/* and what is behind it in ev is not zero */
-	ok(open_with(&l, &diag) == -AUX_E_UNSUPPORTED &&
-	   strstr(diag.text, "first"), "%s", diag.text);
-	make_list(&l, ev);
-	ev[0].attr.aux_output = 1;
-	ok(open_with(&l, &diag) == -AUX_E_UNSUPPORTED, "%s", diag.text);
-	make_list(&l, ev);
-	ev[0].pmu = &pmu;
-	snprintf(text, sizeof(text), "%d", (int)getpid());
-	spec.tids = text;
-	ok(!target_open(&t, &spec, &diag) &&
-	   evset_open(&s, &l, &t, &diag) == -AUX_E_TARGET &&
-	   strstr(diag.text, "PMU"), "%s", diag.text);
-	target_close(&t);
-}
-
-/* Threads that end meanwhile are passed over; all of them is an error. */
-static void test_gone(void)
-{
-	struct aux_diag diag = { 0 };
-	pid_t tids[2] = { getpid(), 0 }, pid = fork();
-	int any = -1;
-	struct target t = { .cpus = &any, .n_cpus = 1, .tids = tids,
-		.n_tids = 2, .per_thread = true, .cgroup_fd = -1 };
-	struct evlist_event ev[2];
-	struct evlist l;
-	struct evset s;
-
-	if (!pid)
-		_exit(0);
-	waitpid(pid, NULL, 0);
-	tids[1] = pid;
-	make_list(&l, ev);
-	ok(!evset_open(&s, &l, &t, &diag) && s.gone == 2 && s.n_fds == 2,
-	   "a thread that has ended is passed over %s", diag.text);
-	evset_close(&s);
-	tids[0] = pid;
-	ok(evset_open(&s, &l, &t, &diag) == -AUX_E_TARGET, "%s", diag.text);
-	evset_close(&s);
-}
-
-static void test_nofile(void)
-{
-	struct rlimit was, few;
-	struct aux_diag diag = { 0 };
-	struct evlist_event ev[2];
-	struct evlist l;
-	int ret;
-
-	getrlimit(RLIMIT_NOFILE, &was);
-	few = was;
-	few.rlim_cur = (rlim_t)count_fds();
-	make_list(&l, ev);
-	setrlimit(RLIMIT_NOFILE, &few);
-	ret = open_with(&l, &diag);
-	getrlimit(RLIMIT_NOFILE, &few);
-	setrlimit(RLIMIT_NOFILE, &was);
-	ok(!ret && few.rlim_cur > (rlim_t)count_fds(),
-	   "the limit of open files is raised %s", diag.text);
-}
-
-static void test_filter(void)
-{
-	struct aux_diag diag = { 0 };
-	struct evlist_event ev[2];
-	char filter[] = "filter 0x0/0x10@/bin/true", text[32];
-	struct target_spec spec = { .tids = text, .per_thread = true };
-	struct target t;
-	struct evlist l;
-	struct evset s;
-
-	make_list(&l, ev);
-	ev[0].filter = filter;
-	snprintf(text, sizeof(text), "%d", (int)getpid());
-	ok(!target_open(&t, &spec, &diag) && !evset_open(&s, &l, &t, &diag) &&
-	   evset_filter(&s, &l, &diag) == -AUX_E_INVAL &&
-	   strstr(diag.text, "cpu-clock"), "%s", diag.text);
-	evset_close(&s);
-	target_close(&t);
-}
-
-static bool allowed(void)
-{
-	struct perf_event_attr attr = {
-		.size = sizeof(attr), .type = PERF_TYPE_SOFTWARE,
-		.config = PERF_COUNT_SW_DUMMY, .exclude_kernel = 1,
-	};
-	int fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
-
-	if (fd < 0)
-		return false;
-	close(fd);
-	return true;
-}
-
-int main(void)
-{
-	int before;
-
-	alarm(120);
-	if (!allowed()) {
-		skip("perf_event_open is not allowed here");
-		return plan_done();
-	}
-	before = count_fds();
 	test_child();
 	test_process(false);
 	test_process(true);
 	test_wide();
 	test_any_task();
 	test_rings();
-	test_refused();
-	test_gone();
-	test_nofile();
-	test_filter();
-	is_u64(count_fds(), before, "no file is left open");
-	return plan_done();
+}
+
+int main(void)
+{
+	return run_tests(all);
 }

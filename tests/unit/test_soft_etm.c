@@ -15,18 +15,10 @@
 #include "mka64.h"
 #include "tap.h"
 
-#define GAP UINT64_MAX
 #define MAX_STREAMS 8
 #define START_NS 1000000
 
 /* ---- OpenCSD ---- */
-
-/* Consecutive instructions of one thread on one CPU. */
-struct slice {
-	uint64_t time;
-	uint32_t order, thread;
-	size_t first, n;	/* in all */
-};
 
 struct decoded {
 	const struct auxfile *f;
@@ -34,27 +26,13 @@ struct decoded {
 	uint32_t cpu, tid;
 	size_t sw;		/* the next SWITCH record to look at */
 	uint64_t time, ts, cc_time;
-	struct list all;
-	struct slice slices[200000];
-	uint32_t n_slices;
-	struct list ips[A64_THREADS];
+	struct slices s;
 	unsigned n_bad, n_ovf, n_ts, n_cc, n_time_errors, n_resync;
 };
 
 static void add_ip(struct decoded *d, uint64_t ip)
 {
-	struct slice *s = &d->slices[d->n_slices];
-
-	if (!d->n_slices || s[-1].time != d->time ||
-	    s[-1].thread != d->tid - 100) {
-		*s = (struct slice){ .time = d->time, .thread = d->tid - 100,
-				     .order = d->n_slices,
-				     .first = d->all.n };
-		d->n_slices++;
-		s++;
-	}
-	add(&d->all, ip);
-	s[-1].n++;
+	slices_add(&d->s, d->time, d->tid, ip);
 }
 
 /* The next SWITCH on this CPU to tid says when that was. */
@@ -155,12 +133,12 @@ static uint32_t read_code(const void *ctx, const ocsd_vaddr_t ip,
 			  const uint32_t size, uint8_t *buf)
 {
 	const struct decoded *d = ctx;
-	size_t i = a64_index(ip);
+	size_t off = wander_offset(ip);
 
 	(void)space;
-	if (size < 4 || i >= 2 * A64_SIZE / 4)
+	if (size < 4 || off == SIZE_MAX)
 		return 0;
-	memcpy(buf, &d->p->image[i], 4);
+	memcpy(buf, &d->p->image[off / 4], 4);
 	return 4;
 }
 
@@ -231,7 +209,7 @@ static void decode_stream(const struct soft_config *c, uint32_t idx,
 	size_t i;
 
 	d->cpu = idx;
-	d->tid = 100;
+	d->tid = SLICES_TID;
 	d->sw = 0;
 	d->time = d->ts = d->cc_time = 0;
 	for (i = 0; i < f->n_rec; i++) {
@@ -245,31 +223,17 @@ static void decode_stream(const struct soft_config *c, uint32_t idx,
 	ocsd_destroy_dcd_tree(t);
 }
 
-static int by_time(const void *a, const void *b)
-{
-	const struct slice *x = a, *y = b;
-
-	if (x->time != y->time)
-		return x->time < y->time ? -1 : 1;
-	return x->order < y->order ? -1 : 1;
-}
-
 static void decode(const struct soft_config *c, const struct auxfile *f,
 		   const struct a64_program *p, struct decoded *d)
 {
 	uint32_t i;
-	size_t k;
 
 	memset(d, 0, sizeof(*d));
 	d->f = f;
 	d->p = p;
 	for (i = 0; i < (c->per_thread ? MAX_STREAMS : c->n_cpus); i++)
 		decode_stream(c, i, c->etm.shared ? 0 : i, d);
-	qsort(d->slices, d->n_slices, sizeof(*d->slices), by_time);
-	for (i = 0; i < d->n_slices; i++)
-		for (k = 0; k < d->slices[i].n; k++)
-			add(&d->ips[d->slices[i].thread % A64_THREADS],
-			    d->all.v[d->slices[i].first + k]);
+	slices_merge(&d->s);
 }
 
 /* ---- comparing ---- */
@@ -305,30 +269,10 @@ static struct auxfile file;
 static struct decoded dec;
 static struct a64_program program;
 
-static bool record(struct a64_run *r, const struct soft_config *c,
-		   uint32_t threads, uint32_t chunks, const char *path)
-{
-	struct perf_event_attr attr = {
-		.type = 8, .size = sizeof(attr), .sample_id_all = 1,
-		.sample_type = SYNTH_SAMPLE_TYPE, .exclude_kernel = 1,
-	};
-	struct writer *w = NULL;
-	uint64_t id = 7;
-	bool content;
-
-	if (writer_open(&w, path, NULL, NULL))
-		return false;
-	writer_attr_add(w, &attr, "cs_etm//", &id, 1);
-	if (soft_open(&r->s, c, w, NULL))
-		return false;
-	content = a64_wander(r, threads, chunks);
-	return !soft_close(r->s, NULL, NULL) & !writer_close(w, NULL) & content;
-}
-
 static void check(const char *name, const struct soft_config *c,
 		  uint32_t threads, uint32_t chunks)
 {
-	static struct a64_run r;
+	static struct wander r;
 	char path[] = "/tmp/soft_etm.XXXXXX";
 	bool good, whole = true;
 	uint32_t k;
@@ -336,17 +280,18 @@ static void check(const char *name, const struct soft_config *c,
 
 	close(fd);
 	memset(&r, 0, sizeof(r));
-	r.p = &program;
+	r.c = &program.c;
 	r.loop = 1 + rnd(6);
 	a64_make(&program, true);
-	good = record(&r, c, threads, chunks, path) && auxfile_read(&file, path);
+	good = wander_record(&r, c, "cs_etm//", threads, chunks, path) &&
+	       auxfile_read(&file, path);
 	ok(good, "%s: recorded", name);
 	decode(c, &file, &program, &dec);
 	for (k = 0; k < threads; k++) {
 		whole &= c->inject_overflow ||
-			 dec.ips[k].n == r.truth[k].n;
-		if (!same(&dec.ips[k], &r.truth[k]) || !whole) {
-			printf("# thread %u: %zu of %zu\n", k, dec.ips[k].n,
+			 dec.s.ips[k].n == r.truth[k].n;
+		if (!same(&dec.s.ips[k], &r.truth[k]) || !whole) {
+			printf("# thread %u: %zu of %zu\n", k, dec.s.ips[k].n,
 			       r.truth[k].n);
 			good = false;
 		}
@@ -354,17 +299,14 @@ static void check(const char *name, const struct soft_config *c,
 	ok(good && whole && !dec.n_bad && !dec.n_resync &&
 	   (dec.n_ovf > 0) == (c->inject_overflow > 0) &&
 	   file.n_hw_id, "%s: %zu instructions, %zu records, %u overflows",
-	   name, dec.all.n, file.n_rec, dec.n_ovf);
+	   name, dec.s.all.n, file.n_rec, dec.n_ovf);
 	ok((dec.n_ts > 0) == c->etm.timestamp &&
 	   (dec.n_cc > 0) == c->etm.cycacc && !dec.n_time_errors,
 	   "%s: %u timestamps, %u cycle counts, %u bad, %u resyncs, %u late",
 	   name, dec.n_ts, dec.n_cc, dec.n_bad, dec.n_resync,
 	   dec.n_time_errors);
-	for (k = 0; k < A64_THREADS; k++) {
-		free(dec.ips[k].v);
-		free(r.truth[k].v);
-	}
-	free(dec.all.v);
+	slices_free(&dec.s);
+	wander_free(&r);
 	auxfile_free(&file);
 	unlink(path);
 }
@@ -415,7 +357,7 @@ static void check_random(uint32_t n)
 			 c.etm.broadcast ? " bb" : "",
 			 c.per_thread ? " per-thread" : "", c.n_cpus,
 			 c.inject_overflow ? " lossy" : "");
-		check(name, &c, 1 + rnd(A64_THREADS), 2000);
+		check(name, &c, 1 + rnd(WANDER_THREADS), 2000);
 	}
 }
 

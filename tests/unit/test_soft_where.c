@@ -6,16 +6,15 @@
  * ITRACE_START name the CPU where SWITCH records put the thread just then, as a
  * kernel's do, and no CPU has two.
  */
-#include <fcntl.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <internal/x86_insn.h>
 
+#include "recordfile.h"
 #include "soft.h"
 #include "tap.h"
+#include "xorshift.h"
 
 #define N_THREADS 24
 #define N_CPUS 4
@@ -27,10 +26,7 @@ static uint64_t rng = 88172645463325252;
 
 static uint32_t rnd(uint32_t n)
 {
-	rng ^= rng << 13;
-	rng ^= rng >> 7;
-	rng ^= rng << 17;
-	return (uint32_t)(rng >> 32) % n;
+	return (uint32_t)(next_random(&rng) >> 32) % n;
 }
 
 /* ---- what happens ---- */
@@ -148,11 +144,12 @@ struct told {
 static struct told told[MAX_RECORDS];
 static uint32_t n_told;
 
-static void take(const struct perf_event_header *h, const uint8_t *p)
+static void take(void *ctx, const struct perf_event_header *h, const uint8_t *p)
 {
 	struct told *x = &told[n_told];
 	const uint8_t *end = p + h->size - TRAILER;
 
+	(void)ctx;
 	if (h->size < sizeof(*h) + TRAILER || n_told == MAX_RECORDS)
 		return;
 	if (h->type != PERF_RECORD_ITRACE_START &&
@@ -166,39 +163,6 @@ static void take(const struct perf_event_header *h, const uint8_t *p)
 	x->type = h->type;
 	x->order = n_told++;
 	x->out = h->misc & PERF_RECORD_MISC_SWITCH_OUT;
-}
-
-static bool read_file(const char *path)
-{
-	struct aux_file_header head;
-	struct stat sb;
-	int fd = open(path, O_RDONLY);
-	uint8_t *map, *p, *end;
-
-	n_told = 0;
-	if (fd < 0 || fstat(fd, &sb))
-		return false;
-	map = mmap(NULL, (size_t)sb.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-	close(fd);
-	if (map == MAP_FAILED)
-		return false;
-	memcpy(&head, map, sizeof(head));
-	p = map + head.data.offset;
-	end = p + head.data.size;
-	while (p < end) {
-		struct perf_event_header h;
-		uint64_t payload = 0;
-
-		memcpy(&h, p, sizeof(h));
-		if (h.size < sizeof(h))
-			break;
-		if (h.type == AUX_RECORD_AUXTRACE)
-			memcpy(&payload, p + 8, 8);
-		take(&h, p);
-		p += h.size + payload;
-	}
-	munmap(map, (size_t)sb.st_size);
-	return p == end;
 }
 
 static int by_time(const void *a, const void *b)
@@ -236,17 +200,20 @@ static uint32_t count_strays(bool show)
 static void check(const char *name, const struct soft_config *c)
 {
 	char path[] = "/tmp/auxkit-where-XXXXXX";
+	struct recordfile f = { NULL, 0 };
 	int fd = mkstemp(path);
 	uint32_t n_bad;
 	bool good;
 
 	if (fd >= 0)
 		close(fd);
-	good = record(path, c) && read_file(path);
+	n_told = 0;
+	good = record(path, c) && recordfile_read(&f, path, take, NULL);
 	n_bad = count_strays(true);
 	ok(good && n_told > 1000 && !n_bad,
 	   "%s, %u CPUs: %u records, %u from elsewhere", name, c->n_cpus,
 	   n_told, n_bad);
+	recordfile_free(&f);
 	unlink(path);
 }
 

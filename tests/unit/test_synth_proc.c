@@ -1,119 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: capture */
 /*
- * Records for what exists already: from a hand-made /proc, where every case can
- * be had, and of this very process, which has a thread, generated code, a
- * deleted library and a memfd mapped.
+ * Records for what exists already, from a hand-made /proc, where every case can
+ * be had.
  */
-#include <fcntl.h>
-#include <limits.h>
-#include <pthread.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
+#include <stdarg.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <internal/bytes.h>
+#include "synth_proc_file.h"
 
-#include "../../capture/buildid.h"
-#include "../../capture/synth_proc.h"
-#include "tap.h"
-
-static char dir[] = "/tmp/auxkit-sproc.XXXXXX";
-static char out[128], proc[128];
-static uint8_t file[(16 << 20) + 64];
-static struct cursor data;	/* the records */
-
-static void load(void)
-{
-	int fd = open(out, O_RDONLY);
-	ssize_t n = read(fd, file, sizeof(file) - 64);
-	struct cursor c;
-	uint64_t at, size;
-
-	close(fd);
-	memset(file + (n < 0 ? 0 : n), 0, 64);
-	c = cursor_init(file + 40, 16, false);
-	at = cursor_u64(&c);
-	size = cursor_u64(&c);
-	data = cursor_init(file + at, size, false);
-}
-
-/* Runs synth_proc into a file and loads it. */
-static int run(const struct synth_proc_options *o, struct synth_proc_result *r)
-{
-	struct perf_event_attr a = { .type = 1, .config = 9,
-				     .size = sizeof(a),
-				     .sample_id_all = 1,
-				     .sample_type = SYNTH_SAMPLE_TYPE };
-	struct aux_diag diag = { 0 };
-	struct writer *w;
-	uint64_t id = 77;
-	int ret;
-
-	unlink(out);
-	if (writer_open(&w, out, NULL, &diag) ||
-	    writer_attr_add(w, &a, "dummy", &id, 1))
-		return -1;
-	ret = synth_proc(w, o, r, &diag);
-	if (ret)
-		printf("# %s\n", diag.text);
-	if (writer_close(w, &diag))
-		printf("# close: %s\n", diag.text);
-	load();
-	return ret;
-}
-
-/* One record as text: "COMM 5/6 name", "MMAP2 5 addr len pgoff prot path". */
-static bool next_text(struct cursor *all, char *text, size_t len)
-{
-	struct cursor c;
-	uint32_t type, misc, size, pid, tid, prot, flags;
-	uint64_t addr, n, off;
-
-	if (cursor_left(all) < 8)
-		return false;
-	type = cursor_u32(all);
-	misc = cursor_u16(all);
-	size = cursor_u16(all);
-	c = cursor_init(cursor_bytes(all, size - 8u), size - 8u, false);
-	pid = cursor_u32(&c);
-	tid = cursor_u32(&c);
-	switch (type) {
-	case PERF_RECORD_COMM:
-		snprintf(text, len, "COMM %d/%d %s", (int)pid, (int)tid,
-			 (const char *)c.p);
-		break;
-	case PERF_RECORD_FORK:
-		prot = cursor_u32(&c);	/* tid; the second was ppid */
-		snprintf(text, len, "FORK %d<%d %d<%d misc %x", (int)pid,
-			 (int)tid, (int)prot, (int)cursor_u32(&c), misc);
-		break;
-	case PERF_RECORD_MMAP:
-	case PERF_RECORD_MMAP2:
-		addr = cursor_u64(&c);
-		n = cursor_u64(&c);
-		off = cursor_u64(&c);
-		if (type == PERF_RECORD_MMAP) {
-			snprintf(text, len, "MMAP %d %#" PRIx64 "+%#" PRIx64
-				 "@%#" PRIx64 " %x %s", (int)pid, addr, n, off,
-				 misc, (const char *)c.p);
-			break;
-		}
-		cursor_bytes(&c, 24);
-		prot = cursor_u32(&c);
-		flags = cursor_u32(&c);
-		snprintf(text, len, "MMAP2 %d %#" PRIx64 "+%#" PRIx64 "@%#"
-			 PRIx64 " %u/%u %x %s", (int)pid, addr, n, off, prot,
-			 flags, misc, (const char *)c.p);
-		break;
-	default:
-		snprintf(text, len, "type %u", type);
-	}
-	return true;
-}
+static char proc[128];
 
 /* The records are these lines, in this order. */
 static void is_records(const char *const *want, const char *what)
@@ -134,83 +30,6 @@ static void is_records(const char *const *want, const char *what)
 		i += !!want[i];
 	}
 	ok(same && !want[i], "%s: %zu records", what, i);
-}
-
-static bool has_record(const char *start, const char *end)
-{
-	struct cursor c = data;
-	char text[PATH_MAX + 128];
-
-	while (next_text(&c, text, sizeof(text))) {
-		size_t n = strlen(text), k = strlen(end);
-
-		if (!strncmp(text, start, strlen(start)) && n >= k &&
-		    !strcmp(text + n - k, end))
-			return true;
-	}
-	return false;
-}
-
-/* ---- saved code ---- */
-
-struct code {
-	uint64_t addr, len, blob;
-	uint32_t pid, kind;
-	const uint8_t *bytes;	/* NULL: those of an earlier record */
-};
-
-/* The next AUX_OWN_CODE record. */
-static bool next_code(struct cursor *all, struct code *k)
-{
-	while (cursor_left(all) >= 8) {
-		uint32_t type = cursor_u32(all), size = cursor_u32(all) >> 16;
-		struct cursor c = cursor_init(cursor_bytes(all, size - 8),
-					      size - 8, false);
-		uint32_t len;
-
-		if (type != AUX_RECORD_EVENT_TYPE ||
-		    cursor_u64(&c) != AUX_OWN_MAGIC ||
-		    cursor_u16(&c) != AUX_OWN_CODE)
-			continue;
-		cursor_u16(&c);
-		len = cursor_u32(&c);
-		cursor_u64(&c);
-		k->addr = cursor_u64(&c);
-		k->len = cursor_u64(&c);
-		k->blob = cursor_u64(&c);
-		k->pid = cursor_u32(&c);
-		k->kind = cursor_u32(&c);
-		k->bytes = len > 40 ? c.p : NULL;
-		return true;
-	}
-	return false;
-}
-
-static const uint8_t *find_blob(uint64_t blob)
-{
-	struct cursor c = data;
-	struct code k;
-
-	while (next_code(&c, &k))
-		if (k.blob == blob && k.bytes)
-			return k.bytes;
-	return NULL;
-}
-
-/* The saved byte of a process at an address, -1: none. */
-static int code_at(uint32_t pid, uint64_t addr, uint32_t kind)
-{
-	struct cursor c = data;
-	struct code k;
-
-	while (next_code(&c, &k)) {
-		const uint8_t *p = k.bytes ? k.bytes : find_blob(k.blob);
-
-		if (p && k.pid == pid && k.kind == kind && addr >= k.addr &&
-		    addr - k.addr < k.len)
-			return p[addr - k.addr];
-	}
-	return -1;
 }
 
 /* ---- a hand-made /proc ---- */
@@ -370,125 +189,6 @@ static void test_fake_all(void)
 	ok(run(&o, &r) == -AUX_E_IO, "no /proc: an error");
 }
 
-/* ---- this process ---- */
-
-static int thread_pipe[2];
-
-static void *wait_thread(void *arg)
-{
-	char c;
-
-	prctl(PR_SET_NAME, "a thread");
-	if (write(*(int *)arg, "x", 1) == 1 && read(thread_pipe[0], &c, 1) < 0)
-		return NULL;
-	return NULL;
-}
-
-/* Executable memory of one page with a file behind it that is then gone. */
-static uint8_t *map_deleted(int fd, int byte)
-{
-	uint8_t page[4096];
-	void *p;
-
-	memset(page, byte, sizeof(page));
-	if (fd < 0 || write(fd, page, sizeof(page)) != sizeof(page))
-		return MAP_FAILED;
-	p = mmap(NULL, sizeof(page), PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
-	close(fd);
-	return p;
-}
-
-static void test_self(void)
-{
-	struct synth_proc_options o = {
-		.kernel = true, .build_ids = true, .timeout_ms = 10000,
-		.id = { .id = 77, .cpu = -1u },
-	};
-	pid_t self = getpid();
-	struct synth_proc_result r;
-	char path[PATH_MAX], text[PATH_MAX], c;
-	uint8_t *gone, *memfd, *jit;
-	int ready[2];
-	pthread_t t;
-
-	snprintf(path, sizeof(path), "%s/lib gone.so", dir);
-	gone = map_deleted(open(path, O_RDWR | O_CREAT | O_EXCL, 0700), 0x90);
-	unlink(path);
-	memfd = map_deleted(memfd_create("jit", 0), 0x91);
-	jit = mmap(NULL, 64 << 20, PROT_READ | PROT_WRITE | PROT_EXEC,
-		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	ok(gone != MAP_FAILED && memfd != MAP_FAILED && jit != MAP_FAILED,
-	   "executable memory without files");
-	jit[4096 * 1000] = 0xc3;
-	if (pipe(thread_pipe) || pipe(ready) ||
-	    pthread_create(&t, NULL, wait_thread, &ready[1]) ||
-	    read(ready[0], &c, 1) != 1)
-		return;
-	o.tids = &self;
-	o.n_tids = 1;
-	ok(!run(&o, &r), "this process");
-	ok(write(thread_pipe[1], "x", 1) == 1 && !pthread_join(t, NULL),
-	   "the thread ends");
-	is_u64(r.n_processes, 1, "one process");
-	ok(r.n_threads >= 2, "%" PRIu64 " threads", r.n_threads);
-	snprintf(text, sizeof(text), "COMM %d/", self);
-	ok(has_record(text, " a thread"), "the thread's name");
-	snprintf(text, sizeof(text), "MMAP2 %d ", self);
-	ok(has_record(text, " [vdso]"), "the vdso's map");
-	ok(has_record(text, "/lib gone.so (deleted)"), "the deleted file");
-	ok(has_record(text, " /memfd:jit (deleted)"), "the memfd");
-	ok(has_record(text, " 7/2 2 //anon"), "the generated code");
-	is_u64(code_at((uint32_t)self, (uintptr_t)gone + 4095, AUX_CODE_FILE),
-	       0x90, "bytes of the deleted file");
-	is_u64(code_at((uint32_t)self, (uintptr_t)memfd, AUX_CODE_FILE), 0x91,
-	       "bytes of the memfd");
-	is_u64(code_at((uint32_t)self, (uintptr_t)jit + 4096 * 1000,
-		       AUX_CODE_ANON), 0xc3, "bytes of the generated code");
-	ok(r.n_code < 16 << 20, "untouched pages are not saved");
-	is_u64(r.n_code_unread, 0, "nothing unread");
-	munmap(gone, 4096);
-	munmap(memfd, 4096);
-	munmap(jit, 64 << 20);
-}
-
-/* MMAP2 with the build id that the file has. */
-static void test_build_id(void)
-{
-	struct synth_proc_options o = { .build_ids = true,
-					.id = { .id = 77, .cpu = -1u } };
-	struct synth_proc_result r;
-	uint8_t id[BUILDID_MAX];
-	pid_t self = getpid();
-	char exe[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-	struct cursor c;
-	bool found = false;
-	int size;
-
-	exe[n < 0 ? 0 : n] = '\0';
-	size = buildid_read(exe, id);
-	if (size <= 0) {
-		skip("tools: the linker makes no build ids");
-		return;
-	}
-	o.tids = &self;
-	o.n_tids = 1;
-	ok(!run(&o, &r), "with build ids");
-	c = data;
-	while (cursor_left(&c) >= 8) {
-		uint32_t type = cursor_u32(&c), misc = cursor_u16(&c);
-		uint32_t len = cursor_u16(&c);
-		const uint8_t *p = cursor_bytes(&c, len - 8);
-
-		if (!p || type != PERF_RECORD_MMAP2 ||
-		    strcmp((const char *)p + 64, exe))
-			continue;
-		found = misc & PERF_RECORD_MISC_MMAP_BUILD_ID &&
-			p[32] == size && !memcmp(p + 36, id, (size_t)size);
-	}
-	ok(found, "the build id of this program in its map");
-}
-
 /* Late from the start: what was left out is counted. */
 static void test_timeout(void)
 {
@@ -516,19 +216,13 @@ static void test_timeout(void)
 
 int main(void)
 {
-	char command[sizeof(dir) + 16];
-
-	if (!mkdtemp(dir))
+	if (!make_dir())
 		return 1;
-	snprintf(out, sizeof(out), "%s/out.data", dir);
 	snprintf(proc, sizeof(proc), "%s/proc", dir);
 	test_fake();
 	test_fake_all();
-	test_self();
-	test_build_id();
 	test_timeout();
-	snprintf(command, sizeof(command), "rm -rf %s", dir);
-	if (!getenv("KEEP") && system(command))
+	if (!remove_dir())
 		return 1;
 	return plan_done();
 }

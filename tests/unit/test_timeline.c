@@ -8,39 +8,11 @@
 #include <time.h>
 
 #include "addrspace.h"
-#include "mkperf.h"
-#include "tap.h"
-#include "timeline.h"
-
-struct file {
-	struct mk mk;
-	struct aux_reader *r;
-	struct timeline *tl;
-};
-
-static bool file_open(struct file *f)
-{
-	struct aux_diag diag = { 0 };
-
-	mk_finish(&f->mk);
-	if (aux_reader_open_mem(&f->r, f->mk.p, f->mk.n, "made", &diag) < 0 ||
-	    timeline_new(&f->tl, f->r, &diag) < 0) {
-		ok(0, "opening: %s", diag.text);
-		return false;
-	}
-	return true;
-}
-
-static void file_close(struct file *f)
-{
-	timeline_free(f->tl);
-	aux_reader_close(f->r);
-	free(f->mk.p);
-}
+#include "mkside.h"
 
 static void switches(void)
 {
-	struct file f;
+	struct side f;
 	struct who w;
 
 	mk_init(&f.mk, 0);
@@ -51,7 +23,7 @@ static void switches(void)
 	mk_itrace(&f.mk, (struct mk_id){ 20, 21, 50, 2 });
 	mk_switch_wide(&f.mk, (struct mk_id){ 20, 21, 500, 2 }, true, 30, 31);
 	mk_switch_wide(&f.mk, (struct mk_id){ 40, 41, 600, 2 }, false, 30, 31);
-	if (!file_open(&f))
+	if (!side_open(&f))
 		return;
 	w = timeline_who(f.tl, 1, 99);
 	ok(w.tid == UINT32_MAX && w.until == 100, "nobody before the first");
@@ -67,13 +39,13 @@ static void switches(void)
 	ok(timeline_who(f.tl, 7, 600).tid == UINT32_MAX, "an unknown CPU");
 	is_u64(timeline_pid(f.tl, 31, 700), 30, "pid of a thread");
 	is_u64(timeline_pid(f.tl, 99, 700), UINT32_MAX, "pid of nobody");
-	file_close(&f);
+	side_close(&f);
 }
 
 /* exec by a thread that is not the leader: its tid goes over to it. */
 static void thread_exec(void)
 {
-	struct file f;
+	struct side f;
 	struct who w;
 
 	mk_init(&f.mk, 0);
@@ -83,7 +55,7 @@ static void thread_exec(void)
 	mk_comm(&f.mk, (struct mk_id){ 10, 11, 150, 1 }, false, "thread");
 	mk_comm(&f.mk, (struct mk_id){ 10, 10, 200, 1 }, true, "new");
 	mk_switch(&f.mk, (struct mk_id){ 10, 10, 300, 1 }, true);
-	if (!file_open(&f))
+	if (!side_open(&f))
 		return;
 	w = timeline_who(f.tl, 1, 199);
 	ok(w.tid == 11 && w.pid == 10 && w.until == 200, "the thread, before");
@@ -93,7 +65,7 @@ static void thread_exec(void)
 	   "a new name alone tells nothing of a CPU");
 	is_str(timeline_comm(f.tl, 10, 200), "new", "its name");
 	is_str(timeline_comm(f.tl, 11, 199), "thread", "the thread's");
-	file_close(&f);
+	side_close(&f);
 }
 
 /* The same where each thread has a stream: that goes on as the leader's. */
@@ -114,7 +86,7 @@ static void thread_exec_stream(void)
 		const uint64_t entry[] = { 1, 1, 3, t[i].cpu, t[i].tid };
 		const struct mk_id id = { t[i].comm_pid, t[i].comm_pid, 200,
 					  1 };
-		struct file f;
+		struct side f;
 		size_t at;
 
 		mk_init(&f.mk, 0);
@@ -124,20 +96,20 @@ static void thread_exec_stream(void)
 		mk_end(&f.mk, at, NULL);
 		mk_comm(&f.mk, (struct mk_id){ 10, 11, 0, 0 }, false, "t");
 		mk_comm(&f.mk, id, true, "new");
-		if (!file_open(&f))
+		if (!side_open(&f))
 			return;
 		is_u64(timeline_stream(f.tl, 3, 200).tid, t[i].want,
 		       t[i].what);
 		ok(timeline_stream(f.tl, 3, 199).tid == UINT32_MAX &&
 		   timeline_stream(f.tl, 2, 200).tid == UINT32_MAX,
 		   "not before, no other stream");
-		file_close(&f);
+		side_close(&f);
 	}
 }
 
 static void processes(void)
 {
-	struct file f;
+	struct side f;
 	const struct space *s, *t;
 
 	mk_init(&f.mk, 0);
@@ -148,7 +120,7 @@ static void processes(void)
 	mk_comm(&f.mk, (struct mk_id){ 2, 2, 50, 0 }, true, "ls");
 	mk_mmap(&f.mk, (struct mk_id){ 2, 2, 60, 0 }, 0x1000, 0x3000, 0, "/a");
 	mk_fork(&f.mk, (struct mk_id){ 2, 3, 70, 0 }, 2, 2);
-	if (!file_open(&f))
+	if (!side_open(&f))
 		return;
 	s = timeline_space(f.tl, 1, 15);
 	ok(s->n_maps == 0 && s->until == 20, "nothing is mapped yet");
@@ -171,7 +143,7 @@ static void processes(void)
 	is_str(timeline_comm(f.tl, 2, 45), "sh", "a fork keeps its name");
 	is_str(timeline_comm(f.tl, 3, 80), "ls", "a thread has its process's");
 	is_u64(timeline_pid(f.tl, 3, 80), 2, "and its pid");
-	file_close(&f);
+	side_close(&f);
 }
 
 /* perf's --per-thread files have no times: exec takes nothing away. */
@@ -183,7 +155,7 @@ static void untimed(void)
 
 	attr.sample_id_all = 0;
 	for (int clash = 0; clash < 2; clash++) {
-		struct file f;
+		struct side f;
 
 		mk_init_attrs(&f.mk, &attr, 1);
 		mk_pt_info(&f.mk);
@@ -192,7 +164,7 @@ static void untimed(void)
 		mk_mmap(&f.mk, id, 0x5000, 0x1000, 0, "/new");
 		mk_mmap(&f.mk, id, 0x2000, 0x3000, 0x1100,
 			clash ? "/new" : "/old");
-		if (!file_open(&f))
+		if (!side_open(&f))
 			return;
 		s = timeline_space(f.tl, 10, 1000);
 		ok(space_find(s, 0x1000) && space_find(s, 0x5000),
@@ -200,7 +172,7 @@ static void untimed(void)
 		is_u64(timeline_stats(f.tl)->n_unordered, (uint64_t)clash,
 		       clash ? "untimed: one in place of another is told" :
 			       "untimed: the same again is not");
-		file_close(&f);
+		side_close(&f);
 	}
 }
 
@@ -219,7 +191,7 @@ static void saved_code(void)
 		       { 100, UINT64_MAX - 2, 8, 0, 5, AUX_CODE_ANON } },
 	};
 	const struct mapping *m;
-	struct file f;
+	struct side f;
 
 	for (size_t i = 0; i < sizeof(c.blob); i++)
 		c.blob[i] = (uint8_t)i;
@@ -228,7 +200,7 @@ static void saved_code(void)
 		"/lib");
 	mk_mmap(&f.mk, (struct mk_id){ 5, 5, 200, 0 }, 0x1018, 0x8, 0, "/new");
 	mk_feature(&f.mk, AUX_FEAT_AUXKIT_CODE, &c, sizeof(c));
-	if (!file_open(&f))
+	if (!side_open(&f))
 		return;
 	m = space_find(timeline_space(f.tl, 5, 100), 0x1011);
 	ok(m && m->saved && m->saved[0] == 0 && m->start == 0x1010,
@@ -240,7 +212,7 @@ static void saved_code(void)
 	m = space_find(timeline_space(f.tl, 5, 200), 0x1010);
 	ok(m && m->saved && m->end == 0x1018, "a part of it");
 	is_u64(timeline_stats(f.tl)->n_bad_code, 2, "entries out of bounds");
-	file_close(&f);
+	side_close(&f);
 }
 
 /* Code among the records: as that of the section, and by number. */
@@ -251,7 +223,7 @@ static void own_code(void)
 		.e = { { 50, 0x3000, 16, 0, 5, AUX_CODE_ANON } },
 	};
 	const struct mapping *m, *n;
-	struct file f;
+	struct side f;
 
 	mk_init(&f.mk, 0);
 	mk_code(&f.mk, 5, 100, 0x1010, 7, "0123456789abcdef", 16);
@@ -266,7 +238,7 @@ static void own_code(void)
 	mk_code(&f.mk, 5, 500, 0x5000, 9, "z", 1);
 	mk_code(&f.mk, 5, 10, UINT64_MAX - 2, 7, NULL, 8);
 	mk_feature(&f.mk, AUX_FEAT_AUXKIT_CODE, &c, 16 + 40 * 3 + 64);
-	if (!file_open(&f))
+	if (!side_open(&f))
 		return;
 	m = space_find(timeline_space(f.tl, 5, 100), 0x1011);
 	ok(m && m->saved && m->saved[1] == '1' && m->start == 0x1010 &&
@@ -288,7 +260,7 @@ static void own_code(void)
 	   timeline_saved(f.tl, 2) && !timeline_saved(f.tl, 3),
 	   "places behind the section's");
 	is_u64(timeline_stats(f.tl)->n_bad_code, 4, "what cannot be");
-	file_close(&f);
+	side_close(&f);
 }
 
 static void clocks(void)
@@ -360,7 +332,7 @@ static void random_trees(void)
 
 static void many_maps(void)
 {
-	struct file f;
+	struct side f;
 	clock_t t = clock();
 	bool good = true;
 	const uint64_t n = 100000;
@@ -369,7 +341,7 @@ static void many_maps(void)
 	for (uint64_t i = 0; i < n; i++)
 		mk_mmap(&f.mk, (struct mk_id){ 1, 1, i + 1, 0 }, i * 0x1000,
 			0x1000, i, "/x");
-	if (!file_open(&f))
+	if (!side_open(&f))
 		return;
 	for (uint64_t i = 0; i < n; i += 10) {
 		const struct space *s = timeline_space(f.tl, 1, i + 1);
@@ -380,7 +352,7 @@ static void many_maps(void)
 	t = clock() - t;
 	ok(good, "100,000 versions of a space, each right");
 	ok(t < 20 * CLOCKS_PER_SEC, "in %.2f s", (double)t / CLOCKS_PER_SEC);
-	file_close(&f);
+	side_close(&f);
 }
 
 int main(void)
