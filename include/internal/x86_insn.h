@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * x86-64 instructions as Intel PT sees them: length and kind of branch.
+ * x86 instructions as Intel PT sees them: length and kind of branch.
  *
  * Specification: Intel SDM volume 2 (encodings), volume 3 chapter on Intel PT
  * (which instructions produce which packets).
@@ -28,13 +28,14 @@ struct x86_insn {
 	uint8_t size;
 	uint8_t cls;		/* enum x86_class */
 	uint8_t rep_string;	/* REP MOVS/STOS/CMPS/SCAS/LODS/INS/OUTS */
+	uint8_t ip16;		/* a direct branch to 16 bits of ip */
 	int64_t disp;		/* direct branches: target - (ip + size) */
 };
 
 enum x86_mode { X86_MODE_64 = 0, X86_MODE_32, X86_MODE_16 };
 
 /* The same as below in any mode; direct targets wrap at the mode's width of ip
- * (the caller masks: 32 bits, 16 with a 16-bit operand size). */
+ * (the caller masks: 32 bits, 16 where ip16 is set). */
 int x86_insn_decode_in(const uint8_t *p, size_t max, enum x86_mode mode,
 		       struct x86_insn *insn);
 
