@@ -11,7 +11,6 @@
 #include <internal/diag.h>
 
 #include "columns.h"
-#include "gap.h"
 #include "outbuf.h"
 
 /* width: negative is left aligned. table */
@@ -165,8 +164,7 @@ void column_pad(const struct columns *c, unsigned i, struct outbuf *out,
 	out->p = p + w;
 }
 
-/* Text of the trace's own files: whatever they hold, it stays one line. */
-static void put_clean(struct outbuf *out, const char *text)
+void column_clean(struct outbuf *out, const char *text)
 {
 	size_t n = strlen(text);
 	char *p = outbuf_room(out, n);
@@ -185,7 +183,7 @@ static void put_comm(struct outbuf *out, const struct flow_ctx *ctx,
 
 	if (host->comm)
 		comm = host->comm(host->priv, ctx->tid, ctx->time_ns);
-	put_clean(out, comm && *comm ? comm : "-");
+	column_clean(out, comm && *comm ? comm : "-");
 }
 
 void column_ctx(const struct columns *c, struct outbuf *out, enum column col,
@@ -232,44 +230,80 @@ void column_ctx(const struct columns *c, struct outbuf *out, enum column col,
 	outbuf_put(out, buf, (size_t)(p - buf));
 }
 
-/* Would the context columns that are shown differ now? */
-static bool lead_changed(const struct lead *l, uint32_t has,
-			 const struct flow_ctx *ctx, uint64_t offset)
+/* What each context column depends on. */
+#define ON_TID	  (COLUMN_BIT(COL_TID) | COLUMN_BIT(COL_WHO) | COLUMN_BIT(COL_COMM))
+#define ON_PID	  (COLUMN_BIT(COL_PID) | COLUMN_BIT(COL_WHO))
+#define ON_TIME	  (COLUMN_BIT(COL_TIME) | COLUMN_BIT(COL_COMM))
+
+/* The context columns that would differ now, a bit each. */
+static uint32_t changed_columns(const struct lead *l,
+				const struct flow_ctx *ctx, uint64_t offset)
 {
 	const struct flow_ctx *old = &l->ctx;
+	uint32_t bits = 0;
 
-	return !l->serial ||
-	       (ctx->tid != old->tid &&
-		has & (COLUMN_BIT(COL_TID) | COLUMN_BIT(COL_WHO) |
-		       COLUMN_BIT(COL_COMM))) ||
-	       (ctx->pid != old->pid &&
-		has & (COLUMN_BIT(COL_PID) | COLUMN_BIT(COL_WHO))) ||
-	       (ctx->cpu != old->cpu && has & COLUMN_BIT(COL_CPU)) ||
-	       (ctx->time_ns != old->time_ns &&
-		has & (COLUMN_BIT(COL_TIME) | COLUMN_BIT(COL_COMM))) ||
-	       (offset != l->offset && has & COLUMN_BIT(COL_OFFSET));
+	if (!l->serial)
+		return UINT32_MAX;
+	bits |= ctx->tid != old->tid ? ON_TID : 0;
+	bits |= ctx->pid != old->pid ? ON_PID : 0;
+	bits |= ctx->time_ns != old->time_ns ? ON_TIME : 0;
+	bits |= ctx->cpu != old->cpu ? COLUMN_BIT(COL_CPU) : 0;
+	bits |= offset != l->offset ? COLUMN_BIT(COL_OFFSET) : 0;
+	return bits;
 }
 
 void lead_update(struct lead *l, const struct columns *c,
 		 const struct flow_ctx *ctx, const struct sink_host *host,
 		 uint64_t offset)
 {
+	uint32_t changed = changed_columns(l, ctx, offset);
 	struct outbuf *out = l->text;
+	unsigned i = 0;
 
-	if (!lead_changed(l, c->has, ctx, offset))
+	if (!(changed & c->has) && l->serial)
 		return;
+	while (i < c->n_lead && !(changed & COLUMN_BIT(c->col[i])))
+		i++;
+	if (i < c->n_lead)
+		out->p = out->buf + (l->serial ? l->start[i] : 0);
 	l->ctx = *ctx;
 	l->offset = offset;
 	l->serial++;
-	out->p = out->buf;
-	for (unsigned i = 0; i < c->n_lead; i++) {
+	l->id = 0;
+	for (; i < c->n_lead; i++) {
 		size_t start = (size_t)(out->p - out->buf);
 
+		l->start[i] = (uint32_t)start;
 		column_ctx(c, out, c->col[i], ctx, host, offset);
 		column_pad(c, i, out, start);
 		if (i + 1 < c->n)
 			outbuf_put(out, " ", 1);
 	}
+}
+
+/* Threads take turns: what each of them leads its lines with comes back. */
+uint64_t lead_id(struct lead *l)
+{
+	size_t len = (size_t)(l->text->p - l->text->buf);
+	uint32_t hash = 2166136261;
+
+	if (l->id)
+		return l->id;
+	l->id = l->serial;
+	if (len > LEAD_MAX)
+		return l->id;
+	for (size_t i = 0; i < len; i++)
+		hash = (hash ^ (unsigned char)l->text->buf[i]) * 16777619;
+	hash = (hash ^ hash >> 16) & (LEAD_SEEN - 1);
+	if (l->seen[hash].id && l->seen[hash].len == len &&
+	    !memcmp(l->seen[hash].text, l->text->buf, len)) {
+		l->id = l->seen[hash].id;
+		return l->id;
+	}
+	l->seen[hash].id = l->id;
+	l->seen[hash].len = len;
+	memcpy(l->seen[hash].text, l->text->buf, len);
+	return l->id;
 }
 
 void find_symbol(const struct sink_host *host, const struct space *space,
@@ -286,11 +320,11 @@ static void put_dso_name(struct outbuf *out, const char *dso)
 	const char *base = strrchr(dso, '/');
 
 	if (*dso == '[') {
-		put_clean(out, dso);
+		column_clean(out, dso);
 		return;
 	}
 	outbuf_put(out, "[", 1);
-	put_clean(out, base ? base + 1 : dso);
+	column_clean(out, base ? base + 1 : dso);
 	outbuf_put(out, "]", 1);
 }
 
@@ -306,7 +340,7 @@ void column_symbol(const struct columns *c, struct outbuf *out,
 			put_dso_name(out, sym->dso);
 		return;
 	}
-	put_clean(out, sym->name);
+	column_clean(out, sym->name);
 	*p++ = '+';
 	*p++ = '0';
 	*p++ = 'x';
@@ -318,132 +352,17 @@ void column_dso(const struct columns *c, struct outbuf *out,
 		const struct symbol *sym)
 {
 	if (sym->dso)
-		put_clean(out, sym->dso);
+		column_clean(out, sym->dso);
 	else if (!c->aligned)
 		outbuf_put(out, "-", 1);
 }
 
-/* By enum aux_gap_cause. table */
-static const struct {
-	const char *name, *text;
-} causes[GAP_N_CAUSES] = {
-	[AUX_GAP_OVERFLOW] = { "overflow", "the CPU produced trace faster than "
-					   "it could store and dropped some" },
-	[AUX_GAP_NO_CODE] = { "no-code",
-			      "the code that ran is in no file given;"
-			      " see --symfs and --vdso" },
-	[AUX_GAP_BAD_PACKET] = { "bad-packet", "these bytes are no packet: the "
-					       "trace is damaged" },
-	[AUX_GAP_DESYNC] = { "desync", "trace and code contradict each other: "
-				       "the file is not the one that ran, or "
-				       "code changed unseen" },
-	[AUX_GAP_NO_SYNC] = { "no-sync", "no sync point: these bytes cannot be "
-					 "decoded" },
-	[AUX_GAP_AUX_TRUNCATED] = { "aux-truncated", "the AUX buffer was full; "
-						     "record with a larger one "
-						     "(-m)" },
-	[AUX_GAP_AUX_PARTIAL] = { "aux-partial", "the kernel says that this "
-						 "piece of trace is not "
-						 "complete" },
-	[AUX_GAP_AUX_COLLISION] = { "aux-collision", "someone else used the "
-						     "trace unit meanwhile" },
-	[AUX_GAP_AUX_LOST] = { "aux-lost", "bytes of the AUX stream are not in "
-					   "the file" },
-	[GAP_SNAPSHOT] = { "snapshot", "not recorded between snapshots" },
-	[GAP_STALLED] = { "stalled", "the trace unit had stopped" },
-	[GAP_UNSAVED] = { "unsaved", "the recorder could not save what was "
-				     "here" },
-	[GAP_UNKNOWN_ID] = { "unknown-id", "the file does not say whose trace "
-					   "this is; `auxdecode info` shows "
-					   "the trace ids" },
-	[AUX_GAP_FILE] = { "file", "the recording is cut or damaged here" },
-	[AUX_GAP_DECODER] = { "decoder", "the decoder met a limit of its own" },
-};
-
-const char *gap_name(unsigned cause)
+uint64_t flow_last_ip(const struct aux_flow *ev)
 {
-	if (cause >= GAP_N_CAUSES || !causes[cause].name)
-		return "unknown";
-	return causes[cause].name;
-}
+	const struct aux_path *path = ev->path.path;
+	const struct aux_step *step = path->steps[path->n_steps - 1];
 
-const char *gap_text(unsigned cause)
-{
-	if (cause >= GAP_N_CAUSES || !causes[cause].text)
-		return "a cause that this build does not know";
-	return causes[cause].text;
-}
-
-/* "# gap CAUSE at offset 0x.. after 0x..: " */
-static void print_gap_start(struct outbuf *out, unsigned cause, uint64_t offset,
-			    uint64_t after)
-{
-	outbuf_printf(out, "# gap %s at offset 0x%llx ", gap_name(cause),
-		      (unsigned long long)offset);
-	if (after)
-		outbuf_printf(out, "after 0x%llx: ", (unsigned long long)after);
-	else
-		outbuf_str(out, "after nothing: ");
-}
-
-static void print_gap_end(struct outbuf *out, const struct flow_ctx *ctx)
-{
-	outbuf_printf(out, " (stream %u", ctx->stream);
-	if (ctx->cpu >= 0)
-		outbuf_printf(out, ", cpu %d", ctx->cpu);
-	outbuf_printf(out, ", tid %d)\n", (int32_t)ctx->tid);
-}
-
-void print_gap(struct outbuf *out, const struct sink_host *host,
-	       const struct flow_ctx *ctx, const struct aux_flow *ev,
-	       uint64_t after)
-{
-	bool has_ip = ev->flags & AUX_FLOW_HAS_IP;
-	char why[512] = "";
-
-	print_gap_start(out, ev->what, ev->offset, after);
-	if (ev->what == AUX_GAP_NO_CODE && has_ip && host->explain &&
-	    ctx->space)
-		host->explain(host->priv, ctx->space, ev->gap.ip, why,
-			      sizeof(why));
-	if (why[0])
-		put_clean(out, why);
-	else
-		outbuf_str(out, gap_text(ev->what));
-	if (ev->what == GAP_UNKNOWN_ID && ev->gap.detail)
-		outbuf_printf(out, "; trace id 0x%llx",
-			      (unsigned long long)ev->gap.detail);
-	if (ev->what == AUX_GAP_OVERFLOW && has_ip)
-		outbuf_printf(out, "; goes on at 0x%llx",
-			      (unsigned long long)ev->gap.ip);
-	else if (has_ip && ev->gap.ip && ev->gap.ip != after && !why[0])
-		outbuf_printf(out, "; at 0x%llx",
-			      (unsigned long long)ev->gap.ip);
-	print_gap_end(out, ctx);
-}
-
-void print_mismatch(struct outbuf *out, const struct sink_host *host,
-		    const struct flow_ctx *ctx, const struct aux_flow *ev,
-		    int err)
-{
-	char why[512] = "";
-
-	print_gap_start(out,
-			err == -AUX_E_NOENT ? AUX_GAP_NO_CODE : AUX_GAP_DESYNC,
-			ev->offset, 0);
-	outbuf_printf(out,
-		      "%u instructions from 0x%llx to 0x%llx do not fit the "
-		      "code there and are not shown",
-		      ev->n, (unsigned long long)ev->range.first,
-		      (unsigned long long)ev->range.last);
-	if (err == -AUX_E_NOENT && host->explain && ctx->space)
-		host->explain(host->priv, ctx->space, ev->range.first, why,
-			      sizeof(why));
-	if (why[0]) {
-		outbuf_str(out, ": ");
-		put_clean(out, why);
-	}
-	print_gap_end(out, ctx);
+	return step->ranges[step->n_ranges - 1].range.last;
 }
 
 uint64_t *last_ip_of(struct last_ips *l, uint32_t stream)

@@ -78,13 +78,26 @@ void column_ctx(const struct columns *c, struct outbuf *out, enum column col,
 		const struct flow_ctx *ctx, const struct sink_host *host,
 		uint64_t offset);
 
-/* The leading columns, rendered again only when something they show changes. */
+/* The leading columns, rendered again only from the first on that changed. */
+#define LEAD_MAX  48	/* a longer one has an id of its own each time */
+#define LEAD_SEEN 64	/* power of two */
+
 struct lead {
 	struct outbuf *text;
-	uint64_t serial;	/* changes with text; 0: nothing yet */
+	uint64_t serial;	/* changes with any context column; 0: none yet */
+	uint64_t id;		/* that of a text that was seen lately: equal
+				 * ids, equal texts. 0: not asked for */
 	struct flow_ctx ctx;
 	uint64_t offset;
+	uint32_t start[COLUMNS_MAX];	/* of each, in text */
+	struct {
+		uint64_t id;		/* 0: none */
+		size_t len;
+		char text[LEAD_MAX];
+	} seen[LEAD_SEEN];
 };
+/* The id of the text as it is. */
+uint64_t lead_id(struct lead *l);
 void lead_update(struct lead *l, const struct columns *c,
 		 const struct flow_ctx *ctx, const struct sink_host *host,
 		 uint64_t offset);
@@ -99,7 +112,10 @@ void column_dso(const struct columns *c, struct outbuf *out,
 void find_symbol(const struct sink_host *host, const struct space *space,
 		 uint64_t ip, struct symbol *sym);
 
-/* "overflow", "no-code", ...: as in # gap lines and in the verdict. */
+/* Text of the trace's own files: whatever they hold, it stays one line. */
+void column_clean(struct outbuf *out, const char *text);
+
+/* sink_gap.c. "overflow", "no-code", ...: as in # gap lines and in the verdict. */
 const char *gap_name(unsigned cause);
 /* What it means and what to do, one line. */
 const char *gap_text(unsigned cause);
@@ -112,6 +128,9 @@ void print_gap(struct outbuf *out, const struct sink_host *host,
 void print_mismatch(struct outbuf *out, const struct sink_host *host,
 		    const struct flow_ctx *ctx, const struct aux_flow *ev,
 		    int err);
+
+/* The last address of a PATH. */
+uint64_t flow_last_ip(const struct aux_flow *ev);
 
 /* The last address of each stream, for gap lines. Starts zeroed. */
 struct last_ips {

@@ -4,15 +4,18 @@
  * usable (the buffer is emptied), so no caller has to check each piece.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <aux/error.h>
 
 #include "outbuf.h"
 
-#define BUF_SIZE ((size_t)512 << 10)
+#define BUF_SIZE  ((size_t)256 << 10)	/* stays in the cache */
+#define PIPE_SIZE (1 << 20)
 
 struct outbuf *outbuf_new(int fd)
 {
@@ -66,6 +69,21 @@ int outbuf_flush(struct outbuf *o)
 	return o->error ? -AUX_E_IO : 0;
 }
 
+/*
+ * A larger pipe is a faster one. Its pages are copied to: to give it ours (vmsplice)
+ * would be faster still, but a reader may move them on unread, and nothing tells when
+ * they may be written to again.
+ */
+static void widen_pipe(struct outbuf *o)
+{
+	struct stat st;
+
+	o->looked = true;
+	if (!fstat(o->fd, &st) && S_ISFIFO(st.st_mode) &&
+	    fcntl(o->fd, F_GETPIPE_SZ) < PIPE_SIZE)
+		fcntl(o->fd, F_SETPIPE_SZ, PIPE_SIZE);
+}
+
 static bool grow(struct outbuf *o, size_t n)
 {
 	size_t used = (size_t)(o->p - o->buf);
@@ -87,8 +105,11 @@ static bool grow(struct outbuf *o, size_t n)
 
 char *outbuf_make_room(struct outbuf *o, size_t n)
 {
-	if (o->fd >= 0)
+	if (o->fd >= 0) {
+		if (!o->looked)
+			widen_pipe(o);
 		outbuf_flush(o);
+	}
 	if ((size_t)(o->end - o->p) < n && !grow(o, n))
 		return NULL;
 	return o->p;

@@ -20,6 +20,7 @@ struct outbuf {
 	char *buf;
 	int fd;		/* -1: memory; buf grows and keeps all */
 	int error;	/* errno of the first failure, 0: none */
+	bool looked;	/* at what fd is */
 };
 
 /* fd is not closed. NULL when out of memory. */

@@ -97,6 +97,15 @@ struct sink_ops {
 	 * takes. give, in the session's thread and in the order of the flow,
 	 * adds the part's oldest segment that was not given yet to the sink;
 	 * then all is as if flow had got it. Returns are those of flow.
+	 *
+	 * part_open returns -AUX_E_UNSUPPORTED where the options ask for what
+	 * needs the order (a limit, SHA-256) or the sink's one thread (a
+	 * filter by symbol): all goes by flow then. A part asks sink_host for
+	 * code, and for nothing else, from its thread. give with no segment
+	 * left takes what came since the last cut. part_open and part_close
+	 * may be called in any thread, give beside no other call with the same
+	 * part; a part is closed before its sink is. Whoever stands between
+	 * session and sink hands part_open the sink's own pointer.
 	 */
 	int (*part_open)(void **part, const void *sink);
 	int (*part_flow)(void *part, const struct flow_ctx *ctx,

@@ -11,31 +11,12 @@
 #include <string.h>
 
 #include "codeview.h"
-#include "columns.h"
-#include "outbuf.h"
-#include "sink.h"
+#include "sink_branch.h"
 #include "timeline.h"
-#include "walk.h"
 
 #define FIELDS \
 	"cpu,pid,tid,time,comm,offset,kind,from,fromsym,fromdso,to,tosym,todso"
 #define CACHE_SIZE 16384 /* a power of two */
-
-enum edge_kind {
-	EDGE_COND = 1,
-	EDGE_JUMP,
-	EDGE_CALL,
-	EDGE_RET,
-	EDGE_IND_JUMP,
-	EDGE_IND_CALL,
-	EDGE_SYSCALL,
-	EDGE_FAR,
-	EDGE_ASYNC,
-	EDGE_INTERRUPT,
-	EDGE_EXCEPTION,
-	EDGE_ON,
-	EDGE_OFF,
-};
 
 /* table */
 static const char *const edge_names[] = {
@@ -48,44 +29,10 @@ static const char *const edge_names[] = {
 	[EDGE_OFF] = "off",
 };
 
-struct place {
-	bool known;
-	const struct space *space;
-	uint64_t ip;
-};
-
-struct edge {
-	uint8_t kind; /* 0: none */
-	bool left; /* the last event was told to end tracing */
-	bool maybe; /* taken only if it does not go to next */
-	uint64_t next; /* address behind the branch */
-	uint64_t offset;
-	struct flow_ctx ctx;
-	struct place from, to;
-};
-
-struct held {
-	uint32_t stream;
-	struct edge edge;
-};
-
 struct cached {
 	uint64_t space;
 	uint64_t ip;
 	struct symbol sym;
-};
-
-struct branch {
-	struct sink_config config;
-	struct columns columns;
-	struct walk *walk; /* sizes of last instructions */
-	struct lead lead;
-	struct outbuf *line;
-	struct held *held;
-	size_t n_held;
-	struct last_ips last;
-	struct cached *cache; /* symbols, NULL when no column shows any */
-	bool started;
 };
 
 static void close_branch(void *sink)
@@ -95,7 +42,8 @@ static void close_branch(void *sink)
 	if (!b)
 		return;
 	walk_free(b->walk);
-	outbuf_free(b->line);
+	text_maker_fini(&b->line);
+	text_paths_fini(&b->paths);
 	outbuf_free(b->lead.text);
 	free(b->held);
 	free(b->last.v);
@@ -122,12 +70,15 @@ static int open_branch(void **sink, const struct sink_config *config,
 			    diag);
 	if (!err)
 		err = walk_new(&b->walk, &wc);
-	b->line = outbuf_new(-1);
+	if (!err)
+		err = text_maker_init(&b->line);
+	if (!err)
+		err = text_paths_init(&b->paths, &b->columns);
 	b->lead.text = outbuf_new(-1);
 	if (config->symbol || b->columns.has & symbols)
 		b->cache = calloc(CACHE_SIZE, sizeof(*b->cache));
 	if (!err &&
-	    (!b->line || !b->lead.text ||
+	    (!b->lead.text ||
 	     (!b->cache && (config->symbol || b->columns.has & symbols))))
 		err = -AUX_E_NOMEM;
 	if (err) {
@@ -156,7 +107,7 @@ static const struct symbol *symbol_of(struct branch *b, const struct place *at)
 	return &c->sym;
 }
 
-static void put_ip(struct branch *b, const struct place *at)
+static void put_ip(struct outbuf *out, const struct place *at)
 {
 	char buf[24], *p = buf;
 
@@ -164,40 +115,41 @@ static void put_ip(struct branch *b, const struct place *at)
 		p = fmt_hex(buf, at->ip);
 	else
 		*p++ = '-';
-	outbuf_put(b->line, buf, (size_t)(p - buf));
+	outbuf_put(out, buf, (size_t)(p - buf));
 }
 
-static void put_column(struct branch *b, const struct edge *e, enum column col)
+static void put_column(struct branch *b, struct outbuf *out,
+		       const struct edge *e, enum column col)
 {
 	const struct columns *c = &b->columns;
 
 	switch (col) {
 	case COL_KIND:
-		outbuf_str(b->line, edge_names[e->kind]);
+		outbuf_str(out, edge_names[e->kind]);
 		break;
 	case COL_FROM:
-		put_ip(b, &e->from);
+		put_ip(out, &e->from);
 		break;
 	case COL_TO:
-		put_ip(b, &e->to);
+		put_ip(out, &e->to);
 		break;
 	case COL_ARROW:
-		outbuf_put(b->line, "->", 2);
+		outbuf_put(out, "->", 2);
 		break;
 	case COL_FROM_SYM:
-		column_symbol(c, b->line, symbol_of(b, &e->from), e->from.ip);
+		column_symbol(c, out, symbol_of(b, &e->from), e->from.ip);
 		break;
 	case COL_TO_SYM:
-		column_symbol(c, b->line, symbol_of(b, &e->to), e->to.ip);
+		column_symbol(c, out, symbol_of(b, &e->to), e->to.ip);
 		break;
 	case COL_FROM_DSO:
-		column_dso(c, b->line, symbol_of(b, &e->from));
+		column_dso(c, out, symbol_of(b, &e->from));
 		break;
 	case COL_TO_DSO:
-		column_dso(c, b->line, symbol_of(b, &e->to));
+		column_dso(c, out, symbol_of(b, &e->to));
 		break;
 	default:
-		column_ctx(c, b->line, col, &e->ctx, b->config.host, e->offset);
+		column_ctx(c, out, col, &e->ctx, b->config.host, e->offset);
 	}
 }
 
@@ -208,35 +160,47 @@ static bool in_symbol(struct branch *b, const struct place *at)
 	return sym->name && !strcmp(sym->name, b->config.symbol);
 }
 
+bool branch_render(struct branch *b, const struct edge *e,
+		   struct text_maker *to)
+{
+	const struct columns *c = &b->columns;
+	struct outbuf *out = to->lines;
+	size_t line = (size_t)(out->p - out->buf), start;
+
+	if (b->config.symbol && !in_symbol(b, &e->from) &&
+	    !in_symbol(b, &e->to)) {
+		to->n_left_out++;
+		return false;
+	}
+	for (unsigned i = c->n_lead; i < c->n; i++) {
+		start = (size_t)(out->p - out->buf);
+		put_column(b, out, e, c->col[i]);
+		column_pad(c, i, out, start);
+		if (i + 1 < c->n)
+			outbuf_put(out, " ", 1);
+	}
+	while (c->aligned && out->p > out->buf + line && out->p[-1] == ' ')
+		out->p--;
+	outbuf_put(out, "\n", 1);
+	return true;
+}
+
 /* One line; 1 when the limit is reached. */
 static int put_edge(struct branch *b, const struct edge *e)
 {
 	struct sink_report *report = b->config.report;
-	struct outbuf *out = b->line;
-	size_t start;
+	const struct outbuf *line = b->line.lines, *lead = b->lead.text;
 
 	if (b->config.limit && report->n_lines >= b->config.limit)
 		return 1;
-	if (b->config.symbol && !in_symbol(b, &e->from) &&
-	    !in_symbol(b, &e->to)) {
+	text_maker_reset(&b->line);
+	if (!branch_render(b, e, &b->line)) {
 		report->n_filtered++;
 		return 0;
 	}
 	lead_update(&b->lead, &b->columns, &e->ctx, b->config.host, e->offset);
-	out->p = out->buf;
-	outbuf_put(out, b->lead.text->buf,
-		   (size_t)(b->lead.text->p - b->lead.text->buf));
-	for (unsigned i = b->columns.n_lead; i < b->columns.n; i++) {
-		start = (size_t)(out->p - out->buf);
-		put_column(b, e, b->columns.col[i]);
-		column_pad(&b->columns, i, out, start);
-		if (i + 1 < b->columns.n)
-			outbuf_put(out, " ", 1);
-	}
-	while (b->columns.aligned && out->p > out->buf && out->p[-1] == ' ')
-		out->p--;
-	outbuf_put(out, "\n", 1);
-	outbuf_put(b->config.out, out->buf, (size_t)(out->p - out->buf));
+	outbuf_put(b->config.out, lead->buf, (size_t)(lead->p - lead->buf));
+	outbuf_put(b->config.out, line->buf, (size_t)(line->p - line->buf));
 	report->n_lines++;
 	return b->config.limit && report->n_lines >= b->config.limit;
 }
@@ -298,30 +262,45 @@ static const uint8_t edge_of_end[] = {
 	[AUX_END_FAR] = EDGE_FAR,
 };
 
-static int on_range(struct branch *b, const struct flow_ctx *ctx,
-		    struct edge *e, const struct aux_flow *ev)
+struct edge branch_at_end(struct branch *b, const struct flow_ctx *ctx,
+			  const struct aux_flow *ev)
 {
-	struct place to = place_at(ctx, ev->range.first);
+	struct edge e = { .offset = ev->offset, .ctx = *ctx,
+			  .from = place_at(ctx, ev->range.last) };
 	struct walk_range *r;
+
+	if (ev->what >= sizeof(edge_of_end))
+		return e;
+	e.kind = edge_of_end[ev->what];
+	e.maybe = ev->what == AUX_END_COND;
+	if (!e.maybe)
+		return e;
+	e.next = ev->range.last + (ev->flags & AUX_FLOW_SIZE_MASK);
+	if (!(ev->flags & AUX_FLOW_SIZE_MASK) &&
+	    !walk_find(b->walk, ctx->space, ev, &r))
+		e.next += r->last_size;
+	return e;
+}
+
+int branch_settle(struct branch *b, const struct flow_ctx *ctx, struct edge *e,
+		  uint64_t to)
+{
+	struct place at = place_at(ctx, to);
+
+	return settle(b, e, &at);
+}
+
+int branch_range(struct branch *b, const struct flow_ctx *ctx, struct edge *e,
+		 const struct aux_flow *ev)
+{
 	int err;
 
 	b->config.report->n_insns += ev->n;
 	e->left = false;
-	err = settle(b, e, &to);
-	if (err || ev->what >= sizeof(edge_of_end) || !edge_of_end[ev->what])
-		return err;
-	*e = (struct edge){ .kind = edge_of_end[ev->what],
-			    .maybe = ev->what == AUX_END_COND,
-			    .offset = ev->offset,
-			    .ctx = *ctx,
-			    .from = place_at(ctx, ev->range.last) };
-	if (!e->maybe)
-		return 0;
-	e->next = ev->range.last + (ev->flags & AUX_FLOW_SIZE_MASK);
-	if (!(ev->flags & AUX_FLOW_SIZE_MASK) &&
-	    !walk_find(b->walk, ctx->space, ev, &r))
-		e->next += r->last_size;
-	return 0;
+	err = branch_settle(b, ctx, e, ev->range.first);
+	if (!err)
+		*e = branch_at_end(b, ctx, ev);
+	return err;
 }
 
 static int on_async(struct branch *b, const struct flow_ctx *ctx,
@@ -368,9 +347,11 @@ static int on_event(struct branch *b, const struct flow_ctx *ctx,
 	int err;
 
 	switch (ev->kind) {
+	case AUX_FLOW_PATH:
+		return branch_path(b, ctx, e, ev, last);
 	case AUX_FLOW_RANGE:
 		*last = ev->range.last;
-		return on_range(b, ctx, e, ev);
+		return branch_range(b, ctx, e, ev);
 	case AUX_FLOW_ASYNC:
 		return on_async(b, ctx, e, ev);
 	case AUX_FLOW_TRACE_ON:
@@ -419,7 +400,7 @@ static int finish_branch(void *sink, struct aux_diag *diag)
 const struct sink_ops sink_branch = {
 	.name = "branch",
 	.help = "one line per branch taken: from, to, kind",
-	.needs = SINK_NEEDS_TIME,
+	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS,
 	.fields = FIELDS,
 	.open = open_branch,
 	.flow = flow_branch,

@@ -2,44 +2,25 @@
 /*
  * sink_insn: one line per instruction.
  *
- * The lines of a range are rendered once and kept with it. What leads a line and
- * depends on who and when (cpu, tid, time) is patched into the kept text when it
- * changed since the range was last shown, and the whole is copied out.
+ * The lines of a range are rendered once and kept with it (sink_text.h). Where a
+ * column that depends on who and when stands behind others, they are rendered
+ * again when it changed.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "codeview.h"
-#include "columns.h"
 #include "disasm.h"
-#include "outbuf.h"
-#include "sink.h"
-#include "walk.h"
+#include "sink_insn.h"
 
 #define MAX_INSN 15
 #define MAX_TEXT 192 /* disassembly of one instruction */
 #define FIELDS	 "cpu,pid,tid,time,comm,offset,ip,sym,dso,bytes,insn"
 
-/* The lines of one range. */
+/* What is kept with a range. */
 struct lines {
-	char *text;
-	uint32_t *start; /* n + 1 offsets in text */
-	uint32_t n; /* fewer than instructions with --symbol */
-	uint32_t lead_len;
-	uint64_t lead_serial;
-	bool rendered;
-};
-
-struct insn {
-	struct sink_config config;
-	struct columns columns;
-	struct walk *walk;
-	struct disasm *disasm;
-	struct lead lead;
-	struct outbuf *scratch;
-	struct last_ips last;
-	bool needs_symbol;
-	bool started;
+	struct text *text; /* NULL: not rendered */
+	uint64_t lead_serial; /* when mixed: it is so old */
 };
 
 static void drop_lines(void *user)
@@ -47,7 +28,6 @@ static void drop_lines(void *user)
 	struct lines *l = user;
 
 	free(l->text);
-	free(l->start);
 }
 
 static void close_insn(void *sink)
@@ -59,7 +39,8 @@ static void close_insn(void *sink)
 	walk_free(s->walk);
 	disasm_free(s->disasm);
 	outbuf_free(s->lead.text);
-	outbuf_free(s->scratch);
+	text_maker_fini(&s->maker);
+	insn_path_fini(s);
 	free(s->last.v);
 	free(s);
 }
@@ -83,10 +64,13 @@ static int open_insn(void **sink, const struct sink_config *config,
 		config->symbol ||
 		(s->columns.has & (COLUMN_BIT(COL_SYM) | COLUMN_BIT(COL_DSO)));
 	s->lead.text = outbuf_new(-1);
-	s->scratch = outbuf_new(-1);
 	s->disasm = disasm_new(config->syntax_att ? DISASM_ATT : DISASM_INTEL);
-	if (!err && (!s->lead.text || !s->scratch || !s->disasm))
+	if (!err && (!s->lead.text || !s->disasm))
 		err = -AUX_E_NOMEM;
+	if (!err)
+		err = text_maker_init(&s->maker);
+	if (!err)
+		err = insn_path_init(s);
 	if (!err)
 		err = walk_new(&s->walk, &wc);
 	if (err) {
@@ -97,15 +81,9 @@ static int open_insn(void **sink, const struct sink_config *config,
 	return 0;
 }
 
-static void update_lead(struct insn *s, const struct flow_ctx *ctx,
-			uint64_t offset)
+void insn_lead(struct insn *s, const struct flow_ctx *ctx, uint64_t offset)
 {
 	lead_update(&s->lead, &s->columns, ctx, s->config.host, offset);
-}
-
-static size_t lead_len(const struct insn *s)
-{
-	return (size_t)(s->lead.text->p - s->lead.text->buf);
 }
 
 static void put_bytes(const struct insn *s, const uint8_t *code, int n)
@@ -119,7 +97,7 @@ static void put_bytes(const struct insn *s, const uint8_t *code, int n)
 	}
 	if (!n && !s->columns.aligned)
 		*p++ = '-';
-	outbuf_put(s->scratch, buf, (size_t)(p - buf));
+	outbuf_put(s->maker.lines, buf, (size_t)(p - buf));
 }
 
 /* One instruction: what its line is made of. */
@@ -144,9 +122,9 @@ static void put_target(const struct insn *s, const struct line *l)
 	find_symbol(s->config.host, l->ctx->space, to, &sym);
 	if (!sym.name || sym.start == l->sym.start)
 		return;
-	outbuf_put(s->scratch, " <", 2);
-	column_symbol(&s->columns, s->scratch, &sym, to);
-	outbuf_put(s->scratch, ">", 1);
+	outbuf_put(s->maker.lines, " <", 2);
+	column_symbol(&s->columns, s->maker.lines, &sym, to);
+	outbuf_put(s->maker.lines, ">", 1);
 }
 
 static void put_insn(const struct insn *s, const struct line *l)
@@ -155,10 +133,10 @@ static void put_insn(const struct insn *s, const struct line *l)
 
 	if (!disasm_text(s->disasm, l->code, l->len, l->ip, l->r->mode, text,
 			 sizeof(text))) {
-		outbuf_str(s->scratch, l->len ? "(bad)" : "(no code)");
+		outbuf_str(s->maker.lines, l->len ? "(bad)" : "(no code)");
 		return;
 	}
-	outbuf_str(s->scratch, text);
+	outbuf_str(s->maker.lines, text);
 	put_target(s, l);
 }
 
@@ -169,14 +147,14 @@ static void put_column(struct insn *s, const struct line *l, enum column col)
 
 	switch (col) {
 	case COL_IP:
-		outbuf_put(s->scratch, buf,
+		outbuf_put(s->maker.lines, buf,
 			   (size_t)(fmt_hex(buf, l->ip) - buf));
 		break;
 	case COL_SYM:
-		column_symbol(&s->columns, s->scratch, &l->sym, l->ip);
+		column_symbol(&s->columns, s->maker.lines, &l->sym, l->ip);
 		break;
 	case COL_DSO:
-		column_dso(&s->columns, s->scratch, &l->sym);
+		column_dso(&s->columns, s->maker.lines, &l->sym);
 		break;
 	case COL_BYTES:
 		n = disasm_text(s->disasm, l->code, l->len, l->ip, l->r->mode,
@@ -187,7 +165,7 @@ static void put_column(struct insn *s, const struct line *l, enum column col)
 		put_insn(s, l);
 		break;
 	default:
-		column_ctx(&s->columns, s->scratch, col, l->ctx, s->config.host,
+		column_ctx(&s->columns, s->maker.lines, col, l->ctx, s->config.host,
 			   s->lead.offset);
 	}
 }
@@ -198,12 +176,12 @@ static void trim_blanks(struct outbuf *out, size_t start)
 		out->p--;
 }
 
-static void render_line(struct insn *s, const struct line *l)
+/* All of a line but what leads it. */
+static int render_line(struct insn *s, const struct line *l)
 {
-	struct outbuf *out = s->scratch;
+	struct outbuf *out = s->maker.lines;
 	size_t line = (size_t)(out->p - out->buf), start;
 
-	outbuf_put(out, s->lead.text->buf, lead_len(s));
 	for (unsigned i = s->columns.n_lead; i < s->columns.n; i++) {
 		start = (size_t)(out->p - out->buf);
 		put_column(s, l, s->columns.col[i]);
@@ -214,26 +192,20 @@ static void render_line(struct insn *s, const struct line *l)
 	if (s->columns.aligned)
 		trim_blanks(out, line);
 	outbuf_put(out, "\n", 1);
+	return text_maker_end_line(&s->maker);
 }
 
 static int keep_lines(struct insn *s, struct lines *l)
 {
-	size_t len = (size_t)(s->scratch->p - s->scratch->buf);
-	char *text;
+	size_t size = text_maker_size(&s->maker);
+	void *at = size ? malloc(size) : NULL;
 
-	if (outbuf_failed(s->scratch) || len > UINT32_MAX)
+	if (!at)
 		return -AUX_E_NOMEM;
-	text = malloc(len + 1);
-	if (!text)
-		return -AUX_E_NOMEM;
-	memcpy(text, s->scratch->buf, len);
 	free(l->text);
-	l->text = text;
-	l->start[l->n] = (uint32_t)len;
-	l->lead_len = (uint32_t)lead_len(s);
+	l->text = text_maker_write(&s->maker, at);
 	l->lead_serial = s->lead.serial;
-	l->rendered = true;
-	walk_charge(s->walk, len);
+	walk_charge(s->walk, size);
 	return 0;
 }
 
@@ -247,111 +219,79 @@ static int render(struct insn *s, const struct flow_ctx *ctx,
 {
 	struct line line = { .ctx = ctx, .r = r };
 
-	if (!l->start) {
-		l->start = malloc(((size_t)r->n + 1) * sizeof(*l->start));
-		if (!l->start)
-			return -AUX_E_NOMEM;
-		walk_charge(s->walk, ((size_t)r->n + 1) * sizeof(*l->start));
-	}
-	s->scratch->p = s->scratch->buf;
-	l->n = 0;
+	text_maker_reset(&s->maker);
 	for (uint32_t i = 0; i < r->n; i++) {
 		line.ip = r->first + r->off[i];
 		if (s->needs_symbol)
 			find_symbol(s->config.host, ctx->space, line.ip,
 				    &line.sym);
 		if (s->config.symbol &&
-		    (!line.sym.name || strcmp(line.sym.name, s->config.symbol)))
+		    (!line.sym.name ||
+		     strcmp(line.sym.name, s->config.symbol))) {
+			s->maker.n_left_out++;
 			continue;
+		}
 		if (wants_code(s))
 			line.len = walk_bytes(s->walk, ctx->space, line.ip,
 					      line.code, MAX_INSN);
-		l->start[l->n++] = (uint32_t)(s->scratch->p - s->scratch->buf);
-		render_line(s, &line);
+		if (render_line(s, &line))
+			return -AUX_E_NOMEM;
 	}
 	return keep_lines(s, l);
 }
 
-/* memcpy for the few bytes of the leading columns. */
-static inline void copy_short(char *to, const char *from, size_t n)
-{
-	if (n >= 8 && n <= 16) {
-		uint64_t a, b;
-
-		memcpy(&a, from, 8);
-		memcpy(&b, from + n - 8, 8);
-		memcpy(to, &a, 8);
-		memcpy(to + n - 8, &b, 8);
-	} else if (n >= 4 && n < 8) {
-		uint32_t a, b;
-
-		memcpy(&a, from, 4);
-		memcpy(&b, from + n - 4, 4);
-		memcpy(to, &a, 4);
-		memcpy(to + n - 4, &b, 4);
-	} else {
-		memcpy(to, from, n);
-	}
-}
-
-/* Brings the kept lines up to date with the leading columns. */
-static int refresh(struct insn *s, const struct flow_ctx *ctx,
-		   const struct walk_range *r, struct lines *l)
-{
-	size_t len = lead_len(s);
-
-	if (!l->rendered || l->lead_len != len || s->columns.mixed ||
-	    s->columns.n_lead == s->columns.n)
-		return render(s, ctx, r, l);
-	for (uint32_t i = 0; i < l->n; i++)
-		copy_short(l->text + l->start[i], s->lead.text->buf, len);
-	l->lead_serial = s->lead.serial;
-	return 0;
-}
-
-/* Puts the lines out; 1 when the limit is reached. */
-static int put_lines(struct insn *s, const struct walk_range *r,
-		     const struct lines *l)
-{
-	struct sink_report *report = s->config.report;
-	uint32_t n = l->n;
-	int enough = 0;
-
-	if (s->config.limit && n >= s->config.limit - report->n_lines) {
-		n = (uint32_t)(s->config.limit - report->n_lines);
-		enough = 1;
-	}
-	outbuf_put(s->config.out, l->text, l->start[n]);
-	report->n_lines += n;
-	report->n_filtered += r->n - l->n;
-	return enough;
-}
-
-static int put_range(struct insn *s, const struct flow_ctx *ctx,
-		     const struct aux_flow *ev)
+int insn_text(struct insn *s, const struct flow_ctx *ctx,
+	      const struct aux_flow *ev, const struct text **text)
 {
 	struct walk_range *r;
 	struct lines *l;
+	int err = walk_find(s->walk, ctx->space, ev, &r);
+
+	if (err)
+		return err;
+	l = r->user;
+	if (!l->text ||
+	    (s->columns.mixed && l->lead_serial != s->lead.serial))
+		err = render(s, ctx, r, l);
+	*text = l->text;
+	return err;
+}
+
+void insn_put(struct insn *s, const struct text *text, uint32_t n,
+	      uint32_t n_insns)
+{
+	const struct outbuf *lead = s->lead.text;
+
+	text_put(s->config.out, lead->buf, (size_t)(lead->p - lead->buf), text,
+		 n);
+	s->config.report->n_insns += n_insns;
+	s->config.report->n_lines += n;
+	s->config.report->n_filtered += text->n_left_out;
+}
+
+int insn_range(struct insn *s, const struct flow_ctx *ctx,
+	       const struct aux_flow *ev)
+{
+	struct sink_report *report = s->config.report;
+	const struct text *text;
+	uint64_t left = UINT64_MAX;
 	int err;
 
-	s->config.report->n_insns += ev->n;
-	err = walk_find(s->walk, ctx->space, ev, &r);
+	if (s->columns.has & COLUMN_BIT(COL_OFFSET))
+		insn_lead(s, ctx, ev->offset);
+	err = insn_text(s, ctx, ev, &text);
 	if (err == -AUX_E_NOMEM)
 		return err;
 	if (err) {
-		s->config.report->n_mismatches++;
+		report->n_insns += ev->n;
+		report->n_mismatches++;
 		print_mismatch(s->config.out, s->config.host, ctx, ev, err);
 		return 0;
 	}
-	l = r->user;
-	if (s->columns.has & COLUMN_BIT(COL_OFFSET))
-		update_lead(s, ctx, ev->offset);
-	if (l->lead_serial != s->lead.serial || !l->rendered) {
-		err = refresh(s, ctx, r, l);
-		if (err)
-			return err;
-	}
-	return put_lines(s, r, l);
+	if (s->config.limit)
+		left = s->config.limit - report->n_lines;
+	insn_put(s, text, text->n < left ? text->n : (uint32_t)left, ev->n);
+	return text->n >= left;
 }
 
 static void put_note(struct insn *s, const struct flow_ctx *ctx,
@@ -396,18 +336,22 @@ static int flow_insn(void *sink, const struct flow_ctx *ctx,
 		columns_header(&s->columns, s->config.out);
 		s->started = true;
 	}
-	update_lead(s, ctx, n ? ev[0].offset : 0);
+	s->ran = *last;
+	insn_lead(s, ctx, n ? ev[0].offset : 0);
 	for (size_t i = 0; i < n && !err; i++) {
-		if (ev[i].kind == AUX_FLOW_RANGE) {
-			err = put_range(s, ctx, &ev[i]);
-			*last = ev[i].range.last;
+		if (ev[i].kind == AUX_FLOW_PATH) {
+			err = insn_path(s, ctx, &ev[i]);
+		} else if (ev[i].kind == AUX_FLOW_RANGE) {
+			err = insn_range(s, ctx, &ev[i]);
+			s->ran = ev[i].range.last;
 		} else if (ev[i].kind == AUX_FLOW_GAP) {
 			print_gap(s->config.out, s->config.host, ctx, &ev[i],
-				  *last);
+				  s->ran);
 		} else if (s->columns.aligned && !s->config.symbol) {
 			put_note(s, ctx, &ev[i]);
 		}
 	}
+	*last = s->ran;
 	if (!err && outbuf_failed(s->config.out))
 		err = -AUX_E_IO;
 	return err;
@@ -423,7 +367,7 @@ static int finish_insn(void *sink, struct aux_diag *diag)
 const struct sink_ops sink_insn = {
 	.name = "insn",
 	.help = "one line per instruction (the default)",
-	.needs = SINK_NEEDS_TIME,
+	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS,
 	.fields = FIELDS,
 	.open = open_insn,
 	.flow = flow_insn,

@@ -265,23 +265,19 @@ static int walk_range(struct walk *w, const struct space *space,
 	}
 }
 
-static struct node *new_node(struct walk *w, const struct aux_flow *ev)
+static struct node *new_node(struct walk *w, const struct walk_range *r)
 {
 	size_t user = (w->config.user_size + 15) & ~(size_t)15;
 	size_t head = (sizeof(struct node) + 15) & ~(size_t)15;
-	size_t size = head + user + ev->n * sizeof(uint32_t);
+	size_t size = head + user + r->n * sizeof(uint32_t);
 	struct node *node = calloc(1, size);
 	char *base = (char *)node;
 
 	if (!node)
 		return NULL;
-	node->r.first = ev->range.first;
-	node->r.last = ev->range.last;
-	node->r.n = ev->n;
-	node->r.mode = ev->flags & AUX_FLOW_MODE_MASK;
-	node->r.last_size = ev->flags & AUX_FLOW_SIZE_MASK;
+	node->r = *r;
 	node->r.user = base + head;
-	memcpy(base + head + user, w->off, ev->n * sizeof(uint32_t));
+	memcpy(base + head + user, r->off, r->n * sizeof(uint32_t));
 	node->r.off = (const uint32_t *)(const void *)(base + head + user);
 	node->next = w->nodes;
 	w->nodes = node;
@@ -289,26 +285,48 @@ static struct node *new_node(struct walk *w, const struct aux_flow *ev)
 	return node;
 }
 
+/* Could there be such a range? */
+static bool is_sound(const struct aux_flow *ev)
+{
+	uint64_t span = ev->range.last - ev->range.first;
+
+	return ev->n && ev->range.last >= ev->range.first &&
+	       span < UINT32_MAX && ev->n <= span + 1;
+}
+
+int walk_once(struct walk *w, const struct space *space,
+	      const struct aux_flow *ev, struct walk_range *range)
+{
+	bool single = ev->n == 1 && ev->range.first == ev->range.last;
+	bool have = is_sound(ev) && !find_area(w, space, ev->range.first);
+	int size, err;
+
+	*range = (struct walk_range){ .first = ev->range.first,
+				      .last = ev->range.last,
+				      .n = ev->n,
+				      .mode = ev->flags & AUX_FLOW_MODE_MASK,
+				      .last_size = ev->flags &
+						   AUX_FLOW_SIZE_MASK,
+				      .no_code = single && !have };
+	err = is_sound(ev) ? walk_range(w, space, ev) : -AUX_E_FORMAT;
+	range->off = w->off;
+	if (!err && !range->last_size && !range->no_code) {
+		size = length_at(w, space, ev->range.last, range->mode);
+		range->last_size = size > 0 ? (uint8_t)size : 0;
+	}
+	return err;
+}
+
 /* Walks a range that no table knows. */
 static int add_range(struct walk *w, const struct space *space,
 		     const struct aux_flow *ev, struct node **out)
 {
-	bool single = ev->n == 1 && ev->range.first == ev->range.last;
-	bool have = !find_area(w, space, ev->range.first);
-	int size, err;
+	struct walk_range r;
+	int err = walk_once(w, space, ev, &r);
 
-	err = walk_range(w, space, ev);
-	if (err)
-		return err;
-	*out = new_node(w, ev);
-	if (!*out)
-		return -AUX_E_NOMEM;
-	(*out)->r.no_code = single && !have;
-	if (!(*out)->r.last_size && !(*out)->r.no_code) {
-		size = length_at(w, space, ev->range.last, (*out)->r.mode);
-		(*out)->r.last_size = size > 0 ? (uint8_t)size : 0;
-	}
-	return 0;
+	if (!err)
+		*out = new_node(w, &r);
+	return err || *out ? err : -AUX_E_NOMEM;
 }
 
 /* The same range by the place of its bytes, when one area holds them all. */
@@ -358,20 +376,18 @@ static int miss(struct walk *w, const struct space *space,
 int walk_find(struct walk *w, const struct space *space,
 	      const struct aux_flow *ev, struct walk_range **range)
 {
-	uint64_t span = ev->range.last - ev->range.first;
 	struct node *node;
 	struct slot *s;
 	struct key key;
 	int err;
 
 	*range = NULL;
-	if (!ev->n || ev->range.last < ev->range.first || span >= UINT32_MAX ||
-	    ev->n > span + 1)
+	if (!is_sound(ev))
 		return -AUX_E_FORMAT;
 	key.where = (space ? space->id : 0) << 3 |
 		    (ev->flags & AUX_FLOW_MODE_MASK) >> 4;
 	key.first = ev->range.first;
-	key.span = (uint32_t)span;
+	key.span = (uint32_t)(ev->range.last - ev->range.first);
 	key.n = ev->n;
 	s = table_find(&w->by_space, &key);
 	node = s->node;

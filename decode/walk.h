@@ -52,6 +52,11 @@ void walk_free(struct walk *w);
 int walk_find(struct walk *w, const struct space *space,
 	      const struct aux_flow *ev, struct walk_range **range);
 
+/* The same into *range, and nothing is kept: user is NULL, off is valid until the
+ * next call. */
+int walk_once(struct walk *w, const struct space *space,
+	      const struct aux_flow *ev, struct walk_range *range);
+
 /* A sink hung so many bytes on a range: they count against max_bytes. */
 void walk_charge(struct walk *w, size_t bytes);
 

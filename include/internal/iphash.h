@@ -74,4 +74,29 @@ static inline void iphash_append_block(struct iphash *h,
 	h->n += b->n;
 }
 
+/*
+ * The same for sums that grow by the billion: no value is reduced further than it
+ * has to be, power8 is 8 * M^n. value, and what comes back, is below 2^61 + 3.
+ */
+static inline uint64_t iphash_join(uint64_t value, uint64_t power8, uint64_t add)
+{
+	unsigned __int128 x = (unsigned __int128)value * power8;
+	uint64_t r = (uint64_t)(x >> 64) + ((uint64_t)x >> 3) + add;
+
+	return (r & IPHASH_P) + (r >> 61);
+}
+
+/* M^n */
+static inline uint64_t iphash_power(uint64_t n)
+{
+	unsigned __int128 base = IPHASH_M % IPHASH_P, power = 1;
+
+	for (; n; n >>= 1) {
+		if (n & 1)
+			power = iphash_reduce(power * base);
+		base = iphash_reduce(base * base);
+	}
+	return (uint64_t)power;
+}
+
 #endif

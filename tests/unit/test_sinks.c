@@ -4,9 +4,7 @@
  * sinks: exact text of insn, branch and count for a small flow, filters, limits,
  * gaps, and what happens when range and code disagree.
  */
-#include <signal.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <internal/iphash.h>
 
@@ -473,63 +471,8 @@ static void sha_vectors(void)
 	}
 }
 
-static void numbers(void)
-{
-	char buf[40];
-
-	*fmt_dec(buf, 0) = 0;
-	is_str(buf, "0", "0");
-	*fmt_dec(buf, UINT64_MAX) = 0;
-	is_str(buf, "18446744073709551615", "the largest");
-	*fmt_sdec(buf, INT64_MIN) = 0;
-	is_str(buf, "-9223372036854775808", "the smallest");
-	*fmt_hex(buf, 0) = 0;
-	is_str(buf, "0", "hex 0");
-	for (int i = 0; i < 64; i++) {
-		char want[40];
-
-		snprintf(want, sizeof(want), "%llx", 1ULL << i);
-		*fmt_hex(buf, 1ULL << i) = 0;
-		if (strcmp(buf, want))
-			ok(0, "hex of bit %d", i);
-	}
-	*fmt_hex_pad(buf, 0xab, 4) = 0;
-	is_str(buf, "00ab", "padded");
-	*fmt_time(buf, 1000000007) = 0;
-	is_str(buf, "1.000000007", "time");
-}
-
-static void outputs(void)
-{
-	struct outbuf *o = outbuf_new(-1);
-	char big[3000];
-	int fd[2];
-
-	memset(big, 'x', sizeof(big));
-	for (int i = 0; i < 1000; i++)
-		outbuf_put(o, big, sizeof(big));
-	outbuf_printf(o, "%s-%d", "end", 1);
-	ok(o->p - o->buf == 3000005 && !memcmp(o->p - 6, "xend-1", 6),
-	   "memory grows");
-	outbuf_free(o);
-	if (pipe(fd)) {
-		skip("no pipe");
-		return;
-	}
-	close(fd[0]);
-	o = outbuf_new(fd[1]);
-	for (int i = 0; i < 1000; i++)
-		outbuf_put(o, big, sizeof(big));
-	ok(outbuf_flush(o) == -AUX_E_IO && outbuf_failed(o),
-	   "a failed write is remembered");
-	outbuf_free(o);
-	outbuf_free(NULL);
-	close(fd[1]);
-}
-
 int main(void)
 {
-	signal(SIGPIPE, SIG_IGN);
 	insn_exact();
 	insn_aligned();
 	insn_columns();
@@ -542,8 +485,6 @@ int main(void)
 	count_threads();
 	hashes();
 	sha_vectors();
-	numbers();
-	outputs();
 	for (size_t i = 0; sink_get(i); i++)
 		sink_get(i)->close(NULL);
 	ok(!sink_find("nothing"), "no such sink");

@@ -121,6 +121,29 @@ static void odd_ranges(void)
 	walk_free(w);
 }
 
+/* As walk_find, but nothing is kept. */
+static void once(void)
+{
+	static const uint32_t want[] = { 0, 1, 4 };
+	struct space s = { .id = 1 };
+	struct fake fake = { 0 };
+	struct sink_host host = fake_host(&fake);
+	struct walk *w = new_walk(&host, 0);
+	struct aux_flow ev = range(BASE, BASE + 4, 3, AUX_END_CALL, 0);
+	struct walk_range r;
+
+	ok(!walk_once(w, &s, &ev, &r) && r.n == 3 && r.last_size == 5 &&
+		   !memcmp(r.off, want, sizeof(want)) && !r.user,
+	   "three instructions, walked once");
+	ev.range.last++;
+	ok(walk_once(w, &s, &ev, &r) == -AUX_E_FORMAT, "that do not fit");
+	ev.range.last = ev.range.first - 1;
+	ok(walk_once(w, &s, &ev, &r) == -AUX_E_FORMAT, "backwards");
+	ev = range(0x500000, 0x500001, 2, AUX_END_JUMP, 1);
+	ok(walk_once(w, &s, &ev, &r) == -AUX_E_NOENT, "no code");
+	walk_free(w);
+}
+
 static void x86_32(void)
 {
 #ifdef HAVE_CAPSTONE
@@ -193,6 +216,7 @@ int main(void)
 	good_ranges();
 	bad_ranges();
 	odd_ranges();
+	once();
 	x86_32();
 	forgetting();
 	many();
