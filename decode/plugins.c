@@ -11,15 +11,17 @@
 #include "plugins.h"
 
 extern const struct aux_decoder_ops aux_decoder_libipt, aux_decoder_opencsd,
-	aux_decoder_bytes;
+	aux_decoder_pt, aux_decoder_etm, aux_decoder_bytes;
 
 static const struct aux_decoder_ops *const builtin[] = {
 #ifdef HAVE_IPT
 	&aux_decoder_libipt,
 #endif
+	&aux_decoder_pt,
 #ifdef HAVE_OPENCSD
 	&aux_decoder_opencsd,
 #endif
+	&aux_decoder_etm,
 	&aux_decoder_bytes,
 };
 
@@ -36,6 +38,27 @@ bool plugins_has(uint32_t trace_type)
 		if (trace_type && builtin[i]->trace_type == trace_type)
 			return true;
 	return false;
+}
+
+const struct aux_decoder_ops *
+plugins_reference(uint32_t trace_type, const struct aux_decoder_ops *ops)
+{
+	/* made by others; all they lack is told in a GAP */
+	static const struct aux_decoder_ops *const references[] = {
+#ifdef HAVE_IPT
+		&aux_decoder_libipt,
+#endif
+#ifdef HAVE_OPENCSD
+		&aux_decoder_opencsd,
+#endif
+		NULL,
+	};
+
+	for (size_t i = 0; references[i]; i++)
+		if (references[i] != ops && trace_type &&
+		    references[i]->trace_type == trace_type)
+			return references[i];
+	return NULL;
 }
 
 static void list_names(char *buf, size_t len)

@@ -21,6 +21,11 @@ const struct aux_decoder_ops *plugins_find(const char *name,
 					   uint32_t trace_type,
 					   struct aux_diag *diag);
 
+/* The conservative one of the trace type, which decodes what ops cannot; NULL: that
+ * is ops itself, or there is none in this build. */
+const struct aux_decoder_ops *
+plugins_reference(uint32_t trace_type, const struct aux_decoder_ops *ops);
+
 /* Whether one of them takes the trace type. */
 bool plugins_has(uint32_t trace_type);
 

@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * pt: code as regions and nodes.
+ *
+ * A node belongs to one region and is right wherever that region is mapped. When
+ * the host's generation changes, a region is asked for again at its first use: the
+ * same answer, and all its nodes are good.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "plugin_pt.h"
+
+#define BLOCK_SIZE ((size_t)1 << 18)
+#define SLOTS_FIRST 4096
+#define HUGE_PAGE ((size_t)2 << 20)
+
+/* ---- memory ---- */
+
+/* Zeros. What is large is looked up all over: huge pages spare the TLB. */
+void *pt_store_table(size_t size)
+{
+	void *p;
+
+	if (size < HUGE_PAGE)
+		return calloc(1, size);
+	p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED)
+		return NULL;
+	madvise(p, size, MADV_HUGEPAGE);
+	return p;
+}
+
+void pt_store_free_table(void *table, size_t size)
+{
+	if (table && size >= HUGE_PAGE)
+		munmap(table, size);
+	else
+		free(table);
+}
+
+int pt_store_init(struct pt_store *s, const struct aux_decoder_host *host)
+{
+	*s = (struct pt_store){ .host = host };
+	s->nodes = calloc(SLOTS_FIRST, sizeof(*s->nodes));
+	s->paths = calloc(SLOTS_FIRST, sizeof(*s->paths));
+	s->seen = calloc(PT_SEEN, sizeof(*s->seen));
+	s->node_mask = s->path_mask = SLOTS_FIRST - 1;
+	return s->nodes && s->paths && s->seen ? 0 : -AUX_E_NOMEM;
+}
+
+static void free_blocks(void *what)
+{
+	struct pt_block *b = what, *next;
+
+	for (; b; b = next) {
+		next = b->next;
+		free(b);
+	}
+}
+
+void pt_store_fini(struct pt_store *s)
+{
+	free_blocks(s->blocks);
+	pt_store_free_table(s->nodes, (s->node_mask + (size_t)1) *
+				      sizeof(*s->nodes));
+	pt_store_free_table(s->paths, (s->path_mask + (size_t)1) *
+				      sizeof(*s->paths));
+	free(s->seen);
+}
+
+void pt_store_drop(struct pt_store *s)
+{
+	if (s->host->forget && s->blocks)
+		s->host->forget(s->host->priv, free_blocks, s->blocks);
+	else
+		free_blocks(s->blocks);
+	s->blocks = NULL;
+	s->free = NULL;
+	s->n_free = s->used = s->n_free_paths = 0;
+	s->regions = s->last = NULL;
+	s->n_nodes = s->n_paths = 0;
+	memset(s->nodes, 0, (s->node_mask + (size_t)1) * sizeof(*s->nodes));
+	memset(s->paths, 0, (s->path_mask + (size_t)1) * sizeof(*s->paths));
+	memset(s->seen, 0, PT_SEEN * sizeof(*s->seen));
+}
+
+static void *alloc_block(struct pt_store *s, size_t size)
+{
+	struct pt_block *b;
+
+	if (s->used + size > STORE_LIMIT)
+		return NULL;
+	b = aligned_alloc(size < HUGE_PAGE ? 64 : HUGE_PAGE, size);
+	if (!b) {
+		s->nomem = true;
+		return NULL;
+	}
+	if (size >= HUGE_PAGE)
+		madvise(b, size, MADV_HUGEPAGE);
+	b->next = s->blocks;
+	s->blocks = b;
+	s->used += size;
+	return b;
+}
+
+void *pt_store_alloc(struct pt_store *s, size_t size)
+{
+	void *p;
+
+	size = (size + 15) & ~(size_t)15;
+	if (size > BLOCK_SIZE / 4) {
+		p = alloc_block(s, (size + 64 + 63) & ~(size_t)63);
+		return p ? (uint8_t *)p + 64 : NULL;
+	}
+	if (s->n_free < size) {
+		size_t block = s->used < HUGE_PAGE ? BLOCK_SIZE : HUGE_PAGE;
+
+		p = alloc_block(s, block);
+		if (!p)
+			return NULL;
+		s->free = (uint8_t *)p + 64;
+		s->n_free = block - 64;
+	}
+	p = s->free;
+	s->free += size;
+	s->n_free -= size;
+	return p;
+}
+
+struct pt_path *pt_store_path(struct pt_store *s)
+{
+	uint8_t *p;
+
+	if (!s->n_free_paths) {
+		size_t block = s->used < HUGE_PAGE ? BLOCK_SIZE / 4 : HUGE_PAGE;
+
+		p = alloc_block(s, block);
+		if (!p)
+			return NULL;
+		s->free_paths = (struct pt_path *)(p + 64);
+		s->n_free_paths = block / sizeof(struct pt_path) - 1;
+	}
+	s->n_free_paths--;
+	return s->free_paths++;
+}
+
+/* ---- regions ---- */
+
+static bool same_region(const struct pt_region *r, const struct aux_code *c)
+{
+	return r->start == c->start && r->end == c->end && r->bytes == c->bytes;
+}
+
+static struct pt_region *find_region(struct pt_store *s, const struct aux_code *c)
+{
+	struct pt_region *r = s->regions;
+
+	while (r && !same_region(r, c))
+		r = r->next;
+	if (!r) {
+		r = pt_store_alloc(s, sizeof(*r));
+		if (!r)
+			return NULL;
+		*r = (struct pt_region){ .start = c->start, .end = c->end,
+					 .bytes = c->bytes, .next = s->regions };
+		s->regions = r;
+	}
+	r->generation = s->generation;
+	return r;
+}
+
+struct pt_region *pt_code_region(struct pt_store *s, uint64_t ip)
+{
+	struct pt_region *r = s->last;
+	struct aux_code c;
+
+	if (r && r->generation == s->generation && ip >= r->start && ip < r->end)
+		return r;
+	c = (struct aux_code){ 0 };
+	if (s->host->code(s->host->priv, ip, &c) < 0 || ip < c.start ||
+	    ip >= c.end)
+		return NULL;
+	return s->last = find_region(s, &c);
+}
+
+/* Is the node's code mapped where it was? */
+static bool is_current(struct pt_store *s, struct pt_node *n)
+{
+	if (n->region->generation == s->generation)
+		return true;
+	return pt_code_region(s, n->ip) == n->region;
+}
+
+size_t pt_code_bytes(struct pt_store *s, uint64_t ip, uint8_t buf[16],
+		     const uint8_t **bytes)
+{
+	struct pt_region *r = pt_code_region(s, ip);
+	size_t n = 0;
+	uint64_t left;
+
+	if (!r)
+		return 0;
+	left = r->end - ip;
+	if (left >= 15) {
+		*bytes = r->bytes + (ip - r->start);
+		return 15;
+	}
+	/* The rest is in another one. */
+	*bytes = buf;
+	for (; r && n < 15; r = pt_code_region(s, ip + n)) {
+		left = r->end - (ip + n);
+		if (left > 15 - n)
+			left = 15 - n;
+		memcpy(buf + n, r->bytes + (ip + n - r->start), left);
+		n += left;
+	}
+	return n;
+}
+
+/* ---- nodes ---- */
+
+static inline uint32_t hash_ip(uint64_t ip)
+{
+	return (uint32_t)(ip * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+}
+
+static bool grow_nodes(struct pt_store *s)
+{
+	size_t n = 2 * (s->node_mask + (size_t)1);
+	struct pt_slot *old = s->nodes;
+	struct pt_slot *slots = pt_store_table(n * sizeof(*slots));
+
+	if (!slots) {
+		s->nomem = true;
+		return false;
+	}
+	for (size_t i = 0; i <= s->node_mask; i++) {
+		uint32_t h = hash_ip(old[i].ip);
+
+		if (!old[i].node)
+			continue;
+		while (slots[h & (n - 1)].node)
+			h++;
+		slots[h & (n - 1)] = old[i];
+	}
+	pt_store_free_table(old, n / 2 * sizeof(*old));
+	s->nodes = slots;
+	s->node_mask = (uint32_t)(n - 1);
+	return true;
+}
+
+static struct pt_node *add_node(struct pt_store *s, struct pt_region *r,
+				uint64_t ip, uint16_t flags)
+{
+	struct pt_node *n;
+	uint32_t h;
+
+	if (2 * s->n_nodes > s->node_mask && !grow_nodes(s))
+		return NULL;
+	n = pt_store_alloc(s, sizeof(*n));
+	if (!n)
+		return NULL;
+	*n = (struct pt_node){ .ip = ip, .region = r, .flags = flags,
+			       .seed = ++s->n_nodes * PT_SEED };
+	for (h = hash_ip(ip); s->nodes[h & s->node_mask].node; h++)
+		;
+	s->nodes[h & s->node_mask] = (struct pt_slot){ ip, n };
+	return n;
+}
+
+/* The node in this region: made when there is none. */
+static struct pt_node *node_in(struct pt_store *s, struct pt_region *r,
+			       uint64_t ip, uint16_t flags)
+{
+	for (uint32_t h = hash_ip(ip);; h++) {
+		struct pt_slot *slot = &s->nodes[h & s->node_mask];
+
+		if (!slot->node)
+			return add_node(s, r, ip, flags);
+		if (slot->ip == ip && slot->node->flags == flags &&
+		    slot->node->region == r)
+			return slot->node;
+	}
+}
+
+struct pt_node *pt_code_node(struct pt_store *s, uint64_t ip, uint16_t flags)
+{
+	struct pt_node *n = NULL;
+	struct pt_region *r;
+
+	for (uint32_t h = hash_ip(ip);; h++) {
+		struct pt_slot *slot = &s->nodes[h & s->node_mask];
+
+		if (!slot->node)
+			break;
+		if (slot->ip == ip && slot->node->flags == flags &&
+		    is_current(s, slot->node)) {
+			n = slot->node;
+			break;
+		}
+	}
+	if (!n) {
+		r = pt_code_region(s, ip);
+		n = r ? add_node(s, r, ip, flags) : NULL;
+	}
+	if (n && n->kind == PT_NODE_NEW && !pt_code_fill(s, n))
+		return NULL;
+	return n;
+}
+
+/* ---- what is in a node ---- */
+
+static const uint8_t range_ends[] = {
+	[X86_OTHER] = AUX_END_FALL, [X86_COND] = AUX_END_COND,
+	[X86_JUMP] = AUX_END_JUMP, [X86_CALL] = AUX_END_CALL,
+	[X86_RET] = AUX_END_RET, [X86_IND_JUMP] = AUX_END_IND_JUMP,
+	[X86_IND_CALL] = AUX_END_IND_CALL, [X86_SYSCALL] = AUX_END_SYSCALL,
+	[X86_FAR] = AUX_END_FAR, [X86_PTWRITE] = AUX_END_FALL,
+};
+
+static enum x86_mode mode_of(uint16_t flags)
+{
+	return (flags & AUX_FLOW_MODE_MASK) == AUX_FLOW_MODE_X86_64 ?
+		       X86_MODE_64 : X86_MODE_32;
+}
+
+struct build {
+	struct aux_flow ranges[NODE_RANGES];
+	struct pt_site sites[NODE_RANGES + 1];
+	uint32_t n_ranges, n_sites, n_insns;
+	uint64_t ip;		/* of the instruction, then of the next one */
+	struct x86_insn insn;
+};
+
+/* One contiguous run up to a branch. False: it does not end in the region. */
+static bool scan_range(struct build *b, const struct pt_node *n)
+{
+	const struct pt_region *r = n->region;
+	enum x86_mode mode = mode_of(n->flags);
+	struct aux_flow *f = &b->ranges[b->n_ranges];
+	uint64_t ip = b->ip;
+	uint32_t count = 0;
+
+	for (;; ip += b->insn.size) {
+		uint64_t left = r->end - ip;
+
+		if (ip < r->start || ip >= r->end ||
+		    !x86_insn_decode_in(r->bytes + (ip - r->start),
+					left < 15 ? left : 15, mode, &b->insn))
+			return false;
+		count++;
+		if (range_ends[b->insn.cls] != AUX_END_FALL)
+			break;
+	}
+	*f = (struct aux_flow){ .kind = AUX_FLOW_RANGE,
+				.what = range_ends[b->insn.cls],
+				.flags = n->flags | b->insn.size, .n = count,
+				.range = { b->ip, ip } };
+	b->n_ranges++;
+	b->n_insns += count;
+	b->ip = ip;
+	return true;
+}
+
+/* The jump or call at b->ip goes on inside of the node. */
+static bool follow(struct build *b, const struct pt_node *n)
+{
+	uint64_t next = b->ip + b->insn.size;
+	uint64_t to = next + (uint64_t)b->insn.disp;
+
+	if (b->insn.cls == X86_CALL && b->insn.disp)
+		b->sites[b->n_sites++] = (struct pt_site){ .ip = next };
+	if (to < n->region->start || to >= n->region->end)
+		return false;
+	for (uint32_t i = 0; i < b->n_ranges; i++)
+		if (b->ranges[i].range.first == to)
+			return false;
+	b->ip = to;
+	return b->n_ranges < NODE_RANGES;
+}
+
+static bool keep(struct pt_store *s, struct pt_node *n, const struct build *b)
+{
+	n->ranges = pt_store_alloc(s, b->n_ranges * sizeof(*n->ranges));
+	n->sites = b->n_sites ? pt_store_alloc(s, b->n_sites *
+						  sizeof(*n->sites)) : NULL;
+	if (!n->ranges || (b->n_sites && !n->sites))
+		return false;
+	memcpy(n->ranges, b->ranges, b->n_ranges * sizeof(*n->ranges));
+	if (b->n_sites)
+		memcpy(n->sites, b->sites, b->n_sites * sizeof(*n->sites));
+	n->n_ranges = b->n_ranges;
+	n->n_insns = b->n_insns;
+	n->n_sites = (uint8_t)b->n_sites;
+	return true;
+}
+
+bool pt_code_fill(struct pt_store *s, struct pt_node *n)
+{
+	struct build b;
+	uint8_t kind = PT_NODE_SLOW;
+
+	b.n_ranges = b.n_sites = b.n_insns = 0;
+	b.ip = n->ip;
+	while (scan_range(&b, n)) {
+		if (b.insn.cls != X86_JUMP && b.insn.cls != X86_CALL) {
+			kind = b.insn.cls == X86_COND ? PT_NODE_COND :
+			       b.insn.cls == X86_RET ? PT_NODE_RET :
+						       PT_NODE_TIP;
+			break;
+		}
+		if (!follow(&b, n))
+			break;
+	}
+	if (kind == PT_NODE_SLOW) {
+		n->kind = kind;
+		return true;
+	}
+	if (b.insn.cls == X86_IND_CALL)
+		b.sites[b.n_sites++] = (struct pt_site){
+			.ip = b.ip + b.insn.size };
+	n->ips[0] = b.ip + b.insn.size;
+	n->ips[1] = n->ips[0] + (uint64_t)b.insn.disp;
+	if (!keep(s, n, &b))
+		return false;
+	n->kind = kind;
+	return true;
+}
+
+struct pt_node *pt_code_next(struct pt_store *s, struct pt_node *n, bool taken)
+{
+	uint64_t ip = n->ips[taken];
+
+	if (n->next[taken])
+		return n->next[taken];
+	if (ip < n->region->start || ip >= n->region->end)
+		return NULL;
+	return n->next[taken] = node_in(s, n->region, ip, n->flags);
+}
+
+const struct pt_site *pt_code_site(struct pt_store *s, struct pt_node *n,
+				   unsigned i)
+{
+	struct pt_site *site = &n->sites[i];
+
+	if (!site->node && site->ip >= n->region->start &&
+	    site->ip < n->region->end)
+		site->node = node_in(s, n->region, site->ip, n->flags);
+	return site;
+}
+
+struct aux_step *pt_code_step(struct pt_store *s, struct pt_node *n, bool taken)
+{
+	struct aux_step *step = n->steps[taken];
+	struct aux_flow *ranges = n->ranges;
+
+	if (step)
+		return step;
+	step = pt_store_alloc(s, sizeof(*step));
+	if (step && n->kind == PT_NODE_COND && n->steps[!taken]) {
+		ranges = pt_store_alloc(s, n->n_ranges * sizeof(*ranges));
+		if (ranges)
+			memcpy(ranges, n->ranges,
+			       n->n_ranges * sizeof(*ranges));
+	}
+	if (!step || !ranges)
+		return NULL;
+	if (n->kind == PT_NODE_COND)
+		ranges[n->n_ranges - 1].what = taken ? AUX_END_COND_TAKEN :
+						       AUX_END_COND_NOT_TAKEN;
+	*step = (struct aux_step){ .ranges = ranges, .n_ranges = n->n_ranges,
+				   .n_insns = n->n_insns };
+	return n->steps[taken] = step;
+}

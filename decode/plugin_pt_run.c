@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * pt: the quick way: TNT and TIP packets along paths, and the packets of time.
+ *
+ * Whatever else comes, and whatever does not fit, is left as it is found for the
+ * slow way. A TNT that was taken here stands only once it is known that no broken
+ * packet follows it (mark), as libipt reads one packet ahead.
+ */
+#include <string.h>
+
+#include "plugin_pt.h"
+
+enum quick { SLOW = 0, PAD, TNT, TIP, CYC, MTC, TSC, EXT };
+
+#define SHORT_TNT 6	/* bits, at most */
+#define LONG_TNT 47
+#define TAIL 16			/* no packet that is taken here is longer */
+#define GROUP 6		/* of them are taken at a time, as a short TNT has */
+
+/* table */
+static const uint8_t quick[256] = {
+	PAD, SLOW, EXT, CYC, TNT, SLOW, TNT, CYC,	/* 00 */
+	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
+	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
+	TNT, TSC, TNT, CYC, TNT, SLOW, TNT, CYC,
+	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,	/* 20 */
+	TNT, SLOW, TNT, CYC, TNT, TIP, TNT, CYC,
+	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
+	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
+	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,	/* 40 */
+	TNT, SLOW, TNT, CYC, TNT, TIP, TNT, CYC,
+	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
+	TNT, MTC, TNT, CYC, TNT, SLOW, TNT, CYC,
+	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,	/* 60 */
+	TNT, SLOW, TNT, CYC, TNT, TIP, TNT, CYC,
+	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
+	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
+	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,	/* 80 */
+	TNT, SLOW, TNT, CYC, TNT, TIP, TNT, CYC,
+	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
+	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
+	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,	/* a0 */
+	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
+	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
+	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
+	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,	/* c0 */
+	TNT, SLOW, TNT, CYC, TNT, TIP, TNT, CYC,
+	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
+	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
+	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,	/* e0 */
+	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
+	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
+	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
+};
+
+#define INLINE static inline __attribute__((always_inline))
+
+/*
+ * What the loop changes all the time. No function that is not inlined may have its
+ * address: then it is in registers.
+ */
+struct run {
+	const uint8_t *p;
+	const struct pt_path *path; /* it is where this one ends, or */
+	struct pt_node *node;	/* here when that is NULL */
+	uint32_t seed;		/* of the node */
+	struct aux_flow *o;	/* the next event */
+	bool dirty;		/* time may have passed since the last TIME */
+	bool stop;		/* the host has to look at the last event */
+};
+
+/* What it only reads. */
+struct batch {
+	struct pt *d;
+	struct aux_flow *out, *end;
+	bool paths;
+};
+
+/* Bits of a TNT: the next ones below a stop bit, and n behind those. */
+struct bits {
+	unsigned next;
+	unsigned n;
+	uint64_t rest;
+};
+
+INLINE uint64_t load_le(const uint8_t *p, unsigned n)
+{
+	uint64_t v;
+
+	memcpy(&v, p, 8);
+	return n == 8 ? v : v & ((UINT64_C(1) << 8 * n) - 1);
+}
+
+/* ---- events ---- */
+
+INLINE void put_time(const struct batch *b, struct run *r)
+{
+	struct pt *d = b->d;
+	uint64_t tsc = d->time.tsc;
+
+	r->dirty = false;
+	if (!d->time.known || (d->have_time && tsc <= d->tsc))
+		return;
+	r->stop = tsc >= d->host->horizon_tsc || tsc < d->given_tsc;
+	if (!r->stop && d->have_time && tsc - d->tsc < d->host->time_step)
+		return;
+	d->have_time = true;
+	d->tsc = d->pushed_tsc = d->given_tsc = tsc;
+	*r->o++ = (struct aux_flow){
+		.offset = pt_offset(d, r->p), .kind = AUX_FLOW_TIME,
+		.flags = AUX_FLOW_HAS_TSC,
+		.time = { aux_clock_ns(&d->config->clock, tsc), tsc } };
+}
+
+/* The RANGEs of a path that is not given as such: their end, NULL: no room. */
+static struct aux_flow *put_ranges(const struct batch *b, struct aux_flow *o,
+				   const struct pt_path *path, uint64_t offset)
+{
+	if ((size_t)(b->end - o) < path->pub.n_ranges)
+		return NULL;
+	for (uint32_t i = 0; i < path->pub.n_steps; i++) {
+		const struct aux_step *s = path->pub.steps[i];
+
+		for (uint32_t k = 0; k < s->n_ranges; k++) {
+			*o = s->ranges[k];
+			o++->offset = offset;
+		}
+	}
+	return o;
+}
+
+INLINE bool put_path(const struct batch *b, struct run *r,
+		     const struct pt_entry *e)
+{
+	uint64_t offset = pt_offset(b->d, r->p);
+	struct aux_flow *o;
+
+	if (__builtin_expect(!b->paths, 0)) {
+		o = put_ranges(b, r->o, e->path, offset);
+		r->o = o ? o : r->o;
+		return o;
+	}
+	*r->o++ = (struct aux_flow){ .offset = offset, .kind = AUX_FLOW_PATH,
+				     .n = e->n_insns,
+				     .path = { &e->path->pub, 0 } };
+	return true;
+}
+
+/* ---- the return stack ---- */
+
+INLINE void push_calls(struct pt *d, const struct pt_entry *e)
+{
+	uint32_t room = PT_STACK - e->height, depth = d->depth;
+	unsigned n = e->n_calls;
+	const struct pt_site *sites;
+
+	d->depth = (depth > room ? room : depth) + n;
+	if (!n)
+		return;
+	sites = pt_path_sites(e->path);
+	for (unsigned i = 0; i < n; i++)
+		d->stack[(d->top + i) & (PT_STACK - 1)] = sites[i];
+	d->top += n;
+}
+
+INLINE struct pt_node *node_of(const struct run *r)
+{
+	return r->path ? r->path->node : r->node;
+}
+
+/* ---- along paths ---- */
+
+/* Leaves for the slow way at ip; seed 0: no node is there. */
+static void leave(struct pt *d, uint64_t ip, unsigned next, unsigned n,
+		  uint64_t rest)
+{
+	unsigned k = 31 - (unsigned)__builtin_clz(next);
+
+	d->ip = ip;
+	d->n_bits = k + n;
+	d->bits = (uint64_t)(next & ((1U << k) - 1)) << n |
+		  (rest & ((UINT64_C(1) << n) - 1));
+}
+
+/* Where a path goes on. NULL: unknown here; d->ip tells the place. */
+static struct pt_node *go_on(struct pt *d, const struct pt_entry *e)
+{
+	const struct pt_site *site;
+
+	if (e->end == PT_END_POP) {
+		d->depth--;
+		site = &d->stack[--d->top & (PT_STACK - 1)];
+		if (site->node)
+			return site->node;
+		d->ip = site->ip;
+	} else {
+		d->ip = e->path->ip;
+	}
+	return pt_code_node(&d->store, d->ip, d->flags);
+}
+
+INLINE const struct pt_entry *find_path(struct pt *d, const struct run *r,
+					unsigned bits)
+{
+	const struct pt_store *s = &d->store;
+	const struct pt_entry *e = &s->paths[pt_path_hash(r->seed, bits) &
+					     s->path_mask];
+
+	if (__builtin_expect(e->key == pt_path_key(r->seed, bits), 1))
+		return e;
+	return pt_path_find(d, node_of(r), bits);
+}
+
+INLINE void be_at(struct run *r, struct pt_node *n)
+{
+	r->path = NULL;
+	r->node = n;
+	r->seed = n ? n->seed : 0;
+}
+
+/* Along paths by the bits. False: the slow way has to go on. */
+INLINE bool take_bits(const struct batch *b, struct run *r, struct bits *bits)
+{
+	struct pt *d = b->d;
+	const struct pt_entry *e;
+
+	do {
+		e = find_path(d, r, bits->next);
+		if (__builtin_expect(!e, 0))
+			break;
+		if (__builtin_expect(e->end == PT_END_NODE, 1)) {
+			if (!put_path(b, r, e))
+				break;
+			push_calls(d, e);
+			r->path = e->path;
+			r->seed = e->seed;
+			return true;
+		}
+		if ((e->end == PT_END_POP && !d->depth) ||
+		    (e->n_insns && !put_path(b, r, e)))
+			break;
+		push_calls(d, e);
+		bits->next = e->left;
+		if (e->end == PT_END_STOP) {
+			be_at(r, e->path->node);
+			break;
+		}
+		be_at(r, go_on(d, e));
+		if (!r->node)
+			break;
+	} while (bits->next > 1);
+	if (bits->next == 1 && r->node)
+		return true;
+	if (r->path || r->node)
+		d->ip = node_of(r)->ip;
+	leave(d, d->ip, bits->next, bits->n, bits->rest);
+	return false;
+}
+
+INLINE void set_mark(const struct batch *b, const struct run *r)
+{
+	b->d->mark = (size_t)(r->o - b->out);
+	b->d->mark_path = r->path;
+	b->d->mark_node = r->node;
+	b->d->mark_tip = false;
+}
+
+/* The TNT at r->p was taken as far as it goes: not at all, and it stays. */
+INLINE bool end_tnt(const struct batch *b, struct run *r, bool whole,
+		    unsigned n_bits, unsigned size)
+{
+	struct pt *d = b->d;
+
+	if (!whole && d->n_bits == n_bits) {
+		d->n_bits = 0;
+		d->mark = SIZE_MAX;
+		return false;
+	}
+	r->p += size;
+	return whole;
+}
+
+/* A short one. */
+INLINE bool take_tnt(const struct batch *b, struct run *r)
+{
+	struct bits bits = { .next = *r->p >> 1 };
+	bool whole;
+
+	set_mark(b, r);
+	whole = take_bits(b, r, &bits);
+	return end_tnt(b, r, whole, 31 - (unsigned)__builtin_clz(*r->p >> 1), 1);
+}
+
+/* A long one. */
+INLINE bool take_long(const struct batch *b, struct run *r)
+{
+	uint64_t v = load_le(r->p + 2, 6);
+	unsigned n = 63 - (unsigned)__builtin_clzll(v);
+	struct bits bits = { .n = n, .rest = v };
+	bool whole = true;
+
+	set_mark(b, r);
+	while (whole && bits.n) {
+		unsigned k = bits.n < GROUP ? bits.n : GROUP;
+
+		bits.n -= k;
+		bits.next = (unsigned)(bits.rest >> bits.n &
+				       ((1U << k) - 1)) | 1U << k;
+		whole = take_bits(b, r, &bits);
+	}
+	return end_tnt(b, r, whole, n, 8);
+}
+
+/* The TIP at r->p. False: not here, or no code where it leads. */
+INLINE bool take_tip(const struct batch *b, struct run *r)
+{
+	static const uint8_t sizes[8] = { 0, 2, 4, 6, 6, 0, 8, 0 };
+	struct pt *d = b->d;
+	const struct pt_entry *e = find_path(d, r, 1);
+	struct ptpkt pkt = { .count = *r->p >> 5 };
+	unsigned size = sizes[pkt.count];
+
+	if (__builtin_expect(!e, 0))
+		return false;
+	set_mark(b, r);
+	if (!put_path(b, r, e))
+		return false;
+	d->mark_tip = true;
+	push_calls(d, e);
+	pkt.payload = load_le(r->p + 1, size);
+	ptpkt_ip(&pkt, &d->packet_ip);
+	d->have_ip = true;
+	d->suppressed = false;
+	r->p += 1 + size;
+	d->ip = d->packet_ip;
+	be_at(r, pt_code_node(&d->store, d->ip, d->flags));
+	return r->node;
+}
+
+/* ---- time ---- */
+
+/* False: a long one. */
+INLINE bool take_cyc(const struct batch *b, struct run *r)
+{
+	const uint8_t *p = r->p;
+	unsigned more = p[0] >> 2 & 1;
+	uint64_t v = p[0] >> 3 | (unsigned)(p[1] >> 1 << 5) * more;
+
+	if (__builtin_expect(more & p[1], 0)) {
+		if (p[2] & 1)
+			return false;
+		v |= (uint64_t)(p[2] >> 1) << 12;
+		more = 2;
+	}
+	if (__builtin_expect(more && b->d->errata & PT_ERR_SKD007, 0))
+		return false;
+	pt_time_cyc(&b->d->time, v);
+	r->dirty = true;
+	r->p += 1 + more;
+	return true;
+}
+
+/* May a branch come, with so many events? The time it has is told first. */
+INLINE bool is_free(const struct batch *b, struct run *r, ptrdiff_t n)
+{
+	if (__builtin_expect(b->end - r->o <= n, 0)) {
+		r->stop = r->o != b->out;
+		return false;
+	}
+	if (r->dirty)
+		put_time(b, r);
+	return !r->stop;
+}
+
+/* Up to where the slow way is needed, or the batch is full, or time says so. */
+static struct run run(const struct batch *b, struct run r, const uint8_t *last)
+{
+	while (r.p < last) {
+		switch (quick[*r.p]) {
+		case PAD:
+			r.p++;
+			break;
+		case TNT:
+			if (!is_free(b, &r, SHORT_TNT) || !take_tnt(b, &r))
+				return r;
+			break;
+		case EXT:
+			if (r.p[1] != 0xa3 || load_le(r.p + 2, 6) < 2 ||
+			    !is_free(b, &r, LONG_TNT) || !take_long(b, &r))
+				return r;
+			break;
+		case TIP:
+			if (!is_free(b, &r, 1) || !take_tip(b, &r))
+				return r;
+			break;
+		case CYC:
+			if (!take_cyc(b, &r))
+				return r;
+			break;
+		case MTC:
+			pt_time_mtc(&b->d->time, r.p[1]);
+			r.dirty = true;
+			r.p += 2;
+			break;
+		case TSC:
+			pt_time_tsc(&b->d->time, load_le(r.p + 1, 7));
+			r.dirty = true;
+			r.p += 8;
+			break;
+		default:
+			return r;
+		}
+	}
+	return r;
+}
+
+/* The last instruction that these events give. */
+static void find_last_ip(struct pt *d, const struct aux_flow *out, size_t n)
+{
+	while (n--) {
+		if (out[n].kind == AUX_FLOW_RANGE) {
+			d->last_ip = out[n].range.last;
+			return;
+		}
+		if (out[n].kind == AUX_FLOW_PATH) {
+			const struct aux_path *p = out[n].path.path;
+			const struct aux_step *s = p->steps[p->n_steps - 1];
+
+			d->last_ip = s->ranges[s->n_ranges - 1].range.last;
+			return;
+		}
+	}
+}
+
+static bool can_run(const struct pt *d)
+{
+	return d->synced && d->enabled && !d->postponed && !d->need_on &&
+	       !d->n_bits && !d->n_ev && d->head == d->tail && !d->block &&
+	       !d->no_mode && !d->mode16 && !d->done && !d->held &&
+	       d->end - d->p >= TAIL;
+}
+
+/* libipt would not have taken the last packet, were a broken one the next. */
+static size_t check_mark(struct pt *d, struct aux_flow *out, size_t n,
+			 bool *stop)
+{
+	const uint8_t *pos;
+	bool fetched;
+	int err = d->mark < n ? pt_query_ahead(d, &pos, &fetched) : 0;
+
+	if (err && !fetched && d->mark_tip)
+		err = 0;
+	if (!err) {
+		find_last_ip(d, out, n);
+		return n;
+	}
+	*stop = false;
+	if (fetched) {
+		find_last_ip(d, out, err == -PT_E_PACKET ? n : n - 1);
+		return pt_slow_trim(d, out, n, err, pos);
+	}
+	n = d->mark;
+	find_last_ip(d, out, n);
+	pt_slow_undo(d, err, pos);
+	return n;
+}
+
+size_t pt_run(struct pt *d, struct aux_flow *out, size_t max, bool *stop)
+{
+	const struct batch b = { .d = d, .out = out, .end = out + max,
+				 .paths = d->host->paths };
+	struct run r = { .p = d->p, .o = out, .dirty = true, .node = d->node };
+
+	*stop = false;
+	if (!can_run(d))
+		return 0;
+	if (!r.node)
+		r.node = pt_code_node(&d->store, d->ip, d->flags);
+	if (!r.node)
+		return 0;
+	be_at(&r, r.node);
+	d->mark = SIZE_MAX;
+	r = run(&b, r, d->end - TAIL + 1);
+	d->node = node_of(&r);
+	if (d->node && !d->n_bits)
+		d->ip = d->node->ip;
+	d->p = r.p;
+	*stop = r.stop;
+	d->untraced = 0;
+	if (r.o != out)
+		d->offset = r.o[-1].offset;
+	return check_mark(d, out, (size_t)(r.o - out), stop);
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* links: decode */
+/*
+ * The etm decoder and its host: whole paths in place of ranges, code that changes,
+ * times that nobody needs, and chunks that it leaves to another decoder.
+ */
+#include "test_plugin_etm.h"
+
+static void make_trace(struct packets *p)
+{
+	for (unsigned i = 0; i < 6; i++) {
+		v4_sync(p, false);
+		PUT(p, 0x04);
+		v4_context(p, 0, 7);
+		v4_address(p, 0x1000);
+		PUT(p, 0xc3, 0xf7, 0xd9);	/* round and round, leave */
+		v4_time(p, 900 + 10 * i);
+		v4_atoms(p, "E");
+		v4_address(p, 0x1010);
+		v4_exception(p, 14, 1, 0x1010);
+		v4_address(p, 0x1030);
+		v4_atoms(p, "E");
+		v4_exception(p, 2, 1, 0x1034);
+	}
+}
+
+/* PATHs as their RANGEs. */
+static size_t expand(const struct fixture *f, struct aux_flow *to, bool *sound)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < f->n; i++) {
+		const struct aux_flow *e = &f->ev[i];
+		uint32_t insns = 0;
+
+		if (e->kind != AUX_FLOW_PATH) {
+			to[n++] = *e;
+			continue;
+		}
+		for (uint32_t k = 0; k < e->path.path->n_steps; k++) {
+			const struct aux_step *s = e->path.path->steps[k];
+
+			*sound &= s->n_ranges == 1 && !s->ranges->offset &&
+				  s->n_insns == s->ranges->n;
+			to[n] = *s->ranges;
+			to[n++].offset = e->offset;
+			insns += s->n_insns;
+		}
+		*sound &= insns == e->n && insns == e->path.path->n_insns &&
+			  e->path.path->n_ranges == e->path.path->n_steps;
+	}
+	return n;
+}
+
+static unsigned n_forgotten;
+
+static void forget(void *priv, void (*release)(void *what), void *what)
+{
+	(void)priv;
+	n_forgotten++;
+	release(what);
+}
+
+static void paths(uint32_t configr)
+{
+	static struct fixture a, b;
+	static struct aux_flow all[N_EVENTS];
+	struct registers r = { AUX_ETM_V4, configr, false };
+	struct packets p = { .n = 0 };
+	const struct aux_path *first = NULL;
+	unsigned n_paths = 0, n_same = 0;
+	bool sound = true;
+	size_t n;
+
+	make_trace(&p);
+	open_one(&a, "etm", r);
+	open_one(&b, "etm", r);
+	b.host.paths = 1;
+	b.host.forget = forget;
+	for (int i = 0; i < 3; i++) {
+		ok(!run_exact(&a, p.b, p.n, 64) && !run_exact(&b, p.b, p.n, 16),
+		   "both end");
+		n = expand(&b, all, &sound);
+		ok(sound, "paths add up");
+		ok(n == a.n && !memcmp(all, a.ev, n * sizeof(all[0])),
+		   "paths are the same ranges");
+	}
+	for (size_t i = 0; i < b.n; i++) {
+		struct aux_path *path = b.ev[i].path.path;
+
+		if (b.ev[i].kind != AUX_FLOW_PATH)
+			continue;
+		n_paths++;
+		sound &= path->kept && !path->user[1] && !path->user[2];
+		first = first ? first : path;
+		n_same += path == first;
+		path->user[0]++;
+	}
+	ok(sound && n_paths > 12, "paths are kept, with users of 0");
+	ok(n_same == 6 && first && first->user[0] == 6,
+	   "and are the same ones each time");
+	is_u64(b.asked, 1, "code is asked for once");
+	is_u64(n_forgotten, 0, "nothing was dropped");
+	a.ops->close(a.dec);
+	b.ops->close(b.dec);
+}
+
+/* As many paths as there are addresses: the store has an end. */
+static void full(void)
+{
+	static struct fixture f;
+	static uint32_t code[1 << 17];
+	static uint8_t trace[1 << 20];
+	struct aux_chunk c = { .size = sizeof(c), .data = trace };
+	struct packets p = { .n = 0 };
+	uint64_t insns = 0, want = 0;
+	int rc = 0;
+
+	for (size_t i = 0; i < sizeof(code) / 4; i++)
+		code[i] = 0xb5000020;		/* cbnz x0, behind */
+	set_up(&f, "etm", (struct registers){ AUX_ETM_V4, CID, false });
+	f.host.paths = 1;
+	f.host.forget = forget;
+	start_decoder(&f);
+	add_area(&f, 0x100000, code, sizeof(code));
+	v4_sync(&p, false);
+	v4_context(&p, 0, 7);
+	for (uint32_t round = 0; round < 12 && rc >= 0; round++) {
+		memcpy(trace, p.b, p.n);
+		c.len = p.n;
+		for (uint32_t i = 0; i < 100000; i++) {
+			uint64_t ip = 0x100000 + 4 * i;
+
+			trace[c.len++] = 0x9a;
+			trace[c.len++] = ip >> 2 & 0x7f;
+			trace[c.len++] = ip >> 9 & 0x7f;
+			trace[c.len++] = (uint8_t)(ip >> 16);
+			trace[c.len++] = (uint8_t)(ip >> 24);
+			trace[c.len++] = (uint8_t)(0xc0 + round);
+			want += 4 + round;
+		}
+		f.ops->start(f.dec, &c);
+		while ((rc = f.ops->decode(f.dec, f.ev, N_EVENTS)) > 0)
+			for (int i = 0; i < rc; i++)
+				insns += f.ev[i].kind == AUX_FLOW_PATH ||
+						 f.ev[i].kind == AUX_FLOW_RANGE ?
+						 f.ev[i].n : 0;
+	}
+	ok(rc == 0 && insns == want, "more paths than are kept");
+	ok(n_forgotten > 0, "the host was told to forget");
+	f.ops->close(f.dec);
+}
+
+static void generations(void)
+{
+	static const uint32_t other[] = { 0xd503201f, 0xd503201f, 0xb5ffffc0 };
+	static struct fixture f;
+	struct packets p = { .n = 0 };
+
+	open_one(&f, "etm", (struct registers){ AUX_ETM_V4, CID, false });
+	v4_sync(&p, false);
+	v4_context(&p, 0, 7);
+	v4_address(&p, 0x1000);
+	PUT(&p, 0xf7);
+	run_exact(&f, p.b, p.n, 64);
+	is_str(text(&f), "el4/7/0 1000-1004/2:taken ", "code");
+	f.host.generation = 2;
+	f.n_areas = 0;
+	add_area(&f, 0x1000, other, sizeof(other));
+	run_exact(&f, p.b, p.n, 64);
+	is_str(text(&f), "el4/7/0 1000-1008/3:taken ", "other code there");
+	f.host.generation = 1;
+	f.n_areas = 0;
+	add_area(&f, 0x1000, etm_code, sizeof(etm_code));
+	run_exact(&f, p.b, p.n, 64);
+	is_str(text(&f), "el4/7/0 1000-1004/2:taken ", "the first again");
+	f.host.generation = 3;
+	run_exact(&f, p.b, p.n, 64);
+	is_str(text(&f), "el4/7/0 1000-1004/2:taken ", "the same by a new number");
+	f.host.generation = 4;
+	f.n_areas = 0;
+	run_exact(&f, p.b, p.n, 64);
+	is_str(text(&f), "el4/7/0 gap2:1000 ", "none");
+	f.ops->close(f.dec);
+}
+
+static void times(void)
+{
+	static struct fixture f;
+	struct packets p = { .n = 0 };
+
+	open_one(&f, "etm", (struct registers){ AUX_ETM_V4, TS, false });
+	f.host.time_step = 100;
+	v4_sync(&p, false);
+	for (unsigned i = 0; i < 25; i++)
+		v4_time(&p, 1000 + 10 * i);
+	v4_time(&p, 900);
+	run_exact(&f, p.b, p.n, 64);
+	is_str(text(&f), "t1000+0 t1100+0 t1200+0 t900+0 ", "times a step apart");
+	f.ops->close(f.dec);
+}
+
+static void refuses(void)
+{
+	static const struct registers v4 = { AUX_ETM_V4, CID, false };
+	static struct fixture f;
+	struct packets p = { .n = 0 };
+	struct aux_diag diag = { 0 };
+
+	for (unsigned arch = 0; arch < 8; arch++) {
+		if (arch == AUX_ETM_V4 || arch == AUX_ETM_ETE)
+			continue;
+		set_up(&f, "etm", (struct registers){ arch, 0, false });
+		ok(f.ops->open(&f.dec, &f.config, &f.host, &diag) ==
+			   -AUX_E_UNSUPPORTED && !f.dec && diag.text[0],
+		   "architecture %u is not opened", arch);
+	}
+	v4_sync(&p, false);
+	v4_context(&p, 0, 7);
+	v4_address(&p, 0x1000);
+	v4_atoms(&p, "E");
+	for (unsigned i = 0; i < 5; i++) {
+		set_up(&f, "etm", v4);
+		f.config.etm.trcidr8 = i == 0 ? 4 : 0;
+		f.config.etm.core_profile = i == 1 ? 'M' : 'A';
+		f.config.etm.trcconfigr |= i == 2 ? 0x10000 : i == 3 ? 0x100 : 0;
+		f.config.etm.core_version = i == 4 ? 7 : 8;
+		start_decoder(&f);
+		ok(run_exact(&f, p.b, p.n, 16) == -AUX_E_UNSUPPORTED && !f.n,
+		   "registers %u: left to another decoder", i);
+		f.ops->close(f.dec);
+	}
+	open_one(&f, "etm", v4);
+	PUT(&p, 0x81, 0x20);		/* AArch32 */
+	v4_address(&p, 0x1000);
+	v4_atoms(&p, "EE");
+	ok(run_exact(&f, p.b, p.n, 16) == -AUX_E_UNSUPPORTED,
+	   "AArch32: left to another decoder");
+	is_str(text(&f), "el4/7/0 ", "what is before it is given, but for the "
+	       "last, which an exception might change");
+	p.n = 0;
+	v4_sync(&p, false);
+	ok(run_exact(&f, p.b, p.n, 16) == 0, "but not the next chunk");
+	f.ops->close(f.dec);
+	f.ops->close(NULL);
+}
+
+int main(void)
+{
+	paths(CID | TS);
+	paths(CID | TS | RS);
+	full();
+	generations();
+	times();
+	refuses();
+	return plan_done();
+}
