@@ -45,6 +45,8 @@ static const struct command commands[] = {
 	  cmd_merge },
 	{ "repair", "completes a file whose writer was killed", REPAIR,
 	  cmd_repair },
+	{ "verify", "two decoders side by side, and where they differ", VERIFY,
+	  cmd_verify },
 };
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
@@ -256,7 +258,7 @@ static int take_file(int argc, char **argv, const struct command *c, bool named,
 	if (!named && argc - optind > 1)
 		return cmd_usage("no command \"%s\"; there are insn, branch, "
 				 "count, raw, info, dump, bundle, cut, merge, "
-				 "repair, before all options",
+				 "repair, verify, before all options",
 				 o->path);
 	return cmd_usage("%s takes one FILE, not also \"%s\"", c->name,
 			 argv[optind + 1]);
@@ -269,7 +271,6 @@ int main(int argc, char **argv)
 				 .cpu = -1,
 				 .stream = -1,
 				 .time_to = UINT64_MAX,
-				 .n_workers = 1,
 				 .progress = -1 };
 	bool named = c;
 	struct parser parser;

@@ -162,6 +162,20 @@ int32_t chunks_raw_cpu(const struct queue *q, const struct run *run);
 bool chunks_tsc_span(const uint8_t *p, const uint8_t *end, uint64_t *first,
 		     uint64_t *last);
 
+/* What the PSB+ at the start of Intel PT bytes says. */
+struct chunk_start {
+	uint64_t tsc, ip;
+	bool has_tsc, has_ip;
+};
+
+/* chunks_seam.c: what is known without decoding. */
+struct chunk_start chunks_read_start(const uint8_t *p, const uint8_t *end);
+/* The first place, behind the first PSB, where Intel PT may be cut, and the IP
+ * there; NULL: nowhere. */
+const uint8_t *chunks_find_seam(const uint8_t *p, const uint8_t *end,
+				uint64_t *ip);
+const uint8_t *chunks_last_psb(const uint8_t *p, const uint8_t *end);
+
 enum chunk_step { CHUNK_END = 0, CHUNK_DATA, CHUNK_GAP };
 
 /* chunks_iter.c: walks one queue. */
@@ -175,7 +189,9 @@ struct chunk_iter {
 	bool held;		/* chunk waits behind a gap */
 	bool forced;		/* the last chunk had to be cut anywhere */
 	uint8_t *joined;	/* pieces put together, freed on the next step */
+	bool lazy;		/* chunk.data may be NULL: chunk_iter_join */
 	struct aux_chunk chunk;
+	struct chunk_start start;	/* of chunk, if it is Intel PT */
 	struct aux_flow gap;
 	/* of one source */
 	const struct chunk_source *source;	/* NULL: all bytes */
@@ -191,17 +207,24 @@ struct chunk_iter {
 };
 
 /* chunk_min: a chunk may end behind so many bytes; 0: CHUNK_MIN_DEFAULT. */
-#define CHUNK_MIN_DEFAULT ((uint64_t)8 << 20)
+#define CHUNK_MIN_DEFAULT ((uint64_t)256 << 10)
 void chunk_iter_init(struct chunk_iter *it, const struct queue *q,
 		     uint32_t trace_type, uint64_t chunk_min);
 void chunk_iter_fini(struct chunk_iter *it);
 /* chunks_pick.c: only the bytes of one source, without frames. */
 void chunk_iter_pick(struct chunk_iter *it, const struct chunk_source *source);
 int chunk_iter_next_picked(struct chunk_iter *it);
+/* The bytes [from, to) of the stream were read and need not stay in memory. */
+void chunks_let_go(const struct queue *q, const struct aux_reader *r,
+		   uint64_t from, uint64_t to);
 /* Where in the stream an event of the current chunk is. */
 uint64_t chunk_iter_place(struct chunk_iter *it, uint64_t offset);
 /* enum chunk_step (it->chunk or it->gap is filled), or -AUX_E_NOMEM. */
 int chunk_iter_next(struct chunk_iter *it);
+/* The bytes of a chunk that was given without (lazy); piece as it->piece was then.
+ * *joined: NULL, or to be freed with the chunk. -AUX_E_NOMEM. */
+int chunk_iter_join(const struct chunk_iter *it, size_t piece,
+		    struct aux_chunk *c, uint8_t **joined);
 /* The bytes [at, at + len) of a run as it->chunk. -AUX_E_NOMEM. */
 int chunk_iter_bytes(struct chunk_iter *it, uint64_t at, uint64_t len);
 

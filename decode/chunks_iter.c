@@ -2,12 +2,11 @@
 /*
  * chunk_iter: the runs of a queue, in chunks of bounded size.
  *
- * A long run of Intel PT is cut at a PSB, and the chunk before it ends at the IP
- * of that PSB+: a decoder that starts there knows all it needs, and the return
- * stack is empty there by the SDM. Where anything is in doubt (no FUP in the
- * PSB+ while tracing may be on, a packet before it that belongs to the next one,
- * an overflow) the run is not cut. Bytes of several pieces are put together, so
- * no more than a chunk and a little is ever copied.
+ * A long run of Intel PT is cut at the first seam (chunks_seam.c) behind each
+ * multiple of chunk_min from where the run starts: where, depends on the run
+ * alone, not on where one begins. The chunk before it ends at the IP of that
+ * PSB+. Bytes of several pieces are put together, so no more than a chunk and a
+ * little is ever copied.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +17,9 @@
 /* A chunk grows no further, whatever is in it: so much, or that many times. */
 #define CHUNK_MAX ((uint64_t)64 << 20)
 #define CHUNK_MAX_TIMES 32
+#define CHUNK_HEAD 512	/* a PSB+ is no longer */
+/* Half of what is looked at for a place to cut, at first. */
+#define CUT_WINDOW ((uint64_t)16 << 10)
 
 void chunk_iter_init(struct chunk_iter *it, const struct queue *q,
 		     uint32_t trace_type, uint64_t chunk_min)
@@ -49,143 +51,147 @@ static int give_gap(struct chunk_iter *it, uint64_t offset, uint8_t cause,
 	return CHUNK_GAP;
 }
 
-/* In one place: in the file, or joined. */
-int chunk_iter_bytes(struct chunk_iter *it, uint64_t at, uint64_t len)
+/*
+ * Bytes of a run in one place: in the file, or put together in *joined, which is
+ * the caller's. *piece: one at or before at; it is moved on. NULL: out of memory.
+ */
+static const uint8_t *join_bytes(const struct queue *q, size_t *piece,
+				 uint64_t at, uint64_t len, uint8_t **joined)
 {
-	const struct piece *p = &it->q->pieces[it->piece];
+	const struct piece *p = &q->pieces[*piece];
 	uint64_t skip, n = 0;
 
 	for (; at - p->offset >= p->len; p++)
-		it->piece++;
+		++*piece;
 	skip = at - p->offset;
-	it->chunk = (struct aux_chunk){ .size = sizeof(it->chunk), .len = len,
-					.stream_offset = at };
-	drop_joined(it);
-	if (len <= p->len - skip) {
-		it->chunk.data = p->data + skip;
-		return 0;
-	}
-	it->joined = malloc(len);
-	if (!it->joined)
-		return -AUX_E_NOMEM;
+	*joined = NULL;
+	if (len <= p->len - skip)
+		return p->data + skip;
+	*joined = malloc(len);
+	if (!*joined)
+		return NULL;
 	for (; n < len; p++, skip = 0) {
 		uint64_t part = p->len - skip;
 
 		if (part > len - n)
 			part = len - n;
-		memcpy(it->joined + n, p->data + skip, part);
+		memcpy(*joined + n, p->data + skip, part);
 		n += part;
 	}
-	it->chunk.data = it->joined;
+	return *joined;
+}
+
+int chunk_iter_bytes(struct chunk_iter *it, uint64_t at, uint64_t len)
+{
+	drop_joined(it);
+	it->chunk = (struct aux_chunk){ .size = sizeof(it->chunk), .len = len,
+					.stream_offset = at };
+	it->chunk.data = join_bytes(it->q, &it->piece, at, len, &it->joined);
+	return it->chunk.data ? 0 : -AUX_E_NOMEM;
+}
+
+int chunk_iter_join(const struct chunk_iter *it, size_t piece,
+		    struct aux_chunk *c, uint8_t **joined)
+{
+	c->data = join_bytes(it->q, &piece, c->stream_offset, c->len, joined);
+	return c->data ? 0 : -AUX_E_NOMEM;
+}
+
+/* Where a chunk ends before its run does. */
+struct cut {
+	uint64_t at, end_ip;
+	bool seam;		/* there is an end_ip */
+	bool forced;		/* nowhere can it be cut well: at a PSB */
+};
+
+/* Looks in n bytes behind from. 1: found; forced: the last PSB will do, or
+ * there. */
+static int look_for_cut(const struct chunk_iter *it, uint64_t from, uint64_t n,
+			bool forced, struct cut *cut)
+{
+	size_t piece = it->piece;
+	uint8_t *joined;
+	const uint8_t *p = join_bytes(it->q, &piece, from, n, &joined), *seam;
+
+	if (!p)
+		return -AUX_E_NOMEM;
+	seam = chunks_find_seam(p, p + n, &cut->end_ip);
+	cut->seam = seam;
+	if (!seam && forced) {
+		seam = chunks_last_psb(p, p + n);
+		cut->forced = seam;
+		if (!seam)
+			seam = p + n;
+	}
+	if (seam)
+		cut->at = from + (uint64_t)(seam - p);
+	free(joined);
+	return seam != NULL;
+}
+
+/* Where the chunk at it->at ends; 1: before the run does. */
+static int find_cut(const struct chunk_iter *it, const struct run *run,
+		    struct cut *cut)
+{
+	uint64_t done = (it->at - run->offset) / it->chunk_min;
+	uint64_t max = it->chunk_min * CHUNK_MAX_TIMES > CHUNK_MAX ?
+			       it->chunk_min * CHUNK_MAX_TIMES : CHUNK_MAX;
+	uint64_t from, n = CUT_WINDOW, left;
+	int rc = 0;
+
+	if (it->trace_type != AUX_TRACE_INTEL_PT ||
+	    run->end - run->offset <= it->chunk_min * (done + 1))
+		return 0;
+	from = run->offset + it->chunk_min * (done + 1);
+	left = run->end - from;
+	do {
+		n = n < left / 2 ? 2 * n : left;
+		rc = look_for_cut(it, from, n, n > max && n < left, cut);
+	} while (!rc && n < left);
+	return rc;
+}
+
+/* The bytes of a chunk; if it is lazy, not those that are in several pieces. */
+static int take_bytes(struct chunk_iter *it, uint64_t at, uint64_t len,
+		      bool first)
+{
+	uint64_t head = len < CHUNK_HEAD ? len : CHUNK_HEAD;
+	const struct piece *p;
+
+	if (!it->lazy || first)
+		return chunk_iter_bytes(it, at, len);
+	if (chunk_iter_bytes(it, at, head) < 0)
+		return -AUX_E_NOMEM;
+	if (ptpkt_find_psb(it->chunk.data, it->chunk.data + head) !=
+	    it->chunk.data)
+		return chunk_iter_bytes(it, at, len);
+	it->start = chunks_read_start(it->chunk.data, it->chunk.data + head);
+	p = &it->q->pieces[it->piece];
+	it->chunk.len = len;
+	if (len > p->len - (at - p->offset)) {
+		drop_joined(it);
+		it->chunk.data = NULL;
+	}
 	return 0;
-}
-
-/* Is the trace whole between these two PSBs, so that it may end at the later? */
-static bool may_end(const uint8_t *p, const uint8_t *psb)
-{
-	struct ptpkt pkt;
-	uint8_t last = PTPKT_BAD;
-	unsigned block = 0;
-
-	while (p < psb) {
-		int n = ptpkt_next(p, psb, &block, &pkt);
-
-		if (n <= 0 || pkt.type == PTPKT_OVF)
-			return false;
-		if (pkt.type != PTPKT_PAD && pkt.type != PTPKT_CYC &&
-		    pkt.type != PTPKT_MTC && pkt.type != PTPKT_CBR &&
-		    pkt.type != PTPKT_TSC && pkt.type != PTPKT_TMA)
-			last = pkt.type;
-		p += n;
-	}
-	return p == psb && !block &&
-	       (last == PTPKT_TNT || last == PTPKT_TIP ||
-		last == PTPKT_TIP_PGE || last == PTPKT_PSBEND);
-}
-
-/* Where the PSB+ says that the flow is. False: it does not. */
-static bool psb_ip(const uint8_t *p, const uint8_t *end, uint64_t *ip)
-{
-	struct ptpkt pkt;
-	bool found = false;
-	int n;
-
-	*ip = 0;
-	for (; (n = ptpkt_decode(p, end, &pkt)) > 0; p += n) {
-		switch (pkt.type) {
-		case PTPKT_FUP:
-			found = ptpkt_ip(&pkt, ip);
-			break;
-		case PTPKT_PSBEND:
-			return found;
-		case PTPKT_PSB: case PTPKT_PAD: case PTPKT_CYC: case PTPKT_MTC:
-		case PTPKT_CBR: case PTPKT_TSC: case PTPKT_TMA: case PTPKT_VMCS:
-		case PTPKT_PIP: case PTPKT_MODE_EXEC: case PTPKT_MODE_TSX:
-		case PTPKT_MNT:
-			break;
-		default:
-			return false;
-		}
-	}
-	return false;
-}
-
-/* Ends the chunk at a PSB behind its first chunk_min bytes, if there is one. */
-static bool cut_at_psb(struct aux_chunk *c, uint64_t chunk_min)
-{
-	const uint8_t *end = c->data + c->len, *next;
-	const uint8_t *psb = ptpkt_find_psb(c->data + chunk_min, end);
-
-	for (; psb; psb = next) {
-		next = ptpkt_find_psb(psb + 16, end);
-		if (next && may_end(psb, next) &&
-		    psb_ip(next, end, &c->end_ip)) {
-			c->len = (uint64_t)(next - c->data);
-			c->flags = AUX_CHUNK_HAS_END_IP;
-			return true;
-		}
-	}
-	return false;
-}
-
-/* Nowhere can the chunk be cut well: then at its last PSB, or where it is. */
-static void force_cut(struct chunk_iter *it)
-{
-	struct aux_chunk *c = &it->chunk;
-	const uint8_t *end = c->data + c->len, *last = NULL;
-	const uint8_t *psb = c->len ? ptpkt_find_psb(c->data + 1, end) : NULL;
-
-	for (; psb; psb = ptpkt_find_psb(psb + 1, end))
-		last = psb;
-	if (!last)
-		return;
-	c->len = (uint64_t)(last - c->data);
-	it->forced = true;
 }
 
 /* The next chunk of a run, from it->at on. */
 static int take_chunk(struct chunk_iter *it, const struct run *run)
 {
-	uint64_t left = run->end - it->at;
-	/* and so many bytes behind in which to look for a PSB, at first */
-	uint64_t want = it->chunk_min + it->chunk_min / 32 + 4096;
-	uint64_t max = it->chunk_min * CHUNK_MAX_TIMES > CHUNK_MAX ?
-			       it->chunk_min * CHUNK_MAX_TIMES : CHUNK_MAX;
-	bool cut = false;
+	uint64_t at = it->at;
+	struct cut cut = { .at = run->end };
+	int rc = find_cut(it, run, &cut);
 
-	for (; it->trace_type == AUX_TRACE_INTEL_PT && want < left && !cut;
-	     want *= 2) {
-		if (chunk_iter_bytes(it, it->at, want) < 0)
-			return -AUX_E_NOMEM;
-		cut = cut_at_psb(&it->chunk, it->chunk_min);
-		if (!cut && want > max) {
-			force_cut(it);
-			cut = true;
-		}
-	}
-	if (!cut && chunk_iter_bytes(it, it->at, left) < 0)
+	if (rc < 0)
+		return rc;
+	if (take_bytes(it, at, cut.at - at, at == run->offset) < 0)
 		return -AUX_E_NOMEM;
-	it->at += it->chunk.len;
+	if (cut.seam) {
+		it->chunk.flags = AUX_CHUNK_HAS_END_IP;
+		it->chunk.end_ip = cut.end_ip;
+	}
+	it->forced = cut.forced;
+	it->at = cut.at;
 	if (it->at == run->end)
 		it->run++;
 	return 0;
@@ -228,6 +234,7 @@ static int start_at_psb(struct chunk_iter *it, bool fresh)
 	c->data += before;
 	c->len -= before;
 	c->stream_offset += before;
+	it->start = chunks_read_start(c->data, c->data + c->len);
 	if (padding || (fresh && psb))
 		return psb ? CHUNK_DATA : CHUNK_END;
 	it->held = psb;
@@ -261,7 +268,7 @@ int chunk_iter_next(struct chunk_iter *it)
 		}
 		if (take_chunk(it, run) < 0)
 			return -AUX_E_NOMEM;
-		step = it->trace_type == AUX_TRACE_INTEL_PT ?
+		step = it->trace_type == AUX_TRACE_INTEL_PT && it->chunk.data ?
 			       start_at_psb(it, run->fresh && it->chunk.
 						stream_offset == run->offset) :
 			       CHUNK_DATA;
@@ -270,4 +277,28 @@ int chunk_iter_next(struct chunk_iter *it)
 	}
 	drop_joined(it);
 	return CHUNK_END;
+}
+
+void chunks_let_go(const struct queue *q, const struct aux_reader *r,
+		   uint64_t from, uint64_t to)
+{
+	size_t lo = 0, n = q->n_pieces;
+
+	while (n) {	/* the first piece that ends behind from */
+		const struct piece *p = &q->pieces[lo + n / 2];
+
+		if (p->offset + p->len <= from) {
+			lo += n / 2 + 1;
+			n -= n / 2 + 1;
+		} else {
+			n /= 2;
+		}
+	}
+	for (; lo < q->n_pieces && q->pieces[lo].offset < to; lo++) {
+		const struct piece *p = &q->pieces[lo];
+		uint64_t a = from > p->offset ? from - p->offset : 0;
+		uint64_t b = to - p->offset < p->len ? to - p->offset : p->len;
+
+		aux_reader_let_go(r, p->data + a, b - a);
+	}
 }

@@ -42,11 +42,14 @@ struct cmd_options {
 	/* flow commands only */
 	const char *fields;	/* -F */
 	const char *symbol, *decoder, *plugin;
+	const char *reference;	/* --reference, of verify */
+	bool all;		/* --all, of verify */
 	struct codeview_config code;	/* --symfs and where else code is */
 	const char *syntax;	/* intel or att */
 	uint64_t time_from, time_to;	/* ns; to: UINT64_MAX */
 	unsigned n_workers;
 	uint64_t chunk_min;
+	uint64_t max_memory;	/* --max-memory, 0: the default */
 	uint64_t snapshot;	/* --snapshot, 0: all */
 	bool sha256;
 	int progress;		/* 1 on, 0 off, -1: when stderr is a terminal */
@@ -61,6 +64,7 @@ int cmd_bundle(const struct cmd_options *o);	/* with all code it needs */
 int cmd_cut(const struct cmd_options *o);	/* a smaller recording */
 int cmd_merge(const struct cmd_options *o);	/* several as one */
 int cmd_repair(const struct cmd_options *o);	/* of a killed writer */
+int cmd_verify(const struct cmd_options *o);	/* by two decoders */
 
 /*
  * One line on standard error, written at once: "auxdecode: error: FILE@0x1f20:
@@ -77,6 +81,8 @@ void cmd_warn(const char *path, const char *fmt, ...)
 /* Values of options; on a bad one they say what name wants and return CMD_USAGE. */
 int cmd_parse_number(const char *name, const char *s, uint64_t max,
 		     uint64_t *v);
+/* Bytes: a number, with K, M, G behind it for 1024 and so on; not 0. */
+int cmd_parse_size(const char *name, const char *s, uint64_t *v);
 /* "A,B" as --time has it; what is left out stays as it is. */
 int cmd_parse_times(const char *s, uint64_t *from, uint64_t *to);
 

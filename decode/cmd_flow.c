@@ -2,9 +2,9 @@
 /*
  * cmd_flow: insn, branch and count: a session, a sink, and a verdict.
  *
- * Between the session and the sink sits a tap, which sees every event: it counts
- * what there was (for the verdict and for the table of an empty result) and shows
- * progress. The verdict goes to standard error; the output stays clean.
+ * Between the session and the sink sits a tap: it counts the gaps (for the
+ * verdict) once what is before them was given, and shows progress. The verdict
+ * goes to standard error; the output stays clean.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -29,11 +29,10 @@ struct tap {
 	void *sink;
 	struct verdict *verdict;
 	const struct sink_host *host;
+	const struct session_stats *stats;
 	bool progress;
 	/* progress */
-	uint64_t total_bytes, done_bytes, n_calls, started_ns, shown_ns;
-	uint64_t *done; /* by stream number */
-	size_t n_done;
+	uint64_t n_calls, started_ns, shown_ns;
 };
 
 static uint64_t now_ns(void)
@@ -47,40 +46,35 @@ static uint64_t now_ns(void)
 static void show_progress(struct tap *t)
 {
 	uint64_t now = now_ns(), n = t->verdict->report.n_insns;
-	double s = (double)(now - t->started_ns) / 1e9;
+	double s = (double)(now - t->started_ns) / 1e9, left;
+	double done = (double)t->stats->aux_decoded;
+	double total = (double)t->stats->aux_wanted;
 
 	if (now - t->shown_ns < PROGRESS_NS)
 		return;
 	t->shown_ns = now;
-	fprintf(stderr, "\rauxdecode: %3.0f %%, %.1f M instructions, %.1f M/s ",
-		t->total_bytes
-			? 100.0 * (double)t->done_bytes / (double)t->total_bytes
-			: 0.0,
-		(double)n / 1e6, s > 0 ? (double)n / 1e6 / s : 0.0);
-}
-
-static void follow_progress(struct tap *t, const struct flow_ctx *ctx,
-			    const struct aux_flow *last)
-{
-	if (ctx->stream < t->n_done && last->offset > t->done[ctx->stream]) {
-		t->done_bytes += last->offset - t->done[ctx->stream];
-		t->done[ctx->stream] = last->offset;
-	}
-	if (t->n_calls++ % PROGRESS_CALLS == 0)
-		show_progress(t);
+	fprintf(stderr, "\rauxdecode: %3.0f %%, %.1f M instructions, %.1f M/s",
+		total > 0 ? 100 * done / total : 0.0, (double)n / 1e6,
+		(double)n / 1e6 / s);
+	left = done > 0 && done <= total ? s * (total - done) / done + 0.5 : 0;
+	if (left >= 1 && left < 1e6)
+		fprintf(stderr, ", %u:%02u left", (unsigned)left / 60,
+			(unsigned)left % 60);
+	fputs("\033[K", stderr);
 }
 
 static int tap_flow(void *priv, const struct flow_ctx *ctx,
 		    const struct aux_flow *ev, size_t n)
 {
 	struct tap *t = priv;
+	int rc = t->ops->flow(t->sink, ctx, ev, n);
 
-	for (size_t i = 0; i < n; i++)
-		if (ev[i].kind == AUX_FLOW_GAP)
-			verdict_gap(t->verdict, t->host, ctx, &ev[i]);
-	if (t->progress && n)
-		follow_progress(t, ctx, &ev[n - 1]);
-	return t->ops->flow(t->sink, ctx, ev, n);
+	/* the session gives nothing behind a GAP in one call */
+	if (rc == 0 && n && ev[n - 1].kind == AUX_FLOW_GAP)
+		verdict_gap(t->verdict, t->host, ctx, &ev[n - 1]);
+	if (t->progress && t->n_calls++ % PROGRESS_CALLS == 0)
+		show_progress(t);
+	return rc;
 }
 
 static int tap_finish(void *priv, struct aux_diag *diag)
@@ -90,20 +84,120 @@ static int tap_finish(void *priv, struct aux_diag *diag)
 	return t->ops->finish(t->sink, diag);
 }
 
-static void start_progress(struct tap *t, const struct session *s)
-{
-	const struct stream *stream;
-	uint32_t max = 0;
+/* ---- parts: the GAPs of each segment wait with it ---- */
 
-	for (size_t i = 0; (stream = session_stream(s, i)); i++) {
-		t->total_bytes += stream->n_bytes;
-		if (stream->idx > max)
-			max = stream->idx;
+struct tap_gap {
+	uint64_t segment;
+	struct flow_ctx ctx;
+	struct aux_flow ev;
+};
+
+struct tap_part {
+	const struct tap *tap;
+	void *part;	/* the sink's */
+	uint64_t segment, given;
+	struct tap_gap *gaps;
+	size_t n_gaps, max_gaps, given_gaps;
+};
+
+static void tap_part_close(void *part)
+{
+	struct tap_part *p = part;
+
+	if (!p)
+		return;
+	if (p->part)
+		p->tap->ops->part_close(p->part);
+	free(p->gaps);
+	free(p);
+}
+
+static int tap_part_open(void **part, const void *sink)
+{
+	struct tap_part *p = calloc(1, sizeof(*p));
+	int rc;
+
+	*part = NULL;
+	if (!p)
+		return -AUX_E_NOMEM;
+	p->tap = sink;
+	rc = p->tap->ops->part_open(&p->part, p->tap->sink);
+	if (rc < 0)
+		tap_part_close(p);
+	else
+		*part = p;
+	return rc;
+}
+
+static int keep_gap(struct tap_part *p, const struct flow_ctx *ctx,
+		    const struct aux_flow *ev)
+{
+	size_t max = p->max_gaps ? 2 * p->max_gaps : 8;
+	struct tap_gap *gaps = p->gaps;
+
+	if (p->n_gaps == p->max_gaps) {
+		gaps = reallocarray(gaps, max, sizeof(*gaps));
+		if (!gaps)
+			return -AUX_E_NOMEM;
+		p->gaps = gaps;
+		p->max_gaps = max;
 	}
-	t->started_ns = t->shown_ns = now_ns();
-	if (max < 1 << 20)
-		t->done = calloc((size_t)max + 1, sizeof(*t->done));
-	t->n_done = t->done ? (size_t)max + 1 : 0;
+	gaps[p->n_gaps++] = (struct tap_gap){ p->segment, *ctx, *ev };
+	return 0;
+}
+
+static int tap_part_flow(void *part, const struct flow_ctx *ctx,
+			 const struct aux_flow *ev, size_t n)
+{
+	struct tap_part *p = part;
+
+	if (n && ev[n - 1].kind == AUX_FLOW_GAP &&
+	    keep_gap(p, ctx, &ev[n - 1]) < 0)
+		return -AUX_E_NOMEM;
+	return p->tap->ops->part_flow(p->part, ctx, ev, n);
+}
+
+static int tap_part_cut(void *part)
+{
+	struct tap_part *p = part;
+
+	p->segment++;
+	return p->tap->ops->part_cut(p->part);
+}
+
+static int tap_part_give(void *priv, void *part)
+{
+	struct tap *t = priv;
+	struct tap_part *p = part;
+	int rc = t->ops->part_give(t->sink, p->part);
+
+	for (; rc == 0 && p->given_gaps < p->n_gaps &&
+	       p->gaps[p->given_gaps].segment == p->given; p->given_gaps++) {
+		const struct tap_gap *g = &p->gaps[p->given_gaps];
+
+		verdict_gap(t->verdict, t->host, &g->ctx, &g->ev);
+	}
+	p->given++;
+	if (t->progress)
+		show_progress(t);
+	return rc;
+}
+
+/* The sink's table, with the tap in front of what takes flow. */
+static struct sink_ops tapped(const struct sink_ops *sink)
+{
+	struct sink_ops ops = *sink;
+
+	ops.flow = tap_flow;
+	ops.finish = tap_finish;
+	if (!ops.part_open)
+		return ops;
+	ops.part_open = tap_part_open;
+	ops.part_flow = tap_part_flow;
+	ops.part_cut = tap_part_cut;
+	ops.part_give = tap_part_give;
+	ops.part_close = tap_part_close;
+	return ops;
 }
 
 /* What sinks ask, answered by the session. */
@@ -141,6 +235,7 @@ static struct session_config config_of(const struct cmd_options *o)
 		.code = o->code,
 		.n_workers = o->n_workers,
 		.chunk_min = o->chunk_min,
+		.max_memory = o->max_memory,
 		.snapshot = o->snapshot,
 		.tid = o->tid,
 		.cpu = o->cpu,
@@ -163,21 +258,18 @@ static int run_sink(struct tap *t, struct session *s,
 		    const struct sink_config *config,
 		    struct session_stats *stats, struct aux_diag *diag)
 {
-	struct sink_ops ops = *t->ops;
+	struct sink_ops ops = tapped(t->ops);
 	int err = t->ops->open(&t->sink, config, diag);
 
 	if (err)
 		return err;
 	print_source(config->out, s);
-	if (t->progress)
-		start_progress(t, s);
-	ops.flow = tap_flow;
-	ops.finish = tap_finish;
+	t->stats = stats;
+	t->started_ns = t->shown_ns = now_ns();
 	err = session_run(s, &ops, t, stats, diag);
 	if (t->shown_ns != t->started_ns)
 		fprintf(stderr, "\r\033[K");
 	t->ops->close(t->sink);
-	free(t->done);
 	return err < 0 ? err : 0;
 }
 

@@ -4,14 +4,16 @@
 
 #include "cmd_options.h"
 
+#define CODE (FLOW | BUNDLE | VERIFY)	/* need code */
+
 /* table */
 const struct option_row cmd_option_rows[CMD_N_OPTIONS] = {
 	{ "fields", 'F', "LIST", INSN | BRANCH,
 	  "columns, comma separated; +LIST adds to the standard ones" },
 	{ "tid", OPT_TID, "TID", FLOW | RAW | CUT, "this thread only" },
 	{ "cpu", OPT_CPU, "CPU", FLOW | RAW | CUT, "this CPU only" },
-	{ "stream", OPT_STREAM, "N", RAW, "this AUX stream only" },
-	{ "snapshot", OPT_SNAPSHOT, "N", FLOW | RAW,
+	{ "stream", OPT_STREAM, "N", RAW | VERIFY, "this AUX stream only" },
+	{ "snapshot", OPT_SNAPSHOT, "N", FLOW | RAW | VERIFY,
 	  "this snapshot only; info lists them" },
 	{ "packets", OPT_PACKETS, NULL, DUMP,
 	  "the packets of AUX data below their records" },
@@ -24,35 +26,42 @@ const struct option_row cmd_option_rows[CMD_N_OPTIONS] = {
 	  "stop after N lines (count: instructions)" },
 	{ "sha256", OPT_SHA256, NULL, COUNT,
 	  "SHA-256 of the addresses, each as 8 bytes, little endian" },
-	{ "symfs", OPT_SYMFS, "DIR", FLOW | BUNDLE,
+	{ "symfs", OPT_SYMFS, "DIR", CODE,
 	  "look for the recorded files under DIR" },
-	{ "vdso", OPT_VDSO, "FILE", FLOW | BUNDLE, "the vDSO of the recorded machine" },
-	{ "buildid-dir", OPT_BUILDID_DIR, "DIR", FLOW | BUNDLE,
+	{ "vdso", OPT_VDSO, "FILE", CODE, "the vDSO of the recorded machine" },
+	{ "buildid-dir", OPT_BUILDID_DIR, "DIR", CODE,
 	  "perf's build-id cache (default ~/.debug)" },
-	{ "debuginfod", OPT_DEBUGINFOD, NULL, FLOW | BUNDLE,
+	{ "debuginfod", OPT_DEBUGINFOD, NULL, CODE,
 	  "ask the servers of $DEBUGINFOD_URLS for files" },
-	{ "vmlinux", OPT_VMLINUX, "FILE", FLOW | BUNDLE,
+	{ "vmlinux", OPT_VMLINUX, "FILE", CODE,
 	  "the recorded kernel" },
-	{ "kcore", OPT_KCORE, "FILE", FLOW | BUNDLE,
+	{ "kcore", OPT_KCORE, "FILE", CODE,
 	  "its memory: a kcore, or a directory with kcore and kallsyms" },
-	{ "kallsyms", OPT_KALLSYMS, "FILE", FLOW | BUNDLE,
+	{ "kallsyms", OPT_KALLSYMS, "FILE", CODE,
 	  "its names, as /proc/kallsyms had them" },
-	{ "decoder", OPT_DECODER, "NAME", FLOW | BUNDLE, "use this decoder" },
-	{ "plugin", OPT_PLUGIN, "FILE", FLOW | BUNDLE, "load a decoder from a file" },
-	{ "pt", OPT_PT, "FILE", FLOW | RAW | INFO | DUMP | BUNDLE,
+	{ "decoder", OPT_DECODER, "NAME", CODE, "use this decoder" },
+	{ "plugin", OPT_PLUGIN, "FILE", CODE, "load a decoder from a file" },
+	{ "pt", OPT_PT, "FILE", CODE | RAW | INFO | DUMP,
 	  "Intel PT packets alone, or FILE:BEGIN-END of them; no other FILE" },
-	{ "image", OPT_IMAGE, "FILE", FLOW | RAW | INFO | DUMP | BUNDLE,
+	{ "image", OPT_IMAGE, "FILE", CODE | RAW | INFO | DUMP,
 	  "code for --pt: FILE:OFFSET-END@ADDR, or an ELF-FILE[@ADDR]" },
-	{ "cpu-model", OPT_CPU_MODEL, "F/M/S", FLOW | RAW | INFO | DUMP | BUNDLE,
+	{ "cpu-model", OPT_CPU_MODEL, "F/M/S", CODE | RAW | INFO | DUMP,
 	  "family, model, stepping of the CPU that made --pt" },
-	{ "jobs", 'j', "N", FLOW, "worker threads; output does not change" },
-	{ "chunk-size", OPT_CHUNK_SIZE, "BYTES", FLOW,
-	  "trace decoded in one go (default 8 MB); the flow does not change" },
+	{ "jobs", 'j', "N", FLOW,
+	  "threads (default: one for each CPU); output does not change" },
+	{ "chunk-size", OPT_CHUNK_SIZE, "BYTES", FLOW | VERIFY,
+	  "trace decoded in one go (default 256 KB); the flow does not change" },
+	{ "max-memory", OPT_MAX_MEMORY, "SIZE", FLOW,
+	  "for what threads have decoded ahead (default 128M)" },
 	{ "output", 'o', "FILE", ALL, "write to FILE, not to standard output" },
-	{ "progress", OPT_PROGRESS, NULL, FLOW | BUNDLE | CUT | MERGE,
+	{ "progress", OPT_PROGRESS, NULL, CODE | CUT | MERGE,
 	  "show progress (default: on a terminal)" },
-	{ "no-progress", OPT_NO_PROGRESS, NULL, FLOW | BUNDLE | CUT | MERGE,
+	{ "no-progress", OPT_NO_PROGRESS, NULL, CODE | CUT | MERGE,
 	  "show no progress" },
+	{ "reference", OPT_REFERENCE, "NAME", VERIFY,
+	  "the decoder to compare with (default: libipt, opencsd)" },
+	{ "all", OPT_ALL, NULL, VERIFY,
+	  "go on behind a difference, with the next chunk" },
 	{ "dry-run", OPT_DRY_RUN, NULL, REPAIR,
 	  "only say what would be done" },
 	{ "help", 'h', NULL, ALL, "show this" },
@@ -87,6 +96,8 @@ static int set_number(int id, struct cmd_options *o, const char *arg)
 		if (status == CMD_OK && !o->chunk_min)
 			return cmd_usage("--chunk-size wants at least 1 byte");
 		return status;
+	case OPT_MAX_MEMORY:
+		return cmd_parse_size("--max-memory", arg, &o->max_memory);
 	case OPT_STREAM:
 		status = cmd_parse_number("--stream", arg, UINT32_MAX, &v);
 		o->stream = (int64_t)v;
@@ -203,6 +214,12 @@ int cmd_option_set(int id, struct cmd_options *o, const char *arg)
 		break;
 	case OPT_DRY_RUN:
 		o->dry_run = true;
+		break;
+	case OPT_REFERENCE:
+		o->reference = arg;
+		break;
+	case OPT_ALL:
+		o->all = true;
 		break;
 	case OPT_PROGRESS:
 	case OPT_NO_PROGRESS:

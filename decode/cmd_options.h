@@ -20,7 +20,8 @@
 #define CUT    0x80
 #define MERGE  0x100
 #define REPAIR 0x200
-#define ALL    0x3ff
+#define VERIFY 0x400
+#define ALL    0x7ff
 
 enum option_id {
 	OPT_TID = 256,
@@ -44,10 +45,13 @@ enum option_id {
 	OPT_IMAGE,
 	OPT_CPU_MODEL,
 	OPT_CHUNK_SIZE,
+	OPT_MAX_MEMORY,
 	OPT_SHA256,
 	OPT_PROGRESS,
 	OPT_NO_PROGRESS,
 	OPT_DRY_RUN,
+	OPT_REFERENCE,
+	OPT_ALL,
 	OPT_VERSION,
 };
 

@@ -88,3 +88,24 @@ int cmd_parse_times(const char *s, uint64_t *from, uint64_t *to)
 		return cmd_usage("--time %s ends before it begins", s);
 	return CMD_OK;
 }
+
+int cmd_parse_size(const char *name, const char *s, uint64_t *v)
+{
+	static const char units[] = "KMG";
+	char digits[24];
+	size_t n = strspn(s, "0123456789");
+	const char *unit = s[n] ? strchr(units, s[n]) : NULL;
+	unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
+
+	if (!n || n >= sizeof(digits) || (s[n] && (!unit || s[n + 1])))
+		return cmd_usage("%s wants a size as 64M, not \"%s\"", name, s);
+	memcpy(digits, s, n);
+	digits[n] = '\0';
+	if (cmd_parse_number(name, digits, UINT64_MAX >> 16 >> shift, v) !=
+	    CMD_OK)
+		return CMD_USAGE;
+	if (!*v)
+		return cmd_usage("%s wants at least 1 byte", name);
+	*v <<= shift;
+	return CMD_OK;
+}

@@ -190,6 +190,24 @@ static bool say_records(const struct verdict *v, const struct session *s)
 	return said || ts->damaged;
 }
 
+/* Chunks that went to the reference. */
+static void say_handed(const struct session_stats *st)
+{
+	uint64_t n = st->n_handed_whole + st->n_handed_part;
+
+	if (n)
+		fprintf(stderr, "auxdecode: %llu of %llu chunks hold what %s "
+			"cannot decode; %s decoded %s\n",
+			(unsigned long long)n,
+			(unsigned long long)st->n_chunks, st->decoder,
+			st->reference, n == 1 ? "it" : "them");
+	if (st->n_left)
+		fprintf(stderr, "auxdecode: %llu of %llu chunks hold what %s "
+			"cannot decode: without --decoder another one would\n",
+			(unsigned long long)st->n_left,
+			(unsigned long long)st->n_chunks, st->decoder);
+}
+
 static uint64_t count_gaps(const struct verdict *v)
 {
 	uint64_t n = 0;
@@ -227,6 +245,7 @@ int verdict_print(const struct verdict *v, const struct cmd_options *o,
 	bool lossy = v->report.n_mismatches || count_gaps(v);
 
 	say_gaps(v);
+	say_handed(stats);
 	lossy |= say_ledger(s);
 	lossy |= say_records(v, s);
 	if (stats->lossy && !lossy)

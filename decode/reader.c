@@ -286,7 +286,7 @@ int aux_reader_open_mem(struct aux_reader **out, const void *data, size_t len,
 int reader_open_map(struct aux_reader **out, void *map, size_t len,
 		    const char *name, struct aux_diag *diag)
 {
-	const struct backing file = { map, len, map };
+	const struct backing file = { .data = map, .len = len, .map = map };
 
 	return reader_open_parts(out, &file, len, NULL, 0, name, diag);
 }
@@ -423,12 +423,27 @@ static bool go_on(struct aux_reader *r, int ret, const struct aux_diag *why)
 	return true;
 }
 
+#define KEEP_PASSED (16U << 20)
+
+/* What is passed need not stay in memory: a large file is mostly AUX bytes. */
+static void let_passed_go(struct aux_reader *r)
+{
+	uint64_t n = r->pos - r->kept_pos;
+
+	if (r->pos >= r->kept_pos && n < KEEP_PASSED)
+		return;
+	if (r->pos > r->kept_pos && reader_has(r, r->kept_pos, n))
+		backing_let_go(&r->file, r->file.data + r->kept_pos, n);
+	r->kept_pos = r->pos;
+}
+
 int aux_reader_next(struct aux_reader *r, struct aux_event *ev,
 		    struct aux_diag *diag)
 {
 	struct aux_diag why;
 	int ret;
 
+	let_passed_go(r);
 	do {
 		memset(ev, 0, sizeof(*ev));
 		why = r->error;
@@ -446,6 +461,11 @@ int aux_reader_next(struct aux_reader *r, struct aux_event *ev,
 			*diag = why;
 	}
 	return ret;
+}
+
+void aux_reader_let_go(const struct aux_reader *r, const void *p, uint64_t len)
+{
+	backing_let_go(&r->file, p, len);
 }
 
 void aux_reader_rewind(struct aux_reader *r)

@@ -32,10 +32,12 @@ struct backing {
 	const uint8_t *data;
 	size_t len;
 	void *map;	/* NULL: nothing to unmap */
+	bool on_disk;	/* the map is a file's, and nobody writes to it */
 };
 
 int backing_open(struct backing *b, const char *path, struct aux_diag *diag);
 void backing_close(struct backing *b);
+void backing_let_go(const struct backing *b, const void *p, uint64_t len);
 
 /* What all attrs agree on, so that a record can be read before its id is known. */
 struct attr_layout {
@@ -112,6 +114,7 @@ struct aux_reader {
 	const struct segment *seg;	/* that pos is in */
 	struct aux_diag skipped;	/* the first damage of an earlier one */
 	uint64_t pos;
+	uint64_t kept_pos;	/* from here on to pos pages may be in memory */
 	struct aux_diag error;	/* what next returns from now on */
 	struct arena arena;
 	struct attr_table attrs;

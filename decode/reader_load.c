@@ -147,6 +147,7 @@ static int map_fd(struct backing *b, int fd, uint64_t size,
 	}
 	b->data = b->map;
 	b->len = size;
+	b->on_disk = true;
 	return 0;
 }
 
@@ -195,4 +196,23 @@ void backing_close(struct backing *b)
 	if (b->map)
 		munmap(b->map, b->len);
 	b->map = NULL;
+}
+
+#define AROUND ((uintptr_t)256 << 10)
+
+void backing_let_go(const struct backing *b, const void *p, uint64_t len)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), base = (uintptr_t)b->map;
+	uintptr_t from = (uintptr_t)p, to;
+
+	if (!b->on_disk || from < base || from - base > b->len ||
+	    len > b->len - (from - base))
+		return;
+	to = (from + len) & ~(page - 1);
+	/* a page fault brings in pages around it, those before again */
+	from -= from - base < AROUND ? from - base : AROUND;
+	from &= ~(page - 1);
+	if (to > from)
+		madvise((uint8_t *)b->map + (from - base), to - from,
+			MADV_DONTNEED);
 }

@@ -111,6 +111,7 @@ int session_open(struct session **sp, const struct session_config *config,
 	if (!s)
 		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 				"out of memory");
+	pthread_mutex_init(&s->open_lock, NULL);
 	s->config = *config;
 	rc = open_parts(s, config, diag);
 	if (rc < 0)
@@ -130,6 +131,7 @@ void session_close(struct session *s)
 	timeline_free(s->timeline);
 	aux_reader_close(s->reader);
 	plugins_unload(s->plugin_handle);
+	pthread_mutex_destroy(&s->open_lock);
 	free(s->streams);
 	free(s->path);
 	free(s->decoder);

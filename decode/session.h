@@ -20,20 +20,23 @@
 #include "sink.h"
 #include "timeline.h"
 
+#define SESSION_MEMORY ((uint64_t)128 << 20)
+
 struct session_config {
 	const char *path;
 	const char *decoder;	/* --decoder NAME, NULL: the default */
 	const char *plugin;	/* --plugin FILE, NULL: none */
 	const struct container_options *container;	/* NULL: none */
 	struct codeview_config code;
-	unsigned n_workers;	/* -j; the result does not depend on it */
+	unsigned n_workers;	/* -j; the result does not depend on it. 0: as
+				 * many as there are CPUs, 1 for a small file */
 	uint64_t chunk_min;	/* a chunk may end behind so many bytes, 0: the
 				 * default; the flow does not depend on it */
 	/* filters; -1 / empty: all */
 	int64_t tid;
 	int64_t cpu;
 	uint64_t time_from, time_to;	/* ns; to: UINT64_MAX */
-	bool progress;
+	uint64_t max_memory;	/* for the flow that waits; 0: SESSION_MEMORY */
 	uint64_t snapshot;	/* this one alone; 0: all */
 	/* told of every ip whose code a decoder asks for; NULL: nobody */
 	void (*on_code)(void *priv, const struct space *space, uint64_t ip);
@@ -45,10 +48,16 @@ struct session_stats {
 	uint64_t n_insns;
 	uint64_t n_gaps[GAP_N_CAUSES];	/* by cause, see gap.h */
 	uint64_t aux_bytes;	/* AUX bytes in the file */
-	uint64_t aux_decoded;	/* bytes given to decoders */
+	uint64_t aux_wanted;	/* of them in the streams that are decoded */
+	uint64_t aux_decoded;	/* bytes given to decoders, so far */
 	uint64_t n_streams;
 	uint64_t n_records;
 	uint64_t ledger_lost;	/* bytes lost at capture, from the ledger */
+	/* chunks that the decoder could not decode, and gave nothing of, or part
+	 * of it; the reference did, or (n_left) nobody */
+	uint64_t n_chunks;
+	uint64_t n_handed_whole, n_handed_part, n_left;
+	const char *decoder, *reference;	/* their names */
 	bool lossy;		/* any gap, loss or damage */
 };
 
@@ -78,7 +87,11 @@ struct codeview *session_codeview(const struct session *s);
 const struct losses *session_losses(const struct session *s);
 const struct stream *session_stream(const struct session *s, size_t i);
 
-/* Decodes everything the filters let through, into the sink, and finishes it. */
+/*
+ * Decodes everything the filters let through, into the sink, and finishes it. A
+ * GAP is the last event of its call of flow, or of its segment of a part. stats
+ * (NULL: none) grow as the sink gets the flow.
+ */
 int session_run(struct session *s, const struct sink_ops *ops, void *sink,
 		struct session_stats *stats, struct aux_diag *diag);
 

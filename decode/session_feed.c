@@ -3,11 +3,8 @@
  * session: one stream being decoded: its chunks, its decoder, its events, and
  * their place among those of other streams.
  *
- * A decoder is ahead of the sink: what is known where it is, is not yet so for the
- * events that wait in the buffer. CoreSight tells the time of what runs late: behind
- * a break a feed decodes on up to the next TIME, and gives what is before it the
- * later time. A decoder that cannot tell it before the code is asked for may have
- * walked in the old code then.
+ * A chunk of Intel PT begins at the time that its PSB+ tells: who runs, and the
+ * code, are known before the first event, whatever came before the chunk.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,55 +13,22 @@
 
 #include "session_priv.h"
 
-/* The decoder's. Intel PT stops where it changes, so there is but one. */
-static struct feed_view *view_ahead(struct feed *f)
-{
-	return f->source ? &f->ahead : &f->v;
-}
-
 static int give_code(void *priv, uint64_t ip, struct aux_code *code)
 {
 	struct feed *f = priv;
 	const struct session_config *c = &f->s->config;
-	const struct space *space = view_ahead(f)->ctx.space;
+	const struct space *space = session_ahead(f)->ctx.space;
 
 	if (c->on_code)
 		c->on_code(c->on_code_priv, space, ip);
 	return codeview_code(f->s->codeview, space, ip, code);
 }
 
-/* Before its next TIME, time may have passed. */
-static bool is_break(const struct feed *f, const struct aux_flow *ev)
+/* A chunk starts: all that was given is gone. */
+static void forget(void *priv, void (*release)(void *what), void *what)
 {
-	return f->source && f->timed && (ev->kind == AUX_FLOW_TRACE_ON ||
-					 ev->kind == AUX_FLOW_CONTEXT);
-}
-
-/* The first TIME in the buffer from pos on; n: none. */
-static size_t find_time(struct feed *f)
-{
-	if (f->next_time != SIZE_MAX && f->next_time >= f->pos)
-		return f->next_time;
-	for (f->next_time = f->pos; f->next_time < f->n; f->next_time++)
-		if (f->buf[f->next_time].kind == AUX_FLOW_TIME)
-			break;
-	return f->next_time;
-}
-
-/* Where a break is: at the time that is told next; at the record's, if none is. */
-static struct feed_place place_of_break(struct feed *f)
-{
-	struct feed_place at = f->at;
-	size_t i = find_time(f);
-	uint64_t t = 0;
-
-	if (i < f->n)
-		t = f->buf[i].time.ns;
-	else if (!f->in_chunk && f->v.mark)
-		t = f->v.mark->time;
-	if (t > at.time)
-		at.time = t;
-	return at;
+	(void)priv;
+	release(what);
 }
 
 /* Timestamps that are of no clock tell the order inside of a record. */
@@ -89,7 +53,7 @@ struct feed_place session_next_place(struct feed *f)
 
 	if (ev->kind == AUX_FLOW_TIME)
 		return place_of_time(f, ev);
-	return is_break(f, ev) ? place_of_break(f) : f->at;
+	return session_is_break(f, ev) ? session_place_of_break(f) : f->at;
 }
 
 void session_take_event(struct feed *f)
@@ -103,138 +67,16 @@ void session_take_event(struct feed *f)
 		session_take_context(f, &f->v, ev);
 }
 
-/* A chunk of one source, or a gap in it. The buffer is empty. */
-static void begin_record(struct feed *f)
-{
-	const struct aux_mark *m;
-
-	session_begin_record(f, &f->v);
-	f->ahead = f->v;
-	session_find_who(f, &f->ahead);
-	f->begun = f->stale = false;
-	f->open = true;
-	m = f->v.mark;
-	if (f->timed) {
-		if (f->v.ctx.time_ns > f->at.time)
-			f->at.time = f->v.ctx.time_ns;
-		return;
-	}
-	if (f->v.record_ns > f->at.time)
-		f->at.time = f->v.record_ns;
-	if (m)
-		f->at.number = m->number;
-	f->at.ts = 0;
-}
-
-/* Where tracing last went on elsewhere than it had ended, before buf[i] and behind
- * the TIME before that; i: nowhere. */
-static size_t find_jump(const struct feed *f, size_t i)
-{
-	size_t jump = i;
-	uint64_t end = 0;
-
-	while (i && f->buf[i - 1].kind != AUX_FLOW_TIME)
-		i--;
-	for (; f->buf[i].kind != AUX_FLOW_TIME; i++) {
-		const struct aux_flow *ev = &f->buf[i];
-
-		if (ev->kind == AUX_FLOW_RANGE)
-			end = ev->range.last + (ev->flags & AUX_FLOW_SIZE_MASK);
-		if (ev->kind == AUX_FLOW_TRACE_ON &&
-		    (!(ev->flags & AUX_FLOW_HAS_IP) || ev->trace.ip != end))
-			jump = i;
-	}
-	return jump;
-}
-
-static bool same_code(struct feed *f, const struct space *a,
-		      const struct space *b, uint64_t ip)
-{
-	struct aux_code in_a, in_b;
-
-	return codeview_code(f->s->codeview, a, ip, &in_a) ||
-	       codeview_code(f->s->codeview, b, ip, &in_b) ||
-	       in_a.bytes + (ip - in_a.start) == in_b.bytes + (ip - in_b.start);
-}
-
-/*
- * buf[i] is a TIME by which the process has other code (an exec) where it ran
- * since a jump: the decoder had the old one, and is lost. Nobody knows what ran
- * from there to where tracing next goes on.
- */
-static size_t drop_stale(struct feed *f, size_t i, const struct space *old)
-{
-	size_t jump = find_jump(f, i), k = jump;
-	struct aux_flow *gap;
-
-	while (k < i && f->buf[k].kind != AUX_FLOW_RANGE)
-		k++;
-	if (k >= i || same_code(f, old, f->ahead.ctx.space,
-				f->buf[k].range.first))
-		return i;
-	gap = &f->buf[k];
-	*gap = (struct aux_flow){ .offset = gap->offset, .kind = AUX_FLOW_GAP,
-				  .what = AUX_GAP_DESYNC,
-				  .flags = AUX_FLOW_HAS_IP,
-				  .gap = { .ip = gap->range.first } };
-	memmove(gap + 1, &f->buf[i], (f->n - i) * sizeof(*gap));
-	f->n -= i - k - 1;
-	f->stale = true;
-	return k + 1;
-}
-
-/*
- * Events of a source, new in the buffer: their place in the stream, and what they
- * mean to the decoder. That a chunk had to begin inside of a packet is no loss, if
- * it then had a sync point.
- */
-static void take_new(struct feed *f, size_t from)
-{
-	uint64_t offset = UINT64_MAX, place = 0;
-	const struct space *old;
-	struct aux_flow *ev = &f->buf[from];
-
-	if (f->n > from && !f->begun && f->it.anywhere &&
-	    ev->kind == AUX_FLOW_GAP && ev->what == AUX_GAP_NO_SYNC &&
-	    ev->gap.detail < f->it.chunk.len)
-		memmove(ev, ev + 1, (--f->n - from) * sizeof(*ev));
-	else
-		f->begun |= f->n > from;
-	for (size_t i = from; i < f->n; i++) {
-		ev = &f->buf[i];
-		if (ev->offset != offset) {	/* most are not */
-			offset = ev->offset;
-			place = chunk_iter_place(&f->it, offset);
-		}
-		ev->offset = place;
-		f->stale &= ev->kind != AUX_FLOW_TRACE_ON;
-		if (f->stale && (ev->kind == AUX_FLOW_RANGE ||
-				 ev->kind == AUX_FLOW_ASYNC)) {
-			memmove(ev, ev + 1, (--f->n - i--) * sizeof(*ev));
-			continue;
-		}
-		if (ev->kind == AUX_FLOW_CONTEXT)
-			session_take_context(f, &f->ahead, ev);
-		f->open |= is_break(f, ev);
-		if (ev->kind != AUX_FLOW_TIME)
-			continue;
-		old = f->ahead.ctx.space;
-		session_take_time(f, &f->ahead, ev);
-		if (f->open && f->timed && old != f->ahead.ctx.space &&
-		    old->pid == f->ahead.ctx.space->pid)
-			i = drop_stale(f, i, old);
-		f->open = false;
-	}
-}
-
 /* Room for another batch. */
 static int grow_buffer(struct feed *f)
 {
 	size_t want = 2 * f->cap;
 	struct aux_flow *buf;
 
-	if (f->cap - f->n >= FEED_BATCH)
+	if (f->cap - f->n >= f->max)
 		return 0;
+	if (want < f->n + f->max)
+		want = f->n + f->max;
 	buf = realloc(f->buf, want * sizeof(*buf));
 	if (!buf)
 		return -AUX_E_NOMEM;
@@ -243,8 +85,48 @@ static int grow_buffer(struct feed *f)
 	return 0;
 }
 
-/* Decodes on. A chunk that was cut from the one before starts without a seam. */
-static int decode_more(struct feed *f)
+/* A chunk that was cut from the one before starts without a seam. */
+static void drop_seam(struct feed *f, size_t from)
+{
+	for (size_t i = from; f->joint && i < f->n; i++) {
+		const struct aux_flow *ev = &f->buf[i];
+
+		f->joint = !session_is_plain(ev) && ev->kind != AUX_FLOW_GAP &&
+			   ev->kind != AUX_FLOW_TRACE_ON;
+		if (ev->kind == AUX_FLOW_TRACE_ON)
+			memmove(&f->buf[i], &f->buf[i + 1],
+				(--f->n - i) * sizeof(*f->buf));
+	}
+}
+
+/* The next batch, behind what is in the buffer. */
+static int decode_batch(struct feed *f, struct session_stats *stats)
+{
+	size_t from = f->n;
+	int rc;
+
+	if (f->again.refused)
+		return session_decode_again(f, stats);
+	if (f->again.on) {
+		rc = f->wants.reference->decode(f->reference, f->buf + from,
+						f->max);
+	} else {
+		rc = f->ops->decode(f->dec, f->buf + from, f->max);
+		if (rc == -AUX_E_UNSUPPORTED)
+			return session_decode_again(f, stats);
+	}
+	if (rc < 0)
+		return rc;
+	f->n += (size_t)rc;
+	f->in_chunk = rc > 0;
+	if (f->again.on)
+		session_leave_out(f, from);
+	else if (f->wants.reference)
+		session_count_given(f, from);
+	return 0;
+}
+
+static int decode_more(struct feed *f, struct session_stats *stats)
 {
 	bool goes_on = f->it.chunk.flags & AUX_CHUNK_HAS_END_IP;
 	size_t from = f->n;
@@ -252,27 +134,17 @@ static int decode_more(struct feed *f)
 
 	if (grow_buffer(f) < 0)
 		return -AUX_E_NOMEM;
-	rc = f->ops->decode(f->dec, f->buf + from, FEED_BATCH);
+	rc = decode_batch(f, stats);
 	if (rc < 0)
 		return rc;
-	f->n += (size_t)rc;
-	for (size_t i = from; f->joint && i < f->n; i++) {
-		uint8_t kind = f->buf[i].kind;
-
-		f->joint = kind != AUX_FLOW_RANGE && kind != AUX_FLOW_GAP &&
-			   kind != AUX_FLOW_TRACE_ON;
-		if (kind == AUX_FLOW_TRACE_ON)
-			memmove(&f->buf[i], &f->buf[i + 1],
-				(--f->n - i) * sizeof(*f->buf));
-	}
-	if (f->source)
-		take_new(f, from);
-	if (rc > 0)
-		f->in_gap = f->n > from &&
-			    f->buf[f->n - 1].kind == AUX_FLOW_GAP;
-	else
+	drop_seam(f, from);
+	if (f->source && session_take_new(f, from) < 0)
+		return -AUX_E_NOMEM;
+	f->gave |= f->n > from;
+	if (f->n > from)
+		f->in_gap = f->buf[f->n - 1].kind == AUX_FLOW_GAP;
+	if (!f->in_chunk)
 		f->joint = goes_on && !f->in_gap;
-	f->in_chunk = rc > 0;
 	return 0;
 }
 
@@ -285,6 +157,51 @@ static bool is_filled(const struct feed *f)
 	       f->n >= FEED_AHEAD;
 }
 
+void session_begin_dated(struct feed *f, const struct chunk_start *start)
+{
+	if (f->source || !f->timed)
+		return;
+	if (!start->has_tsc) {	/* whatever comes, who runs is asked then */
+		f->host.horizon_tsc = 0;
+		return;
+	}
+	f->v.ctx.tsc = start->tsc;
+	f->v.ctx.time_ns = aux_clock_ns(&f->config.clock, start->tsc);
+	if (f->v.ctx.time_ns > f->at.time)
+		f->at.time = f->v.ctx.time_ns;
+	session_find_who(f, &f->v);
+}
+
+static int start_chunk(struct feed *f, struct session_stats *stats)
+{
+	int rc;
+
+	stats->aux_decoded += f->it.chunk.len;
+	stats->n_chunks++;
+	session_begin_dated(f, &f->it.start);
+	f->again = (struct feed_again){ .view = *session_ahead(f),
+					.offset = f->it.chunk.stream_offset };
+	f->host.paths = f->wants.paths;
+	f->in_chunk = true;
+	rc = f->ops->start(f->dec, &f->it.chunk);
+	f->again.refused = rc == -AUX_E_UNSUPPORTED;
+	return f->again.refused ? 0 : rc;
+}
+
+/* Goes on behind the chunk, whose bytes are not needed again. */
+static int next_step(struct feed *f)
+{
+	const struct aux_chunk *c = &f->it.chunk;
+
+	if (!f->single) {
+		if (c->data)
+			chunks_let_go(f->it.q, f->s->reader, c->stream_offset,
+				      c->stream_offset + c->len);
+		return chunk_iter_next(&f->it);
+	}
+	return f->single++ == 1 ? CHUNK_DATA : CHUNK_END;
+}
+
 int session_refill(struct feed *f, struct session_stats *stats)
 {
 	int rc;
@@ -293,27 +210,25 @@ int session_refill(struct feed *f, struct session_stats *stats)
 	f->next_time = SIZE_MAX;
 	while (!is_filled(f)) {
 		if (f->in_chunk) {
-			rc = decode_more(f);
+			rc = decode_more(f, stats);
 			if (rc < 0)
 				return rc;
 			continue;
 		}
-		rc = chunk_iter_next(&f->it);
+		rc = next_step(f);
 		if (rc < 0)
 			return rc;
 		if (f->source && f->it.now &&
 		    (rc == CHUNK_DATA || f->it.now != f->v.run))
-			begin_record(f);
+			session_begin_source(f);
 		if (rc == CHUNK_GAP) {
 			f->buf[f->n++] = f->it.gap;
 		} else if (rc == CHUNK_END) {
 			f->ended = true;
 		} else {
-			stats->aux_decoded += f->it.chunk.len;
-			rc = f->ops->start(f->dec, &f->it.chunk);
+			rc = start_chunk(f, stats);
 			if (rc < 0)
 				return rc;
-			f->in_chunk = true;
 		}
 	}
 	return f->n > 0;
@@ -339,20 +254,23 @@ static void configure_source(struct feed *f)
 				   session_has_context(etm);
 }
 
-int session_open_feed(struct session *s, struct feed *f, size_t i,
-		      const struct aux_decoder_ops *ops, struct aux_diag *diag)
+void session_init_feed(struct session *s, struct feed *f, size_t i)
 {
 	const struct stream *st = &s->streams[i];
-	int rc;
 
 	f->s = s;
 	f->stream = st;
-	f->ops = ops;
+	f->index = i;
+	f->max = FEED_BATCH;
 	f->source = st->source;
 	f->config = s->dec_config;
 	f->timed = s->timed;
-	f->host = (struct aux_decoder_host){ .size = sizeof(f->host), .priv = f,
-					     .code = give_code };
+	f->host = (struct aux_decoder_host){
+		.size = sizeof(f->host), .priv = f, .code = give_code,
+		.forget = forget, .paths = f->wants.paths,
+		/* a source's are looked back to */
+		.time_step = f->source ? 0 : f->wants.time_step,
+	};
 	f->v.ctx = (struct flow_ctx){ .session = s, .stream = st->idx,
 				    .cpu = st->cpu };
 	chunk_iter_init(&f->it, st->q, s->chunks.trace_type,
@@ -366,12 +284,23 @@ int session_open_feed(struct session *s, struct feed *f, size_t i,
 	f->ahead = f->v;
 	session_find_who(f, &f->v);
 	session_find_who(f, &f->ahead);
+}
+
+int session_open_feed(struct session *s, struct feed *f, size_t i,
+		      const struct aux_decoder_ops *ops, struct aux_diag *diag)
+{
+	int rc;
+
+	session_init_feed(s, f, i);
+	f->ops = ops;
 	f->cap = FEED_BATCH;
 	f->buf = malloc(f->cap * sizeof(*f->buf));
 	if (!f->buf)
 		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 				"out of memory");
+	pthread_mutex_lock(&s->open_lock);
 	rc = ops->open(&f->dec, &f->config, &f->host, diag);
+	pthread_mutex_unlock(&s->open_lock);
 	if (rc == -AUX_E_NOMEM)
 		diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET, "out of memory");
 	return rc;
@@ -381,6 +310,8 @@ void session_close_feed(struct feed *f)
 {
 	if (f->ops)
 		f->ops->close(f->dec);
+	if (f->reference)
+		f->wants.reference->close(f->reference);
 	chunk_iter_fini(&f->it);
 	free(f->buf);
 }

@@ -3,6 +3,8 @@
 #ifndef AUXDECODE_SESSION_PRIV_H
 #define AUXDECODE_SESSION_PRIV_H
 
+#include <pthread.h>
+
 #include "chunks.h"
 #include "session.h"
 
@@ -25,6 +27,9 @@ struct session {
 	uint64_t ledger_lost;	/* bytes */
 	uint64_t ledger_events;	/* records, processes, losses of any size */
 	bool timed;	/* the trace has times that the records share */
+	/* decoders are opened one at a time: their libraries have state of their
+	 * own then (OpenCSD's lists of trees and of decoders) */
+	pthread_mutex_t open_lock;
 };
 
 /* session_config.c: what the file says of how the trace was made. */
@@ -66,15 +71,39 @@ struct feed_view {
 	uint64_t context_ns;	/* it runs since then or later; 0: unknown */
 };
 
+/* The chunk, as it has to be known to decode it again. */
+struct feed_again {
+	bool refused;		/* by start: nothing was given */
+	bool on;		/* the reference decodes it */
+	uint64_t n_insns, n_events;	/* given of it; TIMEs do not count */
+	uint64_t skip_insns, skip_events;	/* of the reference's, still */
+	uint64_t offset;	/* of the last event, for the decoder */
+	struct feed_view view;	/* the decoder's where it began */
+};
+
+/* What a feed is to give; set before it is opened. All 0: everything. */
+struct feed_wants {
+	bool paths;		/* PATHs in place of RANGEs */
+	uint64_t time_step;	/* as aux_decoder_host.time_step */
+	/* decodes what ops cannot; NULL: nobody */
+	const struct aux_decoder_ops *reference;
+};
+
+struct batch;
+struct job;
+
 struct feed {
 	struct session *s;
+	size_t index;		/* of the stream */
+	struct feed_wants wants;
 	const struct stream *stream;
 	const struct chunk_source *source;	/* NULL: Intel PT, or others */
 	struct chunk_iter it;
 	const struct aux_decoder_ops *ops;
 	struct aux_decoder_config config;
-	void *dec;
+	void *dec, *reference;	/* the latter NULL until it is needed */
 	struct aux_decoder_host host;
+	struct feed_again again;
 	bool in_chunk, ended;
 	bool joint;		/* the flow goes on from the chunk before: the
 				 * TRACE_ON that is due is none */
@@ -90,18 +119,63 @@ struct feed {
 	struct feed_view ahead;	/* behind buf: the decoder's, with source */
 	struct feed_view v;	/* at buf[pos] */
 	struct feed_place at;	/* of v */
+	size_t max;		/* events that the decoder is asked for */
+	unsigned single;	/* it.chunk is all there is: 1, then 2 */
+	bool gave;		/* the decoder gave something */
+	/* session_jobs.c: instead of a decoder */
+	struct job *job, **last_job;	/* the first is the one that is given */
+	struct batch *batch;	/* buf is its */
+	bool begun_job, cut_ended;
+	bool cut_joint;		/* the last chunk that was cut ends in a seam */
+	uint64_t cut_key;	/* where that was, ns */
 };
+
+/* RANGE or PATH: after it all is as before. */
+static inline bool session_is_plain(const struct aux_flow *ev)
+{
+	return ev->kind == AUX_FLOW_RANGE || ev->kind == AUX_FLOW_PATH;
+}
+
+/* The decoder's. Intel PT stops where it changes, so there is but one. */
+static inline struct feed_view *session_ahead(struct feed *f)
+{
+	return f->source ? &f->ahead : &f->v;
+}
 
 /* session_feed.c */
 int session_open_feed(struct session *s, struct feed *f, size_t i,
 		      const struct aux_decoder_ops *ops, struct aux_diag *diag);
 void session_close_feed(struct feed *f);
+/* The same without a decoder and a buffer. */
+void session_init_feed(struct session *s, struct feed *f, size_t i);
+/* Where Intel PT begins is known: as if a TIME had told it. */
+void session_begin_dated(struct feed *f, const struct chunk_start *start);
+/* RANGEs for the PATHs that are not kept, from buf[from] on. -AUX_E_NOMEM. */
+int session_expand_paths(struct feed *f, size_t from);
 /* Fills an empty buffer. 0 at the end of the stream, or an error. */
 int session_refill(struct feed *f, struct session_stats *stats);
 /* The place of buf[pos]. */
 struct feed_place session_next_place(struct feed *f);
 /* v for what follows buf[pos]. */
 void session_take_event(struct feed *f);
+
+/* session_source.c: CoreSight. A chunk of one source, or a gap in it, begins; the
+ * buffer is empty. */
+void session_begin_source(struct feed *f);
+/* Events of a source are new in the buffer. -AUX_E_NOMEM. */
+int session_take_new(struct feed *f, size_t from);
+/* Before its next TIME, time may have passed. */
+bool session_is_break(const struct feed *f, const struct aux_flow *ev);
+/* Where a break is: at the time that is told next; at the record's, if none is. */
+struct feed_place session_place_of_break(struct feed *f);
+
+/* session_again.c: a chunk that ops cannot decode: the reference starts it again.
+ * What was given is left out. Without a reference: a GAP. Counted in stats. */
+int session_decode_again(struct feed *f, struct session_stats *stats);
+/* Takes out what was given before: from buf[from] on. */
+void session_leave_out(struct feed *f, size_t from);
+/* Counts what a decoder gave. */
+void session_count_given(struct feed *f, size_t from);
 
 /* session_who.c: fills ctx; the host too, if it is the decoder's view. */
 void session_find_who(struct feed *f, struct feed_view *v);

@@ -11,23 +11,17 @@
  * it, change between two calls of decode alone. Trace without times of the clock
  * goes by its AUX records.
  */
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <internal/diag.h>
 
 #include "plugins.h"
-#include "session_priv.h"
+#include "session_jobs.h"
 
-struct run_state {
-	struct session *s;
-	struct feed *feeds;
-	size_t n;
-	const struct sink_ops *ops;
-	void *sink;
-	struct session_stats *stats;
-	bool enough;
-};
+#define SMALL_FILE ((uint64_t)2 << 20)	/* AUX bytes; threads do not pay */
 
 static bool is_filtered(const struct session *s)
 {
@@ -49,33 +43,32 @@ static bool is_wanted(const struct session *s, const struct feed *f,
 	return time >= c->time_from && time <= c->time_to;
 }
 
-static void count_event(struct session_stats *st, const struct aux_flow *ev)
+void session_count_gap(struct session_stats *st, const struct aux_flow *ev)
 {
-	if (ev->kind == AUX_FLOW_RANGE) {
-		st->n_insns += ev->n;
-	} else if (ev->kind == AUX_FLOW_GAP) {
-		st->n_gaps[ev->what < GAP_N_CAUSES ? ev->what : 0]++;
-		st->lossy |= ev->what != GAP_SNAPSHOT;
-	}
+	if (ev->kind != AUX_FLOW_GAP)
+		return;
+	st->n_gaps[ev->what < GAP_N_CAUSES ? ev->what : 0]++;
+	st->lossy |= ev->what != GAP_SNAPSHOT;
 }
 
-static int give(struct run_state *r, struct feed *f, size_t from, size_t to)
+/* Gives what is before pos, without what is left out from there on. */
+static int give(struct run_state *r, struct feed *f, size_t *start)
 {
+	size_t from = *start;
 	int rc;
 
-	if (from == to)
+	*start = f->pos;
+	if (from == f->pos || r->enough)
 		return 0;
-	for (size_t i = from; i < to; i++)
-		count_event(r->stats, &f->buf[i]);
-	rc = r->ops->flow(r->sink, &f->v.ctx, f->buf + from, to - from);
+	rc = r->ops->flow(r->sink, &f->v.ctx, f->buf + from, f->pos - from);
 	if (rc > 0)
 		r->enough = true;
 	return rc < 0 ? rc : 0;
 }
 
 /* Has f's next event to wait for that of another feed, at limit? */
-static bool is_later(struct feed *f, const struct feed_place *limit,
-		     bool or_at)
+bool session_is_later(struct feed *f, const struct feed_place *limit,
+		      bool or_at)
 {
 	struct feed_place at = session_next_place(f);
 
@@ -83,42 +76,99 @@ static bool is_later(struct feed *f, const struct feed_place *limit,
 }
 
 /* Is the place or the thread another one from ev on? */
-static bool changes_view(const struct feed *f, const struct aux_flow *ev)
+bool session_changes_view(const struct feed *f, const struct aux_flow *ev)
 {
 	return ev->kind == AUX_FLOW_TIME ||
 	       (f->source && (ev->kind == AUX_FLOW_CONTEXT ||
 			      (f->timed && ev->kind == AUX_FLOW_TRACE_ON)));
 }
 
-/* Gives events of f until one is later than limit (at limit: when !or_at). */
-static int give_until(struct run_state *r, struct feed *f,
+/* A TIME that nobody asked for: the same runs, and nothing waits for it. */
+static bool is_quiet(const struct run_state *r, const struct feed *f,
+		     const struct aux_flow *ev)
+{
+	return r->timeless && !f->source && ev->flags & AUX_FLOW_HAS_TSC &&
+	       ev->time.tsc < f->host.horizon_tsc &&
+	       ev->time.tsc >= f->v.ctx.tsc;
+}
+
+/* RANGEs and PATHs from pos on change nothing: most of all events. */
+static uint64_t skip_plain(struct feed *f)
+{
+	const struct aux_flow *ev = &f->buf[f->pos], *end = &f->buf[f->n];
+	uint64_t n_insns = 0;
+
+	for (; ev < end && session_is_plain(ev); ev++)
+		n_insns += ev->n;
+	f->pos = (size_t)(ev - f->buf);
+	return n_insns;
+}
+
+/* A GAP is counted when all before it was given, and it was not enough. */
+static int give_gap(struct run_state *r, struct feed *f, size_t *start,
+		    const struct aux_flow *ev)
+{
+	int rc = give(r, f, start);
+
+	if (rc < 0 || r->enough)
+		return rc;
+	if (r->on_event)
+		return r->on_event(r, f, ev);
+	session_count_gap(r->stats, ev);
+	return 0;
+}
+
+/* The event at pos, and the plain ones behind it. 1: it has to wait. */
+static int pass_event(struct run_state *r, struct feed *f, size_t *start,
 		      const struct feed_place *limit, bool or_at)
 {
-	bool filtered = is_filtered(r->s);
-	size_t start = f->pos;
-	int rc;
+	const struct aux_flow *ev = &f->buf[f->pos];
+	uint64_t n_insns;
+	bool wanted;
+	int rc = 0;
 
-	while (f->pos < f->n && !r->enough) {
-		const struct aux_flow *ev = &f->buf[f->pos];
-
-		if (changes_view(f, ev)) {
-			rc = give(r, f, start, f->pos);
-			if (rc < 0)
-				return rc;
-			start = f->pos;
-			if (is_later(f, limit, or_at))
-				return 0;
-			session_take_event(f);
-		}
-		if (filtered && !is_wanted(r->s, f, ev)) {
-			rc = give(r, f, start, f->pos);
-			if (rc < 0)
-				return rc;
-			start = f->pos + 1;
-		}
-		f->pos++;
+	if (session_changes_view(f, ev)) {
+		if (!is_quiet(r, f, ev))
+			rc = give(r, f, start);
+		if (rc < 0)
+			return rc;
+		if (session_is_later(f, limit, or_at))
+			return 1;
+		session_take_event(f);
+		if (r->on_event)
+			rc = r->on_event(r, f, ev);
+		if (rc < 0)
+			return rc;
 	}
-	return give(r, f, start, f->pos);
+	wanted = !r->filtered || is_wanted(r->s, f, ev);
+	if (!wanted) {
+		rc = give(r, f, start);
+		if (rc < 0)
+			return rc;
+	}
+	if (session_is_plain(ev)) {
+		n_insns = skip_plain(f);
+		r->stats->n_insns += wanted ? n_insns : 0;
+	} else {
+		f->pos++;
+		if (wanted && ev->kind == AUX_FLOW_GAP)
+			return give_gap(r, f, start, ev);
+	}
+	if (!wanted)
+		*start = f->pos;
+	return 0;
+}
+
+/* Gives events of f until one is later than limit (at limit: when !or_at). */
+int session_give(struct run_state *r, struct feed *f,
+		 const struct feed_place *limit, bool or_at)
+{
+	size_t start = f->pos;
+	int rc = 0;
+
+	while (f->pos < f->n && !r->enough && !rc)
+		rc = pass_event(r, f, &start, limit, or_at);
+	return rc < 0 ? rc : give(r, f, &start);
 }
 
 /* The earliest feed, and the place of the next one behind it. */
@@ -150,6 +200,12 @@ static struct feed *earliest(struct run_state *r, struct feed_place *limit,
 	return best;
 }
 
+static int refill(struct run_state *r, struct feed *f)
+{
+	return r->jobs ? session_jobs_refill(r, f) :
+			 session_refill(f, r->stats);
+}
+
 static int merge(struct run_state *r)
 {
 	struct feed_place limit;
@@ -158,14 +214,15 @@ static int merge(struct run_state *r)
 	int rc;
 
 	for (size_t i = 0; i < r->n; i++) {
-		rc = session_refill(&r->feeds[i], r->stats);
+		rc = refill(r, &r->feeds[i]);
 		if (rc < 0)
 			return rc;
 	}
 	while (!r->enough && (f = earliest(r, &limit, &or_at))) {
-		rc = give_until(r, f, &limit, or_at);
-		if (rc == 0 && f->pos == f->n)
-			rc = session_refill(f, r->stats);
+		rc = r->jobs ? session_jobs_give(r, f, &limit, or_at) :
+			       session_give(r, f, &limit, or_at);
+		if (rc == 0 && f->pos == f->n && !r->enough)
+			rc = refill(r, f);
 		if (rc < 0)
 			return rc;
 	}
@@ -174,8 +231,11 @@ static int merge(struct run_state *r)
 
 static void close_feeds(struct run_state *r)
 {
-	for (size_t i = 0; i < r->n; i++)
-		session_close_feed(&r->feeds[i]);
+	if (r->jobs)
+		session_jobs_close(r);
+	else
+		for (size_t i = 0; i < r->n; i++)
+			session_close_feed(&r->feeds[i]);
 	free(r->feeds);
 }
 
@@ -203,11 +263,71 @@ static const struct aux_decoder_ops *find_decoder(struct session *s,
 	return plugins_find(s->decoder, s->chunks.trace_type, diag);
 }
 
+/* What the feeds are to give. */
+static struct feed_wants find_wants(const struct run_state *r)
+{
+	const struct session *s = r->s;
+	bool timed = r->ops->needs & SINK_NEEDS_TIME || r->n > 1 || r->filtered;
+
+	return (struct feed_wants){
+		.paths = r->ops->needs & SINK_TAKES_PATHS,
+		.time_step = timed ? 0 : UINT64_MAX,
+		.reference = s->decoder ? NULL :
+			     plugins_reference(s->chunks.trace_type,
+					       r->decoder),
+	};
+}
+
+static unsigned count_cpus(void)
+{
+	cpu_set_t set;
+	int n = sched_getaffinity(0, sizeof(set), &set) == 0 ?
+			CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+
+	return n > 1 ? (unsigned)n : 1;
+}
+
+static unsigned count_workers(const struct session *s)
+{
+	if (s->config.on_code)	/* it is told in one thread */
+		return 1;
+	if (s->config.n_workers)
+		return s->config.n_workers;
+	return s->chunks.aux_bytes < SMALL_FILE ? 1 : count_cpus();
+}
+
+static int open_decoders(struct run_state *r, struct aux_diag *diag)
+{
+	unsigned n_workers = count_workers(r->s);
+	int rc;
+
+	if (n_workers > 1) {
+		rc = session_jobs_open(r, n_workers, diag);
+		if (rc == -AUX_E_NOMEM)
+			diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				 "out of memory");
+		return rc;
+	}
+	for (size_t i = 0; i < r->n; i++) {
+		rc = session_open_feed(r->s, &r->feeds[i], r->feeds[i].index,
+				       r->decoder, diag);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+static void want_stream(struct run_state *r, size_t i)
+{
+	const struct stream *st = &r->s->streams[i];
+
+	r->feeds[r->n++].index = i;
+	r->stats->aux_wanted += st->source ? st->source->n_bytes : st->n_bytes;
+}
+
 static int open_feeds(struct run_state *r, struct aux_diag *diag)
 {
 	struct session *s = r->s;
-	const struct aux_decoder_ops *ops;
-	int rc;
 
 	if (!s->n_streams)
 		return 0;
@@ -215,21 +335,24 @@ static int open_feeds(struct run_state *r, struct aux_diag *diag)
 		*diag = s->chunks.cs_error;
 		return -diag->code;
 	}
-	ops = find_decoder(s, diag);
-	if (!ops)
+	r->decoder = find_decoder(s, diag);
+	if (!r->decoder)
 		return -AUX_E_UNSUPPORTED;
 	r->feeds = calloc(s->n_streams, sizeof(*r->feeds));
 	if (!r->feeds)
 		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 				"out of memory");
-	for (size_t i = 0; i < s->n_streams; i++) {
-		if (!stream_wanted(s, &s->streams[i]))
-			continue;
-		rc = session_open_feed(s, &r->feeds[r->n++], i, ops, diag);
-		if (rc < 0)
-			return rc;
-	}
-	return 0;
+	for (size_t i = 0; i < s->n_streams; i++)
+		if (stream_wanted(s, &s->streams[i]))
+			want_stream(r, i);
+	r->wants = find_wants(r);
+	for (size_t i = 0; i < r->n; i++)
+		r->feeds[i].wants = r->wants;
+	r->timeless = r->wants.time_step;
+	r->stats->decoder = r->decoder->name;
+	r->stats->reference = r->wants.reference ? r->wants.reference->name :
+						   NULL;
+	return open_decoders(r, diag);
 }
 
 /* Saved code or the ledger may be in a section that the file lacks. */
@@ -268,6 +391,7 @@ int session_run(struct session *s, const struct sink_ops *ops, void *sink,
 	int rc;
 
 	*r.stats = (struct session_stats){ 0 };
+	r.filtered = is_filtered(s);
 	count_file(s, r.stats);
 	rc = open_feeds(&r, diag);
 	if (rc == 0) {

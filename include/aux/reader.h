@@ -77,6 +77,12 @@ int aux_reader_next(struct aux_reader *r, struct aux_event *ev,
 		    struct aux_diag *diag);
 /* Back to the first record. */
 void aux_reader_rewind(struct aux_reader *r);
+/*
+ * Bytes that records led to are not needed for now: their pages need not stay in
+ * memory. They are there again when they are read, so this is never wrong; safe in
+ * any thread.
+ */
+void aux_reader_let_go(const struct aux_reader *r, const void *p, uint64_t len);
 
 /* A feature section: 1 with *out, 0 when the file has none, or an error. */
 int aux_reader_feature(const struct aux_reader *r, unsigned bit,

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* session: one pass of flows into a sink: that of the session, or of a worker. */
+#ifndef AUXDECODE_SESSION_RUN_H
+#define AUXDECODE_SESSION_RUN_H
+
+#include "session_priv.h"
+
+struct jobs;
+
+struct run_state {
+	struct session *s;
+	struct feed *feeds;
+	size_t n;
+	const struct aux_decoder_ops *decoder;
+	struct feed_wants wants;
+	const struct sink_ops *ops;
+	void *sink;
+	struct session_stats *stats;
+	bool enough;
+	bool filtered;
+	bool timeless;		/* nobody asks what time it is */
+	struct jobs *jobs;	/* NULL: one thread does it all */
+	/* told of each event that changes the view, once it is taken, and of a
+	 * GAP behind which all was given; NULL: nobody */
+	int (*on_event)(struct run_state *r, struct feed *f,
+			const struct aux_flow *ev);
+};
+
+/*
+ * Gives events of f until one is later than limit (at limit: when !or_at), or none
+ * is left.
+ */
+int session_give(struct run_state *r, struct feed *f,
+		 const struct feed_place *limit, bool or_at);
+/* Has f's next event to wait for that of another feed, at limit? */
+bool session_is_later(struct feed *f, const struct feed_place *limit,
+		      bool or_at);
+/* Counts a GAP; any other event is none. */
+void session_count_gap(struct session_stats *st, const struct aux_flow *ev);
+/* Is the place or the thread another one from ev on? */
+bool session_changes_view(const struct feed *f, const struct aux_flow *ev);
+
+#endif

@@ -1,0 +1,121 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Several threads print what one prints, to the byte: threads and processes, per
+# CPU and per thread, Intel PT and CoreSight, limits and filters, overflows and
+# damaged files, chunks large and small.
+. "$(dirname "$0")/lib.sh"
+
+a64=$programs/aarch64
+data=$SCRATCH/jobs.data
+jobs=${T_JOBS:-2 3 8}
+
+# run JOBS NAME COMMAND...: output, verdict and status, in files of that name
+run() {
+	timeout 100 "$auxdecode" "${@:3}" -j "$1" >"$SCRATCH/$2.out" 2>"$SCRATCH/$2.err"
+	echo "status $?" >>"$SCRATCH/$2.err"
+}
+
+# same TEXT COMMAND...: for every number of jobs
+same() {
+	local text=$1 j bad=0
+	shift
+	run 1 one "$@"
+	for j in $jobs; do
+		run "$j" more "$@"
+		cmp "$SCRATCH/one.out" "$SCRATCH/more.out" >"$SCRATCH/why" 2>&1 &&
+			diff "$SCRATCH/one.err" "$SCRATCH/more.err" >"$SCRATCH/why" && continue
+		echo "with -j $j: $*" >>"$SCRATCH/why"
+		bad=1
+		break
+	done
+	ok $bad "$text: $*: $(tail -n 1 "$SCRATCH/one.err")" "$SCRATCH/why"
+}
+
+# all TEXT FILE CHUNK...: each command, in each size of chunks
+all() {
+	local text=$1 file=$2 size
+	shift 2
+	for size; do
+		same "$text" count --sha256 --chunk-size "$size" "$file"
+		same "$text" count --chunk-size "$size" "$file"
+		same "$text" insn -F +time --chunk-size "$size" "$file"
+		same "$text" branch --chunk-size "$size" "$file"
+	done
+}
+
+# record TEXT EVENT PROGRAM [OPTION...]
+record() {
+	rm -f "$data"
+	timeout 100 "$auxcap" -e "$2" -o "$data" "${@:4}" -- $3 >"$SCRATCH/out" 2>"$SCRATCH/log" </dev/null
+	[ $? = "${STATUS:-0}" ]
+	ok $? "$1 is recorded: $2 ${*:4}" "$SCRATCH/log"
+}
+
+record "threads" soft_pt/tsc,mtc,cyc,psb_period=0/u "$programs/threads" &&
+	all "threads, per CPU" "$data" 1 5000 65536
+record "threads" soft_pt/tsc,mtc,cyc,noretcomp=0,psb_period=1/u "$programs/threads" --per-thread &&
+	all "threads, per thread" "$data" 3000 1000000
+record "processes" soft_pt/tsc,psb_period=0/u "$programs/forkexec" &&
+	all "processes" "$data" 1 20000
+STATUS=3 record "overflows" soft_pt/cyc,psb_period=0/u "$programs/feature" --inject-overflow 2
+all "overflows" "$data" 1 4096
+
+# Filters and limits end early, wherever the workers are.
+record "a program" soft_pt/tsc,mtc,psb_period=0/u "$programs/threads" &&
+	{
+		tid=$("$auxdecode" count "$data" | sed -n 's/^thread \([0-9]*\) .*/\1/p' | tail -n 1)
+		from=$("$auxdecode" insn -F time -n 20000 "$data" | tail -n 1 | tr -d ' ')
+		same "one thread" insn --tid "$tid" --chunk-size 4096 "$data"
+		same "one thread" count --tid "$tid" --chunk-size 4096 "$data"
+		same "one CPU" count --cpu 0 --chunk-size 4096 "$data"
+		same "from a time on" count --time "$from," --chunk-size 4096 "$data"
+		same "up to a time" insn --time ",$from" --chunk-size 4096 "$data"
+		for n in 1 1000 12345; do
+			same "a limit" insn -n $n --chunk-size 4096 "$data"
+			same "a limit" branch -n $n --chunk-size 4096 "$data"
+			same "a limit" count -n $n --chunk-size 4096 "$data"
+		done
+		same "a symbol" insn --symbol main --chunk-size 4096 "$data"
+		same "little memory" insn --max-memory 100000 --chunk-size 4096 "$data"
+		same "little memory" count --max-memory 100000 --chunk-size 4096 "$data"
+	}
+
+# Bytes that are wrong, and a file that ends early.
+size=$(stat -c %s "$data")
+for i in 1 2 3 4 5 6; do
+	cp "$data" "$SCRATCH/bad.data"
+	for k in 1 2 3 4 5 6 7 8; do
+		at=$((size / 3 + (i * 7919 + k * 104729) * 613 % (size / 2)))
+		printf '\x02\xf3\xff\x13\x99' |
+			dd of="$SCRATCH/bad.data" bs=1 seek=$at conv=notrunc 2>"$SCRATCH/dd"
+	done
+	[ $i -gt 3 ] && truncate -s $((size * i / 7)) "$SCRATCH/bad.data"
+	all "damage $i" "$SCRATCH/bad.data" 4096
+done
+
+if [ -x "$a64/feature" ] && have qemu-aarch64; then
+	record "aarch64" soft_etm/sync_period=8/u "$a64/threads" && all "aarch64" "$data" 1
+	record "aarch64, per thread" soft_etm/ete,raw/u "$a64/threads" --per-thread &&
+		all "aarch64, raw" "$data" 1
+	record "aarch64 processes" soft_etm/sync_period=8/u "$a64/forkexec" && all "aarch64 processes" "$data" 1
+	size=$(stat -c %s "$data")
+	for k in 1 2 3 4; do
+		printf '\xff\x00\x13\x99' |
+			dd of="$data" bs=1 seek=$((size / 3 + k * 3001)) conv=notrunc 2>"$SCRATCH/dd"
+	done
+	all "aarch64, damaged" "$data" 1
+else
+	skip "hardware: no aarch64 programs, or no qemu-aarch64"
+fi
+
+# Recorded by hardware.
+if [ -d "$corpus/wrapped" ]; then
+	for f in "$corpus"/wrapped/*.perf.data; do
+		same "$(basename "$f")" count --symfs "$corpus" --chunk-size 1 "$f"
+		same "$(basename "$f")" insn --symfs "$corpus" --chunk-size 1000 "$f"
+	done
+else
+	skip "corpus: the recorded traces are not here"
+fi
+finish

@@ -1,0 +1,43 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Decoding with several threads, under ThreadSanitizer.
+. "$(dirname "$0")/lib.sh"
+
+cc=${CC:-cc}
+tsan=$SCRATCH/tsan
+echo 'int main(void) { return 0; }' >"$SCRATCH/p.c"
+"$cc" -fsanitize=thread -o "$SCRATCH/p" "$SCRATCH/p.c" >"$SCRATCH/out" 2>&1
+ok $? "the compiler has ThreadSanitizer" "$SCRATCH/out" || finish
+if ! "$SCRATCH/p" 2>/dev/null; then
+	skip "hardware: ThreadSanitizer does not run on this kernel"
+	finish
+fi
+
+env -u MAKEFLAGS -u MAKELEVEL make -j2 BUILD="$tsan" SAN= COVER_FLAGS= CFLAGS="-O1 -g -fsanitize=thread" \
+	LDFLAGS=-fsanitize=thread "$tsan/tests/test_workers" "$tsan/auxdecode" >"$SCRATCH/out" 2>&1
+ok $? "it is compiled with ThreadSanitizer" "$SCRATCH/out" || finish
+export TSAN_OPTIONS=exitcode=66
+timeout 500 "$tsan/tests/test_workers" >"$SCRATCH/out" 2>&1
+ok $? "test_workers runs without a data race" "$SCRATCH/out"
+
+data=$SCRATCH/tsan.data
+for event in soft_pt/tsc,psb_period=0/u soft_etm/sync_period=8/u; do
+	program=$programs/threads
+	if [[ $event = soft_etm* ]]; then
+		program=$programs/aarch64/threads
+		if ! [ -x "$program" ] || ! have qemu-aarch64; then
+			skip "hardware: no aarch64 programs, or no qemu-aarch64"
+			continue
+		fi
+	fi
+	rm -f "$data"
+	timeout 100 "$auxcap" -e "$event" -o "$data" -- "$program" >"$SCRATCH/out" 2>&1 </dev/null
+	ok $? "$event is recorded" "$SCRATCH/out"
+	for command in count 'count --sha256' 'insn -F +time' branch; do
+		# shellcheck disable=SC2086
+		timeout 200 "$tsan/auxdecode" $command -j3 --chunk-size 4096 "$data" 2>"$SCRATCH/err" >"$SCRATCH/out"
+		ok $? "$event: $command runs without a data race" "$SCRATCH/err"
+	done
+done
+finish

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* links: decode */
+/*
+ * workers, and a session that has some: the order of work, and the same flow for
+ * any number of threads, whatever the decoder and the sink do.
+ */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "mkperf.h"
+#include "mkpt.h"
+#include "odddec.h"
+#include "session_priv.h"
+#include "tap.h"
+#include "workers.h"
+
+extern const struct aux_decoder_ops aux_decoder_libipt;
+
+/* ---- the pool ---- */
+
+struct piece_of_work {
+	struct work work;
+	int n_left;	/* times it puts itself aside */
+	int order;	/* when it was done */
+};
+
+static struct workers *pool;
+static int n_done;
+
+static enum work_state do_piece(void *priv, struct work *w)
+{
+	struct piece_of_work *p = (struct piece_of_work *)w;
+
+	(void)priv;
+	workers_lock(pool);
+	if (!p->n_left)
+		p->order = ++n_done;
+	workers_unlock(pool);
+	return p->n_left-- ? WORK_HELD : WORK_DONE;
+}
+
+static void the_pool(void)
+{
+	struct piece_of_work p[8] = { { .order = 0 } };
+	bool sorted = true;
+
+	/* it is not looked at before the lock is free */
+	ok(workers_new(&pool, 1, do_piece, NULL) == 0, "one thread");
+	workers_lock(pool);
+	for (int i = 0; i < 8; i++) {
+		p[i].work.key = (uint64_t)(i * 5 % 8);
+		workers_add(pool, &p[i].work);
+	}
+	p[3].n_left = 2;
+	for (int i = 0; i < 8; i++) {
+		while (p[i].work.state != WORK_DONE) {
+			workers_resume(pool, &p[i].work);
+			workers_wait(pool, &p[i].work);
+		}
+		workers_remove(pool, &p[i].work);
+	}
+	workers_unlock(pool);
+	ok(p[0].order == 1, "what is waited for goes first");
+	for (int i = 4; i < 8; i++)
+		for (int k = 4; k < 8; k++)
+			sorted &= p[i].work.key >= p[k].work.key ||
+				  p[i].order < p[k].order;
+	ok(sorted && n_done == 8, "then the lowest key");
+	workers_free(pool);
+}
+
+/* ---- a recording: two CPUs, two threads, many synchronization points ---- */
+
+#define N_SYNCS 150
+
+struct code_section {
+	struct aux_feat_code head;
+	struct aux_code_entry e[2];
+	uint8_t blob[8];
+};
+
+/* 0: nop; jne 0; nop; in two processes */
+static const struct code_section code = {
+	{ 1, 2, 8 },
+	{ { 0, 0x1000, 4, 0, 10, AUX_CODE_ANON },
+	  { 0, 0x2000, 4, 4, 20, AUX_CODE_ANON } },
+	{ 0x90, 0x75, 0xfd, 0x90, 0x90, 0x75, 0xfd, 0x90 },
+};
+
+static struct {
+	uint8_t b[2][N_SYNCS * 64];
+	size_t n[2];
+	uint64_t end;
+} trace;
+
+static void put(int cpu, const struct pt *p)
+{
+	memcpy(trace.b[cpu] + trace.n[cpu], p->b, p->n);
+	trace.n[cpu] += p->n;
+}
+
+/* damaged: some packets are none, some code is not there. */
+static void make_trace(struct mk *m, bool damaged)
+{
+	mk_init(m, 0x400);
+	mk_pt_info(m);
+	memset(&trace, 0, sizeof(trace));
+	for (int cpu = 0; cpu < 2; cpu++) {
+		uint64_t t = 100 + (uint64_t)cpu * 7;
+		int who = cpu;
+
+		mk_switch(m, (struct mk_id){ 10 + 10 * who, 10 + 10 * who, 50,
+					     cpu }, false);
+		for (int i = 0; i < N_SYNCS; i++, t += 20) {
+			uint64_t ip = (who ? 0x2000 : 0x1000) + (i & 1);
+			struct pt p = { .n = 0 };
+
+			/* a PSB+ without a time once in a while */
+			pt_psb(&p, i % 11 == 5 ? 0 : t, ip);
+			for (int k = 0; k < 1 + i % 5; k++)
+				pt_tnt(&p, "TTTTTT");
+			if (damaged && i % 13 == 7)
+				pt_bytes(&p, "\x02\xff", 2);
+			if (i % 3 == 2) {
+				who = !who;
+				pt_pgd(&p);
+				t += 10;
+				mk_switch(m, (struct mk_id){
+					10 + 10 * who, 10 + 10 * who, t, cpu },
+					  false);
+				pt_tsc(&p, t + 1);
+				ip = who ? 0x2000 : 0x1000;
+				pt_pge(&p, damaged && i % 17 == 5 ? 0x7000 :
+								    ip);
+			}
+			pt_tnt(&p, "TTT");
+			put(cpu, &p);
+		}
+		trace.end = t;
+	}
+	for (int cpu = 0; cpu < 2; cpu++) {
+		size_t half = trace.n[cpu] / 2;
+
+		/* several records, so that chunks have to be put together */
+		mk_auxtrace(m, (uint32_t)cpu, (uint32_t)cpu, UINT32_MAX, 0,
+			    trace.b[cpu], half);
+		mk_auxtrace(m, (uint32_t)cpu, (uint32_t)cpu, UINT32_MAX, half,
+			    trace.b[cpu] + half, trace.n[cpu] - half);
+	}
+	mk_feature(m, AUX_FEAT_AUXKIT_CODE, &code, sizeof(code));
+	mk_finish(m);
+}
+
+/* ---- sinks: every event as bytes, at once or by parts ---- */
+
+struct told {
+	uint64_t v[8];
+};
+
+struct tell {
+	struct told *told;
+	size_t n, max;
+	bool with_time;
+	uint64_t limit;
+};
+
+struct part {
+	struct tell tell;
+	size_t segments[1 << 14], n_segments, given, at;
+};
+
+static struct told tell_event(const struct tell *t, const struct flow_ctx *c,
+			      const struct aux_flow *ev)
+{
+	return (struct told){ {
+		(uint64_t)ev->kind << 32 | ev->what, ev->offset, ev->n,
+		ev->range.first, ev->range.last, c->tid, c->stream,
+		t->with_time ? c->time_ns : c->pid,
+	} };
+}
+
+static void add(struct tell *t, struct told told)
+{
+	if (t->limit && t->n == t->limit)
+		return;
+	if (t->n == t->max) {
+		t->max = 2 * t->max + 64;
+		t->told = realloc(t->told, t->max * sizeof(told));
+		if (!t->told)
+			abort();
+	}
+	t->told[t->n++] = told;
+}
+
+static void tell_flow(struct tell *t, const struct flow_ctx *ctx,
+		      const struct aux_flow *ev)
+{
+	if (ev->kind == AUX_FLOW_TIME && !t->with_time)
+		return;
+	if (ev->kind != AUX_FLOW_PATH) {
+		add(t, tell_event(t, ctx, ev));
+		return;
+	}
+	for (uint32_t i = 0; i < ev->path.path->n_steps; i++) {
+		const struct aux_step *s = ev->path.path->steps[i];
+
+		for (uint32_t k = 0; k < s->n_ranges; k++) {
+			struct aux_flow r = s->ranges[k];
+
+			r.offset = ev->offset;
+			add(t, tell_event(t, ctx, &r));
+		}
+	}
+}
+
+
+static int flow(void *sink, const struct flow_ctx *ctx,
+		const struct aux_flow *ev, size_t n)
+{
+	struct tell *t = sink;
+
+	for (size_t i = 0; i < n; i++) {
+		tell_flow(t, ctx, &ev[i]);
+		if (t->limit && t->n == t->limit)
+			return 1;
+	}
+	return 0;
+}
+
+static int part_open(void **part, const void *sink)
+{
+	struct part *p;
+
+	*part = NULL;
+	if (((const struct tell *)sink)->limit)
+		return -AUX_E_UNSUPPORTED;
+	p = calloc(1, sizeof(*p));
+	p->tell.with_time = ((const struct tell *)sink)->with_time;
+	*part = p;
+	return 0;
+}
+
+static int part_flow(void *part, const struct flow_ctx *ctx,
+		     const struct aux_flow *ev, size_t n)
+{
+	struct part *p = part;
+
+	for (size_t i = 0; i < n; i++)
+		tell_flow(&p->tell, ctx, &ev[i]);
+	return 0;
+}
+
+static int part_cut(void *part)
+{
+	struct part *p = part;
+
+	p->segments[p->n_segments++] = p->tell.n;
+	return 0;
+}
+
+static int part_give(void *sink, void *part)
+{
+	struct tell *t = sink;
+	struct part *p = part;
+	size_t to = p->given < p->n_segments ? p->segments[p->given++] :
+					       p->tell.n;
+
+	for (; p->at < to; p->at++)
+		add(t, p->tell.told[p->at]);
+	return 0;
+}
+
+static void part_close(void *part)
+{
+	struct part *p = part;
+
+	free(p->tell.told);
+	free(p);
+}
+
+static int finish(void *sink, struct aux_diag *diag)
+{
+	(void)sink;
+	(void)diag;
+	return 0;
+}
+
+static struct sink_ops ops = { .name = "tell", .finish = finish };
+
+static char path[] = "/tmp/auxkit-test-XXXXXX";
+
+struct result {
+	int rc;
+	struct session_stats st;
+	struct tell t;
+};
+
+static struct result decode(const struct session_config *config,
+			    bool with_time, uint64_t limit)
+{
+	struct result r = { .t = { .with_time = with_time, .limit = limit } };
+	struct session_config c = *config;
+	struct aux_diag diag = { 0 };
+	struct session *s;
+
+	c.path = path;
+	r.rc = session_open(&s, &c, &diag);
+	if (r.rc == 0) {
+		s->plugin_ops = &odd_ops;
+		r.rc = session_run(s, &ops, &r.t, &r.st, &diag);
+		session_close(s);
+	}
+	if (r.rc < 0)
+		printf("# %s\n", diag.text);
+	return r;
+}
+
+static void say_event(const char *who, const struct tell *t, size_t i)
+{
+	printf("# %s:", who);
+	for (int k = 0; i < t->n && k < 8; k++)
+		printf(" %#llx", (unsigned long long)t->told[i].v[k]);
+	printf("\n");
+}
+
+static bool same_result(const struct result *a, const struct result *b)
+{
+	size_t i = 0;
+
+	while (i < a->t.n && i < b->t.n &&
+	       !memcmp(&a->t.told[i], &b->t.told[i], sizeof(struct told)))
+		i++;
+	if (i < a->t.n || i < b->t.n) {
+		printf("# event %zu of %zu and %zu\n", i, a->t.n, b->t.n);
+		say_event("one", &a->t, i);
+		say_event("more", &b->t, i);
+		return false;
+	}
+	return a->rc == b->rc && a->st.lossy == b->st.lossy &&
+	       !memcmp(a->st.n_gaps, b->st.n_gaps, sizeof(a->st.n_gaps));
+}
+
+/* For any number of threads, with little memory and much: as with one. */
+static bool any_number(struct session_config *c, bool with_time, uint64_t limit)
+{
+	static const unsigned threads[] = { 2, 3, 8 };
+	struct result one, more;
+	bool same = true;
+
+	c->n_workers = 1;
+	one = decode(c, with_time, limit);
+	same = one.t.n > 20;
+	for (int i = 0; i < 6; i++) {
+		c->n_workers = threads[i % 3];
+		c->max_memory = i < 3 ? 0 : 1;
+		more = decode(c, with_time, limit);
+		if (!same_result(&one, &more)) {
+			printf("# %u threads, %llu memory\n", c->n_workers,
+			       (unsigned long long)c->max_memory);
+			same = false;
+		}
+		free(more.t.told);
+	}
+	free(one.t.told);
+	return same && !odd_n_stores;
+}
+
+static void with_parts(bool on)
+{
+	ops.flow = flow;
+	ops.part_open = on ? part_open : NULL;
+	ops.part_flow = part_flow;
+	ops.part_cut = part_cut;
+	ops.part_give = part_give;
+	ops.part_close = part_close;
+}
+
+static void all_ways(const char *what, unsigned needs)
+{
+	struct session_config c = { .tid = -1, .cpu = -1,
+				    .time_to = UINT64_MAX, .chunk_min = 1 };
+	bool time = needs & SINK_NEEDS_TIME;
+
+	ops.needs = needs;
+	for (int parts = 0; parts < 2; parts++) {
+		const char *how = parts ? "by parts" : "at once";
+
+		with_parts(parts);
+		ok(any_number(&c, time, 0), "%s, %s", what, how);
+		c.chunk_min = 500;
+		ok(any_number(&c, time, 0), "%s, %s, large chunks", what, how);
+		c.chunk_min = 1;
+		c.cpu = 1;
+		ok(any_number(&c, time, 0), "%s, %s, one CPU", what, how);
+		c.cpu = -1;
+		c.tid = 20;
+		ok(any_number(&c, time, 0), "%s, %s, one thread", what, how);
+		c.tid = -1;
+		c.time_from = 500;
+		c.time_to = 2000;
+		ok(any_number(&c, time, 0), "%s, %s, some time", what, how);
+		c.time_from = 0;
+		c.time_to = UINT64_MAX;
+		for (uint64_t n = 30; n < 1000; n *= 3)
+			ok(any_number(&c, time, n), "%s, %s, the first %llu",
+			   what, how, (unsigned long long)n);
+	}
+}
+
+static void a_trace(bool damaged)
+{
+	const char *what = damaged ? "damaged" : "whole";
+	int fd = open(path, O_WRONLY | O_TRUNC);
+	struct mk m;
+	bool fine;
+
+	make_trace(&m, damaged);
+	fine = fd >= 0 && write(fd, m.p, m.n) == (ssize_t)m.n;
+	close(fd);
+	free(m.p);
+	ok(fine, "a %s trace", what);
+	odd_ways = (struct odd_ways){ .real = &aux_decoder_libipt };
+	all_ways(what, SINK_NEEDS_TIME);
+	all_ways(what, 0);
+	odd_ways.paths = true;
+	all_ways(damaged ? "damaged, PATHs" : "PATHs", SINK_TAKES_PATHS);
+	odd_ways.give_up = 3;
+	odd_ways.after = 4;
+	all_ways("some given up", SINK_TAKES_PATHS);
+	odd_ways.after = 0;
+	all_ways("some not begun", SINK_TAKES_PATHS | SINK_NEEDS_TIME);
+}
+
+int main(void)
+{
+	int fd = mkstemp(path);
+
+	the_pool();
+	a_trace(false);
+	a_trace(true);
+	close(fd);
+	unlink(path);
+	return plan_done();
+}
