@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * flowdiff: two decoders over one chunk, through the plugin interface, and what
+ * they must agree on: as auxdecode verify has it, without TIME. Events at one
+ * place are put in order by kind; RANGEs that were only cut are joined.
+ */
+#ifndef TESTS_FUZZ_FLOWDIFF_H
+#define TESTS_FUZZ_FLOWDIFF_H
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <aux/decoder.h>
+
+#define FLOW_MAX 20000
+#define FLOW_BATCH 512
+
+#define ASSERT(c)                                                              \
+	do {                                                                   \
+		if (!(c)) {                                                    \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #c); \
+			abort();                                               \
+		}                                                              \
+	} while (0)
+
+struct flow_list {
+	struct aux_flow ev[FLOW_MAX];
+	size_t n, place;	/* place: behind the last RANGE */
+	uint64_t offset;
+	bool unsupported, full;
+};
+
+static bool flow_joins(const struct aux_flow *a, const struct aux_flow *b)
+{
+	unsigned size = a->flags & AUX_FLOW_SIZE_MASK;
+
+	return a->kind == AUX_FLOW_RANGE && a->what == AUX_END_FALL &&
+	       b->range.first == a->range.last + size && size &&
+	       !((a->flags ^ b->flags) & ~AUX_FLOW_SIZE_MASK);
+}
+
+static unsigned flow_class(const struct aux_flow *ev)
+{
+	return ev->kind == AUX_FLOW_ASYNC || ev->kind == AUX_FLOW_TRACE_ON ||
+	       ev->kind == AUX_FLOW_TRACE_OFF || ev->kind == AUX_FLOW_GAP ?
+		       0 : ev->kind;
+}
+
+static void flow_add(struct flow_list *l, const struct aux_flow *ev)
+{
+	size_t i = l->n;
+
+	ASSERT(ev->offset >= l->offset);
+	l->offset = ev->offset;
+	if (ev->kind == AUX_FLOW_TIME)
+		return;
+	if (ev->kind == AUX_FLOW_RANGE) {
+		ASSERT(ev->n && ev->range.first <= ev->range.last);
+		l->place = l->n + 1;
+		if (l->n && flow_joins(&l->ev[l->n - 1], ev)) {
+			struct aux_flow *f = &l->ev[l->n - 1];
+
+			f->n += ev->n;
+			f->range.last = ev->range.last;
+			f->what = ev->what;
+			f->flags = ev->flags;
+			l->place = l->n;
+			return;
+		}
+	}
+	if (l->n == FLOW_MAX) {
+		l->full = true;
+		return;
+	}
+	if (ev->kind != AUX_FLOW_RANGE)
+		for (; i > l->place && flow_class(&l->ev[i - 1]) > flow_class(ev); i--)
+			l->ev[i] = l->ev[i - 1];
+	l->ev[i] = *ev;
+	l->n++;
+	if (ev->kind == AUX_FLOW_GAP && ev->what != AUX_GAP_OVERFLOW)
+		l->place = l->n;
+}
+
+static void flow_add_path(struct flow_list *l, const struct aux_flow *ev)
+{
+	const struct aux_path *p = ev->path.path;
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < p->n_steps; i++)
+		for (uint32_t k = 0; k < p->steps[i]->n_ranges; k++) {
+			struct aux_flow r = p->steps[i]->ranges[k];
+
+			r.offset = ev->offset;
+			n += r.n;
+			flow_add(l, &r);
+		}
+	ASSERT(n == p->n_insns && n == ev->n);
+}
+
+/* Decodes a chunk with an open decoder; h and what moves it are the caller's. */
+static void flow_decode(struct flow_list *l, const struct aux_decoder_ops *ops,
+			void *dec, const struct aux_chunk *c, size_t max,
+			void (*act)(void *priv, const struct aux_flow *last),
+			void *priv)
+{
+	static struct aux_flow ev[FLOW_BATCH];
+	int n = ops->start(dec, c);
+	uint64_t total = 0;
+
+	l->n = l->place = 0;
+	l->offset = c->stream_offset;
+	l->full = false;
+	while (n == 0 && (n = ops->decode(dec, ev, max)) > 0) {
+		ASSERT((size_t)n <= max);
+		total += (uint64_t)n;
+		ASSERT(total < 4096 * (c->len + 64));	/* it ends */
+		for (int i = 0; i < n; i++) {
+			if (ev[i].kind == AUX_FLOW_PATH)
+				flow_add_path(l, &ev[i]);
+			else
+				flow_add(l, &ev[i]);
+		}
+		act(priv, &ev[n - 1]);
+		n = 0;
+	}
+	ASSERT(n == 0 || n == -AUX_E_UNSUPPORTED);
+	ASSERT(l->offset <= c->stream_offset + c->len);
+	l->unsupported = n < 0;
+}
+
+static bool flow_open_cond(const struct aux_flow *a, const struct aux_flow *b)
+{
+	return a->what == AUX_END_COND && (b->what == AUX_END_COND_TAKEN ||
+					   b->what == AUX_END_COND_NOT_TAKEN);
+}
+
+static bool flow_same(const struct aux_flow *a, const struct aux_flow *b)
+{
+	uint16_t flags = AUX_FLOW_HAS_IP | AUX_FLOW_MODE_MASK | AUX_FLOW_IN_TX;
+
+	if (a->kind != b->kind || (a->flags ^ b->flags) & flags)
+		return false;
+	switch (a->kind) {
+	case AUX_FLOW_RANGE:
+		return a->n == b->n && a->range.first == b->range.first &&
+		       a->range.last == b->range.last &&
+		       (a->what == b->what || flow_open_cond(a, b) ||
+			flow_open_cond(b, a));
+	case AUX_FLOW_ASYNC:
+	case AUX_FLOW_CONTEXT:
+		return a->range.first == b->range.first &&
+		       a->range.last == b->range.last &&
+		       (a->what == b->what || a->kind == AUX_FLOW_ASYNC);
+	case AUX_FLOW_PAYLOAD:
+	case AUX_FLOW_POWER:
+	case AUX_FLOW_EVENT:
+		return a->what == b->what && a->n == b->n &&
+		       a->payload.value == b->payload.value &&
+		       (!(a->flags & AUX_FLOW_HAS_IP) ||
+			a->payload.ip == b->payload.ip);
+	default:
+		return a->what == b->what && (!(a->flags & AUX_FLOW_HAS_IP) ||
+					      a->trace.ip == b->trace.ip);
+	}
+}
+
+static void flow_print(const char *name, const struct flow_list *l, size_t from,
+		       size_t to)
+{
+	fprintf(stderr, "%s:\n", name);
+	for (size_t i = from; i < to && i < l->n; i++)
+		fprintf(stderr, "  %#" PRIx64 ": kind %u what %u flags %#x n %u "
+				"%#" PRIx64 " %#" PRIx64 "\n", l->ev[i].offset,
+			l->ev[i].kind, l->ev[i].what, l->ev[i].flags,
+			l->ev[i].n, l->ev[i].range.first, l->ev[i].range.last);
+	if (to >= l->n)
+		fprintf(stderr, "  end%s\n", l->unsupported ? ", gave up" : "");
+}
+
+/* Is b's event i the rest of a RANGE that a gave only the begin of? */
+static bool flow_is_part(const struct aux_flow *a, const struct aux_flow *b)
+{
+	return a->kind == AUX_FLOW_RANGE && b->kind == AUX_FLOW_RANGE &&
+	       a->what == AUX_END_FALL && a->n < b->n &&
+	       a->range.first == b->range.first;
+}
+
+/*
+ * The decoders read packets ahead, by different ways: what a packet that is wrong
+ * took with it may differ by so many events, and which of two contradictions was
+ * seen first. Returns where the GAP is; l->n: none.
+ */
+#define FLOW_AHEAD 3
+
+static size_t flow_error(const struct flow_list *l, size_t i)
+{
+	for (size_t k = i; k < l->n && k <= i + FLOW_AHEAD; k++)
+		if (l->ev[k].kind == AUX_FLOW_GAP &&
+		    l->ev[k].what != AUX_GAP_OVERFLOW)
+			return k;
+	return l->n;
+}
+
+/*
+ * Trace has the flow at an address that the code does not lead to: the engine says
+ * so, the reference walks on through whatever code follows.
+ */
+static bool flow_walked_on(const struct flow_list *a, size_t i,
+			   const struct flow_list *b, size_t k)
+{
+	return a->ev[i].kind == AUX_FLOW_GAP &&
+	       a->ev[i].what == AUX_GAP_DESYNC &&
+	       b->ev[k].kind == AUX_FLOW_RANGE && i + 1 < a->n &&
+	       k + 1 < b->n && flow_same(&a->ev[i + 1], &b->ev[k + 1]);
+}
+
+/* The place of the first difference in a; SIZE_MAX: none. a is the engine's. */
+static size_t flow_compare(const struct flow_list *a, const struct flow_list *b,
+			   size_t *in_b)
+{
+	size_t i = 0, k = 0, x, y;
+
+	for (; i < a->n && k < b->n; i++, k++) {
+		*in_b = k;
+		if (flow_same(&a->ev[i], &b->ev[k]) ||
+		    flow_walked_on(a, i, b, k))
+			continue;
+		if (a->unsupported && i + 1 == a->n &&
+		    flow_is_part(&a->ev[i], &b->ev[k]))
+			return SIZE_MAX;
+		x = flow_error(a, i);
+		y = flow_error(b, k);
+		if (x == a->n || y == b->n)
+			return i;
+		i = x;
+		k = y;
+	}
+	*in_b = k;
+	if ((i == a->n && k == b->n) || a->full || b->full ||
+	    (a->unsupported && i == a->n))
+		return SIZE_MAX;
+	return i;
+}
+
+#endif

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Our ETMv4 and ETE engine against OpenCSD, over traces that a trace unit could
+ * have made and some that are broken (etmscript.h): the same flow, as RANGEs in
+ * large and small batches and as PATHs. The bytes: code, CPU, host, batch, then
+ * the script.
+ */
+#include "flowdiff.h"
+#include "plugins.h"
+#include "etmscript.h"
+
+#define N_HEAD 4
+#define START 1000
+
+struct host {
+	struct aux_decoder_host h;
+	struct aux_decoder_config config;
+	const struct etmscript *s;
+};
+
+static int give_code(void *priv, uint64_t ip, struct aux_code *c)
+{
+	const struct host *h = priv;
+	const uint32_t *p;
+	size_t n = es_at(h->s, ip & ~UINT64_C(3), &p);
+
+	if (!n)
+		return -AUX_E_NOENT;
+	ip &= ~UINT64_C(3);
+	*c = (struct aux_code){ .start = ip + 4 * n - 4 * CODE_WORDS,
+				.end = ip + 4 * n,
+				.bytes = (const uint8_t *)(p + n - CODE_WORDS) };
+	return 0;
+}
+
+static void forget(void *priv, void (*release)(void *what), void *what)
+{
+	(void)priv;
+	release(what);
+}
+
+/* The horizon goes on; the code stays. */
+static void act(void *priv, const struct aux_flow *last)
+{
+	struct host *h = priv;
+
+	if (last->kind != AUX_FLOW_TIME || !h->h.horizon_tsc)
+		return;
+	h->h.horizon_tsc = last->time.tsc + 500;
+}
+
+static void configure(struct host *h, const struct etmscript *s,
+		      const uint8_t *head, bool paths)
+{
+	*h = (struct host){ .s = s };
+	h->config.size = sizeof(h->config);
+	h->config.clock.mult = 1;
+	h->config.etm = (struct aux_etm_config){
+		.arch = head[1] & 4 ? AUX_ETM_ETE : AUX_ETM_V4,
+		.trace_id = 0x10, .core_version = 8, .core_profile = 'A',
+		.trcidr0 = 0x28000ea1, .trcidr2 = 0x488,
+		.trcidr1 = head[1] & 4 ? 0x4100fff0 : 0x4100f403,
+		.trcdevarch = 0x47705a13,
+		.trcconfigr = 1 | (head[1] & 1u) << 12 | (head[1] & 2u) << 5 |
+			      1u << 11,
+		.ts_is_clock = 1,
+	};
+	h->h = (struct aux_decoder_host){
+		.size = sizeof(h->h), .priv = h, .code = give_code,
+		.generation = 1, .forget = forget, .paths = paths,
+		.horizon_tsc = head[2] & 1 ? 0 : UINT64_MAX,
+	};
+}
+
+static void decode(struct flow_list *l, const char *name,
+		   const struct etmscript *s, const uint8_t *head,
+		   const struct aux_chunk *c, size_t max, bool paths)
+{
+	const struct aux_decoder_ops *ops = plugins_find(name, 0, NULL);
+	struct aux_diag diag;
+	struct host h;
+	void *dec;
+
+	configure(&h, s, head, paths);
+	ASSERT(ops->open(&dec, &h.config, &h.h, &diag) == 0);
+	flow_decode(l, ops, dec, c, max, act, &h);
+	ops->close(dec);
+}
+
+static void compare(const char *what, const struct flow_list *a,
+		    const struct flow_list *b)
+{
+	size_t k = 0, i = flow_compare(a, b, &k);
+
+	if (i == SIZE_MAX)
+		return;
+	fprintf(stderr, "%s, event %zu:\n", what, i);
+	flow_print("engine", a, i > 4 ? i - 4 : 0, i + 6);
+	flow_print("other", b, k > 4 ? k - 4 : 0, k + 6);
+	abort();
+}
+
+static void print_bytes(const struct aux_chunk *c)
+{
+	for (size_t i = 0; i < c->len; i++) {
+		if (i % 16 == 0)
+			fprintf(stderr, "\n%#zx:", START + i);
+		fprintf(stderr, " %02x", c->data[i]);
+	}
+	fprintf(stderr, "\n");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+	static struct etmscript s;
+	static struct flow_list ref, one, two;
+	const char *engine = getenv("ENGINE") ? getenv("ENGINE") : "etm";
+	const uint8_t *head = data;
+	struct aux_chunk c = { .size = sizeof(c), .stream_offset = START };
+	uint8_t *trace;
+
+	if (len < N_HEAD || !plugins_find(engine, 0, NULL) ||
+	    !plugins_find("opencsd", 0, NULL))
+		return 0;
+	es_make(&s, head[0], head[1], data + N_HEAD, len - N_HEAD);
+	trace = malloc(s.n ? s.n : 1);	/* so that reads behind it are seen */
+	ASSERT(trace);
+	memcpy(trace, s.trace, s.n);
+	c.data = trace;
+	c.len = s.n;
+	if (getenv("VERBOSE"))
+		print_bytes(&c);
+	decode(&one, engine, &s, head, &c, FLOW_BATCH, false);
+	decode(&two, engine, &s, head, &c, 16 + head[3], false);
+	compare("small batches", &one, &two);
+	decode(&two, engine, &s, head, &c, FLOW_BATCH, true);
+	compare("PATHs", &one, &two);
+	decode(&ref, "opencsd", &s, head, &c, FLOW_BATCH, false);
+	compare("opencsd", &one, &ref);
+	free(trace);
+	return 0;
+}

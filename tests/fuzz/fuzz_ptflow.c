@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Our Intel PT engine against libipt, over traces that a CPU could have made and
+ * some that are broken (ptscript.h): the same flow, as RANGEs in large and small
+ * batches and as PATHs. The bytes: code, CPU, host, then the script.
+ */
+#include "flowdiff.h"
+#include "plugins.h"
+#include "ptpkt.h"
+#include "ptscript.h"
+
+#define N_HEAD 4
+#define START 1000
+
+struct host {
+	struct aux_decoder_host h;
+	struct aux_decoder_config config;
+	const struct ptscript *s;
+};
+
+static int give_code(void *priv, uint64_t ip, struct aux_code *c)
+{
+	const struct host *h = priv;
+	const uint8_t *p;
+	size_t n = ps_at(&h->s->c, ip, &p);
+
+	if (!n)
+		return -AUX_E_NOENT;
+	*c = (struct aux_code){ .start = ip + n - CODE_SIZE, .end = ip + n,
+				.bytes = p + n - CODE_SIZE };
+	return 0;
+}
+
+static void forget(void *priv, void (*release)(void *what), void *what)
+{
+	(void)priv;
+	release(what);
+}
+
+/* The horizon goes on; the code stays. */
+static void act(void *priv, const struct aux_flow *last)
+{
+	struct host *h = priv;
+
+	if (last->kind != AUX_FLOW_TIME || !h->h.horizon_tsc)
+		return;
+	h->h.horizon_tsc = last->time.tsc + 500;
+}
+
+static void configure(struct host *h, const struct ptscript *s,
+		      const uint8_t *head, bool paths)
+{
+	*h = (struct host){ .s = s };
+	h->config.size = sizeof(h->config);
+	h->config.clock.mult = 1;
+	h->config.pt = (struct aux_pt_config){
+		.mtc_period = 3, .max_nonturbo_ratio = 20,
+		.tsc_ctc_ratio_n = 40, .tsc_ctc_ratio_d = 1,
+	};
+	h->h = (struct aux_decoder_host){
+		.size = sizeof(h->h), .priv = h, .code = give_code,
+		.generation = 1, .forget = forget, .paths = paths,
+		.horizon_tsc = head[2] & 1 ? 0 : UINT64_MAX,
+	};
+}
+
+static void decode(struct flow_list *l, const char *name,
+		   const struct ptscript *s, const uint8_t *head,
+		   const struct aux_chunk *c, size_t max, bool paths)
+{
+	const struct aux_decoder_ops *ops = plugins_find(name, 0, NULL);
+	struct aux_diag diag;
+	struct host h;
+	void *dec;
+
+	configure(&h, s, head, paths);
+	ASSERT(ops->open(&dec, &h.config, &h.h, &diag) == 0);
+	flow_decode(l, ops, dec, c, max, act, &h);
+	ops->close(dec);
+}
+
+/* What libipt 2.0.5 does not know. */
+static bool is_comparable(const struct aux_chunk *c)
+{
+	const uint8_t *end = c->data + c->len, *p = ptpkt_find_psb(c->data, end);
+	struct ptpkt pkt;
+	int n;
+
+	while (p && p < end) {
+		n = ptpkt_decode(p, end, &pkt);
+		if (n > 0 && (pkt.type >= PTPKT_BBP || pkt.type == PTPKT_MNT))
+			return false;
+		p = n > 0 ? p + n : n < 0 ? ptpkt_find_psb(p + 1, end) : NULL;
+	}
+	return true;
+}
+
+static void compare(const char *what, const struct flow_list *a,
+		    const struct flow_list *b)
+{
+	size_t k = 0, i = flow_compare(a, b, &k);
+
+	if (i == SIZE_MAX)
+		return;
+	fprintf(stderr, "%s, event %zu:\n", what, i);
+	flow_print("engine", a, i > 4 ? i - 4 : 0, i + 6);
+	flow_print("other", b, k > 4 ? k - 4 : 0, k + 6);
+	abort();
+}
+
+static void print_packets(const struct aux_chunk *c)
+{
+	const uint8_t *end = c->data + c->len, *p = c->data;
+	struct ptpkt pkt;
+	char text[80];
+	int n;
+
+	while (p < end && (n = ptpkt_decode(p, end, &pkt)) != 0) {
+		if (n < 0)
+			snprintf(text, sizeof(text), "bad");
+		else
+			ptpkt_text(text, sizeof(text), &pkt);
+		fprintf(stderr, "%#zx: %s\n", START + (size_t)(p - c->data), text);
+		p += n > 0 ? n : 1;
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+	static struct ptscript s;
+	static struct flow_list ref, one, two;
+	const char *engine = getenv("ENGINE") ? getenv("ENGINE") : "pt";
+	const uint8_t *head = data;
+	struct aux_chunk c = { .size = sizeof(c), .stream_offset = START };
+	uint8_t *trace;
+
+	if (len < N_HEAD || !plugins_find(engine, 0, NULL) ||
+	    !plugins_find("libipt", 0, NULL))
+		return 0;
+	ps_make(&s, head[0], head[1], data + N_HEAD, len - N_HEAD);
+	trace = malloc(s.n ? s.n : 1);	/* so that reads behind it are seen */
+	ASSERT(trace);
+	memcpy(trace, s.trace, s.n);
+	c.data = trace;
+	c.len = s.n;
+	if (head[2] & 2 && s.on && !s.broken) {
+		c.flags = AUX_CHUNK_HAS_END_IP;
+		c.end_ip = s.ip;
+	}
+	if (getenv("VERBOSE"))
+		print_packets(&c);
+	decode(&one, engine, &s, head, &c, FLOW_BATCH, false);
+	decode(&two, engine, &s, head, &c, 16 + head[3], false);
+	compare("small batches", &one, &two);
+	decode(&two, engine, &s, head, &c, FLOW_BATCH, true);
+	compare("PATHs", &one, &two);
+	if (is_comparable(&c)) {
+		decode(&ref, "libipt", &s, head, &c, FLOW_BATCH, false);
+		compare("libipt", &one, &ref);
+	}
+	free(trace);
+	return 0;
+}
