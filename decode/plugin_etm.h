@@ -111,7 +111,6 @@ struct etm {
 	bool synced;		/* packets give events */
 	bool except;		/* an exception waits: its address is no place */
 	bool resumes, ahead, foretold;	/* as in plugin_etm_ahead.c */
-
 	enum etm_state state;
 	enum etm_place place;
 	bool need_context;
@@ -196,24 +195,17 @@ void etm_push_off(struct etm *d);
 void etm_push_time(struct etm *d, uint64_t ts);
 void etm_push_cycles(struct etm *d, uint32_t n);
 void etm_push_context(struct etm *d, const struct etm_ids *ids);
-void etm_end_return(struct etm *d);
 void etm_end_syscall(struct etm *d, uint64_t from);
 void etm_settle(struct etm *d, uint64_t ip);
-void etm_tell_loss(struct etm *d, enum etm_loss why);
 
 /* plugin_etm_sync.c: sync points, and what loses them */
-void etm_find_sync(struct etm *d);
-void etm_take_extension(struct etm *d);
-void etm_take_bad(struct etm *d);
-void etm_reset_flow(struct etm *d);
 /* All behind the packet is lost, up to a sync point. */
 void etm_fail(struct etm *d, enum aux_gap_cause cause);
 void etm_push_early(struct etm *d);
 void etm_finish(struct etm *d);
 
-/* plugin_etm_packet.c: all that is no atom */
+/* plugin_etm_packet.c: all that is no atom; plugin_etm_table.c */
 void etm_take_packet(struct etm *d);
-/* plugin_etm_table.c */
 void etm_fill_classes(struct etm *d);
 
 /* plugin_etm_except.c: exceptions and source addresses */

@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "plugin_etm.h"
+#include "plugin_etm_packet.h"
 
 static void wait_for_ip(struct etm *d)
 {

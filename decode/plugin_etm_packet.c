@@ -32,8 +32,8 @@ static void take_info(struct etm *d)
 	if (d->partial)
 		return;
 	d->resumes |= !d->synced && etm_may_look(d);
-	d->synced = true;
-	d->informed = true;
+	d->synced = d->informed = true;
+	d->except = false;
 	d->clock_known = false;
 	d->threshold = v[3];
 	memset(d->history, 0, sizeof(d->history));

@@ -11,6 +11,15 @@ void etm_take_address(struct etm *d, enum etm_class class, uint8_t header);
 void etm_take_source_packet(struct etm *d, enum etm_class class,
 			    uint8_t header);
 
+/* plugin_etm_sync.c */
+void etm_find_sync(struct etm *d);
+void etm_take_extension(struct etm *d);
+void etm_take_bad(struct etm *d);
+
+/* plugin_etm_event.c */
+void etm_end_return(struct etm *d);
+void etm_tell_loss(struct etm *d, enum etm_loss why);
+
 /* The packet is one that events are told from. */
 static inline void etm_show_packet(struct etm *d)
 {

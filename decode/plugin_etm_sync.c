@@ -10,7 +10,7 @@
  */
 #include "plugin_etm_packet.h"
 
-void etm_reset_flow(struct etm *d)
+static void reset_flow(struct etm *d)
 {
 	d->need_context = true;
 	d->place = ETM_NOWHERE;
@@ -23,7 +23,7 @@ void etm_reset_flow(struct etm *d)
 /* Nothing is known but that a sync point will come. */
 static void lose_all(struct etm *d)
 {
-	etm_reset_flow(d);
+	reset_flow(d);
 	d->is_64 = false;
 	d->synced = d->except = d->resumes = d->ahead = d->foretold = false;
 	d->ts = d->clock = 0;
@@ -59,7 +59,7 @@ static void take_discard(struct etm *d, enum etm_loss why)
 		why = ETM_LOSS_OVERFLOW;
 	if (d->context_pending)
 		d->is_64 = d->old_64;
-	etm_reset_flow(d);
+	reset_flow(d);
 	d->overflowed = why == ETM_LOSS_OVERFLOW;
 	etm_at(d, d->packet);
 	etm_tell_loss(d, why);

@@ -144,8 +144,8 @@ static struct aux_flow *own_event(struct opencsd *d, uint32_t n)
 
 /*
  * The library looks for the address that an exception returns to by walking on
- * through whatever code there is, branches and all, up to its end. When that went
- * past the address, nothing of the walk ran.
+ * through whatever code there is, branches and all, up to its end, whatever stands
+ * there. When that went past the address, nothing of the walk ran.
  */
 static void take_back_walk(struct opencsd *d, uint64_t from)
 {
@@ -157,8 +157,7 @@ static void take_back_walk(struct opencsd *d, uint64_t from)
 		return;
 	ip = gap->gap.ip;
 	d->tail--;
-	if (range && range->kind == AUX_FLOW_RANGE &&
-	    range->what == AUX_END_FALL && d->next_ip == ip) {
+	if (range && range->kind == AUX_FLOW_RANGE && d->next_ip == ip) {
 		ip = range->range.first;
 		d->tail--;
 		d->last_known = false;

@@ -166,7 +166,7 @@ static void see_v4(struct opencsd *d, const ocsd_etmv4_i_pkt *p, uint64_t pos)
 	case ETM4_PKT_I_TRACE_INFO:
 		d->resumes |= !d->synced && opencsd_may_look(d);
 		d->synced = true;
-		d->popped = false;
+		d->except = d->popped = false;
 		d->atoms = d->pending = 0;
 		/* It would commit what has not come. */
 		d->refused = p->curr_spec_depth > d->config->etm.trcidr8;
@@ -234,7 +234,7 @@ void opencsd_see_packet(const void *priv, ocsd_datapath_op_t op,
 	    d->packet_type <= 0xff) {
 		d->n_idle = 0;
 		d->seen = true;
-		d->resumes = false;
+		d->resumes = d->except = false;
 		return;
 	}
 	d->seen = true;

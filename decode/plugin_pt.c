@@ -162,6 +162,13 @@ bool pt_queue_room(struct pt *d)
 	return true;
 }
 
+void pt_forget_nodes(struct pt *d)
+{
+	d->node = NULL;
+	for (unsigned i = 0; i < PT_STACK; i++)
+		d->stack[i].node = NULL;
+}
+
 /* The host may have other code now. */
 static void take_generation(struct pt *d)
 {
@@ -169,9 +176,7 @@ static void take_generation(struct pt *d)
 		return;
 	d->store.generation = d->host->generation;
 	d->store.last = NULL;
-	d->node = NULL;
-	for (unsigned i = 0; i < PT_STACK; i++)
-		d->stack[i].node = NULL;
+	pt_forget_nodes(d);
 }
 
 static int decode_pt(void *dec, struct aux_flow *out, size_t max)

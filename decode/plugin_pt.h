@@ -190,9 +190,6 @@ int pt_slow_walk_match(struct pt *d, pt_match match);
 int pt_slow_take(struct pt *d);
 /* Goes on behind a postponed instruction. */
 int pt_slow_proceed(struct pt *d);
-void pt_slow_undo(struct pt *d, int err, const uint8_t *pos);
-size_t pt_slow_trim(struct pt *d, struct aux_flow *out, size_t n, int err,
-		    const uint8_t *pos);
 void pt_slow_turn_on(struct pt *d);
 
 /* plugin_pt_query.c: packets as they are asked for */
@@ -221,11 +218,15 @@ struct aux_flow *pt_event_push(struct pt *d, enum aux_flow_kind kind,
 void pt_sync_next(struct pt *d);
 void pt_sync_fail(struct pt *d, int err, const uint8_t *pos);
 void pt_sync_end(struct pt *d);
+/* How many of the events of the quick way stand; the error of the others is told. */
+size_t pt_sync_check(struct pt *d, struct aux_flow *out, size_t n, bool *stop);
 
 /* ---- the queue ---- */
 
 /* plugin_pt.c: room for another event. False: no memory */
 bool pt_queue_room(struct pt *d);
+/* plugin_pt.c: other code, or other flags: where calls return to is looked up again */
+void pt_forget_nodes(struct pt *d);
 
 static inline void pt_confirm(struct pt *d)
 {

@@ -187,11 +187,11 @@ struct pt_region *pt_code_region(struct pt_store *s, uint64_t ip)
 }
 
 /* Is the node's code mapped where it was? */
-static bool is_current(struct pt_store *s, struct pt_node *n)
+static bool is_current(struct pt_store *s, const struct pt_slot *slot)
 {
-	if (n->region->generation == s->generation)
+	if (slot->region->generation == s->generation)
 		return true;
-	return pt_code_region(s, n->ip) == n->region;
+	return pt_code_region(s, slot->ip) == slot->region;
 }
 
 size_t pt_code_bytes(struct pt_store *s, uint64_t ip, uint8_t buf[16],
@@ -222,11 +222,6 @@ size_t pt_code_bytes(struct pt_store *s, uint64_t ip, uint8_t buf[16],
 
 /* ---- nodes ---- */
 
-static inline uint32_t hash_ip(uint64_t ip)
-{
-	return (uint32_t)(ip * UINT64_C(0x9e3779b97f4a7c15) >> 32);
-}
-
 static bool grow_nodes(struct pt_store *s)
 {
 	size_t n = 2 * (s->node_mask + (size_t)1);
@@ -238,7 +233,7 @@ static bool grow_nodes(struct pt_store *s)
 		return false;
 	}
 	for (size_t i = 0; i <= s->node_mask; i++) {
-		uint32_t h = hash_ip(old[i].ip);
+		uint32_t h = pt_node_hash(old[i].ip);
 
 		if (!old[i].node)
 			continue;
@@ -265,9 +260,11 @@ static struct pt_node *add_node(struct pt_store *s, struct pt_region *r,
 		return NULL;
 	*n = (struct pt_node){ .ip = ip, .region = r, .flags = flags,
 			       .seed = ++s->n_nodes * PT_SEED };
-	for (h = hash_ip(ip); s->nodes[h & s->node_mask].node; h++)
+	for (h = pt_node_hash(ip); s->nodes[h & s->node_mask].node; h++)
 		;
-	s->nodes[h & s->node_mask] = (struct pt_slot){ ip, n };
+	s->nodes[h & s->node_mask] = (struct pt_slot){
+		.ip = ip, .node = n, .region = r, .seed = n->seed,
+		.flags = flags };
 	return n;
 }
 
@@ -275,13 +272,12 @@ static struct pt_node *add_node(struct pt_store *s, struct pt_region *r,
 static struct pt_node *node_in(struct pt_store *s, struct pt_region *r,
 			       uint64_t ip, uint16_t flags)
 {
-	for (uint32_t h = hash_ip(ip);; h++) {
+	for (uint32_t h = pt_node_hash(ip);; h++) {
 		struct pt_slot *slot = &s->nodes[h & s->node_mask];
 
 		if (!slot->node)
 			return add_node(s, r, ip, flags);
-		if (slot->ip == ip && slot->node->flags == flags &&
-		    slot->node->region == r)
+		if (slot->ip == ip && slot->flags == flags && slot->region == r)
 			return slot->node;
 	}
 }
@@ -291,13 +287,13 @@ struct pt_node *pt_code_node(struct pt_store *s, uint64_t ip, uint16_t flags)
 	struct pt_node *n = NULL;
 	struct pt_region *r;
 
-	for (uint32_t h = hash_ip(ip);; h++) {
+	for (uint32_t h = pt_node_hash(ip);; h++) {
 		struct pt_slot *slot = &s->nodes[h & s->node_mask];
 
 		if (!slot->node)
 			break;
-		if (slot->ip == ip && slot->node->flags == flags &&
-		    is_current(s, slot->node)) {
+		if (slot->ip == ip && slot->flags == flags &&
+		    is_current(s, slot)) {
 			n = slot->node;
 			break;
 		}

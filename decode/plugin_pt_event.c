@@ -141,16 +141,13 @@ static bool takes_vmcs(const uint8_t *p, size_t n, const struct x86_insn *insn)
 
 static bool is_ptwrite(const uint8_t *p, size_t n, const struct x86_insn *insn)
 {
-	(void)p;
-	(void)n;
+	(void)p, (void)n;
 	return insn->cls == X86_PTWRITE;
 }
 
 static bool is_any(const uint8_t *p, size_t n, const struct x86_insn *insn)
 {
-	(void)p;
-	(void)n;
-	(void)insn;
+	(void)p, (void)n, (void)insn;
 	return true;
 }
 
@@ -196,6 +193,13 @@ static int walk_to_match(struct pt *d, pt_match match)
 		return r ? r : -PT_E_QUERY;
 	d->postponed = true;
 	return 0;
+}
+
+static void set_flags(struct pt *d, uint16_t flags)
+{
+	if (flags != d->flags)
+		pt_forget_nodes(d);
+	d->flags = flags;
 }
 
 /* ---- each kind ---- */
@@ -333,9 +337,7 @@ static int change_mode(struct pt *d, const struct pt_event *ev)
 	tell_time(d, ev);
 	d->no_mode = ev->value2;
 	d->mode16 = !d->no_mode && mode == AUX_FLOW_MODE_X86_16;
-	if (mode != (d->flags & AUX_FLOW_MODE_MASK))
-		d->node = NULL;
-	d->flags = (d->flags & AUX_FLOW_IN_TX) | mode;
+	set_flags(d, (d->flags & AUX_FLOW_IN_TX) | mode);
 	return 0;
 }
 
@@ -350,9 +352,8 @@ static int change_tx(struct pt *d, const struct pt_event *ev)
 	if (r)
 		return r;
 	tell_time(d, ev);
-	d->flags &= (uint16_t)~AUX_FLOW_IN_TX;
-	d->flags |= begun ? AUX_FLOW_IN_TX : 0;
-	d->node = NULL;
+	set_flags(d, (d->flags & AUX_FLOW_MODE_MASK) |
+			     (begun ? AUX_FLOW_IN_TX : 0));
 	if (!ev->status || begun)
 		pt_event_ip(d, AUX_FLOW_TX,
 			    aborted ? AUX_TX_ABORT :
@@ -373,7 +374,7 @@ static int overflow(struct pt *d, const struct pt_event *ev)
 	d->enabled = ev->has_ip;
 	d->ip = f->gap.ip;
 	d->node = NULL;
-	d->flags &= (uint16_t)~AUX_FLOW_IN_TX;
+	set_flags(d, d->flags & AUX_FLOW_MODE_MASK);
 	return 0;
 }
 

@@ -65,6 +65,7 @@ struct run {
 	struct pt_node *node;	/* here when that is NULL */
 	uint32_t seed;		/* of the node */
 	struct aux_flow *o;	/* the next event */
+	uint64_t due;		/* before it no TIME is */
 	bool dirty;		/* time may have passed since the last TIME */
 	bool stop;		/* the host has to look at the last event */
 };
@@ -93,12 +94,26 @@ INLINE uint64_t load_le(const uint8_t *p, unsigned n)
 
 /* ---- events ---- */
 
+/* In the quick way the last TIME pushed is the last one given. */
+INLINE uint64_t find_due(const struct pt *d)
+{
+	uint64_t due = d->tsc + d->host->time_step;
+
+	if (!d->time.known || !d->have_time)
+		return 0;
+	if (due < d->tsc || due > d->host->horizon_tsc)
+		due = d->host->horizon_tsc;
+	return due;
+}
+
 INLINE void put_time(const struct batch *b, struct run *r)
 {
 	struct pt *d = b->d;
 	uint64_t tsc = d->time.tsc;
 
 	r->dirty = false;
+	if (__builtin_expect(tsc < r->due, 1))
+		return;
 	if (!d->time.known || (d->have_time && tsc <= d->tsc))
 		return;
 	r->stop = tsc >= d->host->horizon_tsc || tsc < d->given_tsc;
@@ -106,6 +121,7 @@ INLINE void put_time(const struct batch *b, struct run *r)
 		return;
 	d->have_time = true;
 	d->tsc = d->pushed_tsc = d->given_tsc = tsc;
+	r->due = find_due(d);
 	*r->o++ = (struct aux_flow){
 		.offset = pt_offset(d, r->p), .kind = AUX_FLOW_TIME,
 		.flags = AUX_FLOW_HAS_TSC,
@@ -216,6 +232,22 @@ INLINE void be_at(struct run *r, struct pt_node *n)
 	r->path = NULL;
 	r->node = n;
 	r->seed = n ? n->seed : 0;
+}
+
+/* To where a packet leads, most often. False: pt_code_node has to tell. */
+INLINE bool be_at_ip(const struct pt *d, struct run *r, uint64_t ip)
+{
+	const struct pt_store *s = &d->store;
+	const struct pt_slot *slot = &s->nodes[pt_node_hash(ip) & s->node_mask];
+
+	if (__builtin_expect(slot->ip != ip || slot->flags != d->flags ||
+			     !slot->node ||
+			     slot->region->generation != s->generation, 0))
+		return false;
+	r->path = NULL;
+	r->node = slot->node;
+	r->seed = slot->seed;
+	return true;
 }
 
 /* Along paths by the bits. False: the slow way has to go on. */
@@ -333,7 +365,8 @@ INLINE bool take_tip(const struct batch *b, struct run *r)
 	d->suppressed = false;
 	r->p += 1 + size;
 	d->ip = d->packet_ip;
-	be_at(r, pt_code_node(&d->store, d->ip, d->flags));
+	if (__builtin_expect(!be_at_ip(d, r, d->ip), 0))
+		be_at(r, pt_code_node(&d->store, d->ip, d->flags));
 	return r->node;
 }
 
@@ -354,7 +387,7 @@ INLINE bool take_cyc(const struct batch *b, struct run *r)
 	}
 	if (__builtin_expect(more && b->d->errata & PT_ERR_SKD007, 0))
 		return false;
-	pt_time_cyc(&b->d->time, v);
+	pt_time_cyc_tsc(&b->d->time, v);
 	r->dirty = true;
 	r->p += 1 + more;
 	return true;
@@ -414,24 +447,6 @@ static struct run run(const struct batch *b, struct run r, const uint8_t *last)
 	return r;
 }
 
-/* The last instruction that these events give. */
-static void find_last_ip(struct pt *d, const struct aux_flow *out, size_t n)
-{
-	while (n--) {
-		if (out[n].kind == AUX_FLOW_RANGE) {
-			d->last_ip = out[n].range.last;
-			return;
-		}
-		if (out[n].kind == AUX_FLOW_PATH) {
-			const struct aux_path *p = out[n].path.path;
-			const struct aux_step *s = p->steps[p->n_steps - 1];
-
-			d->last_ip = s->ranges[s->n_ranges - 1].range.last;
-			return;
-		}
-	}
-}
-
 static bool can_run(const struct pt *d)
 {
 	return d->synced && d->enabled && !d->postponed && !d->need_on &&
@@ -440,36 +455,12 @@ static bool can_run(const struct pt *d)
 	       d->end - d->p >= TAIL;
 }
 
-/* libipt would not have taken the last packet, were a broken one the next. */
-static size_t check_mark(struct pt *d, struct aux_flow *out, size_t n,
-			 bool *stop)
-{
-	const uint8_t *pos;
-	bool fetched;
-	int err = d->mark < n ? pt_query_ahead(d, &pos, &fetched) : 0;
-
-	if (err && !fetched && d->mark_tip)
-		err = 0;
-	if (!err) {
-		find_last_ip(d, out, n);
-		return n;
-	}
-	*stop = false;
-	if (fetched) {
-		find_last_ip(d, out, err == -PT_E_PACKET ? n : n - 1);
-		return pt_slow_trim(d, out, n, err, pos);
-	}
-	n = d->mark;
-	find_last_ip(d, out, n);
-	pt_slow_undo(d, err, pos);
-	return n;
-}
-
 size_t pt_run(struct pt *d, struct aux_flow *out, size_t max, bool *stop)
 {
 	const struct batch b = { .d = d, .out = out, .end = out + max,
 				 .paths = d->host->paths };
-	struct run r = { .p = d->p, .o = out, .dirty = true, .node = d->node };
+	struct run r = { .p = d->p, .o = out, .dirty = true, .node = d->node,
+			 .due = find_due(d) };
 
 	*stop = false;
 	if (!can_run(d))
@@ -489,5 +480,5 @@ size_t pt_run(struct pt *d, struct aux_flow *out, size_t max, bool *stop)
 	d->untraced = 0;
 	if (r.o != out)
 		d->offset = r.o[-1].offset;
-	return check_mark(d, out, (size_t)(r.o - out), stop);
+	return pt_sync_check(d, out, (size_t)(r.o - out), stop);
 }

@@ -357,6 +357,10 @@ static int go_behind(struct pt *d)
 	    d->insn.cls == X86_PTWRITE || is_bound_too(d))
 		return 0;
 	r = pt_slow_proceed(d);
+	/* libipt has taken the end of the chunk for an event, in vain. */
+	if (r == -PT_E_QUERY && d->p == d->end &&
+	    d->chunk->flags & AUX_CHUNK_HAS_END_IP)
+		r = -PT_E_EOS;
 	if (r < 0 && d->told != UINT32_MAX) {
 		d->tail = d->told;
 		d->sure = d->told_sure;
@@ -420,12 +424,20 @@ static bool is_walked_for(const struct pt *d)
 	}
 }
 
+static bool is_time_cut(const struct pt *d)
+{
+	unsigned type = cut_type(d);
+
+	return type == PTPKT_TSC || type == PTPKT_TMA || type == PTPKT_MTC ||
+	       type == PTPKT_CYC;
+}
+
 /* The packets end, at d->p, or inside of the last one. */
 static void step_end(struct pt *d)
 {
 	int r;
 
-	if (!is_walked_for(d)) {
+	if (!is_walked_for(d) || (!d->enabled && is_time_cut(d))) {
 		pt_sync_end(d);
 		return;
 	}

@@ -83,9 +83,13 @@ struct pt_path {
 	uint32_t height : 8;	/* of the stack above that at its begin */
 };
 
-struct pt_slot {		/* ip to node */
+/* Ip to node, with what the quick way needs of it, as in a pt_entry. */
+struct pt_slot {
 	uint64_t ip;
-	struct pt_node *node;
+	struct pt_node *node;	/* NULL: free */
+	struct pt_region *region;
+	uint32_t seed;
+	uint16_t flags;
 };
 
 /* Node and bits to path, with what the quick way needs of it in most cases, so that
@@ -97,6 +101,11 @@ struct pt_entry {
 	uint16_t left;
 	uint8_t end, n_calls, height;
 };
+
+static inline uint32_t pt_node_hash(uint64_t ip)
+{
+	return (uint32_t)(ip * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+}
 
 #define PT_SEED UINT32_C(0x9e3779b1)	/* odd: no two nodes have the same */
 #define PT_BITS UINT32_C(0x85ebca6b)

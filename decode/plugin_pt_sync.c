@@ -180,7 +180,7 @@ void pt_sync_end(struct pt *d)
 /* ---- what the quick way gave too early ---- */
 
 /* A TNT of the quick way was none: the packets behind it are broken. */
-void pt_slow_undo(struct pt *d, int err, const uint8_t *pos)
+static void undo(struct pt *d, int err, const uint8_t *pos)
 {
 	int r;
 
@@ -193,8 +193,8 @@ void pt_slow_undo(struct pt *d, int err, const uint8_t *pos)
 }
 
 /* The last step of the quick way was none: the event behind it is broken. */
-size_t pt_slow_trim(struct pt *d, struct aux_flow *out, size_t n, int err,
-		    const uint8_t *pos)
+static size_t trim(struct pt *d, struct aux_flow *out, size_t n, int err,
+		   const uint8_t *pos)
 {
 	const struct aux_path *p = out[n - 1].path.path;
 	struct aux_flow *f;
@@ -229,5 +229,47 @@ size_t pt_slow_trim(struct pt *d, struct aux_flow *out, size_t n, int err,
 			d->queue[d->tail++] = out[n + i];
 	}
 	pt_sync_fail(d, err, pos);
+	return n;
+}
+
+/* The last instruction that these events give. */
+static void find_last_ip(struct pt *d, const struct aux_flow *out, size_t n)
+{
+	while (n--) {
+		if (out[n].kind == AUX_FLOW_RANGE) {
+			d->last_ip = out[n].range.last;
+			return;
+		}
+		if (out[n].kind == AUX_FLOW_PATH) {
+			const struct aux_path *p = out[n].path.path;
+			const struct aux_step *s = p->steps[p->n_steps - 1];
+
+			d->last_ip = s->ranges[s->n_ranges - 1].range.last;
+			return;
+		}
+	}
+}
+
+/* libipt would not have taken the last packet, were a broken one the next. */
+size_t pt_sync_check(struct pt *d, struct aux_flow *out, size_t n, bool *stop)
+{
+	const uint8_t *pos;
+	bool fetched;
+	int err = d->mark < n ? pt_query_ahead(d, &pos, &fetched) : 0;
+
+	if (err && !fetched && d->mark_tip)
+		err = 0;
+	if (!err) {
+		find_last_ip(d, out, n);
+		return n;
+	}
+	*stop = false;
+	if (fetched) {
+		find_last_ip(d, out, err == -PT_E_PACKET ? n : n - 1);
+		return trim(d, out, n, err, pos);
+	}
+	n = d->mark;
+	find_last_ip(d, out, n);
+	undo(d, err, pos);
 	return n;
 }

@@ -85,20 +85,30 @@ void pt_time_ovf(struct pt_time *t);	/* packets were lost here */
 /* pt_time_cyc where something else than adding up is to be done */
 void pt_time_cyc_slow(struct pt_time *t, uint64_t cycles);
 
-static inline void pt_time_cyc(struct pt_time *t, uint64_t cycles)
+/* pt_time_cyc for who does not read bound, which stays as it was. False: all is
+ * done, bound too. */
+static inline bool pt_time_cyc_tsc(struct pt_time *t, uint64_t cycles)
 {
 	uint64_t sum = t->cycles + cycles;
 	uint64_t tsc = t->base + (sum * t->scale >> PT_TIME_SHIFT);
-	uint64_t bound;
 
 	if (__builtin_expect((sum | cycles) >> PT_TIME_CYCLE_BITS ||
 			     tsc >= t->limit, 0)) {
 		pt_time_cyc_slow(t, cycles);
-		return;
+		return false;
 	}
-	bound = t->base_bound + (sum * t->spread >> PT_TIME_SHIFT);
 	t->cycles = sum;
 	t->tsc = tsc;
+	return true;
+}
+
+static inline void pt_time_cyc(struct pt_time *t, uint64_t cycles)
+{
+	uint64_t bound;
+
+	if (!pt_time_cyc_tsc(t, cycles))
+		return;
+	bound = t->base_bound + (t->cycles * t->spread >> PT_TIME_SHIFT);
 	t->bound = bound < t->window ? bound : t->window;
 }
 

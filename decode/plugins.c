@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * plugins: one line per decoder. A loaded one must have been built for the same
+ * plugins: one line per decoder; the first of a trace type is the default, and what
+ * it cannot do goes to the reference. A loaded one must have been built for the same
  * interface: abi is the first word of its table and is looked at before all else.
  */
 #include <dlfcn.h>
@@ -14,14 +15,14 @@ extern const struct aux_decoder_ops aux_decoder_libipt, aux_decoder_opencsd,
 	aux_decoder_pt, aux_decoder_etm, aux_decoder_bytes;
 
 static const struct aux_decoder_ops *const builtin[] = {
+	&aux_decoder_pt,
+	&aux_decoder_etm,
 #ifdef HAVE_IPT
 	&aux_decoder_libipt,
 #endif
-	&aux_decoder_pt,
 #ifdef HAVE_OPENCSD
 	&aux_decoder_opencsd,
 #endif
-	&aux_decoder_etm,
 	&aux_decoder_bytes,
 };
 

@@ -300,6 +300,15 @@ int session_open_feed(struct session *s, struct feed *f, size_t i,
 				"out of memory");
 	pthread_mutex_lock(&s->open_lock);
 	rc = ops->open(&f->dec, &f->config, &f->host, diag);
+	if (rc == -AUX_E_UNSUPPORTED && f->wants.reference) {
+		/* a kind of source that it does not know at all */
+		f->ops->close(f->dec);
+		f->ops = f->wants.reference;
+		f->wants.reference = NULL;
+		f->dec = NULL;
+		*diag = (struct aux_diag){ 0 };
+		rc = f->ops->open(&f->dec, &f->config, &f->host, diag);
+	}
 	pthread_mutex_unlock(&s->open_lock);
 	if (rc == -AUX_E_NOMEM)
 		diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET, "out of memory");

@@ -260,6 +260,11 @@ static const struct aux_decoder_ops *find_decoder(struct session *s,
 
 	if (p && (!s->decoder || !strcmp(s->decoder, p->name)))
 		return p;
+	/* the engines ask for code once, and keep what they made of it */
+	if (s->config.on_code && !s->decoder)
+		p = plugins_reference(s->chunks.trace_type, NULL);
+	if (p && !s->decoder)
+		return p;
 	return plugins_find(s->decoder, s->chunks.trace_type, diag);
 }
 

@@ -250,6 +250,63 @@ static void stack(void)
 	f.ops->close(f.dec);
 }
 
+/*
+ * An exception returns to where the flow, from 2000 on, cannot have been. The code
+ * that the library walks through for it ends in a nop, or in a branch.
+ */
+static void walks(void)
+{
+	static const uint32_t ends[] = {
+		0xd503201f, 0x54000000, 0x14000000, 0x94000000, 0xd65f03c0,
+	};
+
+	for (unsigned i = 0; i < 5; i++) {
+		uint32_t code[2] = { 0xd503201f, ends[i] };
+		struct packets p = { .n = 0 };
+		struct fixture f;
+
+		begin_v4(&f, AUX_ETM_V4, CID);
+		add_area(&f, 0x2000, code, sizeof(code));
+		begin_flow(&p);
+		v4_address(&p, 0x2000);
+		v4_exception(&p, 14, 1, 0x1010);
+		v4_address(&p, 0x1000);
+		v4_atoms(&p, "E");
+		ok(run(&f, p.b, p.n, 64), "ends");
+		is_str(text(&f), "on:1000 el4/7/0 gap4:2000 async1:1010>1000 "
+		       "1000-1004/2:taken ", "nothing of the walk ran");
+		f.ops->close(f.dec);
+	}
+}
+
+/* Behind an overflow the library waits for A-Sync: it takes no notice of an
+ * exception in between, which never gets its address. */
+static void forgets(unsigned arch)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		struct packets p = { .n = 0 };
+		struct fixture f;
+
+		begin_v4(&f, arch, CID | TS);
+		begin_flow(&p);
+		v4_atoms(&p, "E");
+		PUT(&p, 0x00, 0x05, 0x01, 0x00); /* overflow, Trace Info */
+		PUT(&p, 0x06, 0x05);
+		if (i)
+			v4_atoms(&p, "E");
+		v4_sync(&p, false);
+		PUT(&p, 0x04);
+		v4_context(&p, 1, 8);
+		v4_address(&p, 0x1000);
+		v4_atoms(&p, "E");
+		ok(run(&f, p.b, p.n, 64), "ends");
+		is_str(text(&f), "on:1000 el4/7/0 1000-1004/2:taken gap1:1000 "
+		       "on:1000 el5/8/0 1000-1004/2:taken ",
+		       "the context is told");
+		f.ops->close(f.dec);
+	}
+}
+
 /* What the library cannot do, and registers that make no sense. */
 static void odd(void)
 {
@@ -296,6 +353,9 @@ int main(void)
 	gaps();
 	ends();
 	stack();
+	walks();
+	forgets(AUX_ETM_V4);
+	forgets(AUX_ETM_ETE);
 	odd();
 	return plan_done();
 }
