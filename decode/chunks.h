@@ -176,6 +176,26 @@ const uint8_t *chunks_find_seam(const uint8_t *p, const uint8_t *end,
 				uint64_t *ip);
 const uint8_t *chunks_last_psb(const uint8_t *p, const uint8_t *end);
 
+/* Where a chunk ends before its run does. */
+struct chunk_cut {
+	uint64_t at, end_ip;
+	bool seam;		/* there is an end_ip */
+	bool forced;		/* nowhere can it be cut well: at a PSB */
+};
+
+/* Where a chunk begins. */
+struct chunk_place {
+	size_t run;
+	struct chunk_cut cut;	/* before it; of a run's first: only at */
+	struct chunk_start start;	/* Intel PT: what its first PSB+ says */
+};
+
+/* What is wanted of a queue: from first on, up to end; all but run and at are 0
+ * where a run begins. end.run SIZE_MAX: to the end. */
+struct chunk_span {
+	struct chunk_place first, end;
+};
+
 enum chunk_step { CHUNK_END = 0, CHUNK_DATA, CHUNK_GAP };
 
 /* chunks_iter.c: walks one queue. */
@@ -193,6 +213,7 @@ struct chunk_iter {
 	struct aux_chunk chunk;
 	struct chunk_start start;	/* of chunk, if it is Intel PT */
 	struct aux_flow gap;
+	struct chunk_place end;	/* chunks from there on are not wanted */
 	/* of one source */
 	const struct chunk_source *source;	/* NULL: all bytes */
 	const struct run *now;	/* that chunk is of */
@@ -211,6 +232,18 @@ struct chunk_iter {
 void chunk_iter_init(struct chunk_iter *it, const struct queue *q,
 		     uint32_t trace_type, uint64_t chunk_min);
 void chunk_iter_fini(struct chunk_iter *it);
+/*
+ * A run has a cell for each chunk_min of its bytes (Intel PT; else one); a gap
+ * has none. find: where the chunk of a cell begins, which is the first place to
+ * cut behind its first byte: known without what is before. 0: none begins there;
+ * -AUX_E_NOMEM. It leaves the iterator elsewhere.
+ */
+uint64_t chunk_iter_cells(const struct chunk_iter *it, const struct run *run);
+int chunk_iter_find(struct chunk_iter *it, size_t run, uint64_t cell,
+		    struct chunk_place *place);
+/* Only a part, before the first step. Behind chunk_iter_pick; of a source whole
+ * runs. */
+void chunk_iter_limit(struct chunk_iter *it, const struct chunk_span *span);
 /* chunks_pick.c: only the bytes of one source, without frames. */
 void chunk_iter_pick(struct chunk_iter *it, const struct chunk_source *source);
 int chunk_iter_next_picked(struct chunk_iter *it);

@@ -27,7 +27,8 @@ void chunk_iter_init(struct chunk_iter *it, const struct queue *q,
 	*it = (struct chunk_iter){ .q = q, .trace_type = trace_type,
 				   .chunk_min = chunk_min ?
 							chunk_min :
-							CHUNK_MIN_DEFAULT };
+							CHUNK_MIN_DEFAULT,
+				   .end = { .run = SIZE_MAX } };
 }
 
 static void drop_joined(struct chunk_iter *it)
@@ -97,17 +98,10 @@ int chunk_iter_join(const struct chunk_iter *it, size_t piece,
 	return c->data ? 0 : -AUX_E_NOMEM;
 }
 
-/* Where a chunk ends before its run does. */
-struct cut {
-	uint64_t at, end_ip;
-	bool seam;		/* there is an end_ip */
-	bool forced;		/* nowhere can it be cut well: at a PSB */
-};
-
 /* Looks in n bytes behind from. 1: found; forced: the last PSB will do, or
  * there. */
 static int look_for_cut(const struct chunk_iter *it, uint64_t from, uint64_t n,
-			bool forced, struct cut *cut)
+			bool forced, struct chunk_cut *cut)
 {
 	size_t piece = it->piece;
 	uint8_t *joined;
@@ -129,26 +123,108 @@ static int look_for_cut(const struct chunk_iter *it, uint64_t from, uint64_t n,
 	return seam != NULL;
 }
 
-/* Where the chunk at it->at ends; 1: before the run does. */
+/* The cut behind so many multiples of chunk_min; 1: there is one. */
 static int find_cut(const struct chunk_iter *it, const struct run *run,
-		    struct cut *cut)
+		    uint64_t cell, struct chunk_cut *cut)
 {
-	uint64_t done = (it->at - run->offset) / it->chunk_min;
 	uint64_t max = it->chunk_min * CHUNK_MAX_TIMES > CHUNK_MAX ?
 			       it->chunk_min * CHUNK_MAX_TIMES : CHUNK_MAX;
 	uint64_t from, n = CUT_WINDOW, left;
 	int rc = 0;
 
 	if (it->trace_type != AUX_TRACE_INTEL_PT ||
-	    run->end - run->offset <= it->chunk_min * (done + 1))
+	    run->end - run->offset <= it->chunk_min * cell)
 		return 0;
-	from = run->offset + it->chunk_min * (done + 1);
+	from = run->offset + it->chunk_min * cell;
 	left = run->end - from;
 	do {
 		n = n < left / 2 ? 2 * n : left;
 		rc = look_for_cut(it, from, n, n > max && n < left, cut);
 	} while (!rc && n < left);
 	return rc;
+}
+
+uint64_t chunk_iter_cells(const struct chunk_iter *it, const struct run *run)
+{
+	uint64_t len = run->end - run->offset;
+
+	if (run->gap || !len)
+		return 0;
+	return it->trace_type == AUX_TRACE_INTEL_PT ?
+		       (len - 1) / it->chunk_min + 1 : 1;
+}
+
+/* What the first PSB at or behind a place says. -AUX_E_NOMEM. */
+static int read_place(const struct chunk_iter *it, const struct run *run,
+		      struct chunk_place *place)
+{
+	uint64_t n = CHUNK_HEAD, left = run->end - place->cut.at;
+	const uint8_t *p, *psb = NULL;
+	size_t piece;
+	uint8_t *joined;
+
+	do {
+		n = n < left / 2 ? 2 * n : left;
+		piece = it->piece;
+		p = join_bytes(it->q, &piece, place->cut.at, n, &joined);
+		if (!p)
+			return -AUX_E_NOMEM;
+		psb = ptpkt_find_psb(p, p + n);
+		/* all of its PSB+ has to be there */
+		if (psb && n < left && p + n - psb < CHUNK_HEAD)
+			psb = NULL;
+		if (psb)
+			place->start = chunks_read_start(psb, p + n);
+		free(joined);
+	} while (!psb && n < left);
+	return psb != NULL;
+}
+
+/* The first piece that ends behind a place. */
+static size_t find_piece(const struct queue *q, uint64_t at)
+{
+	size_t lo = 0, n = q->n_pieces;
+
+	while (n) {
+		const struct piece *p = &q->pieces[lo + n / 2];
+
+		if (p->offset + p->len <= at) {
+			lo += n / 2 + 1;
+			n -= n / 2 + 1;
+		} else {
+			n /= 2;
+		}
+	}
+	return lo;
+}
+
+int chunk_iter_find(struct chunk_iter *it, size_t run_no, uint64_t cell,
+		    struct chunk_place *place)
+{
+	const struct run *run = &it->q->runs[run_no];
+	int rc = 1;
+
+	*place = (struct chunk_place){ .run = run_no,
+				       .cut = { .at = run->offset } };
+	it->piece = run->piece;
+	if (it->trace_type != AUX_TRACE_INTEL_PT)
+		return 1;
+	if (cell) {
+		it->piece = find_piece(it->q,
+				       run->offset + cell * it->chunk_min);
+		rc = find_cut(it, run, cell, &place->cut);
+	}
+	return rc > 0 ? read_place(it, run, place) : rc;
+}
+
+void chunk_iter_limit(struct chunk_iter *it, const struct chunk_span *span)
+{
+	it->run = span->first.run;
+	it->end = span->end;
+	if (it->source || it->run >= it->q->n_runs)
+		return;
+	it->at = span->first.cut.at;
+	it->piece = find_piece(it->q, it->at);
 }
 
 /* The bytes of a chunk; if it is lazy, not those that are in several pieces. */
@@ -179,11 +255,14 @@ static int take_bytes(struct chunk_iter *it, uint64_t at, uint64_t len,
 static int take_chunk(struct chunk_iter *it, const struct run *run)
 {
 	uint64_t at = it->at;
-	struct cut cut = { .at = run->end };
-	int rc = find_cut(it, run, &cut);
+	struct chunk_cut cut = { .at = run->end };
+	uint64_t done = (at - run->offset) / it->chunk_min;
+	int rc = find_cut(it, run, done + 1, &cut);
 
 	if (rc < 0)
 		return rc;
+	if (it->run == it->end.run && cut.at > it->end.cut.at)
+		cut = it->end.cut;
 	if (take_bytes(it, at, cut.at - at, at == run->offset) < 0)
 		return -AUX_E_NOMEM;
 	if (cut.seam) {
@@ -256,7 +335,7 @@ int chunk_iter_next(struct chunk_iter *it)
 		it->forced = false;
 		return give_gap(it, it->at, AUX_GAP_DECODER, 0);
 	}
-	while (it->run < it->q->n_runs) {
+	while (it->run < it->q->n_runs && it->run <= it->end.run) {
 		run = &it->q->runs[it->run];
 		if (run->gap) {
 			it->run++;
@@ -266,6 +345,8 @@ int chunk_iter_next(struct chunk_iter *it)
 			it->at = run->offset;
 			it->piece = run->piece;
 		}
+		if (it->run == it->end.run && it->at >= it->end.cut.at)
+			break;
 		if (take_chunk(it, run) < 0)
 			return -AUX_E_NOMEM;
 		step = it->trace_type == AUX_TRACE_INTEL_PT && it->chunk.data ?
@@ -282,18 +363,8 @@ int chunk_iter_next(struct chunk_iter *it)
 void chunks_let_go(const struct queue *q, const struct aux_reader *r,
 		   uint64_t from, uint64_t to)
 {
-	size_t lo = 0, n = q->n_pieces;
+	size_t lo = find_piece(q, from);
 
-	while (n) {	/* the first piece that ends behind from */
-		const struct piece *p = &q->pieces[lo + n / 2];
-
-		if (p->offset + p->len <= from) {
-			lo += n / 2 + 1;
-			n -= n / 2 + 1;
-		} else {
-			n /= 2;
-		}
-	}
 	for (; lo < q->n_pieces && q->pieces[lo].offset < to; lo++) {
 		const struct piece *p = &q->pieces[lo];
 		uint64_t a = from > p->offset ? from - p->offset : 0;

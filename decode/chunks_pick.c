@@ -191,7 +191,8 @@ int chunk_iter_next_picked(struct chunk_iter *it)
 			step = next_part(it);
 		if (step == CHUNK_END && it->n_left)
 			step = gap_of_tail(it);
-		if (step != CHUNK_END || it->run == it->q->n_runs)
+		if (step != CHUNK_END || it->run == it->q->n_runs ||
+		    it->run >= it->end.run)
 			return step;
 		run = &it->q->runs[it->run++];
 		if (run->gap)

@@ -47,6 +47,9 @@ struct cmd_options {
 	struct codeview_config code;	/* --symfs and where else code is */
 	const char *syntax;	/* intel or att */
 	uint64_t time_from, time_to;	/* ns; to: UINT64_MAX */
+	uint64_t last_ns;	/* --last, 0: all */
+	bool chunks;		/* --chunk */
+	uint64_t chunk_from, chunk_to;
 	unsigned n_workers;
 	uint64_t chunk_min;
 	uint64_t max_memory;	/* --max-memory, 0: the default */
@@ -83,6 +86,11 @@ int cmd_parse_number(const char *name, const char *s, uint64_t max,
 		     uint64_t *v);
 /* Bytes: a number, with K, M, G behind it for 1024 and so on; not 0. */
 int cmd_parse_size(const char *name, const char *s, uint64_t *v);
+/* A time that is not 0, as 10ms; without a unit nanoseconds. */
+int cmd_parse_duration(const char *name, const char *s, uint64_t *ns);
+/* "N" or "N-M" */
+int cmd_parse_span(const char *name, const char *s, uint64_t *from,
+		   uint64_t *to);
 /* "A,B" as --time has it; what is left out stays as it is. */
 int cmd_parse_times(const char *s, uint64_t *from, uint64_t *to);
 

@@ -241,6 +241,10 @@ static struct session_config config_of(const struct cmd_options *o)
 		.cpu = o->cpu,
 		.time_from = o->time_from,
 		.time_to = o->time_to,
+		.last_ns = o->last_ns,
+		.chunks = o->chunks,
+		.chunk_from = o->chunk_from,
+		.chunk_to = o->chunk_to,
 	};
 }
 

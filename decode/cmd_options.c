@@ -19,6 +19,10 @@ const struct option_row cmd_option_rows[CMD_N_OPTIONS] = {
 	  "the packets of AUX data below their records" },
 	{ "time", OPT_TIME, "A,B", FLOW | CUT,
 	  "from A to B: seconds as shown, or 123ns; either may be missing" },
+	{ "last", OPT_LAST, "TIME", FLOW,
+	  "the end of the recording: 10ms, 500us, 2s; a bare number is ns" },
+	{ "chunk", OPT_CHUNK, "N[-M]", FLOW,
+	  "of each stream this part alone, from 0; see --chunk-size" },
 	{ "symbol", OPT_SYMBOL, "NAME", FLOW,
 	  "instructions of this function (branch: to or from it)" },
 	{ "syntax", OPT_SYNTAX, "NAME", INSN, "intel (the default) or att" },
@@ -195,6 +199,12 @@ int cmd_option_set(int id, struct cmd_options *o, const char *arg)
 		break;
 	case OPT_TIME:
 		return cmd_parse_times(arg, &o->time_from, &o->time_to);
+	case OPT_LAST:
+		return cmd_parse_duration("--last", arg, &o->last_ns);
+	case OPT_CHUNK:
+		o->chunks = true;
+		return cmd_parse_span("--chunk", arg, &o->chunk_from,
+				      &o->chunk_to);
 	case OPT_SYNTAX:
 		return parse_syntax(arg, o);
 	case OPT_SYMBOL:

@@ -27,6 +27,8 @@ enum option_id {
 	OPT_TID = 256,
 	OPT_CPU,
 	OPT_TIME,
+	OPT_LAST,
+	OPT_CHUNK,
 	OPT_SYMBOL,
 	OPT_STREAM,
 	OPT_SNAPSHOT,

@@ -89,6 +89,43 @@ int cmd_parse_times(const char *s, uint64_t *from, uint64_t *to)
 	return CMD_OK;
 }
 
+int cmd_parse_duration(const char *name, const char *s, uint64_t *ns)
+{
+	bool bare = !s[strspn(s, "0123456789")];
+	const char *end = s + strlen(s);
+
+	/* a bare number is not one of seconds, as that of --time is */
+	if (!bare)
+		end = strpbrk(s, "nums") ? parse_time(s, ns) : NULL;
+	else if (cmd_parse_number(name, s, UINT64_MAX, ns) != CMD_OK)
+		return CMD_USAGE;
+	if (!end || *end || !*ns)
+		return cmd_usage("%s wants a time as 10ms, not \"%s\"", name,
+				 s);
+	return CMD_OK;
+}
+
+int cmd_parse_span(const char *name, const char *s, uint64_t *from,
+		   uint64_t *to)
+{
+	size_t n = strcspn(s, "-");
+	char first[24];
+
+	if (n >= sizeof(first))
+		return cmd_usage("%s wants N or N-M, not \"%s\"", name, s);
+	memcpy(first, s, n);
+	first[n] = '\0';
+	if (cmd_parse_number(name, first, UINT64_MAX - 1, from) != CMD_OK)
+		return CMD_USAGE;
+	*to = *from;
+	if (s[n] && cmd_parse_number(name, s + n + 1, UINT64_MAX - 1, to) !=
+			    CMD_OK)
+		return CMD_USAGE;
+	if (*to < *from)
+		return cmd_usage("%s %s ends before it begins", name, s);
+	return CMD_OK;
+}
+
 int cmd_parse_size(const char *name, const char *s, uint64_t *v)
 {
 	static const char units[] = "KMG";

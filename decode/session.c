@@ -33,9 +33,11 @@ static int make_streams(struct session *s)
 		return -AUX_E_NOMEM;
 	s->n_streams = cs ? c->n_sources : c->n;
 	s->streams = calloc(s->n_streams + 1, sizeof(*s->streams));
-	if (!s->streams)
+	s->spans = calloc(s->n_streams + 1, sizeof(*s->spans));
+	if (!s->streams || !s->spans)
 		return -AUX_E_NOMEM;
 	for (size_t i = 0; i < s->n_streams; i++) {
+		s->spans[i].end.run = SIZE_MAX;	/* all */
 		if (!cs) {
 			s->streams[i] = stream_of(&c->queues[i]);
 			continue;
@@ -98,7 +100,7 @@ static int open_parts(struct session *s, const struct session_config *config,
 				"out of memory");
 	session_find_config(s);
 	session_sum_losses(s);
-	return 0;
+	return session_find_last(s, diag);
 }
 
 int session_open(struct session **sp, const struct session_config *config,
@@ -133,6 +135,7 @@ void session_close(struct session *s)
 	plugins_unload(s->plugin_handle);
 	pthread_mutex_destroy(&s->open_lock);
 	free(s->streams);
+	free(s->spans);
 	free(s->path);
 	free(s->decoder);
 	free(s->plugin);

@@ -36,6 +36,12 @@ struct session_config {
 	int64_t tid;
 	int64_t cpu;
 	uint64_t time_from, time_to;	/* ns; to: UINT64_MAX */
+	uint64_t last_ns;	/* so much before the end; 0: all. time_from is
+				 * later then, if that is */
+	bool chunks;		/* of each stream only these, from 0: */
+	uint64_t chunk_from, chunk_to;
+	bool no_seek;		/* decode what time_from and time_to leave out,
+				 * too: the flow is the same */
 	uint64_t max_memory;	/* for the flow that waits; 0: SESSION_MEMORY */
 	uint64_t snapshot;	/* this one alone; 0: all */
 	/* told of every ip whose code a decoder asks for; NULL: nobody */

@@ -281,6 +281,8 @@ void session_init_feed(struct session *s, struct feed *f, size_t i)
 		configure_source(f);
 		chunk_iter_pick(&f->it, f->source);
 	}
+	chunk_iter_limit(&f->it, &s->spans[i]);
+	f->joint = f->cut_joint = s->spans[i].first.cut.seam;
 	f->ahead = f->v;
 	session_find_who(f, &f->v);
 	session_find_who(f, &f->ahead);

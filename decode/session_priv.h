@@ -20,6 +20,7 @@ struct session {
 	struct chunks chunks;
 	struct stream *streams;
 	size_t n_streams;
+	struct chunk_span *spans;	/* what is asked of each */
 	struct aux_decoder_config dec_config;
 	void *plugin_handle;
 	const struct aux_decoder_ops *plugin_ops;	/* NULL: none */
@@ -141,6 +142,13 @@ static inline struct feed_view *session_ahead(struct feed *f)
 {
 	return f->source ? &f->ahead : &f->v;
 }
+
+/* session_seek.c: last_ns as time_from. An error has its text in diag. */
+int session_find_last(struct session *s, struct aux_diag *diag);
+/* Fills the span of a stream. -AUX_E_NOMEM. */
+int session_seek(struct session *s, size_t i);
+/* How much trace is in it. */
+uint64_t session_span_bytes(const struct session *s, size_t i);
 
 /* session_feed.c */
 int session_open_feed(struct session *s, struct feed *f, size_t i,

@@ -322,12 +322,13 @@ static int open_decoders(struct run_state *r, struct aux_diag *diag)
 	return 0;
 }
 
-static void want_stream(struct run_state *r, size_t i)
+static int want_stream(struct run_state *r, size_t i)
 {
-	const struct stream *st = &r->s->streams[i];
+	int rc = session_seek(r->s, i);
 
 	r->feeds[r->n++].index = i;
-	r->stats->aux_wanted += st->source ? st->source->n_bytes : st->n_bytes;
+	r->stats->aux_wanted += session_span_bytes(r->s, i);
+	return rc;
 }
 
 static int open_feeds(struct run_state *r, struct aux_diag *diag)
@@ -348,8 +349,9 @@ static int open_feeds(struct run_state *r, struct aux_diag *diag)
 		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 				"out of memory");
 	for (size_t i = 0; i < s->n_streams; i++)
-		if (stream_wanted(s, &s->streams[i]))
-			want_stream(r, i);
+		if (stream_wanted(s, &s->streams[i]) && want_stream(r, i) < 0)
+			return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+					"out of memory");
 	r->wants = find_wants(r);
 	for (size_t i = 0; i < r->n; i++)
 		r->feeds[i].wants = r->wants;
