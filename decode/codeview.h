@@ -20,6 +20,7 @@
 #include <aux/error.h>
 #include <aux/reader.h>
 
+#include "sourceline.h"
 #include "timeline.h"
 
 struct codeview;
@@ -67,6 +68,15 @@ struct symbol {
 /* The symbol that contains ip, looked up lazily and cached. */
 int codeview_symbol(struct codeview *cv, const struct space *space, uint64_t ip,
 		    struct symbol *sym);
+
+/* The source line of ip. 0, or -AUX_E_NOENT. What it points to lives as cv does. */
+int codeview_line(struct codeview *cv, const struct space *space, uint64_t ip,
+		  struct source_line *line);
+/* The functions that are inlined at ip, from the innermost out; the last is the
+ * function itself. Returns how many there are (at most max are filled), or
+ * -AUX_E_NOENT. */
+int codeview_inlines(struct codeview *cv, const struct space *space, uint64_t ip,
+		     struct inline_frame *frames, size_t max);
 
 /*
  * Why there is no code at ip, for a person, with the file, the build id, when it

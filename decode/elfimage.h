@@ -16,6 +16,8 @@
 #include <stdint.h>
 
 struct elfimage;
+struct inline_frame;
+struct source_line;
 
 struct elfimage_symbol {
 	const char *name;
@@ -78,5 +80,12 @@ bool elfimage_find(struct elfimage *im, const char *name, uint64_t *value);
  */
 int elfimage_symbol(struct elfimage *im, uint64_t offset,
 		    struct elfimage_symbol *sym);
+
+/* elfimage_dwarf.c: the line of a file offset, and the functions inlined there, as
+ * codeview.h has them. Addresses in them are offsets here. */
+int elfimage_line(struct elfimage *im, uint64_t offset,
+		  struct source_line *line);
+int elfimage_inlines(struct elfimage *im, uint64_t offset,
+		     struct inline_frame *frames, size_t max);
 
 #endif

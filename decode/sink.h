@@ -18,8 +18,10 @@
 #include <aux/error.h>
 #include <aux/flow.h>
 
+struct inline_frame;
 struct outbuf;
 struct session;
+struct source_line;
 struct space;
 struct symbol;
 
@@ -54,6 +56,11 @@ struct sink_host {
 			char *buf, size_t len);
 	/* The thread's name at a time; NULL: not known. */
 	const char *(*comm)(void *priv, uint32_t tid, uint64_t time);
+	/* As codeview_line and codeview_inlines; NULL: there are no lines. */
+	int (*line)(void *priv, const struct space *space, uint64_t ip,
+		    struct source_line *line);
+	int (*inlines)(void *priv, const struct space *space, uint64_t ip,
+		       struct inline_frame *frames, size_t max);
 };
 
 /* What a sink met, for the verdict and for the table of an empty result. */
