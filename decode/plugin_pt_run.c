@@ -15,7 +15,7 @@ enum quick { SLOW = 0, PAD, TNT, TIP, CYC, MTC, TSC, EXT };
 #define SHORT_TNT 6	/* bits, at most */
 #define LONG_TNT 47
 #define TAIL 16			/* no packet that is taken here is longer */
-#define GROUP 6		/* of them are taken at a time, as a short TNT has */
+#define GROUP 12	/* of a long one's taken at a time; a path's left has room for them */
 
 /* table */
 static const uint8_t quick[256] = {

@@ -46,20 +46,30 @@ static uint64_t scaled(uint64_t n, uint64_t scale)
 
 /* ---- frequency ---- */
 
-/* Scale may be anywhere between the ratios next to the one told; what was learnt
- * may be as much off. */
-static void set_spread(struct pt_time *t)
+/* Nominal or ratio is another one. What was learnt may be off by more. */
+static void set_ratio(struct pt_time *t, uint8_t ratio)
 {
 	unsigned step = t->nominal_given ? 1 : 2;
+
+	t->ratio = ratio;
+	t->low = t->high = 0;
+	if (!t->nominal || !ratio)
+		return;
+	t->low = t->nominal / (ratio + step);
+	if (ratio > step)
+		t->high = t->nominal / (ratio - step);
+}
+
+/* Scale may be anywhere between the ratios next to the one told. */
+static void set_spread(struct pt_time *t)
+{
 	uint64_t low, high;
 
 	t->spread = SPREAD_UNKNOWN;
-	if (!t->scale || !t->nominal || !t->ratio)
+	if (!t->scale || !t->high)
 		return;
-	if (t->ratio <= step)
-		return;
-	low = differ(t->scale, t->nominal / (t->ratio + step));
-	high = differ(t->scale, t->nominal / (t->ratio - step));
+	low = differ(t->scale, t->low);
+	high = differ(t->scale, t->high);
 	t->spread = low > high ? low : high;
 	if (t->spread >= SCALE_MAX)
 		t->spread = SCALE_MAX - 1;
@@ -77,11 +87,11 @@ static void set_scale(struct pt_time *t, uint64_t scale)
 static void take_scale(struct pt_time *t, uint64_t scale)
 {
 	if (t->nominal_given && t->ratio) {
-		if (scale < t->nominal / (t->ratio + 1u) ||
-		    (t->ratio > 1 && scale > t->nominal / (t->ratio - 1u)))
+		if (scale < t->low || (t->high && scale > t->high))
 			return;
 	} else if (!t->nominal_given && t->ratio && scale < SCALE_MAX) {
 		t->nominal = scale * t->ratio;
+		set_ratio(t, t->ratio);
 	}
 	set_scale(t, scale);
 }
@@ -222,12 +232,12 @@ void pt_time_psb(struct pt_time *t)
 	t->scale = 0;
 	t->spread = SPREAD_UNKNOWN;
 	t->turn = 0;
-	t->ratio = 0;
 	t->calibrating = false;
 	t->cal_cycles = 0;
 	t->have_ctc = false;
 	t->tma_due = false;
 	t->nominal = t->nominal_given ? t->config->max_nonturbo_ratio * ONE : 0;
+	set_ratio(t, 0);
 }
 
 void pt_time_tsc(struct pt_time *t, uint64_t tsc)
@@ -339,7 +349,7 @@ void pt_time_cbr(struct pt_time *t, uint8_t ratio)
 		return;
 	fold(t);
 	t->calibrating = false;
-	t->ratio = ratio;
+	set_ratio(t, ratio);
 	t->scale = t->nominal / ratio;
 	if (t->scale >= SCALE_MAX)
 		t->scale = 0;

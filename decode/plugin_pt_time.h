@@ -59,6 +59,7 @@ struct pt_time {
 	bool nominal_given;	/* by the configuration, else learnt */
 	bool calibrating;
 	uint8_t ratio;		/* of the last CBR; 0: none */
+	uint64_t low, high;	/* scales at the ratios next to it; 0: none */
 	uint64_t cal_tsc, cal_cycles;
 
 	/* the crystal clock */

@@ -14,6 +14,7 @@
 #include "sink_count.h"
 #include "timeline.h"
 
+#define AHEAD 8 /* events: paths of large programs are in no near cache */
 #define MAX_WALK ((size_t)32 << 20) /* bytes kept of ranges */
 
 int counter_init(struct counter *c, const struct sink_host *host)
@@ -249,6 +250,8 @@ static size_t add_known(struct counter *c, uint64_t space,
 	size_t i;
 
 	for (i = 0; i < n; i++) {
+		if (i + AHEAD < n)
+			__builtin_prefetch(ev[i + AHEAD].path.path);
 		if (ev[i].kind == AUX_FLOW_PATH) {
 			if (!join_path(&run, ev[i].path.path))
 				break;
