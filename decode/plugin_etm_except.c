@@ -58,15 +58,22 @@ static void walk_to(struct etm *d, uint64_t from, struct etm_after *a)
 /* Where the way led, when it is a wrong one. */
 static void push_overrun(struct etm *d, const struct etm_after *a)
 {
+	bool known = d->lost && d->lost_ip == a->ip;
+
+	if (!a->desync && !known) {
+		etm_push_no_code(d, a->ip);
+		return;
+	}
 	if (d->waiting != ETM_NONE)
 		etm_settle(d, a->ip);
 	d->on = d->lost = true;
 	d->lost_ip = a->ip;
-	if (!a->desync)
-		return;		/* no code, as is known */
-	etm_push_gap(d, AUX_GAP_DESYNC, true, a->ip, ETM_DETAIL_NO_CODE);
-	d->told = ETM_LOSS_NONE;
-	d->last_known = false;
+	if (a->desync) {
+		etm_push_gap(d, AUX_GAP_DESYNC, true, a->ip,
+			     ETM_DETAIL_NO_CODE);
+		d->told = ETM_LOSS_NONE;
+		d->last_known = false;
+	}
 }
 
 /* The rest of an exception, behind its context. */

@@ -79,6 +79,7 @@ struct opencsd {
 	bool on;		/* flow since the last TRACE_ON */
 	bool last_known;	/* last_ip, next_ip */
 	bool lost;		/* no code at lost_ip, nothing ran since */
+	bool lost_before;	/* and it was so when that was told last */
 	bool addressed;		/* an address packet came after the last range */
 	bool in_tx;
 	unsync_info_t told;	/* loss of sync that is in the flow */

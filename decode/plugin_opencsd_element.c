@@ -156,14 +156,14 @@ static void take_back_walk(struct opencsd *d, uint64_t from)
 	    gap->gap.detail != OCSD_ERR_MEM_NACC || gap->gap.ip <= from)
 		return;
 	ip = gap->gap.ip;
-	d->tail--;
-	if (range && range->kind == AUX_FLOW_RANGE && d->next_ip == ip) {
-		ip = range->range.first;
-		d->tail--;
-		d->last_known = false;
-	} else if (d->lost && ip == d->lost_ip) {
-		return; /* that is known */
+	if (!range || range->kind != AUX_FLOW_RANGE || d->next_ip != ip) {
+		if (d->lost_before)	/* that is known */
+			d->tail--;
+		return;
 	}
+	d->tail -= 2;
+	ip = range->range.first;
+	d->last_known = false;
 	opencsd_push_gap(d, AUX_GAP_DESYNC, true, ip, OCSD_ERR_MEM_NACC);
 }
 
@@ -201,6 +201,7 @@ static void push_no_code(struct opencsd *d, uint64_t ip)
 	opencsd_push_gap(d, d->walked_off ? AUX_GAP_DESYNC : AUX_GAP_NO_CODE,
 			 true, ip, OCSD_ERR_MEM_NACC);
 	d->walked_off = false;
+	d->lost_before = d->lost && d->lost_ip == ip;
 	d->on = d->lost = true;
 	d->lost_ip = ip;
 	d->indirect = false;

@@ -174,6 +174,36 @@ static void gaps(void)
 	      "cut in a packet");
 }
 
+/* An exception that returns to where the flow cannot have been: it was last where
+ * there is no code. */
+static void lost_behind(void)
+{
+	struct packets p = { .n = 0 };
+
+	begin_flow(&p);
+	v4_atoms(&p, "E");
+	v4_address(&p, 0x5000);
+	v4_exception(&p, 14, 1, 0x1010);
+	v4_address(&p, 0x1000);
+	v4_atoms(&p, "E");
+	gives((struct registers){ AUX_ETM_V4, CID, false }, &p,
+	      "on:1000 el4/7/0 1000-1004/2:taken gap2:5000 async1:1010>1000 "
+	      "1000-1004/2:taken ",
+	      "no code, and then elsewhere: a gap");
+	p.n = 0;
+	begin_flow(&p);
+	v4_atoms(&p, "E");
+	v4_address(&p, 0x5000);
+	v4_atoms(&p, "E");
+	v4_exception(&p, 14, 1, 0x1010);
+	v4_address(&p, 0x1000);
+	v4_atoms(&p, "E");
+	gives((struct registers){ AUX_ETM_V4, CID, false }, &p,
+	      "on:1000 el4/7/0 1000-1004/2:taken gap2:5000 async1:1010>1000 "
+	      "1000-1004/2:taken ",
+	      "the same when it was told: one gap");
+}
+
 static void stack(void)
 {
 	struct registers r = { AUX_ETM_V4, CID | RS, false };
@@ -299,6 +329,7 @@ int main(void)
 	atoms();
 	cycles();
 	gaps();
+	lost_behind();
 	stack();
 	depth();
 	ahead();
