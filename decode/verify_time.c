@@ -107,7 +107,8 @@ static struct verify_slot *slot_at(struct verify_side *s, uint64_t i)
 /* What s knows of the neighbourhood of a slot. */
 struct near {
 	uint64_t distance;	/* to the nearest TIME; UINT64_MAX: none */
-	bool beyond;		/* some TIME there or before is later */
+	bool beyond;		/* some TIME there is later, or one before is not
+				 * earlier: an estimate that was ahead */
 };
 
 static void look_at(const struct verify_slot *slot, uint64_t tsc,
@@ -146,7 +147,7 @@ static struct near look_around(struct verify_side *s, uint64_t slot,
 			continue;
 		}
 		look_at(at, tsc, &before);
-		near.beyond |= before.beyond;
+		near.beyond |= before.beyond || !before.distance;
 	}
 	return near;
 }

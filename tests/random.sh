@@ -92,6 +92,7 @@ keep_failure() { # SEED KIND
 random_case() {
 	local kind=$1 seed=$2 cc=${CC:-cc} prog=$SCRATCH/random text rc=() gaps='' size
 	local data=$SCRATCH/random.data truth=$SCRATCH/random.truth log=$SCRATCH/random.log
+	local fixed=()
 	RANDOM=$((seed & 32767))
 	rm -f "$SCRATCH"/random*
 	[ "$kind" = etm ] && cc=$a64_cc
@@ -102,10 +103,16 @@ random_case() {
 	case $kind in
 	etm) etm_terms; event=soft_etm ;;
 	pt) pt_terms; event=soft_pt ;;
-	step) pt_terms; event=soft_pt terms=step,$terms ;;
+	step)
+		pt_terms
+		event=soft_pt
+		# Nor when a process began another program: let it be at the same place.
+		[[ $terms == *tsc=0* ]] && fixed=(setarch -R)
+		terms=step,$terms
+		;;
 	esac
 	text="$kind $seed: cc $flags, $event/$terms/u ${options[*]}"
-	timeout "${RECORD_TIMEOUT:-100}" "$auxcap" -e "$event/$terms/u" -o "$data" \
+	timeout "${RECORD_TIMEOUT:-100}" "${fixed[@]}" "$auxcap" -e "$event/$terms/u" -o "$data" \
 		--truth "$truth" "${options[@]}" -- "$prog" "${args[@]}" >"$log" 2>&1 </dev/null
 	status=$?
 	[ "$status" = 3 ] && [ -n "$overflow" ] && gaps=--expect-gaps

@@ -241,7 +241,10 @@ static size_t flow_compare(const struct flow_list *a, const struct flow_list *b,
 	}
 	*in_b = k;
 	if ((i == a->n && k == b->n) || a->full || b->full ||
-	    (a->unsupported && i == a->n))
+	    (a->unsupported && i == a->n) || (b->unsupported && k == b->n))
+		return SIZE_MAX;
+	/* a TIP.PGE that nothing follows: libipt does not tell of it */
+	if (k == b->n && i + 1 == a->n && a->ev[i].kind == AUX_FLOW_TRACE_ON)
 		return SIZE_MAX;
 	return i;
 }
