@@ -37,9 +37,11 @@ struct flow_list {
 static bool flow_joins(const struct aux_flow *a, const struct aux_flow *b)
 {
 	unsigned size = a->flags & AUX_FLOW_SIZE_MASK;
+	uint64_t step = b->range.first - a->range.last;
 
+	/* libipt may leave the size to others */
 	return a->kind == AUX_FLOW_RANGE && a->what == AUX_END_FALL &&
-	       b->range.first == a->range.last + size && size &&
+	       (size ? step == size : step - 1 < 15) &&
 	       !((a->flags ^ b->flags) & ~AUX_FLOW_SIZE_MASK);
 }
 
