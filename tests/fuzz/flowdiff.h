@@ -231,10 +231,11 @@ static size_t flow_compare(const struct flow_list *a, const struct flow_list *b,
 		if (flow_same(&a->ev[i], &b->ev[k]) ||
 		    flow_walked_on(a, i, b, k))
 			continue;
-		if ((a->unsupported && i + 1 == a->n &&
-		     flow_is_part(&a->ev[i], &b->ev[k])) ||
-		    (b->unsupported && k + 1 == b->n &&
-		     flow_is_part(&b->ev[k], &a->ev[i])))
+		/* events behind the last RANGE are not all there are */
+		if ((a->unsupported && i + 1 >= a->place &&
+		     (i >= a->place || flow_is_part(&a->ev[i], &b->ev[k]))) ||
+		    (b->unsupported && k + 1 >= b->place &&
+		     (k >= b->place || flow_is_part(&b->ev[k], &a->ev[i]))))
 			return SIZE_MAX;
 		x = flow_error(a, i);
 		y = flow_error(b, k);
@@ -247,10 +248,8 @@ static size_t flow_compare(const struct flow_list *a, const struct flow_list *b,
 	if ((i == a->n && k == b->n) || a->full || b->full ||
 	    (a->unsupported && i == a->n) || (b->unsupported && k == b->n))
 		return SIZE_MAX;
-	/* a TIP.PGE or TIP.PGD that nothing follows: libipt may not tell of it */
-	if (k == b->n && i + 1 == a->n &&
-	    (a->ev[i].kind == AUX_FLOW_TRACE_ON ||
-	     a->ev[i].kind == AUX_FLOW_TRACE_OFF))
+	/* libipt may not tell of the last packet, when nothing follows it */
+	if (k == b->n && a->n - i <= FLOW_AHEAD)
 		return SIZE_MAX;
 	return i;
 }
