@@ -115,6 +115,7 @@ static int start_pt(void *dec, const struct aux_chunk *chunk)
 	d->at_horizon = false;
 	d->node = NULL;
 	d->last_ip = 0;
+	d->told_cycles = 0;
 	d->n_bits = 0;
 	d->n_ev = 0;
 	d->head = d->sure = d->tail = 0;

@@ -135,7 +135,8 @@ struct pt {
 	/* time */
 	bool have_time;		/* a TIME was given since the sync */
 	bool at_horizon;	/* a TIME in queue reaches it */
-	uint64_t tsc;		/* of the last TIME */
+	uint64_t tsc;		/* of the last TIME, */
+	uint64_t told_cycles;	/* and time.total then */
 	uint64_t pushed_tsc, given_tsc; /* ever */
 
 	/* events that are ready, up to sure; RANGEs that a packet must confirm */
@@ -233,6 +234,15 @@ static inline void pt_confirm(struct pt *d)
 	if (d->sure < d->tail)
 		d->last_ip = d->queue[d->tail - 1].range.last;
 	d->sure = d->tail;
+}
+
+/* For a TIME: cycles since the last one. */
+static inline uint32_t pt_take_cycles(struct pt *d)
+{
+	uint64_t n = d->time.total - d->told_cycles;
+
+	d->told_cycles = d->time.total;
+	return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
 }
 
 static inline uint64_t pt_offset(const struct pt *d, const uint8_t *p)

@@ -44,6 +44,7 @@ bool pt_event_time(struct pt *d, uint64_t tsc)
 	d->at_horizon |= now;
 	f = pt_event_push(d, AUX_FLOW_TIME, 0);
 	f->flags = AUX_FLOW_HAS_TSC;
+	f->n = pt_take_cycles(d);
 	f->time.tsc = tsc;
 	f->time.ns = aux_clock_ns(&d->config->clock, tsc);
 	return true;

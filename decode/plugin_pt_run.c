@@ -124,7 +124,7 @@ INLINE void put_time(const struct batch *b, struct run *r)
 	r->due = find_due(d);
 	*r->o++ = (struct aux_flow){
 		.offset = pt_offset(d, r->p), .kind = AUX_FLOW_TIME,
-		.flags = AUX_FLOW_HAS_TSC,
+		.flags = AUX_FLOW_HAS_TSC, .n = pt_take_cycles(d),
 		.time = { aux_clock_ns(&d->config->clock, tsc), tsc } };
 }
 

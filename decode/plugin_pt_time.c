@@ -157,6 +157,7 @@ void pt_time_cyc_slow(struct pt_time *t, uint64_t cycles)
 {
 	if (!t->known)
 		return;
+	t->total += cycles;
 	if (cycles > CYCLES_MAX)
 		cycles = CYCLES_MAX;
 	if (cycles > CYCLES_MAX - t->cycles)

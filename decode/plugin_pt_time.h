@@ -33,6 +33,7 @@ struct pt_time {
 	uint64_t bound;		/* the true time is within tsc +- bound; 0: tsc
 				 * was in a packet */
 	bool known;		/* there was a TSC since the PSB */
+	uint64_t total;		/* cycles told while it was known */
 	/* the rest is its own */
 	const struct aux_pt_config *config;
 
@@ -99,6 +100,7 @@ static inline bool pt_time_cyc_tsc(struct pt_time *t, uint64_t cycles)
 		return false;
 	}
 	t->cycles = sum;
+	t->total += cycles;
 	t->tsc = tsc;
 	return true;
 }

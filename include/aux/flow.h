@@ -26,7 +26,7 @@ enum aux_flow_kind {
 	AUX_FLOW_TX,		/* TSX: what = AUX_TX_* */
 	AUX_FLOW_PAYLOAD,	/* ptwrite, ITM, STM: a value the program gave */
 	AUX_FLOW_POWER,		/* power state change */
-	AUX_FLOW_EVENT,		/* CFE/EVD event trace */
+	AUX_FLOW_EVENT,		/* CFE/EVD event trace; what: its type */
 	AUX_FLOW_GAP,		/* flow is missing here: what = AUX_GAP_* */
 	AUX_FLOW_PATH,		/* RANGEs in a row; only for a host that asked */
 };
@@ -147,8 +147,10 @@ struct aux_flow {
 			uint64_t vmcs;	/* Arm: VMID, or CONTEXTIDR_EL2 */
 		} context;
 		struct {
-			uint64_t ip;
-			uint64_t value;
+			uint64_t ip;	/* see PAYLOAD, POWER; EVENT of a CFE:
+					 * where, with AUX_FLOW_HAS_IP */
+			uint64_t value;	/* EVENT: the vector (n 1), or of an EVD
+					 * its payload (n 8) */
 		} payload;
 		struct {
 			uint64_t ip;	/* OVERFLOW: resume ip; NO_CODE: where
