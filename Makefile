@@ -59,8 +59,11 @@ INTERNAL := $(call obj,$(wildcard include/internal/*.c))
 QEMU_C := $(wildcard capture/qemu_*.c) include/internal/x86_insn.c \
 	include/internal/a64_insn.c include/internal/soft_exec.c
 with = $(filter $(1),$(HAVE))
-LEFT_OUT := $(if $(call with,IPT),,$(wildcard decode/plugin_libipt*.c)) \
+LEFT_OUT := $(if $(call with,SQLITE),,$(wildcard decode/export_sqlite*.c)) \
+	$(if $(call with,IPT),,$(wildcard decode/plugin_libipt*.c)) \
 	$(if $(call with,OPENCSD),,$(wildcard decode/plugin_opencsd*.c)) \
+	$(if $(call with,DW),decode/elfimage_nodwarf.c,$(wildcard decode/elfimage_dwarf*.c)) \
+	$(if $(call with,IBERTY),decode/calls_nodemangle.c,decode/calls_demangle.c) \
 	$(if $(call with,ZSTD),decode/reader_nozstd.c,decode/reader_zstd.c) \
 	$(if $(call with,ZSTD),capture/writer_nozstd.c,capture/writer_zstd.c) \
 	$(if $(call with,ZSTD),capture/repair_nozstd.c,capture/repair_zstd.c)
@@ -68,8 +71,8 @@ CAPTURE := $(call obj,$(filter-out capture/qemu_% $(LEFT_OUT),$(wildcard capture
 DECODE := $(call obj,$(filter-out $(LEFT_OUT),$(wildcard decode/*.c)))
 
 CAPTURE_LIBS = $(LIBS_ELF) $(LIBS_ZSTD) -ldl -lpthread
-DECODE_LIBS = $(LIBS_IPT) $(LIBS_OPENCSD) $(LIBS_CAPSTONE) $(LIBS_JSON) \
-	$(LIBS_LZMA) $(LIBS_Z) $(LIBS_DW) $(LIBS_ELF) $(LIBS_ZSTD) \
+DECODE_LIBS = $(LIBS_IBERTY) $(LIBS_IPT) $(LIBS_OPENCSD) $(LIBS_CAPSTONE) $(LIBS_JSON) \
+	$(LIBS_LZMA) $(LIBS_Z) $(LIBS_SQLITE) $(LIBS_DW) $(LIBS_ELF) $(LIBS_ZSTD) \
 	-ldl -lpthread
 
 PROGRAMS := $(BUILD)/auxcap $(BUILD)/auxdecode $(BUILD)/auxkit-qemu.so
@@ -92,6 +95,10 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA_CFLAGS) $(DEPFLAGS) -c -o $@ $<
 
+# The parts of a report's page, which the assembler takes in.
+$(BUILD)/obj/decode/sink_report_page.o: $(wildcard decode/report*.html \
+	decode/report*.css decode/report*.js)
+
 # Runs inside qemu: position independent, never sanitized.
 QEMU_O := $(patsubst %.c,$(BUILD)/pic/%.o,$(QEMU_C))
 $(BUILD)/pic/%.o: %.c $(BUILD)/flags
@@ -102,6 +109,42 @@ $(BUILD)/pic/%.o: %.c $(BUILD)/flags
 $(BUILD)/auxkit-qemu.so: $(QEMU_O)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -shared -o $@ $^ -lpthread
+
+# libauxdecode: position independent, and only what the API leads to. Of the
+# static one all names but those of the map are made local, too.
+LIB_ABI := 0
+LIB_VERSION = $(shell sed -n 's/.*AUXKIT_VERSION "\(.*\)"/\1/p' include/internal/version.h)
+LIB_MAP := decode/libauxdecode.map
+lib_obj = $(patsubst %.c,$(BUILD)/lib/%.o,$(1))
+LIB_ROOTS := $(call lib_obj,$(filter-out $(LEFT_OUT),$(wildcard decode/api*.c \
+	decode/reader*.c)) include/internal/error.c)
+# The modules below the sinks; a name here may be more than what is linked.
+LIB_REST := $(filter-out $(LIB_ROOTS),$(call lib_obj,$(filter-out $(LEFT_OUT),\
+	$(wildcard $(foreach m,addrspace bundle_symbols chunks codeview columns container \
+	csmeta disasm elf etmframe features insn_ jitdump kallsyms losses outbuf plugin ptpkt \
+	records session sink_gap timeline walk workers,decode/$(m)*.c) include/internal/*.c))))
+LIBS_MADE := $(BUILD)/libauxdecode.so $(BUILD)/libauxdecode.a $(BUILD)/libauxdecode.pc
+.PHONY: lib
+lib: $(LIBS_MADE)
+$(BUILD)/lib/%.o: %.c $(BUILD)/flags
+	$(call say,CC,$< (PIC))
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -fPIC -fno-semantic-interposition $(DEPFLAGS) -c -o $@ $<
+$(BUILD)/lib/librest.a: $(LIB_REST)
+$(BUILD)/libauxdecode.so: $(LIB_ROOTS) $(BUILD)/lib/librest.a $(LIB_MAP)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,libauxdecode.so.$(LIB_ABI) \
+		-Wl,--version-script=$(LIB_MAP) $(if $(SAN),,-Wl,-z,defs) -o $@ \
+		$(filter %.o %.a,$^) $(DECODE_LIBS)
+$(BUILD)/libauxdecode.a: $(LIB_ROOTS) $(BUILD)/lib/librest.a $(LIB_MAP)
+	$(call say,AR,$@)
+	$(Q)sed -n 's/^\t\(aux_.*\);$$/\1/p' $(LIB_MAP) >$(BUILD)/lib/names
+	$(Q)$(CC) -r -nostdlib -o $(BUILD)/lib/auxdecode.o $(filter %.o %.a,$^)
+	$(Q)$(OBJCOPY) --keep-global-symbols=$(BUILD)/lib/names $(BUILD)/lib/auxdecode.o
+	$(Q)rm -f $@ && $(AR) rcs $@ $(BUILD)/lib/auxdecode.o
+$(BUILD)/libauxdecode.pc: decode/auxdecode.pc.in $(HAVE_MK) Makefile
+	$(Q)sed 's,@VERSION@,$(LIB_VERSION),; s,@LIBS@,$(strip $(DECODE_LIBS)),' $< >$@
+OBJCOPY ?= objcopy
 
 # Archives, so that a test or tool links only what it calls.
 $(BUILD)/libcapture.a: $(filter-out %/auxcap.o,$(CAPTURE))
@@ -114,7 +157,10 @@ $(BUILD)/libinternal.a: $(INTERNAL)
 # Unit tests: `/* links: capture */` or `/* links: decode */` says with what.
 UNIT := $(filter-out $(if $(call with,OPENCSD),,$(patsubst %,tests/unit/test_%.c,\
 	plugin_opencsd plugin_opencsd_pull plugin_opencsd_corpus plugin_opencsd_noise plugin_opencsd_ahead \
-	etm_encode etm_frame etm_real soft_etm)),$(wildcard tests/unit/test_*.c))
+	etm_encode etm_frame etm_real soft_etm)) \
+	$(if $(call with,IPT),,$(patsubst %,tests/unit/test_%.c,\
+	plugin_libipt plugin_pt_time_ref pt_encode ptpkt_libipt soft_stream)),\
+	$(wildcard tests/unit/test_*.c))
 links = $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(if $(UNIT),\
 	$(shell grep -lE '^/\* links:.*\<$(1)\>' $(UNIT))))
 UNIT_BIN := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(UNIT))
@@ -188,6 +234,8 @@ $(A64_DIR)/atomics_lse: tests/programs/aarch64/atomics.c
 	@mkdir -p $(@D)
 	$(Q)$(A64_CC) -std=gnu11 $(compile_traced) -march=armv8.1-a
 $(BUILD)/tests/programs/feature $(A64_DIR)/feature: tests/programs/feature.h
+$(filter $(BUILD)/tests/programs/stack_%,$(TRACED)): \
+	$(wildcard tests/programs/stack_*.h)
 
 # Tools written in C: one file each; those that read recordings link decode.
 TOOLS := $(patsubst tools/%.c,$(BUILD)/%,$(wildcard tools/*.c))
@@ -206,7 +254,7 @@ $(TOOLS): $(BUILD)/%: $(BUILD)/obj/tools/%.o $(BUILD)/libdecode.a $(BUILD)/libin
 
 .PHONY: tests-build tools-build
 tools-build: all $(TOOLS)
-tests-build: tools-build $(UNIT_BIN) $(REPLAY_BIN) $(TRACED)
+tests-build: tools-build lib $(UNIT_BIN) $(REPLAY_BIN) $(TRACED)
 
 # What follows runs on a machine with only git and make: tools/deps first.
 submake = $(Q)$(MAKE) --no-print-directory \
@@ -270,18 +318,40 @@ fuzz:
 		-artifact_prefix=fixtures/corpus/$(F)/ $(BUILD)/fuzz/$(F) fixtures/corpus/$(F)
 
 .PHONY: install uninstall
-install: all
+SO_NAME = libauxdecode.so.$(LIB_ABI)
+install: all lib
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/auxkit \
-		$(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/include/aux
+		$(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/include/aux \
+		$(DESTDIR)$(PREFIX)/lib/pkgconfig
 	install -m 755 $(BUILD)/auxcap $(BUILD)/auxdecode $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(BUILD)/auxkit-qemu.so $(DESTDIR)$(PREFIX)/libexec/auxkit
 	install -m 644 capture/auxcap.1 decode/auxdecode.1 \
 		$(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 include/aux/*.h $(DESTDIR)$(PREFIX)/include/aux
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
+		$(DESTDIR)$(PREFIX)/share/zsh/site-functions \
+		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	for p in auxcap auxdecode; do \
+		$(BUILD)/$$p --completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$p && \
+		$(BUILD)/$$p --completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_$$p && \
+		$(BUILD)/$$p --completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/$$p.fish || \
+		exit 1; done
+	install -m 644 $(BUILD)/libauxdecode.a $(DESTDIR)$(PREFIX)/lib
+	install -m 755 $(BUILD)/libauxdecode.so $(DESTDIR)$(PREFIX)/lib/libauxdecode.so.$(LIB_VERSION)
+	ln -sf libauxdecode.so.$(LIB_VERSION) $(DESTDIR)$(PREFIX)/lib/$(SO_NAME)
+	ln -sf $(SO_NAME) $(DESTDIR)$(PREFIX)/lib/libauxdecode.so
+	sed 's,@PREFIX@,$(PREFIX),' $(BUILD)/libauxdecode.pc \
+		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/libauxdecode.pc
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/auxcap $(DESTDIR)$(PREFIX)/bin/auxdecode \
 		$(DESTDIR)$(PREFIX)/share/man/man1/auxcap.1 \
 		$(DESTDIR)$(PREFIX)/share/man/man1/auxdecode.1
+	rm -f $(DESTDIR)$(PREFIX)/lib/libauxdecode.a $(DESTDIR)$(PREFIX)/lib/libauxdecode.so* \
+		$(DESTDIR)$(PREFIX)/lib/pkgconfig/libauxdecode.pc
+	for p in auxcap auxdecode; do \
+		rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$p \
+			$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_$$p \
+			$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/$$p.fish; done
 	rm -rf $(DESTDIR)$(PREFIX)/libexec/auxkit $(DESTDIR)$(PREFIX)/include/aux
 
 .PHONY: clean help
@@ -289,6 +359,7 @@ clean:
 	rm -rf $(BUILD)
 help:
 	@echo 'make                  build/auxcap, build/auxdecode, build/auxkit-qemu.so'
+	@echo 'make lib              libauxdecode, shared and static, for programs of your own'
 	@echo 'make demo             records a real program on this machine and decodes it'
 	@echo 'make check            all tests; check-quick: without the long ones'
 	@echo 'make check-kernel     capture on a real kernel in QEMU, part of check'

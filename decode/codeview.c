@@ -312,6 +312,15 @@ static bool is_over(const struct jit_hit *j, const struct space *space,
 	       (j->time >= m->time && j->time <= space->from);
 }
 
+bool codeview_is_jit(struct codeview *cv, const struct space *space,
+		     const struct mapping *m, uint64_t ip)
+{
+	struct jit_hit j;
+
+	return codeview_jit_find(cv, space, m, ip, &j) &&
+	       ((m && m->saved) || is_over(&j, space, m));
+}
+
 static int jit_code(const struct jit_hit *j, struct aux_code *code)
 {
 	code->start = j->start;

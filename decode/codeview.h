@@ -78,6 +78,11 @@ int codeview_line(struct codeview *cv, const struct space *space, uint64_t ip,
 int codeview_inlines(struct codeview *cv, const struct space *space, uint64_t ip,
 		     struct inline_frame *frames, size_t max);
 
+/* The file behind ip, and the offset in it. 0, or -AUX_E_NOENT. */
+struct elfimage;
+int codeview_image(struct codeview *cv, const struct space *space, uint64_t ip,
+		   struct elfimage **im, uint64_t *offset);
+
 /*
  * Why there is no code at ip, for a person, with the file, the build id, when it
  * was mapped, and what to do: "no code at 0x7f..: /lib/x.so (build id ab.., mapped

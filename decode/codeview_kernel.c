@@ -417,6 +417,29 @@ int codeview_kernel_symbol(struct codeview *cv, const struct space *space,
 	return image_symbol(im, shift, ip, sym);
 }
 
+bool codeview_kernel_image(struct codeview *cv, const struct space *space,
+			   const struct mapping *m, uint64_t ip,
+			   struct elfimage **im, uint64_t *offset,
+			   uint64_t *shift)
+{
+	struct kernel_code *k = need(cv, space);
+	struct place *p;
+	uint64_t left;
+
+	if (!k || m->kind == MAPPING_KSYMBOL)
+		return false;
+	if (m->kind == MAPPING_MODULE) {
+		p = codeview_place(cv, space, m);
+		*im = p && p->source ? p->source->image : NULL;
+		*shift = m->start - m->pgoff;
+	} else {
+		*im = vmlinux_of(cv, k, space, m);
+		if (*im && !find_shift(m, *im, shift))
+			return false;
+	}
+	return *im && elfimage_offset(*im, ip - *shift, offset, &left);
+}
+
 const char *codeview_kernel_why(struct codeview *cv, const struct space *space)
 {
 	struct kernel_code *k = need(cv, space);

@@ -127,6 +127,10 @@ const char *codeview_id_text(const struct file_id *id,
 struct place *codeview_place(struct codeview *cv, const struct space *space,
 			     const struct mapping *m);
 
+/* Whether the name at ip is one that a JIT compiler logged. */
+bool codeview_is_jit(struct codeview *cv, const struct space *space,
+		     const struct mapping *m, uint64_t ip);
+
 /* codeview_records.c: ids, files and logs that the recording names. */
 int codeview_read_records(struct codeview *cv, struct aux_reader *r);
 /* The own file of a path; NULL: none. */
@@ -151,6 +155,12 @@ int codeview_kernel_code(struct codeview *cv, const struct space *space,
 int codeview_kernel_symbol(struct codeview *cv, const struct space *space,
 			   const struct mapping *m, uint64_t ip,
 			   struct symbol *sym);
+/* The image behind ip, the offset in it, and how far it was moved from where it
+ * was linked; false: none. */
+bool codeview_kernel_image(struct codeview *cv, const struct space *space,
+			   const struct mapping *m, uint64_t ip,
+			   struct elfimage **im, uint64_t *offset,
+			   uint64_t *shift);
 /* Why kcore or kallsyms are not used, "" when they are or were not given. */
 const char *codeview_kernel_why(struct codeview *cv, const struct space *space);
 void codeview_kernel_free(struct kernel_code *k);

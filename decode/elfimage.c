@@ -124,6 +124,7 @@ void elfimage_close(struct elfimage *im)
 {
 	if (!im)
 		return;
+	elfimage_dwarf_close(im->dwarf);
 	elfimage_close(im->debug);
 	elfimage_close(im->mini);
 	elfimage_elf_close(im);
@@ -159,6 +160,11 @@ size_t elfimage_build_id(const struct elfimage *im, const uint8_t **id)
 {
 	*id = im->build_id;
 	return im->build_id_size;
+}
+
+unsigned elfimage_machine(const struct elfimage *im)
+{
+	return im->machine;
 }
 
 bool elfimage_is_elf(const struct elfimage *im)

@@ -18,6 +18,7 @@
 struct elfimage;
 struct inline_frame;
 struct source_line;
+struct source_row;
 
 struct elfimage_symbol {
 	const char *name;
@@ -87,5 +88,28 @@ int elfimage_line(struct elfimage *im, uint64_t offset,
 		  struct source_line *line);
 int elfimage_inlines(struct elfimage *im, uint64_t offset,
 		     struct inline_frame *frames, size_t max);
+
+/* A function that the debug information has code of. */
+struct elfimage_function {
+	const char *name, *linkage;	/* as in struct inline_frame */
+	const char *file;	/* of its first instruction; NULL: unknown */
+	uint32_t line, column;	/* where it is declared; 0: unknown */
+	uint64_t entry;		/* addresses as linked */
+	bool is_artificial;	/* the compiler made it */
+	bool is_c;		/* the language is C */
+	bool has_value;		/* it returns one */
+	const struct elfimage_area *areas;	/* its code, offset 0 */
+	size_t n_areas;
+};
+
+/* All of them, sorted by entry; *v is the caller's to free. 0, -AUX_E_NOENT
+ * (no debug information), -AUX_E_NOMEM. Names live as long as the image. */
+int elfimage_functions(struct elfimage *im, struct elfimage_function **v,
+		       size_t *n);
+/* The rows from the one around an address on, of its unit: how many. */
+size_t elfimage_rows(struct elfimage *im, uint64_t addr,
+		     const struct source_row **rows);
+/* ELF e_machine. */
+unsigned elfimage_machine(const struct elfimage *im);
 
 #endif

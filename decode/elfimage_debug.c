@@ -157,6 +157,9 @@ void elfimage_find_debug(struct elfimage *im)
 {
 	const char *root = im->debug_root;
 
+	if (im->looked_for_debug)
+		return;
+	im->looked_for_debug = true;
 	if (root && !by_build_id(im, root))
 		by_link(im, root);
 	if (!im->debug)

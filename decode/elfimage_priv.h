@@ -56,6 +56,8 @@ struct elfimage {
 	size_t n_syms, cap_syms;
 	char **made;		/* names that are in no file */
 	size_t n_made, cap_made, made_bytes;
+	bool have_dwarf, looked_for_debug;
+	struct dwarf_image *dwarf;	/* elfimage_dwarf.c; NULL: none */
 };
 
 /* elfimage.c: the section of that name, or NULL. */
@@ -89,7 +91,9 @@ void elfimage_add_table(struct elfimage *im, const struct elfimage *from,
 bool elfimage_better(const struct sym *a, const struct sym *b);
 /* elfimage_plt.c */
 void elfimage_add_plt(struct elfimage *im);
-/* elfimage_debug.c: opens im->debug or im->mini, when there is one. */
+/* elfimage_dwarf.c */
+void elfimage_dwarf_close(struct dwarf_image *d);
+/* elfimage_debug.c: opens im->debug or im->mini, when there is one; once. */
 void elfimage_find_debug(struct elfimage *im);
 
 #endif

@@ -54,7 +54,8 @@ static int open_code(struct session *s, const struct session_config *config,
 		     struct aux_diag *diag)
 {
 	struct codeview_config code = config->code;
-	char *kcore = code.kcore ? NULL : container_kcore(config->path);
+	char *kcore = code.kcore || config->data ? NULL :
+		      container_kcore(config->path);
 	int rc;
 
 	if (kcore)
@@ -80,7 +81,11 @@ static int open_parts(struct session *s, const struct session_config *config,
 		if (rc < 0)
 			return rc;
 	}
-	rc = container_open(&s->reader, config->path, config->container, diag);
+	rc = config->data ? aux_reader_open_mem(&s->reader, config->data,
+						config->n_data, config->path,
+						diag) :
+			    container_open(&s->reader, config->path,
+					   config->container, diag);
 	if (rc < 0)
 		return rc;
 	rc = timeline_new(&s->timeline, s->reader, diag);

@@ -24,6 +24,9 @@
 
 struct session_config {
 	const char *path;
+	const void *data;	/* not NULL: the recording, which outlives the
+				 * session; path is its name then */
+	size_t n_data;
 	const char *decoder;	/* --decoder NAME, NULL: the default */
 	const char *plugin;	/* --plugin FILE, NULL: none */
 	const struct container_options *container;	/* NULL: none */

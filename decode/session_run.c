@@ -206,27 +206,31 @@ static int refill(struct run_state *r, struct feed *f)
 			 session_refill(f, r->stats);
 }
 
-static int merge(struct run_state *r)
+static int fill_feeds(struct run_state *r)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < r->n && rc >= 0; i++)
+		rc = refill(r, &r->feeds[i]);
+	return rc < 0 ? rc : 0;
+}
+
+/* The earliest feed gives what it can. 0: there is nothing more. */
+static int merge_step(struct run_state *r)
 {
 	struct feed_place limit;
 	struct feed *f;
 	bool or_at;
 	int rc;
 
-	for (size_t i = 0; i < r->n; i++) {
-		rc = refill(r, &r->feeds[i]);
-		if (rc < 0)
-			return rc;
-	}
-	while (!r->enough && (f = earliest(r, &limit, &or_at))) {
-		rc = r->jobs ? session_jobs_give(r, f, &limit, or_at) :
-			       session_give(r, f, &limit, or_at);
-		if (rc == 0 && f->pos == f->n && !r->enough)
-			rc = refill(r, f);
-		if (rc < 0)
-			return rc;
-	}
-	return 0;
+	f = r->enough ? NULL : earliest(r, &limit, &or_at);
+	if (!f)
+		return 0;
+	rc = r->jobs ? session_jobs_give(r, f, &limit, or_at) :
+		       session_give(r, f, &limit, or_at);
+	if (rc == 0 && f->pos == f->n && !r->enough)
+		rc = refill(r, f);
+	return rc < 0 ? rc : 1;
 }
 
 static void close_feeds(struct run_state *r)
@@ -389,26 +393,46 @@ static void count_file(const struct session *s, struct session_stats *st)
 		st->lossy = true;
 }
 
+static int say_no_memory(int rc, struct aux_diag *diag)
+{
+	if (rc == -AUX_E_NOMEM)
+		diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET, "out of memory");
+	return rc;
+}
+
+int session_run_open(struct run_state *r, struct aux_diag *diag)
+{
+	int rc;
+
+	*r->stats = (struct session_stats){ 0 };
+	r->filtered = is_filtered(r->s);
+	count_file(r->s, r->stats);
+	rc = open_feeds(r, diag);
+	return rc ? rc : say_no_memory(fill_feeds(r), diag);
+}
+
+int session_run_step(struct run_state *r, struct aux_diag *diag)
+{
+	return say_no_memory(merge_step(r), diag);
+}
+
+void session_run_close(struct run_state *r)
+{
+	close_feeds(r);
+}
+
 int session_run(struct session *s, const struct sink_ops *ops, void *sink,
 		struct session_stats *stats, struct aux_diag *diag)
 {
 	struct session_stats own;
 	struct run_state r = { .s = s, .ops = ops, .sink = sink,
 			       .stats = stats ? stats : &own };
-	int rc;
+	int rc = session_run_open(&r, diag);
 
-	*r.stats = (struct session_stats){ 0 };
-	r.filtered = is_filtered(s);
-	count_file(s, r.stats);
-	rc = open_feeds(&r, diag);
-	if (rc == 0) {
-		rc = merge(&r);
-		if (rc == -AUX_E_NOMEM)
-			diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
-				 "out of memory");
-	}
+	while (rc == 0 && (rc = session_run_step(&r, diag)) > 0)
+		rc = 0;
 	if (rc == 0)
 		rc = ops->finish(sink, diag);
-	close_feeds(&r);
+	session_run_close(&r);
 	return rc;
 }

@@ -27,6 +27,15 @@ struct run_state {
 };
 
 /*
+ * A pass in steps, as session_run makes it: r has s, ops, sink and stats, the rest
+ * 0. A step gives what one feed has until another is earlier, at most a batch;
+ * 1: there is more. finish is the caller's. close after open, failed or not.
+ */
+int session_run_open(struct run_state *r, struct aux_diag *diag);
+int session_run_step(struct run_state *r, struct aux_diag *diag);
+void session_run_close(struct run_state *r);
+
+/*
  * Gives events of f until one is later than limit (at limit: when !or_at), or none
  * is left.
  */

@@ -18,6 +18,7 @@
 #include <aux/error.h>
 #include <aux/flow.h>
 
+struct elfimage;
 struct inline_frame;
 struct outbuf;
 struct session;
@@ -38,6 +39,7 @@ struct flow_ctx {
 /* What a sink needs; nothing else is computed. */
 #define SINK_NEEDS_TIME 1
 #define SINK_TAKES_PATHS 2	/* PATH events; else they come as RANGEs */
+#define SINK_OWN_FORMAT 4	/* its output is no text with "# " lines in it */
 
 /*
  * What a sink may ask of the rest of the program; a test gives its own.
@@ -61,7 +63,12 @@ struct sink_host {
 		    struct source_line *line);
 	int (*inlines)(void *priv, const struct space *space, uint64_t ip,
 		       struct inline_frame *frames, size_t max);
+	/* As codeview_image; NULL: there are none. */
+	int (*image)(void *priv, const struct space *space, uint64_t ip,
+		     struct elfimage **im, uint64_t *offset);
 };
+
+#define SINK_DROPS 10
 
 /* What a sink met, for the verdict and for the table of an empty result. */
 struct sink_report {
@@ -69,6 +76,15 @@ struct sink_report {
 	uint64_t n_lines;	/* lines (count: instructions) that came out */
 	uint64_t n_filtered;	/* dropped by --symbol */
 	uint64_t n_mismatches;	/* ranges that do not fit the code bytes */
+	/* what the sink itself left out, for the table, and what to do */
+	struct sink_drop {
+		const char *what;
+		uint64_t n;
+	} drops[SINK_DROPS];
+	unsigned n_drops;
+	char hint[512];
+	char note[512];		/* what to say of a result that is there; "":
+				 * nothing */
 };
 
 /* Options that sinks share; see auxdecode.1. */
@@ -81,12 +97,44 @@ struct sink_config {
 	bool sha256;		/* count: SHA-256 of addresses as u64 LE too */
 	bool syntax_att;	/* AT&T instead of Intel syntax */
 	const char *symbol;	/* --symbol filter, NULL none */
+	const char *path;	/* FILE, for commands to copy */
+	const char *by;		/* --by time, insns, cycles, ...; NULL: not given */
+	/* calls; insn, branch */
+	uint32_t max_depth;	/* --max-depth, 0 none */
+	bool inlines;		/* --inline */
+	bool source;		/* --source */
+	bool stubs;		/* --stubs */
+	bool not_taken;		/* --not-taken */
+	/* find; latency */
+	const char *from;	/* --from NAME, NULL none */
+	const char *caller;	/* --caller NAME, NULL none */
+	const char *longer, *shorter; /* as given, NULL none */
+	uint64_t time_from, time_to;	/* --time; to: UINT64_MAX */
+	bool whole;		/* --whole */
+	bool just_count;	/* --count */
+	/* flame; hot */
+	const char *per;	/* --per thread, process, all; NULL: not given */
+	const char *min_percent; /* --min, as given, NULL none */
+	bool svg;		/* --svg */
+	bool blocks, edges;	/* --blocks, --edges */
+	/* export */
+	const char *to;		/* --to FORMAT, NULL: none given */
+	const char *schema;	/* --schema FILE, NULL none */
+	const char *out_path;	/* -o FILE, NULL: standard output */
+	/* profile */
+	const char *module;	/* --module NAME, NULL: the program */
+	const char *period;	/* --period, as given, NULL none */
+	const char *symfs;	/* --symfs DIR, NULL none */
+	/* report */
+	uint64_t max_size;	/* --max-size, 0: the default */
 };
 
 struct sink_ops {
 	const char *name;
 	const char *help;	/* one line */
 	uint32_t needs;
+	/* Less of it, where the options ask for less; NULL: always all. */
+	uint32_t (*needs_of)(const struct sink_config *config);
 	const char *fields;	/* what -F takes, comma separated; NULL: no -F */
 	/* -AUX_E_INVAL with diag for bad options */
 	int (*open)(void **sink, const struct sink_config *config,
@@ -122,7 +170,15 @@ struct sink_ops {
 	void (*part_close)(void *part);	/* accepts NULL */
 };
 
-extern const struct sink_ops sink_insn, sink_branch, sink_count;
+extern const struct sink_ops sink_insn, sink_branch, sink_count, sink_coverage;
+extern const struct sink_ops sink_latency, sink_find_calls;
+extern const struct sink_ops sink_export;
+extern const struct sink_ops sink_calls;
+
+extern const struct sink_ops sink_profile;
+extern const struct sink_ops sink_hot, sink_flame;
+
+extern const struct sink_ops sink_report;
 
 /* By name, or by index (NULL behind the last). */
 const struct sink_ops *sink_find(const char *name);

@@ -26,7 +26,7 @@ static const char *const edge_names[] = {
 	[EDGE_SYSCALL] = "syscall",  [EDGE_FAR] = "far",
 	[EDGE_ASYNC] = "async",	     [EDGE_INTERRUPT] = "intr",
 	[EDGE_EXCEPTION] = "except", [EDGE_ON] = "on",
-	[EDGE_OFF] = "off",
+	[EDGE_OFF] = "off",	     [EDGE_NOT] = "not",
 };
 
 struct cached {
@@ -220,13 +220,22 @@ static struct edge *held_of(struct branch *b, uint32_t stream)
 	return &held[b->n_held++].edge;
 }
 
+bool branch_is_shown(const struct branch *b, struct edge *e,
+		     const struct place *to)
+{
+	if (!e->maybe || !to->known || to->ip != e->next)
+		return true;
+	e->kind = EDGE_NOT;
+	return b->config.not_taken;
+}
+
 /* The held branch goes to an address (to->known), or who knows where. */
 static int settle(struct branch *b, struct edge *e, const struct place *to)
 {
 	struct edge done = *e;
 
 	e->kind = 0;
-	if (!done.kind || (done.maybe && to->known && to->ip == done.next))
+	if (!done.kind || !branch_is_shown(b, &done, to))
 		return 0;
 	done.to = *to;
 	return put_edge(b, &done);
@@ -272,6 +281,8 @@ struct edge branch_at_end(struct branch *b, const struct flow_ctx *ctx,
 	if (ev->what >= sizeof(edge_of_end))
 		return e;
 	e.kind = edge_of_end[ev->what];
+	if (ev->what == AUX_END_COND_NOT_TAKEN && b->config.not_taken)
+		e.kind = EDGE_NOT;
 	e.maybe = ev->what == AUX_END_COND;
 	if (!e.maybe)
 		return e;

@@ -25,6 +25,7 @@ enum edge_kind {
 	EDGE_EXCEPTION,
 	EDGE_ON,
 	EDGE_OFF,
+	EDGE_NOT,	/* conditional, not taken */
 };
 
 struct place {
@@ -68,6 +69,9 @@ bool branch_render(struct branch *b, const struct edge *e,
 /* The branch at the end of a RANGE; kind 0: there is none. */
 struct edge branch_at_end(struct branch *b, const struct flow_ctx *ctx,
 			  const struct aux_flow *ev);
+/* A branch that may not be taken: is it, or is it to be shown all the same? */
+bool branch_is_shown(const struct branch *b, struct edge *e,
+		     const struct place *to);
 /* The held branch goes to that address; 1: the limit is reached. */
 int branch_settle(struct branch *b, const struct flow_ctx *ctx, struct edge *e,
 		  uint64_t to);

@@ -29,9 +29,9 @@ static int put_slowly(struct branch *b, const struct flow_ctx *ctx,
 static int render_edge(struct branch *b, const struct flow_ctx *ctx,
 		       struct edge *e, uint64_t to)
 {
-	if (!e->kind || (e->maybe && to == e->next))
-		return 0;
 	e->to = (struct place){ .known = true, .space = ctx->space, .ip = to };
+	if (!e->kind || !branch_is_shown(b, e, &e->to))
+		return 0;
 	if (!branch_render(b, e, &b->paths.maker))
 		return 0;
 	return text_maker_end_line(&b->paths.maker);

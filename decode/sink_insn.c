@@ -170,6 +170,28 @@ static void put_column(struct insn *s, const struct line *l, enum column col)
 	}
 }
 
+/* "file:line" behind the instruction. For reading only where it changes. */
+static void put_source(struct insn *s, const struct line *l)
+{
+	const struct sink_host *host = s->config.host;
+	struct source_line at = { .file = NULL };
+	struct outbuf *out = s->maker.lines;
+
+	if (host->line && l->ctx->space)
+		host->line(host->priv, l->ctx->space, l->ip, &at);
+	if (s->columns.aligned && (!at.file || (at.file == s->source.file &&
+						at.line == s->source.line)))
+		return;
+	s->source = at;
+	outbuf_str(out, s->columns.aligned ? "  ; " : " ");
+	if (!at.file) {
+		outbuf_put(out, "-", 1);
+		return;
+	}
+	column_clean(out, at.file);
+	outbuf_printf(out, ":%u", at.line);
+}
+
 static void trim_blanks(struct outbuf *out, size_t start)
 {
 	while (out->p > out->buf + start && out->p[-1] == ' ')
@@ -191,6 +213,8 @@ static int render_line(struct insn *s, const struct line *l)
 	}
 	if (s->columns.aligned)
 		trim_blanks(out, line);
+	if (s->config.source)
+		put_source(s, l);
 	outbuf_put(out, "\n", 1);
 	return text_maker_end_line(&s->maker);
 }
@@ -220,6 +244,7 @@ static int render(struct insn *s, const struct flow_ctx *ctx,
 	struct line line = { .ctx = ctx, .r = r };
 
 	text_maker_reset(&s->maker);
+	s->source.file = NULL;
 	for (uint32_t i = 0; i < r->n; i++) {
 		line.ip = r->first + r->off[i];
 		if (s->needs_symbol)

@@ -9,6 +9,7 @@
 #include "columns.h"
 #include "sink.h"
 #include "sink_text.h"
+#include "sourceline.h"
 #include "walk.h"
 
 struct insn {
@@ -20,6 +21,7 @@ struct insn {
 	struct text_maker maker;	/* of a range */
 	struct last_ips last;
 	uint64_t ran;			/* address that ran last */
+	struct source_line source;	/* of the line before, --source */
 	bool needs_symbol;
 	bool started;
 	/* sink_insn_path.c */

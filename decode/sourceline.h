@@ -20,6 +20,14 @@ struct source_line {
 	uint32_t discriminator;
 };
 
+/* One row of a line table: it reaches to the next one. */
+struct source_row {
+	uint64_t addr;		/* as linked */
+	const char *file;	/* NULL: a hole begins here */
+	uint32_t line;
+	uint16_t column, discriminator;
+};
+
 /* One of the functions that are inlined into each other at an address. */
 struct inline_frame {
 	const char *name;	/* demangled where the file has no linkage name:

@@ -1,0 +1,102 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# libauxdecode, as a program outside of this tree meets it: installed, found by
+# pkg-config, shared and static; the examples give what auxdecode gives.
+. "$(dirname "$0")/lib.sh"
+
+root=$SCRATCH/root
+cc=${CC:-cc}
+flags="-std=gnu11 -O1 -Wall -Wextra -Werror ${SAN:+-fsanitize=address,undefined}"
+env -u MAKEFLAGS -u MFLAGS make -s BUILD="$BUILD" ${SAN:+SAN=$SAN} install PREFIX="$root" \
+	>"$SCRATCH/make" 2>&1
+ok $? "make install" "$SCRATCH/make"
+export PKG_CONFIG_PATH=$root/lib/pkgconfig LD_LIBRARY_PATH=$root/lib
+
+# What it exports: what the headers declare, the map lists, and nothing else.
+sed -n 's/^\t\(aux_.*\);$/\1/p' decode/libauxdecode.map | sort >"$SCRATCH/map"
+cat include/aux/{decode,reader,error}.h | tr '\n\t' '  ' | sed 's,/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/,,g; s/[;{}]/\n/g' |
+	grep -v 'inline' | grep -oE '\<aux_[a-z_]+\(' | tr -d '(' | sort -u >"$SCRATCH/declared"
+that "the map lists what the headers declare" "$SCRATCH/differ" \
+	eval 'diff "$SCRATCH/declared" "$SCRATCH/map" >"$SCRATCH/differ"'
+nm -D --defined-only "$root/lib/libauxdecode.so" | awk '$2 ~ /[A-Z]/ && $2 != "A" { sub(/@.*/, "", $3); print $3 }' |
+	grep -v '^__\?\(a\|ub\)san' | sort >"$SCRATCH/exported"
+that "the shared library exports that" "$SCRATCH/differ" \
+	eval 'diff "$SCRATCH/map" "$SCRATCH/exported" >"$SCRATCH/differ"'
+nm -g --defined-only "$root/lib/libauxdecode.a" | awk 'NF == 3 { print $3 }' |
+	sort >"$SCRATCH/exported"
+that "and the static one" "$SCRATCH/differ" eval 'diff "$SCRATCH/map" "$SCRATCH/exported" >"$SCRATCH/differ"'
+that "its name in other programs" - eval \
+	'readelf -d "$root/lib/libauxdecode.so" | grep -q "SONAME.*libauxdecode\.so\.0\]"'
+nm -D --undefined-only "$root/lib/libauxdecode.so" | awk '{ sub(/@.*/, "", $2); print $2 }' >"$SCRATCH/wants"
+that "it neither exits nor prints" "$SCRATCH/wants" not grep -Ex 'exit|_exit|puts|printf|perror' "$SCRATCH/wants"
+
+build() { # NAME FILE
+	# shellcheck disable=SC2046,SC2086
+	$cc $flags $(pkg-config --cflags libauxdecode) "$2" $(pkg-config --libs libauxdecode) \
+		-lpthread -o "$SCRATCH/$1" >"$SCRATCH/cc" 2>&1
+	ok $? "$1 builds with the shared library" "$SCRATCH/cc"
+	cp "$root/lib/libauxdecode.a" "$SCRATCH/"
+	# shellcheck disable=SC2046,SC2086
+	$cc $flags $(pkg-config --cflags libauxdecode) "$2" "$SCRATCH/libauxdecode.a" \
+		$(pkg-config --static --libs libauxdecode | sed 's/-lauxdecode//') \
+		-o "$SCRATCH/$1.static" >"$SCRATCH/cc" 2>&1
+	ok $? "$1 builds with the static library" "$SCRATCH/cc"
+	that "$1: the static one needs no libauxdecode.so" - not eval \
+		'readelf -d "$SCRATCH/'"$1"'.static" | grep -q libauxdecode'
+}
+build count_flow tools/examples/count_flow.c
+build coverage_map tools/examples/coverage_map.c
+build api_use tests/api_use.c
+
+record() { # FILE PROGRAM ARGUMENTS...
+	local file=$1
+	shift
+	"$auxcap" -q -o "$file" "$@" >/dev/null 2>"$SCRATCH/err"
+	that "recorded: $*" "$SCRATCH/err" test $? = 0 -o $? = 3
+}
+threads=$SCRATCH/threads.data
+record "$threads" -e soft_pt//u -- "$programs/threads"
+record "$SCRATCH/hello.data" -e soft_pt//u -- "$programs/hello_static"
+record "$SCRATCH/gaps.data" -e soft_pt/psb_period=0/u --inject-overflow 2 -- "$programs/threads"
+
+for data in "$threads" "$SCRATCH/hello.data" "$SCRATCH/gaps.data"; do
+	what=$(basename "$data")
+	"$auxdecode" count "$data" 2>/dev/null | grep -v '^#' >"$SCRATCH/count"
+	awk '$1 == "thread" { print $2, $4, $10 }' "$SCRATCH/count" | sort >"$SCRATCH/want"
+	"$auxdecode" insn -F tid,ip "$data" 2>/dev/null | grep -v '^#' >"$SCRATCH/insns"
+	for how in '' .static; do
+		"$SCRATCH/count_flow$how" "$data" >"$SCRATCH/out" 2>&1
+		awk '$1 == "thread" { print $2, $5, $7 }' "$SCRATCH/out" | sort >"$SCRATCH/got"
+		that "count_flow$how $what: as auxdecode count" "$SCRATCH/out" cmp -s "$SCRATCH/want" "$SCRATCH/got"
+		"$SCRATCH/count_flow$how" --list "$data" 2>&1 | grep -Ev '^(gap|#)' >"$SCRATCH/got"
+		that "count_flow$how --list $what: as auxdecode insn" "$SCRATCH/got" cmp -s "$SCRATCH/insns" "$SCRATCH/got"
+	done
+	# edges: branches with both ends, but for those of the kernel
+	edges=$("$auxdecode" branch -F kind,from,to "$data" 2>/dev/null |
+		awk '$1 ~ /^(call|cond|indcall|indjmp|jmp|ret)$/ && $2 != "-" && $3 != "-"' | wc -l)
+	"$SCRATCH/coverage_map" "$data" "$SCRATCH/map1" >"$SCRATCH/out" 2>&1
+	is "$(awk '{ print $2, $4, $6 }' "$SCRATCH/out")" \
+		"$(awk '$1 == "total" { print $3, $9 }' "$SCRATCH/count") $edges" "coverage_map $what: insns, gaps, edges"
+	"$SCRATCH/coverage_map.static" "$data" "$SCRATCH/map2" >/dev/null
+	that "coverage_map $what: shared and static agree" - cmp -s "$SCRATCH/map1" "$SCRATCH/map2"
+done
+that "a recording with gaps has some" "$SCRATCH/count" grep -q 'total.*gaps [1-9]' "$SCRATCH/count"
+that "and count_flow names them" - eval \
+	'"$SCRATCH/count_flow" "$SCRATCH/gaps.data" | grep -q "^gap overflow at offset 0x[0-9a-f]* in thread"'
+
+sed 's,^#include "plugin.*,,' decode/plugin_bytes.c |
+	$cc -DAUX_PLUGIN -I"$root/include" -shared -fPIC -xc -o "$SCRATCH/bytes.so" - 2>"$SCRATCH/cc"
+ok $? "a decoder of one's own builds with the installed headers" "$SCRATCH/cc"
+tid=$(awk 'NR == 1 { print $1 }' <<<"$("$auxdecode" count "$threads" | awk '$1 == "thread" { print $2 }')")
+for how in '' .static; do
+	"$SCRATCH/api_use$how" "$threads" "$SCRATCH/hello.data" "$tid" "$SCRATCH/bytes.so" >"$SCRATCH/out" 2>"$SCRATCH/err"
+	is $? 0 "api_use$how" || sed 's/^/#   /' "$SCRATCH/err"
+	while read -r line; do
+		case $line in
+		'ok '*) ok 0 "api_use$how: ${line#ok }" ;;
+		'not ok '*) ok 1 "api_use$how: ${line#not ok }" "$SCRATCH/out" ;;
+		esac
+	done <"$SCRATCH/out"
+done
+finish
