@@ -80,7 +80,8 @@ struct call_frame {
 	uint64_t to;		/* of the first instruction */
 	uint64_t back;		/* where it is to return to; 0: unknown */
 	struct call_count at;	/* the thread's, where it began */
-	struct call_count children; /* of frames above it that have ended */
+	struct call_count children; /* of frames above it that have ended, and
+				     * what ran in other stacks meanwhile */
 	uint64_t serial;	/* counts frames of all threads from 1 */
 	uint8_t kind;		/* enum call_kind */
 	uint8_t flags;		/* CALL_GUESSED */
@@ -134,7 +135,7 @@ struct calls_ops {
 
 struct calls;
 
-/* What to make of mangled names: NULL as demangle means calls' own. */
+/* flags: CALLS_*. host, ops and priv outlive c. 0, or -AUX_E_NOMEM. */
 int calls_new(struct calls **c, const struct sink_host *host, unsigned flags,
 	      const struct calls_ops *ops, void *priv);
 /* What flow of a sink with SINK_TAKES_PATHS gets. The user fields of steps and
