@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * sink_calls: what was called, from where, how long it took, and what happened
+ * inside. For reading as a tree (sink_calls_tree.c), with -F as rows
+ * (sink_calls_row.c). What is not known is said: gaps and losses stand where they
+ * are, and so do frames that never ended.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sink_calls.h"
+
+static void close_calls(void *sink)
+{
+	struct calls_sink *s = sink;
+	struct call_view *v, *next;
+
+	if (!s)
+		return;
+	for (size_t i = 0; s->calls && i < calls_n_funcs(s->calls); i++)
+		free(calls_func(s->calls, (uint32_t)i)->user);
+	calls_free(s->calls);
+	for (v = s->views; v; v = next) {
+		next = v->next;
+		free(v);
+	}
+	free(s);
+}
+
+static int open_calls(void **sink, const struct sink_config *config,
+		      struct aux_diag *diag)
+{
+	struct calls_sink *s = calloc(1, sizeof(*s));
+	unsigned flags = config->stubs ? CALLS_KEEPS_STUBS : 0;
+	int err = 0;
+
+	*sink = NULL;
+	if (!s)
+		return -AUX_E_NOMEM;
+	s->config = *config;
+	s->rows = config->fields;
+	if (s->rows)
+		err = calls_row_parse(s, config->fields, diag);
+	if (!err)
+		err = calls_new(&s->calls, config->host, flags,
+				s->rows ? &calls_row_ops : &calls_tree_ops, s);
+	if (err) {
+		close_calls(s);
+		return err;
+	}
+	*sink = s;
+	return 0;
+}
+
+int calls_sink_line(struct calls_sink *s)
+{
+	s->config.report->n_lines++;
+	return s->config.limit && s->config.report->n_lines >= s->config.limit;
+}
+
+bool calls_sink_shows(const struct calls_sink *s, const struct call_thread *t)
+{
+	const struct call_view *v = t->user;
+
+	if (s->config.symbol && (!v || !v->n_inside))
+		return false;
+	return !s->config.max_depth || t->depth <= s->config.max_depth;
+}
+
+/* Of functions without a name the text is kept with them. */
+void calls_sink_name(struct outbuf *out, struct call_func *f)
+{
+	char buf[4096];
+
+	if (!f->name && !f->user) {
+		call_func_name(f, buf, sizeof(buf));
+		f->user = strdup(buf);
+	}
+	column_clean(out, f->name ? f->name : f->user ? f->user : "?");
+}
+
+static struct call_view *view_of(struct calls_sink *s, struct call_thread *t)
+{
+	struct call_view *v = t->user;
+
+	if (v)
+		return v;
+	v = calloc(1, sizeof(*v));
+	if (!v)
+		return NULL;
+	v->next = s->views;
+	s->views = v;
+	t->user = v;
+	return v;
+}
+
+static bool is_named(const struct calls_sink *s, const struct call_func *f)
+{
+	const char *want = s->config.symbol;
+	size_t n = want ? strlen(want) : 0;
+
+	if (!want || !f->name)
+		return false;
+	/* with or without its parameters, or mangled */
+	return (!strncmp(f->name, want, n) && (!f->name[n] ||
+					       f->name[n] == '(')) ||
+	       !strcmp(f->raw, want);
+}
+
+int calls_sink_count(struct calls_sink *s, struct call_thread *t, int by)
+{
+	struct call_view *v;
+
+	if (!is_named(s, t->frames[t->depth - 1].func))
+		return 0;
+	v = view_of(s, t);
+	if (!v)
+		return -AUX_E_NOMEM;
+	v->n_inside += (uint32_t)by;
+	return 0;
+}
+
+int calls_sink_gap(void *priv, struct call_thread *t, const struct aux_flow *ev)
+{
+	static const struct flow_ctx nobody = { .pid = UINT32_MAX,
+						.tid = UINT32_MAX, .cpu = -1 };
+	struct calls_sink *s = priv;
+
+	print_gap(s->config.out, s->config.host, t ? t->ctx : &nobody, ev, 0);
+	return 0;
+}
+
+static int flow_calls(void *sink, const struct flow_ctx *ctx,
+		      const struct aux_flow *ev, size_t n)
+{
+	struct calls_sink *s = sink;
+	int rc;
+
+	for (size_t i = 0; i < n; i++)
+		if (ev[i].kind == AUX_FLOW_RANGE || ev[i].kind == AUX_FLOW_PATH)
+			s->config.report->n_insns += ev[i].n;
+	rc = calls_flow(s->calls, ctx, ev, n);
+	if (!rc && outbuf_failed(s->config.out))
+		rc = -AUX_E_IO;
+	return rc;
+}
+
+static int finish_calls(void *sink, struct aux_diag *diag)
+{
+	struct calls_sink *s = sink;
+	uint64_t limit = s->config.limit;
+	int rc;
+
+	(void)diag;
+	if (limit && s->config.report->n_lines >= limit)
+		return 0;
+	rc = calls_finish(s->calls);
+	if (rc < 0)
+		return rc;
+	return s->rows ? 0 : calls_tree_finish(s);
+}
+
+const struct sink_ops sink_calls = {
+	.name = "calls",
+	.help = "calls and returns as a tree: time, duration, instructions",
+	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS,
+	.fields = calls_row_fields,
+	.open = open_calls,
+	.flow = flow_calls,
+	.finish = finish_calls,
+	.close = close_calls,
+};

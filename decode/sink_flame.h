@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * sink_flame's parts: the flow as a call tree, which sink_hot takes too.
+ */
+#ifndef AUXDECODE_SINK_FLAME_H
+#define AUXDECODE_SINK_FLAME_H
+
+#include "calltree.h"
+
+/* ---- sink_flame_tree.c ---- */
+
+struct flame_thread {
+	struct calltree_thread ct;	/* first */
+	struct call_thread *thread;
+	struct flame_thread *next;
+};
+
+struct flame_tree {
+	struct calls *calls;
+	struct calltree tree;
+	struct flame_thread *threads;
+	uint32_t n_gapped;	/* threads that a gap has not ended for */
+	uint64_t n_guessed;	/* frames */
+};
+
+/* t is zeroed. flags: CALLS_* */
+int flame_tree_init(struct flame_tree *t, const struct sink_host *host,
+		    enum calltree_per per, unsigned flags);
+void flame_tree_fini(struct flame_tree *t);
+/* As in sink.h. */
+int flame_tree_flow(struct flame_tree *t, const struct flow_ctx *ctx,
+		    const struct aux_flow *ev, size_t n);
+/* The end: all is added up. */
+int flame_tree_finish(struct flame_tree *t);
+
+/* --by; -AUX_E_INVAL with diag. NULL: instructions. */
+int flame_parse_by(const char *name, enum calltree_by *by,
+		   struct aux_diag *diag);
+/* "instructions", "ns", ... */
+const char *flame_unit(enum calltree_by by);
+
+#endif
