@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Chart: the timeline's state and what the user does to it: which ticks are shown (C.a
+ * to C.b), lanes and their places, what is chosen ({lane, node} or {lane, span}),
+ * search hits. report_draw.js shows it.
+ */
+const ROW = 18, HEAD = 24, LANE_GAP = 8;
+const C = { a: 0, b: 1, w: 0, h: 0, lanes: [], chosen: null, hover: null,
+	    match: null, total: 0, min: 1 };
+const redraw = painter(() => drawAll());
+
+const rowsOf = (lane) => lane.open ? Math.max(lane.data ? lane.data.rows : 0, 1) : 0;
+
+/* Places of the lanes, and their heads as buttons. */
+function layout() {
+	const box = $("spacer");
+	let y = 0;
+
+	for (const lane of C.lanes) {
+		lane.y = y;
+		lane.h = HEAD + rowsOf(lane) * ROW + (lane.open ? LANE_GAP : 0);
+		y += lane.h;
+		if (!lane.head) {
+			lane.head = makeHead(lane);
+			box.append(lane.head);
+		}
+		lane.head.style.top = `${lane.y}px`;
+		lane.head.setAttribute("aria-expanded", String(lane.open));
+	}
+	C.total = y;
+	box.style.height = `${y}px`;
+}
+
+function makeHead(lane) {
+	const gaps = lane.spans.filter((s) => s[4]).reduce((n, s) => n + s[3], 0);
+	const text = [`${count(lane.calls)} calls`, `${count(lane.insns)} instructions`];
+
+	if (lane.cycles)
+		text.push(`${(lane.insns / lane.cycles).toFixed(2)} instructions per cycle`);
+	if (gaps)
+		text.push(`${count(gaps)} ${gaps === 1 ? "gap" : "gaps"}`);
+	return button("", () => {
+		lane.open = !lane.open;
+		layout();
+		redraw();
+	}, "lanehead").appendChild(make("b", {}, laneName(lane)))
+		.parentElement.appendChild(make("span", {}, text.join(", "))).parentElement;
+}
+
+function setUpLanes() {
+	C.lanes = M.lanes.map((l, id) => ({ ...l, id, open: true, data: null }))
+		.filter((l) => l.nodes || l.spans.length);
+	C.lanes.sort((a, b) => b.insns - a.insns);
+	C.lanes.forEach((l, i) => { l.open = i < 40; });
+	C.min = Math.max(M.ticks / 4, 1);
+	showAll();
+	layout();
+}
+
+const laneById = (id) => C.lanes.find((l) => l.id === id);
+
+/* ---- what is shown ---- */
+
+function setView(a, b) {
+	const margin = M.span * 0.02 + 1;
+	const w = Math.min(Math.max(b - a, C.min * 8), M.span + 2 * margin);
+
+	a = Math.min(Math.max(a, -margin), M.span + margin - w);
+	C.a = a;
+	C.b = a + w;
+	redraw();
+}
+
+function showAll() {
+	setView(-M.span * 0.01, M.span * 1.01);
+}
+
+/* Zooms by a factor; what is at x (0 to 1) stays where it is. */
+function zoom(factor, x = 0.5) {
+	const at = C.a + (C.b - C.a) * x, w = (C.b - C.a) * factor;
+
+	setView(at - w * x, at + w * (1 - x));
+}
+
+function pan(part) {
+	const d = (C.b - C.a) * part;
+
+	setView(C.a + d, C.b + d);
+}
+
+/* Goes there, in a short move that shows where it is. */
+let moving = 0;
+
+function moveTo(a, b) {
+	const a0 = C.a, b0 = C.b, begin = performance.now(), id = ++moving;
+	const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+
+	function step() {
+		if (id !== moving)
+			return;
+		const t = still ? 1 : Math.min(1, (performance.now() - begin) / 180);
+		const k = t * (2 - t);
+
+		setView(a0 + (a - a0) * k, b0 + (b - b0) * k);
+		if (t < 1)
+			requestAnimationFrame(step);
+	}
+	step();
+}
+
+function scrollTo(lane, depth) {
+	const box = $("scroller"), y = lane.y + HEAD + depth * ROW;
+
+	if (y < box.scrollTop + HEAD || y > box.scrollTop + C.h - 3 * ROW)
+		box.scrollTop = Math.max(0, y - C.h / 3);
+}
+
+/* Chooses a node and makes sure that it can be seen. */
+function reveal(lane, node, close = false) {
+	const d = lane.data, s = d.start[node], e = s + d.len[node];
+	const w = C.b - C.a, len = Math.max(e - s, C.min);
+
+	selectTab("chart");
+	if (!lane.open) {
+		lane.open = true;
+		layout();
+	}
+	choose({ lane, node });
+	scrollTo(lane, d.depth[node]);
+	if (close || len < w / 60 || len > w || s < C.a || e > C.b)
+		moveTo(s - len * (close ? 0.04 : 0.6), e + len * (close ? 0.04 : 0.6));
+}
+
+function revealSpan(lane, span) {
+	const len = Math.max(span[1] - span[0], 64 * M.ticks);
+
+	selectTab("chart");
+	choose({ lane, span });
+	scrollTo(lane, 0);
+	moveTo(span[0] - len * 2, span[1] + len * 2);
+}
+
+function choose(what) {
+	C.chosen = what;
+	showDetail(what);
+	redraw();
+}
+
+/* ---- what is where ---- */
+
+/* The first item of a row that ends behind a place. */
+function findFrom(level, depth, at) {
+	let low = level.row[depth], high = level.row[depth + 1];
+
+	while (low < high) {
+		const mid = (low + high) >> 1;
+
+		if (level.e[mid] <= at)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+/* The level whose items are as fine as pixels. */
+function levelFor(data, tick) {
+	for (let i = data.levels.length - 1; i > 0; i--)
+		if (data.levels[i].step <= tick * 1.5)
+			return data.levels[i];
+	return data.levels[0];
+}
+
+function laneAt(y) {
+	return C.lanes.find((l) => y >= l.y && y < l.y + l.h);
+}
+
+/* What is under a place of the canvas: {lane, node}, {lane, span} or null. */
+function hit(x, y) {
+	const top = y + $("scroller").scrollTop, lane = laneAt(top);
+	const tick = (C.b - C.a) / C.w, at = C.a + x * tick;
+
+	if (!lane || !lane.open)
+		return null;
+	const depth = Math.floor((top - lane.y - HEAD) / ROW);
+
+	if (depth < 0)
+		return null;
+	for (const span of lane.spans)
+		if (span[4] && at >= span[0] - 3 * tick && at <= span[1] + 3 * tick)
+			return { lane, span };
+	const d = lane.data;
+
+	if (d && depth < d.rows) {
+		const level = levelFor(d, tick);
+		let i = findFrom(level, depth, at - tick);
+		let best = -1, far = 2 * tick;
+
+		for (; i < level.row[depth + 1] && level.s[i] <= at + 2 * tick; i++) {
+			const away = at < level.s[i] ? level.s[i] - at :
+				at > level.e[i] ? at - level.e[i] : 0;
+
+			if (away < far) {
+				best = i;
+				far = away;
+			}
+		}
+		if (best >= 0)
+			return { lane, node: level.node[best] };
+	}
+	for (const span of lane.spans)
+		if (!span[4] && at >= span[0] && at <= span[1])
+			return { lane, span };
+	return null;
+}
+
+/* ---- moving along ---- */
+
+function longestChild(d, node) {
+	let best = -1;
+
+	for (let i = node + 1; i < d.after[node]; i = d.after[i])
+		if (best < 0 || d.len[i] > d.len[best])
+			best = i;
+	return best;
+}
+
+/* The next node (step 1) or the one before (-1) that test lets through, going on in
+ * the next lanes. */
+function findNode(step, test) {
+	const order = C.lanes.filter((l) => l.data && l.data.n);
+
+	if (!order.length)
+		return null;
+	let k = C.chosen ? order.indexOf(C.chosen.lane) : -1;
+	let i = C.chosen && C.chosen.node !== undefined ? C.chosen.node + step : null;
+
+	if (k < 0) {
+		k = step > 0 ? 0 : order.length - 1;
+		i = null;
+	}
+	for (let n = 0; n <= order.length; n++) {
+		const lane = order[k], d = lane.data;
+
+		if (i === null)
+			i = step > 0 ? 0 : d.n - 1;
+		for (; i >= 0 && i < d.n; i += step)
+			if (test(d, i))
+				return { lane, node: i };
+		k = (k + step + order.length) % order.length;
+		i = null;
+	}
+	return null;
+}
+
+function goNode(found, what) {
+	if (found)
+		reveal(found.lane, found.node);
+	else
+		say(`No ${what}`);
+}
+
+function goHit(step) {
+	if (C.match)
+		goNode(findNode(step, (d, i) => C.match[d.func[i]]), "other hit");
+}
+
+function goSame(step) {
+	const c = C.chosen;
+
+	if (!c || c.node === undefined)
+		return;
+	const func = c.lane.data.func[c.node];
+
+	goNode(findNode(step, (d, i) => d.func[i] === func &&
+			!(d.what[i] >> 6 & MERGED)), "other call of it");
+}
+
+function goRelative(where) {
+	const c = C.chosen;
+
+	if (!c || c.node === undefined) {
+		const lane = C.lanes.find((l) => l.data && l.data.n);
+
+		if (lane)
+			reveal(lane, 0);
+		return;
+	}
+	const d = c.lane.data;
+	const to = where === "parent" ? d.parent[c.node] : longestChild(d, c.node);
+
+	if (to >= 0)
+		reveal(c.lane, to);
+	else
+		say(where === "parent" ? "No caller in the trace" : "No calls inside");
+}
+
+/* ---- mouse, touch ---- */
+
+const pointers = new Map();
+let drag = null;
+
+function place(e) {
+	const r = $("lanes").getBoundingClientRect();
+
+	return { x: e.clientX - r.left, y: e.clientY - r.top };
+}
+
+function pinch() {
+	const [p, q] = [...pointers.values()];
+
+	return { x: (p.x + q.x) / 2 / C.w, d: Math.max(20, Math.abs(p.x - q.x)) };
+}
+
+function onDown(e) {
+	if (e.button > 0 || e.target.closest(".lanehead"))
+		return;
+	const p = place(e);
+
+	pointers.set(e.pointerId, p);
+	moving++;
+	drag = { ...p, a: C.a, b: C.b, top: $("scroller").scrollTop, far: false,
+		 pinch: pointers.size === 2 ? pinch() : null };
+	$("scroller").setPointerCapture(e.pointerId);
+}
+
+function onMove(e) {
+	const p = place(e);
+
+	if (!pointers.has(e.pointerId)) {
+		onHover(p, e);
+		return;
+	}
+	pointers.set(e.pointerId, p);
+	if (drag.pinch && pointers.size === 2) {
+		const now = pinch(), at = drag.a + (drag.b - drag.a) * drag.pinch.x;
+		const w = (drag.b - drag.a) * drag.pinch.d / now.d;
+
+		drag.far = true;
+		setView(at - w * now.x, at + w * (1 - now.x));
+		return;
+	}
+	const dx = p.x - drag.x, dy = p.y - drag.y;
+
+	if (!drag.far && Math.hypot(dx, dy) < 4)
+		return;
+	drag.far = true;
+	document.body.classList.add("dragging");
+	tip();
+	const d = dx * (drag.b - drag.a) / C.w;
+
+	setView(drag.a - d, drag.b - d);
+	$("scroller").scrollTop = drag.top - dy;
+}
+
+function onUp(e) {
+	const p = place(e), was = drag;
+
+	pointers.delete(e.pointerId);
+	document.body.classList.remove("dragging");
+	if (!pointers.size)
+		drag = null;
+	if (was && !was.far && e.type === "pointerup")
+		choose(hit(p.x, p.y));
+}
+
+function onWheel(e) {
+	const p = place(e), unit = e.deltaMode === 1 ? 16 : 1;
+
+	e.preventDefault();
+	moving++;
+	if (e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY))
+		pan((e.deltaX || e.deltaY) * unit / C.w);
+	else if (e.altKey)
+		$("scroller").scrollTop += e.deltaY * unit;
+	else
+		zoom(Math.exp(Math.max(-120, Math.min(120, e.deltaY * unit)) * 0.0022),
+		     p.x / C.w);
+}
+
+function onHover(p, e) {
+	const h = e.target.closest(".lanehead") ? null : hit(p.x, p.y);
+
+	C.hover = h;
+	redraw();
+	if (!h)
+		tip();
+	else
+		tip(e.clientX, e.clientY, ...tipText(h));
+}
+
+function setUpChart() {
+	const box = $("scroller"), mini = $("mini");
+
+	box.addEventListener("pointerdown", onDown);
+	box.addEventListener("pointermove", onMove);
+	box.addEventListener("pointerup", onUp);
+	box.addEventListener("pointercancel", onUp);
+	box.addEventListener("pointerleave", () => { C.hover = null; tip(); redraw(); });
+	box.addEventListener("wheel", onWheel, { passive: false });
+	box.addEventListener("scroll", redraw);
+	box.addEventListener("dblclick", (e) => {
+		const h = hit(place(e).x, place(e).y);
+
+		if (h && h.node !== undefined)
+			reveal(h.lane, h.node, true);
+	});
+	const jump = (e) => {
+		const r = mini.getBoundingClientRect(), w = C.b - C.a;
+		const at = (e.clientX - r.left) / r.width * M.span;
+
+		moving++;
+		setView(at - w / 2, at + w / 2);
+	};
+	mini.addEventListener("pointerdown", (e) => {
+		mini.setPointerCapture(e.pointerId);
+		jump(e);
+	});
+	mini.addEventListener("pointermove", (e) => { if (e.buttons) jump(e); });
+	$("zoomin").onclick = () => zoom(0.5);
+	$("zoomout").onclick = () => zoom(2);
+	$("zoomall").onclick = () => moveTo(-M.span * 0.01, M.span * 1.01);
+	new ResizeObserver(redraw).observe(box);
+}
