@@ -16,7 +16,7 @@
 enum { OPT_PER_THREAD = 256, OPT_TRUTH, OPT_INJECT, OPT_EXIT_STATUS,
        OPT_VERSION, OPT_FILTER, OPT_OVERWRITE, OPT_AUX_SAMPLE, OPT_THREADS,
        OPT_MAX_SIZE, OPT_SWITCH, OPT_SWITCH_KEEP, OPT_CONTROL, OPT_KCORE,
-       OPT_NO_CODE, OPT_NO_SYNTH, OPT_ZSTD_AUX, OPT_DRY_RUN };
+       OPT_NO_CODE, OPT_NO_SYNTH, OPT_ZSTD_AUX, OPT_DRY_RUN, OPT_COMPLETION };
 
 /* table */
 static const struct option options[] = {
@@ -53,6 +53,7 @@ static const struct option options[] = {
 	{ "dry-run", no_argument, NULL, 'n' },
 	{ "quiet", no_argument, NULL, 'q' },
 	{ "help", no_argument, NULL, 'h' },
+	{ "completion", required_argument, NULL, OPT_COMPLETION },
 	{ "version", no_argument, NULL, OPT_VERSION },
 	{ NULL, 0, NULL, 0 },
 };
@@ -112,6 +113,7 @@ static const char usage_text[] =
 "  -n, --dry-run            of repair: only say what would be done\n"
 "  -q, --quiet              only errors and losses on standard error\n"
 "  -h, --help               this text\n"
+"      --completion SHELL   print what completes words in bash, zsh or fish\n"
 "      --version            the version\n"
 "\n"
 "Exit status: 0 complete, 1 failed, 2 usage, 3 something is lost.\n"
@@ -315,6 +317,8 @@ static int print(const char *text)
 	return fputs(text, stdout) < 0 || fflush(stdout) ? CMD_FAILED : CMD_OK;
 }
 
+static int print_completion(const char *shell);
+
 /* Takes one option, given as word. Returns -1 to go on, else the status. */
 static int take(struct cmd_options *o, int opt, const char *word)
 {
@@ -324,6 +328,8 @@ static int take(struct cmd_options *o, int opt, const char *word)
 		return print(usage_text);
 	if (opt == OPT_VERSION)
 		return print("auxcap " AUXKIT_VERSION "\n");
+	if (opt == OPT_COMPLETION)
+		return print_completion(optarg);
 	if (opt == ':')
 		return usage_error("%s needs a value", word);
 	if (opt == '?')
@@ -340,17 +346,24 @@ static int take(struct cmd_options *o, int opt, const char *word)
 
 /* table: words that are commands, when they come first; the first one is meant
  * without a word. */
-static const struct command {
-	const char *name;
-	const char *takes;	/* options; NULL: all but those of repair alone */
-} commands[] = {
+static const struct cmd_word commands[] = {
 	{ "record", NULL },
 	{ "list", "h" },
 	{ "doctor", "h" },
 	{ "repair", "hnoq" },
 };
 
-static const struct command *take_command_word(int argc, char **argv)
+static int print_completion(const char *shell)
+{
+	int status = cmd_completion(shell, options, commands,
+				    sizeof(commands) / sizeof(*commands),
+				    usage_text);
+
+	return status != CMD_USAGE ? status :
+	       usage_error("--completion is bash, zsh or fish, not '%s'", shell);
+}
+
+static const struct cmd_word *take_command_word(int argc, char **argv)
 {
 	size_t i;
 
@@ -362,15 +375,16 @@ static const struct command *take_command_word(int argc, char **argv)
 	return &commands[0];
 }
 
-static bool takes(const struct command *c, int opt)
+static bool takes(const struct cmd_word *c, int opt)
 {
-	if (opt == OPT_VERSION || opt == '?' || opt == ':')
+	if (opt == OPT_VERSION || opt == OPT_COMPLETION || opt == '?' ||
+	    opt == ':')
 		return true;
 	return c->takes ? opt < 128 && strchr(c->takes, opt) : opt != 'n';
 }
 
 /* An option without a meaning there, which would be passed over in silence. */
-static int misplaced(const struct command *c, int opt)
+static int misplaced(const struct cmd_word *c, int opt)
 {
 	char text[64];
 
@@ -406,7 +420,7 @@ static int run(struct cmd_options *o, const char *command)
 int main(int argc, char **argv)
 {
 	static struct cmd_options o;
-	const struct command *c = take_command_word(argc, argv);
+	const struct cmd_word *c = take_command_word(argc, argv);
 	/* only of record what follows the first word is another's */
 	const char *shorts = short_options + (c->takes != NULL);
 	int opt, status;

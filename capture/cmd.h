@@ -7,6 +7,7 @@
 #ifndef AUXCAP_CMD_H
 #define AUXCAP_CMD_H
 
+#include <getopt.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -44,7 +45,17 @@ struct cmd_options {
 					 * NULL ended */
 };
 
+/* A word that is a command when it comes first. */
+struct cmd_word {
+	const char *name;
+	const char *takes;	/* options; NULL: all but those of repair alone */
+};
+
 int cmd_record(struct cmd_options *o);
+/* Prints what completes words in a shell; CMD_USAGE: none that it knows. */
+int cmd_completion(const char *shell, const struct option *options,
+		   const struct cmd_word *words, size_t n_words,
+		   const char *usage);
 int cmd_list(const char *what);		/* NULL: everything, in short */
 int cmd_doctor(void);
 int cmd_repair(const char *path, const char *output, bool dry_run, bool quiet);

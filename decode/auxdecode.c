@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * auxdecode: options and dispatch. The table in cmd_options.c says which options
- * there are and which commands take them; --help is made from it, and lint holds
- * the man page against --help.
+ * there are and which commands take them; --help (cmd_help.c) is made from it, and
+ * lint holds the man page against --help.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -15,16 +15,11 @@
 #include <internal/diag.h>
 
 #include "cmd_options.h"
+#include "pager.h"
 
 #ifndef AUXKIT_VERSION
 #define AUXKIT_VERSION "0.1"
 #endif
-
-struct command {
-	const char *name, *help;
-	unsigned bit;
-	int (*run)(const struct cmd_options *o);
-};
 
 /* table */
 static const struct command commands[] = {
@@ -33,6 +28,27 @@ static const struct command commands[] = {
 	  cmd_flow },
 	{ "count", "instructions per thread and stream, with a hash", COUNT,
 	  cmd_flow },
+	{ "calls", "calls and returns as a tree: time, duration, instructions",
+	  CALLS, cmd_flow },
+	{ "flame", "a flame graph: folded stacks, or --svg", FLAME, cmd_flow },
+	{ "hot", "functions, blocks or edges, by what ran in them", HOT,
+	  cmd_flow },
+	{ "latency", "how long calls of a function took: histogram, slowest",
+	  LATENCY, cmd_flow },
+	{ "find", "calls of a function: longer than, called from, ...", FIND,
+	  cmd_flow },
+	{ "report", "one HTML file: timeline, flame graph, functions, gaps",
+	  REPORT, cmd_flow },
+	{ "export", "for other tools: --to perfetto, chrome, sqlite, ...", EXPORT,
+	  cmd_flow },
+	{ "profile", "how often what ran: for compilers, BOLT, perf", PROFILE,
+	  cmd_profile },
+	{ "coverage", "lines, functions, blocks that ran, and how often",
+	  COVERAGE, cmd_flow },
+	{ "summary", "the first screen: what ran, and what is missing", SUMMARY,
+	  cmd_start },
+	{ "diff", "two recordings: where they part, what ran more", DIFF,
+	  cmd_diff },
 	{ "raw", "trace packets with their offsets", RAW, cmd_raw },
 	{ "info", "what is in the file: events, streams, losses", INFO,
 	  cmd_info },
@@ -59,56 +75,14 @@ static const struct command *find_command(const char *name)
 	return NULL;
 }
 
-static void help_options(unsigned mask)
+const struct command *cmd_get(size_t i)
 {
-	char left[40];
-
-	for (size_t i = 0; cmd_option_rows[i].name; i++) {
-		const struct option_row *o = &cmd_option_rows[i];
-
-		if (!(o->commands & mask))
-			continue;
-		snprintf(left, sizeof(left), "%c%c%s --%s%s%s",
-			 o->id < 256 ? '-' : ' ', o->id < 256 ? o->id : ' ',
-			 o->id < 256 ? "," : " ", o->name, o->arg ? " " : "",
-			 o->arg ? o->arg : "");
-		printf("  %-24s %s\n", left, o->help);
-	}
+	return i < N_COMMANDS ? &commands[i] : NULL;
 }
 
-static const char fields_help[] =
-	"\ncolumns of insn:   cpu pid tid time comm offset ip sym dso bytes insn\n"
-	"columns of branch: cpu pid tid time comm offset kind from fromsym\n"
-	"                   fromdso to tosym todso\n";
-static const char status_help[] =
-	"\nexit status: 0 complete, 1 failed, 2 usage, "
-	"3 finished with gaps or loss\n";
-
-static int help_all(void)
+const struct command *cmd_find(const char *name)
 {
-	printf("usage: auxdecode [COMMAND] [OPTIONS] FILE\n"
-	       "Rebuilds every instruction from a recording with AUX trace: "
-	       "a perf.data\nfile or directory, an OpenCSD or DS-5 snapshot, "
-	       "an LLDB trace bundle.\n"
-	       "\ncommands:\n");
-	for (size_t i = 0; i < N_COMMANDS; i++)
-		printf("  %-8s %s\n", commands[i].name, commands[i].help);
-	printf("\noptions (`auxdecode COMMAND --help` shows those it takes):\n");
-	help_options(ALL);
-	fputs(fields_help, stdout);
-	fputs(status_help, stdout);
-	return CMD_OK;
-}
-
-static int help_command(const struct command *c)
-{
-	printf("usage: auxdecode %s [OPTIONS] FILE%s\n%s\n\noptions:\n",
-	       c->name, c->bit & MERGE ? " FILE..." : "", c->help);
-	help_options(c->bit);
-	if (c->bit & (INSN | BRANCH))
-		fputs(fields_help, stdout);
-	fputs(status_help, stdout);
-	return CMD_OK;
+	return find_command(name);
 }
 
 /* Edit distance, for "did you mean"; long words are far from everything. */
@@ -229,6 +203,10 @@ static int take_file(int argc, char **argv, const struct command *c, bool named,
 {
 	const char *near;
 
+	/* the function, before FILE */
+	if (c->bit & (LATENCY | FIND) && !o->symbol &&
+	    argc - optind == (o->container.pt ? 1 : 2))
+		o->symbol = argv[optind++];
 	if (o->container.pt) {
 		o->path = o->container.pt;
 		return optind == argc ? CMD_OK :
@@ -242,7 +220,7 @@ static int take_file(int argc, char **argv, const struct command *c, bool named,
 	o->path = argv[optind];
 	o->paths = (const char *const *)argv + optind;
 	o->n_paths = (size_t)(argc - optind);
-	if (c->bit & MERGE)
+	if (c->bit & (MERGE | DIFF))
 		return CMD_OK;
 	if (!named && argc - optind > 1 && find_command(o->path))
 		return cmd_usage(
@@ -256,12 +234,34 @@ static int take_file(int argc, char **argv, const struct command *c, bool named,
 		return cmd_usage("no command \"%s\"; did you mean %s?", o->path,
 				 near);
 	if (!named && argc - optind > 1)
-		return cmd_usage("no command \"%s\"; there are insn, branch, "
-				 "count, raw, info, dump, bundle, cut, merge, "
-				 "repair, verify, before all options",
+		return cmd_usage("no command \"%s\"; `auxdecode --help` lists "
+				 "them; a command comes before all options",
 				 o->path);
 	return cmd_usage("%s takes one FILE, not also \"%s\"", c->name,
 			 argv[optind + 1]);
+}
+
+/* Commands whose output is read by people, a screen at a time. */
+#define PAGED (INSN | BRANCH | COUNT | CALLS | HOT | LATENCY | FIND | RAW | \
+	       INFO | DUMP | DIFF | SUMMARY)
+
+/* Of these, those that print as they decode: progress would be amid the lines. */
+#define STREAMED (INSN | BRANCH | CALLS | FIND)
+
+static int run_command(const struct command *c, struct cmd_options *o)
+{
+	struct pager pager = { 0 };
+	int status;
+
+	o->colour = pager_wants_colour(o->color, o->out_path);
+	if (c->bit & STREAMED && !o->out_path && o->progress < 0 &&
+	    isatty(STDOUT_FILENO))
+		o->progress = 0;
+	if (c->bit & PAGED && !o->out_path)
+		pager_start(&pager, !o->no_pager, o->colour);
+	status = c->run(o);
+	pager_wait(&pager);
+	return status;
 }
 
 int main(int argc, char **argv)
@@ -277,18 +277,24 @@ int main(int argc, char **argv)
 	int id, status;
 
 	signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write */
+	/* a file alone, for a person: what there is to see */
+	o.quick = !named && argc == 2 && argv[1][0] != '-' &&
+		  isatty(STDOUT_FILENO);
 	if (!named)
-		c = &commands[0];
+		c = o.quick ? cmd_find("summary") : &commands[0];
 	argc -= named;
 	argv += named;
 	make_parser(&parser, c->bit);
+	o.command = c->name;
 	opterr = 0;
 	while ((id = getopt_long(argc, argv, parser.shorts, parser.longs,
 				 NULL)) != -1) {
 		if (id == '?' || id == ':')
 			return bad_option(argv, c, id);
 		if (id == 'h')
-			return named ? help_command(c) : help_all();
+			return cmd_help(named ? c : NULL);
+		if (id == OPT_COMPLETION)
+			return cmd_completion(optarg);
 		if (id == OPT_VERSION) {
 			printf("auxdecode %s\n", AUXKIT_VERSION);
 			return CMD_OK;
@@ -297,7 +303,6 @@ int main(int argc, char **argv)
 		if (status)
 			return status;
 	}
-	o.command = c->name;
 	status = take_file(argc, argv, c, named, &o);
-	return status ? status : c->run(&o);
+	return status ? status : run_command(c, &o);
 }

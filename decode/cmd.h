@@ -34,6 +34,12 @@ struct cmd_options {
 	const char *out_path;	/* -o, NULL: standard output */
 	uint64_t limit;		/* -n, 0: none */
 	int64_t tid, cpu;	/* --tid, --cpu; -1: all */
+	int64_t tid_b;		/* --tid A:B, of diff: of the second FILE */
+	const char *only;	/* --only, of diff; NULL: all */
+	int color;		/* --color: 0 auto, 1 always, -1 never */
+	bool colour;		/* what that comes to */
+	bool no_pager;		/* --no-pager */
+	bool quick;		/* summary: of what can be read in short */
 	int64_t stream;		/* --stream, -1: all */
 	struct container_options container;	/* --pt and what goes with it */
 	const char *images[CMD_IMAGES];		/* of container */
@@ -42,10 +48,20 @@ struct cmd_options {
 	/* flow commands only */
 	const char *fields;	/* -F */
 	const char *symbol, *decoder, *plugin;
+	const char *to, *schema;	/* --to, --schema, of export */
+	const char *module, *period; /* --module, --period, of profile */
 	const char *reference;	/* --reference, of verify */
 	bool all;		/* --all, of verify */
 	struct codeview_config code;	/* --symfs and where else code is */
 	const char *syntax;	/* intel or att */
+	uint64_t max_depth;	/* --max-depth, 0 none; and what calls shows */
+	bool inlines, source, stubs, not_taken;
+	const char *by;		/* --by, NULL: not given */
+	const char *from, *caller, *longer, *shorter; /* of find; NULL: none */
+	bool whole, just_count;	/* --whole, --count, of find */
+	const char *per, *min_percent;	/* --per, --min, of flame; NULL: none */
+	bool svg;		/* --svg, of flame */
+	bool blocks, edges;	/* --blocks, --edges, of hot */
 	uint64_t time_from, time_to;	/* ns; to: UINT64_MAX */
 	uint64_t last_ns;	/* --last, 0: all */
 	bool chunks;		/* --chunk */
@@ -53,6 +69,7 @@ struct cmd_options {
 	unsigned n_workers;
 	uint64_t chunk_min;
 	uint64_t max_memory;	/* --max-memory, 0: the default */
+	uint64_t max_size;	/* --max-size, of report; 0: the default */
 	uint64_t snapshot;	/* --snapshot, 0: all */
 	bool sha256;
 	int progress;		/* 1 on, 0 off, -1: when stderr is a terminal */
@@ -60,6 +77,7 @@ struct cmd_options {
 
 /* Each returns an enum cmd_status. */
 int cmd_flow(const struct cmd_options *o);	/* insn, branch, count */
+int cmd_profile(const struct cmd_options *o);	/* how often what ran */
 int cmd_raw(const struct cmd_options *o);	/* packets with offsets */
 int cmd_info(const struct cmd_options *o);	/* what is in this file */
 int cmd_dump(const struct cmd_options *o);	/* records and packets */
@@ -68,6 +86,23 @@ int cmd_cut(const struct cmd_options *o);	/* a smaller recording */
 int cmd_merge(const struct cmd_options *o);	/* several as one */
 int cmd_repair(const struct cmd_options *o);	/* of a killed writer */
 int cmd_verify(const struct cmd_options *o);	/* by two decoders */
+int cmd_diff(const struct cmd_options *o);	/* of two recordings */
+int cmd_start(const struct cmd_options *o);	/* the first screen */
+
+struct command {
+	const char *name, *help;
+	unsigned bit;		/* of cmd_options.h */
+	int (*run)(const struct cmd_options *o);
+};
+
+/* auxdecode.c: by index (NULL behind the last), or by name (NULL: none). */
+const struct command *cmd_get(size_t i);
+const struct command *cmd_find(const char *name);
+
+/* cmd_help.c: NULL: of all commands. Prints, returns CMD_OK. */
+int cmd_help(const struct command *c);
+/* What completes words in "bash", "zsh" or "fish"; prints. */
+int cmd_completion(const char *shell);
 
 /*
  * One line on standard error, written at once: "auxdecode: error: FILE@0x1f20:

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cmd.h"
@@ -73,12 +74,25 @@ static int io_error(const char *path, const char *what, int err)
 	return cmd_error(path, &diag);
 }
 
+/* Writing would empty what is read, or is to be. */
+static bool is_input(const struct cmd_options *o)
+{
+	struct stat in, out;
+
+	return o->path && !stat(o->path, &in) && !stat(o->out_path, &out) &&
+	       S_ISREG(out.st_mode) && in.st_dev == out.st_dev &&
+	       in.st_ino == out.st_ino;
+}
+
 int cmd_out_open(struct outbuf **out, const struct cmd_options *o)
 {
 	int fd = STDOUT_FILENO;
 
 	*out = NULL;
 	if (o->out_path) {
+		if (is_input(o))
+			return cmd_usage("-o %s is the file that is read",
+					 o->out_path);
 		fd = open(o->out_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
 			  0666);
 		if (fd < 0)

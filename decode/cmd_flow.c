@@ -225,6 +225,24 @@ static const char *host_comm(void *priv, uint32_t tid, uint64_t time)
 	return timeline_comm(session_timeline(priv), tid, time);
 }
 
+static int host_line(void *priv, const struct space *space, uint64_t ip,
+		     struct source_line *line)
+{
+	return codeview_line(session_codeview(priv), space, ip, line);
+}
+
+static int host_inlines(void *priv, const struct space *space, uint64_t ip,
+			struct inline_frame *frames, size_t max)
+{
+	return codeview_inlines(session_codeview(priv), space, ip, frames, max);
+}
+
+static int host_image(void *priv, const struct space *space, uint64_t ip,
+		      struct elfimage **im, uint64_t *offset)
+{
+	return codeview_image(session_codeview(priv), space, ip, im, offset);
+}
+
 static struct session_config config_of(const struct cmd_options *o)
 {
 	return (struct session_config){
@@ -267,7 +285,10 @@ static int run_sink(struct tap *t, struct session *s,
 
 	if (err)
 		return err;
-	print_source(config->out, s);
+	if (ops.needs_of)
+		ops.needs = ops.needs_of(config);
+	if (!(t->ops->needs & SINK_OWN_FORMAT))
+		print_source(config->out, s);
 	t->stats = stats;
 	t->started_ns = t->shown_ns = now_ns();
 	err = session_run(s, &ops, t, stats, diag);
@@ -293,6 +314,44 @@ static void print_notes(const struct cmd_options *o, const struct session *s)
 		cmd_warn(o->path, "%s", note);
 }
 
+static struct sink_config sink_config_of(const struct cmd_options *o)
+{
+	return (struct sink_config){
+		.fields = o->fields,
+		.limit = o->limit,
+		.sha256 = o->sha256,
+		.syntax_att = o->syntax && !strcmp(o->syntax, "att"),
+		.symbol = o->symbol,
+		.max_depth = (uint32_t)o->max_depth,
+		.inlines = o->inlines,
+		.source = o->source,
+		.stubs = o->stubs,
+		.not_taken = o->not_taken,
+		.schema = o->schema,
+		.path = o->path,
+		.to = o->to,
+		.out_path = o->out_path,
+		.module = o->module,
+		.period = o->period,
+		.symfs = o->code.symfs,
+		.max_size = o->max_size,
+		.by = o->by,
+		.per = o->per,
+		.min_percent = o->min_percent,
+		.svg = o->svg,
+		.blocks = o->blocks,
+		.edges = o->edges,
+		.from = o->from,
+		.caller = o->caller,
+		.longer = o->longer,
+		.shorter = o->shorter,
+		.time_from = o->time_from,
+		.time_to = o->time_to,
+		.whole = o->whole,
+		.just_count = o->just_count,
+	};
+}
+
 static int run_output(const struct cmd_options *o, struct session *s,
 		      struct outbuf *out)
 {
@@ -300,17 +359,12 @@ static int run_output(const struct cmd_options *o, struct session *s,
 				  .code = host_code,
 				  .symbol = host_symbol,
 				  .explain = host_explain,
-				  .comm = host_comm };
+				  .comm = host_comm,
+				  .line = host_line,
+				  .inlines = host_inlines,
+				  .image = host_image };
 	struct verdict verdict = { .path = o->path };
-	struct sink_config config = { .out = out,
-				      .host = &host,
-				      .report = &verdict.report,
-				      .fields = o->fields,
-				      .limit = o->limit,
-				      .sha256 = o->sha256,
-				      .syntax_att = o->syntax &&
-						    !strcmp(o->syntax, "att"),
-				      .symbol = o->symbol };
+	struct sink_config config = sink_config_of(o);
 	struct tap tap = { .ops = sink_find(o->command),
 			   .verdict = &verdict,
 			   .host = &host,
@@ -319,8 +373,12 @@ static int run_output(const struct cmd_options *o, struct session *s,
 				   (o->progress < 0 && isatty(STDERR_FILENO)) };
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
 	struct session_stats stats = { 0 };
-	int err = run_sink(&tap, s, &config, &stats, &diag), status;
+	int err, status;
 
+	config.out = out;
+	config.host = &host;
+	config.report = &verdict.report;
+	err = run_sink(&tap, s, &config, &stats, &diag);
 	/* the output first, so that a terminal shows the verdict below it */
 	if (outbuf_flush(out) == -AUX_E_IO) {
 		verdict_free(&verdict);
@@ -335,21 +393,38 @@ static int run_output(const struct cmd_options *o, struct session *s,
 	return status;
 }
 
+/* The sink makes -o FILE itself, as a whole. */
+static bool makes_its_file(const struct cmd_options *o)
+{
+	return o->to && ((!strcmp(o->command, "profile") &&
+			  !strcmp(o->to, "perf")) ||
+			 (!strcmp(o->command, "coverage") &&
+			  !strcmp(o->to, "sancov")));
+}
+
 int cmd_flow(const struct cmd_options *o)
 {
+	struct cmd_options plain = *o;
 	struct session_config config = config_of(o);
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
 	struct session *s = NULL;
 	struct outbuf *out;
 	int status, err;
 
+	if (!strcmp(o->command, "find")) { /* callers and ends are outside */
+		config.time_from = 0;
+		config.time_to = UINT64_MAX;
+	}
+
 	err = session_open(&s, &config, &diag);
 	if (err)
 		return fail(o, err, &diag);
-	status = cmd_out_open(&out, o);
+	if (makes_its_file(o))
+		plain.out_path = NULL;
+	status = cmd_out_open(&out, &plain);
 	if (status == CMD_OK) {
 		status = run_output(o, s, out);
-		status = cmd_out_close(out, o, status);
+		status = cmd_out_close(out, &plain, status);
 	}
 	session_close(s);
 	return status;

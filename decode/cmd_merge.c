@@ -2,7 +2,9 @@
 /* cmd_merge: several recordings as one. */
 #include <inttypes.h>
 
+#include "branchlist.h"
 #include "cmd_rewrite.h"
+#include "coverage_merge.h"
 #include "merge.h"
 
 static void show(void *priv, const struct merge_stats *stats)
@@ -58,6 +60,48 @@ static int check_paths(const struct cmd_options *o)
 	return CMD_OK;
 }
 
+/* Branch lists of `profile`, added up. */
+static int merge_lists(const struct cmd_options *o)
+{
+	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
+	struct outbuf *out = NULL;
+	struct branchlist list;
+	int status = CMD_OK, rc = 0;
+
+	branchlist_init(&list);
+	for (size_t i = 0; i < o->n_paths && !rc; i++) {
+		rc = branchlist_read_file(&list, o->paths[i], &diag);
+		if (rc < 0)
+			status = cmd_failed(o->paths[i], rc, &diag);
+	}
+	if (!rc)
+		rc = branchlist_sort(&list);
+	if (rc == -AUX_E_NOMEM)
+		status = cmd_failed(NULL, rc, &diag);
+	if (!rc)
+		status = cmd_out_open(&out, o);
+	if (out)
+		branchlist_write(&list, out, 0);
+	branchlist_fini(&list);
+	return cmd_out_close(out, o, status);
+}
+
+/* Files of `coverage`. */
+static int merge_coverage(const struct cmd_options *o)
+{
+	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
+	const char *which = NULL;
+	struct outbuf *out;
+	int status = cmd_out_open(&out, o), rc;
+
+	if (status)
+		return status;
+	rc = coverage_merge(o->paths, o->n_paths, out, &which, &diag);
+	if (rc < 0)
+		status = cmd_failed(which, rc, &diag);
+	return cmd_out_close(out, o, status);
+}
+
 int cmd_merge(const struct cmd_options *o)
 {
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
@@ -68,6 +112,10 @@ int cmd_merge(const struct cmd_options *o)
 
 	if (status)
 		return status;
+	if (branchlist_is_file(o->paths[0]))
+		return merge_lists(o);
+	if (coverage_merge_is_file(o->paths[0]))
+		return merge_coverage(o);
 	rc = merge_open(&m, o->paths, o->n_paths, &o->container, &which, &diag);
 	if (rc < 0)
 		return cmd_error(which, &diag);

@@ -3,6 +3,8 @@
  * verdict: see cmd_verdict.h. An empty result is an error: the table shows what each
  * stage had, so that one sees where everything went.
  */
+#include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,32 +45,43 @@ void verdict_free(struct verdict *v)
 		free(v->missing[i]);
 }
 
+/* One more of the filters that were given. */
+__attribute__((format(printf, 2, 3)))
+static void say_filter(unsigned *n, const char *fmt, ...)
+{
+	va_list ap;
+
+	fputs((*n)++ ? " " : "  filters:             ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+}
+
+static bool is_timed(const struct cmd_options *o)
+{
+	return o->time_from || o->time_to != UINT64_MAX;
+}
+
 static void say_filters(const struct cmd_options *o)
 {
-	const char *sep = "  filters:            ";
+	unsigned n = 0;
 
-	if (o->tid >= 0) {
-		fprintf(stderr, "%s --tid %lld", sep, (long long)o->tid);
-		sep = "";
-	}
-	if (o->cpu >= 0) {
-		fprintf(stderr, "%s --cpu %lld", sep, (long long)o->cpu);
-		sep = "";
-	}
-	if (o->time_from || o->time_to != UINT64_MAX) {
-		fprintf(stderr, "%s --time", sep);
-		sep = "";
-	}
-	if (o->snapshot) {
-		fprintf(stderr, "%s --snapshot %llu", sep,
-			(unsigned long long)o->snapshot);
-		sep = "";
-	}
-	if (o->symbol) {
-		fprintf(stderr, "%s --symbol %s", sep, o->symbol);
-		sep = "";
-	}
-	if (!*sep)
+	if (o->tid >= 0)
+		say_filter(&n, "--tid %" PRId64, o->tid);
+	if (o->cpu >= 0)
+		say_filter(&n, "--cpu %" PRId64, o->cpu);
+	if (is_timed(o))
+		say_filter(&n, "--time");
+	if (o->last_ns)
+		say_filter(&n, "--last %" PRIu64 "ns", o->last_ns);
+	if (o->chunks)
+		say_filter(&n, "--chunk %" PRIu64 "-%" PRIu64, o->chunk_from,
+			   o->chunk_to);
+	if (o->snapshot)
+		say_filter(&n, "--snapshot %" PRIu64, o->snapshot);
+	if (o->symbol)
+		say_filter(&n, "--symbol %s", o->symbol);
+	if (n)
 		fputc('\n', stderr);
 }
 
@@ -88,10 +101,12 @@ static const char *hint(const struct verdict *v, const struct cmd_options *o,
 		       "was on, or the recording lost it";
 	if (v->n_gaps[AUX_GAP_NO_CODE])
 		return "the code is missing: give its place with --symfs";
+	if (v->report.hint[0])
+		return v->report.hint;
 	if (v->report.n_insns)
 		return "all instructions were dropped by --symbol";
-	if (o->tid >= 0 || o->cpu >= 0 || o->time_from ||
-	    o->time_to != UINT64_MAX)
+	if (o->tid >= 0 || o->cpu >= 0 || is_timed(o) || o->last_ns ||
+	    o->chunks || o->snapshot)
 		return "the filters let nothing through; `auxdecode info` "
 		       "shows what there is";
 	return "`auxdecode raw` shows the packets";
@@ -111,6 +126,8 @@ static int say_empty(const struct verdict *v, const struct cmd_options *o,
 	say_row("instructions decoded", st->n_insns);
 	say_row("past the filters", v->report.n_insns);
 	say_row("dropped by --symbol", v->report.n_filtered);
+	for (unsigned i = 0; i < v->report.n_drops; i++)
+		say_row(v->report.drops[i].what, v->report.drops[i].n);
 	say_row("shown", v->report.n_lines);
 	say_filters(o);
 	fprintf(stderr, "  %s\n", hint(v, o, st));
@@ -254,5 +271,7 @@ int verdict_print(const struct verdict *v, const struct cmd_options *o,
 	lossy |= stats->lossy;
 	if (!v->report.n_lines)
 		return say_empty(v, o, stats);
+	if (v->report.note[0])
+		fprintf(stderr, "auxdecode: %s\n", v->report.note);
 	return lossy ? CMD_GAPS : CMD_OK;
 }

@@ -58,13 +58,25 @@ int calls_sink_line(struct calls_sink *s)
 	return s->config.limit && s->config.report->n_lines >= s->config.limit;
 }
 
+uint32_t calls_sink_depth(const struct calls_sink *s,
+			  const struct call_thread *t)
+{
+	const struct call_view *v = t->user;
+
+	/* another stack of the thread may be lower */
+	if (!s->config.symbol || !v || v->below >= t->depth)
+		return t->depth;
+	return t->depth - v->below;
+}
+
 bool calls_sink_shows(const struct calls_sink *s, const struct call_thread *t)
 {
 	const struct call_view *v = t->user;
 
 	if (s->config.symbol && (!v || !v->n_inside))
 		return false;
-	return !s->config.max_depth || t->depth <= s->config.max_depth;
+	return !s->config.max_depth ||
+	       calls_sink_depth(s, t) <= s->config.max_depth;
 }
 
 /* Of functions without a name the text is kept with them. */
@@ -116,6 +128,8 @@ int calls_sink_count(struct calls_sink *s, struct call_thread *t, int by)
 	v = view_of(s, t);
 	if (!v)
 		return -AUX_E_NOMEM;
+	if (by > 0 && !v->n_inside)
+		v->below = t->depth - 1;
 	v->n_inside += (uint32_t)by;
 	return 0;
 }

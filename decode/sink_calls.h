@@ -16,6 +16,7 @@
 /* The consumer's part of a thread. */
 struct call_view {
 	uint32_t n_inside;	/* frames of --symbol that are on the stack */
+	uint32_t below;		/* frames below the lowest of them */
 	uint64_t last_ip;	/* for gap lines */
 	struct call_view *next;	/* of all */
 };
@@ -44,6 +45,9 @@ struct calls_sink {
 int calls_sink_line(struct calls_sink *s);
 /* Is the frame on top one to show? */
 bool calls_sink_shows(const struct calls_sink *s, const struct call_thread *t);
+/* Its depth, from 1; of --symbol counted from its lowest frame. */
+uint32_t calls_sink_depth(const struct calls_sink *s,
+			  const struct call_thread *t);
 /* The frame on top began (1) or ends (-1): is it one of --symbol? */
 int calls_sink_count(struct calls_sink *s, struct call_thread *t, int by);
 int calls_sink_gap(void *priv, struct call_thread *t,

@@ -207,7 +207,7 @@ static int enter_tree(void *priv, struct call_thread *t)
 	s->open = t->frames[t->depth - 1];
 	s->open_pid = t->pid;
 	s->open_tid = t->tid;
-	s->open_depth = t->depth;
+	s->open_depth = calls_sink_depth(s, t);
 	s->open_space = t->ctx->space;
 	return rc;
 }
@@ -219,6 +219,7 @@ static int leave_tree(void *priv, struct call_thread *t, enum call_end end,
 	const struct call_frame *f = &t->frames[t->depth - 1];
 	struct call_count took = call_minus(t->now, f->at);
 	struct outbuf *out = s->config.out;
+	uint32_t depth = calls_sink_depth(s, t);
 	bool leaf = s->open.serial == f->serial, shown = calls_sink_shows(s, t);
 	int rc = calls_sink_count(s, t, -1);
 
@@ -232,7 +233,7 @@ static int leave_tree(void *priv, struct call_thread *t, enum call_end end,
 	s->open.serial = 0;
 	put_header(s);
 	put_lead(s, t->pid, t->tid, leaf ? f->at.ns : t->now.ns, &took);
-	put_indent(out, t->depth);
+	put_indent(out, depth);
 	if (!leaf)
 		outbuf_put(out, "}", 1);
 	if (!leaf && f->serial != s->last_serial)

@@ -8,6 +8,15 @@ static const struct sink_ops *const sinks[] = {
 	&sink_insn,
 	&sink_branch,
 	&sink_count,
+	&sink_coverage,
+	&sink_latency,
+	&sink_find_calls,
+	&sink_export,
+	&sink_calls,
+	&sink_hot,
+	&sink_flame,
+	&sink_profile,
+	&sink_report,
 };
 
 const struct sink_ops *sink_get(size_t i)

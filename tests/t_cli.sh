@@ -149,4 +149,8 @@ if [ -w /dev/full ]; then
 fi
 "$auxdecode" insn "$out" 2>"$SCRATCH/err" | head -n 1 >/dev/null
 that "a closed pipe is no drama" "$SCRATCH/err" not grep -Eq 'Sanitizer|rror' "$SCRATCH/err"
+cp fixtures/hello_thread.data "$SCRATCH/same.data"
+run 2 "insn -o the file that is read" "$auxdecode" insn -o "$SCRATCH/same.data" "$SCRATCH/same.data"
+that "it is left alone" - cmp -s fixtures/hello_thread.data "$SCRATCH/same.data"
+
 finish

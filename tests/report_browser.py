@@ -1,0 +1,490 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Drives headless Chromium over its debugging pipe (DevTools protocol).
+
+As a module: Browser and Page. As a program it runs the checks of t_report.sh:
+
+  report_browser.py check FILE.html WORD MS     "ok .." or "not ok .." lines; WORD is in
+                                                names, a task may take MS of CPU
+  report_browser.py names FILE.html NAME        a function's name that looks like HTML
+  report_browser.py shots FILE.html DIRECTORY   screenshots, to be looked at
+"""
+import base64
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import zlib
+
+LONG_TASKS = """
+window.longTasks = [];
+new PerformanceObserver((l) => {
+	for (const e of l.getEntries())
+		window.longTasks.push([Math.round(e.startTime), Math.round(e.duration)]);
+}).observe({ entryTypes: ["longtask"] });
+"""
+
+
+def find_chromium():
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if shutil.which(name):
+            return shutil.which(name)
+    return None
+
+
+class Browser:
+    def __init__(self):
+        self.dir = tempfile.mkdtemp(prefix="auxkit-chromium-")
+        to_r, self.to = os.pipe()
+        self.got, from_w = os.pipe()
+        args = ["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run",
+                "--remote-debugging-pipe", "--disable-dev-shm-usage", "--hide-scrollbars",
+                "--user-data-dir=" + self.dir, "about:blank"]
+        self.process = subprocess.Popen(
+            ["sh", "-c", f'exec "$0" "$@" 3<&{to_r} 4>&{from_w}', find_chromium(), *args],
+            pass_fds=(to_r, from_w), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        os.close(to_r)
+        os.close(from_w)
+        self.rest, self.n, self.events = b"", 0, []
+
+    def read(self, timeout):
+        end = time.monotonic() + timeout
+        while b"\0" not in self.rest:
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([self.got], [], [], left)[0]:
+                return None
+            more = os.read(self.got, 1 << 20)
+            if not more:
+                raise RuntimeError("Chromium went away")
+            self.rest += more
+        message, _, self.rest = self.rest.partition(b"\0")
+        return json.loads(message)
+
+    def call(self, method, session=None, timeout=120, **params):
+        self.n += 1
+        message = {"id": self.n, "method": method, "params": params}
+        if session:
+            message["sessionId"] = session
+        data = json.dumps(message).encode() + b"\0"
+        while data:
+            data = data[os.write(self.to, data):]
+        while True:
+            got = self.read(timeout)
+            if got is None:
+                raise RuntimeError(f"no answer to {method}")
+            if got.get("id") == self.n:
+                if "error" in got:
+                    raise RuntimeError(f"{method}: {got['error']}")
+                return got["result"]
+            self.events.append(got)
+
+    def close(self):
+        try:
+            self.call("Browser.close", timeout=10)
+        except (RuntimeError, OSError):
+            pass
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+class Page:
+    def __init__(self, browser, width=1360, height=820, dark=False):
+        self.b = browser
+        target = browser.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = browser.call("Target.attachToTarget", targetId=target,
+                                    flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log"):
+            self.call(domain + ".enable")
+        self.size(width, height)
+        self.dark(dark)
+        self.call("Page.addScriptToEvaluateOnNewDocument", source=LONG_TASKS)
+
+    def call(self, method, **params):
+        return self.b.call(method, self.session, **params)
+
+    def size(self, width, height, mobile=False):
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height,
+                  deviceScaleFactor=1, mobile=mobile)
+
+    def dark(self, on):
+        self.call("Emulation.setEmulatedMedia", features=[
+            {"name": "prefers-color-scheme", "value": "dark" if on else "light"},
+            {"name": "prefers-reduced-motion", "value": "reduce"}])
+
+    def js(self, text):
+        r = self.call("Runtime.evaluate", expression=text, awaitPromise=True,
+                      returnByValue=True)
+        if "exceptionDetails" in r:
+            raise RuntimeError(r["exceptionDetails"].get("exception", {}).get("description")
+                               or r["exceptionDetails"]["text"])
+        return r["result"].get("value")
+
+    def wait(self, text, timeout=60):
+        end = time.monotonic() + timeout
+        while time.monotonic() < end:
+            if self.js(f"!!({text})"):
+                return True
+            time.sleep(0.02)
+        return False
+
+    def open(self, path):
+        self.call("Page.navigate", url="file://" + os.path.abspath(path))
+        return self.wait('document.documentElement?.dataset.ready === "1"')
+
+    def settle(self):
+        """Two pictures later everything that was asked for is drawn."""
+        self.js("new Promise((d) => requestAnimationFrame(() => requestAnimationFrame(d)))")
+
+    def errors(self):
+        found = []
+        for e in self.b.events:
+            p = e.get("params", {})
+            if e.get("method") == "Runtime.exceptionThrown":
+                d = p["exceptionDetails"]
+                found.append(d.get("exception", {}).get("description") or d["text"])
+            elif e.get("method") == "Log.entryAdded" and p["entry"]["level"] == "error":
+                found.append(p["entry"]["text"])
+            elif e.get("method") == "Runtime.consoleAPICalled" and p["type"] in ("error", "assert"):
+                found.append(json.dumps(p["args"]))
+        return found
+
+    def requests(self):
+        """What the page loaded: nothing but itself and its worker."""
+        return self.js("performance.getEntriesByType('resource').map((e) => e.name)"
+                       ".filter((n) => !n.startsWith('blob:'))")
+
+    def mouse(self, kind, x, y, **more):
+        self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
+
+    def click(self, x, y):
+        self.mouse("mouseMoved", x, y)
+        self.mouse("mousePressed", x, y, button="left", buttons=1, clickCount=1)
+        self.mouse("mouseReleased", x, y, button="left", clickCount=1)
+        self.settle()
+
+    def click_on(self, selector):
+        r = self.js(f"(() => {{ const r = document.querySelector({json.dumps(selector)})"
+                    ".getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()")
+        self.click(*r)
+
+    def wheel(self, x, y, dy, shift=False):
+        self.mouse("mouseWheel", x, y, deltaX=0, deltaY=dy, modifiers=8 if shift else 0)
+        self.settle()
+
+    def key(self, key, text=None):
+        self.call("Input.dispatchKeyEvent", type="keyDown", key=key,
+                  text=text if text is not None else key if len(key) == 1 else "")
+        self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
+        self.settle()
+
+    def shot(self, path):
+        self.settle()
+        data = self.call("Page.captureScreenshot", format="png")["data"]
+        with open(path, "wb") as f:
+            f.write(base64.b64decode(data))
+
+
+def shots(path, where):
+    b = Browser()
+    try:
+        p = Page(b)
+        print("ready", p.open(path), "errors", p.errors())
+        print("long tasks", p.js("window.longTasks"), "first",
+              p.js("performance.getEntriesByType('paint').map((e) => [e.name, e.startTime])"))
+        print("at", p.js("performance.now()"))
+        p.shot(f"{where}/light.png")
+        p.js("(() => { const l = C.lanes.find((x) => x.data); const d = l.data; let n = 0;"
+             "for (let i = 0; i < d.n; i++) if (d.depth[i] === Math.min(9, d.rows - 1)) { n = i; break; }"
+             "reveal(l, n, true); })()")
+        p.shot(f"{where}/zoom.png")
+        p.js("goRelative('parent')")
+        p.js("zoomChosen(); zoom(0.02)")
+        p.shot(f"{where}/deep.png")
+        p.key("2")
+        p.shot(f"{where}/flame.png")
+        p.key("3")
+        p.js("showFunction(T.rows[Math.min(3, T.rows.length - 1)])")
+        p.shot(f"{where}/table.png")
+        p.key("4")
+        p.shot(f"{where}/gaps.png")
+        p.key("1")
+        p.key("t")
+        p.shot(f"{where}/dark.png")
+        p.key("2")
+        p.shot(f"{where}/darkflame.png")
+        p.key("1")
+        p.key("?")
+        p.shot(f"{where}/help.png")
+        p.js("$('help').close()")
+        p.key("t")
+        p.size(390, 844, True)
+        p.shot(f"{where}/narrow.png")
+        print("long tasks", p.js("window.longTasks"), "errors", p.errors())
+    finally:
+        b.close()
+
+
+def main_tasks(browser):
+    """Milliseconds of CPU of the longest tasks of the pages' main threads, traced."""
+    browser.call("Tracing.end")
+    events = []
+    while True:
+        e = browser.read(120)
+        if e is None:
+            return []
+        if e.get("method") == "Tracing.dataCollected":
+            events += e["params"]["value"]
+        elif e.get("method") == "Tracing.tracingComplete":
+            break
+        else:
+            browser.events.append(e)
+    main = {(e["pid"], e["tid"]) for e in events
+            if e["name"] == "thread_name" and e["args"]["name"] == "CrRendererMain"}
+    return sorted((e.get("tdur", e.get("dur", 0)) / 1000 for e in events
+                   if e.get("ph") == "X" and (e["pid"], e["tid"]) in main
+                   and e["name"].endswith("RunTask")), reverse=True)
+
+
+FRAME = """(() => {
+	/* a frame that is wide enough to be hit, as deep as can be; its place and name */
+	const tick = (C.b - C.a) / C.w, r = $("lanes").getBoundingClientRect();
+	let best = null;
+	for (const lane of C.lanes) {
+		const d = lane.data;
+		for (let i = 0; d && i < d.n; i++) {
+			const y = lane.y + HEAD + d.depth[i] * ROW + ROW / 2 - $("scroller").scrollTop;
+			const x = (d.start[i] + d.len[i] / 2 - C.a) / tick;
+			if (d.len[i] / tick > 12 && !(d.what[i] >> 6 & MERGED) && y > 0 && y < C.h - 20 &&
+			    x > 0 && x < C.w && (!best || d.depth[i] > best.depth))
+				best = { x: r.x + x, y: r.y + y, name: nameOf(d.func[i]),
+					 depth: d.depth[i], len: d.len[i] };
+		}
+	}
+	return best;
+})()"""
+
+COLOURS = """(() => {
+	const c = $("%s"), p = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
+	const seen = new Set();
+	for (let i = 0; i < p.length; i += 4)
+		seen.add(p[i] << 16 | p[i + 1] << 8 | p[i + 2]);
+	return seen.size;
+})()"""
+
+NAMELESS = """[...document.querySelectorAll("button, input, select, canvas, [role=tab], [role=region]")].filter((e) =>
+	!(e.textContent.trim() || e.getAttribute("aria-label") || e.labels?.length ||
+	  e.getAttribute("aria-labelledby") || e.getAttribute("aria-hidden") === "true" ||
+	  e.closest("[role=application]"))).map((e) => e.outerHTML.slice(0, 80))"""
+
+PLAIN = """(async () => {
+	const out = [];
+	await makeDecoder((m) => out.push(m))({ kind: "sites", z: true, plain: true, text: "%s" });
+	return JSON.stringify(out[0].value);
+})()"""
+
+
+class Checks:
+    def __init__(self, browser):
+        self.b, self.n_bad = browser, 0
+
+    def ok(self, good, text, more=""):
+        print(("ok " if good else "not ok ") + text + ("" if good else f" | {more}"), flush=True)
+        self.n_bad += not good
+
+    def timeline(self, p):
+        self.ok(p.js(COLOURS % "lanes") > 20, "lanes are drawn")
+        self.ok(p.js(COLOURS % "mini") > 2, "the overview is drawn")
+        before = p.js("[C.a, C.b]")
+        x, y = p.js('(() => { const r = $("lanes").getBoundingClientRect();'
+                    'return [r.x + r.width / 4, r.y + 60]; })()')
+        at = "C.a + (C.b - C.a) / 4"
+        was = p.js(at)
+        p.wheel(x, y, -240)
+        now = p.js("[C.a, C.b]")
+        self.ok(now[1] - now[0] < 0.8 * (before[1] - before[0]), "the wheel zooms", now)
+        self.ok(abs(p.js(at) - was) < (before[1] - before[0]) / 100, "around the pointer")
+        p.key("a")
+        self.ok(p.js("C.a") < now[0], "a key moves")
+        p.mouse("mousePressed", x, y, button="left", buttons=1, clickCount=1)
+        was = p.js("C.a")
+        p.mouse("mouseMoved", x - 150, y, button="left", buttons=1)
+        p.mouse("mouseReleased", x - 150, y, button="left")
+        p.settle()
+        self.ok(p.js("C.a") > was, "dragging moves", [was, p.js("C.a")])
+        p.key("0")
+        self.ok(abs(p.js("C.b - C.a") - p.js("M.span * 1.02")) < p.js("M.span / 100"),
+                "0 shows everything")
+        self.frame(p)
+
+    def frame(self, p):
+        f = p.js(FRAME)
+        p.click(f["x"], f["y"])
+        self.ok(p.js('$("detail").querySelector("h2").textContent') == f["name"],
+                "a click shows the frame's function", f)
+        text = p.js('$("detail").textContent')
+        self.ok(all(w in text for w in ("Instructions", "Its own", "Thread", "auxdecode insn")),
+                "with times, instructions and commands", text[:300])
+        p.key("p")
+        self.ok(p.js("C.chosen.lane.data.depth[C.chosen.node]") == max(0, f["depth"] - 1),
+                "p goes to the caller")
+        p.key("Escape")
+
+    def search(self, p, wanted):
+        p.js('$("search").focus()')
+        p.call("Input.insertText", text=wanted)
+        p.settle()
+        self.ok(p.js('C.match && C.match.includes(1)'), "search finds functions")
+        self.ok("call" in p.js('$("hits").textContent'), "and says how many calls")
+        p.key("Enter", "\r")
+        p.key("Enter", "\r")
+        self.ok(wanted in (p.js("nameOf(C.chosen.lane.data.func[C.chosen.node])") or "").lower(),
+                "the next hit is one")
+        p.key("Escape")
+        self.ok(p.js("C.match === null && $('search').value === ''"), "Escape ends the search")
+
+    def table(self, p):
+        p.click_on("#tab-table")
+        self.ok(p.js('$("functions").tBodies[0].rows.length') > 5, "functions are listed")
+        p.click_on("#by-max button")
+        top = p.js("[T.rows[0], nameOf(T.rows[0]), quantile(T.rows[0], 1)]")
+        p.click_on("#functions tbody tr:nth-child(2) td.max button")
+        got = p.js("[C.chosen.lane.data.func[C.chosen.node], activeTab(),"
+                   "C.chosen.lane.data.len[C.chosen.node],"
+                   "C.lanes[0].data && C.a <= C.chosen.lane.data.start[C.chosen.node] &&"
+                   "C.b >= C.chosen.lane.data.start[C.chosen.node]]")
+        self.ok(got[0] == top[0] and got[1] == "chart", "the slowest call's link leads to it", got)
+        self.ok(abs(got[2] - top[2]) <= 1 and got[3], "it took as long, and is in view", [top, got])
+        p.click_on("#tab-table")
+        p.js('$("filter").focus()')
+        p.call("Input.insertText", text="libc")
+        p.settle()
+        self.ok(p.js("T.rows.length < M.name.length"), "the filter filters")
+        p.js('$("filter").value = ""; $("filter").oninput({ target: $("filter") })')
+
+    def flame(self, p):
+        p.click_on("#tab-flame")
+        self.ok(p.js(COLOURS % "flame") > 10, "the flame graph is drawn")
+        self.ok(p.js("M.tree.total[1][0] === M.total.insns"), "its sum is all instructions")
+        r = p.js('(() => { const r = $("flame").getBoundingClientRect(); return [r.x, r.y]; })()')
+        p.click(r[0] + 40, r[1] + 2 + 18 * 3 + 9)
+        self.ok(p.js("F.root > 0 && M.tree.depth[F.root] === 3"), "a click zooms")
+        p.key("ArrowUp")
+        self.ok(p.js("M.tree.depth[F.chosen]") == 2, "an arrow goes to the caller")
+        p.key("Escape")
+        self.ok(p.js("F.root") == 0, "Escape shows all")
+
+    def gaps(self, p):
+        p.click_on("#tab-gaps")
+        if p.js("document.querySelectorAll('.gap').length"):
+            p.click_on(".gap")
+            self.ok(p.js("activeTab() === 'chart' && C.chosen.span[4] === 1 &&"
+                         "C.a < C.chosen.span[0] && C.b > C.chosen.span[1]"),
+                    "a gap's link leads to it")
+        self.ok("Losses at capture" in p.js('$("gaps").textContent'), "losses are listed")
+
+    def looks(self, p):
+        light = p.js("getComputedStyle(document.body).backgroundColor")
+        p.dark(True)
+        p.settle()
+        dark = p.js("getComputedStyle(document.body).backgroundColor")
+        self.ok(light != dark, "dark mode follows the system")
+        p.key("t")
+        self.ok(p.js("getComputedStyle(document.body).backgroundColor") == light, "t switches it")
+        p.key("?", "?")
+        self.ok(p.js('$("help").open'), "? lists the keys")
+        p.js('$("help").close()')
+        self.ok(p.js(NAMELESS) == [], "everything has a name", p.js(NAMELESS))
+        p.size(390, 800, True)
+        p.settle()
+        self.ok(p.js("document.documentElement.scrollWidth <= innerWidth"),
+                "a narrow screen needs no scrolling aside",
+                p.js("[document.documentElement.scrollWidth, innerWidth]"))
+        p.size(1360, 820)
+
+    def inflate(self, p):
+        data = {"a": ["x%d" % (i * i % 997) for i in range(3000)], "b": "\u00e9" * 100}
+        for level in (0, 1, 9):
+            text = base64.b64encode(zlib.compress(json.dumps(data).encode(), level)).decode()
+            self.ok(json.loads(p.js(PLAIN % text)) == data,
+                    f"blocks are read without DecompressionStream, level {level}")
+
+
+def drive(p):
+    """What a user does in a minute, for the length of tasks."""
+    p.settle()
+    for i in range(12):
+        p.wheel(400 + 20 * i, 420, -300)
+    for key in "sssaadd0[]pc2":
+        p.key(key)
+    p.click(300, 330)
+    p.key("Escape")
+    for key in "341":
+        p.key(key)
+    for i in range(8):
+        p.wheel(700, 420, 300)
+    p.js("search('e')")
+    p.settle()
+    p.key("n")
+    p.js("search('')")
+
+
+def check(path, wanted, limit):
+    b = Browser()
+    try:
+        c, p = Checks(b), Page(b)
+        b.call("Tracing.start", transferMode="ReportEvents",
+               traceConfig={"includedCategories": ["toplevel"]})
+        c.ok(p.open(path), "the page opens", p.errors())
+        print(f"# ready after {p.js('Math.round(performance.now())')} ms")
+        drive(p)
+        tasks = main_tasks(b)
+        c.ok(tasks and tasks[0] < limit, f"no task takes {limit:g} ms of CPU", tasks[:6])
+        print(f"# longest tasks, ms of CPU: {[round(t, 1) for t in tasks[:6:2]]}")
+        p.key("0")
+        c.timeline(p)
+        c.search(p, wanted)
+        c.table(p)
+        c.flame(p)
+        c.gaps(p)
+        c.looks(p)
+        c.inflate(p)
+        c.ok(p.requests() == [], "nothing else is loaded", p.requests())
+        c.ok(p.errors() == [], "no error on the console", p.errors())
+        return c.n_bad != 0
+    finally:
+        b.close()
+
+
+def names(path, wanted):
+    """Names out of a recording are text and nothing else."""
+    b = Browser()
+    try:
+        c, p = Checks(b), Page(b)
+        c.ok(p.open(path), "the page opens", p.errors())
+        c.ok(p.js(f"M.name.includes({json.dumps(wanted)})"), "the name is there as it is",
+             p.js("M.name.filter((n) => n.includes('script'))"))
+        p.js(f"showFunction(M.name.indexOf({json.dumps(wanted)}))")
+        c.ok(p.js('$("funcdetail").querySelector("h2").textContent') == wanted, "it is shown")
+        c.ok(p.js("document.images.length + document.querySelectorAll('b.x').length +"
+                  "(window.hacked || 0)") == 0, "and makes no element, runs no script")
+        c.ok(p.errors() == [], "no error on the console", p.errors())
+        return c.n_bad != 0
+    finally:
+        b.close()
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "shots":
+        shots(sys.argv[2], sys.argv[3])
+    elif sys.argv[1] == "check":
+        sys.exit(check(sys.argv[2], sys.argv[3], float(sys.argv[4])))
+    elif sys.argv[1] == "names":
+        sys.exit(names(sys.argv[2], sys.argv[3]))

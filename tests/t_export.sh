@@ -1,0 +1,208 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Exports, each read back by a parser that was not written with its writer: Python's
+# json, protobuf from the published field numbers, an FXT reader from the
+# specification, callgrind_annotate, sqlite3. All tell of the same events, and of as
+# many instructions as count does.
+. "$(dirname "$0")/lib.sh"
+
+python=/usr/bin/python3
+out=$SCRATCH/export
+mkdir -p "$out"
+protoc -I tests --python_out="$out" export_perfetto.proto export_pprof.proto
+ok $? "protoc compiles the published field numbers"
+
+export_to() { # FORMAT DATA [OPTION...]
+	rm -f "$out/$1"
+	timeout 100 "$auxdecode" export --to "$1" -o "$out/$1" "${@:3}" "$2" >"$SCRATCH/o" 2>"$SCRATCH/err"
+}
+
+read_back() { # FORMAT [OPTION...]
+	"$python" tests/export_read.py "${@:2}" "$1" "$out/$1" "$out"
+}
+
+insns_of() { # OPTION... DATA
+	"$auxdecode" count "$@" 2>/dev/null | sed -n 's/^total insns \([0-9]*\) .*/\1/p'
+}
+
+# all STATUS TEXT DATA [OPTION...]: every format, against each other and count
+all() {
+	local status=$1 text=$2 data=$3 f total
+	shift 3
+	total=$(insns_of "$@" "$data")
+	for f in jsonl chrome perfetto fxt; do
+		export_to $f "$data" "$@"
+		is $? "$status" "$text: --to $f $*"
+		read_back $f --events >"$out/$f.txt" 2>&1
+		ok $? "$text: $f is read back: balanced, in order, names known" "$out/$f.txt"
+		grep -v '^begin\|^total' "$out/$f.txt" >"$out/$f.events"
+		is "$(sed -n 's/^total \([0-9]*\) .*/\1/p' "$out/$f.txt")" "$total" \
+			"$text: instructions of $f are those of count"
+		is "$(sed -n 's/^total .* self \([0-9]*\)$/\1/p' "$out/$f.txt")" "$total" \
+			"$text: so is the sum of what each call took itself"
+		[ $f = jsonl ] && continue
+		cmp "$out/jsonl.events" "$out/$f.events" >"$out/why" 2>&1
+		ok $? "$text: $f and jsonl tell of the same events" "$out/why"
+	done
+	export_to speedscope "$data" "$@"
+	read_back speedscope --events >"$out/speedscope.txt" 2>&1
+	ok $? "$text: speedscope is read back" "$out/speedscope.txt"
+	grep ' [BE] ' "$out/jsonl.events" | sed 's/^[0-9]* //' | sort >"$out/a"
+	grep ' [BE] ' "$out/speedscope.txt" | sed 's/^[0-9]* //' | sort | cmp - "$out/a" >"$out/why" 2>&1
+	ok $? "$text: speedscope has the same slices" "$out/why"
+	export_to pprof "$data" "$@"
+	is "$(read_back pprof 2>&1 | sed -n 's/^instructions count //p')" "$total" \
+		"$text: instructions of pprof are those of count"
+	export_to callgrind "$data" "$@"
+	callgrind_annotate "$out/callgrind" >"$out/annotated" 2>&1
+	is "$(sed -n 's/^ *\([0-9,]*\) .*PROGRAM TOTALS$/\1/p' "$out/annotated" | tr -d ,)" "$total" \
+		"$text: callgrind_annotate's total is that of count"
+	export_to sqlite "$data" "$@"
+	is "$(sqlite3 "$out/sqlite" 'PRAGMA integrity_check; SELECT sum(self_insns) FROM calls;
+		SELECT sum(insns) FROM threads' 2>&1 | tr '\n' ' ')" "ok $total $total " \
+		"$text: sqlite's rows add up to count"
+}
+
+record() { # NAME STATUS EVENT PROGRAM [OPTION...]
+	timeout 100 "$auxcap" -e "$3" -o "$SCRATCH/$1.data" "${@:5}" -- "$programs/$4" \
+		>"$SCRATCH/o" 2>"$SCRATCH/log" </dev/null
+	is $? "$2" "$1 is recorded: $3" || cat "$SCRATCH/log"
+}
+
+record threads 0 soft_pt/tsc,mtc,cyc,psb_period=0/u threads && all 0 threads "$SCRATCH/threads.data"
+record processes 0 soft_pt//u forkexec && all 0 processes "$SCRATCH/processes.data"
+record throw 0 soft_pt//u throw && all 0 "C++ exceptions" "$SCRATCH/throw.data"
+record overflow 3 soft_pt/cyc,psb_period=0/u feature --inject-overflow 2 &&
+	all 3 gaps "$SCRATCH/overflow.data"
+grep -q '"type":"gap".*"cause":"overflow"' "$out/jsonl"
+ok $? "gaps: jsonl shows them"
+is "$(sqlite3 "$out/sqlite" "SELECT count(*) FROM gaps_in_time WHERE cause = 'overflow'")" \
+	"$(grep -c '"type":"gap".*"cause":"overflow"' "$out/jsonl")" "gaps: sqlite has as many"
+[ "$(grep -c '"end":"lost"' "$out/jsonl")" -gt 0 ]
+ok $? "gaps: calls that they end are lost"
+record timeless 0 soft_pt/tsc=0,mtc=0/u hello_static --per-thread &&
+	all 0 "no times" "$SCRATCH/timeless.data"
+is "$(head -n 1 "$out/jsonl" | "$python" -c 'import json; print(json.loads(input())["unit"])')" \
+	instructions "no times: instructions stand for them, and jsonl says so"
+
+# Filters, and threads of the decoder.
+tid=$("$auxdecode" count "$SCRATCH/threads.data" | sed -n 's/^thread \([0-9]*\) .*/\1/p' | tail -n 1)
+all 0 "one thread" "$SCRATCH/threads.data" --tid "$tid"
+for f in perfetto pprof callgrind sqlite; do
+	export_to $f "$SCRATCH/threads.data" -j 1
+	cp "$out/$f" "$out/first"
+	export_to $f "$SCRATCH/threads.data" -j 3 --chunk-size 4096
+	cmp "$out/$f" "$out/first" >"$out/why" 2>&1
+	ok $? "$f: equal to the byte, however many threads decode" "$out/why"
+done
+export_to jsonl "$SCRATCH/threads.data" -n 10
+is "$(grep -c '"type":"call"\|"type":"event"' "$out/jsonl")" 10 "-n ends after so many"
+read_back jsonl >"$out/why" 2>&1
+ok $? "and what is open then ends" "$out/why"
+
+# W51: names too long for a record, and names that are no text.
+cp "$programs/export_names" "$SCRATCH/names"
+weird=$'we"ird\\\t\001\377\303(\342\202\254<&>'
+objcopy --redefine-sym rename_me="$weird" "$SCRATCH/names"
+timeout 100 "$auxcap" -e soft_pt//u -o "$SCRATCH/names.data" -- "$SCRATCH/names" >"$SCRATCH/o" 2>&1 </dev/null
+all_names() {
+	for f in jsonl chrome perfetto speedscope fxt; do
+		export_to $f "$SCRATCH/names.data" && read_back $f --events >"$out/$f.txt" 2>&1
+		ok $? "names: $f is whole" "$out/$f.txt"
+		"$python" - "$f" "$out/$f.txt" <<-'PY'
+			import sys
+			text = open(sys.argv[2], encoding="utf-8", newline="\n").read()
+			weird = 'we"ird\\\t\x01\ufffd\ufffd(\u20ac<&>'
+			long = "long_" + "Abcd" * 10000
+			lines = text.split("\n")
+			if sys.argv[1] == "fxt":
+			    long = long[:31997] + "..."
+			sys.exit(not (sum(l.endswith(" B " + weird) for l in lines) == 2 and
+			              sum(l.endswith(" B " + long) for l in lines) == 2))
+		PY
+		ok $? "names: $f has both, twice"
+	done
+}
+all_names
+export_to pprof "$SCRATCH/names.data" && read_back pprof >"$out/why" 2>&1
+ok $? "names: pprof is whole" "$out/why"
+export_to callgrind "$SCRATCH/names.data" && callgrind_annotate "$out/callgrind" >"$out/annotated" 2>&1
+ok $? "names: callgrind_annotate reads it" "$out/annotated"
+export_to sqlite "$SCRATCH/names.data"
+is "$(sqlite3 "$out/sqlite" "SELECT max(length(name)) FROM functions")" 40005 "names: sqlite has the long one"
+
+# callgrind: who called whom how often, by what the program does.
+callgrind_annotate --tree=caller --inclusive=yes --threshold=100 "$out/callgrind" >"$out/annotated" 2>&1
+grep -q '(2x)' "$out/annotated"
+ok $? "callgrind_annotate shows calls with their number" "$out/annotated"
+
+# Payloads, and what a schema makes of them.
+ptw=$programs/export_ptw
+"$python" tests/export_make.py "$ptw" "$SCRATCH/ptw.pt" 0x1234507 0x020000000000fffe \
+	0x0200000000000005 0x030000000000ff11 0x0100000001234500 0x77
+ok $? "a trace with PTWRITEs is made"
+cat >"$SCRATCH/schema" <<'S'
+# what export_ptw tells
+ptwrite work+0x1  span-begin request  id:8-31 kind:0-7
+ptwrite *         span-end   request  tag:56-63=1 id:8-31
+ptwrite *         counter    depth    value:0-15:signed tag:56-63=2
+ptwrite *         event      note     a:0-7 b:8-15:signed tag:56-63=3
+S
+for f in jsonl chrome perfetto fxt; do
+	timeout 100 "$auxdecode" export --to $f -o "$out/$f" --pt "$SCRATCH/ptw.pt" --image "$ptw" \
+		--schema "$SCRATCH/schema" >"$SCRATCH/o" 2>&1
+	read_back $f --events --counters >"$out/$f.txt" 2>&1
+	is "$(grep '^counter depth\|^span\| I ' "$out/$f.txt" | tr '\n' ';')" \
+		"counter depth 2 -2 5;span 3 b request;0 8 I note;span 9 e request;0 10 I ptwrite;" \
+		"payloads: $f has the counter, the span, the events"
+done
+timeout 100 "$auxdecode" export --to sqlite -o "$out/sqlite" --pt "$SCRATCH/ptw.pt" --image "$ptw" \
+	--schema "$SCRATCH/schema" >"$SCRATCH/o" 2>&1
+is "$(sqlite3 "$out/sqlite" "SELECT name, start, end, lost FROM spans; SELECT name, value FROM counters;
+	SELECT name, value FROM fields WHERE span = 1" | tr '\n' ' ')" \
+	"request|3|9|0 depth|-2 depth|5 id|74565 kind|7 " "payloads: sqlite has them"
+printf 'ptwrite * counter a value:0-64\n' >"$SCRATCH/bad"
+"$auxdecode" export --to jsonl --pt "$SCRATCH/ptw.pt" --image "$ptw" --schema "$SCRATCH/bad" >"$SCRATCH/o" 2>"$SCRATCH/err"
+is $? 2 "a schema that is wrong is a mistake of the command line"
+grep -q 'bad, line 1: field value: bits are LOW-HIGH, from 0 to 63' "$SCRATCH/err"
+ok $? "and the message names the line" "$SCRATCH/err"
+if [ -d "$corpus/opencsd/snapshots/stm-issue-27" ]; then
+	printf 'stm */0x480 counter word\n' >"$SCRATCH/stm"
+	"$auxdecode" export --to jsonl --schema "$SCRATCH/stm" "$corpus/opencsd/snapshots/stm-issue-27" \
+		>"$out/jsonl" 2>"$SCRATCH/err"
+	read_back jsonl --counters >"$out/why" 2>&1 && grep -q '^counter word' "$out/why"
+	ok $? "STM by a schema" "$out/why"
+else
+	skip "corpus: the recorded traces are not here"
+fi
+
+# What cannot be.
+"$auxdecode" export "$SCRATCH/threads.data" >"$SCRATCH/o" 2>"$SCRATCH/err"
+is $? 2 "no --to is a mistake"
+grep -q 'perfetto, chrome, fxt, speedscope, pprof, callgrind, sqlite, jsonl' "$SCRATCH/err"
+ok $? "which names the formats" "$SCRATCH/err"
+"$auxdecode" export --to sqlite "$SCRATCH/threads.data" >"$SCRATCH/o" 2>"$SCRATCH/err"
+is $? 2 "sqlite wants a file"
+"$auxdecode" export --to jsonl --tid 1 "$SCRATCH/threads.data" >"$SCRATCH/o" 2>"$SCRATCH/err"
+is $? 1 "an export of nothing is an error"
+grep -q 'nothing to show; what each stage had' "$SCRATCH/err"
+ok $? "with a table of what each stage had" "$SCRATCH/err"
+if have script; then
+	script -qec "$auxdecode export --to fxt $SCRATCH/threads.data" /dev/null >"$SCRATCH/o" 2>&1 </dev/null
+	grep -q 'does not go onto a terminal: give -o FILE' "$SCRATCH/o"
+	ok $? "binary does not go onto a terminal" "$SCRATCH/o"
+fi
+if [ -e /dev/full ]; then
+	"$auxdecode" export --to chrome "$SCRATCH/threads.data" >/dev/full 2>"$SCRATCH/err"
+	is $? 1 "a full disk is an error"
+fi
+
+# The queries of README.md answer.
+export_to sqlite "$SCRATCH/threads.data"
+sed -n '/^```sql$/,/^```$/p' README.md | grep -v '^```' >"$SCRATCH/queries"
+[ -s "$SCRATCH/queries" ] && sqlite3 -bail "$out/sqlite" <"$SCRATCH/queries" >"$SCRATCH/answers" 2>&1
+ok $? "sqlite3 answers the queries of README.md" "$SCRATCH/answers"
+[ "$(grep -c . "$SCRATCH/answers")" -gt 10 ]
+ok $? "and the answers are not empty" "$SCRATCH/answers"
+finish

@@ -1,0 +1,137 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# auxdecode report: what the page holds adds up to what count and branch say; it
+# opens in headless Chromium, is drawn, zooms, searches, links, in short tasks; and
+# nothing of what is in it can get out of it.
+. "$(dirname "$0")/lib.sh"
+
+page=$SCRATCH/page.html
+data=$SCRATCH/report.data
+
+# record TEXT EVENT PROGRAM...
+record() {
+	rm -f "$data"
+	timeout 200 "$auxcap" -e "$2" -o "$data" ${OPTIONS:-} -- "${@:3}" >"$SCRATCH/out" 2>"$SCRATCH/log" </dev/null
+	[ $? = "${STATUS:-0}" ]
+	ok $? "$1 is recorded" "$SCRATCH/log"
+}
+
+# report TEXT STATUS OPTION...: makes the page
+report() {
+	rm -f "$page"
+	"$auxdecode" report -o "$page" "${@:3}" "$data" >"$SCRATCH/out" 2>"$SCRATCH/err"
+	is $? "$2" "$1: a report, status $2"
+}
+
+# sums TEXT: of the page, and of count
+sums() {
+	"$auxdecode" count "$data" 2>"$SCRATCH/err" |
+		awk '/^total/ { t = "insns " $3 } /^thread/ { n[$2] = $4 } END {
+			print t; for (i in n) print "thread " i " " n[i] }' | sort >"$SCRATCH/want"
+	tests/report_page.py "$page" >"$SCRATCH/sums" 2>"$SCRATCH/err"
+	ok $? "$1: the page can be read, and adds up" "$SCRATCH/err"
+	grep -E '^(insns|thread)' "$SCRATCH/sums" | sort >"$SCRATCH/got"
+	diff "$SCRATCH/want" "$SCRATCH/got" >"$SCRATCH/why" 2>&1
+	ok $? "$1: as many instructions as count, in all and of each thread" "$SCRATCH/why"
+}
+
+# calls FUNCTION: as many as branch shows calls of it
+calls() {
+	want=$("$auxdecode" branch -F kind,tosym "$data" 2>"$SCRATCH/err" |
+		awk -v f="$1+0x0" '$1 ~ /call/ && $2 == f' | wc -l)
+	is "$(tests/report_page.py "$page" "$1")" "$1 $want" "calls of $1: $want, as branch shows"
+}
+
+# browser TEXT ARG...: each line of the checks is a test
+browser() {
+	local line text=$1
+	tests/report_browser.py "${@:2}" >"$SCRATCH/checks" 2>"$SCRATCH/err"
+	while IFS= read -r line; do
+		case $line in
+		ok\ *) ok 0 "$text: ${line#ok }" ;;
+		not\ ok\ *)
+			echo "${line#not ok }" >"$SCRATCH/why"
+			ok 1 "$text: ${line#not ok }" "$SCRATCH/why"
+			;;
+		*) echo "$line" ;;
+		esac
+	done <"$SCRATCH/checks"
+	[ ! -s "$SCRATCH/err" ]
+	ok $? "$text: the browser was driven to the end" "$SCRATCH/err"
+}
+
+record "threads" soft_pt/tsc,mtc,cyc/u "$programs/threads" && {
+	report "threads" 0
+	sums "threads"
+	calls collatz
+	calls worker
+	"$auxdecode" report -j 1 --chunk-size 7000 -o "$SCRATCH/other.html" "$data" 2>"$SCRATCH/err"
+	cmp "$page" "$SCRATCH/other.html" >"$SCRATCH/why" 2>&1
+	ok $? "the page does not depend on -j" "$SCRATCH/why"
+	grep -oE '(https?:)?//[a-z]+\.[a-z]+[^ "]*|(src|href)="[^#][^"]*"|url\([^)]*\)' "$page" >"$SCRATCH/why"
+	[ ! -s "$SCRATCH/why" ]
+	ok $? "the page names nothing outside of it" "$SCRATCH/why"
+	grep -q 'Complete: nothing was lost' "$page"
+	ok $? "it says that nothing was lost"
+	browser "threads" check "$page" collatz 200
+}
+
+STATUS=3 OPTIONS="--inject-overflow 3" record "with a gap" soft_pt/tsc,mtc,cyc,psb_period=0/u "$programs/threads" && {
+	report "gaps" 3
+	sums "gaps"
+	grep -q 'Not complete' "$page" && grep -q 'overflow' "$page"
+	ok $? "it says that it is not complete, and why"
+	browser "gaps" check "$page" collatz 200
+	grep -q "a gap's link leads to it" "$SCRATCH/checks"
+	ok $? "gaps: there is one to go to"
+}
+
+record "python" soft_pt/tsc,mtc/u /usr/bin/python3 -c 'print(sum(i * i for i in range(200000)))' && {
+	report "python" 0
+	sums "python"
+	browser "python" check "$page" py 200
+	report "smaller" 0 --max-size 600K
+	sums "smaller"
+	[ "$(stat -c %s "$page")" -le $((600 * 1024)) ]
+	ok $? "--max-size is kept: $(stat -c %s "$page") bytes"
+	[ "$(awk '/^merged/ { print $2 }' "$SCRATCH/sums")" -gt 0 ]
+	ok $? "by merging calls"
+	browser "smaller" check "$page" py 200
+}
+
+# A trace without any time is shown by instructions.
+OPTIONS=--per-thread record "no times" soft_pt/tsc=0,mtc=0,cyc=0/u "$programs/hello_static" && {
+	report "no times" 0
+	sums "no times"
+}
+
+# Names are text, whatever is in them.
+bad='</script><b class="x">"&amp;'"'"'<img src=x onerror=window.hacked=1>'
+cp "$programs/threads" "$SCRATCH/threads"
+if objcopy --redefine-sym "collatz=$bad" --redefine-sym $'worker=w\xff\xc3(\x01\x02' "$SCRATCH/threads" 2>"$SCRATCH/err"; then
+	record "bad names" soft_pt//u "$SCRATCH/threads" && {
+		cp "$data" "$SCRATCH/<b class=\"x\">'.data"
+		data="$SCRATCH/<b class=\"x\">'.data"
+		report "bad names" 0
+		sums "bad names"
+		browser "bad names" names "$page" "$bad"
+	}
+	data=$SCRATCH/report.data
+else
+	ok 1 "objcopy renames symbols" "$SCRATCH/err"
+fi
+
+python3 - "$auxdecode" "$data" >"$SCRATCH/out" 2>&1 <<'END'
+import os, pty, sys
+status = pty.spawn([sys.argv[1], "report", "--no-progress", sys.argv[2]])
+sys.exit(os.waitstatus_to_exitcode(status))
+END
+is $? 2 "no page into a terminal"
+grep -q 'give -o' "$SCRATCH/out"
+ok $? "with what to do" "$SCRATCH/out"
+"$auxdecode" report --time 1ns,2ns -o "$page" "$data" >"$SCRATCH/out" 2>"$SCRATCH/err"
+is $? 1 "an empty report is an error"
+grep -q 'nothing to show' "$SCRATCH/err"
+ok $? "with the table of the stages" "$SCRATCH/err"
+finish
