@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <internal/array.h>
 #include <internal/diag.h>
 
 #include "api_priv.h"
@@ -70,23 +71,6 @@ static int end(struct aux_decode *d, int rc)
 	return rc;
 }
 
-static int grow(void *array, size_t need, size_t *max, size_t size)
-{
-	size_t want = *max ? *max : 64;
-	void **v = array, *bigger;
-
-	if (need <= *max)
-		return 0;
-	while (want < need)
-		want *= 2;
-	bigger = reallocarray(*v, want, size);
-	if (!bigger)
-		return -AUX_E_NOMEM;
-	*v = bigger;
-	*max = want;
-	return 0;
-}
-
 static int keep_events(void *sink, const struct flow_ctx *ctx,
 		       const struct aux_flow *ev, size_t n)
 {
@@ -94,9 +78,10 @@ static int keep_events(void *sink, const struct flow_ctx *ctx,
 
 	if (!n)
 		return 0;
-	if (grow(&d->parts, d->n_parts + 1, &d->max_parts, sizeof(*d->parts)) ||
-	    grow(&d->events, d->n_events + n, &d->max_events,
-		 sizeof(*d->events)))
+	if (array_grow(&d->parts, d->n_parts, &d->max_parts,
+		       sizeof(*d->parts)) ||
+	    array_grow(&d->events, d->n_events + n - 1, &d->max_events,
+		       sizeof(*d->events)))
 		return -AUX_E_NOMEM;
 	d->parts[d->n_parts++] = (struct api_part){ ctx_of(ctx), d->n_events,
 						    n };

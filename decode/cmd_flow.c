@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <internal/array.h>
+
 #include "cmd.h"
 #include "codeview.h"
 #include "outbuf.h"
@@ -132,17 +134,9 @@ static int tap_part_open(void **part, const void *sink)
 static int keep_gap(struct tap_part *p, const struct flow_ctx *ctx,
 		    const struct aux_flow *ev)
 {
-	size_t max = p->max_gaps ? 2 * p->max_gaps : 8;
-	struct tap_gap *gaps = p->gaps;
-
-	if (p->n_gaps == p->max_gaps) {
-		gaps = reallocarray(gaps, max, sizeof(*gaps));
-		if (!gaps)
-			return -AUX_E_NOMEM;
-		p->gaps = gaps;
-		p->max_gaps = max;
-	}
-	gaps[p->n_gaps++] = (struct tap_gap){ p->segment, *ctx, *ev };
+	if (array_grow(&p->gaps, p->n_gaps, &p->max_gaps, sizeof(*p->gaps)))
+		return -AUX_E_NOMEM;
+	p->gaps[p->n_gaps++] = (struct tap_gap){ p->segment, *ctx, *ev };
 	return 0;
 }
 

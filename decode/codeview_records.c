@@ -14,6 +14,7 @@
 #include <string.h>
 #include <time.h>
 
+#include <internal/array.h>
 #include <internal/bytes.h>
 
 #include "codeview_priv.h"
@@ -21,22 +22,6 @@
 #define BUILD_ID_MISC_SIZE (1 << 15) /* PERF_RECORD_MISC_BUILD_ID_SIZE */
 #define MAX_OWN_FILE ((uint64_t)1 << 30)
 #define MAX_FILES    4096 /* logs, own files */
-
-/* Room for one more. */
-static bool grow(void *array, size_t *cap, size_t n, size_t size)
-{
-	void **a = array, *p;
-	size_t want = *cap ? 2 * *cap : 16;
-
-	if (n < *cap)
-		return true;
-	p = reallocarray(*a, want, size);
-	if (!p)
-		return false;
-	*a = p;
-	*cap = want;
-	return true;
-}
 
 static int by_path(const void *a, const void *b)
 {
@@ -71,7 +56,7 @@ static int read_build_ids(struct codeview *cv, struct aux_reader *r)
 		memcpy(k.id.bytes, id, sizeof(k.id.bytes));
 		k.id.size = misc & BUILD_ID_MISC_SIZE && id[20] <= 20 ? id[20] :
 									20;
-		if (!grow(&cv->ids, &cap, cv->n_ids, sizeof(k)))
+		if (array_grow(&cv->ids, cv->n_ids, &cap, sizeof(k)))
 			return -AUX_E_NOMEM;
 		cv->ids[cv->n_ids++] = k;
 	}
@@ -103,7 +88,7 @@ static int add_marker(struct codeview *cv, const struct aux_event *ev)
 		    !strcmp(cv->markers[i].path, ev->mmap.path))
 			return 0;
 	}
-	if (!grow(&cv->markers, &cv->cap_markers, cv->n_markers,
+	if (array_grow(&cv->markers, cv->n_markers, &cv->cap_markers,
 		  sizeof(*cv->markers)))
 		return -AUX_E_NOMEM;
 	cv->markers[cv->n_markers++] = (struct jit_marker){ ev->mmap.pid,
@@ -115,7 +100,8 @@ static int add_fork(struct codeview *cv, uint32_t pid, uint32_t ppid)
 {
 	if (pid == ppid)
 		return 0;
-	if (!grow(&cv->forks, &cv->cap_forks, cv->n_forks, sizeof(*cv->forks)))
+	if (array_grow(&cv->forks, cv->n_forks, &cv->cap_forks,
+		       sizeof(*cv->forks)))
 		return -AUX_E_NOMEM;
 	cv->forks[cv->n_forks++] = (struct fork){ pid, ppid };
 	return 0;
@@ -134,7 +120,7 @@ static struct own_file *find_own(struct codeview *cv, const char *path,
 			return f;
 	}
 	if (cv->n_own == MAX_FILES ||
-	    !grow(&cv->own, &cv->cap_own, cv->n_own, sizeof(*f)))
+	    array_grow(&cv->own, cv->n_own, &cv->cap_own, sizeof(*f)))
 		return NULL;
 	f = &cv->own[cv->n_own++];
 	*f = (struct own_file){ path, path_len, pid, NULL, 0 };

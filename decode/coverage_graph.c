@@ -11,6 +11,7 @@
 #include <aux/error.h>
 #include <aux/flow.h>
 #include <internal/a64_insn.h>
+#include <internal/array.h>
 #include <internal/x86_insn.h>
 
 #include "coverage_graph.h"
@@ -97,21 +98,6 @@ bool graph_ran(const struct graph_counts *c, uint64_t start, uint64_t end)
 
 /* ---- instructions ---- */
 
-static int grow(void *array, size_t n, size_t *cap, size_t size)
-{
-	size_t want = *cap ? 2 * *cap : 64;
-	void **v = array, *bigger;
-
-	if (n < *cap)
-		return 0;
-	bigger = reallocarray(*v, want, size);
-	if (!bigger)
-		return -AUX_E_NOMEM;
-	*v = bigger;
-	*cap = want;
-	return 0;
-}
-
 /* Size and kind of what is at p; false: it is no instruction. */
 static bool decode(const uint8_t *p, uint64_t left, unsigned mode,
 		   struct graph_insn *in)
@@ -172,7 +158,7 @@ static int add_area(struct graph *g, const struct graph_counts *c,
 			n--;
 		}
 		in.row = row && row->file && row->line ? row : NULL;
-		if (grow(&g->insns, g->n_insns, &g->cap_insns,
+		if (array_grow(&g->insns, g->n_insns, &g->cap_insns,
 			 sizeof(*g->insns)) < 0)
 			return -AUX_E_NOMEM;
 		g->insns[g->n_insns++] = in;
@@ -262,7 +248,7 @@ static int make_blocks(struct graph *g, const struct graph_counts *c)
 {
 	for (size_t i = 0; i < g->n_insns; i++) {
 		if (g->insns[i].leads) {
-			if (grow(&g->blocks, g->n_blocks, &g->cap_blocks,
+			if (array_grow(&g->blocks, g->n_blocks, &g->cap_blocks,
 				 sizeof(*g->blocks)) < 0)
 				return -AUX_E_NOMEM;
 			g->blocks[g->n_blocks++] = (struct graph_block){
@@ -304,7 +290,7 @@ static int add_arc(struct graph *g, uint32_t from, uint32_t to, uint64_t n)
 		last->n += n;
 		return 0;
 	}
-	if (grow(&g->arcs, g->n_arcs, &g->cap_arcs, sizeof(*g->arcs)) < 0)
+	if (array_grow(&g->arcs, g->n_arcs, &g->cap_arcs, sizeof(*g->arcs)) < 0)
 		return -AUX_E_NOMEM;
 	g->arcs[g->n_arcs++] = (struct graph_arc){ from, to, n };
 	return 0;

@@ -12,24 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <internal/array.h>
 #include <internal/x86_insn.h>
 
 #include "coverage_priv.h"
-
-static int grow(void *array, size_t n, size_t *cap, size_t size)
-{
-	size_t want = *cap ? 2 * *cap : 64;
-	void **v = array, *bigger;
-
-	if (n < *cap)
-		return 0;
-	bigger = reallocarray(*v, want, size);
-	if (!bigger)
-		return -AUX_E_NOMEM;
-	*v = bigger;
-	*cap = want;
-	return 0;
-}
 
 /* ---- a function ---- */
 
@@ -74,7 +60,7 @@ static int take_block(struct maker *m, uint32_t block)
 	}
 	if (!last)
 		return 0;
-	if (grow(&m->lasts, m->n_lasts, &m->cap_lasts, sizeof(*m->lasts)) < 0)
+	if (array_grow(&m->lasts, m->n_lasts, &m->cap_lasts, sizeof(*m->lasts)) < 0)
 		return -AUX_E_NOMEM;
 	m->lasts[m->n_lasts++] = (struct last){ block, last };
 	return 0;
@@ -134,7 +120,7 @@ static int count_lines(struct maker *m)
 	if (m->n_lasts)
 		qsort(m->lasts, m->n_lasts, sizeof(*m->lasts), by_sum);
 	while (m->cap_blocks < m->n_lasts) {
-		if (grow(&m->blocks, m->cap_blocks, &m->cap_blocks,
+		if (array_grow(&m->blocks, m->cap_blocks, &m->cap_blocks,
 			 sizeof(*m->blocks)) < 0)
 			return -AUX_E_NOMEM;
 	}
@@ -167,7 +153,7 @@ static int add_branches(struct maker *m)
 				taken += g->arcs[k].n;
 		}
 		for (uint32_t way = 0; way < 2; way++) {
-			if (grow(&l->branches, l->n_branches, &l->cap_branches,
+			if (array_grow(&l->branches, l->n_branches, &l->cap_branches,
 				 sizeof(*l->branches)) < 0)
 				return -AUX_E_NOMEM;
 			l->branches[l->n_branches++] = (struct cover_branch){
@@ -313,7 +299,7 @@ static int take_function(struct maker *m, const struct elfimage_function *f,
 
 	if (!f->file || !is_written(f))
 		return 0;
-	if (grow(&l->functions, l->n_functions, &l->cap_functions,
+	if (array_grow(&l->functions, l->n_functions, &l->cap_functions,
 		 sizeof(*l->functions)) < 0 || count_function(m, f) < 0)
 		return -AUX_E_NOMEM;
 	to = &l->functions[l->n_functions++];

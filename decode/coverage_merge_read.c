@@ -7,22 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <internal/array.h>
+
 #include "coverage_merge_priv.h"
-
-static int grow(void *array, size_t n, size_t *cap, size_t size)
-{
-	size_t want = *cap ? 2 * *cap : 64;
-	void **v = array, *bigger;
-
-	if (n < *cap)
-		return 0;
-	bigger = reallocarray(*v, want, size);
-	if (!bigger)
-		return -AUX_E_NOMEM;
-	*v = bigger;
-	*cap = want;
-	return 0;
-}
 
 /* A decimal number at *p, moved behind it and one sep. */
 static bool take_number(char **p, char sep, uint64_t *v)
@@ -42,7 +29,7 @@ static bool take_number(char **p, char sep, uint64_t *v)
 
 static int take_file(struct cover_lines *l, const char *name)
 {
-	if (grow(&l->files, l->n_files, &l->cap_files, sizeof(*l->files)) < 0)
+	if (array_grow(&l->files, l->n_files, &l->cap_files, sizeof(*l->files)) < 0)
 		return -AUX_E_NOMEM;
 	l->files[l->n_files] = strdup(name);
 	if (!l->files[l->n_files])
@@ -59,7 +46,7 @@ static int take_line(struct cover_lines *l, char *p)
 	if (!take_number(&p, ',', &line) || line > UINT32_MAX ||
 	    (!take_number(&p, '\0', &n) && !take_number(&p, ',', &n)))
 		return 1;
-	if (grow(&l->lines, l->n_lines, &l->cap_lines, sizeof(*l->lines)) < 0)
+	if (array_grow(&l->lines, l->n_lines, &l->cap_lines, sizeof(*l->lines)) < 0)
 		return -AUX_E_NOMEM;
 	l->lines[l->n_lines++] = (struct cover_line){
 		(uint32_t)l->n_files - 1, (uint32_t)line, n,
@@ -74,7 +61,7 @@ static int take_function(struct cover_lines *l, char *p, bool is_count)
 
 	if (!take_number(&p, ',', &v) || (!is_count && v > UINT32_MAX))
 		return 1;
-	if (grow(&l->functions, l->n_functions, &l->cap_functions,
+	if (array_grow(&l->functions, l->n_functions, &l->cap_functions,
 		 sizeof(*l->functions)) < 0)
 		return -AUX_E_NOMEM;
 	l->functions[l->n_functions++] = (struct cover_function){
@@ -97,7 +84,7 @@ static int take_branch(struct cover_lines *l, char *p)
 	ran = strcmp(p, "-");
 	if (ran && !take_number(&p, '\0', &n))
 		return 1;
-	if (grow(&l->branches, l->n_branches, &l->cap_branches,
+	if (array_grow(&l->branches, l->n_branches, &l->cap_branches,
 		 sizeof(*l->branches)) < 0)
 		return -AUX_E_NOMEM;
 	l->branches[l->n_branches++] = (struct cover_branch){
@@ -195,7 +182,7 @@ static int take_module(struct merged *m, char *row, unsigned n_before,
 		if (!strcmp(k->modules[*number].path, p))
 			return 0;
 	}
-	if (grow(&k->modules, k->n_modules, &k->cap_modules,
+	if (array_grow(&k->modules, k->n_modules, &k->cap_modules,
 		 sizeof(*k->modules)) < 0)
 		return -AUX_E_NOMEM;
 	k->modules[k->n_modules++] = (struct cover_module){
@@ -227,7 +214,7 @@ static int take_blocks(struct merged *m, const struct merge_text *t, size_t at,
 		if (id >= n_numbers)
 			return coverage_merge_bad(t, at, "a block of a module "
 						  "that is not there");
-		if (grow(&k->blocks, k->n_blocks, &k->cap_blocks,
+		if (array_grow(&k->blocks, k->n_blocks, &k->cap_blocks,
 			 sizeof(*k->blocks)) < 0)
 			return -AUX_E_NOMEM;
 		k->blocks[k->n_blocks++] = (struct cover_block){

@@ -6,22 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <internal/array.h>
+
 #include "coverage_priv.h"
-
-static int grow(void *array, size_t n, size_t *cap, size_t size)
-{
-	size_t want = *cap ? 2 * *cap : 64;
-	void **v = array, *bigger;
-
-	if (n < *cap)
-		return 0;
-	bigger = reallocarray(*v, want, size);
-	if (!bigger)
-		return -AUX_E_NOMEM;
-	*v = bigger;
-	*cap = want;
-	return 0;
-}
 
 /* ---- files ---- */
 
@@ -61,7 +48,7 @@ uint32_t maker_file(struct maker *m, const char *name)
 		return NO_FILE;
 	slot = file_slot(m, name);
 	if (!*slot) {
-		if (grow(&l->files, l->n_files, &l->cap_files,
+		if (array_grow(&l->files, l->n_files, &l->cap_files,
 			 sizeof(*l->files)) < 0)
 			return NO_FILE;
 		l->files[l->n_files] = strdup(name);
@@ -117,7 +104,7 @@ struct sum *maker_sum(struct maker *m, const char *name, uint32_t line)
 
 	if (file == NO_FILE ||
 	    (2 * m->n_sums >= m->cap_sums && grow_sums(m) < 0) ||
-	    grow(&m->listed, m->n_listed, &m->cap_listed,
+	    array_grow(&m->listed, m->n_listed, &m->cap_listed,
 		 sizeof(struct sum *)) < 0)
 		return NULL;
 	slot = sum_slot(m, file, line);
@@ -195,7 +182,7 @@ int maker_give_sums(struct maker *m)
 
 		if (!s || !s->used)
 			continue;
-		if (grow(&l->lines, l->n_lines, &l->cap_lines,
+		if (array_grow(&l->lines, l->n_lines, &l->cap_lines,
 			 sizeof(*l->lines)) < 0)
 			return -AUX_E_NOMEM;
 		l->lines[l->n_lines++] = (struct cover_line){

@@ -9,6 +9,8 @@
 #include <aux/decoder.h>
 #include <aux/flow.h>
 
+#include <internal/array.h>
+
 #include "codeview.h"
 #include "coverage_tally.h"
 #include "sink.h"
@@ -32,22 +34,6 @@ void cover_tally_fini(struct cover_tally *t)
 	free(t->modules);
 	free(t->blocks);
 	free(t->edges);
-}
-
-/* Room for one more in an array. */
-static int grow(void *array, size_t n, size_t *cap, size_t size)
-{
-	size_t want = *cap ? 2 * *cap : 64;
-	void **v = array, *bigger;
-
-	if (n < *cap)
-		return 0;
-	bigger = reallocarray(*v, want, size);
-	if (!bigger)
-		return -AUX_E_NOMEM;
-	*v = bigger;
-	*cap = want;
-	return 0;
 }
 
 static bool is_file(const struct mapping *m)
@@ -94,7 +80,7 @@ static uint32_t add_module(struct cover_tally *t, const struct space *space,
 			mod->end = m->end;
 		return (uint32_t)i;
 	}
-	if (grow(&t->modules, t->n_modules, &t->cap_modules,
+	if (array_grow(&t->modules, t->n_modules, &t->cap_modules,
 		 sizeof(*t->modules)) < 0)
 		return NO_MODULE;
 	mod = &t->modules[t->n_modules];
@@ -183,7 +169,7 @@ int cover_tally_range(struct cover_tally *t, const struct space *space,
 		t->n_homeless += n * r->n;
 		return 0;
 	}
-	if (grow(&t->blocks, t->n_blocks, &t->cap_blocks,
+	if (array_grow(&t->blocks, t->n_blocks, &t->cap_blocks,
 		 sizeof(*t->blocks)) < 0)
 		return -AUX_E_NOMEM;
 	t->modules[module].mode = r->flags & AUX_FLOW_MODE_MASK;
@@ -206,7 +192,7 @@ int cover_tally_edge(struct cover_tally *t, const struct space *space,
 	e.to_module = find_module(t, space, to, &e.to);
 	if (e.module == NO_MODULE || e.to_module == NO_MODULE)
 		return 0;
-	if (grow(&t->edges, t->n_edges, &t->cap_edges, sizeof(*t->edges)) < 0)
+	if (array_grow(&t->edges, t->n_edges, &t->cap_edges, sizeof(*t->edges)) < 0)
 		return -AUX_E_NOMEM;
 	t->edges[t->n_edges++] = e;
 	return 0;

@@ -29,6 +29,11 @@ static const char *const edge_names[] = {
 	[EDGE_OFF] = "off",	     [EDGE_NOT] = "not",
 };
 
+const char *edge_name(unsigned kind)
+{
+	return edge_names[kind];
+}
+
 struct cached {
 	uint64_t space;
 	uint64_t ip;
@@ -125,7 +130,7 @@ static void put_column(struct branch *b, struct outbuf *out,
 
 	switch (col) {
 	case COL_KIND:
-		outbuf_str(out, edge_names[e->kind]);
+		outbuf_str(out, edge_name(e->kind));
 		break;
 	case COL_FROM:
 		put_ip(out, &e->from);
@@ -271,6 +276,11 @@ static const uint8_t edge_of_end[] = {
 	[AUX_END_FAR] = EDGE_FAR,
 };
 
+unsigned edge_of_range(unsigned what)
+{
+	return what < sizeof(edge_of_end) ? edge_of_end[what] : 0;
+}
+
 struct edge branch_at_end(struct branch *b, const struct flow_ctx *ctx,
 			  const struct aux_flow *ev)
 {
@@ -278,9 +288,7 @@ struct edge branch_at_end(struct branch *b, const struct flow_ctx *ctx,
 			  .from = place_at(ctx, ev->range.last) };
 	struct walk_range *r;
 
-	if (ev->what >= sizeof(edge_of_end))
-		return e;
-	e.kind = edge_of_end[ev->what];
+	e.kind = (uint8_t)edge_of_range(ev->what);
 	if (ev->what == AUX_END_COND_NOT_TAKEN && b->config.not_taken)
 		e.kind = EDGE_NOT;
 	e.maybe = ev->what == AUX_END_COND;

@@ -28,6 +28,11 @@ enum edge_kind {
 	EDGE_NOT,	/* conditional, not taken */
 };
 
+/* "cond", "jmp", ... */
+const char *edge_name(unsigned kind);
+/* Of a branch, by how its RANGE ended; 0: it is none that is taken. */
+unsigned edge_of_range(unsigned what);
+
 struct place {
 	bool known;
 	const struct space *space;

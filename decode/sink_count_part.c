@@ -10,6 +10,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include <internal/array.h>
+
 #include "columns.h"
 #include "sink_count.h"
 
@@ -86,28 +88,12 @@ void count_parts_free(struct count_parts *parts)
 	free(parts);
 }
 
-/* Room for one more in an array. */
-static int grow(void *array, size_t n, size_t *max, size_t size)
-{
-	size_t want = *max ? *max * 2 : 8;
-	void **v = array, *bigger;
-
-	if (n < *max)
-		return 0;
-	bigger = realloc(*v, want * size);
-	if (!bigger)
-		return -AUX_E_NOMEM;
-	*v = bigger;
-	*max = want;
-	return 0;
-}
-
 static int save_note(void *priv, const struct flow_ctx *ctx,
 		     const struct aux_flow *ev, int err)
 {
 	struct part *p = priv;
 
-	if (grow(&p->notes, p->n_notes, &p->max_notes, sizeof(*p->notes)))
+	if (array_grow(&p->notes, p->n_notes, &p->max_notes, sizeof(*p->notes)))
 		return -AUX_E_NOMEM;
 	p->notes[p->n_notes++] = (struct part_note){ *ctx, *ev, err };
 	return 0;
@@ -166,7 +152,7 @@ static int save_run(struct part *p)
 
 	if (!run->n && !run->n_gaps)
 		return 0;
-	if (grow(&p->runs, p->n_runs, &p->max_runs, sizeof(*p->runs)))
+	if (array_grow(&p->runs, p->n_runs, &p->max_runs, sizeof(*p->runs)))
 		return -AUX_E_NOMEM;
 	p->runs[p->n_runs++] = (struct part_run){ p->tid, p->stream, *run };
 	*run = (struct count_run){ 0 };
@@ -191,7 +177,7 @@ int count_part_cut(void *part)
 {
 	struct part *p = part;
 
-	if (save_run(p) || grow(&p->segments, p->n_segments, &p->max_segments,
+	if (save_run(p) || array_grow(&p->segments, p->n_segments, &p->max_segments,
 				sizeof(*p->segments)))
 		return -AUX_E_NOMEM;
 	p->segments[p->n_segments++] = (struct part_segment){

@@ -80,15 +80,6 @@ int hot_edges_add(struct hot_edges *t, unsigned kind, const struct place *from,
 	return 0;
 }
 
-/* table */
-static const uint8_t edge_of_end[] = {
-	[AUX_END_COND_TAKEN] = EDGE_COND,   [AUX_END_COND] = EDGE_COND,
-	[AUX_END_JUMP] = EDGE_JUMP,	    [AUX_END_CALL] = EDGE_CALL,
-	[AUX_END_RET] = EDGE_RET,	    [AUX_END_IND_JUMP] = EDGE_IND_JUMP,
-	[AUX_END_IND_CALL] = EDGE_IND_CALL, [AUX_END_SYSCALL] = EDGE_SYSCALL,
-	[AUX_END_FAR] = EDGE_FAR,
-};
-
 static const struct hot_item *last_of(const struct hot_items *items,
 				      uint32_t item)
 {
@@ -97,9 +88,7 @@ static const struct hot_item *last_of(const struct hot_items *items,
 
 static unsigned kind_of(const struct hot_item *range)
 {
-	return range->range.what < sizeof(edge_of_end)
-		       ? edge_of_end[range->range.what]
-		       : 0;
+	return edge_of_range(range->range.what);
 }
 
 bool hot_item_branches(const struct hot_items *items, uint32_t item)

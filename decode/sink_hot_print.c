@@ -130,17 +130,6 @@ int hot_print_blocks(struct hot *h)
 
 /* ---- edges ---- */
 
-/* table */
-static const char *const kind_names[] = {
-	[EDGE_COND] = "cond",	     [EDGE_JUMP] = "jmp",
-	[EDGE_CALL] = "call",	     [EDGE_RET] = "ret",
-	[EDGE_IND_JUMP] = "indjmp",  [EDGE_IND_CALL] = "indcall",
-	[EDGE_SYSCALL] = "syscall",  [EDGE_FAR] = "far",
-	[EDGE_ASYNC] = "async",	     [EDGE_INTERRUPT] = "intr",
-	[EDGE_EXCEPTION] = "except", [EDGE_ON] = "on",
-	[EDGE_OFF] = "off",
-};
-
 /* An edge with the places of its code, so that spaces do not tell them apart. */
 struct row {
 	struct hot_edge e;
@@ -246,7 +235,7 @@ static void put_edge(struct hot *h, const struct row *r,
 		outbuf_printf(out, " %6.2f", percent(r->e.count, ran));
 	else
 		outbuf_printf(out, " %6s", "-");
-	outbuf_printf(out, " %-7s", kind_names[r->e.kind]);
+	outbuf_printf(out, " %-7s", edge_name(r->e.kind));
 	put_place(out, &r->e.from);
 	put_place(out, &r->e.to);
 	put_end(h, &r->e.from);
