@@ -102,10 +102,11 @@ static int header_fup(struct pt *d, const struct ptpkt *pkt, const uint8_t *p)
 }
 
 /* libipt says of some packets that they cannot be in a header, before it looks
- * whether they are packets. */
+ * whether they are packets, and whether they are there as a whole. */
 static int name_error(int err, const uint8_t *p, const uint8_t *end)
 {
-	unsigned type = err == -PT_E_PACKET ? pt_query_meant(p, end) : 0;
+	bool meant = err == -PT_E_PACKET || (err == -PT_E_EOS && p < end);
+	unsigned type = meant ? pt_query_meant(p, end) : 0;
 
 	return type && type != PTPKT_MODE_EXEC ? -PT_E_CONTEXT : err;
 }
