@@ -286,7 +286,6 @@ demo:
 	$(submake) all $(BUILD)/truthcmp
 	$(Q)$(ENV) tools/demo
 bench: deps
-	$(Q)tools/deps install bench
 	$(submake) tests-build
 	$(Q)$(ENV) tools/bench
 bench-kernel: deps deps-guest

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <internal/diag.h>
+#include <internal/distance.h>
 
 #include "cmd_options.h"
 #include "pager.h"
@@ -85,32 +86,9 @@ const struct command *cmd_find(const char *name)
 	return find_command(name);
 }
 
-/* Edit distance, for "did you mean"; long words are far from everything. */
 static unsigned distance(const char *a, const char *b)
 {
-	unsigned row[33], diag, up;
-	size_t la = strlen(a), lb = strlen(b);
-
-	if (la > 32 || lb > 32)
-		return 99;
-	for (unsigned j = 0; j <= lb; j++)
-		row[j] = j;
-	for (size_t i = 1; i <= la; i++) {
-		diag = row[0];
-		row[0] = (unsigned)i;
-		for (size_t j = 1; j <= lb; j++) {
-			unsigned best = diag + (a[i - 1] != b[j - 1]);
-
-			up = row[j];
-			if (up + 1 < best)
-				best = up + 1;
-			if (row[j - 1] + 1 < best)
-				best = row[j - 1] + 1;
-			diag = up;
-			row[j] = best;
-		}
-	}
-	return row[lb];
+	return text_distance(a, strlen(a), b, strlen(b));
 }
 
 static const char *nearest_command(const char *word)

@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <internal/distance.h>
 #include <internal/diag.h>
 
 #include "sink_find.h"
 
 #define N_NEAR	 5
-#define LONGEST	 64	/* of names whose letters are compared */
-#define SAME_BAD (LONGEST / 3)
+#define SAME_BAD (TEXT_DISTANCE_MAX / 3)
 
 int find_pattern_init(struct find_pattern *p, const char *option,
 		      const char *text, struct aux_diag *diag)
@@ -98,28 +98,6 @@ bool find_pattern_fits(const struct find_pattern *p, const struct call_func *f)
 	return fits_text(p, f->name) || fits_text(p, f->raw);
 }
 
-/* Edit distance of at most LONGEST letters each. */
-static unsigned distance(const char *a, size_t la, const char *b, size_t lb)
-{
-	unsigned row[LONGEST + 1], diag, up, best;
-
-	for (unsigned j = 0; j <= lb; j++)
-		row[j] = j;
-	for (size_t i = 1; i <= la; i++) {
-		diag = row[0];
-		row[0] = (unsigned)i;
-		for (size_t j = 1; j <= lb; j++) {
-			up = row[j];
-			best = diag + (a[i - 1] != b[j - 1]);
-			best = up + 1 < best ? up + 1 : best;
-			best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
-			diag = up;
-			row[j] = best;
-		}
-	}
-	return row[lb];
-}
-
 /* How far name is from what was asked for; SAME_BAD: too far. */
 static unsigned how_far(const char *text, const char *name)
 {
@@ -128,9 +106,7 @@ static unsigned how_far(const char *text, const char *name)
 
 	if (la >= 3 && strcasestr(name, text))
 		return 1;
-	if (la > LONGEST || lb > LONGEST)
-		return SAME_BAD;
-	d = distance(text, la, name, lb);
+	d = text_distance(text, la, name, lb);
 	return d <= 1 + la / 4 ? d : SAME_BAD;
 }
 
@@ -166,10 +142,10 @@ void find_nearest(const struct calls *c, const char *text, char *hint,
 		  size_t len)
 {
 	struct near near[N_NEAR] = { 0 };
-	char bare[LONGEST + 1];
+	char bare[TEXT_DISTANCE_MAX + 1];
 	size_t n = 0;
 
-	for (; *text && n < LONGEST; text++)
+	for (; *text && n < TEXT_DISTANCE_MAX; text++)
 		if (!strchr("*?/^$\\[]", *text))
 			bare[n++] = *text;
 	bare[n] = 0;

@@ -188,15 +188,11 @@ is $? 2 "sqlite wants a file"
 is $? 1 "an export of nothing is an error"
 grep -q 'nothing to show; what each stage had' "$SCRATCH/err"
 ok $? "with a table of what each stage had" "$SCRATCH/err"
-if have script; then
-	script -qec "$auxdecode export --to fxt $SCRATCH/threads.data" /dev/null >"$SCRATCH/o" 2>&1 </dev/null
-	grep -q 'does not go onto a terminal: give -o FILE' "$SCRATCH/o"
-	ok $? "binary does not go onto a terminal" "$SCRATCH/o"
-fi
-if [ -e /dev/full ]; then
-	"$auxdecode" export --to chrome "$SCRATCH/threads.data" >/dev/full 2>"$SCRATCH/err"
-	is $? 1 "a full disk is an error"
-fi
+script -qec "$auxdecode export --to fxt $SCRATCH/threads.data" /dev/null >"$SCRATCH/o" 2>&1 </dev/null
+grep -q 'does not go onto a terminal: give -o FILE' "$SCRATCH/o"
+ok $? "binary does not go onto a terminal" "$SCRATCH/o"
+"$auxdecode" export --to chrome "$SCRATCH/threads.data" >/dev/full 2>"$SCRATCH/err"
+is $? 1 "a full disk is an error"
 
 # The queries of README.md answer.
 export_to sqlite "$SCRATCH/threads.data"

@@ -136,6 +136,9 @@ field() {
 	esac
 }
 
+# counted PMU NAME: what the module counted, of all CPUs
+counted() { awk -v p="^$1[.]cpu[0-9]+[.]$2\$" '$1 ~ p { s += $2 } END { print s + 0 }' "$st"; }
+
 # times CAUSE, bytes CAUSE: of the ledger
 ledger() {
 	awk -v c="cause=$2" -v f="$1" '$1 == "ledger" && $3 == c { for (i = 4; i <= NF; i++) {
