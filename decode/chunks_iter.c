@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chunks.h"
+#include "chunk_iter.h"
 #include "ptpkt.h"
 
 /* A chunk grows no further, whatever is in it: so much, or that many times. */

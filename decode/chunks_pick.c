@@ -6,7 +6,7 @@
  * and the next one begins, with a gap in between. Gaps of the queue are gaps of
  * each source. What is nobody's the queue's first source tells.
  */
-#include "chunks.h"
+#include "chunk_iter.h"
 #include "gap.h"
 
 #define NOBODY 0xfe	/* is not in any frame */

@@ -8,7 +8,7 @@
  * no place to cut. The packets before it are read from the PSB before it on, for
  * packets cannot be read backwards; nothing else of the trace is looked at.
  */
-#include "chunks.h"
+#include "chunk_iter.h"
 #include "ptpkt.h"
 
 /* The common packets of one look; returns their size, 0: look closer. */

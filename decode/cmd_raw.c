@@ -8,7 +8,7 @@
 #include <aux/decoder.h>
 #include <internal/diag.h>
 
-#include "chunks.h"
+#include "chunk_iter.h"
 #include "cmd.h"
 #include "gap.h"
 #include "packets.h"

@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-#include "chunks.h"
+#include "chunk_iter.h"
 #include "session.h"
 
 #define FEED_BATCH 512

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chunks.h"
+#include "chunk_iter.h"
 #include "mkpt.h"
 #include "tap.h"
 
