@@ -253,7 +253,7 @@ static struct pt_node *add_node(struct pt_store *s, struct pt_region *r,
 	struct pt_node *n;
 	uint32_t h;
 
-	if (2 * s->n_nodes > s->node_mask && !grow_nodes(s))
+	if (pt_is_crowded(s->n_nodes, s->node_mask) && !grow_nodes(s))
 		return NULL;
 	n = pt_store_alloc(s, sizeof(*n));
 	if (!n)

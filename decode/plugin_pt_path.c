@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * pt: paths, the memo of what a TNT does at a node.
+ * pt: paths, the memo of what a TNT, a TIP, or a TNT and the TIP right behind it do
+ * at a node.
  *
  * A path stays in one region. It is kept the second time it is taken: most of cold
  * code runs once. Calls that return inside of a path leave no trace in it but the
@@ -65,6 +66,15 @@ static bool call(struct trial *t, struct pt_store *s, struct pt_node *n)
 	return true;
 }
 
+static void add_step(struct trial *t, struct aux_step *step)
+{
+	struct aux_path *p = &t->path.pub;
+
+	t->steps[p->n_steps++] = step;
+	p->n_ranges += step->n_ranges;
+	p->n_insns += step->n_insns;
+}
+
 static void stop_at(struct pt_path *p, struct pt_node *n, unsigned bits)
 {
 	p->end = PT_END_STOP;
@@ -93,14 +103,31 @@ static struct pt_node *take_bit(struct trial *t, struct pt_store *s,
 	return t->sites[p->n_calls].node;
 }
 
-/* False: no memory. */
-static bool try_path(struct trial *t, struct pt_store *s, struct pt_node *n,
-		     unsigned bits)
+/* The branch at the end of n takes a TIP. False: it does not, or there is no room. */
+static bool take_tip(struct trial *t, struct pt_store *s, struct pt_node *n)
+{
+	struct pt_path *p = &t->path;
+	struct aux_step *step;
+
+	if ((n->kind == PT_NODE_NEW && !pt_code_fill(s, n)) ||
+	    (n->kind != PT_NODE_TIP && n->kind != PT_NODE_RET) ||
+	    p->pub.n_steps == STEPS)
+		return false;
+	step = pt_code_step(s, n, false);
+	if (!step || !call(t, s, n))
+		return false;
+	add_step(t, step);
+	p->end = PT_END_TIP;
+	return true;
+}
+
+/* Bits below a stop bit. False: no memory. */
+static bool take_bits(struct trial *t, struct pt_store *s, struct pt_node *n,
+		      unsigned bits)
 {
 	struct pt_path *p = &t->path;
 	unsigned k = 31 - (unsigned)__builtin_clz(bits);
 
-	memset(p, 0, sizeof(*p));
 	while (k) {
 		struct aux_step *step;
 		bool bit = bits >> (k - 1) & 1;
@@ -117,9 +144,7 @@ static bool try_path(struct trial *t, struct pt_store *s, struct pt_node *n,
 		step = pt_code_step(s, n, n->kind == PT_NODE_COND && bit);
 		if (!step)
 			return false;
-		t->steps[p->pub.n_steps++] = step;
-		p->pub.n_ranges += step->n_ranges;
-		p->pub.n_insns += step->n_insns;
+		add_step(t, step);
 		k--;
 		left = (bits & ((1U << k) - 1)) | 1U << k;
 		n = take_bit(t, s, n, bit, left);
@@ -130,6 +155,22 @@ static bool try_path(struct trial *t, struct pt_store *s, struct pt_node *n,
 	p->left = 1;
 	p->node = n;
 	return true;
+}
+
+/* False: no memory, or a TIP alone that the node does not take. */
+static bool try_path(struct trial *t, struct pt_store *s, struct pt_node *n,
+		     unsigned bits)
+{
+	bool tip = bits & PT_TIP, taken;
+
+	memset(&t->path, 0, sizeof(t->path));
+	bits &= ~PT_TIP;
+	if (!take_bits(t, s, n, bits))
+		return false;
+	if (!tip || t->path.end != PT_END_NODE)
+		return true;
+	taken = take_tip(t, s, t->path.node);
+	return taken || bits > 1;
 }
 
 /* Sites, then steps. */
@@ -163,12 +204,6 @@ static struct pt_entry entry_of(struct pt_path *p, uint64_t key)
 				  .height = (uint8_t)p->height };
 }
 
-/* A first look that misses costs more than a table that is small anyway. */
-static uint32_t crowd(const struct pt_store *s)
-{
-	return s->path_mask < 65536 ? 4 : 2;
-}
-
 static const struct pt_entry *keep_path(struct pt_store *s,
 					const struct trial *t, uint64_t key)
 {
@@ -176,7 +211,7 @@ static const struct pt_entry *keep_path(struct pt_store *s,
 	uint8_t *mem;
 	uint32_t h;
 
-	if (s->n_paths * crowd(s) > s->path_mask && !grow_paths(s))
+	if (pt_is_crowded(s->n_paths, s->path_mask) && !grow_paths(s))
 		return NULL;
 	p = pt_store_path(s);
 	mem = p ? pt_store_alloc(s, size_of(&t->path)) : NULL;
@@ -191,22 +226,6 @@ static const struct pt_entry *keep_path(struct pt_store *s,
 	return &s->paths[h & s->path_mask];
 }
 
-/* A branch that takes a TIP. False: it is none, or no memory. */
-static bool try_single(struct trial *t, struct pt_store *s, struct pt_node *n)
-{
-	memset(&t->path, 0, sizeof(t->path));
-	if ((n->kind == PT_NODE_NEW && !pt_code_fill(s, n)) ||
-	    (n->kind != PT_NODE_TIP && n->kind != PT_NODE_RET))
-		return false;
-	t->steps[0] = pt_code_step(s, n, false);
-	if (!t->steps[0] || !call(t, s, n))
-		return false;
-	t->path.pub = (struct aux_path){ .n_steps = 1, .n_ranges = n->n_ranges,
-					 .n_insns = n->n_insns };
-	t->path.left = 1;
-	return true;
-}
-
 static const struct pt_entry *make_path(struct pt *d, struct pt_node *n,
 					unsigned bits, uint64_t key)
 {
@@ -219,7 +238,7 @@ static const struct pt_entry *make_path(struct pt *d, struct pt_node *n,
 	struct trial t;
 	size_t size;
 
-	if (bits > 1 ? !try_path(&t, s, n, bits) : !try_single(&t, s, n))
+	if (!try_path(&t, s, n, bits))
 		return NULL;
 	if (*seen == tag)
 		e = keep_path(s, &t, key);

@@ -12,7 +12,7 @@
 
 enum quick { SLOW = 0, PAD, TNT, TIP, CYC, MTC, TSC, EXT };
 
-#define SHORT_TNT 6	/* bits, at most */
+#define SHORT_TNT 7	/* events: of its bits, and a TIP behind them */
 #define LONG_TNT 47
 #define TAIL 16			/* no packet that is taken here is longer */
 #define GROUP 12	/* of a long one's taken at a time; a path's left has room for them */
@@ -74,7 +74,7 @@ struct run {
 struct batch {
 	struct pt *d;
 	struct aux_flow *out, *end;
-	bool paths;
+	bool paths, joined;
 };
 
 /* Bits of a TNT: the next ones below a stop bit, and n behind those. */
@@ -82,6 +82,8 @@ struct bits {
 	unsigned next;
 	unsigned n;
 	uint64_t rest;
+	unsigned tip;		/* PT_TIP: one follows, and may be taken too */
+	bool tip_taken;		/* as far as the branch */
 };
 
 INLINE uint64_t load_le(const uint8_t *p, unsigned n)
@@ -221,9 +223,12 @@ INLINE const struct pt_entry *find_path(struct pt *d, const struct run *r,
 	const struct pt_store *s = &d->store;
 	const struct pt_entry *e = &s->paths[pt_path_hash(r->seed, bits) &
 					     s->path_mask];
+	uint64_t key = pt_path_key(r->seed, bits);
 
-	if (__builtin_expect(e->key == pt_path_key(r->seed, bits), 1))
+	if (__builtin_expect(e->key == key, 1))
 		return e;
+	if (__builtin_expect(e[1].key == key, 1))
+		return e + 1;
 	return pt_path_find(d, node_of(r), bits);
 }
 
@@ -240,6 +245,7 @@ INLINE bool be_at_ip(const struct pt *d, struct run *r, uint64_t ip)
 	const struct pt_store *s = &d->store;
 	const struct pt_slot *slot = &s->nodes[pt_node_hash(ip) & s->node_mask];
 
+	slot += slot->ip != ip;
 	if (__builtin_expect(slot->ip != ip || slot->flags != d->flags ||
 			     !slot->node ||
 			     slot->region->generation != s->generation, 0))
@@ -257,15 +263,16 @@ INLINE bool take_bits(const struct batch *b, struct run *r, struct bits *bits)
 	const struct pt_entry *e;
 
 	do {
-		e = find_path(d, r, bits->next);
+		e = find_path(d, r, bits->next | bits->tip);
 		if (__builtin_expect(!e, 0))
 			break;
-		if (__builtin_expect(e->end == PT_END_NODE, 1)) {
+		if (__builtin_expect(e->end <= PT_END_TIP, 1)) {
 			if (!put_path(b, r, e))
 				break;
 			push_calls(d, e);
 			r->path = e->path;
 			r->seed = e->seed;
+			bits->tip_taken = e->end == PT_END_TIP;
 			return true;
 		}
 		if ((e->end == PT_END_POP && !d->depth) ||
@@ -280,7 +287,7 @@ INLINE bool take_bits(const struct batch *b, struct run *r, struct bits *bits)
 		be_at(r, go_on(d, e));
 		if (!r->node)
 			break;
-	} while (bits->next > 1);
+	} while ((bits->next | bits->tip) > 1);
 	if (bits->next == 1 && r->node)
 		return true;
 	if (r->path || r->node)
@@ -312,15 +319,45 @@ INLINE bool end_tnt(const struct batch *b, struct run *r, bool whole,
 	return whole;
 }
 
-/* A short one. */
+/* To where the TIP at r->p leads. False: there is no code. */
+INLINE bool follow_tip(const struct batch *b, struct run *r)
+{
+	static const uint8_t sizes[8] = { 0, 2, 4, 6, 6, 0, 8, 0 };
+	static const uint64_t kept[8] = {
+		0, ~UINT64_C(0xffff), ~UINT64_C(0xffffffff), 0,
+		~UINT64_C(0xffffffffffff), 0, 0, 0 };
+	struct pt *d = b->d;
+	unsigned count = *r->p >> 5, size = sizes[count];
+	uint64_t ip = load_le(r->p + 1, size);
+
+	if (count == 3)
+		ip = (uint64_t)((int64_t)(ip << 16) >> 16);
+	ip |= d->packet_ip & kept[count];
+	d->packet_ip = d->ip = ip;
+	d->have_ip = true;
+	d->suppressed = false;
+	d->mark_tip = true;
+	r->p += 1 + size;
+	if (__builtin_expect(!be_at_ip(d, r, ip), 0))
+		be_at(r, pt_code_node(&d->store, ip, d->flags));
+	return r->node;
+}
+
+/* A short one, and the TIP right behind it if both make one path. */
 INLINE bool take_tnt(const struct batch *b, struct run *r)
 {
 	struct bits bits = { .next = *r->p >> 1 };
 	bool whole;
 
+	if (b->joined && quick[r->p[1]] == TIP)
+		bits.tip = PT_TIP;
 	set_mark(b, r);
 	whole = take_bits(b, r, &bits);
-	return end_tnt(b, r, whole, 31 - (unsigned)__builtin_clz(*r->p >> 1), 1);
+	if (!bits.tip_taken)
+		return end_tnt(b, r, whole,
+			       31 - (unsigned)__builtin_clz(*r->p >> 1), 1);
+	r->p++;
+	return follow_tip(b, r);
 }
 
 /* A long one. */
@@ -346,28 +383,15 @@ INLINE bool take_long(const struct batch *b, struct run *r)
 /* The TIP at r->p. False: not here, or no code where it leads. */
 INLINE bool take_tip(const struct batch *b, struct run *r)
 {
-	static const uint8_t sizes[8] = { 0, 2, 4, 6, 6, 0, 8, 0 };
-	struct pt *d = b->d;
-	const struct pt_entry *e = find_path(d, r, 1);
-	struct ptpkt pkt = { .count = *r->p >> 5 };
-	unsigned size = sizes[pkt.count];
+	const struct pt_entry *e = find_path(b->d, r, 1 | PT_TIP);
 
 	if (__builtin_expect(!e, 0))
 		return false;
 	set_mark(b, r);
 	if (!put_path(b, r, e))
 		return false;
-	d->mark_tip = true;
-	push_calls(d, e);
-	pkt.payload = load_le(r->p + 1, size);
-	ptpkt_ip(&pkt, &d->packet_ip);
-	d->have_ip = true;
-	d->suppressed = false;
-	r->p += 1 + size;
-	d->ip = d->packet_ip;
-	if (__builtin_expect(!be_at_ip(d, r, d->ip), 0))
-		be_at(r, pt_code_node(&d->store, d->ip, d->flags));
-	return r->node;
+	push_calls(b->d, e);
+	return follow_tip(b, r);
 }
 
 /* ---- time ---- */
@@ -458,7 +482,8 @@ static bool can_run(const struct pt *d)
 size_t pt_run(struct pt *d, struct aux_flow *out, size_t max, bool *stop)
 {
 	const struct batch b = { .d = d, .out = out, .end = out + max,
-				 .paths = d->host->paths };
+				 .paths = d->host->paths,
+				 .joined = d->host->paths == AUX_PATHS_JOINED };
 	struct run r = { .p = d->p, .o = out, .dirty = true, .node = d->node,
 			 .due = find_due(d) };
 

@@ -64,12 +64,13 @@ struct pt_node {
 
 enum pt_path_end {
 	PT_END_NODE = 0,	/* at node; all bits are used up */
+	PT_END_TIP,		/* behind node, which takes the TIP */
 	PT_END_POP,		/* a return that needs the stack of before */
 	PT_END_IP,		/* at ip, in another region */
 	PT_END_STOP,		/* before node, which cannot take the next bit */
 };
 
-/* Along nodes by the bits of a TNT. */
+/* Along nodes by the bits of a TNT, up to the branch that takes the TIP behind it. */
 struct pt_path {
 	struct aux_path pub;	/* in front of steps: n_calls sites */
 	union {
@@ -93,7 +94,7 @@ struct pt_slot {
 };
 
 /* Node and bits to path, with what the quick way needs of it in most cases, so that
- * it touches no other line. The bits 1, none, stand for a TIP. */
+ * it touches no other line. */
 struct pt_entry {
 	uint64_t key;		/* pt_path_key; 0: free */
 	struct pt_path *path;
@@ -102,11 +103,16 @@ struct pt_entry {
 	uint8_t end, n_calls, height;
 };
 
+/*
+ * In both tables a search begins at an even place: two of them are a cache line, and
+ * the quick way looks at these alone.
+ */
 static inline uint32_t pt_node_hash(uint64_t ip)
 {
-	return (uint32_t)(ip * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+	return (uint32_t)(ip * UINT64_C(0x9e3779b97f4a7c15) >> 32) & ~1U;
 }
 
+#define PT_TIP	0x8000U		/* among bits: a TIP follows these */
 #define PT_SEED UINT32_C(0x9e3779b1)	/* odd: no two nodes have the same */
 #define PT_BITS UINT32_C(0x85ebca6b)
 
@@ -117,7 +123,13 @@ static inline uint64_t pt_path_key(uint32_t seed, unsigned bits)
 
 static inline uint32_t pt_path_hash(uint32_t seed, unsigned bits)
 {
-	return seed ^ bits * PT_BITS;
+	return (seed ^ bits * PT_BITS) & ~1U;
+}
+
+/* A first look that misses costs more than a table that is small anyway. */
+static inline bool pt_is_crowded(uint32_t n, uint32_t mask)
+{
+	return n > mask / (mask < 65536 ? 4 : 2);
 }
 
 struct pt_block {

@@ -84,7 +84,7 @@ struct feed_again {
 
 /* What a feed is to give; set before it is opened. All 0: everything. */
 struct feed_wants {
-	bool paths;		/* PATHs in place of RANGEs */
+	enum aux_paths paths;
 	uint64_t time_step;	/* as aux_decoder_host.time_step */
 	/* decodes what ops cannot; NULL: nobody */
 	const struct aux_decoder_ops *reference;

@@ -272,6 +272,13 @@ static const struct aux_decoder_ops *find_decoder(struct session *s,
 	return plugins_find(s->decoder, s->chunks.trace_type, diag);
 }
 
+static enum aux_paths find_paths(uint32_t needs)
+{
+	if (!(needs & SINK_TAKES_PATHS))
+		return AUX_PATHS_NONE;
+	return needs & SINK_EXACT_OFFSETS ? AUX_PATHS_PACKET : AUX_PATHS_JOINED;
+}
+
 /* What the feeds are to give. */
 static struct feed_wants find_wants(const struct run_state *r)
 {
@@ -279,7 +286,7 @@ static struct feed_wants find_wants(const struct run_state *r)
 	bool timed = r->ops->needs & SINK_NEEDS_TIME || r->n > 1 || r->filtered;
 
 	return (struct feed_wants){
-		.paths = r->ops->needs & SINK_TAKES_PATHS,
+		.paths = find_paths(r->ops->needs),
 		.time_step = timed ? 0 : UINT64_MAX,
 		.reference = s->decoder ? NULL :
 			     plugins_reference(s->chunks.trace_type,

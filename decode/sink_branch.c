@@ -420,6 +420,7 @@ const struct sink_ops sink_branch = {
 	.name = "branch",
 	.help = "one line per branch taken: from, to, kind",
 	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS,
+	.needs_of = text_needs,
 	.fields = FIELDS,
 	.open = open_branch,
 	.flow = flow_branch,

@@ -393,6 +393,7 @@ const struct sink_ops sink_insn = {
 	.name = "insn",
 	.help = "one line per instruction (the default)",
 	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS,
+	.needs_of = text_needs,
 	.fields = FIELDS,
 	.open = open_insn,
 	.flow = flow_insn,

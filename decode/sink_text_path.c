@@ -1,8 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* text_paths: see sink_text.h. */
+#include <string.h>
+
 #include "sink_text.h"
 
 #define PATH_BYTES ((size_t)16 << 20)
+
+uint32_t text_needs(const struct sink_config *config)
+{
+	bool offsets = config->fields && strstr(config->fields, "offset");
+
+	return SINK_NEEDS_TIME | SINK_TAKES_PATHS |
+	       (offsets ? SINK_EXACT_OFFSETS : 0);
+}
 
 int text_paths_init(struct text_paths *t, const struct columns *c)
 {

@@ -59,6 +59,14 @@ struct aux_code {
 	uint64_t path_offset;	/* of bytes[0] in path */
 };
 
+/* Does the host take PATH events (flow.h) in place of RANGEs? */
+enum aux_paths {
+	AUX_PATHS_NONE = 0,
+	AUX_PATHS_PACKET,	/* each is of one packet, and at its offset */
+	AUX_PATHS_JOINED,	/* or of a TNT and the TIP behind it, at the offset
+				 * of the first */
+};
+
 /*
  * What a plugin may ask. The host changes generation and horizon_tsc between
  * calls of decode, never inside one.
@@ -92,10 +100,10 @@ struct aux_decoder_host {
 	 */
 	uint32_t context_switches;
 	/*
-	 * The host takes PATH events (flow.h) in place of RANGEs. A decoder that
-	 * has too many steps and paths drops them, inside of start alone: it
-	 * calls forget, and the host calls release(what) once it holds no event
-	 * that leads to them. NULL: it never holds one across start.
+	 * enum aux_paths. A decoder that has too many steps and paths drops them,
+	 * inside of start alone: it calls forget, and the host calls
+	 * release(what) once it holds no event that leads to them. NULL: it never
+	 * holds one across start.
 	 */
 	uint32_t paths;
 	void (*forget)(void *priv, void (*release)(void *what), void *what);

@@ -59,7 +59,7 @@ static void configure(struct host *h, const struct ptscript *s,
 	};
 	h->h = (struct aux_decoder_host){
 		.size = sizeof(h->h), .priv = h, .code = give_code,
-		.generation = 1, .forget = forget, .paths = paths,
+		.generation = 1, .forget = forget, .paths = paths ? AUX_PATHS_JOINED : AUX_PATHS_NONE,
 		.horizon_tsc = head[2] & 1 ? 0 : UINT64_MAX,
 	};
 }

@@ -300,7 +300,7 @@ static void noise(void)
 		for (int k = draw(4); k >= 0; k--)
 			p.b[draw((uint32_t)p.n)] = (uint8_t)draw(256);
 		len = p.n - draw(16);
-		f.host.paths = draw(2);
+		f.host.paths = draw(3);
 		fine &= run_in(&f, p.b, len, 0, draw(2) ? 16 : 64) ||
 			f.rc == -AUX_E_UNSUPPORTED;
 		for (size_t k = 0; k < f.n; k++) {

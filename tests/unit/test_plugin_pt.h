@@ -77,7 +77,8 @@ static void begin(struct fixture *f, const char *name, bool paths)
 	f->config.clock.mult = 1;
 	f->host = (struct aux_decoder_host){ .size = sizeof(f->host), .priv = f,
 					     .code = give_code, .generation = 1,
-					     .paths = paths,
+					     .paths = paths ? AUX_PATHS_JOINED :
+							     AUX_PATHS_NONE,
 					     .horizon_tsc = UINT64_MAX };
 	f->ops = plugins_find(name, 0, NULL);
 	if (!f->ops || f->ops->open(&f->dec, &f->config, &f->host, NULL) < 0)
