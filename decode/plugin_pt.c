@@ -167,7 +167,7 @@ void pt_forget_nodes(struct pt *d)
 {
 	d->node = NULL;
 	for (unsigned i = 0; i < PT_STACK; i++)
-		d->stack[i].node = NULL;
+		d->calls[i].stale = true;
 }
 
 /* The host may have other code now. */

@@ -25,7 +25,7 @@
 
 /* ---- the cursor ---- */
 
-#define PT_STACK 64		/* power of two */
+#define PT_STACK 64		/* calls, power of two */
 #define PT_SCRATCH 131072	/* bytes of paths that are not kept */
 
 /* Why decoding cannot go on; detail of a GAP. */
@@ -41,6 +41,17 @@ enum pt_error {
 	PT_E_LIMIT,		/* more events in a row than we hold */
 	PT_E_NOMEM,
 	PT_E_UNSUPPORTED,
+};
+
+/*
+ * Calls that did not return yet: the sites of one path, which stay where they are,
+ * or one of its own.
+ */
+struct pt_calls {
+	const struct pt_site *sites;
+	uint32_t n;		/* of them that are open; the last returns first */
+	bool stale;		/* their nodes are of other code, or other flags */
+	struct pt_site own;
 };
 
 struct pt {
@@ -78,8 +89,9 @@ struct pt {
 	struct pt_node *node;	/* at ip, when not NULL */
 	uint16_t flags;		/* of RANGEs */
 	bool no_mode;		/* no MODE packet told it */
-	struct pt_site stack[PT_STACK];
-	uint32_t top, depth;
+	struct pt_calls calls[PT_STACK];
+	uint32_t top;		/* of calls */
+	uint32_t depth;		/* sites in them that count, the newest */
 	uint64_t last_ip;	/* of the last instruction given */
 	uint64_t miss_ip;
 	uint64_t cr3, vmcs;
@@ -129,12 +141,6 @@ size_t pt_run(struct pt *d, struct aux_flow *out, size_t max, bool *stop);
 /* plugin_pt_path.c: the path of these bits (below a stop bit); NULL: no memory */
 const struct pt_entry *pt_path_find(struct pt *d, struct pt_node *n,
 				    unsigned bits);
-
-/* Calls that a path leaves open. */
-static inline const struct pt_site *pt_path_sites(const struct pt_path *p)
-{
-	return (const struct pt_site *)p->pub.steps - p->n_calls;
-}
 
 /* plugin_pt_slow.c: one step, whatever comes */
 void pt_slow_step(struct pt *d);
@@ -208,11 +214,36 @@ static inline uint64_t pt_offset(const struct pt *d, const uint8_t *p)
 	return d->chunk->stream_offset + (uint64_t)(p - d->chunk->data);
 }
 
+/* ---- the return stack ---- */
+
+static inline void pt_push_own(struct pt *d, struct pt_site site)
+{
+	struct pt_calls *c = &d->calls[d->top++ & (PT_STACK - 1)];
+
+	c->own = site;
+	c->sites = &c->own;
+	c->n = 1;
+	c->stale = false;
+}
+
 static inline void pt_push_site(struct pt *d, struct pt_site site)
 {
-	d->stack[d->top++ & (PT_STACK - 1)] = site;
+	pt_push_own(d, site);
 	if (d->depth < PT_STACK)
 		d->depth++;
+}
+
+/* depth is not 0. */
+static inline struct pt_site pt_pop_site(struct pt *d)
+{
+	struct pt_calls *c = &d->calls[(d->top - 1) & (PT_STACK - 1)];
+	struct pt_site site = c->sites[--c->n];
+
+	if (c->stale)
+		site.node = NULL;
+	d->top -= !c->n;
+	d->depth--;
+	return site;
 }
 
 #endif

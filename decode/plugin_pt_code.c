@@ -130,11 +130,12 @@ void *pt_store_alloc(struct pt_store *s, size_t size)
 	return p;
 }
 
-struct pt_path *pt_store_path(struct pt_store *s)
+struct pt_path *pt_store_path(struct pt_store *s, unsigned n_sites)
 {
+	size_t before = (n_sites * sizeof(struct pt_site) + 63) / 64;
 	uint8_t *p;
 
-	if (!s->n_free_paths) {
+	if (s->n_free_paths <= before) {
 		size_t block = s->used < HUGE_PAGE ? BLOCK_SIZE / 4 : HUGE_PAGE;
 
 		p = alloc_block(s, block);
@@ -143,8 +144,9 @@ struct pt_path *pt_store_path(struct pt_store *s)
 		s->free_paths = (struct pt_path *)(p + 64);
 		s->n_free_paths = block / sizeof(struct pt_path) - 1;
 	}
-	s->n_free_paths--;
-	return s->free_paths++;
+	s->n_free_paths -= before + 1;
+	s->free_paths += before + 1;
+	return s->free_paths - 1;
 }
 
 /* ---- regions ---- */
@@ -445,6 +447,7 @@ const struct pt_site *pt_code_site(struct pt_store *s, struct pt_node *n,
 	if (!site->node && site->ip >= n->region->start &&
 	    site->ip < n->region->end)
 		site->node = node_in(s, n->region, site->ip, n->flags);
+	site->seed = site->node ? site->node->seed : 0;
 	return site;
 }
 

@@ -173,25 +173,23 @@ static bool try_path(struct trial *t, struct pt_store *s, struct pt_node *n,
 	return taken || bits > 1;
 }
 
-/* Sites, then steps. */
-static size_t size_of(const struct pt_path *p)
+static size_t size_of_sites(const struct pt_path *p)
 {
-	return p->n_calls * sizeof(struct pt_site) +
-	       p->pub.n_steps * sizeof(struct aux_step *);
+	return p->n_calls * sizeof(struct pt_site);
 }
 
-static struct pt_path *copy_to(struct pt_path *p, uint8_t *to,
-			       const struct trial *t)
+static size_t size_of_steps(const struct pt_path *p)
 {
-	size_t n = t->path.n_calls * sizeof(t->sites[0]);
+	return p->pub.n_steps * sizeof(struct aux_step *);
+}
 
+static void copy_to(struct pt_path *p, void *steps, const struct trial *t)
+{
 	*p = t->path;
-	memcpy(to, t->sites, n);
-	memcpy(to + n, t->steps, p->pub.n_steps * sizeof(t->steps[0]));
-	p->pub.steps = (struct aux_step *const *)(to + n);
+	memcpy(pt_path_sites(p, p->n_calls), t->sites, size_of_sites(p));
+	p->pub.steps = memcpy(steps, t->steps, size_of_steps(p));
 	if (p->end == PT_END_NODE && p->node)
 		p->seed = p->node->seed;
-	return p;
 }
 
 static struct pt_entry entry_of(struct pt_path *p, uint64_t key)
@@ -208,16 +206,16 @@ static const struct pt_entry *keep_path(struct pt_store *s,
 					const struct trial *t, uint64_t key)
 {
 	struct pt_path *p;
-	uint8_t *mem;
+	void *steps;
 	uint32_t h;
 
 	if (pt_is_crowded(s->n_paths, s->path_mask) && !grow_paths(s))
 		return NULL;
-	p = pt_store_path(s);
-	mem = p ? pt_store_alloc(s, size_of(&t->path)) : NULL;
-	if (!mem)
+	p = pt_store_path(s, t->path.n_calls);
+	steps = p ? pt_store_alloc(s, size_of_steps(&t->path)) : NULL;
+	if (!steps)
 		return NULL;
-	copy_to(p, mem, t);
+	copy_to(p, steps, t);
 	p->pub.kept = 1;
 	for (h = hash_key(key); s->paths[h & s->path_mask].key; h++)
 		;
@@ -236,19 +234,21 @@ static const struct pt_entry *make_path(struct pt *d, struct pt_node *n,
 	const struct pt_entry *e = NULL;
 	struct pt_path *p;
 	struct trial t;
-	size_t size;
+	size_t before, size;
 
 	if (!try_path(&t, s, n, bits))
 		return NULL;
 	if (*seen == tag)
 		e = keep_path(s, &t, key);
 	*seen = tag;
-	size = (sizeof(*p) + size_of(&t.path) + 15) & ~(size_t)15;
+	before = size_of_sites(&t.path);
+	size = before + sizeof(*p) + size_of_steps(&t.path);
 	if (e || d->n_scratch + size > PT_SCRATCH)
 		return e;
-	p = (struct pt_path *)(d->scratch + d->n_scratch);
+	p = (struct pt_path *)(d->scratch + d->n_scratch + before);
 	d->n_scratch += size;
-	d->entry = entry_of(copy_to(p, (uint8_t *)(p + 1), &t), key);
+	copy_to(p, p + 1, &t);
+	d->entry = entry_of(p, key);
 	return &d->entry;
 }
 

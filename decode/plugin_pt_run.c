@@ -6,54 +6,13 @@
  * slow way. A TNT that was taken here stands only once it is known that no broken
  * packet follows it (mark), as libipt reads one packet ahead.
  */
-#include <string.h>
-
 #include "plugin_pt.h"
-
-enum quick { SLOW = 0, PAD, TNT, TIP, CYC, MTC, TSC, EXT };
+#include "plugin_pt_quick.h"
 
 #define SHORT_TNT 7	/* events: of its bits, and a TIP behind them */
 #define LONG_TNT 47
 #define TAIL 16			/* no packet that is taken here is longer */
 #define GROUP 12	/* of a long one's taken at a time; a path's left has room for them */
-
-/* table */
-static const uint8_t quick[256] = {
-	PAD, SLOW, EXT, CYC, TNT, SLOW, TNT, CYC,	/* 00 */
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, TSC, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,	/* 20 */
-	TNT, SLOW, TNT, CYC, TNT, TIP, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,	/* 40 */
-	TNT, SLOW, TNT, CYC, TNT, TIP, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, MTC, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,	/* 60 */
-	TNT, SLOW, TNT, CYC, TNT, TIP, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,	/* 80 */
-	TNT, SLOW, TNT, CYC, TNT, TIP, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,	/* a0 */
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,	/* c0 */
-	TNT, SLOW, TNT, CYC, TNT, TIP, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,	/* e0 */
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
-};
-
-#define INLINE static inline __attribute__((always_inline))
 
 /*
  * What the loop changes all the time. No function that is not inlined may have its
@@ -74,6 +33,7 @@ struct run {
 struct batch {
 	struct pt *d;
 	struct aux_flow *out, *end;
+	const uint8_t *last;	/* from there on packets are left to the slow way */
 	bool paths, joined;
 };
 
@@ -85,14 +45,6 @@ struct bits {
 	unsigned tip;		/* PT_TIP: one follows, and may be taken too */
 	bool tip_taken;		/* as far as the branch */
 };
-
-INLINE uint64_t load_le(const uint8_t *p, unsigned n)
-{
-	uint64_t v;
-
-	memcpy(&v, p, 8);
-	return n == 8 ? v : v & ((UINT64_C(1) << 8 * n) - 1);
-}
 
 /* ---- events ---- */
 
@@ -166,19 +118,29 @@ INLINE bool put_path(const struct batch *b, struct run *r,
 
 /* ---- the return stack ---- */
 
+/* A path that is not kept does not stay where it is. */
+static void push_copies(struct pt *d, const struct pt_site *sites, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		pt_push_own(d, sites[i]);
+}
+
+/* Without a branch, and without a look at the sites: both would wait for memory. */
 INLINE void push_calls(struct pt *d, const struct pt_entry *e)
 {
 	uint32_t room = PT_STACK - e->height, depth = d->depth;
-	unsigned n = e->n_calls;
-	const struct pt_site *sites;
+	const struct pt_site *sites = pt_path_sites(e->path, e->n_calls);
+	struct pt_calls *c = &d->calls[d->top & (PT_STACK - 1)];
 
-	d->depth = (depth > room ? room : depth) + n;
-	if (!n)
+	d->depth = (depth > room ? room : depth) + e->n_calls;
+	if (__builtin_expect(e == &d->entry, 0)) {
+		push_copies(d, sites, e->n_calls);
 		return;
-	sites = pt_path_sites(e->path);
-	for (unsigned i = 0; i < n; i++)
-		d->stack[(d->top + i) & (PT_STACK - 1)] = sites[i];
-	d->top += n;
+	}
+	c->sites = sites;
+	c->n = e->n_calls;
+	c->stale = false;
+	d->top += e->n_calls > 0;
 }
 
 INLINE struct pt_node *node_of(const struct run *r)
@@ -198,23 +160,6 @@ static void leave(struct pt *d, uint64_t ip, unsigned next, unsigned n,
 	d->n_bits = k + n;
 	d->bits = (uint64_t)(next & ((1U << k) - 1)) << n |
 		  (rest & ((UINT64_C(1) << n) - 1));
-}
-
-/* Where a path goes on. NULL: unknown here; d->ip tells the place. */
-static struct pt_node *go_on(struct pt *d, const struct pt_entry *e)
-{
-	const struct pt_site *site;
-
-	if (e->end == PT_END_POP) {
-		d->depth--;
-		site = &d->stack[--d->top & (PT_STACK - 1)];
-		if (site->node)
-			return site->node;
-		d->ip = site->ip;
-	} else {
-		d->ip = e->path->ip;
-	}
-	return pt_code_node(&d->store, d->ip, d->flags);
 }
 
 INLINE const struct pt_entry *find_path(struct pt *d, const struct run *r,
@@ -237,6 +182,27 @@ INLINE void be_at(struct run *r, struct pt_node *n)
 	r->path = NULL;
 	r->node = n;
 	r->seed = n ? n->seed : 0;
+}
+
+/* Where a path goes on. False: unknown here; d->ip tells the place. */
+INLINE bool go_on(struct pt *d, struct run *r, const struct pt_entry *e)
+{
+	struct pt_site site;
+
+	if (e->end == PT_END_POP) {
+		site = pt_pop_site(d);
+		if (site.node) {
+			r->path = NULL;
+			r->node = site.node;
+			r->seed = site.seed;
+			return true;
+		}
+		d->ip = site.ip;
+	} else {
+		d->ip = e->path->ip;
+	}
+	be_at(r, pt_code_node(&d->store, d->ip, d->flags));
+	return r->node;
 }
 
 /* To where a packet leads, most often. False: pt_code_node has to tell. */
@@ -284,8 +250,7 @@ INLINE bool take_bits(const struct batch *b, struct run *r, struct bits *bits)
 			be_at(r, e->path->node);
 			break;
 		}
-		be_at(r, go_on(d, e));
-		if (!r->node)
+		if (!go_on(d, r, e))
 			break;
 	} while ((bits->next | bits->tip) > 1);
 	if (bits->next == 1 && r->node)
@@ -322,22 +287,14 @@ INLINE bool end_tnt(const struct batch *b, struct run *r, bool whole,
 /* To where the TIP at r->p leads. False: there is no code. */
 INLINE bool follow_tip(const struct batch *b, struct run *r)
 {
-	static const uint8_t sizes[8] = { 0, 2, 4, 6, 6, 0, 8, 0 };
-	static const uint64_t kept[8] = {
-		0, ~UINT64_C(0xffff), ~UINT64_C(0xffffffff), 0,
-		~UINT64_C(0xffffffffffff), 0, 0, 0 };
 	struct pt *d = b->d;
-	unsigned count = *r->p >> 5, size = sizes[count];
-	uint64_t ip = load_le(r->p + 1, size);
+	uint64_t ip = quick_ip(r->p, d->packet_ip);
 
-	if (count == 3)
-		ip = (uint64_t)((int64_t)(ip << 16) >> 16);
-	ip |= d->packet_ip & kept[count];
 	d->packet_ip = d->ip = ip;
 	d->have_ip = true;
 	d->suppressed = false;
 	d->mark_tip = true;
-	r->p += 1 + size;
+	r->p += quick_tip_size(r->p);
 	if (__builtin_expect(!be_at_ip(d, r, ip), 0))
 		be_at(r, pt_code_node(&d->store, ip, d->flags));
 	return r->node;
@@ -430,9 +387,9 @@ INLINE bool is_free(const struct batch *b, struct run *r, ptrdiff_t n)
 }
 
 /* Up to where the slow way is needed, or the batch is full, or time says so. */
-static struct run run(const struct batch *b, struct run r, const uint8_t *last)
+static struct run run(const struct batch *b, struct run r)
 {
-	while (r.p < last) {
+	while (r.p < b->last) {
 		switch (quick[*r.p]) {
 		case PAD:
 			r.p++;
@@ -483,7 +440,8 @@ size_t pt_run(struct pt *d, struct aux_flow *out, size_t max, bool *stop)
 {
 	const struct batch b = { .d = d, .out = out, .end = out + max,
 				 .paths = d->host->paths,
-				 .joined = d->host->paths == AUX_PATHS_JOINED };
+				 .joined = d->host->paths == AUX_PATHS_JOINED,
+				 .last = d->end - TAIL + 1 };
 	struct run r = { .p = d->p, .o = out, .dirty = true, .node = d->node,
 			 .due = find_due(d) };
 
@@ -496,7 +454,7 @@ size_t pt_run(struct pt *d, struct aux_flow *out, size_t max, bool *stop)
 		return 0;
 	be_at(&r, r.node);
 	d->mark = SIZE_MAX;
-	r = run(&b, r, d->end - TAIL + 1);
+	r = run(&b, r);
 	d->node = node_of(&r);
 	if (d->node && !d->n_bits)
 		d->ip = d->node->ip;

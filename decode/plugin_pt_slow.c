@@ -251,8 +251,7 @@ static int take_return(struct pt *d)
 		return r;
 	if (!taken || !d->depth)
 		return -PT_E_RETURN;
-	d->depth--;
-	d->ip = d->stack[--d->top & (PT_STACK - 1)].ip;
+	d->ip = pt_pop_site(d).ip;
 	return 0;
 }
 

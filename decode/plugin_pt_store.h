@@ -40,6 +40,7 @@ enum pt_node_kind {
 struct pt_site {
 	uint64_t ip;
 	struct pt_node *node;
+	uint32_t seed;		/* of node */
 };
 
 /*
@@ -72,7 +73,7 @@ enum pt_path_end {
 
 /* Along nodes by the bits of a TNT, up to the branch that takes the TIP behind it. */
 struct pt_path {
-	struct aux_path pub;	/* in front of steps: n_calls sites */
+	struct aux_path pub;	/* in front of it: n_calls sites */
 	union {
 		struct pt_node *node;
 		uint64_t ip;
@@ -132,6 +133,12 @@ static inline bool pt_is_crowded(uint32_t n, uint32_t mask)
 	return n > mask / (mask < 65536 ? 4 : 2);
 }
 
+/* The calls that a path leaves open. */
+static inline struct pt_site *pt_path_sites(const struct pt_path *p, unsigned n)
+{
+	return (struct pt_site *)p - n;
+}
+
 struct pt_block {
 	struct pt_block *next;
 };
@@ -163,8 +170,8 @@ void pt_store_drop(struct pt_store *s);
 void *pt_store_alloc(struct pt_store *s, size_t size);
 void *pt_store_table(size_t size);
 void pt_store_free_table(void *table, size_t size);
-/* A path, on a cache line of its own. */
-struct pt_path *pt_store_path(struct pt_store *s);
+/* A path, on a cache line of its own, behind so many sites. */
+struct pt_path *pt_store_path(struct pt_store *s, unsigned n_sites);
 
 /* The region that ip is in now, or NULL. */
 struct pt_region *pt_code_region(struct pt_store *s, uint64_t ip);
