@@ -31,7 +31,8 @@ static int make_room(struct diff_side *s, size_t n)
 
 	if (s->n + n <= s->max)
 		return 0;
-	memmove(s->v, s->v + drop, (s->n - drop) * sizeof(*s->v));
+	if (drop)
+		memmove(s->v, s->v + drop, (s->n - drop) * sizeof(*s->v));
 	s->n -= drop;
 	s->head -= drop;
 	while (want < 2 * (s->n + n))
