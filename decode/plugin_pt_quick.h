@@ -64,14 +64,16 @@ INLINE unsigned quick_tip_size(const uint8_t *p)
 /* The ip of the TIP at p, which the table knows. */
 INLINE uint64_t quick_ip(const uint8_t *p, uint64_t last_ip)
 {
-	static const uint64_t kept[8] = {
-		0, ~UINT64_C(0xffff), ~UINT64_C(0xffffffff), 0,
-		~UINT64_C(0xffffffffffff), 0, 0, 0 };
-	uint64_t ip = load_le(p + 1, quick_tip_size(p) - 1);
+	static const uint64_t masks[8] = {
+		0, 0xffff, 0xffffffff, UINT64_C(0xffffffffffff),
+		UINT64_C(0xffffffffffff), 0, ~UINT64_C(0), 0 };
+	uint64_t mask = masks[*p >> 5], ip;
 
-	if (*p >> 5 == 3)
-		ip = (uint64_t)((int64_t)(ip << 16) >> 16);
-	return ip | (last_ip & kept[*p >> 5]);
+	memcpy(&ip, p + 1, 8);
+	ip &= mask;
+	if (__builtin_expect(*p >> 5 == 3, 0))
+		return (uint64_t)((int64_t)(ip << 16) >> 16);
+	return ip | (last_ip & ~mask);
 }
 
 #endif

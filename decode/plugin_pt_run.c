@@ -27,14 +27,21 @@ struct run {
 	uint64_t due;		/* before it no TIME is */
 	bool dirty;		/* time may have passed since the last TIME */
 	bool stop;		/* the host has to look at the last event */
+	/* the last item: as pt.mark */
+	struct aux_flow *mark;
+	const struct pt_path *mark_path;
+	struct pt_node *mark_node;
+	bool mark_tip;
 };
 
 /* What it only reads. */
 struct batch {
 	struct pt *d;
 	struct aux_flow *out, *end;
+	struct aux_flow *near_end; /* from there on a short TNT may find no room */
 	const uint8_t *last;	/* from there on packets are left to the slow way */
-	bool paths, joined;
+	uint64_t base;		/* of offsets: of address 0 */
+	enum aux_paths paths;
 };
 
 /* Bits of a TNT: the next ones below a stop bit, and n behind those. */
@@ -47,6 +54,11 @@ struct bits {
 };
 
 /* ---- events ---- */
+
+INLINE uint64_t offset_of(const struct batch *b, const struct run *r)
+{
+	return b->base + (uintptr_t)r->p;
+}
 
 /* In the quick way the last TIME pushed is the last one given. */
 INLINE uint64_t find_due(const struct pt *d)
@@ -77,7 +89,7 @@ INLINE void put_time(const struct batch *b, struct run *r)
 	d->tsc = d->pushed_tsc = d->given_tsc = tsc;
 	r->due = find_due(d);
 	*r->o++ = (struct aux_flow){
-		.offset = pt_offset(d, r->p), .kind = AUX_FLOW_TIME,
+		.offset = offset_of(b, r), .kind = AUX_FLOW_TIME,
 		.flags = AUX_FLOW_HAS_TSC, .n = pt_take_cycles(d),
 		.time = { aux_clock_ns(&d->config->clock, tsc), tsc } };
 }
@@ -102,7 +114,7 @@ static struct aux_flow *put_ranges(const struct batch *b, struct aux_flow *o,
 INLINE bool put_path(const struct batch *b, struct run *r,
 		     const struct pt_entry *e)
 {
-	uint64_t offset = pt_offset(b->d, r->p);
+	uint64_t offset = offset_of(b, r);
 	struct aux_flow *o;
 
 	if (__builtin_expect(!b->paths, 0)) {
@@ -261,12 +273,12 @@ INLINE bool take_bits(const struct batch *b, struct run *r, struct bits *bits)
 	return false;
 }
 
-INLINE void set_mark(const struct batch *b, const struct run *r)
+INLINE void set_mark(struct run *r)
 {
-	b->d->mark = (size_t)(r->o - b->out);
-	b->d->mark_path = r->path;
-	b->d->mark_node = r->node;
-	b->d->mark_tip = false;
+	r->mark = r->o;
+	r->mark_path = r->path;
+	r->mark_node = r->node;
+	r->mark_tip = false;
 }
 
 /* The TNT at r->p was taken as far as it goes: not at all, and it stays. */
@@ -277,7 +289,7 @@ INLINE bool end_tnt(const struct batch *b, struct run *r, bool whole,
 
 	if (!whole && d->n_bits == n_bits) {
 		d->n_bits = 0;
-		d->mark = SIZE_MAX;
+		r->mark = NULL;
 		return false;
 	}
 	r->p += size;
@@ -293,7 +305,7 @@ INLINE bool follow_tip(const struct batch *b, struct run *r)
 	d->packet_ip = d->ip = ip;
 	d->have_ip = true;
 	d->suppressed = false;
-	d->mark_tip = true;
+	r->mark_tip = true;
 	r->p += quick_tip_size(r->p);
 	if (__builtin_expect(!be_at_ip(d, r, ip), 0))
 		be_at(r, pt_code_node(&d->store, ip, d->flags));
@@ -306,9 +318,9 @@ INLINE bool take_tnt(const struct batch *b, struct run *r)
 	struct bits bits = { .next = *r->p >> 1 };
 	bool whole;
 
-	if (b->joined && quick[r->p[1]] == TIP)
+	if (b->paths == AUX_PATHS_JOINED && quick[r->p[1]] == TIP)
 		bits.tip = PT_TIP;
-	set_mark(b, r);
+	set_mark(r);
 	whole = take_bits(b, r, &bits);
 	if (!bits.tip_taken)
 		return end_tnt(b, r, whole,
@@ -325,7 +337,7 @@ INLINE bool take_long(const struct batch *b, struct run *r)
 	struct bits bits = { .n = n, .rest = v };
 	bool whole = true;
 
-	set_mark(b, r);
+	set_mark(r);
 	while (whole && bits.n) {
 		unsigned k = bits.n < GROUP ? bits.n : GROUP;
 
@@ -344,7 +356,7 @@ INLINE bool take_tip(const struct batch *b, struct run *r)
 
 	if (__builtin_expect(!e, 0))
 		return false;
-	set_mark(b, r);
+	set_mark(r);
 	if (!put_path(b, r, e))
 		return false;
 	push_calls(b->d, e);
@@ -374,20 +386,22 @@ INLINE bool take_cyc(const struct batch *b, struct run *r)
 	return true;
 }
 
-/* May a branch come, with so many events? The time it has is told first. */
-INLINE bool is_free(const struct batch *b, struct run *r, ptrdiff_t n)
+/* The time it has is told before a branch. False: the host has to look at it. */
+INLINE bool settle_time(const struct batch *b, struct run *r)
 {
-	if (__builtin_expect(b->end - r->o <= n, 0)) {
-		r->stop = r->o != b->out;
-		return false;
-	}
 	if (r->dirty)
 		put_time(b, r);
 	return !r->stop;
 }
 
+INLINE bool is_full(const struct batch *b, struct run *r)
+{
+	r->stop = r->o != b->out;
+	return true;
+}
+
 /* Up to where the slow way is needed, or the batch is full, or time says so. */
-static struct run run(const struct batch *b, struct run r)
+INLINE struct run run(const struct batch *b, struct run r)
 {
 	while (r.p < b->last) {
 		switch (quick[*r.p]) {
@@ -395,16 +409,19 @@ static struct run run(const struct batch *b, struct run r)
 			r.p++;
 			break;
 		case TNT:
-			if (!is_free(b, &r, SHORT_TNT) || !take_tnt(b, &r))
+			if ((r.o >= b->near_end && is_full(b, &r)) ||
+			    !settle_time(b, &r) || !take_tnt(b, &r))
 				return r;
 			break;
 		case EXT:
 			if (r.p[1] != 0xa3 || load_le(r.p + 2, 6) < 2 ||
-			    !is_free(b, &r, LONG_TNT) || !take_long(b, &r))
+			    (b->end - r.o <= LONG_TNT && is_full(b, &r)) ||
+			    !settle_time(b, &r) || !take_long(b, &r))
 				return r;
 			break;
 		case TIP:
-			if (!is_free(b, &r, 1) || !take_tip(b, &r))
+			if ((r.o >= b->near_end && is_full(b, &r)) ||
+			    !settle_time(b, &r) || !take_tip(b, &r))
 				return r;
 			break;
 		case CYC:
@@ -428,6 +445,18 @@ static struct run run(const struct batch *b, struct run r)
 	return r;
 }
 
+/* The common case, with all that it need not ask. */
+static struct run run_joined(struct batch b, struct run r)
+{
+	b.paths = AUX_PATHS_JOINED;
+	return run(&b, r);
+}
+
+static struct run run_other(struct batch b, struct run r)
+{
+	return run(&b, r);
+}
+
 static bool can_run(const struct pt *d)
 {
 	return d->synced && d->enabled && !d->postponed && !d->need_on &&
@@ -438,10 +467,12 @@ static bool can_run(const struct pt *d)
 
 size_t pt_run(struct pt *d, struct aux_flow *out, size_t max, bool *stop)
 {
-	const struct batch b = { .d = d, .out = out, .end = out + max,
-				 .paths = d->host->paths,
-				 .joined = d->host->paths == AUX_PATHS_JOINED,
-				 .last = d->end - TAIL + 1 };
+	const struct batch b = {
+		.d = d, .out = out, .end = out + max,
+		.near_end = max > SHORT_TNT ? out + max - SHORT_TNT : out,
+		.last = d->end - TAIL + 1, .base = d->chunk->stream_offset -
+			(uintptr_t)d->chunk->data,
+		.paths = (enum aux_paths)d->host->paths };
 	struct run r = { .p = d->p, .o = out, .dirty = true, .node = d->node,
 			 .due = find_due(d) };
 
@@ -453,12 +484,15 @@ size_t pt_run(struct pt *d, struct aux_flow *out, size_t max, bool *stop)
 	if (!r.node)
 		return 0;
 	be_at(&r, r.node);
-	d->mark = SIZE_MAX;
-	r = run(&b, r);
+	r = b.paths == AUX_PATHS_JOINED ? run_joined(b, r) : run_other(b, r);
 	d->node = node_of(&r);
 	if (d->node && !d->n_bits)
 		d->ip = d->node->ip;
 	d->p = r.p;
+	d->mark = r.mark ? (size_t)(r.mark - out) : SIZE_MAX;
+	d->mark_path = r.mark_path;
+	d->mark_node = r.mark_node;
+	d->mark_tip = r.mark_tip;
 	*stop = r.stop;
 	d->untraced = 0;
 	if (r.o != out)
