@@ -98,6 +98,8 @@ void chunks_let_go(const struct queue *q, const struct aux_reader *r,
 		   uint64_t from, uint64_t to);
 /* Where in the stream an event of the current chunk is. */
 uint64_t chunk_iter_place(struct chunk_iter *it, uint64_t offset);
+/* The same, and how many offsets from it on lie one behind another. */
+struct etmframe_run chunk_iter_run(struct chunk_iter *it, uint64_t offset);
 /* enum chunk_step (it->chunk or it->gap is filled), or -AUX_E_NOMEM. */
 int chunk_iter_next(struct chunk_iter *it);
 /* The bytes of a chunk that was given without (lazy); piece as it->piece was then.

@@ -202,9 +202,19 @@ int chunk_iter_next_picked(struct chunk_iter *it)
 	}
 }
 
+struct etmframe_run chunk_iter_run(struct chunk_iter *it, uint64_t offset)
+{
+	struct etmframe_run run = { .pos = (size_t)offset, .len = SIZE_MAX,
+				    .offset = offset };
+
+	if (!it->source || it->source->raw)
+		return run;
+	run = etmframe_run(&it->pick, (size_t)offset);
+	run.offset += it->base;
+	return run;
+}
+
 uint64_t chunk_iter_place(struct chunk_iter *it, uint64_t offset)
 {
-	if (!it->source || it->source->raw)
-		return offset;
-	return it->base + etmframe_offset(&it->pick, (size_t)offset);
+	return chunk_iter_run(it, offset).offset;
 }

@@ -297,18 +297,34 @@ static void move_cursor(struct etmframe_pick *p, size_t pos)
 	p->cursor = lo;
 }
 
-uint64_t etmframe_offset(struct etmframe_pick *p, size_t pos)
+static size_t min_size(size_t a, size_t b)
 {
+	return a < b ? a : b;
+}
+
+struct etmframe_run etmframe_run(struct etmframe_pick *p, size_t pos)
+{
+	struct etmframe_run run = { .pos = pos, .len = 1 };
 	const struct etmframe_seg *s;
-	size_t in;
+	size_t at = pos, end, in;
 
 	if (!p->n)
-		return 0;
-	if (pos >= p->n)
-		pos = p->n - 1;
-	move_cursor(p, pos);
+		return run;
+	if (at >= p->n)
+		at = p->n - 1;
+	move_cursor(p, at);
 	s = &p->segs[p->cursor];
-	in = pos - s->pos;
-	return ((uint64_t)s->frame + in / BYTES_MAX) * ETMFRAME_SIZE +
-	       in % BYTES_MAX;
+	in = at - s->pos;
+	run.offset = ((uint64_t)s->frame + in / BYTES_MAX) * ETMFRAME_SIZE +
+		     in % BYTES_MAX;
+	if (pos >= p->n)
+		return run;
+	end = p->cursor + 1 < p->n_segs ? s[1].pos : p->n;
+	run.len = min_size(BYTES_MAX - in % BYTES_MAX, end - at);
+	return run;
+}
+
+uint64_t etmframe_offset(struct etmframe_pick *p, size_t pos)
+{
+	return etmframe_run(p, pos).offset;
 }

@@ -77,4 +77,13 @@ int64_t etmframe_pick_add(struct etmframe_pick *p, const uint8_t *data,
  */
 uint64_t etmframe_offset(struct etmframe_pick *p, size_t pos);
 
+/* Bytes that lie one behind another: len from pos on, the first at offset. */
+struct etmframe_run {
+	size_t pos, len;
+	uint64_t offset;
+};
+
+/* The bytes around pos, as etmframe_offset has them. */
+struct etmframe_run etmframe_run(struct etmframe_pick *p, size_t pos);
+
 #endif

@@ -104,6 +104,47 @@ static uint64_t skip_plain(struct feed *f)
 	return n_insns;
 }
 
+/* Where f stands behind a TIME that leaves all but the time as it is. */
+static bool is_tick(const struct feed *f, const struct aux_flow *ev,
+		    uint64_t tsc, const struct feed_place *limit)
+{
+	uint64_t t = ev->time.ns ? ev->time.ns : ev->time.tsc;
+
+	return ev->kind == AUX_FLOW_TIME && ev->flags & AUX_FLOW_HAS_TSC &&
+	       ev->time.tsc >= tsc && ev->time.tsc < f->host.horizon_tsc &&
+	       t < limit->time;
+}
+
+/* Events that a sink that reads TIMEs takes in one go, if there are TIMEs now. */
+static int give_ticks(struct run_state *r, struct feed *f, size_t *start,
+		      const struct feed_place *limit)
+{
+	const struct aux_flow *ev = &f->buf[f->pos], *end = &f->buf[f->n];
+	const struct aux_flow *last = NULL;
+	uint64_t tsc = f->v.ctx.tsc, n_insns = 0;
+	int rc;
+
+	for (; ev < end; ev++) {
+		if (session_is_plain(ev)) {
+			n_insns += ev->n;
+			continue;
+		}
+		if (!is_tick(f, ev, tsc, limit))
+			break;
+		tsc = ev->time.tsc;
+		last = ev;
+	}
+	if (!last)
+		return 0;
+	f->pos = (size_t)(ev - f->buf);
+	rc = give(r, f, start);
+	f->pos = (size_t)(last - f->buf);
+	session_take_event(f);
+	f->pos = *start;
+	r->stats->n_insns += n_insns;
+	return rc;
+}
+
 /* A GAP is counted when all before it was given, and it was not enough. */
 static int give_gap(struct run_state *r, struct feed *f, size_t *start,
 		    const struct aux_flow *ev)
@@ -166,8 +207,12 @@ int session_give(struct run_state *r, struct feed *f,
 	size_t start = f->pos;
 	int rc = 0;
 
-	while (f->pos < f->n && !r->enough && !rc)
-		rc = pass_event(r, f, &start, limit, or_at);
+	while (f->pos < f->n && !r->enough && !rc) {
+		if (r->ticks && !f->source)
+			rc = give_ticks(r, f, &start, limit);
+		if (f->pos < f->n && !r->enough && !rc)
+			rc = pass_event(r, f, &start, limit, or_at);
+	}
 	return rc < 0 ? rc : give(r, f, &start);
 }
 
@@ -367,6 +412,8 @@ static int open_feeds(struct run_state *r, struct aux_diag *diag)
 	for (size_t i = 0; i < r->n; i++)
 		r->feeds[i].wants = r->wants;
 	r->timeless = r->wants.time_step;
+	r->ticks = r->ops->needs & SINK_TAKES_TIMES && !r->filtered &&
+		   !r->on_event;
 	r->stats->decoder = r->decoder->name;
 	r->stats->reference = r->wants.reference ? r->wants.reference->name :
 						   NULL;

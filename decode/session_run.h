@@ -19,6 +19,7 @@ struct run_state {
 	bool enough;
 	bool filtered;
 	bool timeless;		/* nobody asks what time it is */
+	bool ticks;		/* the sink reads TIMEs itself */
 	struct jobs *jobs;	/* NULL: one thread does it all */
 	/* told of each event that changes the view, once it is taken, and of a
 	 * GAP behind which all was given; NULL: nobody */

@@ -211,7 +211,7 @@ int session_expand_paths(struct feed *f, size_t from)
  */
 int session_take_new(struct feed *f, size_t from)
 {
-	uint64_t offset = UINT64_MAX, place = 0;
+	struct etmframe_run run = { .len = 0 };
 	const struct space *old;
 	struct aux_flow *ev = &f->buf[from];
 
@@ -223,11 +223,11 @@ int session_take_new(struct feed *f, size_t from)
 		f->begun |= f->n > from;
 	for (size_t i = from; i < f->n; i++) {
 		ev = &f->buf[i];
-		if (ev->offset != offset) {	/* most are not */
-			offset = ev->offset;
-			place = chunk_iter_place(&f->it, offset);
-		}
-		ev->offset = place;
+		if (ev->offset - run.pos >= run.len)
+			run = chunk_iter_run(&f->it, ev->offset);
+		ev->offset += run.offset - run.pos;
+		if (session_is_plain(ev) && !f->stale)
+			continue;
 		f->stale &= ev->kind != AUX_FLOW_TRACE_ON;
 		if (f->stale && (session_is_plain(ev) ||
 				 ev->kind == AUX_FLOW_ASYNC)) {

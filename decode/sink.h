@@ -41,6 +41,8 @@ struct flow_ctx {
 #define SINK_TAKES_PATHS 2	/* PATH events; else they come as RANGEs */
 #define SINK_OWN_FORMAT 4	/* its output is no text with "# " lines in it */
 #define SINK_EXACT_OFFSETS 8	/* PATHs are AUX_PATHS_PACKET */
+#define SINK_TAKES_TIMES 16	/* TIMEs among other events: behind one, the time is
+				 * its own, later than that of flow_ctx */
 
 /*
  * What a sink may ask of the rest of the program; a test gives its own.
