@@ -110,9 +110,8 @@ static bool is_tick(const struct feed *f, const struct aux_flow *ev,
 {
 	uint64_t t = ev->time.ns ? ev->time.ns : ev->time.tsc;
 
-	return ev->kind == AUX_FLOW_TIME && ev->flags & AUX_FLOW_HAS_TSC &&
-	       ev->time.tsc >= tsc && ev->time.tsc < f->host.horizon_tsc &&
-	       t < limit->time;
+	return ev->flags & AUX_FLOW_HAS_TSC && ev->time.tsc >= tsc &&
+	       ev->time.tsc < f->host.horizon_tsc && t < limit->time;
 }
 
 /* Events that a sink that reads TIMEs takes in one go, if there are TIMEs now. */
@@ -127,12 +126,14 @@ static int give_ticks(struct run_state *r, struct feed *f, size_t *start,
 	for (; ev < end; ev++) {
 		if (session_is_plain(ev)) {
 			n_insns += ev->n;
-			continue;
-		}
-		if (!is_tick(f, ev, tsc, limit))
+		} else if (ev->kind == AUX_FLOW_TIME) {
+			if (!is_tick(f, ev, tsc, limit))
+				break;
+			tsc = ev->time.tsc;
+			last = ev;
+		} else if (ev->kind == AUX_FLOW_GAP) {
 			break;
-		tsc = ev->time.tsc;
-		last = ev;
+		}
 	}
 	if (!last)
 		return 0;

@@ -342,6 +342,95 @@ static void breaks(void)
 	free(m.p);
 }
 
+/* A sink that notes when, where and by whom each range ran. */
+struct notes {
+	struct note {
+		uint64_t time, first;
+		uint32_t tid;
+		int32_t cpu;
+	} v[64];
+	size_t n, n_calls;
+	uint64_t time;
+};
+
+static int note_flow(void *sink, const struct flow_ctx *ctx,
+		     const struct aux_flow *ev, size_t n)
+{
+	struct notes *t = sink;
+
+	t->n_calls++;
+	t->time = ctx->time_ns;
+	for (size_t i = 0; i < n; i++) {
+		if (ev[i].kind == AUX_FLOW_TIME && ev[i].time.ns > t->time)
+			t->time = ev[i].time.ns;
+		if (ev[i].kind == AUX_FLOW_RANGE && t->n < 64)
+			t->v[t->n++] = (struct note){ t->time,
+						      ev[i].range.first,
+						      ctx->tid, ctx->cpu };
+	}
+	return 0;
+}
+
+static void take_notes(const char *path, uint32_t needs, struct notes *t)
+{
+	const struct sink_ops ops = { .name = "notes", .flow = note_flow,
+				      .finish = seq_finish,
+				      .needs = SINK_NEEDS_TIME | needs };
+	struct session_config c = all;
+	struct session_stats st = { 0 };
+	struct aux_diag diag = { 0 };
+	struct session *s;
+
+	*t = (struct notes){ .n = 0 };
+	c.path = path;
+	if (session_open(&s, &c, &diag) < 0 ||
+	    session_run(s, &ops, t, &st, &diag) < 0)
+		printf("# %s\n", diag.text);
+	session_close(s);
+}
+
+/* Times inside of batches: two CPUs in turn, and a change of threads. */
+static void ticks(void)
+{
+	static const uint64_t at[2][5] = { { 100, 110, 120, 200, 215 },
+					   { 105, 112, 113, 210, 220 } };
+	char path[] = "/tmp/auxkit-test-XXXXXX";
+	struct pt p[2] = { { .n = 0 }, { .n = 0 } };
+	struct notes each, some;
+	struct mk m;
+	int fd;
+
+	mk_init(&m, 0x400);
+	mk_pt_info(&m);
+	for (uint32_t cpu = 0; cpu < 2; cpu++) {
+		uint32_t tid = cpu ? 20 : 10, next = cpu ? 10 : 20;
+
+		pt_psb(&p[cpu], 5, 0);
+		pt_mode64(&p[cpu]);
+		for (int i = 0; i < 5; i++)
+			slice(&p[cpu], at[cpu][i],
+			      (i < 3) == !cpu ? 0x1000 : 0x2000);
+		mk_switch(&m, (struct mk_id){ tid, tid, 90, cpu }, false);
+		mk_switch(&m, (struct mk_id){ next, next, 150, cpu }, false);
+		mk_auxtrace(&m, cpu, cpu, UINT32_MAX, 0, p[cpu].b, p[cpu].n);
+	}
+	mk_feature(&m, AUX_FEAT_AUXKIT_CODE, &code, sizeof(code));
+	mk_finish(&m);
+	fd = mkstemp(path);
+	ok(fd >= 0 && write(fd, m.p, m.n) == (ssize_t)m.n, "a file");
+	take_notes(path, 0, &each);
+	take_notes(path, SINK_TAKES_TIMES, &some);
+	ok(each.n == 10 && each.v[0].time == 100 && each.v[1].time == 105,
+	   "who, where and when, one time after another");
+	ok(some.n == each.n && !memcmp(some.v, each.v, each.n * sizeof(*each.v)),
+	   "the same to a sink that reads times itself");
+	ok(some.n_calls < each.n_calls, "in fewer calls: %zu, not %zu",
+	   some.n_calls, each.n_calls);
+	close(fd);
+	unlink(path);
+	free(m.p);
+}
+
 int main(void)
 {
 	corpus();
@@ -349,5 +438,6 @@ int main(void)
 	named_streams();
 	cuts();
 	breaks();
+	ticks();
 	return plan_done();
 }
