@@ -140,7 +140,19 @@ void etm_take_exception(struct etm *d, uint64_t from)
 		etm_push_after(d);
 }
 
-/* A taken branch at ip, or another P0 element. */
+/* An indirect branch went nobody knows where. */
+static bool is_adrift(struct etm *d)
+{
+	if (d->place == ETM_RETURN)
+		return !etm_pop_return(d);
+	return d->place == ETM_NOWHERE && d->on && !d->lost;
+}
+
+/*
+ * A taken branch at ip, or another P0 element, and those before it were not taken.
+ * Nothing goes on there when the flow cannot have come there, or when it is another
+ * instruction. DDI 0487, K10.5.5.7.
+ */
 void etm_take_source(struct etm *d, uint64_t ip)
 {
 	struct etm_node n = { 0 };
@@ -152,10 +164,16 @@ void etm_take_source(struct etm *d, uint64_t ip)
 		d->unsupported = true;
 		return;
 	}
-	if (d->place == ETM_RETURN)
-		etm_pop_return(d);
+	if (is_adrift(d)) {
+		etm_fail(d, AUX_GAP_DESYNC);
+		return;
+	}
 	if (!etm_read_insn(d, ip, &word)) {
 		etm_push_no_code(d, ip);
+		return;
+	}
+	if (!etm_classify(d, word, ip, &n)) {
+		etm_fail(d, AUX_GAP_DESYNC);
 		return;
 	}
 	if (d->place == ETM_HERE && d->ip <= ip)
@@ -166,7 +184,6 @@ void etm_take_source(struct etm *d, uint64_t ip)
 	}
 	end_range(d, &range, first, ip, word);
 	etm_push_range(d, &range);
-	etm_classify(d, word, ip, &n);
 	if (n.link)
 		etm_push_return(d, ip + 4);
 	etm_go(d, n.kind == ETM_DIRECT ? n.target : ip + 4);

@@ -23,12 +23,17 @@ static void take_info(struct etm *d)
 {
 	uint8_t sections = etm_take_byte(d), b = sections;
 	uint32_t v[5] = { 0 };
+	uint64_t at;
+	bool odd = false;	/* a field longer than any can be */
 
 	while (b & 0x80 && !d->partial)
 		b = etm_take_byte(d);
-	for (unsigned i = 0; i < 5; i++)
+	for (unsigned i = 0; i < 5; i++) {
+		at = d->pos;
 		if (sections >> i & 1)
 			v[i] = etm_take_groups(d, 5);
+		odd |= d->pos - at > 5;
+	}
 	if (d->partial)
 		return;
 	d->resumes |= !d->synced && etm_may_look(d);
@@ -40,7 +45,8 @@ static void take_info(struct etm *d)
 	memset(d->history_is, 0, sizeof(d->history_is));
 	etm_forget_returns(d);
 	begin_flow(d, v[0]);
-	if (v[2])	/* something is speculated */
+	/* something is speculated */
+	if (v[2] || odd)
 		d->unsupported = true;
 }
 

@@ -177,8 +177,10 @@ static void synchronize(struct libipt *d)
 	const uint8_t *psb;
 	uint64_t pos;
 
-	if (pt_blk_get_offset(d->blk, &pos) == 0 && pos > d->sync)
-		d->sync = pos;
+	/* A packet that was wrong may have run into a PSB. */
+	if (pt_blk_get_offset(d->blk, &pos) == 0 &&
+	    pos > d->sync + PSB_SIZE - 1)
+		d->sync = pos - (PSB_SIZE - 1);
 	psb = d->sync < d->chunk->len ?
 		      find_psb(data + d->sync, data + d->chunk->len) : NULL;
 	if (!psb) {

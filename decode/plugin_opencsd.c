@@ -6,8 +6,7 @@
  * behind an event that makes the host switch: the library has then read no code of
  * what follows (plugin_opencsd_packet.c). The last events wait for the next one:
  * that may tell how they ended. A chunk begins with a reset and ends with EOT, so it
- * can end anywhere. Known bugs of the library: plugin_opencsd_element.c; it also
- * does not pop its return stack before a source address packet of ETE.
+ * can end anywhere. Known bugs of the library: plugin_opencsd_element.c.
  * Specifications: Arm IHI 0064 (ETMv4, ETE), IHI 0014 (ETMv3), IHI 0035 (PTM),
  * MIPI STP 2; OpenCSD 1.3.3.
  */
@@ -63,6 +62,7 @@ static void forget(struct opencsd *d)
 	d->except = d->on = d->in_tx = d->last_known = d->walked_off = false;
 	d->seen = d->refused = false;
 	d->popped = d->indirect = d->addressed = d->mute = d->lost = false;
+	d->unpopped = false;
 	d->have_context = d->have_time = false;
 	d->resumes = d->ahead = d->foretold = false;
 	d->ts = 0;

@@ -20,6 +20,8 @@
 #define N_WAITING 64		/* events behind one that waits for an ip */
 #define N_REGIONS 32
 #define MAX_WALK (1u << 20)	/* bytes of code for one range */
+/* The library's cache reads wildly where an instruction would end at 2^64. */
+#define LAST_CODE (UINT64_MAX - 16)
 #define N_HELD 2		/* last events, which the next may change */
 #define MAX_IDLE 4096		/* packets without an atom: the library keeps
 				 * them, and its time grows with their square */
@@ -96,6 +98,7 @@ struct opencsd {
 	bool popped;		/* until it is empty */
 	bool indirect;		/* the last range was a taken indirect branch */
 	bool mute;		/* it went on at a wrong address */
+	bool unpopped;		/* the same stack: not popped where it should be */
 
 	uint8_t ends[256];	/* enum aux_range_end, by kind_of() */
 	bool special[256];	/* ETMv4: headers that are fed with care */

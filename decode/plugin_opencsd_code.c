@@ -81,7 +81,7 @@ bool opencsd_new_code(struct opencsd *d)
 		return true;
 	d->generation = d->host->generation;
 	ocsd_dt_remove_mem_acc(d->tree, 0, OCSD_MEM_SPACE_ANY);
-	return ocsd_dt_add_callback_mem_acc(d->tree, 0, UINT64_MAX,
+	return ocsd_dt_add_callback_mem_acc(d->tree, 0, LAST_CODE,
 					    OCSD_MEM_SPACE_ANY,
 					    opencsd_read_code, d) == OCSD_OK;
 }

@@ -351,6 +351,28 @@ take_other(struct opencsd *d, ocsd_trc_index_t index,
 		push_element(d, e);
 }
 
+static inline bool is_source(const struct opencsd *d)
+{
+	return d->packet_type >= ETE_PKT_I_SRC_ADDR_MATCH &&
+	       d->packet_type <= ETE_PKT_I_SRC_ADDR_L_64IS1 && d->early;
+}
+
+/*
+ * A source address (ETE) that nothing leads to, or that is of no P0 instruction:
+ * the library goes on there as if it were. Nor does it ever pop its return stack
+ * before one: then what ran up to there is not known, and all behind it is lost.
+ */
+static bool contradicts(struct opencsd *d, const ocsd_generic_trace_elem *e)
+{
+	bool range = e->elem_type == OCSD_GEN_TRC_ELEM_INSTR_RANGE;
+	bool lost = d->indirect && !d->addressed;
+
+	if (!range && e->elem_type != OCSD_GEN_TRC_ELEM_ADDR_NACC)
+		return false;
+	d->unpopped = lost && d->config->etm.trcconfigr >> 12 & 1;
+	return lost || (range && e->last_i_type == OCSD_INSTR_OTHER);
+}
+
 ocsd_datapath_resp_t opencsd_take_element(const void *priv,
 					  ocsd_trc_index_t index, uint8_t id,
 					  const ocsd_generic_trace_elem *e)
@@ -359,6 +381,8 @@ ocsd_datapath_resp_t opencsd_take_element(const void *priv,
 
 	(void)id;
 	d->walked = 0;
+	if (is_source(d) && contradicts(d, e))
+		return OCSD_RESP_FATAL_INVALID_DATA;
 	if (e->elem_type == OCSD_GEN_TRC_ELEM_INSTR_RANGE && !e->has_cc &&
 	    !d->popped && d->waiting == NONE) {
 		opencsd_at_index(d, index);

@@ -104,6 +104,8 @@ static enum aux_gap_cause cause_of(const struct opencsd *d)
 {
 	if (!d->v4)
 		return AUX_GAP_DESYNC;
+	if (d->unpopped)
+		return AUX_GAP_DECODER;
 	switch (d->packet_type) {
 	case ETM4_PKT_I_BAD_SEQUENCE:
 	case ETM4_PKT_I_BAD_TRACEMODE:
@@ -124,7 +126,7 @@ static void lose_all(struct opencsd *d)
 	d->ts = 0;
 	d->atoms = d->pending = d->n_idle = 0;
 	d->on = d->in_tx = d->last_known = d->have_context = false;
-	d->indirect = d->popped = d->mute = false;
+	d->indirect = d->popped = d->mute = d->unpopped = false;
 	d->told = UNSYNC_BAD_PACKET;
 	d->flush = false;
 	d->packet_end = d->pos;

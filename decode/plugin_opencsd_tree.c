@@ -149,7 +149,7 @@ static ocsd_err_t fill_tree(struct opencsd *d)
 			d->tree, d->csid, OCSD_C_API_CB_PKT_MON,
 			(void *)(uintptr_t)opencsd_see_packet, d);
 	if (!err)
-		err = ocsd_dt_add_callback_mem_acc(d->tree, 0, UINT64_MAX,
+		err = ocsd_dt_add_callback_mem_acc(d->tree, 0, LAST_CODE,
 						   OCSD_MEM_SPACE_ANY,
 						   opencsd_read_code, d);
 	return err;

@@ -7,6 +7,8 @@
  */
 #include "plugin_pt.h"
 
+#define PSB_SIZE 16
+
 static enum aux_gap_cause cause_of(int err)
 {
 	switch (-err) {
@@ -64,9 +66,13 @@ static void reset(struct pt *d)
 
 void pt_sync_fail(struct pt *d, int err, const uint8_t *pos)
 {
-	bool tail = d->chunk->flags & AUX_CHUNK_HAS_END_IP && pos == d->end;
+	bool more = d->chunk->flags & AUX_CHUNK_HAS_END_IP;
+	bool tail = more && pos == d->end;
 	uint64_t ip;
 
+	/* Where another chunk takes over, packets do not just end. */
+	if (more && err == -PT_E_EOS)
+		err = -PT_E_QUERY;
 	reset(d);
 	if (d->p < pos)
 		d->p = pos;
@@ -102,8 +108,9 @@ void pt_sync_next(struct pt *d)
 	bool fetched;
 	int err;
 
-	if (d->sync < d->p)
-		d->sync = d->p;
+	/* A packet that was wrong may have run into a PSB. */
+	if (d->p - d->sync > PSB_SIZE - 1)
+		d->sync = d->p - (PSB_SIZE - 1);
 	psb = d->sync < d->end ? ptpkt_find_psb(d->sync, d->end) : NULL;
 	if (!psb) {
 		d->done = true;
@@ -111,7 +118,7 @@ void pt_sync_next(struct pt *d)
 	}
 	reset(d);
 	d->p = psb;
-	d->sync = psb + 16;
+	d->sync = psb + PSB_SIZE;
 	if (d->offset < pt_offset(d, psb))
 		d->offset = pt_offset(d, psb);
 	d->have_time = false;

@@ -29,7 +29,8 @@ struct etmscript {
 	unsigned atoms, n_atoms;	/* that wait; the first in bit 0 */
 	uint64_t stack[16];
 	unsigned top, depth;
-	bool on, returns, cycles, contexts, broken;
+	bool on, ete, returns, cycles, contexts, broken;
+	unsigned sources;	/* taken P0 instructions as source addresses */
 	uint8_t context;
 };
 
@@ -248,6 +249,25 @@ static void es_exception(struct etmscript *s, unsigned type, uint64_t from,
 	es_target_packet(s, s->ip, b | 8);
 }
 
+/* A taken P0 instruction, by an atom or by where it is. */
+static void es_taken(struct etmscript *s, uint64_t at)
+{
+	if (!s->sources) {
+		es_atom(s, true);
+		return;
+	}
+	s->sources--;
+	es_flush(s);
+	if (s->sources & 1 && !((at ^ s->history[0]) >> 9)) {
+		es_put_byte(s, 0xb4);
+		es_put_byte(s, at >> 2 & 0x7f);
+	} else {
+		es_put_byte(s, 0xb8);
+		es_address(s, at, 8);
+	}
+	es_push_history(s, at);
+}
+
 /* ---- what happens between instructions ---- */
 
 static void es_time(struct etmscript *s)
@@ -322,6 +342,9 @@ static void es_happen(struct etmscript *s, uint8_t b)
 		if (s->on)
 			es_begin(s);
 		break;
+	case 11:
+		s->sources = s->ete ? es_byte(s) : 0;
+		break;
 	default:
 		es_flush(s);
 		es_put_byte(s, 0x70);		/* ignore */
@@ -331,9 +354,9 @@ static void es_happen(struct etmscript *s, uint8_t b)
 
 /* ---- the walk ---- */
 
-static void es_indirect(struct etmscript *s, uint8_t b, bool is_ret)
+static void es_indirect(struct etmscript *s, uint64_t at, uint8_t b, bool is_ret)
 {
-	es_atom(s, true);
+	es_taken(s, at);
 	if (is_ret && s->returns && s->depth) {
 		uint64_t to = s->stack[(s->top - 1) % 16];
 
@@ -366,28 +389,31 @@ static bool es_step(struct etmscript *s, const struct a64_insn *insn, uint8_t b)
 	s->ip = next;
 	switch (insn->cls) {
 	case A64_COND:
-		es_atom(s, b & 1);
+		if (b & 1)
+			es_taken(s, at);
+		else
+			es_atom(s, false);
 		s->ip = b & 1 ? target : next;
 		return true;
 	case A64_CALL:
 		es_push(s, next);
 		/* fall through */
 	case A64_JUMP:
-		es_atom(s, true);
+		es_taken(s, at);
 		s->ip = target;
 		return false;
 	case A64_ISB:
-		es_atom(s, true);
+		es_taken(s, at);
 		return false;
 	case A64_IND_CALL:
 		es_push(s, next);
 		/* fall through */
 	case A64_IND_JUMP:
-		es_indirect(s, b, false);
+		es_indirect(s, at, b, false);
 		return true;
 	case A64_RET:
 	case A64_FAR:
-		es_indirect(s, b, insn->cls == A64_RET);
+		es_indirect(s, at, b, insn->cls == A64_RET);
 		return true;
 	case A64_SYSCALL:
 		es_exception(s, 2, next, b);
@@ -422,6 +448,7 @@ static void es_make(struct etmscript *s, uint8_t seed, uint8_t flags,
 	es_make_code(s, seed);
 	s->returns = flags & 1;
 	s->contexts = flags & 2;
+	s->ete = flags & 4;
 	s->context = 0x30;		/* EL0, 64-bit, not secure */
 	s->p = data;
 	s->end = data + len;

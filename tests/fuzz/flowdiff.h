@@ -32,6 +32,7 @@ struct flow_list {
 	size_t n, place;	/* place: behind the last RANGE */
 	uint64_t offset;
 	bool unsupported, full;
+	bool cut;		/* the trace ends inside of a packet */
 };
 
 static bool flow_joins(const struct aux_flow *a, const struct aux_flow *b)
@@ -43,6 +44,11 @@ static bool flow_joins(const struct aux_flow *a, const struct aux_flow *b)
 	return a->kind == AUX_FLOW_RANGE && a->what == AUX_END_FALL &&
 	       (size ? step == size : step - 1 < 15) &&
 	       !((a->flags ^ b->flags) & ~AUX_FLOW_SIZE_MASK);
+}
+
+static bool flow_is_error(const struct aux_flow *ev)
+{
+	return ev->kind == AUX_FLOW_GAP && ev->what != AUX_GAP_OVERFLOW;
 }
 
 static unsigned flow_class(const struct aux_flow *ev)
@@ -78,12 +84,13 @@ static void flow_add(struct flow_list *l, const struct aux_flow *ev)
 		l->full = true;
 		return;
 	}
-	if (ev->kind != AUX_FLOW_RANGE)
+	/* nothing passes an error */
+	if (ev->kind != AUX_FLOW_RANGE && !flow_is_error(ev))
 		for (; i > l->place && flow_class(&l->ev[i - 1]) > flow_class(ev); i--)
 			l->ev[i] = l->ev[i - 1];
 	l->ev[i] = *ev;
 	l->n++;
-	if (ev->kind == AUX_FLOW_GAP && ev->what != AUX_GAP_OVERFLOW)
+	if (flow_is_error(ev))
 		l->place = l->n;
 }
 
@@ -201,8 +208,7 @@ static bool flow_is_part(const struct aux_flow *a, const struct aux_flow *b)
 static size_t flow_error(const struct flow_list *l, size_t i)
 {
 	for (size_t k = i; k < l->n && k <= i + FLOW_AHEAD; k++)
-		if (l->ev[k].kind == AUX_FLOW_GAP &&
-		    l->ev[k].what != AUX_GAP_OVERFLOW)
+		if (flow_is_error(&l->ev[k]))
 			return k;
 	return l->n;
 }
@@ -218,6 +224,90 @@ static bool flow_walked_on(const struct flow_list *a, size_t i,
 	       a->ev[i].what == AUX_GAP_DESYNC &&
 	       b->ev[k].kind == AUX_FLOW_RANGE && i + 1 < a->n &&
 	       k + 1 < b->n && flow_same(&a->ev[i + 1], &b->ev[k + 1]);
+}
+
+/* How many events of a in [i, end_a) have no equal one in b in [k, end_b). */
+static size_t flow_unmatched(const struct flow_list *a, size_t i, size_t end_a,
+			     const struct flow_list *b, size_t k, size_t end_b)
+{
+	static bool used[FLOW_MAX];
+	size_t n = 0, y;
+
+	memset(used, 0, sizeof(used));
+	for (; i < end_a; i++) {
+		for (y = k; y < end_b; y++)
+			if (!used[y] && flow_same(&a->ev[i], &b->ev[y]))
+				break;
+		if (y < end_b)
+			used[y] = true;
+		else
+			n++;
+	}
+	return n;
+}
+
+/*
+ * The trace ends in what follows i and k, which is in order by kind. libipt may not
+ * tell of the last packet, and a PSB that is cut is the end for it, whatever its
+ * bytes are: the engine tells that they are no packet, and they may take the event
+ * before them with them. Of another packet that is cut libipt knows what it would
+ * be, and that no such one could come; to the engine it is the end.
+ */
+static bool flow_ends_alike(const struct flow_list *a, size_t i,
+			    const struct flow_list *b, size_t k)
+{
+	size_t n_ranges = 0;
+	bool error = false;
+
+	for (size_t x = i; x < a->n; x++) {
+		error |= flow_is_error(&a->ev[x]);
+		n_ranges += a->ev[x].kind == AUX_FLOW_RANGE;
+	}
+	if (n_ranges > FLOW_AHEAD)
+		return false;
+	return flow_unmatched(a, i, a->n, b, k, b->n) <=
+		       (error ? 2 * FLOW_AHEAD : FLOW_AHEAD) &&
+	       flow_unmatched(b, k, b->n, a, i, a->n) <=
+		       (error || a->cut ? 2 * FLOW_AHEAD : 0);
+}
+
+/* The error that the events from i on end in, before a RANGE; l->n: none. */
+static size_t flow_ends_in(const struct flow_list *l, size_t i)
+{
+	while (i < l->n && l->ev[i].kind != AUX_FLOW_RANGE &&
+	       !flow_is_error(&l->ev[i]))
+		i++;
+	return i < l->n && flow_is_error(&l->ev[i]) ? i : l->n;
+}
+
+/* What an error took with it, from among many events in order by kind. */
+static bool flow_fails_alike(const struct flow_list *a, size_t i, size_t *end_a,
+			     const struct flow_list *b, size_t k, size_t *end_b)
+{
+	size_t x = flow_ends_in(a, i), y = flow_ends_in(b, k);
+
+	if (x == a->n || y == b->n ||
+	    flow_unmatched(a, i, x, b, k, y) > FLOW_AHEAD ||
+	    flow_unmatched(b, k, y, a, i, x) > FLOW_AHEAD)
+		return false;
+	*end_a = x;
+	*end_b = y;
+	return true;
+}
+
+/* One decoder in two ways: all is the same, but for how far it came. */
+static size_t flow_compare_own(const struct flow_list *a,
+			       const struct flow_list *b)
+{
+	size_t i = 0;
+
+	while (i < a->n && i < b->n && flow_same(&a->ev[i], &b->ev[i]))
+		i++;
+	if ((i == a->n && i == b->n) || a->full || b->full)
+		return SIZE_MAX;
+	if (a->unsupported || b->unsupported)
+		return i + 1 < a->place && i + 1 < b->place ? i : SIZE_MAX;
+	return i;
 }
 
 /* The place of the first difference in a; SIZE_MAX: none. a is the engine's. */
@@ -239,8 +329,12 @@ static size_t flow_compare(const struct flow_list *a, const struct flow_list *b,
 			return SIZE_MAX;
 		x = flow_error(a, i);
 		y = flow_error(b, k);
-		if (x == a->n || y == b->n)
-			return i;
+		/* what the reference cannot do, the engine may */
+		if (y < b->n && b->ev[y].what == AUX_GAP_DECODER)
+			return SIZE_MAX;
+		if ((x == a->n || y == b->n) &&
+		    !flow_fails_alike(a, i, &x, b, k, &y))
+			return flow_ends_alike(a, i, b, k) ? SIZE_MAX : i;
 		i = x;
 		k = y;
 	}
@@ -248,10 +342,7 @@ static size_t flow_compare(const struct flow_list *a, const struct flow_list *b,
 	if ((i == a->n && k == b->n) || a->full || b->full ||
 	    (a->unsupported && i == a->n) || (b->unsupported && k == b->n))
 		return SIZE_MAX;
-	/* libipt may not tell of the last packet, when nothing follows it */
-	if (k == b->n && a->n - i <= FLOW_AHEAD)
-		return SIZE_MAX;
-	return i;
+	return flow_ends_alike(a, i, b, k) ? SIZE_MAX : i;
 }
 
 #endif

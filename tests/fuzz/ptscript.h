@@ -34,7 +34,7 @@ struct ptscript {
 	unsigned n_bits;
 	uint64_t stack[64];
 	unsigned top, depth;
-	bool on, compress, broken, in_tx;
+	bool on, compress, broken, full, in_tx;
 	uint8_t ctc;
 };
 
@@ -47,8 +47,10 @@ static uint8_t ps_byte(struct ptscript *s)
 
 static void ps_put(struct ptscript *s, const void *p, size_t n)
 {
-	if (s->n + n > TRACE_MAX)
+	if (s->full || s->n + n > TRACE_MAX) {
+		s->full = s->broken = true;	/* maybe inside of a packet */
 		return;
+	}
 	memcpy(s->trace + s->n, p, n);
 	s->n += n;
 }
@@ -465,7 +467,7 @@ static void ps_make(struct ptscript *s, uint8_t seed, uint8_t flags,
 	s->ip = CODE_LOW;
 	s->on = !(flags & 2);
 	ps_psb(s);
-	while (s->p < s->end && s->n < TRACE_MAX && steps < STEPS) {
+	while (s->p < s->end && !s->full && steps < STEPS) {
 		uint8_t b = ps_byte(s);
 
 		if ((b & 15) == 15)

@@ -295,13 +295,66 @@ static void sources(void)
 	PUT(&p, 0xb4, 0x02);	/* 1008: call */
 	v4_time(&p, 4);
 	PUT(&p, 0xb4, 0x08);	/* 1020: ret */
-	PUT(&p, 0xb4, 0x05);	/* behind no address: 1014 alone */
+	v4_address(&p, 0x1014);
 	PUT(&p, 0xb6, 0x0c, 0x08, 0, 0, 0xb0);	/* isb, and again */
 	PUT(&p, 0xb8, 0, 0x28, 0, 0, 0, 0, 0, 0); /* no code */
 	gives((struct registers){ AUX_ETM_ETE, CID | TS, false }, &p,
 	      "on:1000 el4/7/0 1000-1008/3:call t4+0 1020-1020/1:ret "
-	      "1014-1014/1:fall 1018-1030/7:fall 1030-1030/1:fall gap2:5000 ",
+	      "1014-1030/8:fall 1030-1030/1:fall gap2:5000 ",
 	      "source addresses");
+}
+
+/* Source addresses that the code, or the packets before, contradict. */
+static void wrong_sources(void)
+{
+	struct registers r = { AUX_ETM_ETE, CID, false };
+	struct packets p = { .n = 0 }, q = { .n = 0 };
+	static struct fixture f;
+
+	begin_flow(&p);
+	PUT(&p, 0xb4, 0x08);	/* 1020: ret, to where? */
+	PUT(&p, 0xb4, 0x02);
+	begin_flow(&p);
+	PUT(&p, 0xb4, 0x05);	/* 1014: nop */
+	v4_atoms(&p, "N");
+	begin_flow(&p);
+	v4_atoms(&p, "E");
+	gives(r, &p, "on:1000 el4/7/0 1000-1020/9:ret gap4:1020 on:1000 el4/7/0 "
+	      "gap4:0 on:1000 el4/7/0 1000-1004/2:taken ", "wrong source addresses");
+
+	begin_flow(&q);
+	PUT(&q, 0xb4, 0x02, 0xb4, 0x08);	/* call, and return */
+	PUT(&q, 0xb4, 0x04);
+	v4_address(&q, 0x1020);
+	PUT(&q, 0xb4, 0x08, 0xb4, 0x04);	/* with nothing to return to */
+	r.configr |= RS;
+	open_one(&f, "etm", r);
+	ok(run_exact(&f, q.b, q.n, 16) == 0, "returns and source addresses");
+	is_str(text(&f), "on:1000 el4/7/0 1000-1008/3:call 1020-1020/1:ret "
+	       "100c-1010/2:ijump 1020-1020/1:ret gap4:1020 ",
+	       "returns to source addresses");
+	f.ops->close(f.dec);
+	if (!has_reference())
+		return;
+	open_one(&f, "opencsd", r);
+	run_exact(&f, q.b, q.n, 1000);
+	is_str(text(&f), "on:1000 el4/7/0 1000-1008/3:call 1020-1020/1:ret "
+	       "gap10:1020 ", "the reference knows no return to one");
+	f.ops->close(f.dec);
+}
+
+/* The library read wildly there. */
+static void top(void)
+{
+	struct packets p = { .n = 0 };
+
+	begin_flow(&p);
+	v4_address(&p, UINT64_MAX - 3);
+	v4_atoms(&p, "E");
+	PUT(&p, 0xb8, 0x7f, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff);
+	gives((struct registers){ AUX_ETM_ETE, CID, false }, &p,
+	      "on:1000 el4/7/0 gap2:fffffffffffffffc "
+	      "gap2:fffffffffffffffc ", "the last instruction of all");
 }
 
 /* Waypoints that fall through, and a system call behind one. */
@@ -334,6 +387,8 @@ int main(void)
 	depth();
 	ahead();
 	sources();
+	wrong_sources();
+	top();
 	waypoints();
 	return plan_done();
 }
