@@ -122,8 +122,10 @@ static struct lane *find_lane(struct calls *c, uint32_t stream)
 /* In the kernel threads change in the middle of things. */
 static void come_back(struct thread *t)
 {
-	if (t->pend.what < PEND_START && is_kernel(t->pend.from))
-		t->pend.what = PEND_SWITCH;
+	if (t->pend.what >= PEND_START || !is_kernel(t->pend.from))
+		return;
+	t->pend.what = PEND_SWITCH;
+	t->last = NULL;
 }
 
 static struct thread *find_thread(struct calls *c, const struct flow_ctx *ctx)
@@ -151,228 +153,8 @@ static struct thread *find_thread(struct calls *c, const struct flow_ctx *ctx)
 	if (ctx->time_ns > t->pub.now.ns)
 		t->pub.now.ns = ctx->time_ns;
 	c->space = ctx->space;
+	c->space_id = ctx->space ? ctx->space->id : UINT64_MAX;
 	return t;
-}
-
-/* ---- what runs ---- */
-
-/* A stub was called, or jumped to: what comes of it is told when it leaves. */
-static int enter_stub(struct thread *t, const struct move *m,
-		      enum call_kind kind)
-{
-	if (t->stub.kind && kind == CALL_TAIL)
-		return 0;	/* from stub to stub */
-	t->stub.kind = (uint8_t)kind;
-	t->stub.from = m->from;
-	t->stub.back = m->next;
-	return 0;
-}
-
-static int push(struct calls *c, struct thread *t, const struct move *m,
-		uint64_t from, uint64_t back)
-{
-	int rc = calls_stack_push(c, t, CALL_CALL, 0, m->func, from, m->to,
-				  back);
-
-	if (rc || !(m->func->roles & FUNC_SETJMP))
-		return rc;
-	return calls_stack_mark(t);
-}
-
-static int go_call(struct calls *c, struct thread *t, const struct move *m)
-{
-	if (m->flags & MOVE_TO_STUB)
-		return enter_stub(t, m, CALL_CALL);
-	t->stub.kind = 0;
-	return push(c, t, m, m->from, m->next);
-}
-
-static int go_tail(struct calls *c, struct thread *t, const struct move *m)
-{
-	unsigned kind = t->stub.kind;
-	int rc;
-
-	if (m->flags & MOVE_TO_STUB)
-		return enter_stub(t, m, CALL_TAIL);
-	if (m->in->roles & FUNC_SWITCH)
-		return calls_land_switch(c, t, m);
-	t->stub.kind = 0;
-	if (kind == CALL_CALL)
-		return push(c, t, m, t->stub.from, t->stub.back);
-	rc = calls_stack_replace(c, t, m, kind ? t->stub.from : m->from);
-	if (rc || !(m->func->roles & FUNC_SETJMP))
-		return rc;
-	return calls_stack_mark(t);
-}
-
-/* Out of a stub by a return: as a jump, where it is none from a call. */
-static int go_stub_ret(struct calls *c, struct thread *t, const struct move *m)
-{
-	struct call_frame *top = stack_top(t);
-
-	if (m->flags & MOVE_TO_BEGIN)
-		return go_tail(c, t, m);
-	if (t->stub.kind == CALL_CALL && m->to == t->stub.back) {
-		t->stub.kind = 0;
-		return 0;
-	}
-	t->stub.kind = 0;
-	if (top && top->back == m->to)
-		return calls_stack_pop(c, t, CALL_END_RET, 0);
-	if (top && func_is_same(func_of(top->func), m->func))
-		return 0;	/* a jump inside of a function */
-	return calls_land_ret(c, t, m);
-}
-
-/* Something comes in between while a stub runs: it is a frame then. */
-static int settle_stub(struct calls *c, struct thread *t, const struct move *m)
-{
-	unsigned kind = t->stub.kind;
-	struct move stub = *m;
-
-	if (!kind || m->to == m->next || m->to == m->from)
-		return 0;
-	t->stub.kind = 0;
-	stub.func = m->in;
-	stub.to = m->from;
-	if (kind == CALL_TAIL)
-		return calls_stack_replace(c, t, &stub, t->stub.from);
-	return calls_stack_push(c, t, CALL_CALL, 0, m->in, t->stub.from,
-				m->from, t->stub.back);
-}
-
-int calls_go(struct calls *c, struct thread *t, const struct move *m)
-{
-	struct call_frame *top = stack_top(t);
-	int rc;
-
-	if (t->wait)
-		return calls_context_queue(c, t, m);
-	switch (m->kind) {
-	case MOVE_CALL:
-		return go_call(c, t, m);
-	case MOVE_RET:
-		if (m->flags & MOVE_IN_STUB)
-			return go_stub_ret(c, t, m);
-		if (top && top->back == m->to && !(m->in->roles & FUNC_SWITCH))
-			return calls_stack_pop(c, t, CALL_END_RET, 0);
-		return calls_land_ret(c, t, m);
-	case MOVE_TAIL:
-		return go_tail(c, t, m);
-	case MOVE_LAND:
-		return calls_land_jump(c, t, m);
-	case MOVE_CROSS:
-		rc = settle_stub(c, t, m);
-		return rc ? rc : calls_land_cross(c, t, m);
-	}
-	return 0;
-}
-
-/* Control comes to an address; something runs there, or tracing stops. */
-static int arrive(struct calls *c, struct thread *t, uint64_t to, bool runs)
-{
-	const struct space *space = t->pub.ctx->space;
-	struct func *f;
-	const struct move *m;
-	int rc = 0;
-
-	if (t->pend.what == PEND_START || t->pend.what >= PEND_GAP) {
-		if (!runs)
-			return 0;
-		f = calls_func_at(c->funcs, space, to);
-		if (!f)
-			return -AUX_E_NOMEM;
-		if (t->pend.what != PEND_START)
-			return calls_land_gap(c, t, f, to);
-	} else {
-		m = calls_code_move(&c->code, space, &t->pend, to);
-		if (!m)
-			return -AUX_E_NOMEM;
-		t->pub.now.branches += calls_code_taken(&t->pend, to);
-		if (m->kind != MOVE_NONE)
-			rc = calls_go(c, t, m);
-	}
-	if (rc || t->pub.depth || !runs)
-		return rc;
-	f = calls_func_at(c->funcs, space, to);
-	if (!f)
-		return -AUX_E_NOMEM;
-	return calls_stack_push(c, t, CALL_BASE, 0, f, 0, to, 0);
-}
-
-static int run_range(struct calls *c, struct thread *t,
-		     const struct aux_flow *ev)
-{
-	int rc = arrive(c, t, ev->range.first, true);
-
-	t->pub.now.insns += ev->n;
-	t->pend = calls_code_end(&c->code, t->pub.ctx->space, ev);
-	if (rc || !c->ops->run || !(c->flags & CALLS_NEEDS_RUNS))
-		return rc;
-	if (t->wait)
-		return calls_context_run(c, t, ev);
-	return c->ops->run(c->priv, &t->pub, ev);
-}
-
-static int run_seg(struct calls *c, struct thread *t, const struct seg *s)
-{
-	int rc = arrive(c, t, s->first, true);
-	uint64_t insns = t->pub.now.insns, branches = t->pub.now.branches;
-
-	for (uint32_t i = 0; i < s->n_moves && !rc; i++) {
-		t->pub.now.insns = insns + s->moves[i].n_insns;
-		t->pub.now.branches = branches + s->moves[i].n_branches;
-		rc = calls_go(c, t, &s->moves[i].m);
-		if (!rc && !t->pub.depth)
-			rc = calls_stack_push(c, t, CALL_BASE, 0,
-					      s->moves[i].m.func, 0,
-					      s->moves[i].m.to, 0);
-	}
-	t->pub.now.insns = insns + s->n_insns;
-	t->pub.now.branches = branches + s->n_branches;
-	t->pend = s->last;
-	return rc;
-}
-
-/* Each RANGE of a path on its own. */
-static int run_ranges(struct calls *c, struct thread *t,
-		      const struct aux_flow *ev)
-{
-	const struct aux_path *path = ev->path.path;
-	struct aux_flow range;
-	int rc = 0;
-
-	for (uint32_t i = 0; i < path->n_steps; i++) {
-		const struct aux_step *step = path->steps[i];
-
-		for (uint32_t k = 0; k < step->n_ranges && !rc; k++) {
-			range = step->ranges[k];
-			range.offset = ev->offset;
-			rc = run_range(c, t, &range);
-		}
-	}
-	return rc;
-}
-
-static int run_path(struct calls *c, struct thread *t,
-		    const struct aux_flow *ev)
-{
-	const struct space *space = t->pub.ctx->space;
-	struct aux_path *path = ev->path.path;
-	const struct seg *s;
-	int rc = 0;
-
-	if (c->flags & CALLS_NEEDS_RUNS)
-		return run_ranges(c, t, ev);
-	if (path->kept) {
-		s = calls_code_path(&c->code, space, path);
-		return s ? run_seg(c, t, s) : -AUX_E_NOMEM;
-	}
-	for (uint32_t i = 0; i < path->n_steps && !rc; i++) {
-		s = calls_code_step(&c->code, space, path->steps[i]);
-		rc = s ? run_seg(c, t, s) : -AUX_E_NOMEM;
-	}
-	return rc;
 }
 
 /* ---- events ---- */
@@ -384,10 +166,10 @@ static int on_async(struct calls *c, struct thread *t,
 	int rc = 0;
 
 	if (!syscall)
-		rc = arrive(c, t, ev->async.from, false);
-	t->pend = (struct pend){ .from = ev->async.from,
-				 .next = ev->async.from,
-				 .what = PEND_ASYNC, .syscall = syscall };
+		rc = calls_run_stop(c, t, ev->async.from);
+	set_pend(t, (struct pend){ .from = ev->async.from,
+				   .next = ev->async.from,
+				   .what = PEND_ASYNC, .syscall = syscall });
 	return rc;
 }
 
@@ -399,10 +181,10 @@ static int on_trace(struct calls *c, struct thread *t,
 
 	if (!on && ev->flags & AUX_FLOW_HAS_IP &&
 	    t->pend.what != AUX_END_SYSCALL && t->pend.what < PEND_START) {
-		rc = arrive(c, t, ev->trace.ip, false);
-		t->pend = (struct pend){ .from = ev->trace.ip,
-					 .next = ev->trace.ip,
-					 .what = PEND_OFF };
+		rc = calls_run_stop(c, t, ev->trace.ip);
+		set_pend(t, (struct pend){ .from = ev->trace.ip,
+					   .next = ev->trace.ip,
+					   .what = PEND_OFF });
 	}
 	if (t->off == !on)
 		return rc;
@@ -420,23 +202,17 @@ static int on_gap(struct calls *c, struct thread *t, const struct aux_flow *ev)
 	if (rc)
 		return rc;
 	if (t->pend.what != PEND_START)
-		t->pend = (struct pend){ .what = PEND_GAP };
+		set_pend(t, (struct pend){ .what = PEND_GAP });
 	t->stub.kind = 0;
 	return c->ops->gap ? c->ops->gap(c->priv, known ? &t->pub : NULL, ev) :
 			     0;
 }
 
-static int on_event(struct calls *c, struct thread *t,
-		    const struct aux_flow *ev)
+/* noinline: rare. */
+static __attribute__((noinline)) int
+on_event(struct calls *c, struct thread *t, const struct aux_flow *ev)
 {
 	switch (ev->kind) {
-	case AUX_FLOW_PATH:
-		return run_path(c, t, ev);
-	case AUX_FLOW_RANGE:
-		return run_range(c, t, ev);
-	case AUX_FLOW_TIME:
-		t->pub.now.cycles += ev->n;
-		return 0;
 	case AUX_FLOW_TRACE_ON:
 	case AUX_FLOW_TRACE_OFF:
 		return on_trace(c, t, ev);
@@ -456,19 +232,32 @@ int calls_flow(struct calls *c, const struct flow_ctx *ctx,
 	       const struct aux_flow *ev, size_t n)
 {
 	struct thread *t = find_thread(c, ctx);
+	uint64_t before;
 	int rc = 0;
 
 	if (!t)
 		return -AUX_E_NOMEM;
-	for (size_t i = 0; i < n && !rc; i++) {
-		if (i + 4 < n && ev[i + 4].kind == AUX_FLOW_PATH)
-			__builtin_prefetch(ev[i + 4].path.path->user);
-		if (i + 2 < n && ev[i + 2].kind == AUX_FLOW_PATH)
-			__builtin_prefetch((const void *)(uintptr_t)
-					   ev[i + 2].path.path->user[1]);
-		rc = on_event(c, t, &ev[i]);
+	before = t->pub.now.insns;
+	while (n && !rc) {
+		size_t done = calls_run(c, t, ev, n, &rc);
+
+		ev += done;
+		n -= done;
+		if (!n || rc)
+			break;
+		rc = on_event(c, t, ev++);
+		n--;
 	}
+	c->n_insns += t->pub.now.insns - before;
+	for (; n; n--, ev++)
+		if (ev->kind == AUX_FLOW_RANGE || ev->kind == AUX_FLOW_PATH)
+			c->n_insns += ev->n;
 	return rc;
+}
+
+uint64_t calls_n_insns(const struct calls *c)
+{
+	return c->n_insns;
 }
 
 /* All its stacks. */

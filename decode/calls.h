@@ -142,6 +142,8 @@ int calls_new(struct calls **c, const struct sink_host *host, unsigned flags,
  * paths are calls'. */
 int calls_flow(struct calls *c, const struct flow_ctx *ctx,
 	       const struct aux_flow *ev, size_t n);
+/* Instructions that reached it. */
+uint64_t calls_n_insns(const struct calls *c);
 /* Ends what still runs (CALL_END_TRACE). */
 int calls_finish(struct calls *c);
 void calls_free(struct calls *c);

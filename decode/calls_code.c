@@ -154,11 +154,24 @@ const struct move *calls_code_move(struct code *c, const struct space *space,
 	return find_move(c, space, p, to);
 }
 
+void calls_code_learn(struct seg *s, uint64_t space, const struct move *m,
+		      uint64_t to)
+{
+	if (m->kind == MOVE_RET && !(m->flags & MOVE_IN_STUB)) {
+		s->ret = m->in;
+		s->ret_space = space;
+	} else if (m->kind == MOVE_NONE) {
+		s->to = to;
+		s->space = space;
+		s->taken = calls_code_taken(&s->last, to);
+	}
+}
+
 /* ---- segments ---- */
 
-static int note_move(struct code *c, uint32_t n, const struct move *m,
-		     uint32_t n_insns, uint32_t n_branches)
+static int note_move(struct code *c, struct seg *s, const struct move *m)
 {
+	uint32_t n = s->n_moves;
 	size_t max = c->max_moves ? 2 * c->max_moves : 64;
 	struct seg_move *moves = c->moves;
 
@@ -169,7 +182,9 @@ static int note_move(struct code *c, uint32_t n, const struct move *m,
 		c->moves = moves;
 		c->max_moves = max;
 	}
-	c->moves[n] = (struct seg_move){ *m, n_insns, n_branches };
+	c->moves[n] = (struct seg_move){ *m, s->n_insns, s->n_branches };
+	s->n_moves++;
+	s->n_insns = s->n_branches = 0;
 	return 0;
 }
 
@@ -179,17 +194,13 @@ static int add_range(struct code *c, const struct space *space, struct seg *s,
 {
 	const struct move *m;
 
-	if (s->n_insns) {
+	if (s->n_insns || s->n_moves) {
 		m = calls_code_move(c, space, &s->last, ev->range.first);
 		if (!m)
 			return -AUX_E_NOMEM;
 		s->n_branches += calls_code_taken(&s->last, ev->range.first);
-		if (m->kind != MOVE_NONE) {
-			if (note_move(c, s->n_moves, m, s->n_insns,
-				      s->n_branches))
-				return -AUX_E_NOMEM;
-			s->n_moves++;
-		}
+		if (m->kind != MOVE_NONE && note_move(c, s, m))
+			return -AUX_E_NOMEM;
 	} else {
 		s->first = ev->range.first;
 	}
@@ -198,8 +209,7 @@ static int add_range(struct code *c, const struct space *space, struct seg *s,
 	return 0;
 }
 
-static const struct seg *keep(struct code *c, const struct seg *made,
-			      uint64_t *user)
+static struct seg *keep(struct code *c, const struct seg *made, uint64_t *user)
 {
 	size_t size = sizeof(*made) + made->n_moves * sizeof(made->moves[0]);
 	struct seg *s;
@@ -221,12 +231,6 @@ static const struct seg *keep(struct code *c, const struct seg *made,
 	return s;
 }
 
-static inline const struct seg *kept(const struct code *c, const uint64_t *user)
-{
-	return user[0] == c->epoch ? (const struct seg *)(uintptr_t)user[1] :
-				     NULL;
-}
-
 static int add_step(struct code *c, const struct space *space, struct seg *s,
 		    const struct aux_step *step)
 {
@@ -236,11 +240,11 @@ static int add_step(struct code *c, const struct space *space, struct seg *s,
 	return 0;
 }
 
-const struct seg *calls_code_step(struct code *c, const struct space *space,
-				  struct aux_step *step)
+struct seg *calls_code_step(struct code *c, const struct space *space,
+			    struct aux_step *step)
 {
-	const struct seg *s = kept(c, step->user);
-	struct seg made = { .first = 0 };
+	struct seg *s = calls_code_known(c, step->user);
+	struct seg made = { .n_moves = 0 };
 
 	if (s)
 		return s;
@@ -249,11 +253,11 @@ const struct seg *calls_code_step(struct code *c, const struct space *space,
 	return keep(c, &made, step->user);
 }
 
-const struct seg *calls_code_path(struct code *c, const struct space *space,
-				  struct aux_path *path)
+struct seg *calls_code_path(struct code *c, const struct space *space,
+			    struct aux_path *path)
 {
-	const struct seg *s = kept(c, path->user);
-	struct seg made = { .first = 0 };
+	struct seg *s = calls_code_known(c, path->user);
+	struct seg made = { .n_moves = 0 };
 
 	if (s)
 		return s;

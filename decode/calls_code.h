@@ -104,14 +104,20 @@ struct pend {
 /* A path or step, as calls see it. */
 struct seg_move {
 	struct move m;
-	uint32_t n_insns, n_branches;	/* before it, in the segment */
+	uint32_t n_insns, n_branches;	/* since the move before it */
 };
 
 struct seg {
 	uint64_t first;
-	struct pend last;
-	uint32_t n_insns, n_branches;	/* in all; not that of last */
+	/* what its end leads to, as it was met last: */
+	uint64_t to;		/* there, by no move, in the space of this id: */
+	uint64_t space;		/* 0: none */
+	struct func *ret;	/* back from this, which is no stub, in: */
+	uint64_t ret_space;
+	uint32_t n_insns, n_branches; /* since its last move; not that of last */
 	uint32_t n_moves;
+	bool taken;
+	struct pend last;
 	struct seg_move moves[];
 };
 
@@ -140,10 +146,21 @@ bool calls_code_taken(const struct pend *p, uint64_t to);
 /* What it means to go there; NULL: out of memory. Valid until the next call. */
 const struct move *calls_code_move(struct code *c, const struct space *space,
 				   const struct pend *p, uint64_t to);
-/* Of a step, or of a path that is kept; NULL: out of memory. */
-const struct seg *calls_code_step(struct code *c, const struct space *space,
-				  struct aux_step *step);
-const struct seg *calls_code_path(struct code *c, const struct space *space,
-				  struct aux_path *path);
+/* A segment's end led there, by m. */
+void calls_code_learn(struct seg *s, uint64_t space, const struct move *m,
+		      uint64_t to);
+/* Of a step, or of a path that is kept, user of which is given; NULL: not yet. */
+static inline struct seg *calls_code_known(const struct code *c,
+					   const uint64_t *user)
+{
+	return user[0] == c->epoch ? (struct seg *)(uintptr_t)user[1] : NULL;
+}
+
+/* The same, and it is made; NULL: out of memory. What was made before may be gone:
+ * epoch tells. */
+struct seg *calls_code_step(struct code *c, const struct space *space,
+			    struct aux_step *step);
+struct seg *calls_code_path(struct code *c, const struct space *space,
+			    struct aux_path *path);
 
 #endif

@@ -36,7 +36,8 @@ struct thread {
 	struct thread *same;	/* of equal slot */
 	struct flow_ctx ctx;
 	struct pend pend;
-	const struct space *space; /* where pend was */
+	struct seg *last;	/* pend is its end; NULL: not of one */
+	uint64_t epoch;		/* last is gone in another */
 	struct {
 		uint8_t kind;	/* CALL_CALL, CALL_TAIL; 0: none */
 		uint64_t from, back;
@@ -63,16 +64,24 @@ struct calls {
 	struct funcs *funcs;
 	struct code code;
 	const struct space *space;	/* of what flows now */
+	uint64_t space_id;		/* UINT64_MAX: none */
 	struct thread *threads, **end;	/* all, in the order they came */
 	struct thread *slots[THREAD_SLOTS];	/* by tid */
 	struct lane *lanes;
 	size_t n_lanes, lane;
 	uint64_t n_frames;
+	uint64_t n_insns;
 };
 
 static inline struct call_frame *stack_top(const struct thread *t)
 {
 	return t->pub.depth ? &t->pub.frames[t->pub.depth - 1] : NULL;
+}
+
+static inline void set_pend(struct thread *t, struct pend p)
+{
+	t->pend = p;
+	t->last = NULL;
 }
 
 /* calls_stack.c: returns as those of flow. */
@@ -147,7 +156,13 @@ int calls_land_cross(struct calls *c, struct thread *t, const struct move *m);
 uint32_t calls_throw_find(const struct calls *c, const struct thread *t,
 			  const struct func *f, uint64_t to);
 
-/* calls.c: what a move does. */
+/* calls_run.c */
+/* The events that run, or just take time, up to the first other. How many. */
+size_t calls_run(struct calls *c, struct thread *t, const struct aux_flow *ev,
+		 size_t n, int *rc);
+/* Control comes to an address, but nothing runs there. */
+int calls_run_stop(struct calls *c, struct thread *t, uint64_t to);
+/* What a move does. */
 int calls_go(struct calls *c, struct thread *t, const struct move *m);
 
 /* The kernel's half; [vsyscall] is the user's. */

@@ -30,6 +30,7 @@ int calls_stack_push(struct calls *c, struct thread *t, enum call_kind kind,
 		     unsigned flags, struct func *func, uint64_t from,
 		     uint64_t to, uint64_t back)
 {
+	struct call_frame *f;
 	int rc = 0;
 
 	if (t->pub.depth >= MAX_DEPTH)
@@ -38,11 +39,17 @@ int calls_stack_push(struct calls *c, struct thread *t, enum call_kind kind,
 		rc = grow(t);
 	if (rc)
 		return rc;
-	t->pub.frames[t->pub.depth++] = (struct call_frame){
-		.func = &func->pub, .from = from, .to = to, .back = back,
-		.at = t->pub.now, .serial = ++c->n_frames,
-		.kind = (uint8_t)kind, .flags = (uint8_t)flags
-	};
+	f = &t->pub.frames[t->pub.depth++];
+	f->func = &func->pub;
+	f->from = from;
+	f->to = to;
+	f->back = back;
+	f->at = t->pub.now;
+	f->children = (struct call_count){ 0 };
+	f->serial = ++c->n_frames;
+	f->kind = (uint8_t)kind;
+	f->flags = (uint8_t)flags;
+	f->user = NULL;
 	return c->ops->enter ? c->ops->enter(c->priv, &t->pub) : 0;
 }
 

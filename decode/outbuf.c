@@ -150,18 +150,56 @@ void outbuf_printf(struct outbuf *o, const char *fmt, ...)
 
 static const char digits[16] = "0123456789abcdef";
 
+/* table */
+static const char pairs[] =
+	"00010203040506070809" "10111213141516171819"
+	"20212223242526272829" "30313233343536373839"
+	"40414243444546474849" "50515253545556575859"
+	"60616263646566676869" "70717273747576777879"
+	"80818283848586878889" "90919293949596979899";
+
+static inline void put_pair(char *p, unsigned v)
+{
+	memcpy(p, pairs + 2 * v, 2);
+}
+
+static unsigned count_digits(uint64_t v)
+{
+	unsigned n = 1;
+
+	for (; v >= 10000; v /= 10000)
+		n += 4;
+	return n + (v >= 10) + (v >= 100) + (v >= 1000);
+}
+
+/* In n digits, which is how many there are. */
+static inline void put_digits(char *p, uint64_t v, unsigned n)
+{
+	for (; v >= 100; v /= 100)
+		put_pair(p + (n -= 2), (unsigned)(v % 100));
+	if (n == 2)
+		put_pair(p, (unsigned)v);
+	else
+		*p = (char)('0' + v);
+}
+
 char *fmt_dec(char *p, uint64_t v)
 {
-	char tmp[20];
-	unsigned n = 0;
+	unsigned n = count_digits(v);
 
-	do {
-		tmp[n++] = (char)('0' + v % 10);
-		v /= 10;
-	} while (v);
-	while (n)
-		*p++ = tmp[--n];
-	return p;
+	put_digits(p, v, n);
+	return p + n;
+}
+
+char *fmt_dec_right(char *p, uint64_t v, unsigned width)
+{
+	unsigned n = count_digits(v);
+
+	if (width < n)
+		width = n;
+	memset(p, ' ', 32);
+	put_digits(p + width - n, v, n);
+	return p + width;
 }
 
 char *fmt_sdec(char *p, int64_t v)
@@ -188,13 +226,22 @@ char *fmt_hex(char *p, uint64_t v)
 	return fmt_hex_pad(p, v, 1);
 }
 
+char *fmt_nanos(char *p, uint32_t ns)
+{
+	uint32_t high = ns / 100000, low = ns % 100000;
+
+	put_pair(p, high / 100);
+	put_pair(p + 2, high % 100);
+	p[4] = (char)('0' + low / 10000);
+	low %= 10000;
+	put_pair(p + 5, low / 100);
+	put_pair(p + 7, low % 100);
+	return p + 9;
+}
+
 char *fmt_time(char *p, uint64_t ns)
 {
-	uint64_t frac = ns % 1000000000;
-
 	p = fmt_dec(p, ns / 1000000000);
-	*p = '.';
-	for (unsigned i = 9; i > 0; i--, frac /= 10)
-		p[i] = (char)('0' + frac % 10);
-	return p + 10;
+	*p++ = '.';
+	return fmt_nanos(p, (uint32_t)(ns % 1000000000));
 }

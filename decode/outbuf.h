@@ -72,7 +72,23 @@ char *fmt_dec(char *p, uint64_t v);
 char *fmt_sdec(char *p, int64_t v);
 char *fmt_hex(char *p, uint64_t v);
 char *fmt_hex_pad(char *p, uint64_t v, unsigned width);
+/* Right aligned in width (at most 32) bytes or more; room for 32. */
+char *fmt_dec_right(char *p, uint64_t v, unsigned width);
 /* Nanoseconds as seconds, "12.345678901"; 30 bytes. */
 char *fmt_time(char *p, uint64_t ns);
+/* Nine digits: of nanoseconds, less than a second. */
+char *fmt_nanos(char *p, uint32_t ns);
+
+/*
+ * Copies n bytes in pieces of FMT_SLACK: up to that many more are read, and written
+ * behind them.
+ */
+#define FMT_SLACK 32
+static inline char *fmt_copy(char *p, const char *s, size_t n)
+{
+	for (size_t i = 0; i < n; i += FMT_SLACK)
+		memcpy(p + i, s + i, FMT_SLACK);
+	return p + n;
+}
 
 #endif

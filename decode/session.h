@@ -31,8 +31,9 @@ struct session_config {
 	const char *plugin;	/* --plugin FILE, NULL: none */
 	const struct container_options *container;	/* NULL: none */
 	struct codeview_config code;
-	unsigned n_workers;	/* -j; the result does not depend on it. 0: as
-				 * many as there are CPUs, 1 for a small file */
+	unsigned n_workers;	/* -j, threads; the result does not depend on it.
+				 * 0: as many as there are CPUs, 1 for a small
+				 * file */
 	uint64_t chunk_min;	/* a chunk may end behind so many bytes, 0: the
 				 * default; the flow does not depend on it */
 	/* filters; -1 / empty: all */

@@ -356,7 +356,7 @@ static bool try_parts(const struct run_state *r)
 	return true;
 }
 
-int session_jobs_open(struct run_state *r, unsigned n_workers,
+int session_jobs_open(struct run_state *r, unsigned n_threads,
 		      struct aux_diag *diag)
 {
 	struct jobs *js = calloc(1, sizeof(*js));
@@ -369,11 +369,12 @@ int session_jobs_open(struct run_state *r, unsigned n_workers,
 	js->r = r;
 	js->parts = try_parts(r);
 	js->cuts = r->n > 1;
-	js->max_live = AHEAD * n_workers + r->n;
+	js->max_live = AHEAD * n_threads + r->n;
 	js->max_held = (max ? max : SESSION_MEMORY) / js->max_live;
 	rc = open_feeds(r, diag);
 	if (rc == 0)
-		rc = workers_new(&js->ws, n_workers, session_do_job, js);
+		rc = workers_new(&js->ws, n_threads - !js->parts,
+				 session_do_job, js);
 	if (rc < 0)
 		return rc;
 	workers_lock(js->ws);

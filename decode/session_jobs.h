@@ -104,8 +104,12 @@ int session_open_part(struct jobs *js, struct job *job);
 /* What is known of a stream of Intel PT before its first chunk. */
 struct feed_view session_view_of(const struct feed *f);
 
-/* session_jobs.c: in place of session_refill, for the feeds of the session. */
-int session_jobs_open(struct run_state *r, unsigned n_workers,
+/*
+ * session_jobs.c: in place of session_refill, for the feeds of the session. Of two
+ * threads or more one is the caller's: it keeps a sink that takes no parts busy, and
+ * has little to do for one that does.
+ */
+int session_jobs_open(struct run_state *r, unsigned n_threads,
 		      struct aux_diag *diag);
 void session_jobs_close(struct run_state *r);
 int session_jobs_refill(struct run_state *r, struct feed *f);

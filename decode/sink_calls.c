@@ -52,14 +52,8 @@ static int open_calls(void **sink, const struct sink_config *config,
 	return 0;
 }
 
-int calls_sink_line(struct calls_sink *s)
-{
-	s->config.report->n_lines++;
-	return s->config.limit && s->config.report->n_lines >= s->config.limit;
-}
-
-uint32_t calls_sink_depth(const struct calls_sink *s,
-			  const struct call_thread *t)
+uint32_t calls_sink_depth_of(const struct calls_sink *s,
+			     const struct call_thread *t)
 {
 	const struct call_view *v = t->user;
 
@@ -69,7 +63,8 @@ uint32_t calls_sink_depth(const struct calls_sink *s,
 	return t->depth - v->below;
 }
 
-bool calls_sink_shows(const struct calls_sink *s, const struct call_thread *t)
+bool calls_sink_shows_one(const struct calls_sink *s,
+			  const struct call_thread *t)
 {
 	const struct call_view *v = t->user;
 
@@ -79,16 +74,33 @@ bool calls_sink_shows(const struct calls_sink *s, const struct call_thread *t)
 	       calls_sink_depth(s, t) <= s->config.max_depth;
 }
 
-/* Of functions without a name the text is kept with them. */
-void calls_sink_name(struct outbuf *out, struct call_func *f)
+/* Brackets, unless a demangled name has its own. */
+const struct call_text *calls_sink_make_text(struct call_func *f)
 {
+	static const union {
+		struct call_text text;
+		char bytes[sizeof(struct call_text) + FMT_SLACK];
+	} unknown;
+	bool own = f->name && f->name != f->raw && strchr(f->name, '(');
 	char buf[4096];
+	struct call_text *text;
+	const char *name = f->name;
+	size_t n;
 
-	if (!f->name && !f->user) {
+	if (!name)
 		call_func_name(f, buf, sizeof(buf));
-		f->user = strdup(buf);
-	}
-	column_clean(out, f->name ? f->name : f->user ? f->user : "?");
+	name = name ? name : buf;
+	n = strnlen(name, UINT32_MAX / 2);
+	text = calloc(1, sizeof(*text) + n + 2 + FMT_SLACK);
+	if (!text)
+		return &unknown.text;
+	f->user = text;
+	for (size_t i = 0; i < n; i++)
+		text->text[i] = (unsigned char)name[i] < ' ' ? '?' : name[i];
+	memcpy(text->text + n, "()", 2);
+	text->n_name = (uint32_t)n;
+	text->n = (uint32_t)n + (own ? 0 : 2);
+	return text;
 }
 
 static struct call_view *view_of(struct calls_sink *s, struct call_thread *t)
@@ -119,7 +131,7 @@ static bool is_named(const struct calls_sink *s, const struct call_func *f)
 	       !strcmp(f->raw, want);
 }
 
-int calls_sink_count(struct calls_sink *s, struct call_thread *t, int by)
+int calls_sink_count_one(struct calls_sink *s, struct call_thread *t, int by)
 {
 	struct call_view *v;
 
@@ -148,12 +160,9 @@ static int flow_calls(void *sink, const struct flow_ctx *ctx,
 		      const struct aux_flow *ev, size_t n)
 {
 	struct calls_sink *s = sink;
-	int rc;
+	int rc = calls_flow(s->calls, ctx, ev, n);
 
-	for (size_t i = 0; i < n; i++)
-		if (ev[i].kind == AUX_FLOW_RANGE || ev[i].kind == AUX_FLOW_PATH)
-			s->config.report->n_insns += ev[i].n;
-	rc = calls_flow(s->calls, ctx, ev, n);
+	s->config.report->n_insns = calls_n_insns(s->calls);
 	if (!rc && outbuf_failed(s->config.out))
 		rc = -AUX_E_IO;
 	return rc;
@@ -177,7 +186,7 @@ static int finish_calls(void *sink, struct aux_diag *diag)
 const struct sink_ops sink_calls = {
 	.name = "calls",
 	.help = "calls and returns as a tree: time, duration, instructions",
-	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS,
+	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS | SINK_TAKES_TIMES,
 	.fields = calls_row_fields,
 	.open = open_calls,
 	.flow = flow_calls,

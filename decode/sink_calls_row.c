@@ -93,6 +93,13 @@ struct row {
 	bool ended, guessed;
 };
 
+static void put_name(struct outbuf *out, struct call_func *f)
+{
+	const struct call_text *text = calls_sink_text(f);
+
+	outbuf_put(out, text->text, text->n_name);
+}
+
 static void put_text(struct outbuf *out, const char *text)
 {
 	column_clean(out, text && *text ? text : "-");
@@ -138,11 +145,11 @@ static void put_code(const struct row *r, struct outbuf *out,
 
 	switch (col) {
 	case C_SYM:
-		calls_sink_name(out, f->func);
+		put_name(out, f->func);
 		return;
 	case C_CALLER:
 		if (r->t->depth > 1)
-			calls_sink_name(out, f[-1].func);
+			put_name(out, f[-1].func);
 		else
 			outbuf_put(out, "-", 1);
 		return;

@@ -104,11 +104,10 @@ static int flow_flame(void *sink, const struct flow_ctx *ctx,
 		      const struct aux_flow *ev, size_t n)
 {
 	struct flame *f = sink;
+	int rc = flame_tree_flow(&f->tree, ctx, ev, n);
 
-	for (size_t i = 0; i < n; i++)
-		if (ev[i].kind == AUX_FLOW_RANGE || ev[i].kind == AUX_FLOW_PATH)
-			f->config.report->n_insns += ev[i].n;
-	return flame_tree_flow(&f->tree, ctx, ev, n);
+	f->config.report->n_insns = calls_n_insns(f->tree.calls);
+	return rc;
 }
 
 /* ---- folded stacks ---- */
@@ -347,7 +346,8 @@ static uint32_t needs_of_flame(const struct sink_config *config)
 
 	if (flame_parse_by(config->by, &by, &diag) ||
 	    by == CALLTREE_BY_NS || by == CALLTREE_BY_CYCLES)
-		return SINK_NEEDS_TIME | SINK_TAKES_PATHS | SINK_OWN_FORMAT;
+		return SINK_NEEDS_TIME | SINK_TAKES_PATHS | SINK_TAKES_TIMES |
+		       SINK_OWN_FORMAT;
 	return SINK_TAKES_PATHS | SINK_OWN_FORMAT;
 }
 

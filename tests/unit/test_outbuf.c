@@ -41,6 +41,49 @@ static void numbers(void)
 	is_str(buf, "1.000000007", "time");
 }
 
+/* Against printf, where the number of digits changes and in between. */
+static void decimals(void)
+{
+	char buf[80], want[80];
+	unsigned n_bad = 0;
+
+	for (uint64_t ten = 1, k = 0; k < 20; k++, ten *= 10) {
+		uint64_t of[] = { ten - 1, ten, ten + 1, ten / 7 * 3,
+				  UINT64_MAX - ten, UINT64_MAX / ten };
+
+		for (unsigned i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
+			unsigned long long v = of[i];
+
+			*fmt_dec(buf, v) = 0;
+			snprintf(want, sizeof(want), "%llu", v);
+			n_bad += strcmp(buf, want) != 0;
+			*fmt_dec_right(buf, v, 11) = 0;
+			snprintf(want, sizeof(want), "%11llu", v);
+			n_bad += strcmp(buf, want) != 0;
+			*fmt_time(buf, v) = 0;
+			snprintf(want, sizeof(want), "%llu.%09llu",
+				 v / 1000000000, v % 1000000000);
+			n_bad += strcmp(buf, want) != 0;
+		}
+	}
+	ok(!n_bad, "decimals are printf's");
+}
+
+static void copies(void)
+{
+	char from[100 + FMT_SLACK], to[100 + FMT_SLACK], *end;
+	bool all = true;
+
+	for (size_t i = 0; i < sizeof(from); i++)
+		from[i] = (char)i;
+	for (size_t n = 0; n <= 100; n++) {
+		memset(to, -1, sizeof(to));
+		end = fmt_copy(to, from, n);
+		all &= end == to + n && !memcmp(to, from, n);
+	}
+	ok(all, "copies of any length");
+}
+
 static void outputs(void)
 {
 	struct outbuf *o = outbuf_new(-1);
@@ -183,6 +226,8 @@ int main(void)
 {
 	signal(SIGPIPE, SIG_IGN);
 	numbers();
+	decimals();
+	copies();
 	outputs();
 	through_pipe(false, SIZE_MAX, "a pipe takes all, unchanged");
 	through_pipe(true, SIZE_MAX, "so does a reader that moves pages on");
