@@ -58,7 +58,7 @@ static const struct command commands[] = {
 	  BUNDLE, cmd_bundle },
 	{ "cut", "a smaller file: what a time, a CPU, a thread needs", CUT,
 	  cmd_cut },
-	{ "merge", "several recordings of one machine as one", MERGE,
+	{ "merge", "several recordings as one; or coverage, profiles", MERGE,
 	  cmd_merge },
 	{ "repair", "completes a file whose writer was killed", REPAIR,
 	  cmd_repair },

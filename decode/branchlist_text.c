@@ -244,11 +244,12 @@ static int take_range(struct parser *p, struct line *l)
 	return i < 0 ? i : 0;
 }
 
-/* The rest of the line, with \ooo as the byte that it stands for. */
+/* The rest of the line, with \ooo as the byte that it stands for; NUL is none. */
 static char *take_path(struct line *l)
 {
 	char *path = malloc((size_t)(l->end - l->p) + 1), *to = path;
 
+	l->bad |= l->p == l->end;
 	while (path && l->p < l->end) {
 		const char *s = l->p;
 
@@ -261,6 +262,7 @@ static char *take_path(struct line *l)
 			*to++ = *s;
 			l->p++;
 		}
+		l->bad |= !to[-1];
 	}
 	if (path)
 		*to = '\0';
@@ -320,8 +322,8 @@ static int take_module_line(struct parser *p, struct line *l)
 		return -AUX_E_FORMAT;
 	l->p++;
 	path = take_path(l);
-	rc = path ? add_module(p, number, path, id, is_word(role, n_role, "main"))
-		  : -AUX_E_NOMEM;
+	rc = !path ? -AUX_E_NOMEM : l->bad ? -AUX_E_FORMAT :
+	     add_module(p, number, path, id, is_word(role, n_role, "main"));
 	free(path);
 	return rc;
 }

@@ -197,19 +197,23 @@ static int charge_folded(struct calltree *t, uint32_t func,
 	return 0;
 }
 
-/* Time that passed while nothing was traced is nobody's. */
+/* Time and cycles that passed while nothing was traced are nobody's: more is what
+ * is left. */
 static int charge_away(struct calltree *t, struct calltree_thread *ct,
-		       uint64_t ns)
+		       struct call_count *more)
 {
 	uint32_t node;
 
-	if (!ns)
+	if (!more->ns && !more->cycles)
 		return 0;
 	node = find_child(t, ct->current, ct->away);
 	if (!node)
 		return -AUX_E_NOMEM;
-	t->nodes[node].own.ns += ns;
+	t->nodes[node].own.ns += more->ns;
+	t->nodes[node].own.cycles += more->cycles;
 	t->nodes[node].calls++;
+	more->ns = 0;
+	more->cycles = 0;
 	return 0;
 }
 
@@ -258,11 +262,63 @@ static int begin(struct calltree *t, struct calltree_thread *ct,
 	return ct->root ? 0 : -AUX_E_NOMEM;
 }
 
-int calltree_flush(struct calltree *t, struct calltree_thread *ct,
-		   struct call_thread *th)
+static int charge(struct calltree *t, uint32_t node, uint32_t func,
+		  struct call_count more)
+{
+	t->nodes[node].own = call_plus(t->nodes[node].own, more);
+	return t->nodes[node].func == CALLTREE_FOLDED ?
+		       charge_folded(t, func, more) : 0;
+}
+
+/* What runs shares the cycles: they wait. */
+static void add_slice(struct calltree_thread *ct, struct call_count *more)
+{
+	struct calltree_slices *s = &ct->slices;
+	struct calltree_slice *v = s->n ? &s->v[s->n - 1] : NULL;
+
+	s->cycles += more->cycles;
+	more->cycles = 0;
+	if (!more->insns)
+		return;
+	if ((!v || v->node != ct->current || v->func != ct->func) &&
+	    s->n < CALLTREE_SLICES) {
+		v = &s->v[s->n++];
+		*v = (struct calltree_slice){ ct->current, ct->func, 0 };
+	}
+	v->insns += more->insns;
+	s->insns += more->insns;
+}
+
+/* The cycles that wait, to whom they are due; keep: if nothing ran for them they
+ * wait on. */
+static int settle(struct calltree *t, struct calltree_thread *ct, bool keep)
+{
+	struct calltree_slices *s = &ct->slices;
+	struct call_count more = { .cycles = s->cycles };
+	uint64_t left = s->cycles, insns = s->insns;
+	int err = 0;
+
+	if (!s->n && keep)
+		return 0;
+	if (!s->n && left)
+		err = charge(t, ct->current, ct->func, more);
+	for (uint32_t i = 0; i < s->n && !err && left; i++) {
+		more.cycles = (uint64_t)((unsigned __int128)left *
+					 s->v[i].insns / insns);
+		insns -= s->v[i].insns;
+		left -= more.cycles;
+		err = charge(t, s->v[i].node, s->v[i].func, more);
+	}
+	s->cycles = s->insns = 0;
+	s->n = 0;
+	return err;
+}
+
+/* What was counted since goes to the node on top, or, of time and cycles, away. */
+static int add_up(struct calltree *t, struct calltree_thread *ct,
+		  struct call_thread *th)
 {
 	struct call_count more;
-	struct calltree_node *node;
 	int err = begin(t, ct, th);
 
 	if (err)
@@ -271,17 +327,28 @@ int calltree_flush(struct calltree *t, struct calltree_thread *ct,
 	if (th->now.ns < ct->last.ns || !ct->last.ns)
 		more.ns = 0; /* time was not known, or went back */
 	ct->last = th->now;
-	if (ct->away) {
-		err = charge_away(t, ct, more.ns);
-		if (err)
-			return err;
-		more.ns = 0;
-	}
-	node = &t->nodes[ct->current];
-	node->own = call_plus(node->own, more);
-	if (node->func == CALLTREE_FOLDED)
-		return charge_folded(t, ct->func, more);
-	return 0;
+	if (ct->away)
+		err = charge_away(t, ct, &more);
+	else if (ct->slices.on)
+		add_slice(ct, &more);
+	return err ? err : charge(t, ct->current, ct->func, more);
+}
+
+int calltree_tick(struct calltree *t, struct calltree_thread *ct,
+		  struct call_thread *th)
+{
+	int err = add_up(t, ct, th);
+
+	ct->slices.on = true;
+	return err ? err : settle(t, ct, true);
+}
+
+int calltree_flush(struct calltree *t, struct calltree_thread *ct,
+		   struct call_thread *th)
+{
+	int err = add_up(t, ct, th);
+
+	return err ? err : settle(t, ct, false);
 }
 
 /* Goes to the frame of so many from the base. */
@@ -316,7 +383,7 @@ int calltree_enter(struct calltree *t, struct calltree_thread *ct,
 	struct call_frame *f = &th->frames[th->depth - 1];
 	struct calltree_node *node;
 	uint32_t i;
-	int err = calltree_flush(t, ct, th);
+	int err = add_up(t, ct, th);
 
 	if (err)
 		return err;
@@ -341,7 +408,7 @@ int calltree_enter(struct calltree *t, struct calltree_thread *ct,
 int calltree_leave(struct calltree *t, struct calltree_thread *ct,
 		   struct call_thread *th, enum call_end end)
 {
-	int err = calltree_flush(t, ct, th);
+	int err = add_up(t, ct, th);
 
 	/* what is lost may be told behind the gap, before what runs then */
 	if (ct->away == CALLTREE_GAP && end != CALL_END_LOST)
@@ -357,7 +424,7 @@ int calltree_leave(struct calltree *t, struct calltree_thread *ct,
 int calltree_turn(struct calltree *t, struct calltree_thread *ct,
 		  struct call_thread *th)
 {
-	int err = calltree_flush(t, ct, th);
+	int err = add_up(t, ct, th);
 
 	go_to(ct, th, th->depth);
 	return err;
@@ -384,7 +451,7 @@ int calltree_off(struct calltree *t, struct calltree_thread *ct,
 int calltree_back(struct calltree *t, struct calltree_thread *ct,
 		  struct call_thread *th)
 {
-	int err = calltree_flush(t, ct, th);
+	int err = add_up(t, ct, th);
 
 	if (ct->away == CALLTREE_GAP)
 		ct->away = 0;

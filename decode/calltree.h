@@ -31,8 +31,8 @@ enum calltree_by {
 
 /* node.func, where it is no function's id */
 #define CALLTREE_ROOT	UINT32_MAX	  /* node 0, and the roots below it */
-#define CALLTREE_GAP	(UINT32_MAX - 1)  /* "[gap]": time lost */
-#define CALLTREE_OFF	(UINT32_MAX - 2)  /* "[not traced]": time */
+#define CALLTREE_GAP	(UINT32_MAX - 1)  /* "[gap]": time, cycles lost */
+#define CALLTREE_OFF	(UINT32_MAX - 2)  /* "[not traced]": time, cycles */
 #define CALLTREE_FOLDED (UINT32_MAX - 3)  /* "[folded]" */
 
 struct calltree_node {
@@ -81,6 +81,19 @@ struct calltree {
 	uint64_t n_folded_calls;	/* 0: nothing was folded */
 };
 
+/* Nodes that ran since the last tick, and the cycles that they share. */
+#define CALLTREE_SLICES 32
+struct calltree_slices {
+	uint64_t cycles, insns;
+	uint32_t n;
+	bool on;		/* a tick was told of */
+	struct calltree_slice {
+		uint32_t node;
+		uint32_t func;	/* where node is folded */
+		uint64_t insns;
+	} v[CALLTREE_SLICES];
+};
+
 /* Of a thread, all zero at first. Where it is kept is the caller's business. */
 struct calltree_thread {
 	uint32_t root, current;		/* nodes; root 0: none yet */
@@ -88,6 +101,7 @@ struct calltree_thread {
 	uint32_t away;			/* CALLTREE_GAP, CALLTREE_OFF; 0: not */
 	struct call_count last;		/* what is added up so far */
 	bool seen;
+	struct calltree_slices slices;
 };
 
 int calltree_init(struct calltree *t, const struct calltree_config *config);
@@ -111,6 +125,14 @@ int calltree_off(struct calltree *t, struct calltree_thread *ct,
 /* Behind a gap, before anything runs: the time up to now was lost. Without this a
  * gap ends with the next frame that begins or ends. */
 int calltree_back(struct calltree *t, struct calltree_thread *ct,
+		  struct call_thread *thread);
+/*
+ * Before a number of cycles is told (a TIME): they are of all that runs from here to
+ * the next tick, and each node gets its share by its instructions; those that nothing
+ * runs for are the node's that is on top. Without ticks they are all of the node that
+ * is on top when they are told.
+ */
+int calltree_tick(struct calltree *t, struct calltree_thread *ct,
 		  struct call_thread *thread);
 /* Adds up what was counted since; for the end of it all, when calls_finish has told
  * of every frame's end, nothing is left to add. */

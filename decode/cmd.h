@@ -121,7 +121,7 @@ int cmd_parse_number(const char *name, const char *s, uint64_t max,
 		     uint64_t *v);
 /* Bytes: a number, with K, M, G behind it for 1024 and so on; not 0. */
 int cmd_parse_size(const char *name, const char *s, uint64_t *v);
-/* A time that is not 0, as 10ms; without a unit nanoseconds. */
+/* A time that is not 0, as 10ms; without a unit seconds. */
 int cmd_parse_duration(const char *name, const char *s, uint64_t *ns);
 /* "N" or "N-M" */
 int cmd_parse_span(const char *name, const char *s, uint64_t *from,

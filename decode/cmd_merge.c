@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cmd_merge: several recordings as one. */
+/* cmd_merge: several recordings as one; or what several of them gave. */
 #include <inttypes.h>
 
 #include "branchlist.h"
 #include "cmd_rewrite.h"
 #include "coverage_merge.h"
 #include "merge.h"
+#include "merge_folded.h"
+#include "merge_pprof.h"
 
 static void show(void *priv, const struct merge_stats *stats)
 {
@@ -86,8 +88,11 @@ static int merge_lists(const struct cmd_options *o)
 	return cmd_out_close(out, o, status);
 }
 
-/* Files of `coverage`. */
-static int merge_coverage(const struct cmd_options *o)
+/* Files of `coverage`, `flame` or `export --to pprof`. */
+static int merge_results(const struct cmd_options *o,
+			 int (*run)(const char *const *paths, size_t n,
+				    struct outbuf *out, const char **which,
+				    struct aux_diag *diag))
 {
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
 	const char *which = NULL;
@@ -96,7 +101,7 @@ static int merge_coverage(const struct cmd_options *o)
 
 	if (status)
 		return status;
-	rc = coverage_merge(o->paths, o->n_paths, out, &which, &diag);
+	rc = run(o->paths, o->n_paths, out, &which, &diag);
 	if (rc < 0)
 		status = cmd_failed(which, rc, &diag);
 	return cmd_out_close(out, o, status);
@@ -115,7 +120,11 @@ int cmd_merge(const struct cmd_options *o)
 	if (branchlist_is_file(o->paths[0]))
 		return merge_lists(o);
 	if (coverage_merge_is_file(o->paths[0]))
-		return merge_coverage(o);
+		return merge_results(o, coverage_merge);
+	if (merge_pprof_is_file(o->paths[0]))
+		return merge_results(o, merge_pprof);
+	if (merge_folded_is_file(o->paths[0]))
+		return merge_results(o, merge_folded);
 	rc = merge_open(&m, o->paths, o->n_paths, &o->container, &which, &diag);
 	if (rc < 0)
 		return cmd_error(which, &diag);

@@ -91,17 +91,11 @@ int cmd_parse_times(const char *s, uint64_t *from, uint64_t *to)
 
 int cmd_parse_duration(const char *name, const char *s, uint64_t *ns)
 {
-	bool bare = !s[strspn(s, "0123456789")];
-	const char *end = s + strlen(s);
+	const char *end = parse_time(s, ns);
 
-	/* a bare number is not one of seconds, as that of --time is */
-	if (!bare)
-		end = strpbrk(s, "nums") ? parse_time(s, ns) : NULL;
-	else if (cmd_parse_number(name, s, UINT64_MAX, ns) != CMD_OK)
-		return CMD_USAGE;
 	if (!end || *end || !*ns)
-		return cmd_usage("%s wants a time as 10ms, not \"%s\"", name,
-				 s);
+		return cmd_usage("%s wants a time as 10ms, or in seconds, not "
+				 "\"%s\"", name, s);
 	return CMD_OK;
 }
 

@@ -127,8 +127,8 @@ int coverage_merge_lcov(struct cover_lines *l, const struct merge_text *t)
 		if (!end)
 			end = t->p + t->n;
 		*end = '\0';
-		if (end > p && end[-1] == '\r')
-			end[-1] = '\0';
+		for (char *cr = end; cr > p && cr[-1] == '\r'; cr--)
+			cr[-1] = '\0';
 		rc = take_record(l, p, &in_file);
 		if (rc)
 			return rc < 0 ? rc : coverage_merge_bad(

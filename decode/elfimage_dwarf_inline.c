@@ -211,8 +211,10 @@ int dwarf_inlines(struct dwarf_image *d, struct dwarf_unit *u, uint64_t addr,
 	s = dwarf_find_span(&u->spans, addr);
 	for (at = s ? s->what + 1 : 0; at; at = node->parent, n++) {
 		node = &u->nodes[at - 1];
-		if ((size_t)n < max &&
-		    dwarf_die_addr_die(d->dw, node->die, &die))
+		if ((size_t)n >= max)
+			continue;
+		frames[n] = (struct inline_frame){ 0 };
+		if (dwarf_die_addr_die(d->dw, node->die, &die))
 			fill(d, u, &die, node, &frames[n]);
 	}
 	return n;

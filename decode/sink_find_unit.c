@@ -34,11 +34,11 @@ int find_by_parse(enum find_by *by, const char *text, struct aux_diag *diag)
 /* Nanoseconds of a unit; 0: there is none of that name. */
 static uint64_t unit_of(const char *s)
 {
-	return !strcmp(s, "") || !strcmp(s, "ns") ? 1 :
-	       !strcmp(s, "us")			  ? 1000 :
-	       !strcmp(s, "ms")			  ? 1000000 :
-	       !strcmp(s, "s")			  ? 1000000000 :
-						    0;
+	return !strcmp(s, "ns") ? 1 :
+	       !strcmp(s, "us") ? 1000 :
+	       !strcmp(s, "ms") ? 1000000 :
+	       !strcmp(s, "") || !strcmp(s, "s") ? 1000000000 : /* as --time */
+						   0;
 }
 
 /* Digits, a point and digits, a unit; false: it is none, or too large. */

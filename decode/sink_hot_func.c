@@ -16,6 +16,7 @@
 struct hot_funcs {
 	struct flame_tree tree;
 	enum calltree_by by;
+	struct flame_thread *ran;	/* whom cycles were told of last */
 };
 
 int hot_funcs_new(struct hot *h, struct aux_diag *diag)
@@ -40,13 +41,46 @@ void hot_funcs_free(struct hot_funcs *f)
 	free(f);
 }
 
+static bool is_of(const struct flame_thread *ft, const struct flow_ctx *ctx)
+{
+	return ft->thread->tid == ctx->tid && ft->thread->pid == ctx->pid &&
+	       (ctx->tid != UINT32_MAX || ft->thread->stream == ctx->stream);
+}
+
+/* Cycles are of what runs behind the TIME that tells them: see calltree_tick. */
+static int tick(struct hot_funcs *hf, const struct flow_ctx *ctx)
+{
+	struct flame_thread *ft = hf->ran;
+
+	if (!ft || !is_of(ft, ctx))
+		for (ft = hf->tree.threads; ft && !is_of(ft, ctx);)
+			ft = ft->next;
+	if (!ft)
+		return 0;
+	hf->ran = ft;
+	return calltree_tick(&hf->tree.tree, &ft->ct, ft->thread);
+}
+
 int hot_funcs_flow(struct hot *h, const struct flow_ctx *ctx,
 		   const struct aux_flow *ev, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
+	struct hot_funcs *hf = h->funcs;
+	size_t from = 0;
+	int err = 0;
+
+	for (size_t i = 0; i < n && !err; i++) {
 		if (ev[i].kind == AUX_FLOW_RANGE || ev[i].kind == AUX_FLOW_PATH)
 			h->config.report->n_insns += ev[i].n;
-	return flame_tree_flow(&h->funcs->tree, ctx, ev, n);
+		if (ev[i].kind != AUX_FLOW_TIME || !ev[i].n)
+			continue;
+		if (i > from)
+			err = flame_tree_flow(&hf->tree, ctx, ev + from,
+					      i - from);
+		if (!err)
+			err = tick(hf, ctx);
+		from = i;
+	}
+	return err ? err : flame_tree_flow(&hf->tree, ctx, ev + from, n - from);
 }
 
 /* ---- the table ---- */
@@ -159,24 +193,47 @@ static size_t make_rows(struct hot *h, const struct calltree_func *f, size_t n,
 	return m;
 }
 
-/* Time that is no function's. */
+static void put_other(struct hot *h, const char *what,
+		      const struct call_count *c)
+{
+	struct outbuf *out = h->config.out;
+
+	if (!c->ns && !c->cycles)
+		return;
+	outbuf_printf(out, "# %s:", what);
+	if (c->ns)
+		outbuf_printf(out, " %llu ns%s", (unsigned long long)c->ns,
+			      c->cycles ? "," : "");
+	if (c->cycles)
+		outbuf_printf(out, " %llu cycles",
+			      (unsigned long long)c->cycles);
+	outbuf_str(out, "\n");
+}
+
+/* Time and cycles that are no function's, and what is. */
 static void put_others(struct hot *h)
 {
 	const struct calltree *t = &h->funcs->tree.tree;
-	uint64_t gap = 0, off = 0;
+	struct call_count gap = { 0 }, off = { 0 }, none = { 0 }, all = { 0 };
 
 	for (uint32_t i = 0; i < t->n; i++) {
-		if (t->nodes[i].func == CALLTREE_GAP)
-			gap += t->nodes[i].own.ns;
-		else if (t->nodes[i].func == CALLTREE_OFF)
-			off += t->nodes[i].own.ns;
+		uint32_t func = t->nodes[i].func;
+		struct call_count *to = func == CALLTREE_GAP ? &gap :
+					func == CALLTREE_OFF ? &off :
+					func == CALLTREE_ROOT ? &none : &all;
+
+		*to = call_plus(*to, t->nodes[i].own);
 	}
-	if (gap)
-		outbuf_printf(h->config.out, "# lost in gaps: %llu ns\n",
-			      (unsigned long long)gap);
-	if (off)
-		outbuf_printf(h->config.out, "# not traced: %llu ns\n",
-			      (unsigned long long)off);
+	if (all.cycles)
+		outbuf_printf(h->config.out,
+			      "# all functions: %llu instructions in %llu "
+			      "cycles, IPC %.2f\n",
+			      (unsigned long long)all.insns,
+			      (unsigned long long)all.cycles,
+			      (double)all.insns / (double)all.cycles);
+	put_other(h, "lost in gaps", &gap);
+	put_other(h, "not traced", &off);
+	put_other(h, "in no function yet", &none);
 }
 
 static void put_rows(struct hot *h, struct row **v, size_t n)

@@ -265,6 +265,18 @@ static void put_drawn(const struct report_writer *w, struct outbuf *o)
 	outbuf_str(o, "</dd>");
 }
 
+static void put_size(const struct report_writer *w, struct outbuf *o)
+{
+	char buf[32], more[32];
+
+	if (w->over)
+		outbuf_printf(o, "<dt>Size</dt><dd>%s bytes, more than the %s "
+			      "asked for: the page itself, names and sums need "
+			      "so much.</dd>",
+			      grouped(w->over, buf),
+			      grouped(w->r->config.max_size, more));
+}
+
 static void put_facts(const struct report_writer *w, struct outbuf *o)
 {
 	const struct aux_file_info *f = info_of(w->r);
@@ -278,6 +290,7 @@ static void put_facts(const struct report_writer *w, struct outbuf *o)
 		put_clock(w->r, o);
 	}
 	put_drawn(w, o);
+	put_size(w, o);
 	outbuf_str(o, "</dl>");
 }
 

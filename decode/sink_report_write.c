@@ -3,6 +3,7 @@
  * sink_report_write: the page, made of report.html with what belongs where it says
  * {{NAME}}. No part of the recording's text is in a script; blocks are base64.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,6 +52,33 @@ static uint64_t page_length(void)
 	for (unsigned i = 0; (part = report_page_js(i)).text; i++)
 		n += part.len;
 	return n;
+}
+
+/* As long as names and sums alone take more than what was asked for, nothing helps:
+ * told on the page, and to who asked. */
+static int check_size(struct report_writer *w)
+{
+	struct sink_report *to = w->r->config.report;
+	uint64_t max = w->r->config.max_size, size;
+	struct outbuf *head = outbuf_new(-1);
+
+	if (!head)
+		return -AUX_E_NOMEM;
+	report_put_title(w, head);
+	report_put_head(w, head);
+	size = page_length() + length(head) + length(w->json) +
+	       length(w->places) + length(w->tree) + length(w->nodes);
+	outbuf_free(head);
+	if (size <= max)
+		return 0;
+	w->over = size;
+	snprintf(to->note, sizeof(to->note),
+		 "warning: the page has %llu KB, more than the %llu KB of "
+		 "--max-size: the page itself, names and sums need so much, "
+		 "with calls merged as far as they can be",
+		 (unsigned long long)(size + 1023) / 1024,
+		 (unsigned long long)max / 1024);
+	return 0;
 }
 
 static void put_memory(struct outbuf *out, const struct outbuf *from)
@@ -156,6 +184,8 @@ int report_write(struct report *r, struct aux_diag *diag)
 		w.shift = shift_of(r);
 		err = make(&w);
 	}
+	if (!err)
+		err = check_size(&w);
 	if (!err)
 		put_page(&w, r->config.out);
 	free_writer(&w);

@@ -27,6 +27,8 @@ struct report_writer {
 	struct outbuf *nodes, *tree, *json, *roots, *places; /* in memory */
 	struct report_sites sites;
 	uint64_t n_merged;	/* calls that are drawn as part of many */
+	uint64_t over;		/* the page's size, where it is more than was
+				 * asked for; else 0 */
 };
 
 /* sink_report_nodes.c */

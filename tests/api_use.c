@@ -254,6 +254,56 @@ static void check_code(const char *path)
 	aux_decode_close(d);
 }
 
+/* Source lines: any number of frames asked for, structs of any size. */
+static int frames_fit(struct aux_decode *d, const struct aux_decode_ctx *ctx,
+		      uint64_t ip, int *deepest)
+{
+	struct aux_decode_frame all[8], one[2];
+	const char *names[8], *bare = NULL;
+	struct { struct aux_decode_frame f; uint64_t more; } longer[2];
+	int n = aux_decode_frames(d, ctx->space, ip, all, sizeof(all[0]), 8);
+	int fine = n <= 8;
+
+	if (n < 1)
+		return n == 0;
+	*deepest = n > *deepest ? n : *deepest;
+	memset(one, 1, sizeof(one));
+	memset(longer, 1, sizeof(longer));
+	fine &= aux_decode_frames(d, ctx->space, ip, NULL, 0, 0) == n &&
+		aux_decode_frames(d, ctx->space, ip, one, sizeof(one[0]), 1) ==
+			n && one[0].function == all[0].function &&
+		one[0].line == all[0].line && one[1].line == 0x01010101;
+	aux_decode_frames(d, ctx->space, ip, &longer[0].f, sizeof(longer[0]), 1);
+	fine &= longer[0].f.file == all[0].file && !longer[0].more &&
+		longer[1].f.line == 0x01010101;
+	aux_decode_frames(d, ctx->space, ip, (struct aux_decode_frame *)names,
+			  sizeof(names[0]), 8);
+	for (int i = 0; i < n && fine; i++)
+		fine = names[i] == all[i].function && all[i].entry <= ip;
+	return fine && aux_decode_frames(d, ctx->space, ip,
+					 (struct aux_decode_frame *)&bare, 1,
+					 1) == -AUX_E_INVAL && !bare;
+}
+
+static void check_frames(const char *path)
+{
+	struct aux_decode *d = open_file(path, NULL);
+	struct aux_decode_frame f = { .line = 7 };
+	struct aux_decode_batch b;
+	int fine = 1, deepest = 0;
+
+	while (aux_decode_next(d, &b, NULL) > 0)
+		for (size_t i = 0; i < b.n; i++)
+			if (b.events[i].kind == AUX_FLOW_RANGE)
+				fine &= frames_fit(d, &b.ctx,
+						   b.events[i].range.last,
+						   &deepest);
+	check(fine && deepest, "frames: as many as there are, of any size");
+	check(aux_decode_frames(d, NULL, 16, &f, sizeof(f), 1) ==
+	      -AUX_E_NOENT && f.line == 7, "no frames where nothing is mapped");
+	aux_decode_close(d);
+}
+
 static void check_plugin(const char *path, const char *plugin)
 {
 	struct aux_decode_options o = { .plugin = plugin };
@@ -280,6 +330,7 @@ int main(int argc, char **argv)
 	check_options(argv[1], (uint32_t)strtoul(argv[3], NULL, 10), &all);
 	check_memory(argv[1], &all);
 	check_code(argv[1]);
+	check_frames(argv[1]);
 	if (argc > 4)
 		check_plugin(argv[1], argv[4]);
 	return 0;

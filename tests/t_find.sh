@@ -100,8 +100,10 @@ calls_of fib >"$here/fib"
 limit=$(sort -n -k3 "$here/fib" | awk '{ v[NR] = $3 } END { print v[int(NR / 2)] }')
 is "$(counts --longer "${limit}ns" fib)" "$(awk -v l="$limit" '$3 >= l' "$here/fib" | wc -l)" \
 	"--longer ${limit}ns"
-is "$(counts --shorter "$limit" fib)" "$(awk -v l="$limit" '$3 < l' "$here/fib" | wc -l)" \
+is "$(counts --shorter "${limit}ns" fib)" "$(awk -v l="$limit" '$3 < l' "$here/fib" | wc -l)" \
 	"--shorter $limit"
+is "$(counts --longer "$(awk -v l="$limit" 'BEGIN { printf "%d.%09d", l / 1e9, l % 1e9 }')" fib)" \
+	"$(counts --longer "${limit}ns" fib)" "--longer in seconds"
 is "$(counts --by insns --longer 500 fib)" "$(awk '$4 >= 500' "$here/fib" | wc -l)" \
 	"--by insns --longer 500"
 is "$(counts --caller main fib)" "$(grep -c 'main$' "$here/fib")" "--caller main"

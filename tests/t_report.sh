@@ -92,12 +92,24 @@ record "python" soft_pt/tsc,mtc/u /usr/bin/python3 -c 'print(sum(i * i for i in 
 	sums "python"
 	browser "python" check "$page" py 200
 	report "smaller" 0 --max-size 600K
+	cp "$SCRATCH/err" "$SCRATCH/said"
 	sums "smaller"
 	[ "$(stat -c %s "$page")" -le $((600 * 1024)) ]
 	ok $? "--max-size is kept: $(stat -c %s "$page") bytes"
 	[ "$(awk '/^merged/ { print $2 }' "$SCRATCH/sums")" -gt 0 ]
 	ok $? "by merging calls"
+	not grep -q 'max-size' "$SCRATCH/said" && not grep -q '<dt>Size</dt>' "$page"
+	ok $? "nothing is said of a size that is kept"
 	browser "smaller" check "$page" py 200
+	report "too small" 0 --max-size 20K
+	cp "$SCRATCH/err" "$SCRATCH/said"
+	sums "too small"
+	kb=$(sed -n 's/^auxdecode: warning: the page has \([0-9]*\) KB, more than the 20 KB of --max-size.*/\1/p' "$SCRATCH/said")
+	size=$(($(stat -c %s "$page") / 1024))
+	test "$size" -gt 20 -a "${kb:-0}" -ge $((size - 1)) -a "${kb:-0}" -le $((size + 1))
+	ok $? "a size that cannot be kept is told: $kb KB, the file has $size" "$SCRATCH/said"
+	grep -q '<dt>Size</dt><dd>[0-9,]* bytes, more than the 20,480 asked for' "$page"
+	ok $? "and on the page"
 }
 
 # A trace without any time is shown by instructions.

@@ -116,7 +116,15 @@ else
 	skip "hardware: no aarch64 programs, or no qemu-aarch64"
 fi
 
-for bad in 0 0us -1ms 5x 1.5 ""; do
+for same in "0.00005 50us" "1 1s" "2.5 2500ms"; do
+	# shellcheck disable=SC2086
+	set -- $same
+	"$auxdecode" count --last "$1" "$data" >"$SCRATCH/got" 2>/dev/null
+	"$auxdecode" count --last "$2" "$data" >"$SCRATCH/want" 2>/dev/null
+	cmp -s "$SCRATCH/want" "$SCRATCH/got"
+	ok $? "--last $1 is that of $2: seconds" "$SCRATCH/got"
+done
+for bad in 0 0us -1ms 5x 1,5 0.5ns ""; do
 	"$auxdecode" count --last "$bad" "$data" >"$SCRATCH/out" 2>"$SCRATCH/err"
 	is $? 2 "--last '$bad' is refused"
 done

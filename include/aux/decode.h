@@ -12,10 +12,8 @@
  * or -AUX_E_* with text in a diag, which may be NULL.
  *
  * Pulling works in steps of the caller's own thread: aux_decode_next decodes until
- * a batch is there, and keeps no more than that. So there is no thread that waits
- * for a slow caller, nothing to stop when the caller has seen enough, and a
- * debugger or an interpreter meets no call in another thread. Decoding itself uses
- * n_workers threads either way.
+ * a batch is there, and keeps no more than that; no thread waits for a slow caller,
+ * and none has to be stopped. Decoding itself uses n_workers threads either way.
  *
  * Stability. Functions are never removed, nor do they change their meaning, while
  * the number behind .so is the same. Structs only grow, at their end; those that
@@ -39,7 +37,7 @@ extern "C" {
 #endif
 
 /* Raised when functions are added. */
-#define AUX_DECODE_VERSION 1
+#define AUX_DECODE_VERSION 2
 /* That of the library that is linked. */
 unsigned aux_decode_version(void);
 
@@ -204,6 +202,31 @@ struct aux_decode_symbol {
 int aux_decode_symbol(struct aux_decode *d,
 		      const struct aux_decode_space *space, uint64_t ip,
 		      struct aux_decode_symbol *sym);
+
+/* One of the functions that an instruction belongs to. Strings live as d does. */
+struct aux_decode_frame {
+	const char *function;	/* mangled where the file has that; NULL: unknown */
+	const char *file;	/* with its directory; NULL: unknown */
+	uint32_t line, column;	/* first frame: what ip was made from; next ones:
+				 * where they call the one before; 0: unknown */
+	uint32_t discriminator;	/* of several blocks of a line; 0: none */
+	uint32_t decl_line;	/* of function; 0: unknown */
+	uint64_t entry;		/* lowest address of this instance; 0: unknown */
+	uint32_t id;		/* of this instance, in its file; 0: unknown */
+	uint32_t reserved;
+};
+/*
+ * Source line and inlined functions of the instruction at ip: innermost first, the
+ * function itself last. From DWARF of the file behind ip, or of its separate debug
+ * file, read when first asked for; without DWARF the symbol alone. Fills frames, of
+ * frame_size (sizeof(struct aux_decode_frame)) each, at most max. Returns how many
+ * there are, be it more than max (max 0: frames may be NULL); 0: the file says
+ * nothing of ip; -AUX_E_NOENT: nothing is mapped there; -AUX_E_INVAL, -AUX_E_NOMEM.
+ */
+int aux_decode_frames(struct aux_decode *d,
+		      const struct aux_decode_space *space, uint64_t ip,
+		      struct aux_decode_frame *frames, size_t frame_size,
+		      size_t max);
 /* The thread's name at a time; never NULL. */
 const char *aux_decode_comm(const struct aux_decode *d, uint32_t tid,
 			    uint64_t time_ns);

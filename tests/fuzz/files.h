@@ -99,7 +99,7 @@ static void files_make(const uint8_t *data, size_t len)
 	}
 }
 
-static uint64_t files_walk(struct aux_reader *r)
+static inline uint64_t files_walk(struct aux_reader *r)
 {
 	struct aux_event e;
 	uint64_t h = 0, n = 0;
@@ -118,7 +118,7 @@ static uint64_t files_walk(struct aux_reader *r)
 }
 
 /* Opens what the input is. */
-static void files_open(const uint8_t *data, size_t len)
+static inline void files_open(const uint8_t *data, size_t len)
 {
 	struct aux_diag diag = { 0 };
 	struct aux_reader *r;

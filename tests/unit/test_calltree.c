@@ -248,13 +248,13 @@ static void recursion(void)
 	free(f);
 }
 
-static uint64_t away_ns(const struct calltree *t, uint32_t func)
+static struct call_count away(const struct calltree *t, uint32_t func)
 {
-	uint64_t sum = 0;
+	struct call_count sum = { 0 };
 
 	for (uint32_t i = 0; i < t->n; i++)
 		if (t->nodes[i].func == func)
-			sum += t->nodes[i].own.ns;
+			sum = call_plus(sum, t->nodes[i].own);
 	return sum;
 }
 
@@ -268,10 +268,12 @@ static void gaps(void)
 	run(f, 5);
 	calltree_gap(&t, &f->ct, &f->th);
 	f->th.now.ns += 1000;
+	f->th.now.cycles += 30;
 	calltree_back(&t, &f->ct, &f->th);
 	run(f, 2);
 	calltree_off(&t, &f->ct, &f->th, false);
 	f->th.now.ns += 300;
+	f->th.now.cycles += 70;
 	calltree_off(&t, &f->ct, &f->th, true);
 	run(f, 1);
 	calltree_gap(&t, &f->ct, &f->th);
@@ -282,12 +284,88 @@ static void gaps(void)
 	run(f, 4);
 	leave(&t, f);
 	calltree_sum(&t);
-	is_u64(away_ns(&t, CALLTREE_GAP), 1050, "time in gaps");
-	is_u64(away_ns(&t, CALLTREE_OFF), 300, "time not traced");
+	is_u64(away(&t, CALLTREE_GAP).ns, 1050, "time in gaps");
+	is_u64(away(&t, CALLTREE_OFF).ns, 300, "time not traced");
+	is_u64(away(&t, CALLTREE_GAP).cycles, 30, "cycles in gaps");
+	is_u64(away(&t, CALLTREE_OFF).cycles, 70, "cycles not traced");
+	is_u64(at(&t, "a")->own.cycles, 16, "the function's own cycles");
+	is_u64(t.nodes[0].total.cycles, f->th.now.cycles, "no cycle is lost");
 	is_u64(at(&t, "a")->own.ns, 80, "the function's own time");
 	is_u64(at(&t, "a")->own.insns, 8, "its instructions");
 	is_u64(at(&t, "b")->own.insns, 4, "those behind the gap");
 	is_u64(t.nodes[0].total.ns, f->th.now.ns - 1000, "no time is lost");
+	calltree_fini(&t);
+	free(f);
+}
+
+/* As the events of a trace come: the cycles up to a packet, then what ran for it. */
+static void packet(struct calltree *t, struct fake *f, uint64_t cycles)
+{
+	calltree_tick(t, &f->ct, &f->th);
+	f->th.now.cycles += cycles;
+}
+
+/* Cycles are of what runs up to the next packet, by its instructions. */
+static void ticks(void)
+{
+	struct fake *f = new_fake(7, 8);
+	struct calltree t;
+
+	new_tree(&t, CALLTREE_PER_THREAD, 0, 0);
+	enter(&t, f, 0);
+	packet(&t, f, 100);	/* a 10, b 30, a 10: 20, 60, 20 */
+	f->th.now.insns += 10;
+	enter(&t, f, 1);
+	f->th.now.insns += 30;
+	leave(&t, f);
+	f->th.now.insns += 10;
+	packet(&t, f, 3);	/* nothing: they wait */
+	packet(&t, f, 7);	/* b 2, c 1: of 10 */
+	enter(&t, f, 1);
+	f->th.now.insns += 2;
+	enter(&t, f, 2);
+	f->th.now.insns += 1;
+	leave(&t, f);
+	packet(&t, f, 9);	/* b, before it is off */
+	f->th.now.insns += 1;
+	calltree_off(&t, &f->ct, &f->th, false);
+	packet(&t, f, 1000);
+	calltree_off(&t, &f->ct, &f->th, true);
+	packet(&t, f, 5);	/* b, though nothing runs */
+	calltree_gap(&t, &f->ct, &f->th);
+	f->th.now.cycles += 50;
+	leave(&t, f);
+	packet(&t, f, 4);	/* a, at the end */
+	f->th.now.insns += 3;
+	calltree_flush(&t, &f->ct, &f->th);
+	calltree_sum(&t);
+	is_u64(at(&t, "a")->own.cycles, 20 + 20 + 4, "ticks: a's share");
+	is_u64(at(&t, "ab")->own.cycles, 60 + 6 + 9 + 5, "b's");
+	is_u64(at(&t, "abc")->own.cycles, 4, "c's");
+	is_u64(away(&t, CALLTREE_OFF).cycles, 1000, "not traced");
+	is_u64(away(&t, CALLTREE_GAP).cycles, 50, "in a gap");
+	is_u64(t.nodes[0].total.cycles, f->th.now.cycles, "nothing is lost");
+	calltree_fini(&t);
+	free(f);
+}
+
+/* More nodes between two packets than are kept apart. */
+static void many_slices(void)
+{
+	struct fake *f = new_fake(7, 8);
+	struct calltree t;
+
+	new_tree(&t, CALLTREE_PER_ALL, 40, 20);
+	packet(&t, f, 100000);
+	for (unsigned i = 0; i < 300; i++) {
+		enter(&t, f, i % N_FUNCS);
+		f->th.now.insns += 1 + i % 7;
+		if (i % 3 == 2)
+			leave(&t, f);
+	}
+	calltree_flush(&t, &f->ct, &f->th);
+	calltree_sum(&t);
+	is_u64(t.nodes[0].total.cycles, 100000, "many nodes: nothing is lost");
 	calltree_fini(&t);
 	free(f);
 }
@@ -412,6 +490,8 @@ int main(void)
 	roots();
 	recursion();
 	gaps();
+	ticks();
+	many_slices();
 	folding();
 	random_calls(0);
 	random_calls(100);

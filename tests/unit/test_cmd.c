@@ -49,6 +49,40 @@ static void times(void)
 	}
 }
 
+static void durations(void)
+{
+	/* table */
+	static const struct {
+		const char *text;
+		int status;
+		uint64_t ns;
+	} rows[] = {
+		{ "10", CMD_OK, 10000000000 }, { "10s", CMD_OK, 10000000000 },
+		{ "1.5", CMD_OK, 1500000000 }, { ".25", CMD_OK, 250000000 },
+		{ "10ms", CMD_OK, 10000000 },  { "1.5us", CMD_OK, 1500 },
+		{ "7ns", CMD_OK, 7 },	       { "0.000000001", CMD_OK, 1 },
+		{ "0", CMD_USAGE, 0 },	       { "0us", CMD_USAGE, 0 },
+		{ "", CMD_USAGE, 0 },	       { "ms", CMD_USAGE, 0 },
+		{ "-1", CMD_USAGE, 0 },	       { "1,2", CMD_USAGE, 0 },
+		{ "1,", CMD_USAGE, 0 },	       { "5x", CMD_USAGE, 0 },
+		{ "0.5ns", CMD_USAGE, 0 },     { "99999999999", CMD_USAGE, 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		uint64_t ns, from, to = UINT64_MAX;
+		char text[32];
+		int status = cmd_parse_duration("--last", rows[i].text, &ns);
+
+		ok(status == rows[i].status && (status || ns == rows[i].ns),
+		   "--last \"%s\"", rows[i].text);
+		if (status)
+			continue;
+		snprintf(text, sizeof(text), "%s,", rows[i].text);
+		ok(!cmd_parse_times(text, &from, &to) && from == ns,
+		   "--time \"%s\": the same", text);
+	}
+}
+
 static void numbers(void)
 {
 	uint64_t v;
@@ -103,6 +137,7 @@ int main(void)
 	if (null >= 0)
 		dup2(null, STDERR_FILENO);
 	times();
+	durations();
 	numbers();
 	outputs();
 	return plan_done();

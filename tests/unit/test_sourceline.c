@@ -115,15 +115,19 @@ static void check_lines(struct elfimage *im, uint64_t at)
 	ok(elfimage_line(im, at, &line) == 0 &&
 	   ends_with(line.file, "/tests/unit/test_sourceline.c") &&
 	   line.file[0] == '/', "the file, with its directory");
-	for (uint64_t i = at; i < at + 16; i++) {
+	for (uint64_t i = at; i < at + 256; i++) {
+		int n = elfimage_inlines(im, i, f, 2);
+
+		if (n < 1 || n > 2 || f[n - 1].entry != at)
+			break; /* another function */
 		if (elfimage_line(im, i, &line) == 0 && line.line == HERE_LINE)
 			met = true;
-		if (elfimage_inlines(im, i, f, 2) != 2)
+		if (n != 2)
 			continue;
 		n_inlined++;
 		if (strcmp(f[0].name, "twice") || strcmp(f[1].name, "here") ||
 		    f[0].call.line != HERE_LINE || f[1].call.line ||
-		    f[1].entry != at || f[0].entry < at || f[0].id == f[1].id)
+		    f[0].entry < at || f[0].id == f[1].id)
 			ok(0, "frames at %" PRIu64, i - at);
 	}
 	ok(met, "the line of a statement");
