@@ -12,7 +12,7 @@
 #define SHORT_TNT 7	/* events: of its bits, and a TIP behind them */
 #define LONG_TNT 47
 #define TAIL 16			/* no packet that is taken here is longer */
-#define GROUP 12	/* of a long one's taken at a time; a path's left has room for them */
+#define GROUP 12		/* bits of a long one at a time; a path's left has room */
 
 /*
  * What the loop changes all the time. No function that is not inlined may have its
@@ -452,11 +452,6 @@ static struct run run_joined(struct batch b, struct run r)
 	return run(&b, r);
 }
 
-static struct run run_other(struct batch b, struct run r)
-{
-	return run(&b, r);
-}
-
 static bool can_run(const struct pt *d)
 {
 	return d->synced && d->enabled && !d->postponed && !d->need_on &&
@@ -470,8 +465,8 @@ size_t pt_run(struct pt *d, struct aux_flow *out, size_t max, bool *stop)
 	const struct batch b = {
 		.d = d, .out = out, .end = out + max,
 		.near_end = max > SHORT_TNT ? out + max - SHORT_TNT : out,
-		.last = d->end - TAIL + 1, .base = d->chunk->stream_offset -
-			(uintptr_t)d->chunk->data,
+		.last = d->end - TAIL + 1,
+		.base = d->chunk->stream_offset - (uintptr_t)d->chunk->data,
 		.paths = (enum aux_paths)d->host->paths };
 	struct run r = { .p = d->p, .o = out, .dirty = true, .node = d->node,
 			 .due = find_due(d) };
@@ -484,7 +479,7 @@ size_t pt_run(struct pt *d, struct aux_flow *out, size_t max, bool *stop)
 	if (!r.node)
 		return 0;
 	be_at(&r, r.node);
-	r = b.paths == AUX_PATHS_JOINED ? run_joined(b, r) : run_other(b, r);
+	r = b.paths == AUX_PATHS_JOINED ? run_joined(b, r) : run(&b, r);
 	d->node = node_of(&r);
 	if (d->node && !d->n_bits)
 		d->ip = d->node->ip;

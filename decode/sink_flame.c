@@ -88,6 +88,7 @@ static int open_flame(void **sink, const struct sink_config *config,
 		err = parse_per(config->per, &per, diag);
 	if (!err)
 		err = parse_min(config->min_percent, &f->min_percent, diag);
+	f->tree.ticks = f->by == CALLTREE_BY_CYCLES;
 	if (!err)
 		err = flame_tree_init(&f->tree, config->host, per, 0);
 	if (!err && !(f->stack = outbuf_new(-1)))

@@ -5,6 +5,8 @@
 #ifndef AUXDECODE_SINK_FLAME_H
 #define AUXDECODE_SINK_FLAME_H
 
+#include <stdbool.h>
+
 #include "calltree.h"
 
 /* ---- sink_flame_tree.c ---- */
@@ -19,11 +21,13 @@ struct flame_tree {
 	struct calls *calls;
 	struct calltree tree;
 	struct flame_thread *threads;
+	bool ticks;		/* cycles are wanted: see calltree_tick */
+	struct flame_thread *ran;	/* whom they were told of last */
 	uint32_t n_gapped;	/* threads that a gap has not ended for */
 	uint64_t n_guessed;	/* frames */
 };
 
-/* t is zeroed. flags: CALLS_* */
+/* t is zeroed but for ticks. flags: CALLS_* */
 int flame_tree_init(struct flame_tree *t, const struct sink_host *host,
 		    enum calltree_per per, unsigned flags);
 void flame_tree_fini(struct flame_tree *t);

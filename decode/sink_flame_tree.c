@@ -151,8 +151,8 @@ static void count_gapped(struct flame_tree *t)
 		t->n_gapped += ft->ct.away == CALLTREE_GAP;
 }
 
-int flame_tree_flow(struct flame_tree *t, const struct flow_ctx *ctx,
-		    const struct aux_flow *ev, size_t n)
+static int flow_some(struct flame_tree *t, const struct flow_ctx *ctx,
+		     const struct aux_flow *ev, size_t n)
 {
 	size_t still;
 	int rc;
@@ -166,6 +166,44 @@ int flame_tree_flow(struct flame_tree *t, const struct flow_ctx *ctx,
 	rc = end_gap(t, ctx);
 	count_gapped(t);
 	return rc ? rc : calls_flow(t->calls, ctx, ev + still, n - still);
+}
+
+static bool is_of(const struct flame_thread *ft, const struct flow_ctx *ctx)
+{
+	return ft->thread->tid == ctx->tid && ft->thread->pid == ctx->pid &&
+	       (ctx->tid != UINT32_MAX || ft->thread->stream == ctx->stream);
+}
+
+/* Cycles are of what runs behind the TIME that tells them. */
+static int tick(struct flame_tree *t, const struct flow_ctx *ctx)
+{
+	struct flame_thread *ft = t->ran;
+
+	if (!ft || !is_of(ft, ctx))
+		for (ft = t->threads; ft && !is_of(ft, ctx);)
+			ft = ft->next;
+	if (!ft)
+		return 0;
+	t->ran = ft;
+	return calltree_tick(&t->tree, &ft->ct, ft->thread);
+}
+
+int flame_tree_flow(struct flame_tree *t, const struct flow_ctx *ctx,
+		    const struct aux_flow *ev, size_t n)
+{
+	size_t from = 0;
+	int err = 0;
+
+	for (size_t i = 0; t->ticks && i < n && !err; i++) {
+		if (ev[i].kind != AUX_FLOW_TIME || !ev[i].n)
+			continue;
+		if (i > from)
+			err = flow_some(t, ctx, ev + from, i - from);
+		if (!err)
+			err = tick(t, ctx);
+		from = i;
+	}
+	return err ? err : flow_some(t, ctx, ev + from, n - from);
 }
 
 int flame_tree_finish(struct flame_tree *t)

@@ -151,7 +151,7 @@ static uint32_t needs_of_hot(const struct sink_config *config)
 {
 	if (config->blocks || config->edges)
 		return SINK_TAKES_PATHS;
-	return SINK_NEEDS_TIME | SINK_TAKES_PATHS;
+	return SINK_NEEDS_TIME | SINK_TAKES_PATHS | SINK_TAKES_TIMES;
 }
 
 const struct sink_ops sink_hot = {

@@ -16,7 +16,6 @@
 struct hot_funcs {
 	struct flame_tree tree;
 	enum calltree_by by;
-	struct flame_thread *ran;	/* whom cycles were told of last */
 };
 
 int hot_funcs_new(struct hot *h, struct aux_diag *diag)
@@ -30,6 +29,7 @@ int hot_funcs_new(struct hot *h, struct aux_diag *diag)
 	if (!h->funcs)
 		return -AUX_E_NOMEM;
 	h->funcs->by = by;
+	h->funcs->tree.ticks = true;
 	return flame_tree_init(&h->funcs->tree, h->config.host,
 			       CALLTREE_PER_ALL, CALLS_KEEPS_STUBS);
 }
@@ -41,46 +41,14 @@ void hot_funcs_free(struct hot_funcs *f)
 	free(f);
 }
 
-static bool is_of(const struct flame_thread *ft, const struct flow_ctx *ctx)
-{
-	return ft->thread->tid == ctx->tid && ft->thread->pid == ctx->pid &&
-	       (ctx->tid != UINT32_MAX || ft->thread->stream == ctx->stream);
-}
-
-/* Cycles are of what runs behind the TIME that tells them: see calltree_tick. */
-static int tick(struct hot_funcs *hf, const struct flow_ctx *ctx)
-{
-	struct flame_thread *ft = hf->ran;
-
-	if (!ft || !is_of(ft, ctx))
-		for (ft = hf->tree.threads; ft && !is_of(ft, ctx);)
-			ft = ft->next;
-	if (!ft)
-		return 0;
-	hf->ran = ft;
-	return calltree_tick(&hf->tree.tree, &ft->ct, ft->thread);
-}
-
 int hot_funcs_flow(struct hot *h, const struct flow_ctx *ctx,
 		   const struct aux_flow *ev, size_t n)
 {
-	struct hot_funcs *hf = h->funcs;
-	size_t from = 0;
-	int err = 0;
+	struct flame_tree *t = &h->funcs->tree;
+	int err = flame_tree_flow(t, ctx, ev, n);
 
-	for (size_t i = 0; i < n && !err; i++) {
-		if (ev[i].kind == AUX_FLOW_RANGE || ev[i].kind == AUX_FLOW_PATH)
-			h->config.report->n_insns += ev[i].n;
-		if (ev[i].kind != AUX_FLOW_TIME || !ev[i].n)
-			continue;
-		if (i > from)
-			err = flame_tree_flow(&hf->tree, ctx, ev + from,
-					      i - from);
-		if (!err)
-			err = tick(hf, ctx);
-		from = i;
-	}
-	return err ? err : flame_tree_flow(&hf->tree, ctx, ev + from, n - from);
+	h->config.report->n_insns = calls_n_insns(t->calls);
+	return err;
 }
 
 /* ---- the table ---- */
