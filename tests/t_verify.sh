@@ -84,8 +84,8 @@ differ pathsum:1000 "$pt" 'a PATH of 1 ranges'
 # What is shown: the instructions before, the packets, both ways on.
 verify first:5000 "$pt"
 that "shown: what both did" "$out" grep -q '^  both:$' "$out"
-that "shown: instructions with names" "$out" grep -Eq '^ +[0-9a-f]+  .*[a-z_]+\+0x' "$out"
-that "shown: packets" "$out" grep -Eq '^    0x[0-9a-f]+: tnt .*<$' "$out"
+that "shown: instructions with names" "$out" grep -Eq '^ +[0-9a-f]+  .*[A-Za-z0-9_.]+\+0x' "$out"
+that "shown: packets" "$out" grep -Eq '^    0x[0-9a-f]+: (tnt|tip) .*<$' "$out"
 that "shown: each way on" "$out" grep -Ezq 'mutant:.*libipt:' "$out"
 at=$(sed -n 's/^difference: .* libipt at 0x\([0-9a-f]*\)$/\1/p' "$out")
 k=$(sed -n 's/^difference: .* instruction \([0-9]*\): .*/\1/p' "$out")
