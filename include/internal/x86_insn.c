@@ -214,15 +214,28 @@ static unsigned legacy_form(uint8_t op)
 	}
 }
 
+/* Some rows of the maps are nothing behind REX2. */
+static bool is_reserved(const struct decoder *d)
+{
+	unsigned row = d->op >> 4;
+
+	if (d->map == MAP_0F)
+		return row == 3 || row == 8;
+	return row == 4 || row == 7 || row == 0xa || row == 0xe;
+}
+
 static unsigned opcode_form(const struct decoder *d)
 {
 	if (d->vector)
 		return vector_form(d);
+	if (d->rex2 && d->map == MAP_1BYTE && d->op == 0xa1)
+		/* JMPABS: PT gives a TIP */
+		return d->before & ~SEGMENT ? XX :
+			AO | X86_IND_JUMP << CLASS_SHIFT;
+	if (d->rex2 && is_reserved(d))
+		return XX;
 	switch (d->map) {
 	case MAP_1BYTE:
-		if (d->rex2 && d->op == 0xa1)	/* JMPABS: PT gives a TIP */
-			return d->before & ~SEGMENT ? XX :
-				AO | X86_IND_JUMP << CLASS_SHIFT;
 		return d->mode == X86_MODE_64 ? opcodes[d->op] :
 						legacy_form(d->op);
 	case MAP_0F:

@@ -33,6 +33,8 @@ struct flow_list {
 	uint64_t offset;
 	bool unsupported, full;
 	bool cut;		/* the trace ends inside of a packet */
+	uint64_t no_insn;	/* detail of its GAP at bytes that are no
+				 * instruction; 0: not known */
 };
 
 static bool flow_joins(const struct aux_flow *a, const struct aux_flow *b)
@@ -329,6 +331,10 @@ static size_t flow_compare(const struct flow_list *a, const struct flow_list *b,
 			return SIZE_MAX;
 		x = flow_error(a, i);
 		y = flow_error(b, k);
+		/* libipt takes AAD and other opcodes that 64-bit mode lacks */
+		if (x < a->n && y == b->n && a->no_insn &&
+		    a->ev[x].gap.detail == a->no_insn)
+			return SIZE_MAX;
 		/* what the reference cannot do, the engine may */
 		if (y < b->n && b->ev[y].what == AUX_GAP_DECODER)
 			return SIZE_MAX;
