@@ -87,7 +87,7 @@ static size_t break_range(struct mutant *m, const struct aux_flow *ev,
 		out[1].range.first = ev->range.last;
 		return 2;
 	}
-	if (turn(m, "first"))
+	if (ev->n > 1 && turn(m, "first"))
 		out->range.first++;
 	else if (turn(m, "last"))
 		out->range.last--;
