@@ -103,7 +103,8 @@ static int start_pt(void *dec, const struct aux_chunk *chunk)
 {
 	struct pt *d = dec;
 
-	if (d->store.used > STORE_LIMIT - STORE_LIMIT / 4)
+	if (d->store.used > STORE_LIMIT - STORE_LIMIT / 4 ||
+	    d->store.n_regions == PT_REGIONS)
 		pt_store_drop(&d->store);
 	d->store.nomem = false;
 	d->chunk = chunk;
@@ -113,7 +114,6 @@ static int start_pt(void *dec, const struct aux_chunk *chunk)
 	d->synced = d->enabled = d->unsupported = d->failed_mem = false;
 	d->held = d->postponed = d->need_on = d->have_time = false;
 	d->at_horizon = false;
-	d->node = NULL;
 	d->last_ip = 0;
 	d->told_cycles = 0;
 	d->n_bits = 0;
@@ -163,13 +163,6 @@ bool pt_queue_room(struct pt *d)
 	return true;
 }
 
-void pt_forget_nodes(struct pt *d)
-{
-	d->node = NULL;
-	for (unsigned i = 0; i < PT_STACK; i++)
-		d->calls[i].stale = true;
-}
-
 /* The host may have other code now. */
 static void take_generation(struct pt *d)
 {
@@ -177,7 +170,7 @@ static void take_generation(struct pt *d)
 		return;
 	d->store.generation = d->host->generation;
 	d->store.last = NULL;
-	pt_forget_nodes(d);
+	pt_store_forget_ready(&d->store);
 }
 
 static int decode_pt(void *dec, struct aux_flow *out, size_t max)

@@ -43,15 +43,10 @@ enum pt_error {
 	PT_E_UNSUPPORTED,
 };
 
-/*
- * Calls that did not return yet: the sites of one path, which stay where they are,
- * or one of its own.
- */
+/* Calls that did not return yet: ips of one path, which stay where they are. */
 struct pt_calls {
-	const struct pt_site *sites;
-	uint32_t n;		/* of them that are open; the last returns first */
-	bool stale;		/* their nodes are of other code, or other flags */
-	struct pt_site own;
+	const uint64_t *sites;
+	uint64_t n;		/* of them that are open; the last returns first */
 };
 
 struct pt {
@@ -86,10 +81,10 @@ struct pt {
 				 * TIP, which is given already */
 	bool need_on;		/* TRACE_ON is due before the next RANGE */
 	uint64_t ip;
-	struct pt_node *node;	/* at ip, when not NULL */
 	uint16_t flags;		/* of RANGEs */
 	bool no_mode;		/* no MODE packet told it */
 	struct pt_calls calls[PT_STACK];
+	uint64_t own[PT_STACK];	/* sites of calls that are of no path */
 	uint32_t top;		/* of calls */
 	uint32_t depth;		/* sites in them that count, the newest */
 	uint64_t last_ip;	/* of the last instruction given */
@@ -116,9 +111,9 @@ struct pt {
 	/* the last item was a TNT, taken quickly: until what follows is seen */
 	size_t mark;		/* its first event in the batch; SIZE_MAX: none */
 	struct pt_entry entry;	/* of the last path that is not kept */
-	const struct pt_path *mark_path; /* the item began where it ends, or */
-	struct pt_node *mark_node;	/* here when that is NULL */
+	uint64_t mark_ip;	/* where the item began */
 	bool mark_tip;		/* it was a TIP */
+	uint64_t tip_place;	/* where the last one led */
 
 	struct pt *ahead;	/* scratch of pt_query_ahead */
 	struct aux_flow none;	/* takes what is not told */
@@ -138,9 +133,9 @@ enum {
 /* plugin_pt_run.c: the quick way. Returns the events given. */
 size_t pt_run(struct pt *d, struct aux_flow *out, size_t max, bool *stop);
 
-/* plugin_pt_path.c: the path of these bits (below a stop bit); NULL: no memory */
-const struct pt_entry *pt_path_find(struct pt *d, struct pt_node *n,
-				    unsigned bits);
+/* plugin_pt_path.c: what bits (below a stop bit, PT_TIP) do at a place. NULL: there
+ * is no code, the branch there takes no such packet, or no memory. */
+const struct pt_entry *pt_path_find(struct pt *d, uint64_t place, unsigned bits);
 
 /* plugin_pt_slow.c: one step, whatever comes */
 void pt_slow_step(struct pt *d);
@@ -190,8 +185,6 @@ size_t pt_sync_check(struct pt *d, struct aux_flow *out, size_t n, bool *stop);
 
 /* plugin_pt.c: room for another event. False: no memory */
 bool pt_queue_room(struct pt *d);
-/* plugin_pt.c: other code, or other flags: where calls return to is looked up again */
-void pt_forget_nodes(struct pt *d);
 
 static inline void pt_confirm(struct pt *d)
 {
@@ -216,34 +209,37 @@ static inline uint64_t pt_offset(const struct pt *d, const uint8_t *p)
 
 /* ---- the return stack ---- */
 
-static inline void pt_push_own(struct pt *d, struct pt_site site)
+static inline void pt_push_own(struct pt *d, uint64_t ip)
 {
-	struct pt_calls *c = &d->calls[d->top++ & (PT_STACK - 1)];
+	uint32_t i = d->top++ & (PT_STACK - 1);
 
-	c->own = site;
-	c->sites = &c->own;
-	c->n = 1;
-	c->stale = false;
+	d->own[i] = ip;
+	d->calls[i] = (struct pt_calls){ &d->own[i], 1 };
 }
 
-static inline void pt_push_site(struct pt *d, struct pt_site site)
+static inline void pt_push_call(struct pt *d, uint64_t ip)
 {
-	pt_push_own(d, site);
+	pt_push_own(d, ip);
 	if (d->depth < PT_STACK)
 		d->depth++;
 }
 
-/* depth is not 0. */
-static inline struct pt_site pt_pop_site(struct pt *d)
+/* Where the last call returns to; depth is not 0. */
+static inline uint64_t pt_top_call(const struct pt *d)
+{
+	const struct pt_calls *c = &d->calls[(d->top - 1) & (PT_STACK - 1)];
+
+	return c->sites[c->n - 1];
+}
+
+static inline uint64_t pt_pop_call(struct pt *d)
 {
 	struct pt_calls *c = &d->calls[(d->top - 1) & (PT_STACK - 1)];
-	struct pt_site site = c->sites[--c->n];
+	uint64_t ip = pt_top_call(d);
 
-	if (c->stale)
-		site.node = NULL;
-	d->top -= !c->n;
+	d->top -= !--c->n;
 	d->depth--;
-	return site;
+	return ip;
 }
 
 #endif

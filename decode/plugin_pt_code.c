@@ -6,154 +6,27 @@
  * the host's generation changes, a region is asked for again at its first use: the
  * same answer, and all its nodes are good.
  */
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "plugin_pt.h"
-
-#define BLOCK_SIZE ((size_t)1 << 18)
-#define SLOTS_FIRST 4096
-#define HUGE_PAGE ((size_t)2 << 20)
-
-/* ---- memory ---- */
-
-/* Zeros. What is large is looked up all over: huge pages spare the TLB. */
-void *pt_store_table(size_t size)
-{
-	void *p;
-
-	if (size < HUGE_PAGE)
-		return calloc(1, size);
-	p = mmap(NULL, size, PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (p == MAP_FAILED)
-		return NULL;
-	madvise(p, size, MADV_HUGEPAGE);
-	return p;
-}
-
-void pt_store_free_table(void *table, size_t size)
-{
-	if (table && size >= HUGE_PAGE)
-		munmap(table, size);
-	else
-		free(table);
-}
-
-int pt_store_init(struct pt_store *s, const struct aux_decoder_host *host)
-{
-	*s = (struct pt_store){ .host = host };
-	s->nodes = calloc(SLOTS_FIRST, sizeof(*s->nodes));
-	s->paths = calloc(SLOTS_FIRST, sizeof(*s->paths));
-	s->seen = calloc(PT_SEEN, sizeof(*s->seen));
-	s->node_mask = s->path_mask = SLOTS_FIRST - 1;
-	return s->nodes && s->paths && s->seen ? 0 : -AUX_E_NOMEM;
-}
-
-static void free_blocks(void *what)
-{
-	struct pt_block *b = what, *next;
-
-	for (; b; b = next) {
-		next = b->next;
-		free(b);
-	}
-}
-
-void pt_store_fini(struct pt_store *s)
-{
-	free_blocks(s->blocks);
-	pt_store_free_table(s->nodes, (s->node_mask + (size_t)1) *
-				      sizeof(*s->nodes));
-	pt_store_free_table(s->paths, (s->path_mask + (size_t)1) *
-				      sizeof(*s->paths));
-	free(s->seen);
-}
-
-void pt_store_drop(struct pt_store *s)
-{
-	if (s->host->forget && s->blocks)
-		s->host->forget(s->host->priv, free_blocks, s->blocks);
-	else
-		free_blocks(s->blocks);
-	s->blocks = NULL;
-	s->free = NULL;
-	s->n_free = s->used = s->n_free_paths = 0;
-	s->regions = s->last = NULL;
-	s->n_nodes = s->n_paths = 0;
-	memset(s->nodes, 0, (s->node_mask + (size_t)1) * sizeof(*s->nodes));
-	memset(s->paths, 0, (s->path_mask + (size_t)1) * sizeof(*s->paths));
-	memset(s->seen, 0, PT_SEEN * sizeof(*s->seen));
-}
-
-static void *alloc_block(struct pt_store *s, size_t size)
-{
-	struct pt_block *b;
-
-	if (s->used + size > STORE_LIMIT)
-		return NULL;
-	b = aligned_alloc(size < HUGE_PAGE ? 64 : HUGE_PAGE, size);
-	if (!b) {
-		s->nomem = true;
-		return NULL;
-	}
-	if (size >= HUGE_PAGE)
-		madvise(b, size, MADV_HUGEPAGE);
-	b->next = s->blocks;
-	s->blocks = b;
-	s->used += size;
-	return b;
-}
-
-void *pt_store_alloc(struct pt_store *s, size_t size)
-{
-	void *p;
-
-	size = (size + 15) & ~(size_t)15;
-	if (size > BLOCK_SIZE / 4) {
-		p = alloc_block(s, (size + 64 + 63) & ~(size_t)63);
-		return p ? (uint8_t *)p + 64 : NULL;
-	}
-	if (s->n_free < size) {
-		size_t block = s->used < HUGE_PAGE ? BLOCK_SIZE : HUGE_PAGE;
-
-		p = alloc_block(s, block);
-		if (!p)
-			return NULL;
-		s->free = (uint8_t *)p + 64;
-		s->n_free = block - 64;
-	}
-	p = s->free;
-	s->free += size;
-	s->n_free -= size;
-	return p;
-}
-
-struct pt_path *pt_store_path(struct pt_store *s, unsigned n_sites)
-{
-	size_t before = (n_sites * sizeof(struct pt_site) + 63) / 64;
-	uint8_t *p;
-
-	if (s->n_free_paths <= before) {
-		size_t block = s->used < HUGE_PAGE ? BLOCK_SIZE / 4 : HUGE_PAGE;
-
-		p = alloc_block(s, block);
-		if (!p)
-			return NULL;
-		s->free_paths = (struct pt_path *)(p + 64);
-		s->n_free_paths = block / sizeof(struct pt_path) - 1;
-	}
-	s->n_free_paths -= before + 1;
-	s->free_paths += before + 1;
-	return s->free_paths - 1;
-}
 
 /* ---- regions ---- */
 
 static bool same_region(const struct pt_region *r, const struct aux_code *c)
 {
 	return r->start == c->start && r->end == c->end && r->bytes == c->bytes;
+}
+
+/* The region is so in this generation. */
+static void be_current(struct pt_store *s, const struct pt_region *r)
+{
+	if (!r->index || pt_is_current(s, r))
+		return;
+	for (unsigned end = 0; end < PT_N_ENDS; end++)
+		s->ready[end * PT_REGIONS + r->index] =
+			end == PT_END_NODE ? 0 :
+			end == PT_END_TIP ? PT_TIP : PT_READY;
+	s->ready_regions[s->n_ready++] = r->index;
 }
 
 static struct pt_region *find_region(struct pt_store *s, const struct aux_code *c)
@@ -167,11 +40,27 @@ static struct pt_region *find_region(struct pt_store *s, const struct aux_code *
 		if (!r)
 			return NULL;
 		*r = (struct pt_region){ .start = c->start, .end = c->end,
-					 .bytes = c->bytes, .next = s->regions };
+					 .bytes = c->bytes,
+					 .next = s->regions };
+		if (s->n_regions < PT_REGIONS)
+			r->index = (uint16_t)s->n_regions++;
 		s->regions = r;
 	}
-	r->generation = s->generation;
+	be_current(s, r);
 	return r;
+}
+
+/* To the half of the addresses that ip is in: all of it is canonical then. */
+static void clip(struct aux_code *c, uint64_t ip)
+{
+	uint64_t low_end = UINT64_C(1) << 47, high = -low_end;
+
+	if (ip < low_end && c->end > low_end) {
+		c->end = low_end;
+	} else if (ip >= high && c->start < high) {
+		c->bytes += high - c->start;
+		c->start = high;
+	}
 }
 
 struct pt_region *pt_code_region(struct pt_store *s, uint64_t ip)
@@ -179,21 +68,21 @@ struct pt_region *pt_code_region(struct pt_store *s, uint64_t ip)
 	struct pt_region *r = s->last;
 	struct aux_code c;
 
-	if (r && r->generation == s->generation && ip >= r->start && ip < r->end)
+	if (r && pt_is_current(s, r) && ip >= r->start && ip < r->end)
 		return r;
 	c = (struct aux_code){ 0 };
 	if (s->host->code(s->host->priv, ip, &c) < 0 || ip < c.start ||
 	    ip >= c.end)
 		return NULL;
+	clip(&c, ip);
 	return s->last = find_region(s, &c);
 }
 
 /* Is the node's code mapped where it was? */
 static bool is_current(struct pt_store *s, const struct pt_slot *slot)
 {
-	if (slot->region->generation == s->generation)
-		return true;
-	return pt_code_region(s, slot->ip) == slot->region;
+	return pt_is_current(s, slot->region) ||
+	       pt_code_region(s, slot->ip) == slot->region;
 }
 
 size_t pt_code_bytes(struct pt_store *s, uint64_t ip, uint8_t buf[16],
@@ -255,18 +144,17 @@ static struct pt_node *add_node(struct pt_store *s, struct pt_region *r,
 	struct pt_node *n;
 	uint32_t h;
 
-	if (pt_is_crowded(s->n_nodes, s->node_mask) && !grow_nodes(s))
+	if (pt_is_crowded(s->n_nodes, s->node_mask + 1) && !grow_nodes(s))
 		return NULL;
 	n = pt_store_alloc(s, sizeof(*n));
 	if (!n)
 		return NULL;
-	*n = (struct pt_node){ .ip = ip, .region = r, .flags = flags,
-			       .seed = ++s->n_nodes * PT_SEED };
+	*n = (struct pt_node){ .ip = ip, .region = r, .flags = flags };
+	s->n_nodes++;
 	for (h = pt_node_hash(ip); s->nodes[h & s->node_mask].node; h++)
 		;
 	s->nodes[h & s->node_mask] = (struct pt_slot){
-		.ip = ip, .node = n, .region = r, .seed = n->seed,
-		.flags = flags };
+		.ip = ip, .node = n, .region = r, .flags = flags };
 	return n;
 }
 
@@ -447,7 +335,6 @@ const struct pt_site *pt_code_site(struct pt_store *s, struct pt_node *n,
 	if (!site->node && site->ip >= n->region->start &&
 	    site->ip < n->region->end)
 		site->node = node_in(s, n->region, site->ip, n->flags);
-	site->seed = site->node ? site->node->seed : 0;
 	return site;
 }
 

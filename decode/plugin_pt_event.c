@@ -196,13 +196,6 @@ static int walk_to_match(struct pt *d, pt_match match)
 	return 0;
 }
 
-static void set_flags(struct pt *d, uint16_t flags)
-{
-	if (flags != d->flags)
-		pt_forget_nodes(d);
-	d->flags = flags;
-}
-
 /* ---- each kind ---- */
 
 static int enable(struct pt *d, const struct pt_event *ev)
@@ -216,7 +209,6 @@ static int enable(struct pt *d, const struct pt_event *ev)
 	if (!d->mute)
 		d->last_ip = d->ip;
 	d->enabled = true;
-	d->node = NULL;
 	return 0;
 }
 
@@ -277,7 +269,6 @@ static int interrupt(struct pt *d, const struct pt_event *ev)
 	f = pt_event_push(d, AUX_FLOW_ASYNC, AUX_ASYNC_UNKNOWN);
 	f->flags = AUX_FLOW_HAS_IP;
 	f->async.from = ev->from;
-	d->node = NULL;
 	if (ev->type == PT_EV_ASYNC_BRANCH) {
 		f->async.to = ev->ip;
 		d->ip = ev->ip;
@@ -338,7 +329,7 @@ static int change_mode(struct pt *d, const struct pt_event *ev)
 	tell_time(d, ev);
 	d->no_mode = ev->value2;
 	d->mode16 = !d->no_mode && mode == AUX_FLOW_MODE_X86_16;
-	set_flags(d, (d->flags & AUX_FLOW_IN_TX) | mode);
+	d->flags = (d->flags & AUX_FLOW_IN_TX) | mode;
 	return 0;
 }
 
@@ -353,8 +344,7 @@ static int change_tx(struct pt *d, const struct pt_event *ev)
 	if (r)
 		return r;
 	tell_time(d, ev);
-	set_flags(d, (d->flags & AUX_FLOW_MODE_MASK) |
-			     (begun ? AUX_FLOW_IN_TX : 0));
+	d->flags = (d->flags & AUX_FLOW_MODE_MASK) | (begun ? AUX_FLOW_IN_TX : 0);
 	if (!ev->status || begun)
 		pt_event_ip(d, AUX_FLOW_TX,
 			    aborted ? AUX_TX_ABORT :
@@ -374,8 +364,7 @@ static int overflow(struct pt *d, const struct pt_event *ev)
 	d->need_on = false;
 	d->enabled = ev->has_ip;
 	d->ip = f->gap.ip;
-	d->node = NULL;
-	set_flags(d, d->flags & AUX_FLOW_MODE_MASK);
+	d->flags = d->flags & AUX_FLOW_MODE_MASK;
 	return 0;
 }
 

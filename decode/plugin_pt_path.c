@@ -13,111 +13,148 @@
 #include "plugin_pt.h"
 
 #define STEPS 64
+#define NONE UINT32_MAX
 
-_Static_assert(sizeof(struct pt_path) == 64, "a path is a cache line");
+_Static_assert(sizeof(struct pt_entry) == 32, "two are a cache line");
 
-static inline uint32_t hash_key(uint64_t key)
+/* The place of a key: its own, or a free one. With region NONE the first free. */
+static struct pt_entry *find_entry(struct pt_entry *table, size_t mask,
+				   uint64_t key, uint32_t region)
 {
-	return pt_path_hash((uint32_t)(key >> 16), key & 0xffff);
+	size_t h = pt_path_hash(key);
+	unsigned i = 0;
+
+	for (;;) {
+		struct pt_entry *e = pt_entry_at(table, mask, h) + i;
+
+		if (!e->key || (e->key == key && pt_entry_region(e) == region))
+			return e;
+		i = !i;
+		h += i ? 0 : PT_LINE;
+	}
 }
 
 static bool grow_paths(struct pt_store *s)
 {
-	size_t n = 2 * (s->path_mask + (size_t)1);
+	uint32_t n = 2 * s->max_paths;
+	size_t mask = pt_path_mask(n);
 	struct pt_entry *old = s->paths;
-	struct pt_entry *e = pt_store_table(n * sizeof(*e));
+	struct pt_entry *table = pt_store_table(n * sizeof(*table));
 
-	if (!e) {
+	if (!table) {
 		s->nomem = true;
 		return false;
 	}
-	for (size_t i = 0; i <= s->path_mask; i++) {
-		uint32_t h = hash_key(old[i].key);
-
-		if (!old[i].key)
-			continue;
-		while (e[h & (n - 1)].key)
-			h++;
-		e[h & (n - 1)] = old[i];
-	}
-	pt_store_free_table(old, n / 2 * sizeof(*old));
-	s->paths = e;
-	s->path_mask = (uint32_t)(n - 1);
+	for (uint32_t i = 0; i < s->max_paths; i++)
+		if (old[i].key)
+			*find_entry(table, mask, old[i].key, NONE) = old[i];
+	pt_store_free_table(old, s->max_paths * sizeof(*old));
+	s->paths = table;
+	s->max_paths = n;
+	s->path_mask = mask;
 	return true;
 }
 
 struct trial {
 	struct aux_step *steps[STEPS];
 	struct pt_site sites[PATH_CALLS];
-	struct pt_path path;
+	struct aux_path pub;
+	unsigned left, n_calls, height;
+	enum pt_path_end end;
+	struct pt_node *node;	/* END_NODE: there */
+	uint64_t ip;		/* where it ends; canonical */
 };
 
 /* The calls of a node. False: too many. */
 static bool call(struct trial *t, struct pt_store *s, struct pt_node *n)
 {
-	struct pt_path *p = &t->path;
-
-	if (p->n_calls + n->n_sites > PATH_CALLS)
+	if (t->n_calls + n->n_sites > PATH_CALLS)
 		return false;
 	for (unsigned i = 0; i < n->n_sites; i++)
-		t->sites[p->n_calls++] = *pt_code_site(s, n, i);
-	if (p->height < p->n_calls)
-		p->height = p->n_calls;
+		t->sites[t->n_calls++] = *pt_code_site(s, n, i);
+	if (t->height < t->n_calls)
+		t->height = t->n_calls;
 	return true;
 }
 
 static void add_step(struct trial *t, struct aux_step *step)
 {
-	struct aux_path *p = &t->path.pub;
+	struct aux_path *p = &t->pub;
 
 	t->steps[p->n_steps++] = step;
 	p->n_ranges += step->n_ranges;
 	p->n_insns += step->n_insns;
 }
 
-static void stop_at(struct pt_path *p, struct pt_node *n, unsigned bits)
-{
-	p->end = PT_END_STOP;
-	p->node = n;
-	p->left = bits & 0x1fff;
-}
-
 /* Takes one bit at n: the next node, or NULL at the end of the path. */
 static struct pt_node *take_bit(struct trial *t, struct pt_store *s,
-				struct pt_node *n, bool bit, unsigned left)
+				struct pt_node *n, bool bit)
 {
-	struct pt_path *p = &t->path;
-
-	p->left = left & 0x1fff;
 	if (n->kind == PT_NODE_COND) {
-		p->end = PT_END_IP;
-		p->ip = n->ips[bit];
+		t->end = PT_END_IP;
+		t->ip = n->ips[bit];
 		return pt_code_next(s, n, bit);
 	}
-	if (!p->n_calls) {
-		p->end = PT_END_POP;
+	if (!t->n_calls) {
+		t->end = PT_END_POP;
+		t->ip = 0;
 		return NULL;
 	}
-	p->end = PT_END_IP;
-	p->ip = t->sites[--p->n_calls].ip;
-	return t->sites[p->n_calls].node;
+	t->end = PT_END_IP;
+	t->ip = t->sites[--t->n_calls].ip;
+	return t->sites[t->n_calls].node;
+}
+
+static bool takes_bit(const struct pt_node *n, bool bit)
+{
+	return n->kind == PT_NODE_COND || (n->kind == PT_NODE_RET && bit);
+}
+
+/* To an address that a place can hold? */
+static bool leads_on(const struct trial *t, const struct pt_node *n, bool bit)
+{
+	if (n->kind == PT_NODE_COND)
+		return pt_is_canonical(n->ips[bit]);
+	return !t->n_calls || pt_is_canonical(t->sites[t->n_calls - 1].ip);
+}
+
+/* The step of one bit at n. 0: there is none, -1: no memory */
+static int try_step(struct trial *t, struct pt_store *s, struct pt_node *n,
+		    bool bit)
+{
+	unsigned n_calls = t->n_calls, height = t->height;
+	struct aux_step *step;
+
+	if (n->kind == PT_NODE_NEW && !pt_code_fill(s, n))
+		return -1;
+	if (!takes_bit(n, bit) || t->pub.n_steps == STEPS || !call(t, s, n))
+		return 0;
+	if (!leads_on(t, n, bit)) {
+		t->n_calls = n_calls;
+		t->height = height;
+		return 0;
+	}
+	step = pt_code_step(s, n, n->kind == PT_NODE_COND && bit);
+	if (!step)
+		return -1;
+	add_step(t, step);
+	return 1;
 }
 
 /* The branch at the end of n takes a TIP. False: it does not, or there is no room. */
 static bool take_tip(struct trial *t, struct pt_store *s, struct pt_node *n)
 {
-	struct pt_path *p = &t->path;
 	struct aux_step *step;
 
 	if ((n->kind == PT_NODE_NEW && !pt_code_fill(s, n)) ||
 	    (n->kind != PT_NODE_TIP && n->kind != PT_NODE_RET) ||
-	    p->pub.n_steps == STEPS)
+	    t->pub.n_steps == STEPS)
 		return false;
 	step = pt_code_step(s, n, false);
 	if (!step || !call(t, s, n))
 		return false;
 	add_step(t, step);
-	p->end = PT_END_TIP;
+	t->end = PT_END_TIP;
 	return true;
 }
 
@@ -125,35 +162,30 @@ static bool take_tip(struct trial *t, struct pt_store *s, struct pt_node *n)
 static bool take_bits(struct trial *t, struct pt_store *s, struct pt_node *n,
 		      unsigned bits)
 {
-	struct pt_path *p = &t->path;
 	unsigned k = 31 - (unsigned)__builtin_clz(bits);
 
 	while (k) {
-		struct aux_step *step;
 		bool bit = bits >> (k - 1) & 1;
-		unsigned left = (bits & ((1U << k) - 1)) | 1U << k;
+		int r = try_step(t, s, n, bit);
 
-		if (n->kind == PT_NODE_NEW && !pt_code_fill(s, n))
+		if (r < 0)
 			return false;
-		if ((n->kind != PT_NODE_COND &&
-		     (n->kind != PT_NODE_RET || !bit)) ||
-		    p->pub.n_steps == STEPS || !call(t, s, n)) {
-			stop_at(p, n, left);
+		t->left = (bits & ((1U << k) - 1)) | 1U << k;
+		if (!r) {
+			t->end = PT_END_STOP;
+			t->ip = n->ip;
 			return true;
 		}
-		step = pt_code_step(s, n, n->kind == PT_NODE_COND && bit);
-		if (!step)
-			return false;
-		add_step(t, step);
 		k--;
-		left = (bits & ((1U << k) - 1)) | 1U << k;
-		n = take_bit(t, s, n, bit, left);
+		t->left = (bits & ((1U << k) - 1)) | 1U << k;
+		n = take_bit(t, s, n, bit);
 		if (!n)
 			return true;
 	}
-	p->end = PT_END_NODE;
-	p->left = 1;
-	p->node = n;
+	t->end = PT_END_NODE;
+	t->left = 1;
+	t->node = n;
+	t->ip = n->ip;
 	return true;
 }
 
@@ -163,74 +195,83 @@ static bool try_path(struct trial *t, struct pt_store *s, struct pt_node *n,
 {
 	bool tip = bits & PT_TIP, taken;
 
-	memset(&t->path, 0, sizeof(t->path));
-	bits &= ~PT_TIP;
+	t->pub = (struct aux_path){ 0 };
+	t->n_calls = t->height = 0;
+	bits &= PT_BITS;
 	if (!take_bits(t, s, n, bits))
 		return false;
-	if (!tip || t->path.end != PT_END_NODE)
+	if (!tip || t->end != PT_END_NODE)
 		return true;
-	taken = take_tip(t, s, t->path.node);
+	taken = take_tip(t, s, t->node);
 	return taken || bits > 1;
 }
 
-static size_t size_of_sites(const struct pt_path *p)
+static size_t size_of_steps(const struct trial *t)
 {
-	return p->n_calls * sizeof(struct pt_site);
-}
-
-static size_t size_of_steps(const struct pt_path *p)
-{
-	return p->pub.n_steps * sizeof(struct aux_step *);
+	return t->pub.n_steps * sizeof(struct aux_step *);
 }
 
 static void copy_to(struct pt_path *p, void *steps, const struct trial *t)
 {
-	*p = t->path;
-	memcpy(pt_path_sites(p, p->n_calls), t->sites, size_of_sites(p));
-	p->pub.steps = memcpy(steps, t->steps, size_of_steps(p));
-	if (p->end == PT_END_NODE && p->node)
-		p->seed = p->node->seed;
+	p->pub = t->pub;
+	p->pub.steps = memcpy(steps, t->steps, size_of_steps(t));
+	for (unsigned i = 0; i < t->n_calls; i++)
+		p->sites[i] = t->sites[i].ip;
 }
 
-static struct pt_entry entry_of(struct pt_path *p, uint64_t key)
+static struct pt_entry entry_of(const struct trial *t, uint64_t key,
+				struct pt_path *p, const struct pt_region *r)
 {
-	return (struct pt_entry){ .key = key, .path = p, .seed = p->seed,
-				  .n_insns = p->pub.n_insns,
-				  .left = (uint16_t)p->left,
-				  .end = (uint8_t)p->end,
-				  .n_calls = (uint8_t)p->n_calls,
-				  .height = (uint8_t)p->height };
+	return (struct pt_entry){ .key = key, .path = p,
+				  .next = pt_place(t->ip) |
+					  ((unsigned)t->end * PT_REGIONS +
+					   r->index),
+				  .n_insns = t->pub.n_insns,
+				  .left = (uint16_t)t->left,
+				  .n_calls = (uint8_t)t->n_calls,
+				  .room = (uint8_t)(PT_STACK - t->height) };
 }
 
+/* NULL: there is no room. */
 static const struct pt_entry *keep_path(struct pt_store *s,
-					const struct trial *t, uint64_t key)
+					const struct trial *t, uint64_t key,
+					const struct pt_region *r)
 {
+	struct pt_entry *e;
 	struct pt_path *p;
 	void *steps;
-	uint32_t h;
 
-	if (pt_is_crowded(s->n_paths, s->path_mask) && !grow_paths(s))
+	if (!r->index ||
+	    (pt_is_crowded(s->n_paths, s->max_paths) && !grow_paths(s)))
 		return NULL;
-	p = pt_store_path(s, t->path.n_calls);
-	steps = p ? pt_store_alloc(s, size_of_steps(&t->path)) : NULL;
+	p = pt_store_path(s, t->n_calls);
+	steps = p ? pt_store_alloc(s, size_of_steps(t)) : NULL;
 	if (!steps)
 		return NULL;
 	copy_to(p, steps, t);
 	p->pub.kept = 1;
-	for (h = hash_key(key); s->paths[h & s->path_mask].key; h++)
-		;
-	s->paths[h & s->path_mask] = entry_of(p, key);
+	e = find_entry(s->paths, s->path_mask, key, NONE);
+	*e = entry_of(t, key, p, r);
 	s->n_paths++;
-	return &s->paths[h & s->path_mask];
+	return e;
+}
+
+/* While there is much room, or from the second time on that it is taken. */
+static bool is_kept(struct pt_store *s, uint64_t key)
+{
+	size_t h = pt_path_hash(key);
+	uint16_t *seen = &s->seen[h / PT_LINE & (PT_SEEN - 1)];
+	uint16_t tag = (uint16_t)(h >> 22 | 1);
+	bool kept = *seen == tag || s->used < STORE_LIMIT / 2;
+
+	*seen = tag;
+	return kept;
 }
 
 static const struct pt_entry *make_path(struct pt *d, struct pt_node *n,
 					unsigned bits, uint64_t key)
 {
 	struct pt_store *s = &d->store;
-	uint32_t h = hash_key(key);
-	uint16_t *seen = &s->seen[h & (PT_SEEN - 1)];
-	uint16_t tag = (uint16_t)(h >> 16 | 1);
 	const struct pt_entry *e = NULL;
 	struct pt_path *p;
 	struct trial t;
@@ -238,32 +279,44 @@ static const struct pt_entry *make_path(struct pt *d, struct pt_node *n,
 
 	if (!try_path(&t, s, n, bits))
 		return NULL;
-	if (*seen == tag)
-		e = keep_path(s, &t, key);
-	*seen = tag;
-	before = size_of_sites(&t.path);
-	size = before + sizeof(*p) + size_of_steps(&t.path);
+	if (is_kept(s, key))
+		e = keep_path(s, &t, key, n->region);
+	before = sizeof(*p) + t.n_calls * sizeof(*p->sites);
+	size = before + size_of_steps(&t);
 	if (e || d->n_scratch + size > PT_SCRATCH)
 		return e;
-	p = (struct pt_path *)(d->scratch + d->n_scratch + before);
+	p = (struct pt_path *)(d->scratch + d->n_scratch);
 	d->n_scratch += size;
-	copy_to(p, p + 1, &t);
-	d->entry = entry_of(p, key);
+	copy_to(p, (uint8_t *)p + before, &t);
+	d->entry = entry_of(&t, key, p, n->region);
 	return &d->entry;
 }
 
-const struct pt_entry *pt_path_find(struct pt *d, struct pt_node *n,
-				    unsigned bits)
+/* An entry that the quick way did not find goes to the line where it looks. */
+static const struct pt_entry *promote(struct pt_store *s, struct pt_entry *e)
+{
+	struct pt_entry *home = pt_entry_at(s->paths, s->path_mask,
+					    pt_path_hash(e->key));
+	struct pt_entry other;
+
+	if (e == home || e == home + 1)
+		return e;
+	home += s->turn++ & 1;
+	other = *home;
+	*home = *e;
+	*e = other;
+	return home;
+}
+
+const struct pt_entry *pt_path_find(struct pt *d, uint64_t place, unsigned bits)
 {
 	struct pt_store *s = &d->store;
-	uint64_t key = pt_path_key(n->seed, bits);
+	uint64_t key = place | pt_key_mode(d->flags) | pt_key_bits(bits);
+	struct pt_node *n = pt_code_node(s, pt_place_ip(place), d->flags);
+	struct pt_entry *e;
 
-	for (uint32_t h = hash_key(key);; h++) {
-		struct pt_entry *e = &s->paths[h & s->path_mask];
-
-		if (e->key == key)
-			return e;
-		if (!e->key)
-			return make_path(d, n, bits, key);
-	}
+	if (!n)
+		return NULL;
+	e = find_entry(s->paths, s->path_mask, key, n->region->index);
+	return e->key ? promote(s, e) : make_path(d, n, bits, key);
 }

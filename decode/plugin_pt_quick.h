@@ -1,79 +1,64 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The packets that the quick way of the Intel PT engine takes (SDM 33.4). */
+/*
+ * The quick way of the Intel PT engine, and where it is.
+ *
+ * Most packets are a CYC, or none, then a TNT or TIP, and they lead to where they have
+ * led before: plugin_pt_usual.c goes along them. What it stops at is taken
+ * packet by packet (plugin_pt_run.c), or left to the slow way.
+ */
 #ifndef PLUGIN_PT_QUICK_H
 #define PLUGIN_PT_QUICK_H
 
+#include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
 
-#define INLINE static inline __attribute__((always_inline))
+#include <aux/decoder.h>
 
-enum quick { SLOW = 0, PAD, TNT, TIP, CYC, MTC, TSC, EXT };
+#define PT_GROUP 12		/* bits of a long TNT at a time, below PT_BITS */
+#define PT_LONG_TNT 47
 
-/* table: by the first byte */
-static const uint8_t quick[256] = {
-	PAD, SLOW, EXT, CYC, TNT, SLOW, TNT, CYC,	/* 00 */
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, TSC, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,	/* 20 */
-	TNT, SLOW, TNT, CYC, TNT, TIP, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,	/* 40 */
-	TNT, SLOW, TNT, CYC, TNT, TIP, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, MTC, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,	/* 60 */
-	TNT, SLOW, TNT, CYC, TNT, TIP, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,	/* 80 */
-	TNT, SLOW, TNT, CYC, TNT, TIP, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,	/* a0 */
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,	/* c0 */
-	TNT, SLOW, TNT, CYC, TNT, TIP, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,	/* e0 */
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
-	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
+struct pt;
+struct pt_entry;
+
+struct pt_quick {
+	struct pt *d;
+	const uint8_t *p;
+	const uint8_t *last;	/* from there on packets are left to the slow way */
+	uint64_t base;		/* of offsets: of address 0 */
+	uint64_t offset;	/* of the packet that is taken */
+	uint64_t mode;		/* of keys */
+	uint64_t place;
+	uint64_t last_ip;	/* of packets, as a place */
+	struct aux_flow *out, *o, *end; /* o: the next event */
+	enum aux_paths paths;
+	bool stop;		/* the host has to look at the last event */
+	/* time: as in pt_time */
+	bool late;		/* a TIME may be due */
+	uint64_t cycles;	/* given to pt_time when anything else wants it */
+	uint64_t limit;		/* of cycles: below it they are only added up */
+	uint64_t scale;
+	double per_tick;	/* cycles of that scale, hardly less */
+	const uint32_t *stops;	/* which CYCs are not usual: quick_stops */
+	/* the last item: as pt.mark */
+	struct aux_flow *mark;
+	uint64_t mark_place;
+	bool mark_tip;
+	/* the bits that are next, below a stop bit, PT_TIP; and n behind them */
+	unsigned left, n;
+	uint64_t rest;
 };
 
-INLINE uint64_t load_le(const uint8_t *p, unsigned n)
-{
-	uint64_t v;
+/* plugin_pt_usual.c: what is usual from p on, if anything is. Of a long TNT n bits of
+ * rest may be left. */
+void pt_quick_usual(struct pt_quick *r);
 
-	memcpy(&v, p, 8);
-	return n == 8 ? v : v & ((UINT64_C(1) << 8 * n) - 1);
-}
-
-INLINE unsigned quick_tip_size(const uint8_t *p)
-{
-	static const uint8_t sizes[8] = { 1, 3, 5, 7, 7, 1, 9, 1 };
-
-	return sizes[*p >> 5];
-}
-
-/* The ip of the TIP at p, which the table knows. */
-INLINE uint64_t quick_ip(const uint8_t *p, uint64_t last_ip)
-{
-	static const uint64_t masks[8] = {
-		0, 0xffff, 0xffffffff, UINT64_C(0xffffffffffff),
-		UINT64_C(0xffffffffffff), 0, ~UINT64_C(0), 0 };
-	uint64_t mask = masks[*p >> 5], ip;
-
-	memcpy(&ip, p + 1, 8);
-	ip &= mask;
-	if (__builtin_expect(*p >> 5 == 3, 0))
-		return (uint64_t)((int64_t)(ip << 16) >> 16);
-	return ip | (last_ip & ~mask);
-}
+/* plugin_pt_pace.c: time as the packets so far tell it */
+void pt_quick_take_time(struct pt_quick *r);
+/* The cycles that were added up; take_time comes behind. */
+void pt_quick_give_time(const struct pt_quick *r);
+/* What is due is told before a branch. False: the host has to look at it. */
+bool pt_quick_put_time(struct pt_quick *r);
+/* The CYC at p, of any length. False: not here. */
+bool pt_quick_cyc(struct pt_quick *r);
 
 #endif

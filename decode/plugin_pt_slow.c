@@ -113,7 +113,7 @@ static int walk_insn(struct pt *d, pt_match match)
 		return r;
 	if ((d->insn.cls == X86_CALL && d->insn.disp) ||
 	    d->insn.cls == X86_IND_CALL)
-		pt_push_site(d, (struct pt_site){ .ip = d->next_seq });
+		pt_push_call(d, d->next_seq);
 	if (match && match(p, n, &d->insn))
 		return 2;
 	switch (d->insn.cls) {
@@ -137,7 +137,6 @@ int pt_slow_walk(struct pt *d, const uint64_t *ip)
 	while (r == 1) {
 		if (ip && d->ip == *ip)
 			return 1;
-		d->node = NULL;
 		r = walk_insn(d, NULL);
 	}
 	return r;
@@ -147,7 +146,6 @@ int pt_slow_walk_match(struct pt *d, pt_match match)
 {
 	int r;
 
-	d->node = NULL;
 	while ((r = walk_insn(d, match)) == 1)
 		;
 	return r == 2 ? 1 : r;
@@ -251,7 +249,7 @@ static int take_return(struct pt *d)
 		return r;
 	if (!taken || !d->depth)
 		return -PT_E_RETURN;
-	d->ip = pt_pop_site(d).ip;
+	d->ip = pt_pop_call(d);
 	return 0;
 }
 
@@ -275,7 +273,6 @@ int pt_slow_take(struct pt *d)
 		if (r < 0)
 			return r;
 	}
-	d->node = NULL;
 	r = pt_query_ahead(d, &pos, &fetched);
 	if (r < 0)
 		return r;

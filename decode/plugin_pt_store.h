@@ -15,15 +15,19 @@
 
 #include <aux/decoder.h>
 
+#include "plugin_pt_entry.h"
+
 #define NODE_RANGES 64		/* of one node, at most */
 #define PATH_CALLS 32		/* above the stack of the path's begin */
+#define PT_READY 1
+#define PT_UNKNOWN 2
 #define STORE_LIMIT ((size_t)96 << 20)	/* bytes; then nothing is added */
 
 /* One answer of the host. */
 struct pt_region {
 	uint64_t start, end;
 	const uint8_t *bytes;
-	uint64_t generation;	/* it was so in that one, last */
+	uint16_t index;		/* from 1 on; 0: there was none left */
 	struct pt_region *next;
 };
 
@@ -40,7 +44,6 @@ enum pt_node_kind {
 struct pt_site {
 	uint64_t ip;
 	struct pt_node *node;
-	uint32_t seed;		/* of node */
 };
 
 /*
@@ -53,7 +56,6 @@ struct pt_node {
 	uint16_t flags;		/* AUX_FLOW_MODE_*, AUX_FLOW_IN_TX */
 	uint8_t kind;		/* enum pt_node_kind */
 	uint8_t n_sites;	/* calls in it, an indirect one at its end too */
-	uint32_t seed;		/* its own: of the hash of paths */
 	uint32_t n_ranges, n_insns;
 	struct aux_flow *ranges; /* the outcome of a COND is open, or that of
 				  * the first step that was made */
@@ -63,80 +65,23 @@ struct pt_node {
 	struct aux_step *steps[2]; /* by outcome; others have the first alone */
 };
 
-enum pt_path_end {
-	PT_END_NODE = 0,	/* at node; all bits are used up */
-	PT_END_TIP,		/* behind node, which takes the TIP */
-	PT_END_POP,		/* a return that needs the stack of before */
-	PT_END_IP,		/* at ip, in another region */
-	PT_END_STOP,		/* before node, which cannot take the next bit */
-};
-
-/* Along nodes by the bits of a TNT, up to the branch that takes the TIP behind it. */
-struct pt_path {
-	struct aux_path pub;	/* in front of it: n_calls sites */
-	union {
-		struct pt_node *node;
-		uint64_t ip;
-	};
-	uint32_t seed;		/* of node */
-	uint32_t left : 13;	/* bits below a stop bit; 1: none */
-	uint32_t end : 3;	/* enum pt_path_end */
-	uint32_t n_calls : 8;	/* that are open at its end */
-	uint32_t height : 8;	/* of the stack above that at its begin */
-};
-
-/* Ip to node, with what the quick way needs of it, as in a pt_entry. */
+/* Ip to node. */
 struct pt_slot {
 	uint64_t ip;
 	struct pt_node *node;	/* NULL: free */
 	struct pt_region *region;
-	uint32_t seed;
 	uint16_t flags;
 };
 
-/* Node and bits to path, with what the quick way needs of it in most cases, so that
- * it touches no other line. */
-struct pt_entry {
-	uint64_t key;		/* pt_path_key; 0: free */
-	struct pt_path *path;
-	uint32_t seed, n_insns;
-	uint16_t left;
-	uint8_t end, n_calls, height;
-};
-
-/*
- * In both tables a search begins at an even place: two of them are a cache line, and
- * the quick way looks at these alone.
- */
 static inline uint32_t pt_node_hash(uint64_t ip)
 {
-	return (uint32_t)(ip * UINT64_C(0x9e3779b97f4a7c15) >> 32) & ~1U;
-}
-
-#define PT_TIP	0x8000U		/* among bits: a TIP follows these */
-#define PT_SEED UINT32_C(0x9e3779b1)	/* odd: no two nodes have the same */
-#define PT_BITS UINT32_C(0x85ebca6b)
-
-static inline uint64_t pt_path_key(uint32_t seed, unsigned bits)
-{
-	return (uint64_t)seed << 16 | bits;
-}
-
-static inline uint32_t pt_path_hash(uint32_t seed, unsigned bits)
-{
-	return (seed ^ bits * PT_BITS) & ~1U;
+	return (uint32_t)(ip * UINT64_C(0x9e3779b97f4a7c15) >> 32);
 }
 
 /* A first look that misses costs more than a table that is small anyway. */
-static inline bool pt_is_crowded(uint32_t n, uint32_t mask)
+static inline bool pt_is_crowded(uint32_t n, uint32_t max)
 {
-	return n > mask / (mask < 65536 ? 4 : 2);
-}
-
-/* The calls that a path leaves open. */
-static inline struct pt_site *pt_path_sites(const struct pt_path *p, unsigned n)
-{
-	return (struct pt_site *)p - n;
+	return max <= 65536 ? n >= max / 4 : n >= max / 4 * 3;
 }
 
 struct pt_block {
@@ -147,31 +92,49 @@ struct pt_store {
 	const struct aux_decoder_host *host;
 	uint64_t generation;
 	struct pt_region *regions, *last;
+	uint32_t n_regions;	/* from 1 on */
+	uint16_t *ready;	/* by pt_entry_where: 0: the bits alone lead there,
+				 * PT_TIP: they and a TIP. Else another way:
+				 * PT_READY, and if it is not known whether the
+				 * region is current, PT_UNKNOWN */
+	uint16_t *ready_regions; /* those that are */
+	uint32_t n_ready;
 	struct pt_slot *nodes;
 	uint32_t n_nodes, node_mask;
 	struct pt_entry *paths;
-	uint32_t n_paths, path_mask;
+	uint32_t n_paths, max_paths; /* power of two */
+	size_t path_mask;	/* of pt_path_hash */
+	uint32_t turn;
 	uint16_t *seen;		/* PT_SEEN tags of paths that were taken once */
 	struct pt_block *blocks; /* all of the above but the tables */
 	uint8_t *free;
 	size_t n_free, used;
-	struct pt_path *free_paths;
-	size_t n_free_paths;
+	uint8_t *free_path;
+	size_t n_free_path;
 	bool nomem;
 };
 
-#define PT_SEEN 65536
+#define PT_SEEN 1048576
 
 int pt_store_init(struct pt_store *s, const struct aux_decoder_host *host);
 void pt_store_fini(struct pt_store *s);
 /* Empties it; what it held is the host's until nothing leads there. */
 void pt_store_drop(struct pt_store *s);
+/* Another generation: no region is known to be current. */
+void pt_store_forget_ready(struct pt_store *s);
 /* NULL: the store is full, or memory is. */
 void *pt_store_alloc(struct pt_store *s, size_t size);
 void *pt_store_table(size_t size);
 void pt_store_free_table(void *table, size_t size);
-/* A path, on a cache line of its own, behind so many sites. */
+/* A path with so many sites, on cache lines of its own. */
 struct pt_path *pt_store_path(struct pt_store *s, unsigned n_sites);
+
+/* Is what was found in the region still there? */
+static inline bool pt_is_current(const struct pt_store *s,
+				 const struct pt_region *r)
+{
+	return s->ready[r->index] != PT_UNKNOWN;
+}
 
 /* The region that ip is in now, or NULL. */
 struct pt_region *pt_code_region(struct pt_store *s, uint64_t ip);

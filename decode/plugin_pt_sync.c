@@ -61,7 +61,6 @@ static void reset(struct pt *d)
 	d->block = 0;
 	d->untraced = 0;
 	d->depth = 0;
-	d->node = NULL;
 }
 
 void pt_sync_fail(struct pt *d, int err, const uint8_t *pos)
@@ -191,8 +190,7 @@ static void undo(struct pt *d, int err, const uint8_t *pos)
 {
 	int r;
 
-	d->ip = (d->mark_path ? d->mark_path->node : d->mark_node)->ip;
-	d->node = NULL;
+	d->ip = d->mark_ip;
 	d->n_bits = 0;
 	d->untraced = 0;
 	r = pt_slow_walk(d, NULL);
