@@ -8,6 +8,9 @@
  * the next CYC counts from further back. The next MTC is the latest that it can
  * be. Where the estimate was too fast it waits, and the bound tells how long.
  *
+ * Most MTCs come one period behind the one before, with CYCs between, and most of
+ * what may be is not: step_mtc is for those, and must leave t as the rest would.
+ *
  * Specification: Intel SDM volume 3, "Intel Processor Trace", "Timing Packets".
  */
 #include "plugin_pt_time.h"
@@ -25,6 +28,7 @@
 #define MTC_BITS 8
 #define CTC_BOUND 2		/* ticks that TMA and rounding may hide */
 #define CALIBRATE_MIN 64	/* cycles, for a scale that is worth it */
+#define STEADY_BITS 40		/* of what steps add up: far from any wrap */
 
 static uint64_t add(uint64_t a, uint64_t b)
 {
@@ -89,7 +93,8 @@ static void take_scale(struct pt_time *t, uint64_t scale)
 	if (t->nominal_given && t->ratio) {
 		if (scale < t->low || (t->high && scale > t->high))
 			return;
-	} else if (!t->nominal_given && t->ratio && scale < SCALE_MAX) {
+	} else if (!t->nominal_given && t->ratio && scale < SCALE_MAX &&
+		   t->nominal != scale * t->ratio) {
 		t->nominal = scale * t->ratio;
 		set_ratio(t, t->ratio);
 	}
@@ -146,6 +151,7 @@ static void estimate(struct pt_time *t)
 /* Base moves on to what the cycles since it tell. */
 static void fold(struct pt_time *t)
 {
+	t->steady = false;
 	t->moved |= t->cycles > 0;
 	t->cal_cycles = add(t->cal_cycles, t->cycles);
 	t->base = add(t->base, scaled(t->cycles, t->scale));
@@ -226,6 +232,7 @@ void pt_time_psb(struct pt_time *t)
 	t->bound = 0;
 	t->known = false;
 	t->lost = false;
+	t->steady = false;
 	t->limit = 0;
 	t->cycles = 0;
 	t->moved = false;
@@ -247,6 +254,7 @@ void pt_time_tsc(struct pt_time *t, uint64_t tsc)
 	t->calibrating = false;
 	t->known = true;
 	t->lost = false;
+	t->steady = false;
 	t->have_ctc = false;
 	t->tma_due = true;
 	t->turn = 0;
@@ -267,6 +275,7 @@ void pt_time_tma(struct pt_time *t, uint16_t ctc, uint16_t fc)
 
 	if (!t->tma_due || !t->period_tsc)
 		return;
+	t->steady = false;
 	t->tma_due = false;
 	t->tma_last = true;
 	t->have_ctc = true;
@@ -316,10 +325,10 @@ static void guess_ctc(struct pt_time *t)
 }
 
 /* A TMA has 16 bits: of more, the first MTC tells the rest, being the next one. */
-void pt_time_mtc(struct pt_time *t, uint8_t value)
+static void take_mtc(struct pt_time *t, uint32_t ctc)
 {
 	unsigned bits = t->period + MTC_BITS;
-	uint32_t ctc = (uint32_t)value << t->period, ticks;
+	uint32_t ticks;
 
 	if (!t->known || !t->period_tsc)
 		return;
@@ -339,6 +348,89 @@ void pt_time_mtc(struct pt_time *t, uint8_t value)
 	t->ctc = ctc;
 	expect_mtc(t);
 	set_anchor(t, t->ctc_tsc, t->ctc_bound);
+}
+
+/* Behind an MTC: can step_mtc take the next one? */
+static bool is_steady(const struct pt_time *t)
+{
+	return t->have_ctc && !t->tma_last && !t->lost && !t->turn &&
+	       t->calibrating && t->cal_tsc == t->ctc_tsc && !t->cal_cycles &&
+	       t->scale && t->nominal_given && t->low && t->high &&
+	       t->high < SCALE_MAX &&
+	       !((t->period_tsc | t->ctc_bound) >> STEADY_BITS);
+}
+
+static __attribute__((noinline)) void mtc_slow(struct pt_time *t, uint8_t value)
+{
+	take_mtc(t, (uint32_t)value << t->period);
+	t->steady = is_steady(t);
+}
+
+/* One period behind the last, and there was enough to calibrate with. */
+static inline bool is_step(const struct pt_time *t, uint8_t value)
+{
+	return t->steady && (uint8_t)(value - (t->ctc >> t->period)) == 1 &&
+	       t->cycles >= CALIBRATE_MIN * (t->slack + 1) &&
+	       !((t->ctc_tsc | t->tsc) >> 61);
+}
+
+/* calibrate: the cycles took so many ticks. */
+static inline void step_scale(struct pt_time *t, uint64_t ticks)
+{
+	uint64_t scale = (ticks << PT_TIME_SHIFT) / t->cycles;
+	uint64_t above = scale - t->low, below = t->high - scale;
+
+	if (scale < t->low || scale > t->high)
+		return;
+	t->scale = scale;
+	t->spread = above > below ? above : below;
+}
+
+/* The crystal clock goes on by a period. Returns how many ticks that is. */
+static inline uint64_t step_ctc(struct pt_time *t, uint8_t value)
+{
+	uint64_t d = t->config->tsc_ctc_ratio_d, ticks = t->period_tsc;
+	uint64_t part = t->ctc_part + t->period_part;
+
+	if (part >= d) {
+		part -= d;
+		ticks++;
+	}
+	t->ctc = (uint32_t)value << t->period;
+	t->ctc_part = part;
+	t->ctc_tsc += ticks;
+	return ticks;
+}
+
+/* take_mtc where is_step: all of it that can change anything. */
+static inline void step_mtc(struct pt_time *t, uint8_t value)
+{
+	uint64_t bound = t->ctc_bound, tsc, end;
+
+	step_scale(t, step_ctc(t, value));
+	tsc = t->ctc_tsc;
+	t->cal_tsc = t->anchor = t->base = tsc;
+	t->base_bound = bound + 2 + scaled(t->slack + 1, t->scale);
+	t->cycles = 0;
+	t->next = end = tsc + t->period_tsc + 1 + bound;
+	t->limit = end;
+	if (t->tsc > tsc) {	/* it is ahead, and waits */
+		t->limit = 0;
+		if (t->tsc > end)
+			end = t->tsc;
+	} else {
+		t->tsc = tsc;
+	}
+	t->bound = bound + (t->tsc - tsc);
+	t->window = end - tsc + bound;
+}
+
+void pt_time_mtc(struct pt_time *t, uint8_t value)
+{
+	if (__builtin_expect(is_step(t, value), 1))
+		step_mtc(t, value);
+	else
+		mtc_slow(t, value);
 }
 
 void pt_time_cbr(struct pt_time *t, uint8_t ratio)
@@ -368,6 +460,7 @@ void pt_time_cbr(struct pt_time *t, uint8_t ratio)
 void pt_time_ovf(struct pt_time *t)
 {
 	t->lost = true;
+	t->steady = false;
 	t->bound = NEVER;
 	t->limit = 0;
 	t->next = NEVER;

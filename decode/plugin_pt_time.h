@@ -50,6 +50,7 @@ struct pt_time {
 	bool slack_given;	/* by the configuration, else a CYC tells */
 	bool moved;		/* base holds cycles since the anchor */
 	bool lost;		/* since an OVF */
+	bool steady;		/* the next MTC may be as the last one was */
 
 	/* the last TSC or MTC, and when the next MTC is due */
 	uint64_t anchor, anchor_bound;

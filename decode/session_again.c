@@ -15,15 +15,23 @@
 
 void session_count_given(struct feed *f, size_t from)
 {
+	const struct aux_flow *ev = f->buf + from, *end = f->buf + f->n;
 	uint64_t n_insns = 0, n_events = 0;
 
-	for (size_t i = from; i < f->n; i++) {
-		const struct aux_flow *ev = &f->buf[i];
-
-		if (session_is_plain(ev))
+	ev = session_skip_plain(ev, end, &n_insns);
+	if (!from && !f->source) {	/* a source's may yet be changed */
+		f->n_plain = (size_t)(ev - f->buf);
+		f->plain_insns = n_insns;
+	}
+	for (; ev < end; ev++) {
+		if (ev->kind == AUX_FLOW_TIME)
+			continue;
+		if (session_is_plain(ev)) {
 			n_insns += ev->n;
-		else
-			n_events += ev->kind != AUX_FLOW_TIME;
+			continue;
+		}
+		n_events++;
+		ev = session_skip_plain(ev + 1, end, &n_insns) - 1;
 	}
 	f->again.n_insns += n_insns;
 	f->again.n_events += n_events;

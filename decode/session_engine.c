@@ -156,6 +156,7 @@ static bool take_buffer(struct feed *f, struct batch *b)
 /* The engine's view goes along. */
 static void pass_events(struct feed *f)
 {
+	f->pos = f->n_plain;
 	while (f->pos < f->n) {
 		const struct aux_flow *ev = &f->buf[f->pos];
 
@@ -175,9 +176,9 @@ static int push_events(struct jobs *js, struct job *job)
 	b->in_chunk = f->in_chunk;
 	b->v = f->v;
 	b->at = f->at;
+	pass_events(f);
 	if (session_expand_paths(f, 0) < 0)
 		goto nomem;
-	pass_events(f);
 	job->work.key = job->is_chunk ? job->work.key : f->at.time;
 	if (!take_buffer(f, b))
 		goto nomem;

@@ -67,6 +67,31 @@ void session_take_event(struct feed *f)
 		session_take_context(f, &f->v, ev);
 }
 
+const struct aux_flow *session_skip_plain(const struct aux_flow *ev,
+					  const struct aux_flow *end,
+					  uint64_t *n_insns)
+{
+	uint64_t n = 0;
+
+	for (;;) {
+		/* most of all events */
+		for (; end - ev >= 4 && ev[0].kind == AUX_FLOW_PATH &&
+		       ev[1].kind == AUX_FLOW_PATH &&
+		       ev[2].kind == AUX_FLOW_PATH &&
+		       ev[3].kind == AUX_FLOW_PATH; ev += 4) {
+			n += ev[0].n;
+			n += ev[1].n;
+			n += ev[2].n;
+			n += ev[3].n;
+		}
+		if (ev == end || !session_is_plain(ev))
+			break;
+		n += ev++->n;
+	}
+	*n_insns += n;
+	return ev;
+}
+
 /* Room for another batch. */
 static int grow_buffer(struct feed *f)
 {
@@ -206,7 +231,7 @@ int session_refill(struct feed *f, struct session_stats *stats)
 {
 	int rc;
 
-	f->pos = f->n = 0;
+	f->pos = f->n = f->n_plain = 0;
 	f->next_time = SIZE_MAX;
 	while (!is_filled(f)) {
 		if (f->in_chunk) {

@@ -115,6 +115,10 @@ struct feed {
 	bool stale;		/* the decoder went on in other code */
 	struct aux_flow *buf;
 	size_t n, pos, cap;
+	size_t n_plain;		/* so many at the start of buf are RANGEs and
+				 * PATHs, with so many instructions; 0: not
+				 * looked at */
+	uint64_t plain_insns;
 	size_t next_time;	/* a TIME in buf, the first from where that was
 				 * asked on; n: none; SIZE_MAX: not asked */
 	struct feed_view ahead;	/* behind buf: the decoder's, with source */
@@ -160,6 +164,10 @@ void session_init_feed(struct session *s, struct feed *f, size_t i);
 void session_begin_dated(struct feed *f, const struct chunk_start *start);
 /* RANGEs for the PATHs that are not kept, from buf[from] on. -AUX_E_NOMEM. */
 int session_expand_paths(struct feed *f, size_t from);
+/* The first from ev on that is no RANGE or PATH, or end; adds the instructions. */
+const struct aux_flow *session_skip_plain(const struct aux_flow *ev,
+					  const struct aux_flow *end,
+					  uint64_t *n_insns);
 /* Fills an empty buffer. 0 at the end of the stream, or an error. */
 int session_refill(struct feed *f, struct session_stats *stats);
 /* The place of buf[pos]. */

@@ -95,11 +95,14 @@ static bool is_quiet(const struct run_state *r, const struct feed *f,
 /* RANGEs and PATHs from pos on change nothing: most of all events. */
 static uint64_t skip_plain(struct feed *f)
 {
-	const struct aux_flow *ev = &f->buf[f->pos], *end = &f->buf[f->n];
+	const struct aux_flow *ev = &f->buf[f->pos];
 	uint64_t n_insns = 0;
 
-	for (; ev < end && session_is_plain(ev); ev++)
-		n_insns += ev->n;
+	if (!f->pos && f->n_plain) {
+		f->pos = f->n_plain;
+		return f->plain_insns;
+	}
+	ev = session_skip_plain(ev, &f->buf[f->n], &n_insns);
 	f->pos = (size_t)(ev - f->buf);
 	return n_insns;
 }

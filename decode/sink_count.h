@@ -60,9 +60,34 @@ void count_totals_sha(struct count_totals *t, const void *bytes, size_t len);
 void count_totals_print(struct count_totals *t, struct outbuf *out, bool sha);
 
 /*
+ * sink_count_learn.c: what a step or a kept path adds stays with it, in user: [0]
+ * the hash, [1] 8 * M^n, [2] instructions << 32 | branches. [1] is 0 until all its
+ * ranges were found to fit the code; it stays 0 where one does not, and where
+ * COUNT_SUMS of [2] might not fit, and they are counted one by one. These are
+ * facts of the code alone: whoever is first computes them for all.
+ */
+#define COUNT_SUMS 4096
+#define COUNT_POWERS 128
+
+struct count_lore {
+	struct walk *walk;
+	struct aux_code area;	/* code that was asked for last */
+	uint64_t area_space;	/* 0: none */
+	const struct sink_host *host;
+	uint64_t power8[COUNT_POWERS];	/* 8 * M^n */
+};
+
+void count_lore_init(struct count_lore *l, const struct sink_host *host,
+		     struct walk *walk);
+/* 0, or -AUX_E_NOMEM. */
+int count_learn_step(struct count_lore *l, const struct space *space,
+		     struct aux_step *step);
+/* If all its steps are known. */
+void count_learn_path(struct aux_path *path);
+
+/*
  * sink_count_run.c: adds up what runs, fast: no limit, no filter. A range is
  * walked when it is first met; the ranges seen last are found without the walk.
- * What a step or path adds stays with it, in user.
  */
 #define COUNT_HOT 4096 /* power of two */
 
@@ -76,6 +101,7 @@ struct count_hot {
 
 struct counter {
 	struct walk *walk;
+	struct count_lore lore;
 	struct count_run run;
 	struct sink_report report;	/* of all runs; the owner takes it */
 	/* a range does not fit the code */

@@ -2,11 +2,6 @@
 /*
  * sink_count_run: see sink_count.h. The hash of a range, a step or a path is
  * computed once and appended in constant time (iphash.h).
- *
- * user of a step and of a path that is kept: [0] the hash, [1] 8 * M^n, [2]
- * branches. [1] is 0 until all its ranges were found to fit the code; it stays 0
- * where one does not, and they are counted one by one. These are facts of the
- * code alone: whoever is first computes them for all.
  */
 #include <stdlib.h>
 
@@ -14,7 +9,7 @@
 #include "sink_count.h"
 #include "timeline.h"
 
-#define AHEAD 8 /* events: paths of large programs are in no near cache */
+#define AHEAD 16 /* events: paths of large programs are in no near cache */
 #define MAX_WALK ((size_t)32 << 20) /* bytes kept of ranges */
 
 int counter_init(struct counter *c, const struct sink_host *host)
@@ -23,7 +18,10 @@ int counter_init(struct counter *c, const struct sink_host *host)
 				  .user_size = sizeof(struct iphash_block),
 				  .max_bytes = MAX_WALK };
 
-	return walk_new(&c->walk, &wc);
+	if (walk_new(&c->walk, &wc))
+		return -AUX_E_NOMEM;
+	count_lore_init(&c->lore, host, c->walk);
+	return 0;
 }
 
 void counter_fini(struct counter *c)
@@ -31,12 +29,18 @@ void counter_fini(struct counter *c)
 	walk_free(c->walk);
 }
 
-/* Appends n instructions. */
-static inline void join(struct count_run *run, uint64_t value, uint64_t power8,
-			uint64_t n)
+/* Instructions and branches, as user[2] has them, of COUNT_SUMS at most. */
+static inline void add_sums(struct count_run *run, uint64_t sums)
 {
-	run->value = iphash_join(run->value, power8, value);
-	run->n += n;
+	run->n += sums >> 32;
+	run->n_branches += (uint32_t)sums;
+}
+
+/* user of a step or path */
+static inline void join(struct count_run *run, const uint64_t user[3])
+{
+	run->value = iphash_join(run->value, user[1], user[0]);
+	add_sums(run, user[2]);
 }
 
 static struct iphash_block hash_range(const struct walk_range *r)
@@ -65,6 +69,14 @@ static inline bool is_hot(const struct count_hot *h, const struct aux_flow *ev,
 	       h->space == space;
 }
 
+static inline void join_hot(struct count_run *run, const struct count_hot *h,
+			    const struct aux_flow *ev)
+{
+	run->value = iphash_join(run->value, h->power8, h->value);
+	run->n += h->n;
+	run->n_branches += ev->what != AUX_END_FALL;
+}
+
 static int add_range(struct counter *c, const struct flow_ctx *ctx,
 		     const struct aux_flow *ev)
 {
@@ -91,8 +103,7 @@ static int add_range(struct counter *c, const struct flow_ctx *ctx,
 				   .space = ctx->space ? ctx->space->id : 0,
 				   .value = b->value,
 				   .power8 = b->power << 3 };
-	join(&c->run, hot->value, hot->power8, ev->n);
-	c->run.n_branches += ev->what != AUX_END_FALL;
+	join_hot(&c->run, hot, ev);
 	return 0;
 }
 
@@ -111,31 +122,6 @@ static int add_ranges(struct counter *c, const struct flow_ctx *ctx,
 	return err;
 }
 
-/* What a step adds, if all of it fits the code. */
-static int learn_step(struct counter *c, const struct flow_ctx *ctx,
-		      struct aux_step *step)
-{
-	struct iphash_block sum = iphash_block_init(), b;
-	uint64_t n_branches = 0;
-	struct walk_range r;
-	int err;
-
-	for (uint32_t i = 0; i < step->n_ranges; i++) {
-		err = walk_once(c->walk, ctx->space, &step->ranges[i], &r);
-		if (err)
-			return err == -AUX_E_NOMEM ? err : 0;
-		b = hash_range(&r);
-		iphash_block_append(&sum, &b);
-		n_branches += step->ranges[i].what != AUX_END_FALL;
-	}
-	if (sum.n != step->n_insns)
-		return 0;
-	step->user[0] = sum.value;
-	step->user[1] = sum.power << 3;
-	step->user[2] = n_branches;
-	return 0;
-}
-
 /* Counts a step, known or not. */
 static int add_step(struct counter *c, const struct flow_ctx *ctx,
 		    struct aux_step *step, uint64_t offset)
@@ -143,38 +129,14 @@ static int add_step(struct counter *c, const struct flow_ctx *ctx,
 	int err;
 
 	if (!step->user[1]) {
-		err = learn_step(c, ctx, step);
+		err = count_learn_step(&c->lore, ctx->space, step);
 		if (err)
 			return err;
 	}
 	if (!step->user[1])
 		return add_ranges(c, ctx, step, offset);
-	join(&c->run, step->user[0], step->user[1], step->n_insns);
-	c->run.n_branches += step->user[2];
+	join(&c->run, step->user);
 	return 0;
-}
-
-/* What a path adds, when all its steps are known. */
-static void learn_path(struct aux_path *path)
-{
-	uint64_t value = 0, power = 1, n_branches = 0, n = 0;
-
-	for (uint32_t i = 0; i < path->n_steps; i++) {
-		const struct aux_step *step = path->steps[i];
-
-		if (!step->user[1])
-			return;
-		value = iphash_join(value, step->user[1], step->user[0]);
-		power = iphash_reduce((unsigned __int128)power *
-				      (step->user[1] >> 3));
-		n_branches += step->user[2];
-		n += step->n_insns;
-	}
-	if (n != path->n_insns)
-		return;
-	path->user[0] = iphash_reduce(value);
-	path->user[1] = power << 3;
-	path->user[2] = n_branches;
 }
 
 static int add_path(struct counter *c, const struct flow_ctx *ctx,
@@ -183,10 +145,16 @@ static int add_path(struct counter *c, const struct flow_ctx *ctx,
 	struct aux_path *path = ev->path.path;
 	int err = 0;
 
+	if (path->kept)	/* most of its steps were in others before */
+		count_learn_path(path);
+	if (path->kept && path->user[1]) {
+		join(&c->run, path->user);
+		return 0;
+	}
 	for (uint32_t i = 0; i < path->n_steps && !err; i++)
 		err = add_step(c, ctx, path->steps[i], ev->offset);
 	if (!err && path->kept)
-		learn_path(path);
+		count_learn_path(path);
 	return err;
 }
 
@@ -205,12 +173,9 @@ static inline bool join_steps(struct count_run *run, const struct aux_path *path
 	struct count_run sum = *run;
 
 	for (uint32_t i = 0; i < path->n_steps; i++) {
-		const struct aux_step *step = path->steps[i];
-
-		if (!step->user[1])
+		if (!path->steps[i]->user[1])
 			return false;
-		join(&sum, step->user[0], step->user[1], step->n_insns);
-		sum.n_branches += step->user[2];
+		join(&sum, path->steps[i]->user);
 	}
 	*run = sum;
 	return true;
@@ -222,48 +187,96 @@ static inline bool join_path(struct count_run *run, const struct aux_path *path)
 		return join_steps(run, path);
 	if (!path->user[1])
 		return false;
-	join(run, path->user[0], path->user[1], path->n_insns);
-	run->n_branches += path->user[2];
+	join(run, path->user);
 	return true;
 }
 
-static inline bool join_hot(struct count_run *run, struct counter *c,
-			    const struct aux_flow *ev, uint64_t space)
+/* False: it is not known. */
+static inline bool join_event(struct count_run *run, struct counter *c,
+			      const struct aux_flow *ev, uint64_t space)
 {
-	const struct count_hot *h = find_hot(c, ev);
+	const struct count_hot *hot;
 
-	if (!is_hot(h, ev, space))
-		return false;
-	join(run, h->value, h->power8, h->n);
-	run->n_branches += ev->what != AUX_END_FALL;
+	if (ev->kind == AUX_FLOW_PATH)
+		return join_path(run, ev->path.path);
+	if (ev->kind == AUX_FLOW_RANGE) {
+		hot = find_hot(c, ev);
+		if (!is_hot(hot, ev, space))
+			return false;
+		join_hot(run, hot, ev);
+	} else if (ev->kind == AUX_FLOW_GAP) {
+		run->n_gaps += ev->what != GAP_SNAPSHOT;
+	}
 	return true;
+}
+
+/* A path that is kept and known: most of all events. */
+static inline bool is_ready(const struct aux_flow *ev)
+{
+	const struct aux_path *path = ev->path.path;
+
+	return ev->kind == AUX_FLOW_PATH && path->kept && path->user[1];
+}
+
+static inline uint64_t extend(uint64_t value, const struct aux_path *path)
+{
+	return iphash_extend(value, path->user[1], path->user[0]);
+}
+
+/* What the event will add; if it is no PATH, nobody knows what is fetched. */
+static inline void fetch(const struct aux_flow *ev)
+{
+	uintptr_t path = (uintptr_t)ev->path.path;
+
+	__builtin_prefetch((void *)(path + offsetof(struct aux_path, user)));
 }
 
 /*
- * Counts events up to the first that is not known. Returns how many. The run is
- * held in registers: a chain of multiplications is all that one event waits for.
+ * Counts pairs of events that are ready, of n <= COUNT_SUMS; ahead more can be
+ * looked at. Returns where they end. A chain of multiplications is all that one
+ * event waits for. A function of its own: all is in registers.
  */
+static __attribute__((noinline)) const struct aux_flow *
+join_pairs(struct count_run *run, const struct aux_flow *ev, size_t n,
+	   size_t ahead)
+{
+	const struct aux_flow *end = ev + n - 1;
+	uint64_t value = run->value, sums = 0;
+
+	for (; ev < end && is_ready(&ev[0]) && is_ready(&ev[1]); ev += 2) {
+		fetch(&ev[ahead]);
+		fetch(&ev[ahead + 1]);
+		value = extend(value, ev[0].path.path);
+		value = extend(value, ev[1].path.path);
+		value = iphash_fold(value);
+		sums += ev[0].path.path->user[2];
+		sums += ev[1].path.path->user[2];
+	}
+	run->value = value;
+	add_sums(run, sums);
+	return ev;
+}
+
+/* Counts events up to the first that is not known. Returns how many. */
 static size_t add_known(struct counter *c, uint64_t space,
 			const struct aux_flow *ev, size_t n)
 {
+	const struct aux_flow *p = ev, *end = ev + n;
 	struct count_run run = c->run;
-	size_t i;
+	size_t left;
 
-	for (i = 0; i < n; i++) {
-		if (i + AHEAD < n)
-			__builtin_prefetch(ev[i + AHEAD].path.path);
-		if (ev[i].kind == AUX_FLOW_PATH) {
-			if (!join_path(&run, ev[i].path.path))
-				break;
-		} else if (ev[i].kind == AUX_FLOW_RANGE) {
-			if (!join_hot(&run, c, &ev[i], space))
-				break;
-		} else if (ev[i].kind == AUX_FLOW_GAP) {
-			run.n_gaps += ev[i].what != GAP_SNAPSHOT;
-		}
+	while (p < end) {
+		left = (size_t)(end - p);
+		if (left > COUNT_SUMS)
+			left = COUNT_SUMS;
+		p = left > AHEAD ? join_pairs(&run, p, left - AHEAD, AHEAD) :
+				   join_pairs(&run, p, left, 0);
+		if (p < end && !join_event(&run, c, p, space))
+			break;
+		p += p < end;
 	}
 	c->run = run;
-	return i;
+	return (size_t)(p - ev);
 }
 
 int counter_add(struct counter *c, const struct flow_ctx *ctx,

@@ -76,14 +76,26 @@ static inline void iphash_append_block(struct iphash *h,
 
 /*
  * The same for sums that grow by the billion: no value is reduced further than it
- * has to be, power8 is 8 * M^n. value, and what comes back, is below 2^61 + 3.
+ * has to be, power8 is 8 * M^n. What comes back of iphash_fold is below 2^61 + 8;
+ * behind it three iphash_extend fit 64 bits, and then it is due. add is below
+ * 2^61.
  */
-static inline uint64_t iphash_join(uint64_t value, uint64_t power8, uint64_t add)
+static inline uint64_t iphash_extend(uint64_t value, uint64_t power8,
+				     uint64_t add)
 {
 	unsigned __int128 x = (unsigned __int128)value * power8;
-	uint64_t r = (uint64_t)(x >> 64) + ((uint64_t)x >> 3) + add;
 
-	return (r & IPHASH_P) + (r >> 61);
+	return (uint64_t)(x >> 64) + ((uint64_t)x >> 3) + add;
+}
+
+static inline uint64_t iphash_fold(uint64_t value)
+{
+	return (value & IPHASH_P) + (value >> 61);
+}
+
+static inline uint64_t iphash_join(uint64_t value, uint64_t power8, uint64_t add)
+{
+	return iphash_fold(iphash_extend(value, power8, add));
 }
 
 /* M^n */

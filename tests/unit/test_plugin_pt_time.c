@@ -184,6 +184,13 @@ static void check_late_mtc(void)
 	ok(t.tsc == 1000000, "an MTC behind the TMA of its period");
 	pt_time_mtc(&t, 1);
 	ok(t.tsc == 999990 + 5 * 108, "the next one");
+	pt_time_cbr(&t, 26);
+	pt_time_tsc(&t, 1000000);
+	pt_time_tma(&t, 0x803, 0);
+	pt_time_mtc(&t, 0);
+	pt_time_cyc(&t, 500);
+	pt_time_mtc(&t, 1);
+	ok(t.tsc == 1000000 + 5 * 108, "behind cycles");
 }
 
 static uint64_t wild(struct core *k)
@@ -200,6 +207,56 @@ static uint64_t wild(struct core *k)
 	}
 }
 
+/* All of what it holds, but for steady. */
+static bool same_state(const struct pt_time *a, const struct pt_time *b)
+{
+#define SAME(field) (a->field == b->field)
+	return SAME(tsc) && SAME(bound) && SAME(known) && SAME(total) &&
+	       SAME(base) && SAME(base_bound) && SAME(cycles) && SAME(scale) &&
+	       SAME(spread) && SAME(limit) && SAME(window) && SAME(turn) &&
+	       SAME(slack) && SAME(moved) && SAME(lost) && SAME(anchor) &&
+	       SAME(anchor_bound) && SAME(next) && SAME(nominal) &&
+	       SAME(calibrating) && SAME(ratio) && SAME(low) && SAME(high) &&
+	       SAME(cal_tsc) && SAME(cal_cycles) && SAME(have_ctc) &&
+	       SAME(tma_due) && SAME(tma_last) && SAME(ctc) && SAME(ctc_tsc) &&
+	       SAME(ctc_part) && SAME(ctc_bound);
+#undef SAME
+}
+
+/* The short way of MTCs leaves all as the long one does. */
+static void check_steps(struct list *l, const struct core_case *core,
+			uint64_t shift)
+{
+	struct aux_pt_config config = make_config(core);
+	struct core_case c = *core;
+	struct core k = { .out = l };
+	size_t n_steady = 0, differ = 0;
+	struct pt_time t, slow;
+
+	c.loses_mtc = shift;
+	run_core(&k, &c, 4242);
+	pt_time_init(&t, &config);
+	pt_time_init(&slow, &config);
+	for (size_t i = 0; i < l->n; i++) {
+		struct item it = l->at[i];
+
+		if (it.type == PTPKT_CYC && !roll(&k, 50))
+			continue;
+		if (it.type == PTPKT_TSC)
+			it.a += shift;
+		if (!roll(&k, 5000))	/* far too much, or lost */
+			it = (struct item){ roll(&k, 2) ? PTPKT_OVF : PTPKT_CYC,
+					    roll(&k, UINT32_MAX), 0, 0 };
+		n_steady += it.type == PTPKT_MTC && t.steady;
+		slow.steady = false;
+		feed(&t, &it);
+		feed(&slow, &it);
+		differ += !same_state(&t, &slow);
+	}
+	ok(!differ, "%s: %zu packets, %zu MTCs may be short: %zu differ",
+	   core->text, l->n, n_steady, differ);
+}
+
 static struct aux_pt_config wild_config(struct core *k)
 {
 	return (struct aux_pt_config){ .attr_config = wild(k),
@@ -212,13 +269,14 @@ static struct aux_pt_config wild_config(struct core *k)
 static void check_hostile(void)
 {
 	struct core k = { .seed = 99 };
-	size_t backwards = 0, n = 0;
+	size_t backwards = 0, differ = 0, n = 0;
 
 	for (int run = 0; run < 2000; run++) {
 		struct aux_pt_config config = wild_config(&k);
-		struct pt_time t;
+		struct pt_time t, slow;
 
 		pt_time_init(&t, &config);
+		pt_time_init(&slow, &config);
 		for (int i = 0; i < 200; i++, n++) {
 			static const uint8_t types[] = { PTPKT_TSC, PTPKT_TMA,
 				PTPKT_MTC, PTPKT_CBR, PTPKT_CYC, PTPKT_CYC,
@@ -228,10 +286,14 @@ static void check_hostile(void)
 					   wild(&k), wild(&k), 0 };
 
 			feed(&t, &it);
+			slow.steady = false;
+			feed(&slow, &it);
 			backwards += t.tsc < before;
+			differ += !same_state(&t, &slow);
 		}
 	}
-	ok(!backwards, "%zu hostile packets: %zu backwards", n, backwards);
+	ok(!backwards && !differ, "%zu hostile packets: %zu backwards, %zu "
+	   "differ", n, backwards, differ);
 }
 
 int main(void)
@@ -242,6 +304,12 @@ int main(void)
 		return plan_done();
 	for (size_t i = 0; i < sizeof(core_cases) / sizeof(core_cases[0]); i++)
 		check_core(&l, &core_cases[i]);
+	for (size_t i = 0; i < sizeof(core_cases) / sizeof(core_cases[0]); i++) {
+		check_steps(&l, &core_cases[i], 0);
+		/* time ends in the middle */
+		check_steps(&l, &core_cases[i],
+			    -(UINT64_C(1) << 40) - 10000000);
+	}
 	check_psb(&l);
 	check_mtc_loss(&l);
 	check_overflow();
