@@ -144,7 +144,7 @@ static struct pt_node *add_node(struct pt_store *s, struct pt_region *r,
 	struct pt_node *n;
 	uint32_t h;
 
-	if (pt_is_crowded(s->n_nodes, s->node_mask + 1) && !grow_nodes(s))
+	if (s->n_nodes > s->node_mask / 2 && !grow_nodes(s))
 		return NULL;
 	n = pt_store_alloc(s, sizeof(*n));
 	if (!n)

@@ -13,25 +13,27 @@
 #include "plugin_pt.h"
 
 #define STEPS 64
-#define NONE UINT32_MAX
 
 _Static_assert(sizeof(struct pt_entry) == 32, "two are a cache line");
 
-/* The place of a key: its own, or a free one. With region NONE the first free. */
-static struct pt_entry *find_entry(struct pt_entry *table, size_t mask,
-				   uint64_t key, uint32_t region)
+/* The one behind e in the search for a key. */
+static struct pt_entry *find_next(struct pt_entry *table, size_t mask,
+				  struct pt_entry *e)
 {
-	size_t h = pt_path_hash(key);
-	unsigned i = 0;
+	size_t offset = (size_t)((uint8_t *)(e + 1) - (uint8_t *)table);
 
-	for (;;) {
-		struct pt_entry *e = pt_entry_at(table, mask, h) + i;
+	return offset & (PT_LINE - 1) ? e + 1 : pt_entry_at(table, mask, offset);
+}
 
-		if (!e->key || (e->key == key && pt_entry_region(e) == region))
-			return e;
-		i = !i;
-		h += i ? 0 : PT_LINE;
-	}
+/* The first free place of a key. */
+static struct pt_entry *find_free(struct pt_entry *table, size_t mask,
+				  uint64_t key)
+{
+	struct pt_entry *e = pt_entry_at(table, mask, pt_path_hash(key));
+
+	while (e->key)
+		e = find_next(table, mask, e);
+	return e;
 }
 
 static bool grow_paths(struct pt_store *s)
@@ -47,7 +49,7 @@ static bool grow_paths(struct pt_store *s)
 	}
 	for (uint32_t i = 0; i < s->max_paths; i++)
 		if (old[i].key)
-			*find_entry(table, mask, old[i].key, NONE) = old[i];
+			*find_free(table, mask, old[i].key) = old[i];
 	pt_store_free_table(old, s->max_paths * sizeof(*old));
 	s->paths = table;
 	s->max_paths = n;
@@ -241,8 +243,9 @@ static const struct pt_entry *keep_path(struct pt_store *s,
 	struct pt_path *p;
 	void *steps;
 
+	/* dense: what is looked for often is in its line all the same */
 	if (!r->index ||
-	    (pt_is_crowded(s->n_paths, s->max_paths) && !grow_paths(s)))
+	    (s->n_paths >= s->max_paths / 4 * 3 && !grow_paths(s)))
 		return NULL;
 	p = pt_store_path(s, t->n_calls);
 	steps = p ? pt_store_alloc(s, size_of_steps(t)) : NULL;
@@ -250,7 +253,7 @@ static const struct pt_entry *keep_path(struct pt_store *s,
 		return NULL;
 	copy_to(p, steps, t);
 	p->pub.kept = 1;
-	e = find_entry(s->paths, s->path_mask, key, NONE);
+	e = find_free(s->paths, s->path_mask, key);
 	*e = entry_of(t, key, p, r);
 	s->n_paths++;
 	return e;
@@ -312,11 +315,18 @@ const struct pt_entry *pt_path_find(struct pt *d, uint64_t place, unsigned bits)
 {
 	struct pt_store *s = &d->store;
 	uint64_t key = place | pt_key_mode(d->flags) | pt_key_bits(bits);
-	struct pt_node *n = pt_code_node(s, pt_place_ip(place), d->flags);
-	struct pt_entry *e;
+	struct pt_entry *first = pt_entry_at(s->paths, s->path_mask,
+					     pt_path_hash(key)), *e;
+	struct pt_node *n;
 
+	for (e = first; e->key; e = find_next(s->paths, s->path_mask, e))
+		if (e->key == key && s->ready[pt_entry_where(e)] != PT_UNKNOWN)
+			return promote(s, e);
+	n = pt_code_node(s, pt_place_ip(place), d->flags);
 	if (!n)
 		return NULL;
-	e = find_entry(s->paths, s->path_mask, key, n->region->index);
-	return e->key ? promote(s, e) : make_path(d, n, bits, key);
+	for (e = first; e->key; e = find_next(s->paths, s->path_mask, e))
+		if (e->key == key && pt_entry_region(e) == n->region->index)
+			return promote(s, e);
+	return make_path(d, n, bits, key);
 }

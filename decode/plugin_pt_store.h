@@ -78,12 +78,6 @@ static inline uint32_t pt_node_hash(uint64_t ip)
 	return (uint32_t)(ip * UINT64_C(0x9e3779b97f4a7c15) >> 32);
 }
 
-/* A first look that misses costs more than a table that is small anyway. */
-static inline bool pt_is_crowded(uint32_t n, uint32_t max)
-{
-	return max <= 65536 ? n >= max / 4 : n >= max / 4 * 3;
-}
-
 struct pt_block {
 	struct pt_block *next;
 };

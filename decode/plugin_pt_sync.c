@@ -101,6 +101,21 @@ void pt_sync_fail(struct pt *d, int err, const uint8_t *pos)
 	}
 }
 
+/* At a PSB nothing is known. */
+static void begin_at(struct pt *d, const uint8_t *psb)
+{
+	reset(d);
+	d->p = psb;
+	d->sync = psb + PSB_SIZE;
+	if (d->offset < pt_offset(d, psb))
+		d->offset = pt_offset(d, psb);
+	d->have_time = false;
+	d->cr3 = d->vmcs = 0;
+	d->ip = 0;
+	d->flags = AUX_FLOW_MODE_X86_64;
+	d->no_mode = true;
+}
+
 void pt_sync_next(struct pt *d)
 {
 	const uint8_t *psb, *pos;
@@ -115,16 +130,7 @@ void pt_sync_next(struct pt *d)
 		d->done = true;
 		return;
 	}
-	reset(d);
-	d->p = psb;
-	d->sync = psb + PSB_SIZE;
-	if (d->offset < pt_offset(d, psb))
-		d->offset = pt_offset(d, psb);
-	d->have_time = false;
-	d->cr3 = d->vmcs = 0;
-	d->ip = 0;
-	d->flags = AUX_FLOW_MODE_X86_64;
-	d->no_mode = true;
+	begin_at(d, psb);
 	err = pt_query_header(d);
 	/* libipt takes what comes first for the place where it begins. */
 	d->enabled = true;
@@ -140,11 +146,10 @@ void pt_sync_next(struct pt *d)
 	pos = d->p;
 	if (!err)
 		err = pt_query_ahead(d, &pos, &fetched);
-	if (err < 0) {
+	if (err < 0)
 		pt_sync_fail(d, err, pos);
-		return;
-	}
-	d->synced = true;
+	else
+		d->synced = true;
 }
 
 /* The packets end. Walks on to where the next chunk takes over. */

@@ -115,7 +115,7 @@ static void outputs(void)
 	signal(SIGPIPE, SIG_IGN);
 	saved = dup(STDOUT_FILENO);
 	if (saved < 0 || pipe(fd)) {
-		skip("no pipe");
+		ok(0, "no pipe");
 		return;
 	}
 	close(fd[0]);

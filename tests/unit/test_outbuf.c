@@ -98,7 +98,7 @@ static void outputs(void)
 	   "memory grows");
 	outbuf_free(o);
 	if (pipe(fd)) {
-		skip("no pipe");
+		ok(0, "no pipe");
 		return;
 	}
 	close(fd[0]);
