@@ -40,13 +40,15 @@ static inline void put_half(uint8_t *p, uint64_t v)
 }
 
 /* Four bits to the lowest ones of the bytes 0, 2, 4 and 6. */
-static inline uint64_t spread(unsigned bits)
-{
-	uint64_t v = bits & 15;
+#define SPREAD(bits)                                                     \
+	((bits & UINT64_C(1)) | (bits & UINT64_C(2)) << 15 |             \
+	 (bits & UINT64_C(4)) << 30 | (bits & UINT64_C(8)) << 45)
 
-	v = (v | v << 30) & UINT64_C(0x0000000300000003);
-	return (v | v << 15) & ID_BITS;
-}
+static const uint64_t spread[16] = {
+	SPREAD(0), SPREAD(1), SPREAD(2), SPREAD(3), SPREAD(4), SPREAD(5),
+	SPREAD(6), SPREAD(7), SPREAD(8), SPREAD(9), SPREAD(10), SPREAD(11),
+	SPREAD(12), SPREAD(13), SPREAD(14), SPREAD(15),
+};
 
 bool etmframe_is_barrier(const uint8_t *data)
 {
@@ -210,6 +212,8 @@ static bool goes_on(const struct etmframe_pick *p)
 
 static int pick_plain(struct etmframe_pick *p, const uint8_t *data, size_t n)
 {
+	uint8_t *to;
+
 	if (p->now != p->id) {
 		p->n_frames += n;
 		return 0;
@@ -218,14 +222,14 @@ static int pick_plain(struct etmframe_pick *p, const uint8_t *data, size_t n)
 		return -AUX_E_NOMEM;
 	if (reserve(p, n) < 0)
 		return -AUX_E_NOMEM;
-	for (size_t i = 0; i < n; i++, data += ETMFRAME_SIZE) {
+	to = p->data + p->n;
+	for (size_t i = 0; i < n; i++, data += ETMFRAME_SIZE, to += BYTES_MAX) {
 		uint64_t lo = get_half(data), hi = get_half(data + 8);
-		unsigned bits = (unsigned)(hi >> 56);
 
-		put_half(p->data + p->n, lo | spread(bits));
-		put_half(p->data + p->n + 8, hi | spread(bits >> 4));
-		p->n += BYTES_MAX;
+		put_half(to, lo | spread[hi >> 56 & 15]);
+		put_half(to + 8, hi | spread[hi >> 60]);
 	}
+	p->n += n * BYTES_MAX;
 	p->n_frames += n;
 	return 0;
 }
@@ -297,31 +301,30 @@ static void move_cursor(struct etmframe_pick *p, size_t pos)
 	p->cursor = lo;
 }
 
-static size_t min_size(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
 struct etmframe_run etmframe_run(struct etmframe_pick *p, size_t pos)
 {
-	struct etmframe_run run = { .pos = pos, .len = 1 };
 	const struct etmframe_seg *s;
-	size_t at = pos, end, in;
+	size_t at = pos < p->n ? pos : p->n - 1, end, in, frame;
 
 	if (!p->n)
-		return run;
-	if (at >= p->n)
-		at = p->n - 1;
-	move_cursor(p, at);
+		return (struct etmframe_run){ .pos = pos, .len = 1 };
 	s = &p->segs[p->cursor];
-	in = at - s->pos;
-	run.offset = ((uint64_t)s->frame + in / BYTES_MAX) * ETMFRAME_SIZE +
-		     in % BYTES_MAX;
-	if (pos >= p->n)
-		return run;
 	end = p->cursor + 1 < p->n_segs ? s[1].pos : p->n;
-	run.len = min_size(BYTES_MAX - in % BYTES_MAX, end - at);
-	return run;
+	if (at < s->pos || at >= end) {
+		move_cursor(p, at);
+		s = &p->segs[p->cursor];
+		end = p->cursor + 1 < p->n_segs ? s[1].pos : p->n;
+	}
+	frame = (at - s->pos) / BYTES_MAX;
+	in = at - s->pos - frame * BYTES_MAX;
+	end -= at;
+	if (end > BYTES_MAX - in)
+		end = BYTES_MAX - in;
+	return (struct etmframe_run){
+		.pos = pos,
+		.len = pos < p->n ? end : 1,
+		.offset = (s->frame + frame) * ETMFRAME_SIZE + in,
+	};
 }
 
 uint64_t etmframe_offset(struct etmframe_pick *p, size_t pos)

@@ -17,6 +17,8 @@
 
 #include "plugin_etm.h"
 
+#define DIRECT_MIN 128	/* events that a host has room for, to be worth it */
+
 static void close_etm(void *dec)
 {
 	struct etm *d = dec;
@@ -212,6 +214,8 @@ static void take_generation(struct etm *d)
 static int decode_etm(void *dec, struct aux_flow *out, size_t max)
 {
 	struct etm *d = dec;
+	bool direct = d->host->paths == AUX_PATHS_JOINED && !d->stack &&
+		      max >= DIRECT_MIN;
 	size_t n = 0;
 
 	d->cut |= d->host->context_switches ||
@@ -229,7 +233,9 @@ static int decode_etm(void *dec, struct aux_flow *out, size_t max)
 		if (d->unsupported)
 			return n ? (int)n : -AUX_E_UNSUPPORTED;
 		make_room(d);
-		etm_run(d);
+		if (direct)
+			n += etm_run_direct(d, out + n, max - n);
+		etm_run(d, direct);
 	}
 }
 

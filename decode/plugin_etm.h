@@ -218,7 +218,8 @@ bool etm_may_look(const struct etm *d);
 void etm_look_ahead(struct etm *d);
 
 /* plugin_etm_run.c: the loop */
-void etm_run(struct etm *d);
+void etm_run(struct etm *d, bool direct);
+size_t etm_run_direct(struct etm *d, struct aux_flow *out, size_t max);
 
 static inline void etm_at(struct etm *d, uint64_t pos)
 {

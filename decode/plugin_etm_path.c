@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include "plugin_etm.h"
+#include "plugin_etm_window.h"
 
 /* ---- the return stack ---- */
 
@@ -130,7 +130,7 @@ static void make_path(struct etm *d, struct making *m, struct etm_node *node,
 }
 
 /* All its code is what it was. */
-static bool is_valid(struct etm *d, struct etm_path *p)
+bool etm_is_valid(struct etm *d, struct etm_path *p)
 {
 	if (p->generation == d->generation)
 		return true;
@@ -153,7 +153,7 @@ static struct etm_path *look_up(struct etm *d, uint64_t ip, uint32_t atoms)
 	struct etm_path *p;
 
 	for (; (p = s->paths[i]) != NULL; i = (i + 1) & mask)
-		if (p->ip == ip && p->atoms == atoms && is_valid(d, p))
+		if (p->ip == ip && p->atoms == atoms && etm_is_valid(d, p))
 			return p;
 	return NULL;
 }
@@ -178,16 +178,15 @@ static struct etm_path *keep_path(struct etm *d, const struct making *m)
 	return etm_store_add_path(d->store, p) ? p : NULL;
 }
 
-/* NULL: there is no code, or it cannot be kept. */
-static struct etm_path *find_path(struct etm *d, uint32_t atoms)
+struct etm_path *etm_find_path(struct etm *d, uint64_t ip, uint32_t atoms)
 {
-	struct etm_path *p = look_up(d, d->ip, atoms);
+	struct etm_path *p = look_up(d, ip, atoms);
 	struct etm_node *node;
 	struct making m;
 
 	if (p)
 		return p;
-	node = etm_find_node(d, d->ip);
+	node = etm_find_node(d, ip);
 	if (!node)
 		return NULL;
 	make_path(d, &m, node, atoms);
@@ -227,7 +226,7 @@ static void take_atom(struct etm *d, bool taken)
 /* Some of the atoms; returns how many. */
 static uint32_t take_some(struct etm *d, uint32_t atoms)
 {
-	struct etm_path *p = find_path(d, atoms);
+	struct etm_path *p = etm_find_path(d, d->ip, atoms);
 
 	if (!p) {
 		take_atom(d, atoms & 1);

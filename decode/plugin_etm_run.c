@@ -6,27 +6,11 @@
  */
 #include <string.h>
 
-#include "plugin_etm.h"
+#include "plugin_etm_quick.h"
 
-#define ALWAYS inline __attribute__((always_inline))
 #define LONGEST 16	/* bytes; no packet of those here has more */
 
-/* The cursor while the loop runs. */
-struct hot {
-	const uint8_t *p;	/* the next packet */
-	struct aux_flow *f;	/* the next event */
-	struct etm_path *path;	/* the last one; NULL: none yet */
-	uint64_t ip;
-	enum etm_place place;
-	uint64_t history[3];
-	/* constant: */
-	struct etm_path *const *paths;
-	size_t mask;
-	unsigned bits;
-	uint64_t generation;
-};
-
-static ALWAYS bool is_ready(const struct etm *d)
+static bool is_ready(const struct etm *d)
 {
 	return d->state == ETM_DECODE && d->synced && d->code_64 && d->is_64 &&
 	       d->waiting == ETM_NONE && !d->except && !d->exc.waits &&
@@ -35,31 +19,24 @@ static ALWAYS bool is_ready(const struct etm *d)
 	       !(d->history_is[0] | d->history_is[1] | d->history_is[2]);
 }
 
-static ALWAYS uint64_t base_of(const struct etm *d, const uint8_t *p)
+static ALWAYS void enter(const struct etm *d, struct etm_hot *h,
+			 struct aux_flow *f)
 {
-	return d->chunk->stream_offset + (uint64_t)(p - d->data);
-}
-
-static ALWAYS void enter(struct etm *d, struct hot *h)
-{
-	const struct etm_store *s = d->store;
-
-	*h = (struct hot){
-		.p = d->data + d->pos, .f = &d->queue[d->tail], .ip = d->ip,
-		.place = d->place, .paths = s->paths,
-		.mask = ((size_t)1 << s->path_bits) - 1, .bits = s->path_bits,
+	*h = (struct etm_hot){
+		.p = d->data + d->pos, .f = f, .ip = d->ip, .place = d->place,
 		.generation = d->generation,
+		.base = d->chunk->stream_offset - (uint64_t)d->data,
 	};
 	for (unsigned i = 0; i < 3; i++)
 		h->history[i] = d->history[i];
 }
 
 /* What the loop knows, to all others. */
-static ALWAYS void leave(struct etm *d, const struct hot *h)
+static ALWAYS void leave(struct etm *d, const struct etm_hot *h)
 {
-	d->tail = (uint32_t)(h->f - d->queue);
 	d->ip = h->ip;
 	d->place = h->place;
+	d->has_ip |= h->place == ETM_HERE || h->path;
 	for (unsigned i = 0; i < 3; i++)
 		d->history[i] = h->history[i];
 	if (!h->path)
@@ -72,19 +49,22 @@ static ALWAYS void leave(struct etm *d, const struct hot *h)
 }
 
 /* The path of atoms, if it is known and no more has to be looked at. */
-static ALWAYS struct etm_path *find_known(const struct hot *h, uint32_t atoms)
+static ALWAYS struct etm_path *find_known(const struct etm_store *s,
+					  const struct etm_hot *h,
+					  uint32_t atoms)
 {
-	size_t i = etm_hash_path(h->ip, atoms, h->bits);
+	size_t mask = ((size_t)1 << s->path_bits) - 1;
+	size_t i = etm_hash_path(h->ip, atoms, s->path_bits);
 	struct etm_path *p;
 
-	while ((p = h->paths[i]) != NULL &&
+	while ((p = s->paths[i]) != NULL &&
 	       (p->ip != h->ip || p->atoms != atoms))
-		i = (i + 1) & h->mask;
+		i = (i + 1) & mask;
 	return p && p->generation == h->generation ? p : NULL;
 }
 
-static ALWAYS void give_path(struct hot *h, struct etm_path *p, uint64_t offset,
-			     bool paths)
+static ALWAYS void give_path(struct etm_hot *h, struct etm_path *p,
+			     uint64_t offset, bool paths)
 {
 	struct aux_flow *f = h->f;
 
@@ -110,7 +90,7 @@ static ALWAYS void give_path(struct hot *h, struct etm_path *p, uint64_t offset,
 }
 
 /* The place that no packet told. */
-static ALWAYS bool pop_place(struct etm *d, struct hot *h)
+static ALWAYS bool pop_place(struct etm *d, struct etm_hot *h)
 {
 	if (h->place == ETM_NOWHERE || !d->n_returns)
 		return false;
@@ -122,7 +102,7 @@ static ALWAYS bool pop_place(struct etm *d, struct hot *h)
 }
 
 /* Along a path that p->odd. Returns what is left of the atoms; 0: nothing. */
-static ALWAYS uint32_t run_odd(struct etm *d, struct hot *h, struct etm_path *p,
+static ALWAYS uint32_t run_odd(struct etm *d, struct etm_hot *h, struct etm_path *p,
 			       uint32_t atoms, uint64_t offset, bool paths)
 {
 	for (;;) {
@@ -132,71 +112,31 @@ static ALWAYS uint32_t run_odd(struct etm *d, struct hot *h, struct etm_path *p,
 		atoms = etm_skip_atoms(atoms, p->n_atoms);
 		if (!atoms || (h->place != ETM_HERE && !pop_place(d, h)))
 			return atoms;
-		p = find_known(h, atoms);
+		p = find_known(d->store, h, atoms);
 		if (!p)
 			return atoms;
 	}
 }
 
-static ALWAYS uint64_t load64(const uint8_t *p)
-{
-	uint64_t v;
-
-	memcpy(&v, p, sizeof(v));
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-	v = __builtin_bswap64(v);
-#endif
-	return v;
-}
-
 /* An address packet without a context, of A64. False: it is another one. */
-static ALWAYS bool run_address(struct hot *h, uint8_t header)
+static ALWAYS bool run_address(struct etm_hot *h, uint8_t header)
 {
-	uint64_t ip = h->history[0], v = load64(h->p + 1);
+	uint64_t v = etm_load64(h->p);
+	unsigned n = header == 0x9d ? 9 : etm_address_size(v);
 
-	switch (header) {
-	case 0x90:
-		h->p += 1;
-		break;
-	case 0x91:
-		ip = h->history[1];
-		h->p += 1;
-		break;
-	case 0x92:
-		ip = h->history[2];
-		h->p += 1;
-		break;
-	case 0x95:
-		ip = v & 0x80 ? ip >> 17 << 17 | (v & 0x7f) << 2 |
-					(v & 0xff00) << 1 :
-				ip >> 9 << 9 | (v & 0x7f) << 2;
-		h->p += v & 0x80 ? 3 : 2;
-		break;
-	case 0x9a:
-		ip = ip >> 32 << 32 | (v & 0xffff0000) | (v & 0x7f) << 2 |
-		     (v & 0x7f00) << 1;
-		h->p += 5;
-		break;
-	case 0x9d:
-		ip = (v & ~UINT64_C(0xffff)) | (v & 0x7f) << 2 |
-		     (v & 0x7f00) << 1;
-		h->p += 9;
-		break;
-	default:
+	if (!n)
 		return false;
-	}
-	h->history[2] = h->history[1];
-	h->history[1] = h->history[0];
-	h->history[0] = ip;
-	h->ip = ip;
+	h->ip = etm_address(v, h->p[8], h->history);
+	etm_shift_history(h->history, h->ip);
 	h->place = ETM_HERE;
+	h->p += n;
 	return true;
 }
 
 /* A cycle count that only adds up. */
-static ALWAYS bool run_cycles(struct etm *d, struct hot *h, uint8_t header)
+static ALWAYS bool run_cycles(struct etm *d, struct etm_hot *h, uint8_t header)
 {
-	uint64_t v = load64(h->p + 1);
+	uint64_t v = etm_load64(h->p + 1);
 	uint32_t n = d->threshold;
 
 	if (!d->adds_up)
@@ -221,50 +161,59 @@ static ALWAYS bool run_cycles(struct etm *d, struct hot *h, uint8_t header)
 }
 
 /* A packet is begun, and the rest of its atoms has to be looked at. */
-static void finish_packet(struct etm *d, struct hot h, struct aux_flow *f,
+static void finish_packet(struct etm *d, struct etm_hot h, struct aux_flow *f,
 			  struct etm_path *path, uint32_t atoms)
 {
-	struct hot before = h;
+	struct etm_hot before = h;
 	struct etm_mark m;
 
-	before.f = f;
 	before.path = path;
 	leave(d, &before);
+	d->tail = (uint32_t)(f - d->queue);
 	etm_set_mark(d, &m);
 	leave(d, &h);
+	d->tail = (uint32_t)(h.f - d->queue);
 	d->packet = d->pos++;
 	etm_at(d, d->packet);
 	etm_take_rest(d, atoms, &m);
 }
 
 /* How many packets may be taken before bytes and room are looked at again. */
-static ALWAYS size_t count_safe(const struct etm *d, const struct hot *h,
-				bool paths)
+static ALWAYS size_t count_safe(const struct etm *d, const struct etm_hot *h,
+				const struct aux_flow *end, enum aux_paths paths)
 {
 	size_t bytes = (size_t)(d->data + d->len - h->p) / LONGEST;
-	size_t room = (size_t)(d->queue + ETM_GIVE - h->f);
+	size_t room = (size_t)(end - h->f);
 
-	if (h->f >= d->queue + ETM_GIVE)
+	if (h->f >= end)
 		return 0;
 	if (!paths || d->stack)	/* one packet may give many */
 		room = (room + ETM_ATOMS_MAX - 1) / ETM_ATOMS_MAX;
 	return bytes < room ? bytes : room;
 }
 
-static ALWAYS void run_hot(struct etm *d, bool paths)
+/*
+ * Packets, as long as they are such as are done here. Events go to f and up to end;
+ * returns where the next one goes. NULL: into the queue, and it is done.
+ */
+static ALWAYS struct aux_flow *run_hot(struct etm *d, struct aux_flow *f,
+				       const struct aux_flow *end,
+				       enum aux_paths paths, bool direct)
 {
-	struct aux_flow *f = NULL;
+	const uint8_t *last = NULL, *until = NULL, *p;
 	struct etm_path *path = NULL, *next;
-	const uint8_t *last = NULL;
 	uint32_t atoms = 0;
-	struct hot h;
+	struct etm_hot h;
 	size_t n;
 
-	enter(d, &h);
-	while (!atoms && (n = count_safe(d, &h, paths)) != 0) {
-		const uint8_t *p;
-
+	enter(d, &h, f);
+	while (!atoms && (n = count_safe(d, &h, end, paths)) != 0) {
 		for (; n; n--, last = p) {
+			if (paths == AUX_PATHS_JOINED && h.p >= until) {
+				n = etm_run_windows(d, &h, n, &last, &until);
+				if (!n)
+					break;
+			}
 			p = h.p;
 			if (*p < 0xc0) {
 				if (*p >= 0x90 ? !run_address(&h, *p) :
@@ -275,23 +224,19 @@ static ALWAYS void run_hot(struct etm *d, bool paths)
 			}
 			if (h.place != ETM_HERE && !pop_place(d, &h))
 				break;
-			atoms = d->atoms[*p - 0xc0];
-			next = find_known(&h, atoms);
-			if (!next) {
-				atoms = 0;
+			next = find_known(d->store, &h, d->atoms[*p - 0xc0]);
+			if (!next || (direct && next->odd))
 				break;
-			}
 			f = h.f;
 			path = h.path;
-			if (next->odd)
-				atoms = run_odd(d, &h, next, atoms,
-						base_of(d, p), paths);
-			else
-				atoms = 0;
-			if (atoms)
-				break;
-			if (!next->odd)
-				give_path(&h, next, base_of(d, p), paths);
+			if (next->odd) {
+				atoms = run_odd(d, &h, next, next->atoms,
+						h.base + (uint64_t)p, paths);
+				if (atoms)
+					break;
+			} else {
+				give_path(&h, next, h.base + (uint64_t)p, paths);
+			}
 			h.p++;
 		}
 		if (n)
@@ -302,22 +247,61 @@ static ALWAYS void run_hot(struct etm *d, bool paths)
 		d->packet = (uint64_t)(last - d->data);
 		etm_at(d, d->packet);
 	}
-	if (atoms)
+	if (atoms) {
 		finish_packet(d, h, f, path, atoms);
-	else
-		leave(d, &h);
+		return NULL;
+	}
+	leave(d, &h);
+	return h.f;
 }
 
-static void run_ready(struct etm *d)
+static void run_queue(struct etm *d)
 {
-	if (d->host->paths)
-		run_hot(d, true);
-	else
-		run_hot(d, false);
+	struct aux_flow *f = d->queue + d->tail, *end = d->queue + ETM_GIVE;
+	enum aux_paths paths = (enum aux_paths)d->host->paths;
+
+	/* what calls and returns do to the stack is told packet by packet */
+	switch (d->stack && paths ? AUX_PATHS_PACKET : paths) {
+	case AUX_PATHS_NONE:
+		f = run_hot(d, f, end, AUX_PATHS_NONE, false);
+		break;
+	case AUX_PATHS_PACKET:
+		f = run_hot(d, f, end, AUX_PATHS_PACKET, false);
+		break;
+	default:
+		f = run_hot(d, f, end, AUX_PATHS_JOINED, false);
+	}
+	if (f)
+		d->tail = (uint32_t)(f - d->queue);
 }
 
-void etm_run(struct etm *d)
+/*
+ * Paths of several packets, straight to the host: how many, of max at most. The last
+ * event, and it alone, stays in the queue.
+ */
+size_t etm_run_direct(struct etm *d, struct aux_flow *out, size_t max)
 {
+	uint32_t n = d->tail - d->head;
+	struct aux_flow *f = out + n;
+
+	if (n > 1 || max <= n || d->stop || d->done || d->unsupported ||
+	    d->after.waits || d->ahead || !is_ready(d))
+		return 0;
+	memcpy(out, d->queue + d->head, n * sizeof(*out));
+	f = run_hot(d, f, out + max, AUX_PATHS_JOINED, true);
+	if (f == out + n)
+		return 0;
+	d->queue[0] = *--f;
+	d->head = 0;
+	d->tail = 1;
+	return (size_t)(f - out);
+}
+
+/* direct: back behind a packet after which the quick way may go on. */
+void etm_run(struct etm *d, bool direct)
+{
+	bool begun = false;
+
 	while (!d->done && !d->stop && !d->unsupported && d->tail < ETM_GIVE) {
 		if (d->after.waits) {
 			etm_push_after(d);
@@ -326,11 +310,16 @@ void etm_run(struct etm *d)
 		} else if (d->pos >= d->len) {
 			etm_finish(d);
 		} else {
-			if (is_ready(d))
-				run_ready(d);
+			if (is_ready(d)) {
+				if (direct && begun)
+					return;
+				if (!direct)
+					run_queue(d);
+			}
 			if (d->pos < d->len && d->tail < ETM_GIVE &&
 			    !d->unsupported)
 				etm_take_packet(d);
+			begun = true;
 		}
 	}
 }

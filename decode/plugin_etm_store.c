@@ -25,9 +25,11 @@ struct etm_store *etm_store_new(void)
 	if (!s)
 		return NULL;
 	s->node_bits = s->path_bits = BITS_MIN;
+	s->window_shift = 64 - BITS_MIN;
 	s->nodes = calloc((size_t)1 << BITS_MIN, sizeof(*s->nodes));
 	s->paths = calloc((size_t)1 << BITS_MIN, sizeof(*s->paths));
-	if (!s->nodes || !s->paths) {
+	s->windows = calloc((size_t)1 << BITS_MIN, sizeof(*s->windows));
+	if (!s->nodes || !s->paths || !s->windows) {
 		etm_store_free(s);
 		return NULL;
 	}
@@ -48,6 +50,7 @@ void etm_store_free(void *store)
 	}
 	free(s->nodes);
 	free(s->paths);
+	free(s->windows);
 	free(s);
 }
 
@@ -156,4 +159,50 @@ bool etm_store_add_path(struct etm_store *s, struct etm_path *p)
 	insert_path(s->paths, s->path_bits, p);
 	s->n_paths++;
 	return true;
+}
+
+/* ---- windows: as paths, but in place, and a quarter full ---- */
+
+static struct etm_window *find_free(struct etm_window *in, unsigned shift,
+				    const struct etm_window *w)
+{
+	size_t i = etm_hash_window(w) >> shift;
+
+	while (in[i].bytes)
+		i = (i + 1) & (UINT64_MAX >> shift);
+	return &in[i];
+}
+
+static bool grow_windows(struct etm_store *s)
+{
+	unsigned shift = s->window_shift - 1;
+	size_t n = (size_t)1 << (63 - shift);
+	struct etm_window *to = NULL;
+
+	if (64 - shift <= ETM_WINDOW_BITS)
+		to = calloc(2 * n, sizeof(*to));
+	if (!to)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (s->windows[i].bytes)
+			*find_free(to, shift, &s->windows[i]) = s->windows[i];
+	free(s->windows);
+	s->windows = to;
+	s->window_shift = shift;
+	s->n_bytes += n * sizeof(*to);
+	return true;
+}
+
+const struct etm_window *etm_store_add_window(struct etm_store *s,
+					      const struct etm_window *w)
+{
+	struct etm_window *to;
+
+	if ((uint64_t)s->n_windows * 4 >> (64 - s->window_shift) &&
+	    !grow_windows(s))
+		return NULL;
+	to = find_free(s->windows, s->window_shift, w);
+	*to = *w;
+	s->n_windows++;
+	return to;
 }

@@ -13,6 +13,8 @@
 
 #define ETM_ATOM_BITS 25	/* atoms: number << 25 | bits, the first lowest */
 #define ETM_STORE_MAX (UINT64_C(48) << 20) /* bytes; more is not kept */
+#define ETM_WINDOW_BITS 16	/* of their hash, at most */
+#define ETM_SEEN_BITS 12
 
 struct etm_region {
 	struct aux_code code;
@@ -75,6 +77,26 @@ struct etm_path {
 	struct aux_path p;
 };
 
+/*
+ * The first packets from an ip on, in whole, of up to eight bytes, with the three
+ * addresses before them: what they do. Atoms without addresses do it whatever these
+ * are: they are 0 then. path may be one of several packets; NULL: they have no atoms.
+ */
+struct etm_window {
+	uint64_t ip;
+	uint64_t bytes;		/* the first lowest; 0 behind the packets */
+	uint64_t history[3];
+	uint64_t generation;	/* of path, as there */
+	struct aux_path *path;	/* of an etm_path */
+	uint64_t end_ip;
+	uint64_t to[3];		/* history behind it, if it moved; else 0 */
+	uint32_t n_insns;	/* of path */
+	uint8_t n;		/* bytes; 0: these are not for a window */
+	uint8_t first, last;	/* where its first atoms, its last packet is */
+	uint8_t place;		/* enum etm_place, behind it */
+	bool moved;
+};
+
 struct etm_slab;
 
 struct etm_store {
@@ -83,8 +105,10 @@ struct etm_store {
 	struct etm_region *regions;
 	struct etm_node **nodes;	/* hash by ip */
 	struct etm_path **paths;	/* hash by ip and atoms */
-	unsigned node_bits, path_bits;
-	uint32_t n_nodes, n_paths;
+	struct etm_window *windows;	/* hash of all before generation */
+	unsigned node_bits, path_bits, window_shift; /* 64 - bits */
+	uint32_t n_nodes, n_paths, n_windows;
+	uint32_t seen[1 << ETM_SEEN_BITS];	/* windows that came once */
 };
 
 struct etm_store *etm_store_new(void);
@@ -93,10 +117,18 @@ void etm_store_free(void *store);
 void *etm_store_alloc(struct etm_store *s, size_t n, size_t align);
 bool etm_store_add_node(struct etm_store *s, struct etm_node *n);
 bool etm_store_add_path(struct etm_store *s, struct etm_path *p);
+/* NULL: there is no room. What it returns is valid until the next one. */
+const struct etm_window *etm_store_add_window(struct etm_store *s,
+					      const struct etm_window *w);
 
 static inline size_t etm_hash(uint64_t key, unsigned bits)
 {
 	return (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> (64 - bits));
+}
+
+static inline struct etm_path *etm_path_of(struct aux_path *p)
+{
+	return (struct etm_path *)((uint8_t *)p - offsetof(struct etm_path, p));
 }
 
 /* Without the first n. */
@@ -110,6 +142,24 @@ static inline uint32_t etm_skip_atoms(uint32_t atoms, uint32_t n)
 static inline size_t etm_hash_path(uint64_t ip, uint32_t atoms, unsigned bits)
 {
 	return etm_hash(ip ^ (uint64_t)atoms << 32, bits);
+}
+
+static inline uint64_t etm_hash_window(const struct etm_window *w)
+{
+	return w->ip * UINT64_C(0x9e3779b97f4a7c15) ^
+	       w->bytes * UINT64_C(0xc2b2ae3d27d4eb4f) ^
+	       w->history[0] * UINT64_C(0xff51afd7ed558ccd) ^
+	       (w->history[1] + w->history[2]) * UINT64_C(0xd6e8feb86659fd93);
+}
+
+/* Are they of the same place, packets and addresses? */
+static inline bool etm_is_window(const struct etm_window *a,
+				 const struct etm_window *b)
+{
+	return !((a->ip ^ b->ip) | (a->bytes ^ b->bytes) |
+		 (a->history[0] ^ b->history[0]) |
+		 (a->history[1] ^ b->history[1]) |
+		 (a->history[2] ^ b->history[2]));
 }
 
 #endif

@@ -63,8 +63,8 @@ struct aux_code {
 enum aux_paths {
 	AUX_PATHS_NONE = 0,
 	AUX_PATHS_PACKET,	/* each is of one packet, and at its offset */
-	AUX_PATHS_JOINED,	/* or of a TNT and the TIP behind it, at the offset
-				 * of the first */
+	AUX_PATHS_JOINED,	/* or of several packets in a row, at the offset of
+				 * the first */
 };
 
 /*

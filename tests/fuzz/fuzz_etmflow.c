@@ -50,7 +50,7 @@ static void act(void *priv, const struct aux_flow *last)
 }
 
 static void configure(struct host *h, const struct etmscript *s,
-		      const uint8_t *head, bool paths)
+		      const uint8_t *head, enum aux_paths paths)
 {
 	*h = (struct host){ .s = s };
 	h->config.size = sizeof(h->config);
@@ -72,9 +72,10 @@ static void configure(struct host *h, const struct etmscript *s,
 	};
 }
 
+/* Joined paths are made of what has come before: the last time counts. */
 static void decode(struct flow_list *l, const char *name,
 		   const struct etmscript *s, const uint8_t *head,
-		   const struct aux_chunk *c, size_t max, bool paths)
+		   const struct aux_chunk *c, size_t max, enum aux_paths paths)
 {
 	const struct aux_decoder_ops *ops = plugins_find(name, 0, NULL);
 	struct aux_diag diag;
@@ -83,7 +84,10 @@ static void decode(struct flow_list *l, const char *name,
 
 	configure(&h, s, head, paths);
 	ASSERT(ops->open(&dec, &h.config, &h.h, &diag) == 0);
-	flow_decode(l, ops, dec, c, max, act, &h);
+	for (int i = paths == AUX_PATHS_JOINED ? 4 : 1; i; i--) {
+		h.h.horizon_tsc = head[2] & 1 ? 0 : UINT64_MAX;
+		flow_decode(l, ops, dec, c, max, act, &h);
+	}
 	ops->close(dec);
 }
 
@@ -135,12 +139,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	c.len = s.n;
 	if (getenv("VERBOSE"))
 		print_bytes(&c);
-	decode(&one, engine, &s, head, &c, FLOW_BATCH, false);
-	decode(&two, engine, &s, head, &c, 16 + head[3], false);
+	decode(&one, engine, &s, head, &c, FLOW_BATCH, AUX_PATHS_NONE);
+	decode(&two, engine, &s, head, &c, 16 + head[3],
+	       AUX_PATHS_NONE);
 	compare("small batches", &one, &two, true);
-	decode(&two, engine, &s, head, &c, FLOW_BATCH, true);
+	decode(&two, engine, &s, head, &c, FLOW_BATCH, AUX_PATHS_PACKET);
 	compare("PATHs", &one, &two, true);
-	decode(&ref, "opencsd", &s, head, &c, FLOW_BATCH, false);
+	decode(&two, engine, &s, head, &c, 16 + head[3], AUX_PATHS_JOINED);
+	compare("joined PATHs", &one, &two, true);
+	decode(&ref, "opencsd", &s, head, &c, FLOW_BATCH, AUX_PATHS_NONE);
 	compare("opencsd", &one, &ref, false);
 	free(trace);
 	return 0;

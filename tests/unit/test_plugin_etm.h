@@ -106,6 +106,50 @@ static int run_exact(struct fixture *f, const uint8_t *data, size_t len,
 	return rc;
 }
 
+/* PATHs as their RANGEs; *sound: they add up. */
+__attribute__((unused))
+static size_t expand(const struct fixture *f, struct aux_flow *to, bool *sound)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < f->n; i++) {
+		const struct aux_flow *e = &f->ev[i];
+		uint32_t insns = 0;
+
+		if (e->kind != AUX_FLOW_PATH) {
+			to[n++] = *e;
+			continue;
+		}
+		for (uint32_t k = 0; k < e->path.path->n_steps; k++) {
+			const struct aux_step *s = e->path.path->steps[k];
+
+			*sound &= s->n_ranges == 1 && !s->ranges->offset &&
+				  s->n_insns == s->ranges->n;
+			to[n] = *s->ranges;
+			to[n++].offset = e->offset;
+			insns += s->n_insns;
+		}
+		*sound &= insns == e->n && insns == e->path.path->n_insns &&
+			  e->path.path->n_ranges == e->path.path->n_steps;
+	}
+	return n;
+}
+
+/* As b, but for the offset of RANGEs, which is that of the first of some packets. */
+__attribute__((unused))
+static bool is_joined(const struct aux_flow *a, const struct aux_flow *b, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct aux_flow e = a[i];
+
+		if (e.kind == AUX_FLOW_RANGE && e.offset <= b[i].offset)
+			e.offset = b[i].offset;
+		if (memcmp(&e, &b[i], sizeof(e)))
+			return false;
+	}
+	return true;
+}
+
 /* The first event in which b differs from a. */
 __attribute__((unused))
 static size_t find_difference(const struct fixture *a, const struct fixture *b)

@@ -24,34 +24,6 @@ static void make_trace(struct packets *p)
 	}
 }
 
-/* PATHs as their RANGEs. */
-static size_t expand(const struct fixture *f, struct aux_flow *to, bool *sound)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < f->n; i++) {
-		const struct aux_flow *e = &f->ev[i];
-		uint32_t insns = 0;
-
-		if (e->kind != AUX_FLOW_PATH) {
-			to[n++] = *e;
-			continue;
-		}
-		for (uint32_t k = 0; k < e->path.path->n_steps; k++) {
-			const struct aux_step *s = e->path.path->steps[k];
-
-			*sound &= s->n_ranges == 1 && !s->ranges->offset &&
-				  s->n_insns == s->ranges->n;
-			to[n] = *s->ranges;
-			to[n++].offset = e->offset;
-			insns += s->n_insns;
-		}
-		*sound &= insns == e->n && insns == e->path.path->n_insns &&
-			  e->path.path->n_ranges == e->path.path->n_steps;
-	}
-	return n;
-}
-
 static unsigned n_forgotten;
 
 static void forget(void *priv, void (*release)(void *what), void *what)
@@ -75,7 +47,7 @@ static void paths(uint32_t configr)
 	make_trace(&p);
 	open_one(&a, "etm", r);
 	open_one(&b, "etm", r);
-	b.host.paths = 1;
+	b.host.paths = AUX_PATHS_PACKET;
 	b.host.forget = forget;
 	for (int i = 0; i < 3; i++) {
 		ok(!run_exact(&a, p.b, p.n, 64) && !run_exact(&b, p.b, p.n, 16),
@@ -105,8 +77,72 @@ static void paths(uint32_t configr)
 	b.ops->close(b.dec);
 }
 
+static void make_rounds(struct packets *p)
+{
+	v4_sync(p, false);
+	PUT(p, 0x04);
+	v4_context(p, 0, 7);
+	v4_address(p, 0x1010);
+	for (unsigned i = 0; i < 40; i++) {
+		PUT(p, 0xf7, 0x95, 0x09, 0xf7, 0x91);	/* br, blr, and back */
+		if (i % 2)
+			/* round and round, leave, call, return */
+			PUT(p, 0xf7, 0x95, 0x80, 0x08, 0xdb, 0xf6, 0xf7, 0xf7,
+			    0x95, 0x04);
+		else
+			/* twice the same, and back to the one before */
+			PUT(p, 0xf7, 0x91, 0xf7, 0x92, 0xf7, 0x92);
+		if (i % 8 == 7)
+			v4_time(p, 900 + i);
+	}
+	v4_exception(p, 2, 1, 0x1010);
+}
+
+/* Packets that come again are one path, whatever the code then is. */
+static void joined(uint32_t configr, size_t part)
+{
+	static const uint64_t generations[] = { 1, 1, 1, 2, 2, 2, 1, 2, 3 };
+	static struct fixture a, b;
+	static struct aux_flow all[N_EVENTS];
+	static uint32_t other[sizeof(etm_code) / 4];
+	struct registers r = { AUX_ETM_V4, configr, false };
+	struct packets p = { .n = 0 };
+	size_t n, packets = 0, least = SIZE_MAX;
+	bool sound = true, same = true;
+
+	memcpy(other, etm_code, sizeof(other));
+	other[0] = other[2] = 0xb5000020;	/* cbnz x0, behind */
+	make_rounds(&p);
+	open_one(&a, "etm", r);
+	open_one(&b, "etm", r);
+	b.host.paths = AUX_PATHS_PACKET;
+	run_exact(&b, p.b, p.n, 64);
+	packets = b.n;
+	b.host.paths = AUX_PATHS_JOINED;
+	for (size_t i = 0; i < sizeof(generations) / 8; i++) {
+		const void *code = generations[i] == 2 ? other : etm_code;
+
+		a.host.generation = b.host.generation = generations[i];
+		a.n_areas = b.n_areas = 0;
+		add_area(&a, 0x1000, code, sizeof(other));
+		add_area(&b, 0x1000, code, sizeof(other));
+		same &= !run_exact(&a, p.b, p.n, 64);
+		/* the same in small batches, which go through the queue */
+		same &= !run_exact(&b, p.b, p.n, i % 3 == 1 ? 16 : 300);
+		n = expand(&b, all, &sound);
+		same &= n == a.n && is_joined(all, a.ev, n);
+		least = b.n < least ? b.n : least;
+	}
+	ok(sound, "joined paths add up");
+	ok(same, "and are the same ranges");
+	ok(least <= packets / part, "what comes again is fewer paths: %zu, not %zu",
+	   least, packets);
+	a.ops->close(a.dec);
+	b.ops->close(b.dec);
+}
+
 /* As many paths as there are addresses: the store has an end. */
-static void full(void)
+static void full(enum aux_paths paths)
 {
 	static struct fixture f;
 	static uint32_t code[1 << 17];
@@ -116,10 +152,11 @@ static void full(void)
 	uint64_t insns = 0, want = 0;
 	int rc = 0;
 
+	n_forgotten = 0;
 	for (size_t i = 0; i < sizeof(code) / 4; i++)
 		code[i] = 0xb5000020;		/* cbnz x0, behind */
 	set_up(&f, "etm", (struct registers){ AUX_ETM_V4, CID, false });
-	f.host.paths = 1;
+	f.host.paths = paths;
 	f.host.forget = forget;
 	start_decoder(&f);
 	add_area(&f, 0x100000, code, sizeof(code));
@@ -249,7 +286,10 @@ int main(void)
 {
 	paths(CID | TS);
 	paths(CID | TS | RS);
-	full();
+	joined(CID | TS, 2);
+	joined(CID | TS | RS, 1);
+	full(AUX_PATHS_PACKET);
+	full(AUX_PATHS_JOINED);
 	generations();
 	times();
 	refuses();

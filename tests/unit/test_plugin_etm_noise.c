@@ -265,6 +265,45 @@ static void noise(struct registers r, bool alone)
 	ok(n_alike > N_ROUNDS / 2, "most of them are whole");
 }
 
+/* Decoded again and again, several packets become one path. */
+static void noise_joined(struct registers r)
+{
+	static struct aux_flow all[N_EVENTS];
+	size_t n_joined = 0, first = 0;
+	bool sound = true, alike = true;
+
+	seed = 88172645463325252 + r.arch + r.configr + r.pull;
+	for (unsigned i = 0; alike && i < N_ROUNDS; i++) {
+		for (uint32_t k = 0; k < N_CODE; k++) {
+			code[0][k] = make_insn(k);
+			code[1][k] = rnd(3) ? code[0][k] : make_insn(k);
+		}
+		make_trace(&r, true);
+		open_one(&f, "etm", r);
+		open_one(&g, "etm", r);
+		g.host.paths = AUX_PATHS_JOINED;
+		for (unsigned round = 0; round < 4; round++) {
+			int rc = run_pull(&f, 1000);
+			size_t n;
+
+			alike &= run_pull(&g, round == 3 ? 16 : 1000) == rc;
+			n = expand(&g, all, &sound);
+			/* of what is left to others, more or less is given */
+			alike &= rc || n == f.n;
+			alike &= is_joined(all, f.ev, n < f.n ? n : f.n);
+			first = round ? first : g.n;
+			n_joined += rc == 0 && g.n < first;
+		}
+		if (!alike)
+			printf("# trace %u\n", i);
+		f.ops->close(f.dec);
+		g.ops->close(g.dec);
+	}
+	ok(sound && alike, "etm %u/%x/%d: joined paths are the same ranges",
+	   r.arch, r.configr, r.pull);
+	ok(n_joined > 0 || r.configr & RS, "there are such: %zu", n_joined);
+}
+
 int main(void)
 {
 	for (unsigned arch = AUX_ETM_V4; arch <= AUX_ETM_ETE; arch++) {
@@ -278,6 +317,10 @@ int main(void)
 			noise((struct registers){ arch, CID | TS, pull }, true);
 			noise((struct registers){ arch, CID | TS | RS, pull },
 			      true);
+			noise_joined((struct registers){ arch, CID | TS, pull });
+			noise_joined((struct registers){ arch, CID | CCI, pull });
+			noise_joined((struct registers){ arch, CID | TS | RS,
+							 pull });
 		}
 	}
 	return plan_done();

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The etm decoder: the part of its loop that takes packets by windows.
+ *
+ * Where the next window begins does not hang on what this one does, and nothing here
+ * branches by what packets say: so the processor looks the windows up ahead of time.
+ */
+#ifndef PLUGIN_ETM_QUICK_H
+#define PLUGIN_ETM_QUICK_H
+
+#include <string.h>
+
+#include "plugin_etm_window.h"
+
+#define ALWAYS inline __attribute__((always_inline))
+
+/* The cursor while the loop runs. */
+struct etm_hot {
+	const uint8_t *p;	/* the next packet */
+	struct aux_flow *f;	/* the next event */
+	struct etm_path *path;	/* the last one; NULL: none yet */
+	uint64_t ip;
+	enum etm_place place;
+	uint64_t history[3];
+	/* constant: */
+	uint64_t generation;
+	uint64_t base;		/* + address of a byte: its offset */
+};
+
+static ALWAYS uint64_t etm_load64(const uint8_t *p)
+{
+	uint64_t v;
+
+	memcpy(&v, p, sizeof(v));
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+	v = __builtin_bswap64(v);
+#endif
+	return v;
+}
+
+size_t etm_run_windows(struct etm *d, struct etm_hot *hot, size_t n,
+		       const uint8_t **last, const uint8_t **until);
+
+#endif
