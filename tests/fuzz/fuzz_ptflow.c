@@ -91,8 +91,9 @@ static bool is_tma_due(bool due, unsigned type)
 }
 
 /*
- * What libipt 2.0.5 does not know; and a TMA without its TSC, or a second one:
- * libipt gives up there, the engine takes no time from them, and the flow goes on.
+ * What libipt 2.0.5 does not know; and a TMA without its TSC, or a second one, or a
+ * CBR of 0: libipt gives up there, the engine takes no time from them, and the
+ * flow goes on.
  */
 static bool is_comparable(const struct aux_chunk *c, bool *cut)
 {
@@ -104,7 +105,8 @@ static bool is_comparable(const struct aux_chunk *c, bool *cut)
 	while (p && p < end) {
 		n = ptpkt_decode(p, end, &pkt);
 		if (n > 0 && (pkt.type >= PTPKT_BBP || pkt.type == PTPKT_MNT ||
-			      (pkt.type == PTPKT_TMA && !tma)))
+			      (pkt.type == PTPKT_TMA && !tma) ||
+			      (pkt.type == PTPKT_CBR && !pkt.payload)))
 			return false;
 		if (n > 0)
 			tma = is_tma_due(tma, pkt.type);
