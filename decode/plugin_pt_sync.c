@@ -202,7 +202,7 @@ static void undo(struct pt *d, int err, const uint8_t *pos)
 	pt_sync_fail(d, r < 0 ? r : err, pos);
 }
 
-/* The last step of the quick way was none: the event behind it is broken. */
+/* The last step of the quick way was none: what is behind it is broken. */
 static size_t trim(struct pt *d, struct aux_flow *out, size_t n, int err,
 		   const uint8_t *pos)
 {
@@ -210,10 +210,6 @@ static size_t trim(struct pt *d, struct aux_flow *out, size_t n, int err,
 	struct aux_flow *f;
 
 	d->n_bits = 0;
-	if (err == -PT_E_PACKET) {
-		pt_sync_fail(d, err, pos);
-		return n;
-	}
 	/* Its RANGEs are put into the queue, to be taken back. */
 	if (out[n - 1].kind == AUX_FLOW_PATH) {
 		n--;
@@ -267,15 +263,19 @@ size_t pt_sync_check(struct pt *d, struct aux_flow *out, size_t n, bool *stop)
 	bool fetched;
 	int err = d->mark < n ? pt_query_ahead(d, &pos, &fetched) : 0;
 
-	if (err && !fetched && d->mark_tip)
-		err = 0;
 	if (!err) {
 		find_last_ip(d, out, n);
 		return n;
 	}
 	*stop = false;
-	if (fetched) {
-		find_last_ip(d, out, err == -PT_E_PACKET ? n : n - 1);
+	if (fetched && err == -PT_E_PACKET) {	/* an event: the step stands */
+		find_last_ip(d, out, n);
+		d->n_bits = 0;
+		pt_sync_fail(d, err, pos);
+		return n;
+	}
+	if (fetched || d->mark_tip) {
+		find_last_ip(d, out, n - 1);
 		return trim(d, out, n, err, pos);
 	}
 	n = d->mark;

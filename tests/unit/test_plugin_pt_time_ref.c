@@ -306,7 +306,7 @@ int main(void)
 		return plan_done();
 	for (size_t i = 0; i < sizeof(core_cases) / sizeof(core_cases[0]); i++)
 		check_libipt(&l, &p, &core_cases[i]);
-	if (corpus) {
+	if (corpus && *corpus) {
 		check_recorded(&l, &p, corpus,
 			       "wrapped/dynamorio-hello.perf.data", 10);
 		check_recorded(&l, &p, corpus, "quipper/src/quipper/testdata/"

@@ -246,7 +246,7 @@ static void test_corpus(void)
 	snprintf(pattern, sizeof(pattern), "%s/wrapped/*.perf.data",
 		 dir ? dir : "../shared/corpus");
 	if (glob(pattern, 0, NULL, &g)) {
-		skip("no recorded traces: set AUXKIT_CORPUS");
+		skip("corpus: no recorded traces: set AUXKIT_CORPUS");
 		return;
 	}
 	snprintf(pattern, sizeof(pattern), "%s/quipper/src/quipper/testdata/"

@@ -121,7 +121,7 @@ static void test_ptdump(void)
 	snprintf(path, sizeof(path),
 		 "%s/quipper/src/quipper/testdata/perf.data.intel_pt-4.14", dir);
 	if (aux_reader_open(&r, path, NULL)) {
-		skip("no recorded traces: set AUXKIT_CORPUS");
+		skip("corpus: no recorded traces: set AUXKIT_CORPUS");
 		return;
 	}
 	while (aux_reader_next(r, &ev, NULL) == 1) {
