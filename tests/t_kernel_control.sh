@@ -95,9 +95,15 @@ that "-D 1500: $n samples of what came after" "$SCRATCH/err" test "$n" = 100 -o 
 
 rec_bg "${calls[@]}" -p $prog --switch-output=signal
 from=$total
+# a signal is not answered: its file is
 for i in 1 2 3; do
 	go
 	kill -USR2 $bg
+	for ((t = 0; t < 300; t++)); do
+		files=("$data".*)
+		[ ${#files[@]} -lt $i ] || [ ! -e "${files[0]}" ] || break
+		sleep 0.1
+	done
 	order ping
 done
 go
@@ -124,7 +130,11 @@ done
 order stop
 rec_end 0 "--switch-output=32K"
 files=("$data".*)
-that "--switch-output=32K: ${#files[@]} files" - test ${#files[@]} -ge 5
+# how far behind the recorder is when it looks decides how many
+that "--switch-output=32K: ${#files[@]} files" - test ${#files[@]} -ge 2
+for f in "${files[@]::${#files[@]}-1}"; do
+	[ "$(stat -c %s "$f")" -ge 32768 ] || ok 1 "--switch-output=32K: $f is below that"
+done
 for f in "${files[0]}" "${files[-1]}"; do reads "--switch-output=32K: ${f##*.}" "$f"; done
 each "--switch-output=32K: all files" "$from" "$total" "${files[@]}"
 
