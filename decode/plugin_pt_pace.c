@@ -5,6 +5,8 @@
 #include "plugin_pt.h"
 #include "plugin_pt_quick.h"
 
+#define OFTEN (UINT64_C(1) << 24) /* ticks; below, TIMEs are no exception */
+
 /* Before it no TIME is. In the quick way the last one pushed is the last one given. */
 static uint64_t find_due(const struct pt *d)
 {
@@ -36,12 +38,16 @@ static uint64_t find_limit(struct pt_quick *r, const struct pt_time *t, uint64_t
 
 void pt_quick_take_time(struct pt_quick *r)
 {
+	const struct aux_decoder_host *host = r->d->host;
 	const struct pt_time *t = &r->d->time;
-	uint64_t due = find_due(r->d);
+	uint64_t limit;
 
+	r->due = find_due(r->d);
+	r->timed = r->due && host->time_step < OFTEN;
 	r->cycles = t->cycles;
-	r->late = t->tsc >= due;
-	r->limit = find_limit(r, t, r->late || t->limit < due ? t->limit : due);
+	r->late = t->tsc >= r->due;
+	limit = r->timed ? host->horizon_tsc : r->late ? UINT64_MAX : r->due;
+	r->limit = find_limit(r, t, limit < t->limit ? limit : t->limit);
 }
 
 void pt_quick_give_time(const struct pt_quick *r)

@@ -34,6 +34,8 @@ struct pt_quick {
 	bool stop;		/* the host has to look at the last event */
 	/* time: as in pt_time */
 	bool late;		/* a TIME may be due */
+	bool timed;		/* TIMEs are wanted often */
+	uint64_t due;		/* before it no TIME is */
 	uint64_t cycles;	/* given to pt_time when anything else wants it */
 	uint64_t limit;		/* of cycles: below it they are only added up */
 	uint64_t scale;

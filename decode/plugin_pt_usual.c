@@ -97,16 +97,39 @@ INLINE uint64_t add_cycles(uint64_t cycles, uint64_t w, unsigned more)
 	return cycles + ((w >> 3 & 31) | (high & -(uint64_t)more));
 }
 
+/* The TIME at these cycles, if it is due. */
+INLINE void tell_time(struct pt_quick *r, struct at *at, uint64_t cycles,
+		      uint64_t offset)
+{
+	struct pt *d = r->d;
+	const struct pt_time *t = &d->time;
+	uint64_t tsc = t->base + (cycles * t->scale >> PT_TIME_SHIFT), n;
+
+	if (tsc < r->due)
+		return;
+	n = t->total + (cycles - t->cycles) - d->told_cycles;
+	d->told_cycles += n;
+	d->tsc = d->pushed_tsc = d->given_tsc = tsc;
+	r->due = tsc + (d->host->time_step ? d->host->time_step : 1);
+	*at->o++ = (struct aux_flow){
+		.offset = offset, .kind = AUX_FLOW_TIME,
+		.flags = AUX_FLOW_HAS_TSC,
+		.n = n < UINT32_MAX ? (uint32_t)n : UINT32_MAX,
+		.time = { aux_clock_ns(&d->config->clock, tsc), tsc } };
+}
+
 /*
  * A CYC, or none; then a TNT of one byte, a TIP, or one behind the other; and so on.
  * Stops before what is something else, or leads anywhere else than where it led
  * most often.
  */
-INLINE const uint8_t *take_short(struct pt_quick *r, struct at *at, const uint8_t *p,
-				 bool joined, uint64_t limit)
+INLINE const uint8_t *take_short(struct pt_quick *r, struct at *at,
+				 const uint8_t *p, bool joined, bool timed,
+				 uint64_t limit)
 {
 	const struct pt_store *s = &r->d->store;
-	const struct aux_flow *full = r->end - 1, *first = at->o;
+	const struct aux_flow *full = r->end - 2;
+	struct aux_flow *mark = NULL;
 	uint64_t last_ip = r->last_ip, cycles = r->cycles, mark_key = 0;
 
 	while (p < r->last && at->o < full) {
@@ -130,10 +153,13 @@ INLINE const uint8_t *take_short(struct pt_quick *r, struct at *at, const uint8_
 		t = &quick_tips[joined ? p[tnt] : p[0]];
 		if (__builtin_expect(!(tnt | t->size), 0))
 			break;
+		if (timed)
+			tell_time(r, at, cycles, r->base + (uintptr_t)p);
 		key |= at->place | r->mode | t->key;
 		e = find_usual(s, key, t->key);
 		if (!e)
 			break;
+		mark = at->o;
 		mark_key = key;
 		go_along(r->d, at, e, r->base + (uintptr_t)p);
 		at->place = e->next & PT_PLACE_MASK;
@@ -146,8 +172,8 @@ INLINE const uint8_t *take_short(struct pt_quick *r, struct at *at, const uint8_
 			__asm__ volatile("" : "=r"(at->place) : "0"(last_ip));
 		}
 	}
-	if (at->o != first) {
-		r->mark = at->o - 1;
+	if (mark) {
+		r->mark = mark;
 		r->mark_place = mark_key & PT_PLACE_MASK;
 		r->mark_tip = mark_key & PT_TIP;
 	}
@@ -157,7 +183,8 @@ INLINE const uint8_t *take_short(struct pt_quick *r, struct at *at, const uint8_
 }
 
 /* The same, and long TNTs. Bits of one may be left in r->n. */
-INLINE void take_usual(struct pt_quick *r, bool joined, uint64_t limit)
+INLINE void take_usual(struct pt_quick *r, bool joined, bool timed,
+		       uint64_t limit)
 {
 	struct pt *d = r->d;
 	struct at at = { r->place, r->o, d->top, d->depth };
@@ -168,10 +195,12 @@ INLINE void take_usual(struct pt_quick *r, bool joined, uint64_t limit)
 		struct aux_flow *o;
 		unsigned n;
 
-		p = take_short(r, &at, p, joined, limit);
-		bits = p < r->last && r->end - at.o > PT_LONG_TNT ? quick_long(p) : 0;
+		p = take_short(r, &at, p, joined, timed, limit);
+		bits = p < r->last && r->end - at.o > PT_LONG_TNT + 1 ? quick_long(p) : 0;
 		if (!bits)
 			break;
+		if (timed)
+			tell_time(r, &at, r->cycles, r->base + (uintptr_t)p);
 		place = at.place;
 		o = at.o;
 		n = take_long(r, &at, p, bits);
@@ -194,16 +223,30 @@ INLINE void take_usual(struct pt_quick *r, bool joined, uint64_t limit)
 	d->depth = at.depth;
 }
 
+/* Is a TIME due at the cycles that were added up? */
+static bool is_late(const struct pt_quick *r)
+{
+	const struct pt_time *t = &r->d->time;
+
+	return t->base + (r->cycles * t->scale >> PT_TIME_SHIFT) >= r->due;
+}
+
 void pt_quick_usual(struct pt_quick *r)
 {
-	bool adds = r->limit > r->cycles;
+	bool adds = r->limit > r->cycles, timed = r->timed && adds;
 	uint64_t limit = adds ? r->limit - 1 : r->cycles;
 
-	if (r->late || !r->d->have_ip || r->d->suppressed || !r->paths)
+	if ((r->late && !timed) || !r->d->have_ip || r->d->suppressed || !r->paths)
 		return;
 	r->stops = quick_stops[!adds ? 2 : r->d->errata & PT_ERR_SKD007 ? 1 : 0];
-	if (r->paths == AUX_PATHS_JOINED)
-		take_usual(r, true, limit);
+	if (timed && r->paths == AUX_PATHS_JOINED)
+		take_usual(r, true, true, limit);
+	else if (timed)
+		take_usual(r, false, true, limit);
+	else if (r->paths == AUX_PATHS_JOINED)
+		take_usual(r, true, false, limit);
 	else
-		take_usual(r, false, limit);
+		take_usual(r, false, false, limit);
+	if (timed)	/* what was due was told, before a branch alone */
+		r->late = is_late(r);
 }
