@@ -428,6 +428,11 @@ static int settle_postponed(struct pt *d, const struct pt_event *ev)
 
 	if (!d->postponed || ev->type == PT_EV_DISABLED)
 		return 0;
+	if (ev->type == PT_EV_OVERFLOW) {	/* its TIP is lost too */
+		d->postponed = false;
+		d->bound = 0;
+		return 0;
+	}
 	if (bound && !(d->bound & bound) && is_far(&d->insn)) {
 		d->bound |= bound;
 		return 0;

@@ -330,7 +330,8 @@ static void step_branch(struct pt *d)
 		fail_here(d, r);
 }
 
-/* Does the next event, if it is one, go with the branch that waits, too? */
+/* Does the next event, if it is one, go with the branch that waits, too? Behind an OVF
+ * that does not wait any more. */
 static bool is_bound_too(struct pt *d)
 {
 	uint8_t type;
@@ -339,7 +340,7 @@ static bool is_bound_too(struct pt *d)
 		return false;
 	d->held = true;
 	type = d->event.type;
-	return type == PT_EV_DISABLED ||
+	return type == PT_EV_DISABLED || type == PT_EV_OVERFLOW ||
 	       (type == PT_EV_PAGING && !(d->bound & PT_BOUND_PAGING)) ||
 	       (type == PT_EV_VMCS && !(d->bound & PT_BOUND_VMCS));
 }
