@@ -12,24 +12,14 @@
 
 #include <aux/error.h>
 
+#include <internal/bytes.h>
+
 #include "etmframe.h"
 
 /* The lowest bits of the bytes 0, 2, .. of eight. */
 #define ID_BITS UINT64_C(0x0001000100010001)
 #define FSYNC_TWICE UINT64_C(0x7fffffff7fffffff)
 #define BYTES_MAX 15	/* of data in one frame */
-
-/* First byte in the lowest bits, on any machine. */
-static inline uint64_t get_half(const uint8_t *p)
-{
-	uint64_t v;
-
-	memcpy(&v, p, sizeof(v));
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-	v = __builtin_bswap64(v);
-#endif
-	return v;
-}
 
 static inline void put_half(uint8_t *p, uint64_t v)
 {
@@ -52,8 +42,8 @@ static const uint64_t spread[16] = {
 
 bool etmframe_is_barrier(const uint8_t *data)
 {
-	return get_half(data) == FSYNC_TWICE &&
-	       get_half(data + 8) == FSYNC_TWICE;
+	return load_le64(data) == FSYNC_TWICE &&
+	       load_le64(data + 8) == FSYNC_TWICE;
 }
 
 /*
@@ -95,8 +85,8 @@ static size_t count_plain(const uint8_t *p, size_t n_frames)
 {
 	size_t n = 0;
 
-	while (n < n_frames && !((get_half(p + n * ETMFRAME_SIZE) |
-				  get_half(p + n * ETMFRAME_SIZE + 8)) &
+	while (n < n_frames && !((load_le64(p + n * ETMFRAME_SIZE) |
+				  load_le64(p + n * ETMFRAME_SIZE + 8)) &
 				 ID_BITS))
 		n++;
 	return n;
@@ -224,7 +214,7 @@ static int pick_plain(struct etmframe_pick *p, const uint8_t *data, size_t n)
 		return -AUX_E_NOMEM;
 	to = p->data + p->n;
 	for (size_t i = 0; i < n; i++, data += ETMFRAME_SIZE, to += BYTES_MAX) {
-		uint64_t lo = get_half(data), hi = get_half(data + 8);
+		uint64_t lo = load_le64(data), hi = load_le64(data + 8);
 
 		put_half(to, lo | spread[hi >> 56 & 15]);
 		put_half(to + 8, hi | spread[hi >> 60]);

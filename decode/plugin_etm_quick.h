@@ -8,7 +8,7 @@
 #ifndef PLUGIN_ETM_QUICK_H
 #define PLUGIN_ETM_QUICK_H
 
-#include <string.h>
+#include <internal/bytes.h>
 
 #include "plugin_etm_window.h"
 
@@ -26,17 +26,6 @@ struct etm_hot {
 	uint64_t generation;
 	uint64_t base;		/* + address of a byte: its offset */
 };
-
-static ALWAYS uint64_t etm_load64(const uint8_t *p)
-{
-	uint64_t v;
-
-	memcpy(&v, p, sizeof(v));
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-	v = __builtin_bswap64(v);
-#endif
-	return v;
-}
 
 size_t etm_run_windows(struct etm *d, struct etm_hot *hot, size_t n,
 		       const uint8_t **last, const uint8_t **until);

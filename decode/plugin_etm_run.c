@@ -121,7 +121,7 @@ static ALWAYS uint32_t run_odd(struct etm *d, struct etm_hot *h, struct etm_path
 /* An address packet without a context, of A64. False: it is another one. */
 static ALWAYS bool run_address(struct etm_hot *h, uint8_t header)
 {
-	uint64_t v = etm_load64(h->p);
+	uint64_t v = load_le64(h->p);
 	unsigned n = header == 0x9d ? 9 : etm_address_size(v);
 
 	if (!n)
@@ -136,7 +136,7 @@ static ALWAYS bool run_address(struct etm_hot *h, uint8_t header)
 /* A cycle count that only adds up. */
 static ALWAYS bool run_cycles(struct etm *d, struct etm_hot *h, uint8_t header)
 {
-	uint64_t v = etm_load64(h->p + 1);
+	uint64_t v = load_le64(h->p + 1);
 	uint32_t n = d->threshold;
 
 	if (!d->adds_up)

@@ -211,7 +211,7 @@ size_t etm_run_windows(struct etm *d, struct etm_hot *hot, size_t n,
 	uint64_t h0 = h.history[0], h1 = h.history[1], h2 = h.history[2];
 
 	for (; n; n--) {
-		struct cut c = cut_window(etm_load64(h.p));
+		struct cut c = cut_window(load_le64(h.p));
 		const struct etm_window *w;
 		struct etm_window key;
 

@@ -56,7 +56,7 @@ struct pt_path {
 
 /* What the bits of a TNT do at a place, with all that the quick way needs of it. */
 struct pt_entry {
-	uint64_t key;		/* pt_path_key; 0: free */
+	uint64_t key;		/* place, mode and packets; 0: free */
 	struct pt_path *path;
 	uint64_t next;		/* place where it ends, and pt_entry_where */
 	uint32_t n_insns;

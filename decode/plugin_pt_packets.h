@@ -4,7 +4,10 @@
 #define PLUGIN_PT_PACKETS_H
 
 #include <stdint.h>
-#include <string.h>
+
+#include <internal/bytes.h>
+
+#include "plugin_pt_entry.h"
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -46,17 +49,10 @@ static const uint8_t quick[256] = {
 	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
 };
 
-INLINE uint64_t load_le(const uint8_t *p, unsigned n)
-{
-	uint64_t v;
-
-	memcpy(&v, p, 8);
-	return n == 8 ? v : v & ((UINT64_C(1) << 8 * n) - 1);
-}
-
 /*
- * The same for the loop over what is usual. table: by the low three bits of a byte:
- * bits of it and the next one; where one is set it is a CYC for another way.
+ * What the loop over the usual looks up in place of branches. table: by the low three
+ * bits of a byte: bits of it and the next one; where one is set it is a CYC for
+ * another way.
  */
 static const uint32_t quick_stops[3][8] = {
 	{ [7] = 0x100 },		/* those of three bytes or more, */
@@ -64,7 +60,7 @@ static const uint32_t quick_stops[3][8] = {
 	{ [3] = 1, [7] = 1 },		/* all */
 };
 
-/* table: the bits of a TNT as in a key (PT_KEY_BITS), by its byte; of other packets
+/* table: the bits of a TNT as pt_key_bits has them, by its byte; of other packets
  * those of none */
 static const uint8_t quick_tnts[256] = {
 	2, 2, 2, 2, 5, 2, 7, 2, 9, 2, 11, 2, 13, 2, 15, 2,
@@ -88,19 +84,19 @@ static const uint8_t quick_tnts[256] = {
 /* table: a TIP, by its first byte; of other packets 0 */
 struct quick_tip {
 	uint64_t mask;		/* of what is in the packet of a place */
-	uint32_t key;		/* PT_TIP */
+	uint32_t key;		/* PT_TIP: its bit of a key */
 	uint32_t size;
 };
 
 static const struct quick_tip quick_tips[256] = {
-	[0x2d] = { UINT64_C(0xffff) << 16, 0x8000, 3 },
-	[0x4d] = { UINT64_C(0xffffffff) << 16, 0x8000, 5 },
-	[0x6d] = { UINT64_C(0xffffffffffff) << 16, 0x8000, 7 } };
+	[0x2d] = { UINT64_C(0xffff) << 16, PT_TIP, 3 },
+	[0x4d] = { UINT64_C(0xffffffff) << 16, PT_TIP, 5 },
+	[0x6d] = { UINT64_C(0xffffffffffff) << 16, PT_TIP, 7 } };
 
 /* The bits of the long TNT at p below a stop bit; 0: it is none. */
 INLINE uint64_t quick_long(const uint8_t *p)
 {
-	uint64_t v = load_le(p, 8);
+	uint64_t v = load_le64(p);
 
 	return (v & 0xffff) == 0xa302 && v >> 16 > 1 ? v >> 16 : 0;
 }

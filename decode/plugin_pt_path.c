@@ -3,8 +3,8 @@
  * pt: paths, the memo of what a TNT, a TIP, or a TNT and the TIP right behind it do
  * at a node.
  *
- * A path stays in one region. It is kept the second time it is taken: most of cold
- * code runs once. Calls that return inside of a path leave no trace in it but the
+ * A path stays in one region. While there is much room it is kept at once, then the
+ * second time it is taken: most of cold code runs once. Calls that return inside of a path leave no trace in it but the
  * height that the stack reached.
  */
 #include <stdlib.h>
@@ -265,10 +265,13 @@ static bool is_kept(struct pt_store *s, uint64_t key)
 	size_t h = pt_path_hash(key);
 	uint16_t *seen = &s->seen[h / PT_LINE & (PT_SEEN - 1)];
 	uint16_t tag = (uint16_t)(h >> 22 | 1);
-	bool kept = *seen == tag || s->used < STORE_LIMIT / 2;
+	bool again;
 
+	if (s->used < STORE_LIMIT / 2)
+		return true;
+	again = *seen == tag;
 	*seen = tag;
-	return kept;
+	return again;
 }
 
 static const struct pt_entry *make_path(struct pt *d, struct pt_node *n,

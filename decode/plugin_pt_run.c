@@ -11,6 +11,7 @@
 #include "plugin_pt_quick.h"
 
 #define SHORT_TNT 7	/* events: of its bits, and a TIP behind them */
+#define TSC_MASK ((UINT64_C(1) << 56) - 1)
 #define TAIL 16		/* no packet that is taken here is longer */
 
 /* ---- events ---- */
@@ -55,10 +56,9 @@ static bool put_path(struct pt_quick *r, const struct pt_entry *e)
 
 static void push_calls(struct pt *d, const struct pt_entry *e)
 {
-	uint32_t room = e->room;
 	const uint64_t *sites = e->path->sites;
 
-	d->depth = (d->depth > room ? room : d->depth) + e->n_calls;
+	d->depth = (d->depth > e->room ? e->room : d->depth) + e->n_calls;
 	/* A path that is not kept does not stay where it is. */
 	for (unsigned i = 0; e == &d->entry && i < e->n_calls; i++)
 		pt_push_own(d, sites[i]);
@@ -126,7 +126,7 @@ static void follow_tip(struct pt_quick *r)
 	const struct quick_tip *t = &quick_tips[*r->p];
 
 	r->last_ip = (r->last_ip & ~t->mask) |
-		     (load_le(r->p + 1, 8) << 16 & t->mask);
+		     (load_le64(r->p + 1) << 16 & t->mask);
 	r->place = r->last_ip;
 	r->d->have_ip = true;
 	r->d->suppressed = false;
@@ -253,7 +253,7 @@ static __attribute__((noinline)) bool take_packet(struct pt_quick *r)
 		break;
 	case TSC:
 		pt_quick_give_time(r);
-		pt_time_tsc(&r->d->time, load_le(r->p + 1, 7));
+		pt_time_tsc(&r->d->time, load_le64(r->p + 1) & TSC_MASK);
 		r->p += 8;
 		break;
 	}

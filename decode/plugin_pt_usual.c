@@ -133,7 +133,7 @@ INLINE const uint8_t *take_short(struct pt_quick *r, struct at *at,
 	uint64_t last_ip = r->last_ip, cycles = r->cycles, mark_key = 0;
 
 	while (p < r->last && at->o < full) {
-		uint64_t w = load_le(p, 8), key, ip;
+		uint64_t w = load_le64(p), key, ip;
 		const struct quick_tip *t;
 		const struct pt_entry *e;
 		unsigned tnt;
@@ -165,7 +165,7 @@ INLINE const uint8_t *take_short(struct pt_quick *r, struct at *at,
 		at->place = e->next & PT_PLACE_MASK;
 		p += tnt;
 		if (t->size) {
-			ip = load_le(p + 1, 8) << 16;
+			ip = load_le64(p + 1) << 16;
 			last_ip ^= (last_ip ^ ip) & t->mask;
 			p += t->size;
 			/* must not wait for the path: stays a branch */

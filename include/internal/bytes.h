@@ -13,6 +13,18 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Eight bytes, which are there, the first lowest, on any machine. */
+static inline uint64_t load_le64(const uint8_t *p)
+{
+	uint64_t v;
+
+	memcpy(&v, p, sizeof(v));
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+	v = __builtin_bswap64(v);
+#endif
+	return v;
+}
+
 struct cursor {
 	const uint8_t *p;
 	const uint8_t *end;
