@@ -2,7 +2,7 @@
 /*
  * Our Intel PT engine against libipt, over traces that a CPU could have made and
  * some that are broken (ptscript.h): the same flow, as RANGEs in large and small
- * batches and as PATHs. The bytes: code, CPU, host, then the script.
+ * batches and as PATHs, with all TIMEs and with hardly any. The bytes: code, CPU, host, then the script.
  */
 #include <internal/x86_insn.h>
 
@@ -51,7 +51,8 @@ static void act(void *priv, const struct aux_flow *last)
 }
 
 static void configure(struct host *h, const struct ptscript *s,
-		      const uint8_t *head, bool paths)
+		      const uint8_t *head, enum aux_paths paths,
+		      uint64_t time_step)
 {
 	*h = (struct host){ .s = s };
 	h->config.size = sizeof(h->config);
@@ -63,23 +64,28 @@ static void configure(struct host *h, const struct ptscript *s,
 	h->h = (struct aux_decoder_host){
 		.size = sizeof(h->h), .priv = h, .code = give_code,
 		.generation = 1, .forget = forget,
-		.paths = paths ? AUX_PATHS_JOINED : AUX_PATHS_NONE,
+		.paths = paths, .time_step = time_step,
 		.horizon_tsc = head[2] & 1 ? 0 : UINT64_MAX,
 	};
 }
 
+/* Paths that are known go another way: the last time counts. */
 static void decode(struct flow_list *l, const char *name,
 		   const struct ptscript *s, const uint8_t *head,
-		   const struct aux_chunk *c, size_t max, bool paths)
+		   const struct aux_chunk *c, size_t max, enum aux_paths paths,
+		   uint64_t time_step)
 {
 	const struct aux_decoder_ops *ops = plugins_find(name, 0, NULL);
 	struct aux_diag diag;
 	struct host h;
 	void *dec;
 
-	configure(&h, s, head, paths);
+	configure(&h, s, head, paths, time_step);
 	ASSERT(ops->open(&dec, &h.config, &h.h, &diag) == 0);
-	flow_decode(l, ops, dec, c, max, act, &h);
+	for (int i = paths ? 2 : 1; i; i--) {
+		h.h.horizon_tsc = head[2] & 1 ? 0 : UINT64_MAX;
+		flow_decode(l, ops, dec, c, max, act, &h);
+	}
 	ops->close(dec);
 }
 
@@ -196,14 +202,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	}
 	if (getenv("VERBOSE"))
 		print_packets(&c);
-	decode(&one, engine, &s, head, &c, FLOW_BATCH, false);
-	decode(&two, engine, &s, head, &c, 16 + head[3], false);
+	decode(&one, engine, &s, head, &c, FLOW_BATCH, AUX_PATHS_NONE, 0);
+	decode(&two, engine, &s, head, &c, 16 + head[3], AUX_PATHS_NONE, 0);
 	compare("small batches", &one, &two, NULL);
-	decode(&two, engine, &s, head, &c, FLOW_BATCH, true);
+	decode(&two, engine, &s, head, &c, FLOW_BATCH, AUX_PATHS_JOINED, 0);
 	compare("PATHs", &one, &two, NULL);
+	decode(&two, engine, &s, head, &c, FLOW_BATCH, AUX_PATHS_JOINED, UINT64_MAX);
+	compare("PATHs, hardly a TIME", &one, &two, NULL);
+	decode(&two, engine, &s, head, &c, 16 + head[3], AUX_PATHS_PACKET, 0);
+	compare("PATHs of one packet", &one, &two, NULL);
 	one.no_insn = NO_INSN;
 	if (is_comparable(&c, &one.cut)) {
-		decode(&ref, "libipt", &s, head, &c, FLOW_BATCH, false);
+		decode(&ref, "libipt", &s, head, &c, FLOW_BATCH, AUX_PATHS_NONE, 0);
 		compare("libipt", &one, &ref, &s);
 	}
 	free(trace);
