@@ -165,7 +165,9 @@ static int on_async(struct calls *c, struct thread *t,
 	bool syscall = t->pend.what == AUX_END_SYSCALL;
 	int rc = 0;
 
-	if (!syscall)
+	if (syscall)
+		t->pub.now.branches++;	/* it came back, to async.from */
+	else
 		rc = calls_run_stop(c, t, ev->async.from);
 	set_pend(t, (struct pend){ .from = ev->async.from,
 				   .next = ev->async.from,

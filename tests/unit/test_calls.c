@@ -180,6 +180,18 @@ static void test_signals(void)
 	       "system calls and page faults are nothing, exec is");
 }
 
+static void test_branches(void)
+{
+	made_begin(&m, 0);
+	go(&m, MAIN, MAIN + 0x10, S);
+	go(&m, MAIN + 0x15, MAIN + 0x20, S);
+	event(&m, AUX_FLOW_ASYNC, MAIN + 0x25);
+	event(&m, AUX_FLOW_TRACE_ON, MAIN + 0x25);
+	go(&m, MAIN + 0x25, MAIN + 0x30, N);
+	is_str(made_end(&m), "+=main -main.", "preempted behind a system call");
+	is_u64(m.branches, 2, "which is taken all the same");
+}
+
 static void test_kernel(void)
 {
 	made_begin(&m, 0);
@@ -214,6 +226,7 @@ int main(void)
 	test_unwind();
 	test_longjmp();
 	test_signals();
+	test_branches();
 	test_kernel();
 	return plan_done();
 }

@@ -47,7 +47,7 @@ struct made {
 	struct space space;
 	struct sink_host host;
 	char log[8192];
-	uint64_t own, enters, leaves;
+	uint64_t own, enters, leaves, branches;
 	uint8_t code[16];	/* behind each address */
 };
 
@@ -121,6 +121,7 @@ static int made_leave(void *priv, struct call_thread *t, enum call_end end,
 	note(m, " -%s%s%s", name, ends[end], flags & CALL_GUESSED ? "?" : "");
 	m->own += t->now.insns - f->at.insns - f->children.insns;
 	m->leaves++;
+	m->branches = t->now.branches;
 	return 0;
 }
 
