@@ -110,8 +110,9 @@ static int enter_frame(void *priv, struct call_thread *t)
 	if (err)
 		return err;
 	track->depth++;
-	e->x.config.report->n_lines++;
-	return e->ops->begin ? e->ops->begin(e->format, track, &s) : 0;
+	if (e->ops->begin)
+		err = e->ops->begin(e->format, track, &s);
+	return err ? err : exporter_count(e);
 }
 
 static int leave_frame(void *priv, struct call_thread *t, enum call_end how,
@@ -356,8 +357,6 @@ static int flow_export(void *sink, const struct flow_ctx *ctx,
 		err = calls_flow(e->calls, ctx, ev, n);
 	if (!err && outbuf_failed(c->out))
 		err = -AUX_E_IO;
-	if (!err && c->limit && c->report->n_lines >= c->limit)
-		err = 1;
 	return err;
 }
 
@@ -380,8 +379,10 @@ static void name_tracks(struct exporter *e)
 static int finish_export(void *sink, struct aux_diag *diag)
 {
 	struct exporter *e = sink;
-	int err = calls_finish(e->calls);
+	int err;
 
+	e->finishing = true;
+	err = calls_finish(e->calls);
 	for (struct export_track *t = e->x.tracks; t && err >= 0; t = t->next)
 		err = exporter_settle(e, t, t->last_ns);
 	if (err >= 0)

@@ -44,10 +44,13 @@ static uint32_t fill_fields(struct export_field *to, const struct schema_rule *r
 static int show_instant(struct exporter *e, struct export_track *track,
 			struct export_instant *i)
 {
-	e->x.config.report->n_lines++;
+	int err = 0;
+
 	if (!i->name)
 		return -AUX_E_NOMEM;
-	return e->ops->instant ? e->ops->instant(e->format, track, i) : 0;
+	if (e->ops->instant)
+		err = e->ops->instant(e->format, track, i);
+	return err ? err : exporter_count(e);
 }
 
 static int show_counter(struct exporter *e, struct export_track *track,
@@ -60,11 +63,13 @@ static int show_counter(struct exporter *e, struct export_track *track,
 		.category = "payload",
 		.value = (int64_t)(f ? schema_value(f, value) : value),
 	};
+	int err = 0;
 
-	e->x.config.report->n_lines++;
 	if (!c.name)
 		return -AUX_E_NOMEM;
-	return e->ops->counter ? e->ops->counter(e->format, track, &c) : 0;
+	if (e->ops->counter)
+		err = e->ops->counter(e->format, track, &c);
+	return err ? err : exporter_count(e);
 }
 
 /* The lowest lane of the process and the name that is free. */
@@ -129,8 +134,9 @@ static int begin_span(struct exporter *e, struct export_track *track,
 	o->span.lane = find_lane(e, track, o->span.name);
 	o->span.serial = ++e->serial;
 	e->n_spans++;
-	e->x.config.report->n_lines++;
-	return e->ops->span ? e->ops->span(e->format, track, &o->span) : 0;
+	if (e->ops->span)
+		err = e->ops->span(e->format, track, &o->span);
+	return err ? err : exporter_count(e);
 }
 
 /* The last one that began with that id in the process, without one in the

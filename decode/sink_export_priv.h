@@ -42,7 +42,18 @@ struct exporter {
 	struct open_span *spans;	/* that are open */
 	size_t n_spans, max_spans;
 	uint64_t serial;
+	bool finishing;
 };
+
+/* One more is shown: 1 if those are as many as were asked for. What finish
+ * shows is told to its end. */
+static inline int exporter_count(struct exporter *e)
+{
+	const struct sink_config *c = &e->x.config;
+
+	c->report->n_lines++;
+	return !e->finishing && c->limit && c->report->n_lines >= c->limit;
+}
 
 /* sink_export_track.c. NULL: out of memory, or the format failed: *err. */
 struct export_track *exporter_track(struct exporter *e, struct call_thread *t,

@@ -96,8 +96,12 @@ for f in perfetto pprof callgrind sqlite; do
 	cmp "$out/$f" "$out/first" >"$out/why" 2>&1
 	ok $? "$f: equal to the byte, however many threads decode" "$out/why"
 done
-export_to jsonl "$SCRATCH/threads.data" -n 10
-is "$(grep -c '"type":"call"\|"type":"event"' "$out/jsonl")" 10 "-n ends after so many"
+for n in 1 2 5 10 11 40 100; do
+	export_to jsonl "$SCRATCH/threads.data" -n "$n"
+	echo "$n $(grep -c '"type":"call"\|"type":"event"' "$out/jsonl")"
+done | awk '$1 != $2' >"$out/why"
+[ ! -s "$out/why" ]
+ok $? "-n ends after so many" "$out/why"
 read_back jsonl >"$out/why" 2>&1
 ok $? "and what is open then ends" "$out/why"
 
