@@ -4,8 +4,8 @@
  * at a node.
  *
  * A path stays in one region. While there is much room it is kept at once, then the
- * second time it is taken: most of cold code runs once. Calls that return inside of a path leave no trace in it but the
- * height that the stack reached.
+ * second time it is taken: most of cold code runs once. Calls that return inside of
+ * a path leave no trace in it but the height that the stack reached.
  */
 #include <stdlib.h>
 #include <string.h>

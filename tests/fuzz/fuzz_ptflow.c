@@ -2,7 +2,8 @@
 /*
  * Our Intel PT engine against libipt, over traces that a CPU could have made and
  * some that are broken (ptscript.h): the same flow, as RANGEs in large and small
- * batches and as PATHs, with all TIMEs and with hardly any. The bytes: code, CPU, host, then the script.
+ * batches and as PATHs, with all TIMEs and with hardly any. The bytes: code, CPU,
+ * host, then the script.
  */
 #include <internal/x86_insn.h>
 
