@@ -10,6 +10,8 @@
 
 #include "plugin_pt.h"
 
+_Static_assert(sizeof(struct pt_node) == PT_LINE, "one is a cache line");
+
 /* ---- regions ---- */
 
 static bool same_region(const struct pt_region *r, const struct aux_code *c)
@@ -79,10 +81,10 @@ struct pt_region *pt_code_region(struct pt_store *s, uint64_t ip)
 }
 
 /* Is the node's code mapped where it was? */
-static bool is_current(struct pt_store *s, const struct pt_slot *slot)
+static bool is_current(struct pt_store *s, const struct pt_node *n)
 {
-	return pt_is_current(s, slot->region) ||
-	       pt_code_region(s, slot->ip) == slot->region;
+	return pt_is_current(s, n->region) ||
+	       pt_code_region(s, n->ip) == n->region;
 }
 
 size_t pt_code_bytes(struct pt_store *s, uint64_t ip, uint8_t buf[16],
@@ -132,7 +134,7 @@ static bool grow_nodes(struct pt_store *s)
 			h++;
 		slots[h & (n - 1)] = old[i];
 	}
-	pt_store_free_table(old, n / 2 * sizeof(*old));
+	pt_store_reuse(s, old, n / 2 * sizeof(*old));
 	s->nodes = slots;
 	s->node_mask = (uint32_t)(n - 1);
 	return true;
@@ -146,15 +148,14 @@ static struct pt_node *add_node(struct pt_store *s, struct pt_region *r,
 
 	if (s->n_nodes > s->node_mask / 2 && !grow_nodes(s))
 		return NULL;
-	n = pt_store_alloc(s, sizeof(*n));
+	n = pt_store_lines(s, sizeof(*n));
 	if (!n)
 		return NULL;
 	*n = (struct pt_node){ .ip = ip, .region = r, .flags = flags };
 	s->n_nodes++;
 	for (h = pt_node_hash(ip); s->nodes[h & s->node_mask].node; h++)
 		;
-	s->nodes[h & s->node_mask] = (struct pt_slot){
-		.ip = ip, .node = n, .region = r, .flags = flags };
+	s->nodes[h & s->node_mask] = (struct pt_slot){ ip, n };
 	return n;
 }
 
@@ -163,38 +164,31 @@ static struct pt_node *node_in(struct pt_store *s, struct pt_region *r,
 			       uint64_t ip, uint16_t flags)
 {
 	for (uint32_t h = pt_node_hash(ip);; h++) {
-		struct pt_slot *slot = &s->nodes[h & s->node_mask];
+		const struct pt_slot *slot = &s->nodes[h & s->node_mask];
+		struct pt_node *n = slot->node;
 
-		if (!slot->node)
+		if (!n)
 			return add_node(s, r, ip, flags);
-		if (slot->ip == ip && slot->flags == flags && slot->region == r)
-			return slot->node;
+		if (slot->ip == ip && n->flags == flags && n->region == r)
+			return n;
 	}
 }
 
 struct pt_node *pt_code_node(struct pt_store *s, uint64_t ip, uint16_t flags)
 {
-	struct pt_node *n = NULL;
 	struct pt_region *r;
 
 	for (uint32_t h = pt_node_hash(ip);; h++) {
-		struct pt_slot *slot = &s->nodes[h & s->node_mask];
+		const struct pt_slot *slot = &s->nodes[h & s->node_mask];
+		struct pt_node *n = slot->node;
 
-		if (!slot->node)
+		if (!n)
 			break;
-		if (slot->ip == ip && slot->flags == flags &&
-		    is_current(s, slot)) {
-			n = slot->node;
-			break;
-		}
+		if (slot->ip == ip && n->flags == flags && is_current(s, n))
+			return n;
 	}
-	if (!n) {
-		r = pt_code_region(s, ip);
-		n = r ? add_node(s, r, ip, flags) : NULL;
-	}
-	if (n && n->kind == PT_NODE_NEW && !pt_code_fill(s, n))
-		return NULL;
-	return n;
+	r = pt_code_region(s, ip);
+	return r ? add_node(s, r, ip, flags) : NULL;
 }
 
 /* ---- what is in a node ---- */
@@ -268,23 +262,57 @@ static bool follow(struct build *b, const struct pt_node *n)
 	return b->n_ranges < NODE_RANGES;
 }
 
-static bool keep(struct pt_store *s, struct pt_node *n, const struct build *b)
+/* A step and its ranges, with room for sites behind them. */
+static struct aux_step *make_step(struct pt_store *s, const struct aux_flow *ranges,
+				  uint32_t n_ranges, uint32_t n_insns,
+				  size_t n_sites)
 {
-	n->ranges = pt_store_alloc(s, b->n_ranges * sizeof(*n->ranges));
-	n->sites = b->n_sites ? pt_store_alloc(s, b->n_sites *
-						  sizeof(*n->sites)) : NULL;
-	if (!n->ranges || (b->n_sites && !n->sites))
+	struct aux_step *step = pt_store_alloc(s, sizeof(*step) +
+			n_ranges * sizeof(*ranges) +
+			n_sites * sizeof(struct pt_site));
+
+	if (!step)
+		return NULL;
+	*step = (struct aux_step){ .n_ranges = n_ranges, .n_insns = n_insns };
+	step->ranges = memcpy(step + 1, ranges, n_ranges * sizeof(*ranges));
+	return step;
+}
+
+static void set_outcome(struct aux_step *step, bool taken)
+{
+	struct aux_flow *ranges = (struct aux_flow *)(step + 1);
+
+	ranges[step->n_ranges - 1].what = taken ? AUX_END_COND_TAKEN :
+						  AUX_END_COND_NOT_TAKEN;
+}
+
+/* Of its first step. */
+static struct pt_site *sites_of(const struct pt_node *n)
+{
+	struct aux_step *step = n->steps[n->first];
+
+	return (struct pt_site *)((struct aux_flow *)(step + 1) +
+				  step->n_ranges);
+}
+
+static bool keep(struct pt_store *s, struct pt_node *n, const struct build *b,
+		 bool taken)
+{
+	struct aux_step *step = make_step(s, b->ranges, b->n_ranges, b->n_insns,
+					  b->n_sites);
+
+	if (!step)
 		return false;
-	memcpy(n->ranges, b->ranges, b->n_ranges * sizeof(*n->ranges));
-	if (b->n_sites)
-		memcpy(n->sites, b->sites, b->n_sites * sizeof(*n->sites));
-	n->n_ranges = b->n_ranges;
-	n->n_insns = b->n_insns;
-	n->n_sites = (uint8_t)b->n_sites;
+	n->first = b->insn.cls == X86_COND && taken;
+	n->steps[n->first] = step;
+	n->n_sites = b->n_sites & 0x7f;
+	memcpy(sites_of(n), b->sites, b->n_sites * sizeof(b->sites[0]));
+	if (b->insn.cls == X86_COND)
+		set_outcome(step, taken);
 	return true;
 }
 
-bool pt_code_fill(struct pt_store *s, struct pt_node *n)
+bool pt_code_fill(struct pt_store *s, struct pt_node *n, bool taken)
 {
 	struct build b;
 	uint8_t kind = PT_NODE_SLOW;
@@ -308,17 +336,18 @@ bool pt_code_fill(struct pt_store *s, struct pt_node *n)
 	if (b.insn.cls == X86_IND_CALL)
 		b.sites[b.n_sites++] = (struct pt_site){
 			.ip = b.ip + b.insn.size };
-	n->ips[0] = b.ip + b.insn.size;
-	n->ips[1] = n->ips[0] + (uint64_t)b.insn.disp;
-	if (!keep(s, n, &b))
+	if (!keep(s, n, &b, taken))
 		return false;
+	n->next_ip = b.ip + b.insn.size;
+	if (kind == PT_NODE_COND)
+		n->disp = (int32_t)b.insn.disp;
 	n->kind = kind;
 	return true;
 }
 
 struct pt_node *pt_code_next(struct pt_store *s, struct pt_node *n, bool taken)
 {
-	uint64_t ip = n->ips[taken];
+	uint64_t ip = pt_node_to(n, taken);
 
 	if (n->next[taken])
 		return n->next[taken];
@@ -330,7 +359,7 @@ struct pt_node *pt_code_next(struct pt_store *s, struct pt_node *n, bool taken)
 const struct pt_site *pt_code_site(struct pt_store *s, struct pt_node *n,
 				   unsigned i)
 {
-	struct pt_site *site = &n->sites[i];
+	struct pt_site *site = &sites_of(n)[i];
 
 	if (!site->node && site->ip >= n->region->start &&
 	    site->ip < n->region->end)
@@ -341,23 +370,13 @@ const struct pt_site *pt_code_site(struct pt_store *s, struct pt_node *n,
 struct aux_step *pt_code_step(struct pt_store *s, struct pt_node *n, bool taken)
 {
 	struct aux_step *step = n->steps[taken];
-	struct aux_flow *ranges = n->ranges;
+	const struct aux_step *other = n->steps[!taken];
 
 	if (step)
 		return step;
-	step = pt_store_alloc(s, sizeof(*step));
-	if (step && n->kind == PT_NODE_COND && n->steps[!taken]) {
-		ranges = pt_store_alloc(s, n->n_ranges * sizeof(*ranges));
-		if (ranges)
-			memcpy(ranges, n->ranges,
-			       n->n_ranges * sizeof(*ranges));
-	}
-	if (!step || !ranges)
+	step = make_step(s, other->ranges, other->n_ranges, other->n_insns, 0);
+	if (!step)
 		return NULL;
-	if (n->kind == PT_NODE_COND)
-		ranges[n->n_ranges - 1].what = taken ? AUX_END_COND_TAKEN :
-						       AUX_END_COND_NOT_TAKEN;
-	*step = (struct aux_step){ .ranges = ranges, .n_ranges = n->n_ranges,
-				   .n_insns = n->n_insns };
+	set_outcome(step, taken);
 	return n->steps[taken] = step;
 }

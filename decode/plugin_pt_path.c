@@ -50,7 +50,7 @@ static bool grow_paths(struct pt_store *s)
 	for (uint32_t i = 0; i < s->max_paths; i++)
 		if (old[i].key)
 			*find_free(table, mask, old[i].key) = old[i];
-	pt_store_free_table(old, s->max_paths * sizeof(*old));
+	pt_store_reuse(s, old, s->max_paths * sizeof(*old));
 	s->paths = table;
 	s->max_paths = n;
 	s->path_mask = mask;
@@ -94,7 +94,7 @@ static struct pt_node *take_bit(struct trial *t, struct pt_store *s,
 {
 	if (n->kind == PT_NODE_COND) {
 		t->end = PT_END_IP;
-		t->ip = n->ips[bit];
+		t->ip = pt_node_to(n, bit);
 		return pt_code_next(s, n, bit);
 	}
 	if (!t->n_calls) {
@@ -116,7 +116,7 @@ static bool takes_bit(const struct pt_node *n, bool bit)
 static bool leads_on(const struct trial *t, const struct pt_node *n, bool bit)
 {
 	if (n->kind == PT_NODE_COND)
-		return pt_is_canonical(n->ips[bit]);
+		return pt_is_canonical(pt_node_to(n, bit));
 	return !t->n_calls || pt_is_canonical(t->sites[t->n_calls - 1].ip);
 }
 
@@ -127,7 +127,7 @@ static int try_step(struct trial *t, struct pt_store *s, struct pt_node *n,
 	unsigned n_calls = t->n_calls, height = t->height;
 	struct aux_step *step;
 
-	if (n->kind == PT_NODE_NEW && !pt_code_fill(s, n))
+	if (n->kind == PT_NODE_NEW && !pt_code_fill(s, n, bit))
 		return -1;
 	if (!takes_bit(n, bit) || t->pub.n_steps == STEPS || !call(t, s, n))
 		return 0;
@@ -148,7 +148,7 @@ static bool take_tip(struct trial *t, struct pt_store *s, struct pt_node *n)
 {
 	struct aux_step *step;
 
-	if ((n->kind == PT_NODE_NEW && !pt_code_fill(s, n)) ||
+	if ((n->kind == PT_NODE_NEW && !pt_code_fill(s, n, false)) ||
 	    (n->kind != PT_NODE_TIP && n->kind != PT_NODE_RET) ||
 	    t->pub.n_steps == STEPS)
 		return false;
@@ -247,7 +247,7 @@ static const struct pt_entry *keep_path(struct pt_store *s,
 	if (!r->index ||
 	    (s->n_paths >= s->max_paths / 4 * 3 && !grow_paths(s)))
 		return NULL;
-	p = pt_store_path(s, t->n_calls);
+	p = pt_store_lines(s, sizeof(*p) + t->n_calls * sizeof(*p->sites));
 	steps = p ? pt_store_alloc(s, size_of_steps(t)) : NULL;
 	if (!steps)
 		return NULL;
@@ -263,12 +263,14 @@ static const struct pt_entry *keep_path(struct pt_store *s,
 static bool is_kept(struct pt_store *s, uint64_t key)
 {
 	size_t h = pt_path_hash(key);
-	uint16_t *seen = &s->seen[h / PT_LINE & (PT_SEEN - 1)];
-	uint16_t tag = (uint16_t)(h >> 22 | 1);
+	uint16_t tag = (uint16_t)(h >> 22 | 1), *seen;
 	bool again;
 
 	if (s->used < STORE_LIMIT / 2)
 		return true;
+	if (!s->seen && !(s->seen = pt_store_table(PT_SEEN * sizeof(*seen))))
+		return true;
+	seen = &s->seen[h / PT_LINE & (PT_SEEN - 1)];
 	again = *seen == tag;
 	*seen = tag;
 	return again;

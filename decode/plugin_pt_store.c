@@ -14,43 +14,42 @@
 #define HUGE_PAGE ((size_t)2 << 20)
 #define WHERES 65536		/* pt_entry_where */
 
-/* Zeros. What is large is looked up all over: huge pages spare the TLB. */
+/* Written at once: what is read first has a page of zeros, and its own costs a second
+ * fault and an interrupt of the other threads. What is large is looked up all over:
+ * huge pages spare the TLB. */
 void *pt_store_table(size_t size)
 {
-	void *p;
+	void *p = aligned_alloc(size < HUGE_PAGE ? PT_LINE : HUGE_PAGE, size);
 
-	if (size < HUGE_PAGE)
-		return calloc(1, size);
-	p = mmap(NULL, size, PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (p == MAP_FAILED)
+	if (!p)
 		return NULL;
-	madvise(p, size, MADV_HUGEPAGE);
-	return p;
+	if (size >= HUGE_PAGE)
+		madvise(p, size, MADV_HUGEPAGE);
+	return memset(p, 0, size);
 }
 
-void pt_store_free_table(void *table, size_t size)
+/* Fresh pages are dear: its are blocks from now on. */
+void pt_store_reuse(struct pt_store *s, void *table, size_t size)
 {
-	if (table && size >= HUGE_PAGE)
-		munmap(table, size);
-	else
-		free(table);
+	struct pt_block *b = table;
+
+	b->size = size;
+	b->next = s->spare;
+	s->spare = b;
 }
 
 int pt_store_init(struct pt_store *s, const struct aux_decoder_host *host)
 {
 	*s = (struct pt_store){ .host = host };
-	s->nodes = calloc(SLOTS_FIRST, sizeof(*s->nodes));
-	s->paths = calloc(SLOTS_FIRST, sizeof(*s->paths));
-	s->seen = calloc(PT_SEEN, sizeof(*s->seen));
+	s->nodes = pt_store_table(SLOTS_FIRST * sizeof(*s->nodes));
+	s->paths = pt_store_table(SLOTS_FIRST * sizeof(*s->paths));
 	s->ready = malloc(WHERES * sizeof(*s->ready));
 	s->ready_regions = malloc(PT_REGIONS * sizeof(*s->ready_regions));
 	s->node_mask = SLOTS_FIRST - 1;
 	s->max_paths = SLOTS_FIRST;
 	s->path_mask = pt_path_mask(SLOTS_FIRST);
 	s->n_regions = 1;
-	if (!s->nodes || !s->paths || !s->seen || !s->ready ||
-	    !s->ready_regions)
+	if (!s->nodes || !s->paths || !s->ready || !s->ready_regions)
 		return -AUX_E_NOMEM;
 	for (unsigned i = 0; i < WHERES; i++)
 		s->ready[i] = PT_UNKNOWN;
@@ -70,9 +69,9 @@ static void free_blocks(void *what)
 void pt_store_fini(struct pt_store *s)
 {
 	free_blocks(s->blocks);
-	pt_store_free_table(s->nodes, (s->node_mask + (size_t)1) *
-				      sizeof(*s->nodes));
-	pt_store_free_table(s->paths, s->max_paths * sizeof(*s->paths));
+	free_blocks(s->spare);
+	free(s->nodes);
+	free(s->paths);
 	free(s->seen);
 	free(s->ready);
 	free(s->ready_regions);
@@ -95,52 +94,76 @@ void pt_store_drop(struct pt_store *s)
 		free_blocks(s->blocks);
 	s->blocks = NULL;
 	s->free = NULL;
-	s->n_free = s->used = s->n_free_path = 0;
+	s->n_free = s->used = s->n_free_line = 0;
 	pt_store_forget_ready(s);
 	s->regions = s->last = NULL;
 	s->n_regions = 1;
 	s->n_nodes = s->n_paths = 0;
 	memset(s->nodes, 0, (s->node_mask + (size_t)1) * sizeof(*s->nodes));
 	memset(s->paths, 0, s->max_paths * sizeof(*s->paths));
-	memset(s->seen, 0, PT_SEEN * sizeof(*s->seen));
+	if (s->seen)
+		memset(s->seen, 0, PT_SEEN * sizeof(*s->seen));
 }
 
-static void *alloc_block(struct pt_store *s, size_t size)
+static struct pt_block *make_block(struct pt_store *s, size_t size)
 {
 	struct pt_block *b;
 
-	if (s->used + size > STORE_LIMIT)
-		return NULL;
-	b = aligned_alloc(size < HUGE_PAGE ? 64 : HUGE_PAGE, size);
+	b = aligned_alloc(size < HUGE_PAGE ? PT_LINE : HUGE_PAGE, size);
 	if (!b) {
 		s->nomem = true;
 		return NULL;
 	}
 	if (size >= HUGE_PAGE)
 		madvise(b, size, MADV_HUGEPAGE);
+	b->size = size;
+	return b;
+}
+
+/* At least so large. */
+static struct pt_block *add_block(struct pt_store *s, size_t size)
+{
+	struct pt_block **at = &s->spare, *b;
+
+	while (*at && (*at)->size < size)
+		at = &(*at)->next;
+	b = *at;
+	if (s->used + (b ? b->size : size) > STORE_LIMIT)
+		return NULL;
+	if (b)
+		*at = b->next;
+	else
+		b = make_block(s, size);
+	if (!b)
+		return NULL;
 	b->next = s->blocks;
 	s->blocks = b;
-	s->used += size;
+	s->used += b->size;
 	return b;
+}
+
+static size_t block_size(const struct pt_store *s)
+{
+	return s->used < HUGE_PAGE ? BLOCK_SIZE : HUGE_PAGE;
 }
 
 void *pt_store_alloc(struct pt_store *s, size_t size)
 {
+	struct pt_block *b;
 	void *p;
 
 	size = (size + 15) & ~(size_t)15;
 	if (size > BLOCK_SIZE / 4) {
-		p = alloc_block(s, (size + 64 + 63) & ~(size_t)63);
-		return p ? (uint8_t *)p + 64 : NULL;
+		b = add_block(s, (size + PT_LINE + PT_LINE - 1) &
+				 ~(size_t)(PT_LINE - 1));
+		return b ? (uint8_t *)b + PT_LINE : NULL;
 	}
 	if (s->n_free < size) {
-		size_t block = s->used < HUGE_PAGE ? BLOCK_SIZE : HUGE_PAGE;
-
-		p = alloc_block(s, block);
-		if (!p)
+		b = add_block(s, block_size(s));
+		if (!b)
 			return NULL;
-		s->free = (uint8_t *)p + 64;
-		s->n_free = block - 64;
+		s->free = (uint8_t *)b + PT_LINE;
+		s->n_free = b->size - PT_LINE;
 	}
 	p = s->free;
 	s->free += size;
@@ -148,23 +171,21 @@ void *pt_store_alloc(struct pt_store *s, size_t size)
 	return p;
 }
 
-struct pt_path *pt_store_path(struct pt_store *s, unsigned n_sites)
+void *pt_store_lines(struct pt_store *s, size_t size)
 {
-	size_t size = sizeof(struct pt_path) + n_sites * sizeof(uint64_t);
-	uint8_t *p;
+	struct pt_block *b;
+	void *p;
 
 	size = (size + PT_LINE - 1) & ~(size_t)(PT_LINE - 1);
-	if (s->n_free_path < size) {
-		size_t block = s->used < HUGE_PAGE ? BLOCK_SIZE / 4 : HUGE_PAGE;
-
-		p = alloc_block(s, block);
-		if (!p)
+	if (s->n_free_line < size) {
+		b = add_block(s, block_size(s));
+		if (!b)
 			return NULL;
-		s->free_path = p + PT_LINE;
-		s->n_free_path = block - PT_LINE;
+		s->free_line = (uint8_t *)b + PT_LINE;
+		s->n_free_line = b->size - PT_LINE;
 	}
-	p = s->free_path;
-	s->n_free_path -= size;
-	s->free_path += size;
-	return (struct pt_path *)p;
+	p = s->free_line;
+	s->free_line += size;
+	s->n_free_line -= size;
+	return p;
 }

@@ -48,29 +48,32 @@ struct pt_site {
 
 /*
  * From an ip to the next instruction that takes a packet; direct jumps and calls
- * are followed inside the region.
+ * are followed inside the region. One cache line: what a path is made of is looked
+ * up all over.
  */
 struct pt_node {
 	uint64_t ip;
 	struct pt_region *region;
+	uint64_t next_ip;	/* behind its last instruction */
+	int32_t disp;		/* COND: from there, where it is taken */
 	uint16_t flags;		/* AUX_FLOW_MODE_*, AUX_FLOW_IN_TX */
 	uint8_t kind;		/* enum pt_node_kind */
-	uint8_t n_sites;	/* calls in it, an indirect one at its end too */
-	uint32_t n_ranges, n_insns;
-	struct aux_flow *ranges; /* the outcome of a COND is open, or that of
-				  * the first step that was made */
-	struct pt_site *sites;
-	uint64_t ips[2];	/* COND: not taken, taken */
-	struct pt_node *next[2]; /* the same, once looked up; else NULL */
+	uint8_t n_sites : 7;	/* calls in it, an indirect one at its end too */
+	uint8_t first : 1;	/* of steps, the one with the sites */
+	struct pt_node *next[2]; /* COND, by outcome, once looked up; else NULL */
 	struct aux_step *steps[2]; /* by outcome; others have the first alone */
 };
+
+/* Where a COND leads. */
+static inline uint64_t pt_node_to(const struct pt_node *n, bool taken)
+{
+	return n->next_ip + (taken ? (uint64_t)(int64_t)n->disp : 0);
+}
 
 /* Ip to node. */
 struct pt_slot {
 	uint64_t ip;
 	struct pt_node *node;	/* NULL: free */
-	struct pt_region *region;
-	uint16_t flags;
 };
 
 static inline uint32_t pt_node_hash(uint64_t ip)
@@ -80,6 +83,7 @@ static inline uint32_t pt_node_hash(uint64_t ip)
 
 struct pt_block {
 	struct pt_block *next;
+	size_t size;
 };
 
 struct pt_store {
@@ -99,12 +103,14 @@ struct pt_store {
 	uint32_t n_paths, max_paths; /* power of two */
 	size_t path_mask;	/* of pt_path_hash */
 	uint32_t turn;
-	uint16_t *seen;		/* PT_SEEN tags of paths that were taken once */
+	uint16_t *seen;		/* PT_SEEN tags of paths that were taken once;
+				 * NULL until it matters */
 	struct pt_block *blocks; /* all of the above but the tables */
+	struct pt_block *spare;	/* that were tables */
 	uint8_t *free;
 	size_t n_free, used;
-	uint8_t *free_path;
-	size_t n_free_path;
+	uint8_t *free_line;
+	size_t n_free_line;
 	bool nomem;
 };
 
@@ -118,10 +124,12 @@ void pt_store_drop(struct pt_store *s);
 void pt_store_forget_ready(struct pt_store *s);
 /* NULL: the store is full, or memory is. */
 void *pt_store_alloc(struct pt_store *s, size_t size);
+/* The same, on cache lines of its own. */
+void *pt_store_lines(struct pt_store *s, size_t size);
+/* Zeros. */
 void *pt_store_table(size_t size);
-void pt_store_free_table(void *table, size_t size);
-/* A path with so many sites, on cache lines of its own. */
-struct pt_path *pt_store_path(struct pt_store *s, unsigned n_sites);
+/* A table that a larger one follows. */
+void pt_store_reuse(struct pt_store *s, void *table, size_t size);
 
 /* Is what was found in the region still there? */
 static inline bool pt_is_current(const struct pt_store *s,
@@ -132,10 +140,11 @@ static inline bool pt_is_current(const struct pt_store *s,
 
 /* The region that ip is in now, or NULL. */
 struct pt_region *pt_code_region(struct pt_store *s, uint64_t ip);
-/* The node at ip; NULL: there is no code, or the store is full. It is decoded. */
+/* The node at ip; NULL: there is no code, or the store is full. */
 struct pt_node *pt_code_node(struct pt_store *s, uint64_t ip, uint16_t flags);
-/* Decodes a node that is new; false: the store is full. */
-bool pt_code_fill(struct pt_store *s, struct pt_node *n);
+/* Decodes a node that is new, and makes its step: of a COND, for that outcome.
+ * False: the store is full. */
+bool pt_code_fill(struct pt_store *s, struct pt_node *n, bool taken);
 /* Where a COND goes on, in its region: NULL if that is elsewhere. */
 struct pt_node *pt_code_next(struct pt_store *s, struct pt_node *n, bool taken);
 const struct pt_site *pt_code_site(struct pt_store *s, struct pt_node *n,
