@@ -103,8 +103,7 @@ static int start_pt(void *dec, const struct aux_chunk *chunk)
 {
 	struct pt *d = dec;
 
-	if (d->store.used > STORE_LIMIT - STORE_LIMIT / 4 ||
-	    d->store.n_regions == PT_REGIONS)
+	if (pt_store_is_worn(&d->store))
 		pt_store_drop(&d->store);
 	d->store.nomem = false;
 	d->chunk = chunk;

@@ -38,7 +38,7 @@ static struct pt_region *find_region(struct pt_store *s, const struct aux_code *
 	while (r && !same_region(r, c))
 		r = r->next;
 	if (!r) {
-		r = pt_store_alloc(s, sizeof(*r));
+		r = pt_store_region(s);
 		if (!r)
 			return NULL;
 		*r = (struct pt_region){ .start = c->start, .end = c->end,

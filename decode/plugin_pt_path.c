@@ -266,7 +266,7 @@ static bool is_kept(struct pt_store *s, uint64_t key)
 	uint16_t tag = (uint16_t)(h >> 22 | 1), *seen;
 	bool again;
 
-	if (s->used < STORE_LIMIT / 2)
+	if (s->used < s->limit / 2)
 		return true;
 	if (!s->seen && !(s->seen = pt_store_table(PT_SEEN * sizeof(*seen))))
 		return true;

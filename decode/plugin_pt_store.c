@@ -9,10 +9,11 @@
 
 #include "plugin_pt.h"
 
-#define BLOCK_SIZE ((size_t)1 << 18)
+#define BLOCK_MIN 4096
 #define SLOTS_FIRST 4096
 #define HUGE_PAGE ((size_t)2 << 20)
 #define WHERES 65536		/* pt_entry_where */
+#define LIMIT ((size_t)96 << 20)
 
 /* Written at once: what is read first has a page of zeros, and its own costs a second
  * fault and an interrupt of the other threads. What is large is looked up all over:
@@ -40,7 +41,7 @@ void pt_store_reuse(struct pt_store *s, void *table, size_t size)
 
 int pt_store_init(struct pt_store *s, const struct aux_decoder_host *host)
 {
-	*s = (struct pt_store){ .host = host };
+	*s = (struct pt_store){ .host = host, .limit = LIMIT };
 	s->nodes = pt_store_table(SLOTS_FIRST * sizeof(*s->nodes));
 	s->paths = pt_store_table(SLOTS_FIRST * sizeof(*s->paths));
 	s->ready = malloc(WHERES * sizeof(*s->ready));
@@ -94,7 +95,9 @@ void pt_store_drop(struct pt_store *s)
 		free_blocks(s->blocks);
 	s->blocks = NULL;
 	s->free = NULL;
+	s->free_regions = NULL;
 	s->n_free = s->used = s->n_free_line = 0;
+	s->full = false;
 	pt_store_forget_ready(s);
 	s->regions = s->last = NULL;
 	s->n_regions = 1;
@@ -120,6 +123,13 @@ static struct pt_block *make_block(struct pt_store *s, size_t size)
 	return b;
 }
 
+static void link_block(struct pt_store *s, struct pt_block *b)
+{
+	b->next = s->blocks;
+	s->blocks = b;
+	s->used += b->size;
+}
+
 /* At least so large. */
 static struct pt_block *add_block(struct pt_store *s, size_t size)
 {
@@ -128,23 +138,49 @@ static struct pt_block *add_block(struct pt_store *s, size_t size)
 	while (*at && (*at)->size < size)
 		at = &(*at)->next;
 	b = *at;
-	if (s->used + (b ? b->size : size) > STORE_LIMIT)
+	if (s->used + (b ? b->size : size) > s->limit) {
+		s->full = true;
 		return NULL;
+	}
 	if (b)
 		*at = b->next;
 	else
 		b = make_block(s, size);
-	if (!b)
-		return NULL;
-	b->next = s->blocks;
-	s->blocks = b;
-	s->used += b->size;
+	if (b)
+		link_block(s, b);
 	return b;
 }
 
+/* Without one there is no code: they are few, and the limit is not for them. */
+struct pt_region *pt_store_region(struct pt_store *s)
+{
+	struct pt_region *r = s->free_regions, *end;
+	struct pt_block *b;
+
+	if (!r) {
+		b = make_block(s, BLOCK_MIN);
+		if (!b)
+			return NULL;
+		link_block(s, b);
+		end = (struct pt_region *)((uint8_t *)b + BLOCK_MIN);
+		for (r = (struct pt_region *)((uint8_t *)b + PT_LINE);
+		     r + 1 <= end; r++) {
+			r->next = s->free_regions;
+			s->free_regions = r;
+		}
+		r = s->free_regions;
+	}
+	s->free_regions = r->next;
+	return r;
+}
+
+/* Small ones first: most traces are short. */
 static size_t block_size(const struct pt_store *s)
 {
-	return s->used < HUGE_PAGE ? BLOCK_SIZE : HUGE_PAGE;
+	size_t small = s->limit / 384 & ~(size_t)(PT_LINE - 1);
+
+	return s->used >= HUGE_PAGE ? HUGE_PAGE :
+	       small > BLOCK_MIN ? small : BLOCK_MIN;
 }
 
 void *pt_store_alloc(struct pt_store *s, size_t size)
@@ -153,7 +189,7 @@ void *pt_store_alloc(struct pt_store *s, size_t size)
 	void *p;
 
 	size = (size + 15) & ~(size_t)15;
-	if (size > BLOCK_SIZE / 4) {
+	if (size > block_size(s) / 4) {
 		b = add_block(s, (size + PT_LINE + PT_LINE - 1) &
 				 ~(size_t)(PT_LINE - 1));
 		return b ? (uint8_t *)b + PT_LINE : NULL;

@@ -21,7 +21,6 @@
 #define PATH_CALLS 32		/* above the stack of the path's begin */
 #define PT_READY 1
 #define PT_UNKNOWN 2
-#define STORE_LIMIT ((size_t)96 << 20)	/* bytes; then nothing is added */
 
 /* One answer of the host. */
 struct pt_region {
@@ -111,13 +110,22 @@ struct pt_store {
 	size_t n_free, used;
 	uint8_t *free_line;
 	size_t n_free_line;
-	bool nomem;
+	struct pt_region *free_regions;
+	size_t limit;		/* bytes; then nothing is added but regions */
+	bool full, nomem;
 };
 
 #define PT_SEEN 1048576
 
 int pt_store_init(struct pt_store *s, const struct aux_decoder_host *host);
 void pt_store_fini(struct pt_store *s);
+/* There is little room left. */
+static inline bool pt_store_is_worn(const struct pt_store *s)
+{
+	return s->full || s->used > s->limit - s->limit / 4 ||
+	       s->n_regions == PT_REGIONS;
+}
+
 /* Empties it; what it held is the host's until nothing leads there. */
 void pt_store_drop(struct pt_store *s);
 /* Another generation: no region is known to be current. */
@@ -126,6 +134,8 @@ void pt_store_forget_ready(struct pt_store *s);
 void *pt_store_alloc(struct pt_store *s, size_t size);
 /* The same, on cache lines of its own. */
 void *pt_store_lines(struct pt_store *s, size_t size);
+/* A region; NULL: memory is full, the store never. */
+struct pt_region *pt_store_region(struct pt_store *s);
 /* Zeros. */
 void *pt_store_table(size_t size);
 /* A table that a larger one follows. */

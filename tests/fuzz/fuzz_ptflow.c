@@ -2,18 +2,22 @@
 /*
  * Our Intel PT engine against libipt, over traces that a CPU could have made and
  * some that are broken (ptscript.h): the same flow, as RANGEs in large and small
- * batches and as PATHs, with all TIMEs and with hardly any. The bytes: code, CPU,
- * host, then the script.
+ * batches and as PATHs, with all TIMEs and with hardly any, with room for all of the
+ * code and for little. The bytes: code, CPU, host, then the script.
  */
+#include <string.h>
+
 #include <internal/x86_insn.h>
 
 #include "flowdiff.h"
+#include "plugin_pt.h"
 #include "plugins.h"
 #include "ptpkt.h"
 #include "ptscript.h"
 
 #define N_HEAD 4
-#define NO_INSN 8	/* PT_E_INSN of plugin_pt.h */
+#define NO_INSN PT_E_INSN
+#define SMALL_STORE ((size_t)4096)
 #define START 1000
 
 struct host {
@@ -51,9 +55,16 @@ static void act(void *priv, const struct aux_flow *last)
 	h->h.horizon_tsc = last->time.tsc + 500;
 }
 
+/* How a trace is decoded. */
+struct way {
+	size_t max;		/* events of a batch; 0: as the bytes say, few */
+	enum aux_paths paths;
+	uint64_t time_step;
+	bool small;		/* the store has room for little */
+};
+
 static void configure(struct host *h, const struct ptscript *s,
-		      const uint8_t *head, enum aux_paths paths,
-		      uint64_t time_step)
+		      const uint8_t *head, struct way way)
 {
 	*h = (struct host){ .s = s };
 	h->config.size = sizeof(h->config);
@@ -65,7 +76,7 @@ static void configure(struct host *h, const struct ptscript *s,
 	h->h = (struct aux_decoder_host){
 		.size = sizeof(h->h), .priv = h, .code = give_code,
 		.generation = 1, .forget = forget,
-		.paths = paths, .time_step = time_step,
+		.paths = way.paths, .time_step = way.time_step,
 		.horizon_tsc = head[2] & 1 ? 0 : UINT64_MAX,
 	};
 }
@@ -73,19 +84,20 @@ static void configure(struct host *h, const struct ptscript *s,
 /* Paths that are known go another way: the last time counts. */
 static void decode(struct flow_list *l, const char *name,
 		   const struct ptscript *s, const uint8_t *head,
-		   const struct aux_chunk *c, size_t max, enum aux_paths paths,
-		   uint64_t time_step)
+		   const struct aux_chunk *c, struct way way)
 {
 	const struct aux_decoder_ops *ops = plugins_find(name, 0, NULL);
 	struct aux_diag diag;
 	struct host h;
 	void *dec;
 
-	configure(&h, s, head, paths, time_step);
+	configure(&h, s, head, way);
 	ASSERT(ops->open(&dec, &h.config, &h.h, &diag) == 0);
-	for (int i = paths ? 2 : 1; i; i--) {
+	if (way.small && !strcmp(name, "pt"))
+		((struct pt *)dec)->store.limit = SMALL_STORE * (head[3] & 7);
+	for (int i = way.paths ? 2 : 1; i; i--) {
 		h.h.horizon_tsc = head[2] & 1 ? 0 : UINT64_MAX;
-		flow_decode(l, ops, dec, c, max, act, &h);
+		flow_decode(l, ops, dec, c, way.max, act, &h);
 	}
 	ops->close(dec);
 }
@@ -184,6 +196,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	static struct ptscript s;
 	static struct flow_list ref, one, two;
 	const char *engine = getenv("ENGINE") ? getenv("ENGINE") : "pt";
+	struct { const char *name; struct way way; } ways[] = {
+		{ "small batches", { .paths = AUX_PATHS_NONE } },
+		{ "PATHs", { .max = FLOW_BATCH, .paths = AUX_PATHS_JOINED } },
+		{ "PATHs, hardly a TIME",
+		  { .max = FLOW_BATCH, .paths = AUX_PATHS_JOINED,
+		    .time_step = UINT64_MAX } },
+		{ "PATHs of one packet", { .paths = AUX_PATHS_PACKET } },
+		{ "a small store",
+		  { .max = FLOW_BATCH, .paths = AUX_PATHS_JOINED,
+		    .small = true } },
+	};
 	const uint8_t *head = data;
 	struct aux_chunk c = { .size = sizeof(c), .stream_offset = START };
 	uint8_t *trace;
@@ -203,18 +226,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	}
 	if (getenv("VERBOSE"))
 		print_packets(&c);
-	decode(&one, engine, &s, head, &c, FLOW_BATCH, AUX_PATHS_NONE, 0);
-	decode(&two, engine, &s, head, &c, 16 + head[3], AUX_PATHS_NONE, 0);
-	compare("small batches", &one, &two, NULL);
-	decode(&two, engine, &s, head, &c, FLOW_BATCH, AUX_PATHS_JOINED, 0);
-	compare("PATHs", &one, &two, NULL);
-	decode(&two, engine, &s, head, &c, FLOW_BATCH, AUX_PATHS_JOINED, UINT64_MAX);
-	compare("PATHs, hardly a TIME", &one, &two, NULL);
-	decode(&two, engine, &s, head, &c, 16 + head[3], AUX_PATHS_PACKET, 0);
-	compare("PATHs of one packet", &one, &two, NULL);
+	decode(&one, engine, &s, head, &c, (struct way){ .max = FLOW_BATCH });
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		if (!ways[i].way.max)
+			ways[i].way.max = 16 + head[3];
+		decode(&two, engine, &s, head, &c, ways[i].way);
+		compare(ways[i].name, &one, &two, NULL);
+	}
 	one.no_insn = NO_INSN;
 	if (is_comparable(&c, &one.cut)) {
-		decode(&ref, "libipt", &s, head, &c, FLOW_BATCH, AUX_PATHS_NONE, 0);
+		decode(&ref, "libipt", &s, head, &c,
+		       (struct way){ .max = FLOW_BATCH });
 		compare("libipt", &one, &ref, &s);
 	}
 	free(trace);
