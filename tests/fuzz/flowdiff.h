@@ -228,7 +228,15 @@ static bool flow_walked_on(const struct flow_list *a, size_t i,
 	       k + 1 < b->n && flow_same(&a->ev[i + 1], &b->ev[k + 1]);
 }
 
-/* How many events of a in [i, end_a) have no equal one in b in [k, end_b). */
+/* A run that ends without a packet: whoever tells of what follows tells of it. */
+static bool flow_is_direct(const struct aux_flow *ev)
+{
+	return ev->kind == AUX_FLOW_RANGE &&
+	       (ev->what == AUX_END_JUMP || ev->what == AUX_END_CALL);
+}
+
+/* How many events of a in [i, end_a) have no equal one in b in [k, end_b), but for
+ * those. */
 static size_t flow_unmatched(const struct flow_list *a, size_t i, size_t end_a,
 			     const struct flow_list *b, size_t k, size_t end_b)
 {
@@ -243,7 +251,7 @@ static size_t flow_unmatched(const struct flow_list *a, size_t i, size_t end_a,
 		if (y < end_b)
 			used[y] = true;
 		else
-			n++;
+			n += !flow_is_direct(&a->ev[i]);
 	}
 	return n;
 }
@@ -263,7 +271,8 @@ static bool flow_ends_alike(const struct flow_list *a, size_t i,
 
 	for (size_t x = i; x < a->n; x++) {
 		error |= flow_is_error(&a->ev[x]);
-		n_ranges += a->ev[x].kind == AUX_FLOW_RANGE;
+		n_ranges += a->ev[x].kind == AUX_FLOW_RANGE &&
+			    !flow_is_direct(&a->ev[x]);
 	}
 	if (n_ranges > FLOW_AHEAD)
 		return false;
