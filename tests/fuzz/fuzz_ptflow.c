@@ -109,26 +109,38 @@ static bool is_tma_due(bool due, unsigned type)
 	       (due && type != PTPKT_PSB && type != PTPKT_TMA);
 }
 
+/* A PIP waits for the TIP of its branch. */
+static bool is_pip_due(bool due, unsigned type)
+{
+	return type == PTPKT_PIP ||
+	       (due && type != PTPKT_PSBEND && type != PTPKT_TIP &&
+		type != PTPKT_TIP_PGE && type != PTPKT_TIP_PGD);
+}
+
 /*
  * What libipt 2.0.5 does not know; and a TMA without its TSC, or a second one, or a
  * CBR of 0: libipt gives up there, the engine takes no time from them, and the
- * flow goes on.
+ * flow goes on. Where an OVF took the TIP behind a PIP, libipt has the PIP wait for
+ * the next TIP, of whatever branch, and loses what runs from there to a TIP.PGD.
  */
 static bool is_comparable(const struct aux_chunk *c, bool *cut)
 {
 	const uint8_t *end = c->data + c->len, *p = ptpkt_find_psb(c->data, end);
 	struct ptpkt pkt;
-	bool tma = false;
+	bool tma = false, pip = false;
 	int n = 1;
 
 	while (p && p < end) {
 		n = ptpkt_decode(p, end, &pkt);
 		if (n > 0 && (pkt.type >= PTPKT_BBP || pkt.type == PTPKT_MNT ||
 			      (pkt.type == PTPKT_TMA && !tma) ||
-			      (pkt.type == PTPKT_CBR && !pkt.payload)))
+			      (pkt.type == PTPKT_CBR && !pkt.payload) ||
+			      (pkt.type == PTPKT_OVF && pip)))
 			return false;
-		if (n > 0)
+		if (n > 0) {
 			tma = is_tma_due(tma, pkt.type);
+			pip = is_pip_due(pip, pkt.type);
+		}
 		p = n > 0 ? p + n : n < 0 ? ptpkt_find_psb(p + 1, end) : NULL;
 	}
 	*cut = !n && !(c->flags & AUX_CHUNK_HAS_END_IP);
