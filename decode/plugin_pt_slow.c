@@ -393,9 +393,10 @@ static void step_event(struct pt *d)
 		d->told = UINT32_MAX;
 		r = pt_event_apply(d, &d->event);
 		d->mute = false;
-		/* A branch that it waits at has run. */
-		if (!r && err && d->sure < d->tail &&
-		    d->queue[d->tail - 1].what > AUX_END_CALL)
+		/* What led there has run, and a branch that it waits at. */
+		if (!r && (err ? d->sure < d->tail &&
+				 d->queue[d->tail - 1].what > AUX_END_CALL :
+				 !d->postponed))
 			pt_confirm(d);
 		if (!r && !err)
 			r = go_behind(d);
