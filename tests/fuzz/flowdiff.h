@@ -225,7 +225,8 @@ static bool flow_walked_on(const struct flow_list *a, size_t i,
 	return a->ev[i].kind == AUX_FLOW_GAP &&
 	       a->ev[i].what == AUX_GAP_DESYNC &&
 	       b->ev[k].kind == AUX_FLOW_RANGE && i + 1 < a->n &&
-	       k + 1 < b->n && flow_same(&a->ev[i + 1], &b->ev[k + 1]);
+	       k + 1 < b->n && !flow_is_error(&a->ev[i + 1]) &&
+	       flow_same(&a->ev[i + 1], &b->ev[k + 1]);
 }
 
 /* A run that ends without a packet: whoever tells of what follows tells of it. */
