@@ -32,18 +32,15 @@ endif
 
 $(HAVE_MK): tools/probe $(wildcard /var/lib/dpkg/status)
 	@mkdir -p $(@D)
-	@CC="$(CC)" WITHOUT="$(WITHOUT)" tools/probe >$@.tmp && mv $@.tmp $@
+	@CC="$(CC)" WITHOUT="$(WITHOUT)" tools/probe >$@.tmp
+	@grep -q '^HAVE :=.*ELF' $@.tmp || { rm -f $@ $@.tmp; \
+		echo "libelf is missing and nothing works without it: tools/deps install build" >&2; exit 1; }
+	@mv $@.tmp $@
 
 ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Iinclude $(WARN) \
 	$(foreach x,$(HAVE),$(CFLAGS_$(x))) $(CFLAGS) $(SAN_FLAGS) $(COVER_FLAGS)
 ALL_LDFLAGS := $(LDFLAGS) $(SAN_FLAGS) $(COVER_FLAGS)
 DEPFLAGS := -MMD -MP
-
-ifneq ($(origin HAVE),undefined)
-ifeq ($(filter ELF,$(HAVE)),)
-$(error libelf is missing and nothing works without it: tools/deps install build)
-endif
-endif
 
 # Other flags or another compiler: everything is compiled again.
 ifneq ($(origin HAVE),undefined)
