@@ -245,7 +245,7 @@ static const struct pt_entry *keep_path(struct pt_store *s,
 
 	/* dense: what is looked for often is in its line all the same */
 	if (!r->index ||
-	    (s->n_paths >= s->max_paths / 4 * 3 && !grow_paths(s)))
+	    (s->n_paths >= s->max_paths / 8 * 7 && !grow_paths(s)))
 		return NULL;
 	p = pt_store_lines(s, sizeof(*p) + t->n_calls * sizeof(*p->sites));
 	steps = p ? pt_store_alloc(s, size_of_steps(t)) : NULL;
