@@ -135,6 +135,7 @@ static void forget(struct etm *d)
 		d->sf_known = false;
 	d->exc = (struct etm_exception){ 0 };
 	d->n_returns = d->n_early = 0;
+	d->unsure = false;
 	d->clock = d->ts = 0;
 	d->clock_known = false;
 	d->threshold = 0;

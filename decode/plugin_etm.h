@@ -22,9 +22,8 @@
 #define ETM_RET_DEPTH 16
 #define ETM_EARLY_MAX 16	/* events before Trace Info */
 #define ETM_NONE UINT32_MAX
-/* Details of GAPs, with the numbers that OpenCSD has for the same. */
+/* Details of GAPs have the numbers that OpenCSD has for the same. */
 #define ETM_DETAIL_NO_CODE 27	/* no memory there */
-#define ETM_DETAIL_BAD 9	/* invalid data */
 
 /* ---- the cursor ---- */
 
@@ -127,6 +126,8 @@ struct etm {
 	unsigned n_early;
 	uint64_t returns[ETM_RET_DEPTH];
 	uint32_t n_returns, top;
+	bool unsure;		/* code that is missing called and returned, at */
+	uint64_t unsure_ip;	/* this ip: returns are what was pushed since */
 
 	uint64_t history[3];	/* addresses, the newest first */
 	uint8_t history_is[3];
@@ -182,6 +183,8 @@ void etm_set_mark(const struct etm *d, struct etm_mark *m);
 void etm_apply_returns(struct etm *d, const struct etm_path *p);
 void etm_push_return(struct etm *d, uint64_t ip);
 bool etm_pop_return(struct etm *d);
+void etm_lose_returns(struct etm *d, uint64_t ip);
+void etm_go_astray(struct etm *d);
 void etm_commit(struct etm *d);
 
 /* plugin_etm_event.c: the queue */
@@ -208,11 +211,8 @@ void etm_finish(struct etm *d);
 void etm_take_packet(struct etm *d);
 void etm_fill_classes(struct etm *d);
 
-/* plugin_etm_except.c: exceptions and source addresses */
-void etm_take_exception(struct etm *d, uint64_t from);
+/* plugin_etm_except.c: the rest of an exception */
 void etm_push_after(struct etm *d);
-void etm_take_source(struct etm *d, uint64_t ip);
-
 /* plugin_etm_ahead.c: a run's TIME, before what it is of */
 bool etm_may_look(const struct etm *d);
 void etm_look_ahead(struct etm *d);

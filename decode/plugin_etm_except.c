@@ -3,7 +3,7 @@
  * etm: exceptions, which say up to where instructions ran without a P0 element, and
  * source addresses, which say the same of a taken branch.
  */
-#include "plugin_etm.h"
+#include "plugin_etm_packet.h"
 
 enum { CALL = 2, IRQ = 14, FIQ = 15 };
 
@@ -109,8 +109,14 @@ void etm_take_exception(struct etm *d, uint64_t from)
 
 	etm_commit(d);
 	e->waits = false;
-	if (e->bad || (d->place == ETM_RETURN && !e->target &&
-		       !etm_pop_return(d))) {
+	if (!e->bad && d->place == ETM_RETURN && !e->target &&
+	    !etm_pop_return(d)) {
+		if (d->unsure)
+			etm_go_astray(d);
+		else
+			e->bad = true;
+	}
+	if (e->bad) {
 		etm_fail(d, AUX_GAP_DESYNC);
 		return;
 	}
@@ -123,6 +129,8 @@ void etm_take_exception(struct etm *d, uint64_t from)
 	if (e->target) {
 		etm_go(d, from);
 		d->place = ETM_HERE;
+	} else if (d->place == ETM_ADRIFT) {
+		;	/* what ran up to there is not known */
 	} else if (!d->has_ip || (d->ip != from && !d->code_64)) {
 		d->unsupported = true;
 		d->after.waits = false;
@@ -143,8 +151,11 @@ void etm_take_exception(struct etm *d, uint64_t from)
 /* An indirect branch went nobody knows where. */
 static bool is_adrift(struct etm *d)
 {
-	if (d->place == ETM_RETURN)
-		return !etm_pop_return(d);
+	if (d->place == ETM_RETURN && !etm_pop_return(d)) {
+		if (!d->unsure)
+			return true;
+		etm_go_astray(d);
+	}
 	return d->place == ETM_NOWHERE && d->on && !d->lost;
 }
 
@@ -170,6 +181,8 @@ void etm_take_source(struct etm *d, uint64_t ip)
 	}
 	if (!etm_read_insn(d, ip, &word)) {
 		etm_push_no_code(d, ip);
+		etm_lose_returns(d, ip);
+		d->place = ETM_ADRIFT;
 		return;
 	}
 	if (!etm_classify(d, word, ip, &n)) {

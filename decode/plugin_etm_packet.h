@@ -11,6 +11,10 @@ void etm_take_address(struct etm *d, enum etm_class class, uint8_t header);
 void etm_take_source_packet(struct etm *d, enum etm_class class,
 			    uint8_t header);
 
+/* plugin_etm_except.c */
+void etm_take_exception(struct etm *d, uint64_t from);
+void etm_take_source(struct etm *d, uint64_t ip);
+
 /* plugin_etm_sync.c */
 void etm_find_sync(struct etm *d);
 void etm_take_extension(struct etm *d);
@@ -31,6 +35,7 @@ static inline void etm_show_packet(struct etm *d)
 static inline void etm_forget_returns(struct etm *d)
 {
 	d->n_returns = 0;
+	d->unsure = false;
 	if (d->place == ETM_RETURN)
 		d->place = ETM_NOWHERE;
 }

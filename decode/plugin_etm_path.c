@@ -11,6 +11,8 @@
 
 #include "plugin_etm_window.h"
 
+#define DETAIL_RETURN 28	/* nothing on the return stack */
+
 /* ---- the return stack ---- */
 
 void etm_push_return(struct etm *d, uint64_t ip)
@@ -33,6 +35,25 @@ bool etm_pop_return(struct etm *d)
 	d->n_returns--;
 	d->place = ETM_HERE;
 	return true;
+}
+
+/* What ran at ip is missing: nobody knows what it pushed and popped. */
+void etm_lose_returns(struct etm *d, uint64_t ip)
+{
+	if (!d->stack)
+		return;
+	d->n_returns = 0;
+	d->unsure = true;
+	d->unsure_ip = ip;
+}
+
+/* The return stack lacks an address because code was missing: up to the next one in
+ * the trace nobody knows what runs. */
+void etm_go_astray(struct etm *d)
+{
+	etm_push_gap(d, AUX_GAP_NO_CODE, true, d->unsure_ip, DETAIL_RETURN);
+	d->on = true;
+	d->place = ETM_ADRIFT;
 }
 
 void etm_apply_returns(struct etm *d, const struct etm_path *p)
@@ -211,6 +232,7 @@ static void take_atom(struct etm *d, bool taken)
 		}
 		etm_go(d, n.next);
 		etm_push_no_code(d, n.next);
+		etm_lose_returns(d, n.next);
 		d->place = ETM_NOWHERE;
 		return;
 	}
@@ -288,7 +310,10 @@ void etm_take_rest(struct etm *d, uint32_t atoms, const struct etm_mark *m)
 {
 	while (atoms && !d->unsupported) {
 		if (d->place == ETM_RETURN && !etm_pop_return(d)) {
-			take_back(d, m);
+			if (d->unsure)
+				etm_go_astray(d);
+			else
+				take_back(d, m);
 			return;
 		}
 		if (d->need_context || d->place != ETM_HERE)

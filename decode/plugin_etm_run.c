@@ -92,7 +92,7 @@ static ALWAYS void give_path(struct etm_hot *h, struct etm_path *p,
 /* The place that no packet told. */
 static ALWAYS bool pop_place(struct etm *d, struct etm_hot *h)
 {
-	if (h->place == ETM_NOWHERE || !d->n_returns)
+	if (h->place != ETM_RETURN || !d->n_returns)
 		return false;
 	h->ip = d->returns[d->top];
 	d->top = (d->top + ETM_RET_DEPTH - 1) % ETM_RET_DEPTH;

@@ -55,6 +55,8 @@ enum etm_place {
 	ETM_HERE,		/* at ip */
 	ETM_NOWHERE,		/* where the next address is */
 	ETM_RETURN,		/* the same; there or on the return stack */
+	ETM_ADRIFT,		/* as NOWHERE, and what comes before it is not at
+				 * ip either */
 };
 
 /*

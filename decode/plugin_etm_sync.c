@@ -10,6 +10,8 @@
  */
 #include "plugin_etm_packet.h"
 
+#define DETAIL_BAD 9	/* invalid data */
+
 static void reset_flow(struct etm *d)
 {
 	d->need_context = true;
@@ -38,7 +40,7 @@ static void lose_all(struct etm *d)
 void etm_fail(struct etm *d, enum aux_gap_cause cause)
 {
 	etm_at(d, d->pos);
-	etm_push_gap(d, cause, d->last_known, d->last_ip, ETM_DETAIL_BAD);
+	etm_push_gap(d, cause, d->last_known, d->last_ip, DETAIL_BAD);
 	lose_all(d);
 }
 

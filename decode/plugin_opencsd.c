@@ -63,6 +63,7 @@ static void forget(struct opencsd *d)
 	d->seen = d->refused = false;
 	d->popped = d->indirect = d->addressed = d->mute = d->lost = false;
 	d->unpopped = false;
+	opencsd_find_again(d);
 	d->have_context = d->have_time = false;
 	d->resumes = d->ahead = d->foretold = false;
 	d->ts = 0;

@@ -100,6 +100,15 @@ struct opencsd {
 	bool mute;		/* it went on at a wrong address */
 	bool unpopped;		/* the same stack: not popped where it should be */
 
+	/* Behind code that is missing. */
+	bool unsure;		/* that may have pushed and popped: only */
+	uint8_t n_pushed;	/* so many addresses are what they should be */
+	bool adrift;		/* the next address is where the flow goes on */
+	bool hold;		/* what the library has not taken yet it gets so */
+	uint64_t unsure_ip;	/* of that code */
+	uint32_t single;	/* atoms that are fed one by one, and */
+	unsigned n_single;	/* how many; they are in front of pos */
+
 	uint8_t ends[256];	/* enum aux_range_end, by kind_of() */
 	bool special[256];	/* ETMv4: headers that are fed with care */
 
@@ -143,6 +152,19 @@ void opencsd_see_packet(const void *priv, ocsd_datapath_op_t op,
 /* plugin_opencsd_ahead.c: ETMv4: a run's TIME, before what it is of */
 bool opencsd_may_look(const struct opencsd *d);
 void opencsd_look_ahead(struct opencsd *d);
+
+/* plugin_opencsd_lost.c: what missing code takes with it */
+void opencsd_lose_code(struct opencsd *d, uint64_t ip, bool source);
+void opencsd_follow_stack(struct opencsd *d, bool pops, bool pushes);
+bool opencsd_take_care(struct opencsd *d);
+bool opencsd_is_misled(const struct opencsd *d);
+
+/* Nothing of it counts any more. */
+static inline void opencsd_find_again(struct opencsd *d)
+{
+	d->unsure = d->adrift = false;
+	d->n_single = 0;
+}
 
 /* plugin_opencsd_run.c: one call of the library */
 void opencsd_fill_special(struct opencsd *d);

@@ -11,6 +11,17 @@
 
 enum { V4_CALL = 2, V7_SMC = 2, V7_SVC = 10, IRQ = 14, FIQ = 15 };
 
+static inline bool is_source(const struct opencsd *d)
+{
+	return d->packet_type >= ETE_PKT_I_SRC_ADDR_MATCH &&
+	       d->packet_type <= ETE_PKT_I_SRC_ADDR_L_64IS1 && d->early;
+}
+
+static bool is_atoms(const struct opencsd *d)
+{
+	return d->packet_type >= ETM4_PKT_I_ATOM_F6 && d->packet_type <= 0xff;
+}
+
 /* ---- ranges ---- */
 
 static unsigned end_of(unsigned type, unsigned subtype, bool conditional,
@@ -95,6 +106,8 @@ static inline void push_range(struct opencsd *d,
 static void check_range(struct opencsd *d, const ocsd_generic_trace_elem *e)
 {
 	bool trusted = !d->popped || is_trusted(d, e->st_addr);
+	bool pops = d->indirect && !d->addressed;
+	ocsd_generic_trace_elem last;
 
 	if (e->en_addr <= e->st_addr || !e->num_instr_range)
 		return;
@@ -104,9 +117,18 @@ static void check_range(struct opencsd *d, const ocsd_generic_trace_elem *e)
 		d->addressed = false;
 		return;
 	}
+	if (d->adrift) {	/* a source address; the library comes from elsewhere */
+		last = *e;
+		last.st_addr = e->en_addr - e->last_instr_sz;
+		last.num_instr_range = 1;
+		e = &last;
+		d->adrift = false;
+	}
 	if (d->waiting != NONE)
 		opencsd_settle(d, e->st_addr);
 	push_range(d, e);
+	opencsd_follow_stack(d, pops, e->last_instr_exec &&
+				      e->last_i_subtype == OCSD_S_INSTR_BR_LINK);
 }
 
 /* ---- the rest ---- */
@@ -178,6 +200,7 @@ static void push_exception(struct opencsd *d, const ocsd_generic_trace_elem *e)
 	if (d->v4 && e->excep_ret_addr_br_tgt && d->indirect &&
 	    !d->addressed && d->config->etm.trcconfigr >> 12 & 1)
 		d->popped = true;
+	opencsd_follow_stack(d, d->indirect && !d->addressed, false);
 	d->indirect = d->mute = false;
 	if (e->excep_ret_addr)
 		take_back_walk(d, from);
@@ -205,6 +228,8 @@ static void push_no_code(struct opencsd *d, uint64_t ip)
 	d->on = d->lost = true;
 	d->lost_ip = ip;
 	d->indirect = false;
+	if (is_source(d) || is_atoms(d))
+		opencsd_lose_code(d, ip, is_source(d));
 }
 
 static void push_pe_context(struct opencsd *d, const ocsd_pe_context *pe)
@@ -351,12 +376,6 @@ take_other(struct opencsd *d, ocsd_trc_index_t index,
 		push_element(d, e);
 }
 
-static inline bool is_source(const struct opencsd *d)
-{
-	return d->packet_type >= ETE_PKT_I_SRC_ADDR_MATCH &&
-	       d->packet_type <= ETE_PKT_I_SRC_ADDR_L_64IS1 && d->early;
-}
-
 /*
  * A source address (ETE) that nothing leads to, or that is of no P0 instruction:
  * the library goes on there as if it were. Nor does it ever pop its return stack
@@ -384,11 +403,12 @@ ocsd_datapath_resp_t opencsd_take_element(const void *priv,
 	if (is_source(d) && contradicts(d, e))
 		return OCSD_RESP_FATAL_INVALID_DATA;
 	if (e->elem_type == OCSD_GEN_TRC_ELEM_INSTR_RANGE && !e->has_cc &&
-	    !d->popped && d->waiting == NONE) {
+	    !d->popped && !d->unsure && !d->adrift && d->waiting == NONE) {
 		opencsd_at_index(d, index);
 		push_range(d, e);
 	} else {
 		take_other(d, index, e);
 	}
-	return d->stop || d->tail >= N_GIVE ? OCSD_RESP_WAIT : OCSD_RESP_CONT;
+	return d->stop || d->hold || d->tail >= N_GIVE ? OCSD_RESP_WAIT :
+							 OCSD_RESP_CONT;
 }

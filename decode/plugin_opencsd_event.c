@@ -72,6 +72,7 @@ void opencsd_push_on(struct opencsd *d, trace_on_reason_t reason)
 	d->told = UNSYNC_UNKNOWN;
 	d->in_tx = d->on = false;
 	d->last_known = d->indirect = d->popped = d->mute = false;
+	opencsd_find_again(d);
 	opencsd_push(d, AUX_FLOW_TRACE_ON, 0);
 	wait_for_ip(d);
 }
@@ -97,6 +98,7 @@ void opencsd_lose_sync(struct opencsd *d, unsync_info_t why)
 	d->have_context = false;
 	d->in_tx = d->last_known = false;
 	d->indirect = d->popped = d->mute = false;
+	opencsd_find_again(d);
 }
 
 /* The host acts now, if it ever does and the library can be held. */

@@ -58,7 +58,7 @@ static void see_address(struct opencsd *d, const ocsd_etmv4_i_pkt *p,
 	if (d->except)
 		return;
 	d->addressed = true;
-	d->mute = false;
+	d->mute = d->adrift = false;
 	if (d->waiting != NONE)
 		opencsd_settle(d, p->v_addr.val);
 	if (context)
@@ -167,6 +167,7 @@ static void see_v4(struct opencsd *d, const ocsd_etmv4_i_pkt *p, uint64_t pos)
 		d->resumes |= !d->synced && opencsd_may_look(d);
 		d->synced = true;
 		d->except = d->popped = false;
+		opencsd_find_again(d);
 		d->atoms = d->pending = 0;
 		/* It would commit what has not come. */
 		d->refused = p->curr_spec_depth > d->config->etm.trcidr8;

@@ -51,7 +51,7 @@ static uint32_t next_bytes(const struct opencsd *d)
 
 	if (!d->v4)
 		return n;
-	if (d->except || d->resumes || d->packet_end > d->pos ||
+	if (d->except || d->resumes || d->unsure || d->adrift || d->packet_end > d->pos ||
 	    d->special[d->chunk->data[d->packet_end]])
 		return 1;
 	while (i < n && !d->special[p[i]])
@@ -127,6 +127,7 @@ static void lose_all(struct opencsd *d)
 	d->atoms = d->pending = d->n_idle = 0;
 	d->on = d->in_tx = d->last_known = d->have_context = false;
 	d->indirect = d->popped = d->mute = d->unpopped = false;
+	opencsd_find_again(d);
 	d->told = UNSYNC_BAD_PACKET;
 	d->flush = false;
 	d->packet_end = d->pos;
@@ -180,6 +181,20 @@ static ocsd_datapath_resp_t feed(struct opencsd *d)
 	return resp;
 }
 
+/* One of the atoms in front of pos, as a packet. */
+static ocsd_datapath_resp_t feed_single(struct opencsd *d)
+{
+	uint8_t packet = 0xf6 | (d->single & 1);
+	uint32_t used = 0;
+
+	d->single >>= 1;
+	d->n_single--;
+	d->fed = d->pos - 1;
+	d->fed_offset = d->chunk->stream_offset + d->fed;
+	return ocsd_dt_process_data(d->tree, OCSD_OP_DATA,
+				    (ocsd_trc_index_t)d->fed, 1, &packet, &used);
+}
+
 /* Of many packets the last one counts. */
 static void take_packet_end(struct opencsd *d)
 {
@@ -188,40 +203,64 @@ static void take_packet_end(struct opencsd *d)
 	d->seen = false;
 }
 
+/* What comes next the library may not get: it is lost up to a sync point. */
+static bool refuse(struct opencsd *d)
+{
+	if (d->flush || d->n_single)
+		return false;
+	if (d->pos < d->chunk->len && is_deadly(d))
+		fail(d, AUX_GAP_BAD_PACKET, OCSD_RESP_FATAL_INVALID_DATA);
+	else if (d->n_idle > MAX_IDLE)
+		fail(d, AUX_GAP_DECODER, OCSD_RESP_FATAL_SYS_ERR);
+	else if (opencsd_is_misled(d))
+		fail(d, AUX_GAP_DECODER, OCSD_RESP_FATAL_INVALID_DATA);
+	else
+		return false;
+	return true;
+}
+
+/* One call of the library. single: it gets an atom. */
+static ocsd_datapath_resp_t call(struct opencsd *d, bool single)
+{
+	ocsd_datapath_op_t op = OCSD_OP_FLUSH;
+	uint32_t used;
+
+	if (single)
+		return feed_single(d);
+	if (!d->flush && d->pos < d->chunk->len) {
+		if (d->config->etm.arch == AUX_ETM_PTM)
+			skip_zeros(d);
+		return feed(d);
+	}
+	if (!d->flush) {
+		d->eot = true;
+		op = OCSD_OP_EOT;
+	}
+	return ocsd_dt_process_data(d->tree, op, 0, 0, NULL, &used);
+}
+
 void opencsd_step(struct opencsd *d)
 {
 	ocsd_datapath_resp_t resp;
-	uint32_t used;
+	bool care;
 
 	d->walked = 0;
 	if (d->ahead) {
 		opencsd_look_ahead(d);
 		return;
 	}
-	if (!d->flush && d->pos < d->chunk->len && is_deadly(d)) {
-		fail(d, AUX_GAP_BAD_PACKET, OCSD_RESP_FATAL_INVALID_DATA);
+	if (refuse(d))
 		return;
-	}
-	if (d->n_idle > MAX_IDLE) {
-		fail(d, AUX_GAP_DECODER, OCSD_RESP_FATAL_SYS_ERR);
+	care = !d->flush && opencsd_take_care(d);
+	if (care && !d->n_single)
 		return;
-	}
-	if (d->flush) {
-		resp = ocsd_dt_process_data(d->tree, OCSD_OP_FLUSH, 0, 0, NULL,
-					    &used);
-	} else if (d->pos < d->chunk->len) {
-		if (d->config->etm.arch == AUX_ETM_PTM)
-			skip_zeros(d);
-		resp = feed(d);
-	} else if (!d->eot) {
-		d->eot = true;
-		resp = ocsd_dt_process_data(d->tree, OCSD_OP_EOT, 0, 0, NULL,
-					    &used);
-	} else {
+	if (!care && !d->flush && d->pos >= d->chunk->len && d->eot) {
 		d->done = true;
 		return;
 	}
+	resp = call(d, care);
 	take_packet_end(d);
+	d->hold = false;
 	d->flush = OCSD_DATA_RESP_IS_WAIT(resp);
 	if (d->refused)
 		fail(d, AUX_GAP_BAD_PACKET, OCSD_RESP_FATAL_INVALID_DATA);

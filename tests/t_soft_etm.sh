@@ -153,6 +153,26 @@ for terms in sync_period=8 ete,raw,sync_period=9,retstack shared,sync_period=8; 
 	that "$terms: gaps are shown" "$SCRATCH/err" grep -q 'overflow' "$SCRATCH/err"
 done
 
+# ---- code that is missing calls and returns, too ----
+
+libs=/usr/aarch64-linux-gnu/lib
+mkdir -p "$SCRATCH/symfs$libs" "$SCRATCH/symfs$a64"
+cp -L "$a64"/* "$SCRATCH/symfs$a64/"
+cp -L "$libs/ld-linux-aarch64.so.1" "$SCRATCH/symfs$libs/"
+for terms in cycacc retstack ete,raw,retstack,sync_period=9; do
+	record dlopen "$terms"
+	for decoder in etm opencsd; do
+		text="$terms, no libc, $decoder"
+		"$auxdecode" insn -F tid,ip --decoder $decoder --symfs "$SCRATCH/symfs" "$data" \
+			>"$SCRATCH/flow" 2>"$SCRATCH/err"
+		is $? 3 "$text: status 3"
+		"$truthcmp" --expect-gaps "$truth" "$SCRATCH/flow" >"$SCRATCH/cmp"
+		ok $? "$text: $(tail -1 "$SCRATCH/cmp")" "$SCRATCH/cmp"
+		that "$text: half of it is shown" "$SCRATCH/cmp" awk '/^total/ { exit $5 < $3 / 2 }' "$SCRATCH/cmp"
+		that "$text: why not the rest" "$SCRATCH/flow" grep -q '^# gap no-code .*libc' "$SCRATCH/flow"
+	done
+done
+
 # ---- terms that are refused, and why ----
 
 refused() { # TERMS MODIFIERS WHY [OPTION...]

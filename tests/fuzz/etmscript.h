@@ -32,6 +32,8 @@ struct etmscript {
 	bool on, ete, returns, cycles, contexts, broken;
 	unsigned sources;	/* taken P0 instructions as source addresses */
 	uint8_t context;
+	uint64_t ran[STEPS];	/* instructions, if not broken */
+	size_t n_ran;
 };
 
 /* ---- code ---- */
@@ -386,6 +388,7 @@ static bool es_step(struct etmscript *s, const struct a64_insn *insn, uint8_t b)
 	uint64_t at = s->ip, next = at + 4;
 	uint64_t target = at + (uint64_t)(int64_t)insn->disp;
 
+	s->ran[s->n_ran++] = at;
 	s->ip = next;
 	switch (insn->cls) {
 	case A64_COND:

@@ -2,8 +2,8 @@
 /*
  * Our ETMv4 and ETE engine against OpenCSD, over traces that a trace unit could
  * have made and some that are broken (etmscript.h): the same flow, as RANGEs in
- * large and small batches and as PATHs. The bytes: code, CPU, host, batch, then
- * the script.
+ * large and small batches and as PATHs; and nothing that did not run, in that order.
+ * Some of the code may be missing. The bytes: code, CPU, host, batch, then the script.
  */
 #include "flowdiff.h"
 #include "plugins.h"
@@ -12,24 +12,31 @@
 #define N_HEAD 4
 #define START 1000
 
+#define HIDDEN 12		/* words of each half that are missing */
+
 struct host {
 	struct aux_decoder_host h;
 	struct aux_decoder_config config;
 	const struct etmscript *s;
+	size_t hidden;		/* the first of them; CODE_WORDS: none are */
 };
 
 static int give_code(void *priv, uint64_t ip, struct aux_code *c)
 {
 	const struct host *h = priv;
 	const uint32_t *p;
-	size_t n = es_at(h->s, ip & ~UINT64_C(3), &p);
+	size_t n = es_at(h->s, ip & ~UINT64_C(3), &p), at = CODE_WORDS - n;
+	size_t from = 0, to = CODE_WORDS;
 
-	if (!n)
+	if (!n || (at >= h->hidden && at < h->hidden + HIDDEN))
 		return -AUX_E_NOENT;
-	ip &= ~UINT64_C(3);
-	*c = (struct aux_code){ .start = ip + 4 * n - 4 * CODE_WORDS,
-				.end = ip + 4 * n,
-				.bytes = (const uint8_t *)(p + n - CODE_WORDS) };
+	if (at < h->hidden)
+		to = h->hidden;
+	else
+		from = h->hidden + HIDDEN;
+	ip = (ip & ~UINT64_C(3)) - 4 * at;
+	*c = (struct aux_code){ .start = ip + 4 * from, .end = ip + 4 * to,
+				.bytes = (const uint8_t *)(p - at + from) };
 	return 0;
 }
 
@@ -52,7 +59,9 @@ static void act(void *priv, const struct aux_flow *last)
 static void configure(struct host *h, const struct etmscript *s,
 		      const uint8_t *head, enum aux_paths paths)
 {
-	*h = (struct host){ .s = s };
+	*h = (struct host){ .s = s, .hidden = CODE_WORDS };
+	if (head[2] >> 5 == 5)
+		h->hidden = (head[2] >> 1 & 15) * 16u;
 	h->config.size = sizeof(h->config);
 	h->config.clock.mult = 1;
 	h->config.etm = (struct aux_etm_config){
@@ -107,6 +116,28 @@ static void compare(const char *what, const struct flow_list *a,
 	abort();
 }
 
+/* What is shown of a trace that is not broken ran, in this order. */
+static void check_ran(const struct flow_list *l, const struct etmscript *s)
+{
+	size_t k = 0;
+
+	for (size_t i = 0; i < l->n && !s->broken; i++) {
+		const struct aux_flow *f = &l->ev[i];
+
+		if (f->kind != AUX_FLOW_RANGE)
+			continue;
+		for (uint64_t ip = f->range.first; ip <= f->range.last; ip += 4) {
+			while (k < s->n_ran && s->ran[k] != ip)
+				k++;
+			if (k++ < s->n_ran)
+				continue;
+			fprintf(stderr, "%#" PRIx64 " did not run, event %zu:\n", ip, i);
+			flow_print("engine", l, i > 4 ? i - 4 : 0, i + 6);
+			abort();
+		}
+	}
+}
+
 static void print_bytes(const struct aux_chunk *c)
 {
 	for (size_t i = 0; i < c->len; i++) {
@@ -140,6 +171,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	if (getenv("VERBOSE"))
 		print_bytes(&c);
 	decode(&one, engine, &s, head, &c, FLOW_BATCH, AUX_PATHS_NONE);
+	check_ran(&one, &s);
 	decode(&two, engine, &s, head, &c, 16 + head[3],
 	       AUX_PATHS_NONE);
 	compare("small batches", &one, &two, true);
@@ -148,6 +180,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	decode(&two, engine, &s, head, &c, 16 + head[3], AUX_PATHS_JOINED);
 	compare("joined PATHs", &one, &two, true);
 	decode(&ref, "opencsd", &s, head, &c, FLOW_BATCH, AUX_PATHS_NONE);
+	check_ran(&ref, &s);
 	compare("opencsd", &one, &ref, false);
 	free(trace);
 	return 0;
