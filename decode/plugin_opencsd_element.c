@@ -227,6 +227,7 @@ static void push_no_code(struct opencsd *d, uint64_t ip)
 	d->lost_before = d->lost && d->lost_ip == ip;
 	d->on = d->lost = true;
 	d->lost_ip = ip;
+	opencsd_follow_stack(d, d->indirect && !d->addressed, false);
 	d->indirect = false;
 	if (is_source(d) || is_atoms(d))
 		opencsd_lose_code(d, ip, is_source(d));

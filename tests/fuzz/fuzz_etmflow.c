@@ -18,6 +18,7 @@ struct host {
 	struct aux_decoder_host h;
 	struct aux_decoder_config config;
 	const struct etmscript *s;
+	uint64_t step;		/* of the horizon */
 	size_t hidden;		/* the first of them; CODE_WORDS: none are */
 };
 
@@ -46,20 +47,21 @@ static void forget(void *priv, void (*release)(void *what), void *what)
 	release(what);
 }
 
-/* The horizon goes on; the code stays. */
+/* The horizon goes on where it was met, and there alone: what waits for an address
+ * does not wait behind it. The code stays. */
 static void act(void *priv, const struct aux_flow *last)
 {
 	struct host *h = priv;
 
-	if (last->kind != AUX_FLOW_TIME || !h->h.horizon_tsc)
-		return;
-	h->h.horizon_tsc = last->time.tsc + 500;
+	if (last->kind == AUX_FLOW_TIME && last->time.tsc >= h->h.horizon_tsc)
+		h->h.horizon_tsc = last->time.tsc + h->step;
 }
 
 static void configure(struct host *h, const struct etmscript *s,
 		      const uint8_t *head, enum aux_paths paths)
 {
-	*h = (struct host){ .s = s, .hidden = CODE_WORDS };
+	*h = (struct host){ .s = s, .hidden = CODE_WORDS,
+			    .step = head[0] & 1 ? 500 : 0 };
 	if (head[2] >> 5 == 5)
 		h->hidden = (head[2] >> 1 & 15) * 16u;
 	h->config.size = sizeof(h->config);
@@ -117,7 +119,8 @@ static void compare(const char *what, const struct flow_list *a,
 }
 
 /* What is shown of a trace that is not broken ran, in this order. */
-static void check_ran(const struct flow_list *l, const struct etmscript *s)
+static void check_ran(const char *name, const struct flow_list *l,
+		      const struct etmscript *s)
 {
 	size_t k = 0;
 
@@ -132,7 +135,7 @@ static void check_ran(const struct flow_list *l, const struct etmscript *s)
 			if (k++ < s->n_ran)
 				continue;
 			fprintf(stderr, "%#" PRIx64 " did not run, event %zu:\n", ip, i);
-			flow_print("engine", l, i > 4 ? i - 4 : 0, i + 6);
+			flow_print(name, l, i > 4 ? i - 4 : 0, i + 6);
 			abort();
 		}
 	}
@@ -171,7 +174,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	if (getenv("VERBOSE"))
 		print_bytes(&c);
 	decode(&one, engine, &s, head, &c, FLOW_BATCH, AUX_PATHS_NONE);
-	check_ran(&one, &s);
+	check_ran("engine", &one, &s);
 	decode(&two, engine, &s, head, &c, 16 + head[3],
 	       AUX_PATHS_NONE);
 	compare("small batches", &one, &two, true);
@@ -180,7 +183,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	decode(&two, engine, &s, head, &c, 16 + head[3], AUX_PATHS_JOINED);
 	compare("joined PATHs", &one, &two, true);
 	decode(&ref, "opencsd", &s, head, &c, FLOW_BATCH, AUX_PATHS_NONE);
-	check_ran(&ref, &s);
+	check_ran("opencsd", &ref, &s);
 	compare("opencsd", &one, &ref, false);
 	free(trace);
 	return 0;
