@@ -436,7 +436,10 @@ static void step_end(struct pt *d)
 	int r;
 
 	if (!is_walked_for(d) || (!d->enabled && is_time_cut(d))) {
-		pt_sync_end(d);
+		/* What runs up to the next chunk runs after the last CYC. */
+		if (!(d->chunk->flags & AUX_CHUNK_HAS_END_IP) || !d->enabled ||
+		    !is_time_up(d))
+			pt_sync_end(d);
 		return;
 	}
 	if (!d->enabled) {

@@ -221,6 +221,9 @@ static void ends(void)
 	both(&p, 0x1002, "on:1000 1000-1002/2:taken 1000-1000/1:fall ",
 	     "with an end ip: walked to there");
 	both(&p, 0x1011, NULL, "with one that cannot be reached");
+	pt_tsc(&p, 2000);
+	both(&p, 0x1002, "on:1000 1000-1002/2:taken t2000 1000-1000/1:fall ",
+	     "behind a time, which is told before");
 	p.n = 0;
 	pt_psb(&p, 0, 0x1012);
 	pt_fup(&p, 0x1009);
