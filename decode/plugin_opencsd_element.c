@@ -127,7 +127,9 @@ static void check_range(struct opencsd *d, const ocsd_generic_trace_elem *e)
 	if (d->waiting != NONE)
 		opencsd_settle(d, e->st_addr);
 	push_range(d, e);
-	opencsd_follow_stack(d, pops, e->last_instr_exec &&
+	/* up to an exception the library walks over calls, too */
+	opencsd_follow_stack(d, pops, (is_atoms(d) || is_source(d)) &&
+				      e->last_instr_exec &&
 				      e->last_i_subtype == OCSD_S_INSTR_BR_LINK);
 }
 
