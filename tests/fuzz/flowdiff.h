@@ -192,6 +192,15 @@ static void flow_print(const char *name, const struct flow_list *l, size_t from,
 		fprintf(stderr, "  end%s\n", l->unsupported ? ", gave up" : "");
 }
 
+/* What ran, from a little before k on. */
+static inline void flow_print_ran(const uint64_t *ran, size_t n, size_t k)
+{
+	fprintf(stderr, "ran:");
+	for (size_t i = k > 4 ? k - 4 : 0; i < k + 8 && i < n; i++)
+		fprintf(stderr, "%s %#" PRIx64, i == k ? " ->" : "", ran[i]);
+	fprintf(stderr, "\n");
+}
+
 /* Is b's event i the rest of a RANGE that a gave only the begin of? */
 static bool flow_is_part(const struct aux_flow *a, const struct aux_flow *b)
 {
@@ -292,6 +301,13 @@ static size_t flow_ends_in(const struct flow_list *l, size_t i)
 	return i < l->n && flow_is_error(&l->ev[i]) ? i : l->n;
 }
 
+/* A limit of its own, behind any number of events. */
+static bool flow_gives_up(const struct flow_list *l, size_t i)
+{
+	i = flow_ends_in(l, i);
+	return i < l->n && l->ev[i].what == AUX_GAP_DECODER;
+}
+
 /* What an error took with it, from among many events in order by kind. */
 static bool flow_fails_alike(const struct flow_list *a, size_t i, size_t *end_a,
 			     const struct flow_list *b, size_t k, size_t *end_b)
@@ -346,7 +362,8 @@ static size_t flow_compare(const struct flow_list *a, const struct flow_list *b,
 		    a->ev[x].gap.detail == a->no_insn)
 			return SIZE_MAX;
 		/* what the reference cannot do, the engine may */
-		if (y < b->n && b->ev[y].what == AUX_GAP_DECODER)
+		if ((y < b->n && b->ev[y].what == AUX_GAP_DECODER) ||
+		    flow_gives_up(b, k))
 			return SIZE_MAX;
 		if ((x == a->n || y == b->n) &&
 		    !flow_fails_alike(a, i, &x, b, k, &y))

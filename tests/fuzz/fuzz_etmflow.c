@@ -122,7 +122,7 @@ static void compare(const char *what, const struct flow_list *a,
 static void check_ran(const char *name, const struct flow_list *l,
 		      const struct etmscript *s)
 {
-	size_t k = 0;
+	size_t k = 0, before;
 
 	for (size_t i = 0; i < l->n && !s->broken; i++) {
 		const struct aux_flow *f = &l->ev[i];
@@ -130,12 +130,14 @@ static void check_ran(const char *name, const struct flow_list *l,
 		if (f->kind != AUX_FLOW_RANGE)
 			continue;
 		for (uint64_t ip = f->range.first; ip <= f->range.last; ip += 4) {
+			before = k;
 			while (k < s->n_ran && s->ran[k] != ip)
 				k++;
 			if (k++ < s->n_ran)
 				continue;
 			fprintf(stderr, "%#" PRIx64 " did not run, event %zu:\n", ip, i);
 			flow_print(name, l, i > 4 ? i - 4 : 0, i + 6);
+			flow_print_ran(s->ran, s->n_ran, before);
 			abort();
 		}
 	}

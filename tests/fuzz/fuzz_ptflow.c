@@ -3,7 +3,8 @@
  * Our Intel PT engine against libipt, over traces that a CPU could have made and
  * some that are broken (ptscript.h): the same flow, as RANGEs in large and small
  * batches and as PATHs, with all TIMEs and with hardly any, with room for all of the
- * code and for little. The bytes: code, CPU, host, then the script.
+ * code and for little; and nothing that did not run, in that order. Some of the code
+ * may be missing. The bytes: code, CPU, host, then the script.
  */
 #include <string.h>
 
@@ -19,23 +20,30 @@
 #define NO_INSN PT_E_INSN
 #define SMALL_STORE ((size_t)4096)
 #define START 1000
+#define HIDDEN 48		/* bytes of each half that are missing */
 
 struct host {
 	struct aux_decoder_host h;
 	struct aux_decoder_config config;
 	const struct ptscript *s;
+	size_t hidden;		/* the first of them; CODE_SIZE: none are */
 };
 
 static int give_code(void *priv, uint64_t ip, struct aux_code *c)
 {
 	const struct host *h = priv;
 	const uint8_t *p;
-	size_t n = ps_at(&h->s->c, ip, &p);
+	size_t n = ps_at(&h->s->c, ip, &p), at = CODE_SIZE - n;
+	size_t from = 0, to = CODE_SIZE;
 
-	if (!n)
+	if (!n || (at >= h->hidden && at < h->hidden + HIDDEN))
 		return -AUX_E_NOENT;
-	*c = (struct aux_code){ .start = ip + n - CODE_SIZE, .end = ip + n,
-				.bytes = p + n - CODE_SIZE };
+	if (at < h->hidden)
+		to = h->hidden;
+	else
+		from = h->hidden + HIDDEN;
+	*c = (struct aux_code){ .start = ip - at + from, .end = ip - at + to,
+				.bytes = p - at + from };
 	return 0;
 }
 
@@ -66,7 +74,9 @@ struct way {
 static void configure(struct host *h, const struct ptscript *s,
 		      const uint8_t *head, struct way way)
 {
-	*h = (struct host){ .s = s };
+	*h = (struct host){ .s = s, .hidden = CODE_SIZE };
+	if (head[2] >> 5 == 5)
+		h->hidden = (head[2] >> 2 & 7) * 128u + 40;
 	h->config.size = sizeof(h->config);
 	h->config.clock.mult = 1;
 	h->config.pt = (struct aux_pt_config){
@@ -109,10 +119,10 @@ static bool is_tma_due(bool due, unsigned type)
 	       (due && type != PTPKT_PSB && type != PTPKT_TMA);
 }
 
-/* A PIP waits for the TIP of its branch. */
+/* A PIP or VMCS waits for the TIP of its branch. */
 static bool is_pip_due(bool due, unsigned type)
 {
-	return type == PTPKT_PIP ||
+	return type == PTPKT_PIP || type == PTPKT_VMCS ||
 	       (due && type != PTPKT_PSBEND && type != PTPKT_TIP &&
 		type != PTPKT_TIP_PGE && type != PTPKT_TIP_PGD);
 }
@@ -120,8 +130,8 @@ static bool is_pip_due(bool due, unsigned type)
 /*
  * What libipt 2.0.5 does not know; and a TMA without its TSC, or a second one, or a
  * CBR of 0: libipt gives up there, the engine takes no time from them, and the
- * flow goes on. Where an OVF took the TIP behind a PIP, libipt has the PIP wait for
- * the next TIP, of whatever branch, and loses what runs from there to a TIP.PGD.
+ * flow goes on. Where an OVF took the TIP behind a PIP or VMCS, libipt has that wait
+ * for the next TIP, of whatever branch, and loses what runs from there to a TIP.PGD.
  */
 static bool is_comparable(const struct aux_chunk *c, bool *cut)
 {
@@ -184,6 +194,34 @@ static void compare(const char *what, const struct flow_list *a,
 	abort();
 }
 
+/* What is shown of a trace that is not broken ran, in this order. */
+static void check_ran(const struct flow_list *l, const struct ptscript *s)
+{
+	struct x86_insn insn;
+	const uint8_t *p;
+	size_t k = 0, n, before;
+
+	for (size_t i = 0; i < l->n && !s->broken && !s->untrue; i++) {
+		const struct aux_flow *f = &l->ev[i];
+
+		if (f->kind != AUX_FLOW_RANGE)
+			continue;
+		for (uint64_t ip = f->range.first; ip <= f->range.last;
+		     ip += insn.size) {
+			before = k;
+			while (k < s->n_ran && s->ran[k] != ip)
+				k++;
+			n = ps_at(&s->c, ip, &p);
+			if (k++ < s->n_ran && n && x86_insn_decode(p, n, &insn) > 0)
+				continue;
+			fprintf(stderr, "%#" PRIx64 " did not run, event %zu:\n", ip, i);
+			flow_print("engine", l, i > 4 ? i - 4 : 0, i + 6);
+			flow_print_ran(s->ran, s->n_ran, before);
+			abort();
+		}
+	}
+}
+
 static void print_packets(const struct aux_chunk *c)
 {
 	const uint8_t *end = c->data + c->len, *p = c->data;
@@ -239,6 +277,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	if (getenv("VERBOSE"))
 		print_packets(&c);
 	decode(&one, engine, &s, head, &c, (struct way){ .max = FLOW_BATCH });
+	check_ran(&one, &s);
 	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
 		if (!ways[i].way.max)
 			ways[i].way.max = 16 + head[3];

@@ -35,7 +35,10 @@ struct ptscript {
 	uint64_t stack[64];
 	unsigned top, depth;
 	bool on, compress, broken, full, in_tx;
+	bool untrue;		/* packets tell of what did not happen */
 	uint8_t ctc;
+	uint64_t ran[STEPS];	/* instructions, if not broken or untrue */
+	size_t n_ran;
 };
 
 /* ---- packets ---- */
@@ -127,6 +130,7 @@ static void ps_psb(struct ptscript *s)
 
 	if (b & 1)
 		ps_flush(s);
+	s->untrue |= s->n_bits;	/* they were before it */
 	for (unsigned i = 0; i < 8; i++)
 		ps_put(s, "\x02\x82", 2);
 	s->last_ip = 0;
@@ -267,6 +271,8 @@ static void ps_other(struct ptscript *s)
 
 	if (b & 0x80)
 		ps_flush(s);
+	/* PIP, VMCS and PTW are of an instruction that does not come */
+	s->untrue |= (b & 7) < 3;
 	switch (b & 7) {
 	case 0:
 		ps_put(s, "\x02\x43", 2);		/* PIP */
@@ -349,6 +355,7 @@ static void ps_far(struct ptscript *s, uint8_t b)
 {
 	ps_flush(s);
 	if (b & 3) {
+		s->untrue |= b & 4;	/* that is where others lead to, too */
 		ps_off(s, b & 4, CODE_HIGH);
 		return;
 	}
@@ -399,6 +406,9 @@ static void ps_run(struct ptscript *s, uint8_t b, unsigned *steps)
 			return;
 		}
 		next = s->ip + insn.size;
+		s->ran[s->n_ran++] = s->ip;
+		/* a MOV to CR3 has no PIP here, and tracing may end at it */
+		s->untrue |= n > 1 && p[0] == 0x0f && p[1] == 0x22;
 		switch (insn.cls) {
 		case X86_OTHER:
 		case X86_PTWRITE:
