@@ -72,7 +72,7 @@ void opencsd_push_on(struct opencsd *d, trace_on_reason_t reason)
 	d->told = UNSYNC_UNKNOWN;
 	d->in_tx = d->on = false;
 	d->last_known = d->indirect = d->popped = d->mute = false;
-	opencsd_find_again(d);
+	d->unsure = false;
 	opencsd_push(d, AUX_FLOW_TRACE_ON, 0);
 	wait_for_ip(d);
 }

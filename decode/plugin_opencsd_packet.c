@@ -167,7 +167,7 @@ static void see_v4(struct opencsd *d, const ocsd_etmv4_i_pkt *p, uint64_t pos)
 		d->resumes |= !d->synced && opencsd_may_look(d);
 		d->synced = true;
 		d->except = d->popped = false;
-		opencsd_find_again(d);
+		d->unsure = false;
 		d->atoms = d->pending = 0;
 		/* It would commit what has not come. */
 		d->refused = p->curr_spec_depth > d->config->etm.trcidr8;
