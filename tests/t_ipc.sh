@@ -69,7 +69,8 @@ for case in threads_few feature_few ls pipe; do
 	check "$case" 0 exact
 	cp "$SCRATCH/by_cycles" "$SCRATCH/want"
 	take -j2 --chunk-size 4096
-	that "$case: the same with two workers" "$SCRATCH/by_cycles" cmp -s "$SCRATCH/want" "$SCRATCH/by_cycles"
+	diff "$SCRATCH/want" "$SCRATCH/by_cycles" >"$SCRATCH/diff"
+	ok $? "$case: the same with two workers" "$SCRATCH/diff"
 done
 record ls cyc,psb_period=0,mtc,cyc_thresh=4
 check "ls, few CYC" 0 rough
