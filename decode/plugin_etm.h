@@ -22,8 +22,7 @@
 #define ETM_RET_DEPTH 16
 #define ETM_EARLY_MAX 16	/* events before Trace Info */
 #define ETM_NONE UINT32_MAX
-/* Details of GAPs have the numbers that OpenCSD has for the same. */
-#define ETM_DETAIL_NO_CODE 27	/* no memory there */
+#define ETM_DETAIL_NO_CODE 27	/* of GAPs, as OpenCSD numbers them: no memory there */
 
 /* ---- the cursor ---- */
 
@@ -213,6 +212,7 @@ void etm_fill_classes(struct etm *d);
 
 /* plugin_etm_except.c: the rest of an exception */
 void etm_push_after(struct etm *d);
+
 /* plugin_etm_ahead.c: a run's TIME, before what it is of */
 bool etm_may_look(const struct etm *d);
 void etm_look_ahead(struct etm *d);

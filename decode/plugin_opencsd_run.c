@@ -51,7 +51,8 @@ static uint32_t next_bytes(const struct opencsd *d)
 
 	if (!d->v4)
 		return n;
-	if (d->except || d->resumes || d->unsure || d->adrift || d->packet_end > d->pos ||
+	if (d->except || d->resumes || d->unsure || d->adrift ||
+	    d->packet_end > d->pos ||
 	    d->special[d->chunk->data[d->packet_end]])
 		return 1;
 	while (i < n && !d->special[p[i]])

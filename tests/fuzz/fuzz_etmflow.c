@@ -11,7 +11,6 @@
 
 #define N_HEAD 4
 #define START 1000
-
 #define HIDDEN 12		/* words of each half that are missing */
 
 struct host {
