@@ -117,7 +117,8 @@ static void drop_seam(struct feed *f, size_t from)
 		const struct aux_flow *ev = &f->buf[i];
 
 		f->joint = !session_is_plain(ev) && ev->kind != AUX_FLOW_GAP &&
-			   ev->kind != AUX_FLOW_TRACE_ON;
+			   ev->kind != AUX_FLOW_TRACE_ON &&
+			   ev->kind != AUX_FLOW_TRACE_OFF;
 		if (ev->kind == AUX_FLOW_TRACE_ON)
 			memmove(&f->buf[i], &f->buf[i + 1],
 				(--f->n - i) * sizeof(*f->buf));
