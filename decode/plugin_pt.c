@@ -15,6 +15,8 @@
 
 #define QUEUE_FIRST 512
 #define QUEUE_FULL 256		/* what is ready is given before there is more */
+#define SKIP_BYTES 1024		/* MTCs are closer, mostly */
+#define SKIP_PERIODS 256
 
 struct model_errata {
 	uint8_t model;
@@ -88,6 +90,8 @@ static int open_pt(void **dec, const struct aux_decoder_config *config,
 	d->errata = find_errata(&config->pt);
 	d->queue = malloc(QUEUE_FIRST * sizeof(*d->queue));
 	d->cap = QUEUE_FIRST;
+	d->skip_bytes = SKIP_BYTES;
+	d->skip_periods = SKIP_PERIODS;
 	d->scratch = aligned_alloc(64, PT_SCRATCH);
 	d->ahead = malloc(sizeof(*d));
 	if (pt_store_init(&d->store, host) < 0 || !d->queue || !d->scratch ||
@@ -115,6 +119,7 @@ static int start_pt(void *dec, const struct aux_chunk *chunk)
 	d->at_horizon = false;
 	d->last_ip = 0;
 	d->told_cycles = 0;
+	d->skip.from = NULL;
 	d->n_bits = 0;
 	d->n_ev = 0;
 	d->head = d->sure = d->tail = 0;

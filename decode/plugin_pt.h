@@ -49,6 +49,18 @@ struct pt_calls {
 	uint64_t n;		/* of them that are open; the last returns first */
 };
 
+/*
+ * CYCs and MTCs that the quick way goes over: where nobody asks for times below the
+ * horizon, MTCs alone tell that it is far. At a PSB they are forgotten; where the time
+ * matters before that, they are read after all.
+ */
+struct pt_skip {
+	const uint8_t *from;	/* they begin here; NULL: there are none */
+	const uint8_t *guard;	/* up to here CYCs do not lead far */
+	uint64_t periods;	/* of MTCs, since from */
+	uint8_t ctc;		/* of the last one */
+};
+
 struct pt {
 	const struct aux_decoder_config *config;
 	const struct aux_decoder_host *host;
@@ -103,6 +115,9 @@ struct pt {
 	uint64_t tsc;		/* of the last TIME, */
 	uint64_t told_cycles;	/* and time.total then */
 	uint64_t pushed_tsc, given_tsc; /* ever */
+	struct pt_skip skip;
+	uint32_t skip_bytes;	/* from an MTC to the guard */
+	uint32_t skip_periods;	/* with fewer up to the horizon all is read */
 
 	/* events that are ready, up to sure; RANGEs that a packet must confirm */
 	struct aux_flow *queue;
@@ -132,6 +147,10 @@ enum {
 
 /* plugin_pt_run.c: the quick way. Returns the events given. */
 size_t pt_run(struct pt *d, struct aux_flow *out, size_t max, bool *stop);
+
+/* plugin_pt_pace.c: time is up to date: all in front of p is read that was skipped, or
+ * forgotten, where a PSB is next. */
+void pt_skip_end(struct pt *d, const uint8_t *p);
 
 /* plugin_pt_path.c: what bits (below a stop bit, PT_TIP) do at a place. NULL: there
  * is no code, the branch there takes no such packet, or no memory. */
@@ -198,6 +217,8 @@ static inline uint32_t pt_take_cycles(struct pt *d)
 {
 	uint64_t n = d->time.total - d->told_cycles;
 
+	if (d->host->time_step == UINT64_MAX) /* some were skipped */
+		return 0;
 	d->told_cycles = d->time.total;
 	return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
 }

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * pt: time in the quick way: cycles are added up until they matter.
+ * pt: time in the quick way: cycles are added up until they matter, and where no time
+ * does, up to a horizon that is far, packets of time are gone over.
  */
+#include <string.h>
+
 #include "plugin_pt.h"
+#include "plugin_pt_packets.h"
 #include "plugin_pt_quick.h"
 
 #define OFTEN (UINT64_C(1) << 24) /* ticks; below, TIMEs are no exception */
+#define SKIP_PERIOD 4096	/* ticks; what is longer has many CYCs */
+#define CYCLES_SHIFT 11		/* so many bits of cycles in a byte of a CYC */
 
 /* Before it no TIME is. In the quick way the last one pushed is the last one given. */
 static uint64_t find_due(const struct pt *d)
@@ -50,16 +56,158 @@ void pt_quick_take_time(struct pt_quick *r)
 	r->limit = find_limit(r, t, limit < t->limit ? limit : t->limit);
 }
 
-void pt_quick_give_time(const struct pt_quick *r)
+void pt_quick_give_time(struct pt_quick *r)
 {
 	struct pt_time *t = &r->d->time;
-	uint64_t n = r->cycles - t->cycles;
+	uint64_t n;
 
+	if (r->skips) {
+		r->skips = false;
+		pt_skip_end(r->d, r->p);
+		return;
+	}
+	n = r->cycles - t->cycles;
 	if (!n)
 		return;
 	t->cycles = r->cycles;
 	t->total += n;
 	t->tsc = t->base + (t->cycles * t->scale >> PT_TIME_SHIFT);
+}
+
+/* The CYC at p, of three bytes at most: its size, 0: it is for the slow way, and never
+ * skipped. */
+static unsigned read_cyc(const struct pt *d, const uint8_t *p, uint64_t *cycles)
+{
+	uint64_t v = p[0] >> 3;
+	unsigned n = 1;
+
+	if (p[0] & 4) {
+		v |= (uint64_t)(p[1] >> 1) << 5;
+		n = 2;
+		if (d->errata & PT_ERR_SKD007)
+			return 0;
+	}
+	if (n == 2 && p[1] & 1) {
+		v |= (uint64_t)(p[2] >> 1) << 12;
+		n = 3;
+		if (p[2] & 1)
+			return 0;
+	}
+	*cycles = v;
+	return n;
+}
+
+bool pt_quick_cyc(struct pt_quick *r)
+{
+	uint64_t cycles;
+	unsigned n = read_cyc(r->d, r->p, &cycles);
+
+	if (!n)
+		return false;
+	if (r->skips && r->d->skip.guard - r->p >
+				(ptrdiff_t)(cycles >> CYCLES_SHIFT)) {
+		r->d->skip.guard -= cycles >> CYCLES_SHIFT;
+	} else {
+		pt_quick_give_time(r);
+		pt_time_cyc_tsc(&r->d->time, cycles);
+		pt_quick_take_time(r);
+	}
+	r->p += n;
+	return true;
+}
+
+/* ---- time that nobody asks for ---- */
+
+/* Ticks that the CYCs up to the guard take at most, and those before. */
+static uint64_t max_ticks(const struct pt *d)
+{
+	const struct pt_time *t = &d->time;
+	uint64_t cycles = t->cycles + ((uint64_t)d->skip_bytes << CYCLES_SHIFT);
+	uint64_t scale = t->scale > t->high ? t->scale : t->high;
+
+	if (!t->nominal_given || !t->ratio || !t->high)
+		return cycles << 8;	/* no scale is larger */
+	return cycles * scale >> PT_TIME_SHIFT;
+}
+
+/* So many periods of MTCs from here on surely end below the horizon. An MTC is one
+ * period late at most; without it cycles tell the time. */
+static uint64_t count_periods(const struct pt *d)
+{
+	const struct pt_time *t = &d->time;
+	uint64_t period = t->period_tsc + 1, horizon = d->host->horizon_tsc;
+	uint64_t latest = t->ctc_tsc + t->ctc_bound;
+
+	if (!t->known || !t->have_ctc || t->lost || t->turn || t->tma_last ||
+	    !t->scale || t->cycles >> 32 || period > SKIP_PERIOD ||
+	    (t->tsc | t->ctc_tsc | t->ctc_bound) >> 61)
+		return 0;
+	if (latest < t->tsc)
+		latest = t->tsc;
+	latest += max_ticks(d) + 2 * period;
+	return latest < horizon ? (horizon - latest) / period : 0;
+}
+
+void pt_quick_skip_time(struct pt_quick *r)
+{
+	struct pt *d = r->d;
+	struct pt_skip *skip = &d->skip;
+
+	if (d->host->time_step == UINT64_MAX && d->have_time &&
+	    r->paths == AUX_PATHS_JOINED)
+		r->max_periods = count_periods(d);
+	if (skip->from && skip->periods > r->max_periods)
+		pt_skip_end(d, d->p);
+	if (!skip->from) {
+		if (r->max_periods < d->skip_periods) {
+			pt_quick_take_time(r);
+			return;
+		}
+		*skip = (struct pt_skip){
+			.from = d->p, .guard = d->p + d->skip_bytes,
+			.ctc = (uint8_t)(d->time.ctc >> d->time.period) };
+	}
+	r->skips = true;
+	r->late = r->timed = false;
+}
+
+static bool is_psb(const struct pt *d, const uint8_t *p)
+{
+	static const uint8_t psb[16] = { 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82,
+					 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82 };
+
+	return (size_t)(d->end - p) >= sizeof(psb) &&
+	       !memcmp(p, psb, sizeof(psb));
+}
+
+void pt_skip_end(struct pt *d, const uint8_t *p)
+{
+	const uint8_t *at = d->skip.from;
+
+	if (!d->synced || is_psb(d, p))
+		at = p;
+	while (at < p) {
+		enum quick kind = (enum quick)quick[*at];
+		uint64_t cycles = 0;
+
+		if (kind == CYC) {
+			at += read_cyc(d, at, &cycles);
+			pt_time_cyc_tsc(&d->time, cycles);
+		} else if (kind == MTC) {
+			pt_time_mtc(&d->time, at[1]);
+			at += 2;
+		} else {
+			at += kind == TIP ? quick_tips[*at].size :
+			      kind == EXT ? 8 : 1;
+		}
+	}
+	d->skip.from = NULL;
+}
+
+void pt_quick_leave_time(struct pt_quick *r)
+{
+	if (!r->skips)
+		pt_quick_give_time(r);
 }
 
 bool pt_quick_put_time(struct pt_quick *r)
@@ -81,27 +229,4 @@ bool pt_quick_put_time(struct pt_quick *r)
 		.time = { aux_clock_ns(&d->config->clock, tsc), tsc } };
 	pt_quick_take_time(r);
 	return !r->stop;
-}
-
-bool pt_quick_cyc(struct pt_quick *r)
-{
-	const uint8_t *p = r->p;
-	uint64_t v = p[0] >> 3;
-	unsigned n = 1;
-
-	if (p[0] & 4) {
-		v |= (uint64_t)(p[1] >> 1) << 5;
-		n = 2;
-		if (r->d->errata & PT_ERR_SKD007)
-			return false;
-	}
-	if (n == 2 && p[1] & 1) {
-		v |= (uint64_t)(p[2] >> 1) << 12;
-		n = 3;
-		if (p[2] & 1)
-			return false;
-	}
-	pt_time_cyc_tsc(&r->d->time, v);
-	r->p += n;
-	return true;
 }

@@ -14,11 +14,10 @@
 
 #include <aux/decoder.h>
 
+#include "plugin_pt.h"
+
 #define PT_GROUP 12		/* bits of a long TNT at a time, below PT_BITS */
 #define PT_LONG_TNT 47
-
-struct pt;
-struct pt_entry;
 
 struct pt_quick {
 	struct pt *d;
@@ -38,6 +37,8 @@ struct pt_quick {
 	uint64_t due;		/* before it no TIME is */
 	uint64_t cycles;	/* given to pt_time when anything else wants it */
 	uint64_t limit;		/* of cycles: below it they are only added up */
+	bool skips;		/* cycles are not added up: pt_skip */
+	uint64_t max_periods;	/* then */
 	uint64_t scale;
 	double per_tick;	/* cycles of that scale, hardly less */
 	const uint32_t *stops;	/* which CYCs are not usual: quick_stops */
@@ -50,14 +51,33 @@ struct pt_quick {
 	uint64_t rest;
 };
 
+/* The MTC at p is skipped. False: behind it the time matters. */
+static inline bool pt_skip_mtc(struct pt_quick *r, const uint8_t *p)
+{
+	struct pt_skip *skip = &r->d->skip;
+	uint64_t periods = skip->periods + (uint8_t)(p[1] - skip->ctc);
+
+	if (periods > r->max_periods)
+		return false;
+	skip->periods = periods;
+	skip->ctc = p[1];
+	skip->guard = p + r->d->skip_bytes;
+	return true;
+}
+
 /* plugin_pt_usual.c: what is usual from p on, if anything is. Of a long TNT n bits of
  * rest may be left. */
 void pt_quick_usual(struct pt_quick *r);
 
-/* plugin_pt_pace.c: time as the packets so far tell it */
+/* plugin_pt_pace.c: from here on packets of time are skipped, if they may be; else as
+ * take_time. */
+void pt_quick_skip_time(struct pt_quick *r);
+/* Time as the packets so far tell it. */
 void pt_quick_take_time(struct pt_quick *r);
-/* The cycles that were added up; take_time comes behind. */
-void pt_quick_give_time(const struct pt_quick *r);
+/* What was added up or skipped; take_time comes behind. */
+void pt_quick_give_time(struct pt_quick *r);
+/* The same at the end, but that what is skipped stays so. */
+void pt_quick_leave_time(struct pt_quick *r);
 /* What is due is told before a branch. False: the host has to look at it. */
 bool pt_quick_put_time(struct pt_quick *r);
 /* The CYC at p, of any length. False: not here. */

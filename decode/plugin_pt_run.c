@@ -232,7 +232,6 @@ static bool take_branch(struct pt_quick *r, enum quick kind)
 static __attribute__((noinline)) bool take_packet(struct pt_quick *r)
 {
 	enum quick kind = (enum quick)quick[*r->p];
-	bool taken = true;
 
 	switch (kind) {
 	case SLOW:
@@ -243,10 +242,12 @@ static __attribute__((noinline)) bool take_packet(struct pt_quick *r)
 	case TNT: case TIP: case EXT:
 		return take_branch(r, kind);
 	case CYC:
-		pt_quick_give_time(r);
-		taken = pt_quick_cyc(r);
-		break;
+		return pt_quick_cyc(r);
 	case MTC:
+		if (r->skips && pt_skip_mtc(r, r->p)) {
+			r->p += 2;
+			return true;
+		}
 		pt_quick_give_time(r);
 		pt_time_mtc(&r->d->time, r->p[1]);
 		r->p += 2;
@@ -258,7 +259,7 @@ static __attribute__((noinline)) bool take_packet(struct pt_quick *r)
 		break;
 	}
 	pt_quick_take_time(r);
-	return taken;
+	return true;
 }
 
 /* ---- runs ---- */
@@ -328,10 +329,10 @@ size_t pt_run(struct pt *d, struct aux_flow *out, size_t max, bool *stop)
 	*stop = false;
 	if (!can_run(d))
 		return 0;
-	pt_quick_take_time(&r);
+	pt_quick_skip_time(&r);
 	if (!d->n_bits || take_rest(&r))
 		take_packets(&r);
-	pt_quick_give_time(&r);
+	pt_quick_leave_time(&r);
 	d->p = r.p;
 	d->ip = pt_place_ip(r.place);
 	d->packet_ip = pt_place_ip(r.last_ip);

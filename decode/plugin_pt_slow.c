@@ -460,6 +460,8 @@ void pt_slow_step(struct pt *d)
 {
 	int item;
 
+	if (d->skip.from)
+		pt_skip_end(d, d->p);
 	if (!d->synced) {
 		pt_sync_next(d);
 		return;

@@ -118,6 +118,14 @@ INLINE void tell_time(struct pt_quick *r, struct at *at, uint64_t cycles,
 		.time = { aux_clock_ns(&d->config->clock, tsc), tsc } };
 }
 
+/* Where the usual ends at the latest. */
+INLINE const uint8_t *find_last(const struct pt_quick *r, bool skips)
+{
+	const uint8_t *guard = r->d->skip.guard;
+
+	return skips && guard < r->last ? guard : r->last;
+}
+
 /*
  * A CYC, or none; then a TNT of one byte, a TIP, or one behind the other; and so on.
  * Stops before what is something else, or leads anywhere else than where it led
@@ -125,14 +133,15 @@ INLINE void tell_time(struct pt_quick *r, struct at *at, uint64_t cycles,
  */
 INLINE const uint8_t *take_short(struct pt_quick *r, struct at *at,
 				 const uint8_t *p, bool joined, bool timed,
-				 uint64_t limit)
+				 bool skips, uint64_t limit)
 {
 	const struct pt_store *s = &r->d->store;
 	const struct aux_flow *full = r->end - 2;
+	const uint8_t *last = find_last(r, skips);
 	struct aux_flow *mark = NULL;
 	uint64_t last_ip = r->last_ip, cycles = r->cycles, mark_key = 0;
 
-	while (p < r->last && at->o < full) {
+	while (p < last && at->o < full) {
 		uint64_t w = load_le64(p), key, ip;
 		const struct quick_tip *t;
 		const struct pt_entry *e;
@@ -140,7 +149,7 @@ INLINE const uint8_t *take_short(struct pt_quick *r, struct at *at,
 
 		if ((w & 3) == 3) {
 			unsigned more = w >> 2 & 1;
-			uint64_t n = add_cycles(cycles, w, more);
+			uint64_t n = skips ? 0 : add_cycles(cycles, w, more);
 
 			if (__builtin_expect(w & r->stops[w & 7], 0) ||
 			    __builtin_expect(n > limit, 0))
@@ -151,8 +160,13 @@ INLINE const uint8_t *take_short(struct pt_quick *r, struct at *at,
 		key = quick_tnts[*p];
 		tnt = key & 1;
 		t = &quick_tips[joined ? p[tnt] : p[0]];
-		if (__builtin_expect(!(tnt | t->size), 0))
-			break;
+		if (__builtin_expect(!(tnt | t->size), 0)) {
+			if (!skips || quick[*p] != MTC || !pt_skip_mtc(r, p))
+				break;
+			last = find_last(r, true);
+			p += 2;
+			continue;
+		}
 		if (timed)
 			tell_time(r, at, cycles, r->base + (uintptr_t)p);
 		key |= at->place | r->mode | t->key;
@@ -178,12 +192,13 @@ INLINE const uint8_t *take_short(struct pt_quick *r, struct at *at,
 		r->mark_tip = mark_key & PT_TIP;
 	}
 	r->last_ip = last_ip;
-	r->cycles = cycles;
+	if (!skips)
+		r->cycles = cycles;
 	return p;
 }
 
 /* The same, and long TNTs. Bits of one may be left in r->n. */
-INLINE void take_usual(struct pt_quick *r, bool joined, bool timed,
+INLINE void take_usual(struct pt_quick *r, bool joined, bool timed, bool skips,
 		       uint64_t limit)
 {
 	struct pt *d = r->d;
@@ -195,7 +210,7 @@ INLINE void take_usual(struct pt_quick *r, bool joined, bool timed,
 		struct aux_flow *o;
 		unsigned n;
 
-		p = take_short(r, &at, p, joined, timed, limit);
+		p = take_short(r, &at, p, joined, timed, skips, limit);
 		bits = p < r->last && r->end - at.o > PT_LONG_TNT + 1 ? quick_long(p) : 0;
 		if (!bits)
 			break;
@@ -233,20 +248,22 @@ static bool is_late(const struct pt_quick *r)
 
 void pt_quick_usual(struct pt_quick *r)
 {
-	bool adds = r->limit > r->cycles, timed = r->timed && adds;
+	bool adds = r->skips || r->limit > r->cycles, timed = r->timed && adds;
 	uint64_t limit = adds ? r->limit - 1 : r->cycles;
 
 	if ((r->late && !timed) || !r->d->have_ip || r->d->suppressed || !r->paths)
 		return;
 	r->stops = quick_stops[!adds ? 2 : r->d->errata & PT_ERR_SKD007 ? 1 : 0];
-	if (timed && r->paths == AUX_PATHS_JOINED)
-		take_usual(r, true, true, limit);
+	if (r->skips && r->paths == AUX_PATHS_JOINED)
+		take_usual(r, true, false, true, limit);
+	else if (timed && r->paths == AUX_PATHS_JOINED)
+		take_usual(r, true, true, false, limit);
 	else if (timed)
-		take_usual(r, false, true, limit);
+		take_usual(r, false, true, false, limit);
 	else if (r->paths == AUX_PATHS_JOINED)
-		take_usual(r, true, false, limit);
+		take_usual(r, true, false, false, limit);
 	else
-		take_usual(r, false, false, limit);
+		take_usual(r, false, false, false, limit);
 	if (timed)	/* what was due was told, before a branch alone */
 		r->late = is_late(r);
 }

@@ -110,6 +110,7 @@ struct aux_decoder_host {
 	/*
 	 * A TIME less than so many ticks behind the last one given need not be
 	 * given, unless it reaches the horizon or goes back. 0: all are wanted.
+	 * UINT64_MAX: and their cycles need not be told.
 	 */
 	uint64_t time_step;
 };

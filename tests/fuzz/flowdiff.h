@@ -18,6 +18,7 @@
 
 #define FLOW_MAX 20000
 #define FLOW_BATCH 512
+#define FLOW_TIMES 512
 
 #define ASSERT(c)                                                              \
 	do {                                                                   \
@@ -33,6 +34,11 @@ struct flow_list {
 	uint64_t offset;
 	bool unsupported, full;
 	bool cut;		/* the trace ends inside of a packet */
+	uint64_t n_insns;
+	struct {		/* TIMEs that reached the horizon */
+		uint64_t tsc, n_insns;	/* n_insns: in front of it */
+	} time[FLOW_TIMES];
+	size_t n_times;
 	uint64_t no_insn;	/* detail of its GAP at bytes that are no
 				 * instruction; 0: not known */
 };
@@ -69,6 +75,7 @@ static void flow_add(struct flow_list *l, const struct aux_flow *ev)
 	if (ev->kind == AUX_FLOW_TIME)
 		return;
 	if (ev->kind == AUX_FLOW_RANGE) {
+		l->n_insns += ev->n;
 		ASSERT(ev->n && ev->range.first <= ev->range.last);
 		l->place = l->n + 1;
 		if (l->n && flow_joins(&l->ev[l->n - 1], ev)) {
@@ -122,7 +129,8 @@ static void flow_decode(struct flow_list *l, const struct aux_decoder_ops *ops,
 	int n = ops->start(dec, c);
 	uint64_t total = 0;
 
-	l->n = l->place = 0;
+	l->n = l->place = l->n_times = 0;
+	l->n_insns = 0;
 	l->offset = c->stream_offset;
 	l->full = false;
 	while (n == 0 && (n = ops->decode(dec, ev, max)) > 0) {
@@ -336,6 +344,22 @@ static size_t flow_compare_own(const struct flow_list *a,
 	if (a->unsupported || b->unsupported)
 		return i + 1 < a->place && i + 1 < b->place ? i : SIZE_MAX;
 	return i;
+}
+
+static inline void flow_add_time(struct flow_list *l, uint64_t tsc)
+{
+	if (l->n_times == FLOW_TIMES)
+		return;
+	l->time[l->n_times].tsc = tsc;
+	l->time[l->n_times++].n_insns = l->n_insns;
+}
+
+/* Was the horizon reached at the same places? */
+static inline bool flow_same_times(const struct flow_list *a,
+				   const struct flow_list *b)
+{
+	return a->n_times == b->n_times &&
+	       !memcmp(a->time, b->time, a->n_times * sizeof(a->time[0]));
 }
 
 /* The place of the first difference in a; SIZE_MAX: none. a is the engine's. */

@@ -4,7 +4,8 @@
  * some that are broken (ptscript.h): the same flow, as RANGEs in large and small
  * batches and as PATHs, with all TIMEs and with hardly any, with room for all of the
  * code and for little; and nothing that did not run, in that order. Some of the code
- * may be missing. The bytes: code, CPU, host, then the script.
+ * may be missing. Where the horizon is far, it is reached at the same places whether
+ * packets of time are skipped or not. The bytes: code, CPU, host, then the script.
  */
 #include <string.h>
 
@@ -27,6 +28,8 @@ struct host {
 	struct aux_decoder_config config;
 	const struct ptscript *s;
 	size_t hidden;		/* the first of them; CODE_SIZE: none are */
+	uint64_t step;		/* of the horizon */
+	struct flow_list *list;
 };
 
 static int give_code(void *priv, uint64_t ip, struct aux_code *c)
@@ -60,7 +63,9 @@ static void act(void *priv, const struct aux_flow *last)
 
 	if (last->kind != AUX_FLOW_TIME || !h->h.horizon_tsc)
 		return;
-	h->h.horizon_tsc = last->time.tsc + 500;
+	if (last->time.tsc >= h->h.horizon_tsc)
+		flow_add_time(h->list, last->time.tsc);
+	h->h.horizon_tsc = last->time.tsc + h->step;
 }
 
 /* How a trace is decoded. */
@@ -69,12 +74,20 @@ struct way {
 	enum aux_paths paths;
 	uint64_t time_step;
 	bool small;		/* the store has room for little */
+	bool far;		/* is the horizon, and packets of time are skipped */
 };
+
+static uint64_t first_horizon(const uint8_t *head, struct way way)
+{
+	return way.far ? 1 : head[2] & 1 ? 0 : UINT64_MAX;
+}
 
 static void configure(struct host *h, const struct ptscript *s,
 		      const uint8_t *head, struct way way)
 {
-	*h = (struct host){ .s = s, .hidden = CODE_SIZE };
+	*h = (struct host){ .s = s, .hidden = CODE_SIZE, .step = 500 };
+	if (way.far)
+		h->step = UINT64_C(2000) << (head[3] & 7);
 	if (head[2] >> 5 == 5)
 		h->hidden = (head[2] >> 2 & 7) * 128u + 40;
 	h->config.size = sizeof(h->config);
@@ -87,7 +100,7 @@ static void configure(struct host *h, const struct ptscript *s,
 		.size = sizeof(h->h), .priv = h, .code = give_code,
 		.generation = 1, .forget = forget,
 		.paths = way.paths, .time_step = way.time_step,
-		.horizon_tsc = head[2] & 1 ? 0 : UINT64_MAX,
+		.horizon_tsc = first_horizon(head, way),
 	};
 }
 
@@ -105,8 +118,13 @@ static void decode(struct flow_list *l, const char *name,
 	ASSERT(ops->open(&dec, &h.config, &h.h, &diag) == 0);
 	if (way.small && !strcmp(name, "pt"))
 		((struct pt *)dec)->store.limit = SMALL_STORE * (head[3] & 7);
+	if (way.far && !strcmp(name, "pt")) {
+		((struct pt *)dec)->skip_bytes = head[3] >> 4;
+		((struct pt *)dec)->skip_periods = 1;
+	}
+	h.list = l;
 	for (int i = way.paths ? 2 : 1; i; i--) {
-		h.h.horizon_tsc = head[2] & 1 ? 0 : UINT64_MAX;
+		h.h.horizon_tsc = first_horizon(head, way);
 		flow_decode(l, ops, dec, c, way.max, act, &h);
 	}
 	ops->close(dec);
@@ -239,6 +257,27 @@ static void print_packets(const struct aux_chunk *c)
 	}
 }
 
+/* Without paths none are skipped. */
+static void compare_times(const char *engine, const struct ptscript *s,
+			  const uint8_t *head, const struct aux_chunk *c)
+{
+	static struct flow_list all, some;
+	struct way way = { .max = FLOW_BATCH, .time_step = UINT64_MAX, .far = true };
+
+	decode(&all, engine, s, head, c, way);
+	way.paths = AUX_PATHS_JOINED;
+	decode(&some, engine, s, head, c, way);
+	compare("a far horizon", &all, &some, NULL);
+	if (flow_same_times(&all, &some) || all.full || some.full)
+		return;
+	fprintf(stderr, "the horizon is reached elsewhere:\n");
+	for (size_t i = 0; i < all.n_times || i < some.n_times; i++)
+		fprintf(stderr, "%#" PRIx64 " %" PRIu64 ", %#" PRIx64 " %" PRIu64 "\n",
+			all.time[i].tsc, all.time[i].n_insns,
+			some.time[i].tsc, some.time[i].n_insns);
+	abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
@@ -284,6 +323,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		decode(&two, engine, &s, head, &c, ways[i].way);
 		compare(ways[i].name, &one, &two, NULL);
 	}
+	compare_times(engine, &s, head, &c);
 	one.no_insn = NO_INSN;
 	if (is_comparable(&c, &one.cut)) {
 		decode(&ref, "libipt", &s, head, &c,

@@ -326,6 +326,60 @@ static void noise(void)
 		ref.ops->close(ref.dec);
 }
 
+/* A loop, with a CYC before each TNT, and MTCs of 200 periods of 320 ticks. */
+static void make_loop(struct pt *p)
+{
+	pt_psb(p, 0, 0x1000);
+	pt_tsc(p, 1000000);
+	pt_bytes(p, "\x02\x73\0\0\0\0\0", 7);	/* TMA */
+	pt_bytes(p, "\x02\x03\x14\0", 4);	/* CBR: a tick is a cycle */
+	for (unsigned ctc = 0; p->n < sizeof(p->b) - 32; ctc += 200) {
+		pt_u8(p, 0x59);
+		pt_u8(p, (uint8_t)ctc);
+		for (unsigned i = 0; i < 8; i++) {
+			pt_u8(p, 31 << 3 | 3);
+			pt_tnt(p, i & 1 ? "TT" : "T");
+		}
+	}
+}
+
+/* Where nobody asks for times, the horizon is met where it would be. */
+static void far_horizons(void)
+{
+	static struct fixture f[2];
+	struct pt p = { .n = 0 };
+	unsigned n_same = 0, n_met = 0, n = 0;
+
+	make_loop(&p);
+	for (uint64_t h = 1500000; h < 12000000; h += 123457) {
+		size_t n_times[2] = { 0 };
+		bool same;
+
+		for (int i = 0; i < 2; i++) {
+			begin(&f[i], "pt", i);
+			f[i].config.pt = (struct aux_pt_config){
+				.mtc_period = 3, .max_nonturbo_ratio = 20,
+				.tsc_ctc_ratio_n = 40, .tsc_ctc_ratio_d = 1 };
+			f[i].host.time_step = UINT64_MAX;
+			f[i].host.horizon_tsc = h;
+			run(&f[i], &p, 0);
+			f[i].ops->close(f[i].dec);
+			for (size_t k = 0; k < f[i].n; k++)
+				n_times[i] += f[i].ev[k].kind == AUX_FLOW_TIME;
+		}
+		same = f[0].n == f[1].n && n_times[0] == n_times[1];
+		for (size_t k = 0; same && k < f[0].n; k++)
+			same = f[0].ev[k].kind == f[1].ev[k].kind &&
+			       f[0].ev[k].range.first == f[1].ev[k].range.first &&
+			       f[0].ev[k].range.last == f[1].ev[k].range.last;
+		n_same += same;
+		n_met += n_times[0] > 1;
+		n++;
+	}
+	ok(n_same == n && n_met > n / 2, "horizons are met at the same places: "
+	   "%u of %u, %u met", n_same, n, n_met);
+}
+
 int main(void)
 {
 	flow();
@@ -336,6 +390,7 @@ int main(void)
 	events();
 	newer();
 	ends();
+	far_horizons();
 	gaps();
 	noise();
 	return plan_done();
