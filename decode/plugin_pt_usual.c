@@ -67,26 +67,35 @@ INLINE void go_along(struct pt *d, struct at *at, const struct pt_entry *e,
 	at->depth = (at->depth > room ? room : at->depth) + e->n_calls;
 }
 
+/* The k highest bits of rest. */
+INLINE bool take_group(struct pt_quick *r, struct at *at, const uint8_t *p,
+		       uint64_t rest, unsigned k)
+{
+	uint64_t key = rest >> (63 - k) | 1 | UINT64_C(2) << k;
+	const struct pt_entry *e = find_usual(&r->d->store,
+					      at->place | r->mode | key, 0);
+
+	if (!e)
+		return false;
+	go_along(r->d, at, e, r->base + (uintptr_t)p);
+	at->place = e->next & PT_PLACE_MASK;
+	return true;
+}
+
 /* A long TNT, in groups of its bits. Returns how many are left. */
 INLINE unsigned take_long(struct pt_quick *r, struct at *at, const uint8_t *p,
 			  uint64_t bits)
 {
-	struct pt *d = r->d;
 	unsigned n = 63 - (unsigned)__builtin_clzll(bits);
+	uint64_t rest = bits << 1 << (63 - n);
 
-	while (n) {
-		unsigned k = n < PT_GROUP ? n : PT_GROUP;
-		uint64_t group = (bits >> (n - k) & ((1U << k) - 1)) | 1U << k;
-		const struct pt_entry *e = find_usual(
-			&d->store, at->place | r->mode | group << 1 | 1, 0);
-
-		if (!e)
-			break;
-		go_along(d, at, e, r->base + (uintptr_t)p);
-		at->place = e->next & PT_PLACE_MASK;
-		n -= k;
+	while (n >= PT_GROUP) {
+		if (!take_group(r, at, p, rest, PT_GROUP))
+			return n;
+		rest <<= PT_GROUP;
+		n -= PT_GROUP;
 	}
-	return n;
+	return n && take_group(r, at, p, rest, n) ? 0 : n;
 }
 
 /* The cycles of a CYC of two bytes at most. */
