@@ -9,6 +9,7 @@
 #include "plugin_pt.h"
 #include "plugin_pt_packets.h"
 #include "plugin_pt_quick.h"
+#include "plugin_pt_stack.h"
 
 #define SHORT_TNT 7	/* events: of its bits, and a TIP behind them */
 #define TSC_MASK ((UINT64_C(1) << 56) - 1)

@@ -7,6 +7,7 @@
  * What was walked waits in the queue until a packet bears it out.
  */
 #include "plugin_pt.h"
+#include "plugin_pt_stack.h"
 
 #define MAX_UNTRACED (1 << 16)	/* jumps in a row that need no trace */
 
