@@ -148,16 +148,24 @@ static uint64_t count_periods(const struct pt *d)
 	return latest < horizon ? (horizon - latest) / period : 0;
 }
 
+static uint64_t find_periods(const struct pt_quick *r)
+{
+	const struct pt *d = r->d;
+
+	return d->host->time_step == UINT64_MAX && d->have_time &&
+	       r->paths == AUX_PATHS_JOINED ? count_periods(d) : 0;
+}
+
 void pt_quick_skip_time(struct pt_quick *r)
 {
 	struct pt *d = r->d;
 	struct pt_skip *skip = &d->skip;
 
-	if (d->host->time_step == UINT64_MAX && d->have_time &&
-	    r->paths == AUX_PATHS_JOINED)
-		r->max_periods = count_periods(d);
-	if (skip->from && skip->periods > r->max_periods)
+	r->max_periods = find_periods(r);
+	if (skip->from && skip->periods > r->max_periods) { /* another horizon */
 		pt_skip_end(d, d->p);
+		r->max_periods = find_periods(r);
+	}
 	if (!skip->from) {
 		if (r->max_periods < d->skip_periods) {
 			pt_quick_take_time(r);
