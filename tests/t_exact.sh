@@ -36,6 +36,22 @@ seams() {
 	is "$cut" "$whole" "$1: the same in chunks as small as can be"
 }
 
+# each_cpu: who ran in one CPU's stream is the same where packets of time are read one
+# by one, for insn tells times, and where they are gone over.
+each_cpu() {
+	local cpu got want bad=0 n=0
+	for cpu in 0 1; do
+		got=$("$auxdecode" count --cpu $cpu "$data" 2>/dev/null |
+			sed -n 's/^thread \([0-9]*\) insns \([0-9]*\) .*/\1 \2/p' | sort)
+		want=$("$auxdecode" insn -F tid,time --cpu $cpu "$data" 2>/dev/null |
+			awk '!/^#/ { n[$1]++ } END { for (t in n) print t, n[t] }' | sort)
+		[ "$got" = "$want" ] || bad=1
+		n=$((n + $(wc -w <<<"$got") / 2))
+	done
+	[ $n -gt 2 ] || bad=1
+	ok $bad "$1: threads on each CPU, with times and without: $n"
+}
+
 # counts: `auxdecode count` agrees with the truth on the last recording.
 counts() {
 	"$truthcmp" --count "$truth" | awk '$2 > 0' | sort >"$SCRATCH/want"
@@ -91,6 +107,9 @@ for case in $emulated; do
 	fi
 	counts "$case"
 	[ "$case" = python ] || seams "$case"
+	case $case in threads | pipeline | forkexec)
+		record "$case" cyc,tsc,mtc && each_cpu "$case" ;;
+	esac
 	i=$((i + 1))
 done
 for case in $stepped; do
