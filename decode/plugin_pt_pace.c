@@ -3,8 +3,6 @@
  * pt: time in the quick way: cycles are added up until they matter, and where no time
  * does, up to a horizon that is far, packets of time are gone over.
  */
-#include <string.h>
-
 #include "plugin_pt.h"
 #include "plugin_pt_packets.h"
 #include "plugin_pt_quick.h"
@@ -181,11 +179,9 @@ void pt_quick_skip_time(struct pt_quick *r)
 
 static bool is_psb(const struct pt *d, const uint8_t *p)
 {
-	static const uint8_t psb[16] = { 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82,
-					 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82 };
+	struct ptpkt pkt;
 
-	return (size_t)(d->end - p) >= sizeof(psb) &&
-	       !memcmp(p, psb, sizeof(psb));
+	return ptpkt_decode(p, d->end, &pkt) > 0 && pkt.type == PTPKT_PSB;
 }
 
 void pt_skip_end(struct pt *d, const uint8_t *p)

@@ -348,10 +348,9 @@ static void make_loop(struct pt *p)
 static unsigned run_to(struct fixture *f, const struct pt *p, bool paths,
 		       uint64_t horizon, unsigned late)
 {
-	unsigned n = 0;
-
 	struct aux_chunk c = { .size = sizeof(c), .data = p->b, .len = p->n };
 	struct aux_flow out[32];
+	unsigned n = 0;
 
 	begin(f, "pt", paths);
 	f->config.pt = (struct aux_pt_config){
@@ -387,7 +386,7 @@ static void far_horizons(void)
 	static struct fixture all, some;
 	struct pt p = { .n = 0 };
 	const uint64_t begins = 1000000, ends = 15200000;	/* of the loop */
-	const uint64_t before = 220000; /* a batch */
+	const uint64_t before = 220000;		/* a batch */
 	unsigned n_same[2] = { 0 }, n_met = 0, n = 0, n_batches;
 
 	make_loop(&p);
