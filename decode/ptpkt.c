@@ -426,33 +426,6 @@ int ptpkt_next(const uint8_t *p, const uint8_t *end, unsigned *block,
 	return ret;
 }
 
-/*
- * A PSB covers eight bytes at every distance of eight, whichever way they lie:
- * so one compare in eight bytes finds it, and the start is at most eight back.
- */
-const uint8_t *ptpkt_find_psb(const uint8_t *p, const uint8_t *end)
-{
-	static const uint8_t psb[PSB_SIZE + 1] = {
-		2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82, 2,
-		0x82, 2, 0x82, 2, 0x82, 2, 0x82, 2,
-	};
-	uint64_t even, odd, v;
-
-	memcpy(&even, psb, 8);
-	memcpy(&odd, psb + 1, 8);
-	for (const uint8_t *at = p; end - at >= 8; at += 8) {
-		const uint8_t *s = at - p > 8 ? at - 8 : p;
-
-		memcpy(&v, at, 8);
-		if (v != even && v != odd)
-			continue;
-		for (; s <= at + 1 && end - s >= PSB_SIZE; s++)
-			if (!memcmp(s, psb, PSB_SIZE))
-				return s;
-	}
-	return NULL;
-}
-
 int ptpkt_ip(const struct ptpkt *pkt, uint64_t *last)
 {
 	switch (pkt->count) {

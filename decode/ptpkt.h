@@ -93,6 +93,10 @@ int ptpkt_next(const uint8_t *p, const uint8_t *end, unsigned *block,
 /* First PSB at or after p, or NULL. */
 const uint8_t *ptpkt_find_psb(const uint8_t *p, const uint8_t *end);
 
+/* The first run of n or more zero bytes (n > 8), or NULL; *behind is its end. */
+const uint8_t *ptpkt_find_zeros(const uint8_t *p, const uint8_t *end, size_t n,
+				const uint8_t **behind);
+
 /* The IP of an IP packet given the last IP; updates *last. Returns 0 when the
  * packet carries none (IPBytes 0). */
 int ptpkt_ip(const struct ptpkt *pkt, uint64_t *last);

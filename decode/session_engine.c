@@ -321,6 +321,8 @@ static int begin_chunk(struct job *job)
 	f->at = (struct feed_place){ 0 };
 	f->joint = job->joint;
 	f->single = 1;
+	f->zeros = false;
+	f->rest = (struct aux_chunk){ 0 };
 	f->ended = f->in_chunk = f->in_gap = f->gave = false;
 	session_find_who(f, &f->v);
 	return 0;

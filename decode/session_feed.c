@@ -202,6 +202,7 @@ static int start_chunk(struct feed *f, struct session_stats *stats)
 {
 	int rc;
 
+	session_cut_zeros(f);
 	stats->aux_decoded += f->it.chunk.len;
 	stats->n_chunks++;
 	session_begin_dated(f, &f->it.start);
@@ -219,12 +220,20 @@ static int next_step(struct feed *f)
 {
 	const struct aux_chunk *c = &f->it.chunk;
 
-	if (!f->single) {
-		if (c->data)
-			chunks_let_go(f->it.q, f->s->reader, c->stream_offset,
-				      c->stream_offset + c->len);
-		return chunk_iter_next(&f->it);
+	if (!f->single && c->data)
+		chunks_let_go(f->it.q, f->s->reader, c->stream_offset,
+			      c->stream_offset + c->len);
+	if (f->zeros) {
+		f->it.gap = session_zeros_gap(f);
+		return CHUNK_GAP;
 	}
+	if (f->rest.len) {
+		f->it.chunk = f->rest;
+		f->it.start = (struct chunk_start){ 0 };
+		return CHUNK_DATA;
+	}
+	if (!f->single)
+		return chunk_iter_next(&f->it);
 	return f->single++ == 1 ? CHUNK_DATA : CHUNK_END;
 }
 
@@ -249,6 +258,8 @@ int session_refill(struct feed *f, struct session_stats *stats)
 			session_begin_source(f);
 		if (rc == CHUNK_GAP) {
 			f->buf[f->n++] = f->it.gap;
+			if (f->it.gap.what == AUX_GAP_AUX_ZEROS)
+				stats->aux_decoded += f->it.gap.gap.detail;
 		} else if (rc == CHUNK_END) {
 			f->ended = true;
 		} else {

@@ -125,6 +125,8 @@ struct feed {
 	struct feed_view v;	/* at buf[pos] */
 	struct feed_place at;	/* of v */
 	size_t max;		/* events that the decoder is asked for */
+	bool zeros;		/* behind the chunk are zeros: a GAP is due, then */
+	struct aux_chunk rest;	/* this, from the next PSB on; len 0: nothing */
 	unsigned single;	/* it.chunk is all there is: 1, then 2 */
 	bool gave;		/* the decoder gave something */
 	/* session_jobs.c: instead of a decoder */
@@ -174,6 +176,10 @@ int session_refill(struct feed *f, struct session_stats *stats);
 struct feed_place session_next_place(struct feed *f);
 /* v for what follows buf[pos]. */
 void session_take_event(struct feed *f);
+
+/* session_zeros.c: ends the chunk where zeros begin; the GAP that they are. */
+void session_cut_zeros(struct feed *f);
+struct aux_flow session_zeros_gap(struct feed *f);
 
 /* session_source.c: CoreSight. A chunk of one source, or a gap in it, begins; the
  * buffer is empty. */

@@ -30,6 +30,8 @@ static const struct {
 						     "trace unit meanwhile" },
 	[AUX_GAP_AUX_LOST] = { "aux-lost", "bytes of the AUX stream are not in "
 					   "the file" },
+	[AUX_GAP_AUX_ZEROS] = { "aux-zeros", "zeros where trace should be: it "
+					     "was lost or never written" },
 	[GAP_SNAPSHOT] = { "snapshot", "not recorded between snapshots" },
 	[GAP_STALLED] = { "stalled", "the trace unit had stopped" },
 	[GAP_UNSAVED] = { "unsaved", "the recorder could not save what was "

@@ -95,6 +95,8 @@ enum aux_gap_cause {
 	AUX_GAP_FILE,		/* the file is cut or damaged here */
 	AUX_GAP_DECODER,	/* the decoder gave up: its own limit */
 	AUX_GAP_AUX_LOST,	/* bytes of the AUX stream are not in the file */
+	AUX_GAP_AUX_ZEROS,	/* zeros where trace should be: detail bytes, up
+				 * to where decoding goes on */
 	AUX_GAP_N_CAUSES,
 };
 

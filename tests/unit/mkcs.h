@@ -16,6 +16,7 @@
 
 #include <internal/csmeta.h>
 
+#include "columns.h"
 #include "mkperf.h"
 #include "session.h"
 #include "session_priv.h"
@@ -273,7 +274,7 @@ static int cs_see(void *sink, const struct flow_ctx *ctx,
 		if (ev->kind == AUX_FLOW_RANGE)
 			cs_say(s, "R%u", (unsigned)(ev->range.first >> 12));
 		if (ev->kind == AUX_FLOW_GAP)
-			cs_say(s, "!%u", ev->what);
+			cs_say(s, "!%s", gap_name(ev->what));
 		if (ev->kind == AUX_FLOW_PAYLOAD)
 			cs_say(s, ev->payload.value > ' ' &&
 				  ev->payload.value < 127 ? "%c" : ".%02x",

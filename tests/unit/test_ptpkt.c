@@ -212,6 +212,48 @@ static void test_psb(void)
 	   found, wrong);
 }
 
+static const uint8_t *zeros_slowly(const uint8_t *p, const uint8_t *end,
+				   size_t n, const uint8_t **behind)
+{
+	for (; p < end; p++) {
+		for (*behind = p; *behind < end && !**behind; ++*behind)
+			;
+		if ((size_t)(*behind - p) >= n)
+			return p;
+	}
+	return NULL;
+}
+
+/* In buffers of their size. */
+static void test_zeros(void)
+{
+	uint64_t seed = 9;
+	unsigned found = 0, wrong = 0;
+
+	for (unsigned k = 0; k < 20000; k++) {
+		size_t size = next_random(&seed) % 160;
+		size_t n = 9 + next_random(&seed) % 24;
+		uint8_t *b = malloc(size ? size : 1);
+		const uint8_t *at, *want, *to = NULL, *want_to = NULL;
+
+		for (size_t i = 0; i < size;) {
+			size_t run = next_random(&seed) % 40;
+
+			while (run-- && i < size)
+				b[i++] = 0;
+			if (i < size)
+				b[i++] = (uint8_t)next_random(&seed);
+		}
+		at = ptpkt_find_zeros(b, b + size, n, &to);
+		want = zeros_slowly(b, b + size, n, &want_to);
+		found += at != NULL;
+		wrong += at != want || (at && to != want_to);
+		free(b);
+	}
+	ok(!wrong && found > 1000 && found < 19000,
+	   "zeros: %u buffers with enough, %u wrong", found, wrong);
+}
+
 int main(void)
 {
 	test_table();
@@ -219,5 +261,6 @@ int main(void)
 	test_block();
 	test_ip();
 	test_psb();
+	test_zeros();
 	return plan_done();
 }

@@ -103,7 +103,7 @@ static void test_missing(void)
 	mk_aux(&m, on(0, 200), 16, 16, 0);
 	put(&m, &f, 0);
 	ok(cs_decode(&m, &s, &st) == 0 && st.lossy, "a record without bytes");
-	is_str(s.text, "[0abc!11", "is a gap");
+	is_str(s.text, "[0abc!aux-lost", "is a gap");
 
 	mk_init(&m, 0);
 	cs_info_v4(&m, 1, 0x41, 0);
@@ -112,7 +112,7 @@ static void test_missing(void)
 	mk_aux(&m, on(0, 200), 16, 16, 0);
 	put(&m, &f, 0);
 	ok(cs_decode(&m, &s, &st) == 0 && st.lossy, "a truncated record");
-	is_str(s.text, "[0abc!6[0def", "has a gap behind it");
+	is_str(s.text, "[0abc!aux-truncated[0def", "has a gap behind it");
 	is_u64(s.ev[3].offset, 16, "at its end");
 }
 
@@ -130,7 +130,7 @@ static void test_nobody(void)
 	mk_aux(&m, on(0, 100), 0, 64, 0);
 	put(&m, &f, 0);
 	ok(cs_decode(&m, &s, &st) == 0 && st.lossy, "an id of nobody's");
-	is_str(s.text, "[0ab!15", "one gap, and none for the trigger");
+	is_str(s.text, "[0ab!unknown-id", "one gap, and none for the trigger");
 	is_u64(s.ev[2].value, 0x33, "which id");
 
 	f.n = 0;
@@ -141,7 +141,7 @@ static void test_nobody(void)
 	mk_aux(&m, on(0, 100), 0, 32, 0);
 	put(&m, &f, 0);
 	ok(cs_decode(&m, &s, &st) == 0 && st.lossy, "bytes before any id");
-	is_str(s.text, "!5[0opqrstuvwxyz!!", "are a gap");
+	is_str(s.text, "!no-sync[0opqrstuvwxyz!!", "are a gap");
 	is_u64(s.ev[0].value, 15, "of that many bytes");
 }
 
@@ -160,7 +160,7 @@ static void test_barrier(void)
 	mk_aux(&m, on(0, 100), 0, 80, 0);
 	put(&m, &f, 0);
 	ok(cs_decode(&m, &s, &st) == 0 && st.lossy, "barriers");
-	is_str(s.text, "[0ab!11[0cd", "one inside is a gap and a new start");
+	is_str(s.text, "[0ab!aux-lost[0cd", "one inside is a gap and a new start");
 	is_u64(s.ev[2].offset, 64, "behind it");
 	is_u64(s.ev[3].offset / 16, 4, "the offset goes on");
 }
@@ -214,7 +214,7 @@ static void test_hw_ids(void)
 	cs_hw_id(&m, on(1, 1), 0x21);
 	put(&m, &f, 0);
 	ok(cs_decode(&m, &s, &st) == 0, "ids by record");
-	is_str(s.text, "!15[0cd[1ab", "the ones of the blocks mean nothing");
+	is_str(s.text, "!unknown-id[0cd[1ab", "the ones of the blocks mean nothing");
 
 	/* two sinks, and the same id in both */
 	mk_init(&m, 0);

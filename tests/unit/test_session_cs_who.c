@@ -289,7 +289,7 @@ static void test_exec(void)
 	mk_aux(&m, id(10, 0, 700), 0, f.n, 0);
 	put(&m, 0, &f);
 	ok(cs_decode(&m, &s, &st) == 0 && st.lossy, "code that changed unseen");
-	is_str(s.text, "[0R1R2[0!4[0R1R1",
+	is_str(s.text, "[0R1R2[0!desync[0R1R1",
 	       "is a gap, up to where tracing goes on");
 
 	/* the same, but of a page that stays */
