@@ -147,9 +147,10 @@ static int compare(struct diff_run *r, struct outbuf *out)
 	r->print.limit = r->o->limit;
 	r->print.equal = true;
 	r->print.colour = colour_get(r->o->colour);
-	r->print.disasm = disasm_new(DISASM_INTEL);
 	outbuf_printf(out, "%sA: %s\nB: %s%s\n", r->print.colour->head,
 		      r->o->paths[0], r->o->paths[1], r->print.colour->end);
+	if (rc == 0)
+		rc = disasm_new(&r->print.disasm, DISASM_INTEL, &diag);
 	if (rc == 0 && wants(r->o, "flow"))
 		rc = compare_flows(r, &diag);
 	if (rc == 0 && wants(r->o, "functions"))

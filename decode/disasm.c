@@ -3,6 +3,9 @@
  * disasm: the only user of capstone. A handle is opened when a mode is first
  * met. The length never comes from capstone where our own decoder knows it, so
  * text and flow cannot disagree about where the next instruction starts.
+ *
+ * The library is loaded with the first disasm: its tables take 2 ms to relocate,
+ * as long as all else that there is to start, and most commands show no text.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -10,10 +13,15 @@
 #include <string.h>
 
 #ifdef HAVE_CAPSTONE
+#include <dlfcn.h>
+#include <pthread.h>
+
 #include <capstone/capstone.h>
 #endif
 
 #include <aux/flow.h>
+
+#include <internal/diag.h>
 
 #include "disasm.h"
 #include "walk.h"
@@ -45,13 +53,65 @@ struct disasm {
 	uint64_t next; /* address behind the last T32 instruction */
 };
 
-struct disasm *disasm_new(enum disasm_syntax syntax)
-{
-	struct disasm *d = calloc(1, sizeof(*d));
+#define STRING_OF(x) #x
+#define LIBRARY(major) "libcapstone.so." STRING_OF(major)
 
-	if (d)
-		d->syntax = syntax;
-	return d;
+/* Loaded once, and kept. */
+static struct {
+	pthread_once_t once;
+	char error[256];	/* empty: there it is */
+	__typeof__(&cs_open) open;
+	__typeof__(&cs_close) close;
+	__typeof__(&cs_option) option;
+	__typeof__(&cs_malloc) malloc;
+	__typeof__(&cs_free) free;
+	__typeof__(&cs_disasm) disasm;
+	__typeof__(&cs_disasm_iter) disasm_iter;
+} capstone = { .once = PTHREAD_ONCE_INIT };
+
+static void load_capstone(void)
+{
+	void *library = dlopen(LIBRARY(CS_API_MAJOR), RTLD_NOW | RTLD_LOCAL);
+	const char *error;
+
+	if (library) {
+		*(void **)&capstone.open = dlsym(library, "cs_open");
+		*(void **)&capstone.close = dlsym(library, "cs_close");
+		*(void **)&capstone.option = dlsym(library, "cs_option");
+		*(void **)&capstone.malloc = dlsym(library, "cs_malloc");
+		*(void **)&capstone.free = dlsym(library, "cs_free");
+		*(void **)&capstone.disasm = dlsym(library, "cs_disasm");
+		*(void **)&capstone.disasm_iter =
+			dlsym(library, "cs_disasm_iter");
+		if (capstone.open && capstone.close && capstone.option &&
+		    capstone.malloc && capstone.free && capstone.disasm &&
+		    capstone.disasm_iter)
+			return;
+	}
+	error = dlerror();
+	snprintf(capstone.error, sizeof(capstone.error), "%s",
+		 error ? error : "it lacks a function");
+}
+
+int disasm_new(struct disasm **out, enum disasm_syntax syntax,
+	       struct aux_diag *diag)
+{
+	struct disasm *d;
+
+	*out = NULL;
+	pthread_once(&capstone.once, load_capstone);
+	if (capstone.error[0])
+		return diag_set(diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
+				"the disassembler cannot be loaded, which is in "
+				"the package libcapstone%d: %s", CS_API_MAJOR,
+				capstone.error);
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				"out of memory");
+	d->syntax = syntax;
+	*out = d;
+	return 0;
 }
 
 void disasm_free(struct disasm *d)
@@ -59,10 +119,10 @@ void disasm_free(struct disasm *d)
 	if (!d)
 		return;
 	if (d->insn)
-		cs_free(d->insn, 1);
+		capstone.free(d->insn, 1);
 	for (unsigned i = 0; i < N_MODES; i++)
 		if (d->handles[i])
-			cs_close(&d->handles[i]);
+			capstone.close(&d->handles[i]);
 	free(d);
 }
 
@@ -71,13 +131,14 @@ static csh handle_of(struct disasm *d, unsigned i)
 {
 	if (d->handles[i] || d->failed[i])
 		return d->handles[i];
-	if (cs_open(modes[i].arch, modes[i].mode, &d->handles[i])) {
+	if (capstone.open(modes[i].arch, modes[i].mode, &d->handles[i])) {
 		d->handles[i] = 0;
 		d->failed[i] = true;
 		return 0;
 	}
 	if (modes[i].arch == CS_ARCH_X86 && d->syntax == DISASM_ATT)
-		cs_option(d->handles[i], CS_OPT_SYNTAX, CS_OPT_SYNTAX_ATT);
+		capstone.option(d->handles[i], CS_OPT_SYNTAX,
+				CS_OPT_SYNTAX_ATT);
 	return d->handles[i];
 }
 
@@ -91,9 +152,9 @@ static void forget_it(struct disasm *d, csh h, uint64_t ip)
 
 	if (ip == d->next)
 		return;
-	n = cs_disasm(h, nop, sizeof(nop), 0, 1, &insn);
+	n = capstone.disasm(h, nop, sizeof(nop), 0, 1, &insn);
 	if (n)
-		cs_free(insn, n);
+		capstone.free(insn, n);
 }
 
 /* One instruction into d->insn; its length, or 0. */
@@ -105,10 +166,11 @@ static int run_capstone(struct disasm *d, const uint8_t *code, size_t len,
 	if (!h)
 		return 0;
 	if (!d->insn)
-		d->insn = cs_malloc(h);
+		d->insn = capstone.malloc(h);
 	if (modes[i].mode == CS_MODE_THUMB)
 		forget_it(d, h, ip);
-	if (!d->insn || !cs_disasm_iter(h, &code, &len, &ip, d->insn))
+	if (!d->insn ||
+	    !capstone.disasm_iter(h, &code, &len, &ip, d->insn))
 		return 0;
 	d->next = ip;
 	return d->insn->size;
@@ -129,10 +191,13 @@ struct disasm {
 	int unused;
 };
 
-struct disasm *disasm_new(enum disasm_syntax syntax)
+int disasm_new(struct disasm **out, enum disasm_syntax syntax,
+	       struct aux_diag *diag)
 {
 	(void)syntax;
-	return calloc(1, sizeof(struct disasm));
+	*out = calloc(1, sizeof(**out));
+	return *out ? 0 : diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				   "out of memory");
 }
 
 void disasm_free(struct disasm *d)

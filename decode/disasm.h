@@ -6,13 +6,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <aux/error.h>
+
 /* x86 only. */
 enum disasm_syntax { DISASM_INTEL = 0, DISASM_ATT };
 
 struct disasm;
 
-/* NULL when out of memory. Not for use by two threads at a time. */
-struct disasm *disasm_new(enum disasm_syntax syntax);
+/* -AUX_E_NOMEM; -AUX_E_UNSUPPORTED without capstone's library. diag may be NULL.
+ * Not for use by two threads at a time. */
+int disasm_new(struct disasm **d, enum disasm_syntax syntax,
+	       struct aux_diag *diag);
 void disasm_free(struct disasm *d);
 
 /*

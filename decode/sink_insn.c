@@ -45,6 +45,11 @@ static void close_insn(void *sink)
 	free(s);
 }
 
+static bool wants_code(const struct insn *s)
+{
+	return s->columns.has & (COLUMN_BIT(COL_BYTES) | COLUMN_BIT(COL_INSN));
+}
+
 static int open_insn(void **sink, const struct sink_config *config,
 		     struct aux_diag *diag)
 {
@@ -64,9 +69,12 @@ static int open_insn(void **sink, const struct sink_config *config,
 		config->symbol ||
 		(s->columns.has & (COLUMN_BIT(COL_SYM) | COLUMN_BIT(COL_DSO)));
 	s->lead.text = outbuf_new(-1);
-	s->disasm = disasm_new(config->syntax_att ? DISASM_ATT : DISASM_INTEL);
-	if (!err && (!s->lead.text || !s->disasm))
+	if (!err && !s->lead.text)
 		err = -AUX_E_NOMEM;
+	if (!err && wants_code(s))
+		err = disasm_new(&s->disasm, config->syntax_att ? DISASM_ATT :
+								  DISASM_INTEL,
+				 diag);
 	if (!err)
 		err = text_maker_init(&s->maker);
 	if (!err)
@@ -231,11 +239,6 @@ static int keep_lines(struct insn *s, struct lines *l)
 	l->lead_serial = s->lead.serial;
 	walk_charge(s->walk, size);
 	return 0;
-}
-
-static bool wants_code(const struct insn *s)
-{
-	return s->columns.has & (COLUMN_BIT(COL_BYTES) | COLUMN_BIT(COL_INSN));
 }
 
 static int render(struct insn *s, const struct flow_ctx *ctx,

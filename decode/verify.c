@@ -281,6 +281,7 @@ int verify_stream(struct session *s, size_t i,
 	v->config = config;
 	v->ops = ops;
 	v->r = r;
+	v->diag = diag;
 	rc = verify_open_side(v, 0, i, paths, diag);
 	if (rc >= 0)
 		rc = verify_open_side(v, 1, i, false, diag);

@@ -74,6 +74,7 @@ struct verify {
 	const struct verify_config *config;
 	const struct aux_decoder_ops *const *ops;
 	struct verify_result *r;
+	struct aux_diag *diag;
 	struct session_stats stats;
 	struct verify_side side[2];
 	uint64_t slot;		/* branches so far of which a packet tells */

@@ -276,11 +276,10 @@ int verify_show(struct verify *v)
 	uint64_t a = offset_of(&v->side[0]), b = offset_of(&v->side[1]);
 	const struct flow_ctx *ctx = &v->side[1].feed.v.ctx;
 	uint64_t offset = a < b ? a : b;
-	int rc;
+	int rc = disasm_new(&w.d, DISASM_INTEL, v->diag);
 
-	w.d = disasm_new(DISASM_INTEL);
-	if (!w.d)
-		return -AUX_E_NOMEM;
+	if (rc < 0)
+		return rc;
 	if (offset == UINT64_MAX)
 		offset = v->history[(v->n_history - 1) % VERIFY_HISTORY].offset;
 	outbuf_printf(w.out, "difference: stream %u, cpu %d, pid %d, tid %d, "

@@ -220,10 +220,8 @@ static int length_at(struct walk *w, const struct space *space, uint64_t ip,
 	n = insn_length(p, len, mode);
 	if (n > 0)
 		return n;
-	if (!w->disasm)
-		w->disasm = disasm_new(DISASM_INTEL);
-	return w->disasm ? disasm_text(w->disasm, p, len, ip, mode, NULL, 0)
-			 : -AUX_E_NOMEM;
+	n = w->disasm ? 0 : disasm_new(&w->disasm, DISASM_INTEL, NULL);
+	return n < 0 ? n : disasm_text(w->disasm, p, len, ip, mode, NULL, 0);
 }
 
 static int grow_off(struct walk *w)

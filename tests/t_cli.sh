@@ -142,6 +142,18 @@ that "--plugin loads a decoder: as the built-in one" "$SCRATCH/err" cmp -s "$SCR
 run 1 "plugin for another interface" "$auxdecode" insn --plugin "$SCRATCH/other.so" "$out"
 says '4711' "a plugin for another interface: the error gives its number"
 
+# The disassembler is loaded by those who show text, and missed by nobody else.
+if grep -q '^HAVE :=.* CAPSTONE' "$BUILD/have.mk"; then
+	mkdir "$SCRATCH/lib"
+	touch "$SCRATCH"/lib/libcapstone.so.{4,5,6}
+	run 1 "a disassembler that cannot be loaded" env LD_LIBRARY_PATH="$SCRATCH/lib" "$auxdecode" insn "$out"
+	says 'package libcapstone[4-6]: .*libcapstone\.so\.[4-6]: ' "the error names the package and the file"
+	LD_LIBRARY_PATH=$SCRATCH/lib "$auxdecode" insn -F ip "$out" >"$SCRATCH/without" 2>"$SCRATCH/err"
+	"$auxdecode" insn -F ip "$out" >"$SCRATCH/with" 2>"$SCRATCH/err"
+	that "without text it is not needed" - cmp -s "$SCRATCH/with" "$SCRATCH/without"
+	that "and there are addresses" - test -s "$SCRATCH/without"
+fi
+
 # A full disk and a closed pipe.
 if [ -w /dev/full ]; then
 	"$auxdecode" insn "$out" >/dev/full 2>"$SCRATCH/err"

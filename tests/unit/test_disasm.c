@@ -108,10 +108,10 @@ static void check_fallback(struct disasm *d)
 
 int main(void)
 {
-	struct disasm *intel = disasm_new(DISASM_INTEL);
-	struct disasm *att = disasm_new(DISASM_ATT);
+	struct disasm *intel, *att;
 
-	ok(intel && att, "two syntaxes");
+	ok(disasm_new(&intel, DISASM_INTEL, NULL) == 0 &&
+		   disasm_new(&att, DISASM_ATT, NULL) == 0, "two syntaxes");
 #ifdef HAVE_CAPSTONE
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		check_row(intel, &rows[i], rows[i].text, "intel");
