@@ -42,6 +42,12 @@ struct chunk_span {
 	struct chunk_place first, end;
 };
 
+/* Where pieces are put together; kept for the next ones. */
+struct chunk_room {
+	uint8_t *p;
+	uint64_t size;
+};
+
 enum chunk_step { CHUNK_END = 0, CHUNK_DATA, CHUNK_GAP };
 
 /* chunks_iter.c: walks one queue. */
@@ -54,7 +60,7 @@ struct chunk_iter {
 	uint64_t at;		/* in the run: where the next chunk starts */
 	bool held;		/* chunk waits behind a gap */
 	bool forced;		/* the last chunk had to be cut anywhere */
-	uint8_t *joined;	/* pieces put together, freed on the next step */
+	struct chunk_room joined;	/* chunk may be in it, up to the next step */
 	bool lazy;		/* chunk.data may be NULL: chunk_iter_join */
 	struct aux_chunk chunk;
 	struct chunk_start start;	/* of chunk, if it is Intel PT */
@@ -103,9 +109,9 @@ struct etmframe_run chunk_iter_run(struct chunk_iter *it, uint64_t offset);
 /* enum chunk_step (it->chunk or it->gap is filled), or -AUX_E_NOMEM. */
 int chunk_iter_next(struct chunk_iter *it);
 /* The bytes of a chunk that was given without (lazy); piece as it->piece was then.
- * *joined: NULL, or to be freed with the chunk. -AUX_E_NOMEM. */
+ * -AUX_E_NOMEM. */
 int chunk_iter_join(const struct chunk_iter *it, size_t piece,
-		    struct aux_chunk *c, uint8_t **joined);
+		    struct aux_chunk *c, struct chunk_room *room);
 /* The bytes [at, at + len) of a run as it->chunk. -AUX_E_NOMEM. */
 int chunk_iter_bytes(struct chunk_iter *it, uint64_t at, uint64_t len);
 

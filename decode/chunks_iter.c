@@ -18,6 +18,7 @@
 #define CHUNK_MAX ((uint64_t)64 << 20)
 #define CHUNK_MAX_TIMES 32
 #define CHUNK_HEAD 512	/* a PSB+ is no longer */
+#define ROOM_MORE ((uint64_t)64 << 10)
 /* Half of what is looked at for a place to cut, at first. */
 #define CUT_WINDOW ((uint64_t)16 << 10)
 
@@ -31,15 +32,10 @@ void chunk_iter_init(struct chunk_iter *it, const struct queue *q,
 				   .end = { .run = SIZE_MAX } };
 }
 
-static void drop_joined(struct chunk_iter *it)
-{
-	free(it->joined);
-	it->joined = NULL;
-}
-
 void chunk_iter_fini(struct chunk_iter *it)
 {
-	drop_joined(it);
+	free(it->joined.p);
+	it->joined = (struct chunk_room){ 0 };
 	etmframe_pick_fini(&it->pick);
 }
 
@@ -52,12 +48,27 @@ static int give_gap(struct chunk_iter *it, uint64_t offset, uint8_t cause,
 	return CHUNK_GAP;
 }
 
+/* Chunks are of nearly one size: a page that was written once is there for the next,
+ * and none is given back while other threads run. */
+static bool make_room(struct chunk_room *room, uint64_t len)
+{
+	if (len <= room->size && len >= room->size / 8)
+		return true;
+	free(room->p);
+	room->size = len + ROOM_MORE;
+	room->p = malloc(room->size);
+	if (!room->p)
+		room->size = 0;
+	return room->p;
+}
+
 /*
- * Bytes of a run in one place: in the file, or put together in *joined, which is
- * the caller's. *piece: one at or before at; it is moved on. NULL: out of memory.
+ * Bytes of a run in one place: in the file, or put together in the room. *piece: one
+ * at or before at; it is moved on. NULL: out of memory.
  */
 static const uint8_t *join_bytes(const struct queue *q, size_t *piece,
-				 uint64_t at, uint64_t len, uint8_t **joined)
+				 uint64_t at, uint64_t len,
+				 struct chunk_room *room)
 {
 	const struct piece *p = &q->pieces[*piece];
 	uint64_t skip, n = 0;
@@ -65,26 +76,23 @@ static const uint8_t *join_bytes(const struct queue *q, size_t *piece,
 	for (; at - p->offset >= p->len; p++)
 		++*piece;
 	skip = at - p->offset;
-	*joined = NULL;
 	if (len <= p->len - skip)
 		return p->data + skip;
-	*joined = malloc(len);
-	if (!*joined)
+	if (!make_room(room, len))
 		return NULL;
 	for (; n < len; p++, skip = 0) {
 		uint64_t part = p->len - skip;
 
 		if (part > len - n)
 			part = len - n;
-		memcpy(*joined + n, p->data + skip, part);
+		memcpy(room->p + n, p->data + skip, part);
 		n += part;
 	}
-	return *joined;
+	return room->p;
 }
 
 int chunk_iter_bytes(struct chunk_iter *it, uint64_t at, uint64_t len)
 {
-	drop_joined(it);
 	it->chunk = (struct aux_chunk){ .size = sizeof(it->chunk), .len = len,
 					.stream_offset = at };
 	it->chunk.data = join_bytes(it->q, &it->piece, at, len, &it->joined);
@@ -92,9 +100,9 @@ int chunk_iter_bytes(struct chunk_iter *it, uint64_t at, uint64_t len)
 }
 
 int chunk_iter_join(const struct chunk_iter *it, size_t piece,
-		    struct aux_chunk *c, uint8_t **joined)
+		    struct aux_chunk *c, struct chunk_room *room)
 {
-	c->data = join_bytes(it->q, &piece, c->stream_offset, c->len, joined);
+	c->data = join_bytes(it->q, &piece, c->stream_offset, c->len, room);
 	return c->data ? 0 : -AUX_E_NOMEM;
 }
 
@@ -104,8 +112,8 @@ static int look_for_cut(const struct chunk_iter *it, uint64_t from, uint64_t n,
 			bool forced, struct chunk_cut *cut)
 {
 	size_t piece = it->piece;
-	uint8_t *joined;
-	const uint8_t *p = join_bytes(it->q, &piece, from, n, &joined), *seam;
+	struct chunk_room room = { 0 };
+	const uint8_t *p = join_bytes(it->q, &piece, from, n, &room), *seam;
 
 	if (!p)
 		return -AUX_E_NOMEM;
@@ -119,7 +127,7 @@ static int look_for_cut(const struct chunk_iter *it, uint64_t from, uint64_t n,
 	}
 	if (seam)
 		cut->at = from + (uint64_t)(seam - p);
-	free(joined);
+	free(room.p);
 	return seam != NULL;
 }
 
@@ -161,22 +169,22 @@ static int read_place(const struct chunk_iter *it, const struct run *run,
 	uint64_t n = CHUNK_HEAD, left = run->end - place->cut.at;
 	const uint8_t *p, *psb = NULL;
 	size_t piece;
-	uint8_t *joined;
+	struct chunk_room room = { 0 };
 
 	do {
 		n = n < left / 2 ? 2 * n : left;
 		piece = it->piece;
-		p = join_bytes(it->q, &piece, place->cut.at, n, &joined);
+		p = join_bytes(it->q, &piece, place->cut.at, n, &room);
 		if (!p)
-			return -AUX_E_NOMEM;
+			return -AUX_E_NOMEM;	/* and no room */
 		psb = ptpkt_find_psb(p, p + n);
 		/* all of its PSB+ has to be there */
 		if (psb && n < left && p + n - psb < CHUNK_HEAD)
 			psb = NULL;
 		if (psb)
 			place->start = chunks_read_start(psb, p + n);
-		free(joined);
 	} while (!psb && n < left);
+	free(room.p);
 	return psb != NULL;
 }
 
@@ -244,10 +252,8 @@ static int take_bytes(struct chunk_iter *it, uint64_t at, uint64_t len,
 	it->start = chunks_read_start(it->chunk.data, it->chunk.data + head);
 	p = &it->q->pieces[it->piece];
 	it->chunk.len = len;
-	if (len > p->len - (at - p->offset)) {
-		drop_joined(it);
+	if (len > p->len - (at - p->offset))
 		it->chunk.data = NULL;
-	}
 	return 0;
 }
 
@@ -356,7 +362,6 @@ int chunk_iter_next(struct chunk_iter *it)
 		if (step != CHUNK_END)
 			return step;
 	}
-	drop_joined(it);
 	return CHUNK_END;
 }
 

@@ -23,6 +23,11 @@ struct feed_view session_view_of(const struct feed *f)
 	};
 }
 
+static bool is_in(const struct chunk_room *room, const uint8_t *p)
+{
+	return (uintptr_t)p - (uintptr_t)room->p < room->size;
+}
+
 static void take_step(struct feed *f, struct job *job, int step)
 {
 	struct chunk_iter *it = &f->it;
@@ -36,8 +41,11 @@ static void take_step(struct feed *f, struct job *job, int step)
 	}
 	job->chunk = it->chunk;
 	job->piece = it->piece;
-	job->joined = it->joined;
-	it->joined = NULL;
+	/* the first of a run alone */
+	if (is_in(&it->joined, it->chunk.data)) {
+		job->joined = it->joined;
+		it->joined = (struct chunk_room){ 0 };
+	}
 	job->start = it->start;
 	job->v = session_view_of(f);
 	job->joint = f->cut_joint;

@@ -74,8 +74,8 @@ void session_free_engine(struct engine *e)
 		free(d);
 	}
 	free(e->out.ev);
-	free(e->joined);
-	free(e->joined_before);
+	free(e->joined.p);
+	free(e->joined_before.p);
 	free(e);
 }
 
@@ -124,7 +124,9 @@ static int push(struct jobs *js, struct job *job, struct batch *b)
 	job->last = &b->next;
 	job->held += b->bytes;
 	full = job->work.stop || job->held >= js->max_held;
-	workers_tell(js->ws);
+	/* a part is the worker's as long as it works on it */
+	if (!js->parts)
+		workers_tell(js->ws, &job->work);
 	workers_unlock(js->ws);
 	return full;
 }
@@ -303,16 +305,21 @@ static int begin_chunk(struct job *job)
 {
 	struct engine *e = job->engine;
 	struct feed *f = &e->feed;
+	struct chunk_room before = e->joined;
 
-	free(e->joined_before);
-	e->joined_before = e->joined;
-	e->joined = job->joined;
-	job->joined = NULL;
+	/* the bytes before are the decoder's until it starts */
+	e->joined = e->joined_before;
+	e->joined_before = before;
 	f->stream = job->feed->stream;
 	f->it.q = job->feed->it.q;
 	f->it.chunk = job->chunk;
-	if (e->joined)	/* if it is done again they are put together again */
+	if (job->joined.p) {
+		free(e->joined.p);
+		e->joined = job->joined;
+		job->joined = (struct chunk_room){ 0 };
+		/* if it is done again they are put together again */
 		job->chunk.data = NULL;
+	}
 	f->it.start = job->start;
 	if (!f->it.chunk.data &&
 	    chunk_iter_join(&f->it, job->piece, &f->it.chunk, &e->joined) < 0)

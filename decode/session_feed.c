@@ -13,6 +13,9 @@
 
 #include "session_priv.h"
 
+/* Bytes that are let go of at once, of all streams: it interrupts other threads. */
+#define LET_GO ((uint64_t)4 << 20)
+
 static int give_code(void *priv, uint64_t ip, struct aux_code *code)
 {
 	struct feed *f = priv;
@@ -215,14 +218,28 @@ static int start_chunk(struct feed *f, struct session_stats *stats)
 	return f->again.refused ? 0 : rc;
 }
 
+void session_let_go(struct feed *f, const struct aux_chunk *c)
+{
+	uint64_t n = LET_GO / f->s->n_streams;
+
+	if (c->stream_offset != f->gone_to) {
+		chunks_let_go(f->it.q, f->s->reader, f->gone_from, f->gone_to);
+		f->gone_from = c->stream_offset;
+	}
+	f->gone_to = c->stream_offset + c->len;
+	if (f->gone_to - f->gone_from < n)
+		return;
+	chunks_let_go(f->it.q, f->s->reader, f->gone_from, f->gone_to);
+	f->gone_from = f->gone_to;
+}
+
 /* Goes on behind the chunk, whose bytes are not needed again. */
 static int next_step(struct feed *f)
 {
 	const struct aux_chunk *c = &f->it.chunk;
 
 	if (!f->single && c->data)
-		chunks_let_go(f->it.q, f->s->reader, c->stream_offset,
-			      c->stream_offset + c->len);
+		session_let_go(f, c);
 	if (f->zeros) {
 		f->it.gap = session_zeros_gap(f);
 		return CHUNK_GAP;

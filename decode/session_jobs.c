@@ -74,7 +74,7 @@ static void free_job(struct jobs *js, struct job *job)
 	free_batches(js, job);
 	if (job->part)
 		js->r->ops->part_close(job->part);
-	free(job->joined);
+	free(job->joined.p);
 	free(job);
 	js->n_live--;
 }
@@ -146,8 +146,7 @@ static int end_job(struct jobs *js, struct feed *f)
 		workers_unlock(js->ws);
 	}
 	if (job->is_chunk) {
-		chunks_let_go(f->it.q, js->r->s->reader, job->chunk.stream_offset,
-			      job->chunk.stream_offset + job->chunk.len);
+		session_let_go(f, &job->chunk);
 		if (job->any)
 			f->in_gap = job->in_gap;
 		f->joint = job->chunk.flags & AUX_CHUNK_HAS_END_IP &&

@@ -44,7 +44,7 @@ struct engine {
 	struct feed feed;	/* first: the host's priv leads here */
 	struct engine *next;	/* in the pool */
 	struct engine *all;	/* the next of all */
-	uint8_t *joined, *joined_before;	/* bytes of its chunks */
+	struct chunk_room joined, joined_before;	/* bytes of its chunks */
 	struct jobs *jobs;
 	struct job *job;
 	struct session_stats stats;	/* since its last batch */
@@ -68,7 +68,7 @@ struct job {
 	bool is_chunk, is_gap;
 	struct aux_chunk chunk;
 	size_t piece;
-	uint8_t *joined;
+	struct chunk_room joined;
 	struct chunk_start start;
 	struct aux_flow gap;
 	bool joint;		/* as the chunk before will leave it, it seems */

@@ -126,6 +126,7 @@ struct feed {
 	struct feed_place at;	/* of v */
 	size_t max;		/* events that the decoder is asked for */
 	bool zeros;		/* behind the chunk are zeros: a GAP is due, then */
+	uint64_t gone_from, gone_to;	/* read, and not yet let go */
 	struct aux_chunk rest;	/* this, from the next PSB on; len 0: nothing */
 	unsigned single;	/* it.chunk is all there is: 1, then 2 */
 	bool gave;		/* the decoder gave something */
@@ -170,6 +171,8 @@ int session_expand_paths(struct feed *f, size_t from);
 const struct aux_flow *session_skip_plain(const struct aux_flow *ev,
 					  const struct aux_flow *end,
 					  uint64_t *n_insns);
+/* The chunk's bytes are not needed again. */
+void session_let_go(struct feed *f, const struct aux_chunk *c);
 /* Fills an empty buffer. 0 at the end of the stream, or an error. */
 int session_refill(struct feed *f, struct session_stats *stats);
 /* The place of buf[pos]. */

@@ -15,7 +15,7 @@ struct workers {
 	struct work *wanted;	/* the owner waits for it */
 	workers_run run;
 	void *priv;
-	bool stop, waits;
+	bool stop;
 	unsigned n_idle;	/* threads */
 	unsigned n;
 	pthread_t threads[];
@@ -56,7 +56,7 @@ static void *work_on(void *arg)
 		state = ws->run(ws->priv, w);
 		pthread_mutex_lock(&ws->lock);
 		w->state = state;
-		workers_tell(ws);
+		workers_tell(ws, w);
 	}
 	pthread_mutex_unlock(&ws->lock);
 	return NULL;
@@ -167,14 +167,13 @@ void workers_resume(struct workers *ws, struct work *w)
 void workers_wait(struct workers *ws, struct work *w)
 {
 	ws->wanted = w;
-	ws->waits = true;
 	pthread_cond_wait(&ws->told, &ws->lock);
-	ws->waits = false;
 	ws->wanted = NULL;
 }
 
-void workers_tell(struct workers *ws)
+/* Of other work the owner need not know: to wake takes both threads' time. */
+void workers_tell(struct workers *ws, const struct work *w)
 {
-	if (ws->waits)
+	if (ws->wanted == w)
 		pthread_cond_signal(&ws->told);
 }

@@ -52,8 +52,9 @@ void workers_add(struct workers *ws, struct work *w);
 void workers_remove(struct workers *ws, struct work *w);
 /* What was held may go on. */
 void workers_resume(struct workers *ws, struct work *w);
-/* The owner waits until somebody calls workers_tell; w goes before all else. */
+/* The owner waits until w was worked on, or somebody calls workers_tell of it; w goes
+ * before all else. */
 void workers_wait(struct workers *ws, struct work *w);
-void workers_tell(struct workers *ws);
+void workers_tell(struct workers *ws, const struct work *w);
 
 #endif

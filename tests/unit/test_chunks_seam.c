@@ -68,6 +68,7 @@ static struct cuts cut(const struct queue *q, uint64_t chunk_min, uint64_t at,
 		       bool lazy)
 {
 	struct cuts cuts = { .same_bytes = true };
+	struct chunk_room room = { 0 };
 	struct chunk_iter it;
 
 	chunk_iter_init(&it, q, AUX_TRACE_INTEL_PT, chunk_min);
@@ -75,16 +76,15 @@ static struct cuts cut(const struct queue *q, uint64_t chunk_min, uint64_t at,
 	it.at = at;
 	while (cuts.n < MAX && chunk_iter_next(&it) == CHUNK_DATA) {
 		struct aux_chunk c = it.chunk;
-		uint8_t *joined = NULL;
 
 		cuts.c[cuts.n] = c;
 		cuts.start[cuts.n++] = it.start;
 		if (!c.data)
-			chunk_iter_join(&it, it.piece, &c, &joined);
+			chunk_iter_join(&it, it.piece, &c, &room);
 		cuts.same_bytes &= !memcmp(c.data, bytes + c.stream_offset,
 					   c.len);
-		free(joined);
 	}
+	free(room.p);
 	chunk_iter_fini(&it);
 	return cuts;
 }
