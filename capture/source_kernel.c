@@ -25,6 +25,15 @@
 /* With --max-size, after this part of it has come. */
 #define FILL_WAKE_PART 16
 #define LEAST_AUX_BYTES (256 << 10)
+#define OPENING_NS_MAX 500000000	/* until threads are no longer new */
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
 
 static size_t least(size_t a, size_t b)
 {
@@ -227,6 +236,42 @@ static int map_all(struct kernel *k, struct explain_fit *fit, bool *less,
 			    diag);
 }
 
+static void note_threads(struct kernel *k)
+{
+	char *notes = k->set.notes;
+	size_t used = strlen(notes);
+
+	snprintf(notes + used, sizeof(k->set.notes) - used,
+		 "%sthreads began while events were opened, and some of these "
+		 "may be missing: -a misses none", used ? "; " : "");
+}
+
+/* Threads that begin while events are opened have none of them, or some. They are
+ * inherited only from those that are all open: so until no thread is new. */
+static int open_set(struct kernel *k, struct aux_diag *diag)
+{
+	char notes[sizeof(k->set.notes)] = "";
+	uint64_t begin = now_ns();
+	int ret, n_new;
+
+	for (;;) {
+		ret = evset_open(&k->set, &k->events, &k->target, diag);
+		if (ret)
+			return ret;
+		if (*notes)	/* what was done without is so still */
+			memcpy(k->set.notes, notes, sizeof(notes));
+		n_new = target_rescan(&k->target, diag);
+		if (n_new <= 0)
+			return n_new;
+		if (now_ns() - begin > OPENING_NS_MAX) {
+			note_threads(k);
+			return 0;
+		}
+		memcpy(notes, k->set.notes, sizeof(notes));
+		evset_close(&k->set);
+	}
+}
+
 /* The watermarks go with the sizes, and are fixed when an event is opened. */
 static int open_and_map(struct kernel *k, struct explain_fit *fit,
 			struct aux_diag *diag)
@@ -237,7 +282,7 @@ static int open_and_map(struct kernel *k, struct explain_fit *fit,
 
 	for (;;) {
 		set_watermarks(k, fit);
-		ret = evset_open(&k->set, &k->events, &k->target, diag);
+		ret = open_set(k, diag);
 		if (ret)
 			return ret;
 		if (*notes)	/* what was done without is so still */
@@ -357,14 +402,6 @@ static uint64_t cpu_ns(void)
 	return ((uint64_t)u.ru_utime.tv_sec + (uint64_t)u.ru_stime.tv_sec) *
 	       1000000000 + ((uint64_t)u.ru_utime.tv_usec +
 			     (uint64_t)u.ru_stime.tv_usec) * 1000;
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
 static void fill_result(struct kernel *k, uint64_t wall, uint64_t cpu)

@@ -128,6 +128,18 @@ that "--overwrite=e: $n of the $total calls" "$SCRATCH/err" test "$n" -gt 0 -a "
 each "--overwrite=e: the newest" $((total - n)) "$total" "$data"
 rec 2 "--overwrite=x" --overwrite=x "${calls[@]}" -- true
 
+### threads that begin while their process is attached to
+
+for ((i = 0; i < 3; i++)); do
+	prog_start 50 24 400
+	rec_bg "${calls[@]}" -p $prog
+	go
+	order stop
+	rec_end 0 "new threads"
+	prog_end
+	is "$(samples "$data")" "$total" "new threads: all calls of each"
+done
+
 ### rotation: calls go on while files change
 
 on=("${one_cpu[@]}")

@@ -6,7 +6,7 @@
  * argument; then a line says how many calls there were so far. Ends with its
  * input. A tracepoint's samples of it are known to the last one.
  *
- *	counted N [THREADS]
+ *	counted N [THREADS [USEC]]	so long before each thread
  *	counted nr		the number of the call
  */
 #include <pthread.h>
@@ -54,9 +54,12 @@ int main(int argc, char **argv)
 	n_calls = strtoul(argv[1], NULL, 0);
 	pthread_barrier_init(&begin, NULL, (unsigned)n);
 	pthread_barrier_init(&end, NULL, (unsigned)n);
-	for (i = 1; i < n; i++)
+	for (i = 1; i < n; i++) {
+		if (argc > 3)
+			usleep((useconds_t)strtoul(argv[3], NULL, 0));
 		if (pthread_create(&t, NULL, work, NULL))
 			return 1;
+	}
 	while (fgets(line, sizeof(line), stdin)) {
 		pthread_barrier_wait(&begin);
 		call();
