@@ -116,7 +116,7 @@ const uint8_t *chunks_find_seam(const uint8_t *p, const uint8_t *end,
 	struct chunk_start s;
 
 	for (; psb; psb = next) {
-		next = ptpkt_find_psb(psb + 16, end);
+		next = ptpkt_find_psb(psb + PTPKT_PSB_SIZE, end);
 		if (next && may_end(psb, next) && read_psb(next, end, &s) &&
 		    s.has_ip) {
 			*ip = s.ip;

@@ -15,7 +15,6 @@
 #include "chunks.h"
 #include "ptpkt.h"
 
-#define PSB_SIZE 16
 #define PAD 8	/* an AUXTRACE payload has less than this of padding */
 
 /* The TSC of a PSB+; false: it has none. */
@@ -43,7 +42,7 @@ static const uint8_t *timed_psb(const uint8_t *p, const uint8_t *end,
 	const uint8_t *psb = ptpkt_find_psb(p, end);
 
 	while (psb && !psb_tsc(psb, end, tsc))
-		psb = ptpkt_find_psb(psb + PSB_SIZE, end);
+		psb = ptpkt_find_psb(psb + PTPKT_PSB_SIZE, end);
 	return psb;
 }
 
@@ -58,7 +57,7 @@ bool chunks_tsc_span(const uint8_t *p, const uint8_t *end, uint64_t *first,
 	if (!psb)
 		return false;
 	*last = *first;
-	while ((next = timed_psb(psb + PSB_SIZE, end, last)))
+	while ((next = timed_psb(psb + PTPKT_PSB_SIZE, end, last)))
 		psb = next;
 	while ((n = ptpkt_next(psb, end, &block, &pkt)) > 0) {
 		if (pkt.type == PTPKT_TSC)
@@ -90,7 +89,7 @@ static bool find_overlap(struct piece *a, const struct piece *b, uint64_t *skip)
 	const uint8_t *in_b = timed_psb(b->data, b_end, &want);
 	const uint8_t *in_a = in_b ? timed_psb(a->data, a_end, &tsc) : NULL;
 
-	for (; in_a; in_a = timed_psb(in_a + PSB_SIZE, a_end, &tsc)) {
+	for (; in_a; in_a = timed_psb(in_a + PTPKT_PSB_SIZE, a_end, &tsc)) {
 		size_t before = (size_t)(in_b - b->data);
 		size_t left = (size_t)(a_end - in_a), same, n;
 
@@ -129,7 +128,7 @@ static uint64_t not_later(const struct piece *a, const struct piece *b)
 		return b->len;
 	next = psb = timed_psb(b->data, end, &tsc);
 	while (next && tsc <= last) {
-		psb = next + PSB_SIZE;
+		psb = next + PTPKT_PSB_SIZE;
 		next = timed_psb(psb, end, &tsc);
 	}
 	return (uint64_t)((next ? next : psb) - b->data);

@@ -6,8 +6,6 @@
 #include "ptpkt.h"
 #include "session_priv.h"
 
-#define PSB_SIZE 16
-
 /* The TSC of a PSB+; false: it has none. */
 static bool find_tsc(const uint8_t *psb, const uint8_t *end, uint64_t *tsc)
 {
@@ -34,10 +32,10 @@ static bool next_psb(struct cut_points *it, struct cut_point *point)
 		uint64_t tsc;
 
 		psb = ptpkt_find_psb(it->p ? it->p : pc->data, end);
-		for (; psb; psb = ptpkt_find_psb(psb + PSB_SIZE, end)) {
+		for (; psb; psb = ptpkt_find_psb(psb + PTPKT_PSB_SIZE, end)) {
 			if (!find_tsc(psb, end, &tsc))
 				continue;
-			it->p = psb + PSB_SIZE;
+			it->p = psb + PTPKT_PSB_SIZE;
 			point->offset = pc->offset + (uint64_t)(psb - pc->data);
 			point->time = clock_to_ns(
 				timeline_clock(it->s->timeline), tsc);

@@ -7,8 +7,6 @@
  */
 #include "plugin_pt.h"
 
-#define PSB_SIZE 16
-
 static enum aux_gap_cause cause_of(int err)
 {
 	switch (-err) {
@@ -106,7 +104,7 @@ static void begin_at(struct pt *d, const uint8_t *psb)
 {
 	reset(d);
 	d->p = psb;
-	d->sync = psb + PSB_SIZE;
+	d->sync = psb + PTPKT_PSB_SIZE;
 	if (d->offset < pt_offset(d, psb))
 		d->offset = pt_offset(d, psb);
 	d->have_time = false;
@@ -123,8 +121,8 @@ void pt_sync_next(struct pt *d)
 	int err;
 
 	/* A packet that was wrong may have run into a PSB. */
-	if (d->p - d->sync > PSB_SIZE - 1)
-		d->sync = d->p - (PSB_SIZE - 1);
+	if (d->p - d->sync > PTPKT_PSB_SIZE - 1)
+		d->sync = d->p - (PTPKT_PSB_SIZE - 1);
 	psb = d->sync < d->end ? ptpkt_find_psb(d->sync, d->end) : NULL;
 	if (!psb) {
 		d->done = true;

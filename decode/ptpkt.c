@@ -51,7 +51,6 @@
 #define EXT_PTW 0x12
 #define EXT_EXT_MNT 0x88
 
-#define PSB_SIZE 16
 #define TMA_RESERVED UINT64_C(0xfffffffe00ff0000)	/* of its payload */
 
 static uint64_t load_le(const uint8_t *p, unsigned n)
@@ -155,12 +154,14 @@ static int decode_cyc(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 
 static int decode_psb(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 {
-	size_t n = (size_t)(end - p) < PSB_SIZE ? (size_t)(end - p) : PSB_SIZE;
+	size_t n = (size_t)(end - p);
 
+	if (n > PTPKT_PSB_SIZE)
+		n = PTPKT_PSB_SIZE;
 	for (size_t i = 0; i < n; i++)
 		if (p[i] != (i & 1 ? EXT_PSB : OPC_EXT))
 			return bad(pkt);
-	return shape(pkt, p, end, PTPKT_PSB, PSB_SIZE);
+	return shape(pkt, p, end, PTPKT_PSB, PTPKT_PSB_SIZE);
 }
 
 static int decode_ptw(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)

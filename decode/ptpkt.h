@@ -90,6 +90,7 @@ int ptpkt_decode(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt);
 int ptpkt_next(const uint8_t *p, const uint8_t *end, unsigned *block,
 	       struct ptpkt *pkt);
 
+#define PTPKT_PSB_SIZE 16
 /* First PSB at or after p, or NULL. */
 const uint8_t *ptpkt_find_psb(const uint8_t *p, const uint8_t *end);
 

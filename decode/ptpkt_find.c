@@ -4,15 +4,13 @@
 
 #include "ptpkt.h"
 
-#define PSB_SIZE 16
-
 /*
  * A PSB covers eight bytes at every distance of eight, whichever way they lie:
  * so one compare in eight bytes finds it, and the start is at most eight back.
  */
 const uint8_t *ptpkt_find_psb(const uint8_t *p, const uint8_t *end)
 {
-	static const uint8_t psb[PSB_SIZE + 1] = {
+	static const uint8_t psb[PTPKT_PSB_SIZE + 1] = {
 		2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82, 2,
 		0x82, 2, 0x82, 2, 0x82, 2, 0x82, 2,
 	};
@@ -26,8 +24,8 @@ const uint8_t *ptpkt_find_psb(const uint8_t *p, const uint8_t *end)
 		memcpy(&v, at, 8);
 		if (v != even && v != odd)
 			continue;
-		for (; s <= at + 1 && end - s >= PSB_SIZE; s++)
-			if (!memcmp(s, psb, PSB_SIZE))
+		for (; s <= at + 1 && end - s >= PTPKT_PSB_SIZE; s++)
+			if (!memcmp(s, psb, PTPKT_PSB_SIZE))
 				return s;
 	}
 	return NULL;
