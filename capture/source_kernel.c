@@ -25,6 +25,7 @@
 /* With --max-size, after this part of it has come. */
 #define FILL_WAKE_PART 16
 #define LEAST_AUX_BYTES (256 << 10)
+#define SET_NOTES sizeof(((struct evset *)0)->notes)
 #define OPENING_NS_MAX 500000000	/* until threads are no longer new */
 
 static uint64_t now_ns(void)
@@ -248,9 +249,9 @@ static void note_threads(struct kernel *k)
 
 /* Threads that begin while events are opened have none of them, or some. They are
  * inherited only from those that are all open: so until no thread is new. */
-static int open_set(struct kernel *k, struct aux_diag *diag)
+static int open_set(struct kernel *k, char notes[static SET_NOTES],
+		    struct aux_diag *diag)
 {
-	char notes[sizeof(k->set.notes)] = "";
 	uint64_t begin = now_ns();
 	int ret, n_new;
 
@@ -259,7 +260,7 @@ static int open_set(struct kernel *k, struct aux_diag *diag)
 		if (ret)
 			return ret;
 		if (*notes)	/* what was done without is so still */
-			memcpy(k->set.notes, notes, sizeof(notes));
+			memcpy(k->set.notes, notes, SET_NOTES);
 		n_new = target_rescan(&k->target, diag);
 		if (n_new <= 0)
 			return n_new;
@@ -267,7 +268,7 @@ static int open_set(struct kernel *k, struct aux_diag *diag)
 			note_threads(k);
 			return 0;
 		}
-		memcpy(notes, k->set.notes, sizeof(notes));
+		memcpy(notes, k->set.notes, SET_NOTES);
 		evset_close(&k->set);
 	}
 }
@@ -276,17 +277,15 @@ static int open_set(struct kernel *k, struct aux_diag *diag)
 static int open_and_map(struct kernel *k, struct explain_fit *fit,
 			struct aux_diag *diag)
 {
-	char notes[sizeof(k->set.notes)] = "";
+	char notes[SET_NOTES] = "";
 	bool less;
 	int ret;
 
 	for (;;) {
 		set_watermarks(k, fit);
-		ret = open_set(k, diag);
+		ret = open_set(k, notes, diag);
 		if (ret)
 			return ret;
-		if (*notes)	/* what was done without is so still */
-			memcpy(k->set.notes, notes, sizeof(notes));
 		ret = map_all(k, fit, &less, diag);
 		if (!less)
 			return ret;
