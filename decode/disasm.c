@@ -102,7 +102,7 @@ int disasm_new(struct disasm **out, enum disasm_syntax syntax,
 	pthread_once(&capstone.once, load_capstone);
 	if (capstone.error[0])
 		return diag_set(diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
-				"the disassembler cannot be loaded, which is in "
+				"the disassembler cannot be loaded; install "
 				"the package libcapstone%d: %s", CS_API_MAJOR,
 				capstone.error);
 	d = calloc(1, sizeof(*d));

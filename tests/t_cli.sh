@@ -147,11 +147,13 @@ if grep -q '^HAVE :=.* CAPSTONE' "$BUILD/have.mk"; then
 	mkdir "$SCRATCH/lib"
 	touch "$SCRATCH"/lib/libcapstone.so.{4,5,6}
 	run 1 "a disassembler that cannot be loaded" env LD_LIBRARY_PATH="$SCRATCH/lib" "$auxdecode" insn "$out"
-	says 'package libcapstone[4-6]: .*libcapstone\.so\.[4-6]: ' "the error names the package and the file"
+	says 'install the package libcapstone[4-6]: .*libcapstone\.so\.[4-6]: ' "the error names the package and the file"
 	LD_LIBRARY_PATH=$SCRATCH/lib "$auxdecode" insn -F ip "$out" >"$SCRATCH/without" 2>"$SCRATCH/err"
 	"$auxdecode" insn -F ip "$out" >"$SCRATCH/with" 2>"$SCRATCH/err"
 	that "without text it is not needed" - cmp -s "$SCRATCH/with" "$SCRATCH/without"
 	that "and there are addresses" - test -s "$SCRATCH/without"
+else
+	skip "built without capstone"
 fi
 
 # A full disk and a closed pipe.
