@@ -65,6 +65,8 @@ struct libipt {
 	int status;		/* of the last libipt call */
 	bool synced, done, nomem;
 	bool need_on;		/* TRACE_ON is due before the next RANGE */
+	bool has_late;		/* late is there: a CBR of a PSB+, which is told */
+	struct pt_event late;	/* with the next event of it, where that happens */
 	bool have_time, timed;	/* ever; since the last sync */
 	uint64_t tsc;
 	uint64_t pushed_tsc, given_tsc; /* of the last TIME, ever */

@@ -136,6 +136,7 @@ static void fail(struct libipt *d, int err)
 	uint64_t ip;
 
 	d->synced = false;
+	d->has_late = false;
 	d->untraced = 0;
 	update_offset(d);
 	if (is_certain(err))
@@ -214,9 +215,30 @@ static bool is_tail(struct libipt *d, const struct pt_event *e)
 	       pt_blk_get_offset(d->blk, &pos) == 0 && pos >= d->len;
 }
 
+/* True: behind this one there are more events of its PSB+, which have its IP. libipt
+ * goes behind the PSBEND with the last. */
+static bool is_late(struct libipt *d)
+{
+	static const uint8_t psbend[] = { 0x02, 0x23 };
+	const uint8_t *data = d->tailed ? d->tailed : d->chunk->data;
+	uint64_t pos;
+
+	return pt_blk_get_offset(d->blk, &pos) == 0 && pos < d->len &&
+	       d->len - pos >= sizeof(psbend) &&
+	       !memcmp(data + pos, psbend, sizeof(psbend));
+}
+
+static void push_event(struct libipt *d, const struct pt_event *e)
+{
+	if (e->has_tsc)
+		libipt_push_time(d, e->tsc);
+	libipt_push_event(d, e);
+}
+
 static void step_event(struct libipt *d)
 {
 	struct pt_event e;
+	bool late = is_late(d);
 
 	d->status = pt_blk_event(d->blk, &e, sizeof(e));
 	if (d->status < 0) {
@@ -229,9 +251,14 @@ static void step_event(struct libipt *d)
 		return;
 	}
 	update_offset(d);
-	if (e.has_tsc)
-		libipt_push_time(d, e.tsc);
-	libipt_push_event(d, &e);
+	late = late && e.type == ptev_cbr && e.status_update;
+	if (!late)
+		push_event(d, &e);
+	if (d->has_late)
+		push_event(d, &d->late);
+	d->has_late = late;
+	if (late)
+		d->late = e;
 }
 
 /* ---- blocks ---- */

@@ -85,6 +85,9 @@ struct pt {
 	bool consumed;		/* the IP packet at p goes with its last event */
 	bool held;		/* event is there, and did not happen yet */
 	struct pt_event event;
+	bool has_late;		/* late is there: a CBR of a PSB+, which is told */
+	struct pt_event late;	/* with the next event of it, where that happens */
+	uint64_t before_psb;	/* the TSC in front of the last PSB; 0: unknown */
 	uint8_t bound;		/* PT_BOUND_*: what the postponed one has had */
 	struct x86_insn insn;	/* the branch that was walked to, */
 	uint64_t insn_ip;
@@ -186,6 +189,8 @@ bool pt_query_has(const struct pt *d, enum pt_binding binding);
 
 /* plugin_pt_event.c: an event happens */
 int pt_event_apply(struct pt *d, struct pt_event *ev);
+/* What came with d->event, and waited for it, happens. */
+void pt_event_late(struct pt *d);
 /* True: a TIME; look at at_horizon. */
 bool pt_event_time(struct pt *d, uint64_t tsc);
 void pt_event_ip(struct pt *d, enum aux_flow_kind kind, unsigned what,

@@ -119,6 +119,7 @@ int pt_query_header(struct pt *d)
 	struct ptpkt pkt;
 	int err;
 
+	d->before_psb = d->time.known ? d->time.tsc : 0;
 	pt_time_psb(&d->time);
 	d->have_ip = d->suppressed = false;
 	d->packet_ip = 0;

@@ -420,6 +420,13 @@ static int tell_power(struct pt *d, const struct pt_event *ev)
 	return r;
 }
 
+void pt_event_late(struct pt *d)
+{
+	if (d->has_late)
+		tell_power(d, &d->late);
+	d->has_late = false;
+}
+
 /* Does it go with the instruction that waits, or is that done? */
 static int settle_postponed(struct pt *d, const struct pt_event *ev)
 {

@@ -368,6 +368,30 @@ static int go_behind(struct pt *d)
 	return r;
 }
 
+/* Time comes before what is walked now: where nothing was given yet, and what runs up
+ * to a PSB runs after the last time in front of it. */
+static bool is_event_time_up(struct pt *d)
+{
+	const struct pt_event *ev = &d->event;
+
+	if (d->need_on)
+		return ev->has_ip && is_time_up(d);
+	return ev->status && d->enabled && d->before_psb &&
+	       pt_event_time(d, d->before_psb) && d->at_horizon;
+}
+
+/* A CBR of a PSB+ has no IP. Where an event behind it has that of the PSB+, it goes
+ * with that: there it is told, too, where a chunk begins with the PSB. */
+static bool is_late(const struct pt *d)
+{
+	struct ptpkt pkt;
+
+	return d->event.type == PT_EV_CBR && d->event.status &&
+	       pt_query_has(d, PT_BIND_PSBEND) &&
+	       ptpkt_decode(d->p, d->end, &pkt) > 0 &&
+	       pkt.type == PTPKT_PSBEND;
+}
+
 static void step_event(struct pt *d)
 {
 	const uint8_t *pos;
@@ -382,12 +406,17 @@ static void step_event(struct pt *d)
 			return;
 		}
 		d->held = true;
-		/* Where nothing was given yet, the time comes first. */
-		if (d->need_on && d->event.has_ip && is_time_up(d))
+		if (is_event_time_up(d))
 			return;
 	}
 	err = pt_query_ahead(d, &pos, &fetched);
 	d->held = false;
+	if (!err && is_late(d)) {
+		pt_event_late(d);
+		d->late = d->event;
+		d->has_late = true;
+		return;
+	}
 	if (!err || fetched) {
 		/* With an error in the next one it happens, but is not told. */
 		d->mute = err;
@@ -399,8 +428,10 @@ static void step_event(struct pt *d)
 				 d->queue[d->tail - 1].what > AUX_END_CALL :
 				 !d->postponed))
 			pt_confirm(d);
-		if (!r && !err)
+		if (!r && !err) {
+			pt_event_late(d);
 			r = go_behind(d);
+		}
 	}
 	d->untraced = 0;
 	if (r < 0 || err < 0)

@@ -52,6 +52,7 @@ static void tell_gap(struct pt *d, enum aux_gap_cause cause, uint64_t ip,
 static void reset(struct pt *d)
 {
 	d->synced = d->enabled = d->postponed = d->held = d->consumed = false;
+	d->has_late = false;
 	d->need_on = d->suppressed = d->have_ip = d->mode16 = false;
 	d->n_bits = 0;
 	d->n_ev = 0;

@@ -61,6 +61,18 @@ record "processes" soft_pt/tsc,psb_period=0/u "$programs/forkexec" &&
 STATUS=3 record "overflows" soft_pt/cyc,psb_period=0/u "$programs/feature" --inject-overflow 2
 all "overflows" "$data" 1 4096
 
+# What a trace without a loss tells does not depend on where it is cut: the times and
+# events of a PSB that is met on the way to somewhere, too.
+record "throws" soft_pt/tsc,mtc,mtc_period=0,psb_period=0/u "$programs/throw" &&
+	for command in 'insn -F +time' 'export --to jsonl -o /dev/stdout'; do
+		"$auxdecode" $command "$data" 2>/dev/null | sha256sum >"$SCRATCH/whole"
+		for size in 1 5000 20000; do
+			"$auxdecode" $command --chunk-size $size "$data" 2>/dev/null |
+				sha256sum | diff - "$SCRATCH/whole" >"$SCRATCH/why"
+			ok $? "the same in chunks of $size: $command" "$SCRATCH/why"
+		done
+	done
+
 # Filters and limits end early, wherever the workers are.
 record "a program" soft_pt/tsc,mtc,psb_period=0/u "$programs/threads" &&
 	{

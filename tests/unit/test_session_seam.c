@@ -2,7 +2,7 @@
 /* links: decode */
 /*
  * session: a stream that is cut in places where nothing runs in front of what takes
- * control away, and one that has zeros in it.
+ * control away, or behind code that needs no packet, and one that has zeros in it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +13,12 @@
 #include "session.h"
 #include "tap.h"
 
-/* A sink that notes what happens, but the time. */
+/* A sink that notes what happens; of the time its changes, from 'a' on, if asked to. */
 struct kinds {
 	char v[64];
 	size_t n;
+	bool timed;
+	uint64_t tsc;
 };
 
 static int kinds_flow(void *sink, const struct flow_ctx *ctx,
@@ -29,8 +31,15 @@ static int kinds_flow(void *sink, const struct flow_ctx *ctx,
 		const char *c = ev[i].kind == AUX_FLOW_TRACE_ON ? "+" :
 				ev[i].kind == AUX_FLOW_TRACE_OFF ? "-" :
 				ev[i].kind == AUX_FLOW_ASYNC ? "!" :
+				ev[i].kind == AUX_FLOW_POWER ? "%" :
 				ev[i].kind == AUX_FLOW_GAP ? "?" : "";
+		bool time = k->timed && ev[i].kind == AUX_FLOW_TIME &&
+			    ev[i].time.tsc != k->tsc;
 
+		if (time)
+			k->tsc = ev[i].time.tsc;
+		if (time && k->n < sizeof(k->v) - 1)
+			k->v[k->n++] = (char)('a' + (k->tsc - 1) % 26);
 		for (uint32_t left = ev[i].n; ev[i].kind == AUX_FLOW_RANGE &&
 		     left && k->n < sizeof(k->v) - 1; left--)
 			k->v[k->n++] = '.';
@@ -57,13 +66,14 @@ static const struct {
 	{ 0x90, 0x90, 0x0f, 0x05 },
 };
 
-static const struct sink_ops ops = { .name = "kinds", .flow = kinds_flow,
-				     .finish = finish };
+static const struct sink_ops ops = { .name = "kinds", .needs = SINK_NEEDS_TIME,
+				     .flow = kinds_flow, .finish = finish };
 
-/* A stream of these packets, decoded in all ways. cuts: chunks if it is cut at
- * PSBs; whole: if it is not. */
-static void decode(const struct pt *p, const char *want, uint64_t cuts,
-		   uint64_t whole, uint64_t zeros)
+/* A stream of these packets, decoded in all ways, but by libipt for the times: it is
+ * behind a PSB when it walks up to it. cuts: chunks if it is cut at PSBs; whole: if it
+ * is not. */
+static void decode(const struct pt *p, bool timed, const char *want,
+		   uint64_t cuts, uint64_t whole, uint64_t zeros)
 {
 	char path[] = "/tmp/auxkit-test-XXXXXX";
 	struct session_config c = { .path = path, .tid = -1, .cpu = -1,
@@ -79,10 +89,10 @@ static void decode(const struct pt *p, const char *want, uint64_t cuts,
 	mk_finish(&m);
 	fd = mkstemp(path);
 	ok(fd >= 0 && write(fd, m.p, m.n) == (ssize_t)m.n, "a file");
-	for (unsigned i = 0; i < 8; i++) {
+	for (unsigned i = 0; i < (timed ? 4 : 8); i++) {
 		struct session_stats st = { 0 };
 		struct aux_diag diag = { 0 };
-		struct kinds k = { .n = 0 };
+		struct kinds k = { .timed = timed };
 		struct session *s;
 
 		c.chunk_min = i & 1;
@@ -126,7 +136,45 @@ static void seams(void)
 	pt_fup(&p, 0x1001);	/* an interrupt */
 	pt_tip(&p, 0x1000);
 	pt_pgd(&p);
-	decode(&p, "+.!-+..-+.!...-", 3, 1, 0);
+	decode(&p, false, "+.!-+..-+.!...-", 3, 1, 0);
+}
+
+/* PSB+ with a CBR, in front of the MODE or behind it */
+static void psb_cbr(struct pt *p, uint64_t tsc, uint64_t ip, bool first)
+{
+	for (int i = 0; i < 8; i++)
+		pt_bytes(p, "\x02\x82", 2);
+	pt_tsc(p, tsc);
+	for (int i = 0; i < 2; i++)
+		if ((i == 0) == first)
+			pt_bytes(p, "\x02\x03\x0a\x00", 4);
+		else
+			pt_mode64(p);
+	pt_fup(p, ip);
+	pt_bytes(p, "\x02\x23", 2);
+}
+
+/* What a PSB+ tells happens at its IP, behind what ran up to there. */
+static void headers(void)
+{
+	struct pt p = { .n = 0 };
+
+	pt_psb(&p, 1, 0);
+	pt_mode64(&p);
+	pt_pge(&p, 0x1000);
+	pt_tsc(&p, 3);
+	psb_cbr(&p, 5, 0x1001, false);
+	pt_tsc(&p, 7);
+	psb_cbr(&p, 9, 0x1002, true);
+	pt_pgd(&p);
+	pt_pge(&p, 0x1000);
+	pt_ovf(&p);
+	pt_fup(&p, 0x1000);
+	pt_tsc(&p, 10);
+	psb_cbr(&p, 11, 0x1002, true);
+	pt_pgd(&p);
+	decode(&p, false, "+.%.%.-+?..%.-", 2, 1, 0);
+	decode(&p, true, "a+c.e%g.i%.-+?j..k%.-", 2, 1, 0);
 }
 
 /* A packet that ends in no zero, so many zeros */
@@ -159,12 +207,13 @@ static void zeros(size_t n, const char *want, uint64_t cuts, uint64_t whole,
 	pt_psb(&p, 130, 0x1000);
 	pt_pgd(&p);
 	pads(&p, n);		/* what the trace ends with is no loss */
-	decode(&p, want, cuts, whole, gaps);
+	decode(&p, false, want, cuts, whole, gaps);
 }
 
 int main(void)
 {
 	seams();
+	headers();
 	zeros(255, "+...-+...-+...-", 3, 1, 0);
 	zeros(256, "+?+...-+?+...-", 4, 3, 2);
 	return plan_done();
