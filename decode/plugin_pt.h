@@ -185,6 +185,8 @@ int pt_query_event(struct pt *d, struct pt_event *ev);
 int pt_query_peek(const struct pt *d, const uint8_t *p, const uint8_t **pos);
 int pt_query_ahead(const struct pt *d, const uint8_t **pos, bool *fetched);
 int pt_query_header(struct pt *d);
+/* The type of the packet that the bytes at d->p end in. */
+unsigned pt_query_cut(const struct pt *d);
 bool pt_query_has(const struct pt *d, enum pt_binding binding);
 
 /* plugin_pt_event.c: an event happens */
@@ -226,6 +228,14 @@ static inline uint32_t pt_take_cycles(struct pt *d)
 		return 0;
 	d->told_cycles = d->time.total;
 	return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+}
+
+/* Who runs must be known before the first code is asked for. */
+static inline bool pt_is_time_up(struct pt *d)
+{
+	if (d->time.known && pt_event_time(d, d->time.tsc))
+		return d->at_horizon;
+	return false;
 }
 
 static inline uint64_t pt_offset(const struct pt *d, const uint8_t *p)

@@ -33,6 +33,15 @@ bool pt_query_has(const struct pt *d, enum pt_binding binding)
 	return false;
 }
 
+unsigned pt_query_cut(const struct pt *d)
+{
+	struct ptpkt pkt = { 0 };
+
+	if (d->p < d->end)
+		ptpkt_decode(d->p, d->end, &pkt);
+	return pkt.type;
+}
+
 static struct pt_event *find_event(struct pt *d, enum pt_binding binding,
 				   enum pt_event_type type)
 {

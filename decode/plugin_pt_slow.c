@@ -181,23 +181,13 @@ static int item_of(struct pt *d)
 	return r;
 }
 
-/* What the packet is that the bytes end in. */
-static unsigned cut_type(const struct pt *d)
-{
-	struct ptpkt pkt = { 0 };
-
-	if (d->p < d->end)
-		ptpkt_decode(d->p, d->end, &pkt);
-	return pkt.type;
-}
-
 static int take_bit(struct pt *d, bool *taken)
 {
 	int r;
 
 	if (!d->n_bits) {
 		r = item_of(d);
-		if (r == -PT_E_EOS && cut_type(d) == PTPKT_TIP)
+		if (r == -PT_E_EOS && pt_query_cut(d) == PTPKT_TIP)
 			return -PT_E_QUERY;
 		if (r != PT_ITEM_TNT)
 			return r < 0 ? r : -PT_E_QUERY;
@@ -223,7 +213,7 @@ static int take_tip(struct pt *d)
 		if (!r)
 			r = item_of(d);
 	}
-	if (r == -PT_E_EOS && d->n_bits && cut_type(d) == PTPKT_TNT)
+	if (r == -PT_E_EOS && d->n_bits && pt_query_cut(d) == PTPKT_TNT)
 		return -PT_E_QUERY;
 	if (r != PT_ITEM_TIP)
 		return r < 0 ? r : -PT_E_QUERY;
@@ -306,14 +296,6 @@ static void fail_here(struct pt *d, int err)
 	pt_sync_fail(d, err, pos);
 }
 
-/* Who runs must be known before the first code is asked for. */
-static bool is_time_up(struct pt *d)
-{
-	if (d->time.known && pt_event_time(d, d->time.tsc))
-		return d->at_horizon;
-	return false;
-}
-
 static void step_branch(struct pt *d)
 {
 	int r;
@@ -375,7 +357,7 @@ static bool is_event_time_up(struct pt *d)
 	const struct pt_event *ev = &d->event;
 
 	if (d->need_on)
-		return ev->has_ip && is_time_up(d);
+		return ev->has_ip && pt_is_time_up(d);
 	return ev->status && d->enabled && d->before_psb &&
 	       pt_event_time(d, d->before_psb) && d->at_horizon;
 }
@@ -438,56 +420,6 @@ static void step_event(struct pt *d)
 		pt_sync_fail(d, r < 0 ? r : err, pos);
 }
 
-/* Is a packet that is cut one that libipt walks to a branch for? */
-static bool is_walked_for(const struct pt *d)
-{
-	switch (cut_type(d)) {
-	case PTPKT_TIP:
-		return !pt_query_has(d, PT_BIND_TIP);
-	case PTPKT_FUP:
-		return !pt_query_has(d, PT_BIND_FUP);
-	case PTPKT_TNT: case PTPKT_TSC: case PTPKT_TMA: case PTPKT_MTC:
-	case PTPKT_CYC: case PTPKT_PSB:
-		return true;
-	default:
-		return false;
-	}
-}
-
-static bool is_time_cut(const struct pt *d)
-{
-	unsigned type = cut_type(d);
-
-	return type == PTPKT_TSC || type == PTPKT_TMA || type == PTPKT_MTC ||
-	       type == PTPKT_CYC;
-}
-
-/* The packets end, at d->p, or inside of the last one. */
-static void step_end(struct pt *d)
-{
-	int r;
-
-	if (!is_walked_for(d) || (!d->enabled && is_time_cut(d))) {
-		/* What runs up to the next chunk runs after the last CYC. */
-		if (!(d->chunk->flags & AUX_CHUNK_HAS_END_IP) || !d->enabled ||
-		    !is_time_up(d))
-			pt_sync_end(d);
-		return;
-	}
-	if (!d->enabled) {
-		pt_sync_fail(d, -PT_E_CONTEXT, d->p);
-		return;
-	}
-	if (is_time_up(d))
-		return;
-	r = pt_slow_proceed(d);
-	if (!r)
-		r = pt_slow_walk(d, NULL);
-	if (!r)
-		r = pt_slow_take(d);
-	pt_sync_fail(d, r < 0 ? r : -PT_E_EOS, d->p);
-}
-
 void pt_slow_step(struct pt *d)
 {
 	int item;
@@ -506,11 +438,11 @@ void pt_slow_step(struct pt *d)
 	if (d->offset < pt_offset(d, d->p))
 		d->offset = pt_offset(d, d->p);
 	if (item == -PT_E_EOS)
-		step_end(d);
+		pt_sync_end(d);
 	else if (item < 0)
 		pt_sync_fail(d, item, d->p);
 	else if (item == PT_ITEM_EVENT)
 		step_event(d);
-	else if (!is_time_up(d))
+	else if (!pt_is_time_up(d))
 		step_branch(d);
 }

@@ -151,8 +151,8 @@ void pt_sync_next(struct pt *d)
 		d->synced = true;
 }
 
-/* The packets end. Walks on to where the next chunk takes over. */
-void pt_sync_end(struct pt *d)
+/* To where the next chunk takes over. */
+static void walk_on(struct pt *d)
 {
 	uint64_t ip;
 	int r;
@@ -185,6 +185,56 @@ void pt_sync_end(struct pt *d)
 	take_back(d);
 	ip = r == -PT_E_CODE ? d->miss_ip : d->last_ip;
 	tell_gap(d, AUX_GAP_DESYNC, ip, r ? r : -PT_E_QUERY);
+}
+
+/* Is a packet that is cut one that libipt walks to a branch for? */
+static bool is_walked_for(const struct pt *d)
+{
+	switch (pt_query_cut(d)) {
+	case PTPKT_TIP:
+		return !pt_query_has(d, PT_BIND_TIP);
+	case PTPKT_FUP:
+		return !pt_query_has(d, PT_BIND_FUP);
+	case PTPKT_TNT: case PTPKT_TSC: case PTPKT_TMA: case PTPKT_MTC:
+	case PTPKT_CYC: case PTPKT_PSB:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool is_time_cut(const struct pt *d)
+{
+	unsigned type = pt_query_cut(d);
+
+	return type == PTPKT_TSC || type == PTPKT_TMA || type == PTPKT_MTC ||
+	       type == PTPKT_CYC;
+}
+
+/* The packets end, at d->p, or inside of the last one. */
+void pt_sync_end(struct pt *d)
+{
+	int r;
+
+	if (!is_walked_for(d) || (!d->enabled && is_time_cut(d))) {
+		/* What runs up to the next chunk runs after the last CYC. */
+		if (!(d->chunk->flags & AUX_CHUNK_HAS_END_IP) || !d->enabled ||
+		    !pt_is_time_up(d))
+			walk_on(d);
+		return;
+	}
+	if (!d->enabled) {
+		pt_sync_fail(d, -PT_E_CONTEXT, d->p);
+		return;
+	}
+	if (pt_is_time_up(d))
+		return;
+	r = pt_slow_proceed(d);
+	if (!r)
+		r = pt_slow_walk(d, NULL);
+	if (!r)
+		r = pt_slow_take(d);
+	pt_sync_fail(d, r < 0 ? r : -PT_E_EOS, d->p);
 }
 
 /* ---- what the quick way gave too early ---- */
