@@ -216,5 +216,7 @@ struct etmframe_run chunk_iter_run(struct chunk_iter *it, uint64_t offset)
 
 uint64_t chunk_iter_place(struct chunk_iter *it, uint64_t offset)
 {
-	return chunk_iter_run(it, offset).offset;
+	struct etmframe_run run = chunk_iter_run(it, offset);
+
+	return etmframe_at(&run, (size_t)offset);
 }

@@ -293,11 +293,12 @@ static void move_cursor(struct etmframe_pick *p, size_t pos)
 
 struct etmframe_run etmframe_run(struct etmframe_pick *p, size_t pos)
 {
+	struct etmframe_run run = { .pos = pos, .len = 1 };
 	const struct etmframe_seg *s;
-	size_t at = pos < p->n ? pos : p->n - 1, end, in, frame;
+	size_t at = pos < p->n ? pos : p->n - 1, end;
 
 	if (!p->n)
-		return (struct etmframe_run){ .pos = pos, .len = 1 };
+		return run;
 	s = &p->segs[p->cursor];
 	end = p->cursor + 1 < p->n_segs ? s[1].pos : p->n;
 	if (at < s->pos || at >= end) {
@@ -305,19 +306,20 @@ struct etmframe_run etmframe_run(struct etmframe_pick *p, size_t pos)
 		s = &p->segs[p->cursor];
 		end = p->cursor + 1 < p->n_segs ? s[1].pos : p->n;
 	}
-	frame = (at - s->pos) / BYTES_MAX;
-	in = at - s->pos - frame * BYTES_MAX;
-	end -= at;
-	if (end > BYTES_MAX - in)
-		end = BYTES_MAX - in;
-	return (struct etmframe_run){
-		.pos = pos,
-		.len = pos < p->n ? end : 1,
-		.offset = (s->frame + frame) * ETMFRAME_SIZE + in,
+	run = (struct etmframe_run){
+		.pos = s->pos, .len = end - s->pos,
+		.offset = s->frame * (uint64_t)ETMFRAME_SIZE,
+		.framed = ETMFRAME_FRAMED,
 	};
+	if (pos == at)
+		return run;
+	return (struct etmframe_run){ .pos = pos, .len = 1,
+				      .offset = etmframe_at(&run, at) };
 }
 
 uint64_t etmframe_offset(struct etmframe_pick *p, size_t pos)
 {
-	return etmframe_run(p, pos).offset;
+	struct etmframe_run run = etmframe_run(p, pos);
+
+	return etmframe_at(&run, pos);
 }

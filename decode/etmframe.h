@@ -77,11 +77,22 @@ int64_t etmframe_pick_add(struct etmframe_pick *p, const uint8_t *data,
  */
 uint64_t etmframe_offset(struct etmframe_pick *p, size_t pos);
 
-/* Bytes that lie one behind another: len from pos on, the first at offset. */
+/* Bytes of frames that lie one behind another: len from pos on, the first at offset. */
 struct etmframe_run {
 	size_t pos, len;
 	uint64_t offset;
+	uint64_t framed;	/* 0: there is nothing between them */
 };
+
+#define ETMFRAME_FRAMED UINT64_C(0x88888889)	/* times that >> 35: by 15 */
+
+/* Where the byte at pos is, of this run. */
+static inline uint64_t etmframe_at(const struct etmframe_run *r, size_t pos)
+{
+	uint64_t n = pos - r->pos;
+
+	return r->offset + n + (n * r->framed >> 35);
+}
 
 /* The bytes around pos, as etmframe_offset has them. */
 struct etmframe_run etmframe_run(struct etmframe_pick *p, size_t pos);

@@ -23,15 +23,9 @@ void session_count_given(struct feed *f, size_t from)
 		f->n_plain = (size_t)(ev - f->buf);
 		f->plain_insns = n_insns;
 	}
-	for (; ev < end; ev++) {
-		if (ev->kind == AUX_FLOW_TIME)
-			continue;
-		if (session_is_plain(ev)) {
-			n_insns += ev->n;
-			continue;
-		}
-		n_events++;
-		ev = session_skip_plain(ev + 1, end, &n_insns) - 1;
+	while (ev < end) {
+		n_events += ev->kind != AUX_FLOW_TIME;
+		ev = session_skip_plain(ev + 1, end, &n_insns);
 	}
 	f->again.n_insns += n_insns;
 	f->again.n_events += n_events;

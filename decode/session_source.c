@@ -204,6 +204,25 @@ int session_expand_paths(struct feed *f, size_t from)
 	return 0;
 }
 
+/* Places in the stream, from buf[i] on up to the first event that is to be looked at;
+ * n: none is. */
+static size_t place(struct feed *f, size_t i, struct etmframe_run *last)
+{
+	struct aux_flow *ev = &f->buf[i], *end = f->buf + f->n;
+	struct etmframe_run run = *last;
+	bool stale = f->stale;
+
+	for (; ev < end; ev++) {
+		if (ev->offset - run.pos >= run.len)
+			run = chunk_iter_run(&f->it, ev->offset);
+		ev->offset = etmframe_at(&run, (size_t)ev->offset);
+		if (stale || !session_is_plain(ev))
+			break;
+	}
+	*last = run;
+	return (size_t)(ev - f->buf);
+}
+
 /*
  * Events of a source, new in the buffer: their place in the stream, and what they
  * mean to the decoder. That a chunk had to begin inside of a packet is no loss, if
@@ -221,13 +240,8 @@ int session_take_new(struct feed *f, size_t from)
 		memmove(ev, ev + 1, (--f->n - from) * sizeof(*ev));
 	else
 		f->begun |= f->n > from;
-	for (size_t i = from; i < f->n; i++) {
+	for (size_t i = from; (i = place(f, i, &run)) < f->n; i++) {
 		ev = &f->buf[i];
-		if (ev->offset - run.pos >= run.len)
-			run = chunk_iter_run(&f->it, ev->offset);
-		ev->offset += run.offset - run.pos;
-		if (session_is_plain(ev) && !f->stale)
-			continue;
 		f->stale &= ev->kind != AUX_FLOW_TRACE_ON;
 		if (f->stale && (session_is_plain(ev) ||
 				 ev->kind == AUX_FLOW_ASYNC)) {
