@@ -145,9 +145,10 @@ static bool is_good(struct etm *d, struct etm_window *w,
 	return true;
 }
 
-/* The window of key. NULL: there is none, packet by packet is the way. */
-static const struct etm_window *learn_window(struct etm *d,
-					     const struct etm_window *key)
+/* The window of key. NULL: there is none, packet by packet is the way. A function of
+ * its own: the loop has the registers. */
+static __attribute__((noinline)) const struct etm_window *
+learn_window(struct etm *d, const struct etm_window *key)
 {
 	struct etm_store *s = d->store;
 	uint64_t hash = etm_hash_window(key);
@@ -199,35 +200,62 @@ static inline struct cut cut_window(uint64_t v)
 	return c;
 }
 
+/* Behind the last window that was taken; NULL: none was. */
+static inline void leave_window(struct etm_hot *h, const struct etm_window *w,
+				const uint8_t *p, const uint8_t **last)
+{
+	if (!w)
+		return;
+	h->ip = w->end_ip;
+	h->place = (enum etm_place)w->place;
+	*last = p - w->n + w->last;
+}
+
+/* The key's address behind it. */
+static inline uint64_t key_of(const struct etm_window *w)
+{
+	return w->place == ETM_HERE ? w->end_ip : ETM_NO_IP;
+}
+
 /*
- * Takes windows from h->p on, n at most, as long as they are known. Returns how many
+ * Takes windows from hot->p on, n at most, as long as they are known. Returns how many
  * are left of n. Up to *until, packet by packet is the way.
  */
 size_t etm_run_windows(struct etm *d, struct etm_hot *hot, size_t n,
 		       const uint8_t **last, const uint8_t **until)
 {
 	const struct etm_store *s = d->store;
-	struct etm_hot h = *hot;	/* in registers */
-	uint64_t h0 = h.history[0], h1 = h.history[1], h2 = h.history[2];
+	const struct etm_window *w, *before = NULL;
+	const uint8_t *p = hot->p;
+	struct aux_flow *f = hot->f;
+	uint64_t h0 = hot->history[0], h1 = hot->history[1],
+		 h2 = hot->history[2];
+	uint64_t ip = hot->place == ETM_HERE ? hot->ip : ETM_NO_IP;
 
 	for (; n; n--) {
-		struct cut c = cut_window(load_le64(h.p));
-		const struct etm_window *w;
-		struct etm_window key;
+		struct cut c = cut_window(load_le64(p));
+		struct etm_window key, copy;
 
-		if (c.bits <= 8 || (h.place != ETM_HERE && *h.p >= 0xc0))
+		/* in two registers, not in one with both */
+		__asm__("" : "+r"(h0), "+r"(h1));
+		if (c.bits <= 8 || (ip == ETM_NO_IP && *p >= 0xc0))
 			break;
-		key.ip = h.place == ETM_HERE ? h.ip : ETM_NO_IP;
+		key.ip = ip;
 		key.bytes = c.bytes;
 		key.history[0] = h0 & c.set;
 		key.history[1] = h1 & c.set;
 		key.history[2] = c.match & c.bytes << 6 ? h2 : 0;
 		w = &s->windows[etm_hash_window(&key) >> s->window_shift];
-		if (!etm_is_window(w, &key) || w->generation != h.generation)
-			w = learn_window(d, &key);
+		if (!etm_is_window(w, &key) ||
+		    w->generation != hot->generation) {
+			leave_window(hot, before, p, last);
+			before = NULL;	/* they may move */
+			copy = key;
+			w = learn_window(d, &copy);
+		}
 		if (!w || w->n != c.bits / 8) {
 			if (!w || !w->n) {
-				*until = h.p + c.bits / 8;
+				*until = p + c.bits / 8;
 				break;
 			}
 			c.bits = w->n * 8u;
@@ -236,21 +264,23 @@ size_t etm_run_windows(struct etm *d, struct etm_hot *hot, size_t n,
 		h0 = w->to[0] | (h0 & ~c.set);
 		h1 = w->to[1] | (h1 & ~c.set);
 		h2 = w->to[2] | (h2 & ~c.set);
-		h.ip = w->end_ip;
-		h.place = (enum etm_place)w->place;
-		h.f->offset = h.base + (uint64_t)h.p + w->first;
-		h.f->kind = AUX_FLOW_PATH;
-		h.f->what = 0;
-		h.f->flags = 0;
-		h.f->n = w->n_insns;
-		h.f->path.path = w->path;
-		h.f->path.reserved = 0;
-		h.f += w->path != NULL;
-		h.path = w->path ? etm_path_of(w->path) : h.path;
-		*last = h.p + w->last;
-		h.p += c.bits / 8;
+		f->offset = hot->base + (uint64_t)p + w->first;
+		f->kind = AUX_FLOW_PATH;
+		f->what = 0;
+		f->flags = 0;
+		f->n = w->n_insns;
+		f->path.path = w->path;
+		f->path.reserved = 0;
+		f += w->path != NULL;
+		ip = key_of(w);
+		p += c.bits / 8;	/* waits for no window */
+		before = w;
 	}
-	*hot = h;
+	leave_window(hot, before, p, last);
+	if (f != hot->f)
+		hot->path = etm_path_of(f[-1].path.path);
+	hot->p = p;
+	hot->f = f;
 	hot->history[0] = h0;
 	hot->history[1] = h1;
 	hot->history[2] = h2;
