@@ -310,9 +310,11 @@ fuzz:
 	$(Q)mkdir -p $(BUILD)/fuzz/$(F) fixtures/corpus/$(F)
 	$(call say,FUZZ,$(F))
 	$(Q)clang $(filter-out $(COVER_FLAGS),$(ALL_CFLAGS)) $(TEST_CFLAGS) -O1 \
-		-fsanitize=fuzzer,address,undefined -o $(BUILD)/fuzz_$(F) \
+		-fsanitize=fuzzer,address,undefined -fsanitize-link-c++-runtime \
+		-o $(BUILD)/fuzz_$(F) \
 		$(FUZZ_SRC) $(DECODE_LIBS)
-	$(Q)$(BUILD)/fuzz_$(F) -max_total_time=$(T) -rss_limit_mb=2048 \
+	$(Q)LSAN_OPTIONS=suppressions=tests/lsan.supp:print_suppressions=0 \
+		$(BUILD)/fuzz_$(F) -max_total_time=$(T) -rss_limit_mb=2048 \
 		-artifact_prefix=fixtures/corpus/$(F)/ $(BUILD)/fuzz/$(F) fixtures/corpus/$(F)
 
 .PHONY: install uninstall
