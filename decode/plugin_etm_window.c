@@ -148,8 +148,9 @@ static bool is_good(struct etm *d, struct etm_window *w,
 /* The window of key. NULL: there is none, packet by packet is the way. A function of
  * its own: the loop has the registers. */
 static __attribute__((noinline)) const struct etm_window *
-learn_window(struct etm *d, const struct etm_window *key)
+learn_window(struct etm *d, struct etm_window of)
 {
+	const struct etm_window *key = &of;
 	struct etm_store *s = d->store;
 	uint64_t hash = etm_hash_window(key);
 	uint32_t *seen = &s->seen[hash >> (64 - ETM_SEEN_BITS)];
@@ -234,7 +235,7 @@ size_t etm_run_windows(struct etm *d, struct etm_hot *hot, size_t n,
 
 	for (; n; n--) {
 		struct cut c = cut_window(load_le64(p));
-		struct etm_window key, copy;
+		struct etm_window key;
 
 		/* in two registers, not in one with both */
 		__asm__("" : "+r"(h0), "+r"(h1));
@@ -250,8 +251,7 @@ size_t etm_run_windows(struct etm *d, struct etm_hot *hot, size_t n,
 		    w->generation != hot->generation) {
 			leave_window(hot, before, p, last);
 			before = NULL;	/* they may move */
-			copy = key;
-			w = learn_window(d, &copy);
+			w = learn_window(d, key);
 		}
 		if (!w || w->n != c.bits / 8) {
 			if (!w || !w->n) {
