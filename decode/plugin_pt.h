@@ -170,6 +170,8 @@ typedef bool (*pt_match)(const uint8_t *p, size_t n,
 int pt_slow_walk_match(struct pt *d, pt_match match);
 /* The branch walked to takes its packet. */
 int pt_slow_take(struct pt *d);
+/* Both, behind what is postponed: 0, or -enum pt_error. */
+int pt_slow_branch(struct pt *d);
 /* Goes on behind a postponed instruction. */
 int pt_slow_proceed(struct pt *d);
 void pt_slow_turn_on(struct pt *d);

@@ -296,19 +296,19 @@ static void fail_here(struct pt *d, int err)
 	pt_sync_fail(d, err, pos);
 }
 
-static void step_branch(struct pt *d)
+int pt_slow_branch(struct pt *d)
 {
-	int r;
+	int r = pt_slow_proceed(d);
 
-	if (!d->enabled) {
-		fail_here(d, -PT_E_CONTEXT);
-		return;
-	}
-	r = pt_slow_proceed(d);
 	if (!r)
 		r = pt_slow_walk(d, NULL);
-	if (!r)
-		r = pt_slow_take(d);
+	return r ? r : pt_slow_take(d);
+}
+
+static void step_branch(struct pt *d)
+{
+	int r = d->enabled ? pt_slow_branch(d) : -PT_E_CONTEXT;
+
 	if (r < 0)
 		fail_here(d, r);
 }

@@ -229,11 +229,7 @@ void pt_sync_end(struct pt *d)
 	}
 	if (pt_is_time_up(d))
 		return;
-	r = pt_slow_proceed(d);
-	if (!r)
-		r = pt_slow_walk(d, NULL);
-	if (!r)
-		r = pt_slow_take(d);
+	r = pt_slow_branch(d);
 	pt_sync_fail(d, r < 0 ? r : -PT_E_EOS, d->p);
 }
 
