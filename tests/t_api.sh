@@ -59,7 +59,7 @@ record() { # FILE PROGRAM ARGUMENTS...
 threads=$SCRATCH/threads.data
 record "$threads" -e soft_pt//u -- "$programs/threads"
 record "$SCRATCH/hello.data" -e soft_pt//u -- "$programs/hello_static"
-record "$SCRATCH/gaps.data" -e soft_pt/psb_period=0/u --inject-overflow 2 -- "$programs/threads"
+record "$SCRATCH/gaps.data" -e soft_pt/psb_period=0/u --inject-overflow 2 -- "$programs/threads" 4 200
 
 for data in "$threads" "$SCRATCH/hello.data" "$SCRATCH/gaps.data"; do
 	what=$(basename "$data")

@@ -77,7 +77,7 @@ record "threads" soft_pt/tsc,mtc,cyc/u "$programs/threads" && {
 	browser "threads" check "$page" collatz 200
 }
 
-STATUS=3 OPTIONS="--inject-overflow 3" record "with a gap" soft_pt/tsc,mtc,cyc,psb_period=0/u "$programs/threads" && {
+STATUS=3 OPTIONS="--inject-overflow 3" record "with a gap" soft_pt/tsc,mtc,cyc,psb_period=0/u "$programs/threads" 4 200 && {
 	report "gaps" 3
 	sums "gaps"
 	grep -q 'Not complete' "$page" && grep -q 'overflow' "$page"
