@@ -37,7 +37,7 @@ $(HAVE_MK): tools/probe $(wildcard /var/lib/dpkg/status)
 		echo "libelf is missing and nothing works without it: tools/deps install build" >&2; exit 1; }
 	@mv $@.tmp $@
 
-ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Iinclude $(WARN) \
+ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -I. -Iinclude $(WARN) \
 	$(foreach x,$(HAVE),$(CFLAGS_$(x))) $(CFLAGS) $(SAN_FLAGS) $(COVER_FLAGS)
 ALL_LDFLAGS := $(LDFLAGS) $(SAN_FLAGS) $(COVER_FLAGS)
 DEPFLAGS := -MMD -MP
@@ -51,21 +51,19 @@ $(file >$(BUILD)/flags,$(FLAGS))
 endif
 endif
 
+# Directories say what belongs to what; a decoder whose library is missing is left
+# out as a directory. lib: libauxdecode; program: auxdecode; pic: inside qemu.
 obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
-INTERNAL := $(call obj,$(wildcard include/internal/*.c))
-QEMU_C := $(wildcard capture/qemu_*.c) include/internal/x86_insn.c \
-	include/internal/a64_insn.c include/internal/soft_exec.c
 with = $(filter $(1),$(HAVE))
-LEFT_OUT := $(if $(call with,SQLITE),,$(wildcard decode/export_sqlite*.c)) \
-	$(if $(call with,IPT),,$(wildcard decode/plugin_libipt*.c)) \
-	$(if $(call with,OPENCSD),,$(wildcard decode/plugin_opencsd*.c)) \
-	$(if $(call with,DW),decode/elfimage_nodwarf.c,$(wildcard decode/elfimage_dwarf*.c)) \
-	$(if $(call with,IBERTY),decode/calls_nodemangle.c,decode/calls_demangle.c) \
-	$(if $(call with,ZSTD),decode/reader_nozstd.c,decode/reader_zstd.c) \
-	$(if $(call with,ZSTD),capture/writer_nozstd.c,capture/writer_zstd.c) \
-	$(if $(call with,ZSTD),capture/repair_nozstd.c,capture/repair_zstd.c)
-CAPTURE := $(call obj,$(filter-out capture/qemu_% $(LEFT_OUT),$(wildcard capture/*.c)))
-DECODE := $(call obj,$(filter-out $(LEFT_OUT),$(wildcard decode/*.c)))
+SHARED_C := $(wildcard include/*/*.c)
+LIB_C := $(wildcard $(addsuffix /*.c,$(filter-out $(if $(call with,IPT),,%/libipt) \
+	$(if $(call with,OPENCSD),,%/opencsd),$(wildcard decode/lib/*))))
+DECODE_C := $(LIB_C) $(wildcard decode/*.c $(addsuffix /*.c,$(filter-out decode/lib,$(wildcard decode/*))))
+QEMU_C := $(wildcard capture/qemu/*.c)
+CAPTURE_C := $(wildcard capture/*.c $(addsuffix /*.c,$(filter-out capture/qemu,$(wildcard capture/*))))
+SHARED := $(call obj,$(SHARED_C))
+CAPTURE := $(call obj,$(CAPTURE_C))
+DECODE := $(call obj,$(DECODE_C))
 
 CAPTURE_LIBS = $(LIBS_ELF) $(LIBS_ZSTD) -ldl -lpthread
 DECODE_LIBS = $(LIBS_IBERTY) $(LIBS_IPT) $(LIBS_OPENCSD) $(LIBS_JSON) \
@@ -79,12 +77,12 @@ PROGRAMS := $(BUILD)/auxcap $(BUILD)/auxdecode $(BUILD)/auxkit-qemu.so
 all: $(PROGRAMS)
 	@echo "have: $(HAVE)"
 
-$(BUILD)/auxcap: $(CAPTURE) $(INTERNAL)
+$(BUILD)/auxcap: $(CAPTURE) $(BUILD)/libshared.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(CAPTURE_LIBS)
 
 # Without a C++ library to load, of which OpenCSD needs little, it starts 1 ms sooner.
-$(BUILD)/auxdecode: $(DECODE) $(INTERNAL)
+$(BUILD)/auxdecode: $(DECODE) $(BUILD)/libshared.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(if $(SAN),$(DECODE_LIBS),\
 		$(patsubst -lstdc++,-l:libstdc++.a,$(DECODE_LIBS)))
@@ -92,36 +90,29 @@ $(BUILD)/auxdecode: $(DECODE) $(INTERNAL)
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA_CFLAGS) $(DEPFLAGS) -c -o $@ $<
+	$(Q)$(CC) $(ALL_CFLAGS) $(DEPFLAGS) -c -o $@ $<
 
 # The parts of a report's page, which the assembler takes in.
-$(BUILD)/obj/decode/sink_report_page.o: $(wildcard decode/report*.html \
-	decode/report*.css decode/report*.js)
+$(BUILD)/obj/decode/report/page.o: $(wildcard decode/report/web/*)
 
 # Runs inside qemu: position independent, never sanitized.
-QEMU_O := $(patsubst %.c,$(BUILD)/pic/%.o,$(QEMU_C))
+pic = $(patsubst %.c,$(BUILD)/pic/%.o,$(1))
 $(BUILD)/pic/%.o: %.c $(BUILD)/flags
-	$(call say,CC,$<)
+	$(call say,CC,$< (qemu))
 	@mkdir -p $(@D)
-	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -Iinclude $(WARN) $(CFLAGS) -fPIC \
+	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -I. -Iinclude $(WARN) $(CFLAGS) -fPIC \
 		$(DEPFLAGS) -c -o $@ $<
-$(BUILD)/auxkit-qemu.so: $(QEMU_O)
+$(BUILD)/pic/libcommon.a: $(call pic,$(wildcard include/common/*.c))
+$(BUILD)/auxkit-qemu.so: $(call pic,$(QEMU_C)) $(BUILD)/pic/libcommon.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -shared -o $@ $^ -lpthread
 
-# libauxdecode: position independent, and only what the API leads to. Of the
-# static one all names but those of the map are made local, too.
+# libauxdecode: position independent. Of the static one all names but those of
+# the map are made local, too.
 LIB_ABI := 0
-LIB_VERSION = $(shell sed -n 's/.*AUXKIT_VERSION "\(.*\)"/\1/p' include/internal/version.h)
-LIB_MAP := decode/libauxdecode.map
-lib_obj = $(patsubst %.c,$(BUILD)/lib/%.o,$(1))
-LIB_ROOTS := $(call lib_obj,$(filter-out $(LEFT_OUT),$(wildcard decode/api*.c \
-	decode/reader*.c)) include/internal/error.c)
-# The modules below the sinks; a name here may be more than what is linked.
-LIB_REST := $(filter-out $(LIB_ROOTS),$(call lib_obj,$(filter-out $(LEFT_OUT),\
-	$(wildcard $(foreach m,addrspace bundle_symbols chunks codeview columns container \
-	csmeta disasm elf etmframe features insn_ jitdump kallsyms losses outbuf plugin ptpkt \
-	records session sink_gap timeline walk workers,decode/$(m)*.c) include/internal/*.c))))
+LIB_VERSION = $(shell sed -n 's/.*AUXKIT_VERSION "\(.*\)"/\1/p' include/common/version.h)
+LIB_MAP := decode/lib/api/libauxdecode.map
+LIB_O := $(patsubst %.c,$(BUILD)/lib/%.o,$(LIB_C) $(SHARED_C))
 LIBS_MADE := $(BUILD)/libauxdecode.so $(BUILD)/libauxdecode.a $(BUILD)/libauxdecode.pc
 .PHONY: lib
 lib: $(LIBS_MADE)
@@ -129,56 +120,50 @@ $(BUILD)/lib/%.o: %.c $(BUILD)/flags
 	$(call say,CC,$< (PIC))
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -fPIC -fno-semantic-interposition $(DEPFLAGS) -c -o $@ $<
-$(BUILD)/lib/librest.a: $(LIB_REST)
-$(BUILD)/libauxdecode.so: $(LIB_ROOTS) $(BUILD)/lib/librest.a $(LIB_MAP)
+$(BUILD)/libauxdecode.so: $(LIB_O) $(LIB_MAP)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,libauxdecode.so.$(LIB_ABI) \
 		-Wl,--version-script=$(LIB_MAP) $(if $(SAN),,-Wl,-z,defs) -o $@ \
-		$(filter %.o %.a,$^) $(DECODE_LIBS)
-$(BUILD)/libauxdecode.a: $(LIB_ROOTS) $(BUILD)/lib/librest.a $(LIB_MAP)
+		$(LIB_O) $(DECODE_LIBS)
+$(BUILD)/libauxdecode.a: $(LIB_O) $(LIB_MAP)
 	$(call say,AR,$@)
 	$(Q)sed -n 's/^\t\(aux_.*\);$$/\1/p' $(LIB_MAP) >$(BUILD)/lib/names
-	$(Q)$(CC) -r -nostdlib -o $(BUILD)/lib/auxdecode.o $(filter %.o %.a,$^)
+	$(Q)$(CC) -r -nostdlib -o $(BUILD)/lib/auxdecode.o $(LIB_O)
 	$(Q)$(OBJCOPY) --keep-global-symbols=$(BUILD)/lib/names $(BUILD)/lib/auxdecode.o
 	$(Q)rm -f $@ && $(AR) rcs $@ $(BUILD)/lib/auxdecode.o
-$(BUILD)/libauxdecode.pc: decode/auxdecode.pc.in $(HAVE_MK) Makefile
+$(BUILD)/libauxdecode.pc: decode/lib/api/libauxdecode.pc.in $(HAVE_MK) Makefile
 	$(Q)sed 's,@VERSION@,$(LIB_VERSION),; s,@LIBS@,$(strip $(DECODE_LIBS)),' $< >$@
 OBJCOPY ?= objcopy
 
 # Archives, so that a test or tool links only what it calls.
 $(BUILD)/libcapture.a: $(filter-out %/auxcap.o,$(CAPTURE))
 $(BUILD)/libdecode.a: $(filter-out %/auxdecode.o,$(DECODE))
-$(BUILD)/libinternal.a: $(INTERNAL)
+$(BUILD)/libshared.a: $(SHARED)
 %.a:
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-# Unit tests: `/* links: capture */` or `/* links: decode */` says with what.
-UNIT := $(filter-out $(if $(call with,OPENCSD),,$(patsubst %,tests/unit/test_%.c,\
-	plugin_opencsd plugin_opencsd_pull plugin_opencsd_corpus plugin_opencsd_noise plugin_opencsd_ahead \
-	etm_encode etm_frame etm_real soft_etm)) \
-	$(if $(call with,IPT),,$(patsubst %,tests/unit/test_%.c,\
-	plugin_libipt plugin_pt_time_ref pt_encode ptpkt_libipt soft_stream)),\
-	$(wildcard tests/unit/test_*.c))
+# Unit tests: `/* links: capture */` or `/* links: decode */` says with what, and
+# `/* needs: IPT */` without which library there is no test.
+UNIT := $(wildcard tests/unit/test_*.c)
+UNIT := $(filter-out $(shell grep -lE '^/\* needs: ($(subst $(empty) ,|,none $(filter-out \
+	$(HAVE),IPT OPENCSD))) ' $(UNIT)),$(UNIT))
 links = $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(if $(UNIT),\
 	$(shell grep -lE '^/\* links:.*\<$(1)\>' $(UNIT))))
 UNIT_BIN := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(UNIT))
-TEST_CFLAGS := -iquote tests/unit -iquote capture -iquote decode
-$(call obj,$(UNIT)): EXTRA_CFLAGS := $(TEST_CFLAGS)
 $(call links,capture): $(BUILD)/libcapture.a
 $(call links,decode): $(BUILD)/libdecode.a
-$(UNIT_BIN): $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/libinternal.a
+$(UNIT_BIN): $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/libshared.a
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(filter-out %/libinternal.a,\
-		$(filter %.a,$^)) $(BUILD)/libinternal.a $(DECODE_LIBS) $(LIBS_CAPSTONE)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(filter-out %/libshared.a,\
+		$(filter %.a,$^)) $(BUILD)/libshared.a $(DECODE_LIBS) $(LIBS_CAPSTONE)
 
 # Fuzz targets: fuzz_NAME.c, under libFuzzer or over a corpus with replay.c.
 FUZZ := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 REPLAY_BIN := $(if $(wildcard tests/fuzz/replay.c),$(FUZZ:%=$(BUILD)/tests/replay_%))
-$(call obj,$(wildcard tests/fuzz/*.c)): EXTRA_CFLAGS := $(TEST_CFLAGS)
 $(REPLAY_BIN): $(BUILD)/tests/replay_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o \
-		$(BUILD)/obj/tests/fuzz/replay.o $(BUILD)/libdecode.a $(BUILD)/libinternal.a
+		$(BUILD)/obj/tests/fuzz/replay.o $(BUILD)/libdecode.a $(BUILD)/libshared.a
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(DECODE_LIBS)
@@ -238,7 +223,6 @@ $(filter $(BUILD)/tests/programs/stack_%,$(TRACED)): \
 
 # Tools written in C: one file each; those that read recordings link decode.
 TOOLS := $(patsubst tools/%.c,$(BUILD)/%,$(wildcard tools/*.c))
-$(call obj,$(wildcard tools/*.c)): EXTRA_CFLAGS := $(TEST_CFLAGS)
 ifeq ($(filter IPT,$(HAVE)),)
 TOOLS := $(filter-out %/bench_libipt,$(TOOLS))
 endif
@@ -247,7 +231,7 @@ TOOLS := $(filter-out %/bench_opencsd,$(TOOLS))
 endif
 # The peer is the library as packaged.
 $(BUILD)/bench_opencsd: LIBS_OPENCSD := -lopencsd_c_api -lopencsd
-$(TOOLS): $(BUILD)/%: $(BUILD)/obj/tools/%.o $(BUILD)/libdecode.a $(BUILD)/libinternal.a
+$(TOOLS): $(BUILD)/%: $(BUILD)/obj/tools/%.o $(BUILD)/libdecode.a $(BUILD)/libshared.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(DECODE_LIBS)
 
@@ -302,14 +286,14 @@ cover: deps
 # make fuzz F=reader T=60: seconds under libFuzzer; seeds are fixtures/corpus/F.
 F ?= reader
 T ?= 60
-FUZZ_SRC = tests/fuzz/fuzz_$(F).c $(filter-out decode/auxdecode.c decode/cmd_%,\
-	$(patsubst $(BUILD)/obj/%.o,%.c,$(DECODE))) $(wildcard include/internal/*.c)
+FUZZ_SRC = tests/fuzz/fuzz_$(F).c $(filter-out decode/auxdecode.c decode/cmd/%,\
+	$(DECODE_C)) $(SHARED_C)
 .PHONY: fuzz
 fuzz:
 	$(Q)tools/deps install build fuzz
 	$(Q)mkdir -p $(BUILD)/fuzz/$(F) fixtures/corpus/$(F)
 	$(call say,FUZZ,$(F))
-	$(Q)clang $(filter-out $(COVER_FLAGS),$(ALL_CFLAGS)) $(TEST_CFLAGS) -O1 \
+	$(Q)clang $(filter-out $(COVER_FLAGS),$(ALL_CFLAGS)) -O1 \
 		-fsanitize=fuzzer,address,undefined -fsanitize-link-c++-runtime \
 		-o $(BUILD)/fuzz_$(F) \
 		$(FUZZ_SRC) $(DECODE_LIBS)

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <internal/version.h>
+#include "common/version.h"
 
-#include "cmd.h"
+#include "capture/cmd/cmd.h"
 
 enum { OPT_PER_THREAD = 256, OPT_TRUTH, OPT_INJECT, OPT_EXIT_STATUS,
        OPT_VERSION, OPT_FILTER, OPT_OVERWRITE, OPT_AUX_SAMPLE, OPT_THREADS,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * auxdecode: options and dispatch. The table in cmd_options.c says which options
- * there are and which commands take them; --help (cmd_help.c) is made from it, and
+ * auxdecode: options and dispatch. The table in cmd/options.c says which options
+ * there are and which commands take them; --help (cmd/help.c) is made from it, and
  * lint holds the man page against --help.
  */
 #include <errno.h>
@@ -12,11 +12,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <internal/diag.h>
-#include <internal/distance.h>
+#include "common/diag.h"
+#include "common/distance.h"
 
-#include "cmd_options.h"
-#include "pager.h"
+#include "decode/cmd/options.h"
+#include "decode/cmd/pager.h"
 
 #ifndef AUXKIT_VERSION
 #define AUXKIT_VERSION "0.1"

@@ -14,7 +14,7 @@ ok $? "make install" "$SCRATCH/make"
 export PKG_CONFIG_PATH=$root/lib/pkgconfig LD_LIBRARY_PATH=$root/lib
 
 # What it exports: what the headers declare, the map lists, and nothing else.
-sed -n 's/^\t\(aux_.*\);$/\1/p' decode/libauxdecode.map | sort >"$SCRATCH/map"
+sed -n 's/^\t\(aux_.*\);$/\1/p' decode/lib/api/libauxdecode.map | sort >"$SCRATCH/map"
 cat include/aux/{decode,reader,error}.h | tr '\n\t' '  ' | sed 's,/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/,,g; s/[;{}]/\n/g' |
 	grep -v 'inline' | grep -oE '\<aux_[a-z_]+\(' | tr -d '(' | sort -u >"$SCRATCH/declared"
 that "the map lists what the headers declare" "$SCRATCH/differ" \

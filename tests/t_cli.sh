@@ -132,7 +132,7 @@ says libipt "an unknown decoder: the error lists those there are"
 that "--decoder bytes lives" "$SCRATCH/err" test $? -le 3
 run 1 "plugin that is not there" "$auxdecode" insn --plugin "$SCRATCH/none.so" "$out"
 plugin() { # ABI FILE
-	sed 's/AUX_DECODER_ABI,/'"$1"',/' decode/plugin_bytes.c |
+	sed 's/AUX_DECODER_ABI,/'"$1"',/' decode/lib/session/decoder_bytes.c |
 		${CC:-cc} -DAUX_PLUGIN -Iinclude -shared -fPIC -xc -o "$2" -
 }
 plugin AUX_DECODER_ABI "$SCRATCH/good.so"

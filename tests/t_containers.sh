@@ -3,7 +3,7 @@
 #
 # Recordings that are not one perf.data file: directories of perf, LLDB bundles,
 # buffers alone, snapshot directories. What they give is held against perf,
-# ptxed, and the same trace in a perf.data. See also tests/unit/test_container_*.c.
+# ptxed, and the same trace in a perf.data. See also tests/unit/test_import_*.c.
 . "$(dirname "$0")/lib.sh"
 
 # run WANTED-STATUS TEXT ARGUMENT...: auxdecode; what it says to out and err

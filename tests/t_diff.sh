@@ -51,7 +51,7 @@ echo "# loaded at: $("$auxdecode" insn -F ip -n 1 "$one" 2>/dev/null | tail -1) 
 
 # ---- parting, and meeting again ----
 a=$SCRATCH/a.data b=$SCRATCH/b.data
-cat README.md decode/*.h >"$SCRATCH/input"
+cat README.md decode/*/*.h decode/lib/*/*.h >"$SCRATCH/input"
 head -c 9000 "$SCRATCH/input" >"$SCRATCH/text"
 record "$a" -e soft_pt//u -- gzip -4 -c "$SCRATCH/text"
 record "$b" -e soft_pt//u -- gzip -9 -c "$SCRATCH/text"

@@ -6,8 +6,8 @@
 # writer, the mmap page's seqlock.
 . "$(dirname "$0")/lib.sh"
 
-flags=(-std=gnu11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -Iinclude -iquote capture
-	-iquote tests/unit -O1 -g -fsanitize=thread)
+flags=(-std=gnu11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -I. -Iinclude
+	-O1 -g -fsanitize=thread)
 cc=${CC:-cc}
 mkdir -p "$SCRATCH/o"
 echo 'int main(void) { return 0; }' >"$SCRATCH/p.c"
@@ -19,8 +19,8 @@ if ! "$SCRATCH/p" 2>/dev/null; then
 fi
 
 # Only what the tests link; zstd is left out.
-sources=(capture/{recorder*,ring,evset,ledger,auxpmu_wrap,writer*,synth*,buildid,codesave*,perfclock}.c
-	include/internal/*.c)
+sources=(capture/record/{recorder,drain,sample,snapshot}.c capture/event/{ring,evset,auxpmu_wrap,perfclock}.c
+	capture/describe/{synth,codesave}*.c include/common/*.c include/perfdata/*.c)
 printf '%s\n' "${sources[@]}" | xargs -P 2 -I '{}' sh -c '
 	out=$1; shift
 	exec "$@" -c -o "$out/$(basename {} .c).o" {}' sh "$SCRATCH/o" "$cc" "${flags[@]}" \

@@ -14,9 +14,9 @@ build() { # VENDOR LIBRARY...
 	local vendor=$1
 	shift
 	# shellcheck disable=SC2086
-	${CC:-cc} -std=gnu11 -D_GNU_SOURCE -O1 -Wall -Wextra -shared -fPIC -Iinclude \
+	${CC:-cc} -std=gnu11 -D_GNU_SOURCE -O1 -Wall -Wextra -shared -fPIC -I. -Iinclude \
 		-DREAL="aux_decoder_$vendor" ${SAN_FLAGS:-} -o "$mutant" tests/mutant.c \
-		decode/plugin_"$vendor"*.c "$@" >"$out" 2>&1
+		decode/lib/"$vendor"/*.c "$@" >"$out" 2>&1
 	that "a decoder with faults: $vendor" "$out" test -s "$mutant"
 }
 

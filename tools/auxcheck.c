@@ -17,10 +17,10 @@
 
 #include <aux/reader.h>
 
-#include "auxcheck.h"
-#include "auxcheck_full.h"
-#include "auxcheck_own.h"
-#include "auxcheck_pattern.h"
+#include "tools/auxcheck.h"
+#include "tools/auxcheck_full.h"
+#include "tools/auxcheck_own.h"
+#include "tools/auxcheck_pattern.h"
 
 /* ---- snapshots and samples: each by itself ---- */
 

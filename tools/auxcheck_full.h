@@ -6,9 +6,9 @@
 #ifndef TOOLS_AUXCHECK_FULL_H
 #define TOOLS_AUXCHECK_FULL_H
 
-#include "auxcheck.h"
-#include "auxcheck_own.h"
-#include "auxcheck_pattern.h"
+#include "tools/auxcheck.h"
+#include "tools/auxcheck_own.h"
+#include "tools/auxcheck_pattern.h"
 
 /* The chunks must meet: padding of at most 7 bytes is cut off. */
 static inline void join_chunks(struct check *c, unsigned int n)

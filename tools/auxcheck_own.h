@@ -10,7 +10,7 @@
 #ifndef TOOLS_AUXCHECK_OWN_H
 #define TOOLS_AUXCHECK_OWN_H
 
-#include "auxcheck.h"
+#include "tools/auxcheck.h"
 
 static const char *const cause_names[AUX_LEDGER_N_CAUSES] = {
 	"saved", "truncated", "partial", "collision", "lost_records", "overwritten", "throttled",

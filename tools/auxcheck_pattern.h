@@ -3,7 +3,7 @@
 #ifndef TOOLS_AUXCHECK_PATTERN_H
 #define TOOLS_AUXCHECK_PATTERN_H
 
-#include "auxcheck.h"
+#include "tools/auxcheck.h"
 
 static inline uint64_t word_at(const uint8_t *p)
 {

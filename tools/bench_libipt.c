@@ -20,7 +20,7 @@
 
 #include <aux/reader.h>
 
-#include "bench.h"
+#include "tools/bench.h"
 
 #define CACHE_LIMIT (UINT64_C(256) << 20)
 

@@ -21,8 +21,8 @@
 
 #include <aux/reader.h>
 
-#include "bench.h"
-#include "csmeta.h"
+#include "tools/bench.h"
+#include "decode/lib/trace/csmeta.h"
 
 #define MAX_MAPPINGS 256
 #define BLOCK (1u << 20)

@@ -15,7 +15,7 @@
 
 #include <aux/reader.h>
 
-#include "rewrite.h"
+#include "perfdata/rewrite.h"
 
 struct part {
 	struct aux_rec_auxtrace h;

@@ -26,10 +26,10 @@
 #include <string.h>
 
 #define TRUTH_HEADER_ONLY
-#include "../tests/programs/stack_truth.h"
-#include "calls.h"
-#include "codeview.h"
-#include "session.h"
+#include "tests/programs/stack_truth.h"
+#include "decode/callstack/callstack.h"
+#include "decode/lib/code/code.h"
+#include "decode/lib/session/session.h"
 
 #define N_CONTEXT 6	/* events shown around a difference */
 #define MAX_DEPTH 65536

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "timeline.h"
+#include "decode/lib/sideband/sideband.h"
 
 #define SHOWN 64	/* saved bytes of a mapping */
 

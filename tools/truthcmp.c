@@ -21,10 +21,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <internal/iphash.h>
-#include <internal/truth.h>
+#include "common/iphash.h"
+#include "capture/soft/truth.h"
 
-#include "truthcmp_flow.h"
+#include "tools/truthcmp_flow.h"
 
 #define N_CONTEXT 8	/* addresses shown around a difference */
 

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include <internal/a64_insn.h>
+#include "common/a64_insn.h"
 
 #define CODE_WORDS 256		/* of each half */
 #define CODE_LOW 0x401000

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "container.h"
+#include "decode/lib/import/import.h"
 
 #define MAX_FILES 16
 #define MAX_NAME 32

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "branchlist.h"
-#include "outbuf.h"
+#include "decode/profile/branchlist.h"
+#include "common/outbuf.h"
 
 #define ASSERT(c)                \
 	do {                     \

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "elfimage.h"
-#include "sourceline.h"
+#include "decode/lib/elf/elf.h"
+#include "decode/lib/elf/sourceline.h"
 
 #define N_ASKED    200
 #define MAX_FRAMES 16

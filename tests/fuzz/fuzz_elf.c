@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "elfimage_priv.h"
-#include "elfmodule.h"
+#include "decode/lib/elf/impl.h"
+#include "decode/lib/elf/kmodule.h"
 
 #define N_ASKED 300
 

@@ -5,9 +5,9 @@
  * large and small batches and as PATHs; and nothing that did not run, in that order.
  * Some of the code may be missing. The bytes: code, CPU, host, batch, then the script.
  */
-#include "flowdiff.h"
-#include "plugins.h"
-#include "etmscript.h"
+#include "tests/fuzz/flowdiff.h"
+#include "decode/lib/session/decoders.h"
+#include "tests/fuzz/etmscript.h"
 
 #define N_HEAD 4
 #define START 1000

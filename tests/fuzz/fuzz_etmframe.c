@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "csmeta.h"
-#include "etmframe.h"
+#include "decode/lib/trace/csmeta.h"
+#include "decode/lib/packet/cs_frame.h"
 
 #define ASSERT(c)                                                              \
 	do {                                                                   \

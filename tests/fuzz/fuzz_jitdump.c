@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "jitdump.h"
+#include "decode/lib/elf/jitdump.h"
 
 #define ASSERT(c)                                                              \
 	do {                                                                   \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* LLDB's trace bundles: "@@ trace.json" and the files that it names. */
-#include "files.h"
+#include "tests/fuzz/files.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -4,11 +4,11 @@
  * divide the input into files. What is taken is merged to what is taken again, and
  * then changes no more.
  */
-#include "coverage_merge.h"
-#include "files.h"
-#include "merge_folded.h"
-#include "merge_pprof.h"
-#include "outbuf.h"
+#include "decode/coverage/merge.h"
+#include "tests/fuzz/files.h"
+#include "decode/profile/folded_merge.h"
+#include "decode/profile/pprof_merge.h"
+#include "common/outbuf.h"
 
 /* By the first file, as `merge` does. */
 static int run(const char *const *paths, size_t n, struct outbuf *out,

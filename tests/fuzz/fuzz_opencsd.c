@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plugins.h"
+#include "decode/lib/session/decoders.h"
 
 #define ASSERT(c)                                                              \
 	do {                                                                   \

@@ -9,13 +9,13 @@
  */
 #include <string.h>
 
-#include <internal/x86_insn.h>
+#include "common/x86_insn.h"
 
-#include "flowdiff.h"
-#include "plugin_pt.h"
-#include "plugins.h"
-#include "ptpkt.h"
-#include "ptscript.h"
+#include "tests/fuzz/flowdiff.h"
+#include "decode/lib/pt/engine.h"
+#include "decode/lib/session/decoders.h"
+#include "decode/lib/packet/pt_packet.h"
+#include "tests/fuzz/ptscript.h"
 
 #define N_HEAD 4
 #define NO_INSN PT_E_INSN

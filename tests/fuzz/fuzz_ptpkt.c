@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "outbuf.h"
-#include "packets.h"
-#include "ptpkt.h"
+#include "common/outbuf.h"
+#include "decode/lib/packet/dump.h"
+#include "decode/lib/packet/pt_packet.h"
 
 #define ASSERT(c)                                                              \
 	do {                                                                   \

@@ -9,8 +9,8 @@
 
 #include <aux/reader.h>
 
-#include "outbuf.h"
-#include "record_text.h"
+#include "common/outbuf.h"
+#include "decode/cmd/record_text.h"
 
 #define MAX_RECORDS 20000
 

@@ -6,8 +6,8 @@
  */
 #include <stdlib.h>
 
-#include "calls_priv.h"
-#include "elfimage.h"
+#include "decode/callstack/impl.h"
+#include "decode/lib/elf/elf.h"
 
 #define N_ASKED 60
 

@@ -2,14 +2,14 @@
 /*
  * The timeline over any bytes: built, then asked about every process, thread, CPU
  * and guest at every time that the records name. Answers must keep what
- * timeline.h promises: times that contain the one asked for, mappings in order
+ * sideband/sideband.h promises: times that contain the one asked for, mappings in order
  * that do not overlap, equal ids for equal contents.
  */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "timeline.h"
+#include "decode/lib/sideband/sideband.h"
 
 #define MAX_ASKED 200	/* records whose ids and times are asked about */
 #define MAX_WALKED 200

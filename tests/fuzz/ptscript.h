@@ -15,9 +15,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#include <internal/x86_insn.h>
+#include "common/x86_insn.h"
 
-#include "ptcode.h"
+#include "tests/fuzz/ptcode.h"
 
 #define TRACE_MAX 8192
 #define STEPS 4000		/* instructions without a byte of the script */

@@ -6,7 +6,7 @@
 #ifndef TESTS_UNIT_AUXFILE_H
 #define TESTS_UNIT_AUXFILE_H
 
-#include "recordfile.h"
+#include "tests/unit/recordfile.h"
 
 struct sw {
 	uint64_t time;

@@ -9,10 +9,10 @@
 #include <ftw.h>
 #include <unistd.h>
 
-#include "codeview.h"
-#include "mkelf.h"
-#include "mkperf.h"
-#include "tap.h"
+#include "decode/lib/code/code.h"
+#include "tests/unit/mkelf.h"
+#include "tests/unit/mkperf.h"
+#include "tests/unit/tap.h"
 
 struct view {
 	struct mk mk;

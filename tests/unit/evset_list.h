@@ -12,8 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "../../capture/evset.h"
-#include "tap.h"
+#include "capture/event/evset.h"
+#include "tests/unit/tap.h"
 
 static int count_fds(void)
 {

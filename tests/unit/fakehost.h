@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "codeview.h"
-#include "sink.h"
-#include "timeline.h"
+#include "decode/lib/code/code.h"
+#include "decode/lib/session/sink.h"
+#include "decode/lib/sideband/sideband.h"
 
 #define BASE 0x401000
 

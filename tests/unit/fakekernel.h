@@ -16,9 +16,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "auxpmu.h"
-#include "fakekernel_file.h"
-#include "recorder.h"
+#include "capture/event/auxpmu.h"
+#include "tests/unit/fakekernel_file.h"
+#include "capture/record/recorder.h"
 
 #define DATA 8192
 #define AUX 49152	/* twelve pages, no power of two */

@@ -13,8 +13,8 @@
 #include <aux/extension.h>
 #include <aux/perfdata.h>
 
-#include "tap.h"
-#include "writer_file.h"
+#include "tests/unit/tap.h"
+#include "tests/unit/writer_file.h"
 
 #define N_RINGS 4	/* at most */
 #define TRAILER 32	/* tid, time, cpu, identifier */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A consumer in place of soft_stream.c: it expands what a back end says ran into
+ * A consumer in place of soft/stream.c: it expands what a back end says ran into
  * addresses and compares them with the truth as both arrive, thread by thread.
  * And it checks what a packet encoder rests on: each block is where the end of
  * the one before leads, entering and leaving alternate, and code is known by
  * then (as mapped files and saved bytes), whose last instruction is of the
  * block's class.
  *
- * Includes the definitions: for one .c file, which links no soft_stream.c.
+ * Includes the definitions: for one .c file, which links no soft/stream.c.
  */
 #ifndef TESTS_UNIT_FAKESOFT_H
 #define TESTS_UNIT_FAKESOFT_H
@@ -17,10 +17,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <internal/a64_insn.h>
+#include "common/a64_insn.h"
 
-#include "soft.h"
-#include "tap.h"
+#include "capture/soft/soft.h"
+#include "tests/unit/tap.h"
 
 struct fake_map {
 	uint64_t start, end, pgoff;

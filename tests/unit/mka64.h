@@ -5,9 +5,9 @@
 #ifndef TESTS_UNIT_MKA64_H
 #define TESTS_UNIT_MKA64_H
 
-#include <internal/a64_insn.h>
+#include "common/a64_insn.h"
 
-#include "wander.h"
+#include "tests/unit/wander.h"
 
 #define A64_HALF (WANDER_SIZE / 4)	/* words */
 

@@ -14,12 +14,12 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include <internal/csmeta.h>
+#include "perfdata/csmeta.h"
 
-#include "columns.h"
-#include "mkperf.h"
-#include "session.h"
-#include "session_priv.h"
+#include "decode/sink/columns.h"
+#include "tests/unit/mkperf.h"
+#include "decode/lib/session/session.h"
+#include "decode/lib/session/impl.h"
 
 #define CS_NO_CODE 0xff
 #define CS_TIMESTAMPS 0x800u	/* TRCCONFIGR.TS */

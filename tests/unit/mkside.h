@@ -8,9 +8,9 @@
 
 #include <stdio.h>
 
-#include "mkperf.h"
-#include "tap.h"
-#include "timeline.h"
+#include "tests/unit/mkperf.h"
+#include "tests/unit/tap.h"
+#include "decode/lib/sideband/sideband.h"
 
 struct side {
 	struct mk mk;

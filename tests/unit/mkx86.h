@@ -5,9 +5,9 @@
 #ifndef TESTS_UNIT_MKX86_H
 #define TESTS_UNIT_MKX86_H
 
-#include <internal/x86_insn.h>
+#include "common/x86_insn.h"
 
-#include "wander.h"
+#include "tests/unit/wander.h"
 
 struct x86_program {
 	struct wander_code c;

@@ -14,7 +14,7 @@
 
 #include <aux/decoder.h>
 
-#include "plugins.h"
+#include "decode/lib/session/decoders.h"
 
 #define N_EVENTS 8192
 #define N_AREAS 16

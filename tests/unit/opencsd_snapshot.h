@@ -6,8 +6,8 @@
 #ifndef TESTS_UNIT_OPENCSD_SNAPSHOT_H
 #define TESTS_UNIT_OPENCSD_SNAPSHOT_H
 
-#include "etmframe.h"
-#include "opencsd_fixture.h"
+#include "decode/lib/packet/cs_frame.h"
+#include "tests/unit/opencsd_fixture.h"
 
 #define N_SOURCES 16
 

@@ -16,10 +16,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <internal/bytes.h>
+#include "common/bytes.h"
 
-#include "../../capture/synth_proc.h"
-#include "tap.h"
+#include "capture/describe/synth_proc.h"
+#include "tests/unit/tap.h"
 
 static char dir[] = "/tmp/auxkit-sproc.XXXXXX";
 static char out[128];

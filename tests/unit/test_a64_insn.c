@@ -19,8 +19,8 @@
 
 #include <capstone/capstone.h>
 
-#include "internal/a64_insn.h"
-#include "tap.h"
+#include "common/a64_insn.h"
+#include "tests/unit/tap.h"
 
 struct insn_case {
 	uint32_t word;

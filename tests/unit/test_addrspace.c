@@ -6,8 +6,8 @@
  */
 #include <stdlib.h>
 
-#include "addrspace.h"
-#include "tap.h"
+#include "decode/lib/sideband/addrspace.h"
+#include "tests/unit/tap.h"
 
 #define SLOTS 300
 #define ROUNDS 3000

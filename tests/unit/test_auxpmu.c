@@ -6,11 +6,11 @@
  */
 #include <fcntl.h>
 
-#include <internal/bytes.h>
+#include "common/bytes.h"
 
-#include "../../capture/auxpmu.h"
-#include "sysfs.h"
-#include "tap.h"
+#include "capture/event/auxpmu.h"
+#include "tests/unit/sysfs.h"
+#include "tests/unit/tap.h"
 
 #define N(a) (sizeof(a) / sizeof(*(a)))
 

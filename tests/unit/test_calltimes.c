@@ -6,9 +6,9 @@
  */
 #include <stdlib.h>
 
-#include "calltimes.h"
-#include "tap.h"
-#include "xorshift.h"
+#include "decode/callstack/calltimes.h"
+#include "tests/unit/tap.h"
+#include "tests/unit/xorshift.h"
 
 #define N 20000
 

@@ -6,9 +6,9 @@
  */
 #include <stdlib.h>
 
-#include "calltree.h"
-#include "tap.h"
-#include "xorshift.h"
+#include "decode/callstack/calltree.h"
+#include "tests/unit/tap.h"
+#include "tests/unit/xorshift.h"
 
 #define N_FUNCS 12
 #define DEEP	4096

@@ -5,8 +5,8 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "../../decode/cmd.h" /* not capture/cmd.h */
-#include "tap.h"
+#include "decode/cmd/cmd.h" /* not capture/cmd.h */
+#include "tests/unit/tap.h"
 
 static void times(void)
 {

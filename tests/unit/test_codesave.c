@@ -14,11 +14,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <internal/bytes.h>
+#include "common/bytes.h"
 
-#include "../../capture/codesave.h"
-#include "../../capture/perfclock.h"
-#include "tap.h"
+#include "capture/describe/codesave.h"
+#include "capture/event/perfclock.h"
+#include "tests/unit/tap.h"
 
 #define PAGE 4096u
 #define N_PAGES 8u

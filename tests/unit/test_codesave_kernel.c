@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <internal/bytes.h>
+#include "common/bytes.h"
 
-#include "../../capture/codesave.h"
-#include "tap.h"
+#include "capture/describe/codesave.h"
+#include "tests/unit/tap.h"
 
 #define TEXT UINT64_C(0xffffffff81000000)
 #define MODULE UINT64_C(0xffffffffc0200000)

@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "control.h"
-#include "tap.h"
+#include "capture/record/control.h"
+#include "tests/unit/tap.h"
 
 static char dir[] = "/tmp/auxkit-control.XXXXXX";
 static char orders[64], acks[64], plain[64];

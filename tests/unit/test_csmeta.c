@@ -7,10 +7,10 @@
 #include <stdlib.h>
 
 #include <aux/reader.h>
-#include <internal/csmeta.h>
+#include "perfdata/csmeta.h"
 
-#include "csmeta.h"
-#include "tap.h"
+#include "decode/lib/trace/csmeta.h"
+#include "tests/unit/tap.h"
 
 #define V3 AUX_CS_MAGIC_ETMV3
 #define V4 AUX_CS_MAGIC_ETMV4

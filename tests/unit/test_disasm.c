@@ -6,9 +6,10 @@
  */
 #include <aux/flow.h>
 
-#include "disasm.h"
-#include "tap.h"
-#include "walk.h"
+#include "decode/lib/elf/disasm.h"
+#include "tests/unit/tap.h"
+#include "decode/lib/session/expand.h"
+#include "decode/lib/elf/insn.h"
 
 struct row {
 	unsigned mode;

@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../capture/doctor.h"
-#include "tap.h"
+#include "capture/cmd/doctor.h"
+#include "tests/unit/tap.h"
 
 static char root[64];
 static int answer;	/* of perf_event_open: an fd that is none, or -errno */

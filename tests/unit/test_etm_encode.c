@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* needs: OPENCSD */
 /* links: capture */
 /*
  * etm_encode: every packet it makes, read back by OpenCSD's packet processor.
@@ -8,8 +9,8 @@
 
 #include <opencsd/c_api/opencsd_c_api.h>
 
-#include "etm_encode.h"
-#include "tap.h"
+#include "capture/soft/etm_encode.h"
+#include "tests/unit/tap.h"
 
 #define IP UINT64_C(0xffff9d4710c0)
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* needs: OPENCSD */
 /* links: capture */
 /*
  * etm_frame: frames of several sources, taken apart by OpenCSD. The bytes are
@@ -9,9 +10,9 @@
 
 #include <opencsd/c_api/opencsd_c_api.h>
 
-#include "etm_encode.h"
-#include "etm_frame.h"
-#include "tap.h"
+#include "capture/soft/etm_encode.h"
+#include "capture/soft/etm_frame.h"
+#include "tests/unit/tap.h"
 
 #define N_IDS 3
 #define MAX (1 << 20)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* needs: OPENCSD */
 /* links: capture */
 /*
  * etm_encode against a Cortex-A: what a program ran, as OpenCSD decodes it from a
@@ -11,8 +12,8 @@
 
 #include <opencsd/c_api/opencsd_c_api.h>
 
-#include "etm_encode.h"
-#include "tap.h"
+#include "capture/soft/etm_encode.h"
+#include "tests/unit/tap.h"
 
 #define MAX 100000
 #define DIR_OF "coresight-decoder/tests/fib/"

@@ -6,9 +6,9 @@
  */
 #include <stdlib.h>
 
-#include "../../capture/event.h"
-#include "../../capture/source.h"
-#include "tap.h"
+#include "capture/event/event.h"
+#include "capture/record/source.h"
+#include "tests/unit/tap.h"
 
 #define N(a) (sizeof(a) / sizeof(*(a)))
 

@@ -7,10 +7,10 @@
 #include <errno.h>
 #include <sys/syscall.h>
 
-#include "../../capture/auxpmu.h"
-#include "../../capture/evlist.h"
-#include "sysfs.h"
-#include "tap.h"
+#include "capture/event/auxpmu.h"
+#include "capture/event/evlist.h"
+#include "tests/unit/sysfs.h"
+#include "tests/unit/tap.h"
 
 #define N(a) (sizeof(a) / sizeof(*(a)))
 #define TRAILER                                                           \

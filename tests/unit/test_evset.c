@@ -8,8 +8,8 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "../../capture/auxpmu.h"
-#include "evset_list.h"
+#include "capture/event/auxpmu.h"
+#include "tests/unit/evset_list.h"
 
 #define RING_PAGES 8
 

@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "evset_list.h"
+#include "tests/unit/evset_list.h"
 
 static int open_with(struct evlist *l, struct aux_diag *diag)
 {

@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../capture/explain.h"
-#include "tap.h"
+#include "capture/event/explain.h"
+#include "tests/unit/tap.h"
 
 #define UID_OTHER 54321
 

@@ -8,12 +8,12 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "export_gzip.h"
-#include "export_spool.h"
-#include "fakehost.h"
-#include "protobuf.h"
-#include "sink_export.h"
-#include "tap.h"
+#include "common/gzip.h"
+#include "decode/export/spool.h"
+#include "tests/unit/fakehost.h"
+#include "common/protobuf.h"
+#include "decode/export/export.h"
+#include "tests/unit/tap.h"
 
 static char *text_of(struct outbuf *o)
 {

@@ -6,8 +6,8 @@
 
 #include <aux/error.h>
 
-#include "kallsyms.h"
-#include "tap.h"
+#include "decode/lib/elf/kallsyms.h"
+#include "tests/unit/tap.h"
 
 static const char list[] =
 	"ffffffff81000000 T _text\n"

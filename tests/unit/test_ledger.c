@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "../../capture/ledger.h"
-#include "tap.h"
-#include "writer_small.h"
+#include "perfdata/ledger.h"
+#include "tests/unit/tap.h"
+#include "tests/unit/writer_small.h"
 
 static const char *text(const struct ledger *l)
 {

@@ -12,8 +12,8 @@
 
 #include <aux/error.h>
 
-#include "outbuf.h"
-#include "tap.h"
+#include "common/outbuf.h"
+#include "tests/unit/tap.h"
 
 static void numbers(void)
 {

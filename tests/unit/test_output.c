@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "../../capture/output.h"
-#include "tap.h"
-#include "writer_small.h"
+#include "capture/record/output.h"
+#include "tests/unit/tap.h"
+#include "tests/unit/writer_small.h"
 
 static char dir[] = "/tmp/auxkit-output.XXXXXX";
 static char path[64];

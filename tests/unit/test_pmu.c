@@ -4,9 +4,9 @@
  * PMUs out of a tree like sysfs: formats in pieces, aliases, caps in both bases,
  * what is damaged, and terms into config words.
  */
-#include "../../capture/pmu.h"
-#include "sysfs.h"
-#include "tap.h"
+#include "capture/event/pmu.h"
+#include "tests/unit/sysfs.h"
+#include "tests/unit/tap.h"
 
 #define N(a) (sizeof(a) / sizeof(*(a)))
 

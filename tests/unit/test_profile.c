@@ -7,12 +7,12 @@
  */
 #include <stdlib.h>
 
-#include "branchlist.h"
-#include "fakehost.h"
-#include "outbuf.h"
-#include "sink_profile.h"
-#include "tap.h"
-#include "xorshift.h"
+#include "decode/profile/branchlist.h"
+#include "tests/unit/fakehost.h"
+#include "common/outbuf.h"
+#include "decode/profile/profile.h"
+#include "tests/unit/tap.h"
+#include "tests/unit/xorshift.h"
 
 static const struct space space = { .id = 5, .pid = 7 };
 static const struct flow_ctx ctx = { .space = &space, .tid = 7, .pid = 7 };

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* needs: IPT */
 /* links: capture */
 /*
  * pt_encode: every packet it makes, read back by libipt's packet decoder.
@@ -7,8 +8,8 @@
 
 #include <intel-pt.h>
 
-#include "pt_encode.h"
-#include "tap.h"
+#include "capture/soft/pt_encode.h"
+#include "tests/unit/tap.h"
 
 static uint8_t out[1 << 20];
 static size_t n_out, n_sunk;

@@ -11,8 +11,8 @@
 
 #include <aux/reader.h>
 
-#include "readerfile.h"
-#include "tap.h"
+#include "tests/unit/readerfile.h"
+#include "tests/unit/tap.h"
 
 static void check_records(struct aux_reader *r, const char *what)
 {

@@ -10,7 +10,7 @@
 
 #include <aux/reader.h>
 
-#include "tap.h"
+#include "tests/unit/tap.h"
 
 /* Names of the tables in the corpus for types. table */
 static const struct {

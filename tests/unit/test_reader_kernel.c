@@ -6,11 +6,11 @@
  */
 #include <stdlib.h>
 
-#include "chunks.h"
-#include "mkperf.h"
-#include "plugins.h"
-#include "tap.h"
-#include "timeline.h"
+#include "decode/lib/trace/trace.h"
+#include "tests/unit/mkperf.h"
+#include "decode/lib/session/decoders.h"
+#include "tests/unit/tap.h"
+#include "decode/lib/sideband/sideband.h"
 
 enum { CYCLES, SWITCH, AUX_PMU, DUMMY, N_EVENTS };
 

@@ -9,9 +9,9 @@
 #include <zstd.h>
 #endif
 
-#include "losses.h"
-#include "mkperf.h"
-#include "tap.h"
+#include "decode/lib/trace/losses.h"
+#include "tests/unit/mkperf.h"
+#include "tests/unit/tap.h"
 
 struct file {
 	struct mk mk;

@@ -12,8 +12,8 @@
 
 #include <aux/reader.h>
 
-#include "readerfile.h"
-#include "tap.h"
+#include "tests/unit/readerfile.h"
+#include "tests/unit/tap.h"
 
 #ifdef HAVE_ZSTD
 

@@ -6,7 +6,7 @@
  */
 #include <time.h>
 
-#include "fakekernel.h"
+#include "tests/unit/fakekernel.h"
 
 /* Odd lengths, so that padding is needed, over many wraps of both rings. */
 static void test_full_trace(void)

@@ -6,10 +6,10 @@
  */
 #include <stdlib.h>
 
-#include "outbuf.h"
-#include "readerfile.h"
-#include "record_text.h"
-#include "tap.h"
+#include "common/outbuf.h"
+#include "tests/unit/readerfile.h"
+#include "decode/cmd/record_text.h"
+#include "tests/unit/tap.h"
 
 static struct buf file;
 

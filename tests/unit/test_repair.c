@@ -10,9 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../capture/repair.h"
-#include "tap.h"
-#include "writer_small.h"
+#include "perfdata/repair.h"
+#include "tests/unit/tap.h"
+#include "tests/unit/writer_small.h"
 
 static char dir[] = "/tmp/auxkit-repair.XXXXXX";
 static char path[64], other[64];

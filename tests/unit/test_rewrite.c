@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "bundle_symbols.h"
-#include "merge.h"
-#include "mkperf.h"
-#include "rewrite.h"
-#include "tap.h"
+#include "decode/lib/code/names.h"
+#include "decode/edit/merge.h"
+#include "tests/unit/mkperf.h"
+#include "perfdata/rewrite.h"
+#include "tests/unit/tap.h"
 
 static char dir[] = "/tmp/auxkit-rewrite-XXXXXX";
 static char path_a[64], path_b[64], path_out[64];

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "bundle.h"
-#include "mkperf.h"
-#include "mkpt.h"
-#include "tap.h"
+#include "decode/edit/bundle.h"
+#include "tests/unit/mkperf.h"
+#include "tests/unit/mkpt.h"
+#include "tests/unit/tap.h"
 
 #define BASE 0x400000
 #define PAGE 4096

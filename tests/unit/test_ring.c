@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ring.h"
-#include "tap.h"
+#include "capture/event/ring.h"
+#include "tests/unit/tap.h"
 
 #define DATA 4096
 #define AUX 12288	/* no power of two */
@@ -216,7 +216,7 @@ static void test_backward(void)
 #define STRESS 200000
 #endif
 
-/* The kernel's side of ring.c's drawing: it reads the tail, writes, and then
+/* The kernel's side of event/ring.c's drawing: it reads the tail, writes, and then
  * stores the head; without room it waits, as it would drop. */
 static void *play_kernel(void *arg)
 {

@@ -4,8 +4,8 @@
  * told with its line. */
 #include <stdlib.h>
 
-#include "schema.h"
-#include "tap.h"
+#include "decode/export/schema.h"
+#include "tests/unit/tap.h"
 
 static bool find_symbol_of(void *priv, uint64_t ip, const char **name,
 			   uint64_t *offset)

@@ -17,7 +17,7 @@
 
 #include <aux/self.h>
 
-#include "tap.h"
+#include "tests/unit/tap.h"
 
 #define N_STATES 1000	/* to be seen, or for 5 s */
 #define CAPS (AUX_SELF_CAP_TIME | AUX_SELF_CAP_ZERO)

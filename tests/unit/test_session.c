@@ -11,13 +11,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <internal/x86_insn.h>
+#include "common/x86_insn.h"
 
-#include "mkperf.h"
-#include "mkpt.h"
-#include "session.h"
-#include "sha256.h"
-#include "tap.h"
+#include "tests/unit/mkperf.h"
+#include "tests/unit/mkpt.h"
+#include "decode/lib/session/session.h"
+#include "common/sha256.h"
+#include "tests/unit/tap.h"
 
 /* A sink that expands ranges by the project's own length decoder. */
 struct seq {

@@ -9,12 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <internal/x86_insn.h>
+#include "common/x86_insn.h"
 
-#include "odddec.h"
-#include "session_priv.h"
-#include "sha256.h"
-#include "tap.h"
+#include "tests/unit/odddec.h"
+#include "decode/lib/session/impl.h"
+#include "common/sha256.h"
+#include "tests/unit/tap.h"
 
 extern const struct aux_decoder_ops aux_decoder_libipt;
 

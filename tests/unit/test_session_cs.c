@@ -4,8 +4,8 @@
  * session: CoreSight: the chunks that AUX records make, framed and raw, whose they
  * are, what is told as missing, and true offsets.
  */
-#include "mkcs.h"
-#include "tap.h"
+#include "tests/unit/mkcs.h"
+#include "tests/unit/tap.h"
 
 static struct cs_seen s;
 static struct session_stats st;

@@ -4,8 +4,8 @@
  * session: CoreSight: which thread runs, whose code that is, and in which order
  * streams come out; with times of the clock and without.
  */
-#include "mkcs.h"
-#include "tap.h"
+#include "tests/unit/mkcs.h"
+#include "tests/unit/tap.h"
 
 #define CID 0x40u
 #define VMID 0x8080u

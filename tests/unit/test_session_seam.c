@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "mkperf.h"
-#include "mkpt.h"
-#include "session.h"
-#include "tap.h"
+#include "tests/unit/mkperf.h"
+#include "tests/unit/mkpt.h"
+#include "decode/lib/session/session.h"
+#include "tests/unit/tap.h"
 
 /* A sink that notes what happens; of the time its changes, from 'a' on, if asked to. */
 struct kinds {

@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "mkperf.h"
-#include "mkpt.h"
-#include "session.h"
-#include "sha256.h"
-#include "tap.h"
+#include "tests/unit/mkperf.h"
+#include "tests/unit/mkpt.h"
+#include "decode/lib/session/session.h"
+#include "common/sha256.h"
+#include "tests/unit/tap.h"
 
 #define PSBS 400	/* of each stream */
 #define STEP 10000	/* ns from one to the next */

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "mkperf.h"
-#include "mkpt.h"
-#include "session.h"
-#include "session_priv.h"
-#include "tap.h"
+#include "tests/unit/mkperf.h"
+#include "tests/unit/mkpt.h"
+#include "decode/lib/session/session.h"
+#include "decode/lib/session/impl.h"
+#include "tests/unit/tap.h"
 
 struct seen {
 	uint64_t n_insns, n_gaps;

@@ -6,11 +6,12 @@
  */
 #include <stdlib.h>
 
-#include <internal/iphash.h>
+#include "common/iphash.h"
 
-#include "fakehost.h"
-#include "outbuf.h"
-#include "tap.h"
+#include "tests/unit/fakehost.h"
+#include "common/outbuf.h"
+#include "decode/sink/sink.h"
+#include "tests/unit/tap.h"
 
 #define CODE (5u << 20)
 #define N_INSNS 4000		/* of different lengths, at the start of it */

@@ -6,10 +6,11 @@
  */
 #include <stdlib.h>
 
-#include "fakehost.h"
-#include "gap.h"
-#include "outbuf.h"
-#include "tap.h"
+#include "tests/unit/fakehost.h"
+#include "decode/lib/trace/gap.h"
+#include "common/outbuf.h"
+#include "tests/unit/tap.h"
+#include "decode/cmd/sinks.h"
 
 #define N_STEPS	 40
 #define N_PATHS	 60

@@ -6,8 +6,8 @@
  */
 #include <stdlib.h>
 
-#include "sink_text.h"
-#include "tap.h"
+#include "decode/sink/text.h"
+#include "tests/unit/tap.h"
 
 static char letters[4096];
 

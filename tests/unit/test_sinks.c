@@ -6,12 +6,13 @@
  */
 #include <stdlib.h>
 
-#include <internal/iphash.h>
+#include "common/iphash.h"
 
-#include "fakehost.h"
-#include "outbuf.h"
-#include "sha256.h"
-#include "tap.h"
+#include "tests/unit/fakehost.h"
+#include "common/outbuf.h"
+#include "common/sha256.h"
+#include "tests/unit/tap.h"
+#include "decode/cmd/sinks.h"
 
 struct run {
 	struct fake fake;

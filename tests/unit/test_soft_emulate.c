@@ -13,11 +13,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <internal/truth.h>
-#include <internal/x86_insn.h>
+#include "capture/soft/truth.h"
+#include "common/x86_insn.h"
 
-#include "soft_emulate.h"
-#include "tap.h"
+#include "capture/soft/emulate.h"
+#include "tests/unit/tap.h"
 
 struct rig {
 	struct emu e;

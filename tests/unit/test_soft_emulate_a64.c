@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "fakesoft.h"
+#include "tests/unit/fakesoft.h"
 
 static const char *build(void)
 {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* needs: OPENCSD */
 /* links: capture */
 /*
  * soft_stream, as CoreSight: random A64 programs, recorded through soft and
@@ -10,10 +11,10 @@
 
 #include <opencsd/c_api/opencsd_c_api.h>
 
-#include "auxfile.h"
-#include "etm_encode.h"
-#include "mka64.h"
-#include "tap.h"
+#include "tests/unit/auxfile.h"
+#include "capture/soft/etm_encode.h"
+#include "tests/unit/mka64.h"
+#include "tests/unit/tap.h"
 
 #define MAX_STREAMS 8
 #define START_NS 1000000

@@ -4,8 +4,8 @@
  * soft_step: the operand of PTWRITE in all its forms. What it records is
  * compared with the truth by the tests of whole programs.
  */
-#include "soft_step.h"
-#include "tap.h"
+#include "capture/soft/step.h"
+#include "tests/unit/tap.h"
 
 static const struct {
 	const char *text;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* needs: IPT */
 /* links: capture */
 /*
  * soft_stream: random programs, recorded through soft and decoded by libipt.
@@ -10,10 +11,10 @@
 
 #include <intel-pt.h>
 
-#include "auxfile.h"
-#include "mkx86.h"
-#include "pt_encode.h"
-#include "tap.h"
+#include "tests/unit/auxfile.h"
+#include "tests/unit/mkx86.h"
+#include "capture/soft/pt_encode.h"
+#include "tests/unit/tap.h"
 
 /* A stream whose AUXTRACE records follow each other. */
 struct stream {

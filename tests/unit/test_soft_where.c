@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <internal/x86_insn.h>
+#include "common/x86_insn.h"
 
-#include "recordfile.h"
-#include "soft.h"
-#include "tap.h"
-#include "xorshift.h"
+#include "tests/unit/recordfile.h"
+#include "capture/soft/soft.h"
+#include "tests/unit/tap.h"
+#include "tests/unit/xorshift.h"
 
 #define N_THREADS 24
 #define N_CPUS 4

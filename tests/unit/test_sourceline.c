@@ -12,9 +12,9 @@
 
 #include <aux/error.h>
 
-#include "elfimage.h"
-#include "sourceline.h"
-#include "tap.h"
+#include "decode/lib/elf/elf.h"
+#include "decode/lib/elf/sourceline.h"
+#include "tests/unit/tap.h"
 
 #define MAX_FRAMES 64
 #define N_THREADS  4

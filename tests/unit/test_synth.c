@@ -10,13 +10,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <internal/bytes.h>
+#include "common/bytes.h"
 
-#include "../../capture/buildid.h"
-#include "../../capture/features.h"
-#include "../../capture/ledger.h"
-#include "../../capture/synth.h"
-#include "tap.h"
+#include "perfdata/buildid.h"
+#include "capture/describe/features.h"
+#include "perfdata/ledger.h"
+#include "capture/describe/synth.h"
+#include "tests/unit/tap.h"
 
 #define TRAILER 32
 
@@ -184,7 +184,7 @@ static void test_user(void)
 	struct writer *w = start();
 
 	synth_auxtrace_info(w, 1, priv, 2);
-	synth_time_conv(w, &tc);
+	writer_time_conv(w, &tc);
 	synth_thread_map(w, tids, comms, 2);
 	synth_cpu_map(w, 3);
 	synth_finished_round(w);

@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <sys/stat.h>
 
-#include "synth_proc_file.h"
+#include "tests/unit/synth_proc_file.h"
 
 static char proc[128];
 

@@ -8,8 +8,8 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
-#include "../../capture/buildid.h"
-#include "synth_proc_file.h"
+#include "perfdata/buildid.h"
+#include "tests/unit/synth_proc_file.h"
 
 static int thread_pipe[2];
 

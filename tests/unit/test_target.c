@@ -17,8 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../capture/target.h"
-#include "tap.h"
+#include "capture/event/target.h"
+#include "tests/unit/tap.h"
 
 static void nap_ms(long ms)
 {

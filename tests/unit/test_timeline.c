@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "addrspace.h"
-#include "mkside.h"
+#include "decode/lib/sideband/addrspace.h"
+#include "tests/unit/mkside.h"
 
 static void switches(void)
 {

@@ -7,8 +7,8 @@
  */
 #include <pthread.h>
 
-#include "mkside.h"
-#include "timeline_priv.h"
+#include "tests/unit/mkside.h"
+#include "decode/lib/sideband/impl.h"
 
 #define GUEST_KERNEL PERF_RECORD_MISC_GUEST_KERNEL
 #define GUEST_USER PERF_RECORD_MISC_GUEST_USER

@@ -4,7 +4,7 @@
  * timeline: the kernel by time: its image and where it was moved to, modules, what
  * KSYMBOLs name, BPF programs, patched code against an array of bytes by time.
  */
-#include "mkside.h"
+#include "tests/unit/mkside.h"
 
 #define KERNEL PERF_RECORD_MISC_KERNEL
 #define TEXT UINT64_C(0xffffffff81000000)

@@ -4,8 +4,8 @@
  * timeline: threads and processes that end, their numbers taken again, namespaces,
  * groups, names from before, and who runs by sched_switch samples; by hand.
  */
-#include "mkside.h"
-#include "timeline_build.h"
+#include "tests/unit/mkside.h"
+#include "decode/lib/sideband/build.h"
 
 #define ID(p, t, time) ((struct mk_id){ p, t, time, 0 })
 

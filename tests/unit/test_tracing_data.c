@@ -8,13 +8,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <internal/bytes.h>
+#include "common/bytes.h"
 #include <sys/wait.h>
 #include <sys/mount.h>
 #include <sched.h>
 
-#include "../../capture/tracing_data.h"
-#include "tap.h"
+#include "capture/event/tracing_data.h"
+#include "tests/unit/tap.h"
 
 static char root[] = "/tmp/auxkit-tracing.XXXXXX";
 

@@ -9,12 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "mkperf.h"
-#include "mkpt.h"
-#include "odddec.h"
-#include "session_priv.h"
-#include "tap.h"
-#include "workers.h"
+#include "tests/unit/mkperf.h"
+#include "tests/unit/mkpt.h"
+#include "tests/unit/odddec.h"
+#include "decode/lib/session/impl.h"
+#include "tests/unit/tap.h"
+#include "common/workers.h"
 
 extern const struct aux_decoder_ops aux_decoder_libipt;
 

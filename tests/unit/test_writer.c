@@ -4,8 +4,8 @@
  * The writer: a small file byte by byte and in the eyes of perf 6.1, saved code,
  * and what callers may do wrong.
  */
-#include "tap.h"
-#include "writer_dir.h"
+#include "tests/unit/tap.h"
+#include "tests/unit/writer_dir.h"
 
 static void put_code(struct writer *w)
 {

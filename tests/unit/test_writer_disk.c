@@ -8,8 +8,8 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "tap.h"
-#include "writer_dir.h"
+#include "tests/unit/tap.h"
+#include "tests/unit/writer_dir.h"
 
 /* Many records, and AUX pieces above and below the size that is copied. */
 static int put_much(struct writer *w, int n)

@@ -13,8 +13,8 @@
 #include <zstd.h>
 #endif
 
-#include "tap.h"
-#include "writer_small.h"
+#include "tests/unit/tap.h"
+#include "tests/unit/writer_small.h"
 
 static char dir[] = "/tmp/auxkit-writer.XXXXXX";
 static char path[64];

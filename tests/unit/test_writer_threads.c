@@ -15,8 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tap.h"
-#include "writer_small.h"
+#include "tests/unit/tap.h"
+#include "tests/unit/writer_small.h"
 
 #define N_THREADS 4
 #define RING (1 << 20)

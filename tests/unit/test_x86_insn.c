@@ -4,9 +4,9 @@
  * The length decoder against hand-made cases, in 64-bit mode and out of it. What
  * others say of whole programs is in test_x86_insn_ref.c.
  */
-#include "internal/x86_insn.h"
+#include "common/x86_insn.h"
 
-#include "tap.h"
+#include "tests/unit/tap.h"
 
 struct insn_case {
 	const char *text;

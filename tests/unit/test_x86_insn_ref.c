@@ -16,11 +16,11 @@
 #include <intel-pt.h>
 /* both capstone and we have an x86_insn */
 #define x86_insn our_insn
-#include "internal/x86_insn.h"
+#include "common/x86_insn.h"
 #undef x86_insn
 #include <capstone/capstone.h>
 
-#include "tap.h"
+#include "tests/unit/tap.h"
 
 struct text {
 	const uint8_t *bytes;

@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "slices.h"
-#include "soft_stream.h"
-#include "xorshift.h"
+#include "tests/unit/slices.h"
+#include "capture/soft/stream.h"
+#include "tests/unit/xorshift.h"
 
 #define WANDER_BASE UINT64_C(0x7f12345f0000)
 #define WANDER_FAR UINT64_C(0x401000)	/* the second half is mapped here */

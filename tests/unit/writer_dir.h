@@ -6,7 +6,7 @@
 #ifndef TESTS_UNIT_WRITER_DIR_H
 #define TESTS_UNIT_WRITER_DIR_H
 
-#include "writer_small.h"
+#include "tests/unit/writer_small.h"
 
 static char dir[] = "/tmp/auxkit-writer.XXXXXX";
 static char path[64];

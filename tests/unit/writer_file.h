@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <internal/bytes.h>
+#include "common/bytes.h"
 
-#include "../../capture/writer.h"
+#include "perfdata/writer.h"
 
 struct file {
 	uint8_t *data;

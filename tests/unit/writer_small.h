@@ -4,9 +4,9 @@
 #ifndef TESTS_UNIT_WRITER_SMALL_H
 #define TESTS_UNIT_WRITER_SMALL_H
 
-#include "writer_file.h"
+#include "tests/unit/writer_file.h"
 
-#include "../../capture/synth.h"
+#include "capture/describe/synth.h"
 
 #define N_ATTRS 2
 #define ATTR_SIZE sizeof(struct perf_event_attr)
@@ -79,7 +79,7 @@ static void put_info(struct writer *w)
 	const uint32_t tid = 77;
 	const char *comm = "tiny";
 
-	synth_time_conv(w, &tc);
+	writer_time_conv(w, &tc);
 	synth_auxtrace_info(w, 1, priv, AUX_PT_N_PRIV);
 	synth_id_index(w, e, 3);
 	synth_thread_map(w, &tid, &comm, 1);

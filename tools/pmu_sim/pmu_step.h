@@ -15,8 +15,8 @@
 #include <linux/sched.h>
 #include <linux/user-return-notifier.h>
 
-#include <internal/x86_insn.h>
-#include <pt_encode.h>
+#include "common/x86_insn.h"
+#include "capture/soft/pt_encode.h"
 
 #define STEP_STAGE (4 * PT_GROUP_MAX)	/* as pt_encode_init() demands */
 #define STEP_SPILL 1024	/* staged bytes that go out after a step */

@@ -3,5 +3,5 @@
  * The packet encoder and the instruction decoder of the project, compiled for
  * the kernel: the same sources that soft_pt uses, behind pmu_step_shim/.
  */
-#include <../capture/pt_encode.c>
-#include <internal/x86_insn.c>
+#include "capture/soft/pt_encode.c"
+#include "common/x86_insn.c"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * debugfs/pmu_step: `stat`, counters; `truth`, all instructions that ran, in
- * the layout of include/internal/truth.h, noted before anything is encoded.
+ * the layout of capture/soft/truth.h, noted before anything is encoded.
  *
  * truth is kept when the module is loaded with truth_mb=N; what does not fit
  * is counted as truth_lost. Writing anything to stat clears both.
@@ -13,7 +13,7 @@
 #include <linux/uaccess.h>
 #include <linux/vmalloc.h>
 
-#include <internal/truth.h>
+#include "capture/soft/truth.h"
 
 #include "pmu_step.h"
 

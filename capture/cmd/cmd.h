@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Commands of auxcap. capture/auxcap.c parses the command line into one struct
+ * cmd_options (it is the only file that knows option names); a command returns
+ * the exit status.
+ */
+#ifndef CAPTURE_CMD_CMD_H
+#define CAPTURE_CMD_CMD_H
+
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <aux/error.h>
+
+#include "capture/record/kernel.h"
+
+/* Exit status of the program: part of the interface, see auxcap.1. */
+enum cmd_status {
+	CMD_OK = 0,	/* complete */
+	CMD_FAILED = 1,
+	CMD_USAGE = 2,
+	CMD_LOSS = 3,	/* finished, but something is lost */
+};
+
+#define CMD_EVENTS_MAX 64
+
+struct cmd_options {
+	struct evlist_word words[CMD_EVENTS_MAX];	/* -e, --filter */
+	size_t n_words;
+	struct kernel_options kernel;	/* words and target.argv not yet set */
+	struct writer_options writer;
+	unsigned switch_keep;
+	const char *path;	/* -o */
+	const char *truth;	/* --truth, NULL: none */
+	uint32_t inject_overflow;
+	bool exit_status;	/* the program's status becomes ours */
+	bool quiet;
+	bool dry_run;		/* repair */
+	const char *kernel_option;	/* an option that software sources do
+					 * not have, "-S"; or NULL */
+	int argc;		/* of auxcap, for the recording */
+	char *const *argv;
+	char *const *words_left;	/* the program, or what a command takes;
+					 * NULL ended */
+};
+
+/* A word that is a command when it comes first. */
+struct cmd_word {
+	const char *name;
+	const char *takes;	/* options; NULL: all but those of repair alone */
+};
+
+int cmd_record(struct cmd_options *o);
+/* Prints what completes words in a shell; CMD_USAGE: none that it knows. */
+int cmd_completion(const char *shell, const struct option *options,
+		   const struct cmd_word *words, size_t n_words,
+		   const char *usage);
+int cmd_list(const char *what);		/* NULL: everything, in short */
+int cmd_doctor(void);
+int cmd_repair(const char *path, const char *output, bool dry_run, bool quiet);
+
+/* "auxcap: error: text", one line written at once. Returns CMD_USAGE for
+ * AUX_E_INVAL, else CMD_FAILED. */
+int cmd_error(const struct aux_diag *diag);
+/* "auxcap: text". */
+__attribute__((format(printf, 1, 2)))
+void cmd_say(const char *fmt, ...);
+
+/* cmd_parse.c: values of options. False: it is none, or out of its range. */
+bool cmd_parse_u32(const char *s, uint32_t *v);
+bool cmd_parse_u64(const char *s, uint64_t *v);
+bool cmd_parse_size(const char *s, uint64_t *v);	/* with B, K, M or G */
+/* DATA[,AUX]: pages, or sizes, rounded up to a power of two of pages. */
+bool cmd_parse_mmap(struct kernel_options *k, const char *text);
+/* A size, a time with s, m, h or d, "signal" or NULL. */
+bool cmd_parse_switch(struct kernel_options *k, const char *text);
+bool cmd_parse_delay(int *ms, const char *text);
+bool cmd_parse_level(struct cmd_options *o, const char *text);
+
+/* record_text.c: what a person reads of a recording. */
+struct cmd_progress {
+	uint64_t started_ns;
+	bool shown;
+};
+void cmd_progress_show(void *priv, uint64_t n_insns, uint64_t aux_bytes);
+void cmd_progress_clear(const struct cmd_progress *p);
+void cmd_record_verdict(const struct cmd_options *o,
+			const struct source_result *r, const struct ledger *l,
+			bool failed);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What of auxcap works on this machine, and what mends the rest.
+ *
+ * Everything is read below the roots of an environment, so that another
+ * machine can be put before it. Lines are kept, not printed: doctor_main.c does
+ * that.
+ */
+#ifndef CAPTURE_CMD_DOCTOR_H
+#define CAPTURE_CMD_DOCTOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <linux/perf_event.h>
+#include <sys/types.h>
+
+#include "capture/event/explain.h"
+
+enum doctor_state { DOCTOR_OK, DOCTOR_LIMITED, DOCTOR_NO };
+
+struct doctor_line {
+	enum doctor_state state;
+	char topic[32];
+	char text[512];
+	char fix[400];		/* "" nothing to mend */
+};
+
+struct doctor_env {
+	const char *proc, *sys;		/* mount points */
+	const char *path;		/* to find programs; NULL: none */
+	const char *cwd;
+	const char *helper;		/* auxkit-qemu.so, NULL: not there */
+	const char *debuginfod;		/* DEBUGINFOD_URLS or NULL */
+	const char *release, *machine;	/* as uname(2) */
+	/* An fd, or -errno. */
+	int (*open)(const struct perf_event_attr *attr, pid_t pid, int cpu);
+	int (*close)(int fd);
+};
+
+struct doctor {
+	const struct doctor_env *env;
+	struct explain_system sys;
+	struct doctor_line *lines;
+	size_t n;
+	bool nomem;
+	char cpuinfo[8192];	/* of the first CPU */
+	bool x86, arm64, intel, amd, virtual;
+	bool may_open;		/* perf_event_open works at all */
+	unsigned n_sources;	/* that work */
+	char works[256], missing[256];	/* the summary's two halves */
+};
+
+/* All checks. -AUX_E_NOMEM, else 0. */
+int doctor_run(struct doctor *d, const struct doctor_env *env);
+void doctor_fini(struct doctor *d);
+/* The last line: what works now, and why the rest does not. */
+void doctor_summary(const struct doctor *d, char *buf, size_t len);
+
+/* Pieces, each a list of checks. */
+void doctor_check_system(struct doctor *d);
+void doctor_check_pmus(struct doctor *d);
+void doctor_check_soft(struct doctor *d);
+void doctor_check_code(struct doctor *d);
+
+/* Adds a line; fix may be "". */
+__attribute__((format(printf, 5, 6)))
+void doctor_say(struct doctor *d, enum doctor_state state, const char *topic,
+		const char *fix, const char *fmt, ...);
+/* The file below proc or sys, at most len - 1 bytes; false: it cannot be read.
+ */
+bool doctor_read(const char *root, const char *file, char *buf, size_t len);
+bool doctor_exists(const char *root, const char *file);
+/* A word of the first CPU's flags. */
+bool doctor_cpu_flag(const struct doctor *d, const char *flag);
+/* "NAME : VALUE" of /proc/cpuinfo, -1 none. */
+long doctor_cpu_number(const struct doctor *d, const char *name);
+/* Appends to one half of the summary. */
+void doctor_works(struct doctor *d, const char *what);
+__attribute__((format(printf, 2, 3)))
+void doctor_missing(struct doctor *d, const char *fmt, ...);
+
+#endif

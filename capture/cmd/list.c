@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * auxcap list: what can be recorded here.
+ *
+ * Each line begins with what -e takes, so grep finds it and a user can copy it;
+ * what it is stands behind. Nothing to show is an error, with the reason.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/diag.h"
+
+#include "capture/event/auxpmu.h"
+#include "capture/cmd/cmd.h"
+#include "capture/event/evlist.h"
+#include "capture/record/source.h"
+#include "capture/event/tracing_data.h"
+
+#define COLUMN 32	/* where the second column begins */
+
+__attribute__((format(printf, 2, 3)))
+static void line(const char *first, const char *fmt, ...)
+{
+	va_list ap;
+
+	printf("  %-*s ", COLUMN, first);
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	putchar('\n');
+}
+
+/* "config:14-17" */
+static void format_bits(const struct pmu_format *f, char *text, size_t len)
+{
+	static const char *const words[] = { "", "1", "2", "3" };
+	size_t used = (size_t)snprintf(text, len, "config%s:", words[f->word]);
+	const char *sep = "";
+	unsigned lo, hi;
+
+	for (lo = 0; lo < 64 && used < len; lo = hi + 1, sep = ",") {
+		while (lo < 64 && !(f->mask >> lo & 1))
+			lo++;
+		if (lo == 64)
+			break;
+		for (hi = lo; hi < 63 && f->mask >> (hi + 1) & 1;)
+			hi++;
+		used += (size_t)snprintf(text + used, len - used,
+					 hi > lo ? "%s%u-%u" : "%s%u", sep, lo,
+					 hi);
+	}
+}
+
+/* Intel PT tells the legal values as the bits of a cap. */
+static uint64_t legal_bits(const struct pmu *pmu, const char *term)
+{
+	static const char *const caps[][2] = {
+		{ "mtc_period", "mtc_periods" },
+		{ "cyc_thresh", "cycle_thresholds" },
+		{ "psb_period", "psb_periods" },
+	};
+	size_t i;
+
+	for (i = 0; !strcmp(pmu->name, "intel_pt") && i < 3; i++)
+		if (!strcmp(term, caps[i][0]))
+			return pmu_cap(pmu, caps[i][1], 0) | 1;
+	return 0;
+}
+
+static void list_term(const struct pmu *pmu, const struct pmu_format *f)
+{
+	uint64_t bits = legal_bits(pmu, f->name), max;
+	char first[160], place[80], legal[160];
+	size_t used = 0;
+	unsigned v;
+
+	max = UINT64_MAX >> (64 - __builtin_popcountll(f->mask));
+	snprintf(first, sizeof(first), max > 1 ? "%s/%s=N/" : "%s/%s/",
+		 pmu->name, f->name);
+	format_bits(f, place, sizeof(place));
+	snprintf(legal, sizeof(legal), max > 9 ? "0 to %#llx" : "0 to %llu",
+		 (unsigned long long)max);
+	for (v = 0; v < 64 && bits >> v && used < sizeof(legal); v++)
+		if (bits >> v & 1)
+			used += (size_t)snprintf(legal + used,
+						 sizeof(legal) - used, "%s%u",
+						 used ? ", " : "", v);
+	line(first, "%-16s %s", place, legal);
+}
+
+/* Files of a directory of the PMU, with what they hold. */
+static void list_files(const struct pmu *pmu, const char *sub, const char *mark,
+		       const char *what)
+{
+	char path[300], file[320], first[200], text[64];
+	struct dirent **all;
+	int i, n;
+
+	snprintf(path, sizeof(path), "%s/%s", pmu->dir, sub);
+	n = scandir(path, &all, NULL, alphasort);
+	for (i = 0; i < n; i++) {
+		snprintf(file, sizeof(file), "%s/%s", sub, all[i]->d_name);
+		snprintf(first, sizeof(first), "%s%s%.100s%s", pmu->name, mark,
+			 all[i]->d_name, *what == '=' ? "" : "/");
+		if (*all[i]->d_name != '.' &&
+		    !pmu_read(pmu, file, text, sizeof(text)))
+			line(first, "%s %s", what, text);
+		free(all[i]);
+	}
+	if (n >= 0)
+		free(all);
+}
+
+static void list_cpus(const struct pmu *pmu)
+{
+	size_t i;
+
+	for (i = 0; i < pmu->n_cpus && i < 16; i++)
+		printf("%s%d", i ? "," : ", CPU ", pmu->cpus[i]);
+	if (i < pmu->n_cpus)
+		printf(",... (%zu)", pmu->n_cpus);
+}
+
+static void list_pmu(const struct pmu *pmu, const struct auxpmu_ops *aux,
+		     bool full)
+{
+	char first[160];
+	size_t i;
+
+	printf("%s//  PMU, type %u", pmu->name, pmu->type);
+	if (aux)
+		printf(", AUX area: %s", aux->trace);
+	if (pmu->n_addr_filters)
+		printf(", %u address filters", pmu->n_addr_filters);
+	list_cpus(pmu);
+	if (!full && pmu->n_formats + pmu->n_aliases)
+		printf("; terms and events: %zu, see auxcap list %s",
+		       pmu->n_formats + pmu->n_aliases, pmu->name);
+	putchar('\n');
+	if (!full)
+		return;
+	for (i = 0; i < pmu->n_formats; i++)
+		list_term(pmu, &pmu->formats[i]);
+	for (i = 0; i < pmu->n_aliases; i++) {
+		snprintf(first, sizeof(first), "%s/%s/", pmu->name,
+			 pmu->aliases[i].name);
+		line(first, "stands for %s", pmu->aliases[i].terms);
+	}
+	list_files(pmu, "sinks", "/@", "sink");
+	list_files(pmu, "caps", " caps/", "=");
+}
+
+/* those: with an AUX area, without, or (name) that one. */
+static int list_pmus(const char *name, bool with_aux, struct aux_diag *diag)
+{
+	int i, n, shown = 0;
+	char **names;
+
+	n = pmu_list(PMU_SYSFS, &names, diag);
+	if (n < 0)
+		return n;
+	for (i = 0; i < n; i++) {
+		const struct auxpmu_ops *aux;
+		struct pmu *pmu;
+
+		if ((!name || !strcmp(name, names[i])) &&
+		    !pmu_open(&pmu, PMU_SYSFS, names[i], diag)) {
+			aux = auxpmu_find(pmu);
+			if (name || with_aux == !!aux) {
+				list_pmu(pmu, aux, name || aux);
+				shown++;
+			}
+			pmu_close(pmu);
+		}
+		free(names[i]);
+	}
+	free(names);
+	return shown;
+}
+
+/* Whether this machine counts it: a guest often has no counters. */
+static bool is_here(uint32_t type, uint64_t config)
+{
+	struct perf_event_attr attr = { .type = type, .size = sizeof(attr),
+					.config = config, .disabled = 1,
+					.exclude_kernel = 1, .exclude_hv = 1 };
+	long fd = syscall(SYS_perf_event_open, &attr, 0, -1, -1,
+			  PERF_FLAG_FD_CLOEXEC);
+
+	if (fd >= 0)
+		close((int)fd);
+	return fd >= 0 || (errno != ENOENT && errno != EOPNOTSUPP &&
+			   errno != ENODEV && errno != EINVAL);
+}
+
+static int list_names(uint32_t type, const char *what)
+{
+	struct evlist_name n;
+	size_t i;
+
+	for (i = 0; evlist_name(type, i, &n); i++)
+		line(n.name, "%s event%s%s%s", what, *n.alias ? ", or " : "",
+		     n.alias, is_here(type, n.config) ? "" :
+				      ", but not on this machine");
+	return (int)i;
+}
+
+static int is_shown(const struct dirent *e)
+{
+	return *e->d_name != '.' && e->d_type == DT_DIR;
+}
+
+/* As many to a line as fit. */
+static void list_short(struct dirent **all, int n)
+{
+	int i, used = 0, len;
+
+	for (i = 0; i < n; i++, used += len) {
+		len = (int)strlen(all[i]->d_name) + 2;
+		if (used + len > 76) {
+			putchar('\n');
+			used = 0;
+		}
+		printf("%s%s:", used ? " " : "  ", all[i]->d_name);
+	}
+	putchar('\n');
+}
+
+/* The subsystems (brief: not a line for each), or the tracepoints of one. */
+static int list_tracepoints(const char *subsystem, bool brief,
+			    struct aux_diag *diag)
+{
+	const char *root = tracing_root();
+	char path[400], first[600];
+	struct dirent **all;
+	int i, n;
+
+	if (!root)
+		return diag_set(diag, AUX_E_NOENT, AUX_NO_OFFSET,
+				"no tracepoints: tracefs is not mounted; as "
+				"root: mount -t tracefs tracefs "
+				"/sys/kernel/tracing");
+	snprintf(path, sizeof(path), "%s/events/%.200s", root, subsystem);
+	n = strchr(subsystem, '/') ? (errno = ENOENT, -1) :
+				     scandir(path, &all, is_shown, alphasort);
+	if (n < 0)
+		return diag_set(diag, AUX_E_NOENT, AUX_NO_OFFSET, "%s: %s%s",
+				path, strerror(errno), errno == EACCES ?
+				"; run as root, or remount tracefs with gid=" :
+				"; auxcap list tracepoint shows those there "
+				"are");
+	if (brief)
+		list_short(all, n);
+	for (i = 0; i < n; i++) {
+		snprintf(first, sizeof(first), *subsystem ? "%s:%s" : "%s%s:",
+			 subsystem, all[i]->d_name);
+		if (*subsystem)
+			line(first, "tracepoint");
+		else if (!brief)
+			line(first, "tracepoints; auxcap list %s shows them",
+			     first);
+		free(all[i]);
+	}
+	free(all);
+	return n;
+}
+
+static int list_software_sources(void)
+{
+	printf("%s//u  no PMU needed: %s\n", source_soft_pt.name,
+	       source_soft_pt.help);
+	printf("%s//u  no PMU needed: %s\n", source_soft_etm.name,
+	       source_soft_etm.help);
+	return 1;
+}
+
+static int list_all(struct aux_diag *diag)
+{
+	struct aux_diag none = { 0 };
+	int n;
+
+	puts("Trace, with an AUX area (auxcap list aux):");
+	list_software_sources();
+	n = list_pmus(NULL, true, diag);
+	if (!n)
+		puts("  no PMU of this machine has one");
+	puts("\nOther PMUs:");
+	if (n >= 0)
+		n = list_pmus(NULL, false, diag);
+	puts("\nEvents by name (also auxcap list cache; rHEX is a raw one):");
+	list_names(PERF_TYPE_HARDWARE, "hardware");
+	list_names(PERF_TYPE_SOFTWARE, "software");
+	puts("\nTracepoints, by subsystem (auxcap list SUBSYSTEM: shows them):");
+	if (list_tracepoints("", true, &none) < 0)
+		printf("  %s\n", none.text);
+	return n < 0 ? n : 1;
+}
+
+static int list_what(const char *what, struct aux_diag *diag)
+{
+	size_t len = strcspn(what, "/:");
+	char name[80];
+	int n;
+
+	snprintf(name, sizeof(name), "%.*s", (int)len, what);
+	if (!strcmp(what, "aux"))
+		return list_software_sources() +
+		       list_pmus(NULL, true, diag) > 0;
+	if (!strcmp(what, "hardware") || !strcmp(what, "hw"))
+		return list_names(PERF_TYPE_HARDWARE, "hardware");
+	if (!strcmp(what, "software") || !strcmp(what, "sw"))
+		return list_names(PERF_TYPE_SOFTWARE, "software");
+	if (!strcmp(what, "cache"))
+		return list_names(PERF_TYPE_HW_CACHE, "cache");
+	if (!strcmp(what, "tracepoint"))
+		return list_tracepoints("", false, diag);
+	if (!strcmp(name, source_soft_pt.name) ||
+	    !strcmp(name, source_soft_etm.name))
+		return list_software_sources();
+	if (what[len] == ':')
+		return list_tracepoints(name, false, diag);
+	n = list_pmus(name, false, diag);
+	if (n)
+		return n;
+	return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET, "nothing to list "
+			"under '%.60s'; it may be aux, hardware, software, "
+			"cache, tracepoint, SUBSYSTEM: or the name of a PMU",
+			what);
+}
+
+int cmd_list(const char *what)
+{
+	struct aux_diag diag = { 0 };
+	int n = what ? list_what(what, &diag) : list_all(&diag);
+
+	if (n < 0)
+		return cmd_error(&diag);
+	if (!n) {
+		diag_set(&diag, AUX_E_NOENT, AUX_NO_OFFSET,
+			 "there is nothing of the kind on this machine");
+		return cmd_error(&diag);
+	}
+	return fflush(stdout) ? CMD_FAILED : CMD_OK;
+}

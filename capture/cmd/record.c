@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * auxcap record: chooses the source, owns the signals and the file, and says
+ * what came of it.
+ *
+ * Invariant: whatever goes wrong, what was recorded is completed in the file,
+ * and the exit status and the last line tell of every loss.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/diag.h"
+
+#include "capture/cmd/cmd.h"
+#include "capture/describe/features.h"
+
+/* table: sources that are no PMU of the kernel */
+static const struct source_ops *const software[] = {
+	&source_soft_pt,
+	&source_soft_etm,
+};
+#define N_SOFTWARE (sizeof(software) / sizeof(*software))
+
+#define WAIT_MS 100	/* SIGCHLD wakes, unless we were started to ignore it */
+#define SAY_WAIT_NS 1000000000
+#define SAME_NS 300000000
+
+static volatile bool stop;
+
+static void on_signal(int sig)
+{
+	(void)sig;
+	stop = true;
+}
+
+/* SIGUSR2 means nothing to software sources, and shall not end a recording. */
+static void on_nothing(int sig)
+{
+	(void)sig;
+}
+
+/*
+ * An ignored SIGHUP (nohup) stays ignored. SIGINT is caught even so: a shell
+ * ignores it for a job in the background, which "kill -INT" shall stop.
+ */
+static void catch_signals(void)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+	struct sigaction sa = { .sa_handler = on_signal }, was;
+	size_t i;
+
+	for (i = 0; i < sizeof(signals) / sizeof(*signals); i++)
+		if (!sigaction(signals[i], NULL, &was) &&
+		    (signals[i] != SIGHUP || was.sa_handler != SIG_IGN))
+			sigaction(signals[i], &sa, NULL);
+	sa = (struct sigaction){ .sa_handler = on_nothing,
+				 .sa_flags = SA_RESTART };
+	if (!sigaction(SIGUSR2, NULL, &was) && was.sa_handler == SIG_DFL)
+		sigaction(SIGUSR2, &sa, NULL);
+}
+
+/*
+ * For the kernel source, before anything else: a signal that comes early waits.
+ * The program gets the mask and the ignored signals back that we were given.
+ */
+static int block_signals(struct target_signals *was)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR2,
+				       SIGCHLD };
+	struct sigaction sa;
+	sigset_t set;
+	size_t i;
+
+	target_signals_save(was);
+	sigemptyset(&set);
+	for (i = 0; i < sizeof(signals) / sizeof(*signals); i++)
+		if (signals[i] != SIGHUP || sigaction(SIGHUP, NULL, &sa) ||
+		    sa.sa_handler != SIG_IGN)
+			sigaddset(&set, signals[i]);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static const struct source_ops *software_of(const char *event)
+{
+	size_t i, n;
+
+	for (i = 0; i < N_SOFTWARE; i++) {
+		n = strlen(software[i]->name);
+		if (!strncmp(event, software[i]->name, n) &&
+		    (!event[n] || strchr("/:", event[n])))
+			return software[i];
+	}
+	return NULL;
+}
+
+/* The source of the events: software when one of them is; NULL: the kernel. */
+static const struct source_ops *find_software(const struct cmd_options *o)
+{
+	const struct source_ops *ops = NULL;
+	size_t i;
+
+	for (i = 0; i < o->n_words && !ops; i++)
+		ops = software_of(o->words[i].text);
+	return ops;
+}
+
+/* The best source of this machine, for user code. */
+static const char *default_event(void)
+{
+	static const char *const pmus[] = { "intel_pt", "cs_etm" };
+	static const char *const events[] = { "intel_pt//u", "cs_etm//u" };
+	char path[128];
+	size_t i;
+
+	for (i = 0; i < sizeof(pmus) / sizeof(*pmus); i++) {
+		snprintf(path, sizeof(path), PMU_SYSFS "/%s", pmus[i]);
+		if (!access(path, F_OK))
+			return events[i];
+	}
+	return "soft_pt//u";
+}
+
+/* The directory of the helper objects: beside us, or ../libexec/auxkit. */
+static void find_self_dir(char *dir, size_t len)
+{
+	static const char *const places[] = { "", "/../libexec/auxkit" };
+	char self[4096], path[4200];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	char *slash;
+	size_t i;
+
+	self[n > 0 ? n : 0] = '\0';
+	slash = strrchr(self, '/');
+	if (slash)
+		*slash = '\0';
+	for (i = 0; i < 2; i++) {
+		snprintf(path, sizeof(path), "%s%s/auxkit-qemu.so", self,
+			 places[i]);
+		if (!access(path, R_OK))
+			break;
+	}
+	snprintf(dir, len, "%s%s", self, places[i < 2 ? i : 0]);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+/* One recording, in one file or several. */
+struct recording {
+	const struct cmd_options *o;
+	const struct source_ops *ops;
+	void *src;
+	struct ledger ledger;	/* of the present file */
+	struct ledger total;
+	struct source_result result;
+};
+
+/* The present file is complete but for its ledger. */
+static int finish_file(void *priv, struct writer *w)
+{
+	struct recording *rec = priv;
+	int ret;
+
+	if (writer_finish(w) &&
+	    !ledger_times(&rec->ledger, AUX_LEDGER_UNWRITTEN))
+		ledger_add(&rec->ledger, LEDGER_NO_STREAM,
+			   AUX_LEDGER_UNWRITTEN, 0, 0, 0);
+	ret = ledger_save(&rec->ledger, w);
+	ledger_merge(&rec->total, &rec->ledger);
+	ledger_fini(&rec->ledger);
+	memset(&rec->ledger, 0, sizeof(rec->ledger));
+	return ret;
+}
+
+static bool came_to_nothing(const struct recording *rec)
+{
+	return !rec->result.n_insns && !rec->result.aux_bytes &&
+	       !rec->result.n_samples &&
+	       !ledger_total(&rec->total, AUX_LEDGER_SAVED) &&
+	       !ledger_total(&rec->ledger, AUX_LEDGER_SAVED);
+}
+
+static int record(struct recording *rec, struct output *out,
+		  struct aux_diag *diag)
+{
+	struct aux_diag at_close = { 0 };
+	const struct cmd_options *o = rec->o;
+	int ret, err;
+
+	ret = rec->ops->run(rec->src, out, &rec->ledger, &rec->result, diag);
+	if (!ret && !rec->result.kernel && !rec->result.n_insns)
+		ret = diag_set(diag, AUX_E_TARGET, AUX_NO_OFFSET,
+			       "nothing was recorded: %s ended before its "
+			       "first instruction", o->words_left[0]);
+	if (ret && came_to_nothing(rec)) {
+		output_discard(out, diag); /* the recording before it stays */
+		return ret;
+	}
+	err = output_close(out, &at_close);
+	if (err)	/* the cause of whatever else went wrong */
+		*diag = at_close;
+	err = err ? err : ret;
+	/* the end of a file, when all before it was written */
+	if (err == -AUX_E_IO &&
+	    !ledger_times(&rec->total, AUX_LEDGER_UNWRITTEN) &&
+	    !ledger_times(&rec->ledger, AUX_LEDGER_UNWRITTEN))
+		ledger_add(&rec->ledger, LEDGER_NO_STREAM,
+			   AUX_LEDGER_UNWRITTEN, 0, 0, 0);
+	return err;
+}
+
+static int finish(struct recording *rec, int ret, const struct aux_diag *diag)
+{
+	const struct cmd_options *o = rec->o;
+	int status = CMD_OK;
+
+	ledger_merge(&rec->total, &rec->ledger);
+	rec->result.stopped |= stop;
+	if (ret)
+		status = cmd_error(diag);
+	else if (ledger_lossy(&rec->total))
+		status = CMD_LOSS;
+	cmd_record_verdict(o, &rec->result, &rec->total, ret != 0);
+	ledger_fini(&rec->ledger);
+	ledger_fini(&rec->total);
+	if (ret)
+		return CMD_FAILED;
+	if (status == CMD_OK && o->exit_status)
+		return WIFSIGNALED(rec->result.status) ?
+			       128 + WTERMSIG(rec->result.status) :
+			       WEXITSTATUS(rec->result.status);
+	return status;
+}
+
+/* Whether a signal came that ends a recording; those of before are taken off. */
+static bool took_signal(int fd)
+{
+	struct signalfd_siginfo si;
+	bool stops = false;
+
+	while (read(fd, &si, sizeof(si)) == (ssize_t)sizeof(si))
+		stops |= si.ssi_signo != SIGCHLD && si.ssi_signo != SIGUSR2;
+	return stops;
+}
+
+/*
+ * The program was told to end, and need not obey. The file is complete: it waits
+ * for nothing. One more signal, sent by somebody who has seen that, is not asked;
+ * those that come at once are the first again: timeout(1) sends two, to us and to
+ * our group.
+ */
+static void wait_program(struct recording *rec)
+{
+	struct pollfd p = { .fd = rec->o->kernel.signal_fd, .events = POLLIN };
+	uint64_t since = now_ns();
+	bool said = rec->o->quiet;
+	int sig = 0;
+
+	if (!rec->ops->ended)
+		return;
+	while (!rec->ops->ended(rec->src, sig, &rec->result.status)) {
+		poll(&p, 1, WAIT_MS);
+		sig = took_signal(p.fd) && now_ns() - since > SAME_NS ?
+			      SIGKILL : 0;
+		if (said || now_ns() - since < SAY_WAIT_NS)
+			continue;
+		said = true;
+		cmd_say("the recording is closed; waiting for %s, which does not end on "
+			"SIGTERM (another signal to auxcap kills it)",
+			rec->o->words_left[0]);
+	}
+}
+
+static int run_job(struct recording *rec, const struct source_job *job)
+{
+	const struct cmd_options *o = rec->o;
+	struct output_options oo = {
+		.path = o->path, .w = o->writer, .keep = o->switch_keep,
+		.finish = finish_file, .priv = rec,
+	};
+	struct aux_diag diag = { 0 };
+	struct output *out;
+	int ret;
+
+	ret = rec->ops->open(&rec->src, job, &diag);
+	if (ret)
+		return cmd_error(&diag);
+	if (job->event)
+		ret = target_check_program(o->words_left[0], &diag);
+	if (!ret)
+		ret = output_open(&out, &oo, &diag);
+	if (ret) {
+		rec->ops->close(rec->src);
+		return cmd_error(&diag);
+	}
+	if (job->event) {
+		catch_signals();
+		if (!strcmp(o->path, "-"))	/* as stdout_taken */
+			dup2(STDERR_FILENO, STDOUT_FILENO);
+	}
+	ret = record(rec, out, &diag);
+	cmd_progress_clear(job->progress_priv);
+	wait_program(rec);
+	rec->ops->close(rec->src);
+	return finish(rec, ret, &diag);
+}
+
+static int usage(struct aux_diag *diag, const char *what, const char *why)
+{
+	diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET, "%s %s; see auxcap --help",
+		 what, why);
+	return cmd_error(diag);
+}
+
+static int record_software(struct recording *rec, struct source_job *job,
+			   bool by_default)
+{
+	struct cmd_options *o = (struct cmd_options *)(uintptr_t)rec->o;
+	struct aux_diag diag = { 0 };
+	struct event_spec event;
+	int ret;
+
+	if (o->kernel_option)
+		return usage(&diag, o->kernel_option, by_default ?
+			     "needs an event of the kernel (-e), and no PMU of "
+			     "this machine has an AUX area to take by default" :
+			     "needs an event of the kernel, not soft_pt");
+	if (o->n_words > 1)
+		return usage(&diag, rec->ops->name,
+			     "must be the only event (-e)");
+	if (o->words[0].filter)
+		return usage(&diag, "--filter", "is nothing that software sources have");
+	if (!o->words_left[0])
+		return usage(&diag, "no program", "to record was named");
+	if (event_parse(&event, o->words[0].text, &diag))
+		return cmd_error(&diag);
+	job->event = &event;
+	ret = run_job(rec, job);
+	event_fini(&event);
+	return ret;
+}
+
+static int record_kernel(struct recording *rec, struct source_job *job)
+{
+	struct cmd_options *o = (struct cmd_options *)(uintptr_t)rec->o;
+	struct kernel_options *k = &o->kernel;
+	struct aux_diag diag = { 0 };
+	struct target_signals signals;
+	int ret;
+
+	if (o->truth || o->inject_overflow)
+		return usage(&diag, o->truth ? "--truth" : "--inject-overflow",
+			     "needs a software source (-e soft_pt//u)");
+	if (k->delay_ms == KERNEL_START_DISABLED && !k->control)
+		return usage(&diag, "-D -1", "needs --control, to enable it");
+	if ((k->switch_signal || k->switch_ms || k->switch_size) &&
+	    !strcmp(o->path, "-"))
+		return usage(&diag, "--switch-output", "needs a file (-o): a "
+			     "pipe has one recording");
+	if (o->switch_keep && !k->control && !k->switch_signal &&
+	    !k->switch_ms && !k->switch_size)
+		return usage(&diag, "--switch-max-files", "needs "
+			     "--switch-output, which makes several");
+	k->signal_fd = block_signals(&signals);
+	k->words = o->words;
+	k->n_words = o->n_words;
+	k->target.signals = &signals;
+	k->target.stdout_taken = !strcmp(o->path, "-");
+	if (o->words_left[0])
+		k->target.argv = o->words_left;
+	job->kernel = k;
+	ret = run_job(rec, job);
+	close(k->signal_fd);
+	return ret;
+}
+
+int cmd_record(struct cmd_options *o)
+{
+	struct cmd_progress progress = { .started_ns = now_ns() };
+	struct recording rec = { .o = o };
+	bool by_default = !o->n_words;
+	char self_dir[4200];
+	struct source_job job = {
+		.argc = o->argc,
+		.args = o->argv,
+		.argv = o->words_left,
+		.self_dir = self_dir,
+		.truth_path = o->truth,
+		.inject_overflow = o->inject_overflow,
+		.per_thread = o->kernel.target.per_thread,
+		.progress = cmd_progress_show,
+		.progress_priv = &progress,
+		.stop = &stop,
+	};
+
+	if (by_default)
+		o->words[o->n_words++].text = default_event();
+	find_self_dir(self_dir, sizeof(self_dir));
+	if (o->quiet || !isatty(STDERR_FILENO))
+		job.progress = NULL;
+	rec.ops = find_software(o);
+	if (rec.ops)
+		return record_software(&rec, &job, by_default);
+	rec.ops = &source_kernel;
+	return record_kernel(&rec, &job);
+}

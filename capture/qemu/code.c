@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the blocks are: each translation becomes a numbered block in the log.
+ *
+ * A translation of the same bytes at the same place has the same number, so the
+ * table stays small when qemu drops its translations. A block whose bytes came
+ * with a change of code (map.c) has a new one, so that no thread runs it in
+ * its stream before the change.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "common/x86_insn.h"
+#include "capture/qemu/impl.h"
+
+#define USER_END (UINT64_C(1) << 47)
+
+struct block {
+	uint64_t start, end;
+	uint64_t last;		/* address of the last instruction */
+	uint64_t hash;		/* of the bytes */
+	uint32_t n_insns;
+	bool rep;
+};
+
+static struct {
+	struct block *blocks;	/* SHM_MAX_BLOCKS, touched as needed */
+	uint32_t n_blocks;
+	uint32_t *index;	/* block id + 1, open addressing */
+	uint32_t index_size;	/* a power of two */
+} code;
+
+void qp_code_init(void)
+{
+	code.blocks = qp_reserve(SHM_MAX_BLOCKS * sizeof(*code.blocks));
+	code.index_size = 1u << 14;
+	code.index = qp_reserve(code.index_size * sizeof(*code.index));
+	qp_map_init();
+}
+
+uint32_t qp_n_blocks(void)
+{
+	return code.n_blocks;
+}
+
+uint64_t qp_block_start(uint32_t id)
+{
+	return code.blocks[id].start;
+}
+
+bool qp_block_reaches(uint32_t id, uint64_t ip)
+{
+	return id < code.n_blocks && ip >= code.blocks[id].start &&
+	       ip <= code.blocks[id].end;
+}
+
+bool qp_repeats(uint32_t last, uint32_t id)
+{
+	return last < code.n_blocks && code.blocks[last].rep &&
+	       code.blocks[last].last == code.blocks[id].start;
+}
+
+static void log_block(const struct block *b, uint64_t target, uint8_t cls,
+		      const uint8_t *sizes)
+{
+	struct shm_log_block rec = {
+		.head = { .kind = SHM_LOG_BLOCK },
+		.start = b->start, .end = b->end, .target = target,
+		.n_insns = b->n_insns, .cls = cls, .rep = b->rep,
+		.last_size = (uint8_t)(b->end - b->last),
+	};
+	size_t n = (b->n_insns + 7) & ~7u;
+
+	rec.head.size = (uint32_t)(sizeof(rec) + n);
+	qp_put_bytes(&qp.log->log, &rec, sizeof(rec));
+	qp_put_bytes(&qp.log->log, sizes, n);
+}
+
+static uint32_t *index_slot(const struct block *b)
+{
+	uint32_t mask = code.index_size - 1;
+	uint32_t i = (uint32_t)((b->start * 0x9e3779b97f4a7c15u) >> 32) & mask;
+
+	for (; code.index[i]; i = (i + 1) & mask) {
+		const struct block *o = &code.blocks[code.index[i] - 1];
+
+		if (o->start == b->start && o->end == b->end &&
+		    o->n_insns == b->n_insns && o->hash == b->hash)
+			break;
+	}
+	return &code.index[i];
+}
+
+static void grow_index(void)
+{
+	uint32_t *old = code.index, n = code.index_size;
+
+	code.index_size *= 2;
+	code.index = qp_reserve(code.index_size * sizeof(*code.index));
+	for (uint32_t i = 0; i < n; i++)
+		if (old[i])
+			*index_slot(&code.blocks[old[i] - 1]) = old[i];
+	munmap(old, n * sizeof(*old));
+}
+
+static uint64_t hash_bytes(uint64_t h, const uint8_t *p, size_t n)
+{
+	while (n--)
+		h = (h ^ *p++) * 0x100000001b3u;
+	return h;
+}
+
+struct shape {
+	struct block b;
+	uint64_t target;
+	size_t n_bytes;
+	uint8_t cls;
+	uint8_t sizes[SHM_MAX_INSNS + 8];
+};
+
+/*
+ * qemu takes back an instruction that reaches into the next page, unless it is
+ * the block's first, but its plugin interface still shows the bytes it had read.
+ */
+static bool taken_back(uint64_t ip)
+{
+	uint64_t left = QP_PAGE - (ip & (QP_PAGE - 1));
+	struct iovec local, remote;
+	struct x86_insn in;
+	uint8_t bytes[16];
+	ssize_t n;
+	int size;
+
+	if (qp.machine->size || left >= 15)
+		return false;
+	local = (struct iovec){ bytes, 15 };
+	remote = (struct iovec){ (void *)(uintptr_t)ip, 15 };
+	n = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+	if (n < 15) {	/* the next page is not there, or no such call */
+		n = (ssize_t)left;
+		memcpy(bytes, (const void *)(uintptr_t)ip, left);
+	}
+	size = x86_insn_decode(bytes, (size_t)n, &in);
+	return size > (int)left || (!size && n == (ssize_t)left);
+}
+
+static void drop_last(struct shape *s)
+{
+	s->b.n_insns--;
+	s->b.end = s->b.last;
+	s->b.last -= s->sizes[s->b.n_insns - 1];
+	s->sizes[s->b.n_insns] = 0;
+}
+
+/* Only the last instruction of a block may be a branch. */
+static void check_inner(const struct qemu_plugin_insn *insn, size_t size,
+			uint64_t ip)
+{
+	struct qp_insn in;
+
+	if (qp.machine->size &&
+	    qp.machine->decode(qemu_plugin_insn_data(insn), size, &in) &&
+	    in.cls)
+		qp_die("qemu made a block with a branch inside, at %#llx",
+		       (long long)ip);
+}
+
+/*
+ * Sizes from qemu, the kind of branch from the last instruction's bytes. Without
+ * bytes (vsyscall, a misaligned address) it will not run.
+ */
+static int read_shape(const struct qemu_plugin_tb *tb, struct shape *s)
+{
+	size_t n = qemu_plugin_tb_n_insns(tb), size = 0;
+	const struct qemu_plugin_insn *insn = NULL;
+	uint8_t least = qp.machine->size ? qp.machine->size : 1;
+	struct qp_insn in;
+
+	if (!n || n > SHM_MAX_INSNS)
+		return -1;
+	memset(s, 0, offsetof(struct shape, sizes));
+	memset(s->sizes + n, 0, 8);
+	s->b.start = s->b.end = qemu_plugin_tb_vaddr(tb);
+	s->b.n_insns = (uint32_t)n;
+	s->b.hash = 0xcbf29ce484222325u;
+	for (size_t i = 0; i < n; i++) {
+		insn = qemu_plugin_tb_get_insn(tb, i);
+		size = qemu_plugin_insn_size(insn);
+		s->n_bytes += size;
+		s->b.hash = hash_bytes(s->b.hash, qemu_plugin_insn_data(insn),
+				       size);
+		s->sizes[i] = (uint8_t)(size ? size : least);
+		s->b.last = s->b.end;
+		s->b.end += s->sizes[i];
+		if (i < n - 1)
+			check_inner(insn, size, s->b.last);
+	}
+	if (qp.machine->decode(qemu_plugin_insn_data(insn), size, &in)) {
+		s->cls = in.cls;
+		s->b.rep = in.rep;
+		s->target = s->b.end + (uint64_t)in.disp;
+	} else if (n > 1 && taken_back(s->b.last)) {
+		drop_last(s);
+	}
+	return 0;
+}
+
+static uint32_t number_block(const struct shape *s, bool fresh)
+{
+	uint32_t *slot = index_slot(&s->b), id = code.n_blocks;
+
+	if (*slot && !fresh)
+		return *slot - 1;
+	if (id == SHM_MAX_BLOCKS)
+		qp_die("the program has more than %u blocks of code",
+		       SHM_MAX_BLOCKS);
+	code.blocks[id] = s->b;
+	*slot = ++code.n_blocks;
+	log_block(&s->b, s->target, s->cls, s->sizes);
+	if (code.n_blocks * 2 > code.index_size)
+		grow_index();
+	return id;
+}
+
+static void log_truth(struct qemu_plugin_tb *tb, const struct shape *s)
+{
+	uint64_t ip = s->b.start;
+
+	for (size_t i = 0; i < s->b.n_insns; i++) {
+		bool rep = s->b.rep && ip == s->b.last;
+
+		qemu_plugin_register_vcpu_insn_exec_cb(
+			qemu_plugin_tb_get_insn(tb, i),
+			rep ? qp_exec_rep_insn : qp_exec_insn, 0,
+			(void *)(uintptr_t)ip);
+		ip += s->sizes[i];
+	}
+}
+
+/* Before we look at any: is code where its addresses say? */
+static void check_base(const struct qemu_plugin_tb *tb)
+{
+	const struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, 0);
+	size_t size = qemu_plugin_insn_size(insn);
+	uint8_t bytes[16] = { 0 };
+	struct iovec local = { bytes, size }, remote;
+	ssize_t n;
+
+	if (!size || size > sizeof(bytes))
+		return;
+	remote = (struct iovec){ (void *)qemu_plugin_tb_vaddr(tb), size };
+	n = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+	if (n < 0 ? errno == EFAULT :
+		    memcmp(bytes, qemu_plugin_insn_data(insn), size) != 0)
+		qp_die("guest memory is not directly addressable");
+}
+
+void qp_translate(struct qemu_plugin_tb *tb)
+{
+	static struct shape s;	/* large; qp.lock is held */
+	bool fresh = false;
+	uint32_t id;
+
+	if (!qp_self.shm)
+		return;
+	pthread_mutex_lock(&qp.lock);
+	if (!code.n_blocks)
+		check_base(tb);
+	if (read_shape(tb, &s) < 0)
+		qp_die("qemu made a block of %zu instructions",
+		       qemu_plugin_tb_n_insns(tb));
+	/* what we push must not come before where the thread stopped */
+	qp_tell_stop(&qp_self, s.b.start);
+	if (s.b.end < USER_END && s.n_bytes)
+		fresh = qp_ensure_code(s.b.start, s.b.end);
+	id = number_block(&s, fresh);
+	qemu_plugin_register_vcpu_tb_exec_cb(
+		tb, s.b.rep && s.b.n_insns == 1 ? qp_exec_rep : qp_exec_block,
+		0, (void *)(uintptr_t)id);
+	if (qp.truth)
+		log_truth(tb, &s);
+	pthread_mutex_unlock(&qp.lock);
+}

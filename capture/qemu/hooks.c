@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * qemu's own libc calls that tell what its plugin interface does not: being
+ * thrown out of a block (siglongjmp), handling signals (sigprocmask), dying of
+ * one (kill), forks and threads. And our file descriptor is kept from programs
+ * that close all they find.
+ *
+ * Only the slots of qemu's global offset table are changed, so libraries and
+ * the guest (whose libc is its own) see nothing.
+ */
+#include <errno.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "capture/qemu/impl.h"
+
+/* cpu->jmp_env lies in CPUState, in front of CPUArchState; the translator's
+ * other jump buffer does not. */
+#define CPU_STATE_SPAN 0x8000
+
+static struct {
+	void (*longjmp)(sigjmp_buf env, int val);
+	void (*longjmp_chk)(sigjmp_buf env, int val);
+	int (*sigprocmask)(int how, const sigset_t *set, sigset_t *old);
+	int (*kill)(pid_t pid, int sig);
+	pid_t (*fork)(void);
+	int (*pthread_create)(pthread_t *thread, const pthread_attr_t *attr,
+			      void *(*fn)(void *), void *arg);
+	int (*close)(int fd);
+	int (*dup2)(int from, int to);
+	int (*dup3)(int from, int to, int flags);
+	long (*syscall)(long num, ...);
+} libc;
+
+static void note_thrown(const void *buf)
+{
+	struct qp_thread *t = &qp_self;
+	uintptr_t env = (uintptr_t)t->env, at = (uintptr_t)buf;
+
+	if (!t->shm || !env || at > env || env - at > CPU_STATE_SPAN)
+		return;
+	if (t->state == QP_RUNNING)
+		t->stop_ns = qp_now_ns();
+	else if (t->state != QP_STOPPED)
+		return;
+	t->stop_ip = qp_pc(t->env);
+	t->state = QP_THROWN;
+	qp_attention(t);
+}
+
+static void hook_longjmp(sigjmp_buf env, int val)
+{
+	note_thrown(env);
+	libc.longjmp(env, val);
+}
+
+static void hook_longjmp_chk(sigjmp_buf env, int val)
+{
+	note_thrown(env);
+	libc.longjmp_chk(env, val);
+}
+
+/*
+ * Called first thing when signals are delivered, PC is then still the
+ * program's own; also in a host fault handler, right before the jump out of the
+ * block, which corrects stop_ip.
+ */
+static int hook_sigprocmask(int how, const sigset_t *set, sigset_t *old)
+{
+	struct qp_thread *t = &qp_self;
+
+	if (t->shm && t->env && t->state == QP_RUNNING) {
+		t->stop_ns = qp_now_ns();
+		t->stop_ip = qp_pc(t->env);
+		t->state = QP_STOPPED;
+		qp_attention(t);
+	} else if (t->shm && t->state == QP_THROWN) {
+		t->stop_ip = qp_pc(t->env);
+		t->state = QP_CAUGHT;
+	}
+	return libc.sigprocmask(how, set, old);
+}
+
+/*
+ * Outside of system calls qemu signals itself to die (or stop) of a signal. Its
+ * other threads run on until then, unseen or in mid-block; that they did not
+ * tell where they stopped says so.
+ */
+static int hook_kill(pid_t pid, int sig)
+{
+	struct qp_thread *t = &qp_self;
+
+	if (t->shm && t->env)
+		qp_tell_stop(t, t->stop_ip);
+	return libc.kill(pid, sig);
+}
+
+/* ---- processes ---- */
+
+static void start_child(uint32_t proc, uint32_t slot)
+{
+	pthread_mutex_init(&qp.lock, NULL);
+	qp.threads = NULL;
+	qp.parked = 0;
+	if (!proc || !slot)
+		qp_die("too many processes are traced at once");
+	qp_log_attach(proc);
+	/* env is the same memory in the child */
+	uint64_t *env = qp_self.env;
+	qp_thread_start(slot, QP_SYSCALL);
+	qp_self.env = env;
+}
+
+static pid_t hook_fork(void)
+{
+	uint32_t proc, slot;
+	enum qp_call call = qp_self.call;
+	pid_t pid;
+
+	if (!qp_self.shm)
+		return libc.fork();
+	/* qemu's own fork handlers make a thread that is not the guest's */
+	qp_self.call = QP_CALL_NONE;
+	pthread_mutex_lock(&qp.lock);
+	proc = qp_proc_take();
+	slot = qp_thread_take();
+	qp_escape(&qp_self.shm->ring, SHM_ESC_FORK, slot, qp_n_blocks());
+	pid = libc.fork();
+	if (!pid) {
+		start_child(proc, slot);
+		return 0;
+	}
+	if (pid < 0) {
+		int err = errno;
+
+		atomic_store(&shm_thread(qp.shm, slot)->state, SHM_FAILED);
+		atomic_store(&qp.header->proc_taken[proc], 0);
+		errno = err;
+	}
+	qp_self.call = call;
+	pthread_mutex_unlock(&qp.lock);
+	return pid;
+}
+
+/* ---- threads ---- */
+
+struct thread_start {
+	void *(*fn)(void *arg);
+	void *arg;
+	uint32_t slot;
+};
+
+static void *run_thread(void *arg)
+{
+	struct thread_start s = *(struct thread_start *)arg;
+
+	free(arg);
+	pthread_mutex_lock(&qp.lock);
+	qp_thread_start(s.slot, QP_SYSCALL);
+	pthread_mutex_unlock(&qp.lock);
+	return s.fn(s.arg);
+}
+
+static int hook_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+			       void *(*fn)(void *), void *arg)
+{
+	struct qp_thread *t = &qp_self;
+	struct thread_start *s;
+	int err;
+
+	if (!t->shm || t->state != QP_SYSCALL ||
+	    (t->call != QP_CALL_CLONE && t->call != QP_CALL_CLONE3))
+		return libc.pthread_create(thread, attr, fn, arg);
+	s = malloc(sizeof(*s));
+	if (!s)
+		return EAGAIN;
+	*s = (struct thread_start){ fn, arg, qp_thread_take() };
+	if (!s->slot) {
+		free(s);
+		return EAGAIN;
+	}
+	qp_escape(&t->shm->ring, SHM_ESC_THREAD, s->slot, 0);
+	qp_attention(t);
+	err = libc.pthread_create(thread, attr, run_thread, s);
+	if (err) {
+		atomic_store(&shm_thread(qp.shm, s->slot)->state, SHM_FAILED);
+		free(s);
+	}
+	return err;
+}
+
+/* ---- our file descriptor ---- */
+
+static int hook_close(int fd)
+{
+	if (fd == qp.fd) {
+		errno = EBADF;
+		return -1;
+	}
+	return libc.close(fd);
+}
+
+static void move_away(int fd)
+{
+	int to;
+
+	if (fd != qp.fd)
+		return;
+	to = fcntl(qp.fd, F_DUPFD_CLOEXEC, 100);
+	if (to >= 0)
+		qp.fd = to;
+}
+
+static int hook_dup2(int from, int to)
+{
+	move_away(to);
+	return libc.dup2(from, to);
+}
+
+static int hook_dup3(int from, int to, int flags)
+{
+	move_away(to);
+	return libc.dup3(from, to, flags);
+}
+
+static long close_around(unsigned int first, unsigned int last, unsigned int how)
+{
+	unsigned int fd = (unsigned int)qp.fd;
+	long ret = 0;
+
+	if (first < fd)
+		ret = libc.syscall(SYS_close_range, first, fd - 1, how);
+	if (!ret && last > fd)
+		ret = libc.syscall(SYS_close_range, fd + 1, last, how);
+	return ret;
+}
+
+static long hook_syscall(long num, long a, long b, long c, long d, long e,
+			 long f)
+{
+	if (num == SYS_close_range && a <= qp.fd && qp.fd <= b)
+		return close_around((unsigned int)a, (unsigned int)b,
+				    (unsigned int)c);
+	return libc.syscall(num, a, b, c, d, e, f);
+}
+
+/* ---- the global offset table ---- */
+
+struct hook {
+	const char *name;
+	void *with;
+	void *old;	/* where to keep what was there */
+	bool required;
+	bool done;
+};
+
+static void patch_slot(void **slot, struct hook *h)
+{
+	uintptr_t page = (uintptr_t)slot & -4096ul;
+
+	if (mprotect((void *)page, 8192, PROT_READ | PROT_WRITE) &&
+	    mprotect((void *)page, 4096, PROT_READ | PROT_WRITE))
+		return;
+	memcpy(h->old, slot, sizeof(*slot));
+	*slot = h->with;
+	h->done = true;
+}
+
+static void patch_table(const struct link_map *map, const Elf64_Rela *rela,
+			size_t n, const Elf64_Sym *sym, const char *str,
+			struct hook *hooks, size_t n_hooks)
+{
+	for (size_t i = 0; i < n; i++) {
+		uint32_t type = ELF64_R_TYPE(rela[i].r_info);
+		const char *name = str + sym[ELF64_R_SYM(rela[i].r_info)].st_name;
+
+		if (type != R_X86_64_GLOB_DAT && type != R_X86_64_JUMP_SLOT)
+			continue;
+		for (size_t k = 0; k < n_hooks; k++)
+			if (!strcmp(name, hooks[k].name))
+				patch_slot((void **)(map->l_addr +
+						     rela[i].r_offset),
+					   &hooks[k]);
+	}
+}
+
+static void patch_program(struct hook *hooks, size_t n_hooks)
+{
+	const struct link_map *map = _r_debug.r_map;
+	const Elf64_Rela *rela = NULL, *plt = NULL;
+	const Elf64_Sym *sym = NULL;
+	const char *str = NULL;
+	size_t rela_len = 0, plt_len = 0;
+
+	for (const Elf64_Dyn *d = map->l_ld; d->d_tag != DT_NULL; d++) {
+		switch (d->d_tag) {
+		case DT_RELA: rela = (const void *)d->d_un.d_ptr; break;
+		case DT_RELASZ: rela_len = d->d_un.d_val; break;
+		case DT_JMPREL: plt = (const void *)d->d_un.d_ptr; break;
+		case DT_PLTRELSZ: plt_len = d->d_un.d_val; break;
+		case DT_SYMTAB: sym = (const void *)d->d_un.d_ptr; break;
+		case DT_STRTAB: str = (const void *)d->d_un.d_ptr; break;
+		}
+	}
+	if (!sym || !str)
+		return;
+	patch_table(map, rela, rela_len / sizeof(*rela), sym, str, hooks,
+		    n_hooks);
+	patch_table(map, plt, plt_len / sizeof(*plt), sym, str, hooks, n_hooks);
+}
+
+int qp_hooks_install(void)
+{
+	struct hook hooks[] = {
+		{ "siglongjmp", hook_longjmp, &libc.longjmp, false, false },
+		{ "__longjmp_chk", hook_longjmp_chk, &libc.longjmp_chk, false,
+		  false },
+		{ "sigprocmask", hook_sigprocmask, &libc.sigprocmask, true,
+		  false },
+		{ "kill", hook_kill, &libc.kill, true, false },
+		{ "fork", hook_fork, &libc.fork, true, false },
+		{ "pthread_create", hook_pthread_create, &libc.pthread_create,
+		  true, false },
+		{ "close", hook_close, &libc.close, false, false },
+		{ "dup2", hook_dup2, &libc.dup2, false, false },
+		{ "dup3", hook_dup3, &libc.dup3, false, false },
+		{ "syscall", hook_syscall, &libc.syscall, false, false },
+	};
+	size_t n = sizeof(hooks) / sizeof(hooks[0]);
+
+	patch_program(hooks, n);
+	if (!hooks[0].done && !hooks[1].done)
+		return -1;
+	for (size_t i = 0; i < n; i++)
+		if (hooks[i].required && !hooks[i].done)
+			return -1;
+	return 0;
+}

@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The helper object inside qemu: callbacks and the state of a guest thread.
+ *
+ * The hot path is one callback for each block, ten machine instructions that
+ * append the block's id. All else happens when a thread leaves generated code:
+ * what qemu does then is seen through its syscall callbacks and a few libc
+ * calls (hooks.c), which set the ring's limit to 0, so that the next
+ * block's callback comes here. Only then is it known where the thread stopped
+ * and where it goes on, both exactly, signals and faults in mid-block included.
+ */
+#include <errno.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "capture/qemu/impl.h"
+
+#define SHM_FAR_BYTES (UINT64_C(64) << 30)
+#define PARK_MS 3000	/* a thread may wait that long for a processor */
+
+#define HIDDEN __attribute__((visibility("hidden")))
+
+__attribute__((visibility("default")))
+int qemu_plugin_version = QEMU_PLUGIN_VERSION;
+
+HIDDEN struct qp_proc qp = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.address = UINT64_MAX,
+};
+
+static struct shm_ring no_ring;	/* cur == limit: always the slow path */
+
+#define INITIAL_EXEC __attribute__((tls_model("initial-exec"), visibility("hidden")))
+INITIAL_EXEC __thread struct qp_thread qp_self;
+INITIAL_EXEC __thread struct shm_ring *qp_ring = &no_ring;
+INITIAL_EXEC __thread struct shm_ring *qp_truth = &no_ring;
+
+HIDDEN void qp_block_slow(unsigned int cpu, uintptr_t id, uint64_t *env);
+HIDDEN void qp_block_rep(unsigned int cpu, uintptr_t id, uint64_t *env);
+HIDDEN void qp_insn_slow(unsigned int cpu, uint64_t ip, uint64_t *env);
+HIDDEN void qp_insn_rep(unsigned int cpu, uint64_t ip, uint64_t *env);
+
+/* append(ring, value): cur at 0 and limit at 8 of struct shm_ring */
+#define TRAMPOLINE(name, ring, store, size, slow)	\
+	".globl " name "\n.hidden " name "\n"		\
+	".type " name ", @function\n.p2align 4\n"	\
+	name ":\n"					\
+	"movq " ring "@gottpoff(%rip), %rax\n"		\
+	"movq %fs:(%rax), %rax\n"			\
+	"movq (%rax), %rcx\n"				\
+	"cmpq 8(%rax), %rcx\n"				\
+	"jae 1f\n"					\
+	store ", (%rcx)\n"				\
+	"addq $" size ", %rcx\n"			\
+	"movq %rcx, (%rax)\n"				\
+	"ret\n"						\
+	"1: movq %rbp, %rdx\n"				\
+	"jmp " slow "\n"
+
+#define JUMP(name, target)				\
+	".globl " name "\n.hidden " name "\n"		\
+	".type " name ", @function\n" name ":\n"	\
+	"movq %rbp, %rdx\njmp " target "\n"
+
+__asm__(".text\n"
+	TRAMPOLINE("qp_exec_block", "qp_ring", "movl %esi", "4", "qp_block_slow")
+	TRAMPOLINE("qp_exec_insn", "qp_truth", "movq %rsi", "8", "qp_insn_slow")
+	JUMP("qp_exec_rep", "qp_block_rep")
+	JUMP("qp_exec_rep_insn", "qp_insn_rep"));
+
+_Static_assert(offsetof(struct shm_ring, cur) == 0 &&
+	       offsetof(struct shm_ring, limit) == 8, "the assembly knows these");
+
+HIDDEN void qp_attention(struct qp_thread *t)
+{
+	t->attention = true;
+	__atomic_store_n(&t->shm->ring.limit, 0, __ATOMIC_SEQ_CST);
+}
+
+static uint64_t truth_last(const struct shm_ring *r)
+{
+	uint64_t at = r->cur == r->base ? r->base + SHM_RING_BYTES : r->cur;
+
+	if (r->cur == r->base && !r->lap)
+		return SHM_TRUTH_UNDO;
+	return *(const uint64_t *)(at - 8);
+}
+
+/* The instruction logged last did not complete: it starts where we stopped. */
+static void undo_truth(struct qp_thread *t, uint64_t ip, bool thrown)
+{
+	struct shm_ring *r = &t->shm->truth;
+
+	if (qp.truth && truth_last(r) == ip &&
+	    (thrown || qp_machine_repeats(qp.machine, ip)))
+		qp_put64(r, SHM_TRUTH_UNDO);
+}
+
+/*
+ * Thrown out of a block and no signal followed: it goes on where it was thrown
+ * out (code page written, exclusive step), or behind it (PAUSE), or elsewhere
+ * after the emulation of a vsyscall.
+ */
+static uint64_t thrown_ip(const struct qp_thread *t, uint64_t next_ip)
+{
+	uint32_t id = qp_ring_last(&t->shm->ring);
+
+	return qp_block_reaches(id, next_ip) ? next_ip : t->stop_ip;
+}
+
+HIDDEN void qp_tell_stop(struct qp_thread *t, uint64_t next_ip)
+{
+	bool thrown = t->state == QP_THROWN || t->state == QP_CAUGHT;
+	uint64_t ip = t->stop_ip;
+
+	if (!thrown && t->state != QP_STOPPED)
+		return;
+	if (t->state == QP_THROWN)
+		ip = thrown_ip(t, next_ip);
+	undo_truth(t, ip, thrown);
+	qp_escape(&t->shm->ring, thrown ? SHM_ESC_LEFT_CUT : SHM_ESC_LEFT, ip,
+		  0);
+	t->state = QP_TOLD;
+	qp_attention(t);
+}
+
+/* Before the first instruction: are qemu's insides where we look? */
+static void check_env(const uint64_t *env, uint64_t start)
+{
+	struct iovec local, remote;
+	uint64_t argc = 0, sp = env[qp.machine->sp];
+
+	if (qp_pc(env) != start || (sp & 15))
+		qp_die("this qemu keeps its registers elsewhere (PC %#llx, "
+		       "SP %#llx at %#llx)", (long long)qp_pc(env),
+		       (long long)sp, (long long)start);
+	local = (struct iovec){ &argc, sizeof(argc) };
+	remote = (struct iovec){ (void *)sp, sizeof(argc) };
+	if (process_vm_readv(getpid(), &local, 1, &remote, 1, 0) !=
+	    sizeof(argc)) {
+		if (errno == EFAULT)
+			qp_die("guest memory is not directly addressable");
+		argc = *(const uint64_t *)sp;
+	}
+	if (argc != qp.argc)
+		qp_die("the guest's stack is not where qemu says (argc %llu, "
+		       "not %u)", (long long)argc, qp.argc);
+}
+
+static void note_back(struct qp_thread *t, uint64_t next_ip)
+{
+	if (t->state == QP_NEW)
+		check_env(t->env, next_ip);
+	qp_tell_stop(t, next_ip);
+	if (t->state != QP_RUNNING)
+		qp_escape(&t->shm->ring, SHM_ESC_BACK, next_ip,
+			  qp_now_ns() - t->stop_ns);
+	t->state = QP_RUNNING;
+	t->attention = false;
+}
+
+/* Another thread ends or replaces the process: stop here, between blocks. */
+static void park(struct qp_thread *t, uint64_t next_ip)
+{
+	if (t->state == QP_RUNNING) {
+		t->stop_ip = next_ip;
+		t->stop_ns = qp_now_ns();
+		t->state = QP_STOPPED;
+	}
+	qp_tell_stop(t, next_ip);
+	while (__atomic_load_n(&qp.parked, __ATOMIC_SEQ_CST))
+		syscall(SYS_futex, &qp.parked, FUTEX_WAIT, 1, NULL, NULL, 0);
+}
+
+HIDDEN void qp_block_slow(unsigned int cpu, uintptr_t id, uint64_t *env)
+{
+	struct qp_thread *t = &qp_self;
+
+	(void)cpu;
+	if (!t->shm)
+		return;
+	t->env = env;
+	/* who parks sees that t runs, or t sees that it is to park */
+	do {
+		if (__atomic_load_n(&qp.parked, __ATOMIC_SEQ_CST))
+			park(t, qp_block_start((uint32_t)id));
+		if (t->attention)
+			note_back(t, qp_block_start((uint32_t)id));
+		atomic_thread_fence(memory_order_seq_cst);
+	} while (__atomic_load_n(&qp.parked, __ATOMIC_SEQ_CST));
+	qp_put32(&t->shm->ring, (uint32_t)id);
+	if (__atomic_load_n(&qp.parked, __ATOMIC_SEQ_CST))
+		qp_attention(t);
+}
+
+/* One REP instruction alone: an iteration of the one just entered, or new. */
+HIDDEN void qp_block_rep(unsigned int cpu, uintptr_t id, uint64_t *env)
+{
+	struct qp_thread *t = &qp_self;
+
+	if (!t->shm || t->attention || __atomic_load_n(&qp.parked, __ATOMIC_RELAXED) ||
+	    !qp_repeats(qp_ring_last(&t->shm->ring), (uint32_t)id))
+		qp_block_slow(cpu, id, env);
+}
+
+HIDDEN void qp_insn_slow(unsigned int cpu, uint64_t ip, uint64_t *env)
+{
+	(void)cpu;
+	(void)env;
+	if (qp_self.shm)
+		qp_put64(&qp_self.shm->truth, ip);
+}
+
+HIDDEN void qp_insn_rep(unsigned int cpu, uint64_t ip, uint64_t *env)
+{
+	if (qp_self.shm && truth_last(&qp_self.shm->truth) != ip)
+		qp_insn_slow(cpu, ip, env);
+}
+
+static void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+{
+	(void)id;
+	qp_translate(tb);
+}
+
+static void end_thread(struct qp_thread *t)
+{
+	pthread_mutex_lock(&qp.lock);
+	for (struct qp_thread **p = &qp.threads; *p; p = &(*p)->next) {
+		if (*p == t) {
+			*p = t->next;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&qp.lock);
+	qp_escape(&t->shm->ring, SHM_ESC_EXIT, 0, 0);
+	qp_ring = qp_truth = &no_ring;
+	t->shm = NULL;
+}
+
+/*
+ * All threads end between blocks, then the process: qemu's own way out first
+ * lets the other threads run on unseen.
+ */
+static void end_process(int status)
+{
+	qp_park_others();
+	syscall(SYS_exit_group, status);
+}
+
+static void syscall_start(qemu_plugin_id_t id, unsigned int cpu, int64_t num,
+			  uint64_t a1, uint64_t a2, uint64_t a3, uint64_t a4,
+			  uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8)
+{
+	struct qp_thread *t = &qp_self;
+
+	(void)id, (void)cpu, (void)a7, (void)a8;
+	if (!t->shm)
+		return;
+	t->stop_ns = qp_now_ns();
+	t->state = QP_SYSCALL;
+	t->sysno = num;
+	t->call = qp_machine_call(qp.machine, num);
+	t->args[0] = a1, t->args[1] = a2, t->args[2] = a3;
+	t->args[3] = a4, t->args[4] = a5, t->args[5] = a6;
+	qp_escape(&t->shm->ring, SHM_ESC_SYSCALL, (uint64_t)num, 0);
+	if (t->call == QP_CALL_EXIT) {
+		end_thread(t);
+		return;
+	}
+	if (t->call == QP_CALL_EXIT_GROUP)
+		end_process((int)a1);
+	else if (t->call == QP_CALL_MUNMAP)
+		qp_unmapped(a1, a2);
+	else if (t->call == QP_CALL_EXECVE || t->call == QP_CALL_EXECVEAT)
+		qp_exec(t->call == QP_CALL_EXECVEAT, t->args);
+	qp_attention(t);
+}
+
+static void report_comm(struct qp_thread *t)
+{
+	uint64_t name[2] = { 0 };
+
+	if (!prctl(PR_GET_NAME, name))
+		qp_escape(&t->shm->ring, SHM_ESC_COMM, name[0], name[1]);
+}
+
+static void note_prctl(struct qp_thread *t)
+{
+	if (t->args[0] == PR_SET_NAME)
+		report_comm(t);
+	else if (t->args[0] == PR_SET_TAGGED_ADDR_CTRL)
+		qp.address = t->args[1] & PR_TAGGED_ADDR_ENABLE ?
+				     UINT64_MAX >> 8 : UINT64_MAX;
+}
+
+static void syscall_end(qemu_plugin_id_t id, unsigned int cpu, int64_t num,
+			int64_t ret)
+{
+	struct qp_thread *t = &qp_self;
+	bool failed = ret < 0 && ret > -4096;
+
+	(void)id, (void)cpu;
+	if (!t->shm || failed || num != t->sysno)
+		return;
+	if (t->call == QP_CALL_MMAP) {
+		qp_unmapped((uint64_t)ret, t->args[1]);
+	} else if (t->call == QP_CALL_MREMAP) {
+		qp_unmapped(t->args[0], t->args[1]);
+		qp_unmapped((uint64_t)ret, t->args[2]);
+	} else if (t->call == QP_CALL_PRCTL) {
+		note_prctl(t);
+	}
+	qp_attention(t);
+}
+
+/* Its ring says where it is: outside of user code. */
+static bool is_told(const struct qp_thread *t)
+{
+	enum qp_state state = __atomic_load_n(&t->state, __ATOMIC_SEQ_CST);
+
+	return state == QP_NEW || state == QP_TOLD || state == QP_SYSCALL;
+}
+
+HIDDEN void qp_park_others(void)
+{
+	struct timespec ms = { .tv_nsec = 1000000 };
+	bool busy = true;
+
+	__atomic_store_n(&qp.parked, 1, __ATOMIC_SEQ_CST);
+	for (int i = 0; busy && i < PARK_MS; i++) {
+		busy = false;
+		pthread_mutex_lock(&qp.lock);
+		for (struct qp_thread *t = qp.threads; t; t = t->next) {
+			if (t == &qp_self || is_told(t))
+				continue;
+			busy = true;
+			__atomic_store_n(&t->shm->ring.limit, 0,
+					 __ATOMIC_SEQ_CST);
+		}
+		pthread_mutex_unlock(&qp.lock);
+		if (busy)
+			nanosleep(&ms, NULL);
+	}
+}
+
+HIDDEN void qp_unpark(void)
+{
+	__atomic_store_n(&qp.parked, 0, __ATOMIC_SEQ_CST);
+	syscall(SYS_futex, &qp.parked, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+static const char *option(int argc, char **argv, const char *key)
+{
+	size_t n = strlen(key);
+
+	for (int i = 0; i < argc; i++)
+		if (!strncmp(argv[i], key, n) && argv[i][n] == '=')
+			return argv[i] + n + 1;
+	return NULL;
+}
+
+static uint32_t option_u32(int argc, char **argv, const char *key)
+{
+	const char *s = option(argc, argv, key);
+
+	return s ? (uint32_t)strtoul(s, NULL, 10) : 0;
+}
+
+/*
+ * Where the kernel would put it, qemu's translations would come to lie beyond
+ * it, too far away for direct calls of our trampolines.
+ */
+static int map_shm(int fd)
+{
+	uintptr_t far = ((uintptr_t)&qp & -(uintptr_t)QP_PAGE) - SHM_FAR_BYTES;
+	void *p = mmap((void *)far, SHM_BYTES, PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_NORESERVE, fd, 0);
+
+	if (p == MAP_FAILED)
+		return -1;
+	qp.shm = p;
+	qp.header = p;
+	qp.fd = fd;
+	fcntl(fd, F_SETFD, FD_CLOEXEC);
+	return qp.header->magic == SHM_MAGIC &&
+	       qp.header->version == SHM_VERSION ? 0 : -1;
+}
+
+/*
+ * A new image: the first one has slots waiting; after exec the thread's old
+ * stream, whose producer is gone, is told where to go on.
+ */
+static int start_image(uint32_t old_slot)
+{
+	uint32_t proc = qp_proc_take(), slot = qp_thread_take();
+	struct shm_thread *old = shm_thread(qp.shm, old_slot);
+
+	if (!proc || !slot)
+		return -1;
+	memcpy(shm_thread(qp.shm, slot)->comm, old->comm, sizeof(old->comm));
+	qp_log_attach(proc);
+	qp_thread_start(slot, QP_NEW);
+	qp_ring_attach(&old->ring, shm_ring_data(old));
+	qp_escape(&old->ring, SHM_ESC_EXEC, slot, 0);
+	prctl(PR_SET_NAME, shm_thread(qp.shm, slot)->comm);
+	return 0;
+}
+
+static void find_self(void)
+{
+	Dl_info info;
+	ssize_t n = readlink("/proc/self/exe", qp.qemu, sizeof(qp.qemu) - 1);
+
+	qp.qemu[n > 0 ? n : 0] = 0;
+	if (dladdr(&qp, &info) && info.dli_fname)
+		snprintf(qp.object, sizeof(qp.object), "%s", info.dli_fname);
+}
+
+__attribute__((visibility("default")))
+int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info,
+			int argc, char **argv)
+{
+	if (map_shm((int)option_u32(argc, argv, "fd")) < 0)
+		qp_die("auxkit-qemu: this object is for use by auxcap alone\n");
+	qp.machine = qp_machine_find(info->target_name);
+	if (!qp.machine || info->system_emulation ||
+	    qp.machine->elf != qp.header->machine)
+		qp_die("qemu is built for %s", info->target_name);
+	qp.id = id;
+	qp.truth = qp.header->truth;
+	qp.always = qp.header->always;
+	memcpy(qp.sysroot, qp.header->sysroot, SHM_PATH_MAX - 1);
+	qp.argc = option_u32(argc, argv, "argc");
+	find_self();
+	qp_code_init();
+	if (qp_hooks_install() < 0)
+		qp_die("qemu does not call the libc functions it should");
+	if (start_image(option_u32(argc, argv, "slot")) < 0)
+		qp_die("too many processes are traced at once");
+	qemu_plugin_register_vcpu_tb_trans_cb(id, translate);
+	qemu_plugin_register_vcpu_syscall_cb(id, syscall_start);
+	qemu_plugin_register_vcpu_syscall_ret_cb(id, syscall_end);
+	return 0;
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Snapshots: the AUX areas in overwrite mode, and backward data rings.
+ *
+ * While the areas are copied their PMUs are off: the kernel may write nowhere
+ * else. Side-band goes on all the time. What the last snapshot has is left out:
+ * where it ended is known per ring, and what was written over since is counted
+ * as overwritten.
+ *
+ * Stream positions go on from snapshot to snapshot; modulo the area's size they
+ * are offsets in it.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include <aux/self.h>
+#include "common/diag.h"
+
+#include "capture/record/impl.h"
+
+/* The first position at or behind pos that is end in the buffer. */
+static uint64_t align_position(uint64_t pos, uint64_t end, uint64_t size)
+{
+	return pos + (end % size + size - pos % size) % size;
+}
+
+static int save_ring(struct rec_reader *rd, struct rec_ring *rr)
+{
+	const struct recorder *r = rd->r;
+	const struct auxpmu_ops *ops =
+		r->config.events->events[rr->set->aux_event].aux;
+	uint64_t end, len, skipped, size = rr->ring->aux_size, pos;
+	struct ledger *l = r->ledger;
+	struct iovec iov[2];
+	int ret;
+
+	rr->wrap.buf = rr->ring->aux;
+	rr->wrap.size = size;
+	rr->wrap.head = ring_aux_head(rr->ring);
+	ret = ops->snapshot(&rr->wrap, &end, &len, &skipped);
+	if (ret || len > size)
+		return ret ? ret : -AUX_E_LIMIT;
+	pos = rr->snap_end + len;
+	if (skipped && skipped != UINT64_MAX)
+		pos += skipped;
+	else if (skipped)
+		pos++;	/* at least something */
+	pos = align_position(pos, end, size);
+	if (skipped) {
+		uint64_t lost = pos - len - rr->snap_end;
+
+		ledger_produced(l, rr->idx, lost);
+		ledger_add(l, rr->idx, AUX_LEDGER_OVERWRITTEN, lost, 0, 0);
+	}
+	rr->snap_end = pos;
+	if (!len)
+		return 0;
+	ring_aux_slice(rr->ring, end, len, iov);
+	return rec_put_aux(rd, rr, iov, pos - len, len);
+}
+
+/* Newest first in the ring, oldest first in the file. */
+static int copy_backward(struct rec_reader *rd, struct rec_ring *rr)
+{
+	struct iovec iov[2];
+	size_t len = ring_backward(rr->ring, iov), pos, n = 0;
+	uint64_t head = rr->ring->page->data_head;
+	uint64_t fresh = rr->snap_end - head;	/* heads count down */
+	size_t *at;
+	int ret = 0;
+
+	if (fresh < len)
+		len = (size_t)fresh;	/* the rest is in the last snapshot */
+	at = calloc(len / 8 + 1, sizeof(*at));
+	if (!at)
+		return -AUX_E_NOMEM;
+	for (pos = 0; pos < len;) {
+		const struct perf_event_header *h =
+			ring_record(iov, pos, rd->copy, REC_COPY_MAX);
+
+		if (!h)
+			break;
+		at[n++] = pos;
+		pos += h->size;
+	}
+	while (n-- && !ret) {
+		const struct perf_event_header *h =
+			ring_record(iov, at[n], rd->copy, REC_COPY_MAX);
+
+		rec_note(rd, rr, h);
+		ret = writer_record(rd->r->w, h);
+	}
+	free(at);
+	if (rr->last_ns) {
+		writer_time(rd->r->w, rr->last_ns);
+		writer_time(rd->r->w, rr->first_ns);
+	}
+	rr->snap_end = head;
+	return ret;
+}
+
+static int save_backward(struct rec_reader *rd, struct rec_ring *rr)
+{
+	int ret;
+
+	ioctl(rr->set->fd, PERF_EVENT_IOC_PAUSE_OUTPUT, 1);
+	ret = copy_backward(rd, rr);
+	ioctl(rr->set->fd, PERF_EVENT_IOC_PAUSE_OUTPUT, 0);
+	return ret;
+}
+
+static int put_label(struct recorder *r, enum aux_snapshot_reason reason,
+		     const char *label, uint64_t time_ns)
+{
+	struct aux_own_snapshot s = {
+		.number = ++r->n_snapshots,
+		.time_ns = time_ns,
+		.reason = reason,
+		.label_len = label ? (uint32_t)strnlen(label, 256) : 0,
+	};
+
+	return writer_own(r->w, AUX_OWN_SNAPSHOT, &s, sizeof(s), label,
+			  s.label_len);
+}
+
+/* resume: what is saved goes on while the next one is being saved. */
+static int save_all(struct recorder *r, bool resume)
+{
+	size_t i, k;
+	int ret = 0;
+
+	for (i = 0; i < r->n_readers; i++) {
+		struct rec_reader *rd = &r->readers[i];
+
+		for (k = 0; k < rd->n_rings && !ret; k++) {
+			struct rec_ring *rr = rd->rings[k];
+
+			if (rr->set->backward)
+				ret = save_backward(rd, rr);
+			else if (rr->aux && r->config.snapshot)
+				ret = save_ring(rd, rr);
+			if (!ret && resume && rr->aux)
+				ret = evset_aux_resume(r->config.set,
+						       r->config.events,
+						       rr->idx);
+		}
+	}
+	return ret;
+}
+
+/* The newest record is close enough. */
+static uint64_t latest(const struct recorder *r)
+{
+	uint64_t t = 0;
+	size_t i;
+
+	for (i = 0; i < r->n_rings; i++)
+		if (r->rings[i].last_ns > t)
+			t = r->rings[i].last_ns;
+	return t;
+}
+
+int recorder_snapshot(struct recorder *r, enum aux_snapshot_reason reason,
+		      const char *label, bool stay_off, struct aux_diag *diag)
+{
+	const struct evlist *l = r->config.events;
+	bool resume = !stay_off && !r->paused;
+	uint64_t now;
+	int ret, err;
+
+	if (aux_self_now(r->rings[0].ring->page, &now))
+		now = 0;	/* no clock that we could read: see below */
+	ret = evset_aux_enable(r->config.set, l, false);
+	err = recorder_hold(r);	/* side-band up to here stands before */
+	ret = ret ? ret : err;
+	if (!ret)
+		ret = put_label(r, reason, label, now ? now : latest(r));
+	if (!ret)
+		ret = save_all(r, resume);
+	if (ret && resume)	/* those that save_all did not come to */
+		evset_aux_enable(r->config.set, l, true);
+	recorder_release(r);
+	if (ret)
+		diag_set(diag, -ret, AUX_NO_OFFSET, "snapshot %llu: %s",
+			 (unsigned long long)r->n_snapshots,
+			 aux_strerror(ret));
+	return ret;
+}

@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The kernel as a source: events opened, rings mapped, and all of it undone.
+ *
+ * Invariant: whatever can be refused (events, permission, memory) is refused
+ * here, before a file is touched or the program runs.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/diag.h"
+
+#include "capture/record/kernel.h"
+
+/* The kernel wakes us when an eighth is full, or a megabyte waits, for which a
+ * wake-up costs next to nothing: the rest is left for our delay. */
+#define AUX_WAKE_PART 8
+#define AUX_WAKE_MOST (1 << 20)
+#define DATA_WAKE_PART 4
+/* With --max-size, after this part of it has come. */
+#define FILL_WAKE_PART 16
+#define LEAST_AUX_BYTES (256 << 10)
+#define SET_NOTES sizeof(((struct evset *)0)->notes)
+#define OPENING_NS_MAX 500000000	/* until threads are no longer new */
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+static bool samples_aux(const struct evlist *l)
+{
+	size_t i;
+
+	for (i = 0; i < l->n; i++)
+		if (l->events[i].attr.sample_type & PERF_SAMPLE_AUX)
+			return true;
+	return false;
+}
+
+static int open_events(struct kernel *k, struct aux_diag *diag)
+{
+	const struct kernel_options *o = k->o;
+	struct evlist_options eo = {
+		.words = o->words,
+		.n_words = o->n_words,
+		.per_thread = k->target.per_thread,
+		.system_wide = k->target.system_wide,
+		.snapshot = o->snapshot,
+		.overwrite = o->overwrite,
+		.aux_sample_size = o->aux_sample_size,
+		.freq = o->freq,
+		.period = o->period,
+		.callgraph = o->callgraph,
+	};
+	int ret = evlist_open(&k->events, &eo, diag);
+
+	if (ret)
+		return ret;
+	if (o->snapshot && !k->events.n_aux)
+		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+				"snapshot mode (-S) needs an event with an AUX "
+				"area, such as intel_pt//");
+	if (o->snapshot && samples_aux(&k->events))
+		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+				"snapshots (-S) and trace in samples "
+				"(--aux-sample) exclude each other");
+	return 0;
+}
+
+/* As many as evset will make, see there. */
+static void count_rings(const struct kernel *k, size_t *n_rings, size_t *n_aux)
+{
+	const struct target *t = &k->target;
+	size_t n = t->per_thread ? t->n_tids : t->n_cpus;
+
+	*n_aux = n * k->events.n_aux;
+	*n_rings = (*n_aux ? *n_aux : n) + (k->o->overwrite ? n : 0);
+}
+
+/* An AUX area by default. What they hold at the end goes into the file, too: that
+ * is no more than twice --max-size in all of them, unless there are very many. */
+static size_t default_aux(const struct kernel *k)
+{
+	size_t n_rings, n_aux, bytes = EXPLAIN_AUX_BYTES;
+
+	count_rings(k, &n_rings, &n_aux);
+	while (k->o->max_size && n_aux && bytes > LEAST_AUX_BYTES &&
+	       bytes > 2 * k->o->max_size / n_aux)
+		bytes /= 2;
+	return bytes;
+}
+
+static struct explain_fit wanted_sizes(const struct kernel *k)
+{
+	size_t size = (size_t)k->sys.page_size;
+
+	return (struct explain_fit){
+		.data_pages = k->o->data_pages ? k->o->data_pages :
+						 EXPLAIN_DATA_BYTES / size,
+		.aux_pages = k->o->aux_pages ? k->o->aux_pages :
+					       default_aux(k) / size,
+		.data_fixed = k->o->data_pages != 0,
+		.aux_fixed = k->o->aux_pages != 0,
+	};
+}
+
+/* How much may be mapped. */
+static int choose_sizes(struct kernel *k, struct explain_fit *fit,
+			struct aux_diag *diag)
+{
+	size_t n_rings, n_aux;
+
+	count_rings(k, &n_rings, &n_aux);
+	*fit = wanted_sizes(k);
+	return explain_fit(fit, n_rings, n_aux, &k->sys, diag);
+}
+
+/* From when on the kernel wakes us. */
+static void set_watermarks(struct kernel *k, const struct explain_fit *fit)
+{
+	size_t size = (size_t)k->sys.page_size, i;
+	struct evlist *l = &k->events;
+	size_t most = AUX_WAKE_MOST;
+
+	if (k->o->max_size)
+		most = least(most, size + k->o->max_size / FILL_WAKE_PART /
+						  k->target.n_cpus);
+	for (i = 0; i < l->n; i++) {
+		struct perf_event_attr *a = &l->events[i].attr;
+
+		a->watermark = 1;
+		a->wakeup_watermark = (uint32_t)least(
+			fit->data_pages * size / DATA_WAKE_PART, most);
+		if (l->events[i].aux && !k->o->snapshot && !samples_aux(l))
+			a->aux_watermark = (uint32_t)least(
+				fit->aux_pages * size / AUX_WAKE_PART, most);
+	}
+}
+
+static void unmap_rings(struct kernel *k)
+{
+	size_t i;
+
+	for (i = 0; k->rings && i < k->set.n_rings; i++)
+		ring_unmap(&k->rings[i]);
+}
+
+/* Maps all rings; on failure none, and errno tells. Returns the ring's number
+ * that failed, or n_rings. */
+static size_t map_rings(struct kernel *k, const struct explain_fit *fit,
+			bool *aux_failed)
+{
+	bool overwrite = k->o->snapshot || samples_aux(&k->events);
+	size_t i;
+
+	for (i = 0; i < k->set.n_rings; i++) {
+		const struct evset_ring *er = &k->set.rings[i];
+		struct ring_sizes s = {
+			.data_pages = fit->data_pages,
+			.aux_pages = er->aux_event >= 0 ? fit->aux_pages : 0,
+			.backward = er->backward,
+			.aux_overwrite = overwrite,
+			/* a program may never come to some CPUs */
+			.aux_populate = !overwrite &&
+					!k->target.traces_child,
+		};
+
+		if (ring_map(&k->rings[i], er->fd, &s, aux_failed)) {
+			int err = errno;
+
+			unmap_rings(k);
+			errno = err;
+			return i;
+		}
+	}
+	return i;
+}
+
+/* Smaller, where the user did not fix it; false: it cannot be. */
+static bool shrink(const struct kernel *k, struct explain_fit *fit,
+		   bool aux_failed)
+{
+	if (k->events.n_aux && !fit->aux_fixed && fit->aux_pages > 4)
+		fit->aux_pages /= 2;
+	else if (!aux_failed && !fit->data_fixed && fit->data_pages > 4)
+		fit->data_pages /= 2;
+	else
+		return false;
+	return true;
+}
+
+/* *less: fit was made smaller, since the kernel did not map so much. */
+static int map_all(struct kernel *k, struct explain_fit *fit, bool *less,
+		   struct aux_diag *diag)
+{
+	const struct explain_fit was = wanted_sizes(k);
+	const struct evset_ring *er;
+	size_t bad, pages, n_rings, n_aux;
+	bool aux_failed;
+	int err;
+
+	*less = false;
+	k->rings = calloc(k->set.n_rings + 1, sizeof(*k->rings));
+	if (!k->rings)
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				"out of memory");
+	bad = map_rings(k, fit, &aux_failed);
+	if (bad == k->set.n_rings)
+		return 0;
+	err = errno;
+	if ((err == EPERM || err == ENOMEM) && shrink(k, fit, aux_failed)) {
+		*less = true;
+		count_rings(k, &n_rings, &n_aux);
+		explain_fit_less(fit, &was, n_rings, n_aux, err, &k->sys);
+		return -AUX_E_LIMIT;
+	}
+	er = &k->set.rings[bad];
+	pages = aux_failed ? fit->aux_pages : fit->data_pages + 1;
+	return explain_mmap(er->aux_event >= 0 ?
+			    k->events.events[er->aux_event].name :
+			    "the data ring", aux_failed,
+			    pages * (size_t)k->sys.page_size, err, &k->sys,
+			    diag);
+}
+
+static void note_threads(struct kernel *k)
+{
+	char *notes = k->set.notes;
+	size_t used = strlen(notes);
+
+	snprintf(notes + used, sizeof(k->set.notes) - used,
+		 "%sthreads began while events were opened, and some of these "
+		 "may be missing: -a misses none", used ? "; " : "");
+}
+
+/* Threads that begin while events are opened have none of them, or some. They are
+ * inherited only from those that are all open: so until no thread is new. */
+static int open_set(struct kernel *k, char notes[static SET_NOTES],
+		    struct aux_diag *diag)
+{
+	uint64_t begin = now_ns();
+	int ret, n_new;
+
+	for (;;) {
+		ret = evset_open(&k->set, &k->events, &k->target, diag);
+		if (ret)
+			return ret;
+		if (*notes)	/* what was done without is so still */
+			memcpy(k->set.notes, notes, SET_NOTES);
+		n_new = target_rescan(&k->target, diag);
+		if (n_new <= 0)
+			return n_new;
+		if (now_ns() - begin > OPENING_NS_MAX) {
+			note_threads(k);
+			return 0;
+		}
+		memcpy(notes, k->set.notes, SET_NOTES);
+		evset_close(&k->set);
+	}
+}
+
+/* The watermarks go with the sizes, and are fixed when an event is opened. */
+static int open_and_map(struct kernel *k, struct explain_fit *fit,
+			struct aux_diag *diag)
+{
+	char notes[SET_NOTES] = "";
+	bool less;
+	int ret;
+
+	for (;;) {
+		set_watermarks(k, fit);
+		ret = open_set(k, notes, diag);
+		if (ret)
+			return ret;
+		ret = map_all(k, fit, &less, diag);
+		if (!less)
+			return ret;
+		memcpy(notes, k->set.notes, sizeof(notes));
+		free(k->rings);
+		k->rings = NULL;
+		evset_close(&k->set);
+	}
+}
+
+static int open_recorder(struct kernel *k, struct aux_diag *diag)
+{
+	struct recorder_config c = {
+		.events = &k->events,
+		.set = &k->set,
+		.rings = k->rings,
+		.snapshot = k->o->snapshot,
+		.sampling = samples_aux(&k->events),
+		.backward = k->o->overwrite,
+		.n_threads = k->o->n_threads,
+		.max_size = k->o->max_size,
+	};
+	struct codesave_config save = {
+		.kernel = k->o->kcore, .self = (uint32_t)getpid(),
+	};
+
+	if (k->events.n_aux && !k->o->no_code && codesave_new(&k->save, &save))
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				"out of memory");
+	c.save = k->save;
+	return recorder_new(&k->recorder, &c, diag);
+}
+
+static int open_all(struct kernel *k, struct aux_diag *diag)
+{
+	struct explain_fit fit;
+	int ret;
+
+	explain_system(&k->sys);
+	if (k->o->control) {
+		ret = control_open(&k->control, k->o->control, diag);
+		if (ret)
+			return ret;
+	}
+	ret = target_open(&k->target, &k->o->target, diag);
+	if (!ret)
+		ret = open_events(k, diag);
+	if (!ret)
+		ret = choose_sizes(k, &fit, diag);
+	if (ret)
+		return ret;
+	if (k->o->delay_ms) {	/* we enable; side-band is there from the start */
+		k->target.traces_child = false;
+		k->events.events[k->events.sideband].immediate = true;
+	}
+	ret = open_and_map(k, &fit, diag);
+	if (!ret)
+		ret = evset_attach(&k->set, &k->events, diag);
+	if (!ret)
+		ret = evset_filter(&k->set, &k->events, diag);
+	if (!ret)
+		ret = open_recorder(k, diag);
+	if (!ret)
+		snprintf(k->fit_text, sizeof(k->fit_text), "%s", fit.text);
+	return ret;
+}
+
+static void close_kernel(void *src)
+{
+	struct kernel *k = src;
+
+	if (!k)
+		return;
+	codesave_free(k->save);
+	recorder_free(k->recorder);
+	unmap_rings(k);
+	free(k->rings);
+	evset_close(&k->set);
+	evlist_close(&k->events);
+	target_close(&k->target);
+	control_close(k->control);
+	free(k);
+}
+
+static int open_kernel(void **src, const struct source_job *job,
+		       struct aux_diag *diag)
+{
+	struct kernel *k = calloc(1, sizeof(*k));
+	int ret;
+
+	*src = NULL;
+	if (!k)
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				"out of memory");
+	k->job = job;
+	k->o = job->kernel;
+	k->target.cgroup_fd = k->target.child_fd = -1;
+	k->target.exec_error_fd = -1;
+	ret = open_all(k, diag);
+	if (ret) {
+		close_kernel(k);
+		return ret;
+	}
+	*src = k;
+	return 0;
+}
+
+static uint64_t cpu_ns(void)
+{
+	struct rusage u;
+
+	getrusage(RUSAGE_SELF, &u);
+	return ((uint64_t)u.ru_utime.tv_sec + (uint64_t)u.ru_stime.tv_sec) *
+	       1000000000 + ((uint64_t)u.ru_utime.tv_usec +
+			     (uint64_t)u.ru_stime.tv_usec) * 1000;
+}
+
+static void fill_result(struct kernel *k, uint64_t wall, uint64_t cpu)
+{
+	struct source_result *r = k->result;
+	struct recorder_stats s;
+
+	recorder_stats(k->recorder, &s);
+	r->n_wakeups = s.n_wakeups;
+	r->n_restarts = s.n_restarts;
+	r->n_snapshots = s.n_snapshots;
+	r->n_samples = s.n_samples;
+	r->aux_bytes = s.aux_bytes;
+	r->sampled_bytes = s.sampled_bytes;
+	r->sampling = samples_aux(&k->events);
+	r->wall_ns = now_ns() - wall;
+	r->cpu_ns = cpu_ns() - cpu;
+	r->has_aux = k->events.n_aux != 0;
+	r->stopped = k->stopped;
+	r->full = k->full;
+	r->n_switched = output_n_switched(k->out);
+	if (k->save) {
+		r->code_saved = codesave_stats(k->save)->n_saved;
+		r->code_unsaved = codesave_stats(k->save)->n_unsaved;
+	}
+	snprintf(r->notes, sizeof(r->notes), "%s%s%s", k->fit_text,
+		 *k->fit_text && *k->set.notes ? "; " : "", k->set.notes);
+}
+
+static int run_kernel(void *src, struct output *out, struct ledger *ledger,
+		      struct source_result *result, struct aux_diag *diag)
+{
+	struct kernel *k = src;
+	uint64_t wall = now_ns(), cpu = cpu_ns();
+	int ret;
+
+	memset(result, 0, sizeof(*result));
+	result->kernel = true;
+	k->ledger = ledger;
+	k->result = result;
+	k->out = out;
+	recorder_set_ledger(k->recorder, ledger);
+	recorder_output(k->recorder, output_writer(out));
+	if (k->save)
+		codesave_output(k->save, output_writer(out));
+	ret = kernel_header(k, output_writer(out), diag);
+	if (!ret)
+		ret = kernel_describe(k, output_writer(out), false, diag);
+	if (!ret)
+		ret = kernel_loop(k, diag);
+	fill_result(k, wall, cpu);
+	return ret;
+}
+
+static bool program_ended(void *src, int sig, int *status)
+{
+	struct kernel *k = src;
+
+	if (sig)
+		target_kill(&k->target, sig);
+	return target_child_ended(&k->target, status);
+}
+
+const struct source_ops source_kernel = {
+	.name = "kernel",
+	.help = "any event of this kernel; PMUs with an AUX area",
+	.open = open_kernel,
+	.run = run_kernel,
+	.ended = program_ended,
+	.close = close_kernel,
+};

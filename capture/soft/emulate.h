@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The emulate back end's consumer side: what its files share.
+ *
+ * emulate_start.c starts the program, emulate.c turns the wheel,
+ * emulate_proc.c reads the logs (what blocks and mappings there are),
+ * emulate_thread.c the rings (what ran), with emulate_birth.c for new
+ * threads and emulate_truth.c for the addresses as observed. Everything in
+ * shared memory is untrusted: the traced program can write there.
+ */
+#ifndef CAPTURE_SOFT_EMULATE_H
+#define CAPTURE_SOFT_EMULATE_H
+
+#include "capture/qemu/shm.h"
+#include "capture/soft/soft.h"
+
+#define EMU_HELD 1024u		/* more instructions than qemu's blocks have */
+#define EMU_CHUNK 16384u	/* ring words looked at in one go */
+
+struct emu_info {		/* beside each soft_block */
+	uint32_t sizes_at;	/* of its instructions, in sizes[] */
+	bool rep;		/* ends with a REP string instruction */
+};
+
+struct emu_proc {
+	struct emu_proc *next;
+	struct shm_proc *shm;
+	uint32_t slot, pid;
+	int pidfd;		/* -1: it is gone already */
+	unsigned n_threads;
+	bool dead;		/* what its rings hold is all there will be */
+	uint32_t native_why;	/* about to exec something untraced: */
+	char native[SHM_NAME_MAX];
+
+	struct soft_block *table;	/* SHM_MAX_BLOCKS reserved */
+	struct emu_info *info;
+	uint32_t n_blocks;
+	uint8_t *sizes;
+	size_t n_sizes, max_sizes;
+
+	/* front parts of blocks that were cut, at the table's far end */
+	uint32_t n_cuts;
+	uint64_t *cut_keys;	/* of cut k: block id << 32 | n_insns */
+	uint32_t *cut_index;	/* k + 1, open addressing */
+	uint32_t cut_index_size;
+
+	/* a log record that waits for its SYNC */
+	bool barrier;
+	uint64_t barrier_seq;
+	uint8_t record[SHM_LOG_MAX];
+};
+
+enum emu_where {
+	EMU_OUTSIDE,	/* in the kernel, or not started */
+	EMU_USER,
+	EMU_LEFT,	/* at left_ip; leave it when it goes on elsewhere */
+};
+
+struct emu_thread {
+	struct emu_thread *next;
+	struct shm_thread *shm;
+	uint32_t slot, tid;
+	struct emu_proc *proc;
+	struct soft_thread *st;	/* NULL: the launcher's stream */
+	enum emu_where where;
+	uint64_t left_ip;
+	bool busy;		/* being drained: no recursion */
+	bool ended;
+	bool have_last;		/* buf[0]: ran last, complete or not unknown */
+	const struct soft_block *prev;	/* ran completely before */
+	bool prev_rep;
+	uint64_t *held;		/* truth that may still be taken back */
+	size_t n_held;
+	uint64_t n_truth, n_flow;	/* instructions, when truth is wanted */
+	uint32_t buf[EMU_CHUNK + 1];
+};
+
+struct emu {
+	struct soft *soft;
+	struct aux_diag *diag;
+	int err;		/* first failure, -AUX_E_* */
+	int fd;
+	void *shm;
+	struct shm_header *header;
+	struct emu_proc *procs;
+	struct emu_thread *threads;
+	uint32_t child;		/* the first qemu */
+	bool started;		/* the program's first image runs */
+	bool truth;
+	int machine;		/* EM_X86_64 or EM_AARCH64 */
+};
+
+enum emu_step {
+	EMU_STEP_ON = 0,
+	EMU_STEP_WAIT,	/* come back later, nothing was taken */
+	EMU_STEP_END,	/* this stream is over (or failed) */
+};
+
+/* Keeps the first failure of what a call returned. */
+int emu_note(struct emu *e, int err);
+int emu_fail(struct emu *e, int code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Takes a ring's bytes at its tail: up to len, none beyond the head. */
+uint64_t emu_ring_head(struct emu *e, struct shm_ring *r);
+void emu_ring_copy(const char *data, uint64_t pos, void *out, size_t len);
+void emu_ring_advance(struct emu *e, struct shm_ring *r, uint64_t tail);
+
+/* emulate_start.c */
+const char *emu_qemu_name(const struct emu *e);
+int emu_create_shm(struct emu *e);
+/* The first qemu is the child; what it runs follows through shared memory. */
+int emu_start_program(struct emu *e, const struct soft_program *p);
+
+/* emulate_proc.c */
+struct emu_proc *emu_proc_new(struct emu *e, uint32_t slot);
+/* A forked child knows its parent's first n blocks. */
+int emu_proc_inherit(struct emu *e, struct emu_proc *p,
+		     const struct emu_proc *parent, uint32_t n);
+void emu_proc_free(struct emu *e, struct emu_proc *p);
+/* Reads definitions up to the next barrier. True: something was new. */
+bool emu_proc_read_log(struct emu *e, struct emu_proc *p);
+/* Puts the waiting record into effect. */
+int emu_proc_apply(struct emu *e, struct emu_proc *p, struct soft_thread *t);
+/* Instructions of block id before ip; n_insns when ip is no start in it. */
+uint32_t emu_proc_index(const struct emu_proc *p, uint32_t id, uint64_t ip);
+/* The block made of the first n instructions of block id. */
+int emu_proc_cut(struct emu *e, struct emu_proc *p, uint32_t id, uint32_t n,
+		 uint32_t *cut);
+
+/* emulate_birth.c: also the escapes that name something new */
+struct emu_thread *emu_thread_new(struct emu *e, uint32_t slot);
+void emu_thread_free(struct emu *e, struct emu_thread *t);
+enum emu_step emu_esc_thread(struct emu *e, struct emu_thread *t, uint64_t slot);
+enum emu_step emu_esc_fork(struct emu *e, struct emu_thread *t, uint64_t slot,
+			   uint64_t n_blocks);
+enum emu_step emu_esc_exec(struct emu *e, struct emu_thread *t, uint64_t slot);
+
+/* emulate_truth.c */
+bool emu_truth_drain(struct emu *e, struct emu_thread *t);
+/* Hands on the first n addresses that are held. */
+void emu_truth_put(struct emu *e, struct emu_thread *t, size_t n);
+/* Takes back what is seen of a block whose end nobody saw. */
+void emu_truth_drop(struct emu_thread *t, const struct soft_block *b);
+
+/* emulate_thread.c */
+/* Takes what its rings hold. True: something was taken. */
+bool emu_thread_drain(struct emu *e, struct emu_thread *t);
+/* The process is gone and the rings are empty. */
+void emu_thread_end(struct emu *e, struct emu_thread *t);
+/* The part of it that ends what the recording shows of t's flow. */
+void emu_end_flow(struct emu *e, struct emu_thread *t);
+
+#endif

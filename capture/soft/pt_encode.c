@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * pt_encode: the packets that are not on the hot path.
+ *
+ * Packets leave in whole: the sink is called between packets alone. PSB+, OVF
+ * and the first packet after either carry an IP that does not lean on the last
+ * one, because readers differ on what they remember across these.
+ *
+ * Specification: Intel SDM volume 3, "Trace Packets and Data Types".
+ */
+#include "capture/soft/pt_encode.h"
+
+#define SHORT_TNT_BITS 6
+#define SHORT_TNT_UPTO 24	/* more pending bits go into one long TNT */
+
+static void put_bytes(struct pt_encoder *e, const void *bytes, size_t n)
+{
+	memcpy(e->pos, bytes, n);
+	e->pos += n;
+}
+
+static uint64_t position(const struct pt_encoder *e)
+{
+	return e->done + (uint64_t)(e->pos - e->buf);
+}
+
+/* The inline path must stop at the buffer's end, or where PSB+ is due. */
+static void set_limit(struct pt_encoder *e)
+{
+	e->limit = encode_limit(e->buf, e->end - PT_GROUP_MAX, e->done,
+				e->next_psb);
+}
+
+static void hand_out(struct pt_encoder *e)
+{
+	size_t n = (size_t)(e->pos - e->buf);
+	int err;
+
+	if (n && !e->error) {
+		err = e->sink(e->sink_ctx, e->buf, n);
+		if (err)
+			e->error = err;
+	}
+	e->done += n;
+	e->pos = e->buf;
+	set_limit(e);
+}
+
+static void need_room(struct pt_encoder *e)
+{
+	if (e->end - e->pos < PT_GROUP_MAX)
+		hand_out(e);
+}
+
+static void put_ip(struct pt_encoder *e, enum pt_ip_opcode op, uint64_t ip)
+{
+	e->pos = pt_put_ip(e->pos, (uint8_t)op, ip,
+			   e->full_ip ? ~ip : e->last_ip);
+	e->last_ip = ip;
+	e->full_ip = false;
+}
+
+static void put_tsc(struct pt_encoder *e)
+{
+	uint64_t v = e->tsc << 8 | 0x19;
+
+	put_bytes(e, &v, 8);
+}
+
+/* Right behind TSC: where the CTC stands, so that MTCs can be placed. */
+static void put_tma(struct pt_encoder *e)
+{
+	uint64_t ctc = e->tsc * PT_TSC_CTC_D / PT_TSC_CTC_N;
+	uint64_t fast = e->tsc - ctc * PT_TSC_CTC_N / PT_TSC_CTC_D;
+	uint8_t p[7] = { 0x02, 0x73, (uint8_t)ctc, (uint8_t)(ctc >> 8), 0,
+			 (uint8_t)fast, (fast >> 8) & 1 };
+
+	put_bytes(e, p, sizeof(p));
+}
+
+static void next_mtc(struct pt_encoder *e)
+{
+	uint64_t ctc = e->tsc * PT_TSC_CTC_D / PT_TSC_CTC_N;
+	uint32_t shift = e->config.mtc_period;
+
+	if (e->config.mtc)
+		e->event_tsc = (((ctc >> shift) + 1) << shift) * PT_TSC_CTC_N /
+			       PT_TSC_CTC_D;
+}
+
+static void put_time(struct pt_encoder *e)
+{
+	if (e->config.tsc) {
+		put_tsc(e);
+		if (e->config.mtc)
+			put_tma(e);
+	}
+	next_mtc(e);
+}
+
+/*
+ * All cycles so far. Also below the threshold where TSC or MTC sets the time
+ * anew: readers would add what is not sent yet a second time.
+ */
+static void put_cyc(struct pt_encoder *e, uint64_t tsc)
+{
+	uint64_t n = tsc - e->cyc_tsc;
+
+	if (!e->config.cyc || tsc <= e->cyc_tsc)
+		return;
+	e->cyc_tsc = tsc;
+	*e->pos++ = (uint8_t)(0x03 | (n & 0x1f) << 3 | (n > 0x1f) << 2);
+	for (n >>= 5; n; n >>= 7)
+		*e->pos++ = (uint8_t)((n & 0x7f) << 1 | (n > 0x7f));
+}
+
+void pt_encode_cyc(struct pt_encoder *e)
+{
+	uint32_t thresh = e->config.cyc_thresh;
+
+	if (!thresh || e->tsc - e->cyc_tsc >= UINT64_C(1) << (thresh - 1))
+		put_cyc(e, e->tsc);
+}
+
+static void put_short_tnts(struct pt_encoder *e)
+{
+	uint32_t n = e->n_tnt;
+
+	while (n) {
+		uint32_t take = n < SHORT_TNT_BITS ? n : SHORT_TNT_BITS;
+		uint64_t bits = e->tnt >> (n - take);
+
+		bits &= (1u << take) - 1;
+		*e->pos++ = (uint8_t)((bits | 1u << take) << 1);
+		n -= take;
+	}
+}
+
+static void put_long_tnt(struct pt_encoder *e)
+{
+	uint64_t v = e->tnt | UINT64_C(1) << e->n_tnt;
+
+	v = v << 16 | 0xa302;
+	put_bytes(e, &v, 8);
+}
+
+void pt_encode_flush_tnt(struct pt_encoder *e)
+{
+	need_room(e);
+	if (e->n_tnt) {
+		pt_encode_cyc(e);
+		/* a deferred TIP is looked for behind one packet, not four */
+		if (e->n_tnt <= (e->n_defer ? SHORT_TNT_BITS : SHORT_TNT_UPTO))
+			put_short_tnts(e);
+		else
+			put_long_tnt(e);
+	}
+	put_bytes(e, e->defer, e->n_defer);
+	e->n_defer = 0;
+	e->n_tnt = 0;
+	e->tnt = 0;
+}
+
+void pt_encode_tip_slow(struct pt_encoder *e, uint64_t ip, bool defer)
+{
+	uint8_t *p;
+
+	if (e->config.defer_tip && defer && e->n_tnt && !e->config.cyc &&
+	    !e->full_ip && e->n_defer <= (PT_DEFER_MAX - 1) * PT_TIP_SIZE) {
+		p = pt_put_ip(e->defer + e->n_defer, PT_OP_TIP, ip, e->last_ip);
+		e->n_defer = (uint32_t)(p - e->defer);
+		e->last_ip = ip;
+		return;
+	}
+	pt_encode_flush_tnt(e);
+	pt_encode_cyc(e);
+	put_ip(e, PT_OP_TIP, ip);
+}
+
+/* ip NULL: not tracing at this moment. */
+static void put_psb(struct pt_encoder *e, const uint64_t *ip)
+{
+	static const uint8_t psb[PT_PSB_SIZE] = { 2, 0x82, 2, 0x82, 2, 0x82,
+						  2, 0x82, 2, 0x82, 2, 0x82,
+						  2, 0x82, 2, 0x82 };
+	static const uint8_t cbr[] = { 0x02, 0x03, PT_BUS_RATIO, 0 };
+	static const uint8_t mode_exec_64[] = { 0x99, 0x01 };
+	static const uint8_t psbend[] = { 0x02, 0x23 };
+
+	pt_encode_flush_tnt(e);
+	if (position(e))
+		put_cyc(e, e->tsc);
+	else
+		e->cyc_tsc = e->tsc;	/* a stream starts with its PSB */
+	e->next_psb = position(e) + (UINT64_C(2048) << e->config.psb_period);
+	put_bytes(e, psb, sizeof(psb));
+	put_time(e);
+	put_bytes(e, cbr, sizeof(cbr));
+	put_bytes(e, mode_exec_64, sizeof(mode_exec_64));
+	e->full_ip = true;
+	if (ip && e->config.branch)
+		put_ip(e, PT_OP_FUP, *ip);
+	put_bytes(e, psbend, sizeof(psbend));
+	pt_encode_ret_clear(e);
+	set_limit(e);
+}
+
+void pt_encode_init(struct pt_encoder *e, const struct pt_encode_config *config,
+		    uint8_t *buf, size_t size, pt_sink_fn *sink, void *ctx)
+{
+	memset(e, 0, sizeof(*e));
+	e->config = *config;
+	e->buf = e->pos = buf;
+	e->end = buf + size;
+	e->sink = sink;
+	e->sink_ctx = ctx;
+	e->event_tsc = UINT64_MAX;
+	e->full_ip = true;
+	e->lost_seed = 1;
+	set_limit(e);
+}
+
+int pt_encode_flush(struct pt_encoder *e)
+{
+	hand_out(e);
+	return e->error;
+}
+
+uint64_t pt_encode_size(const struct pt_encoder *e)
+{
+	return position(e);
+}
+
+void pt_encode_enable(struct pt_encoder *e, uint64_t ip)
+{
+	need_room(e);
+	if (position(e) >= e->next_psb) {
+		put_psb(e, NULL);
+	} else {
+		put_cyc(e, e->tsc);
+		put_time(e);
+	}
+	if (e->config.branch)
+		put_ip(e, PT_OP_PGE, ip);
+	e->on = true;
+	e->lost = false;
+}
+
+static void stop(struct pt_encoder *e)
+{
+	pt_encode_ret_clear(e);
+	e->on = false;
+	e->lost = false;
+	e->event_tsc = UINT64_MAX;
+}
+
+void pt_encode_disable(struct pt_encoder *e)
+{
+	if (!e->lost && e->config.branch) {
+		pt_encode_flush_tnt(e);
+		pt_encode_cyc(e);
+		*e->pos++ = PT_OP_PGD;
+	}
+	stop(e);
+}
+
+void pt_encode_disable_async(struct pt_encoder *e, uint64_t ip)
+{
+	if (!e->lost && e->config.branch) {
+		pt_encode_flush_tnt(e);
+		pt_encode_cyc(e);
+		put_ip(e, PT_OP_FUP, ip);
+		*e->pos++ = PT_OP_PGD;
+	}
+	stop(e);
+}
+
+static void put_ovf(struct pt_encoder *e)
+{
+	static const uint8_t ovf[] = { 0x02, 0xf3 };
+
+	pt_encode_flush_tnt(e);
+	put_bytes(e, ovf, sizeof(ovf));
+	pt_encode_ret_clear(e);
+	e->full_ip = true;
+}
+
+void pt_encode_overflow(struct pt_encoder *e, uint64_t ip, bool resume)
+{
+	if (!e->config.branch)
+		return;
+	if (!e->lost)
+		put_ovf(e);
+	e->lost = false;
+	if (resume)
+		put_ip(e, PT_OP_FUP, ip);
+	else
+		stop(e);
+}
+
+void pt_encode_lose(struct pt_encoder *e)
+{
+	put_ovf(e);
+	e->lost = true;
+	e->lost_until = UINT64_MAX;
+}
+
+void pt_encode_ptwrite(struct pt_encoder *e, uint64_t ip, uint64_t value,
+		       int size, bool with_fup)
+{
+	if (e->lost)
+		return;
+	pt_encode_flush_tnt(e);
+	pt_encode_cyc(e);
+	*e->pos++ = 0x02;
+	*e->pos++ = (uint8_t)(0x12 | (size == 8 ? 1 << 5 : 0) | with_fup << 7);
+	put_bytes(e, &value, size == 8 ? 8 : 4);
+	if (with_fup)
+		put_ip(e, PT_OP_FUP, ip);
+}
+
+void pt_encode_checkpoint(struct pt_encoder *e, uint64_t ip)
+{
+	uint32_t every = e->config.inject_overflow;
+
+	if (e->end - e->pos <= PT_GROUP_MAX)
+		hand_out(e);
+	if (position(e) < e->next_psb)
+		return;
+	if (every && e->config.branch && ++e->n_psb % every == 0) {
+		put_ovf(e);
+		e->n_injected++;
+		e->lost = true;
+		e->lost_until = e->tsc + encode_lost_time(&e->lost_seed);
+		return;
+	}
+	put_psb(e, &ip);
+}
+
+bool pt_encode_lost(struct pt_encoder *e, uint64_t ip)
+{
+	if (!e->lost || e->tsc < e->lost_until)
+		return e->lost;
+	need_room(e);
+	put_ip(e, PT_OP_FUP, ip);
+	e->lost = false;
+	put_psb(e, &ip);
+	return false;
+}
+
+void pt_encode_time(struct pt_encoder *e, uint64_t tsc)
+{
+	uint64_t step = ((uint64_t)PT_TSC_CTC_N << e->config.mtc_period) /
+			PT_TSC_CTC_D;
+	uint64_t ctc;
+
+	if (e->n_tnt || e->n_defer)
+		pt_encode_flush_tnt(e);
+	while (e->event_tsc <= tsc) {
+		need_room(e);
+		ctc = e->event_tsc * PT_TSC_CTC_D / PT_TSC_CTC_N;
+		if (!e->lost) {
+			put_cyc(e, e->event_tsc);
+			*e->pos++ = 0x59;
+			*e->pos++ = (uint8_t)(ctc >> e->config.mtc_period);
+		}
+		e->event_tsc += step;
+	}
+}

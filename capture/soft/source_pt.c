@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * soft_pt: Intel PT without Intel PT. The program runs under a tracer, and the
+ * file reads as one of "perf record -e intel_pt//u".
+ *
+ * Invariant: config has the bits of the real PMU's format directory (Linux 6.1,
+ * arch/x86/events/intel/pt.c), and the rules of its pt_event_valid() hold.
+ */
+#include <elf.h>
+#include <stdio.h>
+
+#include "capture/soft/source_soft.h"
+
+#define N_FIELDS (sizeof(fields) / sizeof(*fields))
+
+#define ON_OFF 0x3
+#define OFF 0x1
+#define ANY4 0xffff
+
+/* table */
+static const struct event_field fields[] = {
+	{ "pt", 0, 0, ON_OFF, NULL },
+	{ "cyc", 1, 1, ON_OFF, NULL },
+	{ "pwr_evt", 4, 4, OFF, "soft_pt sees no power states" },
+	{ "fup_on_ptw", 5, 5, ON_OFF, NULL },
+	{ "mtc", 9, 9, ON_OFF, NULL },
+	{ "tsc", 10, 10, ON_OFF, NULL },
+	{ "noretcomp", 11, 11, ON_OFF, NULL },
+	{ "ptw", 12, 12, ON_OFF, NULL },
+	{ "branch", 13, 13, ON_OFF, NULL },
+	{ "mtc_period", 14, 17, ANY4, "MTC each 2^n ticks of 40 ns" },
+	{ "cyc_thresh", 19, 22, ANY4, "CYC after 2^(n-1) cycles, 0: none" },
+	{ "psb_period", 24, 27, ANY4, "PSB each 2^(n+11) bytes" },
+	{ "event", 31, 31, OFF, "soft_pt has no event trace" },
+	{ "notnt", 55, 55, OFF, "soft_pt always sends TNT" },
+};
+
+/* Our own terms, that are not part of config. */
+static const char *const words[] = { "emulate", "step", "defer_tip", NULL };
+
+/* tsc,mtc,mtc_period=3,psb_period=3,branch,pt, as perf; and noretcomp: without
+ * return compression a gap costs less. */
+#define DEFAULT_CONFIG 0x300ee01
+
+/* Terms that are legal alone but not together. */
+static int check_terms(struct source_soft *sp, struct aux_diag *diag)
+{
+	const struct event_spec *event = sp->job->event;
+	uint64_t *config = &sp->config.attr_config;
+
+	if (event_has(event, "step") && event_has(event, "emulate"))
+		return event_refuse(diag, event, "step and emulate exclude "
+				    "each other");
+	if (source_soft_check_user(sp, diag))
+		return -AUX_E_INVAL;
+	if (source_soft_term(sp, "fup_on_ptw") && !source_soft_term(sp, "ptw"))
+		return event_refuse(diag, event, "fup_on_ptw needs ptw");
+	if (!source_soft_term(sp, "pt")) {
+		if (event_has(event, "branch"))
+			return event_refuse(diag, event, "branch needs pt");
+		/* branches are traced, but the bit must not be set */
+		*config &= ~(UINT64_C(1) << 13);
+	}
+	if (!source_soft_term(sp, "tsc") && source_soft_term(sp, "mtc")) {
+		if (event_has(event, "mtc"))
+			return event_refuse(diag, event, "mtc needs tsc");
+		*config &= ~(UINT64_C(1) << 9);
+	}
+	if (!source_soft_term(sp, "tsc") && !sp->job->per_thread)
+		return event_refuse(diag, event, "tsc=0 needs --per-thread: "
+				    "without time, threads that share a CPU's "
+				    "trace cannot be told apart");
+	return 0;
+}
+
+static void fill_config(struct source_soft *sp)
+{
+	struct soft_config *c = &sp->config;
+
+	c->trace = SOFT_TRACE_PT;
+	c->tsc = source_soft_term(sp, "tsc");
+	c->mtc = source_soft_term(sp, "mtc");
+	c->cyc = source_soft_term(sp, "cyc");
+	c->retcomp = !source_soft_term(sp, "noretcomp");
+	c->branch = source_soft_term(sp, "branch") ||
+		    !source_soft_term(sp, "pt");
+	c->ptw = source_soft_term(sp, "ptw");
+	c->fup_on_ptw = source_soft_term(sp, "fup_on_ptw");
+	c->defer_tip = event_has(sp->job->event, "defer_tip");
+	c->mtc_period = (uint32_t)source_soft_term(sp, "mtc_period");
+	c->psb_period = (uint32_t)source_soft_term(sp, "psb_period");
+	c->cyc_thresh = (uint32_t)source_soft_term(sp, "cyc_thresh");
+}
+
+static int take_event(struct source_soft *sp, struct aux_diag *diag)
+{
+	int ret = source_soft_config(sp, sp->job->event, diag);
+
+	if (!ret)
+		ret = check_terms(sp, diag);
+	if (ret)
+		return ret;
+	sp->step = event_has(sp->job->event, "step");
+	fill_config(sp);
+	if (sp->config.defer_tip)
+		snprintf(sp->more_terms, sizeof(sp->more_terms), "defer_tip");
+	return 0;
+}
+
+static const struct source_soft_kind kind = {
+	.name = "soft_pt",
+	.pmu = "intel_pt",
+	.event = "intel_pt//u",
+	.arch = "x86_64",
+	.machine = EM_X86_64,
+	.fields = fields,
+	.n_fields = N_FIELDS,
+	.words = words,
+	.config = DEFAULT_CONFIG,
+	.take_event = take_event,
+};
+
+static int open_soft_pt(void **src, const struct source_job *job,
+			struct aux_diag *diag)
+{
+	return source_soft_open(src, &kind, job, diag);
+}
+
+const struct source_ops source_soft_pt = {
+	.name = "soft_pt",
+	.help = "Intel PT made by software: any x86-64 machine, user code",
+	.open = open_soft_pt,
+	.run = source_soft_run,
+	.close = source_soft_close,
+};

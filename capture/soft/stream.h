@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Inside soft: threads, the (virtual) CPUs they run on, and the clock.
+ *
+ * A thread is in the kernel, or in user code and then on a stream or preempted.
+ * last is its last block: the way into it is in the trace, the way out is not,
+ * because where it leads shows only with the next block. So a thread can always
+ * be preempted at last.start, and goes on there later.
+ */
+#ifndef CAPTURE_SOFT_STREAM_H
+#define CAPTURE_SOFT_STREAM_H
+
+#include "common/x86_insn.h"
+
+#include "capture/soft/etm_encode.h"
+#include "capture/soft/etm_frame.h"
+#include "capture/soft/pt_encode.h"
+#include "capture/soft/soft.h"
+
+#define SOFT_BUF_SIZE (256 << 10)
+#define SOFT_TIME_SHIFT 10	/* mult 1 << shift: ns = tsc */
+
+struct soft_stream {
+	union {			/* by config.trace; its tsc is the clock */
+		struct pt_encoder e;
+		struct etm_encoder etm;
+	};
+	struct soft *s;
+	struct soft_thread *owner; /* who is, or was last, on this CPU */
+	uint64_t offset;	/* AUX bytes handed out */
+	uint64_t used;		/* order of last use */
+	uint64_t first_ns;	/* when it was first enabled; 0 never */
+	uint32_t idx;
+	uint8_t *buf;
+};
+
+/* A stream of one thread that ended: whoever gets its tid again continues it,
+ * because readers tell the streams of threads apart by tid. */
+struct soft_ended {
+	uint32_t tid, idx;
+	uint64_t offset;
+};
+
+struct soft_process {
+	struct soft_process *next;
+	uint32_t pid;
+	uint32_t n_threads;
+	uint64_t floor;		/* code runs later than this */
+};
+
+struct soft_thread {
+	struct soft_thread *next;
+	struct soft *s;
+	struct soft_process *proc;
+	struct soft_stream *st;	/* where it is switched in, or NULL */
+	uint64_t clock;		/* while it is not on */
+	uint64_t told;		/* the time of its last record */
+	struct soft_block last;
+	uint64_t loop_mark, loop_ip; /* where an endless loop may close */
+	uint32_t loop_n;
+	uint32_t pid, tid, ppid, ptid;
+	uint32_t last_idx;
+	bool user;		/* between enter and leave */
+	bool on;		/* the stream traces it now */
+	bool started;		/* ITRACE_START is written */
+	bool resync;		/* go on after the process's floor */
+	bool pinned;		/* a PTWRITE of last is in the trace */
+};
+
+struct soft_truth;
+
+/* A kind of trace: how blocks become packets. No call fails by itself; see
+ * soft_stream_error(). */
+struct soft_trace_ops {
+	/* AUXTRACE_INFO, and a new stream */
+	int (*info)(struct soft *s);
+	void (*open)(struct soft_stream *st);
+	/* All that can be is handed to soft_stream_aux() */
+	void (*flush)(struct soft_stream *st);
+	/* Behind all flushes: what streams share is handed out, too */
+	void (*flush_shared)(struct soft *s);
+	/* t goes on at last.start, on its stream; stops before ip */
+	void (*enable)(struct soft_thread *t);
+	void (*preempt)(struct soft_thread *t, uint64_t ip);
+	/* One or more blocks ran; a block's first n_insns ran */
+	size_t (*run)(struct soft_thread *t, const struct soft_block *table,
+		      const uint32_t *ids, size_t n);
+	void (*run_block)(struct soft_thread *t, const struct soft_block *b,
+			  uint32_t n_insns);
+	/* t goes to the kernel: something happened before ip ran, its last
+	 * instruction entered it, nothing explains that it stops at ip */
+	void (*interrupt)(struct soft_thread *t, uint64_t ip);
+	void (*call)(struct soft_thread *t);
+	void (*mistake)(struct soft_thread *t, uint64_t ip);
+};
+
+extern const struct soft_trace_ops soft_trace_pt, soft_trace_etm;
+
+/* What streams share of CoreSight output. */
+struct soft_etm_out {
+	uint8_t *bytes;		/* of a sink that all CPUs share: frames */
+	size_t n, cap;
+	uint8_t *scratch;	/* else: one AUX record */
+	struct etm_frame frame;
+	bool full;
+};
+
+struct soft {
+	struct soft_config config;
+	const struct soft_trace_ops *ops;
+	struct pt_encode_config pt;
+	struct etm_encode_config etm;
+	struct soft_etm_out out;
+	struct writer *w;
+	struct soft_stats stats;
+	struct soft_stream **streams;	/* per CPU; n_streams == n_cpus */
+	uint32_t n_streams;		/* per thread: counts idx values */
+	struct soft_thread *threads;
+	struct soft_process *procs;
+	struct soft_truth *truth;
+	struct soft_ended *ended;	/* per thread */
+	size_t n_ended, cap_ended;
+	uint64_t order;
+	uint64_t max_time;	/* of all records */
+	uint64_t round_time;	/* max_time at the last FINISHED_ROUND */
+	uint64_t floor;		/* no record may be earlier */
+	uint64_t round_bytes;
+	uint64_t flushed_ms;	/* real time of the last soft_tick() that was due */
+	int error;
+};
+
+/* Notes the first error; returns it. */
+int soft_note(struct soft *s, int err);
+/* A time for a record: never before what readers may have sorted already. */
+uint64_t soft_stamp(struct soft *s, uint64_t time);
+uint64_t soft_thread_now(const struct soft_thread *t);
+
+static inline uint64_t *soft_clock(struct soft_stream *st)
+{
+	return st->s->config.trace == SOFT_TRACE_ETM ? &st->etm.tsc : &st->e.tsc;
+}
+
+static inline int soft_stream_error(const struct soft_stream *st)
+{
+	return st->s->config.trace == SOFT_TRACE_ETM ? st->etm.error :
+						       st->e.error;
+}
+
+/* Nothing but a known address: after enter, after a cut. */
+static inline struct soft_block soft_at_ip(uint64_t ip)
+{
+	return (struct soft_block){ .start = ip, .end = ip, .cls = X86_OTHER };
+}
+
+struct soft_stream *soft_stream_new(struct soft *s, uint32_t idx);
+/* The stream of a thread of its own. */
+struct soft_stream *soft_stream_of(struct soft *s, uint32_t tid);
+void soft_stream_free(struct soft_stream *st);
+/* An AUX record of st and its bytes go to the file. */
+int soft_stream_aux(struct soft_stream *st, const uint8_t *bytes, size_t n,
+		    uint64_t flags);
+/* Lets go of all bytes that wait. */
+void soft_flush_streams(struct soft *s);
+
+/* Of soft_trace_etm, in stream_sink.c. */
+int soft_etm_info(struct soft *s);
+void soft_etm_open(struct soft_stream *st);
+void soft_etm_flush(struct soft_stream *st);
+void soft_etm_flush_shared(struct soft *s);
+void soft_etm_out_fini(struct soft_etm_out *out);
+
+/* Puts t on a stream and goes on at last.start. */
+int soft_resume(struct soft_thread *t);
+/* Takes t off its stream at last.start; it is still switched in. */
+void soft_preempt(struct soft_thread *t);
+/* t leaves its stream for good: SWITCH out. */
+void soft_switch_out(struct soft_thread *t);
+
+int soft_truth_open(struct soft_truth **tr, const char *path,
+		    struct aux_diag *diag);
+int soft_truth_add(struct soft_truth *tr, uint32_t tid, const uint64_t *ips,
+		   size_t n);
+int soft_truth_flush(struct soft_truth *tr);	/* NULL is allowed */
+int soft_truth_close(struct soft_truth *tr, struct aux_diag *diag);
+
+#endif

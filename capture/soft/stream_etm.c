@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * soft_stream_etm: blocks become CoreSight packets. The hot part of the
+ * recorder, for aarch64 programs.
+ *
+ * Each turn of the loop explains the way from the previous block into this one:
+ * an atom for every P0 element (branches and ISB), an address behind it where
+ * the target is not in the code. What is due by time or size is sent right
+ * behind a P0 element, because a decoder can take up the flow only there.
+ */
+#include "common/a64_insn.h"
+
+#include "capture/soft/stream.h"
+
+/* Blocks at an address alone (soft_at_ip) have the class that is 0 for all, and
+ * soft_leave() knows what enters the kernel. */
+_Static_assert((int)A64_OTHER == (int)X86_OTHER &&
+	       (int)A64_SYSCALL == (int)X86_SYSCALL &&
+	       (int)A64_FAR == (int)X86_FAR, "classes");
+
+#define BIT(cls) (1u << (cls))
+#define BY_ADDR (BIT(A64_RET) | BIT(A64_IND_JUMP) | BIT(A64_IND_CALL) | \
+		 BIT(A64_FAR))
+
+/* What the loop must see to, a constant where it is expanded. */
+enum mode {
+	PLAIN,
+	RETSTACK,
+	BROADCAST,
+};
+
+/* An atom for a branch by register, and whether its address must follow. */
+static bool needs_address(struct etm_encoder *e, const struct soft_block *b,
+			  uint64_t ip)
+{
+	if (b->cls == A64_IND_CALL)
+		etm_encode_call(e, b->end);
+	return b->cls == A64_IND_CALL || !e->config.retstack ||
+	       e->config.broadcast || !etm_encode_ret_pop(e, ip);
+}
+
+/* False: ip is nowhere that b can lead to. */
+static bool send_direct(struct etm_encoder *e, const struct soft_block *b,
+			uint64_t ip)
+{
+	bool jumps = b->cls == A64_COND || b->cls == A64_JUMP ||
+		     b->cls == A64_CALL;
+	bool taken = jumps && ip == b->target;
+
+	if (!taken && (b->cls == A64_JUMP || b->cls == A64_CALL ||
+		       ip != b->end))
+		return false;
+	if (b->cls == A64_CALL)
+		etm_encode_call(e, b->end);
+	if (jumps || b->cls == A64_ISB)
+		etm_encode_atom(e, taken || !jumps);
+	if (taken && e->config.broadcast)
+		etm_encode_address(e, ip);
+	return jumps || b->cls == A64_ISB || b->cls == A64_OTHER;
+}
+
+static void leave_block(struct soft_thread *t, uint64_t ip)
+{
+	struct etm_encoder *e = &t->st->etm;
+	const struct soft_block *b = &t->last;
+
+	if (BY_ADDR >> b->cls & 1) {
+		etm_encode_atom(e, true);
+		if (needs_address(e, b, ip)) {
+			etm_encode_stamp(e);
+			etm_encode_address(e, ip);
+		}
+	} else if (!send_direct(e, b, ip)) {
+		t->s->stats.n_unexplained++;
+		etm_encode_overflow(e, ip, true);
+	}
+	if (b->cls == A64_OTHER)
+		return;
+	if (e->tsc >= e->event_tsc)
+		etm_encode_event(e);
+	if (e->pos >= e->limit)
+		etm_encode_checkpoint(e, ip);
+}
+
+/* The slow and complete way from t->last to ip. */
+static void pass(struct soft_thread *t, uint64_t ip)
+{
+	struct etm_encoder *e = &t->st->etm;
+
+	if (e->lost)
+		etm_encode_lost(e, ip);
+	else
+		leave_block(t, ip);
+}
+
+/*
+ * Code that comes may be newer than the clock: what ran last is interrupted and
+ * goes on behind the process's floor. Then the timestamp that follows its P0
+ * element stands before the new code, as behind a system call that mapped it.
+ */
+static void pass_floor(struct soft_thread *t)
+{
+	struct etm_encoder *e = &t->st->etm;
+
+	t->resync = false;
+	if (e->tsc > t->proc->floor)
+		return;
+	etm_encode_disable(e, ETM_EXC_IRQ, t->last.start, false);
+	e->tsc = t->proc->floor + 1;
+	etm_encode_enable(e, t->last.start, t->tid);
+}
+
+static void run_block(struct soft_thread *t, const struct soft_block *b,
+		      uint32_t n_insns)
+{
+	struct etm_encoder *e = &t->st->etm;
+
+	if (t->resync)
+		pass_floor(t);
+	pass(t, b->start);
+	e->tsc += n_insns;
+	t->last = *b;
+}
+
+static inline __attribute__((always_inline)) bool
+send_address(struct etm_encoder *e, struct encode_hot *h, uint64_t ip)
+{
+	e->pos = etm_put_addr(etm_put_atoms(e->pos, h->bits, h->n_bits),
+			      e->hist, ip);
+	h->bits = 0;
+	h->n_bits = 0;
+	return true;
+}
+
+/*
+ * The way from prev to ip, when it is an everyday one; false: nothing was done,
+ * see to it slowly. There is room for one atom and one address.
+ */
+static inline __attribute__((always_inline)) bool
+pass_fast(struct etm_encoder *e, struct encode_hot *h,
+	  const struct soft_block *prev, uint64_t ip, const enum mode mode)
+{
+	uint32_t cls = prev->cls;
+	bool taken = true;
+
+	if (cls == A64_OTHER)
+		return ip == prev->end;
+	if (BY_ADDR >> cls & 1) {
+		h->bits |= UINT64_C(1) << h->n_bits++;
+		if (mode == RETSTACK && !needs_address(e, prev, ip))
+			return true;
+		return send_address(e, h, ip);
+	}
+	if (cls == A64_COND) {
+		taken = ip == prev->target;
+		if (!taken && ip != prev->end)
+			return false;
+	} else if (cls == A64_JUMP || cls == A64_CALL) {
+		if (ip != prev->target)
+			return false;
+		if (mode == RETSTACK && cls == A64_CALL)
+			etm_encode_call(e, prev->end);
+	} else {
+		return false;
+	}
+	h->bits |= (uint64_t)taken << h->n_bits++;
+	return mode == BROADCAST && taken ? send_address(e, h, ip) : true;
+}
+
+/*
+ * Blocks until the end, or until the encoder lost sync or wants to be looked
+ * after; returns how many ran.
+ */
+static inline __attribute__((always_inline)) size_t
+run_fast(struct soft_thread *t, const struct soft_block *table,
+	 const uint32_t *ids, size_t n, const enum mode mode)
+{
+	struct etm_encoder *e = &t->st->etm;
+	const struct soft_block *prev = &t->last, *b = prev;
+	uint64_t event_tsc = e->event_tsc;
+	struct encode_hot h;
+	size_t i;
+
+	h = e->hot;
+	for (i = 0; i < n; prev = b, i++) {
+		b = &table[ids[i]];
+		if (__builtin_expect(h.tsc < event_tsc &&
+				     h.n_bits < ETM_ATOMS_MAX - 1 &&
+				     e->pos < e->limit, 1) &&
+		    pass_fast(e, &h, prev, b->start, mode)) {
+			h.tsc += b->n_insns;
+			continue;
+		}
+		e->hot = h;
+		t->last = *prev;
+		leave_block(t, b->start);
+		e->tsc += b->n_insns;
+		h = e->hot;
+		event_tsc = e->event_tsc;
+		if (e->lost || e->handed) {
+			e->handed = false;
+			t->last = *b;
+			return i + 1;
+		}
+	}
+	e->hot = h;
+	t->last = *b;
+	return n;
+}
+
+static size_t run_some(struct soft_thread *t, const struct soft_block *table,
+		       const uint32_t *ids, size_t n)
+{
+	const struct etm_encode_config *c = &t->st->etm.config;
+
+	if (t->resync || t->st->etm.lost) {
+		run_block(t, &table[ids[0]], table[ids[0]].n_insns);
+		return 1;
+	}
+	if (c->broadcast)
+		return run_fast(t, table, ids, n, BROADCAST);
+	if (c->retstack)
+		return run_fast(t, table, ids, n, RETSTACK);
+	return run_fast(t, table, ids, n, PLAIN);
+}
+
+/* Long pauses in the kernel are good places to end an AUX record. */
+static void rest(struct etm_encoder *e)
+{
+	if (e->config.pieces || e->pos - e->buf > SOFT_BUF_SIZE / 2)
+		etm_encode_flush(e);
+}
+
+/*
+ * A fault at the target of a branch by register is told in one address. Not
+ * with a return stack: OpenCSD before 1.5.6 then pops an entry.
+ */
+static void interrupt(struct soft_thread *t, uint64_t ip)
+{
+	struct etm_encoder *e = &t->st->etm;
+	bool target = !e->lost && !e->config.retstack &&
+		      BY_ADDR >> t->last.cls & 1;
+
+	if (target)
+		etm_encode_atom(e, true);
+	else
+		pass(t, ip);
+	etm_encode_disable(e, ETM_EXC_DATA_FAULT, ip, target);
+	rest(e);
+}
+
+static void call(struct soft_thread *t)
+{
+	etm_encode_disable(&t->st->etm, ETM_EXC_CALL, t->last.end, false);
+	rest(&t->st->etm);
+}
+
+static void mistake(struct soft_thread *t, uint64_t ip)
+{
+	etm_encode_overflow(&t->st->etm, ip, false);
+	rest(&t->st->etm);
+}
+
+static void enable(struct soft_thread *t)
+{
+	etm_encode_enable(&t->st->etm, t->last.start, t->tid);
+}
+
+static void preempt(struct soft_thread *t, uint64_t ip)
+{
+	etm_encode_disable(&t->st->etm, ETM_EXC_IRQ, ip, false);
+	rest(&t->st->etm);
+}
+
+const struct soft_trace_ops soft_trace_etm = {
+	.info = soft_etm_info,
+	.open = soft_etm_open,
+	.flush = soft_etm_flush,
+	.flush_shared = soft_etm_flush_shared,
+	.enable = enable,
+	.preempt = preempt,
+	.run = run_some,
+	.run_block = run_block,
+	.interrupt = interrupt,
+	.call = call,
+	.mistake = mistake,
+};

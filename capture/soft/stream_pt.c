@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * soft_stream_pt: blocks become Intel PT packets. The hot part of the recorder.
+ *
+ * Each turn of the loop explains the way from the previous block into this one
+ * (TNT bit, TIP, or nothing) and then counts this block's time. Most ways are
+ * direct, so one test covers them; the branch that remains is the indirect one.
+ */
+#include <aux/decoder.h>
+
+#include "capture/soft/stream.h"
+
+#define BIT(cls) (1u << (cls))
+#define TO_TARGET (BIT(X86_COND) | BIT(X86_JUMP) | BIT(X86_CALL))
+#define TO_END (BIT(X86_COND) | BIT(X86_OTHER) | BIT(X86_PTWRITE))
+#define BY_TIP (BIT(X86_RET) | BIT(X86_IND_JUMP) | BIT(X86_IND_CALL) | \
+		BIT(X86_FAR))
+
+static bool is_direct(const struct soft_block *b, uint64_t ip)
+{
+	return ((ip == b->target) & TO_TARGET >> b->cls) |
+	       ((ip == b->end) & TO_END >> b->cls);
+}
+
+/* A loop that closes without a packet has one of these. */
+static bool is_backward(const struct soft_block *b, uint64_t ip)
+{
+	return ip <= b->start && BIT(b->cls) & (BIT(X86_JUMP) | BIT(X86_CALL));
+}
+
+static void count_unexplained(struct soft_thread *t, uint64_t ip)
+{
+	t->s->stats.n_unexplained++;
+	pt_encode_overflow(&t->st->e, ip, true);
+}
+
+static void push_call(struct pt_encoder *e, const struct soft_block *b)
+{
+	/* a call to the next instruction only reads the IP */
+	if (e->config.retcomp &&
+	    (b->cls == X86_IND_CALL ||
+	     (b->cls == X86_CALL && b->target != b->end)))
+		pt_encode_call(e, b->end);
+}
+
+/* Something was sent, or waits, since the last backward branch: a new start. */
+static inline bool is_new_loop(struct soft_thread *t,
+			       const struct pt_encoder *e, uint32_t n_tnt,
+			       uint64_t ip)
+{
+	uint64_t mark = pt_encode_mark(e, n_tnt);
+
+	if (mark == t->loop_mark)
+		return false;
+	t->loop_mark = mark;
+	t->loop_ip = ip;
+	t->loop_n = 1;
+	return true;
+}
+
+/*
+ * Direct branches alone came back to where they were: an endless loop, left by
+ * a signal at most. It sends no packet that could tell how often it ran. Where
+ * it is entered is not known, so the place to compare with moves on (Brent).
+ */
+static bool is_endless(struct soft_thread *t, uint64_t ip)
+{
+	const struct pt_encoder *e = &t->st->e;
+
+	if (is_new_loop(t, e, e->n_tnt, ip))
+		return false;
+	if (ip == t->loop_ip)
+		return true;
+	if (!(t->loop_n & (t->loop_n + 1)))
+		t->loop_ip = ip;
+	t->loop_n++;
+	return false;
+}
+
+static void leave_direct(struct soft_thread *t, uint64_t ip)
+{
+	struct pt_encoder *e = &t->st->e;
+	const struct soft_block *b = &t->last;
+
+	if (b->cls == X86_COND) {
+		pt_encode_tnt(e, ip == b->target);
+	} else if (is_backward(b, ip) && is_endless(t, ip)) {
+		t->s->stats.n_endless++;
+		pt_encode_lose(e);
+		return;
+	}
+	push_call(e, b);
+}
+
+static void leave_block(struct soft_thread *t, uint64_t ip)
+{
+	struct pt_encoder *e = &t->st->e;
+	const struct soft_block *b = &t->last;
+
+	if (is_direct(b, ip)) {
+		leave_direct(t, ip);
+	} else if (BY_TIP >> b->cls & 1) {
+		if (b->cls == X86_RET && e->config.retcomp &&
+		    pt_encode_ret_pop(e, ip)) {
+			pt_encode_tnt(e, true);
+			return;
+		}
+		pt_encode_tip(e, ip, b->cls != X86_RET);
+		push_call(e, b);
+	} else {
+		count_unexplained(t, ip);
+	}
+}
+
+/* The slow and complete way from t->last to ip. */
+static void pass(struct soft_thread *t, uint64_t ip)
+{
+	struct pt_encoder *e = &t->st->e;
+
+	if (!e->config.branch)
+		return;
+	if (e->lost) {
+		pt_encode_lost(e, ip);
+	} else {
+		leave_block(t, ip);
+		if (e->pos >= e->limit)
+			pt_encode_checkpoint(e, ip);
+	}
+}
+
+/* Code that may be newer than the clock: go on behind the process's floor. */
+static void pass_floor(struct soft_thread *t, uint64_t ip)
+{
+	struct pt_encoder *e = &t->st->e;
+
+	t->resync = false;
+	if (e->tsc > t->proc->floor)
+		return;
+	pt_encode_disable_async(e, ip);
+	e->tsc = t->proc->floor + 1;
+	pt_encode_enable(e, ip);
+}
+
+static void run_block(struct soft_thread *t, const struct soft_block *b,
+		      uint32_t n_insns)
+{
+	struct pt_encoder *e = &t->st->e;
+
+	pass(t, b->start);
+	if (t->resync)
+		pass_floor(t, b->start);
+	if (e->tsc + n_insns >= e->event_tsc)
+		pt_encode_time(e, e->tsc + n_insns);
+	e->tsc += n_insns;
+	t->last = *b;
+}
+
+/*
+ * The way from prev to ip, when it is an everyday one; false: see to it slowly.
+ * Branches on the class predict well: this code's history is the program's.
+ */
+static inline __attribute__((always_inline)) bool
+pass_fast(struct soft_thread *t, struct pt_encoder *e, struct encode_hot *h,
+	  const struct soft_block *prev, uint64_t ip, const bool plain)
+{
+	uint32_t cls = prev->cls;
+
+	if (cls == X86_COND) {
+		bool taken = ip == prev->target;
+
+		h->bits = h->bits << 1 | taken;
+		return (taken | (ip == prev->end)) & (++h->n_bits < PT_TNT_MAX);
+	}
+	if (BY_TIP >> cls & 1) {
+		if (!plain || e->pos >= e->limit)
+			return false;
+		e->hot = *h;
+		if (h->n_bits > 6)
+			pt_encode_flush_tnt(e);
+		pt_encode_tip_short(e, ip);
+		h->n_bits = 0;
+		h->bits = 0;
+		return true;
+	}
+	if (cls == X86_JUMP || (plain && cls == X86_CALL))
+		return ip == prev->target &&
+		       (ip > prev->start || is_new_loop(t, e, h->n_bits, ip));
+	return ip == prev->end && TO_END >> cls & 1;
+}
+
+/* Undoes what pass_fast did for a condition, and does it all again. */
+static __attribute__((noinline)) void
+pass_slowly(struct soft_thread *t, const struct soft_block *prev, uint64_t ip)
+{
+	struct pt_encoder *e = &t->st->e;
+
+	if (prev->cls == X86_COND) {
+		e->tnt >>= 1;
+		e->n_tnt--;
+	}
+	t->last = *prev;
+	leave_block(t, ip);
+	if (e->pos >= e->limit)
+		pt_encode_checkpoint(e, ip);
+}
+
+/*
+ * Blocks until the end or until the encoder lost sync; returns how many ran.
+ * plain, a constant where this is expanded: TIPs need nothing but themselves.
+ */
+static inline __attribute__((always_inline)) size_t
+run_fast(struct soft_thread *t, const struct soft_block *table,
+	 const uint32_t *ids, size_t n, const bool plain)
+{
+	struct pt_encoder *e = &t->st->e;
+	const struct soft_block *prev = &t->last, *b = prev;
+	uint64_t event_tsc = e->event_tsc, tsc;
+	struct encode_hot h;
+	size_t i;
+
+	h = e->hot;
+	for (i = 0; i < n; prev = b, i++) {
+		b = &table[ids[i]];
+		if (__builtin_expect(!pass_fast(t, e, &h, prev, b->start,
+						plain), 0)) {
+			e->hot = h;
+			pass_slowly(t, prev, b->start);
+			h = e->hot;
+			event_tsc = e->event_tsc;
+			if (e->lost) {
+				t->last = *b;
+				e->tsc += b->n_insns;
+				return i + 1;
+			}
+		}
+		tsc = h.tsc + b->n_insns;
+		if (__builtin_expect(tsc >= event_tsc, 0)) {
+			e->hot = h;
+			pt_encode_time(e, tsc);
+			h = e->hot;
+			event_tsc = e->event_tsc;
+		}
+		h.tsc = tsc;
+	}
+	e->hot = h;
+	t->last = *b;
+	return n;
+}
+
+static size_t run_some(struct soft_thread *t, const struct soft_block *table,
+		       const uint32_t *ids, size_t n)
+{
+	const struct pt_encode_config *c = &t->st->e.config;
+
+	if (t->resync || t->st->e.lost || !c->branch) {
+		run_block(t, &table[ids[0]], table[ids[0]].n_insns);
+		return 1;
+	}
+	if (c->retcomp || c->cyc || c->defer_tip || t->st->e.full_ip)
+		return run_fast(t, table, ids, n, false);
+	return run_fast(t, table, ids, n, true);
+}
+
+static void interrupt(struct soft_thread *t, uint64_t ip)
+{
+	pass(t, ip);
+	pt_encode_disable_async(&t->st->e, ip);
+}
+
+static void call(struct soft_thread *t)
+{
+	pt_encode_disable(&t->st->e);
+}
+
+static void mistake(struct soft_thread *t, uint64_t ip)
+{
+	pt_encode_overflow(&t->st->e, ip, false);
+}
+
+static void enable(struct soft_thread *t)
+{
+	struct pt_encoder *e = &t->st->e;
+
+	pt_encode_enable(e, t->last.start);
+	t->loop_mark = pt_encode_mark(e, e->n_tnt);
+	t->loop_ip = t->last.start;
+	t->loop_n = 1;
+}
+
+static void preempt(struct soft_thread *t, uint64_t ip)
+{
+	pt_encode_disable_async(&t->st->e, ip);
+}
+
+static int write_aux(void *ctx, const uint8_t *bytes, size_t n)
+{
+	return soft_stream_aux(ctx, bytes, n, 0);
+}
+
+static void open_stream(struct soft_stream *st)
+{
+	pt_encode_init(&st->e, &st->s->pt, st->buf, SOFT_BUF_SIZE, write_aux,
+		       st);
+	st->e.lost_seed = st->idx + 1;
+	st->e.tsc = st->s->config.start_ns;
+	st->e.cyc_tsc = st->e.tsc;
+}
+
+static void flush(struct soft_stream *st)
+{
+	pt_encode_flush(&st->e);
+	st->s->stats.n_injected += st->e.n_injected;
+	st->e.n_injected = 0;
+}
+
+static int put_info(struct soft *s)
+{
+	uint64_t priv[AUX_PT_N_PRIV] = {
+		[AUX_PT_PMU_TYPE] = s->config.pmu_type,
+		[AUX_PT_TIME_SHIFT] = SOFT_TIME_SHIFT,
+		[AUX_PT_TIME_MULT] = 1 << SOFT_TIME_SHIFT,
+		[AUX_PT_CAP_USER_TIME_ZERO] = 1,
+		[AUX_PT_TSC_BIT] = 1 << 10,
+		[AUX_PT_NORETCOMP_BIT] = 1 << 11,
+		[AUX_PT_HAVE_SCHED_SWITCH] = s->config.per_thread ? 0 : 2,
+		[AUX_PT_PER_CPU_MMAPS] = !s->config.per_thread,
+		[AUX_PT_MTC_BIT] = 1 << 9,
+		[AUX_PT_MTC_FREQ_BITS] = 0xf << 14,
+		[AUX_PT_TSC_CTC_N] = PT_TSC_CTC_N,
+		[AUX_PT_TSC_CTC_D] = PT_TSC_CTC_D,
+		[AUX_PT_CYC_BIT] = 1 << 1,
+		[AUX_PT_MAX_NONTURBO_RATIO] = PT_BUS_RATIO,
+	};
+
+	return synth_auxtrace_info(s->w, AUX_TRACE_INTEL_PT, priv,
+				   AUX_PT_N_PRIV);
+}
+
+const struct soft_trace_ops soft_trace_pt = {
+	.info = put_info,
+	.open = open_stream,
+	.flush = flush,
+	.enable = enable,
+	.preempt = preempt,
+	.run = run_some,
+	.run_block = run_block,
+	.interrupt = interrupt,
+	.call = call,
+	.mistake = mistake,
+};

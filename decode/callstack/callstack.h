@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * calls: the flow as calls and returns: one stack of frames for each context that
+ * runs, as the program itself would see it.
+ *
+ * Trace tells where control went, never where the stack pointer is. So a return is
+ * matched by its address, and what is not a plain call or return (longjmp, throw,
+ * a signal, swapcontext, a goroutine, a gap) by the rules in land.c, in the
+ * order that is least wrong; each frame and each step says how sure it is. A
+ * frame is never invented where the program has none: what ran before the trace
+ * began is a base frame, nothing above it is guessed.
+ *
+ * Rules in short. A call pushes, unless it goes to its own next instruction. A
+ * jump into another function at its begin replaces the frame (a tail call), out of
+ * a stub (name@plt, __x86_indirect_thunk*, veneers) without a trace. A return pops
+ * to the frame that it fits. Signals and interrupts push a frame that ends where
+ * control goes back to what they interrupted. Kernel frames end where user code
+ * goes on. A context that is left by a switch of stacks is kept and taken up
+ * again when control goes back into it.
+ */
+#ifndef DECODE_CALLSTACK_CALLSTACK_H
+#define DECODE_CALLSTACK_CALLSTACK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "decode/lib/session/sink.h"
+
+/* What is counted, of one thread. */
+struct call_count {
+	uint64_t ns;		/* time; 0: unknown */
+	uint64_t insns;
+	uint64_t branches;	/* that were taken */
+	uint64_t cycles;	/* as far as the trace counts them */
+};
+
+/* A function: of one name at one place of one file, whatever process runs it. */
+struct call_func {
+	const char *name;	/* demangled; NULL: no symbol */
+	const char *raw;	/* as the file has it; NULL: no symbol */
+	const char *dso;	/* as in struct symbol; NULL: no mapping */
+	uint64_t start, size;	/* runtime address where it was first met */
+	const struct space *space; /* in which it was */
+	uint32_t id;		/* from 0, in the order of being met */
+	bool is_stub;
+	void *user;		/* the consumer's; NULL first */
+};
+
+/* How a frame began. */
+enum call_kind {
+	CALL_BASE = 0,		/* it ran when the trace (or what follows a gap,
+				 * an exec, a filter) began */
+	CALL_CALL,		/* by a call instruction */
+	CALL_TAIL,		/* by a jump: it took the place of its caller */
+	CALL_SIGNAL,		/* a signal handler */
+	CALL_INTERRUPT,		/* an interrupt or exception, in the kernel */
+	CALL_SYSCALL,		/* the kernel, asked for */
+	CALL_CONTEXT,		/* the first frame of a context of its own: a
+				 * coroutine, a goroutine */
+};
+
+/* How a frame ended. */
+enum call_end {
+	CALL_END_RET = 0,	/* it returned to its caller */
+	CALL_END_TAIL,		/* another function took its place */
+	CALL_END_UNWOUND,	/* longjmp, throw: without a return of its own */
+	CALL_END_KERNEL,	/* back to user code */
+	CALL_END_LOST,		/* a gap: nobody knows when */
+	CALL_END_EXEC,		/* the process runs another program */
+	CALL_END_TRACE,		/* it still ran at the end of the trace */
+};
+
+#define CALL_GUESSED 1	/* the flow does not prove it: rebuilt behind a gap, or
+			 * the likeliest of several */
+
+struct call_frame {
+	struct call_func *func;
+	uint64_t from;		/* address of the call; 0: none is known */
+	uint64_t to;		/* of the first instruction */
+	uint64_t back;		/* where it is to return to; 0: unknown */
+	struct call_count at;	/* the thread's, where it began */
+	struct call_count children; /* of frames above it that have ended, and
+				     * what ran in other stacks meanwhile */
+	uint64_t serial;	/* counts frames of all threads from 1 */
+	uint8_t kind;		/* enum call_kind */
+	uint8_t flags;		/* CALL_GUESSED */
+	void *user;		/* the consumer's; NULL when it begins. A tail
+				 * call is a new frame */
+};
+
+/* A thread, as its frames are told of. */
+struct call_thread {
+	uint32_t pid, tid;	/* -1: unknown; then one for each stream */
+	uint32_t stream;
+	struct call_count now;
+	struct call_frame *frames; /* from the base up; valid until the call
+				    * of the consumer returns */
+	uint32_t depth;		/* how many */
+	uint32_t context;	/* which of its stacks this is, from 0 */
+	const struct flow_ctx *ctx;
+	void *user;		/* the consumer's; NULL first */
+};
+
+/*
+ * What a consumer is told, in the order of the flow (threads are mixed). Each may
+ * be NULL. Returns are those of flow in session/sink.h: 0, 1 for "enough", or an error.
+ */
+struct calls_ops {
+	/* frames[depth - 1] began */
+	int (*enter)(void *priv, struct call_thread *t);
+	/* frames[depth - 1] ends now; inclusive is now - at, its own part of it
+	 * that without children. flags: CALL_GUESSED */
+	int (*leave)(void *priv, struct call_thread *t, enum call_end end,
+		     unsigned flags);
+	/* the thread goes on in another of its stacks, which is frames now.
+	 * from: the number of the one that it left */
+	int (*turn)(void *priv, struct call_thread *t, uint32_t from);
+	/* flow is missing in what t is (NULL: no thread is known). Frames that
+	 * are not found again behind it end with CALL_END_LOST, before what
+	 * runs then begins. */
+	int (*gap)(void *priv, struct call_thread *t, const struct aux_flow *ev);
+	/* Trace is off or on again (a filter, user or kernel code alone). */
+	int (*off)(void *priv, struct call_thread *t, bool on);
+	/* Any other event that is no RANGE, PATH or TIME: PAYLOAD, POWER, ... */
+	int (*event)(void *priv, struct call_thread *t,
+		     const struct aux_flow *ev);
+	/* Instructions that ran in frames[depth - 1], one after the other; with
+	 * CALLS_NEEDS_RUNS alone. Of a PATH each RANGE comes on its own. */
+	int (*run)(void *priv, struct call_thread *t, const struct aux_flow *ev);
+};
+
+#define CALLS_NEEDS_RUNS 1
+#define CALLS_KEEPS_STUBS 2	/* stubs (PLT, thunks) are frames as others */
+
+struct calls;
+
+/* flags: CALLS_*. host, ops and priv outlive c. 0, or -AUX_E_NOMEM. */
+int calls_new(struct calls **c, const struct sink_host *host, unsigned flags,
+	      const struct calls_ops *ops, void *priv);
+/* What flow of a sink with SINK_TAKES_PATHS gets. The user fields of steps and
+ * paths are calls'. */
+int calls_flow(struct calls *c, const struct flow_ctx *ctx,
+	       const struct aux_flow *ev, size_t n);
+/* Instructions that reached it. */
+uint64_t calls_n_insns(const struct calls *c);
+/* Ends what still runs (CALL_END_TRACE). */
+int calls_finish(struct calls *c);
+void calls_free(struct calls *c);
+
+/* Functions that were met: id < calls_n_funcs. They live as long as c. */
+size_t calls_n_funcs(const struct calls *c);
+struct call_func *calls_func(const struct calls *c, uint32_t id);
+/* The one at an address; NULL: out of memory. */
+struct call_func *calls_find_func(struct calls *c, const struct space *space,
+				  uint64_t ip);
+/* What to show: the name, or for want of it "[libfoo.so+0x1234]", "0x7f..". */
+size_t call_func_name(const struct call_func *f, char *buf, size_t len);
+
+static inline struct call_count call_minus(struct call_count a,
+					   struct call_count b)
+{
+	return (struct call_count){ a.ns - b.ns, a.insns - b.insns,
+				    a.branches - b.branches,
+				    a.cycles - b.cycles };
+}
+
+static inline struct call_count call_plus(struct call_count a,
+					  struct call_count b)
+{
+	return (struct call_count){ a.ns + b.ns, a.insns + b.insns,
+				    a.branches + b.branches,
+				    a.cycles + b.cycles };
+}
+
+#endif

@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * calltree: see calltree.h. Invariant: what a thread has counted up to last is in
+ * the own of one node each, and a parent has a smaller index than its children.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "decode/callstack/calltree.h"
+
+#define MAX_NODES (2u << 20)
+#define MAX_DEPTH 1024
+#define MIN_SLOTS 1024
+
+int calltree_init(struct calltree *t, const struct calltree_config *config)
+{
+	*t = (struct calltree){ .config = *config };
+	if (!t->config.max_nodes || t->config.max_nodes > MAX_NODES)
+		t->config.max_nodes = MAX_NODES;
+	if (!t->config.max_depth)
+		t->config.max_depth = MAX_DEPTH;
+	t->max = 256;
+	t->n_slots = MIN_SLOTS;
+	t->nodes = calloc(t->max, sizeof(*t->nodes));
+	t->slots = calloc(t->n_slots, sizeof(*t->slots));
+	if (!t->nodes || !t->slots) {
+		calltree_fini(t);
+		return -AUX_E_NOMEM;
+	}
+	t->nodes[0] = (struct calltree_node){ .func = CALLTREE_ROOT };
+	t->n = 1;
+	return 0;
+}
+
+void calltree_fini(struct calltree *t)
+{
+	free(t->nodes);
+	free(t->slots);
+	free(t->folded);
+	*t = (struct calltree){ .n = 0 };
+}
+
+static inline uint32_t hash_of(uint32_t parent, uint32_t func)
+{
+	uint64_t h = ((uint64_t)parent << 32 | func) *
+		     UINT64_C(0x9e3779b97f4a7c15);
+
+	return (uint32_t)(h >> 32);
+}
+
+/* Doubles the slots. Roots are not in them: there may be several of one parent. */
+static int grow_slots(struct calltree *t)
+{
+	uint32_t n = t->n_slots * 2, *slots = calloc(n, sizeof(*slots)), at;
+
+	if (!slots)
+		return -AUX_E_NOMEM;
+	for (uint32_t i = 1; i < t->n; i++) {
+		const struct calltree_node *node = &t->nodes[i];
+
+		if (node->func == CALLTREE_ROOT)
+			continue;
+		at = hash_of(node->parent, node->func) & (n - 1);
+		while (slots[at])
+			at = (at + 1) & (n - 1);
+		slots[at] = i;
+	}
+	free(t->slots);
+	t->slots = slots;
+	t->n_slots = n;
+	return 0;
+}
+
+static bool has_above(const struct calltree *t, uint32_t node, uint32_t func)
+{
+	for (; node; node = t->nodes[node].parent)
+		if (t->nodes[node].func == func)
+			return true;
+	return false;
+}
+
+/* 0: out of memory. */
+static uint32_t add_node(struct calltree *t, uint32_t parent, uint32_t func)
+{
+	struct calltree_node *nodes = t->nodes;
+
+	if (t->n == t->max) {
+		nodes = reallocarray(nodes, t->max * 2, sizeof(*nodes));
+		if (!nodes)
+			return 0;
+		t->nodes = nodes;
+		t->max *= 2;
+	}
+	nodes[t->n] = (struct calltree_node){
+		.parent = parent,
+		.func = func,
+		.next = nodes[parent].child,
+		.depth = nodes[parent].depth + 1,
+		.is_kernel = nodes[parent].is_kernel,
+		.is_inner = has_above(t, parent, func),
+	};
+	nodes[parent].child = t->n;
+	return t->n++;
+}
+
+/* What is added for want of room: at the bottom, or when there are too many. */
+static uint32_t fold(const struct calltree *t, uint32_t parent, uint32_t func)
+{
+	if (t->nodes[parent].depth < t->config.max_depth &&
+	    t->n < t->config.max_nodes)
+		return func;
+	return func < CALLTREE_FOLDED ? CALLTREE_FOLDED : func;
+}
+
+/*
+ * The child of a node by function. What is below a folded node is the node. Each
+ * node has at most three children that are no functions, so there is an end to
+ * them too. 0: out of memory.
+ */
+static uint32_t find_any_child(struct calltree *t, uint32_t parent,
+			       uint32_t func)
+{
+	uint32_t at, i, wanted = func;
+
+	if (t->nodes[parent].func == CALLTREE_FOLDED && func <= CALLTREE_FOLDED)
+		return parent;
+again:
+	at = hash_of(parent, func) & (t->n_slots - 1);
+	while ((i = t->slots[at])) {
+		if (t->nodes[i].parent == parent && t->nodes[i].func == func)
+			return i;
+		at = (at + 1) & (t->n_slots - 1);
+	}
+	func = fold(t, parent, func);
+	if (func != wanted) {
+		wanted = func;
+		goto again;
+	}
+	if (t->n >= t->n_slots / 2) {
+		if (grow_slots(t))
+			return 0;
+		goto again;
+	}
+	i = add_node(t, parent, func);
+	t->slots[at] = i;
+	return i;
+}
+
+/* The same, where it is the one of the last time. */
+static inline uint32_t find_child(struct calltree *t, uint32_t parent,
+				  uint32_t func)
+{
+	struct calltree_node *node = &t->nodes[parent];
+	uint32_t i;
+
+	if (node->recent && node->recent_func == func)
+		return node->recent;
+	i = find_any_child(t, parent, func);
+	node = &t->nodes[parent];
+	node->recent = i;
+	node->recent_func = func;
+	return i;
+}
+
+static int grow_folded(struct calltree *t, uint32_t func)
+{
+	uint32_t n = t->n_folded ? t->n_folded : 64;
+	struct calltree_func *v;
+
+	while (n <= func)
+		n *= 2;
+	v = reallocarray(t->folded, n, sizeof(*v));
+	if (!v)
+		return -AUX_E_NOMEM;
+	memset(v + t->n_folded, 0, (n - t->n_folded) * sizeof(*v));
+	t->folded = v;
+	t->n_folded = n;
+	return 0;
+}
+
+/* A function's share in what is folded. NULL: out of memory. */
+static struct calltree_func *folded_of(struct calltree *t, uint32_t func)
+{
+	if (func >= t->n_folded && grow_folded(t, func))
+		return NULL;
+	return &t->folded[func];
+}
+
+static int charge_folded(struct calltree *t, uint32_t func,
+			 struct call_count more)
+{
+	struct calltree_func *f = folded_of(t, func);
+
+	if (!f)
+		return -AUX_E_NOMEM;
+	f->own = call_plus(f->own, more);
+	return 0;
+}
+
+/* Time and cycles that passed while nothing was traced are nobody's: more is what
+ * is left. */
+static int charge_away(struct calltree *t, struct calltree_thread *ct,
+		       struct call_count *more)
+{
+	uint32_t node;
+
+	if (!more->ns && !more->cycles)
+		return 0;
+	node = find_child(t, ct->current, ct->away);
+	if (!node)
+		return -AUX_E_NOMEM;
+	t->nodes[node].own.ns += more->ns;
+	t->nodes[node].own.cycles += more->cycles;
+	t->nodes[node].calls++;
+	more->ns = 0;
+	more->cycles = 0;
+	return 0;
+}
+
+/* The root of a thread. 0: out of memory. */
+static uint32_t find_root(struct calltree *t, const struct call_thread *th)
+{
+	bool by_pid = t->config.per == CALLTREE_PER_PROCESS;
+	uint32_t id = by_pid ? th->pid : th->tid, i;
+	uint32_t stream = id == UINT32_MAX ? th->stream : 0;
+	const struct sink_host *host = t->config.host;
+	const char *comm = NULL;
+
+	if (host && host->comm && th->tid != UINT32_MAX)
+		comm = host->comm(host->priv, id, th->ctx ? th->ctx->time_ns
+							  : UINT64_MAX);
+	for (i = t->nodes[0].child; i; i = t->nodes[i].next) {
+		const struct calltree_node *n = &t->nodes[i];
+
+		if (n->func == CALLTREE_ROOT && n->id == id &&
+		    n->stream == stream &&
+		    (n->comm == comm ||
+		     (n->comm && comm && !strcmp(n->comm, comm))))
+			return i;
+	}
+	i = add_node(t, 0, CALLTREE_ROOT);
+	if (!i)
+		return 0;
+	t->nodes[i].id = id;
+	t->nodes[i].stream = stream;
+	t->nodes[i].comm = comm;
+	return i;
+}
+
+static int begin(struct calltree *t, struct calltree_thread *ct,
+		 const struct call_thread *th)
+{
+	if (!ct->seen) {
+		ct->last.ns = th->now.ns;
+		ct->seen = true;
+	}
+	if (ct->root || t->config.per == CALLTREE_PER_ALL)
+		return 0;
+	ct->root = find_root(t, th);
+	if (!ct->current)
+		ct->current = ct->root;
+	return ct->root ? 0 : -AUX_E_NOMEM;
+}
+
+static int charge(struct calltree *t, uint32_t node, uint32_t func,
+		  struct call_count more)
+{
+	t->nodes[node].own = call_plus(t->nodes[node].own, more);
+	return t->nodes[node].func == CALLTREE_FOLDED ?
+		       charge_folded(t, func, more) : 0;
+}
+
+/* What runs shares the cycles: they wait. */
+static void add_slice(struct calltree_thread *ct, struct call_count *more)
+{
+	struct calltree_slices *s = &ct->slices;
+	struct calltree_slice *v = s->n ? &s->v[s->n - 1] : NULL;
+
+	s->cycles += more->cycles;
+	more->cycles = 0;
+	if (!more->insns)
+		return;
+	if ((!v || v->node != ct->current || v->func != ct->func) &&
+	    s->n < CALLTREE_SLICES) {
+		v = &s->v[s->n++];
+		*v = (struct calltree_slice){ ct->current, ct->func, 0 };
+	}
+	v->insns += more->insns;
+	s->insns += more->insns;
+}
+
+/* The cycles that wait, to whom they are due; keep: if nothing ran for them they
+ * wait on. */
+static int settle(struct calltree *t, struct calltree_thread *ct, bool keep)
+{
+	struct calltree_slices *s = &ct->slices;
+	struct call_count more = { .cycles = s->cycles };
+	uint64_t left = s->cycles, insns = s->insns;
+	int err = 0;
+
+	if (!s->n && keep)
+		return 0;
+	if (!s->n && left)
+		err = charge(t, ct->current, ct->func, more);
+	for (uint32_t i = 0; i < s->n && !err && left; i++) {
+		more.cycles = (uint64_t)((unsigned __int128)left *
+					 s->v[i].insns / insns);
+		insns -= s->v[i].insns;
+		left -= more.cycles;
+		err = charge(t, s->v[i].node, s->v[i].func, more);
+	}
+	s->cycles = s->insns = 0;
+	s->n = 0;
+	return err;
+}
+
+/* What was counted since goes to the node on top, or, of time and cycles, away. */
+static int add_up(struct calltree *t, struct calltree_thread *ct,
+		  struct call_thread *th)
+{
+	struct call_count more;
+	int err = begin(t, ct, th);
+
+	if (err)
+		return err;
+	more = call_minus(th->now, ct->last);
+	if (th->now.ns < ct->last.ns || !ct->last.ns)
+		more.ns = 0; /* time was not known, or went back */
+	ct->last = th->now;
+	if (ct->away)
+		err = charge_away(t, ct, &more);
+	else if (ct->slices.on)
+		add_slice(ct, &more);
+	return err ? err : charge(t, ct->current, ct->func, more);
+}
+
+int calltree_tick(struct calltree *t, struct calltree_thread *ct,
+		  struct call_thread *th)
+{
+	int err = add_up(t, ct, th);
+
+	ct->slices.on = true;
+	return err ? err : settle(t, ct, true);
+}
+
+int calltree_flush(struct calltree *t, struct calltree_thread *ct,
+		   struct call_thread *th)
+{
+	int err = add_up(t, ct, th);
+
+	return err ? err : settle(t, ct, false);
+}
+
+/* Goes to the frame of so many from the base. */
+static void go_to(struct calltree_thread *ct, const struct call_thread *th,
+		  uint32_t depth)
+{
+	ct->current = depth ? calltree_node_of(&th->frames[depth - 1])
+			    : ct->root;
+	ct->func = depth ? th->frames[depth - 1].func->id : 0;
+}
+
+static bool in_kernel(const struct call_frame *f)
+{
+	return f->kind == CALL_SYSCALL || f->kind == CALL_INTERRUPT ||
+	       f->to >> 63;
+}
+
+static int count_folded(struct calltree *t, uint32_t func)
+{
+	struct calltree_func *f = folded_of(t, func);
+
+	if (!f)
+		return -AUX_E_NOMEM;
+	f->calls++;
+	t->n_folded_calls++;
+	return 0;
+}
+
+int calltree_enter(struct calltree *t, struct calltree_thread *ct,
+		   struct call_thread *th)
+{
+	struct call_frame *f = &th->frames[th->depth - 1];
+	struct calltree_node *node;
+	uint32_t i;
+	int err = add_up(t, ct, th);
+
+	if (err)
+		return err;
+	if (ct->away == CALLTREE_GAP)
+		ct->away = 0;
+	i = find_child(t,
+		       th->depth > 1 ? calltree_node_of(f - 1) : ct->root,
+		       f->func->id);
+	if (!i)
+		return -AUX_E_NOMEM;
+	node = &t->nodes[i];
+	if (!node->calls++) {
+		node->kind = f->kind;
+		node->is_kernel = in_kernel(f);
+	}
+	f->user = (void *)(((uintptr_t)f->user & ~(uintptr_t)UINT32_MAX) | i);
+	ct->current = i;
+	ct->func = f->func->id;
+	return node->func == CALLTREE_FOLDED ? count_folded(t, ct->func) : 0;
+}
+
+int calltree_leave(struct calltree *t, struct calltree_thread *ct,
+		   struct call_thread *th, enum call_end end)
+{
+	int err = add_up(t, ct, th);
+
+	/* what is lost may be told behind the gap, before what runs then */
+	if (ct->away == CALLTREE_GAP && end != CALL_END_LOST)
+		ct->away = 0;
+	go_to(ct, th, th->depth - 1);
+	if (end == CALL_END_EXEC && th->depth == 1) {
+		ct->root = 0; /* of another name from now on */
+		ct->current = 0;
+	}
+	return err;
+}
+
+int calltree_turn(struct calltree *t, struct calltree_thread *ct,
+		  struct call_thread *th)
+{
+	int err = add_up(t, ct, th);
+
+	go_to(ct, th, th->depth);
+	return err;
+}
+
+int calltree_gap(struct calltree *t, struct calltree_thread *ct,
+		 struct call_thread *th)
+{
+	int err = calltree_flush(t, ct, th);
+
+	ct->away = CALLTREE_GAP;
+	return err;
+}
+
+int calltree_off(struct calltree *t, struct calltree_thread *ct,
+		 struct call_thread *th, bool on)
+{
+	int err = calltree_flush(t, ct, th);
+
+	ct->away = on ? 0 : CALLTREE_OFF;
+	return err;
+}
+
+int calltree_back(struct calltree *t, struct calltree_thread *ct,
+		  struct call_thread *th)
+{
+	int err = add_up(t, ct, th);
+
+	if (ct->away == CALLTREE_GAP)
+		ct->away = 0;
+	return err;
+}

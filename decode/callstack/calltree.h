@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * calltree: calls added up in a tree: a node is a function called from where its
+ * parent is, with how often, and what it took.
+ *
+ * It lives beside a consumer of callstack.h, which passes on what it is told of.
+ * Everything that a thread counts is added to exactly one node, the one that was on
+ * top then: the sum of all nodes' own is what all threads counted, whatever frames
+ * were guessed, left out or lost. Memory is bounded: below max_depth, and once there
+ * are max_nodes, calls go into one node "[folded]" of their parent.
+ */
+#ifndef DECODE_CALLSTACK_CALLTREE_H
+#define DECODE_CALLSTACK_CALLTREE_H
+
+#include "decode/callstack/callstack.h"
+
+/* Which roots there are below node 0: the threads, the processes, or none. */
+enum calltree_per {
+	CALLTREE_PER_THREAD = 0,
+	CALLTREE_PER_PROCESS,
+	CALLTREE_PER_ALL,
+};
+
+/* What a number is of. */
+enum calltree_by {
+	CALLTREE_BY_INSNS = 0,
+	CALLTREE_BY_NS,
+	CALLTREE_BY_CYCLES,
+	CALLTREE_BY_BRANCHES,
+};
+
+/* node.func, where it is no function's id */
+#define CALLTREE_ROOT	UINT32_MAX	  /* node 0, and the roots below it */
+#define CALLTREE_GAP	(UINT32_MAX - 1)  /* "[gap]": time, cycles lost */
+#define CALLTREE_OFF	(UINT32_MAX - 2)  /* "[not traced]": time, cycles */
+#define CALLTREE_FOLDED (UINT32_MAX - 3)  /* "[folded]" */
+
+struct calltree_node {
+	uint32_t parent;	/* an index smaller than the node's own */
+	uint32_t func;		/* struct call_func.id, or CALLTREE_* */
+	uint32_t child, next;	/* first child, next sibling; 0: none. In no
+				 * order before they are sorted */
+	uint32_t depth;		/* of node 0: 0 */
+	uint32_t recent, recent_func; /* the child that was called last: the
+				 * tree's own */
+	uint8_t kind;		/* enum call_kind of the first that came */
+	bool is_kernel;
+	bool is_inner;		/* its function is among its ancestors too: what
+				 * a function took in all is the sum of total
+				 * of its nodes that are not */
+	uint64_t calls;		/* frames that began; of a base frame too */
+	struct call_count own;
+	struct call_count total; /* after calltree_sum: with all below it */
+	/* of a root: pid or tid, stream when that is -1 */
+	uint32_t id, stream;
+	const char *comm;	/* NULL: not known */
+};
+
+/* Of a function, all its nodes and what is folded taken together. */
+struct calltree_func {
+	uint64_t calls;
+	struct call_count own;
+	struct call_count total; /* what is folded is in it but once */
+};
+
+struct calltree_config {
+	const struct sink_host *host;	/* for comm */
+	unsigned per;			/* enum calltree_per */
+	uint32_t max_nodes;		/* 0: 2 million */
+	uint32_t max_depth;		/* 0: 1024 */
+};
+
+struct calltree {
+	struct calltree_config config;
+	struct calltree_node *nodes;	/* nodes[0] is all together */
+	uint32_t n, max;
+	uint32_t *slots;		/* index by (parent, func), 0: free */
+	uint32_t n_slots;		/* a power of two */
+	struct calltree_func *folded;	/* by function, of what is folded */
+	uint32_t n_folded;
+	uint64_t n_folded_calls;	/* 0: nothing was folded */
+};
+
+/* Nodes that ran since the last tick, and the cycles that they share. */
+#define CALLTREE_SLICES 32
+struct calltree_slices {
+	uint64_t cycles, insns;
+	uint32_t n;
+	bool on;		/* a tick was told of */
+	struct calltree_slice {
+		uint32_t node;
+		uint32_t func;	/* where node is folded */
+		uint64_t insns;
+	} v[CALLTREE_SLICES];
+};
+
+/* Of a thread, all zero at first. Where it is kept is the caller's business. */
+struct calltree_thread {
+	uint32_t root, current;		/* nodes; root 0: none yet */
+	uint32_t func;			/* of current, where that is folded */
+	uint32_t away;			/* CALLTREE_GAP, CALLTREE_OFF; 0: not */
+	struct call_count last;		/* what is added up so far */
+	bool seen;
+	struct calltree_slices slices;
+};
+
+int calltree_init(struct calltree *t, const struct calltree_config *config);
+void calltree_fini(struct calltree *t);
+
+/*
+ * As calls_ops tells of them, before the caller does anything else with it. 0, or
+ * -AUX_E_NOMEM. In each frame's user the lower 32 bits are the tree's (its node),
+ * the upper 32 the caller's. thread is never NULL: a gap of nobody is nothing here.
+ */
+int calltree_enter(struct calltree *t, struct calltree_thread *ct,
+		   struct call_thread *thread);
+int calltree_leave(struct calltree *t, struct calltree_thread *ct,
+		   struct call_thread *thread, enum call_end end);
+int calltree_turn(struct calltree *t, struct calltree_thread *ct,
+		  struct call_thread *thread);
+int calltree_gap(struct calltree *t, struct calltree_thread *ct,
+		 struct call_thread *thread);
+int calltree_off(struct calltree *t, struct calltree_thread *ct,
+		 struct call_thread *thread, bool on);
+/* Behind a gap, before anything runs: the time up to now was lost. Without this a
+ * gap ends with the next frame that begins or ends. */
+int calltree_back(struct calltree *t, struct calltree_thread *ct,
+		  struct call_thread *thread);
+/*
+ * Before a number of cycles is told (a TIME): they are of all that runs from here to
+ * the next tick, and each node gets its share by its instructions; those that nothing
+ * runs for are the node's that is on top. Without ticks they are all of the node that
+ * is on top when they are told.
+ */
+int calltree_tick(struct calltree *t, struct calltree_thread *ct,
+		  struct call_thread *thread);
+/* Adds up what was counted since; for the end of it all, when calls_finish has told
+ * of every frame's end, nothing is left to add. */
+int calltree_flush(struct calltree *t, struct calltree_thread *ct,
+		   struct call_thread *thread);
+
+/* The node of a frame that was entered. */
+static inline uint32_t calltree_node_of(const struct call_frame *f)
+{
+	return (uint32_t)(uintptr_t)f->user;
+}
+
+/* Computes total of all nodes; nothing is added afterwards. */
+void calltree_sum(struct calltree *t);
+/* Children of each node by total, largest first; equal ones as they were met. */
+int calltree_sort(struct calltree *t, enum calltree_by by);
+/* The same by name. */
+int calltree_sort_names(struct calltree *t, const struct calls *c);
+/* After calltree_sum: by function id < n, which is calls_n_funcs. The caller frees
+ * it. NULL: out of memory. */
+struct calltree_func *calltree_funcs(const struct calltree *t, size_t n);
+
+/* What to show for a node: in buf, or what lives as long as the functions do. A
+ * thread is "comm/1234", a process "comm/1234" of its pid, one that nobody knows
+ * "[unknown]/stream 3". */
+#define CALLTREE_NAME 512
+const char *calltree_name(const struct calltree *t, const struct calls *c,
+			  uint32_t node, char buf[CALLTREE_NAME]);
+
+static inline uint64_t calltree_get(const struct call_count *c,
+				    enum calltree_by by)
+{
+	switch (by) {
+	case CALLTREE_BY_NS:
+		return c->ns;
+	case CALLTREE_BY_CYCLES:
+		return c->cycles;
+	case CALLTREE_BY_BRANCHES:
+		return c->branches;
+	default:
+		return c->insns;
+	}
+}
+
+#endif

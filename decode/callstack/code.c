@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * calls_code: what it means for calls to go from one instruction to another.
+ *
+ * What the code alone says is found once: for two ranges that follow each other in
+ * a table by both addresses, for the ranges inside of a step or path in a segment
+ * that hangs on it. user of a step or path: [0] the epoch, [1] the segment; when
+ * the arena is full all are dropped, by another epoch.
+ */
+#include <stdlib.h>
+
+#include "decode/callstack/impl.h"
+#include "decode/lib/sideband/sideband.h"
+
+#define ARENA_SIZE ((size_t)64 << 20)
+
+int calls_code_init(struct code *c, const struct sink_host *host,
+		    struct funcs *funcs)
+{
+	struct walk_config wc = { .host = host };
+
+	*c = (struct code){ .host = host, .funcs = funcs, .epoch = 1 };
+	c->edges = calloc(EDGE_SLOTS, sizeof(*c->edges));
+	c->arena = malloc(ARENA_SIZE);
+	if (!c->edges || !c->arena)
+		return -AUX_E_NOMEM;
+	return walk_new(&c->walk, &wc);
+}
+
+void calls_code_fini(struct code *c)
+{
+	walk_free(c->walk);
+	free(c->edges);
+	free(c->arena);
+	free(c->moves);
+}
+
+struct pend calls_code_end(struct code *c, const struct space *space,
+			   const struct aux_flow *ev)
+{
+	struct pend p = { .from = ev->range.last,
+			  .next = ev->range.last +
+				  (ev->flags & AUX_FLOW_SIZE_MASK),
+			  .flags = ev->flags,
+			  .what = ev->what };
+	struct walk_range r;
+
+	if (p.next == p.from && !walk_once(c->walk, space, ev, &r))
+		p.next += r.last_size;
+	return p;
+}
+
+bool calls_code_taken(const struct pend *p, uint64_t to)
+{
+	if (p->what == AUX_END_COND)
+		return to != p->next;
+	return p->what != AUX_END_FALL && p->what != AUX_END_COND_NOT_TAKEN &&
+	       p->what <= AUX_END_FAR;
+}
+
+/* Was the address to return to pushed just before, as code does that jumps so? */
+static bool is_pushed(struct code *c, const struct space *space, uint64_t ret)
+{
+	uint8_t b[4];
+
+	if (walk_bytes(c->walk, space, ret - 4, b, 4) != 4)
+		return false;
+	return (b[3] >= 0x50 && b[3] <= 0x57) ||	/* push reg */
+	       (b[0] == 0x48 && b[1] == 0x87 && b[3] == 0x24) || /* xchg */
+	       (b[0] == 0x48 && b[1] == 0x89 && b[3] == 0x24) || /* mov */
+	       b[1] == 0xff || b[2] == 0xff;		/* push mem */
+}
+
+static void classify_jump(struct move *m)
+{
+	bool in_stub = m->flags & MOVE_IN_STUB, begin = m->flags & MOVE_TO_BEGIN;
+
+	if (m->in == m->func && m->func->pub.name) {
+		if (begin && m->what == AUX_END_IND_JUMP)
+			m->kind = MOVE_TAIL;	/* to itself */
+		return;
+	}
+	if (in_stub && m->what == AUX_END_IND_JUMP && !begin) {
+		if (m->in->pub.dso != m->func->pub.dso || !m->func->pub.name)
+			m->kind = MOVE_TAIL;
+		return;
+	}
+	if (begin && !func_is_same(m->in, m->func))
+		m->kind = MOVE_TAIL;
+	else if (m->what == AUX_END_IND_JUMP && m->in != m->func)
+		m->kind = MOVE_LAND;
+}
+
+static int classify(struct code *c, const struct space *space, struct move *m)
+{
+	bool call = m->what == AUX_END_CALL || m->what == AUX_END_IND_CALL;
+
+	bool begin;
+
+	m->in = calls_func_at(c->funcs, space, m->from);
+	m->func = calls_func_to(c->funcs, space, m->to, call, &begin);
+	if (!m->in || !m->func)
+		return -AUX_E_NOMEM;
+	if (m->in->roles & FUNC_STUB)
+		m->flags |= MOVE_IN_STUB;
+	if (m->func->roles & FUNC_STUB)
+		m->flags |= MOVE_TO_STUB;
+	if (begin)
+		m->flags |= MOVE_TO_BEGIN;
+	if (m->what > AUX_END_COND || m->what == AUX_END_SYSCALL ||
+	    m->what == AUX_END_FAR || is_kernel(m->from) != is_kernel(m->to)) {
+		m->kind = MOVE_CROSS;
+	} else if (call) {
+		if (m->to != m->next &&
+		    !(m->flags & MOVE_IN_STUB && m->in == m->func))
+			m->kind = MOVE_CALL;
+	} else if (m->what == AUX_END_RET) {
+		m->kind = MOVE_RET;
+		if (m->flags & MOVE_TO_BEGIN && is_pushed(c, space, m->from))
+			m->flags |= MOVE_PUSHED;
+	} else {
+		classify_jump(m);
+	}
+	return 0;
+}
+
+static const struct move *find_move(struct code *c, const struct space *space,
+				    const struct pend *p, uint64_t to)
+{
+	uint32_t id = space ? (uint32_t)space->id : 0;
+	uint64_t h = (p->from ^ (to << 17 | to >> 47) ^ (uint64_t)id << 40 ^
+		      p->what) * UINT64_C(0x9e3779b97f4a7c15);
+	struct move *m = &c->edges[h >> 50];
+
+	if (m->from == p->from && m->to == to && m->space == id &&
+	    m->what == p->what && m->in)
+		return m;
+	*m = (struct move){ .from = p->from, .to = to, .next = p->next,
+			    .space = id, .what = p->what };
+	if (!classify(c, space, m))
+		return m;
+	m->in = NULL;
+	return NULL;
+}
+
+static const struct move no_move;
+
+const struct move *calls_code_move(struct code *c, const struct space *space,
+				   const struct pend *p, uint64_t to)
+{
+	if (to == p->next &&
+	    (p->what <= AUX_END_JUMP || p->what == AUX_END_COND))
+		return &no_move;
+	return find_move(c, space, p, to);
+}
+
+void calls_code_learn(struct seg *s, uint64_t space, const struct move *m,
+		      uint64_t to)
+{
+	if (m->kind == MOVE_RET && !(m->flags & MOVE_IN_STUB)) {
+		s->ret = m->in;
+		s->ret_space = space;
+	} else if (m->kind == MOVE_NONE) {
+		s->to = to;
+		s->space = space;
+		s->taken = calls_code_taken(&s->last, to);
+	}
+}
+
+/* ---- segments ---- */
+
+static int note_move(struct code *c, struct seg *s, const struct move *m)
+{
+	uint32_t n = s->n_moves;
+	size_t max = c->max_moves ? 2 * c->max_moves : 64;
+	struct seg_move *moves = c->moves;
+
+	if (n == c->max_moves) {
+		moves = reallocarray(moves, max, sizeof(*moves));
+		if (!moves)
+			return -AUX_E_NOMEM;
+		c->moves = moves;
+		c->max_moves = max;
+	}
+	c->moves[n] = (struct seg_move){ *m, s->n_insns, s->n_branches };
+	s->n_moves++;
+	s->n_insns = s->n_branches = 0;
+	return 0;
+}
+
+/* Appends a range to the segment in the making. */
+static int add_range(struct code *c, const struct space *space, struct seg *s,
+		     const struct aux_flow *ev)
+{
+	const struct move *m;
+
+	if (s->n_insns || s->n_moves) {
+		m = calls_code_move(c, space, &s->last, ev->range.first);
+		if (!m)
+			return -AUX_E_NOMEM;
+		s->n_branches += calls_code_taken(&s->last, ev->range.first);
+		if (m->kind != MOVE_NONE && note_move(c, s, m))
+			return -AUX_E_NOMEM;
+	} else {
+		s->first = ev->range.first;
+	}
+	s->n_insns += ev->n;
+	s->last = calls_code_end(c, space, ev);
+	return 0;
+}
+
+static struct seg *keep(struct code *c, const struct seg *made, uint64_t *user)
+{
+	size_t size = sizeof(*made) + made->n_moves * sizeof(made->moves[0]);
+	struct seg *s;
+
+	size = (size + 15) & ~(size_t)15;
+	if (size > ARENA_SIZE)
+		return NULL;
+	if (ARENA_SIZE - c->used < size) {
+		c->used = 0;
+		c->epoch++;
+	}
+	s = (struct seg *)(c->arena + c->used);
+	c->used += size;
+	*s = *made;
+	for (uint32_t i = 0; i < made->n_moves; i++)
+		s->moves[i] = c->moves[i];
+	user[0] = c->epoch;
+	user[1] = (uint64_t)(uintptr_t)s;
+	return s;
+}
+
+static int add_step(struct code *c, const struct space *space, struct seg *s,
+		    const struct aux_step *step)
+{
+	for (uint32_t i = 0; i < step->n_ranges; i++)
+		if (add_range(c, space, s, &step->ranges[i]))
+			return -AUX_E_NOMEM;
+	return 0;
+}
+
+struct seg *calls_code_step(struct code *c, const struct space *space,
+			    struct aux_step *step)
+{
+	struct seg *s = calls_code_known(c, step->user);
+	struct seg made = { .n_moves = 0 };
+
+	if (s)
+		return s;
+	if (add_step(c, space, &made, step))
+		return NULL;
+	return keep(c, &made, step->user);
+}
+
+struct seg *calls_code_path(struct code *c, const struct space *space,
+			    struct aux_path *path)
+{
+	struct seg *s = calls_code_known(c, path->user);
+	struct seg made = { .n_moves = 0 };
+
+	if (s)
+		return s;
+	for (uint32_t i = 0; i < path->n_steps; i++)
+		if (add_step(c, space, &made, path->steps[i]))
+			return NULL;
+	return keep(c, &made, path->user);
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * cmd_diff: where the flows of two recordings part, thread by thread, and what each
+ * function ran more or less. Status 0: equal; 3: they differ, or flow is missing.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "decode/cmd/options.h"
+#include "decode/cmd/rewrite.h"
+#include "common/term.h"
+#include "decode/compare/diff.h"
+#include "decode/lib/elf/disasm.h"
+
+struct diff_run {
+	const struct cmd_options *o;
+	struct aux_decode *d[2];
+	struct diff_code code[2];
+	struct diff_sum sum[2];
+	struct diff_funcs funcs;
+	struct diff_print print;
+	struct cmd_progress progress;
+	unsigned n_ticks;
+	bool lossy;
+};
+
+struct aux_decode_options cmd_api_options(const struct cmd_options *o)
+{
+	return (struct aux_decode_options){
+		.size = sizeof(struct aux_decode_options),
+		.flags = (o->cpu >= 0 ? AUX_DECODE_ONE_CPU : 0) |
+			 (o->chunks ? AUX_DECODE_CHUNKS : 0) |
+			 (o->code.debuginfod ? AUX_DECODE_DEBUGINFOD : 0),
+		.cpu = o->cpu >= 0 ? (uint32_t)o->cpu : 0,
+		.time_from = o->time_from,
+		.time_to = o->time_to == UINT64_MAX ? 0 : o->time_to,
+		.last_ns = o->last_ns, .chunk_from = o->chunk_from,
+		.chunk_to = o->chunk_to, .snapshot = o->snapshot,
+		.n_workers = o->n_workers,
+		.chunk_min = (uint32_t)o->chunk_min,
+		.max_memory = o->max_memory, .decoder = o->decoder,
+		.plugin = o->plugin, .symfs = o->code.symfs,
+		.vdso = o->code.vdso, .vmlinux = o->code.vmlinux,
+		.kcore = o->code.kcore, .kallsyms = o->code.kallsyms,
+		.buildid_dir = o->code.buildid_dir,
+	};
+}
+
+static void tick(void *priv, const struct aux_decode *d)
+{
+	struct diff_run *r = priv;
+	struct aux_decode_stats st = { .size = sizeof(st) };
+
+	if (r->n_ticks++ % 256)
+		return;
+	aux_decode_get_stats(d, &st);
+	cmd_progress_show(&r->progress, st.aux_decoded, st.aux_wanted);
+}
+
+/* The first pass over one of them. Returns a status. */
+static int read_side(struct diff_run *r, unsigned side)
+{
+	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
+	struct aux_decode_stats st = { .size = sizeof(st) };
+	struct aux_decode_options options = cmd_api_options(r->o);
+	const char *path = r->o->paths[side];
+	int rc = aux_decode_open(&r->d[side], path, &options, &diag);
+
+	if (rc == 0)
+		rc = diff_code_init(&r->code[side], r->d[side], &r->funcs);
+	r->sum[side] = (struct diff_sum){ .code = &r->code[side], .side = side,
+					  .tick = tick, .tick_priv = r };
+	cmd_progress_init(&r->progress, r->o, side ? "decoding B" :
+						     "decoding A");
+	if (rc == 0)
+		rc = diff_sum_run(&r->sum[side], &diag);
+	cmd_progress_end(&r->progress);
+	if (rc < 0)
+		return cmd_failed(path, rc, &diag);
+	aux_decode_get_stats(r->d[side], &st);
+	r->lossy |= st.lossy;
+	if (st.lossy)
+		cmd_warn(path, "flow is missing (%llu gaps); `auxdecode count` "
+			 "says why", (unsigned long long)st.n_gaps);
+	if (st.n_insns)
+		return CMD_OK;
+	snprintf(diag.text, sizeof(diag.text), "no instructions to compare "
+		 "(%llu bytes of trace in %llu streams); `auxdecode count` says "
+		 "what each stage dropped", (unsigned long long)st.aux_bytes,
+		 (unsigned long long)st.n_streams);
+	diag.code = AUX_E_NOENT;
+	return cmd_error(path, &diag);
+}
+
+static int compare_pair(struct diff_run *r, struct diff_thread *a,
+			struct aux_diag *diag)
+{
+	struct diff_flow f = { .found = diff_print_found, .priv = &r->print };
+	int rc;
+
+	r->print.pair[0] = a;
+	r->print.pair[1] = a->match;
+	diff_print_pair(&r->print);
+	if (a->hash.n == a->match->hash.n &&
+	    a->hash.value == a->match->hash.value)
+		return 0;
+	diff_side_init(&f.side[0], &r->code[0], a->tid);
+	diff_side_init(&f.side[1], &r->code[1], a->match->tid);
+	rc = diff_flow_run(&f, diag);
+	diff_side_fini(&f.side[0]);
+	diff_side_fini(&f.side[1]);
+	if (rc == 0)
+		outbuf_printf(r->print.out, "%llu difference%s\n",
+			      (unsigned long long)f.n_found,
+			      f.n_found == 1 ? "" : "s");
+	return rc;
+}
+
+static int compare_flows(struct diff_run *r, struct aux_diag *diag)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < r->sum[0].n && rc == 0; i++)
+		if (r->sum[0].threads[i]->match)
+			rc = compare_pair(r, r->sum[0].threads[i], diag);
+	if (rc == 0 && r->o->tid < 0) {
+		diff_print_alone(&r->print, &r->sum[0]);
+		diff_print_alone(&r->print, &r->sum[1]);
+	}
+	return rc;
+}
+
+static bool wants(const struct cmd_options *o, const char *part)
+{
+	return !o->only || !strcmp(o->only, part);
+}
+
+static int compare(struct diff_run *r, struct outbuf *out)
+{
+	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
+	int rc = diff_match(&r->sum[0], &r->sum[1], r->o->tid, r->o->tid_b,
+			    &diag);
+
+	r->print.out = out;
+	r->print.limit = r->o->limit;
+	r->print.equal = true;
+	r->print.colour = colour_get(r->o->colour);
+	outbuf_printf(out, "%sA: %s\nB: %s%s\n", r->print.colour->head,
+		      r->o->paths[0], r->o->paths[1], r->print.colour->end);
+	if (rc == 0)
+		rc = disasm_new(&r->print.disasm, DISASM_INTEL, &diag);
+	if (rc == 0 && wants(r->o, "flow"))
+		rc = compare_flows(r, &diag);
+	if (rc == 0 && wants(r->o, "functions"))
+		rc = diff_print_funcs(&r->print, &r->funcs);
+	if (rc == 0 && r->print.equal)
+		outbuf_printf(out, "%sequal%s\n", r->print.colour->good,
+			      r->print.colour->end);
+	disasm_free(r->print.disasm);
+	outbuf_flush(out);
+	if (rc < 0)
+		return cmd_failed(NULL, rc, &diag);
+	return r->print.equal && !r->lossy ? CMD_OK : CMD_GAPS;
+}
+
+static int check(const struct cmd_options *o)
+{
+	if (o->n_paths != 2)
+		return cmd_usage("diff wants two FILEs: auxdecode diff A B");
+	if (!strcmp(o->paths[0], "-") || !strcmp(o->paths[1], "-"))
+		return cmd_usage("diff reads both twice: not standard input");
+	if (o->only && strcmp(o->only, "flow") && strcmp(o->only, "functions"))
+		return cmd_usage("--only is flow or functions, not \"%s\"",
+				 o->only);
+	return CMD_OK;
+}
+
+int cmd_diff(const struct cmd_options *o)
+{
+	struct diff_run r = { .o = o };
+	struct outbuf *out = NULL;
+	int status = check(o);
+
+	if (status)
+		return status;
+	if (diff_funcs_init(&r.funcs) < 0)
+		return cmd_failed(NULL, -AUX_E_NOMEM, NULL);
+	for (unsigned i = 0; i < 2 && status == CMD_OK; i++)
+		status = read_side(&r, i);
+	if (status == CMD_OK)
+		status = cmd_out_open(&out, o);
+	if (status == CMD_OK)
+		status = cmd_out_close(out, o, compare(&r, out));
+	for (unsigned i = 0; i < 2; i++) {
+		diff_sum_fini(&r.sum[i]);
+		diff_code_fini(&r.code[i]);
+		aux_decode_close(r.d[i]);
+	}
+	diff_funcs_fini(&r.funcs);
+	return status;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* cmd_merge: several recordings as one; or what several of them gave. */
+#include <inttypes.h>
+
+#include "decode/profile/branchlist.h"
+#include "decode/cmd/rewrite.h"
+#include "decode/coverage/merge.h"
+#include "decode/edit/merge.h"
+#include "decode/profile/folded_merge.h"
+#include "decode/profile/pprof_merge.h"
+
+static void show(void *priv, const struct merge_stats *stats)
+{
+	cmd_progress_show(priv, stats->done, stats->total);
+}
+
+static int write_file(struct merge *m, const struct cmd_options *o,
+		      struct aux_diag *diag)
+{
+	struct cmd_progress progress;
+	struct rewrite *w;
+	int rc = rewrite_open(&w, o->out_path, NULL, merge_swapped(m), diag);
+
+	if (rc < 0)
+		return rc;
+	cmd_progress_init(&progress, o, "merging");
+	rc = merge_write(m, w, show, &progress);
+	cmd_progress_end(&progress);
+	if (rc == -AUX_E_NOMEM) {
+		rewrite_discard(w);
+		return rc;
+	}
+	return rewrite_close(w, diag);
+}
+
+static int say_damage(const struct merge *m, const struct cmd_options *o)
+{
+	int status = CMD_OK;
+
+	for (size_t i = 0; i < o->n_paths; i++) {
+		const struct aux_diag *damage = merge_damage(m, i);
+
+		if (!damage)
+			continue;
+		cmd_error(o->paths[i], damage);
+		status = CMD_GAPS;
+	}
+	return status;
+}
+
+static int check_paths(const struct cmd_options *o)
+{
+	struct aux_diag diag;
+
+	if (!o->out_path)
+		return cmd_usage("merge wants -o FILE: what it is to write");
+	if (o->n_paths < 2)
+		return cmd_usage("merge wants two FILEs or more");
+	for (size_t i = 0; i < o->n_paths; i++)
+		if (rewrite_refuse_input(o->out_path, o->paths[i], &diag) < 0)
+			return cmd_error(NULL, &diag);
+	return CMD_OK;
+}
+
+/* Branch lists of `profile`, added up. */
+static int merge_lists(const struct cmd_options *o)
+{
+	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
+	struct outbuf *out = NULL;
+	struct branchlist list;
+	int status = CMD_OK, rc = 0;
+
+	branchlist_init(&list);
+	for (size_t i = 0; i < o->n_paths && !rc; i++) {
+		rc = branchlist_read_file(&list, o->paths[i], &diag);
+		if (rc < 0)
+			status = cmd_failed(o->paths[i], rc, &diag);
+	}
+	if (!rc)
+		rc = branchlist_sort(&list);
+	if (rc == -AUX_E_NOMEM)
+		status = cmd_failed(NULL, rc, &diag);
+	if (!rc)
+		status = cmd_out_open(&out, o);
+	if (out)
+		branchlist_write(&list, out, 0);
+	branchlist_fini(&list);
+	return cmd_out_close(out, o, status);
+}
+
+/* Files of `coverage`, `flame` or `export --to pprof`. */
+static int merge_results(const struct cmd_options *o,
+			 int (*run)(const char *const *paths, size_t n,
+				    struct outbuf *out, const char **which,
+				    struct aux_diag *diag))
+{
+	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
+	const char *which = NULL;
+	struct outbuf *out;
+	int status = cmd_out_open(&out, o), rc;
+
+	if (status)
+		return status;
+	rc = run(o->paths, o->n_paths, out, &which, &diag);
+	if (rc < 0)
+		status = cmd_failed(which, rc, &diag);
+	return cmd_out_close(out, o, status);
+}
+
+int cmd_merge(const struct cmd_options *o)
+{
+	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
+	const struct merge_stats *st;
+	const char *which = NULL;
+	struct merge *m = NULL;
+	int status = check_paths(o), rc;
+
+	if (status)
+		return status;
+	if (branchlist_is_file(o->paths[0]))
+		return merge_lists(o);
+	if (coverage_merge_is_file(o->paths[0]))
+		return merge_results(o, coverage_merge);
+	if (merge_pprof_is_file(o->paths[0]))
+		return merge_results(o, merge_pprof);
+	if (merge_folded_is_file(o->paths[0]))
+		return merge_results(o, merge_folded);
+	rc = merge_open(&m, o->paths, o->n_paths, &o->container, &which, &diag);
+	if (rc < 0)
+		return cmd_error(which, &diag);
+	rc = write_file(m, o, &diag);
+	if (rc < 0) {
+		merge_close(m);
+		return cmd_failed(NULL, rc, &diag);
+	}
+	st = merge_stats(m);
+	cmd_say(o->out_path, "%" PRIu64 " records (and %" PRIu64 " that an "
+		"earlier file has), %" PRIu64 " bytes of trace",
+		st->n_records, st->n_repeated, st->n_bytes);
+	status = say_damage(m, o);
+	merge_close(m);
+	return status;
+}

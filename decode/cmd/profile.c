@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * cmd_profile: of a recording, as other commands of the flow; of a branch list
+ * (several, added up by merge) without one.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "decode/cmd/rewrite.h"
+#include "decode/profile/profile.h"
+
+/* What each stage had, as of a recording. */
+static int say_empty(const struct cmd_options *o, const struct sink_report *r)
+{
+	fprintf(stderr, "auxdecode: error: %s: nothing to show; what each "
+		"stage had:\n", o->path);
+	fprintf(stderr, "  %-24s %12" PRIu64 "\n", "instructions in the list",
+		r->n_insns);
+	for (unsigned i = 0; i < r->n_drops; i++)
+		fprintf(stderr, "  %-24s %12" PRIu64 "\n", r->drops[i].what,
+			r->drops[i].n);
+	if (r->hint[0])
+		fprintf(stderr, "  %s\n", r->hint);
+	return CMD_FAILED;
+}
+
+static int write_profile(const struct cmd_options *o, struct branchlist *list,
+			 struct outbuf *out)
+{
+	struct sink_report report = { 0 };
+	const struct sink_config config = { .out = out,
+					    .report = &report,
+					    .limit = o->limit,
+					    .symbol = o->symbol,
+					    .to = o->to,
+					    .module = o->module,
+					    .period = o->period,
+					    .symfs = o->code.symfs };
+	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
+	int rc;
+
+	branchlist_sum(list);
+	for (size_t i = 0; i < list->n_modules; i++)
+		report.n_insns += list->modules[i].n_insns;
+	rc = profile_convert(&config, list, &diag);
+	if (rc < 0)
+		return cmd_failed(rc == -AUX_E_INVAL ? NULL : o->path, rc,
+				  &diag);
+	if (!report.n_lines)
+		return say_empty(o, &report);
+	if (report.note[0])
+		fprintf(stderr, "auxdecode: %s\n", report.note);
+	return list->n_gaps ? CMD_GAPS : CMD_OK;
+}
+
+static int convert(const struct cmd_options *o)
+{
+	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
+	struct outbuf *out = NULL;
+	struct branchlist list;
+	int status, rc;
+
+	branchlist_init(&list);
+	rc = branchlist_read_file(&list, o->path, &diag);
+	if (rc < 0)
+		status = cmd_failed(o->path, rc, &diag);
+	else
+		status = cmd_out_open(&out, o);
+	if (out)
+		status = write_profile(o, &list, out);
+	branchlist_fini(&list);
+	return cmd_out_close(out, o, status);
+}
+
+int cmd_profile(const struct cmd_options *o)
+{
+	return branchlist_is_file(o->path) ? convert(o) : cmd_flow(o);
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * cmd_raw: the packets of each AUX stream, with their offsets in it; of CoreSight
+ * the bytes of each source. Damage and loss are '#' lines, and the exit status.
+ */
+#include <inttypes.h>
+
+#include <aux/decoder.h>
+#include "common/diag.h"
+
+#include "decode/lib/trace/chunk.h"
+#include "decode/cmd/cmd.h"
+#include "decode/lib/trace/gap.h"
+#include "decode/lib/packet/dump.h"
+
+static bool is_wanted(const struct cmd_options *o, const struct queue *q)
+{
+	return (o->stream < 0 || (uint64_t)o->stream == q->idx) &&
+	       (o->cpu < 0 || o->cpu == q->cpu) &&
+	       (o->tid < 0 || o->tid == q->tid);
+}
+
+static const char *raw_gap_text(uint8_t cause)
+{
+	switch (cause) {
+	case AUX_GAP_AUX_TRUNCATED:
+		return "the AUX buffer was full: trace is missing";
+	case AUX_GAP_AUX_PARTIAL:
+		return "the kernel marked the trace as partial";
+	case AUX_GAP_AUX_COLLISION:
+		return "another user of the trace hardware interfered";
+	case AUX_GAP_FILE:
+		return "the file lacks these bytes";
+	case AUX_GAP_NO_SYNC:
+		return "bytes of nobody, before the first trace id or in no "
+		       "frame";
+	case GAP_SNAPSHOT:
+		return "not recorded between snapshots";
+	case GAP_STALLED:
+		return "the trace unit had stopped: trace is missing";
+	case GAP_UNSAVED:
+		return "the recorder could not save what was here";
+	}
+	return "trace is missing";
+}
+
+static void print_run(struct packets *p, const struct queue *q,
+		      const struct run *run)
+{
+	uint64_t at = run->offset;
+
+	for (size_t i = run->piece; i < q->n_pieces && at < run->end; i++) {
+		const struct piece *piece = &q->pieces[i];
+		uint64_t skip = at - piece->offset;
+		uint64_t n = piece->len - skip;
+
+		if (n > run->end - at)
+			n = run->end - at;
+		packets_feed(p, piece->data + skip, n, at);
+		at += n;
+		if (packets_full(p))
+			return;
+	}
+}
+
+/* Returns the number of gaps. */
+static unsigned print_queue(struct packets *p, const struct queue *q)
+{
+	unsigned gaps = 0;
+	uint64_t skipped, bad;
+
+	outbuf_printf(p->out, "# stream %u, cpu %d, tid %d: %" PRIu64
+			      " bytes in %zu pieces\n", q->idx, q->cpu, q->tid,
+		      q->n_bytes, q->n_pieces);
+	packets_restart(p, 0);
+	for (size_t i = 0; i < q->n_runs && !packets_full(p); i++) {
+		const struct run *run = &q->runs[i];
+
+		if (!run->gap) {
+			skipped = p->n_skipped;
+			print_run(p, q, run);
+			/* A snapshot starts anywhere: nothing was lost. */
+			if (run->fresh && p->synced)
+				p->n_skipped = skipped;
+			continue;
+		}
+		bad = p->n_bad;
+		packets_restart(p, run->end);
+		if (run->gap == GAP_SNAPSHOT)	/* it ends anywhere, too */
+			p->n_bad = bad;
+		gaps += run->gap != GAP_SNAPSHOT;
+		outbuf_printf(p->out, "# gap at %#" PRIx64 ": %s\n",
+			      run->offset, raw_gap_text(run->gap));
+	}
+	packets_finish(p);
+	return gaps;
+}
+
+static bool is_wanted_source(const struct cmd_options *o,
+			     const struct chunks *c, size_t i)
+{
+	const struct chunk_source *s = &c->sources[i];
+	const struct queue *q = &c->queues[s->queue];
+
+	return (o->stream < 0 || (uint64_t)o->stream == i) &&
+	       (o->cpu < 0 || o->cpu == (s->cpu >= 0 ? s->cpu : q->cpu)) &&
+	       (o->tid < 0 || o->tid == q->tid);
+}
+
+static void print_source_head(struct outbuf *out, const struct chunks *c,
+			      size_t i)
+{
+	const struct chunk_source *s = &c->sources[i];
+	const struct queue *q = &c->queues[s->queue];
+
+	outbuf_printf(out, "# stream %zu, ", i);
+	if (s->id)
+		outbuf_printf(out, "trace id %#x, ", s->id);
+	outbuf_printf(out, "cpu %d, tid %d: %" PRIu64 " bytes in AUX stream %u"
+			   "\n", s->cpu >= 0 ? s->cpu : q->cpu, q->tid,
+		      s->n_bytes, q->idx);
+}
+
+/* The bytes of one CoreSight source, out of their frames. A line begins at the
+ * place in the AUX stream of its first byte. */
+static int print_source(struct packets *p, const struct chunks *c, size_t i,
+			unsigned *gaps)
+{
+	static const struct csmeta_source anybody;
+	struct chunk_source source = c->sources[i];
+	struct chunk_iter it;
+	int step;
+
+	if (!source.meta)	/* its bytes are here all the same */
+		source.meta = &anybody;
+	print_source_head(p->out, c, i);
+	chunk_iter_init(&it, &c->queues[source.queue], c->trace_type, 0);
+	chunk_iter_pick(&it, &source);
+	while (!packets_full(p) && (step = chunk_iter_next(&it)) > 0) {
+		if (step == CHUNK_GAP) {
+			*gaps += it.gap.what != GAP_SNAPSHOT;
+			outbuf_printf(p->out, "# gap at %#" PRIx64 ": %s\n",
+				      it.gap.offset, raw_gap_text(it.gap.what));
+			continue;
+		}
+		outbuf_printf(p->out, "# %" PRIu64 " bytes from %#" PRIx64
+				      "\n", it.chunk.len, it.now->offset);
+		for (size_t at = 0; at < it.chunk.len; at += PACKET_HEX) {
+			uint64_t n = it.chunk.len - at;
+
+			packets_hex(p, it.chunk.data + at,
+				    n < PACKET_HEX ? (size_t)n : PACKET_HEX,
+				    chunk_iter_place(&it, at + it.chunk.
+							  stream_offset));
+		}
+	}
+	chunk_iter_fini(&it);
+	return step < 0 ? step : 0;
+}
+
+static int print_sources(struct outbuf *out, const struct cmd_options *o,
+			 struct chunks *c)
+{
+	struct packets p;
+	unsigned gaps = 0;
+
+	if (c->cs_error.code)
+		cmd_error(o->path, &c->cs_error);
+	if (chunks_find_sources(c) < 0)
+		return CMD_FAILED;
+	packets_init(&p, out, true, o->limit);
+	for (size_t i = 0; i < c->n_sources && !packets_full(&p); i++)
+		if (is_wanted_source(o, c, i) &&
+		    print_source(&p, c, i, &gaps) < 0)
+			return CMD_FAILED;
+	return gaps || c->cs_error.code ? CMD_GAPS : CMD_OK;
+}
+
+static int print_all(struct outbuf *out, const struct cmd_options *o,
+		     struct chunks *c)
+{
+	struct packets p;
+	unsigned gaps = 0;
+
+	if (c->trace_type == AUX_TRACE_CS_ETM)
+		return print_sources(out, o, c);
+
+	packets_init(&p, out, c->trace_type != AUX_TRACE_INTEL_PT, o->limit);
+	if (p.hex && c->n)
+		outbuf_printf(out, "# trace type %u: bytes, not packets\n",
+			      c->trace_type);
+	for (size_t i = 0; i < c->n && !packets_full(&p); i++)
+		if (is_wanted(o, &c->queues[i]))
+			gaps += print_queue(&p, &c->queues[i]);
+	return gaps || p.n_bad || p.n_skipped ? CMD_GAPS : CMD_OK;
+}
+
+/* What is there comes first, then what is wrong with the file. */
+static int run_raw(const struct cmd_options *o, struct aux_reader *r)
+{
+	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
+	struct chunks c = { 0 };
+	struct aux_event ev;
+	struct outbuf *out;
+	int ret = chunks_read(&c, r, o->snapshot, &diag);
+	int status = CMD_FAILED;
+
+	/* Damage ended that pass: the reader says it again. */
+	if (ret >= 0)
+		ret = aux_reader_next(r, &ev, &diag);
+	if (ret >= 0 && !c.n)
+		ret = diag_set(&diag, AUX_E_NOENT, AUX_NO_OFFSET,
+			       "there is no AUX data in this file");
+	if (c.n) {
+		status = cmd_out_open(&out, o);
+		if (!status)
+			status = cmd_out_close(out, o, print_all(out, o, &c));
+	}
+	if (ret < 0) {
+		cmd_error(o->path, &diag);
+		if (c.n && status != CMD_FAILED)
+			status = CMD_GAPS;
+	}
+	chunks_fini(&c);
+	return status;
+}
+
+int cmd_raw(const struct cmd_options *o)
+{
+	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
+	struct aux_reader *r;
+	int status;
+
+	if (container_open(&r, o->path, &o->container, &diag) < 0)
+		return cmd_error(o->path, &diag);
+	status = run_raw(o, r);
+	aux_reader_close(r);
+	return status;
+}

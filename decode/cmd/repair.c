@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * cmd_repair: completes a recording whose writer was killed, as `auxcap repair`
+ * does, and says what it found: one line for one file.
+ */
+#include "decode/cmd/rewrite.h"
+#include "perfdata/rewrite_repair.h"
+
+static void say_found(const struct cmd_options *o, const struct repair_result *r)
+{
+	char text[400];
+
+	repair_text(text, sizeof(text), r, o->dry_run);
+	cmd_say(o->path, "%s%s%s", text, o->out_path ? "; written to " : "",
+		o->out_path ? o->out_path : "");
+}
+
+int cmd_repair(const struct cmd_options *o)
+{
+	const struct repair_options options = { .output = o->out_path,
+						.dry_run = o->dry_run };
+	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
+	struct repair_result r;
+	int rc = rewrite_repair(o->path, &options, &r, &diag);
+
+	if (rc < 0)
+		return cmd_failed(r.writing ? NULL : o->path, rc, &diag);
+	if (r.complete)
+		cmd_say(o->path, "complete, there is nothing to repair");
+	else
+		say_found(o, &r);
+	return CMD_OK;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the commands that write recordings share, see rewrite.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "decode/cmd/rewrite.h"
+#include "perfdata/rewrite.h"
+
+#define PROGRESS_NS UINT64_C(250000000)
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+void cmd_progress_init(struct cmd_progress *p, const struct cmd_options *o,
+		       const char *what)
+{
+	*p = (struct cmd_progress){
+		.what = what,
+		.on = o->progress > 0 ||
+		      (o->progress < 0 && isatty(STDERR_FILENO)),
+		.shown_ns = now_ns(),
+	};
+}
+
+void cmd_progress_show(struct cmd_progress *p, uint64_t done, uint64_t total)
+{
+	uint64_t now;
+
+	if (!p->on)
+		return;
+	now = now_ns();
+	if (now - p->shown_ns < PROGRESS_NS)
+		return;
+	p->shown_ns = now;
+	p->shown = true;
+	fprintf(stderr, "\rauxdecode: %s %3.0f %% ", p->what,
+		total ? 100.0 * (double)done / (double)total : 0.0);
+}
+
+void cmd_progress_end(struct cmd_progress *p)
+{
+	if (p->shown)
+		fprintf(stderr, "\r\033[K");
+	p->shown = false;
+}
+
+struct session_config cmd_session_config(const struct cmd_options *o)
+{
+	return (struct session_config){
+		.path = o->path,
+		.decoder = o->decoder,
+		.plugin = o->plugin,
+		.container = &o->container,
+		.code = o->code,
+		.n_workers = 1,
+		.chunk_min = o->chunk_min,
+		.tid = -1,
+		.cpu = -1,
+		.time_to = UINT64_MAX,
+	};
+}
+
+int cmd_needs_output(const struct cmd_options *o)
+{
+	struct aux_diag diag;
+
+	if (!o->out_path)
+		return cmd_usage("%s wants -o FILE: what it is to write",
+				 o->command);
+	if (rewrite_refuse_input(o->out_path, o->path, &diag) < 0)
+		return cmd_error(NULL, &diag);
+	return CMD_OK;
+}
+
+int cmd_failed(const char *path, int err, struct aux_diag *diag)
+{
+	if (!diag->code) {
+		diag->code = abs(err);
+		diag->offset = AUX_NO_OFFSET;
+	}
+	return cmd_error(diag->code == AUX_E_INVAL ? NULL : path, diag);
+}
+
+void cmd_say(const char *path, const char *fmt, ...)
+{
+	char text[768];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	dprintf(STDERR_FILENO, "auxdecode: %s: %s\n", path, text);
+}

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * cmd_start: the first screen (`auxdecode summary FILE`, and `auxdecode FILE` on a
+ * terminal): what was recorded, is it complete, what ran most, and the commands to
+ * go on with. On a terminal a large recording is decoded for some seconds only, and
+ * what that means is said.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "decode/cmd/options.h"
+#include "decode/cmd/rewrite.h"
+#include "common/term.h"
+#include "decode/sink/columns.h"
+#include "decode/compare/diff.h"
+
+#define QUICK_NS UINT64_C(2000000000)
+#define N_FUNCS 10
+#define N_THREADS 8
+
+struct start {
+	const struct cmd_options *o;
+	const struct colour *colour;
+	struct outbuf *out;
+	struct aux_decode *d;
+	struct diff_code code;
+	struct diff_sum sum;
+	struct diff_funcs funcs;
+	struct cmd_progress progress;
+	struct aux_decode_stats stats;
+	uint64_t began_ns, n_ticks;
+	uint64_t first_ns, last_ns;
+	bool cut;		/* not all was decoded */
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+static void tick(void *priv, const struct aux_decode *d)
+{
+	struct start *s = priv;
+	struct aux_decode_stats st = { .size = sizeof(st) };
+
+	if (s->n_ticks++ % 256)
+		return;
+	aux_decode_get_stats(d, &st);
+	cmd_progress_show(&s->progress, st.aux_decoded, st.aux_wanted);
+	if (s->o->quick && now_ns() - s->began_ns > QUICK_NS)
+		s->sum.enough = true;
+}
+
+static void put_label(struct start *s, const char *label)
+{
+	outbuf_printf(s->out, "%s%-12s%s", s->colour->head, label,
+		      s->colour->end);
+}
+
+static void put_size(struct start *s, uint64_t n)
+{
+	static const char *const units[] = { "bytes", "KB", "MB", "GB", "TB" };
+	unsigned u = 0;
+	double v = (double)n;
+
+	while (v >= 10000 && u < 4) {
+		v /= 1024;
+		u++;
+	}
+	outbuf_printf(s->out, u ? "%.1f %s" : "%.0f %s", v, units[u]);
+}
+
+static void put_count(struct start *s, uint64_t n, const char *what)
+{
+	outbuf_printf(s->out, "%s%" PRIu64 "%s %s%s", s->colour->number, n,
+		      s->colour->end, what, n == 1 ? "" : "s");
+}
+
+/* When the records begin and end. */
+static void find_times(struct start *s)
+{
+	struct aux_reader *r = aux_decode_reader(s->d);
+	struct aux_event ev;
+
+	aux_reader_rewind(r);
+	while (aux_reader_next(r, &ev, NULL) > 0) {
+		if (!(ev.id.present & PERF_SAMPLE_TIME) || !ev.id.time)
+			continue;
+		if (!s->first_ns || ev.id.time < s->first_ns)
+			s->first_ns = ev.id.time;
+		if (ev.id.time > s->last_ns)
+			s->last_ns = ev.id.time;
+	}
+}
+
+static void put_file(struct start *s)
+{
+	const struct aux_file_info *info =
+		aux_reader_info(aux_decode_reader(s->d));
+	const char *clock = aux_reader_source(aux_decode_reader(s->d), "clock");
+
+	put_label(s, "recording");
+	column_clean(s->out, s->o->path);
+	outbuf_str(s->out, ", ");
+	put_size(s, info->size);
+	outbuf_str(s->out, "\n");
+	if (info->cmdline) {
+		put_label(s, "made by");
+		column_clean(s->out, info->cmdline);
+		outbuf_str(s->out, "\n");
+	}
+	if (info->hostname || info->cpu_desc) {
+		put_label(s, "on");
+		column_clean(s->out, info->hostname ? info->hostname : "-");
+		outbuf_str(s->out, info->os_release ? ", Linux " : "");
+		column_clean(s->out, info->os_release ? info->os_release : "");
+		outbuf_str(s->out, info->cpu_desc ? ", " : "");
+		column_clean(s->out, info->cpu_desc ? info->cpu_desc : "");
+		outbuf_str(s->out, "\n");
+	}
+	put_label(s, "time");
+	outbuf_printf(s->out, "%.6f s, from %.9f to %.9f%s\n",
+		      (double)(s->last_ns - s->first_ns) / 1e9,
+		      (double)s->first_ns / 1e9, (double)s->last_ns / 1e9,
+		      clock && !strcmp(clock, "virtual") ?
+			      " (of a virtual clock: software-made trace)" : "");
+}
+
+static void put_what(struct start *s)
+{
+	const struct aux_decode_stats *st = &s->stats;
+
+	put_label(s, "trace");
+	put_size(s, st->aux_bytes);
+	outbuf_str(s->out, " in ");
+	put_count(s, st->n_streams, "stream");
+	outbuf_str(s->out, ", ");
+	put_count(s, st->n_insns, "instruction");
+	outbuf_str(s->out, " in ");
+	put_count(s, s->sum.n, "thread");
+	outbuf_str(s->out, "\n");
+	if (s->cut)
+		outbuf_printf(s->out, "%-12s%sonly the first %.0f %% was "
+			      "decoded; all of it: auxdecode summary FILE%s\n",
+			      "", s->colour->bad, st->aux_wanted ?
+			      100.0 * (double)st->aux_decoded /
+			      (double)st->aux_wanted : 0.0, s->colour->end);
+}
+
+static void put_verdict(struct start *s)
+{
+	const struct aux_decode_stats *st = &s->stats;
+	uint64_t n;
+
+	put_label(s, "verdict");
+	if (!st->lossy) {
+		outbuf_printf(s->out, "%s%s%s\n", s->colour->good,
+			      s->cut ? "nothing is missing so far" :
+				       "complete: nothing is missing",
+			      s->colour->end);
+		return;
+	}
+	outbuf_printf(s->out, "%sparts are missing%s", s->colour->bad,
+		      s->colour->end);
+	if (st->lost_bytes)
+		outbuf_printf(s->out, "; %" PRIu64 " bytes of trace were lost "
+			      "at capture", st->lost_bytes);
+	outbuf_str(s->out, st->n_gaps ? "\n" : "; `auxdecode info` says what\n");
+	for (unsigned i = 0; i < 32; i++) {
+		n = aux_decode_count_gaps(s->d, i);
+		if (n && aux_gap_is_loss(i))
+			outbuf_printf(s->out, "%-12s%s%6" PRIu64 " %-13s%s %s\n",
+				      "", s->colour->bad, n, aux_gap_name(i),
+				      s->colour->end, aux_gap_text(i));
+	}
+}
+
+static double percent(const struct start *s, uint64_t n)
+{
+	return s->stats.n_insns ? 100.0 * (double)n / (double)s->stats.n_insns :
+				  0;
+}
+
+static void put_functions(struct start *s)
+{
+	struct diff_func **v = diff_funcs_sort(&s->funcs);
+	uint64_t limit = s->o->limit ? s->o->limit : N_FUNCS;
+
+	if (!v)
+		return;
+	outbuf_printf(s->out, "\n%s%13s %6s %11s  functions that ran most%s\n",
+		      s->colour->head, "instructions", "%", "calls",
+		      s->colour->end);
+	for (size_t i = 0; i < s->funcs.n && i < limit; i++) {
+		outbuf_printf(s->out, "%s%13" PRIu64 "%s %6.2f %11" PRIu64
+			      "  %s", s->colour->number, v[i]->insns[0],
+			      s->colour->end, percent(s, v[i]->insns[0]),
+			      v[i]->calls[0], s->colour->name);
+		column_clean(s->out, v[i]->name ? v[i]->name : "[no symbol]");
+		outbuf_printf(s->out, "%s %s(", s->colour->end, s->colour->dim);
+		column_clean(s->out, v[i]->dso);
+		outbuf_printf(s->out, ")%s\n", s->colour->end);
+	}
+	free(v);
+}
+
+static int compare_threads(const void *pa, const void *pb)
+{
+	const struct diff_thread *a = *(struct diff_thread *const *)pa;
+	const struct diff_thread *b = *(struct diff_thread *const *)pb;
+
+	if (a->hash.n != b->hash.n)
+		return a->hash.n < b->hash.n ? 1 : -1;
+	return a->tid < b->tid ? -1 : a->tid > b->tid;
+}
+
+static void put_threads(struct start *s)
+{
+	struct diff_thread **v = s->sum.threads;
+	size_t n = s->sum.n;
+
+	if (n < 2)
+		return;
+	qsort(v, n, sizeof(struct diff_thread *), compare_threads);
+	outbuf_printf(s->out, "\n%s%13s %6s %11s  threads%s\n", s->colour->head,
+		      "instructions", "%", "tid", s->colour->end);
+	for (size_t i = 0; i < n && i < N_THREADS; i++) {
+		outbuf_printf(s->out, "%s%13" PRIu64 "%s %6.2f %11" PRId32 "  ",
+			      s->colour->number, v[i]->hash.n, s->colour->end,
+			      percent(s, v[i]->hash.n), (int32_t)v[i]->tid);
+		column_clean(s->out, v[i]->comm);
+		outbuf_str(s->out, "\n");
+	}
+	if (n > N_THREADS)
+		outbuf_printf(s->out, "%13s %zu more; `auxdecode count` lists "
+			      "them\n", "", n - N_THREADS);
+}
+
+/* Commands to go on with. table */
+static const struct {
+	const char *command, *words, *what;
+} next[] = {
+	{ "calls", "calls FILE", "who called whom, when, how long" },
+	{ "hot", "hot FILE", "functions, blocks, edges that ran most" },
+	{ "report", "report -o report.html FILE", "all of it in a browser" },
+	{ "flame", "flame --svg -o flame.svg FILE", "a flame graph" },
+	{ "latency", "latency FUNCTION FILE", "how long its calls took" },
+	{ "insn", "insn --last 1ms FILE", "every instruction, at the end" },
+	{ "diff", "diff FILE OTHER", "what another run did differently" },
+	{ "info", "info FILE", "streams, losses, how it was made" },
+};
+
+static void put_next(struct start *s)
+{
+	outbuf_printf(s->out, "\n%sto go on%s\n", s->colour->head,
+		      s->colour->end);
+	for (size_t i = 0; i < sizeof(next) / sizeof(next[0]); i++) {
+		const char *file = strstr(next[i].words, "FILE");
+		size_t len = strlen(next[i].words);
+
+		if (!cmd_find(next[i].command))
+			continue;
+		outbuf_printf(s->out, "  auxdecode %.*s",
+			      (int)(file - next[i].words), next[i].words);
+		column_clean(s->out, s->o->path);
+		outbuf_printf(s->out, "%s%*s  %s# %s%s\n", file + 4,
+			      len < 30 ? (int)(30 - len) : 0, "",
+			      s->colour->dim, next[i].what, s->colour->end);
+	}
+}
+
+static struct aux_decode_options options_of(const struct cmd_options *o)
+{
+	struct aux_decode_options a = cmd_api_options(o);
+
+	if (o->tid >= 0) {
+		a.flags |= AUX_DECODE_ONE_TID;
+		a.tid = (uint32_t)o->tid;
+	}
+	return a;
+}
+
+static int read_flow(struct start *s, struct aux_diag *diag)
+{
+	struct aux_decode_options options = options_of(s->o);
+	int rc = aux_decode_open(&s->d, s->o->path, &options, diag);
+
+	if (rc == 0)
+		rc = diff_funcs_init(&s->funcs);
+	if (rc == 0)
+		rc = diff_code_init(&s->code, s->d, &s->funcs);
+	if (rc < 0)
+		return rc;
+	find_times(s);
+	s->sum = (struct diff_sum){ .code = &s->code, .tick = tick,
+				    .tick_priv = s };
+	s->began_ns = now_ns();
+	cmd_progress_init(&s->progress, s->o, "decoding");
+	rc = diff_sum_run(&s->sum, diag);
+	cmd_progress_end(&s->progress);
+	s->cut = s->sum.enough;
+	s->stats.size = sizeof(s->stats);
+	aux_decode_get_stats(s->d, &s->stats);
+	return rc;
+}
+
+static int print(struct start *s)
+{
+	put_file(s);
+	put_what(s);
+	put_verdict(s);
+	if (s->stats.n_insns) {
+		put_functions(s);
+		put_threads(s);
+		put_next(s);
+		return s->stats.lossy ? CMD_GAPS : CMD_OK;
+	}
+	outbuf_printf(s->out, "%snothing ran that was traced%s: %s\n",
+		      s->colour->bad, s->colour->end,
+		      !s->stats.n_streams ?
+			      "it was recorded without intel_pt or cs_etm" :
+		      !s->stats.aux_bytes ? "the streams are empty" :
+			      "`auxdecode raw` shows the packets, `auxdecode "
+			      "count` what each stage dropped");
+	return CMD_FAILED;
+}
+
+int cmd_start(const struct cmd_options *o)
+{
+	struct start s = { .o = o, .colour = colour_get(o->colour) };
+	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
+	int rc = read_flow(&s, &diag), status;
+
+	if (rc < 0)
+		status = cmd_failed(o->path, rc, &diag);
+	else
+		status = cmd_out_open(&s.out, o);
+	if (rc == 0 && status == CMD_OK)
+		status = cmd_out_close(s.out, o, print(&s));
+	diff_sum_fini(&s.sum);
+	diff_code_fini(&s.code);
+	diff_funcs_fini(&s.funcs);
+	aux_decode_close(s.d);
+	return status;
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * verdict: see verdict.h. An empty result is an error: the table shows what each
+ * stage had, so that one sees where everything went.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "decode/sink/columns.h"
+#include "decode/cmd/verdict.h"
+
+/* The file at fault, or the address, changes; the first line of it is enough. */
+void verdict_gap(struct verdict *v, const struct sink_host *host,
+		 const struct flow_ctx *ctx, const struct aux_flow *ev)
+{
+	char text[512] = "", *at;
+
+	if (ev->what < GAP_N_CAUSES)
+		v->n_gaps[ev->what]++;
+	if (ev->what != AUX_GAP_NO_CODE || !host->explain || !ctx->space ||
+	    !(ev->flags & AUX_FLOW_HAS_IP))
+		return;
+	host->explain(host->priv, ctx->space, ev->gap.ip, text, sizeof(text));
+	at = strstr(text, ": "); /* "no code at 0x7f..: " */
+	at = at ? at + 2 : text;
+	for (unsigned i = 0; i < v->n_texts; i++) {
+		if (!strcmp(v->missing[i], at)) {
+			v->n_missing[i]++;
+			return;
+		}
+	}
+	if (!*at || v->n_texts == VERDICT_MISSING)
+		return;
+	v->missing[v->n_texts] = strdup(at);
+	if (v->missing[v->n_texts])
+		v->n_missing[v->n_texts++] = 1;
+}
+
+void verdict_free(struct verdict *v)
+{
+	for (unsigned i = 0; i < v->n_texts; i++)
+		free(v->missing[i]);
+}
+
+/* One more of the filters that were given. */
+__attribute__((format(printf, 2, 3)))
+static void say_filter(unsigned *n, const char *fmt, ...)
+{
+	va_list ap;
+
+	fputs((*n)++ ? " " : "  filters:             ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+}
+
+static bool is_timed(const struct cmd_options *o)
+{
+	return o->time_from || o->time_to != UINT64_MAX;
+}
+
+static void say_filters(const struct cmd_options *o)
+{
+	unsigned n = 0;
+
+	if (o->tid >= 0)
+		say_filter(&n, "--tid %" PRId64, o->tid);
+	if (o->cpu >= 0)
+		say_filter(&n, "--cpu %" PRId64, o->cpu);
+	if (is_timed(o))
+		say_filter(&n, "--time");
+	if (o->last_ns)
+		say_filter(&n, "--last %" PRIu64 "ns", o->last_ns);
+	if (o->chunks)
+		say_filter(&n, "--chunk %" PRIu64 "-%" PRIu64, o->chunk_from,
+			   o->chunk_to);
+	if (o->snapshot)
+		say_filter(&n, "--snapshot %" PRIu64, o->snapshot);
+	if (o->symbol)
+		say_filter(&n, "--symbol %s", o->symbol);
+	if (n)
+		fputc('\n', stderr);
+}
+
+static void say_row(const char *what, uint64_t n)
+{
+	fprintf(stderr, "  %-24s %12llu\n", what, (unsigned long long)n);
+}
+
+static const char *hint(const struct verdict *v, const struct cmd_options *o,
+			const struct session_stats *st)
+{
+	if (!st->n_streams)
+		return "the file holds no AUX trace: it was recorded without "
+		       "intel_pt or cs_etm; `auxdecode info` shows its events";
+	if (!st->aux_bytes)
+		return "the AUX streams are empty: nothing ran while tracing "
+		       "was on, or the recording lost it";
+	if (v->n_gaps[AUX_GAP_NO_CODE])
+		return "the code is missing: give its place with --symfs";
+	if (v->report.hint[0])
+		return v->report.hint;
+	if (v->report.n_insns)
+		return "all instructions were dropped by --symbol";
+	if (o->tid >= 0 || o->cpu >= 0 || is_timed(o) || o->last_ns ||
+	    o->chunks || o->snapshot)
+		return "the filters let nothing through; `auxdecode info` "
+		       "shows what there is";
+	return "`auxdecode raw` shows the packets";
+}
+
+static int say_empty(const struct verdict *v, const struct cmd_options *o,
+		     const struct session_stats *st)
+{
+	fflush(stdout);
+	fprintf(stderr,
+		"auxdecode: error: %s: nothing to show; what each stage had:\n",
+		v->path);
+	say_row("records read", st->n_records);
+	say_row("AUX streams", st->n_streams);
+	say_row("AUX bytes", st->aux_bytes);
+	say_row("AUX bytes decoded", st->aux_decoded);
+	say_row("instructions decoded", st->n_insns);
+	say_row("past the filters", v->report.n_insns);
+	say_row("dropped by --symbol", v->report.n_filtered);
+	for (unsigned i = 0; i < v->report.n_drops; i++)
+		say_row(v->report.drops[i].what, v->report.drops[i].n);
+	say_row("shown", v->report.n_lines);
+	say_filters(o);
+	fprintf(stderr, "  %s\n", hint(v, o, st));
+	return CMD_FAILED;
+}
+
+static void say_loss(const struct aux_ledger_entry *sum,
+		     const struct loss_text *t)
+{
+	fputs("auxdecode: lost at capture: ", stderr);
+	if (t->bytes && !sum->bytes)
+		fprintf(stderr, "an unknown number of %s", t->many);
+	else
+		fprintf(stderr, "%llu %s", (unsigned long long)sum->bytes,
+			sum->bytes == 1 ? t->one : t->many);
+	fputs(t->verdict, stderr);
+	if (t->bytes && sum->n > 1)
+		fprintf(stderr, " (%llu times)", (unsigned long long)sum->n);
+	fputc('\n', stderr);
+}
+
+static bool say_ledger(const struct session *s)
+{
+	const struct losses *l = session_losses(s);
+	struct aux_ledger_entry sum[AUX_LEDGER_N_CAUSES] = { 0 };
+	bool lost = false;
+
+	for (uint32_t i = 0; i < l->n; i++) {
+		if (l->e[i].cause >= AUX_LEDGER_N_CAUSES)
+			continue;
+		sum[l->e[i].cause].bytes += l->e[i].bytes;
+		sum[l->e[i].cause].n += l->e[i].n;
+	}
+	for (uint32_t i = 0; i < AUX_LEDGER_N_CAUSES; i++) {
+		const struct loss_text *t = losses_text(i);
+
+		if (!(sum[i].bytes | sum[i].n) || !t || !t->verdict)
+			continue;
+		say_loss(&sum[i], t);
+		lost = true;
+	}
+	return lost;
+}
+
+static bool say_count(uint64_t n, const char *what)
+{
+	if (n)
+		fprintf(stderr, "auxdecode: %llu %s\n", (unsigned long long)n,
+			what);
+	return n;
+}
+
+/* What the records and the file itself say of loss. */
+static bool say_records(const struct verdict *v, const struct session *s)
+{
+	const struct timeline_stats *ts = timeline_stats(session_timeline(s));
+	bool said = false;
+
+	said |= say_count(ts->n_lost, "side-band records lost at capture: who "
+				      "ran, and which code, may be wrong");
+	said |= say_count(ts->n_aux_flagged, "AUX records flagged truncated or "
+					     "partial");
+	said |= say_count(ts->n_throttled, "times throttled by the kernel");
+	said |= say_count(ts->n_bad_code, "pieces of saved code are damaged");
+	said |= say_count(ts->n_unordered, "mappings replaced others, and no "
+			  "record says when: code may be wrong there");
+	if (ts->damaged) {
+		cmd_error(v->path, &ts->damage);
+		fprintf(stderr, "auxdecode: what comes before was decoded\n");
+	} else if (aux_reader_info(session_reader(s))->unfinished) {
+		fprintf(stderr,
+			"auxdecode: the recording was not finished (its "
+			"writer was stopped); all that is there was "
+			"decoded\n");
+		said = true;
+	}
+	return said || ts->damaged;
+}
+
+/* Chunks that went to the reference. */
+static void say_handed(const struct session_stats *st)
+{
+	uint64_t n = st->n_handed_whole + st->n_handed_part;
+
+	if (n)
+		fprintf(stderr, "auxdecode: %llu of %llu chunks hold what %s "
+			"cannot decode; %s decoded %s\n",
+			(unsigned long long)n,
+			(unsigned long long)st->n_chunks, st->decoder,
+			st->reference, n == 1 ? "it" : "them");
+	if (st->n_left)
+		fprintf(stderr, "auxdecode: %llu of %llu chunks hold what %s "
+			"cannot decode: without --decoder another one would\n",
+			(unsigned long long)st->n_left,
+			(unsigned long long)st->n_chunks, st->decoder);
+}
+
+static uint64_t count_gaps(const struct verdict *v)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = 0; i < GAP_N_CAUSES; i++)
+		n += i == GAP_SNAPSHOT ? 0 : v->n_gaps[i];
+	return n;
+}
+
+static void say_gaps(const struct verdict *v)
+{
+	uint64_t n = count_gaps(v);
+
+	if (n)
+		fprintf(stderr, "auxdecode: %llu gap%s in the flow:\n",
+			(unsigned long long)n, n == 1 ? "" : "s");
+	for (unsigned i = 0; i < GAP_N_CAUSES; i++)
+		if (v->n_gaps[i] && i != GAP_SNAPSHOT)
+			fprintf(stderr, "  %6llu %-13s %s\n",
+				(unsigned long long)v->n_gaps[i], gap_name(i),
+				gap_text(i));
+	for (unsigned i = 0; i < v->n_texts; i++)
+		fprintf(stderr, "  missing code (%llu): %s\n",
+			(unsigned long long)v->n_missing[i], v->missing[i]);
+	if (v->report.n_mismatches)
+		fprintf(stderr,
+			"auxdecode: %llu ranges of the decoder do not fit the "
+			"code and were not shown; please report this\n",
+			(unsigned long long)v->report.n_mismatches);
+}
+
+int verdict_print(const struct verdict *v, const struct cmd_options *o,
+		  const struct session *s, const struct session_stats *stats)
+{
+	bool lossy = v->report.n_mismatches || count_gaps(v);
+
+	say_gaps(v);
+	say_handed(stats);
+	lossy |= say_ledger(s);
+	lossy |= say_records(v, s);
+	if (stats->lossy && !lossy)
+		fprintf(stderr, "auxdecode: parts of the recording are missing;"
+				" `auxdecode info` lists them\n");
+	lossy |= stats->lossy;
+	if (!v->report.n_lines)
+		return say_empty(v, o, stats);
+	if (v->report.note[0])
+		fprintf(stderr, "auxdecode: %s\n", v->report.note);
+	return lossy ? CMD_GAPS : CMD_OK;
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * cmd_verify: every stream by two decoders side by side; the first difference, or
+ * what was equal. Status 1 with a difference, 0 without: gaps that both tell are
+ * none.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/diag.h"
+
+#include "decode/cmd/cmd.h"
+#include "decode/lib/session/session.h"
+#include "decode/compare/verify.h"
+
+struct progress {
+	bool on, shown;
+	uint64_t total, before;	/* bytes; of the streams before */
+	uint64_t n_insns;	/* of these */
+	const struct verify_result *r;
+	struct timespec since;
+};
+
+static void show_progress(void *priv, uint64_t bytes)
+{
+	struct progress *p = priv;
+	uint64_t n = p->n_insns + p->r->n_insns;
+	struct timespec now;
+	double s;
+
+	if (!p->on)
+		return;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	s = (double)(now.tv_sec - p->since.tv_sec) +
+	    (double)(now.tv_nsec - p->since.tv_nsec) / 1e9;
+	p->shown = true;
+	fprintf(stderr, "\rauxdecode: %3.0f %%, %.1f M instructions, %.1f M/s ",
+		p->total ? 100.0 * (double)(p->before + bytes) /
+				   (double)p->total : 0.0,
+		(double)n / 1e6, s > 0 ? (double)n / 1e6 / s : 0.0);
+}
+
+static void end_progress(struct progress *p)
+{
+	if (p->shown)
+		fprintf(stderr, "\r\033[K");
+	p->shown = false;
+}
+
+static void print_result(struct outbuf *out, const struct verify_result *r,
+			 const struct aux_decoder_ops *const ops[2])
+{
+	outbuf_printf(out, "%" PRIu64 " instructions, %" PRIu64 " branches, "
+			   "%" PRIu64 " events, %" PRIu64 " times (%" PRIu64
+			   " exact), largest time difference ",
+		      r->n_insns, r->n_branches, r->n_events, r->n_times,
+		      r->n_exact);
+	if (r->max_ns || !r->max_ticks)
+		outbuf_printf(out, "%" PRIu64 " ns", r->max_ns);
+	else
+		outbuf_printf(out, "%" PRIu64 " ticks", r->max_ticks);
+	if (r->n_alone)
+		outbuf_printf(out, ", %" PRIu64 " times of one alone",
+			      r->n_alone);
+	if (r->n_vague)
+		outbuf_printf(out, ", %" PRIu64 " branches that one left open",
+			      r->n_vague);
+	if (r->n_moved)
+		outbuf_printf(out, ", %" PRIu64 " events in another order",
+			      r->n_moved);
+	if (r->n_paths)
+		outbuf_printf(out, ", %" PRIu64 " paths", r->n_paths);
+	outbuf_printf(out, ", %" PRIu64 " of %" PRIu64 " chunks handed to %s",
+		      r->n_handed, r->n_chunks, ops[1]->name);
+	if (r->n_handed)
+		outbuf_printf(out, " (the first at %#" PRIx64 ")",
+			      r->first_handed);
+	if (r->n_differences)
+		outbuf_printf(out, ", %" PRIu64 " difference%s",
+			      r->n_differences, r->n_differences > 1 ? "s" : "");
+	outbuf_str(out, "\n");
+}
+
+static void add_result(struct verify_result *sum, const struct verify_result *r)
+{
+	sum->n_insns += r->n_insns;
+	sum->n_branches += r->n_branches;
+	sum->n_events += r->n_events;
+	sum->n_times += r->n_times;
+	sum->n_exact += r->n_exact;
+	sum->n_alone += r->n_alone;
+	sum->n_vague += r->n_vague;
+	sum->n_moved += r->n_moved;
+	sum->n_chunks += r->n_chunks;
+	if (!sum->n_handed)
+		sum->first_handed = r->first_handed;
+	sum->n_handed += r->n_handed;
+	sum->n_paths += r->n_paths;
+	sum->n_differences += r->n_differences;
+	if (r->max_ticks > sum->max_ticks) {
+		sum->max_ticks = r->max_ticks;
+		sum->max_ns = r->max_ns;
+	}
+}
+
+/* Its flow as PATHs must be its flow. */
+static int verify_paths(struct session *s, size_t i,
+			const struct verify_config *config,
+			const struct aux_decoder_ops *const ops[2],
+			struct verify_result *r, struct aux_diag *diag)
+{
+	const struct aux_decoder_ops *const self[2] = { ops[0], ops[0] };
+	struct verify_result paths = { 0 };
+	int rc;
+
+	if (ops[0] == ops[1])
+		return 0;
+	rc = verify_stream(s, i, config, self, true, &paths, diag);
+	r->n_paths = paths.n_paths;
+	r->n_differences += paths.n_differences;
+	return rc;
+}
+
+static int verify_one(struct session *s, size_t i,
+		      const struct verify_config *config,
+		      const struct aux_decoder_ops *const ops[2],
+		      struct verify_result *r, struct aux_diag *diag)
+{
+	int rc = verify_stream(s, i, config, ops, false, r, diag);
+
+	if (!rc && !r->n_differences && r->n_handed < r->n_chunks)
+		rc = verify_paths(s, i, config, ops, r, diag);
+	return rc;
+}
+
+static int verify_all(const struct cmd_options *o, struct session *s,
+		      struct verify_config *config, struct progress *p,
+		      struct verify_result *sum, struct aux_diag *diag)
+{
+	const struct aux_decoder_ops *ops[2];
+	const struct stream *st;
+	int rc;
+
+	if (!session_stream(s, 0))
+		return diag_set(diag, AUX_E_NOENT, AUX_NO_OFFSET,
+				"there is no AUX data in this file");
+	rc = verify_decoders(s, config, ops, diag);
+	for (size_t i = 0; !rc && (st = session_stream(s, i)); i++) {
+		struct verify_result r = { 0 };
+
+		if (o->stream >= 0 && (uint64_t)o->stream != st->idx)
+			continue;
+		p->r = &r;
+		rc = verify_one(s, i, config, ops, &r, diag);
+		end_progress(p);
+		p->before += st->n_bytes;
+		p->n_insns += r.n_insns;
+		outbuf_printf(config->out, "stream %u (cpu %d, tid %d): ",
+			      st->idx, st->cpu, st->tid);
+		print_result(config->out, &r, ops);
+		add_result(sum, &r);
+		if (outbuf_failed(config->out) ||
+		    (sum->n_differences && !config->all))
+			return rc;
+	}
+	if (!rc) {
+		outbuf_printf(config->out, "%s and %s %s: ", ops[0]->name,
+			      ops[1]->name,
+			      sum->n_differences ? "differ" : "agree");
+		print_result(config->out, sum, ops);
+	}
+	return rc;
+}
+
+static struct session_config config_of(const struct cmd_options *o)
+{
+	return (struct session_config){
+		.path = o->path,
+		.plugin = o->plugin,
+		.container = &o->container,
+		.code = o->code,
+		.n_workers = 1,
+		.chunk_min = o->chunk_min,
+		.snapshot = o->snapshot,
+		.tid = -1,
+		.cpu = -1,
+		.time_to = UINT64_MAX,
+	};
+}
+
+static int fail(const struct cmd_options *o, int rc, struct aux_diag *diag)
+{
+	if (!diag->code)
+		diag->code = abs(rc);
+	return cmd_error(diag->code == AUX_E_INVAL ? NULL : o->path, diag);
+}
+
+static int run(const struct cmd_options *o, struct session *s,
+	       struct outbuf *out)
+{
+	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
+	struct progress p = { .on = o->progress > 0 ||
+				    (o->progress < 0 &&
+				     isatty(STDERR_FILENO)) };
+	struct verify_config config = { .decoder = o->decoder,
+					.reference = o->reference,
+					.all = o->all,
+					.out = out,
+					.progress = show_progress,
+					.progress_priv = &p };
+	struct verify_result sum = { 0 };
+	const struct stream *st;
+	int rc;
+
+	clock_gettime(CLOCK_MONOTONIC, &p.since);
+	for (size_t i = 0; (st = session_stream(s, i)); i++)
+		p.total += st->n_bytes;
+	rc = verify_all(o, s, &config, &p, &sum, &diag);
+	if (rc < 0) {
+		outbuf_flush(out);
+		return fail(o, rc, &diag);
+	}
+	return sum.n_differences ? CMD_FAILED : CMD_OK;
+}
+
+int cmd_verify(const struct cmd_options *o)
+{
+	struct session_config config = config_of(o);
+	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
+	struct session *s = NULL;
+	struct outbuf *out;
+	int status, err;
+
+	err = session_open(&s, &config, &diag);
+	if (err)
+		return fail(o, err, &diag);
+	status = cmd_out_open(&out, o);
+	if (status == CMD_OK) {
+		status = run(o, s, out);
+		status = cmd_out_close(out, o, status);
+	}
+	session_close(s);
+	return status;
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * verify: two flows in step.
+ *
+ * Both sides go to their next RANGE; what else they met on the way there was at
+ * the same place, and each event must have had its partner. Then as many
+ * instructions are taken from both as the shorter RANGE has: it must be a part of
+ * the other. RANGEs are straight, so an equal begin means equal instructions.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/diag.h"
+
+#include "decode/lib/session/decoders.h"
+#include "decode/compare/verify_impl.h"
+
+#define STEPS_PER_PROGRESS 65536
+#define RANGE_FLAGS (AUX_FLOW_MODE_MASK | AUX_FLOW_IN_TX)
+
+int verify_differ(struct verify *v, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(v->text, sizeof(v->text), fmt, ap);
+	va_end(ap);
+	return VERIFY_DIFFERENT;
+}
+
+void verify_remember(struct verify *v, const struct verify_side *s,
+		     const struct aux_flow *ev)
+{
+	size_t i = v->n_history++ % VERIFY_HISTORY;
+
+	v->history[i] = *ev;
+	v->spaces[i] = s->feed.v.ctx.space;
+}
+
+/* ---- instructions ---- */
+
+static bool is_open(uint8_t what)
+{
+	return what == AUX_END_COND;
+}
+
+static bool is_cond(uint8_t what)
+{
+	return what == AUX_END_COND || what == AUX_END_COND_TAKEN ||
+	       what == AUX_END_COND_NOT_TAKEN;
+}
+
+static bool has_packet(uint8_t what)
+{
+	return what != AUX_END_FALL && what != AUX_END_JUMP &&
+	       what != AUX_END_CALL;
+}
+
+/* Both end here. */
+static int compare_ends(struct verify *v)
+{
+	const struct aux_flow *a = &v->side[0].head, *b = &v->side[1].head;
+	unsigned size_a = a->flags & AUX_FLOW_SIZE_MASK;
+	unsigned size_b = b->flags & AUX_FLOW_SIZE_MASK;
+
+	if (a->range.last != b->range.last)
+		return verify_differ(v, "the last of %u instructions is at %#llx "
+			      "and %#llx", a->n,
+			      (unsigned long long)a->range.last,
+			      (unsigned long long)b->range.last);
+	if (a->what != b->what) {
+		if (!is_cond(a->what) || !is_cond(b->what) ||
+		    (!is_open(a->what) && !is_open(b->what)))
+			return verify_differ(v, "the RANGEs end in another way");
+		v->r->n_vague++;
+	}
+	if (size_a && size_b && size_a != size_b)
+		return verify_differ(v, "the last instruction has %u and %u bytes",
+			      size_a, size_b);
+	v->r->n_branches += a->what != AUX_END_FALL;
+	return VERIFY_SAME;
+}
+
+/* s is the shorter one: it must go on behind where it was cut. */
+static int cut_longer(struct verify *v, struct verify_side *s)
+{
+	struct verify_side *o = verify_other(v, s);
+	unsigned size = s->head.flags & AUX_FLOW_SIZE_MASK;
+
+	if (s->head.what != AUX_END_FALL)
+		return verify_differ(v, "%s has a branch here, %s goes straight on",
+			      s->name, o->name);
+	if (s->head.range.last >= o->head.range.last)
+		return verify_differ(v, "%u instructions of %s reach as far as %u of "
+			      "%s", s->head.n, s->name, o->head.n,
+			      o->name);
+	o->head.n -= s->head.n;
+	o->head.range.first = s->head.range.last + size;
+	o->unknown_first = !size;
+	return VERIFY_SAME;
+}
+
+static int compare_begins(struct verify *v)
+{
+	struct verify_side *a = &v->side[0], *b = &v->side[1];
+
+	if (a->unknown_first)
+		a->head.range.first = b->head.range.first;
+	if (b->unknown_first)
+		b->head.range.first = a->head.range.first;
+	a->unknown_first = b->unknown_first = false;
+	if (a->head.range.first != b->head.range.first)
+		return verify_differ(v, "%s is at %#llx, %s at %#llx", a->name,
+			      (unsigned long long)a->head.range.first,
+			      b->name,
+			      (unsigned long long)b->head.range.first);
+	if ((a->head.flags ^ b->head.flags) & RANGE_FLAGS)
+		return verify_differ(v, "the modes differ");
+	return VERIFY_SAME;
+}
+
+/* Both heads are RANGEs. */
+static int take_insns(struct verify *v)
+{
+	struct verify_side *a = &v->side[0], *b = &v->side[1];
+	struct verify_side *s = a->head.n <= b->head.n ? a : b;
+	uint8_t what = s->head.what;
+	uint32_t n = s->head.n;
+	int rc = compare_begins(v);
+
+	if (rc != VERIFY_SAME)
+		return rc;
+	verify_remember(v, s, &s->head);
+	if (a->head.n == b->head.n) {
+		rc = compare_ends(v);
+		if (rc == VERIFY_SAME)
+			rc = verify_next(verify_other(v, s));
+		v->slot += has_packet(what);
+	} else {
+		rc = cut_longer(v, s);
+	}
+	if (rc != VERIFY_SAME) {
+		v->n_history--;
+		return rc;
+	}
+	v->n_insns += n;
+	v->r->n_insns += n;
+	return verify_next(s);
+}
+
+/* One RANGE and what is before it. */
+static int step(struct verify *v)
+{
+	const struct verify_side *a = &v->side[0], *b = &v->side[1];
+	int rc = verify_take_events(v);
+
+	if (rc == VERIFY_SAME)
+		rc = verify_check_pending(v);
+	if (rc != VERIFY_SAME)
+		return rc;
+	if (!verify_check_times(v, false))
+		return VERIFY_DIFFERENT;
+	for (unsigned i = 0; i < 2; i++)
+		if (v->side[i].broken[0])
+			return verify_differ(v, "%s: %s", v->side[i].name,
+				      v->side[i].broken);
+	if (a->head.kind != b->head.kind)
+		return verify_differ(v, "the flow of %s ends here",
+			      (a->head.kind == VERIFY_END ? a : b)->name);
+	return a->head.kind == VERIFY_END ? VERIFY_SAME : take_insns(v);
+}
+
+/* ---- a stream ---- */
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static bool ended(const struct verify *v)
+{
+	return v->side[0].head.kind == VERIFY_END &&
+	       v->side[1].head.kind == VERIFY_END;
+}
+
+/* To the next chunk that both have. */
+static int go_on(struct verify *v, uint64_t place)
+{
+	struct verify_side *a = &v->side[0], *b = &v->side[1], *s;
+	int rc;
+
+	place |= 1;
+	while (!ended(v) && (a->place != b->place || a->place <= place)) {
+		s = a->place <= b->place ? a : b;
+		rc = verify_next(s);
+		if (rc < 0)
+			return rc;
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		v->side[i].n_pending = 0;
+		v->side[i].broken[0] = 0;
+	}
+	verify_forget_times(v);
+	v->loose = true;
+	return 0;
+}
+
+/* A difference was found: shown, and what is next. */
+static int take_difference(struct verify *v)
+{
+	struct verify_side *a = &v->side[0], *b = &v->side[1];
+	uint64_t place = a->place > b->place && a->place != UINT64_MAX ?
+				 a->place : b->place;
+	int rc;
+
+	if (place == UINT64_MAX)
+		place = a->place;
+	v->r->n_differences++;
+	rc = verify_show(v);
+	if (rc < 0 || !v->config->all)
+		return rc;
+	return go_on(v, place);
+}
+
+static void show_progress(struct verify *v)
+{
+	const struct aux_flow *a = &v->side[0].head, *b = &v->side[1].head;
+
+	if (v->config->progress && v->n_steps++ % STEPS_PER_PROGRESS == 0)
+		v->config->progress(v->config->progress_priv,
+				    earlier(a->offset, b->offset));
+}
+
+static int compare_all(struct verify *v)
+{
+	int rc = verify_next(&v->side[0]);
+
+	if (!rc)
+		rc = verify_next(&v->side[1]);
+	while (!rc) {
+		rc = step(v);
+		if (rc == VERIFY_SAME && ended(v) && !verify_check_times(v, true))
+			rc = VERIFY_DIFFERENT;
+		show_progress(v);
+		if (rc == VERIFY_DIFFERENT) {
+			rc = take_difference(v);
+			if (!v->config->all)
+				return rc;
+		}
+		if (!rc && ended(v))
+			break;
+	}
+	return rc;
+}
+
+static void add_counts(struct verify *v)
+{
+	const struct verify_side *a = &v->side[0];
+
+	v->r->n_chunks += v->side[1].n_chunks;
+	if (a->n_handed && !v->r->n_handed)
+		v->r->first_handed = a->first_handed;
+	v->r->n_handed += a->n_handed;
+	v->r->n_paths += a->n_paths;
+}
+
+int verify_stream(struct session *s, size_t i,
+		  const struct verify_config *config,
+		  const struct aux_decoder_ops *const ops[2], bool paths,
+		  struct verify_result *r, struct aux_diag *diag)
+{
+	struct verify *v = calloc(1, sizeof(*v));
+	int rc;
+
+	if (!v)
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				"out of memory");
+	v->s = s;
+	v->config = config;
+	v->ops = ops;
+	v->r = r;
+	v->diag = diag;
+	rc = verify_open_side(v, 0, i, paths, diag);
+	if (rc >= 0)
+		rc = verify_open_side(v, 1, i, false, diag);
+	if (rc >= 0)
+		rc = compare_all(v);
+	if (rc == -AUX_E_NOMEM)
+		diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET, "out of memory");
+	add_counts(v);
+	verify_close_side(&v->side[0]);
+	verify_close_side(&v->side[1]);
+	free(v);
+	return rc;
+}
+
+static const struct aux_decoder_ops *find(const struct session *s,
+					  const char *name,
+					  struct aux_diag *diag)
+{
+	const struct aux_decoder_ops *p = s->plugin_ops;
+
+	if (p && !strcmp(name, p->name))
+		return p;
+	return plugins_find(name, s->chunks.trace_type, diag);
+}
+
+int verify_decoders(const struct session *s, const struct verify_config *c,
+		    const struct aux_decoder_ops *ops[2],
+		    struct aux_diag *diag)
+{
+	bool pt = s->chunks.trace_type == AUX_TRACE_INTEL_PT;
+
+	if (!pt && s->chunks.trace_type != AUX_TRACE_CS_ETM &&
+	    !(c->decoder && c->reference))
+		return diag_set(diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
+				"no two decoders for this AUX data (trace type "
+				"%u)", s->chunks.trace_type);
+	if (s->chunks.cs_error.code) {
+		*diag = s->chunks.cs_error;
+		return -diag->code;
+	}
+	if (s->plugin_ops && !c->decoder)
+		ops[0] = s->plugin_ops;
+	else
+		ops[0] = find(s, c->decoder ? c->decoder : pt ? "pt" : "etm",
+			      diag);
+	if (!ops[0])
+		return -AUX_E_INVAL;
+	ops[1] = find(s, c->reference ? c->reference :
+			 pt ? "libipt" : "opencsd", diag);
+	return ops[1] ? 0 : -AUX_E_INVAL;
+}

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * sink_coverage: what ran: lines, functions and branches with how often, or blocks
+ * and edges of files. See coverage.h.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/diag.h"
+
+#include "decode/coverage/formats.h"
+#include "decode/coverage/lines.h"
+#include "decode/lib/trace/gap.h"
+#include "common/outbuf.h"
+#include "decode/coverage/coverage.h"
+
+/* table */
+static const struct {
+	const char *name;
+	enum cover_format format;
+} formats[] = {
+	{ "summary", COVER_SUMMARY }, { "lcov", COVER_LCOV },
+	{ "drcov", COVER_DRCOV },     { "sancov", COVER_SANCOV },
+	{ "afl", COVER_AFL },
+};
+
+static void close_coverage(void *sink)
+{
+	struct coverage *c = sink;
+
+	if (!c)
+		return;
+	cover_parts_free(c);
+	cover_counter_fini(&c->counter);
+	cover_units_fini(&c->units);
+	pthread_mutex_destroy(&c->lock);
+	free(c->pending);
+	free(c);
+}
+
+static int parse_format(struct coverage *c, struct aux_diag *diag)
+{
+	const char *to = c->config.to ? c->config.to : "summary";
+
+	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+		if (strcmp(formats[i].name, to))
+			continue;
+		c->format = formats[i].format;
+		if (c->format == COVER_SANCOV && !c->config.out_path)
+			return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+					"--to sancov wants -o DIR: it writes a "
+					"file for each module");
+		if (c->format == COVER_DRCOV && isatty(c->config.out->fd))
+			return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+					"drcov is binary: give -o FILE");
+		return 0;
+	}
+	return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+			"--to is summary, lcov, drcov, sancov or afl, not "
+			"\"%s\"", to);
+}
+
+static int check(const struct sink_config *config, struct aux_diag *diag)
+{
+	if (config->fields)
+		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+				"coverage has no columns: -F is for insn and "
+				"branch");
+	if (config->limit)
+		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+				"coverage takes no -n: --time, --last and "
+				"--chunk take a part of a recording");
+	return 0;
+}
+
+static int open_coverage(void **sink, const struct sink_config *config,
+			 struct aux_diag *diag)
+{
+	struct coverage *c;
+	int err = check(config, diag);
+
+	*sink = NULL;
+	if (err)
+		return err;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return -AUX_E_NOMEM;
+	pthread_mutex_init(&c->lock, NULL);
+	c->config = *config;
+	c->pid = UINT32_MAX;
+	err = cover_units_init(&c->units);
+	if (!err)
+		err = cover_counter_init(&c->counter, &c->units);
+	if (!err)
+		err = parse_format(c, diag);
+	if (err) {
+		close_coverage(c);
+		return err;
+	}
+	*sink = c;
+	return 0;
+}
+
+static int flow_coverage(void *sink, const struct flow_ctx *ctx,
+			 const struct aux_flow *ev, size_t n)
+{
+	struct coverage *c = sink;
+	struct cover_counter *k = &c->counter;
+	struct cover_pending *p;
+	int err;
+
+	if (k->tid != ctx->tid || k->stream != ctx->stream) {
+		if (k->stream != ctx->stream) {
+			p = cover_pending_of(c, k->stream);
+			if (!p)
+				return -AUX_E_NOMEM;
+			p->id = k->prev;
+			p->tid = k->tid;
+		}
+		p = cover_pending_of(c, ctx->stream);
+		if (!p)
+			return -AUX_E_NOMEM;
+		k->prev = p->tid == ctx->tid ? p->id : 0;
+		k->tid = ctx->tid;
+		k->stream = ctx->stream;
+		p->id = 0;
+	}
+	err = cover_counter_flow(k, ctx, ev, n);
+	cover_take_pid(&c->pid, ctx->pid);
+	c->config.report->n_insns += k->report.n_insns;
+	k->report.n_insns = 0;
+	return err;
+}
+
+/* ---- the end ---- */
+
+static const struct cover_range *last_range(const struct cover_units *u,
+					    uint32_t id)
+{
+	const struct cover_unit *unit = &u->v[id];
+
+	if (unit->is_path)
+		unit = &u->v[unit->steps[unit->n - 1]];
+	return &unit->ranges[unit->n - 1];
+}
+
+/* The branches between the steps of a path, and its steps' own counts. */
+static int expand_path(struct coverage *c, struct cover_tally *t, uint32_t id)
+{
+	const struct cover_unit *u = &c->units.v[id], *step;
+	uint64_t n = c->counter.counts[id];
+	int err = 0;
+
+	for (uint32_t i = 0; i < u->n && !err; i++) {
+		err = cover_counter_add(&c->counter, u->steps[i], n);
+		step = &c->units.v[u->steps[i]];
+		if (i + 1 < u->n && !err)
+			err = cover_tally_edge(
+				t, u->space, &step->ranges[step->n - 1],
+				c->units.v[u->steps[i + 1]].ranges[0].first, n);
+	}
+	return err;
+}
+
+static int expand_step(struct coverage *c, struct cover_tally *t, uint32_t id)
+{
+	const struct cover_unit *u = &c->units.v[id];
+	uint64_t n = c->counter.counts[id];
+	int err = 0;
+
+	for (uint32_t i = 0; i < u->n && !err; i++) {
+		err = cover_tally_range(t, u->space, &u->ranges[i], n);
+		if (i + 1 < u->n && !err)
+			err = cover_tally_edge(t, u->space, &u->ranges[i],
+					       u->ranges[i + 1].first, n);
+	}
+	return err;
+}
+
+/* Units to blocks and edges. What a unit ends with is told by the code, or by
+ * the jumps. */
+static int expand(struct coverage *c, struct cover_tally *t)
+{
+	struct cover_counter *k = &c->counter;
+	uint32_t n = k->cap < c->units.n ? k->cap : c->units.n;
+	int err = 0;
+
+	for (uint32_t i = 1; i < n && !err; i++)
+		if (k->counts[i])
+			err = cover_tally_end(t, c->units.v[i].space,
+					      last_range(&c->units, i),
+					      k->counts[i]);
+	for (size_t i = 0; i < k->n_slots && !err; i++)
+		if (k->jumps[i].id)
+			err = cover_tally_edge(
+				t, c->units.v[k->jumps[i].id].space,
+				last_range(&c->units, k->jumps[i].id),
+				k->jumps[i].to, k->jumps[i].n);
+	for (uint32_t i = 1; i < n && !err; i++)
+		if (c->units.v[i].is_path && k->counts[i])
+			err = expand_path(c, t, i);
+	n = k->cap < c->units.n ? k->cap : c->units.n;
+	for (uint32_t i = 1; i < n && !err; i++)
+		if (!c->units.v[i].is_path && k->counts[i])
+			err = expand_step(c, t, i);
+	return err;
+}
+
+static void add_drop(struct sink_report *r, const char *what, uint64_t n)
+{
+	if (r->n_drops < SINK_DROPS)
+		r->drops[r->n_drops++] = (struct sink_drop){ what, n };
+}
+
+/* What to say of files without lines. */
+static void tell_bare(struct coverage *c, const struct cover_lines *l)
+{
+	struct sink_report *r = c->config.report;
+
+	if (!*l->bare)
+		return;
+	snprintf(r->hint, sizeof(r->hint),
+		 "no debug information for what ran, such as %s: build with "
+		 "-g, install its -dbgsym package, or use --symfs with the "
+		 "debug files under DIR/usr/lib/debug; --to drcov needs none",
+		 l->bare);
+	if (l->n_files_bare)
+		snprintf(r->note, sizeof(r->note),
+			 "%u file%s that ran %s no debug information, such as "
+			 "%s", l->n_files_bare, l->n_files_bare == 1 ? "" : "s",
+			 l->n_files_bare == 1 ? "has" : "have", l->bare);
+}
+
+static int print_lines(struct coverage *c, const struct cover_tally *t)
+{
+	struct sink_report *r = c->config.report;
+	struct cover_lines l = { 0 };
+	int err = cover_lines_make(&l, t);
+
+	if (err) {
+		cover_lines_fini(&l);
+		return err;
+	}
+	add_drop(r, "runs of code without lines", l.n_bare);
+	tell_bare(c, &l);
+	for (size_t i = 0; i < l.n_lines; i++)
+		r->n_lines += l.lines[i].n != 0;
+	if (r->n_lines && c->format == COVER_LCOV)
+		cover_print_lcov(&l, c->config.out);
+	else if (r->n_lines)
+		cover_print_summary(&l, c->config.out);
+	cover_lines_fini(&l);
+	return 0;
+}
+
+static int print_tally(struct coverage *c, const struct cover_tally *t,
+		       struct aux_diag *diag)
+{
+	struct sink_report *r = c->config.report;
+
+	if (c->format == COVER_SANCOV)
+		return t->n_blocks ? cover_write_sancov(t, c->config.out_path,
+							c->pid, &r->n_lines,
+							diag) : 0;
+	if (c->format == COVER_DRCOV && t->n_blocks)
+		r->n_lines = cover_print_drcov(t, c->config.out);
+	else if (c->format == COVER_AFL)
+		r->n_lines = cover_print_afl(t, c->config.out);
+	else
+		return print_lines(c, t);
+	return 0;
+}
+
+static int finish_coverage(void *sink, struct aux_diag *diag)
+{
+	struct coverage *c = sink;
+	struct sink_report *r = c->config.report;
+	struct cover_tally t;
+	int err = cover_tally_init(&t, c->config.host, c->config.symbol);
+
+	t.only = c->config.module;
+	if (!err)
+		err = expand(c, &t);
+	if (!err) {
+		cover_tally_sort(&t);
+		r->n_filtered = t.n_filtered;
+		r->n_mismatches = t.n_mismatches;
+		add_drop(r, t.only ? "of other files" : "of no file (made code)", t.n_homeless);
+		err = print_tally(c, &t, diag);
+	}
+	cover_tally_fini(&t);
+	return err;
+}
+
+const struct sink_ops sink_coverage = {
+	.name = "coverage",
+	.help = "lines, functions, blocks that ran, and how often",
+	.needs = SINK_TAKES_PATHS | SINK_OWN_FORMAT,
+	.open = open_coverage,
+	.flow = flow_coverage,
+	.finish = finish_coverage,
+	.close = close_coverage,
+	.part_open = cover_part_open,
+	.part_flow = cover_part_flow,
+	.part_cut = cover_part_cut,
+	.part_give = cover_part_give,
+	.part_close = cover_part_close,
+};

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * coverage_lines: see lines.h. A line that is the last of some block counts
+ * what came into these blocks from others, and round inside of them; another counts
+ * what the blocks ran that it is in. Several functions that begin at one place
+ * (instances of a template) are counted apart, then added up.
+ *
+ * The rule is gcov's: "The user expects the line count to be the number of times a
+ * line has been executed".
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/x86_insn.h"
+
+#include "decode/coverage/impl.h"
+
+/* ---- a function ---- */
+
+/* All lines that a function has code of. */
+static int list_lines(struct maker *m, const struct elfimage_function *f)
+{
+	const struct source_row *rows;
+
+	for (size_t i = 0; i < f->n_areas; i++) {
+		size_t n = elfimage_rows(m->module->image, f->areas[i].start,
+					 &rows);
+
+		for (size_t k = 0; k < n && rows[k].addr < f->areas[i].end; k++)
+			if (rows[k].file && rows[k].line &&
+			    !maker_sum(m, rows[k].file, rows[k].line))
+				return -AUX_E_NOMEM;
+	}
+	return 0;
+}
+
+/* The lines of a block. What counts as the last is the largest (of the file that
+ * comes last): gcov sorts them. */
+static int take_block(struct maker *m, uint32_t block)
+{
+	const struct graph *g = &m->graph;
+	const struct graph_block *b = &g->blocks[block];
+	const struct source_row *before = NULL, *row;
+	struct sum *s, *last = NULL;
+
+	for (uint32_t i = b->first; i <= b->last; i++) {
+		row = g->insns[i].row;
+		if (!row || (before && row->line == before->line &&
+			     row->file == before->file))
+			continue;
+		before = row;
+		s = maker_sum(m, row->file, row->line);
+		if (!s)
+			return -AUX_E_NOMEM;
+		s->own_plain += b->n;
+		if (!last || last->file != s->file || last->line < s->line)
+			last = s;
+	}
+	if (!last)
+		return 0;
+	if (array_grow(&m->lasts, m->n_lasts, &m->cap_lasts, sizeof(*m->lasts)) < 0)
+		return -AUX_E_NOMEM;
+	m->lasts[m->n_lasts++] = (struct last){ block, last };
+	return 0;
+}
+
+static int by_sum(const void *a, const void *b)
+{
+	const struct last *x = a, *y = b;
+
+	if (x->sum != y->sum)
+		return (uintptr_t)x->sum < (uintptr_t)y->sum ? -1 : 1;
+	return x->block < y->block ? -1 : x->block > y->block;
+}
+
+static bool has_block(const uint32_t *v, size_t n, uint32_t block)
+{
+	size_t lo = 0;
+
+	while (n) {
+		size_t half = n / 2;
+
+		if (v[lo + half] == block)
+			return true;
+		if (v[lo + half] < block) {
+			lo += half + 1;
+			n -= half + 1;
+		} else {
+			n = half;
+		}
+	}
+	return false;
+}
+
+/* What came into the blocks of a line, and went round in them. */
+static uint64_t count_line(const struct graph *g, const uint32_t *v, size_t n)
+{
+	uint64_t sum = 0;
+	size_t arc = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct graph_block *b = &g->blocks[v[i]];
+
+		sum += b->n;
+		while (arc < g->n_arcs && g->arcs[arc].from < v[i])
+			arc++;
+		for (; arc < g->n_arcs && g->arcs[arc].from == v[i]; arc++)
+			if (has_block(v, n, g->arcs[arc].to))
+				sum -= g->arcs[arc].n;
+	}
+	return sum + graph_cycles(g, v, n);
+}
+
+static int count_lines(struct maker *m)
+{
+	size_t n;
+
+	if (m->n_lasts)
+		qsort(m->lasts, m->n_lasts, sizeof(*m->lasts), by_sum);
+	while (m->cap_blocks < m->n_lasts) {
+		if (array_grow(&m->blocks, m->cap_blocks, &m->cap_blocks,
+			 sizeof(*m->blocks)) < 0)
+			return -AUX_E_NOMEM;
+	}
+	for (size_t i = 0; i < m->n_lasts; i += n) {
+		struct sum *s = m->lasts[i].sum;
+
+		for (n = 0; i + n < m->n_lasts && m->lasts[i + n].sum == s; n++)
+			m->blocks[n] = m->lasts[i + n].block;
+		s->own_has_last = true;
+		s->own_last = count_line(&m->graph, m->blocks, n);
+	}
+	return 0;
+}
+
+static int add_branches(struct maker *m)
+{
+	struct cover_lines *l = m->l;
+	const struct graph *g = &m->graph;
+	const struct graph_insn *in;
+	uint64_t taken, n;
+
+	for (uint32_t i = 0; i < g->n_blocks; i++) {
+		in = &g->insns[g->blocks[i].last];
+		if (in->cls != X86_COND || !in->row)
+			continue;
+		n = graph_count(&m->counts, in->off);
+		taken = 0;
+		for (size_t k = 0; k < g->n_arcs; k++) {
+			if (g->arcs[k].from == i && g->arcs[k].to != i + 1)
+				taken += g->arcs[k].n;
+		}
+		for (uint32_t way = 0; way < 2; way++) {
+			if (array_grow(&l->branches, l->n_branches, &l->cap_branches,
+				 sizeof(*l->branches)) < 0)
+				return -AUX_E_NOMEM;
+			l->branches[l->n_branches++] = (struct cover_branch){
+				.file = maker_file(m, in->row->file),
+				.line = in->row->line, .block = i, .way = way,
+				.ran = n, .n = way ? n - taken : taken,
+			};
+		}
+	}
+	return 0;
+}
+
+/* The lines of the function at hand go to the sums, or apart. */
+static void give_lines(struct maker *m, struct cover_function *f, bool is_group)
+{
+	for (size_t i = 0; i < m->n_listed; i++) {
+		struct sum *s = m->listed[i];
+		uint64_t n = s->own_has_last ? s->own_last : s->own_plain;
+
+		f->n_lines++;
+		f->n_hit += n != 0;
+		s->used = true;
+		if (is_group) {
+			s->group += n;
+		} else {
+			s->plain += s->own_plain;
+			s->last += s->own_last;
+			s->has_last |= s->own_has_last;
+		}
+		s->own_plain = s->own_last = 0;
+		s->own_has_last = s->listed = s->looked_above = false;
+	}
+	m->n_listed = m->n_lasts = 0;
+}
+
+static bool has_run(const struct maker *m, const struct elfimage_function *f)
+{
+	uint64_t off, left;
+
+	for (size_t i = 0; i < f->n_areas; i++) {
+		if (!elfimage_offset(m->module->image, f->areas[i].start, &off,
+				     &left))
+			continue;
+		off -= m->module->shift;
+		if (graph_ran(&m->counts, off,
+			      off + (f->areas[i].end - f->areas[i].start)))
+			return true;
+	}
+	return false;
+}
+
+static int count_function(struct maker *m, const struct elfimage_function *f)
+{
+	uint32_t file = maker_file(m, f->file);
+	int rc;
+
+	if (file == NO_FILE)
+		return -AUX_E_NOMEM;
+	maker_need_labels(m, file);
+	rc = graph_make(&m->graph, &m->counts, f, m->labels);
+	for (uint32_t i = 0; i < m->graph.n_blocks && !rc; i++)
+		rc = take_block(m, i);
+	if (!rc && m->graph.broken)
+		rc = list_lines(m, f);
+	if (!rc)
+		rc = maker_take_labels(m, f);
+	if (!rc && has_run(m, f))
+		rc = count_lines(m);
+	return rc ? rc : add_branches(m);
+}
+
+/* The base's constructor and destructor (C2, D2) of those that are both. */
+static const char *base_name(const struct maker *m,
+			     const struct elfimage_function *f,
+			     const char *name)
+{
+	static const char *const kinds[] = { "C1E", "D1E" };
+	const char *at;
+	char *other;
+	uint64_t value;
+
+	if (strncmp(name, "_ZN", 3))
+		return name;
+	for (size_t i = 0; i < 2; i++) {
+		at = strstr(name, kinds[i]);
+		if (!at)
+			continue;
+		other = cover_lines_keep(m->l, name);
+		if (!other)
+			return name;
+		other[at - name + 1] = '2';
+		if (elfimage_find(m->module->image, other, &value) &&
+		    value == f->entry)
+			return other;
+	}
+	return name;
+}
+
+/* The name that the linker knows: what has none in the debug information may
+ * have one among the symbols. */
+static const char *name_of(const struct maker *m,
+			   const struct elfimage_function *f)
+{
+	struct elfimage_symbol sym;
+	uint64_t off, left;
+
+	if (f->linkage)
+		return f->linkage;
+	if (!f->is_c && elfimage_offset(m->module->image, f->entry, &off,
+					&left) &&
+	    elfimage_symbol(m->module->image, off, &sym) == 0 &&
+	    sym.start == off)
+		return base_name(m, f, sym.name);
+	return f->name;
+}
+
+/* A lambda has no declaration: it begins where its code does. */
+static void place_lambdas(struct elfimage *im, struct elfimage_function *f,
+			  size_t n)
+{
+	const struct source_row *rows;
+
+	for (size_t i = 0; i < n; i++) {
+		if (f[i].line || !elfimage_rows(im, f[i].entry, &rows))
+			continue;
+		f[i].line = rows->line;
+		f[i].column = rows->column;
+	}
+}
+
+static bool is_written(const struct elfimage_function *f)
+{
+	return (f->line && !f->is_artificial) ||
+	       (f->name && !strcmp(f->name, "operator()"));
+}
+
+static int take_function(struct maker *m, const struct elfimage_function *f,
+			 bool is_group)
+{
+	struct cover_lines *l = m->l;
+	struct cover_function *to;
+	uint64_t off, left;
+
+	if (!f->file || !is_written(f))
+		return 0;
+	if (array_grow(&l->functions, l->n_functions, &l->cap_functions,
+		 sizeof(*l->functions)) < 0 || count_function(m, f) < 0)
+		return -AUX_E_NOMEM;
+	to = &l->functions[l->n_functions++];
+	*to = (struct cover_function){
+		.file = maker_file(m, f->file), .line = f->line,
+		.name = name_of(m, f),
+	};
+	if (elfimage_offset(m->module->image, f->entry, &off, &left))
+		to->n = graph_count(&m->counts, off - m->module->shift);
+	give_lines(m, to, is_group);
+	return 0;
+}
+
+/* ---- modules ---- */
+
+static int by_place(const void *a, const void *b)
+{
+	const struct elfimage_function *x = a, *y = b;
+	int c = strcmp(x->file ? x->file : "", y->file ? y->file : "");
+
+	if (c)
+		return c;
+	if (x->line != y->line)
+		return x->line < y->line ? -1 : 1;
+	if (x->column != y->column)
+		return x->column < y->column ? -1 : 1;
+	return x->entry < y->entry ? -1 : x->entry > y->entry;
+}
+
+static bool same_place(const struct elfimage_function *a,
+		       const struct elfimage_function *b)
+{
+	return a->file && b->file && !strcmp(a->file, b->file) &&
+	       a->line == b->line && a->column == b->column;
+}
+
+static void note_bare(struct cover_lines *l, const struct cover_tally *t,
+		      const struct cover_module *m)
+{
+	for (size_t i = 0; i < m->n_blocks; i++)
+		l->n_bare += t->blocks[m->block + i].n;
+	l->n_files_bare++;
+	if (!*l->bare && m->path[0] == '/')
+		snprintf(l->bare, sizeof(l->bare), "%s", m->path);
+}
+
+static int take_module(struct maker *m, const struct cover_tally *t,
+		       const struct cover_module *module)
+{
+	struct elfimage_function *f;
+	size_t n;
+	int rc;
+
+	rc = module->image ? elfimage_functions(module->image, &f, &n) :
+			     -AUX_E_NOENT;
+	if (rc == -AUX_E_NOMEM)
+		return rc;
+	if (rc < 0) {
+		note_bare(m->l, t, module);
+		return 0;
+	}
+	m->module = module;
+	rc = graph_counts_init(&m->counts, t, module);
+	place_lambdas(module->image, f, n);
+	if (!rc)
+		qsort(f, n, sizeof(*f), by_place);
+	for (size_t i = 0; i < n && !rc; i++) {
+		bool group = (i && same_place(&f[i - 1], &f[i])) ||
+			     (i + 1 < n && same_place(&f[i], &f[i + 1]));
+
+		rc = take_function(m, &f[i], group);
+	}
+	graph_counts_fini(&m->counts);
+	free(f);
+	return rc;
+}
+
+/* ---- the result ---- */
+
+int cover_lines_make(struct cover_lines *l, const struct cover_tally *t)
+{
+	struct maker m = { .l = l, .labels_file = NO_FILE };
+	int rc = 0;
+
+	for (size_t i = 0; i < t->n_modules && !rc; i++)
+		rc = take_module(&m, t, &t->modules[i]);
+	if (!rc)
+		rc = maker_give_sums(&m);
+	maker_fini(&m);
+	return rc ? rc : cover_lines_sort(l);
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * coverage_tally: blocks and edges by file and offset; see tally.h. What is
+ * in no file (code of a JIT compiler) has no offset: it is counted and left out.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <aux/decoder.h>
+#include <aux/flow.h>
+
+#include "common/array.h"
+
+#include "decode/lib/code/code.h"
+#include "decode/coverage/tally.h"
+#include "decode/lib/session/sink.h"
+#include "decode/lib/sideband/sideband.h"
+#include "decode/lib/session/expand.h"
+#include "decode/lib/elf/insn.h"
+
+#define NO_MODULE UINT32_MAX
+
+int cover_tally_init(struct cover_tally *t, const struct sink_host *host,
+		     const char *symbol)
+{
+	struct walk_config wc = { .host = host };
+
+	*t = (struct cover_tally){ .host = host, .symbol = symbol };
+	return walk_new(&t->walk, &wc);
+}
+
+void cover_tally_fini(struct cover_tally *t)
+{
+	walk_free(t->walk);
+	free(t->modules);
+	free(t->blocks);
+	free(t->edges);
+}
+
+static bool is_file(const struct mapping *m)
+{
+	return m->kind == MAPPING_KERNEL || m->kind == MAPPING_MODULE ||
+	       !strcmp(m->path, "[vdso]") ||
+	       (m->path[0] == '/' && m->path[1] != '/' &&
+		strncmp(m->path, "/memfd:", 7) &&
+		strncmp(m->path, "/dev/zero", 9) &&
+		strncmp(m->path, "/SYSV", 5));
+}
+
+static bool is_same(const struct cover_module *a, const struct mapping *m)
+{
+	return a->kind == m->kind && a->build_id_size == m->build_id_size &&
+	       !memcmp(a->build_id, m->build_id, sizeof(a->build_id)) &&
+	       !strcmp(a->path, m->path);
+}
+
+/* The image, and where offsets of a mapping are in it. */
+static void find_image(struct cover_tally *t, struct cover_module *mod,
+		       const struct space *space, const struct mapping *m,
+		       uint64_t ip)
+{
+	uint64_t off;
+
+	if (!t->host->image || t->host->image(t->host->priv, space, ip,
+					      &mod->image, &off) < 0)
+		mod->image = NULL;
+	else
+		mod->shift = off - (ip - m->start + m->pgoff);
+}
+
+static uint32_t add_module(struct cover_tally *t, const struct space *space,
+			   const struct mapping *m, uint64_t ip)
+{
+	struct cover_module *mod;
+
+	for (size_t i = 0; i < t->n_modules; i++) {
+		mod = &t->modules[i];
+		if (!is_same(mod, m))
+			continue;
+		if (m->start - m->pgoff == mod->base && m->end > mod->end)
+			mod->end = m->end;
+		return (uint32_t)i;
+	}
+	if (array_grow(&t->modules, t->n_modules, &t->cap_modules,
+		 sizeof(*t->modules)) < 0)
+		return NO_MODULE;
+	mod = &t->modules[t->n_modules];
+	*mod = (struct cover_module){
+		.path = m->path, .build_id_size = m->build_id_size,
+		.kind = m->kind, .pid = space->pid, .end = m->end,
+		.base = m->start - m->pgoff,
+	};
+	memcpy(mod->build_id, m->build_id, sizeof(mod->build_id));
+	find_image(t, mod, space, m, ip);
+	return (uint32_t)t->n_modules++;
+}
+
+static bool is_named(const char *path, const char *name)
+{
+	const char *base = strrchr(path, '/');
+
+	return !strcmp(path, name) || (base && !strcmp(base + 1, name));
+}
+
+/* The file of an address; NO_MODULE: none. */
+static uint32_t find_module(struct cover_tally *t, const struct space *space,
+			    uint64_t ip, uint64_t *off)
+{
+	const struct mapping *m = space ? space_find(space, ip) : NULL;
+	size_t i = ((uintptr_t)m >> 4 ^ (uintptr_t)m >> 12) & 63;
+
+	if (!m || !is_file(m) || (t->only && !is_named(m->path, t->only)))
+		return NO_MODULE;
+	*off = ip - m->start + m->pgoff;
+	if (t->last_map[i] != m) {
+		t->last_module[i] = add_module(t, space, m, ip);
+		t->last_map[i] = m;
+	}
+	return t->last_module[i];
+}
+
+static bool is_wanted(const struct cover_tally *t, const struct space *space,
+		      uint64_t ip)
+{
+	struct symbol sym;
+
+	return !t->symbol ||
+	       (t->host->symbol &&
+		!t->host->symbol(t->host->priv, space, ip, &sym) && sym.name &&
+		!strcmp(sym.name, t->symbol));
+}
+
+static struct aux_flow flow_of(const struct cover_range *r)
+{
+	return (struct aux_flow){ .kind = AUX_FLOW_RANGE, .what = r->what,
+				  .flags = r->flags, .n = r->n,
+				  .range = { r->first, r->last } };
+}
+
+/* The first address behind a range; 0: it does not fit the code. */
+static uint64_t end_of(struct cover_tally *t, const struct space *space,
+		       const struct cover_range *r)
+{
+	struct aux_flow ev = flow_of(r);
+	struct walk_range w;
+	unsigned size = r->flags & AUX_FLOW_SIZE_MASK;
+
+	if (walk_once(t->walk, space, &ev, &w) < 0)
+		return 0;
+	return r->last + (size ? size : w.last_size);
+}
+
+int cover_tally_range(struct cover_tally *t, const struct space *space,
+		      const struct cover_range *r, uint64_t n)
+{
+	uint64_t off, end = end_of(t, space, r);
+	uint32_t module;
+
+	t->n_insns += n * r->n;
+	if (!end) {
+		t->n_mismatches += n;
+		return 0;
+	}
+	if (!is_wanted(t, space, r->first)) {
+		t->n_filtered += n * r->n;
+		return 0;
+	}
+	module = find_module(t, space, r->first, &off);
+	if (module == NO_MODULE) {
+		t->n_homeless += n * r->n;
+		return 0;
+	}
+	if (array_grow(&t->blocks, t->n_blocks, &t->cap_blocks,
+		 sizeof(*t->blocks)) < 0)
+		return -AUX_E_NOMEM;
+	t->modules[module].mode = r->flags & AUX_FLOW_MODE_MASK;
+	t->blocks[t->n_blocks++] = (struct cover_block){
+		.off = off, .n = n, .module = module,
+		.size = (uint32_t)(end - r->first),
+	};
+	return 0;
+}
+
+int cover_tally_edge(struct cover_tally *t, const struct space *space,
+		     const struct cover_range *r, uint64_t to, uint64_t n)
+{
+	struct cover_edge e = { .n = n, .what = r->what };
+
+	if (r->what == AUX_END_FALL || r->what == AUX_END_SYSCALL ||
+	    r->what == AUX_END_FAR || !is_wanted(t, space, r->first))
+		return 0;
+	e.module = find_module(t, space, r->last, &e.from);
+	e.to_module = find_module(t, space, to, &e.to);
+	if (e.module == NO_MODULE || e.to_module == NO_MODULE)
+		return 0;
+	if (array_grow(&t->edges, t->n_edges, &t->cap_edges, sizeof(*t->edges)) < 0)
+		return -AUX_E_NOMEM;
+	t->edges[t->n_edges++] = e;
+	return 0;
+}
+
+int cover_tally_end(struct cover_tally *t, const struct space *space,
+		    const struct cover_range *r, uint64_t n)
+{
+	uint8_t code[16];
+	uint64_t to;
+	size_t len;
+
+	if (r->what == AUX_END_COND_NOT_TAKEN) {
+		to = end_of(t, space, r);
+		return to ? cover_tally_edge(t, space, r, to, n) : 0;
+	}
+	if (r->what != AUX_END_COND_TAKEN && r->what != AUX_END_JUMP &&
+	    r->what != AUX_END_CALL)
+		return 0;
+	len = walk_bytes(t->walk, space, r->last, code, sizeof(code));
+	if (!insn_target(code, len, r->last, r->flags & AUX_FLOW_MODE_MASK,
+			 &to))
+		return 0;
+	return cover_tally_edge(t, space, r, to, n);
+}
+
+/* ---- sorting ---- */
+
+static int by_block(const void *a, const void *b)
+{
+	const struct cover_block *x = a, *y = b;
+
+	if (x->module != y->module)
+		return x->module < y->module ? -1 : 1;
+	if (x->off != y->off)
+		return x->off < y->off ? -1 : 1;
+	return x->size < y->size ? -1 : x->size > y->size;
+}
+
+static int by_edge(const void *a, const void *b)
+{
+	const struct cover_edge *x = a, *y = b;
+
+	if (x->module != y->module)
+		return x->module < y->module ? -1 : 1;
+	if (x->from != y->from)
+		return x->from < y->from ? -1 : 1;
+	if (x->to_module != y->to_module)
+		return x->to_module < y->to_module ? -1 : 1;
+	if (x->to != y->to)
+		return x->to < y->to ? -1 : 1;
+	return x->what < y->what ? -1 : x->what > y->what;
+}
+
+static void sort_blocks(struct cover_tally *t)
+{
+	size_t n = 0;
+
+	if (t->n_blocks)
+		qsort(t->blocks, t->n_blocks, sizeof(*t->blocks), by_block);
+	for (size_t i = 0; i < t->n_blocks; i++) {
+		if (n && !by_block(&t->blocks[n - 1], &t->blocks[i]))
+			t->blocks[n - 1].n += t->blocks[i].n;
+		else
+			t->blocks[n++] = t->blocks[i];
+	}
+	t->n_blocks = n;
+	for (size_t i = n; i-- > 0;) {
+		t->modules[t->blocks[i].module].block = i;
+		t->modules[t->blocks[i].module].n_blocks++;
+	}
+}
+
+void cover_tally_sort(struct cover_tally *t)
+{
+	size_t n = 0;
+
+	sort_blocks(t);
+	if (t->n_edges)
+		qsort(t->edges, t->n_edges, sizeof(*t->edges), by_edge);
+	for (size_t i = 0; i < t->n_edges; i++) {
+		if (n && !by_edge(&t->edges[n - 1], &t->edges[i]))
+			t->edges[n - 1].n += t->edges[i].n;
+		else
+			t->edges[n++] = t->edges[i];
+	}
+	t->n_edges = n;
+	for (size_t i = n; i-- > 0;) {
+		t->modules[t->edges[i].module].edge = i;
+		t->modules[t->edges[i].module].n_edges++;
+	}
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* sink_export's parts: names, tracks, payloads. Formats do not include it. */
+#ifndef DECODE_EXPORT_IMPL_H
+#define DECODE_EXPORT_IMPL_H
+
+#include "decode/export/schema.h"
+#include "decode/export/export.h"
+
+/* What t->user points to: the tracks of a thread's stacks. */
+struct export_thread {
+	struct export_thread *next;
+	struct export_track **tracks;
+	uint32_t n;
+	struct export_track *current;
+};
+
+struct open_span {
+	struct export_span span;	/* as it began */
+	struct export_track *track;	/* on which */
+	const struct schema_rule *rule;
+	uint64_t id;
+	bool has_id;
+};
+
+struct exporter {
+	struct export x;	/* first: formats know it alone */
+	const struct export_ops *ops;
+	void *format;
+	struct calls *calls;
+	/* track.c */
+	struct export_track **last_track;
+	struct export_thread *threads;
+	struct export_track **streams;	/* of gaps that are of no thread */
+	size_t n_streams;
+	uint32_t n_gaps;	/* tracks with a gap that is still open */
+	/* name.c: open addressing; NULL is free */
+	struct export_name **slots;
+	size_t n_slots;
+	const struct export_name *off, *gaps[64], *symbol;
+	/* event.c */
+	struct schema *schema;
+	struct open_span *spans;	/* that are open */
+	size_t n_spans, max_spans;
+	uint64_t serial;
+	bool finishing;
+};
+
+/* One more is shown: 1 if those are as many as were asked for. What finish
+ * shows is told to its end. */
+static inline int exporter_count(struct exporter *e)
+{
+	const struct sink_config *c = &e->x.config;
+
+	c->report->n_lines++;
+	return !e->finishing && c->limit && c->report->n_lines >= c->limit;
+}
+
+/* track.c. NULL: out of memory, or the format failed: *err. */
+struct export_track *exporter_track(struct exporter *e, struct call_thread *t,
+				    int *err);
+struct export_track *exporter_stream(struct exporter *e, uint32_t stream,
+				     int *err);
+/* The time to show for something of t that happens now. */
+uint64_t exporter_stamp(struct exporter *e, struct export_track *track,
+			const struct call_thread *t);
+/* Ends what lies on top of the frames: the trace that is off, a gap. */
+int exporter_settle(struct exporter *e, struct export_track *track, uint64_t ns);
+int exporter_cover(struct exporter *e, struct export_track *track, uint64_t ns,
+		   enum export_kind kind, const struct call_thread *t,
+		   const struct aux_flow *gap);
+/* A frame of the track begins, ends: counts it. */
+int exporter_push(struct export_track *track, const struct call_thread *t);
+void exporter_pop(struct export_track *track, const struct call_thread *t,
+		  struct export_slice *s);
+void exporter_free_tracks(struct exporter *e);
+
+/* event.c */
+int exporter_event(struct exporter *e, struct export_track *track, uint64_t ns,
+		   struct call_thread *t, const struct aux_flow *ev);
+/* Ends the spans that are open. */
+int exporter_end_spans(struct exporter *e);
+
+#endif

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * export_perfetto: a trace of Perfetto: a TracePacket each for what tracks there
+ * are, for slices (TrackEvent) with exact nanoseconds, gaps, payloads, counters.
+ * Names are interned: each is written once, in the packet that first uses it.
+ *
+ * Specification: perfetto/protos: trace_packet, track_event, track_descriptor,
+ * counter_descriptor, interned_data, debug_annotation.
+ */
+#include <stdlib.h>
+
+#include "decode/sink/columns.h"
+#include "decode/export/perfetto.h"
+
+#define COUNTER_NS UINT64_C(10000) /* a counter of a thread so often */
+
+struct event {
+	size_t packet, event;
+};
+
+static int begin_event(struct perfetto *f, struct event *e, uint64_t ns,
+		       enum event_type type, uint64_t track,
+		       const struct export_name *name, unsigned cat)
+{
+	int err;
+
+	e->packet = perfetto_packet(f);
+	protobuf_u64(&f->pb, PACKET_TIMESTAMP, ns);
+	if (name) {
+		err = perfetto_name(f, name);
+		if (err)
+			return err;
+	}
+	e->event = protobuf_begin(&f->pb, PACKET_EVENT);
+	protobuf_u64(&f->pb, EVENT_TYPE, type);
+	protobuf_u64(&f->pb, EVENT_TRACK, track);
+	if (name) {
+		protobuf_u64(&f->pb, EVENT_CATEGORY, cat + 1);
+		protobuf_u64(&f->pb, EVENT_NAME, (uint64_t)name->id + 1);
+	}
+	return 0;
+}
+
+static int end_event(struct perfetto *f, const struct event *e)
+{
+	protobuf_end(&f->pb, e->event);
+	protobuf_end(&f->pb, e->packet);
+	return perfetto_flush(f);
+}
+
+static void note_u64(struct perfetto *f, enum key key, uint32_t field, uint64_t v)
+{
+	size_t note = protobuf_begin(&f->pb, EVENT_ANNOTATION);
+
+	protobuf_u64(&f->pb, NOTE_IID, key + 1);
+	protobuf_u64(&f->pb, field, v);
+	protobuf_end(&f->pb, note);
+}
+
+static void note_str(struct perfetto *f, enum key key, const char *s)
+{
+	size_t note = protobuf_begin(&f->pb, EVENT_ANNOTATION);
+	size_t len = strlen(s), clean = export_clean(NULL, s, len);
+	char *copy = clean == len ? NULL : malloc(clean + 1);
+
+	protobuf_u64(&f->pb, NOTE_IID, key + 1);
+	if (copy)
+		export_clean(copy, s, len);
+	if (copy || clean == len)
+		protobuf_bytes(&f->pb, NOTE_STRING, copy ? copy : s, clean);
+	protobuf_end(&f->pb, note);
+	free(copy);
+}
+
+static void note_fields(struct perfetto *f, const struct export_field *v,
+			uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		size_t note = protobuf_begin(&f->pb, EVENT_ANNOTATION);
+
+		protobuf_str(&f->pb, NOTE_NAME, v[i].name);
+		protobuf_u64(&f->pb, v[i].is_signed ? NOTE_INT : NOTE_UINT,
+			     v[i].value);
+		protobuf_end(&f->pb, note);
+	}
+}
+
+static void note_begin(struct perfetto *f, const struct export_slice *s)
+{
+	const struct call_frame *fr = s->frame;
+
+	if (s->kind == EXPORT_GAP) {
+		note_str(f, KEY_CAUSE, gap_name(s->gap->what));
+		note_str(f, KEY_TEXT, gap_text(s->gap->what));
+		note_u64(f, KEY_OFFSET, NOTE_UINT, s->gap->offset);
+	}
+	if (s->kind != EXPORT_FRAME)
+		return;
+	note_u64(f, KEY_ADDR, NOTE_POINTER, fr->to);
+	if (fr->from)
+		note_u64(f, KEY_FROM, NOTE_POINTER, fr->from);
+	if (fr->func->dso)
+		note_str(f, KEY_DSO, fr->func->dso);
+	if (fr->kind != CALL_CALL)
+		note_str(f, KEY_KIND, export_kind_name(fr));
+	if (s->guessed)
+		note_u64(f, KEY_GUESSED, NOTE_BOOL, 1);
+}
+
+static int put_value(struct perfetto *f, uint64_t ns, uint64_t track, int64_t v)
+{
+	struct event e;
+	int err = begin_event(f, &e, ns, COUNTER, track, NULL, 0);
+
+	if (err)
+		return err;
+	protobuf_i64(&f->pb, EVENT_VALUE, v);
+	return end_event(f, &e);
+}
+
+static int put_ipc(struct perfetto *f, struct export_track *t, uint64_t ns,
+		   const struct call_count *d)
+{
+	struct thread_state *st = t->user;
+	struct event e;
+	int err = 0;
+
+	if (!d->cycles)
+		return 0;
+	if (!st->has_ipc)
+		err = perfetto_counter_track(f, UUID_IPC + t->id, perfetto_uuid(t), "IPC",
+					0);
+	st->has_ipc = true;
+	if (!err)
+		err = begin_event(f, &e, ns, COUNTER, UUID_IPC + t->id, NULL, 0);
+	if (err)
+		return err;
+	protobuf_double(&f->pb, EVENT_DOUBLE,
+			(double)d->insns / (double)d->cycles);
+	return end_event(f, &e);
+}
+
+/* What the thread counted, now and then, and at the end. */
+static int put_counters(struct perfetto *f, struct export_track *track,
+			uint64_t ns, const struct call_thread *ct, bool last)
+{
+	struct export_track *t = track->thread;
+	struct thread_state *st = t->user;
+	struct call_count d;
+	int err;
+
+	if (!ct || (int32_t)t->tid < 0 ||
+	    (!last && ns - st->shown_ns < COUNTER_NS))
+		return 0;
+	d = call_minus(ct->now, st->shown);
+	if (!d.insns)
+		return 0;
+	err = put_ipc(f, t, st->shown_ns ? st->shown_ns : ns, &d);
+	st->shown = ct->now;
+	st->shown_ns = ns;
+	return err ? err : put_value(f, ns, UUID_INSNS + t->id,
+				     (int64_t)ct->now.insns);
+}
+
+static int begin_slice(void *format, struct export_track *t,
+		       const struct export_slice *s)
+{
+	static const uint8_t cat[] = { CAT_CALL, CAT_OFF, CAT_GAP };
+	struct perfetto *f = format;
+	struct event e;
+	int err;
+
+	if (s->kind == EXPORT_GAP) { /* to be seen when it is short, too */
+		err = begin_event(f, &e, s->ns, INSTANT, perfetto_uuid(t), s->name,
+				  CAT_GAP);
+		if (err)
+			return err;
+		note_begin(f, s);
+		err = end_event(f, &e);
+		if (err)
+			return err;
+	}
+	err = begin_event(f, &e, s->ns, SLICE_BEGIN, perfetto_uuid(t), s->name,
+			  cat[s->kind]);
+	if (err)
+		return err;
+	note_begin(f, s);
+	err = end_event(f, &e);
+	return err ? err : put_counters(f, t, s->ns, s->thread, false);
+}
+
+static void note_end(struct perfetto *f, const struct export_slice *s)
+{
+	note_u64(f, KEY_INSNS, NOTE_UINT, s->total.insns);
+	note_u64(f, KEY_SELF, NOTE_UINT, s->self.insns);
+	if (s->total.cycles)
+		note_u64(f, KEY_CYCLES, NOTE_UINT, s->total.cycles);
+	if (s->how != CALL_END_RET)
+		note_str(f, KEY_END, export_end_name(s->how));
+	if (export_is_cut(s->how))
+		note_u64(f, KEY_LOST, NOTE_BOOL, 1);
+	if (s->guessed)
+		note_u64(f, KEY_GUESSED, NOTE_BOOL, 1);
+}
+
+static int end_slice(void *format, struct export_track *t,
+		     const struct export_slice *s)
+{
+	struct perfetto *f = format;
+	struct event e;
+	int err = begin_event(f, &e, s->ns, SLICE_END, perfetto_uuid(t), NULL, 0);
+
+	if (err)
+		return err;
+	if (s->kind == EXPORT_FRAME)
+		note_end(f, s);
+	err = end_event(f, &e);
+	return err ? err : put_counters(f, t, s->ns, s->thread,
+					s->kind == EXPORT_FRAME &&
+						s->how == CALL_END_TRACE);
+}
+
+static int put_instant(void *format, struct export_track *t,
+		       const struct export_instant *i)
+{
+	struct perfetto *f = format;
+	struct event e;
+	int err = begin_event(f, &e, i->ns, INSTANT, perfetto_uuid(t), i->name,
+			      CAT_PAYLOAD);
+
+	if (err)
+		return err;
+	note_str(f, KEY_KIND, i->category);
+	note_u64(f, KEY_VALUE, NOTE_UINT, i->value);
+	if (i->has_ip)
+		note_u64(f, KEY_IP, NOTE_POINTER, i->ip);
+	note_fields(f, i->fields, i->n_fields);
+	return end_event(f, &e);
+}
+
+static int put_counter(void *format, struct export_track *t,
+		       const struct export_counter *c)
+{
+	struct perfetto *f = format;
+	int err;
+	int64_t at = perfetto_lane(f, t, c->name, 0, true, &err);
+
+	return err || at < 0 ? err : put_value(f, c->ns,
+					       UUID_COUNTER + (uint64_t)at,
+					       c->value);
+}
+
+static int put_span(void *format, struct export_track *t,
+		    const struct export_span *s)
+{
+	struct perfetto *f = format;
+	struct event e;
+	int err;
+	int64_t at = perfetto_lane(f, t, s->name, s->lane, false, &err);
+
+	if (err || at < 0)
+		return err;
+	err = begin_event(f, &e, s->ns, s->begin ? SLICE_BEGIN : SLICE_END,
+			  UUID_SPAN + (uint64_t)at, s->begin ? s->name : NULL,
+			  CAT_SPAN);
+	if (err)
+		return err;
+	if (s->begin)
+		note_fields(f, s->fields, s->n_fields);
+	else if (s->lost)
+		note_u64(f, KEY_LOST, NOTE_BOOL, 1);
+	return end_event(f, &e);
+}
+
+/* Names may have come late: the last ones hold. */
+static int finish_perfetto(void *format, struct aux_diag *diag)
+{
+	struct perfetto *f = format;
+	int err = 0;
+
+	(void)diag;
+	for (struct export_track *t = f->x->tracks; t && !err; t = t->next) {
+		if (t->pid == t->tid)
+			err = perfetto_process(f, t);
+		if (!err)
+			err = perfetto_track(f, t);
+	}
+	return err;
+}
+
+static int open_perfetto(void **format, struct export *x, struct aux_diag *diag)
+{
+	struct perfetto *f = calloc(1, sizeof(*f));
+
+	(void)diag;
+	*format = f;
+	if (!f)
+		return -AUX_E_NOMEM;
+	f->x = x;
+	return 0;
+}
+
+static void close_perfetto(void *format)
+{
+	struct perfetto *f = format;
+
+	for (struct export_track *t = f->x->tracks; t; t = t->next)
+		free(t->user);
+	protobuf_fini(&f->pb);
+	export_ids_fini(&f->seen);
+	free(f->lanes);
+	free(f);
+}
+
+const struct export_ops export_perfetto = {
+	.name = "perfetto",
+	.help = "a trace of Perfetto",
+	.flags = EXPORT_BINARY,
+	.open = open_perfetto,
+	.track = perfetto_meet,
+	.begin = begin_slice,
+	.end = end_slice,
+	.instant = put_instant,
+	.counter = put_counter,
+	.span = put_span,
+	.finish = finish_perfetto,
+	.close = close_perfetto,
+};

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * export_speedscope: a profile for each stack of each thread, evented: frames that
+ * open and close, at nanoseconds, or with --by insns (and where the trace has no
+ * times) at instructions of the thread.
+ *
+ * Profiles are written one behind the other, and the table of frames last.
+ *
+ * Specification: speedscope's file-format-schema.json.
+ */
+#include <stdlib.h>
+
+#include "decode/export/spool.h"
+#include "decode/export/export.h"
+
+struct profile {
+	struct export_piece *text;
+	uint64_t start, end;
+	bool started;
+};
+
+struct frame {
+	const struct export_name *name, *file;
+};
+
+struct speedscope {
+	struct export *x;
+	struct export_spool *spool;
+	struct frame *frames;
+	struct export_ids frame_of;	/* one more; 0: none */
+	size_t n_frames, max_frames;
+	bool by_insns;
+};
+
+static int meet_track(void *format, struct export_track *t)
+{
+	struct speedscope *f = format;
+	struct profile *p = calloc(1, sizeof(*p));
+
+	t->user = p;
+	if (!p)
+		return -AUX_E_NOMEM;
+	p->text = export_spool_piece(f->spool);
+	return p->text ? 0 : -AUX_E_NOMEM;
+}
+
+static int add_frame(struct speedscope *f, const struct export_slice *s)
+{
+	size_t max = f->max_frames ? 2 * f->max_frames : 256;
+	const char *dso = s->frame ? s->frame->func->dso : NULL;
+	struct frame *v = f->frames;
+
+	if (f->n_frames == f->max_frames) {
+		v = reallocarray(v, max, sizeof(*v));
+		if (!v)
+			return -AUX_E_NOMEM;
+		f->frames = v;
+		f->max_frames = max;
+	}
+	v[f->n_frames++] = (struct frame){
+		.name = s->name,
+		.file = dso ? export_intern(f->x, dso) : NULL,
+	};
+	return dso && !v[f->n_frames - 1].file ? -AUX_E_NOMEM : 0;
+}
+
+static int find_frame(struct speedscope *f, const struct export_slice *s,
+		      uint32_t *frame)
+{
+	uint32_t *at = export_ids_at(&f->frame_of, s->name->id);
+	int err;
+
+	if (!at)
+		return -AUX_E_NOMEM;
+	if (!*at) {
+		err = add_frame(f, s);
+		if (err)
+			return err;
+		*at = (uint32_t)f->n_frames;
+	}
+	*frame = *at - 1;
+	return 0;
+}
+
+static uint64_t stamp(const struct speedscope *f, struct profile *p,
+		      const struct export_slice *s)
+{
+	uint64_t at = s->ns;
+
+	if (f->by_insns)
+		at = s->thread ? s->thread->now.insns : p->end;
+	if (p->started && at < p->end)
+		at = p->end;
+	if (!p->started)
+		p->start = at;
+	p->started = true;
+	return p->end = at;
+}
+
+static int put_event(struct speedscope *f, struct export_track *t, char type,
+		     const struct export_slice *s)
+{
+	struct profile *p = t->user;
+	char buf[96], *at = buf;
+	bool first = !p->started;
+	uint32_t frame;
+	int err = find_frame(f, s, &frame);
+
+	if (err)
+		return err;
+	if (!first)
+		*at++ = ',';
+	*at++ = '\n';
+	memcpy(at, "{\"type\":\"", 9);
+	at += 9;
+	*at++ = type;
+	memcpy(at, "\",\"frame\":", 10);
+	at = fmt_dec(at + 10, frame);
+	memcpy(at, ",\"at\":", 6);
+	at = fmt_dec(at + 6, stamp(f, p, s));
+	*at++ = '}';
+	return export_spool_put(f->spool, p->text, buf, (size_t)(at - buf));
+}
+
+static int begin_slice(void *format, struct export_track *t,
+		       const struct export_slice *s)
+{
+	return put_event(format, t, 'O', s);
+}
+
+static int end_slice(void *format, struct export_track *t,
+		     const struct export_slice *s)
+{
+	return put_event(format, t, 'C', s);
+}
+
+static void put_u64(struct outbuf *out, const char *key, uint64_t v)
+{
+	char buf[20];
+
+	outbuf_str(out, key);
+	outbuf_put(out, buf, (size_t)(fmt_dec(buf, v) - buf));
+}
+
+static int put_profile(struct speedscope *f, const struct export_track *t,
+		       bool first)
+{
+	const struct profile *p = t->user;
+	struct outbuf *out = f->x->out;
+	char name[128];
+	int err;
+
+	export_track_name(t, name, sizeof(name));
+	outbuf_str(out, first ? "\n{" : ",\n{");
+	outbuf_str(out, "\"type\":\"evented\",\"name\":");
+	export_json_string(out, name);
+	outbuf_str(out, f->by_insns || !f->x->timed
+				? ",\"unit\":\"none\""
+				: ",\"unit\":\"nanoseconds\"");
+	put_u64(out, ",\"startValue\":", p->start);
+	put_u64(out, ",\"endValue\":", p->end);
+	outbuf_str(out, ",\"events\":[");
+	err = export_spool_write(f->spool, p->text, out);
+	outbuf_str(out, "]}");
+	return err;
+}
+
+static void put_frames(struct speedscope *f)
+{
+	struct outbuf *out = f->x->out;
+
+	outbuf_str(out, "],\n\"shared\":{\"frames\":[");
+	for (size_t i = 0; i < f->n_frames; i++) {
+		const struct frame *v = &f->frames[i];
+
+		outbuf_str(out, i ? ",\n{\"name\":\"" : "\n{\"name\":\"");
+		export_json_text(out, v->name->text, v->name->len);
+		if (v->file) {
+			outbuf_str(out, "\",\"file\":\"");
+			export_json_text(out, v->file->text, v->file->len);
+		}
+		outbuf_str(out, "\"}");
+	}
+	outbuf_str(out, "]}}\n");
+}
+
+static int finish_speedscope(void *format, struct aux_diag *diag)
+{
+	struct speedscope *f = format;
+	struct outbuf *out = f->x->out;
+	bool first = true;
+	int err = 0;
+
+	outbuf_str(out, "{\"$schema\":\"https://www.speedscope.app/"
+			"file-format-schema.json\",\n\"exporter\":\"auxdecode\","
+			"\"name\":");
+	export_json_string(out, f->x->config.path ? f->x->config.path : "");
+	outbuf_str(out, ",\"activeProfileIndex\":0,\n\"profiles\":[");
+	for (struct export_track *t = f->x->tracks; t && !err; t = t->next) {
+		const struct profile *p = t->user;
+
+		if (!p->started)
+			continue;
+		err = put_profile(f, t, first);
+		first = false;
+	}
+	put_frames(f);
+	if (err && !diag->code) {
+		diag->code = abs(err);
+		strncpy(diag->text, "the temporary file cannot be read",
+			sizeof(diag->text) - 1);
+	}
+	return err;
+}
+
+static int open_speedscope(void **format, struct export *x,
+			   struct aux_diag *diag)
+{
+	struct speedscope *f = calloc(1, sizeof(*f));
+	const char *by = x->config.by;
+
+	*format = f;
+	if (!f)
+		return -AUX_E_NOMEM;
+	f->x = x;
+	f->by_insns = by && !strcmp(by, "insns");
+	if (by && !f->by_insns && strcmp(by, "time")) {
+		diag->code = AUX_E_INVAL;
+		strncpy(diag->text, "--by of speedscope is time or insns",
+			sizeof(diag->text) - 1);
+		return -AUX_E_INVAL;
+	}
+	f->spool = export_spool_new();
+	return f->spool ? 0 : -AUX_E_NOMEM;
+}
+
+static void close_speedscope(void *format)
+{
+	struct speedscope *f = format;
+
+	for (struct export_track *t = f->x->tracks; t; t = t->next)
+		free(t->user);
+	export_spool_free(f->spool);
+	free(f->frames);
+	export_ids_fini(&f->frame_of);
+	free(f);
+}
+
+const struct export_ops export_speedscope = {
+	.name = "speedscope",
+	.help = "profiles of speedscope, one for each thread",
+	.open = open_speedscope,
+	.track = meet_track,
+	.begin = begin_slice,
+	.end = end_slice,
+	.finish = finish_speedscope,
+	.close = close_speedscope,
+};

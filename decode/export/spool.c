@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* export_spool: see spool.h. Blocks are of one size, all full but the last. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <aux/error.h>
+
+#include "decode/export/spool.h"
+
+#define BLOCK 16384
+
+struct export_piece {
+	struct export_piece *next;
+	uint64_t *blocks;	/* numbers of blocks in the file */
+	size_t n_blocks, max_blocks;
+	size_t n;		/* of buf */
+	char *buf;
+};
+
+struct export_spool {
+	struct export_piece *pieces;
+	int fd;			/* -1: none yet */
+	uint64_t n_blocks;
+};
+
+struct export_spool *export_spool_new(void)
+{
+	struct export_spool *s = calloc(1, sizeof(*s));
+
+	if (s)
+		s->fd = -1;
+	return s;
+}
+
+void export_spool_free(struct export_spool *s)
+{
+	if (!s)
+		return;
+	while (s->pieces) {
+		struct export_piece *p = s->pieces;
+
+		s->pieces = p->next;
+		free(p->blocks);
+		free(p->buf);
+		free(p);
+	}
+	if (s->fd >= 0)
+		close(s->fd);
+	free(s);
+}
+
+struct export_piece *export_spool_piece(struct export_spool *s)
+{
+	struct export_piece *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->next = s->pieces;
+	s->pieces = p;
+	return p;
+}
+
+static int open_file(struct export_spool *s)
+{
+	const char *dir = getenv("TMPDIR");
+	char path[4096];
+	size_t n;
+
+	dir = dir && *dir ? dir : "/tmp";
+	s->fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	n = strlen(dir);
+	if (s->fd >= 0 || n > sizeof(path) - 32)
+		return s->fd < 0 ? -AUX_E_IO : 0;
+	/* a file system without O_TMPFILE */
+	memcpy(path, dir, n);
+	memcpy(path + n, "/auxdecode-XXXXXX", 18);
+	s->fd = mkostemp(path, O_CLOEXEC);
+	if (s->fd < 0)
+		return -AUX_E_IO;
+	unlink(path);
+	return 0;
+}
+
+static int store_block(struct export_spool *s, struct export_piece *p)
+{
+	size_t max = p->max_blocks ? 2 * p->max_blocks : 8, done = 0;
+	uint64_t *blocks;
+
+	if (s->fd < 0 && open_file(s))
+		return -AUX_E_IO;
+	if (p->n_blocks == p->max_blocks) {
+		blocks = reallocarray(p->blocks, max, sizeof(*blocks));
+		if (!blocks)
+			return -AUX_E_NOMEM;
+		p->blocks = blocks;
+		p->max_blocks = max;
+	}
+	while (done < BLOCK) {
+		ssize_t n = pwrite(s->fd, p->buf + done, BLOCK - done,
+				   (off_t)(s->n_blocks * BLOCK + done));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return -AUX_E_IO;
+		done += (size_t)n;
+	}
+	p->blocks[p->n_blocks++] = s->n_blocks++;
+	p->n = 0;
+	return 0;
+}
+
+int export_spool_put(struct export_spool *s, struct export_piece *p,
+		     const char *text, size_t n)
+{
+	int err;
+
+	if (!p->buf)
+		p->buf = malloc(BLOCK);
+	if (!p->buf)
+		return -AUX_E_NOMEM;
+	while (n) {
+		size_t take = BLOCK - p->n < n ? BLOCK - p->n : n;
+
+		memcpy(p->buf + p->n, text, take);
+		p->n += take;
+		text += take;
+		n -= take;
+		err = p->n == BLOCK ? store_block(s, p) : 0;
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+int export_spool_write(struct export_spool *s, const struct export_piece *p,
+		       struct outbuf *out)
+{
+	char block[BLOCK];
+
+	for (size_t i = 0; i < p->n_blocks; i++) {
+		size_t done = 0;
+
+		while (done < BLOCK) {
+			ssize_t n = pread(s->fd, block + done, BLOCK - done,
+					  (off_t)(p->blocks[i] * BLOCK + done));
+
+			if (n < 0 && errno == EINTR)
+				continue;
+			if (n <= 0)
+				return -AUX_E_IO;
+			done += (size_t)n;
+		}
+		outbuf_put(out, block, BLOCK);
+	}
+	if (p->n)
+		outbuf_put(out, p->buf, p->n);
+	return 0;
+}

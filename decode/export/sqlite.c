@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * export_sqlite: a database: tables of what happened, views that answer questions.
+ * A row is written when it is complete, by statements that are prepared once, in one
+ * transaction; indexes and views come last. The file is new: a failed export leaves
+ * no journal, but what is there of it.
+ *
+ * Numbers of 64 bits go in as they are: SQLite shows addresses above 2^63 negative.
+ */
+#ifdef HAVE_SQLITE
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "decode/sink/columns.h"
+#include "decode/export/sqlite.h"
+#include "decode/export/export.h"
+
+enum statement { PUT_CALL, PUT_GAP, PUT_OFF, PUT_EVENT, PUT_COUNTER, PUT_SPAN,
+		 PUT_FIELD, PUT_THREAD, PUT_FUNC, PUT_KEY, N_STATEMENTS };
+
+/* table */
+static const char *const statements[N_STATEMENTS] = {
+	[PUT_CALL] = "INSERT INTO calls VALUES"
+		     "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+	[PUT_GAP] = "INSERT INTO gaps VALUES (NULL,?,?,?,?,?,?)",
+	[PUT_OFF] = "INSERT INTO untraced VALUES (NULL,?,?,?)",
+	[PUT_EVENT] = "INSERT INTO events VALUES (NULL,?,?,?,?,?,?)",
+	[PUT_COUNTER] = "INSERT INTO counters VALUES (NULL,?,?,?,?)",
+	[PUT_SPAN] = "INSERT INTO spans VALUES (?,?,?,?,?,?)"
+		     " ON CONFLICT (id) DO UPDATE SET end = excluded.end,"
+		     " lost = excluded.lost",
+	[PUT_FIELD] = "INSERT INTO fields VALUES (?,?,?,?)",
+	[PUT_THREAD] = "INSERT INTO threads VALUES (?,?,?,?,?,?,?,?,?,?)",
+	[PUT_FUNC] = "INSERT INTO functions VALUES (?,?,?,?,?,?)",
+	[PUT_KEY] = "INSERT INTO recording VALUES (?,?)",
+};
+
+struct track_state {
+	uint64_t first_ns, cover_ns;
+	bool seen;
+};
+
+struct sqlite {
+	struct export *x;
+	sqlite3 *db;
+	sqlite3_stmt *put[N_STATEMENTS];
+	struct export_map inner;	/* (track, function) -> frames of it */
+	uint32_t *active;
+	uint32_t max_active;
+	bool failed;
+	struct aux_diag diag;
+};
+
+static int fail(struct sqlite *q)
+{
+	if (!q->failed)
+		snprintf(q->diag.text, sizeof(q->diag.text), "%.400s: %s",
+			 q->x->config.out_path, sqlite3_errmsg(q->db));
+	q->failed = true;
+	q->diag.code = AUX_E_IO;
+	q->diag.offset = AUX_NO_OFFSET;
+	return -AUX_E_IO;
+}
+
+static int run(struct sqlite *q, const char *sql)
+{
+	return sqlite3_exec(q->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0
+								      : fail(q);
+}
+
+/* ---- a row: columns in order ---- */
+
+struct row {
+	sqlite3_stmt *st;
+	int n;
+};
+
+static struct row start_row(struct sqlite *q, enum statement which)
+{
+	return (struct row){ .st = q->put[which] };
+}
+
+static void put_u64(struct row *r, uint64_t v)
+{
+	sqlite3_bind_int64(r->st, ++r->n, (sqlite3_int64)v);
+}
+
+static void put_null(struct row *r)
+{
+	sqlite3_bind_null(r->st, ++r->n);
+}
+
+static void put_id(struct row *r, uint32_t v)
+{
+	if ((int32_t)v < 0)
+		put_null(r);
+	else
+		put_u64(r, v);
+}
+
+static void put_name(struct row *r, const struct export_name *n)
+{
+	if (n)
+		sqlite3_bind_text(r->st, ++r->n, n->text, (int)n->len,
+				  SQLITE_STATIC);
+	else
+		put_null(r);
+}
+
+/* Anything; what is no UTF-8 is replaced. */
+static void put_text(struct sqlite *q, struct row *r, const char *s)
+{
+	put_name(r, s ? export_intern(q->x, s) : NULL);
+}
+
+static int end_row(struct sqlite *q, struct row *r)
+{
+	int rc = sqlite3_step(r->st);
+
+	sqlite3_reset(r->st);
+	return rc == SQLITE_DONE ? 0 : fail(q);
+}
+
+/* ---- slices ---- */
+
+static int meet_track(void *format, struct export_track *t)
+{
+	(void)format;
+	t->user = calloc(1, sizeof(struct track_state));
+	return t->user ? 0 : -AUX_E_NOMEM;
+}
+
+static uint32_t *active_of(struct sqlite *q, const struct export_track *t,
+			   uint32_t func)
+{
+	int64_t at = export_map_find(&q->inner, t->id, func, 0);
+	uint32_t *v;
+
+	if (at < 0)
+		return NULL;
+	if (q->inner.max != q->max_active) {
+		v = reallocarray(q->active, q->inner.max, sizeof(*v));
+		if (!v)
+			return NULL;
+		memset(v + q->max_active, 0,
+		       (q->inner.max - q->max_active) * sizeof(*v));
+		q->active = v;
+		q->max_active = q->inner.max;
+	}
+	return &q->active[at];
+}
+
+static int begin_slice(void *format, struct export_track *t,
+		       const struct export_slice *s)
+{
+	struct sqlite *q = format;
+	struct track_state *st = t->user;
+	struct call_frame *f;
+	uint32_t *active;
+
+	if (!st->seen)
+		st->first_ns = s->ns;
+	st->seen = true;
+	if (s->kind != EXPORT_FRAME) {
+		st->cover_ns = s->ns;
+		return 0;
+	}
+	f = &s->thread->frames[s->thread->depth - 1];
+	active = active_of(q, t, f->func->id);
+	if (!active)
+		return -AUX_E_NOMEM;
+	++*active;
+	/* when it began, as it is shown */
+	f->user = (void *)(uintptr_t)s->ns;
+	return 0;
+}
+
+static int end_cover(struct sqlite *q, struct export_track *t,
+		     const struct export_slice *s)
+{
+	struct track_state *st = t->user;
+	struct row r = start_row(q, s->kind == EXPORT_GAP ? PUT_GAP : PUT_OFF);
+
+	put_u64(&r, t->id);
+	put_u64(&r, st->cover_ns);
+	put_u64(&r, s->ns);
+	if (s->kind == EXPORT_GAP) {
+		put_text(q, &r, gap_name(s->gap->what));
+		put_text(q, &r, gap_text(s->gap->what));
+		put_u64(&r, s->gap->offset);
+	}
+	return end_row(q, &r);
+}
+
+static void put_call(struct sqlite *q, struct row *r,
+		     const struct export_track *t, const struct export_slice *s,
+		     bool inner)
+{
+	const struct call_frame *f = s->frame;
+
+	put_u64(r, f->serial);
+	if (t->depth)
+		put_u64(r, f[-1].serial);
+	else
+		put_null(r);
+	put_u64(r, t->id);
+	put_u64(r, f->func->id);
+	put_u64(r, (uintptr_t)f->user);
+	put_u64(r, s->ns);
+	put_u64(r, s->self.ns);
+	put_u64(r, s->total.insns);
+	put_u64(r, s->self.insns);
+	put_u64(r, s->total.branches);
+	if (s->total.cycles)
+		put_u64(r, s->total.cycles);
+	else
+		put_null(r);
+	if (f->from)
+		put_u64(r, f->from);
+	else
+		put_null(r);
+	put_u64(r, t->depth);
+	put_u64(r, inner);
+	put_text(q, r, export_kind_name(f));
+	put_text(q, r, export_end_name(s->how));
+	put_u64(r, s->guessed || f->flags & CALL_GUESSED);
+	put_u64(r, export_is_cut(s->how));
+}
+
+static int end_slice(void *format, struct export_track *t,
+		     const struct export_slice *s)
+{
+	struct sqlite *q = format;
+	uint32_t *active;
+	struct row r;
+
+	if (s->kind != EXPORT_FRAME)
+		return end_cover(q, t, s);
+	active = active_of(q, t, s->frame->func->id);
+	if (!active)
+		return -AUX_E_NOMEM;
+	r = start_row(q, PUT_CALL);
+	put_call(q, &r, t, s, --*active > 0);
+	return end_row(q, &r);
+}
+
+static int put_fields(struct sqlite *q, uint64_t event, uint64_t span,
+		      const struct export_field *f, uint32_t n)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; i < n && !err; i++) {
+		struct row r = start_row(q, PUT_FIELD);
+
+		if (event)
+			put_u64(&r, event);
+		else
+			put_null(&r);
+		if (span)
+			put_u64(&r, span);
+		else
+			put_null(&r);
+		put_text(q, &r, f[i].name);
+		put_u64(&r, f[i].value);
+		err = end_row(q, &r);
+	}
+	return err;
+}
+
+static int put_instant(void *format, struct export_track *t,
+		       const struct export_instant *i)
+{
+	struct sqlite *q = format;
+	struct row r = start_row(q, PUT_EVENT);
+	int err;
+
+	put_u64(&r, t->id);
+	put_u64(&r, i->ns);
+	put_text(q, &r, i->category);
+	put_name(&r, i->name);
+	put_u64(&r, i->value);
+	if (i->has_ip)
+		put_u64(&r, i->ip);
+	else
+		put_null(&r);
+	err = end_row(q, &r);
+	return err ? err
+		   : put_fields(q, (uint64_t)sqlite3_last_insert_rowid(q->db),
+				0, i->fields, i->n_fields);
+}
+
+static int put_counter(void *format, struct export_track *t,
+		       const struct export_counter *c)
+{
+	struct sqlite *q = format;
+	struct row r = start_row(q, PUT_COUNTER);
+
+	put_u64(&r, t->id);
+	put_u64(&r, c->ns);
+	put_name(&r, c->name);
+	put_u64(&r, (uint64_t)c->value);
+	return end_row(q, &r);
+}
+
+/* Twice: when it begins, and when it ends. */
+static int put_span(void *format, struct export_track *t,
+		    const struct export_span *s)
+{
+	struct sqlite *q = format;
+	struct row r = start_row(q, PUT_SPAN);
+	int err;
+
+	put_u64(&r, s->serial);
+	put_u64(&r, t->id);
+	put_name(&r, s->name);
+	put_u64(&r, s->ns);
+	put_u64(&r, s->ns);
+	put_u64(&r, s->lost);
+	err = end_row(q, &r);
+	return err || !s->begin ? err : put_fields(q, 0, s->serial, s->fields,
+						   s->n_fields);
+}
+
+/* ---- the end ---- */
+
+static int put_thread(struct sqlite *q, const struct export_track *t)
+{
+	const struct track_state *st = t->user;
+	struct row r = start_row(q, PUT_THREAD);
+	char name[128];
+
+	export_track_name(t, name, sizeof(name));
+	put_u64(&r, t->id);
+	put_id(&r, t->pid);
+	put_id(&r, t->tid);
+	put_u64(&r, t->stack);
+	put_u64(&r, t->stream);
+	put_name(&r, t->comm);
+	put_text(q, &r, name);
+	if (st->seen) {
+		put_u64(&r, st->first_ns);
+		put_u64(&r, t->last_ns);
+	} else {
+		put_null(&r);
+		put_null(&r);
+	}
+	put_u64(&r, t->top.insns);
+	return end_row(q, &r);
+}
+
+static int put_func(struct sqlite *q, struct call_func *f)
+{
+	struct row r = start_row(q, PUT_FUNC);
+
+	put_u64(&r, f->id);
+	put_name(&r, export_func_name(q->x, f));
+	put_text(q, &r, f->raw);
+	put_text(q, &r, f->dso);
+	put_u64(&r, f->start);
+	put_u64(&r, f->size);
+	return end_row(q, &r);
+}
+
+static int put_key(struct sqlite *q, const char *key, const char *text,
+		   uint64_t v)
+{
+	struct row r = start_row(q, PUT_KEY);
+
+	put_text(q, &r, key);
+	if (text)
+		put_text(q, &r, text);
+	else
+		put_u64(&r, v);
+	return end_row(q, &r);
+}
+
+static int put_recording(struct sqlite *q)
+{
+	const struct export *x = q->x;
+	int err = put_key(q, "schema", NULL, 1);
+
+	if (!err)
+		err = put_key(q, "file", x->config.path ? x->config.path : "",
+			      0);
+	if (!err)
+		err = put_key(q, "clock", export_clock(x), 0);
+	if (!err)
+		err = put_key(q, "unit", x->timed ? "ns" : "instructions", 0);
+	if (!err)
+		err = put_key(q, "start", NULL, x->first_ns);
+	if (!err)
+		err = put_key(q, "end", NULL, x->last_ns);
+	return err ? err : put_key(q, "insns", NULL, x->config.report->n_insns);
+}
+
+static int finish_sqlite(void *format, struct aux_diag *diag)
+{
+	struct sqlite *q = format;
+	int err = q->failed ? -AUX_E_IO : put_recording(q);
+
+	for (struct export_track *t = q->x->tracks; t && !err; t = t->next)
+		err = put_thread(q, t);
+	for (uint32_t i = 0; i < calls_n_funcs(q->x->calls) && !err; i++)
+		err = put_func(q, calls_func(q->x->calls, i));
+	if (!err)
+		err = run(q, export_sqlite_views);
+	if (!err)
+		err = run(q, "COMMIT");
+	if (err && diag)
+		*diag = q->diag;
+	return err;
+}
+
+static int open_file(struct sqlite *q)
+{
+	int err;
+
+	if (sqlite3_open_v2(q->x->config.out_path, &q->db,
+			    SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+			    NULL) != SQLITE_OK)
+		return fail(q);
+	err = run(q, "PRAGMA journal_mode=OFF;PRAGMA synchronous=OFF;"
+		     "PRAGMA locking_mode=EXCLUSIVE;PRAGMA temp_store=FILE;"
+		     "PRAGMA cache_size=-65536;BEGIN");
+	if (!err)
+		err = run(q, export_sqlite_tables);
+	for (unsigned i = 0; i < N_STATEMENTS && !err; i++)
+		if (sqlite3_prepare_v2(q->db, statements[i], -1, &q->put[i],
+				       NULL) != SQLITE_OK)
+			err = fail(q);
+	return err;
+}
+
+static int open_sqlite(void **format, struct export *x, struct aux_diag *diag)
+{
+	struct sqlite *q = calloc(1, sizeof(*q));
+	int err;
+
+	*format = q;
+	if (!q)
+		return -AUX_E_NOMEM;
+	q->x = x;
+	err = open_file(q);
+	if (err)
+		*diag = q->diag;
+	return err;
+}
+
+static void close_sqlite(void *format)
+{
+	struct sqlite *q = format;
+
+	for (struct export_track *t = q->x->tracks; t; t = t->next)
+		free(t->user);
+	for (unsigned i = 0; i < N_STATEMENTS; i++)
+		sqlite3_finalize(q->put[i]);
+	sqlite3_close(q->db);
+	export_map_fini(&q->inner);
+	free(q->active);
+	free(q);
+}
+
+const struct export_ops export_sqlite = {
+	.name = "sqlite",
+	.help = "a database, with views that answer questions; needs -o",
+	.flags = EXPORT_BINARY | EXPORT_OWN_FILE,
+	.open = open_sqlite,
+	.track = meet_track,
+	.begin = begin_slice,
+	.end = end_slice,
+	.instant = put_instant,
+	.counter = put_counter,
+	.span = put_span,
+	.finish = finish_sqlite,
+	.close = close_sqlite,
+};
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * export_text: names of the traced programs as text for other tools. They may hold
+ * any bytes; what leaves here is valid UTF-8, and inside of JSON no character that
+ * JSON forbids.
+ *
+ * Specification: RFC 3629 (UTF-8), RFC 8259 (JSON).
+ */
+#include "decode/export/export.h"
+
+static const char bad[] = "\xef\xbf\xbd"; /* U+FFFD */
+
+/* Bytes of the character at s, of len > 0; 0: it is none. */
+static size_t measure_char(const unsigned char *s, size_t len)
+{
+	size_t n = s[0] < 0x80	? 1
+		   : s[0] < 0xc2 ? 0
+		   : s[0] < 0xe0 ? 2
+		   : s[0] < 0xf0 ? 3
+		   : s[0] < 0xf5 ? 4
+				 : 0;
+
+	if (!n || n > len)
+		return 0;
+	for (size_t i = 1; i < n; i++)
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+	/* overlong, surrogates, beyond U+10FFFF */
+	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
+	    (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
+		return 0;
+	return n;
+}
+
+size_t export_clean(char *to, const char *s, size_t len)
+{
+	size_t at = 0, out = 0;
+
+	while (at < len) {
+		size_t n = measure_char((const unsigned char *)s + at,
+					len - at);
+		const char *from = n ? s + at : bad;
+		size_t size = n ? n : sizeof(bad) - 1;
+
+		if (to)
+			memcpy(to + out, from, size);
+		out += size;
+		at += n ? n : 1;
+	}
+	return out;
+}
+
+size_t export_cut(const char *s, size_t len, size_t max)
+{
+	if (len <= max)
+		return len;
+	while (max && ((unsigned char)s[max] & 0xc0) == 0x80)
+		max--;
+	return max;
+}
+
+static void put_escape(struct outbuf *out, unsigned char c)
+{
+	static const char hex[] = "0123456789abcdef";
+	char esc[] = { '\\', 'u', '0', '0', hex[c >> 4], hex[c & 15] };
+
+	switch (c) {
+	case '"':
+		outbuf_put(out, "\\\"", 2);
+		break;
+	case '\\':
+		outbuf_put(out, "\\\\", 2);
+		break;
+	case '\n':
+		outbuf_put(out, "\\n", 2);
+		break;
+	case '\t':
+		outbuf_put(out, "\\t", 2);
+		break;
+	default:
+		outbuf_put(out, esc, sizeof(esc));
+	}
+}
+
+void export_json_text(struct outbuf *out, const char *s, size_t len)
+{
+	size_t done = 0, i;
+
+	for (i = 0; i < len; i++) {
+		unsigned char c = (unsigned char)s[i];
+
+		if (c >= 0x20 && c != '"' && c != '\\' && c != 0x7f)
+			continue;
+		outbuf_put(out, s + done, i - done);
+		put_escape(out, c);
+		done = i + 1;
+	}
+	outbuf_put(out, s + done, i - done);
+}
+
+void export_json_string(struct outbuf *out, const char *s)
+{
+	size_t len = strlen(s), n;
+	char piece[192];
+
+	outbuf_put(out, "\"", 1);
+	while (len) {
+		/* pieces end where a character does, as far as there are any */
+		size_t take = export_cut(s, len, 64);
+
+		take = take ? take : len < 64 ? len : 64;
+		n = export_clean(piece, s, take);
+		export_json_text(out, piece, n);
+		s += take;
+		len -= take;
+	}
+	outbuf_put(out, "\"", 1);
+}
+
+void export_put_us(struct outbuf *out, uint64_t ns)
+{
+	char buf[32], *p = fmt_dec(buf, ns / 1000);
+	unsigned rest = (unsigned)(ns % 1000);
+
+	if (rest) {
+		*p++ = '.';
+		*p++ = (char)('0' + rest / 100);
+		*p++ = (char)('0' + rest / 10 % 10);
+		*p++ = (char)('0' + rest % 10);
+	}
+	outbuf_put(out, buf, (size_t)(p - buf));
+}

@@ -1,8 +1,0 @@
-/* SPDX-License-Identifier: BSD-2-Clause */
-/* flamesvg_text: the style and the script of the picture. */
-#ifndef AUXDECODE_FLAMESVG_TEXT_H
-#define AUXDECODE_FLAMESVG_TEXT_H
-
-extern const char flamesvg_style[], flamesvg_script[];
-
-#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What api.c opens, api_flow.c gives, and api_code.c looks into; see aux/decode.h. */
+#ifndef DECODE_LIB_API_IMPL_H
+#define DECODE_LIB_API_IMPL_H
+
+#include <aux/decode.h>
+
+#include "decode/lib/session/run.h"
+#include "decode/lib/session/expand.h"
+
+/* Events that were given in one call of flow; from: in events. */
+struct api_part {
+	struct aux_decode_ctx ctx;
+	size_t from, n;
+};
+
+struct aux_decode {
+	struct session *session;
+	struct sink_host host;
+	struct walk *walk;	/* NULL until something is expanded */
+	struct session_stats stats;
+	/* one pass; ops and sink of run_state lead here */
+	struct run_state run;
+	struct sink_ops ops;
+	struct aux_decode_sink sink;	/* of aux_decode_run */
+	bool open, ended;
+	int error;		/* what ended it, and its text */
+	struct aux_diag diag;
+	/* pulled, and not given yet */
+	struct api_part *parts;
+	struct aux_flow *events;
+	size_t n_parts, max_parts, at_part;
+	size_t n_events, max_events;
+};
+
+/* Ends a pass, if there is one. */
+void api_stop(struct aux_decode *d);
+/* As if d had been opened with this thread alone; rewinds. */
+void api_select(struct aux_decode *d, uint32_t tid);
+
+#endif

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * codeview: which bytes and names lie behind an address, see code.h.
+ *
+ * A mapping of the timeline is looked at once; what was found (its place) is kept,
+ * and so is every file that was opened: bytes handed out stay valid as long as
+ * the view. Saved bytes are also put into a memory file, so a decoder that wants a
+ * path gets one.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/bytes.h"
+#include "common/diag.h"
+
+#include "decode/lib/code/impl.h"
+
+/* Puts bytes into the file without a name that stands for all saved code. */
+static bool write_saved(struct codeview *cv, const uint8_t *p, uint64_t n,
+			uint64_t at)
+{
+	if (cv->saved_fd < 0)
+		cv->saved_fd = memfd_create("auxkit-code", MFD_CLOEXEC);
+	while (cv->saved_fd >= 0 && n) {
+		ssize_t w = pwrite(cv->saved_fd, p, n, (off_t)at);
+
+		if (w <= 0)
+			return false;
+		p += w;
+		at += (uint64_t)w;
+		n -= (uint64_t)w;
+	}
+	return cv->saved_fd >= 0;
+}
+
+static void name_saved(struct codeview *cv, bool is_whole)
+{
+	cv->saved_broken |= !is_whole;
+	if (cv->saved_broken)
+		*cv->saved_path = '\0';
+	else
+		snprintf(cv->saved_path, sizeof(cv->saved_path),
+			 "/proc/self/fd/%d", cv->saved_fd);
+}
+
+/* The blobs of AUX_FEAT_AUXKIT_CODE. */
+static void keep_saved(struct codeview *cv, struct aux_reader *r)
+{
+	struct aux_bytes s;
+	struct cursor c;
+	uint64_t head;
+	uint32_t n;
+
+	if (aux_reader_feature(r, AUX_FEAT_AUXKIT_CODE, &s, NULL) <= 0)
+		return;
+	c = cursor_init(s.data, s.len, aux_reader_info(r)->swapped);
+	cursor_u32(&c);
+	n = cursor_u32(&c);
+	head = sizeof(struct aux_feat_code) +
+	       (uint64_t)n * sizeof(struct aux_code_entry);
+	if (c.bad || head >= s.len)
+		return;
+	name_saved(cv, write_saved(cv, s.data + head, s.len - head, 0));
+}
+
+void codeview_save(struct codeview *cv, const struct saved_code *code)
+{
+	name_saved(cv, write_saved(cv, code->bytes, code->len, code->offset));
+}
+
+static bool keep(char **copy, const char *s)
+{
+	*copy = s ? strdup(s) : NULL;
+	return !s || *copy;
+}
+
+/* Where perf's cache is. */
+static bool keep_cache(struct codeview *cv, const char *dir)
+{
+	const char *home = getenv("HOME");
+
+	if (!dir && cv->closed)
+		dir = "";
+	if (!dir)
+		dir = getenv("PERF_BUILDID_DIR");
+	if (dir || !home)
+		return keep(&cv->cache, dir && *dir ? dir : NULL);
+	return asprintf(&cv->cache, "%s/.debug", home) >= 0;
+}
+
+static int take_config(struct codeview *cv, const struct codeview_config *c,
+		       struct aux_diag *diag)
+{
+	/* table */
+	const struct {
+		const char *option, *path;
+	} paths[] = { { "symfs", c->symfs },	 { "vdso", c->vdso },
+		      { "vmlinux", c->vmlinux }, { "kcore", c->kcore },
+		      { "kallsyms", c->kallsyms } };
+	struct stat st;
+
+	cv->debuginfod = c->debuginfod;
+	if (!keep(&cv->symfs, c->symfs) || !keep(&cv->vdso, c->vdso) ||
+	    !keep(&cv->vmlinux, c->vmlinux) || !keep(&cv->kcore, c->kcore) ||
+	    !keep(&cv->kallsyms, c->kallsyms) ||
+	    !keep_cache(cv, c->buildid_dir))
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				"out of memory");
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		if (!paths[i].path)
+			continue;
+		if (stat(paths[i].path, &st) < 0)
+			return diag_set(diag, AUX_E_NOENT, AUX_NO_OFFSET,
+					"--%s %s: %m", paths[i].option,
+					paths[i].path);
+		if (i == 0)
+			cv->symfs_is_file = !S_ISDIR(st.st_mode);
+	}
+	return 0;
+}
+
+/* Beside a recording in a directory, as perf record --kcore makes it. Whether it
+ * is of the recorded boot is checked as always. */
+static bool find_kcore(struct codeview *cv, const char *path)
+{
+	const char *base = strrchr(path, '/');
+	struct stat st;
+	int n;
+
+	if (cv->kcore)
+		return true;
+	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+		n = asprintf(&cv->kcore, "%s/kcore_dir", path);
+	else if (base && !strcmp(base, "/data"))
+		n = asprintf(&cv->kcore, "%.*s/kcore_dir", (int)(base - path),
+			     path);
+	else
+		return true;
+	if (n >= 0 && stat(cv->kcore, &st) < 0) {
+		free(cv->kcore);
+		cv->kcore = NULL;
+	}
+	return n >= 0;
+}
+
+int codeview_new(struct codeview **cvp, struct aux_reader *r,
+		 const struct codeview_config *config, struct aux_diag *diag)
+{
+	struct codeview *cv = calloc(1, sizeof(*cv));
+	int rc;
+
+	*cvp = NULL;
+	if (!cv)
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				"out of memory");
+	pthread_mutex_init(&cv->lock, NULL);
+	cv->saved_fd = -1;
+	cv->release = aux_reader_info(r)->os_release;
+	cv->closed = bundle_symbols_expected(r);
+	rc = take_config(cv, config, diag);
+	if (!rc && (!find_kcore(cv, aux_reader_path(r)) ||
+		    codeview_read_records(cv, r) < 0 ||
+		    bundle_symbols_new(&cv->names, r) < 0))
+		rc = diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+			      "out of memory");
+	if (rc < 0) {
+		codeview_free(cv);
+		return rc;
+	}
+	keep_saved(cv, r);
+	*cvp = cv;
+	return 0;
+}
+
+static void free_source(struct source *s)
+{
+	while (s->modules) {
+		struct module *m = s->modules;
+
+		s->modules = m->next;
+		elfmodule_free(m->code);
+		free(m);
+	}
+	elfimage_close(s->image);
+	free(s->name);
+	free(s->path);
+	free(s->other);
+	free(s);
+}
+
+static void free_lists(struct codeview *cv)
+{
+	while (cv->sources) {
+		struct source *s = cv->sources;
+
+		cv->sources = s->next;
+		free_source(s);
+	}
+	while (cv->saved) {
+		struct saved_image *s = cv->saved;
+
+		cv->saved = s->next;
+		elfimage_close(s->image);
+		free(s);
+	}
+	for (size_t i = 0; i < cv->n_own; i++)
+		free(cv->own[i].bytes);
+	for (size_t i = 0; i < cv->n_notes; i++)
+		free(cv->notes[i]);
+}
+
+void codeview_free(struct codeview *cv)
+{
+	if (!cv)
+		return;
+	free_lists(cv);
+	codeview_kernel_free(cv->kernel);
+	codeview_jit_free(cv->jits);
+	codeview_fetch_free(cv->fetch);
+	bundle_symbols_free(cv->names);
+	if (cv->saved_fd >= 0)
+		close(cv->saved_fd);
+	free(cv->places);
+	free(cv->ids);
+	free(cv->own);
+	free(cv->markers);
+	free(cv->forks);
+	free(cv->notes);
+	free(cv->symfs);
+	free(cv->vdso);
+	free(cv->cache);
+	free(cv->vmlinux);
+	free(cv->kcore);
+	free(cv->kallsyms);
+	pthread_mutex_destroy(&cv->lock);
+	free(cv);
+}
+
+void codeview_add_note(struct codeview *cv, const char *fmt, ...)
+{
+	char *text, **p;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vasprintf(&text, fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		return;
+	for (size_t i = 0; i < cv->n_notes; i++) {
+		if (!strcmp(cv->notes[i], text))
+			goto drop;
+	}
+	if (cv->n_notes == cv->cap_notes) {
+		size_t cap = cv->cap_notes ? 2 * cv->cap_notes : 8;
+
+		p = reallocarray(cv->notes, cap, sizeof(*p));
+		if (!p)
+			goto drop;
+		cv->notes = p;
+		cv->cap_notes = cap;
+	}
+	cv->notes[cv->n_notes++] = text;
+	return;
+drop:
+	free(text);
+}
+
+const char *codeview_note(const struct codeview *cv, size_t i)
+{
+	return i < cv->n_notes ? cv->notes[i] : NULL;
+}
+
+bool codeview_is_vdso(const char *name)
+{
+	return !strcmp(name, "[vdso]");
+}
+
+bool codeview_is_file(const char *name)
+{
+	return name[0] == '/' && name[1] != '/' &&
+	       strncmp(name, "/memfd:", 7) && strncmp(name, "/dev/zero", 9) &&
+	       strncmp(name, "/SYSV", 5);
+}
+
+/* The bytes of the recording itself. */
+static void saved_code(struct codeview *cv, const struct space *space,
+		       const struct mapping *m, uint64_t ip,
+		       struct aux_code *code)
+{
+	code->start = m->start;
+	code->end = m->end;
+	codeview_jit_clip(cv, space, ip, &code->start, &code->end);
+	code->bytes = m->saved + (code->start - m->start);
+	code->path = *cv->saved_path ? cv->saved_path : NULL;
+	code->path_offset = m->saved_offset + (code->start - m->start);
+}
+
+/* Whether logged code lies over what is mapped there. Saved bytes are what was
+ * there, and a file may have come later; anonymous memory tells nothing. */
+static bool is_over(const struct jit_hit *j, const struct space *space,
+		    const struct mapping *m)
+{
+	if (m && m->saved)
+		return j->time != UINT64_MAX && m->time <= j->time;
+	return !m || !codeview_is_file(m->path) ||
+	       (j->time >= m->time && j->time <= space->from);
+}
+
+bool codeview_is_jit(struct codeview *cv, const struct space *space,
+		     const struct mapping *m, uint64_t ip)
+{
+	struct jit_hit j;
+
+	return codeview_jit_find(cv, space, m, ip, &j) &&
+	       ((m && m->saved) || is_over(&j, space, m));
+}
+
+static int jit_code(const struct jit_hit *j, struct aux_code *code)
+{
+	code->start = j->start;
+	code->end = j->end;
+	code->bytes = j->bytes;
+	code->path = j->path;
+	code->path_offset = j->offset;
+	return j->bytes ? 0 : -AUX_E_NOENT;
+}
+
+static int file_code(struct codeview *cv, const struct space *space,
+		     const struct mapping *m, uint64_t ip,
+		     struct aux_code *code)
+{
+	struct place *p = codeview_place(cv, space, m);
+	const uint8_t *data;
+	uint64_t len;
+
+	if (!p || !p->source || !p->source->image)
+		return -AUX_E_NOENT;
+	data = elfimage_data(p->source->image, &len);
+	if (m->pgoff >= len || ip - m->start >= len - m->pgoff)
+		return -AUX_E_NOENT;
+	code->start = m->start;
+	code->end = m->end - m->start > len - m->pgoff ?
+			    m->start + (len - m->pgoff) : m->end;
+	code->bytes = data + m->pgoff;
+	code->path = elfimage_path(p->source->image);
+	code->path_offset = m->pgoff;
+	return 0;
+}
+
+int codeview_code(struct codeview *cv, const struct space *space, uint64_t ip,
+		  struct aux_code *code)
+{
+	const struct mapping *m = space_find(space, ip);
+	struct jit_hit j;
+
+	if (codeview_jit_find(cv, space, m, ip, &j) && is_over(&j, space, m))
+		return jit_code(&j, code);
+	if (!m)
+		return -AUX_E_NOENT;
+	if (m->saved) {
+		saved_code(cv, space, m, ip, code);
+		return 0;
+	}
+	if (m->kind != MAPPING_USER)
+		return codeview_kernel_code(cv, space, m, ip, code);
+	return file_code(cv, space, m, ip, code);
+}
+
+/* A saved mapping that holds an ELF image from its first byte. */
+static struct elfimage *find_saved(struct codeview *cv, const struct mapping *m)
+{
+	const uint8_t *start = m->saved;
+	struct saved_image *s;
+
+	if (!codeview_is_vdso(m->path) || m->pgoff || m->end - m->start < 4 ||
+	    memcmp(start, "\177ELF", 4))
+		return NULL;
+	pthread_mutex_lock(&cv->lock);
+	for (s = cv->saved; s && s->bytes != start; s = s->next)
+		;
+	if (!s && (s = calloc(1, sizeof(*s)))) {
+		s->bytes = start;
+		elfimage_open_mem(&s->image, start, m->end - m->start);
+		s->next = cv->saved;
+		cv->saved = s;
+	}
+	pthread_mutex_unlock(&cv->lock);
+	return s ? s->image : NULL;
+}
+
+static int file_symbol(struct codeview *cv, const struct space *space,
+		       const struct mapping *m, uint64_t ip, struct symbol *sym)
+{
+	uint64_t offset = ip - m->start + m->pgoff;
+	struct elfimage_symbol es;
+	struct elfimage *im = NULL;
+	struct place *p;
+
+	if (m->saved)
+		im = find_saved(cv, m);
+	if (!im && m->kind == MAPPING_USER &&
+	    (codeview_is_file(m->path) || codeview_is_vdso(m->path))) {
+		p = codeview_place(cv, space, m);
+		im = p && p->source ? p->source->image : NULL;
+	}
+	if ((!im || elfimage_symbol(im, offset, &es) < 0) &&
+	    (!cv->names ||
+	     bundle_symbols_find(cv->names, m, offset, &es) < 0))
+		return -AUX_E_NOENT;
+	sym->name = es.name;
+	sym->start = es.start - m->pgoff + m->start;
+	sym->size = es.size;
+	return 0;
+}
+
+int codeview_symbol(struct codeview *cv, const struct space *space, uint64_t ip,
+		    struct symbol *sym)
+{
+	const struct mapping *m = space_find(space, ip);
+	struct jit_hit j;
+
+	memset(sym, 0, sizeof(*sym));
+	if (codeview_jit_find(cv, space, m, ip, &j) &&
+	    ((m && m->saved) || is_over(&j, space, m))) {
+		*sym = (struct symbol){ j.name, j.sym_start, j.sym_size,
+					"[jit]" };
+		return 0;
+	}
+	if (!m)
+		return -AUX_E_NOENT;
+	sym->dso = m->kind != MAPPING_USER || codeview_is_file(m->path) ||
+				   *m->path == '[' ? m->path : "[anon]";
+	if (m->kind != MAPPING_USER &&
+	    codeview_kernel_symbol(cv, space, m, ip, sym) == 0)
+		return 0;
+	return file_symbol(cv, space, m, ip, sym);
+}

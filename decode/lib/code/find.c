@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * codeview: the file that stands for a recorded path and build id.
+ *
+ * The recorded path comes first. All other places need the recorded build id: a
+ * file there is taken only when it has it. A file with another id is remembered,
+ * for whoever asks why there is no code.
+ */
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <aux/error.h>
+
+#include "decode/lib/code/impl.h"
+
+/* A path made of parts; NULL: out of memory. */
+__attribute__((format(printf, 1, 2)))
+static char *make_path(const char *fmt, ...)
+{
+	char *path;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vasprintf(&path, fmt, ap);
+	va_end(ap);
+	return n < 0 ? NULL : path;
+}
+
+const char *codeview_id_text(const struct file_id *id,
+			     char text[CODEVIEW_ID_TEXT])
+{
+	static const char digits[] = "0123456789abcdef";
+
+	if (!id->size)
+		return "none";
+	for (size_t i = 0; i < id->size; i++) {
+		text[2 * i] = digits[id->bytes[i] >> 4];
+		text[2 * i + 1] = digits[id->bytes[i] & 15];
+	}
+	text[2 * id->size] = '\0';
+	return text;
+}
+
+static bool same_id(const struct source *s, const struct elfimage *im)
+{
+	const uint8_t *id;
+	size_t n = elfimage_build_id(im, &id);
+
+	/* A recorded one may have zeros behind it. */
+	return n && n <= s->id.size && !memcmp(id, s->id.bytes, n);
+}
+
+static void refuse(struct source *s, char *path, const struct elfimage *im)
+{
+	const uint8_t *id;
+
+	if (s->other) {
+		free(path);
+		return;
+	}
+	s->other = path;
+	s->other_id.size = (uint8_t)elfimage_build_id(im, &id);
+	memcpy(s->other_id.bytes, id, s->other_id.size);
+}
+
+static void keep_path(struct source *s, char *path, int error)
+{
+	free(s->path);
+	s->path = path;
+	s->error = error;
+}
+
+/* Takes path when it is the file. True: no more looking. */
+static bool try_path(struct source *s, char *path)
+{
+	struct elfimage *im;
+	int rc;
+
+	if (!path || s->image) {
+		free(path);
+		return s->image;
+	}
+	rc = elfimage_open(&im, path);
+	if (!rc && !elfimage_is_debug(im) && (!s->id.size || same_id(s, im))) {
+		s->image = im;
+		keep_path(s, path, 0);
+		return true;
+	}
+	/* Why the first place has nothing is what counts. */
+	if (!rc && !elfimage_is_debug(im))
+		refuse(s, path, im);
+	else if (rc && (!s->path || (rc != -AUX_E_NOENT &&
+				     s->error == -AUX_E_NOENT)))
+		keep_path(s, path, rc);
+	else
+		free(path);
+	if (!rc)
+		elfimage_close(im);
+	return false;
+}
+
+/* DIR/.build-id/xx/yyyy, and what perf puts behind it. */
+static bool try_tree(struct source *s, const char *root, const char *dir)
+{
+	static const char *const names[] = { "/elf", "/vdso", "/vmlinux", "" };
+	char id[CODEVIEW_ID_TEXT];
+
+	codeview_id_text(&s->id, id);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (try_path(s, make_path("%s%s/.build-id/%.2s/%s%s", root, dir,
+					  id, id + 2, names[i])))
+			return true;
+	}
+	return false;
+}
+
+/* The kernel, where distributions put it. */
+static bool try_kernel(struct source *s, const char *root, const char *release)
+{
+	/* table */
+	static const struct {
+		const char *before, *behind; /* of the release */
+	} places[] = { { "/usr/lib/debug/boot/vmlinux-", "" },
+		       { "/usr/lib/debug/lib/modules/", "/vmlinux" },
+		       { "/boot/vmlinux-", "" },
+		       { "/lib/modules/", "/build/vmlinux" } };
+
+	for (size_t i = 0; release && i < sizeof(places) / sizeof(places[0]);
+	     i++) {
+		if (try_path(s, make_path("%s%s%s%s", root, places[i].before,
+					  release, places[i].behind)))
+			return true;
+	}
+	return false;
+}
+
+/* A path without what the kernel puts behind that of a file that is gone. */
+static int plain_len(const char *name)
+{
+	static const char mark[] = " (deleted)";
+	size_t n = strlen(name), m = sizeof(mark) - 1;
+
+	if (n > m && !strcmp(name + n - m, mark))
+		n -= m;
+	return n < INT32_MAX ? (int)n : 0;
+}
+
+/* In the mount namespace of a recorded process, if it is still there. */
+static void try_container(struct codeview *cv, struct source *s, uint32_t pid)
+{
+	if (!pid || pid >= INT32_MAX || kill((pid_t)pid, 0) < 0)
+		return;
+	if (try_path(s, make_path("/proc/%u/root%.*s", pid, plain_len(s->name),
+				  s->name)))
+		codeview_add_note(cv, "%s: read from /proc/%u/root, where it "
+				  "has the recorded build id", s->name, pid);
+}
+
+static void try_fetch(struct codeview *cv, struct source *s)
+{
+	char *path;
+
+	if (cv->debuginfod && codeview_fetch(cv, &s->id, &path) == 0)
+		try_path(s, path);
+}
+
+/* Everywhere but at the recorded path: the build id decides. */
+static void find_by_id(struct codeview *cv, struct source *s, uint32_t pid)
+{
+	const char *root = cv->symfs && !cv->symfs_is_file ? cv->symfs : "";
+	bool here = !cv->closed || cv->symfs;
+	const char *base = strrchr(s->name, '/');
+	bool file = codeview_is_file(s->name);
+
+	if (file && here && plain_len(s->name) != (int)strlen(s->name) &&
+	    try_path(s, make_path("%s%.*s", root, plain_len(s->name), s->name)))
+		return;
+	if (*root && (try_tree(s, root, "") ||
+		      (file && try_path(s, make_path("%s/%.*s", root,
+						     plain_len(base + 1),
+						     base + 1)))))
+		return;
+	if (here && (try_tree(s, root, "/usr/lib/debug") ||
+		     try_tree(s, root, "/usr/lib")))
+		return;
+	if (cv->cache && try_tree(s, cv->cache, ""))
+		return;
+	if (s->kind == MAPPING_KERNEL && here &&
+	    try_kernel(s, root, cv->release))
+		return;
+	if (file && !cv->symfs && !cv->closed)
+		try_container(cv, s, pid);
+	if (!s->image)
+		try_fetch(cv, s);
+}
+
+/* A module may be there in another form. */
+static bool try_packed(struct source *s, const char *root)
+{
+	static const char *const ends[] = { ".xz", ".gz", ".zst", "" };
+	size_t len = strlen(s->name);
+
+	for (size_t i = 0; i < 3; i++) {
+		size_t n = strlen(ends[i]);
+
+		if (len > n && !strcmp(s->name + len - n, ends[i]))
+			len -= n;
+	}
+	for (size_t i = 0; i < 4; i++) {
+		if (len < INT32_MAX &&
+		    try_path(s, make_path("%s%.*s%s", root, (int)len, s->name,
+					  ends[i])))
+			return true;
+	}
+	return false;
+}
+
+static void find_named(struct codeview *cv, struct source *s)
+{
+	const char *root = cv->symfs ? cv->symfs : "";
+
+	if (codeview_is_vdso(s->name) || !codeview_is_file(s->name)) {
+		if (codeview_is_vdso(s->name) && cv->vdso)
+			try_path(s, strdup(cv->vdso));
+		return;
+	}
+	if (cv->closed && !cv->symfs)
+		return;
+	if (cv->symfs_is_file)
+		try_path(s, strdup(cv->symfs));
+	else if (!try_path(s, make_path("%s%s", root, s->name)) &&
+		 s->kind == MAPPING_MODULE)
+		try_packed(s, root);
+}
+
+void codeview_find(struct codeview *cv, struct source *s, uint32_t pid)
+{
+	const char *root = cv->symfs && !cv->symfs_is_file ? cv->symfs : "";
+
+	s->error = -AUX_E_NOENT;
+	find_named(cv, s);
+	if (!s->image && s->id.size)
+		find_by_id(cv, s, pid);
+	if (s->image)
+		elfimage_debug_from(s->image, root, s->name);
+	else if (s->other)
+		s->error = -AUX_E_FORMAT;
+}

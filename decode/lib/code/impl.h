@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the files of codeview share. All tables grow only; cv->lock guards them,
+ * and whoever holds it is named where it is not plain. Pointers to entries stay
+ * valid as long as the view.
+ */
+#ifndef DECODE_LIB_CODE_IMPL_H
+#define DECODE_LIB_CODE_IMPL_H
+
+#include <pthread.h>
+
+#include "decode/lib/sideband/addrspace.h"
+#include "decode/lib/code/names.h"
+#include "decode/lib/code/code.h"
+#include "decode/lib/elf/elf.h"
+#include "decode/lib/elf/kmodule.h"
+#include "decode/lib/elf/kallsyms.h"
+
+#define CODEVIEW_ID_TEXT (2 * 20 + 1)
+
+struct file_id {
+	uint8_t bytes[20];
+	uint8_t size;		/* 0: none */
+};
+
+/* A recorded path and build id, and the file that stands for it. */
+struct source {
+	struct source *next;
+	char *name;		/* as recorded */
+	struct file_id id;	/* as recorded */
+	uint8_t kind;		/* enum mapping_kind */
+	char *path;		/* on this machine; while there is no image,
+				 * the first place that was looked at */
+	struct elfimage *image;	/* NULL: see error */
+	int error;		/* -AUX_E_*: NOENT, FORMAT: another id, .. */
+	char *other;		/* a file that was refused, and its id */
+	struct file_id other_id;
+	struct module *modules;	/* an object, as it was loaded */
+};
+
+/* A source that is an object, at one address. */
+struct module {
+	struct module *next;
+	uint64_t base;
+	struct elfmodule *code;	/* NULL: out of memory */
+};
+
+/* What is known of one mapping of the timeline. */
+struct place {
+	const struct mapping *m;	/* NULL: a free slot */
+	struct source *source;		/* NULL: no file */
+	struct elfmodule *module;	/* of an object */
+};
+
+/* A whole saved mapping that is an ELF image: the vdso, for its names. */
+struct saved_image {
+	struct saved_image *next;
+	const uint8_t *bytes;
+	struct elfimage *image;
+};
+
+struct known_id {
+	const char *path;
+	struct file_id id;
+};
+
+/* A file that the recording itself has (AUX_OWN_FILE). */
+struct own_file {
+	const char *path;
+	uint32_t path_len, pid;
+	uint8_t *bytes;
+	uint64_t len;
+};
+
+/* A process whose JIT compiler logged what it made. */
+struct jit_marker {
+	uint32_t pid;
+	const char *path;	/* of the log, as recorded */
+};
+
+struct fork {
+	uint32_t pid, ppid;	/* ppid -1: pid has run exec */
+};
+
+struct codeview {
+	pthread_mutex_t lock;
+	char *symfs, *vdso, *cache, *vmlinux, *kcore, *kallsyms;
+	bool symfs_is_file, debuginfod;
+	bool closed;		/* a bundle: files of this machine do not count
+				 * unless symfs names them */
+	const char *release;	/* of the recorded kernel; may be NULL */
+	struct source *sources;
+	struct place *places;	/* hashed by mapping */
+	size_t n_places, cap_places;
+	struct saved_image *saved;
+	struct known_id *ids;	/* AUX_FEAT_BUILD_ID, by path */
+	size_t n_ids;
+	char saved_path[64];	/* "" when nothing is saved */
+	int saved_fd;
+	bool saved_broken;	/* it is not whole */
+	struct bundle_symbols *names;	/* of a bundle; NULL: none */
+	struct own_file *own;
+	size_t n_own, cap_own;
+	struct kernel_code *kernel;	/* kernel.c; NULL: not asked */
+	struct jit_marker *markers;
+	size_t n_markers, cap_markers;
+	struct fork *forks;
+	size_t n_forks, cap_forks;
+	bool jit_clock;		/* perf clock is CLOCK_MONOTONIC */
+	bool virtual_clock;
+	struct jits *jits;	/* jit.c */
+	struct debuginfod *fetch;	/* fetch.c */
+	char **notes;
+	size_t n_notes, cap_notes;
+};
+
+/* codeview.c. A note is kept once. */
+void codeview_add_note(struct codeview *cv, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+bool codeview_is_vdso(const char *name);
+/* Only a path names a file: not "[heap]", "//anon", "anon_inode:..", "". */
+bool codeview_is_file(const char *name);
+/* "ab01..", or "none" */
+const char *codeview_id_text(const struct file_id *id,
+			     char text[CODEVIEW_ID_TEXT]);
+/* What is known of a mapping; NULL: out of memory. Takes the lock. */
+struct place *codeview_place(struct codeview *cv, const struct space *space,
+			     const struct mapping *m);
+
+/* Whether the name at ip is one that a JIT compiler logged. */
+bool codeview_is_jit(struct codeview *cv, const struct space *space,
+		     const struct mapping *m, uint64_t ip);
+
+/* records.c: ids, files and logs that the recording names. */
+int codeview_read_records(struct codeview *cv, struct aux_reader *r);
+/* The own file of a path; NULL: none. */
+const struct own_file *codeview_own(const struct codeview *cv,
+				    const char *path);
+/* The first own file whose name ends so, of the kernel. */
+const struct own_file *codeview_own_kernel(const struct codeview *cv,
+					   const char *end);
+
+/* find.c: looks for s->name everywhere. Under the lock. */
+void codeview_find(struct codeview *cv, struct source *s, uint32_t pid);
+
+/* fetch.c: an executable by its id; *path is the caller's. 0, or
+ * -AUX_E_NOENT, -AUX_E_UNSUPPORTED (no library). */
+int codeview_fetch(struct codeview *cv, const struct file_id *id, char **path);
+void codeview_fetch_free(struct debuginfod *d);
+
+/* kernel.c: of MAPPING_KERNEL, _MODULE and _KSYMBOL. */
+int codeview_kernel_code(struct codeview *cv, const struct space *space,
+			 const struct mapping *m, uint64_t ip,
+			 struct aux_code *code);
+int codeview_kernel_symbol(struct codeview *cv, const struct space *space,
+			   const struct mapping *m, uint64_t ip,
+			   struct symbol *sym);
+/* The image behind ip, the offset in it, and how far it was moved from where it
+ * was linked; false: none. */
+bool codeview_kernel_image(struct codeview *cv, const struct space *space,
+			   const struct mapping *m, uint64_t ip,
+			   struct elfimage **im, uint64_t *offset,
+			   uint64_t *shift);
+/* Why kcore or kallsyms are not used, "" when they are or were not given. */
+const char *codeview_kernel_why(struct codeview *cv, const struct space *space);
+void codeview_kernel_free(struct kernel_code *k);
+/* The address of a global symbol of the kernel, 0: unknown. */
+uint64_t codeview_kernel_address(void *cv, const char *name);
+/* Opens what was given; before modules are. */
+void codeview_kernel_open(struct codeview *cv, const struct space *space);
+
+/* Code that a JIT compiler logged. */
+struct jit_hit {
+	const char *name;
+	uint64_t sym_start, sym_size;
+	uint64_t start, end;	/* the part of it that was there */
+	const uint8_t *bytes;	/* of start; NULL: several, nobody knows which */
+	uint64_t time;		/* when it was made; UINT64_MAX: unknown */
+	const char *log;	/* as recorded */
+	const char *path;	/* of the log here, and the place of bytes in it;
+				 * NULL: the recording has it */
+	uint64_t offset;
+};
+
+/* jit.c: the logged code at ip of a space of codeview_space; m: what is
+ * mapped there, or NULL. */
+bool codeview_jit_find(struct codeview *cv, const struct space *space,
+		       const struct mapping *m, uint64_t ip,
+		       struct jit_hit *hit);
+/* Takes from [*start, *end) around ip what is logged code. */
+void codeview_jit_clip(struct codeview *cv, const struct space *space,
+		       uint64_t ip, uint64_t *start, uint64_t *end);
+/* A log of the process that cannot be read; NULL: none. */
+const char *codeview_jit_missing(const struct codeview *cv,
+				 const struct space *space);
+void codeview_jit_free(struct jits *jits);
+
+#endif

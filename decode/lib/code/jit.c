@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * codeview: code that a JIT compiler logged (elf/jitdump.h), laid over the mappings of
+ * its process.
+ *
+ * Where code was logged once, it is there at any time: nothing ran there before.
+ * Only when other code comes to the same place, time matters: there the address
+ * space of the process changes (codeview_space). Without a clock that the log and
+ * the recording share, such places have no code at all, rather than a wrong one.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "decode/lib/code/jit.h"
+
+#define MAX_EPOCHS   (UINT32_C(1) << 24) /* ids of spaces have room for them */
+#define EPOCH_SHIFT  36
+#define MAX_FORKS    64 /* generations */
+
+/* The last epoch that starts at or before time. */
+static size_t epoch_at(const struct jit *j, uint64_t time)
+{
+	size_t lo = 0, n = j->n_epochs;
+
+	while (n) {
+		size_t half = n / 2;
+
+		if (j->epochs[lo + half] <= time) {
+			lo += half + 1;
+			n -= half + 1;
+		} else {
+			n = half;
+		}
+	}
+	return lo - 1;
+}
+
+/* The process whose log is that of pid: its own, or what it was forked from. */
+static uint32_t find_logged(const struct codeview *cv, uint32_t pid)
+{
+	for (unsigned hops = 0; hops < MAX_FORKS; hops++) {
+		uint32_t parent = UINT32_MAX;
+		bool exec = false;
+
+		for (size_t i = 0; i < cv->n_markers; i++) {
+			if (cv->markers[i].pid == pid)
+				return pid;
+		}
+		for (size_t i = 0; i < cv->n_forks; i++) {
+			if (cv->forks[i].pid != pid)
+				continue;
+			if (cv->forks[i].ppid == UINT32_MAX)
+				exec = true;
+			else
+				parent = cv->forks[i].ppid;
+		}
+		if (exec || parent == UINT32_MAX)
+			return UINT32_MAX;
+		pid = parent;
+	}
+	return UINT32_MAX;
+}
+
+static struct jit *find_jit(struct codeview *cv, uint32_t pid,
+			    const struct aux_clock *clock)
+{
+	struct jit_pid *known = &cv->jits->pids[pid % JIT_PIDS];
+	struct jit *j;
+	uint32_t logged;
+
+	if (known->known && known->pid == pid)
+		return known->jit;
+	logged = find_logged(cv, pid);
+	for (j = cv->jits->list; j && j->pid != logged; j = j->next)
+		;
+	if (!j && logged != UINT32_MAX && (j = calloc(1, sizeof(*j)))) {
+		j->pid = logged;
+		j->next = cv->jits->list;
+		cv->jits->list = j;
+		if (codeview_jit_load(cv, j, clock) < 0)
+			j->n_loads = 0;
+		j->first_serial = cv->jits->n_serials + 1;
+		cv->jits->n_serials += j->n_epochs;
+	}
+	*known = (struct jit_pid){ .known = true, .pid = pid, .jit = j };
+	return j;
+}
+
+/* The part of a space that is in an epoch. */
+static const struct space *divide(struct jit *j, const struct space *s,
+				  size_t epoch)
+{
+	size_t slot = (s->id ^ epoch * 31) % JIT_SPACES;
+	struct jit_space *d;
+
+	for (d = j->spaces[slot]; d; d = d->next) {
+		if (d->base == s && d->epoch == epoch)
+			return &d->space;
+	}
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return s;
+	d->base = s;
+	d->epoch = epoch;
+	d->jit = j;
+	d->space = *s;
+	d->space.id |= (uint64_t)(j->first_serial + epoch) << EPOCH_SHIFT;
+	if (epoch && j->epochs[epoch] > s->from)
+		d->space.from = j->epochs[epoch];
+	if (epoch + 1 < j->n_epochs && j->epochs[epoch + 1] < s->until)
+		d->space.until = j->epochs[epoch + 1];
+	d->next = j->spaces[slot];
+	j->spaces[slot] = d;
+	return &d->space;
+}
+
+const struct space *codeview_space(struct codeview *cv,
+				   const struct timeline *tl, uint32_t pid,
+				   uint64_t time)
+{
+	const struct space *s = timeline_space(tl, pid, time);
+	struct jit *j;
+
+	if (!cv->n_markers || pid == UINT32_MAX || !s->pid)
+		return s;
+	pthread_mutex_lock(&cv->lock);
+	if (!cv->jits)
+		cv->jits = calloc(1, sizeof(*cv->jits));
+	j = cv->jits ? find_jit(cv, pid, timeline_clock(tl)) : NULL;
+	if (j && j->n_epochs && cv->jits->n_serials < MAX_EPOCHS)
+		s = divide(j, s, epoch_at(j, time));
+	pthread_mutex_unlock(&cv->lock);
+	return s;
+}
+
+void codeview_jit_free(struct jits *jits)
+{
+	while (jits && jits->list) {
+		struct jit *j = jits->list;
+
+		jits->list = j->next;
+		for (size_t i = 0; i < JIT_SPACES; i++) {
+			while (j->spaces[i]) {
+				struct jit_space *d = j->spaces[i];
+
+				j->spaces[i] = d->next;
+				free(d);
+			}
+		}
+		for (size_t i = 0; i < j->n_logs; i++) {
+			jitdump_free(j->logs[i].dump);
+			elfimage_close(j->logs[i].file);
+		}
+		free(j->logs);
+		free(j->loads);
+		free(j->epochs);
+		free(j);
+	}
+	free(jits);
+}
+
+/* ---- questions ---- */
+
+/* A divided space knows its log. */
+static const struct jit_space *jit_of(const struct codeview *cv,
+				      const struct space *space)
+{
+	if (!cv->n_markers || !space || !(space->id >> EPOCH_SHIFT))
+		return NULL;
+	return (const struct jit_space *)((const char *)space -
+					  offsetof(struct jit_space, space));
+}
+
+struct question {
+	const struct jit *jit;
+	const struct mapping *saved;	/* what the memory was; NULL: unknown */
+	uint64_t ip, until;
+	const struct jit_load *best;
+	bool unclear;		/* two that differ, nobody knows which */
+	uint64_t start, end;	/* clipped by what is newer than best */
+};
+
+/* Without a clock, what the memory was tells which of several it was. */
+static bool is_saved(const struct mapping *m, const struct jitdump_code *c)
+{
+	uint64_t start = c->addr > m->start ? c->addr : m->start;
+	uint64_t end = c->addr + c->size < m->end ? c->addr + c->size : m->end;
+
+	return !memcmp(c->bytes + (start - c->addr),
+		       m->saved + (start - m->start), end - start);
+}
+
+static bool see_best(void *priv, const struct jit_load *l)
+{
+	struct question *q = priv;
+
+	if (q->jit->timed && l->time >= q->until)
+		return false;
+	if (!q->jit->timed && q->saved && !is_saved(q->saved, l->code))
+		return false;
+	if (!q->best) {
+		q->best = l;
+		return false;
+	}
+	if (!q->jit->timed && !codeview_jit_same(q->best->code, l->code))
+		q->unclear = true;
+	if (codeview_jit_older(q->best, l))
+		q->best = l;
+	return false;
+}
+
+static bool see_newer(void *priv, const struct jit_load *l)
+{
+	struct question *q = priv;
+	uint64_t start = l->code->addr, end = start + l->code->size;
+
+	if (l == q->best || (q->jit->timed && (l->time >= q->until ||
+					       codeview_jit_older(l, q->best))))
+		return false;
+	if (end <= q->ip && end > q->start)
+		q->start = end;
+	if (start > q->ip && start < q->end)
+		q->end = start;
+	return false;
+}
+
+bool codeview_jit_find(struct codeview *cv, const struct space *space,
+		       const struct mapping *m, uint64_t ip,
+		       struct jit_hit *hit)
+{
+	const struct jit_space *d = jit_of(cv, space);
+	struct question q = { .ip = ip, .until = UINT64_MAX,
+			      .saved = m && m->saved ? m : NULL };
+	const struct jitdump_code *c;
+
+	if (!d || ip == UINT64_MAX)
+		return false;
+	q.jit = d->jit;
+	if (d->epoch + 1 < d->jit->n_epochs)
+		q.until = d->jit->epochs[d->epoch + 1];
+	codeview_jit_walk(d->jit, ip, ip + 1, see_best, &q);
+	if (!q.best)
+		return false;
+	c = q.best->code;
+	q.start = c->addr;
+	q.end = c->addr + c->size;
+	codeview_jit_walk(d->jit, q.start, q.end, see_newer, &q);
+	*hit = (struct jit_hit){
+		.name = c->name, .sym_start = c->addr, .sym_size = c->size,
+		.start = q.start, .end = q.end,
+		.bytes = q.unclear ? NULL : c->bytes + (q.start - c->addr),
+		.time = d->jit->timed ? q.best->time : UINT64_MAX,
+		.log = q.best->log->path,
+		.path = q.best->log->file ?
+				elfimage_path(q.best->log->file) : NULL,
+		.offset = c->offset + (q.start - c->addr),
+	};
+	return true;
+}
+
+static bool see_any(void *priv, const struct jit_load *l)
+{
+	struct question *q = priv;
+	uint64_t start = l->code->addr, end = start + l->code->size;
+
+	if (end <= q->ip && end > q->start)
+		q->start = end;
+	if (start > q->ip && start < q->end)
+		q->end = start;
+	return false;
+}
+
+void codeview_jit_clip(struct codeview *cv, const struct space *space,
+		       uint64_t ip, uint64_t *start, uint64_t *end)
+{
+	const struct jit_space *d = jit_of(cv, space);
+	struct question q = { .ip = ip, .start = *start, .end = *end };
+	uint64_t near = ip & ~UINT64_C(4095);
+
+	if (!d)
+		return;
+	/* Of a large area a page is enough: each byte of it has to be asked. */
+	if (q.start < near)
+		q.start = near;
+	if (q.end - near > 4096)
+		q.end = near + 4096;
+	codeview_jit_walk(d->jit, q.start, q.end, see_any, &q);
+	*start = q.start;
+	*end = q.end;
+}
+
+const char *codeview_jit_missing(const struct codeview *cv,
+				 const struct space *space)
+{
+	const struct jit_space *d = jit_of(cv, space);
+
+	return d ? d->jit->missing : NULL;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * elfimage: one file of code, and the names in it. Files that are no ELF give
+ * bytes and no names; compressed ones (.xz, .gz, .zst) give what is in them.
+ * ELF is read by libelf, which libelf.c alone calls.
+ *
+ * Names are read when first asked for, never before: the file's own symbols,
+ * those of its separate debug file, and name@plt for its stubs. All functions
+ * may be called from any thread.
+ */
+#ifndef DECODE_LIB_ELF_ELF_H
+#define DECODE_LIB_ELF_ELF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct elfimage;
+struct inline_frame;
+struct source_line;
+struct source_row;
+
+struct elfimage_symbol {
+	const char *name;
+	uint64_t start;		/* file offset */
+	uint64_t size;
+};
+
+/*
+ * Maps a file. 0, -AUX_E_NOENT, -AUX_E_IO, -AUX_E_NOMEM, of a compressed file
+ * also -AUX_E_FORMAT (damaged), -AUX_E_LIMIT (too large) or
+ * -AUX_E_UNSUPPORTED (this build lacks the library).
+ */
+int elfimage_open(struct elfimage **im, const char *path);
+/* The same over bytes that outlive the image, never compressed. */
+int elfimage_open_mem(struct elfimage **im, const uint8_t *data, size_t len);
+void elfimage_close(struct elfimage *im);
+
+/*
+ * Where separate debug files are looked for: root before all directories ("":
+ * this machine's), path as recorded. Before the first elfimage_symbol; copies.
+ */
+void elfimage_debug_from(struct elfimage *im, const char *root,
+			 const char *path);
+
+const uint8_t *elfimage_data(const struct elfimage *im, uint64_t *len);
+/* A file that holds elfimage_data; NULL: none. Lives as the image does. */
+const char *elfimage_path(const struct elfimage *im);
+/* Its build id; returns the size, 0 when it has none. */
+size_t elfimage_build_id(const struct elfimage *im, const uint8_t **id);
+bool elfimage_is_elf(const struct elfimage *im);
+/* A relocatable object: a kernel module, see kmodule.h. */
+bool elfimage_is_object(const struct elfimage *im);
+/* A separate debug file: it has the build id, and the code is not in it. */
+bool elfimage_is_debug(const struct elfimage *im);
+
+/*
+ * A virtual address of the file as offset, and the bytes of its segment that
+ * follow. False when no bytes back it.
+ */
+bool elfimage_offset(const struct elfimage *im, uint64_t addr, uint64_t *offset,
+		     uint64_t *left);
+/* Addresses that lie in one segment, and the offset of the first. */
+struct elfimage_area {
+	uint64_t start, end, offset;
+};
+/* The loadable segments that the file has bytes of, from *i = 0 on; moves *i. */
+bool elfimage_segment(const struct elfimage *im, size_t *i,
+		      struct elfimage_area *area);
+/* The one around an address. */
+bool elfimage_area(const struct elfimage *im, uint64_t addr,
+		   struct elfimage_area *area);
+/* The virtual address of an offset; false when no segment holds it. */
+bool elfimage_addr(const struct elfimage *im, uint64_t offset, uint64_t *addr);
+/* The value of a symbol of the file by its name. */
+bool elfimage_find(struct elfimage *im, const char *name, uint64_t *value);
+
+/*
+ * The symbol that contains a file offset. 0 or -AUX_E_NOENT. The name lives as
+ * long as the image.
+ */
+int elfimage_symbol(struct elfimage *im, uint64_t offset,
+		    struct elfimage_symbol *sym);
+
+/* dwarf.c: the line of a file offset, and the functions inlined there, as
+ * code/code.h has them. Addresses in them are offsets here. */
+int elfimage_line(struct elfimage *im, uint64_t offset,
+		  struct source_line *line);
+int elfimage_inlines(struct elfimage *im, uint64_t offset,
+		     struct inline_frame *frames, size_t max);
+
+/* A function that the debug information has code of. */
+struct elfimage_function {
+	const char *name, *linkage;	/* as in struct inline_frame */
+	const char *file;	/* of its first instruction; NULL: unknown */
+	uint32_t line, column;	/* where it is declared; 0: unknown */
+	uint64_t entry;		/* addresses as linked */
+	bool is_artificial;	/* the compiler made it */
+	bool is_c;		/* the language is C */
+	bool has_value;		/* it returns one */
+	const struct elfimage_area *areas;	/* its code, offset 0 */
+	size_t n_areas;
+};
+
+/* All of them, sorted by entry; *v is the caller's to free. 0, -AUX_E_NOENT
+ * (no debug information), -AUX_E_NOMEM. Names live as long as the image. */
+int elfimage_functions(struct elfimage *im, struct elfimage_function **v,
+		       size_t *n);
+/* The rows from the one around an address on, of its unit: how many. */
+size_t elfimage_rows(struct elfimage *im, uint64_t addr,
+		     const struct source_row **rows);
+/* ELF e_machine. */
+unsigned elfimage_machine(const struct elfimage *im);
+
+#endif

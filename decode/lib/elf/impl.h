@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the files of elfimage share: headers as libelf gives them, widened, with
+ * what they lead to inside the file. What is not, is not there.
+ */
+#ifndef DECODE_LIB_ELF_IMPL_H
+#define DECODE_LIB_ELF_IMPL_H
+
+#include <elf.h>
+#include <pthread.h>
+
+#include "common/bytes.h"
+
+#include "decode/lib/elf/elf.h"
+
+#define BUILD_ID_MAX 20
+
+struct elf_section {
+	Elf64_Shdr h;
+	const char *name;	/* "": none */
+	const uint8_t *bytes;	/* NULL: none in the file */
+	void *table;		/* libelf's, of symbols or relocations */
+	bool strings;		/* a string table */
+	bool placed;		/* of an object: the address is ours */
+};
+
+/* One name over a range of file offsets. */
+struct sym {
+	uint64_t start, end;
+	const char *name;
+	uint32_t parent;	/* the one around it + 1; 0: none */
+	bool global, label;	/* label: no function by type or size */
+};
+
+struct elfimage {
+	const uint8_t *data;
+	uint64_t len;
+	bool mapped;		/* data is ours to unmap */
+	int fd;			/* of what was unpacked, -1: none */
+	char *path;
+	struct Elf *libelf;
+	bool elf, wide, swap;
+	uint16_t type, machine;
+	Elf64_Phdr *segments;	/* their bytes in the file alone */
+	size_t n_segments;
+	struct elf_section *sections;
+	size_t n_sections;
+	uint8_t build_id[BUILD_ID_MAX];
+	size_t build_id_size;
+	/* names; built once under lock */
+	pthread_mutex_t lock;
+	bool have_syms;
+	char *debug_root, *debug_path;
+	struct elfimage *debug, *mini;	/* files that names point into */
+	struct sym *syms;
+	size_t n_syms, cap_syms;
+	char **made;		/* names that are in no file */
+	size_t n_made, cap_made, made_bytes;
+	bool have_dwarf, looked_for_debug;
+	struct dwarf_image *dwarf;	/* dwarf.c; NULL: none */
+};
+
+/* image.c: the section of that name, or NULL. */
+const struct elf_section *elfimage_named(const struct elfimage *im,
+					 const char *name);
+
+/* libelf.c: headers and build id of an ELF file; 0 or -AUX_E_NOMEM. */
+int elfimage_elf_open(struct elfimage *im);
+void elfimage_elf_close(struct elfimage *im);
+/* A string of a string table; NULL when it is not inside, or endless. */
+const char *elfimage_string(const struct elfimage *im, size_t section,
+			    size_t offset);
+/* Entry i of a symbol or relocation (RELA) table; false: there is none. */
+bool elfimage_get_symbol(const struct elf_section *s, uint64_t i,
+			 Elf64_Sym *sym);
+bool elfimage_get_reloc(const struct elf_section *s, uint64_t i, Elf64_Rela *r);
+
+/* kmodule.c: gives an object addresses and segments. 0 or -AUX_E_NOMEM. */
+int elfmodule_lay_out(struct elfimage *im);
+
+/* unpack.c: 1 unpacked, 0 not compressed, or -AUX_E_*. */
+int elfimage_unpack(const uint8_t *data, uint64_t len, int *fd, uint64_t *size);
+
+/* symbols.c: adds a name over [addr, addr + size). */
+void elfimage_add_symbol(struct elfimage *im, const char *name, uint64_t addr,
+			 uint64_t size, bool global, bool label);
+/* Adds the symbols of a table in from, which is im or a debug file of it. */
+void elfimage_add_table(struct elfimage *im, const struct elfimage *from,
+			const struct elf_section *table);
+/* Of two names for the same start, whether a is to be shown rather than b. */
+bool elfimage_better(const struct sym *a, const struct sym *b);
+/* plt.c */
+void elfimage_add_plt(struct elfimage *im);
+/* dwarf.c */
+void elfimage_dwarf_close(struct dwarf_image *d);
+/* debug.c: opens im->debug or im->mini, when there is one; once. */
+void elfimage_find_debug(struct elfimage *im);
+
+#endif

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* container: the table of formats, and what they share; see import.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/diag.h"
+
+#include "decode/lib/import/import.h"
+#include "perfdata/impl.h"
+
+/* table, the first that claims a path has it */
+static const struct container_format *const formats[] = {
+	&container_raw,
+	&container_dir,
+	&container_snapshot,
+	&container_lldb,
+};
+
+char *container_join(const char *dir, const char *path)
+{
+	char *s;
+
+	if (!dir || *path == '/')
+		return strdup(path);
+	return asprintf(&s, "%s/%s", dir, path) < 0 ? NULL : s;
+}
+
+char *container_absent(const char *dir, const char *path)
+{
+	char *root = realpath(dir, NULL);
+	char *s = container_join(root ? root : dir, path);
+
+	free(root);
+	return s;
+}
+
+char *container_dirname(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	if (!slash)
+		return strdup(".");
+	return strndup(path, slash == path ? 1 : (size_t)(slash - path));
+}
+
+static int fail_file(struct aux_diag *diag, const char *path)
+{
+	return diag_set(diag, errno == ENOENT ? AUX_E_NOENT : AUX_E_IO,
+			AUX_NO_OFFSET, "%s: %s", path, strerror(errno));
+}
+
+static int map_fd(struct container_file *f, int fd, const char *path,
+		  struct aux_diag *diag)
+{
+	struct stat st;
+	void *p;
+
+	if (fstat(fd, &st) < 0)
+		return fail_file(diag, path);
+	if (!S_ISREG(st.st_mode))
+		return diag_set(diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
+				"%s is no regular file", path);
+	f->dev = st.st_dev;
+	f->ino = st.st_ino;
+	f->len = (uint64_t)st.st_size;
+	if (!f->len)
+		return 0;
+	p = mmap(NULL, f->len, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (p == MAP_FAILED) {
+		f->len = 0;
+		return fail_file(diag, path);
+	}
+	f->data = p;
+	return 0;
+}
+
+int container_map_file(struct container_file *f, const char *dir,
+		       const char *path, struct aux_diag *diag)
+{
+	char *name = container_join(dir, path);
+	int fd, rc;
+
+	*f = (struct container_file){ 0 };
+	if (!name)
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				"out of memory");
+	fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	f->path = fd < 0 ? NULL : realpath(name, NULL);
+	rc = f->path ? map_fd(f, fd, name, diag) : fail_file(diag, name);
+	if (fd >= 0)
+		close(fd);
+	if (rc < 0)
+		container_unmap_file(f);
+	free(name);
+	return rc;
+}
+
+void container_unmap_file(struct container_file *f)
+{
+	if (f->data)
+		munmap((void *)(uintptr_t)f->data, f->len);
+	free(f->path);
+	*f = (struct container_file){ 0 };
+}
+
+/* What is known before a format looks closer. Not there: the reader says so. */
+static bool look_at(struct container_source *s)
+{
+	struct stat st;
+	ssize_t n;
+	int fd;
+
+	if (!strcmp(s->path, "-") || stat(s->path, &st) < 0)
+		return false;
+	s->is_dir = S_ISDIR(st.st_mode);
+	if (s->is_dir)
+		return true;
+	if (!S_ISREG(st.st_mode))
+		return false;
+	fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return false;
+	n = read(fd, s->head, sizeof(s->head));
+	s->n_head = n > 0 ? (size_t)n : 0;
+	close(fd);
+	return true;
+}
+
+/* Whatever text may be in it. */
+static bool is_perf_data(const struct container_source *s)
+{
+	return s->n_head >= 8 && (!memcmp(s->head, "PERFILE2", 8) ||
+				  !memcmp(s->head, "2ELIFREP", 8) ||
+				  !memcmp(s->head, "PERFFILE", 8));
+}
+
+static int open_as(struct aux_reader **r, const struct container_format *f,
+		   const struct container_source *s, struct aux_diag *diag)
+{
+	int rc = f->open(r, s, diag);
+
+	if (rc == 0 && !f->is_perf)
+		(*r)->info.container = f->name;
+	return rc;
+}
+
+int container_open(struct aux_reader **r, const char *path,
+		   const struct container_options *o, struct aux_diag *diag)
+{
+	static const struct container_options none;
+	struct container_source s = { .path = path, .o = o ? o : &none };
+
+	*r = NULL;
+	if ((look_at(&s) && !is_perf_data(&s)) || s.o->pt) {
+		for (size_t i = 0; i < sizeof(formats) / sizeof(*formats); i++)
+			if (formats[i]->probe(&s))
+				return open_as(r, formats[i], &s, diag);
+	}
+	if (s.is_dir)
+		return diag_set(diag, AUX_E_FORMAT, AUX_NO_OFFSET,
+				"is a directory without `data` (perf), "
+				"`snapshot.ini` (OpenCSD, DS-5) or `trace.json` "
+				"(LLDB)");
+	return aux_reader_open(r, path, diag);
+}

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * container_lldb: a trace bundle of LLDB: a JSON file that names buffers of
+ * Intel PT, of threads or of CPUs, and the modules of each process.
+ *
+ * All three schemas: "trace" with traceFile or traceBuffer; "type" with iptTrace;
+ * and that with cpus, contextSwitchTrace, tscPerfZeroConversion and kernel.
+ * Specification: lldb, TraceIntelPTJSONStructs, and what `trace schema intel-pt`
+ * prints.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <aux/decoder.h>
+#include "common/bytes.h"
+#include "common/diag.h"
+
+#include "decode/lib/import/import.h"
+#include "decode/lib/import/ini.h"
+#include "decode/lib/import/lldb.h"
+
+#define TSC_BIT 0x400
+#define NORETCOMP_BIT 0x800
+#define MAX_CPU 65535
+#define MAX_TEXT (64 << 20)
+#define SWITCH_SIZE 32	/* header, next or previous pid and tid, pid, tid, time */
+
+static const struct lldb_place top;
+
+struct lldb_place lldb_place(const struct lldb_place *in, const char *array,
+			     size_t i)
+{
+	struct lldb_place p;
+
+	snprintf(p.text, sizeof(p.text), "%.30s%s%s[%zu]", in->text,
+		 *in->text ? "." : "", array, i);
+	return p;
+}
+
+int lldb_fail(const struct lldb_bundle *l, const struct lldb_place *at,
+	      const char *key, const char *what)
+{
+	return diag_set(l->diag, AUX_E_FORMAT, AUX_NO_OFFSET,
+			"in the bundle's description, %s%s%s %s", at->text,
+			*at->text && *key ? "." : "", key, what);
+}
+
+int lldb_number(const struct lldb_bundle *l, const struct json_t *obj,
+		const struct lldb_place *at, const char *key, uint64_t max,
+		uint64_t *v)
+{
+	const struct json_t *n = container_json_get(obj, key);
+
+	if (!n)
+		return lldb_fail(l, at, key, "is missing");
+	if (container_json_is_object(n))
+		n = container_json_get(n, "value");
+	if (!container_json_number(n, v) &&
+	    (max != UINT64_MAX || !ini_number(container_json_text(n), v)))
+		return lldb_fail(l, at, key, "is no number");
+	return *v <= max ? 0 : lldb_fail(l, at, key, "is too large");
+}
+
+int lldb_text(const struct lldb_bundle *l, const struct json_t *obj,
+	      const struct lldb_place *at, const char *key, bool must,
+	      const char **s)
+{
+	const struct json_t *n = container_json_get(obj, key);
+
+	*s = container_json_text(n);
+	if (!n && !must)
+		return 0;
+	if (!n)
+		return lldb_fail(l, at, key, "is missing");
+	return *s ? 0 : lldb_fail(l, at, key, "is no text");
+}
+
+/* In the first schema these lie in "trace". */
+static const struct json_t *head_of(const struct lldb_bundle *l)
+{
+	const struct json_t *trace = container_json_get(l->root, "trace");
+
+	return trace ? trace : l->root;
+}
+
+static int put_cpu(struct lldb_bundle *l)
+{
+	static const struct lldb_place at = { "cpuInfo" };
+	const struct json_t *info = container_json_get(head_of(l), "cpuInfo");
+	uint64_t family, model, stepping;
+	const char *vendor;
+	char text[64];
+	int rc;
+
+	if (!container_json_is_object(info))
+		return lldb_fail(l, &top, "cpuInfo", "is missing");
+	rc = lldb_text(l, info, &at, "vendor", true, &vendor);
+	if (rc == 0)
+		rc = lldb_number(l, info, &at, "family", UINT16_MAX, &family);
+	if (rc == 0)
+		rc = lldb_number(l, info, &at, "model", UINT8_MAX, &model);
+	if (rc == 0)
+		rc = lldb_number(l, info, &at, "stepping", UINT8_MAX,
+				 &stepping);
+	if (rc < 0 || (strcmp(vendor, "GenuineIntel") &&
+		       strcmp(vendor, "intel")))
+		return rc;
+	snprintf(text, sizeof(text), "GenuineIntel,%u,%u,%u", (unsigned)family,
+		 (unsigned)model, (unsigned)stepping);
+	container_build_feature(l->b, AUX_FEAT_CPUID, text);
+	return 0;
+}
+
+static const struct json_t *cpus_of(const struct lldb_bundle *l)
+{
+	const struct json_t *cpus = container_json_get(l->root, "cpus");
+
+	return cpus ? cpus : container_json_get(l->root, "cores");
+}
+
+/* The clock is there when buffers are of CPUs. */
+static int put_info(struct lldb_bundle *l)
+{
+	static const struct lldb_place at = { "tscPerfZeroConversion" };
+	const struct json_t *conv = container_json_get(l->root, at.text);
+	uint64_t priv[AUX_PT_N_PRIV] = {
+		[AUX_PT_PMU_TYPE] = CONTAINER_PMU, [AUX_PT_TIME_MULT] = 1,
+		[AUX_PT_NORETCOMP_BIT] = NORETCOMP_BIT,
+	};
+	int rc = 0;
+
+	l->b->timed = cpus_of(l);
+	if (l->b->timed && !conv)
+		return lldb_fail(l, &top, at.text, "is missing");
+	if (conv) {
+		rc = lldb_number(l, conv, &at, "timeMult", UINT32_MAX,
+				 &priv[AUX_PT_TIME_MULT]);
+		if (rc == 0)
+			rc = lldb_number(l, conv, &at, "timeShift", 63,
+					 &priv[AUX_PT_TIME_SHIFT]);
+		if (rc == 0)
+			rc = lldb_number(l, conv, &at, "timeZero", UINT64_MAX,
+					 &priv[AUX_PT_TIME_ZERO]);
+		priv[AUX_PT_CAP_USER_TIME_ZERO] = 1;
+		priv[AUX_PT_TSC_BIT] = TSC_BIT;
+		l->b->config = TSC_BIT;
+	}
+	priv[AUX_PT_HAVE_SCHED_SWITCH] = l->b->timed ? 3 : 0;
+	priv[AUX_PT_PER_CPU_MMAPS] = l->b->timed;
+	container_build_info(l->b, AUX_TRACE_INTEL_PT, priv, AUX_PT_N_PRIV);
+	return rc;
+}
+
+/* LLDB's records have pid, tid and time behind their body. */
+static int put_switch(struct lldb_bundle *l, struct cursor *c, uint32_t cpu)
+{
+	uint32_t type = cursor_u32(c);
+	uint16_t misc = cursor_u16(c), size = cursor_u16(c);
+	const uint8_t *body;
+	struct container_who who = { .cpu = cpu };
+	size_t len;
+
+	if (c->bad || size < 8 || (body = cursor_bytes(c, size - 8u)) == NULL)
+		return -AUX_E_FORMAT;
+	if (type != PERF_RECORD_SWITCH_CPU_WIDE && type != PERF_RECORD_LOST)
+		return 0;
+	if (size < SWITCH_SIZE)
+		return -AUX_E_FORMAT;
+	len = size - 8u - 16u;
+	memcpy(&who.pid, body + len, 4);
+	memcpy(&who.tid, body + len + 4, 4);
+	memcpy(&who.time, body + len + 8, 8);
+	container_build_record(l->b, type, misc, body, len, who);
+	return 0;
+}
+
+static int put_switches(struct lldb_bundle *l, const char *path, uint32_t cpu)
+{
+	struct container_file f;
+	struct cursor c;
+	int rc = container_map_file(&f, l->dir, path, l->diag);
+
+	if (rc < 0)
+		return rc;
+	c = cursor_init(f.data, f.len, false);
+	while (rc == 0 && cursor_left(&c)) {
+		uint64_t at = f.len - cursor_left(&c);
+
+		rc = put_switch(l, &c, cpu);
+		if (rc < 0)
+			diag_set(l->diag, AUX_E_FORMAT, at,
+				 "%s: no record of a context switch here",
+				 f.path);
+	}
+	container_unmap_file(&f);
+	return rc;
+}
+
+static int put_stream(struct lldb_bundle *l, const char *path,
+		      struct container_who who)
+{
+	struct container_stream s = { .who = who };
+	struct container_file f;
+	int rc = container_map_file(&f, l->dir, path, l->diag);
+
+	if (rc < 0)
+		return rc;
+	s.file = &f;
+	s.data = f.data;
+	s.len = f.len;
+	container_build_stream(l->b, &s);
+	container_unmap_file(&f);
+	return 0;
+}
+
+/* The buffer by any of its names. NULL: there is none. */
+static int trace_path(struct lldb_bundle *l, const struct json_t *obj,
+		      const struct lldb_place *at, bool must, const char **path)
+{
+	/* table: of the schemas, the newest first */
+	static const char *const keys[] = { "iptTrace", "traceBuffer",
+					    "traceFile" };
+	size_t i = 0;
+
+	while (i < 2 && !container_json_get(obj, keys[i]))
+		i++;
+	if (must && !container_json_get(obj, keys[i]))
+		return lldb_fail(l, at, keys[0], "is missing");
+	return lldb_text(l, obj, at, keys[i], must, path);
+}
+
+static int put_cpu_streams(struct lldb_bundle *l, const struct json_t *cpus)
+{
+	const struct json_t *cpu;
+	int rc = 0;
+
+	if (!container_json_is_array(cpus))
+		return lldb_fail(l, &top, "cpus", "is no list");
+	for (size_t i = 0; rc == 0 && (cpu = container_json_at(cpus, i)); i++) {
+		struct lldb_place at = lldb_place(&top, "cpus", i);
+		struct container_who who = { -1U, -1U, 0, 0 };
+		const char *trace, *switches;
+		bool old = !container_json_get(cpu, "id") &&
+			   container_json_get(cpu, "coreId");
+		uint64_t id;
+
+		rc = lldb_number(l, cpu, &at, old ? "coreId" : "id", MAX_CPU,
+				 &id);
+		if (rc == 0)
+			rc = lldb_text(l, cpu, &at, "contextSwitchTrace", true,
+				       &switches);
+		if (rc == 0)
+			rc = trace_path(l, cpu, &at, true, &trace);
+		if (rc < 0)
+			return rc;
+		who.cpu = (uint32_t)id;
+		rc = put_switches(l, switches, who.cpu);
+		if (rc == 0)
+			rc = put_stream(l, trace, who);
+	}
+	return rc;
+}
+
+static int put_thread_streams(struct lldb_bundle *l)
+{
+	const struct json_t *processes, *p, *threads, *t;
+	int rc = 0;
+
+	processes = container_json_get(l->root, "processes");
+	for (size_t i = 0; (p = container_json_at(processes, i)); i++) {
+		struct lldb_place at = lldb_place(&top, "processes", i);
+		uint64_t pid, tid;
+
+		rc = lldb_number(l, p, &at, "pid", INT32_MAX, &pid);
+		threads = container_json_get(p, "threads");
+		for (size_t k = 0;
+		     rc == 0 && (t = container_json_at(threads, k)); k++) {
+			struct lldb_place in = lldb_place(&at, "threads", k);
+			struct container_who who = { (uint32_t)pid, 0, -1U, 0 };
+			const char *path;
+
+			rc = lldb_number(l, t, &in, "tid", INT32_MAX, &tid);
+			if (rc == 0)
+				rc = trace_path(l, t, &in, false, &path);
+			who.tid = (uint32_t)tid;
+			if (rc == 0 && path)
+				rc = put_stream(l, path, who);
+		}
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int build_bundle(struct lldb_bundle *l)
+{
+	const struct json_t *cpus = cpus_of(l);
+	const char *type;
+	int rc = lldb_text(l, head_of(l), &top, "type", true, &type);
+
+	if (rc == 0 && strcmp(type, "intel-pt"))
+		rc = diag_set(l->diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
+			      "a bundle of \"%.40s\" trace; known is intel-pt",
+			      type);
+	if (rc == 0)
+		rc = put_cpu(l);
+	if (rc == 0)
+		rc = put_info(l);
+	if (rc == 0)
+		rc = lldb_put_kernel(l);
+	if (rc == 0)
+		rc = lldb_put_processes(l);
+	if (rc == 0)
+		rc = cpus ? put_cpu_streams(l, cpus) : put_thread_streams(l);
+	if (rc == 0 && !l->b->n_streams && !l->b->error.code)
+		rc = lldb_fail(l, &top, "", "no trace is named");
+	return rc;
+}
+
+static bool probe(const struct container_source *s)
+{
+	size_t i = 0;
+	struct container_file f;
+	bool is_there;
+
+	if (s->is_dir) {
+		is_there = container_map_file(&f, s->path, "trace.json",
+					      NULL) == 0;
+		if (is_there)
+			container_unmap_file(&f);
+		return is_there;
+	}
+	while (i < s->n_head && strchr(" \t\r\n", s->head[i]) && s->head[i])
+		i++;
+	return i < s->n_head && s->head[i] == '{';
+}
+
+static int open_bundle(struct aux_reader **r, const struct container_source *s,
+		       struct aux_diag *diag)
+{
+	struct container_build b;
+	struct lldb_bundle l = { .b = &b, .diag = diag };
+	struct container_file f = { 0 };
+	int rc;
+
+	container_build_init(&b, "intel_pt//", 0);
+	l.dir = s->is_dir ? strdup(s->path) : container_dirname(s->path);
+	if (!l.dir)
+		rc = diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+			      "out of memory");
+	else
+		rc = container_map_file(&f, s->is_dir ? s->path : NULL,
+					s->is_dir ? "trace.json" : s->path,
+					diag);
+	if (rc == 0 && f.len > MAX_TEXT)
+		rc = diag_set(diag, AUX_E_LIMIT, AUX_NO_OFFSET,
+			      "the bundle's description has more than %d bytes",
+			      MAX_TEXT);
+	if (rc == 0)
+		rc = container_json_parse(&l.root, f.data, f.len, diag);
+	if (rc == 0)
+		rc = build_bundle(&l);
+	if (rc == 0)
+		rc = container_build_open(&b, r, s->path, diag);
+	container_json_free(l.root);
+	container_unmap_file(&f);
+	container_build_fini(&b);
+	free(l.dir);
+	return rc;
+}
+
+const struct container_format container_lldb = {
+	"LLDB trace bundle", false, probe, open_bundle,
+};

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * container_raw: a buffer of Intel PT packets and nothing else, with the code
+ * that goes with it named on the command line, as libipt's ptxed takes them.
+ *
+ * --pt FILE[:BEGIN[-END]]; --image FILE[:OFFSET[-END]]@ADDR, or FILE[@ADDR] with
+ * an ELF file, whose segments say the rest. It is one thread, with pid and tid 1.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <aux/decoder.h>
+#include "common/diag.h"
+
+#include "decode/lib/import/elf.h"
+
+#define RAW_PID 1
+#define NORETCOMP_BIT 0x800
+
+/* A name and a part of that file. */
+struct part {
+	char *name;
+	uint64_t begin, end;
+	bool whole;	/* no part was named */
+};
+
+static int fail_option(struct aux_diag *diag, const char *option,
+		       const char *form, const char *arg)
+{
+	return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+			"%s wants %s, not \"%s\"", option, form, arg);
+}
+
+/* A number and nothing else up to end. */
+static bool parse_number(const char *s, const char *end, uint64_t *v)
+{
+	char *stop;
+
+	if (*s < '0' || *s > '9')
+		return false;
+	errno = 0;
+	*v = strtoull(s, &stop, 0);
+	return !errno && stop == end;
+}
+
+/* BEGIN[-END] behind the last colon; a name may hold colons of its own. */
+static bool parse_part(struct part *p, const char *s, size_t len)
+{
+	const char *end = s + len, *colon = memrchr(s, ':', len), *dash;
+
+	*p = (struct part){ .end = UINT64_MAX, .whole = true };
+	if (colon) {
+		dash = memchr(colon, '-', (size_t)(end - colon));
+		p->whole = !parse_number(colon + 1, dash ? dash : end,
+					 &p->begin) ||
+			   (dash && !parse_number(dash + 1, end, &p->end));
+	}
+	if (p->whole) {
+		p->begin = 0;
+		p->end = UINT64_MAX;
+	} else {
+		len = (size_t)(colon - s);
+	}
+	p->name = strndup(s, len);
+	return p->name && *p->name && p->begin < p->end;
+}
+
+/* Clips the part to the file. */
+static int fit_part(struct part *p, const struct container_file *f,
+		    struct aux_diag *diag)
+{
+	if (p->begin >= f->len || (!p->whole && p->end != UINT64_MAX &&
+				   p->end > f->len))
+		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+				"%s has %llu bytes: there is no part 0x%llx to "
+				"0x%llx", p->name, (unsigned long long)f->len,
+				(unsigned long long)p->begin,
+				(unsigned long long)p->end);
+	if (p->end > f->len)
+		p->end = f->len;
+	return 0;
+}
+
+static int map_image(struct container_build *b, const char *arg,
+		     struct part *p, struct container_map *m, bool has_addr,
+		     struct aux_diag *diag)
+{
+	struct container_file f;
+	int rc = container_map_file(&f, NULL, p->name, diag);
+
+	if (rc == 0)
+		rc = fit_part(p, &f, diag);
+	if (rc == 0 && p->whole) {
+		if (!has_addr && (f.len < 4 || memcmp(f.data, "\177ELF", 4)))
+			rc = fail_option(diag, "--image", "FILE@ADDR for a "
+					 "file that is no ELF image", arg);
+		else
+			rc = container_elf_map(b, &f, m, has_addr, diag);
+	} else if (rc == 0) {
+		m->path = f.path;
+		m->pgoff = p->begin;
+		m->len = p->end - p->begin;
+		container_build_map(b, m);
+	}
+	container_unmap_file(&f);
+	return rc;
+}
+
+static int add_image(struct container_build *b, const char *arg,
+		     struct aux_diag *diag)
+{
+	struct container_map m = { .pid = RAW_PID };
+	const char *at = strrchr(arg, '@'), *end = arg + strlen(arg);
+	bool has_addr = at && parse_number(at + 1, end, &m.addr);
+	struct part p;
+	int rc;
+
+	if (!parse_part(&p, arg, (size_t)((has_addr ? at : end) - arg)) ||
+	    (!p.whole && !has_addr))
+		rc = fail_option(diag, "--image",
+				 "FILE[:OFFSET[-END]]@ADDR or ELF-FILE[@ADDR]",
+				 arg);
+	else
+		rc = map_image(b, arg, &p, &m, has_addr, diag);
+	free(p.name);
+	return rc;
+}
+
+static int add_model(struct container_build *b, const char *arg,
+		     struct aux_diag *diag)
+{
+	unsigned family, model, stepping = 0;
+	char text[64], rest;
+	int n = sscanf(arg, "%u/%u/%u%c", &family, &model, &stepping, &rest);
+
+	if (n < 2 || n > 3 || strspn(arg, "0123456789/") != strlen(arg) ||
+	    family > UINT16_MAX || model > UINT8_MAX || stepping > UINT8_MAX)
+		return fail_option(diag, "--cpu-model", "FAMILY/MODEL[/STEPPING] "
+				   "in decimal, 6/158/10 say", arg);
+	snprintf(text, sizeof(text), "GenuineIntel,%u,%u,%u", family, model,
+		 stepping);
+	container_build_feature(b, AUX_FEAT_CPUID, text);
+	return 0;
+}
+
+static int add_trace(struct container_build *b, struct aux_diag *diag)
+{
+	const struct container_who who = { RAW_PID, RAW_PID, UINT32_MAX, 0 };
+	uint64_t priv[AUX_PT_N_PRIV] = {
+		[AUX_PT_PMU_TYPE] = CONTAINER_PMU, [AUX_PT_TIME_MULT] = 1,
+		[AUX_PT_NORETCOMP_BIT] = NORETCOMP_BIT,
+	};
+
+	(void)diag;
+	container_build_info(b, AUX_TRACE_INTEL_PT, priv, AUX_PT_N_PRIV);
+	container_build_comm(b, who, "raw");
+	container_build_runs(b, who);
+	return 0;
+}
+
+static int build_raw(struct container_build *b,
+		     const struct container_options *o, struct aux_diag *diag)
+{
+	struct container_stream stream = {
+		.who = { RAW_PID, RAW_PID, UINT32_MAX, 0 },
+	};
+	struct container_file f = { 0 };
+	struct part p;
+	int rc;
+
+	if (!parse_part(&p, o->pt, strlen(o->pt)))
+		rc = fail_option(diag, "--pt", "FILE[:BEGIN[-END]]", o->pt);
+	else
+		rc = container_map_file(&f, NULL, p.name, diag);
+	if (rc == 0)
+		rc = fit_part(&p, &f, diag);
+	if (rc == 0 && o->cpu_model)
+		rc = add_model(b, o->cpu_model, diag);
+	if (rc == 0)
+		rc = add_trace(b, diag);
+	for (size_t i = 0; rc == 0 && i < o->n_images; i++)
+		rc = add_image(b, o->images[i], diag);
+	if (rc == 0) {
+		stream.file = &f;
+		stream.data = f.data + p.begin;
+		stream.len = p.end - p.begin;
+		container_build_stream(b, &stream);
+	}
+	container_unmap_file(&f);
+	free(p.name);
+	return rc;
+}
+
+static bool probe(const struct container_source *s)
+{
+	return s->o->pt;
+}
+
+static int open_raw(struct aux_reader **r, const struct container_source *s,
+		    struct aux_diag *diag)
+{
+	struct container_build b;
+	int rc;
+
+	container_build_init(&b, "intel_pt//", 0);
+	rc = build_raw(&b, s->o, diag);
+	if (rc == 0)
+		rc = container_build_open(&b, r, s->path, diag);
+	container_build_fini(&b);
+	return rc;
+}
+
+const struct container_format container_raw = {
+	"raw buffer", false, probe, open_raw,
+};

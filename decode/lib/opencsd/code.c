@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * OpenCSD: the code that it decodes.
+ *
+ * The library reads code by this callback into pages of its own, of a few hundred
+ * bytes, and knows no generations: whenever the host's changes, its pages must go.
+ * Taking the accessor out and putting it back does that, and nothing else does.
+ */
+#include <string.h>
+
+#include "decode/lib/opencsd/impl.h"
+
+static const struct aux_code *find_region(struct opencsd *d, uint64_t ip)
+{
+	struct region *r = &d->regions[d->last_region];
+
+	for (unsigned i = 0; i < N_REGIONS; i++) {
+		if (r->code.bytes && ip >= r->code.start && ip < r->code.end &&
+		    r->generation == d->generation) {
+			d->last_region = (unsigned)(r - d->regions);
+			return &r->code;
+		}
+		r = &d->regions[i];
+	}
+	r = &d->regions[d->next_region];
+	r->code = (struct aux_code){ 0 };
+	if (d->host->code(d->host->priv, ip, &r->code) < 0 ||
+	    ip < r->code.start || ip >= r->code.end) {
+		r->code.bytes = NULL;
+		return NULL;
+	}
+	r->generation = d->generation;
+	d->last_region = d->next_region;
+	d->next_region = (d->next_region + 1) % N_REGIONS;
+	return &r->code;
+}
+
+/* Copies what one region has; returns how much. */
+static uint32_t copy_code(struct opencsd *d, uint64_t ip, uint32_t n,
+			  uint8_t *buf)
+{
+	const struct aux_code *c = find_region(d, ip);
+
+	if (!c)
+		return 0;
+	if (n > c->end - ip)
+		n = (uint32_t)(c->end - ip);
+	memcpy(buf, c->bytes + (ip - c->start), n);
+	return n;
+}
+
+/*
+ * The library wants whole words even where T32 code ends with a half-word; then
+ * the half behind it comes from the next region, or is a zero that nobody runs.
+ */
+uint32_t opencsd_read_code(const void *priv, ocsd_vaddr_t ip,
+			   ocsd_mem_space_acc_t space, uint32_t n, uint8_t *buf)
+{
+	struct opencsd *d = (struct opencsd *)(uintptr_t)priv;
+	uint32_t got;
+
+	(void)space;
+	if (d->walked > MAX_WALK) {
+		d->walked_off = true;
+		return 0;
+	}
+	got = copy_code(d, ip, n, buf);
+	if ((got & 3) == 2 && n - got >= 2) {
+		if (copy_code(d, ip + got, 2, buf + got) < 2)
+			memset(buf + got, 0, 2);
+		got += 2;
+	}
+	d->walked += got;
+	return got;
+}
+
+/* The library has no page of another generation. False: it ran out of memory. */
+bool opencsd_new_code(struct opencsd *d)
+{
+	if (!d->tree || d->host->generation == d->generation)
+		return true;
+	d->generation = d->host->generation;
+	ocsd_dt_remove_mem_acc(d->tree, 0, OCSD_MEM_SPACE_ANY);
+	return ocsd_dt_add_callback_mem_acc(d->tree, 0, LAST_CODE,
+					    OCSD_MEM_SPACE_ANY,
+					    opencsd_read_code, d) == OCSD_OK;
+}

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * OpenCSD: its generic elements as events of the flow, in their order.
+ *
+ * The library pops its return stack (up to 1.5.5) when an exception interrupts the
+ * target of an indirect branch, though the exception packet has the address. From
+ * there on each address that comes from the stack is another one's: what would be
+ * shown from such an address on is a GAP, up to the next address in the trace.
+ */
+#include "decode/lib/opencsd/impl.h"
+
+enum { V4_CALL = 2, V7_SMC = 2, V7_SVC = 10, IRQ = 14, FIQ = 15 };
+
+static inline bool is_source(const struct opencsd *d)
+{
+	return d->packet_type >= ETE_PKT_I_SRC_ADDR_MATCH &&
+	       d->packet_type <= ETE_PKT_I_SRC_ADDR_L_64IS1 && d->early;
+}
+
+static bool is_atoms(const struct opencsd *d)
+{
+	return d->packet_type >= ETM4_PKT_I_ATOM_F6 && d->packet_type <= 0xff;
+}
+
+/* ---- ranges ---- */
+
+static unsigned end_of(unsigned type, unsigned subtype, bool conditional,
+		       bool executed)
+{
+	bool link = subtype == OCSD_S_INSTR_BR_LINK;
+
+	if (type != OCSD_INSTR_BR && type != OCSD_INSTR_BR_INDIRECT)
+		return AUX_END_FALL;
+	if (!executed)
+		return AUX_END_COND_NOT_TAKEN;
+	if (type == OCSD_INSTR_BR)
+		return link ? AUX_END_CALL :
+		       conditional ? AUX_END_COND_TAKEN : AUX_END_JUMP;
+	if (subtype == OCSD_S_INSTR_V8_ERET)
+		return AUX_END_FAR;
+	if (subtype == OCSD_S_INSTR_V8_RET ||
+	    subtype == OCSD_S_INSTR_V7_IMPLIED_RET)
+		return AUX_END_RET;
+	return link ? AUX_END_IND_CALL : AUX_END_IND_JUMP;
+}
+
+static inline unsigned kind_of(const ocsd_generic_trace_elem *e)
+{
+	return (e->last_i_type & 7) << 5 | (e->last_i_subtype & 7) << 2 |
+	       e->last_instr_cond << 1 | e->last_instr_exec;
+}
+
+void opencsd_fill_ends(struct opencsd *d)
+{
+	for (unsigned i = 0; i < 256; i++)
+		d->ends[i] = (uint8_t)end_of(i >> 5, i >> 2 & 7, i & 2, i & 1);
+}
+
+static inline uint16_t mode_of(ocsd_isa isa)
+{
+	static const uint16_t modes[8] = {
+		AUX_FLOW_MODE_A32, AUX_FLOW_MODE_T32, AUX_FLOW_MODE_A64,
+		AUX_FLOW_MODE_A32, AUX_FLOW_MODE_A32, AUX_FLOW_MODE_A32,
+		AUX_FLOW_MODE_A32, AUX_FLOW_MODE_A32,
+	};
+
+	return modes[isa & 7];
+}
+
+/* False: the library took this address from a stack that is off by one. */
+static bool is_trusted(struct opencsd *d, uint64_t ip)
+{
+	if (d->indirect && !d->addressed && !d->mute) {
+		opencsd_push_gap(d, AUX_GAP_DESYNC, d->last_known, d->last_ip,
+				 ip);
+		d->mute = true;
+	}
+	return !d->mute;
+}
+
+static inline void push_range(struct opencsd *d,
+			      const ocsd_generic_trace_elem *e)
+{
+	struct aux_flow *f = &d->queue[d->tail];
+	unsigned size = e->last_instr_sz, kind = kind_of(e);
+
+	if (e->en_addr <= e->st_addr || !e->num_instr_range)
+		return;
+	d->indirect = e->last_i_type == OCSD_INSTR_BR_INDIRECT && (kind & 1);
+	d->on = d->last_known = true;
+	d->lost = d->addressed = false;
+	d->told = UNSYNC_UNKNOWN;
+	d->tail++;
+	f->offset = d->offset;
+	f->kind = AUX_FLOW_RANGE;
+	f->what = d->ends[kind];
+	f->flags = (uint16_t)(mode_of(e->isa) | size |
+			      (d->in_tx ? AUX_FLOW_IN_TX : 0));
+	f->n = e->num_instr_range;
+	f->range.first = e->st_addr;
+	d->last_ip = f->range.last = e->en_addr - size;
+	d->next_ip = e->en_addr;
+}
+
+/* The same, when something may depend on where it begins. */
+static void check_range(struct opencsd *d, const ocsd_generic_trace_elem *e)
+{
+	bool trusted = !d->popped || is_trusted(d, e->st_addr);
+	bool pops = d->indirect && !d->addressed;
+	ocsd_generic_trace_elem last;
+
+	if (e->en_addr <= e->st_addr || !e->num_instr_range)
+		return;
+	if (!trusted) {
+		d->indirect = e->last_i_type == OCSD_INSTR_BR_INDIRECT &&
+			      e->last_instr_exec;
+		d->addressed = false;
+		return;
+	}
+	if (d->adrift) {	/* a source address; the library comes from elsewhere */
+		last = *e;
+		last.st_addr = e->en_addr - e->last_instr_sz;
+		last.num_instr_range = 1;
+		e = &last;
+		d->adrift = false;
+	}
+	if (d->waiting != NONE)
+		opencsd_settle(d, e->st_addr);
+	push_range(d, e);
+	/* up to an exception the library walks over calls, too */
+	opencsd_follow_stack(d, pops, (is_atoms(d) || is_source(d)) &&
+				      e->last_instr_exec &&
+				      e->last_i_subtype == OCSD_S_INSTR_BR_LINK);
+}
+
+/* ---- the rest ---- */
+
+static unsigned async_kind(const struct opencsd *d, uint32_t number)
+{
+	if (d->profile_m)
+		return AUX_ASYNC_UNKNOWN;
+	return number == IRQ || number == FIQ ? AUX_ASYNC_INTERRUPT :
+						AUX_ASYNC_EXCEPTION;
+}
+
+/* An exception that an instruction asked for: the one before it did. */
+static void end_syscall(struct opencsd *d, uint32_t number, uint64_t from)
+{
+	struct aux_flow *f = d->tail > d->head ? &d->queue[d->tail - 1] : NULL;
+
+	if (d->v4 ? number != V4_CALL : number != V7_SVC && number != V7_SMC)
+		return;
+	if (f && !d->profile_m && f->kind == AUX_FLOW_RANGE &&
+	    f->what == AUX_END_FALL && d->next_ip == from)
+		f->what = AUX_END_SYSCALL;
+}
+
+/* The event n from the last, if it is of this packet and not yet given. */
+static struct aux_flow *own_event(struct opencsd *d, uint32_t n)
+{
+	struct aux_flow *f;
+
+	if (d->tail - d->head < n)
+		return NULL;
+	f = &d->queue[d->tail - n];
+	return f->offset == d->offset ? f : NULL;
+}
+
+/*
+ * The library looks for the address that an exception returns to by walking on
+ * through whatever code there is, branches and all, up to its end, whatever stands
+ * there. When that went past the address, nothing of the walk ran.
+ */
+static void take_back_walk(struct opencsd *d, uint64_t from)
+{
+	struct aux_flow *gap = own_event(d, 1), *range = own_event(d, 2);
+	uint64_t ip;
+
+	if (!gap || gap->kind != AUX_FLOW_GAP ||
+	    gap->gap.detail != OCSD_ERR_MEM_NACC || gap->gap.ip <= from)
+		return;
+	ip = gap->gap.ip;
+	if (!range || range->kind != AUX_FLOW_RANGE || d->next_ip != ip) {
+		if (d->lost_before)	/* that is known */
+			d->tail--;
+		return;
+	}
+	d->tail -= 2;
+	ip = range->range.first;
+	d->last_known = false;
+	opencsd_push_gap(d, AUX_GAP_DESYNC, true, ip, OCSD_ERR_MEM_NACC);
+}
+
+static void push_exception(struct opencsd *d, const ocsd_generic_trace_elem *e)
+{
+	bool known = e->excep_ret_addr || d->last_known;
+	uint64_t from = e->excep_ret_addr ? e->en_addr : d->next_ip;
+	struct aux_flow *f;
+
+	if (e->excep_data_marker)
+		return;
+	if (d->v4 && e->excep_ret_addr_br_tgt && d->indirect &&
+	    !d->addressed && d->config->etm.trcconfigr >> 12 & 1)
+		d->popped = true;
+	opencsd_follow_stack(d, d->indirect && !d->addressed, false);
+	d->indirect = d->mute = false;
+	if (e->excep_ret_addr)
+		take_back_walk(d, from);
+	end_syscall(d, e->exception_number, from);
+	if (d->waiting != NONE && known)
+		opencsd_settle(d, from);
+	f = opencsd_push(d, AUX_FLOW_ASYNC, async_kind(d, e->exception_number));
+	if (known) {
+		f->flags = AUX_FLOW_HAS_IP;
+		f->async.from = from;
+	}
+	d->waiting = d->tail - 1;
+	d->on = true;
+	d->in_tx = false;
+}
+
+static void push_no_code(struct opencsd *d, uint64_t ip)
+{
+	if (d->waiting != NONE)
+		opencsd_settle(d, ip);
+	opencsd_push_gap(d, d->walked_off ? AUX_GAP_DESYNC : AUX_GAP_NO_CODE,
+			 true, ip, OCSD_ERR_MEM_NACC);
+	d->walked_off = false;
+	d->lost_before = d->lost && d->lost_ip == ip;
+	d->on = d->lost = true;
+	d->lost_ip = ip;
+	opencsd_follow_stack(d, d->indirect && !d->addressed, false);
+	d->indirect = false;
+	if (is_source(d) || is_atoms(d))
+		opencsd_lose_code(d, ip, is_source(d));
+}
+
+static void push_pe_context(struct opencsd *d, const ocsd_pe_context *pe)
+{
+	struct aux_flow c = d->have_context ? d->context :
+					      (struct aux_flow){ 0 };
+
+	if (pe->el_valid)
+		c.what = (uint8_t)(AUX_CONTEXT_EL_KNOWN |
+				   (pe->exception_level & AUX_CONTEXT_EL_MASK));
+	c.what &= (uint8_t)~AUX_CONTEXT_SECURE;
+	if (pe->security_level == ocsd_sec_secure)
+		c.what |= AUX_CONTEXT_SECURE;
+	if (pe->ctxt_id_valid) {
+		c.flags |= AUX_FLOW_HAS_CID;
+		c.context.cr3 = pe->context_id;
+	}
+	if (pe->vmid_valid) {
+		c.flags |= AUX_FLOW_HAS_VMID;
+		c.context.vmcs = pe->vmid;
+	}
+	opencsd_push_context(d, &c);
+}
+
+static void push_transaction(struct opencsd *d, trace_memtrans_t what)
+{
+	d->in_tx = what == OCSD_MEM_TRANS_START ||
+		   what == OCSD_MEM_TRANS_TRACE_INIT;
+	opencsd_push(d, AUX_FLOW_TX,
+		     d->in_tx ? AUX_TX_BEGIN :
+		     what == OCSD_MEM_TRANS_COMMIT ? AUX_TX_COMMIT :
+						     AUX_TX_ABORT);
+}
+
+static void push_payload(struct opencsd *d, const ocsd_generic_trace_elem *e)
+{
+	const ocsd_swt_info_t *s = &e->sw_trace_info;
+	uint32_t size = (s->swt_payload_pkt_bitsize + 7u) / 8;
+	const uint8_t *p = e->ptr_extended_data;
+	struct aux_flow *f;
+
+	if (e->has_ts)
+		opencsd_push_time(d, e->timestamp);
+	if (!p)
+		size = 0;
+	if (size > 8)
+		size = 8;
+	if (s->swt_frequency)
+		return; /* of the timestamps: nothing that the program gave */
+	if (s->swt_global_err || s->swt_master_err) {
+		opencsd_push_gap(d, AUX_GAP_OVERFLOW, false, 0, size ? *p : 0);
+		d->waiting = NONE;
+		return;
+	}
+	f = opencsd_push(d, AUX_FLOW_PAYLOAD,
+			 s->swt_marker_packet || s->swt_trigger_event ?
+				 AUX_PAYLOAD_MARKER : AUX_PAYLOAD_STM);
+	f->n = size;
+	for (uint32_t i = 0; i < size; i++)
+		f->payload.value |= (uint64_t)p[i] << 8 * i;
+	if (s->swt_id_valid) {
+		f->flags = AUX_FLOW_HAS_IP;
+		f->payload.ip = AUX_STM_IP(s->swt_master_id, s->swt_channel_id);
+	}
+}
+
+/* Has the packet already given this element's event? */
+static bool is_given(const struct opencsd *d, uint64_t pos,
+		     ocsd_gen_trc_elem_t type)
+{
+	if (!d->given || pos > d->given_pos)
+		return false;
+	return type == OCSD_GEN_TRC_ELEM_TRACE_ON ||
+	       type == OCSD_GEN_TRC_ELEM_PE_CONTEXT ||
+	       type == OCSD_GEN_TRC_ELEM_TIMESTAMP ||
+	       type == OCSD_GEN_TRC_ELEM_CYCLE_COUNT ||
+	       type == OCSD_GEN_TRC_ELEM_EVENT ||
+	       type == OCSD_GEN_TRC_ELEM_EXCEPTION_RET;
+}
+
+static void push_element(struct opencsd *d, const ocsd_generic_trace_elem *e)
+{
+	switch (e->elem_type) {
+	case OCSD_GEN_TRC_ELEM_NO_SYNC:
+		opencsd_lose_sync(d, e->unsync_eot_info);
+		break;
+	case OCSD_GEN_TRC_ELEM_EO_TRACE:
+		if (e->unsync_eot_info == UNSYNC_OVERFLOW ||
+		    e->unsync_eot_info == UNSYNC_BAD_PACKET)
+			opencsd_lose_sync(d, e->unsync_eot_info);
+		break;
+	case OCSD_GEN_TRC_ELEM_TRACE_ON:
+		opencsd_push_on(d, e->trace_on_reason);
+		break;
+	case OCSD_GEN_TRC_ELEM_PE_CONTEXT:
+		push_pe_context(d, &e->context);
+		break;
+	case OCSD_GEN_TRC_ELEM_I_RANGE_NOPATH:
+		opencsd_push_gap(d, AUX_GAP_DECODER, true, e->st_addr,
+				 e->elem_type);
+		break;
+	case OCSD_GEN_TRC_ELEM_ADDR_NACC:
+		push_no_code(d, e->st_addr);
+		break;
+	case OCSD_GEN_TRC_ELEM_EXCEPTION:
+		push_exception(d, e);
+		break;
+	case OCSD_GEN_TRC_ELEM_EXCEPTION_RET:
+		opencsd_end_return(d);
+		break;
+	case OCSD_GEN_TRC_ELEM_TIMESTAMP:
+		opencsd_push_time(d, e->timestamp);
+		break;
+	case OCSD_GEN_TRC_ELEM_EVENT:
+		opencsd_push_event(d, e->trace_event.ev_type == EVENT_NUMBERED ?
+				      e->trace_event.ev_number : 0);
+		break;
+	case OCSD_GEN_TRC_ELEM_SWTRACE:
+		push_payload(d, e);
+		break;
+	case OCSD_GEN_TRC_ELEM_MEMTRANS:
+		push_transaction(d, e->mem_trans);
+		break;
+	default: /* cycles alone; where a timestamp belongs; unknown addresses */
+		break;
+	}
+}
+
+/* noinline: what most elements need saves no registers. */
+static __attribute__((noinline)) void
+take_other(struct opencsd *d, ocsd_trc_index_t index,
+	   const ocsd_generic_trace_elem *e)
+{
+	bool range = e->elem_type == OCSD_GEN_TRC_ELEM_INSTR_RANGE;
+
+	if (!range && is_given(d, opencsd_pos(d, index), e->elem_type))
+		return;
+	opencsd_at_index(d, index);
+	if (e->has_cc)
+		opencsd_push_cycles(d, e->cycle_count);
+	if (range)
+		check_range(d, e);
+	else
+		push_element(d, e);
+}
+
+/*
+ * A source address (ETE) that nothing leads to, or that is of no P0 instruction:
+ * the library goes on there as if it were. Nor does it ever pop its return stack
+ * before one: then what ran up to there is not known, and all behind it is lost.
+ */
+static bool contradicts(struct opencsd *d, const ocsd_generic_trace_elem *e)
+{
+	bool range = e->elem_type == OCSD_GEN_TRC_ELEM_INSTR_RANGE;
+	bool lost = d->indirect && !d->addressed;
+
+	if (!range && e->elem_type != OCSD_GEN_TRC_ELEM_ADDR_NACC)
+		return false;
+	d->unpopped = lost && d->config->etm.trcconfigr >> 12 & 1;
+	return lost || (range && e->last_i_type == OCSD_INSTR_OTHER);
+}
+
+ocsd_datapath_resp_t opencsd_take_element(const void *priv,
+					  ocsd_trc_index_t index, uint8_t id,
+					  const ocsd_generic_trace_elem *e)
+{
+	struct opencsd *d = (struct opencsd *)(uintptr_t)priv;
+
+	(void)id;
+	d->walked = 0;
+	if (is_source(d) && contradicts(d, e))
+		return OCSD_RESP_FATAL_INVALID_DATA;
+	if (e->elem_type == OCSD_GEN_TRC_ELEM_INSTR_RANGE && !e->has_cc &&
+	    !d->popped && !d->unsure && !d->adrift && d->waiting == NONE) {
+		opencsd_at_index(d, index);
+		push_range(d, e);
+	} else {
+		take_other(d, index, e);
+	}
+	return d->stop || d->hold || d->tail >= N_GIVE ? OCSD_RESP_WAIT :
+							 OCSD_RESP_CONT;
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * OpenCSD: what is taken from packets instead of elements.
+ *
+ * The library keeps ETMv4's timestamps, contexts and the like until the next atom,
+ * and gives them after it has read that atom's code: too late for a host that has
+ * to switch. So they become events when their packet is seen; opencsd_step() sees
+ * to it that nothing behind such a packet has been fed. Their elements, when they
+ * come, are dropped. With a speculation depth, packets are not in the order of
+ * execution and elements are all there is: code may then be asked for too early.
+ */
+#include "decode/lib/opencsd/impl.h"
+
+/* Bytes in front of the first sync point, other than padding, are lost. */
+static void find_sync(struct opencsd *d, uint64_t pos)
+{
+	if (d->found)
+		return;
+	d->found = true;
+	for (uint64_t i = 0; i < pos && i < d->chunk->len; i++) {
+		uint8_t b = d->chunk->data[i];
+
+		if (b && b != ETM4_PKT_I_IGNORE) {
+			opencsd_push_gap(d, AUX_GAP_NO_SYNC, false, 0, pos);
+			return;
+		}
+	}
+}
+
+static void see_context(struct opencsd *d, const etmv4_context_t *from)
+{
+	struct aux_flow c = d->have_context ? d->context :
+					      (struct aux_flow){ 0 };
+
+	if (!from->updated)
+		return;
+	c.what = (uint8_t)(AUX_CONTEXT_EL_KNOWN | from->EL);
+	if (!from->NS && !from->NSE)
+		c.what |= AUX_CONTEXT_SECURE;
+	if (from->updated_c) {
+		c.flags |= AUX_FLOW_HAS_CID;
+		c.context.cr3 = from->ctxtID;
+	}
+	if (from->updated_v) {
+		c.flags |= AUX_FLOW_HAS_VMID;
+		c.context.vmcs = from->VMID;
+	}
+	/* user code goes on */
+	if (!from->EL && d->have_context && d->context.what != c.what)
+		d->resumes = opencsd_may_look(d);
+	opencsd_push_context(d, &c);
+}
+
+/* An address ends an exception packet: then it is not where the flow goes on. */
+static void see_address(struct opencsd *d, const ocsd_etmv4_i_pkt *p,
+			bool context)
+{
+	if (d->except)
+		return;
+	d->addressed = true;
+	d->mute = d->adrift = false;
+	if (d->waiting != NONE)
+		opencsd_settle(d, p->v_addr.val);
+	if (context)
+		see_context(d, &p->context);
+	d->ahead |= d->resumes;
+	d->resumes = false;
+}
+
+static void see_timestamp(struct opencsd *d, const ocsd_etmv4_i_pkt *p)
+{
+	if (p->pkt_valid.bits.cc_valid)
+		opencsd_push_cycles(d, p->cycle_count);
+	d->ts = p->ts.timestamp;
+	/* told before; what it took is told now */
+	if (d->foretold && d->cycles)
+		d->have_time = false;
+	d->foretold = false;
+	opencsd_push_time(d, d->ts);
+}
+
+static void see_flow(struct opencsd *d, const ocsd_etmv4_i_pkt *p)
+{
+	switch ((int)p->type) {
+	case ETM4_PKT_I_TRACE_ON:
+		opencsd_push_on(d, TRACE_ON_NORMAL);
+		d->resumes = opencsd_may_look(d);
+		break;
+	case ETM4_PKT_I_TIMESTAMP:
+		see_timestamp(d, p);
+		break;
+	case ETM4_PKT_I_CCNT_F1:
+	case ETM4_PKT_I_CCNT_F2:
+	case ETM4_PKT_I_CCNT_F3:
+		opencsd_push_cycles(d, p->cycle_count);
+		break;
+	case ETM4_PKT_I_EVENT:
+		opencsd_push_event(d, p->event_val);
+		break;
+	case ETM4_PKT_I_EXCEPT_RTN:
+		opencsd_end_return(d);
+		break;
+	case ETM4_PKT_I_CTXT:
+		if (!d->except)
+			see_context(d, &p->context);
+		break;
+	case ETM4_PKT_I_ADDR_CTXT_L_32IS0:
+	case ETM4_PKT_I_ADDR_CTXT_L_32IS1:
+	case ETM4_PKT_I_ADDR_CTXT_L_64IS0:
+	case ETM4_PKT_I_ADDR_CTXT_L_64IS1:
+		see_address(d, p, true);
+		break;
+	case ETM4_PKT_I_ADDR_MATCH:
+	case ETM4_PKT_I_ADDR_S_IS0:
+	case ETM4_PKT_I_ADDR_S_IS1:
+	case ETM4_PKT_I_ADDR_L_32IS0:
+	case ETM4_PKT_I_ADDR_L_32IS1:
+	case ETM4_PKT_I_ADDR_L_64IS0:
+	case ETM4_PKT_I_ADDR_L_64IS1:
+		see_address(d, p, false);
+		break;
+	default:
+		break;
+	}
+}
+
+/*
+ * Keeps track of the atoms that the library has not committed: there may be more.
+ * (There are none, ever, without a speculation depth.)
+ * What else may be a P0 element or not is in doubt, and hides the atoms before.
+ */
+static void see_elements(struct opencsd *d, const ocsd_etmv4_i_pkt *p)
+{
+	unsigned type = p->type, n = p->atom.num < 32 ? p->atom.num : 32;
+	bool atoms = type >= ETM4_PKT_I_ATOM_F6 && type <= 0xff;
+	bool spec = type >= ETM4_PKT_I_COMMIT && type < ETM4_PKT_I_COND_I_F2;
+
+	if (atoms || (spec && n)) {
+		d->atoms = d->atoms << n | ((UINT64_C(1) << n) - 1);
+		d->pending += n;
+		d->n_idle = 0;
+	} else if (type == ETM4_PKT_I_EXCEPT || type == ETM4_PKT_I_EXCEPT_RTN ||
+		   type == ETM4_PKT_I_FUNC_RET || type > 0xff ||
+		   (type >= ETM4_PKT_I_Q && type < ETM4_PKT_I_ATOM_F6) ||
+		   type == ETE_PKT_I_TRANS_ST || type == ETE_PKT_I_TRANS_COMMIT) {
+		d->atoms = 0;
+	}
+	if (spec && type != ETM4_PKT_I_COMMIT && p->cancel_elements) {
+		n = p->cancel_elements;
+		d->atoms = n < 64 ? d->atoms >> n : 0;
+		d->pending = n < d->pending ? d->pending - n : 0;
+	}
+	if (p->pkt_valid.bits.commit_elem_valid || type == ETM4_PKT_I_COMMIT)
+		d->pending = p->commit_elements < d->pending ?
+				     d->pending - p->commit_elements : 0;
+	if (d->pending > d->config->etm.trcidr8)
+		d->pending = d->config->etm.trcidr8;
+}
+
+static void see_v4(struct opencsd *d, const ocsd_etmv4_i_pkt *p, uint64_t pos)
+{
+	switch ((int)p->type) {
+	case ETM4_PKT_I_ASYNC:
+		find_sync(d, pos);
+		break;
+	case ETM4_PKT_I_TRACE_INFO:
+		d->resumes |= !d->synced && opencsd_may_look(d);
+		d->synced = true;
+		d->except = d->popped = false;
+		d->unsure = false;
+		d->atoms = d->pending = 0;
+		/* It would commit what has not come. */
+		d->refused = p->curr_spec_depth > d->config->etm.trcidr8;
+		break;
+	case ETM4_PKT_I_OVERFLOW:
+	case ETM4_PKT_I_DISCARD:
+	case ETM4_PKT_I_NOTSYNC:
+	case ETM4_PKT_I_BAD_SEQUENCE:
+	case ETM4_PKT_I_BAD_TRACEMODE:
+	case ETM4_PKT_I_RESERVED:
+	case ETM4_PKT_I_RESERVED_CFG:
+		d->synced = d->except = d->resumes = false;
+		d->n_idle = 0;
+		break;
+	default:
+		if (!d->synced)
+			break;
+		opencsd_at(d, pos);
+		d->n_idle += p->type != ETM4_PKT_I_IGNORE;
+		if (d->early)
+			see_flow(d, p);
+		else
+			see_elements(d, p);
+		/* An exception's own context comes with its elements. */
+		if (d->early && !d->except && p->type != ETM4_PKT_I_EXCEPT) {
+			d->given = true;
+			d->given_pos = pos;
+		}
+		if (p->type == ETM4_PKT_I_EXCEPT)
+			d->except = true;
+		else if (p->type >= ETM4_PKT_I_ADDR_CTXT_L_32IS0 &&
+			 p->type < ETM4_PKT_I_Q && p->type != ETE_PKT_I_TS_MARKER)
+			d->except = false;
+	}
+}
+
+/* noinline: what most packets need saves no registers. */
+static __attribute__((noinline)) void see_other(struct opencsd *d,
+						const void *packet, uint64_t pos)
+{
+	if (d->v4) {
+		see_v4(d, packet, pos);
+	} else if (d->packet_type ==
+		   (d->config->etm.arch == AUX_ETM_V3 ? (int)ETM3_PKT_A_SYNC :
+		    d->config->etm.arch == AUX_ETM_PTM ? (int)PTM_PKT_A_SYNC :
+							 (int)STM_PKT_ASYNC)) {
+		find_sync(d, pos);
+	}
+}
+
+void opencsd_see_packet(const void *priv, ocsd_datapath_op_t op,
+			ocsd_trc_index_t index, const void *packet,
+			uint32_t size, const uint8_t *data)
+{
+	struct opencsd *d = (struct opencsd *)(uintptr_t)priv;
+
+	(void)data;
+	if (op != OCSD_OP_DATA || !packet)
+		return;
+	d->seen_index = (uint32_t)index;
+	d->seen_size = size;
+	d->packet_type = *(const int *)packet; /* of all protocols the first */
+	/* Most are atoms. Committed at once, there is nothing to see in them. */
+	if (d->early && d->packet_type >= ETM4_PKT_I_ATOM_F6 &&
+	    d->packet_type <= 0xff) {
+		d->n_idle = 0;
+		d->seen = true;
+		d->resumes = d->except = false;
+		return;
+	}
+	d->seen = true;
+	see_other(d, packet, opencsd_pos(d, index));
+}

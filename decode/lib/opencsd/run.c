@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * OpenCSD: feeds the library. It gets bytes until it asks to wait, is then flushed
+ * until it does not, and at the end of the chunk is told so (EOT). After an error
+ * it is reset, and looks for the next sync point in what comes behind.
+ */
+#include "decode/lib/opencsd/impl.h"
+
+/* Headers of ETMv4 packets after which the host may have to switch, or behind
+ * whose address it may. */
+static bool may_switch(uint8_t header)
+{
+	return (header >= 0x01 && header <= 0x04) ||
+	       (header >= 0x80 && header <= 0x86);
+}
+
+/* Of those that take back what was speculated (mispredict, cancel). */
+static bool is_mispredict(uint8_t header)
+{
+	return header >= 0x2f && header <= 0x3f;
+}
+
+/* Of those that may commit or cancel elements, atoms aside. */
+static bool may_resolve(uint8_t header)
+{
+	return (header >= 0x0c && header <= 0x1f) ||
+	       (header >= 0x2d && header <= 0x3f);
+}
+
+/* What has to be looked at before the library gets it, or just behind. */
+void opencsd_fill_special(struct opencsd *d)
+{
+	for (unsigned i = 0; i < 256; i++)
+		d->special[i] = is_mispredict((uint8_t)i) ||
+				i == ETM4_PKT_I_EXCEPT ||
+				i == ETM4_PKT_I_CANCEL_F1 ||
+				(d->cut && may_switch((uint8_t)i));
+}
+
+/*
+ * How many bytes to feed. Special packets get in byte by byte, so that nothing
+ * behind them does; of all others a header that may be a special one is stopped in
+ * front of. Most such bytes are inside of a packet, and do no harm.
+ */
+static uint32_t next_bytes(const struct opencsd *d)
+{
+	const uint8_t *p = d->chunk->data + d->pos;
+	uint64_t left = d->chunk->len - d->pos;
+	uint32_t n = left < N_FEED ? (uint32_t)left : N_FEED;
+	uint32_t i = 1;
+
+	if (!d->v4)
+		return n;
+	if (d->except || d->resumes || d->unsure || d->adrift ||
+	    d->packet_end > d->pos ||
+	    d->special[d->chunk->data[d->packet_end]])
+		return 1;
+	while (i < n && !d->special[p[i]])
+		i++;
+	return i;
+}
+
+/* How many elements a packet of that kind cancels; len is not 0. */
+static uint32_t get_cancelled(const uint8_t *p, uint64_t len)
+{
+	uint32_t n = 0;
+
+	if (p[0] >= 0x30)
+		return p[0] < 0x34 ? 0 : p[0] < 0x38 ? 1 : 2 + (p[0] >> 1 & 3);
+	for (uint64_t i = 1; i < len && i < 5; i++) {
+		n |= (uint32_t)(p[i] & 0x7f) << 7 * (i - 1);
+		if (p[i] < 0x80)
+			return n;
+	}
+	return UINT32_MAX;
+}
+
+/*
+ * Packets that the library may not get. Looking for the atom that was mispredicted
+ * it runs off the end of its list when there is none; so it does when an exception
+ * is committed before its address has come. More elements than there may be it
+ * cancels one by one, up to 2^32.
+ */
+static bool is_deadly(const struct opencsd *d)
+{
+	const uint8_t *p = d->chunk->data + d->pos;
+	uint32_t n, left;
+
+	if (!d->v4 || !d->synced || d->packet_end != d->pos)
+		return false;
+	if (*p == ETM4_PKT_I_CANCEL_F1 && !d->except)
+		return get_cancelled(p, d->chunk->len - d->pos) >
+		       d->config->etm.trcidr8;
+	if (!is_mispredict(*p) || d->except)
+		return d->except && may_resolve(*p);
+	n = get_cancelled(p, d->chunk->len - d->pos);
+	if (n >= 64 || n >= d->pending)
+		return true;
+	left = d->pending - n;
+	return !(d->atoms >> n & (left < 64 ? (UINT64_C(1) << left) - 1 :
+					      UINT64_MAX));
+}
+
+static enum aux_gap_cause cause_of(const struct opencsd *d)
+{
+	if (!d->v4)
+		return AUX_GAP_DESYNC;
+	if (d->unpopped)
+		return AUX_GAP_DECODER;
+	switch (d->packet_type) {
+	case ETM4_PKT_I_BAD_SEQUENCE:
+	case ETM4_PKT_I_BAD_TRACEMODE:
+	case ETM4_PKT_I_RESERVED:
+	case ETM4_PKT_I_RESERVED_CFG:
+		return AUX_GAP_BAD_PACKET;
+	default:
+		return d->packet_type >= ETM4_PKT_I_NUM_DS_MKR &&
+		       d->packet_type < ETM4_PKT_I_IGNORE ?
+			       AUX_GAP_DECODER : AUX_GAP_DESYNC;
+	}
+}
+
+static void lose_all(struct opencsd *d)
+{
+	d->synced = d->except = d->given = d->refused = false;
+	d->resumes = d->ahead = d->foretold = false;
+	d->ts = 0;
+	d->atoms = d->pending = d->n_idle = 0;
+	d->on = d->in_tx = d->last_known = d->have_context = false;
+	d->indirect = d->popped = d->mute = d->unpopped = false;
+	opencsd_find_again(d);
+	d->told = UNSYNC_BAD_PACKET;
+	d->flush = false;
+	d->packet_end = d->pos;
+	if (d->eot)
+		d->done = true;
+}
+
+static void fail(struct opencsd *d, enum aux_gap_cause cause,
+		 ocsd_datapath_resp_t resp)
+{
+	uint32_t used;
+
+	opencsd_at(d, d->pos);
+	opencsd_push_gap(d, cause, d->last_known, d->last_ip, resp);
+	lose_all(d);
+	if (OCSD_DATA_RESP_IS_FATAL(ocsd_dt_process_data(d->tree, OCSD_OP_RESET,
+							 0, 0, NULL, &used)))
+		d->done = true;
+}
+
+/*
+ * A run of zeros, such as a buffer that was never full ends with, takes the
+ * library's PTM a time that grows with its square. The last ones do for A-Sync.
+ */
+static void skip_zeros(struct opencsd *d)
+{
+	uint64_t pos = d->pos;
+
+	while (pos < d->chunk->len && !d->chunk->data[pos])
+		pos++;
+	if (pos - d->pos > 2 * N_ZEROS)
+		d->pos = pos - N_ZEROS;
+}
+
+static ocsd_datapath_resp_t feed(struct opencsd *d)
+{
+	uint32_t n = next_bytes(d), used = 0;
+	ocsd_datapath_resp_t resp;
+
+	d->fed = d->pos;
+	d->fed_offset = d->chunk->stream_offset + d->pos;
+	resp = ocsd_dt_process_data(d->tree, OCSD_OP_DATA,
+				    (ocsd_trc_index_t)d->pos, n,
+				    d->chunk->data + d->pos, &used);
+	if (used > n)
+		used = n;
+	/* A library that takes nothing would be fed for ever. */
+	if (!used)
+		used = 1;
+	d->pos += used;
+	return resp;
+}
+
+/* One of the atoms in front of pos, as a packet. */
+static ocsd_datapath_resp_t feed_single(struct opencsd *d)
+{
+	uint8_t packet = 0xf6 | (d->single & 1);
+	uint32_t used = 0;
+
+	d->single >>= 1;
+	d->n_single--;
+	d->fed = d->pos - 1;
+	d->fed_offset = d->chunk->stream_offset + d->fed;
+	return ocsd_dt_process_data(d->tree, OCSD_OP_DATA,
+				    (ocsd_trc_index_t)d->fed, 1, &packet, &used);
+}
+
+/* Of many packets the last one counts. */
+static void take_packet_end(struct opencsd *d)
+{
+	if (d->seen)
+		d->packet_end = opencsd_pos(d, d->seen_index) + d->seen_size;
+	d->seen = false;
+}
+
+/* What comes next the library may not get: it is lost up to a sync point. */
+static bool refuse(struct opencsd *d)
+{
+	if (d->flush || d->n_single)
+		return false;
+	if (d->pos < d->chunk->len && is_deadly(d))
+		fail(d, AUX_GAP_BAD_PACKET, OCSD_RESP_FATAL_INVALID_DATA);
+	else if (d->n_idle > MAX_IDLE)
+		fail(d, AUX_GAP_DECODER, OCSD_RESP_FATAL_SYS_ERR);
+	else if (opencsd_is_misled(d))
+		fail(d, AUX_GAP_DECODER, OCSD_RESP_FATAL_INVALID_DATA);
+	else
+		return false;
+	return true;
+}
+
+/* One call of the library. single: it gets an atom. */
+static ocsd_datapath_resp_t call(struct opencsd *d, bool single)
+{
+	ocsd_datapath_op_t op = OCSD_OP_FLUSH;
+	uint32_t used;
+
+	if (single)
+		return feed_single(d);
+	if (!d->flush && d->pos < d->chunk->len) {
+		if (d->config->etm.arch == AUX_ETM_PTM)
+			skip_zeros(d);
+		return feed(d);
+	}
+	if (!d->flush) {
+		d->eot = true;
+		op = OCSD_OP_EOT;
+	}
+	return ocsd_dt_process_data(d->tree, op, 0, 0, NULL, &used);
+}
+
+void opencsd_step(struct opencsd *d)
+{
+	ocsd_datapath_resp_t resp;
+	bool care;
+
+	d->walked = 0;
+	if (d->ahead) {
+		opencsd_look_ahead(d);
+		return;
+	}
+	if (refuse(d))
+		return;
+	care = !d->flush && opencsd_take_care(d);
+	if (care && !d->n_single)
+		return;
+	if (!care && !d->flush && d->pos >= d->chunk->len && d->eot) {
+		d->done = true;
+		return;
+	}
+	resp = call(d, care);
+	take_packet_end(d);
+	d->hold = false;
+	d->flush = OCSD_DATA_RESP_IS_WAIT(resp);
+	if (d->refused)
+		fail(d, AUX_GAP_BAD_PACKET, OCSD_RESP_FATAL_INVALID_DATA);
+	else if (OCSD_DATA_RESP_IS_FATAL(resp))
+		fail(d, cause_of(d), resp);
+}

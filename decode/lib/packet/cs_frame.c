@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * etmframe: see cs_frame.h.
+ *
+ * Byte 15 of a frame has a bit for each pair of bytes before it. In a pair the
+ * second byte is data. The first is data without its lowest bit, which is that
+ * bit of byte 15; or, if its lowest bit is set, a new id, and then the bit says
+ * that the second byte still is the old one's. Byte 14 is alone in its pair.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <aux/error.h>
+
+#include "common/bytes.h"
+
+#include "decode/lib/packet/cs_frame.h"
+
+/* The lowest bits of the bytes 0, 2, .. of eight. */
+#define ID_BITS UINT64_C(0x0001000100010001)
+#define FSYNC_TWICE UINT64_C(0x7fffffff7fffffff)
+#define BYTES_MAX 15	/* of data in one frame */
+
+static inline void put_half(uint8_t *p, uint64_t v)
+{
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+	v = __builtin_bswap64(v);
+#endif
+	memcpy(p, &v, sizeof(v));
+}
+
+/* Four bits to the lowest ones of the bytes 0, 2, 4 and 6. */
+#define SPREAD(bits)                                                     \
+	((bits & UINT64_C(1)) | (bits & UINT64_C(2)) << 15 |             \
+	 (bits & UINT64_C(4)) << 30 | (bits & UINT64_C(8)) << 45)
+
+static const uint64_t spread[16] = {
+	SPREAD(0), SPREAD(1), SPREAD(2), SPREAD(3), SPREAD(4), SPREAD(5),
+	SPREAD(6), SPREAD(7), SPREAD(8), SPREAD(9), SPREAD(10), SPREAD(11),
+	SPREAD(12), SPREAD(13), SPREAD(14), SPREAD(15),
+};
+
+bool etmframe_is_barrier(const uint8_t *data)
+{
+	return load_le64(data) == FSYNC_TWICE &&
+	       load_le64(data + 8) == FSYNC_TWICE;
+}
+
+/*
+ * One frame with ids in it: out has the id of each data byte and the byte
+ * itself, in turn; now changes. Returns the number of data bytes.
+ */
+static unsigned unpack(const uint8_t *f, uint8_t *now, uint8_t *ids,
+		       uint8_t *bytes)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < ETMFRAME_SIZE; i += 2) {
+		uint8_t flag = f[15] >> (i / 2) & 1, old = *now;
+
+		if (f[i] & 1) {
+			*now = f[i] >> 1;
+		} else {
+			ids[n] = old;
+			bytes[n++] = f[i] | flag;
+		}
+		if (i == ETMFRAME_SIZE - 2)
+			break;
+		ids[n] = f[i] & flag ? old : *now;
+		bytes[n++] = f[i + 1];
+	}
+	return n;
+}
+
+static void count_bytes(struct etmframe_ids *ids, unsigned id, uint64_t n)
+{
+	if (id < ETMFRAME_N_IDS)
+		ids->n[id] += n;
+	else
+		ids->n_nobody += n;
+}
+
+/* Frames in turn, from p on, that have no id in them. */
+static size_t count_plain(const uint8_t *p, size_t n_frames)
+{
+	size_t n = 0;
+
+	while (n < n_frames && !((load_le64(p + n * ETMFRAME_SIZE) |
+				  load_le64(p + n * ETMFRAME_SIZE + 8)) &
+				 ID_BITS))
+		n++;
+	return n;
+}
+
+void etmframe_scan(struct etmframe_ids *ids, const uint8_t *data, size_t len)
+{
+	size_t n_frames = len / ETMFRAME_SIZE, plain, n;
+	uint8_t of[ETMFRAME_SIZE], bytes[ETMFRAME_SIZE];
+
+	while (n_frames) {
+		plain = count_plain(data, n_frames);
+		count_bytes(ids, ids->id, plain * BYTES_MAX);
+		data += plain * ETMFRAME_SIZE;
+		n_frames -= plain;
+		if (!n_frames)
+			break;
+		if (etmframe_is_barrier(data)) {
+			ids->id = ETMFRAME_NO_ID;
+			ids->n_barriers++;
+		} else {
+			n = unpack(data, &ids->id, of, bytes);
+			for (size_t i = 0; i < n; i++)
+				count_bytes(ids, of[i], 1);
+		}
+		data += ETMFRAME_SIZE;
+		n_frames--;
+	}
+}
+
+uint64_t etmframe_nobody(const uint8_t *data, size_t len)
+{
+	size_t n_frames = len / ETMFRAME_SIZE;
+	size_t plain = count_plain(data, n_frames), i = 0;
+
+	if (plain == n_frames)
+		return plain * BYTES_MAX;
+	data += plain * ETMFRAME_SIZE;
+	while (!(data[i] & 1))
+		i += 2;
+	/* the byte behind the id may be of what was before it */
+	return plain * BYTES_MAX + i +
+	       (i < ETMFRAME_SIZE - 2 && data[15] >> (i / 2) & 1);
+}
+
+void etmframe_pick_init(struct etmframe_pick *p, uint8_t id)
+{
+	*p = (struct etmframe_pick){ .id = id, .now = ETMFRAME_NO_ID };
+}
+
+void etmframe_pick_reset(struct etmframe_pick *p)
+{
+	p->now = ETMFRAME_NO_ID;
+	p->n = p->n_segs = p->cursor = 0;
+	p->n_frames = 0;
+}
+
+void etmframe_pick_fini(struct etmframe_pick *p)
+{
+	free(p->data);
+	free(p->segs);
+	p->data = NULL;
+	p->segs = NULL;
+	p->n = p->cap = p->n_segs = p->cap_segs = 0;
+}
+
+/* Room for so many frames, and what is written behind the last byte. */
+static int reserve(struct etmframe_pick *p, size_t n_frames)
+{
+	size_t want = p->n + n_frames * BYTES_MAX + ETMFRAME_SIZE;
+	uint8_t *data;
+
+	if (want <= p->cap)
+		return 0;
+	if (want < p->cap + p->cap / 2)
+		want = p->cap + p->cap / 2;
+	data = realloc(p->data, want);
+	if (!data)
+		return -AUX_E_NOMEM;
+	p->data = data;
+	p->cap = want;
+	return 0;
+}
+
+static int add_seg(struct etmframe_pick *p)
+{
+	size_t want = p->cap_segs ? 2 * p->cap_segs : 16;
+	struct etmframe_seg *segs;
+
+	if (p->n_segs == p->cap_segs) {
+		segs = reallocarray(p->segs, want, sizeof(*segs));
+		if (!segs)
+			return -AUX_E_NOMEM;
+		p->segs = segs;
+		p->cap_segs = want;
+	}
+	p->segs[p->n_segs++] = (struct etmframe_seg){
+		.pos = (uint32_t)p->n, .frame = (uint32_t)p->n_frames
+	};
+	return 0;
+}
+
+/* Does a whole frame at the end go on from the last segment? */
+static bool goes_on(const struct etmframe_pick *p)
+{
+	const struct etmframe_seg *s;
+
+	if (!p->n_segs)
+		return false;
+	s = &p->segs[p->n_segs - 1];
+	return p->n - s->pos == (p->n_frames - s->frame) * BYTES_MAX;
+}
+
+static int pick_plain(struct etmframe_pick *p, const uint8_t *data, size_t n)
+{
+	uint8_t *to;
+
+	if (p->now != p->id) {
+		p->n_frames += n;
+		return 0;
+	}
+	if (!goes_on(p) && add_seg(p) < 0)
+		return -AUX_E_NOMEM;
+	if (reserve(p, n) < 0)
+		return -AUX_E_NOMEM;
+	to = p->data + p->n;
+	for (size_t i = 0; i < n; i++, data += ETMFRAME_SIZE, to += BYTES_MAX) {
+		uint64_t lo = load_le64(data), hi = load_le64(data + 8);
+
+		put_half(to, lo | spread[hi >> 56 & 15]);
+		put_half(to + 8, hi | spread[hi >> 60]);
+	}
+	p->n += n * BYTES_MAX;
+	p->n_frames += n;
+	return 0;
+}
+
+static int pick_mixed(struct etmframe_pick *p, const uint8_t *data)
+{
+	uint8_t of[ETMFRAME_SIZE], bytes[ETMFRAME_SIZE];
+	unsigned n = unpack(data, &p->now, of, bytes);
+	bool any = false;
+
+	if (reserve(p, 1) < 0)
+		return -AUX_E_NOMEM;
+	for (unsigned i = 0; i < n; i++) {
+		if (of[i] != p->id)
+			continue;
+		if (!any && add_seg(p) < 0)
+			return -AUX_E_NOMEM;
+		any = true;
+		p->data[p->n++] = bytes[i];
+	}
+	p->n_frames++;
+	return 0;
+}
+
+int64_t etmframe_pick_add(struct etmframe_pick *p, const uint8_t *data,
+			  size_t len)
+{
+	size_t n_frames = len / ETMFRAME_SIZE, at = 0, plain;
+
+	if (n_frames > UINT32_MAX - p->n_frames ||
+	    n_frames * BYTES_MAX > UINT32_MAX - p->n)
+		return -AUX_E_NOMEM;
+	while (at < n_frames) {
+		plain = count_plain(data + at * ETMFRAME_SIZE, n_frames - at);
+		if (plain && pick_plain(p, data + at * ETMFRAME_SIZE,
+					plain) < 0)
+			return -AUX_E_NOMEM;
+		at += plain;
+		if (at == n_frames ||
+		    etmframe_is_barrier(data + at * ETMFRAME_SIZE))
+			break;
+		if (pick_mixed(p, data + at * ETMFRAME_SIZE) < 0)
+			return -AUX_E_NOMEM;
+		at++;
+	}
+	return (int64_t)(at * ETMFRAME_SIZE);
+}
+
+/* The segment that contains pos. */
+static void move_cursor(struct etmframe_pick *p, size_t pos)
+{
+	size_t lo = 0, n = p->n_segs;
+
+	for (int i = 0; i < 4; i++) {
+		if (p->segs[p->cursor].pos > pos)
+			break;
+		if (p->cursor + 1 == p->n_segs ||
+		    p->segs[p->cursor + 1].pos > pos)
+			return;
+		p->cursor++;
+	}
+	while (n > 1) {
+		size_t half = n / 2;
+
+		if (p->segs[lo + half].pos <= pos)
+			lo += half;
+		n -= half;
+	}
+	p->cursor = lo;
+}
+
+struct etmframe_run etmframe_run(struct etmframe_pick *p, size_t pos)
+{
+	struct etmframe_run run = { .pos = pos, .len = 1 };
+	const struct etmframe_seg *s;
+	size_t at = pos < p->n ? pos : p->n - 1, end;
+
+	if (!p->n)
+		return run;
+	s = &p->segs[p->cursor];
+	end = p->cursor + 1 < p->n_segs ? s[1].pos : p->n;
+	if (at < s->pos || at >= end) {
+		move_cursor(p, at);
+		s = &p->segs[p->cursor];
+		end = p->cursor + 1 < p->n_segs ? s[1].pos : p->n;
+	}
+	run = (struct etmframe_run){
+		.pos = s->pos, .len = end - s->pos,
+		.offset = s->frame * (uint64_t)ETMFRAME_SIZE,
+		.framed = ETMFRAME_FRAMED,
+	};
+	if (pos == at)
+		return run;
+	return (struct etmframe_run){ .pos = pos, .len = 1,
+				      .offset = etmframe_at(&run, at) };
+}
+
+uint64_t etmframe_offset(struct etmframe_pick *p, size_t pos)
+{
+	struct etmframe_run run = etmframe_run(p, pos);
+
+	return etmframe_at(&run, pos);
+}

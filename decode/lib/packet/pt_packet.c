@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Intel PT packets: scanning.
+ *
+ * Invariant: a packet is decoded from its own bytes alone, never behind end.
+ * What is no packet here is none for libipt either, so that both resynchronize
+ * at the same places; other reserved bits are ignored.
+ *
+ * Specification: Intel SDM volume 3, "Intel Processor Trace", "Trace Packets
+ * and Data Types".
+ */
+#include <string.h>
+
+#include "decode/lib/packet/pt_packet.h"
+
+/* First bytes. TNT and CYC are told by their low bits. */
+#define OPC_PAD 0x00
+#define OPC_EXT 0x02
+#define OPC_TSC 0x19
+#define OPC_MTC 0x59
+#define OPC_MODE 0x99
+/* IP packets: low five bits */
+#define OPC_IP_MASK 0x1f
+#define OPC_TIP 0x0d
+#define OPC_TIP_PGE 0x11
+#define OPC_TIP_PGD 0x01
+#define OPC_FUP 0x1d
+
+/* Second bytes after OPC_EXT */
+#define EXT_CBR 0x03
+#define EXT_CFE 0x13
+#define EXT_PWRE 0x22
+#define EXT_PSBEND 0x23
+#define EXT_BEP 0x33
+#define EXT_PIP 0x43
+#define EXT_EVD 0x53
+#define EXT_EXSTOP 0x62
+#define EXT_BBP 0x63
+#define EXT_TMA 0x73
+#define EXT_PSB 0x82
+#define EXT_TRACESTOP 0x83
+#define EXT_PWRX 0xa2
+#define EXT_TNT 0xa3
+#define EXT_BEP_IP 0xb3
+#define EXT_MWAIT 0xc2
+#define EXT_EXT 0xc3
+#define EXT_VMCS 0xc8
+#define EXT_EXSTOP_IP 0xe2
+#define EXT_OVF 0xf3
+#define EXT_PTW_MASK 0x1f
+#define EXT_PTW 0x12
+#define EXT_EXT_MNT 0x88
+
+#define TMA_RESERVED UINT64_C(0xfffffffe00ff0000)	/* of its payload */
+
+static uint64_t load_le(const uint8_t *p, unsigned n)
+{
+	uint64_t v = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		v |= (uint64_t)p[i] << (8 * i);
+	return v;
+}
+
+static int bad(struct ptpkt *pkt)
+{
+	*pkt = (struct ptpkt){ .type = PTPKT_BAD };
+	return -1;
+}
+
+/* Sets type and size; 0 when the bytes end before the packet does. */
+static int shape(struct ptpkt *pkt, const uint8_t *p, const uint8_t *end,
+		 enum ptpkt_type type, unsigned size)
+{
+	pkt->type = (uint8_t)type;
+	if ((size_t)(end - p) < size)
+		return 0;
+	pkt->size = (uint8_t)size;
+	return (int)size;
+}
+
+/* v: the bits, below a stop bit that is the highest one set. */
+static int set_tnt(struct ptpkt *pkt, uint64_t v, unsigned size)
+{
+	unsigned stop;
+
+	if (!v)
+		return bad(pkt);
+	stop = 63 - (unsigned)__builtin_clzll(v);
+	pkt->type = PTPKT_TNT;
+	pkt->size = (uint8_t)size;
+	pkt->count = (uint8_t)stop;
+	pkt->payload = v & ~(UINT64_C(1) << stop);
+	return (int)size;
+}
+
+static int decode_ip(const uint8_t *p, const uint8_t *end,
+		     enum ptpkt_type type, struct ptpkt *pkt)
+{
+	static const int8_t bytes[8] = { 0, 2, 4, 6, 6, -1, 8, -1 };
+	int n = bytes[*p >> 5];
+	int ret;
+
+	if (n < 0)
+		return bad(pkt);
+	ret = shape(pkt, p, end, type, 1 + (unsigned)n);
+	pkt->count = *p >> 5;
+	if (ret)
+		pkt->payload = load_le(p + 1, (unsigned)n);
+	return ret;
+}
+
+static int decode_mode(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
+{
+	if (end - p < 2)
+		return 0;
+	switch (p[1] >> 5) {
+	case 0:
+		pkt->type = PTPKT_MODE_EXEC;
+		pkt->flags = p[1] & 7;
+		break;
+	case 1:
+		pkt->type = PTPKT_MODE_TSX;
+		pkt->flags = p[1] & 3;
+		break;
+	default:
+		return bad(pkt);
+	}
+	pkt->size = 2;
+	return 2;
+}
+
+/* Five bits, then seven a byte; more than 64 bits is no packet. */
+static int decode_cyc(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
+{
+	uint64_t v = *p >> 3;
+	unsigned shift = 5, n = 1;
+	unsigned more = *p & 4;
+
+	pkt->type = PTPKT_CYC;
+	while (more) {
+		if (p + n == end)
+			return 0;
+		if (shift + 7 > 64)
+			return bad(pkt);
+		v |= (uint64_t)(p[n] >> 1) << shift;
+		shift += 7;
+		more = p[n++] & 1;
+	}
+	pkt->payload = v;
+	pkt->size = (uint8_t)n;
+	return (int)n;
+}
+
+static int decode_psb(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
+{
+	size_t n = (size_t)(end - p);
+
+	if (n > PTPKT_PSB_SIZE)
+		n = PTPKT_PSB_SIZE;
+	for (size_t i = 0; i < n; i++)
+		if (p[i] != (i & 1 ? EXT_PSB : OPC_EXT))
+			return bad(pkt);
+	return shape(pkt, p, end, PTPKT_PSB, PTPKT_PSB_SIZE);
+}
+
+static int decode_ptw(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
+{
+	unsigned code = p[1] >> 5 & 3;
+	int ret;
+
+	if (code > 1)
+		return bad(pkt);
+	pkt->count = code ? 8 : 4;
+	pkt->flags = p[1] >> 7;
+	ret = shape(pkt, p, end, PTPKT_PTW, 2U + pkt->count);
+	if (ret)
+		pkt->payload = load_le(p + 2, pkt->count);
+	return ret;
+}
+
+static int decode_mnt(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
+{
+	int ret;
+
+	if (end - p > 2 && p[2] != EXT_EXT_MNT)
+		return bad(pkt);
+	ret = shape(pkt, p, end, PTPKT_MNT, 11);
+	if (ret)
+		pkt->payload = load_le(p + 3, 8);
+	return ret;
+}
+
+static int decode_tnt64(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
+{
+	if (!shape(pkt, p, end, PTPKT_TNT, 8))
+		return 0;
+	return set_tnt(pkt, load_le(p + 2, 6), 8);
+}
+
+/* Packets of fixed size whose fields are cut out of one little-endian word. */
+static int decode_fixed(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt,
+			enum ptpkt_type type, unsigned size, uint64_t *word)
+{
+	int ret = shape(pkt, p, end, type, size);
+
+	*word = ret ? load_le(p + 2, size - 2 < 8 ? size - 2 : 8) : 0;
+	return ret;
+}
+
+static int decode_timing(const uint8_t *p, const uint8_t *end,
+			 struct ptpkt *pkt)
+{
+	uint64_t w;
+	int ret;
+
+	if (p[1] == EXT_CBR) {
+		ret = decode_fixed(p, end, pkt, PTPKT_CBR, 4, &w);
+		pkt->payload = w & 0xff;
+		return ret;
+	}
+	ret = decode_fixed(p, end, pkt, PTPKT_TMA, 7, &w);
+	if (w & TMA_RESERVED)
+		return bad(pkt);
+	pkt->payload = w & 0xffff;
+	pkt->payload2 = w >> 24 & 0x1ff;
+	return ret;
+}
+
+static int decode_space(const uint8_t *p, const uint8_t *end,
+			struct ptpkt *pkt)
+{
+	uint64_t w;
+	int ret;
+
+	if (p[1] == EXT_VMCS) {
+		ret = decode_fixed(p, end, pkt, PTPKT_VMCS, 7, &w);
+		pkt->payload = w << 12;
+		return ret;
+	}
+	ret = decode_fixed(p, end, pkt, PTPKT_PIP, 8, &w);
+	pkt->flags = w & 1;
+	pkt->payload = w >> 1 << 5;
+	return ret;
+}
+
+static int decode_power(const uint8_t *p, const uint8_t *end,
+			struct ptpkt *pkt)
+{
+	uint64_t w;
+	int ret;
+
+	switch (p[1]) {
+	case EXT_MWAIT:
+		ret = decode_fixed(p, end, pkt, PTPKT_MWAIT, 10, &w);
+		pkt->payload = (uint32_t)w;
+		pkt->payload2 = w >> 32;
+		return ret;
+	case EXT_PWRE:
+		ret = decode_fixed(p, end, pkt, PTPKT_PWRE, 4, &w);
+		pkt->flags = w >> 7 & 1;
+		pkt->payload = w >> 12 & 15;
+		pkt->payload2 = w >> 8 & 15;
+		return ret;
+	default:
+		ret = decode_fixed(p, end, pkt, PTPKT_PWRX, 7, &w);
+		pkt->payload = w >> 4 & 15;
+		pkt->payload2 = w & 15;
+		pkt->flags = w >> 8 & 15;
+		return ret;
+	}
+}
+
+/* Event trace and blocks */
+static int decode_event(const uint8_t *p, const uint8_t *end,
+			struct ptpkt *pkt)
+{
+	uint64_t w;
+	int ret;
+
+	switch (p[1]) {
+	case EXT_CFE:
+		ret = decode_fixed(p, end, pkt, PTPKT_CFE, 4, &w);
+		pkt->count = w & 0x1f;
+		pkt->flags = w >> 7 & 1;
+		pkt->payload = w >> 8 & 0xff;
+		return ret;
+	case EXT_EVD:
+		ret = shape(pkt, p, end, PTPKT_EVD, 11);
+		if (ret) {
+			pkt->count = p[2] & 0x3f;
+			pkt->payload = load_le(p + 3, 8);
+		}
+		return ret;
+	default:
+		ret = decode_fixed(p, end, pkt, PTPKT_BBP, 3, &w);
+		pkt->count = w & 0x1f;
+		if (ret)
+			pkt->payload = w >> 7 & 1 ? 4 : 8;
+		return ret;
+	}
+}
+
+/* Two bytes and no more: flags holds the IP bit where there is one. */
+static int decode_bare(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
+{
+	switch (p[1]) {
+	case EXT_PSBEND:
+		return shape(pkt, p, end, PTPKT_PSBEND, 2);
+	case EXT_OVF:
+		return shape(pkt, p, end, PTPKT_OVF, 2);
+	case EXT_TRACESTOP:
+		return shape(pkt, p, end, PTPKT_TRACESTOP, 2);
+	case EXT_EXSTOP:
+	case EXT_EXSTOP_IP:
+		pkt->flags = p[1] == EXT_EXSTOP_IP;
+		return shape(pkt, p, end, PTPKT_EXSTOP, 2);
+	case EXT_BEP:
+	case EXT_BEP_IP:
+		pkt->flags = p[1] == EXT_BEP_IP;
+		return shape(pkt, p, end, PTPKT_BEP, 2);
+	}
+	return bad(pkt);
+}
+
+static int decode_ext(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
+{
+	if (end - p < 2)
+		return 0;
+	switch (p[1]) {
+	case EXT_TNT:
+		return decode_tnt64(p, end, pkt);
+	case EXT_PSB:
+		return decode_psb(p, end, pkt);
+	case EXT_CBR:
+	case EXT_TMA:
+		return decode_timing(p, end, pkt);
+	case EXT_PIP:
+	case EXT_VMCS:
+		return decode_space(p, end, pkt);
+	case EXT_MWAIT:
+	case EXT_PWRE:
+	case EXT_PWRX:
+		return decode_power(p, end, pkt);
+	case EXT_CFE:
+	case EXT_EVD:
+	case EXT_BBP:
+		return decode_event(p, end, pkt);
+	case EXT_EXT:
+		return decode_mnt(p, end, pkt);
+	}
+	if ((p[1] & EXT_PTW_MASK) == EXT_PTW)
+		return decode_ptw(p, end, pkt);
+	return decode_bare(p, end, pkt);
+}
+
+static int decode_odd(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
+{
+	int ret;
+
+	switch (*p & OPC_IP_MASK) {
+	case OPC_TIP:
+		return decode_ip(p, end, PTPKT_TIP, pkt);
+	case OPC_FUP:
+		return decode_ip(p, end, PTPKT_FUP, pkt);
+	case OPC_TIP_PGE:
+		return decode_ip(p, end, PTPKT_TIP_PGE, pkt);
+	case OPC_TIP_PGD:
+		return decode_ip(p, end, PTPKT_TIP_PGD, pkt);
+	}
+	switch (*p) {
+	case OPC_MTC:
+		ret = shape(pkt, p, end, PTPKT_MTC, 2);
+		pkt->payload = ret ? p[1] : 0;
+		return ret;
+	case OPC_TSC:
+		ret = shape(pkt, p, end, PTPKT_TSC, 8);
+		pkt->payload = ret ? load_le(p + 1, 7) : 0;
+		return ret;
+	case OPC_MODE:
+		return decode_mode(p, end, pkt);
+	}
+	return bad(pkt);
+}
+
+int ptpkt_decode(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
+{
+	*pkt = (struct ptpkt){ 0 };
+	if (p >= end)
+		return 0;
+	if (!(*p & 1)) {
+		if (*p == OPC_EXT)
+			return decode_ext(p, end, pkt);
+		if (*p != OPC_PAD)
+			return set_tnt(pkt, *p >> 1, 1);
+		return shape(pkt, p, end, PTPKT_PAD, 1);
+	}
+	if ((*p & 3) == 3)
+		return decode_cyc(p, end, pkt);
+	return decode_odd(p, end, pkt);
+}
+
+/* Packets that may stand inside a block; all others end it. */
+#define IN_BLOCK                                                               \
+	(1U << PTPKT_BAD | 1U << PTPKT_PAD | 1U << PTPKT_TSC |                 \
+	 1U << PTPKT_TMA | 1U << PTPKT_MTC | 1U << PTPKT_FUP |                 \
+	 1U << PTPKT_CYC | 1U << PTPKT_CBR | 1U << PTPKT_MNT |                 \
+	 1U << PTPKT_BIP)
+
+int ptpkt_next(const uint8_t *p, const uint8_t *end, unsigned *block,
+	       struct ptpkt *pkt)
+{
+	int ret;
+
+	if (*block && p < end && (*p & 7) == 4) {
+		*pkt = (struct ptpkt){ .count = *p >> 3 };
+		ret = shape(pkt, p, end, PTPKT_BIP, 1 + *block);
+		if (ret)
+			pkt->payload = load_le(p + 1, *block);
+		return ret;
+	}
+	ret = ptpkt_decode(p, end, pkt);
+	if (ret > 0 && pkt->type == PTPKT_BBP)
+		*block = (unsigned)pkt->payload;
+	else if (ret > 0 && !(IN_BLOCK >> pkt->type & 1))
+		*block = 0;
+	return ret;
+}
+
+int ptpkt_ip(const struct ptpkt *pkt, uint64_t *last)
+{
+	switch (pkt->count) {
+	case 1:
+		*last = (*last & ~UINT64_C(0xffff)) | pkt->payload;
+		return 1;
+	case 2:
+		*last = (*last & ~UINT64_C(0xffffffff)) | pkt->payload;
+		return 1;
+	case 3:
+		*last = (uint64_t)((int64_t)(pkt->payload << 16) >> 16);
+		return 1;
+	case 4:
+		*last = (*last & ~UINT64_C(0xffffffffffff)) | pkt->payload;
+		return 1;
+	case 6:
+		*last = pkt->payload;
+		return 1;
+	}
+	return 0;
+}

@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * pt: events happen: the code up to their place is walked, then they are told.
+ */
+#include "decode/lib/pt/engine.h"
+
+/* ---- telling ---- */
+
+/* The next event of the queue, always with room; what was walked is borne out. */
+struct aux_flow *pt_event_push(struct pt *d, enum aux_flow_kind kind,
+			       unsigned what)
+{
+	struct aux_flow *f;
+
+	if (d->mute)
+		return &d->none;
+	if (d->told == UINT32_MAX) {
+		d->told = d->tail;
+		d->told_sure = d->sure;
+		d->told_ip = d->last_ip;
+	}
+	pt_confirm(d);
+	if (!pt_queue_room(d)) {
+		d->failed_mem = true;
+		return &d->none;
+	}
+	f = &d->queue[d->tail++];
+	d->sure = d->tail;
+	*f = (struct aux_flow){ .offset = d->offset, .kind = (uint8_t)kind,
+				.what = (uint8_t)what };
+	return f;
+}
+
+bool pt_event_time(struct pt *d, uint64_t tsc)
+{
+	struct aux_flow *f;
+	bool now = tsc >= d->host->horizon_tsc || tsc < d->pushed_tsc;
+
+	if (d->have_time && (tsc <= d->tsc ||
+			     (!now && tsc - d->tsc < d->host->time_step)))
+		return false;
+	d->have_time = true;
+	d->tsc = d->pushed_tsc = tsc;
+	d->at_horizon |= now;
+	f = pt_event_push(d, AUX_FLOW_TIME, 0);
+	f->flags = AUX_FLOW_HAS_TSC;
+	f->n = pt_take_cycles(d);
+	f->time.tsc = tsc;
+	f->time.ns = aux_clock_ns(&d->config->clock, tsc);
+	return true;
+}
+
+void pt_event_ip(struct pt *d, enum aux_flow_kind kind, unsigned what,
+		 bool known, uint64_t ip)
+{
+	struct aux_flow *f = pt_event_push(d, kind, what);
+
+	if (!known)
+		return;
+	f->flags = AUX_FLOW_HAS_IP;
+	f->trace.ip = ip;
+}
+
+static void tell_time(struct pt *d, const struct pt_event *ev)
+{
+	if (ev->timed)
+		pt_event_time(d, ev->tsc);
+}
+
+static void tell_value(struct pt *d, const struct pt_event *ev,
+		       enum aux_flow_kind kind, unsigned what, uint32_t n,
+		       uint64_t value)
+{
+	struct aux_flow *f;
+
+	tell_time(d, ev);
+	f = pt_event_push(d, kind, what);
+	f->n = n;
+	f->flags = ev->has_ip ? AUX_FLOW_HAS_IP : 0;
+	f->payload.ip = ev->has_ip ? ev->ip : 0;
+	f->payload.value = value;
+}
+
+static void tell_context(struct pt *d, const struct pt_event *ev)
+{
+	struct aux_flow *f;
+
+	tell_time(d, ev);
+	f = pt_event_push(d, AUX_FLOW_CONTEXT, 0);
+	f->context.cr3 = d->cr3;
+	f->context.vmcs = d->vmcs;
+}
+
+/* ---- instructions that events belong to ---- */
+
+/* The opcode behind the prefixes; *rex is the last of them, if it is a REX. */
+static const uint8_t *find_opcode(const uint8_t *p, size_t n, uint8_t *rex)
+{
+	const uint8_t *end = p + n;
+
+	for (*rex = 0; p < end; p++) {
+		if ((*p & 0xf0) == 0x40)
+			*rex = *p;
+		else if (*p == 0x66 || *p == 0xf2 || *p == 0xf3 || *p == 0x67 ||
+			 *p == 0x2e || *p == 0x36 || *p == 0x3e ||
+			 *p == 0x26 || *p == 0x64 || *p == 0x65 || *p == 0xf0)
+			*rex = 0;
+		else
+			break;
+	}
+	return end - p >= 3 && *p == 0x0f ? p + 1 : NULL;
+}
+
+static bool is_mov_cr3(const uint8_t *p, size_t n, const struct x86_insn *insn)
+{
+	uint8_t rex;
+	const uint8_t *op = find_opcode(p, n, &rex);
+
+	return insn->cls == X86_OTHER && op && op[0] == 0x22 &&
+	       (op[1] >> 3 & 7) == 3 && !(rex & 4);
+}
+
+static bool is_far(const struct x86_insn *insn)
+{
+	return insn->cls == X86_FAR || insn->cls == X86_SYSCALL;
+}
+
+static bool takes_pip(const uint8_t *p, size_t n, const struct x86_insn *insn)
+{
+	return is_far(insn) || is_mov_cr3(p, n, insn);
+}
+
+static bool takes_vmcs(const uint8_t *p, size_t n, const struct x86_insn *insn)
+{
+	uint8_t rex;
+	const uint8_t *op = find_opcode(p, n, &rex);
+
+	return is_far(insn) ||
+	       (insn->cls == X86_OTHER && op && op[0] == 0xc7 &&
+		op[1] >> 6 != 3 && (op[1] >> 3 & 7) == 6);
+}
+
+static bool is_ptwrite(const uint8_t *p, size_t n, const struct x86_insn *insn)
+{
+	(void)p, (void)n;
+	return insn->cls == X86_PTWRITE;
+}
+
+static bool is_any(const uint8_t *p, size_t n, const struct x86_insn *insn)
+{
+	(void)p, (void)n, (void)insn;
+	return true;
+}
+
+/* ---- going there ---- */
+
+/* To ip, with no packet. Where tracing is off libipt walks from nowhere. */
+static int walk_to(struct pt *d, uint64_t ip)
+{
+	int r;
+
+	if (!d->enabled)
+		return -PT_E_UNSUPPORTED;
+	r = pt_slow_walk(d, &ip);
+	return r == 1 ? 0 : r ? r : -PT_E_QUERY;
+}
+
+/* To the ip of the event, by packets if need be. */
+static int walk_by_trace(struct pt *d, const struct pt_event *ev)
+{
+	uint64_t ip = ev->ip;
+	int r;
+
+	if (!ev->has_ip)
+		return 0;
+	if (!d->enabled)
+		return -PT_E_UNSUPPORTED;
+	for (;;) {
+		r = pt_slow_walk(d, &ip);
+		if (r)
+			return r < 0 ? r : 0;
+		r = pt_slow_take(d);
+		if (r)
+			return r;
+	}
+}
+
+/* To an instruction, which waits until no more events can belong to it. */
+static int walk_to_match(struct pt *d, pt_match match)
+{
+	int r = pt_slow_walk_match(d, match);
+
+	if (r != 1)
+		return r ? r : -PT_E_QUERY;
+	d->postponed = true;
+	return 0;
+}
+
+/* ---- each kind ---- */
+
+static int enable(struct pt *d, const struct pt_event *ev)
+{
+	if (d->enabled)
+		return -PT_E_CONTEXT;
+	tell_time(d, ev);
+	d->need_on = false;
+	pt_event_ip(d, AUX_FLOW_TRACE_ON, 0, true, ev->ip);
+	d->ip = ev->ip;
+	if (!d->mute)
+		d->last_ip = d->ip;
+	d->enabled = true;
+	return 0;
+}
+
+/* A branch that takes a packet, or leads to the IP that is told, ends it. */
+static int walk_to_disable(struct pt *d, const struct pt_event *ev)
+{
+	struct aux_flow *f;
+	bool branch;
+	int r;
+
+	if (d->postponed) {
+		branch = d->insn.cls != X86_OTHER && d->insn.cls != X86_PTWRITE;
+		if (branch || (d->bound & PT_BOUND_PAGING && !ev->has_ip))
+			return 0;
+		pt_slow_proceed(d);
+	}
+	pt_slow_turn_on(d);
+	if (!ev->has_ip && d->errata & PT_ERR_SKL014 && d->config->n_filters)
+		return -PT_E_UNSUPPORTED;
+	r = ev->has_ip ? pt_slow_walk(d, &ev->ip) :
+			 pt_slow_walk_match(d, is_mov_cr3);
+	if (r)
+		return r < 0 ? r : 0;
+	f = &d->queue[d->tail - 1];
+	if (ev->has_ip && d->insn.cls == X86_COND) {
+		if (ev->ip == d->next_seq)
+			f->what = AUX_END_COND_NOT_TAKEN;
+		else if (ev->ip == d->next_seq + (uint64_t)d->insn.disp)
+			f->what = AUX_END_COND_TAKEN;
+	}
+	return 0;
+}
+
+static int disable(struct pt *d, const struct pt_event *ev)
+{
+	int r;
+
+	if (!d->enabled)
+		return -PT_E_UNSUPPORTED;
+	r = walk_to_disable(d, ev);
+	if (r)
+		return r;
+	tell_time(d, ev);
+	d->need_on = d->enabled = d->postponed = false;
+	d->bound = 0;
+	pt_event_ip(d, AUX_FLOW_TRACE_OFF, 0, ev->has_ip, ev->ip);
+	return 0;
+}
+
+static int interrupt(struct pt *d, const struct pt_event *ev)
+{
+	struct aux_flow *f;
+	int r = walk_to(d, ev->from);
+
+	if (r)
+		return r;
+	tell_time(d, ev);
+	f = pt_event_push(d, AUX_FLOW_ASYNC, AUX_ASYNC_UNKNOWN);
+	f->flags = AUX_FLOW_HAS_IP;
+	f->async.from = ev->from;
+	if (ev->type == PT_EV_ASYNC_BRANCH) {
+		f->async.to = ev->ip;
+		d->ip = ev->ip;
+		return 0;
+	}
+	d->need_on = d->enabled = false;
+	pt_event_ip(d, AUX_FLOW_TRACE_OFF, 0, ev->has_ip, ev->ip);
+	return 0;
+}
+
+/* SKD022: a VMLAUNCH or VMRESUME may have got a FUP that means nothing. */
+static bool is_skd022(struct pt *d, uint64_t ip)
+{
+	const uint8_t *p, *op;
+	uint8_t buf[16], rex;
+	size_t n;
+
+	if (!(d->errata & PT_ERR_SKD022))
+		return false;
+	n = pt_code_bytes(&d->store, ip, buf, &p);
+	op = n ? find_opcode(p, n, &rex) : NULL;
+	return op && op[0] == 0x01 && (op[1] == 0xc2 || op[1] == 0xc3);
+}
+
+static int change_space(struct pt *d, const struct pt_event *ev)
+{
+	bool cr3 = ev->type == PT_EV_PAGING || ev->type == PT_EV_ASYNC_PAGING;
+	bool sync = ev->type == PT_EV_PAGING || ev->type == PT_EV_VMCS;
+	uint8_t bound = cr3 ? PT_BOUND_PAGING : PT_BOUND_VMCS;
+	int r = 0;
+
+	if (!sync) {
+		r = walk_by_trace(d, ev);
+	} else if (d->enabled && !d->postponed) {
+		r = walk_to_match(d, cr3 ? takes_pip : takes_vmcs);
+		d->bound |= bound;
+	}
+	if (r)
+		return r;
+	if (cr3)
+		d->cr3 = ev->value;
+	else
+		d->vmcs = ev->value;
+	tell_context(d, ev);
+	return 0;
+}
+
+static int change_mode(struct pt *d, const struct pt_event *ev)
+{
+	uint16_t mode = (uint16_t)ev->value;
+	int r = walk_by_trace(d, ev);
+
+	if (r)
+		return r;
+	if (ev->status && d->enabled && !d->no_mode &&
+	    (ev->value2 || mode != (d->flags & AUX_FLOW_MODE_MASK)))
+		return -PT_E_CONTEXT;
+	tell_time(d, ev);
+	d->no_mode = ev->value2;
+	d->mode16 = !d->no_mode && mode == AUX_FLOW_MODE_X86_16;
+	d->flags = (d->flags & AUX_FLOW_IN_TX) | mode;
+	return 0;
+}
+
+static int change_tx(struct pt *d, const struct pt_event *ev)
+{
+	bool begun = ev->value & 1, aborted = ev->value & 2;
+	int r = ev->has_ip ? walk_to(d, ev->ip) : 0;
+
+	/* BDM64: the branch before an abort may have got a wrong packet. */
+	if (r == -PT_E_QUERY && aborted && d->errata & PT_ERR_BDM64)
+		return -PT_E_UNSUPPORTED;
+	if (r)
+		return r;
+	tell_time(d, ev);
+	d->flags = (d->flags & AUX_FLOW_MODE_MASK) | (begun ? AUX_FLOW_IN_TX : 0);
+	if (!ev->status || begun)
+		pt_event_ip(d, AUX_FLOW_TX,
+			    aborted ? AUX_TX_ABORT :
+			    begun ? AUX_TX_BEGIN : AUX_TX_COMMIT,
+			    ev->has_ip, ev->ip);
+	return 0;
+}
+
+static int overflow(struct pt *d, const struct pt_event *ev)
+{
+	struct aux_flow *f;
+
+	tell_time(d, ev);
+	f = pt_event_push(d, AUX_FLOW_GAP, AUX_GAP_OVERFLOW);
+	f->flags = ev->has_ip ? AUX_FLOW_HAS_IP : 0;
+	f->gap.ip = ev->has_ip ? ev->ip : 0;
+	d->need_on = false;
+	d->enabled = ev->has_ip;
+	d->ip = f->gap.ip;
+	d->flags = d->flags & AUX_FLOW_MODE_MASK;
+	return 0;
+}
+
+static int write_value(struct pt *d, struct pt_event *ev)
+{
+	int r = 0;
+
+	if (d->enabled && !ev->has_ip) {
+		r = walk_to_match(d, is_ptwrite);
+		ev->has_ip = true;
+		ev->ip = d->insn_ip;
+	} else if (d->enabled) {
+		r = walk_to(d, ev->ip);
+		if (!r)
+			r = walk_to_match(d, is_any);
+	}
+	if (!r)
+		tell_value(d, ev, AUX_FLOW_PAYLOAD, 0, ev->size, ev->value);
+	return r;
+}
+
+static int tell_power(struct pt *d, const struct pt_event *ev)
+{
+	uint64_t v = ev->value;
+	unsigned what;
+	int r = 0;
+
+	if (ev->has_ip && d->enabled)
+		r = walk_to(d, ev->ip);
+	switch (ev->type) {
+	case PT_EV_EXSTOP:
+		what = AUX_POWER_STOPPED;
+		v = 0;
+		break;
+	case PT_EV_MWAIT:
+		what = AUX_POWER_MWAIT;
+		v |= ev->value2 << 32;
+		break;
+	case PT_EV_PWRE:
+		what = AUX_POWER_ENTRY;
+		v |= ev->value2 << 8;
+		break;
+	case PT_EV_PWRX:
+		what = AUX_POWER_EXIT;
+		v |= ev->value2 << 8;
+		break;
+	default:
+		what = AUX_POWER_RATIO;
+		break;
+	}
+	if (!r)
+		tell_value(d, ev, AUX_FLOW_POWER, what, 0, v);
+	return r;
+}
+
+void pt_event_late(struct pt *d)
+{
+	if (d->has_late)
+		tell_power(d, &d->late);
+	d->has_late = false;
+}
+
+/* Does it go with the instruction that waits, or is that done? */
+static int settle_postponed(struct pt *d, const struct pt_event *ev)
+{
+	uint8_t bound = ev->type == PT_EV_PAGING ? PT_BOUND_PAGING :
+			ev->type == PT_EV_VMCS ? PT_BOUND_VMCS : 0;
+
+	if (!d->postponed || ev->type == PT_EV_DISABLED)
+		return 0;
+	if (ev->type == PT_EV_OVERFLOW) {	/* its TIP is lost too */
+		d->postponed = false;
+		d->bound = 0;
+		return 0;
+	}
+	if (bound && !(d->bound & bound) && is_far(&d->insn)) {
+		d->bound |= bound;
+		return 0;
+	}
+	return pt_slow_proceed(d);
+}
+
+int pt_event_apply(struct pt *d, struct pt_event *ev)
+{
+	int r = settle_postponed(d, ev);
+
+	if (r)
+		return r;
+	switch (ev->type) {
+	case PT_EV_ENABLED:
+		return enable(d, ev);
+	case PT_EV_DISABLED:
+		return disable(d, ev);
+	case PT_EV_ASYNC_DISABLED:
+		if (is_skd022(d, ev->from))
+			return -PT_E_UNSUPPORTED;
+		return interrupt(d, ev);
+	case PT_EV_ASYNC_BRANCH:
+		return interrupt(d, ev);
+	case PT_EV_PAGING: case PT_EV_ASYNC_PAGING:
+	case PT_EV_VMCS: case PT_EV_ASYNC_VMCS:
+		return change_space(d, ev);
+	case PT_EV_OVERFLOW:
+		return overflow(d, ev);
+	case PT_EV_MODE:
+		return change_mode(d, ev);
+	case PT_EV_TSX:
+		return change_tx(d, ev);
+	case PT_EV_STOP:
+		if (d->enabled)
+			return -PT_E_CONTEXT;
+		tell_time(d, ev);
+		return 0;
+	case PT_EV_PTWRITE:
+		return write_value(d, ev);
+	case PT_EV_CFE:
+		r = ev->has_ip && d->enabled ? walk_to(d, ev->ip) : 0;
+		if (!r)
+			tell_value(d, ev, AUX_FLOW_EVENT, ev->what, 1,
+				   ev->value);
+		return r;
+	case PT_EV_EVD:
+		tell_value(d, ev, AUX_FLOW_EVENT, ev->what, 8, ev->value);
+		return 0;
+	case PT_EV_NOTHING:
+		tell_time(d, ev);
+		return 0;
+	default:
+		return tell_power(d, ev);
+	}
+}

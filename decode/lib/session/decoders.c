@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * plugins: one line per decoder; the first of a trace type is the default, and what
+ * it cannot do goes to the reference. A loaded one must have been built for the same
+ * interface: abi is the first word of its table and is looked at before all else.
+ */
+#include <dlfcn.h>
+#include <string.h>
+
+#include "common/diag.h"
+
+#include "decode/lib/session/decoders.h"
+
+extern const struct aux_decoder_ops aux_decoder_libipt, aux_decoder_opencsd,
+	aux_decoder_pt, aux_decoder_etm, aux_decoder_bytes;
+
+static const struct aux_decoder_ops *const builtin[] = {
+	&aux_decoder_pt,
+	&aux_decoder_etm,
+#ifdef HAVE_IPT
+	&aux_decoder_libipt,
+#endif
+#ifdef HAVE_OPENCSD
+	&aux_decoder_opencsd,
+#endif
+	&aux_decoder_bytes,
+};
+
+#define N_BUILTIN (sizeof(builtin) / sizeof(builtin[0]))
+
+const struct aux_decoder_ops *plugins_get(size_t i)
+{
+	return i < N_BUILTIN ? builtin[i] : NULL;
+}
+
+bool plugins_has(uint32_t trace_type)
+{
+	for (size_t i = 0; i < N_BUILTIN; i++)
+		if (trace_type && builtin[i]->trace_type == trace_type)
+			return true;
+	return false;
+}
+
+const struct aux_decoder_ops *
+plugins_reference(uint32_t trace_type, const struct aux_decoder_ops *ops)
+{
+	/* made by others; all they lack is told in a GAP */
+	static const struct aux_decoder_ops *const references[] = {
+#ifdef HAVE_IPT
+		&aux_decoder_libipt,
+#endif
+#ifdef HAVE_OPENCSD
+		&aux_decoder_opencsd,
+#endif
+		NULL,
+	};
+
+	for (size_t i = 0; references[i]; i++)
+		if (references[i] != ops && trace_type &&
+		    references[i]->trace_type == trace_type)
+			return references[i];
+	return NULL;
+}
+
+static void list_names(char *buf, size_t len)
+{
+	size_t n = 0;
+
+	buf[0] = 0;
+	for (size_t i = 0; i < N_BUILTIN && n < len; i++)
+		n += (size_t)snprintf(buf + n, len - n, "%s%s", i ? ", " : "",
+				      builtin[i]->name);
+}
+
+const struct aux_decoder_ops *plugins_find(const char *name,
+					   uint32_t trace_type,
+					   struct aux_diag *diag)
+{
+	char names[128];
+
+	for (size_t i = 0; i < N_BUILTIN; i++) {
+		const struct aux_decoder_ops *ops = builtin[i];
+
+		if (name ? !strcmp(ops->name, name) :
+			   ops->trace_type == trace_type && trace_type)
+			return ops;
+	}
+	list_names(names, sizeof(names));
+	if (name)
+		diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+			 "no decoder is named %s; there are: %s", name, names);
+	else
+		diag_set(diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
+			 "no decoder for this AUX data (trace type %u%s) in "
+			 "this build, which has: %s; `auxdecode raw` shows the "
+			 "bytes, --plugin loads a decoder", trace_type,
+			 trace_type ? "" : ": the file does not say of what "
+					   "kind it is", names);
+	return NULL;
+}
+
+int plugins_load(void **handle, const char *path,
+		 const struct aux_decoder_ops **ops, struct aux_diag *diag)
+{
+	const struct aux_decoder_ops *o;
+	int rc;
+
+	*handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!*handle)
+		return diag_set(diag, AUX_E_IO, AUX_NO_OFFSET, "--plugin: %s",
+				dlerror());
+	o = dlsym(*handle, AUX_DECODER_SYMBOL);
+	if (!o)
+		rc = diag_set(diag, AUX_E_ABI, AUX_NO_OFFSET,
+			      "--plugin %s: it does not define %s", path,
+			      AUX_DECODER_SYMBOL);
+	else if (o->abi != AUX_DECODER_ABI)
+		rc = diag_set(diag, AUX_E_ABI, AUX_NO_OFFSET,
+			      "--plugin %s: built for decoder interface %u, "
+			      "this auxdecode has %u; rebuild it", path,
+			      o->abi, AUX_DECODER_ABI);
+	else if (o->size < sizeof(*o) || !o->name || !o->open || !o->start ||
+		 !o->decode || !o->close)
+		rc = diag_set(diag, AUX_E_ABI, AUX_NO_OFFSET,
+			      "--plugin %s: its table has %u bytes, %zu are "
+			      "needed, all filled; rebuild it", path, o->size,
+			      sizeof(*o));
+	else
+		rc = 0;
+	if (rc < 0) {
+		plugins_unload(*handle);
+		*handle = NULL;
+		return rc;
+	}
+	*ops = o;
+	return 0;
+}
+
+void plugins_unload(void *handle)
+{
+	if (handle)
+		dlclose(handle);
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What session.c opens and run.c works on. */
+#ifndef DECODE_LIB_SESSION_IMPL_H
+#define DECODE_LIB_SESSION_IMPL_H
+
+#include <pthread.h>
+
+#include "decode/lib/trace/chunk.h"
+#include "decode/lib/session/session.h"
+
+#define FEED_BATCH 512
+#define FEED_AHEAD 8192	/* events that wait for a TIME, at most */
+
+struct session {
+	char *path, *decoder, *plugin;
+	struct session_config config;	/* its strings are not used */
+	struct aux_reader *reader;
+	struct timeline *timeline;
+	struct codeview *codeview;
+	struct chunks chunks;
+	struct stream *streams;
+	size_t n_streams;
+	struct chunk_span *spans;	/* what is asked of each */
+	struct aux_decoder_config dec_config;
+	void *plugin_handle;
+	const struct aux_decoder_ops *plugin_ops;	/* NULL: none */
+	struct losses losses;
+	uint64_t ledger_lost;	/* bytes */
+	uint64_t ledger_events;	/* records, processes, losses of any size */
+	bool timed;	/* the trace has times that the records share */
+	/* decoders are opened one at a time: their libraries have state of their
+	 * own then (OpenCSD's lists of trees and of decoders) */
+	pthread_mutex_t open_lock;
+};
+
+/* config.c: what the file says of how the trace was made. */
+void session_find_config(struct session *s);
+void session_sum_losses(struct session *s);
+/* Does the source tell which thread runs? */
+bool session_has_context(const struct aux_etm_config *etm);
+/* Are there timestamps in its trace? */
+bool session_has_timestamps(const struct aux_etm_config *etm);
+
+/* Where a feed is, for the order among feeds. */
+struct feed_place {
+	uint64_t time;		/* ns; Intel PT without a clock: TSC */
+	uint64_t number;	/* of the AUX record in the file; 0: timed */
+	uint64_t ts;		/* inside of the record */
+};
+
+static inline bool feed_before(const struct feed_place *a,
+			       const struct feed_place *b)
+{
+	if (a->time != b->time)
+		return a->time < b->time;
+	if (a->number != b->number)
+		return a->number < b->number;
+	return a->ts < b->ts;
+}
+
+/* Where a feed is, as its decoder or the sink sees it. */
+struct feed_view {
+	struct flow_ctx ctx;
+	/* with source: */
+	uint64_t until;		/* ns; the same runs, in the same space */
+	const struct run *run;
+	const struct aux_mark *mark;	/* of the AUX record; NULL: none told */
+	uint64_t record_ns;	/* of the last record with a time */
+	bool dated;		/* there was a TIME since it began */
+	bool has_context;	/* the trace named a thread: */
+	uint32_t context;
+	uint64_t context_ns;	/* it runs since then or later; 0: unknown */
+};
+
+/* The chunk, as it has to be known to decode it again. */
+struct feed_again {
+	bool refused;		/* by start: nothing was given */
+	bool on;		/* the reference decodes it */
+	uint64_t n_insns, n_events;	/* given of it; TIMEs do not count */
+	uint64_t skip_insns, skip_events;	/* of the reference's, still */
+	uint64_t offset;	/* of the last event, for the decoder */
+	struct feed_view view;	/* the decoder's where it began */
+};
+
+/* What a feed is to give; set before it is opened. All 0: everything. */
+struct feed_wants {
+	enum aux_paths paths;
+	uint64_t time_step;	/* as aux_decoder_host.time_step */
+	/* decodes what ops cannot; NULL: nobody */
+	const struct aux_decoder_ops *reference;
+};
+
+struct batch;
+struct job;
+
+struct feed {
+	struct session *s;
+	size_t index;		/* of the stream */
+	struct feed_wants wants;
+	const struct stream *stream;
+	const struct chunk_source *source;	/* NULL: Intel PT, or others */
+	struct chunk_iter it;
+	const struct aux_decoder_ops *ops;
+	struct aux_decoder_config config;
+	void *dec, *reference;	/* the latter NULL until it is needed */
+	struct aux_decoder_host host;
+	struct feed_again again;
+	bool in_chunk, ended;
+	bool joint;		/* the flow goes on from the chunk before: the
+				 * TRACE_ON that is due is none */
+	bool in_gap;		/* the last event was a GAP */
+	bool timed;		/* TIME is of the records' clock */
+	bool begun;		/* there were events of the chunk */
+	bool open;		/* the last events wait for their TIME */
+	bool stale;		/* the decoder went on in other code */
+	struct aux_flow *buf;
+	size_t n, pos, cap;
+	size_t n_plain;		/* so many at the start of buf are RANGEs and
+				 * PATHs, with so many instructions; 0: not
+				 * looked at */
+	uint64_t plain_insns;
+	size_t next_time;	/* a TIME in buf, the first from where that was
+				 * asked on; n: none; SIZE_MAX: not asked */
+	struct feed_view ahead;	/* behind buf: the decoder's, with source */
+	struct feed_view v;	/* at buf[pos] */
+	struct feed_place at;	/* of v */
+	size_t max;		/* events that the decoder is asked for */
+	bool zeros;		/* behind the chunk are zeros: a GAP is due, then */
+	uint64_t gone_from, gone_to;	/* read, and not yet let go */
+	struct aux_chunk rest;	/* this, from the next PSB on; len 0: nothing */
+	unsigned single;	/* it.chunk is all there is: 1, then 2 */
+	bool gave;		/* the decoder gave something */
+	/* jobs.c: instead of a decoder */
+	struct job *job, **last_job;	/* the first is the one that is given */
+	struct batch *batch;	/* buf is its */
+	bool begun_job, cut_ended;
+	bool cut_joint;		/* the last chunk that was cut ends in a seam */
+	uint64_t cut_key;	/* where that was, ns */
+};
+
+/* RANGE or PATH: after it all is as before. */
+static inline bool session_is_plain(const struct aux_flow *ev)
+{
+	return ev->kind == AUX_FLOW_RANGE || ev->kind == AUX_FLOW_PATH;
+}
+
+/* The decoder's. Intel PT stops where it changes, so there is but one. */
+static inline struct feed_view *session_ahead(struct feed *f)
+{
+	return f->source ? &f->ahead : &f->v;
+}
+
+/* seek.c: last_ns as time_from. An error has its text in diag. */
+int session_find_last(struct session *s, struct aux_diag *diag);
+/* Fills the span of a stream. -AUX_E_NOMEM. */
+int session_seek(struct session *s, size_t i);
+/* How much trace is in it. */
+uint64_t session_span_bytes(const struct session *s, size_t i);
+
+/* feed.c */
+int session_open_feed(struct session *s, struct feed *f, size_t i,
+		      const struct aux_decoder_ops *ops, struct aux_diag *diag);
+void session_close_feed(struct feed *f);
+/* The same without a decoder and a buffer. */
+void session_init_feed(struct session *s, struct feed *f, size_t i);
+/* Where Intel PT begins is known: as if a TIME had told it. */
+void session_begin_dated(struct feed *f, const struct chunk_start *start);
+/* RANGEs for the PATHs that are not kept, from buf[from] on. -AUX_E_NOMEM. */
+int session_expand_paths(struct feed *f, size_t from);
+/* The first from ev on that is no RANGE or PATH, or end; adds the instructions. */
+const struct aux_flow *session_skip_plain(const struct aux_flow *ev,
+					  const struct aux_flow *end,
+					  uint64_t *n_insns);
+/* The chunk's bytes are not needed again. */
+void session_let_go(struct feed *f, const struct aux_chunk *c);
+/* Fills an empty buffer. 0 at the end of the stream, or an error. */
+int session_refill(struct feed *f, struct session_stats *stats);
+/* The place of buf[pos]. */
+struct feed_place session_next_place(struct feed *f);
+/* v for what follows buf[pos]. */
+void session_take_event(struct feed *f);
+
+/* zeros.c: ends the chunk where zeros begin; the GAP that they are. */
+void session_cut_zeros(struct feed *f);
+struct aux_flow session_zeros_gap(struct feed *f);
+
+/* source.c: CoreSight. A chunk of one source, or a gap in it, begins; the
+ * buffer is empty. */
+void session_begin_source(struct feed *f);
+/* Events of a source are new in the buffer. -AUX_E_NOMEM. */
+int session_take_new(struct feed *f, size_t from);
+/* Before its next TIME, time may have passed. */
+bool session_is_break(const struct feed *f, const struct aux_flow *ev);
+/* Where a break is: at the time that is told next; at the record's, if none is. */
+struct feed_place session_place_of_break(struct feed *f);
+
+/* again.c: a chunk that ops cannot decode: the reference starts it again.
+ * What was given is left out. Without a reference: a GAP. Counted in stats. */
+int session_decode_again(struct feed *f, struct session_stats *stats);
+/* Takes out what was given before: from buf[from] on. */
+void session_leave_out(struct feed *f, size_t from);
+/* Counts what a decoder gave. */
+void session_count_given(struct feed *f, size_t from);
+
+/* who.c: fills ctx; the host too, if it is the decoder's view. */
+void session_find_who(struct feed *f, struct feed_view *v);
+/* A chunk or gap of one source: it begins a record, or goes on in one. */
+void session_begin_record(struct feed *f, struct feed_view *v);
+/* What follows a TIME or CONTEXT. */
+void session_take_time(struct feed *f, struct feed_view *v,
+		       const struct aux_flow *ev);
+void session_take_context(struct feed *f, struct feed_view *v,
+			  const struct aux_flow *ev);
+
+#endif

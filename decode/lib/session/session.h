@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * session: one recording being decoded: reader, timeline, codeview, streams,
+ * decoders, and the merge of all flows into one sink.
+ */
+#ifndef DECODE_LIB_SESSION_SESSION_H
+#define DECODE_LIB_SESSION_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <aux/decoder.h>
+#include <aux/error.h>
+#include <aux/reader.h>
+
+#include "decode/lib/code/code.h"
+#include "decode/lib/import/import.h"
+#include "decode/lib/trace/gap.h"
+#include "decode/lib/trace/losses.h"
+#include "decode/lib/session/sink.h"
+#include "decode/lib/sideband/sideband.h"
+
+#define SESSION_MEMORY ((uint64_t)128 << 20)
+
+struct session_config {
+	const char *path;
+	const void *data;	/* not NULL: the recording, which outlives the
+				 * session; path is its name then */
+	size_t n_data;
+	const char *decoder;	/* --decoder NAME, NULL: the default */
+	const char *plugin;	/* --plugin FILE, NULL: none */
+	const struct container_options *container;	/* NULL: none */
+	struct codeview_config code;
+	unsigned n_workers;	/* -j, threads; the result does not depend on it.
+				 * 0: as many as there are CPUs, 1 for a small
+				 * file */
+	uint64_t chunk_min;	/* a chunk may end behind so many bytes, 0: the
+				 * default; the flow does not depend on it */
+	/* filters; -1 / empty: all */
+	int64_t tid;
+	int64_t cpu;
+	uint64_t time_from, time_to;	/* ns; to: UINT64_MAX */
+	uint64_t last_ns;	/* so much before the end; 0: all. time_from is
+				 * later then, if that is */
+	bool chunks;		/* of each stream only these, from 0: */
+	uint64_t chunk_from, chunk_to;
+	bool no_seek;		/* decode what time_from and time_to leave out,
+				 * too: the flow is the same */
+	uint64_t max_memory;	/* for the flow that waits; 0: SESSION_MEMORY */
+	uint64_t snapshot;	/* this one alone; 0: all */
+	/* told of every ip whose code a decoder asks for; NULL: nobody */
+	void (*on_code)(void *priv, const struct space *space, uint64_t ip);
+	void *on_code_priv;
+};
+
+/* What was met; exit status 3 when lossy. */
+struct session_stats {
+	uint64_t n_insns;
+	uint64_t n_gaps[GAP_N_CAUSES];	/* by cause, see trace/gap.h */
+	uint64_t aux_bytes;	/* AUX bytes in the file */
+	uint64_t aux_wanted;	/* of them in the streams that are decoded */
+	uint64_t aux_decoded;	/* bytes given to decoders, so far */
+	uint64_t n_streams;
+	uint64_t n_records;
+	uint64_t ledger_lost;	/* bytes lost at capture, from the ledger */
+	/* chunks that the decoder could not decode, and gave nothing of, or part
+	 * of it; the reference did, or (n_left) nobody */
+	uint64_t n_chunks;
+	uint64_t n_handed_whole, n_handed_part, n_left;
+	const char *decoder, *reference;	/* their names */
+	bool lossy;		/* any gap, loss or damage */
+};
+
+/* What is decoded alone: all AUXTRACE of one queue, or of CoreSight one trace
+ * source in it. */
+struct stream {
+	uint32_t idx;		/* the queue's; CoreSight: they are counted, by
+				 * queue and trace id */
+	uint32_t queue;		/* AUXTRACE.idx */
+	int32_t cpu;		/* of the queue; -1 per-thread */
+	int32_t tid;		/* -1 per-CPU */
+	uint64_t n_bytes;	/* of the queue */
+	uint32_t n_pieces;
+	const struct queue *q;
+	const struct chunk_source *source;	/* CoreSight; else NULL */
+};
+
+struct session;
+
+int session_open(struct session **s, const struct session_config *config,
+		 struct aux_diag *diag);
+void session_close(struct session *s);
+
+struct aux_reader *session_reader(const struct session *s);
+const struct timeline *session_timeline(const struct session *s);
+struct codeview *session_codeview(const struct session *s);
+const struct losses *session_losses(const struct session *s);
+const struct stream *session_stream(const struct session *s, size_t i);
+
+/*
+ * Decodes everything the filters let through, into the sink, and finishes it. A
+ * GAP is the last event of its call of flow, or of its segment of a part. stats
+ * (NULL: none) grow as the sink gets the flow.
+ */
+int session_run(struct session *s, const struct sink_ops *ops, void *sink,
+		struct session_stats *stats, struct aux_diag *diag);
+
+#endif

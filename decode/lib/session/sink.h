@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sinks: what is done with the flow. A sink is one file and one line of the
+ * table in cmd/sinks.c.
+ *
+ * The session calls flow with events of one stream at a time, in the order of
+ * time across streams; ctx says who ran and where. Events that change ctx (TIME,
+ * CONTEXT, TRACE_ON) are passed too, after ctx is updated.
+ */
+#ifndef DECODE_LIB_SESSION_SINK_H
+#define DECODE_LIB_SESSION_SINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <aux/decoder.h>
+#include <aux/error.h>
+#include <aux/flow.h>
+
+struct elfimage;
+struct inline_frame;
+struct outbuf;
+struct session;
+struct source_line;
+struct space;
+struct symbol;
+
+struct flow_ctx {
+	const struct session *session;
+	const struct space *space;	/* code at this moment; NULL unknown */
+	uint32_t stream;		/* queue number, AUXTRACE.idx */
+	uint32_t pid, tid;		/* -1 unknown */
+	int32_t cpu;			/* -1: per-thread or unknown */
+	uint64_t time_ns;		/* perf clock; 0 unknown */
+	uint64_t tsc;			/* 0 unknown */
+};
+
+/* What a sink needs; nothing else is computed. */
+#define SINK_NEEDS_TIME 1
+#define SINK_TAKES_PATHS 2	/* PATH events; else they come as RANGEs */
+#define SINK_OWN_FORMAT 4	/* its output is no text with "# " lines in it */
+#define SINK_EXACT_OFFSETS 8	/* PATHs are AUX_PATHS_PACKET */
+#define SINK_TAKES_TIMES 16	/* TIMEs among other events: behind one, the time is
+				 * its own, later than that of flow_ctx */
+
+/*
+ * What a sink may ask of the rest of the program; a test gives its own.
+ * Pointers that come back live as long as the host.
+ */
+struct sink_host {
+	void *priv;
+	/* As codeview_code. space may be NULL: then there is no code. */
+	int (*code)(void *priv, const struct space *space, uint64_t ip,
+		    struct aux_code *code);
+	/* As codeview_symbol; NULL: there are no symbols. */
+	int (*symbol)(void *priv, const struct space *space, uint64_t ip,
+		      struct symbol *sym);
+	/* As codeview_explain; NULL: nothing to say. */
+	void (*explain)(void *priv, const struct space *space, uint64_t ip,
+			char *buf, size_t len);
+	/* The thread's name at a time; NULL: not known. */
+	const char *(*comm)(void *priv, uint32_t tid, uint64_t time);
+	/* As codeview_line and codeview_inlines; NULL: there are no lines. */
+	int (*line)(void *priv, const struct space *space, uint64_t ip,
+		    struct source_line *line);
+	int (*inlines)(void *priv, const struct space *space, uint64_t ip,
+		       struct inline_frame *frames, size_t max);
+	/* As codeview_image; NULL: there are none. */
+	int (*image)(void *priv, const struct space *space, uint64_t ip,
+		     struct elfimage **im, uint64_t *offset);
+};
+
+#define SINK_DROPS 10
+
+/* What a sink met, for the verdict and for the table of an empty result. */
+struct sink_report {
+	uint64_t n_insns;	/* instructions that reached the sink */
+	uint64_t n_lines;	/* lines (count: instructions) that came out */
+	uint64_t n_filtered;	/* dropped by --symbol */
+	uint64_t n_mismatches;	/* ranges that do not fit the code bytes */
+	/* what the sink itself left out, for the table, and what to do */
+	struct sink_drop {
+		const char *what;
+		uint64_t n;
+	} drops[SINK_DROPS];
+	unsigned n_drops;
+	char hint[512];
+	char note[512];		/* what to say of a result that is there; "":
+				 * nothing */
+};
+
+/* Options that sinks share; see auxdecode.1. */
+struct sink_config {
+	struct outbuf *out;
+	const struct sink_host *host;
+	struct sink_report *report;
+	const char *fields;	/* -F, NULL: the sink's default */
+	uint64_t limit;		/* -n: stop after so many lines; 0 none */
+	bool sha256;		/* count: SHA-256 of addresses as u64 LE too */
+	bool syntax_att;	/* AT&T instead of Intel syntax */
+	const char *symbol;	/* --symbol filter, NULL none */
+	const char *path;	/* FILE, for commands to copy */
+	const char *by;		/* --by time, insns, cycles, ...; NULL: not given */
+	/* calls; insn, branch */
+	uint32_t max_depth;	/* --max-depth, 0 none */
+	bool inlines;		/* --inline */
+	bool source;		/* --source */
+	bool stubs;		/* --stubs */
+	bool not_taken;		/* --not-taken */
+	/* find; latency */
+	const char *from;	/* --from NAME, NULL none */
+	const char *caller;	/* --caller NAME, NULL none */
+	const char *longer, *shorter; /* as given, NULL none */
+	uint64_t time_from, time_to;	/* --time; to: UINT64_MAX */
+	bool whole;		/* --whole */
+	bool just_count;	/* --count */
+	/* flame; hot */
+	const char *per;	/* --per thread, process, all; NULL: not given */
+	const char *min_percent; /* --min, as given, NULL none */
+	bool svg;		/* --svg */
+	bool blocks, edges;	/* --blocks, --edges */
+	/* export */
+	const char *to;		/* --to FORMAT, NULL: none given */
+	const char *schema;	/* --schema FILE, NULL none */
+	const char *out_path;	/* -o FILE, NULL: standard output */
+	/* profile */
+	const char *module;	/* --module NAME, NULL: the program */
+	const char *period;	/* --period, as given, NULL none */
+	const char *symfs;	/* --symfs DIR, NULL none */
+	/* report */
+	uint64_t max_size;	/* --max-size, 0: the default */
+};
+
+struct sink_ops {
+	const char *name;
+	const char *help;	/* one line */
+	uint32_t needs;
+	/* Less of it, where the options ask for less; NULL: always all. */
+	uint32_t (*needs_of)(const struct sink_config *config);
+	const char *fields;	/* what -F takes, comma separated; NULL: no -F */
+	/* -AUX_E_INVAL with diag for bad options */
+	int (*open)(void **sink, const struct sink_config *config,
+		    struct aux_diag *diag);
+	/* Returns 0, 1 for "enough, stop", or an error. */
+	int (*flow)(void *sink, const struct flow_ctx *ctx,
+		    const struct aux_flow *ev, size_t n);
+	/* The end: prints what is left (totals). */
+	int (*finish)(void *sink, struct aux_diag *diag);
+	void (*close)(void *sink);	/* NULL is allowed */
+	/*
+	 * For a sink whose result can be put together from parts: all five or
+	 * none. A part takes the flow of one chunk, in a thread of its own;
+	 * nothing of the sink changes by that. cut ends a segment of what it
+	 * takes. give, in the session's thread and in the order of the flow,
+	 * adds the part's oldest segment that was not given yet to the sink;
+	 * then all is as if flow had got it. Returns are those of flow.
+	 *
+	 * part_open returns -AUX_E_UNSUPPORTED where the options ask for what
+	 * needs the order (a limit, SHA-256) or the sink's one thread (a
+	 * filter by symbol): all goes by flow then. A part asks sink_host for
+	 * code, and for nothing else, from its thread. give with no segment
+	 * left takes what came since the last cut. part_open and part_close
+	 * may be called in any thread, give beside no other call with the same
+	 * part; a part is closed before its sink is. Whoever stands between
+	 * session and sink hands part_open the sink's own pointer.
+	 */
+	int (*part_open)(void **part, const void *sink);
+	int (*part_flow)(void *part, const struct flow_ctx *ctx,
+			 const struct aux_flow *ev, size_t n);
+	int (*part_cut)(void *part);
+	int (*part_give)(void *sink, void *part);
+	void (*part_close)(void *part);	/* accepts NULL */
+};
+
+#endif

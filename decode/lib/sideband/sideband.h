@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * timeline: who ran where, and what was mapped when.
+ *
+ * One pass over the records builds it; then it never changes, so any chunk can
+ * be decoded in any order (D3). Times are perf clock nanoseconds. Records of
+ * equal time apply in file order; a record applies from its own time on.
+ */
+#ifndef DECODE_LIB_SIDEBAND_SIDEBAND_H
+#define DECODE_LIB_SIDEBAND_SIDEBAND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <aux/decoder.h>
+#include <aux/error.h>
+#include <aux/reader.h>
+
+struct timeline;
+
+enum mapping_kind {
+	MAPPING_USER = 0,	/* a process's: file, vdso, anonymous */
+	MAPPING_KERNEL,		/* the kernel's image, see ref_name */
+	MAPPING_MODULE,		/* path: its file, or "[name]" when that is not
+				 * known; pgoff counts from its .text */
+	MAPPING_KSYMBOL,	/* path: the name that a KSYMBOL gave (a BPF
+				 * program, a trampoline); pgoff counts from
+				 * the start of what has the name */
+};
+
+/*
+ * For the kernel's image pgoff is the address of start itself. Of a vmlinux that
+ * was built for other addresses (KASLR) the code of ip lies at
+ * ip - (ref_addr - the address of the symbol ref_name in vmlinux).
+ */
+struct mapping {
+	uint64_t start, end;	/* virtual addresses */
+	uint64_t pgoff;		/* file offset of start; see above and kind */
+	uint64_t time;		/* of the record that made it */
+	const char *path;	/* never NULL. The kernel's image: its name as
+				 * "[kernel.kallsyms]", "[guest.kernel.kallsyms]" */
+	uint8_t build_id[20];
+	uint8_t build_id_size;	/* 0: not recorded */
+	uint8_t kind;		/* enum mapping_kind */
+	uint32_t prot;
+	const uint8_t *saved;	/* bytes that the recording has (saved by the
+				 * recorder, TEXT_POKE, BPF_PROG_INFO); they win
+				 * over the file's. NULL: in the file */
+	uint64_t saved_offset;	/* of saved, see struct saved_code */
+	const char *ref_name;	/* KERNEL: "_text", "_stext"; NULL: none */
+	uint64_t ref_addr;	/* its address at run time; 0: unknown */
+};
+
+/* Code bytes of records and of BPF_PROG_INFO. */
+struct saved_code {
+	const uint8_t *bytes;
+	uint64_t len;
+	uint64_t offset;	/* as mapping.saved_offset: behind the blobs of
+				 * AUXKIT_CODE, from whose first byte it counts */
+};
+
+struct map_node;
+
+/* An address space between two changes. Immutable. See space_next. */
+struct space {
+	uint64_t id;		/* equal id, equal contents; never 0 */
+	uint32_t pid;
+	uint64_t from, until;	/* ns, [from, until) */
+	uint32_t n_maps;	/* without the kernel's */
+	const struct map_node *root;	/* the process's, by address */
+	const struct map_node *kernel;	/* what all processes of the machine
+					 * share, as it was then */
+};
+
+struct who {
+	uint32_t pid, tid;	/* -1: nobody known; 0: idle */
+	uint64_t until;		/* valid before this time; UINT64_MAX: for ever */
+};
+
+/* What the records say of the recording; counted by timeline_new. */
+struct timeline_stats {
+	uint64_t n_records;
+	uint64_t n_lost;	/* records lost (LOST, LOST_SAMPLES) */
+	uint64_t n_aux_flagged;	/* AUX records with TRUNCATED or PARTIAL */
+	uint64_t n_throttled;
+	uint64_t n_unordered;	/* mappings in place of others, nobody knows
+				 * when: the code may be that of the others */
+	uint64_t n_bad_code;	/* saved code that cannot be what it says */
+	uint64_t lost_from, lost_until;	/* the losses lie in here; ns, 0: never,
+					 * or nobody knows when */
+	bool damaged;		/* reading ended with an error, in diag */
+	struct aux_diag damage;
+};
+
+/* Records that were lost between two times; one for each record that says so. */
+struct timeline_loss {
+	uint64_t from, until;	/* ns; from: the record before it of the same
+				 * CPU, 0: unknown. until 0: nobody knows when */
+	uint64_t n;
+	uint32_t cpu;		/* -1: unknown */
+	bool samples;		/* LOST_SAMPLES: nothing but samples */
+};
+
+/* Which namespace: the order of PERF_RECORD_NAMESPACES. */
+enum timeline_ns {
+	TIMELINE_NS_NET, TIMELINE_NS_UTS, TIMELINE_NS_IPC, TIMELINE_NS_PID,
+	TIMELINE_NS_USER, TIMELINE_NS_MNT, TIMELINE_NS_CGROUP,
+	TIMELINE_N_NS,
+};
+
+struct timeline_ns_id {
+	uint64_t dev, inode;	/* of /proc/PID/ns/..; inode 0: unknown */
+};
+
+/* Reads all records (rewinds r first). Counts what it could not use. */
+int timeline_new(struct timeline **tl, struct aux_reader *r,
+		 struct aux_diag *diag);
+void timeline_free(struct timeline *tl);
+
+const struct timeline_stats *timeline_stats(const struct timeline *tl);
+
+/* Saved code of records; NULL behind the last. */
+const struct saved_code *timeline_saved(const struct timeline *tl, size_t i);
+
+/* In the order of the file; NULL behind the last. */
+const struct timeline_loss *timeline_loss(const struct timeline *tl, size_t i);
+
+/* Who runs on a CPU at a time. */
+struct who timeline_who(const struct timeline *tl, uint32_t cpu, uint64_t time);
+/* Who took the stream of a thread over, by an exec; tid -1: nobody so far. */
+struct who timeline_stream(const struct timeline *tl, uint32_t idx,
+			   uint64_t time);
+/* The process of a thread at a time; -1 when unknown. */
+uint32_t timeline_pid(const struct timeline *tl, uint32_t tid, uint64_t time);
+/* The thread's name at a time; never NULL. */
+const char *timeline_comm(const struct timeline *tl, uint32_t tid,
+			  uint64_t time);
+/* The namespace of a thread at a time; inode 0: not recorded. */
+struct timeline_ns_id timeline_namespace(const struct timeline *tl,
+					 uint32_t tid, uint64_t time,
+					 enum timeline_ns kind);
+/* The path of the cgroup in which samples saw the thread last; NULL: unknown. */
+const char *timeline_cgroup(const struct timeline *tl, uint32_t tid,
+			    uint64_t time);
+/* The path of a cgroup by its id; NULL: unknown. */
+const char *timeline_cgroup_path(const struct timeline *tl, uint64_t id);
+/*
+ * The address space of a process at a time, with the kernel of that time; never
+ * NULL, may be empty. pid -1 (and any unknown one): the kernel's alone. Safe to
+ * call from any thread; the space lives as long as the timeline. A process that
+ * ended keeps its space until its pid is taken again. Where the kernel is not
+ * traced, its last state stands for all times.
+ */
+const struct space *timeline_space(const struct timeline *tl, uint32_t pid,
+				   uint64_t time);
+
+/*
+ * Guests: machine is the pid of the hypervisor's process on the host (or the id
+ * that stands for it in the file; 0: the only guest, of `perf kvm`). Nothing of
+ * a guest is ever in an answer about the host, nor the other way round.
+ */
+const struct space *timeline_guest_space(const struct timeline *tl,
+					 uint32_t machine, uint32_t pid,
+					 uint64_t time);
+/* Who runs on a virtual CPU. */
+struct who timeline_guest_who(const struct timeline *tl, uint32_t machine,
+			      uint32_t vcpu, uint64_t time);
+uint32_t timeline_guest_pid(const struct timeline *tl, uint32_t machine,
+			    uint32_t tid, uint64_t time);
+const char *timeline_guest_comm(const struct timeline *tl, uint32_t machine,
+				uint32_t tid, uint64_t time);
+/* The i-th guest's machine; -1 behind the last. */
+uint32_t timeline_guest(const struct timeline *tl, size_t i);
+
+/* The mapping that contains addr, or NULL. */
+const struct mapping *space_find(const struct space *s, uint64_t addr);
+/* The process's first mapping that ends behind addr, or NULL: for walking. */
+const struct mapping *space_next(const struct space *s, uint64_t addr);
+/* The same of the kernel's. */
+const struct mapping *space_next_kernel(const struct space *s, uint64_t addr);
+
+/* TSC <-> perf clock, from AUXTRACE_INFO or TIME_CONV. mult 0: none known. */
+const struct aux_clock *timeline_clock(const struct timeline *tl);
+uint64_t clock_to_ns(const struct aux_clock *c, uint64_t tsc);
+uint64_t clock_to_tsc(const struct aux_clock *c, uint64_t ns);
+/* The first TSC whose time is ns or later. */
+uint64_t clock_horizon(const struct aux_clock *c, uint64_t ns);
+
+#endif

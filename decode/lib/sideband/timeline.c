@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * timeline: the questions. All tables are sorted by time and immutable by now,
+ * so every answer is a hash look-up and a binary search, from any thread.
+ */
+#include <stdlib.h>
+
+#include "decode/lib/sideband/impl.h"
+
+static uint32_t hash(const struct idmap *m, uint64_t key)
+{
+	key = (key ^ m->salt) * UINT64_C(0x9e3779b97f4a7c15);
+	key = (key ^ key >> 32) * (m->salt | 1);
+	return (uint32_t)(key >> 32);
+}
+
+int64_t idmap_find(const struct idmap *m, uint64_t key)
+{
+	if (!m->cap)
+		return -1;
+	for (uint32_t i = hash(m, key);; i++) {
+		const struct idmap_entry *e = &m->e[i & (m->cap - 1)];
+
+		if (!e->slot)
+			return -1;
+		if (e->key == key)
+			return (int64_t)e->slot - 1;
+	}
+}
+
+static int grow_idmap(struct idmap *m)
+{
+	struct idmap old = *m;
+
+	m->cap = old.cap ? 2 * old.cap : 64;
+	m->e = calloc(m->cap, sizeof(*m->e));
+	if (!m->e) {
+		*m = old;
+		return -AUX_E_NOMEM;
+	}
+	for (uint32_t i = 0; i < old.cap; i++) {
+		uint32_t j = hash(m, old.e[i].key);
+
+		if (!old.e[i].slot)
+			continue;
+		while (m->e[j & (m->cap - 1)].slot)
+			j++;
+		m->e[j & (m->cap - 1)] = old.e[i];
+	}
+	free(old.e);
+	return 0;
+}
+
+int64_t idmap_add(struct idmap *m, uint64_t key, uint32_t new_slot)
+{
+	int64_t slot = idmap_find(m, key);
+	uint32_t i;
+
+	if (slot >= 0)
+		return slot;
+	if (m->n >= UINT32_MAX / 4 ||
+	    (2 * m->n >= m->cap && grow_idmap(m) < 0))
+		return -AUX_E_NOMEM;
+	for (i = hash(m, key); m->e[i & (m->cap - 1)].slot; i++)
+		;
+	m->e[i & (m->cap - 1)] =
+		(struct idmap_entry){ .key = key, .slot = new_slot + 1 };
+	m->n++;
+	return new_slot;
+}
+
+void timeline_free(struct timeline *tl)
+{
+	if (!tl)
+		return;
+	timeline_free_spaces(tl);
+	for (size_t i = 0; i < tl->n_cpu; i++)
+		free(tl->cpu[i].e);
+	for (size_t i = 0; i < tl->n_thread; i++)
+		free(tl->thread[i].e);
+	for (size_t i = 0; i < tl->n_process; i++)
+		free(tl->process[i].v.e);
+	for (size_t i = 0; i < tl->n_machine; i++)
+		free(tl->machine[i].v.e);
+	free(tl->cpu);
+	free(tl->thread);
+	free(tl->process);
+	free(tl->machine);
+	free(tl->cgroup);
+	free(tl->cpus.e);
+	free(tl->tids.e);
+	free(tl->pids.e);
+	free(tl->machines.e);
+	free(tl->cgroups.e);
+	free(tl->contents.e);
+	free(tl->loss);
+	free(tl->saved);
+	free(tl->saved_by_hash.e);
+	free(tl->bpf);
+	map_arena_free(&tl->arena);
+	free(tl);
+}
+
+const struct timeline_stats *timeline_stats(const struct timeline *tl)
+{
+	return &tl->stats;
+}
+
+const struct saved_code *timeline_saved(const struct timeline *tl, size_t i)
+{
+	return i < tl->n_saved ? &tl->saved[i] : NULL;
+}
+
+const struct timeline_loss *timeline_loss(const struct timeline *tl, size_t i)
+{
+	return i < tl->n_loss ? &tl->loss[i] : NULL;
+}
+
+uint32_t timeline_guest(const struct timeline *tl, size_t i)
+{
+	return i + 1 < tl->n_machine ? tl->machine[i + 1].id : UINT32_MAX;
+}
+
+size_t timeline_count(const void *table, size_t n, size_t size, uint64_t time)
+{
+	const uint8_t *t = table;
+	size_t lo = 0;
+
+	while (n) {
+		size_t half = n / 2;
+
+		if (*(const uint64_t *)(t + (lo + half) * size) <= time) {
+			lo += half + 1;
+			n -= half + 1;
+		} else {
+			n = half;
+		}
+	}
+	return lo;
+}
+
+static const struct thread_entry *find_thread(const struct timeline *tl,
+					      uint64_t key, uint64_t time)
+{
+	int64_t slot = idmap_find(&tl->tids, key);
+	const struct thread_line *l;
+	size_t i;
+
+	if (slot < 0)
+		return NULL;
+	l = &tl->thread[slot];
+	i = timeline_count(l->e, l->n, sizeof(*l->e), time);
+	/* What is first said of a thread holds for the time before, too. */
+	return i ? &l->e[i - 1] : l->n ? &l->e[0] : NULL;
+}
+
+static uint32_t find_pid(const struct timeline *tl, uint64_t key, uint64_t time)
+{
+	const struct thread_entry *e = find_thread(tl, key, time);
+
+	if ((uint32_t)key == 0)		/* idle */
+		return 0;
+	return e ? e->pid : UINT32_MAX;
+}
+
+static struct who find_who(const struct timeline *tl, uint32_t slot,
+			   uint32_t cpu, uint64_t time)
+{
+	struct who w = { .pid = UINT32_MAX, .tid = UINT32_MAX,
+			 .until = UINT64_MAX };
+	int64_t line = idmap_find(&tl->cpus, machine_key(slot, cpu));
+	const struct cpu_line *l;
+	size_t i;
+
+	if (line < 0)
+		return w;
+	l = &tl->cpu[line];
+	i = timeline_count(l->e, l->n, sizeof(*l->e), time);
+	if (i) {
+		w.pid = l->e[i - 1].pid;
+		w.tid = l->e[i - 1].tid;
+	}
+	if (i < l->n)
+		w.until = l->e[i].from;
+	if (w.pid == UINT32_MAX && w.tid != UINT32_MAX)
+		w.pid = find_pid(tl, machine_key(slot, w.tid), time);
+	return w;
+}
+
+struct who timeline_who(const struct timeline *tl, uint32_t cpu, uint64_t time)
+{
+	return find_who(tl, HOST_SLOT, cpu, time);
+}
+
+struct who timeline_stream(const struct timeline *tl, uint32_t idx,
+			   uint64_t time)
+{
+	return find_who(tl, HOST_SLOT, STREAM_LINE | idx, time);
+}
+
+struct who timeline_guest_who(const struct timeline *tl, uint32_t machine,
+			      uint32_t vcpu, uint64_t time)
+{
+	int64_t slot = idmap_find(&tl->machines, machine);
+
+	return slot <= HOST_SLOT ? (struct who){ UINT32_MAX, UINT32_MAX, UINT64_MAX } :
+			  find_who(tl, (uint32_t)slot, vcpu, time);
+}
+
+uint32_t timeline_pid(const struct timeline *tl, uint32_t tid, uint64_t time)
+{
+	return find_pid(tl, machine_key(HOST_SLOT, tid), time);
+}
+
+uint32_t timeline_guest_pid(const struct timeline *tl, uint32_t machine,
+			    uint32_t tid, uint64_t time)
+{
+	int64_t slot = idmap_find(&tl->machines, machine);
+
+	return slot <= HOST_SLOT ? UINT32_MAX :
+			  find_pid(tl, machine_key((uint32_t)slot, tid), time);
+}
+
+static const char *find_comm(const struct timeline *tl, uint64_t key,
+			     uint64_t time)
+{
+	const struct thread_entry *e = find_thread(tl, key, time);
+
+	if ((uint32_t)key == 0)
+		return "swapper";
+	return e && e->comm ? e->comm : "";
+}
+
+const char *timeline_comm(const struct timeline *tl, uint32_t tid,
+			  uint64_t time)
+{
+	return find_comm(tl, machine_key(HOST_SLOT, tid), time);
+}
+
+const char *timeline_guest_comm(const struct timeline *tl, uint32_t machine,
+				uint32_t tid, uint64_t time)
+{
+	int64_t slot = idmap_find(&tl->machines, machine);
+
+	return slot <= HOST_SLOT ? "" :
+			  find_comm(tl, machine_key((uint32_t)slot, tid), time);
+}
+
+struct timeline_ns_id timeline_namespace(const struct timeline *tl,
+					 uint32_t tid, uint64_t time,
+					 enum timeline_ns kind)
+{
+	const struct thread_entry *e =
+		find_thread(tl, machine_key(HOST_SLOT, tid), time);
+
+	if (!e || !e->ns || (unsigned)kind >= TIMELINE_N_NS)
+		return (struct timeline_ns_id){ 0 };
+	return e->ns->id[kind];
+}
+
+const char *timeline_cgroup(const struct timeline *tl, uint32_t tid,
+			    uint64_t time)
+{
+	const struct thread_entry *e =
+		find_thread(tl, machine_key(HOST_SLOT, tid), time);
+
+	return e ? e->cgroup : NULL;
+}
+
+const char *timeline_cgroup_path(const struct timeline *tl, uint64_t id)
+{
+	int64_t slot = idmap_find(&tl->cgroups, id);
+
+	return slot < 0 ? NULL : tl->cgroup[slot];
+}
+
+const struct mapping *space_find(const struct space *s, uint64_t addr)
+{
+	const struct mapping *m;
+
+	if (!s)
+		return NULL;
+	m = addrspace_find(s->root, addr);
+	return m ? m : addrspace_find(s->kernel, addr);
+}
+
+const struct mapping *space_next(const struct space *s, uint64_t addr)
+{
+	return s ? addrspace_next(s->root, addr) : NULL;
+}
+
+const struct mapping *space_next_kernel(const struct space *s, uint64_t addr)
+{
+	return s ? addrspace_next(s->kernel, addr) : NULL;
+}
+
+const struct aux_clock *timeline_clock(const struct timeline *tl)
+{
+	return &tl->clock;
+}

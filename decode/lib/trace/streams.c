@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * chunks: AUXTRACE and AUX records into queues and runs, see trace.h.
+ *
+ * An AUXTRACE payload is padded to 8 bytes; its true length comes from the next
+ * piece's offset or from the AUX records. AUX records are matched to queues by
+ * ID_INDEX, else by CPU, else by thread.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/bytes.h"
+#include "common/diag.h"
+
+#include "decode/lib/trace/trace.h"
+#include "decode/lib/trace/gap.h"
+#include "decode/lib/sideband/sideband.h"
+
+struct index_entry {
+	uint64_t id;
+	uint32_t idx, cpu, tid;
+};
+
+/* An AUX record, until its queue is known. */
+struct loose_mark {
+	struct aux_mark m;
+	uint64_t id;
+};
+
+struct collect {
+	struct chunks *c;
+	struct index_entry *index;
+	size_t n_index, cap_index;
+	struct loose_mark *marks;
+	size_t n_marks, cap_marks;
+	bool swapped;
+	uint32_t snapshot;	/* of the next piece */
+};
+
+static struct queue *get_queue(struct chunks *c, uint32_t idx, uint32_t cpu,
+			       uint32_t tid)
+{
+	struct queue *q;
+
+	for (size_t i = 0; i < c->n; i++) {
+		if (c->queues[i].idx == idx)
+			return &c->queues[i];
+	}
+	if (array_grow(&c->queues, c->n, &c->cap, sizeof(*q)) < 0)
+		return NULL;
+	q = &c->queues[c->n++];
+	*q = (struct queue){ .idx = idx, .cpu = (int32_t)cpu,
+			     .tid = (int32_t)tid };
+	return q;
+}
+
+static int add_snapshot(struct collect *co, const struct snapshot *snap)
+{
+	struct chunks *c = co->c;
+
+	if (array_grow(&c->snapshots, c->n_snapshots, &c->cap_snapshots,
+		       sizeof(*c->snapshots)) < 0)
+		return -AUX_E_NOMEM;
+	c->snapshots[c->n_snapshots++] = *snap;
+	co->snapshot = (uint32_t)c->n_snapshots;
+	return 0;
+}
+
+/* perf says nothing between two snapshots: the next one starts when a stream
+ * comes that the last one has already. */
+static int guess_snapshot(struct collect *co, const struct queue *q)
+{
+	struct chunks *c = co->c;
+	struct snapshot snap = { .number = c->n_snapshots + 1 };
+
+	if (!c->snapshot_mode || c->own_snapshots)
+		return 0;
+	if (co->snapshot && (!q->n_pieces ||
+			     q->pieces[q->n_pieces - 1].snapshot !=
+				     co->snapshot))
+		return 0;
+	return add_snapshot(co, &snap);
+}
+
+static int add_piece(struct collect *co, const struct aux_event *ev)
+{
+	const struct aux_rec_auxtrace *h = &ev->auxtrace.h;
+	struct queue *q = get_queue(co->c, h->idx, h->cpu, h->tid);
+
+	if (!q || guess_snapshot(co, q) < 0 ||
+	    array_grow(&q->pieces, q->n_pieces, &q->cap_pieces,
+		       sizeof(*q->pieces)) < 0)
+		return -AUX_E_NOMEM;
+	q->snapshots |= co->snapshot != 0;
+	co->c->n_damaged += ev->auxtrace.damage != NULL;
+	q->pieces[q->n_pieces++] = (struct piece){
+		.offset = ev->auxtrace.h.offset,
+		.data = ev->auxtrace.payload.data,
+		.len = ev->auxtrace.payload.len,
+		.file_offset = ev->auxtrace.payload_offset,
+		.reference = ev->auxtrace.h.reference,
+		.clipped = ev->auxtrace.clipped,
+		.exact = ev->auxtrace.exact,
+		.snapshot = co->snapshot,
+		.n_before = co->n_marks,
+	};
+	return 0;
+}
+
+/* The stream that the sampled event belongs to. */
+static struct queue *queue_of_sample(struct collect *co,
+				     const struct aux_sample_id *id)
+{
+	uint32_t cpu = id->present & PERF_SAMPLE_CPU ? id->cpu : UINT32_MAX;
+
+	for (size_t i = 0; i < co->n_index; i++) {
+		const struct index_entry *e = &co->index[i];
+
+		if (e->id == id->id)
+			return get_queue(co->c, e->idx, e->cpu,
+					 e->cpu == UINT32_MAX ? e->tid :
+								UINT32_MAX);
+	}
+	return cpu != UINT32_MAX ? get_queue(co->c, cpu, cpu, UINT32_MAX) :
+				   get_queue(co->c, id->tid, cpu, id->tid);
+}
+
+/* The newest trace at a sample: a snapshot of its own, which may begin anywhere
+ * and have much in common with the one before. */
+static int add_sample(struct collect *co, const struct aux_event *ev)
+{
+	const struct aux_bytes *b = &ev->sample.aux;
+	struct queue *q;
+
+	if (!b->len)
+		return 0;
+	q = queue_of_sample(co, &ev->id);
+	if (!q || array_grow(&q->pieces, q->n_pieces, &q->cap_pieces,
+			     sizeof(*q->pieces)) < 0)
+		return -AUX_E_NOMEM;
+	q->snapshots = q->sampled = true;
+	q->pieces[q->n_pieces++] = (struct piece){
+		.data = b->data,
+		.len = b->len,
+		.file_offset = ev->offset + (uint64_t)(b->data - ev->raw.data),
+		.snapshot = (uint32_t)++co->c->n_samples,
+		.n_before = co->n_marks,
+	};
+	return 0;
+}
+
+static int add_mark(struct collect *co, const struct aux_event *ev)
+{
+	uint64_t has = ev->id.present;
+
+	if (array_grow(&co->marks, co->n_marks, &co->cap_marks,
+		       sizeof(*co->marks)) < 0)
+		return -AUX_E_NOMEM;
+	co->marks[co->n_marks] = (struct loose_mark){
+		.m = { .offset = ev->aux.offset, .size = ev->aux.size,
+		       .flags = ev->aux.flags,
+		       .time = has & PERF_SAMPLE_TIME ? ev->id.time : 0,
+		       .number = co->n_marks + 1,
+		       .cpu = has & PERF_SAMPLE_CPU ? ev->id.cpu : UINT32_MAX,
+		       .pid = has & PERF_SAMPLE_TID ? ev->id.pid : UINT32_MAX,
+		       .tid = has & PERF_SAMPLE_TID ? ev->id.tid :
+						      UINT32_MAX },
+		.id = has & (PERF_SAMPLE_ID | PERF_SAMPLE_IDENTIFIER) ?
+			      ev->id.id : 0,
+	};
+	co->n_marks++;
+	return 0;
+}
+
+static int add_index(struct collect *co, const struct aux_event *ev)
+{
+	struct cursor c = cursor_init(ev->id_index.entries.data,
+				      ev->id_index.entries.len, co->swapped);
+
+	for (uint64_t i = 0; i < ev->id_index.n && cursor_left(&c) >= 32; i++) {
+		struct index_entry *e;
+
+		if (array_grow(&co->index, co->n_index, &co->cap_index,
+			       sizeof(*co->index)) < 0)
+			return -AUX_E_NOMEM;
+		e = &co->index[co->n_index++];
+		e->id = cursor_u64(&c);
+		e->idx = (uint32_t)cursor_u64(&c);
+		e->cpu = (uint32_t)cursor_u64(&c);
+		e->tid = (uint32_t)cursor_u64(&c);
+	}
+	return 0;
+}
+
+static int take_own(struct collect *co, const struct aux_event *ev)
+{
+	struct chunks *c = co->c;
+	struct snapshot snap = { 0 };
+
+	switch (ev->own.kind) {
+	case AUX_OWN_LEDGER:
+		c->ledger = ev->own.ledger;
+		return 0;
+	case AUX_OWN_LOSS:
+		if (array_grow(&c->losses, c->n_losses, &c->cap_losses,
+			       sizeof(*c->losses)) < 0)
+			return -AUX_E_NOMEM;
+		c->losses[c->n_losses++] = ev->own.loss;
+		return 0;
+	case AUX_OWN_SNAPSHOT:
+		c->own_snapshots = true;
+		snap.number = ev->own.snapshot.h.number;
+		snap.time_ns = ev->own.snapshot.h.time_ns;
+		snap.reason = ev->own.snapshot.h.reason;
+		snap.label.data = ev->own.snapshot.label;
+		snap.label.len = ev->own.snapshot.h.label_len;
+		return add_snapshot(co, &snap);
+	default:
+		return 0;
+	}
+}
+
+/* Intel PT and CoreSight have a word for it. */
+static bool says_snapshot(const struct aux_event *ev)
+{
+	uint32_t type = ev->auxtrace_info.trace_type;
+	uint32_t word = type == AUX_TRACE_INTEL_PT ? AUX_PT_SNAPSHOT_MODE : 2;
+
+	return (type == AUX_TRACE_INTEL_PT || type == AUX_TRACE_CS_ETM) &&
+	       word < ev->auxtrace_info.n_priv && ev->auxtrace_info.priv[word];
+}
+
+static int take_record(struct collect *co, const struct aux_event *ev)
+{
+	switch (ev->type) {
+	case AUX_RECORD_EVENT_TYPE:
+		return take_own(co, ev);
+	case AUX_RECORD_AUXTRACE:
+		return add_piece(co, ev);
+	case PERF_RECORD_AUX:
+		return add_mark(co, ev);
+	case PERF_RECORD_SAMPLE:
+		return add_sample(co, ev);
+	case AUX_RECORD_ID_INDEX:
+		return add_index(co, ev);
+	case PERF_RECORD_AUX_OUTPUT_HW_ID:
+		chunks_take_hw_id(co->c, ev);
+		return 0;
+	case AUX_RECORD_AUXTRACE_INFO:
+		co->c->trace_type = ev->auxtrace_info.trace_type;
+		co->c->metadata = ev->auxtrace_info.priv;
+		co->c->n_metadata = ev->auxtrace_info.n_priv;
+		co->c->snapshot_mode = says_snapshot(ev);
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+static struct queue *queue_by_idx(struct chunks *c, uint32_t idx)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		if (c->queues[i].idx == idx)
+			return &c->queues[i];
+	}
+	return NULL;
+}
+
+static bool fits(const struct queue *q, const struct loose_mark *m)
+{
+	return q->cpu >= 0 ? m->m.cpu == (uint32_t)q->cpu :
+			     m->m.tid == (uint32_t)q->tid;
+}
+
+/* One id may stand for all queues (soft_pt): then CPU or thread decides. */
+static struct queue *find_queue(struct collect *co, const struct loose_mark *m)
+{
+	struct chunks *c = co->c;
+	struct queue *by_id = NULL;
+
+	for (size_t i = 0; m->id && !by_id && i < co->n_index; i++) {
+		if (co->index[i].id == m->id)
+			by_id = queue_by_idx(c, co->index[i].idx);
+	}
+	if (by_id && fits(by_id, m))
+		return by_id;
+	for (size_t i = 0; i < c->n; i++) {
+		if (fits(&c->queues[i], m))
+			return &c->queues[i];
+	}
+	return by_id || c->n != 1 ? by_id : &c->queues[0];
+}
+
+/* The i-th AUX record is q's: the first piece behind it ends there, unless a
+ * later one is before that piece, too. */
+static void tell_end(struct queue *q, size_t i, const struct aux_mark *m)
+{
+	struct piece *p;
+
+	while (q->n_told < q->n_pieces && q->pieces[q->n_told].n_before <= i)
+		q->n_told++;
+	if (q->n_told == q->n_pieces)
+		return;
+	p = &q->pieces[q->n_told];
+	if (m->time && (!p->first_ns || m->time < p->first_ns))
+		p->first_ns = m->time;
+	if (m->time > p->last_ns)
+		p->last_ns = m->time;
+	if (!(m->flags & PERF_AUX_FLAG_OVERWRITE))
+		return;
+	p->ring_end = m->offset;
+	p->ring_size = m->size;
+}
+
+static int place_marks(struct collect *co)
+{
+	for (size_t i = 0; i < co->n_marks; i++) {
+		struct queue *q = find_queue(co, &co->marks[i]);
+
+		if (!q) {
+			/* what no sample asked for was not to be kept */
+			co->c->n_orphan_aux +=
+				!co->c->sampling ||
+				!(co->marks[i].m.flags &
+				  PERF_AUX_FLAG_OVERWRITE);
+			continue;
+		}
+		tell_end(q, i, &co->marks[i].m);
+		if (array_grow(&q->marks, q->n_marks, &q->cap_marks,
+			       sizeof(*q->marks)) < 0)
+			return -AUX_E_NOMEM;
+		q->marks[q->n_marks++] = co->marks[i].m;
+	}
+	return 0;
+}
+
+/* What a loss of the recorder is in the flow; 0: nothing. */
+static uint8_t gap_of_loss(uint32_t cause)
+{
+	switch (cause) {
+	case AUX_LEDGER_TRUNCATED:
+		return AUX_GAP_AUX_TRUNCATED;
+	case AUX_LEDGER_PARTIAL:
+		return AUX_GAP_AUX_PARTIAL;
+	case AUX_LEDGER_COLLISION:
+		return AUX_GAP_AUX_COLLISION;
+	case AUX_LEDGER_STALLED:
+		return GAP_STALLED;
+	case AUX_LEDGER_UNWRITTEN:
+	case AUX_LEDGER_UNREAD:
+		return GAP_UNSAVED;
+	case AUX_LEDGER_THROTTLED:
+		return AUX_GAP_AUX_LOST;
+	}
+	return 0;
+}
+
+static int give_losses(struct chunks *c)
+{
+	for (size_t i = 0; i < c->n_losses; i++) {
+		const struct aux_own_loss *l = &c->losses[i];
+		struct queue *q = queue_by_idx(c, l->idx);
+		uint8_t gap = gap_of_loss(l->cause);
+
+		if (!q || !gap || l->offset == UINT64_MAX)
+			continue;
+		if (array_grow(&q->losses, q->n_losses, &q->cap_losses,
+			       sizeof(*q->losses)) < 0)
+			return -AUX_E_NOMEM;
+		q->losses[q->n_losses++] = (struct loss_mark){
+			.offset = l->offset, .bytes = l->bytes, .gap = gap,
+		};
+	}
+	return 0;
+}
+
+static int by_idx(const void *a, const void *b)
+{
+	const struct queue *x = a, *y = b;
+
+	return x->idx < y->idx ? -1 : x->idx > y->idx;
+}
+
+/* Keeps the pieces of one snapshot. */
+static int select_snapshot(struct chunks *c, uint64_t number,
+			   struct aux_diag *diag)
+{
+	uint32_t want = 0;
+
+	for (size_t i = 0; i < c->n_snapshots && !want; i++)
+		if (c->snapshots[i].number == number)
+			want = (uint32_t)i + 1;
+	if (!want)
+		return diag_set(diag, AUX_E_NOENT, AUX_NO_OFFSET,
+				"there is no snapshot %llu in this file, which "
+				"has %zu; `auxdecode info` lists them",
+				(unsigned long long)number, c->n_snapshots);
+	for (size_t i = 0; i < c->n; i++) {
+		struct queue *q = &c->queues[i];
+		size_t n = 0;
+
+		for (size_t k = 0; k < q->n_pieces; k++)
+			if (q->pieces[k].snapshot == want)
+				q->pieces[n++] = q->pieces[k];
+		q->part = true;
+		q->n_pieces = n;
+	}
+	return 0;
+}
+
+static int make_runs(struct chunks *c)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < c->n; i++) {
+		struct queue *q = &c->queues[i];
+
+		if (q->snapshots)
+			chunks_join_snapshots(q, c->trace_type,
+					      c->own_snapshots);
+		rc = chunks_make_runs(q);
+		if (rc == 0)
+			rc = chunks_place_losses(q);
+		if (rc == 0 && c->trace_type == AUX_TRACE_CS_ETM)
+			rc = chunks_split_runs(c, q);
+		c->aux_bytes += q->n_bytes;
+	}
+	return rc;
+}
+
+static int collect_records(struct collect *co, struct aux_reader *r)
+{
+	const struct aux_attr *a;
+	struct aux_event ev;
+	int rc;
+
+	aux_reader_rewind(r);
+	while (aux_reader_next(r, &ev, NULL) > 0) {
+		rc = take_record(co, &ev);
+		if (rc < 0)
+			return rc;
+	}
+	/* a pipe has told all by now */
+	for (size_t i = 0; (a = aux_reader_attr(r, i)); i++)
+		co->c->sampling |= !!(a->attr.sample_type & PERF_SAMPLE_AUX);
+	if (co->c->n)
+		qsort(co->c->queues, co->c->n, sizeof(*co->c->queues), by_idx);
+	rc = place_marks(co);
+	return rc < 0 ? rc : give_losses(co->c);
+}
+
+int chunks_read(struct chunks *c, struct aux_reader *r, uint64_t snapshot,
+		struct aux_diag *diag)
+{
+	struct collect co = { .c = c, .swapped = aux_reader_info(r)->swapped };
+	int rc;
+
+	*c = (struct chunks){ 0 };
+	rc = collect_records(&co, r);
+	free(co.index);
+	free(co.marks);
+	if (rc == 0 && snapshot) {
+		rc = select_snapshot(c, snapshot, diag);
+		if (rc < 0)
+			return rc;
+	}
+	chunks_read_metadata(c);
+	if (rc == 0)
+		rc = make_runs(c);
+	if (rc < 0)
+		diag_set(diag, -rc, AUX_NO_OFFSET, "out of memory");
+	return rc;
+}
+
+void chunks_fini(struct chunks *c)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		free(c->queues[i].pieces);
+		free(c->queues[i].marks);
+		free(c->queues[i].losses);
+		free(c->queues[i].runs);
+	}
+	free(c->queues);
+	free(c->snapshots);
+	free(c->losses);
+	free(c->sources);
+	csmeta_fini(&c->cs);
+	*c = (struct chunks){ 0 };
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * chunks: the AUX bytes of each queue, in order, cut where decoding can start.
+ *
+ * AUXTRACE records give the bytes, AUX records what the kernel said of them.
+ * Holes, cuts and truncations come out as GAP events at their stream offset, in
+ * order among the chunks, so nothing is lost silently.
+ */
+#ifndef DECODE_LIB_TRACE_TRACE_H
+#define DECODE_LIB_TRACE_TRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <aux/decoder.h>
+#include <aux/reader.h>
+
+#include "decode/lib/trace/csmeta.h"
+#include "decode/lib/packet/cs_frame.h"
+
+/* Bytes of one AUXTRACE record, or of a sample. */
+struct piece {
+	uint64_t offset;	/* in the stream */
+	const uint8_t *data;
+	uint64_t len;		/* without padding */
+	uint64_t file_offset;
+	uint64_t reference;
+	bool clipped;		/* the file ends inside, or it is damaged */
+	bool exact;		/* no padding in len */
+	bool fresh;		/* not the continuation of the one before */
+	uint32_t snapshot;	/* place in chunks.snapshots + 1; 0: of none */
+	size_t n_before;	/* AUX records before it in the file */
+	uint64_t ring_end;	/* where the last of these ended in an */
+	uint64_t ring_size;	/* overwritten ring; 0: not told */
+	uint64_t first_ns;	/* of those since the piece before: when they */
+	uint64_t last_ns;	/* came; 0: there is none */
+};
+
+/* One snapshot, as the recorder says or as the AUXTRACE records look. */
+struct snapshot {
+	uint64_t number;	/* from 1 */
+	uint64_t time_ns;	/* 0: unknown */
+	uint32_t reason;	/* enum aux_snapshot_reason, 0: not said */
+	struct aux_bytes label;
+};
+
+/* Something is missing before the byte at offset. */
+struct loss_mark {
+	uint64_t offset, bytes;	/* bytes 0: unknown */
+	uint8_t gap;		/* a cause of a GAP */
+};
+
+/* What an AUX record says of the stream. */
+struct aux_mark {
+	uint64_t offset, size;
+	uint64_t flags;		/* PERF_AUX_FLAG_* */
+	uint64_t time;		/* 0: not told */
+	uint64_t number;	/* in the file, from 1 */
+	uint32_t cpu, pid, tid;	/* -1: not told */
+};
+
+/* Bytes without a break in them, or what is between two of those. */
+struct run {
+	uint64_t offset, end;	/* in the stream; equal in a gap */
+	size_t piece;		/* that holds offset */
+	uint8_t gap;		/* enum aux_gap_cause or gap.h, 0: bytes */
+	bool fresh;		/* bytes: a snapshot, which starts anywhere */
+	uint64_t detail;	/* gap: bytes that are missing, 0 unknown */
+	/* CoreSight: a run is what one AUX record told of */
+	size_t mark;		/* place in queue.marks + 1; 0: no record */
+	bool raw;		/* not in frames */
+	uint64_t ids[2];	/* bit i: there are bytes of trace id i */
+};
+
+struct queue {
+	uint32_t idx;
+	int32_t cpu, tid;	/* -1: none */
+	struct piece *pieces;	/* by record order, by offset, disjoint */
+	size_t n_pieces, cap_pieces;
+	size_t n_told;		/* pieces whose ring_end cannot change any more */
+	struct aux_mark *marks;	/* by offset */
+	size_t n_marks, cap_marks;
+	struct loss_mark *losses;	/* by offset */
+	size_t n_losses, cap_losses;
+	bool snapshots;		/* pieces are of snapshots */
+	bool sampled;		/* pieces are of samples, without an offset */
+	bool rebased;		/* offsets are ours: marks do not fit them */
+	bool part;		/* not all of its pieces are here */
+	struct run *runs;	/* by offset */
+	size_t n_runs, cap_runs;
+	uint64_t n_bytes;
+};
+
+/*
+ * CoreSight: what is decoded alone. In frames, a queue has one for each trace
+ * id; raw, one for each CPU that its AUX records name.
+ */
+struct chunk_source {
+	uint32_t queue;		/* place in chunks.queues */
+	bool raw;
+	bool first;		/* of the queue: tells what is nobody's */
+	uint8_t id;		/* 0: raw, or no bytes at all */
+	int32_t cpu;		/* that was traced; -1: not known */
+	uint64_t n_bytes;	/* without frames */
+	const struct csmeta_source *meta;	/* NULL: nobody's */
+};
+
+struct chunks {
+	struct queue *queues;	/* by idx */
+	size_t n, cap;
+	uint32_t trace_type;	/* of AUXTRACE_INFO; 0: none in the file */
+	const uint64_t *metadata;
+	uint32_t n_metadata;
+	uint64_t aux_bytes;
+	uint64_t n_orphan_aux;	/* AUX records of bytes that are not here */
+	uint64_t n_damaged;	/* AUXTRACE records that cannot be unpacked */
+	struct snapshot *snapshots;	/* in the order of the file */
+	size_t n_snapshots, cap_snapshots;
+	bool own_snapshots;	/* the recorder was ours: offsets are true */
+	bool snapshot_mode;	/* AUXTRACE_INFO says so */
+	bool sampling;		/* an event's samples bring the newest trace */
+	uint64_t n_samples;	/* that did; each is a piece of its own */
+	struct aux_own_loss *losses;
+	size_t n_losses, cap_losses;
+	struct aux_bytes ledger;	/* of the last AUX_OWN_LEDGER */
+	/* CoreSight */
+	struct csmeta cs;
+	struct aux_diag cs_error;	/* code 0: cs is complete */
+	struct chunk_source *sources;	/* by queue, then raw or by id */
+	size_t n_sources, cap_sources;
+	bool sources_found;
+};
+
+/*
+ * One pass over the records. Damage ends the pass; what came before stands.
+ * snapshot: the number of the one wanted, 0 all; -AUX_E_NOENT: there is none.
+ */
+int chunks_read(struct chunks *c, struct aux_reader *r, uint64_t snapshot,
+		struct aux_diag *diag);
+void chunks_fini(struct chunks *c);
+
+/* cut.c: trims the pieces of a queue and fills its runs. */
+int chunks_make_runs(struct queue *q);
+/* loss.c: puts the losses among the runs; one gap at one place. */
+int chunks_place_losses(struct queue *q);
+/* snapshot.c: takes the common bytes of a queue's snapshots off the later
+ * ones and gives all their place in one stream. By offset if trusted says that
+ * offsets are true, else by what the packets of Intel PT say. */
+void chunks_join_snapshots(struct queue *q, uint32_t trace_type, bool trusted);
+/* cs.c: a record that says which id a CPU has; its words of AUXTRACE_INFO,
+ * after the last record. What is wrong with them goes into cs_error. */
+void chunks_take_hw_id(struct chunks *c, const struct aux_event *ev);
+void chunks_read_metadata(struct chunks *c);
+/* Makes the runs of a queue those of its AUX records. */
+int chunks_split_runs(struct chunks *c, struct queue *q);
+/* Fills sources: one pass over all bytes, the first time. -AUX_E_NOMEM. */
+int chunks_find_sources(struct chunks *c);
+/* The CPU that a raw run is of; -1: not known. */
+int32_t chunks_raw_cpu(const struct queue *q, const struct run *run);
+/* First and last TSC in Intel PT; false: there is none. */
+bool chunks_tsc_span(const uint8_t *p, const uint8_t *end, uint64_t *first,
+		     uint64_t *last);
+
+#endif

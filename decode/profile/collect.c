@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * profile: adds up branches and ranges, fast. What is inside of a path, from its
+ * first taken branch to its last, is the same whenever it runs: it is looked at
+ * once, then counted; the list gets it at the end. What leads from one path into
+ * the next is counted at once, and found without a look-up when it is the same as
+ * the last time.
+ *
+ * user[0] of a step and of a path that is kept: the unit's index + 1, and the epoch
+ * above it; a unit of an earlier epoch is gone.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "decode/lib/trace/gap.h"
+#include "decode/profile/profile.h"
+#include "decode/lib/sideband/sideband.h"
+
+#define N_SEAMS ((size_t)1 << 17)	/* a power of two */
+#define MAX_UNITS ((size_t)1 << 20)
+#define MAX_PARTS ((size_t)1 << 24)
+
+struct profile_unit {
+	uint64_t count;		/* since the list got it last */
+	size_t parts;		/* branches, then ranges, in c->parts */
+	uint32_t n_branches, n_ranges;
+	uint32_t n_insns;
+	/* the run that it begins with, and that began before it */
+	uint64_t first, head_last;
+	uint32_t head_n;	/* 0: it has no taken branch */
+	struct profile_open tail;
+};
+
+/* A branch that leads into a unit, and the range that it leads to: where they are
+ * counted. */
+struct profile_seam {
+	uint64_t from;
+	uint32_t module;
+	uint32_t unit;		/* index + 1; 0: free */
+	int32_t branch, range;	/* range -1: no branch was taken in the unit */
+	uint8_t kind;
+	bool outside;
+};
+
+/* Where entries go that are met: counted at once, or kept with a unit. */
+struct target {
+	struct profile_unit *unit;	/* NULL: counted */
+	bool head;		/* the unit's head is open */
+};
+
+/* table */
+static const uint8_t kind_of_end[] = {
+	[AUX_END_COND_TAKEN] = BRANCHLIST_COND,
+	[AUX_END_COND] = BRANCHLIST_COND,
+	[AUX_END_JUMP] = BRANCHLIST_JUMP,
+	[AUX_END_CALL] = BRANCHLIST_CALL,
+	[AUX_END_RET] = BRANCHLIST_RET,
+	[AUX_END_IND_JUMP] = BRANCHLIST_IND_JUMP,
+	[AUX_END_IND_CALL] = BRANCHLIST_IND_CALL,
+	[AUX_END_SYSCALL] = BRANCHLIST_SYSCALL,
+	[AUX_END_FAR] = BRANCHLIST_FAR,
+};
+
+int profile_collect_init(struct profile_collect *c, struct branchlist *list,
+			 const struct sink_host *host)
+{
+	*c = (struct profile_collect){ .host = host, .list = list, .epoch = 1 };
+	c->pages = calloc(PROFILE_PAGES, sizeof(*c->pages));
+	c->seams = calloc(N_SEAMS, sizeof(*c->seams));
+	return c->pages && c->seams ? 0 : -AUX_E_NOMEM;
+}
+
+void profile_collect_fini(struct profile_collect *c)
+{
+	free(c->streams);
+	free(c->units);
+	free(c->parts);
+	free(c->pages);
+	free(c->seams);
+}
+
+/* ---- entries ---- */
+
+static void keep_part(struct profile_collect *c, int entry)
+{
+	size_t max = c->max_parts ? 2 * c->max_parts : 4096;
+	int32_t *parts;
+
+	if (c->n_parts == c->max_parts) {
+		parts = reallocarray(c->parts, max, sizeof(*parts));
+		if (!parts) {
+			c->error = -AUX_E_NOMEM;
+			return;
+		}
+		c->parts = parts;
+		c->max_parts = max;
+	}
+	c->parts[c->n_parts++] = entry;
+}
+
+static void take_branch_entry(struct profile_collect *c, struct target *t, int i)
+{
+	if (i < 0) {
+		c->error = i;
+	} else if (!t->unit) {
+		branchlist_branches(c->list)[i].count++;
+	} else {
+		keep_part(c, i);
+		t->unit->n_branches++;
+	}
+}
+
+/* Branches come first in a unit, so ranges wait as negative numbers. */
+static void take_range_entry(struct profile_collect *c, struct target *t, int i)
+{
+	if (i < 0) {
+		c->error = i;
+	} else if (!t->unit) {
+		branchlist_ranges(c->list)[i].count++;
+	} else {
+		keep_part(c, -1 - i);
+		t->unit->n_ranges++;
+	}
+}
+
+/* ---- the machine ---- */
+
+static void close_run(struct profile_collect *c, struct profile_open *o,
+		      struct target *t)
+{
+	if (t->head) {
+		t->unit->head_last = o->last;
+		t->unit->head_n = o->n;
+		t->head = false;
+	} else if (o->n) {
+		take_range_entry(c, t, profile_range_entry(c, o));
+	}
+	o->n = 0;
+}
+
+/* What is open ends: the branch leads to an address, or nobody knows where. */
+static void settle(struct profile_collect *c, const struct flow_ctx *ctx,
+		   struct profile_open *o, struct target *t, const uint64_t *to)
+{
+	if (o->kind && o->maybe && to && *to == o->next) {
+		o->kind = 0; /* it was not taken */
+		return;
+	}
+	if (!o->kind)
+		return;
+	if (o->maybe)
+		close_run(c, o, t);
+	take_branch_entry(c, t, profile_branch_entry(c, ctx, o, to));
+	o->kind = 0;
+}
+
+/* Flow goes on at ip: now a run is open there, or the one before goes on. */
+static void arrive(struct profile_collect *c, const struct flow_ctx *ctx,
+		   struct profile_open *o, struct target *t, uint64_t ip)
+{
+	if (!o->kind && !o->n)
+		o->outside = true;
+	settle(c, ctx, o, t, &ip);
+	if (o->n && o->next && o->next != ip) {
+		close_run(c, o, t);
+		o->outside = true;
+	}
+	if (!o->n) {
+		o->first = ip;
+		o->space = ctx->space;
+	}
+}
+
+static void take_range(struct profile_collect *c, const struct flow_ctx *ctx,
+		       struct profile_open *o, struct target *t,
+		       const struct aux_flow *ev)
+{
+	unsigned size = ev->flags & AUX_FLOW_SIZE_MASK;
+	struct branchlist_place at = { 0 };
+	int err;
+
+	arrive(c, ctx, o, t, ev->range.first);
+	if (o->n > UINT32_MAX - ev->n)
+		close_run(c, o, t);
+	o->last = ev->range.last;
+	o->n += ev->n;
+	o->next = size ? o->last + size : 0;
+	if (ev->what >= sizeof(kind_of_end) || !kind_of_end[ev->what])
+		return;
+	o->kind = kind_of_end[ev->what];
+	o->maybe = ev->what == AUX_END_COND;
+	err = profile_place(c, ctx->space, o->last, &at);
+	if (err)
+		c->error = err;
+	o->from = at.offset;
+	o->from_module = at.module;
+	if (!o->maybe)
+		close_run(c, o, t);
+}
+
+/* ---- units ---- */
+
+/* Gives the list what the units have, and forgets them. */
+static void fold(struct profile_collect *c)
+{
+	struct branchlist_branch *b = branchlist_branches(c->list);
+	struct branchlist_range *r = branchlist_ranges(c->list);
+
+	for (size_t i = 0; i < c->n_units; i++) {
+		const struct profile_unit *u = &c->units[i];
+		const int32_t *part = c->parts + u->parts;
+
+		for (uint32_t k = 0; k < u->n_branches + u->n_ranges; k++) {
+			if (part[k] >= 0)
+				b[part[k]].count += u->count;
+			else
+				r[-1 - part[k]].count += u->count;
+		}
+	}
+	c->n_units = 0;
+	c->n_parts = 0;
+	c->epoch++;
+	memset(c->seams, 0, N_SEAMS * sizeof(*c->seams));
+}
+
+static struct profile_unit *new_unit(struct profile_collect *c)
+{
+	size_t max = c->max_units ? 2 * c->max_units : 1024;
+	struct profile_unit *units;
+
+	if (c->n_units == MAX_UNITS || c->n_parts > MAX_PARTS)
+		fold(c);
+	if (c->n_units == c->max_units) {
+		units = reallocarray(c->units, max, sizeof(*units));
+		if (!units) {
+			c->error = -AUX_E_NOMEM;
+			return NULL;
+		}
+		c->units = units;
+		c->max_units = max;
+	}
+	units = &c->units[c->n_units++];
+	*units = (struct profile_unit){ .parts = c->n_parts };
+	return units;
+}
+
+/* The ranges of some steps become a unit. */
+static struct profile_unit *learn(struct profile_collect *c,
+				  const struct flow_ctx *ctx,
+				  struct aux_step *const *steps,
+				  uint32_t n_steps, uint64_t *user)
+{
+	struct profile_unit *u = new_unit(c);
+	struct target t = { .unit = u, .head = true };
+	struct profile_open *o;
+
+	if (!u)
+		return NULL;
+	o = &u->tail;
+	u->first = steps[0]->ranges[0].range.first;
+	for (uint32_t i = 0; i < n_steps; i++)
+		for (uint32_t k = 0; k < steps[i]->n_ranges; k++) {
+			take_range(c, ctx, o, &t, &steps[i]->ranges[k]);
+			u->n_insns += steps[i]->ranges[k].n;
+		}
+	*user = (uint64_t)c->epoch << 32 | c->n_units;
+	return c->error ? NULL : u;
+}
+
+static struct profile_unit *find_unit(struct profile_collect *c, uint64_t user)
+{
+	size_t i = (uint32_t)user;
+
+	if (user >> 32 != c->epoch || !i || i > c->n_units)
+		return NULL;
+	return &c->units[i - 1];
+}
+
+static struct profile_seam *find_seam(struct profile_collect *c,
+				      const struct profile_open *o,
+				      const struct profile_unit *u)
+{
+	uint64_t h = o->from ^ (uint64_t)(u - c->units) << 24;
+
+	h *= UINT64_C(0x9e3779b97f4a7c15);
+	return &c->seams[h >> 40 & (N_SEAMS - 1)];
+}
+
+static bool is_seam(const struct profile_seam *s, const struct profile_collect *c,
+		    const struct profile_open *o, const struct profile_unit *u)
+{
+	return s->from == o->from && s->unit == (size_t)(u - c->units) + 1 &&
+	       s->module == o->from_module && s->kind == o->kind;
+}
+
+/* A branch leads into the unit: looks up where it is counted. */
+static bool learn_seam(struct profile_collect *c, const struct flow_ctx *ctx,
+		       struct profile_open *o, struct profile_unit *u,
+		       struct profile_seam *s)
+{
+	*s = (struct profile_seam){ .from = o->from, .module = o->from_module,
+				    .kind = o->kind, .range = -1 };
+	s->branch = profile_branch_entry(c, ctx, o, &u->first);
+	s->outside = o->outside;
+	o->first = u->first;
+	o->space = ctx->space;
+	if (u->head_n && s->branch >= 0) {
+		o->last = u->head_last;
+		o->n = u->head_n;
+		s->range = profile_range_entry(c, o);
+		o->n = 0;
+	}
+	if (s->branch < 0 || s->range < -1) {
+		c->error = s->branch < 0 ? s->branch : s->range;
+		return false;
+	}
+	s->unit = (uint32_t)(u - c->units) + 1;
+	return true;
+}
+
+/* A branch leads into the unit; false: it is not known to be taken. */
+static inline bool join_branch(struct profile_collect *c,
+			       const struct flow_ctx *ctx,
+			       struct profile_open *o, struct profile_unit *u)
+{
+	struct profile_seam *s;
+
+	if (!o->kind || o->maybe)
+		return false;
+	s = find_seam(c, o, u);
+	if (!is_seam(s, c, o, u) && !learn_seam(c, ctx, o, u, s))
+		return true;
+	branchlist_branches(c->list)[s->branch].count++;
+	if (s->range >= 0)
+		branchlist_ranges(c->list)[s->range].count++;
+	o->kind = 0;
+	o->outside = s->outside;
+	o->first = u->first;
+	o->space = ctx->space;
+	return true;
+}
+
+/* Flow comes to the unit without one: a run goes on, or begins. */
+static void join_run(struct profile_collect *c, const struct flow_ctx *ctx,
+		     struct profile_open *o, struct profile_unit *u)
+{
+	struct target t = { 0 };
+
+	if (o->n > UINT32_MAX - u->n_insns)
+		close_run(c, o, &t);
+	arrive(c, ctx, o, &t, u->first);
+	if (!u->head_n)
+		return;
+	o->last = u->head_last;
+	o->n += u->head_n;
+	close_run(c, o, &t);
+}
+
+static inline void run_unit(struct profile_collect *c,
+			    const struct flow_ctx *ctx, struct profile_open *o,
+			    struct profile_unit *u)
+{
+	u->count++;
+	if (!join_branch(c, ctx, o, u))
+		join_run(c, ctx, o, u);
+	if (u->head_n) {
+		*o = u->tail;
+		return;
+	}
+	/* no branch was taken in it: the run goes on */
+	o->n += u->n_insns;
+	o->last = u->tail.last;
+	o->next = u->tail.next;
+	o->kind = u->tail.kind;
+	o->maybe = u->tail.maybe;
+	o->from = u->tail.from;
+	o->from_module = u->tail.from_module;
+}
+
+static void run_path(struct profile_collect *c, const struct flow_ctx *ctx,
+		     struct profile_open *o, struct aux_path *path)
+{
+	struct profile_unit *u;
+
+	if (path->kept) {
+		u = find_unit(c, path->user[0]);
+		if (!u)
+			u = learn(c, ctx, path->steps, path->n_steps,
+				  &path->user[0]);
+		if (u)
+			run_unit(c, ctx, o, u);
+		return;
+	}
+	for (uint32_t i = 0; i < path->n_steps; i++) {
+		struct aux_step *step = path->steps[i];
+
+		u = find_unit(c, step->user[0]);
+		if (!u)
+			u = learn(c, ctx, &step, 1, &step->user[0]);
+		if (u)
+			run_unit(c, ctx, o, u);
+	}
+}
+
+/* ---- events ---- */
+
+static void on_async(struct profile_collect *c, const struct flow_ctx *ctx,
+		     struct profile_open *o, const struct aux_flow *ev)
+{
+	struct target t = { 0 };
+	struct branchlist_place at;
+	int err = profile_place(c, ctx->space, ev->async.from, &at);
+
+	settle(c, ctx, o, &t, &ev->async.from);
+	close_run(c, o, &t);
+	if (err) {
+		c->error = err;
+		return;
+	}
+	o->from = at.offset;
+	o->from_module = at.module;
+	o->maybe = false;
+	o->kind = ev->what == AUX_ASYNC_INTERRUPT ? BRANCHLIST_INTERRUPT :
+		  ev->what == AUX_ASYNC_EXCEPTION ? BRANCHLIST_EXCEPTION :
+						    BRANCHLIST_ASYNC;
+	settle(c, ctx, o, &t, ev->async.to ? &ev->async.to : NULL);
+	o->outside = true;
+}
+
+static void on_event(struct profile_collect *c, const struct flow_ctx *ctx,
+		     struct profile_open *o, const struct aux_flow *ev)
+{
+	struct target t = { 0 };
+	const uint64_t *to = NULL;
+
+	switch (ev->kind) {
+	case AUX_FLOW_PATH:
+		run_path(c, ctx, o, ev->path.path);
+		c->n_insns += ev->n;
+		break;
+	case AUX_FLOW_RANGE:
+		take_range(c, ctx, o, &t, ev);
+		c->n_insns += ev->n;
+		break;
+	case AUX_FLOW_ASYNC:
+		on_async(c, ctx, o, ev);
+		break;
+	case AUX_FLOW_TRACE_OFF:
+		if (ev->flags & AUX_FLOW_HAS_IP)
+			to = &ev->trace.ip;
+		/* fall through */
+	case AUX_FLOW_TRACE_ON:
+	case AUX_FLOW_GAP:
+		settle(c, ctx, o, &t, to);
+		close_run(c, o, &t);
+		c->list->n_gaps += ev->kind == AUX_FLOW_GAP &&
+				   ev->what != GAP_SNAPSHOT;
+	}
+}
+
+static struct profile_open *open_of(struct profile_collect *c, uint32_t stream)
+{
+	struct profile_stream *s;
+
+	for (size_t i = 0; i < c->n_streams; i++)
+		if (c->streams[i].stream == stream)
+			return &c->streams[i].open;
+	s = reallocarray(c->streams, c->n_streams + 1, sizeof(*s));
+	if (!s)
+		return NULL;
+	c->streams = s;
+	s[c->n_streams] = (struct profile_stream){ .stream = stream };
+	return &s[c->n_streams++].open;
+}
+
+int profile_collect_flow(struct profile_collect *c, const struct flow_ctx *ctx,
+			 const struct aux_flow *ev, size_t n)
+{
+	struct profile_open *o = open_of(c, ctx->stream);
+
+	if (!o)
+		return -AUX_E_NOMEM;
+	for (size_t i = 0; i < n && !c->error; i++)
+		on_event(c, ctx, o, &ev[i]);
+	return c->error;
+}
+
+int profile_collect_finish(struct profile_collect *c)
+{
+	struct target t = { 0 };
+	struct flow_ctx none = { 0 };
+
+	for (size_t i = 0; i < c->n_streams && !c->error; i++) {
+		settle(c, &none, &c->streams[i].open, &t, NULL);
+		close_run(c, &c->streams[i].open, &t);
+	}
+	if (!c->error)
+		fold(c);
+	return c->error;
+}

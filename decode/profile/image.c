@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* profile: the file of a module. */
+#include <stdio.h>
+#include <string.h>
+
+#include "decode/lib/elf/elf.h"
+#include "decode/profile/profile.h"
+
+/* The id of the file, where both are known, is the one that ran. */
+static bool is_same(const struct branchlist_module *m,
+		    const struct elfimage *image)
+{
+	char text[41] = "";
+	const uint8_t *id;
+	size_t n = elfimage_build_id(image, &id);
+
+	for (size_t i = 0; i < n && i < 20; i++)
+		snprintf(text + 2 * i, 3, "%02x", id[i]);
+	return !*m->id || !n || !strcmp(text, m->id);
+}
+
+int profile_module_open(struct profile_module *m, const struct branchlist *list,
+			uint32_t index, const char *symfs)
+{
+	const struct branchlist_module *module = &list->modules[index];
+	const char *root = symfs ? symfs : "";
+	int rc;
+
+	*m = (struct profile_module){ .list = list, .index = index };
+	if (!module->file)
+		return 0;
+	rc = elfimage_open(&m->image, module->file);
+	if (rc) {
+		m->image = NULL;
+		return rc == -AUX_E_NOMEM ? rc : 0;
+	}
+	if (!elfimage_is_elf(m->image) || !is_same(module, m->image)) {
+		profile_module_close(m);
+		return 0;
+	}
+	elfimage_debug_from(m->image, root, module->path);
+	return 0;
+}
+
+void profile_module_close(struct profile_module *m)
+{
+	if (m->image)
+		elfimage_close(m->image);
+	m->image = NULL;
+}
+
+uint64_t profile_module_addr(const struct profile_module *m, uint64_t offset)
+{
+	uint64_t addr;
+
+	if (m->image && elfimage_addr(m->image, offset, &addr))
+		return addr;
+	return offset;
+}

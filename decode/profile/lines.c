@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * profile_lines: from ranges to source lines, instruction by instruction.
+ *
+ * Ranges become the points where the count changes; between two of them all
+ * instructions ran equally often. See lines.h.
+ */
+#include <elf.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "decode/lib/elf/elf.h"
+#include "decode/profile/lines.h"
+#include "decode/lib/elf/sourceline.h"
+#include "decode/lib/session/expand.h"
+#include "decode/lib/elf/insn.h"
+
+#define MAX_INLINES 128
+
+/* From this offset on the count is larger by so much (smaller: as 2^64 - n). */
+struct change {
+	uint64_t offset;
+	uint64_t add;
+	bool first;	/* an instruction begins here */
+};
+
+struct maker {
+	struct profile_lines *lines;
+	const struct profile_module *m;
+	struct profile_result *result;
+	const uint8_t *code;
+	uint64_t len;
+	unsigned mode;
+	struct inline_frame frames[MAX_INLINES];
+};
+
+static void add_count(uint64_t *sum, uint64_t n)
+{
+	if (__builtin_add_overflow(*sum, n, sum))
+		*sum = UINT64_MAX;
+}
+
+/* ---- discriminators of LLVM (DebugInfoMetadata.h: base, factor, copy) ---- */
+
+static uint32_t decode_component(uint32_t d)
+{
+	if (d & 1)
+		return 0;
+	d >>= 1;
+	return d & 0x20 ? (d >> 1 & 0xfe0) | (d & 0x1f) : d & 0x1f;
+}
+
+static uint32_t next_component(uint32_t d)
+{
+	if (d & 1)
+		return d >> 1;
+	return d >> (d & 0x40 ? 14 : 7);
+}
+
+static uint32_t base_of(const struct profile_lines *l, uint32_t d)
+{
+	return l->clang ? decode_component(d) : 0;
+}
+
+static uint32_t factor_of(const struct profile_lines *l, uint32_t d)
+{
+	uint32_t factor = decode_component(next_component(d));
+
+	return l->clang && factor ? factor : 1;
+}
+
+/* ---- places ---- */
+
+static const char *name_of(const struct inline_frame *f)
+{
+	return f->linkage ? f->linkage : f->name;
+}
+
+/* Compilers keep 16 bits of it. */
+static uint32_t line_in(const struct inline_frame *f, uint32_t line)
+{
+	return (line - f->decl_line) & 0xffff;
+}
+
+static int find_func(struct profile_lines *l, uint32_t parent,
+		     const struct inline_frame *f, uint32_t line, uint32_t disc)
+{
+	struct profile_lines_func key = { .parent = parent, .line = line,
+					  .disc = disc };
+	int name = profile_lines_name(l, name_of(f));
+
+	if (name < 0)
+		return name;
+	key.name = (uint32_t)name;
+	return branchlist_table_find(&l->funcs, &key);
+}
+
+/* How many frames there are, 0: nothing is known; all have a name. */
+static int find_frames(struct maker *mk, uint64_t offset,
+		       struct source_line *line)
+{
+	int n;
+
+	if (elfimage_line(mk->m->image, offset, line) || !line->line)
+		return 0;
+	n = elfimage_inlines(mk->m->image, offset, mk->frames, MAX_INLINES);
+	if (n < 0 || n > MAX_INLINES)
+		return 0;
+	for (int i = 0; i < n; i++)
+		if (!name_of(&mk->frames[i]))
+			return 0;
+	return n;
+}
+
+/* The innermost function at an offset, and where in it that is, as a key. 1, 0:
+ * nothing is known, or -AUX_E_*. */
+static int find_place(struct maker *mk, uint64_t offset,
+		      struct profile_lines_place *key, uint32_t *factor)
+{
+	struct profile_lines *l = mk->lines;
+	struct source_line line = { 0 };
+	int n = find_frames(mk, offset, &line), func;
+
+	if (!n)
+		return 0;
+	func = find_func(l, PROFILE_LINES_ROOT, &mk->frames[n - 1], 0, 0);
+	for (int i = n - 1; i > 0 && func >= 0; i--) {
+		const struct source_line *call = &mk->frames[i - 1].call;
+
+		func = find_func(l, (uint32_t)func, &mk->frames[i - 1],
+				 line_in(&mk->frames[i], call->line),
+				 base_of(l, call->discriminator));
+	}
+	if (func < 0)
+		return func;
+	*key = (struct profile_lines_place){
+		.func = (uint32_t)func,
+		.line = line_in(&mk->frames[0], line.line),
+		.disc = base_of(l, line.discriminator),
+	};
+	*factor = factor_of(l, line.discriminator);
+	return 1;
+}
+
+static int add_insn(struct maker *mk, uint64_t offset, uint64_t count)
+{
+	struct profile_lines_place key, *place;
+	uint32_t factor;
+	int rc = find_place(mk, offset, &key, &factor);
+
+	if (rc <= 0) {
+		add_count(&mk->result->n_no_line, rc ? 0 : count);
+		return rc;
+	}
+	rc = branchlist_table_find(&mk->lines->places, &key);
+	if (rc < 0)
+		return rc;
+	if (__builtin_mul_overflow(count, factor, &count))
+		count = UINT64_MAX;
+	place = (struct profile_lines_place *)mk->lines->places.v + rc;
+	if (place->count < count)
+		place->count = count;
+	return 0;
+}
+
+/* ---- instructions ---- */
+
+static int by_offset(const void *a, const void *b)
+{
+	const struct change *x = a, *y = b;
+
+	return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+/* The changes of the module's ranges; *n of them. NULL: out of memory. */
+static struct change *list_changes(const struct profile_module *m, size_t *n)
+{
+	const struct branchlist_range *r = branchlist_ranges(m->list);
+	struct change *c = calloc(m->list->ranges.n + 1, 2 * sizeof(*c));
+
+	*n = 0;
+	for (size_t i = 0; c && i < m->list->ranges.n; i++) {
+		if (r[i].module != m->index || !r[i].count)
+			continue;
+		c[(*n)++] = (struct change){ r[i].first, r[i].count, true };
+		c[(*n)++] = (struct change){ r[i].last + 1, -r[i].count, false };
+	}
+	if (c)
+		qsort(c, *n, sizeof(*c), by_offset);
+	return c;
+}
+
+static uint64_t insn_size(const struct maker *mk, uint64_t offset)
+{
+	int n = insn_length(mk->code + offset, mk->len - offset, mk->mode);
+
+	return n > 0 ? (uint64_t)n : 1;
+}
+
+static int walk_changes(struct maker *mk, const struct change *c, size_t n)
+{
+	uint64_t at = 0, count = 0;
+	size_t i = 0;
+	int rc = 0;
+
+	while (rc >= 0) {
+		if (!count && i < n)
+			at = c[i].offset;
+		for (; i < n && c[i].offset <= at; i++)
+			count += c[i].add;
+		if (!count && i == n)
+			break;
+		if (!count)
+			continue;
+		if (at >= mk->len) {
+			add_count(&mk->result->n_no_code, count);
+			return 0;
+		}
+		rc = add_insn(mk, at, count);
+		at += insn_size(mk, at);
+	}
+	return rc;
+}
+
+static unsigned mode_of(const uint8_t *elf, uint64_t len)
+{
+	unsigned machine = len < 20 ? 0 :
+		elf[EI_DATA] == ELFDATA2MSB ? elf[18] << 8 | elf[19]
+					    : elf[19] << 8 | elf[18];
+
+	switch (machine) {
+	case EM_AARCH64:
+		return AUX_FLOW_MODE_A64;
+	case EM_386:
+		return AUX_FLOW_MODE_X86_32;
+	case EM_ARM:
+		return AUX_FLOW_MODE_T32;
+	default:
+		return AUX_FLOW_MODE_X86_64;
+	}
+}
+
+static int add_ranges(struct maker *mk)
+{
+	size_t n;
+	struct change *c = list_changes(mk->m, &n);
+	int rc = c ? walk_changes(mk, c, n) : -AUX_E_NOMEM;
+
+	free(c);
+	return rc;
+}
+
+/* ---- calls ---- */
+
+/* Whether a function begins that does not hold the branch, too. */
+static bool leaves(const struct maker *mk, const struct branchlist_branch *b)
+{
+	struct elfimage_symbol sym;
+
+	return b->from_module != b->to_module ||
+	       elfimage_symbol(mk->m->image, b->from, &sym) ||
+	       sym.start != b->to;
+}
+
+static bool is_call(const struct maker *mk, const struct branchlist_branch *b)
+{
+	switch (b->kind) {
+	case BRANCHLIST_CALL:
+	case BRANCHLIST_IND_CALL:
+		return true;
+	case BRANCHLIST_JUMP:
+	case BRANCHLIST_IND_JUMP:
+	case BRANCHLIST_COND:
+		return leaves(mk, b); /* a tail call */
+	default:
+		return false;
+	}
+}
+
+static bool is_indirect(unsigned kind)
+{
+	return kind == BRANCHLIST_IND_CALL || kind == BRANCHLIST_IND_JUMP;
+}
+
+/* A symbol begins at the offset, and it is not a part that was split off. */
+static bool is_entry(const struct maker *mk, uint64_t offset)
+{
+	struct elfimage_symbol sym;
+
+	return !elfimage_symbol(mk->m->image, offset, &sym) &&
+	       sym.start == offset && !strstr(sym.name, ".cold");
+}
+
+static int add_callee(struct maker *mk, const struct branchlist_branch *b,
+		      uint32_t callee)
+{
+	struct profile_lines_place place;
+	struct profile_lines_call key = { .name = callee }, *call;
+	uint32_t factor;
+	int rc = find_place(mk, b->from, &place, &factor);
+
+	if (rc <= 0)
+		return rc;
+	key.func = place.func;
+	key.line = place.line;
+	key.disc = place.disc;
+	rc = branchlist_table_find(&mk->lines->calls, &key);
+	if (rc < 0)
+		return rc;
+	call = (struct profile_lines_call *)mk->lines->calls.v + rc;
+	add_count(&call->count, b->count);
+	add_count(&call->indirect, is_indirect(b->kind) ? b->count : 0);
+	return 0;
+}
+
+/* A call into a function of the module: it was entered, and called from there. */
+static int add_call(struct maker *mk, const struct branchlist_branch *b)
+{
+	struct source_line line;
+	struct profile_lines_func *f;
+	int n, func;
+
+	if (b->to_module != mk->m->index || !b->count ||
+	    !is_entry(mk, b->to) || !is_call(mk, b))
+		return 0;
+	n = find_frames(mk, b->to, &line);
+	if (!n)
+		return 0;
+	func = find_func(mk->lines, PROFILE_LINES_ROOT, &mk->frames[n - 1], 0,
+			 0);
+	if (func < 0)
+		return func;
+	f = (struct profile_lines_func *)mk->lines->funcs.v + func;
+	add_count(&f->head, b->count);
+	if (b->from_module != mk->m->index)
+		return 0;
+	return add_callee(mk, b, f->name);
+}
+
+static void sum_totals(struct profile_lines *l)
+{
+	const struct profile_lines_place *p = l->places.v;
+	struct profile_lines_func *f = l->funcs.v;
+
+	for (size_t i = 0; i < l->places.n; i++)
+		add_count(&f[p[i].func].total, p[i].count);
+	/* a function comes behind the one that it is inlined into */
+	for (size_t i = l->funcs.n; i > 0; i--)
+		if (f[i - 1].parent != PROFILE_LINES_ROOT)
+			add_count(&f[f[i - 1].parent].total, f[i - 1].total);
+}
+
+int profile_lines_new(struct profile_lines *l, const struct profile_module *m,
+		      bool clang, struct profile_result *result)
+{
+	struct maker mk = { .lines = l, .m = m, .result = result };
+	const struct branchlist_branch *b = branchlist_branches(m->list);
+	int rc;
+
+	*l = (struct profile_lines){ .clang = clang };
+	branchlist_table_init(&l->funcs, sizeof(struct profile_lines_func),
+			      offsetof(struct profile_lines_func, head));
+	branchlist_table_init(&l->places, sizeof(struct profile_lines_place),
+			      offsetof(struct profile_lines_place, count));
+	branchlist_table_init(&l->calls, sizeof(struct profile_lines_call),
+			      offsetof(struct profile_lines_call, count));
+	if (!m->image) {
+		result->n_no_code = m->list->modules[m->index].n_insns;
+		return 0;
+	}
+	mk.code = elfimage_data(m->image, &mk.len);
+	mk.mode = mode_of(mk.code, mk.len);
+	rc = add_ranges(&mk);
+	for (size_t i = 0; i < m->list->branches.n && rc >= 0; i++)
+		rc = add_call(&mk, &b[i]);
+	sum_totals(l);
+	return rc < 0 ? rc : 0;
+}
+
+void profile_lines_free(struct profile_lines *l)
+{
+	branchlist_table_fini(&l->funcs);
+	branchlist_table_fini(&l->places);
+	branchlist_table_fini(&l->calls);
+	for (size_t i = 0; i < l->n_names; i++)
+		free(l->names[i]);
+	free(l->names);
+	free(l->name_slots);
+	free(l->order);
+	*l = (struct profile_lines){ 0 };
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * sink_profile: how often what ran, as compilers and other tools want it told. The
+ * counts are of every execution, not of samples. A format is a file and a line of
+ * the table here.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/diag.h"
+
+#include "common/outbuf.h"
+#include "decode/profile/samples.h"
+#include "decode/profile/profile.h"
+
+typedef int write_fn(const struct profile_module *m, struct outbuf *out,
+		     uint64_t max, struct profile_result *result,
+		     struct aux_diag *diag);
+
+/* write NULL: the list itself, of all modules. */
+struct format {
+	const char *name;
+	write_fn *write;
+	bool samples;		/* not of counts */
+	bool binary;
+};
+
+/* table */
+static const struct format formats[] = {
+	{ "list", NULL, false, false },
+	{ "autofdo", profile_write_autofdo, false, false },
+	{ "gcov", profile_write_gcov, false, true },
+	{ "bolt", profile_write_bolt, false, false },
+	{ "perf", NULL, true, false },
+};
+
+#define FORMATS "list, autofdo, gcov, bolt, perf"
+#define N_FORMATS (sizeof(formats) / sizeof(formats[0]))
+
+struct profile {
+	struct sink_config config;
+	const struct format *format;
+	struct branchlist list;
+	struct profile_collect collect;
+	struct profile_samples *samples;
+};
+
+static void close_profile(void *sink)
+{
+	struct profile *p = sink;
+
+	if (!p)
+		return;
+	profile_samples_free(p->samples);
+	profile_collect_fini(&p->collect);
+	branchlist_fini(&p->list);
+	free(p);
+}
+
+static const struct format *find_format(const char *name)
+{
+	for (size_t i = 0; i < N_FORMATS; i++)
+		if (!strcmp(formats[i].name, name))
+			return &formats[i];
+	return NULL;
+}
+
+static int check_config(const struct sink_config *c, const struct format *f,
+			struct aux_diag *diag)
+{
+	if (!f)
+		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+				"profile --to takes " FORMATS ", not \"%s\"",
+				c->to);
+	if (c->symbol)
+		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+				"profile takes no --symbol: a profile is of "
+				"whole files (--module)");
+	if (f->binary && c->out->fd >= 0 && isatty(c->out->fd))
+		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+				"--to %s is not for a terminal: -o FILE",
+				f->name);
+	if (c->period && !f->samples)
+		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+				"--period is of --to perf: all others count "
+				"every execution");
+	return 0;
+}
+
+static int open_profile(void **sink, const struct sink_config *config,
+			struct aux_diag *diag)
+{
+	const struct format *f = find_format(config->to ? config->to : "list");
+	int err = check_config(config, f, diag);
+	struct profile *p;
+
+	*sink = NULL;
+	if (err)
+		return err;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return -AUX_E_NOMEM;
+	p->config = *config;
+	p->format = f;
+	branchlist_init(&p->list);
+	err = profile_collect_init(&p->collect, &p->list, config->host);
+	if (!err && f->samples)
+		err = profile_samples_new(&p->samples, config, diag);
+	if (err) {
+		close_profile(p);
+		return err;
+	}
+	*sink = p;
+	return 0;
+}
+
+static int flow_profile(void *sink, const struct flow_ctx *ctx,
+			const struct aux_flow *ev, size_t n)
+{
+	struct profile *p = sink;
+	int err;
+
+	if (p->samples)
+		return profile_samples_flow(p->samples, ctx, ev, n);
+	err = profile_collect_flow(&p->collect, ctx, ev, n);
+	p->config.report->n_insns = p->collect.n_insns;
+	return err;
+}
+
+/* ---- the end ---- */
+
+static bool is_called(const struct branchlist_module *m, const char *name)
+{
+	const char *base = strrchr(m->path, '/');
+
+	return !strcmp(m->path, name) || (base && !strcmp(base + 1, name));
+}
+
+/* The one that --module names, or the program that ran most; -1: none. */
+static int choose_module(const struct branchlist *l, const char *name)
+{
+	int best = -1;
+
+	for (size_t i = 0; i < l->n_modules; i++) {
+		const struct branchlist_module *m = &l->modules[i];
+		const struct branchlist_module *b = &l->modules[best];
+
+		if (name && !is_called(m, name))
+			continue;
+		if (best < 0 || m->main > b->main ||
+		    (m->main == b->main && m->n_insns > b->n_insns))
+			best = (int)i;
+	}
+	return best;
+}
+
+/* " 12345 of /lib/libc.so.6," behind what buf has. */
+static void add_left_out(char *buf, size_t size, const struct branchlist_module *m)
+{
+	size_t len = strlen(buf);
+
+	if (size - len > strlen(m->path) + 40)
+		snprintf(buf + len, size - len, "%s %llu of %s",
+			 len && buf[len - 1] != ':' ? "," : "",
+			 (unsigned long long)m->n_insns, m->path);
+}
+
+/* Says what other modules had; returns how many instructions. */
+static uint64_t say_left_out(struct sink_report *r, const struct branchlist *l,
+			     int chosen)
+{
+	const struct branchlist_module *m = l->modules;
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < l->n_modules; i++)
+		n += (int)i == chosen ? 0 : m[i].n_insns;
+	if (!n || chosen < 0)
+		return n;
+	snprintf(r->note, sizeof(r->note), "profile of %s; %llu instructions "
+		 "of other files are left out (--module shows theirs):",
+		 m[chosen].path, (unsigned long long)n);
+	for (size_t i = 0; i < l->n_modules; i++)
+		if ((int)i != chosen && m[i].n_insns > n / 100)
+			add_left_out(r->note, sizeof(r->note), &m[i]);
+	return n;
+}
+
+static void add_drop(struct sink_report *r, const char *what, uint64_t n)
+{
+	if (r->n_drops < SINK_DROPS)
+		r->drops[r->n_drops++] = (struct sink_drop){ what, n };
+}
+
+static void explain_empty(const struct sink_config *c,
+			  const struct branchlist *l, int chosen,
+			  uint64_t others, const struct profile_result *result)
+{
+	struct sink_report *r = c->report;
+	const char *path = chosen < 0 ? NULL : l->modules[chosen].path;
+
+	add_drop(r, "in other files", others);
+	add_drop(r, "whose file is missing", result->n_no_code);
+	add_drop(r, "without a source line", result->n_no_line);
+	if (!path && c->module)
+		snprintf(r->hint, sizeof(r->hint), "nothing of %s ran; "
+			 "`profile --to list` shows what did", c->module);
+	else if (result->n_no_code)
+		snprintf(r->hint, sizeof(r->hint), "%s cannot be read as it "
+			 "was: give its place with --symfs", path);
+	else if (result->n_no_line)
+		snprintf(r->hint, sizeof(r->hint), "%s has no debug "
+			 "information: compile it with -g (clang: "
+			 "-gmlt -fdebug-info-for-profiling), or install its "
+			 "debug file", path);
+}
+
+static int write_module(const struct sink_config *c, const struct format *f,
+			const struct branchlist *l, int chosen, uint64_t others,
+			struct aux_diag *diag)
+{
+	struct profile_result result = { 0 };
+	struct profile_module m;
+	int err = 0;
+
+	if (chosen >= 0) {
+		err = profile_module_open(&m, l, (uint32_t)chosen, c->symfs);
+		if (err)
+			return err;
+		err = f->write(&m, c->out, c->limit, &result, diag);
+		profile_module_close(&m);
+	}
+	if (!err && !result.n_lines)
+		explain_empty(c, l, chosen, others, &result);
+	c->report->n_lines = result.n_lines;
+	return err;
+}
+
+/* The list of one module alone. */
+static void keep_module(struct branchlist *l, int chosen)
+{
+	struct branchlist_branch *b = branchlist_branches(l);
+	struct branchlist_range *r = branchlist_ranges(l);
+
+	for (size_t i = 0; i < l->branches.n; i++)
+		if ((int)b[i].from_module != chosen &&
+		    (int)b[i].to_module != chosen)
+			b[i].count = 0;
+	for (size_t i = 0; i < l->ranges.n; i++)
+		if ((int)r[i].module != chosen)
+			r[i].count = 0;
+}
+
+static int write_list(const struct sink_config *c, const struct format *f,
+		      struct branchlist *l, struct aux_diag *diag)
+{
+	struct sink_report *r = c->report;
+	uint64_t others;
+	int chosen, err = branchlist_sort(l);
+
+	if (err)
+		return err;
+	branchlist_sum(l);
+	chosen = choose_module(l, c->module);
+	if (!f->write && !c->module) {
+		r->n_lines = branchlist_write(l, c->out, c->limit);
+		return 0;
+	}
+	others = say_left_out(r, l, chosen);
+	if (f->write)
+		return write_module(c, f, l, chosen, others, diag);
+	keep_module(l, chosen);
+	if (chosen >= 0)
+		r->n_lines = branchlist_write(l, c->out, c->limit);
+	if (!r->n_lines)
+		explain_empty(c, l, chosen, others,
+			      &(struct profile_result){ 0 });
+	return 0;
+}
+
+int profile_convert(const struct sink_config *c, struct branchlist *l,
+		    struct aux_diag *diag)
+{
+	const struct format *f = find_format(c->to ? c->to : "list");
+	int err = check_config(c, f, diag);
+
+	if (!err && f->samples)
+		err = diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+			       "--to perf is of recordings: a branch list has "
+			       "no samples");
+	return err ? err : write_list(c, f, l, diag);
+}
+
+static int finish_profile(void *sink, struct aux_diag *diag)
+{
+	struct profile *p = sink;
+	int err;
+
+	if (p->samples)
+		return profile_samples_finish(p->samples, diag);
+	err = profile_collect_finish(&p->collect);
+	return err ? err : write_list(&p->config, p->format, &p->list, diag);
+}
+
+/* Counts need no time. */
+static uint32_t needs_of(const struct sink_config *c)
+{
+	bool samples = c->to && !strcmp(c->to, "perf");
+
+	return SINK_TAKES_PATHS | SINK_OWN_FORMAT |
+	       (samples ? SINK_NEEDS_TIME : 0);
+}
+
+const struct sink_ops sink_profile = {
+	.name = "profile",
+	.help = "how often what ran, for compilers and other tools",
+	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS | SINK_OWN_FORMAT,
+	.needs_of = needs_of,
+	.open = open_profile,
+	.flow = flow_profile,
+	.finish = finish_profile,
+	.close = close_profile,
+};

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * profile_samples: see samples.h. Samples are written as the flow comes by,
+ * the records of the recording behind them: readers order all by time, so those
+ * that say "what is before this may be shown" are left out.
+ *
+ * A stack is contiguous: from the target of one branch code ran on to the next
+ * branch. Where flow breaks (a gap, a signal, another thread) it begins anew.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/diag.h"
+
+#include "decode/lib/trace/gap.h"
+#include "decode/profile/file.h"
+#include "decode/profile/samples.h"
+#include "decode/lib/sideband/sideband.h"
+#include "decode/lib/session/expand.h"
+
+#define DEFAULT_NS UINT64_C(100000)
+
+struct stream {
+	uint32_t stream, tid;
+	struct profile_branch ring[PROFILE_DEPTH];
+	uint64_t n_ring;	/* ever pushed */
+	uint64_t from, next;	/* the open branch, and what is behind it */
+	bool open, maybe, broke;
+	uint64_t insns;		/* since the last sample */
+	uint64_t at_ns;		/* time of the next */
+};
+
+struct profile_samples {
+	struct sink_config config;
+	uint64_t period;	/* instructions, or */
+	uint64_t period_ns;
+	struct profile_file *file;	/* NULL: no flow yet */
+	struct walk *walk;
+	struct stream **streams;
+	size_t n_streams;
+};
+
+/* "1000", "100us". */
+static bool parse_period(struct profile_samples *s, const char *text)
+{
+	static const struct {
+		const char *unit;
+		uint64_t ns;
+	} units[] = { { "", 0 }, { "ns", 1 }, { "us", 1000 },
+		      { "ms", 1000000 }, { "s", 1000000000 } };
+	unsigned long long v;
+	char *end;
+
+	if (*text < '0' || *text > '9')
+		return false;
+	v = strtoull(text, &end, 10);
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		if (strcmp(end, units[i].unit))
+			continue;
+		if (i)
+			return !__builtin_mul_overflow(v, units[i].ns,
+						       &s->period_ns) && v;
+		s->period = v;
+		return v;
+	}
+	return false;
+}
+
+void profile_samples_free(struct profile_samples *s)
+{
+	if (!s)
+		return;
+	profile_file_discard(s->file);
+	walk_free(s->walk);
+	for (size_t i = 0; i < s->n_streams; i++)
+		free(s->streams[i]);
+	free(s->streams);
+	free(s);
+}
+
+int profile_samples_new(struct profile_samples **to,
+			const struct sink_config *config,
+			struct aux_diag *diag)
+{
+	struct walk_config wc = { .host = config->host };
+	struct profile_samples *s = calloc(1, sizeof(*s));
+	int err;
+
+	*to = NULL;
+	if (!s)
+		return -AUX_E_NOMEM;
+	s->config = *config;
+	s->period_ns = config->period ? 0 : DEFAULT_NS;
+	if (!config->out_path)
+		err = diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+			       "profile --to perf wants -o FILE: it writes a "
+			       "perf.data");
+	else if (config->period && !parse_period(s, config->period))
+		err = diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+			       "--period is a number of instructions, or a time "
+			       "as 100us, not \"%s\"", config->period);
+	else
+		err = walk_new(&s->walk, &wc);
+	if (err)
+		profile_samples_free(s);
+	else
+		*to = s;
+	return err;
+}
+
+/* ---- the stack ---- */
+
+static void push(struct stream *st, uint64_t from, uint64_t to)
+{
+	st->ring[st->n_ring++ % PROFILE_DEPTH] =
+		(struct profile_branch){ from, to };
+}
+
+/* Flow goes on at ip. */
+static void arrive(struct stream *st, uint64_t ip)
+{
+	bool runs_on = st->next && st->next == ip;
+
+	if (st->open && !st->broke) {
+		if (!st->maybe || !runs_on)
+			push(st, st->from, ip);
+	} else if (!runs_on) {
+		st->n_ring = 0;
+	}
+	st->open = false;
+	st->broke = false;
+}
+
+static int put_sample(struct profile_samples *s, const struct flow_ctx *ctx,
+		      struct stream *st, uint64_t ip)
+{
+	struct profile_branch stack[PROFILE_DEPTH];
+	struct profile_sample sample = { .ip = ip, .period = st->insns,
+					 .ctx = ctx, .stack = stack };
+	uint64_t n = st->n_ring;
+
+	for (; sample.n < PROFILE_DEPTH && n > 0; n--)
+		stack[sample.n++] = st->ring[(n - 1) % PROFILE_DEPTH];
+	st->insns = 0;
+	profile_file_sample(s->file, &sample);
+	s->config.report->n_lines++;
+	return s->config.limit && s->config.report->n_lines >= s->config.limit;
+}
+
+/* Of the range the k-th instruction, from 1; 0: nobody knows. */
+static uint64_t find_insn(struct profile_samples *s, const struct flow_ctx *ctx,
+			  const struct aux_flow *ev, uint64_t k)
+{
+	struct walk_range *r;
+
+	if (k >= ev->n)
+		return ev->range.last;
+	if (walk_find(s->walk, ctx->space, ev, &r))
+		return 0;
+	return r->first + r->off[k - 1];
+}
+
+/* Samples in the range. */
+static int sample_range(struct profile_samples *s, const struct flow_ctx *ctx,
+			struct stream *st, const struct aux_flow *ev)
+{
+	uint64_t done = 0, left, ip;
+	int rc = 0;
+
+	if (s->period_ns) {
+		st->insns += ev->n;
+		if (ctx->time_ns < st->at_ns)
+			return 0;
+		st->at_ns = ctx->time_ns + s->period_ns -
+			    ctx->time_ns % s->period_ns;
+		return put_sample(s, ctx, st, ev->range.last);
+	}
+	while (!rc && st->insns + (ev->n - done) >= s->period) {
+		left = s->period - st->insns;
+		done += left;
+		st->insns = s->period;
+		ip = find_insn(s, ctx, ev, done);
+		rc = ip ? put_sample(s, ctx, st, ip) : 0;
+		st->insns = 0;
+	}
+	st->insns += ev->n - done;
+	return rc;
+}
+
+static int take_range(struct profile_samples *s, const struct flow_ctx *ctx,
+		      struct stream *st, const struct aux_flow *ev)
+{
+	unsigned size = ev->flags & AUX_FLOW_SIZE_MASK;
+	int rc;
+
+	arrive(st, ev->range.first);
+	s->config.report->n_insns += ev->n;
+	rc = sample_range(s, ctx, st, ev);
+	st->next = size ? ev->range.last + size : 0;
+	st->from = ev->range.last;
+	st->open = ev->what != AUX_END_FALL &&
+		   ev->what != AUX_END_COND_NOT_TAKEN;
+	st->maybe = ev->what == AUX_END_COND;
+	return rc;
+}
+
+static int take_path(struct profile_samples *s, const struct flow_ctx *ctx,
+		     struct stream *st, const struct aux_path *path)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < path->n_steps; i++)
+		for (uint32_t k = 0; k < path->steps[i]->n_ranges && !rc; k++)
+			rc = take_range(s, ctx, st,
+					&path->steps[i]->ranges[k]);
+	return rc;
+}
+
+static int on_event(struct profile_samples *s, const struct flow_ctx *ctx,
+		    struct stream *st, const struct aux_flow *ev)
+{
+	switch (ev->kind) {
+	case AUX_FLOW_PATH:
+		return take_path(s, ctx, st, ev->path.path);
+	case AUX_FLOW_RANGE:
+		return take_range(s, ctx, st, ev);
+	case AUX_FLOW_GAP:
+		if (ev->what != GAP_SNAPSHOT)
+			profile_file_gap(s->file, ctx, ev);
+		st->next = 0;
+		st->broke = true;
+		break;
+	case AUX_FLOW_ASYNC:
+		st->next = 0;
+		st->broke = true;
+		break;
+	case AUX_FLOW_TRACE_ON:
+	case AUX_FLOW_TRACE_OFF:
+		st->broke = true;
+	}
+	return 0;
+}
+
+static struct stream *stream_of(struct profile_samples *s,
+				const struct flow_ctx *ctx)
+{
+	struct stream **v;
+
+	for (size_t i = 0; i < s->n_streams; i++)
+		if (s->streams[i]->stream == ctx->stream)
+			return s->streams[i];
+	v = reallocarray(s->streams, s->n_streams + 1, sizeof(*v));
+	if (!v)
+		return NULL;
+	s->streams = v;
+	v[s->n_streams] = calloc(1, sizeof(**v));
+	if (!v[s->n_streams])
+		return NULL;
+	v[s->n_streams]->stream = ctx->stream;
+	v[s->n_streams]->tid = ctx->tid;
+	return v[s->n_streams++];
+}
+
+int profile_samples_flow(struct profile_samples *s, const struct flow_ctx *ctx,
+			 const struct aux_flow *ev, size_t n)
+{
+	struct stream *st = stream_of(s, ctx);
+	int rc = 0;
+
+	if (!st)
+		return -AUX_E_NOMEM;
+	if (!s->file) {
+		rc = profile_file_open(&s->file, ctx->session, &s->config);
+		if (rc)
+			return rc;
+	}
+	if (st->tid != ctx->tid) {
+		st->tid = ctx->tid;
+		st->next = 0;
+		st->broke = true;
+	}
+	for (size_t i = 0; i < n && !rc; i++)
+		rc = on_event(s, ctx, st, &ev[i]);
+	return rc ? rc : profile_file_failed(s->file);
+}
+
+/* Without a sample there is no file. */
+int profile_samples_finish(struct profile_samples *s, struct aux_diag *diag)
+{
+	struct sink_report *r = s->config.report;
+	struct profile_file *file = s->file;
+
+	s->file = NULL;
+	if (file && r->n_lines)
+		return profile_file_close(file, diag);
+	profile_file_discard(file);
+	if (r->n_insns)
+		snprintf(r->hint, sizeof(r->hint), "less ran than one period; "
+			 "a shorter --period shows it");
+	return 0;
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * sink_report: one HTML file that shows what ran. Flow becomes calls (callstack/callstack.h);
+ * these are counted exactly as a tree, measured by function, and kept one by one as
+ * far as there is room. The page is written at the end.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/diag.h"
+
+#include "common/outbuf.h"
+#include "decode/report/report.h"
+
+/* Nodes in memory for a byte of the file: it takes some ten bytes for one. */
+#define BYTES_PER_NODE 10
+#define MIN_NODES      20000
+
+static struct report_lane *lane_of(struct report *r, struct call_thread *t)
+{
+	struct report_lane *l = t->user;
+
+	if (l)
+		return l;
+	if (report_lane_new(r, &l))
+		return NULL;
+	l->pid = t->pid;
+	l->tid = t->tid;
+	l->stream = t->stream;
+	if (r->config.host->comm && t->tid != UINT32_MAX)
+		l->comm = r->config.host->comm(r->config.host->priv, t->tid,
+					       t->now.ns ? t->now.ns :
+							   UINT64_MAX);
+	t->user = l;
+	return l;
+}
+
+/* The lane, with its clock right and without too many nodes. */
+static int begin(struct report *r, struct call_thread *t,
+		 struct report_lane **l)
+{
+	int err;
+
+	*l = lane_of(r, t);
+	if (!*l)
+		return -AUX_E_NOMEM;
+	err = report_clock(r, *l, t);
+	if (err || r->n_nodes < r->max_nodes)
+		return err;
+	err = report_fit(r, r->max_nodes / 2);
+	if (r->n_nodes > r->max_nodes / 4 * 3)
+		r->max_nodes *= 2; /* all are open, or pinned */
+	return err;
+}
+
+static int on_enter(void *priv, struct call_thread *t)
+{
+	struct report *r = priv;
+	struct report_lane *l;
+	int err = begin(r, t, &l);
+
+	if (!err)
+		err = calltree_enter(&r->tree, &l->tree, t);
+	if (!err)
+		err = report_lane_enter(r, l, t);
+	r->n_calls++;
+	r->config.report->n_lines++;
+	if (!err && r->config.limit && r->n_calls >= r->config.limit)
+		return 1;
+	return err;
+}
+
+static int on_leave(void *priv, struct call_thread *t, enum call_end end,
+		    unsigned flags)
+{
+	struct report *r = priv;
+	struct report_lane *l;
+	int err = begin(r, t, &l);
+
+	if (!err)
+		err = calltree_leave(&r->tree, &l->tree, t, end);
+	return err ? err : report_lane_leave(r, l, t, end, flags);
+}
+
+static int on_turn(void *priv, struct call_thread *t, uint32_t from)
+{
+	struct report *r = priv;
+	struct report_lane *l;
+	int err = begin(r, t, &l);
+
+	(void)from;
+	if (!err)
+		err = calltree_turn(&r->tree, &l->tree, t);
+	return err ? err : report_lane_turn(r, l, t);
+}
+
+static int on_gap_of_nobody(struct report *r, const struct aux_flow *ev)
+{
+	uint64_t at = r->ctx.time_ns * REPORT_TICKS;
+	int err = 0;
+
+	if (!r->nobody)
+		err = report_lane_new(r, &r->nobody);
+	if (err)
+		return err;
+	r->nobody->pid = r->nobody->tid = UINT32_MAX;
+	if (at > r->nobody->at)
+		r->nobody->at = at;
+	else if (!at && r->first != UINT64_MAX && !r->nobody->at)
+		r->nobody->at = r->first;
+	return report_span_gap(r, r->nobody, NULL, ev);
+}
+
+static int on_gap(void *priv, struct call_thread *t, const struct aux_flow *ev)
+{
+	struct report *r = priv;
+	struct report_lane *l;
+	int err;
+
+	if (!t)
+		return on_gap_of_nobody(r, ev);
+	err = begin(r, t, &l);
+	if (!err)
+		err = calltree_gap(&r->tree, &l->tree, t);
+	return err ? err : report_span_gap(r, l, t, ev);
+}
+
+static int on_off(void *priv, struct call_thread *t, bool on)
+{
+	struct report *r = priv;
+	struct report_lane *l;
+	int err = begin(r, t, &l);
+
+	if (!err)
+		err = calltree_off(&r->tree, &l->tree, t, on);
+	return err ? err : report_span_off(r, l, t, on);
+}
+
+static const struct calls_ops ops = {
+	.enter = on_enter,
+	.leave = on_leave,
+	.turn = on_turn,
+	.gap = on_gap,
+	.off = on_off,
+};
+
+static void close_report(void *sink)
+{
+	struct report *r = sink;
+
+	if (!r)
+		return;
+	calls_free(r->calls);
+	calltree_fini(&r->tree);
+	for (uint32_t i = 0; i < r->n_lanes; i++)
+		report_lane_free(r->lanes[i]);
+	for (uint32_t i = 0; i < r->n_funcs; i++)
+		report_func_fini(&r->funcs[i]);
+	free(r->lanes);
+	free(r->funcs);
+	free(r->pins);
+	free(r);
+}
+
+static int open_report(void **sink, const struct sink_config *config,
+		       struct aux_diag *diag)
+{
+	struct calltree_config tree = { .host = config->host };
+	struct report *r;
+	int err;
+
+	*sink = NULL;
+	if (config->out->fd >= 0 && isatty(config->out->fd))
+		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+				"a report is a page for a browser, not for a "
+				"terminal: give -o report.html");
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return -AUX_E_NOMEM;
+	r->config = *config;
+	if (!r->config.max_size)
+		r->config.max_size = REPORT_SIZE;
+	r->max_nodes = r->config.max_size / 2 * 3 / BYTES_PER_NODE + MIN_NODES;
+	r->first = UINT64_MAX;
+	err = calltree_init(&r->tree, &tree);
+	if (!err)
+		err = calls_new(&r->calls, config->host, 0, &ops, r);
+	if (err) {
+		close_report(r);
+		return err;
+	}
+	*sink = r;
+	return 0;
+}
+
+static int flow_report(void *sink, const struct flow_ctx *ctx,
+		       const struct aux_flow *ev, size_t n)
+{
+	struct report *r = sink;
+
+	r->ctx = *ctx;
+	r->session = ctx->session;
+	for (size_t i = 0; i < n; i++) {
+		if (ev[i].kind == AUX_FLOW_RANGE || ev[i].kind == AUX_FLOW_PATH)
+			r->config.report->n_insns += ev[i].n;
+		else if (ev[i].kind == AUX_FLOW_GAP &&
+			 ev[i].what < GAP_N_CAUSES)
+			r->n_gaps[ev[i].what]++;
+	}
+	return calls_flow(r->calls, ctx, ev, n);
+}
+
+static int finish_report(void *sink, struct aux_diag *diag)
+{
+	struct report *r = sink;
+	int err = calls_finish(r->calls);
+
+	if (err || !r->n_calls)
+		return err;
+	return report_write(r, diag);
+}
+
+const struct sink_ops sink_report = {
+	.name = "report",
+	.help = "one HTML file: timeline, flame graph, functions, gaps",
+	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS | SINK_OWN_FORMAT,
+	.open = open_report,
+	.flow = flow_report,
+	.finish = finish_report,
+	.close = close_report,
+};

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * sink_branch: one line per branch taken: from, to, and of which kind.
+ *
+ * A branch is known when its range ends and complete when the next event of its
+ * stream says where the flow goes on, so one is held back per stream. A branch
+ * whose target is not in the trace (a gap follows, tracing ends) is shown with
+ * the target "-"; none is dropped.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "decode/lib/code/code.h"
+#include "decode/sink/branch.h"
+#include "decode/lib/sideband/sideband.h"
+#include "decode/sink/sink.h"
+
+#define FIELDS \
+	"cpu,pid,tid,time,comm,offset,kind,from,fromsym,fromdso,to,tosym,todso"
+#define CACHE_SIZE 16384 /* a power of two */
+
+/* table */
+static const char *const edge_names[] = {
+	[EDGE_COND] = "cond",	     [EDGE_JUMP] = "jmp",
+	[EDGE_CALL] = "call",	     [EDGE_RET] = "ret",
+	[EDGE_IND_JUMP] = "indjmp",  [EDGE_IND_CALL] = "indcall",
+	[EDGE_SYSCALL] = "syscall",  [EDGE_FAR] = "far",
+	[EDGE_ASYNC] = "async",	     [EDGE_INTERRUPT] = "intr",
+	[EDGE_EXCEPTION] = "except", [EDGE_ON] = "on",
+	[EDGE_OFF] = "off",	     [EDGE_NOT] = "not",
+};
+
+const char *edge_name(unsigned kind)
+{
+	return edge_names[kind];
+}
+
+struct cached {
+	uint64_t space;
+	uint64_t ip;
+	struct symbol sym;
+};
+
+static void close_branch(void *sink)
+{
+	struct branch *b = sink;
+
+	if (!b)
+		return;
+	walk_free(b->walk);
+	text_maker_fini(&b->line);
+	text_paths_fini(&b->paths);
+	outbuf_free(b->lead.text);
+	free(b->held);
+	free(b->last.v);
+	free(b->cache);
+	free(b);
+}
+
+static int open_branch(void **sink, const struct sink_config *config,
+		       struct aux_diag *diag)
+{
+	const uint32_t symbols =
+		COLUMN_BIT(COL_FROM_SYM) | COLUMN_BIT(COL_FROM_DSO) |
+		COLUMN_BIT(COL_TO_SYM) | COLUMN_BIT(COL_TO_DSO);
+	struct walk_config wc = { .host = config->host };
+	struct branch *b = calloc(1, sizeof(*b));
+	int err;
+
+	*sink = NULL;
+	if (!b)
+		return -AUX_E_NOMEM;
+	b->config = *config;
+	err = columns_parse(&b->columns, config->fields, FIELDS,
+			    "cpu,pid/tid,time,kind,from,fromsym,->,to,tosym",
+			    diag);
+	if (!err)
+		err = walk_new(&b->walk, &wc);
+	if (!err)
+		err = text_maker_init(&b->line);
+	if (!err)
+		err = text_paths_init(&b->paths, &b->columns);
+	b->lead.text = outbuf_new(-1);
+	if (config->symbol || b->columns.has & symbols)
+		b->cache = calloc(CACHE_SIZE, sizeof(*b->cache));
+	if (!err &&
+	    (!b->lead.text ||
+	     (!b->cache && (config->symbol || b->columns.has & symbols))))
+		err = -AUX_E_NOMEM;
+	if (err) {
+		close_branch(b);
+		return err;
+	}
+	*sink = b;
+	return 0;
+}
+
+static const struct symbol *symbol_of(struct branch *b, const struct place *at)
+{
+	static const struct symbol none;
+	struct cached *c;
+	uint64_t space = at->space ? at->space->id : 0;
+
+	if (!at->known || !b->cache)
+		return &none;
+	c = &b->cache[((at->ip ^ space << 7) * UINT64_C(0x9e3779b97f4a7c15)) >>
+		      50];
+	if (c->ip != at->ip || c->space != space || !c->ip) {
+		c->ip = at->ip;
+		c->space = space;
+		find_symbol(b->config.host, at->space, at->ip, &c->sym);
+	}
+	return &c->sym;
+}
+
+static void put_ip(struct outbuf *out, const struct place *at)
+{
+	char buf[24], *p = buf;
+
+	if (at->known)
+		p = fmt_hex(buf, at->ip);
+	else
+		*p++ = '-';
+	outbuf_put(out, buf, (size_t)(p - buf));
+}
+
+static void put_column(struct branch *b, struct outbuf *out,
+		       const struct edge *e, enum column col)
+{
+	const struct columns *c = &b->columns;
+
+	switch (col) {
+	case COL_KIND:
+		outbuf_str(out, edge_name(e->kind));
+		break;
+	case COL_FROM:
+		put_ip(out, &e->from);
+		break;
+	case COL_TO:
+		put_ip(out, &e->to);
+		break;
+	case COL_ARROW:
+		outbuf_put(out, "->", 2);
+		break;
+	case COL_FROM_SYM:
+		column_symbol(c, out, symbol_of(b, &e->from), e->from.ip);
+		break;
+	case COL_TO_SYM:
+		column_symbol(c, out, symbol_of(b, &e->to), e->to.ip);
+		break;
+	case COL_FROM_DSO:
+		column_dso(c, out, symbol_of(b, &e->from));
+		break;
+	case COL_TO_DSO:
+		column_dso(c, out, symbol_of(b, &e->to));
+		break;
+	default:
+		column_ctx(c, out, col, &e->ctx, b->config.host, e->offset);
+	}
+}
+
+static bool in_symbol(struct branch *b, const struct place *at)
+{
+	const struct symbol *sym = symbol_of(b, at);
+
+	return sym->name && !strcmp(sym->name, b->config.symbol);
+}
+
+bool branch_render(struct branch *b, const struct edge *e,
+		   struct text_maker *to)
+{
+	const struct columns *c = &b->columns;
+	struct outbuf *out = to->lines;
+	size_t line = (size_t)(out->p - out->buf), start;
+
+	if (b->config.symbol && !in_symbol(b, &e->from) &&
+	    !in_symbol(b, &e->to)) {
+		to->n_left_out++;
+		return false;
+	}
+	for (unsigned i = c->n_lead; i < c->n; i++) {
+		start = (size_t)(out->p - out->buf);
+		put_column(b, out, e, c->col[i]);
+		column_pad(c, i, out, start);
+		if (i + 1 < c->n)
+			outbuf_put(out, " ", 1);
+	}
+	while (c->aligned && out->p > out->buf + line && out->p[-1] == ' ')
+		out->p--;
+	outbuf_put(out, "\n", 1);
+	return true;
+}
+
+/* One line; 1 when the limit is reached. */
+static int put_edge(struct branch *b, const struct edge *e)
+{
+	struct sink_report *report = b->config.report;
+	const struct outbuf *line = b->line.lines, *lead = b->lead.text;
+
+	if (b->config.limit && report->n_lines >= b->config.limit)
+		return 1;
+	text_maker_reset(&b->line);
+	if (!branch_render(b, e, &b->line)) {
+		report->n_filtered++;
+		return 0;
+	}
+	lead_update(&b->lead, &b->columns, &e->ctx, b->config.host, e->offset);
+	outbuf_put(b->config.out, lead->buf, (size_t)(lead->p - lead->buf));
+	outbuf_put(b->config.out, line->buf, (size_t)(line->p - line->buf));
+	report->n_lines++;
+	return b->config.limit && report->n_lines >= b->config.limit;
+}
+
+static struct edge *held_of(struct branch *b, uint32_t stream)
+{
+	struct held *held;
+
+	for (size_t i = 0; i < b->n_held; i++)
+		if (b->held[i].stream == stream)
+			return &b->held[i].edge;
+	held = realloc(b->held, (b->n_held + 1) * sizeof(*held));
+	if (!held)
+		return NULL;
+	b->held = held;
+	held[b->n_held] = (struct held){ .stream = stream };
+	return &held[b->n_held++].edge;
+}
+
+bool branch_is_shown(const struct branch *b, struct edge *e,
+		     const struct place *to)
+{
+	if (!e->maybe || !to->known || to->ip != e->next)
+		return true;
+	e->kind = EDGE_NOT;
+	return b->config.not_taken;
+}
+
+/* The held branch goes to an address (to->known), or who knows where. */
+static int settle(struct branch *b, struct edge *e, const struct place *to)
+{
+	struct edge done = *e;
+
+	e->kind = 0;
+	if (!done.kind || !branch_is_shown(b, &done, to))
+		return 0;
+	done.to = *to;
+	return put_edge(b, &done);
+}
+
+static const struct place nowhere;
+
+static struct place place_at(const struct flow_ctx *ctx, uint64_t ip)
+{
+	return (struct place){ .known = true, .space = ctx->space, .ip = ip };
+}
+
+/* Edges that are complete when they are met. */
+static int put_now(struct branch *b, const struct flow_ctx *ctx,
+		   enum edge_kind kind, const struct place *from,
+		   const struct place *to, uint64_t offset)
+{
+	struct edge e = { .kind = (uint8_t)kind,
+			  .ctx = *ctx,
+			  .offset = offset,
+			  .from = *from,
+			  .to = *to };
+
+	return put_edge(b, &e);
+}
+
+/* table */
+static const uint8_t edge_of_end[] = {
+	[AUX_END_COND_TAKEN] = EDGE_COND,   [AUX_END_COND] = EDGE_COND,
+	[AUX_END_JUMP] = EDGE_JUMP,	    [AUX_END_CALL] = EDGE_CALL,
+	[AUX_END_RET] = EDGE_RET,	    [AUX_END_IND_JUMP] = EDGE_IND_JUMP,
+	[AUX_END_IND_CALL] = EDGE_IND_CALL, [AUX_END_SYSCALL] = EDGE_SYSCALL,
+	[AUX_END_FAR] = EDGE_FAR,
+};
+
+unsigned edge_of_range(unsigned what)
+{
+	return what < sizeof(edge_of_end) ? edge_of_end[what] : 0;
+}
+
+struct edge branch_at_end(struct branch *b, const struct flow_ctx *ctx,
+			  const struct aux_flow *ev)
+{
+	struct edge e = { .offset = ev->offset, .ctx = *ctx,
+			  .from = place_at(ctx, ev->range.last) };
+	struct walk_range *r;
+
+	e.kind = (uint8_t)edge_of_range(ev->what);
+	if (ev->what == AUX_END_COND_NOT_TAKEN && b->config.not_taken)
+		e.kind = EDGE_NOT;
+	e.maybe = ev->what == AUX_END_COND;
+	if (!e.maybe)
+		return e;
+	e.next = ev->range.last + (ev->flags & AUX_FLOW_SIZE_MASK);
+	if (!(ev->flags & AUX_FLOW_SIZE_MASK) &&
+	    !walk_find(b->walk, ctx->space, ev, &r))
+		e.next += r->last_size;
+	return e;
+}
+
+int branch_settle(struct branch *b, const struct flow_ctx *ctx, struct edge *e,
+		  uint64_t to)
+{
+	struct place at = place_at(ctx, to);
+
+	return settle(b, e, &at);
+}
+
+int branch_range(struct branch *b, const struct flow_ctx *ctx, struct edge *e,
+		 const struct aux_flow *ev)
+{
+	int err;
+
+	b->config.report->n_insns += ev->n;
+	e->left = false;
+	err = branch_settle(b, ctx, e, ev->range.first);
+	if (!err)
+		*e = branch_at_end(b, ctx, ev);
+	return err;
+}
+
+static int on_async(struct branch *b, const struct flow_ctx *ctx,
+		    struct edge *e, const struct aux_flow *ev)
+{
+	struct place from = place_at(ctx, ev->async.from), to = nowhere;
+	enum edge_kind kind = ev->what == AUX_ASYNC_INTERRUPT	? EDGE_INTERRUPT
+			      : ev->what == AUX_ASYNC_EXCEPTION ? EDGE_EXCEPTION
+								: EDGE_ASYNC;
+	int err = settle(b, e, &from);
+
+	if (ev->async.to)
+		to = place_at(ctx, ev->async.to);
+	e->left = !ev->async.to;
+	return err ? err : put_now(b, ctx, kind, &from, &to, ev->offset);
+}
+
+static int on_trace(struct branch *b, const struct flow_ctx *ctx,
+		    struct edge *e, const struct aux_flow *ev)
+{
+	struct place at = nowhere;
+	bool had = e->kind || e->left;
+	int err;
+
+	e->left = false;
+
+	if (ev->flags & AUX_FLOW_HAS_IP)
+		at = place_at(ctx, ev->trace.ip);
+	if (ev->kind == AUX_FLOW_TRACE_ON) {
+		err = settle(b, e, &nowhere);
+		return err ? err
+			   : put_now(b, ctx, EDGE_ON, &nowhere, &at,
+				     ev->offset);
+	}
+	err = settle(b, e, &at);
+	return err || had
+		       ? err
+		       : put_now(b, ctx, EDGE_OFF, &at, &nowhere, ev->offset);
+}
+
+static int on_event(struct branch *b, const struct flow_ctx *ctx,
+		    struct edge *e, const struct aux_flow *ev, uint64_t *last)
+{
+	int err;
+
+	switch (ev->kind) {
+	case AUX_FLOW_PATH:
+		return branch_path(b, ctx, e, ev, last);
+	case AUX_FLOW_RANGE:
+		*last = ev->range.last;
+		return branch_range(b, ctx, e, ev);
+	case AUX_FLOW_ASYNC:
+		return on_async(b, ctx, e, ev);
+	case AUX_FLOW_TRACE_ON:
+	case AUX_FLOW_TRACE_OFF:
+		return on_trace(b, ctx, e, ev);
+	case AUX_FLOW_GAP:
+		err = settle(b, e, &nowhere);
+		print_gap(b->config.out, b->config.host, ctx, ev, *last);
+		return err;
+	}
+	return 0;
+}
+
+static int flow_branch(void *sink, const struct flow_ctx *ctx,
+		       const struct aux_flow *ev, size_t n)
+{
+	struct branch *b = sink;
+	struct edge *e = held_of(b, ctx->stream);
+	uint64_t *last = last_ip_of(&b->last, ctx->stream);
+	int err = 0;
+
+	if (!e || !last)
+		return -AUX_E_NOMEM;
+	if (!b->started) {
+		columns_header(&b->columns, b->config.out);
+		b->started = true;
+	}
+	for (size_t i = 0; i < n && !err; i++)
+		err = on_event(b, ctx, e, &ev[i], last);
+	if (!err && outbuf_failed(b->config.out))
+		err = -AUX_E_IO;
+	return err;
+}
+
+static int finish_branch(void *sink, struct aux_diag *diag)
+{
+	struct branch *b = sink;
+
+	(void)diag;
+	for (size_t i = 0; i < b->n_held; i++)
+		if (settle(b, &b->held[i].edge, &nowhere))
+			break;
+	return 0;
+}
+
+const struct sink_ops sink_branch = {
+	.name = "branch",
+	.help = "one line per branch taken: from, to, kind",
+	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS,
+	.needs_of = text_needs,
+	.fields = FIELDS,
+	.open = open_branch,
+	.flow = flow_branch,
+	.finish = finish_branch,
+	.close = close_branch,
+};

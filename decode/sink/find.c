@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * sink_find: calls that meet conditions, one line each as they end: when, how long,
+ * who, how much, called from where, and how to see what ran inside.
+ *
+ * Each call that is left out is counted for the first condition that it fails, so
+ * an empty result says where everything went. With --time calls count that began in
+ * that time; the flow comes whole, so that callers and ends are known.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/diag.h"
+
+#include "decode/sink/columns.h"
+#include "common/outbuf.h"
+#include "decode/sink/find.h"
+#include "decode/sink/sink.h"
+
+/* table */
+#define FIELDS \
+	"time,dur,pid,tid,comm,insns,cycles,sym,dso,caller,end,state,see"
+
+enum field {
+	F_TIME, F_DUR, F_PID, F_TID, F_COMM, F_INSNS, F_CYCLES, F_SYM, F_DSO,
+	F_CALLER, F_END, F_STATE, F_SEE, F_N,
+};
+
+/* Why a call is left out. */
+enum drop {
+	DROP_SYMBOL, DROP_TIME, DROP_LONGER, DROP_SHORTER, DROP_FROM,
+	DROP_CALLER, DROP_WHOLE, DROP_N,
+};
+
+struct find {
+	struct sink_config config;
+	enum find_by by;
+	uint64_t longer, shorter;	/* 0, UINT64_MAX: none */
+	struct find_watch *watch;
+	uint8_t fields[F_N * 2];
+	unsigned n_fields;		/* 0: for people */
+	uint64_t n_calls, n_found;
+	uint64_t n_dropped[DROP_N];
+	bool started;
+};
+
+/* A call that ends. */
+struct found {
+	const struct call_thread *t;
+	const struct call_frame *f, *up; /* up: its caller, NULL: unknown */
+	const struct call_count *took;
+	enum call_end end;
+	enum find_fault fault;
+};
+
+/* ---- conditions ---- */
+
+/* frame.user: FIND_ABOVE when --from fits it or a frame below it */
+static int on_enter(void *priv, struct call_thread *t, unsigned marks)
+{
+	struct call_frame *f = &t->frames[t->depth - 1];
+	uintptr_t above = t->depth > 1 ? (uintptr_t)f[-1].user : 0;
+
+	(void)priv;
+	f->user = (void *)(above | (marks & FIND_ABOVE));
+	return 0;
+}
+
+static bool is_from(const struct find *s, const struct found *c)
+{
+	return !s->config.from ||
+	       (c->up && (uintptr_t)c->up->user & FIND_ABOVE);
+}
+
+static bool is_by_caller(const struct find *s, const struct found *c)
+{
+	return !s->config.caller ||
+	       (c->up && find_watch_marks(s->watch, c->up->func) & FIND_CALLER);
+}
+
+/* DROP_N: it meets all of them. */
+static enum drop judge(const struct find *s, const struct found *c,
+		       unsigned marks)
+{
+	uint64_t amount = find_amount(s->by, c->took);
+
+	if (!(marks & FIND_THIS))
+		return DROP_SYMBOL;
+	if (c->f->at.ns < s->config.time_from ||
+	    c->f->at.ns > s->config.time_to)
+		return DROP_TIME;
+	if (amount < s->longer)
+		return DROP_LONGER;
+	if (amount >= s->shorter)
+		return DROP_SHORTER;
+	if (!is_from(s, c))
+		return DROP_FROM;
+	if (!is_by_caller(s, c))
+		return DROP_CALLER;
+	if (s->config.whole && c->fault)
+		return DROP_WHOLE;
+	return DROP_N;
+}
+
+/* ---- lines ---- */
+
+static const char *end_text(enum call_end end)
+{
+	/* table */
+	static const char *const texts[] = {
+		[CALL_END_RET] = "ret",	      [CALL_END_TAIL] = "tail",
+		[CALL_END_UNWOUND] = "unwound", [CALL_END_KERNEL] = "kernel",
+		[CALL_END_LOST] = "lost",     [CALL_END_EXEC] = "exec",
+		[CALL_END_TRACE] = "trace",
+	};
+
+	return texts[end];
+}
+
+static const char *state_text(enum find_fault fault)
+{
+	/* table */
+	static const char *const texts[] = {
+		[FIND_WHOLE] = "whole",	    [FIND_GAP] = "gap",
+		[FIND_GUESSED] = "guessed", [FIND_RUNNING] = "running",
+		[FIND_BEFORE] = "before",   [FIND_UNTIMED] = "untimed",
+	};
+
+	return texts[fault];
+}
+
+static void put_name(struct outbuf *out, const struct call_frame *f)
+{
+	char name[512];
+
+	if (!f) {
+		outbuf_put(out, "-", 1);
+		return;
+	}
+	call_func_name(f->func, name, sizeof(name));
+	column_clean(out, name);
+}
+
+static void put_see(struct find *s, const struct found *c)
+{
+	struct outbuf *out = s->config.out;
+
+	if (!c->f->at.ns) {
+		outbuf_put(out, "-", 1);
+		return;
+	}
+	outbuf_str(out, "auxdecode calls ");
+	find_put_range(out, c->f->at.ns, c->t->now.ns, c->t->tid,
+		       s->config.path);
+}
+
+static void put_time(struct outbuf *out, uint64_t ns)
+{
+	char text[40];
+
+	if (ns)
+		outbuf_put(out, text, (size_t)(fmt_time(text, ns) - text));
+	else
+		outbuf_put(out, "-", 1);
+}
+
+static void put_number(struct outbuf *out, uint64_t v)
+{
+	char text[24];
+
+	outbuf_put(out, text, (size_t)(fmt_dec(text, v) - text));
+}
+
+static void put_id(struct outbuf *out, uint32_t id)
+{
+	outbuf_printf(out, "%d", (int)id);
+}
+
+static void put_comm(struct find *s, const struct found *c)
+{
+	const struct sink_host *host = s->config.host;
+	const char *comm = host->comm ? host->comm(host->priv, c->t->tid,
+						   c->f->at.ns) : NULL;
+
+	column_clean(s->config.out, comm && *comm ? comm : "-");
+}
+
+static void put_field(struct find *s, const struct found *c, enum field field)
+{
+	struct outbuf *out = s->config.out;
+
+	switch (field) {
+	case F_TIME:
+		put_time(out, c->f->at.ns);
+		break;
+	case F_DUR:
+		put_number(out, c->took->ns);
+		break;
+	case F_PID:
+		put_id(out, c->t->pid);
+		break;
+	case F_TID:
+		put_id(out, c->t->tid);
+		break;
+	case F_COMM:
+		put_comm(s, c);
+		break;
+	case F_INSNS:
+		put_number(out, c->took->insns);
+		break;
+	case F_CYCLES:
+		put_number(out, c->took->cycles);
+		break;
+	case F_SYM:
+		put_name(out, c->f);
+		break;
+	case F_DSO:
+		column_clean(out, c->f->func->dso ? c->f->func->dso : "-");
+		break;
+	case F_CALLER:
+		put_name(out, c->up);
+		break;
+	case F_END:
+		outbuf_str(out, end_text(c->end));
+		break;
+	case F_STATE:
+		outbuf_str(out, state_text(c->fault));
+		break;
+	default:
+		put_see(s, c);
+	}
+}
+
+static void put_for_people(struct find *s, const struct found *c)
+{
+	struct outbuf *out = s->config.out;
+	char dur[40], n[40], who[32], time[40];
+
+	if (!s->started)
+		outbuf_printf(out, "#%19s %11s %15s %11s  %s\n", "time",
+			      s->by == FIND_BY_CYCLES ? "cycles" : "duration",
+			      "pid/tid", "insns", "function <- caller");
+	s->started = true;
+	*fmt_time(time, c->f->at.ns) = 0;
+	find_amount_text(dur, s->by == FIND_BY_CYCLES ? s->by : FIND_BY_TIME,
+			 s->by == FIND_BY_CYCLES ? c->took->cycles :
+						   c->took->ns);
+	find_number_text(n, c->took->insns);
+	snprintf(who, sizeof(who), "%d/%d", (int)c->t->pid, (int)c->t->tid);
+	outbuf_printf(out, "%20s %11s %15s %11s  ", c->f->at.ns ? time : "-",
+		      dur, who, n);
+	put_name(out, c->f);
+	outbuf_str(out, " <- ");
+	put_name(out, c->up);
+	if (c->end != CALL_END_RET && !c->fault)
+		outbuf_printf(out, " [%s]", end_text(c->end));
+	if (c->fault)
+		outbuf_printf(out, " [%s]", find_fault_text(c->fault));
+	outbuf_str(out, "  ");
+	put_see(s, c);
+	outbuf_str(out, "\n");
+}
+
+static void put_fields(struct find *s, const struct found *c)
+{
+	for (unsigned i = 0; i < s->n_fields; i++) {
+		if (i)
+			outbuf_put(s->config.out, " ", 1);
+		put_field(s, c, s->fields[i]);
+	}
+	outbuf_put(s->config.out, "\n", 1);
+}
+
+static int on_leave(void *priv, struct call_thread *t, unsigned marks,
+		    enum call_end end, enum find_fault fault,
+		    const struct call_count *took)
+{
+	struct find *s = priv;
+	struct found c = { .t = t,
+			   .f = &t->frames[t->depth - 1],
+			   .took = took,
+			   .end = end,
+			   .fault = fault };
+	enum drop drop;
+
+	if (s->config.limit && s->n_found >= s->config.limit)
+		return 1; /* more of them end when the flow stops */
+	if (t->depth > 1)
+		c.up = c.f - 1;
+	s->n_calls++;
+	drop = judge(s, &c, marks);
+	if (drop != DROP_N) {
+		s->n_dropped[drop]++;
+		return 0;
+	}
+	s->n_found++;
+	if (s->config.just_count)
+		return 0;
+	if (s->n_fields)
+		put_fields(s, &c);
+	else
+		put_for_people(s, &c);
+	if (outbuf_failed(s->config.out))
+		return -AUX_E_IO;
+	return s->config.limit && s->n_found >= s->config.limit;
+}
+
+/* ---- the end ---- */
+
+static void report_drops(struct find *s)
+{
+	/* table */
+	static const char *const texts[DROP_N] = {
+		[DROP_SYMBOL] = "of other functions",
+		[DROP_TIME] = "began outside of --time",
+		[DROP_LONGER] = "took less than --longer",
+		[DROP_SHORTER] = "took --shorter or more",
+		[DROP_FROM] = "not below --from",
+		[DROP_CALLER] = "not by --caller",
+		[DROP_WHOLE] = "not whole (--whole)",
+	};
+	struct sink_report *r = s->config.report;
+
+	r->drops[r->n_drops].what = "calls seen";
+	r->drops[r->n_drops++].n = s->n_calls;
+	for (unsigned i = 0; i < DROP_N; i++) {
+		if (!s->n_dropped[i])
+			continue;
+		r->drops[r->n_drops].what = texts[i];
+		r->drops[r->n_drops++].n = s->n_dropped[i];
+	}
+}
+
+/* Was a function met that the option names? Else says what was meant. */
+static void hint_name(struct find *s, const char *option, const char *text,
+		      unsigned mark)
+{
+	struct calls *c = find_watch_calls(s->watch);
+	struct sink_report *r = s->config.report;
+	size_t len = strlen(r->hint);
+
+	if (!text || len)
+		return;
+	for (size_t i = 0; i < calls_n_funcs(c); i++)
+		if (find_watch_marks(s->watch, calls_func(c, (uint32_t)i)) &
+		    mark)
+			return;
+	snprintf(r->hint, sizeof(r->hint), "no function that %s fits was met",
+		 option);
+	find_nearest(c, text, r->hint, sizeof(r->hint));
+}
+
+static int finish_find(void *sink, struct aux_diag *diag)
+{
+	struct find *s = sink;
+	int rc = find_watch_finish(s->watch);
+
+	(void)diag;
+	if (rc < 0)
+		return rc;
+	if (s->config.just_count)
+		outbuf_printf(s->config.out, "%llu\n",
+			      (unsigned long long)s->n_found);
+	s->config.report->n_lines = s->n_found;
+	if (s->n_found)
+		return 0;
+	report_drops(s);
+	hint_name(s, "--symbol", s->config.symbol, FIND_THIS);
+	hint_name(s, "--from", s->config.from, FIND_ABOVE);
+	hint_name(s, "--caller", s->config.caller, FIND_CALLER);
+	if (!s->config.report->hint[0] && s->n_calls)
+		snprintf(s->config.report->hint,
+			 sizeof(s->config.report->hint),
+			 "each call is counted at the first condition that it "
+			 "fails");
+	return 0;
+}
+
+static void close_find(void *sink)
+{
+	struct find *s = sink;
+
+	if (!s)
+		return;
+	find_watch_free(s->watch);
+	free(s);
+}
+
+/* The index of a field in FIELDS; F_N: it is none. */
+static unsigned find_field(const char *name, size_t len)
+{
+	const char *p = FIELDS;
+
+	for (unsigned i = 0; i < F_N; i++) {
+		size_t n = strcspn(p, ",");
+
+		if (n == len && !memcmp(p, name, n))
+			return i;
+		p += n + (p[n] == ',');
+	}
+	return F_N;
+}
+
+static int parse_fields(struct find *s, const char *list, struct aux_diag *diag)
+{
+	while (list) {
+		size_t len = strcspn(list, ",");
+		unsigned field = find_field(list, len);
+
+		if (field == F_N || s->n_fields == sizeof(s->fields))
+			return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+					"-F of find takes " FIELDS ", not "
+					"\"%s\"", list);
+		s->fields[s->n_fields++] = (uint8_t)field;
+		list = list[len] ? list + len + 1 : NULL;
+	}
+	return 0;
+}
+
+static const struct find_ops find_ops = { .enter = on_enter,
+					  .leave = on_leave };
+
+static int open_parts(struct find *s, struct aux_diag *diag)
+{
+	const struct sink_config *config = &s->config;
+	struct find_watch_config watch = { .sink = config, .ops = &find_ops,
+					   .priv = s, .all = true };
+	int err = find_by_parse(&s->by, config->by, diag);
+
+	s->shorter = UINT64_MAX;
+	if (!err && config->longer)
+		err = find_amount_parse(&s->longer, s->by, "--longer",
+					config->longer, diag);
+	if (!err && config->shorter)
+		err = find_amount_parse(&s->shorter, s->by, "--shorter",
+					config->shorter, diag);
+	if (!err)
+		err = parse_fields(s, config->fields, diag);
+	watch.by = s->by;
+	return err ? err : find_watch_new(&s->watch, &watch, diag);
+}
+
+static int open_find(void **sink, const struct sink_config *config,
+		     struct aux_diag *diag)
+{
+	struct find *s = calloc(1, sizeof(*s));
+	int err;
+
+	*sink = NULL;
+	if (!s)
+		return -AUX_E_NOMEM;
+	s->config = *config;
+	err = open_parts(s, diag);
+	if (err)
+		close_find(s);
+	else
+		*sink = s;
+	return err;
+}
+
+static int flow_find(void *sink, const struct flow_ctx *ctx,
+		     const struct aux_flow *ev, size_t n)
+{
+	struct find *s = sink;
+
+	return find_watch_flow(s->watch, ctx, ev, n);
+}
+
+const struct sink_ops sink_find_calls = {
+	.name = "find",
+	.help = "calls of a function: longer than, called from, ...",
+	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS,
+	.fields = FIELDS,
+	.open = open_find,
+	.flow = flow_find,
+	.finish = finish_find,
+	.close = close_find,
+};

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * sink_flame: all calls as a flame graph: folded stacks, a line each, as
+ * flamegraph.pl and many others read them; or our own picture, flame_svg.c.
+ *
+ * Nothing is lost: the numbers of all lines add up to what ran. What --min or -n
+ * leaves out is in lines of its own, "[rest]".
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/diag.h"
+
+#include "decode/sink/flame_svg.h"
+#include "common/outbuf.h"
+#include "decode/sink/flame.h"
+#include "decode/sink/sink.h"
+
+struct flame {
+	struct sink_config config;
+	struct flame_tree tree;
+	enum calltree_by by;
+	double min_percent;
+	uint64_t min_own;	/* -n: of the last one to be shown */
+	uint64_t n_equal;	/* how many of just that are to be shown */
+	uint64_t rest;
+	struct outbuf *stack;	/* the line in the making */
+	size_t *starts;		/* where each depth's name begins in it */
+};
+
+static void close_flame(void *sink)
+{
+	struct flame *f = sink;
+
+	if (!f)
+		return;
+	flame_tree_fini(&f->tree);
+	outbuf_free(f->stack);
+	free(f->starts);
+	free(f);
+}
+
+static int parse_per(const char *name, enum calltree_per *per,
+		     struct aux_diag *diag)
+{
+	*per = CALLTREE_PER_THREAD;
+	if (!name || !strcmp(name, "thread"))
+		return 0;
+	if (!strcmp(name, "process"))
+		*per = CALLTREE_PER_PROCESS;
+	else if (!strcmp(name, "all"))
+		*per = CALLTREE_PER_ALL;
+	else
+		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+				"--per is thread, process or all, not \"%s\"",
+				name);
+	return 0;
+}
+
+static int parse_min(const char *text, double *min, struct aux_diag *diag)
+{
+	char *end;
+
+	*min = 0;
+	if (!text)
+		return 0;
+	*min = strtod(text, &end);
+	if (end == text || (*end && strcmp(end, "%")) ||
+	    !(*min >= 0 && *min <= 100))
+		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+				"--min is a percentage, 0 to 100, not \"%s\"",
+				text);
+	return 0;
+}
+
+static int open_flame(void **sink, const struct sink_config *config,
+		      struct aux_diag *diag)
+{
+	struct flame *f = calloc(1, sizeof(*f));
+	enum calltree_per per;
+	int err;
+
+	*sink = NULL;
+	if (!f)
+		return -AUX_E_NOMEM;
+	f->config = *config;
+	err = flame_parse_by(config->by, &f->by, diag);
+	if (!err)
+		err = parse_per(config->per, &per, diag);
+	if (!err)
+		err = parse_min(config->min_percent, &f->min_percent, diag);
+	f->tree.ticks = f->by == CALLTREE_BY_CYCLES;
+	if (!err)
+		err = flame_tree_init(&f->tree, config->host, per, 0);
+	if (!err && !(f->stack = outbuf_new(-1)))
+		err = -AUX_E_NOMEM;
+	if (err) {
+		close_flame(f);
+		return err;
+	}
+	*sink = f;
+	return 0;
+}
+
+static int flow_flame(void *sink, const struct flow_ctx *ctx,
+		      const struct aux_flow *ev, size_t n)
+{
+	struct flame *f = sink;
+	int rc = flame_tree_flow(&f->tree, ctx, ev, n);
+
+	f->config.report->n_insns = calls_n_insns(f->tree.calls);
+	return rc;
+}
+
+/* ---- folded stacks ---- */
+
+/* What separates frames and numbers is not part of a name. */
+static void put_name(struct flame *f, uint32_t node)
+{
+	const struct calltree *t = &f->tree.tree;
+	char buf[CALLTREE_NAME];
+	const char *s = calltree_name(t, f->tree.calls, node, buf);
+
+	if (f->stack->p != f->stack->buf)
+		outbuf_put(f->stack, ";", 1);
+	for (; *s; s++) {
+		unsigned char c = (unsigned char)*s;
+		char clean = c == ';' ? ':' : c <= ' ' || c == 127 ? '_' : *s;
+
+		outbuf_put(f->stack, &clean, 1);
+	}
+	if (t->nodes[node].is_kernel && t->nodes[node].func < CALLTREE_FOLDED)
+		outbuf_put(f->stack, "_[k]", 4);
+}
+
+static void put_line(struct flame *f, const char *more, uint64_t n)
+{
+	struct outbuf *out = f->config.out;
+	char number[24], *end = fmt_dec(number + 1, n);
+
+	number[0] = ' ';
+	*end++ = '\n';
+	outbuf_put(out, f->stack->buf, (size_t)(f->stack->p - f->stack->buf));
+	if (f->stack->p == f->stack->buf && *more == ';')
+		more++;
+	outbuf_str(out, more);
+	outbuf_put(out, number, (size_t)(end - number));
+	f->config.report->n_lines++;
+}
+
+static uint64_t own_of(const struct flame *f, uint32_t node)
+{
+	return calltree_get(&f->tree.tree.nodes[node].own, f->by);
+}
+
+static uint64_t total_of(const struct flame *f, uint32_t node)
+{
+	return calltree_get(&f->tree.tree.nodes[node].total, f->by);
+}
+
+/* A node's own line; or it is added to the rest, if -n leaves it out. */
+static void put_own(struct flame *f, uint32_t node)
+{
+	uint64_t own = own_of(f, node);
+
+	if (!own)
+		return;
+	if (own < f->min_own || (own == f->min_own && !f->n_equal)) {
+		f->rest += own;
+		return;
+	}
+	if (own == f->min_own)
+		f->n_equal--;
+	if (node || f->stack->p != f->stack->buf)
+		put_line(f, "", own);
+	else
+		put_line(f, "[unknown]", own);
+}
+
+static bool is_symbol(const struct flame *f, uint32_t node)
+{
+	const struct calltree_node *n = &f->tree.tree.nodes[node];
+	const struct call_func *func;
+
+	if (n->func >= CALLTREE_FOLDED)
+		return false;
+	func = calls_func(f->tree.calls, n->func);
+	return (func->name && !strcmp(func->name, f->config.symbol)) ||
+	       (func->raw && !strcmp(func->raw, f->config.symbol));
+}
+
+static bool is_small(const struct flame *f, uint32_t node)
+{
+	return (double)total_of(f, node) * 100 <
+	       f->min_percent * (double)total_of(f, 0);
+}
+
+/* Goes down into a node, its name behind its parent's. */
+static void put_node(struct flame *f, uint32_t node, bool wanted)
+{
+	uint64_t small = 0;
+	uint32_t i;
+
+	if (wanted)
+		put_own(f, node);
+	else
+		f->config.report->n_filtered +=
+			f->tree.tree.nodes[node].own.insns;
+	for (i = f->tree.tree.nodes[node].child; i && wanted;
+	     i = f->tree.tree.nodes[i].next)
+		small += is_small(f, i) ? total_of(f, i) : 0;
+	if (small)
+		put_line(f, ";[rest]", small);
+}
+
+/*
+ * All of the tree, without recursion: it may be deep. found: the node with the symbol
+ * that lets all below it pass, 0: none.
+ */
+static void put_tree(struct flame *f)
+{
+	const struct calltree_node *nodes = f->tree.tree.nodes;
+	uint32_t node = 0, found = 0;
+	bool all = !f->config.symbol;
+
+	put_node(f, 0, all);
+	while (nodes[node].child || node) {
+		uint32_t next = is_small(f, node) ? 0 : nodes[node].child;
+
+		while (!next && node) {
+			if (node == found)
+				found = 0;
+			f->stack->p = f->stack->buf +
+				      f->starts[nodes[node].depth];
+			next = nodes[node].next;
+			if (!next)
+				node = nodes[node].parent;
+		}
+		if (!next)
+			break;
+		node = next;
+		f->starts[nodes[node].depth] =
+			(size_t)(f->stack->p - f->stack->buf);
+		put_name(f, node);
+		if (!found && !all && is_symbol(f, node))
+			found = node;
+		if (!is_small(f, node))
+			put_node(f, node, all || found);
+	}
+}
+
+static int compare_values(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return *x > *y ? -1 : *x < *y;
+}
+
+/* -n: the largest ones. */
+static int find_largest(struct flame *f)
+{
+	uint32_t n = f->tree.tree.n, m = 0;
+	uint64_t *v;
+
+	if (!f->config.limit || f->config.limit >= n)
+		return 0;
+	v = reallocarray(NULL, n, sizeof(*v));
+	if (!v)
+		return -AUX_E_NOMEM;
+	for (uint32_t i = 0; i < n; i++)
+		v[m++] = own_of(f, i);
+	qsort(v, m, sizeof(*v), compare_values);
+	f->min_own = v[f->config.limit - 1];
+	for (uint64_t i = f->config.limit; i && v[i - 1] == f->min_own; i--)
+		f->n_equal++;
+	free(v);
+	return 0;
+}
+
+static uint32_t max_depth(const struct calltree *t)
+{
+	uint32_t max = 0;
+
+	for (uint32_t i = 0; i < t->n; i++)
+		if (t->nodes[i].depth > max)
+			max = t->nodes[i].depth;
+	return max;
+}
+
+static int print_folded(struct flame *f)
+{
+	f->starts = calloc(max_depth(&f->tree.tree) + 2, sizeof(*f->starts));
+	if (!f->starts || find_largest(f))
+		return -AUX_E_NOMEM;
+	put_tree(f);
+	f->stack->p = f->stack->buf;
+	if (f->rest)
+		put_line(f, "[rest]", f->rest);
+	return outbuf_failed(f->stack) ? -AUX_E_NOMEM : 0;
+}
+
+static uint64_t total_insns(const struct flame *f)
+{
+	return f->tree.tree.nodes[0].total.insns;
+}
+
+static int finish_flame(void *sink, struct aux_diag *diag)
+{
+	struct flame *f = sink;
+	int err = flame_tree_finish(&f->tree);
+
+	if (!err)
+		err = calltree_sort_names(&f->tree.tree, f->tree.calls);
+	if (!err && !total_of(f, 0) && f->config.report->n_insns)
+		return diag_set(diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
+				"no %s can be had from this trace: --by insns "
+				"always works",
+				f->by == CALLTREE_BY_NS ? "times"
+							: flame_unit(f->by));
+	if (!err && f->config.svg) {
+		struct flamesvg_config c = {
+			.file = f->config.path,
+			.by = f->by,
+			.unit = flame_unit(f->by),
+			.min_percent = f->min_percent,
+			.symbol = f->config.symbol,
+		};
+
+		err = flamesvg_write(f->config.out, &f->tree.tree,
+				     f->tree.calls, &c);
+		f->config.report->n_lines += err > 0;
+		if (!err)
+			f->config.report->n_filtered = total_insns(f);
+	} else if (!err) {
+		err = print_folded(f);
+	}
+	if (err == -AUX_E_NOMEM)
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				"out of memory");
+	return err < 0 ? err : 0;
+}
+
+/* Times are looked at where they are asked for. */
+static uint32_t needs_of_flame(const struct sink_config *config)
+{
+	enum calltree_by by;
+	struct aux_diag diag;
+
+	if (flame_parse_by(config->by, &by, &diag) ||
+	    by == CALLTREE_BY_NS || by == CALLTREE_BY_CYCLES)
+		return SINK_NEEDS_TIME | SINK_TAKES_PATHS | SINK_TAKES_TIMES |
+		       SINK_OWN_FORMAT;
+	return SINK_TAKES_PATHS | SINK_OWN_FORMAT;
+}
+
+const struct sink_ops sink_flame = {
+	.name = "flame",
+	.help = "a flame graph: folded stacks, or --svg",
+	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS | SINK_OWN_FORMAT,
+	.needs_of = needs_of_flame,
+	.open = open_flame,
+	.flow = flow_flame,
+	.finish = finish_flame,
+	.close = close_flame,
+};

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The lines that say where flow is missing, and why: see columns.h. */
+#include "decode/sink/columns.h"
+#include "decode/lib/trace/gap.h"
+#include "common/outbuf.h"
+
+/* "# gap CAUSE at offset 0x.. after 0x..: " */
+static void print_gap_start(struct outbuf *out, unsigned cause, uint64_t offset,
+			    uint64_t after)
+{
+	outbuf_printf(out, "# gap %s at offset 0x%llx ", gap_name(cause),
+		      (unsigned long long)offset);
+	if (after)
+		outbuf_printf(out, "after 0x%llx: ", (unsigned long long)after);
+	else
+		outbuf_str(out, "after nothing: ");
+}
+
+static void print_gap_end(struct outbuf *out, const struct flow_ctx *ctx)
+{
+	outbuf_printf(out, " (stream %u", ctx->stream);
+	if (ctx->cpu >= 0)
+		outbuf_printf(out, ", cpu %d", ctx->cpu);
+	outbuf_printf(out, ", tid %d)\n", (int32_t)ctx->tid);
+}
+
+void print_gap(struct outbuf *out, const struct sink_host *host,
+	       const struct flow_ctx *ctx, const struct aux_flow *ev,
+	       uint64_t after)
+{
+	bool has_ip = ev->flags & AUX_FLOW_HAS_IP;
+	char why[512] = "";
+
+	print_gap_start(out, ev->what, ev->offset, after);
+	if (ev->what == AUX_GAP_NO_CODE && has_ip && host->explain &&
+	    ctx->space)
+		host->explain(host->priv, ctx->space, ev->gap.ip, why,
+			      sizeof(why));
+	if (why[0])
+		column_clean(out, why);
+	else
+		outbuf_str(out, gap_text(ev->what));
+	if (ev->what == GAP_UNKNOWN_ID && ev->gap.detail)
+		outbuf_printf(out, "; trace id 0x%llx",
+			      (unsigned long long)ev->gap.detail);
+	if (ev->what == AUX_GAP_OVERFLOW && has_ip)
+		outbuf_printf(out, "; goes on at 0x%llx",
+			      (unsigned long long)ev->gap.ip);
+	else if (has_ip && ev->gap.ip && ev->gap.ip != after && !why[0])
+		outbuf_printf(out, "; at 0x%llx",
+			      (unsigned long long)ev->gap.ip);
+	print_gap_end(out, ctx);
+}
+
+void print_mismatch(struct outbuf *out, const struct sink_host *host,
+		    const struct flow_ctx *ctx, const struct aux_flow *ev,
+		    int err)
+{
+	char why[512] = "";
+
+	print_gap_start(out,
+			err == -AUX_E_NOENT ? AUX_GAP_NO_CODE : AUX_GAP_DESYNC,
+			ev->offset, 0);
+	outbuf_printf(out,
+		      "%u instructions from 0x%llx to 0x%llx do not fit the "
+		      "code there and are not shown",
+		      ev->n, (unsigned long long)ev->range.first,
+		      (unsigned long long)ev->range.last);
+	if (err == -AUX_E_NOENT && host->explain && ctx->space)
+		host->explain(host->priv, ctx->space, ev->range.first, why,
+			      sizeof(why));
+	if (why[0]) {
+		outbuf_str(out, ": ");
+		column_clean(out, why);
+	}
+	print_gap_end(out, ctx);
+}

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * sink_insn: one line per instruction.
+ *
+ * The lines of a range are rendered once and kept with it (text.h). Where a
+ * column that depends on who and when stands behind others, they are rendered
+ * again when it changed.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "decode/lib/code/code.h"
+#include "decode/lib/elf/disasm.h"
+#include "decode/sink/insn.h"
+#include "decode/lib/elf/insn.h"
+#include "decode/sink/sink.h"
+
+#define MAX_INSN 15
+#define MAX_TEXT 192 /* disassembly of one instruction */
+#define FIELDS	 "cpu,pid,tid,time,comm,offset,ip,sym,dso,bytes,insn"
+
+/* What is kept with a range. */
+struct lines {
+	struct text *text; /* NULL: not rendered */
+	uint64_t lead_serial; /* when mixed: it is so old */
+};
+
+static void drop_lines(void *user)
+{
+	struct lines *l = user;
+
+	free(l->text);
+}
+
+static void close_insn(void *sink)
+{
+	struct insn *s = sink;
+
+	if (!s)
+		return;
+	walk_free(s->walk);
+	disasm_free(s->disasm);
+	outbuf_free(s->lead.text);
+	text_maker_fini(&s->maker);
+	insn_path_fini(s);
+	free(s->last.v);
+	free(s);
+}
+
+static bool wants_code(const struct insn *s)
+{
+	return s->columns.has & (COLUMN_BIT(COL_BYTES) | COLUMN_BIT(COL_INSN));
+}
+
+static int open_insn(void **sink, const struct sink_config *config,
+		     struct aux_diag *diag)
+{
+	struct walk_config wc = { .host = config->host,
+				  .user_size = sizeof(struct lines),
+				  .drop = drop_lines };
+	struct insn *s = calloc(1, sizeof(*s));
+	int err;
+
+	*sink = NULL;
+	if (!s)
+		return -AUX_E_NOMEM;
+	s->config = *config;
+	err = columns_parse(&s->columns, config->fields, FIELDS,
+			    "cpu,pid/tid,time,ip,sym,insn", diag);
+	s->needs_symbol =
+		config->symbol ||
+		(s->columns.has & (COLUMN_BIT(COL_SYM) | COLUMN_BIT(COL_DSO)));
+	s->lead.text = outbuf_new(-1);
+	if (!err && !s->lead.text)
+		err = -AUX_E_NOMEM;
+	if (!err && wants_code(s))
+		err = disasm_new(&s->disasm, config->syntax_att ? DISASM_ATT :
+								  DISASM_INTEL,
+				 diag);
+	if (!err)
+		err = text_maker_init(&s->maker);
+	if (!err)
+		err = insn_path_init(s);
+	if (!err)
+		err = walk_new(&s->walk, &wc);
+	if (err) {
+		close_insn(s);
+		return err;
+	}
+	*sink = s;
+	return 0;
+}
+
+void insn_lead(struct insn *s, const struct flow_ctx *ctx, uint64_t offset)
+{
+	lead_update(&s->lead, &s->columns, ctx, s->config.host, offset);
+}
+
+static void put_bytes(const struct insn *s, const uint8_t *code, int n)
+{
+	char buf[3 * MAX_INSN], *p = buf;
+
+	for (int i = 0; i < n; i++) {
+		if (i && s->columns.aligned)
+			*p++ = ' ';
+		p = fmt_hex_pad(p, code[i], 2);
+	}
+	if (!n && !s->columns.aligned)
+		*p++ = '-';
+	outbuf_put(s->maker.lines, buf, (size_t)(p - buf));
+}
+
+/* One instruction: what its line is made of. */
+struct line {
+	const struct flow_ctx *ctx;
+	const struct walk_range *r;
+	uint64_t ip;
+	struct symbol sym;
+	uint8_t code[MAX_INSN];
+	size_t len; /* bytes known at ip */
+};
+
+/* For reading: " <name+0x4>" behind a direct branch to another function. */
+static void put_target(const struct insn *s, const struct line *l)
+{
+	struct symbol sym;
+	uint64_t to;
+
+	if (!s->columns.aligned || !(s->columns.has & COLUMN_BIT(COL_SYM)) ||
+	    !insn_target(l->code, l->len, l->ip, l->r->mode, &to))
+		return;
+	find_symbol(s->config.host, l->ctx->space, to, &sym);
+	if (!sym.name || sym.start == l->sym.start)
+		return;
+	outbuf_put(s->maker.lines, " <", 2);
+	column_symbol(&s->columns, s->maker.lines, &sym, to);
+	outbuf_put(s->maker.lines, ">", 1);
+}
+
+static void put_insn(const struct insn *s, const struct line *l)
+{
+	char text[MAX_TEXT];
+
+	if (!disasm_text(s->disasm, l->code, l->len, l->ip, l->r->mode, text,
+			 sizeof(text))) {
+		outbuf_str(s->maker.lines, l->len ? "(bad)" : "(no code)");
+		return;
+	}
+	outbuf_str(s->maker.lines, text);
+	put_target(s, l);
+}
+
+static void put_column(struct insn *s, const struct line *l, enum column col)
+{
+	char buf[24];
+	int n;
+
+	switch (col) {
+	case COL_IP:
+		outbuf_put(s->maker.lines, buf,
+			   (size_t)(fmt_hex(buf, l->ip) - buf));
+		break;
+	case COL_SYM:
+		column_symbol(&s->columns, s->maker.lines, &l->sym, l->ip);
+		break;
+	case COL_DSO:
+		column_dso(&s->columns, s->maker.lines, &l->sym);
+		break;
+	case COL_BYTES:
+		n = disasm_text(s->disasm, l->code, l->len, l->ip, l->r->mode,
+				NULL, 0);
+		put_bytes(s, l->code, n);
+		break;
+	case COL_INSN:
+		put_insn(s, l);
+		break;
+	default:
+		column_ctx(&s->columns, s->maker.lines, col, l->ctx, s->config.host,
+			   s->lead.offset);
+	}
+}
+
+/* "file:line" behind the instruction. For reading only where it changes. */
+static void put_source(struct insn *s, const struct line *l)
+{
+	const struct sink_host *host = s->config.host;
+	struct source_line at = { .file = NULL };
+	struct outbuf *out = s->maker.lines;
+
+	if (host->line && l->ctx->space)
+		host->line(host->priv, l->ctx->space, l->ip, &at);
+	if (s->columns.aligned && (!at.file || (at.file == s->source.file &&
+						at.line == s->source.line)))
+		return;
+	s->source = at;
+	outbuf_str(out, s->columns.aligned ? "  ; " : " ");
+	if (!at.file) {
+		outbuf_put(out, "-", 1);
+		return;
+	}
+	column_clean(out, at.file);
+	outbuf_printf(out, ":%u", at.line);
+}
+
+static void trim_blanks(struct outbuf *out, size_t start)
+{
+	while (out->p > out->buf + start && out->p[-1] == ' ')
+		out->p--;
+}
+
+/* All of a line but what leads it. */
+static int render_line(struct insn *s, const struct line *l)
+{
+	struct outbuf *out = s->maker.lines;
+	size_t line = (size_t)(out->p - out->buf), start;
+
+	for (unsigned i = s->columns.n_lead; i < s->columns.n; i++) {
+		start = (size_t)(out->p - out->buf);
+		put_column(s, l, s->columns.col[i]);
+		column_pad(&s->columns, i, out, start);
+		if (i + 1 < s->columns.n)
+			outbuf_put(out, " ", 1);
+	}
+	if (s->columns.aligned)
+		trim_blanks(out, line);
+	if (s->config.source)
+		put_source(s, l);
+	outbuf_put(out, "\n", 1);
+	return text_maker_end_line(&s->maker);
+}
+
+static int keep_lines(struct insn *s, struct lines *l)
+{
+	size_t size = text_maker_size(&s->maker);
+	void *at = size ? malloc(size) : NULL;
+
+	if (!at)
+		return -AUX_E_NOMEM;
+	free(l->text);
+	l->text = text_maker_write(&s->maker, at);
+	l->lead_serial = s->lead.serial;
+	walk_charge(s->walk, size);
+	return 0;
+}
+
+static int render(struct insn *s, const struct flow_ctx *ctx,
+		  const struct walk_range *r, struct lines *l)
+{
+	struct line line = { .ctx = ctx, .r = r };
+
+	text_maker_reset(&s->maker);
+	s->source.file = NULL;
+	for (uint32_t i = 0; i < r->n; i++) {
+		line.ip = r->first + r->off[i];
+		if (s->needs_symbol)
+			find_symbol(s->config.host, ctx->space, line.ip,
+				    &line.sym);
+		if (s->config.symbol &&
+		    (!line.sym.name ||
+		     strcmp(line.sym.name, s->config.symbol))) {
+			s->maker.n_left_out++;
+			continue;
+		}
+		if (wants_code(s))
+			line.len = walk_bytes(s->walk, ctx->space, line.ip,
+					      line.code, MAX_INSN);
+		if (render_line(s, &line))
+			return -AUX_E_NOMEM;
+	}
+	return keep_lines(s, l);
+}
+
+int insn_text(struct insn *s, const struct flow_ctx *ctx,
+	      const struct aux_flow *ev, const struct text **text)
+{
+	struct walk_range *r;
+	struct lines *l;
+	int err = walk_find(s->walk, ctx->space, ev, &r);
+
+	if (err)
+		return err;
+	l = r->user;
+	if (!l->text ||
+	    (s->columns.mixed && l->lead_serial != s->lead.serial))
+		err = render(s, ctx, r, l);
+	*text = l->text;
+	return err;
+}
+
+void insn_put(struct insn *s, const struct text *text, uint32_t n,
+	      uint32_t n_insns)
+{
+	const struct outbuf *lead = s->lead.text;
+
+	text_put(s->config.out, lead->buf, (size_t)(lead->p - lead->buf), text,
+		 n);
+	s->config.report->n_insns += n_insns;
+	s->config.report->n_lines += n;
+	s->config.report->n_filtered += text->n_left_out;
+}
+
+int insn_range(struct insn *s, const struct flow_ctx *ctx,
+	       const struct aux_flow *ev)
+{
+	struct sink_report *report = s->config.report;
+	const struct text *text;
+	uint64_t left = UINT64_MAX;
+	int err;
+
+	if (s->columns.has & COLUMN_BIT(COL_OFFSET))
+		insn_lead(s, ctx, ev->offset);
+	err = insn_text(s, ctx, ev, &text);
+	if (err == -AUX_E_NOMEM)
+		return err;
+	if (err) {
+		report->n_insns += ev->n;
+		report->n_mismatches++;
+		print_mismatch(s->config.out, s->config.host, ctx, ev, err);
+		return 0;
+	}
+	if (s->config.limit)
+		left = s->config.limit - report->n_lines;
+	insn_put(s, text, text->n < left ? text->n : (uint32_t)left, ev->n);
+	return text->n >= left;
+}
+
+static void put_note(struct insn *s, const struct flow_ctx *ctx,
+		     const struct aux_flow *ev)
+{
+	struct outbuf *out = s->config.out;
+
+	switch (ev->kind) {
+	case AUX_FLOW_PAYLOAD:
+		outbuf_printf(out, "# ptwrite 0x%llx",
+			      (unsigned long long)ev->payload.value);
+		if (ev->flags & AUX_FLOW_HAS_IP)
+			outbuf_printf(out, " at 0x%llx",
+				      (unsigned long long)ev->payload.ip);
+		break;
+	case AUX_FLOW_ASYNC:
+		outbuf_printf(out, "# interrupted at 0x%llx",
+			      (unsigned long long)ev->async.from);
+		break;
+	case AUX_FLOW_TX:
+		outbuf_printf(out, "# transaction %s",
+			      ev->what == AUX_TX_BEGIN	  ? "begins"
+			      : ev->what == AUX_TX_COMMIT ? "commits"
+							  : "aborts");
+		break;
+	default:
+		return;
+	}
+	outbuf_printf(out, " (tid %d)\n", (int32_t)ctx->tid);
+}
+
+static int flow_insn(void *sink, const struct flow_ctx *ctx,
+		     const struct aux_flow *ev, size_t n)
+{
+	struct insn *s = sink;
+	uint64_t *last = last_ip_of(&s->last, ctx->stream);
+	int err = 0;
+
+	if (!last)
+		return -AUX_E_NOMEM;
+	if (!s->started) {
+		columns_header(&s->columns, s->config.out);
+		s->started = true;
+	}
+	s->ran = *last;
+	insn_lead(s, ctx, n ? ev[0].offset : 0);
+	for (size_t i = 0; i < n && !err; i++) {
+		if (ev[i].kind == AUX_FLOW_PATH) {
+			err = insn_path(s, ctx, &ev[i]);
+		} else if (ev[i].kind == AUX_FLOW_RANGE) {
+			err = insn_range(s, ctx, &ev[i]);
+			s->ran = ev[i].range.last;
+		} else if (ev[i].kind == AUX_FLOW_GAP) {
+			print_gap(s->config.out, s->config.host, ctx, &ev[i],
+				  s->ran);
+		} else if (s->columns.aligned && !s->config.symbol) {
+			put_note(s, ctx, &ev[i]);
+		}
+	}
+	*last = s->ran;
+	if (!err && outbuf_failed(s->config.out))
+		err = -AUX_E_IO;
+	return err;
+}
+
+static int finish_insn(void *sink, struct aux_diag *diag)
+{
+	(void)sink;
+	(void)diag;
+	return 0;
+}
+
+const struct sink_ops sink_insn = {
+	.name = "insn",
+	.help = "one line per instruction (the default)",
+	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS,
+	.needs_of = text_needs,
+	.fields = FIELDS,
+	.open = open_insn,
+	.flow = flow_insn,
+	.finish = finish_insn,
+	.close = close_insn,
+};

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * sink_latency: how long the calls of a function took: a histogram with
+ * percentiles, and the slowest calls with what ran inside of them.
+ *
+ * In the histogram is every call that is whole, those inside of another call of the
+ * function too; "total" and the slowest are of the outermost alone.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include "common/diag.h"
+
+#include "decode/callstack/calltimes.h"
+#include "decode/sink/columns.h"
+#include "common/outbuf.h"
+#include "decode/sink/find.h"
+#include "decode/sink/sink.h"
+
+#define N_SLOWEST  5
+#define MAX_SLOWEST 1000
+#define TREE_LINES 12
+#define N_NAMES	   5
+
+/* frame.user: its find_node; or this, where there are too many places */
+static const char left_out;
+
+struct slow_call {
+	struct find_tree *tree;
+	uint64_t from_ns, to_ns;
+	uint32_t pid, tid;
+};
+
+struct latency {
+	struct sink_config config;
+	enum find_by by;
+	struct find_watch *watch;
+	struct calltimes times;
+	struct callrows rows;
+	struct call_count total, own;	/* of whole calls; total: outermost */
+	uint64_t n_ends[CALL_END_TRACE + 1];	/* of whole calls */
+	uint64_t n_faults[FIND_N_FAULTS];
+	uint64_t longest[FIND_N_FAULTS];
+	struct slowest slowest;
+	struct slow_call *slow;
+	struct find_trees trees;
+};
+
+/* ---- what happens ---- */
+
+static struct find_node *node_of(const struct call_frame *f)
+{
+	return f->user == &left_out ? NULL : f->user;
+}
+
+/* Inside of a call that is watched, or that begins one. */
+static int on_enter(void *priv, struct call_thread *t, unsigned marks)
+{
+	struct latency *l = priv;
+	struct call_frame *f = &t->frames[t->depth - 1];
+	struct call_frame *up = t->depth > 1 ? f - 1 : NULL;
+	struct find_tree *tree;
+	struct find_node *node;
+
+	if (up && up->user) {
+		node = node_of(up);
+		tree = node ? node->tree : NULL;
+		if (node)
+			node = find_tree_child(node, f->func);
+		if (tree && !node)
+			tree->n_left_out++;
+		f->user = node ? (void *)node : (void *)&left_out;
+		return 0;
+	}
+	if (!(marks & FIND_THIS) || !l->slowest.max)
+		return 0;
+	tree = find_tree_new(&l->trees, f->func);
+	if (!tree)
+		return -AUX_E_NOMEM;
+	f->user = &tree->nodes[0];
+	return 0;
+}
+
+static void add_inner(struct find_node *node, const struct call_count *took,
+		      const struct call_count *own)
+{
+	node->n++;
+	node->total = call_plus(node->total, *took);
+	node->own = call_plus(node->own, *own);
+}
+
+/* The outermost call ends: its tree is kept, or done with. */
+static void offer(struct latency *l, const struct call_thread *t,
+		  struct find_tree *tree, enum find_fault fault,
+		  const struct call_count *took)
+{
+	int64_t slot = fault ? -1 :
+			       slowest_offer(&l->slowest,
+					     find_amount(l->by, took));
+
+	if (slot < 0) {
+		find_tree_drop(&l->trees, tree);
+		return;
+	}
+	find_tree_drop(&l->trees, l->slow[slot].tree);
+	l->slow[slot] = (struct slow_call){
+		.tree = tree, .from_ns = t->now.ns - took->ns,
+		.to_ns = t->now.ns, .pid = t->pid, .tid = t->tid
+	};
+}
+
+static int count_call(struct latency *l, bool outermost, enum call_end end,
+		      enum find_fault fault,
+		      const struct call_count *took,
+		      const struct call_count *own)
+{
+	uint64_t amount = find_amount(l->by, took);
+
+	if (fault) {
+		l->n_faults[fault]++;
+		if (amount > l->longest[fault])
+			l->longest[fault] = amount;
+		return 0;
+	}
+	l->n_ends[end]++;
+	callrows_add(&l->rows, amount);
+	l->own = call_plus(l->own, *own);
+	if (outermost)
+		l->total = call_plus(l->total, *took);
+	return calltimes_add(&l->times, amount);
+}
+
+static int on_leave(void *priv, struct call_thread *t, unsigned marks,
+		    enum call_end end, enum find_fault fault,
+		    const struct call_count *took)
+{
+	struct latency *l = priv;
+	struct call_frame *f = &t->frames[t->depth - 1];
+	struct call_count own = call_minus(*took, f->children);
+	struct find_node *node = node_of(f);
+	int rc = 0;
+
+	if (marks & FIND_THIS)
+		rc = count_call(l, node && !node->parent, end, fault, took,
+				&own);
+	if (!node)
+		return rc;
+	add_inner(node, took, &own);
+	if (!node->parent)
+		offer(l, t, node->tree, fault, took);
+	return rc;
+}
+
+/* ---- what is shown ---- */
+
+static void put_amount(struct latency *l, const char *what, uint64_t v)
+{
+	char text[40];
+
+	outbuf_printf(l->config.out, "  %s %s", what,
+		      find_amount_text(text, l->by, v));
+}
+
+static void put_names(struct latency *l)
+{
+	struct calls *c = find_watch_calls(l->watch);
+	struct outbuf *out = l->config.out;
+	unsigned n = 0;
+	char name[512];
+
+	for (size_t i = 0; i < calls_n_funcs(c); i++) {
+		const struct call_func *f = calls_func(c, (uint32_t)i);
+		const char *base;
+
+		if (!((uintptr_t)f->user & FIND_THIS) || n++ >= N_NAMES)
+			continue;
+		call_func_name(f, name, sizeof(name));
+		outbuf_str(out, n > 1 ? ", " : "");
+		column_clean(out, name);
+		base = f->dso ? strrchr(f->dso, '/') : NULL;
+		if (!f->dso)
+			continue;
+		outbuf_str(out, " (");
+		column_clean(out, base ? base + 1 : f->dso);
+		outbuf_str(out, ")");
+	}
+	if (n > N_NAMES)
+		outbuf_printf(out, " and %u more", n - N_NAMES);
+}
+
+static void put_sums(struct latency *l)
+{
+	/* table */
+	static const struct {
+		const char *name;
+		double q;
+	} ps[] = { { "p50", 0.5 }, { "p90", 0.9 }, { "p99", 0.99 },
+		   { "p99.9", 0.999 } };
+	char text[40];
+
+	outbuf_printf(l->config.out, "\n  calls %s",
+		      find_number_text(text, l->times.n));
+	put_amount(l, "total", find_amount(l->by, &l->total));
+	put_amount(l, "self", find_amount(l->by, &l->own));
+	put_amount(l, "mean", l->times.sum / l->times.n);
+	outbuf_str(l->config.out, "\n");
+	put_amount(l, "min", l->times.min);
+	for (size_t i = 0; i < sizeof(ps) / sizeof(ps[0]); i++)
+		put_amount(l, ps[i].name, calltimes_at(&l->times, ps[i].q));
+	put_amount(l, "max", l->times.max);
+	outbuf_str(l->config.out, "\n\n");
+}
+
+/* Columns of the terminal. */
+static unsigned width_of(const struct outbuf *out)
+{
+	struct winsize w;
+
+	if (out->fd >= 0 && !ioctl(out->fd, TIOCGWINSZ, &w) && w.ws_col >= 40)
+		return w.ws_col < 200 ? w.ws_col : 200;
+	return 80;
+}
+
+static void put_row(struct latency *l, const struct callrow *row, uint64_t most,
+		    unsigned width)
+{
+	char from[40], to[40], n[40], bar[200];
+	unsigned full = (unsigned)((unsigned __int128)row->n * width / most);
+
+	if (row->n && !full)
+		full = 1;
+	memset(bar, '#', full);
+	bar[full] = 0;
+	find_amount_text(from, l->by, row->from);
+	find_amount_text(to, l->by, row->to);
+	find_number_text(n, row->n);
+	outbuf_printf(l->config.out, "  %11s - %-11s %11s %5.1f%% |%s\n", from,
+		      row->to == UINT64_MAX ? "" : to, n,
+		      100.0 * (double)row->n / (double)l->times.n, bar);
+}
+
+static void put_rows(struct latency *l)
+{
+	struct callrow rows[CALLROWS_SHOWN];
+	unsigned n = callrows_get(&l->rows, rows);
+	unsigned width = width_of(l->config.out) - 48;
+	uint64_t most = 1;
+
+	for (unsigned i = 0; i < n; i++)
+		most = rows[i].n > most ? rows[i].n : most;
+	width = width > 160 ? 24 : width < 10 ? 10 : width;
+	for (unsigned i = 0; i < n; i++)
+		put_row(l, &rows[i], most, width);
+}
+
+/* How whole calls ended, where not all by a return; and those that are not in. */
+static void put_apart(struct latency *l)
+{
+	struct outbuf *out = l->config.out;
+	char n[40], most[40];
+
+	if (l->n_ends[CALL_END_TAIL])
+		outbuf_printf(out, "  %s of them ended by a tail call: time up "
+			      "to that\n",
+			      find_number_text(n, l->n_ends[CALL_END_TAIL]));
+	if (l->n_ends[CALL_END_UNWOUND])
+		outbuf_printf(out, "  %s of them were left by longjmp or an "
+			      "exception\n",
+			      find_number_text(n, l->n_ends[CALL_END_UNWOUND]));
+	for (unsigned i = 1; i < FIND_N_FAULTS; i++) {
+		if (!l->n_faults[i])
+			continue;
+		outbuf_printf(out, "  # not in it: %s with %s (at least up to %s)\n",
+			      find_number_text(n, l->n_faults[i]),
+			      find_fault_text(i),
+			      find_amount_text(most, l->by, l->longest[i]));
+	}
+}
+
+static void put_slow(struct latency *l, unsigned rank, const struct slow *s)
+{
+	const struct slow_call *c = &l->slow[s->slot];
+	struct outbuf *out = l->config.out;
+	char text[64], *p;
+
+	outbuf_printf(out, "\n%u. %s", rank,
+		      find_amount_text(text, l->by, s->value));
+	if (c->from_ns) {
+		p = fmt_time(text, c->from_ns);
+		*p = 0;
+		outbuf_printf(out, " at %s", text);
+	}
+	if (c->tid != UINT32_MAX)
+		outbuf_printf(out, ", tid %u", c->tid);
+	outbuf_str(out, "\n");
+	find_tree_put(c->tree, out, l->by, TREE_LINES);
+	if (!c->from_ns)
+		return;
+	outbuf_str(out, "  auxdecode calls ");
+	find_put_range(out, c->from_ns, c->to_ns, c->tid, l->config.path);
+	outbuf_str(out, "\n");
+}
+
+static void report_drops(struct latency *l)
+{
+	struct sink_report *r = l->config.report;
+	size_t len;
+
+	for (unsigned i = 1; i < FIND_N_FAULTS; i++) {
+		if (!l->n_faults[i])
+			continue;
+		r->drops[r->n_drops].what = find_fault_text(i);
+		r->drops[r->n_drops++].n = l->n_faults[i];
+	}
+	len = sizeof(r->hint);
+	if (r->n_drops)
+		strncpy(r->hint, "none of its calls is whole; find shows them",
+			len - 1);
+	if (r->n_drops || !r->n_insns)
+		return;
+	strncpy(r->hint, "no call of such a function", len - 1);
+	find_nearest(find_watch_calls(l->watch), l->config.symbol, r->hint,
+		     len);
+}
+
+static int finish_latency(void *sink, struct aux_diag *diag)
+{
+	struct latency *l = sink;
+	struct outbuf *out = l->config.out;
+	int rc = find_watch_finish(l->watch);
+
+	(void)diag;
+	if (rc < 0)
+		return rc;
+	if (!l->times.n) {
+		report_drops(l);
+		return 0;
+	}
+	outbuf_str(out, "latency of ");
+	put_names(l);
+	outbuf_str(out, "\n");
+	put_sums(l);
+	put_rows(l);
+	put_apart(l);
+	slowest_sort(&l->slowest);
+	if (l->slowest.n)
+		outbuf_str(out, "\nslowest:\n");
+	for (uint32_t i = 0; i < l->slowest.n; i++)
+		put_slow(l, i + 1, &l->slowest.v[i]);
+	l->config.report->n_lines = l->times.n;
+	return outbuf_failed(out) ? -AUX_E_IO : 0;
+}
+
+/* ---- the sink ---- */
+
+static void close_latency(void *sink)
+{
+	struct latency *l = sink;
+
+	if (!l)
+		return;
+	find_watch_free(l->watch);
+	find_trees_fini(&l->trees);
+	slowest_fini(&l->slowest);
+	calltimes_fini(&l->times);
+	free(l->slow);
+	free(l);
+}
+
+static const struct find_ops latency_ops = { .enter = on_enter,
+					     .leave = on_leave };
+
+static int open_parts(struct latency *l, struct aux_diag *diag)
+{
+	const struct sink_config *config = &l->config;
+	struct find_watch_config watch = { .sink = config,
+					   .ops = &latency_ops,
+					   .priv = l,
+					   .all = true };
+	uint64_t n = config->limit ? config->limit : N_SLOWEST;
+	int err;
+
+	if (!config->symbol)
+		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+				"latency wants a function: auxdecode latency "
+				"NAME FILE");
+	if (n > MAX_SLOWEST)
+		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+				"-n wants at most %d calls", MAX_SLOWEST);
+	err = find_by_parse(&l->by, config->by, diag);
+	if (err)
+		return err;
+	watch.by = l->by;
+	l->slow = calloc(n, sizeof(*l->slow));
+	if (!l->slow || slowest_init(&l->slowest, (uint32_t)n))
+		return -AUX_E_NOMEM;
+	return find_watch_new(&l->watch, &watch, diag);
+}
+
+static int open_latency(void **sink, const struct sink_config *config,
+			struct aux_diag *diag)
+{
+	struct latency *l = calloc(1, sizeof(*l));
+	int err;
+
+	*sink = NULL;
+	if (!l)
+		return -AUX_E_NOMEM;
+	l->config = *config;
+	err = open_parts(l, diag);
+	if (err)
+		close_latency(l);
+	else
+		*sink = l;
+	return err;
+}
+
+static int flow_latency(void *sink, const struct flow_ctx *ctx,
+			const struct aux_flow *ev, size_t n)
+{
+	struct latency *l = sink;
+
+	return find_watch_flow(l->watch, ctx, ev, n);
+}
+
+const struct sink_ops sink_latency = {
+	.name = "latency",
+	.help = "how long calls of a function took: histogram, slowest",
+	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS,
+	.open = open_latency,
+	.flow = flow_latency,
+	.finish = finish_latency,
+	.close = close_latency,
+};

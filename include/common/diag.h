@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Filling a struct aux_diag. */
+#ifndef COMMON_DIAG_H
+#define COMMON_DIAG_H
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <aux/error.h>
+
+/* Records the cause and returns -code, so a caller can return it at once. */
+__attribute__((format(printf, 4, 5)))
+static inline int diag_set(struct aux_diag *diag, int code, uint64_t offset,
+			   const char *fmt, ...)
+{
+	va_list ap;
+
+	if (diag) {
+		diag->code = code;
+		diag->offset = offset;
+		va_start(ap, fmt);
+		vsnprintf(diag->text, sizeof(diag->text), fmt, ap);
+		va_end(ap);
+	}
+	return -code;
+}
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* export_gzip: see gzip.h. No time and no name is in the header: equal input,
+ * equal bytes. */
+#include <stdlib.h>
+
+#include <aux/error.h>
+
+#include "common/gzip.h"
+
+#ifdef HAVE_Z
+#include <zlib.h>
+
+struct export_gzip {
+	struct outbuf *out;
+	z_stream z;
+	bool open;
+};
+
+struct export_gzip *export_gzip_new(struct outbuf *out)
+{
+	struct export_gzip *g = calloc(1, sizeof(*g));
+
+	if (!g)
+		return NULL;
+	g->out = out;
+	g->open = deflateInit2(&g->z, 6, Z_DEFLATED, 15 + 16, 8,
+			       Z_DEFAULT_STRATEGY) == Z_OK;
+	if (g->open)
+		return g;
+	free(g);
+	return NULL;
+}
+
+static int run(struct export_gzip *g, int flush)
+{
+	char buf[16384];
+	int rc;
+
+	do {
+		g->z.next_out = (Bytef *)buf;
+		g->z.avail_out = sizeof(buf);
+		rc = deflate(&g->z, flush);
+		if (rc != Z_OK && rc != Z_STREAM_END && rc != Z_BUF_ERROR)
+			return -AUX_E_NOMEM;
+		outbuf_put(g->out, buf, sizeof(buf) - g->z.avail_out);
+	} while (!g->z.avail_out);
+	return 0;
+}
+
+int export_gzip_put(struct export_gzip *g, const void *p, size_t n)
+{
+	const uint8_t *at = p;
+	int err = 0;
+
+	while (n && !err) {
+		size_t take = n < 1 << 20 ? n : 1 << 20;
+
+		g->z.next_in = (Bytef *)(uintptr_t)at;
+		g->z.avail_in = (uInt)take;
+		err = run(g, Z_NO_FLUSH);
+		at += take;
+		n -= take;
+	}
+	return err;
+}
+
+int export_gzip_finish(struct export_gzip *g)
+{
+	g->z.avail_in = 0;
+	return run(g, Z_FINISH);
+}
+
+void export_gzip_free(struct export_gzip *g)
+{
+	if (g && g->open)
+		deflateEnd(&g->z);
+	free(g);
+}
+
+#else
+
+struct export_gzip {
+	struct outbuf *out;
+	uint32_t crc, size;
+};
+
+struct export_gzip *export_gzip_new(struct outbuf *out)
+{
+	struct export_gzip *g = calloc(1, sizeof(*g));
+
+	if (!g)
+		return NULL;
+	g->out = out;
+	g->crc = UINT32_MAX;
+	outbuf_put(out, "\x1f\x8b\x08\0\0\0\0\0\0\xff", 10);
+	return g;
+}
+
+static void put_block(struct export_gzip *g, bool last, const void *p, size_t n)
+{
+	char head[] = { last, (char)n, (char)(n >> 8), (char)~n,
+			(char)(~n >> 8) };
+
+	outbuf_put(g->out, head, sizeof(head));
+	outbuf_put(g->out, p, n);
+}
+
+int export_gzip_put(struct export_gzip *g, const void *p, size_t n)
+{
+	const uint8_t *at = p;
+
+	g->size += (uint32_t)n;
+	for (size_t i = 0; i < n; i++) {
+		g->crc ^= at[i];
+		for (unsigned k = 0; k < 8; k++)
+			g->crc = g->crc >> 1 ^ (g->crc & 1 ? 0xedb88320u : 0);
+	}
+	for (; n; n -= n < 0xffff ? n : 0xffff) {
+		put_block(g, false, at, n < 0xffff ? n : 0xffff);
+		at += n < 0xffff ? n : 0xffff;
+	}
+	return 0;
+}
+
+int export_gzip_finish(struct export_gzip *g)
+{
+	uint32_t words[] = { ~g->crc, g->size };
+	char b[8];
+
+	put_block(g, true, "", 0);
+	for (unsigned i = 0; i < 8; i++)
+		b[i] = (char)(words[i / 4] >> 8 * (i % 4));
+	outbuf_put(g->out, b, sizeof(b));
+	return 0;
+}
+
+void export_gzip_free(struct export_gzip *g)
+{
+	free(g);
+}
+#endif

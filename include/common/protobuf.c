@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* protobuf: see protobuf.h. Invariant: n <= max, and 20 bytes of room are asked for
+ * before any number is put. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/protobuf.h"
+
+enum wire { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_LEN = 2 };
+
+void protobuf_fini(struct protobuf *p)
+{
+	free(p->buf);
+	*p = (struct protobuf){ 0 };
+}
+
+static bool make_room(struct protobuf *p, size_t n)
+{
+	size_t max = p->max ? p->max : 256;
+	uint8_t *buf;
+
+	if (p->failed)
+		return false;
+	if (p->max - p->n >= n)
+		return true;
+	while (max - p->n < n && max < SIZE_MAX / 2)
+		max *= 2;
+	buf = max - p->n < n ? NULL : realloc(p->buf, max);
+	p->failed = !buf;
+	if (!buf)
+		return false;
+	p->buf = buf;
+	p->max = max;
+	return true;
+}
+
+static void put_varint(struct protobuf *p, uint64_t v)
+{
+	while (v >= 0x80) {
+		p->buf[p->n++] = (uint8_t)(v | 0x80);
+		v >>= 7;
+	}
+	p->buf[p->n++] = (uint8_t)v;
+}
+
+static void put_tag(struct protobuf *p, uint32_t field, enum wire wire)
+{
+	put_varint(p, (uint64_t)field << 3 | wire);
+}
+
+void protobuf_u64(struct protobuf *p, uint32_t field, uint64_t v)
+{
+	if (!make_room(p, 20))
+		return;
+	put_tag(p, field, WIRE_VARINT);
+	put_varint(p, v);
+}
+
+void protobuf_i64(struct protobuf *p, uint32_t field, int64_t v)
+{
+	protobuf_u64(p, field, (uint64_t)v);
+}
+
+void protobuf_double(struct protobuf *p, uint32_t field, double v)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &v, sizeof(bits));
+	if (!make_room(p, 20))
+		return;
+	put_tag(p, field, WIRE_FIXED64);
+	for (unsigned i = 0; i < 8; i++)
+		p->buf[p->n++] = (uint8_t)(bits >> 8 * i);
+}
+
+void protobuf_bytes(struct protobuf *p, uint32_t field, const void *s, size_t n)
+{
+	if (n > SIZE_MAX / 2 || !make_room(p, n + 20))
+		return;
+	put_tag(p, field, WIRE_LEN);
+	put_varint(p, n);
+	memcpy(p->buf + p->n, s, n);
+	p->n += n;
+}
+
+void protobuf_str(struct protobuf *p, uint32_t field, const char *s)
+{
+	protobuf_bytes(p, field, s, strlen(s));
+}
+
+void protobuf_packed(struct protobuf *p, uint64_t v)
+{
+	if (make_room(p, 10))
+		put_varint(p, v);
+}
+
+size_t protobuf_begin(struct protobuf *p, uint32_t field)
+{
+	if (!make_room(p, 20))
+		return 0;
+	put_tag(p, field, WIRE_LEN);
+	p->buf[p->n++] = 0; /* the length, as long as it is short */
+	return p->n;
+}
+
+void protobuf_end(struct protobuf *p, size_t begun)
+{
+	size_t len = p->n - begun, more = 0;
+
+	for (size_t v = len >> 7; v; v >>= 7)
+		more++;
+	if (p->failed || !make_room(p, more))
+		return;
+	if (more)
+		memmove(p->buf + begun + more, p->buf + begun, len);
+	p->n = begun - 1;
+	put_varint(p, len);
+	p->n += len;
+}

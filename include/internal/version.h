@@ -1,8 +1,0 @@
-/* SPDX-License-Identifier: BSD-2-Clause */
-/* The version of both programs, in one place. */
-#ifndef AUX_INTERNAL_VERSION_H
-#define AUX_INTERNAL_VERSION_H
-
-#define AUXKIT_VERSION "0.1"
-
-#endif

@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The perf.data reader: open, header, and the record loop.
+ *
+ * Invariant: after open only the position changes; a pipe's attrs and features
+ * are collected by open, in one walk over the record headers. The first error of
+ * next stays until rewind.
+ *
+ * Specification: tools/perf/Documentation/perf.data-file-format.txt and
+ * tools/perf/util/{header,session}.c of Linux.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "perfdata/impl.h"
+
+#define PIPE_HEADER 16
+#define OWN_WITHIN 256	/* records */
+#define OLD_HEADER 72	/* before the feature bitmap */
+
+static const char magic1[8] = "PERFFILE";
+static const char magic2[8] = "PERFILE2";
+static const char magic2_swapped[8] = "2ELIFREP";
+
+struct header {
+	uint64_t size, attr_size;
+	struct aux_file_section attrs, data;
+	uint64_t features[4];
+};
+
+/* Version 1 has no byte order in its magic: the header's size tells. */
+static bool is_swapped_v1(const uint8_t *data, size_t len)
+{
+	struct cursor c = cursor_init(data, len, false);
+
+	cursor_u64(&c);
+	return cursor_u64(&c) >> 32;
+}
+
+static int check_magic(struct aux_reader *r, struct aux_diag *diag)
+{
+	const uint8_t *p = r->file.data;
+
+	if (r->head_len < PIPE_HEADER)
+		return diag_set(diag, AUX_E_FORMAT, 0,
+				"%llu bytes are too short for a perf.data file",
+				(unsigned long long)r->head_len);
+	if (!memcmp(p, magic2, 8))
+		return 0;
+	r->info.swapped = true;
+	if (!memcmp(p, magic2_swapped, 8))
+		return 0;
+	r->info.swapped = is_swapped_v1(p, r->file.len);
+	if (!memcmp(p, magic1, 8))
+		return 0;
+	return diag_set(diag, AUX_E_FORMAT, 0,
+			"not a perf.data file: no PERFILE2 at its start");
+}
+
+/*
+ * The bitmap is an array of the writer's longs. A foreign 32-bit writer's words
+ * are swapped in pairs; every writer sets HOSTNAME, so that tells.
+ */
+static void fix_features(struct header *h, bool swapped)
+{
+	if (!swapped || h->features[0] >> AUX_FEAT_HOSTNAME & 1)
+		return;
+	if (!(h->features[0] >> (32 + AUX_FEAT_HOSTNAME) & 1))
+		return;
+	for (int i = 0; i < 4; i++)
+		h->features[i] = h->features[i] << 32 | h->features[i] >> 32;
+}
+
+static int read_header(struct aux_reader *r, struct header *h,
+		       struct aux_diag *diag)
+{
+	struct cursor c = reader_cursor(r, r->file.data, r->head_len);
+
+	memset(h, 0, sizeof(*h));
+	cursor_u64(&c);
+	h->size = cursor_u64(&c);
+	r->info.pipe = h->size == PIPE_HEADER;
+	if (r->info.pipe)
+		return 0;
+	if (h->size < OLD_HEADER || h->size > 4096)
+		return diag_set(diag, AUX_E_FORMAT, 8,
+				"a header of %llu bytes is not perf.data",
+				(unsigned long long)h->size);
+	h->attr_size = cursor_u64(&c);
+	h->attrs.offset = cursor_u64(&c);
+	h->attrs.size = cursor_u64(&c);
+	h->data.offset = cursor_u64(&c);
+	h->data.size = cursor_u64(&c);
+	cursor_bytes(&c, 16);
+	for (int i = 0; i < 4 && h->size >= sizeof(struct aux_file_header); i++)
+		h->features[i] = cursor_u64(&c);
+	fix_features(h, r->info.swapped);
+	if (c.bad)
+		return diag_set(diag, AUX_E_TRUNCATED, r->head_len,
+				"the file ends inside its header");
+	return 0;
+}
+
+static int set_data(struct aux_reader *r, const struct aux_file_section *data,
+		    struct aux_diag *diag)
+{
+	uint64_t len = r->head_len, end = data->offset + data->size;
+
+	if (end < data->offset || data->offset < OLD_HEADER)
+		return diag_set(diag, AUX_E_FORMAT, 40,
+				"the data section %#llx+%#llx is not possible",
+				(unsigned long long)data->offset,
+				(unsigned long long)data->size);
+	r->info.data_offset = data->offset;
+	r->info.unfinished = !data->size;
+	if (r->info.unfinished || end > len) {
+		r->first.cut = end > len ? end - len : 0;
+		end = len;
+	}
+	r->first.end = end;
+	r->first.at_end = end == len;
+	/* Cut before the first record: nothing to read, and next says so. */
+	if (data->offset > len)
+		r->info.data_offset = len;
+	r->first.start = r->info.data_offset;
+	r->info.data_size = end - r->info.data_offset;
+	return 0;
+}
+
+static int open_file_mode(struct aux_reader *r, struct header *h,
+			  struct aux_diag *diag)
+{
+	int ret = set_data(r, &h->data, diag);
+
+	if (!ret)
+		ret = attr_table_load(r, h->attrs.offset, h->attrs.size,
+				      h->attr_size, diag);
+	for (int i = 0; i < 4; i++)
+		r->has_features |= h->features[i] != 0;
+	/* A killed writer has set the bits, but not written the sections. */
+	if (!ret && !r->info.unfinished)
+		features_locate(r, h->features);
+	return ret;
+}
+
+/*
+ * Calls for every record of a pipe that describes the rest. The walk ends at
+ * the first that is damaged: next will report that one.
+ */
+static int scan_pipe(struct aux_reader *r, bool updates, struct aux_diag *diag)
+{
+	struct aux_event ev = { 0 };
+	int ret = 0;
+
+	while (!ret && !r->error.code && reader_frame(r, &ev, NULL) == 1) {
+		if (ev.type == AUX_RECORD_EVENT_UPDATE && updates)
+			attr_table_update(r, &ev);
+		else if (ev.type == AUX_RECORD_HEADER_ATTR && !updates)
+			ret = attr_table_record(r, &ev, diag);
+		else if (ev.type == AUX_RECORD_HEADER_FEATURE && !updates)
+			features_record(r, &ev);
+	}
+	aux_reader_rewind(r);
+	return ret;
+}
+
+static int open_pipe_mode(struct aux_reader *r, struct aux_diag *diag)
+{
+	int ret;
+
+	r->info.data_offset = PIPE_HEADER;
+	r->info.data_size = r->head_len - PIPE_HEADER;
+	r->first = (struct segment){ PIPE_HEADER, r->head_len, 0, true };
+	aux_reader_rewind(r);
+	ret = scan_pipe(r, false, diag);
+	attr_table_sort(&r->attrs);
+	return ret ? ret : scan_pipe(r, true, diag);
+}
+
+/*
+ * Our own recorder has no sections for what is its own, and a killed one has none
+ * at all: the first records tell what made the file and, as in a pipe, what is
+ * known of the machine. Damage is met again, and told, by who reads on.
+ */
+static int find_own(struct aux_reader *r, struct aux_diag *diag)
+{
+	struct aux_event ev = { 0 };
+	bool found = false;
+
+	for (int i = 0; i < OWN_WITHIN && ev.type != AUX_RECORD_AUXTRACE &&
+			aux_reader_next(r, &ev, NULL) == 1; i++) {
+		/* of those that were compressed there is no place in the file */
+		if (ev.type != AUX_RECORD_HEADER_FEATURE || r->info.pipe ||
+		    r->has_features ||
+		    ev.raw.data != r->file.data + ev.offset)
+			continue;
+		features_record(r, &ev);
+		found = true;
+	}
+	aux_reader_rewind(r);
+	if (found && features_load(r) < 0)
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				"out of memory");
+	return 0;
+}
+
+static int open_bytes(struct aux_reader *r, struct aux_diag *diag)
+{
+	struct header h;
+	int ret = check_magic(r, diag);
+
+	r->info.size = r->head_len;
+	for (size_t i = 0; i < r->n_more; i++)
+		r->info.size += r->more[i].end - r->more[i].start;
+	r->info.n_files = (uint32_t)r->n_more + 1;
+	if (!ret)
+		ret = read_header(r, &h, diag);
+	if (!ret)
+		ret = r->info.pipe ? open_pipe_mode(r, diag) :
+				     open_file_mode(r, &h, diag);
+	if (ret)
+		return ret;
+	attr_table_sort(&r->attrs);
+	aux_reader_rewind(r);
+	if (features_load(r))
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				"out of memory");
+	return r->source ? 0 : find_own(r, diag);
+}
+
+static struct aux_reader *new_reader(const char *path, struct aux_diag *diag)
+{
+	struct aux_reader *r = calloc(1, sizeof(*r));
+
+	if (r)
+		r->path = strdup(path);
+	if (!r || !r->path) {
+		free(r);
+		diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET, "out of memory");
+		return NULL;
+	}
+	return r;
+}
+
+static int finish_open(struct aux_reader **out, struct aux_reader *r, int ret,
+		       struct aux_diag *diag)
+{
+	r->seg = &r->first;
+	if (!r->head_len)
+		r->head_len = r->file.len;
+	if (!ret)
+		ret = open_bytes(r, diag);
+	if (ret) {
+		aux_reader_close(r);
+		r = NULL;
+	}
+	*out = r;
+	return ret;
+}
+
+int aux_reader_open(struct aux_reader **out, const char *path,
+		    struct aux_diag *diag)
+{
+	struct aux_reader *r = new_reader(path, diag);
+
+	*out = NULL;
+	if (!r)
+		return -AUX_E_NOMEM;
+	return finish_open(out, r, backing_open(&r->file, path, diag), diag);
+}
+
+int aux_reader_open_mem(struct aux_reader **out, const void *data, size_t len,
+			const char *name, struct aux_diag *diag)
+{
+	struct aux_reader *r = new_reader(name ? name : "(memory)", diag);
+
+	*out = NULL;
+	if (!r)
+		return -AUX_E_NOMEM;
+	r->file.data = data;
+	r->file.len = len;
+	return finish_open(out, r, 0, diag);
+}
+
+int reader_open_map(struct aux_reader **out, void *map, size_t len,
+		    const char *name, struct aux_diag *diag)
+{
+	const struct backing file = { .data = map, .len = len, .map = map };
+
+	return reader_open_parts(out, &file, len, NULL, 0, name, diag);
+}
+
+int reader_open_parts(struct aux_reader **out, const struct backing *file,
+		      uint64_t head_len, struct segment *more, size_t n,
+		      const char *name, struct aux_diag *diag)
+{
+	struct aux_reader *r = new_reader(name, diag);
+	struct backing b = *file;
+
+	*out = NULL;
+	if (!r) {
+		backing_close(&b);
+		free(more);
+		return -AUX_E_NOMEM;
+	}
+	r->file = b;
+	r->head_len = head_len;
+	r->more = more;
+	r->n_more = n;
+	return finish_open(out, r, 0, diag);
+}
+
+void aux_reader_close(struct aux_reader *r)
+{
+	if (!r)
+		return;
+	inflate_fini(&r->inflate);
+	unpack_fini(&r->spool);
+	attr_table_fini(&r->attrs);
+	arena_fini(&r->arena);
+	backing_close(&r->file);
+	free(r->more);
+	free(r->path);
+	free(r);
+}
+
+const char *aux_reader_path(const struct aux_reader *r)
+{
+	return r->path;
+}
+
+const struct aux_file_info *aux_reader_info(const struct aux_reader *r)
+{
+	return &r->info;
+}
+
+const struct aux_attr *aux_reader_attr(const struct aux_reader *r, size_t i)
+{
+	return i < r->attrs.n ? r->attrs.v[i] : NULL;
+}
+
+const struct aux_attr *aux_reader_attr_by_id(const struct aux_reader *r,
+					     uint64_t id)
+{
+	return attr_table_find(&r->attrs, id);
+}
+
+/* From what was decompressed, else from the file. */
+static int next_record(struct aux_reader *r, struct aux_event *ev,
+		       struct aux_diag *diag)
+{
+	int ret = inflate_next(r, ev, diag);
+
+	if (!ret) {
+		ret = reader_frame(r, ev, diag);
+		if (!ret && r->inflate.pos != r->inflate.end)
+			return diag_set(diag, AUX_E_TRUNCATED,
+					r->inflate.offset,
+					"the compressed records end inside a "
+					"record");
+		if (ret == 1 && (ev->type == AUX_RECORD_COMPRESSED ||
+				 ev->type == AUX_RECORD_COMPRESSED2)) {
+			int err = inflate_feed(r, ev, diag);
+
+			return err ? err : 1;
+		}
+	}
+	if (ret == 1 && ev->type == AUX_RECORD_EVENT_UPDATE)
+		attr_table_update(r, ev);
+	return ret == 1 ? records_parse(r, ev, diag) : ret;
+}
+
+/* The next file of a directory; false: that was the last one. */
+static bool next_segment(struct aux_reader *r)
+{
+	size_t next = r->seg == &r->first ? 0 :
+					    (size_t)(r->seg - r->more) + 1;
+
+	if (next >= r->n_more)
+		return false;
+	r->seg = &r->more[next];
+	r->pos = r->seg->start;
+	memset(&r->error, 0, sizeof(r->error));
+	return true;
+}
+
+/* Says in which file of a directory it is, and where there. */
+static void name_part(const struct aux_reader *r, struct aux_diag *why)
+{
+	size_t n = strlen(why->text), room = sizeof(why->text);
+	char name[32] = "in `data`: ";
+	size_t len;
+
+	if (!r->n_more || why->code == AUX_E_NOMEM)
+		return;
+	if (r->seg != &r->first)
+		snprintf(name, sizeof(name), "in data.%zu: ",
+			 (size_t)(r->seg - r->more));
+	len = strlen(name);
+	if (!strncmp(why->text, name, len))
+		return;	/* told before */
+	if (r->seg != &r->first && why->offset != AUX_NO_OFFSET)
+		why->offset -= r->seg->start;
+	if (n + len >= room)
+		n = room - len - 1;
+	memmove(why->text + len, why->text, n);
+	memcpy(why->text, name, len);
+	why->text[len + n] = '\0';
+}
+
+/* What one file lacks takes nothing from those behind it: it is told last. A
+ * compressed stream that broke would have to be read again to skip it. */
+static bool go_on(struct aux_reader *r, int ret, const struct aux_diag *why)
+{
+	bool broke = r->inflate.broken.code && r->inflate.owner == r->seg;
+
+	if (ret > 0 || broke || why->code == AUX_E_NOMEM || !next_segment(r))
+		return false;
+	if (ret < 0 && !r->skipped.code)
+		r->skipped = *why;
+	inflate_leave(&r->inflate);
+	return true;
+}
+
+#define KEEP_PASSED (16U << 20)
+
+/* What is passed need not stay in memory: a large file is mostly AUX bytes. */
+static void let_passed_go(struct aux_reader *r)
+{
+	uint64_t n = r->pos - r->kept_pos;
+
+	if (r->pos >= r->kept_pos && n < KEEP_PASSED)
+		return;
+	if (r->pos > r->kept_pos && reader_has(r, r->kept_pos, n))
+		backing_let_go(&r->file, r->file.data + r->kept_pos, n);
+	r->kept_pos = r->pos;
+}
+
+int aux_reader_next(struct aux_reader *r, struct aux_event *ev,
+		    struct aux_diag *diag)
+{
+	struct aux_diag why;
+	int ret;
+
+	let_passed_go(r);
+	do {
+		memset(ev, 0, sizeof(*ev));
+		why = r->error;
+		ret = why.code ? -why.code : next_record(r, ev, &why);
+		if (ret < 0)
+			name_part(r, &why);
+	} while (go_on(r, ret, &why));
+	if (!ret && r->skipped.code) {
+		why = r->skipped;
+		ret = -why.code;
+	}
+	if (ret < 0) {
+		r->error = why;
+		if (diag)
+			*diag = why;
+	}
+	return ret;
+}
+
+void aux_reader_let_go(const struct aux_reader *r, const void *p, uint64_t len)
+{
+	backing_let_go(&r->file, p, len);
+}
+
+void aux_reader_rewind(struct aux_reader *r)
+{
+	r->pos = r->info.data_offset;
+	r->seg = &r->first;
+	memset(&r->error, 0, sizeof(r->error));
+	memset(&r->skipped, 0, sizeof(r->skipped));
+	inflate_rewind(&r->inflate);
+}

@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Records inside COMPRESSED and COMPRESSED2 records (perf record -z).
+ *
+ * All of a file's compressed records are one zstd stream, and a record may span
+ * several of them. Invariant: bytes of which a record was handed out never move;
+ * what was decompressed once is kept, so a second pass gives equal pointers.
+ *
+ * Also AUXTRACE payloads, each one frame: they go to a spool file (reader_spool.c),
+ * so what is kept needs no memory.
+ */
+#ifdef HAVE_ZSTD
+#include <stdlib.h>
+#include <string.h>
+#include <zstd.h>
+
+#include "perfdata/impl.h"
+
+#define CHUNK_SIZE (1 << 20)
+#define CHUNK_ROOM (1 << 17)	/* start a new chunk when less is left */
+/* More output than this for the input is an attack, not a recording. */
+#define MAX_RATIO 1000
+#define MAX_SLACK (UINT64_C(64) << 20)
+
+/* A perf 6.16 writer's compressed output for one record. */
+#define MAX_SUB_DATA 65519
+
+static int fail_nomem(struct aux_diag *diag)
+{
+	return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+			"out of memory for decompressed records");
+}
+
+static int add_chunk(struct inflate *z, size_t room)
+{
+	size_t keep = z->n_chunks ? z->chunks[z->chunk].len - z->pos : 0;
+	struct inflate_chunk *v, *c;
+
+	if (z->n_chunks == z->cap_chunks) {
+		size_t cap = z->cap_chunks ? 2 * z->cap_chunks : 8;
+
+		v = reallocarray(z->chunks, cap, sizeof(*v));
+		if (!v)
+			return -1;
+		z->chunks = v;
+		z->cap_chunks = cap;
+	}
+	c = &z->chunks[z->n_chunks];
+	c->cap = keep + room;
+	c->data = malloc(c->cap);
+	if (!c->data)
+		return -1;
+	if (keep)
+		memcpy(c->data, z->chunks[z->chunk].data + z->pos, keep);
+	c->len = keep;
+	z->chunk = z->n_chunks++;
+	z->pos = 0;
+	z->end = keep;
+	return 0;
+}
+
+/* Nothing of the last chunk was handed out yet: it may move. */
+static int double_chunk(struct inflate *z)
+{
+	struct inflate_chunk *c = &z->chunks[z->n_chunks - 1];
+	uint8_t *p = realloc(c->data, 2 * c->cap);
+
+	if (!p)
+		return -1;
+	c->data = p;
+	c->cap *= 2;
+	return 0;
+}
+
+static int make_room(struct inflate *z, bool *fresh)
+{
+	const struct inflate_chunk *c;
+
+	if (z->n_chunks) {
+		c = &z->chunks[z->n_chunks - 1];
+		if (c->cap - c->len >= CHUNK_ROOM)
+			return 0;
+		if (*fresh)
+			return double_chunk(z);
+	}
+	*fresh = true;
+	return add_chunk(z, CHUNK_SIZE);
+}
+
+/* Runs the whole input through the stream into the last chunk. */
+static int decompress(struct aux_reader *r, const uint8_t *data, size_t len,
+		      bool *fresh, struct aux_diag *diag)
+{
+	struct inflate *z = &r->inflate;
+	ZSTD_inBuffer in = { data, len, 0 };
+	ZSTD_outBuffer out;
+	struct inflate_chunk *c;
+	size_t ret;
+
+	z->n_in += len;
+	do {
+		if (make_room(z, fresh))
+			return fail_nomem(diag);
+		c = &z->chunks[z->n_chunks - 1];
+		out = (ZSTD_outBuffer){ c->data, c->cap, c->len };
+		ret = ZSTD_decompressStream(z->stream, &out, &in);
+		if (ZSTD_isError(ret))
+			return diag_set(diag, AUX_E_FORMAT, z->offset,
+					"a compressed record does not "
+					"decompress: %s",
+					ZSTD_getErrorName(ret));
+		z->n_out += out.pos - c->len;
+		c->len = out.pos;
+		if (z->n_out > z->n_in * MAX_RATIO + MAX_SLACK)
+			return diag_set(diag, AUX_E_LIMIT, z->offset,
+					"compressed records grow more than "
+					"%d fold", MAX_RATIO);
+	} while (in.pos < in.size || out.pos == out.size);
+	z->end = c->len;
+	return 0;
+}
+
+/* The record headers behind the first chain exactly to the end. */
+static bool chain_fits(const struct aux_reader *r, const uint8_t *p, size_t len)
+{
+	struct aux_event ev = { 0 };
+
+	while (len) {
+		if (!reader_header(r, p, len, &ev) || ev.size < 16 ||
+		    ev.type != AUX_RECORD_COMPRESSED2 || ev.size > len)
+			return false;
+		p += ev.size;
+		len -= ev.size;
+	}
+	return true;
+}
+
+/*
+ * perf 6.16 overwrites the first of several records with their total: the
+ * first is as long as can be, the others keep their own headers.
+ */
+static int feed_overflown(struct aux_reader *r, const uint8_t *p, size_t len,
+			  bool *fresh, struct aux_diag *diag)
+{
+	struct aux_event ev = { 0 };
+	size_t n = len > MAX_SUB_DATA ? MAX_SUB_DATA : len;
+	int ret;
+
+	if (!chain_fits(r, p + n, len - n))
+		return diag_set(diag, AUX_E_FORMAT, r->inflate.offset,
+				"a COMPRESSED2 record of %zu bytes does not "
+				"consist of such records", len);
+	ret = decompress(r, p, n, fresh, diag);
+	p += n;
+	len -= n;
+	while (!ret && len) {
+		reader_header(r, p, len, &ev);
+		ret = decompress(r, p + 16, ev.size - 16, fresh, diag);
+		p += ev.size;
+		len -= ev.size;
+	}
+	return ret;
+}
+
+static int feed_new(struct aux_reader *r, const struct aux_event *ev,
+		    struct aux_diag *diag)
+{
+	struct cursor c = reader_cursor(r, ev->raw.data, ev->raw.len);
+	bool fresh = false;
+	uint64_t n;
+
+	if (!r->inflate.stream)
+		r->inflate.stream = ZSTD_createDStream();
+	if (!r->inflate.stream)
+		return fail_nomem(diag);
+	if (r->inflate.owner != r->seg)	/* each file has a stream of its own */
+		ZSTD_DCtx_reset(r->inflate.stream, ZSTD_reset_session_only);
+	r->inflate.owner = r->seg;
+	cursor_bytes(&c, 8);
+	n = cursor_left(&c);
+	if (ev->type == AUX_RECORD_COMPRESSED2) {
+		n = cursor_u64(&c);
+		if (n > cursor_left(&c))
+			c.bad = true;
+	}
+	if (c.bad)
+		return diag_set(diag, AUX_E_FORMAT, ev->offset,
+				"a COMPRESSED2 record is shorter than its data "
+				"size");
+	if (ev->type == AUX_RECORD_COMPRESSED2)
+		return feed_overflown(r, c.p, n, &fresh, diag);
+	return decompress(r, c.p, n, &fresh, diag);
+}
+
+static int remember(struct inflate *z)
+{
+	struct inflate_rec *v;
+
+	if (z->n_recs == z->cap_recs) {
+		size_t cap = z->cap_recs ? 2 * z->cap_recs : 64;
+
+		v = reallocarray(z->recs, cap, sizeof(*v));
+		if (!v)
+			return -1;
+		z->recs = v;
+		z->cap_recs = cap;
+	}
+	z->recs[z->n_recs++] = (struct inflate_rec){ z->chunk, z->end };
+	return 0;
+}
+
+int inflate_feed(struct aux_reader *r, const struct aux_event *ev,
+		 struct aux_diag *diag)
+{
+	struct inflate *z = &r->inflate;
+	const struct inflate_rec *rec;
+
+	z->offset = ev->offset;
+	if (z->next_rec == z->n_recs) {
+		if (!z->broken.code) {
+			if (!feed_new(r, ev, &z->broken) && remember(z))
+				fail_nomem(&z->broken);
+		}
+		if (z->broken.code) {
+			*diag = z->broken;
+			return -z->broken.code;
+		}
+	}
+	rec = &z->recs[z->next_rec++];
+	if (rec->chunk != z->chunk) {
+		z->chunk = rec->chunk;
+		z->pos = 0;
+	}
+	z->end = rec->end;
+	return 0;
+}
+
+int inflate_next(struct aux_reader *r, struct aux_event *ev,
+		 struct aux_diag *diag)
+{
+	struct inflate *z = &r->inflate;
+	const uint8_t *p;
+	size_t left = z->end - z->pos;
+
+	if (left < 8)
+		return 0;
+	p = z->chunks[z->chunk].data + z->pos;
+	reader_header(r, p, left, ev);
+	if (ev->size < 8 || ev->size > UINT16_MAX ||
+	    ev->type == AUX_RECORD_AUXTRACE ||
+	    ev->type == AUX_RECORD_AUXKIT_AUXTRACE_ZSTD ||
+	    ev->type == AUX_RECORD_TRACING_DATA)
+		return diag_set(diag, AUX_E_FORMAT, z->offset,
+				"a compressed record holds a record of type %u, "
+				"size %u", ev->type, ev->size);
+	if (ev->size > left)
+		return 0;
+	ev->offset = z->offset;
+	ev->raw = (struct aux_bytes){ p, ev->size };
+	z->pos += ev->size;
+	return 1;
+}
+
+void inflate_leave(struct inflate *z)
+{
+	z->pos = z->end;
+}
+
+void inflate_rewind(struct inflate *z)
+{
+	z->next_rec = 0;
+	z->chunk = 0;
+	z->pos = 0;
+	z->end = 0;
+}
+
+void inflate_fini(struct inflate *z)
+{
+	ZSTD_freeDStream(z->stream);
+	for (size_t i = 0; i < z->n_chunks; i++)
+		free(z->chunks[i].data);
+	free(z->chunks);
+	free(z->recs);
+}
+
+/* ---- AUXTRACE ---- */
+
+/* More than any AUX ring. */
+#define MAX_RAW (UINT64_C(4) << 30)
+#define UNPACK_BUFFER (1 << 17)
+
+static const struct unpacked *find_unpacked(const struct spool *s,
+					    uint64_t offset)
+{
+	size_t lo = 0, n = s->n_done;
+
+	while (n) {
+		size_t half = n / 2;
+
+		if (s->done[lo + half].offset < offset) {
+			lo += half + 1;
+			n -= half + 1;
+		} else {
+			n = half;
+		}
+	}
+	return lo < s->n_done && s->done[lo].offset == offset ? &s->done[lo] :
+								NULL;
+}
+
+/* Records are met in the order of the file; a pass may skip none. */
+static struct unpacked *add_unpacked(struct spool *s, uint64_t offset)
+{
+	struct unpacked *v;
+
+	if (s->n_done == s->cap_done) {
+		size_t cap = s->cap_done ? 2 * s->cap_done : 64;
+
+		v = reallocarray(s->done, cap, sizeof(*v));
+		if (!v)
+			return NULL;
+		s->done = v;
+		s->cap_done = cap;
+	}
+	v = &s->done[s->n_done++];
+	*v = (struct unpacked){ .offset = offset };
+	return v;
+}
+
+/* What cannot be true, before anything is made of it. */
+static const char *check_frame(struct aux_bytes frame, uint64_t raw_size)
+{
+	unsigned long long said =
+		ZSTD_getFrameContentSize(frame.data, frame.len);
+
+	if (said == ZSTD_CONTENTSIZE_ERROR)
+		return "it is no zstd frame";
+	if (said != ZSTD_CONTENTSIZE_UNKNOWN && said != raw_size)
+		return "its frame holds another number of bytes";
+	if (raw_size > MAX_RAW || raw_size > frame.len * MAX_RATIO + MAX_SLACK)
+		return "it would grow more than trace can";
+	return NULL;
+}
+
+/* As much of the frame as there is: u->len and u->damage. */
+static int unpack_frame(struct spool *s, struct aux_bytes frame,
+			uint64_t raw_size, uint64_t at, struct unpacked *u)
+{
+	ZSTD_inBuffer in = { frame.data, frame.len, 0 };
+	size_t ret = 1;
+
+	ZSTD_initDStream(s->stream);
+	while (ret && !u->damage) {
+		ZSTD_outBuffer out = { s->buf, UNPACK_BUFFER, 0 };
+
+		ret = ZSTD_decompressStream(s->stream, &out, &in);
+		if (out.pos > raw_size - u->len) {
+			out.pos = raw_size - u->len;
+			u->damage = "its frame holds more than it says";
+		}
+		if (spool_write(s->fd, s->buf, out.pos, at + u->len) < 0)
+			return -AUX_E_IO;
+		u->len += out.pos;
+		if (ZSTD_isError(ret))
+			u->damage = ZSTD_getErrorName(ret);
+		else if (ret && in.pos == in.size && !out.pos)
+			u->damage = "its frame is cut";
+	}
+	if (!u->damage && u->len != raw_size)
+		u->damage = "its frame holds less than it says";
+	return 0;
+}
+
+static int unpack_new(struct aux_reader *r, struct aux_bytes frame,
+		      const struct aux_event *ev, struct aux_diag *diag)
+{
+	struct spool *s = &r->spool;
+	uint64_t raw_size = ev->auxtrace.h.size, at;
+	struct unpacked *u = add_unpacked(s, ev->offset);
+
+	if (!s->stream)
+		s->stream = ZSTD_createDStream();
+	if (!s->buf)
+		s->buf = malloc(UNPACK_BUFFER);
+	if (!u || !s->stream || !s->buf)
+		return diag_set(diag, AUX_E_NOMEM, ev->offset, "out of memory");
+	u->damage = check_frame(frame, raw_size);
+	if (u->damage || !raw_size)
+		return 0;
+	u->data = spool_reserve(s, raw_size, &at, diag);
+	if (!u->data)
+		return -AUX_E_IO;
+	if (unpack_frame(s, frame, raw_size, at, u) < 0)
+		return diag_set(diag, AUX_E_IO, ev->offset,
+				"cannot write unpacked trace to a temporary "
+				"file: %m (set TMPDIR to a larger disk)");
+	return 0;
+}
+
+int unpack_auxtrace(struct aux_reader *r, struct aux_bytes frame,
+		    struct aux_event *ev, struct aux_diag *diag)
+{
+	const struct unpacked *u = find_unpacked(&r->spool, ev->offset);
+	int rc;
+
+	if (!u) {
+		rc = unpack_new(r, frame, ev, diag);
+		if (rc < 0) {
+			if (find_unpacked(&r->spool, ev->offset))
+				r->spool.n_done--;
+			return rc;
+		}
+		u = &r->spool.done[r->spool.n_done - 1];
+	}
+	ev->auxtrace.payload = (struct aux_bytes){ u->data, u->len };
+	ev->auxtrace.clipped |= u->damage != NULL;
+	ev->auxtrace.damage = u->damage;
+	return 0;
+}
+
+void unpack_fini(struct spool *s)
+{
+	ZSTD_freeDStream(s->stream);
+	spool_fini(s);
+}
+#endif

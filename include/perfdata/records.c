@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Record bodies: from the bytes of one record to a struct aux_event.
+ *
+ * Records of the kernel's types end with a trailer (sample_id_all) whose fields
+ * follow the sample_type of the record's attr; perf's own types (64 and up) have
+ * none. A body too short for its type is an error; unknown types are left raw.
+ *
+ * Specification: <linux/perf_event.h>, tools/lib/perf/include/perf/event.h.
+ */
+#include <string.h>
+#include <sys/mman.h>
+
+#include "perfdata/impl.h"
+
+#define MISC_MMAP_DATA (1 << 13)
+#define MISC_COMM_EXEC (1 << 13)
+#define MISC_SWITCH_OUT (1 << 13)
+#define MISC_MMAP_BUILD_ID (1 << 14)
+#define MISC_SWITCH_PREEMPT (1 << 14)
+
+#define LAST_KERNEL_TYPE 22	/* CALLCHAIN_DEFERRED */
+
+/* c: the body without the trailer. */
+typedef void (*parse_fn)(struct aux_reader *r, struct cursor *c,
+			 struct aux_event *ev);
+
+/* ---- which attr, and the trailer ---- */
+
+static unsigned trailer_size(const struct perf_event_attr *a)
+{
+	uint64_t t = a->sample_type & (PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
+				       PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID |
+				       PERF_SAMPLE_CPU |
+				       PERF_SAMPLE_IDENTIFIER);
+
+	return a->sample_id_all ? 8 * (unsigned)__builtin_popcountll(t) : 0;
+}
+
+/* The id of a record before its attr is known; 0: perf made it up, or none. */
+static uint64_t peek_id(const struct aux_reader *r, const struct aux_event *ev)
+{
+	const struct attr_layout *l = &r->attrs.layout;
+	size_t at = 8 + (size_t)l->id_pos * 8;
+	struct cursor c;
+
+	if (ev->type != PERF_RECORD_SAMPLE) {
+		at = (size_t)l->trailer_pos * 8;
+		if (!r->attrs.v[0]->attr.sample_id_all ||
+		    at + 8 > ev->raw.len)
+			return 0;
+		at = ev->raw.len - at;
+	} else if (at + 8 > ev->raw.len) {
+		return 0;
+	}
+	c = reader_cursor(r, ev->raw.data + at, 8);
+	return cursor_u64(&c);
+}
+
+/* Sets ev->attr; returns the attr whose layout the record has, or NULL. */
+static const struct aux_attr *find_attr(const struct aux_reader *r,
+					struct aux_event *ev)
+{
+	const struct attr_table *t = &r->attrs;
+	uint64_t id;
+	bool same;
+
+	if (!t->n)
+		return NULL;
+	if (t->n == 1)
+		return ev->attr = t->v[0];
+	if (t->layout.has_id) {
+		id = peek_id(r, ev);
+		ev->attr = id ? attr_table_find(t, id) : t->v[0];
+		if (ev->attr && id)
+			return ev->attr;
+	}
+	same = ev->type == PERF_RECORD_SAMPLE ? t->layout.same_sample :
+						t->layout.same_trailer;
+	return same ? t->v[0] : NULL;
+}
+
+static void parse_trailer(struct cursor *c, uint64_t t, struct aux_sample_id *id)
+{
+	if (t & PERF_SAMPLE_TID) {
+		id->pid = cursor_u32(c);
+		id->tid = cursor_u32(c);
+	}
+	if (t & PERF_SAMPLE_TIME)
+		id->time = cursor_u64(c);
+	if (t & PERF_SAMPLE_ID)
+		id->id = cursor_u64(c);
+	if (t & PERF_SAMPLE_STREAM_ID)
+		id->stream_id = cursor_u64(c);
+	if (t & PERF_SAMPLE_CPU) {
+		id->cpu = cursor_u32(c);
+		cursor_u32(c);
+	}
+	if (t & PERF_SAMPLE_IDENTIFIER)
+		id->id = cursor_u64(c);
+	id->present = t & (PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID |
+			   PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU |
+			   PERF_SAMPLE_IDENTIFIER);
+}
+
+/* Takes the trailer off the end of the body. */
+static void cut_trailer(struct cursor *body, const struct aux_attr *attr,
+			struct aux_event *ev)
+{
+	unsigned size = trailer_size(&attr->attr);
+	struct cursor c = *body;
+
+	if (!size || size > cursor_left(body))
+		return;
+	c.p = body->end - size;
+	body->end = c.p;
+	parse_trailer(&c, attr->attr.sample_type, &ev->id);
+}
+
+/* ---- kernel records ---- */
+
+static const char *rest_string(struct cursor *c)
+{
+	return cursor_string(c, cursor_left(c));
+}
+
+static void parse_mmap(struct aux_reader *r, struct cursor *c,
+		       struct aux_event *ev)
+{
+	(void)r;
+	ev->mmap.pid = cursor_u32(c);
+	ev->mmap.tid = cursor_u32(c);
+	ev->mmap.addr = cursor_u64(c);
+	ev->mmap.len = cursor_u64(c);
+	ev->mmap.pgoff = cursor_u64(c);
+	ev->mmap.prot = ev->misc & MISC_MMAP_DATA ? PROT_READ :
+						    PROT_READ | PROT_EXEC;
+	ev->mmap.path = rest_string(c);
+}
+
+static void parse_build_id(struct cursor *c, struct aux_event *ev)
+{
+	uint8_t size = cursor_u8(c);
+	const uint8_t *id;
+
+	cursor_bytes(c, 3);
+	id = cursor_bytes(c, sizeof(ev->mmap.build_id));
+	if (!id)
+		return;
+	if (size > sizeof(ev->mmap.build_id))
+		size = sizeof(ev->mmap.build_id);
+	ev->mmap.build_id_size = size;
+	memcpy(ev->mmap.build_id, id, size);
+}
+
+static void parse_mmap2(struct aux_reader *r, struct cursor *c,
+			struct aux_event *ev)
+{
+	(void)r;
+	ev->mmap.pid = cursor_u32(c);
+	ev->mmap.tid = cursor_u32(c);
+	ev->mmap.addr = cursor_u64(c);
+	ev->mmap.len = cursor_u64(c);
+	ev->mmap.pgoff = cursor_u64(c);
+	if (ev->misc & MISC_MMAP_BUILD_ID) {
+		parse_build_id(c, ev);
+	} else {
+		ev->mmap.maj = cursor_u32(c);
+		ev->mmap.min = cursor_u32(c);
+		ev->mmap.ino = cursor_u64(c);
+		ev->mmap.ino_generation = cursor_u64(c);
+	}
+	ev->mmap.prot = cursor_u32(c);
+	ev->mmap.flags = cursor_u32(c);
+	ev->mmap.path = rest_string(c);
+}
+
+static void parse_comm(struct aux_reader *r, struct cursor *c,
+		       struct aux_event *ev)
+{
+	(void)r;
+	ev->comm.pid = cursor_u32(c);
+	ev->comm.tid = cursor_u32(c);
+	ev->comm.exec = ev->misc & MISC_COMM_EXEC;
+	ev->comm.comm = rest_string(c);
+}
+
+static void parse_task(struct aux_reader *r, struct cursor *c,
+		       struct aux_event *ev)
+{
+	(void)r;
+	ev->task.pid = cursor_u32(c);
+	ev->task.ppid = cursor_u32(c);
+	ev->task.tid = cursor_u32(c);
+	ev->task.ptid = cursor_u32(c);
+	ev->task.time = cursor_u64(c);
+}
+
+static void parse_lost(struct aux_reader *r, struct cursor *c,
+		       struct aux_event *ev)
+{
+	(void)r;
+	if (ev->type == PERF_RECORD_LOST)
+		ev->lost.id = cursor_u64(c);
+	ev->lost.lost = cursor_u64(c);
+}
+
+static void parse_throttle(struct aux_reader *r, struct cursor *c,
+			   struct aux_event *ev)
+{
+	(void)r;
+	ev->throttle.time = cursor_u64(c);
+	ev->throttle.id = cursor_u64(c);
+	ev->throttle.stream_id = cursor_u64(c);
+}
+
+static void parse_aux(struct aux_reader *r, struct cursor *c,
+		      struct aux_event *ev)
+{
+	(void)r;
+	ev->aux.offset = cursor_u64(c);
+	ev->aux.size = cursor_u64(c);
+	ev->aux.flags = cursor_u64(c);
+}
+
+static void parse_itrace(struct aux_reader *r, struct cursor *c,
+			 struct aux_event *ev)
+{
+	(void)r;
+	ev->itrace.pid = cursor_u32(c);
+	ev->itrace.tid = cursor_u32(c);
+}
+
+static void parse_switch(struct aux_reader *r, struct cursor *c,
+			 struct aux_event *ev)
+{
+	(void)r;
+	ev->sw.out = ev->misc & MISC_SWITCH_OUT;
+	ev->sw.preempt = ev->misc & MISC_SWITCH_PREEMPT;
+	ev->sw.cpu_wide = ev->type == PERF_RECORD_SWITCH_CPU_WIDE;
+	if (!ev->sw.cpu_wide)
+		return;
+	ev->sw.next_prev_pid = cursor_u32(c);
+	ev->sw.next_prev_tid = cursor_u32(c);
+}
+
+static void parse_ksymbol(struct aux_reader *r, struct cursor *c,
+			  struct aux_event *ev)
+{
+	(void)r;
+	ev->ksymbol.addr = cursor_u64(c);
+	ev->ksymbol.len = cursor_u32(c);
+	ev->ksymbol.ksym_type = cursor_u16(c);
+	ev->ksymbol.flags = cursor_u16(c);
+	ev->ksymbol.name = rest_string(c);
+}
+
+static void parse_text_poke(struct aux_reader *r, struct cursor *c,
+			    struct aux_event *ev)
+{
+	(void)r;
+	ev->text_poke.addr = cursor_u64(c);
+	ev->text_poke.old_len = cursor_u16(c);
+	ev->text_poke.new_len = cursor_u16(c);
+	ev->text_poke.bytes = cursor_bytes(
+		c, (size_t)ev->text_poke.old_len + ev->text_poke.new_len);
+}
+
+static void parse_hw_id(struct aux_reader *r, struct cursor *c,
+			struct aux_event *ev)
+{
+	(void)r;
+	ev->aux_output_hw_id.hw_id = cursor_u64(c);
+}
+
+static void parse_namespaces(struct aux_reader *r, struct cursor *c,
+			     struct aux_event *ev)
+{
+	uint64_t n;
+
+	(void)r;
+	ev->namespaces.pid = cursor_u32(c);
+	ev->namespaces.tid = cursor_u32(c);
+	n = cursor_u64(c);
+	ev->namespaces.n = n;
+	ev->namespaces.ids = records_array(c, n, 16);
+}
+
+static void parse_bpf(struct aux_reader *r, struct cursor *c,
+		      struct aux_event *ev)
+{
+	const uint8_t *tag;
+
+	(void)r;
+	ev->bpf.type = cursor_u16(c);
+	ev->bpf.flags = cursor_u16(c);
+	ev->bpf.id = cursor_u32(c);
+	tag = cursor_bytes(c, sizeof(ev->bpf.tag));
+	if (tag)
+		memcpy(ev->bpf.tag, tag, sizeof(ev->bpf.tag));
+}
+
+static void parse_cgroup(struct aux_reader *r, struct cursor *c,
+			 struct aux_event *ev)
+{
+	(void)r;
+	ev->cgroup.id = cursor_u64(c);
+	ev->cgroup.path = rest_string(c);
+}
+
+/* The values' format is the event's; without one they are left alone. */
+static void parse_read(struct aux_reader *r, struct cursor *c,
+		       struct aux_event *ev)
+{
+	uint64_t f = ev->attr ? ev->attr->attr.read_format : 0;
+
+	(void)r;
+	ev->read.pid = cursor_u32(c);
+	ev->read.tid = cursor_u32(c);
+	if (!ev->attr || f & PERF_FORMAT_GROUP)
+		return;
+	ev->read.format = f;
+	ev->read.value = cursor_u64(c);
+	if (f & PERF_FORMAT_TOTAL_TIME_ENABLED)
+		ev->read.enabled = cursor_u64(c);
+	if (f & PERF_FORMAT_TOTAL_TIME_RUNNING)
+		ev->read.running = cursor_u64(c);
+	if (f & PERF_FORMAT_ID)
+		ev->read.id = cursor_u64(c);
+	if (f & PERF_FORMAT_LOST)
+		ev->read.lost = cursor_u64(c);
+}
+
+static void parse_callchain(struct aux_reader *r, struct cursor *c,
+			    struct aux_event *ev)
+{
+	(void)r;
+	ev->callchain.cookie = cursor_u64(c);
+	ev->callchain.n = cursor_u64(c);
+	ev->callchain.ips = records_array(c, ev->callchain.n, 8);
+}
+
+/* table */
+static const parse_fn parsers[] = {
+	[PERF_RECORD_MMAP] = parse_mmap,
+	[PERF_RECORD_LOST] = parse_lost,
+	[PERF_RECORD_COMM] = parse_comm,
+	[PERF_RECORD_EXIT] = parse_task,
+	[PERF_RECORD_THROTTLE] = parse_throttle,
+	[PERF_RECORD_UNTHROTTLE] = parse_throttle,
+	[PERF_RECORD_FORK] = parse_task,
+	[PERF_RECORD_MMAP2] = parse_mmap2,
+	[PERF_RECORD_AUX] = parse_aux,
+	[PERF_RECORD_ITRACE_START] = parse_itrace,
+	[PERF_RECORD_LOST_SAMPLES] = parse_lost,
+	[PERF_RECORD_SWITCH] = parse_switch,
+	[PERF_RECORD_SWITCH_CPU_WIDE] = parse_switch,
+	[PERF_RECORD_KSYMBOL] = parse_ksymbol,
+	[PERF_RECORD_TEXT_POKE] = parse_text_poke,
+	[PERF_RECORD_READ] = parse_read,
+	[PERF_RECORD_NAMESPACES] = parse_namespaces,
+	[PERF_RECORD_BPF_EVENT] = parse_bpf,
+	[PERF_RECORD_CGROUP] = parse_cgroup,
+	[PERF_RECORD_AUX_OUTPUT_HW_ID] = parse_hw_id,
+	[LAST_KERNEL_TYPE] = parse_callchain,
+	[AUX_RECORD_TRACING_DATA] = records_tracing_data,
+	[AUX_RECORD_THREAD_MAP] = records_thread_map,
+	[AUX_RECORD_CPU_MAP] = records_cpu_map,
+	[AUX_RECORD_ID_INDEX] = records_id_index,
+	[AUX_RECORD_AUXTRACE_INFO] = records_auxtrace_info,
+	[AUX_RECORD_AUXTRACE] = records_auxtrace,
+	[AUX_RECORD_AUXTRACE_ERROR] = records_auxtrace_error,
+	[AUX_RECORD_TIME_CONV] = records_time_conv,
+	[AUX_RECORD_EVENT_TYPE] = records_own,
+};
+
+#define N_PARSERS (sizeof(parsers) / sizeof(parsers[0]))
+
+int records_parse(struct aux_reader *r, struct aux_event *ev,
+		  struct aux_diag *diag)
+{
+	struct cursor c = reader_cursor(r, ev->raw.data, ev->raw.len);
+	const struct aux_attr *layout = NULL;
+	bool kernel = ev->type && ev->type <= LAST_KERNEL_TYPE;
+	int rc;
+
+	cursor_bytes(&c, 8);
+	if (kernel)
+		layout = find_attr(r, ev);
+	if (ev->type == AUX_RECORD_AUXKIT_AUXTRACE_ZSTD) {
+		rc = records_auxtrace_zstd(r, &c, ev, diag);
+		if (rc < 0)
+			return rc;
+	} else if (ev->type == PERF_RECORD_SAMPLE) {
+		if (layout)
+			sample_parse(&c, layout, ev);
+	} else {
+		if (layout)
+			cut_trailer(&c, layout, ev);
+		if (ev->type < N_PARSERS && parsers[ev->type])
+			parsers[ev->type](r, &c, ev);
+	}
+	if (c.bad)
+		return diag_set(diag, AUX_E_FORMAT, ev->offset,
+				"a record of type %u, size %u is too short for "
+				"what it should hold", ev->type, ev->size);
+	return 1;
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* links: decode */
+/* decode/calls.h: coroutines, gaps, filters, threads, over flows made by hand. */
+#include "tests/unit/tap.h"
+#include "tests/unit/test_callstack.h"
+
+#define C AUX_END_CALL
+#define R AUX_END_RET
+#define I AUX_END_IND_JUMP
+#define S AUX_END_SYSCALL
+#define N AUX_END_FALL
+
+static struct made m;
+
+/* main switches to a coroutine that begins at to, by a function. */
+static void start_coroutine(uint64_t by, uint64_t to, uint64_t at)
+{
+	go(&m, MAIN + at, MAIN + at + 0x10, C);
+	go(&m, by, by + 0x10, R);
+	go(&m, to, to + 0x10, C);
+}
+
+static void test_coroutine(uint64_t by, const char *name)
+{
+	char want[200];
+
+	made_begin(&m, 0);
+	start_coroutine(by, CO, 0);
+	go(&m, by, by + 0x10, R);		/* back in main */
+	go(&m, MAIN + 0x15, MAIN + 0x30, C);
+	go(&m, by, by + 0x10, R);		/* once more in co */
+	go(&m, CO + 0x15, CO + 0x30, C);
+	go(&m, by, by + 0x10, R);
+	go(&m, MAIN + 0x35, MAIN + 0x40, N);
+	snprintf(want, sizeof(want), "+=main +%s @1 +*co +%s @0 -%s +%s @1 "
+		 "-%s +%s @0 -%s -main. @1 -%s. -co.", name, name, name, name,
+		 name, name, name, name);
+	is_str(made_end(&m), want, name);
+}
+
+/* Two coroutines yield at one place; which goes on is told by its caller. */
+static void test_one_place(void)
+{
+	made_begin(&m, 0);
+	start_coroutine(SWAP, CO, 0);
+	go(&m, YIELD, YIELD + 0x10, C);
+	go(&m, SWAP, SWAP + 0x10, R);
+	go(&m, MAIN + 0x15, MAIN + 0x20, N);
+	start_coroutine(SWAP, CO2, 0x25);
+	go(&m, YIELD, YIELD + 0x10, C);
+	go(&m, SWAP, SWAP + 0x10, R);
+	go(&m, MAIN + 0x3a, MAIN + 0x50, C);
+	go(&m, SWAP, SWAP + 0x10, R);
+	go(&m, YIELD + 0x15, YIELD + 0x20, R);	/* one of the two */
+	go(&m, CO2 + 0x15, CO2 + 0x20, N);	/* the second */
+	is_str(made_end(&m),
+	       "+=main +swapcontext @1 +*co +yield +swapcontext @0 "
+	       "-swapcontext +swapcontext @2 +*co2 +yield +swapcontext @0 "
+	       "-swapcontext +swapcontext @2 -swapcontext -yield -co2. @0 "
+	       "-swapcontext. -main. @1 -swapcontext. -yield. -co.",
+	       "two wait at one place");
+}
+
+static void test_pushed(void)
+{
+	made_begin(&m, 0);
+	m.code[3] = 0x50; /* push %rax, right before f+0x44 */
+	go(&m, MAIN, MAIN + 0x10, C);
+	go(&m, F, F + 0x44, R);
+	go(&m, G, G + 0x10, R);
+	go(&m, MAIN + 0x15, MAIN + 0x20, N);
+	is_str(made_end(&m), "+=main +f -f> +=>g -g -main.",
+	       "push and ret to a begin is a jump");
+}
+
+static void gap_in_g(uint64_t to)
+{
+	made_begin(&m, 0);
+	go(&m, MAIN, MAIN + 0x10, C);
+	go(&m, F, F + 0x10, C);
+	go(&m, G, G + 0x10, N);
+	event(&m, AUX_FLOW_GAP, 0);
+	go(&m, to, to + 0x10, R);
+}
+
+static void test_gaps(void)
+{
+	gap_in_g(F + 0x40);
+	go(&m, MAIN + 0x15, MAIN + 0x20, N);
+	is_str(made_end(&m), "+=main +f +g # -gl? -f -main.",
+	       "behind a gap: frames down to the one that runs");
+	gap_in_g(REC + 0x40);
+	go(&m, MAIN + 0x15, MAIN + 0x20, N);
+	is_str(made_end(&m), "+=main +f +g # -gl? -fl? -mainl? +=rec? -rec "
+	       "+=main -main.", "nothing is left of the stack");
+}
+
+static void test_filter(void)
+{
+	made_begin(&m, 0);
+	go(&m, MAIN, MAIN + 0x10, C);
+	event(&m, AUX_FLOW_TRACE_OFF, NOWHERE);
+	event(&m, AUX_FLOW_TRACE_ON, MAIN + 0x15);
+	go(&m, MAIN + 0x15, MAIN + 0x20, N);
+	event(&m, AUX_FLOW_TRACE_OFF, MAIN + 0x25);
+	event(&m, AUX_FLOW_TRACE_ON, MAIN + 0x60);
+	go(&m, MAIN + 0x60, MAIN + 0x70, N);
+	is_str(made_end(&m), "+=main +[made+0xf000] -[made+0xf000] -main.",
+	       "a filter that leaves out a call, or a piece of main");
+}
+
+static void test_threads(void)
+{
+	made_begin(&m, 0);
+	go(&m, MAIN, MAIN + 0x10, C);
+	m.ctx.tid = 8;
+	go(&m, CO, CO + 0x10, C);
+	m.ctx.tid = 7;
+	m.ctx.stream = 3;
+	go(&m, F, F + 0x10, R);
+	go(&m, MAIN + 0x15, MAIN + 0x20, N);
+	m.ctx.tid = 8;
+	go(&m, G, G + 0x10, R);
+	go(&m, CO + 0x15, CO + 0x20, N);
+	is_str(made_end(&m), "+=main +=co +f -f +g -g -main. -co.",
+	       "threads, from CPU to CPU");
+}
+
+/* A path gives what its ranges do; so does one that is not kept. */
+static void test_paths(void)
+{
+	static const struct aux_flow r1[] = {
+		{ .kind = AUX_FLOW_RANGE, .what = C, .flags = SIZE, .n = 3,
+		  .range = { MAIN, MAIN + 0x10 } },
+		{ .kind = AUX_FLOW_RANGE, .what = R, .flags = SIZE, .n = 4,
+		  .range = { F, F + 0x10 } },
+	}, r2[] = {
+		{ .kind = AUX_FLOW_RANGE, .what = AUX_END_COND_TAKEN,
+		  .flags = SIZE, .n = 5,
+		  .range = { MAIN + 0x15, MAIN + 0x20 } },
+	};
+	struct aux_step s1 = { .ranges = r1, .n_ranges = 2, .n_insns = 7 };
+	struct aux_step s2 = { .ranges = r2, .n_ranges = 1, .n_insns = 5 };
+	struct aux_step *steps[] = { &s1, &s2 };
+	struct aux_path path = { .steps = steps, .n_steps = 2, .n_ranges = 3,
+				 .n_insns = 12, .kept = 1 };
+	struct aux_flow ev = { .kind = AUX_FLOW_PATH, .n = 12,
+			       .path = { .path = &path } };
+
+	made_begin(&m, 0);
+	for (unsigned i = 0; i < 3; i++) {
+		path.kept = i < 2;
+		calls_flow(m.c, &m.ctx, &ev, 1);
+	}
+	go(&m, MAIN + 0x80, MAIN + 0x90, N);
+	is_str(made_end(&m), "+=main +f -f +f -f +f -f -main.", "paths");
+	is_u64(m.own, 38, "with all their instructions");
+}
+
+int main(void)
+{
+	test_coroutine(SWAP, "swapcontext");
+	test_coroutine(SWITCH, "my_switch");
+	test_one_place();
+	test_pushed();
+	test_gaps();
+	test_filter();
+	test_threads();
+	test_paths();
+	return plan_done();
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* links: decode */
+/*
+ * The etm decoder and random packets, whole and broken: what it gives is what the
+ * reference gives, it depends on nothing but the bytes, and it shows nothing but
+ * code that is there. With exceptions and a return stack it runs alone: where these
+ * are broken the reference shows code that nobody ran, or reads what is not there.
+ */
+#include "tests/unit/test_etm.h"
+
+#define N_CODE 256
+#define N_ROUNDS 400
+
+static uint64_t seed;
+static uint32_t code[2][N_CODE];
+static struct packets trace;
+static struct fixture f, g;
+
+static uint32_t rnd(uint32_t n)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return (uint32_t)((seed >> 20) % n);
+}
+
+static uint32_t make_insn(uint32_t at)
+{
+	uint32_t to = rnd(N_CODE) - at;
+
+	switch (rnd(16)) {
+	case 0:
+		return 0xb5000000 | (to & 0x7ffff) << 5;
+	case 1:
+		return 0x54000001 | (to & 0x7ffff) << 5;
+	case 2:
+		return 0x94000000 | (to & 0x3ffffff);
+	case 3:
+		return 0x14000000 | (to & 0x3ffffff);
+	case 4:
+		return 0x36000000 | (to & 0x3fff) << 5;
+	case 5:
+		return 0xd65f03c0;
+	case 6:
+		return 0xd61f0020;
+	case 7:
+		return 0xd63f0020;
+	case 8:
+		return rnd(2) ? 0xd69f03e0 : 0xd5033fdf;
+	case 9:
+		return 0xd503205f;
+	default:
+		return 0xd503201f;
+	}
+}
+
+static void put1(uint32_t b)
+{
+	trace.b[trace.n++] = (uint8_t)b;
+}
+
+static void put_address(void)
+{
+	uint64_t ip = 0x1000 + 4 * rnd(N_CODE) + (rnd(100) ? 0 : 0x4000);
+
+	switch (rnd(6)) {
+	case 0:
+		put1(0x90 + rnd(3));
+		break;
+	case 1:
+		put1(0x95);
+		put1(rnd(128));
+		break;
+	case 2:
+		put1(0x95);
+		put1((ip >> 2 & 0x7f) | 0x80);
+		put1((uint32_t)(ip >> 9));
+		break;
+	case 3:
+		put1(0x9a);
+		put1(ip >> 2 & 0x7f);
+		put1(ip >> 9 & 0x7f);
+		put1((uint32_t)(ip >> 16));
+		put1(0);
+		break;
+	default:
+		v4_address(&trace, ip);
+	}
+}
+
+static void put_place(bool cc)
+{
+	v4_sync(&trace, cc);
+	if (rnd(2))
+		put1(0x04);
+	v4_context(&trace, rnd(3), 1 + rnd(3));
+	put_address();
+}
+
+static void put_some(const struct registers *r, bool exceptions)
+{
+	static uint64_t ts = 1000;
+
+	switch (rnd(16)) {
+	case 0:
+		put_place(r->configr & CCI);
+		break;
+	case 1:
+		ts += rnd(50);
+		v4_time(&trace, ts);
+		break;
+	case 2:
+		v4_context(&trace, rnd(3), 1 + rnd(3));
+		break;
+	case 3:
+		put1(0x10 + rnd(4));
+		break;
+	case 4:
+		put1(0x70 + rnd(16));
+		break;
+	case 5:
+		if (r->arch == AUX_ETM_ETE)
+			PUT(&trace, 0xb4, 0x81, 0x08);
+		break;
+	case 6:
+		if (exceptions)
+			v4_exception(&trace, 2 + rnd(13), 1 + rnd(2),
+				     0x1000 + 4 * rnd(N_CODE));
+		break;
+	case 7:
+		if (!rnd(3)) {
+			put1(0);
+			put1(rnd(2) ? 3 : 5);
+			put_place(r->configr & CCI);
+		}
+		break;
+	case 8: case 9: case 10:
+		put_address();
+		break;
+	default:
+		put1(0xc0 + rnd(64));
+		put1(0xf6 + rnd(2));
+	}
+}
+
+static void make_trace(const struct registers *r, bool exceptions)
+{
+	trace.n = 0;
+	put_place(r->configr & CCI);
+	for (uint32_t n = 20 + rnd(150); n; n--)
+		put_some(r, exceptions);
+	for (uint32_t n = rnd(2) ? rnd(5) : 0; n; n--)
+		trace.b[rnd((uint32_t)trace.n)] = (uint8_t)rnd(256);
+	for (size_t i = 0; !exceptions && i < trace.n; i++)
+		if (trace.b[i] == 0x06)
+			trace.b[i] = 0x70;
+	trace.n -= rnd(8);
+}
+
+static void add_code(struct fixture *to, unsigned which)
+{
+	to->n_areas = 0;
+	add_area(to, 0x1000, code[which], 0x200);
+	add_area(to, 0x1200, (char *)code[which] + 0x200, N_CODE * 4 - 0x200);
+}
+
+/* The host has other code behind each third event at which it may switch. */
+static int run_pull(struct fixture *d, size_t max)
+{
+	struct aux_chunk c = { .size = sizeof(c), .data = trace.b,
+			       .len = trace.n, .stream_offset = 100 };
+	unsigned n = 0;
+	int rc = d->ops->start(d->dec, &c);
+
+	d->n = 0;
+	add_code(d, 0);
+	d->host.generation = 1;
+	while (rc >= 0 && d->n + max <= N_EVENTS) {
+		rc = d->ops->decode(d->dec, d->ev + d->n, max);
+		if (rc <= 0)
+			break;
+		d->n += (size_t)rc;
+		if (d->ev[d->n - 1].kind != AUX_FLOW_CONTEXT &&
+		    !(d->ev[d->n - 1].flags & AUX_FLOW_HAS_TSC))
+			continue;
+		n += d->config.etm.ts_is_clock;
+		d->host.generation = 1 + n / 3 % 2;
+		add_code(d, n / 3 % 2);
+	}
+	return rc;
+}
+
+static bool is_sane(const struct fixture *d)
+{
+	uint64_t last = 100;
+
+	for (size_t i = 0; i < d->n; i++) {
+		const struct aux_flow *e = &d->ev[i];
+
+		if (e->offset < last || e->offset > 100 + trace.n)
+			return false;
+		last = e->offset;
+		if (e->kind == AUX_FLOW_RANGE &&
+		    (!e->n || e->range.first > e->range.last ||
+		     e->range.last >= 0x1000 + N_CODE * 4))
+			return false;
+	}
+	return true;
+}
+
+static void show_event(const struct fixture *d, size_t i)
+{
+	char line[200] = "none";
+
+	if (i < d->n)
+		print_event(line, sizeof(line), &d->ev[i]);
+	printf("# at %" PRIu64 ": %s flags %x\n",
+	       i < d->n ? d->ev[i].offset - 100 : 0, line,
+	       i < d->n ? d->ev[i].flags : 0);
+}
+
+static bool is_alike(int rc)
+{
+	size_t i = find_difference(&f, &g);
+
+	if (i == g.n && (i == f.n || rc == -AUX_E_UNSUPPORTED))
+		return true;
+	printf("# seed %#" PRIx64 ": %zu of %zu and %zu events are alike\n", seed,
+	       i, f.n, g.n);
+	show_event(&f, i);
+	show_event(&g, i);
+	return false;
+}
+
+static void noise(struct registers r, bool alone)
+{
+	unsigned n_alike = 0, n_left = 0;
+	bool sane = true, alike = true;
+
+	seed = 88172645463325252 + r.arch + r.configr;
+	for (unsigned i = 0; sane && alike && i < N_ROUNDS; i++) {
+		int rc;
+
+		for (uint32_t k = 0; k < N_CODE; k++) {
+			code[0][k] = make_insn(k);
+			code[1][k] = rnd(3) ? code[0][k] : make_insn(k);
+		}
+		make_trace(&r, alone);
+		open_one(&f, alone ? "etm" : "opencsd", r);
+		open_one(&g, "etm", r);
+		run_pull(&f, 1000);
+		rc = run_pull(&g, 16);
+		sane &= is_sane(&g) && (rc == 0 || rc == -AUX_E_UNSUPPORTED);
+		alike &= is_alike(rc);
+		n_alike += rc == 0;
+		n_left += rc == -AUX_E_UNSUPPORTED;
+		f.ops->close(f.dec);
+		g.ops->close(g.dec);
+	}
+	ok(sane, "etm %u/%x/%d: ends, in order, with code that is there", r.arch,
+	   r.configr, r.pull);
+	ok(alike, "the same %s: %u whole traces, %u left to others",
+	   alone ? "in small batches" : "as the reference gives", n_alike,
+	   n_left);
+	ok(n_alike > N_ROUNDS / 2, "most of them are whole");
+}
+
+/* Decoded again and again, several packets become one path. */
+static void noise_joined(struct registers r)
+{
+	static struct aux_flow all[N_EVENTS];
+	size_t n_joined = 0, first = 0;
+	bool sound = true, alike = true;
+
+	seed = 88172645463325252 + r.arch + r.configr + r.pull;
+	for (unsigned i = 0; alike && i < N_ROUNDS; i++) {
+		for (uint32_t k = 0; k < N_CODE; k++) {
+			code[0][k] = make_insn(k);
+			code[1][k] = rnd(3) ? code[0][k] : make_insn(k);
+		}
+		make_trace(&r, true);
+		open_one(&f, "etm", r);
+		open_one(&g, "etm", r);
+		g.host.paths = AUX_PATHS_JOINED;
+		for (unsigned round = 0; round < 4; round++) {
+			int rc = run_pull(&f, 1000);
+			size_t n;
+
+			alike &= run_pull(&g, round == 3 ? 16 : 1000) == rc;
+			n = expand(&g, all, &sound);
+			/* of what is left to others, more or less is given */
+			alike &= rc || n == f.n;
+			alike &= is_joined(all, f.ev, n < f.n ? n : f.n);
+			first = round ? first : g.n;
+			n_joined += rc == 0 && g.n < first;
+		}
+		if (!alike)
+			printf("# trace %u\n", i);
+		f.ops->close(f.dec);
+		g.ops->close(g.dec);
+	}
+	ok(sound && alike, "etm %u/%x/%d: joined paths are the same ranges",
+	   r.arch, r.configr, r.pull);
+	ok(n_joined > 0 || r.configr & RS, "there are such: %zu", n_joined);
+}
+
+int main(void)
+{
+	for (unsigned arch = AUX_ETM_V4; arch <= AUX_ETM_ETE; arch++) {
+		for (int pull = 0; pull < 2; pull++) {
+			if (has_reference()) {
+				noise((struct registers){ arch, CID | TS, pull },
+				      false);
+				noise((struct registers){ arch, CID | CCI, pull },
+				      false);
+			}
+			noise((struct registers){ arch, CID | TS, pull }, true);
+			noise((struct registers){ arch, CID | TS | RS, pull },
+			      true);
+			noise_joined((struct registers){ arch, CID | TS, pull });
+			noise_joined((struct registers){ arch, CID | CCI, pull });
+			noise_joined((struct registers){ arch, CID | TS | RS,
+							 pull });
+		}
+	}
+	return plan_done();
+}
