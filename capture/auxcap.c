@@ -252,6 +252,8 @@ static bool is_kernel_option(int opt)
 	       (opt >= OPT_THREADS && opt <= OPT_NO_SYNTH);
 }
 
+static bool takes(const struct cmd_word *c, int opt);
+
 static int bad_value(int opt, const char *word, const char *value)
 {
 	static const struct {

@@ -84,9 +84,5 @@ struct cmd_progress {
 	bool shown;
 };
 void cmd_progress_show(void *priv, uint64_t n_insns, uint64_t aux_bytes);
-void cmd_progress_clear(const struct cmd_progress *p);
-void cmd_record_verdict(const struct cmd_options *o,
-			const struct source_result *r, const struct ledger *l,
-			bool failed);
 
 #endif

@@ -56,27 +56,9 @@ void doctor_fini(struct doctor *d);
 /* The last line: what works now, and why the rest does not. */
 void doctor_summary(const struct doctor *d, char *buf, size_t len);
 
-/* Pieces, each a list of checks. */
-void doctor_check_system(struct doctor *d);
-void doctor_check_pmus(struct doctor *d);
-void doctor_check_soft(struct doctor *d);
-void doctor_check_code(struct doctor *d);
-
 /* Adds a line; fix may be "". */
 __attribute__((format(printf, 5, 6)))
-void doctor_say(struct doctor *d, enum doctor_state state, const char *topic,
-		const char *fix, const char *fmt, ...);
-/* The file below proc or sys, at most len - 1 bytes; false: it cannot be read.
- */
-bool doctor_read(const char *root, const char *file, char *buf, size_t len);
-bool doctor_exists(const char *root, const char *file);
-/* A word of the first CPU's flags. */
-bool doctor_cpu_flag(const struct doctor *d, const char *flag);
-/* "NAME : VALUE" of /proc/cpuinfo, -1 none. */
-long doctor_cpu_number(const struct doctor *d, const char *name);
 /* Appends to one half of the summary. */
-void doctor_works(struct doctor *d, const char *what);
 __attribute__((format(printf, 2, 3)))
-void doctor_missing(struct doctor *d, const char *fmt, ...);
 
 #endif

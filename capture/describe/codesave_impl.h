@@ -74,16 +74,6 @@ struct codesave {
 	uint8_t *buf;
 };
 
-uint64_t codesave_mono_ns(void);
-/* Room for one more; false: out of memory. */
-bool codesave_grow(void *array, size_t *cap, size_t n, size_t size);
-/*
- * Reads what is there of a range and saves what differs from the last look;
- * began_ns: when this one began. Sets gone when the process is. *changed: there
- * was something.
- */
-int codesave_read(struct codesave *s, struct code_range *r, struct writer *w,
-		  uint64_t began_ns, bool *changed);
 /* Bytes of the kernel, from kcore; what cannot be read is left out. */
 int codesave_read_kernel(const char *proc, struct writer *w, uint64_t addr,
 			 uint64_t len, uint64_t time_ns, uint64_t *n_unsaved);

@@ -52,14 +52,6 @@ struct synth_vma {
 /* True from the deadline on; remembers it in the result. */
 bool synth_run_late(struct synth_run *run);
 
-/*
- * The maps of a process, read through its thread tid. *n_lines: lines read, 0
- * for a kernel thread or one that has ended. Returns 0, -AUX_E_NOENT when it is
- * gone, -AUX_E_TARGET when not all may be read, or the writer's error.
- */
-int synth_maps(struct synth_run *run, pid_t pid, pid_t tid, size_t *n_lines);
-void synth_maps_fini(struct synth_run *run);
-
 /* Remembers v if no file has its bytes. */
 int synth_code_note(struct synth_run *run, const struct synth_vma *v);
 /* Saves what was noted, small ranges first: they are many, and a few large ones

@@ -44,6 +44,8 @@ static bool is_hidden(const char *proc)
 	return c == '2';
 }
 
+static bool read_kcore(const char *proc, struct kernel_range *k);
+
 /* kcore has the kernel as a segment, from _text to the end of its data: two
  * reads, where kallsyms has 50,000 lines in front of _etext. Modules' segments
  * have no physical address. */

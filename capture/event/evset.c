@@ -5,15 +5,18 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
-
-#include "common/diag.h"
 
 #include "capture/event/auxpmu.h"
 #include "capture/event/evset.h"
+#include "capture/event/explain.h"
+#include "common/diag.h"
 
 static const char *name_of(const struct evlist *l, const struct evset_fd *f)
 {
@@ -228,4 +231,468 @@ void evset_close(struct evset *s)
 	s->fds = NULL;
 	s->rings = NULL;
 	s->n_fds = s->n_rings = 0;
+}
+
+/*
+ * Opening the events of a set: who on which CPU, in which group and ring, and
+ * what is done when the kernel refuses.
+ *
+ * A refusal is answered by doing without what nothing depends on (attr bits of
+ * newer kernels, the kernel's part of an event that did not ask for it by name,
+ * CPUs that are offline, threads that have ended); all else is an error.
+ */
+
+#define NONE UINT32_MAX
+#define FDS_OTHER 128	/* what else a recorder has open */
+
+/* One opening. Tables of indices: fd_of[event][cpu][tid] in fds; ring_of[row]
+ * [place], a row for each event and two more, a place for each CPU, or thread
+ * when per thread. */
+struct opening {
+	struct evset *s;
+	struct evlist *l;
+	const struct target *t;
+	struct aux_diag *diag;
+	struct explain_system sys;
+	uint32_t *fd_of, *ring_of;
+	size_t n_places, cap_fds, cap_rings;
+	unsigned n_dropped;
+	bool user_only;
+};
+
+struct spot {
+	size_t event, cpu, tid;	/* indices */
+	bool wide;		/* whoever runs on the CPU */
+};
+
+__attribute__((format(printf, 2, 3)))
+static void add_note(struct evset *s, const char *fmt, ...)
+{
+	size_t used = strlen(s->notes), room = sizeof(s->notes) - used;
+	va_list ap;
+
+	if (used && room > 2) {
+		memcpy(s->notes + used, "; ", 3);
+		used += 2;
+		room -= 2;
+	}
+	va_start(ap, fmt);
+	vsnprintf(s->notes + used, room, fmt, ap);
+	va_end(ap);
+}
+
+/* Bits that a kernel may not know, the newest first: what it does not know it
+ * refuses together with all that came later. */
+static bool drop_bit(struct perf_event_attr *a, unsigned i, const char **name)
+{
+	bool was = false;
+
+#define DROP(n, bit) case n: was = a->bit; a->bit = 0; *name = #bit; break
+	switch (i) {
+	case 0:			/* 6.0; no records: nothing to be told */
+		was = a->read_format & PERF_FORMAT_LOST;
+		a->read_format &= ~(uint64_t)PERF_FORMAT_LOST;
+		break;
+	DROP(1, build_id);	/* 5.12 */
+	DROP(2, text_poke);	/* 5.9 */
+	DROP(3, cgroup);	/* 5.7 */
+	DROP(4, bpf_event);	/* 5.1 */
+	DROP(5, ksymbol);	/* 5.1 */
+	DROP(6, namespaces);	/* 4.12 */
+	DROP(7, comm_exec);	/* 3.16 */
+	DROP(8, mmap2);		/* 3.12 */
+	}
+#undef DROP
+	return was;
+}
+#define N_DROP 9
+
+/* Drops the next bit from all events; false: nothing left that this event has.
+ */
+static bool drop_next(struct opening *o, const struct perf_event_attr *attr)
+{
+	struct perf_event_attr copy = *attr;
+	const char *name = "";
+	bool has = false;
+	size_t i;
+
+	while (!has && o->n_dropped < N_DROP) {
+		has = drop_bit(&copy, o->n_dropped, &name);
+		for (i = 0; i < o->l->n; i++)
+			drop_bit(&o->l->events[i].attr, o->n_dropped, &name);
+		o->n_dropped++;
+	}
+	if (has && *name)
+		add_note(o->s, "this kernel has no '%s' records: done without",
+			 name);
+	return has;
+}
+
+/* Permission to see user space only: what the user did not ask for by name can
+ * be left out. */
+static bool narrow(struct opening *o, struct evlist_event *e)
+{
+	bool privileged = e->attr.namespaces || e->attr.text_poke;
+
+	if (e->sideband && privileged) {
+		e->attr.namespaces = e->attr.text_poke = 0;
+		return true;
+	}
+	if (e->attr.exclude_kernel || e->attr.type == PERF_TYPE_TRACEPOINT ||
+	    (e->spec.has_modifiers && !e->sideband))
+		return false;
+	e->attr.exclude_kernel = e->attr.exclude_hv = 1;
+	e->spec.kernel = false;
+	if (!e->sideband && !o->user_only) {
+		add_note(o->s, "%.60s: user space only, since "
+			 "kernel.perf_event_paranoid is %d (u as modifier says "
+			 "so; sudo sysctl kernel.perf_event_paranoid=1 lets "
+			 "you see the kernel)", e->name ? e->name : "event",
+			 o->sys.paranoid);
+		o->user_only = true;
+	}
+	return true;
+}
+
+static bool raise_nofile(size_t need)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) || r.rlim_cur >= need)
+		return false;
+	if (r.rlim_max < need) {
+		struct rlimit more = { need, need };
+
+		if (!setrlimit(RLIMIT_NOFILE, &more))
+			return true;
+	}
+	if (r.rlim_cur == r.rlim_max)
+		return false;
+	r.rlim_cur = r.rlim_max;
+	return !setrlimit(RLIMIT_NOFILE, &r);
+}
+
+static size_t fds_wanted(const struct opening *o)
+{
+	return o->l->n * o->t->n_cpus * o->t->n_tids + FDS_OTHER;
+}
+
+static uint32_t *fd_slot(const struct opening *o, const struct spot *at,
+			 size_t event)
+{
+	return &o->fd_of[(event * o->t->n_cpus + at->cpu) * o->t->n_tids +
+			 at->tid];
+}
+
+static int group_fd(const struct opening *o, const struct spot *at)
+{
+	size_t leader = o->l->events[at->event].leader;
+	uint32_t i;
+
+	if (leader == at->event)
+		return -1;
+	i = *fd_slot(o, at, leader);
+	return i == NONE ? -1 : o->s->fds[i].fd;
+}
+
+/* Whether it was worth another try. */
+static bool give_way(struct opening *o, struct evlist_event *e, int err,
+		     bool first)
+{
+	if (err == EINTR)
+		return true;
+	if (err == EMFILE)
+		return raise_nofile(fds_wanted(o));
+	if (!first)	/* others of this event are open as it is */
+		return false;
+	if (err == EINVAL)
+		return drop_next(o, &e->attr);
+	return (err == EACCES || err == EPERM) && narrow(o, e);
+}
+
+/* An fd, or -errno. */
+static int open_fd(struct opening *o, const struct spot *at, bool first)
+{
+	struct evlist_event *e = &o->l->events[at->event];
+	unsigned long flags = PERF_FLAG_FD_CLOEXEC;
+	int cpu = o->t->cpus[at->cpu], pid = o->t->tids[at->tid];
+	int group = group_fd(o, at), err;
+	long fd;
+
+	if (at->wide) {
+		pid = -1;
+	} else if (o->t->cgroup_fd >= 0) {
+		pid = o->t->cgroup_fd;
+		flags |= PERF_FLAG_PID_CGROUP;
+	}
+	do {
+		fd = syscall(SYS_perf_event_open, &e->attr, pid, cpu, group,
+			     flags);
+		err = errno;
+	} while (fd < 0 && give_way(o, e, err, first));
+	/* A v2 hierarchy without perf_event; a software event is always there. */
+	if (fd < 0 && err == ENOENT && flags & PERF_FLAG_PID_CGROUP &&
+	    e->attr.type == PERF_TYPE_SOFTWARE)
+		err = EBADF;
+	return fd < 0 ? -err : (int)fd;
+}
+
+/* Room for one more in an array that doubles. The array, or NULL: no memory. */
+static void *grow(void *array, size_t n, size_t *cap, size_t size)
+{
+	size_t want = *cap ? 2 * *cap : 64;
+
+	if (n < *cap)
+		return array;
+	array = reallocarray(array, want, size);
+	if (array)
+		*cap = want;
+	return array;
+}
+
+static struct evset_ring *add_ring(struct opening *o)
+{
+	struct evset_ring *r = grow(o->s->rings, o->s->n_rings, &o->cap_rings,
+				    sizeof(*r));
+
+	if (!r)
+		return NULL;
+	o->s->rings = r;
+	return &r[o->s->n_rings++];
+}
+
+/* The ring of the event there; a new one is owned by fd. NONE: no memory. */
+static uint32_t choose_ring(struct opening *o, const struct spot *at, int fd)
+{
+	const struct evlist_event *e = &o->l->events[at->event];
+	size_t place = o->t->per_thread ? at->tid : at->cpu;
+	size_t main_row = o->l->n, row = main_row;
+	uint32_t *slot, *main_slot;
+	struct evset_ring *r;
+
+	if (e->aux)
+		row = at->event;
+	else if (e->attr.write_backward)
+		row = main_row + 1;
+	slot = &o->ring_of[row * o->n_places + place];
+	if (*slot != NONE)
+		return *slot;
+	r = add_ring(o);
+	if (!r)
+		return NONE;
+	*r = (struct evset_ring){
+		.fd = fd,
+		.aux_event = e->aux ? (int)at->event : -1,
+		.backward = e->attr.write_backward,
+		.cpu = o->t->cpus[at->cpu],
+		.tid = o->t->per_thread ? o->t->tids[at->tid] : -1,
+	};
+	*slot = (uint32_t)(o->s->n_rings - 1);
+	main_slot = &o->ring_of[main_row * o->n_places + place];
+	if (*main_slot == NONE && !r->backward)
+		*main_slot = *slot;
+	return *slot;
+}
+
+static int add_fd(struct opening *o, const struct spot *at, int fd)
+{
+	struct evset_fd *f = grow(o->s->fds, o->s->n_fds, &o->cap_fds,
+				  sizeof(*f));
+
+	if (!f) {
+		close(fd);
+		return -AUX_E_NOMEM;
+	}
+	o->s->fds = f;
+	f += o->s->n_fds++;
+	*f = (struct evset_fd){
+		.fd = fd,
+		.event = (uint32_t)at->event,
+		.cpu = o->t->cpus[at->cpu],
+		.tid = at->wide ? -1 : o->t->tids[at->tid],
+	};
+	*fd_slot(o, at, at->event) = (uint32_t)(o->s->n_fds - 1);
+	if (ioctl(fd, PERF_EVENT_IOC_ID, &f->id))
+		return diag_set(o->diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
+				"this kernel does not tell the ids of events "
+				"(%s): Linux 3.12 or later is needed",
+				strerror(errno));
+	f->ring = choose_ring(o, at, fd);
+	return f->ring == NONE ? -AUX_E_NOMEM : 0;
+}
+
+static bool pmu_has_cpu(const struct pmu *pmu, int cpu)
+{
+	size_t i;
+
+	if (!pmu || !pmu->cpus || cpu < 0)
+		return true;
+	for (i = 0; i < pmu->n_cpus; i++)
+		if (pmu->cpus[i] == cpu)
+			return true;
+	return false;
+}
+
+/* 1: opened, 0: passed over, or an error. */
+static int open_spot(struct opening *o, const struct spot *at, bool first)
+{
+	const struct evlist_event *e = &o->l->events[at->event];
+	int cpu = o->t->cpus[at->cpu], fd, ret;
+
+	if (!pmu_has_cpu(e->pmu, cpu)) {
+		o->s->cpuless++;
+		return 0;
+	}
+	fd = open_fd(o, at, first);
+	if (fd == -ESRCH && !at->wide && o->t->tids[at->tid] > 0) {
+		o->s->gone++;
+		return 0;
+	}
+	if (fd == -ENODEV && cpu >= 0) {
+		o->s->cpuless++;
+		return 0;
+	}
+	if (fd < 0)
+		return explain_open(e->name, &e->attr, cpu,
+				    at->wide ? -1 : o->t->tids[at->tid], -fd,
+				    &o->sys, o->diag);
+	ret = add_fd(o, at, fd);
+	return ret ? ret : 1;
+}
+
+/* Records that need CAP_PERFMON whatever the level, or the kernel's (6.12):
+ * without them side-band can still be that of whole CPUs. */
+static void drop_privileged(const struct opening *o, struct evlist_event *e)
+{
+	if (!e->sideband || o->sys.cap_perfmon || o->sys.cap_admin)
+		return;
+	e->attr.namespaces = 0;
+	if (o->sys.paranoid > 1)
+		e->attr.text_poke = 0;
+}
+
+/* Whether the event may be opened for whole CPUs: tried once, at the first. */
+static bool try_wide(struct opening *o, size_t event)
+{
+	const struct evlist_event *e = &o->l->events[event];
+	struct spot at = { .event = event, .wide = true };
+	int fd = -1;
+
+	if (!e->any_task || o->t->per_thread)
+		return false;
+	for (; at.cpu < o->t->n_cpus; at.cpu++) {
+		if (!pmu_has_cpu(e->pmu, o->t->cpus[at.cpu]))
+			continue;
+		fd = (int)syscall(SYS_perf_event_open, &e->attr, -1,
+				  o->t->cpus[at.cpu], -1,
+				  (unsigned long)PERF_FLAG_FD_CLOEXEC);
+		if (fd >= 0 || (errno != ENODEV && errno != EINTR))
+			break;
+	}
+	if (fd >= 0)
+		close(fd);
+	/* What else is wrong comes to light when it is opened. */
+	return fd >= 0 || (errno != EACCES && errno != EPERM);
+}
+
+static void prepare(struct opening *o, struct evlist_event *e, bool wide)
+{
+	bool of_child = o->t->traces_child && !wide;
+
+	e->attr.disabled = !e->immediate && (!o->t->traces_child || of_child);
+	e->attr.enable_on_exec = e->attr.disabled && of_child;
+}
+
+static int none_opened(struct opening *o, const struct evlist_event *e)
+{
+	if (o->s->gone)
+		return diag_set(o->diag, AUX_E_TARGET, AUX_NO_OFFSET,
+				"all threads that were to be recorded ended "
+				"before their events were open");
+	return diag_set(o->diag, AUX_E_TARGET, AUX_NO_OFFSET,
+			"%.100s: none of the CPUs to be recorded has this PMU "
+			"(see its file cpumask or cpus in "
+			"/sys/bus/event_source/devices) or is online: choose "
+			"others with -C", e->name ? e->name : "event");
+}
+
+static int open_event(struct opening *o, size_t event)
+{
+	struct evlist_event *e = &o->l->events[event];
+	struct spot at = { .event = event };
+	size_t n_tids, n = 0;
+	int ret;
+
+	drop_privileged(o, e);
+	at.wide = try_wide(o, event);
+	n_tids = at.wide ? 1 : o->t->n_tids;
+	prepare(o, e, at.wide);
+	for (at.cpu = 0; at.cpu < o->t->n_cpus; at.cpu++)
+		for (at.tid = 0; at.tid < n_tids; at.tid++) {
+			ret = open_spot(o, &at, !n);
+			if (ret < 0)
+				return ret;
+			n += (size_t)ret;
+		}
+	if (!n)
+		return none_opened(o, e);
+	if (e->attr.context_switch && (at.wide || o->t->system_wide))
+		o->s->cpu_wide_switch = true;
+	return 0;
+}
+
+/* A group's leader before its members. */
+static int open_all(struct opening *o)
+{
+	bool *done = calloc(o->l->n, sizeof(*done));
+	size_t i, leader;
+	int ret = done ? 0 : -AUX_E_NOMEM;
+
+	for (i = 0; !ret && i < o->l->n; i++) {
+		leader = o->l->events[i].leader;
+		if (!done[leader])
+			ret = open_event(o, leader);
+		done[leader] = true;
+		if (!ret && !done[i])
+			ret = open_event(o, i);
+		done[i] = true;
+	}
+	free(done);
+	return ret;
+}
+
+static uint32_t *alloc_none(size_t a, size_t b, size_t c)
+{
+	uint32_t *p = NULL;
+	size_t n;
+
+	if (!__builtin_mul_overflow(a, b, &n) &&
+	    !__builtin_mul_overflow(n, c, &n))
+		p = reallocarray(NULL, n ? n : 1, sizeof(*p));
+	if (p)
+		memset(p, 0xff, n * sizeof(*p));
+	return p;
+}
+
+int evset_open(struct evset *s, struct evlist *l, const struct target *t,
+	       struct aux_diag *diag)
+{
+	struct opening o = { .s = s, .l = l, .t = t, .diag = diag };
+	int ret = -AUX_E_NOMEM;
+
+	memset(s, 0, sizeof(*s));
+	explain_system(&o.sys);
+	raise_nofile(fds_wanted(&o));
+	o.n_places = t->per_thread ? t->n_tids : t->n_cpus;
+	o.fd_of = alloc_none(l->n, t->n_cpus, t->n_tids);
+	o.ring_of = alloc_none(l->n + 2, o.n_places, 1);
+	if (o.fd_of && o.ring_of)
+		ret = open_all(&o);
+	if (ret == -AUX_E_NOMEM)
+		diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET, "no memory");
+	free(o.fd_of);
+	free(o.ring_of);
+	if (ret)
+		evset_close(s);
+	return ret;
 }

@@ -26,8 +26,6 @@ struct filter_syms {
 /* name NULL: only first and last. -AUX_E_IO, -AUX_E_FORMAT with the cause. */
 int addrfilter_elf(const char *path, const char *name, struct filter_syms *s,
 		   struct aux_diag *diag);
-int addrfilter_kernel(const char *kallsyms, const char *name,
-		      struct filter_syms *s, struct aux_diag *diag);
 
 /* For the two: one more, and at the end order and unite. */
 int addrfilter_sym_add(struct filter_syms *s, const struct filter_sym *sym);

@@ -153,8 +153,7 @@ static int add_alias(struct pmu *pmu, const char *name, const char *text)
 
 /* add for each file of a directory, which may be missing. */
 static int read_dir(struct pmu *pmu, const char *sub,
-		    int (*add)(struct pmu *pmu, const char *name,
-			       const char *text))
+		    int (*add)(struct pmu *pmu, const char *name, const char *text))
 {
 	char path[512], file[320], text[256];
 	struct dirent *e;

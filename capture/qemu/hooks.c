@@ -231,7 +231,8 @@ static int hook_dup3(int from, int to, int flags)
 	return libc.dup3(from, to, flags);
 }
 
-static long close_around(unsigned int first, unsigned int last, unsigned int how)
+static long close_around(unsigned int first, unsigned int last,
+			 unsigned int how)
 {
 	unsigned int fd = (unsigned int)qp.fd;
 	long ret = 0;

@@ -150,7 +150,6 @@ extern __thread struct shm_ring *qp_ring;
 extern __thread struct shm_ring *qp_truth;
 
 /* ring.c */
-void qp_ring_room(struct shm_ring *r);
 void qp_put32(struct shm_ring *r, uint32_t word);
 void qp_put64(struct shm_ring *r, uint64_t word);
 void qp_put_bytes(struct shm_ring *r, const void *data, size_t len);
@@ -201,9 +200,6 @@ void qp_exec_rep_insn(unsigned int cpu, void *ip);
 
 /* hooks.c */
 int qp_hooks_install(void);
-
-/* exec.c */
-void qp_exec(bool at, const uint64_t *args);
 
 /* machine.c */
 /* NULL when it is not known how to look into that one. */

@@ -72,7 +72,7 @@ static void wait_freed(struct shm_ring *r, uint64_t head)
 }
 
 /* A ring that is full or stopped gets room; may wait for the consumer. */
-void qp_ring_room(struct shm_ring *r)
+static void qp_ring_room(struct shm_ring *r)
 {
 	uint64_t head, used, room;
 	int err = errno;

@@ -24,7 +24,7 @@
 #define ROUND_RECORDS 256	/* at least, between two FINISHED_ROUNDs */
 #define SUSPECT_MS 4	/* how long a full ring's head must stand still */
 
-uint64_t rec_now_ms(void)
+static uint64_t rec_now_ms(void)
 {
 	struct timespec ts;
 
@@ -57,9 +57,10 @@ int rec_put_aux(struct rec_reader *rd, struct rec_ring *rr,
 	return ret;
 }
 
-int rec_loss(struct rec_reader *rd, struct rec_ring *rr,
-	     enum aux_ledger_cause cause, uint64_t offset, uint64_t bytes,
-	     bool own_record)
+/* Into the ledger, and into the file. */
+static int rec_loss(struct rec_reader *rd, struct rec_ring *rr,
+		    enum aux_ledger_cause cause, uint64_t offset,
+		    uint64_t bytes, bool own_record)
 {
 	struct aux_own_loss loss = {
 		.idx = rr->idx,

@@ -86,7 +86,6 @@ int rec_restart(struct rec_reader *rd, struct rec_ring *rr);
 int rec_end_round(struct rec_reader *rd);
 /* All is read, and nothing more will come: enters stops that nobody told. */
 int rec_silent_end(struct rec_reader *rd, struct rec_ring *rr);
-uint64_t rec_now_ms(void);
 
 /* An AUXTRACE record with len bytes that begin at stream position pos. */
 int rec_put_aux(struct rec_reader *rd, struct rec_ring *rr,
@@ -97,9 +96,5 @@ void rec_note(struct rec_reader *rd, struct rec_ring *rr,
 /* sample.c: bytes of trace in a sample, as it begins with its id. */
 uint64_t rec_sample_aux(const struct recorder *r,
 			const struct perf_event_header *h);
-/* Into the ledger, and into the file. */
-int rec_loss(struct rec_reader *rd, struct rec_ring *rr,
-	     enum aux_ledger_cause cause, uint64_t offset, uint64_t bytes,
-	     bool own_record);
 
 #endif

@@ -9,6 +9,8 @@
  */
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <signal.h>
@@ -17,14 +19,188 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "capture/soft/emulate.h"
 #include "common/diag.h"
 #include "common/predict_exec.h"
-#include "capture/soft/emulate.h"
+#include "common/x86_insn.h"
+
+/*
+ * The emulate back end starts a program: finds qemu, our helper object and the
+ * program, makes the shared memory, and runs the former on the latter.
+ */
+
+static int emu_create_shm(struct emu *e)
+{
+	struct shm_header *h;
+
+	e->fd = memfd_create("auxkit", MFD_CLOEXEC);
+	if (e->fd < 0 || ftruncate(e->fd, (off_t)SHM_BYTES))
+		return emu_fail(e, AUX_E_IO, "shared memory: %s",
+				strerror(errno));
+	e->shm = mmap(NULL, SHM_BYTES, PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_NORESERVE, e->fd, 0);
+	if (e->shm == MAP_FAILED) {
+		e->shm = NULL;
+		return emu_fail(e, AUX_E_IO, "shared memory: %s",
+				strerror(errno));
+	}
+	h = e->header = e->shm;
+	h->magic = SHM_MAGIC;
+	h->version = SHM_VERSION;
+	h->truth = e->truth;
+	h->machine = (uint32_t)e->machine;
+	h->consumer = (uint32_t)getpid();
+	h->thread_taken[0] = h->proc_taken[0] = 1;
+	return 0;
+}
+
+/* Looks name up as a shell does; 0 with out filled. */
+static int find_program(const char *name, char *out, size_t size)
+{
+	const char *path = getenv("PATH");
+	size_t n;
+
+	if (strchr(name, '/'))
+		return (size_t)snprintf(out, size, "%s", name) < size &&
+		       !access(out, F_OK) ? 0 : -1;
+	for (path = path ? path : "/usr/bin:/bin";; path += n + 1) {
+		n = strcspn(path, ":");
+		if ((size_t)snprintf(out, size, "%.*s%s%s", (int)n, path,
+				     n ? "/" : "", name) < size &&
+		    !access(out, X_OK))
+			return 0;
+		if (!path[n])
+			return -1;
+	}
+}
+
+/* A descriptor number that programs rarely use, and shells do not pass on. */
+static int high_fd(int fd)
+{
+	struct rlimit lim;
+	int at = 200;
+
+	if (!getrlimit(RLIMIT_NOFILE, &lim) && lim.rlim_cur != RLIM_INFINITY &&
+	    lim.rlim_cur > 300 && lim.rlim_cur < 65536)
+		at = (int)lim.rlim_cur - 20;
+	return fcntl(fd, F_DUPFD, at);
+}
+
+struct command {
+	char qemu[PATH_MAX], program[PATH_MAX], helper[PATH_MAX];
+	struct soft_exec_on on;
+	struct soft_exec x;
+};
+
+/* emulate_start.c */
+static const char *emu_qemu_name(const struct emu *e)
+{
+	return e->machine == EM_AARCH64 ? "qemu-aarch64" : "qemu-x86_64";
+}
+
+/*
+ * Where the loader and the libraries of another machine's programs are: as
+ * qemu's user says, or where cross compilers of Debian keep them when this
+ * machine has none at their own place.
+ */
+static void find_sysroot(const struct emu *e)
+{
+	static const char usual[] = "/usr/aarch64-linux-gnu";
+	const char *set = getenv("QEMU_LD_PREFIX");
+
+	if (e->machine != EM_AARCH64)
+		return;
+	e->header->always = set != NULL;
+	if (!set && access("/lib/ld-linux-aarch64.so.1", F_OK))
+		set = usual;
+	if (set && strlen(set) < SHM_PATH_MAX && !access(set, F_OK))
+		memcpy(e->header->sysroot, set, strlen(set) + 1);
+}
+
+static int find_parts(struct emu *e, const struct soft_program *p,
+		      struct command *c)
+{
+	int ret;
+
+	if (find_program(emu_qemu_name(e), c->qemu, sizeof(c->qemu)) < 0)
+		return emu_fail(e, AUX_E_TARGET, "%s is not installed: install "
+				"it (Debian: apt install qemu-user)%s",
+				emu_qemu_name(e), e->machine == EM_AARCH64 ? "" :
+				", or use -e soft_pt/step/");
+	find_sysroot(e);
+	c->on = (struct soft_exec_on){ e->machine, e->header->sysroot,
+				       e->header->always };
+	snprintf(c->helper, sizeof(c->helper), "%s/auxkit-qemu.so", p->self_dir);
+	if (access(c->helper, R_OK))
+		return emu_fail(e, AUX_E_TARGET, "%s: %s", c->helper,
+				strerror(errno));
+	if (find_program(p->argv[0], c->program, sizeof(c->program)) < 0)
+		return emu_fail(e, AUX_E_TARGET, "%s: no such program",
+				p->argv[0]);
+	ret = soft_exec_resolve(&c->x, &c->on, c->program, p->argv, NULL);
+	if (ret == SOFT_EXEC_NATIVE)
+		return emu_fail(e, AUX_E_TARGET, "%s: cannot be traced: %s",
+				p->argv[0], soft_why_text(c->x.why, e->machine));
+	if (ret < 0)
+		return emu_fail(e, AUX_E_TARGET, "%s: cannot be executed%s",
+				p->argv[0], e->machine == EM_AARCH64 ?
+				" (if its loader is missing, QEMU_LD_PREFIX "
+				"says below which directory it is)" : "");
+	return 0;
+}
+
+static void exec_qemu(const struct emu *e, const struct command *c)
+{
+	char plugin[PATH_MAX + 128];
+	char **argv, **envp;
+	int fd = high_fd(e->fd);
+
+	snprintf(plugin, sizeof(plugin), "%s,fd=%d,slot=0,argc=%zu", c->helper,
+		 fd, c->x.argc);
+	if (fd >= 0 && !soft_exec_command(&c->x, &c->on, c->qemu, plugin,
+					  environ, &argv, &envp))
+		execve(c->qemu, argv, envp);
+	_exit(127);
+}
+
+/* The first qemu is the child; what it runs follows through shared memory. */
+static int emu_start_program(struct emu *e, const struct soft_program *p)
+{
+	struct command *c = calloc(1, sizeof(*c));
+	const char *slash;
+	pid_t pid;
+	int err;
+
+	if (!c)
+		return emu_fail(e, AUX_E_NOMEM, "out of memory");
+	err = find_parts(e, p, c);
+	if (err < 0)
+		goto out;
+	slash = strrchr(c->program, '/');
+	memcpy(shm_thread(e->shm, 0)->comm, slash ? slash + 1 : c->program,
+	       strnlen(slash ? slash + 1 : c->program, 15));
+	if (!emu_thread_new(e, 0)) {
+		err = e->err;
+		goto out;
+	}
+	pid = fork();
+	if (!pid)
+		exec_qemu(e, c);
+	if (pid < 0)
+		err = emu_fail(e, AUX_E_TARGET, "fork: %s", strerror(errno));
+	else
+		e->child = (uint32_t)pid;
+out:
+	soft_exec_fini(&c->x);
+	free(c);
+	return err;
+}
 
 #define IDLE_NS 1000000		/* sleep between looks when nothing comes */
 #define NAP_NS 20000		/* a ring holds many times as much */
@@ -44,7 +220,7 @@ int emu_fail(struct emu *e, int code, const char *fmt, ...)
 	return -code;
 }
 
-int emu_note(struct emu *e, int err)
+static int emu_note(struct emu *e, int err)
 {
 	if (err < 0 && !e->err)
 		e->err = err;
@@ -344,4 +520,632 @@ int soft_emulate_run(struct soft *s, const struct soft_program *p, int *status,
 	close_all(&e, &w);
 	*status = w.status;
 	return e.err;
+}
+
+/*
+ * Threads, processes and images that begin: each is named in the stream that
+ * caused it, so its own stream is not read before its time.
+ */
+
+struct emu_thread *emu_thread_new(struct emu *e, uint32_t slot)
+{
+	struct emu_thread *t = calloc(1, sizeof(*t)), **at = &e->threads;
+
+	if (!t) {
+		emu_fail(e, AUX_E_NOMEM, "out of memory for a thread");
+		return NULL;
+	}
+	t->slot = slot;
+	t->shm = shm_thread(e->shm, slot);
+	t->tid = t->shm->tid;
+	while (*at)	/* in order of birth */
+		at = &(*at)->next;
+	*at = t;
+	return t;
+}
+
+void emu_thread_free(struct emu *e, struct emu_thread *t)
+{
+	struct emu_thread **at = &e->threads;
+
+	while (*at && *at != t)
+		at = &(*at)->next;
+	if (*at)
+		*at = t->next;
+	if (t->proc)
+		t->proc->n_threads--;
+	if (!e->err) {	/* else its producer may run on */
+		memset(t->shm, 0, sizeof(*t->shm));
+		atomic_store(&e->header->thread_taken[t->slot], 0);
+	}
+	free(t->held);
+	free(t);
+}
+
+static bool slot_started(struct emu *e, uint64_t slot, bool *failed)
+{
+	uint32_t state;
+
+	if (slot >= SHM_N_THREADS) {
+		*failed = true;
+		return true;
+	}
+	state = atomic_load(&shm_thread(e->shm, (uint32_t)slot)->state);
+	*failed = state == SHM_FAILED || !slot;
+	return *failed || state == SHM_LIVE;
+}
+
+static void free_slot(struct emu *e, uint64_t slot)
+{
+	if (slot && slot < SHM_N_THREADS)
+		atomic_store(&e->header->thread_taken[slot], 0);
+}
+
+static enum emu_step emu_esc_thread(struct emu *e, struct emu_thread *t,
+				    uint64_t slot)
+{
+	struct emu_thread *n;
+	bool failed;
+
+	if (!slot_started(e, slot, &failed))
+		return t->proc->dead ? EMU_STEP_ON : EMU_STEP_WAIT;
+	if (failed) {
+		free_slot(e, slot);
+		return EMU_STEP_ON;
+	}
+	n = emu_thread_new(e, (uint32_t)slot);
+	if (!n)
+		return EMU_STEP_END;
+	n->proc = t->proc;
+	n->proc->n_threads++;
+	n->st = soft_thread_add(e->soft, n->proc->pid, n->tid, t->st);
+	if (!n->st)
+		emu_fail(e, AUX_E_NOMEM, "out of memory for a thread");
+	return EMU_STEP_ON;
+}
+
+static struct emu_thread *new_process(struct emu *e, uint32_t slot)
+{
+	struct emu_thread *n = emu_thread_new(e, slot);
+	uint32_t proc;
+
+	if (!n)
+		return NULL;
+	proc = n->shm->proc;
+	if (!proc || proc >= SHM_N_PROCS) {
+		emu_fail(e, AUX_E_FORMAT, "thread %u: damaged shared memory",
+			 n->tid);
+		return NULL;
+	}
+	n->proc = emu_proc_new(e, proc);
+	if (n->proc)
+		n->proc->n_threads++;
+	return n->proc ? n : NULL;
+}
+
+static enum emu_step emu_esc_fork(struct emu *e, struct emu_thread *t,
+				  uint64_t slot, uint64_t n_blocks)
+{
+	struct emu_thread *n;
+	bool failed;
+
+	if (!slot_started(e, slot, &failed))
+		return t->proc->dead ? EMU_STEP_ON : EMU_STEP_WAIT;
+	if (failed) {
+		free_slot(e, slot);
+		return EMU_STEP_ON;
+	}
+	if (n_blocks > t->proc->n_blocks)
+		return EMU_STEP_WAIT;
+	n = new_process(e, (uint32_t)slot);
+	if (!n || emu_proc_inherit(e, n->proc, t->proc, (uint32_t)n_blocks) < 0)
+		return EMU_STEP_END;
+	n->st = soft_thread_add(e->soft, n->proc->pid, n->tid, t->st);
+	if (!n->st)
+		emu_fail(e, AUX_E_NOMEM, "out of memory for a process");
+	return EMU_STEP_ON;
+}
+
+static void take_comm(const struct emu_thread *t, char comm[17])
+{
+	memcpy(comm, t->shm->comm, 16);
+	comm[16] = 0;
+}
+
+static bool is_sibling(const struct emu_thread *o, const struct emu_thread *t)
+{
+	return o != t && t->proc && o->proc == t->proc && !o->ended;
+}
+
+/* One of them is where it lets t catch up: what it ran on is not read yet. */
+static bool has_busy_sibling(const struct emu *e, const struct emu_thread *t)
+{
+	const struct emu_thread *o = e->threads;
+
+	while (o && !(is_sibling(o, t) && o->busy))
+		o = o->next;
+	return o;
+}
+
+/* To the end: some wait for others. Nobody comes to the old image any more. */
+static void drain_siblings(struct emu *e, struct emu_thread *t)
+{
+	bool any = true;
+
+	t->proc->dead = true;
+	while (any) {
+		any = false;
+		for (struct emu_thread *o = e->threads; o; o = o->next)
+			any |= is_sibling(o, t) && emu_thread_drain(e, o);
+	}
+}
+
+static void emu_end_flow(struct emu *e, struct emu_thread *t);
+
+/* The other threads of an image that was replaced are no more. */
+static struct soft_thread *end_siblings(struct emu *e, struct emu_thread *t)
+{
+	struct soft_thread *st = t->st;
+
+	drain_siblings(e, t);
+	for (struct emu_thread *o = e->threads; o; o = o->next) {
+		if (!is_sibling(o, t))
+			continue;
+		if (o->tid != t->proc->pid) {
+			emu_thread_end(e, o);
+			continue;
+		}
+		/* the leader's id goes on, with us in it */
+		emu_end_flow(e, o);
+		st = o->st;
+		o->st = NULL;
+		emu_thread_end(e, o);
+	}
+	return st;
+}
+
+static enum emu_step emu_esc_exec(struct emu *e, struct emu_thread *t,
+				  uint64_t slot)
+{
+	struct emu_thread *n;
+	char comm[17];
+
+	if (!slot || slot >= SHM_N_THREADS ||
+	    atomic_load(&shm_thread(e->shm, (uint32_t)slot)->state) != SHM_LIVE ||
+	    has_busy_sibling(e, t))
+		return EMU_STEP_WAIT;
+	n = new_process(e, (uint32_t)slot);
+	if (!n)
+		return EMU_STEP_END;
+	n->st = t->st ? end_siblings(e, t) :
+			soft_thread_add(e->soft, n->proc->pid, n->tid, NULL);
+	if (t->st == n->st)
+		t->st = NULL;
+	emu_thread_end(e, t);
+	e->started = true;
+	take_comm(n, comm);
+	if (!n->st)
+		emu_fail(e, AUX_E_NOMEM, "out of memory for a process");
+	else
+		emu_note(e, soft_comm(n->st, comm, true));
+	return EMU_STEP_END;
+}
+
+/*
+ * The truth of a traced thread: the address of each instruction, logged by a
+ * callback of its own, apart from the blocks. Some addresses are held back
+ * until it is certain that they ran.
+ */
+
+static void emu_truth_put(struct emu *e, struct emu_thread *t, size_t n)
+{
+	if (!n)
+		return;
+	emu_note(e, soft_truth(e->soft, t->tid, t->held, n));
+	t->n_held -= n;
+	memmove(t->held, t->held + n, t->n_held * sizeof(*t->held));
+}
+
+static void take_truth(struct emu *e, struct emu_thread *t, const uint64_t *w,
+		       size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (w[i] == SHM_TRUTH_UNDO) {
+			t->n_held -= t->n_held > 0;
+			t->n_truth--;
+			continue;
+		}
+		if (t->n_held == 4 * EMU_HELD)
+			emu_truth_put(e, t, 3 * EMU_HELD);
+		t->held[t->n_held++] = w[i];
+		t->n_truth++;
+	}
+}
+
+/* Takes back what is seen of a block whose end nobody saw. */
+static void emu_truth_drop(struct emu_thread *t, const struct soft_block *b)
+{
+	uint64_t k = t->n_truth - t->n_flow;
+
+	if (k && k <= b->n_insns && k <= t->n_held &&
+	    t->held[t->n_held - k] == b->start)
+		t->n_held -= k;
+}
+
+/* emulate_truth.c */
+static bool emu_truth_drain(struct emu *e, struct emu_thread *t)
+{
+	uint64_t tail = atomic_load(&t->shm->truth.tail), words[2048];
+	uint64_t head = emu_ring_head(e, &t->shm->truth);
+	size_t n = (head - tail) / 8;
+
+	if (!n || e->err)
+		return false;
+	if (n > sizeof(words) / 8)
+		n = sizeof(words) / 8;
+	if (!t->held)
+		t->held = malloc(4 * EMU_HELD * sizeof(*t->held));
+	if (!t->held) {
+		emu_fail(e, AUX_E_NOMEM, "out of memory for truth");
+		return false;
+	}
+	emu_ring_copy(shm_truth_data(t->shm), tail, words, n * 8);
+	take_truth(e, t, words, n);
+	emu_ring_advance(e, &t->shm->truth, tail + n * 8);
+	return true;
+}
+
+/*
+ * The stream of a traced thread: block ids and escapes, in order.
+ *
+ * The last block of what was read is always held back: only what follows says
+ * whether it ran to its end. A stream waits where it is ahead of its process's
+ * log, at a SYNC that is not next, and at the birth of a thread that has not
+ * begun; other streams then go first.
+ */
+
+/* ---- blocks ---- */
+
+static void run(struct emu *e, struct emu_thread *t, const uint32_t *ids,
+		size_t n)
+{
+	if (!n)
+		return;
+	emu_note(e, soft_run(t->st, t->proc->table, ids, n));
+	for (size_t i = 0; e->truth && i < n; i++)
+		t->n_flow += t->proc->table[ids[i]].n_insns;
+	t->prev = &t->proc->table[ids[n - 1]];
+	t->prev_rep = t->proc->info[ids[n - 1]].rep;
+}
+
+/* The block held back ran to its end. */
+static void finish_last(struct emu *e, struct emu_thread *t)
+{
+	if (t->have_last)
+		run(e, t, t->buf, 1);
+	t->have_last = false;
+}
+
+/* Of the block held back only what lies before ip ran. */
+static void cut_last(struct emu *e, struct emu_thread *t, uint64_t ip)
+{
+	uint32_t n = emu_proc_index(t->proc, t->buf[0], ip), cut;
+
+	if (n == t->proc->table[t->buf[0]].n_insns) {
+		finish_last(e, t);
+		return;
+	}
+	t->have_last = false;
+	t->prev_rep = false;
+	if (n && emu_proc_cut(e, t->proc, t->buf[0], n, &cut) == 0)
+		run(e, t, &cut, 1);
+}
+
+/* An iteration of a REP instruction that was counted when it was entered. */
+static bool repeats(const struct emu_thread *t, uint32_t id)
+{
+	const struct soft_block *b = &t->proc->table[id];
+
+	return !t->have_last && t->prev_rep && t->prev && b->n_insns == 1 &&
+	       b->start == t->prev->end - t->prev->last_size;
+}
+
+/* First of ids[0..n) that is no block known so far; n when all are. */
+static size_t find_other(const uint32_t *ids, size_t n, uint32_t known)
+{
+	size_t i = 0;
+
+	/* the top bit shows what is too large, or an escape; vectorized */
+	for (; i + 64 <= n; i += 64) {
+		uint32_t acc = known ? 0 : SHM_ESC;
+
+		for (size_t k = 0; k < 64; k++)
+			acc |= ids[i + k] | (known - 1 - ids[i + k]);
+		if (acc & SHM_ESC)
+			break;
+	}
+	while (i < n && ids[i] < known)
+		i++;
+	return i;
+}
+
+/* ids[0..n) are blocks; ids[-1] is buf[0] when have_last, ids being buf + 1. */
+static void take_blocks(struct emu *e, struct emu_thread *t, uint32_t *ids,
+			size_t n)
+{
+	if (t->where != EMU_USER) {
+		emu_fail(e, AUX_E_FORMAT, "thread %u ran blocks outside of user "
+			 "mode", t->tid);
+		return;
+	}
+	if (repeats(t, ids[0])) {
+		ids++;
+		n--;
+	}
+	if (!n)
+		return;
+	if (t->have_last && ids == t->buf + 1) {
+		ids--;
+		n++;
+	} else {
+		finish_last(e, t);
+	}
+	run(e, t, ids, n - 1);
+	t->buf[0] = ids[n - 1];
+	t->have_last = true;
+}
+
+/* ---- escapes ---- */
+
+static bool ends_in_kernel(const struct soft_block *b)
+{
+	return b && (b->cls == X86_SYSCALL || b->cls == X86_FAR);
+}
+
+static void leave(struct emu *e, struct emu_thread *t, uint64_t ip)
+{
+	bool by_insn = ends_in_kernel(t->prev) && t->prev->end == ip;
+
+	emu_note(e, soft_leave(t->st, by_insn ? SOFT_LEAVE_SYSCALL :
+					    SOFT_LEAVE_ASYNC, ip));
+	t->where = EMU_OUTSIDE;
+}
+
+static void esc_back(struct emu *e, struct emu_thread *t, uint64_t ip,
+		     uint64_t ns)
+{
+	if (t->where == EMU_LEFT) {
+		if (ip == t->left_ip && !ends_in_kernel(t->prev)) {
+			t->where = EMU_USER;
+			return;
+		}
+		leave(e, t, t->left_ip);
+	}
+	if (t->where == EMU_OUTSIDE) {
+		emu_note(e, soft_enter(t->st, ip, ns));
+		t->prev = NULL;
+		t->prev_rep = false;
+	}
+	t->where = EMU_USER;
+	t->left_ip = ip;
+	t->proc->native_why = 0;
+}
+
+static void esc_left(struct emu *e, struct emu_thread *t, uint64_t ip, bool cut)
+{
+	const struct soft_block *b;
+
+	if (t->where != EMU_USER)
+		return;
+	if (t->have_last) {
+		b = &t->proc->table[t->buf[0]];
+		if (cut || (t->proc->info[t->buf[0]].rep &&
+			    ip == b->end - b->last_size))
+			cut_last(e, t, ip);
+		else
+			finish_last(e, t);
+	}
+	t->where = EMU_LEFT;
+	t->left_ip = ip;
+}
+
+static void esc_syscall(struct emu *e, struct emu_thread *t)
+{
+	finish_last(e, t);
+	if (t->where == EMU_LEFT)
+		leave(e, t, t->left_ip);
+	else if (t->where == EMU_USER)
+		leave(e, t, t->prev ? t->prev->end : t->left_ip);
+}
+
+/* Takes what is there now, not what comes meanwhile. */
+static void catch_up(struct emu *e, struct emu_thread *t)
+{
+	uint64_t head = emu_ring_head(e, &t->shm->ring);
+
+	while (!t->ended && atomic_load(&t->shm->ring.tail) < head &&
+	       emu_thread_drain(e, t))
+		;
+}
+
+/* All that the other threads did before this change of code goes first. */
+static enum emu_step esc_sync(struct emu *e, struct emu_thread *t, uint64_t seq)
+{
+	struct emu_proc *p = t->proc;
+
+	emu_proc_read_log(e, p);
+	if (!p->barrier || p->barrier_seq != seq)
+		return EMU_STEP_WAIT;
+	for (struct emu_thread *o = e->threads; o && p->n_threads > 1;
+	     o = o->next)
+		if (o != t && o->proc == p && !o->busy && !o->ended)
+			catch_up(e, o);
+	if (!p->barrier || p->barrier_seq != seq)
+		return EMU_STEP_WAIT;
+	finish_last(e, t);
+	emu_proc_apply(e, p, t->st);
+	emu_proc_read_log(e, p);
+	return EMU_STEP_ON;
+}
+
+static void esc_comm(struct emu *e, struct emu_thread *t, uint64_t a,
+		     uint64_t b)
+{
+	char comm[17] = { 0 };
+
+	memcpy(comm, &a, 8);
+	memcpy(comm + 8, &b, 8);
+	emu_note(e, soft_comm(t->st, comm, false));
+}
+
+static enum emu_step escape(struct emu *e, struct emu_thread *t,
+			    const uint32_t *w)
+{
+	uint64_t a = w[1] | (uint64_t)w[2] << 32, b = w[3] | (uint64_t)w[4] << 32;
+	uint32_t kind = w[0] & ~SHM_ESC;
+
+	if (w[5] != SHM_ESC_END || (!t->st && kind != SHM_ESC_EXEC)) {
+		emu_fail(e, AUX_E_FORMAT, "thread %u: damaged stream in shared "
+			 "memory", t->tid);
+		return EMU_STEP_END;
+	}
+	switch (kind) {
+	case SHM_ESC_BACK:
+		esc_back(e, t, a, b);
+		return EMU_STEP_ON;
+	case SHM_ESC_LEFT:
+	case SHM_ESC_LEFT_CUT:
+		esc_left(e, t, a, kind == SHM_ESC_LEFT_CUT);
+		return EMU_STEP_ON;
+	case SHM_ESC_SYSCALL:
+		esc_syscall(e, t);
+		t->proc->native_why = 0;
+		return EMU_STEP_ON;
+	case SHM_ESC_SYNC:
+		return esc_sync(e, t, a);
+	case SHM_ESC_THREAD:
+		return emu_esc_thread(e, t, a);
+	case SHM_ESC_FORK:
+		return emu_esc_fork(e, t, a, b);
+	case SHM_ESC_COMM:
+		esc_comm(e, t, a, b);
+		return EMU_STEP_ON;
+	case SHM_ESC_EXIT:
+		emu_thread_end(e, t);
+		return EMU_STEP_END;
+	case SHM_ESC_EXEC:
+		return emu_esc_exec(e, t, a);
+	case SHM_ESC_NATIVE:
+		t->proc->native_why = (uint32_t)a + 1;
+		memcpy(t->proc->native, t->shm->next, SHM_NAME_MAX - 1);
+		return EMU_STEP_ON;
+	default:
+		emu_fail(e, AUX_E_FORMAT, "thread %u: unknown escape %u", t->tid,
+			 kind);
+		return EMU_STEP_END;
+	}
+}
+
+/* ---- streams ---- */
+
+/* Takes words buf[1..n]; returns how many were taken. */
+static size_t take_words(struct emu *e, struct emu_thread *t, size_t n)
+{
+	size_t i = 1;
+	uint32_t known;
+
+	while (i <= n && !e->err && !t->ended) {
+		uint32_t *w = t->buf + i;
+		size_t k;
+
+		known = t->proc ? t->proc->n_blocks : 0;
+		k = find_other(w, n + 1 - i, known);
+		if (k) {
+			take_blocks(e, t, w, k);
+			i += k;
+			continue;
+		}
+		if (!(*w & SHM_ESC)) {	/* not defined yet */
+			if (!emu_proc_read_log(e, t->proc))
+				break;
+			continue;
+		}
+		if (n + 1 - i < SHM_ESC_WORDS ||
+		    escape(e, t, w) == EMU_STEP_WAIT)
+			break;
+		i += SHM_ESC_WORDS;
+	}
+	return i - 1;
+}
+
+static bool drain_ring(struct emu *e, struct emu_thread *t)
+{
+	const char *data = shm_ring_data(t->shm);
+	uint64_t tail = atomic_load(&t->shm->ring.tail);
+	uint64_t head = emu_ring_head(e, &t->shm->ring);
+	size_t n = (head - tail) / 4, taken;
+
+	if (!n || e->err)
+		return false;
+	if (n > EMU_CHUNK)
+		n = EMU_CHUNK;
+	/* definitions precede their use, so read them after the head */
+	if (t->proc)
+		emu_proc_read_log(e, t->proc);
+	emu_ring_copy(data, tail, t->buf + 1, n * 4);
+	taken = take_words(e, t, n);
+	if (taken)
+		emu_ring_advance(e, &t->shm->ring, tail + taken * 4);
+	return taken;
+}
+
+bool emu_thread_drain(struct emu *e, struct emu_thread *t)
+{
+	bool any = false;
+
+	if (t->ended || t->busy)
+		return false;
+	t->busy = true;
+	if (e->truth)
+		any |= emu_truth_drain(e, t);
+	any |= drain_ring(e, t);
+	t->busy = false;
+	return any;
+}
+
+/*
+ * Without a word on where it stopped a thread was killed inside its last block:
+ * how far that ran nobody knows, so none of it is shown.
+ */
+static void emu_end_flow(struct emu *e, struct emu_thread *t)
+{
+	uint64_t ip = t->left_ip;
+
+	if (t->where == EMU_USER) {
+		soft_killed(e->soft);
+		if (t->have_last) {
+			ip = t->proc->table[t->buf[0]].start;
+			emu_truth_drop(t, &t->proc->table[t->buf[0]]);
+		} else if (t->prev) {
+			ip = t->prev->end;
+		}
+		t->have_last = false;
+	}
+	if (t->where != EMU_OUTSIDE)
+		leave(e, t, ip);
+}
+
+void emu_thread_end(struct emu *e, struct emu_thread *t)
+{
+	if (t->ended)
+		return;
+	while (e->truth && emu_truth_drain(e, t))
+		;
+	if (t->st)
+		emu_end_flow(e, t);
+	emu_truth_put(e, t, t->n_held);
+	if (t->st)
+		soft_thread_exit(t->st);
+	t->st = NULL;
+	t->ended = true;
 }

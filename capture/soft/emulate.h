@@ -97,7 +97,6 @@ enum emu_step {
 };
 
 /* Keeps the first failure of what a call returned. */
-int emu_note(struct emu *e, int err);
 int emu_fail(struct emu *e, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -105,12 +104,6 @@ int emu_fail(struct emu *e, int code, const char *fmt, ...)
 uint64_t emu_ring_head(struct emu *e, struct shm_ring *r);
 void emu_ring_copy(const char *data, uint64_t pos, void *out, size_t len);
 void emu_ring_advance(struct emu *e, struct shm_ring *r, uint64_t tail);
-
-/* emulate_start.c */
-const char *emu_qemu_name(const struct emu *e);
-int emu_create_shm(struct emu *e);
-/* The first qemu is the child; what it runs follows through shared memory. */
-int emu_start_program(struct emu *e, const struct soft_program *p);
 
 /* emulate_proc.c */
 struct emu_proc *emu_proc_new(struct emu *e, uint32_t slot);
@@ -131,24 +124,11 @@ int emu_proc_cut(struct emu *e, struct emu_proc *p, uint32_t id, uint32_t n,
 /* emulate_birth.c: also the escapes that name something new */
 struct emu_thread *emu_thread_new(struct emu *e, uint32_t slot);
 void emu_thread_free(struct emu *e, struct emu_thread *t);
-enum emu_step emu_esc_thread(struct emu *e, struct emu_thread *t, uint64_t slot);
-enum emu_step emu_esc_fork(struct emu *e, struct emu_thread *t, uint64_t slot,
-			   uint64_t n_blocks);
-enum emu_step emu_esc_exec(struct emu *e, struct emu_thread *t, uint64_t slot);
-
-/* emulate_truth.c */
-bool emu_truth_drain(struct emu *e, struct emu_thread *t);
-/* Hands on the first n addresses that are held. */
-void emu_truth_put(struct emu *e, struct emu_thread *t, size_t n);
-/* Takes back what is seen of a block whose end nobody saw. */
-void emu_truth_drop(struct emu_thread *t, const struct soft_block *b);
 
 /* emulate_thread.c */
 /* Takes what its rings hold. True: something was taken. */
 bool emu_thread_drain(struct emu *e, struct emu_thread *t);
 /* The process is gone and the rings are empty. */
 void emu_thread_end(struct emu *e, struct emu_thread *t);
-/* The part of it that ends what the recording shows of t's flow. */
-void emu_end_flow(struct emu *e, struct emu_thread *t);
 
 #endif

@@ -114,7 +114,7 @@ static void put_cyc(struct pt_encoder *e, uint64_t tsc)
 		*e->pos++ = (uint8_t)((n & 0x7f) << 1 | (n > 0x7f));
 }
 
-void pt_encode_cyc(struct pt_encoder *e)
+static void pt_encode_cyc(struct pt_encoder *e)
 {
 	uint32_t thresh = e->config.cyc_thresh;
 

@@ -127,7 +127,6 @@ static inline uint64_t pt_encode_mark(const struct pt_encoder *e,
 /* Parts of the inline path, not for callers. */
 void pt_encode_flush_tnt(struct pt_encoder *e);
 void pt_encode_tip_slow(struct pt_encoder *e, uint64_t ip, bool defer);
-void pt_encode_cyc(struct pt_encoder *e);
 
 static inline void pt_encode_ret_clear(struct pt_encoder *e)
 {

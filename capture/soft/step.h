@@ -126,10 +126,7 @@ struct step_process *step_process_new(struct step *st, pid_t pid,
 void step_process_free(struct step_process *proc);
 /* A new program: nothing known of the old one holds. */
 void step_code_reset(struct step_process *proc);
-/* Cached instructions and blocks; soft may still know blocks by index. */
-void step_cache_drop(struct step_process *proc);
 /* What was saved of this range is of another mapping. */
-void step_pages_drop(struct step_process *proc, uint64_t start, uint64_t end);
 size_t step_memory_read(struct step_process *proc, uint64_t addr, void *buf,
 			size_t len);
 /* The instruction at ip, its bytes checked and saved when they must be. */
@@ -137,15 +134,7 @@ int step_insn_get(struct step_thread *t, uint64_t ip, struct step_insn *insn);
 /* The block of n instructions from start that ends with last; -1: no memory. */
 int64_t step_block_id(struct step_process *proc, uint64_t start, uint32_t n,
 		      const struct step_insn *last);
-/* Room for one more element of an array. */
-int step_grow(void **array, size_t n, size_t *cap, size_t size);
 
-/* step_maps.c */
-void step_maps_free(struct step_process *proc);
-int step_maps_copy(struct step_process *proc,
-		   const struct step_process *parent);
-const struct step_map *step_map_at(const struct step_process *proc,
-				   uint64_t addr);
 /* Notices changed mappings, and reports new executable ones for t. */
 int step_maps_update(struct step_thread *t, bool is_new);
 bool step_maps_overlap(const struct step_process *proc, uint64_t start,
@@ -158,23 +147,7 @@ bool step_ptwrite_operand(const uint8_t *bytes, size_t size, uint64_t ip,
 			  const struct user_regs_struct *regs,
 			  struct step_operand *op);
 
-/* step_thread.c */
-uint64_t step_now_ns(void);
-struct step_thread *step_thread_new(struct step *st, struct step_process *proc,
-				    pid_t tid);
-struct step_thread *step_thread_find(struct step *st, pid_t tid);
-void step_thread_drop(struct step_thread *t);
 /* Tells soft all that t ran. */
-int step_flush(struct step_thread *t);
 int step_flush_process(struct step_process *proc);
-void step_leave(struct step_thread *t, enum soft_leave_kind kind, uint64_t ip);
-/* Killed in mid-step at ip: did the instruction run? */
-void step_last_insn(struct step_thread *t, uint64_t ip);
-/* t's system call instruction ran: reported once. */
-void step_enter_syscall(struct step_thread *t);
-/* One more step, with a signal or 0. */
-int step_resume(struct step_thread *t, int sig);
-/* A stop by sig (no event): finds out what ran, and resumes. */
-int step_stopped(struct step_thread *t, int sig);
 
 #endif

@@ -12,20 +12,22 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/diag.h"
+#include <aux/decoder.h>
 
 #include "capture/soft/stream.h"
+#include "common/diag.h"
+#include "perfdata/csmeta.h"
 
 #define ROUND_BYTES (4 << 20)	/* AUX bytes between two FINISHED_ROUNDs */
 
-int soft_note(struct soft *s, int err)
+static int soft_note(struct soft *s, int err)
 {
 	if (err < 0 && !s->error)
 		s->error = err;
 	return s->error;
 }
 
-uint64_t soft_stamp(struct soft *s, uint64_t time)
+static uint64_t soft_stamp(struct soft *s, uint64_t time)
 {
 	if (time < s->floor)
 		time = s->floor;
@@ -34,7 +36,8 @@ uint64_t soft_stamp(struct soft *s, uint64_t time)
 	return time;
 }
 
-uint64_t soft_thread_now(const struct soft_thread *t)
+/* A time for a record: never before what readers may have sorted already. */
+static uint64_t soft_thread_now(const struct soft_thread *t)
 {
 	return t->on ? *soft_clock(t->st) : t->clock;
 }
@@ -85,7 +88,7 @@ int soft_stream_aux(struct soft_stream *st, const uint8_t *bytes, size_t n,
 	return s->error;
 }
 
-struct soft_stream *soft_stream_new(struct soft *s, uint32_t idx)
+static struct soft_stream *soft_stream_new(struct soft *s, uint32_t idx)
 {
 	struct soft_stream *st = calloc(1, sizeof(*st));
 
@@ -112,7 +115,8 @@ static struct soft_ended *find_ended(const struct soft *s, uint32_t tid)
 	return NULL;
 }
 
-struct soft_stream *soft_stream_of(struct soft *s, uint32_t tid)
+/* The stream of a thread of its own. */
+static struct soft_stream *soft_stream_of(struct soft *s, uint32_t tid)
 {
 	const struct soft_ended *was = find_ended(s, tid);
 	struct soft_stream *st;
@@ -142,7 +146,7 @@ static int note_ended(const struct soft_stream *st, uint32_t tid)
 	return 0;
 }
 
-void soft_stream_free(struct soft_stream *st)
+static void soft_stream_free(struct soft_stream *st)
 {
 	if (!st)
 		return;
@@ -299,6 +303,9 @@ static void free_streams(struct soft *s)
 	free(s->ended);
 }
 
+static void soft_switch_out(struct soft_thread *t);
+static void soft_etm_out_fini(struct soft_etm_out *o);
+
 int soft_close(struct soft *s, struct soft_stats *stats, struct aux_diag *diag)
 {
 	struct soft_process *proc;
@@ -341,4 +348,681 @@ int soft_truth(struct soft *s, uint32_t tid, const uint64_t *ips, size_t n)
 {
 	return s->truth ? soft_note(s, soft_truth_add(s->truth, tid, ips, n)) :
 			  0;
+}
+
+/*
+ * soft_stream_thread: threads come and go, get a (virtual) CPU, and what is
+ * known of them becomes records.
+ *
+ * A thread keeps its CPU through the kernel; SWITCH records appear only where
+ * another thread takes it over, as a real scheduler would write them. On one
+ * stream a thread's trace lies strictly between its SWITCH in and SWITCH out, and
+ * so does an exec's COMM: readers take it for a sign of who runs there.
+ */
+
+static uint64_t max_u64(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* The trailer of a record of t. */
+static struct synth_id id_of(const struct soft_thread *t, uint64_t time)
+{
+	return (struct synth_id){
+		.pid = t->pid,
+		.tid = t->tid,
+		.time = time,
+		.cpu = (t->st ? t->st->idx : t->last_idx) %
+		       t->s->config.n_cpus,
+		.id = t->s->config.sideband_id,
+	};
+}
+
+/* A time for t's next record; what t runs later is later. */
+static uint64_t tick(struct soft_thread *t)
+{
+	uint64_t now = max_u64(soft_thread_now(t), t->told) + 1;
+
+	now = t->told = soft_stamp(t->s, now);
+	if (t->on) {
+		t->proc->floor = max_u64(t->proc->floor, now);
+		t->resync = true;
+	} else {
+		t->clock = now;
+	}
+	return now;
+}
+
+/* Takes t off its stream at last.start; it is still switched in. */
+static void soft_preempt(struct soft_thread *t)
+{
+	uint64_t ip = t->last.start;
+
+	if (!t->on)
+		return;
+	if (t->pinned) {
+		/* not before the PTWRITE: at the last instruction, or behind */
+		ip = t->last.end;
+		if (t->last.cls != X86_PTWRITE && t->last.cls != X86_OTHER)
+			ip -= t->last.last_size;
+		t->last.start = ip;
+	}
+	t->s->ops->preempt(t, ip);
+	t->clock = *soft_clock(t->st);
+	t->on = false;
+	t->resync = false;
+}
+
+/* t leaves its stream for good: SWITCH out. */
+static void soft_switch_out(struct soft_thread *t)
+{
+	struct soft_stream *st = t->st;
+	struct soft *s = t->s;
+	struct synth_id id;
+	uint64_t *now;
+
+	if (!st)
+		return;
+	soft_preempt(t);
+	now = soft_clock(st);
+	*now = soft_stamp(s, max_u64(max_u64(*now, t->clock), t->told) + 1);
+	t->clock = *now;
+	if (s->config.per_thread) {
+		soft_stream_free(st);
+	} else {
+		id = id_of(t, *now);
+		soft_note(s, synth_switch(s->w, &id, true));
+		st->owner = NULL;
+	}
+	t->st = NULL;
+}
+
+/* The least recently used CPU of the best kind: free, in the kernel, any. */
+static uint32_t choose_cpu(const struct soft_thread *t)
+{
+	const struct soft *s = t->s;
+	uint32_t i, best = t->last_idx;
+	int best_rank = 4, rank;
+	uint64_t best_used = 0;
+
+	for (i = 0; i < s->n_streams; i++) {
+		const struct soft_stream *st = s->streams[i];
+
+		rank = !st || !st->owner ? 1 : st->owner->user ? 3 : 2;
+		if (i == t->last_idx && rank < 3)
+			return i;
+		if (rank < best_rank ||
+		    (rank == best_rank && st && st->used < best_used)) {
+			best = i;
+			best_rank = rank;
+			best_used = st ? st->used : 0;
+		}
+	}
+	return best;
+}
+
+static struct soft_stream *take_cpu(struct soft_thread *t)
+{
+	struct soft *s = t->s;
+	struct soft_stream **st;
+
+	if (s->config.per_thread)
+		return soft_stream_of(s, t->tid);
+	st = &s->streams[choose_cpu(t)];
+	if (!*st)
+		*st = soft_stream_new(s, (uint32_t)(st - s->streams));
+	else if ((*st)->owner)
+		soft_switch_out((*st)->owner);
+	return *st;
+}
+
+/* SWITCH in, and ITRACE_START the first time. */
+static int switch_in(struct soft_thread *t)
+{
+	struct soft_stream *st = take_cpu(t);
+	struct soft *s = t->s;
+	struct synth_id id;
+	uint64_t *now;
+
+	if (!st)
+		return soft_note(s, -AUX_E_NOMEM);
+	t->st = st;
+	t->last_idx = st->idx;
+	st->owner = t;
+	now = soft_clock(st);
+	*now = soft_stamp(s, max_u64(*now, t->clock) + 1);
+	t->clock = *now;
+	id = id_of(t, *now);
+	if (!s->config.per_thread)
+		soft_note(s, synth_switch(s->w, &id, false));
+	id.id = s->config.event_id;
+	if (!t->started)
+		soft_note(s, synth_itrace_start(s->w, &id, t->pid, t->tid));
+	t->started = true;
+	return s->error;
+}
+
+/* Puts t on a stream and goes on at last.start. */
+static int soft_resume(struct soft_thread *t)
+{
+	struct soft *s = t->s;
+	uint64_t *now;
+
+	if (!t->st && switch_in(t))
+		return s->error;
+	t->st->used = ++s->order;
+	now = soft_clock(t->st);
+	*now = max_u64(max_u64(*now, t->clock), t->proc->floor) + 1;
+	if (!t->st->first_ns)
+		t->st->first_ns = *now;
+	s->ops->enable(t);
+	t->on = true;
+	t->resync = false;
+	return s->error;
+}
+
+static struct soft_process *find_process(struct soft *s, uint32_t pid)
+{
+	struct soft_process *p;
+
+	for (p = s->procs; p; p = p->next)
+		if (p->pid == pid)
+			return p;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
+	p->pid = pid;
+	p->next = s->procs;
+	s->procs = p;
+	return p;
+}
+
+static void drop_process(struct soft *s, struct soft_process *proc)
+{
+	struct soft_process **p = &s->procs;
+
+	if (--proc->n_threads)
+		return;
+	while (*p != proc)
+		p = &(*p)->next;
+	*p = proc->next;
+	free(proc);
+}
+
+/* The first thread: what perf record knows at its start. */
+static void announce(struct soft_thread *t)
+{
+	static const char *const comm = "";
+
+	t->clock = t->s->config.start_ns;
+	soft_note(t->s, synth_thread_map(t->s->w, &t->tid, &comm, 1));
+	soft_note(t->s, synth_finished_init(t->s->w));
+}
+
+struct soft_thread *soft_thread_add(struct soft *s, uint32_t pid, uint32_t tid,
+				    struct soft_thread *parent)
+{
+	struct soft_thread *t = calloc(1, sizeof(*t));
+	struct synth_id id;
+
+	if (!t || !(t->proc = find_process(s, pid))) {
+		free(t);
+		soft_note(s, -AUX_E_NOMEM);
+		return NULL;
+	}
+	t->proc->n_threads++;
+	t->s = s;
+	t->pid = pid;
+	t->tid = tid;
+	t->next = s->threads;
+	s->threads = t;
+	s->stats.n_threads++;
+	if (!s->config.per_thread)
+		t->last_idx = (uint32_t)(s->stats.n_threads - 1) % s->n_streams;
+	if (!parent) {
+		announce(t);
+		return t;
+	}
+	t->ppid = parent->pid;
+	t->ptid = parent->tid;
+	t->clock = tick(parent);
+	id = id_of(parent, t->clock);
+	soft_note(s, synth_fork(s->w, &id, pid, t->ppid, tid, t->ptid));
+	return t;
+}
+
+void soft_thread_exit(struct soft_thread *t)
+{
+	struct soft *s = t->s;
+	struct soft_thread **p = &s->threads;
+	struct synth_id id;
+
+	soft_preempt(t);
+	id = id_of(t, tick(t));
+	t->proc->floor = max_u64(t->proc->floor, id.time);
+	soft_note(s, synth_exit(s->w, &id, t->pid, t->ppid, t->tid, t->ptid));
+	soft_switch_out(t);
+	t->proc->floor = max_u64(t->proc->floor, t->clock);
+	while (*p != t)
+		p = &(*p)->next;
+	*p = t->next;
+	drop_process(s, t->proc);
+	free(t);
+}
+
+/* The moment after all that this process ran; it goes on later. */
+static uint64_t barrier(struct soft_thread *t)
+{
+	struct soft_thread *o;
+	uint64_t now = t->proc->floor;
+
+	for (o = t->s->threads; o; o = o->next) {
+		if (o->proc != t->proc)
+			continue;
+		now = max_u64(now, soft_thread_now(o));
+		o->resync = o->on;
+	}
+	now = soft_stamp(t->s, now + 1);
+	t->proc->floor = t->told = now;
+	return now;
+}
+
+/* Without timestamps only AUX records tell what ran in the image before. */
+static void end_records(struct soft_thread *t)
+{
+	const struct soft_config *c = &t->s->config;
+
+	if (c->trace != SOFT_TRACE_ETM || c->etm.timestamp)
+		return;
+	for (struct soft_thread *o = t->s->threads; o; o = o->next)
+		if (o->proc == t->proc && o->st)
+			t->s->ops->flush(o->st);
+	/* their times may be later than what is in them */
+	t->proc->floor = max_u64(t->proc->floor, soft_stamp(t->s, 0));
+}
+
+int soft_comm(struct soft_thread *t, const char *comm, bool exec)
+{
+	struct soft *s = t->s;
+	struct synth_id id;
+
+	if (exec) {
+		if (!t->st && !s->config.per_thread)
+			switch_in(t);
+		end_records(t);
+	}
+	/* a new image: whatever the old one's threads ran is before it */
+	id = id_of(t, exec ? barrier(t) : tick(t));
+	return soft_note(s, synth_comm(s->w, &id, t->pid, t->tid, comm, exec));
+}
+
+int soft_mmap(struct soft_thread *t, const struct synth_map *map)
+{
+	struct soft *s = t->s;
+	uint64_t now = barrier(t);
+	struct synth_id id = id_of(t, now);
+
+	soft_note(s, synth_mmap2(s->w, &id, t->pid, t->tid, map));
+	if (map->build_id_size && map->path[0] == '/')
+		soft_note(s, writer_build_id(s->w, t->pid,
+					     PERF_RECORD_MISC_USER, map->path,
+					     map->build_id,
+					     map->build_id_size));
+	return s->error;
+}
+
+int soft_code(struct soft_thread *t, uint64_t addr, const void *bytes,
+	      size_t len, enum aux_code_kind kind)
+{
+	struct aux_code_entry e = {
+		.time_ns = barrier(t),
+		.addr = addr,
+		.len = len,
+		.pid = t->pid,
+		.kind = (uint32_t)kind,
+	};
+
+	return soft_note(t->s, writer_code(t->s->w, &e, bytes));
+}
+
+void soft_not_traced(struct soft *s, uint32_t pid, const char *program,
+		     const char *why)
+{
+	s->stats.n_not_traced++;
+	if (s->config.not_traced)
+		s->config.not_traced(s->config.priv, pid, program, why);
+}
+
+void soft_killed(struct soft *s)
+{
+	s->stats.n_killed++;
+}
+
+/*
+ * soft_stream_run: what the back ends call to say what ran, for all kinds of
+ * trace. A thread is put on a stream when there is something to say of it, and
+ * is taken off when a shared sink is emptied.
+ */
+
+/* Back on a stream before anything is said of t. */
+static int ensure_on(struct soft_thread *t, uint64_t ip)
+{
+	if (!t->user) {
+		/* a back end's mistake: it never entered */
+		t->s->stats.n_unexplained++;
+		soft_enter(t, ip, 0);
+	}
+	return t->on ? t->s->error : soft_resume(t);
+}
+
+int soft_run(struct soft_thread *t, const struct soft_block *table,
+	     const uint32_t *ids, size_t n)
+{
+	uint64_t *now, tsc;
+	size_t i = 0;
+
+	if (!n)
+		return 0;
+	if (ensure_on(t, table[ids[0]].start))
+		return t->s->error;
+	t->st->used = ++t->s->order;
+	t->pinned = false;
+	now = soft_clock(t->st);
+	while (i < n) {
+		tsc = *now;
+		if (t->resync && tsc <= t->proc->floor)
+			tsc = t->proc->floor + 1;
+		i += t->s->ops->run(t, table, ids + i, n - i);
+		t->s->stats.n_insns += *now - tsc;
+		if (t->s->out.full)
+			soft_flush_streams(t->s);
+		if (!t->on && ensure_on(t, t->last.start))
+			break;
+	}
+	return soft_note(t->s, soft_stream_error(t->st));
+}
+
+int soft_cut(struct soft_thread *t, const struct soft_block *b,
+	     uint32_t n_insns, uint64_t ip)
+{
+	if (ensure_on(t, b->start))
+		return t->s->error;
+	t->s->ops->run_block(t, b, n_insns);
+	t->s->stats.n_insns += n_insns;
+	t->last = soft_at_ip(ip);
+	t->pinned = false;
+	return soft_note(t->s, soft_stream_error(t->st));
+}
+
+/* The class is of either architecture. */
+static bool enters_kernel(const struct soft_block *b)
+{
+	return b->cls == X86_SYSCALL || b->cls == X86_FAR;
+}
+
+int soft_leave(struct soft_thread *t, enum soft_leave_kind kind, uint64_t ip)
+{
+	const struct soft_trace_ops *ops = t->s->ops;
+
+	if (ensure_on(t, ip))
+		return t->s->error;
+	if (kind == SOFT_LEAVE_ASYNC) {
+		ops->interrupt(t, ip);
+	} else if (enters_kernel(&t->last)) {
+		ops->call(t);
+	} else {
+		t->s->stats.n_unexplained++;
+		ops->mistake(t, ip);
+	}
+	t->clock = *soft_clock(t->st);
+	t->on = t->user = t->resync = t->pinned = false;
+	return soft_note(t->s, soft_stream_error(t->st));
+}
+
+int soft_enter(struct soft_thread *t, uint64_t ip, uint64_t kernel_ns)
+{
+	if (t->user && t->on) {
+		t->s->stats.n_unexplained++;
+		t->s->ops->mistake(t, ip);
+		t->clock = *soft_clock(t->st);
+		t->on = false;
+	}
+	t->clock += kernel_ns;
+	t->last = soft_at_ip(ip);
+	t->user = true;
+	t->pinned = false;
+	return t->s->error;
+}
+
+int soft_ptwrite(struct soft_thread *t, uint64_t ip, uint64_t value, int size)
+{
+	const struct soft_config *c = &t->s->config;
+
+	if (!c->ptw || c->trace != SOFT_TRACE_PT)
+		return 0;
+	if (ensure_on(t, ip))
+		return t->s->error;
+	if (t->st->e.pos >= t->st->e.limit && !t->st->e.lost &&
+	    (!t->pinned || !t->st->e.config.branch))
+		pt_encode_checkpoint(&t->st->e, t->last.start);
+	pt_encode_ptwrite(&t->st->e, ip, value, size, c->fup_on_ptw);
+	t->pinned = true;
+	return t->s->error;
+}
+
+/*
+ * soft_stream_sink: CoreSight's way out: trace IDs, frames, AUX records, and
+ * what AUXTRACE_INFO says of the virtual CPUs.
+ *
+ * Decoders start anew with each AUX record, so a record ends only where its
+ * trace units have stopped. A sink that all CPUs share is emptied when all of
+ * them were stopped.
+ * Specification: Linux 6.1, tools/perf/util/cs-etm.h, and coresight-event/pmu.h for
+ * AUX_OUTPUT_HW_ID.
+ */
+
+#define AUX_FLAG_RAW 0x100	/* PERF_AUX_FLAG_CORESIGHT_FORMAT_RAW */
+#define RECORD_HW_ID 21		/* PERF_RECORD_AUX_OUTPUT_HW_ID */
+#define PIECE_SIZE (4 * ETM_GROUP_MAX)
+#define ETE_IGNORE 0x70		/* what a TRBE fills up with */
+#define SINK_ALIGN 64		/* of what a sink writes to memory */
+#define MAX_WORDS 12		/* of a CPU's block */
+
+static uint32_t cpu_of(const struct soft_stream *st)
+{
+	return st->idx % st->s->config.n_cpus;
+}
+
+/* The driver's IDs; 0x70 and up are reserved. */
+static uint8_t trace_id(uint32_t cpu)
+{
+	return (uint8_t)(0x10 + 2 * cpu);
+}
+
+static size_t put_raw(const struct soft *s, const uint8_t *bytes, size_t n)
+{
+	size_t pad = s->etm.ete ? -n % SINK_ALIGN : 0;
+
+	memcpy(s->out.scratch, bytes, n);
+	memset(s->out.scratch + n, ETE_IGNORE, pad);
+	return n + pad;
+}
+
+static size_t put_framed(struct soft *s, uint8_t id, const uint8_t *bytes,
+			 size_t n)
+{
+	uint8_t *p = s->out.scratch;
+	size_t done = etm_frame_put(&s->out.frame, id, bytes, n, p);
+
+	done += etm_frame_end(&s->out.frame, p + done);
+	return done + etm_frame_pad(p + done, SINK_ALIGN - done % SINK_ALIGN);
+}
+
+static int add_shared(struct soft *s, uint8_t id, const uint8_t *bytes,
+		      size_t n)
+{
+	struct soft_etm_out *o = &s->out;
+	size_t need = o->n + etm_frame_room(n) + SINK_ALIGN, cap = o->cap;
+	uint8_t *p;
+
+	if (need > cap) {
+		cap = need > cap * 2 ? need : cap * 2;
+		p = realloc(o->bytes, cap);
+		if (!p)
+			return -AUX_E_NOMEM;
+		o->bytes = p;
+		o->cap = cap;
+	}
+	o->n += etm_frame_put(&o->frame, id, bytes, n, o->bytes + o->n);
+	o->full = o->n >= SOFT_BUF_SIZE;
+	return 0;
+}
+
+static int take(void *ctx, const uint8_t *bytes, size_t n, bool stopped)
+{
+	struct soft_stream *st = ctx;
+	struct soft *s = st->s;
+	bool raw = s->config.etm.raw;
+	uint8_t id = trace_id(cpu_of(st));
+
+	(void)stopped;
+	if (s->config.etm.shared)
+		return add_shared(s, id, bytes, n);
+	n = raw ? put_raw(s, bytes, n) : put_framed(s, id, bytes, n);
+	return soft_stream_aux(st, s->out.scratch, n, raw ? AUX_FLAG_RAW : 0);
+}
+
+/* The CPU's trace ID, as the kernel tells it when an event starts there. */
+static int put_hw_id(struct soft_stream *st)
+{
+	struct soft *s = st->s;
+	struct {
+		struct perf_event_header h;
+		uint64_t hw_id;
+		uint32_t pid, tid;
+		uint64_t time;
+		uint32_t cpu, zero;
+		uint64_t id;
+	} r = {
+		.h = { .type = RECORD_HW_ID, .size = sizeof(r) },
+		.hw_id = trace_id(cpu_of(st)),
+		.pid = UINT32_MAX,
+		.tid = UINT32_MAX,
+		.time = soft_stamp(s, s->config.start_ns),
+		.cpu = cpu_of(st),
+		.id = s->config.event_id,
+	};
+
+	return writer_record(s->w, &r.h);
+}
+
+void soft_etm_open(struct soft_stream *st)
+{
+	struct soft *s = st->s;
+
+	etm_encode_init(&st->etm, &s->etm, st->buf,
+			s->etm.pieces ? PIECE_SIZE : SOFT_BUF_SIZE, take, st);
+	st->etm.lost_seed = st->idx + 1;
+	st->etm.tsc = st->etm.cc_tsc = s->config.start_ns;
+	if (!s->out.scratch)
+		s->out.scratch = malloc(etm_frame_room(SOFT_BUF_SIZE) +
+					SINK_ALIGN);
+	if (!s->out.scratch)
+		st->etm.error = -AUX_E_NOMEM;
+	soft_note(s, put_hw_id(st));
+}
+
+void soft_etm_flush(struct soft_stream *st)
+{
+	if (st->owner)
+		soft_preempt(st->owner);
+	etm_encode_flush(&st->etm);
+	st->s->stats.n_injected += st->etm.n_injected;
+	st->etm.n_injected = 0;
+}
+
+/* What is in a record ran before its end, and what is in the next one later. */
+static void align_clocks(struct soft *s)
+{
+	uint64_t now = 0;
+	uint32_t i;
+
+	for (i = 0; i < s->n_streams; i++)
+		if (s->streams[i] && s->streams[i]->etm.tsc > now)
+			now = s->streams[i]->etm.tsc;
+	for (i = 0; i < s->n_streams; i++)
+		if (s->streams[i])
+			s->streams[i]->etm.tsc = now;
+}
+
+/* After the CPUs' own flushes: all have stopped. */
+void soft_etm_flush_shared(struct soft *s)
+{
+	struct soft_etm_out *o = &s->out;
+	uint32_t i;
+
+	if (!s->config.etm.shared || !o->n)
+		return;
+	align_clocks(s);
+	o->n += etm_frame_end(&o->frame, o->bytes + o->n);
+	o->n += etm_frame_pad(o->bytes + o->n,
+			      SINK_ALIGN - o->n % SINK_ALIGN);
+	if (!s->streams[0])
+		s->streams[0] = soft_stream_new(s, 0);
+	if (!s->streams[0])
+		soft_note(s, -AUX_E_NOMEM);
+	else
+		soft_note(s, soft_stream_aux(s->streams[0], o->bytes, o->n, 0));
+	for (i = 0; i < s->n_streams; i++)
+		if (s->streams[i])
+			s->streams[i]->etm.fresh = true;
+	o->n = 0;
+	o->full = false;
+}
+
+static void soft_etm_out_fini(struct soft_etm_out *o)
+{
+	free(o->bytes);
+	free(o->scratch);
+}
+
+static size_t put_block(const struct etm_encode_config *c, uint32_t cpu,
+			uint64_t *p)
+{
+	const struct etm_regs r = etm_encode_regs(c);
+	size_t n = AUX_CS_NR_PARAMS + 1;
+
+	p[AUX_CS_MAGIC] = c->ete ? AUX_CS_MAGIC_ETE : AUX_CS_MAGIC_ETMV4;
+	p[AUX_CS_CPU] = cpu;
+	p[n++] = r.configr;
+	p[n++] = trace_id(cpu);
+	p[n++] = r.idr0;
+	p[n++] = r.idr1;
+	p[n++] = r.idr2;
+	p[n++] = r.idr8;
+	p[n++] = r.authstatus;
+	if (c->ete)
+		p[n++] = r.devarch;
+	p[n++] = AUX_CS_TS_VIRTUAL;
+	p[AUX_CS_NR_PARAMS] = n - (AUX_CS_NR_PARAMS + 1);
+	return n;
+}
+
+int soft_etm_info(struct soft *s)
+{
+	uint32_t cpu, n_cpus = s->config.n_cpus;
+	uint64_t *priv = calloc(AUX_CS_N_HEADER + (size_t)n_cpus * MAX_WORDS,
+				sizeof(*priv));
+	size_t n = AUX_CS_N_HEADER;
+	int ret;
+
+	if (!priv)
+		return -AUX_E_NOMEM;
+	priv[AUX_CS_VERSION] = 1;
+	priv[AUX_CS_PMU_CPUS] = (uint64_t)s->config.pmu_type << 32 | n_cpus;
+	for (cpu = 0; cpu < n_cpus; cpu++)
+		n += put_block(&s->etm, cpu, priv + n);
+	ret = synth_auxtrace_info(s->w, AUX_TRACE_CS_ETM, priv, (uint32_t)n);
+	free(priv);
+	return ret;
 }

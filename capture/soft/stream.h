@@ -129,12 +129,6 @@ struct soft {
 	int error;
 };
 
-/* Notes the first error; returns it. */
-int soft_note(struct soft *s, int err);
-/* A time for a record: never before what readers may have sorted already. */
-uint64_t soft_stamp(struct soft *s, uint64_t time);
-uint64_t soft_thread_now(const struct soft_thread *t);
-
 static inline uint64_t *soft_clock(struct soft_stream *st)
 {
 	return st->s->config.trace == SOFT_TRACE_ETM ? &st->etm.tsc : &st->e.tsc;
@@ -152,10 +146,6 @@ static inline struct soft_block soft_at_ip(uint64_t ip)
 	return (struct soft_block){ .start = ip, .end = ip, .cls = X86_OTHER };
 }
 
-struct soft_stream *soft_stream_new(struct soft *s, uint32_t idx);
-/* The stream of a thread of its own. */
-struct soft_stream *soft_stream_of(struct soft *s, uint32_t tid);
-void soft_stream_free(struct soft_stream *st);
 /* An AUX record of st and its bytes go to the file. */
 int soft_stream_aux(struct soft_stream *st, const uint8_t *bytes, size_t n,
 		    uint64_t flags);
@@ -167,14 +157,6 @@ int soft_etm_info(struct soft *s);
 void soft_etm_open(struct soft_stream *st);
 void soft_etm_flush(struct soft_stream *st);
 void soft_etm_flush_shared(struct soft *s);
-void soft_etm_out_fini(struct soft_etm_out *out);
-
-/* Puts t on a stream and goes on at last.start. */
-int soft_resume(struct soft_thread *t);
-/* Takes t off its stream at last.start; it is still switched in. */
-void soft_preempt(struct soft_thread *t);
-/* t leaves its stream for good: SWITCH out. */
-void soft_switch_out(struct soft_thread *t);
 
 int soft_truth_open(struct soft_truth **tr, const char *path,
 		    struct aux_diag *diag);

@@ -123,6 +123,13 @@ static void run_block(struct soft_thread *t, const struct soft_block *b,
 }
 
 static inline __attribute__((always_inline)) bool
+pass_fast(struct etm_encoder *e, struct encode_hot *h,
+	  const struct soft_block *prev, uint64_t ip, const enum mode mode);
+static inline __attribute__((always_inline)) size_t
+run_fast(struct soft_thread *t, const struct soft_block *table,
+	 const uint32_t *ids, size_t n, const enum mode mode);
+
+static inline __attribute__((always_inline)) bool
 send_address(struct etm_encoder *e, struct encode_hot *h, uint64_t ip)
 {
 	e->pos = etm_put_addr(etm_put_atoms(e->pos, h->bits, h->n_bits),

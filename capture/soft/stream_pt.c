@@ -155,6 +155,10 @@ static void run_block(struct soft_thread *t, const struct soft_block *b,
 	t->last = *b;
 }
 
+static inline __attribute__((always_inline)) size_t
+run_fast(struct soft_thread *t, const struct soft_block *table,
+	 const uint32_t *ids, size_t n, const bool plain);
+
 /*
  * The way from prev to ip, when it is an everyday one; false: see to it slowly.
  * Branches on the class predict well: this code's history is the program's.

@@ -123,9 +123,6 @@ int cmd_parse_number(const char *name, const char *s, uint64_t max,
 int cmd_parse_size(const char *name, const char *s, uint64_t *v);
 /* A time that is not 0, as 10ms; without a unit seconds. */
 int cmd_parse_duration(const char *name, const char *s, uint64_t *ns);
-/* "N" or "N-M" */
-int cmd_parse_span(const char *name, const char *s, uint64_t *from,
-		   uint64_t *to);
 /* "A,B" as --time has it; what is left out stays as it is. */
 int cmd_parse_times(const char *s, uint64_t *from, uint64_t *to);
 

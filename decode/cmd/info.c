@@ -10,12 +10,304 @@
 #include <string.h>
 
 #include <aux/decoder.h>
+
 #include "common/bytes.h"
+#include "common/diag.h"
+#include "decode/cmd/info.h"
+#include "decode/cmd/record_text.h"
+#include "decode/lib/session/decoders.h"
+#include "decode/lib/sideband/sideband.h"
 #include "perfdata/csmeta.h"
 
-#include "decode/cmd/info.h"
-#include "decode/lib/session/decoders.h"
-#include "decode/cmd/record_text.h"
+/*
+ * cmd_info_cs: the CoreSight sources of a file: whose trace is in which AUX
+ * stream, and the registers that its decoder goes by.
+ */
+
+static const char *arch_name(uint32_t arch)
+{
+	static const char *const names[] = {
+		[AUX_ETM_V3] = "ETMv3", [AUX_ETM_PTM] = "PTM",
+		[AUX_ETM_V4] = "ETMv4", [AUX_ETM_ETE] = "ETE",
+		[AUX_ETM_STM] = "STM", [AUX_ETM_ITM] = "ITM",
+	};
+
+	return arch && arch < sizeof(names) / sizeof(*names) ? names[arch] :
+							       "unknown";
+}
+
+struct reg {
+	const char *name;
+	uint32_t value;
+};
+
+static void put_regs(struct outbuf *o, const struct reg *regs, size_t n)
+{
+	const char *sep = ": ";
+
+	for (size_t i = 0; i < n; i++) {
+		if (!regs[i].value && i)
+			continue;
+		outbuf_printf(o, "%s%s %#x", sep, regs[i].name, regs[i].value);
+		sep = ", ";
+	}
+}
+
+/* The first register also when it is 0. */
+static void put_config(struct outbuf *o, const struct aux_etm_config *e)
+{
+	const struct reg v4[] = {
+		{ "TRCCONFIGR", e->trcconfigr }, { "TRCIDR0", e->trcidr0 },
+		{ "TRCIDR1", e->trcidr1 }, { "TRCIDR2", e->trcidr2 },
+		{ "TRCIDR8", e->trcidr8 }, { "TRCDEVARCH", e->trcdevarch },
+		{ "TRCAUTHSTATUS", e->trcauthstatus },
+	};
+	const struct reg v3[] = {
+		{ "ETMCR", e->etmcr }, { "ETMIDR", e->etmidr },
+		{ "ETMCCER", e->etmccer },
+	};
+	const struct reg sw[] = {
+		{ "STMTCSR", e->stmtcsr }, { "ITMTCR", e->itmtcr },
+		{ "STMFEAT1R", e->stmfeat1r }, { "STMFEAT3R", e->stmfeat3r },
+		{ "STMDEVID", e->stmdevid },
+	};
+
+	if (e->arch == AUX_ETM_V4 || e->arch == AUX_ETM_ETE)
+		put_regs(o, v4, sizeof(v4) / sizeof(*v4));
+	else if (e->arch == AUX_ETM_V3 || e->arch == AUX_ETM_PTM)
+		put_regs(o, v3, sizeof(v3) / sizeof(*v3));
+	else if (e->arch == AUX_ETM_STM || e->arch == AUX_ETM_ITM)
+		put_regs(o, sw, sizeof(sw) / sizeof(*sw));
+	if (e->pid_in_vmid)
+		outbuf_str(o, "; the VMID is the thread");
+	if (e->ts_is_clock)
+		outbuf_str(o, "; timestamps are of the clock");
+}
+
+static void info_cs_print_source(struct info *in, size_t i)
+{
+	const struct chunk_source *s = &in->chunks.sources[i];
+	struct outbuf *o = in->out;
+
+	outbuf_printf(o, "  %zu: in AUX stream %u, ", i,
+		      in->chunks.queues[s->queue].idx);
+	if (s->id)
+		outbuf_printf(o, "trace id %#x, ", s->id);
+	else if (s->raw)
+		outbuf_str(o, "raw, ");
+	else
+		outbuf_str(o, "no trace ids, ");
+	if (s->cpu >= 0)
+		outbuf_printf(o, "cpu %d, ", s->cpu);
+	if (s->meta)
+		outbuf_printf(o, "%s, ", arch_name(s->meta->etm.arch));
+	outbuf_printf(o, "%" PRIu64 " byte%s", s->n_bytes,
+		      s->n_bytes == 1 ? "" : "s");
+	if (s->meta)
+		put_config(o, &s->meta->etm);
+	else if (s->n_bytes)
+		outbuf_str(o, ": the file does not say whose this is");
+	outbuf_str(o, "\n");
+	in->n_nobodys += !s->meta && s->n_bytes;
+}
+
+/* nothing for other trace; -AUX_E_NOMEM */
+static int info_sources(struct info *in)
+{
+	struct chunks *c = &in->chunks;
+
+	if (c->trace_type != AUX_TRACE_CS_ETM)
+		return 0;
+	if (c->cs_error.code) {
+		outbuf_printf(in->out, "trace sources: %s\n", c->cs_error.text);
+		in->bad_sources = true;
+	}
+	if (chunks_find_sources(c) < 0)
+		return -AUX_E_NOMEM;
+	if (!c->n_sources)
+		return 0;
+	outbuf_printf(in->out, "trace sources: %zu (--stream and the flow go by "
+			       "these numbers)\n", c->n_sources);
+	for (size_t i = 0; i < c->n_sources; i++)
+		info_cs_print_source(in, i);
+	return 0;
+}
+
+/*
+ * cmd_info_loss: what a file says of its own completeness: the recorder's
+ * ledger, and the verdict over everything that was met.
+ *
+ * Invariant: "no loss recorded" is said only when all that could tell of a loss
+ * was there and read.
+ */
+
+/* "3 bytes lost, the AUX buffer was full (2 times)" */
+static void put_amount(struct outbuf *o, const struct aux_ledger_entry *e,
+		       uint32_t cause)
+{
+	const struct loss_text *t = losses_text(cause);
+
+	if (!t) {
+		outbuf_printf(o, "%" PRIu64 " of unknown cause %u", e->bytes,
+			      cause);
+		return;
+	}
+	if (t->bytes && t->verdict && !e->bytes)
+		outbuf_printf(o, "an unknown number of %s", t->many);
+	else
+		outbuf_printf(o, "%" PRIu64 " %s", e->bytes,
+			      e->bytes == 1 ? t->one : t->many);
+	outbuf_printf(o, " %s", t->info);
+	if (t->bytes && t->verdict && e->n > 1)
+		outbuf_printf(o, " (%" PRIu64 " times)", e->n);
+}
+
+/* Reads the ledger's entries, if there is one. -AUX_E_NOMEM at worst. */
+static int info_ledger_load(struct info *in)
+{
+	/* One that was cut off counts with the features. */
+	int rc = losses_read(&in->losses, in->r, &in->chunks);
+
+	if (in->losses.bad) {
+		cmd_warn(in->o->path, "the loss ledger cannot be read "
+				      "(version %u)", in->losses.version);
+		in->bad_ledger = true;
+	}
+	return rc;
+}
+
+/* When a stream ran, by the ledger; NULL: it is not said. */
+static const struct aux_ledger_entry *info_ledger_span(const struct info *in,
+						uint32_t idx)
+{
+	const struct losses *l = &in->losses;
+
+	for (uint32_t i = 0; i < l->n; i++)
+		if (l->e[i].idx == idx && l->e[i].first_ns &&
+		    l->e[i].cause == AUX_LEDGER_SAVED)
+			return &l->e[i];
+	return NULL;
+}
+
+/* Does the file hold what the recorder saved? */
+static void check_stream(struct info *in, const struct aux_ledger_entry *e)
+{
+	uint64_t held = 0;
+
+	for (size_t i = 0; i < in->chunks.n; i++)
+		if (in->chunks.queues[i].idx == e->idx)
+			held += in->chunks.queues[i].n_bytes;
+	/* More came behind the last ledger of a recorder that was killed. */
+	if (held == e->bytes ||
+	    (held > e->bytes && aux_reader_info(in->r)->unfinished))
+		return;
+	in->bad_ledger = true;
+	outbuf_printf(in->out, ", but the file holds %" PRIu64, held);
+}
+
+static const char *ledger_title(const struct info *in)
+{
+	if (in->losses.origin == LOSSES_SUMMED)
+		return "losses that the recorder told of (it wrote no ledger):"
+		       "\n";
+	if (in->losses.origin == LOSSES_RECORD &&
+	    aux_reader_info(in->r)->unfinished)
+		return "ledger of the recorder, the last that it wrote:\n";
+	return "ledger of the recorder:\n";
+}
+
+static void sum_up(struct info *in, const struct aux_ledger_entry *e)
+{
+	if (e->cause >= AUX_LEDGER_N_CAUSES) {
+		in->bad_ledger = true;
+		return;
+	}
+	in->sum[e->cause].bytes += e->bytes;
+	in->sum[e->cause].n += e->n;
+}
+
+static void info_ledger_print(struct info *in)
+{
+	for (uint32_t i = 0; i < in->losses.n; i++) {
+		const struct aux_ledger_entry *e = &in->losses.e[i];
+
+		if (!i)
+			outbuf_str(in->out, ledger_title(in));
+		sum_up(in, e);
+		if (e->idx == UINT32_MAX)
+			outbuf_str(in->out, "  all: ");
+		else
+			outbuf_printf(in->out, "  stream %u: ", e->idx);
+		put_amount(in->out, e, e->cause);
+		if (e->cause == AUX_LEDGER_SAVED)
+			check_stream(in, e);
+		outbuf_str(in->out, "\n");
+	}
+}
+
+static void put_count(struct info *in, uint64_t n, const char *one,
+		      const char *many)
+{
+	if (n)
+		outbuf_printf(in->out, "%s %" PRIu64 " %s",
+			      in->lossy ? ";" : "verdict: incomplete:", n,
+			      n == 1 ? one : many);
+	in->lossy |= n != 0;
+}
+
+static void put_if(struct info *in, bool is, const char *what)
+{
+	if (is)
+		outbuf_printf(in->out, "%s %s",
+			      in->lossy ? ";" : "verdict: incomplete:", what);
+	in->lossy |= is;
+}
+
+/* One line: everything that is missing, or that nothing is known to be. */
+static void info_verdict(struct info *in, bool damaged)
+{
+	struct outbuf *o = in->out;
+	bool unfinished = aux_reader_info(in->r)->unfinished;
+	uint64_t told;
+
+	put_if(in, damaged, "the file is damaged");
+	put_if(in, unfinished, "the recording was cut short");
+	put_count(in, in->n_bad, "feature section cut off or damaged",
+		  "feature sections cut off or damaged");
+	for (uint32_t i = 0; i < AUX_LEDGER_N_CAUSES; i++) {
+		const struct aux_ledger_entry *sum = &in->sum[i];
+
+		if (!losses_text(i)->verdict || !(sum->bytes | sum->n))
+			continue;
+		put_if(in, true, "");
+		put_amount(o, sum, i);
+	}
+	put_count(in, in->n_by_flag[0], "AUX record says truncated",
+		  "AUX records say truncated");
+	put_count(in, in->n_by_flag[2], "AUX record says partial",
+		  "AUX records say partial");
+	put_count(in, in->n_by_flag[3], "AUX record says collision",
+		  "AUX records say collision");
+	/* those that the ledger has are told */
+	told = in->sum[AUX_LEDGER_LOST_RECORDS].bytes;
+	put_count(in, in->lost_records > told ? in->lost_records - told : 0,
+		  "record lost", "records lost");
+	put_count(in, in->lost_samples, "sample lost", "samples lost");
+	put_count(in, in->n_throttled,
+		  "time throttled by the kernel",
+		  "times throttled by the kernel");
+	put_count(in, in->chunks.n_orphan_aux, "AUX record without its data",
+		  "AUX records without their data");
+	put_count(in, in->chunks.n_damaged,
+		  "compressed AUXTRACE record damaged",
+		  "compressed AUXTRACE records damaged");
+	put_count(in, in->n_nobodys, "trace source is nobody's",
+		  "trace sources are nobody's");
+	put_if(in, in->bad_sources, "what made the trace cannot be read");
+	put_if(in, in->bad_ledger, "the ledger does not balance, or cannot be "
+				   "read");
+	outbuf_str(o, in->lossy ? "\n" : "verdict: no loss recorded\n");
+}
 
 static uint32_t find_pmu_type(const struct aux_event *ev)
 {
@@ -57,14 +349,17 @@ static void count_record(struct info *in, const struct aux_event *ev)
 		in->time_max = ev->id.time;
 }
 
-void info_time(struct outbuf *o, uint64_t ns)
+/* "1.205 ms", "5.000000000", "5.000000000 s to 6.0.. s (1.0 s)" */
+static void info_time(struct outbuf *o, uint64_t ns)
 {
 	char text[32];
 
 	outbuf_put(o, text, (size_t)(fmt_time(text, ns) - text));
 }
 
-void info_span(struct outbuf *o, uint64_t first, uint64_t last)
+static void info_duration(struct outbuf *o, uint64_t ns);
+
+static void info_span(struct outbuf *o, uint64_t first, uint64_t last)
 {
 	info_time(o, first);
 	outbuf_str(o, " s to ");
@@ -74,7 +369,7 @@ void info_span(struct outbuf *o, uint64_t first, uint64_t last)
 	outbuf_str(o, ")");
 }
 
-void info_duration(struct outbuf *o, uint64_t ns)
+static void info_duration(struct outbuf *o, uint64_t ns)
 {
 	double s = (double)ns / 1e9;
 
@@ -364,6 +659,8 @@ static void print_features(struct info *in)
 		outbuf_str(in->out, "\n");
 }
 
+static void info_snapshots(struct info *in);
+
 static int run_info(struct info *in)
 {
 	struct aux_diag damage = { .offset = AUX_NO_OFFSET };
@@ -419,4 +716,159 @@ int cmd_info(const struct cmd_options *o)
 	aux_reader_close(in->r);
 	free(in);
 	return status;
+}
+
+/*
+ * cmd_info_snap: the snapshots of a file. One snapshot can hold old buffers of CPUs
+ * that have long been idle, so each stream's span of time is told.
+ */
+
+/* As AUXTRACE_INFO has it; mult 0: unknown. */
+static struct aux_clock find_clock(const struct chunks *c)
+{
+	struct aux_clock clock = { 0 };
+
+	if (c->trace_type != AUX_TRACE_INTEL_PT ||
+	    c->n_metadata <= AUX_PT_CAP_USER_TIME_ZERO ||
+	    !c->metadata[AUX_PT_CAP_USER_TIME_ZERO] ||
+	    c->metadata[AUX_PT_TIME_SHIFT] > 63)
+		return clock;
+	clock.shift = (uint16_t)c->metadata[AUX_PT_TIME_SHIFT];
+	clock.mult = (uint32_t)c->metadata[AUX_PT_TIME_MULT];
+	clock.zero = c->metadata[AUX_PT_TIME_ZERO];
+	return clock;
+}
+
+static const char *reason_text(uint32_t reason)
+{
+	switch (reason) {
+	case 0:
+		return "";
+	case AUX_SNAPSHOT_SIGNAL:
+		return " on a signal";
+	case AUX_SNAPSHOT_CONTROL:
+		return " on a command";
+	case AUX_SNAPSHOT_EXIT:
+		return " at the end";
+	case AUX_SNAPSHOT_CUT:
+		return " left by a cut";
+	}
+	return " for a reason that this build does not know";
+}
+
+static void print_head(struct outbuf *o, const struct snapshot *s)
+{
+	outbuf_printf(o, "  %" PRIu64 ":", s->number);
+	if (s->time_ns) {
+		outbuf_str(o, " at ");
+		info_time(o, s->time_ns);
+		outbuf_str(o, " s");
+	}
+	outbuf_str(o, reason_text(s->reason));
+	if (s->label.len) {
+		outbuf_str(o, " \"");
+		for (size_t i = 0; i < s->label.len; i++) {
+			uint8_t ch = s->label.data[i];
+
+			outbuf_printf(o, ch >= ' ' && ch < 0x7f && ch != '"' ? "%c" :
+							  "\\x%02x", ch);
+		}
+		outbuf_str(o, "\"");
+	}
+	outbuf_str(o, "\n");
+}
+
+/* The packets tell when, unless they have no time or are of another kind. */
+static bool find_span(const struct chunks *c, const struct queue *q,
+		      uint32_t snapshot, uint64_t *first, uint64_t *last)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < q->n_pieces; i++) {
+		const struct piece *p = &q->pieces[i];
+		uint64_t a, b;
+
+		if (p->snapshot != snapshot ||
+		    c->trace_type != AUX_TRACE_INTEL_PT ||
+		    !chunks_tsc_span(p->data, p->data + p->len, &a, &b))
+			continue;
+		if (!found)
+			*first = a;
+		*last = b;
+		found = true;
+	}
+	return found;
+}
+
+/* Else the kernel's records: each came when a stretch of the trace had ended. */
+static void put_records_span(struct info *in, const struct queue *q,
+			     uint32_t snapshot)
+{
+	uint64_t first = 0, last = 0;
+
+	for (size_t i = 0; i < q->n_pieces; i++) {
+		const struct piece *p = &q->pieces[i];
+
+		if (p->snapshot != snapshot || !p->first_ns)
+			continue;
+		if (!first || p->first_ns < first)
+			first = p->first_ns;
+		if (p->last_ns > last)
+			last = p->last_ns;
+	}
+	if (!first) {
+		outbuf_str(in->out, "of unknown time");
+		return;
+	}
+	outbuf_str(in->out, "AUX records from ");
+	info_span(in->out, first, last);
+}
+
+static void print_stream(struct info *in, const struct queue *q,
+			 uint32_t snapshot, const struct aux_clock *clock)
+{
+	struct outbuf *o = in->out;
+	uint64_t bytes = 0, first, last;
+	size_t n = 0;
+
+	for (size_t i = 0; i < q->n_pieces; i++) {
+		if (q->pieces[i].snapshot != snapshot)
+			continue;
+		bytes += q->pieces[i].len;
+		n++;
+	}
+	if (!n)
+		return;
+	outbuf_printf(o, "     stream %u", q->idx);
+	if (q->cpu >= 0)
+		outbuf_printf(o, ", cpu %d", q->cpu);
+	if (q->tid >= 0)
+		outbuf_printf(o, ", tid %d", q->tid);
+	outbuf_printf(o, ": %" PRIu64 " byte%s, ", bytes, bytes == 1 ? "" : "s");
+	if (!find_span(&in->chunks, q, snapshot, &first, &last))
+		put_records_span(in, q, snapshot);
+	else if (clock->mult)
+		info_span(o, clock_to_ns(clock, first),
+			  clock_to_ns(clock, last));
+	else
+		outbuf_printf(o, "tsc %#" PRIx64 " to %#" PRIx64, first, last);
+	outbuf_str(o, "\n");
+}
+
+/* nothing when there is none */
+static void info_snapshots(struct info *in)
+{
+	const struct chunks *c = &in->chunks;
+	struct aux_clock clock = find_clock(c);
+
+	if (!c->n_snapshots)
+		return;
+	outbuf_printf(in->out, "snapshots: %zu%s\n", c->n_snapshots,
+		      c->own_snapshots ? "" :
+		      " (counted by the order of the AUXTRACE records)");
+	for (uint32_t i = 1; i <= c->n_snapshots; i++) {
+		print_head(in->out, &c->snapshots[i - 1]);
+		for (size_t k = 0; k < c->n; k++)
+			print_stream(in, &c->queues[k], i, &clock);
+	}
 }

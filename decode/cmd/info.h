@@ -35,24 +35,5 @@ struct info {
 };
 
 /* info_loss.c */
-/* Reads the ledger's entries, if there is one. -AUX_E_NOMEM at worst. */
-int info_ledger_load(struct info *in);
-/* When a stream ran, by the ledger; NULL: it is not said. */
-const struct aux_ledger_entry *info_ledger_span(const struct info *in,
-						uint32_t idx);
-void info_ledger_print(struct info *in);
-/* The last line; sets lossy. */
-void info_verdict(struct info *in, bool damaged);
-
-/* info_cs.c: nothing for other trace; -AUX_E_NOMEM */
-int info_sources(struct info *in);
-
-/* info_snap.c: nothing when there is none */
-void info_snapshots(struct info *in);
-
-/* info.c: "1.205 ms", "5.000000000", "5.000000000 s to 6.0.. s (1.0 s)" */
-void info_duration(struct outbuf *o, uint64_t ns);
-void info_time(struct outbuf *o, uint64_t ns);
-void info_span(struct outbuf *o, uint64_t first, uint64_t last);
 
 #endif

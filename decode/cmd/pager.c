@@ -84,7 +84,7 @@ static bool begins(const char *line, size_t len, const char *with)
 	return len >= strlen(with) && !memcmp(line, with, strlen(with));
 }
 
-size_t pager_colour_line(const char *line, size_t len, char *out)
+static size_t pager_colour_line(const char *line, size_t len, char *out)
 {
 	const struct colour *c = colour_get(true);
 	const char *how = NULL;

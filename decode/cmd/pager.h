@@ -32,6 +32,5 @@ void pager_wait(struct pager *p);
  * room for PAGER_GROWTH times len bytes; returns how many.
  */
 #define PAGER_GROWTH 12
-size_t pager_colour_line(const char *line, size_t len, char *out);
 
 #endif

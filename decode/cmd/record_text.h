@@ -3,6 +3,8 @@
 #ifndef DECODE_CMD_RECORD_TEXT_H
 #define DECODE_CMD_RECORD_TEXT_H
 
+#include <stdint.h>
+
 #include <aux/reader.h>
 
 #include "common/outbuf.h"
@@ -25,10 +27,13 @@ void aux_flags_text(struct outbuf *o, uint64_t flags);
  */
 void record_text(struct outbuf *o, const struct aux_reader *r,
 		 const struct aux_event *ev);
-/* Parts of it: fields of an EVENT_TYPE record (record_text_own.c); bytes. */
-void record_text_own(struct outbuf *o, const struct aux_reader *r,
-		     const struct aux_event *ev);
-void record_text_bytes(struct outbuf *o, const struct aux_reader *r,
-		       const struct aux_event *ev);
+
+/* record_text: what its files share. Each function puts the fields of one kind. */
+
+/* pid_t fields: -1 is more telling than 4294967295. */
+#define PID(x) ((int32_t)(x))
+
+typedef void (*text_fn)(struct outbuf *o, const struct aux_reader *r,
+			const struct aux_event *ev);
 
 #endif

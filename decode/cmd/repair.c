@@ -6,7 +6,8 @@
 #include "decode/cmd/rewrite.h"
 #include "perfdata/rewrite_repair.h"
 
-static void say_found(const struct cmd_options *o, const struct repair_result *r)
+static void say_found(const struct cmd_options *o,
+		      const struct repair_result *r)
 {
 	char text[400];
 

@@ -130,9 +130,6 @@ struct diff_side {
 
 void diff_side_init(struct diff_side *s, struct diff_code *code, uint32_t tid);
 void diff_side_fini(struct diff_side *s);
-/* So many from head on, or as many as there are. 0, or an error. */
-int diff_side_need(struct diff_side *s, size_t n, struct aux_diag *diag);
-void diff_side_take(struct diff_side *s, size_t n);
 
 static inline size_t diff_side_left(const struct diff_side *s)
 {

@@ -98,18 +98,6 @@ static inline struct verify_side *verify_other(struct verify *v,
 #define VERIFY_SAME 0
 #define VERIFY_DIFFERENT 1	/* v->text says how */
 
-/* verify.c: a difference is found, and what it is. VERIFY_DIFFERENT. */
-int verify_differ(struct verify *v, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
-/* Both have done this. */
-void verify_remember(struct verify *v, const struct verify_side *s,
-		     const struct aux_flow *ev);
-
-/* verify_event.c: both go to their next RANGE, or the end. */
-int verify_take_events(struct verify *v);
-/* All events on the way there had a partner? */
-int verify_check_pending(struct verify *v);
-
 /* verify_side.c */
 int verify_open_side(struct verify *v, unsigned which, size_t i, bool paths,
 		     struct aux_diag *diag);

@@ -91,10 +91,6 @@ void cover_counter_fini(struct cover_counter *c);
 int cover_counter_flow(struct cover_counter *c, const struct flow_ctx *ctx,
 		       const struct aux_flow *ev, size_t n);
 int cover_counter_add(struct cover_counter *c, uint32_t id, uint64_t n);
-int cover_counter_jump(struct cover_counter *c, uint32_t id, uint64_t to,
-		       uint64_t n);
-/* All counts are 0 again. */
-void cover_counter_clear(struct cover_counter *c);
 
 enum cover_format {
 	COVER_SUMMARY,

@@ -48,16 +48,4 @@ struct maker {
 	uint32_t labels_file;
 };
 
-/* sums.c. The number of a file; NO_FILE: out of memory. */
-uint32_t maker_file(struct maker *m, const char *name);
-/* The sum of a line, listed with the function at hand; NULL: out of memory. */
-struct sum *maker_sum(struct maker *m, const char *name, uint32_t line);
-/* The labels of a file, as m->labels. */
-void maker_need_labels(struct maker *m, uint32_t file);
-/* Adds the labels above the lines of the function at hand. */
-int maker_take_labels(struct maker *m, const struct elfimage_function *f);
-/* All sums become lines. */
-int maker_give_sums(struct maker *m);
-void maker_fini(struct maker *m);
-
 #endif

@@ -12,10 +12,6 @@
 
 struct cover_labels;
 
-/* NULL: the source is not there, or too large. */
-struct cover_labels *cover_labels_new(const char *path);
-void cover_labels_free(struct cover_labels *l);
-
 #define COVER_LABEL 1	/* nothing but labels */
 #define COVER_RETURN 2	/* there is "return;" in it */
 

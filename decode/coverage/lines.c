@@ -8,14 +8,414 @@
  * The rule is gcov's: "The user expects the line count to be the number of times a
  * line has been executed".
  */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/array.h"
 #include "common/x86_insn.h"
-
 #include "decode/coverage/impl.h"
+
+/*
+ * coverage_labels: see labels.h. Comments and literals are blanked out;
+ * what is left of a line is a label when it ends with a colon and begins with case,
+ * default, or is a name alone. Whoever asks knows which lines have code.
+ */
+
+#define MAX_SOURCE (32 << 20)
+#define MAX_LINE   400	/* bytes of a line that are looked at */
+
+struct cover_labels {
+	uint32_t n;
+	uint8_t *what;		/* by line, from 1 */
+};
+
+enum state { CODE, COMMENT, LINE_COMMENT, STRING, CHARACTER };
+
+struct line {
+	char text[MAX_LINE];
+	size_t n;
+};
+
+static bool is_word(const char *s, const char *word)
+{
+	size_t n = strlen(word);
+
+	return !strncmp(s, word, n) &&
+	       !isalnum((unsigned char)s[n]) && s[n] != '_';
+}
+
+static bool is_name(const char *s)
+{
+	/* table */
+	static const char *const access[] = { "public", "private", "protected",
+					      "signals" };
+
+	for (size_t i = 0; i < sizeof(access) / sizeof(access[0]); i++) {
+		if (is_word(s, access[i]))
+			return false;
+	}
+	if (!isalpha((unsigned char)*s) && *s != '_')
+		return false;
+	while (isalnum((unsigned char)*s) || *s == '_')
+		s++;
+	while (isspace((unsigned char)*s))
+		s++;
+	return *s == ':' && !s[1];
+}
+
+static bool is_label(char *s)
+{
+	char *end = s + strlen(s);
+
+	while (end > s && (isspace((unsigned char)end[-1]) || end[-1] == '{'))
+		end--;
+	*end = '\0';
+	if (end - s < 2 || end[-1] != ':' || end[-2] == ':')
+		return false;
+	return is_word(s, "case") || is_word(s, "default") || is_name(s);
+}
+
+static uint8_t classify(char *s)
+{
+	const char *p = strstr(s, "return");
+	uint8_t what = 0;
+
+	if (p)
+		p += 6;
+	while (p && isspace((unsigned char)*p))
+		p++;
+	if (p && *p == ';')
+		what |= COVER_RETURN;
+	while (isspace((unsigned char)*s))
+		s++;
+	if (is_label(s))
+		what |= COVER_LABEL;
+	return what;
+}
+
+/* The state behind *p; moves it over what goes together. */
+static enum state next_state(enum state st, const char **p)
+{
+	const char *s = *p;
+
+	switch (st) {
+	case CODE:
+		if (s[0] == '/' && (s[1] == '*' || s[1] == '/')) {
+			++*p;
+			return s[1] == '*' ? COMMENT : LINE_COMMENT;
+		}
+		return *s == '"' ? STRING : *s == '\'' ? CHARACTER : CODE;
+	case COMMENT:
+		if (s[0] != '*' || s[1] != '/')
+			return COMMENT;
+		++*p;
+		return CODE;
+	case LINE_COMMENT:
+		return LINE_COMMENT;
+	default:
+		if (*s == '\\' && s[1] && s[1] != '\n')
+			++*p;
+		return *s == (st == STRING ? '"' : '\'') ? CODE : st;
+	}
+}
+
+static bool note_line(struct cover_labels *l, struct line *line)
+{
+	uint8_t *v;
+
+	if (!(l->n & (l->n + 1))) {
+		v = realloc(l->what, 2 * ((size_t)l->n + 1) + 1);
+		if (!v)
+			return false;
+		l->what = v;
+	}
+	line->text[line->n] = '\0';
+	l->what[++l->n] = classify(line->text);
+	line->n = 0;
+	return true;
+}
+
+static bool scan(struct cover_labels *l, const char *p)
+{
+	struct line line = { .n = 0 };
+	enum state st = CODE, next;
+
+	for (; *p; p++) {
+		if (*p == '\n') {
+			if (st != COMMENT)
+				st = CODE;
+			if (!note_line(l, &line))
+				return false;
+			continue;
+		}
+		next = next_state(st, &p);
+		if ((st == CODE && next == CODE) || st == CHARACTER ||
+		    next == CHARACTER) {
+			/* 'x' stays, as something */
+			if (line.n + 1 < sizeof(line.text))
+				line.text[line.n++] =
+					st == CODE && next == CODE ? *p : '0';
+		}
+		st = next;
+	}
+	return note_line(l, &line);
+}
+
+static char *read_text(const char *path)
+{
+	FILE *f = fopen(path, "re");
+	struct stat st;
+	char *text = NULL;
+	size_t n;
+
+	if (!f)
+		return NULL;
+	if (!fstat(fileno(f), &st) && S_ISREG(st.st_mode) && st.st_size >= 0 &&
+	    st.st_size <= MAX_SOURCE)
+		text = malloc((size_t)st.st_size + 1);
+	if (text) {
+		n = fread(text, 1, (size_t)st.st_size, f);
+		text[n] = '\0';
+	}
+	fclose(f);
+	return text;
+}
+
+static void cover_labels_free(struct cover_labels *l);
+
+/* NULL: the source is not there, or too large. */
+static struct cover_labels *cover_labels_new(const char *path)
+{
+	char *text = read_text(path);
+	struct cover_labels *l = text ? calloc(1, sizeof(*l)) : NULL;
+
+	if (l && !scan(l, text)) {
+		cover_labels_free(l);
+		l = NULL;
+	}
+	free(text);
+	return l;
+}
+
+static void cover_labels_free(struct cover_labels *l)
+{
+	if (!l)
+		return;
+	free(l->what);
+	free(l);
+}
+
+unsigned cover_labels_of(const struct cover_labels *l, uint32_t line)
+{
+	return l && line && line <= l->n ? l->what[line] : 0;
+}
+
+/*
+ * coverage_sums: files and lines by name and number while they are counted, and the
+ * lines that only the source tells of.
+ */
+
+/* ---- files ---- */
+
+static uint32_t *file_slot(const struct maker *m, const char *name)
+{
+	uint64_t h = 14695981039346656037u;
+	size_t i;
+
+	for (const char *p = name; *p; p++)
+		h = (h ^ (uint8_t)*p) * UINT64_C(1099511628211);
+	i = (size_t)(h ^ h >> 32) & (m->n_slots - 1);
+	while (m->slots[i] && strcmp(m->l->files[m->slots[i] - 1], name))
+		i = (i + 1) & (m->n_slots - 1);
+	return &m->slots[i];
+}
+
+static int grow_files(struct maker *m)
+{
+	free(m->slots);
+	m->n_slots = m->n_slots ? 2 * m->n_slots : 256;
+	m->slots = calloc(m->n_slots, sizeof(*m->slots));
+	if (!m->slots)
+		return -AUX_E_NOMEM;
+	for (size_t i = 0; i < m->l->n_files; i++)
+		*file_slot(m, m->l->files[i]) = (uint32_t)i + 1;
+	return 0;
+}
+
+/* The number of a file; NO_FILE: out of memory. */
+static uint32_t maker_file(struct maker *m, const char *name)
+{
+	struct cover_lines *l = m->l;
+	uint32_t *slot;
+
+	if (name == m->last_name)
+		return m->last_file;
+	if (2 * l->n_files >= m->n_slots && grow_files(m) < 0)
+		return NO_FILE;
+	slot = file_slot(m, name);
+	if (!*slot) {
+		if (array_grow(&l->files, l->n_files, &l->cap_files,
+			 sizeof(*l->files)) < 0)
+			return NO_FILE;
+		l->files[l->n_files] = strdup(name);
+		if (!l->files[l->n_files])
+			return NO_FILE;
+		*slot = (uint32_t)++l->n_files;
+	}
+	m->last_name = name;
+	m->last_file = *slot - 1;
+	return m->last_file;
+}
+
+/* ---- lines ---- */
+
+static struct sum **sum_slot(const struct maker *m, uint32_t file,
+			     uint32_t line)
+{
+	uint64_t h = ((uint64_t)file << 32 | line) *
+		     UINT64_C(0x9e3779b97f4a7c15);
+	size_t i = (size_t)(h >> 32) & (m->cap_sums - 1);
+
+	while (m->sums[i] &&
+	       (m->sums[i]->file != file || m->sums[i]->line != line))
+		i = (i + 1) & (m->cap_sums - 1);
+	return &m->sums[i];
+}
+
+static int grow_sums(struct maker *m)
+{
+	struct sum **old = m->sums;
+	size_t cap = m->cap_sums;
+
+	m->cap_sums = cap ? 2 * cap : 1024;
+	m->sums = calloc(m->cap_sums, sizeof(struct sum *));
+	if (!m->sums) {
+		m->sums = old;
+		m->cap_sums = cap;
+		return -AUX_E_NOMEM;
+	}
+	for (size_t i = 0; i < cap; i++) {
+		if (old[i])
+			*sum_slot(m, old[i]->file, old[i]->line) = old[i];
+	}
+	free(old);
+	return 0;
+}
+
+/* The line of a row, listed with the function at hand; NULL: out of memory. */
+static struct sum *maker_sum(struct maker *m, const char *name, uint32_t line)
+{
+	uint32_t file = maker_file(m, name);
+	struct sum **slot;
+
+	if (file == NO_FILE ||
+	    (2 * m->n_sums >= m->cap_sums && grow_sums(m) < 0) ||
+	    array_grow(&m->listed, m->n_listed, &m->cap_listed,
+		 sizeof(struct sum *)) < 0)
+		return NULL;
+	slot = sum_slot(m, file, line);
+	if (!*slot) {
+		*slot = calloc(1, sizeof(**slot));
+		if (!*slot)
+			return NULL;
+		(*slot)->file = file;
+		(*slot)->line = line;
+		m->n_sums++;
+	}
+	if (!(*slot)->listed)
+		m->listed[m->n_listed++] = *slot;
+	(*slot)->listed = true;
+	return *slot;
+}
+
+/* Whether the function at hand has code of a line. */
+static bool is_listed(const struct maker *m, uint32_t file, uint32_t line)
+{
+	const struct sum *s = *sum_slot(m, file, line);
+
+	return s && s->listed;
+}
+
+/* The labels of a file, as m->labels. */
+static void maker_need_labels(struct maker *m, uint32_t file)
+{
+	if (m->labels_file == file)
+		return;
+	cover_labels_free(m->labels);
+	m->labels = cover_labels_new(m->l->files[file]);
+	m->labels_file = file;
+}
+
+/* The labels above the lines of a function, of each group the first one: as often
+ * as the first instruction below. */
+static int maker_take_labels(struct maker *m, const struct elfimage_function *f)
+{
+	const struct source_row *before = NULL, *row;
+	uint32_t file, top;
+	struct sum *s;
+
+	for (size_t i = 0; i < m->graph.n_insns; i++, before = row) {
+		row = m->graph.insns[i].row;
+		if (!row || row == before || row->line <= f->line ||
+		    (before && row->line == before->line))
+			continue;
+		file = maker_file(m, row->file);
+		s = *sum_slot(m, file, row->line);
+		if (!s || s->looked_above)
+			continue;
+		s->looked_above = true;
+		maker_need_labels(m, file);
+		top = 0;
+		for (uint32_t k = row->line - 1; m->labels && k > f->line &&
+						 !is_listed(m, file, k); k--)
+			if (cover_labels_of(m->labels, k) & COVER_LABEL)
+				top = k;
+		if (!top)
+			continue;
+		s = maker_sum(m, row->file, top);
+		if (!s)
+			return -AUX_E_NOMEM;
+		s->own_plain += graph_count(&m->counts, m->graph.insns[i].off);
+	}
+	return 0;
+}
+
+/* All sums become lines. */
+static int maker_give_sums(struct maker *m)
+{
+	struct cover_lines *l = m->l;
+
+	for (size_t i = 0; i < m->cap_sums; i++) {
+		const struct sum *s = m->sums[i];
+
+		if (!s || !s->used)
+			continue;
+		if (array_grow(&l->lines, l->n_lines, &l->cap_lines,
+			 sizeof(*l->lines)) < 0)
+			return -AUX_E_NOMEM;
+		l->lines[l->n_lines++] = (struct cover_line){
+			s->file, s->line,
+			(s->has_last ? s->last : s->plain) + s->group,
+		};
+	}
+	return 0;
+}
+
+static void maker_fini(struct maker *m)
+{
+	for (size_t i = 0; i < m->cap_sums; i++)
+		free(m->sums[i]);
+	free(m->sums);
+	free(m->slots);
+	free(m->lasts);
+	free(m->listed);
+	free(m->blocks);
+	cover_labels_free(m->labels);
+	graph_fini(&m->graph);
+}
 
 /* ---- a function ---- */
 

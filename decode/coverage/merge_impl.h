@@ -33,10 +33,4 @@ struct merged {
 	uint8_t map[AFL_MAP_SIZE];
 };
 
-/* -AUX_E_FORMAT, with diag. */
-int coverage_merge_bad(const struct merge_text *t, size_t at, const char *what);
-/* Each adds a file. They may write NULs into the text. */
-int coverage_merge_lcov(struct cover_lines *l, const struct merge_text *t);
-int coverage_merge_drcov(struct merged *m, const struct merge_text *t);
-
 #endif

@@ -219,14 +219,15 @@ static void write_code(struct rewrite *w, const struct bundle_page *p,
 }
 
 static struct blob *owner_of(const struct bundle *b, struct blob_list *l,
-			    const struct blob *r)
+			     const struct blob *r)
 {
 	return &l->v[r->number - b->blob];
 }
 
 /* The runs of one page; those that the page before it wrote are left out. */
 static void write_page(struct bundle *b, struct rewrite *w, struct blob_list *l,
-		       const struct bundle_page *p, const struct bundle_page *last,
+		       const struct bundle_page *p,
+		       const struct bundle_page *last,
 		       struct bundle_stats *stats)
 {
 	bool swapped = aux_reader_info(session_reader(b->s))->swapped;

@@ -9,12 +9,190 @@
 #include <string.h>
 
 #include <aux/decoder.h>
+
 #include "common/array.h"
 #include "common/diag.h"
-
 #include "decode/edit/cut_impl.h"
+#include "decode/lib/packet/pt_packet.h"
 #include "decode/lib/session/impl.h"
 #include "decode/lib/sideband/sideband.h"
+
+/* cut: where a stream can be cut, and what time it is there. */
+
+/* The TSC of a PSB+; false: it has none. */
+static bool find_tsc(const uint8_t *psb, const uint8_t *end, uint64_t *tsc)
+{
+	struct ptpkt pkt;
+	int n;
+
+	for (; (n = ptpkt_decode(psb, end, &pkt)) > 0; psb += n) {
+		if (pkt.type == PTPKT_TSC) {
+			*tsc = pkt.payload;
+			return true;
+		}
+		if (pkt.type == PTPKT_PSBEND)
+			return false;
+	}
+	return false;
+}
+
+/* A PSB that lies in two pieces is not seen: the cut is wider then. */
+static bool next_psb(struct cut_points *it, struct cut_point *point)
+{
+	for (; it->i < it->q->n_pieces; it->i++, it->p = NULL) {
+		const struct piece *pc = &it->q->pieces[it->i];
+		const uint8_t *end = pc->data + pc->len, *psb;
+		uint64_t tsc;
+
+		psb = ptpkt_find_psb(it->p ? it->p : pc->data, end);
+		for (; psb; psb = ptpkt_find_psb(psb + PTPKT_PSB_SIZE, end)) {
+			if (!find_tsc(psb, end, &tsc))
+				continue;
+			it->p = psb + PTPKT_PSB_SIZE;
+			point->offset = pc->offset + (uint64_t)(psb - pc->data);
+			point->time = clock_to_ns(
+				timeline_clock(it->s->timeline), tsc);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The trace of an AUX record was made after the record before it. */
+static bool next_mark(struct cut_points *it, struct cut_point *point)
+{
+	const struct queue *q = it->q;
+
+	if (q->rebased)
+		return false;
+	while (it->i < q->n_marks) {
+		const struct aux_mark *m = &q->marks[it->i++];
+
+		if (m->flags & PERF_AUX_FLAG_OVERWRITE || !m->size)
+			continue;
+		point->offset = m->offset;
+		point->time = it->i > 1 ? q->marks[it->i - 2].time : 0;
+		return true;
+	}
+	return false;
+}
+
+static bool cut_points_next(struct cut_points *it, struct cut_point *point)
+{
+	return it->s->chunks.trace_type == AUX_TRACE_INTEL_PT ?
+		       next_psb(it, point) : next_mark(it, point);
+}
+
+/* False behind the last one. */
+static uint64_t cut_stream_start(const struct queue *q)
+{
+	return q->n_pieces ? q->pieces[0].offset : 0;
+}
+
+static uint64_t cut_stream_end(const struct queue *q)
+{
+	const struct piece *last = q->pieces + q->n_pieces - 1;
+
+	return q->n_pieces ? last->offset + last->len : 0;
+}
+
+/*
+ * cut: from times to spans of a stream, in one walk over its sync points.
+ *
+ * Before a time wanted the walk remembers the last point; in it, it waits for
+ * the first point behind it, then for the next one, where the span ends unless
+ * another time has begun meanwhile.
+ */
+
+enum state { BEFORE, WITHIN, BEHIND };
+
+struct walk {
+	struct cut *c;
+	struct cut_queue *q;
+	const struct cut_span *times;
+	size_t n, i;		/* times[i] is the next that did not begin */
+	enum state state;
+	struct cut_point last;	/* the point before this one */
+	uint64_t from;		/* of the span that is open */
+	uint64_t until;		/* its time */
+};
+
+static int add_span(struct walk *w, uint64_t to, uint64_t to_ns)
+{
+	struct cut_queue *q = w->q;
+
+	if (w->from >= to)
+		return 0;
+	if (array_grow(&q->kept, q->n, &q->cap, sizeof(*q->kept)) < 0)
+		return -AUX_E_NOMEM;
+	q->kept[q->n++] = (struct cut_span){ w->from, to };
+	w->c->several |= q->n > 1;
+	if (to_ns > w->c->to_ns)
+		w->c->to_ns = to_ns;
+	return 0;
+}
+
+/* Times that begin before ns belong to the open span. */
+static void take_times(struct walk *w, uint64_t ns)
+{
+	while (w->i < w->n && w->times[w->i].from < ns) {
+		if (w->times[w->i].to > w->until)
+			w->until = w->times[w->i].to;
+		w->i++;
+	}
+}
+
+static void open_span(struct walk *w)
+{
+	w->from = w->last.offset;
+	w->until = 0;
+	w->state = WITHIN;
+	if (w->last.time < w->c->from_ns)
+		w->c->from_ns = w->last.time;
+}
+
+static int take_point(struct walk *w, const struct cut_point *p)
+{
+	bool begins = w->i < w->n && w->times[w->i].from < p->time;
+	int rc = 0;
+
+	if (w->state == BEHIND && !begins) {
+		rc = add_span(w, p->offset, p->time);
+		w->state = BEFORE;
+	} else if (w->state == BEHIND) {
+		w->state = WITHIN;
+	} else if (w->state == BEFORE && begins) {
+		open_span(w);
+	}
+	if (w->state == WITHIN) {
+		take_times(w, p->time);
+		if (p->time > w->until)
+			w->state = BEHIND;
+	}
+	w->last = *p;
+	return rc;
+}
+
+/* the spans of a queue for times wanted, by time. */
+static int cut_plan_queue(struct cut *c, struct cut_queue *q,
+			  const struct cut_span *times, size_t n)
+{
+	struct walk w = { .c = c, .q = q, .times = times, .n = n,
+			  .last = { cut_stream_start(q->q), 0 } };
+	struct cut_points it = { .s = c->s, .q = q->q };
+	struct cut_point p;
+	int rc = 0;
+
+	while (rc == 0 && (w.state != BEFORE || w.i < n) &&
+	       cut_points_next(&it, &p))
+		rc = take_point(&w, &p);
+	/* How late the last bytes are nobody knows. */
+	if (rc == 0 && w.state == BEFORE && w.i < n)
+		open_span(&w);
+	if (rc == 0 && w.state != BEFORE)
+		rc = add_span(&w, cut_stream_end(q->q), UINT64_MAX);
+	return rc;
+}
 
 #define LAST_KERNEL_TYPE 22
 

@@ -46,13 +46,4 @@ struct cut_points {
 	const uint8_t *p;	/* in the piece; NULL: at its start */
 };
 
-/* False behind the last one. */
-bool cut_points_next(struct cut_points *it, struct cut_point *point);
-uint64_t cut_stream_start(const struct queue *q);
-uint64_t cut_stream_end(const struct queue *q);
-
-/* cut_plan.c: the spans of a queue for times wanted, by time. */
-int cut_plan_queue(struct cut *c, struct cut_queue *q,
-		   const struct cut_span *times, size_t n);
-
 #endif

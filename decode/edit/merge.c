@@ -3,9 +3,211 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/diag.h"
-
 #include "decode/edit/merge_impl.h"
+#include "decode/lib/sideband/sideband.h"
+
+/*
+ * merge: which files are parts of one recording, and new numbers for the others.
+ *
+ * A file is a part when it has event ids of an earlier one and says the same of
+ * every byte of a stream that both have.
+ */
+
+#define PAD 8	/* an AUXTRACE payload has less than this of padding */
+
+int merge_add_piece(struct merge_pieces *p, const struct merge_piece *piece)
+{
+	if (array_grow(&p->v, p->n, &p->cap, sizeof(*p->v)) < 0)
+		return -AUX_E_NOMEM;
+	p->v[p->n++] = *piece;
+	return 0;
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct merge_piece *x = a, *y = b;
+
+	if (x->h.idx != y->h.idx)
+		return x->h.idx < y->h.idx ? -1 : 1;
+	if (x->h.offset != y->h.offset)
+		return x->h.offset < y->h.offset ? -1 : 1;
+	if (x->h.size != y->h.size)
+		return x->h.size < y->h.size ? -1 : 1;
+	return x->input < y->input ? -1 : x->input > y->input;
+}
+
+/* The first piece of a stream that ends behind offset. Pieces are sorted, and
+ * nearly disjoint: the one before may reach over it. */
+static size_t find_piece(const struct merge_pieces *p, uint32_t idx,
+			 uint64_t offset)
+{
+	size_t lo = 0, n = p->n;
+
+	while (n) {
+		const struct merge_piece *m = &p->v[lo + n / 2];
+
+		if (m->h.idx < idx ||
+		    (m->h.idx == idx && m->h.offset <= offset)) {
+			lo += n / 2 + 1;
+			n -= n / 2 + 1;
+		} else {
+			n /= 2;
+		}
+	}
+	return lo && p->v[lo - 1].h.idx == idx ? lo - 1 : lo;
+}
+
+/* Whether two pieces of one stream agree about what both have. */
+static bool agree(const struct merge_piece *a, const struct merge_piece *b)
+{
+	uint64_t from = a->h.offset > b->h.offset ? a->h.offset : b->h.offset;
+	uint64_t a_end = a->h.offset + a->h.size;
+	uint64_t b_end = b->h.offset + b->h.size;
+	uint64_t end = a_end < b_end ? a_end : b_end;
+
+	if (a->h.cpu != b->h.cpu || a->h.tid != b->h.tid)
+		return false;
+	if (end <= from || end - from < PAD)
+		return true;	/* nothing in common, or padding */
+	return !memcmp(a->data + (from - a->h.offset),
+		       b->data + (from - b->h.offset), end - from - (PAD - 1));
+}
+
+static bool same_streams(const struct merge *m, const struct merge_input *in)
+{
+	for (size_t i = 0; i < in->pieces.n; i++) {
+		const struct merge_piece *p = &in->pieces.v[i];
+		size_t k = find_piece(&m->pieces, p->h.idx, p->h.offset);
+
+		for (; k < m->pieces.n && m->pieces.v[k].h.idx == p->h.idx &&
+		       m->pieces.v[k].h.offset < p->h.offset + p->h.size; k++)
+			if (!agree(&m->pieces.v[k], p))
+				return false;
+	}
+	return true;
+}
+
+static bool shares_ids(const struct merge *m, size_t i)
+{
+	const struct aux_attr *a, *b;
+
+	for (size_t n = 0; (a = aux_reader_attr(m->in[i].r, n)); n++) {
+		for (size_t k = 0; k < i; k++) {
+			if (m->in[k].id_add || !a->n_ids)
+				continue;
+			b = aux_reader_attr_by_id(m->in[k].r, a->ids[0]);
+			if (b && b->attr.type == a->attr.type &&
+			    b->attr.config == a->attr.config)
+				return true;
+		}
+	}
+	return false;
+}
+
+static uint64_t max_id(const struct merge *m, size_t n)
+{
+	const struct aux_attr *a;
+	uint64_t max = 0;
+
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; (a = aux_reader_attr(m->in[i].r, k)); k++)
+			for (uint32_t j = 0; j < a->n_ids; j++)
+				if (a->ids[j] + m->in[i].id_add > max)
+					max = a->ids[j] + m->in[i].id_add;
+	return max;
+}
+
+static uint32_t next_idx(const struct merge *m, size_t n)
+{
+	uint32_t next = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (m->in[i].idx_add + m->in[i].max_idx >= next)
+			next = m->in[i].idx_add + m->in[i].max_idx + 1;
+	return next;
+}
+
+static int add_pieces(struct merge *m, size_t i)
+{
+	struct merge_input *in = &m->in[i];
+
+	for (size_t k = 0; k < in->pieces.n; k++) {
+		struct merge_piece p = in->pieces.v[k];
+
+		p.h.idx += in->idx_add;
+		p.input = (uint32_t)i;
+		if (merge_add_piece(&m->pieces, &p) < 0)
+			return -AUX_E_NOMEM;
+	}
+	if (m->pieces.n)
+		qsort(m->pieces.v, m->pieces.n, sizeof(*m->pieces.v), by_place);
+	return 0;
+}
+
+/* Whether no number stands for other bytes in the two. */
+static bool same_blobs(const struct merge_input *a, const struct merge_input *b)
+{
+	size_t i = 0, k = 0;
+
+	while (i < a->n_blobs && k < b->n_blobs) {
+		if (a->blobs[i].number < b->blobs[k].number)
+			i++;
+		else if (a->blobs[i].number > b->blobs[k].number)
+			k++;
+		else if (a->blobs[i++].sum != b->blobs[k++].sum)
+			return false;
+	}
+	return true;
+}
+
+/* Cuts of a file have its blobs, so that what two of them have is said once. */
+static void number_blobs(struct merge *m, size_t i)
+{
+	struct merge_input *in = &m->in[i];
+	bool same = in->is_part;
+
+	for (size_t k = 0; k < i && same; k++)
+		same = m->in[k].blob_add || same_blobs(&m->in[k], in);
+	for (size_t k = 0; k < i && !same; k++)
+		if (m->in[k].blob_add + m->in[k].max_blob + 1 > in->blob_add)
+			in->blob_add = m->in[k].blob_add + m->in[k].max_blob + 1;
+}
+
+static int number(struct merge *m, size_t i, struct aux_diag *diag)
+{
+	struct merge_input *in = &m->in[i];
+	bool shared = i && shares_ids(m, i);
+	int rc;
+
+	in->is_part = shared && same_streams(m, in);
+	m->stats.n_parts += in->is_part;
+	if (i && !in->is_part) {
+		rc = merge_check_apart(in, diag);
+		if (rc == 0)
+			rc = merge_check_apart(&m->in[0], diag);
+		if (rc < 0)
+			return rc;
+		in->id_add = max_id(m, i);
+		in->idx_add = next_idx(m, i);
+	}
+	number_blobs(m, i);
+	return add_pieces(m, i);
+}
+
+/* finds out what belongs together, and numbers the rest. */
+static int merge_number(struct merge *m, const char **which,
+			struct aux_diag *diag)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < m->n; i++) {
+		*which = m->in[i].path;
+		rc = number(m, i, diag);
+	}
+	return rc;
+}
 
 static int open_input(struct merge_input *in, const char *path, size_t order,
 		      const struct container_options *o, struct aux_diag *diag)
@@ -113,4 +315,227 @@ const struct aux_diag *merge_damage(const struct merge *m, size_t i)
 		if (m->in[k].order == i && m->in[k].damaged)
 			return &m->in[k].damage;
 	return NULL;
+}
+
+/*
+ * merge: event ids, stream numbers and blobs inside records.
+ *
+ * Where an id stands in a record follows from the fields that were found there:
+ * see perfdata/records.c and perfdata/reader_sample.c. An id that the file does not declare stays.
+ */
+
+#define LAST_KERNEL_TYPE 22
+#define OWN_HEAD (8 + sizeof(struct aux_own_record))
+
+struct edit {
+	const struct merge_input *in;
+	uint8_t *p;
+	size_t len;
+	bool swap;
+};
+
+static void add_u64(const struct edit *e, size_t at, uint64_t add)
+{
+	uint64_t v;
+
+	if (at + 8 > e->len)
+		return;
+	memcpy(&v, e->p + at, sizeof(v));
+	v = (e->swap ? __builtin_bswap64(v) : v) + add;
+	rewrite_put_u64(e->p + at, v, e->swap);
+}
+
+static void add_u32(const struct edit *e, size_t at, uint32_t add)
+{
+	uint32_t v;
+
+	if (at + 4 > e->len)
+		return;
+	memcpy(&v, e->p + at, sizeof(v));
+	v = e->swap ? __builtin_bswap32(v) : v;
+	if (v != UINT32_MAX)
+		rewrite_put_u32(e->p + at, v + add, e->swap);
+}
+
+static void edit_id(const struct edit *e, size_t at)
+{
+	uint64_t v;
+
+	if (at + 8 > e->len)
+		return;
+	memcpy(&v, e->p + at, sizeof(v));
+	v = e->swap ? __builtin_bswap64(v) : v;
+	if (v && aux_reader_attr_by_id(e->in->r, v))
+		add_u64(e, at, e->in->id_add);
+}
+
+/* Bytes from the id to the end of the trailer. */
+static void edit_trailer(const struct edit *e, uint64_t present)
+{
+	size_t back = 0;
+
+	if (present & PERF_SAMPLE_IDENTIFIER) {
+		back += 8;
+		edit_id(e, e->len - back);
+	}
+	back += present & PERF_SAMPLE_CPU ? 8 : 0;
+	if (present & PERF_SAMPLE_STREAM_ID) {
+		back += 8;
+		edit_id(e, e->len - back);
+	}
+	if (present & PERF_SAMPLE_ID) {
+		back += 8;
+		edit_id(e, e->len - back);
+	}
+}
+
+static void edit_sample(const struct edit *e, const struct aux_event *ev)
+{
+	uint64_t t = ev->attr ? ev->attr->attr.sample_type : 0;
+	const uint64_t before = PERF_SAMPLE_IP | PERF_SAMPLE_TID |
+				PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR;
+	size_t at = 8;
+
+	if (t & PERF_SAMPLE_IDENTIFIER) {
+		edit_id(e, at);
+		at += 8;
+	}
+	at += 8 * (size_t)__builtin_popcountll(t & before);
+	if (t & PERF_SAMPLE_ID) {
+		edit_id(e, at);
+		at += 8;
+	}
+	if (t & PERF_SAMPLE_STREAM_ID)
+		edit_id(e, at);
+}
+
+static void edit_kernel(const struct edit *e, const struct aux_event *ev)
+{
+	if (ev->type == PERF_RECORD_SAMPLE) {
+		edit_sample(e, ev);
+		return;
+	}
+	edit_trailer(e, ev->id.present);
+	if (ev->type == PERF_RECORD_LOST) {
+		edit_id(e, 8);
+	} else if (ev->type == PERF_RECORD_THROTTLE ||
+		   ev->type == PERF_RECORD_UNTHROTTLE) {
+		edit_id(e, 16);
+		edit_id(e, 24);
+	}
+}
+
+static void edit_own(const struct edit *e, const struct aux_event *ev)
+{
+	if (ev->own.kind == AUX_OWN_LOSS)
+		add_u32(e, OWN_HEAD, e->in->idx_add);
+	else if (ev->own.kind == AUX_OWN_CODE)
+		add_u64(e, OWN_HEAD + 24, e->in->blob_add);
+}
+
+struct aux_bytes merge_renumber(struct merge *m, const struct merge_input *in,
+				const struct aux_event *ev)
+{
+	const struct edit e = { in, m->buf, ev->raw.len, m->swapped };
+
+	if (ev->raw.len > UINT16_MAX ||
+	    (!in->id_add && !in->idx_add && !in->blob_add))
+		return ev->raw;
+	memcpy(m->buf, ev->raw.data, ev->raw.len);
+	if (ev->type && ev->type <= LAST_KERNEL_TYPE) {
+		edit_kernel(&e, ev);
+	} else if (ev->type == AUX_RECORD_ID_INDEX) {
+		for (uint64_t i = 0; i < ev->id_index.n; i++) {
+			edit_id(&e, 16 + i * 32);
+			add_u64(&e, 16 + i * 32 + 8, in->idx_add);
+		}
+	} else if (ev->type == AUX_RECORD_EVENT_UPDATE) {
+		edit_id(&e, 16);
+	} else if (ev->type == AUX_RECORD_EVENT_TYPE) {
+		edit_own(&e, ev);
+	}
+	return (struct aux_bytes){ m->buf, ev->raw.len };
+}
+
+/*
+ * merge: records that several inputs have. Two digests stand for the contents;
+ * what one file says twice stays twice.
+ */
+
+static void digest(struct aux_bytes rec, uint64_t salt, uint64_t sum[2])
+{
+	uint64_t a = 0x9e3779b97f4a7c15 ^ salt, b = rec.len + salt, v;
+	const uint8_t *p = rec.data;
+	size_t n = rec.len;
+
+	for (; n; p += n < 8 ? n : 8, n -= n < 8 ? n : 8) {
+		v = 0;
+		memcpy(&v, p, n < 8 ? n : 8);
+		a = (a ^ v) * 0xff51afd7ed558ccd;
+		a ^= a >> 32;
+		b = (b + v) * 0xc4ceb9fe1a85ec53;
+		b ^= b >> 29;
+	}
+	sum[0] = a | 1;	/* never free */
+	sum[1] = b;
+}
+
+uint64_t merge_digest(const void *p, size_t n)
+{
+	uint64_t sum[2];
+
+	digest((struct aux_bytes){ p, n }, 0, sum);
+	return sum[0] ^ sum[1];
+}
+
+static int grow(struct merge *m)
+{
+	size_t cap = m->cap_seen ? 2 * m->cap_seen : 4096;
+	struct merge_seen *v = calloc(cap, sizeof(*v));
+
+	if (!v)
+		return -AUX_E_NOMEM;
+	for (size_t i = 0; i < m->cap_seen; i++) {
+		size_t at = m->seen[i].sum[0] >> 1 & (cap - 1);
+
+		if (!m->seen[i].sum[0])
+			continue;
+		while (v[at].sum[0])
+			at = (at + 1) & (cap - 1);
+		v[at] = m->seen[i];
+	}
+	free(m->seen);
+	m->seen = v;
+	m->cap_seen = cap;
+	return 0;
+}
+
+/* How often it came; the place to count it. */
+static uint64_t *find(struct merge *m, const uint64_t sum[2])
+{
+	size_t at = sum[0] >> 1 & (m->cap_seen - 1);
+
+	for (; m->seen[at].sum[0]; at = (at + 1) & (m->cap_seen - 1))
+		if (m->seen[at].sum[0] == sum[0] && m->seen[at].sum[1] == sum[1])
+			return &m->seen[at].n;
+	m->seen[at].sum[0] = sum[0];
+	m->seen[at].sum[1] = sum[1];
+	m->n_seen++;
+	return &m->seen[at].n;
+}
+
+int merge_is_seen(struct merge *m, size_t input, struct aux_bytes rec)
+{
+	uint64_t sum[2], here, *n;
+
+	if (2 * (m->n_seen + 2) > m->cap_seen && grow(m) < 0)
+		return -AUX_E_NOMEM;
+	digest(rec, (input + 1) * 0xd6e8feb86659fd93, sum);
+	here = ++*find(m, sum);	/* in this file */
+	digest(rec, 0, sum);
+	n = find(m, sum);	/* in the new one */
+	if (here <= *n)
+		return 1;
+	*n = here;
+	return 0;
 }

@@ -76,8 +76,6 @@ int merge_check(const struct merge_input *a, const struct merge_input *b,
 /* Why b, which is no part of another recording, cannot be merged; or 0. */
 int merge_check_apart(const struct merge_input *b, struct aux_diag *diag);
 
-/* merge_parts.c: finds out what belongs together, and numbers the rest. */
-int merge_number(struct merge *m, const char **which, struct aux_diag *diag);
 /* -AUX_E_NOMEM at worst. */
 int merge_add_piece(struct merge_pieces *p, const struct merge_piece *piece);
 

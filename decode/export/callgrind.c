@@ -321,7 +321,8 @@ static int finish_callgrind(void *format, struct aux_diag *diag)
 	return 0;
 }
 
-static int open_callgrind(void **format, struct export *x, struct aux_diag *diag)
+static int open_callgrind(void **format, struct export *x,
+			  struct aux_diag *diag)
 {
 	struct callgrind *c = calloc(1, sizeof(*c));
 

@@ -200,7 +200,8 @@ static int end_slice(void *format, struct export_track *t,
 	return 0;
 }
 
-static void put_fields(struct chrome *c, const struct export_field *f, uint32_t n)
+static void put_fields(struct chrome *c, const struct export_field *f,
+		       uint32_t n)
 {
 	char buf[24];
 

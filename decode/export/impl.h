@@ -74,10 +74,4 @@ void exporter_pop(struct export_track *track, const struct call_thread *t,
 		  struct export_slice *s);
 void exporter_free_tracks(struct exporter *e);
 
-/* event.c */
-int exporter_event(struct exporter *e, struct export_track *track, uint64_t ns,
-		   struct call_thread *t, const struct aux_flow *ev);
-/* Ends the spans that are open. */
-int exporter_end_spans(struct exporter *e);
-
 #endif

@@ -181,7 +181,8 @@ static int put_turn(void *format, struct export_track *t,
 	return 0;
 }
 
-static void put_fields(struct jsonl *j, const struct export_field *f, uint32_t n)
+static void put_fields(struct jsonl *j, const struct export_field *f,
+		       uint32_t n)
 {
 	outbuf_str(j->out, ",\"fields\":{");
 	for (uint32_t i = 0; i < n; i++) {

@@ -93,24 +93,6 @@ struct perfetto {
 	bool started;
 };
 
-/* perfetto_track.c */
-int perfetto_flush(struct perfetto *f);
-size_t perfetto_packet(struct perfetto *f);
-/* In the packet: the name's text, when no packet had it before. Its iid is its id
- * and one. */
-int perfetto_name(struct perfetto *f, const struct export_name *n);
-int perfetto_process(struct perfetto *f, const struct export_track *t);
-int perfetto_track(struct perfetto *f, const struct export_track *t);
-int perfetto_counter_track(struct perfetto *f, uint64_t uuid, uint64_t parent,
-			   const char *name, unsigned unit);
-/* export_ops.track */
-int perfetto_meet(void *format, struct export_track *t);
-/* The number of a counter or of a lane, made when it is new; -1: too many, or an
- * error. */
-int64_t perfetto_lane(struct perfetto *f, const struct export_track *t,
-		      const struct export_name *name, uint32_t lane,
-		      bool is_counter, int *err);
-
 static inline uint64_t perfetto_uuid(const struct export_track *t)
 {
 	return UUID_TRACK + t->id;

@@ -161,8 +161,8 @@ static int find_word(const char *word, const char *const *words, size_t n)
 	return -1;
 }
 
-static int parse_rule(const struct parse *p, struct schema_rule *r, char **words,
-		      unsigned n)
+static int parse_rule(const struct parse *p, struct schema_rule *r,
+		      char **words, unsigned n)
 {
 	static const char *const from[] = { "ptwrite", "stm", "itm", "marker" };
 	static const char *const what[] = { "counter", "span-begin", "span-end",

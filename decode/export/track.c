@@ -4,13 +4,168 @@
  * no known thread. Times of a track never go back; where the trace has no times at
  * all, instructions of the thread stand for them.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
-#include "decode/sink/columns.h"
-#include "decode/lib/trace/gap.h"
+#include "decode/export/export.h"
 #include "decode/export/impl.h"
+#include "decode/lib/session/session.h"
+#include "decode/lib/trace/gap.h"
+#include "decode/sink/columns.h"
 
-static void name_track(struct exporter *e, struct export_track *t, uint64_t time)
+/*
+ * sink_export: names. Each text is kept once, however many functions have it, so a
+ * format writes it once; the longest mangled name costs its own bytes.
+ */
+
+static uint64_t hash_text(const char *s, size_t len)
+{
+	uint64_t h = UINT64_C(0xcbf29ce484222325);
+
+	for (size_t i = 0; i < len; i++)
+		h = (h ^ (unsigned char)s[i]) * UINT64_C(0x100000001b3);
+	return h ^ h >> 29;
+}
+
+static struct export_name **find_slot(struct export_name **slots, size_t n,
+				      const char *text, size_t len)
+{
+	size_t i = (size_t)hash_text(text, len) & (n - 1);
+
+	while (slots[i] && (slots[i]->len != len ||
+			    memcmp(slots[i]->text, text, len)))
+		i = (i + 1) & (n - 1);
+	return &slots[i];
+}
+
+static int grow_slots(struct exporter *e)
+{
+	size_t n = e->n_slots ? 2 * e->n_slots : 1024;
+	struct export_name **slots = calloc(n, sizeof(struct export_name *));
+
+	if (!slots)
+		return -AUX_E_NOMEM;
+	for (size_t i = 0; i < e->n_slots; i++)
+		if (e->slots[i])
+			*find_slot(slots, n, e->slots[i]->text,
+				   e->slots[i]->len) = e->slots[i];
+	free(e->slots);
+	e->slots = slots;
+	e->n_slots = n;
+	return 0;
+}
+
+const struct export_name *export_intern(struct export *x, const char *text)
+{
+	struct exporter *e = (struct exporter *)x;
+	size_t raw = strlen(text), len = export_clean(NULL, text, raw);
+	struct export_name *name, **slot;
+
+	if (2 * (size_t)(x->n_names + 1) > e->n_slots && grow_slots(e))
+		return NULL;
+	if (len > UINT32_MAX / 2)
+		return NULL;
+	name = malloc(sizeof(*name) + len + 1);
+	if (!name)
+		return NULL;
+	export_clean(name->text, text, raw);
+	name->text[len] = 0;
+	name->len = (uint32_t)len;
+	slot = find_slot(e->slots, e->n_slots, name->text, len);
+	if (*slot) {
+		free(name);
+		return *slot;
+	}
+	name->id = x->n_names++;
+	*slot = name;
+	return name;
+}
+
+const struct export_name *export_func_name(struct export *x,
+					   struct call_func *f)
+{
+	char buf[512];
+
+	if (f->user)
+		return f->user;
+	if (f->name) {
+		f->user = (void *)export_intern(x, f->name);
+	} else {
+		call_func_name(f, buf, sizeof(buf));
+		f->user = (void *)export_intern(x, buf);
+	}
+	return f->user;
+}
+
+size_t export_track_name(const struct export_track *t, char *buf, size_t len)
+{
+	const char *comm = t->comm ? t->comm->text : "?";
+	int n;
+
+	if ((int32_t)t->tid < 0)
+		n = snprintf(buf, len, "stream %u", t->stream);
+	else
+		n = snprintf(buf, len, "%s/%u", comm, t->tid);
+	if (t->stack && n >= 0 && (size_t)n < len)
+		n += snprintf(buf + n, len - (size_t)n, " stack %u", t->stack);
+	return n < 0 ? 0 : (size_t)n < len ? (size_t)n : len - 1;
+}
+
+#define MADE_UP (UINT64_C(1) << 30) /* no process has such a number */
+
+uint64_t export_pid(const struct export_track *t)
+{
+	return (int32_t)t->pid < 0 ? 0 : t->pid;
+}
+
+uint64_t export_tid(const struct export_track *t)
+{
+	return (int32_t)t->tid < 0 || t->stack ? MADE_UP + t->id : t->tid;
+}
+
+const char *export_clock(const struct export *x)
+{
+	const char *clock = NULL;
+
+	if (!x->timed)
+		return "instructions";
+	if (x->session)
+		clock = aux_reader_source(session_reader(x->session), "clock");
+	return clock && !strcmp(clock, "virtual") ? clock : "perf";
+}
+
+const char *export_kind_name(const struct call_frame *f)
+{
+	static const char *const names[] = {
+		[CALL_BASE] = "base",	      [CALL_CALL] = "call",
+		[CALL_TAIL] = "tail",	      [CALL_SIGNAL] = "signal",
+		[CALL_INTERRUPT] = "interrupt", [CALL_SYSCALL] = "syscall",
+		[CALL_CONTEXT] = "context",
+	};
+
+	return f->kind < sizeof(names) / sizeof(names[0]) ? names[f->kind]
+							  : "unknown";
+}
+
+const char *export_end_name(enum call_end how)
+{
+	static const char *const names[] = {
+		[CALL_END_RET] = "return",    [CALL_END_TAIL] = "tail",
+		[CALL_END_UNWOUND] = "unwound", [CALL_END_KERNEL] = "kernel",
+		[CALL_END_LOST] = "lost",     [CALL_END_EXEC] = "exec",
+		[CALL_END_TRACE] = "trace-end",
+	};
+
+	return how < sizeof(names) / sizeof(names[0]) ? names[how] : "unknown";
+}
+
+bool export_is_cut(enum call_end how)
+{
+	return how == CALL_END_LOST || how == CALL_END_TRACE;
+}
+
+static void name_track(struct exporter *e, struct export_track *t,
+		       uint64_t time)
 {
 	const struct sink_host *host = e->x.config.host;
 	const char *comm;
@@ -60,7 +215,8 @@ struct export_track *exporter_stream(struct exporter *e, uint32_t stream,
 	return v[e->n_streams] ? v[e->n_streams++] : NULL;
 }
 
-static struct export_thread *thread_of(struct exporter *e, struct call_thread *t)
+static struct export_thread *thread_of(struct exporter *e,
+				       struct call_thread *t)
 {
 	struct export_thread *th = t->user;
 
@@ -267,4 +423,82 @@ void exporter_free_tracks(struct exporter *e)
 		free(th);
 	}
 	free(e->streams);
+}
+
+/* export_map: numbers for names and for keys; see export.h. */
+
+uint32_t *export_ids_at(struct export_ids *ids, uint32_t id)
+{
+	size_t n = ids->n ? ids->n : 256;
+	uint32_t *v;
+
+	while (n <= id)
+		n *= 2;
+	if (n > ids->n) {
+		v = reallocarray(ids->v, n, sizeof(*v));
+		if (!v)
+			return NULL;
+		memset(v + ids->n, 0, (n - ids->n) * sizeof(*v));
+		ids->v = v;
+		ids->n = n;
+	}
+	return &ids->v[id];
+}
+
+static uint32_t *map_find_slot(const struct export_map *m, const uint64_t *key)
+{
+	uint64_t h = key[0] * UINT64_C(0x9e3779b97f4a7c15);
+	uint32_t i;
+
+	h = (h ^ h >> 32 ^ key[1]) * UINT64_C(0xc2b2ae3d27d4eb4f);
+	h = (h ^ h >> 29 ^ key[2]) * UINT64_C(0x9e3779b97f4a7c15);
+	i = (uint32_t)(h >> 32) & (m->n_slots - 1);
+	while (m->slots[i] && memcmp(m->keys[m->slots[i] - 1], key,
+				     sizeof(*m->keys)))
+		i = (i + 1) & (m->n_slots - 1);
+	return &m->slots[i];
+}
+
+static int grow_map(struct export_map *m)
+{
+	uint32_t max = m->max ? 2 * m->max : 1024;
+	uint64_t(*keys)[3] = reallocarray(m->keys, max, sizeof(*keys));
+	uint32_t *slots;
+
+	if (!keys)
+		return -AUX_E_NOMEM;
+	m->keys = keys;
+	slots = calloc((size_t)max * 2, sizeof(*slots));
+	if (!slots || max >= UINT32_MAX / 4) {
+		free(slots);
+		return -AUX_E_NOMEM;
+	}
+	free(m->slots);
+	m->slots = slots;
+	m->n_slots = 2 * max;
+	m->max = max;
+	for (uint32_t i = 0; i < m->n; i++)
+		*map_find_slot(m, m->keys[i]) = i + 1;
+	return 0;
+}
+
+int64_t export_map_find(struct export_map *m, uint64_t a, uint64_t b, uint64_t c)
+{
+	const uint64_t key[3] = { a, b, c };
+	uint32_t *slot;
+
+	if (m->n == m->max && grow_map(m))
+		return -AUX_E_NOMEM;
+	slot = map_find_slot(m, key);
+	if (!*slot) {
+		memcpy(m->keys[m->n], key, sizeof(key));
+		*slot = ++m->n;
+	}
+	return *slot - 1;
+}
+
+void export_map_fini(struct export_map *m)
+{
+	free(m->keys);
+	free(m->slots);
 }

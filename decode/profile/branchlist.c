@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* branchlist: the tables; see branchlist.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "common/diag.h"
+#include "common/outbuf.h"
 #include "decode/profile/branchlist.h"
 
 #define MAX_ENTRIES ((size_t)1 << 28)
@@ -22,7 +29,7 @@ static const char *const kind_names[BRANCHLIST_N_KINDS] = {
 	[BRANCHLIST_EXCEPTION] = "except",
 };
 
-const char *branchlist_kind_name(unsigned kind)
+static const char *branchlist_kind_name(unsigned kind)
 {
 	return kind < BRANCHLIST_N_KINDS ? kind_names[kind] : NULL;
 }
@@ -352,4 +359,431 @@ int branchlist_merge(struct branchlist *to, const struct branchlist *from)
 		add_count(&to->n_gaps, from->n_gaps);
 	free(map);
 	return rc < 0 ? rc : 0;
+}
+
+/*
+ * branchlist: as text, and back; the format is in auxdecode.1, BRANCH LISTS. What
+ * is read is checked: numbers, modules that were named, words.
+ */
+
+#define MAX_MODULES (1 << 20)
+
+/* ---- writing ---- */
+
+/* What would end a line is \ooo, and so is \ itself. */
+static void put_path(struct outbuf *out, const char *path)
+{
+	for (const char *p = path; *p; p++) {
+		if ((unsigned char)*p < ' ' || *p == '\\')
+			outbuf_printf(out, "\\%03o", (unsigned char)*p);
+		else
+			outbuf_put(out, p, 1);
+	}
+}
+
+static void put_hex(struct outbuf *out, uint64_t v)
+{
+	char buf[20], *p = buf;
+
+	*p++ = ' ';
+	p = fmt_hex(p, v);
+	outbuf_put(out, buf, (size_t)(p - buf));
+}
+
+static void put_dec(struct outbuf *out, uint64_t v)
+{
+	char buf[24], *p = buf;
+
+	*p++ = ' ';
+	p = fmt_dec(p, v);
+	outbuf_put(out, buf, (size_t)(p - buf));
+}
+
+static void put_branch(struct outbuf *out, const struct branchlist_branch *b)
+{
+	outbuf_str(out, "branch");
+	put_dec(out, b->from_module);
+	put_hex(out, b->from);
+	if (b->to_module == BRANCHLIST_NOWHERE) {
+		outbuf_str(out, " - -");
+	} else {
+		put_dec(out, b->to_module);
+		put_hex(out, b->to);
+	}
+	outbuf_put(out, " ", 1);
+	outbuf_str(out, branchlist_kind_name(b->kind));
+	put_dec(out, b->count);
+	outbuf_put(out, "\n", 1);
+}
+
+static void put_range(struct outbuf *out, const struct branchlist_range *r)
+{
+	outbuf_str(out, "range");
+	put_dec(out, r->module);
+	put_hex(out, r->first);
+	put_hex(out, r->last);
+	put_dec(out, r->n_insns);
+	put_dec(out, r->count);
+	outbuf_str(out, r->outside ? " out\n" : " in\n");
+}
+
+uint64_t branchlist_write(const struct branchlist *l, struct outbuf *out,
+			  uint64_t max)
+{
+	const struct branchlist_branch *b = branchlist_branches(l);
+	const struct branchlist_range *r = branchlist_ranges(l);
+	uint64_t n = 0;
+
+	outbuf_str(out, BRANCHLIST_MAGIC);
+	outbuf_str(out, "# module N BUILD-ID main|lib PATH\n"
+			"# branch MODULE FROM MODULE TO KIND COUNT\n"
+			"# range MODULE FIRST LAST INSTRUCTIONS COUNT in|out\n");
+	for (size_t i = 0; i < l->n_modules; i++) {
+		const struct branchlist_module *m = &l->modules[i];
+
+		outbuf_printf(out, "module %zu %s %s ", i, *m->id ? m->id : "-",
+			      m->main ? "main" : "lib");
+		put_path(out, m->path);
+		outbuf_put(out, "\n", 1);
+	}
+	if (l->n_gaps)
+		outbuf_printf(out, "gaps %llu\n",
+			      (unsigned long long)l->n_gaps);
+	for (size_t i = 0; i < l->branches.n && (!max || n < max); i++) {
+		n += b[i].count != 0;
+		if (b[i].count)
+			put_branch(out, &b[i]);
+	}
+	for (size_t i = 0; i < l->ranges.n && (!max || n < max); i++) {
+		n += r[i].count != 0;
+		if (r[i].count)
+			put_range(out, &r[i]);
+	}
+	return n;
+}
+
+/* ---- reading ---- */
+
+/* One line, word by word; the first bad word makes it bad. */
+struct line {
+	const char *p, *end;
+	bool bad;
+};
+
+struct parser {
+	struct branchlist *list;
+	uint32_t *map;		/* numbers of the text to those of the list */
+	size_t n_map, max_map;
+};
+
+static size_t next_word(struct line *l, const char **word)
+{
+	while (l->p < l->end && *l->p == ' ')
+		l->p++;
+	*word = l->p;
+	while (l->p < l->end && *l->p != ' ')
+		l->p++;
+	l->bad |= l->p == *word;
+	return (size_t)(l->p - *word);
+}
+
+static bool is_word(const char *w, size_t n, const char *text)
+{
+	return n == strlen(text) && !memcmp(w, text, n);
+}
+
+static int digit_of(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : 99;
+}
+
+static uint64_t take_number(struct line *l, unsigned base)
+{
+	const char *w;
+	size_t n = next_word(l, &w);
+	uint64_t v = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		unsigned d = (unsigned)digit_of(w[i]);
+
+		l->bad |= d >= base || __builtin_mul_overflow(v, base, &v) ||
+			  __builtin_add_overflow(v, d, &v);
+	}
+	return l->bad ? 0 : v;
+}
+
+static uint32_t take_module(struct parser *p, struct line *l)
+{
+	uint64_t v = take_number(l, 10);
+
+	l->bad |= v >= p->n_map;
+	return l->bad ? 0 : p->map[v];
+}
+
+static uint32_t take_kind(struct line *l)
+{
+	const char *w;
+	size_t n = next_word(l, &w);
+
+	for (unsigned i = 0; i < BRANCHLIST_N_KINDS; i++) {
+		const char *name = branchlist_kind_name(i);
+
+		if (name && is_word(w, n, name))
+			return i;
+	}
+	l->bad = true;
+	return 0;
+}
+
+static int take_branch(struct parser *p, struct line *l)
+{
+	struct branchlist_branch b = { .from_module = take_module(p, l) };
+	uint64_t count;
+	int i;
+
+	b.from = take_number(l, 16);
+	while (l->p < l->end && *l->p == ' ')
+		l->p++;
+	if (l->end - l->p > 4 && !memcmp(l->p, "- - ", 4)) {
+		b.to_module = BRANCHLIST_NOWHERE;
+		l->p += 4;
+	} else {
+		b.to_module = take_module(p, l);
+		b.to = take_number(l, 16);
+	}
+	b.kind = take_kind(l);
+	count = take_number(l, 10);
+	if (l->bad || l->p != l->end)
+		return -AUX_E_FORMAT;
+	i = branchlist_branch(p->list, &b);
+	if (i >= 0)
+		add_count(&branchlist_branches(p->list)[i].count, count);
+	return i < 0 ? i : 0;
+}
+
+static int take_range(struct parser *p, struct line *l)
+{
+	struct branchlist_range r = { .module = take_module(p, l) };
+	uint64_t count, n_insns;
+	const char *w;
+	size_t n;
+	int i;
+
+	r.first = take_number(l, 16);
+	r.last = take_number(l, 16);
+	n_insns = take_number(l, 10);
+	r.n_insns = (uint32_t)n_insns;
+	count = take_number(l, 10);
+	n = next_word(l, &w);
+	r.outside = is_word(w, n, "out");
+	if (l->bad || l->p != l->end || r.last < r.first || !r.n_insns ||
+	    n_insns > UINT32_MAX || r.last - r.first < n_insns - 1 ||
+	    (!r.outside && !is_word(w, n, "in")))
+		return -AUX_E_FORMAT;
+	i = branchlist_range(p->list, &r);
+	if (i >= 0)
+		add_count(&branchlist_ranges(p->list)[i].count, count);
+	return i < 0 ? i : 0;
+}
+
+/* The rest of the line, with \ooo as the byte that it stands for; NUL is none. */
+static char *take_path(struct line *l)
+{
+	char *path = malloc((size_t)(l->end - l->p) + 1), *to = path;
+
+	l->bad |= l->p == l->end;
+	while (path && l->p < l->end) {
+		const char *s = l->p;
+
+		if (*s == '\\' && l->end - s >= 4 && digit_of(s[1]) < 4 &&
+		    digit_of(s[2]) < 8 && digit_of(s[3]) < 8) {
+			*to++ = (char)(digit_of(s[1]) << 6 |
+				       digit_of(s[2]) << 3 | digit_of(s[3]));
+			l->p += 4;
+		} else {
+			*to++ = *s;
+			l->p++;
+		}
+		l->bad |= !to[-1];
+	}
+	if (path)
+		*to = '\0';
+	return path;
+}
+
+static int map_module(struct parser *p, uint64_t number, int module)
+{
+	size_t max = p->max_map ? p->max_map * 2 : 64;
+	uint32_t *map;
+
+	if (module < 0)
+		return module;
+	if (number != p->n_map || number >= MAX_MODULES)
+		return -AUX_E_FORMAT;
+	if (p->n_map == p->max_map) {
+		map = reallocarray(p->map, max, sizeof(*map));
+		if (!map)
+			return -AUX_E_NOMEM;
+		p->map = map;
+		p->max_map = max;
+	}
+	p->map[p->n_map++] = (uint32_t)module;
+	return 0;
+}
+
+static int add_module(struct parser *p, uint64_t number, const char *path,
+		      const char *id, bool is_main)
+{
+	int k = branchlist_module(p->list, path, id), rc;
+
+	rc = map_module(p, number, k);
+	if (rc)
+		return rc;
+	p->list->modules[k].main |= is_main;
+	if (!p->list->modules[k].file && *path == '/')
+		p->list->modules[k].file = strdup(path);
+	return 0;
+}
+
+static int take_module_line(struct parser *p, struct line *l)
+{
+	uint64_t number = take_number(l, 10);
+	const char *w, *role;
+	char id[41] = "", *path;
+	size_t n = next_word(l, &w), n_role;
+	bool bad = n >= sizeof(id);
+	int rc;
+
+	for (size_t i = 0; i < n && !bad && !is_word(w, n, "-"); i++) {
+		bad = digit_of(w[i]) > 15;
+		id[i] = w[i];
+	}
+	n_role = next_word(l, &role);
+	if (bad || l->bad || l->end - l->p < 2 ||
+	    (!is_word(role, n_role, "main") && !is_word(role, n_role, "lib")))
+		return -AUX_E_FORMAT;
+	l->p++;
+	path = take_path(l);
+	rc = !path ? -AUX_E_NOMEM : l->bad ? -AUX_E_FORMAT :
+	     add_module(p, number, path, id, is_word(role, n_role, "main"));
+	free(path);
+	return rc;
+}
+
+static int take_line(struct parser *p, struct line *l)
+{
+	const char *w;
+	size_t n;
+
+	if (l->p == l->end || *l->p == '#')
+		return 0;
+	n = next_word(l, &w);
+	if (is_word(w, n, "branch"))
+		return take_branch(p, l);
+	if (is_word(w, n, "range"))
+		return take_range(p, l);
+	if (is_word(w, n, "module"))
+		return take_module_line(p, l);
+	if (!is_word(w, n, "gaps"))
+		return -AUX_E_FORMAT;
+	add_count(&p->list->n_gaps, take_number(l, 10));
+	return l->bad || l->p != l->end ? -AUX_E_FORMAT : 0;
+}
+
+int branchlist_read(struct branchlist *l, const char *text, size_t len,
+		    struct aux_diag *diag)
+{
+	const char *p = text, *end = text + len, *nl;
+	struct parser parser = { .list = l };
+	unsigned long long n = 0;
+	int rc = 0;
+
+	if (len < strlen(BRANCHLIST_MAGIC) ||
+	    memcmp(text, BRANCHLIST_MAGIC, strlen(BRANCHLIST_MAGIC)) != 0)
+		return diag_set(diag, AUX_E_FORMAT, 0, "is no branch list (or "
+				"one of a later version)");
+	for (; p < end && !rc; p = nl + 1) {
+		struct line line = { .p = p };
+
+		n++;
+		nl = memchr(p, '\n', (size_t)(end - p));
+		if (!nl) {
+			rc = diag_set(diag, AUX_E_TRUNCATED,
+				      (uint64_t)(p - text),
+				      "line %llu is cut", n);
+			break;
+		}
+		line.end = nl;
+		rc = take_line(&parser, &line);
+		if (rc == -AUX_E_FORMAT)
+			diag_set(diag, AUX_E_FORMAT, (uint64_t)(p - text),
+				 "line %llu is none of a branch list", n);
+	}
+	free(parser.map);
+	return rc;
+}
+
+/* ---- files ---- */
+
+static int read_all(int fd, char **text, size_t *len)
+{
+	size_t max = 0, n = 0;
+	ssize_t got = 1;
+
+	*text = NULL;
+	while (got > 0) {
+		if (max - n < 65536) {
+			char *more = realloc(*text, max = max * 2 + 131072);
+
+			if (!more)
+				return -AUX_E_NOMEM;
+			*text = more;
+		}
+		got = read(fd, *text + n, max - n);
+		n += got > 0 ? (size_t)got : 0;
+	}
+	*len = n;
+	return got < 0 ? -AUX_E_IO : 0;
+}
+
+int branchlist_read_file(struct branchlist *l, const char *path,
+			 struct aux_diag *diag)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), rc;
+	char *text = NULL;
+	size_t len = 0;
+
+	if (fd < 0)
+		return diag_set(diag, AUX_E_IO, AUX_NO_OFFSET, "cannot open: %s",
+				strerror(errno));
+	rc = read_all(fd, &text, &len);
+	if (rc == -AUX_E_IO)
+		diag_set(diag, AUX_E_IO, AUX_NO_OFFSET, "cannot read: %s",
+			 strerror(errno));
+	close(fd);
+	if (!rc)
+		rc = branchlist_read(l, text, len, diag);
+	free(text);
+	return rc;
+}
+
+bool branchlist_is_file(const char *path)
+{
+	char head[sizeof(BRANCHLIST_MAGIC)] = "";
+	struct stat st;
+	bool is = false;
+	int fd;
+
+	if (stat(path, &st) || !S_ISREG(st.st_mode))
+		return false;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		/* any version: a later one is an error of its own */
+		is = read(fd, head, sizeof(head) - 1) > 23 &&
+		     !memcmp(head, BRANCHLIST_MAGIC, 23);
+		close(fd);
+	}
+	return is;
 }

@@ -127,8 +127,6 @@ int branchlist_sort(struct branchlist *l);
 /* Adds all of from to the list. */
 int branchlist_merge(struct branchlist *to, const struct branchlist *from);
 
-const char *branchlist_kind_name(unsigned kind);
-
 /* branchlist_text.c */
 
 /* What keep lets through (NULL: all), as text; returns how many lines that are

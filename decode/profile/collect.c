@@ -98,7 +98,8 @@ static void keep_part(struct profile_collect *c, int entry)
 	c->parts[c->n_parts++] = entry;
 }
 
-static void take_branch_entry(struct profile_collect *c, struct target *t, int i)
+static void take_branch_entry(struct profile_collect *c, struct target *t,
+			      int i)
 {
 	if (i < 0) {
 		c->error = i;
@@ -286,7 +287,8 @@ static struct profile_seam *find_seam(struct profile_collect *c,
 	return &c->seams[h >> 40 & (N_SEAMS - 1)];
 }
 
-static bool is_seam(const struct profile_seam *s, const struct profile_collect *c,
+static bool is_seam(const struct profile_seam *s,
+		    const struct profile_collect *c,
 		    const struct profile_open *o, const struct profile_unit *u)
 {
 	return s->from == o->from && s->unit == (size_t)(u - c->units) + 1 &&

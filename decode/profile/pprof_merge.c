@@ -9,11 +9,10 @@
 
 #include "common/array.h"
 #include "common/diag.h"
-
-#include "decode/lib/elf/elf.h"
 #include "common/gzip.h"
-#include "decode/profile/pprof_merge_impl.h"
 #include "common/protobuf.h"
+#include "decode/lib/elf/elf.h"
+#include "decode/profile/pprof_merge_impl.h"
 
 /* ---- sets ---- */
 
@@ -58,7 +57,7 @@ static int grow_slots(struct row_set *s)
 	return 0;
 }
 
-int64_t merge_pprof_row(struct row_set *s, const uint64_t *v, size_t n)
+static int64_t merge_pprof_row(struct row_set *s, const uint64_t *v, size_t n)
 {
 	uint32_t *slot;
 
@@ -79,7 +78,7 @@ int64_t merge_pprof_row(struct row_set *s, const uint64_t *v, size_t n)
 	return (int64_t)s->n - 1;
 }
 
-void merge_pprof_row_fini(struct row_set *s)
+static void merge_pprof_row_fini(struct row_set *s)
 {
 	free(s->v);
 	free(s->rows);
@@ -270,6 +269,9 @@ bool merge_pprof_is_file(const char *path)
 			   (b[2] == 0x08 || b[2] == 0x10)));
 }
 
+static int merge_pprof_read(struct pprof_sum *sum, const uint8_t *p,
+			    uint64_t len, struct aux_diag *diag);
+
 static int take_file(struct pprof_sum *sum, const char *path,
 		     struct aux_diag *diag)
 {
@@ -320,5 +322,602 @@ int merge_pprof(const char *const *paths, size_t n, struct outbuf *out,
 	if (!rc)
 		rc = write_sum(&sum, out);
 	free_sum(&sum);
+	return rc;
+}
+
+/*
+ * merge_pprof_wire: fields of a profile, and what names others by number in it.
+ * Every length is checked against the message that it is in.
+ *
+ * Specification: Protocol Buffers, "Encoding".
+ */
+
+static int merge_pprof_bad(const struct pprof_file *f, const uint8_t *at,
+			   const char *what)
+{
+	return diag_set(f->diag, AUX_E_FORMAT, (uint64_t)(at - f->base),
+			"no pprof profile: %s", what);
+}
+
+/* -AUX_E_FORMAT; at: in the file. */
+static int merge_pprof_push(struct pprof_words *w, uint64_t v)
+{
+	if (array_grow(&w->v, w->n, &w->max, sizeof(*w->v)) < 0)
+		return -AUX_E_NOMEM;
+	w->v[w->n++] = v;
+	return 0;
+}
+
+/* ---- the wire ---- */
+
+static bool take_varint(const uint8_t **p, const uint8_t *end, uint64_t *v)
+{
+	*v = 0;
+	for (unsigned shift = 0; shift < 70 && *p < end; shift += 7) {
+		uint8_t byte = *(*p)++;
+
+		if (shift < 64)
+			*v |= (uint64_t)(byte & 0x7f) << shift;
+		if (!(byte & 0x80))
+			return true;
+	}
+	return false;
+}
+
+/* 1: a field, and *p is behind it; 0: the end. */
+static int merge_pprof_next(const struct pprof_file *f, const uint8_t **p,
+			    const uint8_t *end, struct pprof_field *to)
+{
+	const uint8_t *at = *p;
+	uint64_t tag, n = 0;
+
+	if (at == end)
+		return 0;
+	*to = (struct pprof_field){ 0 };
+	if (!take_varint(p, end, &tag) || !(tag >> 3))
+		return merge_pprof_bad(f, at, "a field without a number");
+	to->number = tag >> 3;
+	to->wire = tag & 7;
+	switch (to->wire) {
+	case WIRE_VARINT:
+		if (!take_varint(p, end, &to->v))
+			return merge_pprof_bad(f, at, "a number is cut");
+		return 1;
+	case WIRE_FIXED64:
+		n = 8;
+		break;
+	case WIRE_FIXED32:
+		n = 4;
+		break;
+	case WIRE_LEN:
+		if (take_varint(p, end, &n))
+			break;
+		/* fall through */
+	default:
+		return merge_pprof_bad(f, at, "a field of no known kind");
+	}
+	if (n > (uint64_t)(end - *p))
+		return merge_pprof_bad(f, at, "a field is cut");
+	to->p = *p;
+	to->end = *p += n;
+	return 1;
+}
+
+/* A repeated number, packed or not. */
+static int merge_pprof_push_numbers(const struct pprof_file *f,
+				    const struct pprof_field *fd,
+				    struct pprof_words *to)
+{
+	const uint8_t *p = fd->p;
+	uint64_t v;
+	int rc = 0;
+
+	if (fd->wire == WIRE_VARINT)
+		return merge_pprof_push(to, fd->v);
+	if (fd->wire != WIRE_LEN)
+		return merge_pprof_bad(f, fd->p, "numbers of no known kind");
+	while (p < fd->end && !rc)
+		rc = take_varint(&p, fd->end, &v)
+			     ? merge_pprof_push(to, v)
+			     : merge_pprof_bad(f, p, "a number is cut");
+	return rc;
+}
+
+/* The numbers of a message: v[number], for numbers < n. Others are passed over. */
+static int merge_pprof_numbers(const struct pprof_file *f,
+			       const struct pprof_field *message, uint64_t *v,
+			       size_t n)
+{
+	const uint8_t *p = message->p;
+	struct pprof_field fd;
+	int rc;
+
+	memset(v, 0, n * sizeof(*v));
+	if (message->wire != WIRE_LEN)
+		return merge_pprof_bad(f, f->base,
+				       "a number where a message is due");
+	while ((rc = merge_pprof_next(f, &p, message->end, &fd)) > 0)
+		if (fd.wire == WIRE_VARINT && fd.number < n)
+			v[fd.number] = fd.v;
+	return rc;
+}
+
+/* ---- what is named by number ---- */
+
+static int merge_pprof_string(const struct pprof_file *f,
+			      const struct pprof_field *at, uint64_t i,
+			      uint64_t *to)
+{
+	if (i && i >= f->strings.n)
+		return merge_pprof_bad(f, at->p ? at->p : f->base,
+				       "a string that is not there");
+	*to = i ? f->strings.v[i] : 0;
+	return 0;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+	const struct pprof_id *x = a, *y = b;
+
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* NULL: it is not there. After merge_pprof_sort. */
+static const struct pprof_id *merge_pprof_find(const struct pprof_ids *ids,
+					uint64_t id)
+{
+	const struct pprof_id key = { .id = id };
+
+	return ids->n ? bsearch(&key, ids->v, ids->n, sizeof(key), compare_ids)
+		      : NULL;
+}
+
+/* No id may be there twice. */
+static int merge_pprof_sort(const struct pprof_file *f, struct pprof_ids *ids)
+{
+	if (ids->n)
+		qsort(ids->v, ids->n, sizeof(*ids->v), compare_ids);
+	for (size_t i = 1; i < ids->n; i++)
+		if (ids->v[i].id == ids->v[i - 1].id)
+			return merge_pprof_bad(f, f->base,
+					       "an id is there twice");
+	return 0;
+}
+
+/* index: as merge_pprof_row gave it. */
+static int merge_pprof_add_id(const struct pprof_file *f,
+			      const struct pprof_field *at,
+			      struct pprof_ids *ids, uint64_t id,
+			      uint64_t start, int64_t index)
+{
+	if (index < 0)
+		return (int)index;
+	if (!id)
+		return merge_pprof_bad(f, at->p, "an id is 0");
+	if (array_grow(&ids->v, ids->n, &ids->max, sizeof(*ids->v)) < 0)
+		return -AUX_E_NOMEM;
+	ids->v[ids->n++] = (struct pprof_id){ id, start, (uint64_t)index };
+	return 0;
+}
+
+/* Up to the largest number. */
+static void merge_pprof_add(int64_t *sum, int64_t v)
+{
+	if (__builtin_add_overflow(*sum, v, sum))
+		*sum = v < 0 ? INT64_MIN : INT64_MAX;
+}
+
+/* merge_pprof_sample: stacks with their labels and values. A row of samples is the
+ * number of locations, those, and four numbers for each label. */
+
+static int push_label(struct pprof_file *f, const struct pprof_field *fd)
+{
+	uint64_t v[5];
+	int rc = merge_pprof_numbers(f, fd, v, 5);
+
+	if (!rc)
+		rc = merge_pprof_string(f, fd, v[1], &v[1]);
+	if (!rc)
+		rc = merge_pprof_string(f, fd, v[2], &v[2]);
+	if (!rc)
+		rc = merge_pprof_string(f, fd, v[4], &v[4]);
+	for (unsigned i = 1; i < 5 && !rc; i++)
+		rc = merge_pprof_push(&f->row, v[i]);
+	return rc;
+}
+
+/* Fields of one number, from the sample. */
+static int each_field(struct pprof_file *f, const struct pprof_field *sample,
+		      uint64_t number, struct pprof_words *numbers)
+{
+	const uint8_t *p = sample->p;
+	struct pprof_field fd;
+	int rc;
+
+	while ((rc = merge_pprof_next(f, &p, sample->end, &fd)) > 0) {
+		if (fd.number != number)
+			continue;
+		rc = numbers ? merge_pprof_push_numbers(f, &fd, numbers)
+			     : push_label(f, &fd);
+		if (rc)
+			return rc;
+	}
+	return rc;
+}
+
+static int add_values(struct pprof_file *f, int64_t i, bool is_new)
+{
+	struct pprof_sum *sum = f->sum;
+	size_t n = sum->n_types;
+
+	if (i < 0)
+		return (int)i;
+	if (is_new) {
+		if (array_grow(&sum->values, (size_t)(i + 1) * n,
+			       &sum->max_values, sizeof(*sum->values)) < 0)
+			return -AUX_E_NOMEM;
+		memset(sum->values + (size_t)i * n, 0,
+		       n * sizeof(*sum->values));
+	}
+	for (size_t k = 0; k < n; k++)
+		merge_pprof_add(&sum->values[(size_t)i * n + k],
+				(int64_t)f->values.v[k]);
+	return 0;
+}
+
+/* all else was read. */
+static int merge_pprof_sample(struct pprof_file *f,
+			      const struct pprof_field *fd)
+{
+	size_t had = f->sum->samples.n, n;
+	int64_t i;
+	int rc;
+
+	if (fd->wire != WIRE_LEN)
+		return merge_pprof_bad(f, f->base, "a sample is no message");
+	f->row.n = f->values.n = 0;
+	rc = merge_pprof_push(&f->row, 0);
+	if (!rc)
+		rc = each_field(f, fd, 1, &f->row);
+	if (rc)
+		return rc;
+	n = f->row.n - 1;
+	f->row.v[SAMPLE_N] = n;
+	for (size_t k = 1; k <= n; k++) {
+		const struct pprof_id *id =
+			merge_pprof_find(&f->locations, f->row.v[k]);
+
+		if (!id)
+			return merge_pprof_bad(f, fd->p,
+					       "a location that is not "
+					       "there");
+		f->row.v[k] = id->index;
+	}
+	rc = each_field(f, fd, 3, NULL);
+	if (!rc)
+		rc = each_field(f, fd, 2, &f->values);
+	if (rc)
+		return rc;
+	if (f->values.n != f->sum->n_types)
+		return merge_pprof_bad(f, fd->p,
+				       "a sample has other values than there "
+				       "are types");
+	i = merge_pprof_row(&f->sum->samples, f->row.v, f->row.n);
+	return add_values(f, i, f->sum->samples.n != had);
+}
+
+/*
+ * merge_pprof_read: what is in a profile, into the sets of pprof_merge_impl.h. Fields
+ * come in any order, so a file is read four times: strings; what names strings alone;
+ * locations; samples. All counts are bounded by the size of the file.
+ */
+
+static int add_string(struct pprof_file *f, const struct pprof_field *fd)
+{
+	size_t len = fd->wire == WIRE_LEN ? (size_t)(fd->end - fd->p) : 0;
+	size_t n = 1 + (len + 7) / 8;
+	uint64_t *row;
+	int64_t i;
+
+	if (fd->wire != WIRE_LEN || (!f->strings.n && len))
+		return merge_pprof_bad(f, fd->p ? fd->p : f->base,
+				       "the first string is not empty");
+	row = calloc(n, sizeof(*row));
+	if (!row)
+		return -AUX_E_NOMEM;
+	row[0] = len;
+	if (len)
+		memcpy(row + 1, fd->p, len);
+	i = merge_pprof_row(&f->sum->strings, row, n);
+	free(row);
+	return i < 0 ? (int)i : merge_pprof_push(&f->strings, (uint64_t)i);
+}
+
+static int add_mapping(struct pprof_file *f, const struct pprof_field *fd)
+{
+	uint64_t v[11], row[MAP_WORDS], file, build_id;
+	struct pprof_sum *sum = f->sum;
+	size_t had = sum->mappings.n;
+	int64_t i;
+	int rc = merge_pprof_numbers(f, fd, v, 11);
+
+	if (!rc)
+		rc = merge_pprof_string(f, fd, v[5], &file);
+	if (!rc)
+		rc = merge_pprof_string(f, fd, v[6], &build_id);
+	if (rc)
+		return rc;
+	row[MAP_SIZE] = v[3] - v[2];
+	row[MAP_OFFSET] = v[4];
+	row[MAP_ID] = build_id ? build_id : file;
+	i = merge_pprof_row(&sum->mappings, row, MAP_WORDS);
+	rc = merge_pprof_add_id(f, fd, &f->mappings, v[1], v[2], i);
+	if (rc)
+		return rc;
+	if (sum->mappings.n == had) {
+		for (unsigned k = 0; k < 4; k++)
+			sum->maps[i].has[k] &= v[7 + k];
+		return 0;
+	}
+	if (array_grow(&sum->maps, had, &sum->max_maps, sizeof(*sum->maps)) < 0)
+		return -AUX_E_NOMEM;
+	sum->maps[i] = (struct pprof_mapping){
+		v[2], v[3], file, build_id, { v[7], v[8], v[9], v[10] },
+	};
+	return 0;
+}
+
+static int add_function(struct pprof_file *f, const struct pprof_field *fd)
+{
+	uint64_t v[6], row[FUNC_WORDS];
+	int rc = merge_pprof_numbers(f, fd, v, 6);
+
+	if (!rc)
+		rc = merge_pprof_string(f, fd, v[2], &row[FUNC_NAME]);
+	if (!rc)
+		rc = merge_pprof_string(f, fd, v[3], &row[FUNC_SYSTEM]);
+	if (!rc)
+		rc = merge_pprof_string(f, fd, v[4], &row[FUNC_FILE]);
+	row[FUNC_LINE] = v[5];
+	return rc ? rc
+		  : merge_pprof_add_id(f, fd, &f->functions, v[1], 0,
+				       merge_pprof_row(&f->sum->functions, row,
+						       FUNC_WORDS));
+}
+
+static int push_line(struct pprof_file *f, const struct pprof_field *fd)
+{
+	const struct pprof_id *func;
+	uint64_t v[4];
+	int rc = merge_pprof_numbers(f, fd, v, 4);
+
+	if (rc)
+		return rc;
+	func = merge_pprof_find(&f->functions, v[1]);
+	if (!func && v[1])
+		return merge_pprof_bad(f, fd->p,
+				       "a function that is not there");
+	if (merge_pprof_push(&f->row, func ? func->index + 1 : 0) ||
+	    merge_pprof_push(&f->row, v[2]) || merge_pprof_push(&f->row, v[3]))
+		return -AUX_E_NOMEM;
+	return 0;
+}
+
+static int add_location(struct pprof_file *f, const struct pprof_field *fd)
+{
+	const struct pprof_id *mapping;
+	const uint8_t *p = fd->p;
+	struct pprof_field line;
+	uint64_t v[6];
+	int rc = merge_pprof_numbers(f, fd, v, 6);
+
+	if (rc)
+		return rc;
+	mapping = merge_pprof_find(&f->mappings, v[2]);
+	if (!mapping && v[2])
+		return merge_pprof_bad(f, fd->p, "a mapping that is not there");
+	f->row.n = 0;
+	if (merge_pprof_push(&f->row, mapping ? mapping->index + 1 : 0) ||
+	    merge_pprof_push(&f->row, mapping ? v[3] - mapping->start : v[3]) ||
+	    merge_pprof_push(&f->row, v[5]))
+		return -AUX_E_NOMEM;
+	while ((rc = merge_pprof_next(f, &p, fd->end, &line)) > 0) {
+		rc = line.number == 4 ? push_line(f, &line) : 0;
+		if (rc)
+			return rc;
+	}
+	return rc ? rc
+		  : merge_pprof_add_id(f, fd, &f->locations, v[1], 0,
+				       merge_pprof_row(&f->sum->locations,
+						       f->row.v, f->row.n));
+}
+
+/* ---- the profile ---- */
+
+static int add_type(struct pprof_file *f, const struct pprof_field *fd,
+		    struct pprof_words *to)
+{
+	uint64_t v[3];
+	int rc = merge_pprof_numbers(f, fd, v, 3);
+
+	if (!rc)
+		rc = merge_pprof_string(f, fd, v[1], &v[1]);
+	if (!rc)
+		rc = merge_pprof_string(f, fd, v[2], &v[2]);
+	return rc || merge_pprof_push(to, v[1]) || merge_pprof_push(to, v[2])
+		       ? (rc ? rc : -AUX_E_NOMEM)
+		       : 0;
+}
+
+static int add_comments(struct pprof_file *f, const struct pprof_field *fd)
+{
+	int rc;
+
+	f->row.n = 0;
+	rc = merge_pprof_push_numbers(f, fd, &f->row);
+	for (size_t i = 0; i < f->row.n && !rc; i++) {
+		int64_t k;
+
+		rc = merge_pprof_string(f, fd, f->row.v[i], &f->row.v[i]);
+		k = rc ? 0
+		       : merge_pprof_row(&f->sum->comments, &f->row.v[i], 1);
+		rc = k < 0 ? (int)k : rc;
+	}
+	return rc;
+}
+
+/* A string of the profile that the first file with one gives. */
+static int first_string(const struct pprof_file *f,
+			const struct pprof_field *fd, uint64_t *to)
+{
+	uint64_t s = 0;
+	int rc = merge_pprof_string(f, fd, fd->v, &s);
+
+	if (!rc && !*to)
+		*to = s;
+	return rc;
+}
+
+static int add_period_type(struct pprof_file *f, const struct pprof_field *fd)
+{
+	struct pprof_type *p = &f->sum->period_type;
+	const uint64_t *v;
+	int rc;
+
+	f->row.n = 0;
+	rc = add_type(f, fd, &f->row);
+	v = f->row.v;
+	if (rc || (!v[0] && !v[1]))
+		return rc;
+	if ((p->type || p->unit) && (p->type != v[0] || p->unit != v[1]))
+		return diag_set(f->diag, AUX_E_FORMAT, AUX_NO_OFFSET,
+				"its period is of another type than that of "
+				"the files before");
+	*p = (struct pprof_type){ v[0], v[1] };
+	return 0;
+}
+
+static int add_other(struct pprof_file *f, const struct pprof_field *fd)
+{
+	struct pprof_sum *s = f->sum;
+	int64_t v = (int64_t)fd->v;
+
+	switch (fd->number) {
+	case 7:
+		return first_string(f, fd, &s->drop);
+	case 8:
+		return first_string(f, fd, &s->keep);
+	case 9:
+		if (v && (!s->time || v < s->time))
+			s->time = v;
+		return 0;
+	case 10:
+		merge_pprof_add(&s->duration, v);
+		return 0;
+	case 11:
+		return add_period_type(f, fd);
+	case 12:
+		s->period = v > s->period ? v : s->period;
+		return 0;
+	case 13:
+		return add_comments(f, fd);
+	case 14:
+		return first_string(f, fd, &s->default_type);
+	case 15:
+		return first_string(f, fd, &s->doc);
+	}
+	return 0;
+}
+
+static int add_named(struct pprof_file *f, const struct pprof_field *fd)
+{
+	switch (fd->number) {
+	case 1:
+		return add_type(f, fd, &f->types);
+	case 3:
+		return add_mapping(f, fd);
+	case 5:
+		return add_function(f, fd);
+	}
+	return add_other(f, fd);
+}
+
+static int add_if(struct pprof_file *f, const struct pprof_field *fd,
+		  unsigned pass)
+{
+	switch (pass) {
+	case 0:
+		return fd->number == 6 ? add_string(f, fd) : 0;
+	case 1:
+		return fd->number == 6 ? 0 : add_named(f, fd);
+	case 2:
+		return fd->number == 4 ? add_location(f, fd) : 0;
+	}
+	return fd->number == 2 ? merge_pprof_sample(f, fd) : 0;
+}
+
+/* The types are those of the files before; of the first one: take them. */
+static int check_types(struct pprof_file *f)
+{
+	struct pprof_sum *s = f->sum;
+	size_t size = f->types.n * sizeof(uint64_t);
+
+	if (!f->types.n)
+		return merge_pprof_bad(f, f->base, "it has no sample types");
+	if (!s->begun) {
+		s->types = malloc(size);
+		if (!s->types)
+			return -AUX_E_NOMEM;
+		memcpy(s->types, f->types.v, size);
+		s->n_types = f->types.n / 2;
+		s->begun = true;
+	}
+	if (s->n_types != f->types.n / 2 || memcmp(s->types, f->types.v, size))
+		return diag_set(f->diag, AUX_E_FORMAT, AUX_NO_OFFSET,
+				"its sample types are not those of the first "
+				"file: what is added up must be alike");
+	return 0;
+}
+
+static int read_pass(struct pprof_file *f, unsigned pass)
+{
+	const uint8_t *p = f->base;
+	struct pprof_field fd;
+	int rc;
+
+	while ((rc = merge_pprof_next(f, &p, f->end, &fd)) > 0) {
+		rc = add_if(f, &fd, pass);
+		if (rc)
+			return rc;
+	}
+	if (!rc && pass == 1)
+		rc = merge_pprof_sort(f, &f->mappings);
+	if (!rc && pass == 1)
+		rc = merge_pprof_sort(f, &f->functions);
+	if (!rc && pass == 1)
+		rc = check_types(f);
+	if (!rc && pass == 2)
+		rc = merge_pprof_sort(f, &f->locations);
+	return rc;
+}
+
+/* Adds what is in a file, unpacked. 0 or -AUX_E_*. */
+static int merge_pprof_read(struct pprof_sum *sum, const uint8_t *p,
+			    uint64_t len, struct aux_diag *diag)
+{
+	struct pprof_file f = {
+		.sum = sum, .base = p, .end = p + len, .diag = diag
+	};
+	int rc = 0;
+
+	for (unsigned pass = 0; pass < 4 && !rc; pass++)
+		rc = read_pass(&f, pass);
+	free(f.strings.v);
+	free(f.mappings.v);
+	free(f.functions.v);
+	free(f.locations.v);
+	free(f.row.v);
+	free(f.values.v);
+	free(f.types.v);
 	return rc;
 }

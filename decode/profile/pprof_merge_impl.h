@@ -7,6 +7,11 @@
 #ifndef DECODE_PROFILE_PPROF_MERGE_IMPL_H
 #define DECODE_PROFILE_PPROF_MERGE_IMPL_H
 
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/diag.h"
 #include "decode/profile/pprof_merge.h"
 
 /* Rows of numbers, each once. */
@@ -23,12 +28,10 @@ struct row_set {
 };
 
 /* The index of a row, a new one if need be; -AUX_E_NOMEM, -AUX_E_LIMIT. */
-int64_t merge_pprof_row(struct row_set *s, const uint64_t *v, size_t n);
 static inline const uint64_t *merge_pprof_at(const struct row_set *s, size_t i)
 {
 	return s->v + s->rows[i].at;
 }
-void merge_pprof_row_fini(struct row_set *s);
 
 /* Rows of the sets. */
 enum {
@@ -83,8 +86,43 @@ struct pprof_sum {
 	bool begun; /* a file was added */
 };
 
-/* Adds what is in a file, unpacked. 0 or -AUX_E_*. */
-int merge_pprof_read(struct pprof_sum *sum, const uint8_t *p, uint64_t len,
-		     struct aux_diag *diag);
+/* A profile that is read: pprof_merge_wire.c takes it apart, pprof_merge_read.c and
+ * pprof_merge_sample.c put what is in it into the sets of pprof_merge_impl.h. */
+
+enum { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_LEN = 2, WIRE_FIXED32 = 5 };
+
+/* A field of a message: a number, or the bytes [p, end). */
+struct pprof_field {
+	uint64_t number, v;
+	const uint8_t *p, *end;
+	unsigned wire;
+};
+
+/* An id of the file, and what it is here. */
+struct pprof_id {
+	uint64_t id, start;
+	uint64_t index;
+};
+
+struct pprof_ids {
+	struct pprof_id *v;
+	size_t n, max;
+};
+
+struct pprof_words {
+	uint64_t *v;
+	size_t n, max;
+};
+
+struct pprof_file {
+	struct pprof_sum *sum;
+	const uint8_t *base, *end;
+	struct aux_diag *diag;
+	struct pprof_words strings; /* by index of the file */
+	struct pprof_ids mappings, functions, locations;
+	struct pprof_words row, values, types;
+};
+
+/* ---- pprof_merge_wire.c: 0 or -AUX_E_* ---- */
 
 #endif

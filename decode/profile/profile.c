@@ -157,7 +157,8 @@ static int choose_module(const struct branchlist *l, const char *name)
 }
 
 /* " 12345 of /lib/libc.so.6," behind what buf has. */
-static void add_left_out(char *buf, size_t size, const struct branchlist_module *m)
+static void add_left_out(char *buf, size_t size,
+			 const struct branchlist_module *m)
 {
 	size_t len = strlen(buf);
 

@@ -7,6 +7,279 @@
 
 #include "decode/report/report.h"
 
+/*
+ * sink_report_time: where in time a lane's frames begin and end, and the spans of
+ * time in which there are none.
+ *
+ * Trace gives the time now and then, and hundreds of instructions run between. What
+ * happens there waits (pend) until the next time is known, and is then put in
+ * between by its instructions. While trace is off no instruction runs, so what ran
+ * before takes as long as it took the last time, at most what there is.
+ */
+
+#define MAX_PEND  65536
+#define MAX_SPANS 20000
+
+static uint64_t scale(uint64_t v, uint64_t mul, uint64_t div)
+{
+	return div ? (uint64_t)((unsigned __int128)v * mul / div) : 0;
+}
+
+static void note_time(struct report *r, uint64_t at)
+{
+	if (at < r->first)
+		r->first = at;
+	if (at > r->last)
+		r->last = at;
+}
+
+static int settle_one(struct report *r, struct report_lane *l,
+		      const struct report_pend *p, uint64_t at)
+{
+	struct report_node *n = &l->nodes[p->node];
+	uint64_t began;
+
+	note_time(r, at);
+	if (!p->is_end) {
+		n->start = at;
+		return 0;
+	}
+	n->end = at > n->start ? at : n->start;
+	if (!p->is_slow)
+		return 0;
+	began = p->began == REPORT_UNKNOWN ? n->start : p->began;
+	return report_func_took(r, n, at > began ? at - began : 0);
+}
+
+/* All that waits lies between what is known and this. */
+static int report_place(struct report *r, struct report_lane *l, uint64_t to,
+			uint64_t insns)
+{
+	uint64_t until = l->off_insns == REPORT_UNKNOWN ? insns : l->off_insns;
+	uint64_t n = until - l->at_insns, took = to - l->at;
+	uint64_t usual = scale(n, l->rate, 256);
+	int err = 0;
+
+	if (l->off_insns != REPORT_UNKNOWN && usual < took)
+		took = usual;
+	else if (l->off_insns == REPORT_UNKNOWN && n)
+		l->rate = scale(took, 256, n);
+	for (uint32_t i = 0; i < l->n_pend && !err; i++) {
+		uint64_t ran = l->pend[i].insns - l->at_insns;
+
+		err = settle_one(r, l, &l->pend[i],
+				 ran > n ? to : l->at + scale(ran, took, n));
+	}
+	l->n_pend = 0;
+	l->at = to;
+	l->at_insns = insns;
+	l->off_insns = REPORT_UNKNOWN;
+	return err;
+}
+
+int report_lane_settle(struct report *r, struct report_lane *l)
+{
+	struct report_pend *last;
+	uint64_t took;
+
+	if (!l->n_pend)
+		return 0;
+	last = &l->pend[l->n_pend - 1];
+	took = scale(last->insns - l->at_insns, l->rate, 256);
+	return report_place(r, l, l->at + took, last->insns);
+}
+
+static int report_pend_add(struct report *r, struct report_lane *l,
+			   struct report_pend p)
+{
+	struct report_pend *grown;
+	uint32_t max = l->max_pend ? 2 * l->max_pend : 64;
+	int err;
+
+	if (l->n_pend == MAX_PEND) {
+		err = report_lane_settle(r, l);
+		if (err)
+			return err;
+	}
+	if (l->n_pend == l->max_pend) {
+		grown = reallocarray(l->pend, max, sizeof(*grown));
+		if (!grown)
+			return -AUX_E_NOMEM;
+		l->pend = grown;
+		l->max_pend = max;
+	}
+	l->pend[l->n_pend++] = p;
+	return 0;
+}
+
+/* What was put at instructions has a time at last: it began here, or before. */
+static void begin_time(struct report *r, struct report_lane *l, uint64_t at)
+{
+	for (uint32_t i = 0; i < l->n; i++)
+		l->nodes[i].start = l->nodes[i].end = at;
+	for (uint32_t i = 0; i < l->n_spans; i++)
+		l->spans[i].from = l->spans[i].to = at;
+	if (!r->timed) {
+		r->timed = true;
+		r->first = r->last = at;
+	}
+	note_time(r, at);
+	l->timed = true;
+	l->at = at;
+	l->rate = 0;
+}
+
+static void end_span(struct report_lane *l, uint32_t *open)
+{
+	struct report_span *s = &l->spans[*open - 1];
+
+	s->to = l->at > s->from ? l->at : s->from;
+	s->missing = s->to - s->from;
+	*open = 0;
+}
+
+/* What took until this time is over. */
+static void end_spans(struct report_lane *l)
+{
+	if (l->gap)
+		end_span(l, &l->gap);
+	if (l->off && l->off_ended)
+		end_span(l, &l->off);
+}
+
+/* The thread's clock, before anything else is made of what it is told. */
+int report_clock(struct report *r, struct report_lane *l,
+		 const struct call_thread *t)
+{
+	uint64_t at = t->now.ns * REPORT_TICKS, insns = t->now.insns;
+	int err;
+
+	l->count = t->now;
+	if (t->now.ns && !l->timed)
+		begin_time(r, l, at);
+	if (!l->timed)
+		at = insns * REPORT_TICKS;
+	if (at <= l->at)
+		return 0;
+	err = report_place(r, l, at, insns);
+	end_spans(l);
+	return err;
+}
+
+static bool can_join(const struct report_span *a, const struct report_span *b,
+		     uint64_t step)
+{
+	return a->is_gap == b->is_gap && a->cause == b->cause &&
+	       a->to - a->from < step && b->to - b->from < step &&
+	       b->from <= a->to + step;
+}
+
+static uint32_t renamed(uint32_t open, uint32_t from, uint32_t to)
+{
+	return open == from + 1 ? to + 1 : open;
+}
+
+/* Neighbours that are short become one. What is open stays as it is. */
+static void join_spans(struct report_lane *l)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < l->n_spans; i++) {
+		struct report_span *s = &l->spans[i], *last = s;
+		bool open = l->off == i + 1 || l->gap == i + 1;
+
+		if (n)
+			last = &l->spans[n - 1];
+		if (n && !open && l->off != n && l->gap != n &&
+		    can_join(last, s, l->span_step)) {
+			if (s->to > last->to)
+				last->to = s->to;
+			last->missing += s->missing;
+			last->n += s->n;
+			continue;
+		}
+		l->spans[n] = *s;
+		l->off = renamed(l->off, i, n);
+		l->gap = renamed(l->gap, i, n);
+		n++;
+	}
+	l->n_spans = n;
+}
+
+/* A new one; its index + 1, or 0: out of memory. */
+static uint32_t add_span(struct report_lane *l, struct report_span span)
+{
+	struct report_span *grown;
+	uint32_t max = l->max_spans ? 2 * l->max_spans : 64;
+
+	if (l->n_spans >= MAX_SPANS) {
+		l->span_step = l->span_step ? l->span_step : REPORT_TICKS;
+		for (int i = 0; i < 60 && l->n_spans > MAX_SPANS / 2; i++) {
+			l->span_step *= 2;
+			join_spans(l);
+		}
+	}
+	if (l->n_spans == l->max_spans) {
+		grown = reallocarray(l->spans, max, sizeof(*grown));
+		if (!grown)
+			return 0;
+		l->spans = grown;
+		l->max_spans = max;
+	}
+	l->spans[l->n_spans++] = span;
+	return l->n_spans;
+}
+
+/* What ran so far ends now, whatever the time of what comes. */
+static void stop_clock(struct report_lane *l, const struct call_thread *t)
+{
+	if (l->off_insns == REPORT_UNKNOWN)
+		l->off_insns = t->now.insns;
+}
+
+int report_span_gap(struct report *r, struct report_lane *l,
+		    const struct call_thread *t, const struct aux_flow *ev)
+{
+	struct report_span s = { .from = l->at, .to = l->at, .n = 1,
+				 .func = REPORT_NONE, .is_gap = true,
+				 .cause = ev->what, .offset = ev->offset,
+				 .stream = r->ctx.stream };
+
+	if (t) {
+		stop_clock(l, t);
+		s.stream = t->stream;
+		if (t->depth)
+			s.func = t->frames[t->depth - 1].func->id;
+	}
+	s.from = s.to = l->at + scale(l->count.insns - l->at_insns, l->rate,
+				      256);
+	l->gap = add_span(l, s);
+	if (!l->gap)
+		return -AUX_E_NOMEM;
+	if (!t)
+		l->gap = 0;
+	note_time(r, s.from);
+	return 0;
+}
+
+int report_span_off(struct report *r, struct report_lane *l,
+		    const struct call_thread *t, bool on)
+{
+	struct report_span s = { .n = 1, .func = REPORT_NONE };
+
+	(void)r;
+	/* where its time comes later, all of it up to then was off */
+	l->off_ended = on;
+	if (on && l->off && l->off_insns == REPORT_UNKNOWN)
+		end_span(l, &l->off);
+	if (on || l->off)
+		return 0;
+	stop_clock(l, t);
+	s.from = s.to = l->at + scale(t->now.insns - l->at_insns, l->rate, 256);
+	l->off = add_span(l, s);
+	return l->off ? 0 : -AUX_E_NOMEM;
+}
+
 int report_lane_new(struct report *r, struct report_lane **lane)
 {
 	struct report_lane **grown, *l;

@@ -5,8 +5,15 @@
  * compiler runs; the Makefile says that this file depends on them.
  */
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include <aux/error.h>
+
+#include "decode/report/pack.h"
 #include "decode/report/report.h"
+#include "decode/report/write.h"
 
 #define PART(name, file)						\
 	__asm__(".pushsection .rodata\n"				\
@@ -36,17 +43,18 @@ PART(flame, "flame.js");
 PART(table, "table.js");
 PART(main, "report.js");
 
-struct report_part report_page_html(void)
+static struct report_part report_page_html(void)
 {
 	return GET(html);
 }
 
-struct report_part report_page_css(void)
+static struct report_part report_page_css(void)
 {
 	return GET(css);
 }
 
-struct report_part report_page_js(unsigned i)
+/* The scripts in the order in which they belong; text NULL behind the last. */
+static struct report_part report_page_js(unsigned i)
 {
 	const struct report_part parts[] = {
 		GET(data), GET(view), GET(chart), GET(draw),
@@ -56,4 +64,417 @@ struct report_part report_page_js(unsigned i)
 	return i < sizeof(parts) / sizeof(parts[0]) ?
 		       parts[i] :
 		       (struct report_part){ NULL, 0 };
+}
+
+/* sink_report_pack: see pack.h. Only this file calls zlib. */
+
+#ifdef HAVE_Z
+#include <zlib.h>
+#endif
+
+void column_put(struct column_bytes *c, uint64_t v)
+{
+	uint8_t *grown;
+
+	if (c->max - c->n < 10) {
+		size_t max = c->max ? 2 * c->max : 4096;
+
+		grown = c->failed ? NULL : realloc(c->p, max);
+		if (!grown) {
+			c->failed = 1;
+			return;
+		}
+		c->p = grown;
+		c->max = max;
+	}
+	for (; v > 127; v >>= 7)
+		c->p[c->n++] = (uint8_t)(v | 128);
+	c->p[c->n++] = (uint8_t)v;
+}
+
+static void put_base64(struct outbuf *out, const uint8_t *p, size_t n)
+{
+	static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "abcdefghijklmnopqrstuvwxyz0123456789+/";
+	char *to = outbuf_room(out, n / 3 * 4 + 4);
+
+	if (!to)
+		return;
+	for (; n >= 3; n -= 3, p += 3) {
+		uint32_t v = (uint32_t)p[0] << 16 | (uint32_t)p[1] << 8 | p[2];
+
+		*to++ = digit[v >> 18];
+		*to++ = digit[v >> 12 & 63];
+		*to++ = digit[v >> 6 & 63];
+		*to++ = digit[v & 63];
+	}
+	if (n) {
+		uint32_t v = (uint32_t)p[0] << 16 |
+			     (n > 1 ? (uint32_t)p[1] << 8 : 0);
+
+		*to++ = digit[v >> 18];
+		*to++ = digit[v >> 12 & 63];
+		*to++ = n > 1 ? digit[v >> 6 & 63] : '=';
+		*to++ = '=';
+	}
+	out->p = to;
+}
+
+static void put_block(struct outbuf *out, const char *kind, int z,
+		      const uint8_t *p, size_t n)
+{
+	outbuf_printf(out, "<script type=\"text/plain\" class=\"block\" "
+		      "data-kind=\"%s\" data-z=\"%d\">", kind, z);
+	put_base64(out, p, n);
+	outbuf_str(out, "</script>\n");
+}
+
+int report_pack(struct outbuf *out, const char *kind, const void *bytes,
+		size_t len)
+{
+#ifdef HAVE_Z
+	uLongf n = compressBound(len);
+	uint8_t *z = malloc(n);
+	int rc = z ? compress2(z, &n, bytes, len, 5) : Z_MEM_ERROR;
+
+	if (rc == Z_OK)
+		put_block(out, kind, 1, z, n);
+	free(z);
+	if (rc != Z_OK)
+		return -AUX_E_NOMEM;
+#else
+	put_block(out, kind, 0, bytes, len);
+#endif
+	return outbuf_failed(out) ? -AUX_E_NOMEM : 0;
+}
+
+static uint8_t *put_u32(uint8_t *p, uint32_t v)
+{
+	for (int i = 0; i < 4; i++)
+		*p++ = (uint8_t)(v >> 8 * i);
+	return p;
+}
+
+int report_pack_columns(struct outbuf *out, const char *kind, uint32_t n,
+			uint32_t more, struct column_bytes *columns,
+			unsigned n_columns)
+{
+	size_t len = 16;
+	uint8_t *bytes, *p;
+	int err;
+
+	for (unsigned i = 0; i < n_columns; i++) {
+		if (columns[i].failed)
+			return -AUX_E_NOMEM;
+		len += 4 + columns[i].n;
+	}
+	bytes = malloc(len);
+	if (!bytes)
+		return -AUX_E_NOMEM;
+	p = put_u32(put_u32(put_u32(put_u32(bytes, n), n_columns), more), 0);
+	for (unsigned i = 0; i < n_columns; i++) {
+		p = put_u32(p, (uint32_t)columns[i].n);
+		if (columns[i].n)
+			memcpy(p, columns[i].p, columns[i].n);
+		p += columns[i].n;
+		columns[i].n = 0;
+	}
+	err = report_pack(out, kind, bytes, len);
+	free(bytes);
+	return err;
+}
+
+/* ---- text ---- */
+
+/* Bytes of the UTF-8 character at s; 0: it is none. */
+static unsigned utf8_len(const unsigned char *s)
+{
+	uint32_t c = *s;
+	unsigned n = c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 :
+		     c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
+
+	for (unsigned i = 1; i < n; i++) {
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+		c = i == 1 ? (c & (0x7fu >> n)) << 6 | (s[1] & 0x3f) :
+			     c << 6 | (s[i] & 0x3f);
+	}
+	if ((n == 3 && (c < 0x800 || (c >= 0xd800 && c < 0xe000))) ||
+	    (n == 4 && (c < 0x10000 || c > 0x10ffff)))
+		return 0;
+	return n;
+}
+
+static void put_text(struct outbuf *out, const char *text,
+		     const char *(*escape)(unsigned char c, char *buf))
+{
+	const unsigned char *s = (const unsigned char *)text;
+	char buf[16];
+
+	while (*s) {
+		unsigned n = utf8_len(s);
+		const char *as = n == 1 ? escape(*s, buf) : NULL;
+
+		if (!n)
+			outbuf_str(out, "\xef\xbf\xbd");
+		else if (as)
+			outbuf_str(out, as);
+		else
+			outbuf_put(out, (const char *)s, n);
+		s += n ? n : 1;
+	}
+}
+
+/* '<' too, so that no script element ends in a string. */
+static const char *escape_json(unsigned char c, char *buf)
+{
+	char *p = buf;
+
+	if (c >= 0x20 && c != '"' && c != '\\' && c != '<' && c != 0x7f)
+		return NULL;
+	*p++ = '\\';
+	*p++ = 'u';
+	p = fmt_hex_pad(p, c, 4);
+	*p = 0;
+	return buf;
+}
+
+static const char *escape_html(unsigned char c, char *buf)
+{
+	(void)buf;
+	switch (c) {
+	case '<':
+		return "&lt;";
+	case '>':
+		return "&gt;";
+	case '&':
+		return "&amp;";
+	case '"':
+		return "&quot;";
+	case '\'':
+		return "&#39;";
+	case '\n':
+	case '\t':
+		return " ";
+	}
+	return c < 0x20 || c == 0x7f ? "\xef\xbf\xbd" : NULL;
+}
+
+void report_json(struct outbuf *out, const char *s)
+{
+	outbuf_put(out, "\"", 1);
+	put_text(out, s, escape_json);
+	outbuf_put(out, "\"", 1);
+}
+
+void report_html(struct outbuf *out, const char *s)
+{
+	put_text(out, s, escape_html);
+}
+
+void report_shell(struct outbuf *out, const char *s)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
+				    "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "0123456789_./+:,=@%-";
+
+	if (*s && *s != '-' && strspn(s, plain) == strlen(s)) {
+		outbuf_str(out, s);
+		return;
+	}
+	outbuf_str(out, *s == '-' ? "./'" : "'");
+	for (; *s; s++)
+		if (*s == '\'')
+			outbuf_str(out, "'\\''");
+		else
+			outbuf_put(out, s, 1);
+	outbuf_put(out, "'", 1);
+}
+
+/*
+ * sink_report_write: the page, made of report.html with what belongs where it says
+ * {{NAME}}. No part of the recording's text is in a script; blocks are base64.
+ */
+
+/* Where calls are so short that a nanosecond would hold many, ticks stay. */
+static unsigned shift_of(const struct report *r)
+{
+	const struct call_count *all = &r->tree.nodes[0].total;
+
+	return r->timed && all->ns && all->insns / 3 > all->ns ? 0 : 4;
+}
+
+static uint64_t length(const struct outbuf *o)
+{
+	return (uint64_t)(o->p - o->buf);
+}
+
+/* Nodes, until they fit into what is left of the file's size. */
+static int make_nodes(struct report_writer *w, uint64_t room)
+{
+	uint64_t n = room / 5, size;
+	int err = 0;
+
+	for (int turn = 0; turn < 6 && !err; turn++) {
+		err = report_fit(w->r, n);
+		if (!err)
+			err = report_pack_nodes(w);
+		w->places->p = w->places->buf;
+		if (!err)
+			err = report_put_sites(w);
+		size = length(w->nodes) + length(w->places);
+		if (err || size <= room)
+			break;
+		n = (uint64_t)((double)w->r->n_nodes * 0.95 * (double)room /
+			       (double)size);
+	}
+	return err;
+}
+
+static uint64_t page_length(void)
+{
+	struct report_part part;
+	uint64_t n = report_page_html().len + report_page_css().len;
+
+	for (unsigned i = 0; (part = report_page_js(i)).text; i++)
+		n += part.len;
+	return n;
+}
+
+/* As long as names and sums alone take more than what was asked for, nothing helps:
+ * told on the page, and to who asked. */
+static int check_size(struct report_writer *w)
+{
+	struct sink_report *to = w->r->config.report;
+	uint64_t max = w->r->config.max_size, size;
+	struct outbuf *head = outbuf_new(-1);
+
+	if (!head)
+		return -AUX_E_NOMEM;
+	report_put_title(w, head);
+	report_put_head(w, head);
+	size = page_length() + length(head) + length(w->json) +
+	       length(w->places) + length(w->tree) + length(w->nodes);
+	outbuf_free(head);
+	if (size <= max)
+		return 0;
+	w->over = size;
+	snprintf(to->note, sizeof(to->note),
+		 "warning: the page has %llu KB, more than the %llu KB of "
+		 "--max-size: the page itself, names and sums need so much, "
+		 "with calls merged as far as they can be",
+		 (unsigned long long)(size + 1023) / 1024,
+		 (unsigned long long)max / 1024);
+	return 0;
+}
+
+static void put_memory(struct outbuf *out, const struct outbuf *from)
+{
+	outbuf_put(out, from->buf, (size_t)(from->p - from->buf));
+}
+
+static void put_scripts(struct outbuf *out)
+{
+	struct report_part part;
+
+	for (unsigned i = 0; (part = report_page_js(i)).text; i++)
+		outbuf_put(out, part.text, part.len);
+}
+
+static void put_slot(struct report_writer *w, struct outbuf *out,
+		     const char *name, size_t len)
+{
+	struct report_part css = report_page_css();
+
+	if (len == 5 && !memcmp(name, "TITLE", 5))
+		report_put_title(w, out);
+	else if (len == 4 && !memcmp(name, "HEAD", 4))
+		report_put_head(w, out);
+	else if (len == 3 && !memcmp(name, "CSS", 3))
+		outbuf_put(out, css.text, css.len);
+	else if (len == 2 && !memcmp(name, "JS", 2))
+		put_scripts(out);
+	else if (len == 4 && !memcmp(name, "DATA", 4)) {
+		put_memory(out, w->json);
+		put_memory(out, w->places);
+		put_memory(out, w->tree);
+		put_memory(out, w->nodes);
+	}
+}
+
+static void put_page(struct report_writer *w, struct outbuf *out)
+{
+	struct report_part html = report_page_html();
+	const char *p = html.text, *end = p + html.len, *open, *close;
+
+	while ((open = memmem(p, (size_t)(end - p), "{{", 2))) {
+		close = memmem(open, (size_t)(end - open), "}}", 2);
+		if (!close)
+			break;
+		outbuf_put(out, p, (size_t)(open - p));
+		put_slot(w, out, open + 2, (size_t)(close - open - 2));
+		p = close + 2;
+	}
+	outbuf_put(out, p, (size_t)(end - p));
+}
+
+static int make(struct report_writer *w)
+{
+	uint64_t max = w->r->config.max_size, used;
+	int err = report_pack_tree(w, w->tree);
+
+	/* once to know its size, then with the slow calls' numbers */
+	if (!err)
+		err = report_put_json(w);
+	if (err)
+		return err;
+	used = page_length() + length(w->tree) + length(w->json) * 5 / 4;
+	w->json->p = w->json->buf;
+	err = make_nodes(w, max > used + max / 20 ? max - used - max / 20 :
+						    max / 20);
+	if (!err)
+		err = report_put_json(w);
+	return err;
+}
+
+static void free_writer(struct report_writer *w)
+{
+	outbuf_free(w->nodes);
+	outbuf_free(w->tree);
+	outbuf_free(w->json);
+	outbuf_free(w->roots);
+	outbuf_free(w->places);
+	report_sites_fini(&w->sites);
+}
+
+int report_write(struct report *r, struct aux_diag *diag)
+{
+	struct report_writer w = { .r = r };
+	int err = 0;
+
+	(void)diag;
+	for (uint32_t i = 0; i < r->n_lanes && !err; i++)
+		err = report_lane_settle(r, r->lanes[i]);
+	if (r->first > r->last)
+		r->first = r->last = 0;
+	r->first -= r->first % REPORT_TICKS; /* whole nanoseconds */
+	w.nodes = outbuf_new(-1);
+	w.tree = outbuf_new(-1);
+	w.json = outbuf_new(-1);
+	w.roots = outbuf_new(-1);
+	w.places = outbuf_new(-1);
+	if (!err && (!w.nodes || !w.tree || !w.json || !w.roots || !w.places))
+		err = -AUX_E_NOMEM;
+	if (!err)
+		err = report_sites_init(&w.sites);
+	if (!err) {
+		w.shift = shift_of(r);
+		err = make(&w);
+	}
+	if (!err)
+		err = check_size(&w);
+	if (!err)
+		put_page(&w, r->config.out);
+	free_writer(&w);
+	return err;
 }

@@ -145,10 +145,6 @@ int report_lane_settle(struct report *r, struct report_lane *l);
 /* time.c */
 int report_clock(struct report *r, struct report_lane *l,
 		 const struct call_thread *t);
-int report_pend_add(struct report *r, struct report_lane *l,
-		    struct report_pend p);
-int report_place(struct report *r, struct report_lane *l, uint64_t to,
-		 uint64_t insns);
 int report_span_gap(struct report *r, struct report_lane *l,
 		    const struct call_thread *t, const struct aux_flow *ev);
 int report_span_off(struct report *r, struct report_lane *l,
@@ -170,9 +166,6 @@ struct report_part {
 	const char *text;
 	size_t len;
 };
-struct report_part report_page_html(void), report_page_css(void);
-/* The scripts in the order in which they belong; text NULL behind the last. */
-struct report_part report_page_js(unsigned i);
 
 extern const struct sink_ops sink_report;
 

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "decode/lib/code/code.h"
-#include "decode/sink/branch.h"
 #include "decode/lib/sideband/sideband.h"
+#include "decode/sink/branch.h"
 #include "decode/sink/sink.h"
 
 #define FIELDS \
@@ -166,8 +166,9 @@ static bool in_symbol(struct branch *b, const struct place *at)
 	return sym->name && !strcmp(sym->name, b->config.symbol);
 }
 
-bool branch_render(struct branch *b, const struct edge *e,
-		   struct text_maker *to)
+/* all of a line but what leads it. False: --symbol drops it. */
+static bool branch_render(struct branch *b, const struct edge *e,
+			  struct text_maker *to)
 {
 	const struct columns *c = &b->columns;
 	struct outbuf *out = to->lines;
@@ -226,8 +227,9 @@ static struct edge *held_of(struct branch *b, uint32_t stream)
 	return &held[b->n_held++].edge;
 }
 
-bool branch_is_shown(const struct branch *b, struct edge *e,
-		     const struct place *to)
+/* A branch that may not be taken: is it, or is it to be shown all the same? */
+static bool branch_is_shown(const struct branch *b, struct edge *e,
+			    const struct place *to)
 {
 	if (!e->maybe || !to->known || to->ip != e->next)
 		return true;
@@ -282,8 +284,9 @@ unsigned edge_of_range(unsigned what)
 	return what < sizeof(edge_of_end) ? edge_of_end[what] : 0;
 }
 
-struct edge branch_at_end(struct branch *b, const struct flow_ctx *ctx,
-			  const struct aux_flow *ev)
+/* The branch at the end of a RANGE; kind 0: there is none. */
+static struct edge branch_at_end(struct branch *b, const struct flow_ctx *ctx,
+				 const struct aux_flow *ev)
 {
 	struct edge e = { .offset = ev->offset, .ctx = *ctx,
 			  .from = place_at(ctx, ev->range.last) };
@@ -302,16 +305,18 @@ struct edge branch_at_end(struct branch *b, const struct flow_ctx *ctx,
 	return e;
 }
 
-int branch_settle(struct branch *b, const struct flow_ctx *ctx, struct edge *e,
-		  uint64_t to)
+/* The held branch goes to that address; 1: the limit is reached. */
+static int branch_settle(struct branch *b, const struct flow_ctx *ctx,
+			 struct edge *e, uint64_t to)
 {
 	struct place at = place_at(ctx, to);
 
 	return settle(b, e, &at);
 }
 
-int branch_range(struct branch *b, const struct flow_ctx *ctx, struct edge *e,
-		 const struct aux_flow *ev)
+/* a PATH, behind the held branch; its last one is held. */
+static int branch_range(struct branch *b, const struct flow_ctx *ctx,
+			struct edge *e, const struct aux_flow *ev)
 {
 	int err;
 
@@ -360,6 +365,10 @@ static int on_trace(struct branch *b, const struct flow_ctx *ctx,
 		       ? err
 		       : put_now(b, ctx, EDGE_OFF, &at, &nowhere, ev->offset);
 }
+
+static int branch_path(struct branch *b, const struct flow_ctx *ctx,
+		       struct edge *e, const struct aux_flow *ev,
+		       uint64_t *last_ip);
 
 static int on_event(struct branch *b, const struct flow_ctx *ctx,
 		    struct edge *e, const struct aux_flow *ev, uint64_t *last)
@@ -428,3 +437,98 @@ const struct sink_ops sink_branch = {
 	.finish = finish_branch,
 	.close = close_branch,
 };
+
+/*
+ * sink_branch_path: the branches inside of a path lead from one range to the next:
+ * their lines depend on nothing else, and are kept with a path that comes often.
+ * The one that leads into it, and the one at its end, are those of ranges.
+ */
+
+static int put_slowly(struct branch *b, const struct flow_ctx *ctx,
+		      struct edge *e, const struct aux_flow *ev)
+{
+	const struct aux_path *path = ev->path.path;
+	struct aux_flow range;
+	int err = 0;
+
+	for (uint32_t i = 0; i < path->n_steps; i++) {
+		const struct aux_step *step = path->steps[i];
+
+		for (uint32_t k = 0; k < step->n_ranges && !err; k++) {
+			range = step->ranges[k];
+			range.offset = ev->offset;
+			err = branch_range(b, ctx, e, &range);
+		}
+	}
+	return err;
+}
+
+/* The line of a branch that goes to an address, if it is one and is taken. */
+static int render_edge(struct branch *b, const struct flow_ctx *ctx,
+		       struct edge *e, uint64_t to)
+{
+	e->to = (struct place){ .known = true, .space = ctx->space, .ip = to };
+	if (!e->kind || !branch_is_shown(b, e, &e->to))
+		return 0;
+	if (!branch_render(b, e, &b->paths.maker))
+		return 0;
+	return text_maker_end_line(&b->paths.maker);
+}
+
+static int keep_path(struct branch *b, const struct flow_ctx *ctx,
+		     struct aux_path *path)
+{
+	struct edge e = { .kind = 0 };
+	uint64_t n_insns = 0;
+
+	text_maker_reset(&b->paths.maker);
+	for (uint32_t i = 0; i < path->n_steps; i++) {
+		const struct aux_step *step = path->steps[i];
+
+		for (uint32_t k = 0; k < step->n_ranges; k++) {
+			if (render_edge(b, ctx, &e,
+					step->ranges[k].range.first))
+				return -AUX_E_NOMEM;
+			e = branch_at_end(b, ctx, &step->ranges[k]);
+			n_insns += step->ranges[k].n;
+		}
+	}
+	if (n_insns == path->n_insns)
+		text_paths_keep(&b->paths, &b->lead, path);
+	return 0;
+}
+
+static int branch_path(struct branch *b, const struct flow_ctx *ctx,
+		       struct edge *e, const struct aux_flow *ev,
+		       uint64_t *last_ip)
+{
+	struct sink_report *report = b->config.report;
+	struct aux_path *path = ev->path.path;
+	const struct text_ends *text = text_paths_find(&b->paths, path);
+	uint64_t limit = b->config.limit;
+	struct aux_flow last;
+	int err;
+
+	*last_ip = text ? text->last.range.last : flow_last_ip(ev);
+	if (b->columns.mixed ||
+	    (limit && limit - report->n_lines <= path->n_ranges + 1))
+		return put_slowly(b, ctx, e, ev);
+	e->left = false;
+	err = branch_settle(b, ctx, e,
+			    text ? text->first
+				 : path->steps[0]->ranges[0].range.first);
+	if (err)
+		return err;
+	lead_update(&b->lead, &b->columns, ctx, b->config.host, ev->offset);
+	if (!text || !text_paths_put(&b->paths, b->config.out, &b->lead, text,
+				     report)) {
+		if (text_paths_is_due(&b->paths, path))
+			err = keep_path(b, ctx, path);
+		return err ? err : put_slowly(b, ctx, e, ev);
+	}
+	last = text->last;
+	last.offset = ev->offset;
+	report->n_insns += path->n_insns;
+	*e = branch_at_end(b, ctx, &last);
+	return 0;
+}

@@ -68,23 +68,4 @@ struct branch {
 	bool started;
 };
 
-/* branch.c: all of a line but what leads it. False: --symbol drops it. */
-bool branch_render(struct branch *b, const struct edge *e,
-		   struct text_maker *to);
-/* The branch at the end of a RANGE; kind 0: there is none. */
-struct edge branch_at_end(struct branch *b, const struct flow_ctx *ctx,
-			  const struct aux_flow *ev);
-/* A branch that may not be taken: is it, or is it to be shown all the same? */
-bool branch_is_shown(const struct branch *b, struct edge *e,
-		     const struct place *to);
-/* The held branch goes to that address; 1: the limit is reached. */
-int branch_settle(struct branch *b, const struct flow_ctx *ctx, struct edge *e,
-		  uint64_t to);
-
-/* branch_path.c: a PATH, behind the held branch; its last one is held. */
-int branch_path(struct branch *b, const struct flow_ctx *ctx, struct edge *e,
-		const struct aux_flow *ev, uint64_t *last_ip);
-int branch_range(struct branch *b, const struct flow_ctx *ctx, struct edge *e,
-		 const struct aux_flow *ev);
-
 #endif

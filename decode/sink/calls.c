@@ -5,9 +5,12 @@
  * (calls_row.c). What is not known is said: gaps and losses stand where they
  * are, and so do frames that never ended.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/diag.h"
+#include "decode/lib/elf/sourceline.h"
 #include "decode/sink/calls.h"
 #include "decode/sink/sink.h"
 
@@ -27,6 +30,9 @@ static void close_calls(void *sink)
 	}
 	free(s);
 }
+
+static int calls_row_parse(struct calls_sink *s, const char *fields,
+			   struct aux_diag *diag);
 
 static int open_calls(void **sink, const struct sink_config *config,
 		      struct aux_diag *diag)
@@ -147,7 +153,8 @@ int calls_sink_count_one(struct calls_sink *s, struct call_thread *t, int by)
 	return 0;
 }
 
-int calls_sink_gap(void *priv, struct call_thread *t, const struct aux_flow *ev)
+static int calls_sink_gap(void *priv, struct call_thread *t,
+			  const struct aux_flow *ev)
 {
 	static const struct flow_ctx nobody = { .pid = UINT32_MAX,
 						.tid = UINT32_MAX, .cpu = -1 };
@@ -168,6 +175,8 @@ static int flow_calls(void *sink, const struct flow_ctx *ctx,
 		rc = -AUX_E_IO;
 	return rc;
 }
+
+static int calls_tree_finish(struct calls_sink *s);
 
 static int finish_calls(void *sink, struct aux_diag *diag)
 {
@@ -194,3 +203,656 @@ const struct sink_ops sink_calls = {
 	.finish = finish_calls,
 	.close = close_calls,
 };
+
+/*
+ * sink_calls_row: rows for programs, -F. A row for each call when it ends, so that
+ * all is known of it; with the column "event" one where it begins ("enter") and
+ * one where it ends ("leave"), in the order of the flow.
+ */
+
+enum call_column {
+	C_EVENT, C_PID, C_TID, C_COMM, C_TIME, C_END, C_DUR, C_SELF, C_INSNS,
+	C_OWN, C_BRANCHES, C_CYCLES, C_DEPTH, C_STACK, C_KIND, C_HOW, C_GUESSED,
+	C_FROM, C_TO, C_BACK, C_SERIAL, C_PARENT, C_SYM, C_DSO, C_CALLER, C_N
+};
+
+/* table */
+static const char *const names[C_N] = {
+	[C_EVENT] = "event", [C_PID] = "pid", [C_TID] = "tid",
+	[C_COMM] = "comm", [C_TIME] = "time", [C_END] = "end",
+	[C_DUR] = "dur", [C_SELF] = "self", [C_INSNS] = "insns",
+	[C_OWN] = "own", [C_BRANCHES] = "branches", [C_CYCLES] = "cycles",
+	[C_DEPTH] = "depth", [C_STACK] = "stack", [C_KIND] = "kind",
+	[C_HOW] = "how", [C_GUESSED] = "guessed", [C_FROM] = "from",
+	[C_TO] = "to", [C_BACK] = "back", [C_SERIAL] = "id",
+	[C_PARENT] = "parent", [C_SYM] = "sym", [C_DSO] = "dso",
+	[C_CALLER] = "caller",
+};
+const char calls_row_fields[] =
+	"event,pid,tid,comm,time,end,dur,self,insns,own,branches,cycles,depth,"
+	"stack,kind,how,guessed,from,to,back,id,parent,sym,dso,caller";
+
+/* table */
+static const char *const kinds[] = {
+	[CALL_BASE] = "base", [CALL_CALL] = "call", [CALL_TAIL] = "tail",
+	[CALL_SIGNAL] = "signal", [CALL_INTERRUPT] = "interrupt",
+	[CALL_SYSCALL] = "syscall", [CALL_CONTEXT] = "context",
+};
+
+/* table */
+static const char *const ends[] = {
+	[CALL_END_RET] = "ret", [CALL_END_TAIL] = "tail",
+	[CALL_END_UNWOUND] = "unwound", [CALL_END_KERNEL] = "kernel",
+	[CALL_END_LOST] = "lost", [CALL_END_EXEC] = "exec",
+	[CALL_END_TRACE] = "trace",
+};
+
+static int find(const char *name, size_t len)
+{
+	for (int i = 0; i < C_N; i++)
+		if (!strncmp(names[i], name, len) && !names[i][len])
+			return i;
+	return -1;
+}
+
+static int calls_row_parse(struct calls_sink *s, const char *fields,
+			   struct aux_diag *diag)
+{
+	if (*fields == '+')
+		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+				"-F of calls takes no +LIST: rows are no tree");
+	while (*fields) {
+		size_t len = strcspn(fields, ",");
+		int col = find(fields, len);
+
+		if (col < 0)
+			return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+					"no column \"%.*s\"; -F takes: %s",
+					(int)len, fields, calls_row_fields);
+		if (s->n_col == CALL_COLUMNS_MAX)
+			return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+					"more than %d columns",
+					CALL_COLUMNS_MAX);
+		s->col[s->n_col++] = (uint8_t)col;
+		s->has_event |= col == C_EVENT;
+		fields += len + (fields[len] == ',');
+	}
+	if (!s->n_col)
+		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+				"-F names no column; it takes: %s",
+				calls_row_fields);
+	return 0;
+}
+
+struct row {
+	const struct call_thread *t;
+	const struct call_frame *f;
+	struct call_count took;
+	const char *event, *how;
+	bool ended, guessed;
+};
+
+static void put_name(struct outbuf *out, struct call_func *f)
+{
+	const struct call_text *text = calls_sink_text(f);
+
+	outbuf_put(out, text->text, text->n_name);
+}
+
+static void put_text(struct outbuf *out, const char *text)
+{
+	column_clean(out, text && *text ? text : "-");
+}
+
+static void put_number(struct outbuf *out, uint64_t v, bool known)
+{
+	char buf[24], *p = buf;
+
+	if (known)
+		p = fmt_dec(p, v);
+	else
+		*p++ = '-';
+	outbuf_put(out, buf, (size_t)(p - buf));
+}
+
+static void put_address(struct outbuf *out, uint64_t v)
+{
+	char buf[24], *p = buf;
+
+	if (v)
+		p = fmt_hex(p, v);
+	else
+		*p++ = '-';
+	outbuf_put(out, buf, (size_t)(p - buf));
+}
+
+static void put_time(struct outbuf *out, uint64_t ns)
+{
+	char buf[40], *p = buf;
+
+	if (ns)
+		p = fmt_time(p, ns);
+	else
+		*p++ = '-';
+	outbuf_put(out, buf, (size_t)(p - buf));
+}
+
+static void put_code(const struct row *r, struct outbuf *out,
+		     enum call_column col)
+{
+	const struct call_frame *f = r->f;
+
+	switch (col) {
+	case C_SYM:
+		put_name(out, f->func);
+		return;
+	case C_CALLER:
+		if (r->t->depth > 1)
+			put_name(out, f[-1].func);
+		else
+			outbuf_put(out, "-", 1);
+		return;
+	case C_DSO:
+		put_text(out, f->func->dso);
+		return;
+	case C_FROM:
+		put_address(out, f->from);
+		return;
+	case C_TO:
+		put_address(out, f->to);
+		return;
+	default:
+		put_address(out, f->back);
+	}
+}
+
+static void put_count(const struct row *r, struct outbuf *out,
+		      enum call_column col)
+{
+	const struct call_count *c = &r->f->children;
+	const struct call_thread *t = r->t;
+
+	switch (col) {
+	case C_DUR:
+		put_number(out, r->took.ns, r->ended && t->now.ns);
+		return;
+	case C_SELF:
+		put_number(out, r->took.ns - c->ns, r->ended && t->now.ns);
+		return;
+	case C_INSNS:
+		put_number(out, r->took.insns, r->ended);
+		return;
+	case C_OWN:
+		put_number(out, r->took.insns - c->insns, r->ended);
+		return;
+	case C_BRANCHES:
+		put_number(out, r->took.branches, r->ended);
+		return;
+	case C_CYCLES:
+		put_number(out, r->took.cycles, r->ended);
+		return;
+	case C_DEPTH:
+		put_number(out, t->depth, true);
+		return;
+	case C_STACK:
+		put_number(out, t->context, true);
+		return;
+	case C_SERIAL:
+		put_number(out, r->f->serial, true);
+		return;
+	default:
+		put_number(out, t->depth > 1 ? r->f[-1].serial : 0, true);
+	}
+}
+
+static void put_column(const struct calls_sink *s, const struct row *r,
+		       enum call_column col)
+{
+	const struct sink_host *host = s->config.host;
+	struct outbuf *out = s->config.out;
+
+	switch (col) {
+	case C_EVENT:
+		outbuf_str(out, r->event);
+		return;
+	case C_PID:
+		outbuf_printf(out, "%d", (int32_t)r->t->pid);
+		return;
+	case C_TID:
+		outbuf_printf(out, "%d", (int32_t)r->t->tid);
+		return;
+	case C_COMM:
+		put_text(out, host->comm ? host->comm(host->priv, r->t->tid,
+						      r->f->at.ns) : NULL);
+		return;
+	case C_TIME:
+		put_time(out, s->has_event ? r->t->now.ns : r->f->at.ns);
+		return;
+	case C_END:
+		put_time(out, r->ended ? r->t->now.ns : 0);
+		return;
+	case C_KIND:
+		outbuf_str(out, kinds[r->f->kind]);
+		return;
+	case C_HOW:
+		put_text(out, r->how);
+		return;
+	case C_GUESSED:
+		outbuf_put(out, r->guessed ? "1" : "0", 1);
+		return;
+	case C_FROM: case C_TO: case C_BACK: case C_SYM: case C_DSO:
+	case C_CALLER:
+		put_code(r, out, col);
+		return;
+	default:
+		put_count(r, out, col);
+	}
+}
+
+static int put_row(struct calls_sink *s, const struct row *r)
+{
+	for (unsigned i = 0; i < s->n_col; i++) {
+		if (i)
+			outbuf_put(s->config.out, " ", 1);
+		put_column(s, r, s->col[i]);
+	}
+	outbuf_put(s->config.out, "\n", 1);
+	return calls_sink_line(s);
+}
+
+static int enter_row(void *priv, struct call_thread *t)
+{
+	struct calls_sink *s = priv;
+	struct row r = { .t = t, .f = &t->frames[t->depth - 1],
+			 .event = "enter" };
+	int rc = calls_sink_count(s, t, 1);
+
+	r.guessed = r.f->flags & CALL_GUESSED;
+	if (rc || !s->has_event || !calls_sink_shows(s, t))
+		return rc;
+	return put_row(s, &r);
+}
+
+static int leave_row(void *priv, struct call_thread *t, enum call_end end,
+		     unsigned flags)
+{
+	struct calls_sink *s = priv;
+	struct row r = { .t = t, .f = &t->frames[t->depth - 1],
+			 .event = "leave", .how = ends[end], .ended = true };
+	int rc = 0;
+
+	r.took = call_minus(t->now, r.f->at);
+	r.guessed = (r.f->flags | flags) & CALL_GUESSED;
+	if (calls_sink_shows(s, t))
+		rc = put_row(s, &r);
+	return rc ? rc : calls_sink_count(s, t, -1);
+}
+
+const struct calls_ops calls_row_ops = {
+	.enter = enter_row,
+	.leave = leave_row,
+	.gap = calls_sink_gap,
+};
+
+/*
+ * sink_calls_tree: a tree for reading. A frame is "name() {" where it begins and
+ * "}" where it ends, with how long it took; one that called nothing (or nothing
+ * that is shown) is one line. Lines are in the order of time: a begin is held
+ * back until the next event says which of the two it is.
+ */
+
+#define MAX_INDENT  60	/* levels; deeper ones stay there */
+#define MAX_INLINED 16
+
+/*
+ * Text goes straight to where there is room for the longest line without its name,
+ * its notes and its place. Pieces are copied whole and more (fmt_copy).
+ */
+#define LINE_ROOM (CALL_LEAD_MAX + 64 + 2 * MAX_INDENT + 2 * FMT_SLACK)
+
+/* table */
+static const char blanks[2 * (MAX_INDENT + 1) + FMT_SLACK] =
+	"                                                            "
+	"                                                            "
+	"                                  ";
+
+/* Right aligned in so many columns. */
+static char *put_right(char *p, const char *text, size_t n, size_t width)
+{
+	if (n < width)
+		p = fmt_copy(p, blanks, width - n);
+	memcpy(p, text, n);
+	return p + n;
+}
+
+/* Three digits and two more, of the largest unit of which there is one. */
+static char *put_duration(char *p, uint64_t ns)
+{
+	uint64_t hundredths;
+	const char *unit;
+
+	if (ns < 1000) {
+		p = fmt_dec_right(p, ns, 6);
+		memcpy(p, " ns", 3);
+		return p + 3;
+	}
+	if (ns < 1000000) {
+		hundredths = ns / 10;
+		unit = " us";
+	} else if (ns < 1000000000) {
+		hundredths = ns / 10000;
+		unit = " ms";
+	} else {
+		hundredths = ns / 10000000;
+		unit = " s ";
+	}
+	p = fmt_dec_right(p, hundredths / 100, 3);
+	*p++ = '.';
+	*p++ = (char)('0' + hundredths / 10 % 10);
+	*p++ = (char)('0' + hundredths % 10);
+	memcpy(p, unit, 3);
+	return p + 3;
+}
+
+static void make_who(struct calls_sink *s, uint32_t pid, uint32_t tid)
+{
+	char who[48], *p = fmt_sdec(who, (int32_t)pid);
+
+	*p++ = '/';
+	p = fmt_sdec(p, (int32_t)tid);
+	p = put_right(s->lead.text, who, (size_t)(p - who), 13);
+	s->lead.n_who = (size_t)(p - s->lead.text);
+	s->lead.pid = pid;
+	s->lead.tid = tid;
+}
+
+/* Who and when. */
+static void make_lead(struct calls_sink *s, uint32_t pid, uint32_t tid,
+		      uint64_t ns)
+{
+	char when[48], *p = when;
+
+	if (!s->lead.n || s->lead.pid != pid || s->lead.tid != tid)
+		make_who(s, pid, tid);
+	*p++ = ' ';
+	if (ns)
+		p = fmt_time(p, ns);
+	else
+		*p++ = '-';
+	p = put_right(s->lead.text + s->lead.n_who, when, (size_t)(p - when),
+		      18);
+	memcpy(p, "  ", 2);
+	s->lead.n = (size_t)(p + 2 - s->lead.text);
+	s->lead.ns = ns;
+	s->lead.second = ns - ns % 1000000000;
+}
+
+static inline char *put_lead(struct calls_sink *s, char *p, uint32_t pid,
+			     uint32_t tid, uint64_t ns)
+{
+	uint64_t nanos = ns - s->lead.second;
+
+	if (s->lead.tid != tid || s->lead.pid != pid || !s->lead.n || !ns ||
+	    !s->lead.ns || nanos >= 1000000000) {
+		make_lead(s, pid, tid, ns);
+	} else if (s->lead.ns != ns) {
+		fmt_nanos(s->lead.text + s->lead.n - 11, (uint32_t)nanos);
+		s->lead.ns = ns;
+	}
+	return fmt_copy(p, s->lead.text, s->lead.n);
+}
+
+/* How long it took, by the clock and in instructions. */
+static char *put_took(char *p, uint64_t ns, bool timed, uint64_t insns)
+{
+	p = timed ? put_duration(p, ns) : fmt_copy(p, blanks, 9);
+	*p = ' ';
+	if (insns < 10000000000)
+		return fmt_dec_right(p, insns, 11);
+	return fmt_dec(p + 1, insns);
+}
+
+static char *put_indent(char *p, uint32_t depth)
+{
+	uint32_t n = depth <= MAX_INDENT ? depth : MAX_INDENT + 1;
+
+	return fmt_copy(p, blanks, 2 * n);
+}
+
+/* table */
+static const char *const kind_notes[] = {
+	[CALL_BASE] = "already runs",
+	[CALL_TAIL] = "by a jump",
+	[CALL_SIGNAL] = "signal",
+	[CALL_INTERRUPT] = "interrupt",
+	[CALL_SYSCALL] = "system call",
+	[CALL_CONTEXT] = "new stack",
+};
+
+/* table */
+static const char *const end_notes[] = {
+	[CALL_END_TAIL] = "jumps on",
+	[CALL_END_UNWOUND] = "unwound",
+	[CALL_END_KERNEL] = "to user code",
+	[CALL_END_LOST] = "lost in a gap",
+	[CALL_END_EXEC] = "exec",
+	[CALL_END_TRACE] = "the trace ends",
+};
+
+static void put_notes(struct outbuf *out, const char *a, const char *b,
+		      bool guessed)
+{
+	const char *sep = "  # ";
+
+	if (a) {
+		outbuf_str(out, sep);
+		outbuf_str(out, a);
+		sep = ", ";
+	}
+	if (b) {
+		outbuf_str(out, sep);
+		outbuf_str(out, b);
+		sep = ", ";
+	}
+	if (guessed) {
+		outbuf_str(out, sep);
+		outbuf_str(out, "guessed");
+	}
+}
+
+/* The place of the call: its source line, and what was inlined there. */
+static void put_site(const struct calls_sink *s, struct outbuf *out,
+		     const struct call_begin *f)
+{
+	const struct sink_host *host = s->config.host;
+	struct inline_frame in[MAX_INLINED];
+	struct source_line line;
+	int n = 0;
+
+	if (!f->from || !f->space)
+		return;
+	if (s->config.inlines && host->inlines)
+		n = host->inlines(host->priv, f->space, f->from, in, MAX_INLINED);
+	for (int i = 0; i + 1 < n && i + 1 < MAX_INLINED; i++) {
+		outbuf_str(out, i ? ", in " : "  <- ");
+		column_clean(out, in[i].name ? in[i].name : "?");
+		outbuf_str(out, " (inlined)");
+	}
+	if (!s->config.source || !host->line ||
+	    host->line(host->priv, f->space, f->from, &line) || !line.file)
+		return;
+	outbuf_str(out, "  ");
+	column_clean(out, line.file);
+	outbuf_printf(out, ":%u", line.line);
+}
+
+static void put_header(struct calls_sink *s)
+{
+	if (!s->started)
+		outbuf_str(s->config.out,
+			   "#    pid/tid              time"
+			   "   duration instructions  call\n");
+	s->started = true;
+}
+
+/* The rest of a line: its notes, and where it was called from (NULL: it ends). */
+static inline int end_line(struct calls_sink *s, const struct call_begin *begin,
+		    enum call_end end, bool guessed)
+{
+	struct outbuf *out = s->config.out;
+	const char *how = begin ? kind_notes[begin->kind] : NULL;
+
+	if (how || end_notes[end] || guessed)
+		put_notes(out, how, end_notes[end], guessed);
+	if (begin && (s->config.inlines || s->config.source))
+		put_site(s, out, begin);
+	outbuf_put(out, "\n", 1);
+	return calls_sink_line(s);
+}
+
+/* The begin that is held back: it did call something. */
+static int put_open(struct calls_sink *s)
+{
+	struct call_begin *f = &s->open;
+	const struct call_text *text;
+	char *p;
+
+	if (!f->serial)
+		return 0;
+	put_header(s);
+	text = calls_sink_text(f->func);
+	p = outbuf_room(s->config.out, LINE_ROOM + text->n);
+	if (p) {
+		p = put_lead(s, p, f->pid, f->tid, f->ns);
+		p = fmt_copy(p, blanks, 20);
+		p = put_indent(p, f->depth);
+		p = fmt_copy(p, text->text, text->n);
+		memcpy(p, " {", 2);
+		s->config.out->p = p + 2;
+	}
+	s->last_serial = f->serial;
+	f->serial = 0;
+	return end_line(s, f, CALL_END_RET, f->flags & CALL_GUESSED);
+}
+
+static int enter_tree(void *priv, struct call_thread *t)
+{
+	struct calls_sink *s = priv;
+	const struct call_frame *f = &t->frames[t->depth - 1];
+	int rc = calls_sink_count(s, t, 1);
+
+	if (rc || !calls_sink_shows(s, t))
+		return rc;
+	rc = put_open(s);
+	s->open = (struct call_begin){
+		.serial = f->serial, .func = f->func, .from = f->from,
+		.ns = f->at.ns, .space = t->ctx->space, .pid = t->pid,
+		.tid = t->tid, .depth = calls_sink_depth(s, t),
+		.kind = f->kind, .flags = f->flags,
+	};
+	return rc;
+}
+
+/* A call that called nothing: all of it in one line. */
+static char *put_leaf(struct calls_sink *s, const struct call_thread *t,
+		      const struct call_frame *f, uint32_t depth)
+{
+	const struct call_text *text = calls_sink_text(f->func);
+	char *p = outbuf_room(s->config.out, LINE_ROOM + text->n);
+
+	if (!p)
+		return NULL;
+	p = put_lead(s, p, t->pid, t->tid, f->at.ns);
+	p = put_took(p, t->now.ns - f->at.ns, f->at.ns,
+		     t->now.insns - f->at.insns);
+	p = put_indent(p, depth);
+	return fmt_copy(p, text->text, text->n);
+}
+
+/* The end of one whose begin is above; its name, if that is far. */
+static char *put_end(struct calls_sink *s, const struct call_thread *t,
+		     const struct call_frame *f, uint32_t depth)
+{
+	const struct call_text *text = calls_sink_text(f->func);
+	char *p = outbuf_room(s->config.out, LINE_ROOM + text->n);
+
+	if (!p)
+		return NULL;
+	p = put_lead(s, p, t->pid, t->tid, t->now.ns);
+	p = put_took(p, t->now.ns - f->at.ns, t->now.ns,
+		     t->now.insns - f->at.insns);
+	p = put_indent(p, depth);
+	*p++ = '}';
+	if (f->serial == s->last_serial)
+		return p;
+	*p++ = ' ';
+	return fmt_copy(p, text->text, text->n_name);
+}
+
+static int leave_tree(void *priv, struct call_thread *t, enum call_end end,
+		      unsigned flags)
+{
+	struct calls_sink *s = priv;
+	const struct call_frame *f = &t->frames[t->depth - 1];
+	uint32_t depth = calls_sink_depth(s, t);
+	bool leaf = s->open.serial == f->serial, shown = calls_sink_shows(s, t);
+	int rc = calls_sink_count(s, t, -1);
+	char *p;
+
+	if (rc || !shown)
+		return rc;
+	s->n_still += end == CALL_END_TRACE;
+	if (!leaf)
+		rc = put_open(s);
+	if (rc)
+		return rc;
+	put_header(s);
+	p = leaf ? put_leaf(s, t, f, depth) : put_end(s, t, f, depth);
+	if (p)
+		s->config.out->p = p;
+	s->open.serial = 0;
+	return end_line(s, leaf ? &s->open : NULL, end,
+			(f->flags | flags) & CALL_GUESSED);
+}
+
+static int turn_tree(void *priv, struct call_thread *t, uint32_t from)
+{
+	struct calls_sink *s = priv;
+	int rc = put_open(s);
+
+	if (rc || s->config.symbol)
+		return rc;
+	put_header(s);
+	outbuf_printf(s->config.out,
+		      "# tid %d goes on in stack %u (from stack %u)\n",
+		      (int32_t)t->tid, t->context, from);
+	return 0;
+}
+
+static int gap_tree(void *priv, struct call_thread *t,
+		    const struct aux_flow *ev)
+{
+	struct calls_sink *s = priv;
+	int rc = put_open(s);
+
+	if (rc)
+		return rc;
+	put_header(s);
+	return calls_sink_gap(s, t, ev);
+}
+
+const struct calls_ops calls_tree_ops = {
+	.enter = enter_tree,
+	.leave = leave_tree,
+	.turn = turn_tree,
+	.gap = gap_tree,
+};
+
+static int calls_tree_finish(struct calls_sink *s)
+{
+	if (s->n_still)
+		outbuf_printf(s->config.out,
+			      "# %llu calls had not ended when the trace did\n",
+			      (unsigned long long)s->n_still);
+	return 0;
+}

@@ -94,8 +94,6 @@ static inline int calls_sink_count(struct calls_sink *s, struct call_thread *t,
 	return s->config.symbol ? calls_sink_count_one(s, t, by) : 0;
 }
 
-int calls_sink_gap(void *priv, struct call_thread *t,
-		   const struct aux_flow *ev);
 const struct call_text *calls_sink_make_text(struct call_func *f);
 static inline const struct call_text *calls_sink_text(struct call_func *f)
 {
@@ -104,12 +102,9 @@ static inline const struct call_text *calls_sink_text(struct call_func *f)
 
 /* calls_tree.c */
 extern const struct calls_ops calls_tree_ops;
-int calls_tree_finish(struct calls_sink *s);
 
 /* calls_row.c: the columns; -AUX_E_INVAL with diag. */
 extern const char calls_row_fields[];
-int calls_row_parse(struct calls_sink *s, const char *fields,
-		    struct aux_diag *diag);
 extern const struct calls_ops calls_row_ops;
 
 #endif

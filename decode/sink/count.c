@@ -4,12 +4,819 @@
  * their addresses in order. See count.h.
  */
 #include <stdlib.h>
+#include <string.h>
+
+#include <aux/error.h>
 
 #include "common/diag.h"
-
+#include "common/outbuf.h"
+#include "common/x86_insn.h"
+#include "decode/lib/code/code.h"
+#include "decode/lib/sideband/sideband.h"
+#include "decode/lib/trace/gap.h"
 #include "decode/sink/columns.h"
 #include "decode/sink/count.h"
 #include "decode/sink/sink.h"
+
+/*
+ * sink_count_tally: the sums, by thread and by stream. The output is for machines
+ * and stays as it is; the format is in auxdecode.1.
+ */
+
+static void count_totals_init(struct count_totals *t)
+{
+	*t = (struct count_totals){ 0 };
+	sha256_init(&t->all.sha);
+}
+
+static void free_tallies(struct tallies *t)
+{
+	for (size_t i = 0; i < t->n; i++)
+		free(t->v[i]);
+	free(t->v);
+	free(t->slots);
+}
+
+static void count_totals_fini(struct count_totals *t)
+{
+	free_tallies(&t->threads);
+	free_tallies(&t->streams);
+}
+
+static size_t slot_of(const struct tallies *t, uint32_t id)
+{
+	size_t i = (size_t)(id * UINT32_C(0x9e3779b1)) & (t->n_slots - 1);
+
+	while (t->slots[i] && t->v[t->slots[i] - 1]->id != id)
+		i = (i + 1) & (t->n_slots - 1);
+	return i;
+}
+
+static int grow_tallies(struct tallies *t)
+{
+	size_t max = t->max ? t->max * 2 : 16;
+	struct tally **v = realloc(t->v, max * sizeof(struct tally *));
+	uint32_t *slots;
+
+	if (!v)
+		return -AUX_E_NOMEM;
+	t->v = v;
+	slots = calloc(max * 2, sizeof(*slots));
+	if (!slots)
+		return -AUX_E_NOMEM;
+	free(t->slots);
+	t->slots = slots;
+	t->max = max;
+	t->n_slots = max * 2;
+	for (size_t i = 0; i < t->n; i++)
+		slots[slot_of(t, t->v[i]->id)] = (uint32_t)i + 1;
+	return 0;
+}
+
+/* The tally of an id becomes the current one. */
+static int select_tally(const struct tally *all, struct tallies *t, uint32_t id)
+{
+	struct tally *tally;
+	size_t i;
+
+	if (t->n == t->max && grow_tallies(t))
+		return -AUX_E_NOMEM;
+	i = slot_of(t, id);
+	if (!t->slots[i]) {
+		tally = calloc(1, sizeof(*tally));
+		if (!tally)
+			return -AUX_E_NOMEM;
+		tally->id = id;
+		tally->same_sha = !t->n;
+		sha256_init(&tally->sha);
+		if (t->n && t->v[0]->same_sha) {
+			t->v[0]->sha = all->sha;
+			t->v[0]->same_sha = false;
+		}
+		t->v[t->n++] = tally;
+		t->slots[i] = (uint32_t)t->n;
+	}
+	t->current = t->v[t->slots[i] - 1];
+	return 0;
+}
+
+int count_totals_select(struct count_totals *t, uint32_t tid, uint32_t stream)
+{
+	if (select_tally(&t->all, &t->threads, tid) ||
+	    select_tally(&t->all, &t->streams, stream))
+		return -AUX_E_NOMEM;
+	return 0;
+}
+
+void count_totals_add(struct count_totals *t, struct count_run *run)
+{
+	struct tally *v[3] = { t->threads.current, t->streams.current,
+			       &t->all };
+	struct iphash_block block = { .value = iphash_reduce(run->value),
+				      .power = iphash_power(run->n),
+				      .n = run->n };
+
+	for (int i = 0; i < 3; i++) {
+		if (!v[i])
+			continue;
+		iphash_append_block(&v[i]->hash, &block);
+		v[i]->n_branches += run->n_branches;
+		v[i]->n_gaps += run->n_gaps;
+	}
+	*run = (struct count_run){ 0 };
+}
+
+static void count_totals_sha(struct count_totals *t, const void *bytes,
+			     size_t len)
+{
+	sha256_update(&t->all.sha, bytes, len);
+	if (!t->threads.current->same_sha)
+		sha256_update(&t->threads.current->sha, bytes, len);
+	if (!t->streams.current->same_sha)
+		sha256_update(&t->streams.current->sha, bytes, len);
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+	int32_t x = (int32_t)(*(struct tally *const *)a)->id;
+	int32_t y = (int32_t)(*(struct tally *const *)b)->id;
+
+	return (x > y) - (x < y);
+}
+
+/* "KIND ID insns N hash H branches B gaps G[ sha256 S]" */
+static void print_tally(const struct count_totals *all, struct outbuf *out,
+			const char *kind, const struct tally *t, bool with_sha)
+{
+	struct sha256 sha;
+	char text[65];
+
+	outbuf_str(out, kind);
+	if (t != &all->all)
+		outbuf_printf(out, " %d", (int32_t)t->id);
+	outbuf_printf(out, " insns %llu hash %016llx branches %llu gaps %llu",
+		      (unsigned long long)t->hash.n,
+		      (unsigned long long)t->hash.value,
+		      (unsigned long long)t->n_branches,
+		      (unsigned long long)t->n_gaps);
+	if (with_sha) {
+		sha = t->same_sha ? all->all.sha : t->sha;
+		sha256_final(&sha, text);
+		outbuf_printf(out, " sha256 %s", text);
+	}
+	outbuf_put(out, "\n", 1);
+}
+
+static void print_tallies(const struct count_totals *all, struct outbuf *out,
+			  const char *kind, struct tallies *t, bool sha)
+{
+	if (t->n)
+		qsort(t->v, t->n, sizeof(struct tally *), compare_ids);
+	for (size_t i = 0; i < t->n; i++)
+		if (t->v[i]->hash.n || t->v[i]->n_gaps)
+			print_tally(all, out, kind, t->v[i], sha);
+}
+
+static void count_totals_print(struct count_totals *t, struct outbuf *out,
+			       bool sha)
+{
+	print_tallies(t, out, "thread", &t->threads, sha);
+	print_tallies(t, out, "stream", &t->streams, sha);
+	print_tally(t, out, "total", &t->all, sha);
+}
+
+/*
+ * sink_count_slow: counting with a limit, a filter or SHA-256, range by range.
+ */
+
+/* What is kept with a range. */
+struct hashed {
+	struct iphash_block block;
+	bool ready;
+	uint8_t *keep; /* with --symbol: 1 per instruction in it */
+	bool last_kept; /* the last instruction counts */
+};
+
+static void drop_hashed(void *user)
+{
+	struct hashed *h = user;
+
+	free(h->keep);
+}
+
+/* with a limit, a filter or SHA-256. As flow in session/sink.h. */
+static int count_slow_new(struct count *c)
+{
+	struct walk_config wc = { .host = c->config.host,
+				  .user_size = sizeof(struct hashed),
+				  .drop = drop_hashed };
+
+	return walk_new(&c->walk, &wc);
+}
+
+static bool in_symbol(const struct count *c, const struct space *space,
+		      uint64_t ip)
+{
+	struct symbol sym;
+
+	find_symbol(c->config.host, space, ip, &sym);
+	return sym.name && !strcmp(sym.name, c->config.symbol);
+}
+
+static int prepare(struct count *c, const struct space *space,
+		   const struct walk_range *r, struct hashed *h)
+{
+	h->block = iphash_block_init();
+	h->last_kept = true;
+	if (c->config.symbol) {
+		h->keep = malloc(r->n);
+		if (!h->keep)
+			return -AUX_E_NOMEM;
+		walk_charge(c->walk, r->n);
+	}
+	for (uint32_t i = 0; i < r->n; i++) {
+		uint64_t ip = r->first + r->off[i];
+
+		if (h->keep) {
+			h->keep[i] = in_symbol(c, space, ip);
+			h->last_kept = h->keep[i];
+		}
+		if (!h->keep || h->keep[i])
+			iphash_block_add(&h->block, ip);
+	}
+	h->ready = true;
+	return 0;
+}
+
+static void add_sha(struct count *c, const struct walk_range *r,
+		    const struct hashed *h, uint32_t n)
+{
+	uint8_t buf[512];
+	size_t len = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t ip = r->first + r->off[i];
+
+		for (unsigned b = 0; (!h->keep || h->keep[i]) && b < 8; b++)
+			buf[len++] = (uint8_t)(ip >> (8 * b));
+		if (len == sizeof(buf) || i + 1 == n) {
+			count_totals_sha(&c->totals, buf, len);
+			len = 0;
+		}
+	}
+}
+
+/* The first instructions of a range, as many as the limit leaves. Returns how
+ * many of the range were looked at. */
+static uint32_t cut_block(const struct walk_range *r, const struct hashed *h,
+			  uint64_t left, struct iphash_block *b)
+{
+	uint32_t i;
+
+	*b = iphash_block_init();
+	for (i = 0; i < r->n && b->n < left; i++)
+		if (!h->keep || h->keep[i])
+			iphash_block_add(b, r->first + r->off[i]);
+	return i;
+}
+
+/* 1: enough. */
+static int add_walked(struct count *c, const struct walk_range *r,
+		      const struct hashed *h, unsigned what)
+{
+	struct sink_report *report = c->config.report;
+	uint64_t left = c->config.limit ? c->config.limit - report->n_lines
+					: UINT64_MAX;
+	struct iphash_block cut = h->block;
+	uint32_t n = r->n;
+
+	if (h->block.n >= left)
+		n = cut_block(r, h, left, &cut);
+	c->run.value = iphash_join(c->run.value, cut.power << 3, cut.value);
+	c->run.n += cut.n;
+	c->run.n_branches += what != AUX_END_FALL && h->last_kept && n == r->n;
+	if (c->config.sha256)
+		add_sha(c, r, h, n);
+	report->n_lines += cut.n;
+	report->n_filtered += r->n - h->block.n;
+	return h->block.n >= left;
+}
+
+static int count_slow_add_range(struct count *c, const struct flow_ctx *ctx,
+				const struct aux_flow *ev)
+{
+	struct walk_range *r;
+	struct hashed *h;
+	int err = walk_find(c->walk, ctx->space, ev, &r);
+
+	c->config.report->n_insns += ev->n;
+	if (err == -AUX_E_NOMEM)
+		return err;
+	if (err) {
+		c->config.report->n_mismatches++;
+		c->run.n_gaps++;
+		print_mismatch(c->config.out, c->config.host, ctx, ev, err);
+		return 0;
+	}
+	h = r->user;
+	if (!h->ready && prepare(c, ctx->space, r, h))
+		return -AUX_E_NOMEM;
+	return add_walked(c, r, h, ev->what);
+}
+
+static int count_slow_add_path(struct count *c, const struct flow_ctx *ctx,
+			       const struct aux_flow *ev)
+{
+	const struct aux_path *path = ev->path.path;
+	struct aux_flow range;
+	int err = 0;
+
+	for (uint32_t i = 0; i < path->n_steps; i++) {
+		const struct aux_step *step = path->steps[i];
+
+		for (uint32_t k = 0; k < step->n_ranges && !err; k++) {
+			range = step->ranges[k];
+			range.offset = ev->offset;
+			err = count_slow_add_range(c, ctx, &range);
+		}
+	}
+	return err;
+}
+
+static int count_slow_flow(struct count *c, const struct flow_ctx *ctx,
+			   const struct aux_flow *ev, size_t n)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < n && !err; i++) {
+		if (ev[i].kind == AUX_FLOW_GAP && ev[i].what != GAP_SNAPSHOT)
+			c->run.n_gaps++;
+		else if (ev[i].kind == AUX_FLOW_RANGE)
+			err = count_slow_add_range(c, ctx, &ev[i]);
+		else if (ev[i].kind == AUX_FLOW_PATH)
+			err = count_slow_add_path(c, ctx, &ev[i]);
+	}
+	return err;
+}
+
+/*
+ * sink_count_learn: what steps and paths add, see count.h.
+ *
+ * The code of a range is looked at to see that it has so many instructions, and
+ * where. What is out of the ordinary is left to walk, which knows all cases; a
+ * range that fits the code here fits it there.
+ */
+
+#define MAX_INSN 15
+#define MAX_INSNS (1u << 20) /* COUNT_SUMS of them fit 32 bits */
+#define M8 (IPHASH_M << 3)
+
+static void count_lore_init(struct count_lore *l, const struct sink_host *host,
+			    struct walk *walk)
+{
+	uint64_t power = 1;
+
+	*l = (struct count_lore){ .walk = walk, .host = host };
+	for (unsigned n = 0; n < COUNT_POWERS; n++) {
+		l->power8[n] = power << 3;
+		power = iphash_reduce((unsigned __int128)power * IPHASH_M);
+	}
+}
+
+static uint64_t power8_of(const struct count_lore *l, uint32_t n)
+{
+	return n < COUNT_POWERS ? l->power8[n] : iphash_power(n) << 3;
+}
+
+/* The bytes at first, if those up to the longest instruction at last are there. */
+static const uint8_t *find_code(struct count_lore *l, const struct space *space,
+				const struct aux_flow *range)
+{
+	uint64_t first = range->range.first, last = range->range.last;
+	struct aux_code *a = &l->area;
+
+	if (!space || last < first || last - first >= UINT32_MAX)
+		return NULL;
+	if (l->area_space != space->id || first < a->start || first >= a->end) {
+		l->area_space = 0;
+		if (l->host->code(l->host->priv, space, first, a) ||
+		    first < a->start || first >= a->end)
+			return NULL;
+		l->area_space = space->id;
+	}
+	return last < a->end && a->end - last >= MAX_INSN ?
+		       a->bytes + (first - a->start) : NULL;
+}
+
+/* Appends the instructions of a range. False: not here. */
+static bool hash_x86(uint64_t *value, const uint8_t *p, uint64_t add,
+		     const struct aux_flow *range)
+{
+	const uint8_t *last = p + (range->range.last - range->range.first);
+	uint64_t v = iphash_join(*value, M8, add);
+	struct x86_insn insn;
+	int size;
+
+	for (uint32_t i = 1; i < range->n; i++) {
+		size = x86_insn_decode(p, MAX_INSN, &insn);
+		p += size;
+		add += (unsigned)size;
+		if (size <= 0 || p > last)
+			return false;
+		v = iphash_join(v, M8, add);
+	}
+	*value = v;
+	return p == last;
+}
+
+static bool hash_words(uint64_t *value, uint64_t add,
+		       const struct aux_flow *range)
+{
+	if (range->range.last - range->range.first != 4 * (range->n - UINT64_C(1)))
+		return false;
+	for (uint32_t i = 0; i < range->n; i++, add += 4)
+		*value = iphash_join(*value, M8, add);
+	return true;
+}
+
+static bool hash_quickly(struct count_lore *l, const struct space *space,
+			 const struct aux_flow *range, uint64_t *value)
+{
+	const uint8_t *p = find_code(l, space, range);
+	uint64_t first = range->range.first;
+	uint64_t add = iphash_fold(first) + 1;
+
+	if (!p || !range->n)
+		return false;
+	switch (range->flags & AUX_FLOW_MODE_MASK) {
+	case AUX_FLOW_MODE_X86_64:
+		return hash_x86(value, p, add, range);
+	case AUX_FLOW_MODE_A64:
+	case AUX_FLOW_MODE_A32:
+		return hash_words(value, add, range);
+	}
+	return false;
+}
+
+/* 0, or an error where the range does not fit the code. */
+static int count_learn_hash_range(struct count_lore *l,
+				  const struct space *space,
+				  const struct aux_flow *range, uint64_t *value)
+{
+	uint64_t v = *value;
+	struct walk_range r;
+	int err;
+
+	if (hash_quickly(l, space, range, &v)) {
+		*value = v;
+		return 0;
+	}
+	err = walk_once(l->walk, space, range, &r);
+	for (uint32_t i = 0; !err && i < r.n; i++)
+		*value = iphash_join(*value, M8,
+				     iphash_fold(r.first + r.off[i]) + 1);
+	return err;
+}
+
+/* 0, or -AUX_E_NOMEM. */
+static int count_learn_step(struct count_lore *l, const struct space *space,
+			    struct aux_step *step)
+{
+	uint64_t value = 0, n = 0, n_branches = 0;
+	int err;
+
+	if (step->n_insns >= MAX_INSNS)
+		return 0;
+	for (uint32_t i = 0; i < step->n_ranges; i++) {
+		const struct aux_flow *range = &step->ranges[i];
+
+		err = count_learn_hash_range(l, space, range, &value);
+		if (err)
+			return err == -AUX_E_NOMEM ? err : 0;
+		n += range->n;
+		n_branches += range->what != AUX_END_FALL;
+	}
+	if (n != step->n_insns)
+		return 0;
+	step->user[0] = iphash_reduce(value);
+	step->user[1] = power8_of(l, step->n_insns);
+	step->user[2] = n << 32 | n_branches;
+	return 0;
+}
+
+/* If all its steps are known. */
+static void count_learn_path(struct aux_path *path)
+{
+	uint64_t value = 0, power = 1, sums = 0;
+
+	if (path->n_insns >= MAX_INSNS)
+		return;
+	for (uint32_t i = 0; i < path->n_steps; i++) {
+		const struct aux_step *step = path->steps[i];
+
+		if (!step->user[1] || sums >> 32 >= MAX_INSNS)
+			return;
+		value = iphash_join(value, step->user[1], step->user[0]);
+		power = iphash_join(power, step->user[1], 0);
+		sums += step->user[2];
+	}
+	if (sums >> 32 != path->n_insns)
+		return;
+	path->user[0] = iphash_reduce(value);
+	path->user[1] = iphash_reduce(power) << 3;
+	path->user[2] = sums;
+}
+
+/*
+ * sink_count_run: see count.h. The hash of a range, a step or a path is
+ * computed once and appended in constant time (common/iphash.h).
+ */
+
+#define AHEAD 16 /* events: paths of large programs are in no near cache */
+#define MAX_WALK ((size_t)32 << 20) /* bytes kept of ranges */
+
+int counter_init(struct counter *c, const struct sink_host *host)
+{
+	struct walk_config wc = { .host = host,
+				  .user_size = sizeof(struct iphash_block),
+				  .max_bytes = MAX_WALK };
+
+	if (walk_new(&c->walk, &wc))
+		return -AUX_E_NOMEM;
+	count_lore_init(&c->lore, host, c->walk);
+	return 0;
+}
+
+void counter_fini(struct counter *c)
+{
+	walk_free(c->walk);
+}
+
+/* Instructions and branches, as user[2] has them, of COUNT_SUMS at most. */
+static inline void add_sums(struct count_run *run, uint64_t sums)
+{
+	run->n += sums >> 32;
+	run->n_branches += (uint32_t)sums;
+}
+
+/* user of a step or path */
+static inline void join(struct count_run *run, const uint64_t user[3])
+{
+	run->value = iphash_join(run->value, user[1], user[0]);
+	add_sums(run, user[2]);
+}
+
+static struct iphash_block hash_range(const struct walk_range *r)
+{
+	struct iphash_block b = iphash_block_init();
+
+	for (uint32_t i = 0; i < r->n; i++)
+		iphash_block_add(&b, r->first + r->off[i]);
+	return b;
+}
+
+static inline struct count_hot *find_hot(struct counter *c,
+					 const struct aux_flow *ev)
+{
+	uint64_t h = ev->range.first ^ ev->range.last << 5;
+
+	return &c->hot[(h ^ h >> 12) & (COUNT_HOT - 1)];
+}
+
+/* Is it this range, and in this space? */
+static inline bool is_hot(const struct count_hot *h, const struct aux_flow *ev,
+			  uint64_t space)
+{
+	return h->first == ev->range.first && h->last == ev->range.last &&
+	       h->n == ev->n && h->mode == (ev->flags & AUX_FLOW_MODE_MASK) &&
+	       h->space == space;
+}
+
+static inline void join_hot(struct count_run *run, const struct count_hot *h,
+			    const struct aux_flow *ev)
+{
+	run->value = iphash_join(run->value, h->power8, h->value);
+	run->n += h->n;
+	run->n_branches += ev->what != AUX_END_FALL;
+}
+
+static int add_range(struct counter *c, const struct flow_ctx *ctx,
+		     const struct aux_flow *ev)
+{
+	struct iphash_block *b;
+	struct walk_range *r;
+	struct count_hot *hot = find_hot(c, ev);
+	int err = walk_find(c->walk, ctx->space, ev, &r);
+
+	if (err == -AUX_E_NOMEM)
+		return err;
+	if (err) {
+		c->report.n_insns += ev->n;
+		c->report.n_mismatches++;
+		c->run.n_gaps++;
+		return c->mismatch(c->priv, ctx, ev, err);
+	}
+	b = r->user;
+	if (!b->power)
+		*b = hash_range(r);
+	*hot = (struct count_hot){ .first = ev->range.first,
+				   .last = ev->range.last,
+				   .n = ev->n,
+				   .mode = ev->flags & AUX_FLOW_MODE_MASK,
+				   .space = ctx->space ? ctx->space->id : 0,
+				   .value = b->value,
+				   .power8 = b->power << 3 };
+	join_hot(&c->run, hot, ev);
+	return 0;
+}
+
+/* The ranges of a step, one by one, each at the place of the path. */
+static int add_ranges(struct counter *c, const struct flow_ctx *ctx,
+		      const struct aux_step *step, uint64_t offset)
+{
+	struct aux_flow ev;
+	int err = 0;
+
+	for (uint32_t i = 0; i < step->n_ranges && !err; i++) {
+		ev = step->ranges[i];
+		ev.offset = offset;
+		err = add_range(c, ctx, &ev);
+	}
+	return err;
+}
+
+/* Counts a step, known or not. */
+static int add_step(struct counter *c, const struct flow_ctx *ctx,
+		    struct aux_step *step, uint64_t offset)
+{
+	int err;
+
+	if (!step->user[1]) {
+		err = count_learn_step(&c->lore, ctx->space, step);
+		if (err)
+			return err;
+	}
+	if (!step->user[1])
+		return add_ranges(c, ctx, step, offset);
+	join(&c->run, step->user);
+	return 0;
+}
+
+static int add_path(struct counter *c, const struct flow_ctx *ctx,
+		    const struct aux_flow *ev)
+{
+	struct aux_path *path = ev->path.path;
+	int err = 0;
+
+	if (path->kept)	/* most of its steps were in others before */
+		count_learn_path(path);
+	if (path->kept && path->user[1]) {
+		join(&c->run, path->user);
+		return 0;
+	}
+	for (uint32_t i = 0; i < path->n_steps && !err; i++)
+		err = add_step(c, ctx, path->steps[i], ev->offset);
+	if (!err && path->kept)
+		count_learn_path(path);
+	return err;
+}
+
+/* What is not known yet. */
+static int add_new(struct counter *c, const struct flow_ctx *ctx,
+		   const struct aux_flow *ev)
+{
+	if (ev->kind == AUX_FLOW_PATH)
+		return add_path(c, ctx, ev);
+	return add_range(c, ctx, ev);
+}
+
+/* Adds all of a path that is not kept; false, and nothing, if a step is new. */
+static inline bool join_steps(struct count_run *run, const struct aux_path *path)
+{
+	struct count_run sum = *run;
+
+	for (uint32_t i = 0; i < path->n_steps; i++) {
+		if (!path->steps[i]->user[1])
+			return false;
+		join(&sum, path->steps[i]->user);
+	}
+	*run = sum;
+	return true;
+}
+
+static inline bool join_path(struct count_run *run, const struct aux_path *path)
+{
+	if (!path->kept)
+		return join_steps(run, path);
+	if (!path->user[1])
+		return false;
+	join(run, path->user);
+	return true;
+}
+
+/* False: it is not known. */
+static inline bool join_event(struct count_run *run, struct counter *c,
+			      const struct aux_flow *ev, uint64_t space)
+{
+	const struct count_hot *hot;
+
+	if (ev->kind == AUX_FLOW_PATH)
+		return join_path(run, ev->path.path);
+	if (ev->kind == AUX_FLOW_RANGE) {
+		hot = find_hot(c, ev);
+		if (!is_hot(hot, ev, space))
+			return false;
+		join_hot(run, hot, ev);
+	} else if (ev->kind == AUX_FLOW_GAP) {
+		run->n_gaps += ev->what != GAP_SNAPSHOT;
+	}
+	return true;
+}
+
+/* A path that is kept and known: most of all events. */
+static inline bool is_ready(const struct aux_flow *ev)
+{
+	const struct aux_path *path = ev->path.path;
+
+	return ev->kind == AUX_FLOW_PATH && path->kept && path->user[1];
+}
+
+static inline uint64_t extend(uint64_t value, const struct aux_path *path)
+{
+	return iphash_extend(value, path->user[1], path->user[0]);
+}
+
+/* What the event will add; if it is no PATH, nobody knows what is fetched. */
+static inline void fetch(const struct aux_flow *ev)
+{
+	uintptr_t path = (uintptr_t)ev->path.path;
+
+	__builtin_prefetch((void *)(path + offsetof(struct aux_path, user)));
+}
+
+/*
+ * Counts pairs of events that are ready, of n <= COUNT_SUMS; ahead more can be
+ * looked at. Returns where they end. A chain of multiplications is all that one
+ * event waits for. A function of its own: all is in registers.
+ */
+static __attribute__((noinline)) const struct aux_flow *
+join_pairs(struct count_run *run, const struct aux_flow *ev, size_t n,
+	   size_t ahead)
+{
+	const struct aux_flow *end = ev + n - 1;
+	uint64_t value = run->value, sums = 0;
+
+	for (; ev < end && is_ready(&ev[0]) && is_ready(&ev[1]); ev += 2) {
+		fetch(&ev[ahead]);
+		fetch(&ev[ahead + 1]);
+		value = extend(value, ev[0].path.path);
+		value = extend(value, ev[1].path.path);
+		value = iphash_fold(value);
+		sums += ev[0].path.path->user[2];
+		sums += ev[1].path.path->user[2];
+	}
+	run->value = value;
+	add_sums(run, sums);
+	return ev;
+}
+
+/* Counts events up to the first that is not known. Returns how many. */
+static size_t add_known(struct counter *c, uint64_t space,
+			const struct aux_flow *ev, size_t n)
+{
+	const struct aux_flow *p = ev, *end = ev + n;
+	struct count_run run = c->run;
+	size_t left;
+
+	while (p < end) {
+		left = (size_t)(end - p);
+		if (left > COUNT_SUMS)
+			left = COUNT_SUMS;
+		p = left > AHEAD ? join_pairs(&run, p, left - AHEAD, AHEAD) :
+				   join_pairs(&run, p, left, 0);
+		if (p < end && !join_event(&run, c, p, space))
+			break;
+		p += p < end;
+	}
+	c->run = run;
+	return (size_t)(p - ev);
+}
+
+int counter_add(struct counter *c, const struct flow_ctx *ctx,
+		const struct aux_flow *ev, size_t n)
+{
+	uint64_t space = ctx->space ? ctx->space->id : 0, before = c->run.n;
+	int err = 0;
+
+	for (size_t i = 0; i < n && !err; i++) {
+		i += add_known(c, space, ev + i, n - i);
+		if (i < n)
+			err = add_new(c, ctx, &ev[i]);
+	}
+	c->report.n_insns += c->run.n - before;
+	c->report.n_lines += c->run.n - before;
+	return err;
+}
 
 static void close_count(void *sink)
 {

@@ -50,14 +50,10 @@ struct count_totals {
 	struct tallies threads, streams;
 };
 
-void count_totals_init(struct count_totals *t);
-void count_totals_fini(struct count_totals *t);
 /* These are the current ones from now on. 0, or -AUX_E_NOMEM. */
 int count_totals_select(struct count_totals *t, uint32_t tid, uint32_t stream);
 /* Appends to the current ones, if there are any, and to all; empties the run. */
 void count_totals_add(struct count_totals *t, struct count_run *run);
-void count_totals_sha(struct count_totals *t, const void *bytes, size_t len);
-void count_totals_print(struct count_totals *t, struct outbuf *out, bool sha);
 
 /*
  * count_learn.c: what a step or a kept path adds stays with it, in user: [0]
@@ -76,14 +72,6 @@ struct count_lore {
 	const struct sink_host *host;
 	uint64_t power8[COUNT_POWERS];	/* 8 * M^n */
 };
-
-void count_lore_init(struct count_lore *l, const struct sink_host *host,
-		     struct walk *walk);
-/* 0, or -AUX_E_NOMEM. */
-int count_learn_step(struct count_lore *l, const struct space *space,
-		     struct aux_step *step);
-/* If all its steps are known. */
-void count_learn_path(struct aux_path *path);
 
 /*
  * count_run.c: adds up what runs, fast: no limit, no filter. A range is
@@ -145,10 +133,5 @@ int count_part_flow(void *part, const struct flow_ctx *ctx,
 int count_part_cut(void *part);
 int count_part_give(void *sink, void *part);
 void count_part_close(void *part);
-
-/* count_slow.c: with a limit, a filter or SHA-256. As flow in session/sink.h. */
-int count_slow_new(struct count *c);
-int count_slow_flow(struct count *c, const struct flow_ctx *ctx,
-		    const struct aux_flow *ev, size_t n);
 
 #endif

@@ -29,13 +29,6 @@ struct find_pattern {
 	regex_t regex;
 };
 
-/* -AUX_E_INVAL with diag for a bad one. option is its name, for messages. */
-int find_pattern_init(struct find_pattern *p, const char *option,
-		      const char *text, struct aux_diag *diag);
-bool find_pattern_fits(const struct find_pattern *p,
-		       const struct call_func *f);
-void find_pattern_fini(struct find_pattern *p);
-
 /* Appends to hint (of len bytes) names of functions that were met and are near to
  * text, if there are any. */
 void find_nearest(const struct calls *c, const char *text, char *hint,
@@ -47,8 +40,6 @@ enum find_by { FIND_BY_TIME = 0, FIND_BY_INSNS, FIND_BY_CYCLES };
 
 int find_by_parse(enum find_by *by, const char *text, struct aux_diag *diag);
 /* "1.5ms", "20us", "3s", or a plain number (ns of time). */
-int find_amount_parse(uint64_t *v, enum find_by by, const char *option,
-		      const char *text, struct aux_diag *diag);
 uint64_t find_amount(enum find_by by, const struct call_count *n);
 /* "1.234 ms", "12,345"; out has room for 40 bytes. Returns out. */
 char *find_amount_text(char *out, enum find_by by, uint64_t v);
@@ -106,8 +97,6 @@ int find_watch_flow(struct find_watch *w, const struct flow_ctx *ctx,
 int find_watch_finish(struct find_watch *w);
 void find_watch_free(struct find_watch *w);
 struct calls *find_watch_calls(struct find_watch *w);
-/* FIND_* of a function. */
-unsigned find_watch_marks(struct find_watch *w, struct call_func *f);
 
 /* ---- latency_tree.c: what ran inside of one call ---- */
 
@@ -133,18 +122,5 @@ struct find_tree {
 struct find_trees {
 	struct find_tree *idle, *all;
 };
-
-/* An empty one for a call of func. NULL: out of memory. */
-struct find_tree *find_tree_new(struct find_trees *all,
-				struct call_func *func);
-/* Back to those that wait; NULL is allowed. */
-void find_tree_drop(struct find_trees *all, struct find_tree *t);
-void find_trees_fini(struct find_trees *all);
-/* The place of a call of func inside of node; NULL: there are too many. */
-struct find_node *find_tree_child(struct find_node *node,
-				  struct call_func *func);
-/* The largest places as a tree, at most max lines. */
-void find_tree_put(struct find_tree *t, struct outbuf *out, enum find_by by,
-		   unsigned max);
 
 #endif

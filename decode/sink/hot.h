@@ -47,8 +47,6 @@ struct hot_items {
 	uint32_t n_paths;
 };
 
-int hot_items_init(struct hot_items *items, const struct sink_host *host);
-void hot_items_fini(struct hot_items *items);
 /* By number. */
 static inline struct hot_item *hot_item(const struct hot_items *items,
 					uint32_t id)
@@ -78,14 +76,10 @@ struct hot_edges {
 };
 
 void hot_edges_fini(struct hot_edges *t);
-int hot_edges_add(struct hot_edges *t, unsigned kind, const struct place *from,
-		  const struct place *to, uint64_t count);
 /* The end of an item leads to a place so many times; no edge where it does not
  * branch, or where that is the next instruction. */
 int hot_edges_settle(struct hot_edges *t, const struct hot_items *items,
 		     uint32_t item, const struct place *to, uint64_t count);
-/* Does it end with what is a branch? */
-bool hot_item_branches(const struct hot_items *items, uint32_t item);
 
 /* One stream, as far as edges go. */
 struct hot_stream {
@@ -93,11 +87,6 @@ struct hot_stream {
 	uint32_t prev;		/* item that ran last; 0: none, or settled */
 	bool left;		/* an interrupt that leads nowhere was told */
 };
-
-/* Anything but what runs. */
-int hot_edges_event(struct hot_edges *t, const struct hot_items *items,
-		    struct hot_stream *s, const struct space *space,
-		    const struct aux_flow *ev);
 
 /* ---- hot_count.c: counts items, in one thread ---- */
 
@@ -203,17 +192,6 @@ struct hot {
 	/* functions: hot_func.c */
 	struct hot_funcs *funcs;
 };
-
-struct hot_stream *hot_stream_of(struct hot *h, uint32_t stream);
-
-/* hot_part.c: as in session/sink.h */
-int hot_part_open(void **part, const void *sink);
-int hot_part_flow(void *part, const struct flow_ctx *ctx,
-		  const struct aux_flow *ev, size_t n);
-int hot_part_cut(void *part);
-int hot_part_give(void *sink, void *part);
-void hot_part_close(void *part);
-void hot_parts_free(struct hot *h);
 
 /* hot_print.c: the tables */
 int hot_print_blocks(struct hot *h);

@@ -13,7 +13,7 @@
 #include "common/bytes.h"
 #include "common/diag.h"
 
-#include "perfdata/reader_spool.h"
+#include "perfdata/spool.h"
 
 /* Memory that is freed all at once, with the reader. */
 struct arena_block;
@@ -25,7 +25,6 @@ struct arena {
 void *arena_alloc(struct arena *a, size_t size);
 /* len bytes and a NUL. */
 char *arena_string(struct arena *a, const void *s, size_t len);
-void arena_fini(struct arena *a);
 
 /* The bytes of a file: mapped, or spooled first when it cannot be mapped. */
 struct backing {
@@ -35,9 +34,7 @@ struct backing {
 	bool on_disk;	/* the map is a file's, and nobody writes to it */
 };
 
-int backing_open(struct backing *b, const char *path, struct aux_diag *diag);
 void backing_close(struct backing *b);
-void backing_let_go(const struct backing *b, const void *p, uint64_t len);
 
 /* What all attrs agree on, so that a record can be read before its id is known. */
 struct attr_layout {
@@ -152,9 +149,6 @@ int reader_open_parts(struct aux_reader **r, const struct backing *file,
 		      uint64_t head_len, struct segment *more, size_t n,
 		      const char *name, struct aux_diag *diag);
 
-/* reader_frame.c: the next record at the top level, raw alone. */
-int reader_frame(struct aux_reader *r, struct aux_event *ev,
-		 struct aux_diag *diag);
 /* type, misc and size; false: fewer than 8 bytes. size may be below 8. */
 bool reader_header(const struct aux_reader *r, const uint8_t *p, size_t len,
 		   struct aux_event *ev);
@@ -165,8 +159,6 @@ int attr_table_load(struct aux_reader *r, uint64_t offset, uint64_t size,
 int attr_table_record(struct aux_reader *r, const struct aux_event *ev,
 		      struct aux_diag *diag);
 void attr_table_update(struct aux_reader *r, const struct aux_event *ev);
-int attr_parse(const struct aux_reader *r, const uint8_t *p, size_t avail,
-	       struct aux_attr *attr);
 void attr_table_sort(struct attr_table *t);
 struct aux_attr *attr_table_find(const struct attr_table *t, uint64_t id);
 void attr_table_fini(struct attr_table *t);
@@ -221,8 +213,5 @@ struct aux_bytes records_array(struct cursor *c, uint64_t n, size_t size);
 /* records.c: fills ev from ev->raw. */
 int records_parse(struct aux_reader *r, struct aux_event *ev,
 		  struct aux_diag *diag);
-/* reader_sample.c */
-void sample_parse(struct cursor *c, const struct aux_attr *attr,
-		  struct aux_event *ev);
 
 #endif

@@ -21,7 +21,9 @@
 /* Of a killed `perf record -z` nobody knows it: larger than its buffers. */
 #define COMP_MMAP_LEN (8 << 20)
 
-const uint8_t *repair_peek(struct repair_scan *s, uint64_t at, size_t len)
+/* Bytes of the file; NULL when they are not there. At most 128 KB. */
+static const uint8_t *repair_peek(struct repair_scan *s, uint64_t at,
+				  size_t len)
 {
 	if (at < s->buf_start || at - s->buf_start > s->buf_len ||
 	    len > s->buf_len - (size_t)(at - s->buf_start)) {

@@ -35,8 +35,6 @@ struct repair_scan {
 int repair_scan(struct repair_scan *s, struct aux_diag *diag);
 /* A record, compressed or not, for what the features need. */
 void repair_take(struct repair_scan *s, const uint8_t *p, size_t size);
-/* Bytes of the file; NULL when they are not there. At most 128 KB. */
-const uint8_t *repair_peek(struct repair_scan *s, uint64_t at, size_t len);
 
 /* repair_zstd.c, repair_nozstd.c */
 /* Hands what is in a COMPRESSED or COMPRESSED2 record to repair_take. False: it

@@ -5,12 +5,243 @@
  * header | ids | attrs | data | table of features | features. The header is
  * written last, over zeros. Only the index of AUXTRACE records is kept in memory.
  */
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/diag.h"
-
 #include "perfdata/rewrite_impl.h"
+
+/*
+ * rewrite: the file itself. It is made without a name in the directory of its
+ * path (with one that ends in digits where the file system cannot do that), so
+ * a killed program leaves nothing behind. It is for its owner alone, as all
+ * recordings are: there is code in it.
+ */
+
+#define BUF_SIZE ((size_t)1 << 20)
+
+static void rewrite_fail(struct rewrite *w, int code, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (w->error)
+		return;
+	w->error = code;
+	w->diag.code = code;
+	w->diag.offset = AUX_NO_OFFSET;
+	va_start(ap, fmt);
+	vsnprintf(w->diag.text, sizeof(w->diag.text), fmt, ap);
+	va_end(ap);
+}
+
+int rewrite_failed(const struct rewrite *w)
+{
+	return -w->error;
+}
+
+static void write_all(struct rewrite *w, const uint8_t *p, size_t n)
+{
+	while (n && !w->error) {
+		ssize_t done = write(w->fd, p, n);
+
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done <= 0) {
+			rewrite_fail(w, AUX_E_IO, "%s: cannot write: %s; "
+				     "nothing was left there", w->path,
+				     done < 0 ? strerror(errno) : "no progress");
+			return;
+		}
+		p += done;
+		n -= (size_t)done;
+	}
+}
+
+static void rewrite_put(struct rewrite *w, const void *data, size_t len)
+{
+	if (!len || w->error)
+		return;
+	w->pos += len;
+	if (len > BUF_SIZE - w->used) {
+		write_all(w, w->buf, w->used);
+		w->used = 0;
+	}
+	if (len >= BUF_SIZE) {
+		write_all(w, data, len);
+		return;
+	}
+	memcpy(w->buf + w->used, data, len);
+	w->used += len;
+}
+
+/* At the start of the file. */
+static void rewrite_put_head(struct rewrite *w, const void *data, size_t len)
+{
+	write_all(w, w->buf, w->used);
+	w->used = 0;
+	if (w->error)
+		return;
+	if (pwrite(w->fd, data, len, 0) != (ssize_t)len)
+		rewrite_fail(w, AUX_E_IO, "%s: cannot write its header: %s",
+			     w->path, strerror(errno));
+}
+
+int rewrite_refuse_input(const char *path, const char *input,
+			 struct aux_diag *diag)
+{
+	struct stat in, out;
+
+	if (stat(path, &out) || stat(input, &in) || in.st_dev != out.st_dev ||
+	    in.st_ino != out.st_ino)
+		return 0;
+	return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+			"%s is the input: give another name with -o", path);
+}
+
+/* Follows links, so that the file they lead to is replaced, not they. */
+static int find_path(struct rewrite *w, const char *path, struct aux_diag *diag)
+{
+	struct stat st;
+
+	if (!strcmp(path, "-"))
+		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+				"a recording cannot be written to standard "
+				"output: give a file with -o");
+	if (!stat(path, &st)) {
+		if (!S_ISREG(st.st_mode))
+			return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+					"%s is not a regular file", path);
+		w->path = realpath(path, NULL);
+	} else {
+		w->path = strdup(path);
+	}
+	return w->path ? 0 : diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				      "out of memory");
+}
+
+static int open_named(struct rewrite *w)
+{
+	int fd;
+
+	if (asprintf(&w->temp, "%s.XXXXXX", w->path) < 0) {
+		w->temp = NULL;
+		return -1;
+	}
+	fd = mkostemp(w->temp, O_CLOEXEC);
+	if (fd < 0) {
+		free(w->temp);
+		w->temp = NULL;
+	}
+	return fd;
+}
+
+static int open_file(struct rewrite *w, struct aux_diag *diag)
+{
+	char *copy = strdup(w->path);
+
+	w->fd = copy ? open(dirname(copy), O_TMPFILE | O_WRONLY | O_CLOEXEC,
+			    0600) : -1;
+	free(copy);
+	if (w->fd < 0)
+		w->fd = open_named(w);
+	if (w->fd < 0)
+		return diag_set(diag, AUX_E_IO, AUX_NO_OFFSET,
+				"%s: cannot create: %s", w->path,
+				strerror(errno));
+	return 0;
+}
+
+int rewrite_open(struct rewrite **out, const char *path, const char *input,
+		 bool swapped, struct aux_diag *diag)
+{
+	struct rewrite *w = calloc(1, sizeof(*w));
+	int rc = 0;
+
+	*out = NULL;
+	if (w) {
+		w->fd = -1;
+		w->swap = swapped;
+		w->buf = malloc(BUF_SIZE);
+	}
+	if (!w || !w->buf)
+		rc = diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+			      "out of memory");
+	if (rc == 0 && input)
+		rc = rewrite_refuse_input(path, input, diag);
+	if (rc == 0)
+		rc = find_path(w, path, diag);
+	if (rc == 0)
+		rc = open_file(w, diag);
+	if (rc < 0)
+		rewrite_discard(w);
+	else
+		*out = w;
+	return rc;
+}
+
+/* A file without a name gets one beside the path: only that can be renamed. */
+static int give_name(struct rewrite *w)
+{
+	char from[32];
+
+	snprintf(from, sizeof(from), "/proc/self/fd/%d", w->fd);
+	for (unsigned i = 0; !w->temp && i < 100; i++) {
+		if (asprintf(&w->temp, "%s.%u", w->path,
+			     (unsigned)getpid() + i) < 0) {
+			w->temp = NULL;
+			return -1;
+		}
+		if (!linkat(AT_FDCWD, from, AT_FDCWD, w->temp,
+			    AT_SYMLINK_FOLLOW))
+			return 0;
+		free(w->temp);
+		w->temp = NULL;
+		if (errno != EEXIST)
+			return -1;
+	}
+	return w->temp ? 0 : -1;
+}
+
+/* The file is whole and gets its name; what was there goes. */
+static int rewrite_name_file(struct rewrite *w)
+{
+	if (!w->error && (give_name(w) || rename(w->temp, w->path)))
+		rewrite_fail(w, AUX_E_IO, "%s: cannot create: %s", w->path,
+			     strerror(errno));
+	if (!w->error) {
+		free(w->temp);
+		w->temp = NULL;
+	}
+	return -w->error;
+}
+
+void rewrite_discard(struct rewrite *w)
+{
+	if (!w)
+		return;
+	if (w->temp)
+		unlink(w->temp);
+	if (w->fd >= 0)
+		close(w->fd);
+	for (size_t i = 0; i < w->n_attrs; i++) {
+		free((void *)(uintptr_t)w->attrs[i].a.ids);
+		free((void *)(uintptr_t)w->attrs[i].a.name);
+	}
+	free(w->attrs);
+	free(w->index);
+	free(w->desc.data);
+	free(w->build_ids.data);
+	free(w->buf);
+	free(w->path);
+	free(w->temp);
+	free(w);
+}
 
 #define HEADER 8	/* of a record */
 
@@ -379,4 +610,192 @@ int rewrite_close(struct rewrite *w, struct aux_diag *diag)
 		*diag = w->diag;
 	rewrite_discard(w);
 	return rc;
+}
+
+/*
+ * rewrite: the records and features of one file into another.
+ *
+ * A pipe becomes a file: what it says in records goes into sections. Compressed
+ * records and trace come out as what was in them, since not every reader can
+ * unpack them.
+ */
+
+#define PROGRESS_RECORDS 4096
+
+void rewrite_attrs_of(struct rewrite *w, const struct aux_reader *r)
+{
+	const struct aux_attr *a;
+
+	for (size_t i = 0; (a = aux_reader_attr(r, i)); i++)
+		rewrite_attr(w, a);
+}
+
+bool rewrite_is_form(const struct aux_reader *r, const struct aux_event *ev)
+{
+	bool pipe = aux_reader_info(r)->pipe;
+
+	switch (ev->type) {
+	case AUX_RECORD_COMPRESSED:
+	case AUX_RECORD_COMPRESSED2:
+	case AUX_RECORD_TRACING_DATA:
+		return true;
+	case AUX_RECORD_HEADER_ATTR:
+	case AUX_RECORD_EVENT_UPDATE:
+	case AUX_RECORD_HEADER_FEATURE:
+	case AUX_RECORD_BUILD_ID:
+		return pipe;
+	case AUX_RECORD_EVENT_TYPE:
+		return ev->own.kind == AUX_OWN_SOURCE;
+	default:
+		return false;
+	}
+}
+
+/* Sections that hold only for the file that they are in. */
+static bool is_of_form(unsigned bit)
+{
+	return bit == AUX_FEAT_AUXTRACE || bit == AUX_FEAT_COMPRESSED ||
+	       bit == AUX_FEAT_DIR_FORMAT || bit == AUX_FEAT_AUXKIT_SOURCE;
+}
+
+void rewrite_features_of(struct rewrite *w, const struct aux_reader *r)
+{
+	struct aux_bytes b;
+
+	for (unsigned bit = 0; bit < AUX_FEAT_BITS; bit++) {
+		if (!is_of_form(bit) && aux_reader_feature(r, bit, &b, NULL) > 0)
+			rewrite_feature(w, bit, b.data, b.len);
+	}
+}
+
+struct aux_bytes rewrite_source_of(struct aux_reader *r)
+{
+	struct aux_bytes text = { 0 }, s;
+	bool swapped = aux_reader_info(r)->swapped;
+	struct aux_event ev;
+
+	if (aux_reader_feature(r, AUX_FEAT_AUXKIT_SOURCE, &s, NULL) > 0 &&
+	    s.len >= sizeof(struct aux_feat_text)) {
+		uint32_t len;
+
+		memcpy(&len, s.data + 4, sizeof(len));
+		len = swapped ? __builtin_bswap32(len) : len;
+		if (len <= s.len - 8)
+			return (struct aux_bytes){ s.data + 8, len };
+	}
+	aux_reader_rewind(r);
+	while (aux_reader_next(r, &ev, NULL) > 0) {
+		if (ev.type == AUX_RECORD_EVENT_TYPE &&
+		    ev.own.kind == AUX_OWN_SOURCE)
+			text = ev.own.source;
+	}
+	return text;
+}
+
+static void copy_source(struct rewrite *w, struct aux_reader *r,
+			const char *more)
+{
+	struct aux_bytes text = rewrite_source_of(r);
+	size_t len = text.len, n = more ? strlen(more) : 0;
+	struct rewrite_bytes b = { 0 };
+
+	while (len && !text.data[len - 1])
+		len--;
+	rewrite_bytes_put(&b, text.data, len);
+	if (len && text.data[len - 1] != '\n')
+		rewrite_bytes_put(&b, "\n", 1);
+	rewrite_bytes_put(&b, more, n);
+	if (b.oom)
+		rewrite_fail(w, AUX_E_NOMEM, "out of memory");
+	else if (b.len && b.len <= REWRITE_OWN_MAX)
+		rewrite_own(w, AUX_OWN_SOURCE, b.data, b.len);
+	free(b.data);
+}
+
+/* What a pipe has among its records and a file in sections. */
+static void take_form(struct rewrite *w, const struct aux_reader *r,
+		      const struct aux_event *ev)
+{
+	uint32_t size;
+
+	if (ev->type == AUX_RECORD_TRACING_DATA && ev->raw.len >= 12) {
+		memcpy(&size, ev->raw.data + 8, sizeof(size));
+		size = aux_reader_info(r)->swapped ? __builtin_bswap32(size) :
+						     size;
+		rewrite_feature(w, AUX_FEAT_TRACING_DATA,
+				ev->raw.data + ev->raw.len, size);
+	} else if (ev->type == AUX_RECORD_BUILD_ID) {
+		rewrite_bytes_put(&w->build_ids, ev->raw.data, ev->raw.len);
+	}
+}
+
+/* Where the file ends in it no padding is made: to some units it is no filler. */
+static void copy_trace(struct rewrite *w, const struct aux_event *ev)
+{
+	uint64_t len = ev->auxtrace.payload.len;
+
+	if (ev->auxtrace.clipped)
+		len &= ~UINT64_C(7);
+	rewrite_auxtrace(w, &ev->auxtrace.h, ev->auxtrace.payload.data, len);
+}
+
+static void copy_record(struct rewrite *w, struct aux_reader *r,
+			const struct rewrite_filter *f,
+			const struct aux_event *ev)
+{
+	if (rewrite_is_form(r, ev))
+		take_form(w, r, ev);
+	else if (ev->type == AUX_RECORD_AUXTRACE && f->no_trace)
+		return;
+	else if (ev->type == AUX_RECORD_AUXTRACE)
+		copy_trace(w, ev);
+	else if (!f->keep || f->keep(f->priv, ev))
+		rewrite_record(w, ev->raw.data, ev->raw.len);
+}
+
+void rewrite_loss(struct rewrite *w, uint64_t from_ns)
+{
+	struct rewrite_bytes b = { .swap = w->swap };
+
+	rewrite_bytes_u32(&b, UINT32_MAX);
+	rewrite_bytes_u32(&b, AUX_LEDGER_UNREAD);
+	rewrite_bytes_u64(&b, UINT64_MAX);
+	rewrite_bytes_u64(&b, 0);
+	rewrite_bytes_u64(&b, from_ns);
+	rewrite_bytes_u64(&b, 0);
+	rewrite_bytes_u32(&b, UINT32_MAX);
+	rewrite_bytes_u32(&b, UINT32_MAX);
+	if (b.oom)
+		rewrite_fail(w, AUX_E_NOMEM, "out of memory");
+	else
+		rewrite_own(w, AUX_OWN_LOSS, b.data, b.len);
+	free(b.data);
+}
+
+int rewrite_copy(struct rewrite *w, struct aux_reader *r,
+		 const struct rewrite_filter *f)
+{
+	const struct aux_file_info *info = aux_reader_info(r);
+	struct aux_event ev;
+	uint64_t n = 0, last_ns = 0;
+	int rc;
+
+	copy_source(w, r, f->source);
+	aux_reader_rewind(r);
+	while ((rc = aux_reader_next(r, &ev, NULL)) > 0 && !w->error) {
+		copy_record(w, r, f, &ev);
+		if (ev.id.present & PERF_SAMPLE_TIME && ev.id.time > last_ns)
+			last_ns = ev.id.time;
+		if (f->progress && n++ % PROGRESS_RECORDS == 0)
+			f->progress(f->priv, ev.offset, info->size);
+	}
+	if (rc == -AUX_E_NOMEM)
+		rewrite_fail(w, AUX_E_NOMEM, "out of memory");
+	else if (rc < 0 || info->unfinished)
+		rewrite_loss(w, last_ns);
+	rewrite_features_of(w, r);
+	if (w->build_ids.len)
+		rewrite_feature(w, AUX_FEAT_BUILD_ID, w->build_ids.data,
+				w->build_ids.len);
+	return -w->error;
 }

@@ -35,11 +35,5 @@ struct rewrite {
 
 /* rewrite_file.c */
 __attribute__((format(printf, 3, 4)))
-void rewrite_fail(struct rewrite *w, int code, const char *fmt, ...);
-void rewrite_put(struct rewrite *w, const void *data, size_t len);
-/* At the start of the file. */
-void rewrite_put_head(struct rewrite *w, const void *data, size_t len);
-/* The file is whole and gets its name; what was there goes. */
-int rewrite_name_file(struct rewrite *w);
 
 #endif

@@ -9,11 +9,319 @@
  * Specification: perf.data-file-format.txt and tools/perf/util/header.c of
  * Linux 6.1.
  */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "common/diag.h"
 #include "perfdata/writer_impl.h"
+
+/*
+ * The writer's way to the file: a buffer, and places given out under the lock
+ * that are filled without it.
+ *
+ * Invariant: places are given out in order and hold whole records, so that the
+ * file up to the first place that is not filled yet (writer_whole) is what a
+ * single thread would have written. A place that cannot be filled is a hole for
+ * good: what lies behind it does not count.
+ */
+
+int writer_fail(struct writer *w, int code, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!w->error) {
+		w->error = code;
+		w->diag.code = code;
+		w->diag.offset = AUX_NO_OFFSET;
+		va_start(ap, fmt);
+		vsnprintf(w->diag.text, sizeof(w->diag.text), fmt, ap);
+		va_end(ap);
+	}
+	return -w->error;
+}
+
+static int fail_io(struct writer *w, uint64_t pos, int err)
+{
+	const char *hint = "";
+
+	if (err == ENOSPC || err == EDQUOT || err == EFBIG)
+		hint = " (make room, or -o names a file elsewhere)";
+	return writer_fail(w, AUX_E_IO, "%s: write at byte %llu: %s%s",
+			   strcmp(w->path, "-") ? w->path : "standard output",
+			   (unsigned long long)pos, strerror(err), hint);
+}
+
+int writer_pwrite(struct writer *w, const void *data, size_t len, uint64_t pos)
+{
+	const char *p = data;
+
+	while (len) {
+		ssize_t n = pwrite(w->fd, p, len, (off_t)pos);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return fail_io(w, pos, n ? errno : EIO);
+		p += n;
+		pos += (uint64_t)n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+/* writev without the death by SIGPIPE, which comes with a write that was done in
+ * part, too; a signal that waited before stays. */
+static ssize_t write_pipe(int fd, const struct iovec *iov, int n_iov)
+{
+	const struct timespec now = { 0 };
+	sigset_t pipe_set, was, waiting;
+	ssize_t n;
+	int err;
+
+	sigemptyset(&pipe_set);
+	sigaddset(&pipe_set, SIGPIPE);
+	sigpending(&waiting);
+	pthread_sigmask(SIG_BLOCK, &pipe_set, &was);
+	n = writev(fd, iov, n_iov);
+	err = errno;
+	if (!sigismember(&waiting, SIGPIPE))
+		while (sigtimedwait(&pipe_set, NULL, &now) < 0 &&
+		       errno == EINTR)
+			;
+	pthread_sigmask(SIG_SETMASK, &was, NULL);
+	errno = err;
+	return n;
+}
+
+/* Writes as much as it can, at pos or into the pipe. Returns the bytes, and 0
+ * or the cause in *err. Changes iov. */
+static uint64_t write_out(const struct writer *w, struct iovec *iov, int n_iov,
+			  uint64_t pos, int *err)
+{
+	uint64_t done = 0;
+	ssize_t n;
+
+	*err = 0;
+	for (;;) {
+		while (n_iov && !iov->iov_len) {
+			iov++;
+			n_iov--;
+		}
+		if (!n_iov)
+			return done;
+		n = w->opt.pipe ? write_pipe(w->fd, iov, n_iov) :
+				  pwritev(w->fd, iov, n_iov,
+					  (off_t)(pos + done));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			*err = n ? errno : EIO;
+			return done;
+		}
+		done += (uint64_t)n;
+		while (n_iov && (size_t)n >= iov->iov_len) {
+			n -= (ssize_t)iov->iov_len;
+			iov++;
+			n_iov--;
+		}
+		if (n_iov) {
+			iov->iov_base = (char *)iov->iov_base + n;
+			iov->iov_len -= (size_t)n;
+		}
+	}
+}
+
+static void note_hole(struct writer *w, uint64_t start, uint64_t done, int err)
+{
+	if (!w->broken || start < w->hole) {
+		w->hole = start;
+		w->hole_end = start + done;
+	}
+	w->broken = true;
+	fail_io(w, start + done, err);
+}
+
+/* Up to where the file has no hole. */
+static uint64_t writer_whole(const struct writer *w)
+{
+	uint64_t end = w->flights ? w->flights->start : w->pos;
+
+	return w->broken && w->hole < end ? w->hole : end;
+}
+
+/* Another buffer while the present one is being written. */
+static struct writer_buf *take_spare(struct writer *w)
+{
+	struct writer_buf *b = w->spare;
+
+	if (b)
+		w->spare = b->next;
+	else
+		b = malloc(sizeof(*b));
+	return b;
+}
+
+static void remove_flight(struct writer *w, struct writer_flight *f)
+{
+	struct writer_flight **p = &w->flights;
+
+	while (*p != f)
+		p = &(*p)->next;
+	*p = f->next;
+}
+
+static void add_flight(struct writer *w, struct writer_flight *f)
+{
+	struct writer_flight **p = &w->flights;
+
+	while (*p)
+		p = &(*p)->next;
+	*p = f;
+}
+
+/* Into a pipe: one after the other, so the lock is kept. */
+static int send_pipe(struct writer *w, struct iovec *iov, int n_iov,
+		     uint64_t len)
+{
+	uint64_t start = w->pos, done;
+	int err;
+
+	w->pos += len;
+	w->used = 0;
+	done = write_out(w, iov, n_iov, start, &err);
+	if (err)
+		note_hole(w, start, done, err);
+	return -w->error;
+}
+
+/*
+ * Who kills several threads in mid-write leaves places half filled before others
+ * that are full: then the header of a payload comes last, and a reader finds
+ * nothing there. A single thread's last place is just cut off.
+ */
+static uint64_t write_headers_last(const struct writer *w, struct iovec *iov,
+				   int n_iov, uint64_t pos, int *err)
+{
+	uint64_t head = iov[0].iov_len + iov[1].iov_len, done, buf_done;
+	int err2;
+
+	done = write_out(w, iov + 2, n_iov - 2, pos + head, err);
+	buf_done = write_out(w, iov, *err ? 1 : 2, pos, &err2);
+	if (!*err)
+		*err = err2;
+	return buf_done == head ? head + done : buf_done;
+}
+
+static bool is_shared(struct writer *w)
+{
+	if (!w->shared) {
+		if (!w->sent_any)
+			w->sender = pthread_self();
+		w->sent_any = true;
+		w->shared = !pthread_equal(w->sender, pthread_self());
+	}
+	return w->shared;
+}
+
+static int writer_send(struct writer *w, struct iovec *iov, int n_iov,
+		       uint64_t len)
+{
+	struct writer_flight f = { .start = w->pos };
+	struct writer_buf *buf = w->buf, *other = NULL;
+	bool shared = is_shared(w);
+	uint64_t done;
+	int err;
+
+	if (w->error)
+		return -w->error;
+	len += w->used;
+	iov[0] = (struct iovec){ buf->data, w->used };
+	if (!len)
+		return 0;
+	if (w->opt.pipe)
+		return send_pipe(w, iov, n_iov, len);
+	if (w->used) {
+		other = take_spare(w);
+		if (!other)
+			return writer_fail(w, AUX_E_NOMEM, "%s: out of memory",
+					   w->path);
+		w->buf = other;
+		w->used = 0;
+	}
+	w->pos += len;
+	add_flight(w, &f);
+	if (!w->alone)
+		pthread_mutex_unlock(&w->lock);
+	if (shared && n_iov > 2)
+		done = write_headers_last(w, iov, n_iov, f.start, &err);
+	else
+		done = write_out(w, iov, n_iov, f.start, &err);
+	if (!w->alone)
+		pthread_mutex_lock(&w->lock);
+	remove_flight(w, &f);
+	if (other) {
+		buf->next = w->spare;
+		w->spare = buf;
+	}
+	if (err)
+		note_hole(w, f.start, done, err);
+	return -w->error;
+}
+
+int writer_send_buf(struct writer *w)
+{
+	struct iovec iov;
+
+	return writer_send(w, &iov, 1, 0);
+}
+
+int writer_room(struct writer *w, size_t n)
+{
+	while (!w->error && WRITER_BUF - w->used < n)
+		writer_send_buf(w);
+	return -w->error;
+}
+
+int writer_put(struct writer *w, const void *data, size_t len)
+{
+	const char *p = data;
+
+	while (len && !writer_room(w, 1)) {
+		size_t n = WRITER_BUF - w->used;
+
+		n = len < n ? len : n;
+		memcpy(w->buf->data + w->used, p, n);
+		w->used += n;
+		p += n;
+		len -= n;
+	}
+	return -w->error;
+}
+
+/* Tells the header in the file. */
+static int writer_declare(struct writer *w)
+{
+	uint64_t end = writer_whole(w), size;
+
+	if (!w->started || end <= w->data_end)
+		return 0;
+	w->data_end = end;
+	size = end - w->data_start;
+	if (!w->regular)
+		return 0;
+	return writer_pwrite(w, &size, sizeof(size),
+			     offsetof(struct aux_file_header, data.size));
+}
 
 int writer_grow(struct writer *w, void **array, size_t n, size_t *cap,
 		size_t size)
@@ -375,4 +683,590 @@ const struct writer_stream *writer_streams(struct writer *w, size_t *n)
 {
 	*n = w->n_streams;
 	return w->streams;
+}
+
+/*
+ * The beginning of a recording: the file or pipe, the header, the events.
+ *
+ * Specification: perf.data-file-format.txt and tools/perf/util/header.c of
+ * Linux 6.1. The stride of attrs in a file covers the ids section behind each
+ * attr; in a pipe each event is a HEADER_ATTR record, and EVENT_UPDATE tells
+ * its name.
+ */
+
+#define EVENT_UPDATE_NAME 2
+
+static void writer_header(const struct writer *w, struct aux_file_header *h)
+{
+	uint64_t stride = sizeof(struct perf_event_attr) +
+			  sizeof(struct aux_file_section);
+
+	if (w->kept.magic) {
+		*h = w->kept;
+		memset(h->features, 0, sizeof(h->features));
+		return;
+	}
+	memset(h, 0, sizeof(*h));
+	h->magic = AUX_PERF_MAGIC2;
+	h->size = sizeof(*h);
+	h->attr_size = stride;
+	h->attrs.offset = w->attrs_start;
+	h->attrs.size = w->n_attrs * stride;
+	h->data.offset = w->data_start;
+}
+
+static void start_file(struct writer *w)
+{
+	uint64_t ids = sizeof(struct aux_file_header);
+	struct aux_file_header h;
+	size_t i;
+
+	w->attrs_start = ids;
+	for (i = 0; i < w->n_attrs; i++)
+		w->attrs_start += w->attrs[i].n_ids * sizeof(uint64_t);
+	w->data_start = w->attrs_start +
+			w->n_attrs * (sizeof(struct perf_event_attr) +
+				      sizeof(struct aux_file_section));
+	w->data_end = w->data_start;
+	writer_header(w, &h);
+	writer_put(w, &h, sizeof(h));
+	for (i = 0; i < w->n_attrs; i++)
+		writer_put(w, w->attrs[i].ids,
+			   w->attrs[i].n_ids * sizeof(uint64_t));
+	for (i = 0; i < w->n_attrs; i++) {
+		struct aux_file_section s = {
+			ids, w->attrs[i].n_ids * sizeof(uint64_t)
+		};
+
+		writer_put(w, &w->attrs[i].attr, sizeof(w->attrs[i].attr));
+		writer_put(w, &s, sizeof(s));
+		ids += s.size;
+	}
+}
+
+static void put_attr(struct writer *w, const struct writer_attr *a)
+{
+	size_t ids = a->n_ids * sizeof(uint64_t);
+	struct {
+		struct perf_event_header h;
+		struct perf_event_attr attr;
+	} r = { .h.type = AUX_RECORD_HEADER_ATTR, .attr = a->attr };
+
+	if (sizeof(r) + ids > WRITER_REC_MAX) {
+		writer_fail(w, AUX_E_LIMIT, "%s: event '%.64s' has %u ids, too "
+			    "many for a pipe (record into a file)", w->path,
+			    a->name, a->n_ids);
+		return;
+	}
+	r.h.size = (uint16_t)(sizeof(r) + ids);
+	writer_put(w, &r, sizeof(r));
+	writer_put(w, a->ids, ids);
+}
+
+static void put_name(struct writer *w, const struct writer_attr *a)
+{
+	static const char zero[8];
+	size_t len = strnlen(a->name, 4096) + 1, pad;
+	struct {
+		struct perf_event_header h;
+		uint64_t type;
+		uint64_t id;
+	} r = {
+		.h.type = AUX_RECORD_EVENT_UPDATE,
+		.type = EVENT_UPDATE_NAME,
+	};
+
+	if (!a->n_ids)	/* without an id nobody can tell whose name it is */
+		return;
+	pad = -len & 7;
+	r.id = a->ids[0];
+	r.h.size = (uint16_t)(sizeof(r) + len + pad);
+	writer_put(w, &r, sizeof(r));
+	writer_put(w, a->name, len - 1);
+	writer_put(w, zero, 1 + pad);
+}
+
+static void start_pipe(struct writer *w)
+{
+	const uint64_t h[2] = { AUX_PERF_MAGIC2, sizeof(h) };
+	size_t i;
+
+	writer_put(w, h, sizeof(h));
+	for (i = 0; i < w->n_attrs; i++)
+		put_attr(w, &w->attrs[i]);
+	for (i = 0; i < w->n_attrs; i++)
+		put_name(w, &w->attrs[i]);
+}
+
+int writer_start(struct writer *w)
+{
+	bool was_alone = w->alone;
+
+	w->started = true;
+	w->alone = true;
+	if (w->opt.pipe)
+		start_pipe(w);
+	else
+		start_file(w);
+	writer_send_buf(w);
+	writer_features_send(w);
+	w->alone = was_alone;
+	return -w->error;
+}
+
+/* Keeps what is there as path.old, as perf does. Devices are left alone. */
+static int keep_old(struct writer *w, struct aux_diag *diag)
+{
+	struct stat st;
+
+	if (stat(w->path, &st) || !S_ISREG(st.st_mode) || st.st_size == 0)
+		return 0;
+	if (asprintf(&w->old_path, "%s.old", w->path) < 0) {
+		w->old_path = NULL;
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				"%s: out of memory", w->path);
+	}
+	if (rename(w->path, w->old_path))
+		return diag_set(diag, AUX_E_IO, AUX_NO_OFFSET,
+				"cannot keep the existing file as %s: %s (-o "
+				"names another file)", w->old_path,
+				strerror(errno));
+	return 0;
+}
+
+static int open_file(struct writer *w, struct aux_diag *diag)
+{
+	struct stat st;
+
+	/* checked first: opening a FIFO for writing would block */
+	if (!w->opt.pipe && !stat(w->path, &st) &&
+	    (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)))
+		return diag_set(diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
+				"%s is a pipe or a socket; a recording needs a "
+				"file (or -o - and a redirection)", w->path);
+	w->fd = open(w->path, (w->opt.pipe ? O_WRONLY : O_RDWR) | O_CREAT |
+		     O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600);
+	if (w->fd < 0)
+		return diag_set(diag, AUX_E_IO, AUX_NO_OFFSET,
+				"cannot create %s: %s (-o names another file)",
+				w->path, strerror(errno));
+	w->regular = !w->opt.pipe && !fstat(w->fd, &st) && S_ISREG(st.st_mode);
+	if (w->regular)	/* tells auxcap repair that somebody is at work */
+		flock(w->fd, LOCK_EX | LOCK_NB);
+	return 0;
+}
+
+static int open_stdout(struct writer *w, struct aux_diag *diag)
+{
+	w->opt.pipe = true;
+	if (isatty(STDOUT_FILENO))
+		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+				"a recording is not for a terminal: redirect "
+				"standard output, or -o names a file");
+	w->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+	if (w->fd < 0)
+		return diag_set(diag, AUX_E_IO, AUX_NO_OFFSET,
+				"cannot write to standard output: %s",
+				strerror(errno));
+	return 0;
+}
+
+static int open_output(struct writer *w, struct aux_diag *diag)
+{
+	int ret = 0;
+
+	if (w->opt.zstd_level || w->opt.zstd_aux)
+		ret = writer_zstd_open(w, diag);
+	if (ret)
+		return ret;
+	if (!strcmp(w->path, "-"))
+		return open_stdout(w, diag);
+	if (!w->opt.pipe)
+		ret = keep_old(w, diag);
+	return ret ? ret : open_file(w, diag);
+}
+
+int writer_open(struct writer **out, const char *path,
+		const struct writer_options *o, struct aux_diag *diag)
+{
+	struct writer *w = calloc(1, sizeof(*w));
+	int ret;
+
+	*out = NULL;
+	if (w) {
+		pthread_mutex_init(&w->lock, NULL);
+		w->fd = -1;
+		w->opt = o ? *o : (struct writer_options){ 0 };
+		w->path = strdup(path);
+		w->buf = malloc(sizeof(*w->buf));
+	}
+	if (!w || !w->path || !w->buf) {
+		writer_close(w, NULL);
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				"%s: out of memory", path);
+	}
+	ret = open_output(w, diag);
+	if (ret) {
+		writer_close(w, NULL);
+		return ret;
+	}
+	*out = w;
+	return 0;
+}
+
+static int add_attr(struct writer *w, const struct perf_event_attr *attr,
+		    const char *name, const uint64_t *ids, uint32_t n_ids)
+{
+	struct writer_attr *a;
+
+	if (w->started)
+		return writer_fail(w, AUX_E_INVAL,
+				   "%s: an event after the first record",
+				   w->path);
+	if (writer_grow(w, (void **)&w->attrs, w->n_attrs, &w->cap_attrs,
+			sizeof(*w->attrs)))
+		return -w->error;
+	a = &w->attrs[w->n_attrs];
+	a->attr = *attr;
+	a->attr.size = sizeof(a->attr);
+	a->n_ids = n_ids;
+	a->name = strdup(name);
+	a->ids = malloc((n_ids + 1) * sizeof(*ids));
+	if (!a->name || !a->ids) {
+		free(a->name);
+		free(a->ids);
+		return writer_fail(w, AUX_E_NOMEM, "%s: out of memory",
+				   w->path);
+	}
+	if (n_ids)
+		memcpy(a->ids, ids, n_ids * sizeof(*ids));
+	w->n_attrs++;
+	return 0;
+}
+
+int writer_attr_add(struct writer *w, const struct perf_event_attr *attr,
+		    const char *name, const uint64_t *ids, uint32_t n_ids)
+{
+	int ret;
+
+	pthread_mutex_lock(&w->lock);
+	ret = add_attr(w, attr, name, ids, n_ids);
+	pthread_mutex_unlock(&w->lock);
+	return ret;
+}
+
+/*
+ * The end of a recording: features, the completed header, and what can be saved
+ * after an error.
+ *
+ * Invariant: the header names data only up to the last whole record, and
+ * features only when all of them are in the file.
+ */
+
+/* The end of the whole records in [hole, hole_end): reads them back. */
+static uint64_t find_whole(const struct writer *w)
+{
+	uint64_t at = w->hole;
+
+	for (;;) {
+		struct {
+			struct perf_event_header h;
+			uint64_t aux_size;
+		} r = { .aux_size = 0 };
+		uint64_t len;
+		ssize_t n = pread(w->fd, &r, sizeof(r), (off_t)at);
+
+		if (n < (ssize_t)sizeof(r.h) || r.h.size < sizeof(r.h))
+			return at;
+		len = r.h.size;
+		if (r.h.type == AUX_RECORD_AUXTRACE ||
+		    r.h.type == AUX_RECORD_AUXKIT_AUXTRACE_ZSTD)
+			len += r.aux_size;
+		if (len > w->hole_end || at > w->hole_end - len)
+			return at;
+		at += len;
+	}
+}
+
+/* What got a place in the file behind its end was not written after all. */
+static void drop_chunks(struct writer *w, uint64_t end)
+{
+	while (w->n_chunks && w->chunks[w->n_chunks - 1].at.file_offset >= end) {
+		const struct writer_chunk *c = &w->chunks[--w->n_chunks];
+		struct writer_stream *s = &w->streams[c->stream];
+
+		s->saved -= c->len;
+		s->unwritten += c->len;
+		s->n_chunks--;
+	}
+}
+
+/* Makes the file end behind its last whole record, for a fresh start there. */
+static void cut_back(struct writer *w)
+{
+	uint64_t end = w->hole;
+
+	if (w->data_start && end >= w->data_start && !w->opt.pipe)
+		end = find_whole(w);
+	drop_chunks(w, end);
+	writer_zstd_stop(w);
+	w->used = 0;
+	w->pos = end;
+	w->broken = false;
+	if (w->regular && ftruncate(w->fd, (off_t)end))
+		return;	/* then the header alone says where it ends */
+}
+
+/* The first error, put aside: what follows is done as if there was none. */
+struct aside {
+	int error;
+	struct aux_diag diag;
+};
+
+static void put_aside(struct writer *w, struct aside *a)
+{
+	if (!a->error) {
+		a->error = w->error;
+		a->diag = w->diag;
+	}
+	w->error = 0;
+}
+
+static void put_back(struct writer *w, const struct aside *a)
+{
+	if (a->error) {
+		w->error = a->error;
+		w->diag = a->diag;
+	}
+}
+
+/* What is buffered is whole records: all of it, or what there was before. */
+static void drain(struct writer *w, struct aside *a)
+{
+	if (!w->broken) {
+		put_aside(w, a);
+		if (writer_zstd_pending(w))
+			writer_zstd_drain(w);
+		writer_send_buf(w);
+	}
+	if (w->broken)
+		cut_back(w);
+	drop_chunks(w, w->pos);	/* and what memory was missing for */
+	put_aside(w, a);
+	writer_declare(w);
+}
+
+static void finish(struct writer *w)
+{
+	struct aside a = { 0 };
+
+	w->alone = true;
+	if (!w->started)
+		writer_start(w);
+	drain(w, &a);
+	put_back(w, &a);
+	w->finished = true;
+	w->size = w->pos;
+}
+
+int writer_finish(struct writer *w)
+{
+	int ret;
+
+	pthread_mutex_lock(&w->lock);
+	if (!w->finished)
+		finish(w);
+	ret = -w->error;
+	pthread_mutex_unlock(&w->lock);
+	return ret;
+}
+
+/* Features, then their bits. On failure the file ends behind the data. */
+static void add_features(struct writer *w)
+{
+	uint64_t end = w->data_end;
+	struct aux_file_header h;
+
+	writer_header(w, &h);
+	h.data.size = end - w->data_start;
+	/* the data are declared first, the features when they are there */
+	writer_pwrite(w, &h, sizeof(h), 0);
+	if (writer_features_emit(w, &h)) {
+		memset(h.features, 0, sizeof(h.features));
+		if (w->regular && ftruncate(w->fd, (off_t)end))
+			writer_fail(w, AUX_E_IO, "%s: %s", w->path,
+				    strerror(errno));
+	}
+	writer_pwrite(w, &h, sizeof(h), 0);
+}
+
+bool writer_headless(const struct writer *w)
+{
+	return w->error && !w->opt.pipe && w->pos < w->data_start;
+}
+
+/* The last records: what was set since, the ledger before all. */
+static void send_last(struct writer *w, struct aside *a)
+{
+	struct writer_desc d = { 0 };
+
+	w->finished = false;
+	writer_features_send(w);
+	if (w->opt.pipe && writer_desc_make(w, AUX_FEAT_SAMPLE_TIME, &d) &&
+	    !d.bad)
+		writer_feature_record(w, AUX_FEAT_SAMPLE_TIME, d.data, d.len);
+	free(d.data);
+	drain(w, a);
+	w->finished = true;
+}
+
+static void complete(struct writer *w)
+{
+	struct aside a = { 0 };
+
+	if (!w->finished)
+		finish(w);
+	if (w->opt.pipe && w->error)
+		return;
+	if (writer_headless(w))
+		return;
+	put_aside(w, &a);
+	send_last(w, &a);
+	put_aside(w, &a);
+	if (!w->opt.pipe)
+		add_features(w);
+	put_back(w, &a);
+}
+
+static void free_writer(struct writer *w)
+{
+	struct writer_buf *b;
+	size_t i;
+
+	for (i = 0; i < w->n_attrs; i++) {
+		free(w->attrs[i].name);
+		free(w->attrs[i].ids);
+	}
+	while ((b = w->spare)) {
+		w->spare = b->next;
+		free(b);
+	}
+	free(w->attrs);
+	free(w->chunks);
+	free(w->streams);
+	writer_features_free(w);
+	writer_codes_free(w->codes);
+	writer_zstd_free(w);
+	free(w->old_path);
+	free(w->path);
+	free(w->buf);
+	pthread_mutex_destroy(&w->lock);
+	free(w);
+}
+
+int writer_close(struct writer *w, struct aux_diag *diag)
+{
+	int ret;
+
+	if (!w)
+		return 0;
+	if (w->fd >= 0) {
+		complete(w);
+		if (close(w->fd))
+			writer_fail(w, AUX_E_IO, "%s: close: %s", w->path,
+				    strerror(errno));
+	}
+	ret = -w->error;
+	if (ret && diag)
+		*diag = w->diag;
+	free_writer(w);
+	return ret;
+}
+
+void writer_discard(struct writer *w, struct aux_diag *diag)
+{
+	struct stat st;
+
+	if (!w)
+		return;
+	if (w->error && diag)
+		*diag = w->diag;
+	if (w->fd >= 0 && !w->opt.pipe && !fstat(w->fd, &st) &&
+	    S_ISREG(st.st_mode) && !unlink(w->path) && w->old_path &&
+	    rename(w->old_path, w->path))
+		w->error = AUX_E_IO;	/* then it stays where it is */
+	if (w->fd >= 0)
+		close(w->fd);
+	free_writer(w);
+}
+
+/*
+ * A writer for a file whose own writer was killed: it only completes it.
+ *
+ * Invariant: until writer_resume_commit nothing touches the file.
+ */
+
+int writer_resume(struct writer **out, const char *path, int fd,
+		  const struct aux_file_header *h, struct aux_diag *diag)
+{
+	struct writer *w = calloc(1, sizeof(*w));
+
+	*out = NULL;
+	if (w) {
+		pthread_mutex_init(&w->lock, NULL);
+		w->fd = -1;
+		w->path = strdup(path);
+		w->buf = malloc(sizeof(*w->buf));
+	}
+	if (!w || !w->path || !w->buf) {
+		writer_resume_abandon(w);
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				"%s: out of memory", path);
+	}
+	w->fd = fd;
+	w->regular = true;
+	w->alone = true;
+	w->started = true;
+	w->finished = true;	/* features that are set are not written yet */
+	w->kept = *h;
+	w->attrs_start = h->attrs.offset;
+	w->data_start = h->data.offset;
+	*out = w;
+	return 0;
+}
+
+int writer_resume_chunk(struct writer *w, uint64_t offset, uint16_t size)
+{
+	if (writer_grow(w, (void **)&w->chunks, w->n_chunks, &w->cap_chunks,
+			sizeof(*w->chunks)))
+		return -w->error;
+	w->chunks[w->n_chunks++] = (struct writer_chunk){
+		.at = { offset, size },
+	};
+	return 0;
+}
+
+int writer_resume_commit(struct writer *w, uint64_t end,
+			 const struct aux_own_loss *loss, struct aux_diag *diag)
+{
+	unsigned bit;
+
+	w->pos = end;
+	w->data_end = w->data_start;
+	w->finished = false;
+	if (ftruncate(w->fd, (off_t)end))
+		writer_fail(w, AUX_E_IO, "%s: %s", w->path, strerror(errno));
+	for (bit = 0; bit < AUX_FEAT_BITS; bit++)
+		w->features[bit].sent = true;	/* there they were found */
+	if (loss)
+		writer_own(w, AUX_OWN_LOSS, loss, sizeof(*loss), NULL, 0);
+	return writer_close(w, diag);
+}
+
+void writer_resume_abandon(struct writer *w)
+{
+	if (!w)
+		return;
+	w->fd = -1;
+	writer_close(w, NULL);
 }

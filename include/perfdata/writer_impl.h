@@ -136,21 +136,15 @@ int writer_pwrite(struct writer *w, const void *data, size_t len, uint64_t pos);
  * Sends the buffer, then len bytes in iov[1..n_iov-1]; iov[0] is for the buffer.
  * Gives up the lock while it writes. The place is taken before.
  */
-int writer_send(struct writer *w, struct iovec *iov, int n_iov, uint64_t len);
 int writer_send_buf(struct writer *w);
 /* Waits for nothing: sends the buffer until n bytes fit; may give up the lock. */
 int writer_room(struct writer *w, size_t n);
 /* Bytes that need not be whole records: before the data and behind them. */
 int writer_put(struct writer *w, const void *data, size_t len);
-/* Up to where the file has no hole. */
-uint64_t writer_whole(const struct writer *w);
-/* Tells the header in the file. */
-int writer_declare(struct writer *w);
 
 /* writer_open.c */
 /* Writes header, ids and attrs, or their records: now records may follow. */
 int writer_start(struct writer *w);
-void writer_header(const struct writer *w, struct aux_file_header *h);
 
 /* writer_feat.c */
 /* Writes all feature sections behind the data and sets their bits. */
@@ -162,8 +156,6 @@ void writer_features_free(struct writer *w);
 int writer_features_send(struct writer *w);
 int writer_feature_record(struct writer *w, unsigned bit, const void *data,
 			  size_t len);
-/* In a pipe: a HEADER_BUILD_ID record. */
-int writer_build_id_record(struct writer *w, const struct writer_file *f);
 
 /* writer_desc.c, used by both forms */
 struct writer_desc {
@@ -174,7 +166,6 @@ struct writer_desc {
 /* What a section holds that the writer knows itself; false: nothing. */
 bool writer_desc_make(const struct writer *w, unsigned bit,
 		      struct writer_desc *d);
-bool writer_desc_has(const struct writer *w, unsigned bit);
 
 /* writer_code.c */
 void writer_codes_free(struct writer_codes *c);

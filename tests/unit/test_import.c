@@ -10,7 +10,7 @@
 
 #include <aux/decoder.h>
 
-#include "decode/lib/import/cs.h"
+#include "decode/lib/import/snapshot_cs.h"
 #include "decode/lib/import/elf.h"
 #include "decode/lib/import/ini.h"
 #include "tests/unit/tap.h"

@@ -5,7 +5,7 @@
  * groups, names from before, and who runs by sched_switch samples; by hand.
  */
 #include "tests/unit/mkside.h"
-#include "decode/lib/sideband/build.h"
+#include "decode/lib/sideband/impl.h"
 
 #define ID(p, t, time) ((struct mk_id){ p, t, time, 0 })
 

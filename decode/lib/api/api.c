@@ -7,9 +7,242 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/diag.h"
-
 #include "decode/lib/api/impl.h"
+#include "decode/lib/trace/gap.h"
+
+/*
+ * api_flow: the flow of a recording, pulled or pushed; contract in aux/decode.h.
+ *
+ * What is pulled is copied: a step of the session may call flow several times, and
+ * what it gave is not valid behind it. A step is a batch of one decoder at most, so
+ * the copy is small and stays in the cache.
+ */
+
+static struct aux_decode_ctx ctx_of(const struct flow_ctx *c)
+{
+	return (struct aux_decode_ctx){
+		.space = (const struct aux_decode_space *)c->space,
+		.space_id = c->space ? c->space->id : 0,
+		.time_ns = c->time_ns, .tsc = c->tsc,
+		.pid = c->pid, .tid = c->tid, .cpu = c->cpu,
+		.stream = c->stream,
+	};
+}
+
+static int finish_nothing(void *sink, struct aux_diag *diag)
+{
+	(void)sink;
+	(void)diag;
+	return 0;
+}
+
+static void api_stop(struct aux_decode *d);
+
+/* Begins a pass that gives to flow. */
+static int start(struct aux_decode *d, unsigned paths,
+		 int (*flow)(void *sink, const struct flow_ctx *ctx,
+			     const struct aux_flow *ev, size_t n))
+{
+	api_stop(d);
+	d->error = 0;
+	d->ended = false;
+	d->diag = (struct aux_diag){ .offset = AUX_NO_OFFSET };
+	d->ops.name = "api";
+	d->ops.needs = (d->ops.needs & SINK_NEEDS_TIME) | paths;
+	d->ops.flow = flow;
+	d->ops.finish = finish_nothing;
+	d->run = (struct run_state){ .s = d->session, .ops = &d->ops, .sink = d,
+				     .stats = &d->stats };
+	d->open = true;
+	return session_run_open(&d->run, &d->diag);
+}
+
+/* Ends a pass, if there is one. */
+static void api_stop(struct aux_decode *d)
+{
+	if (d->open)
+		session_run_close(&d->run);
+	d->open = false;
+	d->n_parts = d->at_part = d->n_events = 0;
+}
+
+/* The pass ended: of itself (rc 0), or by an error, which stays. */
+static int end(struct aux_decode *d, int rc)
+{
+	api_stop(d);
+	d->ended = true;
+	d->error = rc;
+	if (rc < 0 && !d->diag.code)
+		diag_set(&d->diag, -rc, AUX_NO_OFFSET, "%s", aux_strerror(rc));
+	return rc;
+}
+
+static int keep_events(void *sink, const struct flow_ctx *ctx,
+		       const struct aux_flow *ev, size_t n)
+{
+	struct aux_decode *d = sink;
+
+	if (!n)
+		return 0;
+	if (array_grow(&d->parts, d->n_parts, &d->max_parts,
+		       sizeof(*d->parts)) ||
+	    array_grow(&d->events, d->n_events + n - 1, &d->max_events,
+		       sizeof(*d->events)))
+		return -AUX_E_NOMEM;
+	d->parts[d->n_parts++] = (struct api_part){ ctx_of(ctx), d->n_events,
+						    n };
+	memcpy(d->events + d->n_events, ev, n * sizeof(*ev));
+	d->n_events += n;
+	return 0;
+}
+
+static int fill(struct aux_decode *d)
+{
+	int rc = 0;
+
+	d->n_parts = d->at_part = d->n_events = 0;
+	if (!d->open)
+		rc = start(d, 0, keep_events);
+	while (rc == 0 && !d->n_parts) {
+		rc = session_run_step(&d->run, &d->diag);
+		if (rc == 0)
+			return end(d, 0);
+		rc = rc < 0 ? rc : 0;
+	}
+	return rc < 0 ? end(d, rc) : 0;
+}
+
+int aux_decode_next(struct aux_decode *d, struct aux_decode_batch *batch,
+		    struct aux_diag *diag)
+{
+	const struct api_part *p;
+
+	*batch = (struct aux_decode_batch){ .n = 0 };
+	if (d->at_part == d->n_parts && !d->ended)
+		fill(d);
+	if (d->at_part == d->n_parts) {
+		if (diag)
+			*diag = d->diag;
+		return d->error;
+	}
+	p = &d->parts[d->at_part++];
+	*batch = (struct aux_decode_batch){ p->ctx, d->events + p->from, p->n };
+	return 1;
+}
+
+void aux_decode_rewind(struct aux_decode *d)
+{
+	api_stop(d);
+	d->ended = false;
+	d->error = 0;
+	d->diag = (struct aux_diag){ .offset = AUX_NO_OFFSET };
+	d->stats = (struct session_stats){ 0 };
+}
+
+void api_select(struct aux_decode *d, uint32_t tid)
+{
+	aux_decode_rewind(d);
+	d->session->config.tid = tid;
+}
+
+static int give_events(void *sink, const struct flow_ctx *ctx,
+		       const struct aux_flow *ev, size_t n)
+{
+	struct aux_decode *d = sink;
+	struct aux_decode_ctx c = ctx_of(ctx);
+	int rc = n ? d->sink.flow(d->sink.priv, &c, ev, n) : 0;
+
+	return rc > 0 ? 1 : rc;
+}
+
+static int take_sink(struct aux_decode *d, const struct aux_decode_sink *sink,
+		     struct aux_diag *diag)
+{
+	d->sink = (struct aux_decode_sink){ .size = sizeof(d->sink) };
+	if (sink->size >= sizeof(d->sink))
+		memcpy(&d->sink, sink, sizeof(d->sink));
+	if (!d->sink.flow)
+		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+				"aux_decode_sink.size or flow is not set");
+	if (d->sink.flags & ~(uint32_t)AUX_DECODE_PATHS)
+		return diag_set(diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
+				"sink.flags 0x%x: unknown flags",
+				d->sink.flags);
+	return 0;
+}
+
+int aux_decode_run(struct aux_decode *d, const struct aux_decode_sink *sink,
+		   struct aux_diag *diag)
+{
+	unsigned paths = 0;
+	int rc = take_sink(d, sink, diag);
+
+	if (rc < 0)
+		return rc;
+	if (d->sink.flags & AUX_DECODE_PATHS)
+		paths = SINK_TAKES_PATHS;
+	rc = start(d, paths, give_events);
+	while (rc == 0 && (rc = session_run_step(&d->run, &d->diag)) > 0)
+		rc = 0;
+	end(d, rc);
+	if (diag)
+		*diag = d->diag;
+	d->ended = false;	/* next begins anew */
+	return rc;
+}
+
+int aux_gap_is_loss(unsigned cause)
+{
+	return cause != GAP_SNAPSHOT;
+}
+
+static uint64_t count_gaps(const struct session_stats *st)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = 0; i < GAP_N_CAUSES; i++)
+		n += aux_gap_is_loss(i) ? st->n_gaps[i] : 0;
+	return n;
+}
+
+int aux_decode_get_stats(const struct aux_decode *d,
+			 struct aux_decode_stats *stats)
+{
+	const struct session_stats *st = &d->stats;
+	struct aux_decode_stats all = {
+		.lossy = st->lossy, .n_insns = st->n_insns,
+		.n_gaps = count_gaps(st), .aux_bytes = st->aux_bytes,
+		.aux_decoded = st->aux_decoded, .aux_wanted = st->aux_wanted,
+		.lost_bytes = st->ledger_lost, .n_streams = st->n_streams,
+		.n_records = st->n_records, .n_chunks = st->n_chunks,
+		.n_handed = st->n_handed_whole + st->n_handed_part,
+		.decoder = st->decoder,
+	};
+	uint32_t size = stats->size;
+
+	if (size < 2 * sizeof(uint32_t))
+		return -AUX_E_INVAL;
+	all.size = size;
+	memcpy(stats, &all, size < sizeof(all) ? size : sizeof(all));
+	return 0;
+}
+
+uint64_t aux_decode_count_gaps(const struct aux_decode *d, unsigned cause)
+{
+	return cause < GAP_N_CAUSES ? d->stats.n_gaps[cause] : 0;
+}
+
+const char *aux_gap_name(unsigned cause)
+{
+	return gap_name(cause);
+}
+
+const char *aux_gap_text(unsigned cause)
+{
+	return gap_text(cause);
+}
 
 unsigned aux_decode_version(void)
 {

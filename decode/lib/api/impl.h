@@ -5,7 +5,7 @@
 
 #include <aux/decode.h>
 
-#include "decode/lib/session/run.h"
+#include "decode/lib/session/impl.h"
 #include "decode/lib/session/expand.h"
 
 /* Events that were given in one call of flow; from: in events. */
@@ -33,8 +33,6 @@ struct aux_decode {
 	size_t n_events, max_events;
 };
 
-/* Ends a pass, if there is one. */
-void api_stop(struct aux_decode *d);
 /* As if d had been opened with this thread alone; rewinds. */
 void api_select(struct aux_decode *d, uint32_t tid);
 

@@ -68,6 +68,10 @@ static void keep_saved(struct codeview *cv, struct aux_reader *r)
 	name_saved(cv, write_saved(cv, s.data + head, s.len - head, 0));
 }
 
+static void saved_code(struct codeview *cv, const struct space *space,
+		       const struct mapping *m, uint64_t ip,
+		       struct aux_code *code);
+
 void codeview_save(struct codeview *cv, const struct saved_code *code)
 {
 	name_saved(cv, write_saved(cv, code->bytes, code->len, code->offset));

@@ -145,7 +145,6 @@ void codeview_find(struct codeview *cv, struct source *s, uint32_t pid);
 
 /* fetch.c: an executable by its id; *path is the caller's. 0, or
  * -AUX_E_NOENT, -AUX_E_UNSUPPORTED (no library). */
-int codeview_fetch(struct codeview *cv, const struct file_id *id, char **path);
 void codeview_fetch_free(struct debuginfod *d);
 
 /* kernel.c: of MAPPING_KERNEL, _MODULE and _KSYMBOL. */

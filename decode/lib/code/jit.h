@@ -62,14 +62,4 @@ struct jits {
 	} pids[JIT_PIDS];	/* what was asked last */
 };
 
-/* Calls see for all code that overlaps [start, end), until it returns true. */
-void codeview_jit_walk(const struct jit *j, uint64_t start, uint64_t end,
-	      bool (*see)(void *priv, const struct jit_load *l), void *priv);
-/* Of two that overlap: whether they agree where they do; which came first. */
-bool codeview_jit_same(const struct jitdump_code *a, const struct jitdump_code *b);
-bool codeview_jit_older(const struct jit_load *a, const struct jit_load *b);
-/* jit_load.c: all logs of j->pid. 0 or -AUX_E_NOMEM. */
-int codeview_jit_load(struct codeview *cv, struct jit *j,
-		      const struct aux_clock *clock);
-
 #endif

@@ -127,7 +127,8 @@ static struct own_file *find_own(struct codeview *cv, const char *path,
 	return f;
 }
 
-static int add_own(struct codeview *cv, const struct aux_event *ev, bool swapped)
+static int add_own(struct codeview *cv, const struct aux_event *ev,
+		   bool swapped)
 {
 	struct cursor c = cursor_init(ev->own.payload.data,
 				      ev->own.payload.len, swapped);

@@ -157,6 +157,9 @@ static void forget_it(struct disasm *d, csh h, uint64_t ip)
 		capstone.free(insn, n);
 }
 
+static int run_capstone(struct disasm *d, const uint8_t *code, size_t len,
+			uint64_t ip, unsigned i);
+
 /* One instruction into d->insn; its length, or 0. */
 static int run_capstone(struct disasm *d, const uint8_t *code, size_t len,
 			uint64_t ip, unsigned i)
@@ -175,6 +178,8 @@ static int run_capstone(struct disasm *d, const uint8_t *code, size_t len,
 	d->next = ip;
 	return d->insn->size;
 }
+
+static void put_text(const struct disasm *d, char *text, size_t text_len);
 
 /* The text of d->insn. */
 static void put_text(const struct disasm *d, char *text, size_t text_len)

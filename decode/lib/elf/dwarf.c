@@ -231,7 +231,7 @@ const char *dwarf_file(struct dwarf_image *d, struct dwarf_unit *u, size_t i)
 }
 
 static struct source_row make_row(struct dwarf_image *d, struct dwarf_unit *u,
-				 Dwarf_Line *line)
+				  Dwarf_Line *line)
 {
 	struct source_row row = { .file = NULL };
 	unsigned disc = 0;

@@ -110,6 +110,5 @@ int elfimage_functions(struct elfimage *im, struct elfimage_function **v,
 size_t elfimage_rows(struct elfimage *im, uint64_t addr,
 		     const struct source_row **rows);
 /* ELF e_machine. */
-unsigned elfimage_machine(const struct elfimage *im);
 
 #endif

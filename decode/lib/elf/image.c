@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -15,6 +16,179 @@
 #include <aux/error.h>
 
 #include "decode/lib/elf/impl.h"
+
+/*
+ * elfimage: compressed files into memory files, a piece at a time. What a file
+ * unpacks to is limited, and so is what a decompressor may allocate.
+ *
+ * Specification: RFC 1952 (gzip), RFC 8878 (Zstandard), the .xz file format.
+ */
+
+#ifdef HAVE_LZMA
+#include <lzma.h>
+#endif
+#ifdef HAVE_Z
+#include <zlib.h>
+#endif
+#ifdef HAVE_ZSTD
+#include <zstd.h>
+#endif
+
+#define PIECE	   ((size_t)256 << 10)
+#define MAX_SIZE   ((uint64_t)512 << 20)
+#define MAX_MEMORY ((uint64_t)256 << 20)
+
+struct output {
+	int fd;
+	uint64_t size;
+	uint8_t *buf;	/* PIECE bytes */
+};
+
+static int unpack_xz(const uint8_t *data, uint64_t len, struct output *o);
+static int unpack_gz(const uint8_t *data, uint64_t len, struct output *o);
+static int unpack_zst(const uint8_t *data, uint64_t len, struct output *o);
+
+__attribute__((unused)) /* without any of the libraries */
+static int put_piece(struct output *o, size_t n)
+{
+	const uint8_t *p = o->buf;
+
+	if (o->size + n > MAX_SIZE)
+		return -AUX_E_LIMIT;
+	o->size += n;
+	while (n) {
+		ssize_t w = write(o->fd, p, n);
+
+		if (w <= 0)
+			return -AUX_E_IO;
+		p += w;
+		n -= (size_t)w;
+	}
+	return 0;
+}
+
+#ifdef HAVE_LZMA
+static int unpack_xz(const uint8_t *data, uint64_t len, struct output *o)
+{
+	lzma_stream s = LZMA_STREAM_INIT;
+	lzma_ret ret = lzma_stream_decoder(&s, MAX_MEMORY, LZMA_CONCATENATED);
+	int rc = ret == LZMA_OK ? 0 : -AUX_E_NOMEM;
+
+	s.next_in = data;
+	s.avail_in = len;
+	while (!rc && ret == LZMA_OK) {
+		s.next_out = o->buf;
+		s.avail_out = PIECE;
+		ret = lzma_code(&s, LZMA_FINISH);
+		rc = put_piece(o, PIECE - s.avail_out);
+	}
+	lzma_end(&s);
+	return rc ? rc : ret == LZMA_STREAM_END ? 0 : -AUX_E_FORMAT;
+}
+#else
+static int unpack_xz(const uint8_t *data, uint64_t len, struct output *o)
+{
+	(void)data, (void)len, (void)o;
+	return -AUX_E_UNSUPPORTED;
+}
+#endif
+
+#ifdef HAVE_Z
+static int unpack_gz(const uint8_t *data, uint64_t len, struct output *o)
+{
+	z_stream s = { 0 };
+	int ret = Z_OK, rc = 0;
+
+	if (inflateInit2(&s, 16 + MAX_WBITS) != Z_OK)
+		return -AUX_E_NOMEM;
+	s.next_in = (Bytef *)(uintptr_t)data;
+	while (!rc && ret == Z_OK) {
+		uint64_t left = len - (uint64_t)(s.next_in - data);
+
+		s.avail_in = left < UINT32_MAX ? (uInt)left : UINT32_MAX;
+		s.next_out = o->buf;
+		s.avail_out = PIECE;
+		ret = inflate(&s, Z_NO_FLUSH);
+		rc = put_piece(o, PIECE - s.avail_out);
+	}
+	inflateEnd(&s);
+	return rc ? rc : ret == Z_STREAM_END ? 0 : -AUX_E_FORMAT;
+}
+#else
+static int unpack_gz(const uint8_t *data, uint64_t len, struct output *o)
+{
+	(void)data, (void)len, (void)o;
+	return -AUX_E_UNSUPPORTED;
+}
+#endif
+
+#ifdef HAVE_ZSTD
+static int unpack_zst(const uint8_t *data, uint64_t len, struct output *o)
+{
+	ZSTD_DCtx *z = ZSTD_createDCtx();
+	ZSTD_inBuffer in = { data, len, 0 };
+	size_t ret = 1;
+	int rc = z ? 0 : -AUX_E_NOMEM;
+
+	while (!rc && !ZSTD_isError(ret) && (ret || in.pos < in.size)) {
+		ZSTD_outBuffer out = { o->buf, PIECE, 0 };
+		size_t before = in.pos;
+
+		ret = ZSTD_decompressStream(z, &out, &in);
+		rc = put_piece(o, out.pos);
+		if (!rc && !out.pos && in.pos == before)
+			break;
+	}
+	ZSTD_freeDCtx(z);
+	return rc ? rc : ret ? -AUX_E_FORMAT : 0;
+}
+#else
+static int unpack_zst(const uint8_t *data, uint64_t len, struct output *o)
+{
+	(void)data, (void)len, (void)o;
+	return -AUX_E_UNSUPPORTED;
+}
+#endif
+
+static int unpack(struct elfimage *im);
+
+/* table */
+static const struct {
+	uint8_t magic[6], n;
+	int (*unpack)(const uint8_t *data, uint64_t len, struct output *o);
+} formats[] = {
+	{ { 0xfd, '7', 'z', 'X', 'Z', 0 }, 6, unpack_xz },
+	{ { 0x1f, 0x8b, 8 }, 3, unpack_gz },
+	{ { 0x28, 0xb5, 0x2f, 0xfd }, 4, unpack_zst },
+};
+
+int elfimage_unpack(const uint8_t *data, uint64_t len, int *fd, uint64_t *size)
+{
+	struct output o = { .fd = -1 };
+	size_t i = 0;
+	int rc = 0;
+
+	while (i < sizeof(formats) / sizeof(formats[0]) &&
+	       (len < formats[i].n ||
+		memcmp(data, formats[i].magic, formats[i].n)))
+		i++;
+	if (i == sizeof(formats) / sizeof(formats[0]))
+		return 0;
+	o.buf = malloc(PIECE);
+	if (!o.buf)
+		return -AUX_E_NOMEM;
+	o.fd = memfd_create("auxkit-unpacked", MFD_CLOEXEC);
+	rc = o.fd < 0 ? -AUX_E_IO : formats[i].unpack(data, len, &o);
+	free(o.buf);
+	if (rc < 0) {
+		if (o.fd >= 0)
+			close(o.fd);
+		return rc;
+	}
+	*fd = o.fd;
+	*size = o.size;
+	return 1;
+}
 
 static int finish_open(struct elfimage **imp, struct elfimage *im)
 {
@@ -162,10 +336,6 @@ size_t elfimage_build_id(const struct elfimage *im, const uint8_t **id)
 	return im->build_id_size;
 }
 
-unsigned elfimage_machine(const struct elfimage *im)
-{
-	return im->machine;
-}
 
 bool elfimage_is_elf(const struct elfimage *im)
 {
@@ -246,4 +416,164 @@ bool elfimage_addr(const struct elfimage *im, uint64_t offset, uint64_t *addr)
 		return true;
 	}
 	return false;
+}
+
+/*
+ * elfimage: the separate debug file of a stripped one, for its names.
+ *
+ * Looked for by build id, then by the name in .gnu_debuglink, and taken only
+ * when its id or checksum says that it belongs to the file; at last what
+ * .gnu_debugdata holds. Never used for code.
+ *
+ * Specification: the GDB manual, "Debugging Information in Separate Files" and
+ * "MiniDebugInfo".
+ */
+
+#define MAX_LINK 255
+
+void elfimage_debug_from(struct elfimage *im, const char *root,
+			 const char *path)
+{
+	pthread_mutex_lock(&im->lock);
+	free(im->debug_root);
+	free(im->debug_path);
+	im->debug_root = strdup(root);
+	im->debug_path = strdup(path);
+	pthread_mutex_unlock(&im->lock);
+}
+
+/* The checksum of .gnu_debuglink: CRC-32 of ISO 3309. */
+static uint32_t sum_file(const struct elfimage *im)
+{
+	uint32_t table[256], crc = UINT32_MAX;
+
+	for (uint32_t i = 0; i < 256; i++) {
+		uint32_t v = i;
+
+		for (int bit = 0; bit < 8; bit++)
+			v = v >> 1 ^ (v & 1 ? 0xedb88320 : 0);
+		table[i] = v;
+	}
+	for (uint64_t i = 0; i < im->len; i++)
+		crc = table[(crc ^ im->data[i]) & 0xff] ^ crc >> 8;
+	return ~crc;
+}
+
+/* Takes a file that has names and belongs to im. crc NULL: by build id. */
+static bool try_file(struct elfimage *im, const char *path, const uint32_t *crc)
+{
+	struct elfimage *d;
+	bool fits;
+
+	if (elfimage_open(&d, path) < 0)
+		return false;
+	fits = d->elf && d->machine == im->machine && d->wide == im->wide;
+	if (im->build_id_size && d->build_id_size)
+		fits = fits && im->build_id_size == d->build_id_size &&
+		       !memcmp(im->build_id, d->build_id, d->build_id_size);
+	else
+		fits = fits && crc && sum_file(d) == *crc;
+	if (!fits) {
+		elfimage_close(d);
+		return false;
+	}
+	im->debug = d;
+	return true;
+}
+
+static bool by_build_id(struct elfimage *im, const char *root)
+{
+	char hex[2 * BUILD_ID_MAX + 1], *path;
+	bool found;
+
+	if (im->build_id_size < 2)
+		return false;
+	for (size_t i = 0; i < im->build_id_size; i++)
+		snprintf(hex + 2 * i, 3, "%02x", im->build_id[i]);
+	if (asprintf(&path, "%s/usr/lib/debug/.build-id/%.2s/%s.debug", root,
+		     hex, hex + 2) < 0)
+		return false;
+	found = try_file(im, path, NULL);
+	free(path);
+	if (!found && *root &&
+	    asprintf(&path, "%s/.build-id/%.2s/%s.debug", root, hex,
+		     hex + 2) >= 0) {
+		found = try_file(im, path, NULL);
+		free(path);
+	}
+	return found;
+}
+
+/* A name, padded to four bytes, and the checksum of the file. */
+static bool get_link(const struct elfimage *im, const char **name,
+		     uint32_t *crc)
+{
+	const struct elf_section *s = elfimage_named(im, ".gnu_debuglink");
+	struct cursor c;
+	size_t len;
+
+	if (!s || !s->bytes)
+		return false;
+	*name = (const char *)s->bytes;
+	len = strnlen(*name, s->h.sh_size);
+	if (!len || len > MAX_LINK || len == s->h.sh_size)
+		return false;
+	c = cursor_init(s->bytes, s->h.sh_size, im->swap);
+	cursor_bytes(&c, (len + 4) & ~(size_t)3);
+	*crc = cursor_u32(&c);
+	return !c.bad && !strchr(*name, '/');
+}
+
+static void by_link(struct elfimage *im, const char *root)
+{
+	/* table */
+	static const struct {
+		const char *before, *behind; /* of the directory */
+	} dirs[] = { { "", "" }, { "", "/.debug" }, { "/usr/lib/debug", "" } };
+	const char *name, *path = im->debug_path, *slash;
+	uint32_t crc;
+	char *full;
+
+	slash = path ? strrchr(path, '/') : NULL;
+	if (!slash || !get_link(im, &name, &crc))
+		return;
+	for (size_t i = 0; i < 3 && !im->debug; i++) {
+		if (asprintf(&full, "%s%s%.*s%s/%s", root, dirs[i].before,
+			     (int)(slash - path), path, dirs[i].behind,
+			     name) < 0)
+			return;
+		if (!im->path || strcmp(full, im->path))
+			try_file(im, full, &crc);
+		free(full);
+	}
+}
+
+static void by_debugdata(struct elfimage *im)
+{
+	const struct elf_section *s = elfimage_named(im, ".gnu_debugdata");
+	struct elfimage *mini;
+	char path[32];
+	uint64_t size;
+	int fd;
+
+	if (!s || !s->bytes ||
+	    elfimage_unpack(s->bytes, s->h.sh_size, &fd, &size) <= 0)
+		return;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (elfimage_open(&mini, path) == 0)
+		im->mini = mini;
+	close(fd);
+}
+
+void elfimage_find_debug(struct elfimage *im)
+{
+	const char *root = im->debug_root;
+
+	if (im->looked_for_debug)
+		return;
+	im->looked_for_debug = true;
+	if (root && !by_build_id(im, root))
+		by_link(im, root);
+	if (!im->debug)
+		by_debugdata(im);
 }

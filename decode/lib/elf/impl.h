@@ -81,16 +81,6 @@ int elfmodule_lay_out(struct elfimage *im);
 /* unpack.c: 1 unpacked, 0 not compressed, or -AUX_E_*. */
 int elfimage_unpack(const uint8_t *data, uint64_t len, int *fd, uint64_t *size);
 
-/* symbols.c: adds a name over [addr, addr + size). */
-void elfimage_add_symbol(struct elfimage *im, const char *name, uint64_t addr,
-			 uint64_t size, bool global, bool label);
-/* Adds the symbols of a table in from, which is im or a debug file of it. */
-void elfimage_add_table(struct elfimage *im, const struct elfimage *from,
-			const struct elf_section *table);
-/* Of two names for the same start, whether a is to be shown rather than b. */
-bool elfimage_better(const struct sym *a, const struct sym *b);
-/* plt.c */
-void elfimage_add_plt(struct elfimage *im);
 /* dwarf.c */
 void elfimage_dwarf_close(struct dwarf_image *d);
 /* debug.c: opens im->debug or im->mini, when there is one; once. */

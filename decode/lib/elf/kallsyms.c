@@ -20,6 +20,9 @@ struct line {
 	char type;
 };
 
+static int by_addr(const void *a, const void *b);
+static int by_name(const void *a, const void *b);
+
 struct kallsyms {
 	char *text;
 	struct line *by_addr, *by_name;

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "decode/lib/etm/packet.h"
+#include "decode/lib/etm/engine.h"
 
 static void push_history(struct etm *d, uint64_t ip, unsigned is)
 {

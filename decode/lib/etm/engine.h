@@ -11,7 +11,7 @@
 
 #include <aux/decoder.h>
 
-#include "decode/lib/etm/store.h"
+#include "decode/lib/etm/memo.h"
 
 #define ETM_GIVE 1024		/* events that are given at once */
 #define ETM_STEP 64		/* events of one packet, at most */
@@ -162,8 +162,6 @@ enum etm_class {
 	ETM_MATCH, ETM_SHORT, ETM_LONG32, ETM_LONG64,
 };
 
-/* code.c: code as nodes */
-struct etm_region *etm_find_region(struct etm *d, uint64_t ip);
 /* The instruction at ip. False: there is no code. */
 bool etm_read_insn(struct etm *d, uint64_t ip, uint32_t *word);
 /* The node at ip; NULL: there is none, or it cannot be kept. */
@@ -193,11 +191,9 @@ void etm_push_gap(struct etm *d, enum aux_gap_cause cause, bool known,
 		  uint64_t ip, uint64_t detail);
 void etm_push_no_code(struct etm *d, uint64_t ip);
 void etm_push_on(struct etm *d);
-void etm_push_off(struct etm *d);
 void etm_push_time(struct etm *d, uint64_t ts);
 void etm_push_cycles(struct etm *d, uint32_t n);
 void etm_push_context(struct etm *d, const struct etm_ids *ids);
-void etm_end_syscall(struct etm *d, uint64_t from);
 void etm_settle(struct etm *d, uint64_t ip);
 
 /* sync.c: sync points, and what loses them */
@@ -245,6 +241,71 @@ static inline void etm_go(struct etm *d, uint64_t ip)
 {
 	d->ip = ip;
 	d->has_ip = true;
+}
+
+/* The etm decoder: what its files that read packets share. */
+
+/* address.c */
+void etm_take_context(struct etm *d, uint8_t header);
+void etm_take_address(struct etm *d, enum etm_class class, uint8_t header);
+void etm_take_source_packet(struct etm *d, enum etm_class class,
+			    uint8_t header);
+
+/* except.c */
+void etm_take_exception(struct etm *d, uint64_t from);
+void etm_take_source(struct etm *d, uint64_t ip);
+
+/* event.c */
+void etm_end_return(struct etm *d);
+void etm_tell_loss(struct etm *d, enum etm_loss why);
+
+/* The packet is one that events are told from. */
+static inline void etm_show_packet(struct etm *d)
+{
+	etm_at(d, d->packet);
+	if (!d->except)
+		d->n_early = 0;
+}
+
+static inline void etm_forget_returns(struct etm *d)
+{
+	d->n_returns = 0;
+	d->unsure = false;
+	if (d->place == ETM_RETURN)
+		d->place = ETM_NOWHERE;
+}
+
+/* 0 at the end of the chunk, which then is in the middle of the packet. */
+static inline uint8_t etm_take_byte(struct etm *d)
+{
+	if (d->pos < d->len)
+		return d->data[d->pos++];
+	d->partial = true;
+	return 0;
+}
+
+static inline uint64_t etm_take_bytes(struct etm *d, unsigned n)
+{
+	uint64_t v = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		v |= (uint64_t)etm_take_byte(d) << 8 * i;
+	return v;
+}
+
+/* Groups of 7 bits; the first max bytes tell the value. */
+static inline uint32_t etm_take_groups(struct etm *d, unsigned max)
+{
+	uint32_t v = 0;
+
+	for (unsigned i = 0;; i++) {
+		uint8_t b = etm_take_byte(d);
+
+		if (i < max)
+			v |= (uint32_t)(b & 0x7f) << 7 * i;
+		if (b < 0x80)
+			return v;
+	}
 }
 
 #endif

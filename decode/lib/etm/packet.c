@@ -5,7 +5,396 @@
  */
 #include <string.h>
 
-#include "decode/lib/etm/packet.h"
+#include "decode/lib/etm/engine.h"
+
+/*
+ * etm: the time of a run before its first instruction.
+ *
+ * A timestamp comes behind the first P0 element that it is of. Where the flow goes
+ * on (behind Trace On, at the beginning of a chunk, back in user code) the packets
+ * up to the run's first timestamp are therefore looked through beforehand. Only an
+ * exception leaves a run of user code, and behind that nothing is looked at but a
+ * timestamp of its own: an exec, a mmap or a switch can lie between two runs, never
+ * inside of one. Each byte is looked at once.
+ */
+
+struct scan {
+	const struct etm *d;
+	const uint8_t *p, *end;
+	bool moved;	/* an atom was seen: the run is under way */
+	bool except;	/* an exception ended the run: */
+	bool addressed;	/* its address has come */
+	bool left;	/* its context, too */
+};
+
+static bool skip(struct scan *s, size_t n)
+{
+	if ((size_t)(s->end - s->p) < n)
+		return false;
+	s->p += n;
+	return true;
+}
+
+/* Up to max bytes, of which the last has no top bit. */
+static bool skip_groups(struct scan *s, unsigned max)
+{
+	while (max--) {
+		if (!skip(s, 1))
+			return false;
+		if (s->p[-1] < 0x80)
+			break;
+	}
+	return true;
+}
+
+static bool skip_context(struct scan *s)
+{
+	return skip(s, 1) && skip(s, (s->p[-1] & 0x40 ? s->d->n_vmid : 0u) +
+					     (s->p[-1] & 0x80 ? s->d->n_cid : 0u));
+}
+
+/* What it does not tell is as in the timestamp before, if that is much. */
+static bool read_timestamp(struct scan *s, uint64_t *ts)
+{
+	*ts = 0;
+	for (unsigned i = 0; i < 9; i++) {
+		if (!skip(s, 1))
+			return false;
+		*ts |= (uint64_t)(s->p[-1] & (i < 8 ? 0x7f : 0xff)) << 7 * i;
+		if (s->p[-1] < 0x80) {
+			if (i < 6)
+				*ts |= s->d->ts >> 7 * (i + 1) << 7 * (i + 1);
+			break;
+		}
+	}
+	return true;
+}
+
+/* A run has its context before the first atom. Behind the exception that ends it
+ * come one address, where it ended, and one context, that it led to. */
+static bool may_have(struct scan *s, bool address, bool context)
+{
+	if (!s->except)
+		return !context || !s->moved;
+	if ((address && s->addressed) || (context && s->left))
+		return false;
+	s->addressed |= address;
+	s->left |= context;
+	return true;
+}
+
+static bool pass_address(struct scan *s, uint8_t header)
+{
+	bool context = header < 0x88;
+
+	if (!may_have(s, true, context))
+		return false;
+	switch (header) {
+	case 0x90: case 0x91: case 0x92:
+		return true;
+	case 0x95: case 0x96:
+		return skip_groups(s, 2);
+	case 0x9a: case 0x9b:
+		return skip(s, 4);
+	case 0x9d: case 0x9e:
+		return skip(s, 8);
+	case 0x82: case 0x83:
+		return skip(s, 4) && skip_context(s);
+	case 0x85: case 0x86:
+		return skip(s, 8) && skip_context(s);
+	default:
+		return false;
+	}
+}
+
+/* Source addresses are P0 elements, as atoms are. */
+static bool pass_source(struct scan *s, uint8_t header)
+{
+	s->moved = true;
+	if (s->except)
+		return false;
+	switch (header) {
+	case 0xb0: case 0xb1: case 0xb2:
+		return true;
+	case 0xb4: case 0xb5:
+		return skip_groups(s, 2);
+	case 0xb6: case 0xb7:
+		return skip(s, 4);
+	case 0xb8: case 0xb9:
+		return skip(s, 8);
+	default:
+		return false;
+	}
+}
+
+static bool pass_cycles(struct scan *s, uint8_t header)
+{
+	if (header >= 0x10)
+		return true;
+	if (header <= 0x0d)
+		return skip(s, 1);
+	if (!(s->d->config->etm.trcidr0 >> 29 & 1) && !skip_groups(s, 4))
+		return false;
+	return header & 1 || skip_groups(s, 3);
+}
+
+static bool pass_exception(struct scan *s)
+{
+	if (s->except || !skip(s, 1) || (s->p[-1] & 0x80 && !skip(s, 1)))
+		return false;
+	s->except = true;
+	return true;
+}
+
+/* All but a timestamp. False: nothing behind it counts. */
+static bool pass(struct scan *s, uint8_t header)
+{
+	if (header >= 0xc0) {
+		s->moved = true;
+		return !s->except;
+	}
+	if (header >= 0xb0)
+		return pass_source(s, header);
+	if (header == 0x06)
+		return pass_exception(s);
+	if (header >= 0x0c && header <= 0x1f)
+		return pass_cycles(s, header);
+	if (header == 0x80 || header == 0x81)
+		return may_have(s, false, true) &&
+		       (header == 0x80 || skip_context(s));
+	if (header >= 0x82 && header <= 0x9e && header != 0x88)
+		return pass_address(s, header);
+	/* padding, events, where a timestamp belongs, transactions */
+	return (header >= 0x70 && header <= 0x7f) || header == 0x88 ||
+	       header == 0x0a || header == 0x0b;
+}
+
+/* Does a run that begins have a time for the host to act on? */
+bool etm_may_look(const struct etm *d)
+{
+	return d->cut && d->config->etm.ts_is_clock && d->timed;
+}
+
+void etm_look_ahead(struct etm *d)
+{
+	struct scan s = { .d = d, .p = d->data + d->pos,
+			  .end = d->data + d->len };
+	uint64_t ts;
+	uint8_t header;
+
+	d->ahead = false;
+	do {
+		if (s.p == s.end)
+			return;
+		header = *s.p++;
+	} while (header != 0x02 && header != 0x03 && pass(&s, header));
+	if ((header == 0x02 || header == 0x03) && read_timestamp(&s, &ts)) {
+		etm_push_time(d, ts);
+		d->foretold = true;
+	}
+}
+
+/*
+ * etm: sync points, and what loses them.
+ *
+ * Two things follow the packets, and they can differ where the trace is damaged:
+ * the events that need no code (from Trace Info on, until packets are lost), and
+ * the flow (from A-Sync and Trace Info on). Behind an overflow or a discard packets
+ * go on from byte to byte; behind a bad one, or when the flow makes no sense, the
+ * next A-Sync is looked for in whatever bytes come.
+ */
+
+#define DETAIL_BAD 9	/* invalid data */
+
+static void reset_flow(struct etm *d)
+{
+	d->need_context = true;
+	d->place = ETM_NOWHERE;
+	d->has_ip = false;
+	d->overflowed = d->on_pending = false;
+	d->exc.waits = d->context_pending = false;
+	d->n_early = 0;
+}
+
+/* Nothing is known but that a sync point will come. */
+static void lose_all(struct etm *d)
+{
+	reset_flow(d);
+	d->is_64 = false;
+	d->synced = d->except = d->resumes = d->ahead = d->foretold = false;
+	d->ts = d->clock = 0;
+	d->clock_known = d->sf_known = d->informed = false;
+	d->threshold = 0;
+	d->on = d->last_known = d->have_context = false;
+	d->told = ETM_LOSS_BAD;
+	d->state = ETM_WAIT_SYNC;
+	d->framed = false;
+}
+
+void etm_fail(struct etm *d, enum aux_gap_cause cause)
+{
+	etm_at(d, d->pos);
+	etm_push_gap(d, cause, d->last_known, d->last_ip, DETAIL_BAD);
+	lose_all(d);
+}
+
+static void etm_take_bad(struct etm *d)
+{
+	d->synced = d->except = d->resumes = false;
+	if (d->state == ETM_DECODE)
+		etm_fail(d, AUX_GAP_BAD_PACKET);
+}
+
+static void take_discard(struct etm *d, enum etm_loss why)
+{
+	d->synced = d->except = d->resumes = false;
+	if (d->state != ETM_DECODE)
+		return;
+	etm_push_early(d);
+	if (d->overflowed)
+		why = ETM_LOSS_OVERFLOW;
+	if (d->context_pending)
+		d->is_64 = d->old_64;
+	reset_flow(d);
+	d->overflowed = why == ETM_LOSS_OVERFLOW;
+	etm_at(d, d->packet);
+	etm_tell_loss(d, why);
+	d->state = ETM_WAIT_SYNC;
+}
+
+/* Bytes in front of the first sync point, other than padding, are lost. */
+static void tell_unsynced(struct etm *d, uint64_t n)
+{
+	if (d->found)
+		return;
+	d->found = true;
+	for (uint64_t i = 0; i < n; i++) {
+		if (d->data[i] && d->data[i] != 0x70) {
+			etm_push_gap(d, AUX_GAP_NO_SYNC, false, 0, n);
+			return;
+		}
+	}
+}
+
+/* Eleven zeros or more and 0x80, wherever they are. */
+static void etm_find_sync(struct etm *d)
+{
+	uint64_t zeros = 0, pos = d->pos;
+
+	for (; pos < d->len; pos++) {
+		if (!d->data[pos]) {
+			zeros++;
+			continue;
+		}
+		if (zeros >= 11 && d->data[pos] == 0x80)
+			break;
+		zeros = 0;
+	}
+	d->packet = pos - zeros;
+	d->pos = pos;
+	if (pos == d->len)
+		return;
+	d->pos++;
+	d->framed = true;
+	tell_unsynced(d, d->packet);
+	d->state = ETM_WAIT_INFO;
+}
+
+static void take_sync(struct etm *d)
+{
+	for (unsigned i = 2; i < 12; i++) {
+		uint8_t b = etm_take_byte(d);
+
+		if (d->partial)
+			return;
+		if (b != (i == 11 ? 0x80 : 0)) {
+			etm_take_bad(d);
+			return;
+		}
+	}
+	if (d->state == ETM_WAIT_SYNC)
+		d->state = ETM_WAIT_INFO;
+}
+
+/* sync.c */
+static void etm_take_extension(struct etm *d)
+{
+	uint8_t b = etm_take_byte(d);
+
+	if (d->partial)
+		return;
+	if (b == 0)
+		take_sync(d);
+	else if (b == 3)
+		take_discard(d, ETM_LOSS_DISCARD);
+	else if (b == 5)
+		take_discard(d, ETM_LOSS_OVERFLOW);
+	else
+		etm_take_bad(d);
+}
+
+/* Events before Trace Info come out if nothing else was told since. */
+void etm_push_early(struct etm *d)
+{
+	for (unsigned i = 0; i < d->n_early; i++) {
+		etm_at(d, d->early[i].pos);
+		etm_push(d, AUX_FLOW_EVENT, 0)->payload.value =
+			d->early[i].value;
+	}
+	d->n_early = 0;
+}
+
+/*
+ * Where bytes without a sync point end, for the last event: OpenCSD drops them by
+ * eight, or up to a zero, and what is left is an incomplete packet.
+ */
+static uint64_t find_rest(const struct etm *d)
+{
+	enum { NOTHING, ZERO, ZEROS } seen = NOTHING;
+	uint64_t n = 0, at = 0, given = 0;
+
+	for (uint64_t i = 0; i < d->len; i++) {
+		uint8_t b = d->data[i];
+		bool last = i + 1 == d->len;
+
+		n++;
+		if (seen == NOTHING && !b) {
+			at = n == 1 || !last ? i : at;
+			n = 1;
+			seen = ZERO;
+		} else if (seen == NOTHING && n >= 8 && !last) {
+			at = i + 1;
+			n = 0;
+		} else if (seen == ZERO) {
+			seen = b ? NOTHING : ZEROS;
+		} else if (seen == ZEROS && b && n == 12) {
+			given = at;
+			at = i + 1;
+			n = 0;
+			seen = NOTHING;
+		} else if (seen == ZEROS && b) {
+			seen = NOTHING;
+		} else if (seen == ZEROS && n == 12) {
+			n--;
+		}
+	}
+	return n ? at : given;
+}
+
+/* Nothing more comes: was there a sync point at all? */
+void etm_finish(struct etm *d)
+{
+	d->done = true;
+	etm_push_early(d);
+	if (d->overflowed) {
+		etm_at(d, d->packet);
+		etm_tell_loss(d, ETM_LOSS_OVERFLOW);
+	}
+	d->waiting = ETM_NONE;
+	if (!d->found)
+		etm_at(d, find_rest(d));
+	tell_unsynced(d, d->len);
+}
 
 static void begin_flow(struct etm *d, uint32_t info)
 {

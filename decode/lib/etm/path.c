@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include "decode/lib/etm/window.h"
+#include "decode/lib/etm/fast.h"
 
 #define DETAIL_RETURN 28	/* nothing on the return stack */
 

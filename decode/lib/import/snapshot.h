@@ -43,13 +43,4 @@ struct snapshot_dir {
 	size_t n_links;
 };
 
-/* path: the directory, or its snapshot.ini. Call fini after an error, too. */
-int snapshot_read(struct snapshot_dir *s, const char *path, bool is_dir,
-		  struct aux_diag *diag);
-void snapshot_fini(struct snapshot_dir *s);
-
-/* A source that wrote into several buffers has several links: the first. */
-struct snapshot_link *snapshot_first(const struct snapshot_dir *s,
-				     struct snapshot_link *l);
-
 #endif

@@ -118,10 +118,6 @@ struct opencsd {
 	struct aux_flow queue[N_QUEUE];
 };
 
-/* tree.c: the library's objects. 0, or -AUX_E_NOMEM */
-int opencsd_make_tree(struct opencsd *d);
-void opencsd_free_tree(struct opencsd *d);
-
 /* code.c: its view of the host's code */
 uint32_t opencsd_read_code(const void *priv, ocsd_vaddr_t ip,
 			   ocsd_mem_space_acc_t space, uint32_t n, uint8_t *buf);
@@ -131,7 +127,6 @@ bool opencsd_new_code(struct opencsd *d);
 void opencsd_push_gap(struct opencsd *d, enum aux_gap_cause cause,
 		      bool known, uint64_t ip, uint64_t detail);
 void opencsd_push_on(struct opencsd *d, trace_on_reason_t reason);
-void opencsd_push_off(struct opencsd *d);
 void opencsd_push_time(struct opencsd *d, uint64_t ts);
 void opencsd_push_cycles(struct opencsd *d, uint32_t n);
 void opencsd_push_context(struct opencsd *d, const struct aux_flow *context);
@@ -154,8 +149,6 @@ bool opencsd_may_look(const struct opencsd *d);
 void opencsd_look_ahead(struct opencsd *d);
 
 /* lost.c: what missing code takes with it */
-void opencsd_lose_code(struct opencsd *d, uint64_t ip, bool source);
-void opencsd_follow_stack(struct opencsd *d, bool pops, bool pushes);
 bool opencsd_take_care(struct opencsd *d);
 bool opencsd_is_misled(const struct opencsd *d);
 

@@ -16,12 +16,59 @@
 #include <stdint.h>
 
 #include <aux/decoder.h>
-#include "common/x86_insn.h"
 
-#include "decode/lib/pt/event.h"
-#include "decode/lib/pt/store.h"
-#include "decode/lib/pt/time.h"
+#include "common/x86_insn.h"
 #include "decode/lib/packet/pt_packet.h"
+#include "decode/lib/pt/memo.h"
+#include "decode/lib/pt/time.h"
+
+/*
+ * What packets of Intel PT tell beside TNT and TIP: events, and the packets that
+ * they wait for.
+ *
+ * Specification: Intel SDM volume 3, chapter "Intel Processor Trace".
+ */
+
+enum pt_event_type {
+	PT_EV_ENABLED = 1,
+	PT_EV_DISABLED,
+	PT_EV_ASYNC_DISABLED,
+	PT_EV_ASYNC_BRANCH,
+	PT_EV_PAGING,
+	PT_EV_ASYNC_PAGING,
+	PT_EV_VMCS,
+	PT_EV_ASYNC_VMCS,
+	PT_EV_OVERFLOW,
+	PT_EV_MODE,
+	PT_EV_TSX,
+	PT_EV_STOP,
+	PT_EV_EXSTOP,
+	PT_EV_MWAIT,
+	PT_EV_PWRE,
+	PT_EV_PWRX,
+	PT_EV_PTWRITE,
+	PT_EV_CBR,
+	PT_EV_NOTHING,		/* MNT and others that tell nothing */
+	PT_EV_CFE,
+	PT_EV_EVD,
+};
+
+/* The packet that gives an event its ip. */
+enum pt_binding { PT_BIND_NONE = 0, PT_BIND_PSBEND, PT_BIND_TIP, PT_BIND_FUP };
+
+struct pt_event {
+	uint8_t type;
+	uint8_t binding;
+	bool has_ip;		/* to, or where it is */
+	bool status;		/* of a PSB+ */
+	bool timed;
+	uint8_t size, what;	/* of a payload; of CFE, EVD */
+	uint64_t ip, from;
+	uint64_t value, value2;
+	uint64_t tsc;		/* valid with timed */
+};
+
+#define PT_EVENTS 24
 
 /* ---- the cursor ---- */
 
@@ -243,6 +290,71 @@ static inline bool pt_is_time_up(struct pt *d)
 static inline uint64_t pt_offset(const struct pt *d, const uint8_t *p)
 {
 	return d->chunk->stream_offset + (uint64_t)(p - d->chunk->data);
+}
+
+/* What query.c and ahead.c share of reading packets. */
+
+/* The packets that may be between an OVF and its FUP. */
+#define BEFORE_FUP                                                             \
+	(1U << PTPKT_PAD | 1U << PTPKT_MNT | 1U << PTPKT_CBR |                 \
+	 1U << PTPKT_TSC | 1U << PTPKT_TMA | 1U << PTPKT_MTC | 1U << PTPKT_CYC)
+/* and those that cannot be there at all */
+#define NOT_BEHIND_OVF                                                         \
+	(1U << PTPKT_PSBEND | 1U << PTPKT_TIP | 1U << PTPKT_TIP_PGD |          \
+	 1U << PTPKT_TNT)
+#define IN_HEADER                                                              \
+	(BEFORE_FUP | 1U << PTPKT_FUP | 1U << PTPKT_PIP | 1U << PTPKT_VMCS |   \
+	 1U << PTPKT_MODE_EXEC | 1U << PTPKT_MODE_TSX)
+/* nothing for the flow, beyond time */
+#define SKIPPED                                                                \
+	(1U << PTPKT_PAD | 1U << PTPKT_TSC | 1U << PTPKT_TMA |                 \
+	 1U << PTPKT_MTC | 1U << PTPKT_CYC | 1U << PTPKT_BBP |                 \
+	 1U << PTPKT_BIP)
+
+static inline bool is_in(const struct ptpkt *pkt, uint32_t set)
+{
+	return set >> pkt->type & 1;
+}
+
+/*
+ * The return stack of the Intel PT engine: calls that compressed returns may go back
+ * to, the newest PT_STACK of them.
+ *
+ * Specification: Intel SDM volume 3, chapter "Intel Processor Trace", "Indirect
+ * Transfer Compression for Returns (RET)".
+ */
+
+static inline void pt_push_own(struct pt *d, uint64_t ip)
+{
+	uint32_t i = d->top++ & (PT_STACK - 1);
+
+	d->own[i] = ip;
+	d->calls[i] = (struct pt_calls){ &d->own[i], 1 };
+}
+
+static inline void pt_push_call(struct pt *d, uint64_t ip)
+{
+	pt_push_own(d, ip);
+	if (d->depth < PT_STACK)
+		d->depth++;
+}
+
+/* Where the last call returns to; depth is not 0. */
+static inline uint64_t pt_top_call(const struct pt *d)
+{
+	const struct pt_calls *c = &d->calls[(d->top - 1) & (PT_STACK - 1)];
+
+	return c->sites[c->n - 1];
+}
+
+static inline uint64_t pt_pop_call(struct pt *d)
+{
+	struct pt_calls *c = &d->calls[(d->top - 1) & (PT_STACK - 1)];
+	uint64_t ip = pt_top_call(d);
+
+	d->top -= !--c->n;
+	d->depth--;
+	return ip;
 }
 
 #endif

@@ -7,7 +7,6 @@
  * What was walked waits in the queue until a packet bears it out.
  */
 #include "decode/lib/pt/engine.h"
-#include "decode/lib/pt/stack.h"
 
 #define MAX_UNTRACED (1 << 16)	/* jumps in a row that need no trace */
 

@@ -20,6 +20,9 @@
 #define DEFAULT_MAX_BYTES ((size_t)512 << 20)
 #define MIN_SLOTS	  4096
 
+static int walk_range(struct walk *w, const struct space *space,
+		      const struct aux_flow *ev);
+
 struct node {
 	struct walk_range r;
 	struct node *next; /* all nodes, for freeing */

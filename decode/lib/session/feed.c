@@ -10,8 +10,250 @@
 #include <string.h>
 
 #include "common/diag.h"
-
+#include "decode/lib/packet/pt_packet.h"
+#include "decode/lib/session/expand.h"
 #include "decode/lib/session/impl.h"
+
+/*
+ * session: chunks that a decoder cannot decode (-AUX_E_UNSUPPORTED).
+ *
+ * What it gave of such a chunk is right. The reference decodes the chunk again
+ * from its start, where all is as it was then, and as many instructions and other
+ * events are left out as were given. TIMEs are not counted, for one decoder may
+ * give more of them; those that are left out are still taken by the decoder's
+ * view, which goes along.
+ */
+
+static void session_count_given(struct feed *f, size_t from)
+{
+	const struct aux_flow *ev = f->buf + from, *end = f->buf + f->n;
+	uint64_t n_insns = 0, n_events = 0;
+
+	ev = session_skip_plain(ev, end, &n_insns);
+	if (!from && !f->source) {	/* a source's may yet be changed */
+		f->n_plain = (size_t)(ev - f->buf);
+		f->plain_insns = n_insns;
+	}
+	while (ev < end) {
+		n_events += ev->kind != AUX_FLOW_TIME;
+		ev = session_skip_plain(ev + 1, end, &n_insns);
+	}
+	f->again.n_insns += n_insns;
+	f->again.n_events += n_events;
+	if (f->n > from)
+		f->again.offset = f->buf[f->n - 1].offset;
+}
+
+/* Nobody can decode the rest. */
+static void give_up(struct feed *f)
+{
+	f->buf[f->n++] = (struct aux_flow){ .kind = AUX_FLOW_GAP,
+					    .what = AUX_GAP_DECODER,
+					    .offset = f->again.offset };
+	f->in_chunk = false;
+}
+
+static int open_reference(struct feed *f)
+{
+	struct aux_diag diag = { 0 };
+	int rc;
+
+	if (f->reference)
+		return 0;
+	pthread_mutex_lock(&f->s->open_lock);
+	rc = f->wants.reference->open(&f->reference, &f->config, &f->host,
+				      &diag);
+	if (rc < 0) {
+		f->wants.reference->close(f->reference);
+		f->reference = NULL;
+	}
+	pthread_mutex_unlock(&f->s->open_lock);
+	return rc;
+}
+
+/* a chunk that ops cannot decode: the reference starts it again.
+ * What was given is left out. Without a reference: a GAP. Counted in stats. */
+static int session_decode_again(struct feed *f, struct session_stats *stats)
+{
+	struct feed_again *a = &f->again;
+	int rc;
+
+	a->refused = false;
+	if (!f->wants.reference) {
+		stats->n_left++;
+		give_up(f);
+		return 0;
+	}
+	if (a->n_insns || a->n_events)
+		stats->n_handed_part++;
+	else
+		stats->n_handed_whole++;
+	*session_ahead(f) = a->view;
+	session_find_who(f, session_ahead(f));
+	f->host.paths = 0;
+	a->on = true;
+	a->skip_insns = a->n_insns;
+	a->skip_events = a->n_events;
+	rc = open_reference(f);
+	if (rc == 0)
+		rc = f->wants.reference->start(f->reference, &f->it.chunk);
+	if (rc == -AUX_E_NOMEM)
+		return rc;
+	if (rc < 0) {
+		stats->n_left++;
+		a->on = false;
+		give_up(f);
+	}
+	return 0;
+}
+
+static int code_for_walk(void *priv, const struct space *space, uint64_t ip,
+			 struct aux_code *code)
+{
+	return codeview_code(priv, space, ip, code);
+}
+
+/* Takes the first skip instructions off a RANGE. False: nobody knows where the
+ * next one is. */
+static bool cut_range(struct feed *f, struct aux_flow *ev, uint64_t skip)
+{
+	struct sink_host host = { .priv = f->s->codeview,
+				  .code = code_for_walk };
+	struct walk_config config = { .host = &host };
+	struct walk_range r;
+	struct walk *w;
+	bool known;
+
+	if (walk_new(&w, &config) < 0)
+		return false;
+	known = walk_once(w, session_ahead(f)->ctx.space, ev, &r) == 0 &&
+		skip < r.n;
+	if (known) {
+		ev->range.first += r.off[skip];
+		ev->n -= (uint32_t)skip;
+	}
+	walk_free(w);
+	return known;
+}
+
+/* An event of the reference; true: it is left out. */
+static bool leave_out(struct feed *f, struct aux_flow *ev)
+{
+	struct feed_again *a = &f->again;
+
+	if (ev->kind == AUX_FLOW_TIME) {
+		session_take_time(f, session_ahead(f), ev);
+		return true;
+	}
+	if (!session_is_plain(ev)) {
+		if (!a->skip_events)
+			return false;
+		a->skip_events--;
+		if (ev->kind == AUX_FLOW_CONTEXT && f->source)
+			session_take_context(f, session_ahead(f), ev);
+		return true;
+	}
+	if (!a->skip_insns)
+		return false;
+	if (ev->n <= a->skip_insns) {
+		a->skip_insns -= ev->n;
+		return true;
+	}
+	if (!cut_range(f, ev, a->skip_insns))
+		*ev = (struct aux_flow){ .kind = AUX_FLOW_GAP,
+					 .what = AUX_GAP_DECODER,
+					 .offset = ev->offset };
+	a->skip_insns = 0;
+	return false;
+}
+
+/* Takes out what was given before: from buf[from] on. */
+static void session_leave_out(struct feed *f, size_t from)
+{
+	struct feed_again *a = &f->again;
+	size_t n = from, i = from;
+
+	for (; i < f->n && (a->skip_insns || a->skip_events); i++) {
+		if (!leave_out(f, &f->buf[i]))
+			f->buf[n++] = f->buf[i];
+	}
+	memmove(&f->buf[n], &f->buf[i], (f->n - i) * sizeof(*f->buf));
+	f->n -= i - n;
+	/* the two may name another packet for the same */
+	for (i = from; i < f->n && f->buf[i].offset < a->offset; i++)
+		f->buf[i].offset = a->offset;
+}
+
+/*
+ * session: zeros where Intel PT should be.
+ *
+ * A zero byte is a PAD, so a page that was lost or never written reads as packets
+ * that say nothing, and a decoder would go on behind it as if nothing had run.
+ * Where a program repeats itself no later packet contradicts that. CPUs align with
+ * a few PADs (no more than 21 in a row in any recording met); a run of many is a
+ * GAP, and its chunk goes on at the next PSB. Zeros that the trace ends with are
+ * the rest of a buffer.
+ */
+
+#define ZEROS_MIN 256
+
+/* Without the packet that the zeros begin in: it may be any. */
+static const uint8_t *cut_packet(const uint8_t *p, const uint8_t *zeros)
+{
+	const uint8_t *psb = chunks_last_psb(p, zeros);
+	unsigned block = 0;
+	struct ptpkt pkt;
+	int n;
+
+	p = psb ? psb : p;
+	while ((n = ptpkt_next(p, zeros, &block, &pkt)) > 0)
+		p += n;
+	return n ? zeros : p;
+}
+
+static void session_cut_zeros(struct feed *f)
+{
+	struct aux_chunk *c = &f->it.chunk, *rest = &f->rest;
+	const uint8_t *end = c->data + c->len, *zeros, *behind;
+	bool ends = !(c->flags & AUX_CHUNK_HAS_END_IP);
+	uint64_t skip;
+
+	*rest = (struct aux_chunk){ 0 };
+	f->zeros = false;
+	if (f->it.trace_type != AUX_TRACE_INTEL_PT)
+		return;
+	zeros = ptpkt_find_zeros(c->data, end, ZEROS_MIN, &behind);
+	if (!zeros || (ends && behind == end))
+		return;
+	skip = (uint64_t)(cut_packet(c->data, zeros) - c->data);
+	f->zeros = true;
+	*rest = *c;
+	rest->data += skip;
+	rest->len -= skip;
+	rest->stream_offset += skip;
+	c->len = skip;
+	c->flags &= ~AUX_CHUNK_HAS_END_IP;
+}
+
+/* ends the chunk where zeros begin; the GAP that they are. */
+static struct aux_flow session_zeros_gap(struct feed *f)
+{
+	struct aux_chunk *rest = &f->rest;
+	const uint8_t *end = rest->data + rest->len;
+	const uint8_t *psb = ptpkt_find_psb(rest->data, end);
+	uint64_t skip = (uint64_t)((psb ? psb : end) - rest->data);
+	struct aux_flow gap = { .kind = AUX_FLOW_GAP,
+				.what = AUX_GAP_AUX_ZEROS,
+				.offset = rest->stream_offset,
+				.gap = { .detail = skip } };
+
+	f->zeros = false;
+	rest->data += skip;
+	rest->len -= skip;
+	rest->stream_offset += skip;
+	f->in_gap = f->gave = true;
+	return gap;
+}
 
 /* Bytes that are let go of at once, of all streams: it interrupts other threads. */
 #define LET_GO ((uint64_t)4 << 20)

@@ -5,8 +5,9 @@
 
 #include <pthread.h>
 
-#include "decode/lib/trace/chunk.h"
+#include "common/workers.h"
 #include "decode/lib/session/session.h"
+#include "decode/lib/trace/chunk.h"
 
 #define FEED_BATCH 512
 #define FEED_AHEAD 8192	/* events that wait for a TIME, at most */
@@ -180,10 +181,6 @@ struct feed_place session_next_place(struct feed *f);
 /* v for what follows buf[pos]. */
 void session_take_event(struct feed *f);
 
-/* zeros.c: ends the chunk where zeros begin; the GAP that they are. */
-void session_cut_zeros(struct feed *f);
-struct aux_flow session_zeros_gap(struct feed *f);
-
 /* source.c: CoreSight. A chunk of one source, or a gap in it, begins; the
  * buffer is empty. */
 void session_begin_source(struct feed *f);
@@ -194,22 +191,159 @@ bool session_is_break(const struct feed *f, const struct aux_flow *ev);
 /* Where a break is: at the time that is told next; at the record's, if none is. */
 struct feed_place session_place_of_break(struct feed *f);
 
-/* again.c: a chunk that ops cannot decode: the reference starts it again.
- * What was given is left out. Without a reference: a GAP. Counted in stats. */
-int session_decode_again(struct feed *f, struct session_stats *stats);
-/* Takes out what was given before: from buf[from] on. */
-void session_leave_out(struct feed *f, size_t from);
-/* Counts what a decoder gave. */
-void session_count_given(struct feed *f, size_t from);
-
 /* who.c: fills ctx; the host too, if it is the decoder's view. */
 void session_find_who(struct feed *f, struct feed_view *v);
-/* A chunk or gap of one source: it begins a record, or goes on in one. */
-void session_begin_record(struct feed *f, struct feed_view *v);
 /* What follows a TIME or CONTEXT. */
 void session_take_time(struct feed *f, struct feed_view *v,
 		       const struct aux_flow *ev);
 void session_take_context(struct feed *f, struct feed_view *v,
 			  const struct aux_flow *ev);
+
+/* session: one pass of flows into a sink: that of the session, or of a worker. */
+
+struct jobs;
+
+struct run_state {
+	struct session *s;
+	struct feed *feeds;
+	size_t n;
+	const struct aux_decoder_ops *decoder;
+	struct feed_wants wants;
+	const struct sink_ops *ops;
+	void *sink;
+	struct session_stats *stats;
+	bool enough;
+	bool filtered;
+	bool timeless;		/* nobody asks what time it is */
+	bool ticks;		/* the sink reads TIMEs itself */
+	struct jobs *jobs;	/* NULL: one thread does it all */
+	/* told of each event that changes the view, once it is taken, and of a
+	 * GAP behind which all was given; NULL: nobody */
+	int (*on_event)(struct run_state *r, struct feed *f,
+			const struct aux_flow *ev);
+};
+
+/*
+ * A pass in steps, as session_run makes it: r has s, ops, sink and stats, the rest
+ * 0. A step gives what one feed has until another is earlier, at most a batch;
+ * 1: there is more. finish is the caller's. close after open, failed or not.
+ */
+int session_run_open(struct run_state *r, struct aux_diag *diag);
+int session_run_step(struct run_state *r, struct aux_diag *diag);
+void session_run_close(struct run_state *r);
+
+/*
+ * Gives events of f until one is later than limit (at limit: when !or_at), or none
+ * is left.
+ */
+int session_give(struct run_state *r, struct feed *f,
+		 const struct feed_place *limit, bool or_at);
+/* Has f's next event to wait for that of another feed, at limit? */
+bool session_is_later(struct feed *f, const struct feed_place *limit,
+		      bool or_at);
+/* Counts a GAP; any other event is none. */
+void session_count_gap(struct session_stats *st, const struct aux_flow *ev);
+/* Is the place or the thread another one from ev on? */
+bool session_changes_view(const struct feed *f, const struct aux_flow *ev);
+
+/*
+ * session: chunks decoded by several threads, given in order by one.
+ *
+ * A job is a chunk of Intel PT, or all of a stream whose chunks need what came
+ * before (CoreSight). An engine decodes it: a feed of its own, with a decoder,
+ * that is in one thread at a time. What comes out waits in batches, which the
+ * session's feeds take in place of a decoder's; or goes into a part of the sink,
+ * and the batches tell only where its segments are.
+ */
+
+#define JOB_BATCH 4096	/* events that a decoder is asked for */
+#define SEGMENT 0xff	/* kind: the next segment of the part comes here */
+#define SEGMENT_BYTES 512	/* what one is thought to need */
+
+struct batch {
+	struct batch *next;
+	struct aux_flow *ev;
+	size_t n, bytes;
+	bool in_chunk;
+	struct engine *engine;	/* that made it */
+	uint64_t serial;	/* of the engine's newest chunk then */
+	struct batch *live_next, **live_prev;	/* of the engine's */
+	/* of a source: where ev[0] is */
+	struct feed_view v;
+	struct feed_place at;
+	struct session_stats stats;	/* since the batch before */
+};
+
+/* What a decoder dropped (aux_decoder_host.forget). */
+struct dropped {
+	struct dropped *next;
+	void (*release)(void *what);
+	void *what;
+	uint64_t serial;	/* of the chunk that starts */
+};
+
+struct engine {
+	struct feed feed;	/* first: the host's priv leads here */
+	struct engine *next;	/* in the pool */
+	struct engine *all;	/* the next of all */
+	struct chunk_room joined, joined_before;	/* bytes of its chunks */
+	struct jobs *jobs;
+	struct job *job;
+	struct session_stats stats;	/* since its last batch */
+	uint64_t serial;	/* counts chunks */
+	/* guarded by the lock: what the session has not used up, oldest first */
+	struct batch *live, **live_last;
+	struct dropped *dropped;
+	/* with a part: events and segments since the last batch */
+	struct batch out;
+	size_t cap_out;
+	bool flowed;		/* since the last segment */
+};
+
+struct job {
+	struct work work;	/* first */
+	struct job *next;	/* of the stream */
+	struct feed *feed;
+	struct engine *engine;	/* NULL: not begun */
+	bool begun;
+	/* a chunk, or (is_gap) what is between two; else a stream */
+	bool is_chunk, is_gap;
+	struct aux_chunk chunk;
+	size_t piece;
+	struct chunk_room joined;
+	struct chunk_start start;
+	struct aux_flow gap;
+	bool joint;		/* as the chunk before will leave it, it seems */
+	bool waits;		/* v, of the chunk before, is not known */
+	struct feed_view v;	/* where it begins, then where it ends */
+	void *part;
+	/* guarded by the lock: */
+	struct batch *first, **last;
+	uint64_t held;		/* bytes of these */
+	bool any, in_gap;	/* at its end: events at all, the last a GAP */
+	int rc;
+};
+
+struct jobs {
+	struct run_state *r;
+	struct workers *ws;
+	struct engine *idle, *engines;	/* guarded by the lock */
+	size_t n_live, max_live;
+	uint64_t max_held;	/* bytes of one job */
+	bool parts, cuts;	/* into parts; each TIME cuts them */
+};
+
+/*
+ * jobs.c: in place of session_refill, for the feeds of the session. Of two
+ * threads or more one is the caller's: it keeps a sink that takes no parts busy, and
+ * has little to do for one that does.
+ */
+int session_jobs_open(struct run_state *r, unsigned n_threads,
+		      struct aux_diag *diag);
+void session_jobs_close(struct run_state *r);
+int session_jobs_refill(struct run_state *r, struct feed *f);
+/* As session_give; of parts their segments. */
+int session_jobs_give(struct run_state *r, struct feed *f,
+		      const struct feed_place *limit, bool or_at);
 
 #endif

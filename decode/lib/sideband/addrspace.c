@@ -112,8 +112,9 @@ static const struct map_node *link_node(struct map_arena *a,
 }
 
 /* lo: mappings that start below key; hi: the others. */
-static void split(struct map_arena *a, const struct map_node *root, uint64_t key,
-		  const struct map_node **lo, const struct map_node **hi)
+static void split(struct map_arena *a, const struct map_node *root,
+		  uint64_t key, const struct map_node **lo,
+		  const struct map_node **hi)
 {
 	const struct map_node *part;
 

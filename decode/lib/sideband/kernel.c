@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "decode/lib/sideband/build.h"
+#include "decode/lib/sideband/impl.h"
 
 static int set_kernel(struct timeline *tl, struct machine *m, uint64_t time)
 {

@@ -182,7 +182,6 @@ const struct mapping *space_next_kernel(const struct space *s, uint64_t addr);
 /* TSC <-> perf clock, from AUXTRACE_INFO or TIME_CONV. mult 0: none known. */
 const struct aux_clock *timeline_clock(const struct timeline *tl);
 uint64_t clock_to_ns(const struct aux_clock *c, uint64_t tsc);
-uint64_t clock_to_tsc(const struct aux_clock *c, uint64_t ns);
 /* The first TSC whose time is ns or later. */
 uint64_t clock_horizon(const struct aux_clock *c, uint64_t ns);
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "common/array.h"
-#include "decode/lib/sideband/build.h"
+#include "decode/lib/sideband/impl.h"
 
 #define MAX_BUCKETS (1 << 20)
 
@@ -46,7 +46,7 @@ int timeline_set_version(struct version_line *l, uint64_t time,
 	return add_version(l, time, root);
 }
 
-const struct version *timeline_version(const struct version_line *l,
+static const struct version *timeline_version(const struct version_line *l,
 				       uint64_t time)
 {
 	size_t n = timeline_count(l->e, l->n, sizeof(*l->e), time);

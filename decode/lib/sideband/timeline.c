@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "decode/lib/sideband/impl.h"
+#include "decode/lib/sideband/sideband.h"
 
 static uint32_t hash(const struct idmap *m, uint64_t key)
 {
@@ -297,4 +298,38 @@ const struct mapping *space_next_kernel(const struct space *s, uint64_t addr)
 const struct aux_clock *timeline_clock(const struct timeline *tl)
 {
 	return &tl->clock;
+}
+
+/* timeline: TSC <-> perf clock, as perf_event_mmap_page defines it. */
+
+uint64_t clock_to_ns(const struct aux_clock *c, uint64_t tsc)
+{
+	return aux_clock_ns(c, tsc);
+}
+
+static uint64_t clock_to_tsc(const struct aux_clock *c, uint64_t ns)
+{
+	uint64_t t = ns - c->zero;
+
+	if (!c->mult || c->shift > 63)
+		return 0;
+	return (t / c->mult << c->shift) +
+	       (uint64_t)(((unsigned __int128)(t % c->mult) << c->shift) /
+			  c->mult);
+}
+
+uint64_t clock_horizon(const struct aux_clock *c, uint64_t ns)
+{
+	uint64_t tsc;
+
+	if (ns == UINT64_MAX || !c->mult || c->shift > 63)
+		return UINT64_MAX;
+	tsc = clock_to_tsc(c, ns);
+	/* Rounding goes down on both ways: off by a tick, or by a few when
+	 * many ticks share one nanosecond. */
+	for (int i = 0; i < 4 && clock_to_ns(c, tsc) < ns; i++)
+		tsc++;
+	for (int i = 0; i < 64 && tsc && clock_to_ns(c, tsc - 1) >= ns; i++)
+		tsc--;
+	return tsc;
 }

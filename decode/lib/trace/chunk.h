@@ -14,12 +14,8 @@ struct chunk_start {
 	bool has_tsc, has_ip;
 };
 
-/* seam.c: what is known without decoding. */
-struct chunk_start chunks_read_start(const uint8_t *p, const uint8_t *end);
 /* The first place, behind the first PSB, where Intel PT may be cut, and the IP
  * there; NULL: nowhere. */
-const uint8_t *chunks_find_seam(const uint8_t *p, const uint8_t *end,
-				uint64_t *ip);
 const uint8_t *chunks_last_psb(const uint8_t *p, const uint8_t *end);
 
 /* Where a chunk ends before its run does. */
@@ -98,7 +94,6 @@ int chunk_iter_find(struct chunk_iter *it, size_t run, uint64_t cell,
 void chunk_iter_limit(struct chunk_iter *it, const struct chunk_span *span);
 /* pick.c: only the bytes of one source, without frames. */
 void chunk_iter_pick(struct chunk_iter *it, const struct chunk_source *source);
-int chunk_iter_next_picked(struct chunk_iter *it);
 /* The bytes [from, to) of the stream were read and need not stay in memory. */
 void chunks_let_go(const struct queue *q, const struct aux_reader *r,
 		   uint64_t from, uint64_t to);

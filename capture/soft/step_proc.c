@@ -1,0 +1,549 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * soft_step_maps: the executable mappings of a stepped process.
+ *
+ * They are compared with /proc/PID/maps after each system call that can change
+ * them: the kernel's view is the truth, not the call's arguments. Any change
+ * drops what was cached of the code.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "capture/soft/step.h"
+#include "perfdata/buildid.h"
+
+static void free_maps(struct step_map *maps, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		free(maps[i].path);
+	free(maps);
+}
+
+/* step_maps.c */
+static void step_maps_free(struct step_process *proc)
+{
+	free_maps(proc->maps, proc->n_maps);
+	proc->maps = NULL;
+	proc->n_maps = 0;
+}
+
+static int step_maps_copy(struct step_process *proc,
+			  const struct step_process *parent)
+{
+	size_t i;
+
+	proc->maps = calloc(parent->n_maps + 1, sizeof(*proc->maps));
+	if (!proc->maps)
+		return -AUX_E_NOMEM;
+	for (i = 0; i < parent->n_maps; i++) {
+		proc->maps[i] = parent->maps[i];
+		proc->maps[i].path = strdup(parent->maps[i].path);
+		if (!proc->maps[i].path)
+			return -AUX_E_NOMEM;
+		proc->n_maps++;
+	}
+	return 0;
+}
+
+/* One line of /proc/PID/maps; false: not executable, or not understood. */
+static bool parse_map(const char *line, struct step_map *m)
+{
+	unsigned long start, end, pgoff, ino;
+	char perm[5];
+	int at = 0;
+
+	if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu %n", &start, &end, perm,
+		   &pgoff, &m->maj, &m->min, &ino, &at) < 7 || !at ||
+	    perm[2] != 'x' || !strcmp(line + at, "[vsyscall]"))
+		return false;
+	m->start = start;
+	m->end = end;
+	m->pgoff = pgoff;
+	m->ino = ino;
+	m->prot = PROT_EXEC | (perm[0] == 'r' ? PROT_READ : 0) |
+		  (perm[1] == 'w' ? PROT_WRITE : 0);
+	m->flags = perm[3] == 's' ? MAP_SHARED : MAP_PRIVATE;
+	m->save = !ino || perm[1] == 'w' || strstr(line + at, " (deleted)");
+	m->check = perm[1] == 'w' || perm[3] == 's';
+	m->path = strdup(line[at] ? line + at : "//anon");
+	return m->path;
+}
+
+static int step_grow(void **array, size_t n, size_t *cap, size_t size);
+
+static int read_maps(pid_t pid, struct step_map **maps, size_t *n)
+{
+	char path[64], *line = NULL;
+	size_t cap = 0, room = 0;
+	ssize_t len;
+	FILE *f;
+
+	*maps = NULL;
+	*n = 0;
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	f = fopen(path, "re");
+	if (!f)
+		return -AUX_E_IO;
+	while ((len = getline(&line, &room, f)) > 0) {
+		if (line[len - 1] == '\n')
+			line[len - 1] = '\0';
+		if (step_grow((void **)maps, *n, &cap, sizeof(**maps)))
+			break;
+		if (parse_map(line, &(*maps)[*n]))
+			++*n;
+	}
+	free(line);
+	fclose(f);
+	return 0;
+}
+
+static bool same_map(const struct step_map *a, const struct step_map *b)
+{
+	return a->start == b->start && a->end == b->end &&
+	       a->pgoff == b->pgoff && a->ino == b->ino &&
+	       a->prot == b->prot && a->flags == b->flags &&
+	       a->maj == b->maj && a->min == b->min &&
+	       !strcmp(a->path, b->path);
+}
+
+static const struct step_map *find_same(const struct step_process *proc,
+					const struct step_map *m)
+{
+	size_t i;
+
+	for (i = 0; i < proc->n_maps; i++)
+		if (same_map(&proc->maps[i], m))
+			return &proc->maps[i];
+	return NULL;
+}
+
+static const struct step_map *step_map_at(const struct step_process *proc,
+				   uint64_t addr)
+{
+	size_t i;
+
+	for (i = 0; i < proc->n_maps; i++)
+		if (addr >= proc->maps[i].start && addr < proc->maps[i].end)
+			return &proc->maps[i];
+	return NULL;
+}
+
+bool step_maps_overlap(const struct step_process *proc, uint64_t start,
+		       uint64_t end)
+{
+	size_t i;
+
+	for (i = 0; i < proc->n_maps; i++)
+		if (start < proc->maps[i].end && end > proc->maps[i].start)
+			return true;
+	return false;
+}
+
+/* Build ids are read once a file. */
+static const struct step_build_id *find_build_id(struct step *st,
+						 const struct step_map *m)
+{
+	struct step_build_id *b;
+	int n;
+
+	if (!m->ino || m->path[0] != '/' || m->save)
+		return NULL;
+	for (b = st->build_ids; b; b = b->next)
+		if (b->ino == m->ino && b->maj == m->maj && b->min == m->min)
+			return b;
+	b = calloc(1, sizeof(*b));
+	if (!b)
+		return NULL;
+	n = buildid_read(m->path, b->id);
+	b->size = n > 0 ? (uint8_t)n : 0;
+	b->ino = m->ino;
+	b->maj = m->maj;
+	b->min = m->min;
+	b->next = st->build_ids;
+	st->build_ids = b;
+	return b;
+}
+
+static int report_map(struct step_thread *t, const struct step_map *m)
+{
+	const struct step_build_id *b = find_build_id(t->proc->step, m);
+	struct synth_map sm = {
+		.addr = m->start, .len = m->end - m->start, .pgoff = m->pgoff,
+		.maj = m->maj, .min = m->min, .ino = m->ino,
+		.prot = m->prot, .flags = m->flags, .path = m->path,
+	};
+
+	if (b && b->size) {
+		memcpy(sm.build_id, b->id, sizeof(sm.build_id));
+		sm.build_id_size = b->size;
+	}
+	return soft_mmap(t->soft, &sm);
+}
+
+int step_vdso_save(struct step_thread *t)
+{
+	const struct step_process *proc = t->proc;
+	const struct step_map *m = NULL;
+	uint8_t *bytes;
+	size_t i, n;
+	int err = 0;
+
+	for (i = 0; i < proc->n_maps; i++)
+		if (!strcmp(proc->maps[i].path, "[vdso]"))
+			m = &proc->maps[i];
+	if (!m)
+		return 0;
+	n = m->end - m->start;
+	bytes = malloc(n);
+	if (!bytes)
+		return -AUX_E_NOMEM;
+	if (step_memory_read(t->proc, m->start, bytes, n) == n)
+		err = soft_code(t->soft, m->start, bytes, n, AUX_CODE_VDSO);
+	free(bytes);
+	return err;
+}
+
+static void step_cache_drop(struct step_process *proc);
+static void step_pages_drop(struct step_process *proc, uint64_t start,
+			    uint64_t end);
+
+int step_maps_update(struct step_thread *t, bool is_new)
+{
+	struct step_process *proc = t->proc;
+	struct step_map *maps;
+	size_t i, n;
+	int err = read_maps(proc->pid, &maps, &n);
+	bool changed = n != proc->n_maps;
+
+	/* a process that is being killed has no maps any more */
+	if (err || !n) {
+		free_maps(maps, n);
+		return 0;
+	}
+	err = step_flush_process(proc);
+	for (i = 0; i < n && !err; i++) {
+		if (find_same(proc, &maps[i]))
+			continue;
+		changed = true;
+		step_pages_drop(proc, maps[i].start, maps[i].end);
+		err = report_map(t, &maps[i]);
+	}
+	free_maps(proc->maps, proc->n_maps);
+	proc->maps = maps;
+	proc->n_maps = n;
+	if (changed)
+		step_cache_drop(proc);
+	return err || !is_new ? err : step_vdso_save(t);
+}
+
+/*
+ * soft_step_code: instructions and blocks of a stepped process.
+ *
+ * Decoded once and cached until a mapping changes. Code that is not in a
+ * lasting file is saved page by page before it runs, and again when the bytes
+ * about to run differ from the saved ones.
+ */
+
+static size_t hash_slot(const struct step_hash *h, uint64_t key)
+{
+	size_t i = (size_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 32);
+
+	for (i &= h->n - 1; h->e[i].value && h->e[i].key != key;)
+		i = (i + 1) & (h->n - 1);
+	return i;
+}
+
+static uint32_t hash_get(const struct step_hash *h, uint64_t key)
+{
+	return h->n ? h->e[hash_slot(h, key)].value : 0;
+}
+
+static int hash_grow(struct step_hash *h)
+{
+	struct step_hash old = *h;
+	size_t i;
+
+	h->n = old.n ? old.n * 2 : 1024;
+	h->e = calloc(h->n, sizeof(*h->e));
+	if (!h->e) {
+		*h = old;
+		return -AUX_E_NOMEM;
+	}
+	for (i = 0; i < old.n; i++)
+		if (old.e[i].value)
+			h->e[hash_slot(h, old.e[i].key)] = old.e[i];
+	free(old.e);
+	return 0;
+}
+
+static int hash_put(struct step_hash *h, uint64_t key, uint32_t value)
+{
+	size_t i;
+
+	if (h->used * 2 >= h->n && hash_grow(h))
+		return -AUX_E_NOMEM;
+	i = hash_slot(h, key);
+	h->used += !h->e[i].value;
+	h->e[i].key = key;
+	h->e[i].value = value;
+	return 0;
+}
+
+static void hash_clear(struct step_hash *h)
+{
+	if (h->n)
+		memset(h->e, 0, h->n * sizeof(*h->e));
+	h->used = 0;
+}
+
+/* Room for one more element of an array. */
+static int step_grow(void **array, size_t n, size_t *cap, size_t size)
+{
+	size_t want = *cap ? *cap * 2 : 256;
+	void *p;
+
+	if (n < *cap)
+		return 0;
+	p = realloc(*array, want * size);
+	if (!p)
+		return -AUX_E_NOMEM;
+	*array = p;
+	*cap = want;
+	return 0;
+}
+
+size_t step_memory_read(struct step_process *proc, uint64_t addr, void *buf,
+			size_t len)
+{
+	ssize_t n = pread(proc->mem_fd, buf, len, (off_t)addr);
+	size_t left = STEP_PAGE - addr % STEP_PAGE;
+
+	if (n < 0 && left < len)
+		n = pread(proc->mem_fd, buf, left, (off_t)addr);
+	return n < 0 ? 0 : (size_t)n;
+}
+
+static void open_memory(struct step_process *proc)
+{
+	char path[64];
+
+	if (proc->mem_fd >= 0)
+		close(proc->mem_fd);
+	snprintf(path, sizeof(path), "/proc/%d/mem", proc->pid);
+	proc->mem_fd = open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static void free_pages(struct step_process *proc)
+{
+	size_t i;
+
+	for (i = 0; i < proc->n_pages; i++)
+		free(proc->pages[i]);
+	free(proc->pages);
+	proc->pages = NULL;
+	proc->n_pages = 0;
+}
+
+/* Cached instructions and blocks; soft may still know blocks by index. */
+static void step_cache_drop(struct step_process *proc)
+{
+	hash_clear(&proc->insn_at);
+	hash_clear(&proc->block_at);
+	proc->n_insns = 0;
+}
+
+void step_code_reset(struct step_process *proc)
+{
+	step_maps_free(proc);
+	step_cache_drop(proc);
+	proc->n_blocks = 0;
+	free_pages(proc);
+	open_memory(proc);
+}
+
+struct step_process *step_process_new(struct step *st, pid_t pid,
+				      const struct step_process *parent)
+{
+	struct step_process *proc = calloc(1, sizeof(*proc));
+
+	if (!proc)
+		return NULL;
+	proc->step = st;
+	proc->pid = pid;
+	proc->mem_fd = -1;
+	if (parent && step_maps_copy(proc, parent)) {
+		step_process_free(proc);
+		return NULL;
+	}
+	open_memory(proc);
+	return proc;
+}
+
+void step_process_free(struct step_process *proc)
+{
+	if (!proc)
+		return;
+	step_maps_free(proc);
+	free_pages(proc);
+	free(proc->insns);
+	free(proc->insn_at.e);
+	free(proc->blocks);
+	free(proc->block_at.e);
+	if (proc->mem_fd >= 0)
+		close(proc->mem_fd);
+	free(proc);
+}
+
+static struct step_page *find_page(struct step_process *proc, uint64_t addr)
+{
+	size_t i;
+
+	for (i = proc->n_pages; i--;)
+		if (proc->pages[i]->addr == addr)
+			return proc->pages[i];
+	return NULL;
+}
+
+static struct step_page *add_page(struct step_process *proc, uint64_t addr)
+{
+	struct step_page **pages, *pg = calloc(1, sizeof(*pg));
+
+	pages = realloc(proc->pages, (proc->n_pages + 1) * sizeof(*pages));
+	if (!pages || !pg) {
+		free(pg);
+		return NULL;
+	}
+	proc->pages = pages;
+	pages[proc->n_pages++] = pg;
+	pg->addr = addr;
+	return pg;
+}
+
+static void step_pages_drop(struct step_process *proc, uint64_t start,
+			    uint64_t end)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < proc->n_pages; i++) {
+		struct step_page *pg = proc->pages[i];
+
+		if (pg->addr >= start && pg->addr < end)
+			free(pg);
+		else
+			proc->pages[n++] = pg;
+	}
+	proc->n_pages = n;
+}
+
+/*
+ * The n bytes at addr, inside one page, are about to run: the file must have
+ * them. When they are not what was saved, the page is saved anew.
+ */
+static int save_page(struct step_thread *t, uint64_t addr, const uint8_t *bytes,
+		     size_t n)
+{
+	struct step_process *proc = t->proc;
+	uint64_t base = addr & ~(uint64_t)(STEP_PAGE - 1);
+	struct step_page *pg = find_page(proc, base);
+
+	if (pg && !memcmp(pg->bytes + (addr - base), bytes, n))
+		return 0;
+	if (!pg && !(pg = add_page(proc, base)))
+		return -AUX_E_NOMEM;
+	if (step_memory_read(proc, base, pg->bytes, STEP_PAGE) != STEP_PAGE)
+		return 0;
+	step_cache_drop(proc);
+	if (step_flush_process(proc))
+		return -AUX_E_IO;
+	return soft_code(t->soft, base, pg->bytes, STEP_PAGE, AUX_CODE_ANON);
+}
+
+static int save_insn(struct step_thread *t, uint64_t ip, const uint8_t *bytes,
+		     size_t n)
+{
+	size_t left = STEP_PAGE - ip % STEP_PAGE;
+	int err = save_page(t, ip, bytes, n < left ? n : left);
+
+	if (!err && n > left)
+		err = save_page(t, ip + left, bytes + left, n - left);
+	return err;
+}
+
+static int add_insn(struct step_process *proc, const struct step_insn *insn)
+{
+	if (step_grow((void **)&proc->insns, proc->n_insns, &proc->cap_insns,
+		 sizeof(*insn)))
+		return -AUX_E_NOMEM;
+	proc->insns[proc->n_insns++] = *insn;
+	return hash_put(&proc->insn_at, insn->ip, (uint32_t)proc->n_insns);
+}
+
+static int fetch_insn(struct step_thread *t, uint64_t ip,
+		      struct step_insn *insn)
+{
+	struct step_process *proc = t->proc;
+	const struct step_map *m = step_map_at(proc, ip);
+	struct x86_insn x;
+	uint8_t bytes[15];
+	size_t n;
+	int size, err;
+
+	*insn = (struct step_insn){ .ip = ip };
+	if (!m && (err = step_maps_update(t, false)))
+		return err;
+	m = step_map_at(proc, ip);
+	n = step_memory_read(proc, ip, bytes, sizeof(bytes));
+	size = x86_insn_decode(bytes, n, &x);
+	if (!m || size <= 0)
+		return 0;
+	insn->size = (uint8_t)size;
+	insn->cls = x.cls;
+	insn->rep = x.rep_string;
+	insn->target = ip + (uint64_t)size + (uint64_t)x.disp;
+	insn->check = m->check;
+	if (m->save && strcmp(m->path, "[vdso]")) {
+		err = save_insn(t, ip, bytes, (size_t)size);
+		if (err)
+			return err;
+	}
+	return insn->check ? 0 : add_insn(proc, insn);
+}
+
+int step_insn_get(struct step_thread *t, uint64_t ip, struct step_insn *insn)
+{
+	uint32_t i = hash_get(&t->proc->insn_at, ip);
+
+	if (i) {
+		*insn = t->proc->insns[i - 1];
+		return 0;
+	}
+	return fetch_insn(t, ip, insn);
+}
+
+int64_t step_block_id(struct step_process *proc, uint64_t start, uint32_t n,
+		      const struct step_insn *last)
+{
+	struct soft_block b = {
+		.start = start, .end = last->ip + last->size,
+		.target = last->target, .n_insns = n, .cls = last->cls,
+		.last_size = last->size,
+	};
+	uint32_t i = hash_get(&proc->block_at, start);
+
+	if (i && !memcmp(&proc->blocks[i - 1], &b, sizeof(b)))
+		return i - 1;
+	if (step_grow((void **)&proc->blocks, proc->n_blocks, &proc->cap_blocks,
+		 sizeof(b)))
+		return -1;
+	proc->blocks[proc->n_blocks++] = b;
+	if (hash_put(&proc->block_at, start, (uint32_t)proc->n_blocks))
+		return -1;
+	return (int64_t)proc->n_blocks - 1;
+}

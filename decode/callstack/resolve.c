@@ -1,0 +1,859 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * calls_land: where control goes that is no plain call or return, against the stack
+ * as it is. The order of the rules is that of callstack.h: what is proved by an address
+ * comes before what is likely by a name.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "decode/callstack/impl.h"
+#include "decode/lib/sideband/sideband.h"
+
+/*
+ * calls_signal: what the kernel does to a thread, seen from outside of it (system
+ * calls, signals, exec, a filter) or from inside, where the kernel is traced.
+ */
+
+#define MAX_LOOK 65536
+
+/* Does a system call ask to go on where a signal came? mov $15, %eax; syscall.
+ * On aarch64: mov x8, #139; svc #0. */
+static bool is_sigreturn(struct calls *c, const struct move *m)
+{
+	static const uint8_t x86[9] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f,
+					0x05 };
+	static const uint8_t x86_short[7] = { 0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05 };
+	static const uint8_t a64[8] = { 0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0,
+					0xd4 };
+	const struct space *space = c->space;
+	uint8_t b[9];
+
+	if (m->in->roles & FUNC_RESTORER)
+		return true;
+	if (walk_bytes(c->code.walk, space, m->from - 7, b, 9) == 9 &&
+	    (!memcmp(b, x86, 9) || !memcmp(b + 2, x86_short, 7)))
+		return true;
+	return walk_bytes(c->code.walk, space, m->from - 4, b, 8) == 8 &&
+	       !memcmp(b, a64, 8);
+}
+
+/* Another program, or the same once more. */
+static bool is_exec(struct calls *c, const struct move *m)
+{
+	const struct space *space = c->space;
+
+	if (m->what != AUX_END_SYSCALL)
+		return false;
+	if (m->func->roles & FUNC_START && m->flags & MOVE_TO_BEGIN)
+		return true;
+	return space && space->n_maps && !is_kernel(m->from) &&
+	       !space_find(space, m->from);
+}
+
+/* The frame of a handler that goes back to an address; 0: there is none. */
+static uint32_t find_signal(const struct thread *t, uint64_t to)
+{
+	for (uint32_t i = t->pub.depth, n = 0; i && n < MAX_LOOK; i--, n++) {
+		const struct call_frame *f = &t->pub.frames[i - 1];
+
+		if (f->kind == CALL_SIGNAL && (f->back == to || f->from == to))
+			return i;
+	}
+	return 0;
+}
+
+static int end_signal(struct calls *c, struct thread *t, uint32_t depth)
+{
+	int rc = calls_stack_pop_to(c, t, depth, CALL_END_UNWOUND, 0);
+
+	return rc ? rc : calls_stack_pop(c, t, CALL_END_RET, 0);
+}
+
+/* The handler's frame of a sigreturn that leads elsewhere. What comes was to come
+ * when the signal did: another handler, or what this one has put there. */
+static int chain_signal(struct calls *c, struct thread *t, struct move *m,
+			bool *ended)
+{
+	struct call_frame *top = stack_top(t);
+
+	*ended = false;
+	if (m->what != AUX_END_SYSCALL || !is_sigreturn(c, m))
+		return 0;
+	while (top && top > t->pub.frames && top->kind != CALL_SIGNAL)
+		top--;
+	if (!top || top->kind != CALL_SIGNAL)
+		return 0;
+	*ended = true;
+	m->from = top->from;
+	m->next = top->back;
+	return end_signal(c, t, (uint32_t)(top - t->pub.frames) + 1);
+}
+
+/* It was off; what runs now may be anywhere. */
+static int land_on(struct calls *c, struct thread *t, const struct move *m)
+{
+	uint32_t depth = calls_stack_find_back(t, m->to);
+	int rc;
+
+	if (depth != UINT32_MAX) {
+		rc = calls_stack_pop_to(c, t, depth + 1, CALL_END_UNWOUND, 0);
+		return rc ? rc : calls_stack_pop(c, t, CALL_END_RET, 0);
+	}
+	depth = calls_stack_find_func(t, m->func);
+	if (depth)
+		return calls_stack_pop_to(c, t, depth, CALL_END_UNWOUND,
+					  CALL_GUESSED);
+	if (m->what != PEND_OFF)
+		rc = calls_stack_pop_to(c, t, 0, CALL_END_UNWOUND,
+					CALL_GUESSED);
+	else
+		rc = 0;
+	return rc ? rc : calls_stack_push(c, t, CALL_BASE,
+					  t->pub.depth ? CALL_GUESSED : 0,
+					  m->func, 0, m->to, 0);
+}
+
+/* In user code, behind a system call, an interruption, a stop of trace. */
+static int land_user(struct calls *c, struct thread *t, struct move *m)
+{
+	struct call_frame *top = stack_top(t);
+	uint32_t depth;
+	bool ended;
+	int rc;
+
+	if (m->to == m->next || m->to == m->from)
+		return 0;
+	depth = m->what == PEND_OFF ? 0 : find_signal(t, m->to);
+	if (depth)
+		return end_signal(c, t, depth);
+	if (is_exec(c, m)) {
+		rc = calls_stack_pop_to(c, t, 0, CALL_END_EXEC, 0);
+		return rc ? rc : calls_stack_push(c, t, CALL_BASE, 0, m->func,
+						  0, m->to, 0);
+	}
+	rc = chain_signal(c, t, m, &ended);
+	if (rc)
+		return rc;
+	if (m->flags & MOVE_TO_BEGIN && m->what != PEND_OFF)
+		return calls_stack_push(c, t, CALL_SIGNAL, 0, m->func, m->from,
+					m->to, m->next);
+	top = stack_top(t);
+	if (top && func_is_same(func_of(top->func), m->func))
+		return 0;
+	return land_on(c, t, m);
+}
+
+/* Off to user code: where the kernel was asked, or came in between. */
+static int leave_kernel(struct calls *c, struct thread *t, struct move *m)
+{
+	struct call_frame *top;
+	int rc = 0;
+
+	while (!rc && (top = stack_top(t)) && is_kernel(top->to)) {
+		if (top->back && !is_kernel(top->back)) {
+			m->from = top->from;
+			m->next = top->back;
+			m->what = top->kind == CALL_SYSCALL ? AUX_END_SYSCALL :
+							      PEND_ASYNC;
+		}
+		rc = calls_stack_pop(c, t, CALL_END_KERNEL, 0);
+	}
+	return rc;
+}
+
+static int enter_kernel(struct calls *c, struct thread *t, const struct move *m)
+{
+	uint32_t depth = calls_stack_find_back(t, m->to);
+	enum call_kind kind = CALL_INTERRUPT;
+
+	if (m->to == m->next)
+		return 0;
+	if (m->what == AUX_END_SYSCALL || t->pend.syscall)
+		kind = CALL_SYSCALL;
+	if (m->what == AUX_END_FAR || m->what == PEND_OFF) {
+		if (depth == UINT32_MAX)
+			return 0;
+		return calls_stack_pop_to(c, t, depth, CALL_END_KERNEL, 0);
+	}
+	return calls_stack_push(c, t, kind, 0, m->func, m->from, m->to,
+				m->next);
+}
+
+int calls_land_cross(struct calls *c, struct thread *t, const struct move *m)
+{
+	struct move to = *m;
+	int rc;
+
+	if (is_kernel(m->to))
+		return enter_kernel(c, t, m);
+	if (is_kernel(m->from)) {
+		/* out of what was met first in the kernel: nobody knows */
+		to.next = m->to;
+		rc = leave_kernel(c, t, &to);
+		if (rc)
+			return rc;
+		to.in = calls_func_at(c->funcs, c->space, to.from);
+		if (!to.in)
+			return -AUX_E_NOMEM;
+	} else if (m->what == AUX_END_FAR) {
+		to.what = AUX_END_SYSCALL;
+	}
+	return land_user(c, t, &to);
+}
+
+/*
+ * calls_context: the stacks of a thread that runs on several, as coroutines do. Which
+ * of them control turns to is told by the address that its top frame waits for.
+ * Where all of them wait at the same place (they yield in one function), what comes
+ * tells: moves are kept back until a return fits one of them alone, or there
+ * are too many. Then, and where nothing tells, it is the one that was left first.
+ */
+
+#define MAX_STACKS	4096	/* of a thread */
+#define MAX_DEEP	64	/* frames that are looked at in each */
+#define MAX_CANDIDATES	64
+#define MAX_WAIT	4096	/* moves */
+
+struct waiting {
+	struct move m;
+	struct call_count now;
+	struct aux_flow run;	/* kind 0: it is the move */
+};
+
+struct wait {
+	struct waiting *moves;
+	uint32_t n, max;
+	/* where control may be: so many frames of a stack were left then, and
+	 * are now */
+	struct candidate {
+		uint32_t stack, land, left;
+	} of[MAX_CANDIDATES];
+	uint32_t n_of;
+	bool jumped;		/* the frames above end without a return */
+	uint64_t *backs;	/* of calls since */
+	uint32_t depth, max_depth;
+};
+
+/* ---- turning ---- */
+
+static int tell_turn(struct calls *c, struct thread *t, uint32_t i)
+{
+	uint32_t from = t->current;
+	struct call_frame *top;
+
+	t->stacks[from].then = t->pub.now;
+	t->stacks[from].depth = t->pub.depth;
+	t->stacks[from].left = t->pub.depth ? ++t->n_turns : 0;
+	t->current = i;
+	t->stacks[i].left = 0;
+	t->pub.frames = t->stacks[i].frames;
+	t->pub.depth = t->stacks[i].depth;
+	t->pub.context = i;
+	top = stack_top(t);
+	if (top)	/* what ran meanwhile is not its own */
+		top->children = call_plus(top->children,
+					  call_minus(t->pub.now,
+						     t->stacks[i].then));
+	return c->ops->turn ? c->ops->turn(c->priv, &t->pub, from) : 0;
+}
+
+int calls_context_turn(struct calls *c, struct thread *t, uint32_t i)
+{
+	return i == t->current ? 0 : tell_turn(c, t, i);
+}
+
+/* The one that was left first is lost. */
+static int drop_oldest(struct calls *c, struct thread *t, uint32_t *freed)
+{
+	uint32_t here = t->current, best = UINT32_MAX;
+	int rc;
+
+	for (uint32_t i = 0; i < t->n_stacks; i++)
+		if (i != here && (best == UINT32_MAX ||
+				  t->stacks[i].left < t->stacks[best].left))
+			best = i;
+	rc = tell_turn(c, t, best);
+	if (!rc)
+		rc = calls_stack_pop_to(c, t, 0, CALL_END_LOST, CALL_GUESSED);
+	*freed = best;
+	return rc ? rc : tell_turn(c, t, here);
+}
+
+static int find_free(struct calls *c, struct thread *t, uint32_t *found)
+{
+	uint32_t max = t->n_stacks + t->n_stacks / 2 + 4;
+	struct stack *stacks;
+
+	for (uint32_t i = 0; i < t->n_stacks; i++) {
+		*found = i;
+		if (i != t->current && !t->stacks[i].depth)
+			return 0;
+	}
+	if (t->n_stacks >= MAX_STACKS)
+		return drop_oldest(c, t, found);
+	*found = t->n_stacks;
+	if (t->n_stacks == t->max_stacks) {
+		stacks = reallocarray(t->stacks, max, sizeof(*stacks));
+		if (!stacks)
+			return -AUX_E_NOMEM;
+		t->stacks = stacks;
+		t->max_stacks = max;
+	}
+	t->stacks[t->n_stacks++] = (struct stack){ .depth = 0 };
+	return 0;
+}
+
+/* Leaves the stack that runs for a new one. */
+static int calls_context_new(struct calls *c, struct thread *t)
+{
+	uint32_t i;
+	int rc = t->pub.depth ? find_free(c, t, &i) : 0;
+
+	if (rc || !t->pub.depth)
+		return rc;
+	t->stacks[i].n_marks = 0;
+	return tell_turn(c, t, i);
+}
+
+static bool waits_for(const struct stack *s, uint64_t to, bool deep)
+{
+	uint32_t low = deep && s->depth > MAX_DEEP ? s->depth - MAX_DEEP : 0;
+
+	if (!deep)
+		low = s->depth - 1;
+	for (uint32_t i = s->depth; i > low; i--)
+		if (s->frames[i - 1].back == to)
+			return true;
+	return false;
+}
+
+/* The one, of those that were left, that was left first of those whose top frame
+ * (or any: deep) waits for an address. UINT32_MAX: none. many: there are more. */
+static uint32_t calls_context_find(const struct thread *t, uint64_t to,
+				   bool deep, bool *many)
+{
+	uint32_t best = UINT32_MAX, n = 0;
+
+	for (uint32_t i = 0; i < t->n_stacks; i++) {
+		const struct stack *s = &t->stacks[i];
+
+		if (!s->left || !s->depth || !waits_for(s, to, deep))
+			continue;
+		n++;
+		if (best == UINT32_MAX || s->left < t->stacks[best].left)
+			best = i;
+	}
+	*many = n > 1;
+	return best;
+}
+
+/* From the frame on that went to the scheduler's stack, nothing is kept. */
+static int calls_context_prune(struct calls *c, struct thread *t, bool saved)
+{
+	bool dead = !saved;
+	uint32_t n;
+
+	for (n = t->pub.depth; n && t->pub.depth - n < MAX_DEEP; n--) {
+		const struct func *f = func_of(t->pub.frames[n - 1].func);
+
+		dead |= !!(f->roles & FUNC_DEAD);
+		if (f->roles & FUNC_PARK)
+			break;
+	}
+	if (dead || (t->pub.depth && func_of(t->pub.frames[0].func)->roles &
+				     FUNC_DEAD))
+		return calls_stack_pop_to(c, t, 0, CALL_END_UNWOUND, 0);
+	if (!n || t->pub.depth - n >= MAX_DEEP)
+		return 0;
+	return calls_stack_pop_to(c, t, n, CALL_END_UNWOUND, 0);
+}
+
+/* ---- waiting ---- */
+
+void calls_context_free(struct thread *t)
+{
+	if (!t->wait)
+		return;
+	free(t->wait->moves);
+	free(t->wait->backs);
+	free(t->wait);
+	t->wait = NULL;
+}
+
+static int keep(struct thread *t, const struct move *m,
+		const struct aux_flow *run)
+{
+	struct wait *w = t->wait;
+	uint32_t max = w->max ? 2 * w->max : 64;
+	struct waiting *moves = w->moves;
+
+	if (w->n == w->max) {
+		moves = reallocarray(moves, max, sizeof(*moves));
+		if (!moves)
+			return -AUX_E_NOMEM;
+		w->moves = moves;
+		w->max = max;
+	}
+	w->moves[w->n] = (struct waiting){ .now = t->pub.now };
+	if (m)
+		w->moves[w->n].m = *m;
+	if (run)
+		w->moves[w->n].run = *run;
+	w->n++;
+	return 0;
+}
+
+int calls_context_run(struct calls *c, struct thread *t,
+		      const struct aux_flow *ev)
+{
+	int rc = keep(t, NULL, ev);
+
+	if (rc || t->wait->n < MAX_WAIT)
+		return rc;
+	return calls_context_decide(c, t);
+}
+
+static uint32_t calls_context_own(const struct thread *t, uint64_t to)
+{
+	uint32_t n;
+
+	for (n = t->pub.depth; n && t->pub.depth - n < MAX_DEEP; n--)
+		if (func_of(t->pub.frames[n - 1].func)->roles & FUNC_PARK)
+			return t->pub.frames[n - 1].back == to ? n - 1 :
+								 UINT32_MAX;
+	n = t->pub.depth;
+	return n && t->pub.frames[n - 1].back == to ? n - 1 : UINT32_MAX;
+}
+
+static void add_candidate(struct wait *w, uint32_t stack, uint32_t left)
+{
+	if (w->n_of < MAX_CANDIDATES)
+		w->of[w->n_of++] = (struct candidate){ stack, left, left };
+}
+
+/* Which stack goes on is told by what comes: from now on moves wait, up to the one
+ * that tells. */
+static int calls_context_wait(struct thread *t, const struct move *m)
+{
+	struct wait *w = calloc(1, sizeof(*w));
+	uint32_t own = calls_context_own(t, m->to);
+
+	if (!w)
+		return -AUX_E_NOMEM;
+	t->wait = w;
+	for (uint32_t i = 0; i < t->n_stacks; i++) {
+		struct stack *s = &t->stacks[i];
+
+		if (i == t->current && own != UINT32_MAX)
+			add_candidate(w, i, own);
+		if (i != t->current && s->left && s->depth &&
+		    waits_for(s, m->to, false))
+			add_candidate(w, i, s->depth - 1);
+	}
+	return keep(t, m, NULL);
+}
+
+/* The same of frames of the stack that runs: how many are left, the fewest last. */
+static int calls_context_wait_marks(struct thread *t, const struct move *m,
+				    const uint32_t *left, uint32_t n)
+{
+	struct wait *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return -AUX_E_NOMEM;
+	t->wait = w;
+	w->jumped = true;
+	for (uint32_t i = 0; i < n; i++)
+		add_candidate(w, t->current, left[i]);
+	return keep(t, m, NULL);
+}
+
+/* The candidate that was left first; the one that runs comes last, and of its
+ * frames the topmost first. */
+static const struct candidate *pick(const struct thread *t)
+{
+	const struct wait *w = t->wait;
+	const struct candidate *best = w->of;
+
+	for (uint32_t i = 1; i < w->n_of; i++)
+		if (t->stacks[w->of[i].stack].left - 1 <
+		    t->stacks[best->stack].left - 1)
+			best = &w->of[i];
+	return best;
+}
+
+/* To the stack that was picked, as the move said that led there. */
+static int take_up(struct calls *c, struct thread *t, const struct wait *w,
+		   const struct candidate *at)
+{
+	unsigned flags = w->n_of > 1 ? CALL_GUESSED : 0;
+	int rc = 0;
+
+	if (w->jumped)
+		return calls_stack_pop_to(c, t, at->land, CALL_END_UNWOUND,
+					  flags);
+	if (at->stack != t->current)
+		rc = calls_context_prune(c, t, true);
+	if (!rc)
+		rc = calls_context_turn(c, t, at->stack);
+	if (!rc)
+		rc = calls_stack_pop_to(c, t, at->land + 1, CALL_END_UNWOUND,
+					flags);
+	return rc ? rc : calls_stack_pop_to(c, t, at->land, CALL_END_RET,
+					    flags);
+}
+
+int calls_context_decide(struct calls *c, struct thread *t)
+{
+	struct wait *w = t->wait;
+	struct call_count now = t->pub.now;
+	const struct candidate *picked = pick(t);
+	int rc;
+
+	t->wait = NULL;
+	t->pub.now = w->moves[0].now;
+	rc = take_up(c, t, w, picked);
+	for (uint32_t k = 1; k < w->n && !rc; k++) {
+		t->pub.now = w->moves[k].now;
+		if (!w->moves[k].run.kind)
+			rc = calls_go(c, t, &w->moves[k].m);
+		else if (c->ops->run)
+			rc = c->ops->run(c->priv, &t->pub, &w->moves[k].run);
+	}
+	t->pub.now = now;
+	free(w->moves);
+	free(w->backs);
+	free(w);
+	return rc;
+}
+
+static int push_back(struct wait *w, uint64_t back)
+{
+	uint32_t max = w->max_depth ? 2 * w->max_depth : 64;
+	uint64_t *backs = w->backs;
+
+	if (w->depth == w->max_depth) {
+		backs = reallocarray(backs, max, sizeof(*backs));
+		if (!backs)
+			return -AUX_E_NOMEM;
+		w->backs = backs;
+		w->max_depth = max;
+	}
+	w->backs[w->depth++] = back;
+	return 0;
+}
+
+/* A return out of what the candidates have in common leaves those that fit. */
+static bool sort_out(struct thread *t, uint64_t to)
+{
+	struct wait *w = t->wait;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < w->n_of; i++) {
+		struct candidate at = w->of[i];
+		const struct call_frame *frames = t->stacks[at.stack].frames;
+
+		if (!at.left || frames[at.left - 1].back != to)
+			continue;
+		at.left--;
+		w->of[n++] = at;
+	}
+	if (n)
+		w->n_of = n;
+	return n <= 1;
+}
+
+int calls_context_queue(struct calls *c, struct thread *t, const struct move *m)
+{
+	struct wait *w = t->wait;
+	bool known = w->n >= MAX_WAIT || m->kind == MOVE_LAND ||
+		     m->kind == MOVE_CROSS || m->in->roles & FUNC_SWITCH;
+	int rc = 0;
+
+	if (m->kind == MOVE_CROSS && m->to == m->next)
+		return 0;	/* a system call, from outside */
+	if (m->kind == MOVE_CALL)
+		rc = push_back(w, m->next);
+	else if (m->kind != MOVE_RET ||
+		 (m->flags & MOVE_IN_STUB && m->flags & MOVE_TO_BEGIN))
+		;
+	else if (w->depth && w->backs[w->depth - 1] == m->to)
+		w->depth--;
+	else
+		known |= w->depth || sort_out(t, m->to);
+	if (!rc)
+		rc = keep(t, m, NULL);
+	return rc || !known ? rc : calls_context_decide(c, t);
+}
+
+#define NONE UINT32_MAX
+#define MAX_MARKED 32
+
+/* All frames are gone, of the kernel alone where it is the kernel that runs; what
+ * runs is all that is known. */
+static int begin_anew(struct calls *c, struct thread *t, struct func *f,
+		      uint64_t to, enum call_end end)
+{
+	uint32_t depth = is_kernel(to) ? calls_stack_kernel(t) : 0;
+	int rc = calls_stack_pop_to(c, t, depth, end, CALL_GUESSED);
+
+	return rc ? rc : calls_stack_push(c, t, CALL_BASE, CALL_GUESSED, f, 0,
+					  to, 0);
+}
+
+/* Unwinds to a frame of a function, if there is one: that in which an exception
+ * lands here, else the topmost. */
+static int unwind_to_func(struct calls *c, struct thread *t, struct func *f,
+			  uint64_t to, bool *found)
+{
+	uint32_t depth = calls_stack_find_func(t, f), thrown = 0;
+
+	if (depth && depth < t->pub.depth)
+		thrown = calls_throw_find(c, t, f, to);
+	if (thrown) {
+		*found = true;
+		return calls_stack_pop_to(c, t, thrown, CALL_END_UNWOUND, 0);
+	}
+	*found = depth > (is_kernel(to) ? calls_stack_kernel(t) : 0);
+	if (!*found || depth == t->pub.depth)
+		return 0;
+	return calls_stack_pop_to(c, t, depth, CALL_END_UNWOUND, CALL_GUESSED);
+}
+
+/* Returns to what the frame at depth waits for. */
+static int return_from(struct calls *c, struct thread *t, uint32_t depth)
+{
+	int rc = calls_stack_pop_to(c, t, depth + 1, CALL_END_UNWOUND, 0);
+
+	return rc ? rc : calls_stack_pop(c, t, CALL_END_RET, 0);
+}
+
+/* Where setjmp was called, in the stack that runs, or in another. */
+static int land_on_mark(struct calls *c, struct thread *t,
+			const struct move *m, bool *found)
+{
+	uint32_t left[MAX_MARKED];
+	uint32_t n = calls_stack_find_marks(t, &t->stacks[t->current], m->to,
+					    left, MAX_MARKED);
+	int rc = 0;
+
+	*found = n;
+	if (n > 1)	/* what comes tells in which activation */
+		return calls_context_wait_marks(t, m, left, n);
+	for (uint32_t i = 0; i < t->n_stacks && !*found; i++) {
+		if (!t->stacks[i].left || !t->stacks[i].n_marks ||
+		    !calls_stack_find_marks(t, &t->stacks[i], m->to, left, 1))
+			continue;
+		*found = true;
+		rc = calls_context_turn(c, t, i);
+	}
+	if (!*found || rc)
+		return rc;
+	return calls_stack_pop_to(c, t, left[0], CALL_END_UNWOUND, 0);
+}
+
+/* A stack of its own begins. */
+static int begin_stack(struct calls *c, struct thread *t, const struct move *m,
+		       enum call_kind kind, unsigned flags)
+{
+	int rc = calls_context_prune(c, t, !(m->in->roles & FUNC_FORGETS) ||
+					   t->stacks[t->current].n_marks);
+
+	if (!rc)
+		rc = calls_context_new(c, t);
+	return rc ? rc : calls_stack_push(c, t, kind, flags, m->func, 0, m->to,
+					  0);
+}
+
+/* Control turns to one of the stacks that were left, if one waits for it. */
+static int turn(struct calls *c, struct thread *t, const struct move *m,
+		bool deep, bool *found)
+{
+	bool many, saved = !(m->in->roles & FUNC_FORGETS) ||
+			   t->stacks[t->current].n_marks;
+	uint32_t i = calls_context_find(t, m->to, deep, &many);
+	int rc;
+
+	*found = i != NONE;
+	if (i == NONE)
+		return 0;
+	if (!deep && (many || calls_context_own(t, m->to) != NONE))
+		return calls_context_wait(t, m);
+	rc = calls_context_prune(c, t, saved);
+	if (!rc)
+		rc = calls_context_turn(c, t, i);
+	if (rc)
+		return rc;
+	return return_from(c, t, calls_stack_find_back(t, m->to));
+}
+
+int calls_land_switch(struct calls *c, struct thread *t, const struct move *m)
+{
+	uint32_t depth;
+	bool found;
+	int rc = turn(c, t, m, false, &found);
+
+	if (!rc && !found)
+		rc = land_on_mark(c, t, m, &found);
+	if (rc || found)
+		return rc;
+	depth = calls_stack_find_back(t, m->to);
+	if (depth != NONE)
+		return return_from(c, t, depth);
+	rc = turn(c, t, m, true, &found);
+	if (rc || found)
+		return rc;
+	if (m->flags & MOVE_TO_BEGIN)
+		return begin_stack(c, t, m, CALL_CONTEXT, 0);
+	rc = unwind_to_func(c, t, m->func, m->to, &found);
+	if (rc || found)
+		return rc;
+	return begin_stack(c, t, m, CALL_CONTEXT, CALL_GUESSED);
+}
+
+/* ---- returns ---- */
+
+/* The handler of a signal returns to what asks the kernel to go on. Its frame stays
+ * until that is done. */
+static int end_handler(struct calls *c, struct thread *t)
+{
+	uint32_t depth = t->pub.depth;
+
+	while (depth && t->pub.frames[depth - 1].kind != CALL_SIGNAL)
+		depth--;
+	return depth ? calls_stack_pop_to(c, t, depth, CALL_END_UNWOUND, 0) : 0;
+}
+
+/* A frame of which it is not known who called it. */
+static int return_from_base(struct calls *c, struct thread *t,
+			    const struct move *m)
+{
+	const struct call_frame *top;
+	int rc = calls_stack_pop(c, t, CALL_END_RET, 0);
+
+	top = stack_top(t);
+	if (rc || (top && (top->kind == CALL_SIGNAL ||
+			   func_is_same(func_of(top->func), m->func))))
+		return rc;
+	if (!top)
+		return calls_stack_push(c, t, CALL_BASE, 0, m->func, 0, m->to,
+					0);
+	return calls_land_ret(c, t, m);
+}
+
+/* Does the stack begin where stacks do? */
+static bool is_rooted(const struct thread *t)
+{
+	const struct call_frame *f = t->pub.frames;
+
+	return t->pub.depth && (f->kind == CALL_CONTEXT ||
+				func_of(f->func)->roles & FUNC_START);
+}
+
+/* To where nothing waits: by what runs there. */
+static int land_unknown(struct calls *c, struct thread *t, const struct move *m)
+{
+	bool found;
+	int rc = turn(c, t, m, false, &found);
+
+	if (rc || found) {
+		m->in->roles |= FUNC_SWITCH;
+		return rc;
+	}
+	if (m->flags & MOVE_TO_BEGIN) {
+		m->in->roles |= FUNC_SWITCH;
+		return begin_stack(c, t, m, CALL_CONTEXT, 0);
+	}
+	rc = unwind_to_func(c, t, m->func, m->to, &found);
+	if (rc || found)
+		return rc;
+	if (is_rooted(t))
+		return begin_stack(c, t, m, CALL_BASE, CALL_GUESSED);
+	return begin_anew(c, t, m->func, m->to, CALL_END_UNWOUND);
+}
+
+static int land_ret_kernel(struct calls *c, struct thread *t,
+			   const struct move *m)
+{
+	bool found;
+	int rc = unwind_to_func(c, t, m->func, m->to, &found);
+
+	return rc || found ? rc : begin_anew(c, t, m->func, m->to,
+					     CALL_END_UNWOUND);
+}
+
+int calls_land_ret(struct calls *c, struct thread *t, const struct move *m)
+{
+	struct call_frame *top = stack_top(t);
+	uint32_t depth;
+	bool found;
+	int rc;
+
+	if (m->in->roles & FUNC_SWITCH)
+		return calls_land_switch(c, t, m);
+	if (m->func->roles & FUNC_RESTORER)
+		return end_handler(c, t);
+	depth = calls_stack_find_back(t, m->to);
+	if (depth != NONE)
+		return return_from(c, t, depth);
+	if (top && top->kind == CALL_SIGNAL)
+		return 0;	/* the same, without a name */
+	if (is_kernel(m->to))
+		return land_ret_kernel(c, t, m);
+	rc = land_on_mark(c, t, m, &found);
+	if (rc || found)
+		return rc;
+	if (top && !top->back)
+		return return_from_base(c, t, m);
+	if (m->flags & MOVE_PUSHED)
+		return calls_stack_replace(c, t, m, m->from);
+	return land_unknown(c, t, m);
+}
+
+int calls_land_jump(struct calls *c, struct thread *t, const struct move *m)
+{
+	uint32_t depth;
+	bool found;
+	int rc;
+
+	if (m->in->roles & FUNC_SWITCH)
+		return calls_land_switch(c, t, m);
+	rc = land_on_mark(c, t, m, &found);
+	if (rc || found)
+		return rc;
+	depth = calls_stack_find_back(t, m->to);
+	if (depth != NONE)
+		return return_from(c, t, depth);
+	if (is_kernel(m->to))
+		return 0;
+	rc = turn(c, t, m, false, &found);
+	if (found)
+		m->in->roles |= FUNC_SWITCH;
+	if (rc || found)
+		return rc;
+	return unwind_to_func(c, t, m->func, m->to, &found);
+}
+
+/* ---- gaps ---- */
+
+int calls_land_gap(struct calls *c, struct thread *t, struct func *f,
+		   uint64_t to)
+{
+	uint32_t low = is_kernel(to) ? calls_stack_kernel(t) : 0;
+	uint32_t depth = calls_stack_find_func(t, f);
+	bool lost = t->pend.what == PEND_GAP;
+	int rc;
+
+	if (depth <= low && !lost && t->pub.depth > low)
+		return 0;	/* somewhere in the switch of threads */
+	rc = calls_stack_pop_to(c, t, depth > low ? depth : low,
+				lost ? CALL_END_LOST : CALL_END_UNWOUND,
+				CALL_GUESSED);
+	if (rc)
+		return rc;
+	for (uint32_t i = 0; lost && i < t->pub.depth; i++)
+		t->pub.frames[i].flags |= CALL_GUESSED;
+	return depth > low ? 0 : calls_stack_push(c, t, CALL_BASE, CALL_GUESSED,
+						  f, 0, to, 0);
+}

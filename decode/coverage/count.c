@@ -1,0 +1,654 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * sink_coverage_run: counts units; see coverage.h. A unit is made when a step,
+ * a path or a range is first met, and never changes; whoever is first makes it for
+ * all threads (two at once make two, which does no harm).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <aux/error.h>
+
+#include "decode/coverage/coverage.h"
+#include "decode/lib/sideband/sideband.h"
+
+#define FIRST_SLOTS 1024
+
+int cover_units_init(struct cover_units *u)
+{
+	pthread_mutex_init(&u->lock, NULL);
+	u->cap = 1024;
+	u->n = 1;
+	u->n_slots = FIRST_SLOTS;
+	u->v = calloc(u->cap, sizeof(*u->v));
+	u->slots = calloc(u->n_slots, sizeof(*u->slots));
+	return u->v && u->slots ? 0 : -AUX_E_NOMEM;
+}
+
+void cover_units_fini(struct cover_units *u)
+{
+	for (uint32_t i = 1; u->v && i < u->n; i++)
+		free(u->v[i].is_path ? (void *)u->v[i].steps
+				     : (void *)u->v[i].ranges);
+	free(u->v);
+	free(u->slots);
+	pthread_mutex_destroy(&u->lock);
+}
+
+/* Whether only the trace tells where it went. */
+static bool is_dynamic(unsigned what)
+{
+	return what == AUX_END_RET || what == AUX_END_IND_JUMP ||
+	       what == AUX_END_IND_CALL || what == AUX_END_COND;
+}
+
+/* Under the lock. Takes what; its number, 0: out of memory. */
+static uint32_t add_unit(struct cover_units *u, const struct cover_unit *what)
+{
+	struct cover_unit *v;
+
+	if (u->n == u->cap) {
+		v = u->cap < UINT32_MAX / 4 ?
+			    reallocarray(u->v, 2 * u->cap, sizeof(*v)) : NULL;
+		if (!v)
+			return 0;
+		u->v = v;
+		u->cap *= 2;
+	}
+	u->v[u->n] = *what;
+	return u->n++;
+}
+
+static struct cover_range range_of(const struct aux_flow *ev)
+{
+	return (struct cover_range){
+		.first = ev->range.first, .last = ev->range.last, .n = ev->n,
+		.flags = ev->flags & (AUX_FLOW_MODE_MASK | AUX_FLOW_SIZE_MASK),
+		.what = ev->what,
+	};
+}
+
+/* ---- lone ranges ---- */
+
+static size_t hash_range(const struct space *space, const struct cover_range *r)
+{
+	uint64_t h = r->first * UINT64_C(0x9e3779b97f4a7c15);
+
+	h ^= (r->last + r->what) * UINT64_C(0xc2b2ae3d27d4eb4f);
+	h ^= (space ? space->id : 0) * UINT64_C(0x165667b19e3779f9);
+	return (size_t)(h ^ h >> 29);
+}
+
+static bool same_range(const struct cover_unit *u, const struct space *space,
+		       const struct cover_range *r)
+{
+	const struct cover_range *o = u->ranges;
+	uint64_t a = u->space ? u->space->id : 0, b = space ? space->id : 0;
+
+	return a == b && o->first == r->first && o->last == r->last &&
+	       o->n == r->n && o->what == r->what && o->flags == r->flags;
+}
+
+static uint32_t *find_slot(struct cover_units *u, const struct space *space,
+			   const struct cover_range *r)
+{
+	size_t i = hash_range(space, r) & (u->n_slots - 1);
+
+	while (u->slots[i] && !same_range(&u->v[u->slots[i]], space, r))
+		i = (i + 1) & (u->n_slots - 1);
+	return &u->slots[i];
+}
+
+static int grow_slots(struct cover_units *u)
+{
+	uint32_t *old = u->slots;
+	size_t n = u->n_slots;
+
+	u->slots = calloc(2 * n, sizeof(*u->slots));
+	if (!u->slots) {
+		u->slots = old;
+		return -AUX_E_NOMEM;
+	}
+	u->n_slots = 2 * n;
+	for (size_t i = 0; i < n; i++) {
+		const struct cover_unit *o = &u->v[old[i]];
+
+		if (old[i])
+			*find_slot(u, o->space, o->ranges) = old[i];
+	}
+	free(old);
+	return 0;
+}
+
+/* Under the lock; 0: out of memory. */
+static uint32_t need_range(struct cover_units *u, const struct space *space,
+			   const struct cover_range *r)
+{
+	struct cover_unit unit = { .space = space, .n = 1 };
+	uint32_t *slot;
+
+	if (2 * u->n_ranges >= u->n_slots && grow_slots(u) < 0)
+		return 0;
+	slot = find_slot(u, space, r);
+	if (*slot)
+		return *slot;
+	unit.ranges = malloc(sizeof(*r));
+	if (!unit.ranges)
+		return 0;
+	*unit.ranges = *r;
+	*slot = add_unit(u, &unit);
+	if (!*slot)
+		free(unit.ranges);
+	u->n_ranges += *slot != 0;
+	return *slot;
+}
+
+/* ---- steps and paths ---- */
+
+static uint64_t load(const uint64_t *user)
+{
+	return __atomic_load_n(user, __ATOMIC_ACQUIRE);
+}
+
+/* Under the lock. The word of a step; 0: out of memory. */
+static uint64_t learn_step(struct cover_units *u, const struct space *space,
+			   struct aux_step *step)
+{
+	struct cover_unit unit = { .space = space, .n = step->n_ranges };
+	uint64_t word = load(&step->user[0]);
+	uint32_t id;
+
+	if (word)
+		return word;
+	unit.ranges = reallocarray(NULL, step->n_ranges,
+				   sizeof(*unit.ranges));
+	if (!unit.ranges)
+		return 0;
+	for (uint32_t i = 0; i < step->n_ranges; i++)
+		unit.ranges[i] = range_of(&step->ranges[i]);
+	id = add_unit(u, &unit);
+	if (!id) {
+		free(unit.ranges);
+		return 0;
+	}
+	word = (uint64_t)id << 1 |
+	       is_dynamic(step->ranges[step->n_ranges - 1].what);
+	__atomic_store_n(&step->user[0], word, __ATOMIC_RELEASE);
+	return word;
+}
+
+/* Under the lock. */
+static uint64_t learn_path(struct cover_units *u, const struct space *space,
+			   struct aux_path *path)
+{
+	struct cover_unit unit = { .space = space, .n = path->n_steps,
+				   .is_path = true };
+	uint64_t word = load(&path->user[0]);
+	uint32_t id = 0;
+
+	if (word)
+		return word;
+	unit.steps = reallocarray(NULL, path->n_steps, sizeof(*unit.steps));
+	for (uint32_t i = 0; unit.steps && i < path->n_steps; i++) {
+		word = learn_step(u, space, path->steps[i]);
+		if (!word)
+			goto fail;
+		unit.steps[i] = COVER_ID(word);
+	}
+	id = unit.steps ? add_unit(u, &unit) : 0;
+	if (!id)
+		goto fail;
+	word = (uint64_t)id << 1 | (word & COVER_DYNAMIC);
+	path->user[1] = path->steps[0]->ranges[0].range.first;
+	__atomic_store_n(&path->user[0], word, __ATOMIC_RELEASE);
+	return word;
+fail:
+	free(unit.steps);
+	return 0;
+}
+
+/* ---- counting ---- */
+
+int cover_counter_init(struct cover_counter *c, struct cover_units *units)
+{
+	c->units = units;
+	c->n_slots = FIRST_SLOTS;
+	c->open = true;
+	c->tid = c->stream = UINT32_MAX;
+	c->jumps = calloc(c->n_slots, sizeof(*c->jumps));
+	return c->jumps ? 0 : -AUX_E_NOMEM;
+}
+
+void cover_counter_fini(struct cover_counter *c)
+{
+	free(c->counts);
+	free(c->touched);
+	free(c->jumps);
+}
+
+/* All counts are 0 again. */
+static void cover_counter_clear(struct cover_counter *c)
+{
+	for (size_t i = 0; i < c->n_touched; i++)
+		c->counts[c->touched[i]] = 0;
+	c->n_touched = 0;
+	if (c->n_jumps)
+		memset(c->jumps, 0, c->n_slots * sizeof(*c->jumps));
+	c->n_jumps = 0;
+	c->prev = 0;
+	c->head = 0;
+	c->open = true;
+	c->report = (struct sink_report){ 0 };
+}
+
+/* A unit's first time. */
+static int touch(struct cover_counter *c, uint32_t id)
+{
+	uint64_t *counts;
+	uint32_t *touched;
+	size_t cap = c->cap ? c->cap : 1024;
+
+	while (cap <= id)
+		cap *= 2;
+	if (cap != c->cap) {
+		counts = reallocarray(c->counts, cap, sizeof(*counts));
+		if (!counts)
+			return -AUX_E_NOMEM;
+		memset(counts + c->cap, 0, (cap - c->cap) * sizeof(*counts));
+		c->counts = counts;
+		c->cap = (uint32_t)cap;
+	}
+	if (c->n_touched == c->max_touched) {
+		cap = c->max_touched ? 2 * c->max_touched : 1024;
+		touched = reallocarray(c->touched, cap, sizeof(*touched));
+		if (!touched)
+			return -AUX_E_NOMEM;
+		c->touched = touched;
+		c->max_touched = cap;
+	}
+	c->touched[c->n_touched++] = id;
+	return 0;
+}
+
+int cover_counter_add(struct cover_counter *c, uint32_t id, uint64_t n)
+{
+	if ((id >= c->cap || !c->counts[id]) && touch(c, id) < 0)
+		return -AUX_E_NOMEM;
+	c->counts[id] += n;
+	return 0;
+}
+
+static struct cover_jump *find_jump(const struct cover_counter *c, uint32_t id,
+				    uint64_t to)
+{
+	uint64_t h = (to + id) * UINT64_C(0x9e3779b97f4a7c15);
+	size_t i = (size_t)(h >> 32) & (c->n_slots - 1);
+
+	while (c->jumps[i].id &&
+	       (c->jumps[i].id != id || c->jumps[i].to != to))
+		i = (i + 1) & (c->n_slots - 1);
+	return &c->jumps[i];
+}
+
+static int grow_jumps(struct cover_counter *c)
+{
+	struct cover_jump *old = c->jumps;
+	size_t n = c->n_slots;
+
+	c->jumps = calloc(2 * n, sizeof(*old));
+	if (!c->jumps) {
+		c->jumps = old;
+		return -AUX_E_NOMEM;
+	}
+	c->n_slots = 2 * n;
+	for (size_t i = 0; i < n; i++) {
+		if (old[i].id)
+			*find_jump(c, old[i].id, old[i].to) = old[i];
+	}
+	free(old);
+	return 0;
+}
+
+static int cover_counter_jump(struct cover_counter *c, uint32_t id, uint64_t to,
+			      uint64_t n)
+{
+	struct cover_jump *j = find_jump(c, id, to);
+
+	if (!j->id) {
+		if (2 * c->n_jumps >= c->n_slots) {
+			if (grow_jumps(c) < 0)
+				return -AUX_E_NOMEM;
+			j = find_jump(c, id, to);
+		}
+		*j = (struct cover_jump){ .id = id, .to = to };
+		c->n_jumps++;
+	}
+	j->n += n;
+	return 0;
+}
+
+/* A unit runs; it begins at first. */
+static inline int hit(struct cover_counter *c, uint64_t word, uint64_t first)
+{
+	uint32_t id = COVER_ID(word);
+
+	if (c->open) {
+		c->head = first;
+		c->open = false;
+	}
+	if (c->prev && cover_counter_jump(c, c->prev, first, 1) < 0)
+		return -AUX_E_NOMEM;
+	c->prev = word & COVER_DYNAMIC ? id : 0;
+	if (id < c->cap && c->counts[id]) {
+		c->counts[id]++;
+		return 0;
+	}
+	return cover_counter_add(c, id, 1);
+}
+
+static int hit_step(struct cover_counter *c, const struct space *space,
+		    struct aux_step *step)
+{
+	uint64_t word = load(&step->user[0]);
+
+	if (!word) {
+		pthread_mutex_lock(&c->units->lock);
+		word = learn_step(c->units, space, step);
+		pthread_mutex_unlock(&c->units->lock);
+	}
+	return word ? hit(c, word, step->ranges[0].range.first) : -AUX_E_NOMEM;
+}
+
+static int hit_path(struct cover_counter *c, const struct space *space,
+		    struct aux_path *path)
+{
+	uint64_t word;
+	int err = 0;
+
+	c->report.n_insns += path->n_insns;
+	if (!path->kept) {
+		for (uint32_t i = 0; i < path->n_steps && !err; i++)
+			err = hit_step(c, space, path->steps[i]);
+		return err;
+	}
+	word = load(&path->user[0]);
+	if (!word) {
+		pthread_mutex_lock(&c->units->lock);
+		word = learn_path(c->units, space, path);
+		pthread_mutex_unlock(&c->units->lock);
+	}
+	return word ? hit(c, word, path->user[1]) : -AUX_E_NOMEM;
+}
+
+static int hit_range(struct cover_counter *c, const struct space *space,
+		     const struct aux_flow *ev)
+{
+	struct cover_range r = range_of(ev);
+	uint64_t id = space ? space->id : 0;
+	uint64_t k = r.first ^ r.last << 5 ^ r.what;
+	struct cover_hot *h = &c->hot[(k ^ k >> 12) & (COVER_HOT - 1)];
+	uint32_t unit;
+
+	c->report.n_insns += ev->n;
+	if (!h->word || h->first != r.first || h->last != r.last ||
+	    h->space != id || h->n != r.n || h->mode != r.flags ||
+	    h->what != r.what) {
+		pthread_mutex_lock(&c->units->lock);
+		unit = need_range(c->units, space, &r);
+		pthread_mutex_unlock(&c->units->lock);
+		if (!unit)
+			return -AUX_E_NOMEM;
+		*h = (struct cover_hot){
+			.first = r.first, .last = r.last, .space = id,
+			.n = r.n, .mode = r.flags, .what = r.what,
+			.word = (uint64_t)unit << 1 | is_dynamic(r.what),
+		};
+	}
+	return hit(c, h->word, r.first);
+}
+
+int cover_counter_flow(struct cover_counter *c, const struct flow_ctx *ctx,
+		       const struct aux_flow *ev, size_t n)
+{
+	int err = 0;
+
+	if (c->tid != ctx->tid || c->stream != ctx->stream) {
+		c->prev = 0;
+		c->open &= c->tid == UINT32_MAX && c->stream == UINT32_MAX;
+		c->tid = ctx->tid;
+		c->stream = ctx->stream;
+	}
+	for (size_t i = 0; i < n && !err; i++) {
+		if (ev[i].kind == AUX_FLOW_PATH) {
+			err = hit_path(c, ctx->space, ev[i].path.path);
+		} else if (ev[i].kind == AUX_FLOW_RANGE) {
+			err = hit_range(c, ctx->space, &ev[i]);
+		} else if (ev[i].kind != AUX_FLOW_TIME &&
+			   ev[i].kind != AUX_FLOW_PAYLOAD) {
+			/* what follows does not come from what was before */
+			c->prev = 0;
+			c->open = false;
+		}
+	}
+	return err;
+}
+
+/*
+ * sink_coverage_part: counts a chunk in a thread of its own. What a segment had is
+ * packed at its cut into one list, which the session's thread adds to its own: sums
+ * do not depend on the order. What does is one thing: where the jump at the end of
+ * one segment went is seen in the next of the stream.
+ */
+
+struct share {
+	uint64_t n;
+	uint32_t id;
+};
+
+struct segment {
+	struct share *shares;
+	struct cover_jump *jumps;
+	size_t n_shares, n_jumps;
+	uint64_t head;		/* as in struct cover_counter */
+	uint32_t head_tid, tid, stream, prev;
+	bool empty;		/* nothing came */
+	uint32_t pid;		/* the lowest */
+	struct sink_report report;
+};
+
+struct cover_part {
+	struct cover_part *next;	/* idle */
+	struct coverage *sink;
+	struct cover_counter counter;
+	struct segment *segments;
+	size_t n_segments, max_segments, given;
+	uint32_t head_tid, pid;
+};
+
+struct cover_pending *cover_pending_of(struct coverage *c, uint32_t stream)
+{
+	struct cover_pending *p;
+
+	for (size_t i = 0; i < c->n_pending; i++) {
+		if (c->pending[i].stream == stream)
+			return &c->pending[i];
+	}
+	p = reallocarray(c->pending, c->n_pending + 1, sizeof(*p));
+	if (!p)
+		return NULL;
+	c->pending = p;
+	p[c->n_pending] = (struct cover_pending){ .stream = stream };
+	return &p[c->n_pending++];
+}
+
+static void free_segments(struct cover_part *p)
+{
+	for (size_t i = 0; i < p->n_segments; i++) {
+		free(p->segments[i].shares);
+		free(p->segments[i].jumps);
+	}
+	p->n_segments = p->given = 0;
+}
+
+void cover_parts_free(struct coverage *c)
+{
+	struct cover_part *p, *next;
+
+	for (p = c->idle; p; p = next) {
+		next = p->next;
+		cover_counter_fini(&p->counter);
+		free(p->segments);
+		free(p);
+	}
+}
+
+int cover_part_open(void **part, const void *sink)
+{
+	/* the list of those that are idle is all of it that changes */
+	struct coverage *c = (void *)(uintptr_t)sink;
+	struct cover_part *p;
+
+	*part = NULL;
+	if (c->config.limit)
+		return -AUX_E_UNSUPPORTED;
+	pthread_mutex_lock(&c->lock);
+	p = c->idle;
+	if (p)
+		c->idle = p->next;
+	pthread_mutex_unlock(&c->lock);
+	if (!p) {
+		p = calloc(1, sizeof(*p));
+		if (!p)
+			return -AUX_E_NOMEM;
+		p->sink = c;
+		if (cover_counter_init(&p->counter, &c->units) < 0) {
+			free(p);
+			return -AUX_E_NOMEM;
+		}
+	}
+	p->pid = UINT32_MAX;
+	*part = p;
+	return 0;
+}
+
+void cover_part_close(void *part)
+{
+	struct cover_part *p = part;
+
+	if (!p)
+		return;
+	free_segments(p);
+	cover_counter_clear(&p->counter);
+	p->counter.tid = p->counter.stream = UINT32_MAX;
+	pthread_mutex_lock(&p->sink->lock);
+	p->next = p->sink->idle;
+	p->sink->idle = p;
+	pthread_mutex_unlock(&p->sink->lock);
+}
+
+int cover_part_flow(void *part, const struct flow_ctx *ctx,
+		    const struct aux_flow *ev, size_t n)
+{
+	struct cover_part *p = part;
+
+	if (p->counter.open)
+		p->head_tid = ctx->tid;
+	cover_take_pid(&p->pid, ctx->pid);
+	return cover_counter_flow(&p->counter, ctx, ev, n);
+}
+
+/* What the counter has, packed. */
+static int pack(const struct cover_counter *c, struct segment *s)
+{
+	if (c->n_touched) {
+		s->shares = reallocarray(NULL, c->n_touched,
+					 sizeof(*s->shares));
+		if (!s->shares)
+			return -AUX_E_NOMEM;
+	}
+	for (size_t i = 0; i < c->n_touched; i++)
+		s->shares[s->n_shares++] = (struct share){
+			c->counts[c->touched[i]], c->touched[i],
+		};
+	if (c->n_jumps) {
+		s->jumps = reallocarray(NULL, c->n_jumps, sizeof(*s->jumps));
+		if (!s->jumps)
+			return -AUX_E_NOMEM;
+	}
+	for (size_t i = 0; c->n_jumps && i < c->n_slots; i++) {
+		if (c->jumps[i].id)
+			s->jumps[s->n_jumps++] = c->jumps[i];
+	}
+	return 0;
+}
+
+int cover_part_cut(void *part)
+{
+	struct cover_part *p = part;
+	struct cover_counter *c = &p->counter;
+	size_t max = p->max_segments ? 2 * p->max_segments : 4;
+	struct segment *s = p->segments;
+
+	if (p->n_segments == p->max_segments) {
+		s = reallocarray(s, max, sizeof(*s));
+		if (!s)
+			return -AUX_E_NOMEM;
+		p->segments = s;
+		p->max_segments = max;
+	}
+	s += p->n_segments++;
+	*s = (struct segment){ .head = c->head, .head_tid = p->head_tid,
+			       .tid = c->tid, .stream = c->stream,
+			       .prev = c->prev, .empty = c->open,
+			       .pid = p->pid, .report = c->report };
+	p->pid = UINT32_MAX;
+	if (pack(c, s) < 0)
+		return -AUX_E_NOMEM;
+	cover_counter_clear(c);
+	return 0;
+}
+
+/* The jump that was open, and the one that is now. */
+static int join(struct coverage *c, const struct segment *s)
+{
+	struct cover_pending *p;
+
+	if (s->empty)
+		return 0;
+	p = cover_pending_of(c, s->stream);
+	if (!p)
+		return -AUX_E_NOMEM;
+	if (p->id && s->head && p->tid == s->head_tid &&
+	    cover_counter_jump(&c->counter, p->id, s->head, 1) < 0)
+		return -AUX_E_NOMEM;
+	p->id = s->prev;
+	p->tid = s->tid;
+	return 0;
+}
+
+int cover_part_give(void *sink, void *part)
+{
+	struct coverage *c = sink;
+	struct cover_part *p = part;
+	struct segment *s;
+	int err;
+
+	if (p->given == p->n_segments && cover_part_cut(p) < 0)
+		return -AUX_E_NOMEM;
+	s = &p->segments[p->given++];
+	err = join(c, s);
+	for (size_t i = 0; i < s->n_shares && !err; i++)
+		err = cover_counter_add(&c->counter, s->shares[i].id,
+					s->shares[i].n);
+	for (size_t i = 0; i < s->n_jumps && !err; i++)
+		err = cover_counter_jump(&c->counter, s->jumps[i].id,
+					 s->jumps[i].to, s->jumps[i].n);
+	c->config.report->n_insns += s->report.n_insns;
+	cover_take_pid(&c->pid, s->pid);
+	free(s->shares);
+	free(s->jumps);
+	s->shares = NULL;
+	s->jumps = NULL;
+	s->n_shares = s->n_jumps = 0;
+	return err;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * insn_length: where the next instruction starts.
+ *
+ * Specification: Intel SDM volume 2 (through x86_insn); Arm ARM for A-profile,
+ * F3.1 "T32 instruction set encoding" (the first halfword tells the size).
+ */
+#include <aux/flow.h>
+
+#include "common/x86_insn.h"
+#include "decode/lib/elf/insn.h"
+
+int insn_length(const uint8_t *code, size_t len, unsigned mode)
+{
+	struct x86_insn insn;
+
+	switch (mode & AUX_FLOW_MODE_MASK) {
+	case AUX_FLOW_MODE_X86_64:
+		return x86_insn_decode(code, len, &insn);
+	case AUX_FLOW_MODE_A64:
+	case AUX_FLOW_MODE_A32:
+		return len >= 4 ? 4 : 0;
+	case AUX_FLOW_MODE_T32:
+		if (len < 2)
+			return 0;
+		/* 0b11101, 0b11110 and 0b11111 start a 32-bit encoding */
+		if ((code[1] >> 3) < 0x1d)
+			return 2;
+		return len >= 4 ? 4 : 0;
+	}
+	return -1;
+}
+
+/*
+ * insn_target: where a direct branch leads, by the rules of its instruction set.
+ *
+ * Specification: Intel SDM volume 2 (through x86_insn); Arm ARM for A-profile,
+ * C4.1 "A64", F4.1 "A32" and F3.1 "T32 instruction set encoding".
+ */
+
+static uint32_t load32(const uint8_t *p)
+{
+	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 |
+	       (uint32_t)p[3] << 24;
+}
+
+/* The low bits of v as a signed number, times 2^shift. */
+static uint64_t scaled(uint32_t v, unsigned bits, unsigned shift)
+{
+	uint64_t sign = UINT64_C(1) << (bits - 1);
+	uint64_t low = v & ((UINT64_C(1) << bits) - 1);
+
+	return ((low ^ sign) - sign) << shift;
+}
+
+static bool target_x86(const uint8_t *code, size_t len, uint64_t ip,
+		       uint64_t *to)
+{
+	struct x86_insn insn;
+
+	if (!x86_insn_decode(code, len, &insn) ||
+	    (insn.cls != X86_CALL && insn.cls != X86_JUMP &&
+	     insn.cls != X86_COND))
+		return false;
+	*to = ip + insn.size + (uint64_t)insn.disp;
+	return true;
+}
+
+static bool target_a64(uint32_t w, uint64_t ip, uint64_t *to)
+{
+	if ((w & 0x7c000000) == 0x14000000) /* b, bl */
+		*to = ip + scaled(w, 26, 2);
+	else if ((w & 0xff000000) == 0x54000000 || /* b.cond, bc.cond */
+		 (w & 0x7e000000) == 0x34000000) /* cbz, cbnz */
+		*to = ip + scaled(w >> 5, 19, 2);
+	else if ((w & 0x7e000000) == 0x36000000) /* tbz, tbnz */
+		*to = ip + scaled(w >> 5, 14, 2);
+	else
+		return false;
+	return true;
+}
+
+static bool target_a32(uint32_t w, uint64_t ip, uint64_t *to)
+{
+	if ((w & 0x0e000000) != 0x0a000000)
+		return false;
+	*to = ip + 8 + scaled(w, 24, 2); /* b, bl */
+	if (w >> 28 == 15) /* blx: to T32 */
+		*to += w >> 23 & 2;
+	return true;
+}
+
+static bool target_t16(uint32_t w, uint64_t ip, uint64_t *to)
+{
+	if ((w & 0xf000) == 0xd000 && (w & 0x0e00) != 0x0e00) /* b.cond */
+		*to = ip + 4 + scaled(w, 8, 1);
+	else if ((w & 0xf800) == 0xe000) /* b */
+		*to = ip + 4 + scaled(w, 11, 1);
+	else if ((w & 0xf500) == 0xb100) /* cbz, cbnz */
+		*to = ip + 4 + ((w >> 3 & 0x1f) | (w >> 4 & 0x20)) * 2;
+	else
+		return false;
+	return true;
+}
+
+/* hw1 in the high half, hw2 in the low one. */
+static bool target_t32(uint32_t w, uint64_t ip, uint64_t *to)
+{
+	uint32_t s = w >> 26 & 1, j1 = w >> 13 & 1, j2 = w >> 11 & 1, imm;
+
+	if ((w & 0xf8008000) != 0xf0008000)
+		return false;
+	if (!(w & 0x5000)) { /* b.cond */
+		if ((w & 0x03800000) == 0x03800000)
+			return false;
+		imm = s << 19 | j2 << 18 | j1 << 17 | (w >> 16 & 0x3f) << 11 |
+		      (w & 0x7ff);
+		*to = ip + 4 + scaled(imm, 20, 1);
+		return true;
+	}
+	imm = s << 23 | !(j1 ^ s) << 22 | !(j2 ^ s) << 21 |
+	      (w >> 16 & 0x3ff) << 11 | (w & 0x7ff);
+	*to = ip + 4 + scaled(imm, 24, 1);
+	if ((w & 0x5000) == 0x4000) /* blx: to A32 */
+		*to &= ~UINT64_C(3);
+	return true;
+}
+
+bool insn_target(const uint8_t *code, size_t len, uint64_t ip, unsigned mode,
+		 uint64_t *to)
+{
+	uint32_t w;
+	int size;
+
+	mode &= AUX_FLOW_MODE_MASK;
+	if (mode == AUX_FLOW_MODE_X86_64)
+		return target_x86(code, len, ip, to);
+	size = insn_length(code, len, mode);
+	if (size < 2)
+		return false;
+	w = (uint32_t)code[0] | (uint32_t)code[1] << 8;
+	if (mode == AUX_FLOW_MODE_T32 && size == 2)
+		return target_t16(w, ip, to);
+	if (mode == AUX_FLOW_MODE_T32)
+		return target_t32(w << 16 | load32(code) >> 16, ip, to);
+	w = load32(code);
+	return mode == AUX_FLOW_MODE_A64 ? target_a64(w, ip, to) :
+					   target_a32(w, ip, to);
+}

@@ -1,0 +1,951 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * pt: the memory of the store. What is asked for is in blocks that go as a whole; what
+ * is looked up all over is in tables.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "decode/lib/pt/engine.h"
+
+#define BLOCK_MIN 4096
+#define SLOTS_FIRST 4096
+#define HUGE_PAGE ((size_t)2 << 20)
+#define WHERES 65536		/* pt_entry_where */
+#define LIMIT ((size_t)96 << 20)
+
+/* Written at once: what is read first has a page of zeros, and its own costs a second
+ * fault and an interrupt of the other threads. What is large is looked up all over:
+ * huge pages spare the TLB. */
+static void *pt_store_table(size_t size)
+{
+	void *p = aligned_alloc(size < HUGE_PAGE ? PT_LINE : HUGE_PAGE, size);
+
+	if (!p)
+		return NULL;
+	if (size >= HUGE_PAGE)
+		madvise(p, size, MADV_HUGEPAGE);
+	return memset(p, 0, size);
+}
+
+/* Fresh pages are dear: its are blocks from now on. */
+static void pt_store_reuse(struct pt_store *s, void *table, size_t size)
+{
+	struct pt_block *b = table;
+
+	b->size = size;
+	b->next = s->spare;
+	s->spare = b;
+}
+
+int pt_store_init(struct pt_store *s, const struct aux_decoder_host *host)
+{
+	*s = (struct pt_store){ .host = host, .limit = LIMIT };
+	s->nodes = pt_store_table(SLOTS_FIRST * sizeof(*s->nodes));
+	s->paths = pt_store_table(SLOTS_FIRST * sizeof(*s->paths));
+	s->ready = malloc(WHERES * sizeof(*s->ready));
+	s->ready_regions = malloc(PT_REGIONS * sizeof(*s->ready_regions));
+	s->node_mask = SLOTS_FIRST - 1;
+	s->max_paths = SLOTS_FIRST;
+	s->path_mask = pt_path_mask(SLOTS_FIRST);
+	s->n_regions = 1;
+	if (!s->nodes || !s->paths || !s->ready || !s->ready_regions)
+		return -AUX_E_NOMEM;
+	for (unsigned i = 0; i < WHERES; i++)
+		s->ready[i] = PT_UNKNOWN;
+	return 0;
+}
+
+static void free_blocks(void *what)
+{
+	struct pt_block *b = what, *next;
+
+	for (; b; b = next) {
+		next = b->next;
+		free(b);
+	}
+}
+
+void pt_store_fini(struct pt_store *s)
+{
+	free_blocks(s->blocks);
+	free_blocks(s->spare);
+	free(s->nodes);
+	free(s->paths);
+	free(s->seen);
+	free(s->ready);
+	free(s->ready_regions);
+}
+
+void pt_store_forget_ready(struct pt_store *s)
+{
+	for (uint32_t i = 0; i < s->n_ready; i++)
+		for (unsigned end = 0; end < PT_N_ENDS; end++)
+			s->ready[end * PT_REGIONS + s->ready_regions[i]] =
+				PT_UNKNOWN;
+	s->n_ready = 0;
+}
+
+void pt_store_drop(struct pt_store *s)
+{
+	if (s->host->forget && s->blocks)
+		s->host->forget(s->host->priv, free_blocks, s->blocks);
+	else
+		free_blocks(s->blocks);
+	s->blocks = NULL;
+	s->free = NULL;
+	s->free_regions = NULL;
+	s->n_free = s->used = s->n_free_line = 0;
+	s->full = false;
+	pt_store_forget_ready(s);
+	s->regions = s->last = NULL;
+	s->n_regions = 1;
+	s->n_nodes = s->n_paths = 0;
+	memset(s->nodes, 0, (s->node_mask + (size_t)1) * sizeof(*s->nodes));
+	memset(s->paths, 0, s->max_paths * sizeof(*s->paths));
+	if (s->seen)
+		memset(s->seen, 0, PT_SEEN * sizeof(*s->seen));
+}
+
+static struct pt_block *make_block(struct pt_store *s, size_t size)
+{
+	struct pt_block *b;
+
+	b = aligned_alloc(size < HUGE_PAGE ? PT_LINE : HUGE_PAGE, size);
+	if (!b) {
+		s->nomem = true;
+		return NULL;
+	}
+	if (size >= HUGE_PAGE)
+		madvise(b, size, MADV_HUGEPAGE);
+	b->size = size;
+	return b;
+}
+
+static void link_block(struct pt_store *s, struct pt_block *b)
+{
+	b->next = s->blocks;
+	s->blocks = b;
+	s->used += b->size;
+}
+
+/* At least so large. */
+static struct pt_block *add_block(struct pt_store *s, size_t size)
+{
+	struct pt_block **at = &s->spare, *b;
+
+	while (*at && (*at)->size < size)
+		at = &(*at)->next;
+	b = *at;
+	if (s->used + (b ? b->size : size) > s->limit) {
+		s->full = true;
+		return NULL;
+	}
+	if (b)
+		*at = b->next;
+	else
+		b = make_block(s, size);
+	if (b)
+		link_block(s, b);
+	return b;
+}
+
+/* Without one there is no code: they are few, and the limit is not for them. */
+static struct pt_region *pt_store_region(struct pt_store *s)
+{
+	struct pt_region *r = s->free_regions, *end;
+	struct pt_block *b;
+
+	if (!r) {
+		b = make_block(s, BLOCK_MIN);
+		if (!b)
+			return NULL;
+		link_block(s, b);
+		end = (struct pt_region *)((uint8_t *)b + BLOCK_MIN);
+		for (r = (struct pt_region *)((uint8_t *)b + PT_LINE);
+		     r + 1 <= end; r++) {
+			r->next = s->free_regions;
+			s->free_regions = r;
+		}
+		r = s->free_regions;
+	}
+	s->free_regions = r->next;
+	return r;
+}
+
+/* Small ones first: most traces are short. */
+static size_t block_size(const struct pt_store *s)
+{
+	size_t small = s->limit / 384 & ~(size_t)(PT_LINE - 1);
+
+	return s->used >= HUGE_PAGE ? HUGE_PAGE :
+	       small > BLOCK_MIN ? small : BLOCK_MIN;
+}
+
+/* NULL: the store is full, or memory is. */
+static void *pt_store_alloc(struct pt_store *s, size_t size)
+{
+	struct pt_block *b;
+	void *p;
+
+	size = (size + 15) & ~(size_t)15;
+	if (size > block_size(s) / 4) {
+		b = add_block(s, (size + PT_LINE + PT_LINE - 1) &
+				 ~(size_t)(PT_LINE - 1));
+		return b ? (uint8_t *)b + PT_LINE : NULL;
+	}
+	if (s->n_free < size) {
+		b = add_block(s, block_size(s));
+		if (!b)
+			return NULL;
+		s->free = (uint8_t *)b + PT_LINE;
+		s->n_free = b->size - PT_LINE;
+	}
+	p = s->free;
+	s->free += size;
+	s->n_free -= size;
+	return p;
+}
+
+/* The same, on cache lines of its own. */
+static void *pt_store_lines(struct pt_store *s, size_t size)
+{
+	struct pt_block *b;
+	void *p;
+
+	size = (size + PT_LINE - 1) & ~(size_t)(PT_LINE - 1);
+	if (s->n_free_line < size) {
+		b = add_block(s, block_size(s));
+		if (!b)
+			return NULL;
+		s->free_line = (uint8_t *)b + PT_LINE;
+		s->n_free_line = b->size - PT_LINE;
+	}
+	p = s->free_line;
+	s->free_line += size;
+	s->n_free_line -= size;
+	return p;
+}
+
+/*
+ * pt: code as regions and nodes.
+ *
+ * A node belongs to one region and is right wherever that region is mapped. When
+ * the host's generation changes, a region is asked for again at its first use: the
+ * same answer, and all its nodes are good.
+ */
+
+_Static_assert(sizeof(struct pt_node) == PT_LINE, "one is a cache line");
+
+/* ---- regions ---- */
+
+static bool same_region(const struct pt_region *r, const struct aux_code *c)
+{
+	return r->start == c->start && r->end == c->end && r->bytes == c->bytes;
+}
+
+/* The region is so in this generation. */
+static void be_current(struct pt_store *s, const struct pt_region *r)
+{
+	if (!r->index || pt_is_current(s, r))
+		return;
+	for (unsigned end = 0; end < PT_N_ENDS; end++)
+		s->ready[end * PT_REGIONS + r->index] =
+			end == PT_END_NODE ? 0 :
+			end == PT_END_TIP ? PT_TIP : PT_READY;
+	s->ready_regions[s->n_ready++] = r->index;
+}
+
+static struct pt_region *find_region(struct pt_store *s,
+				     const struct aux_code *c)
+{
+	struct pt_region *r = s->regions;
+
+	while (r && !same_region(r, c))
+		r = r->next;
+	if (!r) {
+		r = pt_store_region(s);
+		if (!r)
+			return NULL;
+		*r = (struct pt_region){ .start = c->start, .end = c->end,
+					 .bytes = c->bytes,
+					 .next = s->regions };
+		if (s->n_regions < PT_REGIONS)
+			r->index = (uint16_t)s->n_regions++;
+		s->regions = r;
+	}
+	be_current(s, r);
+	return r;
+}
+
+/* To the half of the addresses that ip is in: all of it is canonical then. */
+static void clip(struct aux_code *c, uint64_t ip)
+{
+	uint64_t low_end = UINT64_C(1) << 47, high = -low_end;
+
+	if (ip < low_end && c->end > low_end) {
+		c->end = low_end;
+	} else if (ip >= high && c->start < high) {
+		c->bytes += high - c->start;
+		c->start = high;
+	}
+}
+
+/* The region that ip is in now, or NULL. */
+static struct pt_region *pt_code_region(struct pt_store *s, uint64_t ip)
+{
+	struct pt_region *r = s->last;
+	struct aux_code c;
+
+	if (r && pt_is_current(s, r) && ip >= r->start && ip < r->end)
+		return r;
+	c = (struct aux_code){ 0 };
+	if (s->host->code(s->host->priv, ip, &c) < 0 || ip < c.start ||
+	    ip >= c.end)
+		return NULL;
+	clip(&c, ip);
+	return s->last = find_region(s, &c);
+}
+
+/* Is the node's code mapped where it was? */
+static bool is_current(struct pt_store *s, const struct pt_node *n)
+{
+	return pt_is_current(s, n->region) ||
+	       pt_code_region(s, n->ip) == n->region;
+}
+
+size_t pt_code_bytes(struct pt_store *s, uint64_t ip, uint8_t buf[16],
+		     const uint8_t **bytes)
+{
+	struct pt_region *r = pt_code_region(s, ip);
+	size_t n = 0;
+	uint64_t left;
+
+	if (!r)
+		return 0;
+	left = r->end - ip;
+	if (left >= 15) {
+		*bytes = r->bytes + (ip - r->start);
+		return 15;
+	}
+	/* The rest is in another one. */
+	*bytes = buf;
+	for (; r && n < 15; r = pt_code_region(s, ip + n)) {
+		left = r->end - (ip + n);
+		if (left > 15 - n)
+			left = 15 - n;
+		memcpy(buf + n, r->bytes + (ip + n - r->start), left);
+		n += left;
+	}
+	return n;
+}
+
+/* ---- nodes ---- */
+
+static bool grow_nodes(struct pt_store *s)
+{
+	size_t n = 2 * (s->node_mask + (size_t)1);
+	struct pt_slot *old = s->nodes;
+	struct pt_slot *slots = pt_store_table(n * sizeof(*slots));
+
+	if (!slots) {
+		s->nomem = true;
+		return false;
+	}
+	for (size_t i = 0; i <= s->node_mask; i++) {
+		uint32_t h = pt_node_hash(old[i].ip);
+
+		if (!old[i].node)
+			continue;
+		while (slots[h & (n - 1)].node)
+			h++;
+		slots[h & (n - 1)] = old[i];
+	}
+	pt_store_reuse(s, old, n / 2 * sizeof(*old));
+	s->nodes = slots;
+	s->node_mask = (uint32_t)(n - 1);
+	return true;
+}
+
+static struct pt_node *add_node(struct pt_store *s, struct pt_region *r,
+				uint64_t ip, uint16_t flags)
+{
+	struct pt_node *n;
+	uint32_t h;
+
+	if (s->n_nodes > s->node_mask / 2 && !grow_nodes(s))
+		return NULL;
+	n = pt_store_lines(s, sizeof(*n));
+	if (!n)
+		return NULL;
+	*n = (struct pt_node){ .ip = ip, .region = r, .flags = flags };
+	s->n_nodes++;
+	for (h = pt_node_hash(ip); s->nodes[h & s->node_mask].node; h++)
+		;
+	s->nodes[h & s->node_mask] = (struct pt_slot){ ip, n };
+	return n;
+}
+
+/* The node in this region: made when there is none. */
+static struct pt_node *node_in(struct pt_store *s, struct pt_region *r,
+			       uint64_t ip, uint16_t flags)
+{
+	for (uint32_t h = pt_node_hash(ip);; h++) {
+		const struct pt_slot *slot = &s->nodes[h & s->node_mask];
+		struct pt_node *n = slot->node;
+
+		if (!n)
+			return add_node(s, r, ip, flags);
+		if (slot->ip == ip && n->flags == flags && n->region == r)
+			return n;
+	}
+}
+
+/* The node at ip; NULL: there is no code, or the store is full. */
+static struct pt_node *pt_code_node(struct pt_store *s, uint64_t ip,
+				    uint16_t flags)
+{
+	struct pt_region *r;
+
+	for (uint32_t h = pt_node_hash(ip);; h++) {
+		const struct pt_slot *slot = &s->nodes[h & s->node_mask];
+		struct pt_node *n = slot->node;
+
+		if (!n)
+			break;
+		if (slot->ip == ip && n->flags == flags && is_current(s, n))
+			return n;
+	}
+	r = pt_code_region(s, ip);
+	return r ? add_node(s, r, ip, flags) : NULL;
+}
+
+/* ---- what is in a node ---- */
+
+static const uint8_t range_ends[] = {
+	[X86_OTHER] = AUX_END_FALL, [X86_COND] = AUX_END_COND,
+	[X86_JUMP] = AUX_END_JUMP, [X86_CALL] = AUX_END_CALL,
+	[X86_RET] = AUX_END_RET, [X86_IND_JUMP] = AUX_END_IND_JUMP,
+	[X86_IND_CALL] = AUX_END_IND_CALL, [X86_SYSCALL] = AUX_END_SYSCALL,
+	[X86_FAR] = AUX_END_FAR, [X86_PTWRITE] = AUX_END_FALL,
+};
+
+static enum x86_mode mode_of(uint16_t flags)
+{
+	return (flags & AUX_FLOW_MODE_MASK) == AUX_FLOW_MODE_X86_64 ?
+		       X86_MODE_64 : X86_MODE_32;
+}
+
+struct build {
+	struct aux_flow ranges[NODE_RANGES];
+	struct pt_site sites[NODE_RANGES + 1];
+	uint32_t n_ranges, n_sites, n_insns;
+	uint64_t ip;		/* of the instruction, then of the next one */
+	struct x86_insn insn;
+};
+
+/* One contiguous run up to a branch. False: it does not end in the region. */
+static bool scan_range(struct build *b, const struct pt_node *n)
+{
+	const struct pt_region *r = n->region;
+	enum x86_mode mode = mode_of(n->flags);
+	struct aux_flow *f = &b->ranges[b->n_ranges];
+	uint64_t ip = b->ip;
+	uint32_t count = 0;
+
+	for (;; ip += b->insn.size) {
+		uint64_t left = r->end - ip;
+
+		if (ip < r->start || ip >= r->end ||
+		    !x86_insn_decode_in(r->bytes + (ip - r->start),
+					left < 15 ? left : 15, mode, &b->insn))
+			return false;
+		count++;
+		if (range_ends[b->insn.cls] != AUX_END_FALL)
+			break;
+	}
+	*f = (struct aux_flow){ .kind = AUX_FLOW_RANGE,
+				.what = range_ends[b->insn.cls],
+				.flags = n->flags | b->insn.size, .n = count,
+				.range = { b->ip, ip } };
+	b->n_ranges++;
+	b->n_insns += count;
+	b->ip = ip;
+	return true;
+}
+
+/* The jump or call at b->ip goes on inside of the node. */
+static bool follow(struct build *b, const struct pt_node *n)
+{
+	uint64_t next = b->ip + b->insn.size;
+	uint64_t to = next + (uint64_t)b->insn.disp;
+
+	if (b->insn.cls == X86_CALL && b->insn.disp)
+		b->sites[b->n_sites++] = (struct pt_site){ .ip = next };
+	if (to < n->region->start || to >= n->region->end)
+		return false;
+	for (uint32_t i = 0; i < b->n_ranges; i++)
+		if (b->ranges[i].range.first == to)
+			return false;
+	b->ip = to;
+	return b->n_ranges < NODE_RANGES;
+}
+
+/* A step and its ranges, with room for sites behind them. */
+static struct aux_step *make_step(struct pt_store *s,
+				  const struct aux_flow *ranges,
+				  uint32_t n_ranges, uint32_t n_insns,
+				  size_t n_sites)
+{
+	struct aux_step *step = pt_store_alloc(s, sizeof(*step) +
+			n_ranges * sizeof(*ranges) +
+			n_sites * sizeof(struct pt_site));
+
+	if (!step)
+		return NULL;
+	*step = (struct aux_step){ .n_ranges = n_ranges, .n_insns = n_insns };
+	step->ranges = memcpy(step + 1, ranges, n_ranges * sizeof(*ranges));
+	return step;
+}
+
+static void set_outcome(struct aux_step *step, bool taken)
+{
+	struct aux_flow *ranges = (struct aux_flow *)(step + 1);
+
+	ranges[step->n_ranges - 1].what = taken ? AUX_END_COND_TAKEN :
+						  AUX_END_COND_NOT_TAKEN;
+}
+
+/* Of its first step. */
+static struct pt_site *sites_of(const struct pt_node *n)
+{
+	struct aux_step *step = n->steps[n->first];
+
+	return (struct pt_site *)((struct aux_flow *)(step + 1) +
+				  step->n_ranges);
+}
+
+static bool keep(struct pt_store *s, struct pt_node *n, const struct build *b,
+		 bool taken)
+{
+	struct aux_step *step = make_step(s, b->ranges, b->n_ranges, b->n_insns,
+					  b->n_sites);
+
+	if (!step)
+		return false;
+	n->first = b->insn.cls == X86_COND && taken;
+	n->steps[n->first] = step;
+	n->n_sites = b->n_sites & 0x7f;
+	memcpy(sites_of(n), b->sites, b->n_sites * sizeof(b->sites[0]));
+	if (b->insn.cls == X86_COND)
+		set_outcome(step, taken);
+	return true;
+}
+
+/* Decodes a node that is new, and makes its step: of a COND, for that outcome.
+ * False: the store is full. */
+static bool pt_code_fill(struct pt_store *s, struct pt_node *n, bool taken)
+{
+	struct build b;
+	uint8_t kind = PT_NODE_SLOW;
+
+	b.n_ranges = b.n_sites = b.n_insns = 0;
+	b.ip = n->ip;
+	while (scan_range(&b, n)) {
+		if (b.insn.cls != X86_JUMP && b.insn.cls != X86_CALL) {
+			kind = b.insn.cls == X86_COND ? PT_NODE_COND :
+			       b.insn.cls == X86_RET ? PT_NODE_RET :
+						       PT_NODE_TIP;
+			break;
+		}
+		if (!follow(&b, n))
+			break;
+	}
+	if (kind == PT_NODE_SLOW) {
+		n->kind = kind;
+		return true;
+	}
+	if (b.insn.cls == X86_IND_CALL)
+		b.sites[b.n_sites++] = (struct pt_site){
+			.ip = b.ip + b.insn.size };
+	if (!keep(s, n, &b, taken))
+		return false;
+	n->next_ip = b.ip + b.insn.size;
+	if (kind == PT_NODE_COND)
+		n->disp = (int32_t)b.insn.disp;
+	n->kind = kind;
+	return true;
+}
+
+static struct pt_node *pt_code_next(struct pt_store *s, struct pt_node *n,
+				    bool taken)
+{
+	uint64_t ip = pt_node_to(n, taken);
+
+	if (n->next[taken])
+		return n->next[taken];
+	if (ip < n->region->start || ip >= n->region->end)
+		return NULL;
+	return n->next[taken] = node_in(s, n->region, ip, n->flags);
+}
+
+static const struct pt_site *pt_code_site(struct pt_store *s, struct pt_node *n,
+				   unsigned i)
+{
+	struct pt_site *site = &sites_of(n)[i];
+
+	if (!site->node && site->ip >= n->region->start &&
+	    site->ip < n->region->end)
+		site->node = node_in(s, n->region, site->ip, n->flags);
+	return site;
+}
+
+/* Where a COND goes on, in its region: NULL if that is elsewhere. */
+static struct aux_step *pt_code_step(struct pt_store *s, struct pt_node *n,
+				     bool taken)
+{
+	struct aux_step *step = n->steps[taken];
+	const struct aux_step *other = n->steps[!taken];
+
+	if (step)
+		return step;
+	step = make_step(s, other->ranges, other->n_ranges, other->n_insns, 0);
+	if (!step)
+		return NULL;
+	set_outcome(step, taken);
+	return n->steps[taken] = step;
+}
+
+/*
+ * pt: paths, the memo of what a TNT, a TIP, or a TNT and the TIP right behind it do
+ * at a node.
+ *
+ * A path stays in one region. While there is much room it is kept at once, then the
+ * second time it is taken: most of cold code runs once. Calls that return inside of
+ * a path leave no trace in it but the height that the stack reached.
+ */
+
+#define STEPS 64
+
+_Static_assert(sizeof(struct pt_entry) == 32, "two are a cache line");
+
+/* The one behind e in the search for a key. */
+static struct pt_entry *find_next(struct pt_entry *table, size_t mask,
+				  struct pt_entry *e)
+{
+	size_t offset = (size_t)((uint8_t *)(e + 1) - (uint8_t *)table);
+
+	return offset & (PT_LINE - 1) ? e + 1 : pt_entry_at(table, mask, offset);
+}
+
+/* The first free place of a key. */
+static struct pt_entry *find_free(struct pt_entry *table, size_t mask,
+				  uint64_t key)
+{
+	struct pt_entry *e = pt_entry_at(table, mask, pt_path_hash(key));
+
+	while (e->key)
+		e = find_next(table, mask, e);
+	return e;
+}
+
+static bool grow_paths(struct pt_store *s)
+{
+	uint32_t n = 2 * s->max_paths;
+	size_t mask = pt_path_mask(n);
+	struct pt_entry *old = s->paths;
+	struct pt_entry *table = pt_store_table(n * sizeof(*table));
+
+	if (!table) {
+		s->nomem = true;
+		return false;
+	}
+	for (uint32_t i = 0; i < s->max_paths; i++)
+		if (old[i].key)
+			*find_free(table, mask, old[i].key) = old[i];
+	pt_store_reuse(s, old, s->max_paths * sizeof(*old));
+	s->paths = table;
+	s->max_paths = n;
+	s->path_mask = mask;
+	return true;
+}
+
+struct trial {
+	struct aux_step *steps[STEPS];
+	struct pt_site sites[PATH_CALLS];
+	struct aux_path pub;
+	unsigned left, n_calls, height;
+	enum pt_path_end end;
+	struct pt_node *node;	/* END_NODE: there */
+	uint64_t ip;		/* where it ends; canonical */
+};
+
+/* The calls of a node. False: too many. */
+static bool call(struct trial *t, struct pt_store *s, struct pt_node *n)
+{
+	if (t->n_calls + n->n_sites > PATH_CALLS)
+		return false;
+	for (unsigned i = 0; i < n->n_sites; i++)
+		t->sites[t->n_calls++] = *pt_code_site(s, n, i);
+	if (t->height < t->n_calls)
+		t->height = t->n_calls;
+	return true;
+}
+
+static void add_step(struct trial *t, struct aux_step *step)
+{
+	struct aux_path *p = &t->pub;
+
+	t->steps[p->n_steps++] = step;
+	p->n_ranges += step->n_ranges;
+	p->n_insns += step->n_insns;
+}
+
+/* Takes one bit at n: the next node, or NULL at the end of the path. */
+static struct pt_node *take_bit(struct trial *t, struct pt_store *s,
+				struct pt_node *n, bool bit)
+{
+	if (n->kind == PT_NODE_COND) {
+		t->end = PT_END_IP;
+		t->ip = pt_node_to(n, bit);
+		return pt_code_next(s, n, bit);
+	}
+	if (!t->n_calls) {
+		t->end = PT_END_POP;
+		t->ip = 0;
+		return NULL;
+	}
+	t->end = PT_END_IP;
+	t->ip = t->sites[--t->n_calls].ip;
+	return t->sites[t->n_calls].node;
+}
+
+static bool takes_bit(const struct pt_node *n, bool bit)
+{
+	return n->kind == PT_NODE_COND || (n->kind == PT_NODE_RET && bit);
+}
+
+/* To an address that a place can hold? */
+static bool leads_on(const struct trial *t, const struct pt_node *n, bool bit)
+{
+	if (n->kind == PT_NODE_COND)
+		return pt_is_canonical(pt_node_to(n, bit));
+	return !t->n_calls || pt_is_canonical(t->sites[t->n_calls - 1].ip);
+}
+
+/* The step of one bit at n. 0: there is none, -1: no memory */
+static int try_step(struct trial *t, struct pt_store *s, struct pt_node *n,
+		    bool bit)
+{
+	unsigned n_calls = t->n_calls, height = t->height;
+	struct aux_step *step;
+
+	if (n->kind == PT_NODE_NEW && !pt_code_fill(s, n, bit))
+		return -1;
+	if (!takes_bit(n, bit) || t->pub.n_steps == STEPS || !call(t, s, n))
+		return 0;
+	if (!leads_on(t, n, bit)) {
+		t->n_calls = n_calls;
+		t->height = height;
+		return 0;
+	}
+	step = pt_code_step(s, n, n->kind == PT_NODE_COND && bit);
+	if (!step)
+		return -1;
+	add_step(t, step);
+	return 1;
+}
+
+/* The branch at the end of n takes a TIP. False: it does not, or there is no room. */
+static bool take_tip(struct trial *t, struct pt_store *s, struct pt_node *n)
+{
+	struct aux_step *step;
+
+	if ((n->kind == PT_NODE_NEW && !pt_code_fill(s, n, false)) ||
+	    (n->kind != PT_NODE_TIP && n->kind != PT_NODE_RET) ||
+	    t->pub.n_steps == STEPS)
+		return false;
+	step = pt_code_step(s, n, false);
+	if (!step || !call(t, s, n))
+		return false;
+	add_step(t, step);
+	t->end = PT_END_TIP;
+	return true;
+}
+
+/* Bits below a stop bit. False: no memory. */
+static bool take_bits(struct trial *t, struct pt_store *s, struct pt_node *n,
+		      unsigned bits)
+{
+	unsigned k = 31 - (unsigned)__builtin_clz(bits);
+
+	while (k) {
+		bool bit = bits >> (k - 1) & 1;
+		int r = try_step(t, s, n, bit);
+
+		if (r < 0)
+			return false;
+		t->left = (bits & ((1U << k) - 1)) | 1U << k;
+		if (!r) {
+			t->end = PT_END_STOP;
+			t->ip = n->ip;
+			return true;
+		}
+		k--;
+		t->left = (bits & ((1U << k) - 1)) | 1U << k;
+		n = take_bit(t, s, n, bit);
+		if (!n)
+			return true;
+	}
+	t->end = PT_END_NODE;
+	t->left = 1;
+	t->node = n;
+	t->ip = n->ip;
+	return true;
+}
+
+/* False: no memory, or a TIP alone that the node does not take. */
+static bool try_path(struct trial *t, struct pt_store *s, struct pt_node *n,
+		     unsigned bits)
+{
+	bool tip = bits & PT_TIP, taken;
+
+	t->pub = (struct aux_path){ 0 };
+	t->n_calls = t->height = 0;
+	bits &= PT_BITS;
+	if (!take_bits(t, s, n, bits))
+		return false;
+	if (!tip || t->end != PT_END_NODE)
+		return true;
+	taken = take_tip(t, s, t->node);
+	return taken || bits > 1;
+}
+
+static size_t size_of_steps(const struct trial *t)
+{
+	return t->pub.n_steps * sizeof(struct aux_step *);
+}
+
+static void copy_to(struct pt_path *p, void *steps, const struct trial *t)
+{
+	p->pub = t->pub;
+	p->pub.steps = memcpy(steps, t->steps, size_of_steps(t));
+	for (unsigned i = 0; i < t->n_calls; i++)
+		p->sites[i] = t->sites[i].ip;
+}
+
+static struct pt_entry entry_of(const struct trial *t, uint64_t key,
+				struct pt_path *p, const struct pt_region *r)
+{
+	return (struct pt_entry){ .key = key, .path = p,
+				  .next = pt_place(t->ip) |
+					  ((unsigned)t->end * PT_REGIONS +
+					   r->index),
+				  .n_insns = t->pub.n_insns,
+				  .left = (uint16_t)t->left,
+				  .n_calls = (uint8_t)t->n_calls,
+				  .room = (uint8_t)(PT_STACK - t->height) };
+}
+
+/* NULL: there is no room. */
+static const struct pt_entry *keep_path(struct pt_store *s,
+					const struct trial *t, uint64_t key,
+					const struct pt_region *r)
+{
+	struct pt_entry *e;
+	struct pt_path *p;
+	void *steps;
+
+	/* dense: what is looked for often is in its line all the same */
+	if (!r->index ||
+	    (s->n_paths >= s->max_paths / 8 * 7 && !grow_paths(s)))
+		return NULL;
+	p = pt_store_lines(s, sizeof(*p) + t->n_calls * sizeof(*p->sites));
+	steps = p ? pt_store_alloc(s, size_of_steps(t)) : NULL;
+	if (!steps)
+		return NULL;
+	copy_to(p, steps, t);
+	p->pub.kept = 1;
+	e = find_free(s->paths, s->path_mask, key);
+	*e = entry_of(t, key, p, r);
+	s->n_paths++;
+	return e;
+}
+
+/* While there is much room, or from the second time on that it is taken. */
+static bool is_kept(struct pt_store *s, uint64_t key)
+{
+	size_t h = pt_path_hash(key);
+	uint16_t tag = (uint16_t)(h >> 22 | 1), *seen;
+	bool again;
+
+	if (s->used < s->limit / 2)
+		return true;
+	if (!s->seen && !(s->seen = pt_store_table(PT_SEEN * sizeof(*seen))))
+		return true;
+	seen = &s->seen[h / PT_LINE & (PT_SEEN - 1)];
+	again = *seen == tag;
+	*seen = tag;
+	return again;
+}
+
+static const struct pt_entry *make_path(struct pt *d, struct pt_node *n,
+					unsigned bits, uint64_t key)
+{
+	struct pt_store *s = &d->store;
+	const struct pt_entry *e = NULL;
+	struct pt_path *p;
+	struct trial t;
+	size_t before, size;
+
+	if (!try_path(&t, s, n, bits))
+		return NULL;
+	if (is_kept(s, key))
+		e = keep_path(s, &t, key, n->region);
+	before = sizeof(*p) + t.n_calls * sizeof(*p->sites);
+	size = before + size_of_steps(&t);
+	if (e || d->n_scratch + size > PT_SCRATCH)
+		return e;
+	p = (struct pt_path *)(d->scratch + d->n_scratch);
+	d->n_scratch += size;
+	copy_to(p, (uint8_t *)p + before, &t);
+	d->entry = entry_of(&t, key, p, n->region);
+	return &d->entry;
+}
+
+/* An entry that the quick way did not find goes to the line where it looks. */
+static const struct pt_entry *promote(struct pt_store *s, struct pt_entry *e)
+{
+	struct pt_entry *home = pt_entry_at(s->paths, s->path_mask,
+					    pt_path_hash(e->key));
+	struct pt_entry other;
+
+	if (e == home || e == home + 1)
+		return e;
+	home += s->turn++ & 1;
+	other = *home;
+	*home = *e;
+	*e = other;
+	return home;
+}
+
+const struct pt_entry *pt_path_find(struct pt *d, uint64_t place, unsigned bits)
+{
+	struct pt_store *s = &d->store;
+	uint64_t key = place | pt_key_mode(d->flags) | pt_key_bits(bits);
+	struct pt_entry *first = pt_entry_at(s->paths, s->path_mask,
+					     pt_path_hash(key)), *e;
+	struct pt_node *n;
+
+	for (e = first; e->key; e = find_next(s->paths, s->path_mask, e))
+		if (e->key == key && s->ready[pt_entry_where(e)] != PT_UNKNOWN)
+			return promote(s, e);
+	n = pt_code_node(s, pt_place_ip(place), d->flags);
+	if (!n)
+		return NULL;
+	for (e = first; e->key; e = find_next(s->paths, s->path_mask, e))
+		if (e->key == key && pt_entry_region(e) == n->region->index)
+			return promote(s, e);
+	return make_path(d, n, bits, key);
+}

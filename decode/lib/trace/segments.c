@@ -1,0 +1,684 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * chunks: where a stream has to be cut.
+ *
+ * A run ends where bytes are missing, where an AUX record says that data was
+ * dropped, and where the file is cut. Pieces that overlap earlier ones (of two
+ * snapshots) lose the common bytes.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "decode/lib/sideband/sideband.h"
+#include "decode/lib/trace/gap.h"
+#include "decode/lib/trace/trace.h"
+
+#define PAD 8	/* an AUXTRACE payload has less than this of padding */
+
+/* Marks that start before a stream offset. */
+static size_t first_mark(const struct queue *q, uint64_t offset)
+{
+	size_t lo = 0, n = q->n_marks;
+
+	while (n) {
+		size_t half = n / 2;
+
+		if (q->marks[lo + half].offset < offset) {
+			lo += half + 1;
+			n -= half + 1;
+		} else {
+			n = half;
+		}
+	}
+	return lo;
+}
+
+/* How much of a snapshot is padding, by the place in the ring where its last AUX
+ * record ended; 0 also when that cannot be. */
+static uint64_t ring_padding(const struct piece *p)
+{
+	uint64_t size = p->ring_size, end = p->offset + p->len, pad;
+
+	if (!p->len || size < p->len)
+		return 0;
+	pad = (end % size + size - p->ring_end % size) % size;
+	if (pad >= PAD || pad >= p->len)
+		return 0;
+	for (uint64_t i = p->len - pad; i < p->len; i++)
+		if (p->data[i])
+			return 0;
+	return pad;
+}
+
+/* The true length of a piece's payload: without padding. */
+static uint64_t true_length(const struct queue *q, size_t i)
+{
+	const struct piece *p = &q->pieces[i];
+	uint64_t len = p->len, best = 0;
+
+	if (p->clipped || p->exact || q->rebased)
+		return len;
+	if (i + 1 < q->n_pieces && q->pieces[i + 1].offset > p->offset) {
+		uint64_t next = q->pieces[i + 1].offset - p->offset;
+
+		if (next <= len && len - next < PAD)
+			return next;
+	}
+	for (size_t j = first_mark(q, p->offset + len); j > 0; j--) {
+		const struct aux_mark *m = &q->marks[j - 1];
+		uint64_t end = m->offset;
+
+		/* Of an overwritten ring only the end is told. */
+		if (!(m->flags & PERF_AUX_FLAG_OVERWRITE))
+			end += m->size;
+		if (end + PAD < p->offset + len)
+			break;
+		if (end > p->offset && end - p->offset <= len &&
+		    len - (end - p->offset) < PAD && end - p->offset > best)
+			best = end - p->offset;
+	}
+	return best ? best : len - ring_padding(p);
+}
+
+/*
+ * What p has in common with the one before goes from that one, whose end may be
+ * padding; unless it holds all of p, or the file lacks its end.
+ */
+static void cut_overlap(struct queue *q, size_t *n, struct piece *p)
+{
+	struct piece *last = &q->pieces[*n - 1];
+	uint64_t end = last->offset + last->len, skip;
+
+	if (p->offset >= end)
+		return;
+	if (p->offset >= last->offset && p->offset + p->len > end &&
+	    !last->clipped) {
+		q->n_bytes -= end - p->offset;
+		last->len = p->offset - last->offset;
+		if (!last->len) {
+			p->fresh |= last->fresh;
+			(*n)--;
+		}
+		return;
+	}
+	skip = end - p->offset < p->len ? end - p->offset : p->len;
+	p->offset += skip;
+	p->data += skip;
+	p->file_offset += skip;
+	p->len -= skip;
+}
+
+/* Takes padding and overlap off the pieces; empty ones go. */
+static void trim_pieces(struct queue *q)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < q->n_pieces; i++)
+		q->pieces[i].len = true_length(q, i);
+	for (size_t i = 0; i < q->n_pieces; i++) {
+		struct piece p = q->pieces[i];
+		const struct piece *last = n ? &q->pieces[n - 1] : NULL;
+
+		if (p.len > UINT64_MAX - p.offset)
+			p.len = UINT64_MAX - p.offset;
+		if (last && p.snapshot != last->snapshot &&
+		    p.offset > last->offset + last->len)
+			p.fresh = true;
+		if (last)
+			cut_overlap(q, &n, &p);
+		if (!p.len && !p.clipped)
+			continue;
+		q->n_bytes += p.len;
+		q->pieces[n++] = p;
+	}
+	q->n_pieces = n;
+}
+
+static int add_run(struct queue *q, struct run run)
+{
+	if (!run.gap && run.offset == run.end)
+		return 0;
+	if (array_grow(&q->runs, q->n_runs, &q->cap_runs,
+		       sizeof(*q->runs)) < 0)
+		return -AUX_E_NOMEM;
+	q->runs[q->n_runs++] = run;
+	return 0;
+}
+
+static int add_gap(struct queue *q, uint64_t offset, uint8_t cause)
+{
+	return add_run(q, (struct run){ .offset = offset, .end = offset,
+					.gap = cause });
+}
+
+static uint8_t cause_of(uint64_t flags)
+{
+	if (flags & PERF_AUX_FLAG_TRUNCATED)
+		return AUX_GAP_AUX_TRUNCATED;
+	if (flags & PERF_AUX_FLAG_PARTIAL)
+		return AUX_GAP_AUX_PARTIAL;
+	if (flags & PERF_AUX_FLAG_COLLISION)
+		return AUX_GAP_AUX_COLLISION;
+	return 0;
+}
+
+/* Closes a run at end, cut in two at each mark that says so. */
+static int close_run(struct queue *q, struct run run, size_t *mark)
+{
+	while (*mark < q->n_marks && !q->rebased) {
+		const struct aux_mark *m = &q->marks[*mark];
+		uint64_t at = m->offset + m->size;
+		uint8_t cause = cause_of(m->flags);
+		struct run head = run;
+
+		if (at < m->offset || at > run.end)
+			break;
+		(*mark)++;
+		if (!cause || m->flags & PERF_AUX_FLAG_OVERWRITE)
+			continue;
+		head.end = at < run.offset ? run.offset : at;
+		if (add_run(q, head) < 0 || add_gap(q, head.end, cause) < 0)
+			return -AUX_E_NOMEM;
+		run.fresh = false;
+		run.offset = head.end;
+		while (run.offset >= q->pieces[run.piece].offset +
+					     q->pieces[run.piece].len &&
+		       run.piece + 1 < q->n_pieces)
+			run.piece++;
+	}
+	return add_run(q, run);
+}
+
+/* AUX records may speak of bytes that no AUXTRACE record has. */
+static bool misses_tail(const struct queue *q, uint64_t end)
+{
+	for (size_t i = 0; i < q->n_marks; i++) {
+		const struct aux_mark *m = &q->marks[i];
+
+		if (m->flags & PERF_AUX_FLAG_OVERWRITE || q->part ||
+		    q->snapshots)
+			return false;
+		if (m->size && m->offset >= end)
+			return true;
+	}
+	return false;
+}
+
+static int by_offset(const void *a, const void *b)
+{
+	const struct aux_mark *x = a, *y = b;
+
+	if (x->offset != y->offset)
+		return x->offset < y->offset ? -1 : 1;
+	return x->size < y->size ? -1 : x->size > y->size;
+}
+
+/* Why the run ends before piece i. 0: it does not. */
+static uint8_t break_before(const struct queue *q, size_t i, uint64_t end)
+{
+	const struct piece *p = &q->pieces[i];
+
+	if (!i || (p->offset <= end && !p->fresh))
+		return 0;
+	if (p->snapshot != q->pieces[i - 1].snapshot)
+		return GAP_SNAPSHOT;
+	return AUX_GAP_AUX_LOST;
+}
+
+/* Adds a piece to the run, or closes that and starts another. */
+static int add_piece(struct queue *q, size_t i, struct run *run, size_t *mark)
+{
+	const struct piece *p = &q->pieces[i];
+	uint8_t cause = break_before(q, i, run->end);
+	bool told = i && q->pieces[i - 1].clipped;
+
+	if (cause && (close_run(q, *run, mark) < 0 ||
+		      (!told && add_gap(q, run->end, cause) < 0)))
+		return -AUX_E_NOMEM;
+	if (!i || cause)
+		*run = (struct run){ .offset = p->offset, .piece = i,
+				     .fresh = p->fresh };
+	run->end = p->offset + p->len;
+	if (!p->clipped)
+		return 0;
+	if (close_run(q, *run, mark) < 0 ||
+	    add_gap(q, run->end, AUX_GAP_FILE) < 0)
+		return -AUX_E_NOMEM;
+	*run = (struct run){ .offset = run->end, .end = run->end, .piece = i };
+	return 0;
+}
+
+int chunks_make_runs(struct queue *q)
+{
+	struct run run = { 0 };
+	size_t mark = 0;
+
+	if (q->n_marks)
+		qsort(q->marks, q->n_marks, sizeof(*q->marks), by_offset);
+	trim_pieces(q);
+	for (size_t i = 0; i < q->n_pieces; i++)
+		if (add_piece(q, i, &run, &mark) < 0)
+			return -AUX_E_NOMEM;
+	if (close_run(q, run, &mark) < 0)
+		return -AUX_E_NOMEM;
+	return misses_tail(q, run.end) ? add_gap(q, run.end, AUX_GAP_AUX_LOST) :
+					 0;
+}
+
+/*
+ * chunks: the losses that the recorder tells of, among the runs of a stream.
+ *
+ * Invariant: where bytes end there is at most one gap, however often the loss was
+ * told: by an AUX flag, by a jump of the offset, by the recorder.
+ */
+
+struct list {
+	struct run *v;
+	size_t n, cap;
+};
+
+/* How much a cause tells of what happened. */
+static unsigned rank(uint8_t gap)
+{
+	return gap == GAP_SNAPSHOT ? 0 : gap == AUX_GAP_AUX_LOST ? 1 : 2;
+}
+
+static int push(struct list *l, const struct run *run)
+{
+	struct run *last = l->n ? &l->v[l->n - 1] : NULL;
+
+	if (!run->gap && run->offset == run->end)
+		return 0;
+	if (run->gap && last && last->gap) {
+		if (rank(run->gap) > rank(last->gap))
+			last->gap = run->gap;
+		if (!last->detail)
+			last->detail = run->detail;
+		return 0;
+	}
+	if (array_grow(&l->v, l->n, &l->cap, sizeof(*l->v)) < 0)
+		return -AUX_E_NOMEM;
+	l->v[l->n++] = *run;
+	return 0;
+}
+
+static int push_loss(struct list *l, const struct loss_mark *m, uint64_t offset)
+{
+	struct run gap = { .offset = offset, .end = offset, .gap = m->gap,
+			   .detail = m->bytes };
+
+	return push(l, &gap);
+}
+
+/* One run, cut in two at each loss inside of it. */
+static int push_cut(struct list *l, const struct queue *q, struct run run,
+		    size_t *next)
+{
+	while (*next < q->n_losses && q->losses[*next].offset < run.end) {
+		const struct loss_mark *m = &q->losses[(*next)++];
+		struct run head = run;
+
+		head.end = m->offset < run.offset ? run.offset : m->offset;
+		if (push(l, &head) < 0 || push_loss(l, m, head.end) < 0)
+			return -AUX_E_NOMEM;
+		run.fresh &= head.end == run.offset;
+		run.offset = head.end;
+		while (run.offset >= q->pieces[run.piece].offset +
+					     q->pieces[run.piece].len &&
+		       run.piece + 1 < q->n_pieces)
+			run.piece++;
+	}
+	return push(l, &run);
+}
+
+static int loss_by_offset(const void *a, const void *b)
+{
+	const struct loss_mark *x = a, *y = b;
+
+	return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+/* Losses before and behind what is here, if that is not all there was. */
+static size_t skip_losses(const struct queue *q, uint64_t *end)
+{
+	size_t i = 0;
+
+	*end = UINT64_MAX;
+	if (!q->part)
+		return 0;
+	if (!q->n_pieces)
+		return q->n_losses;
+	*end = q->pieces[q->n_pieces - 1].offset +
+	       q->pieces[q->n_pieces - 1].len;
+	while (i < q->n_losses && q->losses[i].offset <= q->pieces[0].offset)
+		i++;
+	return i;
+}
+
+int chunks_place_losses(struct queue *q)
+{
+	struct list l = { 0 };
+	uint64_t end, last = 0;
+	size_t next;
+	int rc = 0;
+
+	if (q->n_losses)
+		qsort(q->losses, q->n_losses, sizeof(*q->losses), loss_by_offset);
+	if (q->rebased)
+		q->n_losses = 0;
+	next = skip_losses(q, &end);
+	for (size_t i = 0; rc == 0 && i < q->n_runs; i++) {
+		last = q->runs[i].end;
+		rc = q->runs[i].gap ? push(&l, &q->runs[i]) :
+				      push_cut(&l, q, q->runs[i], &next);
+	}
+	for (; rc == 0 && next < q->n_losses && q->losses[next].offset < end;
+	     next++)
+		rc = push_loss(&l, &q->losses[next], last);
+	free(q->runs);
+	q->runs = l.v;
+	q->n_runs = l.n;
+	q->cap_runs = l.cap;
+	return rc;
+}
+
+/*
+ * chunks: CoreSight: the runs of AUX records, and who is in them.
+ *
+ * The trace hardware starts anew for each AUX record, so each is a run of its own
+ * (Linux 83d1fc92d4cd), in frames or raw as its flags say. Bytes that no record
+ * told of are runs, too.
+ */
+
+#define FORMAT_MASK 0xff00u	/* PERF_AUX_FLAG_PMU_FORMAT_TYPE_MASK */
+#define FORMAT_FRAMED 0x0000u	/* PERF_AUX_FLAG_CORESIGHT_FORMAT_CORESIGHT */
+#define RAW_CPUS_MAX 1024	/* of one queue; the others are of no CPU */
+
+/* Ids of the formatter itself. */
+#define ID_FLUSH 0x7b
+#define ID_TRIGGER 0x7d
+
+void chunks_take_hw_id(struct chunks *c, const struct aux_event *ev)
+{
+	uint32_t cpu = ev->id.present & PERF_SAMPLE_CPU ? ev->id.cpu :
+							  UINT32_MAX;
+	struct aux_diag *diag = &c->cs_error;
+
+	/* Intel PT has such records, too; which it is may come later. */
+	if (diag->code)
+		return;
+	if (csmeta_add_id(&c->cs, ev->aux_output_hw_id.hw_id, cpu, diag) < 0)
+		diag->offset = ev->offset;
+}
+
+void chunks_read_metadata(struct chunks *c)
+{
+	struct aux_diag diag = { 0 };
+
+	if (c->trace_type != AUX_TRACE_CS_ETM) {
+		c->cs_error = (struct aux_diag){ 0 };
+		return;
+	}
+	if (csmeta_read(&c->cs, c->metadata, c->n_metadata, &diag) < 0)
+		c->cs_error = diag;
+}
+
+/* What a record tells of. Of an overwritten ring it is what ends there. */
+static void get_extent(const struct aux_mark *m, uint64_t *from, uint64_t *to)
+{
+	if (m->flags & PERF_AUX_FLAG_OVERWRITE) {
+		*to = m->offset;
+		*from = m->size < *to ? *to - m->size : 0;
+	} else {
+		*from = m->offset;
+		*to = m->size < UINT64_MAX - *from ? *from + m->size :
+						     UINT64_MAX;
+	}
+}
+
+struct split {
+	struct queue *q;
+	struct run *runs;
+	size_t n, cap;
+	size_t mark;	/* the first that may still tell of something */
+	bool *used;	/* by mark */
+};
+
+static int cs_push(struct split *s, struct run run, uint64_t from, uint64_t to,
+		   size_t mark)
+{
+	const struct queue *q = s->q;
+	size_t like = mark ? mark : s->mark + (s->mark < q->n_marks);
+
+	if (!run.gap && from == to)
+		return 0;
+	if (array_grow(&s->runs, s->n, &s->cap, sizeof(*s->runs)) < 0)
+		return -AUX_E_NOMEM;
+	run.fresh &= from == run.offset;
+	run.offset = from;
+	run.end = to;
+	run.mark = mark;
+	/* what nobody told of looks like what is told of next, or last */
+	run.raw = like && (q->marks[like - 1].flags & FORMAT_MASK) !=
+				  FORMAT_FRAMED;
+	while (!run.gap && from - q->pieces[run.piece].offset >=
+				   q->pieces[run.piece].len)
+		run.piece++;
+	if (mark)
+		s->used[mark - 1] = true;
+	s->runs[s->n++] = run;
+	return 0;
+}
+
+static int split_run(struct split *s, const struct run *run)
+{
+	const struct queue *q = s->q;
+	uint64_t at = run->offset, from, to;
+	size_t i;
+
+	for (i = s->mark; i < q->n_marks && !q->rebased; i++) {
+		get_extent(&q->marks[i], &from, &to);
+		if (from >= run->end)
+			break;
+		if (to > run->end)
+			to = run->end;
+		if (to <= at)
+			continue;
+		s->mark = i;
+		if (from > at && cs_push(s, *run, at, from, 0) < 0)
+			return -AUX_E_NOMEM;
+		if (from < at)
+			from = at;
+		if (cs_push(s, *run, from, to, i + 1) < 0)
+			return -AUX_E_NOMEM;
+		at = to;
+		if (at == run->end)
+			return 0;
+	}
+	return cs_push(s, *run, at, run->end, 0);
+}
+
+/* Records none of whose bytes is here. */
+static uint64_t count_orphans(const struct split *s)
+{
+	const struct queue *q = s->q;
+	uint64_t n = 0;
+
+	if (q->part || q->snapshots || q->rebased)
+		return 0;
+	for (size_t i = 0; i < q->n_marks; i++)
+		n += q->marks[i].size && !s->used[i] &&
+		     !(q->marks[i].flags & PERF_AUX_FLAG_OVERWRITE);
+	return n;
+}
+
+int chunks_split_runs(struct chunks *c, struct queue *q)
+{
+	struct split s = { .q = q };
+	int rc = 0;
+
+	s.used = calloc(q->n_marks + 1, sizeof(*s.used));
+	if (!s.used)
+		return -AUX_E_NOMEM;
+	for (size_t i = 0; rc == 0 && i < q->n_runs; i++)
+		rc = q->runs[i].gap ? cs_push(&s, q->runs[i], q->runs[i].offset,
+					   q->runs[i].end, 0) :
+				      split_run(&s, &q->runs[i]);
+	c->n_orphan_aux += count_orphans(&s);
+	free(s.used);
+	free(q->runs);
+	q->runs = s.runs;
+	q->n_runs = s.n;
+	q->cap_runs = s.cap;
+	return rc;
+}
+
+/* The frames of a run, however they lie in pieces. */
+static void scan_frames(const struct queue *q, const struct run *run,
+			struct etmframe_ids *ids)
+{
+	uint8_t cut[ETMFRAME_SIZE];
+	size_t n_cut = 0, n, take;
+	uint64_t at = run->offset;
+
+	for (size_t i = run->piece; at < run->end; i++) {
+		const struct piece *p = &q->pieces[i];
+		const uint8_t *data = p->data + (at - p->offset);
+
+		n = (size_t)(p->len - (at - p->offset));
+		if (n > run->end - at)
+			n = (size_t)(run->end - at);
+		at += n;
+		while (n_cut && n) {
+			take = sizeof(cut) - n_cut < n ? sizeof(cut) - n_cut : n;
+			memcpy(cut + n_cut, data, take);
+			n_cut += take;
+			data += take;
+			n -= take;
+			if (n_cut < sizeof(cut))
+				break;
+			etmframe_scan(ids, cut, sizeof(cut));
+			n_cut = 0;
+		}
+		etmframe_scan(ids, data, n);
+		if (n % sizeof(cut)) {
+			memcpy(cut, data + (n - n % sizeof(cut)),
+			       n % sizeof(cut));
+			n_cut = n % sizeof(cut);
+		}
+	}
+}
+
+/* The ids of a run, and their bytes into sum. */
+static void scan_run(const struct queue *q, struct run *run,
+		     struct etmframe_ids *sum)
+{
+	struct etmframe_ids ids = { .id = ETMFRAME_NO_ID };
+
+	scan_frames(q, run, &ids);
+	for (unsigned id = 0; id < ETMFRAME_N_IDS; id++) {
+		sum->n[id] += ids.n[id];
+		if (ids.n[id])
+			run->ids[id / 64] |= UINT64_C(1) << id % 64;
+	}
+}
+
+static int add_source(struct chunks *c, const struct chunk_source *source)
+{
+	if (array_grow(&c->sources, c->n_sources, &c->cap_sources,
+		       sizeof(*c->sources)) < 0)
+		return -AUX_E_NOMEM;
+	c->sources[c->n_sources++] = *source;
+	return 0;
+}
+
+/* The CPU that a raw run is of. */
+int32_t chunks_raw_cpu(const struct queue *q, const struct run *run)
+{
+	uint32_t cpu = run->mark ? q->marks[run->mark - 1].cpu : UINT32_MAX;
+
+	return cpu <= INT32_MAX ? (int32_t)cpu : q->cpu;
+}
+
+static int add_raw(struct chunks *c, size_t first, uint32_t queue,
+		   const struct run *run)
+{
+	int32_t cpu = chunks_raw_cpu(&c->queues[queue], run);
+	uint64_t n = run->end - run->offset;
+
+	for (size_t i = first; i < c->n_sources; i++) {
+		if (c->sources[i].cpu != cpu &&
+		    i - first < RAW_CPUS_MAX - 1)
+			continue;
+		c->sources[i].n_bytes += n;
+		return 0;
+	}
+	return add_source(c, &(struct chunk_source){
+		.queue = queue, .raw = true, .cpu = cpu, .n_bytes = n,
+		.meta = csmeta_find_cpu(&c->cs, cpu),
+	});
+}
+
+static bool is_source(unsigned id)
+{
+	return id && id != ID_FLUSH && id != ID_TRIGGER;
+}
+
+static int add_ids(struct chunks *c, uint32_t queue,
+		   const struct etmframe_ids *ids)
+{
+	for (unsigned id = 0; id < ETMFRAME_N_IDS; id++) {
+		const struct csmeta_source *meta;
+
+		if (!ids->n[id] || !is_source(id))
+			continue;
+		meta = id > ETMFRAME_ID_MAX ? NULL :
+			csmeta_find_id(&c->cs, c->queues[queue].cpu, id);
+		if (add_source(c, &(struct chunk_source){
+			    .queue = queue, .id = (uint8_t)id,
+			    .cpu = meta ? meta->cpu : -1,
+			    .n_bytes = ids->n[id], .meta = meta }) < 0)
+			return -AUX_E_NOMEM;
+	}
+	return 0;
+}
+
+static int find_of_queue(struct chunks *c, uint32_t queue)
+{
+	struct queue *q = &c->queues[queue];
+	struct etmframe_ids ids = { 0 };
+	size_t first = c->n_sources;
+
+	for (size_t i = 0; i < q->n_runs; i++) {
+		struct run *run = &q->runs[i];
+
+		if (run->gap)
+			continue;
+		if (!run->raw)
+			scan_run(q, run, &ids);
+		else if (add_raw(c, first, queue, run) < 0)
+			return -AUX_E_NOMEM;
+	}
+	if (add_ids(c, queue, &ids) < 0)
+		return -AUX_E_NOMEM;
+	/* somebody has to tell of the gaps */
+	if (c->n_sources == first && q->n_runs &&
+	    add_source(c, &(struct chunk_source){ .queue = queue,
+						  .cpu = q->cpu }) < 0)
+		return -AUX_E_NOMEM;
+	if (c->n_sources > first)
+		c->sources[first].first = true;
+	return 0;
+}
+
+int chunks_find_sources(struct chunks *c)
+{
+	if (c->sources_found || c->trace_type != AUX_TRACE_CS_ETM)
+		return 0;
+	c->sources_found = true;
+	for (size_t i = 0; i < c->n; i++)
+		if (find_of_queue(c, (uint32_t)i) < 0)
+			return -AUX_E_NOMEM;
+	return 0;
+}
