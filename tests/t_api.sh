@@ -107,8 +107,7 @@ for src in cover_data.c cover_class.cc; do
 	ok $? "source_lines $src: as addr2line: $(tail -n 1 "$SCRATCH/out")" "$SCRATCH/out"
 done
 
-sed 's,^#include "plugin.*,,' decode/plugin_bytes.c |
-	$cc -DAUX_PLUGIN -I"$root/include" -shared -fPIC -xc -o "$SCRATCH/bytes.so" - 2>"$SCRATCH/cc"
+<decode/lib/session/decoder_bytes.c $cc -DAUX_PLUGIN -I"$root/include" -shared -fPIC -xc -o "$SCRATCH/bytes.so" - 2>"$SCRATCH/cc"
 ok $? "a decoder of one's own builds with the installed headers" "$SCRATCH/cc"
 tid=$(awk 'NR == 1 { print $1 }' <<<"$("$auxdecode" count "$threads" | awk '$1 == "thread" { print $2 }')")
 for how in '' .static; do
