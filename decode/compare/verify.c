@@ -445,6 +445,25 @@ static bool is_barrier(const struct verify_side *s)
 	return s->head.kind == AUX_FLOW_RANGE || s->head.kind == VERIFY_END;
 }
 
+/*
+ * The head of s is about to be dropped: if the other side emitted the same event
+ * before it gave the chunk up, that one has had its partner.
+ */
+static void settle_pending(struct verify *v, struct verify_side *s)
+{
+	struct verify_side *o = verify_other(v, s);
+
+	if (is_barrier(s) || s->head.kind == AUX_FLOW_TIME)
+		return;
+	for (unsigned i = 0; i < o->n_pending; i++) {
+		if (class_of(&o->pending[i]) == class_of(&s->head) &&
+		    same_event(v, &s->head, &o->pending[i])) {
+			drop_pending(o, i);
+			return;
+		}
+	}
+}
+
 /* What the other decoder gave of a chunk that this one gave up has no partner. */
 static int drop_handed(struct verify *v, bool *dropped)
 {
@@ -454,8 +473,10 @@ static int drop_handed(struct verify *v, bool *dropped)
 
 		while (s->place < o->place && !(s->place & 1) &&
 		       verify_is_handed(o, s->place)) {
-			int rc = verify_next(s);
+			int rc;
 
+			settle_pending(v, s);
+			rc = verify_next(s);
 			if (rc < 0)
 				return rc;
 			s->n_pending = 0;
