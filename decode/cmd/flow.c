@@ -271,18 +271,18 @@ static void print_source(struct outbuf *out, const struct session *s)
 
 /* The session into the sink. */
 static int run_sink(struct tap *t, struct session *s,
-		    const struct sink_config *config,
+		    const struct sink_env *env, const struct sink_config *config,
 		    struct session_stats *stats, struct aux_diag *diag)
 {
 	struct sink_ops ops = tapped(t->ops);
-	int err = t->ops->open(&t->sink, config, diag);
+	int err = t->ops->open(&t->sink, env, config, diag);
 
 	if (err)
 		return err;
 	if (ops.needs_of)
 		ops.needs = ops.needs_of(config);
 	if (!(t->ops->needs & SINK_OWN_FORMAT))
-		print_source(config->out, s);
+		print_source(env->out, s);
 	t->stats = stats;
 	t->started_ns = t->shown_ns = now_ns();
 	err = session_run(s, &ops, t, stats, diag);
@@ -322,12 +322,9 @@ static struct sink_config sink_config_of(const struct cmd_options *o)
 		.stubs = o->stubs,
 		.not_taken = o->not_taken,
 		.schema = o->schema,
-		.path = o->path,
 		.to = o->to,
-		.out_path = o->out_path,
 		.module = o->module,
 		.period = o->period,
-		.symfs = o->code.symfs,
 		.max_size = o->max_size,
 		.by = o->by,
 		.per = o->per,
@@ -339,8 +336,6 @@ static struct sink_config sink_config_of(const struct cmd_options *o)
 		.caller = o->caller,
 		.longer = o->longer,
 		.shorter = o->shorter,
-		.time_from = o->time_from,
-		.time_to = o->time_to,
 		.whole = o->whole,
 		.just_count = o->just_count,
 	};
@@ -359,6 +354,14 @@ static int run_output(const struct cmd_options *o, struct session *s,
 				  .image = host_image };
 	struct verdict verdict = { .path = o->path };
 	struct sink_config config = sink_config_of(o);
+	const struct sink_env env = { .out = out,
+				      .host = &host,
+				      .report = &verdict.report,
+				      .path = o->path,
+				      .out_path = o->out_path,
+				      .symfs = o->code.symfs,
+				      .time_from = o->time_from,
+				      .time_to = o->time_to };
 	struct tap tap = { .ops = sink_find(o->command),
 			   .verdict = &verdict,
 			   .host = &host,
@@ -369,10 +372,7 @@ static int run_output(const struct cmd_options *o, struct session *s,
 	struct session_stats stats = { 0 };
 	int err, status;
 
-	config.out = out;
-	config.host = &host;
-	config.report = &verdict.report;
-	err = run_sink(&tap, s, &config, &stats, &diag);
+	err = run_sink(&tap, s, &env, &config, &stats, &diag);
 	/* the output first, so that a terminal shows the verdict below it */
 	if (outbuf_flush(out) == -AUX_E_IO) {
 		verdict_free(&verdict);

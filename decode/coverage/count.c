@@ -643,7 +643,7 @@ int cover_part_give(void *sink, void *part)
 	for (size_t i = 0; i < s->n_jumps && !err; i++)
 		err = cover_counter_jump(&c->counter, s->jumps[i].id,
 					 s->jumps[i].to, s->jumps[i].n);
-	c->config.report->n_insns += s->report.n_insns;
+	c->env.report->n_insns += s->report.n_insns;
 	cover_take_pid(&c->pid, s->pid);
 	free(s->shares);
 	free(s->jumps);

@@ -48,11 +48,11 @@ static int parse_format(struct coverage *c, struct aux_diag *diag)
 		if (strcmp(formats[i].name, to))
 			continue;
 		c->format = formats[i].format;
-		if (c->format == COVER_SANCOV && !c->config.out_path)
+		if (c->format == COVER_SANCOV && !c->env.out_path)
 			return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
 					"--to sancov wants -o DIR: it writes a "
 					"file for each module");
-		if (c->format == COVER_DRCOV && isatty(c->config.out->fd))
+		if (c->format == COVER_DRCOV && isatty(c->env.out->fd))
 			return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
 					"drcov is binary: give -o FILE");
 		return 0;
@@ -75,7 +75,8 @@ static int check(const struct sink_config *config, struct aux_diag *diag)
 	return 0;
 }
 
-static int open_coverage(void **sink, const struct sink_config *config,
+static int open_coverage(void **sink, const struct sink_env *env,
+			 const struct sink_config *config,
 			 struct aux_diag *diag)
 {
 	struct coverage *c;
@@ -88,6 +89,7 @@ static int open_coverage(void **sink, const struct sink_config *config,
 	if (!c)
 		return -AUX_E_NOMEM;
 	pthread_mutex_init(&c->lock, NULL);
+	c->env = *env;
 	c->config = *config;
 	c->pid = UINT32_MAX;
 	err = cover_units_init(&c->units);
@@ -129,7 +131,7 @@ static int flow_coverage(void *sink, const struct flow_ctx *ctx,
 	}
 	err = cover_counter_flow(k, ctx, ev, n);
 	cover_take_pid(&c->pid, ctx->pid);
-	c->config.report->n_insns += k->report.n_insns;
+	c->env.report->n_insns += k->report.n_insns;
 	k->report.n_insns = 0;
 	return err;
 }
@@ -217,7 +219,7 @@ static void add_drop(struct sink_report *r, const char *what, uint64_t n)
 /* What to say of files without lines. */
 static void tell_bare(struct coverage *c, const struct cover_lines *l)
 {
-	struct sink_report *r = c->config.report;
+	struct sink_report *r = c->env.report;
 
 	if (!*l->bare)
 		return;
@@ -235,7 +237,7 @@ static void tell_bare(struct coverage *c, const struct cover_lines *l)
 
 static int print_lines(struct coverage *c, const struct cover_tally *t)
 {
-	struct sink_report *r = c->config.report;
+	struct sink_report *r = c->env.report;
 	struct cover_lines l = { 0 };
 	int err = cover_lines_make(&l, t);
 
@@ -248,9 +250,9 @@ static int print_lines(struct coverage *c, const struct cover_tally *t)
 	for (size_t i = 0; i < l.n_lines; i++)
 		r->n_lines += l.lines[i].n != 0;
 	if (r->n_lines && c->format == COVER_LCOV)
-		cover_print_lcov(&l, c->config.out);
+		cover_print_lcov(&l, c->env.out);
 	else if (r->n_lines)
-		cover_print_summary(&l, c->config.out);
+		cover_print_summary(&l, c->env.out);
 	cover_lines_fini(&l);
 	return 0;
 }
@@ -258,16 +260,16 @@ static int print_lines(struct coverage *c, const struct cover_tally *t)
 static int print_tally(struct coverage *c, const struct cover_tally *t,
 		       struct aux_diag *diag)
 {
-	struct sink_report *r = c->config.report;
+	struct sink_report *r = c->env.report;
 
 	if (c->format == COVER_SANCOV)
-		return t->n_blocks ? cover_write_sancov(t, c->config.out_path,
+		return t->n_blocks ? cover_write_sancov(t, c->env.out_path,
 							c->pid, &r->n_lines,
 							diag) : 0;
 	if (c->format == COVER_DRCOV && t->n_blocks)
-		r->n_lines = cover_print_drcov(t, c->config.out);
+		r->n_lines = cover_print_drcov(t, c->env.out);
 	else if (c->format == COVER_AFL)
-		r->n_lines = cover_print_afl(t, c->config.out);
+		r->n_lines = cover_print_afl(t, c->env.out);
 	else
 		return print_lines(c, t);
 	return 0;
@@ -276,9 +278,9 @@ static int print_tally(struct coverage *c, const struct cover_tally *t,
 static int finish_coverage(void *sink, struct aux_diag *diag)
 {
 	struct coverage *c = sink;
-	struct sink_report *r = c->config.report;
+	struct sink_report *r = c->env.report;
 	struct cover_tally t;
-	int err = cover_tally_init(&t, c->config.host, c->config.symbol);
+	int err = cover_tally_init(&t, c->env.host, c->config.symbol);
 
 	t.only = c->config.module;
 	if (!err)

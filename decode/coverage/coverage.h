@@ -101,6 +101,7 @@ enum cover_format {
 };
 
 struct coverage {
+	struct sink_env env;
 	struct sink_config config;
 	enum cover_format format;
 	struct cover_units units;

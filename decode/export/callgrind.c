@@ -185,7 +185,7 @@ static void put_named(struct callgrind *c, const char *spec,
 static struct source_line line_of(struct callgrind *c,
 				  const struct call_func *f, uint64_t ip)
 {
-	const struct sink_host *host = c->x->config.host;
+	const struct sink_host *host = c->x->env.host;
 	struct source_line line = { 0 };
 
 	if (!host->line || !ip || host->line(host->priv, f->space, ip, &line))
@@ -272,7 +272,7 @@ static void put_header(struct callgrind *c)
 	c->cycles = sum.cycles;
 	outbuf_str(out, "# callgrind format\nversion: 1\ncreator: auxdecode\n"
 			"cmd: ");
-	for (const char *s = c->x->config.path; s && *s; s++)
+	for (const char *s = c->x->env.path; s && *s; s++)
 		outbuf_put(out, (unsigned char)*s < ' ' ? "?" : s, 1);
 	outbuf_str(out, "\npositions: instr line\n"
 			"event: Ir : Instructions\n"

@@ -30,7 +30,7 @@ static bool find_place(void *priv, uint64_t ip, const char **name,
 {
 	struct asker *a = priv;
 
-	find_symbol(a->e->x.config.host, a->space, ip, &a->sym);
+	find_symbol(a->e->x.env.host, a->space, ip, &a->sym);
 	*name = a->sym.name;
 	*offset = ip - a->sym.start;
 	return a->sym.name;
@@ -306,13 +306,13 @@ static int find_format(const struct export_ops **ops, const char *name,
 
 static int check_output(const struct exporter *e, struct aux_diag *diag)
 {
-	const struct sink_config *c = &e->x.config;
+	const struct sink_env *env = &e->x.env;
 
-	if (e->ops->flags & EXPORT_OWN_FILE && !c->out_path)
+	if (e->ops->flags & EXPORT_OWN_FILE && !env->out_path)
 		return refuse(diag, e->ops->name, " writes a file: give its "
 			      "name with -o FILE");
-	if (e->ops->flags & EXPORT_BINARY && c->out->fd >= 0 &&
-	    isatty(c->out->fd))
+	if (e->ops->flags & EXPORT_BINARY && env->out->fd >= 0 &&
+	    isatty(env->out->fd))
 		return refuse(diag, e->ops->name, " is binary and does not go "
 			      "onto a terminal: give -o FILE");
 	return 0;
@@ -328,7 +328,7 @@ static bool is_shown(struct exporter *e, struct export_track *track,
 	if (track->inside || name == e->symbol)
 		track->inside++;
 	else
-		e->x.config.report->n_filtered++;
+		e->x.env.report->n_filtered++;
 	return track->inside;
 }
 
@@ -502,14 +502,15 @@ static int start_parts(struct exporter *e, struct aux_diag *diag)
 	if (!err)
 		err = e->ops->open(&e->format, &e->x, diag);
 	if (!err)
-		err = calls_new(&e->calls, c->host, e->ops->calls_flags,
+		err = calls_new(&e->calls, e->x.env.host, e->ops->calls_flags,
 				e->ops->raw ? e->ops->raw : &from_calls,
 				e->ops->raw ? e->format : e);
 	e->x.calls = e->calls;
 	return err;
 }
 
-static int open_export(void **sink, const struct sink_config *config,
+static int open_export(void **sink, const struct sink_env *env,
+		       const struct sink_config *config,
 		       struct aux_diag *diag)
 {
 	struct exporter *e = calloc(1, sizeof(*e));
@@ -518,8 +519,9 @@ static int open_export(void **sink, const struct sink_config *config,
 	*sink = NULL;
 	if (!e)
 		return -AUX_E_NOMEM;
+	e->x.env = *env;
 	e->x.config = *config;
-	e->x.out = config->out;
+	e->x.out = env->out;
 	e->last_track = &e->x.tracks;
 	err = find_format(&e->ops, config->to, diag);
 	if (!err)
@@ -574,7 +576,7 @@ static int look_at(struct exporter *e, const struct flow_ctx *ctx,
 	for (size_t i = 0; i < n; i++) {
 		if (ev[i].kind != AUX_FLOW_RANGE && ev[i].kind != AUX_FLOW_PATH)
 			continue;
-		e->x.config.report->n_insns += ev[i].n;
+		e->x.env.report->n_insns += ev[i].n;
 		runs = true;
 	}
 	if (runs && e->n_gaps)
@@ -589,7 +591,6 @@ static int flow_export(void *sink, const struct flow_ctx *ctx,
 		       const struct aux_flow *ev, size_t n)
 {
 	struct exporter *e = sink;
-	const struct sink_config *c = &e->x.config;
 	int err;
 
 	if (!e->x.session)
@@ -602,7 +603,7 @@ static int flow_export(void *sink, const struct flow_ctx *ctx,
 	err = look_at(e, ctx, ev, n);
 	if (!err)
 		err = calls_flow(e->calls, ctx, ev, n);
-	if (!err && outbuf_failed(c->out))
+	if (!err && outbuf_failed(e->x.out))
 		err = -AUX_E_IO;
 	return err;
 }
@@ -610,7 +611,7 @@ static int flow_export(void *sink, const struct flow_ctx *ctx,
 /* Names as they were last. */
 static void name_tracks(struct exporter *e)
 {
-	const struct sink_host *host = e->x.config.host;
+	const struct sink_host *host = e->x.env.host;
 
 	for (struct export_track *t = e->x.tracks; t && host->comm;
 	     t = t->next) {

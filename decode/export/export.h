@@ -109,6 +109,7 @@ struct export_span {
 };
 
 struct export {
+	struct sink_env env;
 	struct sink_config config;
 	struct outbuf *out;
 	const struct session *session;	/* NULL before the first flow, in tests */
@@ -121,7 +122,7 @@ struct export {
 };
 
 #define EXPORT_BINARY 1		/* never onto a terminal */
-#define EXPORT_OWN_FILE 2	/* writes to config.out_path by itself */
+#define EXPORT_OWN_FILE 2	/* writes to env.out_path by itself */
 
 struct export_ops {
 	const char *name, *help;

@@ -49,10 +49,11 @@ struct exporter {
  * shows is told to its end. */
 static inline int exporter_count(struct exporter *e)
 {
-	const struct sink_config *c = &e->x.config;
+	struct sink_report *report = e->x.env.report;
+	uint64_t limit = e->x.config.limit;
 
-	c->report->n_lines++;
-	return !e->finishing && c->limit && c->report->n_lines >= c->limit;
+	report->n_lines++;
+	return !e->finishing && limit && report->n_lines >= limit;
 }
 
 /* track.c. NULL: out of memory, or the format failed: *err. */

@@ -249,7 +249,7 @@ static int finish_jsonl(void *format, struct aux_diag *diag)
 	(void)diag;
 	put_header(j);
 	put_u64(j, "{\"type\":\"end\",\"tracks\":", j->x->n_tracks);
-	put_u64(j, ",\"insns\":", j->x->config.report->n_insns);
+	put_u64(j, ",\"insns\":", j->x->env.report->n_insns);
 	put_end(j);
 	return 0;
 }

@@ -206,7 +206,7 @@ static int put_place(struct pprof *f, uint64_t id, uint64_t mapping,
 static int put_func(struct pprof *f, uint64_t id, uint32_t func)
 {
 	const struct call_func *fn = calls_func(f->x->calls, func);
-	const struct sink_host *host = f->x->config.host;
+	const struct sink_host *host = f->x->env.host;
 	struct source_line line = { 0 };
 	uint64_t name, raw, file, mapping;
 	char buf[512];
@@ -323,7 +323,7 @@ static int put_sample(struct pprof *f, uint32_t node, uint32_t bottom,
 	if ((int32_t)f->tree.nodes[root].id >= 0)
 		put_label(f, tid, 0, f->tree.nodes[root].id);
 	protobuf_end(&f->pb, sample);
-	f->x->config.report->n_lines++;
+	f->x->env.report->n_lines++;
 	return flush_message(f);
 }
 
@@ -432,7 +432,7 @@ static const struct calls_ops to_tree = {
 
 static int open_pprof(void **format, struct export *x, struct aux_diag *diag)
 {
-	struct calltree_config config = { .host = x->config.host,
+	struct calltree_config config = { .host = x->env.host,
 					  .per = CALLTREE_PER_THREAD };
 	struct pprof *f = calloc(1, sizeof(*f));
 

@@ -194,7 +194,7 @@ static int finish_speedscope(void *format, struct aux_diag *diag)
 	outbuf_str(out, "{\"$schema\":\"https://www.speedscope.app/"
 			"file-format-schema.json\",\n\"exporter\":\"auxdecode\","
 			"\"name\":");
-	export_json_string(out, f->x->config.path ? f->x->config.path : "");
+	export_json_string(out, f->x->env.path ? f->x->env.path : "");
 	outbuf_str(out, ",\"activeProfileIndex\":0,\n\"profiles\":[");
 	for (struct export_track *t = f->x->tracks; t && !err; t = t->next) {
 		const struct profile *p = t->user;

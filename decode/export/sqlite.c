@@ -56,7 +56,7 @@ static int fail(struct sqlite *q)
 {
 	if (!q->failed)
 		snprintf(q->diag.text, sizeof(q->diag.text), "%.400s: %s",
-			 q->x->config.out_path, sqlite3_errmsg(q->db));
+			 q->x->env.out_path, sqlite3_errmsg(q->db));
 	q->failed = true;
 	q->diag.code = AUX_E_IO;
 	q->diag.offset = AUX_NO_OFFSET;
@@ -381,7 +381,7 @@ static int put_recording(struct sqlite *q)
 	int err = put_key(q, "schema", NULL, 1);
 
 	if (!err)
-		err = put_key(q, "file", x->config.path ? x->config.path : "",
+		err = put_key(q, "file", x->env.path ? x->env.path : "",
 			      0);
 	if (!err)
 		err = put_key(q, "clock", export_clock(x), 0);
@@ -391,7 +391,7 @@ static int put_recording(struct sqlite *q)
 		err = put_key(q, "start", NULL, x->first_ns);
 	if (!err)
 		err = put_key(q, "end", NULL, x->last_ns);
-	return err ? err : put_key(q, "insns", NULL, x->config.report->n_insns);
+	return err ? err : put_key(q, "insns", NULL, x->env.report->n_insns);
 }
 
 static int finish_sqlite(void *format, struct aux_diag *diag)
@@ -416,7 +416,7 @@ static int open_file(struct sqlite *q)
 {
 	int err;
 
-	if (sqlite3_open_v2(q->x->config.out_path, &q->db,
+	if (sqlite3_open_v2(q->x->env.out_path, &q->db,
 			    SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
 			    NULL) != SQLITE_OK)
 		return fail(q);

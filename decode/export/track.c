@@ -167,7 +167,7 @@ bool export_is_cut(enum call_end how)
 static void name_track(struct exporter *e, struct export_track *t,
 		       uint64_t time)
 {
-	const struct sink_host *host = e->x.config.host;
+	const struct sink_host *host = e->x.env.host;
 	const char *comm;
 
 	if ((int32_t)t->tid < 0 || !host->comm)

@@ -58,7 +58,7 @@ static bool is_trace(const struct profile_file *f, const struct aux_attr *a)
 
 /* The event of samples that the trace's becomes. */
 static struct aux_attr sampled(struct profile_file *f, const struct aux_attr *a,
-			       const struct sink_config *config)
+			       const char *period)
 {
 	struct aux_attr new = *a;
 	struct perf_event_attr *p = &new.attr;
@@ -71,8 +71,7 @@ static struct aux_attr sampled(struct profile_file *f, const struct aux_attr *a,
 	if (!p->sample_id_all)
 		p->sample_type |= PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
 	p->branch_sample_type = PERF_SAMPLE_BRANCH_ANY;
-	p->sample_period = config->period ?
-		strtoull(config->period, NULL, 10) : 1;
+	p->sample_period = period ? strtoull(period, NULL, 10) : 1;
 	p->freq = 0;
 	p->aux_output = 0;
 	p->aux_sample_size = 0;
@@ -83,7 +82,7 @@ static struct aux_attr sampled(struct profile_file *f, const struct aux_attr *a,
 	return new;
 }
 
-static int put_attrs(struct profile_file *f, const struct sink_config *config)
+static int put_attrs(struct profile_file *f, const char *period)
 {
 	const struct aux_attr *a;
 	bool found = false;
@@ -92,7 +91,7 @@ static int put_attrs(struct profile_file *f, const struct sink_config *config)
 		struct aux_attr new = *a;
 
 		if (is_trace(f, a)) {
-			new = sampled(f, a, config);
+			new = sampled(f, a, period);
 			found = true;
 		}
 		rewrite_attr(f->w, &new);
@@ -110,7 +109,7 @@ void profile_file_discard(struct profile_file *f)
 }
 
 int profile_file_open(struct profile_file **to, const struct session *session,
-		      const struct sink_config *config)
+		      const struct sink_env *env, const char *period)
 {
 	struct profile_file *f = calloc(1, sizeof(*f));
 	int err;
@@ -122,10 +121,10 @@ int profile_file_open(struct profile_file **to, const struct session *session,
 	f->swap = aux_reader_info(f->r)->swapped;
 	f->rec.swap = f->swap;
 	find_pmu(f);
-	err = rewrite_open(&f->w, config->out_path, config->path, f->swap,
+	err = rewrite_open(&f->w, env->out_path, env->path, f->swap,
 			   &f->diag);
 	if (!err)
-		err = put_attrs(f, config);
+		err = put_attrs(f, period);
 	if (err)
 		profile_file_discard(f);
 	else

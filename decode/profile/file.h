@@ -26,10 +26,10 @@ struct profile_sample {
 	uint32_t n;
 };
 
-/* config: path is the input, out_path the output. Errors without a text, but for
+/* env: path is the input, out_path the output. Errors without a text, but for
  * those that close tells. */
 int profile_file_open(struct profile_file **f, const struct session *session,
-		      const struct sink_config *config);
+		      const struct sink_env *env, const char *period);
 void profile_file_sample(struct profile_file *f, const struct profile_sample *s);
 /* A gap in the flow, as a record of what a decoder could not decode. */
 void profile_file_gap(struct profile_file *f, const struct flow_ctx *ctx,

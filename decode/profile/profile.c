@@ -40,6 +40,7 @@ static const struct format formats[] = {
 #define N_FORMATS (sizeof(formats) / sizeof(formats[0]))
 
 struct profile {
+	struct sink_env env;
 	struct sink_config config;
 	const struct format *format;
 	struct branchlist list;
@@ -67,7 +68,8 @@ static const struct format *find_format(const char *name)
 	return NULL;
 }
 
-static int check_config(const struct sink_config *c, const struct format *f,
+static int check_config(const struct sink_env *env,
+			const struct sink_config *c, const struct format *f,
 			struct aux_diag *diag)
 {
 	if (!f)
@@ -78,7 +80,7 @@ static int check_config(const struct sink_config *c, const struct format *f,
 		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
 				"profile takes no --symbol: a profile is of "
 				"whole files (--module)");
-	if (f->binary && c->out->fd >= 0 && isatty(c->out->fd))
+	if (f->binary && env->out->fd >= 0 && isatty(env->out->fd))
 		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
 				"--to %s is not for a terminal: -o FILE",
 				f->name);
@@ -89,11 +91,12 @@ static int check_config(const struct sink_config *c, const struct format *f,
 	return 0;
 }
 
-static int open_profile(void **sink, const struct sink_config *config,
+static int open_profile(void **sink, const struct sink_env *env,
+			const struct sink_config *config,
 			struct aux_diag *diag)
 {
 	const struct format *f = find_format(config->to ? config->to : "list");
-	int err = check_config(config, f, diag);
+	int err = check_config(env, config, f, diag);
 	struct profile *p;
 
 	*sink = NULL;
@@ -102,12 +105,14 @@ static int open_profile(void **sink, const struct sink_config *config,
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return -AUX_E_NOMEM;
+	p->env = *env;
 	p->config = *config;
 	p->format = f;
 	branchlist_init(&p->list);
-	err = profile_collect_init(&p->collect, &p->list, config->host);
+	err = profile_collect_init(&p->collect, &p->list, env->host);
 	if (!err && f->samples)
-		err = profile_samples_new(&p->samples, config, diag);
+		err = profile_samples_new(&p->samples, env, config,
+					  diag);
 	if (err) {
 		close_profile(p);
 		return err;
@@ -125,7 +130,7 @@ static int flow_profile(void *sink, const struct flow_ctx *ctx,
 	if (p->samples)
 		return profile_samples_flow(p->samples, ctx, ev, n);
 	err = profile_collect_flow(&p->collect, ctx, ev, n);
-	p->config.report->n_insns = p->collect.n_insns;
+	p->env.report->n_insns = p->collect.n_insns;
 	return err;
 }
 
@@ -194,11 +199,12 @@ static void add_drop(struct sink_report *r, const char *what, uint64_t n)
 		r->drops[r->n_drops++] = (struct sink_drop){ what, n };
 }
 
-static void explain_empty(const struct sink_config *c,
+static void explain_empty(const struct sink_env *env,
+			  const struct sink_config *c,
 			  const struct branchlist *l, int chosen,
 			  uint64_t others, const struct profile_result *result)
 {
-	struct sink_report *r = c->report;
+	struct sink_report *r = env->report;
 	const char *path = chosen < 0 ? NULL : l->modules[chosen].path;
 
 	add_drop(r, "in other files", others);
@@ -217,7 +223,8 @@ static void explain_empty(const struct sink_config *c,
 			 "debug file", path);
 }
 
-static int write_module(const struct sink_config *c, const struct format *f,
+static int write_module(const struct sink_env *env,
+			const struct sink_config *c, const struct format *f,
 			const struct branchlist *l, int chosen, uint64_t others,
 			struct aux_diag *diag)
 {
@@ -226,15 +233,16 @@ static int write_module(const struct sink_config *c, const struct format *f,
 	int err = 0;
 
 	if (chosen >= 0) {
-		err = profile_module_open(&m, l, (uint32_t)chosen, c->symfs);
+		err = profile_module_open(&m, l, (uint32_t)chosen,
+					  env->symfs);
 		if (err)
 			return err;
-		err = f->write(&m, c->out, c->limit, &result, diag);
+		err = f->write(&m, env->out, c->limit, &result, diag);
 		profile_module_close(&m);
 	}
 	if (!err && !result.n_lines)
-		explain_empty(c, l, chosen, others, &result);
-	c->report->n_lines = result.n_lines;
+		explain_empty(env, c, l, chosen, others, &result);
+	env->report->n_lines = result.n_lines;
 	return err;
 }
 
@@ -253,10 +261,11 @@ static void keep_module(struct branchlist *l, int chosen)
 			r[i].count = 0;
 }
 
-static int write_list(const struct sink_config *c, const struct format *f,
+static int write_list(const struct sink_env *env, const struct sink_config *c,
+		      const struct format *f,
 		      struct branchlist *l, struct aux_diag *diag)
 {
-	struct sink_report *r = c->report;
+	struct sink_report *r = env->report;
 	uint64_t others;
 	int chosen, err = branchlist_sort(l);
 
@@ -265,32 +274,32 @@ static int write_list(const struct sink_config *c, const struct format *f,
 	branchlist_sum(l);
 	chosen = choose_module(l, c->module);
 	if (!f->write && !c->module) {
-		r->n_lines = branchlist_write(l, c->out, c->limit);
+		r->n_lines = branchlist_write(l, env->out, c->limit);
 		return 0;
 	}
 	others = say_left_out(r, l, chosen);
 	if (f->write)
-		return write_module(c, f, l, chosen, others, diag);
+		return write_module(env, c, f, l, chosen, others, diag);
 	keep_module(l, chosen);
 	if (chosen >= 0)
-		r->n_lines = branchlist_write(l, c->out, c->limit);
+		r->n_lines = branchlist_write(l, env->out, c->limit);
 	if (!r->n_lines)
-		explain_empty(c, l, chosen, others,
+		explain_empty(env, c, l, chosen, others,
 			      &(struct profile_result){ 0 });
 	return 0;
 }
 
-int profile_convert(const struct sink_config *c, struct branchlist *l,
-		    struct aux_diag *diag)
+int profile_convert(const struct sink_env *env, const struct sink_config *c,
+		    struct branchlist *l, struct aux_diag *diag)
 {
 	const struct format *f = find_format(c->to ? c->to : "list");
-	int err = check_config(c, f, diag);
+	int err = check_config(env, c, f, diag);
 
 	if (!err && f->samples)
 		err = diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
 			       "--to perf is of recordings: a branch list has "
 			       "no samples");
-	return err ? err : write_list(c, f, l, diag);
+	return err ? err : write_list(env, c, f, l, diag);
 }
 
 static int finish_profile(void *sink, struct aux_diag *diag)
@@ -301,7 +310,8 @@ static int finish_profile(void *sink, struct aux_diag *diag)
 	if (p->samples)
 		return profile_samples_finish(p->samples, diag);
 	err = profile_collect_finish(&p->collect);
-	return err ? err : write_list(&p->config, p->format, &p->list, diag);
+	return err ? err : write_list(&p->env, &p->config, p->format,
+				      &p->list, diag);
 }
 
 /* Counts need no time. */

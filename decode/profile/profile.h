@@ -116,10 +116,10 @@ struct profile_result {
 	uint64_t n_no_line;	/* no source line is known of them */
 };
 
-/* profile.c: a list as --to asks for; c needs no host. The list is sorted, and
+/* profile.c: a list as --to asks for; env needs no host. The list is sorted, and
  * with --module cut. As finish in session/sink.h, -AUX_E_INVAL for bad options. */
-int profile_convert(const struct sink_config *c, struct branchlist *l,
-		    struct aux_diag *diag);
+int profile_convert(const struct sink_env *env, const struct sink_config *c,
+		    struct branchlist *l, struct aux_diag *diag);
 
 int profile_write_bolt(const struct profile_module *m, struct outbuf *out,
 		       uint64_t max, struct profile_result *result,

@@ -32,6 +32,7 @@ struct stream {
 };
 
 struct profile_samples {
+	struct sink_env env;
 	struct sink_config config;
 	uint64_t period;	/* instructions, or */
 	uint64_t period_ns;
@@ -80,19 +81,21 @@ void profile_samples_free(struct profile_samples *s)
 }
 
 int profile_samples_new(struct profile_samples **to,
+			const struct sink_env *env,
 			const struct sink_config *config,
 			struct aux_diag *diag)
 {
-	struct walk_config wc = { .host = config->host };
+	struct walk_config wc = { .host = env->host };
 	struct profile_samples *s = calloc(1, sizeof(*s));
 	int err;
 
 	*to = NULL;
 	if (!s)
 		return -AUX_E_NOMEM;
+	s->env = *env;
 	s->config = *config;
 	s->period_ns = config->period ? 0 : DEFAULT_NS;
-	if (!config->out_path)
+	if (!env->out_path)
 		err = diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
 			       "profile --to perf wants -o FILE: it writes a "
 			       "perf.data");
@@ -144,8 +147,8 @@ static int put_sample(struct profile_samples *s, const struct flow_ctx *ctx,
 		stack[sample.n++] = st->ring[(n - 1) % PROFILE_DEPTH];
 	st->insns = 0;
 	profile_file_sample(s->file, &sample);
-	s->config.report->n_lines++;
-	return s->config.limit && s->config.report->n_lines >= s->config.limit;
+	s->env.report->n_lines++;
+	return s->config.limit && s->env.report->n_lines >= s->config.limit;
 }
 
 /* Of the range the k-th instruction, from 1; 0: nobody knows. */
@@ -195,7 +198,7 @@ static int take_range(struct profile_samples *s, const struct flow_ctx *ctx,
 	int rc;
 
 	arrive(st, ev->range.first);
-	s->config.report->n_insns += ev->n;
+	s->env.report->n_insns += ev->n;
 	rc = sample_range(s, ctx, st, ev);
 	st->next = size ? ev->range.last + size : 0;
 	st->from = ev->range.last;
@@ -271,7 +274,8 @@ int profile_samples_flow(struct profile_samples *s, const struct flow_ctx *ctx,
 	if (!st)
 		return -AUX_E_NOMEM;
 	if (!s->file) {
-		rc = profile_file_open(&s->file, ctx->session, &s->config);
+		rc = profile_file_open(&s->file, ctx->session, &s->env,
+				       s->config.period);
 		if (rc)
 			return rc;
 	}
@@ -288,7 +292,7 @@ int profile_samples_flow(struct profile_samples *s, const struct flow_ctx *ctx,
 /* Without a sample there is no file. */
 int profile_samples_finish(struct profile_samples *s, struct aux_diag *diag)
 {
-	struct sink_report *r = s->config.report;
+	struct sink_report *r = s->env.report;
 	struct profile_file *file = s->file;
 
 	s->file = NULL;

@@ -13,6 +13,7 @@ struct profile_samples;
 
 /* -AUX_E_INVAL with diag for bad options. */
 int profile_samples_new(struct profile_samples **s,
+			const struct sink_env *env,
 			const struct sink_config *config,
 			struct aux_diag *diag);
 void profile_samples_free(struct profile_samples *s);

@@ -118,7 +118,7 @@ GETTER(cycles)
 
 static void find_line(struct functions *f, uint32_t i)
 {
-	const struct sink_host *host = f->w->r->config.host;
+	const struct sink_host *host = f->w->r->env.host;
 	const struct call_func *func = calls_func(f->w->r->calls, i);
 	struct source_line line = { 0 };
 
@@ -360,7 +360,7 @@ static void put_recording(struct report_writer *w)
 	const struct call_count *all = &r->tree.nodes[0].total;
 	struct outbuf *o = w->json;
 
-	put_path(o, r->config.path ? r->config.path : "FILE");
+	put_path(o, r->env.path ? r->env.path : "FILE");
 	if (r->config.symbol) {
 		outbuf_str(o, "\"search\":");
 		report_json(o, r->config.symbol);
@@ -415,7 +415,7 @@ int report_put_json(struct report_writer *w)
 /* {"srcs":[..],"addr":["7f..",..],"src":[..],"line":[..]} */
 int report_put_sites(struct report_writer *w)
 {
-	const struct sink_host *host = w->r->config.host;
+	const struct sink_host *host = w->r->env.host;
 	struct outbuf *text = outbuf_new(-1), *lines = outbuf_new(-1);
 	struct strings src = { 0 };
 	int err = text && lines ? 0 : -AUX_E_NOMEM;

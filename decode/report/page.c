@@ -345,7 +345,7 @@ static uint64_t page_length(void)
  * told on the page, and to who asked. */
 static int check_size(struct report_writer *w)
 {
-	struct sink_report *to = w->r->config.report;
+	struct sink_report *to = w->r->env.report;
 	uint64_t max = w->r->config.max_size, size;
 	struct outbuf *head = outbuf_new(-1);
 
@@ -474,7 +474,7 @@ int report_write(struct report *r, struct aux_diag *diag)
 	if (!err)
 		err = check_size(&w);
 	if (!err)
-		put_page(&w, r->config.out);
+		put_page(&w, r->env.out);
 	free_writer(&w);
 	return err;
 }

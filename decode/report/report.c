@@ -27,8 +27,8 @@ static struct report_lane *lane_of(struct report *r, struct call_thread *t)
 	l->pid = t->pid;
 	l->tid = t->tid;
 	l->stream = t->stream;
-	if (r->config.host->comm && t->tid != UINT32_MAX)
-		l->comm = r->config.host->comm(r->config.host->priv, t->tid,
+	if (r->env.host->comm && t->tid != UINT32_MAX)
+		l->comm = r->env.host->comm(r->env.host->priv, t->tid,
 					       t->now.ns ? t->now.ns :
 							   UINT64_MAX);
 	t->user = l;
@@ -64,7 +64,7 @@ static int on_enter(void *priv, struct call_thread *t)
 	if (!err)
 		err = report_lane_enter(r, l, t);
 	r->n_calls++;
-	r->config.report->n_lines++;
+	r->env.report->n_lines++;
 	if (!err && r->config.limit && r->n_calls >= r->config.limit)
 		return 1;
 	return err;
@@ -162,21 +162,23 @@ static void close_report(void *sink)
 	free(r);
 }
 
-static int open_report(void **sink, const struct sink_config *config,
+static int open_report(void **sink, const struct sink_env *env,
+		       const struct sink_config *config,
 		       struct aux_diag *diag)
 {
-	struct calltree_config tree = { .host = config->host };
+	struct calltree_config tree = { .host = env->host };
 	struct report *r;
 	int err;
 
 	*sink = NULL;
-	if (config->out->fd >= 0 && isatty(config->out->fd))
+	if (env->out->fd >= 0 && isatty(env->out->fd))
 		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
 				"a report is a page for a browser, not for a "
 				"terminal: give -o report.html");
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return -AUX_E_NOMEM;
+	r->env = *env;
 	r->config = *config;
 	if (!r->config.max_size)
 		r->config.max_size = REPORT_SIZE;
@@ -184,7 +186,7 @@ static int open_report(void **sink, const struct sink_config *config,
 	r->first = UINT64_MAX;
 	err = calltree_init(&r->tree, &tree);
 	if (!err)
-		err = calls_new(&r->calls, config->host, 0, &ops, r);
+		err = calls_new(&r->calls, env->host, 0, &ops, r);
 	if (err) {
 		close_report(r);
 		return err;
@@ -202,7 +204,7 @@ static int flow_report(void *sink, const struct flow_ctx *ctx,
 	r->session = ctx->session;
 	for (size_t i = 0; i < n; i++) {
 		if (ev[i].kind == AUX_FLOW_RANGE || ev[i].kind == AUX_FLOW_PATH)
-			r->config.report->n_insns += ev[i].n;
+			r->env.report->n_insns += ev[i].n;
 		else if (ev[i].kind == AUX_FLOW_GAP &&
 			 ev[i].what < GAP_N_CAUSES)
 			r->n_gaps[ev[i].what]++;

@@ -108,6 +108,7 @@ struct report_pin {
 };
 
 struct report {
+	struct sink_env env;
 	struct sink_config config;
 	struct calls *calls;
 	struct calltree tree;

@@ -58,7 +58,7 @@ static const struct aux_file_info *info_of(const struct report *r)
 
 static const char *path_of(const struct report *r)
 {
-	return r->config.path ? r->config.path : "";
+	return r->env.path ? r->env.path : "";
 }
 
 static uint32_t count_threads(const struct report *r)

@@ -57,19 +57,21 @@ static void close_branch(void *sink)
 	free(b);
 }
 
-static int open_branch(void **sink, const struct sink_config *config,
+static int open_branch(void **sink, const struct sink_env *env,
+		       const struct sink_config *config,
 		       struct aux_diag *diag)
 {
 	const uint32_t symbols =
 		COLUMN_BIT(COL_FROM_SYM) | COLUMN_BIT(COL_FROM_DSO) |
 		COLUMN_BIT(COL_TO_SYM) | COLUMN_BIT(COL_TO_DSO);
-	struct walk_config wc = { .host = config->host };
+	struct walk_config wc = { .host = env->host };
 	struct branch *b = calloc(1, sizeof(*b));
 	int err;
 
 	*sink = NULL;
 	if (!b)
 		return -AUX_E_NOMEM;
+	b->env = *env;
 	b->config = *config;
 	err = columns_parse(&b->columns, config->fields, FIELDS,
 			    "cpu,pid/tid,time,kind,from,fromsym,->,to,tosym",
@@ -108,7 +110,7 @@ static const struct symbol *symbol_of(struct branch *b, const struct place *at)
 	if (c->ip != at->ip || c->space != space || !c->ip) {
 		c->ip = at->ip;
 		c->space = space;
-		find_symbol(b->config.host, at->space, at->ip, &c->sym);
+		find_symbol(b->env.host, at->space, at->ip, &c->sym);
 	}
 	return &c->sym;
 }
@@ -155,7 +157,7 @@ static void put_column(struct branch *b, struct outbuf *out,
 		column_dso(c, out, symbol_of(b, &e->to));
 		break;
 	default:
-		column_ctx(c, out, col, &e->ctx, b->config.host, e->offset);
+		column_ctx(c, out, col, &e->ctx, b->env.host, e->offset);
 	}
 }
 
@@ -195,7 +197,7 @@ static bool branch_render(struct branch *b, const struct edge *e,
 /* One line; 1 when the limit is reached. */
 static int put_edge(struct branch *b, const struct edge *e)
 {
-	struct sink_report *report = b->config.report;
+	struct sink_report *report = b->env.report;
 	const struct outbuf *line = b->line.lines, *lead = b->lead.text;
 
 	if (b->config.limit && report->n_lines >= b->config.limit)
@@ -205,9 +207,9 @@ static int put_edge(struct branch *b, const struct edge *e)
 		report->n_filtered++;
 		return 0;
 	}
-	lead_update(&b->lead, &b->columns, &e->ctx, b->config.host, e->offset);
-	outbuf_put(b->config.out, lead->buf, (size_t)(lead->p - lead->buf));
-	outbuf_put(b->config.out, line->buf, (size_t)(line->p - line->buf));
+	lead_update(&b->lead, &b->columns, &e->ctx, b->env.host, e->offset);
+	outbuf_put(b->env.out, lead->buf, (size_t)(lead->p - lead->buf));
+	outbuf_put(b->env.out, line->buf, (size_t)(line->p - line->buf));
 	report->n_lines++;
 	return b->config.limit && report->n_lines >= b->config.limit;
 }
@@ -320,7 +322,7 @@ static int branch_range(struct branch *b, const struct flow_ctx *ctx,
 {
 	int err;
 
-	b->config.report->n_insns += ev->n;
+	b->env.report->n_insns += ev->n;
 	e->left = false;
 	err = branch_settle(b, ctx, e, ev->range.first);
 	if (!err)
@@ -388,7 +390,7 @@ static int on_event(struct branch *b, const struct flow_ctx *ctx,
 		return on_trace(b, ctx, e, ev);
 	case AUX_FLOW_GAP:
 		err = settle(b, e, &nowhere);
-		print_gap(b->config.out, b->config.host, ctx, ev, *last);
+		print_gap(b->env.out, b->env.host, ctx, ev, *last);
 		return err;
 	}
 	return 0;
@@ -405,12 +407,12 @@ static int flow_branch(void *sink, const struct flow_ctx *ctx,
 	if (!e || !last)
 		return -AUX_E_NOMEM;
 	if (!b->started) {
-		columns_header(&b->columns, b->config.out);
+		columns_header(&b->columns, b->env.out);
 		b->started = true;
 	}
 	for (size_t i = 0; i < n && !err; i++)
 		err = on_event(b, ctx, e, &ev[i], last);
-	if (!err && outbuf_failed(b->config.out))
+	if (!err && outbuf_failed(b->env.out))
 		err = -AUX_E_IO;
 	return err;
 }
@@ -502,7 +504,7 @@ static int branch_path(struct branch *b, const struct flow_ctx *ctx,
 		       struct edge *e, const struct aux_flow *ev,
 		       uint64_t *last_ip)
 {
-	struct sink_report *report = b->config.report;
+	struct sink_report *report = b->env.report;
 	struct aux_path *path = ev->path.path;
 	const struct text_ends *text = text_paths_find(&b->paths, path);
 	uint64_t limit = b->config.limit;
@@ -519,8 +521,8 @@ static int branch_path(struct branch *b, const struct flow_ctx *ctx,
 				 : path->steps[0]->ranges[0].range.first);
 	if (err)
 		return err;
-	lead_update(&b->lead, &b->columns, ctx, b->config.host, ev->offset);
-	if (!text || !text_paths_put(&b->paths, b->config.out, &b->lead, text,
+	lead_update(&b->lead, &b->columns, ctx, b->env.host, ev->offset);
+	if (!text || !text_paths_put(&b->paths, b->env.out, &b->lead, text,
 				     report)) {
 		if (text_paths_is_due(&b->paths, path))
 			err = keep_path(b, ctx, path);

@@ -55,6 +55,7 @@ struct held {
 };
 
 struct branch {
+	struct sink_env env;
 	struct sink_config config;
 	struct columns columns;
 	struct walk *walk;		/* sizes of last instructions */

@@ -34,7 +34,8 @@ static void close_calls(void *sink)
 static int calls_row_parse(struct calls_sink *s, const char *fields,
 			   struct aux_diag *diag);
 
-static int open_calls(void **sink, const struct sink_config *config,
+static int open_calls(void **sink, const struct sink_env *env,
+		      const struct sink_config *config,
 		      struct aux_diag *diag)
 {
 	struct calls_sink *s = calloc(1, sizeof(*s));
@@ -44,12 +45,13 @@ static int open_calls(void **sink, const struct sink_config *config,
 	*sink = NULL;
 	if (!s)
 		return -AUX_E_NOMEM;
+	s->env = *env;
 	s->config = *config;
 	s->rows = config->fields;
 	if (s->rows)
 		err = calls_row_parse(s, config->fields, diag);
 	if (!err)
-		err = calls_new(&s->calls, config->host, flags,
+		err = calls_new(&s->calls, env->host, flags,
 				s->rows ? &calls_row_ops : &calls_tree_ops, s);
 	if (err) {
 		close_calls(s);
@@ -160,7 +162,7 @@ static int calls_sink_gap(void *priv, struct call_thread *t,
 						.tid = UINT32_MAX, .cpu = -1 };
 	struct calls_sink *s = priv;
 
-	print_gap(s->config.out, s->config.host, t ? t->ctx : &nobody, ev, 0);
+	print_gap(s->env.out, s->env.host, t ? t->ctx : &nobody, ev, 0);
 	return 0;
 }
 
@@ -170,8 +172,8 @@ static int flow_calls(void *sink, const struct flow_ctx *ctx,
 	struct calls_sink *s = sink;
 	int rc = calls_flow(s->calls, ctx, ev, n);
 
-	s->config.report->n_insns = calls_n_insns(s->calls);
-	if (!rc && outbuf_failed(s->config.out))
+	s->env.report->n_insns = calls_n_insns(s->calls);
+	if (!rc && outbuf_failed(s->env.out))
 		rc = -AUX_E_IO;
 	return rc;
 }
@@ -185,7 +187,7 @@ static int finish_calls(void *sink, struct aux_diag *diag)
 	int rc;
 
 	(void)diag;
-	if (limit && s->config.report->n_lines >= limit)
+	if (limit && s->env.report->n_lines >= limit)
 		return 0;
 	rc = calls_finish(s->calls);
 	if (rc < 0)
@@ -408,8 +410,8 @@ static void put_count(const struct row *r, struct outbuf *out,
 static void put_column(const struct calls_sink *s, const struct row *r,
 		       enum call_column col)
 {
-	const struct sink_host *host = s->config.host;
-	struct outbuf *out = s->config.out;
+	const struct sink_host *host = s->env.host;
+	struct outbuf *out = s->env.out;
 
 	switch (col) {
 	case C_EVENT:
@@ -453,10 +455,10 @@ static int put_row(struct calls_sink *s, const struct row *r)
 {
 	for (unsigned i = 0; i < s->n_col; i++) {
 		if (i)
-			outbuf_put(s->config.out, " ", 1);
+			outbuf_put(s->env.out, " ", 1);
 		put_column(s, r, s->col[i]);
 	}
-	outbuf_put(s->config.out, "\n", 1);
+	outbuf_put(s->env.out, "\n", 1);
 	return calls_sink_line(s);
 }
 
@@ -664,7 +666,7 @@ static void put_notes(struct outbuf *out, const char *a, const char *b,
 static void put_site(const struct calls_sink *s, struct outbuf *out,
 		     const struct call_begin *f)
 {
-	const struct sink_host *host = s->config.host;
+	const struct sink_host *host = s->env.host;
 	struct inline_frame in[MAX_INLINED];
 	struct source_line line;
 	int n = 0;
@@ -689,7 +691,7 @@ static void put_site(const struct calls_sink *s, struct outbuf *out,
 static void put_header(struct calls_sink *s)
 {
 	if (!s->started)
-		outbuf_str(s->config.out,
+		outbuf_str(s->env.out,
 			   "#    pid/tid              time"
 			   "   duration instructions  call\n");
 	s->started = true;
@@ -699,7 +701,7 @@ static void put_header(struct calls_sink *s)
 static inline int end_line(struct calls_sink *s, const struct call_begin *begin,
 		    enum call_end end, bool guessed)
 {
-	struct outbuf *out = s->config.out;
+	struct outbuf *out = s->env.out;
 	const char *how = begin ? kind_notes[begin->kind] : NULL;
 
 	if (how || end_notes[end] || guessed)
@@ -721,14 +723,14 @@ static int put_open(struct calls_sink *s)
 		return 0;
 	put_header(s);
 	text = calls_sink_text(f->func);
-	p = outbuf_room(s->config.out, LINE_ROOM + text->n);
+	p = outbuf_room(s->env.out, LINE_ROOM + text->n);
 	if (p) {
 		p = put_lead(s, p, f->pid, f->tid, f->ns);
 		p = fmt_copy(p, blanks, 20);
 		p = put_indent(p, f->depth);
 		p = fmt_copy(p, text->text, text->n);
 		memcpy(p, " {", 2);
-		s->config.out->p = p + 2;
+		s->env.out->p = p + 2;
 	}
 	s->last_serial = f->serial;
 	f->serial = 0;
@@ -758,7 +760,7 @@ static char *put_leaf(struct calls_sink *s, const struct call_thread *t,
 		      const struct call_frame *f, uint32_t depth)
 {
 	const struct call_text *text = calls_sink_text(f->func);
-	char *p = outbuf_room(s->config.out, LINE_ROOM + text->n);
+	char *p = outbuf_room(s->env.out, LINE_ROOM + text->n);
 
 	if (!p)
 		return NULL;
@@ -774,7 +776,7 @@ static char *put_end(struct calls_sink *s, const struct call_thread *t,
 		     const struct call_frame *f, uint32_t depth)
 {
 	const struct call_text *text = calls_sink_text(f->func);
-	char *p = outbuf_room(s->config.out, LINE_ROOM + text->n);
+	char *p = outbuf_room(s->env.out, LINE_ROOM + text->n);
 
 	if (!p)
 		return NULL;
@@ -809,7 +811,7 @@ static int leave_tree(void *priv, struct call_thread *t, enum call_end end,
 	put_header(s);
 	p = leaf ? put_leaf(s, t, f, depth) : put_end(s, t, f, depth);
 	if (p)
-		s->config.out->p = p;
+		s->env.out->p = p;
 	s->open.serial = 0;
 	return end_line(s, leaf ? &s->open : NULL, end,
 			(f->flags | flags) & CALL_GUESSED);
@@ -823,7 +825,7 @@ static int turn_tree(void *priv, struct call_thread *t, uint32_t from)
 	if (rc || s->config.symbol)
 		return rc;
 	put_header(s);
-	outbuf_printf(s->config.out,
+	outbuf_printf(s->env.out,
 		      "# tid %d goes on in stack %u (from stack %u)\n",
 		      (int32_t)t->tid, t->context, from);
 	return 0;
@@ -851,7 +853,7 @@ const struct calls_ops calls_tree_ops = {
 static int calls_tree_finish(struct calls_sink *s)
 {
 	if (s->n_still)
-		outbuf_printf(s->config.out,
+		outbuf_printf(s->env.out,
 			      "# %llu calls had not ended when the trace did\n",
 			      (unsigned long long)s->n_still);
 	return 0;

@@ -40,6 +40,7 @@ struct call_begin {
 };
 
 struct calls_sink {
+	struct sink_env env;
 	struct sink_config config;
 	struct calls *calls;
 	bool rows;		/* -F: rows of columns */
@@ -63,8 +64,8 @@ struct calls_sink {
 /* A line came out; 1: that is enough. */
 static inline int calls_sink_line(struct calls_sink *s)
 {
-	s->config.report->n_lines++;
-	return s->config.limit && s->config.report->n_lines >= s->config.limit;
+	s->env.report->n_lines++;
+	return s->config.limit && s->env.report->n_lines >= s->config.limit;
 }
 
 bool calls_sink_shows_one(const struct calls_sink *s,

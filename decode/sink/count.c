@@ -207,7 +207,7 @@ static void drop_hashed(void *user)
 /* with a limit, a filter or SHA-256. As flow in session/sink.h. */
 static int count_slow_new(struct count *c)
 {
-	struct walk_config wc = { .host = c->config.host,
+	struct walk_config wc = { .host = c->env.host,
 				  .user_size = sizeof(struct hashed),
 				  .drop = drop_hashed };
 
@@ -219,7 +219,7 @@ static bool in_symbol(const struct count *c, const struct space *space,
 {
 	struct symbol sym;
 
-	find_symbol(c->config.host, space, ip, &sym);
+	find_symbol(c->env.host, space, ip, &sym);
 	return sym.name && !strcmp(sym.name, c->config.symbol);
 }
 
@@ -284,7 +284,7 @@ static uint32_t cut_block(const struct walk_range *r, const struct hashed *h,
 static int add_walked(struct count *c, const struct walk_range *r,
 		      const struct hashed *h, unsigned what)
 {
-	struct sink_report *report = c->config.report;
+	struct sink_report *report = c->env.report;
 	uint64_t left = c->config.limit ? c->config.limit - report->n_lines
 					: UINT64_MAX;
 	struct iphash_block cut = h->block;
@@ -309,13 +309,13 @@ static int count_slow_add_range(struct count *c, const struct flow_ctx *ctx,
 	struct hashed *h;
 	int err = walk_find(c->walk, ctx->space, ev, &r);
 
-	c->config.report->n_insns += ev->n;
+	c->env.report->n_insns += ev->n;
 	if (err == -AUX_E_NOMEM)
 		return err;
 	if (err) {
-		c->config.report->n_mismatches++;
+		c->env.report->n_mismatches++;
 		c->run.n_gaps++;
-		print_mismatch(c->config.out, c->config.host, ctx, ev, err);
+		print_mismatch(c->env.out, c->env.host, ctx, ev, err);
 		return 0;
 	}
 	h = r->user;
@@ -838,14 +838,14 @@ static int report_mismatch(void *priv, const struct flow_ctx *ctx,
 {
 	struct count *c = priv;
 
-	print_mismatch(c->config.out, c->config.host, ctx, ev, err);
+	print_mismatch(c->env.out, c->env.host, ctx, ev, err);
 	return 0;
 }
 
 /* No limit, no filter, no SHA-256. */
 static int open_plain(struct count *c)
 {
-	int err = count_parts_new(&c->parts, c->config.host);
+	int err = count_parts_new(&c->parts, c->env.host);
 
 	if (err)
 		return err;
@@ -854,10 +854,11 @@ static int open_plain(struct count *c)
 		return -AUX_E_NOMEM;
 	c->counter->mismatch = report_mismatch;
 	c->counter->priv = c;
-	return counter_init(c->counter, c->config.host);
+	return counter_init(c->counter, c->env.host);
 }
 
-static int open_count(void **sink, const struct sink_config *config,
+static int open_count(void **sink, const struct sink_env *env,
+		      const struct sink_config *config,
 		      struct aux_diag *diag)
 {
 	struct count *c;
@@ -871,6 +872,7 @@ static int open_count(void **sink, const struct sink_config *config,
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return -AUX_E_NOMEM;
+	c->env = *env;
 	c->config = *config;
 	count_totals_init(&c->totals);
 	err = config->limit || config->symbol || config->sha256
@@ -894,7 +896,7 @@ static int flow_count(void *sink, const struct flow_ctx *ctx,
 {
 	struct count *c = sink;
 	const struct tally *thread = c->totals.threads.current;
-	struct sink_report *to = c->config.report, *from;
+	struct sink_report *to = c->env.report, *from;
 	int err;
 
 	if (!thread || thread->id != ctx->tid ||
@@ -920,7 +922,7 @@ static int finish_count(void *sink, struct aux_diag *diag)
 
 	(void)diag;
 	count_flush(c);
-	count_totals_print(&c->totals, c->config.out, c->config.sha256);
+	count_totals_print(&c->totals, c->env.out, c->config.sha256);
 	return 0;
 }
 

@@ -115,6 +115,7 @@ void count_parts_free(struct count_parts *parts);
 
 /* count.c */
 struct count {
+	struct sink_env env;
 	struct sink_config config;
 	struct count_totals totals;
 	struct counter *counter;	/* NULL: a limit, a filter, SHA-256 */

@@ -207,7 +207,7 @@ int count_part_give(void *sink, void *part)
 	for (; p->given_notes < s->n_notes; p->given_notes++) {
 		struct part_note *note = &p->notes[p->given_notes];
 
-		print_mismatch(c->config.out, c->config.host, &note->ctx,
+		print_mismatch(c->env.out, c->env.host, &note->ctx,
 			       &note->ev, note->err);
 	}
 	for (; p->given_runs < s->n_runs; p->given_runs++) {
@@ -217,6 +217,6 @@ int count_part_give(void *sink, void *part)
 			return -AUX_E_NOMEM;
 		count_totals_add(&c->totals, &run->run);
 	}
-	add_report(c->config.report, &s->report);
+	add_report(c->env.report, &s->report);
 	return 0;
 }

@@ -459,7 +459,6 @@ int find_watch_new(struct find_watch **watch,
 		   const struct find_watch_config *config,
 		   struct aux_diag *diag)
 {
-	const struct sink_config *sink = config->sink;
 	struct find_watch *w = calloc(1, sizeof(*w));
 	int err;
 
@@ -467,15 +466,16 @@ int find_watch_new(struct find_watch **watch,
 	if (!w)
 		return -AUX_E_NOMEM;
 	w->config = *config;
-	err = find_pattern_init(&w->pattern[0], "--symbol", sink->symbol, diag);
+	err = find_pattern_init(&w->pattern[0], "--symbol", config->symbol,
+				diag);
 	if (!err)
-		err = find_pattern_init(&w->pattern[1], "--from", sink->from,
+		err = find_pattern_init(&w->pattern[1], "--from", config->from,
 					diag);
 	if (!err)
 		err = find_pattern_init(&w->pattern[2], "--caller",
-					sink->caller, diag);
+					config->caller, diag);
 	if (!err)
-		err = calls_new(&w->calls, sink->host, 0, &watch_ops, w);
+		err = calls_new(&w->calls, w->config.env->host, 0, &watch_ops, w);
 	if (err) {
 		find_watch_free(w);
 		return err;
@@ -487,7 +487,7 @@ int find_watch_new(struct find_watch **watch,
 int find_watch_flow(struct find_watch *w, const struct flow_ctx *ctx,
 		    const struct aux_flow *ev, size_t n)
 {
-	struct sink_report *report = w->config.sink->report;
+	struct sink_report *report = w->config.env->report;
 
 	for (size_t i = 0; i < n; i++)
 		if (ev[i].kind == AUX_FLOW_RANGE || ev[i].kind == AUX_FLOW_PATH)
@@ -537,6 +537,7 @@ enum drop {
 };
 
 struct find {
+	struct sink_env env;
 	struct sink_config config;
 	enum find_by by;
 	uint64_t longer, shorter;	/* 0, UINT64_MAX: none */
@@ -590,8 +591,8 @@ static enum drop judge(const struct find *s, const struct found *c,
 
 	if (!(marks & FIND_THIS))
 		return DROP_SYMBOL;
-	if (c->f->at.ns < s->config.time_from ||
-	    c->f->at.ns > s->config.time_to)
+	if (c->f->at.ns < s->env.time_from ||
+	    c->f->at.ns > s->env.time_to)
 		return DROP_TIME;
 	if (amount < s->longer)
 		return DROP_LONGER;
@@ -647,7 +648,7 @@ static void put_name(struct outbuf *out, const struct call_frame *f)
 
 static void put_see(struct find *s, const struct found *c)
 {
-	struct outbuf *out = s->config.out;
+	struct outbuf *out = s->env.out;
 
 	if (!c->f->at.ns) {
 		outbuf_put(out, "-", 1);
@@ -655,7 +656,7 @@ static void put_see(struct find *s, const struct found *c)
 	}
 	outbuf_str(out, "auxdecode calls ");
 	find_put_range(out, c->f->at.ns, c->t->now.ns, c->t->tid,
-		       s->config.path);
+		       s->env.path);
 }
 
 static void put_time(struct outbuf *out, uint64_t ns)
@@ -682,16 +683,16 @@ static void put_id(struct outbuf *out, uint32_t id)
 
 static void put_comm(struct find *s, const struct found *c)
 {
-	const struct sink_host *host = s->config.host;
+	const struct sink_host *host = s->env.host;
 	const char *comm = host->comm ? host->comm(host->priv, c->t->tid,
 						   c->f->at.ns) : NULL;
 
-	column_clean(s->config.out, comm && *comm ? comm : "-");
+	column_clean(s->env.out, comm && *comm ? comm : "-");
 }
 
 static void put_field(struct find *s, const struct found *c, enum field field)
 {
-	struct outbuf *out = s->config.out;
+	struct outbuf *out = s->env.out;
 
 	switch (field) {
 	case F_TIME:
@@ -737,7 +738,7 @@ static void put_field(struct find *s, const struct found *c, enum field field)
 
 static void put_for_people(struct find *s, const struct found *c)
 {
-	struct outbuf *out = s->config.out;
+	struct outbuf *out = s->env.out;
 	char dur[40], n[40], who[32], time[40];
 
 	if (!s->started)
@@ -769,10 +770,10 @@ static void put_fields(struct find *s, const struct found *c)
 {
 	for (unsigned i = 0; i < s->n_fields; i++) {
 		if (i)
-			outbuf_put(s->config.out, " ", 1);
+			outbuf_put(s->env.out, " ", 1);
 		put_field(s, c, s->fields[i]);
 	}
-	outbuf_put(s->config.out, "\n", 1);
+	outbuf_put(s->env.out, "\n", 1);
 }
 
 static int on_leave(void *priv, struct call_thread *t, unsigned marks,
@@ -804,7 +805,7 @@ static int on_leave(void *priv, struct call_thread *t, unsigned marks,
 		put_fields(s, &c);
 	else
 		put_for_people(s, &c);
-	if (outbuf_failed(s->config.out))
+	if (outbuf_failed(s->env.out))
 		return -AUX_E_IO;
 	return s->config.limit && s->n_found >= s->config.limit;
 }
@@ -823,7 +824,7 @@ static void report_drops(struct find *s)
 		[DROP_CALLER] = "not by --caller",
 		[DROP_WHOLE] = "not whole (--whole)",
 	};
-	struct sink_report *r = s->config.report;
+	struct sink_report *r = s->env.report;
 
 	r->drops[r->n_drops].what = "calls seen";
 	r->drops[r->n_drops++].n = s->n_calls;
@@ -840,7 +841,7 @@ static void hint_name(struct find *s, const char *option, const char *text,
 		      unsigned mark)
 {
 	struct calls *c = find_watch_calls(s->watch);
-	struct sink_report *r = s->config.report;
+	struct sink_report *r = s->env.report;
 	size_t len = strlen(r->hint);
 
 	if (!text || len)
@@ -863,18 +864,18 @@ static int finish_find(void *sink, struct aux_diag *diag)
 	if (rc < 0)
 		return rc;
 	if (s->config.just_count)
-		outbuf_printf(s->config.out, "%llu\n",
+		outbuf_printf(s->env.out, "%llu\n",
 			      (unsigned long long)s->n_found);
-	s->config.report->n_lines = s->n_found;
+	s->env.report->n_lines = s->n_found;
 	if (s->n_found)
 		return 0;
 	report_drops(s);
 	hint_name(s, "--symbol", s->config.symbol, FIND_THIS);
 	hint_name(s, "--from", s->config.from, FIND_ABOVE);
 	hint_name(s, "--caller", s->config.caller, FIND_CALLER);
-	if (!s->config.report->hint[0] && s->n_calls)
-		snprintf(s->config.report->hint,
-			 sizeof(s->config.report->hint),
+	if (!s->env.report->hint[0] && s->n_calls)
+		snprintf(s->env.report->hint,
+			 sizeof(s->env.report->hint),
 			 "each call is counted at the first condition that it "
 			 "fails");
 	return 0;
@@ -927,7 +928,11 @@ static const struct find_ops find_ops = { .enter = on_enter,
 static int open_parts(struct find *s, struct aux_diag *diag)
 {
 	const struct sink_config *config = &s->config;
-	struct find_watch_config watch = { .sink = config, .ops = &find_ops,
+	struct find_watch_config watch = { .env = &s->env,
+					   .symbol = config->symbol,
+					   .from = config->from,
+					   .caller = config->caller,
+					   .ops = &find_ops,
 					   .priv = s, .all = true };
 	int err = find_by_parse(&s->by, config->by, diag);
 
@@ -944,7 +949,8 @@ static int open_parts(struct find *s, struct aux_diag *diag)
 	return err ? err : find_watch_new(&s->watch, &watch, diag);
 }
 
-static int open_find(void **sink, const struct sink_config *config,
+static int open_find(void **sink, const struct sink_env *env,
+		     const struct sink_config *config,
 		     struct aux_diag *diag)
 {
 	struct find *s = calloc(1, sizeof(*s));
@@ -953,6 +959,7 @@ static int open_find(void **sink, const struct sink_config *config,
 	*sink = NULL;
 	if (!s)
 		return -AUX_E_NOMEM;
+	s->env = *env;
 	s->config = *config;
 	err = open_parts(s, diag);
 	if (err)

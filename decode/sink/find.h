@@ -82,7 +82,8 @@ struct find_ops {
 };
 
 struct find_watch_config {
-	const struct sink_config *sink;
+	const struct sink_env *env;
+	const char *symbol, *from, *caller;	/* NULL: any */
 	const struct find_ops *ops;
 	void *priv;
 	enum find_by by;

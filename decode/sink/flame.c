@@ -260,6 +260,7 @@ const char *flame_unit(enum calltree_by by)
 }
 
 struct flame {
+	struct sink_env env;
 	struct sink_config config;
 	struct flame_tree tree;
 	enum calltree_by by;
@@ -316,7 +317,8 @@ static int parse_min(const char *text, double *min, struct aux_diag *diag)
 	return 0;
 }
 
-static int open_flame(void **sink, const struct sink_config *config,
+static int open_flame(void **sink, const struct sink_env *env,
+		      const struct sink_config *config,
 		      struct aux_diag *diag)
 {
 	struct flame *f = calloc(1, sizeof(*f));
@@ -326,6 +328,7 @@ static int open_flame(void **sink, const struct sink_config *config,
 	*sink = NULL;
 	if (!f)
 		return -AUX_E_NOMEM;
+	f->env = *env;
 	f->config = *config;
 	err = flame_parse_by(config->by, &f->by, diag);
 	if (!err)
@@ -334,7 +337,7 @@ static int open_flame(void **sink, const struct sink_config *config,
 		err = parse_min(config->min_percent, &f->min_percent, diag);
 	f->tree.ticks = f->by == CALLTREE_BY_CYCLES;
 	if (!err)
-		err = flame_tree_init(&f->tree, config->host, per, 0);
+		err = flame_tree_init(&f->tree, env->host, per, 0);
 	if (!err && !(f->stack = outbuf_new(-1)))
 		err = -AUX_E_NOMEM;
 	if (err) {
@@ -351,7 +354,7 @@ static int flow_flame(void *sink, const struct flow_ctx *ctx,
 	struct flame *f = sink;
 	int rc = flame_tree_flow(&f->tree, ctx, ev, n);
 
-	f->config.report->n_insns = calls_n_insns(f->tree.calls);
+	f->env.report->n_insns = calls_n_insns(f->tree.calls);
 	return rc;
 }
 
@@ -378,7 +381,7 @@ static void put_name(struct flame *f, uint32_t node)
 
 static void put_line(struct flame *f, const char *more, uint64_t n)
 {
-	struct outbuf *out = f->config.out;
+	struct outbuf *out = f->env.out;
 	char number[24], *end = fmt_dec(number + 1, n);
 
 	number[0] = ' ';
@@ -388,7 +391,7 @@ static void put_line(struct flame *f, const char *more, uint64_t n)
 		more++;
 	outbuf_str(out, more);
 	outbuf_put(out, number, (size_t)(end - number));
-	f->config.report->n_lines++;
+	f->env.report->n_lines++;
 }
 
 static uint64_t own_of(const struct flame *f, uint32_t node)
@@ -447,7 +450,7 @@ static void put_node(struct flame *f, uint32_t node, bool wanted)
 	if (wanted)
 		put_own(f, node);
 	else
-		f->config.report->n_filtered +=
+		f->env.report->n_filtered +=
 			f->tree.tree.nodes[node].own.insns;
 	for (i = f->tree.tree.nodes[node].child; i && wanted;
 	     i = f->tree.tree.nodes[i].next)
@@ -554,7 +557,7 @@ static int finish_flame(void *sink, struct aux_diag *diag)
 
 	if (!err)
 		err = calltree_sort_names(&f->tree.tree, f->tree.calls);
-	if (!err && !total_of(f, 0) && f->config.report->n_insns)
+	if (!err && !total_of(f, 0) && f->env.report->n_insns)
 		return diag_set(diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
 				"no %s can be had from this trace: --by insns "
 				"always works",
@@ -562,18 +565,18 @@ static int finish_flame(void *sink, struct aux_diag *diag)
 							: flame_unit(f->by));
 	if (!err && f->config.svg) {
 		struct flamesvg_config c = {
-			.file = f->config.path,
+			.file = f->env.path,
 			.by = f->by,
 			.unit = flame_unit(f->by),
 			.min_percent = f->min_percent,
 			.symbol = f->config.symbol,
 		};
 
-		err = flamesvg_write(f->config.out, &f->tree.tree,
+		err = flamesvg_write(f->env.out, &f->tree.tree,
 				     f->tree.calls, &c);
-		f->config.report->n_lines += err > 0;
+		f->env.report->n_lines += err > 0;
 		if (!err)
-			f->config.report->n_filtered = total_insns(f);
+			f->env.report->n_filtered = total_insns(f);
 	} else if (!err) {
 		err = print_folded(f);
 	}

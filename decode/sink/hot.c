@@ -314,7 +314,7 @@ static int hot_part_give(void *sink, void *part)
 	s = hot_stream_of(h, p->stream.stream);
 	if (!s)
 		return -AUX_E_NOMEM;
-	h->config.report->n_insns += p->counter.n_insns;
+	h->env.report->n_insns += p->counter.n_insns;
 	if (hot_counter_drain(&p->counter, &h->edges, s))
 		return -AUX_E_NOMEM;
 	if (p->stream.prev != HOT_HEAD)
@@ -341,7 +341,7 @@ static void close_hot(void *sink)
 
 static int open_counter(struct hot *h)
 {
-	int err = hot_items_init(&h->items, h->config.host);
+	int err = hot_items_init(&h->items, h->env.host);
 
 	if (err)
 		return err;
@@ -366,7 +366,8 @@ static int check_config(const struct sink_config *c, struct aux_diag *diag)
 	return 0;
 }
 
-static int open_hot(void **sink, const struct sink_config *config,
+static int open_hot(void **sink, const struct sink_env *env,
+		    const struct sink_config *config,
 		    struct aux_diag *diag)
 {
 	struct hot *h;
@@ -378,6 +379,7 @@ static int open_hot(void **sink, const struct sink_config *config,
 	h = calloc(1, sizeof(*h));
 	if (!h)
 		return -AUX_E_NOMEM;
+	h->env = *env;
 	h->config = *config;
 	err = config->blocks || config->edges ? open_counter(h)
 					      : hot_funcs_new(h, diag);
@@ -417,7 +419,7 @@ static int flow_hot(void *sink, const struct flow_ctx *ctx,
 	if (!s)
 		return -AUX_E_NOMEM;
 	err = hot_counter_flow(h->counter, s, ctx, ev, n);
-	h->config.report->n_insns += h->counter->n_insns;
+	h->env.report->n_insns += h->counter->n_insns;
 	h->counter->n_insns = 0;
 	return err;
 }

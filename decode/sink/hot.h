@@ -181,6 +181,7 @@ uint64_t hot_code_count(const struct hot_code *code, uint64_t key);
 
 /* ---- hot.c ---- */
 struct hot {
+	struct sink_env env;
 	struct sink_config config;
 	/* blocks, edges */
 	struct hot_items items;

@@ -28,14 +28,14 @@ static void mismatch(void *priv, const struct hot_item *it, int err)
 				.pid = it->space ? it->space->pid : UINT32_MAX,
 				.tid = UINT32_MAX };
 
-	h->config.report->n_mismatches += it->count;
-	print_mismatch(h->config.out, h->config.host, &ctx, &it->range, err);
+	h->env.report->n_mismatches += it->count;
+	print_mismatch(h->env.out, h->env.host, &ctx, &it->range, err);
 }
 
 static void put_name(struct hot *h, const struct space *space, uint64_t ip)
 {
-	const struct sink_host *host = h->config.host;
-	struct outbuf *out = h->config.out;
+	const struct sink_host *host = h->env.host;
+	struct outbuf *out = h->env.out;
 	struct source_line line;
 	struct symbol sym;
 
@@ -58,7 +58,7 @@ static bool in_symbol(struct hot *h, const struct space *space, uint64_t ip)
 
 	if (!h->config.symbol)
 		return true;
-	find_symbol(h->config.host, space, ip, &sym);
+	find_symbol(h->env.host, space, ip, &sym);
 	return sym.name && !strcmp(sym.name, h->config.symbol);
 }
 
@@ -69,21 +69,21 @@ static double percent(uint64_t n, uint64_t of)
 
 static void put_block(struct hot *h, const struct hot_block *b, uint64_t total)
 {
-	outbuf_printf(h->config.out,
+	outbuf_printf(h->env.out,
 		      "%14llu %6.2f %14llu %6llu 0x%012llx-0x%012llx",
 		      (unsigned long long)(b->count * b->n),
 		      percent(b->count * b->n, total),
 		      (unsigned long long)b->count, (unsigned long long)b->n,
 		      (unsigned long long)b->first, (unsigned long long)b->last);
 	put_name(h, b->space, b->first);
-	outbuf_str(h->config.out, "\n");
+	outbuf_str(h->env.out, "\n");
 }
 
 /* "# 25 of 310 blocks": what is not shown is said. */
 static void put_rest(struct hot *h, size_t shown, size_t n, const char *what)
 {
 	if (shown < n)
-		outbuf_printf(h->config.out,
+		outbuf_printf(h->env.out,
 			      "# %zu of %zu %s; -n shows more\n", shown, n,
 			      what);
 }
@@ -91,10 +91,10 @@ static void put_rest(struct hot *h, size_t shown, size_t n, const char *what)
 static void print_blocks(struct hot *h, const struct hot_block *v, size_t n,
 			 uint64_t total)
 {
-	struct sink_report *report = h->config.report;
+	struct sink_report *report = h->env.report;
 	size_t shown = 0, n_kept = 0;
 
-	outbuf_str(h->config.out,
+	outbuf_str(h->env.out,
 		   "#         insns      %     executions  insns "
 		   "first          last           function dso source\n");
 	for (size_t i = 0; i < n; i++) {
@@ -116,7 +116,7 @@ int hot_print_blocks(struct hot *h)
 	struct hot_code code = { .n_insns = 0 };
 	struct hot_block *v = NULL;
 	size_t n;
-	int err = hot_code_build(&code, h->config.host, &h->items, mismatch, h);
+	int err = hot_code_build(&code, h->env.host, &h->items, mismatch, h);
 
 	if (!err) {
 		v = hot_code_blocks(&code, &n);
@@ -178,7 +178,7 @@ static int compare_counts(const void *a, const void *b)
 
 static uint64_t key_of(const struct hot *h, const struct place *at)
 {
-	return at->known ? hot_code_key(h->config.host, at->space, at->ip) : 0;
+	return at->known ? hot_code_key(h->env.host, at->space, at->ip) : 0;
 }
 
 /* One row for each edge of the code; the caller frees them. */
@@ -222,13 +222,13 @@ static void put_end(struct hot *h, const struct place *at)
 	if (at->known)
 		put_name(h, at->space, at->ip);
 	else
-		outbuf_str(h->config.out, " -");
+		outbuf_str(h->env.out, " -");
 }
 
 static void put_edge(struct hot *h, const struct row *r,
 		     const struct hot_code *code)
 {
-	struct outbuf *out = h->config.out;
+	struct outbuf *out = h->env.out;
 	uint64_t ran = r->from ? hot_code_count(code, r->from) : 0;
 
 	outbuf_printf(out, "%14llu", (unsigned long long)r->e.count);
@@ -257,14 +257,14 @@ static void print_edges(struct hot *h, const struct row *v, size_t n,
 {
 	size_t shown = 0, n_kept = 0;
 
-	outbuf_str(h->config.out, "#        count  share kind    from           "
+	outbuf_str(h->env.out, "#        count  share kind    from           "
 				  "to             names\n");
 	for (size_t i = 0; i < n; i++) {
 		if (!edge_wanted(h, &v[i].e)) {
-			h->config.report->n_filtered += v[i].e.count;
+			h->env.report->n_filtered += v[i].e.count;
 			continue;
 		}
-		h->config.report->n_lines++;
+		h->env.report->n_lines++;
 		if (n_kept++ >= max_rows(h))
 			continue;
 		put_edge(h, &v[i], code);
@@ -277,7 +277,7 @@ int hot_print_edges(struct hot *h)
 {
 	struct hot_code code = { .n_insns = 0 };
 	size_t n = 0;
-	int err = hot_code_build(&code, h->config.host, &h->items, mismatch, h);
+	int err = hot_code_build(&code, h->env.host, &h->items, mismatch, h);
 	struct row *v = err ? NULL : make_rows(h, &n);
 
 	if (v)
@@ -312,7 +312,7 @@ int hot_funcs_new(struct hot *h, struct aux_diag *diag)
 		return -AUX_E_NOMEM;
 	h->funcs->by = by;
 	h->funcs->tree.ticks = true;
-	return flame_tree_init(&h->funcs->tree, h->config.host,
+	return flame_tree_init(&h->funcs->tree, h->env.host,
 			       CALLTREE_PER_ALL, CALLS_KEEPS_STUBS);
 }
 
@@ -329,7 +329,7 @@ int hot_funcs_flow(struct hot *h, const struct flow_ctx *ctx,
 	struct flame_tree *t = &h->funcs->tree;
 	int err = flame_tree_flow(t, ctx, ev, n);
 
-	h->config.report->n_insns = calls_n_insns(t->calls);
+	h->env.report->n_insns = calls_n_insns(t->calls);
 	return err;
 }
 
@@ -375,7 +375,7 @@ static void put_clean(struct outbuf *out, const char *s)
 static void put_row(struct hot *h, const struct hot_func_row *r, uint64_t all,
 		    bool ipc)
 {
-	struct outbuf *out = h->config.out;
+	struct outbuf *out = h->env.out;
 
 	outbuf_printf(out, "%14llu %6.2f %14llu %6.2f %12llu",
 		      (unsigned long long)r->own,
@@ -440,7 +440,7 @@ static size_t hot_func_make_rows(struct hot *h, const struct calltree_func *f,
 		if (is_wanted(h, r, func))
 			order[m++] = r;
 		else
-			h->config.report->n_filtered += f[i].own.insns;
+			h->env.report->n_filtered += f[i].own.insns;
 	}
 	qsort(order, m, sizeof(*order), hot_func_compare_rows);
 	return m;
@@ -449,7 +449,7 @@ static size_t hot_func_make_rows(struct hot *h, const struct calltree_func *f,
 static void put_other(struct hot *h, const char *what,
 		      const struct call_count *c)
 {
-	struct outbuf *out = h->config.out;
+	struct outbuf *out = h->env.out;
 
 	if (!c->ns && !c->cycles)
 		return;
@@ -478,7 +478,7 @@ static void put_others(struct hot *h)
 		*to = call_plus(*to, t->nodes[i].own);
 	}
 	if (all.cycles)
-		outbuf_printf(h->config.out,
+		outbuf_printf(h->env.out,
 			      "# all functions: %llu instructions in %llu "
 			      "cycles, IPC %.2f\n",
 			      (unsigned long long)all.insns,
@@ -495,7 +495,7 @@ static void put_rows(struct hot *h, struct hot_func_row **v, size_t n)
 	uint64_t max = h->config.limit ? h->config.limit : DEFAULT_ROWS;
 	uint64_t all = calltree_get(&t->nodes[0].total, h->funcs->by);
 	bool ipc = t->nodes[0].total.cycles;
-	struct outbuf *out = h->config.out;
+	struct outbuf *out = h->env.out;
 
 	outbuf_printf(out,
 		      "# by %s\n#          own      %%          total      %%"
@@ -507,7 +507,7 @@ static void put_rows(struct hot *h, struct hot_func_row **v, size_t n)
 		outbuf_printf(out, "# %llu of %zu functions; -n shows more\n",
 			      (unsigned long long)max, n);
 	put_others(h);
-	h->config.report->n_lines += n;
+	h->env.report->n_lines += n;
 }
 
 int hot_funcs_print(struct hot *h)

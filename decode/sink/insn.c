@@ -56,10 +56,11 @@ static bool wants_code(const struct insn *s)
 
 static int insn_path_init(struct insn *s);
 
-static int open_insn(void **sink, const struct sink_config *config,
+static int open_insn(void **sink, const struct sink_env *env,
+		     const struct sink_config *config,
 		     struct aux_diag *diag)
 {
-	struct walk_config wc = { .host = config->host,
+	struct walk_config wc = { .host = env->host,
 				  .user_size = sizeof(struct lines),
 				  .drop = drop_lines };
 	struct insn *s = calloc(1, sizeof(*s));
@@ -68,6 +69,7 @@ static int open_insn(void **sink, const struct sink_config *config,
 	*sink = NULL;
 	if (!s)
 		return -AUX_E_NOMEM;
+	s->env = *env;
 	s->config = *config;
 	err = columns_parse(&s->columns, config->fields, FIELDS,
 			    "cpu,pid/tid,time,ip,sym,insn", diag);
@@ -99,7 +101,7 @@ static int open_insn(void **sink, const struct sink_config *config,
 static void insn_lead(struct insn *s, const struct flow_ctx *ctx,
 		      uint64_t offset)
 {
-	lead_update(&s->lead, &s->columns, ctx, s->config.host, offset);
+	lead_update(&s->lead, &s->columns, ctx, s->env.host, offset);
 }
 
 static void put_bytes(const struct insn *s, const uint8_t *code, int n)
@@ -135,7 +137,7 @@ static void put_target(const struct insn *s, const struct line *l)
 	if (!s->columns.aligned || !(s->columns.has & COLUMN_BIT(COL_SYM)) ||
 	    !insn_target(l->code, l->len, l->ip, l->r->mode, &to))
 		return;
-	find_symbol(s->config.host, l->ctx->space, to, &sym);
+	find_symbol(s->env.host, l->ctx->space, to, &sym);
 	if (!sym.name || sym.start == l->sym.start)
 		return;
 	outbuf_put(s->maker.lines, " <", 2);
@@ -181,7 +183,7 @@ static void put_column(struct insn *s, const struct line *l, enum column col)
 		put_insn(s, l);
 		break;
 	default:
-		column_ctx(&s->columns, s->maker.lines, col, l->ctx, s->config.host,
+		column_ctx(&s->columns, s->maker.lines, col, l->ctx, s->env.host,
 			   s->lead.offset);
 	}
 }
@@ -189,7 +191,7 @@ static void put_column(struct insn *s, const struct line *l, enum column col)
 /* "file:line" behind the instruction. For reading only where it changes. */
 static void put_source(struct insn *s, const struct line *l)
 {
-	const struct sink_host *host = s->config.host;
+	const struct sink_host *host = s->env.host;
 	struct source_line at = { .file = NULL };
 	struct outbuf *out = s->maker.lines;
 
@@ -259,7 +261,7 @@ static int render(struct insn *s, const struct flow_ctx *ctx,
 	for (uint32_t i = 0; i < r->n; i++) {
 		line.ip = r->first + r->off[i];
 		if (s->needs_symbol)
-			find_symbol(s->config.host, ctx->space, line.ip,
+			find_symbol(s->env.host, ctx->space, line.ip,
 				    &line.sym);
 		if (s->config.symbol &&
 		    (!line.sym.name ||
@@ -303,18 +305,18 @@ static void insn_put(struct insn *s, const struct text *text, uint32_t n,
 {
 	const struct outbuf *lead = s->lead.text;
 
-	text_put(s->config.out, lead->buf, (size_t)(lead->p - lead->buf), text,
+	text_put(s->env.out, lead->buf, (size_t)(lead->p - lead->buf), text,
 		 n);
-	s->config.report->n_insns += n_insns;
-	s->config.report->n_lines += n;
-	s->config.report->n_filtered += text->n_left_out;
+	s->env.report->n_insns += n_insns;
+	s->env.report->n_lines += n;
+	s->env.report->n_filtered += text->n_left_out;
 }
 
 /* Puts out a RANGE. 1 when the limit is reached, or -AUX_E_NOMEM. */
 static int insn_range(struct insn *s, const struct flow_ctx *ctx,
 		      const struct aux_flow *ev)
 {
-	struct sink_report *report = s->config.report;
+	struct sink_report *report = s->env.report;
 	const struct text *text;
 	uint64_t left = UINT64_MAX;
 	int err;
@@ -327,7 +329,7 @@ static int insn_range(struct insn *s, const struct flow_ctx *ctx,
 	if (err) {
 		report->n_insns += ev->n;
 		report->n_mismatches++;
-		print_mismatch(s->config.out, s->config.host, ctx, ev, err);
+		print_mismatch(s->env.out, s->env.host, ctx, ev, err);
 		return 0;
 	}
 	if (s->config.limit)
@@ -339,7 +341,7 @@ static int insn_range(struct insn *s, const struct flow_ctx *ctx,
 static void put_note(struct insn *s, const struct flow_ctx *ctx,
 		     const struct aux_flow *ev)
 {
-	struct outbuf *out = s->config.out;
+	struct outbuf *out = s->env.out;
 
 	switch (ev->kind) {
 	case AUX_FLOW_PAYLOAD:
@@ -378,7 +380,7 @@ static int flow_insn(void *sink, const struct flow_ctx *ctx,
 	if (!last)
 		return -AUX_E_NOMEM;
 	if (!s->started) {
-		columns_header(&s->columns, s->config.out);
+		columns_header(&s->columns, s->env.out);
 		s->started = true;
 	}
 	s->ran = *last;
@@ -390,14 +392,14 @@ static int flow_insn(void *sink, const struct flow_ctx *ctx,
 			err = insn_range(s, ctx, &ev[i]);
 			s->ran = ev[i].range.last;
 		} else if (ev[i].kind == AUX_FLOW_GAP) {
-			print_gap(s->config.out, s->config.host, ctx, &ev[i],
+			print_gap(s->env.out, s->env.host, ctx, &ev[i],
 				  s->ran);
 		} else if (s->columns.aligned && !s->config.symbol) {
 			put_note(s, ctx, &ev[i]);
 		}
 	}
 	*last = s->ran;
-	if (!err && outbuf_failed(s->config.out))
+	if (!err && outbuf_failed(s->env.out))
 		err = -AUX_E_IO;
 	return err;
 }
@@ -543,7 +545,7 @@ static int put_slowly(struct insn *s, const struct flow_ctx *ctx,
 static int insn_path(struct insn *s, const struct flow_ctx *ctx,
 		     const struct aux_flow *ev)
 {
-	struct sink_report *report = s->config.report;
+	struct sink_report *report = s->env.report;
 	struct aux_path *path = ev->path.path;
 	const struct text_ends *text = text_paths_find(&s->paths, path);
 	uint64_t limit = s->config.limit;
@@ -555,7 +557,7 @@ static int insn_path(struct insn *s, const struct flow_ctx *ctx,
 		return put_slowly(s, ctx, ev);
 	if (s->columns.has & COLUMN_BIT(COL_OFFSET))
 		insn_lead(s, ctx, ev->offset);
-	if (text && text_paths_put(&s->paths, s->config.out, &s->lead, text,
+	if (text && text_paths_put(&s->paths, s->env.out, &s->lead, text,
 				   report)) {
 		report->n_insns += path->n_insns;
 		return 0;

@@ -13,6 +13,7 @@
 #include "decode/lib/session/expand.h"
 
 struct insn {
+	struct sink_env env;
 	struct sink_config config;
 	struct columns columns;
 	struct walk *walk;

@@ -188,6 +188,7 @@ struct slow_call {
 };
 
 struct latency {
+	struct sink_env env;
 	struct sink_config config;
 	enum find_by by;
 	struct find_watch *watch;
@@ -313,14 +314,14 @@ static void put_amount(struct latency *l, const char *what, uint64_t v)
 {
 	char text[40];
 
-	outbuf_printf(l->config.out, "  %s %s", what,
+	outbuf_printf(l->env.out, "  %s %s", what,
 		      find_amount_text(text, l->by, v));
 }
 
 static void put_names(struct latency *l)
 {
 	struct calls *c = find_watch_calls(l->watch);
-	struct outbuf *out = l->config.out;
+	struct outbuf *out = l->env.out;
 	unsigned n = 0;
 	char name[512];
 
@@ -354,17 +355,17 @@ static void put_sums(struct latency *l)
 		   { "p99.9", 0.999 } };
 	char text[40];
 
-	outbuf_printf(l->config.out, "\n  calls %s",
+	outbuf_printf(l->env.out, "\n  calls %s",
 		      find_number_text(text, l->times.n));
 	put_amount(l, "total", find_amount(l->by, &l->total));
 	put_amount(l, "self", find_amount(l->by, &l->own));
 	put_amount(l, "mean", l->times.sum / l->times.n);
-	outbuf_str(l->config.out, "\n");
+	outbuf_str(l->env.out, "\n");
 	put_amount(l, "min", l->times.min);
 	for (size_t i = 0; i < sizeof(ps) / sizeof(ps[0]); i++)
 		put_amount(l, ps[i].name, calltimes_at(&l->times, ps[i].q));
 	put_amount(l, "max", l->times.max);
-	outbuf_str(l->config.out, "\n\n");
+	outbuf_str(l->env.out, "\n\n");
 }
 
 /* Columns of the terminal. */
@@ -390,7 +391,7 @@ static void put_row(struct latency *l, const struct callrow *row, uint64_t most,
 	find_amount_text(from, l->by, row->from);
 	find_amount_text(to, l->by, row->to);
 	find_number_text(n, row->n);
-	outbuf_printf(l->config.out, "  %11s - %-11s %11s %5.1f%% |%s\n", from,
+	outbuf_printf(l->env.out, "  %11s - %-11s %11s %5.1f%% |%s\n", from,
 		      row->to == UINT64_MAX ? "" : to, n,
 		      100.0 * (double)row->n / (double)l->times.n, bar);
 }
@@ -399,7 +400,7 @@ static void put_rows(struct latency *l)
 {
 	struct callrow rows[CALLROWS_SHOWN];
 	unsigned n = callrows_get(&l->rows, rows);
-	unsigned width = width_of(l->config.out) - 48;
+	unsigned width = width_of(l->env.out) - 48;
 	uint64_t most = 1;
 
 	for (unsigned i = 0; i < n; i++)
@@ -412,7 +413,7 @@ static void put_rows(struct latency *l)
 /* How whole calls ended, where not all by a return; and those that are not in. */
 static void put_apart(struct latency *l)
 {
-	struct outbuf *out = l->config.out;
+	struct outbuf *out = l->env.out;
 	char n[40], most[40];
 
 	if (l->n_ends[CALL_END_TAIL])
@@ -436,7 +437,7 @@ static void put_apart(struct latency *l)
 static void put_slow(struct latency *l, unsigned rank, const struct slow *s)
 {
 	const struct slow_call *c = &l->slow[s->slot];
-	struct outbuf *out = l->config.out;
+	struct outbuf *out = l->env.out;
 	char text[64], *p;
 
 	outbuf_printf(out, "\n%u. %s", rank,
@@ -453,13 +454,13 @@ static void put_slow(struct latency *l, unsigned rank, const struct slow *s)
 	if (!c->from_ns)
 		return;
 	outbuf_str(out, "  auxdecode calls ");
-	find_put_range(out, c->from_ns, c->to_ns, c->tid, l->config.path);
+	find_put_range(out, c->from_ns, c->to_ns, c->tid, l->env.path);
 	outbuf_str(out, "\n");
 }
 
 static void report_drops(struct latency *l)
 {
-	struct sink_report *r = l->config.report;
+	struct sink_report *r = l->env.report;
 	size_t len;
 
 	for (unsigned i = 1; i < FIND_N_FAULTS; i++) {
@@ -482,7 +483,7 @@ static void report_drops(struct latency *l)
 static int finish_latency(void *sink, struct aux_diag *diag)
 {
 	struct latency *l = sink;
-	struct outbuf *out = l->config.out;
+	struct outbuf *out = l->env.out;
 	int rc = find_watch_finish(l->watch);
 
 	(void)diag;
@@ -503,7 +504,7 @@ static int finish_latency(void *sink, struct aux_diag *diag)
 		outbuf_str(out, "\nslowest:\n");
 	for (uint32_t i = 0; i < l->slowest.n; i++)
 		put_slow(l, i + 1, &l->slowest.v[i]);
-	l->config.report->n_lines = l->times.n;
+	l->env.report->n_lines = l->times.n;
 	return outbuf_failed(out) ? -AUX_E_IO : 0;
 }
 
@@ -529,7 +530,8 @@ static const struct find_ops latency_ops = { .enter = on_enter,
 static int open_parts(struct latency *l, struct aux_diag *diag)
 {
 	const struct sink_config *config = &l->config;
-	struct find_watch_config watch = { .sink = config,
+	struct find_watch_config watch = { .env = &l->env,
+					   .symbol = config->symbol,
 					   .ops = &latency_ops,
 					   .priv = l,
 					   .all = true };
@@ -553,7 +555,8 @@ static int open_parts(struct latency *l, struct aux_diag *diag)
 	return find_watch_new(&l->watch, &watch, diag);
 }
 
-static int open_latency(void **sink, const struct sink_config *config,
+static int open_latency(void **sink, const struct sink_env *env,
+			const struct sink_config *config,
 			struct aux_diag *diag)
 {
 	struct latency *l = calloc(1, sizeof(*l));
@@ -562,6 +565,7 @@ static int open_latency(void **sink, const struct sink_config *config,
 	*sink = NULL;
 	if (!l)
 		return -AUX_E_NOMEM;
+	l->env = *env;
 	l->config = *config;
 	err = open_parts(l, diag);
 	if (err)

@@ -192,6 +192,7 @@ struct run {
 	struct fake fake;
 	struct sink_host host;
 	struct sink_report report;
+	struct sink_env env;
 	struct sink_config config;
 	void *sink;
 };
@@ -219,11 +220,11 @@ static int feed(struct run *r, uint32_t tid, uint64_t time, struct aux_flow ev)
 static int start(struct run *r, const char *to, struct aux_diag *diag)
 {
 	r->host = fake_host(&r->fake);
-	r->config.out = outbuf_new(-1);
-	r->config.host = &r->host;
-	r->config.report = &r->report;
+	r->env.out = outbuf_new(-1);
+	r->env.host = &r->host;
+	r->env.report = &r->report;
 	r->config.to = to;
-	return sink_export.open(&r->sink, &r->config, diag);
+	return sink_export.open(&r->sink, &r->env, &r->config, diag);
 }
 
 /* main calls f; a gap inside of f; f goes on, and back to main; a gap of nobody. */
@@ -261,7 +262,7 @@ static void test_gaps(void)
 	feed_gaps(&r);
 	ok(!sink_export.finish(r.sink, &diag), "finish");
 	sink_export.close(r.sink);
-	text = text_of(r.config.out);
+	text = text_of(r.env.out);
 	ok(!strncmp(text, "{\"type\":\"header\"", 16), "the header is first");
 	is_u64(count(text, "\"type\":\"gap\""), 2, "both gaps are shown");
 	is_u64(count(text, "\"type\":\"gap-end\""), 2, "and end");
@@ -283,13 +284,13 @@ static void test_refused(void)
 	struct aux_diag diag = { 0 };
 
 	is_u64((uint64_t)-start(&r, NULL, &diag), AUX_E_INVAL, "no format");
-	outbuf_free(r.config.out);
+	outbuf_free(r.env.out);
 	is_u64((uint64_t)-start(&r, "word", &diag), AUX_E_INVAL, "another one");
 	ok(strstr(diag.text, "there is none of that name"), "%s", diag.text);
-	outbuf_free(r.config.out);
+	outbuf_free(r.env.out);
 	r.config.schema = "/nonexistent";
 	is_u64((uint64_t)-start(&r, "fxt", &diag), AUX_E_INVAL, "no schema");
-	outbuf_free(r.config.out);
+	outbuf_free(r.env.out);
 }
 
 /* Every format takes a flow with gaps, and a flow of nothing. */
@@ -307,12 +308,12 @@ static void test_formats(void)
 		feed_gaps(&r);
 		ok(!sink_export.finish(r.sink, &diag), "finish");
 		sink_export.close(r.sink);
-		outbuf_free(r.config.out);
+		outbuf_free(r.env.out);
 		r = (struct run){ 0 };
 		ok(!start(&r, ops->name, &diag), "%s: nothing", ops->name);
 		ok(!sink_export.finish(r.sink, &diag), "finish");
 		sink_export.close(r.sink);
-		outbuf_free(r.config.out);
+		outbuf_free(r.env.out);
 	}
 	sink_export.close(NULL);
 }

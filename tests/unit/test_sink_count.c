@@ -216,6 +216,7 @@ static void add_event(struct model *m, const struct aux_flow *ev)
 struct run {
 	struct sink_host host;
 	struct sink_report report;
+	struct sink_env env;
 	struct sink_config config;
 	void *sink;
 	uint64_t area;		/* see get_code */
@@ -225,9 +226,9 @@ struct run {
 static bool start(struct run *r)
 {
 	r->host = (struct sink_host){ .priv = &r->area, .code = get_code };
-	r->config = (struct sink_config){ .out = outbuf_new(-1),
+	r->env = (struct sink_env){ .out = outbuf_new(-1),
 		.host = &r->host, .report = &r->report };
-	return sink_count.open(&r->sink, &r->config, &r->diag) == 0;
+	return sink_count.open(&r->sink, &r->env, &r->config, &r->diag) == 0;
 }
 
 /* The text ends with the line of the total. */
@@ -236,8 +237,8 @@ static void check(struct run *r, const struct model *m, const char *what)
 	char want[160], *text, *last;
 
 	sink_count.finish(r->sink, &r->diag);
-	text = strndup(r->config.out->buf,
-		       (size_t)(r->config.out->p - r->config.out->buf));
+	text = strndup(r->env.out->buf,
+		       (size_t)(r->env.out->p - r->env.out->buf));
 	last = strstr(text, "total ");
 	snprintf(want, sizeof(want), "total insns %llu hash %016llx branches "
 		 "%llu gaps %llu\n", (unsigned long long)m->hash.n,
@@ -248,7 +249,7 @@ static void check(struct run *r, const struct model *m, const char *what)
 	ok(r->report.n_insns == m->n_insns && r->report.n_lines == m->hash.n &&
 	   r->report.n_mismatches == m->n_wrong, "and its report");
 	sink_count.close(r->sink);
-	outbuf_free(r->config.out);
+	outbuf_free(r->env.out);
 	free(text);
 }
 

@@ -167,6 +167,7 @@ struct run {
 	struct fake fake;
 	struct sink_host host;
 	struct sink_report report;
+	struct sink_env env;
 	struct sink_config config;
 	const struct sink_ops *ops;
 	void *sink;
@@ -177,11 +178,11 @@ struct run {
 static void start(struct run *r, const char *name)
 {
 	r->host = fake_host(&r->fake);
-	r->config.out = outbuf_new(-1);
-	r->config.host = &r->host;
-	r->config.report = &r->report;
+	r->env.out = outbuf_new(-1);
+	r->env.host = &r->host;
+	r->env.report = &r->report;
 	r->ops = sink_find(name);
-	if (r->ops->open(&r->sink, &r->config, &r->diag))
+	if (r->ops->open(&r->sink, &r->env, &r->config, &r->diag))
 		ok(0, "opens: %s", r->diag.text);
 }
 
@@ -191,9 +192,9 @@ static char *finish(struct run *r)
 
 	r->ops->finish(r->sink, &r->diag);
 	r->ops->close(r->sink);
-	text = strndup(r->config.out->buf,
-		       (size_t)(r->config.out->p - r->config.out->buf));
-	outbuf_free(r->config.out);
+	text = strndup(r->env.out->buf,
+		       (size_t)(r->env.out->p - r->env.out->buf));
+	outbuf_free(r->env.out);
 	return text;
 }
 

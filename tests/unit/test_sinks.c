@@ -18,6 +18,7 @@ struct run {
 	struct fake fake;
 	struct sink_host host;
 	struct sink_report report;
+	struct sink_env env;
 	struct sink_config config;
 	const struct sink_ops *ops;
 	void *sink;
@@ -30,12 +31,12 @@ static const struct space space = { .id = 5, .pid = 7 };
 static int start(struct run *r, const char *name, const char *fields)
 {
 	r->host = fake_host(&r->fake);
-	r->config.out = outbuf_new(-1);
-	r->config.host = &r->host;
-	r->config.report = &r->report;
+	r->env.out = outbuf_new(-1);
+	r->env.host = &r->host;
+	r->env.report = &r->report;
 	r->config.fields = fields;
 	r->ops = sink_find(name);
-	return r->ops->open(&r->sink, &r->config, &r->diag);
+	return r->ops->open(&r->sink, &r->env, &r->config, &r->diag);
 }
 
 static void feed(struct run *r, const struct flow_ctx *ctx,
@@ -52,9 +53,9 @@ static char *finish(struct run *r)
 
 	r->ops->finish(r->sink, &r->diag);
 	r->ops->close(r->sink);
-	text = strndup(r->config.out->buf,
-		       (size_t)(r->config.out->p - r->config.out->buf));
-	outbuf_free(r->config.out);
+	text = strndup(r->env.out->buf,
+		       (size_t)(r->env.out->p - r->env.out->buf));
+	outbuf_free(r->env.out);
 	return text;
 }
 
@@ -184,12 +185,12 @@ static void insn_columns(void)
 		   strstr(bad.diag.text, "\"pi\"") &&
 		   strstr(bad.diag.text, "cpu,pid,tid,time"),
 	   "an unknown column: %s", bad.diag.text);
-	outbuf_free(bad.config.out);
+	outbuf_free(bad.env.out);
 	ok(start(&bad, "insn", "") == -AUX_E_INVAL, "no column at all");
-	outbuf_free(bad.config.out);
+	outbuf_free(bad.env.out);
 	ok(start(&bad, "insn", "from") == -AUX_E_INVAL,
 	   "a column of another sink");
-	outbuf_free(bad.config.out);
+	outbuf_free(bad.env.out);
 }
 
 static void insn_filters(void)
@@ -366,7 +367,7 @@ static void counts(void)
 		 (unsigned long long)all.value);
 	is_text(&r, want, "count with -n 20");
 	ok(start(&r, "count", "ip") == -AUX_E_INVAL, "count takes no -F");
-	outbuf_free(r.config.out);
+	outbuf_free(r.env.out);
 }
 
 static void count_filters(void)

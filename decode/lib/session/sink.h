@@ -90,17 +90,27 @@ struct sink_report {
 				 * nothing */
 };
 
-/* Options that sinks share; see auxdecode.1. */
-struct sink_config {
+/*
+ * Where a sink works: the same for all of them. What it points to lives longer than
+ * the sink, which keeps a copy of the struct.
+ */
+struct sink_env {
 	struct outbuf *out;
 	const struct sink_host *host;
 	struct sink_report *report;
+	const char *path;	/* FILE as it was given, for text and hints */
+	const char *out_path;	/* -o FILE, NULL: standard output */
+	const char *symfs;	/* --symfs DIR, NULL none */
+	uint64_t time_from, time_to;	/* --time, ns; to: UINT64_MAX */
+};
+
+/* Options that sinks share; see auxdecode.1. */
+struct sink_config {
 	const char *fields;	/* -F, NULL: the sink's default */
 	uint64_t limit;		/* -n: stop after so many lines; 0 none */
 	bool sha256;		/* count: SHA-256 of addresses as u64 LE too */
 	bool syntax_att;	/* AT&T instead of Intel syntax */
 	const char *symbol;	/* --symbol filter, NULL none */
-	const char *path;	/* FILE, for commands to copy */
 	const char *by;		/* --by time, insns, cycles, ...; NULL: not given */
 	/* calls; insn, branch */
 	uint32_t max_depth;	/* --max-depth, 0 none */
@@ -112,7 +122,6 @@ struct sink_config {
 	const char *from;	/* --from NAME, NULL none */
 	const char *caller;	/* --caller NAME, NULL none */
 	const char *longer, *shorter; /* as given, NULL none */
-	uint64_t time_from, time_to;	/* --time; to: UINT64_MAX */
 	bool whole;		/* --whole */
 	bool just_count;	/* --count */
 	/* flame; hot */
@@ -123,11 +132,9 @@ struct sink_config {
 	/* export */
 	const char *to;		/* --to FORMAT, NULL: none given */
 	const char *schema;	/* --schema FILE, NULL none */
-	const char *out_path;	/* -o FILE, NULL: standard output */
 	/* profile */
 	const char *module;	/* --module NAME, NULL: the program */
 	const char *period;	/* --period, as given, NULL none */
-	const char *symfs;	/* --symfs DIR, NULL none */
 	/* report */
 	uint64_t max_size;	/* --max-size, 0: the default */
 };
@@ -140,8 +147,8 @@ struct sink_ops {
 	uint32_t (*needs_of)(const struct sink_config *config);
 	const char *fields;	/* what -F takes, comma separated; NULL: no -F */
 	/* -AUX_E_INVAL with diag for bad options */
-	int (*open)(void **sink, const struct sink_config *config,
-		    struct aux_diag *diag);
+	int (*open)(void **sink, const struct sink_env *env,
+		    const struct sink_config *config, struct aux_diag *diag);
 	/* Returns 0, 1 for "enough, stop", or an error. */
 	int (*flow)(void *sink, const struct flow_ctx *ctx,
 		    const struct aux_flow *ev, size_t n);
