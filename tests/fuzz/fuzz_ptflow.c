@@ -12,7 +12,7 @@
 #include "common/x86_insn.h"
 
 #include "tests/fuzz/flowdiff.h"
-#include "decode/lib/pt/engine.h"
+#include "decode/lib/pt/impl.h"
 #include "decode/lib/session/decoders.h"
 #include "decode/lib/packet/pt_packet.h"
 #include "tests/fuzz/ptscript.h"
@@ -117,10 +117,10 @@ static void decode(struct flow_list *l, const char *name,
 	configure(&h, s, head, way);
 	ASSERT(ops->open(&dec, &h.config, &h.h, &diag) == 0);
 	if (way.small && !strcmp(name, "pt"))
-		((struct pt *)dec)->store.limit = SMALL_STORE * (head[3] & 7);
+		((struct pt *)dec)->memo.limit = SMALL_STORE * (head[3] & 7);
 	if (way.far && !strcmp(name, "pt")) {
-		((struct pt *)dec)->skip_bytes = head[3] >> 4;
-		((struct pt *)dec)->skip_periods = 1;
+		((struct pt *)dec)->guard_bytes = head[3] >> 4;
+		((struct pt *)dec)->min_periods = 1;
 	}
 	h.list = l;
 	for (int i = way.paths ? 2 : 1; i; i--) {

@@ -2,58 +2,58 @@
 /*
  * pt: events happen: the code up to their place is walked, then they are told.
  */
-#include "decode/lib/pt/engine.h"
+#include "decode/lib/pt/impl.h"
 
 /* ---- telling ---- */
 
 /* The next event of the queue, always with room; what was walked is borne out. */
-struct aux_flow *pt_event_push(struct pt *d, enum aux_flow_kind kind,
+struct aux_flow *pt_emit(struct pt *d, enum aux_flow_kind kind,
 			       unsigned what)
 {
 	struct aux_flow *f;
 
-	if (d->mute)
-		return &d->none;
-	if (d->told == UINT32_MAX) {
-		d->told = d->tail;
-		d->told_sure = d->sure;
-		d->told_ip = d->last_ip;
+	if (d->out.suppress)
+		return &d->out.none;
+	if (d->out.undo.tail == UINT32_MAX) {
+		d->out.undo.tail = d->out.tail;
+		d->out.undo.committed = d->out.committed;
+		d->out.undo.last_ip = d->out.last_ip;
 	}
-	pt_confirm(d);
+	pt_commit(d);
 	if (!pt_queue_room(d)) {
-		d->failed_mem = true;
-		return &d->none;
+		pt_finish(d, PT_NOMEM);
+		return &d->out.none;
 	}
-	f = &d->queue[d->tail++];
-	d->sure = d->tail;
-	*f = (struct aux_flow){ .offset = d->offset, .kind = (uint8_t)kind,
+	f = &d->out.queue[d->out.tail++];
+	d->out.committed = d->out.tail;
+	*f = (struct aux_flow){ .offset = d->out.offset, .kind = (uint8_t)kind,
 				.what = (uint8_t)what };
 	return f;
 }
 
-bool pt_event_time(struct pt *d, uint64_t tsc)
+bool pt_emit_time(struct pt *d, uint64_t tsc)
 {
 	struct aux_flow *f;
-	bool now = tsc >= d->host->horizon_tsc || tsc < d->pushed_tsc;
+	bool now = tsc >= d->host->horizon_tsc || tsc < d->times.queued_tsc;
 
-	if (d->have_time && (tsc <= d->tsc ||
-			     (!now && tsc - d->tsc < d->host->time_step)))
+	if (d->times.have_time && (tsc <= d->times.tsc ||
+			     (!now && tsc - d->times.tsc < d->host->time_step)))
 		return false;
-	d->have_time = true;
-	d->tsc = d->pushed_tsc = tsc;
-	d->at_horizon |= now;
-	f = pt_event_push(d, AUX_FLOW_TIME, 0);
+	d->times.have_time = true;
+	d->times.tsc = d->times.queued_tsc = tsc;
+	d->times.at_horizon |= now;
+	f = pt_emit(d, AUX_FLOW_TIME, 0);
 	f->flags = AUX_FLOW_HAS_TSC;
-	f->n = pt_take_cycles(d);
+	f->n = pt_cycles_to_emit(d);
 	f->time.tsc = tsc;
 	f->time.ns = aux_clock_ns(&d->config->clock, tsc);
 	return true;
 }
 
-void pt_event_ip(struct pt *d, enum aux_flow_kind kind, unsigned what,
+void pt_emit_ip(struct pt *d, enum aux_flow_kind kind, unsigned what,
 		 bool known, uint64_t ip)
 {
-	struct aux_flow *f = pt_event_push(d, kind, what);
+	struct aux_flow *f = pt_emit(d, kind, what);
 
 	if (!known)
 		return;
@@ -61,34 +61,34 @@ void pt_event_ip(struct pt *d, enum aux_flow_kind kind, unsigned what,
 	f->trace.ip = ip;
 }
 
-static void tell_time(struct pt *d, const struct pt_event *ev)
+static void emit_event_time(struct pt *d, const struct pt_event *ev)
 {
 	if (ev->timed)
-		pt_event_time(d, ev->tsc);
+		pt_emit_time(d, ev->tsc);
 }
 
-static void tell_value(struct pt *d, const struct pt_event *ev,
+static void emit_value(struct pt *d, const struct pt_event *ev,
 		       enum aux_flow_kind kind, unsigned what, uint32_t n,
 		       uint64_t value)
 {
 	struct aux_flow *f;
 
-	tell_time(d, ev);
-	f = pt_event_push(d, kind, what);
+	emit_event_time(d, ev);
+	f = pt_emit(d, kind, what);
 	f->n = n;
 	f->flags = ev->has_ip ? AUX_FLOW_HAS_IP : 0;
 	f->payload.ip = ev->has_ip ? ev->ip : 0;
 	f->payload.value = value;
 }
 
-static void tell_context(struct pt *d, const struct pt_event *ev)
+static void emit_context(struct pt *d, const struct pt_event *ev)
 {
 	struct aux_flow *f;
 
-	tell_time(d, ev);
-	f = pt_event_push(d, AUX_FLOW_CONTEXT, 0);
-	f->context.cr3 = d->cr3;
-	f->context.vmcs = d->vmcs;
+	emit_event_time(d, ev);
+	f = pt_emit(d, AUX_FLOW_CONTEXT, 0);
+	f->context.cr3 = d->context.cr3;
+	f->context.vmcs = d->context.vmcs;
 }
 
 /* ---- instructions that events belong to ---- */
@@ -125,12 +125,12 @@ static bool is_far(const struct x86_insn *insn)
 	return insn->cls == X86_FAR || insn->cls == X86_SYSCALL;
 }
 
-static bool takes_pip(const uint8_t *p, size_t n, const struct x86_insn *insn)
+static bool is_pip_source(const uint8_t *p, size_t n, const struct x86_insn *insn)
 {
 	return is_far(insn) || is_mov_cr3(p, n, insn);
 }
 
-static bool takes_vmcs(const uint8_t *p, size_t n, const struct x86_insn *insn)
+static bool is_vmcs_source(const uint8_t *p, size_t n, const struct x86_insn *insn)
 {
 	uint8_t rex;
 	const uint8_t *op = find_opcode(p, n, &rex);
@@ -159,7 +159,7 @@ static int walk_to(struct pt *d, uint64_t ip)
 {
 	int r;
 
-	if (!d->enabled)
+	if (d->cur.state != PT_ON)
 		return -PT_E_UNSUPPORTED;
 	r = pt_slow_walk(d, &ip);
 	return r == 1 ? 0 : r ? r : -PT_E_QUERY;
@@ -173,13 +173,13 @@ static int walk_by_trace(struct pt *d, const struct pt_event *ev)
 
 	if (!ev->has_ip)
 		return 0;
-	if (!d->enabled)
+	if (d->cur.state != PT_ON)
 		return -PT_E_UNSUPPORTED;
 	for (;;) {
 		r = pt_slow_walk(d, &ip);
 		if (r)
 			return r < 0 ? r : 0;
-		r = pt_slow_take(d);
+		r = pt_slow_resolve(d);
 		if (r)
 			return r;
 	}
@@ -192,23 +192,23 @@ static int walk_to_match(struct pt *d, pt_match match)
 
 	if (r != 1)
 		return r ? r : -PT_E_QUERY;
-	d->postponed = true;
+	d->pending.what |= PT_PENDING_BRANCH;
 	return 0;
 }
 
 /* ---- each kind ---- */
 
-static int enable(struct pt *d, const struct pt_event *ev)
+static int apply_enabled(struct pt *d, const struct pt_event *ev)
 {
-	if (d->enabled)
+	if (d->cur.state == PT_ON)
 		return -PT_E_CONTEXT;
-	tell_time(d, ev);
-	d->need_on = false;
-	pt_event_ip(d, AUX_FLOW_TRACE_ON, 0, true, ev->ip);
-	d->ip = ev->ip;
-	if (!d->mute)
-		d->last_ip = d->ip;
-	d->enabled = true;
+	emit_event_time(d, ev);
+	d->pending.what &= ~PT_PENDING_ON;
+	pt_emit_ip(d, AUX_FLOW_TRACE_ON, 0, true, ev->ip);
+	d->walk.ip = ev->ip;
+	if (!d->out.suppress)
+		d->out.last_ip = d->walk.ip;
+	d->cur.state = PT_ON;
 	return 0;
 }
 
@@ -219,63 +219,66 @@ static int walk_to_disable(struct pt *d, const struct pt_event *ev)
 	bool branch;
 	int r;
 
-	if (d->postponed) {
-		branch = d->insn.cls != X86_OTHER && d->insn.cls != X86_PTWRITE;
-		if (branch || (d->bound & PT_BOUND_PAGING && !ev->has_ip))
+	if (d->pending.what & PT_PENDING_BRANCH) {
+		branch = d->walk.insn.cls != X86_OTHER &&
+			 d->walk.insn.cls != X86_PTWRITE;
+		if (branch || (d->pending.joined & PT_JOINED_PAGING && !ev->has_ip))
 			return 0;
-		pt_slow_proceed(d);
+		pt_slow_pass_branch(d);
 	}
-	pt_slow_turn_on(d);
-	if (!ev->has_ip && d->errata & PT_ERR_SKL014 && d->config->n_filters)
+	pt_slow_trace_on(d);
+	if (!ev->has_ip && d->cur.errata & PT_ERR_SKL014 && d->config->n_filters)
 		return -PT_E_UNSUPPORTED;
 	r = ev->has_ip ? pt_slow_walk(d, &ev->ip) :
 			 pt_slow_walk_match(d, is_mov_cr3);
 	if (r)
 		return r < 0 ? r : 0;
-	f = &d->queue[d->tail - 1];
-	if (ev->has_ip && d->insn.cls == X86_COND) {
-		if (ev->ip == d->next_seq)
+	f = &d->out.queue[d->out.tail - 1];
+	if (ev->has_ip && d->walk.insn.cls == X86_COND) {
+		if (ev->ip == d->walk.next_ip)
 			f->what = AUX_END_COND_NOT_TAKEN;
-		else if (ev->ip == d->next_seq + (uint64_t)d->insn.disp)
+		else if (ev->ip == d->walk.next_ip + (uint64_t)d->walk.insn.disp)
 			f->what = AUX_END_COND_TAKEN;
 	}
 	return 0;
 }
 
-static int disable(struct pt *d, const struct pt_event *ev)
+static int apply_disabled(struct pt *d, const struct pt_event *ev)
 {
 	int r;
 
-	if (!d->enabled)
+	if (d->cur.state != PT_ON)
 		return -PT_E_UNSUPPORTED;
 	r = walk_to_disable(d, ev);
 	if (r)
 		return r;
-	tell_time(d, ev);
-	d->need_on = d->enabled = d->postponed = false;
-	d->bound = 0;
-	pt_event_ip(d, AUX_FLOW_TRACE_OFF, 0, ev->has_ip, ev->ip);
+	emit_event_time(d, ev);
+	d->pending.what &= ~(PT_PENDING_ON | PT_PENDING_BRANCH);
+	d->cur.state = PT_OFF;
+	d->pending.joined = 0;
+	pt_emit_ip(d, AUX_FLOW_TRACE_OFF, 0, ev->has_ip, ev->ip);
 	return 0;
 }
 
-static int interrupt(struct pt *d, const struct pt_event *ev)
+static int apply_async(struct pt *d, const struct pt_event *ev)
 {
 	struct aux_flow *f;
 	int r = walk_to(d, ev->from);
 
 	if (r)
 		return r;
-	tell_time(d, ev);
-	f = pt_event_push(d, AUX_FLOW_ASYNC, AUX_ASYNC_UNKNOWN);
+	emit_event_time(d, ev);
+	f = pt_emit(d, AUX_FLOW_ASYNC, AUX_ASYNC_UNKNOWN);
 	f->flags = AUX_FLOW_HAS_IP;
 	f->async.from = ev->from;
 	if (ev->type == PT_EV_ASYNC_BRANCH) {
 		f->async.to = ev->ip;
-		d->ip = ev->ip;
+		d->walk.ip = ev->ip;
 		return 0;
 	}
-	d->need_on = d->enabled = false;
-	pt_event_ip(d, AUX_FLOW_TRACE_OFF, 0, ev->has_ip, ev->ip);
+	d->pending.what &= ~PT_PENDING_ON;
+	d->cur.state = PT_OFF;
+	pt_emit_ip(d, AUX_FLOW_TRACE_OFF, 0, ev->has_ip, ev->ip);
 	return 0;
 }
 
@@ -286,113 +289,122 @@ static bool is_skd022(struct pt *d, uint64_t ip)
 	uint8_t buf[16], rex;
 	size_t n;
 
-	if (!(d->errata & PT_ERR_SKD022))
+	if (!(d->cur.errata & PT_ERR_SKD022))
 		return false;
-	n = pt_code_bytes(&d->store, ip, buf, &p);
+	n = pt_memo_code(&d->memo, ip, buf, &p);
 	op = n ? find_opcode(p, n, &rex) : NULL;
 	return op && op[0] == 0x01 && (op[1] == 0xc2 || op[1] == 0xc3);
 }
 
-static int change_space(struct pt *d, const struct pt_event *ev)
+static int apply_context(struct pt *d, const struct pt_event *ev)
 {
 	bool cr3 = ev->type == PT_EV_PAGING || ev->type == PT_EV_ASYNC_PAGING;
 	bool sync = ev->type == PT_EV_PAGING || ev->type == PT_EV_VMCS;
-	uint8_t bound = cr3 ? PT_BOUND_PAGING : PT_BOUND_VMCS;
+	uint8_t bound = cr3 ? PT_JOINED_PAGING : PT_JOINED_VMCS;
 	int r = 0;
 
 	if (!sync) {
 		r = walk_by_trace(d, ev);
-	} else if (d->enabled && !d->postponed) {
-		r = walk_to_match(d, cr3 ? takes_pip : takes_vmcs);
-		d->bound |= bound;
+	} else if (d->cur.state == PT_ON &&
+		   !(d->pending.what & PT_PENDING_BRANCH)) {
+		r = walk_to_match(d, cr3 ? is_pip_source : is_vmcs_source);
+		d->pending.joined |= bound;
 	}
 	if (r)
 		return r;
 	if (cr3)
-		d->cr3 = ev->value;
+		d->context.cr3 = ev->value;
 	else
-		d->vmcs = ev->value;
-	tell_context(d, ev);
+		d->context.vmcs = ev->value;
+	emit_context(d, ev);
 	return 0;
 }
 
-static int change_mode(struct pt *d, const struct pt_event *ev)
+static enum pt_mode mode_of(const struct pt_event *ev)
 {
-	uint16_t mode = (uint16_t)ev->value;
+	return ev->value2 ? PT_MODE_NONE :
+	       ev->value == AUX_FLOW_MODE_X86_64 ? PT_MODE_64 :
+	       ev->value == AUX_FLOW_MODE_X86_32 ? PT_MODE_32 : PT_MODE_16;
+}
+
+static int apply_mode(struct pt *d, const struct pt_event *ev)
+{
+	enum pt_mode mode = mode_of(ev);
 	int r = walk_by_trace(d, ev);
 
 	if (r)
 		return r;
-	if (ev->status && d->enabled && !d->no_mode &&
-	    (ev->value2 || mode != (d->flags & AUX_FLOW_MODE_MASK)))
+	/* A PSB+ repeats the mode; it cannot change it. */
+	if (ev->status && d->cur.state == PT_ON &&
+	    d->walk.mode != PT_MODE_NONE && mode != d->walk.mode)
 		return -PT_E_CONTEXT;
-	tell_time(d, ev);
-	d->no_mode = ev->value2;
-	d->mode16 = !d->no_mode && mode == AUX_FLOW_MODE_X86_16;
-	d->flags = (d->flags & AUX_FLOW_IN_TX) | mode;
+	emit_event_time(d, ev);
+	d->walk.mode = mode;
+	d->walk.flags = (d->walk.flags & AUX_FLOW_IN_TX) | (uint16_t)ev->value;
 	return 0;
 }
 
-static int change_tx(struct pt *d, const struct pt_event *ev)
+static int apply_tx(struct pt *d, const struct pt_event *ev)
 {
 	bool begun = ev->value & 1, aborted = ev->value & 2;
 	int r = ev->has_ip ? walk_to(d, ev->ip) : 0;
 
 	/* BDM64: the branch before an abort may have got a wrong packet. */
-	if (r == -PT_E_QUERY && aborted && d->errata & PT_ERR_BDM64)
+	if (r == -PT_E_QUERY && aborted && d->cur.errata & PT_ERR_BDM64)
 		return -PT_E_UNSUPPORTED;
 	if (r)
 		return r;
-	tell_time(d, ev);
-	d->flags = (d->flags & AUX_FLOW_MODE_MASK) | (begun ? AUX_FLOW_IN_TX : 0);
+	emit_event_time(d, ev);
+	d->walk.flags = (d->walk.flags & AUX_FLOW_MODE_MASK) |
+			(begun ? AUX_FLOW_IN_TX : 0);
 	if (!ev->status || begun)
-		pt_event_ip(d, AUX_FLOW_TX,
+		pt_emit_ip(d, AUX_FLOW_TX,
 			    aborted ? AUX_TX_ABORT :
 			    begun ? AUX_TX_BEGIN : AUX_TX_COMMIT,
 			    ev->has_ip, ev->ip);
 	return 0;
 }
 
-static int overflow(struct pt *d, const struct pt_event *ev)
+static int apply_overflow(struct pt *d, const struct pt_event *ev)
 {
 	struct aux_flow *f;
 
-	tell_time(d, ev);
-	f = pt_event_push(d, AUX_FLOW_GAP, AUX_GAP_OVERFLOW);
+	emit_event_time(d, ev);
+	f = pt_emit(d, AUX_FLOW_GAP, AUX_GAP_OVERFLOW);
 	f->flags = ev->has_ip ? AUX_FLOW_HAS_IP : 0;
 	f->gap.ip = ev->has_ip ? ev->ip : 0;
-	d->need_on = false;
-	d->enabled = ev->has_ip;
-	d->ip = f->gap.ip;
-	d->flags = d->flags & AUX_FLOW_MODE_MASK;
+	d->pending.what &= ~PT_PENDING_ON;
+	d->cur.state = ev->has_ip ? PT_ON : PT_OFF;
+	d->walk.ip = f->gap.ip;
+	d->walk.flags = d->walk.flags & AUX_FLOW_MODE_MASK;
 	return 0;
 }
 
-static int write_value(struct pt *d, struct pt_event *ev)
+static int apply_ptwrite(struct pt *d, struct pt_event *ev)
 {
 	int r = 0;
 
-	if (d->enabled && !ev->has_ip) {
+	if (d->cur.state == PT_ON && !ev->has_ip) {
 		r = walk_to_match(d, is_ptwrite);
 		ev->has_ip = true;
-		ev->ip = d->insn_ip;
-	} else if (d->enabled) {
+		ev->ip = d->walk.insn_ip;
+	} else if (d->cur.state == PT_ON) {
 		r = walk_to(d, ev->ip);
 		if (!r)
 			r = walk_to_match(d, is_any);
 	}
 	if (!r)
-		tell_value(d, ev, AUX_FLOW_PAYLOAD, 0, ev->size, ev->value);
+		emit_value(d, ev, AUX_FLOW_PAYLOAD, 0, ev->size, ev->value);
 	return r;
 }
 
-static int tell_power(struct pt *d, const struct pt_event *ev)
+static int apply_power(struct pt *d, const struct pt_event *ev)
 {
 	uint64_t v = ev->value;
 	unsigned what;
 	int r = 0;
 
-	if (ev->has_ip && d->enabled)
+	if (ev->has_ip && d->cur.state == PT_ON)
 		r = walk_to(d, ev->ip);
 	switch (ev->type) {
 	case PT_EV_EXSTOP:
@@ -416,83 +428,83 @@ static int tell_power(struct pt *d, const struct pt_event *ev)
 		break;
 	}
 	if (!r)
-		tell_value(d, ev, AUX_FLOW_POWER, what, 0, v);
+		emit_value(d, ev, AUX_FLOW_POWER, what, 0, v);
 	return r;
 }
 
-void pt_event_late(struct pt *d)
+void pt_apply_late(struct pt *d)
 {
-	if (d->has_late)
-		tell_power(d, &d->late);
-	d->has_late = false;
+	if (d->pending.what & PT_PENDING_LATE)
+		apply_power(d, &d->pending.late);
+	d->pending.what &= ~PT_PENDING_LATE;
 }
 
 /* Does it go with the instruction that waits, or is that done? */
-static int settle_postponed(struct pt *d, const struct pt_event *ev)
+static int settle_branch(struct pt *d, const struct pt_event *ev)
 {
-	uint8_t bound = ev->type == PT_EV_PAGING ? PT_BOUND_PAGING :
-			ev->type == PT_EV_VMCS ? PT_BOUND_VMCS : 0;
+	uint8_t bound = ev->type == PT_EV_PAGING ? PT_JOINED_PAGING :
+			ev->type == PT_EV_VMCS ? PT_JOINED_VMCS : 0;
 
-	if (!d->postponed || ev->type == PT_EV_DISABLED)
+	if (!(d->pending.what & PT_PENDING_BRANCH) || ev->type == PT_EV_DISABLED)
 		return 0;
 	if (ev->type == PT_EV_OVERFLOW) {	/* its TIP is lost too */
-		d->postponed = false;
-		d->bound = 0;
+		d->pending.what &= ~PT_PENDING_BRANCH;
+		d->pending.joined = 0;
 		return 0;
 	}
-	if (bound && !(d->bound & bound) && is_far(&d->insn)) {
-		d->bound |= bound;
+	if (bound && !(d->pending.joined & bound) && is_far(&d->walk.insn)) {
+		d->pending.joined |= bound;
 		return 0;
 	}
-	return pt_slow_proceed(d);
+	return pt_slow_pass_branch(d);
 }
 
-int pt_event_apply(struct pt *d, struct pt_event *ev)
+int pt_apply(struct pt *d, struct pt_event *ev)
 {
-	int r = settle_postponed(d, ev);
+	int r = settle_branch(d, ev);
 
 	if (r)
 		return r;
 	switch (ev->type) {
 	case PT_EV_ENABLED:
-		return enable(d, ev);
+		return apply_enabled(d, ev);
 	case PT_EV_DISABLED:
-		return disable(d, ev);
+		return apply_disabled(d, ev);
 	case PT_EV_ASYNC_DISABLED:
 		if (is_skd022(d, ev->from))
 			return -PT_E_UNSUPPORTED;
-		return interrupt(d, ev);
+		return apply_async(d, ev);
 	case PT_EV_ASYNC_BRANCH:
-		return interrupt(d, ev);
+		return apply_async(d, ev);
 	case PT_EV_PAGING: case PT_EV_ASYNC_PAGING:
 	case PT_EV_VMCS: case PT_EV_ASYNC_VMCS:
-		return change_space(d, ev);
+		return apply_context(d, ev);
 	case PT_EV_OVERFLOW:
-		return overflow(d, ev);
+		return apply_overflow(d, ev);
 	case PT_EV_MODE:
-		return change_mode(d, ev);
+		return apply_mode(d, ev);
 	case PT_EV_TSX:
-		return change_tx(d, ev);
+		return apply_tx(d, ev);
 	case PT_EV_STOP:
-		if (d->enabled)
+		if (d->cur.state == PT_ON)
 			return -PT_E_CONTEXT;
-		tell_time(d, ev);
+		emit_event_time(d, ev);
 		return 0;
 	case PT_EV_PTWRITE:
-		return write_value(d, ev);
+		return apply_ptwrite(d, ev);
 	case PT_EV_CFE:
-		r = ev->has_ip && d->enabled ? walk_to(d, ev->ip) : 0;
+		r = ev->has_ip && d->cur.state == PT_ON ? walk_to(d, ev->ip) : 0;
 		if (!r)
-			tell_value(d, ev, AUX_FLOW_EVENT, ev->what, 1,
+			emit_value(d, ev, AUX_FLOW_EVENT, ev->what, 1,
 				   ev->value);
 		return r;
 	case PT_EV_EVD:
-		tell_value(d, ev, AUX_FLOW_EVENT, ev->what, 8, ev->value);
+		emit_value(d, ev, AUX_FLOW_EVENT, ev->what, 8, ev->value);
 		return 0;
 	case PT_EV_NOTHING:
-		tell_time(d, ev);
+		emit_event_time(d, ev);
 		return 0;
 	default:
-		return tell_power(d, ev);
+		return apply_power(d, ev);
 	}
 }

@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "decode/lib/pt/engine.h"
+#include "decode/lib/pt/impl.h"
+#include "decode/lib/pt/pt.h"
 
 #define QUEUE_FIRST 512
 #define QUEUE_FULL 256		/* what is ready is given before there is more */
@@ -69,10 +70,8 @@ static void close_pt(void *dec)
 
 	if (!d)
 		return;
-	pt_store_fini(&d->store);
-	free(d->queue);
-	free(d->scratch);
-	free(d->ahead);
+	pt_memo_fini(&d->memo);
+	free(d->out.queue);
 	free(d);
 }
 
@@ -87,15 +86,12 @@ static int open_pt(void **dec, const struct aux_decoder_config *config,
 		return -AUX_E_NOMEM;
 	d->config = config;
 	d->host = host;
-	d->errata = find_errata(&config->pt);
-	d->queue = malloc(QUEUE_FIRST * sizeof(*d->queue));
-	d->cap = QUEUE_FIRST;
-	d->skip_bytes = SKIP_BYTES;
-	d->skip_periods = SKIP_PERIODS;
-	d->scratch = aligned_alloc(64, PT_SCRATCH);
-	d->ahead = malloc(sizeof(*d));
-	if (pt_store_init(&d->store, host) < 0 || !d->queue || !d->scratch ||
-	    !d->ahead) {
+	d->cur.errata = find_errata(&config->pt);
+	d->out.queue = malloc(QUEUE_FIRST * sizeof(*d->out.queue));
+	d->out.cap = QUEUE_FIRST;
+	d->guard_bytes = SKIP_BYTES;
+	d->min_periods = SKIP_PERIODS;
+	if (pt_memo_init(&d->memo, host) < 0 || !d->out.queue) {
 		close_pt(d);
 		return -AUX_E_NOMEM;
 	}
@@ -107,48 +103,48 @@ static int start_pt(void *dec, const struct aux_chunk *chunk)
 {
 	struct pt *d = dec;
 
-	if (pt_store_is_worn(&d->store))
-		pt_store_drop(&d->store);
-	d->store.nomem = false;
+	if (pt_memo_is_nearly_full(&d->memo))
+		pt_memo_drop(&d->memo);
+	d->memo.nomem = false;
 	d->chunk = chunk;
-	d->p = d->sync = chunk->data;
-	d->end = chunk->data + chunk->len;
-	d->offset = chunk->stream_offset;
-	d->synced = d->enabled = d->unsupported = d->failed_mem = false;
-	d->held = d->postponed = d->need_on = d->have_time = false;
-	d->at_horizon = false;
-	d->last_ip = 0;
-	d->told_cycles = 0;
-	d->skip.from = NULL;
-	d->n_bits = 0;
-	d->n_ev = 0;
-	d->head = d->sure = d->tail = 0;
-	d->done = !chunk->len;
-	pt_time_init(&d->time, &d->config->pt);
+	d->cur.p = d->sync = chunk->data;
+	d->cur.end = chunk->data + chunk->len;
+	d->out.offset = chunk->stream_offset;
+	d->out.last_ip = 0;
+	d->out.head = d->out.committed = d->out.tail = 0;
+	d->cur.state = PT_UNSYNCED;
+	d->cur.n_bits = 0;
+	d->cur.bound.n = 0;
+	d->pending.what = 0;
+	d->times.have_time = d->times.at_horizon = false;
+	d->times.emitted_cycles = 0;
+	d->lazy.from = NULL;
+	d->end = chunk->len ? PT_RUNNING : PT_DONE;
+	pt_time_init(&d->cur.time, &d->config->pt);
 	return 0;
 }
 
 /* Gives what is ready. Stops behind a TIME that reaches the horizon. */
 static size_t drain(struct pt *d, struct aux_flow *out, size_t max, bool *stop)
 {
-	const struct aux_flow *q = d->queue + d->head;
+	const struct aux_flow *q = d->out.queue + d->out.head;
 	size_t n = 0;
 
-	d->at_horizon = false;
-	if (max > d->sure - d->head)
-		max = d->sure - d->head;
+	d->times.at_horizon = false;
+	if (max > d->out.committed - d->out.head)
+		max = d->out.committed - d->out.head;
 	while (n < max && !*stop) {
 		out[n] = q[n];
 		if (out[n].kind == AUX_FLOW_TIME) {
 			*stop = out[n].time.tsc >= d->host->horizon_tsc ||
-				out[n].time.tsc < d->given_tsc;
-			d->given_tsc = out[n].time.tsc;
+				out[n].time.tsc < d->times.delivered_tsc;
+			d->times.delivered_tsc = out[n].time.tsc;
 		}
 		n++;
 	}
-	d->head += (uint32_t)n;
-	if (d->head == d->tail)
-		d->head = d->sure = d->tail = 0;
+	d->out.head += (uint32_t)n;
+	if (d->out.head == d->out.tail)
+		d->out.head = d->out.committed = d->out.tail = 0;
 	return n;
 }
 
@@ -157,24 +153,24 @@ bool pt_queue_room(struct pt *d)
 {
 	struct aux_flow *q;
 
-	if (d->tail < d->cap)
+	if (d->out.tail < d->out.cap)
 		return true;
-	q = realloc(d->queue, 2 * (size_t)d->cap * sizeof(*q));
+	q = realloc(d->out.queue, 2 * (size_t)d->out.cap * sizeof(*q));
 	if (!q)
 		return false;
-	d->queue = q;
-	d->cap *= 2;
+	d->out.queue = q;
+	d->out.cap *= 2;
 	return true;
 }
 
 /* The host may have other code now. */
-static void take_generation(struct pt *d)
+static void follow_generation(struct pt *d)
 {
-	if (d->store.generation == d->host->generation)
+	if (d->memo.generation == d->host->generation)
 		return;
-	d->store.generation = d->host->generation;
-	d->store.last = NULL;
-	pt_store_forget_ready(&d->store);
+	d->memo.generation = d->host->generation;
+	d->memo.last = NULL;
+	pt_memo_invalidate(&d->memo);
 }
 
 static int decode_pt(void *dec, struct aux_flow *out, size_t max)
@@ -183,34 +179,28 @@ static int decode_pt(void *dec, struct aux_flow *out, size_t max)
 	size_t n = 0, some;
 	bool stop = false;
 
-	d->n_scratch = 0;
-	take_generation(d);
+	d->memo.n_scratch = 0;
+	follow_generation(d);
 	for (;;) {
 		n += drain(d, out + n, max - n, &stop);
 		if (stop || n == max)
 			return (int)n;
-		if (d->head == d->sure && (d->done || d->unsupported ||
-					   d->failed_mem))
+		if (d->out.head == d->out.committed && d->end)
 			break;
-		some = pt_run(d, out + n, max - n, &stop);
+		some = pt_fast_run(d, out + n, max - n, &stop);
 		n += some;
 		if (stop || max - n < 2)
 			return (int)n;
 		do {
 			pt_slow_step(d);
-		} while (d->head == d->sure && d->sure < d->tail && !d->done &&
-			 !d->unsupported && !d->failed_mem);
+		} while (d->out.head == d->out.committed &&
+			 d->out.committed < d->out.tail && !d->end);
 	}
 	if (n)
 		return (int)n;
-	return d->failed_mem ? -AUX_E_NOMEM :
-	       d->unsupported ? -AUX_E_UNSUPPORTED : 0;
+	return d->end == PT_NOMEM ? -AUX_E_NOMEM :
+	       d->end == PT_UNSUPPORTED ? -AUX_E_UNSUPPORTED : 0;
 }
-
-#ifdef AUX_PLUGIN
-#define aux_decoder_pt aux_decoder_plugin
-#endif
-extern const struct aux_decoder_ops aux_decoder_pt;
 
 const struct aux_decoder_ops aux_decoder_pt = {
 	.abi = AUX_DECODER_ABI,

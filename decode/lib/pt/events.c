@@ -4,133 +4,151 @@
  *
  * Some packets are an event alone, some wait for the IP of the next FUP or TIP, and
  * those of a PSB+ wait for its end. What libipt finds wrong in the packets that lie
- * between two that matter, and when, is found here in the same places: pt_query_peek
+ * between two that matter, and when, is found here in the same places: pt_peek
  * tells it ahead.
  *
  * Specification: Intel SDM volume 3, chapter "Intel Processor Trace".
  */
 #include <string.h>
 
-#include "decode/lib/pt/engine.h"
+#include "decode/lib/pt/impl.h"
+
+/* Packets that may be between an OVF and its FUP; */
+#define BEFORE_FUP                                                             \
+	(1U << PTPKT_PAD | 1U << PTPKT_MNT | 1U << PTPKT_CBR |                 \
+	 1U << PTPKT_TSC | 1U << PTPKT_TMA | 1U << PTPKT_MTC | 1U << PTPKT_CYC)
+/* and those that cannot be there at all. */
+#define NOT_AFTER_OVF                                                          \
+	(1U << PTPKT_PSBEND | 1U << PTPKT_TIP | 1U << PTPKT_TIP_PGD |          \
+	 1U << PTPKT_TNT)
+/* Packets of a PSB+. */
+#define IN_PSB                                                                 \
+	(BEFORE_FUP | 1U << PTPKT_FUP | 1U << PTPKT_PIP | 1U << PTPKT_VMCS |   \
+	 1U << PTPKT_MODE_EXEC | 1U << PTPKT_MODE_TSX)
+/* Packets that mean nothing to the flow, beyond time. */
+#define SKIPPED                                                                \
+	(1U << PTPKT_PAD | 1U << PTPKT_TSC | 1U << PTPKT_TMA |                 \
+	 1U << PTPKT_MTC | 1U << PTPKT_CYC | 1U << PTPKT_BBP |                 \
+	 1U << PTPKT_BIP)
+
+static bool is_one_of(const struct ptpkt *pkt, uint32_t set)
+{
+	return set >> pkt->type & 1;
+}
 
 /* A packet of any kind. 0, or -enum pt_error. */
-static int pt_query_read(const struct pt *d, const uint8_t *p, unsigned *block,
+static int read_packet(const struct pt_cursor *c, const uint8_t *p, unsigned *block,
 			 struct ptpkt *pkt)
 {
-	int n = ptpkt_next(p, d->end, block, pkt);
+	int n = ptpkt_next(p, c->end, block, pkt);
 
 	/* SKD007: a CYC that an OVF ran into */
-	if (n == 2 && pkt->type == PTPKT_CYC && d->errata & PT_ERR_SKD007 &&
-	    (pkt->payload & 0xffe0) == 0x20 && p + 2 < d->end && p[2] == 0xf3) {
+	if (n == 2 && pkt->type == PTPKT_CYC && c->errata & PT_ERR_SKD007 &&
+	    (pkt->payload & 0xffe0) == 0x20 && p + 2 < c->end && p[2] == 0xf3) {
 		*pkt = (struct ptpkt){ .type = PTPKT_PAD, .size = 1 };
 		n = 1;
 	}
 	return n > 0 ? 0 : n < 0 ? -PT_E_PACKET : -PT_E_EOS;
 }
 
-bool pt_query_has(const struct pt *d, enum pt_binding binding)
+bool pt_has_bound(const struct pt_cursor *c, enum pt_binding binding)
 {
-	for (unsigned i = 0; i < d->n_ev; i++)
-		if (d->ev[i].binding == binding)
+	for (unsigned i = 0; i < c->bound.n; i++)
+		if (c->bound.ev[i].binding == binding)
 			return true;
 	return false;
 }
 
-unsigned pt_query_cut(const struct pt *d)
+unsigned pt_cut_packet(const struct pt_cursor *c)
 {
 	struct ptpkt pkt = { 0 };
 
-	if (d->p < d->end)
-		ptpkt_decode(d->p, d->end, &pkt);
+	if (c->p < c->end)
+		ptpkt_decode(c->p, c->end, &pkt);
 	return pkt.type;
 }
 
-static struct pt_event *find_event(struct pt *d, enum pt_binding binding,
+static struct pt_event *find_bound(struct pt_cursor *c, enum pt_binding binding,
 				   enum pt_event_type type)
 {
-	for (unsigned i = 0; i < d->n_ev; i++)
-		if (d->ev[i].binding == binding && d->ev[i].type == type)
-			return &d->ev[i];
+	for (unsigned i = 0; i < c->bound.n; i++)
+		if (c->bound.ev[i].binding == binding &&
+		    c->bound.ev[i].type == type)
+			return &c->bound.ev[i];
 	return NULL;
 }
 
-static struct pt_event *pt_query_add(struct pt *d, enum pt_binding binding,
+static struct pt_event *add_bound(struct pt_cursor *c, enum pt_binding binding,
 				     enum pt_event_type type)
 {
-	struct pt_event *ev = &d->ev[d->n_ev];
+	struct pt_event *ev = &c->bound.ev[c->bound.n];
 
-	if (d->n_ev == PT_EVENTS)
+	if (c->bound.n == PT_EVENTS)
 		return NULL;
-	d->n_ev++;
+	c->bound.n++;
 	*ev = (struct pt_event){ .type = (uint8_t)type,
 				 .binding = (uint8_t)binding };
 	return ev;
 }
 
-static bool take_event(struct pt *d, enum pt_binding binding,
+static bool pop_bound(struct pt_cursor *c, enum pt_binding binding,
 		       struct pt_event *ev)
 {
-	for (unsigned i = 0; i < d->n_ev; i++) {
-		if (d->ev[i].binding != binding)
+	for (unsigned i = 0; i < c->bound.n; i++) {
+		if (c->bound.ev[i].binding != binding)
 			continue;
-		*ev = d->ev[i];
-		for (d->n_ev--; i < d->n_ev; i++)
-			d->ev[i] = d->ev[i + 1];
+		*ev = c->bound.ev[i];
+		for (c->bound.n--; i < c->bound.n; i++)
+			c->bound.ev[i] = c->bound.ev[i + 1];
 		return true;
 	}
 	return false;
 }
 
-static void date(struct pt *d, struct pt_event *ev)
+static void set_time(struct pt_cursor *c, struct pt_event *ev)
 {
-	ev->timed = d->time.known;
-	ev->tsc = d->time.tsc;
+	ev->timed = c->time.known;
+	ev->tsc = c->time.tsc;
 }
 
 /* ---- IPs ---- */
 
-static void pt_query_update_ip(struct pt *d, const struct ptpkt *pkt)
+static bool is_ip_known(const struct pt_cursor *c)
 {
-	d->suppressed = !ptpkt_ip(pkt, &d->packet_ip);
-	d->have_ip |= !d->suppressed;
+	return c->ip_state == PT_IP_KNOWN;
 }
 
-static bool known_ip(const struct pt *d)
+static void set_ip(const struct pt_cursor *c, struct pt_event *ev)
 {
-	return d->have_ip && !d->suppressed;
-}
-
-static void place(const struct pt *d, struct pt_event *ev)
-{
-	ev->has_ip = known_ip(d);
-	ev->ip = ev->has_ip ? d->packet_ip : 0;
+	ev->has_ip = is_ip_known(c);
+	ev->ip = ev->has_ip ? c->last_ip : 0;
 }
 
 /* ---- time ---- */
 
-static void pt_query_take_time(struct pt *d, const struct ptpkt *pkt)
+static void update_time(struct pt_cursor *c, const struct ptpkt *pkt)
 {
 	switch (pkt->type) {
 	case PTPKT_TSC:
-		pt_time_tsc(&d->time, pkt->payload);
+		pt_time_tsc(&c->time, pkt->payload);
 		break;
 	case PTPKT_TMA:
-		pt_time_tma(&d->time, (uint16_t)pkt->payload,
+		pt_time_tma(&c->time, (uint16_t)pkt->payload,
 			    (uint16_t)pkt->payload2);
 		break;
 	case PTPKT_MTC:
-		pt_time_mtc(&d->time, (uint8_t)pkt->payload);
+		pt_time_mtc(&c->time, (uint8_t)pkt->payload);
 		break;
 	case PTPKT_CYC:
-		pt_time_cyc(&d->time, pkt->payload);
+		pt_time_cyc(&c->time, pkt->payload);
 		break;
 	case PTPKT_CBR:
-		pt_time_cbr(&d->time, (uint8_t)pkt->payload);
+		pt_time_cbr(&c->time, (uint8_t)pkt->payload);
 		break;
 	}
 }
 
-static void pt_query_set_mode(struct pt_event *ev, const struct ptpkt *pkt)
+static void set_mode(struct pt_event *ev, const struct ptpkt *pkt)
 {
 	unsigned cs = pkt->flags & 3;
 
@@ -140,9 +158,9 @@ static void pt_query_set_mode(struct pt_event *ev, const struct ptpkt *pkt)
 	ev->value2 = cs == 3;
 }
 
-static int pt_query_meant_item(const struct pt *d, const uint8_t *p);
+static int intended_item(const struct pt_cursor *c, const uint8_t *p);
 
-int pt_query_item(struct pt *d)
+int pt_next_item(struct pt_cursor *c)
 {
 	struct ptpkt pkt;
 	struct pt_event *ev;
@@ -150,14 +168,14 @@ int pt_query_item(struct pt *d)
 	int err;
 
 	for (;;) {
-		block = d->block;
-		err = pt_query_read(d, d->p, &block, &pkt);
+		block = c->block;
+		err = read_packet(c, c->p, &block, &pkt);
 		if (err)
-			return err == -PT_E_PACKET ? pt_query_meant_item(d, d->p) : err;
+			return err == -PT_E_PACKET ? intended_item(c, c->p) : err;
 		if (pkt.type == PTPKT_PSB) {
-			err = pt_query_header(d);
+			err = pt_read_psb(c);
 			/* Tracing would be on without a TIP.PGE. */
-			if (!err && known_ip(d) && !d->enabled)
+			if (!err && is_ip_known(c) && c->state != PT_ON)
 				err = -PT_E_UNSUPPORTED;
 			if (err)
 				return err;
@@ -166,99 +184,99 @@ int pt_query_item(struct pt *d)
 		if (pkt.type == PTPKT_TNT)
 			return PT_ITEM_TNT;
 		if (pkt.type == PTPKT_TIP)
-			return pt_query_has(d, PT_BIND_TIP) ? PT_ITEM_EVENT :
+			return pt_has_bound(c, PT_BIND_TIP) ? PT_ITEM_EVENT :
 							       PT_ITEM_TIP;
 		if (pkt.type == PTPKT_FUP) {
-			if (pt_query_has(d, PT_BIND_FUP))
+			if (pt_has_bound(c, PT_BIND_FUP))
 				return PT_ITEM_EVENT;
-			pt_query_update_ip(d, &pkt);
-			if (!known_ip(d))
+			pt_update_ip(c, &pkt);
+			if (!is_ip_known(c))
 				return -PT_E_NOIP;
-			ev = pt_query_add(d, PT_BIND_TIP, PT_EV_ASYNC_BRANCH);
+			ev = add_bound(c, PT_BIND_TIP, PT_EV_ASYNC_BRANCH);
 			if (!ev)
 				return -PT_E_LIMIT;
-			ev->from = d->packet_ip;
-			date(d, ev);
+			ev->from = c->last_ip;
+			set_time(c, ev);
 		} else if (pkt.type == PTPKT_PSBEND) {
-			if (pt_query_has(d, PT_BIND_PSBEND))
+			if (pt_has_bound(c, PT_BIND_PSBEND))
 				return PT_ITEM_EVENT;
-		} else if (!is_in(&pkt, SKIPPED)) {
+		} else if (!is_one_of(&pkt, SKIPPED)) {
 			return PT_ITEM_EVENT;
 		}
-		pt_query_take_time(d, &pkt);
-		d->block = block;
-		d->p += pkt.size;
+		update_time(c, &pkt);
+		c->block = block;
+		c->p += pkt.size;
 	}
 }
 
 /* ---- events ---- */
 
 /* What an OVF means: at an IP, with tracing off (0), or nothing that can be. */
-static int scan_ovf(struct pt *d, const uint8_t *p)
+static int scan_ovf(struct pt_cursor *c, const uint8_t *p)
 {
 	struct ptpkt pkt;
 	unsigned block = 0;
 
 	for (;; p += pkt.size) {
-		int err = pt_query_read(d, p, &block, &pkt);
+		int err = read_packet(c, p, &block, &pkt);
 
 		if (err)
 			return err == -PT_E_EOS ? 0 : err;
 		if (pkt.type == PTPKT_FUP)
 			return 1;
-		if (is_in(&pkt, NOT_BEHIND_OVF))
+		if (is_one_of(&pkt, NOT_AFTER_OVF))
 			return -PT_E_CONTEXT;
-		if (!is_in(&pkt, BEFORE_FUP))
+		if (!is_one_of(&pkt, BEFORE_FUP))
 			return 0;
 	}
 }
 
 /* 1: an event; 0: it waits for its FUP. */
-static int read_ovf(struct pt *d, struct pt_event *ev)
+static int read_ovf(struct pt_cursor *c, struct pt_event *ev)
 {
 	struct pt_event *wait;
 	int fup;
 
-	d->have_ip = d->suppressed = false;
-	d->packet_ip = 0;
-	d->n_ev = 0;
-	pt_time_ovf(&d->time);
-	fup = scan_ovf(d, d->p);
+	c->ip_state = PT_IP_NONE;
+	c->last_ip = 0;
+	c->bound.n = 0;
+	pt_time_ovf(&c->time);
+	fup = scan_ovf(c, c->p);
 	/* What libipt makes of errata there is its own. */
-	if ((fup <= 0 && d->errata & PT_ERR_SKD010) ||
-	    (fup == -PT_E_CONTEXT && d->errata & PT_ERR_APL11) ||
-	    (fup > 0 && d->errata & PT_ERR_APL12))
+	if ((fup <= 0 && c->errata & PT_ERR_SKD010) ||
+	    (fup == -PT_E_CONTEXT && c->errata & PT_ERR_APL11) ||
+	    (fup > 0 && c->errata & PT_ERR_APL12))
 		return -PT_E_UNSUPPORTED;
 	if (fup < 0)
 		return fup;
 	if (!fup) {
 		*ev = (struct pt_event){ .type = PT_EV_OVERFLOW };
-		date(d, ev);
+		set_time(c, ev);
 		return 1;
 	}
-	wait = pt_query_add(d, PT_BIND_FUP, PT_EV_OVERFLOW);
-	date(d, wait);
+	wait = add_bound(c, PT_BIND_FUP, PT_EV_OVERFLOW);
+	set_time(c, wait);
 	return 0;
 }
 
 /* CR3 and VMCS go with an interrupt that is under way. */
-static int read_space(struct pt *d, const struct ptpkt *pkt,
+static int read_space(struct pt_cursor *c, const struct ptpkt *pkt,
 		      struct pt_event *ev)
 {
 	bool pip = pkt->type == PTPKT_PIP;
-	struct pt_event *paging = find_event(d, PT_BIND_TIP,
+	struct pt_event *paging = find_bound(c, PT_BIND_TIP,
 					     PT_EV_ASYNC_PAGING);
 	struct pt_event *wait;
 
-	if (!find_event(d, PT_BIND_TIP, PT_EV_ASYNC_BRANCH) &&
+	if (!find_bound(c, PT_BIND_TIP, PT_EV_ASYNC_BRANCH) &&
 	    (pip || !paging)) {
 		*ev = (struct pt_event){ .type = pip ? PT_EV_PAGING :
 						       PT_EV_VMCS,
 					 .value = pkt->payload };
-		date(d, ev);
+		set_time(c, ev);
 		return 1;
 	}
-	wait = pt_query_add(d, PT_BIND_TIP, pip ? PT_EV_ASYNC_PAGING :
+	wait = add_bound(c, PT_BIND_TIP, pip ? PT_EV_ASYNC_PAGING :
 					       PT_EV_ASYNC_VMCS);
 	if (!wait)
 		return -PT_E_LIMIT;
@@ -268,44 +286,44 @@ static int read_space(struct pt *d, const struct ptpkt *pkt,
 					     .binding = PT_BIND_TIP };
 		wait = paging;
 	} else if (pip) {
-		date(d, wait);
+		set_time(c, wait);
 	}
 	wait->value = pkt->payload;
 	return 0;
 }
 
-static int read_mode(struct pt *d, const struct ptpkt *pkt,
+static int read_mode(struct pt_cursor *c, const struct ptpkt *pkt,
 		     struct pt_event *ev)
 {
 	struct pt_event *wait;
 
-	if (pkt->type == PTPKT_MODE_TSX && !d->enabled) {
+	if (pkt->type == PTPKT_MODE_TSX && c->state != PT_ON) {
 		*ev = (struct pt_event){ .type = PT_EV_TSX,
 					 .value = pkt->flags };
-		date(d, ev);
+		set_time(c, ev);
 		return 1;
 	}
 	if (pkt->type == PTPKT_MODE_TSX) {
-		wait = pt_query_add(d, PT_BIND_FUP, PT_EV_TSX);
+		wait = add_bound(c, PT_BIND_FUP, PT_EV_TSX);
 	} else {
-		wait = pt_query_add(d, PT_BIND_TIP, PT_EV_MODE);
+		wait = add_bound(c, PT_BIND_TIP, PT_EV_MODE);
 	}
 	if (!wait)
 		return -PT_E_LIMIT;
 	wait->value = pkt->flags;
 	if (pkt->type == PTPKT_MODE_EXEC)
-		pt_query_set_mode(wait, pkt);
-	date(d, wait);
+		set_mode(wait, pkt);
+	set_time(c, wait);
 	return 0;
 }
 
 /* Events that are complete, or wait for a FUP if fup. */
-static int read_plain(struct pt *d, const struct ptpkt *pkt,
+static int read_plain(struct pt_cursor *c, const struct ptpkt *pkt,
 		      enum pt_event_type type, bool fup, bool timed,
 		      struct pt_event *ev)
 {
 	if (fup) {
-		ev = pt_query_add(d, PT_BIND_FUP, type);
+		ev = add_bound(c, PT_BIND_FUP, type);
 		if (!ev)
 			return -PT_E_LIMIT;
 	} else {
@@ -316,182 +334,184 @@ static int read_plain(struct pt *d, const struct ptpkt *pkt,
 	ev->value = pkt->payload;
 	ev->value2 = pkt->payload2;
 	if (timed)
-		date(d, ev);
+		set_time(c, ev);
 	return !fup;
 }
 
-static int read_event(struct pt *d, const struct ptpkt *pkt,
+static int read_event(struct pt_cursor *c, const struct ptpkt *pkt,
 		      struct pt_event *ev)
 {
 	switch (pkt->type) {
 	case PTPKT_TRACESTOP:
-		return read_plain(d, pkt, PT_EV_STOP, false, true, ev);
+		return read_plain(c, pkt, PT_EV_STOP, false, true, ev);
 	case PTPKT_CBR:
-		return read_plain(d, pkt, PT_EV_CBR, false, true, ev);
+		return read_plain(c, pkt, PT_EV_CBR, false, true, ev);
 	case PTPKT_MNT:
-		return read_plain(d, pkt, PT_EV_NOTHING, false, true, ev);
+		return read_plain(c, pkt, PT_EV_NOTHING, false, true, ev);
 	case PTPKT_EXSTOP:
-		return read_plain(d, pkt, PT_EV_EXSTOP, pkt->flags, false, ev);
+		return read_plain(c, pkt, PT_EV_EXSTOP, pkt->flags, false, ev);
 	case PTPKT_MWAIT:
-		return read_plain(d, pkt, PT_EV_MWAIT, true, false, ev);
+		return read_plain(c, pkt, PT_EV_MWAIT, true, false, ev);
 	case PTPKT_PWRE:
-		return read_plain(d, pkt, PT_EV_PWRE, false, false, ev);
+		return read_plain(c, pkt, PT_EV_PWRE, false, false, ev);
 	case PTPKT_PWRX:
-		return read_plain(d, pkt, PT_EV_PWRX, false, false, ev);
+		return read_plain(c, pkt, PT_EV_PWRX, false, false, ev);
 	case PTPKT_PTW:
-		return read_plain(d, pkt, PT_EV_PTWRITE, pkt->flags, false, ev);
+		return read_plain(c, pkt, PT_EV_PTWRITE, pkt->flags, false, ev);
 	case PTPKT_BEP:
-		return read_plain(d, pkt, PT_EV_NOTHING, pkt->flags, true, ev);
+		return read_plain(c, pkt, PT_EV_NOTHING, pkt->flags, true, ev);
 	case PTPKT_CFE:
-		return read_plain(d, pkt, PT_EV_CFE, pkt->flags, true, ev);
+		return read_plain(c, pkt, PT_EV_CFE, pkt->flags, true, ev);
 	case PTPKT_EVD:
-		return read_plain(d, pkt, PT_EV_EVD, false, true, ev);
+		return read_plain(c, pkt, PT_EV_EVD, false, true, ev);
 	case PTPKT_PIP:
 	case PTPKT_VMCS:
-		return read_space(d, pkt, ev);
+		return read_space(c, pkt, ev);
 	case PTPKT_MODE_EXEC:
 	case PTPKT_MODE_TSX:
-		return read_mode(d, pkt, ev);
+		return read_mode(c, pkt, ev);
 	}
 	return -PT_E_CONTEXT;
 }
 
 /* A FUP that a CFE asked for is that of the interrupt too, if there is one. */
-static bool begins_branch(const struct pt *d, const uint8_t *p)
+static bool begins_branch(const struct pt_cursor *c, const uint8_t *p)
 {
 	unsigned block = 0;
 	struct ptpkt pkt;
 
 	for (;; p += pkt.size) {
-		if (pt_query_read(d, p, &block, &pkt))
+		if (read_packet(c, p, &block, &pkt))
 			return false;
 		if (pkt.type == PTPKT_TIP || pkt.type == PTPKT_TIP_PGD)
 			return true;
-		if (!is_in(&pkt, SKIPPED | 1U << PTPKT_PIP | 1U << PTPKT_VMCS |
+		if (!is_one_of(&pkt, SKIPPED | 1U << PTPKT_PIP | 1U << PTPKT_VMCS |
 					 1U << PTPKT_MODE_EXEC))
 			return false;
 	}
 }
 
-/* One event of a FUP. d->consumed: the packet goes with the last one. */
-static int take_fup(struct pt *d, const struct ptpkt *pkt, struct pt_event *ev)
+/* One event of a FUP. c->consumed: the packet goes with the last one. */
+static int event_of_fup(struct pt_cursor *c, const struct ptpkt *pkt,
+			struct pt_event *ev)
 {
-	take_event(d, PT_BIND_FUP, ev);
-	place(d, ev);
+	pop_bound(c, PT_BIND_FUP, ev);
+	set_ip(c, ev);
 	if (ev->type == PT_EV_OVERFLOW && !ev->has_ip)
 		return -PT_E_NOIP;
 	if (ev->type == PT_EV_CFE || ev->type == PT_EV_NOTHING)
-		d->consumed |= !begins_branch(d, d->p + pkt->size);
+		c->consumed |= !begins_branch(c, c->p + pkt->size);
 	else
-		d->consumed |= ev->type != PT_EV_TSX || !(ev->value & 2);
-	return pt_query_has(d, PT_BIND_FUP) || !d->consumed;
+		c->consumed |= ev->type != PT_EV_TSX || !(ev->value & 2);
+	return pt_has_bound(c, PT_BIND_FUP) || !c->consumed;
 }
 
-static int take_pge(struct pt *d, struct pt_event *ev)
+static int event_of_pge(struct pt_cursor *c, struct pt_event *ev)
 {
-	if (!d->consumed) {
+	if (!c->consumed) {
 		*ev = (struct pt_event){ .type = PT_EV_ENABLED };
-		place(d, ev);
-		date(d, ev);
+		set_ip(c, ev);
+		set_time(c, ev);
 		if (!ev->has_ip)
 			return -PT_E_PACKET;
-		d->consumed = true;
+		c->consumed = true;
 	} else {
-		take_event(d, PT_BIND_TIP, ev);
-		place(d, ev);
+		pop_bound(c, PT_BIND_TIP, ev);
+		set_ip(c, ev);
 		if (ev->type != PT_EV_MODE)
 			return -PT_E_CONTEXT;
 	}
-	return pt_query_has(d, PT_BIND_TIP);
+	return pt_has_bound(c, PT_BIND_TIP);
 }
 
-static int take_pgd(struct pt *d, struct pt_event *ev)
+static int event_of_pgd(struct pt_cursor *c, struct pt_event *ev)
 {
-	bool bound = take_event(d, PT_BIND_TIP, ev);
+	bool bound = pop_bound(c, PT_BIND_TIP, ev);
 
 	if (!bound) {
 		*ev = (struct pt_event){ .type = PT_EV_DISABLED };
-		date(d, ev);
+		set_time(c, ev);
 	}
 	if (!bound || ev->type == PT_EV_ASYNC_BRANCH) {
 		if (bound)
 			ev->type = PT_EV_ASYNC_DISABLED;
-		place(d, ev);
-		d->consumed = true;
-	} else if (!d->consumed) {
+		set_ip(c, ev);
+		c->consumed = true;
+	} else if (!c->consumed) {
 		/* A MODE, or so, that only a TIP can have. */
 		return -PT_E_UNSUPPORTED;
 	}
-	return pt_query_has(d, PT_BIND_TIP);
+	return pt_has_bound(c, PT_BIND_TIP);
 }
 
-static int take_tip(struct pt *d, struct pt_event *ev)
+static int event_of_tip(struct pt_cursor *c, struct pt_event *ev)
 {
-	take_event(d, PT_BIND_TIP, ev);
-	place(d, ev);
-	d->consumed |= ev->type == PT_EV_ASYNC_BRANCH;
-	return pt_query_has(d, PT_BIND_TIP) || !d->consumed;
+	pop_bound(c, PT_BIND_TIP, ev);
+	set_ip(c, ev);
+	c->consumed |= ev->type == PT_EV_ASYNC_BRANCH;
+	return pt_has_bound(c, PT_BIND_TIP) || !c->consumed;
 }
 
-static int take_psbend(struct pt *d, struct pt_event *ev)
+static int event_of_psbend(struct pt_cursor *c, struct pt_event *ev)
 {
-	take_event(d, PT_BIND_PSBEND, ev);
-	date(d, ev);
+	pop_bound(c, PT_BIND_PSBEND, ev);
+	set_time(c, ev);
 	if (ev->type != PT_EV_CBR && ev->type != PT_EV_NOTHING)
-		place(d, ev);
+		set_ip(c, ev);
 	return 1;
 }
 
 /* The packets that others wait for: each may give several events. */
-static int read_bound(struct pt *d, const struct ptpkt *pkt,
+static int read_bound(struct pt_cursor *c, const struct ptpkt *pkt,
 		      struct pt_event *ev)
 {
 	int stays;
 
 	if (pkt->type == PTPKT_PSBEND || pkt->type == PTPKT_OVF)
-		return take_psbend(d, ev);
-	pt_query_update_ip(d, pkt);
-	stays = pkt->type == PTPKT_FUP ? take_fup(d, pkt, ev) :
-		pkt->type == PTPKT_TIP ? take_tip(d, ev) :
-		pkt->type == PTPKT_TIP_PGE ? take_pge(d, ev) : take_pgd(d, ev);
+		return event_of_psbend(c, ev);
+	pt_update_ip(c, pkt);
+	stays = pkt->type == PTPKT_FUP	     ? event_of_fup(c, pkt, ev)
+		: pkt->type == PTPKT_TIP     ? event_of_tip(c, ev)
+		: pkt->type == PTPKT_TIP_PGE ? event_of_pge(c, ev)
+					     : event_of_pgd(c, ev);
 	if (stays < 0)
 		return stays;
 	if (!stays) {
-		d->consumed = false;
-		d->p += pkt->size;
+		c->consumed = false;
+		c->p += pkt->size;
 	}
 	return 1;
 }
 
-static bool is_bound(const struct pt *d, const struct ptpkt *pkt)
+static bool is_bound(const struct pt_cursor *c, const struct ptpkt *pkt)
 {
-	return is_in(pkt, 1U << PTPKT_FUP | 1U << PTPKT_TIP |
+	return is_one_of(pkt, 1U << PTPKT_FUP | 1U << PTPKT_TIP |
 				  1U << PTPKT_TIP_PGE | 1U << PTPKT_TIP_PGD) ||
-	       (is_in(pkt, 1U << PTPKT_PSBEND | 1U << PTPKT_OVF) &&
-		pt_query_has(d, PT_BIND_PSBEND));
+	       (is_one_of(pkt, 1U << PTPKT_PSBEND | 1U << PTPKT_OVF) &&
+		pt_has_bound(c, PT_BIND_PSBEND));
 }
 
-int pt_query_event(struct pt *d, struct pt_event *ev)
+int pt_next_event(struct pt_cursor *c, struct pt_event *ev)
 {
 	struct ptpkt pkt;
 	int r;
 
 	for (;;) {
-		r = pt_query_item(d);
+		r = pt_next_item(c);
 		if (r < 0)
 			return r;
 		if (r != PT_ITEM_EVENT)
 			return -PT_E_QUERY;
-		r = pt_query_read(d, d->p, &d->block, &pkt);
+		r = read_packet(c, c->p, &c->block, &pkt);
 		if (r < 0)
 			return r;
-		if (is_bound(d, &pkt)) {
-			r = read_bound(d, &pkt, ev);
+		if (is_bound(c, &pkt)) {
+			r = read_bound(c, &pkt, ev);
 		} else {
-			pt_query_take_time(d, &pkt);
-			d->p += pkt.size;
-			r = pkt.type == PTPKT_OVF ? read_ovf(d, ev) :
-						    read_event(d, &pkt, ev);
+			update_time(c, &pkt);
+			c->p += pkt.size;
+			r = pkt.type == PTPKT_OVF ? read_ovf(c, ev) :
+						    read_event(c, &pkt, ev);
 		}
 		if (r)
 			return r < 0 ? r : 0;
@@ -506,7 +526,7 @@ int pt_query_event(struct pt *d, struct pt_event *ev)
  * Nothing is changed by looking.
  */
 
-static unsigned pt_query_meant(const uint8_t *p, const uint8_t *end)
+static unsigned intended_type(const uint8_t *p, const uint8_t *end)
 {
 	switch (p[0] & 0x1f) {
 	case 0x0d:
@@ -526,16 +546,16 @@ static unsigned pt_query_meant(const uint8_t *p, const uint8_t *end)
 
 /* What bytes that are no packet would be, of the kinds that libipt knows by their
  * beginning and reads only later; 0: another one. */
-static int pt_query_meant_item(const struct pt *d, const uint8_t *p)
+static int intended_item(const struct pt_cursor *c, const uint8_t *p)
 {
-	switch (pt_query_meant(p, d->end)) {
+	switch (intended_type(p, c->end)) {
 	case 0:
 	case PTPKT_PSB:
 		return -PT_E_PACKET;
 	case PTPKT_TNT:
 		return PT_ITEM_TNT;
 	case PTPKT_TIP:
-		return pt_query_has(d, PT_BIND_TIP) ? PT_ITEM_EVENT :
+		return pt_has_bound(c, PT_BIND_TIP) ? PT_ITEM_EVENT :
 						      PT_ITEM_TIP;
 	default:
 		return PT_ITEM_EVENT;
@@ -544,7 +564,7 @@ static int pt_query_meant_item(const struct pt *d, const uint8_t *p)
 
 /* ---- PSB+ ---- */
 
-static int header_event(struct pt *d, const struct ptpkt *pkt)
+static int header_event(struct pt_cursor *c, const struct ptpkt *pkt)
 {
 	static const uint8_t types[] = {
 		[PTPKT_PIP] = PT_EV_ASYNC_PAGING,
@@ -556,46 +576,47 @@ static int header_event(struct pt *d, const struct ptpkt *pkt)
 
 	if (pkt->type >= sizeof(types) || !types[pkt->type])
 		return 0;
-	ev = pt_query_add(d, PT_BIND_PSBEND, types[pkt->type]);
+	ev = add_bound(c, PT_BIND_PSBEND, types[pkt->type]);
 	if (!ev)
 		return -PT_E_LIMIT;
 	ev->status = true;
 	ev->value = pkt->payload;
 	if (pkt->type == PTPKT_MODE_EXEC)
-		pt_query_set_mode(ev, pkt);
+		set_mode(ev, pkt);
 	else if (pkt->type == PTPKT_MODE_TSX)
 		ev->value = pkt->flags;
 	return 0;
 }
 
 /* BDM70: a FUP in a PSB+ that is none, if a TIP.PGE follows at once. */
-static int is_bdm70(const struct pt *d, const uint8_t *p)
+static int is_bdm70(const struct pt_cursor *c, const uint8_t *p)
 {
 	struct ptpkt pkt;
 	unsigned block = 0;
 
 	for (;; p += pkt.size) {
-		int err = pt_query_read(d, p, &block, &pkt);
+		int err = read_packet(c, p, &block, &pkt);
 
 		if (err)
 			return err == -PT_E_EOS ? 0 : err;
 		if (pkt.type == PTPKT_TIP_PGE)
 			return 1;
-		if (!is_in(&pkt, (IN_HEADER & ~(1U << PTPKT_FUP)) |
+		if (!is_one_of(&pkt, (IN_PSB & ~(1U << PTPKT_FUP)) |
 					 1U << PTPKT_PSBEND))
 			return 0;
 	}
 }
 
-static int header_fup(struct pt *d, const struct ptpkt *pkt, const uint8_t *p)
+static int header_fup(struct pt_cursor *c, const struct ptpkt *pkt,
+		      const uint8_t *p)
 {
 	int skip = 0;
 
-	if (d->errata & PT_ERR_BDM70 && !d->enabled)
-		skip = is_bdm70(d, p + pkt->size);
+	if (c->errata & PT_ERR_BDM70 && c->state != PT_ON)
+		skip = is_bdm70(c, p + pkt->size);
 	if (skip)
 		return skip < 0 ? skip : 0;
-	pt_query_update_ip(d, pkt);
+	pt_update_ip(c, pkt);
 	return 0;
 }
 
@@ -604,43 +625,43 @@ static int header_fup(struct pt *d, const struct ptpkt *pkt, const uint8_t *p)
 static int name_error(int err, const uint8_t *p, const uint8_t *end)
 {
 	bool meant = err == -PT_E_PACKET || (err == -PT_E_EOS && p < end);
-	unsigned type = meant ? pt_query_meant(p, end) : 0;
+	unsigned type = meant ? intended_type(p, end) : 0;
 
 	return type && type != PTPKT_MODE_EXEC ? -PT_E_CONTEXT : err;
 }
 
-/* From the PSB at d->p on to what ends its header, which stays. */
-int pt_query_header(struct pt *d)
+/* From the PSB at c->p on to what ends its header, which stays. */
+int pt_read_psb(struct pt_cursor *c)
 {
-	const uint8_t *p = d->p + 16;
-	unsigned block = 0, kept = d->n_ev;
+	const uint8_t *p = c->p + 16;
+	unsigned block = 0, kept = c->bound.n;
 	struct ptpkt pkt;
 	int err;
 
-	d->before_psb = d->time.known ? d->time.tsc : 0;
-	pt_time_psb(&d->time);
-	d->have_ip = d->suppressed = false;
-	d->packet_ip = 0;
-	d->block = 0;
+	c->before_psb = c->time.known ? c->time.tsc : 0;
+	pt_time_psb(&c->time);
+	c->ip_state = PT_IP_NONE;
+	c->last_ip = 0;
+	c->block = 0;
 	for (;; p += pkt.size) {
-		err = pt_query_read(d, p, &block, &pkt);
+		err = read_packet(c, p, &block, &pkt);
 		if (err)
-			err = name_error(err, p, d->end);
+			err = name_error(err, p, c->end);
 		if (!err && (pkt.type == PTPKT_PSBEND || pkt.type == PTPKT_OVF))
 			break;
-		if (!err && !is_in(&pkt, IN_HEADER))
+		if (!err && !is_one_of(&pkt, IN_PSB))
 			err = -PT_E_CONTEXT;
 		if (!err && pkt.type == PTPKT_FUP)
-			err = header_fup(d, &pkt, p);
+			err = header_fup(c, &pkt, p);
 		if (!err)
-			err = header_event(d, &pkt);
+			err = header_event(c, &pkt);
 		if (err) {
-			d->n_ev = kept;
+			c->bound.n = kept;
 			return err;
 		}
-		pt_query_take_time(d, &pkt);
+		update_time(c, &pkt);
 	}
-	d->p = p;
+	c->p = p;
 	return 0;
 }
 
@@ -648,7 +669,7 @@ int pt_query_header(struct pt *d)
 
 /* From a PSB: behind its PSBEND (1), or at the end of a header that makes events
  * (0). */
-static int peek_header(const struct pt *d, const uint8_t **at, bool *ip)
+static int peek_header(const struct pt_cursor *c, const uint8_t **at, bool *ip)
 {
 	const uint8_t *p = *at + 16;
 	unsigned block = 0;
@@ -657,18 +678,18 @@ static int peek_header(const struct pt *d, const uint8_t **at, bool *ip)
 
 	*ip = false;
 	for (;; p += pkt.size) {
-		int err = pt_query_read(d, p, &block, &pkt);
+		int err = read_packet(c, p, &block, &pkt);
 
 		if (err)
-			return name_error(err, p, d->end);
+			return name_error(err, p, c->end);
 		if (pkt.type == PTPKT_OVF || pkt.type == PTPKT_PSBEND)
 			break;
-		if (!is_in(&pkt, IN_HEADER))
+		if (!is_one_of(&pkt, IN_PSB))
 			return -PT_E_CONTEXT;
 		if (pkt.type == PTPKT_FUP)
 			*ip = pkt.count;
-		event |= is_in(&pkt, IN_HEADER & ~(1U << PTPKT_FUP)) &&
-			 !is_in(&pkt, SKIPPED);
+		event |= is_one_of(&pkt, IN_PSB & ~(1U << PTPKT_FUP)) &&
+			 !is_one_of(&pkt, SKIPPED);
 	}
 	*at = p;
 	if (event || pkt.type == PTPKT_OVF)
@@ -677,22 +698,22 @@ static int peek_header(const struct pt *d, const uint8_t **at, bool *ip)
 	return 1;
 }
 
-int pt_query_peek(const struct pt *d, const uint8_t *p, const uint8_t **pos)
+int pt_peek(const struct pt_cursor *c, const uint8_t *p, const uint8_t **pos)
 {
-	bool ip, fup = pt_query_has(d, PT_BIND_FUP);
-	unsigned block = d->block;
+	bool ip, fup = pt_has_bound(c, PT_BIND_FUP);
+	unsigned block = c->block;
 	struct ptpkt pkt;
 
 	for (;; p += pkt.size) {
-		int err = pt_query_read(d, p, &block, &pkt);
+		int err = read_packet(c, p, &block, &pkt);
 
 		*pos = p;
-		if (err == -PT_E_PACKET && pt_query_meant_item(d, p) > 0)
+		if (err == -PT_E_PACKET && intended_item(c, p) > 0)
 			return 0;
 		if (err)
 			return err;
 		if (pkt.type == PTPKT_PSB) {
-			err = peek_header(d, &p, &ip);
+			err = peek_header(c, &p, &ip);
 			if (err <= 0) {
 				if (!err)
 					*pos = p;
@@ -703,42 +724,38 @@ int pt_query_peek(const struct pt *d, const uint8_t *p, const uint8_t **pos)
 			if (!pkt.count)
 				return -PT_E_NOIP;
 		} else if (pkt.type == PTPKT_PSBEND) {
-			if (pt_query_has(d, PT_BIND_PSBEND))
+			if (pt_has_bound(c, PT_BIND_PSBEND))
 				return 0;
-		} else if (!is_in(&pkt, SKIPPED)) {
+		} else if (!is_one_of(&pkt, SKIPPED)) {
 			return 0;
 		}
 	}
 }
 
-/*
- * libipt takes what comes next before it tells of what it has: 0, or the error
- * that it meets there. *fetched: in the next event, not on the way to it.
- */
-int pt_query_ahead(const struct pt *d, const uint8_t **pos, bool *fetched)
+int pt_look_ahead(const struct pt_cursor *c, const uint8_t **pos, bool *fetched)
 {
 	const uint8_t *near;
+	struct pt_cursor ahead;
 	struct pt_event ev;
-	struct pt *c = d->ahead;
 	int r;
 
 	*fetched = false;
-	r = pt_query_peek(d, d->p, pos);
+	r = pt_peek(c, c->p, pos);
 	if (r < 0)
 		return r == -PT_E_EOS ? 0 : r;
 	near = *pos;
-	if (d->n_bits)
+	if (c->n_bits)
 		return 0;
-	memcpy(c, d, sizeof(*d));
-	r = pt_query_item(c);
+	ahead = *c;
+	r = pt_next_item(&ahead);
 	if (r != PT_ITEM_EVENT)
 		return 0;
 	*fetched = true;
-	r = pt_query_event(c, &ev);
-	*pos = c->p;
+	r = pt_next_event(&ahead, &ev);
+	*pos = ahead.p;
 	if (r < 0)
 		return r;
-	r = pt_query_peek(c, c->p, pos);
+	r = pt_peek(&ahead, ahead.p, pos);
 	if (r < 0 && r != -PT_E_EOS)
 		return r;
 	*pos = near;

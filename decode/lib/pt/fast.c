@@ -6,7 +6,7 @@
  * slow way. A TNT that was taken here stands only once it is known that no broken
  * packet follows it (mark), as libipt reads one packet ahead.
  */
-#include "decode/lib/pt/engine.h"
+#include "decode/lib/pt/impl.h"
 #include "decode/lib/pt/fast.h"
 
 /*
@@ -21,14 +21,14 @@
 
 /* What changes with each path. */
 struct at {
-	uint64_t place;
+	uint64_t key_ip;
 	struct aux_flow *o;
 	uint32_t top, depth;
 };
 
 /* The entry of a key, where it is looked for first; NULL: it is not there, or does
  * not end where its packets do. */
-INLINE const struct pt_entry *find_usual(const struct pt_store *s, uint64_t key,
+INLINE const struct pt_entry *find_first(const struct pt_memo *s, uint64_t key,
 					 uint32_t tip)
 {
 	const struct pt_entry *e = pt_entry_at(s->paths, s->path_mask,
@@ -36,7 +36,7 @@ INLINE const struct pt_entry *find_usual(const struct pt_store *s, uint64_t key,
 
 	e += e->key != key;
 	return __builtin_expect((e->key ^ key) |
-				(s->ready[pt_entry_where(e)] ^ tip), 0) ?
+				(s->ready[pt_entry_tag(e)] ^ tip), 0) ?
 		       NULL : e;
 }
 
@@ -47,7 +47,7 @@ INLINE const struct pt_entry *find_usual(const struct pt_store *s, uint64_t key,
 #endif
 
 /* The path of e: kind, what and flags in one. */
-INLINE void set_event(struct aux_flow *o, const struct pt_entry *e,
+INLINE void set_path_event(struct aux_flow *o, const struct pt_entry *e,
 		      uint64_t offset)
 {
 	const uint32_t head = PATH_HEAD;
@@ -61,13 +61,13 @@ INLINE void set_event(struct aux_flow *o, const struct pt_entry *e,
 
 /* Along a path that is kept. The calls are pushed without a branch and without a look
  * at them: both would wait for memory. */
-INLINE void go_along(struct pt *d, struct at *at, const struct pt_entry *e,
+INLINE void follow_entry(struct pt *d, struct at *at, const struct pt_entry *e,
 		     uint64_t offset)
 {
-	struct pt_calls *c = &d->calls[at->top & (PT_STACK - 1)];
+	struct pt_calls *c = &d->stack.calls[at->top & (PT_STACK - 1)];
 	uint32_t room = e->room;
 
-	set_event(at->o++, e, offset);
+	set_path_event(at->o++, e, offset);
 	c->sites = e->path->sites;
 	c->n = e->n_calls;
 	at->top += e->n_calls > 0;
@@ -75,34 +75,34 @@ INLINE void go_along(struct pt *d, struct at *at, const struct pt_entry *e,
 }
 
 /* The k highest bits of rest. */
-INLINE bool take_group(struct pt_quick *r, struct at *at, const uint8_t *p,
+INLINE bool follow_group(struct pt_fast *r, struct at *at, const uint8_t *p,
 		       uint64_t rest, unsigned k)
 {
 	uint64_t key = rest >> (63 - k) | 1 | UINT64_C(2) << k;
-	const struct pt_entry *e = find_usual(&r->d->store,
-					      at->place | r->mode | key, 0);
+	const struct pt_entry *e = find_first(&r->d->memo,
+					      at->key_ip | r->mode | key, 0);
 
 	if (!e)
 		return false;
-	go_along(r->d, at, e, r->base + (uintptr_t)p);
-	at->place = e->next & PT_PLACE_MASK;
+	follow_entry(r->d, at, e, r->base + (uintptr_t)p);
+	at->key_ip = e->next & PT_KEY_IP_MASK;
 	return true;
 }
 
 /* A long TNT, in groups of its bits. Returns how many are left. */
-INLINE unsigned take_long(struct pt_quick *r, struct at *at, const uint8_t *p,
+INLINE unsigned follow_long_tnt(struct pt_fast *r, struct at *at, const uint8_t *p,
 			  uint64_t bits)
 {
 	unsigned n = 63 - (unsigned)__builtin_clzll(bits);
 	uint64_t rest = bits << 1 << (63 - n);
 
 	while (n >= PT_GROUP) {
-		if (!take_group(r, at, p, rest, PT_GROUP))
+		if (!follow_group(r, at, p, rest, PT_GROUP))
 			return n;
 		rest <<= PT_GROUP;
 		n -= PT_GROUP;
 	}
-	return n && take_group(r, at, p, rest, n) ? 0 : n;
+	return n && follow_group(r, at, p, rest, n) ? 0 : n;
 }
 
 /* The cycles of a CYC of two bytes at most. */
@@ -114,19 +114,19 @@ INLINE uint64_t add_cycles(uint64_t cycles, uint64_t w, unsigned more)
 }
 
 /* The TIME at these cycles, if it is due. */
-INLINE void tell_time(struct pt_quick *r, struct at *at, uint64_t cycles,
+INLINE void emit_time_in_loop(struct pt_fast *r, struct at *at, uint64_t cycles,
 		      uint64_t offset)
 {
 	struct pt *d = r->d;
-	const struct pt_time *t = &d->time;
+	const struct pt_time *t = &d->cur.time;
 	uint64_t tsc = t->base + (cycles * t->scale >> PT_TIME_SHIFT), n;
 
-	if (tsc < r->due)
+	if (tsc < r->due_tsc)
 		return;
-	n = t->total + (cycles - t->cycles) - d->told_cycles;
-	d->told_cycles += n;
-	d->tsc = d->pushed_tsc = d->given_tsc = tsc;
-	r->due = tsc + (d->host->time_step ? d->host->time_step : 1);
+	n = t->total + (cycles - t->cycles) - d->times.emitted_cycles;
+	d->times.emitted_cycles += n;
+	d->times.tsc = d->times.queued_tsc = d->times.delivered_tsc = tsc;
+	r->due_tsc = tsc + (d->host->time_step ? d->host->time_step : 1);
 	*at->o++ = (struct aux_flow){
 		.offset = offset, .kind = AUX_FLOW_TIME,
 		.flags = AUX_FLOW_HAS_TSC,
@@ -135,11 +135,11 @@ INLINE void tell_time(struct pt_quick *r, struct at *at, uint64_t cycles,
 }
 
 /* Where the usual ends at the latest. */
-INLINE const uint8_t *find_last(const struct pt_quick *r, bool skips)
+INLINE const uint8_t *loop_end(const struct pt_fast *r, bool lazy)
 {
-	const uint8_t *guard = r->d->skip.guard;
+	const uint8_t *guard = r->d->lazy.guard;
 
-	return skips && guard < r->last ? guard : r->last;
+	return lazy && guard < r->last ? guard : r->last;
 }
 
 /*
@@ -147,25 +147,25 @@ INLINE const uint8_t *find_last(const struct pt_quick *r, bool skips)
  * Stops before what is something else, or leads anywhere else than where it led
  * most often.
  */
-INLINE const uint8_t *take_short(struct pt_quick *r, struct at *at,
-				 const uint8_t *p, bool joined, bool timed,
-				 bool skips, uint64_t limit)
+INLINE const uint8_t *follow_short_packets(struct pt_fast *r, struct at *at,
+				 const uint8_t *p, bool joined, bool emits_times,
+				 bool lazy, uint64_t limit)
 {
-	const struct pt_store *s = &r->d->store;
+	const struct pt_memo *s = &r->d->memo;
 	const struct aux_flow *full = r->end - 2;
-	const uint8_t *last = find_last(r, skips);
+	const uint8_t *last = loop_end(r, lazy);
 	struct aux_flow *mark = NULL;
 	uint64_t last_ip = r->last_ip, cycles = r->cycles, mark_key = 0;
 
 	while (p < last && at->o < full) {
 		uint64_t w = load_le64(p), key, ip;
-		const struct quick_tip *t;
+		const struct tip_packet *t;
 		const struct pt_entry *e;
 		unsigned tnt;
 
 		if ((w & 3) == 3) {
 			unsigned more = w >> 2 & 1;
-			uint64_t n = skips ? 0 : add_cycles(cycles, w, more);
+			uint64_t n = lazy ? 0 : add_cycles(cycles, w, more);
 
 			if (__builtin_expect(w & r->stops[w & 7], 0) ||
 			    __builtin_expect(n > limit, 0))
@@ -173,72 +173,76 @@ INLINE const uint8_t *take_short(struct pt_quick *r, struct at *at,
 			cycles = n;
 			p += 1 + more;
 		}
-		key = quick_tnts[*p];
+		key = tnt_keys[*p];
 		tnt = key & 1;
-		t = &quick_tips[joined ? p[tnt] : p[0]];
+		t = &tip_packets[joined ? p[tnt] : p[0]];
 		if (__builtin_expect(!(tnt | t->size), 0)) {
-			if (!skips || quick[*p] != MTC || !pt_skip_mtc(r, p))
+			if (!lazy || packet_kind[*p] != MTC || !skip_mtc(r, p))
 				break;
-			last = find_last(r, true);
+			last = loop_end(r, true);
 			p += 2;
 			continue;
 		}
-		if (timed)
-			tell_time(r, at, cycles, r->base + (uintptr_t)p);
-		key |= at->place | r->mode | t->key;
-		e = find_usual(s, key, t->key);
+		if (emits_times)
+			emit_time_in_loop(r, at, cycles, r->base + (uintptr_t)p);
+		key |= at->key_ip | r->mode | t->key;
+		e = find_first(s, key, t->key);
 		if (!e)
 			break;
 		mark = at->o;
 		mark_key = key;
-		go_along(r->d, at, e, r->base + (uintptr_t)p);
-		at->place = e->next & PT_PLACE_MASK;
+		follow_entry(r->d, at, e, r->base + (uintptr_t)p);
+		at->key_ip = e->next & PT_KEY_IP_MASK;
 		p += tnt;
 		if (t->size) {
 			ip = load_le64(p + 1) << 16;
 			last_ip ^= (last_ip ^ ip) & t->mask;
 			p += t->size;
 			/* must not wait for the path: stays a branch */
-			__asm__ volatile("" : "=r"(at->place) : "0"(last_ip));
+			__asm__ volatile("" : "=r"(at->key_ip) : "0"(last_ip));
 		}
 	}
 	if (mark) {
 		r->mark = mark;
-		r->mark_place = mark_key & PT_PLACE_MASK;
+		r->mark_key_ip = mark_key & PT_KEY_IP_MASK;
 		r->mark_tip = mark_key & PT_TIP;
 	}
 	r->last_ip = last_ip;
-	if (!skips)
+	if (!lazy)
 		r->cycles = cycles;
 	return p;
 }
 
 /* The same, and long TNTs. Bits of one may be left in r->n. */
-INLINE void take_usual(struct pt_quick *r, bool joined, bool timed, bool skips,
+INLINE void fast_loop(struct pt_fast *r, bool joined, bool emits_times, bool lazy,
 		       uint64_t limit)
 {
 	struct pt *d = r->d;
-	struct at at = { r->place, r->o, d->top, d->depth };
+	struct at at = { r->key_ip, r->o, d->stack.top, d->stack.depth };
 	const uint8_t *p = r->p;
 
 	for (;;) {
-		uint64_t bits, place;
+		uint64_t bits, key_ip;
 		struct aux_flow *o;
 		unsigned n;
 
-		p = take_short(r, &at, p, joined, timed, skips, limit);
-		bits = p < r->last && r->end - at.o > PT_LONG_TNT + 1 ? quick_long(p) : 0;
+		p = follow_short_packets(r, &at, p, joined, emits_times, lazy,
+					 limit);
+		bits = p < r->last && r->end - at.o > PT_LONG_TNT + 1
+			       ? long_tnt_bits(p)
+			       : 0;
 		if (!bits)
 			break;
-		if (timed)
-			tell_time(r, &at, r->cycles, r->base + (uintptr_t)p);
-		place = at.place;
+		if (emits_times)
+			emit_time_in_loop(r, &at, r->cycles,
+					  r->base + (uintptr_t)p);
+		key_ip = at.key_ip;
 		o = at.o;
-		n = take_long(r, &at, p, bits);
+		n = follow_long_tnt(r, &at, p, bits);
 		if (at.o == o)
 			break;
 		r->mark = o;
-		r->mark_place = place;
+		r->mark_key_ip = key_ip;
 		r->mark_tip = false;
 		r->offset = r->base + (uintptr_t)p;
 		p += 8;
@@ -249,41 +253,43 @@ INLINE void take_usual(struct pt_quick *r, bool joined, bool timed, bool skips,
 	}
 	r->p = p;
 	r->o = at.o;
-	r->place = at.place;
-	d->top = at.top;
-	d->depth = at.depth;
+	r->key_ip = at.key_ip;
+	d->stack.top = at.top;
+	d->stack.depth = at.depth;
 }
 
 /* Is a TIME due at the cycles that were added up? */
-static bool is_late(const struct pt_quick *r)
+static bool is_time_due(const struct pt_fast *r)
 {
-	const struct pt_time *t = &r->d->time;
+	const struct pt_time *t = &r->d->cur.time;
 
-	return t->base + (r->cycles * t->scale >> PT_TIME_SHIFT) >= r->due;
+	return t->base + (r->cycles * t->scale >> PT_TIME_SHIFT) >= r->due_tsc;
 }
 
 /* what is usual from p on, if anything is. Of a long TNT n bits of
  * rest may be left. */
-static void pt_quick_usual(struct pt_quick *r)
+static void run_fast_loop(struct pt_fast *r)
 {
-	bool adds = r->skips || r->limit > r->cycles, timed = r->timed && adds;
+	bool adds = r->lazy || r->limit > r->cycles,
+	     emits_times = r->emits_times && adds;
 	uint64_t limit = adds ? r->limit - 1 : r->cycles;
 
-	if ((r->late && !timed) || !r->d->have_ip || r->d->suppressed || !r->paths)
+	if ((r->time_due && !emits_times) || r->d->cur.ip_state != PT_IP_KNOWN ||
+	    !r->paths)
 		return;
-	r->stops = quick_stops[!adds ? 2 : r->d->errata & PT_ERR_SKD007 ? 1 : 0];
-	if (r->skips && r->paths == AUX_PATHS_JOINED)
-		take_usual(r, true, false, true, limit);
-	else if (timed && r->paths == AUX_PATHS_JOINED)
-		take_usual(r, true, true, false, limit);
-	else if (timed)
-		take_usual(r, false, true, false, limit);
+	r->stops = cyc_stops[!adds ? 2 : r->d->cur.errata & PT_ERR_SKD007 ? 1 : 0];
+	if (r->lazy && r->paths == AUX_PATHS_JOINED)
+		fast_loop(r, true, false, true, limit);
+	else if (emits_times && r->paths == AUX_PATHS_JOINED)
+		fast_loop(r, true, true, false, limit);
+	else if (emits_times)
+		fast_loop(r, false, true, false, limit);
 	else if (r->paths == AUX_PATHS_JOINED)
-		take_usual(r, true, false, false, limit);
+		fast_loop(r, true, false, false, limit);
 	else
-		take_usual(r, false, false, false, limit);
-	if (timed)	/* what was due was told, before a branch alone */
-		r->late = is_late(r);
+		fast_loop(r, false, false, false, limit);
+	if (emits_times)	/* what was due was told, before a branch alone */
+		r->time_due = is_time_due(r);
 }
 
 /*
@@ -296,19 +302,19 @@ static void pt_quick_usual(struct pt_quick *r)
 #define CYCLES_SHIFT 11		/* so many bits of cycles in a byte of a CYC */
 
 /* Before it no TIME is. In the quick way the last one pushed is the last one given. */
-static uint64_t find_due(const struct pt *d)
+static uint64_t earliest_due(const struct pt *d)
 {
-	uint64_t due = d->tsc + d->host->time_step;
+	uint64_t due_tsc = d->times.tsc + d->host->time_step;
 
-	if (!d->time.known || !d->have_time)
+	if (!d->cur.time.known || !d->times.have_time)
 		return 0;
-	if (due < d->tsc || due > d->host->horizon_tsc)
-		due = d->host->horizon_tsc;
-	return due > d->tsc ? due : d->tsc + 1;
+	if (due_tsc < d->times.tsc || due_tsc > d->host->horizon_tsc)
+		due_tsc = d->host->horizon_tsc;
+	return due_tsc > d->times.tsc ? due_tsc : d->times.tsc + 1;
 }
 
 /* No more cycles than this lead below a time; a few less do no harm. */
-static uint64_t find_limit(struct pt_quick *r, const struct pt_time *t,
+static uint64_t cycle_limit(struct pt_fast *r, const struct pt_time *t,
 			   uint64_t tsc)
 {
 	const double max = UINT64_C(1) << PT_TIME_CYCLE_BITS;
@@ -326,29 +332,31 @@ static uint64_t find_limit(struct pt_quick *r, const struct pt_time *t,
 }
 
 /* Time as the packets so far tell it. */
-static void pt_quick_take_time(struct pt_quick *r)
+static void load_time(struct pt_fast *r)
 {
 	const struct aux_decoder_host *host = r->d->host;
-	const struct pt_time *t = &r->d->time;
+	const struct pt_time *t = &r->d->cur.time;
 	uint64_t limit;
 
-	r->due = find_due(r->d);
-	r->timed = r->due && host->time_step < OFTEN;
+	r->due_tsc = earliest_due(r->d);
+	r->emits_times = r->due_tsc && host->time_step < OFTEN;
 	r->cycles = t->cycles;
-	r->late = t->tsc >= r->due;
-	limit = r->timed ? host->horizon_tsc : r->late ? UINT64_MAX : r->due;
-	r->limit = find_limit(r, t, limit < t->limit ? limit : t->limit);
+	r->time_due = t->tsc >= r->due_tsc;
+	limit = r->emits_times ? host->horizon_tsc
+		: r->time_due  ? UINT64_MAX
+			       : r->due_tsc;
+	r->limit = cycle_limit(r, t, limit < t->limit ? limit : t->limit);
 }
 
 /* What was added up or skipped; take_time comes behind. */
-static void pt_quick_give_time(struct pt_quick *r)
+static void store_time(struct pt_fast *r)
 {
-	struct pt_time *t = &r->d->time;
+	struct pt_time *t = &r->d->cur.time;
 	uint64_t n;
 
-	if (r->skips) {
-		r->skips = false;
-		pt_skip_end(r->d, r->p);
+	if (r->lazy) {
+		r->lazy = false;
+		pt_lazy_end(r->d, r->p);
 		return;
 	}
 	n = r->cycles - t->cycles;
@@ -369,7 +377,7 @@ static unsigned read_cyc(const struct pt *d, const uint8_t *p, uint64_t *cycles)
 	if (p[0] & 4) {
 		v |= (uint64_t)(p[1] >> 1) << 5;
 		n = 2;
-		if (d->errata & PT_ERR_SKD007)
+		if (d->cur.errata & PT_ERR_SKD007)
 			return 0;
 	}
 	if (n == 2 && p[1] & 1) {
@@ -383,20 +391,20 @@ static unsigned read_cyc(const struct pt *d, const uint8_t *p, uint64_t *cycles)
 }
 
 /* The CYC at p, of any length. False: not here. */
-static bool pt_quick_cyc(struct pt_quick *r)
+static bool consume_cyc(struct pt_fast *r)
 {
 	uint64_t cycles;
 	unsigned n = read_cyc(r->d, r->p, &cycles);
 
 	if (!n)
 		return false;
-	if (r->skips && r->d->skip.guard - r->p >
+	if (r->lazy && r->d->lazy.guard - r->p >
 				(ptrdiff_t)(cycles >> CYCLES_SHIFT)) {
-		r->d->skip.guard -= cycles >> CYCLES_SHIFT;
+		r->d->lazy.guard -= cycles >> CYCLES_SHIFT;
 	} else {
-		pt_quick_give_time(r);
-		pt_time_cyc_tsc(&r->d->time, cycles);
-		pt_quick_take_time(r);
+		store_time(r);
+		pt_time_cyc_tsc(&r->d->cur.time, cycles);
+		load_time(r);
 	}
 	r->p += n;
 	return true;
@@ -407,8 +415,8 @@ static bool pt_quick_cyc(struct pt_quick *r)
 /* Ticks that the CYCs up to the guard take at most, and those before. */
 static uint64_t max_ticks(const struct pt *d)
 {
-	const struct pt_time *t = &d->time;
-	uint64_t cycles = t->cycles + ((uint64_t)d->skip_bytes << CYCLES_SHIFT);
+	const struct pt_time *t = &d->cur.time;
+	uint64_t cycles = t->cycles + ((uint64_t)d->guard_bytes << CYCLES_SHIFT);
 	uint64_t scale = t->scale > t->high ? t->scale : t->high;
 
 	if (!t->nominal_given || !t->ratio || !t->high)
@@ -420,7 +428,7 @@ static uint64_t max_ticks(const struct pt *d)
  * period late at most; without it cycles tell the time. */
 static uint64_t count_periods(const struct pt *d)
 {
-	const struct pt_time *t = &d->time;
+	const struct pt_time *t = &d->cur.time;
 	uint64_t period = t->period_tsc + 1, horizon = d->host->horizon_tsc;
 	uint64_t latest = t->ctc_tsc + t->ctc_bound;
 
@@ -434,107 +442,107 @@ static uint64_t count_periods(const struct pt *d)
 	return latest < horizon ? (horizon - latest) / period : 0;
 }
 
-static uint64_t find_periods(const struct pt_quick *r)
+static uint64_t lazy_periods(const struct pt_fast *r)
 {
 	const struct pt *d = r->d;
 
-	return d->host->time_step == UINT64_MAX && d->have_time &&
+	return d->host->time_step == UINT64_MAX && d->times.have_time &&
 	       r->paths == AUX_PATHS_JOINED ? count_periods(d) : 0;
 }
 
 /* from here on packets of time are skipped, if they may be; else as
  * take_time. */
-static void pt_quick_skip_time(struct pt_quick *r)
+static void begin_time(struct pt_fast *r)
 {
 	struct pt *d = r->d;
-	struct pt_skip *skip = &d->skip;
+	struct pt_lazy *skip = &d->lazy;
 
-	r->max_periods = find_periods(r);
+	r->max_periods = lazy_periods(r);
 	if (skip->from && skip->periods > r->max_periods) { /* another horizon */
-		pt_skip_end(d, d->p);
-		r->max_periods = find_periods(r);
+		pt_lazy_end(d, d->cur.p);
+		r->max_periods = lazy_periods(r);
 	}
 	if (!skip->from) {
-		if (r->max_periods < d->skip_periods) {
-			pt_quick_take_time(r);
+		if (r->max_periods < d->min_periods) {
+			load_time(r);
 			return;
 		}
-		*skip = (struct pt_skip){
-			.from = d->p, .guard = d->p + d->skip_bytes,
-			.ctc = (uint8_t)(d->time.ctc >> d->time.period) };
+		*skip = (struct pt_lazy){
+			.from = d->cur.p, .guard = d->cur.p + d->guard_bytes,
+			.ctc = (uint8_t)(d->cur.time.ctc >> d->cur.time.period) };
 	}
-	r->skips = true;
-	r->late = r->timed = false;
+	r->lazy = true;
+	r->time_due = r->emits_times = false;
 }
 
 static bool is_psb(const struct pt *d, const uint8_t *p)
 {
 	struct ptpkt pkt;
 
-	return ptpkt_decode(p, d->end, &pkt) > 0 && pkt.type == PTPKT_PSB;
+	return ptpkt_decode(p, d->cur.end, &pkt) > 0 && pkt.type == PTPKT_PSB;
 }
 
-void pt_skip_end(struct pt *d, const uint8_t *p)
+void pt_lazy_end(struct pt *d, const uint8_t *p)
 {
-	const uint8_t *at = d->skip.from;
+	const uint8_t *at = d->lazy.from;
 
-	if (!d->synced || is_psb(d, p))
+	if (d->cur.state == PT_UNSYNCED || is_psb(d, p))
 		at = p;
 	while (at < p) {
-		enum quick kind = (enum quick)quick[*at];
+		enum packet_kind kind = (enum packet_kind)packet_kind[*at];
 		uint64_t cycles = 0;
 
 		if (kind == CYC) {
 			at += read_cyc(d, at, &cycles);
-			pt_time_cyc_tsc(&d->time, cycles);
+			pt_time_cyc_tsc(&d->cur.time, cycles);
 		} else if (kind == MTC) {
-			pt_time_mtc(&d->time, at[1]);
+			pt_time_mtc(&d->cur.time, at[1]);
 			at += 2;
 		} else {
-			at += kind == TIP ? quick_tips[*at].size :
+			at += kind == TIP ? tip_packets[*at].size :
 			      kind == EXT ? 8 : 1;
 		}
 	}
-	d->skip.from = NULL;
+	d->lazy.from = NULL;
 }
 
 /* The same at the end, but that what is skipped stays so. */
-static void pt_quick_leave_time(struct pt_quick *r)
+static void end_time(struct pt_fast *r)
 {
-	if (!r->skips)
-		pt_quick_give_time(r);
+	if (!r->lazy)
+		store_time(r);
 }
 
 /* What is due is told before a branch. False: the host has to look at it. */
-static bool pt_quick_put_time(struct pt_quick *r)
+static bool emit_time(struct pt_fast *r)
 {
 	struct pt *d = r->d;
 	uint64_t tsc;
 
-	r->late = false;
-	pt_quick_give_time(r);
-	if (!d->time.known)
+	r->time_due = false;
+	store_time(r);
+	if (!d->cur.time.known)
 		return true;
-	tsc = d->time.tsc;
-	r->stop = tsc >= d->host->horizon_tsc || tsc < d->given_tsc;
-	d->have_time = true;
-	d->tsc = d->pushed_tsc = d->given_tsc = tsc;
+	tsc = d->cur.time.tsc;
+	r->stop = tsc >= d->host->horizon_tsc || tsc < d->times.delivered_tsc;
+	d->times.have_time = true;
+	d->times.tsc = d->times.queued_tsc = d->times.delivered_tsc = tsc;
 	*r->o++ = (struct aux_flow){
 		.offset = r->offset, .kind = AUX_FLOW_TIME,
-		.flags = AUX_FLOW_HAS_TSC, .n = pt_take_cycles(d),
+		.flags = AUX_FLOW_HAS_TSC, .n = pt_cycles_to_emit(d),
 		.time = { aux_clock_ns(&d->config->clock, tsc), tsc } };
-	pt_quick_take_time(r);
+	load_time(r);
 	return !r->stop;
 }
 
 #define SHORT_TNT 7	/* events: of its bits, and a TIP behind them */
 #define TSC_MASK ((UINT64_C(1) << 56) - 1)
-#define TAIL 16		/* no packet that is taken here is longer */
+#define MAX_PACKET 16		/* no packet that is taken here is longer */
 
 /* ---- events ---- */
 
 /* The RANGEs of a path that is not given as such: their end, NULL: no room. */
-static struct aux_flow *put_ranges(const struct pt_quick *r,
+static struct aux_flow *emit_ranges(const struct pt_fast *r,
 				   const struct pt_path *path)
 {
 	struct aux_flow *o = r->o;
@@ -552,7 +560,7 @@ static struct aux_flow *put_ranges(const struct pt_quick *r,
 	return o;
 }
 
-static bool put_path(struct pt_quick *r, const struct pt_entry *e)
+static bool emit_path(struct pt_fast *r, const struct pt_entry *e)
 {
 	struct aux_flow *o = r->o;
 
@@ -562,7 +570,7 @@ static bool put_path(struct pt_quick *r, const struct pt_entry *e)
 					  .n = e->n_insns,
 					  .path = { &e->path->pub, 0 } };
 	} else {
-		o = put_ranges(r, e->path);
+		o = emit_ranges(r, e->path);
 		if (!o)
 			return false;
 	}
@@ -572,99 +580,100 @@ static bool put_path(struct pt_quick *r, const struct pt_entry *e)
 
 /* ---- along paths ---- */
 
-static void push_calls(struct pt *d, const struct pt_entry *e)
+static void push_path_calls(struct pt *d, const struct pt_entry *e)
 {
 	const uint64_t *sites = e->path->sites;
 
-	d->depth = (d->depth > e->room ? e->room : d->depth) + e->n_calls;
+	d->stack.depth = (d->stack.depth > e->room ? e->room : d->stack.depth) +
+			 e->n_calls;
 	/* A path that is not kept does not stay where it is. */
-	for (unsigned i = 0; e == &d->entry && i < e->n_calls; i++)
-		pt_push_own(d, sites[i]);
-	if (e == &d->entry || !e->n_calls)
+	for (unsigned i = 0; e == &d->memo.temp_entry && i < e->n_calls; i++)
+		pt_push_own(&d->stack, sites[i]);
+	if (e == &d->memo.temp_entry || !e->n_calls)
 		return;
-	d->calls[d->top++ & (PT_STACK - 1)] =
+	d->stack.calls[d->stack.top++ & (PT_STACK - 1)] =
 		(struct pt_calls){ sites, e->n_calls };
 }
 
-static const struct pt_entry *find_path(const struct pt_quick *r)
+static const struct pt_entry *find_entry(const struct pt_fast *r)
 {
-	const struct pt_store *s = &r->d->store;
-	uint64_t key = r->place | r->mode | pt_key_bits(r->left);
+	const struct pt_memo *s = &r->d->memo;
+	uint64_t key = r->key_ip | r->mode | pt_key_bits(r->left);
 	const struct pt_entry *e = pt_entry_at(s->paths, s->path_mask,
 					       pt_path_hash(key));
 
 	e += e->key != key;
-	if (e->key == key && s->ready[pt_entry_where(e)] != PT_UNKNOWN)
+	if (e->key == key && s->ready[pt_entry_tag(e)] != PT_UNKNOWN)
 		return e;
-	return pt_path_find(r->d, r->place, r->left);
+	return pt_memo_find(&r->d->memo, r->key_ip, r->left,
+			    r->d->walk.flags);
 }
 
 /* To an address that a place can hold. */
 static bool can_pop(const struct pt *d)
 {
-	return d->depth && pt_is_canonical(pt_top_call(d));
+	return d->stack.depth && pt_is_canonical(pt_top_call(&d->stack));
 }
 
 /* Along the bits that are left, up to the branch that takes the TIP, if there is to be
  * one. False: the slow way has to go on. */
-static bool take_bits(struct pt_quick *r)
+static bool follow_bits(struct pt_fast *r)
 {
 	struct pt *d = r->d;
 	const struct pt_entry *e;
 	enum pt_path_end end;
 
 	do {
-		e = find_path(r);
+		e = find_entry(r);
 		if (!e)
 			return false;
 		end = pt_entry_end(e);
 		if ((end == PT_END_POP && !can_pop(d)) ||
-		    (e->n_insns && !put_path(r, e)))
+		    (e->n_insns && !emit_path(r, e)))
 			return false;
-		push_calls(d, e);
+		push_path_calls(d, e);
 		r->left = e->left | (r->left & PT_TIP);
-		r->place = end == PT_END_POP ? pt_place(pt_pop_call(d)) :
-					       e->next & PT_PLACE_MASK;
+		r->key_ip = end == PT_END_POP ? pt_key_ip(pt_pop_call(&d->stack)) :
+					       e->next & PT_KEY_IP_MASK;
 		if (end == PT_END_STOP)
 			return false;
 	} while (end != PT_END_TIP && r->left > 1);
 	return true;
 }
 
-static void set_mark(struct pt_quick *r)
+static void set_mark(struct pt_fast *r)
 {
 	r->mark = r->o;
-	r->mark_place = r->place;
+	r->mark_key_ip = r->key_ip;
 	r->mark_tip = false;
 }
 
 /* The TIP at r->p, behind its branch. */
-static void follow_tip(struct pt_quick *r)
+static void apply_tip(struct pt_fast *r)
 {
-	const struct quick_tip *t = &quick_tips[*r->p];
+	const struct tip_packet *t = &tip_packets[*r->p];
 
 	r->last_ip = (r->last_ip & ~t->mask) |
 		     (load_le64(r->p + 1) << 16 & t->mask);
-	r->place = r->last_ip;
-	r->d->have_ip = true;
-	r->d->suppressed = false;
+	r->key_ip = r->last_ip;
+	r->d->cur.ip_state = PT_IP_KNOWN;
 	r->mark_tip = true;
 	r->p += t->size;
 }
 
 /* Bits that the slow way has to take. */
-static void leave_bits(struct pt_quick *r)
+static void return_bits(struct pt_fast *r)
 {
 	unsigned left = r->left & ~PT_TIP;
 	unsigned k = 31 - (unsigned)__builtin_clz(left);
 
-	r->d->n_bits = k + r->n;
-	r->d->bits = (uint64_t)(left & ((1U << k) - 1)) << r->n |
+	r->d->cur.n_bits = k + r->n;
+	r->d->cur.bits = (uint64_t)(left & ((1U << k) - 1)) << r->n |
 		     (r->rest & ((UINT64_C(1) << r->n) - 1));
 }
 
 /* All n bits of r->rest in groups. False: the slow way has to go on. */
-static bool take_groups(struct pt_quick *r)
+static bool follow_groups(struct pt_fast *r)
 {
 	while (r->n) {
 		unsigned k = r->n < PT_GROUP ? r->n : PT_GROUP;
@@ -672,38 +681,38 @@ static bool take_groups(struct pt_quick *r)
 		r->n -= k;
 		r->left = (unsigned)(r->rest >> r->n & ((1U << k) - 1)) |
 			  1U << k;
-		if (!take_bits(r))
+		if (!follow_bits(r))
 			return false;
 	}
 	return true;
 }
 
 /* A TNT, at r->p. False: the slow way has to go on, or has to take it. */
-static bool take_tnt(struct pt_quick *r, unsigned n, uint64_t bits,
+static bool consume_tnt(struct pt_fast *r, unsigned n, uint64_t bits,
 		     unsigned size)
 {
 	bool whole, tip = size == 1 && r->paths == AUX_PATHS_JOINED &&
-			  quick[r->p[1]] == TIP;
+			  packet_kind[r->p[1]] == TIP;
 
 	set_mark(r);
 	r->n = 0;
 	r->rest = bits;
 	if (n > PT_GROUP) {
 		r->n = n;
-		whole = take_groups(r);
+		whole = follow_groups(r);
 	} else {
 		r->left = (unsigned)bits | (tip ? PT_TIP : 0);
-		whole = take_bits(r);
+		whole = follow_bits(r);
 	}
 	if (whole) {
 		r->p += size;
 		if (tip)
-			follow_tip(r);
+			apply_tip(r);
 		return true;
 	}
-	leave_bits(r);
-	if (r->d->n_bits == n) {
-		r->d->n_bits = 0;
+	return_bits(r);
+	if (r->d->cur.n_bits == n) {
+		r->d->cur.n_bits = 0;
 		r->mark = NULL;
 	} else {
 		r->p += size;
@@ -712,25 +721,25 @@ static bool take_tnt(struct pt_quick *r, unsigned n, uint64_t bits,
 }
 
 /* The TIP at r->p, alone. The same. */
-static bool take_tip(struct pt_quick *r)
+static bool consume_tip(struct pt_fast *r)
 {
 	struct aux_flow *o = r->o;
-	uint64_t place = r->place;
+	uint64_t key_ip = r->key_ip;
 
 	r->left = 1 | PT_TIP;
-	if (!take_bits(r))
+	if (!follow_bits(r))
 		return false;
 	r->mark = o;
-	r->mark_place = place;
-	follow_tip(r);
+	r->mark_key_ip = key_ip;
+	apply_tip(r);
 	return true;
 }
 
 /* A TNT or TIP, whatever it leads to. The same. */
-static bool take_branch(struct pt_quick *r, enum quick kind)
+static bool consume_branch(struct pt_fast *r, enum packet_kind kind)
 {
 	const uint8_t *p = r->p;
-	uint64_t bits = kind == EXT ? quick_long(p) : kind == TNT ? *p >> 1 : 2;
+	uint64_t bits = kind == EXT ? long_tnt_bits(p) : kind == TNT ? *p >> 1 : 2;
 
 	if (!bits)
 		return false;
@@ -739,18 +748,18 @@ static bool take_branch(struct pt_quick *r, enum quick kind)
 		return false;
 	}
 	r->offset = r->base + (uintptr_t)p;
-	if (r->late && !pt_quick_put_time(r))
+	if (r->time_due && !emit_time(r))
 		return false;
 	if (kind == TIP)
-		return take_tip(r);
-	return take_tnt(r, 63 - (unsigned)__builtin_clzll(bits), bits,
+		return consume_tip(r);
+	return consume_tnt(r, 63 - (unsigned)__builtin_clzll(bits), bits,
 			kind == EXT ? 8 : 1);
 }
 
 /* The packet at r->p. False: not here. */
-static __attribute__((noinline)) bool take_packet(struct pt_quick *r)
+static __attribute__((noinline)) bool consume_packet(struct pt_fast *r)
 {
-	enum quick kind = (enum quick)quick[*r->p];
+	enum packet_kind kind = (enum packet_kind)packet_kind[*r->p];
 
 	switch (kind) {
 	case SLOW:
@@ -759,44 +768,44 @@ static __attribute__((noinline)) bool take_packet(struct pt_quick *r)
 		r->p++;
 		return true;
 	case TNT: case TIP: case EXT:
-		return take_branch(r, kind);
+		return consume_branch(r, kind);
 	case CYC:
-		return pt_quick_cyc(r);
+		return consume_cyc(r);
 	case MTC:
-		if (r->skips && pt_skip_mtc(r, r->p)) {
+		if (r->lazy && skip_mtc(r, r->p)) {
 			r->p += 2;
 			return true;
 		}
-		pt_quick_give_time(r);
-		pt_time_mtc(&r->d->time, r->p[1]);
+		store_time(r);
+		pt_time_mtc(&r->d->cur.time, r->p[1]);
 		r->p += 2;
 		break;
 	case TSC:
-		pt_quick_give_time(r);
-		pt_time_tsc(&r->d->time, load_le64(r->p + 1) & TSC_MASK);
+		store_time(r);
+		pt_time_tsc(&r->d->cur.time, load_le64(r->p + 1) & TSC_MASK);
 		r->p += 8;
 		break;
 	}
-	pt_quick_take_time(r);
+	load_time(r);
 	return true;
 }
 
 /* ---- runs ---- */
 
 /* Bits of a long TNT that are left. */
-static bool take_left(struct pt_quick *r)
+static bool follow_rest(struct pt_fast *r)
 {
-	bool whole = take_groups(r);
+	bool whole = follow_groups(r);
 
 	if (whole)
-		r->d->n_bits = 0;
+		r->d->cur.n_bits = 0;
 	else
-		leave_bits(r);
+		return_bits(r);
 	return whole;
 }
 
 /* The slow way took some of them. */
-static bool take_rest(struct pt_quick *r)
+static bool resume_long_tnt(struct pt_fast *r)
 {
 	struct pt *d = r->d;
 	bool whole;
@@ -805,62 +814,77 @@ static bool take_rest(struct pt_quick *r)
 		r->stop = r->o != r->out;
 		return false;
 	}
-	r->n = d->n_bits;
-	r->rest = d->bits;
-	r->offset = d->offset;
+	r->n = d->cur.n_bits;
+	r->rest = d->cur.bits;
+	r->offset = d->out.offset;
 	set_mark(r);
-	whole = take_left(r);
+	whole = follow_rest(r);
 	/* what follows the TNT was looked at before its first bit */
 	r->mark_tip = true;
 	return whole;
 }
 
 /* Packets, until one is not for here. */
-static void take_packets(struct pt_quick *r)
+static void consume_packets(struct pt_fast *r)
 {
 	do {
-		pt_quick_usual(r);
-		if (r->n && !take_left(r))
+		run_fast_loop(r);
+		if (r->n && !follow_rest(r))
 			return;
-	} while (r->p < r->last && take_packet(r));
+	} while (r->p < r->last && consume_packet(r));
 }
 
-static bool can_run(const struct pt *d)
+/* Is the flow between two packets, with nothing left to do for those before? */
+static bool is_between_packets(const struct pt *d)
 {
-	return d->synced && d->enabled && !d->postponed && !d->need_on &&
-	       !d->n_ev && d->head == d->tail && !d->block && !d->no_mode &&
-	       !d->mode16 && !d->done && !d->held && d->end - d->p >= TAIL &&
-	       !(d->flags & AUX_FLOW_IN_TX) && pt_is_canonical(d->ip) &&
-	       pt_is_canonical(d->packet_ip);
+	return d->cur.state == PT_ON && !d->pending.what && !d->cur.bound.n &&
+	       d->out.head == d->out.tail;
 }
 
-size_t pt_run(struct pt *d, struct aux_flow *out, size_t max, bool *stop)
+/* Can a key hold where the flow is, and a packet's IP? */
+static bool has_key(const struct pt *d)
 {
-	struct pt_quick r = { .d = d, .p = d->p, .last = d->end - TAIL + 1,
-			 .base = d->chunk->stream_offset -
-				 (uintptr_t)d->chunk->data,
-			 .mode = pt_key_mode(d->flags),
-			 .place = pt_place(d->ip),
-			 .last_ip = pt_place(d->packet_ip),
-			 .out = out, .o = out, .end = out + max,
-			 .paths = (enum aux_paths)d->host->paths };
+	return d->walk.mode >= PT_MODE_32 && !(d->walk.flags & AUX_FLOW_IN_TX) &&
+	       pt_is_canonical(d->walk.ip) && pt_is_canonical(d->cur.last_ip);
+}
+
+/* Inside of a block, bytes mean other packets. */
+static bool has_packets(const struct pt *d)
+{
+	return !d->cur.block && d->cur.end - d->cur.p >= MAX_PACKET;
+}
+
+size_t pt_fast_run(struct pt *d, struct aux_flow *out, size_t max, bool *stop)
+{
+	struct pt_fast r = { .d = d,
+			     .p = d->cur.p,
+			     .last = d->cur.end - MAX_PACKET + 1,
+			     .base = d->chunk->stream_offset -
+				     (uintptr_t)d->chunk->data,
+			     .mode = pt_key_mode(d->walk.flags),
+			     .key_ip = pt_key_ip(d->walk.ip),
+			     .last_ip = pt_key_ip(d->cur.last_ip),
+			     .out = out,
+			     .o = out,
+			     .end = out + max,
+			     .paths = (enum aux_paths)d->host->paths };
 
 	*stop = false;
-	if (!can_run(d))
+	if (!is_between_packets(d) || !has_key(d) || !has_packets(d))
 		return 0;
-	pt_quick_skip_time(&r);
-	if (!d->n_bits || take_rest(&r))
-		take_packets(&r);
-	pt_quick_leave_time(&r);
-	d->p = r.p;
-	d->ip = pt_place_ip(r.place);
-	d->packet_ip = pt_place_ip(r.last_ip);
-	d->mark = r.mark ? (size_t)(r.mark - out) : SIZE_MAX;
-	d->mark_ip = pt_place_ip(r.mark_place);
-	d->mark_tip = r.mark_tip;
-	d->untraced = 0;
+	begin_time(&r);
+	if (!d->cur.n_bits || resume_long_tnt(&r))
+		consume_packets(&r);
+	end_time(&r);
+	d->cur.p = r.p;
+	d->walk.ip = pt_ip_of_key(r.key_ip);
+	d->cur.last_ip = pt_ip_of_key(r.last_ip);
+	d->mark.at = r.mark ? (size_t)(r.mark - out) : SIZE_MAX;
+	d->mark.ip = pt_ip_of_key(r.mark_key_ip);
+	d->mark.tip = r.mark_tip;
+	d->walk.untraced = 0;
 	if (r.o != out)
-		d->offset = r.o[-1].offset;
+		d->out.offset = r.o[-1].offset;
 	*stop = r.stop;
-	return pt_sync_check(d, out, (size_t)(r.o - out), stop);
+	return pt_sync_verify(d, out, (size_t)(r.o - out), stop);
 }

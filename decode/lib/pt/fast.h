@@ -15,38 +15,38 @@
 #include <aux/decoder.h>
 
 #include "common/bytes.h"
-#include "decode/lib/pt/engine.h"
+#include "decode/lib/pt/impl.h"
 #include "decode/lib/pt/memo.h"
 
 #define PT_GROUP 12		/* bits of a long TNT at a time, below PT_BITS */
 #define PT_LONG_TNT 47
 
-struct pt_quick {
+struct pt_fast {
 	struct pt *d;
 	const uint8_t *p;
 	const uint8_t *last;	/* from there on packets are left to the slow way */
 	uint64_t base;		/* of offsets: of address 0 */
 	uint64_t offset;	/* of the packet that is taken */
 	uint64_t mode;		/* of keys */
-	uint64_t place;
+	uint64_t key_ip;
 	uint64_t last_ip;	/* of packets, as a place */
 	struct aux_flow *out, *o, *end; /* o: the next event */
 	enum aux_paths paths;
 	bool stop;		/* the host has to look at the last event */
 	/* time: as in pt_time */
-	bool late;		/* a TIME may be due */
-	bool timed;		/* TIMEs are wanted often */
-	uint64_t due;		/* before it no TIME is */
+	bool time_due;		/* a TIME may be due */
+	bool emits_times;		/* TIMEs are wanted often */
+	uint64_t due_tsc;		/* before it no TIME is */
 	uint64_t cycles;	/* given to pt_time when anything else wants it */
 	uint64_t limit;		/* of cycles: below it they are only added up */
-	bool skips;		/* cycles are not added up: pt_skip */
+	bool lazy;		/* cycles are not added up: pt_lazy */
 	uint64_t max_periods;	/* then */
 	uint64_t scale;
 	double per_tick;	/* cycles of that scale, hardly less */
-	const uint32_t *stops;	/* which CYCs are not usual: quick_stops */
+	const uint32_t *stops;	/* which CYCs are not usual: cyc_stops */
 	/* the last item: as pt.mark */
 	struct aux_flow *mark;
-	uint64_t mark_place;
+	uint64_t mark_key_ip;
 	bool mark_tip;
 	/* the bits that are next, below a stop bit, PT_TIP; and n behind them */
 	unsigned left, n;
@@ -54,16 +54,16 @@ struct pt_quick {
 };
 
 /* The MTC at p is skipped. False: behind it the time matters. */
-static inline bool pt_skip_mtc(struct pt_quick *r, const uint8_t *p)
+static inline bool skip_mtc(struct pt_fast *r, const uint8_t *p)
 {
-	struct pt_skip *skip = &r->d->skip;
+	struct pt_lazy *skip = &r->d->lazy;
 	uint64_t periods = skip->periods + (uint8_t)(p[1] - skip->ctc);
 
 	if (periods > r->max_periods)
 		return false;
 	skip->periods = periods;
 	skip->ctc = p[1];
-	skip->guard = p + r->d->skip_bytes;
+	skip->guard = p + r->d->guard_bytes;
 	return true;
 }
 
@@ -71,10 +71,10 @@ static inline bool pt_skip_mtc(struct pt_quick *r, const uint8_t *p)
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum quick { SLOW = 0, PAD, CYC, MTC, TSC, TNT, TIP, EXT };
+enum packet_kind { SLOW = 0, PAD, CYC, MTC, TSC, TNT, TIP, EXT };
 
 /* table: by the first byte */
-static const uint8_t quick[256] = {
+static const uint8_t packet_kind[256] = {
 	PAD, SLOW, EXT, CYC, TNT, SLOW, TNT, CYC,	/* 00 */
 	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
 	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
@@ -114,7 +114,7 @@ static const uint8_t quick[256] = {
  * bits of a byte: bits of it and the next one; where one is set it is a CYC for
  * another way.
  */
-static const uint32_t quick_stops[3][8] = {
+static const uint32_t cyc_stops[3][8] = {
 	{ [7] = 0x100 },		/* those of three bytes or more, */
 	{ [7] = 1 },			/* of two, */
 	{ [3] = 1, [7] = 1 },		/* all */
@@ -122,7 +122,7 @@ static const uint32_t quick_stops[3][8] = {
 
 /* table: the bits of a TNT as pt_key_bits has them, by its byte; of other packets
  * those of none */
-static const uint8_t quick_tnts[256] = {
+static const uint8_t tnt_keys[256] = {
 	2, 2, 2, 2, 5, 2, 7, 2, 9, 2, 11, 2, 13, 2, 15, 2,
 	17, 2, 19, 2, 21, 2, 23, 2, 25, 2, 27, 2, 29, 2, 31, 2,
 	33, 2, 35, 2, 37, 2, 39, 2, 41, 2, 43, 2, 45, 2, 47, 2,
@@ -142,19 +142,19 @@ static const uint8_t quick_tnts[256] = {
 };
 
 /* table: a TIP, by its first byte; of other packets 0 */
-struct quick_tip {
+struct tip_packet {
 	uint64_t mask;		/* of what is in the packet of a place */
 	uint32_t key;		/* PT_TIP: its bit of a key */
 	uint32_t size;
 };
 
-static const struct quick_tip quick_tips[256] = {
+static const struct tip_packet tip_packets[256] = {
 	[0x2d] = { UINT64_C(0xffff) << 16, PT_TIP, 3 },
 	[0x4d] = { UINT64_C(0xffffffff) << 16, PT_TIP, 5 },
 	[0x6d] = { UINT64_C(0xffffffffffff) << 16, PT_TIP, 7 } };
 
 /* The bits of the long TNT at p below a stop bit; 0: it is none. */
-INLINE uint64_t quick_long(const uint8_t *p)
+INLINE uint64_t long_tnt_bits(const uint8_t *p)
 {
 	uint64_t v = load_le64(p);
 

@@ -7,18 +7,20 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "decode/lib/pt/engine.h"
+#include "common/x86_insn.h"
+#include "decode/lib/pt/memo.h"
 
 #define BLOCK_MIN 4096
 #define SLOTS_FIRST 4096
 #define HUGE_PAGE ((size_t)2 << 20)
-#define WHERES 65536		/* pt_entry_where */
+#define N_TAGS 65536		/* pt_entry_tag */
 #define LIMIT ((size_t)96 << 20)
+#define SCRATCH 131072		/* bytes of paths that are not kept */
 
 /* Written at once: what is read first has a page of zeros, and its own costs a second
  * fault and an interrupt of the other threads. What is large is looked up all over:
  * huge pages spare the TLB. */
-static void *pt_store_table(size_t size)
+static void *alloc_table(size_t size)
 {
 	void *p = aligned_alloc(size < HUGE_PAGE ? PT_LINE : HUGE_PAGE, size);
 
@@ -30,7 +32,7 @@ static void *pt_store_table(size_t size)
 }
 
 /* Fresh pages are dear: its are blocks from now on. */
-static void pt_store_reuse(struct pt_store *s, void *table, size_t size)
+static void reuse_table(struct pt_memo *s, void *table, size_t size)
 {
 	struct pt_block *b = table;
 
@@ -39,20 +41,22 @@ static void pt_store_reuse(struct pt_store *s, void *table, size_t size)
 	s->spare = b;
 }
 
-int pt_store_init(struct pt_store *s, const struct aux_decoder_host *host)
+int pt_memo_init(struct pt_memo *s, const struct aux_decoder_host *host)
 {
-	*s = (struct pt_store){ .host = host, .limit = LIMIT };
-	s->nodes = pt_store_table(SLOTS_FIRST * sizeof(*s->nodes));
-	s->paths = pt_store_table(SLOTS_FIRST * sizeof(*s->paths));
-	s->ready = malloc(WHERES * sizeof(*s->ready));
+	*s = (struct pt_memo){ .host = host, .limit = LIMIT };
+	s->nodes = alloc_table(SLOTS_FIRST * sizeof(*s->nodes));
+	s->paths = alloc_table(SLOTS_FIRST * sizeof(*s->paths));
+	s->ready = malloc(N_TAGS * sizeof(*s->ready));
 	s->ready_regions = malloc(PT_REGIONS * sizeof(*s->ready_regions));
 	s->node_mask = SLOTS_FIRST - 1;
 	s->max_paths = SLOTS_FIRST;
 	s->path_mask = pt_path_mask(SLOTS_FIRST);
 	s->n_regions = 1;
-	if (!s->nodes || !s->paths || !s->ready || !s->ready_regions)
+	s->scratch = aligned_alloc(PT_LINE, SCRATCH);
+	if (!s->nodes || !s->paths || !s->ready || !s->ready_regions ||
+	    !s->scratch)
 		return -AUX_E_NOMEM;
-	for (unsigned i = 0; i < WHERES; i++)
+	for (unsigned i = 0; i < N_TAGS; i++)
 		s->ready[i] = PT_UNKNOWN;
 	return 0;
 }
@@ -67,7 +71,7 @@ static void free_blocks(void *what)
 	}
 }
 
-void pt_store_fini(struct pt_store *s)
+void pt_memo_fini(struct pt_memo *s)
 {
 	free_blocks(s->blocks);
 	free_blocks(s->spare);
@@ -76,9 +80,10 @@ void pt_store_fini(struct pt_store *s)
 	free(s->seen);
 	free(s->ready);
 	free(s->ready_regions);
+	free(s->scratch);
 }
 
-void pt_store_forget_ready(struct pt_store *s)
+void pt_memo_invalidate(struct pt_memo *s)
 {
 	for (uint32_t i = 0; i < s->n_ready; i++)
 		for (unsigned end = 0; end < PT_N_ENDS; end++)
@@ -87,7 +92,7 @@ void pt_store_forget_ready(struct pt_store *s)
 	s->n_ready = 0;
 }
 
-void pt_store_drop(struct pt_store *s)
+void pt_memo_drop(struct pt_memo *s)
 {
 	if (s->host->forget && s->blocks)
 		s->host->forget(s->host->priv, free_blocks, s->blocks);
@@ -98,7 +103,7 @@ void pt_store_drop(struct pt_store *s)
 	s->free_regions = NULL;
 	s->n_free = s->used = s->n_free_line = 0;
 	s->full = false;
-	pt_store_forget_ready(s);
+	pt_memo_invalidate(s);
 	s->regions = s->last = NULL;
 	s->n_regions = 1;
 	s->n_nodes = s->n_paths = 0;
@@ -108,7 +113,7 @@ void pt_store_drop(struct pt_store *s)
 		memset(s->seen, 0, PT_SEEN * sizeof(*s->seen));
 }
 
-static struct pt_block *make_block(struct pt_store *s, size_t size)
+static struct pt_block *make_block(struct pt_memo *s, size_t size)
 {
 	struct pt_block *b;
 
@@ -123,7 +128,7 @@ static struct pt_block *make_block(struct pt_store *s, size_t size)
 	return b;
 }
 
-static void link_block(struct pt_store *s, struct pt_block *b)
+static void link_block(struct pt_memo *s, struct pt_block *b)
 {
 	b->next = s->blocks;
 	s->blocks = b;
@@ -131,7 +136,7 @@ static void link_block(struct pt_store *s, struct pt_block *b)
 }
 
 /* At least so large. */
-static struct pt_block *add_block(struct pt_store *s, size_t size)
+static struct pt_block *add_block(struct pt_memo *s, size_t size)
 {
 	struct pt_block **at = &s->spare, *b;
 
@@ -152,7 +157,7 @@ static struct pt_block *add_block(struct pt_store *s, size_t size)
 }
 
 /* Without one there is no code: they are few, and the limit is not for them. */
-static struct pt_region *pt_store_region(struct pt_store *s)
+static struct pt_region *alloc_region(struct pt_memo *s)
 {
 	struct pt_region *r = s->free_regions, *end;
 	struct pt_block *b;
@@ -175,7 +180,7 @@ static struct pt_region *pt_store_region(struct pt_store *s)
 }
 
 /* Small ones first: most traces are short. */
-static size_t block_size(const struct pt_store *s)
+static size_t block_size(const struct pt_memo *s)
 {
 	size_t small = s->limit / 384 & ~(size_t)(PT_LINE - 1);
 
@@ -184,7 +189,7 @@ static size_t block_size(const struct pt_store *s)
 }
 
 /* NULL: the store is full, or memory is. */
-static void *pt_store_alloc(struct pt_store *s, size_t size)
+static void *alloc_bytes(struct pt_memo *s, size_t size)
 {
 	struct pt_block *b;
 	void *p;
@@ -209,7 +214,7 @@ static void *pt_store_alloc(struct pt_store *s, size_t size)
 }
 
 /* The same, on cache lines of its own. */
-static void *pt_store_lines(struct pt_store *s, size_t size)
+static void *alloc_lines(struct pt_memo *s, size_t size)
 {
 	struct pt_block *b;
 	void *p;
@@ -246,9 +251,9 @@ static bool same_region(const struct pt_region *r, const struct aux_code *c)
 }
 
 /* The region is so in this generation. */
-static void be_current(struct pt_store *s, const struct pt_region *r)
+static void mark_current(struct pt_memo *s, const struct pt_region *r)
 {
-	if (!r->index || pt_is_current(s, r))
+	if (!r->index || pt_region_is_current(s, r))
 		return;
 	for (unsigned end = 0; end < PT_N_ENDS; end++)
 		s->ready[end * PT_REGIONS + r->index] =
@@ -257,7 +262,7 @@ static void be_current(struct pt_store *s, const struct pt_region *r)
 	s->ready_regions[s->n_ready++] = r->index;
 }
 
-static struct pt_region *find_region(struct pt_store *s,
+static struct pt_region *find_region(struct pt_memo *s,
 				     const struct aux_code *c)
 {
 	struct pt_region *r = s->regions;
@@ -265,7 +270,7 @@ static struct pt_region *find_region(struct pt_store *s,
 	while (r && !same_region(r, c))
 		r = r->next;
 	if (!r) {
-		r = pt_store_region(s);
+		r = alloc_region(s);
 		if (!r)
 			return NULL;
 		*r = (struct pt_region){ .start = c->start, .end = c->end,
@@ -275,7 +280,7 @@ static struct pt_region *find_region(struct pt_store *s,
 			r->index = (uint16_t)s->n_regions++;
 		s->regions = r;
 	}
-	be_current(s, r);
+	mark_current(s, r);
 	return r;
 }
 
@@ -293,12 +298,12 @@ static void clip(struct aux_code *c, uint64_t ip)
 }
 
 /* The region that ip is in now, or NULL. */
-static struct pt_region *pt_code_region(struct pt_store *s, uint64_t ip)
+static struct pt_region *region_at(struct pt_memo *s, uint64_t ip)
 {
 	struct pt_region *r = s->last;
 	struct aux_code c;
 
-	if (r && pt_is_current(s, r) && ip >= r->start && ip < r->end)
+	if (r && pt_region_is_current(s, r) && ip >= r->start && ip < r->end)
 		return r;
 	c = (struct aux_code){ 0 };
 	if (s->host->code(s->host->priv, ip, &c) < 0 || ip < c.start ||
@@ -309,16 +314,16 @@ static struct pt_region *pt_code_region(struct pt_store *s, uint64_t ip)
 }
 
 /* Is the node's code mapped where it was? */
-static bool is_current(struct pt_store *s, const struct pt_node *n)
+static bool is_node_current(struct pt_memo *s, const struct pt_node *n)
 {
-	return pt_is_current(s, n->region) ||
-	       pt_code_region(s, n->ip) == n->region;
+	return pt_region_is_current(s, n->region) ||
+	       region_at(s, n->ip) == n->region;
 }
 
-size_t pt_code_bytes(struct pt_store *s, uint64_t ip, uint8_t buf[16],
+size_t pt_memo_code(struct pt_memo *s, uint64_t ip, uint8_t buf[16],
 		     const uint8_t **bytes)
 {
-	struct pt_region *r = pt_code_region(s, ip);
+	struct pt_region *r = region_at(s, ip);
 	size_t n = 0;
 	uint64_t left;
 
@@ -331,7 +336,7 @@ size_t pt_code_bytes(struct pt_store *s, uint64_t ip, uint8_t buf[16],
 	}
 	/* The rest is in another one. */
 	*bytes = buf;
-	for (; r && n < 15; r = pt_code_region(s, ip + n)) {
+	for (; r && n < 15; r = region_at(s, ip + n)) {
 		left = r->end - (ip + n);
 		if (left > 15 - n)
 			left = 15 - n;
@@ -343,11 +348,11 @@ size_t pt_code_bytes(struct pt_store *s, uint64_t ip, uint8_t buf[16],
 
 /* ---- nodes ---- */
 
-static bool grow_nodes(struct pt_store *s)
+static bool grow_nodes(struct pt_memo *s)
 {
 	size_t n = 2 * (s->node_mask + (size_t)1);
 	struct pt_slot *old = s->nodes;
-	struct pt_slot *slots = pt_store_table(n * sizeof(*slots));
+	struct pt_slot *slots = alloc_table(n * sizeof(*slots));
 
 	if (!slots) {
 		s->nomem = true;
@@ -362,13 +367,13 @@ static bool grow_nodes(struct pt_store *s)
 			h++;
 		slots[h & (n - 1)] = old[i];
 	}
-	pt_store_reuse(s, old, n / 2 * sizeof(*old));
+	reuse_table(s, old, n / 2 * sizeof(*old));
 	s->nodes = slots;
 	s->node_mask = (uint32_t)(n - 1);
 	return true;
 }
 
-static struct pt_node *add_node(struct pt_store *s, struct pt_region *r,
+static struct pt_node *add_node(struct pt_memo *s, struct pt_region *r,
 				uint64_t ip, uint16_t flags)
 {
 	struct pt_node *n;
@@ -376,7 +381,7 @@ static struct pt_node *add_node(struct pt_store *s, struct pt_region *r,
 
 	if (s->n_nodes > s->node_mask / 2 && !grow_nodes(s))
 		return NULL;
-	n = pt_store_lines(s, sizeof(*n));
+	n = alloc_lines(s, sizeof(*n));
 	if (!n)
 		return NULL;
 	*n = (struct pt_node){ .ip = ip, .region = r, .flags = flags };
@@ -388,7 +393,7 @@ static struct pt_node *add_node(struct pt_store *s, struct pt_region *r,
 }
 
 /* The node in this region: made when there is none. */
-static struct pt_node *node_in(struct pt_store *s, struct pt_region *r,
+static struct pt_node *node_in(struct pt_memo *s, struct pt_region *r,
 			       uint64_t ip, uint16_t flags)
 {
 	for (uint32_t h = pt_node_hash(ip);; h++) {
@@ -403,7 +408,7 @@ static struct pt_node *node_in(struct pt_store *s, struct pt_region *r,
 }
 
 /* The node at ip; NULL: there is no code, or the store is full. */
-static struct pt_node *pt_code_node(struct pt_store *s, uint64_t ip,
+static struct pt_node *node_at(struct pt_memo *s, uint64_t ip,
 				    uint16_t flags)
 {
 	struct pt_region *r;
@@ -414,10 +419,10 @@ static struct pt_node *pt_code_node(struct pt_store *s, uint64_t ip,
 
 		if (!n)
 			break;
-		if (slot->ip == ip && n->flags == flags && is_current(s, n))
+		if (slot->ip == ip && n->flags == flags && is_node_current(s, n))
 			return n;
 	}
-	r = pt_code_region(s, ip);
+	r = region_at(s, ip);
 	return r ? add_node(s, r, ip, flags) : NULL;
 }
 
@@ -476,7 +481,7 @@ static bool scan_range(struct build *b, const struct pt_node *n)
 }
 
 /* The jump or call at b->ip goes on inside of the node. */
-static bool follow(struct build *b, const struct pt_node *n)
+static bool follow_branch(struct build *b, const struct pt_node *n)
 {
 	uint64_t next = b->ip + b->insn.size;
 	uint64_t to = next + (uint64_t)b->insn.disp;
@@ -493,12 +498,12 @@ static bool follow(struct build *b, const struct pt_node *n)
 }
 
 /* A step and its ranges, with room for sites behind them. */
-static struct aux_step *make_step(struct pt_store *s,
+static struct aux_step *make_step(struct pt_memo *s,
 				  const struct aux_flow *ranges,
 				  uint32_t n_ranges, uint32_t n_insns,
 				  size_t n_sites)
 {
-	struct aux_step *step = pt_store_alloc(s, sizeof(*step) +
+	struct aux_step *step = alloc_bytes(s, sizeof(*step) +
 			n_ranges * sizeof(*ranges) +
 			n_sites * sizeof(struct pt_site));
 
@@ -526,7 +531,7 @@ static struct pt_site *sites_of(const struct pt_node *n)
 				  step->n_ranges);
 }
 
-static bool keep(struct pt_store *s, struct pt_node *n, const struct build *b,
+static bool keep_step(struct pt_memo *s, struct pt_node *n, const struct build *b,
 		 bool taken)
 {
 	struct aux_step *step = make_step(s, b->ranges, b->n_ranges, b->n_insns,
@@ -545,7 +550,7 @@ static bool keep(struct pt_store *s, struct pt_node *n, const struct build *b,
 
 /* Decodes a node that is new, and makes its step: of a COND, for that outcome.
  * False: the store is full. */
-static bool pt_code_fill(struct pt_store *s, struct pt_node *n, bool taken)
+static bool fill_node(struct pt_memo *s, struct pt_node *n, bool taken)
 {
 	struct build b;
 	uint8_t kind = PT_NODE_SLOW;
@@ -559,7 +564,7 @@ static bool pt_code_fill(struct pt_store *s, struct pt_node *n, bool taken)
 						       PT_NODE_TIP;
 			break;
 		}
-		if (!follow(&b, n))
+		if (!follow_branch(&b, n))
 			break;
 	}
 	if (kind == PT_NODE_SLOW) {
@@ -569,7 +574,7 @@ static bool pt_code_fill(struct pt_store *s, struct pt_node *n, bool taken)
 	if (b.insn.cls == X86_IND_CALL)
 		b.sites[b.n_sites++] = (struct pt_site){
 			.ip = b.ip + b.insn.size };
-	if (!keep(s, n, &b, taken))
+	if (!keep_step(s, n, &b, taken))
 		return false;
 	n->next_ip = b.ip + b.insn.size;
 	if (kind == PT_NODE_COND)
@@ -578,7 +583,7 @@ static bool pt_code_fill(struct pt_store *s, struct pt_node *n, bool taken)
 	return true;
 }
 
-static struct pt_node *pt_code_next(struct pt_store *s, struct pt_node *n,
+static struct pt_node *next_node(struct pt_memo *s, struct pt_node *n,
 				    bool taken)
 {
 	uint64_t ip = pt_node_to(n, taken);
@@ -590,7 +595,7 @@ static struct pt_node *pt_code_next(struct pt_store *s, struct pt_node *n,
 	return n->next[taken] = node_in(s, n->region, ip, n->flags);
 }
 
-static const struct pt_site *pt_code_site(struct pt_store *s, struct pt_node *n,
+static const struct pt_site *site_at(struct pt_memo *s, struct pt_node *n,
 				   unsigned i)
 {
 	struct pt_site *site = &sites_of(n)[i];
@@ -602,7 +607,7 @@ static const struct pt_site *pt_code_site(struct pt_store *s, struct pt_node *n,
 }
 
 /* Where a COND goes on, in its region: NULL if that is elsewhere. */
-static struct aux_step *pt_code_step(struct pt_store *s, struct pt_node *n,
+static struct aux_step *step_of(struct pt_memo *s, struct pt_node *n,
 				     bool taken)
 {
 	struct aux_step *step = n->steps[taken];
@@ -650,12 +655,12 @@ static struct pt_entry *find_free(struct pt_entry *table, size_t mask,
 	return e;
 }
 
-static bool grow_paths(struct pt_store *s)
+static bool grow_paths(struct pt_memo *s)
 {
 	uint32_t n = 2 * s->max_paths;
 	size_t mask = pt_path_mask(n);
 	struct pt_entry *old = s->paths;
-	struct pt_entry *table = pt_store_table(n * sizeof(*table));
+	struct pt_entry *table = alloc_table(n * sizeof(*table));
 
 	if (!table) {
 		s->nomem = true;
@@ -664,7 +669,7 @@ static bool grow_paths(struct pt_store *s)
 	for (uint32_t i = 0; i < s->max_paths; i++)
 		if (old[i].key)
 			*find_free(table, mask, old[i].key) = old[i];
-	pt_store_reuse(s, old, s->max_paths * sizeof(*old));
+	reuse_table(s, old, s->max_paths * sizeof(*old));
 	s->paths = table;
 	s->max_paths = n;
 	s->path_mask = mask;
@@ -682,12 +687,12 @@ struct trial {
 };
 
 /* The calls of a node. False: too many. */
-static bool call(struct trial *t, struct pt_store *s, struct pt_node *n)
+static bool add_calls(struct trial *t, struct pt_memo *s, struct pt_node *n)
 {
 	if (t->n_calls + n->n_sites > PATH_CALLS)
 		return false;
 	for (unsigned i = 0; i < n->n_sites; i++)
-		t->sites[t->n_calls++] = *pt_code_site(s, n, i);
+		t->sites[t->n_calls++] = *site_at(s, n, i);
 	if (t->height < t->n_calls)
 		t->height = t->n_calls;
 	return true;
@@ -703,13 +708,13 @@ static void add_step(struct trial *t, struct aux_step *step)
 }
 
 /* Takes one bit at n: the next node, or NULL at the end of the path. */
-static struct pt_node *take_bit(struct trial *t, struct pt_store *s,
+static struct pt_node *apply_bit(struct trial *t, struct pt_memo *s,
 				struct pt_node *n, bool bit)
 {
 	if (n->kind == PT_NODE_COND) {
 		t->end = PT_END_IP;
 		t->ip = pt_node_to(n, bit);
-		return pt_code_next(s, n, bit);
+		return next_node(s, n, bit);
 	}
 	if (!t->n_calls) {
 		t->end = PT_END_POP;
@@ -735,22 +740,22 @@ static bool leads_on(const struct trial *t, const struct pt_node *n, bool bit)
 }
 
 /* The step of one bit at n. 0: there is none, -1: no memory */
-static int try_step(struct trial *t, struct pt_store *s, struct pt_node *n,
+static int try_step(struct trial *t, struct pt_memo *s, struct pt_node *n,
 		    bool bit)
 {
 	unsigned n_calls = t->n_calls, height = t->height;
 	struct aux_step *step;
 
-	if (n->kind == PT_NODE_NEW && !pt_code_fill(s, n, bit))
+	if (n->kind == PT_NODE_NEW && !fill_node(s, n, bit))
 		return -1;
-	if (!takes_bit(n, bit) || t->pub.n_steps == STEPS || !call(t, s, n))
+	if (!takes_bit(n, bit) || t->pub.n_steps == STEPS || !add_calls(t, s, n))
 		return 0;
 	if (!leads_on(t, n, bit)) {
 		t->n_calls = n_calls;
 		t->height = height;
 		return 0;
 	}
-	step = pt_code_step(s, n, n->kind == PT_NODE_COND && bit);
+	step = step_of(s, n, n->kind == PT_NODE_COND && bit);
 	if (!step)
 		return -1;
 	add_step(t, step);
@@ -758,16 +763,16 @@ static int try_step(struct trial *t, struct pt_store *s, struct pt_node *n,
 }
 
 /* The branch at the end of n takes a TIP. False: it does not, or there is no room. */
-static bool take_tip(struct trial *t, struct pt_store *s, struct pt_node *n)
+static bool end_at_tip(struct trial *t, struct pt_memo *s, struct pt_node *n)
 {
 	struct aux_step *step;
 
-	if ((n->kind == PT_NODE_NEW && !pt_code_fill(s, n, false)) ||
+	if ((n->kind == PT_NODE_NEW && !fill_node(s, n, false)) ||
 	    (n->kind != PT_NODE_TIP && n->kind != PT_NODE_RET) ||
 	    t->pub.n_steps == STEPS)
 		return false;
-	step = pt_code_step(s, n, false);
-	if (!step || !call(t, s, n))
+	step = step_of(s, n, false);
+	if (!step || !add_calls(t, s, n))
 		return false;
 	add_step(t, step);
 	t->end = PT_END_TIP;
@@ -775,7 +780,7 @@ static bool take_tip(struct trial *t, struct pt_store *s, struct pt_node *n)
 }
 
 /* Bits below a stop bit. False: no memory. */
-static bool take_bits(struct trial *t, struct pt_store *s, struct pt_node *n,
+static bool apply_bits(struct trial *t, struct pt_memo *s, struct pt_node *n,
 		      unsigned bits)
 {
 	unsigned k = 31 - (unsigned)__builtin_clz(bits);
@@ -794,7 +799,7 @@ static bool take_bits(struct trial *t, struct pt_store *s, struct pt_node *n,
 		}
 		k--;
 		t->left = (bits & ((1U << k) - 1)) | 1U << k;
-		n = take_bit(t, s, n, bit);
+		n = apply_bit(t, s, n, bit);
 		if (!n)
 			return true;
 	}
@@ -806,7 +811,7 @@ static bool take_bits(struct trial *t, struct pt_store *s, struct pt_node *n,
 }
 
 /* False: no memory, or a TIP alone that the node does not take. */
-static bool try_path(struct trial *t, struct pt_store *s, struct pt_node *n,
+static bool try_path(struct trial *t, struct pt_memo *s, struct pt_node *n,
 		     unsigned bits)
 {
 	bool tip = bits & PT_TIP, taken;
@@ -814,11 +819,11 @@ static bool try_path(struct trial *t, struct pt_store *s, struct pt_node *n,
 	t->pub = (struct aux_path){ 0 };
 	t->n_calls = t->height = 0;
 	bits &= PT_BITS;
-	if (!take_bits(t, s, n, bits))
+	if (!apply_bits(t, s, n, bits))
 		return false;
 	if (!tip || t->end != PT_END_NODE)
 		return true;
-	taken = take_tip(t, s, t->node);
+	taken = end_at_tip(t, s, t->node);
 	return taken || bits > 1;
 }
 
@@ -839,7 +844,7 @@ static struct pt_entry entry_of(const struct trial *t, uint64_t key,
 				struct pt_path *p, const struct pt_region *r)
 {
 	return (struct pt_entry){ .key = key, .path = p,
-				  .next = pt_place(t->ip) |
+				  .next = pt_key_ip(t->ip) |
 					  ((unsigned)t->end * PT_REGIONS +
 					   r->index),
 				  .n_insns = t->pub.n_insns,
@@ -849,7 +854,7 @@ static struct pt_entry entry_of(const struct trial *t, uint64_t key,
 }
 
 /* NULL: there is no room. */
-static const struct pt_entry *keep_path(struct pt_store *s,
+static const struct pt_entry *keep_path(struct pt_memo *s,
 					const struct trial *t, uint64_t key,
 					const struct pt_region *r)
 {
@@ -861,8 +866,8 @@ static const struct pt_entry *keep_path(struct pt_store *s,
 	if (!r->index ||
 	    (s->n_paths >= s->max_paths / 8 * 7 && !grow_paths(s)))
 		return NULL;
-	p = pt_store_lines(s, sizeof(*p) + t->n_calls * sizeof(*p->sites));
-	steps = p ? pt_store_alloc(s, size_of_steps(t)) : NULL;
+	p = alloc_lines(s, sizeof(*p) + t->n_calls * sizeof(*p->sites));
+	steps = p ? alloc_bytes(s, size_of_steps(t)) : NULL;
 	if (!steps)
 		return NULL;
 	copy_to(p, steps, t);
@@ -874,7 +879,7 @@ static const struct pt_entry *keep_path(struct pt_store *s,
 }
 
 /* While there is much room, or from the second time on that it is taken. */
-static bool is_kept(struct pt_store *s, uint64_t key)
+static bool is_kept(struct pt_memo *s, uint64_t key)
 {
 	size_t h = pt_path_hash(key);
 	uint16_t tag = (uint16_t)(h >> 22 | 1), *seen;
@@ -882,7 +887,7 @@ static bool is_kept(struct pt_store *s, uint64_t key)
 
 	if (s->used < s->limit / 2)
 		return true;
-	if (!s->seen && !(s->seen = pt_store_table(PT_SEEN * sizeof(*seen))))
+	if (!s->seen && !(s->seen = alloc_table(PT_SEEN * sizeof(*seen))))
 		return true;
 	seen = &s->seen[h / PT_LINE & (PT_SEEN - 1)];
 	again = *seen == tag;
@@ -890,10 +895,9 @@ static bool is_kept(struct pt_store *s, uint64_t key)
 	return again;
 }
 
-static const struct pt_entry *make_path(struct pt *d, struct pt_node *n,
+static const struct pt_entry *make_path(struct pt_memo *s, struct pt_node *n,
 					unsigned bits, uint64_t key)
 {
-	struct pt_store *s = &d->store;
 	const struct pt_entry *e = NULL;
 	struct pt_path *p;
 	struct trial t;
@@ -905,17 +909,17 @@ static const struct pt_entry *make_path(struct pt *d, struct pt_node *n,
 		e = keep_path(s, &t, key, n->region);
 	before = sizeof(*p) + t.n_calls * sizeof(*p->sites);
 	size = before + size_of_steps(&t);
-	if (e || d->n_scratch + size > PT_SCRATCH)
+	if (e || s->n_scratch + size > SCRATCH)
 		return e;
-	p = (struct pt_path *)(d->scratch + d->n_scratch);
-	d->n_scratch += size;
+	p = (struct pt_path *)(s->scratch + s->n_scratch);
+	s->n_scratch += size;
 	copy_to(p, (uint8_t *)p + before, &t);
-	d->entry = entry_of(&t, key, p, n->region);
-	return &d->entry;
+	s->temp_entry = entry_of(&t, key, p, n->region);
+	return &s->temp_entry;
 }
 
 /* An entry that the quick way did not find goes to the line where it looks. */
-static const struct pt_entry *promote(struct pt_store *s, struct pt_entry *e)
+static const struct pt_entry *promote(struct pt_memo *s, struct pt_entry *e)
 {
 	struct pt_entry *home = pt_entry_at(s->paths, s->path_mask,
 					    pt_path_hash(e->key));
@@ -930,22 +934,22 @@ static const struct pt_entry *promote(struct pt_store *s, struct pt_entry *e)
 	return home;
 }
 
-const struct pt_entry *pt_path_find(struct pt *d, uint64_t place, unsigned bits)
+const struct pt_entry *pt_memo_find(struct pt_memo *s, uint64_t key_ip,
+				    unsigned bits, uint16_t flags)
 {
-	struct pt_store *s = &d->store;
-	uint64_t key = place | pt_key_mode(d->flags) | pt_key_bits(bits);
+	uint64_t key = key_ip | pt_key_mode(flags) | pt_key_bits(bits);
 	struct pt_entry *first = pt_entry_at(s->paths, s->path_mask,
 					     pt_path_hash(key)), *e;
 	struct pt_node *n;
 
 	for (e = first; e->key; e = find_next(s->paths, s->path_mask, e))
-		if (e->key == key && s->ready[pt_entry_where(e)] != PT_UNKNOWN)
+		if (e->key == key && s->ready[pt_entry_tag(e)] != PT_UNKNOWN)
 			return promote(s, e);
-	n = pt_code_node(s, pt_place_ip(place), d->flags);
+	n = node_at(s, pt_ip_of_key(key_ip), flags);
 	if (!n)
 		return NULL;
 	for (e = first; e->key; e = find_next(s->paths, s->path_mask, e))
 		if (e->key == key && pt_entry_region(e) == n->region->index)
 			return promote(s, e);
-	return make_path(d, n, bits, key);
+	return make_path(s, n, bits, key);
 }

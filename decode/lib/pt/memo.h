@@ -28,21 +28,21 @@
  * An ip as the quick way holds it: its 48 bits that count above 16 that are free for
  * what goes with it.
  */
-#define PT_PLACE_MASK (~UINT64_C(0xffff))
+#define PT_KEY_IP_MASK (~UINT64_C(0xffff))
 
-static inline uint64_t pt_place(uint64_t ip)
+static inline uint64_t pt_key_ip(uint64_t ip)
 {
 	return ip << 16;
 }
 
-static inline uint64_t pt_place_ip(uint64_t place)
+static inline uint64_t pt_ip_of_key(uint64_t key_ip)
 {
-	return (uint64_t)((int64_t)place >> 16);
+	return (uint64_t)((int64_t)key_ip >> 16);
 }
 
 static inline bool pt_is_canonical(uint64_t ip)
 {
-	return pt_place_ip(pt_place(ip)) == ip;
+	return pt_ip_of_key(pt_key_ip(ip)) == ip;
 }
 
 enum pt_path_end {
@@ -66,7 +66,7 @@ struct pt_path {
 struct pt_entry {
 	uint64_t key;		/* place, mode and packets; 0: free */
 	struct pt_path *path;
-	uint64_t next;		/* place where it ends, and pt_entry_where */
+	uint64_t next;		/* place where it ends, and pt_entry_tag */
 	uint32_t n_insns;
 	uint16_t left;		/* bits below a stop bit; 1: none */
 	uint8_t n_calls;	/* that are open at its end */
@@ -81,19 +81,19 @@ static inline struct pt_entry *pt_entry_at(struct pt_entry *table, size_t mask,
 }
 
 /* Region and end of an entry in one: PT_REGIONS times the end above the index. */
-static inline uint16_t pt_entry_where(const struct pt_entry *e)
+static inline uint16_t pt_entry_tag(const struct pt_entry *e)
 {
 	return (uint16_t)e->next;
 }
 
 static inline enum pt_path_end pt_entry_end(const struct pt_entry *e)
 {
-	return (enum pt_path_end)(pt_entry_where(e) / PT_REGIONS);
+	return (enum pt_path_end)(pt_entry_tag(e) / PT_REGIONS);
 }
 
 static inline unsigned pt_entry_region(const struct pt_entry *e)
 {
-	return pt_entry_where(e) % PT_REGIONS;
+	return pt_entry_tag(e) % PT_REGIONS;
 }
 
 /*
@@ -197,12 +197,12 @@ struct pt_block {
 	size_t size;
 };
 
-struct pt_store {
+struct pt_memo {
 	const struct aux_decoder_host *host;
 	uint64_t generation;
 	struct pt_region *regions, *last;
 	uint32_t n_regions;	/* from 1 on */
-	uint16_t *ready;	/* by pt_entry_where: 0: the bits alone lead there,
+	uint16_t *ready;	/* by pt_entry_tag: 0: the bits alone lead there,
 				 * PT_TIP: they and a TIP. Else another way:
 				 * PT_READY, and if it is not known whether the
 				 * region is current, PT_UNKNOWN */
@@ -225,33 +225,40 @@ struct pt_store {
 	struct pt_region *free_regions;
 	size_t limit;		/* bytes; then nothing is added but regions */
 	bool full, nomem;
+	uint8_t *scratch;
+	size_t n_scratch;
+	struct pt_entry temp_entry; /* of the last path that is not kept */
 };
 
 #define PT_SEEN 1048576
+#define PT_STACK 64		/* calls of the return stack, power of two */
 
-int pt_store_init(struct pt_store *s, const struct aux_decoder_host *host);
-void pt_store_fini(struct pt_store *s);
+int pt_memo_init(struct pt_memo *s, const struct aux_decoder_host *host);
+void pt_memo_fini(struct pt_memo *s);
 /* There is little room left. */
-static inline bool pt_store_is_worn(const struct pt_store *s)
+static inline bool pt_memo_is_nearly_full(const struct pt_memo *s)
 {
 	return s->full || s->used > s->limit - s->limit / 4 ||
 	       s->n_regions == PT_REGIONS;
 }
 
 /* Empties it; what it held is the host's until nothing leads there. */
-void pt_store_drop(struct pt_store *s);
+void pt_memo_drop(struct pt_memo *s);
 /* Another generation: no region is known to be current. */
-void pt_store_forget_ready(struct pt_store *s);
+void pt_memo_invalidate(struct pt_memo *s);
 
 /* Is what was found in the region still there? */
-static inline bool pt_is_current(const struct pt_store *s,
+static inline bool pt_region_is_current(const struct pt_memo *s,
 				 const struct pt_region *r)
 {
 	return s->ready[r->index] != PT_UNKNOWN;
 }
 
+const struct pt_entry *pt_memo_find(struct pt_memo *s, uint64_t key_ip,
+				    unsigned bits, uint16_t flags);
+
 /* Up to so many instruction bytes at ip, in one place; 0: none. */
-size_t pt_code_bytes(struct pt_store *s, uint64_t ip, uint8_t buf[16],
+size_t pt_memo_code(struct pt_memo *s, uint64_t ip, uint8_t buf[16],
 		     const uint8_t **bytes);
 
 #endif

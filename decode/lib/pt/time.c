@@ -88,7 +88,7 @@ static void set_scale(struct pt_time *t, uint64_t scale)
 }
 
 /* So many cycles took so many ticks: take it for what comes. */
-static void take_scale(struct pt_time *t, uint64_t scale)
+static void adopt_scale(struct pt_time *t, uint64_t scale)
 {
 	if (t->nominal_given && t->ratio) {
 		if (scale < t->low || (t->high && scale > t->high))
@@ -110,7 +110,7 @@ static void calibrate(struct pt_time *t, uint64_t tsc)
 		if (t->cal_cycles < CALIBRATE_MIN * (t->slack + 1))
 			return;
 		if (ticks >> (63 - PT_TIME_SHIFT) == 0)
-			take_scale(t, (ticks << PT_TIME_SHIFT) / t->cal_cycles);
+			adopt_scale(t, (ticks << PT_TIME_SHIFT) / t->cal_cycles);
 	}
 	t->calibrating = true;
 	t->cal_tsc = tsc;
@@ -325,7 +325,7 @@ static void guess_ctc(struct pt_time *t)
 }
 
 /* A TMA has 16 bits: of more, the first MTC tells the rest, being the next one. */
-static void take_mtc(struct pt_time *t, uint32_t ctc)
+static void consume_mtc(struct pt_time *t, uint32_t ctc)
 {
 	unsigned bits = t->period + MTC_BITS;
 	uint32_t ticks;
@@ -362,7 +362,7 @@ static bool is_steady(const struct pt_time *t)
 
 static __attribute__((noinline)) void mtc_slow(struct pt_time *t, uint8_t value)
 {
-	take_mtc(t, (uint32_t)value << t->period);
+	consume_mtc(t, (uint32_t)value << t->period);
 	t->steady = is_steady(t);
 }
 
@@ -402,7 +402,7 @@ static inline uint64_t step_ctc(struct pt_time *t, uint8_t value)
 	return ticks;
 }
 
-/* take_mtc where is_step: all of it that can change anything. */
+/* consume_mtc where is_step: all of it that can change anything. */
 static inline void step_mtc(struct pt_time *t, uint8_t value)
 {
 	uint64_t bound = t->ctc_bound, tsc, end;

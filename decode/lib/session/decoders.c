@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "common/diag.h"
-
+#include "decode/lib/pt/pt.h"
 #include "decode/lib/session/decoders.h"
 
 extern const struct aux_decoder_ops aux_decoder_libipt, aux_decoder_opencsd,
-	aux_decoder_pt, aux_decoder_etm, aux_decoder_bytes;
+	aux_decoder_etm, aux_decoder_bytes;
 
 static const struct aux_decoder_ops *const builtin[] = {
 	&aux_decoder_pt,
