@@ -11,9 +11,12 @@
 #include <string.h>
 
 #include "decode/lib/code/code.h"
+#include "decode/lib/session/expand.h"
 #include "decode/lib/sideband/sideband.h"
-#include "decode/sink/branch.h"
+#include "decode/sink/columns.h"
+#include "decode/sink/impl.h"
 #include "decode/sink/sink.h"
+#include "decode/sink/text.h"
 
 #define FIELDS \
 	"cpu,pid,tid,time,comm,offset,kind,from,fromsym,fromdso,to,tosym,todso"
@@ -39,6 +42,36 @@ struct cached {
 	uint64_t space;
 	uint64_t ip;
 	struct symbol sym;
+};
+
+struct edge {
+	uint8_t kind; /* 0: none */
+	bool left; /* the last event was told to end tracing */
+	bool maybe; /* taken only if it does not go to next */
+	uint64_t next; /* address behind the branch */
+	uint64_t offset;
+	struct flow_ctx ctx;
+	struct place from, to;
+};
+
+struct held {
+	uint32_t stream;
+	struct edge edge;
+};
+
+struct branch {
+	struct sink_env env;
+	struct sink_config config;
+	struct columns columns;
+	struct walk *walk;		/* sizes of last instructions */
+	struct lead lead;
+	struct text_maker line;
+	struct text_paths paths;	/* branches inside of each */
+	struct held *held;
+	size_t n_held;
+	struct last_ips last;
+	struct cached *cache;	/* symbols, NULL when no column shows any */
+	bool started;
 };
 
 static void close_branch(void *sink)
@@ -169,7 +202,7 @@ static bool in_symbol(struct branch *b, const struct place *at)
 }
 
 /* all of a line but what leads it. False: --symbol drops it. */
-static bool branch_render(struct branch *b, const struct edge *e,
+static bool render_line(struct branch *b, const struct edge *e,
 			  struct text_maker *to)
 {
 	const struct columns *c = &b->columns;
@@ -203,7 +236,7 @@ static int put_edge(struct branch *b, const struct edge *e)
 	if (b->config.limit && report->n_lines >= b->config.limit)
 		return 1;
 	text_maker_reset(&b->line);
-	if (!branch_render(b, e, &b->line)) {
+	if (!render_line(b, e, &b->line)) {
 		report->n_filtered++;
 		return 0;
 	}
@@ -230,7 +263,7 @@ static struct edge *held_of(struct branch *b, uint32_t stream)
 }
 
 /* A branch that may not be taken: is it, or is it to be shown all the same? */
-static bool branch_is_shown(const struct branch *b, struct edge *e,
+static bool is_shown(const struct branch *b, struct edge *e,
 			    const struct place *to)
 {
 	if (!e->maybe || !to->known || to->ip != e->next)
@@ -245,7 +278,7 @@ static int settle(struct branch *b, struct edge *e, const struct place *to)
 	struct edge done = *e;
 
 	e->kind = 0;
-	if (!done.kind || !branch_is_shown(b, &done, to))
+	if (!done.kind || !is_shown(b, &done, to))
 		return 0;
 	done.to = *to;
 	return put_edge(b, &done);
@@ -308,7 +341,7 @@ static struct edge branch_at_end(struct branch *b, const struct flow_ctx *ctx,
 }
 
 /* The held branch goes to that address; 1: the limit is reached. */
-static int branch_settle(struct branch *b, const struct flow_ctx *ctx,
+static int settle_at(struct branch *b, const struct flow_ctx *ctx,
 			 struct edge *e, uint64_t to)
 {
 	struct place at = place_at(ctx, to);
@@ -317,14 +350,14 @@ static int branch_settle(struct branch *b, const struct flow_ctx *ctx,
 }
 
 /* a PATH, behind the held branch; its last one is held. */
-static int branch_range(struct branch *b, const struct flow_ctx *ctx,
+static int on_range(struct branch *b, const struct flow_ctx *ctx,
 			struct edge *e, const struct aux_flow *ev)
 {
 	int err;
 
 	b->env.report->n_insns += ev->n;
 	e->left = false;
-	err = branch_settle(b, ctx, e, ev->range.first);
+	err = settle_at(b, ctx, e, ev->range.first);
 	if (!err)
 		*e = branch_at_end(b, ctx, ev);
 	return err;
@@ -368,9 +401,94 @@ static int on_trace(struct branch *b, const struct flow_ctx *ctx,
 		       : put_now(b, ctx, EDGE_OFF, &at, &nowhere, ev->offset);
 }
 
-static int branch_path(struct branch *b, const struct flow_ctx *ctx,
+static int on_path_by_range(struct branch *b, const struct flow_ctx *ctx,
+		      struct edge *e, const struct aux_flow *ev)
+{
+	const struct aux_path *path = ev->path.path;
+	struct aux_flow range;
+	int err = 0;
+
+	for (uint32_t i = 0; i < path->n_steps; i++) {
+		const struct aux_step *step = path->steps[i];
+
+		for (uint32_t k = 0; k < step->n_ranges && !err; k++) {
+			range = step->ranges[k];
+			range.offset = ev->offset;
+			err = on_range(b, ctx, e, &range);
+		}
+	}
+	return err;
+}
+
+/* The line of a branch that goes to an address, if it is one and is taken. */
+static int render_edge(struct branch *b, const struct flow_ctx *ctx,
+		       struct edge *e, uint64_t to)
+{
+	e->to = (struct place){ .known = true, .space = ctx->space, .ip = to };
+	if (!e->kind || !is_shown(b, e, &e->to))
+		return 0;
+	if (!render_line(b, e, &b->paths.maker))
+		return 0;
+	return text_maker_end_line(&b->paths.maker);
+}
+
+static int keep_path(struct branch *b, const struct flow_ctx *ctx,
+		     struct aux_path *path)
+{
+	struct edge e = { .kind = 0 };
+	uint64_t n_insns = 0;
+
+	text_maker_reset(&b->paths.maker);
+	for (uint32_t i = 0; i < path->n_steps; i++) {
+		const struct aux_step *step = path->steps[i];
+
+		for (uint32_t k = 0; k < step->n_ranges; k++) {
+			if (render_edge(b, ctx, &e,
+					step->ranges[k].range.first))
+				return -AUX_E_NOMEM;
+			e = branch_at_end(b, ctx, &step->ranges[k]);
+			n_insns += step->ranges[k].n;
+		}
+	}
+	if (n_insns == path->n_insns)
+		text_paths_keep(&b->paths, &b->lead, path);
+	return 0;
+}
+
+static int on_path(struct branch *b, const struct flow_ctx *ctx,
 		       struct edge *e, const struct aux_flow *ev,
-		       uint64_t *last_ip);
+		       uint64_t *last_ip)
+{
+	struct sink_report *report = b->env.report;
+	struct aux_path *path = ev->path.path;
+	const struct text_ends *text = text_paths_find(&b->paths, path);
+	uint64_t limit = b->config.limit;
+	struct aux_flow last;
+	int err;
+
+	*last_ip = text ? text->last.range.last : flow_last_ip(ev);
+	if (b->columns.mixed ||
+	    (limit && limit - report->n_lines <= path->n_ranges + 1))
+		return on_path_by_range(b, ctx, e, ev);
+	e->left = false;
+	err = settle_at(b, ctx, e,
+			    text ? text->first
+				 : path->steps[0]->ranges[0].range.first);
+	if (err)
+		return err;
+	lead_update(&b->lead, &b->columns, ctx, b->env.host, ev->offset);
+	if (!text || !text_paths_put(&b->paths, b->env.out, &b->lead, text,
+				     report)) {
+		if (text_paths_is_due(&b->paths, path))
+			err = keep_path(b, ctx, path);
+		return err ? err : on_path_by_range(b, ctx, e, ev);
+	}
+	last = text->last;
+	last.offset = ev->offset;
+	report->n_insns += path->n_insns;
+	*e = branch_at_end(b, ctx, &last);
+	return 0;
+}
 
 static int on_event(struct branch *b, const struct flow_ctx *ctx,
 		    struct edge *e, const struct aux_flow *ev, uint64_t *last)
@@ -379,10 +497,10 @@ static int on_event(struct branch *b, const struct flow_ctx *ctx,
 
 	switch (ev->kind) {
 	case AUX_FLOW_PATH:
-		return branch_path(b, ctx, e, ev, last);
+		return on_path(b, ctx, e, ev, last);
 	case AUX_FLOW_RANGE:
 		*last = ev->range.last;
-		return branch_range(b, ctx, e, ev);
+		return on_range(b, ctx, e, ev);
 	case AUX_FLOW_ASYNC:
 		return on_async(b, ctx, e, ev);
 	case AUX_FLOW_TRACE_ON:
@@ -439,98 +557,3 @@ const struct sink_ops sink_branch = {
 	.finish = finish_branch,
 	.close = close_branch,
 };
-
-/*
- * sink_branch_path: the branches inside of a path lead from one range to the next:
- * their lines depend on nothing else, and are kept with a path that comes often.
- * The one that leads into it, and the one at its end, are those of ranges.
- */
-
-static int put_slowly(struct branch *b, const struct flow_ctx *ctx,
-		      struct edge *e, const struct aux_flow *ev)
-{
-	const struct aux_path *path = ev->path.path;
-	struct aux_flow range;
-	int err = 0;
-
-	for (uint32_t i = 0; i < path->n_steps; i++) {
-		const struct aux_step *step = path->steps[i];
-
-		for (uint32_t k = 0; k < step->n_ranges && !err; k++) {
-			range = step->ranges[k];
-			range.offset = ev->offset;
-			err = branch_range(b, ctx, e, &range);
-		}
-	}
-	return err;
-}
-
-/* The line of a branch that goes to an address, if it is one and is taken. */
-static int render_edge(struct branch *b, const struct flow_ctx *ctx,
-		       struct edge *e, uint64_t to)
-{
-	e->to = (struct place){ .known = true, .space = ctx->space, .ip = to };
-	if (!e->kind || !branch_is_shown(b, e, &e->to))
-		return 0;
-	if (!branch_render(b, e, &b->paths.maker))
-		return 0;
-	return text_maker_end_line(&b->paths.maker);
-}
-
-static int keep_path(struct branch *b, const struct flow_ctx *ctx,
-		     struct aux_path *path)
-{
-	struct edge e = { .kind = 0 };
-	uint64_t n_insns = 0;
-
-	text_maker_reset(&b->paths.maker);
-	for (uint32_t i = 0; i < path->n_steps; i++) {
-		const struct aux_step *step = path->steps[i];
-
-		for (uint32_t k = 0; k < step->n_ranges; k++) {
-			if (render_edge(b, ctx, &e,
-					step->ranges[k].range.first))
-				return -AUX_E_NOMEM;
-			e = branch_at_end(b, ctx, &step->ranges[k]);
-			n_insns += step->ranges[k].n;
-		}
-	}
-	if (n_insns == path->n_insns)
-		text_paths_keep(&b->paths, &b->lead, path);
-	return 0;
-}
-
-static int branch_path(struct branch *b, const struct flow_ctx *ctx,
-		       struct edge *e, const struct aux_flow *ev,
-		       uint64_t *last_ip)
-{
-	struct sink_report *report = b->env.report;
-	struct aux_path *path = ev->path.path;
-	const struct text_ends *text = text_paths_find(&b->paths, path);
-	uint64_t limit = b->config.limit;
-	struct aux_flow last;
-	int err;
-
-	*last_ip = text ? text->last.range.last : flow_last_ip(ev);
-	if (b->columns.mixed ||
-	    (limit && limit - report->n_lines <= path->n_ranges + 1))
-		return put_slowly(b, ctx, e, ev);
-	e->left = false;
-	err = branch_settle(b, ctx, e,
-			    text ? text->first
-				 : path->steps[0]->ranges[0].range.first);
-	if (err)
-		return err;
-	lead_update(&b->lead, &b->columns, ctx, b->env.host, ev->offset);
-	if (!text || !text_paths_put(&b->paths, b->env.out, &b->lead, text,
-				     report)) {
-		if (text_paths_is_due(&b->paths, path))
-			err = keep_path(b, ctx, path);
-		return err ? err : put_slowly(b, ctx, e, ev);
-	}
-	last = text->last;
-	last.offset = ev->offset;
-	report->n_insns += path->n_insns;
-	*e = branch_at_end(b, ctx, &last);
-	return 0;
-}

@@ -10,81 +10,64 @@
 #include <string.h>
 
 #include "common/diag.h"
+#include "common/outbuf.h"
+#include "decode/callstack/callstack.h"
 #include "decode/lib/elf/sourceline.h"
-#include "decode/sink/calls.h"
+#include "decode/sink/columns.h"
 #include "decode/sink/sink.h"
 
-static void close_calls(void *sink)
-{
-	struct calls_sink *s = sink;
-	struct call_view *v, *next;
+#define CALL_COLUMNS_MAX 32
+#define CALL_LEAD_MAX	 96
 
-	if (!s)
-		return;
-	for (size_t i = 0; s->calls && i < calls_n_funcs(s->calls); i++)
-		free(calls_func(s->calls, (uint32_t)i)->user);
-	calls_free(s->calls);
-	for (v = s->views; v; v = next) {
-		next = v->next;
-		free(v);
-	}
-	free(s);
-}
+/* The consumer's part of a thread. */
+struct call_view {
+	uint32_t n_inside;	/* frames of --symbol that are on the stack */
+	uint32_t below;		/* frames below the lowest of them */
+	uint64_t last_ip;	/* for gap lines */
+	struct call_view *next;	/* of all */
+};
 
-static int calls_row_parse(struct calls_sink *s, const char *fields,
-			   struct aux_diag *diag);
+/* What a function is in lines; its user. */
+struct call_text {
+	uint32_t n_name;	/* without the brackets */
+	uint32_t n;		/* FMT_SLACK bytes more can be read */
+	char text[];
+};
 
-static int open_calls(void **sink, const struct sink_env *env,
-		      const struct sink_config *config,
-		      struct aux_diag *diag)
-{
-	struct calls_sink *s = calloc(1, sizeof(*s));
-	unsigned flags = config->stubs ? CALLS_KEEPS_STUBS : 0;
-	int err = 0;
+/* A begin whose line is not out yet. */
+struct call_begin {
+	uint64_t serial;	/* 0: none */
+	struct call_func *func;
+	uint64_t from, ns;
+	const struct space *space;
+	uint32_t pid, tid, depth;
+	uint8_t kind, flags;
+};
 
-	*sink = NULL;
-	if (!s)
-		return -AUX_E_NOMEM;
-	s->env = *env;
-	s->config = *config;
-	s->rows = config->fields;
-	if (s->rows)
-		err = calls_row_parse(s, config->fields, diag);
-	if (!err)
-		err = calls_new(&s->calls, env->host, flags,
-				s->rows ? &calls_row_ops : &calls_tree_ops, s);
-	if (err) {
-		close_calls(s);
-		return err;
-	}
-	*sink = s;
-	return 0;
-}
-
-uint32_t calls_sink_depth_of(const struct calls_sink *s,
-			     const struct call_thread *t)
-{
-	const struct call_view *v = t->user;
-
-	/* another stack of the thread may be lower */
-	if (!s->config.symbol || !v || v->below >= t->depth)
-		return t->depth;
-	return t->depth - v->below;
-}
-
-bool calls_sink_shows_one(const struct calls_sink *s,
-			  const struct call_thread *t)
-{
-	const struct call_view *v = t->user;
-
-	if (s->config.symbol && (!v || !v->n_inside))
-		return false;
-	return !s->config.max_depth ||
-	       calls_sink_depth(s, t) <= s->config.max_depth;
-}
+struct calls_sink {
+	struct sink_env env;
+	struct sink_config config;
+	struct calls *calls;
+	bool rows;		/* -F: rows of columns */
+	uint8_t col[CALL_COLUMNS_MAX];
+	unsigned n_col;
+	bool has_event;		/* a row for each begin, too */
+	struct call_view *views;
+	/* tree: */
+	struct call_begin open;	/* the frame that began last */
+	struct {
+		uint32_t pid, tid;
+		uint64_t ns, second;	/* second: where its second begins */
+		size_t n_who, n;	/* n 0: none yet */
+		char text[CALL_LEAD_MAX];
+	} lead;			/* "pid/tid time  " of the last line */
+	uint64_t last_serial;	/* of the frame whose { came out last */
+	uint64_t n_still;	/* frames that never ended */
+	bool started;
+};
 
 /* Brackets, unless a demangled name has its own. */
-const struct call_text *calls_sink_make_text(struct call_func *f)
+static const struct call_text *make_text(struct call_func *f)
 {
 	static const union {
 		struct call_text text;
@@ -110,6 +93,11 @@ const struct call_text *calls_sink_make_text(struct call_func *f)
 	text->n_name = (uint32_t)n;
 	text->n = (uint32_t)n + (own ? 0 : 2);
 	return text;
+}
+
+static inline const struct call_text *text_of(struct call_func *f)
+{
+	return f->user ? f->user : make_text(f);
 }
 
 static struct call_view *view_of(struct calls_sink *s, struct call_thread *t)
@@ -140,11 +128,33 @@ static bool is_named(const struct calls_sink *s, const struct call_func *f)
 	       !strcmp(f->raw, want);
 }
 
-int calls_sink_count_one(struct calls_sink *s, struct call_thread *t, int by)
+static uint32_t depth_of(const struct calls_sink *s,
+			const struct call_thread *t)
+{
+	const struct call_view *v = t->user;
+
+	/* another stack of the thread may be lower */
+	if (!s->config.symbol || !v || v->below >= t->depth)
+		return t->depth;
+	return t->depth - v->below;
+}
+
+static bool is_shown(const struct calls_sink *s,
+			  const struct call_thread *t)
+{
+	const struct call_view *v = t->user;
+
+	if (s->config.symbol && (!v || !v->n_inside))
+		return false;
+	return !s->config.max_depth ||
+	       depth_of(s, t) <= s->config.max_depth;
+}
+
+static int count_inside(struct calls_sink *s, struct call_thread *t, int by)
 {
 	struct call_view *v;
 
-	if (!is_named(s, t->frames[t->depth - 1].func))
+	if (!s->config.symbol || !is_named(s, t->frames[t->depth - 1].func))
 		return 0;
 	v = view_of(s, t);
 	if (!v)
@@ -155,7 +165,14 @@ int calls_sink_count_one(struct calls_sink *s, struct call_thread *t, int by)
 	return 0;
 }
 
-static int calls_sink_gap(void *priv, struct call_thread *t,
+/* Counts a line that came out; 1: that was the last one of -n. */
+static inline int count_line(struct calls_sink *s)
+{
+	s->env.report->n_lines++;
+	return s->config.limit && s->env.report->n_lines >= s->config.limit;
+}
+
+static int on_gap(void *priv, struct call_thread *t,
 			  const struct aux_flow *ev)
 {
 	static const struct flow_ctx nobody = { .pid = UINT32_MAX,
@@ -165,46 +182,6 @@ static int calls_sink_gap(void *priv, struct call_thread *t,
 	print_gap(s->env.out, s->env.host, t ? t->ctx : &nobody, ev, 0);
 	return 0;
 }
-
-static int flow_calls(void *sink, const struct flow_ctx *ctx,
-		      const struct aux_flow *ev, size_t n)
-{
-	struct calls_sink *s = sink;
-	int rc = calls_flow(s->calls, ctx, ev, n);
-
-	s->env.report->n_insns = calls_n_insns(s->calls);
-	if (!rc && outbuf_failed(s->env.out))
-		rc = -AUX_E_IO;
-	return rc;
-}
-
-static int calls_tree_finish(struct calls_sink *s);
-
-static int finish_calls(void *sink, struct aux_diag *diag)
-{
-	struct calls_sink *s = sink;
-	uint64_t limit = s->config.limit;
-	int rc;
-
-	(void)diag;
-	if (limit && s->env.report->n_lines >= limit)
-		return 0;
-	rc = calls_finish(s->calls);
-	if (rc < 0)
-		return rc;
-	return s->rows ? 0 : calls_tree_finish(s);
-}
-
-const struct sink_ops sink_calls = {
-	.name = "calls",
-	.help = "calls and returns as a tree: time, duration, instructions",
-	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS | SINK_TAKES_TIMES,
-	.fields = calls_row_fields,
-	.open = open_calls,
-	.flow = flow_calls,
-	.finish = finish_calls,
-	.close = close_calls,
-};
 
 /*
  * sink_calls_row: rows for programs, -F. A row for each call when it ends, so that
@@ -230,7 +207,7 @@ static const char *const names[C_N] = {
 	[C_PARENT] = "parent", [C_SYM] = "sym", [C_DSO] = "dso",
 	[C_CALLER] = "caller",
 };
-const char calls_row_fields[] =
+static const char row_fields[] =
 	"event,pid,tid,comm,time,end,dur,self,insns,own,branches,cycles,depth,"
 	"stack,kind,how,guessed,from,to,back,id,parent,sym,dso,caller";
 
@@ -257,7 +234,7 @@ static int find(const char *name, size_t len)
 	return -1;
 }
 
-static int calls_row_parse(struct calls_sink *s, const char *fields,
+static int parse_fields(struct calls_sink *s, const char *fields,
 			   struct aux_diag *diag)
 {
 	if (*fields == '+')
@@ -270,7 +247,7 @@ static int calls_row_parse(struct calls_sink *s, const char *fields,
 		if (col < 0)
 			return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
 					"no column \"%.*s\"; -F takes: %s",
-					(int)len, fields, calls_row_fields);
+					(int)len, fields, row_fields);
 		if (s->n_col == CALL_COLUMNS_MAX)
 			return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
 					"more than %d columns",
@@ -282,7 +259,7 @@ static int calls_row_parse(struct calls_sink *s, const char *fields,
 	if (!s->n_col)
 		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
 				"-F names no column; it takes: %s",
-				calls_row_fields);
+				row_fields);
 	return 0;
 }
 
@@ -296,7 +273,7 @@ struct row {
 
 static void put_name(struct outbuf *out, struct call_func *f)
 {
-	const struct call_text *text = calls_sink_text(f);
+	const struct call_text *text = text_of(f);
 
 	outbuf_put(out, text->text, text->n_name);
 }
@@ -459,7 +436,7 @@ static int put_row(struct calls_sink *s, const struct row *r)
 		put_column(s, r, s->col[i]);
 	}
 	outbuf_put(s->env.out, "\n", 1);
-	return calls_sink_line(s);
+	return count_line(s);
 }
 
 static int enter_row(void *priv, struct call_thread *t)
@@ -467,10 +444,10 @@ static int enter_row(void *priv, struct call_thread *t)
 	struct calls_sink *s = priv;
 	struct row r = { .t = t, .f = &t->frames[t->depth - 1],
 			 .event = "enter" };
-	int rc = calls_sink_count(s, t, 1);
+	int rc = count_inside(s, t, 1);
 
 	r.guessed = r.f->flags & CALL_GUESSED;
-	if (rc || !s->has_event || !calls_sink_shows(s, t))
+	if (rc || !s->has_event || !is_shown(s, t))
 		return rc;
 	return put_row(s, &r);
 }
@@ -485,15 +462,15 @@ static int leave_row(void *priv, struct call_thread *t, enum call_end end,
 
 	r.took = call_minus(t->now, r.f->at);
 	r.guessed = (r.f->flags | flags) & CALL_GUESSED;
-	if (calls_sink_shows(s, t))
+	if (is_shown(s, t))
 		rc = put_row(s, &r);
-	return rc ? rc : calls_sink_count(s, t, -1);
+	return rc ? rc : count_inside(s, t, -1);
 }
 
-const struct calls_ops calls_row_ops = {
+static const struct calls_ops row_ops = {
 	.enter = enter_row,
 	.leave = leave_row,
-	.gap = calls_sink_gap,
+	.gap = on_gap,
 };
 
 /*
@@ -709,7 +686,7 @@ static inline int end_line(struct calls_sink *s, const struct call_begin *begin,
 	if (begin && (s->config.inlines || s->config.source))
 		put_site(s, out, begin);
 	outbuf_put(out, "\n", 1);
-	return calls_sink_line(s);
+	return count_line(s);
 }
 
 /* The begin that is held back: it did call something. */
@@ -722,7 +699,7 @@ static int put_open(struct calls_sink *s)
 	if (!f->serial)
 		return 0;
 	put_header(s);
-	text = calls_sink_text(f->func);
+	text = text_of(f->func);
 	p = outbuf_room(s->env.out, LINE_ROOM + text->n);
 	if (p) {
 		p = put_lead(s, p, f->pid, f->tid, f->ns);
@@ -741,15 +718,15 @@ static int enter_tree(void *priv, struct call_thread *t)
 {
 	struct calls_sink *s = priv;
 	const struct call_frame *f = &t->frames[t->depth - 1];
-	int rc = calls_sink_count(s, t, 1);
+	int rc = count_inside(s, t, 1);
 
-	if (rc || !calls_sink_shows(s, t))
+	if (rc || !is_shown(s, t))
 		return rc;
 	rc = put_open(s);
 	s->open = (struct call_begin){
 		.serial = f->serial, .func = f->func, .from = f->from,
 		.ns = f->at.ns, .space = t->ctx->space, .pid = t->pid,
-		.tid = t->tid, .depth = calls_sink_depth(s, t),
+		.tid = t->tid, .depth = depth_of(s, t),
 		.kind = f->kind, .flags = f->flags,
 	};
 	return rc;
@@ -759,7 +736,7 @@ static int enter_tree(void *priv, struct call_thread *t)
 static char *put_leaf(struct calls_sink *s, const struct call_thread *t,
 		      const struct call_frame *f, uint32_t depth)
 {
-	const struct call_text *text = calls_sink_text(f->func);
+	const struct call_text *text = text_of(f->func);
 	char *p = outbuf_room(s->env.out, LINE_ROOM + text->n);
 
 	if (!p)
@@ -775,7 +752,7 @@ static char *put_leaf(struct calls_sink *s, const struct call_thread *t,
 static char *put_end(struct calls_sink *s, const struct call_thread *t,
 		     const struct call_frame *f, uint32_t depth)
 {
-	const struct call_text *text = calls_sink_text(f->func);
+	const struct call_text *text = text_of(f->func);
 	char *p = outbuf_room(s->env.out, LINE_ROOM + text->n);
 
 	if (!p)
@@ -796,9 +773,9 @@ static int leave_tree(void *priv, struct call_thread *t, enum call_end end,
 {
 	struct calls_sink *s = priv;
 	const struct call_frame *f = &t->frames[t->depth - 1];
-	uint32_t depth = calls_sink_depth(s, t);
-	bool leaf = s->open.serial == f->serial, shown = calls_sink_shows(s, t);
-	int rc = calls_sink_count(s, t, -1);
+	uint32_t depth = depth_of(s, t);
+	bool leaf = s->open.serial == f->serial, shown = is_shown(s, t);
+	int rc = count_inside(s, t, -1);
 	char *p;
 
 	if (rc || !shown)
@@ -840,17 +817,17 @@ static int gap_tree(void *priv, struct call_thread *t,
 	if (rc)
 		return rc;
 	put_header(s);
-	return calls_sink_gap(s, t, ev);
+	return on_gap(s, t, ev);
 }
 
-const struct calls_ops calls_tree_ops = {
+static const struct calls_ops tree_ops = {
 	.enter = enter_tree,
 	.leave = leave_tree,
 	.turn = turn_tree,
 	.gap = gap_tree,
 };
 
-static int calls_tree_finish(struct calls_sink *s)
+static int finish_tree(struct calls_sink *s)
 {
 	if (s->n_still)
 		outbuf_printf(s->env.out,
@@ -858,3 +835,85 @@ static int calls_tree_finish(struct calls_sink *s)
 			      (unsigned long long)s->n_still);
 	return 0;
 }
+
+static void close_calls(void *sink)
+{
+	struct calls_sink *s = sink;
+	struct call_view *v, *next;
+
+	if (!s)
+		return;
+	for (size_t i = 0; s->calls && i < calls_n_funcs(s->calls); i++)
+		free(calls_func(s->calls, (uint32_t)i)->user);
+	calls_free(s->calls);
+	for (v = s->views; v; v = next) {
+		next = v->next;
+		free(v);
+	}
+	free(s);
+}
+
+static int open_calls(void **sink, const struct sink_env *env,
+		      const struct sink_config *config,
+		      struct aux_diag *diag)
+{
+	struct calls_sink *s = calloc(1, sizeof(*s));
+	unsigned flags = config->stubs ? CALLS_KEEPS_STUBS : 0;
+	int err = 0;
+
+	*sink = NULL;
+	if (!s)
+		return -AUX_E_NOMEM;
+	s->env = *env;
+	s->config = *config;
+	s->rows = config->fields;
+	if (s->rows)
+		err = parse_fields(s, config->fields, diag);
+	if (!err)
+		err = calls_new(&s->calls, env->host, flags,
+				s->rows ? &row_ops : &tree_ops, s);
+	if (err) {
+		close_calls(s);
+		return err;
+	}
+	*sink = s;
+	return 0;
+}
+
+static int flow_calls(void *sink, const struct flow_ctx *ctx,
+		      const struct aux_flow *ev, size_t n)
+{
+	struct calls_sink *s = sink;
+	int rc = calls_flow(s->calls, ctx, ev, n);
+
+	s->env.report->n_insns = calls_n_insns(s->calls);
+	if (!rc && outbuf_failed(s->env.out))
+		rc = -AUX_E_IO;
+	return rc;
+}
+
+static int finish_calls(void *sink, struct aux_diag *diag)
+{
+	struct calls_sink *s = sink;
+	uint64_t limit = s->config.limit;
+	int rc;
+
+	(void)diag;
+	if (limit && s->env.report->n_lines >= limit)
+		return 0;
+	rc = calls_finish(s->calls);
+	if (rc < 0)
+		return rc;
+	return s->rows ? 0 : finish_tree(s);
+}
+
+const struct sink_ops sink_calls = {
+	.name = "calls",
+	.help = "calls and returns as a tree: time, duration, instructions",
+	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS | SINK_TAKES_TIMES,
+	.fields = row_fields,
+	.open = open_calls,
+	.flow = flow_calls,
+	.finish = finish_calls,
+	.close = close_calls,
+};

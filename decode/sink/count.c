@@ -205,7 +205,7 @@ static void drop_hashed(void *user)
 }
 
 /* with a limit, a filter or SHA-256. As flow in session/sink.h. */
-static int count_slow_new(struct count *c)
+static int open_filtered(struct count *c)
 {
 	struct walk_config wc = { .host = c->env.host,
 				  .user_size = sizeof(struct hashed),
@@ -302,7 +302,7 @@ static int add_walked(struct count *c, const struct walk_range *r,
 	return h->block.n >= left;
 }
 
-static int count_slow_add_range(struct count *c, const struct flow_ctx *ctx,
+static int add_range_filtered(struct count *c, const struct flow_ctx *ctx,
 				const struct aux_flow *ev)
 {
 	struct walk_range *r;
@@ -324,7 +324,7 @@ static int count_slow_add_range(struct count *c, const struct flow_ctx *ctx,
 	return add_walked(c, r, h, ev->what);
 }
 
-static int count_slow_add_path(struct count *c, const struct flow_ctx *ctx,
+static int add_path_filtered(struct count *c, const struct flow_ctx *ctx,
 			       const struct aux_flow *ev)
 {
 	const struct aux_path *path = ev->path.path;
@@ -337,13 +337,13 @@ static int count_slow_add_path(struct count *c, const struct flow_ctx *ctx,
 		for (uint32_t k = 0; k < step->n_ranges && !err; k++) {
 			range = step->ranges[k];
 			range.offset = ev->offset;
-			err = count_slow_add_range(c, ctx, &range);
+			err = add_range_filtered(c, ctx, &range);
 		}
 	}
 	return err;
 }
 
-static int count_slow_flow(struct count *c, const struct flow_ctx *ctx,
+static int flow_filtered(struct count *c, const struct flow_ctx *ctx,
 			   const struct aux_flow *ev, size_t n)
 {
 	int err = 0;
@@ -352,9 +352,9 @@ static int count_slow_flow(struct count *c, const struct flow_ctx *ctx,
 		if (ev[i].kind == AUX_FLOW_GAP && ev[i].what != GAP_SNAPSHOT)
 			c->run.n_gaps++;
 		else if (ev[i].kind == AUX_FLOW_RANGE)
-			err = count_slow_add_range(c, ctx, &ev[i]);
+			err = add_range_filtered(c, ctx, &ev[i]);
 		else if (ev[i].kind == AUX_FLOW_PATH)
-			err = count_slow_add_path(c, ctx, &ev[i]);
+			err = add_path_filtered(c, ctx, &ev[i]);
 	}
 	return err;
 }
@@ -371,25 +371,25 @@ static int count_slow_flow(struct count *c, const struct flow_ctx *ctx,
 #define MAX_INSNS (1u << 20) /* COUNT_SUMS of them fit 32 bits */
 #define M8 (IPHASH_M << 3)
 
-static void count_lore_init(struct count_lore *l, const struct sink_host *host,
+static void memo_init(struct count_memo *l, const struct sink_host *host,
 			    struct walk *walk)
 {
 	uint64_t power = 1;
 
-	*l = (struct count_lore){ .walk = walk, .host = host };
+	*l = (struct count_memo){ .walk = walk, .host = host };
 	for (unsigned n = 0; n < COUNT_POWERS; n++) {
 		l->power8[n] = power << 3;
 		power = iphash_reduce((unsigned __int128)power * IPHASH_M);
 	}
 }
 
-static uint64_t power8_of(const struct count_lore *l, uint32_t n)
+static uint64_t power8_of(const struct count_memo *l, uint32_t n)
 {
 	return n < COUNT_POWERS ? l->power8[n] : iphash_power(n) << 3;
 }
 
 /* The bytes at first, if those up to the longest instruction at last are there. */
-static const uint8_t *find_code(struct count_lore *l, const struct space *space,
+static const uint8_t *find_code(struct count_memo *l, const struct space *space,
 				const struct aux_flow *range)
 {
 	uint64_t first = range->range.first, last = range->range.last;
@@ -439,7 +439,7 @@ static bool hash_words(uint64_t *value, uint64_t add,
 	return true;
 }
 
-static bool hash_quickly(struct count_lore *l, const struct space *space,
+static bool hash_without_walk(struct count_memo *l, const struct space *space,
 			 const struct aux_flow *range, uint64_t *value)
 {
 	const uint8_t *p = find_code(l, space, range);
@@ -459,7 +459,7 @@ static bool hash_quickly(struct count_lore *l, const struct space *space,
 }
 
 /* 0, or an error where the range does not fit the code. */
-static int count_learn_hash_range(struct count_lore *l,
+static int hash_range_into(struct count_memo *l,
 				  const struct space *space,
 				  const struct aux_flow *range, uint64_t *value)
 {
@@ -467,7 +467,7 @@ static int count_learn_hash_range(struct count_lore *l,
 	struct walk_range r;
 	int err;
 
-	if (hash_quickly(l, space, range, &v)) {
+	if (hash_without_walk(l, space, range, &v)) {
 		*value = v;
 		return 0;
 	}
@@ -479,7 +479,7 @@ static int count_learn_hash_range(struct count_lore *l,
 }
 
 /* 0, or -AUX_E_NOMEM. */
-static int count_learn_step(struct count_lore *l, const struct space *space,
+static int learn_step(struct count_memo *l, const struct space *space,
 			    struct aux_step *step)
 {
 	uint64_t value = 0, n = 0, n_branches = 0;
@@ -490,7 +490,7 @@ static int count_learn_step(struct count_lore *l, const struct space *space,
 	for (uint32_t i = 0; i < step->n_ranges; i++) {
 		const struct aux_flow *range = &step->ranges[i];
 
-		err = count_learn_hash_range(l, space, range, &value);
+		err = hash_range_into(l, space, range, &value);
 		if (err)
 			return err == -AUX_E_NOMEM ? err : 0;
 		n += range->n;
@@ -505,7 +505,7 @@ static int count_learn_step(struct count_lore *l, const struct space *space,
 }
 
 /* If all its steps are known. */
-static void count_learn_path(struct aux_path *path)
+static void learn_path(struct aux_path *path)
 {
 	uint64_t value = 0, power = 1, sums = 0;
 
@@ -543,7 +543,7 @@ int counter_init(struct counter *c, const struct sink_host *host)
 
 	if (walk_new(&c->walk, &wc))
 		return -AUX_E_NOMEM;
-	count_lore_init(&c->lore, host, c->walk);
+	memo_init(&c->memo, host, c->walk);
 	return 0;
 }
 
@@ -652,7 +652,7 @@ static int add_step(struct counter *c, const struct flow_ctx *ctx,
 	int err;
 
 	if (!step->user[1]) {
-		err = count_learn_step(&c->lore, ctx->space, step);
+		err = learn_step(&c->memo, ctx->space, step);
 		if (err)
 			return err;
 	}
@@ -669,7 +669,7 @@ static int add_path(struct counter *c, const struct flow_ctx *ctx,
 	int err = 0;
 
 	if (path->kept)	/* most of its steps were in others before */
-		count_learn_path(path);
+		learn_path(path);
 	if (path->kept && path->user[1]) {
 		join(&c->run, path->user);
 		return 0;
@@ -677,7 +677,7 @@ static int add_path(struct counter *c, const struct flow_ctx *ctx,
 	for (uint32_t i = 0; i < path->n_steps && !err; i++)
 		err = add_step(c, ctx, path->steps[i], ev->offset);
 	if (!err && path->kept)
-		count_learn_path(path);
+		learn_path(path);
 	return err;
 }
 
@@ -876,7 +876,7 @@ static int open_count(void **sink, const struct sink_env *env,
 	c->config = *config;
 	count_totals_init(&c->totals);
 	err = config->limit || config->symbol || config->sha256
-		      ? count_slow_new(c)
+		      ? open_filtered(c)
 		      : open_plain(c);
 	if (err) {
 		close_count(c);
@@ -906,7 +906,7 @@ static int flow_count(void *sink, const struct flow_ctx *ctx,
 			return -AUX_E_NOMEM;
 	}
 	if (!c->counter)
-		return count_slow_flow(c, ctx, ev, n);
+		return flow_filtered(c, ctx, ev, n);
 	err = counter_add(c->counter, ctx, ev, n);
 	from = &c->counter->report;
 	to->n_insns += from->n_insns;

@@ -19,7 +19,7 @@
 #include "decode/lib/session/sink.h"
 #include "decode/lib/session/expand.h"
 
-/* count_tally.c: of one thread, of one stream, or of all. */
+/* Of one thread, of one stream, or of all. */
 struct tally {
 	uint32_t id;
 	struct iphash hash;
@@ -56,7 +56,7 @@ int count_totals_select(struct count_totals *t, uint32_t tid, uint32_t stream);
 void count_totals_add(struct count_totals *t, struct count_run *run);
 
 /*
- * count_learn.c: what a step or a kept path adds stays with it, in user: [0]
+ * What a step or a kept path adds stays with it, in user: [0]
  * the hash, [1] 8 * M^n, [2] instructions << 32 | branches. [1] is 0 until all its
  * ranges were found to fit the code; it stays 0 where one does not, and where
  * COUNT_SUMS of [2] might not fit, and they are counted one by one. These are
@@ -65,7 +65,7 @@ void count_totals_add(struct count_totals *t, struct count_run *run);
 #define COUNT_SUMS 4096
 #define COUNT_POWERS 128
 
-struct count_lore {
+struct count_memo {
 	struct walk *walk;
 	struct aux_code area;	/* code that was asked for last */
 	uint64_t area_space;	/* 0: none */
@@ -74,7 +74,7 @@ struct count_lore {
 };
 
 /*
- * count_run.c: adds up what runs, fast: no limit, no filter. A range is
+ * Adds up what runs, fast: no limit, no filter. A range is
  * walked when it is first met; the ranges seen last are found without the walk.
  */
 #define COUNT_HOT 4096 /* power of two */
@@ -89,7 +89,7 @@ struct count_hot {
 
 struct counter {
 	struct walk *walk;
-	struct count_lore lore;
+	struct count_memo memo;
 	struct count_run run;
 	struct sink_report report;	/* of all runs; the owner takes it */
 	/* a range does not fit the code */

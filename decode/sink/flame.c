@@ -11,8 +11,7 @@
 
 #include "common/diag.h"
 #include "common/outbuf.h"
-#include "decode/sink/flame.h"
-#include "decode/sink/flame_svg.h"
+#include "decode/sink/impl.h"
 #include "decode/sink/sink.h"
 
 /*

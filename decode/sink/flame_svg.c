@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "decode/sink/flame_svg.h"
+#include "decode/sink/impl.h"
 #include "decode/sink/flame_svg_text.h"
 
 #define WIDTH	  1200

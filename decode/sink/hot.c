@@ -234,6 +234,21 @@ struct hot_part {
 	struct hot_counter counter;
 };
 
+static struct hot_stream *stream_of(struct hot *h, uint32_t stream)
+{
+	struct hot_stream *v = h->streams;
+
+	for (size_t i = 0; i < h->n_streams; i++)
+		if (v[i].stream == stream)
+			return &v[i];
+	v = reallocarray(v, h->n_streams + 1, sizeof(*v));
+	if (!v)
+		return NULL;
+	h->streams = v;
+	v[h->n_streams] = (struct hot_stream){ .stream = stream };
+	return &v[h->n_streams++];
+}
+
 /* as in session/sink.h */
 static void hot_parts_free(struct hot *h)
 {
@@ -303,15 +318,13 @@ static int hot_part_cut(void *part)
 	return 0;
 }
 
-static struct hot_stream *hot_stream_of(struct hot *h, uint32_t stream);
-
 static int hot_part_give(void *sink, void *part)
 {
 	struct hot_part *p = part;
 	struct hot *h = sink;
 	struct hot_stream *s;
 
-	s = hot_stream_of(h, p->stream.stream);
+	s = stream_of(h, p->stream.stream);
 	if (!s)
 		return -AUX_E_NOMEM;
 	h->env.report->n_insns += p->counter.n_insns;
@@ -391,21 +404,6 @@ static int open_hot(void **sink, const struct sink_env *env,
 	return 0;
 }
 
-static struct hot_stream *hot_stream_of(struct hot *h, uint32_t stream)
-{
-	struct hot_stream *v = h->streams;
-
-	for (size_t i = 0; i < h->n_streams; i++)
-		if (v[i].stream == stream)
-			return &v[i];
-	v = reallocarray(v, h->n_streams + 1, sizeof(*v));
-	if (!v)
-		return NULL;
-	h->streams = v;
-	v[h->n_streams] = (struct hot_stream){ .stream = stream };
-	return &v[h->n_streams++];
-}
-
 static int flow_hot(void *sink, const struct flow_ctx *ctx,
 		    const struct aux_flow *ev, size_t n)
 {
@@ -415,7 +413,7 @@ static int flow_hot(void *sink, const struct flow_ctx *ctx,
 
 	if (h->funcs)
 		return hot_funcs_flow(h, ctx, ev, n);
-	s = hot_stream_of(h, ctx->stream);
+	s = stream_of(h, ctx->stream);
 	if (!s)
 		return -AUX_E_NOMEM;
 	err = hot_counter_flow(h->counter, s, ctx, ev, n);

@@ -16,10 +16,10 @@
 #include <stdint.h>
 
 #include "decode/lib/session/sink.h"
-#include "decode/sink/branch.h"
+#include "decode/sink/impl.h"
 #include "decode/lib/session/expand.h"
 
-/* ---- hot_item.c: all items there are, for all threads ---- */
+/* ---- hot.c: all items there are, for all threads ---- */
 
 /* A range, or items in a row; of smaller numbers than its own. Never changes but for
  * count. */
@@ -53,6 +53,7 @@ static inline struct hot_item *hot_item(const struct hot_items *items,
 {
 	return &items->pages[id / HOT_PAGE][id % HOT_PAGE];
 }
+
 /* The number of what is equal to it. 0: out of memory, or of numbers. Each takes
  * the lock. */
 uint32_t hot_items_range(struct hot_items *items, const struct space *space,
@@ -62,7 +63,7 @@ uint32_t hot_items_step(struct hot_items *items, const struct space *space,
 /* Of a path whose steps have numbers. 0 also: count the steps. */
 uint32_t hot_items_path(struct hot_items *items, const struct aux_path *path);
 
-/* ---- hot_edge.c ---- */
+/* ---- hot_count.c: edges ---- */
 
 struct hot_edge {
 	struct place from, to;
@@ -135,7 +136,7 @@ int hot_counter_drain(struct hot_counter *c, struct hot_edges *edges,
 /* Is empty then, and adds nothing. */
 void hot_counter_forget(struct hot_counter *c);
 
-/* ---- hot_code.c: items as instructions ---- */
+/* ---- hot_count.c: items as instructions ---- */
 
 struct hot_insn {
 	uint64_t key;		/* place of its code bytes: equal in all spaces */
@@ -190,7 +191,7 @@ struct hot {
 	size_t n_streams;
 	struct hot_edges edges;
 	struct hot_part *idle;		/* with the lock of items */
-	/* functions: hot_func.c */
+	/* functions: hot_print.c */
 	struct hot_funcs *funcs;
 };
 
@@ -198,7 +199,7 @@ struct hot {
 int hot_print_blocks(struct hot *h);
 int hot_print_edges(struct hot *h);
 
-/* hot_func.c */
+/* hot_print.c: functions, from a call tree */
 int hot_funcs_new(struct hot *h, struct aux_diag *diag);
 void hot_funcs_free(struct hot_funcs *f);
 int hot_funcs_flow(struct hot *h, const struct flow_ctx *ctx,

@@ -21,7 +21,7 @@ void hot_edges_fini(struct hot_edges *t)
 	*t = (struct hot_edges){ .v = NULL };
 }
 
-static uint64_t hot_edge_id_of(const struct space *space)
+static uint64_t space_id(const struct space *space)
 {
 	return space ? space->id : 0;
 }
@@ -30,7 +30,7 @@ static bool same_place(const struct place *a, const struct place *b)
 {
 	return a->known == b->known &&
 	       (!a->known ||
-		(a->ip == b->ip && hot_edge_id_of(a->space) == hot_edge_id_of(b->space)));
+		(a->ip == b->ip && space_id(a->space) == space_id(b->space)));
 }
 
 static struct hot_edge *find_edge(const struct hot_edges *t, unsigned kind,
@@ -100,7 +100,7 @@ static unsigned kind_of(const struct hot_item *range)
 }
 
 /* Does it end with what is a branch? */
-static bool hot_item_branches(const struct hot_items *items, uint32_t item)
+static bool ends_in_branch(const struct hot_items *items, uint32_t item)
 {
 	return kind_of(last_of(items, item)) != 0;
 }
@@ -153,7 +153,7 @@ static int on_trace(struct hot_edges *t, const struct hot_items *items,
 		    struct hot_stream *s, const struct space *space,
 		    const struct aux_flow *ev)
 {
-	bool had = s->left || (s->prev && hot_item_branches(items, s->prev));
+	bool had = s->left || (s->prev && ends_in_branch(items, s->prev));
 	struct place at = { .known = ev->flags & AUX_FLOW_HAS_IP,
 			    .space = space, .ip = ev->trace.ip };
 	bool on = ev->kind == AUX_FLOW_TRACE_ON;
@@ -167,7 +167,7 @@ static int on_trace(struct hot_edges *t, const struct hot_items *items,
 }
 
 /* Anything but what runs. */
-static int hot_edges_event(struct hot_edges *t, const struct hot_items *items,
+static int add_event(struct hot_edges *t, const struct hot_items *items,
 			   struct hot_stream *s, const struct space *space,
 			   const struct aux_flow *ev)
 {
@@ -371,7 +371,7 @@ static int on_other(struct hot_counter *c, struct hot_stream *s,
 		return 0;
 	if (s->prev == HOT_HEAD)
 		return keep_head(c, ctx->space, ev);
-	return hot_edges_event(&c->others, c->items, s, ctx->space, ev);
+	return add_event(&c->others, c->items, s, ctx->space, ev);
 }
 
 static int on_event(struct hot_counter *c, struct hot_stream *s,
@@ -431,7 +431,7 @@ static int drain_edges(struct hot_counter *c, struct hot_edges *edges,
 	int err = 0;
 
 	for (size_t i = 0; i < c->n_head && !err; i++)
-		err = hot_edges_event(edges, c->items, s, c->head[i].space,
+		err = add_event(edges, c->items, s, c->head[i].space,
 				      &c->head[i].ev);
 	for (size_t i = 0; i < c->n_slots && !err && c->n_pairs; i++)
 		if (c->pairs[i].key)
@@ -508,11 +508,6 @@ static int compare_keys(const void *a, const void *b)
 	return x->key < y->key ? -1 : x->key > y->key;
 }
 
-static uint64_t id_of(const struct hot_insn *insn)
-{
-	return insn->space ? insn->space->id : 0;
-}
-
 /* What stands for equal ones is the same in each run. */
 static int compare_insns(const void *a, const void *b)
 {
@@ -522,7 +517,9 @@ static int compare_insns(const void *a, const void *b)
 		return x->key < y->key ? -1 : 1;
 	if (x->ip != y->ip)
 		return x->ip < y->ip ? -1 : 1;
-	return id_of(x) < id_of(y) ? -1 : id_of(x) > id_of(y);
+	return space_id(x->space) < space_id(y->space) ?
+		       -1 :
+		       space_id(x->space) > space_id(y->space);
 }
 
 /* Sorts, and makes one of equal ones. */
@@ -566,7 +563,7 @@ static int make_room(struct hot_code *code, size_t n)
 	return 0;
 }
 
-static int add_range(struct hot_code *code, const struct hot_item *it,
+static int add_insns(struct hot_code *code, const struct hot_item *it,
 		     const struct walk_range *r)
 {
 	uint64_t key = hot_code_key(code->host, it->space, r->first);
@@ -650,7 +647,7 @@ int hot_code_build(struct hot_code *code, const struct sink_host *host,
 			continue;
 		err = walk_once(items->walk, it->space, &it->range, &r);
 		if (!err) {
-			err = add_range(code, it, &r);
+			err = add_insns(code, it, &r);
 		} else if (err != -AUX_E_NOMEM) {
 			mismatch(priv, it, err);
 			err = 0;

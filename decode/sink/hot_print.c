@@ -9,8 +9,8 @@
 #include "common/outbuf.h"
 #include "decode/lib/elf/sourceline.h"
 #include "decode/sink/columns.h"
-#include "decode/sink/flame.h"
 #include "decode/sink/hot.h"
+#include "decode/sink/impl.h"
 
 #define DEFAULT_ROWS 25
 
@@ -132,14 +132,14 @@ int hot_print_blocks(struct hot *h)
 /* ---- edges ---- */
 
 /* An edge with the places of its code, so that spaces do not tell them apart. */
-struct row {
+struct edge_row {
 	struct hot_edge e;
 	uint64_t from, to;
 };
 
 static int compare_keys(const void *a, const void *b)
 {
-	const struct row *x = a, *y = b;
+	const struct edge_row *x = a, *y = b;
 
 	if (x->from != y->from)
 		return x->from < y->from ? -1 : 1;
@@ -151,7 +151,7 @@ static int compare_keys(const void *a, const void *b)
 /* What stands for equal ones is the same in each run. */
 static int compare_rows(const void *a, const void *b)
 {
-	const struct row *x = a, *y = b;
+	const struct edge_row *x = a, *y = b;
 	int by = compare_keys(a, b);
 
 	if (by)
@@ -165,7 +165,7 @@ static int compare_rows(const void *a, const void *b)
 
 static int compare_counts(const void *a, const void *b)
 {
-	const struct row *x = a, *y = b;
+	const struct edge_row *x = a, *y = b;
 
 	if (x->e.count != y->e.count)
 		return x->e.count > y->e.count ? -1 : 1;
@@ -181,10 +181,10 @@ static uint64_t key_of(const struct hot *h, const struct place *at)
 	return at->known ? hot_code_key(h->env.host, at->space, at->ip) : 0;
 }
 
-/* One row for each edge of the code; the caller frees them. */
-static struct row *make_rows(const struct hot *h, size_t *n)
+/* One edge_row for each edge of the code; the caller frees them. */
+static struct edge_row *make_rows(const struct hot *h, size_t *n)
 {
-	struct row *v = calloc(h->edges.n + 1, sizeof(*v));
+	struct edge_row *v = calloc(h->edges.n + 1, sizeof(*v));
 	size_t m = 0;
 
 	if (!v)
@@ -193,7 +193,7 @@ static struct row *make_rows(const struct hot *h, size_t *n)
 		const struct hot_edge *e = &h->edges.v[i];
 
 		if (e->kind)
-			v[m++] = (struct row){ .e = *e,
+			v[m++] = (struct edge_row){ .e = *e,
 					       .from = key_of(h, &e->from),
 					       .to = key_of(h, &e->to) };
 	}
@@ -225,7 +225,7 @@ static void put_end(struct hot *h, const struct place *at)
 		outbuf_str(h->env.out, " -");
 }
 
-static void put_edge(struct hot *h, const struct row *r,
+static void put_edge(struct hot *h, const struct edge_row *r,
 		     const struct hot_code *code)
 {
 	struct outbuf *out = h->env.out;
@@ -252,7 +252,7 @@ static bool edge_wanted(struct hot *h, const struct hot_edge *e)
 	       (e->to.known && in_symbol(h, e->to.space, e->to.ip));
 }
 
-static void print_edges(struct hot *h, const struct row *v, size_t n,
+static void print_edges(struct hot *h, const struct edge_row *v, size_t n,
 			const struct hot_code *code)
 {
 	size_t shown = 0, n_kept = 0;
@@ -278,7 +278,7 @@ int hot_print_edges(struct hot *h)
 	struct hot_code code = { .n_insns = 0 };
 	size_t n = 0;
 	int err = hot_code_build(&code, h->env.host, &h->items, mismatch, h);
-	struct row *v = err ? NULL : make_rows(h, &n);
+	struct edge_row *v = err ? NULL : make_rows(h, &n);
 
 	if (v)
 		print_edges(h, v, n, &code);
@@ -335,7 +335,7 @@ int hot_funcs_flow(struct hot *h, const struct flow_ctx *ctx,
 
 /* ---- the table ---- */
 
-struct hot_func_row {
+struct func_row {
 	const char *name, *dso;
 	char text[80];		/* for want of a name */
 	struct calltree_func f;
@@ -343,9 +343,9 @@ struct hot_func_row {
 	bool is_kernel;
 };
 
-static int hot_func_compare_rows(const void *a, const void *b)
+static int compare_funcs(const void *a, const void *b)
 {
-	const struct hot_func_row *const *x = a, *const *y = b;
+	const struct func_row *const *x = a, *const *y = b;
 
 	if ((*x)->own != (*y)->own)
 		return (*x)->own > (*y)->own ? -1 : 1;
@@ -354,7 +354,7 @@ static int hot_func_compare_rows(const void *a, const void *b)
 	return strcmp((*x)->name, (*y)->name);
 }
 
-static void put_per_call(struct outbuf *out, const struct hot_func_row *r)
+static void put_per_call(struct outbuf *out, const struct func_row *r)
 {
 	if (r->f.calls)
 		outbuf_printf(out, " %12.1f",
@@ -372,7 +372,7 @@ static void put_clean(struct outbuf *out, const char *s)
 	}
 }
 
-static void put_row(struct hot *h, const struct hot_func_row *r, uint64_t all,
+static void put_func(struct hot *h, const struct func_row *r, uint64_t all,
 		    bool ipc)
 {
 	struct outbuf *out = h->env.out;
@@ -397,7 +397,7 @@ static void put_row(struct hot *h, const struct hot_func_row *r, uint64_t all,
 	outbuf_str(out, "\n");
 }
 
-static bool is_wanted(const struct hot *h, const struct hot_func_row *r,
+static bool is_wanted(const struct hot *h, const struct func_row *r,
 		      const struct call_func *f)
 {
 	const char *symbol = h->config.symbol;
@@ -406,7 +406,7 @@ static bool is_wanted(const struct hot *h, const struct hot_func_row *r,
 	       (f && f->raw && !strcmp(symbol, f->raw));
 }
 
-static void fill_row(struct hot_func_row *r, const struct hot_funcs *hf,
+static void fill_func(struct func_row *r, const struct hot_funcs *hf,
 		     const struct calltree_func *f,
 		     const struct call_func *func)
 {
@@ -422,9 +422,9 @@ static void fill_row(struct hot_func_row *r, const struct hot_funcs *hf,
 }
 
 /* Rows of functions that ran; returns how many. */
-static size_t hot_func_make_rows(struct hot *h, const struct calltree_func *f,
-				 size_t n, struct hot_func_row *rows,
-				 struct hot_func_row **order)
+static size_t make_func_rows(struct hot *h, const struct calltree_func *f,
+				 size_t n, struct func_row *rows,
+				 struct func_row **order)
 {
 	const struct hot_funcs *hf = h->funcs;
 	size_t m = 0;
@@ -432,17 +432,17 @@ static size_t hot_func_make_rows(struct hot *h, const struct calltree_func *f,
 	for (size_t i = 0; i < n; i++) {
 		const struct call_func *func =
 			calls_func(hf->tree.calls, (uint32_t)i);
-		struct hot_func_row *r = &rows[m];
+		struct func_row *r = &rows[m];
 
 		if (!f[i].calls && !f[i].own.insns)
 			continue;
-		fill_row(r, hf, &f[i], func);
+		fill_func(r, hf, &f[i], func);
 		if (is_wanted(h, r, func))
 			order[m++] = r;
 		else
 			h->env.report->n_filtered += f[i].own.insns;
 	}
-	qsort(order, m, sizeof(*order), hot_func_compare_rows);
+	qsort(order, m, sizeof(*order), compare_funcs);
 	return m;
 }
 
@@ -489,7 +489,7 @@ static void put_others(struct hot *h)
 	put_other(h, "in no function yet", &none);
 }
 
-static void put_rows(struct hot *h, struct hot_func_row **v, size_t n)
+static void put_funcs(struct hot *h, struct func_row **v, size_t n)
 {
 	const struct calltree *t = &h->funcs->tree.tree;
 	uint64_t max = h->config.limit ? h->config.limit : DEFAULT_ROWS;
@@ -502,7 +502,7 @@ static void put_rows(struct hot *h, struct hot_func_row **v, size_t n)
 		      "        calls     per call%s function dso\n",
 		      flame_unit(h->funcs->by), ipc ? "   IPC" : "");
 	for (size_t i = 0; i < n && i < max; i++)
-		put_row(h, v[i], all, ipc);
+		put_func(h, v[i], all, ipc);
 	if (n > max)
 		outbuf_printf(out, "# %llu of %zu functions; -n shows more\n",
 			      (unsigned long long)max, n);
@@ -516,13 +516,13 @@ int hot_funcs_print(struct hot *h)
 	int err = flame_tree_finish(t);
 	size_t n = calls_n_funcs(t->calls);
 	struct calltree_func *f = err ? NULL : calltree_funcs(&t->tree, n);
-	struct hot_func_row *rows = calloc(n + 1, sizeof(*rows));
-	struct hot_func_row **order = calloc(n + 1, sizeof(struct hot_func_row *));
+	struct func_row *rows = calloc(n + 1, sizeof(*rows));
+	struct func_row **order = calloc(n + 1, sizeof(struct func_row *));
 
 	if (!err && (!f || !rows || !order))
 		err = -AUX_E_NOMEM;
 	if (!err)
-		put_rows(h, order, hot_func_make_rows(h, f, n, rows, order));
+		put_funcs(h, order, make_func_rows(h, f, n, rows, order));
 	free(f);
 	free(rows);
 	free(order);

@@ -12,10 +12,13 @@
 #include "decode/lib/code/code.h"
 #include "decode/lib/elf/disasm.h"
 #include "decode/lib/elf/insn.h"
-#include "decode/sink/insn.h"
+#include "decode/lib/session/expand.h"
+#include "decode/sink/columns.h"
 #include "decode/sink/sink.h"
+#include "decode/sink/text.h"
 
 #define MAX_INSN 15
+#define STEP_BYTES ((size_t)96 << 20) /* texts of steps, all together */
 #define MAX_TEXT 192 /* disassembly of one instruction */
 #define FIELDS	 "cpu,pid,tid,time,comm,offset,ip,sym,dso,bytes,insn"
 
@@ -25,6 +28,24 @@ struct lines {
 	uint64_t lead_serial; /* when mixed: it is so old */
 };
 
+struct insn {
+	struct sink_env env;
+	struct sink_config config;
+	struct columns columns;
+	struct walk *walk;
+	struct disasm *disasm;
+	struct lead lead;
+	struct text_maker maker;	/* of a range */
+	struct last_ips last;
+	uint64_t ran;			/* address that ran last */
+	struct source_line source;	/* of the line before, --source */
+	bool needs_symbol;
+	bool started;
+	struct text_maker joiner;	/* of a step */
+	struct text_store steps;
+	struct text_paths paths;
+};
+
 static void drop_lines(void *user)
 {
 	struct lines *l = user;
@@ -32,7 +53,22 @@ static void drop_lines(void *user)
 	free(l->text);
 }
 
-static void insn_path_fini(struct insn *s);
+/* Columns are known. */
+static int init_texts(struct insn *s)
+{
+	text_store_init(&s->steps, STEP_BYTES);
+	return text_maker_init(&s->joiner) ||
+			       text_paths_init(&s->paths, &s->columns)
+		       ? -AUX_E_NOMEM
+		       : 0;
+}
+
+static void free_texts(struct insn *s)
+{
+	text_store_fini(&s->steps);
+	text_maker_fini(&s->joiner);
+	text_paths_fini(&s->paths);
+}
 
 static void close_insn(void *sink)
 {
@@ -44,7 +80,7 @@ static void close_insn(void *sink)
 	disasm_free(s->disasm);
 	outbuf_free(s->lead.text);
 	text_maker_fini(&s->maker);
-	insn_path_fini(s);
+	free_texts(s);
 	free(s->last.v);
 	free(s);
 }
@@ -53,8 +89,6 @@ static bool wants_code(const struct insn *s)
 {
 	return s->columns.has & (COLUMN_BIT(COL_BYTES) | COLUMN_BIT(COL_INSN));
 }
-
-static int insn_path_init(struct insn *s);
 
 static int open_insn(void **sink, const struct sink_env *env,
 		     const struct sink_config *config,
@@ -86,7 +120,7 @@ static int open_insn(void **sink, const struct sink_env *env,
 	if (!err)
 		err = text_maker_init(&s->maker);
 	if (!err)
-		err = insn_path_init(s);
+		err = init_texts(s);
 	if (!err)
 		err = walk_new(&s->walk, &wc);
 	if (err) {
@@ -98,7 +132,7 @@ static int open_insn(void **sink, const struct sink_env *env,
 }
 
 /* what leads the lines, now. */
-static void insn_lead(struct insn *s, const struct flow_ctx *ctx,
+static void update_lead(struct insn *s, const struct flow_ctx *ctx,
 		      uint64_t offset)
 {
 	lead_update(&s->lead, &s->columns, ctx, s->env.host, offset);
@@ -282,7 +316,7 @@ static int render(struct insn *s, const struct flow_ctx *ctx,
  * The lines of a RANGE, valid until the next call. 0, -AUX_E_NOMEM, or what
  * walk_find says of a range that does not fit the code.
  */
-static int insn_text(struct insn *s, const struct flow_ctx *ctx,
+static int range_text(struct insn *s, const struct flow_ctx *ctx,
 		     const struct aux_flow *ev, const struct text **text)
 {
 	struct walk_range *r;
@@ -300,7 +334,7 @@ static int insn_text(struct insn *s, const struct flow_ctx *ctx,
 }
 
 /* The first n lines of a text, n_insns instructions. */
-static void insn_put(struct insn *s, const struct text *text, uint32_t n,
+static void put_texts(struct insn *s, const struct text *text, uint32_t n,
 		     uint32_t n_insns)
 {
 	const struct outbuf *lead = s->lead.text;
@@ -313,7 +347,7 @@ static void insn_put(struct insn *s, const struct text *text, uint32_t n,
 }
 
 /* Puts out a RANGE. 1 when the limit is reached, or -AUX_E_NOMEM. */
-static int insn_range(struct insn *s, const struct flow_ctx *ctx,
+static int put_range(struct insn *s, const struct flow_ctx *ctx,
 		      const struct aux_flow *ev)
 {
 	struct sink_report *report = s->env.report;
@@ -322,8 +356,8 @@ static int insn_range(struct insn *s, const struct flow_ctx *ctx,
 	int err;
 
 	if (s->columns.has & COLUMN_BIT(COL_OFFSET))
-		insn_lead(s, ctx, ev->offset);
-	err = insn_text(s, ctx, ev, &text);
+		update_lead(s, ctx, ev->offset);
+	err = range_text(s, ctx, ev, &text);
 	if (err == -AUX_E_NOMEM)
 		return err;
 	if (err) {
@@ -334,7 +368,7 @@ static int insn_range(struct insn *s, const struct flow_ctx *ctx,
 	}
 	if (s->config.limit)
 		left = s->config.limit - report->n_lines;
-	insn_put(s, text, text->n < left ? text->n : (uint32_t)left, ev->n);
+	put_texts(s, text, text->n < left ? text->n : (uint32_t)left, ev->n);
 	return text->n >= left;
 }
 
@@ -367,8 +401,127 @@ static void put_note(struct insn *s, const struct flow_ctx *ctx,
 	outbuf_printf(out, " (tid %d)\n", (int32_t)ctx->tid);
 }
 
-static int insn_path(struct insn *s, const struct flow_ctx *ctx,
-		     const struct aux_flow *ev);
+/* Range by range: what has a column among others, a limit that is near, or a range
+ * that does not fit the code. */
+static int put_ranges(struct insn *s, const struct flow_ctx *ctx,
+		      const struct aux_step *step, uint64_t offset)
+{
+	struct aux_flow ev;
+	int err = 0;
+
+	for (uint32_t i = 0; i < step->n_ranges && !err; i++) {
+		ev = step->ranges[i];
+		ev.offset = offset;
+		err = put_range(s, ctx, &ev);
+	}
+	return err;
+}
+
+/* NULL without an error: it goes range by range. */
+static int join_ranges(struct insn *s, const struct flow_ctx *ctx,
+		       struct aux_step *step, const struct text **text)
+{
+	uint64_t n_insns = 0;
+	const struct text *t;
+	size_t size;
+	void *at;
+	int err;
+
+	text_maker_reset(&s->joiner);
+	for (uint32_t i = 0; i < step->n_ranges; i++) {
+		err = range_text(s, ctx, &step->ranges[i], &t);
+		if (err)
+			return err == -AUX_E_NOMEM ? err : 0;
+		if (text_maker_append(&s->joiner, t))
+			return -AUX_E_NOMEM;
+		n_insns += step->ranges[i].n;
+	}
+	size = text_maker_size(&s->joiner);
+	if (!size || n_insns != step->n_insns)
+		return 0;
+	at = text_store_get(&s->steps, size);
+	if (!at)
+		return 0;
+	*text = text_maker_write(&s->joiner, at);
+	step->user[0] = s->steps.epoch;
+	step->user[1] = (uintptr_t)at;
+	return 0;
+}
+
+static int put_step(struct insn *s, const struct flow_ctx *ctx,
+		    struct aux_step *step, uint64_t offset)
+{
+	const struct text *t = text_store_find(&s->steps, step->user);
+	int err;
+
+	if (!t) {
+		err = join_ranges(s, ctx, step, &t);
+		if (err)
+			return err;
+	}
+	if (!t)
+		return put_ranges(s, ctx, step, offset);
+	put_texts(s, t, t->n, step->n_insns);
+	return 0;
+}
+
+/* A text of all steps, if all have theirs. */
+static int keep_path(struct insn *s, struct aux_path *path)
+{
+	uint64_t n_insns = 0;
+	const struct text *t;
+
+	text_maker_reset(&s->paths.maker);
+	for (uint32_t i = 0; i < path->n_steps; i++) {
+		t = text_store_find(&s->steps, path->steps[i]->user);
+		if (!t)
+			return 0;
+		if (text_maker_append(&s->paths.maker, t))
+			return -AUX_E_NOMEM;
+		n_insns += path->steps[i]->n_insns;
+	}
+	if (n_insns == path->n_insns)
+		text_paths_keep(&s->paths, &s->lead, path);
+	return 0;
+}
+
+static int put_path_by_range(struct insn *s, const struct flow_ctx *ctx,
+		      const struct aux_flow *ev)
+{
+	const struct aux_path *path = ev->path.path;
+	int err = 0;
+
+	for (uint32_t i = 0; i < path->n_steps && !err; i++)
+		err = put_ranges(s, ctx, path->steps[i], ev->offset);
+	return err;
+}
+
+static int put_path(struct insn *s, const struct flow_ctx *ctx,
+		     const struct aux_flow *ev)
+{
+	struct sink_report *report = s->env.report;
+	struct aux_path *path = ev->path.path;
+	const struct text_ends *text = text_paths_find(&s->paths, path);
+	uint64_t limit = s->config.limit;
+	int err = 0;
+
+	s->ran = text ? text->last.range.last : flow_last_ip(ev);
+	if (s->columns.mixed ||
+	    (limit && limit - report->n_lines <= path->n_insns))
+		return put_path_by_range(s, ctx, ev);
+	if (s->columns.has & COLUMN_BIT(COL_OFFSET))
+		update_lead(s, ctx, ev->offset);
+	if (text && text_paths_put(&s->paths, s->env.out, &s->lead, text,
+				   report)) {
+		report->n_insns += path->n_insns;
+		return 0;
+	}
+	for (uint32_t i = 0; i < path->n_steps && !err; i++)
+		err = put_step(s, ctx, path->steps[i], ev->offset);
+	if (!err && text_paths_is_due(&s->paths, path))
+		err = keep_path(s, path);
+	return err;
+}
 
 static int flow_insn(void *sink, const struct flow_ctx *ctx,
 		     const struct aux_flow *ev, size_t n)
@@ -384,12 +537,12 @@ static int flow_insn(void *sink, const struct flow_ctx *ctx,
 		s->started = true;
 	}
 	s->ran = *last;
-	insn_lead(s, ctx, n ? ev[0].offset : 0);
+	update_lead(s, ctx, n ? ev[0].offset : 0);
 	for (size_t i = 0; i < n && !err; i++) {
 		if (ev[i].kind == AUX_FLOW_PATH) {
-			err = insn_path(s, ctx, &ev[i]);
+			err = put_path(s, ctx, &ev[i]);
 		} else if (ev[i].kind == AUX_FLOW_RANGE) {
-			err = insn_range(s, ctx, &ev[i]);
+			err = put_range(s, ctx, &ev[i]);
 			s->ran = ev[i].range.last;
 		} else if (ev[i].kind == AUX_FLOW_GAP) {
 			print_gap(s->env.out, s->env.host, ctx, &ev[i],
@@ -422,149 +575,3 @@ const struct sink_ops sink_insn = {
 	.finish = finish_insn,
 	.close = close_insn,
 };
-
-/*
- * sink_insn_path: the lines of steps and paths. A step's text is put together from
- * those of its ranges, a path's, when it comes often, from those of its steps.
- */
-
-#define STEP_BYTES ((size_t)96 << 20)
-
-/* Columns are known. */
-static int insn_path_init(struct insn *s)
-{
-	text_store_init(&s->steps, STEP_BYTES);
-	return text_maker_init(&s->joiner) ||
-			       text_paths_init(&s->paths, &s->columns)
-		       ? -AUX_E_NOMEM
-		       : 0;
-}
-
-static void insn_path_fini(struct insn *s)
-{
-	text_store_fini(&s->steps);
-	text_maker_fini(&s->joiner);
-	text_paths_fini(&s->paths);
-}
-
-/* Range by range: what has a column among others, a limit that is near, or a range
- * that does not fit the code. */
-static int put_ranges(struct insn *s, const struct flow_ctx *ctx,
-		      const struct aux_step *step, uint64_t offset)
-{
-	struct aux_flow ev;
-	int err = 0;
-
-	for (uint32_t i = 0; i < step->n_ranges && !err; i++) {
-		ev = step->ranges[i];
-		ev.offset = offset;
-		err = insn_range(s, ctx, &ev);
-	}
-	return err;
-}
-
-/* NULL without an error: it goes range by range. */
-static int join_ranges(struct insn *s, const struct flow_ctx *ctx,
-		       struct aux_step *step, const struct text **text)
-{
-	uint64_t n_insns = 0;
-	const struct text *t;
-	size_t size;
-	void *at;
-	int err;
-
-	text_maker_reset(&s->joiner);
-	for (uint32_t i = 0; i < step->n_ranges; i++) {
-		err = insn_text(s, ctx, &step->ranges[i], &t);
-		if (err)
-			return err == -AUX_E_NOMEM ? err : 0;
-		if (text_maker_append(&s->joiner, t))
-			return -AUX_E_NOMEM;
-		n_insns += step->ranges[i].n;
-	}
-	size = text_maker_size(&s->joiner);
-	if (!size || n_insns != step->n_insns)
-		return 0;
-	at = text_store_get(&s->steps, size);
-	if (!at)
-		return 0;
-	*text = text_maker_write(&s->joiner, at);
-	step->user[0] = s->steps.epoch;
-	step->user[1] = (uintptr_t)at;
-	return 0;
-}
-
-static int put_step(struct insn *s, const struct flow_ctx *ctx,
-		    struct aux_step *step, uint64_t offset)
-{
-	const struct text *t = text_store_find(&s->steps, step->user);
-	int err;
-
-	if (!t) {
-		err = join_ranges(s, ctx, step, &t);
-		if (err)
-			return err;
-	}
-	if (!t)
-		return put_ranges(s, ctx, step, offset);
-	insn_put(s, t, t->n, step->n_insns);
-	return 0;
-}
-
-/* A text of all steps, if all have theirs. */
-static int keep_path(struct insn *s, struct aux_path *path)
-{
-	uint64_t n_insns = 0;
-	const struct text *t;
-
-	text_maker_reset(&s->paths.maker);
-	for (uint32_t i = 0; i < path->n_steps; i++) {
-		t = text_store_find(&s->steps, path->steps[i]->user);
-		if (!t)
-			return 0;
-		if (text_maker_append(&s->paths.maker, t))
-			return -AUX_E_NOMEM;
-		n_insns += path->steps[i]->n_insns;
-	}
-	if (n_insns == path->n_insns)
-		text_paths_keep(&s->paths, &s->lead, path);
-	return 0;
-}
-
-static int put_slowly(struct insn *s, const struct flow_ctx *ctx,
-		      const struct aux_flow *ev)
-{
-	const struct aux_path *path = ev->path.path;
-	int err = 0;
-
-	for (uint32_t i = 0; i < path->n_steps && !err; i++)
-		err = put_ranges(s, ctx, path->steps[i], ev->offset);
-	return err;
-}
-
-static int insn_path(struct insn *s, const struct flow_ctx *ctx,
-		     const struct aux_flow *ev)
-{
-	struct sink_report *report = s->env.report;
-	struct aux_path *path = ev->path.path;
-	const struct text_ends *text = text_paths_find(&s->paths, path);
-	uint64_t limit = s->config.limit;
-	int err = 0;
-
-	s->ran = text ? text->last.range.last : flow_last_ip(ev);
-	if (s->columns.mixed ||
-	    (limit && limit - report->n_lines <= path->n_insns))
-		return put_slowly(s, ctx, ev);
-	if (s->columns.has & COLUMN_BIT(COL_OFFSET))
-		insn_lead(s, ctx, ev->offset);
-	if (text && text_paths_put(&s->paths, s->env.out, &s->lead, text,
-				   report)) {
-		report->n_insns += path->n_insns;
-		return 0;
-	}
-	for (uint32_t i = 0; i < path->n_steps && !err; i++)
-		err = put_step(s, ctx, path->steps[i], ev->offset);
-	if (!err && text_paths_is_due(&s->paths, path))
-		err = keep_path(s, path);
-	return err;
-}

@@ -23,10 +23,33 @@
  * counted, and no more.
  */
 
-static struct find_tree *find_tree_new(struct find_trees *all,
+#define TREE_NODES 4096
+
+struct tree_node {
+	struct call_func *func;
+	struct tree_node *parent, *child, *next;
+	struct tree *tree;
+	uint64_t n;			/* calls that ended */
+	struct call_count total, own;
+	uint32_t id;
+};
+
+struct tree {
+	struct tree_node *nodes;	/* nodes[0] is the call itself */
+	uint32_t n, max;
+	uint64_t n_left_out;		/* calls: there are too many places */
+	struct tree *next_idle, *next;
+};
+
+/* All there are, and those of them that wait to be used. Starts zeroed. */
+struct trees {
+	struct tree *idle, *all;
+};
+
+static struct tree *new_tree(struct trees *all,
 				       struct call_func *func)
 {
-	struct find_tree *t = all->idle;
+	struct tree *t = all->idle;
 
 	if (t) {
 		all->idle = t->next_idle;
@@ -35,8 +58,8 @@ static struct find_tree *find_tree_new(struct find_trees *all,
 		if (!t)
 			return NULL;
 		/* nodes do not move: frames point to them */
-		t->nodes = calloc(FIND_TREE_NODES, sizeof(*t->nodes));
-		t->max = FIND_TREE_NODES;
+		t->nodes = calloc(TREE_NODES, sizeof(*t->nodes));
+		t->max = TREE_NODES;
 		t->next = all->all;
 		all->all = t;
 		if (!t->nodes)
@@ -44,11 +67,11 @@ static struct find_tree *find_tree_new(struct find_trees *all,
 	}
 	t->n = 1;
 	t->n_left_out = 0;
-	t->nodes[0] = (struct find_node){ .func = func, .tree = t };
+	t->nodes[0] = (struct tree_node){ .func = func, .tree = t };
 	return t;
 }
 
-static void find_tree_drop(struct find_trees *all, struct find_tree *t)
+static void release_tree(struct trees *all, struct tree *t)
 {
 	if (!t)
 		return;
@@ -57,10 +80,10 @@ static void find_tree_drop(struct find_trees *all, struct find_tree *t)
 }
 
 /* Back to those that wait; NULL is allowed. */
-static void find_trees_fini(struct find_trees *all)
+static void free_trees(struct trees *all)
 {
 	while (all->all) {
-		struct find_tree *next = all->all->next;
+		struct tree *next = all->all->next;
 
 		free(all->all->nodes);
 		free(all->all);
@@ -70,11 +93,11 @@ static void find_trees_fini(struct find_trees *all)
 }
 
 /* The place of a call of func inside of node; NULL: there are too many. */
-static struct find_node *find_tree_child(struct find_node *node,
+static struct tree_node *child_of(struct tree_node *node,
 					 struct call_func *func)
 {
-	struct find_tree *t = node->tree;
-	struct find_node **link = &node->child, *n;
+	struct tree *t = node->tree;
+	struct tree_node **link = &node->child, *n;
 
 	for (; (n = *link); link = &n->next) {
 		if (n->func != func)
@@ -87,7 +110,7 @@ static struct find_node *find_tree_child(struct find_node *node,
 	if (t->n == t->max)
 		return NULL;
 	n = &t->nodes[t->n];
-	*n = (struct find_node){ .func = func, .parent = node, .tree = t,
+	*n = (struct tree_node){ .func = func, .parent = node, .tree = t,
 				 .id = t->n, .next = node->child };
 	t->n++;
 	node->child = n;
@@ -97,7 +120,7 @@ static struct find_node *find_tree_child(struct find_node *node,
 /* ---- as text ---- */
 
 struct shown {
-	struct find_node *node;
+	struct tree_node *node;
 	uint64_t amount;
 };
 
@@ -117,7 +140,7 @@ struct tree_text {
 	uint32_t n;
 };
 
-static void put_line(const struct tree_text *tt, const struct find_node *node,
+static void put_line(const struct tree_text *tt, const struct tree_node *node,
 		     unsigned depth)
 {
 	char total[40], own[40], n[40], name[512];
@@ -134,7 +157,7 @@ static void put_line(const struct tree_text *tt, const struct find_node *node,
 }
 
 /* A node, and below it those of its children that are shown, largest first. */
-static void put_node(const struct tree_text *tt, const struct find_node *node,
+static void put_node(const struct tree_text *tt, const struct tree_node *node,
 		     unsigned depth)
 {
 	put_line(tt, node, depth);
@@ -144,7 +167,7 @@ static void put_node(const struct tree_text *tt, const struct find_node *node,
 }
 
 /* The largest places as a tree, at most max lines. */
-static void find_tree_put(struct find_tree *t, struct outbuf *out,
+static void put_tree(struct tree *t, struct outbuf *out,
 			  enum find_by by, unsigned max)
 {
 	struct tree_text tt = { .out = out, .by = by };
@@ -178,11 +201,11 @@ static void find_tree_put(struct find_tree *t, struct outbuf *out,
 #define TREE_LINES 12
 #define N_NAMES	   5
 
-/* frame.user: its find_node; or this, where there are too many places */
+/* frame.user: its tree_node; or this, where there are too many places */
 static const char left_out;
 
 struct slow_call {
-	struct find_tree *tree;
+	struct tree *tree;
 	uint64_t from_ns, to_ns;
 	uint32_t pid, tid;
 };
@@ -200,12 +223,12 @@ struct latency {
 	uint64_t longest[FIND_N_FAULTS];
 	struct slowest slowest;
 	struct slow_call *slow;
-	struct find_trees trees;
+	struct trees trees;
 };
 
 /* ---- what happens ---- */
 
-static struct find_node *node_of(const struct call_frame *f)
+static struct tree_node *node_of(const struct call_frame *f)
 {
 	return f->user == &left_out ? NULL : f->user;
 }
@@ -216,14 +239,14 @@ static int on_enter(void *priv, struct call_thread *t, unsigned marks)
 	struct latency *l = priv;
 	struct call_frame *f = &t->frames[t->depth - 1];
 	struct call_frame *up = t->depth > 1 ? f - 1 : NULL;
-	struct find_tree *tree;
-	struct find_node *node;
+	struct tree *tree;
+	struct tree_node *node;
 
 	if (up && up->user) {
 		node = node_of(up);
 		tree = node ? node->tree : NULL;
 		if (node)
-			node = find_tree_child(node, f->func);
+			node = child_of(node, f->func);
 		if (tree && !node)
 			tree->n_left_out++;
 		f->user = node ? (void *)node : (void *)&left_out;
@@ -231,14 +254,14 @@ static int on_enter(void *priv, struct call_thread *t, unsigned marks)
 	}
 	if (!(marks & FIND_THIS) || !l->slowest.max)
 		return 0;
-	tree = find_tree_new(&l->trees, f->func);
+	tree = new_tree(&l->trees, f->func);
 	if (!tree)
 		return -AUX_E_NOMEM;
 	f->user = &tree->nodes[0];
 	return 0;
 }
 
-static void add_inner(struct find_node *node, const struct call_count *took,
+static void add_inner(struct tree_node *node, const struct call_count *took,
 		      const struct call_count *own)
 {
 	node->n++;
@@ -248,7 +271,7 @@ static void add_inner(struct find_node *node, const struct call_count *took,
 
 /* The outermost call ends: its tree is kept, or done with. */
 static void offer(struct latency *l, const struct call_thread *t,
-		  struct find_tree *tree, enum find_fault fault,
+		  struct tree *tree, enum find_fault fault,
 		  const struct call_count *took)
 {
 	int64_t slot = fault ? -1 :
@@ -256,10 +279,10 @@ static void offer(struct latency *l, const struct call_thread *t,
 					     find_amount(l->by, took));
 
 	if (slot < 0) {
-		find_tree_drop(&l->trees, tree);
+		release_tree(&l->trees, tree);
 		return;
 	}
-	find_tree_drop(&l->trees, l->slow[slot].tree);
+	release_tree(&l->trees, l->slow[slot].tree);
 	l->slow[slot] = (struct slow_call){
 		.tree = tree, .from_ns = t->now.ns - took->ns,
 		.to_ns = t->now.ns, .pid = t->pid, .tid = t->tid
@@ -294,7 +317,7 @@ static int on_leave(void *priv, struct call_thread *t, unsigned marks,
 	struct latency *l = priv;
 	struct call_frame *f = &t->frames[t->depth - 1];
 	struct call_count own = call_minus(*took, f->children);
-	struct find_node *node = node_of(f);
+	struct tree_node *node = node_of(f);
 	int rc = 0;
 
 	if (marks & FIND_THIS)
@@ -450,7 +473,7 @@ static void put_slow(struct latency *l, unsigned rank, const struct slow *s)
 	if (c->tid != UINT32_MAX)
 		outbuf_printf(out, ", tid %u", c->tid);
 	outbuf_str(out, "\n");
-	find_tree_put(c->tree, out, l->by, TREE_LINES);
+	put_tree(c->tree, out, l->by, TREE_LINES);
 	if (!c->from_ns)
 		return;
 	outbuf_str(out, "  auxdecode calls ");
@@ -517,7 +540,7 @@ static void close_latency(void *sink)
 	if (!l)
 		return;
 	find_watch_free(l->watch);
-	find_trees_fini(&l->trees);
+	free_trees(&l->trees);
 	slowest_fini(&l->slowest);
 	calltimes_fini(&l->times);
 	free(l->slow);

@@ -14,11 +14,6 @@
 #define PIECE ((size_t)64 << 10) /* bytes of output asked for at once */
 #define LONG_LEAD 48
 
-static inline __attribute__((always_inline)) char *
-copy_by_room(char *to, const char *lead, size_t lead_len, const char *from,
-	     const uint32_t *len, size_t n, uint32_t max, size_t lead_room);
-static size_t lead_len(const struct lead *l);
-
 /* Lines into to. Leads are copied lead_room bytes at a time, lines room bytes; if
  * any may be longer, the rest follows. */
 static inline __attribute__((always_inline)) char *

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the sinks of this directory share and nobody else uses. */
+#ifndef DECODE_SINK_IMPL_H
+#define DECODE_SINK_IMPL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/outbuf.h"
+#include "decode/callstack/calltree.h"
+
+/* ---- branch.c: kinds of edges, for hot --edges too ---- */
+
+enum edge_kind {
+	EDGE_COND = 1,
+	EDGE_JUMP,
+	EDGE_CALL,
+	EDGE_RET,
+	EDGE_IND_JUMP,
+	EDGE_IND_CALL,
+	EDGE_SYSCALL,
+	EDGE_FAR,
+	EDGE_ASYNC,
+	EDGE_INTERRUPT,
+	EDGE_EXCEPTION,
+	EDGE_ON,
+	EDGE_OFF,
+	EDGE_NOT,	/* conditional, not taken */
+};
+
+/* "cond", "jmp", ... */
+const char *edge_name(unsigned kind);
+/* Of a branch, by how its RANGE ended; 0: it is none that is taken. */
+unsigned edge_of_range(unsigned what);
+
+struct place {
+	bool known;
+	const struct space *space;
+	uint64_t ip;
+};
+
+/* ---- flame.c: the flow as a call tree, for hot too ---- */
+
+struct flame_thread {
+	struct calltree_thread ct;	/* first */
+	struct call_thread *thread;
+	struct flame_thread *next;
+};
+
+struct flame_tree {
+	struct calls *calls;
+	struct calltree tree;
+	struct flame_thread *threads;
+	bool ticks;		/* cycles are wanted: see calltree_tick */
+	struct flame_thread *ran;	/* whom they were told of last */
+	uint32_t n_gapped;	/* threads that a gap has not ended for */
+	uint64_t n_guessed;	/* frames */
+};
+
+/* t is zeroed but for ticks. flags: CALLS_* */
+int flame_tree_init(struct flame_tree *t, const struct sink_host *host,
+		    enum calltree_per per, unsigned flags);
+void flame_tree_fini(struct flame_tree *t);
+/* As in session/sink.h. */
+int flame_tree_flow(struct flame_tree *t, const struct flow_ctx *ctx,
+		    const struct aux_flow *ev, size_t n);
+/* The end: all is added up. */
+int flame_tree_finish(struct flame_tree *t);
+
+/* --by; -AUX_E_INVAL with diag. NULL: instructions. */
+int flame_parse_by(const char *name, enum calltree_by *by,
+		   struct aux_diag *diag);
+/* "instructions", "ns", ... */
+const char *flame_unit(enum calltree_by by);
+
+/* ---- flame_svg.c: a call tree as a picture ---- */
+
+struct flamesvg_config {
+	const char *file;	/* for the heading; NULL: none */
+	const char *unit;
+	const char *symbol;	/* only what is below this function; NULL: all */
+	enum calltree_by by;
+	double min_percent;	/* less is not drawn; 0: what could not be seen */
+};
+
+/* The tree is summed up, and sorted as it is to be drawn. 1; 0, and nothing is
+ * written, if there is nothing to draw; or -AUX_E_NOMEM. A failure to write is the
+ * outbuf's. */
+int flamesvg_write(struct outbuf *out, const struct calltree *t,
+		   const struct calls *c, const struct flamesvg_config *config);
+
+#endif
