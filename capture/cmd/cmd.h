@@ -13,7 +13,7 @@
 
 #include <aux/error.h>
 
-#include "capture/record/kernel.h"
+#include "capture/record/record.h"
 
 /* Exit status of the program: part of the interface, see auxcap.1. */
 enum cmd_status {

@@ -18,7 +18,7 @@
 #include "capture/event/auxpmu.h"
 #include "capture/cmd/cmd.h"
 #include "capture/event/evlist.h"
-#include "capture/record/source.h"
+#include "capture/record/record.h"
 #include "capture/event/tracing_data.h"
 
 #define COLUMN 32	/* where the second column begins */

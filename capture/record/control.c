@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * control: lines from a FIFO into commands.
+ * control: turns lines from a FIFO into commands.
  *
- * Invariant: nothing here blocks: both ends are opened non-blocking, and an
- * acknowledgement that nobody reads is dropped.
+ * Invariant: nothing here blocks. Both ends are non-blocking, and an acknowledgement
+ * that does not fit into the pipe is dropped, so a client that never reads its acks
+ * cannot stall the recording.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,8 +18,9 @@
 
 #include "capture/record/control.h"
 
-/* Both ways: so that a FIFO has a reader and a writer from the start, and does
- * not report a hang-up when a client leaves. */
+/* Opened for reading and writing, so that the FIFO always has both a reader and a
+ * writer: open does not wait for a client, and poll reports no POLLHUP when one
+ * leaves. */
 static int open_fifo(const char *path, struct aux_diag *diag)
 {
 	struct stat st;
@@ -36,6 +38,7 @@ static int open_fifo(const char *path, struct aux_diag *diag)
 	return fd;
 }
 
+/* An inherited descriptor; it stays the caller's. */
 static int parse_fd(const char *s, struct aux_diag *diag)
 {
 	char *end;
@@ -134,7 +137,11 @@ static enum control_command parse(char *line, const char **arg)
 	return CONTROL_UNKNOWN;
 }
 
-/* The first line of the buffer moves to its end, so that it lives on. */
+/*
+ * The first half of buf collects input; a complete line is copied into the second
+ * half, where *arg may point into it until the next call. A line longer than half
+ * of buf is skipped up to its newline.
+ */
 enum control_command control_next(struct control *c, const char **arg)
 {
 	for (;;) {
@@ -176,5 +183,5 @@ void control_ack(struct control *c, const char *text)
 		return;
 	n = snprintf(line, sizeof(line), "%.250s\n", text);
 	if (write(c->ack_fd, line, (size_t)n) < 0)
-		return;	/* nobody reads */
+		return;	/* no reader, or it does not read: dropped */
 }

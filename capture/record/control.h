@@ -2,9 +2,9 @@
 /*
  * The control FIFO: commands while a recording runs, as perf's --control.
  *
- * "fifo:COMMANDS[,ACKS]" or "fd:N[,M]". One command a line; each is answered
- * with "ack\n" where an ack channel was named, when it has been carried out
- * (an unknown one with "error: ...\n").
+ * "fifo:COMMANDS[,ACKS]" or "fd:N[,M]". One command per line. If an ack channel was
+ * given, each command is answered after it has been carried out: "ack\n", or
+ * "error: ...\n" for one that is unknown or failed.
  */
 #ifndef CAPTURE_RECORD_CONTROL_H
 #define CAPTURE_RECORD_CONTROL_H
@@ -18,7 +18,7 @@ enum control_command {
 	CONTROL_NONE,
 	CONTROL_ENABLE,
 	CONTROL_DISABLE,
-	CONTROL_SNAPSHOT,	/* with a label, if any, behind it */
+	CONTROL_SNAPSHOT,	/* its argument is a label, "" for none */
 	CONTROL_SWITCH,		/* next file */
 	CONTROL_PING,
 	CONTROL_STOP,
@@ -28,21 +28,21 @@ enum control_command {
 
 struct control {
 	int fd, ack_fd;		/* -1: none */
-	bool ours;		/* fds to be closed */
-	char buf[512];
-	size_t used;
-	bool skipping;		/* a line too long for buf */
+	bool ours;		/* control_close closes the fds */
+	char buf[512];		/* input, then the current line */
+	size_t used;		/* bytes of input */
+	bool skipping;		/* inside a line too long for buf */
 };
 
-/* -AUX_E_INVAL: the text; -AUX_E_IO: cannot be opened. FIFOs that do not exist
- * are an error that names mkfifo. */
+/* -AUX_E_INVAL: bad text; -AUX_E_IO: cannot be opened. The error for a FIFO that
+ * does not exist names mkfifo. */
 int control_open(struct control **c, const char *text, struct aux_diag *diag);
 void control_close(struct control *c);
 
-/* The next whole command that has arrived, and its argument ("" none); the
- * pointer lives until the next call. CONTROL_NONE: nothing now. */
+/* The next complete command and its argument ("" for none; of an unknown command,
+ * its text), valid until the next call. CONTROL_NONE: nothing has arrived. */
 enum control_command control_next(struct control *c, const char **arg);
-/* Carried out: text is "ack" or an error, a line. */
+/* Answers a command; text is "ack" or "error: ...", without the newline. */
 void control_ack(struct control *c, const char *text);
 
 #endif

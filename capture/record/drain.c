@@ -1,36 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Reading one ring into the file.
+ * drain: one ring into the file.
  *
- * Order: the records, which are few, and tell where the trace may be cut; then
- * AUX, piece by piece, so that there is room again soon; then, when a record told
- * that the PMU has stopped for want of room, a restart.
+ * Order: first the records, which are few and say where the trace may be cut; then
+ * the AUX area, piece by piece, so that the PMU soon has room again; then, if a
+ * record said that the PMU stopped for lack of room, a restart. A restart before
+ * the copy would find no room and stop again.
  *
- * Invariant: aux_tail moves only behind bytes that the file has, or that the
- * writer counted as unwritten. Records go into the file as they are.
+ * Invariant: aux_tail never passes a byte that is neither in the file nor counted
+ * by the writer as unwritten. Records are written exactly as the kernel made them.
  */
 #include <string.h>
 #include <sys/auxv.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "capture/describe/codesave.h"
-#include "capture/record/impl.h"
 #include "capture/describe/synth.h"
+#include "capture/record/impl.h"
+#include "common/clock.h"
 
-/* Below this the PMU may have found no room, though no record says so: the
- * drivers need a whole page to go on. */
+/* With less room the PMU may have stopped although no record says so: drivers
+ * program whole pages (intel_pt: a ToPA entry is at least one). */
 #define SUSPECT_ROOM ((size_t)sysconf(_SC_PAGESIZE))
-#define ROUND_RECORDS 256	/* at least, between two FINISHED_ROUNDs */
-#define SUSPECT_MS 4	/* how long a full ring's head must stand still */
-
-static uint64_t rec_now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
+#define ROUND_RECORDS 256	/* minimum between two FINISHED_ROUNDs */
+/* A suspect ring's head must stand still so long before the event is restarted:
+ * a restart of a running event costs it a gap. */
+#define SUSPECT_MS 4
 
 int rec_put_aux(struct rec_reader *rd, struct rec_ring *rr,
 		const struct iovec iov[2], uint64_t pos, uint64_t len)
@@ -45,11 +40,12 @@ int rec_put_aux(struct rec_reader *rd, struct rec_ring *rr,
 	};
 	int ret;
 
-	/* PT takes the top byte of its 7-byte TSC from here */
+	/* perf takes the top byte of the TSC from here (ref_timestamp in
+	 * intel_pt_calc_tsc_timestamp): a TSC packet carries only seven bytes. */
 #ifdef __x86_64__
 	a.reference = __builtin_ia32_rdtsc();
 #endif
-	if (rr->set->cpu >= 0)
+	if (rr->set->cpu >= 0)	/* the buffer of a CPU belongs to no thread */
 		a.tid = UINT32_MAX;
 	ret = writer_auxtrace(rd->r->w, &a, iov, iov[1].iov_len ? 2 : 1);
 	if (!ret)
@@ -57,32 +53,36 @@ int rec_put_aux(struct rec_reader *rd, struct rec_ring *rr,
 	return ret;
 }
 
-/* Into the ledger, and into the file. */
-static int rec_loss(struct rec_reader *rd, struct rec_ring *rr,
-		    enum aux_ledger_cause cause, uint64_t offset,
-		    uint64_t bytes, bool own_record)
+/*
+ * Enters a loss of unknown size at stream position offset into the ledger. With
+ * own_record also into the file, for a loss that no record of the kernel reports.
+ */
+static int enter_loss(struct rec_reader *rd, struct rec_ring *rr,
+		      enum aux_ledger_cause cause, uint64_t offset,
+		      bool own_record)
 {
 	struct aux_own_loss loss = {
 		.idx = rr->idx,
 		.cause = cause,
 		.offset = offset,
-		.bytes = bytes,
-		.first_ns = rr->full_ns,
-		.last_ns = rr->last_ns,
+		.first_ns = rr->times.before_ns,
+		.last_ns = rr->times.last_ns,
 		.cpu = (uint32_t)rr->set->cpu,
 		.tid = (uint32_t)rr->set->tid,
 	};
 
 	ledger_add(rd->r->ledger, rr->aux ? rr->idx : LEDGER_NO_STREAM,
-		   cause, bytes, loss.first_ns, loss.last_ns);
+		   cause, 0, loss.first_ns, loss.last_ns);
 	if (!own_record)
 		return 0;
 	return writer_own(rd->r->w, AUX_OWN_LOSS, &loss, sizeof(loss), NULL, 0);
 }
 
-/* One piece, up to the next cut, end at most: its room is free again before the
- * rest is written. Where no record ends the trace may not be cut: packets would
- * be. What came behind end is left for the next look, which judges its room. */
+/*
+ * Writes one piece, up to the next cut and at most up to end, and releases its
+ * room before the next piece is written. Data that arrive past end meanwhile wait
+ * for the next drain, which judges the room they had.
+ */
 static int drain_piece(struct rec_reader *rd, struct rec_ring *rr,
 		       unsigned int *cut, uint64_t end)
 {
@@ -91,28 +91,31 @@ static int drain_piece(struct rec_reader *rd, struct rec_ring *rr,
 	size_t len;
 	int ret;
 
-	while (*cut < rr->n_cuts && rr->cuts[*cut] <= pos)
+	while (*cut < rr->cuts.n && rr->cuts.at[*cut] <= pos)
 		++*cut;
-	if (*cut < rr->n_cuts && rr->cuts[*cut] < end)
-		end = rr->cuts[*cut];
+	if (*cut < rr->cuts.n && rr->cuts.at[*cut] < end)
+		end = rr->cuts.at[*cut];
 	len = (size_t)(end - pos);
 	ring_aux_slice(rr->ring, end, len, iov);
 	ret = rec_put_aux(rd, rr, iov, pos, len);
-	if (rr->n_tails < sizeof(rr->tails) / sizeof(*rr->tails))
-		rr->tails[rr->n_tails++] = pos;
-	/* what the file could not take the writer counts as unwritten */
+	if (rr->stop.n_tails < sizeof(rr->stop.tails) / sizeof(*rr->stop.tails))
+		rr->stop.tails[rr->stop.n_tails++] = pos;
+	/* Even on an error: the writer has counted the bytes as unwritten. */
 	ring_aux_done(rr->ring, len);
 	return ret;
 }
 
-/* How little room the PMU may have found at head: of the tails that it may have
- * seen are also those that we set while it wrote up to there. */
+/*
+ * The least room that the PMU may have found when it had written up to head. It
+ * may have read any of the tails that the last drain stored while it was writing,
+ * so the oldest of these within one size of head counts.
+ */
 static size_t least_room(const struct rec_ring *rr, uint64_t pos, uint64_t head)
 {
 	size_t size = rr->ring->aux_size, room = size - (size_t)(head - pos), i;
 
-	for (i = 0; i < rr->n_tails; i++) {
-		uint64_t since = head - rr->tails[i];
+	for (i = 0; i < rr->stop.n_tails; i++) {
+		uint64_t since = head - rr->stop.tails[i];
 
 		if (since <= size && size - since < room)
 			room = size - (size_t)since;
@@ -120,6 +123,11 @@ static size_t least_room(const struct rec_ring *rr, uint64_t pos, uint64_t head)
 	return room;
 }
 
+/*
+ * Copies what waits in the AUX area, and judges whether the event has stopped (see
+ * struct rec_stop). New data after a nudge, or after the area was completely full,
+ * prove that it had: with several events on one ring each may stop by itself.
+ */
 static int drain_aux(struct rec_reader *rd, struct rec_ring *rr)
 {
 	struct iovec iov[2];
@@ -130,78 +138,170 @@ static int drain_aux(struct rec_reader *rd, struct rec_ring *rr)
 
 	if (!len)
 		return 0;
-	if (rr->any_truncated && rr->truncated_at == rr->suspect_head)
-		rr->brimful = false;	/* told */
-	if (rr->nudged || rr->brimful) {
-		/* it had stood still until we started it again, or others went
-		 * on: of several events of a ring each may stop by itself */
-		rr->nudged = rr->brimful = false;
+	if (rr->stop.reported && rr->stop.reported_at == rr->stop.suspect_head)
+		rr->stop.full = false;	/* a record reports this stop */
+	if (rr->stop.nudged || rr->stop.full) {
+		rr->stop.nudged = rr->stop.full = false;
 		rd->stats.n_stalls++;
-		ret = rec_loss(rd, rr, AUX_LEDGER_STALLED, pos, 0, true);
+		ret = enter_loss(rd, rr, AUX_LEDGER_STALLED, pos, true);
 		if (ret)
 			return ret;
 	}
 	room = least_room(rr, pos, pos + len);
-	rr->n_tails = 0;
-	rr->suspect = room < SUSPECT_ROOM;
-	/* then the kernel lets no event begin, and makes no record of it */
-	rr->brimful = room <= 1;
-	if (rr->suspect) {
-		rr->suspect_head = pos + len;
-		rr->suspect_ms = rec_now_ms();
-		rr->full_ns = rr->last_ns;
+	rr->stop.n_tails = 0;
+	rr->stop.suspect = room < SUSPECT_ROOM;
+	/* CIRC_SPACE() keeps one byte free: perf_aux_output_begin() then disables
+	 * the event without making a record. */
+	rr->stop.full = room <= 1;
+	if (rr->stop.suspect) {
+		rr->stop.suspect_head = pos + len;
+		rr->stop.suspect_ms = clock_ms();
+		rr->times.before_ns = rr->times.last_ns;
 	}
 	for (end = pos + len; !ret && rr->ring->aux_tail < end;)
 		ret = drain_piece(rd, rr, &cut, end);
 	return ret;
 }
 
-/* All our events have the trailer of SYNTH_SAMPLE_TYPE, and samples begin with
- * IDENTIFIER, [IP], TID, TIME. */
+/* The attr of the event that a record's identifier names; NULL: not ours. */
+static const struct perf_event_attr *attr_of(const struct recorder *r, uint64_t id)
+{
+	const struct evset *set = r->config.set;
+	size_t i;
+
+	for (i = 0; i < set->n_fds; i++)
+		if (set->fds[i].id == id)
+			return &r->config.events->events[set->fds[i].event].attr;
+	return NULL;
+}
+
+/*
+ * The time of a record, 0 if it has none. evlist gives all events one sample_type
+ * head: samples begin with IDENTIFIER, [IP], TID, TIME, and with sample_id_all
+ * every other record ends with TID, TIME, CPU, IDENTIFIER.
+ */
 static uint64_t record_time(const struct recorder *r,
 			    const struct perf_event_header *h)
 {
 	const uint8_t *p = (const uint8_t *)h;
+	const struct perf_event_attr *a;
 	uint64_t id, t;
-	size_t i, at;
+	size_t at;
 
+	if (h->size < sizeof(*h) + 32)
+		return 0;
 	if (h->type != PERF_RECORD_SAMPLE) {
-		if (h->size < sizeof(*h) + 32)
-			return 0;
 		memcpy(&t, p + h->size - 24, sizeof(t));
 		return t;
 	}
-	if (h->size < sizeof(*h) + 32)
-		return 0;
 	memcpy(&id, p + sizeof(*h), sizeof(id));
-	for (i = 0; i < r->config.set->n_fds; i++)
-		if (r->config.set->fds[i].id == id)
-			break;
-	if (i == r->config.set->n_fds)
+	a = attr_of(r, id);
+	if (!a)
 		return 0;
 	at = sizeof(*h) + 16;
-	if (r->config.events->events[r->config.set->fds[i].event]
-		    .attr.sample_type & PERF_SAMPLE_IP)
+	if (a->sample_type & PERF_SAMPLE_IP)
 		at += 8;
 	memcpy(&t, p + at, sizeof(t));
 	return t;
 }
 
-/* What waits may be cut where a record ends; small ones stay together. */
-static void note_cut(struct rec_ring *rr, uint64_t end)
-{
-	uint64_t from = rr->n_cuts > 1 ? rr->cuts[rr->n_cuts - 2] :
-					 rr->ring->aux_tail;
+/*
+ * The trace in a sample (PERF_SAMPLE_AUX): u64 size, then the bytes. Of the fields
+ * that evlist requests it is the last, so the fields before it are skipped in the
+ * order of PERF_RECORD_SAMPLE in <linux/perf_event.h>. A sample_type with any other
+ * field counts as 0: its layout is not known here.
+ */
 
-	if (rr->n_cuts == REC_CUTS ||
-	    (rr->n_cuts && end - from < rr->ring->aux_size / REC_CUTS))
-		rr->n_cuts--;
-	rr->cuts[rr->n_cuts++] = end;
+/* The fields of one word, in the record's order up to PERIOD. */
+static const uint64_t words[] = {
+	PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_IP, PERF_SAMPLE_TID,
+	PERF_SAMPLE_TIME, PERF_SAMPLE_ADDR, PERF_SAMPLE_ID,
+	PERF_SAMPLE_STREAM_ID, PERF_SAMPLE_CPU, PERF_SAMPLE_PERIOD,
+};
+#define N_WORDS (sizeof(words) / sizeof(*words))
+#define LONGER (PERF_SAMPLE_READ | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_RAW | \
+		PERF_SAMPLE_AUX)
+
+struct sample {
+	const uint64_t *w;
+	uint64_t n, at;	/* words */
+};
+
+/* The word at the position; 0 past the end. */
+static uint64_t word(const struct sample *s)
+{
+	return s->at < s->n ? s->w[s->at] : 0;
 }
 
-/* Offset, size and flags of an AUX record. One overrun can have several with
- * TRUNCATED, all ending at the same place: they are one loss. */
-static void note_aux(struct rec_reader *rd, struct rec_ring *rr,
+static void skip(struct sample *s, uint64_t n)
+{
+	s->at = n > s->n - s->at ? s->n : s->at + n;
+}
+
+/* struct read_format of perf_event_open(2). */
+static void skip_read(struct sample *s, uint64_t format)
+{
+	uint64_t each = 1 + !!(format & PERF_FORMAT_ID) +
+			!!(format & PERF_FORMAT_LOST);
+	uint64_t n = 1;
+
+	if (format & PERF_FORMAT_GROUP) {
+		n = word(s);
+		skip(s, 1);
+	}
+	skip(s, !!(format & PERF_FORMAT_TOTAL_TIME_ENABLED));
+	skip(s, !!(format & PERF_FORMAT_TOTAL_TIME_RUNNING));
+	skip(s, n > s->n ? s->n : n * each);
+}
+
+static uint64_t aux_size(const struct perf_event_attr *a, struct sample *s)
+{
+	uint64_t known = LONGER;
+	size_t i;
+
+	for (i = 0; i < N_WORDS; i++) {
+		known |= words[i];
+		skip(s, !!(a->sample_type & words[i]));
+	}
+	if (a->sample_type & ~known || !(a->sample_type & PERF_SAMPLE_AUX))
+		return 0;
+	if (a->sample_type & PERF_SAMPLE_READ)
+		skip_read(s, a->read_format);
+	if (a->sample_type & PERF_SAMPLE_CALLCHAIN)
+		skip(s, word(s) < s->n ? 1 + word(s) : s->n);
+	if (a->sample_type & PERF_SAMPLE_RAW)	/* u32 size, then the data */
+		skip(s, ((uint32_t)word(s) + UINT64_C(4) + 7) / 8);
+	return word(s);
+}
+
+static uint64_t sampled_trace(const struct recorder *r,
+			      const struct perf_event_header *h)
+{
+	struct sample s = { .w = (const void *)(h + 1),
+			    .n = (h->size - sizeof(*h)) / 8 };
+	const struct perf_event_attr *a = attr_of(r, word(&s));
+
+	return a ? aux_size(a, &s) : 0;
+}
+
+/* The trace may be cut at end. Cuts closer than 1/REC_CUTS of the area replace
+ * one another, so that the array covers all of it. */
+static void add_cut(struct rec_ring *rr, uint64_t end)
+{
+	uint64_t from = rr->cuts.n > 1 ? rr->cuts.at[rr->cuts.n - 2] :
+					 rr->ring->aux_tail;
+
+	if (rr->cuts.n == REC_CUTS ||
+	    (rr->cuts.n && end - from < rr->ring->aux_size / REC_CUTS))
+		rr->cuts.n--;
+	rr->cuts.at[rr->cuts.n++] = end;
+}
+
+/*
+ * PERF_RECORD_AUX: u64 offset, size, flags. One overrun can produce several
+ * records with TRUNCATED that all end at the same position: they are one loss.
+ */
+static void inspect_aux(struct rec_reader *rd, struct rec_ring *rr,
 		     const struct perf_event_header *h)
 {
 	uint64_t f[3], end;
@@ -211,22 +311,23 @@ static void note_aux(struct rec_reader *rd, struct rec_ring *rr,
 	memcpy(f, h + 1, sizeof(f));
 	end = f[0] + f[1];
 	if (rr->aux && end - rr->ring->aux_tail <= rr->ring->aux_size)
-		note_cut(rr, end);
+		add_cut(rr, end);
 	if (f[2] & PERF_AUX_FLAG_TRUNCATED) {
 		if (!rd->r->config.snapshot)
-			rr->truncated = true;
-		if (!rr->any_truncated || rr->truncated_at != end)
-			rec_loss(rd, rr, AUX_LEDGER_TRUNCATED, end, 0, false);
-		rr->any_truncated = true;
-		rr->truncated_at = end;
+			rr->stop.truncated = true;
+		if (!rr->stop.reported || rr->stop.reported_at != end)
+			enter_loss(rd, rr, AUX_LEDGER_TRUNCATED, end, false);
+		rr->stop.reported = true;
+		rr->stop.reported_at = end;
 	}
 	if (f[2] & PERF_AUX_FLAG_PARTIAL)
-		rec_loss(rd, rr, AUX_LEDGER_PARTIAL, end, 0, false);
+		enter_loss(rd, rr, AUX_LEDGER_PARTIAL, end, false);
 	if (f[2] & PERF_AUX_FLAG_COLLISION)
-		rec_loss(rd, rr, AUX_LEDGER_COLLISION, end, 0, false);
+		enter_loss(rd, rr, AUX_LEDGER_COLLISION, end, false);
 }
 
-static void note_lost(struct rec_reader *rd, struct rec_ring *rr,
+/* PERF_RECORD_LOST or LOST_SAMPLES; the count stands at byte at of the body. */
+static void inspect_lost(struct rec_reader *rd, struct rec_ring *rr,
 		      const struct perf_event_header *h, size_t at)
 {
 	uint64_t n;
@@ -237,17 +338,18 @@ static void note_lost(struct rec_reader *rd, struct rec_ring *rr,
 	if (h->type == PERF_RECORD_LOST)
 		rd->n_lost += n;
 	ledger_add(rd->r->ledger, LEDGER_NO_STREAM,
-		   AUX_LEDGER_LOST_RECORDS, n, rr->full_ns, rr->last_ns);
-	/* a record that told of a stop may have been among them */
+		   AUX_LEDGER_LOST_RECORDS, n, rr->times.before_ns, rr->times.last_ns);
+	/* An AUX record with TRUNCATED may be among them: restart to be safe. */
 	if (rr->aux && !rd->r->config.snapshot)
-		rr->truncated = true;
+		rr->stop.truncated = true;
 }
 
 /*
- * The vdso is in no file. A new program's is the same as ours, at an address of
- * its own, if it has our word size: 32-bit programs have theirs below 4 GB.
+ * Saves the vdso, which no file contains. Every 64-bit program has the same image
+ * as this one, at an address of its own. A 32-bit program's image is another one;
+ * it is mapped below 4 GB.
  */
-static void note_mmap2(struct rec_reader *rd, struct rec_ring *rr,
+static void inspect_mmap2(struct rec_reader *rd, struct rec_ring *rr,
 		       const struct perf_event_header *h)
 {
 	static const char name[] = "[vdso]";
@@ -267,38 +369,38 @@ static void note_mmap2(struct rec_reader *rd, struct rec_ring *rr,
 	memcpy(&m, h, sizeof(m));
 	if (!(m.addr >> 32) || m.len > 4 * (uint64_t)sysconf(_SC_PAGESIZE))
 		return;
-	e.time_ns = rr->last_ns;
+	e.time_ns = rr->times.last_ns;
 	e.addr = m.addr;
 	e.len = m.len;
 	e.pid = m.pid;
 	writer_code(rd->r->w, &e, own);
 }
 
-void rec_note(struct rec_reader *rd, struct rec_ring *rr,
+void rec_inspect(struct rec_reader *rd, struct rec_ring *rr,
 	      const struct perf_event_header *h)
 {
 	uint64_t t = record_time(rd->r, h);
 
 	if (t) {
-		rr->full_ns = rr->last_ns;
-		rr->last_ns = t;
-		if (!rr->first_ns)
-			rr->first_ns = t;
+		rr->times.before_ns = rr->times.last_ns;
+		rr->times.last_ns = t;
+		if (!rr->times.first_ns)
+			rr->times.first_ns = t;
 	}
 	if (rd->r->config.save)
 		codesave_note(rd->r->config.save, h, t);
 	switch (h->type) {
 	case PERF_RECORD_AUX:
-		note_aux(rd, rr, h);
+		inspect_aux(rd, rr, h);
 		break;
 	case PERF_RECORD_MMAP2:
-		note_mmap2(rd, rr, h);
+		inspect_mmap2(rd, rr, h);
 		break;
 	case PERF_RECORD_LOST:		/* id, lost */
-		note_lost(rd, rr, h, 8);
+		inspect_lost(rd, rr, h, 8);
 		break;
 	case PERF_RECORD_LOST_SAMPLES:
-		note_lost(rd, rr, h, 0);
+		inspect_lost(rd, rr, h, 0);
 		break;
 	case PERF_RECORD_THROTTLE:
 		ledger_add(rd->r->ledger, LEDGER_NO_STREAM,
@@ -307,7 +409,7 @@ void rec_note(struct rec_reader *rd, struct rec_ring *rr,
 	case PERF_RECORD_SAMPLE:
 		rd->stats.n_samples++;
 		if (rd->r->config.sampling)
-			rd->stats.sampled_bytes += rec_sample_aux(rd->r, h);
+			rd->stats.sampled_bytes += sampled_trace(rd->r, h);
 		break;
 	default:
 		break;
@@ -315,32 +417,33 @@ void rec_note(struct rec_reader *rd, struct rec_ring *rr,
 	rd->stats.n_records++;
 }
 
+/* Writes the waiting records of a forward data ring. */
 static int drain_data(struct rec_reader *rd, struct rec_ring *rr)
 {
 	struct recorder *r = rd->r;
 	struct iovec iov[2];
 	size_t len = ring_data(rr->ring, iov), pos = 0;
-	uint64_t before = rr->last_ns;
+	uint64_t before = rr->times.last_ns;
 	int ret = 0;
 
 	while (pos < len && !ret) {
 		const struct perf_event_header *h =
 			ring_record(iov, pos, rd->copy, REC_COPY_MAX);
 
-		if (!h) {	/* a ring that cannot be: give up what is there */
+		if (!h) {	/* corrupt: drop what waits, or we loop here */
 			ledger_add(r->ledger, LEDGER_NO_STREAM,
-				   AUX_LEDGER_LOST_RECORDS, 1, rr->last_ns,
-				   rr->last_ns);
+				   AUX_LEDGER_LOST_RECORDS, 1, rr->times.last_ns,
+				   rr->times.last_ns);
 			pos = len;
 			break;
 		}
-		rec_note(rd, rr, h);
+		rec_inspect(rd, rr, h);
 		ret = writer_record(r->w, h);
 		pos += h->size;
 	}
-	if (rr->last_ns != before) {
-		writer_time(r->w, rr->last_ns);
-		writer_time(r->w, rr->first_ns);
+	if (rr->times.last_ns != before) {
+		writer_time(r->w, rr->times.last_ns);
+		writer_time(r->w, rr->times.first_ns);
 	}
 	if (len)
 		ring_data_done(rr->ring, ret ? 0 : pos);
@@ -357,7 +460,7 @@ int rec_drain(struct rec_reader *rd, struct rec_ring *rr)
 		ret = drain_data(rd, rr);
 	if (!ret && aux)
 		ret = drain_aux(rd, rr);
-	rr->n_cuts = 0;
+	rr->cuts.n = 0;
 	return ret;
 }
 
@@ -366,8 +469,8 @@ static int restart(struct rec_reader *rd, struct rec_ring *rr)
 	struct recorder *r = rd->r;
 
 	rd->stats.n_restarts++;
-	rr->truncated = rr->suspect = false;
-	rr->n_tails = 0;	/* it begins with the present one */
+	rr->stop.truncated = rr->stop.suspect = false;
+	rr->stop.n_tails = 0;	/* the event starts from the present tail */
 	return evset_aux_restart(r->config.set, r->config.events, rr->idx);
 }
 
@@ -376,15 +479,15 @@ int rec_restart(struct rec_reader *rd, struct rec_ring *rr)
 	if (!rr->aux || rd->r->config.snapshot || rd->r->config.sampling ||
 	    __atomic_load_n(&rd->r->paused, __ATOMIC_RELAXED))
 		return 0;
-	if (rr->truncated)
+	if (rr->stop.truncated)
 		return restart(rd, rr);
-	if (!rr->suspect || rec_now_ms() - rr->suspect_ms < SUSPECT_MS)
+	if (!rr->stop.suspect || clock_ms() - rr->stop.suspect_ms < SUSPECT_MS)
 		return 0;
-	if (ring_aux_head(rr->ring) != rr->suspect_head) {
-		rr->suspect = false;
+	if (ring_aux_head(rr->ring) != rr->stop.suspect_head) {
+		rr->stop.suspect = false;
 		return 0;
 	}
-	rr->nudged = true;
+	rr->stop.nudged = true;
 	return restart(rd, rr);
 }
 
@@ -400,46 +503,11 @@ int rec_end_round(struct rec_reader *rd)
 	return synth_finished_round(rd->r->w);
 }
 
-/* Nothing comes any more that could tell whether a full area, or one that we
- * have just started again, had stood still. */
 int rec_silent_end(struct rec_reader *rd, struct rec_ring *rr)
 {
-	if (rr->truncated || (!rr->suspect && !rr->nudged))
+	if (rr->stop.truncated || (!rr->stop.suspect && !rr->stop.nudged))
 		return 0;
-	rr->suspect = rr->nudged = false;
+	rr->stop.suspect = rr->stop.nudged = false;
 	rd->stats.n_stalls++;
-	return rec_loss(rd, rr, AUX_LEDGER_STALLED, rr->ring->aux_tail, 0, true);
-}
-
-/* What the rings of a reader hold for the file. */
-static uint64_t waiting(struct rec_reader *rd)
-{
-	const struct recorder_config *c = &rd->r->config;
-	uint64_t n = 0;
-	size_t i;
-
-	pthread_mutex_lock(&rd->lock);
-	for (i = 0; i < rd->n_rings; i++) {
-		const struct rec_ring *rr = rd->rings[i];
-
-		if (!rr->set->backward)
-			n += ring_data_waits(rr->ring);
-		if (rr->aux && !c->snapshot && !c->sampling)
-			n += ring_aux_head(rr->ring) - rr->ring->aux_tail;
-	}
-	pthread_mutex_unlock(&rd->lock);
-	return n;
-}
-
-uint64_t recorder_room(struct recorder *r)
-{
-	uint64_t max = r->config.max_size, size;
-	size_t i;
-
-	if (!max)
-		return UINT64_MAX;
-	size = writer_size(r->w);
-	for (i = 0; i < r->n_readers && size < max; i++)
-		size += waiting(&r->readers[i]);
-	return size < max ? max - size : 0;
+	return enter_loss(rd, rr, AUX_LEDGER_STALLED, rr->ring->aux_tail, true);
 }

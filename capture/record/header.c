@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What stands before the data of a kernel recording: events and their ids, the
- * trace's parameters, and what existed before the events were enabled.
+ * What precedes the data of a kernel recording.
+ *
+ * kernel_header writes what every reader needs before the first ring record: attrs
+ * with their ids, feature sections, AUXTRACE_INFO and TIME_CONV, ID_INDEX (which maps
+ * ids to rings for perf's auxtrace queues). kernel_describe writes what existed
+ * before the events were enabled. After a rotation both run again: each file stands
+ * alone.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +18,7 @@
 
 #include "capture/event/auxpmu.h"
 #include "capture/describe/features.h"
-#include "capture/record/kernel.h"
+#include "capture/record/impl.h"
 #include "capture/describe/synth_proc.h"
 #include "capture/event/tracing_data.h"
 
@@ -49,7 +54,7 @@ static int add_attrs(const struct kernel *k, struct writer *w)
 	return ret;
 }
 
-/* Which events count together, as perf's readers show them. */
+/* HEADER_GROUP_DESC: groups of two or more events. */
 static int add_groups(const struct kernel *k, struct writer *w)
 {
 	const struct evlist *l = &k->events;
@@ -74,6 +79,7 @@ static int add_groups(const struct kernel *k, struct writer *w)
 	return ret;
 }
 
+/* PERF_RECORD_ID_INDEX; idx is the ring, as in AUXTRACE.idx. */
 static int add_id_index(const struct kernel *k, struct writer *w)
 {
 	const struct evset *s = &k->set;
@@ -94,6 +100,7 @@ static int add_id_index(const struct kernel *k, struct writer *w)
 	return ret;
 }
 
+/* HEADER_PMU_MAPPINGS: attr.type of each PMU that sysfs lists. */
 static int add_pmus(struct writer *w)
 {
 	struct features_pmu *pmus = NULL;
@@ -121,6 +128,7 @@ static int add_pmus(struct writer *w)
 	return ret;
 }
 
+/* Our own feature: what recorded this file, as KEY=VALUE lines. */
 static int add_source(const struct kernel *k, struct writer *w)
 {
 	char text[512];
@@ -137,7 +145,8 @@ static int add_source(const struct kernel *k, struct writer *w)
 	return features_source(w, text);
 }
 
-/* As tracefs names them: an event's own name may be any, or have modifiers. */
+/* The names as tracefs has them: an event's own name may be set by name=, or carry
+ * modifiers. The caller frees names[0..*n), also on error. */
 static int tracepoint_names(const struct kernel *k, char **names, size_t *n)
 {
 	size_t i;
@@ -154,6 +163,7 @@ static int tracepoint_names(const struct kernel *k, char **names, size_t *n)
 	return 0;
 }
 
+/* HEADER_TRACING_DATA: the formats of the tracepoints, for perf script. */
 static int add_tracing_data(const struct kernel *k, struct writer *w,
 			    struct aux_diag *diag)
 {
@@ -190,6 +200,8 @@ static bool records_switches(const struct kernel *k)
 	return false;
 }
 
+/* AUXTRACE_INFO of the first AUX event; evlist puts these first. Per thread the event
+ * may run on any CPU, so its metadata (CoreSight) name all that are online. */
 static int add_trace_info(const struct kernel *k, struct writer *w,
 			  struct aux_diag *diag)
 {
@@ -232,7 +244,8 @@ static bool records_kernel(const struct kernel *k)
 	return false;
 }
 
-/* The program before its exec: its name then; the rest the kernel records. */
+/* The program before its exec still bears our name; all that follows, from its exec
+ * on, the kernel records. */
 static int describe_child(const struct kernel *k, struct writer *w,
 			  const struct synth_id *id)
 {
@@ -265,7 +278,7 @@ static int describe_existing(struct kernel *k, struct writer *w, bool again,
 	if (k->target.system_wide)
 		o.n_tids = 0, o.tids = NULL;
 	else if (k->target.child && !again)
-		o.n_tids = 0;	/* the kernel alone */
+		o.n_tids = 0;	/* only the kernel's maps */
 	ret = synth_proc(w, &o, &r, diag);
 	k->result->n_unreadable = r.n_unreadable;
 	k->result->kernel_hidden = r.kernel_hidden && records_kernel(k);

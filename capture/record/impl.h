@@ -1,100 +1,197 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the parts of the recorder share; nobody else includes this. */
+/*
+ * Private to capture/record: the kernel source and the recorder.
+ *
+ * source_kernel.c opens and maps, header.c writes what precedes the data, loop.c
+ * runs the recording; recorder.c owns the readers, drain.c reads one ring,
+ * snapshot.c saves overwritten rings.
+ */
 #ifndef CAPTURE_RECORD_IMPL_H
 #define CAPTURE_RECORD_IMPL_H
 
 #include <poll.h>
 #include <pthread.h>
 
+#include "capture/describe/codesave.h"
 #include "capture/event/auxpmu.h"
+#include "capture/event/explain.h"
+#include "capture/record/control.h"
+#include "capture/record/record.h"
 #include "capture/record/recorder.h"
 
-/* Pieces in which a full AUX area is written and given back. */
+/*
+ * The kernel source. The main thread owns it; after recorder_start the reader
+ * threads use events, set and rings through the recorder, and the thread of
+ * describe() in loop.c reads it while the main thread polls.
+ */
+struct kernel {
+	const struct source_job *job;
+	const struct kernel_options *o;
+
+	/* Acquired by open, in this order; close_kernel releases in reverse. */
+	struct explain_system sys;
+	struct control *control;	/* NULL: no --control */
+	struct target target;
+	struct evlist events;
+	struct evset set;
+	struct ring *rings;		/* set.n_rings, mapped */
+	struct codesave *save;		/* NULL: code is not saved */
+	struct recorder *recorder;
+	char fit_text[256];		/* of explain_fit, for result->notes */
+
+	/* Valid from run on; borrowed from the caller. */
+	struct ledger *ledger;		/* of the present file */
+	struct source_result *result;
+	struct output *out;
+
+	/* State of the loop. */
+	bool enabled;
+	bool stopped;			/* by the user */
+	bool full;			/* max_size was reached */
+};
+
+/* header.c. Attrs, features, AUXTRACE_INFO and ID_INDEX; each file of a rotation
+ * gets its own copy. */
+int kernel_header(struct kernel *k, struct writer *w, struct aux_diag *diag);
+/*
+ * Synthesizes what existed before the events: COMM, MMAP2, kernel maps; then
+ * FINISHED_INIT. May take long; records from the rings may interleave. again:
+ * the program is past its exec, so it is described from /proc as well.
+ */
+int kernel_describe(struct kernel *k, struct writer *w, bool again,
+		    struct aux_diag *diag);
+
+/* loop.c. Runs the recording to its end, ledger included. */
+int kernel_loop(struct kernel *k, struct aux_diag *diag);
+
+/* A full AUX area is written and released in at most so many pieces. */
 #define REC_CUTS 32
 
-/* One ring and what is known of its stream. One reader's, or the holder's. */
+/*
+ * Has the AUX event of this ring stopped? The kernel disables an AUX event that
+ * finds no room (perf_aux_output_begin, _end) and normally says so in an AUX
+ * record with TRUNCATED. That record can be missing: dropped with a full data
+ * ring, or never made when perf_aux_output_begin() itself finds the area full.
+ * So a ring whose room has shrunk below a page is suspect; when its head then
+ * stands still, the event is restarted, and if data follow it had stopped.
+ */
+struct rec_stop {
+	bool truncated;		/* a record says so: restart the event */
+	bool reported;		/* a TRUNCATED record was seen, */
+	uint64_t reported_at;	/* which ended at this stream position */
+	bool suspect;		/* room fell below a page, no record seen */
+	uint64_t suspect_head;	/* aux_head at that time */
+	uint64_t suspect_ms;	/* and the time, CLOCK_MONOTONIC */
+	bool nudged;		/* restarted on suspicion; new data confirm it */
+	bool full;		/* no byte was free: the kernel makes no record */
+	/* aux_tail before each piece of the last drain: the PMU may have compared
+	 * its head with any of them. */
+	uint64_t tails[REC_CUTS + 1];
+	unsigned int n_tails;
+};
+
+/* Stream positions where AUX records end, ascending. A cut between two AUXTRACE
+ * records must lie there: anywhere else it could split a packet. */
+struct rec_cuts {
+	uint64_t at[REC_CUTS];
+	unsigned int n;
+};
+
+/* Times of the ring's records, on perf's clock; 0: none yet. */
+struct rec_times {
+	uint64_t first_ns;	/* in the present file */
+	uint64_t last_ns;
+	uint64_t before_ns;	/* before the last: when a loss may have begun */
+};
+
+/* One ring and the state of its stream. Used by its reader, under the reader's
+ * lock, or by the holder of all locks. */
 struct rec_ring {
+	/* Constant after recorder_new. */
 	struct ring *ring;
 	const struct evset_ring *set;
-	uint32_t idx;		/* AUXTRACE.idx: the place in the evset */
-	bool aux;		/* has an AUX area that we drain or snapshot */
-	bool truncated;		/* the kernel stopped the event: restart it */
-	bool any_truncated;
-	uint64_t truncated_at;	/* stream position of the last such record */
-	bool suspect;		/* was full, and no record told of a stop */
-	bool nudged;		/* restarted for that; the head tells why */
-	bool brimful;		/* not a byte was free, and no record says so */
-	uint64_t suspect_head;
-	uint64_t tails[REC_CUTS + 1];	/* aux_tail as it was in the last drain */
-	unsigned int n_tails;
-	uint64_t suspect_ms;
-	uint64_t full_ns;	/* time of the last record before */
-	uint64_t produced;	/* AUX bytes the kernel has made, as accounted */
-	uint64_t last_ns;	/* time of the last record with a time */
-	uint64_t first_ns;
-	size_t live;		/* of evset_ring_live */
-	uint64_t cuts[REC_CUTS];	/* of what waits: where records end, rising */
-	unsigned int n_cuts;
-	uint64_t snap_end;	/* snapshot: stream position of the last end */
+	uint32_t idx;		/* AUXTRACE.idx: the index in the evset */
+	bool aux;		/* has an AUX area */
+
+	struct rec_stop stop;
+	struct rec_cuts cuts;	/* of what waits; empty between drains */
+	struct rec_times times;
+	size_t live;		/* evset_ring_live's hint */
+	uint64_t produced;	/* full trace: AUX bytes in the ledger so far */
+
+	/* Snapshots. */
+	uint64_t snap_end;	/* end of the last: AUX stream position, or
+				 * data_head of a backward ring */
 	struct auxpmu_wrap wrap;
 };
 
+/*
+ * A reader and its rings. The thread uses its own reader only; lock protects
+ * rings, stats, n_lost and round_records against the holder. fds belongs to the
+ * thread alone. error is written once under the lock and read atomically without.
+ */
 struct rec_reader {
 	struct recorder *r;
 	pthread_t thread;
-	bool running;
-	pthread_mutex_t lock;	/* held while it reads */
+	bool running;		/* thread is valid: main thread only */
+	pthread_mutex_t lock;	/* held while reading, never while waiting */
 	struct rec_ring **rings;
 	size_t n_rings;
-	struct pollfd *fds;	/* one per ring, then the caller's or our own */
-	size_t n_extra;
+	struct pollfd *fds;	/* one per ring, then wake_fd or the caller's */
+	size_t n_extra;		/* room for the caller's */
 	int error;		/* the first -AUX_E_* */
 	struct recorder_stats stats;
-	uint64_t n_lost;	/* as LOST records tell */
-	uint64_t round_records;	/* n_records at the last FINISHED_ROUND */
-	uint64_t *copy;		/* a record that lies across a ring's end */
+	uint64_t n_lost;	/* sum of LOST records */
+	uint64_t round_records;	/* stats.n_records at the last FINISHED_ROUND */
+	uint64_t *copy;		/* a record that wraps around the ring's end */
 };
 
+/*
+ * Lock order: held, then the readers' locks by index. The writer, the ledger and
+ * codesave lock themselves and call nothing of ours.
+ */
 struct recorder {
+	/* Constant after recorder_new. */
 	struct recorder_config config;
-	struct writer *w;
-	struct ledger *ledger;
-	bool paused;
-	bool describing;	/* no rounds end, see recorder_describing */
 	struct rec_ring *rings;
 	size_t n_rings;
 	struct rec_reader *readers;
 	size_t n_readers;
-	bool threaded;
-	int wake_fd;		/* eventfd: ends the threads' polls */
-	bool stopping;
+	bool threaded;		/* readers have threads; else the caller reads */
+	int wake_fd;		/* eventfd that ends the threads' polls */
+
+	/* Changed only before start or by the holder of all locks. */
+	struct writer *w;	/* the present file; NULL: none */
+	struct ledger *ledger;
 	uint64_t n_snapshots;
+	bool describing;	/* see recorder_describing; read with one reader only */
+
+	/* Written by the main thread, read atomically by the readers. */
+	bool paused;		/* the user disabled the events: no restarts */
+	bool stopping;		/* threads end */
+
 	pthread_mutex_t held;	/* one holder at a time */
 };
 
-#define REC_COPY_MAX 65536	/* header.size is 16 bits */
+#define REC_COPY_MAX 65536	/* perf_event_header.size has 16 bits */
 
-/* drain.c: reads all that one ring has. */
+/* drain.c. Moves everything that one ring has into the file. */
 int rec_drain(struct rec_reader *rd, struct rec_ring *rr);
-/* Starts stopped events again, watches for silent ones. */
+/* Restarts an event that stopped, or that seems to have. */
 int rec_restart(struct rec_reader *rd, struct rec_ring *rr);
 /*
- * All rings were read once: readers of the file need not keep what is older than
- * the round before. Not with trace: there is little else then, and it comes later
- * than the records beside it.
+ * After all rings were read once: writes FINISHED_ROUND, which lets readers of
+ * the file flush what is older than the previous round. Not with trace: its
+ * samples are made from AUX data, later than the records beside them.
  */
 int rec_end_round(struct rec_reader *rd);
-/* All is read, and nothing more will come: enters stops that nobody told. */
+/* At the end: enters stops that were suspected and can no longer be confirmed. */
 int rec_silent_end(struct rec_reader *rd, struct rec_ring *rr);
-
-/* An AUXTRACE record with len bytes that begin at stream position pos. */
+/* Writes an AUXTRACE record with len bytes from stream position pos. */
 int rec_put_aux(struct rec_reader *rd, struct rec_ring *rr,
 		const struct iovec iov[2], uint64_t pos, uint64_t len);
-/* What a record tells: its time, losses, a vdso; before it is written. */
-void rec_note(struct rec_reader *rd, struct rec_ring *rr,
-	      const struct perf_event_header *h);
-/* sample.c: bytes of trace in a sample, as it begins with its id. */
-uint64_t rec_sample_aux(const struct recorder *r,
-			const struct perf_event_header *h);
+/* Evaluates a record before it is written: times, losses, cuts, the vdso. */
+void rec_inspect(struct rec_reader *rd, struct rec_ring *rr,
+		 const struct perf_event_header *h);
 
 #endif

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The loop of a kernel recording: rings, signals, commands, clocks, rotation,
- * and an end that leaves nothing behind.
+ * The loop of a kernel recording: polls rings, signals and commands, acts on
+ * timers and sizes, rotates files, and ends the recording.
+ *
+ * Everything here runs on the main thread, except run_synthesis().
  */
 #include <errno.h>
 #include <poll.h>
@@ -11,37 +13,32 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/diag.h"
 
-#include "capture/record/kernel.h"
+#include "capture/record/impl.h"
 
 #define IDLE_MS 1000
-#define FLUSH_MS 200	/* what was read goes to the file, though nothing follows */
-#define FILL_MS 10	/* at the size, when half of --max-size is there */
-#define DESCRIBE_MS 5
-#define LOOK_MS 100	/* at processes of others, whose end nobody tells us */
+#define FLUSH_MS 200	/* the writer's buffer reaches the file at least so often */
+#define FILL_MS 10	/* poll interval once half of --max-size is used */
+#define SYNTHESIS_MS 5	/* poll interval while a new file is described */
+#define ATTACHED_MS 100	/* no SIGCHLD announces the end of others' processes */
+#define PROGRESS_MS 500
 
 struct loop {
 	struct kernel *k;
-	uint64_t started_ms, switched_ms;
-	uint64_t switched_bytes;
-	uint64_t progress_ms, flushed_ms;
-	uint64_t room;	/* left of --max-size */
-	bool waits;	/* for -D to run out */
+	/* CLOCK_MONOTONIC: when the loop started, the file was last switched or
+	 * flushed, progress was last reported. */
+	uint64_t started_ms, switched_ms, flushed_ms, progress_ms;
+	uint64_t switched_bytes;	/* of the file that do not count toward
+					 * --switch-output=SIZE */
+	uint64_t room;	/* bytes left of --max-size */
+	bool delayed;	/* -D has not yet expired */
 	bool done;
 	struct aux_diag *diag;
 };
-
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
 
 static int enable(struct loop *lp, bool on)
 {
@@ -65,48 +62,54 @@ static int snapshot(struct loop *lp, enum aux_snapshot_reason reason,
 				 reason == AUX_SNAPSHOT_EXIT, lp->diag);
 }
 
-/* Tells a new file what exists, beside the readers: rings must not wait for it.
- * Its records have no time, so it does not matter that others come between. */
-struct describing {
+/*
+ * Synthesis of a new file's side-band, on a thread of its own: reading /proc may
+ * take seconds, and the rings must not wait for it. Its records carry no time, so
+ * records from the rings may interleave with them.
+ */
+struct synthesis {
 	struct kernel *k;
 	struct writer *w;
 	struct aux_diag diag;
 	int ret;
-	bool done;
+	bool done;	/* atomic; releases diag and ret */
 };
 
-static void *run_describing(void *arg)
+static void *run_synthesis(void *arg)
 {
-	struct describing *d = arg;
+	struct synthesis *d = arg;
 
-	/* the readers hurry, this does not */
+	/* with one reader this thread inherits its raised priority */
 	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 0);
 	d->ret = kernel_describe(d->k, d->w, true, &d->diag);
 	__atomic_store_n(&d->done, true, __ATOMIC_RELEASE);
 	return NULL;
 }
 
-/* What describes is not of the size at which files are to change; what comes from
- * the rings meanwhile is. */
+/*
+ * Describes what exists to the new file w while the rings are still being read.
+ * Synthesized records do not count toward --switch-output=SIZE; ring data read
+ * meanwhile does. Otherwise a machine with many processes would rotate continually.
+ */
 static int describe(struct loop *lp, struct writer *w)
 {
-	struct describing d = { .k = lp->k, .w = w };
+	struct synthesis d = { .k = lp->k, .w = w };
 	struct pollfd none = { .fd = -1 };
-	struct recorder_stats was, is;
-	uint64_t begun = writer_size(w), more, read;
+	struct recorder_stats before, after;
+	uint64_t start_size = writer_size(w), grown, read;
 	pthread_t thread;
 	int ret = 0;
 
-	recorder_stats(lp->k->recorder, &was);
-	if (pthread_create(&thread, NULL, run_describing, &d))
+	recorder_stats(lp->k->recorder, &before);
+	if (pthread_create(&thread, NULL, run_synthesis, &d))
 		return kernel_describe(lp->k, w, true, lp->diag);
 	while (!ret && !__atomic_load_n(&d.done, __ATOMIC_ACQUIRE))
-		ret = recorder_poll(lp->k->recorder, &none, 1, DESCRIBE_MS);
+		ret = recorder_poll(lp->k->recorder, &none, 1, SYNTHESIS_MS);
 	pthread_join(thread, NULL);
-	recorder_stats(lp->k->recorder, &is);
-	more = writer_size(w) - begun;
-	read = is.aux_bytes - was.aux_bytes;
-	lp->switched_bytes += read < more ? more - read : 0;
+	recorder_stats(lp->k->recorder, &after);
+	grown = writer_size(w) - start_size;
+	read = after.aux_bytes - before.aux_bytes;
+	lp->switched_bytes += read < grown ? grown - read : 0;
 	if (ret)
 		return diag_set(lp->diag, -ret, AUX_NO_OFFSET,
 				"the recording stopped: %s", aux_strerror(ret));
@@ -116,25 +119,27 @@ static int describe(struct loop *lp, struct writer *w)
 }
 
 /*
- * All at rest: the present file gets what belongs to it, the next begins. The
- * kernel hands over trace when enough of it is there, or the event stops; so it
- * stops, else trace would lie in another file than its side-band.
+ * Completes the present file and begins the next, with all readers at rest.
+ *
+ * The kernel publishes trace (aux_head, PERF_RECORD_AUX) only at the AUX watermark
+ * or when the event is scheduled out. So the AUX events are disabled around the
+ * switch: trace would otherwise end up in the next file, after its side-band.
  */
 static int switch_file(struct loop *lp)
 {
 	struct kernel *k = lp->k;
-	bool stops = k->enabled && k->events.n_aux && !k->o->snapshot;
+	bool stop = k->enabled && k->events.n_aux && !k->o->snapshot;
 	struct writer *w;
 	int ret = 0, err;
 
-	lp->switched_ms = now_ms();
-	if (stops)
+	lp->switched_ms = clock_ms();
+	if (stop)
 		ret = evset_aux_enable(&k->set, &k->events, false);
 	err = recorder_hold(k->recorder);
 	ret = ret ? ret : err;
 	if (k->save)
 		codesave_output(k->save, NULL);
-	if (stops) {
+	if (stop) {
 		err = evset_aux_enable(&k->set, &k->events, true);
 		ret = ret ? ret : err;
 	}
@@ -165,7 +170,7 @@ static bool wants_snapshots(const struct kernel *k)
 	return k->o->snapshot || k->o->overwrite;
 }
 
-static int take_signal(struct loop *lp, int sig)
+static int handle_signal(struct loop *lp, int sig)
 {
 	struct kernel *k = lp->k;
 
@@ -180,19 +185,19 @@ static int take_signal(struct loop *lp, int sig)
 		k->stopped = true;
 		lp->done = true;
 		return 0;
-	default:	/* SIGCHLD: target_ended looks */
+	default:	/* SIGCHLD: run_once() asks target_ended() */
 		return 0;
 	}
 }
 
-static int take_signals(struct loop *lp)
+static int handle_signals(struct loop *lp)
 {
 	struct signalfd_siginfo si;
 	int ret = 0;
 
 	while (!ret && read(lp->k->o->signal_fd, &si, sizeof(si)) ==
 			       (ssize_t)sizeof(si))
-		ret = take_signal(lp, (int)si.ssi_signo);
+		ret = handle_signal(lp, (int)si.ssi_signo);
 	return ret;
 }
 
@@ -204,7 +209,7 @@ static void answer_evlist(const struct kernel *k)
 		control_ack(k->control, k->events.events[i].name);
 }
 
-static int take_command(struct loop *lp, enum control_command c,
+static int handle_command(struct loop *lp, enum control_command c,
 			const char *arg)
 {
 	struct kernel *k = lp->k;
@@ -249,7 +254,7 @@ static int take_command(struct loop *lp, enum control_command c,
 	return ret;
 }
 
-static int take_commands(struct loop *lp)
+static int handle_commands(struct loop *lp)
 {
 	enum control_command c;
 	const char *arg;
@@ -257,20 +262,20 @@ static int take_commands(struct loop *lp)
 
 	while (!ret &&
 	       (c = control_next(lp->k->control, &arg)) != CONTROL_NONE)
-		ret = take_command(lp, c, arg);
+		ret = handle_command(lp, c, arg);
 	return ret;
 }
 
-/* What the clock or the size asks for. */
-static int take_due(struct loop *lp)
+/* Whatever is due by time or size: -D, rotation, flush, --max-size, progress. */
+static int handle_timers(struct loop *lp)
 {
 	const struct kernel_options *o = lp->k->o;
 	struct kernel *k = lp->k;
-	uint64_t now = now_ms();
+	uint64_t now = clock_ms();
 	int ret = 0;
 
-	if (lp->waits && now - lp->started_ms >= (uint64_t)o->delay_ms) {
-		lp->waits = false;
+	if (lp->delayed && now - lp->started_ms >= (uint64_t)o->delay_ms) {
+		lp->delayed = false;
 		ret = enable(lp, true);
 	}
 	if (!ret && ((o->switch_ms && now - lp->switched_ms >= o->switch_ms) ||
@@ -284,7 +289,7 @@ static int take_due(struct loop *lp)
 	lp->room = recorder_room(k->recorder);
 	if (!lp->room)
 		lp->done = k->full = true;
-	if (k->job->progress && now - lp->progress_ms >= 500) {
+	if (k->job->progress && now - lp->progress_ms >= PROGRESS_MS) {
 		struct recorder_stats s;
 
 		recorder_stats(k->recorder, &s);
@@ -294,16 +299,17 @@ static int take_due(struct loop *lp)
 	return ret;
 }
 
-static int sleep_ms(const struct loop *lp)
+/* Milliseconds until something is due. */
+static int timeout_ms(const struct loop *lp)
 {
 	const struct kernel_options *o = lp->k->o;
-	uint64_t now = now_ms(), due, left = IDLE_MS;
+	uint64_t now = clock_ms(), due, left = IDLE_MS;
 
 	if (!lp->k->target.child || lp->k->job->progress)
-		left = LOOK_MS;
+		left = ATTACHED_MS;
 	if (lp->room < o->max_size / 2)
 		left = FILL_MS;
-	if (lp->waits) {
+	if (lp->delayed) {
 		due = lp->started_ms + (uint64_t)o->delay_ms;
 		left = due <= now ? 0 : due - now < left ? due - now : left;
 	}
@@ -314,6 +320,8 @@ static int sleep_ms(const struct loop *lp)
 	return (int)left;
 }
 
+/* Starts the readers, enables the events unless the child's exec does
+ * (enable_on_exec) or -D delays it, and releases the child into its exec. */
 static int start(struct loop *lp)
 {
 	struct kernel *k = lp->k;
@@ -334,23 +342,23 @@ static int start(struct loop *lp)
 	return ret;
 }
 
-static int turn(struct loop *lp)
+static int run_once(struct loop *lp)
 {
 	struct kernel *k = lp->k;
 	struct pollfd fds[2] = {
 		{ .fd = k->o->signal_fd, .events = POLLIN },
 		{ .fd = k->control ? k->control->fd : -1, .events = POLLIN },
 	};
-	int ret = recorder_poll(k->recorder, fds, 2, sleep_ms(lp));
+	int ret = recorder_poll(k->recorder, fds, 2, timeout_ms(lp));
 
 	if (ret)
 		return diag_set(lp->diag, -ret, AUX_NO_OFFSET,
 				"the recording stopped: %s", aux_strerror(ret));
-	ret = take_signals(lp);
+	ret = handle_signals(lp);
 	if (!ret && fds[1].revents)
-		ret = take_commands(lp);
+		ret = handle_commands(lp);
 	if (!ret)
-		ret = take_due(lp);
+		ret = handle_timers(lp);
 	if (target_ended(&k->target))
 		lp->done = true;
 	return ret;
@@ -362,16 +370,18 @@ int kernel_loop(struct kernel *k, struct aux_diag *diag)
 	struct loop lp = { .k = k, .diag = diag, .room = UINT64_MAX };
 	int ret, err, status;
 
-	lp.started_ms = lp.switched_ms = now_ms();
-	lp.waits = k->o->delay_ms > 0;
+	lp.started_ms = lp.switched_ms = clock_ms();
+	lp.delayed = k->o->delay_ms > 0;
 	k->result->never_enabled = k->o->delay_ms != 0;
 	ret = start(&lp);
 	while (!ret && !lp.done)
-		ret = turn(&lp);
+		ret = run_once(&lp);
 	if (!ret && k->o->snapshot_at_exit)
 		ret = snapshot(&lp, AUX_SNAPSHOT_EXIT, NULL);
 	evset_disable(&k->set, &late);
-	if (k->save) {	/* the program still is, and the rings tell of its maps */
+	if (k->save) {
+		/* Drain once more while the program may still exist: codesave
+		 * reads the code of the last maps from its memory. */
 		recorder_hold(k->recorder);
 		recorder_release(k->recorder);
 		codesave_finish(k->save);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * output: writers one after the other, and the names of what they made.
+ * output: a sequence of writers, and the names of the files they completed.
  *
- * Invariant: the list of finished files holds only names that this run gave, to
- * files that did not exist before.
+ * Invariant: the list of finished files, from which the oldest are deleted, holds
+ * only files that this run created under names that did not exist before.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,9 +14,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/diag.h"
-
 #include "capture/record/output.h"
+#include "common/array.h"
+#include "common/diag.h"
 
 struct output {
 	struct output_options opt;
@@ -27,7 +27,7 @@ struct output {
 	unsigned n_switched;
 };
 
-/* Digits behind the dot: four of the year, two of the rest down to 1/100 s. */
+/* Digits after the dot, as perf's switch_output: YYYYMMDDHHMMSS and 1/100 s. */
 #define STAMP_LEN 16
 
 static int fail_nomem(const struct output *o, struct aux_diag *diag)
@@ -74,7 +74,8 @@ unsigned output_n_switched(const struct output *o)
 	return o->n_switched;
 }
 
-/* The first error of the two counts. */
+/* Completes and closes the present file. An error of the close is reported rather
+ * than one of finish, since it is usually its cause (disk full). */
 static int finish_present(struct output *o, struct aux_diag *diag)
 {
 	struct aux_diag at_close = { 0 };
@@ -83,8 +84,10 @@ static int finish_present(struct output *o, struct aux_diag *diag)
 	if (!o->w)
 		return 0;
 	err = writer_finish(o->w);
-	if (writer_headless(o->w)) {	/* nobody could open what is there */
-		if (o->opt.finish)	/* but what it lost is to be counted */
+	if (writer_headless(o->w)) {
+		/* Without a header it is no file; finish still runs, for the
+		 * losses to be counted. */
+		if (o->opt.finish)
 			o->opt.finish(o->opt.priv, o->w);
 		writer_discard(o->w, diag);
 		o->w = NULL;
@@ -98,13 +101,12 @@ static int finish_present(struct output *o, struct aux_diag *diag)
 			 aux_strerror(ret));
 	err = writer_close(o->w, &at_close);
 	o->w = NULL;
-	if (err && diag)	/* the cause of whatever else went wrong */
+	if (err && diag)
 		*diag = at_close;
 	return err ? err : ret;
 }
 
-/* path.YYYYMMDDHHMMSSuu of now, one not yet in use: two switches within 1/100 s
- * must not take the same. */
+/* path.YYYYMMDDHHMMSSuu for tv in local time. */
 static int make_name(const struct output *o, char *buf, size_t len,
 		     struct timeval tv)
 {
@@ -119,7 +121,8 @@ static int make_name(const struct output *o, char *buf, size_t len,
 	return 0;
 }
 
-/* link() never replaces a file; where it cannot be had, we look first. */
+/* Renames without replacing: link() fails if the name exists. On file systems
+ * without hard links (FAT, some FUSE) we check first, which leaves a race. */
 static int rename_new(const char *from, const char *to)
 {
 	if (!link(from, to)) {
@@ -135,7 +138,9 @@ static int rename_new(const char *from, const char *to)
 	return rename(from, to);
 }
 
-static int give_name(struct output *o, char *name, size_t len,
+/* Renames the completed file to its dated name; two switches within 1/100 s get
+ * different ones, since a name in use makes us try the next hundredth. */
+static int rename_dated(struct output *o, char *name, size_t len,
 		     struct aux_diag *diag)
 {
 	struct timeval tv;
@@ -160,7 +165,8 @@ static int give_name(struct output *o, char *name, size_t len,
 			strerror(errno));
 }
 
-/* Beyond keep the oldest goes. What cannot be removed is no longer ours. */
+/* Deletes the oldest files beyond opt.keep. One that cannot be deleted is forgotten,
+ * rather than tried again at each switch. */
 static void remove_oldest(struct output *o)
 {
 	size_t i, n;
@@ -176,25 +182,19 @@ static void remove_oldest(struct output *o)
 	memmove(o->done, o->done + n, o->n_done * sizeof(*o->done));
 }
 
-/* Moves the completed file out of the way, and remembers its name. */
+/* Moves the completed file to its dated name and lists it. */
 static int retire(struct output *o, struct aux_diag *diag)
 {
 	size_t len = strlen(o->path) + 1 + STAMP_LEN + 16;
-	char *name = malloc(len), **p = o->done;
+	char *name = malloc(len);
 	int ret;
 
-	if (name && o->n_done == o->cap_done) {
-		p = reallocarray(p, o->cap_done * 2 + 16, sizeof(*p));
-		if (p) {
-			o->done = p;
-			o->cap_done = o->cap_done * 2 + 16;
-		}
-	}
-	if (!name || !p) {
+	if (!name || array_grow(&o->done, o->n_done, &o->cap_done,
+				sizeof(*o->done))) {
 		free(name);
 		return fail_nomem(o, diag);
 	}
-	ret = give_name(o, name, len, diag);
+	ret = rename_dated(o, name, len, diag);
 	if (ret) {
 		free(name);
 		return ret;
@@ -215,7 +215,7 @@ int output_switch(struct output *o, struct aux_diag *diag)
 				"switched (-o names a file)");
 	ret = finish_present(o, diag);
 	err = retire(o, ret ? NULL : diag);
-	if (err)	/* the next one would push it away, and path.old */
+	if (err)	/* opening path again would move this file to path.old */
 		return ret ? ret : err;
 	o->n_switched++;
 	err = writer_open(&o->w, o->path, &o->opt.w, &at_open);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * output: the file of a recording, or the files when it is rotated.
+ * output: the file of a recording, or its files when they are rotated.
  *
- * One file at a time is open. output_switch completes it under a dated name, as
+ * One file is open at a time. output_switch completes it under a dated name, as
  * perf's --switch-output does, and opens the next. Invariant: only files that
- * this run made are ever removed, oldest first, and a file that cannot be named
- * or opened leaves the others as they are.
+ * this run created are ever removed, oldest first; a failure to rename or open one
+ * file leaves the others untouched. The main thread's, with all writers at rest.
  */
 #ifndef CAPTURE_RECORD_OUTPUT_H
 #define CAPTURE_RECORD_OUTPUT_H
@@ -17,7 +17,7 @@ struct output;
 struct output_options {
 	const char *path;
 	struct writer_options w;
-	unsigned keep;		/* at most so many finished files; 0: all */
+	unsigned keep;		/* finished files to retain; 0: all */
 	/*
 	 * Called once for each file before it is completed, and not when it is
 	 * discarded: adds ledger and features. Its error is reported, but the
@@ -31,19 +31,19 @@ struct output_options {
 int output_open(struct output **o, const struct output_options *opt,
 		struct aux_diag *diag);
 
-/* The present file; another one after output_switch. NULL when the last switch
- * could not open it. */
+/* The present file's writer; output_switch replaces it. NULL if the last switch
+ * could not open a file. */
 struct writer *output_writer(const struct output *o);
 
-/* A pipe has one recording, which cannot be switched. */
+/* A pipe carries a single recording and cannot be switched. */
 bool output_is_pipe(const struct output *o);
 
 /*
- * Completes the present file as path.YYYYMMDDHHMMSSuu and opens the next under
- * path; the caller then adds attrs and header records again. No other thread
- * may use the writer meanwhile. On an error of the present file the next one is
- * still opened; without a next one output_writer is NULL. A pipe cannot be
- * switched (-AUX_E_UNSUPPORTED).
+ * Completes the present file as path.YYYYMMDDHHMMSSuu and opens the next as path;
+ * the caller then adds attrs and header records again. No other thread may use
+ * the writer during the call. If completing the present file fails, the next one
+ * is opened all the same; if that fails, output_writer returns NULL. A pipe is
+ * -AUX_E_UNSUPPORTED.
  */
 int output_switch(struct output *o, struct aux_diag *diag);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * recorder: readers, their threads, and the peace between them.
+ * recorder: the readers, their threads, and how they are brought to rest.
  *
- * Invariant: a ring is touched by the reader that owns it, under that reader's
- * lock, or by a holder of all locks. A reader never waits with its lock held.
+ * Invariant: a ring is used by the reader that owns it, under that reader's lock,
+ * or by the holder of all locks. A reader never waits (poll) with its lock held,
+ * so a holder waits at most for one drain of each reader.
  */
 #include <errno.h>
 #include <signal.h>
@@ -19,8 +20,11 @@
 
 #define RINGS_PER_THREAD 8
 #define MAX_THREADS 64
-/* Slow sources are read this often: what waits in a ring, a kill loses. */
+/* Rings are read at least so often, even below their watermark: what still waits
+ * in a ring when auxcap is killed is lost. */
 #define READ_PERIOD_MS 100
+/* A suspect ring is looked at again so soon (see struct rec_stop). */
+#define SUSPECT_PERIOD_MS 5
 
 static void free_readers(struct recorder *r)
 {
@@ -58,7 +62,8 @@ void recorder_free(struct recorder *r)
 	free(r);
 }
 
-/* Rings i, i + n, i + 2n ... are reader i's: neighbours are spread. */
+/* Reader i gets rings i, i + n, i + 2n ...: neighbouring CPUs, which are often
+ * busy together, go to different readers. */
 static int init_reader(struct recorder *r, size_t i)
 {
 	struct rec_reader *rd = &r->readers[i];
@@ -161,7 +166,7 @@ void recorder_describing(struct recorder *r, bool on)
 	r->describing = on;
 }
 
-/* All rings of a reader once. */
+/* Reads each ring of a reader once. final: nothing is restarted. The lock is held. */
 static int read_rings(struct rec_reader *rd, bool final)
 {
 	size_t i;
@@ -179,23 +184,25 @@ static int read_rings(struct rec_reader *rd, bool final)
 	return ret;
 }
 
-/* How long a reader may sleep: a full ring that stands still is looked at soon. */
 static int sleep_ms(struct rec_reader *rd, int timeout_ms)
 {
 	int ms = READ_PERIOD_MS;
 	size_t i;
 
-	pthread_mutex_lock(&rd->lock);	/* a holder reads, too */
+	pthread_mutex_lock(&rd->lock);	/* a holder reads and writes these too */
 	for (i = 0; i < rd->n_rings; i++)
-		if (rd->rings[i]->suspect || rd->rings[i]->nudged)
-			ms = 5;
+		if (rd->rings[i]->stop.suspect || rd->rings[i]->stop.nudged)
+			ms = SUSPECT_PERIOD_MS;
 	pthread_mutex_unlock(&rd->lock);
 	return timeout_ms < ms ? timeout_ms : ms;
 }
 
-/* An event whose tasks have all ended says POLLHUP for ever: another one that
- * writes to its ring is asked, as long as there is one. */
-static void note_hangups(struct rec_reader *rd)
+/*
+ * The fd of an event whose tasks have all exited reports POLLHUP from then on
+ * (perf_poll, PERF_EVENT_STATE_EXIT), and poll would spin. Replaces it by another
+ * event of the same ring that is alive, or by -1.
+ */
+static void replace_hung_up(struct rec_reader *rd)
 {
 	size_t i;
 
@@ -216,15 +223,18 @@ static int wait_and_read(struct rec_reader *rd, size_t n_extra, int timeout_ms)
 	pthread_mutex_lock(&rd->lock);
 	rd->stats.n_wakeups++;
 	if (n > 0)
-		note_hangups(rd);
+		replace_hung_up(rd);
 	ret = read_rings(rd, false);
 	pthread_mutex_unlock(&rd->lock);
 	return ret;
 }
 
-/* A reader that waits for a CPU lets rings overflow. Only this thread: the
- * program was forked before. Without the right to do so nothing changes. */
-static void hurry(void)
+/*
+ * Raises the priority of this thread: a reader that waits for a CPU lets its rings
+ * overflow. The program was forked before and is not affected. Without CAP_SYS_NICE
+ * the call fails, and recording goes on as it is.
+ */
+static void raise_priority(void)
 {
 	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), -20);
 }
@@ -233,15 +243,16 @@ static void *run_reader(void *arg)
 {
 	struct rec_reader *rd = arg;
 
-	hurry();
+	raise_priority();
 	while (!__atomic_load_n(&rd->r->stopping, __ATOMIC_ACQUIRE)) {
 		rd->fds[rd->n_rings].revents = 0;
 		if (wait_and_read(rd, 1, READ_PERIOD_MS))
-			break;	/* error is set: recorder_poll tells */
+			break;	/* rd->error is set: recorder_poll returns it */
 	}
 	return NULL;
 }
 
+/* The thread blocks all signals: they are the main thread's, through a signalfd. */
 static int start_thread(struct rec_reader *rd)
 {
 	sigset_t all, was;
@@ -263,8 +274,7 @@ int recorder_start(struct recorder *r, struct aux_diag *diag)
 	int err;
 
 	if (!r->threaded)
-		hurry();
-
+		raise_priority();
 	for (i = 0; r->threaded && i < r->n_readers; i++) {
 		err = start_thread(&r->readers[i]);
 		if (err)
@@ -290,7 +300,7 @@ static int first_error(const struct recorder *r)
 	return 0;
 }
 
-/* With one reader its poll has room for a few more descriptors. */
+/* With one reader the caller's descriptors join its rings in one poll. */
 static int poll_alone(struct recorder *r, struct pollfd *fds, size_t n_fds,
 		      int timeout_ms)
 {
@@ -358,7 +368,7 @@ static void end_threads(struct recorder *r)
 
 	__atomic_store_n(&r->stopping, true, __ATOMIC_RELEASE);
 	if (write(r->wake_fd, &one, sizeof(one)) < 0)
-		one = 0;	/* full: then it is readable */
+		one = 0;	/* the counter is full, hence readable already */
 	for (i = 0; i < r->n_readers; i++)
 		if (r->readers[i].running)
 			pthread_join(r->readers[i].thread, NULL);
@@ -379,8 +389,11 @@ static const struct writer_stream *find_stream(const struct recorder *r,
 	return NULL;
 }
 
-/* Full trace: what the kernel made since the last account is what the file has
- * and what still waits. Snapshots enter themselves. */
+/*
+ * Full trace: produced is what the kernel made since the last account, that is how
+ * far aux_tail has come. Snapshots know what was produced only ring by ring: they
+ * entered overwritten bytes themselves, and produced here is what the file got.
+ */
 void recorder_account(struct recorder *r, struct ledger *l)
 {
 	size_t i;
@@ -393,12 +406,12 @@ void recorder_account(struct recorder *r, struct ledger *l)
 
 		if (!rr->aux || r->config.sampling)
 			continue;
-		ledger_add(l, rr->idx, AUX_LEDGER_SAVED, saved, rr->first_ns,
-			   rr->last_ns);
+		ledger_add(l, rr->idx, AUX_LEDGER_SAVED, saved, rr->times.first_ns,
+			   rr->times.last_ns);
 		if (unwritten)
 			ledger_add(l, rr->idx, AUX_LEDGER_UNWRITTEN, unwritten,
-				   rr->last_ns, rr->last_ns);
-		rr->first_ns = 0;	/* the next file's is to come */
+				   rr->times.last_ns, rr->times.last_ns);
+		rr->times.first_ns = 0;	/* set anew by the next file's first record */
 		if (r->config.snapshot) {
 			ledger_produced(l, rr->idx, saved + unwritten);
 			continue;
@@ -408,8 +421,8 @@ void recorder_account(struct recorder *r, struct ledger *l)
 	}
 }
 
-/* What could not be read any more, as the file takes no more. */
-static void account_rest(struct recorder *r)
+/* At the end: trace left in the areas, because the file took no more. */
+static void account_unread(struct recorder *r)
 {
 	struct ledger *l = r->ledger;
 	size_t i;
@@ -424,23 +437,27 @@ static void account_rest(struct recorder *r)
 		if (!left)
 			continue;
 		ledger_produced(l, rr->idx, left);
-		ledger_add(l, rr->idx, AUX_LEDGER_UNREAD, left, rr->last_ns,
-			   rr->last_ns);
+		ledger_add(l, rr->idx, AUX_LEDGER_UNREAD, left, rr->times.last_ns,
+			   rr->times.last_ns);
 	}
 }
 
-/* The kernel tells of lost records in front of the next one that finds room: of
- * those behind which none came it says nothing, but it has counted them. */
-static void account_untold(struct recorder *r)
+/*
+ * The kernel writes a LOST record in front of the next record that finds room, so
+ * losses after the last record are never reported in the ring. It has counted them
+ * all the same (PERF_FORMAT_LOST, Linux 6.0).
+ */
+static void account_unreported(struct recorder *r)
 {
-	uint64_t lost = evset_lost(r->config.set, r->config.events), told = 0;
+	uint64_t lost = evset_lost(r->config.set, r->config.events);
+	uint64_t reported = 0;
 	size_t i;
 
 	for (i = 0; i < r->n_readers; i++)
-		told += r->readers[i].n_lost;
-	if (lost > told)
+		reported += r->readers[i].n_lost;
+	if (lost > reported)
 		ledger_add(r->ledger, LEDGER_NO_STREAM, AUX_LEDGER_LOST_RECORDS,
-			   lost - told, 0, 0);
+			   lost - reported, 0, 0);
 }
 
 int recorder_finish(struct recorder *r, struct aux_diag *diag)
@@ -456,8 +473,8 @@ int recorder_finish(struct recorder *r, struct aux_diag *diag)
 					     r->readers[i].rings[k]);
 	writer_finish(r->w);
 	recorder_account(r, r->ledger);
-	account_rest(r);
-	account_untold(r);
+	account_unread(r);
+	account_unreported(r);
 	recorder_release(r);
 	if (!ret)
 		ret = first_error(r);
@@ -487,84 +504,35 @@ void recorder_stats(const struct recorder *r, struct recorder_stats *s)
 	s->n_snapshots = r->n_snapshots;
 }
 
-/*
- * How much trace a sample brings. It is the sample's last field, behind others
- * whose length changes: those that our events can have are stepped over, in the
- * order of <linux/perf_event.h>.
- */
-
-/* table: fields of one word */
-static const uint64_t words[] = {
-	PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_IP, PERF_SAMPLE_TID,
-	PERF_SAMPLE_TIME, PERF_SAMPLE_ADDR, PERF_SAMPLE_ID,
-	PERF_SAMPLE_STREAM_ID, PERF_SAMPLE_CPU, PERF_SAMPLE_PERIOD,
-};
-#define N_WORDS (sizeof(words) / sizeof(*words))
-#define LONGER (PERF_SAMPLE_READ | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_RAW | \
-		PERF_SAMPLE_AUX)
-
-struct sample {
-	const uint64_t *w;
-	uint64_t n, at;	/* words */
-};
-
-/* The word at hand; behind the end there are zeros. */
-static uint64_t word(const struct sample *s)
+/* Bytes in the rings of a reader that will go into the file. */
+static uint64_t waiting(struct rec_reader *rd)
 {
-	return s->at < s->n ? s->w[s->at] : 0;
-}
-
-static void skip(struct sample *s, uint64_t n)
-{
-	s->at = n > s->n - s->at ? s->n : s->at + n;
-}
-
-static void skip_read(struct sample *s, uint64_t format)
-{
-	uint64_t each = 1 + !!(format & PERF_FORMAT_ID) +
-			!!(format & PERF_FORMAT_LOST);
-	uint64_t n = 1;
-
-	if (format & PERF_FORMAT_GROUP) {
-		n = word(s);
-		skip(s, 1);
-	}
-	skip(s, !!(format & PERF_FORMAT_TOTAL_TIME_ENABLED));
-	skip(s, !!(format & PERF_FORMAT_TOTAL_TIME_RUNNING));
-	skip(s, n > s->n ? s->n : n * each);
-}
-
-static uint64_t aux_of(const struct perf_event_attr *a, struct sample *s)
-{
-	uint64_t known = LONGER;
+	const struct recorder_config *c = &rd->r->config;
+	uint64_t n = 0;
 	size_t i;
 
-	for (i = 0; i < N_WORDS; i++) {
-		known |= words[i];
-		skip(s, !!(a->sample_type & words[i]));
+	pthread_mutex_lock(&rd->lock);
+	for (i = 0; i < rd->n_rings; i++) {
+		const struct rec_ring *rr = rd->rings[i];
+
+		if (!rr->set->backward)
+			n += ring_data_waits(rr->ring);
+		if (rr->aux && !c->snapshot && !c->sampling)
+			n += ring_aux_head(rr->ring) - rr->ring->aux_tail;
 	}
-	if (a->sample_type & ~known || !(a->sample_type & PERF_SAMPLE_AUX))
-		return 0;
-	if (a->sample_type & PERF_SAMPLE_READ)
-		skip_read(s, a->read_format);
-	if (a->sample_type & PERF_SAMPLE_CALLCHAIN)
-		skip(s, word(s) < s->n ? 1 + word(s) : s->n);
-	if (a->sample_type & PERF_SAMPLE_RAW)	/* u32 size, and so much */
-		skip(s, ((uint32_t)word(s) + UINT64_C(4) + 7) / 8);
-	return word(s);
+	pthread_mutex_unlock(&rd->lock);
+	return n;
 }
 
-uint64_t rec_sample_aux(const struct recorder *r,
-			const struct perf_event_header *h)
+uint64_t recorder_room(struct recorder *r)
 {
-	const struct evset *set = r->config.set;
-	struct sample s = { .w = (const void *)(h + 1),
-			    .n = (h->size - sizeof(*h)) / 8 };
+	uint64_t max = r->config.max_size, size;
 	size_t i;
 
-	for (i = 0; i < set->n_fds; i++)
-		if (set->fds[i].id == word(&s))
-			return aux_of(&r->config.events->events[set->fds[i].event]
-					       .attr, &s);
-	return 0;
+	if (!max)
+		return UINT64_MAX;
+	size = writer_size(r->w);
+	for (i = 0; i < r->n_readers && size < max; i++)
+		size += waiting(&r->readers[i]);
+	return size < max ? max - size : 0;
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Snapshots: the AUX areas in overwrite mode, and backward data rings.
+ * Snapshots of AUX areas in overwrite mode and of backward data rings.
  *
- * While the areas are copied their PMUs are off: the kernel may write nowhere
- * else. Side-band goes on all the time. What the last snapshot has is left out:
- * where it ended is known per ring, and what was written over since is counted
- * as overwritten.
+ * An AUX area mapped read-only is overwritten in a circle: the kernel publishes only
+ * aux_head, an offset in the area, and no tail stops it. So its events are disabled
+ * while it is copied; side-band events run on. Each snapshot saves what is new since
+ * the last one, whose end is known per ring, and counts what was overwritten since
+ * then as AUX_LEDGER_OVERWRITTEN.
  *
- * Stream positions go on from snapshot to snapshot; modulo the area's size they
- * are offsets in it.
+ * Stream positions grow from snapshot to snapshot; modulo the area's size they are
+ * offsets in it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,12 +20,17 @@
 
 #include "capture/record/impl.h"
 
-/* The first position at or behind pos that is end in the buffer. */
+/* The first position at or after pos that lies at offset end of the buffer. */
 static uint64_t align_position(uint64_t pos, uint64_t end, uint64_t size)
 {
 	return pos + (end % size + size - pos % size) % size;
 }
 
+/*
+ * Saves the new part of one AUX area. Its PMU's snapshot() says which bytes are valid
+ * and how many were skipped since the last snapshot; if that is unknown (UINT64_MAX)
+ * the gap is at least one byte, rounded up to the next fitting position.
+ */
 static int save_ring(struct rec_reader *rd, struct rec_ring *rr)
 {
 	const struct recorder *r = rd->r;
@@ -45,7 +51,7 @@ static int save_ring(struct rec_reader *rd, struct rec_ring *rr)
 	if (skipped && skipped != UINT64_MAX)
 		pos += skipped;
 	else if (skipped)
-		pos++;	/* at least something */
+		pos++;
 	pos = align_position(pos, end, size);
 	if (skipped) {
 		uint64_t lost = pos - len - rr->snap_end;
@@ -60,18 +66,19 @@ static int save_ring(struct rec_reader *rd, struct rec_ring *rr)
 	return rec_put_aux(rd, rr, iov, pos - len, len);
 }
 
-/* Newest first in the ring, oldest first in the file. */
+/* Writes a backward ring's new records: the ring has them newest first, the file
+ * oldest first. The event's output is paused. */
 static int copy_backward(struct rec_reader *rd, struct rec_ring *rr)
 {
 	struct iovec iov[2];
 	size_t len = ring_backward(rr->ring, iov), pos, n = 0;
 	uint64_t head = rr->ring->page->data_head;
-	uint64_t fresh = rr->snap_end - head;	/* heads count down */
+	uint64_t fresh = rr->snap_end - head;	/* the head counts down from 0 */
 	size_t *at;
 	int ret = 0;
 
 	if (fresh < len)
-		len = (size_t)fresh;	/* the rest is in the last snapshot */
+		len = (size_t)fresh;	/* the last snapshot has the rest */
 	at = calloc(len / 8 + 1, sizeof(*at));
 	if (!at)
 		return -AUX_E_NOMEM;
@@ -88,18 +95,20 @@ static int copy_backward(struct rec_reader *rd, struct rec_ring *rr)
 		const struct perf_event_header *h =
 			ring_record(iov, at[n], rd->copy, REC_COPY_MAX);
 
-		rec_note(rd, rr, h);
+		rec_inspect(rd, rr, h);
 		ret = writer_record(rd->r->w, h);
 	}
 	free(at);
-	if (rr->last_ns) {
-		writer_time(rd->r->w, rr->last_ns);
-		writer_time(rd->r->w, rr->first_ns);
+	if (rr->times.last_ns) {
+		writer_time(rd->r->w, rr->times.last_ns);
+		writer_time(rd->r->w, rr->times.first_ns);
 	}
 	rr->snap_end = head;
 	return ret;
 }
 
+/* PAUSE_OUTPUT (Linux 4.7) makes the kernel drop records instead of writing them
+ * while we read; the event itself counts on. */
 static int save_backward(struct rec_reader *rd, struct rec_ring *rr)
 {
 	int ret;
@@ -124,7 +133,8 @@ static int put_label(struct recorder *r, enum aux_snapshot_reason reason,
 			  s.label_len);
 }
 
-/* resume: what is saved goes on while the next one is being saved. */
+/* Saves ring by ring. resume: each ring's events run again while the next ring is
+ * still being saved, which keeps their gap short. */
 static int save_all(struct recorder *r, bool resume)
 {
 	size_t i, k;
@@ -149,15 +159,15 @@ static int save_all(struct recorder *r, bool resume)
 	return ret;
 }
 
-/* The newest record is close enough. */
+/* The time of the newest record: near enough to now for a snapshot's label. */
 static uint64_t latest(const struct recorder *r)
 {
 	uint64_t t = 0;
 	size_t i;
 
 	for (i = 0; i < r->n_rings; i++)
-		if (r->rings[i].last_ns > t)
-			t = r->rings[i].last_ns;
+		if (r->rings[i].times.last_ns > t)
+			t = r->rings[i].times.last_ns;
 	return t;
 }
 
@@ -170,15 +180,15 @@ int recorder_snapshot(struct recorder *r, enum aux_snapshot_reason reason,
 	int ret, err;
 
 	if (aux_self_now(r->rings[0].ring->page, &now))
-		now = 0;	/* no clock that we could read: see below */
+		now = 0;	/* the page has no clock for user space */
 	ret = evset_aux_enable(r->config.set, l, false);
-	err = recorder_hold(r);	/* side-band up to here stands before */
+	err = recorder_hold(r);	/* writes the side-band up to here first */
 	ret = ret ? ret : err;
 	if (!ret)
 		ret = put_label(r, reason, label, now ? now : latest(r));
 	if (!ret)
 		ret = save_all(r, resume);
-	if (ret && resume)	/* those that save_all did not come to */
+	if (ret && resume)	/* those that save_all did not reach */
 		evset_aux_enable(r->config.set, l, true);
 	recorder_release(r);
 	if (ret)

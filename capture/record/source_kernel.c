@@ -1,42 +1,40 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The kernel as a source: events opened, rings mapped, and all of it undone.
+ * The kernel as a source: opens events, maps rings, and undoes both.
  *
  * Invariant: whatever can be refused (events, permission, memory) is refused
  * here, before a file is touched or the program runs.
+ *
+ * Sizes, watermarks and events depend on one another: a watermark is part of the
+ * attr, hence fixed when the event is opened; the mapping that decides how much
+ * memory we get needs the open event. So when the kernel refuses a mapping,
+ * everything is closed and opened again with smaller sizes (open_and_map).
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/diag.h"
 
-#include "capture/record/kernel.h"
+#include "capture/record/impl.h"
 
-/* The kernel wakes us when an eighth is full, or a megabyte waits, for which a
- * wake-up costs next to nothing: the rest is left for our delay. */
-#define AUX_WAKE_PART 8
-#define AUX_WAKE_MOST (1 << 20)
-#define DATA_WAKE_PART 4
-/* With --max-size, after this part of it has come. */
-#define FILL_WAKE_PART 16
-#define LEAST_AUX_BYTES (256 << 10)
-#define SET_NOTES sizeof(((struct evset *)0)->notes)
-#define OPENING_NS_MAX 500000000	/* until threads are no longer new */
+/* The kernel wakes us when an eighth of the AUX area is full, so that seven eighths
+ * absorb our scheduling delay, or when a megabyte waits: writing that much costs
+ * far more than the wake-up. */
+#define AUX_WAKEUP_DIVISOR 8
+#define WAKEUP_MAX (1 << 20)
+#define DATA_WAKEUP_DIVISOR 4
+/* With --max-size also after this fraction of it, to stop close to the limit. */
+#define MAX_SIZE_WAKEUP_DIVISOR 16
+#define AUX_BYTES_MIN (256 << 10)
+#define NOTES_SIZE sizeof(((struct evset *)0)->notes)
+#define OPENING_NS_MAX 500000000	/* then new threads are no longer chased */
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
-
-static size_t least(size_t a, size_t b)
+static size_t min_size(size_t a, size_t b)
 {
 	return a < b ? a : b;
 }
@@ -81,7 +79,7 @@ static int open_events(struct kernel *k, struct aux_diag *diag)
 	return 0;
 }
 
-/* As many as evset will make, see there. */
+/* The number of rings that evset_open will make (see evset.h). */
 static void count_rings(const struct kernel *k, size_t *n_rings, size_t *n_aux)
 {
 	const struct target *t = &k->target;
@@ -91,14 +89,17 @@ static void count_rings(const struct kernel *k, size_t *n_rings, size_t *n_aux)
 	*n_rings = (*n_aux ? *n_aux : n) + (k->o->overwrite ? n : 0);
 }
 
-/* An AUX area by default. What they hold at the end goes into the file, too: that
- * is no more than twice --max-size in all of them, unless there are very many. */
+/*
+ * Default size of an AUX area. With --max-size, what all areas hold at the end still
+ * goes into the file, so together they take at most twice that size, down to
+ * AUX_BYTES_MIN each.
+ */
 static size_t default_aux(const struct kernel *k)
 {
 	size_t n_rings, n_aux, bytes = EXPLAIN_AUX_BYTES;
 
 	count_rings(k, &n_rings, &n_aux);
-	while (k->o->max_size && n_aux && bytes > LEAST_AUX_BYTES &&
+	while (k->o->max_size && n_aux && bytes > AUX_BYTES_MIN &&
 	       bytes > 2 * k->o->max_size / n_aux)
 		bytes /= 2;
 	return bytes;
@@ -118,7 +119,7 @@ static struct explain_fit wanted_sizes(const struct kernel *k)
 	};
 }
 
-/* How much may be mapped. */
+/* Fits the sizes into what the kernel lets us lock (explain_fit). */
 static int choose_sizes(struct kernel *k, struct explain_fit *fit,
 			struct aux_diag *diag)
 {
@@ -129,25 +130,29 @@ static int choose_sizes(struct kernel *k, struct explain_fit *fit,
 	return explain_fit(fit, n_rings, n_aux, &k->sys, diag);
 }
 
-/* From when on the kernel wakes us. */
+/*
+ * wakeup_watermark (bytes in the data ring) and aux_watermark (bytes in the AUX
+ * area) both wake poll. In overwrite mode, which has no consumer, rb_alloc_aux()
+ * discards aux_watermark, so it stays 0.
+ */
 static void set_watermarks(struct kernel *k, const struct explain_fit *fit)
 {
 	size_t size = (size_t)k->sys.page_size, i;
 	struct evlist *l = &k->events;
-	size_t most = AUX_WAKE_MOST;
+	size_t max = WAKEUP_MAX;
 
 	if (k->o->max_size)
-		most = least(most, size + k->o->max_size / FILL_WAKE_PART /
+		max = min_size(max, size + k->o->max_size / MAX_SIZE_WAKEUP_DIVISOR /
 						  k->target.n_cpus);
 	for (i = 0; i < l->n; i++) {
 		struct perf_event_attr *a = &l->events[i].attr;
 
 		a->watermark = 1;
-		a->wakeup_watermark = (uint32_t)least(
-			fit->data_pages * size / DATA_WAKE_PART, most);
+		a->wakeup_watermark = (uint32_t)min_size(
+			fit->data_pages * size / DATA_WAKEUP_DIVISOR, max);
 		if (l->events[i].aux && !k->o->snapshot && !samples_aux(l))
-			a->aux_watermark = (uint32_t)least(
-				fit->aux_pages * size / AUX_WAKE_PART, most);
+			a->aux_watermark = (uint32_t)min_size(
+				fit->aux_pages * size / AUX_WAKEUP_DIVISOR, max);
 	}
 }
 
@@ -159,8 +164,8 @@ static void unmap_rings(struct kernel *k)
 		ring_unmap(&k->rings[i]);
 }
 
-/* Maps all rings; on failure none, and errno tells. Returns the ring's number
- * that failed, or n_rings. */
+/* Maps all rings. Returns n_rings, or the index of the ring that failed; then no
+ * ring is mapped, errno is the cause and *aux_failed tells which mapping it was. */
 static size_t map_rings(struct kernel *k, const struct explain_fit *fit,
 			bool *aux_failed)
 {
@@ -174,7 +179,8 @@ static size_t map_rings(struct kernel *k, const struct explain_fit *fit,
 			.aux_pages = er->aux_event >= 0 ? fit->aux_pages : 0,
 			.backward = er->backward,
 			.aux_overwrite = overwrite,
-			/* a program may never come to some CPUs */
+			/* A single program may never run on some CPUs: their
+			 * areas would be populated for nothing. */
 			.aux_populate = !overwrite &&
 					!k->target.traces_child,
 		};
@@ -190,7 +196,7 @@ static size_t map_rings(struct kernel *k, const struct explain_fit *fit,
 	return i;
 }
 
-/* Smaller, where the user did not fix it; false: it cannot be. */
+/* Halves a size that the user did not fix. False: none can shrink. */
 static bool shrink(const struct kernel *k, struct explain_fit *fit,
 		   bool aux_failed)
 {
@@ -203,8 +209,9 @@ static bool shrink(const struct kernel *k, struct explain_fit *fit,
 	return true;
 }
 
-/* *less: fit was made smaller, since the kernel did not map so much. */
-static int map_all(struct kernel *k, struct explain_fit *fit, bool *less,
+/* Maps all rings. On failure *shrunk tells that fit was made smaller, and that the
+ * caller may try again after closing the events. */
+static int map_all(struct kernel *k, struct explain_fit *fit, bool *shrunk,
 		   struct aux_diag *diag)
 {
 	const struct explain_fit was = wanted_sizes(k);
@@ -213,7 +220,7 @@ static int map_all(struct kernel *k, struct explain_fit *fit, bool *less,
 	bool aux_failed;
 	int err;
 
-	*less = false;
+	*shrunk = false;
 	k->rings = calloc(k->set.n_rings + 1, sizeof(*k->rings));
 	if (!k->rings)
 		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
@@ -223,7 +230,7 @@ static int map_all(struct kernel *k, struct explain_fit *fit, bool *less,
 		return 0;
 	err = errno;
 	if ((err == EPERM || err == ENOMEM) && shrink(k, fit, aux_failed)) {
-		*less = true;
+		*shrunk = true;
 		count_rings(k, &n_rings, &n_aux);
 		explain_fit_less(fit, &was, n_rings, n_aux, err, &k->sys);
 		return -AUX_E_LIMIT;
@@ -237,7 +244,7 @@ static int map_all(struct kernel *k, struct explain_fit *fit, bool *less,
 			    diag);
 }
 
-static void note_threads(struct kernel *k)
+static void note_new_threads(struct kernel *k)
 {
 	char *notes = k->set.notes;
 	size_t used = strlen(notes);
@@ -247,38 +254,41 @@ static void note_threads(struct kernel *k)
 		 "may be missing: -a misses none", used ? "; " : "");
 }
 
-/* Threads that begin while events are opened have none of them, or some. They are
- * inherited only from those that are all open: so until no thread is new. */
-static int open_set(struct kernel *k, char notes[static SET_NOTES],
+/*
+ * Opens the events on all threads. A thread created meanwhile inherits only the
+ * events that its creator had by then, so it may have none or some of them. Hence
+ * the list of threads is read again, and everything reopened until it is stable.
+ * notes: of an earlier attempt, "" at first; holds NOTES_SIZE bytes.
+ */
+static int open_set(struct kernel *k, char notes[static NOTES_SIZE],
 		    struct aux_diag *diag)
 {
-	uint64_t begin = now_ns();
+	uint64_t begin = clock_ns();
 	int ret, n_new;
 
 	for (;;) {
 		ret = evset_open(&k->set, &k->events, &k->target, diag);
 		if (ret)
 			return ret;
-		if (*notes)	/* what was done without is so still */
-			memcpy(k->set.notes, notes, SET_NOTES);
+		if (*notes)	/* attr bits dropped then stay dropped */
+			memcpy(k->set.notes, notes, NOTES_SIZE);
 		n_new = target_rescan(&k->target, diag);
 		if (n_new <= 0)
 			return n_new;
-		if (now_ns() - begin > OPENING_NS_MAX) {
-			note_threads(k);
+		if (clock_ns() - begin > OPENING_NS_MAX) {
+			note_new_threads(k);
 			return 0;
 		}
-		memcpy(notes, k->set.notes, SET_NOTES);
+		memcpy(notes, k->set.notes, NOTES_SIZE);
 		evset_close(&k->set);
 	}
 }
 
-/* The watermarks go with the sizes, and are fixed when an event is opened. */
 static int open_and_map(struct kernel *k, struct explain_fit *fit,
 			struct aux_diag *diag)
 {
-	char notes[SET_NOTES] = "";
-	bool less;
+	char notes[NOTES_SIZE] = "";
+	bool shrunk;
 	int ret;
 
 	for (;;) {
@@ -286,8 +296,8 @@ static int open_and_map(struct kernel *k, struct explain_fit *fit,
 		ret = open_set(k, notes, diag);
 		if (ret)
 			return ret;
-		ret = map_all(k, fit, &less, diag);
-		if (!less)
+		ret = map_all(k, fit, &shrunk, diag);
+		if (!shrunk)
 			return ret;
 		memcpy(notes, k->set.notes, sizeof(notes));
 		free(k->rings);
@@ -337,7 +347,9 @@ static int open_all(struct kernel *k, struct aux_diag *diag)
 		ret = choose_sizes(k, &fit, diag);
 	if (ret)
 		return ret;
-	if (k->o->delay_ms) {	/* we enable; side-band is there from the start */
+	if (k->o->delay_ms) {
+		/* We enable, not the exec; but side-band is recorded from the
+		 * start, or the program's maps would be missing. */
 		k->target.traces_child = false;
 		k->events.events[k->events.sideband].immediate = true;
 	}
@@ -416,7 +428,7 @@ static void fill_result(struct kernel *k, uint64_t wall, uint64_t cpu)
 	r->aux_bytes = s.aux_bytes;
 	r->sampled_bytes = s.sampled_bytes;
 	r->sampling = samples_aux(&k->events);
-	r->wall_ns = now_ns() - wall;
+	r->wall_ns = clock_ns() - wall;
 	r->cpu_ns = cpu_ns() - cpu;
 	r->has_aux = k->events.n_aux != 0;
 	r->stopped = k->stopped;
@@ -434,7 +446,7 @@ static int run_kernel(void *src, struct output *out, struct ledger *ledger,
 		      struct source_result *result, struct aux_diag *diag)
 {
 	struct kernel *k = src;
-	uint64_t wall = now_ns(), cpu = cpu_ns();
+	uint64_t wall = clock_ns(), cpu = cpu_ns();
 	int ret;
 
 	memset(result, 0, sizeof(*result));

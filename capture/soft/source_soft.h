@@ -7,7 +7,7 @@
 #define CAPTURE_SOFT_SOURCE_SOFT_H
 
 #include "capture/soft/soft.h"
-#include "capture/record/source.h"
+#include "capture/record/record.h"
 
 struct source_soft;
 

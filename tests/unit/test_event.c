@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "capture/event/event.h"
-#include "capture/record/source.h"
+#include "capture/record/record.h"
 #include "tests/unit/tap.h"
 
 #define N(a) (sizeof(a) / sizeof(*(a)))

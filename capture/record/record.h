@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * record: one recording, from whatever source.
+ *
+ * A source is one file and one line of the table in capture/cmd/record.c: it
+ * understands the terms of its events, declares the events in the file, and
+ * records until the program ends or the user stops it. The kernel (perf_event_open)
+ * is one source; the software sources in capture/soft/ are others.
+ *
+ * Order of calls: open, run once, ended, close. open refuses whatever can be
+ * refused before any file is touched, so a mistyped event costs no file. The
+ * writer's host features and its close belong to the caller.
+ */
+#ifndef CAPTURE_RECORD_RECORD_H
+#define CAPTURE_RECORD_RECORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <aux/error.h>
+
+#include "capture/event/event.h"
+#include "capture/event/evlist.h"
+#include "capture/event/target.h"
+#include "capture/record/output.h"
+#include "perfdata/ledger.h"
+
+#define KERNEL_START_DISABLED (-1)
+
+/* What the user asked of the kernel source; each field names its option. */
+struct kernel_options {
+	const struct evlist_word *words;	/* -e with their --filter */
+	size_t n_words;
+	struct target_spec target;
+	size_t data_pages, aux_pages;	/* -m; 0: chosen by explain_fit */
+	bool snapshot;		/* -S */
+	bool snapshot_at_exit;	/* -Se */
+	bool overwrite;		/* --overwrite: backward rings for samples */
+	uint32_t aux_sample_size;	/* --aux-sample; 0: none */
+	uint64_t freq, period;	/* -F, -c; 0: default */
+	bool callgraph;		/* -g */
+	int delay_ms;		/* -D; KERNEL_START_DISABLED: until a command */
+	unsigned n_threads;	/* --threads; 0: by the number of rings */
+	uint64_t max_size;	/* --max-size; 0: no limit */
+	uint64_t switch_size;	/* --switch-output=SIZE; 0: off */
+	unsigned switch_ms;	/* --switch-output=TIME; 0: off */
+	bool switch_signal;	/* --switch-output: on SIGUSR2, unless that
+				 * signal takes snapshots */
+	const char *control;	/* --control; NULL: none */
+	bool no_synth;		/* do not synthesize what existed before */
+	bool kcore;		/* save the kernel's code */
+	bool no_code;		/* do not save code that programs generate */
+	/* A signalfd for the signals that cmd_record has blocked: SIGINT, SIGTERM
+	 * and SIGHUP end the recording, SIGUSR2 takes a snapshot or switches
+	 * the file, SIGCHLD merely wakes the loop. */
+	int signal_fd;
+};
+
+/* What the user wants recorded. Must outlive the source. */
+struct source_job {
+	const struct kernel_options *kernel;	/* NULL: a software source */
+	int argc;			/* auxcap's command line */
+	char *const *args;
+
+	/* Software sources only. */
+	const struct event_spec *event;
+	char *const *argv;		/* the program; NULL terminated */
+	const char *self_dir;		/* where our helper objects are installed */
+	const char *truth_path;		/* --truth; NULL: none */
+	uint32_t inject_overflow;	/* test aid: an OVF so often; 0: never */
+	bool per_thread;
+
+	/* Called about twice a second while recording; NULL: not. */
+	void (*progress)(void *priv, uint64_t n_insns, uint64_t aux_bytes);
+	void *progress_priv;
+	const volatile bool *stop;	/* set when the user stops */
+};
+
+/* What a recording came to. Filled by run, valid also when run failed. */
+struct source_result {
+	/* Software sources. */
+	uint64_t n_insns;	/* 0: not counted */
+	uint64_t n_threads;
+	char not_traced[512];	/* which processes and why, one line each */
+
+	int status;		/* the program's, as wait(2) reports it */
+
+	/* Kernel source: how it ended. */
+	bool kernel;		/* the kernel was the source */
+	bool has_aux;		/* an AUX area was recorded */
+	bool stopped;		/* by a signal or a command */
+	bool terminated;	/* the program outlived the recording */
+	bool full;		/* --max-size ended it */
+	bool never_enabled;	/* -D did not expire, and no command came */
+	unsigned n_switched;	/* files completed by rotation */
+	char notes[800];	/* deviations from what was asked, and why; "" */
+
+	/* Kernel source: how much. */
+	uint64_t n_samples, n_wakeups, n_restarts, n_snapshots;
+	uint64_t aux_bytes;	/* saved, over all files */
+	uint64_t sampled_bytes;	/* trace inside samples; windows may overlap */
+	bool sampling;		/* trace exists in samples only */
+	uint64_t wall_ns;	/* duration of the recording */
+	uint64_t cpu_ns;	/* CPU time of auxcap itself */
+
+	/* Kernel source: what the decoder will miss. */
+	uint64_t n_unreadable;	/* processes whose /proc/PID/maps we may not read */
+	bool kernel_hidden;	/* kernel code traced, its addresses restricted */
+	uint64_t code_saved;	/* bytes of generated code in the file */
+	uint64_t code_unsaved;	/* bytes beyond codesave's limits */
+	uint64_t n_kernel_unsaved;	/* --kcore: bytes missing; ~0: all */
+};
+
+struct source_ops {
+	const char *name;	/* the PMU's name in event specifications */
+	const char *help;	/* one line */
+	/* Parses the event and acquires everything. -AUX_E_INVAL: bad terms;
+	 * -AUX_E_UNSUPPORTED: not on this machine. */
+	int (*open)(void **src, const struct source_job *job,
+		    struct aux_diag *diag);
+	/* Adds attrs and records, and enters every stream into the ledger. On
+	 * error the writer still holds all that was recorded before it. */
+	int (*run)(void *src, struct output *out, struct ledger *ledger,
+		   struct source_result *result, struct aux_diag *diag);
+	/* After run and after the file is closed: sends sig to the program if not
+	 * 0, and returns whether it has ended, with its status. NULL: run has
+	 * waited for it already. */
+	bool (*ended)(void *src, int sig, int *status);
+	void (*close)(void *src);	/* accepts NULL */
+};
+
+extern const struct source_ops source_soft_pt, source_soft_etm, source_kernel;
+
+#endif
