@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "decode/cmd/advice.h"
 #include "decode/edit/bundle.h"
 #include "decode/cmd/rewrite.h"
 #include "decode/cmd/verdict.h"
@@ -38,7 +39,7 @@ static void on_code(void *priv, const struct space *space, uint64_t ip)
 static void host_explain(void *priv, const struct space *space, uint64_t ip,
 			 char *buf, size_t len)
 {
-	codeview_explain(session_codeview(priv), space, ip, buf, len);
+	advice_code(session_codeview(priv), space, ip, buf, len);
 }
 
 static void follow(struct job *job, uint32_t idx, uint64_t offset)

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "decode/cmd/advice.h"
 #include "decode/cmd/cmd.h"
 
 static void emit(const char *line, int len, size_t size)
@@ -35,8 +36,9 @@ int cmd_error(const char *path, const struct aux_diag *diag)
 	if (path && diag->offset != AUX_NO_OFFSET)
 		snprintf(at, sizeof(at), "@0x%llx",
 			 (unsigned long long)diag->offset);
-	n = snprintf(line, sizeof(line), "auxdecode: error: %s%s%s%s\n",
-		     path ? path : "", at, sep, text);
+	n = snprintf(line, sizeof(line), "auxdecode: error: %s%s%s%s%s%s\n",
+		     path ? path : "", at, sep, advice_before(diag->why), text,
+		     advice_after(diag->why));
 	emit(line, n, sizeof(line));
 	return diag->code == AUX_E_INVAL ? CMD_USAGE : CMD_FAILED;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "decode/cmd/advice.h"
 #include "decode/cmd/options.h"
 #include "decode/cmd/rewrite.h"
 #include "common/term.h"
@@ -146,6 +147,7 @@ static int compare(struct diff_run *r, struct outbuf *out)
 	r->print.out = out;
 	r->print.limit = r->o->limit;
 	r->print.equal = true;
+	r->print.gap_text = advice_gap;
 	r->print.colour = colour_get(r->o->colour);
 	outbuf_printf(out, "%sA: %s\nB: %s%s\n", r->print.colour->head,
 		      r->o->paths[0], r->o->paths[1], r->print.colour->end);

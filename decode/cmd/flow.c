@@ -15,6 +15,7 @@
 
 #include "common/array.h"
 
+#include "decode/cmd/advice.h"
 #include "decode/cmd/cmd.h"
 #include "decode/lib/code/code.h"
 #include "common/outbuf.h"
@@ -211,7 +212,7 @@ static int host_symbol(void *priv, const struct space *space, uint64_t ip,
 static void host_explain(void *priv, const struct space *space, uint64_t ip,
 			 char *buf, size_t len)
 {
-	codeview_explain(session_codeview(priv), space, ip, buf, len);
+	advice_code(session_codeview(priv), space, ip, buf, len);
 }
 
 static const char *host_comm(void *priv, uint32_t tid, uint64_t time)
@@ -302,10 +303,12 @@ static int fail(const struct cmd_options *o, int err, struct aux_diag *diag)
 /* What a person should know of where the code came from. */
 static void print_notes(const struct cmd_options *o, const struct session *s)
 {
+	const struct codeview *cv = session_codeview(s);
 	const char *note;
+	int why;
 
-	for (size_t i = 0; (note = codeview_note(session_codeview(s), i)); i++)
-		cmd_warn(o->path, "%s", note);
+	for (size_t i = 0; (note = codeview_note(cv, i, &why)); i++)
+		cmd_warn(o->path, "%s%s", advice_before(why), note);
 }
 
 static struct sink_config sink_config_of(const struct cmd_options *o)
@@ -348,6 +351,7 @@ static int run_output(const struct cmd_options *o, struct session *s,
 				  .code = host_code,
 				  .symbol = host_symbol,
 				  .explain = host_explain,
+				  .gap_text = advice_gap,
 				  .comm = host_comm,
 				  .line = host_line,
 				  .inlines = host_inlines,

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "decode/cmd/advice.h"
 #include "decode/cmd/options.h"
 #include "decode/cmd/rewrite.h"
 #include "common/term.h"
@@ -177,7 +178,7 @@ static void put_verdict(struct start *s)
 		if (n && aux_gap_is_loss(i))
 			outbuf_printf(s->out, "%-12s%s%6" PRIu64 " %-13s%s %s\n",
 				      "", s->colour->bad, n, aux_gap_name(i),
-				      s->colour->end, aux_gap_text(i));
+				      s->colour->end, advice_gap(i));
 	}
 }
 

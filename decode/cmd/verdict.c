@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "decode/cmd/advice.h"
 #include "decode/sink/columns.h"
 #include "decode/cmd/verdict.h"
 
@@ -245,7 +246,7 @@ static void say_gaps(const struct verdict *v)
 		if (v->n_gaps[i] && i != GAP_SNAPSHOT)
 			fprintf(stderr, "  %6llu %-13s %s\n",
 				(unsigned long long)v->n_gaps[i], gap_name(i),
-				gap_text(i));
+				advice_gap(i));
 	for (unsigned i = 0; i < v->n_texts; i++)
 		fprintf(stderr, "  missing code (%llu): %s\n",
 			(unsigned long long)v->n_missing[i], v->missing[i]);

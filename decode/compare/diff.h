@@ -163,6 +163,7 @@ struct diff_print {
 	const char *paths[2];
 	uint64_t limit;		/* differences, functions; 0: the standard */
 	const struct colour *colour;
+	const char *(*gap_text)(unsigned cause); /* meaning and advice */
 	const struct diff_thread *pair[2];
 	bool equal;		/* nothing that was shown differs */
 };

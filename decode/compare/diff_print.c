@@ -78,7 +78,7 @@ static void put_line(struct diff_print *p, const struct diff_flow *f,
 	outbuf_str(p->out, mark);
 	if (e->gap) {
 		outbuf_printf(p->out, "# gap %s: %s", aux_gap_name(e->gap),
-			      aux_gap_text(e->gap));
+			      p->gap_text(e->gap));
 	} else {
 		put_address(p, a);
 		put_address(p, b);

@@ -115,7 +115,7 @@ static void label_track(struct chrome *c, const struct export_track *t)
 static void put_gap(struct chrome *c, const struct aux_flow *ev)
 {
 	put_text(c->out, "\"cause\":", gap_name(ev->what));
-	put_text(c->out, ",\"text\":", gap_text(ev->what));
+	put_text(c->out, ",\"text\":", export_gap_text(c->x, ev->what));
 	outbuf_str(c->out, ",\"offset\":");
 	put_u64(c->out, ev->offset);
 }

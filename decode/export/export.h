@@ -121,6 +121,12 @@ struct export {
 	bool timed;			/* else times count instructions */
 };
 
+/* sink_gap_text() of the program around the export. */
+static inline const char *export_gap_text(const struct export *x, unsigned cause)
+{
+	return sink_gap_text(x->env.host, cause);
+}
+
 #define EXPORT_BINARY 1		/* never onto a terminal */
 #define EXPORT_OWN_FILE 2	/* writes to env.out_path by itself */
 

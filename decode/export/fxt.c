@@ -222,7 +222,7 @@ static int meet_track(void *format, struct export_track *t)
 static void put_gap_args(struct fxt *f, const struct aux_flow *gap)
 {
 	put_text_arg(f, "cause", gap_name(gap->what));
-	put_text_arg(f, "text", gap_text(gap->what));
+	put_text_arg(f, "text", export_gap_text(f->x, gap->what));
 	put_arg(f, ARG_U64, "offset", gap->offset);
 }
 

@@ -137,7 +137,7 @@ static int begin_slice(void *format, struct export_track *t,
 		put_call(j, s);
 	} else if (s->kind == EXPORT_GAP) {
 		put_text(j, ",\"cause\":", gap_name(s->gap->what));
-		put_text(j, ",\"text\":", gap_text(s->gap->what));
+		put_text(j, ",\"text\":", export_gap_text(j->x, s->gap->what));
 		put_u64(j, ",\"offset\":", s->gap->offset);
 		if (s->gap->flags & AUX_FLOW_HAS_IP)
 			put_hex(j, ",\"ip\":", s->gap->gap.ip);

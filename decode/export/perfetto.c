@@ -298,7 +298,7 @@ static void note_begin(struct perfetto *f, const struct export_slice *s)
 
 	if (s->kind == EXPORT_GAP) {
 		note_str(f, KEY_CAUSE, gap_name(s->gap->what));
-		note_str(f, KEY_TEXT, gap_text(s->gap->what));
+		note_str(f, KEY_TEXT, export_gap_text(f->x, s->gap->what));
 		note_u64(f, KEY_OFFSET, NOTE_UINT, s->gap->offset);
 	}
 	if (s->kind != EXPORT_FRAME)

@@ -187,7 +187,7 @@ static int end_cover(struct sqlite *q, struct export_track *t,
 	put_u64(&r, s->ns);
 	if (s->kind == EXPORT_GAP) {
 		put_text(q, &r, gap_name(s->gap->what));
-		put_text(q, &r, gap_text(s->gap->what));
+		put_text(q, &r, export_gap_text(q->x, s->gap->what));
 		put_u64(&r, s->gap->offset);
 	}
 	return end_row(q, &r);

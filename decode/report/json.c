@@ -304,14 +304,14 @@ static void put_path(struct outbuf *o, const char *path)
 	outbuf_free(word);
 }
 
-static void put_causes(struct outbuf *o)
+static void put_causes(struct outbuf *o, const struct sink_host *host)
 {
 	outbuf_str(o, "\"causes\":[");
 	for (unsigned i = 0; i < GAP_N_CAUSES; i++) {
 		outbuf_str(o, i ? ",\n[" : "[");
 		report_json(o, gap_name(i));
 		outbuf_str(o, ",");
-		report_json(o, gap_text(i));
+		report_json(o, sink_gap_text(host, i));
 		outbuf_str(o, "]");
 	}
 	outbuf_str(o, "],\n");
@@ -393,7 +393,7 @@ int report_put_json(struct report_writer *w)
 	w->json = text;
 	outbuf_str(text, "{");
 	put_recording(w);
-	put_causes(text);
+	put_causes(text, r->env.host);
 	put_losses(w);
 	err = put_functions(w);
 	outbuf_str(text, "\"roots\":[");

@@ -106,7 +106,7 @@ static void put_gaps(const struct report *r, struct missing *m)
 		outbuf_printf(m->list, "<li><b>%s</b> %s in the flow (%s): ",
 			      grouped(r->n_gaps[i], buf),
 			      r->n_gaps[i] == 1 ? "gap" : "gaps", gap_name(i));
-		report_html(m->list, gap_text(i));
+		report_html(m->list, sink_gap_text(r->env.host, i));
 		outbuf_str(m->list, "</li>");
 	}
 }

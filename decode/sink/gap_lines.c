@@ -39,7 +39,7 @@ void print_gap(struct outbuf *out, const struct sink_host *host,
 	if (why[0])
 		column_clean(out, why);
 	else
-		outbuf_str(out, gap_text(ev->what));
+		outbuf_str(out, sink_gap_text(host, ev->what));
 	if (ev->what == GAP_UNKNOWN_ID && ev->gap.detail)
 		outbuf_printf(out, "; trace id 0x%llx",
 			      (unsigned long long)ev->gap.detail);

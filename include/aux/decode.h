@@ -183,7 +183,8 @@ int64_t aux_decode_expand(struct aux_decode *d,
 /* As aux_decoder_host.code: bytes that contain ip. They live as d does. */
 int aux_decode_code(struct aux_decode *d, const struct aux_decode_space *space,
 		    uint64_t ip, struct aux_code *code);
-/* Why there is none, and what to do; "" when nothing is known. */
+/* Why there is none: file, build ids, when it was mapped; "" when nothing is
+ * known. */
 void aux_decode_explain(struct aux_decode *d,
 			const struct aux_decode_space *space, uint64_t ip,
 			char *buf, size_t len);

@@ -30,11 +30,26 @@ enum aux_error {
 
 #define AUX_NO_OFFSET UINT64_MAX
 
+/*
+ * Causes about which a program can say more than the text does, since only the
+ * program knows what its user typed. Permanent, like the codes.
+ */
+enum aux_why {
+	AUX_WHY_NONE = 0,	/* nothing beyond code and text */
+	AUX_WHY_SETTING = 1,	/* a setting is at fault; text starts with the
+				 * setting's name ("symfs", "plugin", "image") */
+	AUX_WHY_NO_DECODER = 2,	/* this build has no decoder for the trace; one
+				 * can be loaded as a plugin */
+	AUX_WHY_OTHER_DECODER = 3, /* this decoder does not know the trace, the
+				 * architecture's reference decoder may */
+};
+
 /* What went wrong, for a person. offset: byte in the file, or AUX_NO_OFFSET. */
 struct aux_diag {
 	int code;		/* enum aux_error, 0 when nothing was set */
+	int why;		/* enum aux_why; values not listed mean NONE */
 	uint64_t offset;
-	char text[512];		/* NUL terminated; cause, then the fix */
+	char text[512];		/* NUL terminated; the cause, no options */
 };
 
 /* A short fixed text for an error code, either sign. Never NULL. */

@@ -17,12 +17,21 @@ static inline int diag_set(struct aux_diag *diag, int code, uint64_t offset,
 
 	if (diag) {
 		diag->code = code;
+		diag->why = AUX_WHY_NONE;
 		diag->offset = offset;
 		va_start(ap, fmt);
 		vsnprintf(diag->text, sizeof(diag->text), fmt, ap);
 		va_end(ap);
 	}
 	return -code;
+}
+
+/* Adds the cause to a diag just set. Passes rc on, so that a caller can return it. */
+static inline int diag_why(struct aux_diag *diag, enum aux_why why, int rc)
+{
+	if (diag)
+		diag->why = why;
+	return rc;
 }
 
 #endif

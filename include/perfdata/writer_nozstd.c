@@ -12,8 +12,7 @@ int writer_zstd_open(struct writer *w, struct aux_diag *diag)
 {
 	return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
 			"%s: this build cannot compress: install libzstd-dev "
-			"and build again, or record without "
-			"-z and --compress-aux", w->path);
+			"and build again, or record uncompressed", w->path);
 }
 
 void writer_zstd_free(struct writer *w)

@@ -9,6 +9,7 @@
 #include <ftw.h>
 #include <unistd.h>
 
+#include "decode/cmd/advice.h"
 #include "decode/lib/code/code.h"
 #include "tests/unit/mkelf.h"
 #include "tests/unit/mkperf.h"
@@ -148,14 +149,15 @@ static const char *view_name(struct view *v, uint32_t pid, uint64_t time,
 	return codeview_symbol(v->cv, s, ip, &sym) < 0 ? NULL : sym.name;
 }
 
+/* With the program's advice. */
 __attribute__((unused))
 static const char *view_why(struct view *v, uint32_t pid, uint64_t time,
 			    uint64_t ip)
 {
 	static char text[1024];
 
-	codeview_explain(v->cv, codeview_space(v->cv, v->tl, pid, time), ip,
-			 text, sizeof(text));
+	advice_code(v->cv, codeview_space(v->cv, v->tl, pid, time), ip, text,
+		    sizeof(text));
 	return text;
 }
 

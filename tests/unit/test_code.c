@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "decode/cmd/advice.h"
+#include "decode/lib/trace/gap.h"
 #include "decode/lib/code/code.h"
 #include "decode/lib/elf/elf.h"
 #include "tests/unit/mkperf.h"
@@ -159,14 +161,21 @@ static void missing(void)
 	ok(strstr(why, "/tmp/no/such.so"), "%s", why);
 	ok(codeview_code(f.cv, s, 0x600000, &c) == -AUX_E_NOENT,
 	   "never this machine's vdso");
-	codeview_explain(f.cv, s, 0x600000, why, sizeof(why));
+	advice_code(f.cv, s, 0x600000, why, sizeof(why));
 	ok(strstr(why, "--vdso"), "%s", why);
+	codeview_explain(f.cv, s, 0x600000, why, sizeof(why));
+	ok(strstr(why, "vdso") && !strstr(why, "--"),
+	   "the library names no option: %s", why);
 	codeview_explain(f.cv, s, 0x700000, why, sizeof(why));
 	ok(strstr(why, "//anon"), "%s", why);
 	codeview_explain(f.cv, s, 0x10, why, sizeof(why));
 	ok(strstr(why, "mapped"), "%s", why);
-	ok(codeview_new(&cv, f.r, &bad, &diag) == -AUX_E_NOENT && !cv,
-	   "%s", diag.text);
+	ok(codeview_new(&cv, f.r, &bad, &diag) == -AUX_E_NOENT && !cv &&
+	   diag.why == AUX_WHY_SETTING &&
+	   !strncmp(diag.text, "symfs /nowhere/x: ", 18), "%s", diag.text);
+	for (unsigned i = 0; i < GAP_N_CAUSES; i++)
+		ok(!strncmp(advice_gap(i), gap_text(i), strlen(gap_text(i))) &&
+		   !strstr(gap_text(i), "--"), "%s", advice_gap(i));
 	close_file(&f);
 }
 

@@ -217,7 +217,7 @@ static void contained(void)
 		is_u64(view_byte(&v, (uint32_t)pid, 9, AT),
 		       id == 0x11 ? 0x95 : -1,
 		       "through /proc/PID/root, with the build id alone");
-		ok(id != 0x11 || strstr(codeview_note(v.cv, 0), "/root"),
+		ok(id != 0x11 || strstr(codeview_note(v.cv, 0, NULL), "/root"),
 		   "and it is said");
 		view_close(&v);
 	}
@@ -242,7 +242,7 @@ static void container(void)
 		return;
 	is_u64(view_byte(&v, (uint32_t)getpid(), 9, AT), -1,
 	       "not when the build id differs");
-	is_str(codeview_note(v.cv, 0), NULL, "and nothing is said");
+	is_str(codeview_note(v.cv, 0, NULL), NULL, "and nothing is said");
 	view_close(&v);
 }
 

@@ -234,8 +234,8 @@ static void from_file(void)
 	if (!view_again(&v, &none))
 		return;
 	is_u64(view_byte(&v, 7, 220, AT), 'C', "from the file");
-	ok(codeview_note(v.cv, 0) && strstr(codeview_note(v.cv, 0), "@0x"),
-	   "%s", codeview_note(v.cv, 0));
+	ok(codeview_note(v.cv, 0, NULL) && strstr(codeview_note(v.cv, 0, NULL), "@0x"),
+	   "%s", codeview_note(v.cv, 0, NULL));
 	view_close(&v);
 }
 

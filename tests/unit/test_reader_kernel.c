@@ -246,8 +246,9 @@ static void unknown_pmu(void)
 	ok(c.n == 1 && c.trace_type == 0 && c.aux_bytes == 29,
 	   "its bytes, by the AUX record's length");
 	ok(!plugins_find(NULL, c.trace_type, &diag) &&
-	   diag.code == AUX_E_UNSUPPORTED && strstr(diag.text, "raw"),
-	   "no decoder, and what to do: %s", diag.text);
+	   diag.code == AUX_E_UNSUPPORTED &&
+	   diag.why == AUX_WHY_NO_DECODER,
+	   "no decoder, and the cause: %s", diag.text);
 	ok(!plugins_has(0) && !plugins_has(6), "none");
 	chunks_fini(&c);
 	aux_reader_close(r);

@@ -83,16 +83,51 @@ struct elfimage;
 int codeview_image(struct codeview *cv, const struct space *space, uint64_t ip,
 		   struct elfimage **im, uint64_t *offset);
 
-/*
- * Why there is no code at ip, for a person, with the file, the build id, when it
- * was mapped, and what to do: "no code at 0x7f..: /lib/x.so (build id ab.., mapped
- * at 12.345678901) not found; give its place with --symfs".
- */
+/* Why there is no code at an address: what would supply it follows from this. */
+enum code_why {
+	CODE_WHY_UNMAPPED,	/* no mapping is known there */
+	CODE_WHY_ANONYMOUS,	/* mapped, from no file, and not saved */
+	CODE_WHY_JIT_TIMES,	/* several JIT functions; the log's clock is not
+				 * the recording's, so none can be chosen */
+	CODE_WHY_PAST_END,	/* the file ends before that offset */
+	CODE_WHY_NO_FILE,	/* the file is missing or unreadable */
+	CODE_WHY_OTHER_ID,	/* only a file with another build id is there */
+	CODE_WHY_VDSO,		/* the vdso was not saved */
+	CODE_WHY_KERNEL,	/* neither kcore nor vmlinux has it */
+	CODE_WHY_MODULE,	/* neither kcore nor the module's file has it */
+	CODE_WHY_ONLY_KCORE,	/* a file cannot have it: what the kernel compiled,
+				 * or patched when it loaded a module */
+};
+
+struct code_cause {
+	enum code_why why;
+	/* CODE_WHY_NO_FILE */
+	bool has_id;		/* the recording has the file's build id */
+	bool in_bundle;		/* the bundle should hold the file */
+	bool asked_servers;	/* debuginfod was asked, too */
+	/* CODE_WHY_UNMAPPED and _ANONYMOUS: the process' JIT log, as recorded, that
+	 * was not found; NULL: none. */
+	const char *jit_log;
+	/* Kernel code: why kcore, kallsyms or vmlinux are not used; "": they are,
+	 * or none was given. */
+	const char *kernel;
+	bool no_kallsyms;	/* kernel: kcore lacks a kallsyms to check it by */
+	char text[512];		/* the facts: "no code at 0x7f..: /lib/x.so (build
+				 * id ab.., mapped at 12.345678901) not found" */
+};
+
+/* Why there is no code at ip. Pointers in *c live as long as cv. */
+void codeview_cause(struct codeview *cv, const struct space *space, uint64_t ip,
+		    struct code_cause *c);
+/* The same as one sentence, with all facts, without advice. */
 void codeview_explain(struct codeview *cv, const struct space *space,
 		      uint64_t ip, char *buf, size_t len);
 
-/* What a person should know of where code came from ("..: read from
- * /proc/12/root/.."); NULL behind the last. */
-const char *codeview_note(const struct codeview *cv, size_t i);
+/*
+ * What the user should know of the origin of the code so far ("..: read from
+ * /proc/12/root/.."), by index; NULL past the last. *why (may be NULL):
+ * AUX_WHY_NONE, or AUX_WHY_SETTING when the note starts with a setting's name.
+ */
+const char *codeview_note(const struct codeview *cv, size_t i, int *why);
 
 #endif

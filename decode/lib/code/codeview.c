@@ -102,7 +102,7 @@ static int take_config(struct codeview *cv, const struct codeview_config *c,
 {
 	/* table */
 	const struct {
-		const char *option, *path;
+		const char *name, *path;
 	} paths[] = { { "symfs", c->symfs },	 { "vdso", c->vdso },
 		      { "vmlinux", c->vmlinux }, { "kcore", c->kcore },
 		      { "kallsyms", c->kallsyms } };
@@ -119,9 +119,11 @@ static int take_config(struct codeview *cv, const struct codeview_config *c,
 		if (!paths[i].path)
 			continue;
 		if (stat(paths[i].path, &st) < 0)
-			return diag_set(diag, AUX_E_NOENT, AUX_NO_OFFSET,
-					"--%s %s: %m", paths[i].option,
-					paths[i].path);
+			return diag_why(diag, AUX_WHY_SETTING,
+					diag_set(diag, AUX_E_NOENT,
+						 AUX_NO_OFFSET, "%s %s: %m",
+						 paths[i].name,
+						 paths[i].path));
 		if (i == 0)
 			cv->symfs_is_file = !S_ISDIR(st.st_mode);
 	}
@@ -215,7 +217,7 @@ static void free_lists(struct codeview *cv)
 	for (size_t i = 0; i < cv->n_own; i++)
 		free(cv->own[i].bytes);
 	for (size_t i = 0; i < cv->n_notes; i++)
-		free(cv->notes[i]);
+		free(cv->notes[i].text);
 }
 
 void codeview_free(struct codeview *cv)
@@ -245,9 +247,11 @@ void codeview_free(struct codeview *cv)
 	free(cv);
 }
 
-void codeview_add_note(struct codeview *cv, const char *fmt, ...)
+void codeview_add_note(struct codeview *cv, enum aux_why why, const char *fmt,
+		       ...)
 {
-	char *text, **p;
+	struct code_note *p;
+	char *text;
 	va_list ap;
 	int n;
 
@@ -257,7 +261,7 @@ void codeview_add_note(struct codeview *cv, const char *fmt, ...)
 	if (n < 0)
 		return;
 	for (size_t i = 0; i < cv->n_notes; i++) {
-		if (!strcmp(cv->notes[i], text))
+		if (!strcmp(cv->notes[i].text, text))
 			goto drop;
 	}
 	if (cv->n_notes == cv->cap_notes) {
@@ -269,15 +273,19 @@ void codeview_add_note(struct codeview *cv, const char *fmt, ...)
 		cv->notes = p;
 		cv->cap_notes = cap;
 	}
-	cv->notes[cv->n_notes++] = text;
+	cv->notes[cv->n_notes++] = (struct code_note){ text, why };
 	return;
 drop:
 	free(text);
 }
 
-const char *codeview_note(const struct codeview *cv, size_t i)
+const char *codeview_note(const struct codeview *cv, size_t i, int *why)
 {
-	return i < cv->n_notes ? cv->notes[i] : NULL;
+	if (i >= cv->n_notes)
+		return NULL;
+	if (why)
+		*why = cv->notes[i].why;
+	return cv->notes[i].text;
 }
 
 bool codeview_is_vdso(const char *name)

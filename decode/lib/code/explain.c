@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * codeview: why there is no code at an address, in one sentence: the file, both
- * build ids, when it was mapped, and how to supply what is missing.
+ * codeview: why there is no code at an address, as a code and as a sentence with
+ * the facts: the file, both build ids, when it was mapped. What the user can do
+ * about it depends on the program's options, so the program says that.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -66,21 +67,6 @@ static const char *reason(int error)
 	}
 }
 
-/* How to supply a file: what needs the build id works only with one. */
-static void say_how(struct answer *a, const struct codeview *cv,
-		    const struct source *s)
-{
-	if (cv->closed && !cv->symfs)
-		say(a, "; the bundle was made without it: give its place with "
-		       "--symfs");
-	else if (!s->id.size)
-		say(a, "; give its place with --symfs");
-	else
-		say(a, "; give its place with --symfs, or a build-id cache with "
-		       "--buildid-dir%s", cv->debuginfod ? "" :
-				       ", or try --debuginfod");
-}
-
 static void say_other(struct answer *a, const struct mapping *m,
 		      const struct source *s)
 {
@@ -92,47 +78,59 @@ static void say_other(struct answer *a, const struct mapping *m,
 	if (m->time)
 		say(a, " (mapped at %" PRIu64 ".%09" PRIu64 ")",
 		    m->time / 1000000000, m->time % 1000000000);
-	say(a, "; give the recorded file's root with --symfs, or a build-id "
-	       "cache with --buildid-dir");
 }
 
 static void explain_source(struct answer *a, const struct codeview *cv,
-			   const struct mapping *m, const struct source *s)
+			   const struct mapping *m, const struct source *s,
+			   struct code_cause *c)
 {
 	if (s->image) {
+		c->why = CODE_WHY_PAST_END;
 		say(a, "%s ends before that place",
 		    s->path ? s->path : s->name);
 	} else if (s->other) {
+		c->why = CODE_WHY_OTHER_ID;
 		say_other(a, m, s);
 	} else if (codeview_is_vdso(m->path)) {
+		c->why = CODE_WHY_VDSO;
 		say(a, "the vdso");
 		say_mapping(a, m, &s->id);
-		say(a, " was not saved; give the recorded machine's with "
-		       "--vdso");
+		say(a, " was not saved");
 	} else {
+		c->why = CODE_WHY_NO_FILE;
+		c->has_id = s->id.size;
+		c->in_bundle = cv->closed && !cv->symfs;
+		c->asked_servers = cv->debuginfod;
 		say(a, "%s", s->path ? s->path : s->name);
 		say_mapping(a, m, &s->id);
 		say(a, " %s", reason(s->error));
-		say_how(a, cv, s);
+		if (c->in_bundle)
+			say(a, "; the bundle was made without it");
 	}
 }
 
 static void explain_kernel(struct answer *a, struct codeview *cv,
 			   const struct space *space, const struct mapping *m,
-			   uint64_t ip)
+			   uint64_t ip, struct code_cause *c)
 {
-	const char *why = codeview_kernel_why(cv, space);
 	struct place *p = codeview_place(cv, space, m);
 	const struct source *s = p ? p->source : NULL;
-	struct elfmodule_code c;
+	struct elfmodule_code code;
 
+	if (m->kind == MAPPING_KERNEL)
+		c->why = CODE_WHY_KERNEL;
+	else if (m->kind == MAPPING_MODULE && !(s && s->image))
+		c->why = CODE_WHY_MODULE;
+	else
+		c->why = CODE_WHY_ONLY_KCORE;
+	codeview_kernel_cause(cv, space, c);
 	say(a, "%s", m->path);
 	say_mapping(a, m, s ? &s->id : &(struct file_id){ 0 });
 	if (m->kind == MAPPING_KSYMBOL)
 		say(a, " was compiled by the kernel, and its bytes were not "
 		       "saved");
 	else if (p && p->module &&
-		 elfmodule_code(p->module, ip - (m->start - m->pgoff), &c) ==
+		 elfmodule_code(p->module, ip - (m->start - m->pgoff), &code) ==
 			 -AUX_E_UNSUPPORTED)
 		say(a, ": what runs here the kernel decided when it loaded the "
 		       "module, its file does not tell");
@@ -142,48 +140,66 @@ static void explain_kernel(struct answer *a, struct codeview *cv,
 		say(a, ": its file %s has another build id", s->other);
 	else
 		say(a, " is not there");
-	say(a, "; give the recorded kernel's memory with --kcore%s",
-	    m->kind == MAPPING_KERNEL ? ", or its file with --vmlinux" :
-	    m->kind == MAPPING_MODULE && !(s && s->image) ?
-					", or the module with --symfs" : "");
-	if (*why)
-		say(a, " (%s)", why);
 }
 
-void codeview_explain(struct codeview *cv, const struct space *space,
-		      uint64_t ip, char *buf, size_t len)
+/* Code that no file of the mapping can supply: nothing mapped, or anonymous. */
+static void explain_no_file(struct answer *a, const struct space *space,
+			    const struct mapping *m, struct code_cause *c)
+{
+	if (!m) {
+		c->why = CODE_WHY_UNMAPPED;
+		say(a, "nothing is known to be mapped there%s",
+		    space && space->n_maps ? "" : " (no mappings of this "
+						  "process were recorded)");
+	} else {
+		c->why = CODE_WHY_ANONYMOUS;
+		say(a, "%s", *m->path ? m->path : "[anon]");
+		say_mapping(a, m, &(struct file_id){ 0 });
+		say(a, " is no file, and its bytes were not saved");
+	}
+	if (c->jit_log)
+		say(a, "; the JIT compiler's log %s was not found", c->jit_log);
+}
+
+void codeview_cause(struct codeview *cv, const struct space *space, uint64_t ip,
+		    struct code_cause *c)
 {
 	const struct mapping *m = space_find(space, ip);
-	const char *log = codeview_jit_missing(cv, space);
-	struct answer a = { buf, len, 0 };
+	struct answer a = { c->text, sizeof(c->text), 0 };
+	struct place *p = NULL;
 	struct jit_hit j;
-	struct place *p;
 
+	*c = (struct code_cause){ .kernel = "" };
 	say(&a, "no code at 0x%" PRIx64 ": ", ip);
 	if (codeview_jit_find(cv, space, m, ip, &j) && !j.bytes) {
+		c->why = CODE_WHY_JIT_TIMES;
 		say(&a, "%s logs different code for that place, and its times "
 			"are not the recording's (record with the clock mono)",
 		    j.log);
 		return;
 	}
-	if (!m) {
-		say(&a, "nothing is known to be mapped there%s",
-		    space && space->n_maps ? "" : " (no mappings of this "
-						  "process were recorded)");
-	} else if (m->kind != MAPPING_USER) {
-		explain_kernel(&a, cv, space, m, ip);
+	if (m && m->kind != MAPPING_USER) {
+		explain_kernel(&a, cv, space, m, ip, c);
 		return;
-	} else {
-		p = m->saved ? NULL : codeview_place(cv, space, m);
-		if (p && p->source) {
-			explain_source(&a, cv, m, p->source);
-			return;
-		}
-		say(&a, "%s", *m->path ? m->path : "[anon]");
-		say_mapping(&a, m, &(struct file_id){ 0 });
-		say(&a, " is no file, and its bytes were not saved");
 	}
-	if (log)
-		say(&a, "; the JIT compiler's log %s was not found, give its "
-			"place with --symfs", log);
+	if (m && !m->saved)
+		p = codeview_place(cv, space, m);
+	if (p && p->source) {
+		explain_source(&a, cv, m, p->source, c);
+		return;
+	}
+	c->jit_log = codeview_jit_missing(cv, space);
+	explain_no_file(&a, space, m, c);
+}
+
+void codeview_explain(struct codeview *cv, const struct space *space,
+		      uint64_t ip, char *buf, size_t len)
+{
+	struct code_cause c;
+
+	codeview_cause(cv, space, ip, &c);
+	if (*c.kernel)
+		snprintf(buf, len, "%s (%s)", c.text, c.kernel);
+	else
+		snprintf(buf, len, "%s", c.text);
 }

@@ -64,7 +64,7 @@ static int codeview_fetch(struct codeview *cv, const struct file_id *id,
 	if (!cv->fetch)
 		cv->fetch = open_library();
 	if (!cv->fetch || !cv->fetch->client) {
-		codeview_add_note(cv, "--debuginfod: libdebuginfod.so.1 cannot "
+		codeview_add_note(cv, AUX_WHY_SETTING, "debuginfod: libdebuginfod.so.1 cannot "
 				  "be loaded, nothing is asked for");
 		return -AUX_E_UNSUPPORTED;
 	}
@@ -92,7 +92,7 @@ int codeview_fetch(struct codeview *cv, const struct file_id *id, char **path)
 {
 	(void)id;
 	(void)path;
-	codeview_add_note(cv, "--debuginfod: this build cannot ask servers");
+	codeview_add_note(cv, AUX_WHY_SETTING, "debuginfod: this build cannot ask servers");
 	return -AUX_E_UNSUPPORTED;
 }
 
@@ -243,7 +243,7 @@ static void try_container(struct codeview *cv, struct source *s, uint32_t pid)
 		return;
 	if (try_path(s, make_path("/proc/%u/root%.*s", pid, plain_len(s->name),
 				  s->name)))
-		codeview_add_note(cv, "%s: read from /proc/%u/root, where it "
+		codeview_add_note(cv, AUX_WHY_NONE, "%s: read from /proc/%u/root, where it "
 				  "has the recorded build id", s->name, pid);
 }
 

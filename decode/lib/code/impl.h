@@ -82,6 +82,12 @@ struct fork {
 	uint32_t pid, ppid;	/* ppid -1: pid has run exec */
 };
 
+/* What the user should know of the origin of code. */
+struct code_note {
+	char *text;
+	enum aux_why why;
+};
+
 struct codeview {
 	pthread_mutex_t lock;
 	char *symfs, *vdso, *cache, *vmlinux, *kcore, *kallsyms;
@@ -110,13 +116,13 @@ struct codeview {
 	bool virtual_clock;
 	struct jits *jits;	/* jit.c */
 	struct debuginfod *fetch;	/* fetch.c */
-	char **notes;
+	struct code_note *notes;
 	size_t n_notes, cap_notes;
 };
 
 /* codeview.c. A note is kept once. */
-void codeview_add_note(struct codeview *cv, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
+void codeview_add_note(struct codeview *cv, enum aux_why why, const char *fmt,
+		       ...) __attribute__((format(printf, 3, 4)));
 bool codeview_is_vdso(const char *name);
 /* Only a path names a file: not "[heap]", "//anon", "anon_inode:..", "". */
 bool codeview_is_file(const char *name);
@@ -160,8 +166,9 @@ bool codeview_kernel_image(struct codeview *cv, const struct space *space,
 			   const struct mapping *m, uint64_t ip,
 			   struct elfimage **im, uint64_t *offset,
 			   uint64_t *shift);
-/* Why kcore or kallsyms are not used, "" when they are or were not given. */
-const char *codeview_kernel_why(struct codeview *cv, const struct space *space);
+/* Fills c->kernel and c->no_kallsyms. */
+void codeview_kernel_cause(struct codeview *cv, const struct space *space,
+			   struct code_cause *c);
 void codeview_kernel_free(struct kernel_code *k);
 /* The address of a global symbol of the kernel, 0: unknown. */
 uint64_t codeview_kernel_address(void *cv, const char *name);

@@ -196,7 +196,7 @@ static int open_log(struct codeview *cv, struct jit_log *log)
 		p = elfimage_data(log->file, &len);
 		rc = jitdump_new(&log->dump, p, len, &diag);
 		if (rc < 0)
-			codeview_add_note(cv, "%s: %s", path, diag.text);
+			codeview_add_note(cv, AUX_WHY_NONE, "%s: %s", path, diag.text);
 	}
 	free(path);
 	return rc;
@@ -207,7 +207,7 @@ static void note_damage(struct codeview *cv, const struct jit_log *log)
 	const struct jitdump_info *info = jitdump_info(log->dump);
 
 	if (info->damage.code)
-		codeview_add_note(cv, "%s@0x%llx: %s; code that was logged "
+		codeview_add_note(cv, AUX_WHY_NONE, "%s@0x%llx: %s; code that was logged "
 				  "later is not known", log->path,
 				  (unsigned long long)info->damage.offset,
 				  info->damage.text);

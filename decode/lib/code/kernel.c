@@ -23,7 +23,8 @@ struct kernel_code {
 	struct elfimage *kcore;
 	struct kallsyms *syms;		/* of the recorded boot; NULL: none */
 	struct source vmlinux;
-	char why[512];
+	bool no_kallsyms;	/* why: there is none beside kcore */
+	char why[512];		/* why a given file is not used; "": all are */
 };
 
 static bool is_guest(const struct mapping *m)
@@ -111,9 +112,11 @@ static void open_kcore(struct codeview *cv, struct kernel_code *k)
 	}
 	if (rc < 0)
 		goto out;
-	if (!k->syms && !read_syms(k, list))
+	if (!k->syms && !read_syms(k, list)) {
 		snprintf(k->why, sizeof(k->why), "there is no kallsyms beside "
-			 "%s to check it by; give one with --kallsyms", file);
+			 "%s to check it by", file);
+		k->no_kallsyms = true;
+	}
 	if (!k->syms)
 		goto out;
 	if (elfimage_open(&k->kcore, file) < 0 ||
@@ -159,7 +162,7 @@ static struct file_id kernel_id(const struct codeview *cv,
 	return id;
 }
 
-/* --vmlinux: with the recorded build id, if there is one. */
+/* The given vmlinux, if it has the recorded build id or none was recorded. */
 static void open_vmlinux(struct codeview *cv, struct kernel_code *k)
 {
 	struct source *s = &k->vmlinux;
@@ -169,6 +172,7 @@ static void open_vmlinux(struct codeview *cv, struct kernel_code *k)
 	if (elfimage_open(&s->image, cv->vmlinux) < 0) {
 		snprintf(k->why, sizeof(k->why), "%s cannot be read",
 			 cv->vmlinux);
+		k->no_kallsyms = false;
 		return;
 	}
 	n = elfimage_build_id(s->image, &id);
@@ -440,17 +444,19 @@ bool codeview_kernel_image(struct codeview *cv, const struct space *space,
 	return *im && elfimage_offset(*im, ip - *shift, offset, &left);
 }
 
-const char *codeview_kernel_why(struct codeview *cv, const struct space *space)
+void codeview_kernel_cause(struct codeview *cv, const struct space *space,
+			   struct code_cause *c)
 {
 	struct kernel_code *k = need(cv, space);
 	char want[CODEVIEW_ID_TEXT], have[CODEVIEW_ID_TEXT];
 
 	if (!k)
-		return "";
+		return;
 	if (!*k->why && cv->vmlinux && !k->vmlinux.image)
 		snprintf(k->why, sizeof(k->why), "%s has build id %s, the "
 			 "recorded kernel has %s", cv->vmlinux,
 			 codeview_id_text(&k->vmlinux.other_id, have),
 			 codeview_id_text(&k->vmlinux.id, want));
-	return k->why;
+	c->kernel = k->why;
+	c->no_kallsyms = k->no_kallsyms;
 }

@@ -70,10 +70,10 @@ static int refuse(struct aux_diag *diag)
 	if (!diag)
 		return -AUX_E_UNSUPPORTED;
 	diag->code = AUX_E_UNSUPPORTED;
+	diag->why = AUX_WHY_OTHER_DECODER;
 	diag->offset = AUX_NO_OFFSET;
 	snprintf(diag->text, sizeof(diag->text),
-		 "the etm decoder knows ETMv4 and ETE alone; --decoder opencsd "
-		 "knows more");
+		 "the etm decoder knows ETMv4 and ETE alone");
 	return -AUX_E_UNSUPPORTED;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * container_raw: a buffer of Intel PT packets and nothing else, with the code
- * that goes with it named on the command line, as libipt's ptxed takes them.
+ * that goes with it named by the caller, as libipt's ptxed takes them.
  *
- * --pt FILE[:BEGIN[-END]]; --image FILE[:OFFSET[-END]]@ADDR, or FILE[@ADDR] with
+ * pt: FILE[:BEGIN[-END]]; image: FILE[:OFFSET[-END]]@ADDR, or FILE[@ADDR] with
  * an ELF file, whose segments say the rest. It is one thread, with pid and tid 1.
  */
 #include <errno.h>
@@ -26,11 +26,13 @@ struct part {
 	bool whole;	/* no part was named */
 };
 
-static int fail_option(struct aux_diag *diag, const char *option,
-		       const char *form, const char *arg)
+static int fail_setting(struct aux_diag *diag, const char *setting,
+			const char *form, const char *arg)
 {
-	return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
-			"%s wants %s, not \"%s\"", option, form, arg);
+	return diag_why(diag, AUX_WHY_SETTING,
+			diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+				 "%s wants %s, not \"%s\"", setting, form,
+				 arg));
 }
 
 /* A number and nothing else up to end. */
@@ -94,8 +96,8 @@ static int map_image(struct container_build *b, const char *arg,
 		rc = fit_part(p, &f, diag);
 	if (rc == 0 && p->whole) {
 		if (!has_addr && (f.len < 4 || memcmp(f.data, "\177ELF", 4)))
-			rc = fail_option(diag, "--image", "FILE@ADDR for a "
-					 "file that is no ELF image", arg);
+			rc = fail_setting(diag, "image", "FILE@ADDR for a "
+					  "file that is no ELF image", arg);
 		else
 			rc = container_elf_map(b, &f, m, has_addr, diag);
 	} else if (rc == 0) {
@@ -119,7 +121,7 @@ static int add_image(struct container_build *b, const char *arg,
 
 	if (!parse_part(&p, arg, (size_t)((has_addr ? at : end) - arg)) ||
 	    (!p.whole && !has_addr))
-		rc = fail_option(diag, "--image",
+		rc = fail_setting(diag, "image",
 				 "FILE[:OFFSET[-END]]@ADDR or ELF-FILE[@ADDR]",
 				 arg);
 	else
@@ -137,7 +139,7 @@ static int add_model(struct container_build *b, const char *arg,
 
 	if (n < 2 || n > 3 || strspn(arg, "0123456789/") != strlen(arg) ||
 	    family > UINT16_MAX || model > UINT8_MAX || stepping > UINT8_MAX)
-		return fail_option(diag, "--cpu-model", "FAMILY/MODEL[/STEPPING] "
+		return fail_setting(diag, "cpu-model", "FAMILY/MODEL[/STEPPING] "
 				   "in decimal, 6/158/10 say", arg);
 	snprintf(text, sizeof(text), "GenuineIntel,%u,%u,%u", family, model,
 		 stepping);
@@ -171,7 +173,7 @@ static int build_raw(struct container_build *b,
 	int rc;
 
 	if (!parse_part(&p, o->pt, strlen(o->pt)))
-		rc = fail_option(diag, "--pt", "FILE[:BEGIN[-END]]", o->pt);
+		rc = fail_setting(diag, "pt", "FILE[:BEGIN[-END]]", o->pt);
 	else
 		rc = container_map_file(&f, NULL, p.name, diag);
 	if (rc == 0)

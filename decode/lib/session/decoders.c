@@ -86,16 +86,17 @@ const struct aux_decoder_ops *plugins_find(const char *name,
 			return ops;
 	}
 	list_names(names, sizeof(names));
-	if (name)
+	if (name) {
 		diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
 			 "no decoder is named %s; there are: %s", name, names);
-	else
-		diag_set(diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
-			 "no decoder for this AUX data (trace type %u%s) in "
-			 "this build, which has: %s; `auxdecode raw` shows the "
-			 "bytes, --plugin loads a decoder", trace_type,
-			 trace_type ? "" : ": the file does not say of what "
-					   "kind it is", names);
+		return NULL;
+	}
+	diag_set(diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
+		 "no decoder for this AUX data (trace type %u%s) in this "
+		 "build, which has: %s", trace_type,
+		 trace_type ? "" : ": the file does not say of what kind it "
+				   "is", names);
+	diag_why(diag, AUX_WHY_NO_DECODER, 0);
 	return NULL;
 }
 
@@ -107,22 +108,23 @@ int plugins_load(void **handle, const char *path,
 
 	*handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!*handle)
-		return diag_set(diag, AUX_E_IO, AUX_NO_OFFSET, "--plugin: %s",
-				dlerror());
+		return diag_why(diag, AUX_WHY_SETTING,
+				diag_set(diag, AUX_E_IO, AUX_NO_OFFSET,
+					 "plugin: %s", dlerror()));
 	o = dlsym(*handle, AUX_DECODER_SYMBOL);
 	if (!o)
 		rc = diag_set(diag, AUX_E_ABI, AUX_NO_OFFSET,
-			      "--plugin %s: it does not define %s", path,
+			      "plugin %s: it does not define %s", path,
 			      AUX_DECODER_SYMBOL);
 	else if (o->abi != AUX_DECODER_ABI)
 		rc = diag_set(diag, AUX_E_ABI, AUX_NO_OFFSET,
-			      "--plugin %s: built for decoder interface %u, "
+			      "plugin %s: built for decoder interface %u, "
 			      "this auxdecode has %u; rebuild it", path,
 			      o->abi, AUX_DECODER_ABI);
 	else if (o->size < sizeof(*o) || !o->name || !o->open || !o->start ||
 		 !o->decode || !o->close)
 		rc = diag_set(diag, AUX_E_ABI, AUX_NO_OFFSET,
-			      "--plugin %s: its table has %u bytes, %zu are "
+			      "plugin %s: its table has %u bytes, %zu are "
 			      "needed, all filled; rebuild it", path, o->size,
 			      sizeof(*o));
 	else
@@ -130,7 +132,7 @@ int plugins_load(void **handle, const char *path,
 	if (rc < 0) {
 		plugins_unload(*handle);
 		*handle = NULL;
-		return rc;
+		return diag_why(diag, AUX_WHY_SETTING, rc);
 	}
 	*ops = o;
 	return 0;

@@ -18,6 +18,8 @@
 #include <aux/error.h>
 #include <aux/flow.h>
 
+#include "decode/lib/trace/gap.h"
+
 struct elfimage;
 struct inline_frame;
 struct outbuf;
@@ -56,9 +58,13 @@ struct sink_host {
 	/* As codeview_symbol; NULL: there are no symbols. */
 	int (*symbol)(void *priv, const struct space *space, uint64_t ip,
 		      struct symbol *sym);
-	/* As codeview_explain; NULL: nothing to say. */
+	/* Why there is no code at ip, and what the user can do about it; NULL:
+	 * nothing to say. */
 	void (*explain)(void *priv, const struct space *space, uint64_t ip,
 			char *buf, size_t len);
+	/* gap_text() and what the user can do about the gap; NULL: gap_text()
+	 * alone. Use sink_gap_text(). */
+	const char *(*gap_text)(unsigned cause);
 	/* The thread's name at a time; NULL: not known. */
 	const char *(*comm)(void *priv, uint32_t tid, uint64_t time);
 	/* As codeview_line and codeview_inlines; NULL: there are no lines. */
@@ -70,6 +76,13 @@ struct sink_host {
 	int (*image)(void *priv, const struct space *space, uint64_t ip,
 		     struct elfimage **im, uint64_t *offset);
 };
+
+/* The meaning of a gap's cause, in the words of the program around the sink. */
+static inline const char *sink_gap_text(const struct sink_host *host,
+					unsigned cause)
+{
+	return host && host->gap_text ? host->gap_text(cause) : gap_text(cause);
+}
 
 #define SINK_DROPS 10
 

@@ -9,8 +9,7 @@ static const struct {
 	[AUX_GAP_OVERFLOW] = { "overflow", "the CPU produced trace faster than "
 					   "it could store and dropped some" },
 	[AUX_GAP_NO_CODE] = { "no-code",
-			      "the code that ran is in no file given;"
-			      " see --symfs and --vdso" },
+			      "the code that ran is in no file given" },
 	[AUX_GAP_BAD_PACKET] = { "bad-packet", "these bytes are no packet: the "
 					       "trace is damaged" },
 	[AUX_GAP_DESYNC] = { "desync", "trace and code contradict each other: "
@@ -19,8 +18,8 @@ static const struct {
 	[AUX_GAP_NO_SYNC] = { "no-sync", "no sync point: these bytes cannot be "
 					 "decoded" },
 	[AUX_GAP_AUX_TRUNCATED] = { "aux-truncated", "the AUX buffer was full; "
-						     "record with a larger one "
-						     "(-m)" },
+						     "record with a larger "
+						     "one" },
 	[AUX_GAP_AUX_PARTIAL] = { "aux-partial", "the kernel says that this "
 						 "piece of trace is not "
 						 "complete" },
@@ -35,8 +34,7 @@ static const struct {
 	[GAP_UNSAVED] = { "unsaved", "the recorder could not save what was "
 				     "here" },
 	[GAP_UNKNOWN_ID] = { "unknown-id", "the file does not say whose trace "
-					   "this is; `auxdecode info` shows "
-					   "the trace ids" },
+					   "this is" },
 	[AUX_GAP_FILE] = { "file", "the recording is cut or damaged here" },
 	[AUX_GAP_DECODER] = { "decoder", "the decoder met a limit of its own" },
 };

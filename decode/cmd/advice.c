@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* advice: see advice.h. */
+#include <stdio.h>
+
+#include <aux/error.h>
+
+#include "decode/cmd/advice.h"
+#include "decode/lib/code/code.h"
+#include "decode/lib/trace/gap.h"
+
+/* A setting of the library and the option that fills it have the same name. */
+const char *advice_before(int why)
+{
+	return why == AUX_WHY_SETTING ? "--" : "";
+}
+
+const char *advice_after(int why)
+{
+	switch (why) {
+	case AUX_WHY_NO_DECODER:
+		return "; `auxdecode raw` shows the bytes, --plugin loads a "
+		       "decoder";
+	case AUX_WHY_OTHER_DECODER:
+		return "; --decoder opencsd knows more";
+	default:
+		return "";
+	}
+}
+
+/*
+ * gap_text() and the fix, as one string: sinks print gaps in their inner loops and
+ * keep the pointer, so it must be constant.
+ */
+const char *advice_gap(unsigned cause)
+{
+	switch (cause) {
+	case AUX_GAP_NO_CODE:
+		return "the code that ran is in no file given; see --symfs and "
+		       "--vdso";
+	case AUX_GAP_AUX_TRUNCATED:
+		return "the AUX buffer was full; record with a larger one (-m)";
+	case GAP_UNKNOWN_ID:
+		return "the file does not say whose trace this is; `auxdecode "
+		       "info` shows the trace ids";
+	default:
+		return gap_text(cause);
+	}
+}
+
+static const char *fix_no_file(const struct code_cause *c)
+{
+	if (c->in_bundle)
+		return ": give its place with --symfs";
+	if (!c->has_id)
+		return "; give its place with --symfs";
+	/* Only a build id can be looked up in a cache or asked of a server. */
+	if (c->asked_servers)
+		return "; give its place with --symfs, or a build-id cache with "
+		       "--buildid-dir";
+	return "; give its place with --symfs, or a build-id cache with "
+	       "--buildid-dir, or try --debuginfod";
+}
+
+static const char *fix_code(const struct code_cause *c)
+{
+	switch (c->why) {
+	case CODE_WHY_UNMAPPED:
+	case CODE_WHY_ANONYMOUS:
+		return c->jit_log ? ", give its place with --symfs" : "";
+	case CODE_WHY_NO_FILE:
+		return fix_no_file(c);
+	case CODE_WHY_OTHER_ID:
+		return "; give the recorded file's root with --symfs, or a "
+		       "build-id cache with --buildid-dir";
+	case CODE_WHY_VDSO:
+		return "; give the recorded machine's with --vdso";
+	case CODE_WHY_KERNEL:
+		return "; give the recorded kernel's memory with --kcore, or "
+		       "its file with --vmlinux";
+	case CODE_WHY_MODULE:
+		return "; give the recorded kernel's memory with --kcore, or "
+		       "the module with --symfs";
+	case CODE_WHY_ONLY_KCORE:
+		return "; give the recorded kernel's memory with --kcore";
+	default:
+		return "";
+	}
+}
+
+void advice_code(struct codeview *cv, const struct space *space, uint64_t ip,
+		 char *buf, size_t len)
+{
+	struct code_cause c;
+
+	codeview_cause(cv, space, ip, &c);
+	if (*c.kernel)
+		snprintf(buf, len, "%s%s (%s%s)", c.text, fix_code(&c),
+			 c.kernel, c.no_kallsyms ? "; give one with --kallsyms" :
+						   "");
+	else
+		snprintf(buf, len, "%s%s", c.text, fix_code(&c));
+}
