@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * auxpmu: the table, who has an AUX area, and the clock they share.
+ * auxpmu: the table of PMUs with an AUX area, the probe for others, and the clock.
  *
- * sysfs has no file that says whether a PMU has an AUX area; the kernel refuses
- * to map one where there is none, so an unknown PMU is asked.
+ * No file in sysfs says whether a PMU has an AUX area (pmu->setup_aux). perf_mmap()
+ * refuses to map one where there is none, so an unknown PMU is probed by mapping.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 static const struct auxpmu_ops *const table[] = { &auxpmu_intel_pt,
 						  &auxpmu_cs_etm };
 
-/* Known to have one; a name that ends in '*' stands for all that begin so. */
+/* PMUs known to have one; '*' at the end matches any rest. */
 static const char *const raw_names[] = { "aux_sim*",  "arm_spe_*", "hisi_ptt*",
 					 "intel_bts", "arm_trbe",  NULL };
 
@@ -54,7 +54,9 @@ static bool map_aux(int fd, size_t page)
 	return aux != MAP_FAILED;
 }
 
-/* Its plainest event, never enabled. */
+/* Opens the PMU's plainest event, disabled, and maps an AUX area on it. Per CPU first,
+ * with and without exclude_kernel (not all PMUs accept it), then on this thread, which
+ * needs less privilege. */
 static bool kernel_maps_aux(const struct pmu *pmu)
 {
 	struct perf_event_attr attr = { .type = pmu->type,
@@ -90,7 +92,7 @@ const struct auxpmu_ops *auxpmu_find(const struct pmu *pmu)
 			return table[i];
 	if (is_raw(pmu->name))
 		return &auxpmu_raw;
-	/* A number of a recorded tree means something else to this kernel. */
+	/* A type number of a copied sysfs means something else to this kernel. */
 	if (pmu->type < PERF_TYPE_MAX || strncmp(pmu->dir, PMU_SYSFS "/", n))
 		return NULL;
 	return kernel_maps_aux(pmu) ? &auxpmu_raw : NULL;
@@ -107,7 +109,8 @@ void auxpmu_clock(const struct perf_event_mmap_page *page,
 	memset(tc, 0, sizeof(*tc));
 	if (!page)
 		return;
-	/* Odd: the kernel is writing; changed: it wrote while we read. */
+	/* Odd: the kernel is writing; changed: it wrote while we read. See
+	 * arch_perf_update_userpage(). */
 	do {
 		seq = __atomic_load_n(&page->lock, __ATOMIC_ACQUIRE);
 		caps = LOAD(page->capabilities);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * CoreSight: the event's terms, the sink, and AUXTRACE_INFO, which holds for
- * each CPU the registers that a decoder needs.
+ * auxpmu_cs_etm: CoreSight: the event's terms, the sink, and AUXTRACE_INFO, which
+ * holds for each CPU the registers that a decoder needs.
  *
- * The metadata are of version 1, as perf 6.1 reads them: a CPU's trace ID is
- * 0x10 + 2 * CPU. Kernels from 6.3 on try these same IDs first and tell the true
- * ones by AUX_OUTPUT_HW_ID records, which stand in the file as they come and
- * have the last word for whoever knows them. Version 2 would differ in its
- * number and in that IDs not told so are not to be used; perf 6.1 refuses it.
+ * The metadata have version 1, which perf 6.1 reads: a CPU's trace ID is
+ * 0x10 + 2 * CPU. Kernels from 6.3 on allocate IDs, these same ones first, and report
+ * the actual ones in AUX_OUTPUT_HW_ID records, which are recorded like any other and
+ * take precedence in readers that know them. Version 2 differs only in that an ID not
+ * reported that way is unused; perf 6.1 refuses it.
  * Specification: Arm IHI 0064 (TRCIDR0, TRCIDR2, TRCCONFIGR); Linux 6.1
  * drivers/hwtracing/coresight/coresight-etm-perf.c.
  */
@@ -26,9 +26,9 @@
 #define MAGIC_ETMV4 UINT64_C(0x4040404040404040)
 #define MAGIC_ETE UINT64_C(0x5050505050505050)
 #define N_GLOBAL 3
-#define MAX_WORDS 11	/* of a CPU: magic, CPU, count, 8 registers */
+#define MAX_WORDS 11	/* per CPU: magic, CPU, count, 8 registers */
 
-/* One register of one CPU; false: there is none. */
+/* Reads a register of a CPU's trace unit from sysfs; false: there is none. */
 static bool read_reg(const struct pmu *pmu, int cpu, const char *reg,
 		     uint64_t *v)
 {
@@ -47,7 +47,7 @@ static uint64_t bits(uint64_t v, unsigned lo, unsigned hi)
 	return v >> lo & ((UINT64_C(2) << (hi - lo)) - 1);
 }
 
-/* What the CPU of an ETMv4 or ETE must have for a term. */
+/* Whether an ETMv4 or ETE with these ID registers has what a term needs. */
 static bool cpu_has(const char *term, uint64_t idr0, uint64_t idr2)
 {
 	if (!strcmp(term, "timestamp"))
@@ -63,7 +63,8 @@ static bool cpu_has(const char *term, uint64_t idr0, uint64_t idr2)
 	return bits(idr0, 5, 5);		/* branch_broadcast: TRCBB */
 }
 
-/* The first CPU that lacks it, or -1. An ETMv3 says nothing. */
+/* The first CPU that lacks what the term needs, or -1. An ETMv3 has no TRCIDRn and is
+ * not checked. */
 static int find_lack(const struct pmu *pmu, const char *term)
 {
 	DIR *d = opendir(pmu->dir);
@@ -96,7 +97,8 @@ static uint64_t get(const struct evlist_event *ev, const char *name)
 	return f ? pmu_format_get(f, &ev->attr) : 0;
 }
 
-/* Which of contextid1 and contextid2 the kernel means by contextid. */
+/* Which of contextid1 and contextid2 the format contextid stands for: bit 15 of config
+ * (EL2) where the kernel runs at EL2, else bit 14 (EL1). */
 static const char *own_contextid(const struct pmu *pmu)
 {
 	const struct pmu_format *f = pmu_format_find(pmu, "contextid");
@@ -106,7 +108,7 @@ static const char *own_contextid(const struct pmu *pmu)
 	return f->mask >> 15 & 1 ? "contextid2" : "contextid1";
 }
 
-/* On where all CPUs have it. */
+/* Turns a term on if all CPUs have it. */
 static void set_default(struct evlist_event *ev, const char *term,
 			const char *needs)
 {
@@ -116,7 +118,7 @@ static void set_default(struct evlist_event *ev, const char *term,
 		pmu_format_set(f, &ev->attr, 1);
 }
 
-/* One CPU's trace holds many threads: who they are, and when. */
+/* The trace of a CPU contains many threads: context IDs say which, timestamps when. */
 static void set_defaults(struct evlist_event *ev,
 			 const struct evlist_options *o)
 {
@@ -148,6 +150,7 @@ static void list_sinks(const struct pmu *pmu, char *text, size_t len)
 		closedir(d);
 }
 
+/* @NAME: sinks/NAME in sysfs holds the id for config2 (sinkid, before it had a name). */
 static int set_sink(struct evlist_event *ev, const char *name,
 		    struct aux_diag *diag)
 {
@@ -190,7 +193,7 @@ static int set_sinks(struct evlist_event *ev, struct aux_diag *diag)
 	return 0;
 }
 
-/* The kernel passes over what the CPU cannot do. */
+/* The driver silently ignores terms that the CPU lacks; here they are errors. */
 static int check_terms(const struct evlist_event *ev, struct aux_diag *diag)
 {
 	static const char *const terms[] = { "timestamp", "contextid1",
@@ -223,7 +226,7 @@ static int configure(struct evlist_event *ev, const struct evlist_options *o,
 	return ret ? ret : check_terms(ev, diag);
 }
 
-/* What the driver makes of attr.config (left) in TRCCONFIGR (right). */
+/* TRCCONFIGR as etm4_parse_event_config() derives it from attr.config. */
 static uint64_t trcconfigr(uint64_t config)
 {
 	static const struct {
@@ -246,7 +249,7 @@ static uint64_t trcconfigr(uint64_t config)
 	return v;
 }
 
-/* Magic, CPU, count of registers, registers. */
+/* One CPU's block: magic, CPU, number of registers, registers. Returns its words. */
 static size_t put_regs(const struct pmu *pmu, int cpu, uint64_t magic,
 		       const uint64_t first[2], const char *const *regs,
 		       uint64_t *p)
@@ -264,7 +267,7 @@ static size_t put_regs(const struct pmu *pmu, int cpu, uint64_t magic,
 	return n;
 }
 
-/* 0: this CPU has no trace unit, or it is offline. */
+/* The block of one CPU; 0: it has no trace unit, or is offline. */
 static size_t put_cpu(const struct evlist_event *ev, int cpu, uint64_t *p)
 {
 	static const char *const etmv3[] = { "mgmt/etmccer", "mgmt/etmidr",
@@ -329,7 +332,8 @@ static int write_info(const struct evlist_event *ev,
 	return ret;
 }
 
-/* The driver's head grows since 5.14, and was an offset before. */
+/* In snapshots the driver's head grows since 5.14, and was an offset before;
+ * auxpmu_snapshot recognizes both. */
 const struct auxpmu_ops auxpmu_cs_etm = {
 	.name = "cs_etm",
 	.trace = "CoreSight",

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Intel PT: the event's terms against what this CPU can do, and AUXTRACE_INFO.
+ * auxpmu_intel_pt: checks the event's terms against the CPU's capabilities, and writes
+ * AUXTRACE_INFO.
  *
- * The kernel says only EINVAL to a term that the CPU lacks; here it is named,
- * and what would be legal.
- * Specification: Linux 6.1 arch/x86/events/intel/pt.c (format, caps, and what
- * pt_event_valid() takes); perf-intel-pt(1); Intel SDM volume 3, chapter 33.
+ * pt_event_valid() answers EINVAL to any term that the CPU lacks; here the error names
+ * the term and its legal values.
+ * Specification: Linux 6.1 arch/x86/events/intel/pt.c (format, caps,
+ * pt_event_valid()); perf-intel-pt(1); Intel SDM volume 3, chapter 33.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,7 @@ static uint64_t get(const struct evlist_event *ev, const char *name)
 	return f ? pmu_format_get(f, &ev->attr) : 0;
 }
 
-/* A default: for what the PMU does not have there is none. */
+/* Sets a default, unless the PMU has no such field. */
 static void set(struct evlist_event *ev, const char *name, uint64_t value)
 {
 	const struct pmu_format *f = pmu_format_find(ev->pmu, name);
@@ -34,7 +35,7 @@ static void set(struct evlist_event *ev, const char *name, uint64_t value)
 		pmu_format_set(f, &ev->attr, value);
 }
 
-/* want if it is among legal, else the nearest below, else the least. */
+/* want if its bit is set in legal, else the next lower legal value, else the lowest. */
 static unsigned pick(uint64_t legal, unsigned want)
 {
 	unsigned v = want;
@@ -44,6 +45,8 @@ static unsigned pick(uint64_t legal, unsigned want)
 	return legal >> v & 1 ? v : (unsigned)__builtin_ctzll(legal);
 }
 
+/* perf's defaults (intel_pt_default_config()): TSC; MTC with period 3, one packet per
+ * 2^3 crystal clocks; PSB period 3, a PSB per 2^(3+11) = 16 KB. */
 static void set_defaults(struct evlist_event *ev)
 {
 	uint64_t mtc = pmu_cap(ev->pmu, "mtc_periods", 0);
@@ -56,7 +59,8 @@ static void set_defaults(struct evlist_event *ev)
 	}
 	if (pmu_cap(ev->pmu, "psb_cyc", 0) && psb)
 		set(ev, "psb_period", pick(psb, 3));
-	/* Kernels before 4.14 have no "pt", and branches always. */
+	/* Config bit 0, "pt" (RTIT_CTL_PASSTHROUGH), makes the driver honour "branch"
+	 * (BranchEn). Kernels before 4.14 have neither and always trace branches. */
 	if (pmu_format_find(ev->pmu, "pt")) {
 		set(ev, "pt", 1);
 		set(ev, "branch", 1);
@@ -75,8 +79,8 @@ static void list_bits(char *text, size_t len, uint64_t bits)
 						 "%s%u", used ? ", " : "", v);
 }
 
-/* Fields whose legal values are the bits of a cap; 0 means "not used", always
- * legal but for a period of packets that are on. */
+/* Checks the fields whose legal values are the set bits of a capability. 0 is also
+ * legal, as "unused", unless the packets it is the period of are on. */
 static int check_values(const struct evlist_event *ev, struct aux_diag *diag)
 {
 	static const struct {
@@ -106,7 +110,7 @@ static int check_values(const struct evlist_event *ev, struct aux_diag *diag)
 	return 0;
 }
 
-/* Terms that a CPU has or has not. */
+/* Checks the terms that a CPU either has or lacks. */
 static int check_flags(const struct evlist_event *ev, struct aux_diag *diag)
 {
 	static const struct {
@@ -131,7 +135,7 @@ static int check_flags(const struct evlist_event *ev, struct aux_diag *diag)
 	return 0;
 }
 
-/* Legal alone but not together. */
+/* Checks and fixes combinations. */
 static int check_terms(struct evlist_event *ev, struct aux_diag *diag)
 {
 	if (get(ev, "fup_on_ptw") && !get(ev, "ptw"))
@@ -139,12 +143,13 @@ static int check_terms(struct evlist_event *ev, struct aux_diag *diag)
 	if (!get(ev, "pt") && get(ev, "branch")) {
 		if (event_has(&ev->spec, "branch"))
 			return event_refuse(diag, &ev->spec, "branch needs pt");
-		/* Without "pt" branches are traced, but the bit is refused. */
+		/* Without pt the driver traces branches by itself, and
+		 * pt_event_valid() refuses the bit. */
 		set(ev, "branch", 0);
 	}
 	if (event_has(&ev->spec, "config"))
 		return 0;
-	/* Periods that nobody asked for, of packets that are off. */
+	/* Our default period of packets that the user turned off. */
 	if (!get(ev, "mtc") && !event_has(&ev->spec, "mtc_period"))
 		set(ev, "mtc_period", 0);
 	return 0;
@@ -173,7 +178,8 @@ static uint64_t mask_of(const struct evlist_event *ev, const char *name)
 	return f && !f->word ? f->mask : 0;
 }
 
-/* TSC ticks per tick of the crystal clock, as a fraction: 0/0 unknown. */
+/* TSC ticks per crystal clock tick (ART), n/d; 0/0: unknown. From sysfs, on older
+ * kernels from CPUID leaf 15H, unless the PMU is another machine's. */
 static void read_ratio(const struct pmu *pmu, uint64_t *n, uint64_t *d)
 {
 	char text[64], *end;
@@ -187,7 +193,6 @@ static void read_ratio(const struct pmu *pmu, uint64_t *n, uint64_t *d)
 #ifdef __x86_64__
 	unsigned a = 0, b = 0, c = 0, x = 0;
 
-	/* Older kernels have no such file. */
 	if ((!*n || !*d) && !strncmp(pmu->dir, PMU_SYSFS, strlen(PMU_SYSFS)) &&
 	    __get_cpuid(0x15, &a, &b, &c, &x)) {
 		*n = b;
@@ -207,6 +212,8 @@ static uint64_t nonturbo_ratio(const struct pmu *pmu)
 	return strtoull(text, NULL, 10);
 }
 
+/* HAVE_SCHED_SWITCH as intel_pt_recording_options() sets it: 3 context switches of
+ * whole CPUs, 2 of the target's tasks, 0 none. */
 static uint64_t switch_mode(const struct auxpmu_env *env)
 {
 	if (env->per_thread)
@@ -214,6 +221,8 @@ static uint64_t switch_mode(const struct auxpmu_env *env)
 	return env->cpu_wide_switch ? 3 : env->switch_records ? 2 : 0;
 }
 
+/* The words of AUXTRACE_INFO up to the filter string; *_BIT are masks in config, by
+ * which decoders read the event's attr. */
 static void fill_info(const struct evlist_event *ev,
 		      const struct auxpmu_env *env,
 		      const struct aux_rec_time_conv *tc, uint64_t *priv)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Any other PMU with an AUX area: its bytes are kept as they are. What they mean
- * is for whoever reads the file; there is no AUXTRACE_INFO, which would name a
- * decoder.
+ * auxpmu_raw: any other PMU with an AUX area. Its bytes are recorded unchanged; there
+ * is no AUXTRACE_INFO, since that would name a decoder.
  */
 #include "capture/event/auxpmu.h"
 

@@ -1,41 +1,42 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * auxpmu: which bytes of an overwritten AUX area are new since the last look.
+ * auxpmu_wrap: which bytes of an overwritten AUX area are new since the last snapshot.
  *
- * Two conventions. A growing head counts every byte, so all is known. A head
- * that is an offset in the buffer (Intel PT) tells what was produced only modulo
- * size. Then, with p the last head and h this one, the bytes of [h, p), cyclic,
- * are those that a writer touches only by going round. The buffer as it was left
- * is remembered: verbatim the TAIL bytes before p, a hash of each block of the
- * NEAR bytes before p, and farther away of one block in FAR bytes: a writer that
- * goes round passes over all of them, and the PMU stands still while we look.
- * Before the first look all is zeros, as the kernel allocates it.
+ * Drivers have two conventions for aux_head. A head that counts every byte leaves
+ * nothing to find out. A head that is an offset in the buffer (Intel PT) tells only
+ * modulo its size how much was produced: did the writer wrap around?
  *
- * Proven: a byte that differs there means that the writer went round, and then
- * the whole buffer is new (for h == p, too: an exact multiple of size). Zeros
- * are bytes like others. When none differs, the writer has not gone round unless
- * it wrote the same bytes to the same places, which a trace with time does not;
- * if it did, what is taken is still true trace that ends at h, only less of it
- * than could be had. Fewer than FEW bytes may be the same by chance: they are
- * taken for untouched, but loss is not ruled out. How often the writer went
- * round is never known: skipped is then UINT64_MAX. Not compared: less than a
- * block behind h, when [h, p) is longer than TAIL.
+ * Let p be the last head and h this one. The bytes of [h, p), cyclic, are written only
+ * by a writer that wraps. So part of the buffer as the last snapshot left it is
+ * remembered: verbatim the TAIL bytes before p, a hash of each block in the NEAR bytes
+ * before p, and farther away a hash of one block in FAR bytes. A writer that wraps
+ * passes over all of these. The PMU is stopped during the comparison. Before the first
+ * snapshot the buffer is all zeros, as the kernel allocates it.
+ *
+ * What this proves: if a remembered byte differs, the writer wrapped, and the whole
+ * buffer is new (also when h == p: an exact multiple of the size). If none differs, it
+ * did not wrap, unless it wrote the same bytes to the same places, which trace with
+ * timestamps does not; even then what is saved is true trace that ends at h, only less
+ * than was available. Fewer than FEW bytes may coincide by chance: they count as
+ * untouched, but loss is not excluded. How often the writer wrapped is never known:
+ * skipped is UINT64_MAX then. Not compared: the part of a block after h, less than
+ * BLOCK bytes, if [h, p) is longer than TAIL.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "capture/event/auxpmu.h"
 
-#define BLOCK 256	/* its hash: 3 % of the buffer in memory of our own */
+#define BLOCK 256	/* 8 bytes of hash each: 3 % of the buffer's size */
 #define TAIL 4096
 #define NEAR (64 << 10)
 #define FAR (16 << 10)
 #define FEW 64
 
 struct mark {
-	bool growing;		/* the head was once beyond size: it counts */
+	bool growing;		/* the head once exceeded size: it counts bytes */
 	uint8_t tail[TAIL];	/* the last min(TAIL, size) bytes before p */
-	uint64_t hash[];	/* of each block */
+	uint64_t hash[];	/* per block; valid where is_kept() */
 };
 
 static struct mark *mark_of(const struct auxpmu_wrap *w)
@@ -81,7 +82,7 @@ static size_t block_length(size_t size, size_t start)
 	return size - start < BLOCK ? size - start : BLOCK;
 }
 
-/* Is the hash of the block at s kept, when the newest byte is before p? */
+/* Whether the hash of the block at s is kept for a head of p. */
 static bool is_kept(const struct auxpmu_wrap *w, size_t s, size_t p)
 {
 	size_t before = p > s ? p - s : p + (w->size - s);
@@ -109,7 +110,7 @@ static size_t tail_length(const struct auxpmu_wrap *w)
 	return w->size < TAIL ? w->size : TAIL;
 }
 
-/* n bytes that end at offset end: are they those that ended there? */
+/* Whether the last n bytes of the remembered tail still stand before offset end. */
 static bool same_tail(const struct auxpmu_wrap *w, size_t end, size_t n)
 {
 	const uint8_t *tail = mark_of(w)->tail + tail_length(w) - n;
@@ -119,7 +120,7 @@ static bool same_tail(const struct auxpmu_wrap *w, size_t end, size_t n)
 	       !memcmp(tail + before, w->buf + end - (n - before), n - before);
 }
 
-/* Are the m bytes from h on, up to p, as they were left? */
+/* Whether the m bytes from h up to p are as the last snapshot left them. */
 static bool untouched(const struct auxpmu_wrap *w, size_t h, size_t p, size_t m)
 {
 	size_t n = tail_length(w), s, len;
@@ -139,7 +140,8 @@ static bool untouched(const struct auxpmu_wrap *w, size_t h, size_t p, size_t m)
 	return true;
 }
 
-/* The n bytes from p on are new; the next look starts at h. */
+/* Remembers the buffer for the next snapshot: the n bytes from p on are new, and h is
+ * the head now. Hashes of other blocks are still valid. */
 static void remember(struct auxpmu_wrap *w, size_t p, size_t n, size_t h)
 {
 	struct mark *mark = mark_of(w);
@@ -149,7 +151,7 @@ static void remember(struct auxpmu_wrap *w, size_t p, size_t n, size_t h)
 		size_t from_p = s >= p ? s - p : s + (w->size - p);
 
 		len = block_length(w->size, s);
-		/* It begins among the new bytes, or p lies within it. */
+		/* The block starts among the new bytes, or contains p. */
 		if ((from_p < n || (n && from_p + len > w->size)) &&
 		    is_kept(w, s, h))
 			mark->hash[s / BLOCK] = hash_bytes(w->buf + s, len);
@@ -159,12 +161,13 @@ static void remember(struct auxpmu_wrap *w, size_t p, size_t n, size_t h)
 	memcpy(mark->tail + first, w->buf + h - (tail - first), tail - first);
 }
 
-static void take_growing(struct auxpmu_wrap *w, uint64_t *len,
+/* The head counts bytes. */
+static void measure_growing(struct auxpmu_wrap *w, uint64_t *len,
 			 uint64_t *skipped)
 {
 	uint64_t n = w->head - w->pos;
 
-	/* The head of a 32-bit driver wraps early. */
+	/* A driver with a 32-bit head wraps at 4 GB. */
 	if (w->head < w->pos && w->pos <= UINT32_MAX)
 		n = (uint32_t)n;
 	*len = n < w->size ? n : w->size;
@@ -172,7 +175,9 @@ static void take_growing(struct auxpmu_wrap *w, uint64_t *len,
 	w->pos = w->head;
 }
 
-static void take_offset(struct auxpmu_wrap *w, uint64_t *len, uint64_t *skipped)
+/* The head is an offset. */
+static void measure_offset(struct auxpmu_wrap *w, uint64_t *len,
+			   uint64_t *skipped)
 {
 	size_t h = (size_t)(w->head % w->size), p = (size_t)(w->pos % w->size);
 	size_t n = h >= p ? h - p : h + (w->size - p);
@@ -184,7 +189,7 @@ static void take_offset(struct auxpmu_wrap *w, uint64_t *len, uint64_t *skipped)
 	} else {
 		*len = w->size;
 		*skipped = UINT64_MAX;
-		w->pos += n + w->size;	/* at least */
+		w->pos += n + w->size;	/* one wrap at least */
 	}
 	remember(w, p, (size_t)*len, h);
 }
@@ -197,9 +202,9 @@ int auxpmu_snapshot(struct auxpmu_wrap *w, uint64_t *end, uint64_t *len,
 	*end = w->head % w->size;
 	mark_of(w)->growing |= w->head > w->size;
 	if (mark_of(w)->growing)
-		take_growing(w, len, skipped);
+		measure_growing(w, len, skipped);
 	else
-		take_offset(w, len, skipped);
+		measure_offset(w, len, skipped);
 	return 0;
 }
 

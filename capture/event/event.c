@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Event specifications: parsing, and terms into config bits.
+ * event: parses event specifications, and turns terms into config bits.
  *
  * Invariant: nothing is ignored. A term, a value or a modifier that cannot be
- * honoured is an error that names what could.
+ * honoured is an error that names the legal ones.
  * Specification: perf-record(1) on -e, "a symbolically formed PMU event"; the
  * format directories under /sys/bus/event_source/devices.
  */
@@ -30,7 +30,7 @@ int event_refuse(struct aux_diag *diag, const struct event_spec *spec,
 			spec->text, text);
 }
 
-/* Text that grows to the end of its buffer and is cut there. */
+/* A list for a message, truncated at the end of its buffer. */
 struct list {
 	char text[320];
 	size_t len;
@@ -77,6 +77,7 @@ static const char *modifier_text(char c)
 	}
 }
 
+/* The error for a modifier: legal is a string of the possible ones. */
 static int refuse_modifier(struct aux_diag *diag, const struct event_spec *spec,
 			   char c, const char *legal)
 {
@@ -90,7 +91,7 @@ static int refuse_modifier(struct aux_diag *diag, const struct event_spec *spec,
 							 "is unknown", l.text);
 }
 
-static bool take_modifier(struct event_spec *spec, char c)
+static bool set_modifier(struct event_spec *spec, char c)
 {
 	switch (c) {
 	case 'u':
@@ -134,14 +135,14 @@ int event_modify(struct event_spec *spec, const char *modifiers,
 {
 	bool levels = strpbrk(spec->modifiers, "ukh");
 
-	/* What an event says of levels itself stands. */
+	/* As perf's {a:u,b}:k: an event's own levels win over the group's. */
 	if (!levels && strpbrk(modifiers, "ukh"))
 		spec->user = spec->kernel = spec->hypervisor = false;
 	for (; *modifiers; modifiers++) {
 		spec->has_modifiers = true;
 		if (levels && strchr("ukh", *modifiers))
 			continue;
-		if (!take_modifier(spec, *modifiers))
+		if (!set_modifier(spec, *modifiers))
 			return refuse_modifier(diag, spec, *modifiers,
 					       EVENT_MODIFIERS);
 	}
@@ -167,7 +168,7 @@ static int parse_modifiers(struct event_spec *spec, const char *p,
 	return 0;
 }
 
-/* Takes the words between the slashes apart, in place. */
+/* Splits the text between the slashes into terms, in place. */
 static int parse_terms(struct event_spec *spec, char *p, struct aux_diag *diag)
 {
 	size_t n = 1;
@@ -207,7 +208,8 @@ static bool is_name(const char *s)
 				  "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")];
 }
 
-/* Behind a colon: modifiers, or the name of a tracepoint? */
+/* What follows a colon: the name of a tracepoint, or modifiers? "sched:k" is taken
+ * as an event with a modifier, since all its characters are modifiers. */
 static bool is_tracepoint(const char *p)
 {
 	size_t n = strcspn(p, ":/");
@@ -215,6 +217,7 @@ static bool is_tracepoint(const char *p)
 	return n && (p[n] || strspn(p, EVENT_MODIFIERS) < n);
 }
 
+/* Splits spec->words in place by its first '/' or ':'. */
 static int parse(struct event_spec *spec, struct aux_diag *diag)
 {
 	char *p = strpbrk(spec->words, "/:"), *terms = NULL, *end;
@@ -230,7 +233,7 @@ static int parse(struct event_spec *spec, struct aux_diag *diag)
 		terms = p + 1;
 		end = strchr(terms, '/');
 		if (!end)
-			return event_refuse(diag, spec, "the '/' behind the "
+			return event_refuse(diag, spec, "the '/' after the "
 					    "terms is missing: "
 					    "PMU/TERMS/MODIFIERS");
 		*end = '\0';
@@ -245,7 +248,7 @@ static int parse(struct event_spec *spec, struct aux_diag *diag)
 				    "the form is PMU/TERMS/MODIFIERS");
 	if (spec->tracepoint && !is_name(spec->tracepoint))
 		return event_refuse(diag, spec, "no name of a tracepoint "
-				    "behind ':'; the form is SUBSYSTEM:NAME");
+				    "after ':'; the form is SUBSYSTEM:NAME");
 	ret = parse_modifiers(spec, end ? end + 1 : "", diag);
 	if (!ret && terms)
 		ret = parse_terms(spec, terms, diag);
@@ -298,6 +301,7 @@ bool event_has(const struct event_spec *spec, const char *name)
 	return event_term(spec, name) != NULL;
 }
 
+/* The largest value of the field's width. */
 static uint64_t field_max(const struct event_field *f)
 {
 	return (UINT64_C(2) << (f->hi - f->lo)) - 1;
@@ -330,7 +334,7 @@ static bool in_words(const char *const *words, const char *name)
 	return false;
 }
 
-/* "0-3, 6, 9" */
+/* The legal values as "0-3, 6, 9". */
 static void list_values(struct list *l, const struct event_field *f)
 {
 	uint64_t v, end, max = field_max(f);
@@ -390,6 +394,7 @@ bool event_number(const char *s, uint64_t *v)
 	return !*end && !errno;
 }
 
+/* After config=N: every field must have a legal value, and no bit lie outside. */
 static int check_config(const struct event_spec *spec,
 			const struct event_field *fields, size_t n,
 			uint64_t config, struct aux_diag *diag)

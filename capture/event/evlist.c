@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * evlist: the text of -e into events.
+ * evlist: parses -e into events, and fills their attrs.
  *
- * Invariant: events with an AUX area come first, a leader before its group, the
- * side-band last; whatever cannot be honoured is refused.
- * Specification: perf-record(1) on -e and --filter.
+ * Invariant: events with an AUX area come first, leaders before their groups, the
+ * side-band last; whatever cannot be honoured is refused. AUX events must lead: the
+ * kernel requires it of a group whose members use aux_output, aux_sample_size or
+ * aux_action (perf_get_aux_event()), and AUXTRACE_INFO describes the first event.
+ *
+ * In order: the attrs, groups, parsing, the side-band, evlist_open.
+ *
+ * Specification: perf-record(1) on -e and --filter; perf_event_open(2); what perf
+ * record 6.1 sets (evsel__config()).
  */
 #include <ctype.h>
 #include <fcntl.h>
@@ -13,27 +19,32 @@
 #include <unistd.h>
 
 #include "capture/event/auxpmu.h"
-#include "capture/event/evlist_impl.h"
+#include "capture/event/evlist.h"
 #include "capture/event/filter.h"
 #include "capture/event/tracing_data.h"
+#include "common/array.h"
 #include "common/diag.h"
 
 /*
- * evlist: the attrs. Every record gets the trailer of EVLIST_SAMPLE_TYPE, so a
- * reader finds its event without knowing which one wrote it.
- *
- * Specification: perf_event_open(2); what perf record 6.1 asks for.
+ * sample_type of every attr. With sample_id_all every record ends with the same
+ * trailer, and IDENTIFIER has a fixed place in it: a reader finds a record's event
+ * without knowing it beforehand.
  */
+#define SAMPLE_TYPE                                                       \
+	(PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |            \
+	 PERF_SAMPLE_CPU | PERF_SAMPLE_IDENTIFIER)
 
-#define DEFAULT_FREQ 4000
-/* A sample's size is 16 bits, and it holds more than trace. */
+#define DEFAULT_FREQ 4000	/* perf record's */
+/* A record's size has 16 bits, and a sample holds more than the trace. The kernel
+ * caps the sum likewise (perf_event_validate_size, MAX_AUX in 6.1). */
 #define MAX_AUX_SAMPLE (60 * 1024)
 
 const char *const evlist_words[] = { "period", "freq", "name", "aux-output",
 				     "aux-sample-size", "aux-action", NULL };
 const char *const evlist_aux_words[] = { "name", "aux-action", NULL };
 
-/* The u32 before sig_data; a union since Linux 6.13. */
+/* The u32 before sig_data: __reserved_3, since Linux 6.13 a union with aux_action.
+ * By offset, so that older headers build the same program. */
 #define AUX_ACTION_AT (offsetof(struct perf_event_attr, sig_data) - 4)
 
 uint32_t evlist_aux_action(const struct perf_event_attr *attr)
@@ -49,8 +60,8 @@ static void set_aux_action(struct perf_event_attr *attr, uint32_t bits)
 	memcpy((char *)attr + AUX_ACTION_AT, &bits, sizeof(bits));
 }
 
-/* Guests are left out where the PMU can tell them from the host; others
- * refuse to be asked. */
+/* Whether the PMU takes exclude_guest. perf sets it by default; PMUs that cannot
+ * tell a guest from the host refuse it (PERF_PMU_CAP_NO_EXCLUDE). */
 static bool knows_guests(const struct evlist_event *ev)
 {
 	if (ev->pmu)
@@ -61,6 +72,7 @@ static bool knows_guests(const struct evlist_event *ev)
 	       ev->attr.type == PERF_TYPE_RAW;
 }
 
+/* The modifier P: the highest precise_ip of this CPU (caps/max_precise). */
 static uint64_t most_precise(const struct evlist_options *o)
 {
 	uint64_t max = 0;
@@ -73,15 +85,20 @@ static uint64_t most_precise(const struct evlist_options *o)
 	return max > 3 ? 3 : max;
 }
 
-/* Whatever the event: modifiers, inheritance, ids. type and config stand. */
-static void evlist_attr_common(struct evlist_event *ev,
+/*
+ * Sets what all events have in common: ids, inheritance, levels from the modifiers.
+ * type and config are set already. inherit follows a process and its threads; it
+ * cannot be mapped per thread (perf_mmap() refuses inherit with cpu -1) and is
+ * pointless system wide.
+ */
+static void set_common(struct evlist_event *ev,
 			       const struct evlist_options *o)
 {
 	struct perf_event_attr *a = &ev->attr;
 	const struct event_spec *s = &ev->spec;
 
 	a->size = sizeof(*a);
-	a->sample_type = EVLIST_SAMPLE_TYPE;
+	a->sample_type = SAMPLE_TYPE;
 	a->read_format = PERF_FORMAT_ID | PERF_FORMAT_LOST;
 	a->sample_id_all = 1;
 	a->disabled = 1;
@@ -137,8 +154,12 @@ static void use_period(struct evlist_event *ev, uint64_t period)
 	ev->attr.sample_period = period;
 }
 
-/* How an event without an AUX area samples: period, freq, -g, tracepoint. */
-static int evlist_attr_sampling(struct evlist_event *ev,
+/*
+ * Sampling of an event without an AUX area: by period, or by frequency, which needs
+ * PERIOD in each sample, or one sample for each occurrence (tracepoints and software
+ * events that count nothing). Tracepoints bring their payload (RAW).
+ */
+static int set_sampling(struct evlist_event *ev,
 				const struct evlist_options *o,
 				struct aux_diag *diag)
 {
@@ -169,7 +190,9 @@ static int evlist_attr_sampling(struct evlist_event *ev,
 	return 0;
 }
 
-static int take_action(struct evlist_event *ev, const char *value,
+/* aux-action=: start-paused is for the AUX event, pause and resume for members of
+ * its group, whose samples pause and resume it (Linux 6.13). */
+static int parse_action(struct evlist_event *ev, const char *value,
 		       struct aux_diag *diag)
 {
 	static const struct {
@@ -195,7 +218,9 @@ static int take_action(struct evlist_event *ev, const char *value,
 				      "event that has the AUX area)");
 }
 
-static int take_sample_size(struct evlist_event *ev, uint64_t v,
+/* aux_sample_size: each sample carries so much trace. The kernel wants multiples of
+ * 8, as of any field of a record. */
+static int set_sample_size(struct evlist_event *ev, uint64_t v,
 			    struct aux_diag *diag)
 {
 	if (v > MAX_AUX_SAMPLE || v % 8)
@@ -209,7 +234,7 @@ static int take_sample_size(struct evlist_event *ev, uint64_t v,
 	return 0;
 }
 
-static int take_term(struct evlist_event *ev, const struct event_term *t,
+static int parse_term(struct evlist_event *ev, const struct event_term *t,
 		     struct aux_diag *diag)
 {
 	uint64_t v;
@@ -221,7 +246,7 @@ static int take_term(struct evlist_event *ev, const struct event_term *t,
 					       "out of memory");
 	}
 	if (!strcmp(t->name, "aux-action"))
-		return take_action(ev, t->value, diag);
+		return parse_action(ev, t->value, diag);
 	if (!event_number(t->value, &v) ||
 	    (strcmp(t->name, "aux-output") && !t->value))
 		return event_refuse(diag, &ev->spec, "%s takes a number",
@@ -229,7 +254,7 @@ static int take_term(struct evlist_event *ev, const struct event_term *t,
 	if (!strcmp(t->name, "freq"))
 		return use_freq(ev, v, diag);
 	if (!strcmp(t->name, "aux-sample-size"))
-		return take_sample_size(ev, v, diag);
+		return set_sample_size(ev, v, diag);
 	if (!strcmp(t->name, "aux-output")) {
 		ev->attr.aux_output = v & 1;
 		return 0;
@@ -241,8 +266,8 @@ static int take_term(struct evlist_event *ev, const struct event_term *t,
 	return 0;
 }
 
-/* The terms of evlist_words. */
-static int evlist_attr_terms(struct evlist_event *ev, struct aux_diag *diag)
+/* The terms that any event may have; the PMU's own are pmu_config's. */
+static int set_terms(struct evlist_event *ev, struct aux_diag *diag)
 {
 	const char *const *words = ev->aux ? evlist_aux_words : evlist_words;
 	size_t i, k;
@@ -254,14 +279,14 @@ static int evlist_attr_terms(struct evlist_event *ev, struct aux_diag *diag)
 				break;
 		if (!words[k])
 			continue;
-		ret = take_term(ev, &ev->spec.terms[i], diag);
+		ret = parse_term(ev, &ev->spec.terms[i], diag);
 		if (ret)
 			return ret;
 	}
 	return 0;
 }
 
-/* The first event of the group that can sample. */
+/* The first event of the group that can sample: an AUX event cannot. */
 static size_t find_sampler(const struct evlist *l, size_t leader)
 {
 	size_t i;
@@ -273,8 +298,9 @@ static size_t find_sampler(const struct evlist *l, size_t leader)
 }
 
 /*
- * S: one event samples, and each of its samples reads the whole group. Reads
- * and inheritance exclude each other in the kernel, for the group as a whole.
+ * The modifier S: one event samples, and each of its samples reads the counts of the
+ * whole group (PERF_SAMPLE_READ). The kernel refuses that together with inherit (until
+ * 6.12), so the whole group loses it. The others only count.
  */
 static void read_group(struct evlist *l, size_t leader)
 {
@@ -308,6 +334,7 @@ static bool needs_aux(const struct perf_event_attr *a)
 	return a->aux_output || a->aux_sample_size || evlist_aux_action(a);
 }
 
+/* The kernel's perf_get_aux_event() would answer EINVAL; this names the cause. */
 static int check_member(const struct evlist *l, size_t i, struct aux_diag *diag)
 {
 	const struct evlist_event *ev = &l->events[i];
@@ -327,7 +354,8 @@ static int check_member(const struct evlist *l, size_t i, struct aux_diag *diag)
 	return 0;
 }
 
-/* --aux-sample, for whoever can have it and says nothing itself. */
+/* --aux-sample: for every member of an AUX event's group that samples and has no
+ * aux-sample-size of its own. */
 static int spread_aux_sample(struct evlist *l, const struct evlist_options *o,
 			     struct aux_diag *diag)
 {
@@ -341,19 +369,19 @@ static int spread_aux_sample(struct evlist *l, const struct evlist_options *o,
 			continue;
 		n++;
 		if (!event_has(&ev->spec, "aux-sample-size") &&
-		    take_sample_size(ev, o->aux_sample_size, diag))
+		    set_sample_size(ev, o->aux_sample_size, diag))
 			return -AUX_E_INVAL;
 	}
 	if (n)
 		return 0;
 	return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
 			"--aux-sample needs an event whose samples carry the "
-			"trace, in a group behind the one with the AUX area: "
+			"trace, in a group after the one with the AUX area: "
 			"-e '{intel_pt//u,branch-misses:u}'");
 }
 
-/* What the events of a group owe to each other; all have been added. */
-static int evlist_attr_groups(struct evlist *l, const struct evlist_options *o,
+/* Settles what depends on the whole group, after all events have been added. */
+static int set_groups(struct evlist *l, const struct evlist_options *o,
 			      struct aux_diag *diag)
 {
 	size_t i;
@@ -370,7 +398,8 @@ static int evlist_attr_groups(struct evlist *l, const struct evlist_options *o,
 		ret = check_member(l, i, diag);
 		if (ret)
 			return ret;
-		/* The leader's state is the group's. */
+		/* Members run with their leader, and the kernel refuses these
+		 * bits in a member. */
 		if (ev->leader != i)
 			ev->attr.disabled = ev->attr.pinned =
 				ev->attr.exclusive = 0;
@@ -382,12 +411,13 @@ static int evlist_attr_groups(struct evlist *l, const struct evlist_options *o,
 
 #define NO_LEADER SIZE_MAX
 
+/* The state of evlist_open while it parses. */
 struct build {
 	struct evlist *l;
 	const struct evlist_options *o;
-	const struct evlist_word *word;
-	size_t leader;		/* of the group we are in */
-	const char *group_modifiers;
+	const struct evlist_word *word;	/* the -e being parsed */
+	size_t leader;			/* of the current group, or NO_LEADER */
+	const char *group_modifiers;	/* those after its brace; "" */
 	struct aux_diag *diag;
 };
 
@@ -402,18 +432,17 @@ static int bad_word(const struct build *b, const char *why)
 			b->word->text, why);
 }
 
-/* Room for one more, zeroed, its own leader. */
-static struct evlist_event *evlist_event_add(struct evlist *l)
+/* Appends an event, zeroed and its own leader. Moves the others. */
+static struct evlist_event *append(struct evlist *l)
 {
-	struct evlist_event *all;
+	struct evlist_event *ev;
 
-	all = reallocarray(l->events, l->n + 1, sizeof(*all));
-	if (!all)
+	if (array_grow(&l->events, l->n, &l->cap, sizeof(*l->events)))
 		return NULL;
-	l->events = all;
-	memset(&all[l->n], 0, sizeof(*all));
-	all[l->n].leader = l->n;
-	return &all[l->n++];
+	ev = &l->events[l->n];
+	memset(ev, 0, sizeof(*ev));
+	ev->leader = l->n++;
+	return ev;
 }
 
 static int open_tracepoint(struct build *b, struct evlist_event *ev)
@@ -431,7 +460,7 @@ static int open_tracepoint(struct build *b, struct evlist_event *ev)
 		return event_refuse(b->diag, &ev->spec, "a tracepoint has the "
 				    "terms period and name");
 	id = tracing_id(root, ev->spec.pmu, ev->spec.tracepoint, b->diag);
-	if (id == -AUX_E_NOENT) {	/* the user's mistake, as in open_pmu */
+	if (id == -AUX_E_NOENT) {	/* a usage error, as in open_pmu */
 		if (b->diag)
 			b->diag->code = AUX_E_INVAL;
 		return -AUX_E_INVAL;
@@ -444,7 +473,7 @@ static int open_tracepoint(struct build *b, struct evlist_event *ev)
 	return 0;
 }
 
-/* Such events have no terms but ours. */
+/* Events known by name have no terms but those of any event. */
 static int check_named(struct build *b, const struct evlist_event *ev)
 {
 	const char *const *words;
@@ -467,7 +496,7 @@ static int check_named(struct build *b, const struct evlist_event *ev)
 static int no_such_event(struct build *b, const struct evlist_event *ev,
 			 const struct aux_diag *why)
 {
-	/* A name that means nothing is the user's mistake. */
+	/* An unknown name is a usage error. */
 	int code = why->code == AUX_E_NOENT ? AUX_E_INVAL : why->code;
 
 	if (ev->spec.slashes || code != AUX_E_INVAL)
@@ -506,7 +535,7 @@ static int find_event(struct build *b, struct evlist_event *ev)
 	return check_named(b, ev);
 }
 
-/* As perf names it: a group's modifiers go behind its own. */
+/* Names the event as perf does: its text, then the modifiers of its group. */
 static int name_event(struct build *b, struct evlist_event *ev)
 {
 	const char *m = b->group_modifiers;
@@ -541,7 +570,7 @@ static int set_filter(struct build *b, struct evlist_event *ev)
 	return ev->filter ? 0 : out_of_memory(b->diag);
 }
 
-/* attr.sample_read and its kin mean the members of a group that sample. */
+/* A group's modifiers p, P and S are meant for the members that sample. */
 static void drop_sampling_modifiers(struct evlist_event *ev)
 {
 	ev->spec.precise = 0;
@@ -558,15 +587,17 @@ static int configure(struct build *b, struct evlist_event *ev)
 		return ret;
 	if (ev->aux)
 		drop_sampling_modifiers(ev);
-	evlist_attr_common(ev, b->o);
+	set_common(ev, b->o);
 	if (ev->aux) {
+		/* An AUX event takes no samples; a period makes it one that
+		 * records, not counts (is_sampling_event()), as perf sets it. */
 		ev->attr.sample_period = 1;
 		ret = ev->aux->configure(ev, b->o, b->diag);
 	} else {
-		ret = evlist_attr_sampling(ev, b->o, b->diag);
+		ret = set_sampling(ev, b->o, b->diag);
 	}
 	if (!ret)
-		ret = evlist_attr_terms(ev, b->diag);
+		ret = set_terms(ev, b->diag);
 	if (!ret)
 		ret = name_event(b, ev);
 	return ret ? ret : set_filter(b, ev);
@@ -580,7 +611,7 @@ static int add_event(struct build *b, const char *text, size_t len)
 
 	if (!len)
 		return bad_word(b, "an event is empty");
-	ev = evlist_event_add(b->l);
+	ev = append(b->l);
 	copy = strndup(text, len);
 	if (!ev || !copy) {
 		free(copy);
@@ -593,7 +624,7 @@ static int add_event(struct build *b, const char *text, size_t len)
 	return ret ? ret : configure(b, ev);
 }
 
-/* Up to a comma or a brace that is not between slashes. */
+/* The length up to a comma or a brace that is not between slashes. */
 static size_t event_length(const char *text)
 {
 	bool inside = false;
@@ -623,7 +654,7 @@ static int add_members(struct build *b, const char *p, const char *end)
 	return ret;
 }
 
-/* "{a,b}:u"; *p moves behind it. */
+/* Parses "{a,b}:u" and advances *p past it. */
 static int add_group(struct build *b, const char **p)
 {
 	const char *open = *p + 1, *end = open;
@@ -640,7 +671,7 @@ static int add_group(struct build *b, const char **p)
 	if (**p == ':') {
 		n = strcspn(*p + 1, ",");
 		if (n >= sizeof(modifiers))
-			return bad_word(b, "too many modifiers behind '}'");
+			return bad_word(b, "too many modifiers after '}'");
 		memcpy(modifiers, *p + 1, n);
 		modifiers[n] = '\0';
 		*p += n + 1;
@@ -673,92 +704,52 @@ static int add_word(struct build *b)
 	}
 }
 
-/* Stable, and leaders go where their events go. */
+/* Moves AUX events to the front, keeping the order otherwise, and renumbers leaders. */
 static int put_aux_first(struct evlist *l, struct aux_diag *diag)
 {
 	struct evlist_event *all = calloc(l->n + 1, sizeof(*all));
-	size_t *place = calloc(l->n + 1, sizeof(*place)), i, n = 0;
+	size_t *moved = calloc(l->n + 1, sizeof(*moved)), i, n = 0;
 	int aux;
 
-	if (!all || !place) {
+	if (!all || !moved) {
 		free(all);
-		free(place);
+		free(moved);
 		return out_of_memory(diag);
 	}
 	for (aux = 1; aux >= 0; aux--) {
 		for (i = 0; i < l->n; i++) {
 			if ((l->events[i].aux != NULL) != aux)
 				continue;
-			place[i] = n;
+			moved[i] = n;
 			all[n++] = l->events[i];
 		}
 		if (aux)
 			l->n_aux = n;
 	}
 	for (i = 0; i < n; i++)
-		all[i].leader = place[all[i].leader];
+		all[i].leader = moved[all[i].leader];
 	free(l->events);
-	free(place);
+	free(moved);
 	l->events = all;
+	l->cap = l->n + 1;
 	return 0;
 }
 
-static int evlist_sideband_add(struct evlist *l, const struct evlist_options *o,
-			       struct aux_diag *diag);
-
-int evlist_open(struct evlist *l, const struct evlist_options *o,
-		struct aux_diag *diag)
-{
-	struct build b = { .l = l, .o = o, .leader = NO_LEADER,
-			   .group_modifiers = "", .diag = diag };
-	size_t i;
-	int ret = 0;
-
-	memset(l, 0, sizeof(*l));
-	for (i = 0; !ret && i < o->n_words; i++) {
-		b.word = &o->words[i];
-		ret = add_word(&b);
-	}
-	if (!ret)
-		ret = evlist_attr_groups(l, o, diag);
-	if (!ret)
-		ret = put_aux_first(l, diag);
-	if (!ret)
-		ret = evlist_sideband_add(l, o, diag);
-	if (ret)
-		evlist_close(l);
-	return ret;
-}
-
-void evlist_close(struct evlist *l)
-{
-	size_t i;
-
-	for (i = 0; i < l->n; i++) {
-		event_fini(&l->events[i].spec);
-		pmu_close(l->events[i].pmu);
-		free(l->events[i].name);
-		free(l->events[i].filter_text);
-		free(l->events[i].filter);
-	}
-	free(l->events);
-	memset(l, 0, sizeof(*l));
-}
-
 /*
- * evlist: the side-band, dummy events that count nothing and carry what a
- * decoder must know: which code was mapped where, and who ran when.
+ * The side-band: dummy events that count nothing and carry the records a decoder
+ * needs: which code was mapped where, and which task ran when.
  *
- * They are none of the AUX event's, so they go on while it is stopped for a
- * snapshot. exclude_kernel lets users without privilege open them; it does not
- * change what they report.
+ * The records could be requested of the AUX event itself, but that one is disabled
+ * for snapshots and restarts, and the records made meanwhile would be lost.
+ * exclude_kernel lets unprivileged users open a dummy; it does not change what it
+ * reports.
  */
 
 static struct evlist_event *add_dummy(struct evlist *l,
 				      const struct evlist_options *o,
 				      struct aux_diag *diag)
 {
-	struct evlist_event *ev = evlist_event_add(l);
+	struct evlist_event *ev = append(l);
 
 	if (!ev || event_parse(&ev->spec, "dummy:u", diag))
 		return NULL;
@@ -767,7 +758,7 @@ static struct evlist_event *add_dummy(struct evlist *l,
 	ev->name = strdup("dummy:u");
 	if (!ev->name)
 		return NULL;
-	evlist_attr_common(ev, o);
+	set_common(ev, o);
 	ev->attr.exclude_hv = 1;
 	ev->attr.sample_period = 1;
 	ev->attr.disabled = 0;
@@ -776,7 +767,8 @@ static struct evlist_event *add_dummy(struct evlist *l,
 	return ev;
 }
 
-/* Code of the kernel changes while it runs: modules, bpf, jump labels. */
+/* Any event includes the kernel, whose code changes while it runs: modules and BPF
+ * (ksymbol, bpf_event), jump labels and ftrace (text_poke). */
 static bool sees_kernel(const struct evlist *l)
 {
 	size_t i;
@@ -787,9 +779,9 @@ static bool sees_kernel(const struct evlist *l)
 	return false;
 }
 
-/* Adds the dummies, at the end. */
-static int evlist_sideband_add(struct evlist *l, const struct evlist_options *o,
-			       struct aux_diag *diag)
+/* Appends the dummies: one, or two where tasks are traced by CPU. */
+static int add_sideband(struct evlist *l, const struct evlist_options *o,
+			struct aux_diag *diag)
 {
 	bool kernel = sees_kernel(l);
 	bool by_cpu = l->n_aux && !o->per_thread;
@@ -809,9 +801,10 @@ static int evlist_sideband_add(struct evlist *l, const struct evlist_options *o,
 	if (!alone)
 		return 0;
 	/*
-	 * Trace of tasks by CPU: every switch on that CPU, if we may see them,
-	 * tells for each byte whose it is. One event has them, never two:
-	 * perf stops at a SWITCH where it was promised SWITCH_CPU_WIDE.
+	 * Trace of tasks, in buffers per CPU: with every switch on the CPU, if we
+	 * may see them, each byte can be attributed to its task. Only one event may
+	 * have context_switch: perf's decoder fails on a SWITCH record where
+	 * AUXTRACE_INFO promised SWITCH_CPU_WIDE.
 	 */
 	ev = add_dummy(l, o, diag);
 	if (!ev)
@@ -821,4 +814,43 @@ static int evlist_sideband_add(struct evlist *l, const struct evlist_options *o,
 	return 0;
 fail:
 	return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET, "out of memory");
+}
+
+int evlist_open(struct evlist *l, const struct evlist_options *o,
+		struct aux_diag *diag)
+{
+	struct build b = { .l = l, .o = o, .leader = NO_LEADER,
+			   .group_modifiers = "", .diag = diag };
+	size_t i;
+	int ret = 0;
+
+	memset(l, 0, sizeof(*l));
+	for (i = 0; !ret && i < o->n_words; i++) {
+		b.word = &o->words[i];
+		ret = add_word(&b);
+	}
+	if (!ret)
+		ret = set_groups(l, o, diag);
+	if (!ret)
+		ret = put_aux_first(l, diag);
+	if (!ret)
+		ret = add_sideband(l, o, diag);
+	if (ret)
+		evlist_close(l);
+	return ret;
+}
+
+void evlist_close(struct evlist *l)
+{
+	size_t i;
+
+	for (i = 0; i < l->n; i++) {
+		event_fini(&l->events[i].spec);
+		pmu_close(l->events[i].pmu);
+		free(l->events[i].name);
+		free(l->events[i].filter_text);
+		free(l->events[i].filter);
+	}
+	free(l->events);
+	memset(l, 0, sizeof(*l));
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The events of a recording, as perf_event_open wants them: what -e names, and
- * the side-band event that every recording has.
+ * evlist: the events of a recording, as perf_event_open takes them: what -e names,
+ * and the side-band events that every recording has.
  *
  * Forms of an event: PMU/TERMS/MODIFIERS, a hardware or software event by
  * perf's name (cycles, instructions, cpu-clock, page-faults, dummy ...),
  * SUBSYSTEM:NAME for a tracepoint, rHEX; several with commas between, groups in
- * braces {a,b}. Terms that hold for any event: period=N, freq=N, name=TEXT,
+ * braces {a,b}. Terms of any event: period=N, freq=N, name=TEXT,
  * aux-output, aux-sample-size=N, aux-action=pause|resume|start-paused.
  */
 #ifndef CAPTURE_EVENT_EVLIST_H
@@ -24,29 +24,29 @@
 struct auxpmu_ops;
 
 struct evlist_event {
-	struct perf_event_attr attr;	/* size and all; ready to open */
-	char *name;		/* for EVENT_DESC, as perf names it */
+	struct perf_event_attr attr;	/* complete, ready to open */
+	char *name;		/* for HEADER_EVENT_DESC, as perf names it */
 	struct event_spec spec;	/* as given */
-	struct pmu *pmu;	/* NULL: not from sysfs. Owned */
+	struct pmu *pmu;	/* owned; NULL: not from sysfs */
 	const struct auxpmu_ops *aux;	/* not NULL: it has an AUX area */
-	size_t leader;		/* of its group; itself when alone */
+	size_t leader;		/* index of its group's leader, or its own */
 	char *filter_text;	/* --filter, as given, or NULL */
 	char *filter;		/* for PERF_EVENT_IOC_SET_FILTER, or NULL */
-	bool sideband;		/* a dummy: mmap, comm, task; or switches */
-	bool any_task;		/* on each CPU whoever runs, even when the
-				 * target is a task */
+	bool sideband;		/* a dummy that carries side-band records */
+	bool any_task;		/* opened with pid -1 if permitted, even when
+				 * the target is a task */
 	bool immediate;		/* enabled when opened, not on exec */
 };
 
 struct evlist {
-	struct evlist_event *events;	/* AUX events first */
-	size_t n;
+	struct evlist_event *events;	/* AUX events first, side-band last */
+	size_t n, cap;
 	size_t n_aux;
 	/*
-	 * Index of the dummy with mmap, comm and task. It has the context
-	 * switches too, except when what is traced is tasks by CPU: then the
-	 * event behind it, an any_task one, has them alone (SWITCH_CPU_WIDE
-	 * when it may be opened so, else SWITCH of the target's own threads).
+	 * Index of the dummy with mmap, comm and task. It also has the context
+	 * switches, except when tasks are traced in buffers per CPU: then the next
+	 * event, an any_task one, has them alone (SWITCH_CPU_WIDE if it may be
+	 * opened for whole CPUs, else SWITCH of the target's own threads).
 	 */
 	size_t sideband;
 	bool uses_tracepoints;
@@ -54,7 +54,7 @@ struct evlist {
 
 struct evlist_word {
 	const char *text;	/* of one -e */
-	const char *filter;	/* the --filter behind it, or NULL */
+	const char *filter;	/* the --filter that followed it, or NULL */
 };
 
 struct evlist_options {
@@ -71,15 +71,17 @@ struct evlist_options {
 	bool callgraph;		/* -g */
 };
 
+/* Parses all words and appends the side-band. -AUX_E_INVAL: what was asked for;
+ * nothing has been opened in the kernel yet. */
 int evlist_open(struct evlist *l, const struct evlist_options *o,
 		struct aux_diag *diag);
 void evlist_close(struct evlist *l);
 
-/* Terms of every event, and those of events with an AUX area: not the PMU's,
- * for pmu_config. NULL ended. */
+/* Terms of any event, and of events with an AUX area, that are not the PMU's: for
+ * pmu_config to skip. NULL terminated. */
 extern const char *const evlist_words[], *const evlist_aux_words[];
 
-/* attr.aux_action (Linux 6.13) lies where older headers have __reserved_3. */
+/* Bits of attr.aux_action (Linux 6.13), which older headers call __reserved_3. */
 enum evlist_aux_action {
 	EVLIST_START_PAUSED = 1,
 	EVLIST_PAUSE = 2,
@@ -87,15 +89,14 @@ enum evlist_aux_action {
 };
 uint32_t evlist_aux_action(const struct perf_event_attr *attr);
 
-/* Events by name that need no PMU in sysfs, for lists: the i-th of kind
- * PERF_TYPE_HARDWARE, _SOFTWARE or _HW_CACHE; false: there are no more. alias
- * may be "". */
+/* Events by name that need no PMU in sysfs: the i-th of type PERF_TYPE_HARDWARE,
+ * _SOFTWARE or _HW_CACHE; false past the last. alias may be "". */
 struct evlist_name {
 	char name[40], alias[40];
 	uint64_t config;
 };
 bool evlist_name(uint32_t type, size_t i, struct evlist_name *n);
-/* By name or alias; also rHEX. */
+/* Finds one by name or alias, or parses rHEX. */
 bool evlist_name_find(const char *name, uint32_t *type, uint64_t *config);
 
 #endif

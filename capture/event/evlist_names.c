@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Events that need no PMU in sysfs: hardware, software and cache events by
- * perf's names, and rHEX.
+ * evlist_names: events that need no PMU in sysfs: hardware, software and cache events
+ * by perf's names, and rHEX.
  *
  * Specification: perf-list(1); enum perf_hw_id, perf_sw_ids, perf_hw_cache_id
  * in <linux/perf_event.h>.
@@ -53,7 +53,7 @@ static const struct known software[] = {
 	{ NULL, NULL, 0 },
 };
 
-/* ops: bit 0 loads, 1 stores, 2 prefetches. */
+/* ops: which operations the cache has: bit 0 loads, 1 stores, 2 prefetches. */
 static const struct cache {
 	const char *name;
 	uint8_t ops;
@@ -75,6 +75,8 @@ static const char *const cache_ops[3][2] = {
 
 #define N_CACHES (sizeof(caches) / sizeof(*caches))
 
+/* The i-th combination that exists. config is cache | op << 8 | result << 16, with
+ * result 1 for misses. */
 static bool cache_name(size_t i, struct evlist_name *n)
 {
 	size_t k;
@@ -109,6 +111,7 @@ bool evlist_name(uint32_t type, size_t i, struct evlist_name *n)
 	return true;
 }
 
+/* rHEX: at most 16 digits. */
 static bool find_raw(const char *name, uint32_t *type, uint64_t *config)
 {
 	char *end;

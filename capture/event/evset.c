@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A set of open events: into rings, filtered, on and off. Opening is in
- * evset_open.c.
+ * evset: opens the events of an evlist on a target, and switches them.
+ *
+ * First the operations on an open set, then the opening, which decides which event
+ * goes on which CPU and thread, into which group and ring, and what is removed from
+ * the request when the kernel refuses it.
+ *
+ * Specification: perf_event_open(2); kernel/events/core.c of Linux 6.1.
  */
 #include <errno.h>
 #include <poll.h>
@@ -16,6 +21,7 @@
 #include "capture/event/auxpmu.h"
 #include "capture/event/evset.h"
 #include "capture/event/explain.h"
+#include "common/array.h"
 #include "common/diag.h"
 
 static const char *name_of(const struct evlist *l, const struct evset_fd *f)
@@ -105,7 +111,7 @@ static int explain_switch(int err, bool on, struct aux_diag *diag)
 			"%s", on ? "enabled" : "disabled", strerror(-err));
 }
 
-/* From the last to the first: side-band runs before the trace begins. */
+/* From last to first: side-band, which evlist puts last, runs before the trace. */
 int evset_enable(struct evset *s, struct aux_diag *diag)
 {
 	int ret, first = 0;
@@ -189,8 +195,8 @@ int evset_ring_live(const struct evset *s, uint32_t ring, size_t *hint)
 	return -1;
 }
 
-/* One event's, out of what read(2) gives: value, id, lost; of a group their
- * number first, then these of each member. */
+/* One event's lost count from read(2) with FORMAT_ID | FORMAT_LOST: value, id, lost;
+ * with FORMAT_GROUP a count first, then these three of each member. */
 static uint64_t lost_of(const struct evset_fd *f, bool group, uint64_t *v,
 			size_t size)
 {
@@ -230,39 +236,40 @@ void evset_close(struct evset *s)
 	free(s->rings);
 	s->fds = NULL;
 	s->rings = NULL;
-	s->n_fds = s->n_rings = 0;
+	s->n_fds = s->n_rings = s->cap_fds = s->cap_rings = 0;
 }
 
 /*
- * Opening the events of a set: who on which CPU, in which group and ring, and
- * what is done when the kernel refuses.
- *
- * A refusal is answered by doing without what nothing depends on (attr bits of
- * newer kernels, the kernel's part of an event that did not ask for it by name,
- * CPUs that are offline, threads that have ended); all else is an error.
+ * Opening. When the kernel refuses an event, retry_without() removes what nothing
+ * depends on: attr bits of newer kernels, and the kernel's part of an event whose
+ * modifiers did not ask for it. CPUs that are offline and threads that have ended
+ * are skipped. Anything else is an error.
  */
 
 #define NONE UINT32_MAX
-#define FDS_OTHER 128	/* what else a recorder has open */
+#define FDS_OTHER 128	/* other descriptors of a recorder: files, pipes, logs */
 
-/* One opening. Tables of indices: fd_of[event][cpu][tid] in fds; ring_of[row]
- * [place], a row for each event and two more, a place for each CPU, or thread
- * when per thread. */
+/* The state of evset_open. The tables hold indices, NONE if there is none. */
 struct opening {
 	struct evset *s;
 	struct evlist *l;
 	const struct target *t;
 	struct aux_diag *diag;
 	struct explain_system sys;
-	uint32_t *fd_of, *ring_of;
-	size_t n_places, cap_fds, cap_rings;
-	unsigned n_dropped;
-	bool user_only;
+	uint32_t *fd_of;	/* [event][cpu][tid]: index in s->fds */
+	/* [row][column]: index in s->rings. Rows: one per event (its AUX ring),
+	 * then the ring shared by all, then the backward ring. Columns: one per
+	 * CPU, or per thread with --per-thread. */
+	uint32_t *ring_of;
+	size_t n_columns;
+	unsigned n_dropped;	/* bits of drop_bit() removed so far */
+	bool user_only;		/* the note of narrow() was made */
 };
 
+/* One perf_event_open: which event on which CPU and thread. */
 struct spot {
-	size_t event, cpu, tid;	/* indices */
-	bool wide;		/* whoever runs on the CPU */
+	size_t event, cpu, tid;	/* indices in the evlist and the target */
+	bool wide;		/* pid -1: any task on the CPU */
 };
 
 __attribute__((format(printf, 2, 3)))
@@ -281,15 +288,19 @@ static void add_note(struct evset *s, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Bits that a kernel may not know, the newest first: what it does not know it
- * refuses together with all that came later. */
+/*
+ * Clears the i-th bit that an older kernel may not know; returns whether it was set.
+ * Newest first, with the version that brought each: a kernel that lacks one lacks
+ * all newer ones, so they are removed in this order until it accepts. perf detects
+ * the same in evsel__detect_missing_features().
+ */
 static bool drop_bit(struct perf_event_attr *a, unsigned i, const char **name)
 {
 	bool was = false;
 
 #define DROP(n, bit) case n: was = a->bit; a->bit = 0; *name = #bit; break
 	switch (i) {
-	case 0:			/* 6.0; no records: nothing to be told */
+	case 0:			/* 6.0; no record is lost by it: no note */
 		was = a->read_format & PERF_FORMAT_LOST;
 		a->read_format &= ~(uint64_t)PERF_FORMAT_LOST;
 		break;
@@ -307,8 +318,8 @@ static bool drop_bit(struct perf_event_attr *a, unsigned i, const char **name)
 }
 #define N_DROP 9
 
-/* Drops the next bit from all events; false: nothing left that this event has.
- */
+/* Removes bits from all events until one is gone that this attr had. False: none is
+ * left, so the EINVAL has another cause. */
 static bool drop_next(struct opening *o, const struct perf_event_attr *attr)
 {
 	struct perf_event_attr copy = *attr;
@@ -328,8 +339,12 @@ static bool drop_next(struct opening *o, const struct perf_event_attr *attr)
 	return has;
 }
 
-/* Permission to see user space only: what the user did not ask for by name can
- * be left out. */
+/*
+ * After EACCES or EPERM: restricts the event to what perf_event_paranoid 2 permits.
+ * An event with modifiers keeps them: the user asked for the kernel by name, and
+ * gets the error. Side-band first loses the records that need privilege:
+ * namespaces (perfmon_capable) and text_poke (the kernel's addresses).
+ */
 static bool narrow(struct opening *o, struct evlist_event *e)
 {
 	bool privileged = e->attr.namespaces || e->attr.text_poke;
@@ -354,6 +369,7 @@ static bool narrow(struct opening *o, struct evlist_event *e)
 	return true;
 }
 
+/* Raises the soft limit of open files, and the hard one where permitted. */
 static bool raise_nofile(size_t need)
 {
 	struct rlimit r;
@@ -395,15 +411,16 @@ static int group_fd(const struct opening *o, const struct spot *at)
 	return i == NONE ? -1 : o->s->fds[i].fd;
 }
 
-/* Whether it was worth another try. */
-static bool give_way(struct opening *o, struct evlist_event *e, int err,
-		     bool first)
+/* Removes what may have caused err. True: another attempt is worth while. first: no
+ * instance of this event is open yet; later its attr must stay the same. */
+static bool retry_without(struct opening *o, struct evlist_event *e, int err,
+			  bool first)
 {
 	if (err == EINTR)
 		return true;
 	if (err == EMFILE)
 		return raise_nofile(fds_wanted(o));
-	if (!first)	/* others of this event are open as it is */
+	if (!first)
 		return false;
 	if (err == EINVAL)
 		return drop_next(o, &e->attr);
@@ -429,43 +446,28 @@ static int open_fd(struct opening *o, const struct spot *at, bool first)
 		fd = syscall(SYS_perf_event_open, &e->attr, pid, cpu, group,
 			     flags);
 		err = errno;
-	} while (fd < 0 && give_way(o, e, err, first));
-	/* A v2 hierarchy without perf_event; a software event is always there. */
+	} while (fd < 0 && retry_without(o, e, err, first));
+	/* A software event always exists, so ENOENT is the cgroup's: a directory
+	 * of a hierarchy without the perf_event controller. */
 	if (fd < 0 && err == ENOENT && flags & PERF_FLAG_PID_CGROUP &&
 	    e->attr.type == PERF_TYPE_SOFTWARE)
 		err = EBADF;
 	return fd < 0 ? -err : (int)fd;
 }
 
-/* Room for one more in an array that doubles. The array, or NULL: no memory. */
-static void *grow(void *array, size_t n, size_t *cap, size_t size)
+static struct evset_ring *add_ring(struct evset *s)
 {
-	size_t want = *cap ? 2 * *cap : 64;
-
-	if (n < *cap)
-		return array;
-	array = reallocarray(array, want, size);
-	if (array)
-		*cap = want;
-	return array;
-}
-
-static struct evset_ring *add_ring(struct opening *o)
-{
-	struct evset_ring *r = grow(o->s->rings, o->s->n_rings, &o->cap_rings,
-				    sizeof(*r));
-
-	if (!r)
+	if (array_grow(&s->rings, s->n_rings, &s->cap_rings, sizeof(*s->rings)))
 		return NULL;
-	o->s->rings = r;
-	return &r[o->s->n_rings++];
+	return &s->rings[s->n_rings++];
 }
 
-/* The ring of the event there; a new one is owned by fd. NONE: no memory. */
+/* The ring that the event writes to there; if it is new, fd is the one to map. NONE:
+ * out of memory. */
 static uint32_t choose_ring(struct opening *o, const struct spot *at, int fd)
 {
 	const struct evlist_event *e = &o->l->events[at->event];
-	size_t place = o->t->per_thread ? at->tid : at->cpu;
+	size_t column = o->t->per_thread ? at->tid : at->cpu;
 	size_t main_row = o->l->n, row = main_row;
 	uint32_t *slot, *main_slot;
 	struct evset_ring *r;
@@ -474,10 +476,10 @@ static uint32_t choose_ring(struct opening *o, const struct spot *at, int fd)
 		row = at->event;
 	else if (e->attr.write_backward)
 		row = main_row + 1;
-	slot = &o->ring_of[row * o->n_places + place];
+	slot = &o->ring_of[row * o->n_columns + column];
 	if (*slot != NONE)
 		return *slot;
-	r = add_ring(o);
+	r = add_ring(o->s);
 	if (!r)
 		return NONE;
 	*r = (struct evset_ring){
@@ -488,23 +490,23 @@ static uint32_t choose_ring(struct opening *o, const struct spot *at, int fd)
 		.tid = o->t->per_thread ? o->t->tids[at->tid] : -1,
 	};
 	*slot = (uint32_t)(o->s->n_rings - 1);
-	main_slot = &o->ring_of[main_row * o->n_places + place];
+	main_slot = &o->ring_of[main_row * o->n_columns + column];
 	if (*main_slot == NONE && !r->backward)
 		*main_slot = *slot;
 	return *slot;
 }
 
+/* Adds an open fd, which the set owns from here on, and finds its ring. */
 static int add_fd(struct opening *o, const struct spot *at, int fd)
 {
-	struct evset_fd *f = grow(o->s->fds, o->s->n_fds, &o->cap_fds,
-				  sizeof(*f));
+	struct evset *s = o->s;
+	struct evset_fd *f;
 
-	if (!f) {
+	if (array_grow(&s->fds, s->n_fds, &s->cap_fds, sizeof(*f))) {
 		close(fd);
 		return -AUX_E_NOMEM;
 	}
-	o->s->fds = f;
-	f += o->s->n_fds++;
+	f = &s->fds[s->n_fds++];
 	*f = (struct evset_fd){
 		.fd = fd,
 		.event = (uint32_t)at->event,
@@ -533,7 +535,7 @@ static bool pmu_has_cpu(const struct pmu *pmu, int cpu)
 	return false;
 }
 
-/* 1: opened, 0: passed over, or an error. */
+/* 1: opened, 0: skipped, or an error. */
 static int open_spot(struct opening *o, const struct spot *at, bool first)
 {
 	const struct evlist_event *e = &o->l->events[at->event];
@@ -560,8 +562,12 @@ static int open_spot(struct opening *o, const struct spot *at, bool first)
 	return ret ? ret : 1;
 }
 
-/* Records that need CAP_PERFMON whatever the level, or the kernel's (6.12):
- * without them side-band can still be that of whole CPUs. */
+/*
+ * Removes what an unprivileged side-band event cannot have: namespaces require
+ * perfmon_capable() at any paranoid level, text_poke the right to see the kernel
+ * (Linux 6.12). Removed up front, so that try_wide() below fails only
+ * for whole-CPU permission.
+ */
 static void drop_privileged(const struct opening *o, struct evlist_event *e)
 {
 	if (!e->sideband || o->sys.cap_perfmon || o->sys.cap_admin)
@@ -571,7 +577,8 @@ static void drop_privileged(const struct opening *o, struct evlist_event *e)
 		e->attr.text_poke = 0;
 }
 
-/* Whether the event may be opened for whole CPUs: tried once, at the first. */
+/* Whether an any_task event may be opened with pid -1: probed on one CPU. Needs
+ * paranoid <= 0 or CAP_PERFMON; else it is opened on the target's own tasks. */
 static bool try_wide(struct opening *o, size_t event)
 {
 	const struct evlist_event *e = &o->l->events[event];
@@ -591,11 +598,14 @@ static bool try_wide(struct opening *o, size_t event)
 	}
 	if (fd >= 0)
 		close(fd);
-	/* What else is wrong comes to light when it is opened. */
+	/* Any other error will be met, and explained, when it is opened. */
 	return fd >= 0 || (errno != EACCES && errno != EPERM);
 }
 
-static void prepare(struct opening *o, struct evlist_event *e, bool wide)
+/* When the event starts: with the child's exec (enable_on_exec works only for an
+ * event on that task), when evset_enable is called, or at once (immediate). A wide
+ * event beside a child starts at once, since exec cannot enable it. */
+static void set_start(struct opening *o, struct evlist_event *e, bool wide)
 {
 	bool of_child = o->t->traces_child && !wide;
 
@@ -626,7 +636,7 @@ static int open_event(struct opening *o, size_t event)
 	drop_privileged(o, e);
 	at.wide = try_wide(o, event);
 	n_tids = at.wide ? 1 : o->t->n_tids;
-	prepare(o, e, at.wide);
+	set_start(o, e, at.wide);
 	for (at.cpu = 0; at.cpu < o->t->n_cpus; at.cpu++)
 		for (at.tid = 0; at.tid < n_tids; at.tid++) {
 			ret = open_spot(o, &at, !n);
@@ -641,7 +651,7 @@ static int open_event(struct opening *o, size_t event)
 	return 0;
 }
 
-/* A group's leader before its members. */
+/* Opens leaders before their members, whose group_fd they are. */
 static int open_all(struct opening *o)
 {
 	bool *done = calloc(o->l->n, sizeof(*done));
@@ -661,6 +671,7 @@ static int open_all(struct opening *o)
 	return ret;
 }
 
+/* a * b * c entries, all NONE. */
 static uint32_t *alloc_none(size_t a, size_t b, size_t c)
 {
 	uint32_t *p = NULL;
@@ -683,9 +694,9 @@ int evset_open(struct evset *s, struct evlist *l, const struct target *t,
 	memset(s, 0, sizeof(*s));
 	explain_system(&o.sys);
 	raise_nofile(fds_wanted(&o));
-	o.n_places = t->per_thread ? t->n_tids : t->n_cpus;
+	o.n_columns = t->per_thread ? t->n_tids : t->n_cpus;
 	o.fd_of = alloc_none(l->n, t->n_cpus, t->n_tids);
-	o.ring_of = alloc_none(l->n + 2, o.n_places, 1);
+	o.ring_of = alloc_none(l->n + 2, o.n_columns, 1);
 	if (o.fd_of && o.ring_of)
 		ret = open_all(&o);
 	if (ret == -AUX_E_NOMEM)

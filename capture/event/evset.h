@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Open events: each event of an evlist on each CPU and thread of a target, and
- * which of them share a ring.
+ * evset: open events. Each event of an evlist is opened on each CPU and thread of a
+ * target, and events share rings.
  *
- * Rings: one per CPU (or per thread), owned by the first AUX event there, and
- * one more for each further AUX event; all other events of that CPU write to
- * the first ring (PERF_EVENT_IOC_SET_OUTPUT). With backward rings
- * (evlist_options.overwrite) samples have a ring of their own per CPU. An event
- * that is any_task is opened once per CPU of the machine that records.
+ * Rings: one per CPU (or per thread), owned by the first AUX event there, and one
+ * more for each further AUX event, since a ring has one AUX area; all other events
+ * of that CPU write to the first ring (PERF_EVENT_IOC_SET_OUTPUT). With backward
+ * rings (evlist_options.overwrite) samples have a ring of their own per CPU: only
+ * events that all have write_backward may share a ring. An any_task event is
+ * opened once per CPU, for whatever task runs there.
+ *
+ * After evset_open only the main thread changes the set; reader threads call
+ * evset_ring_live and evset_aux_restart, which do not modify it.
  */
 #ifndef CAPTURE_EVENT_EVSET_H
 #define CAPTURE_EVENT_EVSET_H
@@ -25,13 +29,13 @@ struct evset_fd {
 	int fd;
 	uint64_t id;		/* PERF_EVENT_IOC_ID */
 	uint32_t event;		/* index in the evlist */
-	int32_t cpu;		/* -1: per thread */
+	int32_t cpu;		/* -1: any, per thread */
 	int32_t tid;		/* -1: any */
-	uint32_t ring;
+	uint32_t ring;		/* index in rings; that ring's fd may be this one */
 };
 
 struct evset_ring {
-	int fd;			/* to be mapped */
+	int fd;			/* the event whose mapping this is */
 	int aux_event;		/* index in the evlist, -1: no AUX area */
 	bool backward;		/* attr.write_backward: map read-only */
 	int32_t cpu, tid;	/* -1: none */
@@ -39,51 +43,52 @@ struct evset_ring {
 
 struct evset {
 	struct evset_fd *fds;
-	size_t n_fds;
+	size_t n_fds, cap_fds;
 	struct evset_ring *rings;
-	size_t n_rings;
-	uint32_t cpuless;	/* per-CPU opens refused because the CPU is
-				 * offline or not the PMU's: not an error */
+	size_t n_rings, cap_rings;
+	uint32_t cpuless;	/* CPUs skipped because they are offline or not
+				 * the PMU's: not an error */
 	uint32_t gone;		/* threads that ended while we opened */
-	bool cpu_wide_switch;	/* context_switch events on CPUs: the file has
-				 * SWITCH_CPU_WIDE records */
-	char notes[512];	/* what could not be had as asked and was done
-				 * without, sentences for the user; "" none */
+	bool cpu_wide_switch;	/* context_switch is set for whole CPUs: there
+				 * will be SWITCH_CPU_WIDE records */
+	char notes[512];	/* what was dropped from the request and why,
+				 * for the user; "" if nothing */
 };
 
 /*
- * Opens everything, disabled. Attr bits that this kernel does not know and that
- * nothing depends on (build_id, ksymbol, bpf_event, text_poke, cgroup,
- * comm_exec ...) are dropped from the evlist's attrs, once, as perf does; the
- * rest is an error whose text names the cause and the fix (explain.h).
+ * Opens everything, disabled (or enable_on_exec). Attr bits that this kernel does
+ * not know and that nothing depends on (build_id, ksymbol, bpf_event, text_poke,
+ * cgroup, comm_exec ...) are removed from the evlist's attrs, as perf does with its
+ * missing_features; any other refusal is an error whose text names the cause and
+ * the fix (explain.h).
  */
 int evset_open(struct evset *s, struct evlist *l, const struct target *t,
 	       struct aux_diag *diag);
-/* All other events write to their ring; after the rings are mapped, which
- * PERF_EVENT_IOC_SET_OUTPUT needs, and before they are enabled. */
+/* Redirects all other events to their ring. After the rings are mapped, which
+ * PERF_EVENT_IOC_SET_OUTPUT requires, and before events are enabled. */
 int evset_attach(struct evset *s, const struct evlist *l,
 		 struct aux_diag *diag);
-/* Sets filters; after the rings are mapped, which address filters need. */
+/* Sets filters. After the rings are mapped, which address filters require. */
 int evset_filter(struct evset *s, const struct evlist *l,
 		 struct aux_diag *diag);
-/* Enables, or disables, all events (on_exec ones too). Errors are the first
- * one's. */
+/* Enables or disables all events, enable_on_exec ones too. All are tried; the error
+ * is the first one's. */
 int evset_enable(struct evset *s, struct aux_diag *diag);
 int evset_disable(struct evset *s, struct aux_diag *diag);
-/* Only those with an AUX area; side-band goes on. */
+/* The same for events with an AUX area only; side-band stays enabled. */
 int evset_aux_enable(struct evset *s, const struct evlist *l, bool on);
-/* A stopped AUX event of this ring starts again: DISABLE, then ENABLE. The
- * second alone leaves the CPU silent (Linux 6.1, 6.12). */
+/* Restarts the AUX events of a ring after an overrun: DISABLE, then ENABLE. ENABLE
+ * alone leaves the CPU silent (observed with Linux 6.1 and 6.12). */
 int evset_aux_restart(struct evset *s, const struct evlist *l, uint32_t ring);
-/* Only on, what evset_aux_enable switched off. */
+/* Enables the AUX events of one ring after evset_aux_enable(.., false). */
 int evset_aux_resume(struct evset *s, const struct evlist *l, uint32_t ring);
-/* For poll(2): an fd of this ring whose task lives; -1: all have ended. The fd
- * that was mapped hangs up when its own task ends, others write on. Checks from
- * *hint (0 at first), which it sets. */
+/* For poll(2): an fd of this ring whose task is alive; -1 if all have exited. The fd
+ * that was mapped hangs up with its own task although other events still write to
+ * its ring. Searches from *hint (0 at first) on and updates it. */
 int evset_ring_live(const struct evset *s, uint32_t ring, size_t *hint);
-/* Records that found no room in a ring, as the kernel counts them (Linux 6.0);
- * 0 where it does not. Backward rings, which are paused to be read, are left
- * out: what is missing there is told by what is saved. */
+/* Records dropped for lack of room in a ring, as the kernel counts them since Linux
+ * 6.0 (PERF_FORMAT_LOST); 0 before. Without backward rings: these are paused to be
+ * read, and drop records by design. */
 uint64_t evset_lost(const struct evset *s, const struct evlist *l);
 void evset_close(struct evset *s);
 

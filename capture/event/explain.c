@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Why perf_event_open refused, and what mends it: first what needs no root.
+ * explain: why perf_event_open or mmap refused, and the fix; fixes without root first.
  *
- * Who may what is decided by kernel.perf_event_paranoid and by capabilities,
- * never by the uid. Specification: Documentation/admin-guide/perf-security.rst,
- * kernel/events/core.c (Linux 6.1).
+ * Permission is decided by kernel.perf_event_paranoid and capabilities, never by the
+ * uid. A level forbids, to those without CAP_PERFMON (or CAP_SYS_ADMIN):
+ *	> -1	raw tracepoint data; mlock beyond the limits without CAP_IPC_LOCK
+ *	>  0	events of whole CPUs
+ *	>  1	the kernel's part of an event
+ *	>  2	everything (Debian's patch, not in mainline)
+ *
+ * Specification: Documentation/admin-guide/perf-security.rst; perf_allow_kernel() and
+ * its siblings in kernel/events/core.c (Linux 6.1).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,11 +25,11 @@
 #include "common/diag.h"
 
 /*
- * What the system lets us do, read once from /proc and /sys. A file that cannot
- * be read leaves -1, or what is usual where a value is needed.
+ * What the system permits, from /proc and /sys. A file that cannot be read leaves -1,
+ * or the kernel's default where -1 is a legal value.
  */
 
-#define PARANOID_DEFAULT 2	/* where it cannot be read; -1 is a level */
+#define PARANOID_DEFAULT 2
 
 /* linux/capability.h */
 enum { CAP_IPC_LOCK_BIT = 14, CAP_PTRACE_BIT = 19, CAP_ADMIN_BIT = 21,
@@ -59,6 +65,7 @@ static long read_long(const char *root, const char *file, long dflt)
 	return end == buf ? dflt : v;
 }
 
+/* The number after name in text; 0 if there is none. */
 static uint64_t read_field(const char *text, const char *name, int base)
 {
 	const char *p = strstr(text, name);
@@ -83,7 +90,7 @@ static void read_caps(struct explain_system *sys, const char *proc)
 	sys->cap_bpf = caps >> CAP_BPF_BIT & 1;
 }
 
-/* "none [integrity] confidentiality" */
+/* The selected word of "none [integrity] confidentiality". */
 static int read_lockdown(const char *sysfs)
 {
 	char buf[128];
@@ -95,7 +102,7 @@ static int read_lockdown(const char *sysfs)
 	return strstr(buf, "[integrity]") != NULL;
 }
 
-/* "0-3,8" */
+/* The number of CPUs in "0-3,8". */
 static int count_cpus(const char *sysfs)
 {
 	char buf[1024], *p = buf;
@@ -164,13 +171,14 @@ static bool may_all(const struct explain_system *sys)
 	return sys->cap_perfmon || sys->cap_admin;
 }
 
-/* What the user is asked to do, for a paranoid level that would be enough. */
+/* The command that grants what the given paranoid level permits. */
 static void fix_paranoid(char *buf, size_t len, int level)
 {
 	snprintf(buf, len, "sudo sysctl kernel.perf_event_paranoid=%d (until "
 		 "the next boot), or for auxcap alone: " SETCAP, level);
 }
 
+/* Which paranoid level forbids this event; 0 and no text if none does. */
 static int explain_level(const char *event, const struct perf_event_attr *attr,
 			 int tid, const struct explain_system *sys,
 			 struct aux_diag *diag)
@@ -215,6 +223,8 @@ static int explain_level(const char *event, const struct perf_event_attr *attr,
 	return 0;
 }
 
+/* EACCES and EPERM. If the level permits the event, it was ptrace_may_access() for
+ * another's thread (EACCES), lockdown, seccomp or a security module. */
 static int explain_permission(const char *event,
 			      const struct perf_event_attr *attr, int tid,
 			      int err, const struct explain_system *sys,
@@ -249,6 +259,8 @@ static int explain_permission(const char *event,
 			strerror(err), sys->paranoid);
 }
 
+/* E2BIG: perf_copy_attr() met non-zero bytes past the size it knows, and wrote that
+ * size to attr->size. */
 static int explain_size(const char *event, const struct perf_event_attr *attr,
 			struct aux_diag *diag)
 {
@@ -261,6 +273,7 @@ static int explain_size(const char *event, const struct perf_event_attr *attr,
 			attr->size < VER0 ? VER0 : attr->size);
 }
 
+/* EINVAL has many causes; the request says which is likely. */
 static const char *why_invalid(const struct perf_event_attr *attr)
 {
 	if (attr->aux_output || attr->sample_type & PERF_SAMPLE_AUX)
@@ -304,6 +317,8 @@ static int explain_unsupported(const char *event,
 			event, strerror(err), why);
 }
 
+/* EBUSY: PMUs with an AUX area are exclusive (PERF_PMU_CAP_EXCLUSIVE); PT also
+ * excludes BTS and, on some CPUs, LBR (x86_add_exclusive()). */
 static int explain_busy(const char *event, int cpu, struct aux_diag *diag)
 {
 	char at[32] = "";
@@ -363,19 +378,19 @@ int explain_open(const char *event, const struct perf_event_attr *attr,
 }
 
 /*
- * How much may be mapped, and sizes of rings that fit.
+ * Sizes of rings that fit into what may be mapped.
  *
- * The kernel charges each mapping (a data ring with its control page, an AUX
- * area) first to the user: perf_event_mlock_kb for each CPU that is online, all
- * recorders of this user together. What exceeds that is charged to the process
- * under RLIMIT_MEMLOCK, once and not per CPU. CAP_IPC_LOCK and a paranoid level
- * of -1 lift the limit. See perf_mmap(), kernel/events/core.c (Linux 6.1).
+ * The kernel charges each mapping (a data ring with its control page, an AUX area)
+ * first to the user: perf_event_mlock_kb for each online CPU, all recorders of this
+ * user together. The excess is charged to the process under RLIMIT_MEMLOCK, once
+ * and not per CPU. CAP_IPC_LOCK and a paranoid level of -1 lift the limit. See
+ * perf_mmap(), kernel/events/core.c (Linux 6.1).
  */
 
-#define MLOCK_KB_DEFAULT 516
-#define AUX_FEW_BYTES (64 << 10)	/* below this data rings shrink, too */
-#define DATA_FEW_BYTES (32 << 10)
-#define MEMORY_PART 8
+#define MLOCK_KB_DEFAULT 516		/* 512 + 1 page of 4 KB */
+#define AUX_SMALL_BYTES (64 << 10)	/* below this, data rings shrink first */
+#define DATA_SMALL_BYTES (32 << 10)
+#define MEMORY_DIVISOR 8
 
 static bool has_limit(const struct explain_system *sys)
 {
@@ -383,7 +398,8 @@ static bool has_limit(const struct explain_system *sys)
 	       sys->rlimit_memlock != INT64_MAX;
 }
 
-static int64_t free_of_charge(const struct explain_system *sys)
+/* What the user may map before RLIMIT_MEMLOCK counts. */
+static int64_t user_allowance(const struct explain_system *sys)
 {
 	long kb = sys->mlock_kb >= 0 ? sys->mlock_kb : MLOCK_KB_DEFAULT;
 
@@ -396,7 +412,7 @@ int64_t explain_budget(const struct explain_system *sys)
 
 	if (!has_limit(sys))
 		return INT64_MAX;
-	if (__builtin_add_overflow(free_of_charge(sys),
+	if (__builtin_add_overflow(user_allowance(sys),
 				   sys->rlimit_memlock / sys->page_size *
 				   sys->page_size, &sum))
 		return INT64_MAX;
@@ -417,7 +433,8 @@ static const char *size_word(uint64_t bytes, char buf[24])
 
 struct fitting {
 	struct explain_fit *fit;
-	uint64_t n_rings, n_aux, page, limit;
+	uint64_t n_rings, n_aux;
+	uint64_t page, limit;	/* bytes */
 };
 
 static bool fits(const struct fitting *f, uint64_t data, uint64_t aux)
@@ -429,15 +446,15 @@ static bool fits(const struct fitting *f, uint64_t data, uint64_t aux)
 	       !__builtin_add_overflow(a, b, &sum) && sum <= f->limit;
 }
 
-/* AUX first, then data, each down to what is still of use, then to a page. */
+/* One step smaller: AUX, then data, each down to its small size, then to a page. */
 static bool shrink(struct fitting *f)
 {
 	struct explain_fit *x = f->fit;
 	bool aux = !x->aux_fixed && f->n_aux, data = !x->data_fixed;
 
-	if (aux && x->aux_pages * f->page > AUX_FEW_BYTES)
+	if (aux && x->aux_pages * f->page > AUX_SMALL_BYTES)
 		x->aux_pages /= 2;
-	else if (data && x->data_pages * f->page > DATA_FEW_BYTES)
+	else if (data && x->data_pages * f->page > DATA_SMALL_BYTES)
 		x->data_pages /= 2;
 	else if (aux && x->aux_pages > 1)
 		x->aux_pages /= 2;
@@ -448,7 +465,7 @@ static bool shrink(struct fitting *f)
 	return true;
 }
 
-/* What a step too far has freed goes back to AUX. */
+/* Shrinking data rings may have freed more than was needed: AUX gets the rest. */
 static void grow_back(struct fitting *f, size_t wanted)
 {
 	struct explain_fit *x = f->fit;
@@ -458,11 +475,11 @@ static void grow_back(struct fitting *f, size_t wanted)
 		x->aux_pages *= 2;
 }
 
-static size_t few_pages(const struct fitting *f, size_t wanted)
+static size_t small_pages(const struct fitting *f, size_t wanted)
 {
-	size_t few = AUX_FEW_BYTES / f->page;
+	size_t small = AUX_SMALL_BYTES / f->page;
 
-	return wanted < few ? wanted : few;
+	return wanted < small ? wanted : small;
 }
 
 static int explain_no_fit(const struct fitting *f,
@@ -495,8 +512,8 @@ static int explain_no_fit(const struct fitting *f,
 			sys->rlimit_memlock / 1024, kb);
 }
 
-/* more: what is to be known beside the limits. */
-static void say_locked(char *why, size_t len, const char *more,
+/* The limits in words; more: a qualification. */
+static void describe_limit(char *why, size_t len, const char *more,
 		       const struct explain_system *sys)
 {
 	snprintf(why, len, "what may be locked%s: perf_event_mlock_kb %ld for "
@@ -504,7 +521,8 @@ static void say_locked(char *why, size_t len, const char *more,
 		 sys->mlock_kb, sys->n_cpus, sys->rlimit_memlock / 1024);
 }
 
-static void say_choice(const struct fitting *f, size_t data, size_t aux,
+/* Sets fit->text if the sizes differ from the wanted ones, data and aux. */
+static void describe_choice(const struct fitting *f, size_t data, size_t aux,
 		       const char *why)
 {
 	struct explain_fit *x = f->fit;
@@ -529,7 +547,7 @@ int explain_fit(struct explain_fit *fit, size_t n_rings, size_t n_aux,
 		const struct explain_system *sys, struct aux_diag *diag)
 {
 	int64_t budget = explain_budget(sys);
-	int64_t part = sys->mem_available / MEMORY_PART;
+	int64_t part = sys->mem_available / MEMORY_DIVISOR;
 	bool by_memory = part > 0 && part < budget;
 	struct fitting f = {
 		.fit = fit, .n_rings = n_rings, .n_aux = n_aux,
@@ -542,18 +560,18 @@ int explain_fit(struct explain_fit *fit, size_t n_rings, size_t n_aux,
 	fit->text[0] = '\0';
 	while (!fits(&f, fit->data_pages, fit->aux_pages))
 		if (!shrink(&f)) {
-			/* The user's own words may exceed our part. */
+			/* Sizes that the user gave may exceed the eighth. */
 			f.limit = (uint64_t)budget;
 			if (by_memory && !fit->aux_fixed)
-				fit->aux_pages = few_pages(&f, aux);
+				fit->aux_pages = small_pages(&f, aux);
 			if (fits(&f, fit->data_pages, fit->aux_pages))
 				break;
 			return explain_no_fit(&f, sys, diag);
 		}
 	grow_back(&f, aux);
 	if (!by_memory)
-		say_locked(why, sizeof(why), "", sys);
-	say_choice(&f, data, aux, why);
+		describe_limit(why, sizeof(why), "", sys);
+	describe_choice(&f, data, aux, why);
 	return 0;
 }
 
@@ -568,11 +586,12 @@ void explain_fit_less(struct explain_fit *fit, const struct explain_fit *was,
 	char why[160] = "what the kernel has of memory in one piece";
 
 	if (err == EPERM)
-		say_locked(why, sizeof(why), " beside this user's other "
-			   "recorders", sys);
-	say_choice(&f, was->data_pages, was->aux_pages, why);
+		describe_limit(why, sizeof(why), " beside this user's other "
+			       "recorders", sys);
+	describe_choice(&f, was->data_pages, was->aux_pages, why);
 }
 
+/* EPERM from mmap: beyond what may be locked. */
 static int explain_locked(const char *event, const char *what, size_t bytes,
 			  const struct explain_system *sys,
 			  struct aux_diag *diag)

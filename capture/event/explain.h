@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Why the kernel refused, and the command that mends it. Used by errors and by
- * auxcap doctor, so both say the same.
+ * explain: why the kernel refused, and the command that fixes it. Errors and auxcap
+ * doctor both use it, so they give the same advice.
  */
 #ifndef CAPTURE_EVENT_EXPLAIN_H
 #define CAPTURE_EVENT_EXPLAIN_H
@@ -13,7 +13,7 @@
 
 #include <aux/error.h>
 
-/* What decides over permission and memory, read once. -1: cannot be read. */
+/* The settings that decide about permission and memory. -1: cannot be read. */
 struct explain_system {
 	int paranoid;		/* kernel.perf_event_paranoid; 2 when unknown */
 	long mlock_kb;		/* kernel.perf_event_mlock_kb, per CPU */
@@ -28,13 +28,13 @@ struct explain_system {
 	bool cap_ptrace, cap_resource, cap_syslog, cap_bpf;
 };
 void explain_system(struct explain_system *sys);
-/* The same of a recorded tree: proc, sys as mount points. Limits are ours. */
+/* The same from a copy of /proc and /sys; resource limits are this process's. */
 void explain_system_at(struct explain_system *sys, const char *proc,
 		       const char *sysfs);
-/* What may be mapped by one user: bytes, INT64_MAX without a limit. */
+/* Bytes that one user may map, INT64_MAX without a limit. */
 int64_t explain_budget(const struct explain_system *sys);
 
-/* Wanted sizes when the user gives none. */
+/* Sizes to aim for when the user gives none. */
 #define EXPLAIN_DATA_BYTES (512 << 10)
 #define EXPLAIN_AUX_BYTES (8 << 20)
 
@@ -42,26 +42,27 @@ int64_t explain_budget(const struct explain_system *sys);
 int explain_open(const char *event, const struct perf_event_attr *attr,
 		 int cpu, int tid, int err, const struct explain_system *sys,
 		 struct aux_diag *diag);
-/* mmap of a ring failed. aux: of the AUX area. */
+/* mmap of a ring failed, of its AUX area if aux. Returns -AUX_E_*. */
 int explain_mmap(const char *event, bool aux, size_t bytes, int err,
 		 const struct explain_system *sys, struct aux_diag *diag);
 
-/* Sizes in pages that fit into what may be locked. In: wanted (a power of two;
- * fixed: the user's own words, never reduced). Out: chosen. n_rings rings, of
- * which n_aux with an AUX area. text says what was chosen and why, "" when all
- * is as wanted. -AUX_E_LIMIT: even the least does not fit. */
+/* Sizes in pages per ring; powers of two. */
 struct explain_fit {
-	size_t data_pages, aux_pages;
-	bool data_fixed, aux_fixed;
-	char text[256];
+	size_t data_pages, aux_pages;	/* in: wanted; out: chosen */
+	bool data_fixed, aux_fixed;	/* the user's values: never reduced */
+	char text[256];			/* out: what was chosen and why; "" if all
+					 * is as wanted */
 };
-/* The kernel did not map that much (err of mmap) and fit now has less than was:
- * its text anew. */
+/* Writes fit->text again after the kernel refused to map sizes `was` with err, and
+ * the caller reduced them. */
 void explain_fit_less(struct explain_fit *fit, const struct explain_fit *was,
 		      size_t n_rings, size_t n_aux, int err,
 		      const struct explain_system *sys);
-/* Also without a limit, all rings together take no more than an eighth of the
- * memory that is free. */
+/*
+ * Reduces sizes until n_rings rings, n_aux of them with an AUX area, fit into what may
+ * be locked; and, with or without that limit, into an eighth of the available memory.
+ * -AUX_E_LIMIT: not even the smallest sizes fit.
+ */
 int explain_fit(struct explain_fit *fit, size_t n_rings, size_t n_aux,
 		const struct explain_system *sys, struct aux_diag *diag);
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * addrfilter: --filter of an AUX event, from what people write to what the
- * kernel takes.
+ * filter: translates --filter of an AUX event into the kernel's notation.
  *
- * Invariant: what comes out has numbers only, offsets in files whose paths are
- * absolute and real, and each filter matches something; what the kernel would
- * silently resolve to nothing is refused here.
+ * Invariant: the result has numbers only, offsets in files whose paths are absolute
+ * and resolved, and each filter can match; what the kernel would silently resolve to
+ * an empty range is refused here.
  * Specification: perf_event_parse_addr_filter() in kernel/events/core.c of
  * Linux 6.1; perf-record(1), --filter.
  */
@@ -21,50 +20,14 @@
 #include <sys/statfs.h>
 
 #include "capture/event/filter.h"
-#include "capture/event/filter_impl.h"
+#include "capture/event/impl.h"
 #include "common/diag.h"
 
-/*
- * addrfilter_kernel: the kernel's code symbols, from /proc/kallsyms; and the
- * list that both kinds of symbols are gathered in.
- *
- * Invariant: a symbol's size reaches to the next higher address in the list:
- * kallsyms has no sizes.
- * Specification: proc(5), nm(1) for the letters.
- */
+#define OVERLAYFS 0x794c7630	/* statfs.f_type */
+#define NAME_MAX_LEN 4096
+#define KALLSYMS "/proc/kallsyms"
 
-int addrfilter_sym_add(struct filter_syms *s, const struct filter_sym *sym)
-{
-	void *p = realloc(s->v, (s->n + 1) * sizeof(*s->v));
-
-	if (!p)
-		return -AUX_E_NOMEM;
-	s->v = p;
-	s->v[s->n++] = *sym;
-	return 0;
-}
-
-static int compare_syms(const void *a, const void *b)
-{
-	const struct filter_sym *x = a, *y = b;
-
-	if (x->addr != y->addr)
-		return x->addr < y->addr ? -1 : 1;
-	return x->bind - y->bind;	/* global before local, weak */
-}
-
-void addrfilter_sym_sort(struct filter_syms *s)
-{
-	size_t i, k = 0;
-
-	if (!s->n)
-		return;
-	qsort(s->v, s->n, sizeof(*s->v), compare_syms);
-	for (i = 1; i < s->n; i++)
-		if (s->v[i].addr != s->v[k].addr)
-			s->v[++k] = s->v[i];
-	s->n = k + 1;
-}
+/* The kernel's symbols, from /proc/kallsyms: proc(5); nm(1) explains the letters. */
 
 struct kallsym {
 	uint64_t addr;
@@ -72,7 +35,7 @@ struct kallsym {
 	const char *name;
 };
 
-/* "ADDRESS TYPE NAME[\t[MODULE]]"; name points into line. */
+/* Parses "ADDRESS TYPE NAME[\t[MODULE]]"; name points into line. */
 static bool parse_kallsym(char *line, struct kallsym *k)
 {
 	char *p;
@@ -86,8 +49,8 @@ static bool parse_kallsym(char *line, struct kallsym *k)
 	return true;
 }
 
-/* Sizes: the least address above each, of any symbol. */
-static void see_next(struct filter_syms *s, uint64_t addr)
+/* kallsyms has no sizes: a symbol extends to the next higher address of any symbol. */
+static void update_sizes(struct filter_syms *s, uint64_t addr)
 {
 	size_t i;
 
@@ -97,7 +60,7 @@ static void see_next(struct filter_syms *s, uint64_t addr)
 			s->v[i].size = addr - s->v[i].addr;
 }
 
-static int see_symbol(struct filter_syms *s, const struct kallsym *k,
+static int add_kallsym(struct filter_syms *s, const struct kallsym *k,
 		      const char *name)
 {
 	struct filter_sym f = { .addr = k->addr };
@@ -111,10 +74,12 @@ static int see_symbol(struct filter_syms *s, const struct kallsym *k,
 	f.bind = isupper((unsigned char)k->type) ? 'g' : 'l';
 	if (k->type == 'w' || k->type == 'W')
 		f.bind = 'w';
-	return addrfilter_sym_add(s, &f);
+	return filter_sym_add(s, &f);
 }
 
-static int addrfilter_kernel(const char *kallsyms, const char *name,
+/* All code symbols of that name, and the extent of the kernel's text. kptr_restrict
+ * shows every address as 0, which is an error here: such a filter matches nothing. */
+static int kernel_syms(const char *kallsyms, const char *name,
 			     struct filter_syms *s, struct aux_diag *diag)
 {
 	FILE *f = fopen(kallsyms, "re");
@@ -130,14 +95,14 @@ static int addrfilter_kernel(const char *kallsyms, const char *name,
 				"instead of names", kallsyms, strerror(errno));
 	while (!ret && getline(&line, &room, f) > 0)
 		if (parse_kallsym(line, &k))
-			ret = see_symbol(s, &k, name);
-	rewind(f);	/* modules come in no order: once more, for sizes */
+			ret = add_kallsym(s, &k, name);
+	rewind(f);	/* modules are not in order: a second pass for the sizes */
 	while (!ret && s->n && getline(&line, &room, f) > 0)
 		if (parse_kallsym(line, &k))
-			see_next(s, k.addr);
+			update_sizes(s, k.addr);
 	free(line);
 	fclose(f);
-	addrfilter_sym_sort(s);
+	filter_sym_sort(s);
 	if (!ret && ((s->n && !s->v[0].addr) || (!s->n && !s->last)))
 		return diag_set(diag, AUX_E_IO, AUX_NO_OFFSET,
 				"--filter: the kernel hides its addresses; "
@@ -146,29 +111,27 @@ static int addrfilter_kernel(const char *kallsyms, const char *name,
 	return ret;
 }
 
-#define OVERLAYFS 0x794c7630	/* statfs.f_type */
-#define NAME_MAX_LEN 4096
-#define KALLSYMS "/proc/kallsyms"
+/* The text. */
 
 /* One end of a range, as written. */
-struct place {
-	enum { PLACE_NONE, PLACE_ADDR, PLACE_SYMBOL, PLACE_ALL } kind;
+struct endpoint {
+	enum { END_NONE, END_ADDR, END_SYMBOL, END_ALL } kind;
 	uint64_t addr;
 	char name[NAME_MAX_LEN];
 	long select;		/* #N, from 1; 0: global; -1: not given */
 };
 
 struct filter {
-	const char *action;	/* the kernel's word */
-	bool range;		/* it needs a size */
-	struct place from, to;
+	const char *action;	/* the kernel's word: "tracestop" is a "stop" range */
+	bool range;		/* the action needs a size */
+	struct endpoint from, to;
 	bool to_given;		/* "/ SOMETHING": a size or an end symbol */
-	char file[PATH_MAX];	/* "": the kernel */
-	char real[PATH_MAX];
+	char file[PATH_MAX];	/* as written; "": the kernel */
+	char real[PATH_MAX];	/* resolved by find_file */
 };
 
 struct parser {
-	const char *text, *p;
+	const char *text, *p;	/* the whole text; the position in it */
 	struct aux_diag *diag;
 };
 
@@ -216,8 +179,8 @@ static int parse_action(struct parser *a, struct filter *f)
 	return fail(a, "a filter begins with filter, start, stop or tracestop");
 }
 
-/* #1, #2: by address; #0, #g, #G: the global one. */
-static int parse_select(struct parser *a, struct place *pl)
+/* Parses #N, counted by address from 1, or #0, #g, #G: the global one. */
+static int parse_select(struct parser *a, struct endpoint *pl)
 {
 	char *end;
 
@@ -236,12 +199,12 @@ static int parse_select(struct parser *a, struct place *pl)
 	errno = 0;
 	pl->select = strtol(a->p, &end, 10);
 	if (errno)
-		return fail(a, "the number behind # is too large");
+		return fail(a, "the number after # is too large");
 	a->p = end;
 	return 0;
 }
 
-static int parse_place(struct parser *a, struct place *pl)
+static int parse_endpoint(struct parser *a, struct endpoint *pl)
 {
 	size_t n;
 	char *end;
@@ -259,11 +222,11 @@ static int parse_place(struct parser *a, struct place *pl)
 	if (isdigit((unsigned char)*pl->name)) {
 		if (*end || errno)
 			return fail(a, "'%.40s' is no number", pl->name);
-		pl->kind = PLACE_ADDR;
+		pl->kind = END_ADDR;
 		a->p += n;
 		return 0;
 	}
-	pl->kind = strcmp(pl->name, "*") ? PLACE_SYMBOL : PLACE_ALL;
+	pl->kind = strcmp(pl->name, "*") ? END_SYMBOL : END_ALL;
 	a->p += n;
 	return parse_select(a, pl);
 }
@@ -291,17 +254,17 @@ static int parse_filter(struct parser *a, struct filter *f)
 	memset(f, 0, sizeof(*f));
 	ret = parse_action(a, f);
 	if (!ret)
-		ret = parse_place(a, &f->from);
+		ret = parse_endpoint(a, &f->from);
 	if (ret)
 		return ret;
 	skip_space(a);
 	if (*a->p == '/') {
 		a->p++;
 		f->to_given = true;
-		ret = parse_place(a, &f->to);
-		if (!ret && f->from.kind == PLACE_ALL)
+		ret = parse_endpoint(a, &f->to);
+		if (!ret && f->from.kind == END_ALL)
 			ret = fail(a, "* is the whole, and takes no size");
-		if (!ret && f->to.kind == PLACE_ALL)
+		if (!ret && f->to.kind == END_ALL)
 			ret = fail(a, "* cannot be an end");
 		skip_space(a);
 	}
@@ -312,8 +275,11 @@ static int parse_filter(struct parser *a, struct filter *f)
 	return ret;
 }
 
-/* The kernel splits its text at blanks and commas, and compares inodes, which
- * overlayfs gives differently to a path and to a mapping. */
+/*
+ * Resolves the path and refuses what the kernel cannot match: it splits the text at
+ * blanks and commas, and it compares inodes (perf_addr_filter_match()), which overlayfs
+ * reports differently for a path than for a mapping.
+ */
 static int find_file(struct parser *a, struct filter *f)
 {
 	struct statfs fs;
@@ -339,8 +305,9 @@ static int find_file(struct parser *a, struct filter *f)
 	return 0;
 }
 
+/* The error for an ambiguous symbol: its candidates with their #N. */
 static int list_choices(struct parser *a, const struct filter *f,
-			const struct place *pl, const struct filter_syms *s)
+			const struct endpoint *pl, const struct filter_syms *s)
 {
 	char list[300] = "";
 	size_t i, len = 0;
@@ -358,9 +325,9 @@ static int list_choices(struct parser *a, const struct filter *f,
 			pl->name);
 }
 
-/* Which of the symbols is meant. */
+/* Selects the symbol that pl means; several and no selection is an error. */
 static int choose(struct parser *a, const struct filter *f,
-		  const struct place *pl, const struct filter_syms *s,
+		  const struct endpoint *pl, const struct filter_syms *s,
 		  struct filter_sym *out)
 {
 	size_t i, n_global = 0;
@@ -389,11 +356,11 @@ static int choose(struct parser *a, const struct filter *f,
 }
 
 static int find_symbol(struct parser *a, const struct filter *f,
-		       const struct place *pl, struct filter_sym *out)
+		       const struct endpoint *pl, struct filter_sym *out)
 {
 	struct filter_syms s;
-	int ret = *f->file ? addrfilter_elf(f->real, pl->name, &s, a->diag) :
-			     addrfilter_kernel(KALLSYMS, pl->name, &s, a->diag);
+	int ret = *f->file ? filter_syms_elf(f->real, pl->name, &s, a->diag) :
+			     kernel_syms(KALLSYMS, pl->name, &s, a->diag);
 
 	if (!ret)
 		ret = choose(a, f, pl, &s, out);
@@ -401,12 +368,13 @@ static int find_symbol(struct parser *a, const struct filter *f,
 	return ret;
 }
 
+/* "*": the whole file, or the kernel's text. */
 static int find_all(struct parser *a, const struct filter *f,
 		    struct filter_sym *out)
 {
 	struct filter_syms s;
-	int ret = *f->file ? addrfilter_elf(f->real, NULL, &s, a->diag) :
-			     addrfilter_kernel(KALLSYMS, NULL, &s, a->diag);
+	int ret = *f->file ? filter_syms_elf(f->real, NULL, &s, a->diag) :
+			     kernel_syms(KALLSYMS, NULL, &s, a->diag);
 
 	out->addr = s.first;
 	out->size = s.last - s.first;
@@ -414,7 +382,8 @@ static int find_all(struct parser *a, const struct filter *f,
 	return ret;
 }
 
-/* The size: as written, or to the end of the second symbol, or the symbol's. */
+/* Sets the size: as written, or up to the end of the second symbol; without either the
+ * first symbol's own stays. */
 static int find_size(struct parser *a, const struct filter *f,
 		     struct filter_sym *at)
 {
@@ -423,7 +392,7 @@ static int find_size(struct parser *a, const struct filter *f,
 
 	if (!f->to_given)
 		return 0;
-	if (f->to.kind == PLACE_ADDR) {
+	if (f->to.kind == END_ADDR) {
 		at->size = f->to.addr;
 		return 0;
 	}
@@ -438,6 +407,7 @@ static int find_size(struct parser *a, const struct filter *f,
 	return 0;
 }
 
+/* Turns a parsed filter into an address and a size. */
 static int resolve(struct parser *a, struct filter *f, struct filter_sym *at)
 {
 	int ret = find_file(a, f);
@@ -445,9 +415,9 @@ static int resolve(struct parser *a, struct filter *f, struct filter_sym *at)
 	memset(at, 0, sizeof(*at));
 	if (ret)
 		return ret;
-	if (f->from.kind == PLACE_ADDR)
+	if (f->from.kind == END_ADDR)
 		at->addr = f->from.addr;
-	else if (f->from.kind == PLACE_ALL)
+	else if (f->from.kind == END_ALL)
 		ret = find_all(a, f, at);
 	else
 		ret = find_symbol(a, f, &f->from, at);
@@ -460,6 +430,7 @@ static int resolve(struct parser *a, struct filter *f, struct filter_sym *at)
 			"%.100s/0xSIZE", f->from.name, f->from.name);
 }
 
+/* Appends the filter in the kernel's notation. */
 static int print_filter(FILE *out, const struct filter *f,
 			const struct filter_sym *at, bool first)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Address filters: what the user writes into what the kernel takes.
+ * filter: address filters, from the user's notation to the kernel's.
  *
- * User form, as perf's --filter for AUX PMUs, comma separated:
+ * The user's, as perf's --filter for AUX PMUs, comma separated:
  *	filter|start|stop|tracestop [ADDR|SYMBOL [#N|#g|#G]] [/ SIZE|SYMBOL] [@ FILE]
- * a symbol without FILE is the kernel's; "filter *  @ FILE" is the whole file.
- * Kernel form: "filter 0xADDR/0xSIZE@FILE", offsets in FILE, see
- * kernel/events/core.c (Linux 6.1), perf_event_parse_addr_filter().
+ * A symbol without FILE is the kernel's; "filter * @ FILE" is the whole file. The
+ * kernel's: "filter 0xADDR/0xSIZE@FILE", with ADDR an offset in FILE; see
+ * perf_event_parse_addr_filter() in kernel/events/core.c (Linux 6.1).
  */
 #ifndef CAPTURE_EVENT_FILTER_H
 #define CAPTURE_EVENT_FILTER_H
@@ -16,11 +16,10 @@
 #include <aux/error.h>
 
 /*
- * *out: the kernel's text (free it). Symbols of files are looked up with libelf
- * (symtab, dynsym), the kernel's in /proc/kallsyms; an ambiguous symbol is an
- * error that lists its addresses and how to choose (#N). -AUX_E_INVAL with the
- * place in the text; more than n_max filters is an error that says how many the
- * PMU has. base_dir resolves relative file names.
+ * Translates text; free *out. Symbols of files are looked up in their symtab and
+ * dynsym, the kernel's in /proc/kallsyms; an ambiguous symbol is an error that lists
+ * the addresses and how to choose one (#N). n_max is how many filters the PMU has;
+ * more are -AUX_E_LIMIT. -AUX_E_INVAL names the position in the text.
  */
 int addrfilter_resolve(const char *text, unsigned n_max, char **out,
 		       struct aux_diag *diag);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * addrfilter_elf: code symbols of a file as file offsets, which is what the
- * kernel compares with the offsets of mappings.
+ * filter_symbols: code symbols of a file, as file offsets, which the kernel compares
+ * with the offsets of mappings; and the list that symbols are collected in.
  *
- * Invariant: an address becomes an offset by the program header that maps it,
- * never by its section, so that any linker's layout is right.
+ * Invariant: an address becomes an offset by the program header that maps it, never by
+ * its section: headers are what the loader maps, whatever the linker's layout.
  * Specification: elf(5).
  */
 #include <fcntl.h>
@@ -13,11 +13,41 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "capture/event/impl.h"
+#include "common/array.h"
 #include "common/diag.h"
 
-#include "capture/event/filter_impl.h"
+int filter_sym_add(struct filter_syms *s, const struct filter_sym *sym)
+{
+	if (array_grow(&s->v, s->n, &s->cap, sizeof(*s->v)))
+		return -AUX_E_NOMEM;
+	s->v[s->n++] = *sym;
+	return 0;
+}
 
-/* The offset of an address in an executable segment; false: in none. */
+static int compare_syms(const void *a, const void *b)
+{
+	const struct filter_sym *x = a, *y = b;
+
+	if (x->addr != y->addr)
+		return x->addr < y->addr ? -1 : 1;
+	return x->bind - y->bind;	/* 'g' before 'l' before 'w' */
+}
+
+void filter_sym_sort(struct filter_syms *s)
+{
+	size_t i, k = 0;
+
+	if (!s->n)
+		return;
+	qsort(s->v, s->n, sizeof(*s->v), compare_syms);
+	for (i = 1; i < s->n; i++)
+		if (s->v[i].addr != s->v[k].addr)
+			s->v[++k] = s->v[i];
+	s->n = k + 1;
+}
+
+/* The file offset of an address; false: it lies in no executable segment. */
 static bool to_offset(Elf *elf, uint64_t addr, uint64_t *offset)
 {
 	size_t i, n;
@@ -58,7 +88,7 @@ static bool is_code(const GElf_Sym *sym)
 		type == STT_GNU_IFUNC);
 }
 
-/* "name", or "name@VERSION" as some symtabs have it */
+/* "name", or "name@VERSION" as some symtabs have it. */
 static bool same_name(const char *have, const char *want)
 {
 	size_t n = strlen(want);
@@ -66,7 +96,7 @@ static bool same_name(const char *have, const char *want)
 	return !strncmp(have, want, n) && (!have[n] || have[n] == '@');
 }
 
-/* The size of a symbol without one reaches to the next symbol (asm code). */
+/* For a symbol without a size (assembly code): the distance to the next one. */
 static uint64_t distance_to_next(Elf_Data *data, size_t n, const GElf_Sym *sym)
 {
 	uint64_t next = UINT64_MAX;
@@ -102,7 +132,7 @@ static int scan_table(Elf *elf, Elf_Scn *scn, const GElf_Shdr *sh,
 		f.size = sym.st_size ? sym.st_size :
 				       distance_to_next(data, n, &sym);
 		f.bind = binding(&sym);
-		ret = addrfilter_sym_add(s, &f);
+		ret = filter_sym_add(s, &f);
 	}
 	return ret;
 }
@@ -117,11 +147,11 @@ static int scan_tables(Elf *elf, const char *name, struct filter_syms *s)
 		if (gelf_getshdr(scn, &sh) && (sh.sh_type == SHT_SYMTAB ||
 					       sh.sh_type == SHT_DYNSYM))
 			ret = scan_table(elf, scn, &sh, name, s);
-	addrfilter_sym_sort(s);
+	filter_sym_sort(s);
 	return ret;
 }
 
-int addrfilter_elf(const char *path, const char *name, struct filter_syms *s,
+int filter_syms_elf(const char *path, const char *name, struct filter_syms *s,
 		   struct aux_diag *diag)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);

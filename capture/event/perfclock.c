@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* perfclock: a page fault on purpose, and the time in its sample. */
+/* perfclock: causes a page fault and reads the time in its sample. */
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -8,8 +8,9 @@
 
 #include "capture/event/perfclock.h"
 
-#define TRIES 3
+#define TRIES 3		/* the fault may be dropped by throttling */
 
+/* A sample with sample_type TIME alone. */
 struct sample {
 	struct perf_event_header h;
 	uint64_t time;
@@ -27,6 +28,8 @@ void perfclock_close(struct perfclock *c)
 	memset(c, 0, sizeof(*c));
 }
 
+/* Opens the event for the calling thread. User faults only, which need no privilege up
+ * to perf_event_paranoid 2. */
 static int open_here(struct perfclock *c)
 {
 	struct perf_event_attr attr = {
@@ -59,8 +62,8 @@ static int open_here(struct perfclock *c)
 	return 0;
 }
 
-/* Of all records that wait the last one's time; 0: there is none. */
-static uint64_t take_last(struct ring *r)
+/* Consumes all records; returns the last sample's time, 0 if there is none. */
+static uint64_t consume(struct ring *r)
 {
 	struct iovec iov[2];
 	size_t len = ring_data(r, iov), pos = 0;
@@ -89,11 +92,12 @@ uint64_t perfclock_now(struct perfclock *c)
 	if (c->tid != (pid_t)syscall(SYS_gettid) && open_here(c))
 		return 0;
 	for (i = 0; i < TRIES && !time; i++) {
-		take_last(&c->ring);	/* room for ours */
+		consume(&c->ring);	/* makes room for ours */
+		/* The private page is dropped, so the store faults again. */
 		madvise((void *)(uintptr_t)c->page,
 			(size_t)sysconf(_SC_PAGESIZE), MADV_DONTNEED);
 		*c->page = 1;
-		time = take_last(&c->ring);
+		time = consume(&c->ring);
 	}
 	return time;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * perfclock: what time it is on perf's clock, now.
+ * perfclock: the current time on perf's clock.
  *
- * No system call tells: it is the kernel's sched clock, and only a record has it.
- * So an event of our own is made to give one: a page fault, on purpose, in this
- * thread. Nobody else's events see it as a record.
+ * Perf's default clock is the kernel's local_clock(), which no system call reads; only
+ * records carry it. So this counts page faults of the calling thread with a sample
+ * each, causes one, and reads the sample's time. Costs a few microseconds.
  */
 #ifndef CAPTURE_EVENT_PERFCLOCK_H
 #define CAPTURE_EVENT_PERFCLOCK_H
@@ -17,12 +17,12 @@
 struct perfclock {
 	struct ring ring;
 	int fd;
-	pid_t tid;	/* the thread that may ask; 0: not open */
-	volatile uint8_t *page;
+	pid_t tid;	/* the thread that the event counts; 0: not open */
+	volatile uint8_t *page;	/* touched to fault */
 };
 
-/* Zeroed, c is ready. ns, or 0: perf events cannot be had. Another thread than
- * the last to ask costs a new event. */
+/* The time in ns, or 0 if perf events are not available. A zeroed c is ready. The event
+ * is reopened when another thread than last time asks; one thread at a time. */
 uint64_t perfclock_now(struct perfclock *c);
 void perfclock_close(struct perfclock *c);
 

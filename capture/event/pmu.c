@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * PMUs in sysfs: the directory of one, read once when it is opened.
+ * pmu: reads a PMU's directory in sysfs, once, when it is opened.
  *
  * Invariant: whatever the files hold, a format lies within its word and a name
- * within its array; what is not understood is left out, never guessed.
+ * within its array; what is not understood is skipped, never guessed.
  * Specification: Documentation/ABI/testing/sysfs-bus-event_source-devices-format
  * and -events.
  */
@@ -15,9 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/diag.h"
-
 #include "capture/event/pmu.h"
+#include "common/array.h"
+#include "common/diag.h"
 
 #define MAX_CPUS 65536
 
@@ -58,12 +58,12 @@ uint64_t pmu_cap(const struct pmu *pmu, const char *name, uint64_t dflt)
 	    !isxdigit((unsigned char)*text))
 		return dflt;
 	errno = 0;
-	/* pt.c prints %x, others %d or 0x%x. */
+	/* arch/x86/events/intel/pt.c prints %x, other drivers %d or 0x%x. */
 	v = strtoull(text, &end, strcmp(pmu->name, "intel_pt") ? 0 : 16);
 	return *end || errno ? dflt : v;
 }
 
-/* "0-3,5"; what cannot be read is left out. */
+/* Parses "0-3,5"; stops at what it does not understand. */
 static int read_cpus(struct pmu *pmu, const char *text)
 {
 	while (isdigit((unsigned char)*text)) {
@@ -87,7 +87,7 @@ static int read_cpus(struct pmu *pmu, const char *text)
 	return 0;
 }
 
-/* "config1:0-3,7" */
+/* Parses "config1:0-3,7". */
 static bool parse_format(struct pmu_format *f, const char *text)
 {
 	static const char *const words[] = { "config:", "config1:", "config2:",
@@ -119,39 +119,37 @@ static bool parse_format(struct pmu_format *f, const char *text)
 
 static int add_format(struct pmu *pmu, const char *name, const char *text)
 {
-	struct pmu_format f = { .mask = 0 }, *all;
+	struct pmu_format f = { .mask = 0 };
 
 	if (strlen(name) >= sizeof(f.name) || !parse_format(&f, text))
 		return 0;
-	all = reallocarray(pmu->formats, pmu->n_formats + 1, sizeof(*all));
-	if (!all)
+	if (array_grow(&pmu->formats, pmu->n_formats, &pmu->cap_formats,
+		       sizeof(f)))
 		return -AUX_E_NOMEM;
 	memcpy(f.name, name, strlen(name) + 1);
-	pmu->formats = all;
-	all[pmu->n_formats++] = f;
+	pmu->formats[pmu->n_formats++] = f;
 	return 0;
 }
 
 static int add_alias(struct pmu *pmu, const char *name, const char *text)
 {
-	struct pmu_alias a, *all;
+	struct pmu_alias a;
 
-	/* cycles.unit and its like tell how to show the count. */
+	/* NAME.unit, .scale and others say how to show a count. */
 	if (strlen(name) >= sizeof(a.name) || strlen(text) >= sizeof(a.terms) ||
 	    strchr(name, '.'))
 		return 0;
-	all = reallocarray(pmu->aliases, pmu->n_aliases + 1, sizeof(*all));
-	if (!all)
+	if (array_grow(&pmu->aliases, pmu->n_aliases, &pmu->cap_aliases,
+		       sizeof(a)))
 		return -AUX_E_NOMEM;
 	memset(&a, 0, sizeof(a));
 	memcpy(a.name, name, strlen(name) + 1);
 	memcpy(a.terms, text, strlen(text) + 1);
-	pmu->aliases = all;
-	all[pmu->n_aliases++] = a;
+	pmu->aliases[pmu->n_aliases++] = a;
 	return 0;
 }
 
-/* add for each file of a directory, which may be missing. */
+/* Calls add for each file of a directory, which may be missing. */
 static int read_dir(struct pmu *pmu, const char *sub,
 		    int (*add)(struct pmu *pmu, const char *name, const char *text))
 {
@@ -175,12 +173,13 @@ static int read_dir(struct pmu *pmu, const char *sub,
 	return ret;
 }
 
-/* Both structs begin with the name. */
+/* For formats and aliases: both structs begin with the name. */
 static int by_name(const void *a, const void *b)
 {
 	return strcmp(a, b);
 }
 
+/* The error for an unknown name, with the existing ones. */
 static int no_such_pmu(const char *root, const char *name,
 		       struct aux_diag *diag)
 {
@@ -202,6 +201,8 @@ static int no_such_pmu(const char *root, const char *name,
 			*list ? list : "none");
 }
 
+/* type is mandatory; everything else may be missing. Uncore PMUs have cpumask, hybrid
+ * core PMUs cpus. */
 static int read_pmu(struct pmu *pmu, struct aux_diag *diag)
 {
 	char text[4096], *end;
@@ -279,7 +280,7 @@ int pmu_list(const char *root, char ***names, struct aux_diag *diag)
 	DIR *d = opendir(root);
 	struct dirent *e;
 	char **all = NULL;
-	int n = 0;
+	size_t n = 0, cap = 0;
 
 	*names = NULL;
 	if (!d)
@@ -288,26 +289,22 @@ int pmu_list(const char *root, char ***names, struct aux_diag *diag)
 				"the kernel perf events?", root,
 				strerror(errno));
 	while ((e = readdir(d))) {
-		char **more;
-
 		if (*e->d_name == '.')
 			continue;
-		more = reallocarray(all, (size_t)n + 1, sizeof(*all));
-		if (more)
-			all = more;
-		if (!more || !(all[n] = strdup(e->d_name)))
+		if (array_grow(&all, n, &cap, sizeof(*all)) ||
+		    !(all[n] = strdup(e->d_name)))
 			break;
 		n++;
 	}
 	closedir(d);
-	if (e) {
+	if (e) {	/* left the loop for lack of memory */
 		while (n)
 			free(all[--n]);
 		free(all);
 		return out_of_memory(diag);
 	}
 	if (n)
-		qsort(all, (size_t)n, sizeof(*all), by_text);
+		qsort(all, n, sizeof(*all), by_text);
 	*names = all;
-	return n;
+	return (int)n;
 }

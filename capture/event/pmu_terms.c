@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Terms of an event into the config words of its attr, as the PMU's format and
- * events directories say.
+ * pmu_terms: turns the terms of an event into the config words of its attr, by the
+ * PMU's format and events directories.
  *
- * Invariant: attr is changed only as far as terms were understood, and a value
- * that its bits cannot hold is an error, never cut.
+ * Invariant: a value that does not fit into its field is an error, never truncated.
  */
 #include <string.h>
 
@@ -12,11 +11,11 @@
 
 #include "capture/event/pmu.h"
 
-#define MAX_DEPTH 4	/* of aliases in aliases */
+#define MAX_DEPTH 4	/* aliases that refer to aliases */
 
 /*
- * config3 came with Linux 6.3 (attr size 136), right behind sig_data; NULL when
- * these headers' attr has no room for it.
+ * The word in attr. config3 came with Linux 6.3 (PERF_ATTR_SIZE_VER8, after sig_data);
+ * NULL if we are compiled with older headers, whose attr ends before it.
  */
 static __u64 *config_word(const struct perf_event_attr *attr, unsigned word)
 {
@@ -81,7 +80,7 @@ int pmu_format_set(const struct pmu_format *f, struct perf_event_attr *attr,
 	return 0;
 }
 
-/* Text that grows to the end of its buffer and is cut there. */
+/* A list for a message, truncated at the end of its buffer. */
 struct list {
 	char text[300];
 	size_t len;
@@ -132,7 +131,7 @@ static int set_term(const struct pmu_format *f, const struct event_spec *spec,
 			    (unsigned long long)(UINT64_MAX >> (64 - bits)));
 }
 
-/* config=N and its kin: a whole word. 1: it is none of them. */
+/* config=N, config1=N ...: a whole word. 1: the term is none of these. */
 static int set_word(const struct event_spec *spec, const struct event_term *t,
 		    struct perf_event_attr *attr, struct aux_diag *diag)
 {
@@ -172,7 +171,7 @@ static int apply(const struct pmu *pmu, const struct event_spec *spec,
 		 const char *const *words, struct perf_event_attr *attr,
 		 unsigned depth, struct aux_diag *diag);
 
-/* An alias is terms again. */
+/* An alias stands for terms, among them other aliases. */
 static int apply_alias(const struct pmu *pmu, const struct pmu_alias *a,
 		       struct perf_event_attr *attr, unsigned depth,
 		       struct aux_diag *diag)
@@ -209,7 +208,7 @@ static int apply(const struct pmu *pmu, const struct event_spec *spec,
 
 		if (is_own(t, words))
 			continue;
-		/* A format may have the name of a word: it is the narrower. */
+		/* A format named like a word ("config") takes precedence. */
 		f = pmu_format_find(pmu, t->name);
 		if (f)
 			ret = set_term(f, spec, t, attr, diag);

@@ -31,13 +31,17 @@ static uint64_t load_head(const __u64 *head)
 
 static void store_tail(__u64 *tail, uint64_t value)
 {
-#ifndef __SANITIZE_THREAD__	/* which knows no fences: release says as much */
+	/* The reads above must not be delayed past the store: smp_mb() as in
+	 * perf's ring_buffer_write_tail(). ThreadSanitizer knows no fences;
+	 * the release below is enough for it. */
+#ifndef __SANITIZE_THREAD__
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 #endif
 	__atomic_store_n(tail, value, __ATOMIC_RELEASE);
 }
 
-/* Bytes [pos, pos + len) of a circular buffer. */
+/* Bytes [pos, pos + len) of a circular buffer. An AUX area need not be a power of
+ * two in size, so positions are reduced by %, not by a mask. */
 static void slice(uint8_t *buf, size_t size, uint64_t pos, size_t len,
 		  struct iovec iov[2])
 {
@@ -50,6 +54,8 @@ static void slice(uint8_t *buf, size_t size, uint64_t pos, size_t len,
 	iov[1].iov_len = len - first;
 }
 
+/* rb_alloc_aux() reads aux_offset and aux_size from the page, then checks them
+ * against this mmap: both must be set first. PROT_WRITE selects full trace. */
 static int map_aux(struct ring *r, int fd, const struct ring_sizes *s,
 		   size_t page_size)
 {
@@ -58,7 +64,8 @@ static int map_aux(struct ring *r, int fd, const struct ring_sizes *s,
 
 	r->page->aux_offset = r->map_len;
 	r->page->aux_size = s->aux_pages * page_size;
-	/* Populated: a fault for each page in the first round costs losses. */
+	/* Populated if asked: page faults of the reader during the first pass
+	 * through the area slow it down enough to lose trace. */
 	p = mmap(NULL, s->aux_pages * page_size, prot,
 		 MAP_SHARED | (s->aux_populate ? MAP_POPULATE : 0), fd,
 		 (off_t)r->map_len);
@@ -112,7 +119,7 @@ void ring_unmap(struct ring *r)
 {
 	if (!r || !r->map_len)
 		return;
-	/* AUX first: the kernel refuses nothing, but frees both only then */
+	/* Unmap AUX first; the kernel frees the buffers with the data mapping. */
 	if (r->aux)
 		munmap(r->aux, r->aux_size);
 	munmap(r->page, r->map_len);
@@ -178,8 +185,8 @@ const struct perf_event_header *ring_record(const struct iovec iov[2],
 	return buf;
 }
 
-/* The kernel writes downwards: head is the newest record's start, and counts
- * down from 0, so that what is behind it was written before. */
+/* The kernel writes downwards: head is the start of the newest record and counts
+ * down from 0, so ascending addresses from head lead to ever older records. */
 size_t ring_backward(struct ring *r, struct iovec iov[2])
 {
 	uint64_t head = load_head(&r->page->data_head);
@@ -197,7 +204,7 @@ size_t ring_backward(struct ring *r, struct iovec iov[2])
 		copy_out(iov, pos, buf, sizeof(buf));
 		memcpy(&h, buf, sizeof(h));
 		if (h.size < sizeof(h) || h.size % 8 || h.size > have - pos)
-			break;	/* cut by the newest, or never written */
+			break;	/* partly overwritten, or never written */
 		pos += h.size;
 	}
 	slice(r->data, r->data_size, head, pos, iov);

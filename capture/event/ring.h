@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The memory that the kernel shares with us: data ring and AUX area.
+ * ring: the memory that the kernel shares with us, data ring and AUX area.
  *
  * A ring reads memory handed to it; where that comes from (ring_map, a test) is
  * not its concern. All barriers of the recorder are in ring.c.
  * Specification: <linux/perf_event.h>, struct perf_event_mmap_page, and
  * kernel/events/ring_buffer.c of Linux 6.1.
  *
- * One thread reads a ring.
+ * A ring has one reader at a time; its caller sees to that (recorder.c locks).
  */
 #ifndef CAPTURE_EVENT_RING_H
 #define CAPTURE_EVENT_RING_H
@@ -26,61 +26,65 @@ struct ring {
 	uint8_t *aux;		/* NULL: none */
 	size_t data_size;	/* a power of two */
 	size_t aux_size;	/* any multiple of the page size */
-	bool backward;		/* the kernel writes downwards and overwrites */
-	bool aux_overwrite;	/* AUX is mapped read-only: no tail */
-	uint64_t data_tail;	/* read up to here */
-	uint64_t aux_tail;	/* full trace: given back up to here */
-	size_t map_len;		/* of page and data; 0: not ours to unmap */
+	bool backward;		/* attr.write_backward: the kernel writes
+				 * downwards and overwrites */
+	bool aux_overwrite;	/* AUX is mapped read-only: the kernel overwrites
+				 * and reads no tail */
+	uint64_t data_tail;	/* consumed up to here */
+	uint64_t aux_tail;	/* full trace: released up to here */
+	size_t map_len;		/* of page and data; 0: not mapped by us */
 };
 
 struct ring_sizes {
 	size_t data_pages;	/* a power of two */
 	size_t aux_pages;	/* 0: no AUX area */
 	bool backward, aux_overwrite;
-	bool aux_populate;	/* all of AUX will be used, and at once */
+	bool aux_populate;	/* fault in all of AUX when mapping it */
 };
 
-/* Maps fd's rings. On failure errno tells why, *aux_failed at which. Returns 0
- * or -AUX_E_IO; r is empty then. */
+/* Maps fd's rings. 0, or -AUX_E_IO with errno as the cause, *aux_failed true if it
+ * was the AUX mapping, and r empty. A data ring that is mapped read-only (backward)
+ * is overwritten; so is an AUX area. */
 int ring_map(struct ring *r, int fd, const struct ring_sizes *sizes,
 	     bool *aux_failed);
 /* A ring over memory of the caller's: page, then data, then AUX. */
 void ring_attach(struct ring *r, struct perf_event_mmap_page *page, void *data,
 		 size_t data_size, void *aux, size_t aux_size);
-/* NULL and empty rings are allowed. */
+/* Accepts NULL and empty rings. */
 void ring_unmap(struct ring *r);
 
 /*
- * Forward data ring: the bytes that wait, in one or two pieces. They are whole
- * records, but a record may lie across the two pieces. Returns the total.
+ * Forward data ring: the bytes not yet consumed, in one or two pieces. They are
+ * complete records, but one may straddle the two pieces. Returns the total.
  */
 size_t ring_data(struct ring *r, struct iovec iov[2]);
-/* How many they are. */
+/* The total alone. */
 size_t ring_data_waits(const struct ring *r);
-/* The first n of them are done with: the kernel may write there. */
+/* Consumes the first n of them: the kernel may overwrite these bytes. */
 void ring_data_done(struct ring *r, size_t n);
 
 /*
- * The record at byte pos of the pieces: copied into buf when it lies across
- * them. NULL when it does not fit into what waits (a damaged ring).
+ * The record at byte pos of the pieces, copied into buf if it straddles them. NULL
+ * if its size is impossible or exceeds len (a corrupt ring).
  */
 const struct perf_event_header *ring_record(const struct iovec iov[2],
 					    size_t pos, void *buf, size_t len);
 
 /*
- * Backward ring, all writers stopped or paused (ring_pause): the records that
- * are there, newest first, in one or two pieces. What the oldest end of it cuts
- * is left out. Returns the total.
+ * Backward ring, its events disabled or paused (PERF_EVENT_IOC_PAUSE_OUTPUT): the
+ * complete records, newest first, in one or two pieces. A record at the old end
+ * that is partly overwritten is left out. Returns the total.
  */
 size_t ring_backward(struct ring *r, struct iovec iov[2]);
 
 /*
- * Full trace: the AUX bytes that wait, in one or two pieces; *pos is the
+ * Full trace: the AUX bytes not yet released, in one or two pieces; *pos is the
  * stream position of the first. Returns the total.
  */
 size_t ring_aux(struct ring *r, struct iovec iov[2], uint64_t *pos);
+/* Releases the first n of them. */
 void ring_aux_done(struct ring *r, size_t n);
-/* As the kernel has it now, acquired. */
+/* aux_head, loaded with acquire: the bytes below it may be read. */
 uint64_t ring_aux_head(const struct ring *r);
 
 /* Bytes [end - len, end) of the AUX buffer, mod its size, oldest first. */

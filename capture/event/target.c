@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is recorded: puts a struct target together, and tells when it has ended.
- * The program is target_child.c, tasks and cgroups are found by target_find.c.
+ * target: builds a struct target from the options, and finds out when it has ended.
+ * target_child.c starts the program, target_find.c finds tasks and cgroups.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,14 +12,13 @@
 
 #include "common/diag.h"
 
-#include "capture/event/target.h"
-#include "capture/event/target_child.h"
+#include "capture/event/impl.h"
 
 #define CPUS_ONLINE "/sys/devices/system/cpu/online"
 #define CPUS_MAX 65536
 
-/* Reads "A" or "A-B" at *p. */
-static bool take_range(const char **p, long *first, long *last)
+/* Parses "A" or "A-B" at *p and advances it. */
+static bool parse_range(const char **p, long *first, long *last)
 {
 	char *end;
 
@@ -41,7 +40,7 @@ static bool mark_cpus(const char *text, bool *map)
 	long first, last;
 
 	for (;; text++) {
-		if (!take_range(&text, &first, &last))
+		if (!parse_range(&text, &first, &last))
 			return false;
 		for (; first <= last; first++)
 			map[first] = true;
@@ -66,6 +65,7 @@ static int collect_cpus(const bool *map, int **cpus, size_t *n)
 	return 0;
 }
 
+/* Marks the CPUs that are online; text becomes their list, for messages. */
 static bool mark_online(bool *map, char *text, size_t len)
 {
 	FILE *f = fopen(CPUS_ONLINE, "re");
@@ -79,7 +79,7 @@ static bool mark_online(bool *map, char *text, size_t len)
 	text[strcspn(text, "\n")] = '\0';
 	if (text[0])
 		return mark_cpus(text, map);
-	n = sysconf(_SC_NPROCESSORS_ONLN); /* /sys may not be mounted */
+	n = sysconf(_SC_NPROCESSORS_ONLN);	/* /sys is not mounted */
 	snprintf(text, len, "0-%ld", n - 1);
 	for (i = 0; i < n && i < CPUS_MAX; i++)
 		map[i] = true;
@@ -134,6 +134,7 @@ out:
 	return ret;
 }
 
+/* Refuses options that contradict one another, or that name nothing to record. */
 static int check_spec(const struct target_spec *s, struct aux_diag *diag)
 {
 	bool tasks = s->pids || s->tids;
@@ -160,6 +161,7 @@ static int check_spec(const struct target_spec *s, struct aux_diag *diag)
 	return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET, "%s", why);
 }
 
+/* The CPUs that events are opened on; -1, any CPU, with --per-thread. */
 static int choose_cpus(struct target *t, const struct target_spec *s,
 		       struct aux_diag *diag)
 {
@@ -176,6 +178,7 @@ static int choose_cpus(struct target *t, const struct target_spec *s,
 	return target_cpus_online(&t->cpus, &t->n_cpus, diag);
 }
 
+/* The tasks that events are opened on; needs t->child if that is the target. */
 static int choose_tasks(struct target *t, const struct target_spec *s,
 			struct aux_diag *diag)
 {
@@ -197,7 +200,8 @@ static int choose_tasks(struct target *t, const struct target_spec *s,
 	return 0;
 }
 
-/* The program last but one: nothing to undo when an argument is wrong. */
+/* Forks only after everything else has been checked: until then a wrong argument
+ * leaves nothing to undo. */
 int target_open(struct target *t, const struct target_spec *s,
 		struct aux_diag *diag)
 {
@@ -228,6 +232,7 @@ int target_open(struct target *t, const struct target_spec *s,
 	return ret;
 }
 
+/* Collects the child's status once; false: it still runs (WNOHANG). */
 static bool reap(struct target *t, int flags)
 {
 	pid_t got;
@@ -237,7 +242,7 @@ static bool reap(struct target *t, int flags)
 	do
 		got = waitpid(t->child, &t->child_status, flags);
 	while (got < 0 && errno == EINTR);
-	if (got < 0)	/* SIGCHLD ignored: nobody can know its status */
+	if (got < 0)	/* ECHILD: SIGCHLD is ignored, the kernel reaped it */
 		t->child_status = 0;
 	t->child_reaped = got != 0;
 	return t->child_reaped;
@@ -279,7 +284,7 @@ bool target_child_ended(struct target *t, int *status)
 	return true;
 }
 
-/* A program that was never started ends when its pipe closes. */
+/* Closes the start pipe first, so that a program not yet started exits. */
 int target_wait(struct target *t)
 {
 	if (!t->child)

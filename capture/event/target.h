@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is recorded: a program we start, processes, threads, CPUs, a cgroup.
+ * target: what is recorded: a program that we start, processes, threads, CPUs, a
+ * cgroup.
  *
- * A program is forked by target_open and waits before its exec with all
- * signals as the user left them, so that events can be opened on it.
+ * target_open forks the program, which waits before its exec until target_start, so
+ * that events can be opened on it. It runs with the signal dispositions and the mask
+ * that the user's shell gave us.
  */
 #ifndef CAPTURE_EVENT_TARGET_H
 #define CAPTURE_EVENT_TARGET_H
@@ -16,91 +18,91 @@
 #include <aux/error.h>
 
 struct target_spec {
-	char *const *argv;	/* NULL: none; with other targets it says only
-				 * how long to record, as perf does */
+	char *const *argv;	/* the program; NULL: none. Beside other targets it
+				 * is not traced, its end ends the recording */
 	const char *pids;	/* -p LIST */
 	const char *tids;	/* -t LIST */
 	const char *cpus;	/* -C LIST: 0-3,5 */
 	const char *cgroup;	/* -G NAME, below the perf_event or v2 mount */
-	bool all_cpus;		/* -a; the default when nothing else is given
-				 * but CPUs or a cgroup */
+	bool all_cpus;		/* -a; implied by -C or -G without tasks */
 	bool per_thread;
-	bool stdout_taken;	/* by the recording: the program gets stderr */
-	/* As the user left them, for the program; NULL: as they are now. */
+	bool stdout_taken;	/* the recording is written to stdout: the program
+				 * gets stderr in its place */
+	/* The program's signals; NULL: as they are now. */
 	const struct target_signals *signals;
 };
 
-/* Which signals were ignored or blocked when we were started. To be saved
- * before the first sigaction. */
+/* The signals that were ignored or blocked when we were started. Save them before the
+ * first sigaction. */
 struct target_signals {
 	sigset_t ignored, blocked;
 };
 void target_signals_save(struct target_signals *s);
 
-/* A process (-p) or thread (-t) that is recorded: its directory below /proc,
- * which stays its own when the number is given to another. */
+/* A process (-p) or thread (-t) that is recorded. The open /proc directory stays its
+ * own when the kernel reuses the number. */
 struct target_watch {
 	pid_t id;
 	int proc_fd;
-	bool process;
+	bool process;		/* else a thread */
 	bool ended;
 };
 
 struct target {
-	bool system_wide;	/* events have pid -1 (or a cgroup) */
-	bool per_thread;	/* events have cpu -1 */
-	bool traces_child;	/* enable_on_exec */
+	/* What perf_event_open gets: each tid on each CPU. */
+	bool system_wide;	/* pid is -1, or the cgroup's fd */
+	bool per_thread;	/* cpu is -1 */
+	bool traces_child;	/* the child is the target: enable_on_exec */
 	int *cpus;		/* per_thread: one, -1 */
 	size_t n_cpus;
 	pid_t *tids;		/* system_wide: one, -1. Of processes: all their
-				 * threads, with inherit for what comes */
-	size_t n_tids;
+				 * threads; inherit covers later ones */
+	size_t n_tids, cap_tids;
 	int cgroup_fd;		/* -1: none */
+
+	/* The program. */
 	pid_t child;		/* 0: none */
-	int child_fd;		/* start pipe */
-	int exec_error_fd;	/* tells why exec failed */
-	bool child_reaped;
-	int child_status;	/* as wait(2) */
+	int child_fd;		/* a byte written here lets it exec; closing it
+				 * without one makes it exit */
+	int exec_error_fd;	/* delivers the errno of a failed exec */
+	bool child_reaped;	/* child_status is valid */
+	int child_status;	/* as wait(2) reports it */
+
+	/* Processes and threads that exist already. */
 	struct target_watch *watches;
-	size_t n_watches;
+	size_t n_watches, cap_watches;
 };
 
-/* Whether name can be run as a program; before any file is touched, so a
- * mistyped name costs nothing. -AUX_E_TARGET, with what to do about it. */
+/* Whether execvp would find name. Checked before any file is touched, so a mistyped
+ * name costs nothing. -AUX_E_TARGET, with the fix. */
 int target_check_program(const char *name, struct aux_diag *diag);
 
-/* -AUX_E_INVAL (contradiction, no such CPU), -AUX_E_TARGET (no such process, no
- * permission to look at it). */
+/* -AUX_E_INVAL: contradicting options, no such CPU; -AUX_E_TARGET: no such process, or
+ * it cannot be looked at. t is closed on error. */
 int target_open(struct target *t, const struct target_spec *spec,
 		struct aux_diag *diag);
-/* Threads of the processes of -p that have appeared since: added to tids.
- * Returns how many. When there are some after evset_open, their events may be missing:
- * close and open the set again. */
+/* Adds threads of -p processes that have appeared since to tids; returns how many, or
+ * an error. If there are any after evset_open, they may lack events: close the set and
+ * open it again. */
 int target_rescan(struct target *t, struct aux_diag *diag);
-/* Lets the program exec; -AUX_E_TARGET with the cause when it cannot. */
+/* Lets the program exec; -AUX_E_TARGET with the cause if exec fails. */
 int target_start(struct target *t, struct aux_diag *diag);
-/* Whether all that is recorded has ended; never, when system wide without a
- * program. Does not wait. */
+/* Whether the program, or everything that is recorded, has ended; never true system
+ * wide without a program. Does not wait. */
 bool target_ended(struct target *t);
-/* A program that we started and that still runs is sent sig. */
+/* Sends sig to our program if it still runs. */
 void target_kill(struct target *t, int sig);
-/* Whether our program has ended, and its status (0 when there is none). Does not
+/* Whether our program has ended (true if there is none), and its status. Does not
  * wait. */
 bool target_child_ended(struct target *t, int *status);
-/* Waits for our program; its status. */
+/* Waits for our program and returns its status; 0 if there is none. */
 int target_wait(struct target *t);
 void target_close(struct target *t);
 
-/* "0-3,5" to an array of CPUs that are online; free *cpus. */
+/* Parses "0-3,5"; -AUX_E_INVAL for a CPU that is not online. Free *cpus. */
 int target_cpus_parse(const char *text, int **cpus, size_t *n,
 		      struct aux_diag *diag);
+/* All CPUs that are online. Free *cpus. */
 int target_cpus_online(int **cpus, size_t *n, struct aux_diag *diag);
-
-/* The pieces of target_open. */
-int target_find_tasks(struct target *t, const char *list, bool processes,
-		      struct aux_diag *diag);
-int target_find_cgroup(struct target *t, const char *name,
-		       struct aux_diag *diag);
-bool target_watch_ended(struct target_watch *w);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The program that we start.
+ * target_child: the program that we start.
  *
- * It is forked early and waits on a pipe, so that events can be opened on it;
- * when we die first, the pipe closes and it goes. It execs with the signals as
- * our user left them. A second pipe, closed by a good exec, brings the errno of
- * a bad one.
+ * It is forked early and waits on a pipe, so that events with enable_on_exec can be
+ * opened on it; if we die first, the pipe closes and it exits. It execs with the
+ * signals that our user gave us. A second pipe, close-on-exec, delivers the errno of a
+ * failed exec: end of file means success.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 
 #include "common/diag.h"
 
-#include "capture/event/target_child.h"
+#include "capture/event/impl.h"
 
 static bool is_program(const char *path)
 {
@@ -28,7 +28,7 @@ static bool is_program(const char *path)
 	return !access(path, X_OK) && !stat(path, &st) && S_ISREG(st.st_mode);
 }
 
-/* Why name is no program, and what to do. */
+/* Why name cannot be run, with the fix. */
 static const char *why_not(const char *name)
 {
 	struct stat st;
@@ -77,7 +77,7 @@ void target_signals_save(struct target_signals *s)
 		sigemptyset(&s->blocked);
 }
 
-/* What does not take a handler (SIGKILL, those of libc) is refused. */
+/* sigaction refuses SIGKILL, SIGSTOP and libc's internal signals; that is ignored. */
 static void restore_signals(const struct target_signals *s)
 {
 	struct sigaction sa = { .sa_handler = SIG_DFL };
@@ -117,7 +117,7 @@ static void run_child(const struct target_spec *spec,
 	execvp(spec->argv[0], spec->argv);
 	err = errno;
 	if (write(error_fd, &err, sizeof(err)) != (ssize_t)sizeof(err))
-		_exit(126);	/* nobody reads it */
+		_exit(126);	/* auxcap is gone */
 	_exit(127);
 }
 
@@ -131,7 +131,7 @@ int target_fork(struct target *t, const struct target_spec *spec,
 
 	if (!spec->signals)
 		target_signals_save(&now);
-	/* No signal may reach our handlers in the child. */
+	/* Until the child has restored its signals, none may reach our handlers. */
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, &was);
 	if (!pipe2(start, O_CLOEXEC) && !pipe2(error, O_CLOEXEC))
@@ -158,7 +158,8 @@ int target_fork(struct target *t, const struct target_spec *spec,
 	return 0;
 }
 
-/* The pipe's other end can be gone (the child was killed): no SIGPIPE then. */
+/* Writes the byte that lets the child exec. If it was killed meanwhile the pipe has no
+ * reader: consumes the SIGPIPE, unless one was pending before. */
 static bool write_go(int fd)
 {
 	sigset_t pipe_set, was, pending;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Processes, threads and cgroups by their names.
+ * target_find: finds processes, threads and cgroups.
  *
- * Threads come and go while /proc is read: a process is read again until two
- * readings give nothing new.
+ * Threads come and go while /proc is read: a process's task directory is read again
+ * until a pass finds nothing new.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -14,13 +14,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "capture/event/impl.h"
+#include "common/array.h"
 #include "common/diag.h"
 
-#include "capture/event/target.h"
+#define MAX_PASSES 16
 
-#define MAX_READINGS 16
-
-/* State letter of a task from the stat file below fd; 0: it is gone. */
+/* The state letter in the stat file of a task, below fd; 0: the task is gone. */
 static char task_state(int fd, const char *path)
 {
 	char buf[512], *p;
@@ -34,7 +34,7 @@ static char task_state(int fd, const char *path)
 	if (n <= 0)
 		return 0;
 	buf[n] = '\0';
-	p = strrchr(buf, ')');	/* the name before may hold anything */
+	p = strrchr(buf, ')');	/* the name in () may itself contain ')' */
 	return p && p[1] == ' ' ? p[2] : 0;
 }
 
@@ -43,6 +43,7 @@ static bool is_alive(char state)
 	return state && state != 'Z' && state != 'X' && state != 'x';
 }
 
+/* Whether the process's task directory lists a thread that is alive. */
 static bool any_thread_lives(int proc_fd)
 {
 	int fd = openat(proc_fd, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -65,7 +66,8 @@ static bool any_thread_lives(int proc_fd)
 	return lives;
 }
 
-/* A process lives while any of its threads does, though its first be gone. */
+/* A process lives as long as any of its threads, even after the first has exited
+ * (which then is a zombie until the last one ends). */
 bool target_watch_ended(struct target_watch *w)
 {
 	char path[32];
@@ -82,23 +84,21 @@ bool target_watch_ended(struct target_watch *w)
 	return w->ended;
 }
 
+/* 1: added, 0: known. */
 static int add_tid(struct target *t, pid_t tid)
 {
-	pid_t *tids;
 	size_t i;
 
 	for (i = 0; i < t->n_tids; i++)
 		if (t->tids[i] == tid)
 			return 0;
-	tids = reallocarray(t->tids, t->n_tids + 1, sizeof(*tids));
-	if (!tids)
+	if (array_grow(&t->tids, t->n_tids, &t->cap_tids, sizeof(*t->tids)))
 		return -AUX_E_NOMEM;
-	t->tids = tids;
 	t->tids[t->n_tids++] = tid;
 	return 1;
 }
 
-/* Adds the threads that are there now; returns how many were new. */
+/* Adds the threads that exist now; returns how many were new. */
 static int read_threads(struct target *t, int proc_fd)
 {
 	int fd = openat(proc_fd, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -131,7 +131,7 @@ int target_rescan(struct target *t, struct aux_diag *diag)
 	for (i = 0; i < t->n_watches; i++) {
 		if (!t->watches[i].process)
 			continue;
-		for (tries = 0; tries < MAX_READINGS; tries++) {
+		for (tries = 0; tries < MAX_PASSES; tries++) {
 			got = read_threads(t, t->watches[i].proc_fd);
 			if (got < 0)
 				return diag_set(diag, -got, AUX_NO_OFFSET,
@@ -144,6 +144,7 @@ int target_rescan(struct target *t, struct aux_diag *diag)
 	return n;
 }
 
+/* The error for a task that is not there or cannot be looked at. */
 static int explain_missing(const char *what, long id, int err,
 			   struct aux_diag *diag)
 {
@@ -163,10 +164,8 @@ static int add_watch(struct target *t, long id, bool process,
 	char path[64];
 	int fd;
 
-	w = reallocarray(t->watches, t->n_watches + 1, sizeof(*w));
-	if (!w)
+	if (array_grow(&t->watches, t->n_watches, &t->cap_watches, sizeof(*w)))
 		return -AUX_E_NOMEM;
-	t->watches = w;
 	snprintf(path, sizeof(path), "/proc/%ld", id);
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
@@ -208,6 +207,7 @@ int target_find_tasks(struct target *t, const char *list, bool processes,
 	return ret < 0 ? ret : 0;
 }
 
+/* Whether word is one of the comma separated mount options. */
 static bool has_word(const char *list, const char *word)
 {
 	size_t len = strlen(word);
@@ -220,7 +220,7 @@ static bool has_word(const char *list, const char *word)
 	return false;
 }
 
-/* Where perf's cgroups are: a v1 hierarchy with perf_event, else v2. */
+/* The hierarchy that perf_event uses: v1 with that controller if mounted, else v2. */
 static bool find_mount(char *mount, size_t len)
 {
 	char line[4096], dir[2048], type[64], opts[1024];
@@ -240,6 +240,7 @@ static bool find_mount(char *mount, size_t len)
 	return mount[0] != '\0';
 }
 
+/* name is relative to the hierarchy's mount point, or begins with it. */
 int target_find_cgroup(struct target *t, const char *name,
 		       struct aux_diag *diag)
 {

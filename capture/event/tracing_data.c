@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * tracing_data: what a reader needs to take tracepoint payloads apart.
+ * tracing_data: collects the formats of tracepoints from tracefs.
  *
- * Invariant: the blob is complete or there is none. Saved command lines and
- * kallsyms are left empty (size 0 is legal): COMM records and the kernel's map
- * tell the same for the time of the recording.
+ * Invariant: the blob is complete or there is none. Saved command lines and kallsyms
+ * are left empty (size 0 is legal): COMM records and the kernel's maps have the same
+ * content, valid for the time of the recording.
  * Specification: trace-cmd.dat.v6(5), "INITIAL FORMAT" to "PROCESS
  * INFORMATION"; the order perf reads: trace-event-read.c of Linux 6.1.
  */
@@ -23,9 +23,9 @@
 #include "capture/event/tracing_data.h"
 
 #define TRACEFS 0x74726163	/* statfs.f_type */
-#define FILE_MAX (64u << 20)	/* printk_formats can be large, not that */
+#define FILE_MAX (64u << 20)	/* no tracefs file is nearly that large */
 
-/* Grows as it is written to; on bad nothing of it is used. */
+/* Grows as it is written to. Once bad (out of memory) it is not used. */
 struct blob {
 	char *data;
 	size_t len, cap;
@@ -85,7 +85,7 @@ const char *tracing_root(void)
 	return NULL;
 }
 
-/* Why path below root cannot be read, and what mends it. */
+/* Why path below root cannot be read, and the fix. */
 static int explain(struct aux_diag *diag, const char *root, const char *path,
 		   int err)
 {
@@ -111,7 +111,8 @@ static int check_root(const char *root, struct aux_diag *diag)
 			"it: sudo mount -t tracefs nodev /sys/kernel/tracing");
 }
 
-/* Appends a whole file. tracefs tells no sizes. Returns its length or -1. */
+/* Appends a file and returns its length, or -1. Reads to the end: tracefs reports size
+ * 0 for all files. */
 static ssize_t add_file(struct blob *b, const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC), err;
@@ -138,7 +139,7 @@ static ssize_t add_file(struct blob *b, const char *path)
 	return n < 0 ? -1 : (ssize_t)(b->len - start);
 }
 
-/* u64 size, then the file. */
+/* Appends u64 size, then the file. */
 static int add_sized_file(struct blob *b, const char *root, const char *path,
 			  struct aux_diag *diag)
 {
@@ -155,6 +156,7 @@ static int add_sized_file(struct blob *b, const char *root, const char *path,
 	return 0;
 }
 
+/* "INITIAL FORMAT" up to the formats of ftrace's own events, of which there are none. */
 static int add_heads(struct blob *b, const char *root, struct aux_diag *diag)
 {
 	static const char *const names[] = { "header_page", "header_event" };
@@ -176,7 +178,7 @@ static int add_heads(struct blob *b, const char *root, struct aux_diag *diag)
 		add(b, names[i], strlen(names[i]) + 1);
 		ret = add_sized_file(b, root, path, diag);
 	}
-	add_u32(b, 0);	/* formats of ftrace's own events */
+	add_u32(b, 0);
 	return ret;
 }
 
@@ -206,7 +208,8 @@ static bool same_system(const char *a, const char *b)
 	return !strncmp(a, b, n + 1);
 }
 
-/* The formats of one subsystem, each event once. */
+/* Appends the subsystem of events[first]: name, count, and the format of each event,
+ * once even if it is requested several times. */
 static int add_system(struct blob *b, const char *root,
 		      const char *const *events, size_t first, size_t n,
 		      struct aux_diag *diag)
@@ -259,7 +262,8 @@ static int add_systems(struct blob *b, const char *root,
 	return ret;
 }
 
-/* kallsyms, printk formats (often root's alone: none then), command lines. */
+/* Kallsyms (empty), printk formats (empty if only root may read them), command lines
+ * (empty). */
 static void add_rest(struct blob *b, const char *root)
 {
 	char path[PATH_MAX];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The tracing data of tracepoint events: formats, kallsyms and printk formats
- * in the layout of trace.dat (version 0.6, trace-cmd.dat.v6(5)), which perf
- * puts into HEADER_TRACING_DATA, and into a record in pipes.
+ * tracing_data: what a reader needs to parse the payload of tracepoints: formats and
+ * printk formats in the layout of trace.dat (version 0.6, trace-cmd.dat.v6(5)), which
+ * perf stores as HEADER_TRACING_DATA, and in pipe mode as a record.
  */
 #ifndef CAPTURE_EVENT_TRACING_DATA_H
 #define CAPTURE_EVENT_TRACING_DATA_H
@@ -12,7 +12,7 @@
 
 #include <aux/error.h>
 
-/* Where tracefs is mounted: "/sys/kernel/tracing" or below debugfs; NULL. */
+/* Where tracefs is mounted: "/sys/kernel/tracing" or below debugfs; NULL: nowhere. */
 const char *tracing_root(void);
 
 /* The id of SUBSYSTEM:NAME, or -AUX_E_NOENT / -AUX_E_IO with the cause and the

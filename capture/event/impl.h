@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Private to capture/event: what filter*.c share, and what target*.c share. */
+#ifndef CAPTURE_EVENT_IMPL_H
+#define CAPTURE_EVENT_IMPL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <aux/error.h>
+
+#include "capture/event/target.h"
+
+struct filter_sym {
+	uint64_t addr;	/* an offset in the file; the kernel's: virtual address */
+	uint64_t size;	/* 0: unknown */
+	char bind;	/* 'g' global, 'w' weak, 'l' local */
+};
+
+/* The code symbols of one name, sorted by address, each address once. A zeroed list is
+ * empty; free v. */
+struct filter_syms {
+	struct filter_sym *v;
+	size_t n, cap;
+	uint64_t first, last;	/* the whole object, last excluded */
+};
+
+/* filter_symbols.c: the list. */
+int filter_sym_add(struct filter_syms *s, const struct filter_sym *sym);
+/* After all were added: sorts, and keeps one symbol per address. */
+void filter_sym_sort(struct filter_syms *s);
+/* Symbols of an ELF file; name NULL: only first and last. -AUX_E_IO or
+ * -AUX_E_FORMAT, with the cause in diag. */
+int filter_syms_elf(const char *path, const char *name, struct filter_syms *s,
+		    struct aux_diag *diag);
+
+/* target_child.c. Forks; the child waits on a pipe for target_start. */
+int target_fork(struct target *t, const struct target_spec *spec,
+		struct aux_diag *diag);
+
+/* target_find.c. Adds watches and threads for -p (processes) or -t. */
+int target_find_tasks(struct target *t, const char *list, bool processes,
+		      struct aux_diag *diag);
+/* Opens the cgroup of -G as t->cgroup_fd. */
+int target_find_cgroup(struct target *t, const char *name,
+		       struct aux_diag *diag);
+/* Whether the process or thread has ended. */
+bool target_watch_ended(struct target_watch *w);
+
+#endif
