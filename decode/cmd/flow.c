@@ -2,9 +2,8 @@
 /*
  * cmd_flow: insn, branch and count: a session, a sink, and a verdict.
  *
- * Between the session and the sink sits a tap: it counts the gaps (for the
- * verdict) once what is before them was given, and shows progress. The verdict
- * goes to standard error; the output stays clean.
+ * The session reports each GAP, for the verdict, and that it made progress. The
+ * verdict goes to standard error; the output stays clean.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,8 +11,6 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "common/array.h"
 
 #include "decode/cmd/advice.h"
 #include "decode/cmd/cmd.h"
@@ -27,14 +24,12 @@
 #define PROGRESS_NS    UINT64_C(250000000)
 #define PROGRESS_CALLS 64 /* look at the clock so often */
 
-struct tap {
-	const struct sink_ops *ops;
-	void *sink;
+/* What the session's observer keeps. */
+struct watch {
 	struct verdict *verdict;
 	const struct sink_host *host;
 	const struct session_stats *stats;
-	bool progress;
-	/* progress */
+	bool progress;		/* is shown */
 	uint64_t n_calls, started_ns, shown_ns;
 };
 
@@ -46,16 +41,16 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
-static void show_progress(struct tap *t)
+static void show_progress(struct watch *w)
 {
-	uint64_t now = now_ns(), n = t->verdict->report.n_insns;
-	double s = (double)(now - t->started_ns) / 1e9, left;
-	double done = (double)t->stats->aux_decoded;
-	double total = (double)t->stats->aux_wanted;
+	uint64_t now = now_ns(), n = w->verdict->report.n_insns;
+	double s = (double)(now - w->started_ns) / 1e9, left;
+	double done = (double)w->stats->aux_decoded;
+	double total = (double)w->stats->aux_wanted;
 
-	if (now - t->shown_ns < PROGRESS_NS)
+	if (now - w->shown_ns < PROGRESS_NS)
 		return;
-	t->shown_ns = now;
+	w->shown_ns = now;
 	fprintf(stderr, "\rauxdecode: %3.0f %%, %.1f M instructions, %.1f M/s",
 		total > 0 ? 100 * done / total : 0.0, (double)n / 1e6,
 		(double)n / 1e6 / s);
@@ -66,133 +61,20 @@ static void show_progress(struct tap *t)
 	fputs("\033[K", stderr);
 }
 
-static int tap_flow(void *priv, const struct flow_ctx *ctx,
-		    const struct aux_flow *ev, size_t n)
+static void on_gap(void *priv, const struct flow_ctx *ctx,
+		   const struct aux_flow *gap)
 {
-	struct tap *t = priv;
-	int rc = t->ops->flow(t->sink, ctx, ev, n);
+	struct watch *w = priv;
 
-	/* the session gives nothing behind a GAP in one call */
-	if (rc == 0 && n && ev[n - 1].kind == AUX_FLOW_GAP)
-		verdict_gap(t->verdict, t->host, ctx, &ev[n - 1]);
-	if (t->progress && t->n_calls++ % PROGRESS_CALLS == 0)
-		show_progress(t);
-	return rc;
+	verdict_gap(w->verdict, w->host, ctx, gap);
 }
 
-static int tap_finish(void *priv, struct aux_diag *diag)
+static void on_progress(void *priv)
 {
-	struct tap *t = priv;
+	struct watch *w = priv;
 
-	return t->ops->finish(t->sink, diag);
-}
-
-/* ---- parts: the GAPs of each segment wait with it ---- */
-
-struct tap_gap {
-	uint64_t segment;
-	struct flow_ctx ctx;
-	struct aux_flow ev;
-};
-
-struct tap_part {
-	const struct tap *tap;
-	void *part;	/* the sink's */
-	uint64_t segment, given;
-	struct tap_gap *gaps;
-	size_t n_gaps, max_gaps, given_gaps;
-};
-
-static void tap_part_close(void *part)
-{
-	struct tap_part *p = part;
-
-	if (!p)
-		return;
-	if (p->part)
-		p->tap->ops->part_close(p->part);
-	free(p->gaps);
-	free(p);
-}
-
-static int tap_part_open(void **part, const void *sink)
-{
-	struct tap_part *p = calloc(1, sizeof(*p));
-	int rc;
-
-	*part = NULL;
-	if (!p)
-		return -AUX_E_NOMEM;
-	p->tap = sink;
-	rc = p->tap->ops->part_open(&p->part, p->tap->sink);
-	if (rc < 0)
-		tap_part_close(p);
-	else
-		*part = p;
-	return rc;
-}
-
-static int keep_gap(struct tap_part *p, const struct flow_ctx *ctx,
-		    const struct aux_flow *ev)
-{
-	if (array_grow(&p->gaps, p->n_gaps, &p->max_gaps, sizeof(*p->gaps)))
-		return -AUX_E_NOMEM;
-	p->gaps[p->n_gaps++] = (struct tap_gap){ p->segment, *ctx, *ev };
-	return 0;
-}
-
-static int tap_part_flow(void *part, const struct flow_ctx *ctx,
-			 const struct aux_flow *ev, size_t n)
-{
-	struct tap_part *p = part;
-
-	if (n && ev[n - 1].kind == AUX_FLOW_GAP &&
-	    keep_gap(p, ctx, &ev[n - 1]) < 0)
-		return -AUX_E_NOMEM;
-	return p->tap->ops->part_flow(p->part, ctx, ev, n);
-}
-
-static int tap_part_cut(void *part)
-{
-	struct tap_part *p = part;
-
-	p->segment++;
-	return p->tap->ops->part_cut(p->part);
-}
-
-static int tap_part_give(void *priv, void *part)
-{
-	struct tap *t = priv;
-	struct tap_part *p = part;
-	int rc = t->ops->part_give(t->sink, p->part);
-
-	for (; rc == 0 && p->given_gaps < p->n_gaps &&
-	       p->gaps[p->given_gaps].segment == p->given; p->given_gaps++) {
-		const struct tap_gap *g = &p->gaps[p->given_gaps];
-
-		verdict_gap(t->verdict, t->host, &g->ctx, &g->ev);
-	}
-	p->given++;
-	if (t->progress)
-		show_progress(t);
-	return rc;
-}
-
-/* The sink's table, with the tap in front of what takes flow. */
-static struct sink_ops tapped(const struct sink_ops *sink)
-{
-	struct sink_ops ops = *sink;
-
-	ops.flow = tap_flow;
-	ops.finish = tap_finish;
-	if (!ops.part_open)
-		return ops;
-	ops.part_open = tap_part_open;
-	ops.part_flow = tap_part_flow;
-	ops.part_cut = tap_part_cut;
-	ops.part_give = tap_part_give;
-	ops.part_close = tap_part_close;
-	return ops;
+	if (w->n_calls++ % PROGRESS_CALLS == 0)
+		show_progress(w);
 }
 
 /* What sinks ask, answered by the session. */
@@ -271,25 +153,28 @@ static void print_source(struct outbuf *out, const struct session *s)
 }
 
 /* The session into the sink. */
-static int run_sink(struct tap *t, struct session *s,
-		    const struct sink_env *env, const struct sink_config *config,
+static int run_sink(struct watch *w, const struct sink_ops *ops,
+		    struct session *s, const struct sink_env *env,
+		    const struct sink_config *config,
 		    struct session_stats *stats, struct aux_diag *diag)
 {
-	struct sink_ops ops = tapped(t->ops);
-	int err = t->ops->open(&t->sink, env, config, diag);
+	struct session_pass_config pass = {
+		.ops = ops, .stats = stats, .priv = w, .on_gap = on_gap,
+		.on_progress = w->progress ? on_progress : NULL,
+	};
+	int err = ops->open(&pass.sink, env, config, diag);
 
 	if (err)
 		return err;
-	if (ops.needs_of)
-		ops.needs = ops.needs_of(config);
-	if (!(t->ops->needs & SINK_OWN_FORMAT))
+	pass.needs = ops->needs_of ? ops->needs_of(config) : ops->needs;
+	if (!(ops->needs & SINK_OWN_FORMAT))
 		print_source(env->out, s);
-	t->stats = stats;
-	t->started_ns = t->shown_ns = now_ns();
-	err = session_run(s, &ops, t, stats, diag);
-	if (t->shown_ns != t->started_ns)
+	w->stats = stats;
+	w->started_ns = w->shown_ns = now_ns();
+	err = session_run_pass(s, &pass, diag);
+	if (w->shown_ns != w->started_ns)
 		fprintf(stderr, "\r\033[K");
-	t->ops->close(t->sink);
+	ops->close(pass.sink);
 	return err < 0 ? err : 0;
 }
 
@@ -366,17 +251,17 @@ static int run_output(const struct cmd_options *o, struct session *s,
 				      .symfs = o->code.symfs,
 				      .time_from = o->time_from,
 				      .time_to = o->time_to };
-	struct tap tap = { .ops = sink_find(o->command),
-			   .verdict = &verdict,
-			   .host = &host,
-			   .progress =
-				   o->progress > 0 ||
-				   (o->progress < 0 && isatty(STDERR_FILENO)) };
+	struct watch watch = { .verdict = &verdict,
+			       .host = &host,
+			       .progress = o->progress > 0 ||
+					   (o->progress < 0 &&
+					    isatty(STDERR_FILENO)) };
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
 	struct session_stats stats = { 0 };
 	int err, status;
 
-	err = run_sink(&tap, s, &env, &config, &stats, &diag);
+	err = run_sink(&watch, sink_find(o->command), s, &env, &config,
+		       &stats, &diag);
 	/* the output first, so that a terminal shows the verdict below it */
 	if (outbuf_flush(out) == -AUX_E_IO) {
 		verdict_free(&verdict);

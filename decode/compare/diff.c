@@ -20,7 +20,7 @@
 void diff_side_init(struct diff_side *s, struct diff_code *code, uint32_t tid)
 {
 	*s = (struct diff_side){ .code = code, .tid = tid };
-	api_select(code->d, tid);
+	aux_decode_select_tid(code->d, tid);
 }
 
 void diff_side_fini(struct diff_side *s)

@@ -18,10 +18,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/iphash.h"
+#include <aux/decode.h>
 
-#include "decode/lib/api/impl.h"
+#include "common/iphash.h"
 #include "common/outbuf.h"
+#include "decode/lib/session/expand.h"
+#include "decode/lib/sideband/sideband.h"
 
 struct cmd_options;
 

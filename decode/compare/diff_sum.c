@@ -141,7 +141,8 @@ static void drop_parts(void *user)
 static int host_code(void *priv, const struct space *space, uint64_t ip,
 		     struct aux_code *code)
 {
-	return codeview_code(session_codeview(priv), space, ip, code);
+	return aux_decode_code(priv, (const struct aux_decode_space *)space, ip,
+			       code);
 }
 
 int diff_code_init(struct diff_code *c, struct aux_decode *d,
@@ -152,7 +153,7 @@ int diff_code_init(struct diff_code *c, struct aux_decode *d,
 				  .drop = drop_parts };
 
 	*c = (struct diff_code){ .d = d, .funcs = funcs };
-	c->host = (struct sink_host){ .priv = d->session, .code = host_code };
+	c->host = (struct sink_host){ .priv = d, .code = host_code };
 	return walk_new(&c->walk, &wc);
 }
 
@@ -166,14 +167,13 @@ static struct diff_func *func_at(struct diff_code *c, const struct space *space,
 				 uint64_t ip, uint64_t *start, uint64_t *end)
 {
 	const struct mapping *m = space ? space_find(space, ip) : NULL;
-	struct symbol sym = { 0 };
+	struct aux_decode_symbol sym = { .size = sizeof(sym) };
 
-	if (m)
-		codeview_symbol(session_codeview(c->d->session), space, ip,
-				&sym);
+	aux_decode_symbol(c->d, (const struct aux_decode_space *)space, ip,
+			  &sym);
 	*start = sym.name ? sym.start : 0;
-	*end = sym.name && sym.start + sym.size > ip ? sym.start + sym.size :
-						       ip + 1;
+	*end = sym.name && sym.start + sym.n_bytes > ip ?
+		       sym.start + sym.n_bytes : ip + 1;
 	return find_func(c->funcs, sym.name, base_of(m ? m->path : "[nothing]"));
 }
 

@@ -9,6 +9,7 @@
 
 #include <aux/error.h>
 
+#include "common/array.h"
 #include "decode/coverage/coverage.h"
 #include "decode/lib/sideband/sideband.h"
 
@@ -434,10 +435,11 @@ int cover_counter_flow(struct cover_counter *c, const struct flow_ctx *ctx,
 }
 
 /*
- * sink_coverage_part: counts a chunk in a thread of its own. What a segment had is
- * packed at its cut into one list, which the session's thread adds to its own: sums
- * do not depend on the order. What does is one thing: where the jump at the end of
- * one segment went is seen in the next of the stream.
+ * Partial results: a worker counts a chunk. What a stint had is packed at its end
+ * into one list, which the session's thread adds to its own: sums do not depend on
+ * the order. What does is one thing: where the jump at the end of one stint went is
+ * seen in the next one of the stream, so streams are kept apart (struct
+ * cover_pending) and may be joined in any order.
  */
 
 struct share {
@@ -445,7 +447,9 @@ struct share {
 	uint32_t id;
 };
 
-struct segment {
+/* What one stint adds. */
+struct packed {
+	uint32_t stint;
 	struct share *shares;
 	struct cover_jump *jumps;
 	size_t n_shares, n_jumps;
@@ -456,12 +460,16 @@ struct segment {
 	struct sink_report report;
 };
 
-struct cover_part {
-	struct cover_part *next;	/* idle */
+/* Filled by the worker that has the chunk, then read by the session's thread. */
+struct cover_partial {
+	struct cover_partial *next;	/* idle */
 	struct coverage *sink;
-	struct cover_counter counter;
-	struct segment *segments;
-	size_t n_segments, max_segments, given;
+	struct cover_counter counter;	/* what came of: */
+	uint32_t stint;
+	bool flowed;			/* it is not packed yet */
+	struct packed *stints;
+	size_t n_stints, cap_stints;
+	size_t joined;			/* the session's */
 	uint32_t head_tid, pid;
 };
 
@@ -481,34 +489,33 @@ struct cover_pending *cover_pending_of(struct coverage *c, uint32_t stream)
 	return &p[c->n_pending++];
 }
 
-static void free_segments(struct cover_part *p)
+static void free_packed(struct packed *s)
 {
-	for (size_t i = 0; i < p->n_segments; i++) {
-		free(p->segments[i].shares);
-		free(p->segments[i].jumps);
-	}
-	p->n_segments = p->given = 0;
+	free(s->shares);
+	free(s->jumps);
+	s->shares = NULL;
+	s->jumps = NULL;
 }
 
-void cover_parts_free(struct coverage *c)
+void cover_partials_free(struct coverage *c)
 {
-	struct cover_part *p, *next;
+	struct cover_partial *p, *next;
 
 	for (p = c->idle; p; p = next) {
 		next = p->next;
 		cover_counter_fini(&p->counter);
-		free(p->segments);
+		free(p->stints);
 		free(p);
 	}
 }
 
-int cover_part_open(void **part, const void *sink)
+int cover_partial_new(void **partial, const void *sink)
 {
 	/* the list of those that are idle is all of it that changes */
 	struct coverage *c = (void *)(uintptr_t)sink;
-	struct cover_part *p;
+	struct cover_partial *p;
 
-	*part = NULL;
+	*partial = NULL;
 	if (c->config.limit)
 		return -AUX_E_UNSUPPORTED;
 	pthread_mutex_lock(&c->lock);
@@ -527,17 +534,21 @@ int cover_part_open(void **part, const void *sink)
 		}
 	}
 	p->pid = UINT32_MAX;
-	*part = p;
+	*partial = p;
 	return 0;
 }
 
-void cover_part_close(void *part)
+void cover_partial_free(void *partial)
 {
-	struct cover_part *p = part;
+	struct cover_partial *p = partial;
 
 	if (!p)
 		return;
-	free_segments(p);
+	for (size_t i = 0; i < p->n_stints; i++)
+		free_packed(&p->stints[i]);
+	p->n_stints = p->joined = 0;
+	p->stint = 0;
+	p->flowed = false;
 	cover_counter_clear(&p->counter);
 	p->counter.tid = p->counter.stream = UINT32_MAX;
 	pthread_mutex_lock(&p->sink->lock);
@@ -546,19 +557,8 @@ void cover_part_close(void *part)
 	pthread_mutex_unlock(&p->sink->lock);
 }
 
-int cover_part_flow(void *part, const struct flow_ctx *ctx,
-		    const struct aux_flow *ev, size_t n)
-{
-	struct cover_part *p = part;
-
-	if (p->counter.open)
-		p->head_tid = ctx->tid;
-	cover_take_pid(&p->pid, ctx->pid);
-	return cover_counter_flow(&p->counter, ctx, ev, n);
-}
-
 /* What the counter has, packed. */
-static int pack(const struct cover_counter *c, struct segment *s)
+static int pack(const struct cover_counter *c, struct packed *s)
 {
 	if (c->n_touched) {
 		s->shares = reallocarray(NULL, c->n_touched,
@@ -582,34 +582,49 @@ static int pack(const struct cover_counter *c, struct segment *s)
 	return 0;
 }
 
-int cover_part_cut(void *part)
+/* Ends the stint that came last. */
+static int pack_stint(struct cover_partial *p)
 {
-	struct cover_part *p = part;
 	struct cover_counter *c = &p->counter;
-	size_t max = p->max_segments ? 2 * p->max_segments : 4;
-	struct segment *s = p->segments;
+	struct packed *s;
 
-	if (p->n_segments == p->max_segments) {
-		s = reallocarray(s, max, sizeof(*s));
-		if (!s)
-			return -AUX_E_NOMEM;
-		p->segments = s;
-		p->max_segments = max;
-	}
-	s += p->n_segments++;
-	*s = (struct segment){ .head = c->head, .head_tid = p->head_tid,
-			       .tid = c->tid, .stream = c->stream,
-			       .prev = c->prev, .empty = c->open,
-			       .pid = p->pid, .report = c->report };
+	if (!p->flowed)
+		return 0;
+	if (array_grow(&p->stints, p->n_stints, &p->cap_stints,
+		       sizeof(*p->stints)))
+		return -AUX_E_NOMEM;
+	s = &p->stints[p->n_stints++];
+	*s = (struct packed){ .stint = p->stint, .head = c->head,
+			      .head_tid = p->head_tid, .tid = c->tid,
+			      .stream = c->stream, .prev = c->prev,
+			      .empty = c->open, .pid = p->pid,
+			      .report = c->report };
 	p->pid = UINT32_MAX;
+	p->flowed = false;
 	if (pack(c, s) < 0)
 		return -AUX_E_NOMEM;
 	cover_counter_clear(c);
 	return 0;
 }
 
+int cover_partial_flow(void *partial, uint32_t stint,
+		       const struct flow_ctx *ctx, const struct aux_flow *ev,
+		       size_t n)
+{
+	struct cover_partial *p = partial;
+
+	if (p->stint != stint && pack_stint(p) < 0)
+		return -AUX_E_NOMEM;
+	p->stint = stint;
+	p->flowed = true;
+	if (p->counter.open)
+		p->head_tid = ctx->tid;
+	cover_take_pid(&p->pid, ctx->pid);
+	return cover_counter_flow(&p->counter, ctx, ev, n);
+}
+
 /* The jump that was open, and the one that is now. */
-static int join(struct coverage *c, const struct segment *s)
+static int join_jump(struct coverage *c, const struct packed *s)
 {
 	struct cover_pending *p;
 
@@ -626,29 +641,27 @@ static int join(struct coverage *c, const struct segment *s)
 	return 0;
 }
 
-int cover_part_give(void *sink, void *part)
+int cover_partial_join(void *sink, void *partial, uint32_t stint)
 {
 	struct coverage *c = sink;
-	struct cover_part *p = part;
-	struct segment *s;
-	int err;
+	struct cover_partial *p = partial;
+	int err = pack_stint(p);
 
-	if (p->given == p->n_segments && cover_part_cut(p) < 0)
-		return -AUX_E_NOMEM;
-	s = &p->segments[p->given++];
-	err = join(c, s);
-	for (size_t i = 0; i < s->n_shares && !err; i++)
-		err = cover_counter_add(&c->counter, s->shares[i].id,
-					s->shares[i].n);
-	for (size_t i = 0; i < s->n_jumps && !err; i++)
-		err = cover_counter_jump(&c->counter, s->jumps[i].id,
-					 s->jumps[i].to, s->jumps[i].n);
-	c->env.report->n_insns += s->report.n_insns;
-	cover_take_pid(&c->pid, s->pid);
-	free(s->shares);
-	free(s->jumps);
-	s->shares = NULL;
-	s->jumps = NULL;
-	s->n_shares = s->n_jumps = 0;
+	for (; !err && p->joined < p->n_stints &&
+	       p->stints[p->joined].stint <= stint; p->joined++) {
+		struct packed *s = &p->stints[p->joined];
+
+		err = join_jump(c, s);
+		for (size_t i = 0; i < s->n_shares && !err; i++)
+			err = cover_counter_add(&c->counter, s->shares[i].id,
+						s->shares[i].n);
+		for (size_t i = 0; i < s->n_jumps && !err; i++)
+			err = cover_counter_jump(&c->counter, s->jumps[i].id,
+						 s->jumps[i].to,
+						 s->jumps[i].n);
+		c->env.report->n_insns += s->report.n_insns;
+		cover_take_pid(&c->pid, s->pid);
+		free_packed(s);
+	}
 	return err;
 }

@@ -32,7 +32,7 @@ static void close_coverage(void *sink)
 
 	if (!c)
 		return;
-	cover_parts_free(c);
+	cover_partials_free(c);
 	cover_counter_fini(&c->counter);
 	cover_units_fini(&c->units);
 	pthread_mutex_destroy(&c->lock);
@@ -299,14 +299,13 @@ static int finish_coverage(void *sink, struct aux_diag *diag)
 const struct sink_ops sink_coverage = {
 	.name = "coverage",
 	.help = "lines, functions, blocks that ran, and how often",
-	.needs = SINK_TAKES_PATHS | SINK_OWN_FORMAT,
+	.needs = SINK_TAKES_PATHS | SINK_OWN_FORMAT | SINK_ANY_STREAM_ORDER,
 	.open = open_coverage,
 	.flow = flow_coverage,
 	.finish = finish_coverage,
 	.close = close_coverage,
-	.part_open = cover_part_open,
-	.part_flow = cover_part_flow,
-	.part_cut = cover_part_cut,
-	.part_give = cover_part_give,
-	.part_close = cover_part_close,
+	.partial_new = cover_partial_new,
+	.partial_flow = cover_partial_flow,
+	.partial_join = cover_partial_join,
+	.partial_free = cover_partial_free,
 };

@@ -112,17 +112,17 @@ struct coverage {
 	size_t n_pending;
 	uint32_t pid;		/* the lowest that ran; -1: none known */
 	pthread_mutex_t lock;	/* of idle */
-	struct cover_part *idle;
+	struct cover_partial *idle;
 };
 
-/* coverage_part.c: as in session/sink.h */
-int cover_part_open(void **part, const void *sink);
-int cover_part_flow(void *part, const struct flow_ctx *ctx,
-		    const struct aux_flow *ev, size_t n);
-int cover_part_cut(void *part);
-int cover_part_give(void *sink, void *part);
-void cover_part_close(void *part);
-void cover_parts_free(struct coverage *c);
+/* count.c: as in session/sink.h */
+int cover_partial_new(void **partial, const void *sink);
+int cover_partial_flow(void *partial, uint32_t stint,
+		       const struct flow_ctx *ctx, const struct aux_flow *ev,
+		       size_t n);
+int cover_partial_join(void *sink, void *partial, uint32_t stint);
+void cover_partial_free(void *partial);
+void cover_partials_free(struct coverage *c);
 static inline void cover_take_pid(uint32_t *lowest, uint32_t pid)
 {
 	if (pid && pid < *lowest)

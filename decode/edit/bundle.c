@@ -15,7 +15,6 @@
 
 #include "common/array.h"
 #include "decode/edit/bundle_impl.h"
-#include "decode/lib/session/impl.h"
 #include "decode/lib/sideband/addrspace.h"
 #include "decode/lib/sideband/sideband.h"
 

@@ -14,7 +14,6 @@
 #include "common/diag.h"
 #include "decode/edit/cut_impl.h"
 #include "decode/lib/packet/pt_packet.h"
-#include "decode/lib/session/impl.h"
 #include "decode/lib/sideband/sideband.h"
 
 /* cut: where a stream can be cut, and what time it is there. */
@@ -51,7 +50,7 @@ static bool next_psb(struct cut_points *it, struct cut_point *point)
 			it->p = psb + PTPKT_PSB_SIZE;
 			point->offset = pc->offset + (uint64_t)(psb - pc->data);
 			point->time = clock_to_ns(
-				timeline_clock(it->s->timeline), tsc);
+				timeline_clock(session_timeline(it->s)), tsc);
 			return true;
 		}
 	}
@@ -79,7 +78,7 @@ static bool next_mark(struct cut_points *it, struct cut_point *point)
 
 static bool cut_points_next(struct cut_points *it, struct cut_point *point)
 {
-	return it->s->chunks.trace_type == AUX_TRACE_INTEL_PT ?
+	return session_chunks(it->s)->trace_type == AUX_TRACE_INTEL_PT ?
 		       next_psb(it, point) : next_mark(it, point);
 }
 
@@ -221,7 +220,7 @@ static int add_runs(const struct cut *c, uint32_t cpu, struct times *t)
 	int rc = 0;
 
 	while (rc == 0 && at <= want->time_to) {
-		struct who w = timeline_who(c->s->timeline, cpu, at);
+		struct who w = timeline_who(session_timeline(c->s), cpu, at);
 		uint64_t to = w.until < want->time_to ? w.until :
 							want->time_to;
 
@@ -242,7 +241,7 @@ static bool is_wanted(const struct cut *c, const struct queue *q)
 		return false;
 	return want->tid < 0 || q->cpu >= 0 || q->tid < 0 ||
 	       q->tid == want->tid ||
-	       timeline_stream(c->s->timeline, q->idx, UINT64_MAX).tid ==
+	       timeline_stream(session_timeline(c->s), q->idx, UINT64_MAX).tid ==
 		       (uint32_t)want->tid;
 }
 
@@ -254,7 +253,7 @@ static int plan_queue(struct cut *c, struct cut_queue *q)
 
 	if (!is_wanted(c, q->q))
 		return 0;
-	if (want->tid >= 0 && q->q->cpu >= 0 && c->s->timed)
+	if (want->tid >= 0 && q->q->cpu >= 0 && session_is_timed(c->s))
 		rc = add_runs(c, (uint32_t)q->q->cpu, &t);
 	else
 		rc = add_time(&t, want->time_from, want->time_to);
@@ -311,8 +310,8 @@ static int find_first(struct cut *c)
 
 	if (!c->from_ns)
 		return 0;
-	aux_reader_rewind(c->s->reader);
-	while (rc == 0 && aux_reader_next(c->s->reader, &ev, NULL) > 0) {
+	aux_reader_rewind(session_reader(c->s));
+	while (rc == 0 && aux_reader_next(session_reader(c->s), &ev, NULL) > 0) {
 		if (is_switch(&ev))
 			rc = note_switch(c, &ev, ++number);
 	}
@@ -324,21 +323,21 @@ static int find_first(struct cut *c)
 /* Intel PT tells its times itself; of all else the AUX records have some. */
 static bool has_times(const struct cut *c)
 {
-	const struct chunks *ch = &c->s->chunks;
+	const struct chunks *ch = session_chunks(c->s);
 
 	for (size_t i = 0; ch->trace_type != AUX_TRACE_INTEL_PT && i < ch->n;
 	     i++)
 		if (ch->queues[i].n_marks && ch->queues[i].marks[0].time)
 			return true;
-	return c->s->timed;
+	return session_is_timed(c->s);
 }
 
 static int check(const struct cut *c, struct aux_diag *diag)
 {
 	const struct cut_wanted *want = &c->wanted;
 
-	for (size_t i = 0; i < c->s->chunks.n; i++) {
-		if (c->s->chunks.queues[i].sampled)
+	for (size_t i = 0; i < session_chunks(c->s)->n; i++) {
+		if (session_chunks(c->s)->queues[i].sampled)
 			return diag_set(diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
 					"its trace is in samples, which are "
 					"not cut");
@@ -352,7 +351,7 @@ static int check(const struct cut *c, struct aux_diag *diag)
 
 static int plan(struct cut *c, struct aux_diag *diag)
 {
-	struct chunks *chunks = &c->s->chunks;
+	const struct chunks *chunks = session_chunks(c->s);
 	int rc = check(c, diag);
 
 	if (rc < 0)
@@ -408,7 +407,7 @@ void cut_free(struct cut *c)
 
 struct cut_stats cut_stats(const struct cut *c)
 {
-	struct cut_stats st = { .n_all = c->s->chunks.aux_bytes };
+	struct cut_stats st = { .n_all = session_chunks(c->s)->aux_bytes };
 
 	for (size_t i = 0; i < c->n; i++)
 		for (size_t k = 0; k < c->queues[i].n; k++)

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "decode/edit/cut_impl.h"
-#include "decode/lib/session/impl.h"
 
 #define LAST_KERNEL_TYPE 22
 
@@ -155,12 +154,12 @@ struct writer_state {
 
 static void write_snapshot(struct writer_state *st, uint32_t snapshot)
 {
-	const struct chunks *ch = &st->c->s->chunks;
+	const struct chunks *ch = session_chunks(st->c->s);
 	const struct snapshot *from = snapshot && snapshot <= ch->n_snapshots ?
 					      &ch->snapshots[snapshot - 1] :
 					      NULL;
 	struct rewrite_bytes b = {
-		.swap = aux_reader_info(st->c->s->reader)->swapped,
+		.swap = aux_reader_info(session_reader(st->c->s))->swapped,
 	};
 	uint32_t len = from ? (uint32_t)from->label.len : 0;
 
@@ -212,7 +211,7 @@ static void write_span(struct writer_state *st, const struct queue *q,
 
 void cut_write_trace(const struct cut *c, struct rewrite *w)
 {
-	const struct chunks *ch = &c->s->chunks;
+	const struct chunks *ch = session_chunks(c->s);
 	struct writer_state st = { .c = c, .w = w,
 				   .snapshots = c->several || ch->n_snapshots ||
 						ch->snapshot_mode };

@@ -828,7 +828,7 @@ static void close_count(void *sink)
 		counter_fini(c->counter);
 	free(c->counter);
 	walk_free(c->walk);
-	count_parts_free(c->parts);
+	count_pool_free(c->pool);
 	count_totals_fini(&c->totals);
 	free(c);
 }
@@ -845,7 +845,7 @@ static int report_mismatch(void *priv, const struct flow_ctx *ctx,
 /* No limit, no filter, no SHA-256. */
 static int open_plain(struct count *c)
 {
-	int err = count_parts_new(&c->parts, c->env.host);
+	int err = count_pool_new(&c->pool, c->env.host);
 
 	if (err)
 		return err;
@@ -934,9 +934,8 @@ const struct sink_ops sink_count = {
 	.flow = flow_count,
 	.finish = finish_count,
 	.close = close_count,
-	.part_open = count_part_open,
-	.part_flow = count_part_flow,
-	.part_cut = count_part_cut,
-	.part_give = count_part_give,
-	.part_close = count_part_close,
+	.partial_new = count_partial_new,
+	.partial_flow = count_partial_flow,
+	.partial_join = count_partial_join,
+	.partial_free = count_partial_free,
 };

@@ -106,12 +106,12 @@ void counter_fini(struct counter *c);
 int counter_add(struct counter *c, const struct flow_ctx *ctx,
 		const struct aux_flow *ev, size_t n);
 
-/* count_part.c: parts that are not in use, so that what they know of the
- * code is not lost. */
-struct count_parts;
+/* count_part.c: partial results that are not in use, so that what they know of
+ * the code is not lost. */
+struct count_pool;
 
-int count_parts_new(struct count_parts **parts, const struct sink_host *host);
-void count_parts_free(struct count_parts *parts);
+int count_pool_new(struct count_pool **pool, const struct sink_host *host);
+void count_pool_free(struct count_pool *pool);
 
 /* count.c */
 struct count {
@@ -121,18 +121,18 @@ struct count {
 	struct counter *counter;	/* NULL: a limit, a filter, SHA-256 */
 	struct walk *walk;		/* without counter */
 	struct count_run run;		/* without counter */
-	struct count_parts *parts;	/* NULL: no parts */
+	struct count_pool *pool;	/* NULL: no partial results */
 };
 
 /* Adds the run up that is not in the totals yet, and its report. */
 void count_flush(struct count *c);
 
 /* count_part.c: as in session/sink.h */
-int count_part_open(void **part, const void *sink);
-int count_part_flow(void *part, const struct flow_ctx *ctx,
-		    const struct aux_flow *ev, size_t n);
-int count_part_cut(void *part);
-int count_part_give(void *sink, void *part);
-void count_part_close(void *part);
+int count_partial_new(void **partial, const void *sink);
+int count_partial_flow(void *partial, uint32_t stint,
+		       const struct flow_ctx *ctx, const struct aux_flow *ev,
+		       size_t n);
+int count_partial_join(void *sink, void *partial, uint32_t stint);
+void count_partial_free(void *partial);
 
 #endif

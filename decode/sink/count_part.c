@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sink_count_part: counts a chunk in a thread of its own. What it has is a list of
- * runs, in order, which the session's thread appends to the totals: the hash
- * composes. What is to be printed waits in a list too.
+ * count: partial results. A worker adds up a chunk; what comes of it is a list of
+ * runs, each of one thread in one stint, and a list of the ranges that do not fit
+ * the code. The session's thread appends the runs of a stint to the totals, for the
+ * hash of two runs in a row follows from theirs, and prints the mismatches.
  *
- * A part that is done goes back to the sink's pool with all that it knows of the
- * code: the next chunk needs the same.
+ * A partial result that was freed goes to the sink's pool with all that its counter
+ * knows of the code: the next chunk needs the same.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -15,49 +16,46 @@
 #include "decode/sink/columns.h"
 #include "decode/sink/count.h"
 
-struct part_run {
-	uint32_t tid, stream;
+/* What one thread ran in one stint. */
+struct partial_run {
+	uint32_t tid, stream, stint;
 	struct count_run run;
 };
 
-/* A range that does not fit the code. */
-struct part_note {
+/* A range that does not fit the code; it is printed when its stint is joined. */
+struct mismatch {
+	uint32_t stint;
 	struct flow_ctx ctx;
 	struct aux_flow ev;
 	int err;
 };
 
-/* What a part has up to a cut. */
-struct part_segment {
-	size_t n_runs, n_notes;
-	struct sink_report report;
+/*
+ * Filled by the worker that has the chunk, then read by the session's thread, never
+ * by both at a time (session/sink.h).
+ */
+struct partial {
+	struct partial *next;	/* in the pool, with its lock */
+	struct count_pool *pool;
+	struct counter counter;	/* counter.run: what came last, of: */
+	uint32_t tid, stream, stint;
+	struct partial_run *runs;	/* by stint */
+	struct mismatch *mismatches;	/* by stint */
+	size_t n_runs, cap_runs, n_mismatches, cap_mismatches;
+	size_t joined_runs, joined_mismatches;	/* the session's */
 };
 
-struct part {
-	struct part *next;	/* in the pool */
-	struct count_parts *pool;
-	struct counter counter;
-	uint32_t tid, stream;	/* of counter.run */
-	struct part_run *runs;
-	struct part_note *notes;
-	struct part_segment *segments;
-	size_t n_runs, n_notes, n_segments;
-	size_t max_runs, max_notes, max_segments;
-	/* given: */
-	size_t given_runs, given_notes, given_segments;
-};
-
-struct count_parts {
+struct count_pool {
 	pthread_mutex_t lock;
 	const struct sink_host *host;
-	struct part *idle;
+	struct partial *idle;
 };
 
-int count_parts_new(struct count_parts **parts, const struct sink_host *host)
+int count_pool_new(struct count_pool **pool, const struct sink_host *host)
 {
-	struct count_parts *p = calloc(1, sizeof(*p));
+	struct count_pool *p = calloc(1, sizeof(*p));
 
-	*parts = p;
+	*pool = p;
 	if (!p)
 		return -AUX_E_NOMEM;
 	p->host = host;
@@ -65,47 +63,48 @@ int count_parts_new(struct count_parts **parts, const struct sink_host *host)
 	return 0;
 }
 
-static void free_part(struct part *p)
+static void free_partial(struct partial *p)
 {
 	counter_fini(&p->counter);
 	free(p->runs);
-	free(p->notes);
-	free(p->segments);
+	free(p->mismatches);
 	free(p);
 }
 
-void count_parts_free(struct count_parts *parts)
+void count_pool_free(struct count_pool *pool)
 {
-	struct part *p, *next;
+	struct partial *p, *next;
 
-	if (!parts)
+	if (!pool)
 		return;
-	for (p = parts->idle; p; p = next) {
+	for (p = pool->idle; p; p = next) {
 		next = p->next;
-		free_part(p);
+		free_partial(p);
 	}
-	pthread_mutex_destroy(&parts->lock);
-	free(parts);
+	pthread_mutex_destroy(&pool->lock);
+	free(pool);
 }
 
-static int save_note(void *priv, const struct flow_ctx *ctx,
-		     const struct aux_flow *ev, int err)
+static int keep_mismatch(void *priv, const struct flow_ctx *ctx,
+			 const struct aux_flow *ev, int err)
 {
-	struct part *p = priv;
+	struct partial *p = priv;
 
-	if (array_grow(&p->notes, p->n_notes, &p->max_notes, sizeof(*p->notes)))
+	if (array_grow(&p->mismatches, p->n_mismatches, &p->cap_mismatches,
+		       sizeof(*p->mismatches)))
 		return -AUX_E_NOMEM;
-	p->notes[p->n_notes++] = (struct part_note){ *ctx, *ev, err };
+	p->mismatches[p->n_mismatches++] =
+		(struct mismatch){ p->stint, *ctx, *ev, err };
 	return 0;
 }
 
-int count_part_open(void **part, const void *sink)
+int count_partial_new(void **partial, const void *sink)
 {
 	const struct count *c = sink;
-	struct count_parts *pool = c->parts;
-	struct part *p;
+	struct count_pool *pool = c->pool;
+	struct partial *p;
 
-	*part = NULL;
+	*partial = NULL;
 	if (!pool)
 		return -AUX_E_UNSUPPORTED;
 	pthread_mutex_lock(&pool->lock);
@@ -118,27 +117,28 @@ int count_part_open(void **part, const void *sink)
 		if (!p)
 			return -AUX_E_NOMEM;
 		p->pool = pool;
-		p->counter.mismatch = save_note;
+		p->counter.mismatch = keep_mismatch;
 		p->counter.priv = p;
 		if (counter_init(&p->counter, pool->host)) {
-			free_part(p);
+			free_partial(p);
 			return -AUX_E_NOMEM;
 		}
 	}
-	*part = p;
+	*partial = p;
 	return 0;
 }
 
-void count_part_close(void *part)
+void count_partial_free(void *partial)
 {
-	struct part *p = part;
+	struct partial *p = partial;
 
 	if (!p)
 		return;
 	p->counter.run = (struct count_run){ 0 };
 	p->counter.report = (struct sink_report){ 0 };
-	p->n_runs = p->n_notes = p->n_segments = 0;
-	p->given_runs = p->given_notes = p->given_segments = 0;
+	p->stint = 0;
+	p->n_runs = p->n_mismatches = 0;
+	p->joined_runs = p->joined_mismatches = 0;
 	pthread_mutex_lock(&p->pool->lock);
 	p->next = p->pool->idle;
 	p->pool->idle = p;
@@ -146,77 +146,67 @@ void count_part_close(void *part)
 }
 
 /* Ends the counter's run. */
-static int save_run(struct part *p)
+static int save_run(struct partial *p)
 {
 	struct count_run *run = &p->counter.run;
 
 	if (!run->n && !run->n_gaps)
 		return 0;
-	if (array_grow(&p->runs, p->n_runs, &p->max_runs, sizeof(*p->runs)))
+	if (array_grow(&p->runs, p->n_runs, &p->cap_runs, sizeof(*p->runs)))
 		return -AUX_E_NOMEM;
-	p->runs[p->n_runs++] = (struct part_run){ p->tid, p->stream, *run };
+	p->runs[p->n_runs++] = (struct partial_run){ p->tid, p->stream,
+						     p->stint, *run };
 	*run = (struct count_run){ 0 };
 	return 0;
 }
 
-int count_part_flow(void *part, const struct flow_ctx *ctx,
-		    const struct aux_flow *ev, size_t n)
+int count_partial_flow(void *partial, uint32_t stint,
+		       const struct flow_ctx *ctx, const struct aux_flow *ev,
+		       size_t n)
 {
-	struct part *p = part;
+	struct partial *p = partial;
 
-	if (p->tid != ctx->tid || p->stream != ctx->stream) {
+	if (p->stint != stint || p->tid != ctx->tid ||
+	    p->stream != ctx->stream) {
 		if (save_run(p))
 			return -AUX_E_NOMEM;
 		p->tid = ctx->tid;
 		p->stream = ctx->stream;
+		p->stint = stint;
 	}
 	return counter_add(&p->counter, ctx, ev, n);
 }
 
-int count_part_cut(void *part)
-{
-	struct part *p = part;
-
-	if (save_run(p) || array_grow(&p->segments, p->n_segments, &p->max_segments,
-				sizeof(*p->segments)))
-		return -AUX_E_NOMEM;
-	p->segments[p->n_segments++] = (struct part_segment){
-		p->n_runs, p->n_notes, p->counter.report
-	};
-	p->counter.report = (struct sink_report){ 0 };
-	return 0;
-}
-
-static void add_report(struct sink_report *to, const struct sink_report *r)
-{
-	to->n_insns += r->n_insns;
-	to->n_lines += r->n_lines;
-	to->n_mismatches += r->n_mismatches;
-}
-
-int count_part_give(void *sink, void *part)
+/* The report follows from the runs and the mismatches: it is not kept by stint. */
+int count_partial_join(void *sink, void *partial, uint32_t stint)
 {
 	struct count *c = sink;
-	struct part *p = part;
-	const struct part_segment *s;
+	struct sink_report *report = c->env.report;
+	struct partial *p = partial;
 
-	if (p->given_segments == p->n_segments && count_part_cut(p))
+	if (save_run(p))
 		return -AUX_E_NOMEM;
-	s = &p->segments[p->given_segments++];
 	count_flush(c);
-	for (; p->given_notes < s->n_notes; p->given_notes++) {
-		struct part_note *note = &p->notes[p->given_notes];
+	for (; p->joined_mismatches < p->n_mismatches; p->joined_mismatches++) {
+		struct mismatch *m = &p->mismatches[p->joined_mismatches];
 
-		print_mismatch(c->env.out, c->env.host, &note->ctx,
-			       &note->ev, note->err);
+		if (m->stint > stint)
+			break;
+		report->n_mismatches++;
+		report->n_insns += m->ev.n;
+		print_mismatch(c->env.out, c->env.host, &m->ctx, &m->ev,
+			       m->err);
 	}
-	for (; p->given_runs < s->n_runs; p->given_runs++) {
-		struct part_run *run = &p->runs[p->given_runs];
+	for (; p->joined_runs < p->n_runs; p->joined_runs++) {
+		struct partial_run *run = &p->runs[p->joined_runs];
 
+		if (run->stint > stint)
+			break;
 		if (count_totals_select(&c->totals, run->tid, run->stream))
 			return -AUX_E_NOMEM;
+		report->n_insns += run->run.n;
+		report->n_lines += run->run.n;
 		count_totals_add(&c->totals, &run->run);
 	}
-	add_report(c->env.report, &s->report);
 	return 0;
 }

@@ -222,13 +222,13 @@ uint32_t hot_items_path(struct hot_items *items, const struct aux_path *path)
 }
 
 /*
- * sink_hot_part: counts a chunk in a thread of its own. What it has counted is added
- * to the sink when it is given: all that is there by then, for the order matters
- * only between one part of a stream and the next.
+ * Partial results: a worker counts a chunk. All that is there by then is added to
+ * the sink with the first stint that is joined, for the order matters only between
+ * one partial result of a stream and the next.
  */
 
-struct hot_part {
-	struct hot_part *next;	/* idle */
+struct hot_partial {
+	struct hot_partial *next;	/* idle */
 	struct hot *hot;
 	struct hot_stream stream;
 	struct hot_counter counter;
@@ -249,10 +249,9 @@ static struct hot_stream *stream_of(struct hot *h, uint32_t stream)
 	return &v[h->n_streams++];
 }
 
-/* as in session/sink.h */
-static void hot_parts_free(struct hot *h)
+static void free_partials(struct hot *h)
 {
-	struct hot_part *p, *next;
+	struct hot_partial *p, *next;
 
 	for (p = h->idle; p; p = next) {
 		next = p->next;
@@ -262,12 +261,12 @@ static void hot_parts_free(struct hot *h)
 	h->idle = NULL;
 }
 
-static int hot_part_open(void **part, const void *sink)
+static int hot_partial_new(void **partial, const void *sink)
 {
 	struct hot *h = (struct hot *)(uintptr_t)sink;
-	struct hot_part *p;
+	struct hot_partial *p;
 
-	*part = NULL;
+	*partial = NULL;
 	if (!h->counter)
 		return -AUX_E_UNSUPPORTED;
 	pthread_mutex_lock(&h->items.lock);
@@ -284,13 +283,13 @@ static int hot_part_open(void **part, const void *sink)
 		p->counter.edges = h->counter->edges;
 	}
 	p->stream = (struct hot_stream){ .prev = HOT_HEAD };
-	*part = p;
+	*partial = p;
 	return 0;
 }
 
-static void hot_part_close(void *part)
+static void hot_partial_free(void *partial)
 {
-	struct hot_part *p = part;
+	struct hot_partial *p = partial;
 	struct hot *h;
 
 	if (!p)
@@ -303,27 +302,24 @@ static void hot_part_close(void *part)
 	pthread_mutex_unlock(&h->items.lock);
 }
 
-static int hot_part_flow(void *part, const struct flow_ctx *ctx,
-			 const struct aux_flow *ev, size_t n)
+static int hot_partial_flow(void *partial, uint32_t stint,
+			    const struct flow_ctx *ctx,
+			    const struct aux_flow *ev, size_t n)
 {
-	struct hot_part *p = part;
+	struct hot_partial *p = partial;
 
+	(void)stint;
 	p->stream.stream = ctx->stream;
 	return hot_counter_flow(&p->counter, &p->stream, ctx, ev, n);
 }
 
-static int hot_part_cut(void *part)
+static int hot_partial_join(void *sink, void *partial, uint32_t stint)
 {
-	(void)part;
-	return 0;
-}
-
-static int hot_part_give(void *sink, void *part)
-{
-	struct hot_part *p = part;
+	struct hot_partial *p = partial;
 	struct hot *h = sink;
 	struct hot_stream *s;
 
+	(void)stint;
 	s = stream_of(h, p->stream.stream);
 	if (!s)
 		return -AUX_E_NOMEM;
@@ -341,7 +337,7 @@ static void close_hot(void *sink)
 
 	if (!h)
 		return;
-	hot_parts_free(h);
+	free_partials(h);
 	if (h->counter)
 		hot_counter_fini(h->counter);
 	free(h->counter);
@@ -463,7 +459,7 @@ static int finish_hot(void *sink, struct aux_diag *diag)
 static uint32_t needs_of_hot(const struct sink_config *config)
 {
 	if (config->blocks || config->edges)
-		return SINK_TAKES_PATHS;
+		return SINK_TAKES_PATHS | SINK_ANY_STREAM_ORDER;
 	return SINK_NEEDS_TIME | SINK_TAKES_PATHS | SINK_TAKES_TIMES;
 }
 
@@ -476,9 +472,8 @@ const struct sink_ops sink_hot = {
 	.flow = flow_hot,
 	.finish = finish_hot,
 	.close = close_hot,
-	.part_open = hot_part_open,
-	.part_flow = hot_part_flow,
-	.part_cut = hot_part_cut,
-	.part_give = hot_part_give,
-	.part_close = hot_part_close,
+	.partial_new = hot_partial_new,
+	.partial_flow = hot_partial_flow,
+	.partial_join = hot_partial_join,
+	.partial_free = hot_partial_free,
 };

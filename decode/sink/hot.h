@@ -190,7 +190,7 @@ struct hot {
 	struct hot_stream *streams;
 	size_t n_streams;
 	struct hot_edges edges;
-	struct hot_part *idle;		/* with the lock of items */
+	struct hot_partial *idle;		/* with the lock of items */
 	/* functions: hot_print.c */
 	struct hot_funcs *funcs;
 };

@@ -37,7 +37,7 @@ extern "C" {
 #endif
 
 /* Raised when functions are added. */
-#define AUX_DECODE_VERSION 2
+#define AUX_DECODE_VERSION 3
 /* That of the library that is linked. */
 unsigned aux_decode_version(void);
 
@@ -121,6 +121,9 @@ struct aux_decode_batch {
 int aux_decode_next(struct aux_decode *d, struct aux_decode_batch *batch,
 		    struct aux_diag *diag);
 void aux_decode_rewind(struct aux_decode *d);
+/* Rewinds; the next pass is what tid ran alone, as with AUX_DECODE_ONE_TID. -1: what
+ * all threads ran. Cheaper than to open the recording again. Since version 3. */
+void aux_decode_select_tid(struct aux_decode *d, int64_t tid);
 
 /* aux_decode_sink.flags */
 #define AUX_DECODE_PATHS 1	/* PATH events in place of many RANGEs */

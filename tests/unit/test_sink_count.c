@@ -253,25 +253,28 @@ static void check(struct run *r, const struct model *m, const char *what)
 	free(text);
 }
 
-static int feed(struct run *r, bool part)
+static int feed(struct run *r, bool partial)
 {
 	struct flow_ctx ctx = { .session = NULL, .space = &the_space, .pid = 7,
 				.tid = 7 };
 	void *p = NULL;
+	uint32_t stint = 0;
 	size_t n;
-	int rc = part ? sink_count.part_open(&p, r->sink) : 0;
+	int rc = partial ? sink_count.partial_new(&p, r->sink) : 0;
 
 	for (size_t i = 0; i < N_EVENTS && !rc; i += n) {
 		n = 1 + roll(roll(2) ? 4 : 6000);
 		if (n > N_EVENTS - i)
 			n = N_EVENTS - i;
 		ctx.tid = roll(4) ? 7 : 8;
-		rc = part ? sink_count.part_flow(p, &ctx, &prog.ev[i], n) :
-			    sink_count.flow(r->sink, &ctx, &prog.ev[i], n);
+		stint += roll(2);
+		rc = partial ? sink_count.partial_flow(p, stint, &ctx,
+						       &prog.ev[i], n) :
+			       sink_count.flow(r->sink, &ctx, &prog.ev[i], n);
 	}
-	if (part && !rc)
-		rc = sink_count.part_give(r->sink, p);
-	sink_count.part_close(p);
+	for (uint32_t i = 0; partial && i <= stint && !rc; i++)
+		rc = sink_count.partial_join(r->sink, p, i);
+	sink_count.partial_free(p);
 	return rc;
 }
 
@@ -290,7 +293,7 @@ static void check_mix(const char *what, uint32_t other, uint32_t wrong,
 	check(&r, &m, what);
 	/* what was learnt of the paths holds */
 	r = (struct run){ .area = size };
-	ok(start(&r) && !feed(&r, true), "%s: part_flow", what);
+	ok(start(&r) && !feed(&r, true), "%s: partial_flow", what);
 	check(&r, &m, what);
 }
 

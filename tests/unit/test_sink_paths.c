@@ -298,50 +298,48 @@ static void all_options(const char *name, const char *const *fields)
 	}
 }
 
-/* A part takes some events; with paths, and cut here and there. */
-static void *fill_part(struct run *r, struct flow *f, size_t from, size_t to,
-		       unsigned *n_cuts)
+/* A partial result takes some events; with paths, and in a stint or several. */
+static void *fill_partial(struct run *r, struct flow *f, size_t from, size_t to,
+			  uint32_t *stint)
 {
-	void *part;
+	void *partial;
 
-	if (r->ops->part_open(&part, r->sink)) {
-		ok(0, "a part opens");
+	if (r->ops->partial_new(&partial, r->sink)) {
+		ok(0, "a partial result is made");
 		return NULL;
 	}
 	for (; from < to; from++) {
 		struct flow_ctx ctx = ctx_of(f->thread[from], false, from);
 
-		if (r->ops->part_flow(part, &ctx, &f->ev[from], 1))
-			ok(0, "a part takes an event");
-		if (!pick(f, 100)) {
-			r->ops->part_cut(part);
-			++*n_cuts;
-		}
+		if (r->ops->partial_flow(partial, *stint, &ctx, &f->ev[from],
+					 1))
+			ok(0, "a partial result takes an event");
+		*stint += !pick(f, 100);
 	}
-	return part;
+	return partial;
 }
 
-/* Two parts are at work at a time, and are given in order, or the sink is. */
-static char *run_parts(struct run *r, uint64_t seed)
+/* Two partial results are filled at a time, and joined in order, or the sink is. */
+static char *run_partials(struct run *r, uint64_t seed)
 {
 	struct flow *f = make_flow(seed);
 
 	start(r, "count");
 	for (size_t i = 0; i < N_EVENTS;) {
 		size_t a = i + pick(f, 400), b = a + pick(f, 400);
-		unsigned cuts_a = 0, cuts_b = 0;
+		uint32_t last_a = 0, last_b = 0;
 		void *first, *second;
 
 		if (b > N_EVENTS)
 			a = b = N_EVENTS;
-		second = fill_part(r, f, a, b, &cuts_b);
-		first = fill_part(r, f, i, a, &cuts_a);
-		for (unsigned k = 0; k <= cuts_a; k++)
-			r->ops->part_give(r->sink, first);
-		for (unsigned k = 0; k <= cuts_b; k++)
-			r->ops->part_give(r->sink, second);
-		r->ops->part_close(first);
-		r->ops->part_close(second);
+		second = fill_partial(r, f, a, b, &last_b);
+		first = fill_partial(r, f, i, a, &last_a);
+		for (uint32_t k = 0; k <= last_a; k++)
+			r->ops->partial_join(r->sink, first, k);
+		for (uint32_t k = 0; k <= last_b; k++)
+			r->ops->partial_join(r->sink, second, k);
+		r->ops->partial_free(first);
+		r->ops->partial_free(second);
 		for (i = b; i < N_EVENTS && i < b + 50; i++) {
 			struct flow_ctx ctx = ctx_of(f->thread[i], false, i);
 
@@ -352,17 +350,17 @@ static char *run_parts(struct run *r, uint64_t seed)
 	return finish(r);
 }
 
-static void parts(void)
+static void partials(void)
 {
 	int same = 1;
 	char *want, *got;
-	void *part;
+	void *partial;
 
 	for (uint64_t seed = 1; seed < 20 && same; seed++) {
 		struct run a = { .last = 0 }, b = a;
 
 		want = run_flow(&a, "count", seed, false, false);
-		got = run_parts(&b, seed);
+		got = run_partials(&b, seed);
 		same = !strcmp(want, got) &&
 		       !memcmp(&a.report, &b.report, sizeof(a.report));
 		if (!same)
@@ -370,18 +368,18 @@ static void parts(void)
 		free(want);
 		free(got);
 	}
-	ok(same, "parts make the whole, however it is cut");
+	ok(same, "partial results make the whole, however it is cut");
 	for (int i = 0; i < 3; i++) {
 		struct run r = { .config = { .limit = i == 0,
 					     .sha256 = i == 1,
 					     .symbol = i == 2 ? "f" : NULL } };
 
 		start(&r, "count");
-		ok(r.ops->part_open(&part, r.sink) == -AUX_E_UNSUPPORTED,
-		   "no parts where the order matters");
+		ok(r.ops->partial_new(&partial, r.sink) == -AUX_E_UNSUPPORTED,
+		   "no partial results where the order matters");
 		free(finish(&r));
 	}
-	sink_find("count")->part_close(NULL);
+	sink_find("count")->partial_free(NULL);
 }
 
 int main(void)
@@ -407,6 +405,6 @@ int main(void)
 	same_as_ranges("count", c, false);
 	c.symbol = "f";
 	same_as_ranges("count", c, false);
-	parts();
+	partials();
 	return plan_done();
 }

@@ -153,7 +153,7 @@ static void make_trace(struct mk *m, bool damaged)
 	mk_finish(m);
 }
 
-/* ---- sinks: every event as bytes, at once or by parts ---- */
+/* ---- sinks: every event as bytes, at once or by partial results ---- */
 
 struct told {
 	uint64_t v[8];
@@ -166,9 +166,11 @@ struct tell {
 	uint64_t limit;
 };
 
-struct part {
+/* of each event: its stint */
+struct partial {
 	struct tell tell;
-	size_t segments[1 << 14], n_segments, given, at;
+	uint32_t *stints;
+	size_t at;
 };
 
 static struct told tell_event(const struct tell *t, const struct flow_ctx *c,
@@ -229,54 +231,52 @@ static int flow(void *sink, const struct flow_ctx *ctx,
 	return 0;
 }
 
-static int part_open(void **part, const void *sink)
+static int partial_new(void **partial, const void *sink)
 {
-	struct part *p;
+	struct partial *p;
 
-	*part = NULL;
+	*partial = NULL;
 	if (((const struct tell *)sink)->limit)
 		return -AUX_E_UNSUPPORTED;
 	p = calloc(1, sizeof(*p));
 	p->tell.with_time = ((const struct tell *)sink)->with_time;
-	*part = p;
+	*partial = p;
 	return 0;
 }
 
-static int part_flow(void *part, const struct flow_ctx *ctx,
-		     const struct aux_flow *ev, size_t n)
+static int partial_flow(void *partial, uint32_t stint,
+			const struct flow_ctx *ctx, const struct aux_flow *ev,
+			size_t n)
 {
-	struct part *p = part;
+	struct partial *p = partial;
+	size_t from = p->tell.n;
 
 	for (size_t i = 0; i < n; i++)
 		tell_flow(&p->tell, ctx, &ev[i]);
+	p->stints = realloc(p->stints, (p->tell.n + 1) * sizeof(*p->stints));
+	if (!p->stints || (from && p->stints[from - 1] > stint))
+		abort();
+	for (; from < p->tell.n; from++)
+		p->stints[from] = stint;
 	return 0;
 }
 
-static int part_cut(void *part)
-{
-	struct part *p = part;
-
-	p->segments[p->n_segments++] = p->tell.n;
-	return 0;
-}
-
-static int part_give(void *sink, void *part)
+static int partial_join(void *sink, void *partial, uint32_t stint)
 {
 	struct tell *t = sink;
-	struct part *p = part;
-	size_t to = p->given < p->n_segments ? p->segments[p->given++] :
-					       p->tell.n;
+	struct partial *p = partial;
 
-	for (; p->at < to; p->at++)
+	for (; p->at < p->tell.n && p->stints[p->at] <= stint; p->at++)
 		add(t, p->tell.told[p->at]);
 	return 0;
 }
 
-static void part_close(void *part)
+static void partial_free(void *partial)
 {
-	struct part *p = part;
+	struct partial *p = partial;
 
 	free(p->tell.told);
+	free(p->stints);
 	free(p);
 }
 
@@ -367,14 +367,13 @@ static bool any_number(struct session_config *c, bool with_time, uint64_t limit)
 	return same && !odd_n_stores;
 }
 
-static void with_parts(bool on)
+static void with_partials(bool on)
 {
 	ops.flow = flow;
-	ops.part_open = on ? part_open : NULL;
-	ops.part_flow = part_flow;
-	ops.part_cut = part_cut;
-	ops.part_give = part_give;
-	ops.part_close = part_close;
+	ops.partial_new = on ? partial_new : NULL;
+	ops.partial_flow = partial_flow;
+	ops.partial_join = partial_join;
+	ops.partial_free = partial_free;
 }
 
 static void all_ways(const char *what, unsigned needs)
@@ -384,10 +383,10 @@ static void all_ways(const char *what, unsigned needs)
 	bool time = needs & SINK_NEEDS_TIME;
 
 	ops.needs = needs;
-	for (int parts = 0; parts < 2; parts++) {
-		const char *how = parts ? "by parts" : "at once";
+	for (int partials = 0; partials < 2; partials++) {
+		const char *how = partials ? "by partial results" : "at once";
 
-		with_parts(parts);
+		with_partials(partials);
 		ok(any_number(&c, time, 0), "%s, %s", what, how);
 		c.chunk_min = 500;
 		ok(any_number(&c, time, 0), "%s, %s, large chunks", what, how);

@@ -38,14 +38,22 @@ static int finish_nothing(void *sink, struct aux_diag *diag)
 	return 0;
 }
 
-static void api_stop(struct aux_decode *d);
+/* Ends a pass, if there is one. */
+static void stop(struct aux_decode *d)
+{
+	session_pass_close(d->pass);
+	d->pass = NULL;
+	d->n_parts = d->at_part = d->n_events = 0;
+}
 
 /* Begins a pass that gives to flow. */
 static int start(struct aux_decode *d, unsigned paths,
 		 int (*flow)(void *sink, const struct flow_ctx *ctx,
 			     const struct aux_flow *ev, size_t n))
 {
-	api_stop(d);
+	struct session_pass_config config;
+
+	stop(d);
 	d->error = 0;
 	d->ended = false;
 	d->diag = (struct aux_diag){ .offset = AUX_NO_OFFSET };
@@ -53,25 +61,16 @@ static int start(struct aux_decode *d, unsigned paths,
 	d->ops.needs = (d->ops.needs & SINK_NEEDS_TIME) | paths;
 	d->ops.flow = flow;
 	d->ops.finish = finish_nothing;
-	d->run = (struct run_state){ .s = d->session, .ops = &d->ops, .sink = d,
-				     .stats = &d->stats };
-	d->open = true;
-	return session_run_open(&d->run, &d->diag);
-}
-
-/* Ends a pass, if there is one. */
-static void api_stop(struct aux_decode *d)
-{
-	if (d->open)
-		session_run_close(&d->run);
-	d->open = false;
-	d->n_parts = d->at_part = d->n_events = 0;
+	config = (struct session_pass_config){ .ops = &d->ops, .sink = d,
+					       .needs = d->ops.needs,
+					       .stats = &d->stats };
+	return session_pass_open(&d->pass, d->session, &config, &d->diag);
 }
 
 /* The pass ended: of itself (rc 0), or by an error, which stays. */
 static int end(struct aux_decode *d, int rc)
 {
-	api_stop(d);
+	stop(d);
 	d->ended = true;
 	d->error = rc;
 	if (rc < 0 && !d->diag.code)
@@ -103,10 +102,10 @@ static int fill(struct aux_decode *d)
 	int rc = 0;
 
 	d->n_parts = d->at_part = d->n_events = 0;
-	if (!d->open)
+	if (!d->pass)
 		rc = start(d, 0, keep_events);
 	while (rc == 0 && !d->n_parts) {
-		rc = session_run_step(&d->run, &d->diag);
+		rc = session_pass_step(d->pass, &d->diag);
 		if (rc == 0)
 			return end(d, 0);
 		rc = rc < 0 ? rc : 0;
@@ -134,17 +133,17 @@ int aux_decode_next(struct aux_decode *d, struct aux_decode_batch *batch,
 
 void aux_decode_rewind(struct aux_decode *d)
 {
-	api_stop(d);
+	stop(d);
 	d->ended = false;
 	d->error = 0;
 	d->diag = (struct aux_diag){ .offset = AUX_NO_OFFSET };
 	d->stats = (struct session_stats){ 0 };
 }
 
-void api_select(struct aux_decode *d, uint32_t tid)
+void aux_decode_select_tid(struct aux_decode *d, int64_t tid)
 {
 	aux_decode_rewind(d);
-	d->session->config.tid = tid;
+	session_select_tid(d->session, tid < 0 ? -1 : tid);
 }
 
 static int give_events(void *sink, const struct flow_ctx *ctx,
@@ -184,7 +183,7 @@ int aux_decode_run(struct aux_decode *d, const struct aux_decode_sink *sink,
 	if (d->sink.flags & AUX_DECODE_PATHS)
 		paths = SINK_TAKES_PATHS;
 	rc = start(d, paths, give_events);
-	while (rc == 0 && (rc = session_run_step(&d->run, &d->diag)) > 0)
+	while (rc == 0 && (rc = session_pass_step(d->pass, &d->diag)) > 0)
 		rc = 0;
 	end(d, rc);
 	if (diag)
@@ -361,7 +360,7 @@ void aux_decode_close(struct aux_decode *d)
 {
 	if (!d)
 		return;
-	api_stop(d);
+	stop(d);
 	walk_free(d->walk);
 	session_close(d->session);
 	free(d->parts);

@@ -5,8 +5,8 @@
 
 #include <aux/decode.h>
 
-#include "decode/lib/session/impl.h"
 #include "decode/lib/session/expand.h"
+#include "decode/lib/session/session.h"
 
 /* Events that were given in one call of flow; from: in events. */
 struct api_part {
@@ -19,11 +19,10 @@ struct aux_decode {
 	struct sink_host host;
 	struct walk *walk;	/* NULL until something is expanded */
 	struct session_stats stats;
-	/* one pass; ops and sink of run_state lead here */
-	struct run_state run;
-	struct sink_ops ops;
+	struct session_pass *pass;	/* NULL: none was begun, or it ended */
+	struct sink_ops ops;		/* of the pass; its sink is this struct */
 	struct aux_decode_sink sink;	/* of aux_decode_run */
-	bool open, ended;
+	bool ended;
 	int error;		/* what ended it, and its text */
 	struct aux_diag diag;
 	/* pulled, and not given yet */
@@ -32,8 +31,5 @@ struct aux_decode {
 	size_t n_parts, max_parts, at_part;
 	size_t n_events, max_events;
 };
-
-/* As if d had been opened with this thread alone; rewinds. */
-void api_select(struct aux_decode *d, uint32_t tid);
 
 #endif

@@ -203,7 +203,7 @@ void session_take_context(struct feed *f, struct feed_view *v,
 
 struct jobs;
 
-struct run_state {
+struct session_pass {
 	struct session *s;
 	struct feed *feeds;
 	size_t n;
@@ -211,38 +211,30 @@ struct run_state {
 	struct feed_wants wants;
 	const struct sink_ops *ops;
 	void *sink;
+	uint32_t needs;		/* SINK_* */
 	struct session_stats *stats;
-	bool enough;
+	struct session_stats own_stats;	/* where nobody asked for them */
+	struct session_pass_config observer;	/* on_gap, on_progress, priv */
+	bool enough;		/* the sink wants no more */
 	bool filtered;
 	bool timeless;		/* nobody asks what time it is */
 	bool ticks;		/* the sink reads TIMEs itself */
 	struct jobs *jobs;	/* NULL: one thread does it all */
-	/* told of each event that changes the view, once it is taken, and of a
-	 * GAP behind which all was given; NULL: nobody */
-	int (*on_event)(struct run_state *r, struct feed *f,
-			const struct aux_flow *ev);
 };
-
-/*
- * A pass in steps, as session_run makes it: r has s, ops, sink and stats, the rest
- * 0. A step gives what one feed has until another is earlier, at most a batch;
- * 1: there is more. finish is the caller's. close after open, failed or not.
- */
-int session_run_open(struct run_state *r, struct aux_diag *diag);
-int session_run_step(struct run_state *r, struct aux_diag *diag);
-void session_run_close(struct run_state *r);
 
 /*
  * Gives events of f until one is later than limit (at limit: when !or_at), or none
  * is left.
  */
-int session_give(struct run_state *r, struct feed *f,
+int session_give(struct session_pass *pass, struct feed *f,
 		 const struct feed_place *limit, bool or_at);
-/* Has f's next event to wait for that of another feed, at limit? */
-bool session_is_later(struct feed *f, const struct feed_place *limit,
-		      bool or_at);
-/* Counts a GAP; any other event is none. */
-void session_count_gap(struct session_stats *st, const struct aux_flow *ev);
+/* True if what is at a place comes after that of another feed, at limit. or_at: at
+ * equal places it comes first. */
+bool session_must_wait(const struct feed_place *at,
+		       const struct feed_place *limit, bool or_at);
+/* The sink got a GAP: it is counted, and the observer called. */
+void session_pass_gap(struct session_pass *pass, const struct flow_ctx *ctx,
+		      const struct aux_flow *gap);
 /* Is the place or the thread another one from ev on? */
 bool session_changes_view(const struct feed *f, const struct aux_flow *ev);
 
@@ -252,13 +244,34 @@ bool session_changes_view(const struct feed *f, const struct aux_flow *ev);
  * A job is a chunk of Intel PT, or all of a stream whose chunks need what came
  * before (CoreSight). An engine decodes it: a feed of its own, with a decoder,
  * that is in one thread at a time. What comes out waits in batches, which the
- * session's feeds take in place of a decoder's; or goes into a part of the sink,
- * and the batches tell only where its segments are.
+ * session's feeds take in place of a decoder's; or goes into a partial result of
+ * the sink, and the batches have the plan by which that is joined.
  */
 
 #define JOB_BATCH 4096	/* events that a decoder is asked for */
-#define SEGMENT 0xff	/* kind: the next segment of the part comes here */
-#define SEGMENT_BYTES 512	/* what one is thought to need */
+#define STINT_BYTES 512	/* that a sink is assumed to keep for a stint */
+
+/* One step of joining a partial result: a stint, or the GAP that ended one. */
+struct join_step {
+	struct feed_place at;	/* where it begins in the merge */
+	uint64_t n_insns;	/* of the stint */
+	uint32_t stint;		/* its number in the partial result */
+	uint32_t gap;		/* place in gaps + 1; 0: join the stint */
+};
+
+struct join_gap {
+	struct flow_ctx ctx;
+	struct aux_flow ev;
+};
+
+/* How a partial result, or as much of it as a worker filled in one go, is joined:
+ * made by the worker, read by the session once it was handed over. */
+struct join_plan {
+	struct join_step *steps;	/* at never goes back */
+	size_t n_steps, cap_steps;
+	struct join_gap *gaps;
+	size_t n_gaps, cap_gaps;
+};
 
 struct batch {
 	struct batch *next;
@@ -271,6 +284,7 @@ struct batch {
 	/* of a source: where ev[0] is */
 	struct feed_view v;
 	struct feed_place at;
+	struct join_plan plan;	/* of a partial result, instead of ev and n */
 	struct session_stats stats;	/* since the batch before */
 };
 
@@ -294,10 +308,13 @@ struct engine {
 	/* guarded by the lock: what the session has not used up, oldest first */
 	struct batch *live, **live_last;
 	struct dropped *dropped;
-	/* with a part: events and segments since the last batch */
-	struct batch out;
-	size_t cap_out;
-	bool flowed;		/* since the last segment */
+	/* with a partial result; the worker's alone: */
+	struct join_plan plan;	/* since the last batch */
+	bool in_stint;		/* it had flow: */
+	struct feed_place stint_at;
+	uint32_t stint;		/* its number */
+	uint64_t n_flowed;	/* instructions of it */
+	int error;		/* -AUX_E_NOMEM: a GAP could not be kept */
 };
 
 struct job {
@@ -316,7 +333,8 @@ struct job {
 	bool joint;		/* as the chunk before will leave it, it seems */
 	bool waits;		/* v, of the chunk before, is not known */
 	struct feed_view v;	/* where it begins, then where it ends */
-	void *part;
+	struct feed_place at;	/* where it ends; 0s if that is not known */
+	void *partial;		/* NULL: the events themselves are handed over */
 	/* guarded by the lock: */
 	struct batch *first, **last;
 	uint64_t held;		/* bytes of these */
@@ -325,25 +343,28 @@ struct job {
 };
 
 struct jobs {
-	struct run_state *r;
+	struct session_pass *pass;
 	struct workers *ws;
 	struct engine *idle, *engines;	/* guarded by the lock */
 	size_t n_live, max_live;
 	uint64_t max_held;	/* bytes of one job */
-	bool parts, cuts;	/* into parts; each TIME cuts them */
+	bool partials;		/* the sink takes partial results */
+	bool ordered;		/* and their stints in the order of the merge */
 };
 
 /*
  * jobs.c: in place of session_refill, for the feeds of the session. Of two
- * threads or more one is the caller's: it keeps a sink that takes no parts busy, and
- * has little to do for one that does.
+ * threads or more one is the caller's: it keeps a sink without partial results busy,
+ * and has little to do for one with them.
  */
-int session_jobs_open(struct run_state *r, unsigned n_threads,
+int session_jobs_open(struct session_pass *pass, unsigned n_threads,
 		      struct aux_diag *diag);
-void session_jobs_close(struct run_state *r);
-int session_jobs_refill(struct run_state *r, struct feed *f);
-/* As session_give; of parts their segments. */
-int session_jobs_give(struct run_state *r, struct feed *f,
+void session_jobs_close(struct session_pass *pass);
+int session_jobs_refill(struct session_pass *pass, struct feed *f);
+/* The place of what f has next. */
+struct feed_place session_jobs_place(const struct jobs *js, struct feed *f);
+/* As session_give; of partial results the stints are joined. */
+int session_jobs_give(struct session_pass *pass, struct feed *f,
 		      const struct feed_place *limit, bool or_at);
 
 #endif

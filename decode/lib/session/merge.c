@@ -42,36 +42,44 @@ static bool is_wanted(const struct session *s, const struct feed *f,
 	return time >= c->time_from && time <= c->time_to;
 }
 
-void session_count_gap(struct session_stats *st, const struct aux_flow *ev)
+void session_pass_gap(struct session_pass *pass, const struct flow_ctx *ctx,
+		      const struct aux_flow *gap)
 {
-	if (ev->kind != AUX_FLOW_GAP)
-		return;
-	st->n_gaps[ev->what < GAP_N_CAUSES ? ev->what : 0]++;
-	st->lossy |= ev->what != GAP_SNAPSHOT;
+	struct session_stats *st = pass->stats;
+
+	st->n_gaps[gap->what < GAP_N_CAUSES ? gap->what : 0]++;
+	st->lossy |= gap->what != GAP_SNAPSHOT;
+	if (pass->observer.on_gap)
+		pass->observer.on_gap(pass->observer.priv, ctx, gap);
 }
 
 /* Gives what is before pos, without what is left out from there on. */
-static int give(struct run_state *r, struct feed *f, size_t *start)
+static int give(struct session_pass *pass, struct feed *f, size_t *start)
 {
 	size_t from = *start;
 	int rc;
 
 	*start = f->pos;
-	if (from == f->pos || r->enough)
+	if (from == f->pos || pass->enough)
 		return 0;
-	rc = r->ops->flow(r->sink, &f->v.ctx, f->buf + from, f->pos - from);
+	rc = pass->ops->flow(pass->sink, &f->v.ctx, f->buf + from, f->pos - from);
 	if (rc > 0)
-		r->enough = true;
+		pass->enough = true;
 	return rc < 0 ? rc : 0;
 }
 
+bool session_must_wait(const struct feed_place *at,
+		       const struct feed_place *limit, bool or_at)
+{
+	return feed_before(limit, at) || (!or_at && !feed_before(at, limit));
+}
+
 /* Has f's next event to wait for that of another feed, at limit? */
-bool session_is_later(struct feed *f, const struct feed_place *limit,
-		      bool or_at)
+static bool is_later(struct feed *f, const struct feed_place *limit, bool or_at)
 {
 	struct feed_place at = session_next_place(f);
 
-	return feed_before(limit, &at) || (!or_at && !feed_before(&at, limit));
+	return session_must_wait(&at, limit, or_at);
 }
 
 /* Is the place or the thread another one from ev on? */
@@ -83,10 +91,10 @@ bool session_changes_view(const struct feed *f, const struct aux_flow *ev)
 }
 
 /* A TIME that nobody asked for: the same runs, and nothing waits for it. */
-static bool is_quiet(const struct run_state *r, const struct feed *f,
+static bool is_quiet(const struct session_pass *pass, const struct feed *f,
 		     const struct aux_flow *ev)
 {
-	return r->timeless && !f->source && ev->flags & AUX_FLOW_HAS_TSC &&
+	return pass->timeless && !f->source && ev->flags & AUX_FLOW_HAS_TSC &&
 	       ev->time.tsc < f->host.horizon_tsc &&
 	       ev->time.tsc >= f->v.ctx.tsc;
 }
@@ -117,7 +125,7 @@ static bool is_tick(const struct feed *f, const struct aux_flow *ev,
 }
 
 /* Events that a sink that reads TIMEs takes in one go, if there are TIMEs now. */
-static int give_ticks(struct run_state *r, struct feed *f, size_t *start,
+static int give_ticks(struct session_pass *pass, struct feed *f, size_t *start,
 		      const struct feed_place *limit)
 {
 	const struct aux_flow *ev = &f->buf[f->pos], *end = &f->buf[f->n];
@@ -140,30 +148,28 @@ static int give_ticks(struct run_state *r, struct feed *f, size_t *start,
 	if (!last)
 		return 0;
 	f->pos = (size_t)(ev - f->buf);
-	rc = give(r, f, start);
+	rc = give(pass, f, start);
 	f->pos = (size_t)(last - f->buf);
 	session_take_event(f);
 	f->pos = *start;
-	r->stats->n_insns += n_insns;
+	pass->stats->n_insns += n_insns;
 	return rc;
 }
 
 /* A GAP is counted when all before it was given, and it was not enough. */
-static int give_gap(struct run_state *r, struct feed *f, size_t *start,
+static int give_gap(struct session_pass *pass, struct feed *f, size_t *start,
 		    const struct aux_flow *ev)
 {
-	int rc = give(r, f, start);
+	int rc = give(pass, f, start);
 
-	if (rc < 0 || r->enough)
+	if (rc < 0 || pass->enough)
 		return rc;
-	if (r->on_event)
-		return r->on_event(r, f, ev);
-	session_count_gap(r->stats, ev);
+	session_pass_gap(pass, &f->v.ctx, ev);
 	return 0;
 }
 
 /* The event at pos, and the plain ones behind it. 1: it has to wait. */
-static int pass_event(struct run_state *r, struct feed *f, size_t *start,
+static int pass_event(struct session_pass *pass, struct feed *f, size_t *start,
 		      const struct feed_place *limit, bool or_at)
 {
 	const struct aux_flow *ev = &f->buf[f->pos];
@@ -172,31 +178,27 @@ static int pass_event(struct run_state *r, struct feed *f, size_t *start,
 	int rc = 0;
 
 	if (session_changes_view(f, ev)) {
-		if (!is_quiet(r, f, ev))
-			rc = give(r, f, start);
+		if (!is_quiet(pass, f, ev))
+			rc = give(pass, f, start);
 		if (rc < 0)
 			return rc;
-		if (session_is_later(f, limit, or_at))
+		if (is_later(f, limit, or_at))
 			return 1;
 		session_take_event(f);
-		if (r->on_event)
-			rc = r->on_event(r, f, ev);
-		if (rc < 0)
-			return rc;
 	}
-	wanted = !r->filtered || is_wanted(r->s, f, ev);
+	wanted = !pass->filtered || is_wanted(pass->s, f, ev);
 	if (!wanted) {
-		rc = give(r, f, start);
+		rc = give(pass, f, start);
 		if (rc < 0)
 			return rc;
 	}
 	if (session_is_plain(ev)) {
 		n_insns = skip_plain(f);
-		r->stats->n_insns += wanted ? n_insns : 0;
+		pass->stats->n_insns += wanted ? n_insns : 0;
 	} else {
 		f->pos++;
 		if (wanted && ev->kind == AUX_FLOW_GAP)
-			return give_gap(r, f, start, ev);
+			return give_gap(pass, f, start, ev);
 	}
 	if (!wanted)
 		*start = f->pos;
@@ -204,35 +206,36 @@ static int pass_event(struct run_state *r, struct feed *f, size_t *start,
 }
 
 /* Gives events of f until one is later than limit (at limit: when !or_at). */
-int session_give(struct run_state *r, struct feed *f,
+int session_give(struct session_pass *pass, struct feed *f,
 		 const struct feed_place *limit, bool or_at)
 {
 	size_t start = f->pos;
 	int rc = 0;
 
-	while (f->pos < f->n && !r->enough && !rc) {
-		if (r->ticks && !f->source)
-			rc = give_ticks(r, f, &start, limit);
-		if (f->pos < f->n && !r->enough && !rc)
-			rc = pass_event(r, f, &start, limit, or_at);
+	while (f->pos < f->n && !pass->enough && !rc) {
+		if (pass->ticks && !f->source)
+			rc = give_ticks(pass, f, &start, limit);
+		if (f->pos < f->n && !pass->enough && !rc)
+			rc = pass_event(pass, f, &start, limit, or_at);
 	}
-	return rc < 0 ? rc : give(r, f, &start);
+	return rc < 0 ? rc : give(pass, f, &start);
 }
 
 /* The earliest feed, and the place of the next one behind it. */
-static struct feed *earliest(struct run_state *r, struct feed_place *limit,
+static struct feed *earliest(struct session_pass *pass, struct feed_place *limit,
 			     bool *or_at)
 {
 	struct feed_place at, first = { 0 };
 	struct feed *best = NULL, *second = NULL;
 
 	*limit = (struct feed_place){ UINT64_MAX, UINT64_MAX, UINT64_MAX };
-	for (size_t i = 0; i < r->n; i++) {
-		struct feed *f = &r->feeds[i];
+	for (size_t i = 0; i < pass->n; i++) {
+		struct feed *f = &pass->feeds[i];
 
 		if (f->pos == f->n)
 			continue;
-		at = session_next_place(f);
+		at = pass->jobs ? session_jobs_place(pass->jobs, f) :
+				  session_next_place(f);
 		if (!best || feed_before(&at, &first)) {
 			if (best)
 				*limit = first;
@@ -248,47 +251,49 @@ static struct feed *earliest(struct run_state *r, struct feed_place *limit,
 	return best;
 }
 
-static int refill(struct run_state *r, struct feed *f)
+static int refill(struct session_pass *pass, struct feed *f)
 {
-	return r->jobs ? session_jobs_refill(r, f) :
-			 session_refill(f, r->stats);
+	return pass->jobs ? session_jobs_refill(pass, f) :
+			 session_refill(f, pass->stats);
 }
 
-static int fill_feeds(struct run_state *r)
+static int fill_feeds(struct session_pass *pass)
 {
 	int rc = 0;
 
-	for (size_t i = 0; i < r->n && rc >= 0; i++)
-		rc = refill(r, &r->feeds[i]);
+	for (size_t i = 0; i < pass->n && rc >= 0; i++)
+		rc = refill(pass, &pass->feeds[i]);
 	return rc < 0 ? rc : 0;
 }
 
 /* The earliest feed gives what it can. 0: there is nothing more. */
-static int merge_step(struct run_state *r)
+static int merge_step(struct session_pass *pass)
 {
 	struct feed_place limit;
 	struct feed *f;
 	bool or_at;
 	int rc;
 
-	f = r->enough ? NULL : earliest(r, &limit, &or_at);
+	f = pass->enough ? NULL : earliest(pass, &limit, &or_at);
 	if (!f)
 		return 0;
-	rc = r->jobs ? session_jobs_give(r, f, &limit, or_at) :
-		       session_give(r, f, &limit, or_at);
-	if (rc == 0 && f->pos == f->n && !r->enough)
-		rc = refill(r, f);
+	rc = pass->jobs ? session_jobs_give(pass, f, &limit, or_at) :
+		       session_give(pass, f, &limit, or_at);
+	if (rc == 0 && f->pos == f->n && !pass->enough)
+		rc = refill(pass, f);
+	if (rc >= 0 && pass->observer.on_progress)
+		pass->observer.on_progress(pass->observer.priv);
 	return rc < 0 ? rc : 1;
 }
 
-static void close_feeds(struct run_state *r)
+static void close_feeds(struct session_pass *pass)
 {
-	if (r->jobs)
-		session_jobs_close(r);
+	if (pass->jobs)
+		session_jobs_close(pass);
 	else
-		for (size_t i = 0; i < r->n; i++)
-			session_close_feed(&r->feeds[i]);
-	free(r->feeds);
+		for (size_t i = 0; i < pass->n; i++)
+			session_close_feed(&pass->feeds[i]);
+	free(pass->feeds);
 }
 
 static bool stream_wanted(const struct session *s, const struct stream *st)
@@ -328,17 +333,17 @@ static enum aux_paths find_paths(uint32_t needs)
 }
 
 /* What the feeds are to give. */
-static struct feed_wants find_wants(const struct run_state *r)
+static struct feed_wants find_wants(const struct session_pass *pass)
 {
-	const struct session *s = r->s;
-	bool timed = r->ops->needs & SINK_NEEDS_TIME || r->n > 1 || r->filtered;
+	const struct session *s = pass->s;
+	bool timed = pass->needs & SINK_NEEDS_TIME || pass->n > 1 || pass->filtered;
 
 	return (struct feed_wants){
-		.paths = find_paths(r->ops->needs),
+		.paths = find_paths(pass->needs),
 		.time_step = timed ? 0 : UINT64_MAX,
 		.reference = s->decoder ? NULL :
 			     plugins_reference(s->chunks.trace_type,
-					       r->decoder),
+					       pass->decoder),
 	};
 }
 
@@ -360,39 +365,39 @@ static unsigned count_workers(const struct session *s)
 	return s->chunks.aux_bytes < SMALL_FILE ? 1 : count_cpus();
 }
 
-static int open_decoders(struct run_state *r, struct aux_diag *diag)
+static int open_decoders(struct session_pass *pass, struct aux_diag *diag)
 {
-	unsigned n_workers = count_workers(r->s);
+	unsigned n_workers = count_workers(pass->s);
 	int rc;
 
 	if (n_workers > 1) {
-		rc = session_jobs_open(r, n_workers, diag);
+		rc = session_jobs_open(pass, n_workers, diag);
 		if (rc == -AUX_E_NOMEM)
 			diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 				 "out of memory");
 		return rc;
 	}
-	for (size_t i = 0; i < r->n; i++) {
-		rc = session_open_feed(r->s, &r->feeds[i], r->feeds[i].index,
-				       r->decoder, diag);
+	for (size_t i = 0; i < pass->n; i++) {
+		rc = session_open_feed(pass->s, &pass->feeds[i], pass->feeds[i].index,
+				       pass->decoder, diag);
 		if (rc < 0)
 			return rc;
 	}
 	return 0;
 }
 
-static int want_stream(struct run_state *r, size_t i)
+static int want_stream(struct session_pass *pass, size_t i)
 {
-	int rc = session_seek(r->s, i);
+	int rc = session_seek(pass->s, i);
 
-	r->feeds[r->n++].index = i;
-	r->stats->aux_wanted += session_span_bytes(r->s, i);
+	pass->feeds[pass->n++].index = i;
+	pass->stats->aux_wanted += session_span_bytes(pass->s, i);
 	return rc;
 }
 
-static int open_feeds(struct run_state *r, struct aux_diag *diag)
+static int open_feeds(struct session_pass *pass, struct aux_diag *diag)
 {
-	struct session *s = r->s;
+	struct session *s = pass->s;
 
 	if (!s->n_streams)
 		return 0;
@@ -400,27 +405,26 @@ static int open_feeds(struct run_state *r, struct aux_diag *diag)
 		*diag = s->chunks.cs_error;
 		return -diag->code;
 	}
-	r->decoder = find_decoder(s, diag);
-	if (!r->decoder)
+	pass->decoder = find_decoder(s, diag);
+	if (!pass->decoder)
 		return -AUX_E_UNSUPPORTED;
-	r->feeds = calloc(s->n_streams, sizeof(*r->feeds));
-	if (!r->feeds)
+	pass->feeds = calloc(s->n_streams, sizeof(*pass->feeds));
+	if (!pass->feeds)
 		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 				"out of memory");
 	for (size_t i = 0; i < s->n_streams; i++)
-		if (stream_wanted(s, &s->streams[i]) && want_stream(r, i) < 0)
+		if (stream_wanted(s, &s->streams[i]) && want_stream(pass, i) < 0)
 			return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 					"out of memory");
-	r->wants = find_wants(r);
-	for (size_t i = 0; i < r->n; i++)
-		r->feeds[i].wants = r->wants;
-	r->timeless = r->wants.time_step;
-	r->ticks = r->ops->needs & SINK_TAKES_TIMES && !r->filtered &&
-		   !r->on_event;
-	r->stats->decoder = r->decoder->name;
-	r->stats->reference = r->wants.reference ? r->wants.reference->name :
+	pass->wants = find_wants(pass);
+	for (size_t i = 0; i < pass->n; i++)
+		pass->feeds[i].wants = pass->wants;
+	pass->timeless = pass->wants.time_step;
+	pass->ticks = pass->needs & SINK_TAKES_TIMES && !pass->filtered;
+	pass->stats->decoder = pass->decoder->name;
+	pass->stats->reference = pass->wants.reference ? pass->wants.reference->name :
 						   NULL;
-	return open_decoders(r, diag);
+	return open_decoders(pass, diag);
 }
 
 /* Saved code or the ledger may be in a section that the file lacks. */
@@ -457,39 +461,63 @@ static int say_no_memory(int rc, struct aux_diag *diag)
 	return rc;
 }
 
-int session_run_open(struct run_state *r, struct aux_diag *diag)
+int session_pass_open(struct session_pass **out, struct session *s,
+		      const struct session_pass_config *config,
+		      struct aux_diag *diag)
 {
+	struct session_pass *pass = calloc(1, sizeof(*pass));
 	int rc;
 
-	*r->stats = (struct session_stats){ 0 };
-	r->filtered = is_filtered(r->s);
-	count_file(r->s, r->stats);
-	rc = open_feeds(r, diag);
-	return rc ? rc : say_no_memory(fill_feeds(r), diag);
+	*out = pass;
+	if (!pass)
+		return say_no_memory(-AUX_E_NOMEM, diag);
+	pass->s = s;
+	pass->ops = config->ops;
+	pass->sink = config->sink;
+	pass->needs = config->needs;
+	pass->stats = config->stats ? config->stats : &pass->own_stats;
+	pass->observer = *config;
+	*pass->stats = (struct session_stats){ 0 };
+	pass->filtered = is_filtered(s);
+	count_file(s, pass->stats);
+	rc = open_feeds(pass, diag);
+	return rc ? rc : say_no_memory(fill_feeds(pass), diag);
 }
 
-int session_run_step(struct run_state *r, struct aux_diag *diag)
+int session_pass_step(struct session_pass *pass, struct aux_diag *diag)
 {
-	return say_no_memory(merge_step(r), diag);
+	return say_no_memory(merge_step(pass), diag);
 }
 
-void session_run_close(struct run_state *r)
+void session_pass_close(struct session_pass *pass)
 {
-	close_feeds(r);
+	if (!pass)
+		return;
+	close_feeds(pass);
+	free(pass);
+}
+
+int session_run_pass(struct session *s,
+		     const struct session_pass_config *config,
+		     struct aux_diag *diag)
+{
+	struct session_pass *pass;
+	int rc = session_pass_open(&pass, s, config, diag);
+
+	while (rc == 0 && (rc = session_pass_step(pass, diag)) > 0)
+		rc = 0;
+	if (rc == 0)
+		rc = config->ops->finish(config->sink, diag);
+	session_pass_close(pass);
+	return rc;
 }
 
 int session_run(struct session *s, const struct sink_ops *ops, void *sink,
 		struct session_stats *stats, struct aux_diag *diag)
 {
-	struct session_stats own;
-	struct run_state r = { .s = s, .ops = ops, .sink = sink,
-			       .stats = stats ? stats : &own };
-	int rc = session_run_open(&r, diag);
+	struct session_pass_config config = { .ops = ops, .sink = sink,
+					      .needs = ops->needs,
+					      .stats = stats };
 
-	while (rc == 0 && (rc = session_run_step(&r, diag)) > 0)
-		rc = 0;
-	if (rc == 0)
-		rc = ops->finish(sink, diag);
-	session_run_close(&r);
-	return rc;
+	return session_run_pass(s, &config, diag);
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "decode/lib/session/impl.h"
 
 /*
@@ -17,7 +18,7 @@
  *
  * The engine sees the flow as the session's feeds will: it takes every event that
  * changes who runs, so that the decoder finds its code. Only then the events go
- * to the session in a batch, or into a part of the sink.
+ * to the session in a batch, or into a partial result of the sink.
  */
 
 /* ---- engines ---- */
@@ -60,8 +61,8 @@ static int session_new_engine(struct jobs *js, size_t stream,
 		return -AUX_E_NOMEM;
 	e->jobs = js;
 	e->live_last = &e->live;
-	e->feed.wants = js->r->wants;
-	rc = session_open_feed(js->r->s, &e->feed, stream, js->r->decoder,
+	e->feed.wants = js->pass->wants;
+	rc = session_open_feed(js->pass->s, &e->feed, stream, js->pass->decoder,
 			       diag);
 	if (rc < 0) {
 		session_free_engine(e);
@@ -85,7 +86,8 @@ static void session_free_engine(struct engine *e)
 		d->release(d->what);
 		free(d);
 	}
-	free(e->out.ev);
+	free(e->plan.steps);
+	free(e->plan.gaps);
 	free(e->joined.p);
 	free(e->joined_before.p);
 	free(e);
@@ -136,8 +138,8 @@ static int push(struct jobs *js, struct job *job, struct batch *b)
 	job->last = &b->next;
 	job->held += b->bytes;
 	full = job->work.stop || job->held >= js->max_held;
-	/* a part is the worker's as long as it works on it */
-	if (!js->parts)
+	/* a partial result is the worker's as long as it works on it */
+	if (!js->partials)
 		workers_tell(js->ws, &job->work);
 	workers_unlock(js->ws);
 	return full;
@@ -202,112 +204,116 @@ nomem:
 	return -AUX_E_NOMEM;
 }
 
-/* ---- parts ---- */
+/* ---- partial results ---- */
 
-static int add_note(struct engine *e, const struct aux_flow *ev)
+/* What went into the partial result since the last step is a stint. */
+static int end_stint(struct engine *e)
 {
-	struct batch *out = &e->out;
-	size_t cap = e->cap_out ? 2 * e->cap_out : 64;
-	struct aux_flow *p;
+	struct join_plan *plan = &e->plan;
 
-	if (out->n == e->cap_out) {
-		p = reallocarray(out->ev, cap, sizeof(*p));
-		if (!p)
-			return -AUX_E_NOMEM;
-		out->ev = p;
-		e->cap_out = cap;
-	}
-	out->ev[out->n++] = *ev;
-	out->bytes += sizeof(*ev);
+	if (!e->in_stint)
+		return 0;
+	if (array_grow(&plan->steps, plan->n_steps, &plan->cap_steps,
+		       sizeof(*plan->steps)))
+		return -AUX_E_NOMEM;
+	plan->steps[plan->n_steps++] = (struct join_step){
+		.at = e->stint_at, .n_insns = e->n_flowed, .stint = e->stint,
+	};
+	e->stats.n_insns -= e->n_flowed;
+	e->n_flowed = 0;
+	e->in_stint = false;
+	e->stint++;
 	return 0;
 }
 
-static int flow_part(void *sink, const struct flow_ctx *ctx,
-		     const struct aux_flow *ev, size_t n)
+/*
+ * The merge may turn to another stream wherever the place changes, so a stint ends
+ * there; not where the sink lets streams be joined in any order. What is given here
+ * is all at one place: session_give does so before an event that changes it.
+ */
+static int flow_partial(void *sink, const struct flow_ctx *ctx,
+			const struct aux_flow *ev, size_t n)
 {
 	struct engine *e = sink;
+	struct jobs *js = e->jobs;
 
-	e->flowed = true;
-	return e->jobs->r->ops->part_flow(e->job->part, ctx, ev, n);
+	if (js->ordered && feed_before(&e->stint_at, &e->feed.at) &&
+	    end_stint(e) < 0)
+		return -AUX_E_NOMEM;
+	if (!e->in_stint)
+		e->stint_at = e->feed.at;
+	e->in_stint = true;
+	/* session_give counts what it gives before it does */
+	e->n_flowed = e->stats.n_insns;
+	return js->pass->ops->partial_flow(e->job->partial, e->stint, ctx, ev,
+					   n);
 }
 
-static const struct sink_ops part_ops = { .name = "part", .flow = flow_part };
+static const struct sink_ops partial_ops = { .name = "partial",
+					     .flow = flow_partial };
 
-/* What went into the part is a segment. */
-static int end_segment(struct engine *e)
+/* A GAP is told to the observer when the stint that it ends was joined. */
+static void keep_gap(void *priv, const struct flow_ctx *ctx,
+		     const struct aux_flow *gap)
 {
-	struct aux_flow ev = { .kind = SEGMENT };
-	int rc;
+	struct engine *e = priv;
+	struct join_plan *plan = &e->plan;
 
-	if (!e->flowed)
-		return 0;
-	e->flowed = false;
-	rc = e->jobs->r->ops->part_cut(e->job->part);
-	if (rc < 0)
-		return rc;
-	ev.payload.value = e->stats.n_insns;
-	e->stats.n_insns = 0;
-	e->out.bytes += SEGMENT_BYTES;
-	return add_note(e, &ev);
+	if (end_stint(e) < 0 ||
+	    array_grow(&plan->gaps, plan->n_gaps, &plan->cap_gaps,
+		       sizeof(*plan->gaps)) ||
+	    array_grow(&plan->steps, plan->n_steps, &plan->cap_steps,
+		       sizeof(*plan->steps))) {
+		e->error = -AUX_E_NOMEM;
+		return;
+	}
+	plan->gaps[plan->n_gaps++] = (struct join_gap){ *ctx, *gap };
+	plan->steps[plan->n_steps++] = (struct join_step){
+		.at = e->feed.at, .gap = (uint32_t)plan->n_gaps,
+	};
 }
 
-/* Another stream's flow may come before this event, and a GAP is counted behind
- * what it ends. */
-static int note_event(struct run_state *r, struct feed *f,
-		      const struct aux_flow *ev)
+static uint64_t plan_bytes(const struct join_plan *plan)
 {
-	struct engine *e = r->sink;
-	int rc;
-
-	(void)f;
-	if (ev->kind != AUX_FLOW_GAP && !e->jobs->cuts)
-		return 0;
-	rc = end_segment(e);
-	return rc < 0 ? rc : add_note(e, ev);
+	return plan->n_steps * (sizeof(*plan->steps) + STINT_BYTES) +
+	       plan->n_gaps * sizeof(*plan->gaps);
 }
 
-static int push_notes(struct jobs *js, struct job *job)
+static int push_plan(struct jobs *js, struct job *job)
 {
 	struct engine *e = job->engine;
-	struct batch *b = malloc(sizeof(*b));
+	struct batch *b = calloc(1, sizeof(*b));
 
-	if (!b || end_segment(e) < 0) {
+	if (!b || end_stint(e) < 0) {
 		free(b);
 		return -AUX_E_NOMEM;
 	}
-	*b = e->out;
+	b->plan = e->plan;
+	b->bytes = sizeof(*b) + plan_bytes(&b->plan);
 	b->in_chunk = e->feed.in_chunk;
-	e->out = (struct batch){ 0 };
-	e->cap_out = 0;
+	e->plan = (struct join_plan){ 0 };
 	return push(js, job, b);
 }
 
-/* The events of one refill go into the part; 1: it is enough for now. A source's
- * places depend on what is in the buffer with an event, so a batch ends with it. */
-static int give_part(struct jobs *js, struct job *job)
+/* The events of one refill go into the partial result; 1: it holds enough. */
+static int fill_partial(struct jobs *js, struct job *job)
 {
 	static const struct feed_place never = { UINT64_MAX, UINT64_MAX,
 						 UINT64_MAX };
 	struct engine *e = job->engine;
 	struct feed *f = &e->feed;
-	struct run_state r = {
-		.s = js->r->s, .ops = &part_ops, .sink = e,
-		.stats = &e->stats, .filtered = js->r->filtered,
-		.timeless = js->r->timeless, .on_event = note_event,
+	struct session_pass pass = {
+		.s = js->pass->s, .ops = &partial_ops, .sink = e,
+		.stats = &e->stats, .filtered = js->pass->filtered,
+		.timeless = js->pass->timeless,
+		.observer = { .on_gap = keep_gap, .priv = e },
 	};
-	int rc;
+	int rc = session_give(&pass, f, &never, true);
 
-	if (f->source) {
-		e->out.v = f->v;
-		e->out.at = f->at;
-	}
-	rc = session_give(&r, f, &never, true);
-	if (rc < 0)
-		return rc;
+	if (rc < 0 || e->error < 0)
+		return rc < 0 ? rc : e->error;
 	job->work.key = job->is_chunk ? job->work.key : f->at.time;
-	if (f->source && js->cuts)
-		return push_notes(js, job);
-	return r.enough || e->out.bytes >= js->max_held;
+	return plan_bytes(&e->plan) >= js->max_held;
 }
 
 /* ---- jobs ---- */
@@ -354,7 +360,8 @@ static int begin_job(struct jobs *js, struct job *job)
 	if (rc < 0)
 		return rc;
 	job->engine->job = job;
-	job->engine->flowed = false;
+	job->engine->in_stint = false;
+	job->engine->stint = 0;
 	job->begun = true;
 	return job->is_chunk ? engine_begin_chunk(job) : 0;
 }
@@ -365,9 +372,9 @@ static enum work_state engine_end_job(struct jobs *js, struct job *job, int rc)
 	struct engine *e = job->engine;
 	struct batch *b;
 
-	if (e && js->parts && push_notes(js, job) < 0)
+	if (e && js->partials && push_plan(js, job) < 0)
 		rc = -AUX_E_NOMEM;
-	if (e && !js->parts) {
+	if (e && !js->partials) {
 		b = calloc(1, sizeof(*b));
 		if (b)
 			push(js, job, b);
@@ -380,6 +387,7 @@ static enum work_state engine_end_job(struct jobs *js, struct job *job, int rc)
 		job->any = e->feed.gave;
 		job->in_gap = e->feed.in_gap;
 		job->v = e->feed.v;
+		job->at = e->feed.at;
 	}
 	if (e && job->is_chunk) {
 		e->next = js->idle;
@@ -400,11 +408,11 @@ static enum work_state session_do_job(void *priv, struct work *w)
 	if (rc < 0)
 		return engine_end_job(js, job, rc);
 	while ((rc = session_refill(&e->feed, &e->stats)) > 0) {
-		rc = js->parts ? give_part(js, job) : push_events(js, job);
+		rc = js->partials ? fill_partial(js, job) : push_events(js, job);
 		if (rc < 0)
 			break;
 		if (rc > 0 && !w->stop) {
-			if (js->parts && push_notes(js, job) < 0)
+			if (js->partials && push_plan(js, job) < 0)
 				return engine_end_job(js, job, -AUX_E_NOMEM);
 			return WORK_HELD;
 		}
@@ -419,12 +427,12 @@ static enum work_state session_do_job(void *priv, struct work *w)
  * earliest chunks first, and of each stream the one that is needed next.
  */
 
-static int session_open_part(struct jobs *js, struct job *job)
+static int new_partial(struct jobs *js, struct job *job)
 {
-	int rc = js->parts && !job->is_gap ?
-			 js->r->ops->part_open(&job->part, js->r->sink) : 0;
-
-	return rc < 0 ? -AUX_E_NOMEM : 0;
+	if (!js->partials || job->is_gap)
+		return 0;
+	return js->pass->ops->partial_new(&job->partial, js->pass->sink) < 0 ?
+		       -AUX_E_NOMEM : 0;
 }
 
 /* What is known of a stream of Intel PT before its first chunk. */
@@ -492,7 +500,7 @@ static int cut_job(struct jobs *js, struct feed *f)
 	*f->last_job = job;
 	f->last_job = &job->next;
 	js->n_live++;
-	if (session_open_part(js, job) < 0)
+	if (new_partial(js, job) < 0)
 		return -AUX_E_NOMEM;
 	if (job->is_gap)
 		return 0;
@@ -503,12 +511,12 @@ static int cut_job(struct jobs *js, struct feed *f)
 }
 
 /* The stream whose next chunk is needed first. */
-static struct feed *next_to_cut(struct run_state *r)
+static struct feed *next_to_cut(struct session_pass *pass)
 {
 	struct feed *best = NULL;
 
-	for (size_t i = 0; i < r->n; i++) {
-		struct feed *f = &r->feeds[i];
+	for (size_t i = 0; i < pass->n; i++) {
+		struct feed *f = &pass->feeds[i];
 
 		if (!f->cut_ended && (!best || f->cut_key < best->cut_key))
 			best = f;
@@ -524,7 +532,7 @@ static int session_cut_jobs(struct jobs *js, struct feed *f)
 	while (rc == 0 && !f->job && !f->cut_ended)
 		rc = cut_job(js, f);
 	while (rc == 0 && js->n_live < js->max_live &&
-	       (f = next_to_cut(js->r)))
+	       (f = next_to_cut(js->pass)))
 		rc = cut_job(js, f);
 	return rc;
 }
@@ -572,6 +580,8 @@ static void free_batch(struct jobs *js, struct batch *b)
 		d = next;
 	}
 	free(b->ev);
+	free(b->plan.steps);
+	free(b->plan.gaps);
 	free(b);
 }
 
@@ -590,8 +600,8 @@ static void free_batches(struct jobs *js, struct job *job)
 static void free_job(struct jobs *js, struct job *job)
 {
 	free_batches(js, job);
-	if (job->part)
-		js->r->ops->part_close(job->part);
+	if (job->partial)
+		js->pass->ops->partial_free(job->partial);
 	free(job->joined.p);
 	free(job);
 	js->n_live--;
@@ -614,10 +624,10 @@ static int do_again(struct jobs *js, struct job *job, bool joint)
 	}
 	workers_unlock(js->ws);
 	free_batches(js, job);
-	if (job->part)
-		js->r->ops->part_close(job->part);
-	job->part = NULL;
-	if (session_open_part(js, job) < 0)
+	if (job->partial)
+		js->pass->ops->partial_free(job->partial);
+	job->partial = NULL;
+	if (new_partial(js, job) < 0)
 		return -AUX_E_NOMEM;
 	job->joint = joint;
 	job->begun = job->any = job->in_gap = false;
@@ -670,6 +680,8 @@ static int end_job(struct jobs *js, struct feed *f)
 		f->joint = job->chunk.flags & AUX_CHUNK_HAS_END_IP &&
 			   !f->in_gap;
 		f->v = job->v;
+		if (feed_before(&f->at, &job->at))
+			f->at = job->at;
 	}
 	f->job = job->next;
 	if (!f->job)
@@ -686,9 +698,9 @@ static struct batch *wait_batch(struct jobs *js, struct job *job)
 	struct batch *b;
 
 	workers_lock(js->ws);
-	/* a part is the worker's as long as it works on it */
+	/* a partial result is the worker's as long as it works on it */
 	while (w->state != WORK_DONE &&
-	       (!job->first || (js->parts && w->state == WORK_RUNNING))) {
+	       (!job->first || (js->partials && w->state == WORK_RUNNING))) {
 		if (!job->first)
 			workers_resume(js->ws, w);
 		workers_wait(js->ws, w);
@@ -714,13 +726,13 @@ static void add_stats(struct session_stats *to, const struct session_stats *st)
 	to->n_left += st->n_left;
 }
 
-static void take_batch(struct run_state *r, struct feed *f, struct batch *b)
+static void take_batch(struct session_pass *pass, struct feed *f, struct batch *b)
 {
 	f->batch = b;
 	f->buf = b->ev;
-	f->n = b->n;
+	f->n = f->job->partial ? b->plan.n_steps : b->n;
 	f->in_chunk = b->in_chunk;
-	add_stats(r->stats, &b->stats);
+	add_stats(pass->stats, &b->stats);
 	if (f->source && b->n) {
 		f->v = b->v;
 		f->at = b->at;
@@ -761,13 +773,13 @@ static int take_events(struct jobs *js, struct feed *f)
 	f->begun_job = true;
 	b = wait_batch(js, job);
 	if (b)
-		take_batch(js->r, f, b);
+		take_batch(js->pass, f, b);
 	return b != NULL;
 }
 
-int session_jobs_refill(struct run_state *r, struct feed *f)
+int session_jobs_refill(struct session_pass *pass, struct feed *f)
 {
-	struct jobs *js = r->jobs;
+	struct jobs *js = pass->jobs;
 	int rc;
 
 	drop_batch(js, f);
@@ -790,31 +802,67 @@ int session_jobs_refill(struct run_state *r, struct feed *f)
 	return 1;
 }
 
-int session_jobs_give(struct run_state *r, struct feed *f,
-		      const struct feed_place *limit, bool or_at)
+/* Is what f has next a step of a partial result's plan? A GAP between two chunks is
+ * in none, and reaches the sink as an event. */
+static bool has_plan(const struct feed *f)
 {
+	return f->job && f->job->partial;
+}
+
+/*
+ * A worker begins a chunk without knowing the place where the one before ended: the
+ * later one holds, as where one thread does it all.
+ */
+static struct feed_place place_of_step(const struct feed *f)
+{
+	const struct join_step *step = &f->batch->plan.steps[f->pos];
+
+	return feed_before(&f->at, &step->at) ? step->at : f->at;
+}
+
+struct feed_place session_jobs_place(const struct jobs *js, struct feed *f)
+{
+	(void)js;
+	return has_plan(f) ? place_of_step(f) : session_next_place(f);
+}
+
+static int join_step(struct session_pass *pass, struct feed *f)
+{
+	const struct join_plan *plan = &f->batch->plan;
+	const struct join_step *step = &plan->steps[f->pos];
+	const struct join_gap *gap;
 	int rc;
 
-	/* what is between chunks is in no part */
-	if (!r->jobs->parts || f->job->is_gap)
-		return session_give(r, f, limit, or_at);
-	for (; f->pos < f->n && !r->enough; f->pos++) {
-		const struct aux_flow *ev = &f->buf[f->pos];
-
-		if (ev->kind == SEGMENT) {
-			rc = r->ops->part_give(r->sink, f->job->part);
-			if (rc < 0)
-				return rc;
-			r->enough = rc > 0;
-			r->stats->n_insns += ev->payload.value;
-		} else if (session_changes_view(f, ev)) {
-			if (session_is_later(f, limit, or_at))
-				return 0;
-			session_take_event(f);
-		}
-		session_count_gap(r->stats, ev);
+	if (step->gap) {
+		gap = &plan->gaps[step->gap - 1];
+		session_pass_gap(pass, &gap->ctx, &gap->ev);
+		return 0;
 	}
+	rc = pass->ops->partial_join(pass->sink, f->job->partial, step->stint);
+	if (rc < 0)
+		return rc;
+	pass->enough = rc > 0;
+	pass->stats->n_insns += step->n_insns;
 	return 0;
+}
+
+int session_jobs_give(struct session_pass *pass, struct feed *f,
+		      const struct feed_place *limit, bool or_at)
+{
+	struct feed_place at;
+	int rc = 0;
+
+	if (!has_plan(f))
+		return session_give(pass, f, limit, or_at);
+	for (; rc == 0 && f->pos < f->n && !pass->enough; f->pos++) {
+		at = place_of_step(f);
+		if (feed_before(&f->at, &at) &&
+		    session_must_wait(&at, limit, or_at))
+			return 0;
+		f->at = at;
+		rc = join_step(pass, f);
+	}
+	return rc;
 }
 
 /* ---- from open to close ---- */
@@ -837,80 +885,80 @@ static int add_stream(struct jobs *js, struct feed *f, struct aux_diag *diag)
 		return rc;
 	job->engine->all = js->engines;
 	js->engines = job->engine;
-	return session_open_part(js, job);
+	return new_partial(js, job);
 }
 
-static int open_feeds(struct run_state *r, struct aux_diag *diag)
+static int open_feeds(struct session_pass *pass, struct aux_diag *diag)
 {
-	struct jobs *js = r->jobs;
+	struct jobs *js = pass->jobs;
 	int rc = 0;
 
-	for (size_t i = 0; rc == 0 && i < r->n; i++) {
-		struct feed *f = &r->feeds[i];
+	for (size_t i = 0; rc == 0 && i < pass->n; i++) {
+		struct feed *f = &pass->feeds[i];
 
-		session_init_feed(r->s, f, f->index);
+		session_init_feed(pass->s, f, f->index);
 		f->it.lazy = true;
 		f->last_job = &f->job;
 		if (f->source)
 			rc = add_stream(js, f, diag);
 	}
-	if (rc < 0 || !r->n || js->engines)
+	if (rc < 0 || !pass->n || js->engines)
 		return rc;
-	rc = session_new_engine(js, r->feeds[0].index, &js->engines, diag);
+	rc = session_new_engine(js, pass->feeds[0].index, &js->engines, diag);
 	js->idle = js->engines;
 	return rc;
 }
 
-/* Whether the sink has parts, and takes them now. */
-static bool try_parts(const struct run_state *r)
+/* Does the sink take partial results, with the options that it has? */
+static bool takes_partials(const struct session_pass *pass)
 {
-	void *part;
+	void *partial;
 
-	if (!r->ops->part_open ||
-	    r->ops->part_open(&part, r->sink) < 0)
+	if (!pass->ops->partial_new ||
+	    pass->ops->partial_new(&partial, pass->sink) < 0)
 		return false;
-	r->ops->part_close(part);
+	pass->ops->partial_free(partial);
 	return true;
 }
 
-int session_jobs_open(struct run_state *r, unsigned n_threads,
+int session_jobs_open(struct session_pass *pass, unsigned n_threads,
 		      struct aux_diag *diag)
 {
 	struct jobs *js = calloc(1, sizeof(*js));
-	uint64_t max = r->s->config.max_memory;
+	uint64_t max = pass->s->config.max_memory;
 	int rc;
 
-	r->jobs = js;
+	pass->jobs = js;
 	if (!js)
 		return -AUX_E_NOMEM;
-	js->r = r;
-	js->parts = try_parts(r);
-	js->cuts = r->n > 1;
-	js->max_live = AHEAD * n_threads + r->n;
+	js->pass = pass;
+	js->partials = takes_partials(pass);
+	js->ordered = pass->n > 1 && !(pass->needs & SINK_ANY_STREAM_ORDER);
+	js->max_live = AHEAD * n_threads + pass->n;
 	js->max_held = (max ? max : SESSION_MEMORY) / js->max_live;
-	rc = open_feeds(r, diag);
+	rc = open_feeds(pass, diag);
 	if (rc == 0)
-		rc = workers_new(&js->ws, n_threads - !js->parts,
+		rc = workers_new(&js->ws, n_threads - !js->partials,
 				 session_do_job, js);
 	if (rc < 0)
 		return rc;
 	workers_lock(js->ws);
-	for (size_t i = 0; i < r->n; i++)
-		if (r->feeds[i].job)
-			workers_add(js->ws, &r->feeds[i].job->work);
+	for (size_t i = 0; i < pass->n; i++)
+		if (pass->feeds[i].job)
+			workers_add(js->ws, &pass->feeds[i].job->work);
 	workers_unlock(js->ws);
 	return 0;
 }
 
-void session_jobs_close(struct run_state *r)
+void session_jobs_close(struct session_pass *pass)
 {
-	struct jobs *js = r->jobs;
+	struct jobs *js = pass->jobs;
 
 	if (!js)
 		return;
 	workers_stop(js->ws);
-	for (size_t i = 0; i < r->n; i++) {
-		struct feed *f = &r->feeds[i];
+	for (size_t i = 0; i < pass->n; i++) {
+		struct feed *f = &pass->feeds[i];
 
 		drop_batch(js, f);
 		while (f->job) {
@@ -930,5 +978,5 @@ void session_jobs_close(struct run_state *r)
 	}
 	workers_free(js->ws);
 	free(js);
-	r->jobs = NULL;
+	pass->jobs = NULL;
 }

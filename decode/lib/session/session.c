@@ -167,6 +167,21 @@ const struct losses *session_losses(const struct session *s)
 	return &s->losses;
 }
 
+const struct chunks *session_chunks(const struct session *s)
+{
+	return &s->chunks;
+}
+
+bool session_is_timed(const struct session *s)
+{
+	return s->timed;
+}
+
+void session_select_tid(struct session *s, int64_t tid)
+{
+	s->config.tid = tid;
+}
+
 const struct stream *session_stream(const struct session *s, size_t i)
 {
 	return i < s->n_streams ? &s->streams[i] : NULL;

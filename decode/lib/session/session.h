@@ -96,12 +96,54 @@ const struct timeline *session_timeline(const struct session *s);
 struct codeview *session_codeview(const struct session *s);
 const struct losses *session_losses(const struct session *s);
 const struct stream *session_stream(const struct session *s, size_t i);
+/* The AUX bytes by queue, their segments and metadata. */
+const struct chunks *session_chunks(const struct session *s);
+/* Does the trace have times of the clock that the records share? */
+bool session_is_timed(const struct session *s);
+/* The next pass is of this thread alone; -1: of all. */
+void session_select_tid(struct session *s, int64_t tid);
 
 /*
- * Decodes everything the filters let through, into the sink, and finishes it. A
- * GAP is the last event of its call of flow, or of its segment of a part. stats
- * (NULL: none) grow as the sink gets the flow.
+ * A pass: everything that the filters let through is decoded into a sink. One pass
+ * of a session at a time, from open to close in one thread, which is the session's:
+ * the sink (but for its partial results) and the observer are called in it.
  */
+struct session_pass_config {
+	const struct sink_ops *ops;	/* these and sink outlive the pass */
+	void *sink;
+	uint32_t needs;		/* SINK_*: ops->needs, or what needs_of says */
+	struct session_stats *stats;	/* NULL: not wanted. They grow as the
+					 * sink gets the flow */
+	/* The observer; each may be NULL. */
+	void *priv;
+	/* A GAP, once the sink got it and all before it, in the order of the
+	 * flow. ctx and gap are valid in the call alone. */
+	void (*on_gap)(void *priv, const struct flow_ctx *ctx,
+		       const struct aux_flow *gap);
+	/* The sink got something, or stats did; often. */
+	void (*on_progress)(void *priv);
+};
+
+struct session_pass;
+
+/* config is copied. close accepts NULL, and half-open ones: *pass is set even where
+ * open fails. */
+int session_pass_open(struct session_pass **pass, struct session *s,
+		      const struct session_pass_config *config,
+		      struct aux_diag *diag);
+/*
+ * Gives the sink what one stream has until another stream is earlier, at most a
+ * batch. A GAP is the last event of its call of flow. 1: there is more; 0: all was
+ * given, or the sink has enough (it is not finished by this).
+ */
+int session_pass_step(struct session_pass *pass, struct aux_diag *diag);
+void session_pass_close(struct session_pass *pass);
+
+/* A whole pass, and ops->finish at its end. */
+int session_run_pass(struct session *s,
+		     const struct session_pass_config *config,
+		     struct aux_diag *diag);
+/* The same without an observer; stats may be NULL. */
 int session_run(struct session *s, const struct sink_ops *ops, void *sink,
 		struct session_stats *stats, struct aux_diag *diag);
 

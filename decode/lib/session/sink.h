@@ -45,6 +45,10 @@ struct flow_ctx {
 #define SINK_EXACT_OFFSETS 8	/* PATHs are AUX_PATHS_PACKET */
 #define SINK_TAKES_TIMES 16	/* TIMEs among other events: behind one, the time is
 				 * its own, later than that of flow_ctx */
+#define SINK_ANY_STREAM_ORDER 32 /* partial results of different streams may be
+				  * joined in any order: the sink keeps streams
+				  * apart, or adds what commutes. Spares it a
+				  * stint for each TIME */
 
 /*
  * What a sink may ask of the rest of the program; a test gives its own.
@@ -169,28 +173,34 @@ struct sink_ops {
 	int (*finish)(void *sink, struct aux_diag *diag);
 	void (*close)(void *sink);	/* NULL is allowed */
 	/*
-	 * For a sink whose result can be put together from parts: all five or
-	 * none. A part takes the flow of one chunk, in a thread of its own;
-	 * nothing of the sink changes by that. cut ends a segment of what it
-	 * takes. give, in the session's thread and in the order of the flow,
-	 * adds the part's oldest segment that was not given yet to the sink;
-	 * then all is as if flow had got it. Returns are those of flow.
+	 * For a sink whose result is a sum of partial results; all four or
+	 * none. A partial result is what one chunk of one stream adds. A worker
+	 * fills it while nothing of the sink changes, and the session's thread
+	 * joins it to the sink stint by stint. A stint is a stretch of one
+	 * stream's flow that the flow of no other stream interrupts, at most as
+	 * long as one thread runs on one CPU; a GAP ends it. Stints are
+	 * numbered from 0 in each partial result, in the order of its flow, and
+	 * are joined in the order of time across streams: after the joins the
+	 * sink is as if flow had got all the events (of
+	 * SINK_ANY_STREAM_ORDER: all of each stream, in order).
 	 *
-	 * part_open returns -AUX_E_UNSUPPORTED where the options ask for what
-	 * needs the order (a limit, SHA-256) or the sink's one thread (a
-	 * filter by symbol): all goes by flow then. A part asks sink_host for
-	 * code, and for nothing else, from its thread. give with no segment
-	 * left takes what came since the last cut. part_open and part_close
-	 * may be called in any thread, give beside no other call with the same
-	 * part; a part is closed before its sink is. Whoever stands between
-	 * session and sink hands part_open the sink's own pointer.
+	 * partial_new returns -AUX_E_UNSUPPORTED where the options ask for what
+	 * needs the order of all events (a limit, SHA-256) or the sink's one
+	 * thread (a filter by symbol); flow gets everything then. partial_new
+	 * and partial_free are called in any thread. partial_flow runs in one
+	 * worker at a time and may ask sink_host for code, and for nothing
+	 * else. It returns 0 or an error. partial_join runs in the session's
+	 * thread, for each stint that had flow once, in ascending order, never
+	 * while a worker is in partial_flow with the same partial result; it
+	 * returns what flow returns. Partial results are freed before their
+	 * sink is closed.
 	 */
-	int (*part_open)(void **part, const void *sink);
-	int (*part_flow)(void *part, const struct flow_ctx *ctx,
-			 const struct aux_flow *ev, size_t n);
-	int (*part_cut)(void *part);
-	int (*part_give)(void *sink, void *part);
-	void (*part_close)(void *part);	/* accepts NULL */
+	int (*partial_new)(void **partial, const void *sink);
+	int (*partial_flow)(void *partial, uint32_t stint,
+			    const struct flow_ctx *ctx,
+			    const struct aux_flow *ev, size_t n);
+	int (*partial_join)(void *sink, void *partial, uint32_t stint);
+	void (*partial_free)(void *partial);	/* accepts NULL */
 };
 
 #endif
