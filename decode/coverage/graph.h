@@ -9,7 +9,6 @@
 #include "decode/coverage/labels.h"
 #include "decode/coverage/tally.h"
 #include "decode/lib/elf/elf.h"
-#include "decode/lib/elf/sourceline.h"
 
 struct graph_insn {
 	uint64_t off;		/* in the module */

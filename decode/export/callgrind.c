@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "decode/export/export.h"
-#include "decode/lib/elf/sourceline.h"
+#include "decode/lib/elf/elf.h"
 
 struct edge {
 	struct call_count took;

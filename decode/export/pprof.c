@@ -13,7 +13,7 @@
 #include "common/gzip.h"
 #include "common/protobuf.h"
 #include "decode/export/export.h"
-#include "decode/lib/elf/sourceline.h"
+#include "decode/lib/elf/elf.h"
 #include "decode/lib/sideband/sideband.h"
 
 enum field {

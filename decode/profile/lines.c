@@ -11,7 +11,6 @@
 
 #include "decode/lib/elf/elf.h"
 #include "decode/profile/lines.h"
-#include "decode/lib/elf/sourceline.h"
 #include "decode/lib/session/expand.h"
 #include "decode/lib/elf/insn.h"
 

@@ -12,7 +12,7 @@
 #include "common/diag.h"
 #include "common/outbuf.h"
 #include "decode/callstack/callstack.h"
-#include "decode/lib/elf/sourceline.h"
+#include "decode/lib/elf/elf.h"
 #include "decode/sink/columns.h"
 #include "decode/sink/sink.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/outbuf.h"
-#include "decode/lib/elf/sourceline.h"
+#include "decode/lib/elf/elf.h"
 #include "decode/sink/columns.h"
 #include "decode/sink/hot.h"
 #include "decode/sink/impl.h"

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "decode/lib/elf/elf.h"
-#include "decode/lib/elf/sourceline.h"
 
 #define N_ASKED    200
 #define MAX_FRAMES 16

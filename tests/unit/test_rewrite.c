@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "decode/lib/code/names.h"
+#include "decode/lib/code/impl.h"
 #include "decode/edit/merge.h"
 #include "tests/unit/mkperf.h"
 #include "perfdata/rewrite.h"

@@ -13,7 +13,6 @@
 #include <aux/error.h>
 
 #include "decode/lib/elf/elf.h"
-#include "decode/lib/elf/sourceline.h"
 #include "tests/unit/tap.h"
 
 #define MAX_FRAMES 64

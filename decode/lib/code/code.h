@@ -20,7 +20,7 @@
 #include <aux/error.h>
 #include <aux/reader.h>
 
-#include "decode/lib/elf/sourceline.h"
+#include "decode/lib/elf/elf.h"
 #include "decode/lib/sideband/sideband.h"
 
 struct codeview;

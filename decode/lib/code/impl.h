@@ -10,7 +10,6 @@
 #include <pthread.h>
 
 #include "decode/lib/sideband/addrspace.h"
-#include "decode/lib/code/names.h"
 #include "decode/lib/code/code.h"
 #include "decode/lib/elf/elf.h"
 #include "decode/lib/elf/kmodule.h"
@@ -200,5 +199,20 @@ void codeview_jit_clip(struct codeview *cv, const struct space *space,
 const char *codeview_jit_missing(const struct codeview *cv,
 				 const struct space *space);
 void codeview_jit_free(struct jits *jits);
+
+/*
+ * names.c: the names that a bundle brings along (AUX_OWN_SYMBOLS of aux/extension.h).
+ */
+struct bundle_symbols;
+
+/* Whether the file is a bundle: it needs no file of this machine. */
+bool bundle_symbols_expected(const struct aux_reader *r);
+/* All names in the file. NULL with rc 0: it has none. The reader outlives it. */
+int bundle_symbols_new(struct bundle_symbols **b, struct aux_reader *r);
+void bundle_symbols_free(struct bundle_symbols *b);
+
+/* The symbol at an offset of the file that m maps. 0 or -AUX_E_NOENT. */
+int bundle_symbols_find(const struct bundle_symbols *b, const struct mapping *m,
+			uint64_t offset, struct elfimage_symbol *sym);
 
 #endif

@@ -9,7 +9,7 @@
 #include <aux/error.h>
 
 #include "decode/lib/code/impl.h"
-#include "decode/lib/elf/sourceline.h"
+#include "decode/lib/elf/elf.h"
 
 static size_t hash(const struct mapping *m)
 {

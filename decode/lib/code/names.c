@@ -9,7 +9,7 @@
 #include "common/array.h"
 #include "common/bytes.h"
 
-#include "decode/lib/code/names.h"
+#include "decode/lib/code/impl.h"
 #include "decode/lib/sideband/sideband.h"
 
 struct names_file {

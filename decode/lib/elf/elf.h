@@ -16,9 +16,6 @@
 #include <stdint.h>
 
 struct elfimage;
-struct inline_frame;
-struct source_line;
-struct source_row;
 
 struct elfimage_symbol {
 	const char *name;
@@ -82,8 +79,40 @@ bool elfimage_find(struct elfimage *im, const char *name, uint64_t *value);
 int elfimage_symbol(struct elfimage *im, uint64_t offset,
 		    struct elfimage_symbol *sym);
 
-/* dwarf.c: the line of a file offset, and the functions inlined there, as
- * code/code.h has them. Addresses in them are offsets here. */
+struct source_line {
+	const char *file;	/* path as the compiler had it, with its
+				 * directory; lives as long as the image */
+	uint32_t line, column;	/* 0: not known */
+	uint32_t discriminator;
+};
+
+/* One row of a line table: it holds up to the next row. */
+struct source_row {
+	uint64_t addr;		/* as linked */
+	const char *file;	/* NULL: no line is known from here on */
+	uint32_t line;
+	uint16_t column, discriminator;
+};
+
+/* One of the functions inlined into each other at an address. */
+struct inline_frame {
+	const char *name;	/* DW_AT_name; NULL: none */
+	const char *linkage;	/* mangled; NULL: none */
+	struct source_line call; /* where it was inlined; all 0 in the outermost
+				  * frame, which is the function itself */
+	uint64_t entry;		/* lowest address of this instance: a file offset
+				 * from elfimage_inlines, a runtime address from
+				 * codeview_inlines */
+	uint32_t decl_line;	/* 0: not known */
+	uint32_t id;		/* the instance, unique in its image */
+};
+
+/*
+ * The source line of a file offset, and the functions inlined there, from DWARF of the
+ * file or of its debug file. 0, or how many frames there are (innermost first, at most
+ * max are filled); -AUX_E_NOENT. Addresses are file offsets. Strings live as long as
+ * the image. A unit is read when one of its addresses is first asked for.
+ */
 int elfimage_line(struct elfimage *im, uint64_t offset,
 		  struct source_line *line);
 int elfimage_inlines(struct elfimage *im, uint64_t offset,
@@ -106,9 +135,7 @@ struct elfimage_function {
  * (no debug information), -AUX_E_NOMEM. Names live as long as the image. */
 int elfimage_functions(struct elfimage *im, struct elfimage_function **v,
 		       size_t *n);
-/* The rows from the one around an address on, of its unit: how many. */
+/* The line table of the unit with addr, from the row around addr on: how many rows. */
 size_t elfimage_rows(struct elfimage *im, uint64_t addr,
 		     const struct source_row **rows);
-/* ELF e_machine. */
-
 #endif

@@ -78,7 +78,7 @@ bool elfimage_get_reloc(const struct elf_section *s, uint64_t i, Elf64_Rela *r);
 /* kmodule.c: gives an object addresses and segments. 0 or -AUX_E_NOMEM. */
 int elfmodule_lay_out(struct elfimage *im);
 
-/* unpack.c: 1 unpacked, 0 not compressed, or -AUX_E_*. */
+/* image.c: 1 unpacked, 0 not compressed, or -AUX_E_*. */
 int elfimage_unpack(const uint8_t *data, uint64_t len, int *fd, uint64_t *size);
 
 /* dwarf.c */
