@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * etm: ETMv4 and ETE, our own engine.
+ * etm: our own decoder for ETMv4 and ETE, with the plugin interface (decoder.h).
  *
- * What it gives is what opencsd/decoder.c gives, event by event. Code is decoded
- * once, and so is what the atoms of a packet mean from a place on: most packets are
- * one look into a hash. Without speculation a packet is all there is to know, so
- * that events come out in the order of packets. What it does not know it leaves to
- * another decoder, chunk by chunk: speculation, data trace, conditional
- * instructions, Q elements, transactions, M profile, AArch32.
+ * It emits what opencsd/decoder.c emits, event by event, with a fraction of the work:
+ * code is decoded once, and so is what the atoms of a packet mean from an ip on
+ * (memo.h). Without speculation a packet is all there is to know, so events come in
+ * the order of packets.
+ *
+ * Whatever it does not know it leaves to another decoder, chunk by chunk, with
+ * -AUX_E_UNSUPPORTED: speculation, data trace, conditional instructions, Q elements,
+ * transactions, M profile, AArch32.
  *
  * Specifications: Arm IHI 0064 (ETMv4), DDI 0487 (ETE).
  */
@@ -15,9 +17,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "decode/lib/etm/engine.h"
+#include "decode/lib/etm/impl.h"
 
-#define DIRECT_MIN 128	/* events that a host has room for, to be worth it */
+/* Room for events below which the direct way costs more than it saves. */
+#define DIRECT_MIN 128
+/* The last event: an exception after it may tell how it ended. */
+#define N_HELD 1
 
 static void close_etm(void *dec)
 {
@@ -25,18 +30,20 @@ static void close_etm(void *dec)
 
 	if (!d)
 		return;
-	etm_store_free(d->store);
+	etm_memo_free(d->memo);
 	free(d);
 }
 
-static uint8_t bytes_of(uint32_t field)
+/* TRCIDR2's size fields: only these values are not reserved. */
+static uint8_t size_of_field(uint32_t field)
 {
 	field &= 0x1f;
 	return field == 1 || field == 2 || field == 4 ? (uint8_t)field : 0;
 }
 
-/* Is that a source whose packets mean what is written here? */
-static bool is_known(const struct aux_etm_config *etm)
+/* A source without the features that are left to another decoder: TRCIDR8 is the
+ * speculation depth, TRCCONFIGR enables data trace, conditional trace, Q elements. */
+static bool is_supported(const struct aux_etm_config *etm)
 {
 	uint32_t c = etm->trcconfigr;
 
@@ -45,27 +52,30 @@ static bool is_known(const struct aux_etm_config *etm)
 	       !(c & 0x6) && !(c >> 8 & 7) && !(c >> 16 & 3);
 }
 
+/* IHI 0064, the registers by their names. */
 static void configure(struct etm *d)
 {
 	const struct aux_etm_config *etm = &d->config->etm;
-	uint32_t r = etm->trcidr2;
+	struct etm_source *src = &d->src;
+	uint32_t idr2 = etm->trcidr2;
 
-	d->ete = etm->arch == AUX_ETM_ETE;
-	d->version = d->ete ? 0x50 : (uint8_t)(etm->trcidr1 >> 4);
-	d->waits = r >> 31 && d->version >= 0x43;
-	d->n_cid = (r >> 5 & 0x1f) == 4 ? 4 : 0;
-	d->n_vmid = bytes_of(r >> 10);
-	if (d->n_vmid > 1 && d->version <= 0x40)
-		d->n_vmid = 0;
-	d->cycle_mask = (UINT32_C(1) << ((r >> 25 & 0xf) + 12)) - 1;
-	d->timed = etm->trcconfigr >> 11 & 1;
-	d->stack = etm->trcconfigr >> 12 & 1;
-	d->adds_up = d->timed && etm->trcidr0 >> 29 & 1;
-	d->refused = !is_known(etm);
-	etm_fill_classes(d);
+	src->ete = etm->arch == AUX_ETM_ETE;
+	src->version = src->ete ? 0x50 : (uint8_t)(etm->trcidr1 >> 4);
+	src->wfx_is_p0 = idr2 >> 31 && src->version >= 0x43;
+	src->n_cid = (idr2 >> 5 & 0x1f) == 4 ? 4 : 0;
+	src->n_vmid = size_of_field(idr2 >> 10);
+	/* ETMv4.0 has no VMID longer than a byte */
+	if (src->n_vmid > 1 && src->version <= 0x40)
+		src->n_vmid = 0;
+	src->cycle_mask = (UINT32_C(1) << ((idr2 >> 25 & 0xf) + 12)) - 1;
+	src->has_timestamps = etm->trcconfigr >> 11 & 1;
+	src->return_stack = etm->trcconfigr >> 12 & 1;
+	src->cycles_add_up = src->has_timestamps && etm->trcidr0 >> 29 & 1;
+	src->unsupported = !is_supported(etm);
+	etm_fill_headers(d);
 }
 
-static int refuse(struct aux_diag *diag)
+static int fail_unsupported(struct aux_diag *diag)
 {
 	if (!diag)
 		return -AUX_E_UNSUPPORTED;
@@ -85,15 +95,17 @@ static int open_etm(void **dec, const struct aux_decoder_config *config,
 
 	*dec = NULL;
 	if (etm->arch != AUX_ETM_V4 && etm->arch != AUX_ETM_ETE)
-		return refuse(diag);
-	d = calloc(1, sizeof(*d));
+		return fail_unsupported(diag);
+	d = malloc(sizeof(*d));
 	if (!d)
 		return -AUX_E_NOMEM;
+	memset(d, 0, offsetof(struct etm, q));	/* not 80 KiB of events */
 	d->config = config;
 	d->host = host;
+	aux_queue_init(&d->q, N_HELD);
 	configure(d);
-	d->store = etm_store_new();
-	if (!d->store) {
+	d->memo = etm_memo_new();
+	if (!d->memo) {
 		close_etm(d);
 		return -AUX_E_NOMEM;
 	}
@@ -101,142 +113,94 @@ static int open_etm(void **dec, const struct aux_decoder_config *config,
 	return 0;
 }
 
-/* What has grown too much goes to the host, which may still hold some of it. */
-static int renew_store(struct etm *d)
+/* Replaces a full memo. The host may still hold events that lead to its paths, and
+ * frees it after the last of them. */
+static int renew_memo(struct etm *d)
 {
-	struct etm_store *s;
+	struct etm_memo *memo;
 
-	d->last_region = NULL;
-	if (d->store->n_bytes < ETM_STORE_MAX)
+	d->code.last = NULL;
+	if (d->memo->n_bytes < ETM_MEMO_MAX)
 		return 0;
-	s = etm_store_new();
-	if (!s)
+	memo = etm_memo_new();
+	if (!memo)
 		return -AUX_E_NOMEM;
 	if (d->host->paths && d->host->forget)
-		d->host->forget(d->host->priv, etm_store_free, d->store);
+		d->host->forget(d->host->priv, etm_memo_free, d->memo);
 	else
-		etm_store_free(d->store);
-	d->store = s;
+		etm_memo_free(d->memo);
+	d->memo = memo;
 	return 0;
 }
 
-/* The store, the host and the last time of all stay. */
-static void forget(struct etm *d)
+/* All state of the last chunk, but for the queue's last time. ctx.last and history
+ * stay, too: a Trace Info packet clears the history before it is used. */
+static void reset(struct etm *d)
 {
-	d->pos = d->packet = 0;
-	d->framed = d->found = d->done = d->partial = false;
-	d->synced = d->except = d->informed = d->unsupported = false;
-	d->resumes = d->ahead = d->foretold = false;
-	d->state = ETM_WAIT_SYNC;
-	d->need_context = true;
-	d->place = ETM_NOWHERE;
-	d->overflowed = d->on_pending = false;
-	d->has_ip = d->is_64 = d->code_64 = d->context_pending =
-		d->sf_known = false;
+	struct etm_ids last = d->ctx.last;
+
+	d->in = (struct etm_input){ 0 };
+	d->done = d->unsupported = false;
+	d->sync = (struct etm_sync){ .state = ETM_WAIT_ASYNC };
+	d->flow = (struct etm_flow){ .where = ETM_AT_ADDRESS };
+	d->ctx = (struct etm_context){ .last = last, .needed = true };
 	d->exc = (struct etm_exception){ 0 };
-	d->n_returns = d->n_early = 0;
-	d->unsure = false;
-	d->clock = d->ts = 0;
-	d->clock_known = false;
-	d->threshold = 0;
-	d->on = d->last_known = d->lost = false;
-	d->have_time = d->have_context = false;
-	d->told = ETM_LOSS_NONE;
-	d->cycles = d->head = d->tail = d->stop = 0;
-	d->waiting = ETM_NONE;
-	d->after.waits = false;
+	d->deferred.valid = false;
+	d->early.n = 0;
+	d->ret.n = 0;
+	d->ret.unsure = false;
+	d->ts = (struct etm_timestamps){ 0 };
+	d->cc_threshold = 0;
+	d->out = (struct etm_emitted){ 0 };
 }
 
 static int start_etm(void *dec, const struct aux_chunk *chunk)
 {
 	struct etm *d = dec;
 
-	d->chunk = chunk;
-	d->data = chunk->data;
-	d->len = chunk->len;
-	d->offset = chunk->stream_offset;
-	forget(d);
-	d->done = !d->len;
-	if (d->refused)
+	reset(d);
+	aux_queue_reset(&d->q, chunk->stream_offset);
+	d->in.chunk = chunk;
+	d->in.data = chunk->data;
+	d->in.len = chunk->len;
+	d->done = !chunk->len;
+	if (d->src.unsupported)
 		return -AUX_E_UNSUPPORTED;
-	return renew_store(d);
+	return renew_memo(d);
 }
 
-/* How many events are ready. */
-static uint32_t count_ready(struct etm *d)
+static void update_generation(struct etm *d)
 {
-	uint32_t end = d->tail;
-
-	if (d->stop)
-		return d->stop - d->head;
-	if (d->done)
-		return end - d->head;
-	if (d->waiting != ETM_NONE && end - d->waiting > ETM_WAITING)
-		d->waiting = ETM_NONE;
-	if (end > d->head)
-		end--;
-	if (d->waiting != ETM_NONE && d->waiting < end)
-		end = d->waiting;
-	return end - d->head;
-}
-
-static size_t drain(struct etm *d, struct aux_flow *out, size_t max)
-{
-	size_t n = count_ready(d);
-
-	if (n > max)
-		n = max;
-	memcpy(out, d->queue + d->head, n * sizeof(*out));
-	d->head += (uint32_t)n;
-	return n;
-}
-
-/* What is left moves to the front of the queue. */
-static void make_room(struct etm *d)
-{
-	if (!d->head)
+	if (d->host->generation == d->code.generation)
 		return;
-	memmove(d->queue, d->queue + d->head,
-		(d->tail - d->head) * sizeof(*d->queue));
-	d->tail -= d->head;
-	if (d->waiting != ETM_NONE)
-		d->waiting -= d->head;
-	d->head = 0;
+	d->code.generation = d->host->generation;
+	d->code.last = NULL;
 }
 
-static void take_generation(struct etm *d)
-{
-	if (d->host->generation == d->generation)
-		return;
-	d->generation = d->host->generation;
-	d->last_region = NULL;
-}
-
+/* The loop of decoder_queue.h, with a way past the queue: most events are paths from
+ * the fast loop, written straight into the host's batch. */
 static int decode_etm(void *dec, struct aux_flow *out, size_t max)
 {
 	struct etm *d = dec;
-	bool direct = d->host->paths == AUX_PATHS_JOINED && !d->stack &&
-		      max >= DIRECT_MIN;
+	bool direct = d->host->paths == AUX_PATHS_JOINED &&
+		      !d->src.return_stack && max >= DIRECT_MIN;
 	size_t n = 0;
 
-	d->cut |= d->host->context_switches ||
-		  d->host->horizon_tsc != UINT64_MAX;
-	take_generation(d);
+	d->may_switch |= d->host->context_switches ||
+			 d->host->horizon_tsc != UINT64_MAX;
+	update_generation(d);
 	for (;;) {
-		n += drain(d, out + n, max - n);
-		if (d->stop && d->head == d->stop) {
-			d->waiting = ETM_NONE;
-			d->stop = 0;
+		n += aux_queue_drain(&d->q, out + n, max - n, d->done);
+		if (aux_queue_stopped(&d->q))
 			return (int)n;
-		}
-		if (n == max || (d->done && d->head == d->tail))
+		if (n == max || (d->done && aux_queue_is_empty(&d->q)))
 			return (int)n;
 		if (d->unsupported)
 			return n ? (int)n : -AUX_E_UNSUPPORTED;
-		make_room(d);
+		aux_queue_compact(&d->q);
 		if (direct)
-			n += etm_run_direct(d, out + n, max - n);
-		etm_run(d, direct);
+			n += etm_parse_direct(d, out + n, max - n);
+		etm_parse(d, direct);
 	}
 }
 

@@ -1,69 +1,43 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * etm: events. What waits for an ip (where tracing goes on, where an exception
- * leads to) gets it from the next address, if that comes before the host has to
- * act and not too late. The last event stays in the queue: an exception behind it
- * may tell how it ended.
+ * etm: events, and what the flow does at exceptions and source addresses.
+ *
+ * Events without an address get it from the next address packet (decoder_queue.h).
+ * The last event stays in the queue, as an exception after it may tell how it ended.
+ * Events come out as OpenCSD's elements do, so that the two decoders can be compared
+ * event by event: details of GAPs are its error numbers.
  */
 #include <string.h>
 
-#include "decode/lib/etm/engine.h"
+#include "decode/lib/etm/impl.h"
 
-static void wait_for_ip(struct etm *d)
-{
-	if (d->waiting == ETM_NONE)
-		d->waiting = d->tail - 1;
-}
-
-/* The flow goes on at ip. */
-void etm_settle(struct etm *d, uint64_t ip)
-{
-	uint32_t i = d->tail - d->waiting > ETM_WAITING ? d->tail : d->waiting;
-
-	for (; i < d->tail; i++) {
-		struct aux_flow *f = &d->queue[i];
-
-		if (f->kind == AUX_FLOW_ASYNC) {
-			f->async.to = ip;
-		} else if (f->kind == AUX_FLOW_TRACE_ON) {
-			f->trace.ip = ip;
-			f->flags |= AUX_FLOW_HAS_IP;
-		} else if (f->kind == AUX_FLOW_GAP &&
-			   f->what == AUX_GAP_OVERFLOW) {
-			f->gap.ip = ip;
-			f->flags |= AUX_FLOW_HAS_IP;
-		}
-	}
-	d->waiting = ETM_NONE;
-}
-
+/* Instructions from first to last ran. */
 static void note_flow(struct etm *d, uint64_t first, uint64_t last,
 		      uint64_t next)
 {
-	if (d->waiting != ETM_NONE)
-		etm_settle(d, first);
-	d->on = d->last_known = true;
-	d->lost = false;
-	d->told = ETM_LOSS_NONE;
-	d->last_ip = last;
-	d->next_ip = next;
+	etm_settle(d, first);
+	d->out.on = d->out.last_known = true;
+	d->out.code_missing = false;
+	d->out.loss = ETM_LOSS_NONE;
+	d->out.last_ip = last;
+	d->out.next_ip = next;
 }
 
 void etm_push_range(struct etm *d, const struct aux_flow *range)
 {
 	note_flow(d, range->range.first, range->range.last,
 		  range->range.last + (range->flags & AUX_FLOW_SIZE_MASK));
-	d->queue[d->tail] = *range;
-	d->queue[d->tail++].offset = d->offset;
+	d->q.events[d->q.tail] = *range;
+	d->q.events[d->q.tail++].offset = d->q.offset;
 }
 
-/* As RANGEs, from the queue's event on. */
+/* A path as its RANGEs. */
 static void push_ranges(struct etm *d, const struct aux_path *p,
 			uint64_t offset)
 {
 	for (uint32_t i = 0; i < p->n_steps; i++) {
-		d->queue[d->tail] = p->steps[i]->ranges[0];
-		d->queue[d->tail++].offset = offset;
+		d->q.events[d->q.tail] = p->steps[i]->ranges[0];
+		d->q.events[d->q.tail++].offset = offset;
 	}
 }
 
@@ -73,37 +47,36 @@ void etm_push_path(struct etm *d, struct etm_path *p)
 
 	note_flow(d, p->p.steps[0]->ranges[0].range.first, p->last, p->next);
 	if (!d->host->paths) {
-		push_ranges(d, &p->p, d->offset);
+		push_ranges(d, &p->p, d->q.offset);
 		return;
 	}
-	f = etm_push(d, AUX_FLOW_PATH, 0);
+	f = aux_queue_push(&d->q, AUX_FLOW_PATH, 0);
 	f->n = p->p.n_insns;
 	f->path.path = &p->p;
 }
 
-/* The last event, a RANGE by all means; NULL: it is another one. */
+/* The last event as a RANGE: a PATH is taken apart. NULL: it is another event. */
 static struct aux_flow *last_range(struct etm *d)
 {
-	struct aux_flow *f = d->tail > d->head ? &d->queue[d->tail - 1] : NULL;
+	struct aux_flow *f = aux_queue_last(&d->q);
 
 	if (f && f->kind == AUX_FLOW_PATH) {
-		d->tail--;
+		d->q.tail--;
 		push_ranges(d, f->path.path, f->offset);
-		f = &d->queue[d->tail - 1];
+		f = aux_queue_last(&d->q);
 	}
 	return f && f->kind == AUX_FLOW_RANGE ? f : NULL;
 }
 
-/* An exception that an instruction asked for: the one before it did. */
-static void etm_end_syscall(struct etm *d, uint64_t from)
+/* An exception that returns to the instruction after an svc was asked for by that. */
+static void end_syscall(struct etm *d, uint64_t from)
 {
-	struct aux_flow *f = d->next_ip == from ? last_range(d) : NULL;
+	struct aux_flow *f = d->out.next_ip == from ? last_range(d) : NULL;
 
 	if (f && f->what == AUX_END_FALL)
 		f->what = AUX_END_SYSCALL;
 }
 
-/* The last instruction returned from an exception. */
 void etm_end_return(struct etm *d)
 {
 	struct aux_flow *f = last_range(d);
@@ -115,115 +88,97 @@ void etm_end_return(struct etm *d)
 void etm_push_gap(struct etm *d, enum aux_gap_cause cause, bool known,
 		  uint64_t ip, uint64_t detail)
 {
-	struct aux_flow *f;
+	struct aux_flow *f = aux_queue_push_gap(&d->q, cause, detail);
 
-	d->waiting = ETM_NONE;
-	f = etm_push(d, AUX_FLOW_GAP, cause);
-	f->gap.detail = detail;
 	if (known) {
 		f->flags = AUX_FLOW_HAS_IP;
 		f->gap.ip = ip;
 	}
-	if (cause == AUX_GAP_OVERFLOW)
-		wait_for_ip(d);
 }
 
 void etm_push_no_code(struct etm *d, uint64_t ip)
 {
-	if (d->waiting != ETM_NONE)
-		etm_settle(d, ip);
+	etm_settle(d, ip);
 	etm_push_gap(d, AUX_GAP_NO_CODE, true, ip, ETM_DETAIL_NO_CODE);
-	d->on = d->lost = true;
-	d->lost_ip = ip;
+	d->out.on = d->out.code_missing = true;
+	d->missing_ip = ip;
 }
 
-/* No packet tells that tracing ended: what goes on elsewhere does. */
-static void etm_push_off(struct etm *d)
+/* No packet says that tracing ended; only a Trace On elsewhere, or a discard, shows
+ * that it did. */
+static void push_off(struct etm *d)
 {
-	d->waiting = ETM_NONE;
-	if (d->on)
-		etm_push(d, AUX_FLOW_TRACE_OFF, 0);
-	d->on = false;
+	aux_queue_give_up(&d->q);
+	if (d->out.on)
+		aux_queue_push(&d->q, AUX_FLOW_TRACE_OFF, 0);
+	d->out.on = false;
 }
 
 void etm_push_on(struct etm *d)
 {
-	if (d->told != ETM_LOSS_OVERFLOW)
-		etm_push_off(d);
-	d->told = ETM_LOSS_NONE;
-	d->on = d->last_known = false;
-	etm_push(d, AUX_FLOW_TRACE_ON, 0);
-	wait_for_ip(d);
+	if (d->out.loss != ETM_LOSS_OVERFLOW)
+		push_off(d);
+	d->out.loss = ETM_LOSS_NONE;
+	d->out.on = d->out.last_known = false;
+	aux_queue_push(&d->q, AUX_FLOW_TRACE_ON, 0);
+	aux_queue_await(&d->q);
 }
 
-void etm_tell_loss(struct etm *d, enum etm_loss why)
+void etm_push_loss(struct etm *d, enum etm_loss why)
 {
-	if (why == d->told)
+	if (why == d->out.loss)
 		return;
 	if (why == ETM_LOSS_OVERFLOW)
 		etm_push_gap(d, AUX_GAP_OVERFLOW, false, 0, 0);
 	else
-		etm_push_off(d);
-	d->told = why;
-	d->on = d->have_context = d->last_known = false;
+		push_off(d);
+	d->out.loss = why;
+	d->out.on = d->ctx.emitted = d->out.last_known = false;
 }
 
 /* The host acts now, if it ever does. */
 static void stop_here(struct etm *d)
 {
-	if (d->cut)
-		d->stop = d->tail;
+	if (d->may_switch)
+		aux_queue_stop(&d->q);
 }
 
+/* aux_decoder_host.time_step */
 static bool may_skip(const struct etm *d, uint64_t ts)
 {
 	uint64_t step = d->host->time_step;
 
-	return step && d->have_time && ts > d->time && ts - d->time < step &&
-	       ts < d->host->horizon_tsc;
+	return step && d->q.have_time && ts > d->q.time &&
+	       ts - d->q.time < step && ts < d->host->horizon_tsc;
 }
 
-/* A timestamp of 0 says that there was none. */
+/* A timestamp of 0 says that none is available. */
 void etm_push_time(struct etm *d, uint64_t ts)
 {
-	struct aux_flow *f;
+	const struct aux_clock *clock = NULL;
 
-	if (!ts || (d->have_time && ts == d->time) || may_skip(d, ts))
+	if (!ts || (d->q.have_time && ts == d->q.time) || may_skip(d, ts))
 		return;
-	f = etm_push(d, AUX_FLOW_TIME, 0);
-	f->flags = AUX_FLOW_HAS_TSC;
-	f->n = d->cycles;
-	f->time.tsc = ts;
 	if (d->config->etm.ts_is_clock)
-		f->time.ns = aux_clock_ns(&d->config->clock, ts);
-	if (ts >= d->host->horizon_tsc || ts < d->time)
+		clock = &d->config->clock;
+	if (aux_queue_push_time(&d->q, ts, clock) ||
+	    ts >= d->host->horizon_tsc)
 		stop_here(d);
-	d->cycles = 0;
-	d->have_time = true;
-	d->time = ts;
 }
 
-/* Cycles go with the next timestamp, where such come. */
+/* With timestamps, cycles go with the next of these. */
 void etm_push_cycles(struct etm *d, uint32_t n)
 {
-	struct aux_flow *f;
-
-	if (d->cycles > UINT32_MAX - n)
-		d->cycles = UINT32_MAX;
-	else
-		d->cycles += n;
-	if (d->timed || !d->cycles)
-		return;
-	f = etm_push(d, AUX_FLOW_TIME, 0);
-	f->n = d->cycles;
-	d->cycles = 0;
+	aux_queue_add_cycles(&d->q, n);
+	if (!d->src.has_timestamps)
+		aux_queue_push_cycles(&d->q);
 }
 
-/* Each sync tells the context anew: only a change is an event. */
+/* The trace repeats the context at every sync point: only a change is an event. */
 void etm_push_context(struct etm *d, const struct etm_ids *ids)
 {
-	struct aux_flow c = d->have_context ? d->context :
-					      (struct aux_flow){ 0 };
+	struct aux_flow c = d->ctx.emitted ? d->ctx.event :
+					     (struct aux_flow){ 0 };
 
 	c.what = (uint8_t)(AUX_CONTEXT_EL_KNOWN | ids->el |
 			   (ids->secure ? AUX_CONTEXT_SECURE : 0));
@@ -235,25 +190,27 @@ void etm_push_context(struct etm *d, const struct etm_ids *ids)
 		c.flags |= AUX_FLOW_HAS_VMID;
 		c.context.vmcs = ids->vmid;
 	}
-	if (d->have_context && !memcmp(&c, &d->context, sizeof(c)))
+	if (d->ctx.emitted && !memcmp(&c, &d->ctx.event, sizeof(c)))
 		return;
-	d->context = c;
-	d->have_context = true;
+	d->ctx.event = c;
+	d->ctx.emitted = true;
 	c.kind = AUX_FLOW_CONTEXT;
-	c.offset = d->offset;
-	d->queue[d->tail++] = c;
+	c.offset = d->q.offset;
+	d->q.events[d->q.tail++] = c;
 	if (d->host->context_switches)
 		stop_here(d);
 }
 
+/* ---- exceptions ---- */
+
 /*
- * etm: exceptions, which say up to where instructions ran without a P0 element, and
- * source addresses, which say the same of a taken branch.
+ * An exception packet has the address it returns to: up to there instructions ran,
+ * none of them a taken branch. A source address says the same of a P0 element.
  */
 
-enum { CALL = 2, IRQ = 14, FIQ = 15 };
+enum { CALL = 2, IRQ = 14, FIQ = 15 };	/* exception types, IHI 0064 */
 
-/* A range up to the instruction behind which it ended. */
+/* The RANGE from first to last; word: the instruction at last. */
 static void end_range(struct etm *d, struct aux_flow *range, uint64_t first,
 		      uint64_t last, uint32_t word)
 {
@@ -267,18 +224,19 @@ static void end_range(struct etm *d, struct aux_flow *range, uint64_t first,
 }
 
 /*
- * What ran before an exception that returns to from. A way to there that is none
- * (it is behind, or between instructions) is a GAP.
+ * Walks the code from the flow's ip to from, the return address of an exception, and
+ * fills a with what ran. An address that no walk reaches (it is before ip, or between
+ * instructions) contradicts the code: that becomes a GAP.
  */
-static void walk_to(struct etm *d, uint64_t from, struct etm_after *a)
+static void walk_to(struct etm *d, uint64_t from, struct etm_deferred *a)
 {
-	uint64_t ip = d->ip;
+	uint64_t ip = d->flow.ip;
 	uint32_t word = 0, last = 0;
-	bool there = etm_read_insn(d, ip, &word);
+	bool has_code = etm_read_insn(d, ip, &word);
 
 	a->ip = ip;
-	for (; ip < from && there; there = etm_read_insn(d, ip, &word)) {
-		if (ip - d->ip >= ETM_WALK_MAX) {
+	for (; ip < from && has_code; has_code = etm_read_insn(d, ip, &word)) {
+		if (ip - d->flow.ip >= ETM_WALK_MAX) {
 			d->unsupported = true;
 			return;
 		}
@@ -288,47 +246,45 @@ static void walk_to(struct etm *d, uint64_t from, struct etm_after *a)
 	a->overrun = ip > from;
 	a->no_code = ip < from;
 	if (ip != from)
-		d->place = ETM_NOWHERE;
-	if (a->overrun) {	/* nobody knows where it would have ended */
-		a->desync = there || ip != d->ip;
-		d->has_ip = false;
+		d->flow.where = ETM_AT_ADDRESS;
+	if (a->overrun) {	/* where the flow really went is unknown */
+		a->desync = has_code || ip != d->flow.ip;
+		d->flow.has_ip = false;
 		return;
 	}
-	a->has_range = ip != d->ip;
+	a->has_range = ip != d->flow.ip;
 	if (a->has_range)
-		end_range(d, &a->range, d->ip, ip - 4, last);
+		end_range(d, &a->range, d->flow.ip, ip - 4, last);
 	a->ip = ip;
-	etm_go(d, ip);
+	etm_continue_at(d, ip);
 }
 
-/* Where the way led, when it is a wrong one. */
-static void push_overrun(struct etm *d, const struct etm_after *a)
+/* The walk missed the address of the exception. */
+static void push_overrun(struct etm *d, const struct etm_deferred *a)
 {
-	bool known = d->lost && d->lost_ip == a->ip;
+	bool known = d->out.code_missing && d->missing_ip == a->ip;
 
 	if (!a->desync && !known) {
 		etm_push_no_code(d, a->ip);
 		return;
 	}
-	if (d->waiting != ETM_NONE)
-		etm_settle(d, a->ip);
-	d->on = d->lost = true;
-	d->lost_ip = a->ip;
+	etm_settle(d, a->ip);
+	d->out.on = d->out.code_missing = true;
+	d->missing_ip = a->ip;
 	if (a->desync) {
 		etm_push_gap(d, AUX_GAP_DESYNC, true, a->ip,
 			     ETM_DETAIL_NO_CODE);
-		d->told = ETM_LOSS_NONE;
-		d->last_known = false;
+		d->out.loss = ETM_LOSS_NONE;
+		d->out.last_known = false;
 	}
 }
 
-/* The rest of an exception, behind its context. */
-void etm_push_after(struct etm *d)
+void etm_push_deferred(struct etm *d)
 {
-	struct etm_after *a = &d->after;
+	struct etm_deferred *a = &d->deferred;
 	struct aux_flow *f;
 
-	a->waits = false;
+	a->valid = false;
 	if (a->has_range)
 		etm_push_range(d, &a->range);
 	if (a->no_code)
@@ -336,107 +292,114 @@ void etm_push_after(struct etm *d)
 	if (a->overrun)
 		push_overrun(d, a);
 	if (a->number == CALL)
-		etm_end_syscall(d, a->from);
-	if (d->waiting != ETM_NONE)
-		etm_settle(d, a->from);
-	f = etm_push(d, AUX_FLOW_ASYNC,
-		     a->number == IRQ || a->number == FIQ ?
-			     AUX_ASYNC_INTERRUPT : AUX_ASYNC_EXCEPTION);
+		end_syscall(d, a->from);
+	etm_settle(d, a->from);
+	f = aux_queue_push(&d->q, AUX_FLOW_ASYNC,
+			   a->number == IRQ || a->number == FIQ ?
+				   AUX_ASYNC_INTERRUPT : AUX_ASYNC_EXCEPTION);
 	f->flags = AUX_FLOW_HAS_IP;
 	f->async.from = a->from;
-	d->waiting = d->tail - 1;
-	d->on = true;
+	aux_queue_await(&d->q);
+	d->out.on = true;
 }
 
-/* Its address has come. */
-void etm_take_exception(struct etm *d, uint64_t from)
+/* The address of an exception that is not itself a branch target. Nothing is known
+ * of what ran before it when the flow is adrift. */
+static void walk_to_exception(struct etm *d, uint64_t from)
+{
+	if (d->flow.where == ETM_ADRIFT)
+		return;
+	if (!d->flow.has_ip || (d->flow.ip != from && !d->flow.code_64))
+		d->unsupported = true;
+	else if (d->flow.ip != from)
+		walk_to(d, from, &d->deferred);
+}
+
+void etm_apply_exception(struct etm *d, uint64_t from)
 {
 	struct etm_exception *e = &d->exc;
 
 	etm_commit(d);
-	e->waits = false;
-	if (!e->bad && d->place == ETM_RETURN && !e->target &&
+	e->pending = false;
+	if (!e->broken && d->flow.where == ETM_AT_RETURN && !e->target &&
 	    !etm_pop_return(d)) {
-		if (d->unsure)
-			etm_go_astray(d);
+		if (d->ret.unsure)
+			etm_lose_flow(d);
 		else
-			e->bad = true;
+			e->broken = true;
 	}
-	if (e->bad) {
+	if (e->broken) {
 		etm_fail(d, AUX_GAP_DESYNC);
 		return;
 	}
-	d->after = (struct etm_after){ .waits = true, .number = e->number,
-				       .from = from };
+	d->deferred = (struct etm_deferred){ .valid = true, .from = from,
+					     .number = e->number };
 	if (e->has_context) {
-		d->is_64 = d->code_64 = e->context.is_64;
-		d->need_context = false;
+		d->ctx.is_64 = d->flow.code_64 = e->context.is_64;
+		d->ctx.needed = false;
 	}
 	if (e->target) {
-		etm_go(d, from);
-		d->place = ETM_HERE;
-	} else if (d->place == ETM_ADRIFT) {
-		;	/* what ran up to there is not known */
-	} else if (!d->has_ip || (d->ip != from && !d->code_64)) {
-		d->unsupported = true;
-		d->after.waits = false;
-		return;
-	} else if (d->ip != from) {
-		walk_to(d, from, &d->after);
+		etm_continue_at(d, from);
+		d->flow.where = ETM_AT_IP;
+	} else {
+		walk_to_exception(d, from);
 	}
 	if (d->unsupported) {
-		d->after.waits = false;
+		d->deferred.valid = false;
 		return;
 	}
 	if (e->has_context)
 		etm_push_context(d, &e->context);
-	if (!d->stop)
-		etm_push_after(d);
+	if (!d->q.stop)
+		etm_push_deferred(d);
 }
 
-/* An indirect branch went nobody knows where. */
-static bool is_adrift(struct etm *d)
+/* ---- source addresses ---- */
+
+/* Did an indirect branch go where no packet and no return stack says? */
+static bool lacks_address(struct etm *d)
 {
-	if (d->place == ETM_RETURN && !etm_pop_return(d)) {
-		if (!d->unsure)
+	if (d->flow.where == ETM_AT_RETURN && !etm_pop_return(d)) {
+		if (!d->ret.unsure)
 			return true;
-		etm_go_astray(d);
+		etm_lose_flow(d);
 	}
-	return d->place == ETM_NOWHERE && d->on && !d->lost;
+	return d->flow.where == ETM_AT_ADDRESS && d->out.on &&
+	       !d->out.code_missing;
 }
 
 /*
- * A taken branch at ip, or another P0 element, and those before it were not taken.
- * Nothing goes on there when the flow cannot have come there, or when it is another
- * instruction. DDI 0487, K10.5.5.7.
+ * The P0 elements between the flow's ip and this one were not taken (DDI 0487,
+ * K10.5.5.7). An instruction that is no P0 element, or that the flow cannot have
+ * reached, contradicts the trace.
  */
-void etm_take_source(struct etm *d, uint64_t ip)
+void etm_apply_source(struct etm *d, uint64_t ip)
 {
 	struct etm_node n = { 0 };
 	struct aux_flow range;
 	uint64_t first = ip;
 	uint32_t word;
 
-	if (d->need_context || !d->code_64) {
+	if (d->ctx.needed || !d->flow.code_64) {
 		d->unsupported = true;
 		return;
 	}
-	if (is_adrift(d)) {
+	if (lacks_address(d)) {
 		etm_fail(d, AUX_GAP_DESYNC);
 		return;
 	}
 	if (!etm_read_insn(d, ip, &word)) {
 		etm_push_no_code(d, ip);
-		etm_lose_returns(d, ip);
-		d->place = ETM_ADRIFT;
+		etm_invalidate_returns(d, ip);
+		d->flow.where = ETM_ADRIFT;
 		return;
 	}
 	if (!etm_classify(d, word, ip, &n)) {
 		etm_fail(d, AUX_GAP_DESYNC);
 		return;
 	}
-	if (d->place == ETM_HERE && d->ip <= ip)
-		first = d->ip;
+	if (d->flow.where == ETM_AT_IP && d->flow.ip <= ip)
+		first = d->flow.ip;
 	if (ip - first >= ETM_WALK_MAX) {
 		d->unsupported = true;
 		return;
@@ -445,7 +408,10 @@ void etm_take_source(struct etm *d, uint64_t ip)
 	etm_push_range(d, &range);
 	if (n.link)
 		etm_push_return(d, ip + 4);
-	etm_go(d, n.kind == ETM_DIRECT ? n.target : ip + 4);
-	d->place = n.kind != ETM_INDIRECT ? ETM_HERE :
-		   d->stack ? ETM_RETURN : ETM_NOWHERE;
+	etm_continue_at(d, n.kind == ETM_DIRECT ? n.target : ip + 4);
+	if (n.kind == ETM_INDIRECT)
+		d->flow.where = d->src.return_stack ? ETM_AT_RETURN :
+						      ETM_AT_ADDRESS;
+	else
+		d->flow.where = ETM_AT_IP;
 }

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * etm: what is kept of code: memory in slabs that go all at once, and two hashes.
- * Nothing in it is ever taken out alone; when it has grown too much it is left to
- * the host, which may still hold paths, and a new one begins.
+ * etm: the memo (memo.h): its memory and hashes, code as nodes, and the tables of
+ * packet headers.
+ *
+ * Entries lie in slabs and are freed with the whole memo. Windows alone lie in their
+ * hash: looking one up costs one cache miss, not two.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/a64_insn.h"
-#include "decode/lib/etm/engine.h"
+#include "decode/lib/etm/impl.h"
 #include "decode/lib/etm/memo.h"
 
 #define SLAB_SIZE (256u << 10)
@@ -20,9 +22,9 @@ struct etm_slab {
 	_Alignas(64) uint8_t bytes[SLAB_SIZE - 64];
 };
 
-struct etm_store *etm_store_new(void)
+struct etm_memo *etm_memo_new(void)
 {
-	struct etm_store *s = calloc(1, sizeof(*s));
+	struct etm_memo *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
@@ -32,15 +34,15 @@ struct etm_store *etm_store_new(void)
 	s->paths = calloc((size_t)1 << BITS_MIN, sizeof(*s->paths));
 	s->windows = calloc((size_t)1 << BITS_MIN, sizeof(*s->windows));
 	if (!s->nodes || !s->paths || !s->windows) {
-		etm_store_free(s);
+		etm_memo_free(s);
 		return NULL;
 	}
 	return s;
 }
 
-void etm_store_free(void *store)
+void etm_memo_free(void *store)
 {
-	struct etm_store *s = store;
+	struct etm_memo *s = store;
 
 	if (!s)
 		return;
@@ -56,11 +58,11 @@ void etm_store_free(void *store)
 	free(s);
 }
 
-static struct etm_slab *add_slab(struct etm_store *s)
+static struct etm_slab *add_slab(struct etm_memo *s)
 {
 	struct etm_slab *slab = NULL;
 
-	if (s->n_bytes < ETM_STORE_MAX)
+	if (s->n_bytes < ETM_MEMO_MAX)
 		slab = aligned_alloc(64, sizeof(*slab));
 	if (!slab)
 		return NULL;
@@ -71,7 +73,7 @@ static struct etm_slab *add_slab(struct etm_store *s)
 	return slab;
 }
 
-void *etm_store_alloc(struct etm_store *s, size_t n, size_t align)
+void *etm_memo_alloc(struct etm_memo *s, size_t n, size_t align)
 {
 	struct etm_slab *slab = s->slabs;
 	size_t at = slab ? (slab->used + align - 1) & ~(align - 1) : 0;
@@ -88,9 +90,9 @@ void *etm_store_alloc(struct etm_store *s, size_t n, size_t align)
 	return slab->bytes + at;
 }
 
-/* ---- nodes: chained ---- */
+/* ---- nodes: a chained hash ---- */
 
-static bool grow_nodes(struct etm_store *s)
+static bool grow_nodes(struct etm_memo *s)
 {
 	unsigned bits = s->node_bits + 1;
 	struct etm_node **to = calloc((size_t)1 << bits, sizeof(*to)), *n, *next;
@@ -112,7 +114,7 @@ static bool grow_nodes(struct etm_store *s)
 	return true;
 }
 
-static bool etm_store_add_node(struct etm_store *s, struct etm_node *n)
+static bool add_node(struct etm_memo *s, struct etm_node *n)
 {
 	struct etm_node **at;
 
@@ -137,7 +139,7 @@ static void insert_path(struct etm_path **to, unsigned bits, struct etm_path *p)
 	to[i] = p;
 }
 
-static bool grow_paths(struct etm_store *s)
+static bool grow_paths(struct etm_memo *s)
 {
 	unsigned bits = s->path_bits + 1;
 	struct etm_path **to = calloc((size_t)1 << bits, sizeof(*to));
@@ -153,7 +155,7 @@ static bool grow_paths(struct etm_store *s)
 	return true;
 }
 
-bool etm_store_add_path(struct etm_store *s, struct etm_path *p)
+bool etm_memo_add_path(struct etm_memo *s, struct etm_path *p)
 {
 	if ((uint64_t)s->n_paths * 2 >= (uint64_t)1 << s->path_bits &&
 	    !grow_paths(s))
@@ -163,19 +165,20 @@ bool etm_store_add_path(struct etm_store *s, struct etm_path *p)
 	return true;
 }
 
-/* ---- windows: as paths, but in place, and a quarter full ---- */
+/* ---- windows: open addressing in place, at most a quarter full: the loop that
+ * follows them looks at the first slot alone ---- */
 
 static struct etm_window *find_free(struct etm_window *in, unsigned shift,
 				    const struct etm_window *w)
 {
-	size_t i = etm_hash_window(w) >> shift;
+	size_t i = etm_window_hash(w) >> shift;
 
 	while (in[i].bytes)
 		i = (i + 1) & (UINT64_MAX >> shift);
 	return &in[i];
 }
 
-static bool grow_windows(struct etm_store *s)
+static bool grow_windows(struct etm_memo *s)
 {
 	unsigned shift = s->window_shift - 1;
 	size_t n = (size_t)1 << (63 - shift);
@@ -195,7 +198,7 @@ static bool grow_windows(struct etm_store *s)
 	return true;
 }
 
-const struct etm_window *etm_store_add_window(struct etm_store *s,
+const struct etm_window *etm_memo_add_window(struct etm_memo *s,
 					      const struct etm_window *w)
 {
 	struct etm_window *to;
@@ -210,10 +213,10 @@ const struct etm_window *etm_store_add_window(struct etm_store *s,
 }
 
 /*
- * etm: code as nodes: the instructions from an ip up to the next P0 element.
+ * ---- code as nodes ----
  *
- * A region is good in a generation if the host then gives the same bytes for the
- * same addresses; a node is good where its region is. Which instructions are P0
+ * A region is current in a generation if the host then gives the same bytes for the
+ * same addresses; a node is valid while its region is. Which instructions are P0
  * elements: Arm IHI 0064, "P0 elements"; DDI 0487, C4.1.
  */
 
@@ -222,7 +225,7 @@ static bool is_same(const struct aux_code *a, const struct aux_code *b)
 	return a->bytes == b->bytes && a->start == b->start && a->end == b->end;
 }
 
-/* The region that the host has at ip, from the store if it was known. */
+/* The region that the host has at ip, out of the memo if it was seen before. */
 static struct etm_region *ask_host(struct etm *d, uint64_t ip)
 {
 	struct aux_code code = { 0 };
@@ -231,63 +234,62 @@ static struct etm_region *ask_host(struct etm *d, uint64_t ip)
 	if (d->host->code(d->host->priv, ip, &code) < 0 || ip < code.start ||
 	    ip >= code.end)
 		return NULL;
-	for (r = d->store->regions; r; r = r->next)
+	for (r = d->memo->regions; r; r = r->next)
 		if (is_same(&r->code, &code))
 			break;
 	if (!r) {
-		r = etm_store_alloc(d->store, sizeof(*r), 8);
-		if (!r) {	/* the store is full: it is for this once */
-			r = &d->spare_region;
+		r = etm_memo_alloc(d->memo, sizeof(*r), 8);
+		if (!r) {	/* the memo is full: for this time only */
+			r = &d->code.spare;
 			r->code = code;
-			r->generation = d->generation;
+			r->generation = d->code.generation;
 			return r;
 		}
 		r->code = code;
-		r->next = d->store->regions;
-		d->store->regions = r;
+		r->next = d->memo->regions;
+		d->memo->regions = r;
 	}
-	r->generation = d->generation;
+	r->generation = d->code.generation;
 	return r;
 }
 
 static bool has_ip(const struct etm *d, const struct etm_region *r, uint64_t ip)
 {
-	return r && r->generation == d->generation && ip >= r->code.start &&
+	return r && r->generation == d->code.generation && ip >= r->code.start &&
 	       ip < r->code.end;
 }
 
-/* code as nodes */
 static struct etm_region *etm_find_region(struct etm *d, uint64_t ip)
 {
 	struct etm_region *r;
 
-	if (has_ip(d, d->last_region, ip))
-		return d->last_region;
-	for (r = d->store->regions; r; r = r->next)
+	if (has_ip(d, d->code.last, ip))
+		return d->code.last;
+	for (r = d->memo->regions; r; r = r->next)
 		if (has_ip(d, r, ip))
 			break;
 	if (!r)
 		r = ask_host(d, ip);
-	if (r && r != &d->spare_region)
-		d->last_region = r;
+	if (r && r != &d->code.spare)
+		d->code.last = r;
 	return r;
 }
 
-/* False: it is no longer what the host has at ip. */
-bool etm_is_good(struct etm *d, struct etm_region *r, uint64_t ip)
+bool etm_is_current(struct etm *d, struct etm_region *r, uint64_t ip)
 {
 	struct aux_code code = { 0 };
 
-	if (r->generation == d->generation)
+	if (r->generation == d->code.generation)
 		return true;
 	if (d->host->code(d->host->priv, ip, &code) < 0 ||
 	    !is_same(&r->code, &code))
 		return false;
-	r->generation = d->generation;
+	r->generation = d->code.generation;
 	return true;
 }
 
-/* As much as there is of the instruction at ip; it may lie in two regions. */
+/* Copies up to n bytes of code at ip, of adjoining regions. Returns how many there
+ * are. */
 static unsigned copy_code(struct etm *d, uint64_t ip, uint8_t *to, unsigned n)
 {
 	unsigned got = 0;
@@ -324,13 +326,14 @@ bool etm_read_insn(struct etm *d, uint64_t ip, uint32_t *word)
 	return true;
 }
 
+/* wfi, wfe and their forms with a timeout are P0 elements from ETMv4.3 on, if TRCIDR2
+ * says so. */
 static bool is_wait(const struct etm *d, uint32_t word)
 {
-	return d->waits && ((word & 0xffffffdf) == 0xd503205f || /* wfe, wfi */
+	return d->src.wfx_is_p0 && ((word & 0xffffffdf) == 0xd503205f || /* wfe, wfi */
 			    (word & 0xffffffc0) == 0xd5031000); /* wfet, wfit */
 }
 
-/* Is it a P0 element? Then node has what it does. */
 bool etm_classify(const struct etm *d, uint32_t word, uint64_t ip,
 		  struct etm_node *node)
 {
@@ -360,17 +363,13 @@ bool etm_classify(const struct etm *d, uint32_t word, uint64_t ip,
 	}
 }
 
-/* Is all of the instruction at ip in r? */
+/* Does r contain all four bytes of the instruction at ip? */
 static bool has_insn(const struct etm_region *r, uint64_t ip)
 {
 	return ip >= r->code.start && ip < r->code.end &&
 	       r->code.end - ip >= 4;
 }
 
-/*
- * From ip to the next P0 element. False: there is no code at node->next, or it
- * went on for too long; node has what there is up to there.
- */
 bool etm_walk(struct etm *d, uint64_t ip, struct etm_node *node)
 {
 	const struct etm_region *r = etm_find_region(d, ip);
@@ -383,7 +382,7 @@ bool etm_walk(struct etm *d, uint64_t ip, struct etm_node *node)
 			word = load32(r->code.bytes +
 				      (node->next - r->code.start));
 		else if (etm_read_insn(d, node->next, &word))
-			node->spread = true;
+			node->crosses = true;
 		else
 			return false;
 		if (node->n * UINT64_C(4) >= ETM_WALK_MAX) {
@@ -400,30 +399,29 @@ bool etm_walk(struct etm *d, uint64_t ip, struct etm_node *node)
 
 struct etm_node *etm_find_node(struct etm *d, uint64_t ip)
 {
-	struct etm_store *s = d->store;
+	struct etm_memo *s = d->memo;
 	struct etm_node *n, made;
 	struct etm_region *r;
 
 	for (n = s->nodes[etm_hash(ip, s->node_bits)]; n; n = n->chain)
-		if (n->ip == ip && n->region->generation == d->generation)
+		if (n->ip == ip && n->region->generation == d->code.generation)
 			return n;
 	r = etm_find_region(d, ip);
-	if (!r || r == &d->spare_region)
+	if (!r || r == &d->code.spare)
 		return NULL;
 	for (n = s->nodes[etm_hash(ip, s->node_bits)]; n; n = n->chain)
 		if (n->ip == ip && n->region == r)
 			return n;
-	if (!etm_walk(d, ip, &made) || made.spread)
+	if (!etm_walk(d, ip, &made) || made.crosses)
 		return NULL;
 	made.region = r;
-	n = etm_store_alloc(s, sizeof(*n), 8);
+	n = etm_memo_alloc(s, sizeof(*n), 8);
 	if (!n)
 		return NULL;
 	*n = made;
-	return etm_store_add_node(s, n) ? n : NULL;
+	return add_node(s, n) ? n : NULL;
 }
 
-/* The RANGE of a node and its atom. */
 struct aux_flow etm_range(const struct etm_node *n, bool taken)
 {
 	return (struct aux_flow){
@@ -437,11 +435,14 @@ struct aux_flow etm_range(const struct etm_node *n, bool taken)
 }
 
 /*
- * etm: headers of packets: what comes behind, and the atoms of those that have
- * some. Arm IHI 0064, "Trace protocol descriptions"; DDI 0487, "ETE protocol".
+ * ---- packet headers ----
+ *
+ * What follows each header, and the atoms in headers that have some. Arm IHI 0064,
+ * "Descriptions of trace protocols"; DDI 0487, "ETE protocol".
  */
 
-static uint32_t get_atoms(uint8_t h)
+/* Atom formats 1 to 6: 1 is an E, 0 an N atom. */
+static uint32_t decode_atoms(uint8_t h)
 {
 	static const uint8_t four[4] = { 0x0e, 0x00, 0x0a, 0x05 };
 	uint32_t n, bits;
@@ -475,7 +476,7 @@ static void set_classes(struct etm *d, unsigned from, unsigned to,
 			enum etm_class class)
 {
 	for (unsigned i = from; i <= to; i++)
-		d->class[i] = (uint8_t)class;
+		d->src.class[i] = (uint8_t)class;
 }
 
 static void set_addresses(struct etm *d)
@@ -489,34 +490,34 @@ static void set_addresses(struct etm *d)
 	};
 
 	for (unsigned i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-		if (d->ete || all[i].from < 0xb0)
+		if (d->src.ete || all[i].from < 0xb0)
 			set_classes(d, all[i].from, all[i].to,
 				    (enum etm_class)all[i].class);
 }
 
-void etm_fill_classes(struct etm *d)
+void etm_fill_headers(struct etm *d)
 {
 	set_classes(d, 0x00, 0x07, ETM_OTHER);
 	set_classes(d, 0x05, 0x05, ETM_BAD);
-	if (d->ete) {
+	if (d->src.ete) {
 		set_classes(d, 0x07, 0x07, ETM_BAD);
 		set_classes(d, 0x0a, 0x0b, ETM_UNSUPPORTED);
 		set_classes(d, 0x88, 0x88, ETM_OTHER);
 	}
 	set_classes(d, 0x0c, 0x1f, ETM_OTHER);
 	set_classes(d, 0x2d, 0x3f, ETM_OTHER);
-	if (d->version >= 0x43)
+	if (d->src.version >= 0x43)
 		set_classes(d, 0x70, 0x70, ETM_OTHER);
 	set_classes(d, 0x71, 0x7f, ETM_OTHER);
 	set_classes(d, 0x80, 0x81, ETM_OTHER);
-	if (d->version >= 0x46 && !d->ete)
+	if (d->src.version >= 0x46 && !d->src.ete)
 		set_classes(d, 0x88, 0x88, ETM_UNSUPPORTED);
 	set_addresses(d);
 	if (d->config->etm.trcidr0 >> 15 & 3)
 		for (unsigned i = 0xa0; i < 0xb0; i++)
 			if (0x9c67 >> (i & 0xf) & 1)
-				d->class[i] = ETM_UNSUPPORTED;
+				d->src.class[i] = ETM_UNSUPPORTED;
 	set_classes(d, 0xc0, 0xff, ETM_ATOMS);
 	for (unsigned i = 0; i < 64; i++)
-		d->atoms[i] = get_atoms((uint8_t)(0xc0 + i));
+		d->src.atoms[i] = decode_atoms((uint8_t)(0xc0 + i));
 }

@@ -1,68 +1,70 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * etm: atoms as paths through the code.
+ * etm: atoms as paths through the code, and the return stack.
  *
- * A path is what the atoms of one packet say from a node on; it is made once. It
- * ends early where code is missing, and at an indirect branch inside of the packet
- * whose target is on the return stack from before. A call and its return in one
- * path leave the stack as it was, but for what a full stack loses.
+ * A path is what the atoms of one packet say from an ip on, made once and kept in the
+ * memo. It ends before the last atom where code is missing, and at an indirect branch
+ * whose target an earlier packet pushed on the return stack: a path is the same
+ * whatever that stack holds. A call and its return in one path leave the stack as it
+ * was, except that a full stack loses its oldest entries; peak says how many.
+ *
+ * Specification: Arm IHI 0064, "Atom packets" and the return stack.
  */
 #include <string.h>
 
-#include "decode/lib/etm/fast.h"
+#include "decode/lib/etm/impl.h"
 
-#define DETAIL_RETURN 28	/* nothing on the return stack */
+#define DETAIL_RETURN 28	/* gap.detail: OCSD_ERR_RET_STACK_OVERFLOW */
 
 /* ---- the return stack ---- */
 
 void etm_push_return(struct etm *d, uint64_t ip)
 {
-	if (!d->stack)
+	if (!d->src.return_stack)
 		return;
-	d->top = (d->top + 1) % ETM_RET_DEPTH;
-	d->returns[d->top] = ip;
-	d->n_returns += d->n_returns < ETM_RET_DEPTH;
+	d->ret.top = (d->ret.top + 1) % ETM_RETURNS;
+	d->ret.addr[d->ret.top] = ip;
+	d->ret.n += d->ret.n < ETM_RETURNS;
 }
 
-/* The address that no packet told. False: nor is there any on the stack. */
 bool etm_pop_return(struct etm *d)
 {
-	d->place = ETM_NOWHERE;
-	if (!d->n_returns)
+	d->flow.where = ETM_AT_ADDRESS;
+	if (!d->ret.n)
 		return false;
-	etm_go(d, d->returns[d->top]);
-	d->top = (d->top + ETM_RET_DEPTH - 1) % ETM_RET_DEPTH;
-	d->n_returns--;
-	d->place = ETM_HERE;
+	etm_continue_at(d, d->ret.addr[d->ret.top]);
+	d->ret.top = (d->ret.top + ETM_RETURNS - 1) % ETM_RETURNS;
+	d->ret.n--;
+	d->flow.where = ETM_AT_IP;
 	return true;
 }
 
-/* What ran at ip is missing: nobody knows what it pushed and popped. */
-void etm_lose_returns(struct etm *d, uint64_t ip)
+void etm_invalidate_returns(struct etm *d, uint64_t ip)
 {
-	if (!d->stack)
+	if (!d->src.return_stack)
 		return;
-	d->n_returns = 0;
-	d->unsure = true;
-	d->unsure_ip = ip;
+	d->ret.n = 0;
+	d->ret.unsure = true;
+	d->ret.unsure_ip = ip;
 }
 
-/* The return stack lacks an address because code was missing: up to the next one in
- * the trace nobody knows what runs. */
-void etm_go_astray(struct etm *d)
+/* Missing code may have pushed the address that a return needs now: what runs up to
+ * the next address packet is unknown. The gap is at that code, its cause. */
+void etm_lose_flow(struct etm *d)
 {
-	etm_push_gap(d, AUX_GAP_NO_CODE, true, d->unsure_ip, DETAIL_RETURN);
-	d->on = true;
-	d->place = ETM_ADRIFT;
+	etm_push_gap(d, AUX_GAP_NO_CODE, true, d->ret.unsure_ip, DETAIL_RETURN);
+	d->out.on = true;
+	d->flow.where = ETM_ADRIFT;
 }
 
+/* What p does to the return stack, after its own pairs of call and return. */
 void etm_apply_returns(struct etm *d, const struct etm_path *p)
 {
-	uint32_t keep = ETM_RET_DEPTH - (p->peak < ETM_RET_DEPTH ? p->peak :
-						ETM_RET_DEPTH);
+	uint32_t keep = ETM_RETURNS - (p->peak < ETM_RETURNS ? p->peak :
+						ETM_RETURNS);
 
-	if (d->n_returns > keep)
-		d->n_returns = keep;
+	if (d->ret.n > keep)
+		d->ret.n = keep;
 	for (unsigned i = 0; i < p->n_sites; i++)
 		etm_push_return(d, p->sites[i]);
 }
@@ -75,7 +77,7 @@ static struct etm_step *get_step(struct etm *d, struct etm_node *n, bool taken)
 
 	if (s)
 		return s;
-	s = etm_store_alloc(d->store, sizeof(*s), 8);
+	s = etm_memo_alloc(d->memo, sizeof(*s), 8);
 	if (!s)
 		return NULL;
 	s->node = n;
@@ -87,15 +89,15 @@ static struct etm_step *get_step(struct etm *d, struct etm_node *n, bool taken)
 	return s;
 }
 
-/* A path that is being made. */
-struct making {
+/* A path under construction. */
+struct path_builder {
 	struct aux_step *steps[ETM_ATOMS_MAX];
 	uint64_t sites[ETM_ATOMS_MAX];
 	struct etm_path p;
 };
 
-/* Adds one step; more: there are atoms behind it. */
-static void add_step(const struct etm *d, struct making *m, struct etm_step *s,
+/* Appends a step; more: atoms follow it, so its return must be resolved here. */
+static void add_step(const struct etm *d, struct path_builder *m, struct etm_step *s,
 		     bool taken, bool more)
 {
 	const struct etm_node *n = s->node;
@@ -106,7 +108,7 @@ static void add_step(const struct etm *d, struct making *m, struct etm_step *s,
 	p->n_atoms++;
 	p->last = n->last;
 	p->end_ip = p->next = n->next;
-	if (taken && n->link && d->stack) {
+	if (taken && n->link && d->src.return_stack) {
 		m->sites[p->n_sites++] = n->next;
 		if (p->n_sites > p->peak)
 			p->peak = p->n_sites;
@@ -118,10 +120,10 @@ static void add_step(const struct etm *d, struct making *m, struct etm_step *s,
 	else if (more && p->n_sites)
 		p->end_ip = m->sites[--p->n_sites];
 	else
-		p->place = d->stack ? ETM_RETURN : ETM_NOWHERE;
+		p->where = d->src.return_stack ? ETM_AT_RETURN : ETM_AT_ADDRESS;
 }
 
-static void make_path(struct etm *d, struct making *m, struct etm_node *node,
+static void make_path(struct etm *d, struct path_builder *m, struct etm_node *node,
 		      uint32_t atoms)
 {
 	uint32_t n = atoms >> ETM_ATOM_BITS;
@@ -130,7 +132,7 @@ static void make_path(struct etm *d, struct making *m, struct etm_node *node,
 	memset(p, 0, sizeof(*p));
 	p->ip = node->ip;
 	p->atoms = atoms;
-	p->generation = d->generation;
+	p->generation = d->code.generation;
 	for (uint32_t i = 0; i < n && node; i++) {
 		bool taken = atoms >> i & 1;
 		struct etm_step *s = get_step(d, node, taken);
@@ -138,37 +140,37 @@ static void make_path(struct etm *d, struct making *m, struct etm_node *node,
 		if (!s)
 			break;
 		add_step(d, m, s, taken, i + 1 < n);
-		if (p->place != ETM_HERE || i + 1 == n)
+		if (p->where != ETM_AT_IP || i + 1 == n)
 			break;
 		node = etm_find_node(d, p->end_ip);
 	}
-	/* without a return stack, nothing is known of the rest */
-	if (p->place == ETM_NOWHERE)
+	/* Without a return stack no atom can follow an indirect branch: what the packet
+	 * still has is skipped. */
+	if (p->where == ETM_AT_ADDRESS)
 		p->n_atoms = (uint8_t)n;
-	p->odd = p->peak || p->n_atoms != n;
+	p->irregular = p->peak || p->n_atoms != n;
 	p->p.n_ranges = p->p.n_steps;
 	p->p.n_insns = p->n_insns;
 }
 
-/* All its code is what it was. */
 bool etm_is_valid(struct etm *d, struct etm_path *p)
 {
-	if (p->generation == d->generation)
+	if (p->generation == d->code.generation)
 		return true;
 	for (uint32_t i = 0; i < p->p.n_steps; i++) {
 		const struct etm_step *s =
 			(const struct etm_step *)p->p.steps[i];
 
-		if (!etm_is_good(d, s->node->region, s->node->ip))
+		if (!etm_is_current(d, s->node->region, s->node->ip))
 			return false;
 	}
-	p->generation = d->generation;
+	p->generation = d->code.generation;
 	return true;
 }
 
 static struct etm_path *look_up(struct etm *d, uint64_t ip, uint32_t atoms)
 {
-	const struct etm_store *s = d->store;
+	const struct etm_memo *s = d->memo;
 	size_t mask = ((size_t)1 << s->path_bits) - 1;
 	size_t i = etm_hash_path(ip, atoms, s->path_bits);
 	struct etm_path *p;
@@ -179,13 +181,13 @@ static struct etm_path *look_up(struct etm *d, uint64_t ip, uint32_t atoms)
 	return NULL;
 }
 
-/* Into the store; NULL: there is no room. */
-static struct etm_path *keep_path(struct etm *d, const struct making *m)
+/* Copies it into the memo; NULL: no room. */
+static struct etm_path *keep_path(struct etm *d, const struct path_builder *m)
 {
 	size_t n_steps = m->p.p.n_steps * sizeof(m->steps[0]);
 	size_t n_sites = m->p.n_sites * sizeof(m->sites[0]);
-	struct etm_path *p = etm_store_alloc(
-		d->store, sizeof(*p) + n_steps + n_sites, 64);
+	struct etm_path *p = etm_memo_alloc(
+		d->memo, sizeof(*p) + n_steps + n_sites, 64);
 	struct aux_step **steps = (struct aux_step **)(p + 1);
 
 	if (!p)
@@ -196,14 +198,14 @@ static struct etm_path *keep_path(struct etm *d, const struct making *m)
 	p->p.kept = 1;
 	p->sites = (uint64_t *)(steps + p->p.n_steps);
 	memcpy(p->sites, m->sites, n_sites);
-	return etm_store_add_path(d->store, p) ? p : NULL;
+	return etm_memo_add_path(d->memo, p) ? p : NULL;
 }
 
 struct etm_path *etm_find_path(struct etm *d, uint64_t ip, uint32_t atoms)
 {
 	struct etm_path *p = look_up(d, ip, atoms);
 	struct etm_node *node;
-	struct making m;
+	struct path_builder m;
 
 	if (p)
 		return p;
@@ -216,13 +218,14 @@ struct etm_path *etm_find_path(struct etm *d, uint64_t ip, uint32_t atoms)
 
 /* ---- atoms ---- */
 
-/* One atom, where no path can be kept. */
-static void take_atom(struct etm *d, bool taken)
+/* One atom, where no path can be kept: code is missing, crosses regions, or the memo
+ * is full. */
+static void follow_atom(struct etm *d, bool taken)
 {
 	struct aux_flow range;
 	struct etm_node n;
 
-	if (!etm_walk(d, d->ip, &n)) {
+	if (!etm_walk(d, d->flow.ip, &n)) {
 		if (d->unsupported)
 			return;
 		if (n.n) {
@@ -230,115 +233,111 @@ static void take_atom(struct etm *d, bool taken)
 			range.what = AUX_END_FALL;
 			etm_push_range(d, &range);
 		}
-		etm_go(d, n.next);
+		etm_continue_at(d, n.next);
 		etm_push_no_code(d, n.next);
-		etm_lose_returns(d, n.next);
-		d->place = ETM_NOWHERE;
+		etm_invalidate_returns(d, n.next);
+		d->flow.where = ETM_AT_ADDRESS;
 		return;
 	}
 	range = etm_range(&n, taken);
 	etm_push_range(d, &range);
 	if (taken && n.link)
 		etm_push_return(d, n.next);
-	etm_go(d, taken && n.kind == ETM_DIRECT ? n.target : n.next);
+	etm_continue_at(d, taken && n.kind == ETM_DIRECT ? n.target : n.next);
 	if (taken && n.kind == ETM_INDIRECT)
-		d->place = d->stack ? ETM_RETURN : ETM_NOWHERE;
+		d->flow.where = d->src.return_stack ? ETM_AT_RETURN : ETM_AT_ADDRESS;
 }
 
-/* Some of the atoms; returns how many. */
-static uint32_t take_some(struct etm *d, uint32_t atoms)
+/* Follows as many atoms as one path has; returns how many. */
+static uint32_t follow_path(struct etm *d, uint32_t atoms)
 {
-	struct etm_path *p = etm_find_path(d, d->ip, atoms);
+	struct etm_path *p = etm_find_path(d, d->flow.ip, atoms);
 
 	if (!p) {
-		take_atom(d, atoms & 1);
+		follow_atom(d, atoms & 1);
 		return 1;
 	}
 	etm_push_path(d, p);
 	if (p->peak)
 		etm_apply_returns(d, p);
-	etm_go(d, p->end_ip);
-	d->place = (enum etm_place)p->place;
+	etm_continue_at(d, p->end_ip);
+	d->flow.where = (enum etm_where)p->where;
 	return p->n_atoms;
 }
 
-/* The elements before an atom, an exception or a source address are in order. */
 void etm_commit(struct etm *d)
 {
-	d->context_pending = false;
-	if (d->n_early)
+	d->ctx.pending = false;
+	if (d->early.n)
 		etm_push_early(d);
-	if (d->on_pending)
-		d->overflowed = d->on_pending = false;
+	if (d->flow.trace_on)
+		d->flow.overflowed = d->flow.trace_on = false;
 }
 
 void etm_set_mark(const struct etm *d, struct etm_mark *m)
 {
-	m->tail = d->tail;
-	m->waiting = d->waiting;
-	m->on = d->on;
-	m->last_known = d->last_known;
-	m->lost = d->lost;
-	m->told = d->told;
-	m->last_ip = d->last_ip;
-	m->next_ip = d->next_ip;
-	m->offset = d->offset;
-	if (d->waiting != ETM_NONE && d->tail - d->waiting <= ETM_WAITING)
-		memcpy(m->ev, d->queue + d->waiting,
-		       (d->tail - d->waiting) * sizeof(m->ev[0]));
+	const struct aux_queue *q = &d->q;
+
+	m->tail = q->tail;
+	m->unsettled = q->unsettled;
+	m->offset = q->offset;
+	m->out = d->out;
+	if (q->unsettled != AUX_QUEUE_NONE &&
+	    q->tail - q->unsettled <= AUX_QUEUE_WAIT_MAX)
+		memcpy(m->ev, q->events + q->unsettled,
+		       (q->tail - q->unsettled) * sizeof(m->ev[0]));
 }
 
-/* An address is missing: nothing of the packet counts. */
-static void take_back(struct etm *d, const struct etm_mark *m)
+/* A return has no address: the packet contradicts the trace before it, and none of
+ * its atoms count, as with OpenCSD. */
+static void roll_back(struct etm *d, const struct etm_mark *m)
 {
-	d->tail = m->tail;
-	d->waiting = m->waiting;
-	d->on = m->on;
-	d->last_known = m->last_known;
-	d->lost = m->lost;
-	d->told = m->told;
-	d->last_ip = m->last_ip;
-	d->next_ip = m->next_ip;
-	d->offset = m->offset;
-	if (d->waiting != ETM_NONE && d->tail - d->waiting <= ETM_WAITING)
-		memcpy(d->queue + d->waiting, m->ev,
-		       (d->tail - d->waiting) * sizeof(m->ev[0]));
+	struct aux_queue *q = &d->q;
+
+	q->tail = m->tail;
+	q->unsettled = m->unsettled;
+	q->offset = m->offset;
+	d->out = m->out;
+	if (q->unsettled != AUX_QUEUE_NONE &&
+	    q->tail - q->unsettled <= AUX_QUEUE_WAIT_MAX)
+		memcpy(q->events + q->unsettled, m->ev,
+		       (q->tail - q->unsettled) * sizeof(m->ev[0]));
 	etm_fail(d, AUX_GAP_DESYNC);
 }
 
-void etm_take_rest(struct etm *d, uint32_t atoms, const struct etm_mark *m)
+void etm_follow_rest(struct etm *d, uint32_t atoms, const struct etm_mark *m)
 {
 	while (atoms && !d->unsupported) {
-		if (d->place == ETM_RETURN && !etm_pop_return(d)) {
-			if (d->unsure)
-				etm_go_astray(d);
+		if (d->flow.where == ETM_AT_RETURN && !etm_pop_return(d)) {
+			if (d->ret.unsure)
+				etm_lose_flow(d);
 			else
-				take_back(d, m);
+				roll_back(d, m);
 			return;
 		}
-		if (d->need_context || d->place != ETM_HERE)
+		if (d->ctx.needed || d->flow.where != ETM_AT_IP)
 			return;
-		if (!d->code_64) {
+		if (!d->flow.code_64) {
 			d->unsupported = true;
 			return;
 		}
-		etm_at(d, d->packet);
-		atoms = etm_skip_atoms(atoms, take_some(d, atoms));
+		etm_at(d, d->in.packet);
+		atoms = etm_skip_atoms(atoms, follow_path(d, atoms));
 	}
 }
 
-void etm_take_atoms(struct etm *d, uint32_t atoms)
+void etm_follow_atoms(struct etm *d, uint32_t atoms)
 {
 	struct etm_mark m;
 
-	if (d->state != ETM_DECODE)
+	if (d->sync.state != ETM_DECODE)
 		return;
 	etm_commit(d);
-	if (d->exc.waits) {
+	if (d->exc.pending) {
 		etm_fail(d, AUX_GAP_DESYNC);
 		return;
 	}
-	if (d->stack)
+	if (d->src.return_stack)
 		etm_set_mark(d, &m);
-	etm_take_rest(d, atoms, &m);
+	etm_follow_rest(d, atoms, &m);
 }

@@ -12,26 +12,26 @@
 
 static const struct aux_code *find_region(struct opencsd *d, uint64_t ip)
 {
-	struct region *r = &d->regions[d->last_region];
+	struct opencsd_region *r = &d->code.regions[d->code.last];
 
-	for (unsigned i = 0; i < N_REGIONS; i++) {
+	for (unsigned i = 0; i < OPENCSD_REGIONS; i++) {
 		if (r->code.bytes && ip >= r->code.start && ip < r->code.end &&
-		    r->generation == d->generation) {
-			d->last_region = (unsigned)(r - d->regions);
+		    r->generation == d->code.generation) {
+			d->code.last = (unsigned)(r - d->code.regions);
 			return &r->code;
 		}
-		r = &d->regions[i];
+		r = &d->code.regions[i];
 	}
-	r = &d->regions[d->next_region];
+	r = &d->code.regions[d->code.next];
 	r->code = (struct aux_code){ 0 };
 	if (d->host->code(d->host->priv, ip, &r->code) < 0 ||
 	    ip < r->code.start || ip >= r->code.end) {
 		r->code.bytes = NULL;
 		return NULL;
 	}
-	r->generation = d->generation;
-	d->last_region = d->next_region;
-	d->next_region = (d->next_region + 1) % N_REGIONS;
+	r->generation = d->code.generation;
+	d->code.last = d->code.next;
+	d->code.next = (d->code.next + 1) % OPENCSD_REGIONS;
 	return &r->code;
 }
 
@@ -60,8 +60,8 @@ uint32_t opencsd_read_code(const void *priv, ocsd_vaddr_t ip,
 	uint32_t got;
 
 	(void)space;
-	if (d->walked > MAX_WALK) {
-		d->walked_off = true;
+	if (d->code.walked > OPENCSD_WALK_MAX) {
+		d->code.walked_off = true;
 		return 0;
 	}
 	got = copy_code(d, ip, n, buf);
@@ -70,18 +70,18 @@ uint32_t opencsd_read_code(const void *priv, ocsd_vaddr_t ip,
 			memset(buf + got, 0, 2);
 		got += 2;
 	}
-	d->walked += got;
+	d->code.walked += got;
 	return got;
 }
 
 /* The library has no page of another generation. False: it ran out of memory. */
-bool opencsd_new_code(struct opencsd *d)
+bool opencsd_update_code(struct opencsd *d)
 {
-	if (!d->tree || d->host->generation == d->generation)
+	if (!d->lib.tree || d->host->generation == d->code.generation)
 		return true;
-	d->generation = d->host->generation;
-	ocsd_dt_remove_mem_acc(d->tree, 0, OCSD_MEM_SPACE_ANY);
-	return ocsd_dt_add_callback_mem_acc(d->tree, 0, LAST_CODE,
+	d->code.generation = d->host->generation;
+	ocsd_dt_remove_mem_acc(d->lib.tree, 0, OCSD_MEM_SPACE_ANY);
+	return ocsd_dt_add_callback_mem_acc(d->lib.tree, 0, OPENCSD_LAST_CODE,
 					    OCSD_MEM_SPACE_ANY,
 					    opencsd_read_code, d) == OCSD_OK;
 }

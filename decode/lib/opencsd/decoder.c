@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * opencsd: CoreSight through OpenCSD, the reference.
+ * opencsd: CoreSight by OpenCSD, the reference, with the plugin interface (decoder.h).
  *
- * The library pushes elements; they wait in a queue for decode, which returns right
- * behind an event that makes the host switch: the library has then read no code of
- * what follows (packet.c). The last events wait for the next one:
- * that may tell how they ended. A chunk begins with a reset and ends with EOT, so it
- * can end anywhere. Known bugs of the library: element.c.
- * Specifications: Arm IHI 0064 (ETMv4, ETE), IHI 0014 (ETMv3), IHI 0035 (PTM),
- * MIPI STP 2; OpenCSD 1.3.3.
+ * The library pushes elements; they wait in the queue for decode(), which returns right
+ * after an event that makes the host switch: the library has then read no code of what
+ * follows (packet.c). A chunk begins with a reset of the library and ends with EOT, so
+ * it can end anywhere. Known bugs of the library are described where they are worked
+ * around: element.c, run.c, code.c.
+ *
+ * Specifications: Arm IHI 0064 (ETMv4, ETE), IHI 0014 (ETMv3), IHI 0035 (PTM), MIPI
+ * STP 2; OpenCSD 1.3.3.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -17,15 +18,14 @@
 #include "decode/lib/opencsd/impl.h"
 
 /*
- * OpenCSD: decode trees, one for each decoder, from the registers of its source.
+ * ---- decode trees, one for each decoder, from the registers of its source ----
  *
- * The library keeps lists of all trees, and one logger, in globals without a
- * lock: trees are made and freed under ours, and nothing is ever logged.
- * Registers: Arm IHI 0064 (ETMv4, ETE), IHI 0014 (ETMv3), IHI 0035 (PTM).
+ * The library keeps lists of all trees, and one logger, in globals without a lock:
+ * trees are made and freed under ours, and nothing is ever logged.
  */
 
-/* Guards what the library shares between all decoders. */
-static pthread_mutex_t *get_lock(void)
+/* Guards the library's globals. */
+static pthread_mutex_t *library_lock(void)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -38,7 +38,8 @@ static ocsd_core_profile_t get_profile(const struct aux_etm_config *etm)
 	       etm->core_profile == 'R' ? profile_CortexR : profile_CortexA;
 }
 
-/* What newer cores have on top is undefined on older ones, so never traced. */
+/* A newer core's instructions are undefined on an older one, so never traced: the
+ * newest architecture that the trace unit can have does for all. */
 static ocsd_arch_version_t get_arch(const struct aux_etm_config *etm)
 {
 	bool v7 = etm->arch == AUX_ETM_V3 || etm->arch == AUX_ETM_PTM;
@@ -49,8 +50,8 @@ static ocsd_arch_version_t get_arch(const struct aux_etm_config *etm)
 }
 
 /*
- * The library's ETE is its ETMv4 of version 5, made here from TRCDEVARCH as it
- * does itself: the one named ETE has no packets to show in its C interface.
+ * The library decodes ETE as an ETMv4 of version 5, made from TRCDEVARCH. So do we,
+ * since its decoder named ETE does not show packets through the C interface.
  */
 static uint32_t get_idr1(const struct aux_etm_config *etm)
 {
@@ -77,12 +78,12 @@ static ocsd_err_t add_v4(struct opencsd *d, const struct aux_etm_config *etm,
 		c.reg_idr12 = etm->trcidr12;
 		c.reg_idr13 = etm->trcidr13;
 	}
-	/* What it cannot decode is an error: it goes on with what it has just
-	 * freed otherwise, where its return stack has no more entries. */
-	return ocsd_dt_create_decoder(d->tree, OCSD_BUILTIN_DCD_ETMV4I,
+	/* HALT_BAD_PKTS: otherwise, when its return stack is empty, the library goes
+	 * on with an element that it has just freed. */
+	return ocsd_dt_create_decoder(d->lib.tree, OCSD_BUILTIN_DCD_ETMV4I,
 				      OCSD_CREATE_FLG_FULL_DECODER |
 					      OCSD_OPFLG_PKTDEC_HALT_BAD_PKTS,
-				      &c, &d->csid);
+				      &c, &d->lib.csid);
 }
 
 static ocsd_err_t add_v3(struct opencsd *d, const struct aux_etm_config *etm,
@@ -94,9 +95,9 @@ static ocsd_err_t add_v3(struct opencsd *d, const struct aux_etm_config *etm,
 		.arch_ver = get_arch(etm), .core_prof = get_profile(etm),
 	};
 
-	return ocsd_dt_create_decoder(d->tree, OCSD_BUILTIN_DCD_ETMV3,
+	return ocsd_dt_create_decoder(d->lib.tree, OCSD_BUILTIN_DCD_ETMV3,
 				      OCSD_CREATE_FLG_FULL_DECODER, &c,
-				      &d->csid);
+				      &d->lib.csid);
 }
 
 static ocsd_err_t add_ptm(struct opencsd *d, const struct aux_etm_config *etm,
@@ -108,9 +109,9 @@ static ocsd_err_t add_ptm(struct opencsd *d, const struct aux_etm_config *etm,
 		.arch_ver = get_arch(etm), .core_prof = get_profile(etm),
 	};
 
-	return ocsd_dt_create_decoder(d->tree, OCSD_BUILTIN_DCD_PTM,
+	return ocsd_dt_create_decoder(d->lib.tree, OCSD_BUILTIN_DCD_PTM,
 				      OCSD_CREATE_FLG_FULL_DECODER, &c,
-				      &d->csid);
+				      &d->lib.csid);
 }
 
 static ocsd_err_t add_stm(struct opencsd *d, const struct aux_etm_config *etm,
@@ -123,9 +124,9 @@ static ocsd_err_t add_stm(struct opencsd *d, const struct aux_etm_config *etm,
 		.hw_event = HwEvent_Unknown_Disabled,
 	};
 
-	return ocsd_dt_create_decoder(d->tree, OCSD_BUILTIN_DCD_STM,
+	return ocsd_dt_create_decoder(d->lib.tree, OCSD_BUILTIN_DCD_STM,
 				      OCSD_CREATE_FLG_FULL_DECODER, &c,
-				      &d->csid);
+				      &d->lib.csid);
 }
 
 static ocsd_err_t add_decoder(struct opencsd *d)
@@ -133,7 +134,7 @@ static ocsd_err_t add_decoder(struct opencsd *d)
 	const struct aux_etm_config *etm = &d->config->etm;
 	uint32_t id = etm->trace_id;
 
-	/* Alone in its tree, a source needs no id of its own. */
+	/* A source alone in its tree needs no id of its own. */
 	if (!OCSD_IS_VALID_CS_SRC_ID(id))
 		id = 1;
 	switch (etm->arch) {
@@ -156,42 +157,42 @@ static ocsd_err_t fill_tree(struct opencsd *d)
 	ocsd_err_t err = add_decoder(d);
 
 	if (!err)
-		err = ocsd_dt_set_gen_elem_outfn(d->tree, opencsd_take_element,
+		err = ocsd_dt_set_gen_elem_outfn(d->lib.tree, opencsd_handle_element,
 						 d);
 	if (!err)
 		err = ocsd_dt_attach_packet_callback(
-			d->tree, d->csid, OCSD_C_API_CB_PKT_MON,
-			(void *)(uintptr_t)opencsd_see_packet, d);
+			d->lib.tree, d->lib.csid, OCSD_C_API_CB_PKT_MON,
+			(void *)(uintptr_t)opencsd_handle_packet, d);
 	if (!err)
-		err = ocsd_dt_add_callback_mem_acc(d->tree, 0, LAST_CODE,
+		err = ocsd_dt_add_callback_mem_acc(d->lib.tree, 0, OPENCSD_LAST_CODE,
 						   OCSD_MEM_SPACE_ANY,
 						   opencsd_read_code, d);
 	return err;
 }
 
-/* the library's objects. 0, or -AUX_E_NOMEM */
-static int opencsd_make_tree(struct opencsd *d)
+/* Fills d->lib; a source that cannot be decoded has no tree. 0, or -AUX_E_NOMEM. */
+static int make_tree(struct opencsd *d)
 {
-	pthread_mutex_lock(get_lock());
+	pthread_mutex_lock(library_lock());
 	ocsd_def_errlog_init(OCSD_ERR_SEV_NONE, 0);
-	d->tree = ocsd_create_dcd_tree(OCSD_TRC_SRC_SINGLE, 0);
-	d->why = d->tree ? fill_tree(d) : OCSD_ERR_MEM;
-	if (d->why && d->tree) {
-		ocsd_destroy_dcd_tree(d->tree);
-		d->tree = NULL;
+	d->lib.tree = ocsd_create_dcd_tree(OCSD_TRC_SRC_SINGLE, 0);
+	d->lib.err = d->lib.tree ? fill_tree(d) : OCSD_ERR_MEM;
+	if (d->lib.err && d->lib.tree) {
+		ocsd_destroy_dcd_tree(d->lib.tree);
+		d->lib.tree = NULL;
 	}
-	pthread_mutex_unlock(get_lock());
-	return d->why == OCSD_ERR_MEM ? -AUX_E_NOMEM : 0;
+	pthread_mutex_unlock(library_lock());
+	return d->lib.err == OCSD_ERR_MEM ? -AUX_E_NOMEM : 0;
 }
 
-static void opencsd_free_tree(struct opencsd *d)
+static void free_tree(struct opencsd *d)
 {
-	if (!d->tree)
+	if (!d->lib.tree)
 		return;
-	pthread_mutex_lock(get_lock());
-	ocsd_destroy_dcd_tree(d->tree);
-	pthread_mutex_unlock(get_lock());
-	d->tree = NULL;
+	pthread_mutex_lock(library_lock());
+	ocsd_destroy_dcd_tree(d->lib.tree);
+	pthread_mutex_unlock(library_lock());
+	d->lib.tree = NULL;
 }
 
 static void close_opencsd(void *dec)
@@ -200,7 +201,7 @@ static void close_opencsd(void *dec)
 
 	if (!d)
 		return;
-	opencsd_free_tree(d);
+	free_tree(d);
 	free(d);
 }
 
@@ -208,22 +209,24 @@ static int open_opencsd(void **dec, const struct aux_decoder_config *config,
 			const struct aux_decoder_host *host,
 			struct aux_diag *diag)
 {
-	struct opencsd *d = calloc(1, sizeof(*d));
+	struct opencsd *d = malloc(sizeof(*d));
 	const struct aux_etm_config *etm = &config->etm;
 
 	(void)diag;
 	*dec = NULL;
 	if (!d)
 		return -AUX_E_NOMEM;
+	memset(d, 0, offsetof(struct opencsd, q));	/* not 80 KiB of events */
+	aux_queue_init(&d->q, OPENCSD_HELD);
 	d->config = config;
 	d->host = host;
-	d->generation = host->generation;
-	d->v4 = etm->arch == AUX_ETM_V4 || etm->arch == AUX_ETM_ETE;
-	d->early = d->v4 && !etm->trcidr8;
+	d->code.generation = host->generation;
+	d->src.v4 = etm->arch == AUX_ETM_V4 || etm->arch == AUX_ETM_ETE;
+	d->src.in_order = d->src.v4 && !etm->trcidr8;
 	opencsd_fill_ends(d);
 	opencsd_fill_special(d);
-	d->profile_m = etm->core_profile == 'M';
-	if (etm->arch != AUX_ETM_NONE && opencsd_make_tree(d) < 0) {
+	d->src.profile_m = etm->core_profile == 'M';
+	if (etm->arch != AUX_ETM_NONE && make_tree(d) < 0) {
 		close_opencsd(d);
 		return -AUX_E_NOMEM;
 	}
@@ -231,24 +234,25 @@ static int open_opencsd(void **dec, const struct aux_decoder_config *config,
 	return 0;
 }
 
-static void forget(struct opencsd *d)
+/* All state of the last chunk, but for the queue's last time. */
+static void reset(struct opencsd *d, const struct aux_chunk *chunk)
 {
-	d->pos = d->fed = d->packet_end = d->walked = 0;
-	d->fed_offset = d->chunk->stream_offset;
-	d->end_offset = d->chunk->stream_offset + d->chunk->len;
-	d->given = d->flush = d->eot = d->done = d->found = d->synced = false;
-	d->atoms = d->pending = d->n_idle = 0;
-	d->except = d->on = d->in_tx = d->last_known = d->walked_off = false;
-	d->seen = d->refused = false;
-	d->popped = d->indirect = d->addressed = d->mute = d->lost = false;
-	d->unpopped = false;
-	opencsd_find_again(d);
-	d->have_context = d->have_time = false;
-	d->resumes = d->ahead = d->foretold = false;
-	d->ts = 0;
-	d->told = UNSYNC_UNKNOWN;
-	d->cycles = d->head = d->tail = d->stop = 0;
-	d->waiting = NONE;
+	aux_queue_reset(&d->q, chunk->stream_offset);
+	d->in = (struct opencsd_input){
+		.chunk = chunk, .fed_offset = chunk->stream_offset,
+		.end_offset = chunk->stream_offset + chunk->len,
+	};
+	d->code.walked = 0;
+	d->code.walked_off = false;
+	d->lib.waits = d->lib.eot = d->lib.bad_info = false;
+	d->sync = (struct opencsd_sync){ 0 };
+	d->spec = (struct opencsd_speculation){ 0 };
+	d->ts = (struct opencsd_timestamps){ 0 };
+	d->out = (struct opencsd_emitted){ .loss = UNSYNC_UNKNOWN };
+	d->ret = (struct opencsd_returns){ 0 };
+	d->ctx.emitted = false;
+	opencsd_clear_missing(d);
+	d->done = !chunk->len;
 }
 
 static int start_opencsd(void *dec, const struct aux_chunk *chunk)
@@ -256,90 +260,45 @@ static int start_opencsd(void *dec, const struct aux_chunk *chunk)
 	struct opencsd *d = dec;
 	uint32_t used;
 
-	d->chunk = chunk;
-	d->offset = chunk->stream_offset;
-	forget(d);
-	d->done = !chunk->len;
+	reset(d, chunk);
 	if (d->done)
 		return 0;
-	if (!d->tree || OCSD_DATA_RESP_IS_FATAL(ocsd_dt_process_data(
-				d->tree, OCSD_OP_RESET, 0, 0, NULL, &used))) {
-		opencsd_push_gap(d, AUX_GAP_DECODER, false, 0, d->why);
+	if (!d->lib.tree || OCSD_DATA_RESP_IS_FATAL(ocsd_dt_process_data(
+				d->lib.tree, OCSD_OP_RESET, 0, 0, NULL, &used))) {
+		opencsd_push_gap(d, AUX_GAP_DECODER, false, 0, d->lib.err);
 		d->done = true;
 	}
 	return 0;
 }
 
-/* Nothing more comes: was there a sync point at all? */
-static void finish(struct opencsd *d)
+/* The end of the chunk: one without any sync point is lost, unless it is padding. */
+static void finish_chunk(struct opencsd *d)
 {
-	d->waiting = NONE;
-	if (d->found || !d->tree)
+	aux_queue_give_up(&d->q);
+	if (d->sync.found || !d->lib.tree)
 		return;
-	d->found = true;
-	for (uint64_t i = 0; i < d->chunk->len; i++) {
-		if (d->chunk->data[i] &&
-		    d->chunk->data[i] != ETM4_PKT_I_IGNORE) {
+	d->sync.found = true;
+	for (uint64_t i = 0; i < d->in.chunk->len; i++) {
+		if (d->in.chunk->data[i] &&
+		    d->in.chunk->data[i] != ETM4_PKT_I_IGNORE) {
 			opencsd_push_gap(d, AUX_GAP_NO_SYNC, false, 0,
-					 d->chunk->len);
+					 d->in.chunk->len);
 			return;
 		}
 	}
 }
 
-/* How many events are ready. */
-static uint32_t count_ready(struct opencsd *d)
+static void feed_library(struct opencsd *d)
 {
-	uint32_t end = d->tail;
-
-	if (d->stop)
-		return d->stop - d->head;
-	if (d->done || end - d->head <= N_HELD)
-		return d->done ? end - d->head : 0;
-	if (d->waiting != NONE && end - d->waiting > N_WAITING)
-		d->waiting = NONE;
-	if (d->waiting != NONE)
-		end = d->waiting;
-	if (end > d->tail - N_HELD)
-		end = d->tail - N_HELD;
-	return end - d->head;
-}
-
-static size_t drain(struct opencsd *d, struct aux_flow *out, size_t max)
-{
-	size_t n = count_ready(d);
-
-	if (n > max)
-		n = max;
-	memcpy(out, d->queue + d->head, n * sizeof(*out));
-	d->head += (uint32_t)n;
-	return n;
-}
-
-/* What is left moves to the front of the queue. */
-static void make_room(struct opencsd *d)
-{
-	if (!d->head)
-		return;
-	memmove(d->queue, d->queue + d->head,
-		(d->tail - d->head) * sizeof(*d->queue));
-	d->tail -= d->head;
-	if (d->waiting != NONE)
-		d->waiting -= d->head;
-	d->head = 0;
-}
-
-static void go_on(struct opencsd *d)
-{
-	make_room(d);
-	if (!opencsd_new_code(d)) {
+	aux_queue_compact(&d->q);
+	if (!opencsd_update_code(d)) {
 		opencsd_push_gap(d, AUX_GAP_DECODER, false, 0, OCSD_ERR_MEM);
 		d->done = true;
 	}
-	while (!d->done && !d->stop && d->tail < N_GIVE)
+	while (!d->done && !d->q.stop && d->q.tail < OPENCSD_QUEUE_FULL)
 		opencsd_step(d);
 	if (d->done)
-		finish(d);
+		finish_chunk(d);
 }
 
 static int decode_opencsd(void *dec, struct aux_flow *out, size_t max)
@@ -347,21 +306,19 @@ static int decode_opencsd(void *dec, struct aux_flow *out, size_t max)
 	struct opencsd *d = dec;
 	size_t n = 0;
 
-	if (d->early && !d->cut && (d->host->context_switches ||
-				    d->host->horizon_tsc != UINT64_MAX)) {
-		d->cut = true;
+	if (d->src.in_order && !d->may_switch &&
+	    (d->host->context_switches ||
+	     d->host->horizon_tsc != UINT64_MAX)) {
+		d->may_switch = true;
 		opencsd_fill_special(d);
 	}
 	for (;;) {
-		n += drain(d, out + n, max - n);
-		if (d->stop && d->head == d->stop) {
-			d->waiting = NONE;
-			d->stop = 0;
+		n += aux_queue_drain(&d->q, out + n, max - n, d->done);
+		if (aux_queue_stopped(&d->q))
 			return (int)n;
-		}
-		if (n == max || (d->done && d->head == d->tail))
+		if (n == max || (d->done && aux_queue_is_empty(&d->q)))
 			return (int)n;
-		go_on(d);
+		feed_library(d);
 	}
 }
 

@@ -31,32 +31,32 @@ static bool compresses_returns(const struct opencsd *d)
 /* The code of this packet's P0 element is missing at ip. */
 static void opencsd_lose_code(struct opencsd *d, uint64_t ip, bool source)
 {
-	if (!d->early)
+	if (!d->src.in_order)
 		return;
-	d->adrift = source;
-	d->unsure |= compresses_returns(d);
-	d->unsure_ip = ip;
-	d->n_pushed = 0;
-	d->hold = true;
+	d->missing.adrift = source;
+	d->missing.unsure |= compresses_returns(d);
+	d->missing.ip = ip;
+	d->missing.n_pushed = 0;
+	d->lib.hold = true;
 }
 
 /* The next range begins where the stack says; and what the range before pushed. */
 static void opencsd_follow_stack(struct opencsd *d, bool pops, bool pushes)
 {
-	if (pops && d->n_pushed)
-		d->n_pushed--;
-	if (pushes && d->n_pushed < STACK)
-		d->n_pushed++;
+	if (pops && d->missing.n_pushed)
+		d->missing.n_pushed--;
+	if (pushes && d->missing.n_pushed < STACK)
+		d->missing.n_pushed++;
 }
 
-static bool is_lost(const struct opencsd *d)
+static bool lacks_address(const struct opencsd *d)
 {
-	return d->adrift || (d->unsure && d->indirect && !d->addressed &&
-			     !d->n_pushed);
+	return d->missing.adrift || (d->missing.unsure && d->out.indirect && !d->out.addressed &&
+			     !d->missing.n_pushed);
 }
 
 /* The first atom is bit 0. Returns how many. */
-static unsigned get_atoms(uint8_t header, uint32_t *atoms)
+static unsigned decode_atoms(uint8_t header, uint32_t *atoms)
 {
 	static const uint8_t four[] = { 0x0e, 0x00, 0x0a, 0x05 };
 	static const uint8_t five[] = { 0, 0x00, 0x0a, 0x15 };
@@ -89,60 +89,60 @@ static unsigned get_atoms(uint8_t header, uint32_t *atoms)
 /* Atoms that nobody can follow. */
 static void drop_atoms(struct opencsd *d)
 {
-	d->n_single = 0;
-	d->resumes = false;
-	if (d->adrift)
+	d->lib.n_single = 0;
+	d->ts.lookahead = ETM_LOOKAHEAD_NONE;
+	if (d->missing.adrift)
 		return;
-	opencsd_push_gap(d, AUX_GAP_NO_CODE, true, d->unsure_ip,
+	opencsd_push_gap(d, AUX_GAP_NO_CODE, true, d->missing.ip,
 			 OCSD_ERR_RET_STACK_OVERFLOW);
-	d->on = d->adrift = true;
+	d->out.on = d->missing.adrift = true;
 }
 
 /*
  * What comes next, where the library does not get it as it is. True: that is
- * done, or d->n_single atoms are to be fed from d->single.
+ * done, or d->lib.n_single atoms are to be fed from d->lib.single.
  */
-bool opencsd_take_care(struct opencsd *d)
+bool opencsd_feed_singly(struct opencsd *d)
 {
 	uint8_t header;
 
-	if (d->n_single) {
-		if (is_lost(d))
+	if (d->lib.n_single) {
+		if (lacks_address(d))
 			drop_atoms(d);
 		return true;
 	}
-	if (!(d->unsure || d->adrift) || d->pos >= d->chunk->len ||
-	    !d->synced || d->packet_end != d->pos)
+	if (!(d->missing.unsure || d->missing.adrift) || d->in.pos >= d->in.chunk->len ||
+	    !d->sync.emitting || d->in.packet_end != d->in.pos)
 		return false;
-	header = d->chunk->data[d->pos];
+	header = d->in.chunk->data[d->in.pos];
 	if (header < ATOMS)
 		return false;
-	d->packet_end = ++d->pos;
-	d->n_single = get_atoms(header, &d->single);
-	if (is_lost(d))
+	d->in.packet_end = ++d->in.pos;
+	d->lib.n_single = decode_atoms(header, &d->lib.single);
+	if (lacks_address(d))
 		drop_atoms(d);
 	return true;
 }
 
 /* An exception: the library would walk from where the flow is not. */
-bool opencsd_is_misled(const struct opencsd *d)
+bool opencsd_would_mislead(const struct opencsd *d)
 {
-	return d->pos < d->chunk->len && d->synced && !d->n_single &&
-	       d->packet_end == d->pos && is_lost(d) &&
-	       d->chunk->data[d->pos] == ETM4_PKT_I_EXCEPT;
+	return d->in.pos < d->in.chunk->len && d->sync.emitting && !d->lib.n_single &&
+	       d->in.packet_end == d->in.pos && lacks_address(d) &&
+	       d->in.chunk->data[d->in.pos] == ETM4_PKT_I_EXCEPT;
 }
 
 enum { V4_CALL = 2, V7_SMC = 2, V7_SVC = 10, IRQ = 14, FIQ = 15 };
 
 static inline bool is_source(const struct opencsd *d)
 {
-	return d->packet_type >= ETE_PKT_I_SRC_ADDR_MATCH &&
-	       d->packet_type <= ETE_PKT_I_SRC_ADDR_L_64IS1 && d->early;
+	return d->in.packet_type >= ETE_PKT_I_SRC_ADDR_MATCH &&
+	       d->in.packet_type <= ETE_PKT_I_SRC_ADDR_L_64IS1 && d->src.in_order;
 }
 
 static bool is_atoms(const struct opencsd *d)
 {
-	return d->packet_type >= ETM4_PKT_I_ATOM_F6 && d->packet_type <= 0xff;
+	return d->in.packet_type >= ETM4_PKT_I_ATOM_F6 && d->in.packet_type <= 0xff;
 }
 
 /* ---- ranges ---- */
@@ -176,7 +176,7 @@ static inline unsigned kind_of(const ocsd_generic_trace_elem *e)
 void opencsd_fill_ends(struct opencsd *d)
 {
 	for (unsigned i = 0; i < 256; i++)
-		d->ends[i] = (uint8_t)end_of(i >> 5, i >> 2 & 7, i & 2, i & 1);
+		d->src.ends[i] = (uint8_t)end_of(i >> 5, i >> 2 & 7, i & 2, i & 1);
 }
 
 static inline uint16_t mode_of(ocsd_isa isa)
@@ -193,62 +193,61 @@ static inline uint16_t mode_of(ocsd_isa isa)
 /* False: the library took this address from a stack that is off by one. */
 static bool is_trusted(struct opencsd *d, uint64_t ip)
 {
-	if (d->indirect && !d->addressed && !d->mute) {
-		opencsd_push_gap(d, AUX_GAP_DESYNC, d->last_known, d->last_ip,
+	if (d->out.indirect && !d->out.addressed && !d->ret.suppress) {
+		opencsd_push_gap(d, AUX_GAP_DESYNC, d->out.last_known, d->out.last_ip,
 				 ip);
-		d->mute = true;
+		d->ret.suppress = true;
 	}
-	return !d->mute;
+	return !d->ret.suppress;
 }
 
 static inline void push_range(struct opencsd *d,
 			      const ocsd_generic_trace_elem *e)
 {
-	struct aux_flow *f = &d->queue[d->tail];
+	struct aux_flow *f = &d->q.events[d->q.tail];
 	unsigned size = e->last_instr_sz, kind = kind_of(e);
 
 	if (e->en_addr <= e->st_addr || !e->num_instr_range)
 		return;
-	d->indirect = e->last_i_type == OCSD_INSTR_BR_INDIRECT && (kind & 1);
-	d->on = d->last_known = true;
-	d->lost = d->addressed = false;
-	d->told = UNSYNC_UNKNOWN;
-	d->tail++;
-	f->offset = d->offset;
+	d->out.indirect = e->last_i_type == OCSD_INSTR_BR_INDIRECT && (kind & 1);
+	d->out.on = d->out.last_known = true;
+	d->out.code_missing = d->out.addressed = false;
+	d->out.loss = UNSYNC_UNKNOWN;
+	d->q.tail++;
+	f->offset = d->q.offset;
 	f->kind = AUX_FLOW_RANGE;
-	f->what = d->ends[kind];
+	f->what = d->src.ends[kind];
 	f->flags = (uint16_t)(mode_of(e->isa) | size |
-			      (d->in_tx ? AUX_FLOW_IN_TX : 0));
+			      (d->out.in_tx ? AUX_FLOW_IN_TX : 0));
 	f->n = e->num_instr_range;
 	f->range.first = e->st_addr;
-	d->last_ip = f->range.last = e->en_addr - size;
-	d->next_ip = e->en_addr;
+	d->out.last_ip = f->range.last = e->en_addr - size;
+	d->out.next_ip = e->en_addr;
 }
 
 /* The same, when something may depend on where it begins. */
 static void check_range(struct opencsd *d, const ocsd_generic_trace_elem *e)
 {
-	bool trusted = !d->popped || is_trusted(d, e->st_addr);
-	bool pops = d->indirect && !d->addressed;
+	bool trusted = !d->ret.popped || is_trusted(d, e->st_addr);
+	bool pops = d->out.indirect && !d->out.addressed;
 	ocsd_generic_trace_elem last;
 
 	if (e->en_addr <= e->st_addr || !e->num_instr_range)
 		return;
 	if (!trusted) {
-		d->indirect = e->last_i_type == OCSD_INSTR_BR_INDIRECT &&
+		d->out.indirect = e->last_i_type == OCSD_INSTR_BR_INDIRECT &&
 			      e->last_instr_exec;
-		d->addressed = false;
+		d->out.addressed = false;
 		return;
 	}
-	if (d->adrift) {	/* a source address; the library comes from elsewhere */
+	if (d->missing.adrift) {	/* a source address; the library comes from elsewhere */
 		last = *e;
 		last.st_addr = e->en_addr - e->last_instr_sz;
 		last.num_instr_range = 1;
 		e = &last;
-		d->adrift = false;
+		d->missing.adrift = false;
 	}
-	if (d->waiting != NONE)
-		opencsd_settle(d, e->st_addr);
+	opencsd_settle(d, e->st_addr);
 	push_range(d, e);
 	/* up to an exception the library walks over calls, too */
 	opencsd_follow_stack(d, pops, (is_atoms(d) || is_source(d)) &&
@@ -260,7 +259,7 @@ static void check_range(struct opencsd *d, const ocsd_generic_trace_elem *e)
 
 static unsigned async_kind(const struct opencsd *d, uint32_t number)
 {
-	if (d->profile_m)
+	if (d->src.profile_m)
 		return AUX_ASYNC_UNKNOWN;
 	return number == IRQ || number == FIQ ? AUX_ASYNC_INTERRUPT :
 						AUX_ASYNC_EXCEPTION;
@@ -269,24 +268,24 @@ static unsigned async_kind(const struct opencsd *d, uint32_t number)
 /* An exception that an instruction asked for: the one before it did. */
 static void end_syscall(struct opencsd *d, uint32_t number, uint64_t from)
 {
-	struct aux_flow *f = d->tail > d->head ? &d->queue[d->tail - 1] : NULL;
+	struct aux_flow *f = aux_queue_last(&d->q);
 
-	if (d->v4 ? number != V4_CALL : number != V7_SVC && number != V7_SMC)
+	if (d->src.v4 ? number != V4_CALL : number != V7_SVC && number != V7_SMC)
 		return;
-	if (f && !d->profile_m && f->kind == AUX_FLOW_RANGE &&
-	    f->what == AUX_END_FALL && d->next_ip == from)
+	if (f && !d->src.profile_m && f->kind == AUX_FLOW_RANGE &&
+	    f->what == AUX_END_FALL && d->out.next_ip == from)
 		f->what = AUX_END_SYSCALL;
 }
 
 /* The event n from the last, if it is of this packet and not yet given. */
-static struct aux_flow *own_event(struct opencsd *d, uint32_t n)
+static struct aux_flow *event_of_packet(struct opencsd *d, uint32_t n)
 {
 	struct aux_flow *f;
 
-	if (d->tail - d->head < n)
+	if (d->q.tail - d->q.head < n)
 		return NULL;
-	f = &d->queue[d->tail - n];
-	return f->offset == d->offset ? f : NULL;
+	f = &d->q.events[d->q.tail - n];
+	return f->offset == d->q.offset ? f : NULL;
 }
 
 /*
@@ -294,73 +293,74 @@ static struct aux_flow *own_event(struct opencsd *d, uint32_t n)
  * through whatever code there is, branches and all, up to its end, whatever stands
  * there. When that went past the address, nothing of the walk ran.
  */
-static void take_back_walk(struct opencsd *d, uint64_t from)
+static void retract_walk(struct opencsd *d, uint64_t from)
 {
-	struct aux_flow *gap = own_event(d, 1), *range = own_event(d, 2);
+	struct aux_flow *gap = event_of_packet(d, 1), *range = event_of_packet(d, 2);
 	uint64_t ip;
 
 	if (!gap || gap->kind != AUX_FLOW_GAP ||
 	    gap->gap.detail != OCSD_ERR_MEM_NACC || gap->gap.ip <= from)
 		return;
 	ip = gap->gap.ip;
-	if (!range || range->kind != AUX_FLOW_RANGE || d->next_ip != ip) {
-		if (d->lost_before)	/* that is known */
-			d->tail--;
+	if (!range || range->kind != AUX_FLOW_RANGE || d->out.next_ip != ip) {
+		if (d->out.missed_before)	/* that is known */
+			d->q.tail--;
 		return;
 	}
-	d->tail -= 2;
+	d->q.tail -= 2;
 	ip = range->range.first;
-	d->last_known = false;
+	d->out.last_known = false;
 	opencsd_push_gap(d, AUX_GAP_DESYNC, true, ip, OCSD_ERR_MEM_NACC);
 }
 
 static void push_exception(struct opencsd *d, const ocsd_generic_trace_elem *e)
 {
-	bool known = e->excep_ret_addr || d->last_known;
-	uint64_t from = e->excep_ret_addr ? e->en_addr : d->next_ip;
+	bool known = e->excep_ret_addr || d->out.last_known;
+	uint64_t from = e->excep_ret_addr ? e->en_addr : d->out.next_ip;
 	struct aux_flow *f;
 
 	if (e->excep_data_marker)
 		return;
-	if (d->v4 && e->excep_ret_addr_br_tgt && d->indirect &&
-	    !d->addressed && d->config->etm.trcconfigr >> 12 & 1)
-		d->popped = true;
-	opencsd_follow_stack(d, d->indirect && !d->addressed, false);
-	d->indirect = d->mute = false;
+	if (d->src.v4 && e->excep_ret_addr_br_tgt && d->out.indirect &&
+	    !d->out.addressed && d->config->etm.trcconfigr >> 12 & 1)
+		d->ret.popped = true;
+	opencsd_follow_stack(d, d->out.indirect && !d->out.addressed, false);
+	d->out.indirect = d->ret.suppress = false;
 	if (e->excep_ret_addr)
-		take_back_walk(d, from);
+		retract_walk(d, from);
 	end_syscall(d, e->exception_number, from);
-	if (d->waiting != NONE && known)
+	if (known)
 		opencsd_settle(d, from);
-	f = opencsd_push(d, AUX_FLOW_ASYNC, async_kind(d, e->exception_number));
+	else
+		aux_queue_give_up(&d->q);
+	f = aux_queue_push(&d->q, AUX_FLOW_ASYNC, async_kind(d, e->exception_number));
 	if (known) {
 		f->flags = AUX_FLOW_HAS_IP;
 		f->async.from = from;
 	}
-	d->waiting = d->tail - 1;
-	d->on = true;
-	d->in_tx = false;
+	aux_queue_await(&d->q);
+	d->out.on = true;
+	d->out.in_tx = false;
 }
 
 static void push_no_code(struct opencsd *d, uint64_t ip)
 {
-	if (d->waiting != NONE)
-		opencsd_settle(d, ip);
-	opencsd_push_gap(d, d->walked_off ? AUX_GAP_DESYNC : AUX_GAP_NO_CODE,
+	opencsd_settle(d, ip);
+	opencsd_push_gap(d, d->code.walked_off ? AUX_GAP_DESYNC : AUX_GAP_NO_CODE,
 			 true, ip, OCSD_ERR_MEM_NACC);
-	d->walked_off = false;
-	d->lost_before = d->lost && d->lost_ip == ip;
-	d->on = d->lost = true;
-	d->lost_ip = ip;
-	opencsd_follow_stack(d, d->indirect && !d->addressed, false);
-	d->indirect = false;
+	d->code.walked_off = false;
+	d->out.missed_before = d->out.code_missing && d->out.missing_ip == ip;
+	d->out.on = d->out.code_missing = true;
+	d->out.missing_ip = ip;
+	opencsd_follow_stack(d, d->out.indirect && !d->out.addressed, false);
+	d->out.indirect = false;
 	if (is_source(d) || is_atoms(d))
 		opencsd_lose_code(d, ip, is_source(d));
 }
 
 static void push_pe_context(struct opencsd *d, const ocsd_pe_context *pe)
 {
-	struct aux_flow c = d->have_context ? d->context :
+	struct aux_flow c = d->ctx.emitted ? d->ctx.event :
 					      (struct aux_flow){ 0 };
 
 	if (pe->el_valid)
@@ -382,10 +382,10 @@ static void push_pe_context(struct opencsd *d, const ocsd_pe_context *pe)
 
 static void push_transaction(struct opencsd *d, trace_memtrans_t what)
 {
-	d->in_tx = what == OCSD_MEM_TRANS_START ||
+	d->out.in_tx = what == OCSD_MEM_TRANS_START ||
 		   what == OCSD_MEM_TRANS_TRACE_INIT;
-	opencsd_push(d, AUX_FLOW_TX,
-		     d->in_tx ? AUX_TX_BEGIN :
+	aux_queue_push(&d->q, AUX_FLOW_TX,
+		     d->out.in_tx ? AUX_TX_BEGIN :
 		     what == OCSD_MEM_TRANS_COMMIT ? AUX_TX_COMMIT :
 						     AUX_TX_ABORT);
 }
@@ -407,10 +407,10 @@ static void push_payload(struct opencsd *d, const ocsd_generic_trace_elem *e)
 		return; /* of the timestamps: nothing that the program gave */
 	if (s->swt_global_err || s->swt_master_err) {
 		opencsd_push_gap(d, AUX_GAP_OVERFLOW, false, 0, size ? *p : 0);
-		d->waiting = NONE;
+		aux_queue_give_up(&d->q);
 		return;
 	}
-	f = opencsd_push(d, AUX_FLOW_PAYLOAD,
+	f = aux_queue_push(&d->q, AUX_FLOW_PAYLOAD,
 			 s->swt_marker_packet || s->swt_trigger_event ?
 				 AUX_PAYLOAD_MARKER : AUX_PAYLOAD_STM);
 	f->n = size;
@@ -423,10 +423,10 @@ static void push_payload(struct opencsd *d, const ocsd_generic_trace_elem *e)
 }
 
 /* Has the packet already given this element's event? */
-static bool is_given(const struct opencsd *d, uint64_t pos,
+static bool is_emitted(const struct opencsd *d, uint64_t pos,
 		     ocsd_gen_trc_elem_t type)
 {
-	if (!d->given || pos > d->given_pos)
+	if (!d->sync.emitted || pos > d->sync.emitted_pos)
 		return false;
 	return type == OCSD_GEN_TRC_ELEM_TRACE_ON ||
 	       type == OCSD_GEN_TRC_ELEM_PE_CONTEXT ||
@@ -486,12 +486,12 @@ static void push_element(struct opencsd *d, const ocsd_generic_trace_elem *e)
 
 /* noinline: what most elements need saves no registers. */
 static __attribute__((noinline)) void
-take_other(struct opencsd *d, ocsd_trc_index_t index,
+handle_other(struct opencsd *d, ocsd_trc_index_t index,
 	   const ocsd_generic_trace_elem *e)
 {
 	bool range = e->elem_type == OCSD_GEN_TRC_ELEM_INSTR_RANGE;
 
-	if (!range && is_given(d, opencsd_pos(d, index), e->elem_type))
+	if (!range && is_emitted(d, opencsd_pos(d, index), e->elem_type))
 		return;
 	opencsd_at_index(d, index);
 	if (e->has_cc)
@@ -510,31 +510,32 @@ take_other(struct opencsd *d, ocsd_trc_index_t index,
 static bool contradicts(struct opencsd *d, const ocsd_generic_trace_elem *e)
 {
 	bool range = e->elem_type == OCSD_GEN_TRC_ELEM_INSTR_RANGE;
-	bool lost = d->indirect && !d->addressed;
+	bool lost = d->out.indirect && !d->out.addressed;
 
 	if (!range && e->elem_type != OCSD_GEN_TRC_ELEM_ADDR_NACC)
 		return false;
-	d->unpopped = lost && d->config->etm.trcconfigr >> 12 & 1;
+	d->ret.unpopped = lost && d->config->etm.trcconfigr >> 12 & 1;
 	return lost || (range && e->last_i_type == OCSD_INSTR_OTHER);
 }
 
-ocsd_datapath_resp_t opencsd_take_element(const void *priv,
+ocsd_datapath_resp_t opencsd_handle_element(const void *priv,
 					  ocsd_trc_index_t index, uint8_t id,
 					  const ocsd_generic_trace_elem *e)
 {
 	struct opencsd *d = (struct opencsd *)(uintptr_t)priv;
 
 	(void)id;
-	d->walked = 0;
+	d->code.walked = 0;
 	if (is_source(d) && contradicts(d, e))
 		return OCSD_RESP_FATAL_INVALID_DATA;
 	if (e->elem_type == OCSD_GEN_TRC_ELEM_INSTR_RANGE && !e->has_cc &&
-	    !d->popped && !d->unsure && !d->adrift && d->waiting == NONE) {
+	    !d->ret.popped && !d->missing.unsure && !d->missing.adrift &&
+	    d->q.unsettled == AUX_QUEUE_NONE) {
 		opencsd_at_index(d, index);
 		push_range(d, e);
 	} else {
-		take_other(d, index, e);
+		handle_other(d, index, e);
 	}
-	return d->stop || d->hold || d->tail >= N_GIVE ? OCSD_RESP_WAIT :
+	return d->q.stop || d->lib.hold || d->q.tail >= OPENCSD_QUEUE_FULL ? OCSD_RESP_WAIT :
 							 OCSD_RESP_CONT;
 }

@@ -1,204 +1,257 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of the OpenCSD decoder share. Together they are one plugin: they
- * include the public headers, <opencsd/c_api/opencsd_c_api.h> and this file.
+ * The decoder by OpenCSD, the reference: what its files share. With the public headers
+ * and <opencsd/c_api/opencsd_c_api.h> they are one plugin.
+ *
+ * The library is fed bytes and calls back: with each packet as it is parsed (packet.c)
+ * and, later, with generic elements (element.c). Events go into the queue from both.
+ * struct opencsd holds the state by role; one thread uses a decoder at a time. What
+ * the library shares between decoders is locked in decoder.c.
  */
 #ifndef DECODE_LIB_OPENCSD_IMPL_H
 #define DECODE_LIB_OPENCSD_IMPL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include <opencsd/c_api/opencsd_c_api.h>
 
-#include <aux/decoder.h>
+#include <aux/decoder_queue.h>
 
-#define N_FEED 512		/* bytes that the library gets at once */
-#define N_ZEROS 32		/* of a run: more than any packet has */
-#define N_GIVE 512		/* events that make it wait */
-#define N_STEP 8		/* events of one packet or element, at most */
-#define N_QUEUE (N_GIVE + 3 * N_FEED + N_STEP)
-#define N_WAITING 64		/* events behind one that waits for an ip */
-#define N_REGIONS 32
-#define MAX_WALK (1u << 20)	/* bytes of code for one range */
-/* The library's cache reads wildly where an instruction would end at 2^64. */
-#define LAST_CODE (UINT64_MAX - 16)
-#define N_HELD 2		/* last events, which the next may change */
-#define MAX_IDLE 4096		/* packets without an atom: the library keeps
-				 * them, and its time grows with their square */
-#define NONE UINT32_MAX
+#include "common/etm_lookahead.h"
 
-struct region {
+#define OPENCSD_FEED 512	/* bytes that the library gets at once */
+#define OPENCSD_ZEROS 32	/* kept of a run of zeros: more than any packet has */
+#define OPENCSD_QUEUE_FULL 512	/* events; the library has to wait from here on */
+#define OPENCSD_PACKET_EVENTS 8	/* of one packet or element, at most */
+#define OPENCSD_REGIONS 32
+#define OPENCSD_WALK_MAX (1u << 20)	/* bytes of code in one range */
+/* Where an instruction would end at 2^64 the library's cache reads out of bounds. */
+#define OPENCSD_LAST_CODE (UINT64_MAX - 16)
+/* The last two events: the next element may amend or retract them. */
+#define OPENCSD_HELD 2
+/* Packets without an atom: the library keeps them in a list that it walks for each
+ * one, so its time grows with their square. */
+#define OPENCSD_IDLE_MAX 4096
+
+/* A byte gives at most three events; the library has one call's bytes to itself. */
+_Static_assert(OPENCSD_QUEUE_FULL + 3 * OPENCSD_FEED + OPENCSD_PACKET_EVENTS <=
+		       AUX_QUEUE_MAX, "one call of the library fits");
+
+/* Constant after open, but for special, which may_switch changes once. */
+struct opencsd_source {
+	bool v4;		/* ETMv4 or ETE */
+	bool in_order;		/* v4 without speculation: packets are in the order
+				 * of execution and give events themselves */
+	bool profile_m;
+	uint8_t ends[256];	/* enum aux_range_end, by kind_of() */
+	bool special[256];	/* v4: headers that are fed one by one (run.c) */
+};
+
+/* The library's objects, and what it was told. */
+struct opencsd_library {
+	dcd_tree_handle_t tree;	/* owned; NULL: this source cannot be decoded */
+	ocsd_err_t err;		/* the reason, then */
+	uint8_t csid;
+	/* of the chunk: */
+	bool waits;		/* it has to be flushed before it takes more */
+	bool eot;		/* it got the end of trace */
+	bool bad_info;		/* v4: a Trace Info that it must not act on */
+	bool hold;		/* it is stopped after this element */
+	uint32_t single;	/* atoms that it gets one by one, the first lowest; */
+	unsigned n_single;	/* they are before in.pos */
+};
+
+struct opencsd_region {
 	uint64_t generation;
 	struct aux_code code;	/* bytes NULL: the slot is free */
+};
+
+struct opencsd_code {
+	struct opencsd_region regions[OPENCSD_REGIONS];
+	unsigned last, next;	/* the last hit; the slot to replace */
+	uint64_t generation;	/* of the code in the library's cache */
+	uint64_t walked;	/* bytes that it read since the last element */
+	bool walked_off;	/* more than OPENCSD_WALK_MAX */
+};
+
+/* The chunk. Positions are in its data. */
+struct opencsd_input {
+	const struct aux_chunk *chunk;
+	uint64_t pos;		/* the library has had data[0..pos) */
+	uint64_t fed;		/* pos before its last call */
+	uint64_t fed_offset;	/* fed, and the end of the chunk, in the stream */
+	uint64_t end_offset;
+	uint64_t packet_end;	/* end of the last packet known */
+	int packet_type;	/* of that packet */
+	bool seen;		/* the library has shown a packet in this call: */
+	uint32_t seen_index;	/* its index */
+	uint32_t seen_size;
+};
+
+struct opencsd_sync {
+	bool found;		/* there was a sync point in this chunk */
+	bool emitting;		/* v4: since Trace Info */
+	bool in_exception;	/* v4: its address is to come */
+	bool emitted;		/* in_order: packets up to emitted_pos gave their */
+	uint64_t emitted_pos;	/* events; elements of these are dropped */
+	uint32_t n_idle;	/* v4: packets since the last atom */
+};
+
+/* v4 with speculation: P0 elements that are not committed. */
+struct opencsd_speculation {
+	uint64_t atoms;		/* the newest lowest; 1: it is an atom */
+	uint32_t n;		/* at least so many */
+};
+
+struct opencsd_timestamps {
+	uint64_t last;
+	enum etm_lookahead lookahead;
+	bool foretold;		/* the last TIME comes from the look-ahead */
+};
+
+/* What was emitted last. The bools that each range sets stand together, so that the
+ * compiler sets them with one store. */
+struct opencsd_emitted {
+	bool on;		/* flow since the last TRACE_ON */
+	bool last_known;	/* last_ip and next_ip are valid */
+	bool code_missing;	/* at missing_ip; nothing ran since */
+	bool missed_before;	/* and it was so when that was emitted last */
+	bool addressed;		/* an address packet came after the last range */
+	bool in_tx;
+	bool indirect;		/* the last range ends with a taken indirect branch */
+	unsync_info_t loss;	/* of sync, the last one emitted */
+	uint64_t last_ip;	/* of the last instruction */
+	uint64_t next_ip;	/* its end */
+	uint64_t missing_ip;
+};
+
+/* Where the library's return stack is known to be wrong (element.c). */
+struct opencsd_returns {
+	bool popped;		/* once too often; until the next sync point */
+	bool suppress;		/* popped: it follows a wrong address */
+	bool unpopped;		/* once too seldom */
+};
+
+/* After code that is missing (element.c), in_order only. */
+struct opencsd_missing {
+	bool unsure;		/* that code may have called and returned: of the */
+	uint8_t n_pushed;	/* return stack only so many addresses are right */
+	bool adrift;		/* the next address packet says where the flow is */
+	uint64_t ip;		/* of that code */
+};
+
+struct opencsd_context {
+	bool emitted;		/* event is valid */
+	struct aux_flow event;	/* the last CONTEXT */
 };
 
 struct opencsd {
 	const struct aux_decoder_config *config;
 	const struct aux_decoder_host *host;
-	dcd_tree_handle_t tree;	/* NULL: this source cannot be decoded */
-	ocsd_err_t why;		/* then */
-	uint8_t csid;
-	bool v4;		/* ETMv4 or ETE */
-	bool early;		/* packets without code give their events */
-	bool profile_m;
+	struct opencsd_source src;
+	struct opencsd_library lib;
+	struct opencsd_code code;
+	bool may_switch;	/* in_order: the host acts on time or context */
 
-	struct region regions[N_REGIONS];
-	unsigned last_region, next_region;
-	uint64_t generation;	/* whose code the library has in its cache */
-	uint64_t walked;	/* bytes of code since the last element */
-	bool walked_off;	/* and that was too much */
-
-	const struct aux_chunk *chunk;
-	uint64_t pos;		/* the library has had data[0..pos) */
-	uint64_t fed;		/* pos before that */
-	uint64_t fed_offset;	/* the same in the stream, and where the chunk */
-	uint64_t end_offset;	/* ends there */
-	uint64_t packet_end;	/* of the last packet known */
-	uint32_t seen_index;	/* of one that the library has just shown, */
-	uint32_t seen_size;	/* its bytes, and */
-	bool seen;		/* that there is one */
-	bool resumes;		/* the next address is where a run begins */
-	uint64_t given_pos;	/* early: of the last packet that gave events */
-	bool given;		/* there is one */
-	bool cut;		/* early: the host may have to switch */
-	bool flush;		/* the library waits */
-	bool eot, done;
-	bool found;		/* a sync point, ever */
-	bool synced;		/* ETMv4: packets count */
-	uint64_t atoms;		/* ETMv4: P0 elements, newest first: an atom? */
-	uint32_t n_idle;	/* ETMv4: packets since the last atom */
-	uint32_t pending;	/* that are not committed, at least */
-	bool except;		/* an exception waits for its address */
-	bool refused;		/* ETMv4: Trace Info that cannot be */
-	bool ahead;		/* it has come: has the run a time? */
-	bool foretold;		/* that was the last TIME */
-	uint64_t ts;		/* the last timestamp */
-	uint32_t stop;		/* in queue, behind an event for the host to
-				 * act on; 0: there is none */
-	int packet_type;	/* of the last one */
-
-	/* What each range sets stands together: so it is one store. */
-	bool on;		/* flow since the last TRACE_ON */
-	bool last_known;	/* last_ip, next_ip */
-	bool lost;		/* no code at lost_ip, nothing ran since */
-	bool lost_before;	/* and it was so when that was told last */
-	bool addressed;		/* an address packet came after the last range */
-	bool in_tx;
-	unsync_info_t told;	/* loss of sync that is in the flow */
-	uint64_t last_ip;	/* of the last instruction, and behind it */
-	uint64_t next_ip;
-	uint64_t lost_ip;
-	uint32_t cycles;	/* since the last TIME */
-	bool have_time;
-	uint64_t time;		/* of the last TIME, ever */
-	struct aux_flow context; /* the last one */
-	bool have_context;
-
-	/* A return stack that the library has popped once too often. */
-	bool popped;		/* until it is empty */
-	bool indirect;		/* the last range was a taken indirect branch */
-	bool mute;		/* it went on at a wrong address */
-	bool unpopped;		/* the same stack: not popped where it should be */
-
-	/* Behind code that is missing. */
-	bool unsure;		/* that may have pushed and popped: only */
-	uint8_t n_pushed;	/* so many addresses are what they should be */
-	bool adrift;		/* the next address is where the flow goes on */
-	bool hold;		/* what the library has not taken yet it gets so */
-	uint64_t unsure_ip;	/* of that code */
-	uint32_t single;	/* atoms that are fed one by one, and */
-	unsigned n_single;	/* how many; they are in front of pos */
-
-	uint8_t ends[256];	/* enum aux_range_end, by kind_of() */
-	bool special[256];	/* ETMv4: headers that are fed with care */
-
-	uint64_t offset;	/* of the last event */
-	uint32_t head, tail;	/* of queue */
-	uint32_t waiting;	/* from here events wait for an ip, or NONE */
-	struct aux_flow queue[N_QUEUE];
+	/* of the chunk: */
+	bool done;
+	struct opencsd_input in;
+	struct opencsd_sync sync;
+	struct opencsd_speculation spec;
+	struct opencsd_timestamps ts;
+	struct opencsd_emitted out;
+	struct opencsd_returns ret;
+	struct opencsd_missing missing;
+	struct opencsd_context ctx;
+	struct aux_queue q;	/* last: open does not clear it */
 };
 
-/* code.c: its view of the host's code */
+/* ---- code.c: the library's view of the host's code ---- */
+
+/* The library's callback. Returns how many bytes there are. */
 uint32_t opencsd_read_code(const void *priv, ocsd_vaddr_t ip,
 			   ocsd_mem_space_acc_t space, uint32_t n, uint8_t *buf);
-bool opencsd_new_code(struct opencsd *d);
+/* Empties the library's cache if the host's generation changed. False: no memory. */
+bool opencsd_update_code(struct opencsd *d);
 
-/* event.c: events that do not depend on code */
+/* ---- event.c: events that need no code ---- */
+
+/* ip counts if known. */
 void opencsd_push_gap(struct opencsd *d, enum aux_gap_cause cause,
 		      bool known, uint64_t ip, uint64_t detail);
 void opencsd_push_on(struct opencsd *d, trace_on_reason_t reason);
 void opencsd_push_time(struct opencsd *d, uint64_t ts);
 void opencsd_push_cycles(struct opencsd *d, uint32_t n);
+/* kind and offset do not count. */
 void opencsd_push_context(struct opencsd *d, const struct aux_flow *context);
 void opencsd_push_event(struct opencsd *d, uint64_t number);
+/* The last instruction was an exception return. */
 void opencsd_end_return(struct opencsd *d);
-void opencsd_settle(struct opencsd *d, uint64_t ip);
 void opencsd_lose_sync(struct opencsd *d, unsync_info_t why);
-
-/* element.c, packet.c: what the library calls */
-void opencsd_fill_ends(struct opencsd *d);
-ocsd_datapath_resp_t opencsd_take_element(const void *priv,
-					  ocsd_trc_index_t index, uint8_t id,
-					  const ocsd_generic_trace_elem *e);
-void opencsd_see_packet(const void *priv, ocsd_datapath_op_t op,
-			ocsd_trc_index_t index, const void *packet,
-			uint32_t size, const uint8_t *data);
-
-/* ahead.c: ETMv4: a run's TIME, before what it is of */
-bool opencsd_may_look(const struct opencsd *d);
+/* Does the host need the time of a run before its first instruction? */
+bool opencsd_wants_lookahead(const struct opencsd *d);
 void opencsd_look_ahead(struct opencsd *d);
 
-/* lost.c: what missing code takes with it */
-bool opencsd_take_care(struct opencsd *d);
-bool opencsd_is_misled(const struct opencsd *d);
+/* ---- element.c, packet.c: the library's callbacks ---- */
 
-/* Nothing of it counts any more. */
-static inline void opencsd_find_again(struct opencsd *d)
-{
-	d->unsure = d->adrift = false;
-	d->n_single = 0;
-}
+void opencsd_fill_ends(struct opencsd *d);
+ocsd_datapath_resp_t opencsd_handle_element(const void *priv,
+					    ocsd_trc_index_t index, uint8_t id,
+					    const ocsd_generic_trace_elem *e);
+void opencsd_handle_packet(const void *priv, ocsd_datapath_op_t op,
+			   ocsd_trc_index_t index, const void *packet,
+			   uint32_t size, const uint8_t *data);
+/* After missing code atoms are fed singly. True: the next packet is done with, or
+ * lib.n_single atoms of it are to be fed. */
+bool opencsd_feed_singly(struct opencsd *d);
+/* Would the next packet, an exception, have the library walk from a wrong place? */
+bool opencsd_would_mislead(const struct opencsd *d);
 
-/* run.c: one call of the library */
+/* ---- run.c ---- */
+
 void opencsd_fill_special(struct opencsd *d);
+/* One call of the library, or what stands in for it. */
 void opencsd_step(struct opencsd *d);
+
+/* ---- small helpers ---- */
+
+/* A sync point: missing code has no effect past it. */
+static inline void opencsd_clear_missing(struct opencsd *d)
+{
+	d->missing.unsure = d->missing.adrift = false;
+	d->lib.n_single = 0;
+}
 
 /* The library's index, of 32 bits, as a position in the chunk. */
 static inline uint64_t opencsd_pos(const struct opencsd *d, ocsd_trc_index_t i)
 {
-	int64_t pos = (int64_t)d->fed + (int32_t)((uint32_t)i - (uint32_t)d->fed);
+	int64_t pos = (int64_t)d->in.fed +
+		      (int32_t)((uint32_t)i - (uint32_t)d->in.fed);
 
 	return pos < 0 ? 0 : (uint64_t)pos;
 }
 
 static inline void opencsd_at(struct opencsd *d, uint64_t pos)
 {
-	uint64_t offset = d->chunk->stream_offset + pos;
-
-	if (offset > d->offset && pos <= d->chunk->len)
-		d->offset = offset;
+	if (pos <= d->in.chunk->len)
+		aux_queue_at(&d->q, d->in.chunk->stream_offset + pos);
 }
 
-/* The same of the library's index. */
+/* opencsd_at() for the library's index, on the fast path. */
 static inline void opencsd_at_index(struct opencsd *d, ocsd_trc_index_t i)
 {
-	int32_t n = (int32_t)((uint32_t)i - (uint32_t)d->fed);
-	uint64_t offset = d->fed_offset + (uint64_t)(int64_t)n;
+	int32_t n = (int32_t)((uint32_t)i - (uint32_t)d->in.fed);
+	uint64_t offset = d->in.fed_offset + (uint64_t)(int64_t)n;
 
-	if (offset > d->offset && offset <= d->end_offset)
-		d->offset = offset;
+	if (offset > d->q.offset && offset <= d->in.end_offset)
+		d->q.offset = offset;
 }
 
-/* The next event: there is room. */
-static inline struct aux_flow *opencsd_push(struct opencsd *d,
-					    enum aux_flow_kind kind,
-					    unsigned what)
+static inline void opencsd_settle(struct opencsd *d, uint64_t ip)
 {
-	struct aux_flow *f = &d->queue[d->tail++];
-
-	*f = (struct aux_flow){ .offset = d->offset, .kind = (uint8_t)kind,
-				.what = (uint8_t)what };
-	return f;
+	if (d->q.unsettled != AUX_QUEUE_NONE)
+		aux_queue_settle(&d->q, ip);
 }
 
 #endif

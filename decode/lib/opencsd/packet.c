@@ -12,13 +12,13 @@
 #include "decode/lib/opencsd/impl.h"
 
 /* Bytes in front of the first sync point, other than padding, are lost. */
-static void find_sync(struct opencsd *d, uint64_t pos)
+static void note_sync(struct opencsd *d, uint64_t pos)
 {
-	if (d->found)
+	if (d->sync.found)
 		return;
-	d->found = true;
-	for (uint64_t i = 0; i < pos && i < d->chunk->len; i++) {
-		uint8_t b = d->chunk->data[i];
+	d->sync.found = true;
+	for (uint64_t i = 0; i < pos && i < d->in.chunk->len; i++) {
+		uint8_t b = d->in.chunk->data[i];
 
 		if (b && b != ETM4_PKT_I_IGNORE) {
 			opencsd_push_gap(d, AUX_GAP_NO_SYNC, false, 0, pos);
@@ -27,9 +27,17 @@ static void find_sync(struct opencsd *d, uint64_t pos)
 	}
 }
 
-static void see_context(struct opencsd *d, const etmv4_context_t *from)
+/* User code resumes: the run begins at the next address. */
+static void expect_run(struct opencsd *d)
 {
-	struct aux_flow c = d->have_context ? d->context :
+	d->ts.lookahead = opencsd_wants_lookahead(d) ?
+				  ETM_LOOKAHEAD_AT_ADDRESS :
+				  ETM_LOOKAHEAD_NONE;
+}
+
+static void handle_context(struct opencsd *d, const etmv4_context_t *from)
+{
+	struct aux_flow c = d->ctx.emitted ? d->ctx.event :
 					      (struct aux_flow){ 0 };
 
 	if (!from->updated)
@@ -46,48 +54,47 @@ static void see_context(struct opencsd *d, const etmv4_context_t *from)
 		c.context.vmcs = from->VMID;
 	}
 	/* user code goes on */
-	if (!from->EL && d->have_context && d->context.what != c.what)
-		d->resumes = opencsd_may_look(d);
+	if (!from->EL && d->ctx.emitted && d->ctx.event.what != c.what)
+		expect_run(d);
 	opencsd_push_context(d, &c);
 }
 
 /* An address ends an exception packet: then it is not where the flow goes on. */
-static void see_address(struct opencsd *d, const ocsd_etmv4_i_pkt *p,
+static void handle_address(struct opencsd *d, const ocsd_etmv4_i_pkt *p,
 			bool context)
 {
-	if (d->except)
+	if (d->sync.in_exception)
 		return;
-	d->addressed = true;
-	d->mute = d->adrift = false;
-	if (d->waiting != NONE)
-		opencsd_settle(d, p->v_addr.val);
+	d->out.addressed = true;
+	d->ret.suppress = d->missing.adrift = false;
+	opencsd_settle(d, p->v_addr.val);
 	if (context)
-		see_context(d, &p->context);
-	d->ahead |= d->resumes;
-	d->resumes = false;
+		handle_context(d, &p->context);
+	if (d->ts.lookahead)
+		d->ts.lookahead = ETM_LOOKAHEAD_NOW;
 }
 
-static void see_timestamp(struct opencsd *d, const ocsd_etmv4_i_pkt *p)
+static void handle_timestamp(struct opencsd *d, const ocsd_etmv4_i_pkt *p)
 {
 	if (p->pkt_valid.bits.cc_valid)
 		opencsd_push_cycles(d, p->cycle_count);
-	d->ts = p->ts.timestamp;
+	d->ts.last = p->ts.timestamp;
 	/* told before; what it took is told now */
-	if (d->foretold && d->cycles)
-		d->have_time = false;
-	d->foretold = false;
-	opencsd_push_time(d, d->ts);
+	if (d->ts.foretold && d->q.cycles)
+		d->q.have_time = false;
+	d->ts.foretold = false;
+	opencsd_push_time(d, d->ts.last);
 }
 
-static void see_flow(struct opencsd *d, const ocsd_etmv4_i_pkt *p)
+static void handle_flow(struct opencsd *d, const ocsd_etmv4_i_pkt *p)
 {
 	switch ((int)p->type) {
 	case ETM4_PKT_I_TRACE_ON:
 		opencsd_push_on(d, TRACE_ON_NORMAL);
-		d->resumes = opencsd_may_look(d);
+		expect_run(d);
 		break;
 	case ETM4_PKT_I_TIMESTAMP:
-		see_timestamp(d, p);
+		handle_timestamp(d, p);
 		break;
 	case ETM4_PKT_I_CCNT_F1:
 	case ETM4_PKT_I_CCNT_F2:
@@ -101,14 +108,14 @@ static void see_flow(struct opencsd *d, const ocsd_etmv4_i_pkt *p)
 		opencsd_end_return(d);
 		break;
 	case ETM4_PKT_I_CTXT:
-		if (!d->except)
-			see_context(d, &p->context);
+		if (!d->sync.in_exception)
+			handle_context(d, &p->context);
 		break;
 	case ETM4_PKT_I_ADDR_CTXT_L_32IS0:
 	case ETM4_PKT_I_ADDR_CTXT_L_32IS1:
 	case ETM4_PKT_I_ADDR_CTXT_L_64IS0:
 	case ETM4_PKT_I_ADDR_CTXT_L_64IS1:
-		see_address(d, p, true);
+		handle_address(d, p, true);
 		break;
 	case ETM4_PKT_I_ADDR_MATCH:
 	case ETM4_PKT_I_ADDR_S_IS0:
@@ -117,7 +124,7 @@ static void see_flow(struct opencsd *d, const ocsd_etmv4_i_pkt *p)
 	case ETM4_PKT_I_ADDR_L_32IS1:
 	case ETM4_PKT_I_ADDR_L_64IS0:
 	case ETM4_PKT_I_ADDR_L_64IS1:
-		see_address(d, p, false);
+		handle_address(d, p, false);
 		break;
 	default:
 		break;
@@ -129,48 +136,49 @@ static void see_flow(struct opencsd *d, const ocsd_etmv4_i_pkt *p)
  * (There are none, ever, without a speculation depth.)
  * What else may be a P0 element or not is in doubt, and hides the atoms before.
  */
-static void see_elements(struct opencsd *d, const ocsd_etmv4_i_pkt *p)
+static void track_elements(struct opencsd *d, const ocsd_etmv4_i_pkt *p)
 {
 	unsigned type = p->type, n = p->atom.num < 32 ? p->atom.num : 32;
 	bool atoms = type >= ETM4_PKT_I_ATOM_F6 && type <= 0xff;
 	bool spec = type >= ETM4_PKT_I_COMMIT && type < ETM4_PKT_I_COND_I_F2;
 
 	if (atoms || (spec && n)) {
-		d->atoms = d->atoms << n | ((UINT64_C(1) << n) - 1);
-		d->pending += n;
-		d->n_idle = 0;
+		d->spec.atoms = d->spec.atoms << n | ((UINT64_C(1) << n) - 1);
+		d->spec.n += n;
+		d->sync.n_idle = 0;
 	} else if (type == ETM4_PKT_I_EXCEPT || type == ETM4_PKT_I_EXCEPT_RTN ||
 		   type == ETM4_PKT_I_FUNC_RET || type > 0xff ||
 		   (type >= ETM4_PKT_I_Q && type < ETM4_PKT_I_ATOM_F6) ||
 		   type == ETE_PKT_I_TRANS_ST || type == ETE_PKT_I_TRANS_COMMIT) {
-		d->atoms = 0;
+		d->spec.atoms = 0;
 	}
 	if (spec && type != ETM4_PKT_I_COMMIT && p->cancel_elements) {
 		n = p->cancel_elements;
-		d->atoms = n < 64 ? d->atoms >> n : 0;
-		d->pending = n < d->pending ? d->pending - n : 0;
+		d->spec.atoms = n < 64 ? d->spec.atoms >> n : 0;
+		d->spec.n = n < d->spec.n ? d->spec.n - n : 0;
 	}
 	if (p->pkt_valid.bits.commit_elem_valid || type == ETM4_PKT_I_COMMIT)
-		d->pending = p->commit_elements < d->pending ?
-				     d->pending - p->commit_elements : 0;
-	if (d->pending > d->config->etm.trcidr8)
-		d->pending = d->config->etm.trcidr8;
+		d->spec.n = p->commit_elements < d->spec.n ?
+				     d->spec.n - p->commit_elements : 0;
+	if (d->spec.n > d->config->etm.trcidr8)
+		d->spec.n = d->config->etm.trcidr8;
 }
 
-static void see_v4(struct opencsd *d, const ocsd_etmv4_i_pkt *p, uint64_t pos)
+static void handle_v4(struct opencsd *d, const ocsd_etmv4_i_pkt *p, uint64_t pos)
 {
 	switch ((int)p->type) {
 	case ETM4_PKT_I_ASYNC:
-		find_sync(d, pos);
+		note_sync(d, pos);
 		break;
 	case ETM4_PKT_I_TRACE_INFO:
-		d->resumes |= !d->synced && opencsd_may_look(d);
-		d->synced = true;
-		d->except = d->popped = false;
-		d->unsure = false;
-		d->atoms = d->pending = 0;
+		if (!d->sync.emitting && opencsd_wants_lookahead(d))
+			d->ts.lookahead = ETM_LOOKAHEAD_AT_ADDRESS;
+		d->sync.emitting = true;
+		d->sync.in_exception = d->ret.popped = false;
+		d->missing.unsure = false;
+		d->spec.atoms = d->spec.n = 0;
 		/* It would commit what has not come. */
-		d->refused = p->curr_spec_depth > d->config->etm.trcidr8;
+		d->lib.bad_info = p->curr_spec_depth > d->config->etm.trcidr8;
 		break;
 	case ETM4_PKT_I_OVERFLOW:
 	case ETM4_PKT_I_DISCARD:
@@ -179,46 +187,47 @@ static void see_v4(struct opencsd *d, const ocsd_etmv4_i_pkt *p, uint64_t pos)
 	case ETM4_PKT_I_BAD_TRACEMODE:
 	case ETM4_PKT_I_RESERVED:
 	case ETM4_PKT_I_RESERVED_CFG:
-		d->synced = d->except = d->resumes = false;
-		d->n_idle = 0;
+		d->sync.emitting = d->sync.in_exception = false;
+		d->ts.lookahead = ETM_LOOKAHEAD_NONE;
+		d->sync.n_idle = 0;
 		break;
 	default:
-		if (!d->synced)
+		if (!d->sync.emitting)
 			break;
 		opencsd_at(d, pos);
-		d->n_idle += p->type != ETM4_PKT_I_IGNORE;
-		if (d->early)
-			see_flow(d, p);
+		d->sync.n_idle += p->type != ETM4_PKT_I_IGNORE;
+		if (d->src.in_order)
+			handle_flow(d, p);
 		else
-			see_elements(d, p);
+			track_elements(d, p);
 		/* An exception's own context comes with its elements. */
-		if (d->early && !d->except && p->type != ETM4_PKT_I_EXCEPT) {
-			d->given = true;
-			d->given_pos = pos;
+		if (d->src.in_order && !d->sync.in_exception && p->type != ETM4_PKT_I_EXCEPT) {
+			d->sync.emitted = true;
+			d->sync.emitted_pos = pos;
 		}
 		if (p->type == ETM4_PKT_I_EXCEPT)
-			d->except = true;
+			d->sync.in_exception = true;
 		else if (p->type >= ETM4_PKT_I_ADDR_CTXT_L_32IS0 &&
 			 p->type < ETM4_PKT_I_Q && p->type != ETE_PKT_I_TS_MARKER)
-			d->except = false;
+			d->sync.in_exception = false;
 	}
 }
 
 /* noinline: what most packets need saves no registers. */
-static __attribute__((noinline)) void see_other(struct opencsd *d,
+static __attribute__((noinline)) void handle_other_packet(struct opencsd *d,
 						const void *packet, uint64_t pos)
 {
-	if (d->v4) {
-		see_v4(d, packet, pos);
-	} else if (d->packet_type ==
+	if (d->src.v4) {
+		handle_v4(d, packet, pos);
+	} else if (d->in.packet_type ==
 		   (d->config->etm.arch == AUX_ETM_V3 ? (int)ETM3_PKT_A_SYNC :
 		    d->config->etm.arch == AUX_ETM_PTM ? (int)PTM_PKT_A_SYNC :
 							 (int)STM_PKT_ASYNC)) {
-		find_sync(d, pos);
+		note_sync(d, pos);
 	}
 }
 
-void opencsd_see_packet(const void *priv, ocsd_datapath_op_t op,
+void opencsd_handle_packet(const void *priv, ocsd_datapath_op_t op,
 			ocsd_trc_index_t index, const void *packet,
 			uint32_t size, const uint8_t *data)
 {
@@ -227,17 +236,18 @@ void opencsd_see_packet(const void *priv, ocsd_datapath_op_t op,
 	(void)data;
 	if (op != OCSD_OP_DATA || !packet)
 		return;
-	d->seen_index = (uint32_t)index;
-	d->seen_size = size;
-	d->packet_type = *(const int *)packet; /* of all protocols the first */
+	d->in.seen_index = (uint32_t)index;
+	d->in.seen_size = size;
+	d->in.packet_type = *(const int *)packet; /* of all protocols the first */
 	/* Most are atoms. Committed at once, there is nothing to see in them. */
-	if (d->early && d->packet_type >= ETM4_PKT_I_ATOM_F6 &&
-	    d->packet_type <= 0xff) {
-		d->n_idle = 0;
-		d->seen = true;
-		d->resumes = d->except = false;
+	if (d->src.in_order && d->in.packet_type >= ETM4_PKT_I_ATOM_F6 &&
+	    d->in.packet_type <= 0xff) {
+		d->sync.n_idle = 0;
+		d->in.seen = true;
+		d->ts.lookahead = ETM_LOOKAHEAD_NONE;
+		d->sync.in_exception = false;
 		return;
 	}
-	d->seen = true;
-	see_other(d, packet, opencsd_pos(d, index));
+	d->in.seen = true;
+	handle_other_packet(d, packet, opencsd_pos(d, index));
 }

@@ -31,10 +31,10 @@ static bool may_resolve(uint8_t header)
 void opencsd_fill_special(struct opencsd *d)
 {
 	for (unsigned i = 0; i < 256; i++)
-		d->special[i] = is_mispredict((uint8_t)i) ||
+		d->src.special[i] = is_mispredict((uint8_t)i) ||
 				i == ETM4_PKT_I_EXCEPT ||
 				i == ETM4_PKT_I_CANCEL_F1 ||
-				(d->cut && may_switch((uint8_t)i));
+				(d->may_switch && may_switch((uint8_t)i));
 }
 
 /*
@@ -42,20 +42,20 @@ void opencsd_fill_special(struct opencsd *d)
  * behind them does; of all others a header that may be a special one is stopped in
  * front of. Most such bytes are inside of a packet, and do no harm.
  */
-static uint32_t next_bytes(const struct opencsd *d)
+static uint32_t count_bytes(const struct opencsd *d)
 {
-	const uint8_t *p = d->chunk->data + d->pos;
-	uint64_t left = d->chunk->len - d->pos;
-	uint32_t n = left < N_FEED ? (uint32_t)left : N_FEED;
+	const uint8_t *p = d->in.chunk->data + d->in.pos;
+	uint64_t left = d->in.chunk->len - d->in.pos;
+	uint32_t n = left < OPENCSD_FEED ? (uint32_t)left : OPENCSD_FEED;
 	uint32_t i = 1;
 
-	if (!d->v4)
+	if (!d->src.v4)
 		return n;
-	if (d->except || d->resumes || d->unsure || d->adrift ||
-	    d->packet_end > d->pos ||
-	    d->special[d->chunk->data[d->packet_end]])
+	if (d->sync.in_exception || d->ts.lookahead || d->missing.unsure || d->missing.adrift ||
+	    d->in.packet_end > d->in.pos ||
+	    d->src.special[d->in.chunk->data[d->in.packet_end]])
 		return 1;
-	while (i < n && !d->special[p[i]])
+	while (i < n && !d->src.special[p[i]])
 		i++;
 	return i;
 }
@@ -81,58 +81,57 @@ static uint32_t get_cancelled(const uint8_t *p, uint64_t len)
  * is committed before its address has come. More elements than there may be it
  * cancels one by one, up to 2^32.
  */
-static bool is_deadly(const struct opencsd *d)
+static bool would_crash(const struct opencsd *d)
 {
-	const uint8_t *p = d->chunk->data + d->pos;
+	const uint8_t *p = d->in.chunk->data + d->in.pos;
 	uint32_t n, left;
 
-	if (!d->v4 || !d->synced || d->packet_end != d->pos)
+	if (!d->src.v4 || !d->sync.emitting || d->in.packet_end != d->in.pos)
 		return false;
-	if (*p == ETM4_PKT_I_CANCEL_F1 && !d->except)
-		return get_cancelled(p, d->chunk->len - d->pos) >
+	if (*p == ETM4_PKT_I_CANCEL_F1 && !d->sync.in_exception)
+		return get_cancelled(p, d->in.chunk->len - d->in.pos) >
 		       d->config->etm.trcidr8;
-	if (!is_mispredict(*p) || d->except)
-		return d->except && may_resolve(*p);
-	n = get_cancelled(p, d->chunk->len - d->pos);
-	if (n >= 64 || n >= d->pending)
+	if (!is_mispredict(*p) || d->sync.in_exception)
+		return d->sync.in_exception && may_resolve(*p);
+	n = get_cancelled(p, d->in.chunk->len - d->in.pos);
+	if (n >= 64 || n >= d->spec.n)
 		return true;
-	left = d->pending - n;
-	return !(d->atoms >> n & (left < 64 ? (UINT64_C(1) << left) - 1 :
+	left = d->spec.n - n;
+	return !(d->spec.atoms >> n & (left < 64 ? (UINT64_C(1) << left) - 1 :
 					      UINT64_MAX));
 }
 
 static enum aux_gap_cause cause_of(const struct opencsd *d)
 {
-	if (!d->v4)
+	if (!d->src.v4)
 		return AUX_GAP_DESYNC;
-	if (d->unpopped)
+	if (d->ret.unpopped)
 		return AUX_GAP_DECODER;
-	switch (d->packet_type) {
+	switch (d->in.packet_type) {
 	case ETM4_PKT_I_BAD_SEQUENCE:
 	case ETM4_PKT_I_BAD_TRACEMODE:
 	case ETM4_PKT_I_RESERVED:
 	case ETM4_PKT_I_RESERVED_CFG:
 		return AUX_GAP_BAD_PACKET;
 	default:
-		return d->packet_type >= ETM4_PKT_I_NUM_DS_MKR &&
-		       d->packet_type < ETM4_PKT_I_IGNORE ?
+		return d->in.packet_type >= ETM4_PKT_I_NUM_DS_MKR &&
+		       d->in.packet_type < ETM4_PKT_I_IGNORE ?
 			       AUX_GAP_DECODER : AUX_GAP_DESYNC;
 	}
 }
 
-static void lose_all(struct opencsd *d)
+static void reset_state(struct opencsd *d)
 {
-	d->synced = d->except = d->given = d->refused = false;
-	d->resumes = d->ahead = d->foretold = false;
-	d->ts = 0;
-	d->atoms = d->pending = d->n_idle = 0;
-	d->on = d->in_tx = d->last_known = d->have_context = false;
-	d->indirect = d->popped = d->mute = d->unpopped = false;
-	opencsd_find_again(d);
-	d->told = UNSYNC_BAD_PACKET;
-	d->flush = false;
-	d->packet_end = d->pos;
-	if (d->eot)
+	d->sync.emitting = d->sync.in_exception = d->sync.emitted = d->lib.bad_info = false;
+	d->ts = (struct opencsd_timestamps){ 0 };
+	d->spec.atoms = d->spec.n = d->sync.n_idle = 0;
+	d->out.on = d->out.in_tx = d->out.last_known = d->ctx.emitted = false;
+	d->out.indirect = d->ret.popped = d->ret.suppress = d->ret.unpopped = false;
+	opencsd_clear_missing(d);
+	d->out.loss = UNSYNC_BAD_PACKET;
+	d->lib.waits = false;
+	d->in.packet_end = d->in.pos;
+	if (d->lib.eot)
 		d->done = true;
 }
 
@@ -141,10 +140,10 @@ static void fail(struct opencsd *d, enum aux_gap_cause cause,
 {
 	uint32_t used;
 
-	opencsd_at(d, d->pos);
-	opencsd_push_gap(d, cause, d->last_known, d->last_ip, resp);
-	lose_all(d);
-	if (OCSD_DATA_RESP_IS_FATAL(ocsd_dt_process_data(d->tree, OCSD_OP_RESET,
+	opencsd_at(d, d->in.pos);
+	opencsd_push_gap(d, cause, d->out.last_known, d->out.last_ip, resp);
+	reset_state(d);
+	if (OCSD_DATA_RESP_IS_FATAL(ocsd_dt_process_data(d->lib.tree, OCSD_OP_RESET,
 							 0, 0, NULL, &used)))
 		d->done = true;
 }
@@ -155,65 +154,65 @@ static void fail(struct opencsd *d, enum aux_gap_cause cause,
  */
 static void skip_zeros(struct opencsd *d)
 {
-	uint64_t pos = d->pos;
+	uint64_t pos = d->in.pos;
 
-	while (pos < d->chunk->len && !d->chunk->data[pos])
+	while (pos < d->in.chunk->len && !d->in.chunk->data[pos])
 		pos++;
-	if (pos - d->pos > 2 * N_ZEROS)
-		d->pos = pos - N_ZEROS;
+	if (pos - d->in.pos > 2 * OPENCSD_ZEROS)
+		d->in.pos = pos - OPENCSD_ZEROS;
 }
 
 static ocsd_datapath_resp_t feed(struct opencsd *d)
 {
-	uint32_t n = next_bytes(d), used = 0;
+	uint32_t n = count_bytes(d), used = 0;
 	ocsd_datapath_resp_t resp;
 
-	d->fed = d->pos;
-	d->fed_offset = d->chunk->stream_offset + d->pos;
-	resp = ocsd_dt_process_data(d->tree, OCSD_OP_DATA,
-				    (ocsd_trc_index_t)d->pos, n,
-				    d->chunk->data + d->pos, &used);
+	d->in.fed = d->in.pos;
+	d->in.fed_offset = d->in.chunk->stream_offset + d->in.pos;
+	resp = ocsd_dt_process_data(d->lib.tree, OCSD_OP_DATA,
+				    (ocsd_trc_index_t)d->in.pos, n,
+				    d->in.chunk->data + d->in.pos, &used);
 	if (used > n)
 		used = n;
 	/* A library that takes nothing would be fed for ever. */
 	if (!used)
 		used = 1;
-	d->pos += used;
+	d->in.pos += used;
 	return resp;
 }
 
 /* One of the atoms in front of pos, as a packet. */
 static ocsd_datapath_resp_t feed_single(struct opencsd *d)
 {
-	uint8_t packet = 0xf6 | (d->single & 1);
+	uint8_t packet = 0xf6 | (d->lib.single & 1);
 	uint32_t used = 0;
 
-	d->single >>= 1;
-	d->n_single--;
-	d->fed = d->pos - 1;
-	d->fed_offset = d->chunk->stream_offset + d->fed;
-	return ocsd_dt_process_data(d->tree, OCSD_OP_DATA,
-				    (ocsd_trc_index_t)d->fed, 1, &packet, &used);
+	d->lib.single >>= 1;
+	d->lib.n_single--;
+	d->in.fed = d->in.pos - 1;
+	d->in.fed_offset = d->in.chunk->stream_offset + d->in.fed;
+	return ocsd_dt_process_data(d->lib.tree, OCSD_OP_DATA,
+				    (ocsd_trc_index_t)d->in.fed, 1, &packet, &used);
 }
 
 /* Of many packets the last one counts. */
-static void take_packet_end(struct opencsd *d)
+static void note_packet_end(struct opencsd *d)
 {
-	if (d->seen)
-		d->packet_end = opencsd_pos(d, d->seen_index) + d->seen_size;
-	d->seen = false;
+	if (d->in.seen)
+		d->in.packet_end = opencsd_pos(d, d->in.seen_index) + d->in.seen_size;
+	d->in.seen = false;
 }
 
 /* What comes next the library may not get: it is lost up to a sync point. */
-static bool refuse(struct opencsd *d)
+static bool reject_packet(struct opencsd *d)
 {
-	if (d->flush || d->n_single)
+	if (d->lib.waits || d->lib.n_single)
 		return false;
-	if (d->pos < d->chunk->len && is_deadly(d))
+	if (d->in.pos < d->in.chunk->len && would_crash(d))
 		fail(d, AUX_GAP_BAD_PACKET, OCSD_RESP_FATAL_INVALID_DATA);
-	else if (d->n_idle > MAX_IDLE)
+	else if (d->sync.n_idle > OPENCSD_IDLE_MAX)
 		fail(d, AUX_GAP_DECODER, OCSD_RESP_FATAL_SYS_ERR);
-	else if (opencsd_is_misled(d))
+	else if (opencsd_would_mislead(d))
 		fail(d, AUX_GAP_DECODER, OCSD_RESP_FATAL_INVALID_DATA);
 	else
 		return false;
@@ -228,16 +227,16 @@ static ocsd_datapath_resp_t call(struct opencsd *d, bool single)
 
 	if (single)
 		return feed_single(d);
-	if (!d->flush && d->pos < d->chunk->len) {
+	if (!d->lib.waits && d->in.pos < d->in.chunk->len) {
 		if (d->config->etm.arch == AUX_ETM_PTM)
 			skip_zeros(d);
 		return feed(d);
 	}
-	if (!d->flush) {
-		d->eot = true;
+	if (!d->lib.waits) {
+		d->lib.eot = true;
 		op = OCSD_OP_EOT;
 	}
-	return ocsd_dt_process_data(d->tree, op, 0, 0, NULL, &used);
+	return ocsd_dt_process_data(d->lib.tree, op, 0, 0, NULL, &used);
 }
 
 void opencsd_step(struct opencsd *d)
@@ -245,25 +244,25 @@ void opencsd_step(struct opencsd *d)
 	ocsd_datapath_resp_t resp;
 	bool care;
 
-	d->walked = 0;
-	if (d->ahead) {
+	d->code.walked = 0;
+	if (d->ts.lookahead == ETM_LOOKAHEAD_NOW) {
 		opencsd_look_ahead(d);
 		return;
 	}
-	if (refuse(d))
+	if (reject_packet(d))
 		return;
-	care = !d->flush && opencsd_take_care(d);
-	if (care && !d->n_single)
+	care = !d->lib.waits && opencsd_feed_singly(d);
+	if (care && !d->lib.n_single)
 		return;
-	if (!care && !d->flush && d->pos >= d->chunk->len && d->eot) {
+	if (!care && !d->lib.waits && d->in.pos >= d->in.chunk->len && d->lib.eot) {
 		d->done = true;
 		return;
 	}
 	resp = call(d, care);
-	take_packet_end(d);
-	d->hold = false;
-	d->flush = OCSD_DATA_RESP_IS_WAIT(resp);
-	if (d->refused)
+	note_packet_end(d);
+	d->lib.hold = false;
+	d->lib.waits = OCSD_DATA_RESP_IS_WAIT(resp);
+	if (d->lib.bad_info)
 		fail(d, AUX_GAP_BAD_PACKET, OCSD_RESP_FATAL_INVALID_DATA);
 	else if (OCSD_DATA_RESP_IS_FATAL(resp))
 		fail(d, cause_of(d), resp);
