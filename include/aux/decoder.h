@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Decoder plugins: trace bytes in, flow events out.
+ * Decoders: trace bytes in, flow events out.
  *
- * A plugin is pure (D4): it gets a chunk and a host, asks the host for code
- * bytes, and gives flow back in batches. It knows no side-band, no files and no
- * printing. One decoder object is used by one thread at a time; objects share
- * nothing, so many run side by side.
+ * A decoder is pure. It gets a chunk of trace and a host, asks the host for code bytes,
+ * and delivers flow events in batches. It knows no side-band, opens no files and prints
+ * nothing: who runs, what is mapped and where the code comes from is the host's concern.
  *
- * Call order: open, then for each chunk start and decode until it returns 0,
- * then close. start may follow start at any time.
+ * Threads: one decoder object is used by one thread at a time. Objects share nothing, so
+ * any number of them may run in parallel.
+ *
+ * Call order: open; then for each chunk start, and decode until it returns 0; then close.
+ * start may follow start at any time: the rest of the chunk is abandoned.
+ *
+ * The same interface serves the built-in decoders and those that are loaded with
+ * --plugin; a loaded one exports AUX_DECODER_SYMBOL.
  */
 #ifndef AUX_DECODER_H
 #define AUX_DECODER_H
@@ -31,8 +36,8 @@ extern "C" {
 #define AUX_TRACE_CS_ETM 3
 
 /*
- * A piece of one AUX stream that starts at a sync point (or where the stream
- * starts) and can be decoded alone.
+ * A piece of one AUX stream that starts at a sync point (or where the stream starts), so
+ * that it can be decoded without what came before.
  */
 struct aux_chunk {
 	uint32_t size;		/* sizeof(struct aux_chunk) */
@@ -40,82 +45,112 @@ struct aux_chunk {
 	const uint8_t *data;	/* valid until the next start or close */
 	uint64_t len;
 	uint64_t stream_offset;	/* of data[0]; events add to it */
-	uint64_t end_ip;	/* with AUX_CHUNK_HAS_END_IP */
+	uint64_t end_ip;	/* valid with AUX_CHUNK_HAS_END_IP */
 };
 
 /*
- * end_ip is where the next chunk takes over: walk on to it without consuming
- * packets, then stop. Without the flag the stream ends (or breaks) here: what
- * lies behind the last packet is unknown and nothing is walked.
+ * Another chunk continues this one, and its flow begins at end_ip. After the last packet
+ * the decoder walks on to end_ip, through instructions that need no packet, and stops
+ * there: the two flows join without a gap and without an overlap. If the code does not
+ * lead there, that is a GAP.
+ *
+ * Without the flag the stream ends or breaks here. How far the CPU got after the last
+ * packet is not known, so nothing is walked.
  */
 #define AUX_CHUNK_HAS_END_IP 1
 
 /* Code bytes, contiguous, from one backing object. */
 struct aux_code {
 	uint64_t start;		/* virtual address of bytes[0] */
-	uint64_t end;		/* first address behind */
+	uint64_t end;		/* first address after it */
 	const uint8_t *bytes;	/* owned by the host, valid while the host lives */
 	const char *path;	/* file that holds the same bytes, or NULL */
 	uint64_t path_offset;	/* of bytes[0] in path */
 };
 
-/* Does the host take PATH events (flow.h) in place of RANGEs? */
+/* Whether the host accepts PATH events (flow.h) instead of RANGEs. */
 enum aux_paths {
 	AUX_PATHS_NONE = 0,
-	AUX_PATHS_PACKET,	/* each is of one packet, and at its offset */
-	AUX_PATHS_JOINED,	/* or of several packets in a row, at the offset of
-				 * the first */
+	AUX_PATHS_PACKET,	/* a PATH is what one packet did, at its offset */
+	AUX_PATHS_JOINED,	/* or what several packets in a row did, at the
+				 * offset of the first: cheaper */
 };
 
 /*
- * What a plugin may ask. The host changes generation and horizon_tsc between
- * calls of decode, never inside one.
+ * What a decoder may ask, and what the host wants.
+ *
+ * The host owns the struct, and may change generation and horizon_tsc between two calls
+ * of decode, never during one. All else is constant while the decoder is open.
  */
 struct aux_decoder_host {
 	uint32_t size;		/* sizeof(struct aux_decoder_host) */
-	void *priv;		/* the host's own */
+	void *priv;		/* the host's own; passed to its functions */
+
 	/*
-	 * Code that contains ip in the current address space. Returns 0, or
-	 * -AUX_E_NOENT when there is none. Equal generation: equal answers.
+	 * Fills *code with the code that contains ip in the current address space.
+	 * Returns 0, or -AUX_E_NOENT if there is none. While generation is the same,
+	 * so are the answers.
 	 */
 	int (*code)(void *priv, uint64_t ip, struct aux_code *code);
-	uint64_t generation;	/* changed: cached code may be stale. A value
-				 * that comes back names the same code again */
+
 	/*
-	 * Nothing changes (who runs, what is mapped) before this TSC (or raw
-	 * timestamp). decode must return right after an event that brings the
-	 * time to or past it, or back (behind a gap), before it asks for any
-	 * further code, so that the host can switch. 0: return after every
-	 * TIME. Where a timestamp stands behind the first instructions that it
-	 * is of (CoreSight), its TIME comes before these: where the flow goes
-	 * on (TRACE_ON, the beginning of a chunk, back in user code), the first
-	 * timestamp up to the exception that ends this run is looked for. No
-	 * exec, no switch is inside of a run. A run without one has no TIME.
+	 * Names the set of answers that code gives. After a change, cached code may be
+	 * wrong; a value that returns names the same answers as before.
+	 */
+	uint64_t generation;
+
+	/*
+	 * The time up to which the host's answers hold: before horizon_tsc no other
+	 * thread runs and nothing is mapped. In units of TIME.tsc: TSC ticks, or raw
+	 * CoreSight timestamps.
+	 *
+	 * The rule: decode returns directly after a TIME that is at or past the horizon,
+	 * or that is earlier than the TIME before it (after a gap), and it does so before
+	 * it asks for any further code. The host then applies what happened up to that
+	 * time, perhaps switches the address space (generation), sets the next horizon,
+	 * and calls decode again. Otherwise code of the old space would be decoded with
+	 * the packets of the new one.
+	 *
+	 * 0: return after every TIME. UINT64_MAX: nothing changes any more.
+	 *
+	 * Which instructions a TIME covers: those after it. An Intel PT timestamp precedes
+	 * the packets that it dates, so its TIME is delivered where the packet is. A
+	 * CoreSight timestamp follows them: it dates instructions that the decoder has
+	 * already seen. So a CoreSight decoder looks ahead. Where the flow resumes
+	 * (at the start of a chunk, at TRACE_ON, on the return to user code) it searches for
+	 * the first timestamp up to the exception that ends this run of instructions, and
+	 * delivers its TIME before the run. A run contains neither exec nor switch,
+	 * so one time is right for all of it. A run without a timestamp has no TIME.
 	 */
 	uint64_t horizon_tsc;
+
 	/*
-	 * The trace itself says who runs: decode must return right after a
-	 * CONTEXT, before it asks for any further code. A TIME of what it
-	 * begins is told behind it.
+	 * Not 0: the trace itself says which thread runs. decode then also returns directly
+	 * after each CONTEXT, before it asks for further code. A TIME of the run that the
+	 * CONTEXT begins is delivered after the CONTEXT.
 	 */
 	uint32_t context_switches;
-	/*
-	 * enum aux_paths. A decoder that has too many steps and paths drops them,
-	 * inside of start alone: it calls forget, and the host calls
-	 * release(what) once it holds no event that leads to them. NULL: it never
-	 * holds one across start.
-	 */
+
+	/* enum aux_paths */
 	uint32_t paths;
-	void (*forget)(void *priv, void (*release)(void *what), void *what);
+
 	/*
-	 * A TIME less than so many ticks behind the last one given need not be
-	 * given, unless it reaches the horizon or goes back. 0: all are wanted.
-	 * UINT64_MAX: and their cycles need not be told.
+	 * How a decoder frees steps and paths (flow.h) that the host may still hold. Only
+	 * inside of start, when it has too many, it calls forget(priv, release, what):
+	 * the host calls release(what), once, as soon as it holds no event that leads to
+	 * them. NULL: the host holds no event across start.
+	 */
+	void (*forget)(void *priv, void (*release)(void *what), void *what);
+
+	/*
+	 * How often the host wants a TIME: one less than so many ticks after the last may
+	 * be left out, unless it reaches the horizon or goes back. 0: all are wanted.
+	 * UINT64_MAX: none but those, and TIME.n (cycles) may be 0.
 	 */
 	uint64_t time_step;
 };
 
-/* Intel PT: how the trace was made. All zero: nothing known. */
+/* Intel PT: how the trace was recorded. All zero: nothing is known. */
 struct aux_pt_config {
 	uint64_t attr_config;		/* perf_event_attr.config of the PMU */
 	uint32_t mtc_period;		/* log2, as in IA32_RTIT_CTL */
@@ -128,7 +163,7 @@ struct aux_pt_config {
 	uint8_t cpu_stepping;
 };
 
-/* What made a CoreSight stream. */
+/* The kind of trace source that made a CoreSight stream. */
 enum aux_etm_arch {
 	AUX_ETM_NONE = 0,	/* not known: no flow, only a GAP */
 	AUX_ETM_V3 = 1,		/* ETMv3.x */
@@ -140,15 +175,16 @@ enum aux_etm_arch {
 };
 
 /*
- * CoreSight: one trace source, registers by their Arm names. The chunks of a
- * decoder hold the bytes of this source alone, without frames. What a source
- * does not have is 0.
+ * CoreSight: one trace source, registers by their Arm names (IHI0064 for ETMv4,
+ * IHI0014 for ETMv3, IHI0035 for PTM, IHI0054 for STM). The chunks of a decoder hold the
+ * bytes of this source alone, without formatter frames. Registers that a source does not
+ * have are 0.
  */
 struct aux_etm_config {
 	uint32_t arch;		/* enum aux_etm_arch */
 	uint32_t trace_id;	/* 1 to 0x6f */
-	uint32_t core_version;	/* of the PE's architecture: 7, 8, 9; 0: what
-				 * goes with arch */
+	uint32_t core_version;	/* the PE's architecture: 7, 8, 9; 0: the one
+				 * that arch implies */
 	char core_profile;	/* 'A', 'R', 'M'; 0: A */
 	uint8_t pid_in_vmid;	/* the kernel's pid is CONTEXTIDR_EL2, traced
 				 * as VMID; else it is the context id */
@@ -163,7 +199,10 @@ struct aux_etm_config {
 	uint32_t stmtcsr, stmfeat1r, stmfeat3r, stmdevid, itmtcr;
 };
 
-/* TSC to perf clock, perf_event_mmap_page's terms; mult 0: no conversion. */
+/*
+ * From TSC to the perf clock, in the terms of struct perf_event_mmap_page
+ * (linux/perf_event.h, cap_user_time_zero); mult 0: no conversion is known.
+ */
 struct aux_clock {
 	uint64_t zero;
 	uint64_t cycles;	/* time_cycles, for short counters */
@@ -172,7 +211,8 @@ struct aux_clock {
 	uint16_t shift;
 };
 
-/* TSC to ns; 0 without a conversion. */
+/* The perf clock in ns at a TSC; 0 without a conversion. The product is split as
+ * perf_event.h says, so that it does not overflow. */
 static inline uint64_t aux_clock_ns(const struct aux_clock *c, uint64_t tsc)
 {
 	uint64_t quot, rem;
@@ -186,10 +226,10 @@ static inline uint64_t aux_clock_ns(const struct aux_clock *c, uint64_t tsc)
 	return c->zero + quot * c->mult + (rem * c->mult >> c->shift);
 }
 
-/* An address filter that was set on the event, for trace without IPs. */
+/* An address filter of the event: where it switches tracing, packets may lack IPs. */
 struct aux_filter {
 	uint64_t start;
-	uint64_t end;		/* first address behind */
+	uint64_t end;		/* first address after it */
 };
 
 struct aux_decoder_config {
@@ -210,26 +250,28 @@ struct aux_decoder_ops {
 	const char *help;	/* one line */
 	uint32_t trace_type;	/* AUX_TRACE_*; 0: any, only when named */
 
-	/* config, host and what they point to outlive the decoder. */
+	/* *dec is the new decoder, or NULL. config, host and what they point to must
+	 * outlive it. Returns 0 or -AUX_E_*, with text in diag. */
 	int (*open)(void **dec, const struct aux_decoder_config *config,
 		    const struct aux_decoder_host *host, struct aux_diag *diag);
-	/* Begins a chunk; forgets everything of the one before. */
+	/* Begins a chunk. Nothing of the chunk before has an influence on its flow:
+	 * chunks may be decoded in any order, by any decoder. */
 	int (*start)(void *dec, const struct aux_chunk *chunk);
 	/*
-	 * Fills out[0..max), max >= 16. Returns the number of events, 0 at the
-	 * end of the chunk, or -AUX_E_NOMEM. Bad trace is never an error: it
-	 * is a GAP event, and decoding goes on at the next sync point.
+	 * Fills out[0..max), max >= 16. Returns the number of events, 0 at the end of
+	 * the chunk, or -AUX_E_NOMEM. Bad trace is never an error: it is a GAP event,
+	 * and decoding resumes at the next sync point.
 	 *
-	 * -AUX_E_UNSUPPORTED, of start or decode: the chunk needs what this
-	 * decoder lacks. What it gave of the chunk is right; the host has the
-	 * whole chunk decoded by another decoder and leaves that much out.
+	 * start and decode may return -AUX_E_UNSUPPORTED: the chunk needs a feature that
+	 * this decoder lacks. The events delivered so far are right; the host has another
+	 * decoder (the reference) decode the whole chunk, and drops that many events of it.
 	 */
 	int (*decode)(void *dec, struct aux_flow *out, size_t max);
-	/* Accepts NULL and half-open objects. */
+	/* Frees the decoder. Accepts NULL, and what a failed open left. */
 	void (*close)(void *dec);
 };
 
-/* The one symbol that a plugin loaded with --plugin exports. */
+/* The one symbol that a decoder loaded with --plugin exports. */
 #define AUX_DECODER_SYMBOL "aux_decoder_plugin"
 extern const struct aux_decoder_ops aux_decoder_plugin;
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The flow: what every decoder gives and every sink takes.
+ * The flow: what every decoder produces and every sink consumes.
  *
- * A flow is a sequence of events of one AUX stream in the order of execution.
- * The vocabulary is vendor neutral; DESIGN calls it D5. Every event carries the
- * offset in its AUX stream of the packet it comes from, and offsets never go
- * backwards. GAP carries all loss and all error, so no consumer can miss it.
+ * A flow is the sequence of events of one AUX stream, in the order of execution. The
+ * vocabulary is the same for all vendors. Each event carries the offset, in its AUX stream,
+ * of the packet that it comes from; offsets never decrease. All loss and all errors are
+ * GAP events, so that no consumer can miss them: between two events without a GAP, and
+ * while tracing is on, every instruction that ran is in a RANGE or PATH.
  */
 #ifndef AUX_FLOW_H
 #define AUX_FLOW_H
@@ -18,22 +19,22 @@ extern "C" {
 
 enum aux_flow_kind {
 	AUX_FLOW_RANGE = 1,	/* instructions that ran, contiguous in memory */
-	AUX_FLOW_ASYNC,		/* control moved without an instruction */
-	AUX_FLOW_TRACE_ON,	/* tracing (re)starts at trace.ip */
-	AUX_FLOW_TRACE_OFF,	/* filter or user/kernel switch ends it */
-	AUX_FLOW_TIME,		/* all that follows ran at or after this time */
+	AUX_FLOW_ASYNC,		/* control moved without a branch: an interrupt */
+	AUX_FLOW_TRACE_ON,	/* tracing starts or resumes at trace.ip */
+	AUX_FLOW_TRACE_OFF,	/* a filter or a user/kernel switch ends it */
+	AUX_FLOW_TIME,		/* all that follows ran at this time or later */
 	AUX_FLOW_CONTEXT,	/* cr3/vmcs or contextid/vmid changed */
 	AUX_FLOW_TX,		/* TSX: what = AUX_TX_* */
-	AUX_FLOW_PAYLOAD,	/* ptwrite, ITM, STM: a value the program gave */
+	AUX_FLOW_PAYLOAD,	/* a value that the program wrote: ptwrite, ITM, STM */
 	AUX_FLOW_POWER,		/* power state change */
 	AUX_FLOW_EVENT,		/* CFE/EVD event trace; what: its type */
 	AUX_FLOW_GAP,		/* flow is missing here: what = AUX_GAP_* */
-	AUX_FLOW_PATH,		/* RANGEs in a row; only for a host that asked */
+	AUX_FLOW_PATH,		/* several RANGEs; only for a host that asked for it */
 };
 
-/* RANGE.what: what the last instruction did, as far as the trace says. */
+/* RANGE.what: the outcome of the last instruction, as far as the trace says. */
 enum aux_range_end {
-	AUX_END_FALL = 0,	/* nothing: the range was cut (boundary, event) */
+	AUX_END_FALL = 0,	/* no branch: an event or a limit cut the range */
 	AUX_END_COND_TAKEN,
 	AUX_END_COND_NOT_TAKEN,
 	AUX_END_JUMP,		/* direct, unconditional */
@@ -54,14 +55,14 @@ enum aux_async_kind {
 };
 
 /*
- * CONTEXT.what: where the CPU runs, as far as the trace says. Intel PT leaves
- * it 0; of Arm it is the exception level, and the security state.
+ * CONTEXT.what: Arm's exception level and security state, as far as the trace says;
+ * 0 for Intel PT.
  */
 #define AUX_CONTEXT_EL_MASK 0x03
 #define AUX_CONTEXT_EL_KNOWN 0x04
 #define AUX_CONTEXT_SECURE 0x08
 
-/* PAYLOAD.what: what gave the value */
+/* PAYLOAD.what: the source of the value */
 enum aux_payload_kind {
 	AUX_PAYLOAD_PTWRITE = 0,	/* payload.ip with AUX_FLOW_HAS_IP */
 	AUX_PAYLOAD_STM,	/* payload.ip: AUX_STM_IP(master, channel) */
@@ -95,8 +96,8 @@ enum aux_gap_cause {
 	AUX_GAP_FILE,		/* the file is cut or damaged here */
 	AUX_GAP_DECODER,	/* the decoder gave up: its own limit */
 	AUX_GAP_AUX_LOST,	/* bytes of the AUX stream are not in the file */
-	AUX_GAP_AUX_ZEROS,	/* zeros where trace should be: detail bytes, up
-				 * to where decoding goes on */
+	AUX_GAP_AUX_ZEROS,	/* zeros where trace should be; detail: bytes from
+				 * there to where decoding resumes */
 	AUX_GAP_N_CAUSES,
 };
 
@@ -167,20 +168,20 @@ struct aux_flow {
 };
 
 /*
- * What a PATH stands for: the RANGEs of its steps, in order, each at the PATH's
- * offset. A trace goes along the same few paths over and over, so what a consumer
- * makes of one (a hash, the place of a text) it may keep in user, which is the
- * consumer's own: all 0 at first, never touched by the decoder again.
+ * A PATH stands for the RANGEs of its steps, in order, each at the PATH's offset. Programs
+ * run along the same few paths again and again: a consumer may keep what it derived from a
+ * step or path (a hash, a position in a text) in user, which is 0 at first and never
+ * touched by the decoder again.
  *
- * Steps and paths belong to the decoder that gave them and live until it hands
- * them over with forget (decoder.h), or is closed. A path that is not kept is an
- * exception: it, though not its steps, is valid only until the next call of the
- * decoder, and has no user.
+ * Steps and paths belong to the decoder that delivered them. They live until it releases
+ * them through forget (decoder.h), or is closed. The exception is a path with kept 0: the
+ * path itself, though not its steps, is valid only until the next call of the decoder, and
+ * its user must not be used.
  */
 struct aux_step {
-	const struct aux_flow *ranges;	/* RANGE events; offset is 0 */
+	const struct aux_flow *ranges;	/* RANGE events with offset 0 */
 	uint32_t n_ranges;		/* >= 1 */
-	uint32_t n_insns;		/* of all of them */
+	uint32_t n_insns;		/* sum over its ranges */
 	uint64_t user[3];
 };
 

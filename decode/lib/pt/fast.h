@@ -1,79 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The quick way of the Intel PT engine, and where it is.
+ * The packets that the fast path of the Intel PT decoder takes, by their first bytes, as
+ * tables: the next packet cannot be predicted, so the loop of fast.c looks up and masks
+ * where other code would branch. Included by fast.c alone.
  *
- * Most packets are a CYC, or none, then a TNT or TIP, and they lead to where they have
- * led before: usual.c goes along them. What it stops at is taken
- * packet by packet (run.c), or left to the slow way.
+ * Specification: Intel SDM volume 3, "Intel Processor Trace", "Trace Packets and Data
+ * Types" (33.4).
  */
 #ifndef DECODE_LIB_PT_FAST_H
 #define DECODE_LIB_PT_FAST_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
-#include <aux/decoder.h>
-
 #include "common/bytes.h"
-#include "decode/lib/pt/impl.h"
 #include "decode/lib/pt/memo.h"
-
-#define PT_GROUP 12		/* bits of a long TNT at a time, below PT_BITS */
-#define PT_LONG_TNT 47
-
-struct pt_fast {
-	struct pt *d;
-	const uint8_t *p;
-	const uint8_t *last;	/* from there on packets are left to the slow way */
-	uint64_t base;		/* of offsets: of address 0 */
-	uint64_t offset;	/* of the packet that is taken */
-	uint64_t mode;		/* of keys */
-	uint64_t key_ip;
-	uint64_t last_ip;	/* of packets, as a place */
-	struct aux_flow *out, *o, *end; /* o: the next event */
-	enum aux_paths paths;
-	bool stop;		/* the host has to look at the last event */
-	/* time: as in pt_time */
-	bool time_due;		/* a TIME may be due */
-	bool emits_times;		/* TIMEs are wanted often */
-	uint64_t due_tsc;		/* before it no TIME is */
-	uint64_t cycles;	/* given to pt_time when anything else wants it */
-	uint64_t limit;		/* of cycles: below it they are only added up */
-	bool lazy;		/* cycles are not added up: pt_lazy */
-	uint64_t max_periods;	/* then */
-	uint64_t scale;
-	double per_tick;	/* cycles of that scale, hardly less */
-	const uint32_t *stops;	/* which CYCs are not usual: cyc_stops */
-	/* the last item: as pt.mark */
-	struct aux_flow *mark;
-	uint64_t mark_key_ip;
-	bool mark_tip;
-	/* the bits that are next, below a stop bit, PT_TIP; and n behind them */
-	unsigned left, n;
-	uint64_t rest;
-};
-
-/* The MTC at p is skipped. False: behind it the time matters. */
-static inline bool skip_mtc(struct pt_fast *r, const uint8_t *p)
-{
-	struct pt_lazy *skip = &r->d->lazy;
-	uint64_t periods = skip->periods + (uint8_t)(p[1] - skip->ctc);
-
-	if (periods > r->max_periods)
-		return false;
-	skip->periods = periods;
-	skip->ctc = p[1];
-	skip->guard = p + r->d->guard_bytes;
-	return true;
-}
-
-/* The packets that the quick way of the Intel PT engine takes (SDM 33.4). */
 
 #define INLINE static inline __attribute__((always_inline))
 
+/* SLOW: left to the slow path. EXT: two bytes of opcode, a long TNT perhaps. */
 enum packet_kind { SLOW = 0, PAD, CYC, MTC, TSC, TNT, TIP, EXT };
 
-/* table: by the first byte */
+/* table: enum packet_kind by the first byte */
 static const uint8_t packet_kind[256] = {
 	PAD, SLOW, EXT, CYC, TNT, SLOW, TNT, CYC,	/* 00 */
 	TNT, SLOW, TNT, CYC, TNT, SLOW, TNT, CYC,
@@ -110,18 +57,18 @@ static const uint8_t packet_kind[256] = {
 };
 
 /*
- * What the loop over the usual looks up in place of branches. table: by the low three
- * bits of a byte: bits of it and the next one; where one is set it is a CYC for
- * another way.
+ * table: by the low three bits of a CYC's first byte, bits of its first two bytes; where
+ * one of them is set, the loop leaves the CYC to consume_cyc. Bit 2 of the first byte and
+ * bit 0 of the others are "more bytes follow".
  */
 static const uint32_t cyc_stops[3][8] = {
-	{ [7] = 0x100 },		/* those of three bytes or more, */
-	{ [7] = 1 },			/* of two, */
+	{ [7] = 0x100 },		/* leaves CYCs of three bytes or more, */
+	{ [7] = 1 },			/* of two or more (SKD007), */
 	{ [3] = 1, [7] = 1 },		/* all */
 };
 
-/* table: the bits of a TNT as pt_key_bits has them, by its byte; of other packets
- * those of none */
+/* table: by the byte of a short TNT, its bits as pt_key_bits has them in a key; those of
+ * an empty TNT for all other packets. Bit 0 says whether it is a TNT. */
 static const uint8_t tnt_keys[256] = {
 	2, 2, 2, 2, 5, 2, 7, 2, 9, 2, 11, 2, 13, 2, 15, 2,
 	17, 2, 19, 2, 21, 2, 23, 2, 25, 2, 27, 2, 29, 2, 31, 2,
@@ -141,19 +88,21 @@ static const uint8_t tnt_keys[256] = {
 	241, 2, 243, 2, 245, 2, 247, 2, 249, 2, 251, 2, 253, 2, 255, 2,
 };
 
-/* table: a TIP, by its first byte; of other packets 0 */
+/* A TIP with IPBytes 1, 2 or 3. A key holds 48 bits of an IP and extends their sign, which
+ * is what 3 means; 4 and 6 can name other addresses, and are left to the slow path. */
 struct tip_packet {
-	uint64_t mask;		/* of what is in the packet of a place */
+	uint64_t mask;		/* the part of key_ip that the packet replaces */
 	uint32_t key;		/* PT_TIP: its bit of a key */
 	uint32_t size;
 };
 
+/* table: by the first byte; 0 for all other packets */
 static const struct tip_packet tip_packets[256] = {
 	[0x2d] = { UINT64_C(0xffff) << 16, PT_TIP, 3 },
 	[0x4d] = { UINT64_C(0xffffffff) << 16, PT_TIP, 5 },
 	[0x6d] = { UINT64_C(0xffffffffffff) << 16, PT_TIP, 7 } };
 
-/* The bits of the long TNT at p below a stop bit; 0: it is none. */
+/* The bits of the long TNT at p below a stop bit; 0: another packet. */
 INLINE uint64_t long_tnt_bits(const uint8_t *p)
 {
 	uint64_t v = load_le64(p);

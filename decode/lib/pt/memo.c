@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * pt: the memory of the store. What is asked for is in blocks that go as a whole; what
- * is looked up all over is in tables.
+ * The memo of the Intel PT decoder: its memory, code as regions and nodes, and paths. memo.h
+ * says what these are, and how a key is made.
+ *
+ * Invariants. A node belongs to one region, and is right wherever that region is mapped. A
+ * path stays inside of one region. After the host's generation changed, a region is asked
+ * for again when it is used first: if the answer is the same, all its nodes and paths are
+ * good. What an event may lead to (steps, paths) never moves, and is freed in
+ * whole blocks through the host's forget.
+ *
+ * Instruction formats: common/x86_insn.h.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,15 +19,22 @@
 #include "decode/lib/pt/memo.h"
 
 #define BLOCK_MIN 4096
+#define NODE_RANGES 64		/* of one node, at most */
+#define PATH_CALLS 32		/* open at one time inside of a path, at most */
 #define SLOTS_FIRST 4096
 #define HUGE_PAGE ((size_t)2 << 20)
-#define N_TAGS 65536		/* pt_entry_tag */
-#define LIMIT ((size_t)96 << 20)
+#define N_TAGS 65536		/* values of pt_entry_tag */
+#define LIMIT ((size_t)96 << 20)	/* of blocks */
 #define SCRATCH 131072		/* bytes of paths that are not kept */
 
-/* Written at once: what is read first has a page of zeros, and its own costs a second
- * fault and an interrupt of the other threads. What is large is looked up all over:
- * huge pages spare the TLB. */
+/* ---- memory ---- */
+
+/*
+ * A zeroed table. It is written at once, not by calloc: a page that is read first is mapped
+ * to the page of zeros, and the first write to it costs a second fault and a TLB shootdown
+ * in all other threads (a seventh of a short run on two cores, 396eb3b). Tables are
+ * accessed all over: huge pages spare TLB misses.
+ */
 static void *alloc_table(size_t size)
 {
 	void *p = aligned_alloc(size < HUGE_PAGE ? PT_LINE : HUGE_PAGE, size);
@@ -31,7 +46,8 @@ static void *alloc_table(size_t size)
 	return memset(p, 0, size);
 }
 
-/* Fresh pages are dear: its are blocks from now on. */
+/* Uses the memory of a former table for blocks: fresh pages were a sixth of the time of
+ * decoding a compiler's run (396eb3b). */
 static void reuse_table(struct pt_memo *s, void *table, size_t size)
 {
 	struct pt_block *b = table;
@@ -135,7 +151,7 @@ static void link_block(struct pt_memo *s, struct pt_block *b)
 	s->used += b->size;
 }
 
-/* At least so large. */
+/* A block of at least size bytes. NULL: the memo is full, or there is no memory. */
 static struct pt_block *add_block(struct pt_memo *s, size_t size)
 {
 	struct pt_block **at = &s->spare, *b;
@@ -156,7 +172,8 @@ static struct pt_block *add_block(struct pt_memo *s, size_t size)
 	return b;
 }
 
-/* Without one there is no code: they are few, and the limit is not for them. */
+/* Not subject to the limit, as without a region there is no code, which is a GAP; and
+ * there are few. NULL: no memory. */
 static struct pt_region *alloc_region(struct pt_memo *s)
 {
 	struct pt_region *r = s->free_regions, *end;
@@ -179,7 +196,7 @@ static struct pt_region *alloc_region(struct pt_memo *s)
 	return r;
 }
 
-/* Small ones first: most traces are short. */
+/* Small at first, as most traces are short; then huge pages. */
 static size_t block_size(const struct pt_memo *s)
 {
 	size_t small = s->limit / 384 & ~(size_t)(PT_LINE - 1);
@@ -188,7 +205,7 @@ static size_t block_size(const struct pt_memo *s)
 	       small > BLOCK_MIN ? small : BLOCK_MIN;
 }
 
-/* NULL: the store is full, or memory is. */
+/* Bytes aligned to 16. NULL: the memo is full, or there is no memory. */
 static void *alloc_bytes(struct pt_memo *s, size_t size)
 {
 	struct pt_block *b;
@@ -233,14 +250,6 @@ static void *alloc_lines(struct pt_memo *s, size_t size)
 	return p;
 }
 
-/*
- * pt: code as regions and nodes.
- *
- * A node belongs to one region and is right wherever that region is mapped. When
- * the host's generation changes, a region is asked for again at its first use: the
- * same answer, and all its nodes are good.
- */
-
 _Static_assert(sizeof(struct pt_node) == PT_LINE, "one is a cache line");
 
 /* ---- regions ---- */
@@ -250,7 +259,7 @@ static bool same_region(const struct pt_region *r, const struct aux_code *c)
 	return r->start == c->start && r->end == c->end && r->bytes == c->bytes;
 }
 
-/* The region is so in this generation. */
+/* The region is mapped in this generation. */
 static void mark_current(struct pt_memo *s, const struct pt_region *r)
 {
 	if (!r->index || pt_region_is_current(s, r))
@@ -284,7 +293,7 @@ static struct pt_region *find_region(struct pt_memo *s,
 	return r;
 }
 
-/* To the half of the addresses that ip is in: all of it is canonical then. */
+/* Cuts c to the half of the address space that ip is in, so that all of it is canonical. */
 static void clip(struct aux_code *c, uint64_t ip)
 {
 	uint64_t low_end = UINT64_C(1) << 47, high = -low_end;
@@ -297,7 +306,7 @@ static void clip(struct aux_code *c, uint64_t ip)
 	}
 }
 
-/* The region that ip is in now, or NULL. */
+/* The region that contains ip in this generation, or NULL. */
 static struct pt_region *region_at(struct pt_memo *s, uint64_t ip)
 {
 	struct pt_region *r = s->last;
@@ -313,7 +322,7 @@ static struct pt_region *region_at(struct pt_memo *s, uint64_t ip)
 	return s->last = find_region(s, &c);
 }
 
-/* Is the node's code mapped where it was? */
+/* Is the node's region mapped in this generation? May ask the host. */
 static bool is_node_current(struct pt_memo *s, const struct pt_node *n)
 {
 	return pt_region_is_current(s, n->region) ||
@@ -334,7 +343,7 @@ size_t pt_memo_code(struct pt_memo *s, uint64_t ip, uint8_t buf[16],
 		*bytes = r->bytes + (ip - r->start);
 		return 15;
 	}
-	/* The rest is in another one. */
+	/* The instruction may go on in the next region. */
 	*bytes = buf;
 	for (; r && n < 15; r = region_at(s, ip + n)) {
 		left = r->end - (ip + n);
@@ -392,7 +401,7 @@ static struct pt_node *add_node(struct pt_memo *s, struct pt_region *r,
 	return n;
 }
 
-/* The node in this region: made when there is none. */
+/* The node at ip in region r; made if there is none. NULL: no room. */
 static struct pt_node *node_in(struct pt_memo *s, struct pt_region *r,
 			       uint64_t ip, uint16_t flags)
 {
@@ -407,7 +416,7 @@ static struct pt_node *node_in(struct pt_memo *s, struct pt_region *r,
 	}
 }
 
-/* The node at ip; NULL: there is no code, or the store is full. */
+/* The node at ip in this generation. NULL: there is no code, or no room. */
 static struct pt_node *node_at(struct pt_memo *s, uint64_t ip,
 				    uint16_t flags)
 {
@@ -442,15 +451,18 @@ static enum x86_mode mode_of(uint16_t flags)
 		       X86_MODE_64 : X86_MODE_32;
 }
 
+/* A node while it is decoded. */
 struct build {
 	struct aux_flow ranges[NODE_RANGES];
 	struct pt_site sites[NODE_RANGES + 1];
 	uint32_t n_ranges, n_sites, n_insns;
-	uint64_t ip;		/* of the instruction, then of the next one */
+	uint64_t ip;		/* of the instruction that is decoded next; of insn
+				 * after scan_range */
 	struct x86_insn insn;
 };
 
-/* One contiguous run up to a branch. False: it does not end in the region. */
+/* Adds the range from b->ip to the next branch. False: it leaves the region, or bytes that
+ * are no instruction come first. */
 static bool scan_range(struct build *b, const struct pt_node *n)
 {
 	const struct pt_region *r = n->region;
@@ -480,7 +492,9 @@ static bool scan_range(struct build *b, const struct pt_node *n)
 	return true;
 }
 
-/* The jump or call at b->ip goes on inside of the node. */
+/* Follows the direct jump or call at b->ip. False: it leaves the region, makes a loop, or
+ * there are too many ranges. A call to the next instruction reads the ip and pushes no
+ * call, as the CPU does not expect a return (SDM, RET compression). */
 static bool follow_branch(struct build *b, const struct pt_node *n)
 {
 	uint64_t next = b->ip + b->insn.size;
@@ -497,7 +511,7 @@ static bool follow_branch(struct build *b, const struct pt_node *n)
 	return b->n_ranges < NODE_RANGES;
 }
 
-/* A step and its ranges, with room for sites behind them. */
+/* A step, its ranges, and room for sites, in one allocation. NULL: no room. */
 static struct aux_step *make_step(struct pt_memo *s,
 				  const struct aux_flow *ranges,
 				  uint32_t n_ranges, uint32_t n_insns,
@@ -522,7 +536,7 @@ static void set_outcome(struct aux_step *step, bool taken)
 						  AUX_END_COND_NOT_TAKEN;
 }
 
-/* Of its first step. */
+/* The sites are in the allocation of the node's first step. */
 static struct pt_site *sites_of(const struct pt_node *n)
 {
 	struct aux_step *step = n->steps[n->first];
@@ -548,8 +562,8 @@ static bool keep_step(struct pt_memo *s, struct pt_node *n, const struct build *
 	return true;
 }
 
-/* Decodes a node that is new, and makes its step: of a COND, for that outcome.
- * False: the store is full. */
+/* Decodes a node that is new, and makes its step; for a COND, that of the outcome. False:
+ * no room. */
 static bool fill_node(struct pt_memo *s, struct pt_node *n, bool taken)
 {
 	struct build b;
@@ -583,6 +597,7 @@ static bool fill_node(struct pt_memo *s, struct pt_node *n, bool taken)
 	return true;
 }
 
+/* The node after a COND, by its outcome. NULL: in another region, or no room. */
 static struct pt_node *next_node(struct pt_memo *s, struct pt_node *n,
 				    bool taken)
 {
@@ -606,7 +621,7 @@ static const struct pt_site *site_at(struct pt_memo *s, struct pt_node *n,
 	return site;
 }
 
-/* Where a COND goes on, in its region: NULL if that is elsewhere. */
+/* The step of a node, for a COND by its outcome; made if it is not there. NULL: no room. */
 static struct aux_step *step_of(struct pt_memo *s, struct pt_node *n,
 				     bool taken)
 {
@@ -623,19 +638,18 @@ static struct aux_step *step_of(struct pt_memo *s, struct pt_node *n,
 }
 
 /*
- * pt: paths, the memo of what a TNT, a TIP, or a TNT and the TIP right behind it do
- * at a node.
+ * ---- paths ----
  *
- * A path stays in one region. While there is much room it is kept at once, then the
- * second time it is taken: most of cold code runs once. Calls that return inside of
- * a path leave no trace in it but the height that the stack reached.
+ * A path is tried first (struct trial) and kept at once while there is much room; later
+ * only when it is asked for a second time, as most cold code runs once. Calls that return
+ * inside of a path leave nothing in it but the height that the stack reached.
  */
 
-#define STEPS 64
+#define STEPS 64		/* of a path, at most */
 
 _Static_assert(sizeof(struct pt_entry) == 32, "two are a cache line");
 
-/* The one behind e in the search for a key. */
+/* The entry after e in the search for a key: the next of its line, then the next line. */
 static struct pt_entry *find_next(struct pt_entry *table, size_t mask,
 				  struct pt_entry *e)
 {
@@ -644,7 +658,7 @@ static struct pt_entry *find_next(struct pt_entry *table, size_t mask,
 	return offset & (PT_LINE - 1) ? e + 1 : pt_entry_at(table, mask, offset);
 }
 
-/* The first free place of a key. */
+/* The first free entry for a key. */
 static struct pt_entry *find_free(struct pt_entry *table, size_t mask,
 				  uint64_t key)
 {
@@ -676,17 +690,19 @@ static bool grow_paths(struct pt_memo *s)
 	return true;
 }
 
+/* A path while it is made, with the nodes of its calls. */
 struct trial {
 	struct aux_step *steps[STEPS];
 	struct pt_site sites[PATH_CALLS];
 	struct aux_path pub;
-	unsigned left, n_calls, height;
+	unsigned left;		/* bits below a stop bit */
+	unsigned n_calls, height; /* open now, and at most */
 	enum pt_path_end end;
-	struct pt_node *node;	/* END_NODE: there */
-	uint64_t ip;		/* where it ends; canonical */
+	struct pt_node *node;	/* with PT_END_NODE: where it ends */
+	uint64_t ip;		/* where it ends; canonical; 0 with PT_END_POP */
 };
 
-/* The calls of a node. False: too many. */
+/* Adds the calls of a node. False: too many. */
 static bool add_calls(struct trial *t, struct pt_memo *s, struct pt_node *n)
 {
 	if (t->n_calls + n->n_sites > PATH_CALLS)
@@ -707,7 +723,7 @@ static void add_step(struct trial *t, struct aux_step *step)
 	p->n_insns += step->n_insns;
 }
 
-/* Takes one bit at n: the next node, or NULL at the end of the path. */
+/* Applies one TNT bit at the end of n. The next node; NULL: the path ends here. */
 static struct pt_node *apply_bit(struct trial *t, struct pt_memo *s,
 				struct pt_node *n, bool bit)
 {
@@ -726,12 +742,13 @@ static struct pt_node *apply_bit(struct trial *t, struct pt_memo *s,
 	return t->sites[t->n_calls].node;
 }
 
+/* A compressed return is a TNT bit that is set (SDM, RET compression). */
 static bool takes_bit(const struct pt_node *n, bool bit)
 {
 	return n->kind == PT_NODE_COND || (n->kind == PT_NODE_RET && bit);
 }
 
-/* To an address that a place can hold? */
+/* Does the branch lead to an address that a key can hold? */
 static bool leads_on(const struct trial *t, const struct pt_node *n, bool bit)
 {
 	if (n->kind == PT_NODE_COND)
@@ -739,7 +756,8 @@ static bool leads_on(const struct trial *t, const struct pt_node *n, bool bit)
 	return !t->n_calls || pt_is_canonical(t->sites[t->n_calls - 1].ip);
 }
 
-/* The step of one bit at n. 0: there is none, -1: no memory */
+/* Adds the step of n for one bit. 0: n takes no such bit, or the path is full; -1: no
+ * room. */
 static int try_step(struct trial *t, struct pt_memo *s, struct pt_node *n,
 		    bool bit)
 {
@@ -762,7 +780,8 @@ static int try_step(struct trial *t, struct pt_memo *s, struct pt_node *n,
 	return 1;
 }
 
-/* The branch at the end of n takes a TIP. False: it does not, or there is no room. */
+/* The branch at the end of n takes the TIP, and the path ends. False: it does not, or
+ * there is no room. */
 static bool end_at_tip(struct trial *t, struct pt_memo *s, struct pt_node *n)
 {
 	struct aux_step *step;
@@ -779,7 +798,7 @@ static bool end_at_tip(struct trial *t, struct pt_memo *s, struct pt_node *n)
 	return true;
 }
 
-/* Bits below a stop bit. False: no memory. */
+/* Applies bits (below a stop bit) from n on. False: no room. */
 static bool apply_bits(struct trial *t, struct pt_memo *s, struct pt_node *n,
 		      unsigned bits)
 {
@@ -810,7 +829,7 @@ static bool apply_bits(struct trial *t, struct pt_memo *s, struct pt_node *n,
 	return true;
 }
 
-/* False: no memory, or a TIP alone that the node does not take. */
+/* Tries bits, with PT_TIP, from n on. False: no room, or a TIP alone that n does not take. */
 static bool try_path(struct trial *t, struct pt_memo *s, struct pt_node *n,
 		     unsigned bits)
 {
@@ -853,7 +872,7 @@ static struct pt_entry entry_of(const struct trial *t, uint64_t key,
 				  .room = (uint8_t)(PT_STACK - t->height) };
 }
 
-/* NULL: there is no room. */
+/* Keeps a path under its key. NULL: no room. */
 static const struct pt_entry *keep_path(struct pt_memo *s,
 					const struct trial *t, uint64_t key,
 					const struct pt_region *r)
@@ -862,7 +881,8 @@ static const struct pt_entry *keep_path(struct pt_memo *s,
 	struct pt_path *p;
 	void *steps;
 
-	/* dense: what is looked for often is in its line all the same */
+	/* Dense, 7 of 8 entries: what is looked up often is in its line anyway
+	 * (promote), and half the memory is near (1.17 to 1.10 s, b143d79). */
 	if (!r->index ||
 	    (s->n_paths >= s->max_paths / 8 * 7 && !grow_paths(s)))
 		return NULL;
@@ -878,7 +898,8 @@ static const struct pt_entry *keep_path(struct pt_memo *s,
 	return e;
 }
 
-/* While there is much room, or from the second time on that it is taken. */
+/* While there is much room, yes; then from the second time on that the key is asked for. A
+ * tag that another key overwrote costs one more try. */
 static bool is_kept(struct pt_memo *s, uint64_t key)
 {
 	size_t h = pt_path_hash(key);
@@ -895,6 +916,7 @@ static bool is_kept(struct pt_memo *s, uint64_t key)
 	return again;
 }
 
+/* The path for a key that has none yet: kept, or in scratch until the next decode. */
 static const struct pt_entry *make_path(struct pt_memo *s, struct pt_node *n,
 					unsigned bits, uint64_t key)
 {
@@ -918,7 +940,8 @@ static const struct pt_entry *make_path(struct pt_memo *s, struct pt_node *n,
 	return &s->temp_entry;
 }
 
-/* An entry that the quick way did not find goes to the line where it looks. */
+/* An entry that the fast loop did not find moves to the line where it looks, in exchange
+ * for one that is there. */
 static const struct pt_entry *promote(struct pt_memo *s, struct pt_entry *e)
 {
 	struct pt_entry *home = pt_entry_at(s->paths, s->path_mask,
@@ -934,6 +957,8 @@ static const struct pt_entry *promote(struct pt_memo *s, struct pt_entry *e)
 	return home;
 }
 
+/* First an entry whose region is known to be mapped; then, if there is none, the host says
+ * which region is mapped there, and an entry of that one. */
 const struct pt_entry *pt_memo_find(struct pt_memo *s, uint64_t key_ip,
 				    unsigned bits, uint16_t flags)
 {
