@@ -1,12 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * pt: events happen: the code up to their place is walked, then they are told.
+ * Events are applied: the code up to where an event happens is walked, then the event
+ * changes the state and is emitted.
+ *
+ * Where it happens is given by an ip, or by the instruction that it belongs to. Those that
+ * need a packet (walk_by_trace) consume packets on the way; those that cannot, as the
+ * event's packet would come after them (walk_to), do not:
+ *
+ *	asynchronous (FUP, TIP)		walk_to the ip of the FUP
+ *	PIP, VMCS, PTWRITE without IP	walk to the next instruction that makes such
+ *					a packet; it stays pending
+ *	MODE, and PIP, VMCS with an IP	walk_by_trace to the ip
+ *	TIP.PGD				walk_to_disable
+ *
+ * The cases are those of libipt's event handling, so that both decoders stop and
+ * fail at the same instruction; where libipt has a workaround of its own for an erratum, the
+ * chunk is left to it (PT_E_UNSUPPORTED).
+ *
+ * Specification: Intel SDM volume 3, "Intel Processor Trace", "Packet Generation
+ * Scenarios"; volume 2 for the opcodes.
  */
 #include "decode/lib/pt/impl.h"
 
-/* ---- telling ---- */
+/* ---- emitting ---- */
 
-/* The next event of the queue, always with room; what was walked is borne out. */
 struct aux_flow *pt_emit(struct pt *d, enum aux_flow_kind kind,
 			       unsigned what)
 {
@@ -61,6 +78,7 @@ void pt_emit_ip(struct pt *d, enum aux_flow_kind kind, unsigned what,
 	f->trace.ip = ip;
 }
 
+/* The TIME of the event comes before it. */
 static void emit_event_time(struct pt *d, const struct pt_event *ev)
 {
 	if (ev->timed)
@@ -93,7 +111,8 @@ static void emit_context(struct pt *d, const struct pt_event *ev)
 
 /* ---- instructions that events belong to ---- */
 
-/* The opcode behind the prefixes; *rex is the last of them, if it is a REX. */
+/* The byte after 0F, after the prefixes; NULL: another map. *rex: a REX directly before the
+ * opcode, else 0. */
 static const uint8_t *find_opcode(const uint8_t *p, size_t n, uint8_t *rex)
 {
 	const uint8_t *end = p + n;
@@ -111,6 +130,7 @@ static const uint8_t *find_opcode(const uint8_t *p, size_t n, uint8_t *rex)
 	return end - p >= 3 && *p == 0x0f ? p + 1 : NULL;
 }
 
+/* MOV CR3, r64 (0F 22 /3). A REX.R would name CR11. */
 static bool is_mov_cr3(const uint8_t *p, size_t n, const struct x86_insn *insn)
 {
 	uint8_t rex;
@@ -130,6 +150,7 @@ static bool is_pip_source(const uint8_t *p, size_t n, const struct x86_insn *ins
 	return is_far(insn) || is_mov_cr3(p, n, insn);
 }
 
+/* Far branches, among them VM exits and entries, and VMPTRLD (0F C7 /6). */
 static bool is_vmcs_source(const uint8_t *p, size_t n, const struct x86_insn *insn)
 {
 	uint8_t rex;
@@ -154,7 +175,8 @@ static bool is_any(const uint8_t *p, size_t n, const struct x86_insn *insn)
 
 /* ---- going there ---- */
 
-/* To ip, with no packet. Where tracing is off libipt walks from nowhere. */
+/* Walks to ip without consuming a packet. While tracing is off there is nowhere to walk
+ * from; what libipt does then is left to it. */
 static int walk_to(struct pt *d, uint64_t ip)
 {
 	int r;
@@ -165,7 +187,7 @@ static int walk_to(struct pt *d, uint64_t ip)
 	return r == 1 ? 0 : r ? r : -PT_E_QUERY;
 }
 
-/* To the ip of the event, by packets if need be. */
+/* Walks to the ip of the event, and consumes packets on the way. */
 static int walk_by_trace(struct pt *d, const struct pt_event *ev)
 {
 	uint64_t ip = ev->ip;
@@ -185,7 +207,8 @@ static int walk_by_trace(struct pt *d, const struct pt_event *ev)
 	}
 }
 
-/* To an instruction, which waits until no more events can belong to it. */
+/* Walks to an instruction that matches; it is pending until no more events can belong to
+ * it. */
 static int walk_to_match(struct pt *d, pt_match match)
 {
 	int r = pt_slow_walk_match(d, match);
@@ -212,7 +235,11 @@ static int apply_enabled(struct pt *d, const struct pt_event *ev)
 	return 0;
 }
 
-/* A branch that takes a packet, or leads to the IP that is told, ends it. */
+/*
+ * Walks to where a TIP.PGD ends tracing: to its IP if it has one, else to the MOV CR3 that
+ * may have done it, or the next branch that takes a packet. The outcome of a conditional
+ * branch follows from the IP. SKL014: a filter's TIP.PGD may lack its IP.
+ */
 static int walk_to_disable(struct pt *d, const struct pt_event *ev)
 {
 	struct aux_flow *f;
@@ -260,6 +287,7 @@ static int apply_disabled(struct pt *d, const struct pt_event *ev)
 	return 0;
 }
 
+/* An interrupt, or the like: ASYNC, and TRACE_OFF if it leaves what is traced. */
 static int apply_async(struct pt *d, const struct pt_event *ev)
 {
 	struct aux_flow *f;
@@ -282,7 +310,8 @@ static int apply_async(struct pt *d, const struct pt_event *ev)
 	return 0;
 }
 
-/* SKD022: a VMLAUNCH or VMRESUME may have got a FUP that means nothing. */
+/* SKD022: the FUP before a TIP.PGD may be that of a VM entry: VMLAUNCH or VMRESUME
+ * (0F 01 C2, C3) at ip. */
 static bool is_skd022(struct pt *d, uint64_t ip)
 {
 	const uint8_t *p, *op;
@@ -296,6 +325,7 @@ static bool is_skd022(struct pt *d, uint64_t ip)
 	return op && op[0] == 0x01 && (op[1] == 0xc2 || op[1] == 0xc3);
 }
 
+/* PIP and VMCS. Without an IP they belong to a far branch, a MOV CR3 or a VMPTRLD. */
 static int apply_context(struct pt *d, const struct pt_event *ev)
 {
 	bool cr3 = ev->type == PT_EV_PAGING || ev->type == PT_EV_ASYNC_PAGING;
@@ -349,7 +379,7 @@ static int apply_tx(struct pt *d, const struct pt_event *ev)
 	bool begun = ev->value & 1, aborted = ev->value & 2;
 	int r = ev->has_ip ? walk_to(d, ev->ip) : 0;
 
-	/* BDM64: the branch before an abort may have got a wrong packet. */
+	/* BDM64: the branch before an abort may have a wrong packet. */
 	if (r == -PT_E_QUERY && aborted && d->cur.errata & PT_ERR_BDM64)
 		return -PT_E_UNSUPPORTED;
 	if (r)
@@ -365,6 +395,7 @@ static int apply_tx(struct pt *d, const struct pt_event *ev)
 	return 0;
 }
 
+/* Packets were lost. The flow resumes at the IP of the FUP after it, or at a TIP.PGE. */
 static int apply_overflow(struct pt *d, const struct pt_event *ev)
 {
 	struct aux_flow *f;
@@ -380,6 +411,7 @@ static int apply_overflow(struct pt *d, const struct pt_event *ev)
 	return 0;
 }
 
+/* Without an IP it belongs to the next PTWRITE. ev gets the ip that was found. */
 static int apply_ptwrite(struct pt *d, struct pt_event *ev)
 {
 	int r = 0;
@@ -398,6 +430,7 @@ static int apply_ptwrite(struct pt *d, struct pt_event *ev)
 	return r;
 }
 
+/* Power events, and all others with a value: CBR. */
 static int apply_power(struct pt *d, const struct pt_event *ev)
 {
 	uint64_t v = ev->value;
@@ -439,7 +472,8 @@ void pt_apply_late(struct pt *d)
 	d->pending.what &= ~PT_PENDING_LATE;
 }
 
-/* Does it go with the instruction that waits, or is that done? */
+/* The pending branch: ev belongs to it, too, or ends its wait, or the branch takes its
+ * packet before ev. */
 static int settle_branch(struct pt *d, const struct pt_event *ev)
 {
 	uint8_t bound = ev->type == PT_EV_PAGING ? PT_JOINED_PAGING :
@@ -447,7 +481,7 @@ static int settle_branch(struct pt *d, const struct pt_event *ev)
 
 	if (!(d->pending.what & PT_PENDING_BRANCH) || ev->type == PT_EV_DISABLED)
 		return 0;
-	if (ev->type == PT_EV_OVERFLOW) {	/* its TIP is lost too */
+	if (ev->type == PT_EV_OVERFLOW) {	/* its TIP is lost, too */
 		d->pending.what &= ~PT_PENDING_BRANCH;
 		d->pending.joined = 0;
 		return 0;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * pt: our own Intel PT flow engine: the interface.
+ * Our own Intel PT decoder: its interface, errata by CPU, and the order of fast path, slow
+ * path and delivery.
  *
- * It gives the flow that the libipt plugin gives, event by event, but TIME, which
- * comes before the branch whose packet it precedes, and the outcome of a branch,
- * which it always knows. What it cannot do so it leaves to another decoder.
+ * It delivers the flow that the libipt decoder delivers, event by event, with two
+ * differences: a TIME comes before the branch whose packet it precedes, and the outcome of
+ * each branch is known. What it cannot decode in the same way is left to the other decoder:
+ * -AUX_E_UNSUPPORTED.
  *
  * Specification: Intel SDM volume 3, chapter "Intel Processor Trace".
  */
@@ -14,11 +16,12 @@
 #include "decode/lib/pt/impl.h"
 #include "decode/lib/pt/pt.h"
 
-#define QUEUE_FIRST 512
-#define QUEUE_FULL 256		/* what is ready is given before there is more */
-#define SKIP_BYTES 1024		/* MTCs are closer, mostly */
-#define SKIP_PERIODS 256
+#define QUEUE_FIRST 512		/* events */
+/* Lazy timing (fast.c); tests lower both. MTCs are mostly less than 1,024 bytes apart. */
+#define GUARD_BYTES 1024
+#define MIN_PERIODS 256
 
+/* Errata by model: as pt_cpu_errata of libipt has them. */
 struct model_errata {
 	uint8_t model;
 	uint8_t errata;
@@ -89,8 +92,8 @@ static int open_pt(void **dec, const struct aux_decoder_config *config,
 	d->cur.errata = find_errata(&config->pt);
 	d->out.queue = malloc(QUEUE_FIRST * sizeof(*d->out.queue));
 	d->out.cap = QUEUE_FIRST;
-	d->guard_bytes = SKIP_BYTES;
-	d->min_periods = SKIP_PERIODS;
+	d->guard_bytes = GUARD_BYTES;
+	d->min_periods = MIN_PERIODS;
 	if (pt_memo_init(&d->memo, host) < 0 || !d->out.queue) {
 		close_pt(d);
 		return -AUX_E_NOMEM;
@@ -124,7 +127,8 @@ static int start_pt(void *dec, const struct aux_chunk *chunk)
 	return 0;
 }
 
-/* Gives what is ready. Stops behind a TIME that reaches the horizon. */
+/* Delivers what is committed. *stop: the last event is a TIME that is at the horizon or goes
+ * back; the host has to look. */
 static size_t drain(struct pt *d, struct aux_flow *out, size_t max, bool *stop)
 {
 	const struct aux_flow *q = d->out.queue + d->out.head;
@@ -148,7 +152,6 @@ static size_t drain(struct pt *d, struct aux_flow *out, size_t max, bool *stop)
 	return n;
 }
 
-/* Room for another event; what was given makes it, or more memory. */
 bool pt_queue_room(struct pt *d)
 {
 	struct aux_flow *q;
@@ -163,7 +166,7 @@ bool pt_queue_room(struct pt *d)
 	return true;
 }
 
-/* The host may have other code now. */
+/* The host may have switched to other code. */
 static void follow_generation(struct pt *d)
 {
 	if (d->memo.generation == d->host->generation)
@@ -173,6 +176,11 @@ static void follow_generation(struct pt *d)
 	pt_memo_invalidate(&d->memo);
 }
 
+/*
+ * Alternates: deliver what is committed; the fast path, straight into out; one step of the
+ * slow path, and more while what it walked waits for a packet. The fast path runs only
+ * with an empty queue, so events stay in order.
+ */
 static int decode_pt(void *dec, struct aux_flow *out, size_t max)
 {
 	struct pt *d = dec;

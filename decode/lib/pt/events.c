@@ -1,13 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * pt: packets as the slow way asks for them, and the events that they make.
+ * Packets as the slow path asks for them, and the events that they make.
  *
- * Some packets are an event alone, some wait for the IP of the next FUP or TIP, and
- * those of a PSB+ wait for its end. What libipt finds wrong in the packets that lie
- * between two that matter, and when, is found here in the same places: pt_peek
- * tells it ahead.
+ * Some packets are an event alone. Others wait for the IP of the next FUP or TIP (cur.bound
+ * holds them), and those of a PSB+ wait for its PSBEND:
  *
- * Specification: Intel SDM volume 3, chapter "Intel Processor Trace".
+ *	FUP		<- MODE.TSX, OVF; EXSTOP, PTW, BEP and CFE with an IP; MWAIT
+ *	TIP, TIP.PGD	<- MODE.Exec; the FUP of an interrupt, and PIP and VMCS after it
+ *	TIP.PGE		<- MODE.Exec
+ *	PSBEND		<- PIP, VMCS, MODE.*, CBR and MNT inside of the PSB+
+ *
+ * One packet may give several events: it stays at p until it gave all (cur.consumed).
+ *
+ * libipt reads one item ahead, and finds what is broken there before it reports what it
+ * has. To emit the same flow on broken trace, pt_look_ahead looks at the same times, on a
+ * copy of the cursor; and errors are found in the order in which libipt finds them, even
+ * where more could be said.
+ *
+ * Specification: Intel SDM volume 3, "Intel Processor Trace", "Trace Packets and Data
+ * Types", "Packet Generation Scenarios"; errata: the specification updates.
  */
 #include <string.h>
 
@@ -36,13 +47,14 @@ static bool is_one_of(const struct ptpkt *pkt, uint32_t set)
 	return set >> pkt->type & 1;
 }
 
-/* A packet of any kind. 0, or -enum pt_error. */
+/* The packet at p, of any kind. 0, or -enum pt_error. */
 static int read_packet(const struct pt_cursor *c, const uint8_t *p, unsigned *block,
 			 struct ptpkt *pkt)
 {
 	int n = ptpkt_next(p, c->end, block, pkt);
 
-	/* SKD007: a CYC that an OVF ran into */
+	/* SKD007: an OVF (02 f3) cut a CYC after its first byte, so that it
+	 * seems to have a second one of 02 */
 	if (n == 2 && pkt->type == PTPKT_CYC && c->errata & PT_ERR_SKD007 &&
 	    (pkt->payload & 0xffe0) == 0x20 && p + 2 < c->end && p[2] == 0xf3) {
 		*pkt = (struct ptpkt){ .type = PTPKT_PAD, .size = 1 };
@@ -91,6 +103,7 @@ static struct pt_event *add_bound(struct pt_cursor *c, enum pt_binding binding,
 	return ev;
 }
 
+/* Removes the oldest event that is bound so. False: there is none. */
 static bool pop_bound(struct pt_cursor *c, enum pt_binding binding,
 		       struct pt_event *ev)
 {
@@ -105,6 +118,7 @@ static bool pop_bound(struct pt_cursor *c, enum pt_binding binding,
 	return false;
 }
 
+/* Dates the event: now. */
 static void set_time(struct pt_cursor *c, struct pt_event *ev)
 {
 	ev->timed = c->time.known;
@@ -118,6 +132,7 @@ static bool is_ip_known(const struct pt_cursor *c)
 	return c->ip_state == PT_IP_KNOWN;
 }
 
+/* The event is at Last IP, unless that is suppressed. */
 static void set_ip(const struct pt_cursor *c, struct pt_event *ev)
 {
 	ev->has_ip = is_ip_known(c);
@@ -152,13 +167,50 @@ static void set_mode(struct pt_event *ev, const struct ptpkt *pkt)
 {
 	unsigned cs = pkt->flags & 3;
 
-	/* value2: 1 when the bits name no mode */
+	/* CS.L and CS.D; both set name no mode: value2 */
 	ev->value = cs == 1 ? AUX_FLOW_MODE_X86_64 :
 		    cs == 2 ? AUX_FLOW_MODE_X86_32 : AUX_FLOW_MODE_X86_16;
 	ev->value2 = cs == 3;
 }
 
-static int intended_item(const struct pt_cursor *c, const uint8_t *p);
+/* ---- bytes that are no packet ---- */
+
+/* The type that the first bytes name, of those that libipt knows by these; 0: none. */
+static unsigned intended_type(const uint8_t *p, const uint8_t *end)
+{
+	switch (p[0] & 0x1f) {
+	case 0x0d:
+		return PTPKT_TIP;
+	case 0x11:
+		return PTPKT_TIP_PGE;
+	case 0x01:
+		return PTPKT_TIP_PGD;
+	}
+	if (p[0] == 0x99)
+		return PTPKT_MODE_EXEC;
+	if (p[0] != 0x02 || end - p < 2)
+		return 0;
+	return p[1] == 0xa3 ? PTPKT_TNT : p[1] == 0x82 ? PTPKT_PSB :
+	       (p[1] & 0x1f) == 0x12 ? PTPKT_PTW : 0;
+}
+
+/* What pt_next_item says of bytes that are no packet: libipt knows some kinds by their
+ * opcode, and finds out that the rest is wrong only when it needs the packet. */
+static int intended_item(const struct pt_cursor *c, const uint8_t *p)
+{
+	switch (intended_type(p, c->end)) {
+	case 0:
+	case PTPKT_PSB:
+		return -PT_E_PACKET;
+	case PTPKT_TNT:
+		return PT_ITEM_TNT;
+	case PTPKT_TIP:
+		return pt_has_bound(c, PT_BIND_TIP) ? PT_ITEM_EVENT :
+						      PT_ITEM_TIP;
+	default:
+		return PT_ITEM_EVENT;
+	}
+}
 
 int pt_next_item(struct pt_cursor *c)
 {
@@ -211,7 +263,8 @@ int pt_next_item(struct pt_cursor *c)
 
 /* ---- events ---- */
 
-/* What an OVF means: at an IP, with tracing off (0), or nothing that can be. */
+/* What follows the OVF before p. 1: a FUP, where the flow resumes; 0: tracing is off; or an
+ * error. */
 static int scan_ovf(struct pt_cursor *c, const uint8_t *p)
 {
 	struct ptpkt pkt;
@@ -242,7 +295,7 @@ static int read_ovf(struct pt_cursor *c, struct pt_event *ev)
 	c->bound.n = 0;
 	pt_time_ovf(&c->time);
 	fup = scan_ovf(c, c->p);
-	/* What libipt makes of errata there is its own. */
+	/* How libipt works around these errata is left to it. */
 	if ((fup <= 0 && c->errata & PT_ERR_SKD010) ||
 	    (fup == -PT_E_CONTEXT && c->errata & PT_ERR_APL11) ||
 	    (fup > 0 && c->errata & PT_ERR_APL12))
@@ -259,7 +312,7 @@ static int read_ovf(struct pt_cursor *c, struct pt_event *ev)
 	return 0;
 }
 
-/* CR3 and VMCS go with an interrupt that is under way. */
+/* A PIP or VMCS: an event (1), or it goes with the interrupt whose FUP came before (0). */
 static int read_space(struct pt_cursor *c, const struct ptpkt *pkt,
 		      struct pt_event *ev)
 {
@@ -280,7 +333,7 @@ static int read_space(struct pt_cursor *c, const struct ptpkt *pkt,
 					       PT_EV_ASYNC_VMCS);
 	if (!wait)
 		return -PT_E_LIMIT;
-	if (!pip && paging) { /* in front of it */
+	if (!pip && paging) { /* the VMCS comes before it */
 		*wait = *paging;
 		*paging = (struct pt_event){ .type = PT_EV_ASYNC_VMCS,
 					     .binding = PT_BIND_TIP };
@@ -292,6 +345,7 @@ static int read_space(struct pt_cursor *c, const struct ptpkt *pkt,
 	return 0;
 }
 
+/* A MODE: an event (1), or it waits for its FUP or TIP (0). */
 static int read_mode(struct pt_cursor *c, const struct ptpkt *pkt,
 		     struct pt_event *ev)
 {
@@ -317,7 +371,7 @@ static int read_mode(struct pt_cursor *c, const struct ptpkt *pkt,
 	return 0;
 }
 
-/* Events that are complete, or wait for a FUP if fup. */
+/* Events that need nothing else (1), or wait for a FUP if fup (0). */
 static int read_plain(struct pt_cursor *c, const struct ptpkt *pkt,
 		      enum pt_event_type type, bool fup, bool timed,
 		      struct pt_event *ev)
@@ -338,6 +392,7 @@ static int read_plain(struct pt_cursor *c, const struct ptpkt *pkt,
 	return !fup;
 }
 
+/* A packet that nothing waits for. 1: *ev is there; 0: it waits; or an error. */
 static int read_event(struct pt_cursor *c, const struct ptpkt *pkt,
 		      struct pt_event *ev)
 {
@@ -374,7 +429,8 @@ static int read_event(struct pt_cursor *c, const struct ptpkt *pkt,
 	return -PT_E_CONTEXT;
 }
 
-/* A FUP that a CFE asked for is that of the interrupt too, if there is one. */
+/* Does the FUP before p also begin an interrupt? A CFE and the interrupt that it reports
+ * share one FUP. */
 static bool begins_branch(const struct pt_cursor *c, const uint8_t *p)
 {
 	unsigned block = 0;
@@ -391,7 +447,8 @@ static bool begins_branch(const struct pt_cursor *c, const uint8_t *p)
 	}
 }
 
-/* One event of a FUP. c->consumed: the packet goes with the last one. */
+/* event_of_*: one event of the IP packet at p. They return whether the packet stays, as
+ * more events need it, or an error. */
 static int event_of_fup(struct pt_cursor *c, const struct ptpkt *pkt,
 			struct pt_event *ev)
 {
@@ -438,7 +495,7 @@ static int event_of_pgd(struct pt_cursor *c, struct pt_event *ev)
 		set_ip(c, ev);
 		c->consumed = true;
 	} else if (!c->consumed) {
-		/* A MODE, or so, that only a TIP can have. */
+		/* What only a TIP can complete. */
 		return -PT_E_UNSUPPORTED;
 	}
 	return pt_has_bound(c, PT_BIND_TIP);
@@ -452,6 +509,7 @@ static int event_of_tip(struct pt_cursor *c, struct pt_event *ev)
 	return pt_has_bound(c, PT_BIND_TIP) || !c->consumed;
 }
 
+/* Events of a PSB+ have its IP and time; but a CBR and an MNT have no IP. */
 static int event_of_psbend(struct pt_cursor *c, struct pt_event *ev)
 {
 	pop_bound(c, PT_BIND_PSBEND, ev);
@@ -461,7 +519,7 @@ static int event_of_psbend(struct pt_cursor *c, struct pt_event *ev)
 	return 1;
 }
 
-/* The packets that others wait for: each may give several events. */
+/* An event of a packet that others wait for. 1, or an error. */
 static int read_bound(struct pt_cursor *c, const struct ptpkt *pkt,
 		      struct pt_event *ev)
 {
@@ -518,50 +576,6 @@ int pt_next_event(struct pt_cursor *c, struct pt_event *ev)
 	}
 }
 
-/*
- * pt: the header of a PSB+, and what lies ahead.
- *
- * libipt reads one item ahead, and what is broken there it finds before it tells of
- * what it has. So that the same is told here, it is looked for at the same times.
- * Nothing is changed by looking.
- */
-
-static unsigned intended_type(const uint8_t *p, const uint8_t *end)
-{
-	switch (p[0] & 0x1f) {
-	case 0x0d:
-		return PTPKT_TIP;
-	case 0x11:
-		return PTPKT_TIP_PGE;
-	case 0x01:
-		return PTPKT_TIP_PGD;
-	}
-	if (p[0] == 0x99)
-		return PTPKT_MODE_EXEC;
-	if (p[0] != 0x02 || end - p < 2)
-		return 0;
-	return p[1] == 0xa3 ? PTPKT_TNT : p[1] == 0x82 ? PTPKT_PSB :
-	       (p[1] & 0x1f) == 0x12 ? PTPKT_PTW : 0;
-}
-
-/* What bytes that are no packet would be, of the kinds that libipt knows by their
- * beginning and reads only later; 0: another one. */
-static int intended_item(const struct pt_cursor *c, const uint8_t *p)
-{
-	switch (intended_type(p, c->end)) {
-	case 0:
-	case PTPKT_PSB:
-		return -PT_E_PACKET;
-	case PTPKT_TNT:
-		return PT_ITEM_TNT;
-	case PTPKT_TIP:
-		return pt_has_bound(c, PT_BIND_TIP) ? PT_ITEM_EVENT :
-						      PT_ITEM_TIP;
-	default:
-		return PT_ITEM_EVENT;
-	}
-}
-
 /* ---- PSB+ ---- */
 
 static int header_event(struct pt_cursor *c, const struct ptpkt *pkt)
@@ -588,7 +602,8 @@ static int header_event(struct pt_cursor *c, const struct ptpkt *pkt)
 	return 0;
 }
 
-/* BDM70: a FUP in a PSB+ that is none, if a TIP.PGE follows at once. */
+/* BDM70: is the FUP of this PSB+ stale, as tracing is off? Then a TIP.PGE follows the PSB+
+ * at once. 1, 0, or an error. */
 static int is_bdm70(const struct pt_cursor *c, const uint8_t *p)
 {
 	struct ptpkt pkt;
@@ -620,8 +635,8 @@ static int header_fup(struct pt_cursor *c, const struct ptpkt *pkt,
 	return 0;
 }
 
-/* libipt says of some packets that they cannot be in a header, before it looks
- * whether they are packets, and whether they are there as a whole. */
+/* In a header, libipt rejects some packets by their opcode, before it looks at their other
+ * bytes or whether they are all there. */
 static int name_error(int err, const uint8_t *p, const uint8_t *end)
 {
 	bool meant = err == -PT_E_PACKET || (err == -PT_E_EOS && p < end);
@@ -630,7 +645,6 @@ static int name_error(int err, const uint8_t *p, const uint8_t *end)
 	return type && type != PTPKT_MODE_EXEC ? -PT_E_CONTEXT : err;
 }
 
-/* From the PSB at c->p on to what ends its header, which stays. */
 int pt_read_psb(struct pt_cursor *c)
 {
 	const uint8_t *p = c->p + 16;
@@ -667,8 +681,8 @@ int pt_read_psb(struct pt_cursor *c)
 
 /* ---- looking ahead ---- */
 
-/* From a PSB: behind its PSBEND (1), or at the end of a header that makes events
- * (0). */
+/* pt_read_psb without a change. 1: *at is after the PSBEND; 0: *at is the end of a header
+ * that makes events; or an error. *ip: the PSB+ has an IP. */
 static int peek_header(const struct pt_cursor *c, const uint8_t **at, bool *ip)
 {
 	const uint8_t *p = *at + 16;

@@ -246,9 +246,9 @@ INLINE const uint8_t *loop_end(const struct pt_fast *r, bool lazy)
  * for those of the turn before. In particular where a TIP leads is known from the packet
  * alone. A compiler would rather select e->next or last_ip with a conditional move, which
  * waits for e. It must not execute an asm volatile that the source does not reach: so
- * the empty one keeps the branch, and the CPU speculates across it. Looking paths up by address and this loop took
- * gzip from 1.20 to 1.16 G host instructions, python from 1.72 to 1.44, and cc1 to 0.85 of
- * its time (edb363d).
+ * the empty one keeps the branch, and the CPU speculates across it. Paths by address and
+ * this loop took gzip from 1.20 to 1.16 G host instructions, python from 1.72 to 1.44, and
+ * cc1 to 0.85 of its time (edb363d).
  *
  * joined, emits_times and lazy are constants in each of the five calls (run_fast_loop), so
  * that no version spends registers or instructions on what it does not do.

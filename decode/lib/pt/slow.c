@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * pt: the slow way: instruction by instruction, asking for packets as they are
- * needed. It does all that the quick way leaves: what leaves a region, events,
- * broken trace and the beginnings and ends.
+ * The slow path of the Intel PT decoder: instruction by instruction, asking for packets as
+ * the code needs them. It handles all that the fast path leaves: code that leaves a
+ * region, events, broken trace, the beginning and the end of a chunk.
  *
- * What was walked waits in the queue until a packet bears it out.
+ * Instructions that need no packet are only likely to have run: they wait in the queue
+ * (committed to tail) until a packet is found where they lead to. If that is not found, they
+ * are taken back (sync.c): the flow shows nothing that may not have run.
+ *
+ * Specification: Intel SDM volume 3, "Intel Processor Trace", "Control Flow Tracing".
  */
 #include "decode/lib/pt/impl.h"
 
-#define MAX_UNTRACED (1 << 16)	/* jumps in a row that need no trace */
+#define MAX_UNTRACED (1 << 16)	/* jumps in a row that need no packet */
 
 /* ---- walking ---- */
 
@@ -20,7 +24,7 @@ static const uint8_t range_ends[] = {
 	[X86_FAR] = AUX_END_FAR, [X86_PTWRITE] = AUX_END_FALL,
 };
 
-/* d->walk.insn at d->walk.ip runs. */
+/* Adds walk.insn, at walk.ip, to the last RANGE, or to a new one. */
 static int add_insn(struct pt *d)
 {
 	struct aux_flow *f = d->out.queue + d->out.tail - 1;
@@ -46,7 +50,7 @@ static int add_insn(struct pt *d)
 	return 0;
 }
 
-/* Reads the instruction at d->walk.ip, whatever it has to lead to. */
+/* Decodes the instruction at walk.ip into walk.insn. *p, *n: its bytes, perhaps in buf. */
 static int read_insn(struct pt *d, const uint8_t **p, size_t *n,
 		     uint8_t buf[16])
 {
@@ -66,7 +70,8 @@ static int read_insn(struct pt *d, const uint8_t **p, size_t *n,
 	return 0;
 }
 
-/* Jumps that need no trace and come round again go on for ever. */
+/* Jumps that need no packet and come back to where they were never end: code and trace do
+ * not belong together. */
 static bool is_endless(struct pt *d)
 {
 	d->walk.untraced++;
@@ -79,7 +84,8 @@ static bool is_endless(struct pt *d)
 	return false;
 }
 
-/* Something is walked at last: that tracing is on is told. */
+/* TRACE_ON comes with the first instruction that is walked, even for an event that is not
+ * emitted itself, and stays if that event is undone: tracing was on. */
 void pt_slow_trace_on(struct pt *d)
 {
 	bool mute = d->out.suppress;
@@ -95,7 +101,8 @@ void pt_slow_trace_on(struct pt *d)
 	d->out.undo.tail = UINT32_MAX;
 }
 
-/* One instruction; 1: it takes no packet, and d->walk.ip is behind it. */
+/* Walks one instruction. 1: it took no packet, and walk.ip is after it; 0: it needs one;
+ * 2: it matches. */
 static int walk_insn(struct pt *d, pt_match match)
 {
 	const uint8_t *p;
@@ -155,7 +162,8 @@ int pt_slow_walk_match(struct pt *d, pt_match match)
 
 /* ---- packets ---- */
 
-/* The TNT at d->cur.p. */
+/* Loads the bits of the TNT at cur.p. An error in the packets after it is found now, as by
+ * libipt. */
 static int load_tnt(struct pt *d)
 {
 	const uint8_t *pos;
@@ -171,8 +179,8 @@ static int load_tnt(struct pt *d)
 	return err == -PT_E_EOS ? 0 : err;
 }
 
-/* The end of the packets, where a branch needs one: what comes behind them, the
- * end of the chunk, is none for it. */
+/* The next item, where a branch needs one. If the packets end and another chunk continues
+ * this one, code and trace contradict each other: the walk to end_ip needs no packet. */
 static int item_for_branch(struct pt *d)
 {
 	int r = pt_next_item(&d->cur);
@@ -182,6 +190,7 @@ static int item_for_branch(struct pt *d)
 	return r;
 }
 
+/* One TNT bit for the branch at walk.insn. */
 static int consume_bit(struct pt *d, bool *taken)
 {
 	int r;
@@ -202,7 +211,8 @@ static int consume_bit(struct pt *d, bool *taken)
 	return 0;
 }
 
-/* The target of an indirect branch: a TIP, though bits may come first. */
+/* A TIP for the branch at walk.insn: walk.ip is its target. A TNT may come first, with bits
+ * of later branches: the CPU may defer TIPs until the TNT is full (SDM, "Deferred TIPs"). */
 static int consume_tip(struct pt *d)
 {
 	const uint8_t *pos;
@@ -228,6 +238,7 @@ static int consume_tip(struct pt *d)
 	return r == -PT_E_EOS ? 0 : r;
 }
 
+/* A return: a bit if it is compressed, else a TIP. */
 static int consume_return(struct pt *d)
 {
 	bool taken;
@@ -287,11 +298,12 @@ int pt_slow_pass_branch(struct pt *d)
 
 /* ---- steps ---- */
 
+/* err was found at a branch, or on the walk to it. */
 static void fail_at_branch(struct pt *d, int err)
 {
 	const uint8_t *pos = d->cur.p;
 
-	/* libipt has read on to the next packet that matters. */
+	/* By now libipt has read on to the next packet that matters. */
 	if (err != -PT_E_CODE || d->cur.n_bits)
 		pt_peek(&d->cur, d->cur.p, &pos);
 	pt_sync_fail(d, err, pos);
@@ -314,8 +326,9 @@ static void step_branch(struct pt *d)
 		fail_at_branch(d, r);
 }
 
-/* Does the next event, if it is one, go with the branch that waits, too? Behind an OVF
- * that does not wait any more. */
+/* Is the next item an event that belongs to the pending branch, too? One far branch may
+ * have a PIP, a VMCS and a TIP.PGD. After an OVF the branch does not wait any longer, as
+ * its packet is lost. The event is pending then. */
 static bool is_joined(struct pt *d)
 {
 	uint8_t type;
@@ -330,7 +343,8 @@ static bool is_joined(struct pt *d)
 	       (type == PT_EV_VMCS && !(d->pending.joined & PT_JOINED_VMCS));
 }
 
-/* An event of a branch is told only if the branch then finds its packet. */
+/* The pending branch takes its packet, unless another event belongs to it. If there is no
+ * such packet, the event did not happen: what was emitted for it is undone. */
 static int pass_branch_of_event(struct pt *d)
 {
 	int r;
@@ -340,7 +354,8 @@ static int pass_branch_of_event(struct pt *d)
 	    d->walk.insn.cls == X86_PTWRITE || is_joined(d))
 		return 0;
 	r = pt_slow_pass_branch(d);
-	/* libipt has taken the end of the chunk for an event, in vain. */
+	/* For libipt the end of the chunk was an event, so that it looked
+	 * no further. */
 	if (r == -PT_E_QUERY && d->cur.p == d->cur.end &&
 	    d->chunk->flags & AUX_CHUNK_HAS_END_IP)
 		r = -PT_E_EOS;
@@ -353,8 +368,9 @@ static int pass_branch_of_event(struct pt *d)
 	return r;
 }
 
-/* Time comes before what is walked now: where nothing was given yet, and what runs up
- * to a PSB runs after the last time in front of it. */
+/* Emits the TIME that comes before what is walked for the event: the first one after the
+ * sync, as who runs must be known before the first code is asked for; and before code that
+ * runs up to a PSB, the last time before that PSB. True: the host has to look. */
 static bool reach_horizon_first(struct pt *d)
 {
 	const struct pt_event *ev = &d->pending.event;
@@ -365,8 +381,10 @@ static bool reach_horizon_first(struct pt *d)
 	       pt_emit_time(d, d->cur.before_psb) && d->times.at_horizon;
 }
 
-/* A CBR of a PSB+ has no IP. Where an event behind it has that of the PSB+, it goes
- * with that: there it is told, too, where a chunk begins with the PSB. */
+/* Is the event a CBR of a PSB+ that is not the last event of it? A CBR has no ip, and
+ * would be emitted before the code that runs up to the PSB. With the next event of the
+ * PSB+, which has its ip, it comes after that code, where it also is if a chunk begins at
+ * this PSB: the flow does not depend on where the stream is cut (433f14e). */
 static bool waits_for_psbend(const struct pt *d)
 {
 	struct ptpkt pkt;
@@ -377,6 +395,11 @@ static bool waits_for_psbend(const struct pt *d)
 	       pkt.type == PTPKT_PSBEND;
 }
 
+/*
+ * The next event: read, then applied. libipt reads the item after it first. With an error
+ * on the way there the event is lost; with an error in the next event itself, this one
+ * changes the state, and what it walked stands, but it is not emitted.
+ */
 static void step_event(struct pt *d)
 {
 	const uint8_t *pos;
@@ -403,12 +426,12 @@ static void step_event(struct pt *d)
 		return;
 	}
 	if (!err || fetched) {
-		/* With an error in the next one it happens, but is not told. */
 		d->out.suppress = err;
 		d->out.undo.tail = UINT32_MAX;
 		r = pt_apply(d, &d->pending.event);
 		d->out.suppress = false;
-		/* What led there has run, and a branch that it waits at. */
+		/* What led there has run; a pending branch only with its
+		 * packet. */
 		if (!r && (err ? d->out.committed < d->out.tail &&
 				 d->out.queue[d->out.tail - 1].what > AUX_END_CALL :
 				 !(d->pending.what & PT_PENDING_BRANCH)))

@@ -1,9 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * pt: synchronization, errors, and the end of a chunk.
+ * Synchronization, errors, and the end of a chunk.
  *
- * After an error decoding goes on at a later PSB, always: each try starts behind
- * the one before. What no packet bore out is never shown.
+ * A PSB is a resume point: after it, nothing of what came before is needed. Last IP, the
+ * mode, the return stack, CR3 and time are forgotten, and what is repeated of it in
+ * the PSB+ is all that is known. So a chunk can begin at any PSB, and decoding it
+ * gives what decoding the whole stream gives from there on. That is also why errors cost
+ * no more than the trace up to the next PSB; each try starts after the one before, so that
+ * decoding always ends.
+ *
+ * The seam of two chunks. The session cuts a stream at a PSB whose FUP says where the CPU
+ * was: end_ip of the first chunk, and where the second one begins. Between the last
+ * packet and the PSB the CPU ran instructions that need no packet; they belong to
+ * the first chunk, which walks on to end_ip (walk_to_end_ip). The second one is
+ * given the ip by the PSB+, and begins with its TRACE_ON, which the session drops.
+ * Therefore, if packets end where another chunk continues, a branch that needs a packet is a
+ * contradiction, not the end of the trace.
+ *
+ * What was walked and no packet confirmed is never shown (retract).
+ *
+ * Specification: Intel SDM volume 3, "Intel Processor Trace", "Decoder Synchronization".
  */
 #include "decode/lib/pt/impl.h"
 
@@ -21,7 +37,7 @@ static enum aux_gap_cause cause_of(int err)
 	}
 }
 
-/* The last ip known is where what is taken back began. */
+/* Takes back what no packet confirmed. The last known ip is where that began. */
 static void retract(struct pt *d)
 {
 	if (d->out.committed == d->out.tail)
@@ -30,9 +46,9 @@ static void retract(struct pt *d)
 	d->out.tail = d->out.committed;
 }
 
+/* The RANGE that the failing branch ends; libipt did not report that either. */
 static void drop_failed_branch(struct pt *d)
 {
-	/* The run that the failing branch ends was never told of. */
 	if (d->out.committed < d->out.tail &&
 	    d->out.queue[d->out.tail - 1].what != AUX_END_JUMP &&
 	    d->out.queue[d->out.tail - 1].what != AUX_END_CALL &&
@@ -40,6 +56,7 @@ static void drop_failed_branch(struct pt *d)
 		d->out.tail--;
 }
 
+/* detail is the error: a number for messages. */
 static void emit_gap(struct pt *d, enum aux_gap_cause cause, uint64_t ip,
 		     int err)
 {
@@ -50,6 +67,7 @@ static void emit_gap(struct pt *d, enum aux_gap_cause cause, uint64_t ip,
 	f->gap.detail = (uint64_t)-err;
 }
 
+/* Nothing is known but output, TIMEs and where the PSBs are looked for. */
 static void reset(struct pt *d)
 {
 	d->cur.state = PT_UNSYNCED;
@@ -70,7 +88,7 @@ void pt_sync_fail(struct pt *d, int err, const uint8_t *pos)
 	bool tail = more && pos == d->cur.end;
 	uint64_t ip;
 
-	/* Where another chunk takes over, packets do not just end. */
+	/* The stream does not end where another chunk continues. */
 	if (more && err == -PT_E_EOS)
 		err = -PT_E_QUERY;
 	reset(d);
@@ -96,14 +114,14 @@ void pt_sync_fail(struct pt *d, int err, const uint8_t *pos)
 		pt_finish(d, PT_DONE);
 		break;
 	default:
-		/* The end was not reached: only the walk's last bit is gone. */
+		/* At the very end: only the walk to end_ip is lost. */
 		emit_gap(d, tail ? AUX_GAP_DESYNC : cause_of(err), ip, err);
 		if (tail)
 			pt_finish(d, PT_DONE);
 	}
 }
 
-/* At a PSB nothing is known. */
+/* Begins at a PSB, where nothing is known. The mode is that of most code until MODE.Exec. */
 static void begin_at(struct pt *d, const uint8_t *psb)
 {
 	reset(d);
@@ -134,7 +152,8 @@ void pt_sync_next(struct pt *d)
 	}
 	begin_at(d, psb);
 	err = pt_read_psb(&d->cur);
-	/* libipt takes what comes first for the place where it begins. */
+	/* Without an IP, libipt goes on to the first item; for that, tracing
+	 * counts as on. */
 	d->cur.state = PT_ON;
 	if (!err && d->cur.ip_state == PT_IP_NONE && !d->cur.bound.n) {
 		err = pt_next_item(&d->cur);
@@ -153,7 +172,8 @@ void pt_sync_next(struct pt *d)
 		pt_sync_fail(d, err, pos);
 }
 
-/* To where the next chunk takes over. */
+/* After the last packet: walks to where the next chunk continues, see above. Without one,
+ * nothing is known of what ran. */
 static void walk_to_end_ip(struct pt *d)
 {
 	uint64_t ip;
@@ -189,7 +209,8 @@ static void walk_to_end_ip(struct pt *d)
 	emit_gap(d, AUX_GAP_DESYNC, ip, r ? r : -PT_E_QUERY);
 }
 
-/* Is a packet that is cut one that libipt walks to a branch for? */
+/* The chunk ends inside of a packet. For these, libipt first walks to the branch that would
+ * consume it, and finds the end only then. */
 static bool is_walked_for(const struct pt *d)
 {
 	switch (pt_cut_packet(&d->cur)) {
@@ -205,6 +226,7 @@ static bool is_walked_for(const struct pt *d)
 	}
 }
 
+/* Is that packet one of time? */
 static bool is_time_cut(const struct pt *d)
 {
 	unsigned type = pt_cut_packet(&d->cur);
@@ -213,7 +235,6 @@ static bool is_time_cut(const struct pt *d)
 	       type == PTPKT_CYC;
 }
 
-/* The packets end, at d->cur.p, or inside of the last one. */
 void pt_sync_end(struct pt *d)
 {
 	int r;
@@ -235,9 +256,10 @@ void pt_sync_end(struct pt *d)
 	pt_sync_fail(d, r < 0 ? r : -PT_E_EOS, d->cur.p);
 }
 
-/* ---- what the quick way gave too early ---- */
+/* ---- what the fast path emitted too early ---- */
 
-/* A TNT of the quick way was none: the packets behind it are broken. */
+/* The TNT that the fast path consumed last does not stand, as the packets after it are
+ * broken: the flow is where it was before. */
 static void undo_tnt(struct pt *d, int err, const uint8_t *pos)
 {
 	int r;
@@ -249,7 +271,8 @@ static void undo_tnt(struct pt *d, int err, const uint8_t *pos)
 	pt_sync_fail(d, r < 0 ? r : err, pos);
 }
 
-/* The last step of the quick way was none: what is behind it is broken. */
+/* Only the last step of what the fast path emitted last does not stand. Its RANGEs go to the
+ * queue, where pt_sync_fail takes them back. Returns the events left in out. */
 static size_t undo_step(struct pt *d, struct aux_flow *out, size_t n, int err,
 		   const uint8_t *pos)
 {
@@ -257,7 +280,6 @@ static size_t undo_step(struct pt *d, struct aux_flow *out, size_t n, int err,
 	struct aux_flow *f;
 
 	d->cur.n_bits = 0;
-	/* Its RANGEs are put into the queue, to be taken back. */
 	if (out[n - 1].kind == AUX_FLOW_PATH) {
 		n--;
 		for (uint32_t i = 0; i < p->n_steps; i++) {
@@ -285,7 +307,7 @@ static size_t undo_step(struct pt *d, struct aux_flow *out, size_t n, int err,
 	return n;
 }
 
-/* The last instruction that these events give. */
+/* Sets out.last_ip to the last instruction of these events, if there is one. */
 static void find_last_ip(struct pt *d, const struct aux_flow *out, size_t n)
 {
 	while (n--) {
@@ -303,7 +325,11 @@ static void find_last_ip(struct pt *d, const struct aux_flow *out, size_t n)
 	}
 }
 
-/* libipt would not have taken the last packet, were a broken one the next. */
+/*
+ * libipt reads one item ahead: had the next one been broken, it would not have reported the
+ * branch that consumed the last TNT or TIP. fetched: it is broken only in the next event,
+ * which libipt reads later.
+ */
 size_t pt_sync_verify(struct pt *d, struct aux_flow *out, size_t n, bool *stop)
 {
 	const uint8_t *pos;
@@ -315,7 +341,7 @@ size_t pt_sync_verify(struct pt *d, struct aux_flow *out, size_t n, bool *stop)
 		return n;
 	}
 	*stop = false;
-	if (fetched && err == -PT_E_PACKET) {	/* an event: the step stands */
+	if (fetched && err == -PT_E_PACKET) {	/* the step stands */
 		find_last_ip(d, out, n);
 		d->cur.n_bits = 0;
 		pt_sync_fail(d, err, pos);

@@ -2,14 +2,21 @@
 /*
  * Time in Intel PT: the clocks and how they are held together.
  *
- * TSC and MTC are anchors. Between two of them cycles tell the time, scaled by
- * CBR and, within what CBR allows, by how many there were between the anchors
- * before. An anchor with no CYC since the one before does not begin cycles anew:
- * the next CYC counts from further back. The next MTC is the latest that it can
- * be. Where the estimate was too fast it waits, and the bound tells how long.
+ * TSC and MTC are anchors: they say what time it is. Between two of them CYCs do, scaled
+ * from core cycles to TSC ticks by the ratio of the last CBR and, within what that
+ * allows, by how many cycles there were between the anchors before (calibrate).
  *
- * Most MTCs come one period behind the one before, with CYCs between, and most of
- * what may be is not: step_mtc is for those, and must leave t as the rest would.
+ *  - An anchor without a CYC since the one before does not restart the count of cycles:
+ *    the next CYC counts from further back.
+ *  - The MTC that is due next is the latest that the time can be. If the estimate is
+ *    ahead of an anchor, it stands still until the clocks have caught up, and the bound
+ *    says by how much.
+ *  - An MTC has 8 bits of the crystal clock, a TMA 16; what is above follows from the
+ *    order of packets.
+ *
+ * Most MTCs come one period after the last one, with CYCs between them, and most of what
+ * can happen has not. step_mtc is for those; it must leave t exactly as consume_mtc
+ * would.
  *
  * Specification: Intel SDM volume 3, "Intel Processor Trace", "Timing Packets".
  */
@@ -19,7 +26,7 @@
 #define ONE ((uint64_t)1 << PT_TIME_SHIFT)
 #define CYCLES_MAX (((uint64_t)1 << PT_TIME_CYCLE_BITS) - 1)
 #define SCALE_MAX ((uint64_t)1 << (PT_TIME_SHIFT + 8))
-#define SPREAD_UNKNOWN (64 * ONE)	/* no core is that much slower than TSC */
+#define SPREAD_UNKNOWN (64 * ONE)	/* no core is slower than TSC by that */
 
 #define CONFIG_CYC 2		/* bits of IA32_RTIT_CTL */
 #define CONFIG_CYC_THRESH 19
@@ -28,8 +35,9 @@
 #define MTC_BITS 8
 #define CTC_BOUND 2		/* ticks that TMA and rounding may hide */
 #define CALIBRATE_MIN 64	/* cycles, for a scale that is worth it */
-#define STEADY_BITS 40		/* of what steps add up: far from any wrap */
+#define STEADY_BITS 40		/* of what step_mtc adds: far from any wrap */
 
+/* a + b, saturated at NEVER. */
 static uint64_t add(uint64_t a, uint64_t b)
 {
 	uint64_t sum;
@@ -50,7 +58,8 @@ static uint64_t scaled(uint64_t n, uint64_t scale)
 
 /* ---- frequency ---- */
 
-/* Nominal or ratio is another one. What was learnt may be off by more. */
+/* Sets the ratio, and the scales at the ratios next to it: a CBR rounds, so the true one
+ * is between these. A nominal frequency that was learnt is itself off by up to one. */
 static void set_ratio(struct pt_time *t, uint8_t ratio)
 {
 	unsigned step = t->nominal_given ? 1 : 2;
@@ -64,7 +73,7 @@ static void set_ratio(struct pt_time *t, uint8_t ratio)
 		t->high = t->nominal / (ratio - step);
 }
 
-/* Scale may be anywhere between the ratios next to the one told. */
+/* How far scale may be off: it is between those of the ratios next to the one of CBR. */
 static void set_spread(struct pt_time *t)
 {
 	uint64_t low, high;
@@ -87,7 +96,8 @@ static void set_scale(struct pt_time *t, uint64_t scale)
 	set_spread(t);
 }
 
-/* So many cycles took so many ticks: take it for what comes. */
+/* A scale that was measured: used from now on if CBR allows it. Without a nominal frequency
+ * in the configuration, that is learnt from it. */
 static void adopt_scale(struct pt_time *t, uint64_t scale)
 {
 	if (t->nominal_given && t->ratio) {
@@ -101,6 +111,7 @@ static void adopt_scale(struct pt_time *t, uint64_t scale)
 	set_scale(t, scale);
 }
 
+/* At an anchor: measures the scale since the last one, if there were cycles enough. */
 static void calibrate(struct pt_time *t, uint64_t tsc)
 {
 	uint64_t ticks = tsc - t->cal_tsc;
@@ -119,7 +130,8 @@ static void calibrate(struct pt_time *t, uint64_t tsc)
 
 /* ---- the estimate ---- */
 
-/* Settles what the cycles since base tell; held where it was ahead. */
+/* Computes tsc, bound, window and limit from the cycles since base. tsc stands still where it
+ * was ahead. */
 static void estimate(struct pt_time *t)
 {
 	uint64_t tsc = add(t->base, scaled(t->cycles, t->scale));
@@ -148,7 +160,7 @@ static void estimate(struct pt_time *t)
 		   (t->base | t->base_bound) >> 62 ? 0 : t->next;
 }
 
-/* Base moves on to what the cycles since it tell. */
+/* Moves base to the time that the cycles since it say. */
 static void fold(struct pt_time *t)
 {
 	t->steady = false;
@@ -177,7 +189,8 @@ void pt_time_cyc_slow(struct pt_time *t, uint64_t cycles)
 	estimate(t);
 }
 
-/* Cycles count from the anchor; a CYC may have left some of them for later. */
+/* Cycles count from the anchor on. A CYC may have left some of those before it to the next
+ * one: slack. */
 static void set_base(struct pt_time *t)
 {
 	uint64_t scale = t->scale ? t->scale : SPREAD_UNKNOWN;
@@ -188,7 +201,7 @@ static void set_base(struct pt_time *t)
 	t->moved = false;
 }
 
-/* The time is tsc, give or take bound. */
+/* An anchor says that it is tsc, give or take bound. */
 static void set_anchor(struct pt_time *t, uint64_t tsc, uint64_t bound)
 {
 	t->anchor = tsc;
@@ -250,7 +263,7 @@ void pt_time_psb(struct pt_time *t)
 
 void pt_time_tsc(struct pt_time *t, uint64_t tsc)
 {
-	/* time may be lost before a TSC: nothing to calibrate with */
+	/* the clocks may have stopped before it: nothing to calibrate with */
 	t->calibrating = false;
 	t->known = true;
 	t->lost = false;
@@ -263,7 +276,7 @@ void pt_time_tsc(struct pt_time *t, uint64_t tsc)
 	set_anchor(t, tsc, 0);
 }
 
-/* Due: so many periods, or less, behind ctc. */
+/* The next MTC is due a period after ctc, at the latest. */
 static void expect_mtc(struct pt_time *t)
 {
 	t->next = add(t->ctc_tsc, add(t->period_tsc, 1 + t->ctc_bound));
@@ -289,7 +302,7 @@ void pt_time_tma(struct pt_time *t, uint16_t ctc, uint16_t fc)
 	t->bound = bound;
 }
 
-/* The crystal clock went on by so many ticks. */
+/* Advances the crystal clock by so many ticks. */
 static void advance_ctc(struct pt_time *t, uint32_t ticks)
 {
 	uint64_t n = t->config->tsc_ctc_ratio_n, d = t->config->tsc_ctc_ratio_d;
@@ -309,7 +322,7 @@ static void advance_ctc(struct pt_time *t, uint32_t ticks)
 	t->ctc_tsc = add(t->ctc_tsc, tsc);
 }
 
-/* Without a TMA the first MTC is where CYC says, or at most a period behind the
+/* Without a TMA the first MTC is where the cycles say, or else at most a period after the
  * TSC. */
 static void guess_ctc(struct pt_time *t)
 {
@@ -324,7 +337,8 @@ static void guess_ctc(struct pt_time *t)
 	}
 }
 
-/* A TMA has 16 bits: of more, the first MTC tells the rest, being the next one. */
+/* An MTC, as the value of the crystal clock. If a TMA had fewer bits than the MTC, the first
+ * MTC is the next one that fits. */
 static void consume_mtc(struct pt_time *t, uint32_t ctc)
 {
 	unsigned bits = t->period + MTC_BITS;
@@ -350,7 +364,7 @@ static void consume_mtc(struct pt_time *t, uint32_t ctc)
 	set_anchor(t, t->ctc_tsc, t->ctc_bound);
 }
 
-/* Behind an MTC: can step_mtc take the next one? */
+/* After an MTC: is all in place for step_mtc to take the next one? */
 static bool is_steady(const struct pt_time *t)
 {
 	return t->have_ctc && !t->tma_last && !t->lost && !t->turn &&
@@ -366,7 +380,7 @@ static __attribute__((noinline)) void mtc_slow(struct pt_time *t, uint8_t value)
 	t->steady = is_steady(t);
 }
 
-/* One period behind the last, and there was enough to calibrate with. */
+/* Is the MTC one period after the last, with cycles enough to calibrate with? */
 static inline bool is_step(const struct pt_time *t, uint8_t value)
 {
 	return t->steady && (uint8_t)(value - (t->ctc >> t->period)) == 1 &&
@@ -374,7 +388,7 @@ static inline bool is_step(const struct pt_time *t, uint8_t value)
 	       !((t->ctc_tsc | t->tsc) >> 61);
 }
 
-/* calibrate: the cycles took so many ticks. */
+/* As calibrate: the cycles took so many ticks. */
 static inline void step_scale(struct pt_time *t, uint64_t ticks)
 {
 	uint64_t scale = (ticks << PT_TIME_SHIFT) / t->cycles;
@@ -386,7 +400,7 @@ static inline void step_scale(struct pt_time *t, uint64_t ticks)
 	t->spread = above > below ? above : below;
 }
 
-/* The crystal clock goes on by a period. Returns how many ticks that is. */
+/* As advance_ctc by a period. Returns how many TSC ticks that is. */
 static inline uint64_t step_ctc(struct pt_time *t, uint8_t value)
 {
 	uint64_t d = t->config->tsc_ctc_ratio_d, ticks = t->period_tsc;
@@ -402,7 +416,7 @@ static inline uint64_t step_ctc(struct pt_time *t, uint8_t value)
 	return ticks;
 }
 
-/* consume_mtc where is_step: all of it that can change anything. */
+/* As consume_mtc, if is_step. */
 static inline void step_mtc(struct pt_time *t, uint8_t value)
 {
 	uint64_t bound = t->ctc_bound, tsc, end;
@@ -414,7 +428,7 @@ static inline void step_mtc(struct pt_time *t, uint8_t value)
 	t->cycles = 0;
 	t->next = end = tsc + t->period_tsc + 1 + bound;
 	t->limit = end;
-	if (t->tsc > tsc) {	/* it is ahead, and waits */
+	if (t->tsc > tsc) {	/* it is ahead: it stands still */
 		t->limit = 0;
 		if (t->tsc > end)
 			end = t->tsc;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Time in Intel PT: TSC, TMA, MTC, CYC and CBR packets as one TSC that never runs
- * backwards between two PSBs, and how far it may be off.
+ * Time in Intel PT: TSC, TMA, MTC, CYC and CBR packets as one TSC that never goes backwards
+ * between two PSBs, and how far it may be off.
  *
- * A PSB forgets everything, so what a piece of trace gives does not depend on what
- * was decoded before it. No allocation, no host; CYC is the hot one.
+ * A PSB forgets everything, so what a piece of trace gives does not depend on what was
+ * decoded before it. No allocation, no host. CYC is the hot function, then MTC.
  *
  * Specification: Intel SDM volume 3, chapter "Intel Processor Trace", sections
  * "Timing Packets" and "Decoder Synchronization".
@@ -17,24 +17,26 @@
 
 #include <aux/decoder.h>
 
-/* TSC ticks a cycle are fixed-point numbers with so many bits of fraction. */
+/* Scales, in TSC ticks per cycle, are fixed-point numbers with so many bits of fraction. */
 #define PT_TIME_SHIFT 20
-/* More cycles than 2 to this between two other timing packets are folded. */
+/* More than 2 to this cycles between two other timing packets are folded, so that their
+ * product with a scale fits 64 bits. */
 #define PT_TIME_CYCLE_BITS 35
 
 /*
- * tsc is the time of the last packet that told one. The bound takes for granted
- * that a core's clock keeps the ratio CBR told, give or take one, that it runs
- * wherever cycles are all that tells time, and that no timing packets but
- * those an OVF stands for are missing. UINT64_MAX: after an OVF, until a TSC.
+ * tsc is the time of the last timing packet. The bound assumes that a core's clock keeps
+ * the ratio that CBR named, give or take one; that the clock runs wherever only cycles tell
+ * the time; and that no timing packets are missing but those that an OVF stands for.
+ * UINT64_MAX: after an OVF, until a TSC.
  */
 struct pt_time {
 	uint64_t tsc;		/* the estimate; valid when known */
 	uint64_t bound;		/* the true time is within tsc +- bound; 0: tsc
 				 * was in a packet */
 	bool known;		/* there was a TSC since the PSB */
-	uint64_t total;		/* cycles told while it was known */
-	/* the rest is its own */
+	uint64_t total;		/* cycles of CYCs since it was known, ever */
+	/* what follows is private to time.c and the inline functions below, and to
+	 * the fast path */
 	const struct aux_pt_config *config;
 
 	/* CYC: the time is base + cycles * scale */
@@ -42,15 +44,16 @@ struct pt_time {
 	uint64_t cycles;
 	uint64_t scale;		/* 0: not known */
 	uint64_t spread;	/* scale may be off by so much */
-	uint64_t limit;		/* the quick way ends here; 0: never take it */
-	uint64_t window;	/* no bound is above */
+	uint64_t limit;		/* below this tsc a CYC only adds up; 0: never */
+	uint64_t window;	/* no bound is larger */
 	uint64_t turn;		/* scale changed by so much since the last CYC */
-	uint64_t slack;		/* cycles that a CYC may have left for later */
+	uint64_t slack;		/* cycles that a CYC may have left to the next one: the
+				 * threshold CYCThresh */
 	uint64_t slack_max;
-	bool slack_given;	/* by the configuration, else a CYC tells */
-	bool moved;		/* base holds cycles since the anchor */
-	bool lost;		/* since an OVF */
-	bool steady;		/* the next MTC may be as the last one was */
+	bool slack_given;	/* by the configuration, else learnt from CYCs */
+	bool moved;		/* base includes cycles since the anchor */
+	bool lost;		/* there was an OVF and no TSC yet */
+	bool steady;		/* the next MTC can go the short way: is_step */
 
 	/* the last TSC or MTC, and when the next MTC is due */
 	uint64_t anchor, anchor_bound;
@@ -69,14 +72,14 @@ struct pt_time {
 	bool tma_due;		/* the last packet was a TSC */
 	bool tma_last;		/* no MTC since the TMA */
 	uint8_t period;		/* log2, in ticks of the crystal clock */
-	uint32_t ctc;		/* as far as packets tell it */
+	uint32_t ctc;		/* the crystal clock, its bits that packets have */
 	uint64_t ctc_tsc;	/* the time at ctc, and */
-	uint64_t ctc_part;	/* 1/ratio_d ticks more */
-	uint64_t ctc_bound;
+	uint64_t ctc_part;	/* so many 1/ratio_d ticks more */
+	uint64_t ctc_bound;	/* it may be off by so much */
 	uint64_t period_tsc, period_part;
 };
 
-/* config outlives t. */
+/* Before the first packet of a chunk. config must outlive t. */
 void pt_time_init(struct pt_time *t, const struct aux_pt_config *config);
 void pt_time_psb(struct pt_time *t);
 void pt_time_tsc(struct pt_time *t, uint64_t tsc);
@@ -85,11 +88,11 @@ void pt_time_mtc(struct pt_time *t, uint8_t ctc);
 void pt_time_cbr(struct pt_time *t, uint8_t ratio);
 void pt_time_ovf(struct pt_time *t);	/* packets were lost here */
 
-/* pt_time_cyc where something else than adding up is to be done */
+/* pt_time_cyc where more is to be done than adding up. */
 void pt_time_cyc_slow(struct pt_time *t, uint64_t cycles);
 
-/* pt_time_cyc for who does not read bound, which stays as it was. False: all is
- * done, bound too. */
+/* pt_time_cyc for callers that do not read bound, which may be stale then. False: bound is
+ * up to date. */
 static inline bool pt_time_cyc_tsc(struct pt_time *t, uint64_t cycles)
 {
 	uint64_t sum = t->cycles + cycles;
@@ -106,6 +109,7 @@ static inline bool pt_time_cyc_tsc(struct pt_time *t, uint64_t cycles)
 	return true;
 }
 
+/* A CYC of so many cycles. */
 static inline void pt_time_cyc(struct pt_time *t, uint64_t cycles)
 {
 	uint64_t bound;
