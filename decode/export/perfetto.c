@@ -9,10 +9,98 @@
  */
 #include <stdlib.h>
 
-#include "decode/export/perfetto.h"
+#include "common/protobuf.h"
+#include "decode/export/export.h"
 #include "decode/sink/columns.h"
 
-/* export_perfetto_track: what tracks there are, and names: see perfetto.h. */
+enum field {
+	TRACE_PACKET = 1,
+
+	PACKET_TIMESTAMP = 8,
+	PACKET_SEQUENCE = 10,
+	PACKET_EVENT = 11,
+	PACKET_INTERNED = 12,
+	PACKET_FLAGS = 13,
+	PACKET_TRACK = 60,
+
+	EVENT_CATEGORY = 3,
+	EVENT_ANNOTATION = 4,
+	EVENT_TYPE = 9,
+	EVENT_NAME = 10,
+	EVENT_TRACK = 11,
+	EVENT_VALUE = 30,
+	EVENT_DOUBLE = 44,
+
+	INTERNED_CATEGORY = 1,
+	INTERNED_NAME = 2,
+	INTERNED_ANNOTATION = 3,
+	ENTRY_IID = 1,
+	ENTRY_NAME = 2,
+
+	TRACK_UUID = 1,
+	TRACK_NAME = 2,
+	TRACK_PROCESS = 3,
+	TRACK_THREAD = 4,
+	TRACK_PARENT = 5,
+	TRACK_COUNTER = 8,
+	PROCESS_PID = 1,
+	PROCESS_NAME = 6,
+	THREAD_PID = 1,
+	THREAD_TID = 2,
+	THREAD_NAME = 5,
+	COUNTER_UNIT = 3,
+
+	NOTE_IID = 1,
+	NOTE_BOOL = 2,
+	NOTE_UINT = 3,
+	NOTE_INT = 4,
+	NOTE_STRING = 6,
+	NOTE_POINTER = 7,
+	NOTE_NAME = 10,
+};
+
+enum event_type { SLICE_BEGIN = 1, SLICE_END, INSTANT, COUNTER };
+enum { FLAG_CLEARED = 1, FLAG_NEEDS = 2 };
+
+/* Interned strings of our own: keys of annotations, categories; iid is one more. */
+enum key { KEY_INSNS, KEY_SELF, KEY_CYCLES, KEY_ADDR, KEY_FROM, KEY_DSO, KEY_KIND,
+	   KEY_END, KEY_LOST, KEY_GUESSED, KEY_CAUSE, KEY_TEXT, KEY_OFFSET,
+	   KEY_VALUE, KEY_IP, N_KEYS };
+enum category { CAT_CALL, CAT_OFF, CAT_GAP, CAT_SPAN, CAT_PAYLOAD, N_CATS };
+
+/* UUIDs: track ids below, and from these on. */
+#define UUID_TRACK   (UINT64_C(1) << 40)
+#define UUID_PROCESS (UINT64_C(2) << 40)
+#define UUID_INSNS   (UINT64_C(3) << 40)
+#define UUID_IPC     (UINT64_C(4) << 40)
+#define UUID_COUNTER (UINT64_C(5) << 40)
+#define UUID_SPAN    (UINT64_C(6) << 40)
+
+struct thread_state {
+	uint64_t shown_ns;
+	struct call_count shown;
+	bool has_ipc;
+};
+
+/* A counter of the schema, or a lane of spans: a track of its own. */
+struct lane {
+	uint32_t pid, name, lane;
+	bool is_counter;
+};
+
+struct perfetto {
+	struct export *x;
+	struct protobuf pb;
+	struct export_ids seen;	/* 1: the name is written */
+	struct lane *lanes;
+	uint32_t n_lanes;
+	bool started;
+};
+
+static inline uint64_t track_uuid(const struct export_track *t)
+{
+	return UUID_TRACK + t->id;
+}
 
 #define MAX_LANES 4096
 
@@ -25,7 +113,7 @@ static const char *const keys[N_KEYS] = {
 static const char *const cats[N_CATS] = { "call", "off", "gap", "span",
 					  "payload" };
 
-static int perfetto_flush(struct perfetto *f)
+static int flush_packet(struct perfetto *f)
 {
 	if (f->pb.failed)
 		return -AUX_E_NOMEM;
@@ -61,11 +149,11 @@ static int put_first(struct perfetto *f)
 			     strlen(keys[i]));
 	protobuf_end(&f->pb, data);
 	protobuf_end(&f->pb, packet);
-	return perfetto_flush(f);
+	return flush_packet(f);
 }
 
-/* perfetto_track.c */
-static size_t perfetto_packet(struct perfetto *f)
+/* put_track.c */
+static size_t begin_packet(struct perfetto *f)
 {
 	size_t packet = protobuf_begin(&f->pb, TRACE_PACKET);
 
@@ -96,9 +184,9 @@ static uint64_t process_uuid(const struct export_track *t)
 	return UUID_PROCESS + (uint32_t)export_pid(t);
 }
 
-static int perfetto_process(struct perfetto *f, const struct export_track *t)
+static int put_process(struct perfetto *f, const struct export_track *t)
 {
-	size_t packet = perfetto_packet(f), track, process;
+	size_t packet = begin_packet(f), track, process;
 
 	track = protobuf_begin(&f->pb, PACKET_TRACK);
 	protobuf_u64(&f->pb, TRACK_UUID, process_uuid(t));
@@ -109,14 +197,14 @@ static int perfetto_process(struct perfetto *f, const struct export_track *t)
 	protobuf_end(&f->pb, process);
 	protobuf_end(&f->pb, track);
 	protobuf_end(&f->pb, packet);
-	return perfetto_flush(f);
+	return flush_packet(f);
 }
 
-static int perfetto_counter_track(struct perfetto *f, uint64_t uuid,
+static int put_counter_track(struct perfetto *f, uint64_t uuid,
 				  uint64_t parent, const char *name,
 				  unsigned unit)
 {
-	size_t packet = perfetto_packet(f), track, counter;
+	size_t packet = begin_packet(f), track, counter;
 
 	track = protobuf_begin(&f->pb, PACKET_TRACK);
 	protobuf_u64(&f->pb, TRACK_UUID, uuid);
@@ -128,21 +216,21 @@ static int perfetto_counter_track(struct perfetto *f, uint64_t uuid,
 	protobuf_end(&f->pb, counter);
 	protobuf_end(&f->pb, track);
 	protobuf_end(&f->pb, packet);
-	return perfetto_flush(f);
+	return flush_packet(f);
 }
 
 /* In the packet: the name's text, when no packet had it before. Its iid is its id
  * and one. */
-static int perfetto_track(struct perfetto *f, const struct export_track *t)
+static int put_track(struct perfetto *f, const struct export_track *t)
 {
-	size_t packet = perfetto_packet(f), track, thread;
+	size_t packet = begin_packet(f), track, thread;
 	char name[128];
 	bool known = (int32_t)t->tid >= 0 && !t->stack;
 
 	export_track_name(t, name, sizeof(name));
 	track = protobuf_begin(&f->pb, PACKET_TRACK);
-	protobuf_u64(&f->pb, TRACK_UUID, perfetto_uuid(t));
-	protobuf_u64(&f->pb, TRACK_PARENT, t->stack ? perfetto_uuid(t->thread)
+	protobuf_u64(&f->pb, TRACK_UUID, track_uuid(t));
+	protobuf_u64(&f->pb, TRACK_PARENT, t->stack ? track_uuid(t->thread)
 						    : process_uuid(t));
 	if (known) {
 		thread = protobuf_begin(&f->pb, TRACK_THREAD);
@@ -157,11 +245,11 @@ static int perfetto_track(struct perfetto *f, const struct export_track *t)
 	}
 	protobuf_end(&f->pb, track);
 	protobuf_end(&f->pb, packet);
-	return perfetto_flush(f);
+	return flush_packet(f);
 }
 
 /* export_ops.track */
-static int perfetto_meet(void *format, struct export_track *t)
+static int meet_track(void *format, struct export_track *t)
 {
 	struct perfetto *f = format;
 	int err = f->started ? 0 : put_first(f);
@@ -170,17 +258,17 @@ static int perfetto_meet(void *format, struct export_track *t)
 	if (!t->user)
 		return -AUX_E_NOMEM;
 	if (!err)
-		err = perfetto_process(f, t);
+		err = put_process(f, t);
 	if (!err)
-		err = perfetto_track(f, t);
+		err = put_track(f, t);
 	if (!err && !t->stack && (int32_t)t->tid >= 0)
-		err = perfetto_counter_track(f, UUID_INSNS + t->id, perfetto_uuid(t),
+		err = put_counter_track(f, UUID_INSNS + t->id, track_uuid(t),
 					"instructions", 2);
 	return err;
 }
 
 /* The track of a counter or of a lane, made when it is new; -1: too many. */
-static int64_t perfetto_lane(struct perfetto *f, const struct export_track *t,
+static int64_t find_lane(struct perfetto *f, const struct export_track *t,
 			     const struct export_name *name, uint32_t lane,
 			     bool is_counter, int *err)
 {
@@ -203,18 +291,18 @@ static int64_t perfetto_lane(struct perfetto *f, const struct export_track *t,
 	f->lanes = v;
 	v[f->n_lanes++] = as;
 	if (is_counter) {
-		*err = perfetto_counter_track(f, UUID_COUNTER + f->n_lanes - 1,
+		*err = put_counter_track(f, UUID_COUNTER + f->n_lanes - 1,
 					 process_uuid(t), name->text, 0);
 		return f->n_lanes - 1;
 	}
-	packet = perfetto_packet(f);
+	packet = begin_packet(f);
 	track = protobuf_begin(&f->pb, PACKET_TRACK);
 	protobuf_u64(&f->pb, TRACK_UUID, UUID_SPAN + f->n_lanes - 1);
 	protobuf_u64(&f->pb, TRACK_PARENT, process_uuid(t));
 	protobuf_bytes(&f->pb, TRACK_NAME, name->text, name->len);
 	protobuf_end(&f->pb, track);
 	protobuf_end(&f->pb, packet);
-	*err = perfetto_flush(f);
+	*err = flush_packet(f);
 	return f->n_lanes - 1;
 }
 
@@ -230,7 +318,7 @@ static int begin_event(struct perfetto *f, struct event *e, uint64_t ns,
 {
 	int err;
 
-	e->packet = perfetto_packet(f);
+	e->packet = begin_packet(f);
 	protobuf_u64(&f->pb, PACKET_TIMESTAMP, ns);
 	if (name) {
 		err = perfetto_name(f, name);
@@ -251,7 +339,7 @@ static int end_event(struct perfetto *f, const struct event *e)
 {
 	protobuf_end(&f->pb, e->event);
 	protobuf_end(&f->pb, e->packet);
-	return perfetto_flush(f);
+	return flush_packet(f);
 }
 
 static void note_u64(struct perfetto *f, enum key key, uint32_t field,
@@ -335,7 +423,7 @@ static int put_ipc(struct perfetto *f, struct export_track *t, uint64_t ns,
 	if (!d->cycles)
 		return 0;
 	if (!st->has_ipc)
-		err = perfetto_counter_track(f, UUID_IPC + t->id, perfetto_uuid(t), "IPC",
+		err = put_counter_track(f, UUID_IPC + t->id, track_uuid(t), "IPC",
 					0);
 	st->has_ipc = true;
 	if (!err)
@@ -378,7 +466,7 @@ static int begin_slice(void *format, struct export_track *t,
 	int err;
 
 	if (s->kind == EXPORT_GAP) { /* to be seen when it is short, too */
-		err = begin_event(f, &e, s->ns, INSTANT, perfetto_uuid(t), s->name,
+		err = begin_event(f, &e, s->ns, INSTANT, track_uuid(t), s->name,
 				  CAT_GAP);
 		if (err)
 			return err;
@@ -387,7 +475,7 @@ static int begin_slice(void *format, struct export_track *t,
 		if (err)
 			return err;
 	}
-	err = begin_event(f, &e, s->ns, SLICE_BEGIN, perfetto_uuid(t), s->name,
+	err = begin_event(f, &e, s->ns, SLICE_BEGIN, track_uuid(t), s->name,
 			  cat[s->kind]);
 	if (err)
 		return err;
@@ -415,7 +503,7 @@ static int end_slice(void *format, struct export_track *t,
 {
 	struct perfetto *f = format;
 	struct event e;
-	int err = begin_event(f, &e, s->ns, SLICE_END, perfetto_uuid(t), NULL, 0);
+	int err = begin_event(f, &e, s->ns, SLICE_END, track_uuid(t), NULL, 0);
 
 	if (err)
 		return err;
@@ -432,7 +520,7 @@ static int put_instant(void *format, struct export_track *t,
 {
 	struct perfetto *f = format;
 	struct event e;
-	int err = begin_event(f, &e, i->ns, INSTANT, perfetto_uuid(t), i->name,
+	int err = begin_event(f, &e, i->ns, INSTANT, track_uuid(t), i->name,
 			      CAT_PAYLOAD);
 
 	if (err)
@@ -450,7 +538,7 @@ static int put_counter(void *format, struct export_track *t,
 {
 	struct perfetto *f = format;
 	int err;
-	int64_t at = perfetto_lane(f, t, c->name, 0, true, &err);
+	int64_t at = find_lane(f, t, c->name, 0, true, &err);
 
 	return err || at < 0 ? err : put_value(f, c->ns,
 					       UUID_COUNTER + (uint64_t)at,
@@ -463,7 +551,7 @@ static int put_span(void *format, struct export_track *t,
 	struct perfetto *f = format;
 	struct event e;
 	int err;
-	int64_t at = perfetto_lane(f, t, s->name, s->lane, false, &err);
+	int64_t at = find_lane(f, t, s->name, s->lane, false, &err);
 
 	if (err || at < 0)
 		return err;
@@ -488,9 +576,9 @@ static int finish_perfetto(void *format, struct aux_diag *diag)
 	(void)diag;
 	for (struct export_track *t = f->x->tracks; t && !err; t = t->next) {
 		if (t->pid == t->tid)
-			err = perfetto_process(f, t);
+			err = put_process(f, t);
 		if (!err)
-			err = perfetto_track(f, t);
+			err = put_track(f, t);
 	}
 	return err;
 }
@@ -524,7 +612,7 @@ const struct export_ops export_perfetto = {
 	.help = "a trace of Perfetto",
 	.flags = EXPORT_BINARY,
 	.open = open_perfetto,
-	.track = perfetto_meet,
+	.track = meet_track,
 	.begin = begin_slice,
 	.end = end_slice,
 	.instant = put_instant,

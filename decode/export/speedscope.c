@@ -10,7 +10,6 @@
  */
 #include <stdlib.h>
 
-#include "decode/export/spool.h"
 #include "decode/export/export.h"
 
 struct profile {

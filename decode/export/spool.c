@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* export_spool: see spool.h. Blocks are of one size, all full but the last. */
+/* export_spool: see export.h. Blocks are of one size, all full but the last. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include <aux/error.h>
 
-#include "decode/export/spool.h"
+#include "decode/export/export.h"
 
 #define BLOCK 16384
 

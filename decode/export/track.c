@@ -27,7 +27,7 @@ static uint64_t hash_text(const char *s, size_t len)
 	return h ^ h >> 29;
 }
 
-static struct export_name **find_slot(struct export_name **slots, size_t n,
+static struct export_name **name_slot(struct export_name **slots, size_t n,
 				      const char *text, size_t len)
 {
 	size_t i = (size_t)hash_text(text, len) & (n - 1);
@@ -38,7 +38,7 @@ static struct export_name **find_slot(struct export_name **slots, size_t n,
 	return &slots[i];
 }
 
-static int grow_slots(struct exporter *e)
+static int grow_names(struct exporter *e)
 {
 	size_t n = e->n_slots ? 2 * e->n_slots : 1024;
 	struct export_name **slots = calloc(n, sizeof(struct export_name *));
@@ -47,7 +47,7 @@ static int grow_slots(struct exporter *e)
 		return -AUX_E_NOMEM;
 	for (size_t i = 0; i < e->n_slots; i++)
 		if (e->slots[i])
-			*find_slot(slots, n, e->slots[i]->text,
+			*name_slot(slots, n, e->slots[i]->text,
 				   e->slots[i]->len) = e->slots[i];
 	free(e->slots);
 	e->slots = slots;
@@ -61,7 +61,7 @@ const struct export_name *export_intern(struct export *x, const char *text)
 	size_t raw = strlen(text), len = export_clean(NULL, text, raw);
 	struct export_name *name, **slot;
 
-	if (2 * (size_t)(x->n_names + 1) > e->n_slots && grow_slots(e))
+	if (2 * (size_t)(x->n_names + 1) > e->n_slots && grow_names(e))
 		return NULL;
 	if (len > UINT32_MAX / 2)
 		return NULL;
@@ -71,7 +71,7 @@ const struct export_name *export_intern(struct export *x, const char *text)
 	export_clean(name->text, text, raw);
 	name->text[len] = 0;
 	name->len = (uint32_t)len;
-	slot = find_slot(e->slots, e->n_slots, name->text, len);
+	slot = name_slot(e->slots, e->n_slots, name->text, len);
 	if (*slot) {
 		free(name);
 		return *slot;
@@ -445,7 +445,7 @@ uint32_t *export_ids_at(struct export_ids *ids, uint32_t id)
 	return &ids->v[id];
 }
 
-static uint32_t *map_find_slot(const struct export_map *m, const uint64_t *key)
+static uint32_t *map_slot(const struct export_map *m, const uint64_t *key)
 {
 	uint64_t h = key[0] * UINT64_C(0x9e3779b97f4a7c15);
 	uint32_t i;
@@ -478,7 +478,7 @@ static int grow_map(struct export_map *m)
 	m->n_slots = 2 * max;
 	m->max = max;
 	for (uint32_t i = 0; i < m->n; i++)
-		*map_find_slot(m, m->keys[i]) = i + 1;
+		*map_slot(m, m->keys[i]) = i + 1;
 	return 0;
 }
 
@@ -489,7 +489,7 @@ int64_t export_map_find(struct export_map *m, uint64_t a, uint64_t b, uint64_t c
 
 	if (m->n == m->max && grow_map(m))
 		return -AUX_E_NOMEM;
-	slot = map_find_slot(m, key);
+	slot = map_slot(m, key);
 	if (!*slot) {
 		memcpy(m->keys[m->n], key, sizeof(key));
 		*slot = ++m->n;

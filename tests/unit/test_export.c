@@ -9,7 +9,6 @@
 #include <zlib.h>
 
 #include "common/gzip.h"
-#include "decode/export/spool.h"
 #include "tests/unit/fakehost.h"
 #include "common/protobuf.h"
 #include "decode/export/export.h"
