@@ -14,7 +14,7 @@
 
 #include "decode/sink/columns.h"
 #include "decode/lib/session/session.h"
-#include "decode/report/write.h"
+#include "decode/report/impl.h"
 
 /* Strings, each once. */
 struct strings {

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "decode/report/report.h"
+#include "decode/report/impl.h"
 
 /*
  * sink_report_time: where in time a lane's frames begin and end, and the spans of

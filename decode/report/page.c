@@ -11,60 +11,33 @@
 
 #include <aux/error.h>
 
-#include "decode/report/pack.h"
-#include "decode/report/report.h"
-#include "decode/report/write.h"
+#include "common/embed.h"
+#include "decode/report/impl.h"
 
-#define PART(name, file)						\
-	__asm__(".pushsection .rodata\n"				\
-		".globl report_part_" #name "\n"			\
-		".hidden report_part_" #name "\n"			\
-		"report_part_" #name ":\n"				\
-		".incbin \"decode/report/web/" file "\"\n"				\
-		".globl report_part_" #name "_end\n"			\
-		".hidden report_part_" #name "_end\n"			\
-		"report_part_" #name "_end:\n"				\
-		".byte 0\n"						\
-		".popsection\n");					\
-	extern const char report_part_##name[], report_part_##name##_end[]
+EMBED(page_html, "decode/report/web/report.html");
+EMBED(page_css, "decode/report/web/report.css");
+EMBED(data_js, "decode/report/web/data.js");
+EMBED(view_js, "decode/report/web/view.js");
+EMBED(chart_js, "decode/report/web/chart.js");
+EMBED(draw_js, "decode/report/web/draw.js");
+EMBED(detail_js, "decode/report/web/detail.js");
+EMBED(flame_js, "decode/report/web/flame.js");
+EMBED(table_js, "decode/report/web/table.js");
+EMBED(main_js, "decode/report/web/report.js");
 
-#define GET(name)							\
-	((struct report_part){ report_part_##name,			\
-		(size_t)(report_part_##name##_end - report_part_##name) })
+struct part {
+	const char *text, *end;
+};
 
-PART(html, "report.html");
-PART(css, "report.css");
-PART(data, "data.js");
-PART(view, "view.js");
-PART(chart, "chart.js");
-PART(draw, "draw.js");
-PART(detail, "detail.js");
-PART(flame, "flame.js");
-PART(table, "table.js");
-PART(main, "report.js");
+/* The scripts in the order in which they use each other. */
+static const struct part scripts[] = {
+	{ data_js, data_js_end },     { view_js, view_js_end },
+	{ chart_js, chart_js_end },   { draw_js, draw_js_end },
+	{ detail_js, detail_js_end }, { flame_js, flame_js_end },
+	{ table_js, table_js_end },   { main_js, main_js_end },
+};
 
-static struct report_part report_page_html(void)
-{
-	return GET(html);
-}
-
-static struct report_part report_page_css(void)
-{
-	return GET(css);
-}
-
-/* The scripts in the order in which they belong; text NULL behind the last. */
-static struct report_part report_page_js(unsigned i)
-{
-	const struct report_part parts[] = {
-		GET(data), GET(view), GET(chart), GET(draw),
-		GET(detail), GET(flame), GET(table), GET(main),
-	};
-
-	return i < sizeof(parts) / sizeof(parts[0]) ?
-		       parts[i] :
-		       (struct report_part){ NULL, 0 };
-}
+#define N_SCRIPTS (sizeof(scripts) / sizeof(scripts[0]))
 
 /* sink_report_pack: see pack.h. Only this file calls zlib. */
 
@@ -333,11 +306,10 @@ static int make_nodes(struct report_writer *w, uint64_t room)
 
 static uint64_t page_length(void)
 {
-	struct report_part part;
-	uint64_t n = report_page_html().len + report_page_css().len;
+	uint64_t n = EMBED_SIZE(page_html) + EMBED_SIZE(page_css);
 
-	for (unsigned i = 0; (part = report_page_js(i)).text; i++)
-		n += part.len;
+	for (size_t i = 0; i < N_SCRIPTS; i++)
+		n += (uint64_t)(scripts[i].end - scripts[i].text);
 	return n;
 }
 
@@ -375,23 +347,20 @@ static void put_memory(struct outbuf *out, const struct outbuf *from)
 
 static void put_scripts(struct outbuf *out)
 {
-	struct report_part part;
-
-	for (unsigned i = 0; (part = report_page_js(i)).text; i++)
-		outbuf_put(out, part.text, part.len);
+	for (size_t i = 0; i < N_SCRIPTS; i++)
+		outbuf_put(out, scripts[i].text,
+			   (size_t)(scripts[i].end - scripts[i].text));
 }
 
 static void put_slot(struct report_writer *w, struct outbuf *out,
 		     const char *name, size_t len)
 {
-	struct report_part css = report_page_css();
-
 	if (len == 5 && !memcmp(name, "TITLE", 5))
 		report_put_title(w, out);
 	else if (len == 4 && !memcmp(name, "HEAD", 4))
 		report_put_head(w, out);
 	else if (len == 3 && !memcmp(name, "CSS", 3))
-		outbuf_put(out, css.text, css.len);
+		outbuf_put(out, page_css, EMBED_SIZE(page_css));
 	else if (len == 2 && !memcmp(name, "JS", 2))
 		put_scripts(out);
 	else if (len == 4 && !memcmp(name, "DATA", 4)) {
@@ -404,8 +373,7 @@ static void put_slot(struct report_writer *w, struct outbuf *out,
 
 static void put_page(struct report_writer *w, struct outbuf *out)
 {
-	struct report_part html = report_page_html();
-	const char *p = html.text, *end = p + html.len, *open, *close;
+	const char *p = page_html, *end = page_html_end, *open, *close;
 
 	while ((open = memmem(p, (size_t)(end - p), "{{", 2))) {
 		close = memmem(open, (size_t)(end - open), "}}", 2);

@@ -10,6 +10,7 @@
 #include "common/diag.h"
 
 #include "common/outbuf.h"
+#include "decode/report/impl.h"
 #include "decode/report/report.h"
 
 /* Nodes in memory for a byte of the file: it takes some ten bytes for one. */

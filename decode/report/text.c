@@ -10,7 +10,7 @@
 
 #include "decode/sink/columns.h"
 #include "decode/lib/session/session.h"
-#include "decode/report/write.h"
+#include "decode/report/impl.h"
 
 /* 1234567 as 1,234,567; 32 bytes. */
 static const char *grouped(uint64_t v, char *buf)

@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * report_fit: which nodes stay when there are too many. The time is cut into windows that may each keep as
+ * many nodes, those that are longest; where little happens all stay. What a function's
+ * slowest calls did inside stays too, within a part of all that may stay. Neighbours that
+ * do not stay become one node. A node that stands for many may
+ * take more the next time.
+ */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "decode/report/impl.h"
+
+/*
+ * sink_report_func: how long the calls of a function took, and which were the
+ * slowest. Those are pinned: their nodes stay, and with them the nodes they are in.
+ */
+
+static int grow_funcs(struct report *r, uint32_t n)
+{
+	uint32_t max = r->n_funcs ? r->n_funcs : 256;
+	struct report_func *grown;
+
+	while (max < n)
+		max *= 2;
+	grown = reallocarray(r->funcs, max, sizeof(*grown));
+	if (!grown)
+		return -AUX_E_NOMEM;
+	memset(grown + r->n_funcs, 0, (max - r->n_funcs) * sizeof(*grown));
+	r->funcs = grown;
+	r->n_funcs = max;
+	return 0;
+}
+
+/* A new pin; REPORT_NONE: out of memory. */
+static uint32_t add_pin(struct report *r)
+{
+	uint32_t max = r->max_pins ? 2 * r->max_pins : 1024;
+	struct report_pin *grown;
+
+	if (r->n_pins == r->max_pins) {
+		grown = reallocarray(r->pins, max, sizeof(*grown));
+		if (!grown)
+			return REPORT_NONE;
+		r->pins = grown;
+		r->max_pins = max;
+	}
+	r->pins[r->n_pins] = (struct report_pin){ .alive = true,
+						  .node = REPORT_NONE };
+	return r->n_pins++;
+}
+
+int report_func_took(struct report *r, struct report_node *node,
+		     uint64_t ticks)
+{
+	struct report_func *f;
+	int64_t slot;
+	uint32_t pin;
+	int err = 0;
+
+	if (node->func >= r->n_funcs)
+		err = grow_funcs(r, node->func + 1);
+	if (err)
+		return err;
+	f = &r->funcs[node->func];
+	if (!f->slow.max)
+		err = slowest_init(&f->slow, REPORT_SLOWEST);
+	if (!err)
+		err = calltimes_add(&f->times, ticks);
+	if (err || !slowest_wants(&f->slow, ticks))
+		return err;
+	pin = add_pin(r);
+	if (pin == REPORT_NONE)
+		return -AUX_E_NOMEM;
+	if (f->slow.n == f->slow.max)
+		r->pins[f->pins[f->slow.v[0].slot]].alive = false;
+	slot = slowest_offer(&f->slow, ticks);
+	if (slot < 0)
+		return 0;
+	f->pins[slot] = pin;
+	node->pin = pin + 1;
+	return 0;
+}
+
+void report_func_fini(struct report_func *f)
+{
+	calltimes_fini(&f->times);
+	slowest_fini(&f->slow);
+}
+
+#define N_WINDOWS 512
+#define N_CLASSES 256	/* of lengths: quarters of powers of two */
+
+struct fit {
+	struct report *r;
+	uint64_t first, width;	/* of windows */
+	uint64_t want;
+	uint32_t (*n)[N_CLASSES];	/* nodes by window and class */
+	uint8_t above[N_WINDOWS];	/* this class and longer ones stay */
+	uint32_t whole;		/* nodes of a slow call that stay whole */
+	unsigned ranks;		/* of slow calls that stay */
+};
+
+/* 0 for a length of 0, then quarters of powers of two. */
+static unsigned class_of(uint64_t ticks)
+{
+	unsigned top;
+
+	if (ticks < 4)
+		return (unsigned)ticks;
+	top = 63 - (unsigned)__builtin_clzll(ticks);
+	return (top - 1) * 4 + (unsigned)(ticks >> (top - 2) & 3);
+}
+
+/* The least length in a class. */
+static uint64_t class_begin(unsigned class)
+{
+	if (class < 4)
+		return class;
+	return (uint64_t)(4 + class % 4) << (class / 4 - 1);
+}
+
+static unsigned window_of(const struct fit *f, uint64_t at)
+{
+	uint64_t w = at < f->first ? 0 : (at - f->first) / f->width;
+
+	return w < N_WINDOWS ? (unsigned)w : N_WINDOWS - 1;
+}
+
+/* Merged ones do not stay for their length: they may take more. */
+static bool is_long(const struct fit *f, const struct report_node *n)
+{
+	return !(n->flags & REPORT_MERGED) &&
+	       class_of(n->end - n->start) >= f->above[window_of(f, n->start)];
+}
+
+static void count_nodes(struct fit *f)
+{
+	memset(f->n, 0, N_WINDOWS * sizeof(*f->n));
+	for (uint32_t i = 0; i < f->r->n_lanes; i++) {
+		const struct report_lane *l = f->r->lanes[i];
+
+		for (uint32_t k = 0; k < l->n; k++) {
+			const struct report_node *n = &l->nodes[k];
+
+			f->n[window_of(f, n->start)]
+			    [class_of(n->end - n->start)] +=
+				!(n->flags & REPORT_MERGED);
+		}
+	}
+}
+
+/* How many nodes would stay when no window has more than max. */
+static uint64_t choose(struct fit *f, uint64_t max)
+{
+	uint64_t all = 0;
+
+	for (unsigned w = 0; w < N_WINDOWS; w++) {
+		uint64_t n = 0;
+		unsigned c = N_CLASSES;
+
+		while (c && n + f->n[w][c - 1] <= max)
+			n += f->n[w][--c];
+		f->above[w] = (uint8_t)(c < N_CLASSES ? c : N_CLASSES - 1);
+		all += n;
+	}
+	return all;
+}
+
+static void choose_classes(struct fit *f)
+{
+	uint64_t low = 0, high = f->want;
+
+	while (low < high) {
+		uint64_t mid = high - (high - low) / 2;
+
+		if (choose(f, mid) <= f->want)
+			low = mid;
+		else
+			high = mid - 1;
+	}
+	choose(f, low);
+}
+
+/* ---- what stays ---- */
+
+static bool is_pinned(const struct fit *f, const struct report_node *n)
+{
+	return n->pin && f->r->pins[n->pin - 1].alive &&
+	       f->r->pins[n->pin - 1].rank < f->ranks;
+}
+
+static void rank_pins(struct report *r)
+{
+	for (uint32_t i = 0; i < r->n_funcs; i++) {
+		const struct report_func *f = &r->funcs[i];
+
+		for (uint32_t k = 0; k < f->slow.n; k++) {
+			const struct slow *a = &f->slow.v[k];
+			uint8_t rank = 0;
+
+			for (uint32_t m = 0; m < f->slow.n; m++)
+				rank += f->slow.v[m].value > a->value ||
+					(f->slow.v[m].value == a->value &&
+					 f->slow.v[m].order < a->order);
+			r->pins[f->pins[a->slot]].rank = rank;
+		}
+	}
+}
+
+/* Nodes that are pinned, and those they are in. */
+static uint64_t count_pinned(const struct fit *f)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < f->r->n_lanes; i++) {
+		const struct report_lane *l = f->r->lanes[i];
+		uint32_t depth = 0;
+
+		for (uint32_t k = l->n; k-- > 0;) {
+			if (!is_pinned(f, &l->nodes[k]) &&
+			    depth <= l->nodes[k].depth)
+				continue;
+			depth = l->nodes[k].depth;
+			n++;
+		}
+	}
+	return n;
+}
+
+/* Nodes inside of node i; 0: too many, or some are merged already. */
+static uint32_t inside(const struct fit *f, const struct report_lane *l,
+		       uint32_t i)
+{
+	uint32_t end = i + 1;
+
+	for (; end < l->n && l->nodes[end].depth > l->nodes[i].depth; end++)
+		if (end - i > f->whole || l->nodes[end].flags & REPORT_MERGED)
+			return 0;
+	return end - i - 1;
+}
+
+/* Slow calls stay as a whole while they are small enough all together. */
+static uint64_t keep_whole(const struct fit *f, struct report_lane *l)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < l->n; i++) {
+		uint32_t more;
+
+		if (!is_pinned(f, &l->nodes[i]))
+			continue;
+		more = inside(f, l, i);
+		for (uint32_t k = i + 1; k <= i + more; k++) {
+			n += !(l->nodes[k].flags & REPORT_KEEP);
+			l->nodes[k].flags |= REPORT_KEEP;
+		}
+	}
+	return n;
+}
+
+static void keep_none(struct report *r)
+{
+	for (uint32_t i = 0; i < r->n_lanes; i++)
+		for (uint32_t k = 0; k < r->lanes[i]->n; k++)
+			r->lanes[i]->nodes[k].flags &= (uint8_t)~REPORT_KEEP;
+}
+
+static void keep_slow(struct fit *f)
+{
+	uint64_t n;
+
+	do {
+		keep_none(f->r);
+		n = 0;
+		for (uint32_t i = 0; i < f->r->n_lanes && f->whole; i++)
+			n += keep_whole(f, f->r->lanes[i]);
+		f->whole /= 2;
+	} while (n > f->want / 4);
+}
+
+/* What is long, pinned or open, and all that these are in. */
+static void keep_lane(const struct fit *f, struct report_lane *l)
+{
+	uint32_t depth = 0; /* what stays behind here is at this depth */
+
+	for (uint32_t i = l->n; i-- > 0;) {
+		struct report_node *n = &l->nodes[i];
+
+		if (is_long(f, n) || is_pinned(f, n) || depth > n->depth ||
+		    n->flags & REPORT_OPEN)
+			n->flags |= REPORT_KEEP;
+		if (n->flags & REPORT_KEEP)
+			depth = n->depth;
+	}
+}
+
+/* ---- merging ---- */
+
+/* The function that takes most: by majority vote, each with its time. */
+static void vote(struct report_node *to, uint32_t func, uint64_t weight)
+{
+	if (to->func == func) {
+		to->cycles += weight;
+	} else if (to->cycles >= weight) {
+		to->cycles -= weight;
+	} else {
+		to->func = func;
+		to->cycles = weight - to->cycles;
+	}
+}
+
+static void make_merged(struct report_node *n)
+{
+	if (n->flags & REPORT_MERGED)
+		return;
+	n->flags |= REPORT_MERGED;
+	n->from = n->end - n->start;
+	n->cycles = n->from + 1;
+	n->pin = 0;
+}
+
+static void absorb(struct report_node *to, const struct report_node *n)
+{
+	bool merged = n->flags & REPORT_MERGED;
+	uint64_t took = merged ? n->from : n->end - n->start;
+
+	make_merged(to);
+	vote(to, n->func, merged ? n->cycles : took + 1);
+	if (n->end > to->end)
+		to->end = n->end;
+	to->from += took;
+	to->insns += n->insns;
+	to->count += n->count;
+	if (n->deep > to->deep)
+		to->deep = n->deep;
+}
+
+/* A node inside of one that is merged. */
+static void absorb_inner(struct report_node *to, const struct report_node *n)
+{
+	uint32_t deep = (uint32_t)n->depth - to->depth + n->deep;
+
+	make_merged(to);
+	to->count += n->count;
+	if (deep > to->deep)
+		to->deep = (uint16_t)(deep < UINT16_MAX ? deep : UINT16_MAX);
+}
+
+static bool can_absorb(const struct fit *f, const struct report_node *to,
+		       const struct report_node *n)
+{
+	uint64_t step = class_begin(f->above[window_of(f, n->start)]);
+
+	return !(to->flags & REPORT_KEEP) && to->depth == n->depth &&
+	       n->start <= to->end + step;
+}
+
+static void merge_lane(const struct fit *f, struct report_lane *l)
+{
+	struct report_node *nodes = l->nodes, *to = NULL;
+	uint32_t open = 0, out = 0;
+	uint32_t inner = REPORT_NONE; /* depth of what goes into to */
+
+	for (uint32_t i = 0; i < l->n; i++) {
+		const struct report_node n = nodes[i];
+
+		if (n.depth <= inner)
+			inner = REPORT_NONE;
+		if (inner != REPORT_NONE) {
+			absorb_inner(to, &n);
+			continue;
+		}
+		if (!(n.flags & REPORT_KEEP))
+			inner = n.depth;
+		if (to && inner != REPORT_NONE && can_absorb(f, to, &n)) {
+			absorb(to, &n);
+			continue;
+		}
+		while (open < l->n_open && l->open[open] < i)
+			open++;
+		if (open < l->n_open && l->open[open] == i)
+			l->open[open] = out;
+		to = &nodes[out++];
+		*to = n;
+	}
+	l->n = out;
+}
+
+static void give_back(struct report_lane *l)
+{
+	struct report_node *less;
+	uint32_t max = l->n + l->n / 2 + 64;
+
+	if (max >= l->max)
+		return;
+	less = reallocarray(l->nodes, max, sizeof(*less));
+	if (!less)
+		return;
+	l->nodes = less;
+	l->max = max;
+}
+
+static void fit_once(struct fit *f)
+{
+	struct report *r = f->r;
+
+	r->n_nodes = 0;
+	count_nodes(f);
+	choose_classes(f);
+	keep_slow(f);
+	for (uint32_t i = 0; i < r->n_lanes; i++) {
+		keep_lane(f, r->lanes[i]);
+		merge_lane(f, r->lanes[i]);
+		give_back(r->lanes[i]);
+		r->n_nodes += r->lanes[i]->n;
+	}
+	keep_none(r);
+}
+
+int report_fit(struct report *r, uint64_t n)
+{
+	struct fit *f;
+	int err = 0;
+
+	for (uint32_t i = 0; i < r->n_lanes && !err; i++)
+		err = report_lane_settle(r, r->lanes[i]);
+	if (err || r->n_nodes <= n)
+		return err;
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		return -AUX_E_NOMEM;
+	f->n = calloc(N_WINDOWS, sizeof(*f->n));
+	if (!f->n) {
+		free(f);
+		return -AUX_E_NOMEM;
+	}
+	f->r = r;
+	f->first = r->first;
+	f->width = r->last > r->first ? (r->last - r->first) / N_WINDOWS + 1 : 1;
+	rank_pins(r);
+	f->ranks = REPORT_SLOWEST;
+	while (f->ranks && count_pinned(f) > n / 3)
+		f->ranks--;
+	for (unsigned turn = 0; turn < 16 && r->n_nodes > n; turn++) {
+		f->want = n * 2 / (3 + turn * turn);
+		f->whole = turn < 4 ? 4096 >> 3 * turn : 0;
+		if (turn > 12)
+			f->ranks = 0;
+		fit_once(f);
+	}
+	free(f->n);
+	free(f);
+	return 0;
+}
