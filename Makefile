@@ -92,8 +92,9 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(DEPFLAGS) -c -o $@ $<
 
-# The parts of a report's page, which the assembler takes in.
+# The parts of a page or picture, which the assembler takes in (common/embed.h).
 $(BUILD)/obj/decode/report/page.o: $(wildcard decode/report/web/*)
+$(BUILD)/obj/decode/sink/flame_svg.o: $(wildcard decode/sink/web/*)
 
 # Runs inside qemu: position independent, never sanitized.
 pic = $(patsubst %.c,$(BUILD)/pic/%.o,$(1))

@@ -8,8 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/embed.h"
 #include "decode/sink/impl.h"
-#include "decode/sink/flame_svg_text.h"
+
+EMBED(flame_css, "decode/sink/web/flame.css");
+EMBED(flame_js, "decode/sink/web/flame.js");
 
 #define WIDTH	  1200
 #define MARGIN	  10
@@ -262,7 +265,9 @@ static void put_head(struct svg *s)
 		      "<svg xmlns=\"http://www.w3.org/2000/svg\" "
 		      "width=\"%d\" height=\"%u\" viewBox=\"0 0 %d %u\">\n",
 		      WIDTH, height, WIDTH, height);
-	outbuf_str(out, flamesvg_style);
+	outbuf_str(out, "<style>\n");
+	outbuf_put(out, flame_css, EMBED_SIZE(flame_css));
+	outbuf_str(out, "</style>\n");
 	outbuf_str(out, "<text class=\"h\" x=\"10\" y=\"24\">Flame graph");
 	if (s->config.file) {
 		outbuf_str(out, ": ");
@@ -295,7 +300,7 @@ static void put_tail(struct svg *s)
 		      "</text>\n<script><![CDATA[\nvar total=%llu,unit=\"%s\";\n",
 		      TOP + (s->depth + 1) * ROW + 18,
 		      (unsigned long long)s->total, s->config.unit);
-	outbuf_str(out, flamesvg_script);
+	outbuf_put(out, flame_js, EMBED_SIZE(flame_js));
 	outbuf_str(out, "]]></script>\n</svg>\n");
 }
 
@@ -328,105 +333,3 @@ int flamesvg_write(struct outbuf *out, const struct calltree *t,
 	free(s.at);
 	return s.total != 0;
 }
-
-/*
- * flamesvg_text: see flame_svg_text.h. Nothing is loaded from anywhere. The script has
- * no "]]>" in it, and takes the frames from what is drawn.
- */
-
-const char flamesvg_style[] =
-	"<style>\n"
-	"svg{background:#fff;color-scheme:light dark;"
-	"font:12px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace}\n"
-	"text{fill:#1a1a1a;pointer-events:none}\n"
-	".h{font-size:17px;font-family:sans-serif}\n"
-	".s{font-size:13px;font-family:sans-serif;fill:#555}\n"
-	"a text,.b{pointer-events:all;cursor:pointer}\n"
-	".f{cursor:pointer}.f rect{stroke:#fff;stroke-width:.5}\n"
-	".f:hover rect{stroke:#000;stroke-width:1}\n"
-	".u0 rect{fill:#f7b267}.u1 rect{fill:#f79d65}.u2 rect{fill:#f4845f}\n"
-	".u3 rect{fill:#f9c784}.u4 rect{fill:#fad390}.u5 rect{fill:#f6a97a}\n"
-	".k0 rect{fill:#9ec5e8}.k1 rect{fill:#8bb8e0}.k2 rect{fill:#aecff0}\n"
-	".k3 rect{fill:#94bfe4}.k4 rect{fill:#b9d6f2}.k5 rect{fill:#a4c9ea}\n"
-	".r rect{fill:#d8d8d8}.o rect{fill:#c9cfd6}\n"
-	".g rect{fill:#d64550}.g text{fill:#fff}\n"
-	".f.m rect{fill:#b05fd0}.f.m text{fill:#fff}.f.up rect{opacity:.55}\n"
-	"@media(prefers-color-scheme:dark){\n"
-	"svg{background:#17191c}text{fill:#eee}.s{fill:#aaa}\n"
-	".f rect{stroke:#17191c}.f:hover rect{stroke:#fff}\n"
-	".u0 rect{fill:#9a5a1e}.u1 rect{fill:#8f4a1d}.u2 rect{fill:#95402a}\n"
-	".u3 rect{fill:#8a6424}.u4 rect{fill:#7d6a2c}.u5 rect{fill:#874f30}\n"
-	".k0 rect{fill:#2d567e}.k1 rect{fill:#264c72}.k2 rect{fill:#345f88}\n"
-	".k3 rect{fill:#2a5178}.k4 rect{fill:#3b678f}.k5 rect{fill:#305a82}\n"
-	".r rect{fill:#3c3f44}.o rect{fill:#4a5058}.g rect{fill:#a32834}\n"
-	".f.m rect{fill:#8439a6}}\n"
-	"</style>\n";
-
-const char flamesvg_script[] =
-	"(function(){\n"
-	"\"use strict\";\n"
-	"var svg=document.documentElement,NS=svg.namespaceURI,W=1200,M=10;\n"
-	"var info=document.getElementById('info');\n"
-	"var box=document.getElementById('frames').children,fr=[],i;\n"
-	"for(i=0;i<box.length;i++){var g=box[i],t=g.children[0].textContent;\n"
-	" fr.push({g:g,t:t,n:t.slice(0,t.indexOf('\\n')),x:+g.dataset.x,\n"
-	"  w:+g.dataset.w,r:g.children[1],l:g.children[2],\n"
-	"  y:+g.children[1].getAttribute('y')});}\n"
-	"var zoom=fr[0],pattern=null;\n"
-	"function draw(){\n"
-	" var k=(W-2*M)/zoom.w,a=zoom.x,b=zoom.x+zoom.w;\n"
-	" fr.forEach(function(f){\n"
-	"  var up=f.y>zoom.y&&f.x<=a&&f.x+f.w>=b;\n"
-	"  var inside=f.x>=a&&f.x+f.w<=b&&f.y<=zoom.y;\n"
-	"  var w=up?W-2*M:f.w*k,x=up?M:M+(f.x-a)*k;\n"
-	"  if(!up&&(!inside||w<.2)){f.g.style.display='none';return;}\n"
-	"  f.g.style.display='';f.g.classList.toggle('up',up);\n"
-	"  f.r.setAttribute('x',x.toFixed(2));\n"
-	"  f.r.setAttribute('width',w.toFixed(2));\n"
-	"  var c=w>22?Math.floor((w-6)/7.25):0;\n"
-	"  f.l.setAttribute('x',(x+3).toFixed(2));\n"
-	"  f.l.textContent=c?(f.n.length>c?f.n.slice(0,c-2)+'..':f.n):'';});\n"
-	" mark();}\n"
-	"function mark(){\n"
-	" var a=zoom.x,b=zoom.x+zoom.w,got=[],sum=0,end=-1;\n"
-	" fr.forEach(function(f){\n"
-	"  var m=pattern&&pattern.test(f.n);f.g.classList.toggle('m',!!m);\n"
-	"  if(m&&f.x>=a&&f.x+f.w<=b)got.push(f);});\n"
-	" got.sort(function(p,q){return p.x-q.x||q.w-p.w;});\n"
-	" got.forEach(function(f){if(f.x>=end){sum+=f.w;end=f.x+f.w;}});\n"
-	" reset.style.display=zoom===fr[0]?'none':'';\n"
-	" found.textContent=pattern?'found: '+sum.toLocaleString('en')+' '+unit+\n"
-	"  ', '+(100*sum/zoom.w).toFixed(2)+' %':'';}\n"
-	"function fit(){\n"
-	" var h=svg.viewBox.baseVal.height||+svg.getAttribute('height');\n"
-	" W=Math.max(400,window.innerWidth||1200);\n"
-	" svg.setAttribute('width',W);svg.setAttribute('viewBox','0 0 '+W+' '+h);\n"
-	" search.setAttribute('x',W-90);reset.setAttribute('x',W-200);\n"
-	" found.setAttribute('x',W-M);draw();}\n"
-	"function button(x,y,s,f){var b=document.createElementNS(NS,'text');\n"
-	" b.setAttribute('class',f?'s b':'s');b.setAttribute('x',x);\n"
-	" b.setAttribute('y',y);b.textContent=s;svg.appendChild(b);\n"
-	" if(f)b.addEventListener('click',f);return b;}\n"
-	"function ask(){var s=prompt('Search for (a regular expression):',\n"
-	"  pattern?pattern.source:'');if(s===null)return;find(s);}\n"
-	"function find(s){try{pattern=s?new RegExp(s):null;}\n"
-	" catch(e){pattern=new RegExp(s.replace(/[.*+?^${}()|[\\]\\\\]/g,'\\\\$&'));}\n"
-	" mark();}\n"
-	"function out(){zoom=fr[0];draw();}\n"
-	"var search=button(0,24,'Search (^F)',ask);\n"
-	"var reset=button(0,24,'Reset zoom',out);\n"
-	"var found=button(0,44,'');found.setAttribute('text-anchor','end');\n"
-	"fr.forEach(function(f){\n"
-	" f.g.addEventListener('click',function(){zoom=f;draw();});\n"
-	" f.g.addEventListener('mouseover',function(){\n"
-	"  info.textContent=f.t.replace(/\\n/g,'  \\u00b7  ');});\n"
-	" f.g.addEventListener('mouseout',function(){info.textContent=' ';});});\n"
-	"window.addEventListener('keydown',function(e){\n"
-	" if((e.ctrlKey||e.metaKey)&&(e.key==='f'||e.key==='F')||e.key==='/'){\n"
-	"  e.preventDefault();ask();}\n"
-	" else if(e.key==='Escape'){if(pattern){pattern=null;mark();}else out();}});\n"
-	"window.addEventListener('resize',fit);\n"
-	"window.flame={find:find,zoom:function(n){\n"
-	" var f=fr.find(function(p){return p.n===n;});if(f){zoom=f;draw();}}};\n"
-	"fit();\n"
-	"})();\n";
