@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Data: blocks of the page (sink_report_pack.h) into typed arrays. makeDecoder
+ * Data: blocks of the page (decode/report/impl.h) into typed arrays. makeDecoder
  * runs in a worker, or in the page where there are no workers; it uses nothing from
  * outside of itself. post(message, transfer) hands over what is ready.
  */
@@ -16,139 +16,15 @@ function makeDecoder(post) {
 		return out;
 	}
 
-	/* RFC 1950 and 1951, for browsers without DecompressionStream. */
-	function inflate(src) {
-		let pos = 2, bits = 0, have = 0, n = 0;
-		let out = new Uint8Array(src.length * 4);
-
-		function take(count) {
-			while (have < count) {
-				if (pos >= src.length)
-					throw new Error("a block is cut");
-				bits |= src[pos++] << have;
-				have += 8;
-			}
-			const v = bits & ((1 << count) - 1);
-
-			bits >>>= count;
-			have -= count;
-			return v;
-		}
-		function room(more) {
-			if (n + more <= out.length)
-				return;
-			const grown = new Uint8Array(2 * (n + more));
-
-			grown.set(out);
-			out = grown;
-		}
-		function code(lengths) {
-			const count = new Uint16Array(16), at = new Uint16Array(16);
-			const sorted = new Uint16Array(lengths.length);
-
-			for (const l of lengths)
-				count[l]++;
-			count[0] = 0;
-			for (let i = 1; i < 16; i++)
-				at[i] = at[i - 1] + count[i - 1];
-			lengths.forEach((l, i) => { if (l) sorted[at[l]++] = i; });
-			return { count, sorted };
-		}
-		function symbol(c) {
-			let v = 0, first = 0, index = 0;
-
-			for (let len = 1; len < 16; len++) {
-				v |= take(1);
-				if (v - first < c.count[len])
-					return c.sorted[index + v - first];
-				index += c.count[len];
-				first = (first + c.count[len]) << 1;
-				v <<= 1;
-			}
-			throw new Error("a block is damaged");
-		}
-		function fixed() {
-			const l = new Array(288);
-
-			for (let i = 0; i < 288; i++)
-				l[i] = i < 144 ? 8 : i < 256 ? 9 : i < 280 ? 7 : 8;
-			return [code(l), code(new Array(30).fill(5))];
-		}
-		function dynamic() {
-			const order = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12,
-				       3, 13, 2, 14, 1, 15];
-			const nl = take(5) + 257, nd = take(5) + 1, nc = take(4) + 4;
-			const small = new Array(19).fill(0), l = [];
-
-			for (let i = 0; i < nc; i++)
-				small[order[i]] = take(3);
-			const c = code(small);
-
-			while (l.length < nl + nd) {
-				const s = symbol(c);
-
-				if (s < 16)
-					l.push(s);
-				else
-					for (let k = s === 16 ? 3 + take(2) : s === 17 ?
-					     3 + take(3) : 11 + take(7),
-					     v = s === 16 ? l[l.length - 1] : 0; k > 0; k--)
-						l.push(v);
-			}
-			return [code(l.slice(0, nl)), code(l.slice(nl))];
-		}
-		const LEN = [3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 19, 23, 27, 31,
-			     35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258];
-		const DIST = [1, 2, 3, 4, 5, 7, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193,
-			      257, 385, 513, 769, 1025, 1537, 2049, 3073, 4097, 6145,
-			      8193, 12289, 16385, 24577];
-
-		for (let last = 0; !last;) {
-			last = take(1);
-			const kind = take(2);
-
-			if (kind === 0) {
-				bits = have = 0;
-				const len = src[pos] | src[pos + 1] << 8;
-
-				pos += 4;
-				room(len);
-				out.set(src.subarray(pos, pos + len), n);
-				pos += len;
-				n += len;
-				continue;
-			}
-			const [lit, far] = kind === 1 ? fixed() : dynamic();
-
-			for (;;) {
-				const s = symbol(lit);
-
-				if (s === 256)
-					break;
-				room(260);
-				if (s < 256) {
-					out[n++] = s;
-					continue;
-				}
-				const k = s - 257;
-				const len = LEN[k] + take(k < 8 || k === 28 ? 0 : (k >> 2) - 1);
-				const d = symbol(far);
-				const back = DIST[d] + take(d < 4 ? 0 : (d >> 1) - 1);
-
-				for (let i = 0; i < len; i++, n++)
-					out[n] = out[n - back];
-			}
-		}
-		return out.subarray(0, n);
-	}
-
 	async function unpack(block) {
 		const bytes = fromBase64(block.text);
 
 		if (!block.z)
 			return bytes;
-		if (typeof DecompressionStream === "undefined" || block.plain)
-			return inflate(bytes);
+		/* Chrome 80, Safari 16.4, Firefox 113: all browsers since 2023. */
+		if (typeof DecompressionStream === "undefined")
+			throw new Error("this browser cannot unpack the page's data " +
+					"(DecompressionStream): take one of 2023 or later");
 		const stream = new Blob([bytes]).stream()
 			.pipeThrough(new DecompressionStream("deflate"));
 
