@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * report_fit: which nodes stay when there are too many. The time is cut into windows that may each keep as
- * many nodes, those that are longest; where little happens all stay. What a function's
- * slowest calls did inside stays too, within a part of all that may stay. Neighbours that
- * do not stay become one node. A node that stands for many may
- * take more the next time.
+ * report_fit: which nodes stay when there are too many.
+ *
+ * The recording's time is cut into N_WINDOWS windows. Each may keep the same number of
+ * nodes, its longest ones, so a busy second does not cost a quiet one its detail. The
+ * calls that were the slowest of their function stay (pins), and what ran inside of
+ * them while that is at most a quarter of all. Neighbours that do not stay become one
+ * merged node, which may take in more the next time.
+ *
+ * Fitting runs while the flow still comes, whenever memory holds max_nodes, and again at
+ * the end for the size of the file. Nodes of frames that still run are never merged:
+ * lane->open points at them by index.
  */
-
 #include <stdlib.h>
 #include <string.h>
 
