@@ -2,10 +2,16 @@
 /*
  * sink_branch: one line per branch taken: from, to, and of which kind.
  *
- * A branch is known when its range ends and complete when the next event of its
- * stream says where the flow goes on, so one is held back per stream. A branch
- * whose target is not in the trace (a gap follows, tracing ends) is shown with
- * the target "-"; none is dropped.
+ * A branch is known when its range ends, but where it goes only when the next
+ * event of its stream arrives, so one edge per stream is held back (struct held).
+ * An edge whose target is not in the trace (a gap follows, tracing ends) is shown
+ * with the target "-"; none is dropped. A conditional branch that falls through
+ * to the next instruction is dropped when it settles, unless --not-taken.
+ *
+ * Inside of a path each branch leads to the next range: those lines depend on
+ * nothing else and are kept with paths that come often (text_paths). The edge
+ * that leads into the path and the one that leaves it are settled as those of
+ * ranges are.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -130,6 +136,8 @@ static int open_branch(void **sink, const struct sink_env *env,
 	return 0;
 }
 
+/* A cached lookup: branches of a loop ask for the same two addresses again and
+ * again. Direct mapped by address and space. */
 static const struct symbol *symbol_of(struct branch *b, const struct place *at)
 {
 	static const struct symbol none;
@@ -148,6 +156,7 @@ static const struct symbol *symbol_of(struct branch *b, const struct place *at)
 	return &c->sym;
 }
 
+/* "-" where it is not known. */
 static void put_ip(struct outbuf *out, const struct place *at)
 {
 	char buf[24], *p = buf;
@@ -194,6 +203,7 @@ static void put_column(struct branch *b, struct outbuf *out,
 	}
 }
 
+/* Whether --symbol names the function there. */
 static bool in_symbol(struct branch *b, const struct place *at)
 {
 	const struct symbol *sym = symbol_of(b, at);
@@ -201,7 +211,7 @@ static bool in_symbol(struct branch *b, const struct place *at)
 	return sym->name && !strcmp(sym->name, b->config.symbol);
 }
 
-/* all of a line but what leads it. False: --symbol drops it. */
+/* All of a line but the lead. False: --symbol drops it. */
 static bool render_line(struct branch *b, const struct edge *e,
 			  struct text_maker *to)
 {
@@ -247,6 +257,8 @@ static int put_edge(struct branch *b, const struct edge *e)
 	return b->config.limit && report->n_lines >= b->config.limit;
 }
 
+/* The held edge of a stream, kind 0 at first. NULL: out of memory. There are as
+ * many streams as CPUs, so a linear search will do. */
 static struct edge *held_of(struct branch *b, uint32_t stream)
 {
 	struct held *held;
@@ -262,7 +274,8 @@ static struct edge *held_of(struct branch *b, uint32_t stream)
 	return &held[b->n_held++].edge;
 }
 
-/* A branch that may not be taken: is it, or is it to be shown all the same? */
+/* A COND was held without knowing whether it is taken; its target tells. An edge
+ * that falls through becomes EDGE_NOT. */
 static bool is_shown(const struct branch *b, struct edge *e,
 			    const struct place *to)
 {
@@ -272,7 +285,7 @@ static bool is_shown(const struct branch *b, struct edge *e,
 	return b->config.not_taken;
 }
 
-/* The held branch goes to an address (to->known), or who knows where. */
+/* The held edge leads to to, or (to->known false) to an unknown place. */
 static int settle(struct branch *b, struct edge *e, const struct place *to)
 {
 	struct edge done = *e;
@@ -291,7 +304,7 @@ static struct place place_at(const struct flow_ctx *ctx, uint64_t ip)
 	return (struct place){ .known = true, .space = ctx->space, .ip = ip };
 }
 
-/* Edges that are complete when they are met. */
+/* Edges that are complete when they are met: interrupts, trace on and off. */
 static int put_now(struct branch *b, const struct flow_ctx *ctx,
 		   enum edge_kind kind, const struct place *from,
 		   const struct place *to, uint64_t offset)
@@ -319,7 +332,11 @@ unsigned edge_of_range(unsigned what)
 	return what < sizeof(edge_of_end) ? edge_of_end[what] : 0;
 }
 
-/* The branch at the end of a RANGE; kind 0: there is none. */
+/*
+ * The edge at the end of a RANGE, still without a target; kind 0: it just falls
+ * through. For a COND the size of the branch is needed, to tell its fall-through
+ * address: from the event, or from the code.
+ */
 static struct edge branch_at_end(struct branch *b, const struct flow_ctx *ctx,
 				 const struct aux_flow *ev)
 {
@@ -340,7 +357,7 @@ static struct edge branch_at_end(struct branch *b, const struct flow_ctx *ctx,
 	return e;
 }
 
-/* The held branch goes to that address; 1: the limit is reached. */
+/* settle() with an address of the same space. */
 static int settle_at(struct branch *b, const struct flow_ctx *ctx,
 			 struct edge *e, uint64_t to)
 {
@@ -349,7 +366,7 @@ static int settle_at(struct branch *b, const struct flow_ctx *ctx,
 	return settle(b, e, &at);
 }
 
-/* a PATH, behind the held branch; its last one is held. */
+/* Settles the held edge at the range's beginning and holds the one at its end. */
 static int on_range(struct branch *b, const struct flow_ctx *ctx,
 			struct edge *e, const struct aux_flow *ev)
 {
@@ -363,6 +380,11 @@ static int on_range(struct branch *b, const struct flow_ctx *ctx,
 	return err;
 }
 
+/*
+ * An interrupt cuts the flow: the held edge was on its way to async.from. Without
+ * a target tracing ends there, and the TRACE_OFF that follows says nothing new
+ * (left).
+ */
 static int on_async(struct branch *b, const struct flow_ctx *ctx,
 		    struct edge *e, const struct aux_flow *ev)
 {
@@ -378,6 +400,8 @@ static int on_async(struct branch *b, const struct flow_ctx *ctx,
 	return err ? err : put_now(b, ctx, kind, &from, &to, ev->offset);
 }
 
+/* TRACE_ON is an edge out of nowhere; TRACE_OFF is the target of what was held,
+ * or an edge of its own when nothing was. */
 static int on_trace(struct branch *b, const struct flow_ctx *ctx,
 		    struct edge *e, const struct aux_flow *ev)
 {
@@ -401,6 +425,7 @@ static int on_trace(struct branch *b, const struct flow_ctx *ctx,
 		       : put_now(b, ctx, EDGE_OFF, &at, &nowhere, ev->offset);
 }
 
+/* Nothing of the path is kept or used. */
 static int on_path_by_range(struct branch *b, const struct flow_ctx *ctx,
 		      struct edge *e, const struct aux_flow *ev)
 {
@@ -420,7 +445,7 @@ static int on_path_by_range(struct branch *b, const struct flow_ctx *ctx,
 	return err;
 }
 
-/* The line of a branch that goes to an address, if it is one and is taken. */
+/* The line of an inner edge, if it is one and is taken. */
 static int render_edge(struct branch *b, const struct flow_ctx *ctx,
 		       struct edge *e, uint64_t to)
 {
@@ -432,6 +457,8 @@ static int render_edge(struct branch *b, const struct flow_ctx *ctx,
 	return text_maker_end_line(&b->paths.maker);
 }
 
+/* Makes the text of a path from its inner edges. Not kept when its ranges do not
+ * add up to the instructions it says. */
 static int keep_path(struct branch *b, const struct flow_ctx *ctx,
 		     struct aux_path *path)
 {
@@ -455,6 +482,8 @@ static int keep_path(struct branch *b, const struct flow_ctx *ctx,
 	return 0;
 }
 
+/* The edge into the path settles first; then the inner lines are copied or made;
+ * then the edge at the end is held. */
 static int on_path(struct branch *b, const struct flow_ctx *ctx,
 		       struct edge *e, const struct aux_flow *ev,
 		       uint64_t *last_ip)
@@ -535,6 +564,7 @@ static int flow_branch(void *sink, const struct flow_ctx *ctx,
 	return err;
 }
 
+/* What is still held leads to an unknown place. */
 static int finish_branch(void *sink, struct aux_diag *diag)
 {
 	struct branch *b = sink;

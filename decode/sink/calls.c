@@ -1,9 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * sink_calls: what was called, from where, how long it took, and what happened
- * inside. For reading as a tree (calls_tree.c), with -F as rows
- * (calls_row.c). What is not known is said: gaps and losses stand where they
- * are, and so do frames that never ended.
+ * inside. For reading as a tree; with -F as rows for programs. What is not known
+ * is said: gaps and losses stand where they are, and so do frames that never
+ * ended.
+ *
+ * callstack/callstack.h keeps the stacks; the sink hears of each frame as it
+ * begins (enter) and ends (leave), of a thread that changes its stack (turn), and
+ * of gaps. Both outputs share the filters: --symbol shows a function's calls with
+ * all inside of them (counted per thread in call_view), --max-depth cuts by
+ * depth. A frame's texts are made once per function (call_text).
+ *
+ * The tree holds one begin back: "name() {" is not printed until the next event
+ * says whether the call had anything inside; if its end comes next, the call is
+ * one line. So lines come in the order of time, and at most one is pending.
+ *
+ * Speed: there may be millions of calls a second, so lines are put together in place (outbuf_room, fmt_copy) from
+ * parts that are ready: the lead, of which mostly the last nine digits change,
+ * the indent, the name.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +33,8 @@
 #define CALL_COLUMNS_MAX 32
 #define CALL_LEAD_MAX	 96
 
-/* The consumer's part of a thread. */
+/* What a thread needs for --symbol; call_thread.user. All are in a list, to be
+ * freed. */
 struct call_view {
 	uint32_t n_inside;	/* frames of --symbol that are on the stack */
 	uint32_t below;		/* frames below the lowest of them */
@@ -27,14 +42,15 @@ struct call_view {
 	struct call_view *next;	/* of all */
 };
 
-/* What a function is in lines; its user. */
+/* A function as it is printed; call_func.user. */
 struct call_text {
 	uint32_t n_name;	/* without the brackets */
 	uint32_t n;		/* FMT_SLACK bytes more can be read */
 	char text[];
 };
 
-/* A begin whose line is not out yet. */
+/* A begin whose line is not out yet. Copied from the frame, which may be gone
+ * when the line is printed. */
 struct call_begin {
 	uint64_t serial;	/* 0: none */
 	struct call_func *func;
@@ -66,7 +82,8 @@ struct calls_sink {
 	bool started;
 };
 
-/* Brackets, unless a demangled name has its own. */
+/* "name()" once per function; a demangled name that has its own brackets gets
+ * none. Out of memory: an empty name. */
 static const struct call_text *make_text(struct call_func *f)
 {
 	static const union {
@@ -100,6 +117,7 @@ static inline const struct call_text *text_of(struct call_func *f)
 	return f->user ? f->user : make_text(f);
 }
 
+/* The thread's view, made at first need; NULL: out of memory. */
 static struct call_view *view_of(struct calls_sink *s, struct call_thread *t)
 {
 	struct call_view *v = t->user;
@@ -115,6 +133,7 @@ static struct call_view *view_of(struct calls_sink *s, struct call_thread *t)
 	return v;
 }
 
+/* Whether --symbol means f: its name with or without its parameters, or mangled. */
 static bool is_named(const struct calls_sink *s, const struct call_func *f)
 {
 	const char *want = s->config.symbol;
@@ -128,6 +147,8 @@ static bool is_named(const struct calls_sink *s, const struct call_func *f)
 	       !strcmp(f->raw, want);
 }
 
+/* The depth to indent by, from 1; with --symbol counted from the lowest frame of
+ * that function. */
 static uint32_t depth_of(const struct calls_sink *s,
 			const struct call_thread *t)
 {
@@ -139,6 +160,7 @@ static uint32_t depth_of(const struct calls_sink *s,
 	return t->depth - v->below;
 }
 
+/* Whether the frame on top passes --symbol and --max-depth. */
 static bool is_shown(const struct calls_sink *s,
 			  const struct call_thread *t)
 {
@@ -150,6 +172,7 @@ static bool is_shown(const struct calls_sink *s,
 	       depth_of(s, t) <= s->config.max_depth;
 }
 
+/* The frame on top begins (by 1) or ends (by -1): counts it if --symbol means it. */
 static int count_inside(struct calls_sink *s, struct call_thread *t, int by)
 {
 	struct call_view *v;
@@ -172,6 +195,7 @@ static inline int count_line(struct calls_sink *s)
 	return s->config.limit && s->env.report->n_lines >= s->config.limit;
 }
 
+/* The same line as in other sinks; t is NULL when no thread is known. */
 static int on_gap(void *priv, struct call_thread *t,
 			  const struct aux_flow *ev)
 {
@@ -184,9 +208,11 @@ static int on_gap(void *priv, struct call_thread *t,
 }
 
 /*
- * sink_calls_row: rows for programs, -F. A row for each call when it ends, so that
- * all is known of it; with the column "event" one where it begins ("enter") and
- * one where it ends ("leave"), in the order of the flow.
+ * ---- rows for programs, -F ----
+ *
+ * A row for each call when it ends, so that all is known of it; with the column
+ * "event" one where it begins ("enter") and one where it ends ("leave"), in the
+ * order of the flow. What is not known yet is "-".
  */
 
 enum call_column {
@@ -226,6 +252,7 @@ static const char *const ends[] = {
 	[CALL_END_TRACE] = "trace",
 };
 
+/* The index of a column, -1: none of that name. */
 static int find(const char *name, size_t len)
 {
 	for (int i = 0; i < C_N; i++)
@@ -305,6 +332,7 @@ static void put_address(struct outbuf *out, uint64_t v)
 	outbuf_put(out, buf, (size_t)(p - buf));
 }
 
+/* "-" where no time is known: 0 is not a time. */
 static void put_time(struct outbuf *out, uint64_t ns)
 {
 	char buf[40], *p = buf;
@@ -316,6 +344,7 @@ static void put_time(struct outbuf *out, uint64_t ns)
 	outbuf_put(out, buf, (size_t)(p - buf));
 }
 
+/* Columns that tell of code. */
 static void put_code(const struct row *r, struct outbuf *out,
 		     enum call_column col)
 {
@@ -345,6 +374,7 @@ static void put_code(const struct row *r, struct outbuf *out,
 	}
 }
 
+/* Columns of numbers; of a call that has not ended most are "-". */
 static void put_count(const struct row *r, struct outbuf *out,
 		      enum call_column col)
 {
@@ -428,6 +458,7 @@ static void put_column(const struct calls_sink *s, const struct row *r,
 	}
 }
 
+/* 1: the limit is reached. */
 static int put_row(struct calls_sink *s, const struct row *r)
 {
 	for (unsigned i = 0; i < s->n_col; i++) {
@@ -474,10 +505,11 @@ static const struct calls_ops row_ops = {
 };
 
 /*
- * sink_calls_tree: a tree for reading. A frame is "name() {" where it begins and
- * "}" where it ends, with how long it took; one that called nothing (or nothing
- * that is shown) is one line. Lines are in the order of time: a begin is held
- * back until the next event says which of the two it is.
+ * ---- the tree ----
+ *
+ * A frame is "name() {" where it begins and "}" where it ends, with how long it
+ * took; one that called nothing (or nothing that is shown) is one line. A "}"
+ * repeats the name unless its "{" was the last one printed.
  */
 
 #define MAX_INDENT  60	/* levels; deeper ones stay there */
@@ -504,7 +536,7 @@ static char *put_right(char *p, const char *text, size_t n, size_t width)
 	return p + n;
 }
 
-/* Three digits and two more, of the largest unit of which there is one. */
+/* Three digits and two more, of the largest unit of which there is one: nine characters. */
 static char *put_duration(char *p, uint64_t ns)
 {
 	uint64_t hundredths;
@@ -533,6 +565,7 @@ static char *put_duration(char *p, uint64_t ns)
 	return p + 3;
 }
 
+/* "pid/tid", right aligned; the same for many lines. */
 static void make_who(struct calls_sink *s, uint32_t pid, uint32_t tid)
 {
 	char who[48], *p = fmt_sdec(who, (int32_t)pid);
@@ -545,7 +578,7 @@ static void make_who(struct calls_sink *s, uint32_t pid, uint32_t tid)
 	s->lead.tid = tid;
 }
 
-/* Who and when. */
+/* The whole lead: thread or second are others than in the line before. */
 static void make_lead(struct calls_sink *s, uint32_t pid, uint32_t tid,
 		      uint64_t ns)
 {
@@ -566,6 +599,8 @@ static void make_lead(struct calls_sink *s, uint32_t pid, uint32_t tid,
 	s->lead.second = ns - ns % 1000000000;
 }
 
+/* Within the same second of the same thread only the nine digits of the fraction
+ * are written again: the lead ends in them and two blanks. */
 static inline char *put_lead(struct calls_sink *s, char *p, uint32_t pid,
 			     uint32_t tid, uint64_t ns)
 {
@@ -581,7 +616,8 @@ static inline char *put_lead(struct calls_sink *s, char *p, uint32_t pid,
 	return fmt_copy(p, s->lead.text, s->lead.n);
 }
 
-/* How long it took, by the clock and in instructions. */
+/* How long it took, by the clock and in instructions. timed: the begin has a
+ * time. */
 static char *put_took(char *p, uint64_t ns, bool timed, uint64_t insns)
 {
 	p = timed ? put_duration(p, ns) : fmt_copy(p, blanks, 9);
@@ -639,7 +675,7 @@ static void put_notes(struct outbuf *out, const char *a, const char *b,
 	}
 }
 
-/* The place of the call: its source line, and what was inlined there. */
+/* The place of the call: what was inlined there, its source line. */
 static void put_site(const struct calls_sink *s, struct outbuf *out,
 		     const struct call_begin *f)
 {
@@ -689,7 +725,7 @@ static inline int end_line(struct calls_sink *s, const struct call_begin *begin,
 	return count_line(s);
 }
 
-/* The begin that is held back: it did call something. */
+/* The begin that is held back did call something: its line is printed now. */
 static int put_open(struct calls_sink *s)
 {
 	struct call_begin *f = &s->open;
@@ -714,6 +750,7 @@ static int put_open(struct calls_sink *s)
 	return end_line(s, f, CALL_END_RET, f->flags & CALL_GUESSED);
 }
 
+/* Prints the begin that was held back, and holds this one. */
 static int enter_tree(void *priv, struct call_thread *t)
 {
 	struct calls_sink *s = priv;
@@ -732,7 +769,8 @@ static int enter_tree(void *priv, struct call_thread *t)
 	return rc;
 }
 
-/* A call that called nothing: all of it in one line. */
+/* A call that called nothing: all of it in one line. NULL: out of memory, which
+ * outbuf keeps. */
 static char *put_leaf(struct calls_sink *s, const struct call_thread *t,
 		      const struct call_frame *f, uint32_t depth)
 {
@@ -768,6 +806,8 @@ static char *put_end(struct calls_sink *s, const struct call_thread *t,
 	return fmt_copy(p, text->text, text->n_name);
 }
 
+/* The filters are asked before the frame is counted off: they look at the stack
+ * with it. */
 static int leave_tree(void *priv, struct call_thread *t, enum call_end end,
 		      unsigned flags)
 {
@@ -794,6 +834,7 @@ static int leave_tree(void *priv, struct call_thread *t, enum call_end end,
 			(f->flags | flags) & CALL_GUESSED);
 }
 
+/* A thread switched to another of its stacks (a coroutine, a signal stack). */
 static int turn_tree(void *priv, struct call_thread *t, uint32_t from)
 {
 	struct calls_sink *s = priv;
@@ -827,6 +868,7 @@ static const struct calls_ops tree_ops = {
 	.gap = gap_tree,
 };
 
+/* Frames that ran when the trace ended have no end; how many is said. */
 static int finish_tree(struct calls_sink *s)
 {
 	if (s->n_still)

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * columns: see columns.h. A context column depends on the flow_ctx (and on the
- * event's offset); all others depend on code and address alone, so that a sink
- * may keep their text.
+ * columns: see columns.h. A context column depends on the flow_ctx (who, where,
+ * when) and on the event's offset; all others depend on code and address alone,
+ * so a sink may keep their text. enum column has the context columns first.
+ *
+ * The lead is what the context columns in front of a line show. It changes seldom
+ * against the number of lines, and when it does, only from the first column on
+ * whose value changed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +44,7 @@ static const struct {
 	[COL_TO_DSO] = { "todso", "dso", -24 },
 };
 
+/* -1: there is no such column. */
 static int find_column(const char *name, size_t len)
 {
 	for (int i = 0; i < COL_N; i++) {
@@ -49,7 +54,7 @@ static int find_column(const char *name, size_t len)
 	return -1;
 }
 
-/* Is the name (of len bytes) an element of the comma separated list? */
+/* Whether the name (of len bytes) is an element of the comma separated list. */
 static bool in_list(const char *list, const char *name, size_t len)
 {
 	while (*list) {
@@ -62,6 +67,7 @@ static bool in_list(const char *list, const char *name, size_t len)
 	return false;
 }
 
+/* Appends the columns of a list. allowed NULL: our own list, not the user's. */
 static int add_list(struct columns *c, const char *list, const char *allowed,
 		    struct aux_diag *diag)
 {
@@ -111,6 +117,7 @@ static unsigned width_of(enum column col)
 	return (unsigned)abs(table[col].width);
 }
 
+/* The titles, with "#" in front so that programs skip the line. */
 void columns_header(const struct columns *c, struct outbuf *out)
 {
 	char line[COLUMNS_MAX * 64], *p = line;
@@ -164,6 +171,8 @@ void column_pad(const struct columns *c, unsigned i, struct outbuf *out,
 	out->p = p + w;
 }
 
+/* Control characters become "?": what a file or a process calls itself must not
+ * break a line, or the terminal. */
 void column_clean(struct outbuf *out, const char *text)
 {
 	size_t n = strlen(text);
@@ -176,6 +185,7 @@ void column_clean(struct outbuf *out, const char *text)
 	out->p = p + n;
 }
 
+/* The name the thread had at that time. */
 static void put_comm(struct outbuf *out, const struct flow_ctx *ctx,
 		     const struct sink_host *host)
 {
@@ -281,7 +291,11 @@ void lead_update(struct lead *l, const struct columns *c,
 	}
 }
 
-/* Threads take turns: what each of them leads its lines with comes back. */
+/*
+ * Threads take turns, and what each of them leads its lines with comes back.
+ * Texts that were seen lately have their old id again, so texts kept under it can
+ * be used.
+ */
 uint64_t lead_id(struct lead *l)
 {
 	size_t len = (size_t)(l->text->p - l->text->buf);
@@ -365,6 +379,7 @@ uint64_t flow_last_ip(const struct aux_flow *ev)
 	return step->ranges[step->n_ranges - 1].range.last;
 }
 
+/* Streams take turns rarely, so the current one is tried first. */
 uint64_t *last_ip_of(struct last_ips *l, uint32_t stream)
 {
 	struct last_ip *v;

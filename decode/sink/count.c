@@ -1,7 +1,34 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sink_count: how many instructions, per thread and per stream, and a hash of
- * their addresses in order. See count.h.
+ * sink_count: the number of instructions, per thread, per stream and in all, and
+ * a hash of their addresses in order. Two decoders that print the same line saw
+ * the same flow.
+ *
+ * The hash of a sequence is a polynomial in M (common/iphash.h): h' = h * M +
+ * ip + 1, modulo 2^61 - 1. It composes: appending a block of n instructions is h * M^n + block, in
+ * constant time. So whatever comes again is hashed once, and its sums are added
+ * from then on:
+ *
+ *	totals    per thread, stream, all; hash, instructions, branches, gaps
+ *	run       what was added since the thread or stream last changed
+ *	path      kept by the decoder: its sums are in path->user, one join
+ *	step      part of paths: its sums are in step->user
+ *	range     one block of code without a taken branch: in counter.hot
+ *
+ * Three ways lead into a run. The fast one (join_pairs) takes two kept and known
+ * paths at a time; it is all that most events see, and host instructions per
+ * event are what it is measured by. The slow one (add_new) computes what is not
+ * known yet: the sums of a step or path are facts of its code alone, so it does
+ * not matter which thread computes them first. The filtered one (flow_filtered)
+ * is for --limit, --symbol and --sha256, which must look at single instructions;
+ * it shares only the totals.
+ *
+ * Ownership: a counter and its run belong to one thread. With parts
+ * (count_part.c) each worker has a counter of its own and hands over runs, which
+ * the session's thread appends to the totals in the order of the flow. The totals
+ * are the session thread's alone.
+ *
+ * The output is for machines and does not change; its format is in auxdecode.1.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,10 +45,7 @@
 #include "decode/sink/count.h"
 #include "decode/sink/sink.h"
 
-/*
- * sink_count_tally: the sums, by thread and by stream. The output is for machines
- * and stays as it is; the format is in auxdecode.1.
- */
+/* ---- the totals ---- */
 
 static void count_totals_init(struct count_totals *t)
 {
@@ -29,6 +53,7 @@ static void count_totals_init(struct count_totals *t)
 	sha256_init(&t->all.sha);
 }
 
+/* The list and its tallies; t itself is the caller's. */
 static void free_tallies(struct tallies *t)
 {
 	for (size_t i = 0; i < t->n; i++)
@@ -43,6 +68,7 @@ static void count_totals_fini(struct count_totals *t)
 	free_tallies(&t->streams);
 }
 
+/* The slot of an id, or the free one where it belongs. Never full: grow_tallies. */
 static size_t slot_of(const struct tallies *t, uint32_t id)
 {
 	size_t i = (size_t)(id * UINT32_C(0x9e3779b1)) & (t->n_slots - 1);
@@ -52,6 +78,8 @@ static size_t slot_of(const struct tallies *t, uint32_t id)
 	return i;
 }
 
+/* Doubles both arrays. The slots are rebuilt; tallies do not move, so current
+ * stays valid. */
 static int grow_tallies(struct tallies *t)
 {
 	size_t max = t->max ? t->max * 2 : 16;
@@ -73,7 +101,11 @@ static int grow_tallies(struct tallies *t)
 	return 0;
 }
 
-/* The tally of an id becomes the current one. */
+/*
+ * Makes the tally of an id the current one. While there is only one, its SHA-256
+ * is the total's (same_sha), which saves hashing every address twice; the second
+ * one that appears ends that, and the first takes a copy.
+ */
 static int select_tally(const struct tally *all, struct tallies *t, uint32_t id)
 {
 	struct tally *tally;
@@ -126,6 +158,7 @@ void count_totals_add(struct count_totals *t, struct count_run *run)
 	*run = (struct count_run){ 0 };
 }
 
+/* SHA-256 cannot be composed from blocks, so bytes go into each digest in order. */
 static void count_totals_sha(struct count_totals *t, const void *bytes,
 			     size_t len)
 {
@@ -136,6 +169,7 @@ static void count_totals_sha(struct count_totals *t, const void *bytes,
 		sha256_update(&t->streams.current->sha, bytes, len);
 }
 
+/* Signed, so that -1 (no thread known) comes first. */
 static int compare_ids(const void *a, const void *b)
 {
 	int32_t x = (int32_t)(*(struct tally *const *)a)->id;
@@ -167,6 +201,7 @@ static void print_tally(const struct count_totals *all, struct outbuf *out,
 	outbuf_put(out, "\n", 1);
 }
 
+/* Sorted by id; threads in which nothing ran are left out. */
 static void print_tallies(const struct count_totals *all, struct outbuf *out,
 			  const char *kind, struct tallies *t, bool sha)
 {
@@ -186,7 +221,10 @@ static void count_totals_print(struct count_totals *t, struct outbuf *out,
 }
 
 /*
- * sink_count_slow: counting with a limit, a filter or SHA-256, range by range.
+ * ---- filtered: a limit, --symbol, --sha256 ----
+ *
+ * The hash of a range is kept with it, and for --symbol which of its instructions
+ * count. A limit may end inside of a range.
  */
 
 /* What is kept with a range. */
@@ -204,7 +242,7 @@ static void drop_hashed(void *user)
 	free(h->keep);
 }
 
-/* with a limit, a filter or SHA-256. As flow in session/sink.h. */
+/* Ranges keep a struct hashed; walk frees it with the range. */
 static int open_filtered(struct count *c)
 {
 	struct walk_config wc = { .host = c->env.host,
@@ -214,6 +252,7 @@ static int open_filtered(struct count *c)
 	return walk_new(&c->walk, &wc);
 }
 
+/* Whether --symbol names the function at ip. */
 static bool in_symbol(const struct count *c, const struct space *space,
 		      uint64_t ip)
 {
@@ -223,6 +262,8 @@ static bool in_symbol(const struct count *c, const struct space *space,
 	return sym.name && !strcmp(sym.name, c->config.symbol);
 }
 
+/* Computes what is kept with a range. With --symbol every instruction is looked
+ * up, for a range may span two functions. */
 static int prepare(struct count *c, const struct space *space,
 		   const struct walk_range *r, struct hashed *h)
 {
@@ -248,6 +289,7 @@ static int prepare(struct count *c, const struct space *space,
 	return 0;
 }
 
+/* The first n addresses as 64-bit little endian words. */
 static void add_sha(struct count *c, const struct walk_range *r,
 		    const struct hashed *h, uint32_t n)
 {
@@ -280,7 +322,7 @@ static uint32_t cut_block(const struct walk_range *r, const struct hashed *h,
 	return i;
 }
 
-/* 1: enough. */
+/* Adds a range, or the part of it that the limit leaves. 1: the limit is reached. */
 static int add_walked(struct count *c, const struct walk_range *r,
 		      const struct hashed *h, unsigned what)
 {
@@ -302,6 +344,8 @@ static int add_walked(struct count *c, const struct walk_range *r,
 	return h->block.n >= left;
 }
 
+/* A range that does not fit the code is reported and counted as a gap, not as
+ * instructions. As flow. */
 static int add_range_filtered(struct count *c, const struct flow_ctx *ctx,
 				const struct aux_flow *ev)
 {
@@ -324,6 +368,7 @@ static int add_range_filtered(struct count *c, const struct flow_ctx *ctx,
 	return add_walked(c, r, h, ev->what);
 }
 
+/* Range by range, at the offset of the path. */
 static int add_path_filtered(struct count *c, const struct flow_ctx *ctx,
 			       const struct aux_flow *ev)
 {
@@ -360,17 +405,20 @@ static int flow_filtered(struct count *c, const struct flow_ctx *ctx,
 }
 
 /*
- * sink_count_learn: what steps and paths add, see count.h.
+ * ---- what a step or a path adds ----
  *
- * The code of a range is looked at to see that it has so many instructions, and
- * where. What is out of the ordinary is left to walk, which knows all cases; a
- * range that fits the code here fits it there.
+ * The code of a range is read to see that it has as many instructions as the
+ * decoder says, and where they begin. The two loops here know the usual cases
+ * only: code that lies in one piece, 64-bit x86 or fixed-size Arm. All else goes
+ * to walk, which knows every case; what fits the code here fits it there.
  */
 
 #define MAX_INSN 15
 #define MAX_INSNS (1u << 20) /* COUNT_SUMS of them fit 32 bits */
 #define M8 (IPHASH_M << 3)
 
+/* The powers of M that steps of usual length need; others are computed when they
+ * come. */
 static void memo_init(struct count_memo *l, const struct sink_host *host,
 			    struct walk *walk)
 {
@@ -383,6 +431,7 @@ static void memo_init(struct count_memo *l, const struct sink_host *host,
 	}
 }
 
+/* 8 * M^n: iphash_join wants the power shifted by the three bits it folds. */
 static uint64_t power8_of(const struct count_memo *l, uint32_t n)
 {
 	return n < COUNT_POWERS ? l->power8[n] : iphash_power(n) << 3;
@@ -408,7 +457,8 @@ static const uint8_t *find_code(struct count_memo *l, const struct space *space,
 		       a->bytes + (first - a->start) : NULL;
 }
 
-/* Appends the instructions of a range. False: not here. */
+/* Appends the instructions of a range by decoding their lengths. False, and
+ * *value unchanged, if they do not end exactly at range.last. */
 static bool hash_x86(uint64_t *value, const uint8_t *p, uint64_t add,
 		     const struct aux_flow *range)
 {
@@ -429,6 +479,7 @@ static bool hash_x86(uint64_t *value, const uint8_t *p, uint64_t add,
 	return p == last;
 }
 
+/* The same where all instructions have four bytes. */
 static bool hash_words(uint64_t *value, uint64_t add,
 		       const struct aux_flow *range)
 {
@@ -439,6 +490,8 @@ static bool hash_words(uint64_t *value, uint64_t add,
 	return true;
 }
 
+/* False where it takes more than the loops above: the code is in pieces, or the
+ * mode has variable length and is not x86-64. */
 static bool hash_without_walk(struct count_memo *l, const struct space *space,
 			 const struct aux_flow *range, uint64_t *value)
 {
@@ -458,7 +511,8 @@ static bool hash_without_walk(struct count_memo *l, const struct space *space,
 	return false;
 }
 
-/* 0, or an error where the range does not fit the code. */
+/* Appends a range by whichever way knows it. 0, or an error where it does not fit
+ * the code. */
 static int hash_range_into(struct count_memo *l,
 				  const struct space *space,
 				  const struct aux_flow *range, uint64_t *value)
@@ -478,7 +532,8 @@ static int hash_range_into(struct count_memo *l,
 	return err;
 }
 
-/* 0, or -AUX_E_NOMEM. */
+/* Fills step->user, or leaves user[1] at 0, if a range does not fit or the
+ * numbers would overflow the packed sums. 0, or -AUX_E_NOMEM. */
 static int learn_step(struct count_memo *l, const struct space *space,
 			    struct aux_step *step)
 {
@@ -504,7 +559,7 @@ static int learn_step(struct count_memo *l, const struct space *space,
 	return 0;
 }
 
-/* If all its steps are known. */
+/* Joins the sums of the steps, if all of them are known. */
 static void learn_path(struct aux_path *path)
 {
 	uint64_t value = 0, power = 1, sums = 0;
@@ -528,8 +583,11 @@ static void learn_path(struct aux_path *path)
 }
 
 /*
- * sink_count_run: see count.h. The hash of a range, a step or a path is
- * computed once and appended in constant time (common/iphash.h).
+ * ---- the fast path ----
+ *
+ * In these loops events wait for memory and for the chain of multiplications of
+ * the hash, nothing else: what they touch is prefetched AHEAD events early, and
+ * the sums are collected in registers.
  */
 
 #define AHEAD 16 /* events: paths of large programs are in no near cache */
@@ -566,6 +624,7 @@ static inline void join(struct count_run *run, const uint64_t user[3])
 	add_sums(run, user[2]);
 }
 
+/* The block of a range that walk has taken apart. */
 static struct iphash_block hash_range(const struct walk_range *r)
 {
 	struct iphash_block b = iphash_block_init();
@@ -575,6 +634,7 @@ static struct iphash_block hash_range(const struct walk_range *r)
 	return b;
 }
 
+/* The one slot where this range can be: direct mapped, no search. */
 static inline struct count_hot *find_hot(struct counter *c,
 					 const struct aux_flow *ev)
 {
@@ -600,6 +660,8 @@ static inline void join_hot(struct count_run *run, const struct count_hot *h,
 	run->n_branches += ev->what != AUX_END_FALL;
 }
 
+/* A range that is not in hot: walks it, or takes what walk kept, and puts it
+ * there. A mismatch is reported to the owner and counts as a gap. */
 static int add_range(struct counter *c, const struct flow_ctx *ctx,
 		     const struct aux_flow *ev)
 {
@@ -714,7 +776,7 @@ static inline bool join_path(struct count_run *run, const struct aux_path *path)
 	return true;
 }
 
-/* False: it is not known. */
+/* Adds what is known without computing. False: nothing was added, add_new must. */
 static inline bool join_event(struct count_run *run, struct counter *c,
 			      const struct aux_flow *ev, uint64_t space)
 {
@@ -741,6 +803,7 @@ static inline bool is_ready(const struct aux_flow *ev)
 	return ev->kind == AUX_FLOW_PATH && path->kept && path->user[1];
 }
 
+/* One multiplication; the caller folds after two of them (iphash_extend). */
 static inline uint64_t extend(uint64_t value, const struct aux_path *path)
 {
 	return iphash_extend(value, path->user[1], path->user[0]);
@@ -802,6 +865,11 @@ static size_t add_known(struct counter *c, uint64_t space,
 	return (size_t)(p - ev);
 }
 
+/*
+ * Alternates between the loop over what is known and the single events that are
+ * not. Every instruction that was added was also shown, so both numbers of the
+ * report grow alike.
+ */
 int counter_add(struct counter *c, const struct flow_ctx *ctx,
 		const struct aux_flow *ev, size_t n)
 {
@@ -833,6 +901,7 @@ static void close_count(void *sink)
 	free(c);
 }
 
+/* The counter's callback when there are no parts: prints at once. */
 static int report_mismatch(void *priv, const struct flow_ctx *ctx,
 			   const struct aux_flow *ev, int err)
 {
@@ -842,7 +911,7 @@ static int report_mismatch(void *priv, const struct flow_ctx *ctx,
 	return 0;
 }
 
-/* No limit, no filter, no SHA-256. */
+/* The counter, and a pool of parts for chunks that other threads decode. */
 static int open_plain(struct count *c)
 {
 	int err = count_pool_new(&c->pool, c->env.host);
@@ -886,11 +955,13 @@ static int open_count(void **sink, const struct sink_env *env,
 	return 0;
 }
 
+/* The run ends: its thread or stream changes, or someone wants the totals. */
 void count_flush(struct count *c)
 {
 	count_totals_add(&c->totals, c->counter ? &c->counter->run : &c->run);
 }
 
+/* All events of one call are of one thread and stream (ctx). */
 static int flow_count(void *sink, const struct flow_ctx *ctx,
 		      const struct aux_flow *ev, size_t n)
 {

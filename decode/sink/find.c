@@ -26,7 +26,8 @@ enum field {
 	F_CALLER, F_END, F_STATE, F_SEE, F_N,
 };
 
-/* Why a call is left out. */
+/* Why a call is left out: the first condition that it fails, in the order of
+ * judge(). */
 enum drop {
 	DROP_SYMBOL, DROP_TIME, DROP_LONGER, DROP_SHORTER, DROP_FROM,
 	DROP_CALLER, DROP_WHOLE, DROP_N,
@@ -56,7 +57,7 @@ struct found {
 
 /* ---- conditions ---- */
 
-/* frame.user: FIND_ABOVE when --from fits it or a frame below it */
+/* frame.user is FIND_ABOVE when --from fits the frame or one below it. */
 static int on_enter(void *priv, struct call_thread *t, unsigned marks)
 {
 	struct call_frame *f = &t->frames[t->depth - 1];
@@ -67,19 +68,21 @@ static int on_enter(void *priv, struct call_thread *t, unsigned marks)
 	return 0;
 }
 
+/* Whether a caller, at any distance, fits --from. */
 static bool is_from(const struct find *s, const struct found *c)
 {
 	return !s->config.from ||
 	       (c->up && (uintptr_t)c->up->user & FIND_ABOVE);
 }
 
+/* Whether the direct caller fits --caller. */
 static bool is_by_caller(const struct find *s, const struct found *c)
 {
 	return !s->config.caller ||
 	       (c->up && find_watch_marks(s->watch, c->up->func) & FIND_CALLER);
 }
 
-/* DROP_N: it meets all of them. */
+/* DROP_N: it meets all conditions. */
 static enum drop judge(const struct find *s, const struct found *c,
 		       unsigned marks)
 {
@@ -130,6 +133,7 @@ static const char *state_text(enum find_fault fault)
 	return texts[fault];
 }
 
+/* "-" for the caller of a frame that has none. */
 static void put_name(struct outbuf *out, const struct call_frame *f)
 {
 	char name[512];
@@ -142,6 +146,7 @@ static void put_name(struct outbuf *out, const struct call_frame *f)
 	column_clean(out, name);
 }
 
+/* The command that shows what ran inside. */
 static void put_see(struct find *s, const struct found *c)
 {
 	struct outbuf *out = s->env.out;
@@ -177,6 +182,7 @@ static void put_id(struct outbuf *out, uint32_t id)
 	outbuf_printf(out, "%d", (int)id);
 }
 
+/* The name the thread had when the call began. */
 static void put_comm(struct find *s, const struct found *c)
 {
 	const struct sink_host *host = s->env.host;
@@ -232,6 +238,7 @@ static void put_field(struct find *s, const struct found *c, enum field field)
 	}
 }
 
+/* The aligned line. By cycles, the column of the duration shows those. */
 static void put_for_people(struct find *s, const struct found *c)
 {
 	struct outbuf *out = s->env.out;
@@ -272,6 +279,8 @@ static void put_fields(struct find *s, const struct found *c)
 	outbuf_put(s->env.out, "\n", 1);
 }
 
+/* 1 when as many were found as were asked for; calls that still end when the flow
+ * stops are not looked at any more. */
 static int on_leave(void *priv, struct call_thread *t, unsigned marks,
 		    enum call_end end, enum find_fault fault,
 		    const struct call_count *took)
@@ -308,6 +317,7 @@ static int on_leave(void *priv, struct call_thread *t, unsigned marks,
 
 /* ---- the end ---- */
 
+/* The table of an empty result. */
 static void report_drops(struct find *s)
 {
 	/* table */
@@ -332,7 +342,8 @@ static void report_drops(struct find *s)
 	}
 }
 
-/* Was a function met that the option names? Else says what was meant. */
+/* Whether a function was met that the option names; else says which ones were
+ * perhaps meant. */
 static void hint_name(struct find *s, const char *option, const char *text,
 		      unsigned mark)
 {
@@ -387,7 +398,7 @@ static void close_find(void *sink)
 	free(s);
 }
 
-/* The index of a field in FIELDS; F_N: it is none. */
+/* The index of a field in FIELDS; F_N: there is none of that name. */
 static unsigned find_field(const char *name, size_t len)
 {
 	const char *p = FIELDS;

@@ -15,9 +15,7 @@
 #include "common/outbuf.h"
 #include "decode/sink/find.h"
 
-/*
- * What calls are measured in, as text for people and from them.
- */
+/* ---- what calls are measured in, as text for people and from them ---- */
 
 int find_by_parse(enum find_by *by, const char *text, struct aux_diag *diag)
 {
@@ -39,7 +37,8 @@ int find_by_parse(enum find_by *by, const char *text, struct aux_diag *diag)
 			"--by is time, insns or cycles here, not \"%s\"", text);
 }
 
-/* Nanoseconds of a unit; 0: there is none of that name. */
+/* Nanoseconds of a unit; 0: there is none of that name. No unit means seconds, as
+ * in --time. */
 static uint64_t unit_of(const char *s)
 {
 	return !strcmp(s, "ns") ? 1 :
@@ -49,7 +48,8 @@ static uint64_t unit_of(const char *s)
 						   0;
 }
 
-/* Digits, a point and digits, a unit; false: it is none, or too large. */
+/* Digits, a point and digits, a unit. False: it is none, too large, or finer than
+ * a nanosecond, which would be lost silently. */
 static bool parse_amount(const char *s, bool is_time, uint64_t *v)
 {
 	const char *end = s + strspn(s, is_time ? "0123456789." : "0123456789");
@@ -94,6 +94,7 @@ uint64_t find_amount(enum find_by by, const struct call_count *n)
 				     n->cycles;
 }
 
+/* Groups of three digits. */
 char *find_number_text(char *out, uint64_t v)
 {
 	char digits[24];
@@ -108,6 +109,8 @@ char *find_number_text(char *out, uint64_t v)
 	return out;
 }
 
+/* Four digits of the largest unit of which there is one; none of them after the
+ * point if the value is a whole number of units. */
 char *find_amount_text(char *out, enum find_by by, uint64_t v)
 {
 	static const char *const units[] = { "us", "ms", "s" };
@@ -130,7 +133,8 @@ char *find_amount_text(char *out, enum find_by by, uint64_t v)
 	return out;
 }
 
-/* In quotes where a shell would take it apart. */
+/* In quotes where a shell would take it apart; control characters as "?", so that
+ * the command can be pasted. */
 static void put_word(struct outbuf *out, const char *s)
 {
 	if (*s && !s[strspn(s, "abcdefghijklmnopqrstuvwxyz"
@@ -164,9 +168,7 @@ void find_put_range(struct outbuf *out, uint64_t from_ns, uint64_t to_ns,
 	put_word(out, path ? path : "FILE");
 }
 
-/*
- * Names of functions: those that fit a pattern, and those that were perhaps meant.
- */
+/* ---- names: those that match a pattern, and those that were perhaps meant ---- */
 
 #define N_NEAR	 5
 #define SAME_BAD (TEXT_DISTANCE_MAX / 3)
@@ -219,7 +221,8 @@ static void free_pattern(struct pattern *p)
 	p->is_regex = false;
 }
 
-/* Without "(...)" at its end, and what may stand behind that. */
+/* The length without "(...)" at the end, and without what may follow that
+ * ("const"). "operator()" is a name. */
 static size_t bare_len(const char *name)
 {
 	size_t len = strlen(name), i;
@@ -235,6 +238,8 @@ static size_t bare_len(const char *name)
 	return i > 1 && strncmp(name + i - 1, "()", 3) ? i - 1 : len;
 }
 
+/* Exact, glob, or regular expression; without the latter also the name without
+ * its arguments. */
 static bool fits_text(const struct pattern *p, const char *name)
 {
 	char bare[512];
@@ -254,6 +259,7 @@ static bool fits_text(const struct pattern *p, const char *name)
 	return !strcmp(p->text, bare) || !fnmatch(p->text, bare, 0);
 }
 
+/* By its name as shown or as the file has it. */
 static bool fits_pattern(const struct pattern *p,
 			      const struct call_func *f)
 {
@@ -268,7 +274,8 @@ static bool fits_pattern(const struct pattern *p,
 	return fits_text(p, f->name) || fits_text(p, f->raw);
 }
 
-/* How far name is from what was asked for; SAME_BAD: too far. */
+/* How far name is from what was asked for; SAME_BAD: too far. A part of the name
+ * is near. */
 static unsigned how_far(const char *text, const char *name)
 {
 	size_t la = strlen(text), lb = bare_len(name);
@@ -285,6 +292,7 @@ struct near {
 	unsigned far;
 };
 
+/* Inserts into a sorted array of the N_NEAR nearest; equal names once. */
 static void keep_near(struct near *near, const char *name, unsigned far)
 {
 	unsigned i = N_NEAR;
@@ -333,11 +341,16 @@ void find_nearest(const struct calls *c, const char *text, char *hint,
 }
 
 /*
- * The calls that are looked for: see find.h. A gap spoils every frame that is
- * on its thread's stacks then: frames have numbers in the order in which they
- * began, so it is enough to keep the highest one that there was at the last gap.
+ * ---- the calls ----
+ *
+ * A gap spoils every frame that is on its thread's stacks at that time. Frames
+ * have serial numbers in the order in which they began, so it is enough to keep
+ * the newest one that there was at the last gap: all up to it are spoilt (those
+ * that ended are gone anyway). A gap of which no thread is known spoils all
+ * frames of all threads.
  */
 
+/* Of a thread, in call_thread.user. */
 struct spoilt {
 	uint64_t serial;	/* frames up to this one have a gap inside */
 	struct spoilt *next;
@@ -367,7 +380,7 @@ const char *find_fault_text(enum find_fault fault)
 	return texts[fault];
 }
 
-/* FIND_* of a function. */
+/* The patterns are tried once per function. */
 unsigned find_watch_marks(struct find_watch *w, struct call_func *f)
 {
 	uintptr_t marks = (uintptr_t)f->user;
@@ -394,6 +407,7 @@ static int on_enter(void *priv, struct call_thread *t)
 		       0;
 }
 
+/* The order matters: the first fault is the one that is told. */
 static enum find_fault fault_of(const struct find_watch *w,
 				const struct call_thread *t,
 				const struct call_frame *f, enum call_end end,
@@ -415,6 +429,7 @@ static enum find_fault fault_of(const struct find_watch *w,
 	return FIND_WHOLE;
 }
 
+/* A call that began before the first time is known has no duration. */
 static int on_leave(void *priv, struct call_thread *t,
 			       enum call_end end, unsigned flags)
 {
@@ -432,6 +447,7 @@ static int on_leave(void *priv, struct call_thread *t,
 				    fault_of(w, t, f, end, flags), &took);
 }
 
+/* See the comment above struct spoilt. */
 static int on_gap(void *priv, struct call_thread *t, const struct aux_flow *ev)
 {
 	struct find_watch *w = priv;

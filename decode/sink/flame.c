@@ -5,6 +5,8 @@
  *
  * Nothing is lost: the numbers of all lines add up to what ran. What --min or -n
  * leaves out is in lines of its own, "[rest]".
+ *
+ * The call tree that flow becomes here (flame_tree_*) is also that of hot.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,12 +17,15 @@
 #include "decode/sink/sink.h"
 
 /*
- * sink_flame_tree: makes a call tree of the flow.
+ * ---- the flow as a call tree ----
  *
- * A gap ends where something runs again. callstack/callstack.h does not tell of that when no frame
- * began or ended by it, so the flow is cut there.
+ * A gap ends where something runs again. callstack/callstack.h is silent when no
+ * frame began or ended there, so the flow is cut at that event and the gap of the
+ * thread ended by hand (flow_some). n_gapped counts the threads that are in a
+ * gap, so that this costs nothing without gaps.
  */
 
+/* All are in a list, to be freed and for end_gap. */
 static struct flame_thread *add_thread(struct flame_tree *t,
 				       struct call_thread *th)
 {
@@ -138,7 +143,7 @@ static size_t count_still(const struct aux_flow *ev, size_t n)
 	return i;
 }
 
-/* Ends the gap of who runs here. */
+/* Ends the gap of the thread that runs now. */
 static int end_gap(struct flame_tree *t, const struct flow_ctx *ctx)
 {
 	struct flame_thread *ft;
@@ -160,6 +165,7 @@ static void count_gapped(struct flame_tree *t)
 		t->n_gapped += ft->ct.away == CALLTREE_GAP;
 }
 
+/* The events before something runs still belong to the gap. */
 static int flow_some(struct flame_tree *t, const struct flow_ctx *ctx,
 		     const struct aux_flow *ev, size_t n)
 {
@@ -177,13 +183,15 @@ static int flow_some(struct flame_tree *t, const struct flow_ctx *ctx,
 	return rc ? rc : calls_flow(t->calls, ctx, ev + still, n - still);
 }
 
+/* A thread of unknown id is one per stream. */
 static bool is_of(const struct flame_thread *ft, const struct flow_ctx *ctx)
 {
 	return ft->thread->tid == ctx->tid && ft->thread->pid == ctx->pid &&
 	       (ctx->tid != UINT32_MAX || ft->thread->stream == ctx->stream);
 }
 
-/* Cycles are of what runs behind the TIME that tells them. */
+/* A TIME event that has cycles: they are of what runs from here to the next one
+ * (calltree_tick), in the thread that runs now. */
 static int tick(struct flame_tree *t, const struct flow_ctx *ctx)
 {
 	struct flame_thread *ft = t->ran;
@@ -197,6 +205,7 @@ static int tick(struct flame_tree *t, const struct flow_ctx *ctx)
 	return calltree_tick(&t->tree, &ft->ct, ft->thread);
 }
 
+/* Without ticks all in one; with them cut at each TIME that has cycles. */
 int flame_tree_flow(struct flame_tree *t, const struct flow_ctx *ctx,
 		    const struct aux_flow *ev, size_t n)
 {
@@ -378,6 +387,7 @@ static void put_name(struct flame *f, uint32_t node)
 		outbuf_put(f->stack, "_[k]", 4);
 }
 
+/* The stack, more of it, and a number. */
 static void put_line(struct flame *f, const char *more, uint64_t n)
 {
 	struct outbuf *out = f->env.out;
@@ -403,7 +413,8 @@ static uint64_t total_of(const struct flame *f, uint32_t node)
 	return calltree_get(&f->tree.tree.nodes[node].total, f->by);
 }
 
-/* A node's own line; or it is added to the rest, if -n leaves it out. */
+/* A node's own line; or it is added to the rest, if -n leaves it out. Of those
+ * equal to the smallest that is shown, only n_equal are. */
 static void put_own(struct flame *f, uint32_t node)
 {
 	uint64_t own = own_of(f, node);
@@ -422,6 +433,7 @@ static void put_own(struct flame *f, uint32_t node)
 		put_line(f, "[unknown]", own);
 }
 
+/* --symbol names it as shown, or mangled. */
 static bool is_symbol(const struct flame *f, uint32_t node)
 {
 	const struct calltree_node *n = &f->tree.tree.nodes[node];
@@ -434,13 +446,15 @@ static bool is_symbol(const struct flame *f, uint32_t node)
 	       (func->raw && !strcmp(func->raw, f->config.symbol));
 }
 
+/* --min: less than that share of all. */
 static bool is_small(const struct flame *f, uint32_t node)
 {
 	return (double)total_of(f, node) * 100 <
 	       f->min_percent * (double)total_of(f, 0);
 }
 
-/* Goes down into a node, its name behind its parent's. */
+/* Goes down into a node, after its name was appended; its small children are one
+ * line. */
 static void put_node(struct flame *f, uint32_t node, bool wanted)
 {
 	uint64_t small = 0;
@@ -458,10 +472,8 @@ static void put_node(struct flame *f, uint32_t node, bool wanted)
 		put_line(f, ";[rest]", small);
 }
 
-/*
- * All of the tree, without recursion: it may be deep. found: the node with the symbol
- * that lets all below it pass, 0: none.
- */
+/* All of the tree, without recursion: it may be deep. found is the node with the
+ * symbol that lets all below it pass, 0: none. */
 static void put_tree(struct flame *f)
 {
 	const struct calltree_node *nodes = f->tree.tree.nodes;
@@ -501,7 +513,7 @@ static int compare_values(const void *a, const void *b)
 	return *x > *y ? -1 : *x < *y;
 }
 
-/* -n: the largest ones. */
+/* -n: the smallest own value that is shown, and how many of just that. */
 static int find_largest(struct flame *f)
 {
 	uint32_t n = f->tree.tree.n, m = 0;
@@ -522,6 +534,7 @@ static int find_largest(struct flame *f)
 	return 0;
 }
 
+/* How many names are on the line at most. */
 static uint32_t max_depth(const struct calltree *t)
 {
 	uint32_t max = 0;

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * flamesvg: see flame_svg.h. The frames are drawn here, for a width of 1200; the script
- * places them anew when one is made the whole width. Whatever a name holds, the file
- * is well-formed XML in UTF-8.
+ * A flame graph as an SVG file that needs nothing else. The frames are drawn
+ * here, for a width of 1200; the script (web/flame.js) moves them when one is
+ * made the whole width, or the window is another. Without script it is a still
+ * picture. Whatever a name holds, the file is well-formed XML in UTF-8.
+ *
+ * A node is drawn as wide as what it took with all below; children lie side by
+ * side from where their parent begins, sorted by the call tree. With --symbol
+ * only what is below that function, and what leads there, has a width.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +41,7 @@ struct svg {
 
 /* ---- text as XML ---- */
 
-/* Bytes of the UTF-8 character at s, 0: it is none, or one that XML forbids. */
+/* Bytes of the UTF-8 character at s; 0: it is none, or one that XML 1.0 forbids. */
 static size_t utf8_size(const unsigned char *s)
 {
 	static const uint32_t min[] = { 0, 0x20, 0x80, 0x800, 0x10000 };
@@ -55,7 +60,7 @@ static size_t utf8_size(const unsigned char *s)
 	return n;
 }
 
-/* At most max characters. Returns whether there were more. */
+/* At most max characters, escaped. Returns whether there were more. */
 static bool put_xml(struct outbuf *out, const char *text, size_t max)
 {
 	const unsigned char *s = (const unsigned char *)text;
@@ -99,6 +104,8 @@ static double percent(uint64_t n, uint64_t of)
 	return of ? 100.0 * (double)n / (double)of : 0;
 }
 
+/* The colour: what kind of code, and a hash of the name, so that a function has
+ * the same colour everywhere. */
 static const char *class_of(const struct calltree_node *n, const char *name,
 			    char buf[8])
 {
@@ -119,6 +126,7 @@ static const char *class_of(const struct calltree_node *n, const char *name,
 	return buf;
 }
 
+/* Pixels. */
 static double x_of(const struct svg *s, uint64_t at)
 {
 	return MARGIN + (WIDTH - 2 * MARGIN) * (double)at / (double)s->total;
@@ -151,6 +159,7 @@ static void put_title(struct svg *s, uint32_t node, const char *name)
 	outbuf_str(out, "</title>");
 }
 
+/* data-x and data-w are what the script zooms by. */
 static void put_frame(struct svg *s, uint32_t node)
 {
 	const struct calltree_node *n = &s->tree->nodes[node];
@@ -194,7 +203,11 @@ static bool is_symbol(const struct svg *s, uint32_t node)
 	       (f->raw && !strcmp(f->raw, s->config.symbol));
 }
 
-/* Sums of what is below the symbol, and of what leads there; all without one. */
+/*
+ * Sums of what is below the symbol, and of what leads there; of all without one.
+ * Parents have smaller numbers than their children, so one pass down and one up
+ * will do.
+ */
 static void sum_up(struct svg *s)
 {
 	const struct calltree_node *nodes = s->tree->nodes;
@@ -211,6 +224,7 @@ static void sum_up(struct svg *s)
 	s->total = s->sum[0];
 }
 
+/* Too narrow to be seen, or less than --min. */
 static bool is_small(struct svg *s, uint32_t node)
 {
 	double min = s->config.min_percent;
@@ -220,8 +234,8 @@ static bool is_small(struct svg *s, uint32_t node)
 	return percent(s->sum[node], s->total) < min;
 }
 
-/* Children are side by side from where their parent begins, in their order. Those of
- * what is not drawn are not looked at. */
+/* Children are side by side from where their parent begins, in their order. Those
+ * of what is not drawn are not looked at. */
 static void place_children(struct svg *s, uint32_t node)
 {
 	const struct calltree_node *nodes = s->tree->nodes;
@@ -242,6 +256,8 @@ static void place_children(struct svg *s, uint32_t node)
 	}
 }
 
+/* Parents come before their children. What is not drawn takes those below it with
+ * it. */
 static void place_all(struct svg *s)
 {
 	s->at[0] = 0;

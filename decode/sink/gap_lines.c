@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The lines that say where flow is missing, and why: see columns.h. */
+/*
+ * The lines that say where flow is missing, and why: see columns.h. They begin
+ * with "# gap", whatever the columns are, so that a program can tell them from
+ * instructions. The reason is the host's explanation of a missing file, or the
+ * text of the cause.
+ */
 #include "decode/sink/columns.h"
 #include "decode/lib/trace/gap.h"
 #include "common/outbuf.h"

@@ -1,7 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * sink_hot: where the instructions ran: functions, basic blocks or edges, most of
- * them first, all counted, nothing sampled. See hot.h.
+ * them first, all counted, nothing sampled.
+ *
+ * Functions come from a call tree (hot_print.c). Blocks and edges need no stack,
+ * and are counted in two steps, because the decoder's paths are long and come
+ * often:
+ *
+ *	while flow comes  an item (range, step or path) is a number, and an event is
+ *	                  one increment; for edges, one more in a table of pairs
+ *	                  (item that ran last, item) (hot_count.c)
+ *	at the end        what a path counted is given to its steps, theirs to their
+ *	                  ranges (hot_code_spread); ranges are taken apart into
+ *	                  instructions, and those are put together to blocks
+ *
+ * Numbers are given once for equal contents, by all threads together, under a
+ * lock: equal ranges have equal numbers however often a decoder forgets and finds
+ * them anew. So the memory needed depends on the code, not on the length of the
+ * trace. step->user[0] and path->user[0] hold the number: a fact of the code, so
+ * any thread may write it.
+ *
+ * Ownership: items belong to the sink, their contents never change once they have
+ * a number, so that they are read without the lock; count is the session thread's
+ * alone. A counter belongs to one thread.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,13 +33,15 @@
 #include "decode/sink/sink.h"
 
 /*
- * sink_hot_item: see hot.h. Equal items have one number, so that there are as
- * many as the code has ways, however often a decoder forgets what it knew. Paths
- * are the ones that could be very many: above a limit their steps are counted.
+ * ---- items ----
+ *
+ * An item is a range, or a row of items with smaller numbers. Paths are the ones
+ * that could be very many: above MAX_PATHS their steps are counted instead.
  */
 
 #define MAX_PATHS (2u << 20)
 
+/* On failure hot_items_fini may be called. */
 static int hot_items_init(struct hot_items *items, const struct sink_host *host)
 {
 	struct walk_config wc = { .host = host };
@@ -49,6 +72,7 @@ static uint64_t mix(uint64_t h, uint64_t v)
 	return h ^ h >> 32;
 }
 
+/* A row by its numbers, a range by what same_item compares. */
 static uint64_t hash_item(const struct hot_item *it)
 {
 	const struct aux_flow *ev = &it->range;
@@ -64,6 +88,7 @@ static uint64_t hash_item(const struct hot_item *it)
 			      ev->what);
 }
 
+/* Ranges are equal when they end alike, too: the edge at the end depends on it. */
 static bool same_item(const struct hot_item *a, const struct hot_item *b)
 {
 	if (a->n_ids != b->n_ids)
@@ -77,6 +102,7 @@ static bool same_item(const struct hot_item *a, const struct hot_item *b)
 	       (a->space ? a->space->id : 0) == (b->space ? b->space->id : 0);
 }
 
+/* The slot of an equal item, or a free one. Never full: next_item. */
 static uint32_t find_slot(const struct hot_items *items,
 			  const struct hot_item *it)
 {
@@ -102,7 +128,10 @@ static bool grow_slots(struct hot_items *items)
 	return true;
 }
 
-/* Makes room for the next item; NULL: there is none. */
+/*
+ * Makes room for the next number; NULL: out of memory, or of numbers (HOT_PAGE *
+ * HOT_PAGES). Pages do not move, so that other threads may read items meanwhile.
+ */
 static struct hot_item *next_item(struct hot_items *items)
 {
 	uint32_t id = items->n + 1;
@@ -117,7 +146,8 @@ static struct hot_item *next_item(struct hot_items *items)
 	return *page ? hot_item(items, id) : NULL;
 }
 
-/* The number of an equal item, or of this one, which is new then. ids are copied. */
+/* The number of an equal item, or the next one. ids are copied. 0: there is no
+ * room. */
 static uint32_t intern(struct hot_items *items, const struct hot_item *it)
 {
 	uint32_t id = items->slots[find_slot(items, it)], *ids = NULL;
@@ -142,7 +172,8 @@ static uint32_t intern(struct hot_items *items, const struct hot_item *it)
 	return id;
 }
 
-/* With the lock. */
+/* With the lock. For a COND the size of its last instruction becomes part of the
+ * item: hot_edges_settle needs it to tell the fall-through. */
 static uint32_t add_range(struct hot_items *items, const struct space *space,
 			  const struct aux_flow *ev)
 {
@@ -169,7 +200,7 @@ uint32_t hot_items_range(struct hot_items *items, const struct space *space,
 	return id;
 }
 
-/* With the lock: items in a row. */
+/* With the lock: items in a row. A row of one is that item. */
 static uint32_t add_row(struct hot_items *items, const uint32_t *ids,
 			uint32_t n, uint32_t n_insns)
 {
@@ -234,6 +265,7 @@ struct hot_partial {
 	struct hot_counter counter;
 };
 
+/* What came last in a stream; NULL: out of memory. */
 static struct hot_stream *stream_of(struct hot *h, uint32_t stream)
 {
 	struct hot_stream *v = h->streams;
@@ -348,6 +380,7 @@ static void close_hot(void *sink)
 	free(h);
 }
 
+/* For blocks and edges: items, and the counter of what comes by flow. */
 static int open_counter(struct hot *h)
 {
 	int err = hot_items_init(&h->items, h->env.host);
@@ -431,6 +464,7 @@ static int settle_all(struct hot *h)
 	return err;
 }
 
+/* Drains what flow counted, spreads it to ranges, prints. */
 static int finish_hot(void *sink, struct aux_diag *diag)
 {
 	struct hot *h = sink;

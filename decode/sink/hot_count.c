@@ -1,8 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sink_hot_count: counts items as they come, and for edges pairs of them. user[0]
- * of a step, and of a path that is kept, is its item's number; it belongs to the
- * code, whoever finds it first.
+ * Counting for hot --blocks and --edges: items as they come, and at the end items
+ * as instructions and blocks. See hot.c.
+ *
+ * A counter works in one thread. It has a count per item, and for edges a count
+ * per pair (item that ran before, item). What a pair means is worked out when the
+ * counter is drained: the end of the first leads to the beginning of the second.
+ * Events between (interrupts, trace on and off, gaps) settle the item before at
+ * once.
+ *
+ * A part begins in the middle of a stream and does not know what ran before: its
+ * first pair has HOT_HEAD in front, and events that come before anything ran wait
+ * in head. When it is drained, in the order of the stream, the stream's state
+ * stands in for HOT_HEAD.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +21,10 @@
 #include "decode/sink/hot.h"
 
 /*
- * sink_hot_edge: edges by (from, to, kind). What is one, and where it leads, is as
- * in branch.c: the end of what runs waits for what comes next.
+ * ---- edges ----
+ *
+ * By (from, to, kind), in a hash table. What is an edge, and where it leads, is
+ * as in branch.c: the end of what runs waits for what comes next.
  */
 
 void hot_edges_fini(struct hot_edges *t)
@@ -21,11 +33,13 @@ void hot_edges_fini(struct hot_edges *t)
 	*t = (struct hot_edges){ .v = NULL };
 }
 
+/* 0: no address space is known. */
 static uint64_t space_id(const struct space *space)
 {
 	return space ? space->id : 0;
 }
 
+/* Spaces are compared by id: the same space may be another struct. */
 static bool same_place(const struct place *a, const struct place *b)
 {
 	return a->known == b->known &&
@@ -33,6 +47,7 @@ static bool same_place(const struct place *a, const struct place *b)
 		(a->ip == b->ip && space_id(a->space) == space_id(b->space)));
 }
 
+/* The slot of an edge, or the free one where it belongs. */
 static struct hot_edge *find_edge(const struct hot_edges *t, unsigned kind,
 				  const struct place *from,
 				  const struct place *to)
@@ -70,6 +85,7 @@ static int grow_edges(struct hot_edges *t)
 	return 0;
 }
 
+/* Adds count to an edge. */
 static int hot_edges_add(struct hot_edges *t, unsigned kind,
 			 const struct place *from, const struct place *to,
 			 uint64_t count)
@@ -88,18 +104,20 @@ static int hot_edges_add(struct hot_edges *t, unsigned kind,
 	return 0;
 }
 
+/* The range that an item ends with. */
 static const struct hot_item *last_of(const struct hot_items *items,
 				      uint32_t item)
 {
 	return hot_item(items, hot_item(items, item)->last);
 }
 
+/* Which edge the range ends with; 0: it falls through. */
 static unsigned kind_of(const struct hot_item *range)
 {
 	return edge_of_range(range->range.what);
 }
 
-/* Does it end with what is a branch? */
+/* Whether an item ends with a branch. */
 static bool ends_in_branch(const struct hot_items *items, uint32_t item)
 {
 	return kind_of(last_of(items, item)) != 0;
@@ -121,6 +139,7 @@ int hot_edges_settle(struct hot_edges *t, const struct hot_items *items,
 
 static const struct place nowhere;
 
+/* What ran last leads to a place, once. It is settled then. */
 static int settle_stream(struct hot_edges *t, const struct hot_items *items,
 			 struct hot_stream *s, const struct place *to)
 {
@@ -130,6 +149,7 @@ static int settle_stream(struct hot_edges *t, const struct hot_items *items,
 	return prev ? hot_edges_settle(t, items, prev, to, 1) : 0;
 }
 
+/* See on_async of branch.c: the same rules, with counts. */
 static int on_async(struct hot_edges *t, const struct hot_items *items,
 		    struct hot_stream *s, const struct space *space,
 		    const struct aux_flow *ev)
@@ -149,6 +169,7 @@ static int on_async(struct hot_edges *t, const struct hot_items *items,
 	return hot_edges_add(t, kind, &from, ev->async.to ? &to : &nowhere, 1);
 }
 
+/* See on_trace of branch.c. */
 static int on_trace(struct hot_edges *t, const struct hot_items *items,
 		    struct hot_stream *s, const struct space *space,
 		    const struct aux_flow *ev)
@@ -166,7 +187,7 @@ static int on_trace(struct hot_edges *t, const struct hot_items *items,
 			     on ? &at : &nowhere, 1);
 }
 
-/* Anything but what runs. */
+/* An event between items: everything but RANGE and PATH. */
 static int add_event(struct hot_edges *t, const struct hot_items *items,
 			   struct hot_stream *s, const struct space *space,
 			   const struct aux_flow *ev)
@@ -194,6 +215,7 @@ void hot_counter_fini(struct hot_counter *c)
 
 /* ---- items ---- */
 
+/* Room for item id; new counts are 0. */
 static int grow_counts(struct hot_counter *c, uint32_t id)
 {
 	uint32_t n = c->n_counts ? c->n_counts : 4096;
@@ -210,7 +232,8 @@ static int grow_counts(struct hot_counter *c, uint32_t id)
 	return 0;
 }
 
-/* Its count was 0. */
+/* Remembers an item whose count was 0, so that draining a part costs what it
+ * counted, not what the code has. */
 static int touch(struct hot_counter *c, uint32_t id)
 {
 	uint32_t max = c->max_touched ? c->max_touched * 2 : 4096, *v;
@@ -228,6 +251,7 @@ static int touch(struct hot_counter *c, uint32_t id)
 
 /* ---- pairs ---- */
 
+/* The slot of a pair, or the free one where it belongs. */
 static struct hot_pair *find_pair(struct hot_pair *v, size_t n_slots,
 				  uint64_t key)
 {
@@ -255,6 +279,7 @@ static int grow_pairs(struct hot_counter *c)
 	return 0;
 }
 
+/* prev 0: nothing ran before, or it is settled. */
 static inline int add_pair(struct hot_counter *c, uint32_t prev, uint32_t id)
 {
 	uint64_t key = (uint64_t)prev << 32 | id;
@@ -271,7 +296,7 @@ static inline int add_pair(struct hot_counter *c, uint32_t prev, uint32_t id)
 	return 0;
 }
 
-/* An item ran. */
+/* An item ran: the work of each event. */
 static inline int hit(struct hot_counter *c, struct hot_stream *s, uint32_t id)
 {
 	if (id >= c->n_counts && grow_counts(c, id))
@@ -289,6 +314,7 @@ static inline int hit(struct hot_counter *c, struct hot_stream *s, uint32_t id)
 
 /* ---- what is not known yet ---- */
 
+/* A range without a path. The cache is direct mapped and saves the lock. */
 static int hit_range(struct hot_counter *c, struct hot_stream *s,
 		     const struct flow_ctx *ctx, const struct aux_flow *ev)
 {
@@ -312,6 +338,7 @@ static int hit_range(struct hot_counter *c, struct hot_stream *s,
 	return hit(c, s, hot->id);
 }
 
+/* A step without room for its number is counted range by range. */
 static int hit_step(struct hot_counter *c, struct hot_stream *s,
 		    const struct flow_ctx *ctx, struct aux_step *step)
 {
@@ -326,6 +353,8 @@ static int hit_step(struct hot_counter *c, struct hot_stream *s,
 	return err;
 }
 
+/* A path that has no number: its steps, which get theirs, and then it gets one,
+ * if the decoder keeps it. */
 static int hit_path(struct hot_counter *c, struct hot_stream *s,
 		    const struct flow_ctx *ctx, struct aux_path *path)
 {
@@ -338,6 +367,7 @@ static int hit_path(struct hot_counter *c, struct hot_stream *s,
 	return err;
 }
 
+/* An event that must wait until it is known what ran before the part. */
 static int keep_head(struct hot_counter *c, const struct space *space,
 		     const struct aux_flow *ev)
 {
@@ -355,6 +385,7 @@ static int keep_head(struct hot_counter *c, const struct space *space,
 	return 0;
 }
 
+/* Events that edges depend on; blocks need none of them. */
 static int on_other(struct hot_counter *c, struct hot_stream *s,
 		    const struct flow_ctx *ctx, const struct aux_flow *ev)
 {
@@ -374,6 +405,7 @@ static int on_other(struct hot_counter *c, struct hot_stream *s,
 	return add_event(&c->others, c->items, s, ctx->space, ev);
 }
 
+/* What has no number yet. */
 static int on_event(struct hot_counter *c, struct hot_stream *s,
 		    const struct flow_ctx *ctx, const struct aux_flow *ev)
 {
@@ -410,6 +442,8 @@ int hot_counter_flow(struct hot_counter *c, struct hot_stream *s,
 
 /* ---- draining ---- */
 
+/* HOT_HEAD stands for what the stream ended with before (s), which may be
+ * nothing. */
 static int drain_pair(struct hot_counter *c, struct hot_edges *edges,
 		      struct hot_stream *s, const struct hot_pair *p)
 {
@@ -425,6 +459,7 @@ static int drain_pair(struct hot_counter *c, struct hot_edges *edges,
 		    : 0;
 }
 
+/* First what waited, in order; the order of pairs does not matter. */
 static int drain_edges(struct hot_counter *c, struct hot_edges *edges,
 		       struct hot_stream *s)
 {
@@ -475,11 +510,13 @@ int hot_counter_drain(struct hot_counter *c, struct hot_edges *edges,
 }
 
 /*
- * sink_hot_code: how often each instruction ran, and blocks of them.
+ * ---- instructions and blocks ----
  *
  * Ranges overlap: a jump may lead into the middle of one. So each is taken apart
- * into its instructions, these are added up, and a block is what runs one after the
- * other, equally often, up to a branch. Code that two processes share is one.
+ * into its instructions, these are added up, and a block is what runs one after
+ * the other, equally often, up to a branch. An instruction's key is the place of
+ * its bytes in memory (hot_code_key): code that two processes map from one file
+ * has one key, and is counted together.
  */
 
 #define MIN_INSNS (1u << 16)
@@ -508,7 +545,8 @@ static int compare_keys(const void *a, const void *b)
 	return x->key < y->key ? -1 : x->key > y->key;
 }
 
-/* What stands for equal ones is the same in each run. */
+/* Of equal keys the lowest address stands for all, so that output does not depend
+ * on the order of counting. */
 static int compare_insns(const void *a, const void *b)
 {
 	const struct hot_insn *x = a, *y = b;
@@ -542,7 +580,8 @@ static void compact(struct hot_code *code)
 	code->n_insns = n;
 }
 
-/* Room for n more. */
+/* Room for n more. Equal ones are put together before the array grows, and it
+ * grows only when that leaves it more than half full. */
 static int make_room(struct hot_code *code, size_t n)
 {
 	size_t max = code->max_insns ? code->max_insns : MIN_INSNS;
@@ -563,6 +602,7 @@ static int make_room(struct hot_code *code, size_t n)
 	return 0;
 }
 
+/* The instructions of a range, each with the range's count. */
 static int add_insns(struct hot_code *code, const struct hot_item *it,
 		     const struct walk_range *r)
 {
@@ -593,7 +633,7 @@ static int add_insns(struct hot_code *code, const struct hot_item *it,
 	return 0;
 }
 
-/* From each item of a row to the next. */
+/* Edges inside of a row: from each item to the next. */
 static int add_inner(struct hot_edges *edges, const struct hot_items *items,
 		     const struct hot_item *it)
 {
@@ -666,13 +706,15 @@ uint64_t hot_code_count(const struct hot_code *code, uint64_t key)
 	return found ? found->count : 0;
 }
 
-/* Does b go on behind a? */
+/* Whether b belongs to the block of a: it follows in memory, ran equally often,
+ * and a is no branch. */
 static bool goes_on(const struct hot_insn *a, const struct hot_insn *b)
 {
 	return !a->ends && a->size && a->key + a->size == b->key &&
 	       a->count == b->count;
 }
 
+/* By instructions that ran, then by address. */
 static int compare_blocks(const void *a, const void *b)
 {
 	const struct hot_block *x = a, *y = b;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sink_hot_print: the tables of blocks and edges. A line is: numbers, addresses,
- * then names, which may hold anything but a newline.
+ * The tables of hot: blocks, edges, functions. A line is: numbers, addresses,
+ * then names, which may hold anything but a newline. What is left out for want of
+ * rows is counted in a last line.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@ static uint64_t max_rows(const struct hot *h)
 	return h->config.limit ? h->config.limit : DEFAULT_ROWS;
 }
 
+/* A range that ran and does not fit the code: all its executions are missing. */
 static void mismatch(void *priv, const struct hot_item *it, int err)
 {
 	struct hot *h = priv;
@@ -32,6 +34,7 @@ static void mismatch(void *priv, const struct hot_item *it, int err)
 	print_mismatch(h->env.out, h->env.host, &ctx, &it->range, err);
 }
 
+/* Function, file, source line of an address. */
 static void put_name(struct hot *h, const struct space *space, uint64_t ip)
 {
 	const struct sink_host *host = h->env.host;
@@ -88,6 +91,7 @@ static void put_rest(struct hot *h, size_t shown, size_t n, const char *what)
 			      what);
 }
 
+/* All are counted in the report, the first max_rows are shown. */
 static void print_blocks(struct hot *h, const struct hot_block *v, size_t n,
 			 uint64_t total)
 {
@@ -176,12 +180,14 @@ static int compare_counts(const void *a, const void *b)
 	return (int)x->e.kind - (int)y->e.kind;
 }
 
+/* 0 for what is not known: no code has that key. */
 static uint64_t key_of(const struct hot *h, const struct place *at)
 {
 	return at->known ? hot_code_key(h->env.host, at->space, at->ip) : 0;
 }
 
-/* One edge_row for each edge of the code; the caller frees them. */
+/* One row for each edge of the code: those of several processes that run the same
+ * file are added up. The caller frees them. NULL: out of memory. */
 static struct edge_row *make_rows(const struct hot *h, size_t *n)
 {
 	struct edge_row *v = calloc(h->edges.n + 1, sizeof(*v));
@@ -225,6 +231,8 @@ static void put_end(struct hot *h, const struct place *at)
 		outbuf_str(h->env.out, " -");
 }
 
+/* The share is that of the executions of the instruction it comes from; an
+ * interrupt comes from anywhere and has none. */
 static void put_edge(struct hot *h, const struct edge_row *r,
 		     const struct hot_code *code)
 {
@@ -245,6 +253,7 @@ static void put_edge(struct hot *h, const struct edge_row *r,
 	outbuf_str(out, "\n");
 }
 
+/* With --symbol: one end is in it. */
 static bool edge_wanted(struct hot *h, const struct hot_edge *e)
 {
 	return !h->config.symbol ||
@@ -290,9 +299,12 @@ int hot_print_edges(struct hot *h)
 }
 
 /*
- * sink_hot_func: functions, from a call tree of all threads together: what each took
- * itself, and with all that it called. What runs in a function is its own however it
- * got there; only total and calls depend on the stack.
+ * ---- functions ----
+ *
+ * From a call tree of all threads together: what each took itself, and with all
+ * that it called. What runs in a function is its own however it got there; only
+ * total and calls depend on the stack. Time and cycles in gaps, or when trace was
+ * off, are no function's and have lines of their own, so that the sum is right.
  */
 
 struct hot_funcs {
@@ -343,6 +355,7 @@ struct func_row {
 	bool is_kernel;
 };
 
+/* By own, then total, then name: equal input, equal output. */
 static int compare_funcs(const void *a, const void *b)
 {
 	const struct func_row *const *x = a, *const *y = b;
@@ -397,6 +410,7 @@ static void put_func(struct hot *h, const struct func_row *r, uint64_t all,
 	outbuf_str(out, "\n");
 }
 
+/* --symbol names it as shown, or mangled. */
 static bool is_wanted(const struct hot *h, const struct func_row *r,
 		      const struct call_func *f)
 {
@@ -406,6 +420,7 @@ static bool is_wanted(const struct hot *h, const struct func_row *r,
 	       (f && f->raw && !strcmp(symbol, f->raw));
 }
 
+/* A function without a name is shown by its address (call_func_name). */
 static void fill_func(struct func_row *r, const struct hot_funcs *hf,
 		     const struct calltree_func *f,
 		     const struct call_func *func)
@@ -421,7 +436,7 @@ static void fill_func(struct func_row *r, const struct hot_funcs *hf,
 	}
 }
 
-/* Rows of functions that ran; returns how many. */
+/* Rows of functions that ran, sorted into order; returns how many. */
 static size_t make_func_rows(struct hot *h, const struct calltree_func *f,
 				 size_t n, struct func_row *rows,
 				 struct func_row **order)
@@ -446,6 +461,7 @@ static size_t make_func_rows(struct hot *h, const struct calltree_func *f,
 	return m;
 }
 
+/* Nothing when there is neither time nor cycles. */
 static void put_other(struct hot *h, const char *what,
 		      const struct call_count *c)
 {

@@ -2,9 +2,20 @@
 /*
  * sink_insn: one line per instruction.
  *
- * The lines of a range are rendered once and kept with it (text.h). Where a
- * column that depends on who and when stands behind others, they are rendered
- * again when it changed.
+ * Printing is copying: the text of code is rendered once and kept, and only the
+ * columns in front of it (who, when: struct lead) are made anew. There are three
+ * levels, each put together from the one below:
+ *
+ *	range    struct lines, kept by walk with the range
+ *	step     text_store steps, in step->user
+ *	path     text_paths, in path->user, once the path came often
+ *
+ * When a column of the context stands behind a column of the code
+ * (columns.mixed), nothing of a path can be kept: lines are rendered per range,
+ * again whenever the lead changed. The same holds for a limit that ends inside of
+ * a path.
+ *
+ * The texts belong to the sink, which runs in the session's thread alone.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +57,7 @@ struct insn {
 	struct text_paths paths;
 };
 
+/* walk forgets a range: its text goes too. */
 static void drop_lines(void *user)
 {
 	struct lines *l = user;
@@ -53,7 +65,7 @@ static void drop_lines(void *user)
 	free(l->text);
 }
 
-/* Columns are known. */
+/* After columns_parse: whether leads change often decides how paths are kept. */
 static int init_texts(struct insn *s)
 {
 	text_store_init(&s->steps, STEP_BYTES);
@@ -85,6 +97,7 @@ static void close_insn(void *sink)
 	free(s);
 }
 
+/* Whether a column shows the bytes or the disassembly. */
 static bool wants_code(const struct insn *s)
 {
 	return s->columns.has & (COLUMN_BIT(COL_BYTES) | COLUMN_BIT(COL_INSN));
@@ -131,13 +144,15 @@ static int open_insn(void **sink, const struct sink_env *env,
 	return 0;
 }
 
-/* what leads the lines, now. */
+/* Renders the leading columns anew, if what they show has changed. */
 static void update_lead(struct insn *s, const struct flow_ctx *ctx,
 		      uint64_t offset)
 {
 	lead_update(&s->lead, &s->columns, ctx, s->env.host, offset);
 }
 
+/* For programs without blanks, "-" when the code is not known; for reading "48 89
+ * e5". */
 static void put_bytes(const struct insn *s, const uint8_t *code, int n)
 {
 	char buf[3 * MAX_INSN], *p = buf;
@@ -162,7 +177,7 @@ struct line {
 	size_t len; /* bytes known at ip */
 };
 
-/* For reading: " <name+0x4>" behind a direct branch to another function. */
+/* For reading: " <name+0x4>" after a direct branch to another function. */
 static void put_target(const struct insn *s, const struct line *l)
 {
 	struct symbol sym;
@@ -192,6 +207,7 @@ static void put_insn(const struct insn *s, const struct line *l)
 	put_target(s, l);
 }
 
+/* Everything but the leading columns, unless those are mixed in. */
 static void put_column(struct insn *s, const struct line *l, enum column col)
 {
 	char buf[24];
@@ -222,7 +238,7 @@ static void put_column(struct insn *s, const struct line *l, enum column col)
 	}
 }
 
-/* "file:line" behind the instruction. For reading only where it changes. */
+/* "file:line" after the instruction. For reading only where it changes. */
 static void put_source(struct insn *s, const struct line *l)
 {
 	const struct sink_host *host = s->env.host;
@@ -244,6 +260,7 @@ static void put_source(struct insn *s, const struct line *l)
 	outbuf_printf(out, ":%u", at.line);
 }
 
+/* The last column of an aligned line may have been empty. */
 static void trim_blanks(struct outbuf *out, size_t start)
 {
 	while (out->p > out->buf + start && out->p[-1] == ' ')
@@ -271,6 +288,8 @@ static int render_line(struct insn *s, const struct line *l)
 	return text_maker_end_line(&s->maker);
 }
 
+/* Replaces the text of a range; its size is charged to walk, which bounds what
+ * all ranges keep. */
 static int keep_lines(struct insn *s, struct lines *l)
 {
 	size_t size = text_maker_size(&s->maker);
@@ -285,6 +304,7 @@ static int keep_lines(struct insn *s, struct lines *l)
 	return 0;
 }
 
+/* All lines of a range. Instructions that --symbol does not name have none. */
 static int render(struct insn *s, const struct flow_ctx *ctx,
 		  const struct walk_range *r, struct lines *l)
 {
@@ -333,7 +353,8 @@ static int range_text(struct insn *s, const struct flow_ctx *ctx,
 	return err;
 }
 
-/* The first n lines of a text, n_insns instructions. */
+/* The first n lines of a text, each after the lead. n_insns is what ran, for the
+ * report: a filter may have left some without a line. */
 static void put_texts(struct insn *s, const struct text *text, uint32_t n,
 		     uint32_t n_insns)
 {
@@ -346,7 +367,8 @@ static void put_texts(struct insn *s, const struct text *text, uint32_t n,
 	s->env.report->n_filtered += text->n_left_out;
 }
 
-/* Puts out a RANGE. 1 when the limit is reached, or -AUX_E_NOMEM. */
+/* Prints a RANGE; one that does not fit the code becomes a gap line. 1 when the
+ * limit is reached, or -AUX_E_NOMEM. */
 static int put_range(struct insn *s, const struct flow_ctx *ctx,
 		      const struct aux_flow *ev)
 {
@@ -372,6 +394,7 @@ static int put_range(struct insn *s, const struct flow_ctx *ctx,
 	return text->n >= left;
 }
 
+/* For reading: events that are no instruction, as "# ..." lines. */
 static void put_note(struct insn *s, const struct flow_ctx *ctx,
 		     const struct aux_flow *ev)
 {
@@ -401,7 +424,7 @@ static void put_note(struct insn *s, const struct flow_ctx *ctx,
 	outbuf_printf(out, " (tid %d)\n", (int32_t)ctx->tid);
 }
 
-/* Range by range: what has a column among others, a limit that is near, or a range
+/* Range by range, for a column that is mixed in, a limit that is near, or a range
  * that does not fit the code. */
 static int put_ranges(struct insn *s, const struct flow_ctx *ctx,
 		      const struct aux_step *step, uint64_t offset)
@@ -417,7 +440,11 @@ static int put_ranges(struct insn *s, const struct flow_ctx *ctx,
 	return err;
 }
 
-/* NULL without an error: it goes range by range. */
+/*
+ * A step's text out of those of its ranges, kept in step->user. *text stays NULL,
+ * without an error, where it must go range by range: a mismatch (which put_range
+ * reports), or no room.
+ */
 static int join_ranges(struct insn *s, const struct flow_ctx *ctx,
 		       struct aux_step *step, const struct text **text)
 {
@@ -448,6 +475,7 @@ static int join_ranges(struct insn *s, const struct flow_ctx *ctx,
 	return 0;
 }
 
+/* A step whose path has no text yet. */
 static int put_step(struct insn *s, const struct flow_ctx *ctx,
 		    struct aux_step *step, uint64_t offset)
 {
@@ -485,6 +513,7 @@ static int keep_path(struct insn *s, struct aux_path *path)
 	return 0;
 }
 
+/* Nothing of the path is kept or used. */
 static int put_path_by_range(struct insn *s, const struct flow_ctx *ctx,
 		      const struct aux_flow *ev)
 {
@@ -496,6 +525,10 @@ static int put_path_by_range(struct insn *s, const struct flow_ctx *ctx,
 	return err;
 }
 
+/*
+ * A kept path with a text of this lead is one memcpy, most of all events in a
+ * loop. Otherwise its steps are printed, and the path gets a text when it is due.
+ */
 static int put_path(struct insn *s, const struct flow_ctx *ctx,
 		     const struct aux_flow *ev)
 {
@@ -523,6 +556,8 @@ static int put_path(struct insn *s, const struct flow_ctx *ctx,
 	return err;
 }
 
+/* Gap lines name the last address that ran in the stream, so that is kept across
+ * calls. */
 static int flow_insn(void *sink, const struct flow_ctx *ctx,
 		     const struct aux_flow *ev, size_t n)
 {

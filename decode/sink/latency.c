@@ -18,9 +18,12 @@
 #include "decode/sink/sink.h"
 
 /*
- * What ran inside of one call: places (a function, called from where its parent is),
- * with how often and what it took. Of bounded size: calls at places beyond that are
- * counted, and no more.
+ * ---- what ran inside of one call ----
+ *
+ * A tree of places: a function, called from where its parent is, with how often
+ * and what it took. The nodes are allocated at once and do not move, for frames
+ * point to them (frame.user). Calls at places beyond TREE_NODES are counted, and
+ * no more. Trees of calls that were not among the slowest are used again.
  */
 
 #define TREE_NODES 4096
@@ -46,6 +49,7 @@ struct trees {
 	struct tree *idle, *all;
 };
 
+/* An idle tree, or a new one; NULL: out of memory. It has its root alone. */
 static struct tree *new_tree(struct trees *all,
 				       struct call_func *func)
 {
@@ -71,6 +75,7 @@ static struct tree *new_tree(struct trees *all,
 	return t;
 }
 
+/* Back to those that wait; NULL is allowed. */
 static void release_tree(struct trees *all, struct tree *t)
 {
 	if (!t)
@@ -79,7 +84,7 @@ static void release_tree(struct trees *all, struct tree *t)
 	all->idle = t;
 }
 
-/* Back to those that wait; NULL is allowed. */
+/* All trees, idle or not. */
 static void free_trees(struct trees *all)
 {
 	while (all->all) {
@@ -228,12 +233,13 @@ struct latency {
 
 /* ---- what happens ---- */
 
+/* NULL also for frames whose place was left out. */
 static struct tree_node *node_of(const struct call_frame *f)
 {
 	return f->user == &left_out ? NULL : f->user;
 }
 
-/* Inside of a call that is watched, or that begins one. */
+/* Inside of a call that is watched, or beginning one: the frame gets its place. */
 static int on_enter(void *priv, struct call_thread *t, unsigned marks)
 {
 	struct latency *l = priv;
@@ -269,7 +275,7 @@ static void add_inner(struct tree_node *node, const struct call_count *took,
 	node->own = call_plus(node->own, *own);
 }
 
-/* The outermost call ends: its tree is kept, or done with. */
+/* The outermost call ends: its tree is kept, or released. */
 static void offer(struct latency *l, const struct call_thread *t,
 		  struct tree *tree, enum find_fault fault,
 		  const struct call_count *took)
@@ -289,6 +295,7 @@ static void offer(struct latency *l, const struct call_thread *t,
 	};
 }
 
+/* A whole call goes into the histogram, one with a fault into its own row. */
 static int count_call(struct latency *l, bool outermost, enum call_end end,
 		      enum find_fault fault,
 		      const struct call_count *took,
@@ -310,6 +317,8 @@ static int count_call(struct latency *l, bool outermost, enum call_end end,
 	return calltimes_add(&l->times, amount);
 }
 
+/* Each call of the function counts, but the tree and the slowest are of the
+ * outermost alone: an inner call is part of that. */
 static int on_leave(void *priv, struct call_thread *t, unsigned marks,
 		    enum call_end end, enum find_fault fault,
 		    const struct call_count *took)
@@ -341,6 +350,7 @@ static void put_amount(struct latency *l, const char *what, uint64_t v)
 		      find_amount_text(text, l->by, v));
 }
 
+/* A pattern may have matched several functions. */
 static void put_names(struct latency *l)
 {
 	struct calls *c = find_watch_calls(l->watch);
@@ -391,7 +401,7 @@ static void put_sums(struct latency *l)
 	outbuf_str(l->env.out, "\n\n");
 }
 
-/* Columns of the terminal. */
+/* Columns of the terminal; 80 when it is none. */
 static unsigned width_of(const struct outbuf *out)
 {
 	struct winsize w;
@@ -401,6 +411,7 @@ static unsigned width_of(const struct outbuf *out)
 	return 80;
 }
 
+/* A row of the histogram. What is there has one "#" at least. */
 static void put_row(struct latency *l, const struct callrow *row, uint64_t most,
 		    unsigned width)
 {
@@ -433,7 +444,8 @@ static void put_rows(struct latency *l)
 		put_row(l, &rows[i], most, width);
 }
 
-/* How whole calls ended, where not all by a return; and those that are not in. */
+/* How whole calls ended, where not all by a return; and those that are not
+ * counted. */
 static void put_apart(struct latency *l)
 {
 	struct outbuf *out = l->env.out;
@@ -481,6 +493,7 @@ static void put_slow(struct latency *l, unsigned rank, const struct slow *s)
 	outbuf_str(out, "\n");
 }
 
+/* Why there is no whole call, for the table of an empty result. */
 static void report_drops(struct latency *l)
 {
 	struct sink_report *r = l->env.report;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * text: see text.h. The copy loops are what printing costs: one line takes a
- * handful of loads and stores and no branch that depends on its length.
+ * handful of loads and stores and no branch that depends on its length, because
+ * copies have a fixed size and may run past the end of a line (TEXT_PAD). What
+ * they write too much is overwritten by the next line.
  */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -33,6 +35,8 @@ copy_lines(char *restrict to, const char *restrict lead, size_t lead_len,
 	return to;
 }
 
+/* Chooses the copy size by the longest line (max). Each call is inlined with
+ * constants: four loops, without a test in them. */
 static inline __attribute__((always_inline)) char *
 copy_by_room(char *to, const char *lead, size_t lead_len, const char *from,
 	     const uint32_t *len, size_t n, uint32_t max, size_t lead_room)
@@ -50,7 +54,7 @@ copy_by_room(char *to, const char *lead, size_t lead_len, const char *from,
 			  true);
 }
 
-/* A text that is too long for one piece, or a lead for the loops. */
+/* A text too long for one piece of output, or a lead too long for the loops. */
 static void put_pieces(struct outbuf *out, const char *lead, size_t lead_len,
 		       const struct text *t, uint32_t n)
 {
@@ -104,6 +108,7 @@ void text_maker_reset(struct text_maker *m)
 	m->n = m->n_left_out = m->start = 0;
 }
 
+/* Room for n lengths. Doubles by hand: n may be far ahead (text_maker_append). */
 static int grow_lines(struct text_maker *m, size_t n)
 {
 	size_t max = m->max_n ? m->max_n : 64;
@@ -133,6 +138,7 @@ int text_maker_end_line(struct text_maker *m)
 	return 0;
 }
 
+/* Appends the lines of a finished text as they are. */
 int text_maker_append(struct text_maker *m, const struct text *t)
 {
 	outbuf_put(m->lines, text_lines(t), t->size);
@@ -213,6 +219,7 @@ bool text_store_has_room(const struct text_store *s, size_t n)
 	return n <= s->size - s->used;
 }
 
+/* A new epoch forgets all texts at once: users compare the epoch that they hold. */
 void *text_store_get(struct text_store *s, size_t n)
 {
 	void *at;
@@ -235,7 +242,13 @@ void *text_store_get(struct text_store *s, size_t n)
 	return at;
 }
 
-/* text_paths: see text.h. */
+/*
+ * ---- texts of whole paths ----
+ *
+ * The store is small, so that what is in it stays in the cache. Paths enter after
+ * min_visits visits; each time the store is full it is emptied and min_visits
+ * doubles, so that in a large program only what comes very often is kept.
+ */
 
 #define PATH_BYTES ((size_t)16 << 20)
 
@@ -267,6 +280,8 @@ static size_t lead_len(const struct lead *l)
 	return (size_t)(l->text->p - l->text->buf);
 }
 
+/* A steady lead (no time, no offset) was copied into the text itself; it is of
+ * use only for just that lead. */
 bool text_paths_put(struct text_paths *t, struct outbuf *out, struct lead *lead,
 		    const struct text_ends *ends, struct sink_report *report)
 {
@@ -292,7 +307,8 @@ bool text_paths_is_due(struct text_paths *t, struct aux_path *path)
 	return path->kept && ++path->user[2] >= t->min_visits;
 }
 
-/* A place of so many bytes: where the path's text of another lead was, or new. */
+/* Room of that size: where the path's text of another lead was, or new. NULL:
+ * none. */
 static struct text_ends *find_place(struct text_paths *t,
 				    const struct aux_path *path, size_t size)
 {
