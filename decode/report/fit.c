@@ -18,10 +18,14 @@
 #include "decode/report/impl.h"
 
 /*
- * sink_report_func: how long the calls of a function took, and which were the
- * slowest. Those are pinned: their nodes stay, and with them the nodes they are in.
+ * ---- functions: how long their calls took, and the slowest ----
+ *
+ * The slowest calls are pinned: their nodes stay, and with them the nodes they
+ * are in. A pin dies when its call is not among the slowest any more; then its
+ * node may be merged like any other.
  */
 
+/* Room for functions up to n - 1; new ones are zero. */
 static int grow_funcs(struct report *r, uint32_t n)
 {
 	uint32_t max = r->n_funcs ? r->n_funcs : 256;
@@ -56,6 +60,7 @@ static uint32_t add_pin(struct report *r)
 	return r->n_pins++;
 }
 
+/* Counts the call, and pins its node if it is among the slowest. */
 int report_func_took(struct report *r, struct report_node *node,
 		     uint64_t ticks)
 {
@@ -97,6 +102,7 @@ void report_func_fini(struct report_func *f)
 #define N_WINDOWS 512
 #define N_CLASSES 256	/* of lengths: quarters of powers of two */
 
+/* One call of report_fit. */
 struct fit {
 	struct report *r;
 	uint64_t first, width;	/* of windows */
@@ -107,7 +113,7 @@ struct fit {
 	unsigned ranks;		/* of slow calls that stay */
 };
 
-/* 0 for a length of 0, then quarters of powers of two. */
+/* A logarithm: 0 for a length of 0, then quarters of powers of two. */
 static unsigned class_of(uint64_t ticks)
 {
 	unsigned top;
@@ -133,13 +139,14 @@ static unsigned window_of(const struct fit *f, uint64_t at)
 	return w < N_WINDOWS ? (unsigned)w : N_WINDOWS - 1;
 }
 
-/* Merged ones do not stay for their length: they may take more. */
+/* Merged ones do not stay for their length: they may take in more. */
 static bool is_long(const struct fit *f, const struct report_node *n)
 {
 	return !(n->flags & REPORT_MERGED) &&
 	       class_of(n->end - n->start) >= f->above[window_of(f, n->start)];
 }
 
+/* A histogram of lengths for each window. */
 static void count_nodes(struct fit *f)
 {
 	memset(f->n, 0, N_WINDOWS * sizeof(*f->n));
@@ -173,6 +180,7 @@ static uint64_t choose(struct fit *f, uint64_t max)
 	return all;
 }
 
+/* The largest number per window with which all together fit, by bisection. */
 static void choose_classes(struct fit *f)
 {
 	uint64_t low = 0, high = f->want;
@@ -190,12 +198,14 @@ static void choose_classes(struct fit *f)
 
 /* ---- what stays ---- */
 
+/* Its call is still one of the slowest, and of a rank that stays. */
 static bool is_pinned(const struct fit *f, const struct report_node *n)
 {
 	return n->pin && f->r->pins[n->pin - 1].alive &&
 	       f->r->pins[n->pin - 1].rank < f->ranks;
 }
 
+/* 0 for the slowest of a function. */
 static void rank_pins(struct report *r)
 {
 	for (uint32_t i = 0; i < r->n_funcs; i++) {
@@ -214,7 +224,8 @@ static void rank_pins(struct report *r)
 	}
 }
 
-/* Nodes that are pinned, and those they are in. */
+/* Nodes that are pinned, and those they are in: backwards, for parents come
+ * first. */
 static uint64_t count_pinned(const struct fit *f)
 {
 	uint64_t n = 0;
@@ -246,7 +257,7 @@ static uint32_t inside(const struct fit *f, const struct report_lane *l,
 	return end - i - 1;
 }
 
-/* Slow calls stay as a whole while they are small enough all together. */
+/* Marks what is inside of slow calls; returns how many were not marked. */
 static uint64_t keep_whole(const struct fit *f, struct report_lane *l)
 {
 	uint64_t n = 0;
@@ -272,6 +283,8 @@ static void keep_none(struct report *r)
 			r->lanes[i]->nodes[k].flags &= (uint8_t)~REPORT_KEEP;
 }
 
+/* What ran inside of slow calls stays while that is at most a quarter of all:
+ * otherwise only that of smaller ones. */
 static void keep_slow(struct fit *f)
 {
 	uint64_t n;
@@ -285,7 +298,8 @@ static void keep_slow(struct fit *f)
 	} while (n > f->want / 4);
 }
 
-/* What is long, pinned or open, and all that these are in. */
+/* Marks what is long, pinned or open, and all that these are in. Backwards: depth
+ * is that of the marked node that follows. */
 static void keep_lane(const struct fit *f, struct report_lane *l)
 {
 	uint32_t depth = 0; /* what stays behind here is at this depth */
@@ -303,7 +317,11 @@ static void keep_lane(const struct fit *f, struct report_lane *l)
 
 /* ---- merging ---- */
 
-/* The function that takes most: by majority vote, each with its time. */
+/*
+ * The function that takes most, by majority vote (Boyer and Moore), each with its
+ * time as weight; the weight so far is in cycles, which a merged node has no
+ * other use for.
+ */
 static void vote(struct report_node *to, uint32_t func, uint64_t weight)
 {
 	if (to->func == func) {
@@ -316,6 +334,8 @@ static void vote(struct report_node *to, uint32_t func, uint64_t weight)
 	}
 }
 
+/* from is the time in calls from now on: the node may be longer than what it
+ * stands for. */
 static void make_merged(struct report_node *n)
 {
 	if (n->flags & REPORT_MERGED)
@@ -326,6 +346,7 @@ static void make_merged(struct report_node *n)
 	n->pin = 0;
 }
 
+/* n goes into to, which stands for both. */
 static void absorb(struct report_node *to, const struct report_node *n)
 {
 	bool merged = n->flags & REPORT_MERGED;
@@ -342,7 +363,7 @@ static void absorb(struct report_node *to, const struct report_node *n)
 		to->deep = n->deep;
 }
 
-/* A node inside of one that is merged. */
+/* A node inside of one that is merged: counted, and its depth. */
 static void absorb_inner(struct report_node *to, const struct report_node *n)
 {
 	uint32_t deep = (uint32_t)n->depth - to->depth + n->deep;
@@ -353,6 +374,7 @@ static void absorb_inner(struct report_node *to, const struct report_node *n)
 		to->deep = (uint16_t)(deep < UINT16_MAX ? deep : UINT16_MAX);
 }
 
+/* Neighbours of one depth, no further apart than what is short here. */
 static bool can_absorb(const struct fit *f, const struct report_node *to,
 		       const struct report_node *n)
 {
@@ -362,6 +384,7 @@ static bool can_absorb(const struct fit *f, const struct report_node *to,
 	       n->start <= to->end + step;
 }
 
+/* In place, in order. Open frames keep the number of their node right. */
 static void merge_lane(const struct fit *f, struct report_lane *l)
 {
 	struct report_node *nodes = l->nodes, *to = NULL;
@@ -393,6 +416,7 @@ static void merge_lane(const struct fit *f, struct report_lane *l)
 	l->n = out;
 }
 
+/* Memory that merging has freed. */
 static void give_back(struct report_lane *l)
 {
 	struct report_node *less;
@@ -407,6 +431,7 @@ static void give_back(struct report_lane *l)
 	l->max = max;
 }
 
+/* All lanes, by one choice of classes. */
 static void fit_once(struct fit *f)
 {
 	struct report *r = f->r;
@@ -424,6 +449,8 @@ static void fit_once(struct fit *f)
 	keep_none(r);
 }
 
+/* Merging does not reach the number at once, since parents of what stays stay
+ * too: each turn wants less than the one before, and lets pins go at last. */
 int report_fit(struct report *r, uint64_t n)
 {
 	struct fit *f;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sink_report_json: names and numbers of functions, lanes, gaps, and of the recording,
- * as one JSON object; and the places that calls come from.
+ * Names and numbers of functions, lanes, gaps, and of the recording, as one JSON
+ * object; and the places that calls come from.
  *
- * Arrays of functions are by call_func.id. Times of functions are ticks of the file,
- * sums are nanoseconds (or what the trace has).
+ * Arrays of functions are by call_func.id, one array for each property: shorter
+ * than objects, and the page indexes them by the number that nodes have. Times of
+ * functions are ticks of the file, sums are nanoseconds (or what the trace has).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,12 +17,14 @@
 #include "decode/lib/session/session.h"
 #include "decode/report/impl.h"
 
-/* Strings, each once. */
+/* Files and libraries, each about once: few, and mostly the same as just before. */
 struct strings {
 	const char **v;
 	uint32_t n, max;
 };
 
+/* From 1; 0 for none. Looks back at most 512: a name that comes again later than
+ * that is there twice, which costs bytes and nothing else. */
 static uint32_t string_id(struct strings *s, const char *text)
 {
 	const char **grown;
@@ -53,6 +56,7 @@ static void put_strings(struct outbuf *o, const char *name,
 	outbuf_str(o, "],\n");
 }
 
+/* A comma before all but the first. */
 static void put_number(struct outbuf *o, uint32_t i, uint64_t v)
 {
 	char *p = outbuf_room(o, 24);
@@ -64,6 +68,7 @@ static void put_number(struct outbuf *o, uint32_t i, uint64_t v)
 	o->p = fmt_dec(p, v);
 }
 
+/* What put_functions collects; arrays are by function. */
 struct functions {
 	struct report_writer *w;
 	struct outbuf *out;
@@ -73,6 +78,7 @@ struct functions {
 	uint32_t *dsos, *srcs, *lines;
 };
 
+/* One property of all functions. */
 static void put_array(struct functions *f, const char *name,
 		      uint64_t (*get)(const struct functions *f, uint32_t i))
 {
@@ -116,6 +122,7 @@ GETTER(insns)
 GETTER(branches)
 GETTER(cycles)
 
+/* Where the function is defined. */
 static void find_line(struct functions *f, uint32_t i)
 {
 	const struct sink_host *host = f->w->r->env.host;
@@ -130,6 +137,7 @@ static void find_line(struct functions *f, uint32_t i)
 	f->lines[i] = line.line;
 }
 
+/* Anything may be a name: report_json escapes it. */
 static void put_names(struct functions *f)
 {
 	const struct calls *calls = f->w->r->calls;
@@ -152,6 +160,7 @@ static const double quantiles[] = { 0, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99,
 				    0.999, 1 };
 #define N_QUANTILES (sizeof(quantiles) / sizeof(quantiles[0]))
 
+/* Quantiles of the duration of calls; none for functions without a whole call. */
 static void put_times(struct functions *f)
 {
 	const struct report *r = f->w->r;
@@ -174,6 +183,7 @@ static void put_times(struct functions *f)
 	outbuf_str(o, "],\n");
 }
 
+/* The slowest first; of equal ones the first. */
 static int compare_slow(const void *a, const void *b)
 {
 	const struct slow *x = a, *y = b;
@@ -212,6 +222,7 @@ static void put_slow(struct functions *f)
 	outbuf_str(f->out, "],\n");
 }
 
+/* Sums and lines of all functions; -AUX_E_NOMEM. */
 static int put_functions(struct report_writer *w)
 {
 	struct functions f = { .w = w, .out = w->json };
@@ -253,6 +264,7 @@ static int put_functions(struct report_writer *w)
 	return n ? 0 : -AUX_E_NOMEM;
 }
 
+/* [from, to, missing, n, is_gap, cause, function, stream, offset]. */
 static void put_span(const struct report_writer *w, const struct report_span *s)
 {
 	struct outbuf *o = w->json;
@@ -290,6 +302,8 @@ static void put_lane(const struct report_writer *w, const struct report_lane *l)
 	outbuf_str(o, "]}");
 }
 
+/* The file's name as a word of a shell's command: the page shows commands to
+ * copy. */
 static void put_path(struct outbuf *o, const char *path)
 {
 	struct outbuf *word = outbuf_new(-1);
@@ -304,6 +318,7 @@ static void put_path(struct outbuf *o, const char *path)
 	outbuf_free(word);
 }
 
+/* Names and texts of all causes of gaps, by their number. */
 static void put_causes(struct outbuf *o, const struct sink_host *host)
 {
 	outbuf_str(o, "\"causes\":[");
@@ -317,7 +332,8 @@ static void put_causes(struct outbuf *o, const struct sink_host *host)
 	outbuf_str(o, "],\n");
 }
 
-/* A time of the recorder in the file's ticks; -1: unknown, or of no use. */
+/* A time of the recorder in the file's ticks; -1: unknown, or of no use because
+ * the page has no times. */
 static long long loss_time(const struct report_writer *w, uint64_t ns)
 {
 	int64_t ticks = (int64_t)(ns * REPORT_TICKS - w->r->first);
@@ -325,6 +341,7 @@ static long long loss_time(const struct report_writer *w, uint64_t ns)
 	return ns && w->r->timed ? ticks / (1 << w->shift) : -1;
 }
 
+/* What the recorder says it lost (its ledger): these are no gaps of the flow. */
 static void put_losses(struct report_writer *w)
 {
 	const struct losses *l = w->r->session ?
@@ -382,6 +399,7 @@ static void put_recording(struct report_writer *w)
 		      (unsigned long long)all->cycles);
 }
 
+/* Is called twice: the second time slow calls know their nodes. */
 int report_put_json(struct report_writer *w)
 {
 	struct outbuf *o = w->json, *text = outbuf_new(-1);

@@ -1,30 +1,40 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sink_report_lane: the frames of a thread as nodes. l->open has the node of each
- * frame that runs, so that it holds as many as the thread's stack has frames.
+ * A thread as a lane: its frames as nodes, and where in time they begin and end.
+ *
+ * l->open has the node of each frame that runs, in step with the thread's stack;
+ * frames deeper than REPORT_DEPTH are counted in the node at that depth. When the
+ * thread changes its stack (turn), what runs breaks off and the frames of the
+ * other stack go on as new nodes.
  */
 #include <stdlib.h>
 
 #include "decode/report/impl.h"
 
 /*
- * sink_report_time: where in time a lane's frames begin and end, and the spans of
- * time in which there are none.
+ * ---- time ----
  *
- * Trace gives the time now and then, and hundreds of instructions run between. What
- * happens there waits (pend) until the next time is known, and is then put in
- * between by its instructions. While trace is off no instruction runs, so what ran
- * before takes as long as it took the last time, at most what there is.
+ * Trace gives the time now and then, and hundreds of instructions run between.
+ * What happens there waits (pend) until the next time is known, and is then
+ * placed in between by its instructions (report_place). While trace is off no
+ * instruction runs, so what ran before is taken to have lasted as long as its
+ * instructions took the last time (rate), at most what there is; the rest is the
+ * span.
+ *
+ * Where the trace has no time at all, instructions stand for it. If a time comes
+ * after all, what was placed so far is moved to it (begin_time).
  */
 
 #define MAX_PEND  65536
 #define MAX_SPANS 20000
 
+/* v * mul / div without overflow between; 0 for div 0. */
 static uint64_t scale(uint64_t v, uint64_t mul, uint64_t div)
 {
 	return div ? (uint64_t)((unsigned __int128)v * mul / div) : 0;
 }
 
+/* The first and the last time of the page. */
 static void note_time(struct report *r, uint64_t at)
 {
 	if (at < r->first)
@@ -33,6 +43,8 @@ static void note_time(struct report *r, uint64_t at)
 		r->last = at;
 }
 
+/* A begin or end gets its time. An end of a call that was seen whole is measured
+ * for its function. */
 static int settle_one(struct report *r, struct report_lane *l,
 		      const struct report_pend *p, uint64_t at)
 {
@@ -51,7 +63,11 @@ static int settle_one(struct report *r, struct report_lane *l,
 	return report_func_took(r, n, at > began ? at - began : 0);
 }
 
-/* All that waits lies between what is known and this. */
+/*
+ * Places all that waits: it lies between what was known last and to, by its
+ * instructions. insns: the thread's at to. The speed is kept (rate) for the next
+ * time without one.
+ */
 static int report_place(struct report *r, struct report_lane *l, uint64_t to,
 			uint64_t insns)
 {
@@ -89,6 +105,7 @@ int report_lane_settle(struct report *r, struct report_lane *l)
 	return report_place(r, l, l->at + took, last->insns);
 }
 
+/* At most MAX_PEND wait: of more, places are guessed by the last speed. */
 static int report_pend_add(struct report *r, struct report_lane *l,
 			   struct report_pend p)
 {
@@ -112,7 +129,7 @@ static int report_pend_add(struct report *r, struct report_lane *l,
 	return 0;
 }
 
-/* What was put at instructions has a time at last: it began here, or before. */
+/* What was placed at instructions has a time at last: it began here, or before. */
 static void begin_time(struct report *r, struct report_lane *l, uint64_t at)
 {
 	for (uint32_t i = 0; i < l->n; i++)
@@ -129,6 +146,7 @@ static void begin_time(struct report *r, struct report_lane *l, uint64_t at)
 	l->rate = 0;
 }
 
+/* The open span ends now. */
 static void end_span(struct report_lane *l, uint32_t *open)
 {
 	struct report_span *s = &l->spans[*open - 1];
@@ -138,7 +156,7 @@ static void end_span(struct report_lane *l, uint32_t *open)
 	*open = 0;
 }
 
-/* What took until this time is over. */
+/* What lasted until this time is over. */
 static void end_spans(struct report_lane *l)
 {
 	if (l->gap)
@@ -166,6 +184,7 @@ int report_clock(struct report *r, struct report_lane *l,
 	return err;
 }
 
+/* Short spans of one kind that are near to each other. */
 static bool can_join(const struct report_span *a, const struct report_span *b,
 		     uint64_t step)
 {
@@ -174,12 +193,14 @@ static bool can_join(const struct report_span *a, const struct report_span *b,
 	       b->from <= a->to + step;
 }
 
+/* An open span has moved. */
 static uint32_t renamed(uint32_t open, uint32_t from, uint32_t to)
 {
 	return open == from + 1 ? to + 1 : open;
 }
 
-/* Neighbours that are short become one. What is open stays as it is. */
+/* Neighbours that are short become one. Open ones stay, and keep their number
+ * right. */
 static void join_spans(struct report_lane *l)
 {
 	uint32_t n = 0;
@@ -206,7 +227,8 @@ static void join_spans(struct report_lane *l)
 	l->n_spans = n;
 }
 
-/* A new one; its index + 1, or 0: out of memory. */
+/* A new one; its index + 1, or 0: out of memory. At MAX_SPANS neighbours are
+ * joined, with twice the distance each time, until half is left. */
 static uint32_t add_span(struct report_lane *l, struct report_span span)
 {
 	struct report_span *grown;
@@ -230,13 +252,15 @@ static uint32_t add_span(struct report_lane *l, struct report_span span)
 	return l->n_spans;
 }
 
-/* What ran so far ends now, whatever the time of what comes. */
+/* No instruction runs from here on: the time up to the next one is not the
+ * code's. */
 static void stop_clock(struct report_lane *l, const struct call_thread *t)
 {
 	if (l->off_insns == REPORT_UNKNOWN)
 		l->off_insns = t->now.insns;
 }
 
+/* Open until the next time (end_spans); that of no thread has no length. */
 int report_span_gap(struct report *r, struct report_lane *l,
 		    const struct call_thread *t, const struct aux_flow *ev)
 {
@@ -262,6 +286,8 @@ int report_span_gap(struct report *r, struct report_lane *l,
 	return 0;
 }
 
+/* on: trace is on again. Where its time comes later, all of it up to then was
+ * off. */
 int report_span_off(struct report *r, struct report_lane *l,
 		    const struct call_thread *t, bool on)
 {
@@ -280,6 +306,7 @@ int report_span_off(struct report *r, struct report_lane *l,
 	return l->off ? 0 : -AUX_E_NOMEM;
 }
 
+/* A lane belongs to the report, which frees it. */
 int report_lane_new(struct report *r, struct report_lane **lane)
 {
 	struct report_lane **grown, *l;
@@ -345,7 +372,8 @@ static int grow_nodes(struct report_lane *l)
 	return 0;
 }
 
-/* Frame number depth becomes a node, which begins now. */
+/* Frame number depth becomes a node, which begins now. again: it is a later part
+ * of a frame, and no new call. */
 static int begin_node(struct report *r, struct report_lane *l,
 		      const struct call_thread *t, uint32_t depth, bool again)
 {
@@ -384,6 +412,8 @@ static void count_deep(struct report *r, struct report_lane *l, uint32_t depth)
 	r->n_merged++;
 }
 
+/* A frame began. Where the lane's frames are not those of the stack below it, all
+ * of it is a turn. */
 int report_lane_enter(struct report *r, struct report_lane *l,
 		      const struct call_thread *t)
 {
@@ -403,7 +433,8 @@ int report_lane_enter(struct report *r, struct report_lane *l,
 	return 0;
 }
 
-/* Node of the topmost frame ends now. */
+/* The node of the topmost frame ends now. insns and cycles held the thread's at
+ * its begin until here. */
 static int end_node(struct report *r, struct report_lane *l,
 		    const struct call_thread *t, struct report_pend p,
 		    uint8_t how, uint8_t flags)
@@ -424,6 +455,8 @@ static int end_node(struct report *r, struct report_lane *l,
 	return report_pend_add(r, l, p);
 }
 
+/* A base frame ran before the trace began, and a lost one has no end: neither is
+ * measured for its function. */
 int report_lane_leave(struct report *r, struct report_lane *l,
 		      const struct call_thread *t, enum call_end end,
 		      unsigned flags)
@@ -448,7 +481,7 @@ int report_lane_leave(struct report *r, struct report_lane *l,
 			flags & CALL_GUESSED ? REPORT_GUESSED : 0);
 }
 
-/* What ran breaks off; the frames that the thread has now go on. */
+/* What runs breaks off; the frames that the thread has now go on. */
 int report_lane_turn(struct report *r, struct report_lane *l,
 		     const struct call_thread *t)
 {

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sink_report_nodes: the lanes' nodes, and the call tree, as blocks of columns; and
- * the places that calls come from, each once.
+ * The lanes' nodes, and the call tree, as blocks of columns (impl.h has the
+ * format); and the places that calls come from, each once. A column holds numbers
+ * that are alike, as differences where they grow, so that zlib finds the pattern:
+ * about ten bytes of the page for a node.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +20,7 @@ static uint32_t hash_site(uint64_t addr)
 	return (uint32_t)(addr * UINT64_C(0x9e3779b97f4a7c15) >> 32);
 }
 
-/* 1 and up; 0: there are too many. */
+/* The number of a place, from 1; 0: none, or there are too many. */
 static uint32_t add_site(struct report_sites *s, uint64_t addr, uint32_t func)
 {
 	uint32_t mask = 2 * MAX_SITES - 1, at = hash_site(addr) & mask;
@@ -35,6 +37,7 @@ static uint32_t add_site(struct report_sites *s, uint64_t addr, uint32_t func)
 	return s->n;
 }
 
+/* On failure report_sites_fini may be called. */
 int report_sites_init(struct report_sites *s)
 {
 	s->v = calloc(MAX_SITES, sizeof(*s->v));
@@ -51,6 +54,8 @@ void report_sites_fini(struct report_sites *s)
 
 /* ---- nodes ---- */
 
+/* The block that is being filled. Differences start anew with each block, so that
+ * blocks can be read alone. */
 struct packing {
 	struct report_writer *w;
 	struct column_bytes c[NODE_N_COLUMNS];
@@ -60,12 +65,14 @@ struct packing {
 	uint32_t func[REPORT_DEPTH + 1]; /* of the node at each depth */
 };
 
-/* In the file's ticks; both ends are rounded alike, so nothing sticks out. */
+/* In the file's ticks. Both ends of a node are rounded down alike, so nothing
+ * sticks out of its parent. */
 static uint64_t place(const struct report_writer *w, uint64_t ticks)
 {
 	return (ticks - w->r->first) >> w->shift;
 }
 
+/* Columns that few nodes have: only of nodes that stand for many. */
 static void pack_extra(struct packing *p, const struct report_node *n,
 		       uint64_t length)
 {
@@ -77,6 +84,7 @@ static void pack_extra(struct packing *p, const struct report_node *n,
 	column_put(&p->c[NODE_EXTRA], busy);
 }
 
+/* The function of the caller is known from the depth: nodes come parents first. */
 static void pack_node(struct packing *p, const struct report_node *n)
 {
 	const struct report_writer *w = p->w;
@@ -105,6 +113,7 @@ static void pack_node(struct packing *p, const struct report_node *n)
 	p->n++;
 }
 
+/* A block is at most BLOCK_NODES: the page unpacks one in a task of its own. */
 static int flush_nodes(struct packing *p, const struct report_lane *l)
 {
 	int err = 0;
@@ -118,6 +127,7 @@ static int flush_nodes(struct packing *p, const struct report_lane *l)
 	return err;
 }
 
+/* Slow calls learn the number of their node here. */
 static int pack_lane(struct packing *p, struct report_lane *l)
 {
 	struct report *r = p->w->r;
@@ -139,6 +149,7 @@ static int pack_lane(struct packing *p, struct report_lane *l)
 	return err ? err : flush_nodes(p, l);
 }
 
+/* All lanes, anew: what an earlier call packed is dropped. */
 int report_pack_nodes(struct report_writer *w)
 {
 	struct report *r = w->r;
@@ -176,6 +187,8 @@ struct growth {
 	uint32_t depth;
 };
 
+/* The largest share that a node has of any sum: what is much by one measure is
+ * shown, whichever one the reader chooses. */
 static double share(const struct calltree *t, uint32_t i)
 {
 	const struct call_count *all = &t->nodes[0].total;
@@ -193,6 +206,7 @@ static double share(const struct calltree *t, uint32_t i)
 	return s[0];
 }
 
+/* One node of the tree. */
 static void put_branch(struct growth *g, uint32_t depth, uint32_t func,
 		       uint64_t calls, const struct call_count *own)
 {
@@ -270,7 +284,8 @@ static int compare_shares(const void *a, const void *b)
 	return (x < y) - (x > y);
 }
 
-/* The least share of those that are shown. */
+/* The least share of those that are shown: at most max nodes are, within
+ * MAX_TREE. */
 static int choose_least(const struct calltree *t, uint64_t max, double *least)
 {
 	double *v;
@@ -291,7 +306,8 @@ static int choose_least(const struct calltree *t, uint64_t max, double *least)
 	return 0;
 }
 
-/* A gap, or time when the trace was off, is no call. */
+/* Calls of each node with all below it. A gap, or time when the trace was off, is
+ * no call. */
 static int sum_calls(struct growth *g)
 {
 	const struct calltree_node *v = g->t->nodes;

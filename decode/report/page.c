@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sink_report_page: the parts of the page, as they lie in report*.html, .css and .js,
- * put into the program by the assembler. Paths are from the project's root, where the
- * compiler runs; the Makefile says that this file depends on them.
+ * The page: report.html with what belongs where it says {{NAME}}, its style and
+ * scripts (web/), and the data as blocks. Paths of web/ are from the project's
+ * root, where the compiler runs; the Makefile says that this file depends on
+ * them.
+ *
+ * No part of the recording's text is in a script element that runs; blocks are
+ * base64. The Content-Security-Policy of report.html allows nothing from outside.
  */
 #include <stddef.h>
 #include <stdio.h>
@@ -39,12 +43,13 @@ static const struct part scripts[] = {
 
 #define N_SCRIPTS (sizeof(scripts) / sizeof(scripts[0]))
 
-/* sink_report_pack: see pack.h. Only this file calls zlib. */
+/* ---- blocks: see impl.h. Only this file calls zlib. ---- */
 
 #ifdef HAVE_Z
 #include <zlib.h>
 #endif
 
+/* LEB128: seven bits a byte, the lowest first. A failure is kept in the column. */
 void column_put(struct column_bytes *c, uint64_t v)
 {
 	uint8_t *grown;
@@ -65,6 +70,7 @@ void column_put(struct column_bytes *c, uint64_t v)
 	c->p[c->n++] = (uint8_t)v;
 }
 
+/* With padding, as atob() wants it. */
 static void put_base64(struct outbuf *out, const uint8_t *p, size_t n)
 {
 	static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -121,6 +127,7 @@ int report_pack(struct outbuf *out, const char *kind, const void *bytes,
 	return outbuf_failed(out) ? -AUX_E_NOMEM : 0;
 }
 
+/* Little endian; returns what follows. */
 static uint8_t *put_u32(uint8_t *p, uint32_t v)
 {
 	for (int i = 0; i < 4; i++)
@@ -159,7 +166,7 @@ int report_pack_columns(struct outbuf *out, const char *kind, uint32_t n,
 
 /* ---- text ---- */
 
-/* Bytes of the UTF-8 character at s; 0: it is none. */
+/* Bytes of the UTF-8 character at s; 0: it is none (RFC 3629). */
 static unsigned utf8_len(const unsigned char *s)
 {
 	uint32_t c = *s;
@@ -178,6 +185,7 @@ static unsigned utf8_len(const unsigned char *s)
 	return n;
 }
 
+/* escape: what to put for a character; NULL: itself. */
 static void put_text(struct outbuf *out, const char *text,
 		     const char *(*escape)(unsigned char c, char *buf))
 {
@@ -212,6 +220,7 @@ static const char *escape_json(unsigned char c, char *buf)
 	return buf;
 }
 
+/* For text and attributes in quotes. */
 static const char *escape_html(unsigned char c, char *buf)
 {
 	(void)buf;
@@ -245,6 +254,7 @@ void report_html(struct outbuf *out, const char *s)
 	put_text(out, s, escape_html);
 }
 
+/* A word that begins with "-" would be an option: it gets "./". */
 void report_shell(struct outbuf *out, const char *s)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
@@ -265,11 +275,14 @@ void report_shell(struct outbuf *out, const char *s)
 }
 
 /*
- * sink_report_write: the page, made of report.html with what belongs where it says
- * {{NAME}}. No part of the recording's text is in a script; blocks are base64.
+ * ---- writing ----
+ *
+ * The size of the file is kept by making the nodes last: they get what the rest
+ * leaves.
  */
 
-/* Where calls are so short that a nanosecond would hold many, ticks stay. */
+/* Nanoseconds are enough, unless calls are so short that one would hold many:
+ * then ticks of 1/16 stay. Three instructions in a nanosecond are that. */
 static unsigned shift_of(const struct report *r)
 {
 	const struct call_count *all = &r->tree.nodes[0].total;
@@ -282,7 +295,8 @@ static uint64_t length(const struct outbuf *o)
 	return (uint64_t)(o->p - o->buf);
 }
 
-/* Nodes, until they fit into what is left of the file's size. */
+/* Nodes, until they fit into room. Their packed size is known only afterwards, so
+ * the next try is by the size of the last one. */
 static int make_nodes(struct report_writer *w, uint64_t room)
 {
 	uint64_t n = room / 5, size;
@@ -304,6 +318,7 @@ static int make_nodes(struct report_writer *w, uint64_t room)
 	return err;
 }
 
+/* What the page takes without the recording. */
 static uint64_t page_length(void)
 {
 	uint64_t n = EMBED_SIZE(page_html) + EMBED_SIZE(page_css);
@@ -313,8 +328,8 @@ static uint64_t page_length(void)
 	return n;
 }
 
-/* As long as names and sums alone take more than what was asked for, nothing helps:
- * told on the page, and to who asked. */
+/* As long as names and sums alone take more than what was asked for, nothing
+ * helps: the page says so, and so does the verdict. */
 static int check_size(struct report_writer *w)
 {
 	struct sink_report *to = w->r->env.report;
@@ -352,6 +367,7 @@ static void put_scripts(struct outbuf *out)
 			   (size_t)(scripts[i].end - scripts[i].text));
 }
 
+/* What belongs to a {{NAME}}; an unknown one is nothing. */
 static void put_slot(struct report_writer *w, struct outbuf *out,
 		     const char *name, size_t len)
 {
@@ -386,6 +402,8 @@ static void put_page(struct report_writer *w, struct outbuf *out)
 	outbuf_put(out, p, (size_t)(end - p));
 }
 
+/* All blocks. json is made twice: once to know its size, then with the slow
+ * calls' numbers. */
 static int make(struct report_writer *w)
 {
 	uint64_t max = w->r->config.max_size, used;
@@ -415,6 +433,7 @@ static void free_writer(struct report_writer *w)
 	report_sites_fini(&w->sites);
 }
 
+/* All times are known from here on. */
 int report_write(struct report *r, struct aux_diag *diag)
 {
 	struct report_writer w = { .r = r };

@@ -1,8 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sink_report: one HTML file that shows what ran. Flow becomes calls (callstack/callstack.h);
- * these are counted exactly as a tree, measured by function, and kept one by one as
- * far as there is room. The page is written at the end.
+ * sink_report: one HTML file that shows what ran. Flow becomes calls
+ * (callstack/callstack.h); these are counted exactly as a tree, measured by
+ * function, and kept one by one as far as there is room. The page is written at
+ * the end.
+ *
+ *	lane.c   a thread's calls as nodes with a place in time; gaps as spans
+ *	fit.c    fewer nodes, when memory or the file's size asks for it
+ *	nodes.c  nodes and tree as columns of numbers
+ *	json.c   names and sums
+ *	text.c   the head of the page, readable without script
+ *	page.c   all of it together, with web/
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -17,6 +25,7 @@
 #define BYTES_PER_NODE 10
 #define MIN_NODES      20000
 
+/* The lane of a thread, made when it is first met; NULL: out of memory. */
 static struct report_lane *lane_of(struct report *r, struct call_thread *t)
 {
 	struct report_lane *l = t->user;
@@ -36,7 +45,11 @@ static struct report_lane *lane_of(struct report *r, struct call_thread *t)
 	return l;
 }
 
-/* The lane, with its clock right and without too many nodes. */
+/*
+ * What every callback starts with: the lane, with its clock right and without too
+ * many nodes. Fitting to half leaves room, so that it does not happen with each
+ * call.
+ */
 static int begin(struct report *r, struct call_thread *t,
 		 struct report_lane **l)
 {
@@ -54,6 +67,7 @@ static int begin(struct report *r, struct call_thread *t,
 	return err;
 }
 
+/* The limit of -n counts calls. */
 static int on_enter(void *priv, struct call_thread *t)
 {
 	struct report *r = priv;
@@ -95,6 +109,8 @@ static int on_turn(void *priv, struct call_thread *t, uint32_t from)
 	return err ? err : report_lane_turn(r, l, t);
 }
 
+/* No thread is known: the gap lies on a lane of its own, at the time of the last
+ * flow, or where that has none at the beginning. */
 static int on_gap_of_nobody(struct report *r, const struct aux_flow *ev)
 {
 	uint64_t at = r->ctx.time_ns * REPORT_TICKS;
@@ -163,6 +179,7 @@ static void close_report(void *sink)
 	free(r);
 }
 
+/* A page on a terminal helps nobody: refused. */
 static int open_report(void **sink, const struct sink_env *env,
 		       const struct sink_config *config,
 		       struct aux_diag *diag)
@@ -213,6 +230,7 @@ static int flow_report(void *sink, const struct flow_ctx *ctx,
 	return calls_flow(r->calls, ctx, ev, n);
 }
 
+/* Without a call there is nothing to write; the caller says so. */
 static int finish_report(void *sink, struct aux_diag *diag)
 {
 	struct report *r = sink;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * sink_report_text: the head of the page: what was recorded, how long, how much, and
- * what is missing, in plain words; it needs no script to be read.
- */
+/* The head of the page: what was recorded, how long, how much, and what is
+ * missing, in plain words; it needs no script to be read. */
 #include <stdio.h>
 #include <string.h>
 
@@ -27,6 +25,7 @@ static const char *grouped(uint64_t v, char *buf)
 	return buf;
 }
 
+/* Four digits of the largest unit of which there is one. */
 static const char *duration(uint64_t ns, char *buf, size_t len)
 {
 	static const struct {
@@ -66,7 +65,7 @@ static uint32_t count_threads(const struct report *r)
 	return r->n_lanes - (r->nobody ? 1 : 0);
 }
 
-/* The name of the thread that did most. */
+/* The name of the thread that did most; the file's name when none is known. */
 static const char *main_comm(const struct report *r)
 {
 	const char *comm = NULL;
@@ -95,6 +94,7 @@ struct missing {
 	unsigned n;
 };
 
+/* A snapshot's beginning is no loss, so it is listed and not counted. */
 static void put_gaps(const struct report *r, struct missing *m)
 {
 	char buf[32];

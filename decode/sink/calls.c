@@ -15,9 +15,9 @@
  * says whether the call had anything inside; if its end comes next, the call is
  * one line. So lines come in the order of time, and at most one is pending.
  *
- * Speed: there may be millions of calls a second, so lines are put together in place (outbuf_room, fmt_copy) from
- * parts that are ready: the lead, of which mostly the last nine digits change,
- * the indent, the name.
+ * Speed: there may be millions of calls a second, so lines are put together in place
+ * (outbuf_room, fmt_copy) from parts that are ready: the lead, of which mostly the
+ * last nine digits change, the indent, the name.
  */
 #include <stdio.h>
 #include <stdlib.h>
