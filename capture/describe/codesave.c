@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * codesave: what there is to look at, and when.
+ * codesave: what is to be scanned, when, and the scan of one range.
  *
- * Readers of the rings leave notes, which cost them a lock and a copy; the looks
- * are our own thread's. A look takes as long as there is code; the next comes
- * not before twenty times that, so that it never costs more than a twentieth of
- * one CPU.
+ * Readers of the rings queue requests, which costs them a lock and a copy; scans run on
+ * our own thread. A scan takes as long as there is code; the next starts not before
+ * SHARE times that, so that scanning never costs more than a twentieth of a CPU.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,33 +15,39 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "capture/describe/codesave_impl.h"
+#include "capture/describe/impl.h"
+#include "common/array.h"
+#include "common/clock.h"
 
 /*
- * codesave: one look at one range of a process's memory.
+ * The scan of one range.
  *
- * Invariant: bytes are given from the last look's time on only where nothing
- * else can have run meanwhile: where there was no page, or filler. Where other
- * bytes stood the time up to this look is UNKNOWN.
+ * Invariant: bytes are declared valid from the last scan's time on only where nothing
+ * else can have run since: where there was no page, or filler. Where other bytes
+ * stood, the interval up to this scan is UNKNOWN.
+ *
+ *	last scan            change                this scan        read_by
+ *	seen_ns              (time unknown)        began_ns         |
+ *	|  new bytes valid if nothing stood there: from seen_ns     |
+ *	|  else UNKNOWN from seen_ns                  new bytes from here
+ *
  * Specification: proc(5), /proc/PID/mem and /proc/PID/pagemap.
  */
 
-#define N_PAGES 256u	/* read in one go */
-#define GROUP 16u	/* what is judged to be filler, or code */
-#define NO_CLOCK_NS UINT64_C(10000000000)
-#define PRESENT (UINT64_C(3) << 62)	/* in memory, or in swap */
+#define N_PAGES 256u	/* read at a time */
+#define GROUP 16u	/* granularity of the filler test: filler is one repeated byte,
+			 * which a runtime pads its code memory with (0, int3) */
+#define NO_CLOCK_NS UINT64_C(10000000000)	/* 10 s */
+#define PRESENT (UINT64_C(3) << 62)	/* pagemap: in memory, or swapped out */
 
-static int look(struct codesave *s);
-
-struct look {
+struct scan {
 	struct codesave *s;
 	struct code_range *r;
 	struct writer *w;
-	uint64_t began_ns;
-	bool changed;
+	uint64_t began_ns;	/* perf clock */
+	bool changed;		/* out: something was saved */
 };
 
 static int open_proc(const struct codesave *s, uint32_t pid, const char *name)
@@ -58,7 +63,7 @@ static bool is_uniform(const uint8_t *p, size_t n)
 	return !memcmp(p, p + 1, n - 1);
 }
 
-static int put(struct look *l, uint64_t addr, uint64_t len, uint64_t time_ns,
+static int put(struct scan *l, uint64_t addr, uint64_t len, uint64_t time_ns,
 	       uint32_t kind, const uint8_t *bytes)
 {
 	struct aux_code_entry e = {
@@ -73,8 +78,8 @@ static int put(struct look *l, uint64_t addr, uint64_t len, uint64_t time_ns,
 	return writer_code(l->w, &e, bytes);
 }
 
-/* Marks what was replaced; true in *any: there was something. */
-static int put_unknown(struct look *l, uint64_t addr, const uint8_t *old,
+/* Marks the groups where code was replaced; *any becomes true if there are any. */
+static int put_unknown(struct scan *l, uint64_t addr, const uint8_t *old,
 		       const uint8_t *new, bool *any)
 {
 	unsigned at, from = CODE_PAGE;
@@ -89,7 +94,7 @@ static int put_unknown(struct look *l, uint64_t addr, const uint8_t *old,
 			from = at;
 		if (replaced || from == CODE_PAGE)
 			continue;
-		ret = put(l, addr + from, at - from, l->r->look_ns,
+		ret = put(l, addr + from, at - from, l->r->seen_ns,
 			  AUX_CODE_UNKNOWN, NULL);
 		from = CODE_PAGE;
 		*any = true;
@@ -97,16 +102,18 @@ static int put_unknown(struct look *l, uint64_t addr, const uint8_t *old,
 	return ret;
 }
 
-/* A time at which the bytes had been read. Without a clock nobody can tell when
- * that was: then the end of the doubt lies far off. */
-static uint64_t read_by(struct look *l)
+/* A time by which the bytes had been read: the end of the unknown interval. Without a
+ * clock an interval of NO_CLOCK_NS is assumed to contain it. */
+static uint64_t read_by(struct scan *l)
 {
 	uint64_t now = perfclock_now(&l->s->clock);
 
-	return now ? now : l->r->look_ns + NO_CLOCK_NS;
+	return now ? now : l->r->seen_ns + NO_CLOCK_NS;
 }
 
-static int save_page(struct look *l, uint64_t i, const uint8_t *new)
+/* Saves a page that changed, and remembers its bytes. A copy shared with a forked
+ * child (n_refs > 1) is left to the others. */
+static int save_page(struct scan *l, uint64_t i, const uint8_t *new)
 {
 	struct code_copy *c = l->r->pages[i];
 	uint64_t addr = l->r->addr + i * CODE_PAGE;
@@ -118,7 +125,7 @@ static int save_page(struct look *l, uint64_t i, const uint8_t *new)
 		return 0;
 	}
 	l->changed = true;
-	ret = put(l, addr, CODE_PAGE, l->r->look_ns, l->r->kind, new);
+	ret = put(l, addr, CODE_PAGE, l->r->seen_ns, l->r->kind, new);
 	if (!ret && c)
 		ret = put_unknown(l, addr, c->bytes, new, &replaced);
 	if (!ret && replaced)
@@ -137,8 +144,9 @@ static int save_page(struct look *l, uint64_t i, const uint8_t *new)
 	return ret;
 }
 
-/* Pages [i, i + n) that are in buf. */
-static int compare(struct look *l, uint64_t i, uint64_t n)
+/* Compares pages [i, i + n), now in buf, with their copies and saves those that differ.
+ * A page never seen counts as all zeros. */
+static int compare(struct scan *l, uint64_t i, uint64_t n)
 {
 	const uint8_t *p = l->s->buf;
 	int ret = 0;
@@ -153,8 +161,8 @@ static int compare(struct look *l, uint64_t i, uint64_t n)
 	return ret;
 }
 
-/* Reads pages [i, i + n); those that cannot be read are left out. */
-static int read_pages(struct look *l, int fd, uint64_t i, uint64_t n)
+/* Reads pages [i, i + n); skips those that cannot be read. */
+static int read_pages(struct scan *l, int fd, uint64_t i, uint64_t n)
 {
 	while (n) {
 		ssize_t got = pread(fd, l->s->buf, n * CODE_PAGE,
@@ -164,20 +172,21 @@ static int read_pages(struct look *l, int fd, uint64_t i, uint64_t n)
 
 		if (ret)
 			return ret;
-		if (!got) {	/* no memory behind it: the process is gone */
+		if (!got) {	/* end of file: the address space is gone */
 			l->r->gone = true;
 			return 0;
 		}
 		if (!done)
-			done = 1;	/* not there any more */
+			done = 1;	/* unmapped meanwhile */
 		i += done;
 		n -= done;
 	}
 	return 0;
 }
 
-/* Pages that were ever touched: nothing can have run in the others. */
-static int read_touched(struct look *l, int fd, int map)
+/* Reads the pages that were ever touched: nothing can have run in the others, and
+ * runtimes reserve gigabytes. Without pagemap (map < 0) all are read. */
+static int read_touched(struct scan *l, int fd, int map)
 {
 	uint64_t n_all = l->r->len / CODE_PAGE, i = 0;
 	uint64_t flags[N_PAGES];
@@ -205,14 +214,13 @@ static int read_touched(struct look *l, int fd, int map)
 }
 
 /*
- * Reads what is there of a range and saves what differs from the last look;
- * began_ns: when this one began. Sets gone when the process is. *changed: there
- * was something.
+ * Reads a range and saves what differs from the last scan; began_ns is when this one
+ * began. Sets r->gone if the process is gone, *changed if something was saved.
  */
-static int codesave_read(struct codesave *s, struct code_range *r,
+static int scan_range(struct codesave *s, struct code_range *r,
 			 struct writer *w, uint64_t began_ns, bool *changed)
 {
-	struct look l = { s, r, w, began_ns, false };
+	struct scan l = { s, r, w, began_ns, false };
 	int fd, map = -1, ret;
 
 	if (!s->buf)
@@ -232,25 +240,17 @@ static int codesave_read(struct codesave *s, struct code_range *r,
 	if (map >= 0)
 		close(map);
 	close(fd);
-	if (began_ns > r->look_ns)
-		r->look_ns = began_ns;
+	if (began_ns > r->seen_ns)
+		r->seen_ns = began_ns;
 	*changed |= l.changed;
 	return ret;
 }
 
-#define FIRST_MS 2	/* after a mapping appeared */
-#define PAUSE_MIN_MS 20
+#define FIRST_MS 2	/* from a new mapping to its first scan */
+#define PAUSE_MIN_MS 20	/* between scans that find changes; doubles without */
 #define PAUSE_MAX_MS 100
-#define SHARE 20
-#define RANGE_MAX ((uint64_t)16 << 30)
-
-static uint64_t codesave_mono_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
+#define SHARE 20	/* pause at least so many times the scan's duration */
+#define RANGE_MAX ((uint64_t)16 << 30)	/* more address space is not watched */
 
 int codesave_new(struct codesave **sp, const struct codesave_config *config)
 {
@@ -266,11 +266,11 @@ int codesave_new(struct codesave **sp, const struct codesave_config *config)
 	if (!s->config.limit)
 		s->config.limit = CODESAVE_LIMIT;
 	s->pause_ms = PAUSE_MIN_MS;
-	pthread_mutex_init(&s->lock, NULL);
-	pthread_mutex_init(&s->looking, NULL);
+	pthread_mutex_init(&s->queue.lock, NULL);
+	pthread_mutex_init(&s->scan_lock, NULL);
 	pthread_condattr_init(&a);
 	pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
-	pthread_cond_init(&s->wake, &a);
+	pthread_cond_init(&s->queue.wake, &a);
 	pthread_condattr_destroy(&a);
 	return 0;
 }
@@ -288,12 +288,12 @@ static void stop_thread(struct codesave *s)
 {
 	bool running;
 
-	pthread_mutex_lock(&s->lock);
-	running = s->running;
-	s->running = false;
-	s->stop = true;
-	pthread_cond_signal(&s->wake);
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_lock(&s->queue.lock);
+	running = s->queue.running;
+	s->queue.running = false;
+	s->queue.stop = true;
+	pthread_cond_signal(&s->queue.wake);
+	pthread_mutex_unlock(&s->queue.lock);
 	if (running)
 		pthread_join(s->thread, NULL);
 }
@@ -308,37 +308,22 @@ void codesave_free(struct codesave *s)
 	perfclock_close(&s->clock);
 	for (i = 0; i < s->n_ranges; i++)
 		free_range(&s->ranges[i]);
-	for (i = 0; i < s->n_notes; i++)
-		free(s->notes[i].path);
+	for (i = 0; i < s->queue.n_requests; i++)
+		free(s->queue.requests[i].path);
 	for (i = 0; i < s->n_dumps; i++)
 		free(s->dumps[i].path);
 	free(s->ranges);
-	free(s->notes);
+	free(s->queue.requests);
 	free(s->dumps);
 	free(s->buf);
-	pthread_cond_destroy(&s->wake);
-	pthread_mutex_destroy(&s->looking);
-	pthread_mutex_destroy(&s->lock);
+	pthread_cond_destroy(&s->queue.wake);
+	pthread_mutex_destroy(&s->scan_lock);
+	pthread_mutex_destroy(&s->queue.lock);
 	free(s);
 }
 
-/* Room for one more; false: out of memory. */
-static bool codesave_grow(void *array, size_t *cap, size_t n, size_t size)
-{
-	void **p = array, *q;
-
-	if (n < *cap)
-		return true;
-	q = realloc(*p, (*cap ? 2 * *cap : 16) * size);
-	if (!q)
-		return false;
-	*p = q;
-	*cap = *cap ? 2 * *cap : 16;
-	return true;
-}
-
-/* What is mapped anew at a place takes it from what was there. */
-static void cut_ranges(struct codesave *s, const struct code_note *n)
+/* A new mapping replaces the ranges that lie within it. */
+static void cut_ranges(struct codesave *s, const struct code_request *n)
 {
 	size_t i, k = 0;
 
@@ -354,6 +339,7 @@ static void cut_ranges(struct codesave *s, const struct code_note *n)
 	s->n_ranges = k;
 }
 
+/* Adds a range without pages yet; one beyond RANGE_MAX only counts as unsaved. */
 static int add_range(struct codesave *s, const struct code_range *r)
 {
 	struct code_range *n;
@@ -362,7 +348,7 @@ static int add_range(struct codesave *s, const struct code_range *r)
 		s->stats.n_unsaved += r->len;
 	if (!r->len || r->len > RANGE_MAX)
 		return 0;
-	if (!codesave_grow(&s->ranges, &s->cap_ranges, s->n_ranges, sizeof(*n)))
+	if (array_grow(&s->ranges, s->n_ranges, &s->cap_ranges, sizeof(*n)))
 		return -AUX_E_NOMEM;
 	n = &s->ranges[s->n_ranges];
 	*n = *r;
@@ -373,8 +359,9 @@ static int add_range(struct codesave *s, const struct code_range *r)
 	return 0;
 }
 
-/* The same memory again (mprotect) goes on as what it was. */
-static bool is_known(const struct codesave *s, const struct code_note *n)
+/* mprotect makes an MMAP2 record of memory that is being watched already: it keeps its
+ * pages. */
+static bool is_known(const struct codesave *s, const struct code_request *n)
 {
 	size_t i;
 
@@ -389,10 +376,12 @@ static bool is_known(const struct codesave *s, const struct code_note *n)
 	return false;
 }
 
-static int take_map(struct codesave *s, const struct code_note *n)
+/* A new mapping: with code that no file has it is watched, else it ends the watching of
+ * what it replaces. */
+static int apply_map(struct codesave *s, const struct code_request *n)
 {
 	struct code_range r = {
-		.addr = n->addr, .len = n->len, .look_ns = n->time_ns,
+		.addr = n->addr, .len = n->len, .seen_ns = n->time_ns,
 		.pid = n->pid, .kind = n->code,
 	};
 
@@ -402,8 +391,9 @@ static int take_map(struct codesave *s, const struct code_note *n)
 	return n->code ? add_range(s, &r) : 0;
 }
 
-/* A child has all that its parent had, and readers know that. */
-static int take_fork(struct codesave *s, const struct code_note *n)
+/* A child inherits its parent's memory, and readers of the file apply that too: it
+ * starts with the parent's copies, so that only later changes are saved for it. */
+static int apply_fork(struct codesave *s, const struct code_request *n)
 {
 	size_t i, had = s->n_ranges;
 	uint64_t k;
@@ -416,7 +406,7 @@ static int take_fork(struct codesave *s, const struct code_note *n)
 		if (r.pid != n->ppid)
 			continue;
 		r.pid = n->pid;
-		r.look_ns = n->time_ns;	/* what it has of its own came later */
+		r.seen_ns = n->time_ns;	/* its own changes are later */
 		ret = add_range(s, &r);
 		for (k = 0; !ret && k < r.len / CODE_PAGE; k++) {
 			s->ranges[s->n_ranges - 1].pages[k] = from[k];
@@ -427,7 +417,8 @@ static int take_fork(struct codesave *s, const struct code_note *n)
 	return ret;
 }
 
-static int take_dump(struct codesave *s, struct code_note *n)
+/* Lists a jitdump once per process; it grows until the end and is saved then. */
+static int apply_dump(struct codesave *s, struct code_request *n)
 {
 	size_t i;
 
@@ -435,7 +426,7 @@ static int take_dump(struct codesave *s, struct code_note *n)
 		if (s->dumps[i].pid == n->pid &&
 		    !strcmp(s->dumps[i].path, n->path))
 			return 0;
-	if (!codesave_grow(&s->dumps, &s->cap_dumps, s->n_dumps, sizeof(*s->dumps)))
+	if (array_grow(&s->dumps, s->n_dumps, &s->cap_dumps, sizeof(*s->dumps)))
 		return -AUX_E_NOMEM;
 	s->dumps[s->n_dumps++] = (struct code_dump){ n->path, n->pid };
 	n->path = NULL;
@@ -444,66 +435,75 @@ static int take_dump(struct codesave *s, struct code_note *n)
 
 static void drop_process(struct codesave *s, uint32_t pid)
 {
-	struct code_note all = { .pid = pid, .len = UINT64_MAX };
+	struct code_request all = { .pid = pid, .len = UINT64_MAX };
 
 	cut_ranges(s, &all);
 }
 
-static int take_note(struct codesave *s, struct code_note *n)
+/* Takes over n->path if it needs it (it is NULL then). */
+static int apply_request(struct codesave *s, struct code_request *n)
 {
 	switch (n->kind) {
-	case NOTE_MAP:
-		return take_map(s, n);
-	case NOTE_FORK:
-		return take_fork(s, n);
-	case NOTE_DROP:
+	case REQUEST_MAP:
+		return apply_map(s, n);
+	case REQUEST_FORK:
+		return apply_fork(s, n);
+	case REQUEST_DROP:
 		drop_process(s, n->pid);
 		return 0;
-	case NOTE_KERNEL:
+	case REQUEST_KERNEL:
+		/* Between two files: the next one gets the whole kernel anyway
+		 * (codesave_kernel). */
+		if (!s->w)
+			return 0;
 		return codesave_read_kernel(s->config.proc, s->w, n->addr,
 					    n->len, n->time_ns,
 					    &s->stats.n_unsaved);
 	default:
-		return take_dump(s, n);
+		return apply_dump(s, n);
 	}
 }
 
-static int take_notes(struct codesave *s)
+/* Applies all requests in order. They are detached first, so that readers of the rings
+ * wait for two assignments, not for kcore. */
+static int apply_requests(struct codesave *s)
 {
-	struct code_note *notes;
+	struct code_request *requests;
 	size_t i, n;
 	int ret = 0;
 
-	pthread_mutex_lock(&s->lock);
-	notes = s->notes;
-	n = s->n_notes;
-	s->notes = NULL;
-	s->n_notes = s->cap_notes = 0;
-	s->stats.n_unsaved += s->lost_notes;
-	s->lost_notes = false;
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_lock(&s->queue.lock);
+	requests = s->queue.requests;
+	n = s->queue.n_requests;
+	s->queue.requests = NULL;
+	s->queue.n_requests = s->queue.cap_requests = 0;
+	s->stats.n_unsaved += s->queue.lost_requests;
+	s->queue.lost_requests = false;
+	pthread_mutex_unlock(&s->queue.lock);
 	for (i = 0; i < n; i++) {
 		if (!ret)
-			ret = take_note(s, &notes[i]);
-		free(notes[i].path);
+			ret = apply_request(s, &requests[i]);
+		free(requests[i].path);
 	}
-	free(notes);
+	free(requests);
 	return ret;
 }
 
-/* When the next look is due, CLOCK_MONOTONIC; UINT64_MAX: no need. lock held. */
-static uint64_t due_ms(const struct codesave *s)
+/* When the next scan is due, CLOCK_MONOTONIC; UINT64_MAX: nothing to scan. Holds
+ * queue.lock. */
+static uint64_t next_due_ms(const struct codesave *s)
 {
-	uint64_t noted = UINT64_MAX;
+	uint64_t new = UINT64_MAX;
 
-	if (s->n_notes)
-		noted = s->noted_ms + FIRST_MS;
-	if (s->n_notes && noted < s->free_ms)
-		noted = s->free_ms;
-	return s->n_ranges && s->due_ms < noted ? s->due_ms : noted;
+	if (s->queue.n_requests)
+		new = s->queue.requested_ms + FIRST_MS;
+	if (s->queue.n_requests && new < s->free_ms)
+		new = s->free_ms;
+	return s->n_ranges && s->due_ms < new ? s->due_ms : new;
 }
 
-static int look_at_all(struct codesave *s, bool *changed)
+/* Scans every range; drops those of processes that are gone. */
+static int scan_ranges(struct codesave *s, bool *changed)
 {
 	uint64_t began_ns = perfclock_now(&s->clock);
 	size_t i, k = 0;
@@ -513,8 +513,7 @@ static int look_at_all(struct codesave *s, bool *changed)
 		struct code_range *r = &s->ranges[i];
 
 		if (!ret)
-			ret = codesave_read(s, r, s->w, began_ns,
-					    changed);
+			ret = scan_range(s, r, s->w, began_ns, changed);
 		if (r->gone)
 			free_range(r);
 		else
@@ -524,16 +523,17 @@ static int look_at_all(struct codesave *s, bool *changed)
 	return ret;
 }
 
-/* looking is held. */
-static int look(struct codesave *s)
+/* Applies the requests, scans all ranges, and sets the time of the next scan. Holds
+ * scan_lock. */
+static int scan(struct codesave *s)
 {
-	uint64_t began = codesave_mono_ns(), took;
+	uint64_t began = clock_ns(), took;
 	bool changed = false;
-	int ret = take_notes(s);
+	int ret = apply_requests(s);
 
 	if (!ret && s->w && s->n_ranges)
-		ret = look_at_all(s, &changed);
-	took = (codesave_mono_ns() - began) / 1000000;
+		ret = scan_ranges(s, &changed);
+	took = (clock_ns() - began) / 1000000;
 	s->pause_ms = changed ? PAUSE_MIN_MS : 2 * s->pause_ms;
 	if (s->pause_ms > PAUSE_MAX_MS)
 		s->pause_ms = PAUSE_MAX_MS;
@@ -541,42 +541,42 @@ static int look(struct codesave *s)
 	s->due_ms = began / 1000000 + took + s->pause_ms;
 	if (s->due_ms < s->free_ms)
 		s->due_ms = s->free_ms;
-	s->stats.n_looks++;
+	s->stats.n_scans++;
 	if (ret && !s->error)
 		s->error = ret;
 	return ret;
 }
 
-int codesave_look(struct codesave *s)
+int codesave_scan(struct codesave *s)
 {
 	int ret;
 
-	pthread_mutex_lock(&s->looking);
-	ret = look(s);
-	pthread_mutex_unlock(&s->looking);
+	pthread_mutex_lock(&s->scan_lock);
+	ret = scan(s);
+	pthread_mutex_unlock(&s->scan_lock);
 	return ret;
 }
 
-/* Until the next look is due; false: there is to be none. */
+/* Waits until the next scan is due; false: the thread is to end. */
 static bool wait_until_due(struct codesave *s)
 {
 	uint64_t due, now;
 	bool stop;
 
-	pthread_mutex_lock(&s->lock);
-	while (!s->stop && (due = due_ms(s)) > (now = codesave_mono_ns() / 1000000)) {
+	pthread_mutex_lock(&s->queue.lock);
+	while (!s->queue.stop && (due = next_due_ms(s)) > (now = clock_ms())) {
 		struct timespec ts = {
 			.tv_sec = (time_t)(due / 1000),
 			.tv_nsec = (long)(due % 1000 * 1000000),
 		};
 
 		if (due == UINT64_MAX)
-			pthread_cond_wait(&s->wake, &s->lock);
+			pthread_cond_wait(&s->queue.wake, &s->queue.lock);
 		else
-			pthread_cond_timedwait(&s->wake, &s->lock, &ts);
+			pthread_cond_timedwait(&s->queue.wake, &s->queue.lock, &ts);
 	}
-	stop = s->stop;
-	pthread_mutex_unlock(&s->lock);
+	stop = s->queue.stop;
+	pthread_mutex_unlock(&s->queue.lock);
 	return !stop;
 }
 
@@ -584,17 +584,17 @@ static void *run(void *arg)
 {
 	struct codesave *s = arg;
 
-	/* the readers of the rings come first */
+	/* The readers of the rings take precedence. */
 	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 5);
-	while (wait_until_due(s) && !codesave_look(s))
+	while (wait_until_due(s) && !codesave_scan(s))
 		;
 	return NULL;
 }
 
 int codesave_start(struct codesave *s)
 {
-	s->running = !pthread_create(&s->thread, NULL, run, s);
-	return s->running ? 0 : -AUX_E_NOMEM;
+	s->queue.running = !pthread_create(&s->thread, NULL, run, s);
+	return s->queue.running ? 0 : -AUX_E_NOMEM;
 }
 
 int codesave_finish(struct codesave *s)
@@ -602,14 +602,14 @@ int codesave_finish(struct codesave *s)
 	size_t i;
 
 	stop_thread(s);
-	codesave_look(s);
+	codesave_scan(s);
 	for (i = 0; i < s->n_dumps && s->w && !s->error; i++)
 		s->error = codesave_file(s->w, s->dumps[i].path,
 					 s->dumps[i].path, s->dumps[i].pid);
 	return s->error;
 }
 
-/* All is new to the file. */
+/* Drops the copies: everything is new to the next file. */
 static void forget(struct code_range *r)
 {
 	uint64_t k;
@@ -624,16 +624,16 @@ void codesave_output(struct codesave *s, struct writer *w)
 {
 	size_t i;
 
-	pthread_mutex_lock(&s->looking);
+	pthread_mutex_lock(&s->scan_lock);
 	for (i = 0; i < s->n_ranges && s->w; i++)
 		forget(&s->ranges[i]);
 	s->w = w;
 	s->stats.n_saved = 0;
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->queue.lock);
 	s->due_ms = s->free_ms = 0;
-	pthread_cond_signal(&s->wake);
-	pthread_mutex_unlock(&s->lock);
-	pthread_mutex_unlock(&s->looking);
+	pthread_cond_signal(&s->queue.wake);
+	pthread_mutex_unlock(&s->queue.lock);
+	pthread_mutex_unlock(&s->scan_lock);
 }
 
 const struct codesave_stats *codesave_stats(const struct codesave *s)
@@ -642,15 +642,13 @@ const struct codesave_stats *codesave_stats(const struct codesave *s)
 }
 
 /*
- * codesave: what the kernel's records tell of code that no file has.
- *
- * Readers of the rings come here with every record: most go in one comparison,
- * the others are noted for the next look.
+ * Records of the kernel become requests for the next scan. Readers of the rings call
+ * this with every record: most are dismissed by their type alone, before the lock.
  */
 
-#define MAX_NOTES 65536
+#define MAX_REQUESTS 65536
 
-/* An MMAP2 record up to its path. */
+/* PERF_RECORD_MMAP2 up to its path. */
 struct mmap2 {
 	struct perf_event_header h;
 	uint32_t pid, tid;
@@ -660,17 +658,22 @@ struct mmap2 {
 	uint32_t prot, flags;
 };
 
-static void add_note(struct codesave *s, const struct code_note *n)
+/* Queues a request, whose path it owns from here on. A full queue (a program that maps
+ * endlessly while scans are slow) loses it; that is counted. Holds queue.lock. */
+static void add_request(struct codesave *s, const struct code_request *n)
 {
-	if (s->n_notes < MAX_NOTES &&
-	    codesave_grow(&s->notes, &s->cap_notes, s->n_notes, sizeof(*n))) {
-		if (!s->n_notes)
-			s->noted_ms = codesave_mono_ns() / 1000000;
-		s->notes[s->n_notes++] = *n;
-		pthread_cond_signal(&s->wake);
+	struct code_queue *q = &s->queue;
+
+	if (q->n_requests < MAX_REQUESTS &&
+	    !array_grow(&q->requests, q->n_requests, &q->cap_requests,
+			sizeof(*n))) {
+		if (!q->n_requests)
+			q->requested_ms = clock_ms();
+		q->requests[q->n_requests++] = *n;
+		pthread_cond_signal(&q->wake);
 		return;
 	}
-	s->lost_notes = true;
+	q->lost_requests = true;
 	free(n->path);
 }
 
@@ -686,7 +689,8 @@ static bool ends(const char *s, const char *with)
 	return n >= m && !strcmp(s + n - m, with);
 }
 
-/* As synth_code.c decides of what existed before. */
+/* enum aux_code_kind of a mapping, 0 if a file has its code; the rule of synth_code.c,
+ * applied to the names that records carry. */
 static uint8_t kind_of(const struct mmap2 *m, const char *path)
 {
 	if (!strcmp(path, "[vdso]") || !strcmp(path, "[vsyscall]") ||
@@ -699,7 +703,8 @@ static uint8_t kind_of(const struct mmap2 *m, const char *path)
 		       AUX_CODE_FILE : 0;
 }
 
-/* A runtime that writes DIR/jit-PID.dump maps its first page, executable. */
+/* A runtime that writes DIR/jit-PID.dump maps its first page executable, so that perf
+ * record sees it: jitdump-specification.txt in tools/perf/Documentation. */
 static bool is_jitdump(const char *path)
 {
 	const char *base = strrchr(path, '/');
@@ -707,10 +712,10 @@ static bool is_jitdump(const char *path)
 	return base && starts(base, "/jit-") && ends(base, ".dump");
 }
 
-static void note_mmap2(struct codesave *s, const struct perf_event_header *h,
+static void inspect_mmap2(struct codesave *s, const struct perf_event_header *h,
 		       uint64_t time_ns)
 {
-	struct code_note n = { .kind = NOTE_MAP, .time_ns = time_ns };
+	struct code_request n = { .kind = REQUEST_MAP, .time_ns = time_ns };
 	const char *path = (const char *)h + sizeof(struct mmap2);
 	struct mmap2 m;
 
@@ -726,19 +731,19 @@ static void note_mmap2(struct codesave *s, const struct perf_event_header *h,
 	n.addr = m.addr & ~(uint64_t)(CODE_PAGE - 1);
 	n.len = (m.addr + m.len - n.addr) & ~(uint64_t)(CODE_PAGE - 1);
 	if (is_jitdump(path)) {
-		n.kind = NOTE_DUMP;
+		n.kind = REQUEST_DUMP;
 		n.path = strdup(path);
 		if (!n.path)
 			return;
 	}
-	add_note(s, &n);
+	add_request(s, &n);
 }
 
-/* addr, len, ksym_type, flags, name */
-static void note_ksymbol(struct codesave *s, const struct perf_event_header *h,
+/* PERF_RECORD_KSYMBOL: u64 addr, u32 len, u16 ksym_type, u16 flags, name. */
+static void inspect_ksymbol(struct codesave *s, const struct perf_event_header *h,
 			 uint64_t time_ns)
 {
-	struct code_note n = { .kind = NOTE_KERNEL, .time_ns = time_ns };
+	struct code_request n = { .kind = REQUEST_KERNEL, .time_ns = time_ns };
 	uint16_t type, flags;
 	uint32_t len;
 
@@ -750,13 +755,15 @@ static void note_ksymbol(struct codesave *s, const struct perf_event_header *h,
 	memcpy(&flags, (const uint8_t *)(h + 1) + 14, sizeof(flags));
 	n.len = len;
 	if (!(flags & PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER) && len)
-		add_note(s, &n);
+		add_request(s, &n);
 }
 
-static void note_task(struct codesave *s, const struct perf_event_header *h,
+/* FORK of a process (not of a thread) copies its parent's ranges; COMM of an exec drops
+ * all. */
+static void inspect_task(struct codesave *s, const struct perf_event_header *h,
 		      uint64_t time_ns)
 {
-	struct code_note n = { .kind = NOTE_DROP, .time_ns = time_ns };
+	struct code_request n = { .kind = REQUEST_DROP, .time_ns = time_ns };
 	uint32_t w[4];
 
 	if (h->size < sizeof(*h) + sizeof(w))
@@ -764,43 +771,43 @@ static void note_task(struct codesave *s, const struct perf_event_header *h,
 	memcpy(w, h + 1, sizeof(w));
 	n.pid = w[0];
 	if (h->type == PERF_RECORD_FORK) {	/* pid, ppid, tid, ptid */
-		n.kind = NOTE_FORK;
+		n.kind = REQUEST_FORK;
 		n.ppid = w[1];
 		if (n.pid == n.ppid)
 			return;
 	} else if (!(h->misc & PERF_RECORD_MISC_COMM_EXEC)) {
 		return;
 	}
-	add_note(s, &n);
+	add_request(s, &n);
 }
 
-void codesave_note(struct codesave *s, const struct perf_event_header *h,
+void codesave_inspect(struct codesave *s, const struct perf_event_header *h,
 		   uint64_t time_ns)
 {
 	if (h->type != PERF_RECORD_MMAP2 && h->type != PERF_RECORD_FORK &&
 	    h->type != PERF_RECORD_COMM && h->type != PERF_RECORD_KSYMBOL)
 		return;
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->queue.lock);
 	if (h->type == PERF_RECORD_MMAP2)
-		note_mmap2(s, h, time_ns);
+		inspect_mmap2(s, h, time_ns);
 	else if (h->type == PERF_RECORD_KSYMBOL)
-		note_ksymbol(s, h, time_ns);
+		inspect_ksymbol(s, h, time_ns);
 	else
-		note_task(s, h, time_ns);
-	pthread_mutex_unlock(&s->lock);
+		inspect_task(s, h, time_ns);
+	pthread_mutex_unlock(&s->queue.lock);
 }
 
 void codesave_watch(struct codesave *s, uint32_t pid, uint64_t addr,
 		    uint64_t len, uint32_t kind)
 {
-	struct code_note n = {
-		.kind = NOTE_MAP, .code = (uint8_t)kind, .pid = pid,
+	struct code_request n = {
+		.kind = REQUEST_MAP, .code = (uint8_t)kind, .pid = pid,
 		.addr = addr, .len = len & ~(uint64_t)(CODE_PAGE - 1),
 	};
 
 	if (kind == AUX_CODE_VDSO || pid == s->config.self)
 		return;
-	pthread_mutex_lock(&s->lock);
-	add_note(s, &n);
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_lock(&s->queue.lock);
+	add_request(s, &n);
+	pthread_mutex_unlock(&s->queue.lock);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * codesave: the kernel's code, through kcore, and files that are saved whole.
+ * codesave_kernel: the kernel's code, through kcore, and files that are saved whole.
  *
- * The vmlinux of a distribution is not what runs: alternatives, static calls and
- * ftrace have changed it, and modules and BPF programs are relocated. kcore has
- * the code as it is; TEXT_POKE records tell what changes later.
+ * A distribution's vmlinux is not what runs: alternatives, static calls and ftrace have
+ * patched it, and modules and BPF programs are relocated. kcore has the code as it is;
+ * TEXT_POKE records report later changes.
  * Specification: proc(5), ELF64 program headers of /proc/kcore.
  */
 #include <elf.h>
@@ -16,9 +16,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "capture/describe/codesave_impl.h"
+#include "capture/describe/impl.h"
 
-#define PIECE (1u << 20)
+#define PIECE (1u << 20)	/* read at a time, and the largest entry */
 #define LINE_MAX_LEN 4096
 #define FILE_MAX ((uint64_t)1 << 30)
 #define MAX_PHDRS 4096
@@ -65,7 +65,7 @@ fail:
 	return false;
 }
 
-/* Up to len bytes at addr into buf; 0: not there. */
+/* Reads up to len bytes at addr into buf; 0: that address is not mapped. */
 static size_t read_kcore(const struct kcore *k, uint64_t addr, size_t len)
 {
 	size_t i;
@@ -86,6 +86,7 @@ static size_t read_kcore(const struct kcore *k, uint64_t addr, size_t len)
 	return 0;
 }
 
+/* Saves a range in pieces; pages that are not there are skipped and counted. */
 static int save_range(const struct kcore *k, struct writer *w, uint64_t addr,
 		      uint64_t len, uint64_t time_ns, uint64_t *n_unsaved)
 {
@@ -101,7 +102,7 @@ static int save_range(const struct kcore *k, struct writer *w, uint64_t addr,
 
 		if (n)
 			ret = writer_code(w, &e, k->buf);
-		else	/* a page that is not there */
+		else
 			*n_unsaved += step < len ? step : len;
 		if (!n)
 			n = step < len ? step : len;
@@ -126,12 +127,12 @@ int codesave_read_kernel(const char *proc, struct writer *w, uint64_t addr,
 	return ret;
 }
 
-/* What kallsyms tells of BPF programs: where one starts, not where it ends. */
+/* kallsyms says where a BPF program starts, not where it ends. */
 struct bpf_scan {
-	uint64_t start;		/* 0: none open */
+	uint64_t start;		/* of the program being looked at; 0: none */
 };
 
-/* A program ends in its page, or with the page before the next symbol. */
+/* Saves the current program up to the next symbol, at most to the end of its page. */
 static int close_bpf(struct bpf_scan *b, const struct kcore *k,
 		     struct writer *w, uint64_t next, uint64_t *n_unsaved)
 {
@@ -146,7 +147,7 @@ static int close_bpf(struct bpf_scan *b, const struct kcore *k,
 	return ret;
 }
 
-/* _stext to _etext, and the BPF programs. */
+/* Saves _stext to _etext, and the BPF programs on the way through kallsyms. */
 static int save_text(const char *proc, const struct kcore *k, struct writer *w,
 		     uint64_t *n_unsaved)
 {
@@ -185,6 +186,7 @@ static int save_text(const char *proc, const struct kcore *k, struct writer *w,
 	return ret;
 }
 
+/* Saves each module of /proc/modules, text and data. */
 static int save_modules(const char *proc, const struct kcore *k,
 			struct writer *w, uint64_t *n_unsaved)
 {

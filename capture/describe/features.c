@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Facts about the host for the feature sections of a recording.
+ * features: facts about the host and the recording, as feature sections.
  *
- * Invariant: a fact that cannot be had leaves its section out; nothing is
- * invented. Layouts as the writers of tools/perf/util/header.c in Linux 6.1:
- * a string is its padded length (u32) and its bytes, NUL padded to 64.
+ * Invariant: a fact that cannot be found out omits its section; nothing is invented.
+ * Layouts as written by tools/perf/util/header.c in Linux 6.1: a string is its padded
+ * length (u32) and its bytes, NUL padded to a multiple of 64.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@
 
 #define NAME_ALIGN 64
 
-/* A section under construction; on bad nothing of it is used. */
+/* A section under construction. Once bad (out of memory) it is not used. */
 struct section {
 	char *data;
 	size_t len, cap;
@@ -65,7 +65,7 @@ static void add_string(struct section *s, const char *text)
 	add(s, zero, pad);
 }
 
-/* Hands the section over and empties it. */
+/* Writes the section and empties it. */
 static int put(struct writer *w, unsigned bit, struct section *s)
 {
 	int ret = s->bad ? -AUX_E_NOMEM : writer_feature(w, bit, s->data,
@@ -84,7 +84,7 @@ static int put_string(struct writer *w, unsigned bit, const char *text)
 	return put(w, bit, &s);
 }
 
-/* The value behind "key : " of a /proc file; false when there is none. */
+/* The value after "key : " in a file of /proc; key "": its first line. False: none. */
 static bool proc_value(const char *path, const char *key, char *buf, size_t len)
 {
 	FILE *f = fopen(path, "re");
@@ -107,7 +107,8 @@ static bool proc_value(const char *path, const char *key, char *buf, size_t len)
 	return found;
 }
 
-/* As perf writes it: vendor,family,model,stepping. */
+/* HEADER_CPUID as perf writes it: vendor,family,model,stepping; on Arm MIDR_EL1. The
+ * family and model include their extended fields (SDM volume 2, CPUID leaf 1). */
 static bool cpuid_text(char *buf, size_t len)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -202,7 +203,7 @@ int features_host(struct writer *w, int argc, char *const *argv)
 	return ret;
 }
 
-/* A line of a file about one CPU; false: there is none (it is offline). */
+/* The line of a topology file of one CPU; false: there is none (it is offline). */
 static bool cpu_text(unsigned cpu, const char *name, char *buf, size_t len)
 {
 	char path[128];
@@ -212,7 +213,7 @@ static bool cpu_text(unsigned cpu, const char *name, char *buf, size_t len)
 	return proc_value(path, "", buf, len);
 }
 
-/* Each different list of CPUs that name has for some CPU: count, strings. */
+/* Appends a count and each distinct list of CPUs that file has for any CPU. */
 static void add_siblings(struct section *s, const char *name, unsigned n_cpus)
 {
 	size_t at = s->len;
@@ -223,7 +224,7 @@ static void add_siblings(struct section *s, const char *name, unsigned n_cpus)
 	for (i = 0; i < n_cpus; i++) {
 		char list[512], *end;
 
-		/* lists are ascending: it is new at its first CPU */
+		/* Lists ascend, so one is new exactly at its first CPU. */
 		if (!cpu_text(i, name, list, sizeof(list)) ||
 		    strtoul(list, &end, 10) != i)
 			continue;
@@ -255,8 +256,8 @@ int features_topology(struct writer *w)
 		add_u32(&s, cpu_number(i, "core_id"));
 		add_u32(&s, cpu_number(i, "physical_package_id"));
 	}
-	/* perf takes a HEADER_FEATURE record's padding for dies, and refuses
-	 * the file, when they are not there */
+	/* Dies are optional in a file, but in pipe mode perf would parse the padding
+	 * of the HEADER_FEATURE record as dies and refuse the recording. */
 	add_siblings(&s, "die_cpus_list", n);
 	for (i = 0; i < n; i++)
 		add_u32(&s, cpu_number(i, "die_id"));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Feature sections that say where and how a recording was made. */
+/* features: feature sections that say where and how a recording was made. */
 #ifndef CAPTURE_DESCRIBE_FEATURES_H
 #define CAPTURE_DESCRIBE_FEATURES_H
 
@@ -10,16 +10,17 @@
 #include "perfdata/writer.h"
 
 /*
- * The host: name, kernel, architecture, CPUs, memory; the tool and its command
- * line. What the host does not tell is left out. Returns writer errors only.
+ * The host: name, kernel, architecture, CPUs, memory; the tool and its command line.
+ * A fact that cannot be found out is omitted. Returns writer errors only.
  */
 int features_host(struct writer *w, int argc, char *const *argv);
 
-/* Cores and packages of the host. Readers need features_host's CPU count. */
+/* Cores and packages of the host. Readers parse it with the CPU count that
+ * features_host writes. */
 int features_topology(struct writer *w);
 
-/* Groups of events: leader is an index of the attrs, as they were added;
- * n_members counts it, too. name may be NULL. */
+/* A group of events. leader is an index in the order in which attrs were added;
+ * n_members includes it. name may be NULL. */
 struct features_group {
 	const char *name;
 	uint32_t leader;

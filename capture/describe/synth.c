@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Records made by us, laid out as the kernel and perf lay them out.
+ * synth: synthesized records, in the layouts of the kernel and of perf.
  *
  * Invariant: each record is a multiple of 8 bytes, strings NUL padded; kernel
  * records end with the trailer of SYNTH_SAMPLE_TYPE.
@@ -15,7 +15,8 @@
 #define COMM_MAX 15	/* as the kernel's TASK_COMM_LEN, NUL apart */
 #define CPUS_MAX 2048	/* of one list, so that a record holds it */
 
-/* A record under construction: always fits, callers bound their strings. */
+/* A record under construction. The longest is an MMAP2 with a path of PATH_MAX; callers
+ * bound everything else, so appending needs no check. */
 struct rec {
 	union {
 		struct perf_event_header h;
@@ -62,10 +63,10 @@ static void add_string(struct rec *r, const char *s, size_t len)
 	static const char zero[8];
 
 	add_bytes(r, s, len);
-	add_bytes(r, zero, 8 - len % 8);	/* one NUL at least */
+	add_bytes(r, zero, 8 - len % 8);	/* at least one NUL */
 }
 
-/* The trailer, and the record into the file. */
+/* Appends the trailer and writes the record. */
 static int finish(struct writer *w, struct rec *r, const struct synth_id *id)
 {
 	add_u32(r, id->pid);
@@ -74,7 +75,7 @@ static int finish(struct writer *w, struct rec *r, const struct synth_id *id)
 	add_u32(r, id->cpu);
 	add_u32(r, 0);
 	add_u64(r, id->id);
-	if (id->time)	/* 0: before all, when nobody knows */
+	if (id->time)	/* 0 would become the recording's start */
 		writer_time(w, id->time);
 	return writer_record(w, &r->h);
 }
@@ -133,7 +134,7 @@ static void add_path(struct rec *r, const char *path)
 
 	if (len < PATH_MAX)
 		add_string(r, path, len);
-	else	/* as the kernel says it */
+	else	/* as perf_event_mmap_event() */
 		add_string(r, "//toolong", strlen("//toolong"));
 }
 
@@ -153,6 +154,8 @@ int synth_mmap_kernel(struct writer *w, const struct synth_id *id,
 	return finish(w, &r, id);
 }
 
+/* With MISC_MMAP_BUILD_ID the inode fields hold the build id: size, 3 reserved bytes,
+ * 20 bytes. */
 static void add_backing(struct rec *r, const struct synth_map *map)
 {
 	if (map->build_id_size) {
@@ -256,7 +259,7 @@ int synth_auxtrace_info(struct writer *w, uint32_t type, const uint64_t *priv,
 	return writer_record(w, &r.h);
 }
 
-/* As many records as the entries need: a record's size is 16 bits. */
+/* As many records as the entries need: a record's size has 16 bits. */
 int synth_id_index(struct writer *w, const struct aux_rec_id_index_entry *e,
 		   uint64_t n)
 {

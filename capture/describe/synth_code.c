@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * synth_code: code bytes of running processes that no file will have later:
- * the vdso, anonymous and writable memory, deleted files.
+ * synth_code: code of running processes that no file will have later: the vdso,
+ * anonymous and writable memory, deleted files.
  *
- * Invariant: what is saved was in the process's memory at the moment it was
- * read; pages of anonymous memory that were never touched are left out (nothing
- * can have run there) and not counted as missing.
+ * Invariant: what is saved was in the process's memory when it was read. Pages of
+ * anonymous memory that were never touched are skipped, since nothing can have run
+ * there, and do not count as missing.
  * Specification: proc(5), /proc/PID/mem and /proc/PID/pagemap.
  */
 #include <fcntl.h>
@@ -17,12 +17,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "capture/describe/synth_impl.h"
+#include "capture/describe/impl.h"
+#include "common/array.h"
 
-#define CHUNK (1u << 20)	/* of one entry, at most */
-#define N_FLAGS 512		/* pages asked of pagemap at a time */
+#define CHUNK (1u << 20)	/* the largest entry */
+#define N_FLAGS 512		/* pages read from pagemap at a time */
 
-/* 0: leave it to its file. */
+/* enum aux_code_kind; 0: its file has the code. */
 static uint32_t kind_of(const struct synth_vma *v)
 {
 	const struct synth_map *m = &v->map;
@@ -52,7 +53,7 @@ static int put_bytes(struct synth_run *run, const struct synth_range *v,
 	return writer_code(run->w, &e, bytes);
 }
 
-/* A range that is all there; a page that cannot be read is left out. */
+/* Saves [addr, end); a page that cannot be read is skipped and counted. */
 static int save_range(struct synth_run *run, const struct synth_range *v,
 		      int fd, uint64_t addr, uint64_t end)
 {
@@ -63,7 +64,7 @@ static int save_range(struct synth_run *run, const struct synth_range *v,
 		size_t want = end - addr < CHUNK ? end - addr : CHUNK;
 		ssize_t n;
 
-		if (want > run->code_left || synth_run_late(run)) {
+		if (want > run->code_left || synth_late(run)) {
 			run->r->n_code_unread += end - addr;
 			return 0;
 		}
@@ -81,7 +82,8 @@ static int save_range(struct synth_run *run, const struct synth_range *v,
 	return ret;
 }
 
-/* Present or in swap, for n pages from addr; false: nobody tells. */
+/* flags[i]: page i from addr is present or swapped out (bits 63, 62 of its pagemap
+ * entry). False: pagemap cannot be read. */
 static bool read_flags(int fd, uint64_t addr, uint64_t page, size_t n,
 		       uint64_t *flags)
 {
@@ -95,7 +97,7 @@ static bool read_flags(int fd, uint64_t addr, uint64_t page, size_t n,
 	return true;
 }
 
-/* Anonymous memory: runs of pages that were ever touched. */
+/* Anonymous memory: saves the runs of pages that were ever touched. */
 static int save_touched(struct synth_run *run, const struct synth_range *v,
 			int fd, int pagemap, uint64_t end)
 {
@@ -124,8 +126,8 @@ static int save_touched(struct synth_run *run, const struct synth_range *v,
 }
 
 /*
- * A process whose memory we may not read has the same vdso as ours, if it has
- * our word size: 32-bit processes have theirs below 4 GB.
+ * For a process whose memory we may not read: its vdso is the same as ours if it is a
+ * 64-bit one. 32-bit processes have theirs below 4 GB.
  */
 static int save_own_vdso(struct synth_run *run, const struct synth_range *v)
 {
@@ -146,8 +148,8 @@ static int open_proc(const struct synth_run *run, pid_t pid, const char *name)
 	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* Read access to the file behind a mapping suffices for its link, where
- * access to the memory may be refused. */
+/* Saves a mapped file through its link in map_files. That is permitted with
+ * PTRACE_MODE_READ, where /proc/PID/mem needs PTRACE_MODE_ATTACH. */
 static int save_link(struct synth_run *run, const struct synth_range *v)
 {
 	char name[64];
@@ -195,7 +197,7 @@ static int save(struct synth_run *run, const struct synth_range *v)
 	return ret;
 }
 
-int synth_code_note(struct synth_run *run, const struct synth_vma *v)
+int synth_code_add(struct synth_run *run, const struct synth_vma *v)
 {
 	struct synth_range r = {
 		.addr = v->map.addr, .len = v->map.len, .pgoff = v->map.pgoff,
@@ -207,15 +209,8 @@ int synth_code_note(struct synth_run *run, const struct synth_vma *v)
 	if (run->o->save)
 		codesave_watch(run->o->save, (uint32_t)v->pid, r.addr, r.len,
 			       r.kind);
-	if (run->n_ranges == run->cap_ranges) {
-		size_t cap = 2 * run->cap_ranges + 64;
-		void *p = realloc(run->ranges, cap * sizeof(*run->ranges));
-
-		if (!p)
-			return -AUX_E_NOMEM;
-		run->ranges = p;
-		run->cap_ranges = cap;
-	}
+	if (array_grow(&run->ranges, run->n_ranges, &run->cap_ranges, sizeof(r)))
+		return -AUX_E_NOMEM;
 	run->ranges[run->n_ranges++] = r;
 	return 0;
 }

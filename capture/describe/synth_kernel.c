@@ -2,10 +2,9 @@
 /*
  * synth_kernel: MMAP records of the kernel and its modules.
  *
- * Invariant: the kernel's record starts at the address of the symbol in its
- * name and has that address as pgoff, by which perf moves the kernel's symbols
- * when it was loaded elsewhere (KASLR). Without addresses (kptr_restrict) there
- * is no record.
+ * Invariant: the kernel's record starts at the address of the symbol in its name and
+ * has that address as pgoff, by which perf relocates the symbols of vmlinux (KASLR,
+ * map__fixup_start). Without addresses (kptr_restrict) there is no record.
  * Specification: proc(5); machine.c and synthetic-events.c of perf, Linux 6.1.
  */
 #include <elf.h>
@@ -17,7 +16,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "capture/describe/synth_impl.h"
+#include "capture/describe/impl.h"
 
 #define MODULES_LINE 4096
 
@@ -28,7 +27,8 @@ struct kernel_range {
 #ifdef __x86_64__
 #define TEXT_LOWEST UINT64_C(0xffffffff80000000)	/* __START_KERNEL_map */
 
-/* Who may read kcore is shown all, what the kernel was told to hide is not. */
+/* kptr_restrict 2 hides addresses from everyone; kcore would still show them to root,
+ * which must not put into a file what the administrator chose to hide. */
 static bool is_hidden(const char *proc)
 {
 	char path[PATH_MAX], c = '2';
@@ -44,11 +44,9 @@ static bool is_hidden(const char *proc)
 	return c == '2';
 }
 
-static bool read_kcore(const char *proc, struct kernel_range *k);
-
-/* kcore has the kernel as a segment, from _text to the end of its data: two
- * reads, where kallsyms has 50,000 lines in front of _etext. Modules' segments
- * have no physical address. */
+/* kcore has the kernel as one segment, from _text to the end of its data: two reads,
+ * where kallsyms has 50,000 lines before _etext. Segments of modules have no physical
+ * address. */
 static bool read_kcore(const char *proc, struct kernel_range *k)
 {
 	char path[PATH_MAX];
@@ -92,7 +90,7 @@ static bool read_kcore(const char *proc, struct kernel_range *k)
 }
 #endif
 
-/* Only three symbols of some 100,000: no more than needed is looked at. */
+/* Finds the range in kallsyms; stops at _etext, some 50,000 of 100,000 lines in. */
 static bool read_range(const char *path, struct kernel_range *k)
 {
 	FILE *f = fopen(path, "re");
@@ -123,6 +121,7 @@ static bool read_range(const char *path, struct kernel_range *k)
 	return (k->text || k->stext) && k->etext;
 }
 
+/* MMAP of the kernel, and its build id. */
 static int put_kernel(struct synth_run *run)
 {
 	const struct synth_proc_options *o = run->o;
@@ -148,7 +147,8 @@ static int put_kernel(struct synth_run *run)
 					  "[kernel.kallsyms]_stext");
 }
 
-/* A module's name as the kernel has it, from a path in modules.dep. */
+/* Whether a path in modules.dep is that of the module: the kernel writes '_' in its name
+ * where the file may have '-'. */
 static bool is_module(const char *path, size_t len, const char *name)
 {
 	const char *base = memrchr(path, '/', len);
@@ -164,7 +164,7 @@ static bool is_module(const char *path, size_t len, const char *name)
 	return true;
 }
 
-/* The path of a module below the running kernel's directory, else "[name]". */
+/* The path of a module by modules.dep of the running kernel, else "[name]". */
 static void find_module(const char *name, char *out, size_t len)
 {
 	struct utsname u;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * synth_proc: who exists before the events count.
+ * synth_proc: processes that exist before the events are enabled, and their maps.
  *
- * Invariant: for each process FORK, COMM and maps of the leader come first,
- * then FORK and COMM of its threads, so that a reader never sees a thread
- * before its process; a process that ends while it is read leaves what was
- * read, and is counted as gone.
+ * Invariant: for each process FORK, COMM and maps of the leader come first, then FORK
+ * and COMM of its threads, so that a reader never meets a thread before its process. A
+ * process that ends while it is read leaves what was read, and is counted as gone.
  * Specification: proc(5); the order is perf record's (Linux 6.1).
  */
 #include <dirent.h>
@@ -18,21 +17,22 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "capture/describe/synth_impl.h"
+#include "capture/describe/impl.h"
+#include "common/array.h"
+#include "common/clock.h"
 #include "common/diag.h"
 
 /*
- * synth_maps: MMAP2 records from /proc/PID/maps.
+ * MMAP2 records from /proc/PID/maps.
  *
- * Invariant: names are those the kernel would give in a record of its own:
- * "//anon" for memory without a file, paths unescaped, " (deleted)" kept.
+ * Invariant: names are those that the kernel writes in its own records: "//anon" for
+ * memory without a file, paths unescaped, " (deleted)" retained.
  * Specification: proc(5), perf_event_mmap_event() of Linux 6.1.
  */
 
-/* seq_file writes a newline in a name as \012, and nothing else so. */
+/* show_map_vma() escapes a newline in a path as \012, and nothing else. */
 static void unescape(char *s)
 {
 	char *to = s;
@@ -55,7 +55,8 @@ static bool ends_with(const char *s, const char *end)
 	return n >= k && !strcmp(s + n - k, end);
 }
 
-/* "[anon:name]" is how maps shows a name that records do not carry. */
+/* The name for a record: maps also shows names given by prctl (PR_SET_VMA_ANON_NAME),
+ * which records do not carry. */
 static const char *record_name(char *name)
 {
 	if (!*name || !strncmp(name, "[anon:", 6) ||
@@ -67,7 +68,7 @@ static const char *record_name(char *name)
 	return name;
 }
 
-/* One line; the path stays in it. */
+/* Parses one line; v->map.path points into it. */
 static bool parse_line(char *line, struct synth_vma *v)
 {
 	unsigned long long start, end, pgoff, ino;
@@ -93,8 +94,11 @@ static bool parse_line(char *line, struct synth_vma *v)
 	return true;
 }
 
-/* Opening a link of map_files gives the mapped file itself, whatever is now at
- * its path, but wants a capability. */
+/*
+ * The build id of a mapped file. A link in map_files opens the mapped file itself,
+ * whatever now has its path, but needs CAP_CHECKPOINT_RESTORE; then the path as the
+ * process sees it; then as we see it, if it is the same inode.
+ */
 static int read_file_id(const struct synth_run *run, const struct synth_vma *v,
 			uint8_t *id)
 {
@@ -115,11 +119,11 @@ static int read_file_id(const struct synth_run *run, const struct synth_vma *v,
 	if (n >= 0)
 		return n;
 	if (stat(m->path, &st) || st.st_ino != m->ino)
-		return -AUX_E_NOENT;	/* of another mount namespace */
+		return -AUX_E_NOENT;	/* from another mount namespace */
 	return buildid_read(m->path, id);
 }
 
-/* NULL for want of memory. */
+/* The cached build id of a mapping's file; NULL: out of memory. */
 static const struct synth_file *find_file(struct synth_run *run,
 					  const struct synth_vma *v)
 {
@@ -144,12 +148,7 @@ static const struct synth_file *find_file(struct synth_run *run,
 	return f;
 }
 
-/*
- * The maps of a process, read through its thread tid. *n_lines: lines read, 0
- * for a kernel thread or one that has ended. Returns 0, -AUX_E_NOENT when it is
- * gone, -AUX_E_TARGET when not all may be read, or the writer's error.
- */
-static void synth_maps_fini(struct synth_run *run)
+static void free_run(struct synth_run *run)
 {
 	size_t i;
 
@@ -188,7 +187,7 @@ static int put_map(struct synth_run *run, struct synth_vma *v)
 	if (!ret)
 		run->r->n_maps++;
 	if (!ret && (m->prot & PROT_EXEC))
-		ret = synth_code_note(run, v);
+		ret = synth_code_add(run, v);
 	return ret;
 }
 
@@ -204,19 +203,24 @@ static int put_lines(struct synth_run *run, pid_t pid, FILE *f, size_t *n_lines)
 		++*n_lines;
 		if (!parse_line(line, &v))
 			continue;
-		v.map.cut = synth_run_late(run);
+		v.map.cut = synth_late(run);
 		ret = put_map(run, &v);
 		if (!ret && v.map.cut)
 			ret = -AUX_E_TARGET;
 	}
-	/* it may end, or exec something we may not read, at any time */
+	/* It may exec something that we may not read at any time. */
 	if (!ret && ferror(f) && errno != ESRCH)
 		ret = -AUX_E_TARGET;
 	free(line);
 	return ret;
 }
 
-static int synth_maps(struct synth_run *run, pid_t pid, pid_t tid,
+/*
+ * The maps of a process, read through its thread tid. Adds to *n_lines the lines read,
+ * none for a kernel thread or one that has ended. -AUX_E_NOENT: it is gone;
+ * -AUX_E_TARGET: not all could be read; else the writer's error.
+ */
+static int put_process_maps(struct synth_run *run, pid_t pid, pid_t tid,
 		      size_t *n_lines)
 {
 	char path[PATH_MAX];
@@ -234,25 +238,18 @@ static int synth_maps(struct synth_run *run, pid_t pid, pid_t tid,
 	return ret;
 }
 
-#define CODE_MAX (256ull << 20)
+#define CODE_MAX (256ull << 20)	/* bytes of code saved of all processes */
+#define LEADERLESS_TRIES 16	/* threads asked for the maps of their process */
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
-
-bool synth_run_late(struct synth_run *run)
+bool synth_late(struct synth_run *run)
 {
 	if (!run->r->timed_out && run->deadline_ns &&
-	    now_ns() >= run->deadline_ns)
+	    clock_ns() >= run->deadline_ns)
 		run->r->timed_out = true;
 	return run->r->timed_out;
 }
 
-/* A small file as a string; its length or -1. */
+/* Reads a small file as a string; its length, or -1. */
 static ssize_t read_text(const char *path, char *buf, size_t len)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -291,14 +288,8 @@ static int list_pids(const char *path, pid_t **pids, size_t *n)
 
 		if (*end || pid <= 0 || pid > INT_MAX)
 			continue;
-		if (*n == cap) {
-			void *p = realloc(*pids, (2 * cap + 64) *
-						 sizeof(**pids));
-			if (!p)
-				break;
-			*pids = p;
-			cap = 2 * cap + 64;
-		}
+		if (array_grow(pids, *n, &cap, sizeof(**pids)))
+			break;
 		(*pids)[(*n)++] = (pid_t)pid;
 	}
 	closedir(dir);
@@ -308,7 +299,7 @@ static int list_pids(const char *path, pid_t **pids, size_t *n)
 	return 0;
 }
 
-/* A number behind a key of /proc/PID/status, -1 when it is not there. */
+/* The number after a key of /proc/PID/status; -1: no such key. */
 static long status_value(const char *status, const char *key)
 {
 	const char *p = strstr(status, key);
@@ -342,18 +333,18 @@ static int put_thread(struct synth_run *run, pid_t pid, pid_t ppid, pid_t tid)
 }
 
 /*
- * The maps, through the leader; when the leader has ended before its threads,
- * only they have them.
+ * The maps, through the leader. A leader that ended before its threads shows none, but
+ * they still do.
  */
 static int put_maps(struct synth_run *run, pid_t pid, const pid_t *tids,
 		    size_t n)
 {
 	size_t i, n_lines = 0;
-	int ret = synth_maps(run, pid, pid, &n_lines);
+	int ret = put_process_maps(run, pid, pid, &n_lines);
 
-	for (i = 0; i < n && i < 16 && !ret && !n_lines; i++)
+	for (i = 0; i < n && i < LEADERLESS_TRIES && !ret && !n_lines; i++)
 		if (tids[i] != pid)
-			ret = synth_maps(run, pid, tids[i], &n_lines);
+			ret = put_process_maps(run, pid, tids[i], &n_lines);
 	if (ret == -AUX_E_TARGET) {
 		run->r->n_unreadable++;
 		ret = 0;
@@ -390,7 +381,7 @@ static int put_process(struct synth_run *run, pid_t pid)
 	return ret;
 }
 
-/* The process that a thread belongs to; 0: there is none. */
+/* The process of a thread; 0: it is gone. */
 static pid_t process_of(const struct synth_run *run, pid_t tid)
 {
 	char path[PATH_MAX], status[4096];
@@ -403,7 +394,7 @@ static pid_t process_of(const struct synth_run *run, pid_t tid)
 	return pid > 0 ? (pid_t)pid : 0;
 }
 
-/* The processes asked for, each once, ascending; free *pids. */
+/* The processes of o->tids, each once, ascending; free *pids. */
 static int list_targets(struct synth_run *run, pid_t **pids, size_t *n)
 {
 	const struct synth_proc_options *o = run->o;
@@ -434,7 +425,7 @@ static int put_processes(struct synth_run *run, const pid_t *pids, size_t n)
 	int ret;
 
 	for (i = 0; i < n; i++) {
-		if (synth_run_late(run)) {
+		if (synth_late(run)) {
 			run->r->n_unreadable += n - i;
 			return 0;
 		}
@@ -463,7 +454,7 @@ int synth_proc(struct writer *w, const struct synth_proc_options *o,
 
 	memset(r, 0, sizeof(*r));
 	if (o->timeout_ms)
-		run.deadline_ns = now_ns() + o->timeout_ms * 1000000ull;
+		run.deadline_ns = clock_ns() + o->timeout_ms * 1000000ull;
 	if (o->kernel)
 		ret = synth_kernel(&run);
 	if (!ret)
@@ -480,6 +471,6 @@ int synth_proc(struct writer *w, const struct synth_proc_options *o,
 	if (!ret)
 		ret = synth_code_save(&run);
 	free(pids);
-	synth_maps_fini(&run);
+	free_run(&run);
 	return ret;
 }

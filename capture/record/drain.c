@@ -388,7 +388,7 @@ void rec_inspect(struct rec_reader *rd, struct rec_ring *rr,
 			rr->times.first_ns = t;
 	}
 	if (rd->r->config.save)
-		codesave_note(rd->r->config.save, h, t);
+		codesave_inspect(rd->r->config.save, h, t);
 	switch (h->type) {
 	case PERF_RECORD_AUX:
 		inspect_aux(rd, rr, h);

@@ -19,7 +19,7 @@
 #include "capture/event/auxpmu.h"
 #include "capture/describe/features.h"
 #include "capture/record/impl.h"
-#include "capture/describe/synth_proc.h"
+#include "capture/describe/synth.h"
 #include "capture/event/tracing_data.h"
 
 #define SYNTH_TIMEOUT_MS 10000

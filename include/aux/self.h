@@ -1,16 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Self-monitoring: what a program can read of its own perf events without a
- * system call, from the first page of their mapping.
+ * Self-monitoring: a program reads its own perf events without a system call, from the
+ * first page of their mapping: counts, times, and the current time on perf's clock,
+ * the clock of samples and of trace.
  *
- * Header only. The page is a struct perf_event_mmap_page that the kernel writes
- * at any time, under a sequence lock: all reads below are consistent. What the
- * page tells holds for the thread that reads it, on the CPU it runs on.
+ *	aux_self_count_read(page, fd, &count)	count and times of an event
+ *	aux_self_scaled(&count)			the count, had it never been descheduled
+ *	aux_self_now(page, &ns)			the time on perf's clock
+ *	aux_self_clock_read(page, &clock)	to convert cycles and ns (self_clock.h)
+ *
+ * Header only. The page, a struct perf_event_mmap_page, may be rewritten by the kernel
+ * at any moment, under a sequence lock: all functions below read a consistent state.
+ * The page describes the event for the thread that it counts, on the CPU where that
+ * thread runs: read it from that thread.
+ *
+ * Functions return 0 or -AUX_E_*: -AUX_E_UNSUPPORTED if this machine or kernel does
+ * not offer it (fall back to read(2) and clock_gettime(2)); -AUX_E_LIMIT if the page
+ * never becomes consistent, which does not happen with a live kernel.
+ *
  * Specification: the comments in struct perf_event_mmap_page of
- * <linux/perf_event.h>, Linux 6.1. Functions return 0 or -AUX_E_*:
- * -AUX_E_UNSUPPORTED when this machine or kernel does not offer it (fall back
- * to read(2) and clock_gettime(2)), -AUX_E_LIMIT when the page does not come to
- * rest, which a live kernel never does.
+ * <linux/perf_event.h>, Linux 6.1.
  */
 #ifndef AUX_SELF_H
 #define AUX_SELF_H
@@ -27,27 +36,28 @@
 extern "C" {
 #endif
 
-/* Bits of perf_event_mmap_page.capabilities: bitfields in the ABI. */
+/* Bits of perf_event_mmap_page.capabilities, which the ABI defines as bitfields. */
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
 #define AUX_SELF_BIT(n) (1ull << (63 - (n)))
 #else
 #define AUX_SELF_BIT(n) (1ull << (n))
 #endif
-#define AUX_SELF_CAP_RDPMC AUX_SELF_BIT(2)	/* counters may be read */
-#define AUX_SELF_CAP_TIME AUX_SELF_BIT(3)	/* mult, shift, offset hold */
-#define AUX_SELF_CAP_ZERO AUX_SELF_BIT(4)	/* time_zero holds */
-#define AUX_SELF_CAP_SHORT AUX_SELF_BIT(5)	/* cycles and mask hold */
+#define AUX_SELF_CAP_RDPMC AUX_SELF_BIT(2)	/* user space may read counters */
+#define AUX_SELF_CAP_TIME AUX_SELF_BIT(3)	/* time_mult, _shift, _offset valid */
+#define AUX_SELF_CAP_ZERO AUX_SELF_BIT(4)	/* time_zero valid */
+#define AUX_SELF_CAP_SHORT AUX_SELF_BIT(5)	/* time_cycles, _mask valid */
 
-/* Tries before a page counts as broken: 0.1 s or more; the kernel needs ns. */
+/* Attempts before a page counts as broken, at least 0.1 s. The kernel holds the lock
+ * for nanoseconds. */
 #define AUX_SELF_TRIES 100000000u
 
-/* One consistent state of the page, with the counters read meanwhile. */
+/* A consistent state of the page, and the counters at that moment. */
 struct aux_self_state {
 	uint64_t caps;		/* AUX_SELF_CAP_* */
-	uint64_t enabled_ns;	/* when the kernel wrote the page, see times */
-	uint64_t running_ns;
+	uint64_t enabled_ns;	/* both up to the kernel's last update of the */
+	uint64_t running_ns;	/* page; see aux_self_state_times */
 	int64_t offset;		/* to be added to the counter */
-	uint32_t index;		/* hardware counter + 1; 0: on none now */
+	uint32_t index;		/* hardware counter + 1; 0: not scheduled */
 	uint16_t pmc_width;	/* bits */
 	uint16_t time_shift;
 	uint32_t time_mult;
@@ -56,20 +66,21 @@ struct aux_self_state {
 	uint64_t time_cycles;
 	uint64_t time_mask;
 	uint64_t cycles;	/* TSC (CNTVCT on Arm) now; 0 without CAP_TIME */
-	uint64_t pmc;		/* the raw counter; 0 unless it may be read */
+	uint64_t pmc;		/* the raw counter; 0 if it may not be read */
 };
 
-/* A count, and for how long it could count. */
+/* A count and its times. The layout is that of read(2) with read_format
+ * TOTAL_TIME_ENABLED | TOTAL_TIME_RUNNING. */
 struct aux_self_count {
-	uint64_t value;		/* events, as counted */
-	uint64_t enabled_ns;	/* since it was enabled, stops left out */
-	uint64_t running_ns;	/* of these, on a hardware counter */
+	uint64_t value;		/* events, unscaled */
+	uint64_t enabled_ns;	/* time that the event was enabled */
+	uint64_t running_ns;	/* of that, time on a hardware counter */
 };
 
 /*
- * One consistent state of the page, in one go. Each load is an acquire, so that
- * none moves behind the second look at the lock; times and counters are read
- * between the two looks, as they belong to what the page says then.
+ * Reads a consistent state. Every load is an acquire, so that none is delayed past
+ * the second load of the lock. The cycle and event counters are read between the two
+ * loads, since they must match offset, index and the times.
  */
 static inline int aux_self_read(const struct perf_event_mmap_page *pg,
 				struct aux_self_state *s)
@@ -104,10 +115,10 @@ static inline int aux_self_read(const struct perf_event_mmap_page *pg,
 }
 
 /*
- * ns since the event was enabled, and ns of these on a counter, now: the page's
- * values and the time since they were written. That holds while the event is
- * enabled and its thread runs; of a disabled event use aux_self_read's.
- * -AUX_E_UNSUPPORTED without AUX_SELF_CAP_TIME.
+ * The event's enabled and running times up to now: the page's values plus the time
+ * since the kernel wrote them. Valid while the event is enabled and its thread runs;
+ * for a disabled event use the fields of aux_self_state. -AUX_E_UNSUPPORTED without
+ * AUX_SELF_CAP_TIME.
  */
 static inline int aux_self_state_times(const struct aux_self_state *s,
 				       uint64_t *enabled_ns,
@@ -126,7 +137,7 @@ static inline int aux_self_state_times(const struct aux_self_state *s,
 	return 0;
 }
 
-/* The same from the page. */
+/* The same, reading the page. */
 static inline int aux_self_times(const struct perf_event_mmap_page *pg,
 				 uint64_t *enabled_ns, uint64_t *running_ns)
 {
@@ -137,10 +148,9 @@ static inline int aux_self_times(const struct perf_event_mmap_page *pg,
 }
 
 /*
- * The event's count in this state: the counter's lower pmc_width bits are a
- * signed number that is added to offset. -AUX_E_UNSUPPORTED without
- * AUX_SELF_CAP_RDPMC: offset alone would be old. *count is as counted, not
- * scaled.
+ * The event's count, unscaled: offset plus the counter's lower pmc_width bits as a
+ * signed number. -AUX_E_UNSUPPORTED without AUX_SELF_CAP_RDPMC, when offset alone
+ * would be out of date.
  */
 static inline int aux_self_state_count(const struct aux_self_state *s,
 				       uint64_t *count)
@@ -160,10 +170,9 @@ static inline int aux_self_state_count(const struct aux_self_state *s,
 }
 
 /*
- * The count and its times, by the page alone where that is possible, else by
- * read(2) of fd: the event must then have read_format TOTAL_TIME_ENABLED |
- * TOTAL_TIME_RUNNING. fd -1: -AUX_E_UNSUPPORTED instead. -AUX_E_IO when read
- * fails or gives something else.
+ * The count and its times, from the page alone if possible, else by read(2) of fd. For
+ * that the event must have read_format TOTAL_TIME_ENABLED | TOTAL_TIME_RUNNING. fd -1:
+ * no fallback, -AUX_E_UNSUPPORTED. -AUX_E_IO if read fails or returns another size.
  */
 static inline int aux_self_count_read(const struct perf_event_mmap_page *pg,
 				      int fd, struct aux_self_count *c)
@@ -181,9 +190,9 @@ static inline int aux_self_count_read(const struct perf_event_mmap_page *pg,
 }
 
 /*
- * An estimate of what the event would have counted on a counter of its own:
- * value * enabled / running. value itself when it never had to share; 0 when it
- * never ran; all ones when it does not fit.
+ * An estimate of what the event would have counted without multiplexing: value *
+ * enabled / running. value itself if it always ran; 0 if it never ran; all ones if the
+ * estimate does not fit 64 bits.
  */
 static inline uint64_t aux_self_scaled(const struct aux_self_count *c)
 {
@@ -194,9 +203,11 @@ static inline uint64_t aux_self_scaled(const struct aux_self_count *c)
 	return aux_self_muldiv(c->value, c->enabled_ns, c->running_ns);
 }
 
-/* The terms between cycles and perf time. -AUX_E_UNSUPPORTED without
- * AUX_SELF_CAP_ZERO. They change when the kernel adjusts its clock: read them
- * again now and then (a minute), not for each stamp. */
+/*
+ * The parameters that convert between cycles and perf time. The kernel changes them
+ * when it adjusts its clock: read them again about once a minute, not for each time
+ * stamp. -AUX_E_UNSUPPORTED without AUX_SELF_CAP_ZERO.
+ */
 static inline int aux_self_clock_read(const struct perf_event_mmap_page *pg,
 				      struct aux_self_clock *c)
 {
@@ -215,7 +226,8 @@ static inline int aux_self_clock_read(const struct perf_event_mmap_page *pg,
 	return 0;
 }
 
-/* ns of the perf clock, now. -AUX_E_UNSUPPORTED without AUX_SELF_CAP_ZERO. */
+/* The current time on perf's clock, in ns. -AUX_E_UNSUPPORTED without
+ * AUX_SELF_CAP_ZERO. */
 static inline int aux_self_now(const struct perf_event_mmap_page *pg,
 			       uint64_t *ns)
 {

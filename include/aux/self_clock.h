@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Cycles and perf time: the arithmetic of perf_event_mmap_page's time fields,
- * exact in 128 bits, so that conversions are monotone both ways.
+ * Conversion between cycles and perf time: the arithmetic of perf_event_mmap_page's
+ * time fields, exact in 128 bits, so that conversions are monotonic both ways.
  *
- * Header only; self.h reads the terms from a page, and they also come with
- * recordings (PERF_RECORD_TIME_CONV, AUXTRACE_INFO).
+ * Header only. self.h reads the parameters from a page; recordings carry them too
+ * (PERF_RECORD_TIME_CONV, AUXTRACE_INFO).
  * Specification: the comments at cap_user_time_zero and cap_user_time_short in
  * <linux/perf_event.h>, Linux 6.1.
  */
@@ -17,18 +17,18 @@
 extern "C" {
 #endif
 
-/* How cycles become perf time; aux_self_clock_read of self.h fills it. */
+/* The parameters; aux_self_clock_read in self.h fills them. */
 struct aux_self_clock {
 	uint64_t zero;		/* ns, perf clock, at 0 cycles */
-	uint64_t cycles;	/* a recent count; 0 when counters are wide */
-	uint64_t mask;		/* of the counter; all ones when wide */
+	uint64_t cycles;	/* a recent count; 0 if the counter has 64 bits */
+	uint64_t mask;		/* of the counter's bits; all ones if 64 */
 	uint32_t mult;
 	uint16_t shift;
 };
 
 /*
- * cycles * mult >> shift, exact: never smaller for more cycles, as long as the
- * result fits 64 bits. shift is less than 64.
+ * cycles * mult >> shift, exact, hence monotonic as long as the result fits 64 bits.
+ * shift < 64.
  */
 static inline uint64_t aux_self_scale(uint64_t cycles, uint32_t mult,
 				      uint16_t shift)
@@ -42,7 +42,7 @@ static inline uint64_t aux_self_scale(uint64_t cycles, uint32_t mult,
 	return shift ? low >> shift | high << (64 - shift) : low;
 }
 
-/* a * b / c with 128 bits between; all ones when it does not fit, or c is 0. */
+/* a * b / c with a 128-bit product; all ones if the result does not fit or c is 0. */
 static inline uint64_t aux_self_muldiv(uint64_t a, uint64_t b, uint64_t c)
 {
 #if defined(__SIZEOF_INT128__)
@@ -76,14 +76,14 @@ static inline uint64_t aux_self_muldiv(uint64_t a, uint64_t b, uint64_t c)
 #endif
 }
 
-/* A short counter's value, made wide by a recent one. */
+/* Extends the value of a counter of few bits to 64, by a recent full value. */
 static inline uint64_t aux_self_widen(uint64_t cycles, uint64_t recent,
 				      uint64_t mask)
 {
 	return recent + ((cycles - recent) & mask);
 }
 
-/* Cycles (as in a trace) to ns of the perf clock (as in samples). Monotone. */
+/* Cycles (as in trace) to ns of perf's clock (as in samples). Monotonic. */
 static inline uint64_t aux_self_to_ns(const struct aux_self_clock *c,
 				      uint64_t cycles)
 {
@@ -93,9 +93,9 @@ static inline uint64_t aux_self_to_ns(const struct aux_self_clock *c,
 }
 
 /*
- * ns of the perf clock to cycles, rounded down; monotone. aux_self_to_ns of the
- * result is ns, or earlier by at most one cycle's length, rounded up to ns. All
- * ones for times too far behind zero.
+ * ns of perf's clock to cycles, rounded down; monotonic. aux_self_to_ns of the result is
+ * ns, or less by at most the length of a cycle, rounded up to a ns. All ones for times
+ * too far after zero.
  */
 static inline uint64_t aux_self_to_cycles(const struct aux_self_clock *c,
 					  uint64_t ns)

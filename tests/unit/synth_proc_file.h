@@ -18,7 +18,7 @@
 
 #include "common/bytes.h"
 
-#include "capture/describe/synth_proc.h"
+#include "capture/describe/synth.h"
 #include "tests/unit/tap.h"
 
 static char dir[] = "/tmp/auxkit-sproc.XXXXXX";

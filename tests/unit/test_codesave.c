@@ -122,7 +122,7 @@ static void note_map(uint32_t pid, uint64_t addr, uint64_t len,
 	};
 
 	snprintf(m.path, sizeof(m.path), "%s", path);
-	codesave_note(cs, &m.h, time);
+	codesave_inspect(cs, &m.h, time);
 }
 
 static void note_task_at(uint32_t type, uint16_t misc, uint32_t pid,
@@ -133,7 +133,7 @@ static void note_task_at(uint32_t type, uint16_t misc, uint32_t pid,
 		uint32_t w[4];
 	} r = { { type, misc, sizeof(r) }, { pid, ppid, pid, ppid } };
 
-	codesave_note(cs, &r.h, time);
+	codesave_inspect(cs, &r.h, time);
 }
 
 static void note_task(uint32_t type, uint16_t misc, uint32_t pid, uint32_t ppid)
@@ -291,17 +291,17 @@ static void test_change(void)
 	note_map(pid, (uint64_t)(uintptr_t)memory, N_PAGES * PAGE, "//anon",
 		 mapped);
 	order(0, 64, 0x10, 1);
-	codesave_look(cs);
+	codesave_scan(cs);
 	first = now_ns();
 	order(64, 64, 0x50, 1);		/* where nothing was */
 	order(PAGE, 32, 0x70, 1);	/* on a page that was not there */
 	written = now_ns();
-	codesave_look(cs);
+	codesave_scan(cs);
 	second = now_ns();
 	order(16, 32, 0x90, 1);		/* in place of other code */
-	codesave_look(cs);
+	codesave_scan(cs);
 	third = now_ns();
-	codesave_look(cs);		/* nothing new */
+	codesave_scan(cs);		/* nothing new */
 	end(NULL, 0);
 	end_child();
 	ok(byte_at(pid, memory, mapped) == 0x10,
@@ -337,10 +337,10 @@ static void test_tasks(void)
 	note_map(pid, (uint64_t)(uintptr_t)memory + 2 * PAGE, PAGE,
 		 "/tmp/x (deleted)", now_ns());
 	order(0, 3 * PAGE, 0x33, 0);
-	codesave_look(cs);
+	codesave_scan(cs);
 	note_task(PERF_RECORD_COMM, PERF_RECORD_MISC_COMM_EXEC, pid, 0);
 	order(0, 3 * PAGE, 0x44, 0);
-	codesave_look(cs);
+	codesave_scan(cs);
 	end(NULL, 0);
 	end_child();
 	ok(n_codes == 2 && codes[0].h.kind == AUX_CODE_ANON &&
@@ -366,7 +366,7 @@ static void test_fork(void)
 	forked = now_ns();
 	note_task_at(PERF_RECORD_FORK, 0, pid, 0x7ffffffe, forked);
 	order(0, 64, 0x10, 1);
-	codesave_look(cs);
+	codesave_scan(cs);
 	end(NULL, 0);
 	end_child();
 	k = code_at(pid, memory, UINT64_MAX);
@@ -384,7 +384,7 @@ static void test_limit(void)
 	note_map((uint32_t)child, (uint64_t)(uintptr_t)memory, N_PAGES * PAGE,
 		 "//anon", now_ns());
 	order(0, 4 * PAGE, 1, 3);
-	codesave_look(cs);
+	codesave_scan(cs);
 	s = codesave_stats(cs);
 	ok(s->n_saved == 2 * PAGE && s->n_unsaved == 2 * PAGE,
 	   "a limit: saved %" PRIu64 ", not saved %" PRIu64, s->n_saved,
@@ -443,11 +443,11 @@ static void test_damage(void)
 
 		memset(r, 0xff, sizeof(r));
 		memcpy(r, &h, sizeof(h));
-		codesave_note(cs, (void *)r, i);
+		codesave_inspect(cs, (void *)r, i);
 	}
 	note_map(0x7fffffff, 0, UINT64_MAX, "//anon", 1);
 	note_map(1, UINT64_MAX - 1, 100, "//anon", 1);
-	codesave_look(cs);
+	codesave_scan(cs);
 	end(NULL, 0);
 	ok(1, "short records and ranges that cannot be do no harm");
 }
