@@ -19,7 +19,7 @@ if ! "$SCRATCH/p" 2>/dev/null; then
 fi
 
 # Only what the tests link; zstd is left out.
-sources=(capture/record/{recorder,drain,snapshot}.c capture/event/{ring,evset,auxpmu_wrap,perfclock}.c
+sources=(capture/record/{recorder,drain,snapshot}.c capture/event/{ring,evset,explain,auxpmu_wrap,perfclock}.c
 	capture/describe/{synth,codesave}*.c include/common/*.c include/perfdata/*.c)
 printf '%s\n' "${sources[@]}" | xargs -P 2 -I '{}' sh -c '
 	out=$1; shift

@@ -38,6 +38,7 @@ static void close_kcore(struct kcore *k)
 	free(k->buf);
 }
 
+/* Reads kcore's program headers; needs CAP_SYS_RAWIO. False: no access. */
 static bool open_kcore(struct kcore *k, const char *proc)
 {
 	char path[PATH_MAX];

@@ -136,6 +136,7 @@ static bool cpuid_text(char *buf, size_t len)
 #endif
 }
 
+/* HEADER_NRCPUS (configured first, then online), CPUDESC, CPUID. */
 static int put_cpu(struct writer *w)
 {
 	struct section s = { 0 };
@@ -153,6 +154,7 @@ static int put_cpu(struct writer *w)
 	return ret;
 }
 
+/* HEADER_TOTAL_MEM, in KB. */
 static int put_memory(struct writer *w)
 {
 	char text[64];
@@ -164,7 +166,7 @@ static int put_memory(struct writer *w)
 	return writer_feature(w, AUX_FEAT_TOTAL_MEM, &kb, sizeof(kb));
 }
 
-/* The path of this program, then its arguments. */
+/* HEADER_CMDLINE: the path of this program in place of argv[0], then its arguments. */
 static int put_cmdline(struct writer *w, int argc, char *const *argv)
 {
 	struct section s = { 0 };
@@ -235,6 +237,7 @@ static void add_siblings(struct section *s, const char *name, unsigned n_cpus)
 		memcpy(s->data + at, &n, sizeof(n));
 }
 
+/* The number in a topology file; -1: there is none. */
 static uint32_t cpu_number(unsigned cpu, const char *name)
 {
 	char text[64];
@@ -243,6 +246,8 @@ static uint32_t cpu_number(unsigned cpu, const char *name)
 		       (uint32_t)strtol(text, NULL, 10) : UINT32_MAX;
 }
 
+/* HEADER_CPU_TOPOLOGY: lists of core and thread siblings, then core and package id of
+ * each CPU (-1: offline), then the same of dies. */
 int features_topology(struct writer *w)
 {
 	unsigned i, n = (unsigned)sysconf(_SC_NPROCESSORS_CONF);
@@ -264,6 +269,7 @@ int features_topology(struct writer *w)
 	return put(w, AUX_FEAT_CPU_TOPOLOGY, &s);
 }
 
+/* HEADER_GROUP_DESC; perf names a group without a name {anon_group}. */
 int features_groups(struct writer *w, const struct features_group *groups,
 		    uint32_t n)
 {

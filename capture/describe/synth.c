@@ -92,6 +92,7 @@ int synth_comm(struct writer *w, const struct synth_id *id, uint32_t pid,
 	return finish(w, &r, id);
 }
 
+/* FORK and EXIT: pid, ppid, tid, ptid, time. */
 static int add_task(struct writer *w, const struct synth_id *id, uint32_t type,
 		    uint16_t misc, const uint32_t ids[4])
 {
@@ -138,6 +139,7 @@ static void add_path(struct rec *r, const char *path)
 		add_string(r, "//toolong", strlen("//toolong"));
 }
 
+/* PERF_RECORD_MMAP with the kernel's pid of -1, as machine__synthesize_kernel_mmap. */
 int synth_mmap_kernel(struct writer *w, const struct synth_id *id,
 		      uint64_t addr, uint64_t len, uint64_t pgoff,
 		      const char *path)
@@ -171,6 +173,7 @@ static void add_backing(struct rec *r, const struct synth_map *map)
 	}
 }
 
+/* A build id also goes into the file's build-id table, which perf archive reads. */
 int synth_mmap2(struct writer *w, const struct synth_id *id, uint32_t pid,
 		uint32_t tid, const struct synth_map *map)
 {
@@ -280,6 +283,7 @@ int synth_id_index(struct writer *w, const struct aux_rec_id_index_entry *e,
 	return ret;
 }
 
+/* THREAD_MAP: u64 count, then u64 tid and 16 bytes of name each. */
 int synth_thread_map(struct writer *w, const uint32_t *tids,
 		     const char *const *comms, uint64_t n)
 {
@@ -307,6 +311,7 @@ int synth_thread_map(struct writer *w, const uint32_t *tids,
 	return ret;
 }
 
+/* struct cpu_map_entries, padded to 8. */
 static void add_cpu_list(struct rec *r, const uint16_t *cpus, uint16_t n)
 {
 	add_u16(r, 0);	/* PERF_CPU_MAP__CPUS */

@@ -4,6 +4,15 @@
  *
  * Invariant: nothing is ignored. A term, a value or a modifier that cannot be
  * honoured is an error that names the legal ones.
+ *
+ *	spec      = name [ ":" modifiers ]
+ *	          | subsystem ":" tracepoint [ ":" modifiers ]
+ *	          | name "/" [ terms ] "/" [ modifiers ]
+ *	          | subsystem ":" tracepoint "/" [ terms ] "/" [ modifiers ]
+ *	terms     = term { "," term }
+ *	term      = name [ "=" value ] | "@" name
+ *	modifiers = one or more of EVENT_MODIFIERS
+ *
  * Specification: perf-record(1) on -e, "a symbolically formed PMU event"; the
  * format directories under /sys/bus/event_source/devices.
  */
@@ -157,6 +166,7 @@ int event_only(const struct event_spec *spec, const char *legal,
 	return *p ? refuse_modifier(diag, spec, *p, legal) : 0;
 }
 
+/* The event's own modifiers; without u, k or h all levels are traced. */
 static int parse_modifiers(struct event_spec *spec, const char *p,
 			   struct aux_diag *diag)
 {
@@ -326,6 +336,7 @@ uint64_t event_get(const struct event_field *fields, size_t n_fields,
 	return f ? config >> f->lo & field_max(f) : 0;
 }
 
+/* Whether name is one of the caller's own terms. */
 static bool in_words(const char *const *words, const char *name)
 {
 	for (; words && *words; words++)
@@ -353,6 +364,7 @@ static void list_values(struct list *l, const struct event_field *f)
 	}
 }
 
+/* The error for a value: lists the legal ones and what limits them. */
 static int refuse_value(struct aux_diag *diag, const struct event_spec *spec,
 			const struct event_field *f, const char *value)
 {
@@ -364,6 +376,7 @@ static int refuse_value(struct aux_diag *diag, const struct event_spec *spec,
 		      f->why ? f->why : "", f->why ? ")" : "");
 }
 
+/* The error for an unknown term: lists the known ones. */
 static int refuse_term(struct aux_diag *diag, const struct event_spec *spec,
 		       const struct event_field *fields, size_t n,
 		       const char *const *words, const char *name)

@@ -73,6 +73,7 @@ static uint64_t read_field(const char *text, const char *name, int base)
 	return p ? strtoull(p + strlen(name), NULL, base) : 0;
 }
 
+/* The effective capabilities, from the bit mask in /proc/self/status. */
 static void read_caps(struct explain_system *sys, const char *proc)
 {
 	char buf[8192];
@@ -166,6 +167,7 @@ void explain_system(struct explain_system *sys)
 	       "\"$(readlink -f \"$(command -v auxcap)\")\""
 #define VER0 64		/* PERF_ATTR_SIZE_VER0 */
 
+/* perfmon_capable(): exempt from every paranoid level. */
 static bool may_all(const struct explain_system *sys)
 {
 	return sys->cap_perfmon || sys->cap_admin;
@@ -291,6 +293,7 @@ static const char *why_invalid(const struct perf_event_attr *attr)
 	       "tell";
 }
 
+/* ENOENT, EINVAL, EOPNOTSUPP, ENODEV, ENOSYS: there is no such event here. */
 static int explain_unsupported(const char *event,
 			       const struct perf_event_attr *attr, int cpu,
 			       int err, struct aux_diag *diag)
@@ -392,6 +395,7 @@ int explain_open(const char *event, const struct perf_event_attr *attr,
 #define DATA_SMALL_BYTES (32 << 10)
 #define MEMORY_DIVISOR 8
 
+/* Whether the limits on locked memory apply: the test of perf_mmap(). */
 static bool has_limit(const struct explain_system *sys)
 {
 	return !sys->cap_ipc_lock && sys->paranoid > -1 &&
@@ -437,6 +441,7 @@ struct fitting {
 	uint64_t page, limit;	/* bytes */
 };
 
+/* Whether all rings fit; each data ring has one more page, its control page. */
 static bool fits(const struct fitting *f, uint64_t data, uint64_t aux)
 {
 	uint64_t a, b, sum;
@@ -482,6 +487,7 @@ static size_t small_pages(const struct fitting *f, size_t wanted)
 	return wanted < small ? wanted : small;
 }
 
+/* The error when even one page per ring exceeds the limit. */
 static int explain_no_fit(const struct fitting *f,
 			  const struct explain_system *sys,
 			  struct aux_diag *diag)

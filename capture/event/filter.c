@@ -204,6 +204,7 @@ static int parse_select(struct parser *a, struct endpoint *pl)
 	return 0;
 }
 
+/* Parses an address (a number in any base), a symbol with its selection, or "*". */
 static int parse_endpoint(struct parser *a, struct endpoint *pl)
 {
 	size_t n;
@@ -247,6 +248,7 @@ static int parse_file(struct parser *a, struct filter *f)
 	return 0;
 }
 
+/* Parses one filter: ACTION [FROM [/ SIZE-OR-SYMBOL]] [@ FILE]. */
 static int parse_filter(struct parser *a, struct filter *f)
 {
 	int ret;
@@ -355,6 +357,7 @@ static int choose(struct parser *a, const struct filter *f,
 	return 0;
 }
 
+/* Looks up the symbol of an endpoint in the filter's file, or in the kernel. */
 static int find_symbol(struct parser *a, const struct filter *f,
 		       const struct endpoint *pl, struct filter_sym *out)
 {

@@ -117,6 +117,7 @@ static bool parse_format(struct pmu_format *f, const char *text)
 	return !*text && f->mask;
 }
 
+/* A file of format/; one that cannot be parsed is skipped. */
 static int add_format(struct pmu *pmu, const char *name, const char *text)
 {
 	struct pmu_format f = { .mask = 0 };
@@ -131,6 +132,7 @@ static int add_format(struct pmu *pmu, const char *name, const char *text)
 	return 0;
 }
 
+/* A file of events/; what is too long to be an alias of ours is skipped. */
 static int add_alias(struct pmu *pmu, const char *name, const char *text)
 {
 	struct pmu_alias a;

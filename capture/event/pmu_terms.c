@@ -112,6 +112,7 @@ static int refuse_term(const struct pmu *pmu, const struct event_spec *spec,
 			    pmu->name, name, l.len ? l.text : "config");
 }
 
+/* Sets a field; a term without a value means 1. */
 static int set_term(const struct pmu_format *f, const struct event_spec *spec,
 		    const struct event_term *t, struct perf_event_attr *attr,
 		    struct aux_diag *diag)
@@ -167,6 +168,7 @@ static bool is_own(const struct event_term *t, const char *const *words)
 	return *t->name == '@';
 }
 
+/* apply and apply_alias call each other. */
 static int apply(const struct pmu *pmu, const struct event_spec *spec,
 		 const char *const *words, struct perf_event_attr *attr,
 		 unsigned depth, struct aux_diag *diag);

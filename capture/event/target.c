@@ -2,6 +2,14 @@
 /*
  * target: builds a struct target from the options, and finds out when it has ended.
  * target_child.c starts the program, target_find.c finds tasks and cgroups.
+ *
+ * What perf_event_open gets as pid and cpu:
+ *	program, -p, -t		each thread, each online CPU (or those of -C)
+ *	with --per-thread	each thread, cpu -1
+ *	-a, -C			pid -1, each CPU
+ *	-G			the cgroup's fd as pid (PERF_FLAG_PID_CGROUP), each CPU
+ * Threads per CPU: a thread's event on CPU n counts while the thread runs there, so
+ * each CPU has one ring, in time order, whatever the number of threads.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -49,6 +57,7 @@ static bool mark_cpus(const char *text, bool *map)
 	}
 }
 
+/* The marked CPUs as an array; free *cpus. */
 static int collect_cpus(const bool *map, int **cpus, size_t *n)
 {
 	size_t i, k = 0;

@@ -156,6 +156,8 @@ static int explain_missing(const char *what, long id, int err,
 			id, strerror(err));
 }
 
+/* Watches a process or thread by its /proc directory; it must be alive. A thread is
+ * added to tids here, a process's threads by target_rescan. */
 static int add_watch(struct target *t, long id, bool process,
 		     struct aux_diag *diag)
 {
@@ -179,6 +181,8 @@ static int add_watch(struct target *t, long id, bool process,
 	return process ? 0 : add_tid(t, (pid_t)id);
 }
 
+/* list: numbers separated by commas. Ids are checked to exist, so that a mistyped one is
+ * an error rather than an empty recording. */
 int target_find_tasks(struct target *t, const char *list, bool processes,
 		      struct aux_diag *diag)
 {

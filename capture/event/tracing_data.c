@@ -32,6 +32,7 @@ struct blob {
 	bool bad;
 };
 
+/* Room for len more bytes, not yet part of the blob; NULL: out of memory. */
 static char *reserve(struct blob *b, size_t len)
 {
 	size_t cap = b->cap ? b->cap : 4096;
@@ -240,6 +241,7 @@ static int add_system(struct blob *b, const char *root,
 	return ret;
 }
 
+/* "EVENT FORMATS": count of subsystems, then each once. */
 static int add_systems(struct blob *b, const char *root,
 		       const char *const *events, size_t n,
 		       struct aux_diag *diag)

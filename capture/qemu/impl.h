@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The helper object inside qemu: what its files share.
+ * Private to the helper object that runs inside qemu-user.
  *
- * plugin.c (callbacks), ring.c (producing), code.c (what the
- * blocks are), map.c (where code comes from), hooks.c (libc calls of
- * qemu that tell of signals, forks and threads), exec.c (following execve),
- * machine.c (what differs between the machines that are emulated).
+ * plugin.c: callbacks, and following execve; ring.c: producing into shared memory;
+ * code.c: what blocks consist of; map.c: where code comes from; hooks.c: libc calls of
+ * qemu that reveal signals, forks and threads; machine.c: what differs between the
+ * emulated machines.
  *
  * Facts of qemu-user this rests on: at the entry of a block's callback all
  * guest registers are in CPUArchState, which x86-64 hosts keep in %rbp, PC and

@@ -187,7 +187,6 @@ static void free_request(struct request *r)
 	free(r);
 }
 
-/* exec.c */
 static void qp_exec(bool at, const uint64_t *args)
 {
 	const struct soft_exec_on on = {

@@ -34,6 +34,8 @@ static int failed(int ret, struct aux_diag *diag)
 	return diag_set(diag, -ret, AUX_NO_OFFSET, "%s", aux_strerror(ret));
 }
 
+/* HEADER_EVENT_DESC and attrs, each event with the ids of all its file descriptors: by
+ * these a reader finds the event of a record. */
 static int add_attrs(const struct kernel *k, struct writer *w)
 {
 	const struct evset *s = &k->set;
@@ -190,6 +192,7 @@ static int add_tracing_data(const struct kernel *k, struct writer *w,
 	return ret ? failed(ret, diag) : 0;
 }
 
+/* Whether any event asks for context switches. */
 static bool records_switches(const struct kernel *k)
 {
 	size_t i;
@@ -233,6 +236,7 @@ static int add_trace_info(const struct kernel *k, struct writer *w,
 	return ret;
 }
 
+/* Whether any event, side-band apart, includes the kernel. */
 static bool records_kernel(const struct kernel *k)
 {
 	size_t i;
@@ -254,6 +258,11 @@ static int describe_child(const struct kernel *k, struct writer *w,
 	return synth_comm(w, id, pid, pid, "auxcap", false);
 }
 
+/*
+ * Synthesizes processes and the kernel. Before the exec of our own program there is
+ * nothing to say of it but its name; afterwards (again) its maps must be read from
+ * /proc, since the kernel's records of them are in the previous file.
+ */
 static int describe_existing(struct kernel *k, struct writer *w, bool again,
 			     struct aux_diag *diag)
 {

@@ -204,6 +204,8 @@ static int retire(struct output *o, struct aux_diag *diag)
 	return 0;
 }
 
+/* If the completed file cannot be renamed, the next one is not opened: it would
+ * replace it. */
 int output_switch(struct output *o, struct aux_diag *diag)
 {
 	struct aux_diag at_open = { 0 };

@@ -3,9 +3,9 @@
  * The emulate back end: runs a program under qemu-user with our helper object
  * in it, and turns what the helpers write into shared memory into a recording.
  *
- * One thread reads all rings in turn. Streams wait for one another only where
- * order matters (see emulate_thread.c); memory is bounded by the rings,
- * whose producers wait when they are full.
+ * One thread reads all rings in turn. Streams wait for one another only where order
+ * matters (a new thread, a changed mapping); memory is bounded by the rings, whose
+ * producers wait when they are full.
  */
 #include <elf.h>
 #include <errno.h>
@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "capture/soft/emulate.h"
+#include "common/clock.h"
 #include "common/diag.h"
 #include "common/predict_exec.h"
 #include "common/x86_insn.h"
@@ -98,7 +99,6 @@ struct command {
 	struct soft_exec x;
 };
 
-/* emulate_start.c */
 static const char *emu_qemu_name(const struct emu *e)
 {
 	return e->machine == EM_AARCH64 ? "qemu-aarch64" : "qemu-x86_64";
@@ -225,14 +225,6 @@ static int emu_note(struct emu *e, int err)
 	if (err < 0 && !e->err)
 		e->err = err;
 	return err;
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
 /* ---- rings ---- */
@@ -436,7 +428,7 @@ struct wheel {
 static void look_at_time(struct emu *e, const struct soft_program *p,
 			 struct wheel *w)
 {
-	uint64_t now = now_ns();
+	uint64_t now = clock_ns();
 
 	if (p->progress && now - w->shown > SOFT_PROGRESS_MS * 1000000ul) {
 		p->progress(p->progress_priv, soft_stats(e->soft));
@@ -513,7 +505,7 @@ int soft_emulate_run(struct soft *s, const struct soft_program *p, int *status,
 		.soft = s, .diag = diag, .fd = -1, .truth = p->truth,
 		.machine = p->machine ? p->machine : EM_X86_64,
 	};
-	struct wheel w = { .shown = now_ns() };
+	struct wheel w = { .shown = clock_ns() };
 
 	if (emu_create_shm(&e) == 0 && emu_start_program(&e, p) == 0)
 		turn(&e, p, &w);
@@ -772,7 +764,7 @@ static void emu_truth_drop(struct emu_thread *t, const struct soft_block *b)
 		t->n_held -= k;
 }
 
-/* emulate_truth.c */
+/* Consumes the addresses as observed (--truth), to compare with the flow. */
 static bool emu_truth_drain(struct emu *e, struct emu_thread *t)
 {
 	uint64_t tail = atomic_load(&t->shm->truth.tail), words[2048];

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The emulate back end's consumer side: what its files share.
+ * emulate: the consumer of what our helper object writes inside qemu-user.
  *
- * emulate_start.c starts the program, emulate.c turns the wheel,
- * emulate_proc.c reads the logs (what blocks and mappings there are),
- * emulate_thread.c the rings (what ran), with emulate_birth.c for new
- * threads and emulate_truth.c for the addresses as observed. Everything in
- * shared memory is untrusted: the traced program can write there.
+ * emulate.c starts the program, reads the rings (which blocks ran) and the addresses as
+ * observed (truth); emulate_proc.c reads the logs (which blocks and mappings there
+ * are). Everything in shared memory is untrusted: the traced program can write there.
+ *
+ * A single thread, the main one, consumes; the helpers produce. soft_* are its sinks.
  */
 #ifndef CAPTURE_SOFT_EMULATE_H
 #define CAPTURE_SOFT_EMULATE_H
@@ -121,12 +121,11 @@ uint32_t emu_proc_index(const struct emu_proc *p, uint32_t id, uint64_t ip);
 int emu_proc_cut(struct emu *e, struct emu_proc *p, uint32_t id, uint32_t n,
 		 uint32_t *cut);
 
-/* emulate_birth.c: also the escapes that name something new */
+/* emulate.c. New threads, and the escapes in a ring that announce something new. */
 struct emu_thread *emu_thread_new(struct emu *e, uint32_t slot);
 void emu_thread_free(struct emu *e, struct emu_thread *t);
 
-/* emulate_thread.c */
-/* Takes what its rings hold. True: something was taken. */
+/* Consumes what its rings hold. True: there was something. */
 bool emu_thread_drain(struct emu *e, struct emu_thread *t);
 /* The process is gone and the rings are empty. */
 void emu_thread_end(struct emu *e, struct emu_thread *t);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The log of a traced process: its blocks and the changes of its code.
+ * emulate_proc: reads the log of a traced process: its blocks and changes of its code.
  *
- * Every record is copied out of shared memory once and checked; the tables are
- * auxcap's own. Block numbers are positions in the log, so a stream that names
- * a block not read yet is ahead of a barrier and waits.
+ * Invariant: every record is copied out of shared memory once, then checked, then used,
+ * since the traced program can change shared memory at any time. The tables are
+ * auxcap's own. Block numbers are positions in the log, so a stream that names a block
+ * not yet read is ahead of a barrier and has to wait.
  */
 #include <elf.h>
 #include <errno.h>
@@ -21,6 +22,8 @@
 
 #define USER_END (UINT64_C(1) << 47)
 
+/* Address space for a table of maximal size: it never moves, and costs only what is
+ * used. */
 static void *reserve(size_t len)
 {
 	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE,
@@ -125,7 +128,8 @@ uint32_t emu_proc_index(const struct emu_proc *p, uint32_t id, uint64_t ip)
 	return i;
 }
 
-/* ---- cuts ---- */
+/* Cuts: the first n instructions of a block, as blocks of their own, for streams that
+ * leave a block in the middle (signals, faults). Made once per (block, n). */
 
 static uint32_t *cut_slot(const struct emu_proc *p, uint64_t key)
 {
@@ -186,8 +190,10 @@ int emu_proc_cut(struct emu *e, struct emu_proc *p, uint32_t id, uint32_t n,
 	return 0;
 }
 
-/* ---- the log ---- */
+/* The log. */
 
+/* Whether a block is consistent in itself: sizes possible for the machine, and adding up
+ * to end. What it contains is the helper's word. */
 static bool block_is_sane(const struct emu *e, const struct shm_log_block *r,
 			  const uint8_t *sizes)
 {
@@ -227,8 +233,8 @@ static int add_block(struct emu *e, struct emu_proc *p)
 	return add_sizes(e, p, sizes, r.n_insns);
 }
 
-/* Copies one whole record; false when there is none yet. */
-static bool take_record(struct emu *e, struct emu_proc *p)
+/* Copies a complete record to p->record; false: none has arrived. */
+static bool read_record(struct emu *e, struct emu_proc *p)
 {
 	const char *data = shm_log_data(p->shm);
 	uint64_t tail = atomic_load(&p->shm->log.tail);
@@ -256,7 +262,7 @@ bool emu_proc_read_log(struct emu *e, struct emu_proc *p)
 {
 	bool any = false;
 
-	while (!p->barrier && take_record(e, p)) {
+	while (!p->barrier && read_record(e, p)) {
 		struct shm_log_head h;
 
 		any = true;

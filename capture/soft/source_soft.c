@@ -1,35 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * source_soft: see the header. The virtual clock is declared in AUXKIT_SOURCE,
- * with which source and back end made the recording and with what terms.
+ * source_soft: what soft_pt and soft_etm have in common as recording sources.
+ *
+ * The AUXKIT_SOURCE feature declares the virtual clock, and which source and back end
+ * made the recording with what terms: a reader must not take the times for measured.
  */
 #include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/diag.h"
 #include "common/version.h"
 
 #include "capture/describe/features.h"
 #include "capture/soft/source_soft.h"
 
-#define PMU_TYPE 8	/* any that is no PERF_TYPE_*; PMU_MAPPINGS names it */
+#define PMU_TYPE 8	/* above all PERF_TYPE_*; PMU_MAPPINGS gives it its name */
 #define EVENT_ID 1
 #define DUMMY_ID 2
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
-
-/* Its bytes are entered when all is written. */
-static void note_span(void *priv, uint32_t idx, uint64_t first_ns,
+/* Enters the time that a stream covers; fill_ledger enters its bytes at the end. */
+static void enter_span(void *priv, uint32_t idx, uint64_t first_ns,
 		      uint64_t last_ns)
 {
 	struct source_soft *sp = priv;
@@ -37,7 +31,8 @@ static void note_span(void *priv, uint32_t idx, uint64_t first_ns,
 	ledger_add(sp->ledger, idx, AUX_LEDGER_SAVED, 0, first_ns, last_ns);
 }
 
-static void note_not_traced(void *priv, uint32_t pid, const char *program,
+/* Appends a line to result->not_traced. Control characters of the name become '?'. */
+static void add_not_traced(void *priv, uint32_t pid, const char *program,
 			    const char *why)
 {
 	char *text = ((struct source_soft *)priv)->result->not_traced;
@@ -78,10 +73,10 @@ static struct source_soft *new_source(const struct source_soft_kind *kind,
 		.sideband_id = DUMMY_ID,
 		.attr_config = kind->config,
 		.pmu_type = PMU_TYPE,
-		.start_ns = now_ns(),
+		.start_ns = clock_ns(),
 		.truth_path = job->truth_path,
-		.stream_end = note_span,
-		.not_traced = note_not_traced,
+		.stream_end = enter_span,
+		.not_traced = add_not_traced,
 		.priv = sp,
 	};
 	sp->program = (struct soft_program){
@@ -145,7 +140,7 @@ void source_soft_close(void *src)
 	free(src);
 }
 
-/* The trace event, and a dummy that stands for the side-band, as perf has. */
+/* The attrs of the trace event and of a dummy for the side-band, as perf records them. */
 static int add_attrs(const struct source_soft *sp, struct writer *w)
 {
 	const uint64_t ids[2] = { EVENT_ID, DUMMY_ID };
@@ -177,7 +172,7 @@ static int add_attrs(const struct source_soft *sp, struct writer *w)
 	return ret;
 }
 
-/* The fields that are set, as an event has them. */
+/* The terms of config in the notation of an event. */
 static void list_terms(const struct source_soft_kind *kind, uint64_t config,
 		       char *buf, size_t len)
 {
@@ -201,7 +196,7 @@ static void list_terms(const struct source_soft_kind *kind, uint64_t config,
 	}
 }
 
-/* A key for each line: not_traced.0=program (process N): why */
+/* One key per line: not_traced.0=program (process N): why */
 static void put_not_traced(const char *lines, char *buf, size_t len)
 {
 	size_t n, used = 0;
@@ -216,7 +211,7 @@ static void put_not_traced(const char *lines, char *buf, size_t len)
 	}
 }
 
-/* Again at the end when there is more to say of the source. */
+/* Written again at the end if processes were not traced; the last one counts. */
 static int add_features(const struct source_soft *sp, struct writer *w)
 {
 	const struct features_pmu pmus[] = {
@@ -240,7 +235,8 @@ static int add_features(const struct source_soft *sp, struct writer *w)
 	return ret;
 }
 
-/* Readers take this for the machine whose code it is. */
+/* HEADER_ARCH of the traced program's machine in place of the host's: readers decode by
+ * it. */
 static int put_arch(const struct source_soft *sp, struct writer *w)
 {
 	struct {
@@ -272,7 +268,7 @@ static void add_counts(const struct soft_stats *stats, struct ledger *l)
 				   counts[i].n, 0, 0);
 }
 
-/* Every stream's bytes; the encoder's own count stands against them. */
+/* Enters every stream's bytes and checks their sum against the encoder's own count. */
 static int fill_ledger(struct writer *w, const struct soft_stats *stats,
 		       struct ledger *l, struct aux_diag *diag)
 {
@@ -280,7 +276,7 @@ static int fill_ledger(struct writer *w, const struct soft_stats *stats,
 	uint64_t total = 0;
 	size_t i, n;
 
-	writer_finish(w);	/* from here on they are final */
+	writer_finish(w);	/* the counts are final from here on */
 	s = writer_streams(w, &n);
 	for (i = 0; i < n; i++) {
 		ledger_produced(l, s[i].idx, s[i].end);
@@ -333,7 +329,7 @@ int source_soft_run(void *src, struct output *out, struct ledger *ledger,
 	err = soft_close(s, &stats, &late);
 	if (*result->not_traced && !err && (err = add_features(sp, w)))
 		diag_set(&late, -err, AUX_NO_OFFSET, "%s", aux_strerror(err));
-	/* after an error too: what was saved, and what was not */
+	/* After an error too: the ledger says what was saved and what was not. */
 	balance = fill_ledger(w, &stats, ledger, err ? NULL : &late);
 	err = err ? err : balance;
 	result->n_insns = stats.n_insns;

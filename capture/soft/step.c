@@ -20,10 +20,10 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "capture/soft/step.h"
+#include "common/clock.h"
 #include "common/diag.h"
 
 /*
@@ -151,15 +151,6 @@ enum { ERESTARTSYS = 512, ERESTARTNOINTR, ERESTARTNOHAND,
 #define SI_HANDLER SIGTRAP	/* ptrace_notify() at a handler's first insn */
 #define SI_INT3 0x80		/* SI_KERNEL */
 
-static uint64_t step_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
-/* step_thread.c */
 static struct step_thread *step_thread_new(struct step *st,
 					   struct step_process *proc, pid_t tid)
 {
@@ -172,7 +163,7 @@ static struct step_thread *step_thread_new(struct step *st,
 	t->proc = proc;
 	if (proc)
 		proc->n_threads++;
-	t->left_ns = step_now_ns();
+	t->left_ns = clock_ns();
 	t->next = st->threads;
 	st->threads = t;
 	return t;
@@ -281,12 +272,12 @@ static void step_leave(struct step_thread *t, enum soft_leave_kind kind,
 	cut_block(t, ip);
 	note(t, soft_leave(t->soft, kind, ip));
 	t->user = false;
-	t->left_ns = step_now_ns();
+	t->left_ns = clock_ns();
 }
 
 static void enter(struct step_thread *t, uint64_t ip)
 {
-	note(t, soft_enter(t->soft, ip, step_now_ns() - t->left_ns));
+	note(t, soft_enter(t->soft, ip, clock_ns() - t->left_ns));
 	t->user = true;
 	t->block_start = ip;
 	t->block_n = 0;
@@ -922,7 +913,7 @@ static void on_end(struct step *st, pid_t tid, int status)
  */
 static void tick(struct step *st)
 {
-	uint64_t now = step_now_ns();
+	uint64_t now = clock_ns();
 	struct step_thread *t;
 
 	if (now - st->ticked_ns < TICK_NS)
@@ -1035,7 +1026,7 @@ int soft_step_run(struct soft *s, const struct soft_program *p, int *status,
 	struct step st = { .s = s, .p = p, .diag = diag };
 	int failed = -1, why = 0, err;
 
-	st.ticked_ns = st.shown_ns = step_now_ns();
+	st.ticked_ns = st.shown_ns = clock_ns();
 	err = launch(&st, &failed);
 	if (!err)
 		err = prepare(&st);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Inside the ptrace back end: processes with their code, threads with the one
- * instruction each is stepping over.
+ * step: private to the ptrace back end: processes with their code, and threads with the
+ * one instruction that each is stepping over. step.c runs them, step_proc.c knows their
+ * code and mappings. All on the thread that traces, as ptrace(2) requires.
  */
 #ifndef CAPTURE_SOFT_STEP_H
 #define CAPTURE_SOFT_STEP_H
@@ -120,34 +121,35 @@ struct step {
 	uint64_t shown_ns, ticked_ns;
 };
 
-/* step_code.c */
+/* step_proc.c. parent NULL: a first process; else a fork, with the parent's code. */
 struct step_process *step_process_new(struct step *st, pid_t pid,
 				      const struct step_process *parent);
 void step_process_free(struct step_process *proc);
-/* A new program: nothing known of the old one holds. */
+/* After an exec: forgets the code of the old program. */
 void step_code_reset(struct step_process *proc);
-/* What was saved of this range is of another mapping. */
+/* Reads memory of the process; returns the bytes read, fewer at an unmapped page. */
 size_t step_memory_read(struct step_process *proc, uint64_t addr, void *buf,
 			size_t len);
-/* The instruction at ip, its bytes checked and saved when they must be. */
+/* The instruction at ip; its bytes are compared and saved again if they may change. */
 int step_insn_get(struct step_thread *t, uint64_t ip, struct step_insn *insn);
-/* The block of n instructions from start that ends with last; -1: no memory. */
+/* The id of the block of n instructions from start that ends with last; -1: out of
+ * memory. */
 int64_t step_block_id(struct step_process *proc, uint64_t start, uint32_t n,
 		      const struct step_insn *last);
 
-/* Notices changed mappings, and reports new executable ones for t. */
+/* Compares /proc/PID/maps with the last state and reports new executable mappings. */
 int step_maps_update(struct step_thread *t, bool is_new);
 bool step_maps_overlap(const struct step_process *proc, uint64_t start,
 		       uint64_t end);
-/* Saves the vdso's bytes, for a process that did not map it before our eyes. */
+/* Saves the vdso's bytes of a process whose exec we have not seen. */
 int step_vdso_save(struct step_thread *t);
 
-/* step_ptw.c */
+/* Decodes the operand of a PTWRITE before it executes. False: not one. */
 bool step_ptwrite_operand(const uint8_t *bytes, size_t size, uint64_t ip,
 			  const struct user_regs_struct *regs,
 			  struct step_operand *op);
 
-/* Tells soft all that t ran. */
+/* Reports to soft all that the process's threads have run. */
 int step_flush_process(struct step_process *proc);
 
 #endif

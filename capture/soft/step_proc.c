@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * soft_step_maps: the executable mappings of a stepped process.
+ * step_proc: the executable mappings and the code of a stepped process.
  *
- * They are compared with /proc/PID/maps after each system call that can change
- * them: the kernel's view is the truth, not the call's arguments. Any change
- * drops what was cached of the code.
+ * Mappings are compared with /proc/PID/maps after each system call that can change
+ * them: the kernel's view counts, not the call's arguments. Any change drops the
+ * cached code.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "capture/soft/step.h"
+#include "common/array.h"
 #include "perfdata/buildid.h"
 
 static void free_maps(struct step_map *maps, size_t n)
@@ -26,7 +27,6 @@ static void free_maps(struct step_map *maps, size_t n)
 	free(maps);
 }
 
-/* step_maps.c */
 static void step_maps_free(struct step_process *proc)
 {
 	free_maps(proc->maps, proc->n_maps);
@@ -52,7 +52,7 @@ static int step_maps_copy(struct step_process *proc,
 	return 0;
 }
 
-/* One line of /proc/PID/maps; false: not executable, or not understood. */
+/* Parses a line of /proc/PID/maps; false: not executable, or not understood. */
 static bool parse_map(const char *line, struct step_map *m)
 {
 	unsigned long start, end, pgoff, ino;
@@ -76,8 +76,6 @@ static bool parse_map(const char *line, struct step_map *m)
 	return m->path;
 }
 
-static int step_grow(void **array, size_t n, size_t *cap, size_t size);
-
 static int read_maps(pid_t pid, struct step_map **maps, size_t *n)
 {
 	char path[64], *line = NULL;
@@ -94,7 +92,7 @@ static int read_maps(pid_t pid, struct step_map **maps, size_t *n)
 	while ((len = getline(&line, &room, f)) > 0) {
 		if (line[len - 1] == '\n')
 			line[len - 1] = '\0';
-		if (step_grow((void **)maps, *n, &cap, sizeof(**maps)))
+		if (array_grow(maps, *n, &cap, sizeof(**maps)))
 			break;
 		if (parse_map(line, &(*maps)[*n]))
 			++*n;
@@ -146,7 +144,7 @@ bool step_maps_overlap(const struct step_process *proc, uint64_t start,
 	return false;
 }
 
-/* Build ids are read once a file. */
+/* The build id of a mapping's file, which is read once; NULL: no lasting file. */
 static const struct step_build_id *find_build_id(struct step *st,
 						 const struct step_map *m)
 {
@@ -222,7 +220,7 @@ int step_maps_update(struct step_thread *t, bool is_new)
 	int err = read_maps(proc->pid, &maps, &n);
 	bool changed = n != proc->n_maps;
 
-	/* a process that is being killed has no maps any more */
+	/* A process that is being killed has no mappings left. */
 	if (err || !n) {
 		free_maps(maps, n);
 		return 0;
@@ -244,10 +242,8 @@ int step_maps_update(struct step_thread *t, bool is_new)
 }
 
 /*
- * soft_step_code: instructions and blocks of a stepped process.
- *
- * Decoded once and cached until a mapping changes. Code that is not in a
- * lasting file is saved page by page before it runs, and again when the bytes
+ * Instructions and blocks: decoded once and cached until a mapping changes. Code that
+ * no lasting file has is saved page by page before it runs, and again when the bytes
  * about to run differ from the saved ones.
  */
 
@@ -303,22 +299,8 @@ static void hash_clear(struct step_hash *h)
 	h->used = 0;
 }
 
-/* Room for one more element of an array. */
-static int step_grow(void **array, size_t n, size_t *cap, size_t size)
-{
-	size_t want = *cap ? *cap * 2 : 256;
-	void *p;
-
-	if (n < *cap)
-		return 0;
-	p = realloc(*array, want * size);
-	if (!p)
-		return -AUX_E_NOMEM;
-	*array = p;
-	*cap = want;
-	return 0;
-}
-
+/* A read that fails is tried again up to the end of the page: the next one may not be
+ * mapped. */
 size_t step_memory_read(struct step_process *proc, uint64_t addr, void *buf,
 			size_t len)
 {
@@ -351,7 +333,8 @@ static void free_pages(struct step_process *proc)
 	proc->n_pages = 0;
 }
 
-/* Cached instructions and blocks; soft may still know blocks by index. */
+/* Drops cached instructions and the lookup of blocks. The blocks themselves stay: soft
+ * may still refer to them by index. */
 static void step_cache_drop(struct step_process *proc)
 {
 	hash_clear(&proc->insn_at);
@@ -443,8 +426,8 @@ static void step_pages_drop(struct step_process *proc, uint64_t start,
 }
 
 /*
- * The n bytes at addr, inside one page, are about to run: the file must have
- * them. When they are not what was saved, the page is saved anew.
+ * The n bytes at addr, within one page, are about to run: the file must have them. If
+ * they differ from what was saved, saves the page again.
  */
 static int save_page(struct step_thread *t, uint64_t addr, const uint8_t *bytes,
 		     size_t n)
@@ -465,6 +448,7 @@ static int save_page(struct step_thread *t, uint64_t addr, const uint8_t *bytes,
 	return soft_code(t->soft, base, pg->bytes, STEP_PAGE, AUX_CODE_ANON);
 }
 
+/* save_page for an instruction that may straddle two pages. */
 static int save_insn(struct step_thread *t, uint64_t ip, const uint8_t *bytes,
 		     size_t n)
 {
@@ -478,13 +462,16 @@ static int save_insn(struct step_thread *t, uint64_t ip, const uint8_t *bytes,
 
 static int add_insn(struct step_process *proc, const struct step_insn *insn)
 {
-	if (step_grow((void **)&proc->insns, proc->n_insns, &proc->cap_insns,
-		 sizeof(*insn)))
+	if (array_grow(&proc->insns, proc->n_insns, &proc->cap_insns,
+		       sizeof(*insn)))
 		return -AUX_E_NOMEM;
 	proc->insns[proc->n_insns++] = *insn;
 	return hash_put(&proc->insn_at, insn->ip, (uint32_t)proc->n_insns);
 }
 
+/* Decodes the instruction at ip. insn->size 0: there is none to be read. An unknown
+ * address first updates the mappings: a thread may run a mapping that another thread's
+ * system call has just made. */
 static int fetch_insn(struct step_thread *t, uint64_t ip,
 		      struct step_insn *insn)
 {
@@ -539,8 +526,8 @@ int64_t step_block_id(struct step_process *proc, uint64_t start, uint32_t n,
 
 	if (i && !memcmp(&proc->blocks[i - 1], &b, sizeof(b)))
 		return i - 1;
-	if (step_grow((void **)&proc->blocks, proc->n_blocks, &proc->cap_blocks,
-		 sizeof(b)))
+	if (array_grow(&proc->blocks, proc->n_blocks, &proc->cap_blocks,
+		       sizeof(b)))
 		return -1;
 	proc->blocks[proc->n_blocks++] = b;
 	if (hash_put(&proc->block_at, start, (uint32_t)proc->n_blocks))

@@ -15,12 +15,14 @@
 #include <aux/decoder.h>
 
 #include "capture/soft/stream.h"
+#include "common/array.h"
 #include "common/diag.h"
 #include "perfdata/csmeta.h"
 
 #define ROUND_BYTES (4 << 20)	/* AUX bytes between two FINISHED_ROUNDs */
 
-static int soft_note(struct soft *s, int err)
+/* Retains the first error of the recording, which every later call returns. */
+static int keep_error(struct soft *s, int err)
 {
 	if (err < 0 && !s->error)
 		s->error = err;
@@ -51,7 +53,7 @@ static void end_round(struct soft *s)
 	s->round_bytes = 0;
 	s->floor = s->round_time;
 	s->round_time = s->max_time;
-	soft_note(s, synth_finished_round(s->w));
+	keep_error(s, synth_finished_round(s->w));
 }
 
 int soft_stream_aux(struct soft_stream *st, const uint8_t *bytes, size_t n,
@@ -78,8 +80,8 @@ int soft_stream_aux(struct soft_stream *st, const uint8_t *bytes, size_t n,
 	struct iovec iov = { .iov_base = (void *)(uintptr_t)bytes,
 			     .iov_len = n };
 
-	soft_note(s, synth_aux(s->w, &id, st->offset, n, flags));
-	soft_note(s, writer_auxtrace(s->w, &a, &iov, 1));
+	keep_error(s, synth_aux(s->w, &id, st->offset, n, flags));
+	keep_error(s, writer_auxtrace(s->w, &a, &iov, 1));
 	st->offset += n;
 	s->stats.aux_bytes += n;
 	s->round_bytes += n;
@@ -115,7 +117,8 @@ static struct soft_ended *find_ended(const struct soft *s, uint32_t tid)
 	return NULL;
 }
 
-/* The stream of a thread of its own. */
+/* A new stream for a thread (per_thread), or the continuation of the one that an earlier
+ * thread of that tid had. */
 static struct soft_stream *soft_stream_of(struct soft *s, uint32_t tid)
 {
 	const struct soft_ended *was = find_ended(s, tid);
@@ -127,21 +130,19 @@ static struct soft_stream *soft_stream_of(struct soft *s, uint32_t tid)
 	return st;
 }
 
-static int note_ended(const struct soft_stream *st, uint32_t tid)
+/* Records where the stream of a thread ended: if its tid is used again, the new thread's
+ * trace continues that stream. */
+static int record_end(const struct soft_stream *st, uint32_t tid)
 {
 	struct soft *s = st->s;
 	struct soft_ended *e = find_ended(s, tid);
-	size_t cap = s->cap_ended ? s->cap_ended * 2 : 16;
 
-	if (!e && s->n_ended == s->cap_ended) {
-		e = reallocarray(s->ended, cap, sizeof(*e));
-		if (!e)
+	if (!e) {
+		if (array_grow(&s->ended, s->n_ended, &s->cap_ended,
+			       sizeof(*e)))
 			return -AUX_E_NOMEM;
-		s->ended = e;
-		s->cap_ended = cap;
-	}
-	if (!find_ended(s, tid))
 		e = &s->ended[s->n_ended++];
+	}
 	*e = (struct soft_ended){ tid, st->idx, st->offset };
 	return 0;
 }
@@ -151,13 +152,13 @@ static void soft_stream_free(struct soft_stream *st)
 	if (!st)
 		return;
 	st->s->ops->flush(st);
-	soft_note(st->s, soft_stream_error(st));
+	keep_error(st->s, soft_stream_error(st));
 	if (st->s->config.stream_end && st->first_ns)
 		st->s->config.stream_end(st->s->config.priv,
 					 st->s->config.etm.shared ? 0 : st->idx,
 					 st->first_ns, *soft_clock(st));
 	if (st->s->config.per_thread && st->owner)
-		soft_note(st->s, note_ended(st, st->owner->tid));
+		keep_error(st->s, record_end(st, st->owner->tid));
 	free(st->buf);
 	free(st);
 }
@@ -175,7 +176,7 @@ static void flush_stream(struct soft_stream *st)
 	if (!st)
 		return;
 	st->s->ops->flush(st);
-	soft_note(st->s, soft_stream_error(st));
+	keep_error(st->s, soft_stream_error(st));
 }
 
 void soft_flush_streams(struct soft *s)
@@ -199,11 +200,11 @@ int soft_tick(struct soft *s)
 	if (now - s->flushed_ms < SOFT_WAIT_MS)
 		return s->error;
 	s->flushed_ms = now;
-	soft_note(s, soft_truth_flush(s->truth));
+	keep_error(s, soft_truth_flush(s->truth));
 	soft_flush_streams(s);
 	if (s->round_bytes)
 		end_round(s);
-	return soft_note(s, writer_flush(s->w));
+	return keep_error(s, writer_flush(s->w));
 }
 
 static int put_head(struct soft *s)
@@ -219,10 +220,10 @@ static int put_head(struct soft *s)
 		.cap_user_time_zero = 1,
 	};
 
-	soft_note(s, synth_id_index(s->w, e, 2));
-	soft_note(s, s->ops->info(s));
-	soft_note(s, synth_cpu_map(s->w, s->config.n_cpus));
-	soft_note(s, writer_time_conv(s->w, &tc));
+	keep_error(s, synth_id_index(s->w, e, 2));
+	keep_error(s, s->ops->info(s));
+	keep_error(s, synth_cpu_map(s->w, s->config.n_cpus));
+	keep_error(s, writer_time_conv(s->w, &tc));
 	return s->error;
 }
 
@@ -346,7 +347,7 @@ const struct soft_stats *soft_stats(const struct soft *s)
 
 int soft_truth(struct soft *s, uint32_t tid, const uint64_t *ips, size_t n)
 {
-	return s->truth ? soft_note(s, soft_truth_add(s->truth, tid, ips, n)) :
+	return s->truth ? keep_error(s, soft_truth_add(s->truth, tid, ips, n)) :
 			  0;
 }
 
@@ -431,7 +432,7 @@ static void soft_switch_out(struct soft_thread *t)
 		soft_stream_free(st);
 	} else {
 		id = id_of(t, *now);
-		soft_note(s, synth_switch(s->w, &id, true));
+		keep_error(s, synth_switch(s->w, &id, true));
 		st->owner = NULL;
 	}
 	t->st = NULL;
@@ -485,7 +486,7 @@ static int switch_in(struct soft_thread *t)
 	uint64_t *now;
 
 	if (!st)
-		return soft_note(s, -AUX_E_NOMEM);
+		return keep_error(s, -AUX_E_NOMEM);
 	t->st = st;
 	t->last_idx = st->idx;
 	st->owner = t;
@@ -494,10 +495,10 @@ static int switch_in(struct soft_thread *t)
 	t->clock = *now;
 	id = id_of(t, *now);
 	if (!s->config.per_thread)
-		soft_note(s, synth_switch(s->w, &id, false));
+		keep_error(s, synth_switch(s->w, &id, false));
 	id.id = s->config.event_id;
 	if (!t->started)
-		soft_note(s, synth_itrace_start(s->w, &id, t->pid, t->tid));
+		keep_error(s, synth_itrace_start(s->w, &id, t->pid, t->tid));
 	t->started = true;
 	return s->error;
 }
@@ -555,8 +556,8 @@ static void announce(struct soft_thread *t)
 	static const char *const comm = "";
 
 	t->clock = t->s->config.start_ns;
-	soft_note(t->s, synth_thread_map(t->s->w, &t->tid, &comm, 1));
-	soft_note(t->s, synth_finished_init(t->s->w));
+	keep_error(t->s, synth_thread_map(t->s->w, &t->tid, &comm, 1));
+	keep_error(t->s, synth_finished_init(t->s->w));
 }
 
 struct soft_thread *soft_thread_add(struct soft *s, uint32_t pid, uint32_t tid,
@@ -567,7 +568,7 @@ struct soft_thread *soft_thread_add(struct soft *s, uint32_t pid, uint32_t tid,
 
 	if (!t || !(t->proc = find_process(s, pid))) {
 		free(t);
-		soft_note(s, -AUX_E_NOMEM);
+		keep_error(s, -AUX_E_NOMEM);
 		return NULL;
 	}
 	t->proc->n_threads++;
@@ -587,7 +588,7 @@ struct soft_thread *soft_thread_add(struct soft *s, uint32_t pid, uint32_t tid,
 	t->ptid = parent->tid;
 	t->clock = tick(parent);
 	id = id_of(parent, t->clock);
-	soft_note(s, synth_fork(s->w, &id, pid, t->ppid, tid, t->ptid));
+	keep_error(s, synth_fork(s->w, &id, pid, t->ppid, tid, t->ptid));
 	return t;
 }
 
@@ -600,7 +601,7 @@ void soft_thread_exit(struct soft_thread *t)
 	soft_preempt(t);
 	id = id_of(t, tick(t));
 	t->proc->floor = max_u64(t->proc->floor, id.time);
-	soft_note(s, synth_exit(s->w, &id, t->pid, t->ppid, t->tid, t->ptid));
+	keep_error(s, synth_exit(s->w, &id, t->pid, t->ppid, t->tid, t->ptid));
 	soft_switch_out(t);
 	t->proc->floor = max_u64(t->proc->floor, t->clock);
 	while (*p != t)
@@ -653,7 +654,7 @@ int soft_comm(struct soft_thread *t, const char *comm, bool exec)
 	}
 	/* a new image: whatever the old one's threads ran is before it */
 	id = id_of(t, exec ? barrier(t) : tick(t));
-	return soft_note(s, synth_comm(s->w, &id, t->pid, t->tid, comm, exec));
+	return keep_error(s, synth_comm(s->w, &id, t->pid, t->tid, comm, exec));
 }
 
 int soft_mmap(struct soft_thread *t, const struct synth_map *map)
@@ -662,9 +663,9 @@ int soft_mmap(struct soft_thread *t, const struct synth_map *map)
 	uint64_t now = barrier(t);
 	struct synth_id id = id_of(t, now);
 
-	soft_note(s, synth_mmap2(s->w, &id, t->pid, t->tid, map));
+	keep_error(s, synth_mmap2(s->w, &id, t->pid, t->tid, map));
 	if (map->build_id_size && map->path[0] == '/')
-		soft_note(s, writer_build_id(s->w, t->pid,
+		keep_error(s, writer_build_id(s->w, t->pid,
 					     PERF_RECORD_MISC_USER, map->path,
 					     map->build_id,
 					     map->build_id_size));
@@ -682,7 +683,7 @@ int soft_code(struct soft_thread *t, uint64_t addr, const void *bytes,
 		.kind = (uint32_t)kind,
 	};
 
-	return soft_note(t->s, writer_code(t->s->w, &e, bytes));
+	return keep_error(t->s, writer_code(t->s->w, &e, bytes));
 }
 
 void soft_not_traced(struct soft *s, uint32_t pid, const char *program,
@@ -739,7 +740,7 @@ int soft_run(struct soft_thread *t, const struct soft_block *table,
 		if (!t->on && ensure_on(t, t->last.start))
 			break;
 	}
-	return soft_note(t->s, soft_stream_error(t->st));
+	return keep_error(t->s, soft_stream_error(t->st));
 }
 
 int soft_cut(struct soft_thread *t, const struct soft_block *b,
@@ -751,7 +752,7 @@ int soft_cut(struct soft_thread *t, const struct soft_block *b,
 	t->s->stats.n_insns += n_insns;
 	t->last = soft_at_ip(ip);
 	t->pinned = false;
-	return soft_note(t->s, soft_stream_error(t->st));
+	return keep_error(t->s, soft_stream_error(t->st));
 }
 
 /* The class is of either architecture. */
@@ -776,7 +777,7 @@ int soft_leave(struct soft_thread *t, enum soft_leave_kind kind, uint64_t ip)
 	}
 	t->clock = *soft_clock(t->st);
 	t->on = t->user = t->resync = t->pinned = false;
-	return soft_note(t->s, soft_stream_error(t->st));
+	return keep_error(t->s, soft_stream_error(t->st));
 }
 
 int soft_enter(struct soft_thread *t, uint64_t ip, uint64_t kernel_ns)
@@ -929,7 +930,7 @@ void soft_etm_open(struct soft_stream *st)
 					SINK_ALIGN);
 	if (!s->out.scratch)
 		st->etm.error = -AUX_E_NOMEM;
-	soft_note(s, put_hw_id(st));
+	keep_error(s, put_hw_id(st));
 }
 
 void soft_etm_flush(struct soft_stream *st)
@@ -970,9 +971,9 @@ void soft_etm_flush_shared(struct soft *s)
 	if (!s->streams[0])
 		s->streams[0] = soft_stream_new(s, 0);
 	if (!s->streams[0])
-		soft_note(s, -AUX_E_NOMEM);
+		keep_error(s, -AUX_E_NOMEM);
 	else
-		soft_note(s, soft_stream_aux(s->streams[0], o->bytes, o->n, 0));
+		keep_error(s, soft_stream_aux(s->streams[0], o->bytes, o->n, 0));
 	for (i = 0; i < s->n_streams; i++)
 		if (s->streams[i])
 			s->streams[i]->etm.fresh = true;

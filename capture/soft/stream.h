@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Inside soft: threads, the (virtual) CPUs they run on, and the clock.
+ * stream: private to soft: threads, the (virtual) CPUs they run on, and the clock.
  *
- * A thread is in the kernel, or in user code and then on a stream or preempted.
- * last is its last block: the way into it is in the trace, the way out is not,
- * because where it leads shows only with the next block. So a thread can always
- * be preempted at last.start, and goes on there later.
+ * A thread is in the kernel, or in user code and then either on a stream or preempted.
+ * last is its last block: the branch into it has been encoded, the branch out of it has
+ * not, since its target is known only with the next block. So a thread can always be
+ * preempted at last.start and resumed there.
  */
 #ifndef CAPTURE_SOFT_STREAM_H
 #define CAPTURE_SOFT_STREAM_H
@@ -149,10 +149,10 @@ static inline struct soft_block soft_at_ip(uint64_t ip)
 /* An AUX record of st and its bytes go to the file. */
 int soft_stream_aux(struct soft_stream *st, const uint8_t *bytes, size_t n,
 		    uint64_t flags);
-/* Lets go of all bytes that wait. */
+/* Writes all buffered bytes. */
 void soft_flush_streams(struct soft *s);
 
-/* Of soft_trace_etm, in stream_sink.c. */
+/* AUXTRACE_INFO, a stream's encoder, and its bytes into the shared sink. */
 int soft_etm_info(struct soft *s);
 void soft_etm_open(struct soft_stream *st);
 void soft_etm_flush(struct soft_stream *st);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * soft_truth: the truth file (internal/truth.h).
+ * truth: writes the truth file (truth.h): the addresses as the tracer observed them.
  *
- * It takes addresses as the tracer saw them and shares nothing with the
- * encoder, so that a test compares two independent things. Numbers of one
- * thread continue across blocks and across the reuse of its tid.
+ * It shares nothing with the encoder, so that a test compares two independent results.
+ * Addresses are deltas to the same tid's previous one, across blocks and across the
+ * reuse of the tid.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,6 +20,7 @@
 #define OUT_SIZE (1 << 20)
 #define BLOCK_BYTES (64 << 10)
 
+/* The last address of a tid: the base of the next delta. */
 struct last_ip {
 	uint64_t ip;
 	uint32_t tid;
@@ -50,6 +51,7 @@ static void write_out(struct soft_truth *tr)
 	tr->n_out = 0;
 }
 
+/* The entry of tid, or the free one where it belongs. */
 static struct last_ip *slot(struct last_ip *last, size_t n, uint32_t tid)
 {
 	size_t i = tid * 2654435761u & (n - 1);
@@ -115,7 +117,7 @@ int soft_truth_open(struct soft_truth **trp, const char *path,
 	return 0;
 }
 
-/* One block of at most BLOCK_BYTES; returns how many addresses it took. */
+/* Appends a block of at most BLOCK_BYTES; returns how many addresses it holds. */
 static size_t add_block(struct soft_truth *tr, struct last_ip *l,
 			const uint64_t *ips, size_t n)
 {
