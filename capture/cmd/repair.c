@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "capture/cmd/cmd.h"
+#include "common/diag.h"
 #include "perfdata/repair.h"
 
 static void say_found(const char *path, const struct repair_result *r,
@@ -21,16 +22,27 @@ static void say_found(const char *path, const struct repair_result *r,
 		output ? "; written to " : "", output ? output : "");
 }
 
+/* Puts the path in front of an error. */
+static void name_file(const char *path, struct aux_diag *diag)
+{
+	struct aux_diag why = *diag;
+
+	diag_set(diag, why.code, why.offset, "%s: %s", path, why.text);
+}
+
 int cmd_repair(const char *path, const char *output, bool dry_run, bool quiet)
 {
 	const struct repair_options o = {
-		.output = output, .dry_run = dry_run,
+		.way = REPAIR_APPEND, .output = output, .dry_run = dry_run,
 	};
 	struct repair_result r;
 	struct aux_diag diag = { 0 };
 
-	if (repair_file(path, &o, &r, &diag))
+	if (repair_file(path, &o, &r, &diag)) {
+		if (!r.writing && diag.code != AUX_E_INVAL)
+			name_file(path, &diag);
 		return cmd_error(&diag);
+	}
 	if (quiet)
 		return CMD_OK;
 	if (r.complete)

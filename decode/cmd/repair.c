@@ -4,7 +4,7 @@
  * does, and says what it found: one line for one file.
  */
 #include "decode/cmd/rewrite.h"
-#include "perfdata/rewrite_repair.h"
+#include "perfdata/repair.h"
 
 static void say_found(const struct cmd_options *o,
 		      const struct repair_result *r)
@@ -18,11 +18,14 @@ static void say_found(const struct cmd_options *o,
 
 int cmd_repair(const struct cmd_options *o)
 {
-	const struct repair_options options = { .output = o->out_path,
-						.dry_run = o->dry_run };
+	const struct repair_options options = {
+		.way = REPAIR_REWRITE,
+		.output = o->out_path,
+		.dry_run = o->dry_run,
+	};
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
 	struct repair_result r;
-	int rc = rewrite_repair(o->path, &options, &r, &diag);
+	int rc = repair_file(o->path, &options, &r, &diag);
 
 	if (rc < 0)
 		return cmd_failed(r.writing ? NULL : o->path, rc, &diag);

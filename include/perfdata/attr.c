@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
+
 #include "perfdata/impl.h"
 
 #define ATTR_MIN_SIZE 64	/* PERF_ATTR_SIZE_VER0 */
@@ -43,7 +45,7 @@ static void swap_field(uint8_t *p, size_t n)
 	}
 }
 
-static void swap_attr(uint8_t *p, size_t n)
+void attr_swap(uint8_t *p, size_t n)
 {
 	size_t at = 0;
 
@@ -80,7 +82,7 @@ static int attr_parse(const struct aux_reader *r, const uint8_t *p,
 	n = size < sizeof(image) ? size : sizeof(image);
 	memcpy(image, p, n);
 	if (r->info.swapped)
-		swap_attr(image, n);
+		attr_swap(image, n);
 	memcpy(&attr->attr, image, sizeof(image));
 	attr->file_size = (uint32_t)size;
 	return (int)size;
@@ -147,27 +149,13 @@ static void merge_layout(struct attr_table *t, const struct aux_attr *attr)
 		     trailer_pos == l->trailer_pos;
 }
 
-static void *grow(void *v, size_t n, size_t *cap, size_t size)
-{
-	size_t want = *cap ? *cap * 2 : 16;
-
-	if (n < *cap)
-		return v;
-	v = reallocarray(v, want, size);
-	if (v)
-		*cap = want;
-	return v;
-}
-
 static int add_ids(struct attr_table *t, const struct aux_attr *attr,
 		   size_t index)
 {
 	for (uint32_t i = 0; i < attr->n_ids; i++) {
-		void *v = grow(t->ids, t->n_ids, &t->cap_ids, sizeof(*t->ids));
-
-		if (!v)
+		if (array_grow(&t->ids, t->n_ids, &t->cap_ids,
+			       sizeof(*t->ids)))
 			return -AUX_E_NOMEM;
-		t->ids = v;
 		t->ids[t->n_ids++] = (struct attr_id){ attr->ids[i], index };
 	}
 	t->sorted = false;
@@ -176,11 +164,8 @@ static int add_ids(struct attr_table *t, const struct aux_attr *attr,
 
 static int add_attr(struct attr_table *t, struct aux_attr *attr)
 {
-	void *v = grow(t->v, t->n, &t->cap, sizeof(*t->v));
-
-	if (!v)
+	if (array_grow(&t->v, t->n, &t->cap, sizeof(*t->v)))
 		return -AUX_E_NOMEM;
-	t->v = v;
 	merge_layout(t, attr);
 	t->v[t->n] = attr;
 	return add_ids(t, attr, t->n++);

@@ -175,7 +175,7 @@ static void load_event_desc(struct aux_reader *r)
 }
 
 /* A copy of the text with its lines ended by NUL. */
-int features_source(struct aux_reader *r, const void *text, size_t len)
+int reader_keep_source(struct aux_reader *r, const void *text, size_t len)
 {
 	char *copy = arena_string(&r->arena, text, len);
 
@@ -198,7 +198,7 @@ static int load_source(struct aux_reader *r)
 	if (!text || version != 1)
 		return 0;
 	r->source_offset = UINT64_MAX;
-	return features_source(r, text, len);
+	return reader_keep_source(r, text, len);
 }
 
 const char *aux_reader_source(const struct aux_reader *r, const char *key)

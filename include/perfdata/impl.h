@@ -1,19 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The insides of struct aux_reader, shared by reader*.c, records.c, features.c.
- *
- * Invariant: data[0..len) never moves while the reader lives, nor does anything
- * that was handed out; the only state that changes after open is the position.
+ * What the files of perfdata share: the reader's insides, the parts that files
+ * are made of, the recorder's writer.
  */
 #ifndef PERFDATA_IMPL_H
 #define PERFDATA_IMPL_H
+
+#include <pthread.h>
+#include <stdbool.h>
 
 #include <aux/reader.h>
 
 #include "common/bytes.h"
 #include "common/diag.h"
 
-#include "perfdata/spool.h"
+#include "perfdata/perfdata.h"
+#include "perfdata/rewrite.h"
+#include "perfdata/writer.h"
+
+/* ---- the reader ---- */
+
+/*
+ * Invariant: data[0..len) never moves while the reader lives, nor does anything
+ * that was handed out; the only state that changes after open is the position.
+ */
 
 /* Memory that is freed all at once, with the reader. */
 struct arena_block;
@@ -81,6 +91,7 @@ struct inflate {
 	void *stream;		/* ZSTD_DStream */
 	struct inflate_chunk *chunks;
 	size_t n_chunks, cap_chunks;
+	size_t n_freed;		/* salvage: of the first chunks */
 	struct inflate_rec *recs;
 	size_t n_recs, cap_recs;
 	uint64_t n_in, n_out;
@@ -97,6 +108,33 @@ struct segment {
 	uint64_t start, end;	/* clipped to the file */
 	uint64_t cut;		/* bytes of it that the file lacks */
 	bool at_end;		/* it ends where its file does */
+};
+
+/* What was in the frame of one compressed AUXTRACE. */
+struct unpacked {
+	uint64_t offset;	/* of the record in the file */
+	const uint8_t *data;
+	uint64_t len;
+	const char *damage;	/* NULL: none; a text that lives for ever */
+};
+
+struct spool_map {
+	void *p;
+	size_t size;
+};
+
+/* Unpacked frames lie in an unlinked file that is mapped piece by piece. */
+struct spool {
+	int fd;
+	bool opened;
+	struct spool_map *maps;
+	size_t n_maps, cap_maps;
+	uint64_t end;		/* of the file */
+	uint64_t at;		/* next free byte in the last map */
+	struct unpacked *done;	/* by offset */
+	size_t n_done, cap_done;
+	void *stream;		/* ZSTD_DStream */
+	uint8_t *buf;
 };
 
 struct aux_reader {
@@ -118,6 +156,7 @@ struct aux_reader {
 	struct feature features[AUX_FEAT_BITS];
 	struct inflate inflate;
 	struct spool spool;
+	bool salvage;		/* see reader_salvage */
 	bool has_features;	/* any bit is set in the header */
 	const char *source;	/* AUXKIT_SOURCE, lines ended by NUL */
 	size_t source_len;
@@ -140,20 +179,29 @@ static inline bool reader_has(const struct aux_reader *r, uint64_t offset,
 	return offset <= r->file.len && size <= r->file.len - offset;
 }
 
-/* reader.c: over a mapping, which the reader then owns, an error or not. */
-int reader_open_map(struct aux_reader **r, void *map, size_t len,
-		    const char *name, struct aux_diag *diag);
-/* The same; of its bytes the first head_len are `data`, and the n segments of
- * more (allocated, then the reader's) are the data.N. */
-int reader_open_parts(struct aux_reader **r, const struct backing *file,
-		      uint64_t head_len, struct segment *more, size_t n,
-		      const char *name, struct aux_diag *diag);
-
+/* reader.c */
+/* Opens what is behind fd, from its first byte; name is for messages. */
+int reader_open_fd(struct aux_reader **r, int fd, const char *name,
+		   struct aux_diag *diag);
 /* type, misc and size; false: fewer than 8 bytes. size may be below 8. */
 bool reader_header(const struct aux_reader *r, const uint8_t *p, size_t len,
 		   struct aux_event *ev);
 
-/* reader_attr.c */
+/*
+ * For repair: all bytes up to the end of the file count, whatever the header says
+ * of the data, and what cannot be read is passed on as it is: a compressed record
+ * that does not decompress, a body too short for its type, compressed trace.
+ * Rewinds. What next hands out is valid until the next call only.
+ */
+void reader_salvage(struct aux_reader *r);
+/* The records go on to the end of the file, wherever the header lets them end. */
+void reader_extend(struct aux_reader *r);
+/* A file for what does not fit into memory: unlinked, in TMPDIR if possible. */
+int spool_open(void);
+
+/* attr.c */
+/* Turns the n bytes of an attr into the other byte order. */
+void attr_swap(uint8_t *p, size_t n);
 int attr_table_load(struct aux_reader *r, uint64_t offset, uint64_t size,
 		    uint64_t stride, struct aux_diag *diag);
 int attr_table_record(struct aux_reader *r, const struct aux_event *ev,
@@ -168,9 +216,9 @@ void features_locate(struct aux_reader *r, const uint64_t bits[4]);
 void features_record(struct aux_reader *r, const struct aux_event *ev);
 int features_load(struct aux_reader *r);
 /* Keeps a copy of SOURCE text. -AUX_E_NOMEM at worst. */
-int features_source(struct aux_reader *r, const void *text, size_t len);
+int reader_keep_source(struct aux_reader *r, const void *text, size_t len);
 
-/* reader_zstd.c */
+/* zstd.c: records inside COMPRESSED records */
 int inflate_feed(struct aux_reader *r, const struct aux_event *ev,
 		 struct aux_diag *diag);
 /* 1 with *ev framed, 0 when only a partial record (or nothing) is left */
@@ -181,11 +229,19 @@ void inflate_leave(struct inflate *z);
 void inflate_rewind(struct inflate *z);
 void inflate_fini(struct inflate *z);
 
-/* reader_zstd.c: fills ev->auxtrace.payload from a frame, clipped if that is
+/* zstd.c: fills ev->auxtrace.payload from a frame, clipped if that is
  * damaged. An error: none of it can be had here. */
 int unpack_auxtrace(struct aux_reader *r, struct aux_bytes frame,
 		    struct aux_event *ev, struct aux_diag *diag);
 void unpack_fini(struct spool *s);
+
+/* spool.c */
+/* len bytes that will appear at the pointer as they are written to s->fd from *at
+ * on. NULL with diag filled. */
+const uint8_t *spool_reserve(struct spool *s, uint64_t len, uint64_t *at,
+			     struct aux_diag *diag);
+int spool_write(int fd, const void *p, size_t n, uint64_t at);
+void spool_fini(struct spool *s);
 
 /* records_user.c: c is the body */
 void records_auxtrace(struct aux_reader *r, struct cursor *c,
@@ -213,5 +269,252 @@ struct aux_bytes records_array(struct cursor *c, uint64_t n, size_t size);
 /* records.c: fills ev from ev->raw. */
 int records_parse(struct aux_reader *r, struct aux_event *ev,
 		  struct aux_diag *diag);
+
+/* ---- what files are made of: sections.c ---- */
+
+struct event_entry {
+	struct perf_event_attr attr;
+	char *name;		/* NULL: not known */
+	uint64_t *ids;
+	uint32_t n_ids;
+};
+
+/* The events of a file that is being written. Zeroed, it is empty. */
+struct event_list {
+	struct event_entry *v;
+	size_t n, cap;
+	size_t attr_size;	/* of all attrs in the file: that of the largest */
+};
+
+/* Adds an event, whose attr has size bytes; copies the name (NULL: none) and the
+ * ids. -AUX_E_NOMEM at worst. */
+int event_list_add(struct event_list *l, const struct perf_event_attr *attr,
+		   size_t size, const char *name, const uint64_t *ids,
+		   uint32_t n_ids);
+/* The ids, then the attrs, for the place at in the file; what the header says of
+ * them goes into h. */
+void event_list_put(const struct event_list *l, uint64_t at,
+		    struct rewrite_bytes *b, struct aux_file_header *h);
+/* AUX_FEAT_EVENT_DESC */
+void event_list_put_desc(const struct event_list *l, struct rewrite_bytes *b);
+void event_list_fini(struct event_list *l);
+
+/* The header as it stands in the file; its magic is always PERFILE2. */
+void header_image(const struct aux_file_header *h, bool swap,
+		  uint8_t image[sizeof(*h)]);
+/* The table of the sections in v (data NULL: not there), which stands at `at`; the
+ * sections follow in the order of the bits. Sets their bits. */
+void section_put_table(const struct aux_bytes v[AUX_FEAT_BITS], uint64_t at,
+		       struct rewrite_bytes *b, uint64_t bits[4]);
+
+/* A mapped file and its build id, an entry of AUX_FEAT_BUILD_ID. */
+struct build_id {
+	char *path;
+	uint64_t hash;
+	uint32_t pid;		/* names a machine: -1 the host, else a guest */
+	uint16_t cpumode;
+	uint8_t size;
+	uint8_t id[20];
+};
+
+/* Each file once. Zeroed, it is empty. */
+struct build_id_set {
+	struct build_id *v;
+	size_t n, cap;
+	uint32_t *slots;	/* hash table: number of the file + 1 */
+	size_t n_slots;		/* a power of two, or 0 */
+};
+
+/* 1: it was added; 0: it was there; -AUX_E_NOMEM. misc is a record's, size at most
+ * 20; pid counts only in a guest's record. */
+int build_id_set_add(struct build_id_set *s, uint32_t pid, uint16_t misc,
+		     const char *path, const uint8_t *id, size_t size);
+/* One entry; type 0, or BUILD_ID as a record of a pipe. */
+void build_id_put(const struct build_id *f, uint32_t type,
+		  struct rewrite_bytes *b);
+void build_id_set_put(const struct build_id_set *s, struct rewrite_bytes *b);
+void build_id_set_fini(struct build_id_set *s);
+
+/* ---- the writer ---- */
+
+/* Large enough that a flush costs one call, small enough to lose little. */
+#define WRITER_BUF (1 << 20)
+/* Payload from here on goes to the file from where it lies. */
+#define WRITER_DIRECT (64 << 10)
+/* What is compressed at a time: perf allocates as much for every record. More
+ * would not fit into one when it does not shrink, and gains nothing. */
+#define WRITER_ZIN (64 << 10)
+/* What a size field of 16 bits leaves, records being multiples of 8. */
+#define WRITER_REC_MAX 65528
+
+/* The longest that a record waits for the next one to push it out. */
+#define WRITER_PERIOD_MS 200
+
+struct writer_bytes {
+	void *data;	/* NULL: not set */
+	size_t len;
+	bool sent;	/* stands among the data as a record */
+};
+
+struct writer_chunk {	/* an AUXTRACE record that has its place in the file */
+	struct aux_auxtrace_index_entry at;
+	uint64_t len;	/* of the payload, as given */
+	uint32_t stream;
+};
+
+struct writer_buf {
+	struct writer_buf *next;
+	uint8_t data[WRITER_BUF];
+};
+
+/* Whole records that have their place in the file and are being written. */
+struct writer_flight {
+	uint64_t start;
+	struct writer_flight *next;
+};
+
+struct writer_codes;
+struct writer_zstd;
+
+/*
+ * Everything here belongs to the lock; functions below are called with it held,
+ * and those that say so give it up for a while.
+ */
+
+/* The way to the file: a buffer, and places that are being filled without the
+ * lock. */
+struct writer_out {
+	int fd;
+	bool regular;		/* its header can be kept up to date */
+	uint64_t pos;		/* where the buffer goes to in the file */
+	struct writer_buf *buf;
+	size_t used;
+	struct writer_buf *spare;
+	struct writer_flight *flights;	/* in order of their place */
+	bool broken;		/* a write failed: there is a hole at hole */
+	uint64_t hole, hole_end; /* the first; bytes up to hole_end are there */
+};
+
+/* Which threads send, for the order of writes (see write_headers_last). */
+struct writer_senders {
+	bool any;
+	bool shared;		/* more than one so far */
+	pthread_t first;
+	bool alone;		/* the lock is not given up */
+};
+
+struct writer {
+	pthread_mutex_t lock;
+	struct writer_options opt;
+	char *path;
+	char *old_path;		/* where an existing file was moved, or NULL */
+	int error;		/* the first AUX_E_*; nothing is written after */
+	struct aux_diag diag;	/* its text */
+	bool started;		/* the attrs are in the file */
+	bool finished;		/* no more records */
+	struct writer_out out;
+	struct writer_senders senders;
+	struct aux_file_header h;	/* without size of data and features */
+	uint64_t data_end;	/* as the header in the file has it */
+	uint64_t flushed_ms;
+	uint64_t size;		/* what writer_size returns; atomic */
+
+	/* for the sections */
+	struct event_list events;
+	uint64_t first_ns, last_ns;	/* of records with a time; 0 none */
+	struct writer_chunk *chunks;
+	size_t n_chunks, cap_chunks;
+	struct build_id_set build_ids;
+	struct writer_bytes features[AUX_FEAT_BITS];
+
+	struct writer_stream *streams;
+	size_t n_streams, cap_streams;
+	struct writer_codes *codes;
+	struct writer_zstd *zstd;	/* NULL: nothing is compressed */
+};
+
+/* writer.c */
+/* The end of each call that appends: flushes by the clock, gives up the lock. */
+int writer_leave(struct writer *w);
+/* Appends a whole record, built of parts; may give up the
+ * lock before. Starts the file if need be. */
+int writer_append(struct writer *w, const struct iovec *part, int n_parts);
+/* writer_own without the lock. */
+int writer_append_own(struct writer *w, enum aux_own_kind kind,
+		      const void *head, size_t head_len, const void *data,
+		      size_t len);
+
+/* Sets the sticky error. Returns -code of the first one. */
+__attribute__((format(printf, 3, 4)))
+int writer_fail(struct writer *w, int code, const char *fmt, ...);
+int writer_pwrite(struct writer *w, const void *data, size_t len, uint64_t pos);
+/*
+ * Sends the buffer, then len bytes in iov[1..n_iov-1]; iov[0] is for the buffer.
+ * Gives up the lock while it writes. The place is taken before.
+ */
+int writer_send_buf(struct writer *w);
+/* Waits for nothing: sends the buffer until n bytes fit; may give up the lock. */
+int writer_room(struct writer *w, size_t n);
+/* Bytes that need not be whole records: before the data and behind them. */
+int writer_put(struct writer *w, const void *data, size_t len);
+
+/* Writes header, ids and attrs, or their records: now records may follow. */
+int writer_start(struct writer *w);
+
+/* writer_features.c */
+/* Writes all feature sections behind the data and sets their bits. */
+int writer_features_emit(struct writer *w, struct aux_file_header *h);
+void writer_features_free(struct writer *w);
+/* Features as records among the data, as far as they are set and not sent. */
+int writer_features_send(struct writer *w);
+int writer_feature_record(struct writer *w, unsigned bit, const void *data,
+			  size_t len);
+/* What a section holds that the writer knows itself; false: nothing. */
+bool writer_make_section(const struct writer *w, unsigned bit,
+			 struct rewrite_bytes *b);
+
+/* writer_code.c */
+void writer_codes_free(struct writer_codes *c);
+/* A record that may give memory other code: forgets what is known of it. */
+void writer_codes_note(struct writer *w, const struct perf_event_header *rec);
+
+/* writer.c, for repair */
+/*
+ * A writer that goes on behind byte end of an unfinished file, whose header is h.
+ * Nothing is written until writer_resume_commit; the file descriptor is the
+ * writer's then, and the caller's until then. Meanwhile features, build ids and
+ * times may be set.
+ */
+int writer_resume(struct writer **w, const char *path, int fd,
+		  const struct aux_file_header *h, struct aux_diag *diag);
+/* An AUXTRACE record that is in the file, for the index. */
+int writer_resume_chunk(struct writer *w, uint64_t offset, uint16_t size);
+/* Cuts the file at end, adds loss (NULL: none), completes and closes it. */
+int writer_resume_commit(struct writer *w, uint64_t end,
+			 const struct aux_own_loss *loss,
+			 struct aux_diag *diag);
+void writer_resume_abandon(struct writer *w);
+
+/* writer_zstd.c */
+int writer_zstd_open(struct writer *w, struct aux_diag *diag);
+void writer_zstd_free(struct writer *w);
+/* Records are compressed. */
+bool writer_zstd_takes(const struct writer *w);
+/* What was compressed last did not reach the file: from here on they are not. */
+void writer_zstd_stop(struct writer *w);
+/* Keeps a record for compression; false: it does not fit, drain first. */
+bool writer_zstd_add(struct writer *w, const struct iovec *part, int n_parts,
+		     size_t len);
+bool writer_zstd_pending(const struct writer *w);
+/* What was kept goes into the buffer; may give up the lock before. */
+int writer_zstd_drain(struct writer *w);
+/*
+ * Compresses AUX payload; called without the lock. Returns the compressed bytes
+ * in out, and what writer_zstd_release takes back; NULL: leave it as it is.
+ */
+struct writer_zout;
+struct writer_zout *writer_zstd_aux(struct writer *w, const struct iovec *iov,
+				    int n_iov, uint64_t len, struct iovec *out);
+void writer_zstd_release(struct writer *w, struct writer_zout *z);
 
 #endif

@@ -68,7 +68,8 @@ static int end_of_data(struct aux_reader *r, struct aux_diag *diag)
 
 /*
  * perf 6.16 stores ALIGN(16 + data_size, 8) in the 16-bit size, and pads only
- * when that did not overflow: then the record is 16 + data_size bytes.
+ * when that did not overflow: then the record is 16 + data_size bytes, whether
+ * all of them are in the file or not.
  */
 static uint64_t compressed2_size(const struct aux_reader *r, const uint8_t *p,
 				 uint64_t left, uint32_t size)
@@ -78,7 +79,7 @@ static uint64_t compressed2_size(const struct aux_reader *r, const uint8_t *p,
 
 	cursor_bytes(&c, HEADER);
 	want = cursor_u64(&c);
-	if (c.bad || want > left || COMPRESSED2_HEADER + want <= size)
+	if (c.bad || want > r->file.len || COMPRESSED2_HEADER + want <= size)
 		return size;
 	want += COMPRESSED2_HEADER;
 	return (uint16_t)((want + 7) & ~UINT64_C(7)) == size ? want : size;
@@ -629,32 +630,83 @@ int aux_reader_open_mem(struct aux_reader **out, const void *data, size_t len,
 	return finish_open(out, r, 0, diag);
 }
 
-int reader_open_map(struct aux_reader **out, void *map, size_t len,
-		    const char *name, struct aux_diag *diag)
-{
-	const struct backing file = { .data = map, .len = len, .map = map };
-
-	return reader_open_parts(out, &file, len, NULL, 0, name, diag);
-}
-
-int reader_open_parts(struct aux_reader **out, const struct backing *file,
-		      uint64_t head_len, struct segment *more, size_t n,
-		      const char *name, struct aux_diag *diag)
+int reader_open_fd(struct aux_reader **out, int fd, const char *name,
+		   struct aux_diag *diag)
 {
 	struct aux_reader *r = new_reader(name, diag);
-	struct backing b = *file;
 
 	*out = NULL;
-	if (!r) {
-		backing_close(&b);
-		free(more);
+	if (!r)
 		return -AUX_E_NOMEM;
+	return finish_open(out, r, load_fd(&r->file, fd, diag), diag);
+}
+
+static uint64_t round_up(uint64_t n, uint64_t page)
+{
+	return (n + page - 1) & ~(page - 1);
+}
+
+/* Moves the mappings next to each other. What lies between reads as zeros. */
+static int join_maps(struct aux_reader *r, struct reader_map *files, size_t n,
+		     struct aux_diag *diag)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), at = 0, len = 0;
+	struct backing *all = &r->file;
+
+	for (size_t i = 0; i < n; i++)
+		len += round_up(files[i].len, page);
+	all->map = mmap(NULL, len, PROT_READ,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (all->map == MAP_FAILED) {
+		all->map = NULL;
+		return fail_io(diag, "cannot map the files");
 	}
-	r->file = b;
-	r->head_len = head_len;
-	r->more = more;
-	r->n_more = n;
-	return finish_open(out, r, 0, diag);
+	all->data = all->map;
+	all->len = len;
+	for (size_t i = 0; i < n; i++) {
+		struct reader_map *f = &files[i];
+
+		if (i)
+			r->more[i - 1] = (struct segment){ at, at + f->len, 0,
+							   true };
+		if (f->len && mremap((void *)(uintptr_t)f->data, f->len, f->len,
+				     MREMAP_MAYMOVE | MREMAP_FIXED,
+				     (uint8_t *)all->map + at) == MAP_FAILED)
+			return diag_set(diag, AUX_E_IO, AUX_NO_OFFSET,
+					"cannot map %s: %s", f->path,
+					strerror(errno));
+		f->data = NULL;
+		at += round_up(f->len, page);
+	}
+	return 0;
+}
+
+int reader_open_maps(struct aux_reader **out, struct reader_map *files,
+		     size_t n, const char *name, struct aux_diag *diag)
+{
+	struct aux_reader *r = new_reader(name, diag);
+	int rc = 0;
+
+	*out = NULL;
+	if (!r)
+		return -AUX_E_NOMEM;
+	r->head_len = files[0].len;
+	r->n_more = n - 1;
+	r->more = calloc(n, sizeof(*r->more));
+	if (!r->more)
+		rc = diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+			      "out of memory");
+	else if (!files[0].len)
+		rc = diag_set(diag, AUX_E_FORMAT, 0, "its file `data` is empty: "
+			      "not a perf.data file");
+	if (rc == 0)
+		rc = join_maps(r, files, n, diag);
+	return finish_open(out, r, rc, diag);
+}
+
+void reader_set_container(struct aux_reader *r, const char *name)
+{
+	r->info.container = name;
 }
 
 void aux_reader_close(struct aux_reader *r)
@@ -692,29 +744,41 @@ const struct aux_attr *aux_reader_attr_by_id(const struct aux_reader *r,
 	return attr_table_find(&r->attrs, id);
 }
 
+/* Of the file; what is in a compressed one comes next. */
+static int next_framed(struct aux_reader *r, struct aux_event *ev,
+		       struct aux_diag *diag)
+{
+	int ret = reader_frame(r, ev, diag), err;
+
+	if (!ret && r->inflate.pos != r->inflate.end)
+		return diag_set(diag, AUX_E_TRUNCATED, r->inflate.offset,
+				"the compressed records end inside a record");
+	if (ret != 1 || (ev->type != AUX_RECORD_COMPRESSED &&
+			 ev->type != AUX_RECORD_COMPRESSED2))
+		return ret;
+	err = inflate_feed(r, ev, diag);
+	return err && !r->salvage ? err : 1;
+}
+
 /* From what was decompressed, else from the file. */
 static int next_record(struct aux_reader *r, struct aux_event *ev,
 		       struct aux_diag *diag)
 {
 	int ret = inflate_next(r, ev, diag);
 
-	if (!ret) {
-		ret = reader_frame(r, ev, diag);
-		if (!ret && r->inflate.pos != r->inflate.end)
-			return diag_set(diag, AUX_E_TRUNCATED,
-					r->inflate.offset,
-					"the compressed records end inside a "
-					"record");
-		if (ret == 1 && (ev->type == AUX_RECORD_COMPRESSED ||
-				 ev->type == AUX_RECORD_COMPRESSED2)) {
-			int err = inflate_feed(r, ev, diag);
-
-			return err ? err : 1;
-		}
+	if (ret < 0 && r->salvage) {
+		r->inflate.broken = *diag;
+		inflate_leave(&r->inflate);
+		ret = 0;
 	}
-	if (ret == 1 && ev->type == AUX_RECORD_EVENT_UPDATE)
+	if (!ret)
+		ret = next_framed(r, ev, diag);
+	if (ret != 1)
+		return ret;
+	if (ev->type == AUX_RECORD_EVENT_UPDATE)
 		attr_table_update(r, ev);
-	return ret == 1 ? records_parse(r, ev, diag) : ret;
+	ret = records_parse(r, ev, diag);
+	return ret == -AUX_E_FORMAT && r->salvage ? 1 : ret;
 }
 
 /* The next file of a directory; false: that was the last one. */
@@ -821,4 +885,20 @@ void aux_reader_rewind(struct aux_reader *r)
 	memset(&r->error, 0, sizeof(r->error));
 	memset(&r->skipped, 0, sizeof(r->skipped));
 	inflate_rewind(&r->inflate);
+}
+
+void reader_extend(struct aux_reader *r)
+{
+	r->info.unfinished = true;
+	r->first.end = r->head_len;
+	r->first.at_end = true;
+	r->info.data_size = r->first.end - r->info.data_offset;
+}
+
+void reader_salvage(struct aux_reader *r)
+{
+	r->salvage = true;
+	r->first.cut = 0;
+	reader_extend(r);
+	aux_reader_rewind(r);
 }

@@ -59,7 +59,7 @@ int records_auxtrace_zstd(struct aux_reader *r, struct cursor *c,
 		frame.len = ev->auxtrace.zstd_size;
 	ev->auxtrace.h.size = raw_size;
 	ev->auxtrace.exact = true;
-	return unpack_auxtrace(r, frame, ev, diag);
+	return r->salvage ? 0 : unpack_auxtrace(r, frame, ev, diag);
 }
 
 void records_auxtrace_info(struct aux_reader *r, struct cursor *c,
@@ -256,7 +256,7 @@ static void parse_payload(struct aux_reader *r, struct cursor *c,
 		if (r->source && ev->offset <= r->source_offset)
 			break;
 		r->source_offset = ev->offset;
-		c->bad = features_source(r, all.data, all.len) < 0;
+		c->bad = reader_keep_source(r, all.data, all.len) < 0;
 		break;
 	case AUX_OWN_LEDGER:
 		all.len -= all.len % sizeof(struct aux_ledger_entry);
@@ -282,12 +282,8 @@ void records_own(struct aux_reader *r, struct cursor *c, struct aux_event *ev)
 		return;
 	/* The sections of a recorder that came to its end say so; without them
 	 * the header only tells what was there when it was last written. */
-	if (!r->info.pipe && !r->has_features) {
-		r->info.unfinished = true;
-		r->first.end = r->head_len;
-		r->first.at_end = true;
-		r->info.data_size = r->first.end - r->info.data_offset;
-	}
+	if (!r->info.pipe && !r->has_features)
+		reader_extend(r);
 	payload = reader_cursor(r, ev->own.payload.data, len);
 	parse_payload(r, &payload, ev);
 	c->bad = payload.bad;

@@ -14,8 +14,33 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/diag.h"
-#include "perfdata/rewrite_impl.h"
+
+#include "perfdata/impl.h"
+
+#define REWRITE_AUXTRACE 48	/* bytes of the record without its payload */
+
+struct rewrite {
+	int fd;
+	char *path;		/* what it will be called */
+	char *temp;		/* its name until then; NULL: it has none */
+	bool swap;
+	bool started;		/* the data have begun */
+	bool temporary;		/* see rewrite_open_temp */
+	struct aux_file_header h;
+	struct event_list events;
+	uint64_t *index;	/* places of AUXTRACE records */
+	size_t n_index, cap_index;
+	struct aux_bytes features[AUX_FEAT_BITS];	/* data NULL: not set */
+	struct rewrite_bytes desc;
+	struct rewrite_bytes build_ids;	/* collected by rewrite_copy */
+	uint64_t pos;		/* in the file, of the next byte */
+	uint8_t *buf;
+	size_t used;
+	int error;		/* the first AUX_E_*, 0: none */
+	struct aux_diag diag;
+};
 
 /*
  * rewrite: the file itself. It is made without a name in the directory of its
@@ -26,7 +51,7 @@
 
 #define BUF_SIZE ((size_t)1 << 20)
 
-static void rewrite_fail(struct rewrite *w, int code, const char *fmt, ...)
+void rewrite_fail(struct rewrite *w, int code, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -45,6 +70,16 @@ int rewrite_failed(const struct rewrite *w)
 	return -w->error;
 }
 
+static void fail_write(struct rewrite *w, const char *why)
+{
+	if (w->temporary)
+		rewrite_fail(w, AUX_E_IO, "cannot write a temporary file (set "
+			     "TMPDIR to a larger disk): %s", why);
+	else
+		rewrite_fail(w, AUX_E_IO, "%s: cannot write: %s; "
+			     "nothing was left there", w->path, why);
+}
+
 static void write_all(struct rewrite *w, const uint8_t *p, size_t n)
 {
 	while (n && !w->error) {
@@ -53,9 +88,8 @@ static void write_all(struct rewrite *w, const uint8_t *p, size_t n)
 		if (done < 0 && errno == EINTR)
 			continue;
 		if (done <= 0) {
-			rewrite_fail(w, AUX_E_IO, "%s: cannot write: %s; "
-				     "nothing was left there", w->path,
-				     done < 0 ? strerror(errno) : "no progress");
+			fail_write(w, done < 0 ? strerror(errno) :
+						 "no progress");
 			return;
 		}
 		p += done;
@@ -87,7 +121,11 @@ static void rewrite_put_head(struct rewrite *w, const void *data, size_t len)
 	w->used = 0;
 	if (w->error)
 		return;
-	if (pwrite(w->fd, data, len, 0) != (ssize_t)len)
+	if (pwrite(w->fd, data, len, 0) == (ssize_t)len)
+		return;
+	if (w->temporary)
+		fail_write(w, strerror(errno));
+	else
 		rewrite_fail(w, AUX_E_IO, "%s: cannot write its header: %s",
 			     w->path, strerror(errno));
 }
@@ -157,22 +195,32 @@ static int open_file(struct rewrite *w, struct aux_diag *diag)
 	return 0;
 }
 
+static struct rewrite *new_rewrite(bool swapped)
+{
+	struct rewrite *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return NULL;
+	w->fd = -1;
+	w->swap = swapped;
+	w->buf = malloc(BUF_SIZE);
+	if (w->buf)
+		return w;
+	free(w);
+	return NULL;
+}
+
 int rewrite_open(struct rewrite **out, const char *path, const char *input,
 		 bool swapped, struct aux_diag *diag)
 {
-	struct rewrite *w = calloc(1, sizeof(*w));
+	struct rewrite *w = new_rewrite(swapped);
 	int rc = 0;
 
 	*out = NULL;
-	if (w) {
-		w->fd = -1;
-		w->swap = swapped;
-		w->buf = malloc(BUF_SIZE);
-	}
-	if (!w || !w->buf)
-		rc = diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
-			      "out of memory");
-	if (rc == 0 && input)
+	if (!w)
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				"out of memory");
+	if (input)
 		rc = rewrite_refuse_input(path, input, diag);
 	if (rc == 0)
 		rc = find_path(w, path, diag);
@@ -183,6 +231,25 @@ int rewrite_open(struct rewrite **out, const char *path, const char *input,
 	else
 		*out = w;
 	return rc;
+}
+
+int rewrite_open_temp(struct rewrite **out, struct aux_diag *diag)
+{
+	struct rewrite *w = new_rewrite(false);
+
+	*out = NULL;
+	if (!w)
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				"out of memory");
+	w->temporary = true;
+	w->fd = spool_open();
+	if (w->fd < 0) {
+		rewrite_discard(w);
+		return diag_set(diag, AUX_E_IO, AUX_NO_OFFSET,
+				"cannot make a temporary file");
+	}
+	*out = w;
+	return 0;
 }
 
 /* A file without a name gets one beside the path: only that can be renamed. */
@@ -229,11 +296,7 @@ void rewrite_discard(struct rewrite *w)
 		unlink(w->temp);
 	if (w->fd >= 0)
 		close(w->fd);
-	for (size_t i = 0; i < w->n_attrs; i++) {
-		free((void *)(uintptr_t)w->attrs[i].a.ids);
-		free((void *)(uintptr_t)w->attrs[i].a.name);
-	}
-	free(w->attrs);
+	event_list_fini(&w->events);
 	free(w->index);
 	free(w->desc.data);
 	free(w->build_ids.data);
@@ -245,21 +308,7 @@ void rewrite_discard(struct rewrite *w)
 
 #define HEADER 8	/* of a record */
 
-static const uint8_t zeros[128];
-
-void rewrite_put_u32(uint8_t *p, uint32_t v, bool swap)
-{
-	if (swap)
-		v = __builtin_bswap32(v);
-	memcpy(p, &v, sizeof(v));
-}
-
-void rewrite_put_u64(uint8_t *p, uint64_t v, bool swap)
-{
-	if (swap)
-		v = __builtin_bswap64(v);
-	memcpy(p, &v, sizeof(v));
-}
+static const uint8_t zeros[8];
 
 static void put_u16(uint8_t *p, uint16_t v, bool swap)
 {
@@ -268,184 +317,50 @@ static void put_u16(uint8_t *p, uint16_t v, bool swap)
 	memcpy(p, &v, sizeof(v));
 }
 
-void rewrite_bytes_put(struct rewrite_bytes *b, const void *data, size_t len)
-{
-	if (b->len + len > b->cap && !b->oom) {
-		size_t cap = b->cap ? 2 * b->cap : 256;
-		uint8_t *v;
-
-		while (cap < b->len + len)
-			cap *= 2;
-		v = realloc(b->data, cap);
-		b->oom = !v;
-		if (v) {
-			b->data = v;
-			b->cap = cap;
-		}
-	}
-	if (b->oom || !len)
-		return;
-	memcpy(b->data + b->len, data, len);
-	b->len += len;
-}
-
-void rewrite_bytes_u32(struct rewrite_bytes *b, uint32_t v)
-{
-	uint8_t p[4];
-
-	rewrite_put_u32(p, v, b->swap);
-	rewrite_bytes_put(b, p, sizeof(p));
-}
-
-void rewrite_bytes_u64(struct rewrite_bytes *b, uint64_t v)
-{
-	uint8_t p[8];
-
-	rewrite_put_u64(p, v, b->swap);
-	rewrite_bytes_put(b, p, sizeof(p));
-}
-
 /* ---- attrs ---- */
-
-/* Fields of an attr by width, 0 the word of bits; see reader_attr.c. table */
-static const uint8_t attr_fields[] = {
-	4, 4, 8, 8, 8, 8, 0, 4, 4, 8, 8, 8, 8, 4, 4, 8, 4, 2, 2, 4, 4, 8,
-};
-
-static uint8_t reverse_bits(uint8_t v)
-{
-	v = (uint8_t)((v & 0xf0) >> 4 | (v & 0x0f) << 4);
-	v = (uint8_t)((v & 0xcc) >> 2 | (v & 0x33) << 2);
-	return (uint8_t)((v & 0xaa) >> 1 | (v & 0x55) << 1);
-}
-
-static void swap_attr(uint8_t *p, size_t n)
-{
-	size_t at = 0;
-
-	for (size_t i = 0; i < sizeof(attr_fields); i++) {
-		size_t width = attr_fields[i] ? attr_fields[i] : 8;
-
-		if (at + width > n)
-			return;
-		for (size_t k = 0; attr_fields[i] && k < width / 2; k++) {
-			uint8_t v = p[at + k];
-
-			p[at + k] = p[at + width - 1 - k];
-			p[at + width - 1 - k] = v;
-		}
-		for (size_t k = 0; !attr_fields[i] && k < width; k++)
-			p[at + k] = reverse_bits(p[at + k]);
-		at += width;
-	}
-}
 
 void rewrite_attr(struct rewrite *w, const struct aux_attr *a)
 {
-	size_t size = a->file_size, ids = (size_t)a->n_ids * 8;
-	struct rewrite_attr *v;
-
-	v = reallocarray(w->attrs, w->n_attrs + 1, sizeof(*v));
-	if (!v) {
+	if (event_list_add(&w->events, &a->attr, a->file_size, a->name, a->ids,
+			   a->n_ids))
 		rewrite_fail(w, AUX_E_NOMEM, "out of memory");
-		return;
-	}
-	w->attrs = v;
-	v += w->n_attrs;
-	v->a = *a;
-	v->a.ids = ids ? malloc(ids) : NULL;
-	v->a.name = a->name ? strdup(a->name) : NULL;
-	w->n_attrs++;
-	if ((ids && !v->a.ids) || (a->name && !v->a.name)) {
-		rewrite_fail(w, AUX_E_NOMEM, "out of memory");
-		v->a.n_ids = 0;
-		return;
-	}
-	if (ids)
-		memcpy((void *)(uintptr_t)v->a.ids, a->ids, ids);
-	if (size > sizeof(a->attr))
-		size = sizeof(a->attr);
-	if (size > w->attr_size)
-		w->attr_size = size;
 }
 
-/* perf looks for the ids right behind attr.size, so that all have one size. */
-static void put_attr(const struct rewrite *w, struct rewrite_bytes *b,
-		     const struct aux_attr *a)
-{
-	struct perf_event_attr attr = a->attr;
-	uint8_t image[sizeof(attr)];
-
-	attr.size = (uint32_t)w->attr_size;
-	memcpy(image, &attr, sizeof(attr));
-	if (w->swap)
-		swap_attr(image, w->attr_size);
-	rewrite_bytes_put(b, image, w->attr_size);
-}
-
-static void put_string(struct rewrite_bytes *b, const char *s)
-{
-	size_t len = strlen(s) + 1, padded = (len + 63) & ~(size_t)63;
-
-	rewrite_bytes_u32(b, (uint32_t)padded);
-	rewrite_bytes_put(b, s, len);
-	rewrite_bytes_put(b, zeros, padded - len);
-}
-
-/* EVENT_DESC: what the events are called. */
+/* EVENT_DESC says what the events are called: it is needed when one has a name. */
 static void make_event_desc(struct rewrite *w)
 {
-	struct rewrite_bytes *b = &w->desc;
 	bool named = false;
 
-	for (size_t i = 0; i < w->n_attrs; i++)
-		named |= w->attrs[i].a.name != NULL;
+	for (size_t i = 0; i < w->events.n; i++)
+		named |= w->events.v[i].name != NULL;
 	if (!named || rewrite_has_feature(w, AUX_FEAT_EVENT_DESC))
 		return;
-	b->swap = w->swap;
-	rewrite_bytes_u32(b, (uint32_t)w->n_attrs);
-	rewrite_bytes_u32(b, (uint32_t)w->attr_size);
-	for (size_t i = 0; i < w->n_attrs; i++) {
-		const struct aux_attr *a = &w->attrs[i].a;
-
-		put_attr(w, b, a);
-		rewrite_bytes_u32(b, a->n_ids);
-		put_string(b, a->name ? a->name : "");
-		for (uint32_t k = 0; k < a->n_ids; k++)
-			rewrite_bytes_u64(b, a->ids[k]);
-	}
-	rewrite_feature(w, AUX_FEAT_EVENT_DESC, b->data, b->len);
+	w->desc.swap = w->swap;
+	event_list_put_desc(&w->events, &w->desc);
+	rewrite_feature(w, AUX_FEAT_EVENT_DESC, w->desc.data, w->desc.len);
 }
 
-/* Header, ids and attrs: what is before the data. */
-static void start(struct rewrite *w)
+static void put_events(struct rewrite *w)
 {
 	struct rewrite_bytes b = { .swap = w->swap };
-	uint64_t ids_at = sizeof(struct aux_file_header);
 
-	w->started = true;
-	rewrite_bytes_put(&b, zeros, sizeof(struct aux_file_header));
-	for (size_t i = 0; i < w->n_attrs; i++)
-		for (uint32_t k = 0; k < w->attrs[i].a.n_ids; k++)
-			rewrite_bytes_u64(&b, w->attrs[i].a.ids[k]);
-	w->h.size = sizeof(w->h);
-	w->h.attr_size = w->attr_size + 16;
-	w->h.attrs.offset = b.len;
-	for (size_t i = 0; i < w->n_attrs; i++) {
-		uint64_t size = (uint64_t)w->attrs[i].a.n_ids * 8;
-
-		put_attr(w, &b, &w->attrs[i].a);
-		rewrite_bytes_u64(&b, ids_at);
-		rewrite_bytes_u64(&b, size);
-		ids_at += size;
-	}
-	w->h.attrs.size = b.len - w->h.attrs.offset;
-	w->h.data.offset = b.len;
+	event_list_put(&w->events, w->pos, &b, &w->h);
 	if (b.oom)
 		rewrite_fail(w, AUX_E_NOMEM, "out of memory");
-	else
-		rewrite_put(w, b.data, b.len);
+	rewrite_put(w, b.data, b.len);
 	free(b.data);
+}
+
+/* The header, still zeros, and the events, unless these come last. */
+static void start(struct rewrite *w)
+{
+	static const uint8_t header[sizeof(w->h)];
+
+	w->started = true;
+	rewrite_put(w, header, sizeof(header));
+	if (!w->temporary)
+		put_events(w);
+	w->h.data.offset = w->pos;
 }
 
 /* ---- records ---- */
@@ -488,16 +403,10 @@ void rewrite_own(struct rewrite *w, uint16_t kind, const void *payload,
 
 static bool add_index(struct rewrite *w)
 {
-	if (w->n_index == w->cap_index) {
-		size_t cap = w->cap_index ? 2 * w->cap_index : 256;
-		uint64_t *v = reallocarray(w->index, cap, sizeof(*v));
-
-		if (!v) {
-			rewrite_fail(w, AUX_E_NOMEM, "out of memory");
-			return false;
-		}
-		w->index = v;
-		w->cap_index = cap;
+	if (array_grow(&w->index, w->n_index, &w->cap_index,
+		       sizeof(*w->index))) {
+		rewrite_fail(w, AUX_E_NOMEM, "out of memory");
+		return false;
 	}
 	w->index[w->n_index++] = w->pos;
 	return true;
@@ -554,18 +463,8 @@ static void make_index(struct rewrite *w, struct rewrite_bytes *b)
 static void put_features(struct rewrite *w)
 {
 	struct rewrite_bytes table = { .swap = w->swap };
-	uint64_t at = w->pos;
 
-	for (unsigned i = 0; i < AUX_FEAT_BITS; i++)
-		at += w->features[i].data ? 16 : 0;
-	for (unsigned i = 0; i < AUX_FEAT_BITS; i++) {
-		if (!w->features[i].data)
-			continue;
-		rewrite_bytes_u64(&table, at);
-		rewrite_bytes_u64(&table, w->features[i].len);
-		at += w->features[i].len;
-		w->h.features[i / 64] |= UINT64_C(1) << (i % 64);
-	}
+	section_put_table(w->features, w->pos, &table, w->h.features);
 	if (table.oom)
 		rewrite_fail(w, AUX_E_NOMEM, "out of memory");
 	rewrite_put(w, table.data, table.len);
@@ -576,38 +475,60 @@ static void put_features(struct rewrite *w)
 
 static void put_header(struct rewrite *w)
 {
-	const struct aux_file_header *h = &w->h;
-	const uint64_t words[] = {
-		AUX_PERF_MAGIC2, h->size, h->attr_size, h->attrs.offset,
-		h->attrs.size, h->data.offset, h->data.size,
-		h->event_types.offset, h->event_types.size, h->features[0],
-		h->features[1], h->features[2], h->features[3],
-	};
-	uint8_t image[sizeof(words)];
+	uint8_t image[sizeof(w->h)];
 
-	for (size_t i = 0; i < sizeof(words) / 8; i++)
-		rewrite_put_u64(image + 8 * i, words[i], w->swap);
+	header_image(&w->h, w->swap, image);
 	rewrite_put_head(w, image, sizeof(image));
 }
 
-int rewrite_close(struct rewrite *w, struct aux_diag *diag)
+/* What follows the data. After this all of the file is with the kernel. */
+static void finish(struct rewrite *w)
 {
 	struct rewrite_bytes index = { .swap = w->swap };
-	int rc;
 
 	if (!w->started)
 		start(w);
 	w->h.data.size = w->pos - w->h.data.offset;
-	make_index(w, &index);
+	if (!w->temporary)
+		make_index(w, &index);
 	make_event_desc(w);
 	if (index.oom || w->desc.oom)
 		rewrite_fail(w, AUX_E_NOMEM, "out of memory");
 	put_features(w);
+	if (w->temporary)
+		put_events(w);
 	put_header(w);
 	free(index.data);
+}
+
+int rewrite_close(struct rewrite *w, struct aux_diag *diag)
+{
+	int rc;
+
+	finish(w);
 	rc = rewrite_name_file(w);
 	if (rc < 0 && diag)
 		*diag = w->diag;
+	rewrite_discard(w);
+	return rc;
+}
+
+int rewrite_reader(struct rewrite *w, struct aux_reader **r, const char *name,
+		   struct aux_diag *diag)
+{
+	int rc;
+
+	*r = NULL;
+	finish(w);
+	rc = -w->error;
+	if (rc < 0 && diag)
+		*diag = w->diag;
+	if (rc == 0 && lseek(w->fd, 0, SEEK_SET) < 0)
+		rc = diag_set(diag, AUX_E_IO, AUX_NO_OFFSET,
+			      "cannot read a temporary file: %s",
+			      strerror(errno));
+	if (rc == 0)
+		rc = reader_open_fd(r, w->fd, name, diag);
 	rewrite_discard(w);
 	return rc;
 }

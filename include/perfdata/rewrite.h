@@ -31,8 +31,12 @@ struct rewrite_bytes {
 };
 
 void rewrite_bytes_put(struct rewrite_bytes *b, const void *data, size_t len);
+void rewrite_bytes_u16(struct rewrite_bytes *b, uint16_t v);
 void rewrite_bytes_u32(struct rewrite_bytes *b, uint32_t v);
 void rewrite_bytes_u64(struct rewrite_bytes *b, uint64_t v);
+/* A string as features have it: u32 length, then the bytes; both count the zeros
+ * up to a multiple of 64 (perf's NAME_ALIGN). */
+void rewrite_bytes_string(struct rewrite_bytes *b, const char *s);
 /* A copy of v in the file's byte order, at p. */
 void rewrite_put_u32(uint8_t *p, uint32_t v, bool swap);
 void rewrite_put_u64(uint8_t *p, uint64_t v, bool swap);
@@ -44,6 +48,16 @@ void rewrite_put_u64(uint8_t *p, uint64_t v, bool swap);
  */
 int rewrite_open(struct rewrite **w, const char *path, const char *input,
 		 bool swapped, struct aux_diag *diag);
+/*
+ * For an importer: a file without a name, in native byte order, which only
+ * rewrite_reader opens. Its events come after all else, so rewrite_attr may be
+ * called until then: the ids of streams are often known last. It has no index of
+ * AUXTRACE records, which the reader does not use.
+ */
+int rewrite_open_temp(struct rewrite **w, struct aux_diag *diag);
+/* Completes such a file and opens it; name is for messages. Frees w. */
+int rewrite_reader(struct rewrite *w, struct aux_reader **r, const char *name,
+		   struct aux_diag *diag);
 /* -AUX_E_INVAL when path is the file that input names. */
 int rewrite_refuse_input(const char *path, const char *input,
 			 struct aux_diag *diag);
@@ -65,6 +79,9 @@ void rewrite_feature(struct rewrite *w, unsigned bit, const void *data,
 		     size_t len);
 bool rewrite_has_feature(const struct rewrite *w, unsigned bit);
 
+/* The file cannot be what it should be: as any error of these functions. */
+void rewrite_fail(struct rewrite *w, int code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 /* The first error so far, or 0: for loops that would go on for long. */
 int rewrite_failed(const struct rewrite *w);
 /* Completes the file and gives it its name. Frees w. */

@@ -10,6 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/array.h"
+
 #include "perfdata/impl.h"
 
 #define MAP_SIZE (UINT64_C(64) << 20)
@@ -23,7 +25,6 @@ static int fail_spool(struct aux_diag *diag, const char *what)
 
 static int add_map(struct spool *s, uint64_t size, struct aux_diag *diag)
 {
-	struct spool_map *v;
 	void *p;
 
 	if (!s->opened) {
@@ -32,16 +33,9 @@ static int add_map(struct spool *s, uint64_t size, struct aux_diag *diag)
 			return fail_spool(diag, "make");
 		s->opened = true;
 	}
-	if (s->n_maps == s->cap_maps) {
-		size_t cap = s->cap_maps ? 2 * s->cap_maps : 8;
-
-		v = reallocarray(s->maps, cap, sizeof(*v));
-		if (!v)
-			return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
-					"out of memory");
-		s->maps = v;
-		s->cap_maps = cap;
-	}
+	if (array_grow(&s->maps, s->n_maps, &s->cap_maps, sizeof(*s->maps)))
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				"out of memory");
 	if (ftruncate(s->fd, (off_t)(s->end + size)) < 0)
 		return fail_spool(diag, "grow");
 	p = mmap(NULL, size, PROT_READ, MAP_SHARED, s->fd, (off_t)s->end);

@@ -22,8 +22,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/diag.h"
-#include "perfdata/writer_impl.h"
+
+#include "perfdata/impl.h"
 
 /*
  * The writer's way to the file: a buffer, and places given out under the lock
@@ -50,6 +52,11 @@ int writer_fail(struct writer *w, int code, const char *fmt, ...)
 	return -w->error;
 }
 
+static int fail_nomem(struct writer *w)
+{
+	return writer_fail(w, AUX_E_NOMEM, "%s: out of memory", w->path);
+}
+
 static int fail_io(struct writer *w, uint64_t pos, int err)
 {
 	const char *hint = "";
@@ -66,7 +73,7 @@ int writer_pwrite(struct writer *w, const void *data, size_t len, uint64_t pos)
 	const char *p = data;
 
 	while (len) {
-		ssize_t n = pwrite(w->fd, p, len, (off_t)pos);
+		ssize_t n = pwrite(w->out.fd, p, len, (off_t)pos);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -119,8 +126,8 @@ static uint64_t write_out(const struct writer *w, struct iovec *iov, int n_iov,
 		}
 		if (!n_iov)
 			return done;
-		n = w->opt.pipe ? write_pipe(w->fd, iov, n_iov) :
-				  pwritev(w->fd, iov, n_iov,
+		n = w->opt.pipe ? write_pipe(w->out.fd, iov, n_iov) :
+				  pwritev(w->out.fd, iov, n_iov,
 					  (off_t)(pos + done));
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -143,29 +150,29 @@ static uint64_t write_out(const struct writer *w, struct iovec *iov, int n_iov,
 
 static void note_hole(struct writer *w, uint64_t start, uint64_t done, int err)
 {
-	if (!w->broken || start < w->hole) {
-		w->hole = start;
-		w->hole_end = start + done;
+	if (!w->out.broken || start < w->out.hole) {
+		w->out.hole = start;
+		w->out.hole_end = start + done;
 	}
-	w->broken = true;
+	w->out.broken = true;
 	fail_io(w, start + done, err);
 }
 
 /* Up to where the file has no hole. */
 static uint64_t writer_whole(const struct writer *w)
 {
-	uint64_t end = w->flights ? w->flights->start : w->pos;
+	uint64_t end = w->out.flights ? w->out.flights->start : w->out.pos;
 
-	return w->broken && w->hole < end ? w->hole : end;
+	return w->out.broken && w->out.hole < end ? w->out.hole : end;
 }
 
 /* Another buffer while the present one is being written. */
 static struct writer_buf *take_spare(struct writer *w)
 {
-	struct writer_buf *b = w->spare;
+	struct writer_buf *b = w->out.spare;
 
 	if (b)
-		w->spare = b->next;
+		w->out.spare = b->next;
 	else
 		b = malloc(sizeof(*b));
 	return b;
@@ -173,7 +180,7 @@ static struct writer_buf *take_spare(struct writer *w)
 
 static void remove_flight(struct writer *w, struct writer_flight *f)
 {
-	struct writer_flight **p = &w->flights;
+	struct writer_flight **p = &w->out.flights;
 
 	while (*p != f)
 		p = &(*p)->next;
@@ -182,7 +189,7 @@ static void remove_flight(struct writer *w, struct writer_flight *f)
 
 static void add_flight(struct writer *w, struct writer_flight *f)
 {
-	struct writer_flight **p = &w->flights;
+	struct writer_flight **p = &w->out.flights;
 
 	while (*p)
 		p = &(*p)->next;
@@ -193,11 +200,11 @@ static void add_flight(struct writer *w, struct writer_flight *f)
 static int send_pipe(struct writer *w, struct iovec *iov, int n_iov,
 		     uint64_t len)
 {
-	uint64_t start = w->pos, done;
+	uint64_t start = w->out.pos, done;
 	int err;
 
-	w->pos += len;
-	w->used = 0;
+	w->out.pos += len;
+	w->out.used = 0;
 	done = write_out(w, iov, n_iov, start, &err);
 	if (err)
 		note_hole(w, start, done, err);
@@ -224,54 +231,54 @@ static uint64_t write_headers_last(const struct writer *w, struct iovec *iov,
 
 static bool is_shared(struct writer *w)
 {
-	if (!w->shared) {
-		if (!w->sent_any)
-			w->sender = pthread_self();
-		w->sent_any = true;
-		w->shared = !pthread_equal(w->sender, pthread_self());
+	if (!w->senders.shared) {
+		if (!w->senders.any)
+			w->senders.first = pthread_self();
+		w->senders.any = true;
+		w->senders.shared = !pthread_equal(w->senders.first, pthread_self());
 	}
-	return w->shared;
+	return w->senders.shared;
 }
 
 static int writer_send(struct writer *w, struct iovec *iov, int n_iov,
 		       uint64_t len)
 {
-	struct writer_flight f = { .start = w->pos };
-	struct writer_buf *buf = w->buf, *other = NULL;
+	struct writer_flight f = { .start = w->out.pos };
+	struct writer_buf *buf = w->out.buf, *other = NULL;
 	bool shared = is_shared(w);
 	uint64_t done;
 	int err;
 
 	if (w->error)
 		return -w->error;
-	len += w->used;
-	iov[0] = (struct iovec){ buf->data, w->used };
+	len += w->out.used;
+	iov[0] = (struct iovec){ buf->data, w->out.used };
 	if (!len)
 		return 0;
 	if (w->opt.pipe)
 		return send_pipe(w, iov, n_iov, len);
-	if (w->used) {
+	if (w->out.used) {
 		other = take_spare(w);
 		if (!other)
 			return writer_fail(w, AUX_E_NOMEM, "%s: out of memory",
 					   w->path);
-		w->buf = other;
-		w->used = 0;
+		w->out.buf = other;
+		w->out.used = 0;
 	}
-	w->pos += len;
+	w->out.pos += len;
 	add_flight(w, &f);
-	if (!w->alone)
+	if (!w->senders.alone)
 		pthread_mutex_unlock(&w->lock);
 	if (shared && n_iov > 2)
 		done = write_headers_last(w, iov, n_iov, f.start, &err);
 	else
 		done = write_out(w, iov, n_iov, f.start, &err);
-	if (!w->alone)
+	if (!w->senders.alone)
 		pthread_mutex_lock(&w->lock);
 	remove_flight(w, &f);
 	if (other) {
-		buf->next = w->spare;
-		w->spare = buf;
+		buf->next = w->out.spare;
+		w->out.spare = buf;
 	}
 	if (err)
 		note_hole(w, f.start, done, err);
@@ -287,7 +294,7 @@ int writer_send_buf(struct writer *w)
 
 int writer_room(struct writer *w, size_t n)
 {
-	while (!w->error && WRITER_BUF - w->used < n)
+	while (!w->error && WRITER_BUF - w->out.used < n)
 		writer_send_buf(w);
 	return -w->error;
 }
@@ -297,11 +304,11 @@ int writer_put(struct writer *w, const void *data, size_t len)
 	const char *p = data;
 
 	while (len && !writer_room(w, 1)) {
-		size_t n = WRITER_BUF - w->used;
+		size_t n = WRITER_BUF - w->out.used;
 
 		n = len < n ? len : n;
-		memcpy(w->buf->data + w->used, p, n);
-		w->used += n;
+		memcpy(w->out.buf->data + w->out.used, p, n);
+		w->out.used += n;
 		p += n;
 		len -= n;
 	}
@@ -316,29 +323,11 @@ static int writer_declare(struct writer *w)
 	if (!w->started || end <= w->data_end)
 		return 0;
 	w->data_end = end;
-	size = end - w->data_start;
-	if (!w->regular)
+	size = end - w->h.data.offset;
+	if (!w->out.regular)
 		return 0;
 	return writer_pwrite(w, &size, sizeof(size),
 			     offsetof(struct aux_file_header, data.size));
-}
-
-int writer_grow(struct writer *w, void **array, size_t n, size_t *cap,
-		size_t size)
-{
-	size_t want;
-	void *p;
-
-	if (n < *cap)
-		return 0;
-	want = *cap ? *cap * 2 : 16;
-	p = reallocarray(*array, want, size);
-	if (!p)
-		return writer_fail(w, AUX_E_NOMEM, "%s: out of memory",
-				   w->path);
-	*array = p;
-	*cap = want;
-	return 0;
 }
 
 static uint64_t now_ms(void)
@@ -369,7 +358,7 @@ int writer_leave(struct writer *w)
 		w->flushed_ms = now;
 		flush(w);
 	}
-	__atomic_store_n(&w->size, w->pos + w->used, __ATOMIC_RELAXED);
+	__atomic_store_n(&w->size, w->out.pos + w->out.used, __ATOMIC_RELAXED);
 	ret = -w->error;
 	pthread_mutex_unlock(&w->lock);
 	return ret;
@@ -422,9 +411,9 @@ int writer_append(struct writer *w, const struct iovec *part, int n_parts)
 	for (i = 0; !w->error && i < n_parts; i++) {
 		if (!part[i].iov_len)
 			continue;
-		memcpy(w->buf->data + w->used, part[i].iov_base,
+		memcpy(w->out.buf->data + w->out.used, part[i].iov_base,
 		       part[i].iov_len);
-		w->used += part[i].iov_len;
+		w->out.used += part[i].iov_len;
 	}
 	return -w->error;
 }
@@ -507,8 +496,10 @@ static struct writer_stream *find_stream(struct writer *w, uint32_t idx)
 	for (i = 0; i < w->n_streams; i++)
 		if (w->streams[i].idx == idx)
 			return &w->streams[i];
-	if (writer_grow(w, (void **)&w->streams, i, &w->cap_streams, sizeof(*s)))
+	if (array_grow(&w->streams, i, &w->cap_streams, sizeof(*s))) {
+		fail_nomem(w);
 		return NULL;
+	}
 	s = &w->streams[w->n_streams++];
 	*s = (struct writer_stream){ .idx = idx };
 	return s;
@@ -557,11 +548,13 @@ static int place_chunk(struct writer *w, struct chunk *c)
 	struct writer_stream *s = find_stream(w, c->rec.a.idx);
 	struct writer_chunk *e;
 
-	if (!s || writer_grow(w, (void **)&w->chunks, w->n_chunks,
-			      &w->cap_chunks, sizeof(*w->chunks)))
+	if (!s)
 		return -w->error;
+	if (array_grow(&w->chunks, w->n_chunks, &w->cap_chunks,
+		       sizeof(*w->chunks)))
+		return fail_nomem(w);
 	e = &w->chunks[w->n_chunks++];
-	e->at.file_offset = w->pos + w->used;
+	e->at.file_offset = w->out.pos + w->out.used;
 	e->at.size = c->rec.h.size;
 	e->stream = (uint32_t)(s - w->streams);
 	e->len = c->given;
@@ -589,9 +582,9 @@ static int put_chunk(struct writer *w, struct chunk *c)
 		return writer_send(w, c->iov, c->n_iov, total);
 	for (i = 1; i < c->n_iov; i++) {
 		if (c->iov[i].iov_len)
-			memcpy(w->buf->data + w->used, c->iov[i].iov_base,
+			memcpy(w->out.buf->data + w->out.used, c->iov[i].iov_base,
 			       c->iov[i].iov_len);
-		w->used += c->iov[i].iov_len;
+		w->out.used += c->iov[i].iov_len;
 	}
 	return 0;
 }
@@ -608,7 +601,7 @@ static int write_chunk(struct writer *w, const struct aux_rec_auxtrace *a,
 	if (s && a->offset + a->size > s->end)
 		s->end = a->offset + a->size;
 	if (!c->iov)
-		writer_fail(w, AUX_E_NOMEM, "%s: out of memory", w->path);
+		fail_nomem(w);
 	if (!check_open(w) && a->size) {
 		fill_chunk(c, a, packed);
 		put_chunk(w, c);
@@ -696,55 +689,22 @@ const struct writer_stream *writer_streams(struct writer *w, size_t *n)
 
 #define EVENT_UPDATE_NAME 2
 
-static void writer_header(const struct writer *w, struct aux_file_header *h)
-{
-	uint64_t stride = sizeof(struct perf_event_attr) +
-			  sizeof(struct aux_file_section);
-
-	if (w->kept.magic) {
-		*h = w->kept;
-		memset(h->features, 0, sizeof(h->features));
-		return;
-	}
-	memset(h, 0, sizeof(*h));
-	h->magic = AUX_PERF_MAGIC2;
-	h->size = sizeof(*h);
-	h->attr_size = stride;
-	h->attrs.offset = w->attrs_start;
-	h->attrs.size = w->n_attrs * stride;
-	h->data.offset = w->data_start;
-}
-
+/* Header, ids, attrs: the file is one from here on, without any data. */
 static void start_file(struct writer *w)
 {
-	uint64_t ids = sizeof(struct aux_file_header);
-	struct aux_file_header h;
-	size_t i;
+	struct rewrite_bytes b = { 0 };
 
-	w->attrs_start = ids;
-	for (i = 0; i < w->n_attrs; i++)
-		w->attrs_start += w->attrs[i].n_ids * sizeof(uint64_t);
-	w->data_start = w->attrs_start +
-			w->n_attrs * (sizeof(struct perf_event_attr) +
-				      sizeof(struct aux_file_section));
-	w->data_end = w->data_start;
-	writer_header(w, &h);
-	writer_put(w, &h, sizeof(h));
-	for (i = 0; i < w->n_attrs; i++)
-		writer_put(w, w->attrs[i].ids,
-			   w->attrs[i].n_ids * sizeof(uint64_t));
-	for (i = 0; i < w->n_attrs; i++) {
-		struct aux_file_section s = {
-			ids, w->attrs[i].n_ids * sizeof(uint64_t)
-		};
-
-		writer_put(w, &w->attrs[i].attr, sizeof(w->attrs[i].attr));
-		writer_put(w, &s, sizeof(s));
-		ids += s.size;
-	}
+	event_list_put(&w->events, sizeof(w->h), &b, &w->h);
+	w->h.data.offset = sizeof(w->h) + b.len;
+	w->data_end = w->h.data.offset;
+	if (b.oom)
+		fail_nomem(w);
+	writer_put(w, &w->h, sizeof(w->h));
+	writer_put(w, b.data, b.len);
+	free(b.data);
 }
 
-static void put_attr(struct writer *w, const struct writer_attr *a)
+static void put_attr(struct writer *w, const struct event_entry *a)
 {
 	size_t ids = a->n_ids * sizeof(uint64_t);
 	struct {
@@ -763,7 +723,7 @@ static void put_attr(struct writer *w, const struct writer_attr *a)
 	writer_put(w, a->ids, ids);
 }
 
-static void put_name(struct writer *w, const struct writer_attr *a)
+static void put_name(struct writer *w, const struct event_entry *a)
 {
 	static const char zero[8];
 	size_t len = strnlen(a->name, 4096) + 1, pad;
@@ -792,25 +752,25 @@ static void start_pipe(struct writer *w)
 	size_t i;
 
 	writer_put(w, h, sizeof(h));
-	for (i = 0; i < w->n_attrs; i++)
-		put_attr(w, &w->attrs[i]);
-	for (i = 0; i < w->n_attrs; i++)
-		put_name(w, &w->attrs[i]);
+	for (i = 0; i < w->events.n; i++)
+		put_attr(w, &w->events.v[i]);
+	for (i = 0; i < w->events.n; i++)
+		put_name(w, &w->events.v[i]);
 }
 
 int writer_start(struct writer *w)
 {
-	bool was_alone = w->alone;
+	bool was_alone = w->senders.alone;
 
 	w->started = true;
-	w->alone = true;
+	w->senders.alone = true;
 	if (w->opt.pipe)
 		start_pipe(w);
 	else
 		start_file(w);
 	writer_send_buf(w);
 	writer_features_send(w);
-	w->alone = was_alone;
+	w->senders.alone = was_alone;
 	return -w->error;
 }
 
@@ -844,15 +804,15 @@ static int open_file(struct writer *w, struct aux_diag *diag)
 		return diag_set(diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
 				"%s is a pipe or a socket; a recording needs a "
 				"file (or -o - and a redirection)", w->path);
-	w->fd = open(w->path, (w->opt.pipe ? O_WRONLY : O_RDWR) | O_CREAT |
+	w->out.fd = open(w->path, (w->opt.pipe ? O_WRONLY : O_RDWR) | O_CREAT |
 		     O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600);
-	if (w->fd < 0)
+	if (w->out.fd < 0)
 		return diag_set(diag, AUX_E_IO, AUX_NO_OFFSET,
 				"cannot create %s: %s (-o names another file)",
 				w->path, strerror(errno));
-	w->regular = !w->opt.pipe && !fstat(w->fd, &st) && S_ISREG(st.st_mode);
-	if (w->regular)	/* tells auxcap repair that somebody is at work */
-		flock(w->fd, LOCK_EX | LOCK_NB);
+	w->out.regular = !w->opt.pipe && !fstat(w->out.fd, &st) && S_ISREG(st.st_mode);
+	if (w->out.regular)	/* tells auxcap repair that somebody is at work */
+		flock(w->out.fd, LOCK_EX | LOCK_NB);
 	return 0;
 }
 
@@ -863,8 +823,8 @@ static int open_stdout(struct writer *w, struct aux_diag *diag)
 		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
 				"a recording is not for a terminal: redirect "
 				"standard output, or -o names a file");
-	w->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-	if (w->fd < 0)
+	w->out.fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+	if (w->out.fd < 0)
 		return diag_set(diag, AUX_E_IO, AUX_NO_OFFSET,
 				"cannot write to standard output: %s",
 				strerror(errno));
@@ -895,12 +855,12 @@ int writer_open(struct writer **out, const char *path,
 	*out = NULL;
 	if (w) {
 		pthread_mutex_init(&w->lock, NULL);
-		w->fd = -1;
+		w->out.fd = -1;
 		w->opt = o ? *o : (struct writer_options){ 0 };
 		w->path = strdup(path);
-		w->buf = malloc(sizeof(*w->buf));
+		w->out.buf = malloc(sizeof(*w->out.buf));
 	}
-	if (!w || !w->path || !w->buf) {
+	if (!w || !w->path || !w->out.buf) {
 		writer_close(w, NULL);
 		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 				"%s: out of memory", path);
@@ -917,30 +877,15 @@ int writer_open(struct writer **out, const char *path,
 static int add_attr(struct writer *w, const struct perf_event_attr *attr,
 		    const char *name, const uint64_t *ids, uint32_t n_ids)
 {
-	struct writer_attr *a;
+	struct perf_event_attr whole = *attr;
 
 	if (w->started)
 		return writer_fail(w, AUX_E_INVAL,
 				   "%s: an event after the first record",
 				   w->path);
-	if (writer_grow(w, (void **)&w->attrs, w->n_attrs, &w->cap_attrs,
-			sizeof(*w->attrs)))
-		return -w->error;
-	a = &w->attrs[w->n_attrs];
-	a->attr = *attr;
-	a->attr.size = sizeof(a->attr);
-	a->n_ids = n_ids;
-	a->name = strdup(name);
-	a->ids = malloc((n_ids + 1) * sizeof(*ids));
-	if (!a->name || !a->ids) {
-		free(a->name);
-		free(a->ids);
-		return writer_fail(w, AUX_E_NOMEM, "%s: out of memory",
-				   w->path);
-	}
-	if (n_ids)
-		memcpy(a->ids, ids, n_ids * sizeof(*ids));
-	w->n_attrs++;
+	whole.size = sizeof(whole);
+	if (event_list_add(&w->events, &whole, sizeof(whole), name, ids, n_ids))
+		return fail_nomem(w);
 	return 0;
 }
 
@@ -966,7 +911,7 @@ int writer_attr_add(struct writer *w, const struct perf_event_attr *attr,
 /* The end of the whole records in [hole, hole_end): reads them back. */
 static uint64_t find_whole(const struct writer *w)
 {
-	uint64_t at = w->hole;
+	uint64_t at = w->out.hole;
 
 	for (;;) {
 		struct {
@@ -974,7 +919,7 @@ static uint64_t find_whole(const struct writer *w)
 			uint64_t aux_size;
 		} r = { .aux_size = 0 };
 		uint64_t len;
-		ssize_t n = pread(w->fd, &r, sizeof(r), (off_t)at);
+		ssize_t n = pread(w->out.fd, &r, sizeof(r), (off_t)at);
 
 		if (n < (ssize_t)sizeof(r.h) || r.h.size < sizeof(r.h))
 			return at;
@@ -982,7 +927,7 @@ static uint64_t find_whole(const struct writer *w)
 		if (r.h.type == AUX_RECORD_AUXTRACE ||
 		    r.h.type == AUX_RECORD_AUXKIT_AUXTRACE_ZSTD)
 			len += r.aux_size;
-		if (len > w->hole_end || at > w->hole_end - len)
+		if (len > w->out.hole_end || at > w->out.hole_end - len)
 			return at;
 		at += len;
 	}
@@ -1004,16 +949,16 @@ static void drop_chunks(struct writer *w, uint64_t end)
 /* Makes the file end behind its last whole record, for a fresh start there. */
 static void cut_back(struct writer *w)
 {
-	uint64_t end = w->hole;
+	uint64_t end = w->out.hole;
 
-	if (w->data_start && end >= w->data_start && !w->opt.pipe)
+	if (w->h.data.offset && end >= w->h.data.offset && !w->opt.pipe)
 		end = find_whole(w);
 	drop_chunks(w, end);
 	writer_zstd_stop(w);
-	w->used = 0;
-	w->pos = end;
-	w->broken = false;
-	if (w->regular && ftruncate(w->fd, (off_t)end))
+	w->out.used = 0;
+	w->out.pos = end;
+	w->out.broken = false;
+	if (w->out.regular && ftruncate(w->out.fd, (off_t)end))
 		return;	/* then the header alone says where it ends */
 }
 
@@ -1043,15 +988,15 @@ static void put_back(struct writer *w, const struct aside *a)
 /* What is buffered is whole records: all of it, or what there was before. */
 static void drain(struct writer *w, struct aside *a)
 {
-	if (!w->broken) {
+	if (!w->out.broken) {
 		put_aside(w, a);
 		if (writer_zstd_pending(w))
 			writer_zstd_drain(w);
 		writer_send_buf(w);
 	}
-	if (w->broken)
+	if (w->out.broken)
 		cut_back(w);
-	drop_chunks(w, w->pos);	/* and what memory was missing for */
+	drop_chunks(w, w->out.pos);	/* and what memory was missing for */
 	put_aside(w, a);
 	writer_declare(w);
 }
@@ -1060,13 +1005,13 @@ static void finish(struct writer *w)
 {
 	struct aside a = { 0 };
 
-	w->alone = true;
+	w->senders.alone = true;
 	if (!w->started)
 		writer_start(w);
 	drain(w, &a);
 	put_back(w, &a);
 	w->finished = true;
-	w->size = w->pos;
+	w->size = w->out.pos;
 }
 
 int writer_finish(struct writer *w)
@@ -1085,15 +1030,14 @@ int writer_finish(struct writer *w)
 static void add_features(struct writer *w)
 {
 	uint64_t end = w->data_end;
-	struct aux_file_header h;
+	struct aux_file_header h = w->h;
 
-	writer_header(w, &h);
-	h.data.size = end - w->data_start;
+	h.data.size = end - w->h.data.offset;
 	/* the data are declared first, the features when they are there */
 	writer_pwrite(w, &h, sizeof(h), 0);
 	if (writer_features_emit(w, &h)) {
 		memset(h.features, 0, sizeof(h.features));
-		if (w->regular && ftruncate(w->fd, (off_t)end))
+		if (w->out.regular && ftruncate(w->out.fd, (off_t)end))
 			writer_fail(w, AUX_E_IO, "%s: %s", w->path,
 				    strerror(errno));
 	}
@@ -1102,20 +1046,20 @@ static void add_features(struct writer *w)
 
 bool writer_headless(const struct writer *w)
 {
-	return w->error && !w->opt.pipe && w->pos < w->data_start;
+	return w->error && !w->opt.pipe && w->out.pos < w->h.data.offset;
 }
 
 /* The last records: what was set since, the ledger before all. */
 static void send_last(struct writer *w, struct aside *a)
 {
-	struct writer_desc d = { 0 };
+	struct rewrite_bytes b = { 0 };
 
 	w->finished = false;
 	writer_features_send(w);
-	if (w->opt.pipe && writer_desc_make(w, AUX_FEAT_SAMPLE_TIME, &d) &&
-	    !d.bad)
-		writer_feature_record(w, AUX_FEAT_SAMPLE_TIME, d.data, d.len);
-	free(d.data);
+	if (w->opt.pipe && writer_make_section(w, AUX_FEAT_SAMPLE_TIME, &b) &&
+	    !b.oom)
+		writer_feature_record(w, AUX_FEAT_SAMPLE_TIME, b.data, b.len);
+	free(b.data);
 	drain(w, a);
 	w->finished = true;
 }
@@ -1141,17 +1085,12 @@ static void complete(struct writer *w)
 static void free_writer(struct writer *w)
 {
 	struct writer_buf *b;
-	size_t i;
 
-	for (i = 0; i < w->n_attrs; i++) {
-		free(w->attrs[i].name);
-		free(w->attrs[i].ids);
-	}
-	while ((b = w->spare)) {
-		w->spare = b->next;
+	event_list_fini(&w->events);
+	while ((b = w->out.spare)) {
+		w->out.spare = b->next;
 		free(b);
 	}
-	free(w->attrs);
 	free(w->chunks);
 	free(w->streams);
 	writer_features_free(w);
@@ -1159,7 +1098,7 @@ static void free_writer(struct writer *w)
 	writer_zstd_free(w);
 	free(w->old_path);
 	free(w->path);
-	free(w->buf);
+	free(w->out.buf);
 	pthread_mutex_destroy(&w->lock);
 	free(w);
 }
@@ -1170,9 +1109,9 @@ int writer_close(struct writer *w, struct aux_diag *diag)
 
 	if (!w)
 		return 0;
-	if (w->fd >= 0) {
+	if (w->out.fd >= 0) {
 		complete(w);
-		if (close(w->fd))
+		if (close(w->out.fd))
 			writer_fail(w, AUX_E_IO, "%s: close: %s", w->path,
 				    strerror(errno));
 	}
@@ -1191,12 +1130,12 @@ void writer_discard(struct writer *w, struct aux_diag *diag)
 		return;
 	if (w->error && diag)
 		*diag = w->diag;
-	if (w->fd >= 0 && !w->opt.pipe && !fstat(w->fd, &st) &&
+	if (w->out.fd >= 0 && !w->opt.pipe && !fstat(w->out.fd, &st) &&
 	    S_ISREG(st.st_mode) && !unlink(w->path) && w->old_path &&
 	    rename(w->old_path, w->path))
 		w->error = AUX_E_IO;	/* then it stays where it is */
-	if (w->fd >= 0)
-		close(w->fd);
+	if (w->out.fd >= 0)
+		close(w->out.fd);
 	free_writer(w);
 }
 
@@ -1214,32 +1153,31 @@ int writer_resume(struct writer **out, const char *path, int fd,
 	*out = NULL;
 	if (w) {
 		pthread_mutex_init(&w->lock, NULL);
-		w->fd = -1;
+		w->out.fd = -1;
 		w->path = strdup(path);
-		w->buf = malloc(sizeof(*w->buf));
+		w->out.buf = malloc(sizeof(*w->out.buf));
 	}
-	if (!w || !w->path || !w->buf) {
+	if (!w || !w->path || !w->out.buf) {
 		writer_resume_abandon(w);
 		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 				"%s: out of memory", path);
 	}
-	w->fd = fd;
-	w->regular = true;
-	w->alone = true;
+	w->out.fd = fd;
+	w->out.regular = true;
+	w->senders.alone = true;
 	w->started = true;
 	w->finished = true;	/* features that are set are not written yet */
-	w->kept = *h;
-	w->attrs_start = h->attrs.offset;
-	w->data_start = h->data.offset;
+	w->h = *h;
+	memset(w->h.features, 0, sizeof(w->h.features));
 	*out = w;
 	return 0;
 }
 
 int writer_resume_chunk(struct writer *w, uint64_t offset, uint16_t size)
 {
-	if (writer_grow(w, (void **)&w->chunks, w->n_chunks, &w->cap_chunks,
-			sizeof(*w->chunks)))
-		return -w->error;
+	if (array_grow(&w->chunks, w->n_chunks, &w->cap_chunks,
+		       sizeof(*w->chunks)))
+		return fail_nomem(w);
 	w->chunks[w->n_chunks++] = (struct writer_chunk){
 		.at = { offset, size },
 	};
@@ -1251,10 +1189,10 @@ int writer_resume_commit(struct writer *w, uint64_t end,
 {
 	unsigned bit;
 
-	w->pos = end;
-	w->data_end = w->data_start;
+	w->out.pos = end;
+	w->data_end = w->h.data.offset;
 	w->finished = false;
-	if (ftruncate(w->fd, (off_t)end))
+	if (ftruncate(w->out.fd, (off_t)end))
 		writer_fail(w, AUX_E_IO, "%s: %s", w->path, strerror(errno));
 	for (bit = 0; bit < AUX_FEAT_BITS; bit++)
 		w->features[bit].sent = true;	/* there they were found */
@@ -1267,6 +1205,6 @@ void writer_resume_abandon(struct writer *w)
 {
 	if (!w)
 		return;
-	w->fd = -1;
+	w->out.fd = -1;
 	writer_close(w, NULL);
 }

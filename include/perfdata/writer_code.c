@@ -13,7 +13,7 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "perfdata/writer_impl.h"
+#include "perfdata/impl.h"
 
 #define N_SEEN 8192	/* powers of two */
 #define N_RANGES 8192

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "perfdata/writer_impl.h"
+#include "perfdata/buildid.h"
+#include "perfdata/impl.h"
 
 /*
  * What feature sections hold that the writer knows itself.
@@ -18,127 +19,38 @@
  * Strings are a u32 length and that many bytes, NUL padded to 64.
  */
 
-#define NAME_ALIGN 64
-#define MISC_BUILD_ID_SIZE (1 << 15)
 #define COMP_ZSTD 1
 
-/* One entry of AUX_FEAT_BUILD_ID; the path follows, padded to NAME_ALIGN. */
-struct build_id_entry {
-	struct perf_event_header h;
-	uint32_t pid;
-	uint8_t id[20];
-	uint8_t id_size;
-	uint8_t reserved[3];
-};
-AUX_ASSERT_SIZE(struct build_id_entry, 36);
-
-static void add(struct writer_desc *d, const void *p, size_t len)
+static void put_index(const struct writer *w, struct rewrite_bytes *b)
 {
-	size_t cap = d->cap;
-	uint8_t *data;
-
-	while (cap - d->len < len)
-		cap = cap ? cap * 2 : 1024;
-	if (cap != d->cap) {
-		data = d->bad ? NULL : realloc(d->data, cap);
-		if (!data) {
-			d->bad = true;
-			return;
-		}
-		d->data = data;
-		d->cap = cap;
-	}
-	if (len)
-		memcpy(d->data + d->len, p, len);
-	d->len += len;
+	rewrite_bytes_u64(b, w->n_chunks);
+	for (size_t i = 0; i < w->n_chunks; i++)
+		rewrite_bytes_put(b, &w->chunks[i].at, sizeof(w->chunks[i].at));
 }
 
-/* len bytes, then zeros up to a multiple of NAME_ALIGN. */
-static void add_padded(struct writer_desc *d, const char *s, size_t len)
+static void put_time(const struct writer *w, struct rewrite_bytes *b)
 {
-	static const char zero[NAME_ALIGN];
-
-	add(d, s, len);
-	add(d, zero, -len & (NAME_ALIGN - 1));
+	rewrite_bytes_u64(b, w->first_ns);
+	rewrite_bytes_u64(b, w->last_ns);
 }
 
-static void add_string(struct writer_desc *d, const char *s)
+static void put_compressed(const struct writer *w, struct rewrite_bytes *b)
 {
-	uint32_t size = (uint32_t)strlen(s) + 1;
-	uint32_t padded = (size + NAME_ALIGN - 1) & ~(NAME_ALIGN - 1);
+	/* version, type, level, ratio (perf only prints it), size of a piece */
+	const uint32_t v[5] = { 1, COMP_ZSTD, (uint32_t)w->opt.zstd_level, 1,
+				WRITER_ZIN };
 
-	add(d, &padded, sizeof(padded));
-	add_padded(d, s, size);
+	rewrite_bytes_put(b, v, sizeof(v));
 }
 
-static void add_event_desc(const struct writer *w, struct writer_desc *d)
-{
-	const uint32_t head[2] = { (uint32_t)w->n_attrs,
-				   sizeof(struct perf_event_attr) };
-	size_t i;
-
-	add(d, head, sizeof(head));
-	for (i = 0; i < w->n_attrs; i++) {
-		const struct writer_attr *a = &w->attrs[i];
-
-		add(d, &a->attr, sizeof(a->attr));
-		add(d, &a->n_ids, sizeof(a->n_ids));
-		add_string(d, a->name);
-		add(d, a->ids, a->n_ids * sizeof(*a->ids));
-	}
-}
-
-static void add_build_id(struct writer_desc *d, const struct writer_file *f,
-			 uint32_t type)
-{
-	size_t len = strlen(f->path) + 1;
-	size_t padded = (len + NAME_ALIGN - 1) & ~(size_t)(NAME_ALIGN - 1);
-	struct build_id_entry e = {
-		.h.type = type,
-		.h.misc = f->cpumode | MISC_BUILD_ID_SIZE,
-		.h.size = (uint16_t)(sizeof(e) + padded),
-		.pid = f->pid,
-		.id_size = f->id_size,
-	};
-
-	memcpy(e.id, f->id, f->id_size);
-	add(d, &e, sizeof(e));
-	add_padded(d, f->path, len);
-}
-
-static void add_index(const struct writer *w, struct writer_desc *d)
-{
-	uint64_t n = w->n_chunks;
-	size_t i;
-
-	add(d, &n, sizeof(n));
-	for (i = 0; i < w->n_chunks; i++)
-		add(d, &w->chunks[i].at, sizeof(w->chunks[i].at));
-}
-
-static void add_time(const struct writer *w, struct writer_desc *d)
-{
-	uint64_t range[2] = { w->first_ns, w->last_ns };
-
-	add(d, range, sizeof(range));
-}
-
-static void add_compressed(const struct writer *w, struct writer_desc *d)
-{
-	/* version, type, level, ratio (nobody asks), size of a piece */
-	uint32_t v[5] = { 1, COMP_ZSTD, (uint32_t)w->opt.zstd_level, 1,
-			  WRITER_ZIN };
-
-	add(d, v, sizeof(v));
-}
-
-static bool writer_desc_has(const struct writer *w, unsigned bit)
+/* What a section holds that the writer knows itself: at most these five. */
+static bool has_own(const struct writer *w, unsigned bit)
 {
 	switch (bit) {
 	case AUX_FEAT_BUILD_ID:
-		return w->n_files > 0;
+		return w->build_ids.n > 0;
 	case AUX_FEAT_EVENT_DESC:
-		return w->n_attrs > 0;
+		return w->events.n > 0;
 	case AUX_FEAT_AUXTRACE:
 		return w->n_chunks > 0;
 	case AUX_FEAT_SAMPLE_TIME:
@@ -150,42 +62,39 @@ static bool writer_desc_has(const struct writer *w, unsigned bit)
 	}
 }
 
-bool writer_desc_make(const struct writer *w, unsigned bit,
-		      struct writer_desc *d)
+bool writer_make_section(const struct writer *w, unsigned bit,
+			 struct rewrite_bytes *b)
 {
-	size_t i;
-
-	if (!writer_desc_has(w, bit))
+	if (!has_own(w, bit))
 		return false;
 	if (bit == AUX_FEAT_BUILD_ID)
-		for (i = 0; i < w->n_files; i++)
-			add_build_id(d, &w->files[i], 0);
+		build_id_set_put(&w->build_ids, b);
 	else if (bit == AUX_FEAT_EVENT_DESC)
-		add_event_desc(w, d);
+		event_list_put_desc(&w->events, b);
 	else if (bit == AUX_FEAT_AUXTRACE)
-		add_index(w, d);
+		put_index(w, b);
 	else if (bit == AUX_FEAT_SAMPLE_TIME)
-		add_time(w, d);
+		put_time(w, b);
 	else if (bit == AUX_FEAT_COMPRESSED)
-		add_compressed(w, d);
+		put_compressed(w, b);
 	return true;
 }
 
 /* In a pipe: a HEADER_BUILD_ID record. */
-static int writer_build_id_record(struct writer *w, const struct writer_file *f)
+static int send_build_id(struct writer *w, const struct build_id *id)
 {
-	struct writer_desc d = { 0 };
+	struct rewrite_bytes b = { 0 };
 	struct iovec part;
 
 	if (!w->started && writer_start(w))
 		return -w->error;
-	add_build_id(&d, f, AUX_RECORD_BUILD_ID);
-	part = (struct iovec){ d.data, d.len };
-	if (d.bad)
+	build_id_put(id, AUX_RECORD_BUILD_ID, &b);
+	part = (struct iovec){ b.data, b.len };
+	if (b.oom)
 		writer_fail(w, AUX_E_NOMEM, "%s: out of memory", w->path);
-	else if (d.len <= WRITER_REC_MAX)
+	else if (b.len <= WRITER_REC_MAX)
 		writer_append(w, &part, 1);
-	free(d.data);
+	free(b.data);
 	return -w->error;
 }
 
@@ -249,15 +158,15 @@ static int put_tracing_data(struct writer *w, const void *data, size_t len)
 		.h.size = sizeof(r),
 		.size = (uint32_t)(len + pad),
 	};
-	bool was_alone = w->alone;
+	bool was_alone = w->senders.alone;
 
 	if (writer_zstd_pending(w))
 		writer_zstd_drain(w);
-	w->alone = true;	/* it is longer than the buffer, and one record */
+	w->senders.alone = true;	/* it is longer than the buffer, and one record */
 	writer_put(w, &r, sizeof(r));
 	writer_put(w, data, len);
 	writer_put(w, zero, pad);
-	w->alone = was_alone;
+	w->senders.alone = was_alone;
 	return -w->error;
 }
 
@@ -294,7 +203,7 @@ int writer_feature_record(struct writer *w, unsigned bit, const void *data,
 static int send_one(struct writer *w, unsigned bit)
 {
 	struct writer_bytes *f = &w->features[bit];
-	struct writer_desc d = { 0 };
+	struct rewrite_bytes b = { 0 };
 
 	f->sent = true;
 	if (bit == AUX_FEAT_AUXKIT_SOURCE)
@@ -303,12 +212,12 @@ static int send_one(struct writer *w, unsigned bit)
 		return put_own(w, AUX_OWN_LEDGER, f);
 	if (f->data)
 		return writer_feature_record(w, bit, f->data, f->len);
-	writer_desc_make(w, bit, &d);
-	if (d.bad)
+	writer_make_section(w, bit, &b);
+	if (b.oom)
 		writer_fail(w, AUX_E_NOMEM, "%s: out of memory", w->path);
-	else if (d.len)
-		writer_feature_record(w, bit, d.data, d.len);
-	free(d.data);
+	else if (b.len)
+		writer_feature_record(w, bit, b.data, b.len);
+	free(b.data);
 	return -w->error;
 }
 
@@ -318,7 +227,7 @@ static bool is_known(const struct writer *w, unsigned bit)
 	if (w->features[bit].data)
 		return true;
 	return (bit == AUX_FEAT_EVENT_DESC || bit == AUX_FEAT_COMPRESSED) &&
-	       writer_desc_has(w, bit);
+	       has_own(w, bit);
 }
 
 int writer_features_send(struct writer *w)
@@ -330,8 +239,6 @@ int writer_features_send(struct writer *w)
 			send_one(w, bit);
 	return -w->error;
 }
-
-#define HOST_MACHINE UINT32_MAX
 
 static int set_feature(struct writer *w, unsigned bit, const void *data,
 		       size_t len)
@@ -368,90 +275,21 @@ int writer_feature(struct writer *w, unsigned bit, const void *data, size_t len)
 	return ret;
 }
 
-/* FNV-1a */
-static uint64_t hash_file(const char *path, const uint8_t *id, size_t id_size)
+static int add_build_id(struct writer *w, uint32_t pid, uint16_t cpumode,
+			const char *path, const uint8_t *id, size_t id_size)
 {
-	uint64_t h = 0xcbf29ce484222325;
-	size_t i;
+	int is_new;
 
-	for (i = 0; path[i]; i++)
-		h = (h ^ (uint8_t)path[i]) * 0x100000001b3;
-	for (i = 0; i < id_size; i++)
-		h = (h ^ id[i]) * 0x100000001b3;
-	return h;
-}
-
-/* The slot of this file, or the free one where it belongs. */
-static uint32_t *find_slot(const struct writer *w, uint64_t hash, uint32_t pid,
-			   const char *path, const uint8_t *id, size_t id_size)
-{
-	size_t i = hash & (w->n_slots - 1);
-
-	for (; w->file_slots[i]; i = (i + 1) & (w->n_slots - 1)) {
-		const struct writer_file *f = &w->files[w->file_slots[i] - 1];
-
-		if (f->hash == hash && f->pid == pid && f->id_size == id_size &&
-		    !memcmp(f->id, id, id_size) && !strcmp(f->path, path))
-			break;
-	}
-	return &w->file_slots[i];
-}
-
-static int grow_slots(struct writer *w)
-{
-	size_t i, n = w->n_slots ? w->n_slots * 2 : 64;
-	uint32_t *slots;
-
-	if (w->n_files * 2 < w->n_slots)
-		return 0;
-	slots = calloc(n, sizeof(*slots));
-	if (!slots)
-		return writer_fail(w, AUX_E_NOMEM, "%s: out of memory",
-				   w->path);
-	free(w->file_slots);
-	w->file_slots = slots;
-	w->n_slots = n;
-	for (i = 0; i < w->n_files; i++) {
-		size_t at = w->files[i].hash & (n - 1);
-
-		while (slots[at])
-			at = (at + 1) & (n - 1);
-		slots[at] = (uint32_t)i + 1;
-	}
-	return 0;
-}
-
-static int add_file(struct writer *w, uint32_t pid, uint16_t cpumode,
-		    const char *path, const uint8_t *id, size_t id_size)
-{
-	struct writer_file *f;
-	uint32_t *slot;
-	uint64_t hash;
-
-	if (!id_size || id_size > sizeof(f->id))
+	if (!id_size || id_size > BUILDID_MAX)
 		return writer_fail(w, AUX_E_INVAL, "%s: build id of %zu bytes",
 				   w->path, id_size);
-	if (grow_slots(w) ||
-	    writer_grow(w, (void **)&w->files, w->n_files, &w->cap_files,
-			sizeof(*w->files)))
-		return -w->error;
-	hash = hash_file(path, id, id_size);
-	slot = find_slot(w, hash, pid, path, id, id_size);
-	if (*slot)
-		return 0;
-	f = &w->files[w->n_files];
-	memset(f, 0, sizeof(*f));
-	f->path = strdup(path);
-	if (!f->path)
+	is_new = build_id_set_add(&w->build_ids, pid, cpumode, path, id,
+				  id_size);
+	if (is_new < 0)
 		return writer_fail(w, AUX_E_NOMEM, "%s: out of memory",
 				   w->path);
-	f->hash = hash;
-	f->pid = pid;
-	f->cpumode = cpumode;
-	f->id_size = (uint8_t)id_size;
-	memcpy(f->id, id, id_size);
-	*slot = (uint32_t)++w->n_files;
-	return w->opt.pipe ? writer_build_id_record(w, f) : 0;
+	return is_new && w->opt.pipe ?
+		send_build_id(w, &w->build_ids.v[w->build_ids.n - 1]) : 0;
 }
 
 int writer_build_id(struct writer *w, uint32_t pid, uint16_t cpumode,
@@ -459,73 +297,56 @@ int writer_build_id(struct writer *w, uint32_t pid, uint16_t cpumode,
 {
 	int ret;
 
-	cpumode &= PERF_RECORD_MISC_CPUMODE_MASK;
-	if (cpumode <= PERF_RECORD_MISC_HYPERVISOR)
-		pid = HOST_MACHINE;
 	pthread_mutex_lock(&w->lock);
-	ret = add_file(w, pid, cpumode, path, id, id_size);
+	ret = add_build_id(w, pid, cpumode, path, id, id_size);
 	pthread_mutex_unlock(&w->lock);
 	return ret;
 }
 
-/* Our own are records among the data, see writer_featrec.c. */
-static bool has_feature(const struct writer *w, unsigned bit)
+/*
+ * What the sections hold: bytes that were set win over what the writer itself
+ * knows. made keeps what is made here. Our own features are records among the
+ * data, never sections.
+ */
+static void collect_sections(struct writer *w, struct aux_bytes *v,
+			     struct rewrite_bytes *made)
 {
-	if (bit > AUX_FEAT_PMU_CAPS)
-		return false;
-	return w->features[bit].data || writer_desc_has(w, bit);
-}
+	for (unsigned bit = 0; bit <= AUX_FEAT_PMU_CAPS; bit++) {
+		const struct writer_bytes *f = &w->features[bit];
 
-/* Bytes that were set win over what the writer itself knows. */
-static void emit_feature(struct writer *w, unsigned bit)
-{
-	const struct writer_bytes *f = &w->features[bit];
-	struct writer_desc d = { 0 };
-
-	if (f->data) {
-		writer_put(w, f->data, f->len);
-		return;
+		if (f->data)
+			v[bit] = (struct aux_bytes){ f->data, f->len };
+		else if (writer_make_section(w, bit, &made[bit]))
+			v[bit] = (struct aux_bytes){ made[bit].data,
+						     made[bit].len };
+		if (made[bit].oom)
+			writer_fail(w, AUX_E_NOMEM, "%s: out of memory",
+				    w->path);
 	}
-	writer_desc_make(w, bit, &d);
-	if (d.bad)
-		writer_fail(w, AUX_E_NOMEM, "%s: out of memory", w->path);
-	else
-		writer_put(w, d.data, d.len);
-	free(d.data);
 }
 
 int writer_features_emit(struct writer *w, struct aux_file_header *h)
 {
-	struct aux_file_section table[AUX_FEAT_BITS];
-	size_t n = 0, i = 0;
+	struct rewrite_bytes made[AUX_FEAT_PMU_CAPS + 1] = { 0 }, table = { 0 };
+	struct aux_bytes v[AUX_FEAT_BITS] = { 0 };
 	unsigned bit;
 
-	for (bit = 0; bit < AUX_FEAT_BITS; bit++)
-		n += has_feature(w, bit);
-	memset(table, 0, sizeof(table));
-	writer_put(w, table, n * sizeof(*table));
-	for (bit = 0; bit < AUX_FEAT_BITS && !w->error; bit++) {
-		if (!has_feature(w, bit))
-			continue;
-		table[i].offset = w->pos + w->used;
-		emit_feature(w, bit);
-		table[i].size = w->pos + w->used - table[i].offset;
-		h->features[bit / 64] |= UINT64_C(1) << (bit % 64);
-		i++;
-	}
-	if (writer_send_buf(w))
-		return -w->error;
-	return writer_pwrite(w, table, n * sizeof(*table), w->data_end);
+	collect_sections(w, v, made);
+	section_put_table(v, w->data_end, &table, h->features);
+	if (table.oom)
+		writer_fail(w, AUX_E_NOMEM, "%s: out of memory", w->path);
+	writer_put(w, table.data, table.len);
+	for (bit = 0; bit <= AUX_FEAT_PMU_CAPS && !w->error; bit++)
+		writer_put(w, v[bit].data, v[bit].len);
+	for (bit = 0; bit <= AUX_FEAT_PMU_CAPS; bit++)
+		free(made[bit].data);
+	free(table.data);
+	return writer_send_buf(w);
 }
 
 void writer_features_free(struct writer *w)
 {
-	size_t i;
-
-	for (i = 0; i < w->n_files; i++)
-		free(w->files[i].path);
-	for (i = 0; i < AUX_FEAT_BITS; i++)
+	build_id_set_fini(&w->build_ids);
+	for (size_t i = 0; i < AUX_FEAT_BITS; i++)
 		free(w->features[i].data);
-	free(w->files);
-	free(w->file_slots);
 }

@@ -10,14 +10,15 @@
  * second call's bytes for the first's.
  * AUX payload: one frame each, made by any number of threads at a time.
  */
-#ifdef HAVE_ZSTD
 #include <stdlib.h>
 #include <string.h>
+#ifdef HAVE_ZSTD
 #include <zstd.h>
+#endif
 
-#include "common/diag.h"
+#include "perfdata/impl.h"
 
-#include "perfdata/writer_impl.h"
+#ifdef HAVE_ZSTD
 
 /* Input that always fits into one record, even when it does not shrink: a frame
  * header of 18 bytes, and blocks, at most 196 of them, with 3 bytes each. */
@@ -150,7 +151,7 @@ static size_t pad_blocks(uint8_t *p, size_t len)
 static int put_compressed(struct writer *w, const uint8_t *data, size_t len)
 {
 	struct perf_event_header h = { .type = AUX_RECORD_COMPRESSED };
-	uint8_t *p = w->buf->data + w->used;
+	uint8_t *p = w->out.buf->data + w->out.used;
 	ZSTD_inBuffer in = { data, len, 0 };
 	ZSTD_outBuffer out = { p + sizeof(h), OUT_MAX - 21, 0 };
 	size_t left = ZSTD_compressStream2(w->zstd->stream, &out, &in,
@@ -165,7 +166,7 @@ static int put_compressed(struct writer *w, const uint8_t *data, size_t len)
 				   out.size);
 	h.size = (uint16_t)(sizeof(h) + pad_blocks(out.dst, out.pos));
 	memcpy(p, &h, sizeof(h));
-	w->used += h.size;
+	w->out.used += h.size;
 	return 0;
 }
 
@@ -265,4 +266,60 @@ struct writer_zout *writer_zstd_aux(struct writer *w, const struct iovec *iov,
 	*out = (struct iovec){ o->data, n };
 	return o;
 }
+
+#else /* !HAVE_ZSTD: refused when the file is opened, with the reason */
+
+int writer_zstd_open(struct writer *w, struct aux_diag *diag)
+{
+	return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+			"%s: this build cannot compress: install libzstd-dev "
+			"and build again, or record uncompressed", w->path);
+}
+
+void writer_zstd_free(struct writer *w)
+{
+	(void)w;
+}
+
+bool writer_zstd_takes(const struct writer *w)
+{
+	(void)w;
+	return false;
+}
+
+void writer_zstd_stop(struct writer *w)
+{
+	(void)w;
+}
+
+bool writer_zstd_add(struct writer *w, const struct iovec *part, int n_parts,
+		     size_t len)
+{
+	(void)w, (void)part, (void)n_parts, (void)len;
+	return false;
+}
+
+bool writer_zstd_pending(const struct writer *w)
+{
+	(void)w;
+	return false;
+}
+
+int writer_zstd_drain(struct writer *w)
+{
+	return -w->error;
+}
+
+struct writer_zout *writer_zstd_aux(struct writer *w, const struct iovec *iov,
+				    int n_iov, uint64_t len, struct iovec *out)
+{
+	(void)w, (void)iov, (void)n_iov, (void)len, (void)out;
+	return NULL;
+}
+
+void writer_zstd_release(struct writer *w, struct writer_zout *z)
+{
+	(void)w, (void)z;
+}
+
 #endif

@@ -236,10 +236,10 @@ static void mapped(const void *data, size_t n, bool has_base, const char *want,
 	struct aux_reader *r = NULL;
 	struct aux_event ev;
 	char got[256] = "";
-	int rc;
+	int rc = container_build_init(&b, "x", 0, &diag);
 
-	container_build_init(&b, "x", 0);
-	rc = container_elf_map(&b, &f, &m, has_base, &diag);
+	if (rc == 0)
+		rc = container_elf_map(&b, &f, &m, has_base, &diag);
 	if (rc == 0)
 		rc = container_build_open(&b, &r, "x", &diag);
 	while (rc == 0 && aux_reader_next(r, &ev, NULL) == 1)

@@ -6,59 +6,27 @@
  * known last. Payloads are written straight from where they lie; the result is
  * mapped, so neither has to fit into memory.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <aux/decoder.h>
 
-#include "decode/lib/import/builder.h"
-#include "perfdata/impl.h"
+#include "common/array.h"
 
-#define BUFFER 65536
+#include "decode/lib/import/builder.h"
+
 #define SAMPLE_TYPE \
 	(PERF_SAMPLE_TID | PERF_SAMPLE_CPU | PERF_SAMPLE_IDENTIFIER)
 #define TRAILER(b) ((b)->timed ? 32 : 24)
-#define STRING_ALIGN 64	/* as perf pads the strings of its features */
 
 static void fail(struct container_build *b, int code, const char *text)
 {
-	if (!b->error.code)
-		diag_set(&b->error, code, AUX_NO_OFFSET, "%s", text);
-}
-
-static void write_at(struct container_build *b, const void *p, size_t n,
-		     uint64_t at)
-{
-	if (b->error.code || !n)
-		return;
-	if (spool_write(b->fd, p, n, at) < 0)
-		diag_set(&b->error, AUX_E_IO, AUX_NO_OFFSET,
-			 "cannot write a temporary file (set TMPDIR to a larger "
-			 "disk): %s", strerror(errno));
-}
-
-static void flush(struct container_build *b)
-{
-	write_at(b, b->buf, b->n, b->end - b->n);
-	b->n = 0;
+	rewrite_fail(b->w, code, "%s", text);
 }
 
 static void put(struct container_build *b, const void *p, size_t n)
 {
-	if (b->error.code || !n)
-		return;
-	if (n > BUFFER - b->n)
-		flush(b);
-	if (n > BUFFER) {
-		write_at(b, p, n, b->end);
-	} else {
-		memcpy(b->buf + b->n, p, n);
-		b->n += n;
-	}
-	b->end += n;
+	rewrite_record(b->w, p, n);
 }
 
 static void put_u32(struct container_build *b, uint32_t v)
@@ -73,7 +41,7 @@ static void put_u64(struct container_build *b, uint64_t v)
 
 static void put_zeros(struct container_build *b, size_t n)
 {
-	static const uint8_t zeros[STRING_ALIGN];
+	static const uint8_t zeros[8];
 
 	put(b, zeros, n);
 }
@@ -109,47 +77,35 @@ static void put_trailer(struct container_build *b, struct container_who who,
 	put_u64(b, id);
 }
 
-void container_build_init(struct container_build *b, const char *event,
-			  uint64_t config)
+int container_build_init(struct container_build *b, const char *event,
+			 uint64_t config, struct aux_diag *diag)
 {
-	memset(b, 0, sizeof(*b));
-	b->event = event;
-	b->config = config;
-	b->fd = spool_open();
-	b->buf = malloc(BUFFER);
-	if (!b->buf)
-		fail(b, AUX_E_NOMEM, "out of memory");
-	else if (b->fd < 0)
-		fail(b, AUX_E_IO, "cannot make a temporary file");
-	put_zeros(b, sizeof(struct aux_file_header) - STRING_ALIGN);
-	put_zeros(b, STRING_ALIGN);
+	*b = (struct container_build){ .event = event, .config = config };
+	return rewrite_open_temp(&b->w, diag);
 }
 
 void container_build_fini(struct container_build *b)
 {
-	if (b->fd >= 0)
-		close(b->fd);
+	rewrite_discard(b->w);
 	for (size_t i = 0; i < b->n_features; i++)
-		free(b->features[i].text);
+		free(b->features[i].data);
 	free(b->streams);
 	free(b->uses);
-	free(b->buf);
-	b->fd = -1;
 }
 
 void container_build_feature(struct container_build *b, unsigned bit,
 			     const char *text)
 {
-	struct container_feature *f = &b->features[b->n_features];
+	struct rewrite_bytes *f = &b->features[b->n_features];
 
-	if (b->error.code || b->n_features == CONTAINER_FEATURES)
+	if (b->n_features == CONTAINER_FEATURES)
 		return;
-	f->bit = bit;
-	f->text = strdup(text);
-	if (f->text)
-		b->n_features++;
-	else
+	b->n_features++;
+	rewrite_bytes_string(f, text);
+	if (f->oom)
 		fail(b, AUX_E_NOMEM, "out of memory");
+	else
+		rewrite_feature(b->w, bit, f->data, f->len);
 }
 
 void container_build_info(struct container_build *b, uint32_t type,
@@ -217,29 +173,16 @@ void container_build_record(struct container_build *b, uint32_t type,
 	put_trailer(b, who, 1);
 }
 
-static void grow_streams(struct container_build *b)
-{
-	size_t cap = b->cap_streams ? 2 * b->cap_streams : 16;
-	void *v = reallocarray(b->streams, cap, sizeof(*b->streams));
-	void *u = reallocarray(b->uses, cap, sizeof(*b->uses));
-
-	if (v)
-		b->streams = v;
-	if (u)
-		b->uses = u;
-	if (v && u)
-		b->cap_streams = cap;
-	else
-		fail(b, AUX_E_NOMEM, "out of memory");
-}
-
 static bool add_stream(struct container_build *b, struct container_who who)
 {
 	if (b->n_streams == CONTAINER_STREAMS)
 		fail(b, AUX_E_LIMIT, "more than 4096 trace buffers");
-	if (!b->error.code && b->n_streams == b->cap_streams)
-		grow_streams(b);
-	if (b->error.code)
+	else if (array_grow(&b->streams, b->n_streams, &b->cap_streams,
+			    sizeof(*b->streams)) ||
+		 array_grow(&b->uses, b->n_streams, &b->cap_uses,
+			    sizeof(*b->uses)))
+		fail(b, AUX_E_NOMEM, "out of memory");
+	if (rewrite_failed(b->w))
 		return false;
 	b->streams[b->n_streams++] = who;
 	return true;
@@ -311,121 +254,39 @@ static void put_index(struct container_build *b)
 	}
 }
 
-static void put_string(struct container_build *b, const char *s)
+/* One event for all streams, with an id for each; for none, one id. */
+static void put_event(struct container_build *b)
 {
-	size_t len = strlen(s) + 1;
-	size_t room = (len + STRING_ALIGN - 1) & ~(size_t)(STRING_ALIGN - 1);
-
-	put_u32(b, (uint32_t)room);
-	put(b, s, len);
-	put_zeros(b, room - len);
-}
-
-static struct perf_event_attr make_attr(const struct container_build *b)
-{
-	return (struct perf_event_attr){
-		.type = CONTAINER_PMU, .size = sizeof(struct perf_event_attr),
-		.config = b->config,
-		.sample_type = SAMPLE_TYPE | (b->timed ? PERF_SAMPLE_TIME : 0),
-		.sample_id_all = 1,
+	uint32_t n = b->n_streams ? (uint32_t)b->n_streams : 1;
+	uint64_t *ids = calloc(n, sizeof(*ids));
+	struct aux_attr a = {
+		.attr = {
+			.type = CONTAINER_PMU, .size = sizeof(a.attr),
+			.config = b->config,
+			.sample_type = SAMPLE_TYPE |
+				       (b->timed ? PERF_SAMPLE_TIME : 0),
+			.sample_id_all = 1,
+		},
+		.file_size = sizeof(a.attr),
+		.ids = ids, .n_ids = n, .name = b->event,
 	};
-}
 
-static void put_ids(struct container_build *b)
-{
-	for (size_t i = 0; i == 0 || i < b->n_streams; i++)
-		put_u64(b, i + 1);
-}
-
-static void put_event_desc(struct container_build *b)
-{
-	struct perf_event_attr attr = make_attr(b);
-
-	put_u32(b, 1);
-	put_u32(b, sizeof(attr));
-	put(b, &attr, sizeof(attr));
-	put_u32(b, b->n_streams ? (uint32_t)b->n_streams : 1);
-	put_string(b, b->event);
-	put_ids(b);
-}
-
-static int by_bit(const void *x, const void *y)
-{
-	const struct container_feature *p = x, *q = y;
-
-	return p->bit < q->bit ? -1 : p->bit > q->bit;
-}
-
-/* The table lies right behind the records; its sections follow. */
-static void put_features(struct container_build *b, struct aux_file_header *h)
-{
-	struct aux_file_section s[CONTAINER_FEATURES + 1];
-	uint64_t table = b->end;
-	size_t n = b->n_features;
-
-	if (n < CONTAINER_FEATURES)
-		b->features[n++].bit = AUX_FEAT_EVENT_DESC;
-	qsort(b->features, n, sizeof(b->features[0]), by_bit);
-	put_zeros(b, 0);
-	for (size_t i = 0; i < n; i++)
-		put_zeros(b, sizeof(s[0]));
-	for (size_t i = 0; i < n; i++) {
-		const struct container_feature *f = &b->features[i];
-
-		h->features[f->bit / 64] |= UINT64_C(1) << f->bit % 64;
-		s[i].offset = b->end;
-		if (f->text)
-			put_string(b, f->text);
-		else
-			put_event_desc(b);
-		s[i].size = b->end - s[i].offset;
-	}
-	b->n_features = n;
-	flush(b);
-	write_at(b, s, n * sizeof(s[0]), table);
-}
-
-static void put_ends(struct container_build *b)
-{
-	struct aux_file_header h = {
-		.magic = AUX_PERF_MAGIC2, .size = sizeof(h),
-		.attr_size = sizeof(struct perf_event_attr) +
-			     sizeof(struct aux_file_section),
-	};
-	struct perf_event_attr attr = make_attr(b);
-	struct aux_file_section ids;
-
-	put_index(b);
-	h.data.offset = sizeof(h);
-	h.data.size = b->end - sizeof(h);
-	put_features(b, &h);
-	ids.offset = b->end;
-	put_ids(b);
-	ids.size = b->end - ids.offset;
-	h.attrs.offset = b->end;
-	h.attrs.size = h.attr_size;
-	put(b, &attr, sizeof(attr));
-	put(b, &ids, sizeof(ids));
-	flush(b);
-	write_at(b, &h, sizeof(h), 0);
+	for (uint32_t i = 0; ids && i < n; i++)
+		ids[i] = i + 1;
+	if (ids)
+		rewrite_attr(b->w, &a);
+	else
+		fail(b, AUX_E_NOMEM, "out of memory");
+	free(ids);
 }
 
 int container_build_open(struct container_build *b, struct aux_reader **r,
 			 const char *name, struct aux_diag *diag)
 {
-	void *map;
+	struct rewrite *w = b->w;
 
-	*r = NULL;
-	put_ends(b);
-	if (b->error.code) {
-		if (diag)
-			*diag = b->error;
-		return -b->error.code;
-	}
-	map = mmap(NULL, b->end, PROT_READ, MAP_PRIVATE, b->fd, 0);
-	if (map == MAP_FAILED)
-		return diag_set(diag, AUX_E_IO, AUX_NO_OFFSET,
-				"cannot map a temporary file: %s",
-				strerror(errno));
-	return reader_open_map(r, map, b->end, name, diag);
+	put_index(b);
+	put_event(b);
+	b->w = NULL;
+	return rewrite_reader(w, r, name, diag);
 }

@@ -16,6 +16,7 @@
 #include <aux/reader.h>
 
 #include "decode/lib/import/import.h"
+#include "perfdata/rewrite.h"
 
 #define CONTAINER_PMU 8		/* attr.type of the trace's event */
 #define CONTAINER_STREAMS 4096	/* at most */
@@ -52,30 +53,22 @@ struct container_use {
 	unsigned n;
 };
 
-struct container_feature {
-	unsigned bit;
-	char *text;
-};
-
 struct container_build {
-	int fd;
-	uint64_t end;		/* of the file, with what is in buf */
-	uint8_t *buf;
-	size_t n;		/* in buf */
-	struct aux_diag error;
+	struct rewrite *w;
 	uint64_t config;	/* of the trace's event */
 	const char *event;	/* its name */
 	bool timed;		/* records have times; set it before the first */
 	struct container_who *streams;	/* id - 1 is the index */
 	struct container_use *uses;	/* as many as streams, at most */
-	size_t n_streams, cap_streams, n_uses;
-	struct container_feature features[CONTAINER_FEATURES];
+	size_t n_streams, cap_streams, n_uses, cap_uses;
+	struct rewrite_bytes features[CONTAINER_FEATURES];
 	size_t n_features;
 };
 
-/* event: the PMU's name, which lives longer than b. Always call fini. */
-void container_build_init(struct container_build *b, const char *event,
-			  uint64_t config);
+/* event: the PMU's name, which lives longer than b. Call fini after an error, too,
+ * and nothing else. */
+int container_build_init(struct container_build *b, const char *event,
+			 uint64_t config, struct aux_diag *diag);
 void container_build_fini(struct container_build *b);
 
 /* A string of AUX_FEAT_*, CPUID say. */

@@ -13,15 +13,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/bytes.h"
 #include "common/diag.h"
 
 #include "decode/lib/import/import.h"
-#include "perfdata/impl.h"
+#include "perfdata/perfdata.h"
 
 #define MAX_PARTS 65536
 #define DIR_VERSION 1
@@ -30,7 +28,6 @@
 struct parts {
 	struct container_file *v;
 	size_t n;
-	struct segment *segs;	/* of v[1..n) */
 };
 
 static bool probe(const struct container_source *s)
@@ -94,40 +91,6 @@ static int map_parts(struct parts *p, const char *path, struct aux_diag *diag)
 	return rc;
 }
 
-/* Moves the mappings next to each other. What lies between reads as zeros. */
-static int join(struct parts *p, struct backing *all, struct aux_diag *diag)
-{
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), at = 0, len = 0;
-
-	for (size_t i = 0; i < p->n; i++)
-		len += (p->v[i].len + page - 1) & ~(page - 1);
-	all->map = mmap(NULL, len, PROT_READ,
-			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (all->map == MAP_FAILED) {
-		all->map = NULL;
-		return diag_set(diag, AUX_E_IO, AUX_NO_OFFSET,
-				"cannot map the files: %s", strerror(errno));
-	}
-	all->data = all->map;
-	all->len = len;
-	for (size_t i = 0; i < p->n; i++) {
-		struct container_file *f = &p->v[i];
-
-		if (i)
-			p->segs[i - 1] = (struct segment){ at, at + f->len, 0,
-							   true };
-		if (f->len && mremap((void *)(uintptr_t)f->data, f->len, f->len,
-				     MREMAP_MAYMOVE | MREMAP_FIXED,
-				     (uint8_t *)all->map + at) == MAP_FAILED)
-			return diag_set(diag, AUX_E_IO, AUX_NO_OFFSET,
-					"cannot map %s: %s", f->path,
-					strerror(errno));
-		f->data = NULL;
-		at += (f->len + page - 1) & ~(page - 1);
-	}
-	return 0;
-}
-
 /* Of another version nobody knows what is where. */
 static int check_version(const struct aux_reader *r, struct aux_diag *diag)
 {
@@ -149,22 +112,21 @@ static int check_version(const struct aux_reader *r, struct aux_diag *diag)
 static int open_parts(struct aux_reader **r, struct parts *p, const char *path,
 		      struct aux_diag *diag)
 {
-	struct backing all = { 0 };
-	uint64_t head;
-	int rc = map_parts(p, path, diag);
+	struct reader_map *maps = calloc(p->n, sizeof(*maps));
+	int rc;
 
-	if (rc == 0 && !p->v[0].len)
-		rc = diag_set(diag, AUX_E_FORMAT, 0, "its file `data` is empty: "
-			      "not a perf.data file");
-	head = p->v[0].len;
+	if (!maps)
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				"out of memory");
+	rc = map_parts(p, path, diag);
+	for (size_t i = 0; i < p->n; i++)
+		maps[i] = (struct reader_map){ p->v[i].data, p->v[i].len,
+					       p->v[i].path };
 	if (rc == 0)
-		rc = join(p, &all, diag);
-	if (rc < 0) {
-		backing_close(&all);
-		free(p->segs);
-		return rc;
-	}
-	rc = reader_open_parts(r, &all, head, p->segs, p->n - 1, path, diag);
+		rc = reader_open_maps(r, maps, p->n, path, diag);
+	for (size_t i = 0; i < p->n; i++)
+		p->v[i].data = maps[i].data;	/* NULL: the reader has it */
+	free(maps);
 	if (rc == 0 && p->n > 1)
 		rc = check_version(*r, diag);
 	if (rc < 0) {
@@ -197,14 +159,8 @@ static int open_dir(struct aux_reader **r, const struct container_source *s,
 		return rc;
 	p.n++;
 	p.v = calloc(p.n, sizeof(*p.v));
-	p.segs = calloc(p.n, sizeof(*p.segs));
-	if (p.v && p.segs) {
-		rc = open_parts(r, &p, s->path, diag);
-	} else {
-		free(p.segs);
-		rc = diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
-			      "out of memory");
-	}
+	rc = p.v ? open_parts(r, &p, s->path, diag) :
+		   diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET, "out of memory");
 	for (size_t i = 0; p.v && i < p.n; i++)
 		container_unmap_file(&p.v[i]);
 	free(p.v);

@@ -12,7 +12,7 @@
 #include "common/diag.h"
 
 #include "decode/lib/import/import.h"
-#include "perfdata/impl.h"
+#include "perfdata/perfdata.h"
 
 /* table, the first that claims a path has it */
 static const struct container_format *const formats[] = {
@@ -146,7 +146,7 @@ static int open_as(struct aux_reader **r, const struct container_format *f,
 	int rc = f->open(r, s, diag);
 
 	if (rc == 0 && !f->is_perf)
-		(*r)->info.container = f->name;
+		reader_set_container(*r, f->name);
 	return rc;
 }
 

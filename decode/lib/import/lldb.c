@@ -320,7 +320,7 @@ static int build_bundle(struct lldb_bundle *l)
 		rc = lldb_put_processes(l);
 	if (rc == 0)
 		rc = cpus ? put_cpu_streams(l, cpus) : put_thread_streams(l);
-	if (rc == 0 && !l->b->n_streams && !l->b->error.code)
+	if (rc == 0 && !l->b->n_streams && !rewrite_failed(l->b->w))
 		rc = lldb_fail(l, &top, "", "no trace is named");
 	return rc;
 }
@@ -349,9 +349,10 @@ static int open_bundle(struct aux_reader **r, const struct container_source *s,
 	struct container_build b;
 	struct lldb_bundle l = { .b = &b, .diag = diag };
 	struct container_file f = { 0 };
-	int rc;
+	int rc = container_build_init(&b, "intel_pt//", 0, diag);
 
-	container_build_init(&b, "intel_pt//", 0);
+	if (rc < 0)
+		return rc;
 	l.dir = s->is_dir ? strdup(s->path) : container_dirname(s->path);
 	if (!l.dir)
 		rc = diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,

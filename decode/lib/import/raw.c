@@ -204,10 +204,10 @@ static int open_raw(struct aux_reader **r, const struct container_source *s,
 		    struct aux_diag *diag)
 {
 	struct container_build b;
-	int rc;
+	int rc = container_build_init(&b, "intel_pt//", 0, diag);
 
-	container_build_init(&b, "intel_pt//", 0);
-	rc = build_raw(&b, s->o, diag);
+	if (rc == 0)
+		rc = build_raw(&b, s->o, diag);
 	if (rc == 0)
 		rc = container_build_open(&b, r, s->path, diag);
 	container_build_fini(&b);

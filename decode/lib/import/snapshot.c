@@ -557,9 +557,11 @@ static int open_snapshot(struct aux_reader **r,
 {
 	struct container_build b;
 	struct snapshot_dir s;
-	int rc = snapshot_read(&s, src->path, src->is_dir, diag);
+	int rc = container_build_init(&b, "cs_etm//", 0, diag);
 
-	container_build_init(&b, "cs_etm//", 0);
+	if (rc < 0)
+		return rc;
+	rc = snapshot_read(&s, src->path, src->is_dir, diag);
 	if (rc == 0 && s.n_links > MAX_SOURCES)
 		rc = diag_set(diag, AUX_E_LIMIT, AUX_NO_OFFSET,
 			      "more than %d trace sources", MAX_SOURCES);

@@ -9,12 +9,17 @@
  * Also AUXTRACE payloads, each one frame: they go to a spool file (reader_spool.c),
  * so what is kept needs no memory.
  */
-#ifdef HAVE_ZSTD
 #include <stdlib.h>
 #include <string.h>
+#ifdef HAVE_ZSTD
 #include <zstd.h>
+#endif
+
+#include "common/array.h"
 
 #include "perfdata/impl.h"
+
+#ifdef HAVE_ZSTD
 
 #define CHUNK_SIZE (1 << 20)
 #define CHUNK_ROOM (1 << 17)	/* start a new chunk when less is left */
@@ -34,17 +39,11 @@ static int fail_nomem(struct aux_diag *diag)
 static int add_chunk(struct inflate *z, size_t room)
 {
 	size_t keep = z->n_chunks ? z->chunks[z->chunk].len - z->pos : 0;
-	struct inflate_chunk *v, *c;
+	struct inflate_chunk *c;
 
-	if (z->n_chunks == z->cap_chunks) {
-		size_t cap = z->cap_chunks ? 2 * z->cap_chunks : 8;
-
-		v = reallocarray(z->chunks, cap, sizeof(*v));
-		if (!v)
-			return -1;
-		z->chunks = v;
-		z->cap_chunks = cap;
-	}
+	if (array_grow(&z->chunks, z->n_chunks, &z->cap_chunks,
+		       sizeof(*z->chunks)))
+		return -1;
 	c = &z->chunks[z->n_chunks];
 	c->cap = keep + room;
 	c->data = malloc(c->cap);
@@ -194,19 +193,19 @@ static int feed_new(struct aux_reader *r, const struct aux_event *ev,
 
 static int remember(struct inflate *z)
 {
-	struct inflate_rec *v;
-
-	if (z->n_recs == z->cap_recs) {
-		size_t cap = z->cap_recs ? 2 * z->cap_recs : 64;
-
-		v = reallocarray(z->recs, cap, sizeof(*v));
-		if (!v)
-			return -1;
-		z->recs = v;
-		z->cap_recs = cap;
-	}
+	if (array_grow(&z->recs, z->n_recs, &z->cap_recs, sizeof(*z->recs)))
+		return -1;
 	z->recs[z->n_recs++] = (struct inflate_rec){ z->chunk, z->end };
 	return 0;
+}
+
+/* There is one pass only: what lies before the present chunk is not read again. */
+static void free_passed(struct inflate *z)
+{
+	for (; z->n_freed < z->chunk; z->n_freed++) {
+		free(z->chunks[z->n_freed].data);
+		z->chunks[z->n_freed].data = NULL;
+	}
 }
 
 int inflate_feed(struct aux_reader *r, const struct aux_event *ev,
@@ -216,6 +215,8 @@ int inflate_feed(struct aux_reader *r, const struct aux_event *ev,
 	const struct inflate_rec *rec;
 
 	z->offset = ev->offset;
+	if (r->salvage)
+		free_passed(z);
 	if (z->next_rec == z->n_recs) {
 		if (!z->broken.code) {
 			if (!feed_new(r, ev, &z->broken) && remember(z))
@@ -313,15 +314,8 @@ static struct unpacked *add_unpacked(struct spool *s, uint64_t offset)
 {
 	struct unpacked *v;
 
-	if (s->n_done == s->cap_done) {
-		size_t cap = s->cap_done ? 2 * s->cap_done : 64;
-
-		v = reallocarray(s->done, cap, sizeof(*v));
-		if (!v)
-			return NULL;
-		s->done = v;
-		s->cap_done = cap;
-	}
+	if (array_grow(&s->done, s->n_done, &s->cap_done, sizeof(*s->done)))
+		return NULL;
 	v = &s->done[s->n_done++];
 	*v = (struct unpacked){ .offset = offset };
 	return v;
@@ -423,4 +417,53 @@ void unpack_fini(struct spool *s)
 	ZSTD_freeDStream(s->stream);
 	spool_fini(s);
 }
+
+#else /* !HAVE_ZSTD: refused at the first compressed record, with the reason */
+
+int inflate_feed(struct aux_reader *r, const struct aux_event *ev,
+		 struct aux_diag *diag)
+{
+	diag_set(&r->inflate.broken, AUX_E_UNSUPPORTED, ev->offset,
+		 "a zstd-compressed record, but this build has no "
+		 "libzstd: install libzstd-dev and build again");
+	*diag = r->inflate.broken;
+	return -AUX_E_UNSUPPORTED;
+}
+
+int inflate_next(struct aux_reader *r, struct aux_event *ev,
+		 struct aux_diag *diag)
+{
+	(void)r, (void)ev, (void)diag;
+	return 0;
+}
+
+int unpack_auxtrace(struct aux_reader *r, struct aux_bytes frame,
+		    struct aux_event *ev, struct aux_diag *diag)
+{
+	(void)r, (void)frame;
+	return diag_set(diag, AUX_E_UNSUPPORTED, ev->offset,
+			"zstd-compressed trace, but this build has no libzstd: "
+			"install libzstd-dev and build again");
+}
+
+void unpack_fini(struct spool *s)
+{
+	spool_fini(s);
+}
+
+void inflate_leave(struct inflate *z)
+{
+	(void)z;
+}
+
+void inflate_rewind(struct inflate *z)
+{
+	(void)z;
+}
+
+void inflate_fini(struct inflate *z)
+{
+	(void)z;
+}
+
 #endif

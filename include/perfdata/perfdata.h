@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * perfdata: THE FILE. Its public face is <aux/reader.h> for reading, and here what
+ * only the importers of other containers need of the reader; writer.h (the
+ * recorder's), rewrite.h (files made of other files), repair.h, ledger.h,
+ * buildid.h and csmeta.h stand beside.
+ */
+#ifndef PERFDATA_PERFDATA_H
+#define PERFDATA_PERFDATA_H
+
+#include <aux/reader.h>
+
+/* A whole file that was mapped. */
+struct reader_map {
+	const void *data;	/* NULL: it is empty, or the reader has it */
+	uint64_t len;
+	const char *path;	/* for messages */
+};
+
+/*
+ * Opens a perf.data directory: files[0] is `data`, a whole perf.data, the others
+ * are data.0, data.1, .. with more records. The mappings are moved next to each
+ * other: each one that the reader has taken over loses its data pointer, error or
+ * not; the rest stays the caller's.
+ */
+int reader_open_maps(struct aux_reader **r, struct reader_map *files, size_t n,
+		     const char *name, struct aux_diag *diag);
+
+/* For aux_file_info.container; name lives longer than r. */
+void reader_set_container(struct aux_reader *r, const char *name);
+
+#endif
