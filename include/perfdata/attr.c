@@ -18,7 +18,8 @@
 #define ATTR_MAX_SIZE 4096	/* the kernel's limit too */
 #define IDS_SECTION 16
 
-/* Widths of the fields in order; the bitfield word is 0. table */
+/* Widths of perf_event_attr's fields in order; the word of bitfields is 0. What a
+ * later kernel adds after them keeps its byte order: it has no meaning here. table */
 static const uint8_t attr_fields[] = {
 	4, 4, 8, 8, 8, 8, 0, 4, 4, 8, 8, 8, 8, 4, 4, 8, 4, 2, 2, 4, 4, 8,
 };
@@ -62,7 +63,11 @@ void attr_swap(uint8_t *p, size_t n)
 	}
 }
 
-/* Returns the attr's size in the file, or an error. */
+/*
+ * Copies what this build knows of the attr; the rest is zero, or left out. Size 0
+ * is what the first kernels wrote (PERF_ATTR_SIZE_VER0). Returns the size in the
+ * file, or -AUX_E_FORMAT.
+ */
 static int attr_parse(const struct aux_reader *r, const uint8_t *p,
 		      size_t avail, struct aux_attr *attr)
 {
@@ -97,7 +102,11 @@ static unsigned count_bits(uint64_t v)
 	(PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID |                 \
 	 PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU | PERF_SAMPLE_IDENTIFIER)
 
-/* Where the id of this attr's records is. */
+/*
+ * Where the id of this attr's records is, in words: from the start of a SAMPLE, and
+ * from the end of other records. False: they have none. IDENTIFIER was added for
+ * this (Linux 3.12): it is first or last whatever else is there.
+ */
 static bool find_id_pos(const struct perf_event_attr *a, unsigned *id_pos,
 			unsigned *trailer_pos)
 {
@@ -132,6 +141,7 @@ static bool same_sample(const struct perf_event_attr *a,
 	       a->sample_regs_intr == b->sample_regs_intr;
 }
 
+/* Keeps what all attrs so far agree on; the first one sets it. */
 static void merge_layout(struct attr_table *t, const struct aux_attr *attr)
 {
 	struct attr_layout *l = &t->layout;
@@ -187,7 +197,7 @@ void attr_table_sort(struct attr_table *t)
 	t->sorted = true;
 }
 
-/* The first attr that has the id. */
+/* Should two events claim one id, the first of the file has it. */
 struct aux_attr *attr_table_find(const struct attr_table *t, uint64_t id)
 {
 	size_t lo = 0, hi = t->n_ids;
@@ -236,7 +246,7 @@ static bool read_section(const struct aux_reader *r, const uint8_t *p,
 }
 
 /*
- * The ids section is the end of the entry. perf itself looks behind attr.size,
+ * The ids section is the end of the entry. perf itself looks after attr.size,
  * which is the same place unless a tool changed one and not the other.
  */
 static int load_one(struct aux_reader *r, uint64_t at, uint64_t stride,
@@ -259,6 +269,7 @@ static int load_one(struct aux_reader *r, uint64_t at, uint64_t stride,
 	    !read_section(r, p + size, &s))
 		return diag_set(diag, AUX_E_TRUNCATED, at,
 				"the ids of an event are not in the file");
+	/* a few bytes of header must not make us copy the file many times */
 	*id_bytes += s.size;
 	if (*id_bytes > r->file.len)
 		return diag_set(diag, AUX_E_FORMAT, at,

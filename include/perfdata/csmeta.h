@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * AUXTRACE_INFO of cs_etm: perf's words (tools/perf/util/cs-etm.h), and auxkit's
- * own kind of block for sources that perf's cannot tell.
+ * own kind of block for sources that perf's cannot describe.
  *
  * Three words for all, then a block for each source. A block: magic, cpu, and
  * from version 1 on the number of words that follow. All words are u64.
@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-/* For all. A version above 2 is refused, words behind the known ones are not. */
+/* For all. A version above 2 is refused, words after the known ones are not. */
 enum aux_cs_header {
 	AUX_CS_VERSION,		/* 0, 1, 2; high half 0 */
 	AUX_CS_PMU_CPUS,	/* PMU type << 32 | number of blocks */
@@ -31,10 +31,10 @@ enum aux_cs_header {
 enum aux_cs_block {
 	AUX_CS_MAGIC,
 	AUX_CS_CPU,		/* own: -1 when the source is of no CPU */
-	AUX_CS_NR_PARAMS,	/* words behind this one; not in version 0 */
+	AUX_CS_NR_PARAMS,	/* words after this one; not in version 0 */
 };
 
-/* From the word behind NR_PARAMS (version 0: behind CPU) on. */
+/* From the word after NR_PARAMS (version 0: after CPU) on. */
 enum aux_cs_etmv3 {
 	AUX_CS_ETMV3_ETMCR,
 	AUX_CS_ETMV3_TRACEIDR,

@@ -41,10 +41,8 @@ struct backing {
 	const uint8_t *data;
 	size_t len;
 	void *map;	/* NULL: nothing to unmap */
-	bool on_disk;	/* the map is a file's, and nobody writes to it */
+	bool on_disk;	/* pages can be released: the file has them */
 };
-
-void backing_close(struct backing *b);
 
 /* What all attrs agree on, so that a record can be read before its id is known. */
 struct attr_layout {
@@ -115,7 +113,7 @@ struct unpacked {
 	uint64_t offset;	/* of the record in the file */
 	const uint8_t *data;
 	uint64_t len;
-	const char *damage;	/* NULL: none; a text that lives for ever */
+	const char *damage;	/* NULL: none; a string constant */
 };
 
 struct spool_map {
@@ -139,8 +137,8 @@ struct spool {
 
 struct aux_reader {
 	char *path;
-	struct backing file;	/* of a directory: all files, one behind the
-				 * other, each from a page on */
+	struct backing file;	/* of a directory: all files one after
+				 * the other, each on a page of its own */
 	uint64_t head_len;	/* of the first file, which has all but data.N */
 	struct aux_file_info info;
 	struct segment first;	/* the data section */
@@ -180,7 +178,8 @@ static inline bool reader_has(const struct aux_reader *r, uint64_t offset,
 }
 
 /* reader.c */
-/* Opens what is behind fd, from its first byte; name is for messages. */
+/* Opens the file of fd, whose position is 0; fd stays the caller's. name is for
+ * messages. */
 int reader_open_fd(struct aux_reader **r, int fd, const char *name,
 		   struct aux_diag *diag);
 /* type, misc and size; false: fewer than 8 bytes. size may be below 8. */
@@ -250,20 +249,15 @@ int records_auxtrace_zstd(struct aux_reader *r, struct cursor *c,
 			  struct aux_event *ev, struct aux_diag *diag);
 void records_auxtrace_info(struct aux_reader *r, struct cursor *c,
 			   struct aux_event *ev);
-void records_auxtrace_error(struct aux_reader *r, struct cursor *c,
-			    struct aux_event *ev);
-void records_time_conv(struct aux_reader *r, struct cursor *c,
-		       struct aux_event *ev);
-void records_id_index(struct aux_reader *r, struct cursor *c,
-		      struct aux_event *ev);
+void records_auxtrace_error(struct cursor *c, struct aux_event *ev);
+void records_time_conv(struct cursor *c, struct aux_event *ev);
+void records_id_index(struct cursor *c, struct aux_event *ev);
 void records_own(struct aux_reader *r, struct cursor *c, struct aux_event *ev);
 void records_tracing_data(struct aux_reader *r, struct cursor *c,
 			  struct aux_event *ev);
-void records_thread_map(struct aux_reader *r, struct cursor *c,
-			struct aux_event *ev);
-void records_cpu_map(struct aux_reader *r, struct cursor *c,
-		     struct aux_event *ev);
-/* n elements of size bytes; nothing, and c->bad, when they are not there. */
+void records_thread_map(struct cursor *c, struct aux_event *ev);
+void records_cpu_map(struct cursor *c, struct aux_event *ev);
+/* The bytes of n elements; none, and c->bad, when they are not all there. */
 struct aux_bytes records_array(struct cursor *c, uint64_t n, size_t size);
 
 /* records.c: fills ev from ev->raw. */
@@ -434,7 +428,8 @@ struct writer {
 };
 
 /* writer.c */
-/* The end of each call that appends: flushes by the clock, gives up the lock. */
+/* The end of each call that appends: flushes when WRITER_PERIOD_MS have passed,
+ * and releases the lock. Returns -error. */
 int writer_leave(struct writer *w);
 /* Appends a whole record, built of parts; may give up the
  * lock before. Starts the file if need be. */
@@ -447,22 +442,18 @@ int writer_append_own(struct writer *w, enum aux_own_kind kind,
 /* Sets the sticky error. Returns -code of the first one. */
 __attribute__((format(printf, 3, 4)))
 int writer_fail(struct writer *w, int code, const char *fmt, ...);
-int writer_pwrite(struct writer *w, const void *data, size_t len, uint64_t pos);
-/*
- * Sends the buffer, then len bytes in iov[1..n_iov-1]; iov[0] is for the buffer.
- * Gives up the lock while it writes. The place is taken before.
- */
+/* Sends the buffer; gives up the lock while it writes. */
 int writer_send_buf(struct writer *w);
 /* Waits for nothing: sends the buffer until n bytes fit; may give up the lock. */
 int writer_room(struct writer *w, size_t n);
-/* Bytes that need not be whole records: before the data and behind them. */
+/* Bytes that need not be whole records: before the data and after them. */
 int writer_put(struct writer *w, const void *data, size_t len);
 
 /* Writes header, ids and attrs, or their records: now records may follow. */
 int writer_start(struct writer *w);
 
 /* writer_features.c */
-/* Writes all feature sections behind the data and sets their bits. */
+/* Writes all feature sections after the data and sets their bits in h. */
 int writer_features_emit(struct writer *w, struct aux_file_header *h);
 void writer_features_free(struct writer *w);
 /* Features as records among the data, as far as they are set and not sent. */
@@ -480,10 +471,10 @@ void writer_codes_note(struct writer *w, const struct perf_event_header *rec);
 
 /* writer.c, for repair */
 /*
- * A writer that goes on behind byte end of an unfinished file, whose header is h.
- * Nothing is written until writer_resume_commit; the file descriptor is the
- * writer's then, and the caller's until then. Meanwhile features, build ids and
- * times may be set.
+ * A writer that continues an unfinished file, whose header is h.
+ * Nothing is written until writer_resume_commit, which closes fd; until then
+ * features, build ids, times and chunks may be set. After an error fd is the
+ * caller's.
  */
 int writer_resume(struct writer **w, const char *path, int fd,
 		  const struct aux_file_header *h, struct aux_diag *diag);
@@ -493,14 +484,14 @@ int writer_resume_chunk(struct writer *w, uint64_t offset, uint16_t size);
 int writer_resume_commit(struct writer *w, uint64_t end,
 			 const struct aux_own_loss *loss,
 			 struct aux_diag *diag);
-void writer_resume_abandon(struct writer *w);
 
 /* writer_zstd.c */
 int writer_zstd_open(struct writer *w, struct aux_diag *diag);
 void writer_zstd_free(struct writer *w);
 /* Records are compressed. */
 bool writer_zstd_takes(const struct writer *w);
-/* What was compressed last did not reach the file: from here on they are not. */
+/* What was compressed last did not reach the file. The records are one stream, so
+ * nothing later could be read: from here on they are written as they are. */
 void writer_zstd_stop(struct writer *w);
 /* Keeps a record for compression; false: it does not fit, drain first. */
 bool writer_zstd_add(struct writer *w, const struct iovec *part, int n_parts,

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The loss ledger (D8): nothing is lost silently.
+ * The loss ledger: nothing is lost silently. Per stream, the bytes that the PMU
+ * produced are the sum of those saved and of those lost to each cause.
  *
  * Invariant: what cannot be entered for want of memory makes the ledger
  * unbalanced, so that it is never taken for complete. Statics are called with
- * the lock held, unless they take it.
+ * the lock held, unless they take it. There are few streams and causes, so the
+ * arrays are searched from the front.
  */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/diag.h"
 
 #include "perfdata/ledger.h"
@@ -19,7 +22,7 @@ struct ledger_stream {
 	uint64_t produced;
 };
 
-/* table: how a cause is counted and called */
+/* How a cause is counted and what it is called. table */
 static const struct {
 	const char *one, *many;	/* what is counted */
 	const char *text;
@@ -79,36 +82,26 @@ static void unlock(const struct ledger *l)
 	pthread_mutex_unlock((pthread_mutex_t *)(uintptr_t)&l->lock);
 }
 
-/* Room for one more element, or NULL and the mark of an incomplete ledger. */
-static void *grow(struct ledger *l, void *array, size_t n, size_t *cap,
-		  size_t size)
+/* Room for one more element. Without it the ledger is marked as incomplete. */
+static bool grow(struct ledger *l, void *array, size_t n, size_t *cap,
+		 size_t size)
 {
-	size_t want = *cap ? *cap * 2 : 16;
-	void *p = array;
-
-	if (n < *cap)
-		return p;
-	p = reallocarray(array, want, size);
-	if (p)
-		*cap = want;
-	else
+	if (array_grow(array, n, cap, size))
 		l->nomem = true;
-	return p;
+	return n < *cap;
 }
 
 static void add_produced(struct ledger *l, uint32_t idx, uint64_t bytes)
 {
-	struct ledger_stream *p;
 	size_t i;
 
 	for (i = 0; i < l->n_streams && l->streams[i].idx != idx; i++)
 		;
 	if (i == l->n_streams) {
-		p = grow(l, l->streams, i, &l->cap_streams, sizeof(*p));
-		if (!p)
+		if (!grow(l, &l->streams, i, &l->cap_streams,
+			  sizeof(*l->streams)))
 			return;
-		l->streams = p;
-		p[i] = (struct ledger_stream){ .idx = idx };
+		l->streams[i] = (struct ledger_stream){ .idx = idx };
 		l->n_streams++;
 	}
 	l->streams[i].produced += bytes;
@@ -131,11 +124,9 @@ static void add_entry(struct ledger *l, const struct aux_ledger_entry *add)
 		    l->entries[i].cause == add->cause)
 			break;
 	if (i == l->n) {
-		e = grow(l, l->entries, i, &l->cap, sizeof(*e));
-		if (!e)
+		if (!grow(l, &l->entries, i, &l->cap, sizeof(*l->entries)))
 			return;
-		l->entries = e;
-		e[i] = *add;
+		l->entries[i] = *add;
 		l->n++;
 		return;
 	}
@@ -148,7 +139,8 @@ static void add_entry(struct ledger *l, const struct aux_ledger_entry *add)
 		e->last_ns = add->last_ns;
 }
 
-/* A loss of bytes has happened even when nobody knows how many. */
+/* A loss of bytes counts even when its size is unknown: the kernel tells of a
+ * truncated buffer, but not how much did not fit. */
 static bool counts_empty(enum aux_ledger_cause cause)
 {
 	return causes[cause].bytes && cause != AUX_LEDGER_SAVED;
@@ -170,6 +162,7 @@ void ledger_add(struct ledger *l, uint32_t idx, enum aux_ledger_cause cause,
 	unlock(l);
 }
 
+/* Locks dst, then src: of two ledgers only one is ever merged into the other. */
 void ledger_merge(struct ledger *dst, const struct ledger *src)
 {
 	size_t i;
@@ -310,6 +303,7 @@ int ledger_save(const struct ledger *l, struct writer *w)
 	return ret;
 }
 
+/* One cause for the verdict line. */
 static int put_loss(char *buf, size_t len, unsigned c, uint64_t total,
 		    uint64_t unknown)
 {

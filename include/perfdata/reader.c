@@ -107,7 +107,10 @@ static uint64_t payload_size(const struct aux_reader *r,
 	return (size + 7) & ~UINT64_C(7);
 }
 
-/* Steps over the payload; a cut one is the last thing that is returned. */
+/*
+ * Steps over the payload. A record whose trace is cut is returned all the same,
+ * since what is there can be decoded; the error is what comes next.
+ */
 static int skip_payload(struct aux_reader *r, struct aux_event *ev,
 			struct aux_diag *diag)
 {
@@ -125,7 +128,8 @@ static int skip_payload(struct aux_reader *r, struct aux_event *ev,
 	return 1;
 }
 
-/* the next record at the top level, raw alone. */
+/* The next record at the top level: 1 with type, misc, size, offset and raw filled,
+ * 0 at the end of the segment, or an error. */
 static int reader_frame(struct aux_reader *r, struct aux_event *ev,
 			struct aux_diag *diag)
 {
@@ -153,8 +157,10 @@ static int reader_frame(struct aux_reader *r, struct aux_event *ev,
 	return skip_payload(r, ev, diag);
 }
 
+/* ---- the bytes of a file ---- */
+
 /*
- * Getting at a file's bytes: a regular file is mapped; a pipe is copied to an
+ * A regular file is mapped; a pipe is copied to an
  * unlinked temporary file first, and that is mapped, so a stream larger than
  * memory can be read. Also the reader's arena.
  */
@@ -226,6 +232,7 @@ int spool_open(void)
 	return fd >= 0 ? fd : memfd_create("auxkit-spool", MFD_CLOEXEC);
 }
 
+/* 0, or -1 with errno set. */
 static int write_all(int fd, const char *p, size_t n)
 {
 	ssize_t ret;
@@ -336,16 +343,22 @@ static int backing_open(struct backing *b, const char *path,
 	return ret;
 }
 
-void backing_close(struct backing *b)
+static void backing_close(struct backing *b)
 {
 	if (b->map)
 		munmap(b->map, b->len);
 	b->map = NULL;
 }
 
+/* More than the kernel's fault-around (64 KB) and what a large folio covers. */
 #define AROUND ((uintptr_t)256 << 10)
 
-static void backing_let_go(const struct backing *b, const void *p, uint64_t len)
+/*
+ * MADV_DONTNEED of whole pages: the kernel reads them again from the file when they
+ * are touched, so this never loses anything. Only of a file's mapping: of anonymous
+ * memory it would read as zeros.
+ */
+static void backing_release(const struct backing *b, const void *p, uint64_t len)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), base = (uintptr_t)b->map;
 	uintptr_t from = (uintptr_t)p, to;
@@ -354,7 +367,7 @@ static void backing_let_go(const struct backing *b, const void *p, uint64_t len)
 	    len > b->len - (from - base))
 		return;
 	to = (from + len) & ~(page - 1);
-	/* a page fault brings in pages around it, those before again */
+	/* a page fault maps pages around it too, some of them released before */
 	from -= from - base < AROUND ? from - base : AROUND;
 	from &= ~(page - 1);
 	if (to > from)
@@ -363,7 +376,9 @@ static void backing_let_go(const struct backing *b, const void *p, uint64_t len)
 }
 
 #define PIPE_HEADER 16
-#define OWN_WITHIN 256	/* records */
+/* AUX_OWN_SOURCE and HEADER_FEATUREs stand among the first records: after the events,
+ * before the first trace. */
+#define OWN_WITHIN 256
 #define OLD_HEADER 72	/* before the feature bitmap */
 
 static const char magic1[8] = "PERFFILE";
@@ -406,8 +421,10 @@ static int check_magic(struct aux_reader *r, struct aux_diag *diag)
 }
 
 /*
- * The bitmap is an array of the writer's longs. A foreign 32-bit writer's words
- * are swapped in pairs; every writer sets HOSTNAME, so that tells.
+ * The bitmap is an array of the writer's longs (perf's DECLARE_BITMAP), so in
+ * the file of a 32-bit writer of the other byte order the halves of each u64 are
+ * exchanged once it is swapped. Every writer
+ * sets HOSTNAME: where that bit stands tells, as perf itself does it.
  */
 static void fix_features(struct header *h, bool swapped)
 {
@@ -449,6 +466,7 @@ static int read_header(struct aux_reader *r, struct header *h,
 	return 0;
 }
 
+/* The data section, clipped to the file; size 0 is what a killed perf leaves. */
 static int set_data(struct aux_reader *r, const struct aux_file_section *data,
 		    struct aux_diag *diag)
 {
@@ -492,8 +510,10 @@ static int open_file_mode(struct aux_reader *r, struct header *h,
 }
 
 /*
- * Calls for every record of a pipe that describes the rest. The walk ends at
- * the first that is damaged: next will report that one.
+ * A pipe has no tables: its attrs and features are records, which may stand anywhere
+ * before they are needed, so open looks at all of them. updates: the second pass,
+ * for names, which refer to ids of the first. The walk ends at the first damaged
+ * record: next will report that one.
  */
 static int scan_pipe(struct aux_reader *r, bool updates, struct aux_diag *diag)
 {
@@ -526,9 +546,9 @@ static int open_pipe_mode(struct aux_reader *r, struct aux_diag *diag)
 }
 
 /*
- * Our own recorder has no sections for what is its own, and a killed one has none
- * at all: the first records tell what made the file and, as in a pipe, what is
- * known of the machine. Damage is met again, and told, by who reads on.
+ * auxcap writes no sections of its own kind, and a killed one has none at all: the
+ * first records say what made the file and, as in a pipe, what is known of the
+ * machine. Damage is not reported here: next meets it again.
  */
 static int find_own(struct aux_reader *r, struct aux_diag *diag)
 {
@@ -537,7 +557,7 @@ static int find_own(struct aux_reader *r, struct aux_diag *diag)
 
 	for (int i = 0; i < OWN_WITHIN && ev.type != AUX_RECORD_AUXTRACE &&
 			aux_reader_next(r, &ev, NULL) == 1; i++) {
-		/* of those that were compressed there is no place in the file */
+		/* a section is a place in the file: not of a compressed one */
 		if (ev.type != AUX_RECORD_HEADER_FEATURE || r->info.pipe ||
 		    r->has_features ||
 		    ev.raw.data != r->file.data + ev.offset)
@@ -795,7 +815,8 @@ static bool next_segment(struct aux_reader *r)
 	return true;
 }
 
-/* Says in which file of a directory it is, and where there. */
+/* Puts the file of a directory in front of the text, and makes the offset one in
+ * that file. */
 static void name_part(const struct aux_reader *r, struct aux_diag *why)
 {
 	size_t n = strlen(why->text), room = sizeof(why->text);
@@ -809,7 +830,7 @@ static void name_part(const struct aux_reader *r, struct aux_diag *why)
 			 (size_t)(r->seg - r->more));
 	len = strlen(name);
 	if (!strncmp(why->text, name, len))
-		return;	/* told before */
+		return;	/* the sticky error, named before */
 	if (r->seg != &r->first && why->offset != AUX_NO_OFFSET)
 		why->offset -= r->seg->start;
 	if (n + len >= room)
@@ -819,8 +840,11 @@ static void name_part(const struct aux_reader *r, struct aux_diag *why)
 	why->text[len + n] = '\0';
 }
 
-/* What one file lacks takes nothing from those behind it: it is told last. A
- * compressed stream that broke would have to be read again to skip it. */
+/*
+ * Damage of one file of a directory does not keep the others from being read: it is
+ * reported at the end. Not after a compressed stream that broke: the next pass
+ * would have to decompress it again to get past.
+ */
 static bool go_on(struct aux_reader *r, int ret, const struct aux_diag *why)
 {
 	bool broke = r->inflate.broken.code && r->inflate.owner == r->seg;
@@ -835,15 +859,16 @@ static bool go_on(struct aux_reader *r, int ret, const struct aux_diag *why)
 
 #define KEEP_PASSED (16U << 20)
 
-/* What is passed need not stay in memory: a large file is mostly AUX bytes. */
-static void let_passed_go(struct aux_reader *r)
+/* What was passed need not stay in memory: a large file is mostly AUX bytes, and it would
+ * count as our memory. */
+static void release_passed(struct aux_reader *r)
 {
 	uint64_t n = r->pos - r->kept_pos;
 
 	if (r->pos >= r->kept_pos && n < KEEP_PASSED)
 		return;
 	if (r->pos > r->kept_pos && reader_has(r, r->kept_pos, n))
-		backing_let_go(&r->file, r->file.data + r->kept_pos, n);
+		backing_release(&r->file, r->file.data + r->kept_pos, n);
 	r->kept_pos = r->pos;
 }
 
@@ -853,7 +878,7 @@ int aux_reader_next(struct aux_reader *r, struct aux_event *ev,
 	struct aux_diag why;
 	int ret;
 
-	let_passed_go(r);
+	release_passed(r);
 	do {
 		memset(ev, 0, sizeof(*ev));
 		why = r->error;
@@ -875,7 +900,7 @@ int aux_reader_next(struct aux_reader *r, struct aux_event *ev,
 
 void aux_reader_let_go(const struct aux_reader *r, const void *p, uint64_t len)
 {
-	backing_let_go(&r->file, p, len);
+	backing_release(&r->file, p, len);
 }
 
 void aux_reader_rewind(struct aux_reader *r)

@@ -29,6 +29,7 @@ static void skip_words(struct cursor *c, uint64_t n)
 		cursor_bytes(c, n * 8);
 }
 
+/* read_format of perf_event_open(2): times stand once, the rest per event. */
 static void skip_read(struct cursor *c, uint64_t format)
 {
 	unsigned times = !!(format & PERF_FORMAT_TOTAL_TIME_ENABLED) +
@@ -46,6 +47,7 @@ static void skip_read(struct cursor *c, uint64_t format)
 		skip_words(c, n * each);
 }
 
+/* n, then (HW_INDEX) a word, then n entries of from, to, flags. */
 static void skip_branches(struct cursor *c, uint64_t type)
 {
 	uint64_t n = cursor_u64(c);
@@ -61,13 +63,14 @@ static void skip_branches(struct cursor *c, uint64_t type)
 		skip_words(c, n);
 }
 
+/* The ABI; 0 is none and no registers follow. */
 static void skip_regs(struct cursor *c, uint64_t mask)
 {
 	if (cursor_u64(c))
 		skip_words(c, (uint64_t)__builtin_popcountll(mask));
 }
 
-static struct aux_bytes take_bytes(struct cursor *c, uint64_t n)
+static struct aux_bytes read_bytes(struct cursor *c, uint64_t n)
 {
 	const uint8_t *p = n > cursor_left(c) ? NULL : cursor_bytes(c, n);
 
@@ -76,13 +79,14 @@ static struct aux_bytes take_bytes(struct cursor *c, uint64_t n)
 	return p ? (struct aux_bytes){ p, n } : (struct aux_bytes){ 0 };
 }
 
+/* Size, bytes, then the size that was really filled; of no stack only the first. */
 static void skip_stack(struct cursor *c)
 {
 	uint64_t n = cursor_u64(c);
 
 	if (!n)
 		return;
-	take_bytes(c, n);
+	read_bytes(c, n);
 	cursor_u64(c);
 }
 
@@ -125,7 +129,7 @@ static void parse_tail(struct cursor *c, const struct perf_event_attr *a,
 	if (t & PERF_SAMPLE_CALLCHAIN)
 		skip_words(c, cursor_u64(c));
 	if (t & PERF_SAMPLE_RAW)
-		ev->sample.raw_data = take_bytes(c, cursor_u32(c));
+		ev->sample.raw_data = read_bytes(c, cursor_u32(c));
 	if (t & PERF_SAMPLE_BRANCH_STACK)
 		skip_branches(c, a->branch_sample_type);
 	if (t & PERF_SAMPLE_REGS_USER)
@@ -149,10 +153,9 @@ static void parse_tail(struct cursor *c, const struct perf_event_attr *a,
 	if (t & PERF_SAMPLE_CODE_PAGE_SIZE)
 		cursor_u64(c);
 	if (t & PERF_SAMPLE_AUX)
-		ev->sample.aux = take_bytes(c, cursor_u64(c));
+		ev->sample.aux = read_bytes(c, cursor_u64(c));
 }
 
-/* reader_sample.c */
 static void sample_parse(struct cursor *c, const struct aux_attr *attr,
 			 struct aux_event *ev)
 {
@@ -173,9 +176,9 @@ static void sample_parse(struct cursor *c, const struct aux_attr *attr,
 
 #define LAST_KERNEL_TYPE 22	/* CALLCHAIN_DEFERRED */
 
-/* c: the body without the trailer. */
-typedef void (*parse_fn)(struct aux_reader *r, struct cursor *c,
-			 struct aux_event *ev);
+/* c: the body without the trailer. What is read past its end is 0 and marks c bad,
+ * so a parser needs no checks of its own. */
+typedef void (*parse_fn)(struct cursor *c, struct aux_event *ev);
 
 /* ---- which attr, and the trailer ---- */
 
@@ -189,7 +192,11 @@ static unsigned trailer_size(const struct perf_event_attr *a)
 	return a->sample_id_all ? 8 * (unsigned)__builtin_popcountll(t) : 0;
 }
 
-/* The id of a record before its attr is known; 0: perf made it up, or none. */
+/*
+ * The id of a record before its attr is known; 0: perf made the record up (it
+ * synthesizes MMAP and COMM for what ran before), or it has no trailer. All attrs
+ * agree on the place of the id, see attr_layout.
+ */
 static uint64_t peek_id(const struct aux_reader *r, const struct aux_event *ev)
 {
 	const struct attr_layout *l = &r->attrs.layout;
@@ -232,6 +239,11 @@ static const struct aux_attr *find_attr(const struct aux_reader *r,
 	return same ? t->v[0] : NULL;
 }
 
+/*
+ * The trailer has the fields in another order than a SAMPLE: IDENTIFIER is last
+ * here and first there, so that it can be found from the end of a record, or from
+ * its start, before the attr is known.
+ */
 static void parse_trailer(struct cursor *c, uint64_t t,
 			  struct aux_sample_id *id)
 {
@@ -277,10 +289,8 @@ static const char *rest_string(struct cursor *c)
 	return cursor_string(c, cursor_left(c));
 }
 
-static void parse_mmap(struct aux_reader *r, struct cursor *c,
-		       struct aux_event *ev)
+static void parse_mmap(struct cursor *c, struct aux_event *ev)
 {
-	(void)r;
 	ev->mmap.pid = cursor_u32(c);
 	ev->mmap.tid = cursor_u32(c);
 	ev->mmap.addr = cursor_u64(c);
@@ -291,6 +301,7 @@ static void parse_mmap(struct aux_reader *r, struct cursor *c,
 	ev->mmap.path = rest_string(c);
 }
 
+/* In the place of device and inode: u8 size, 3 bytes reserved, 20 bytes. */
 static void parse_build_id(struct cursor *c, struct aux_event *ev)
 {
 	uint8_t size = cursor_u8(c);
@@ -306,10 +317,8 @@ static void parse_build_id(struct cursor *c, struct aux_event *ev)
 	memcpy(ev->mmap.build_id, id, size);
 }
 
-static void parse_mmap2(struct aux_reader *r, struct cursor *c,
-			struct aux_event *ev)
+static void parse_mmap2(struct cursor *c, struct aux_event *ev)
 {
-	(void)r;
 	ev->mmap.pid = cursor_u32(c);
 	ev->mmap.tid = cursor_u32(c);
 	ev->mmap.addr = cursor_u64(c);
@@ -328,20 +337,16 @@ static void parse_mmap2(struct aux_reader *r, struct cursor *c,
 	ev->mmap.path = rest_string(c);
 }
 
-static void parse_comm(struct aux_reader *r, struct cursor *c,
-		       struct aux_event *ev)
+static void parse_comm(struct cursor *c, struct aux_event *ev)
 {
-	(void)r;
 	ev->comm.pid = cursor_u32(c);
 	ev->comm.tid = cursor_u32(c);
 	ev->comm.exec = ev->misc & MISC_COMM_EXEC;
 	ev->comm.comm = rest_string(c);
 }
 
-static void parse_task(struct aux_reader *r, struct cursor *c,
-		       struct aux_event *ev)
+static void parse_task(struct cursor *c, struct aux_event *ev)
 {
-	(void)r;
 	ev->task.pid = cursor_u32(c);
 	ev->task.ppid = cursor_u32(c);
 	ev->task.tid = cursor_u32(c);
@@ -349,45 +354,35 @@ static void parse_task(struct aux_reader *r, struct cursor *c,
 	ev->task.time = cursor_u64(c);
 }
 
-static void parse_lost(struct aux_reader *r, struct cursor *c,
-		       struct aux_event *ev)
+static void parse_lost(struct cursor *c, struct aux_event *ev)
 {
-	(void)r;
 	if (ev->type == PERF_RECORD_LOST)
 		ev->lost.id = cursor_u64(c);
 	ev->lost.lost = cursor_u64(c);
 }
 
-static void parse_throttle(struct aux_reader *r, struct cursor *c,
-			   struct aux_event *ev)
+static void parse_throttle(struct cursor *c, struct aux_event *ev)
 {
-	(void)r;
 	ev->throttle.time = cursor_u64(c);
 	ev->throttle.id = cursor_u64(c);
 	ev->throttle.stream_id = cursor_u64(c);
 }
 
-static void parse_aux(struct aux_reader *r, struct cursor *c,
-		      struct aux_event *ev)
+static void parse_aux(struct cursor *c, struct aux_event *ev)
 {
-	(void)r;
 	ev->aux.offset = cursor_u64(c);
 	ev->aux.size = cursor_u64(c);
 	ev->aux.flags = cursor_u64(c);
 }
 
-static void parse_itrace(struct aux_reader *r, struct cursor *c,
-			 struct aux_event *ev)
+static void parse_itrace(struct cursor *c, struct aux_event *ev)
 {
-	(void)r;
 	ev->itrace.pid = cursor_u32(c);
 	ev->itrace.tid = cursor_u32(c);
 }
 
-static void parse_switch(struct aux_reader *r, struct cursor *c,
-			 struct aux_event *ev)
+static void parse_switch(struct cursor *c, struct aux_event *ev)
 {
-	(void)r;
 	ev->sw.out = ev->misc & MISC_SWITCH_OUT;
 	ev->sw.preempt = ev->misc & MISC_SWITCH_PREEMPT;
 	ev->sw.cpu_wide = ev->type == PERF_RECORD_SWITCH_CPU_WIDE;
@@ -397,10 +392,8 @@ static void parse_switch(struct aux_reader *r, struct cursor *c,
 	ev->sw.next_prev_tid = cursor_u32(c);
 }
 
-static void parse_ksymbol(struct aux_reader *r, struct cursor *c,
-			  struct aux_event *ev)
+static void parse_ksymbol(struct cursor *c, struct aux_event *ev)
 {
-	(void)r;
 	ev->ksymbol.addr = cursor_u64(c);
 	ev->ksymbol.len = cursor_u32(c);
 	ev->ksymbol.ksym_type = cursor_u16(c);
@@ -408,10 +401,8 @@ static void parse_ksymbol(struct aux_reader *r, struct cursor *c,
 	ev->ksymbol.name = rest_string(c);
 }
 
-static void parse_text_poke(struct aux_reader *r, struct cursor *c,
-			    struct aux_event *ev)
+static void parse_text_poke(struct cursor *c, struct aux_event *ev)
 {
-	(void)r;
 	ev->text_poke.addr = cursor_u64(c);
 	ev->text_poke.old_len = cursor_u16(c);
 	ev->text_poke.new_len = cursor_u16(c);
@@ -419,19 +410,15 @@ static void parse_text_poke(struct aux_reader *r, struct cursor *c,
 		c, (size_t)ev->text_poke.old_len + ev->text_poke.new_len);
 }
 
-static void parse_hw_id(struct aux_reader *r, struct cursor *c,
-			struct aux_event *ev)
+static void parse_hw_id(struct cursor *c, struct aux_event *ev)
 {
-	(void)r;
 	ev->aux_output_hw_id.hw_id = cursor_u64(c);
 }
 
-static void parse_namespaces(struct aux_reader *r, struct cursor *c,
-			     struct aux_event *ev)
+static void parse_namespaces(struct cursor *c, struct aux_event *ev)
 {
 	uint64_t n;
 
-	(void)r;
 	ev->namespaces.pid = cursor_u32(c);
 	ev->namespaces.tid = cursor_u32(c);
 	n = cursor_u64(c);
@@ -439,12 +426,10 @@ static void parse_namespaces(struct aux_reader *r, struct cursor *c,
 	ev->namespaces.ids = records_array(c, n, 16);
 }
 
-static void parse_bpf(struct aux_reader *r, struct cursor *c,
-		      struct aux_event *ev)
+static void parse_bpf(struct cursor *c, struct aux_event *ev)
 {
 	const uint8_t *tag;
 
-	(void)r;
 	ev->bpf.type = cursor_u16(c);
 	ev->bpf.flags = cursor_u16(c);
 	ev->bpf.id = cursor_u32(c);
@@ -453,21 +438,17 @@ static void parse_bpf(struct aux_reader *r, struct cursor *c,
 		memcpy(ev->bpf.tag, tag, sizeof(ev->bpf.tag));
 }
 
-static void parse_cgroup(struct aux_reader *r, struct cursor *c,
-			 struct aux_event *ev)
+static void parse_cgroup(struct cursor *c, struct aux_event *ev)
 {
-	(void)r;
 	ev->cgroup.id = cursor_u64(c);
 	ev->cgroup.path = rest_string(c);
 }
 
 /* The values' format is the event's; without one they are left alone. */
-static void parse_read(struct aux_reader *r, struct cursor *c,
-		       struct aux_event *ev)
+static void parse_read(struct cursor *c, struct aux_event *ev)
 {
 	uint64_t f = ev->attr ? ev->attr->attr.read_format : 0;
 
-	(void)r;
 	ev->read.pid = cursor_u32(c);
 	ev->read.tid = cursor_u32(c);
 	if (!ev->attr || f & PERF_FORMAT_GROUP)
@@ -484,10 +465,8 @@ static void parse_read(struct aux_reader *r, struct cursor *c,
 		ev->read.lost = cursor_u64(c);
 }
 
-static void parse_callchain(struct aux_reader *r, struct cursor *c,
-			    struct aux_event *ev)
+static void parse_callchain(struct cursor *c, struct aux_event *ev)
 {
-	(void)r;
 	ev->callchain.cookie = cursor_u64(c);
 	ev->callchain.n = cursor_u64(c);
 	ev->callchain.ips = records_array(c, ev->callchain.n, 8);
@@ -516,18 +495,37 @@ static const parse_fn parsers[] = {
 	[PERF_RECORD_CGROUP] = parse_cgroup,
 	[PERF_RECORD_AUX_OUTPUT_HW_ID] = parse_hw_id,
 	[LAST_KERNEL_TYPE] = parse_callchain,
-	[AUX_RECORD_TRACING_DATA] = records_tracing_data,
 	[AUX_RECORD_THREAD_MAP] = records_thread_map,
 	[AUX_RECORD_CPU_MAP] = records_cpu_map,
 	[AUX_RECORD_ID_INDEX] = records_id_index,
-	[AUX_RECORD_AUXTRACE_INFO] = records_auxtrace_info,
-	[AUX_RECORD_AUXTRACE] = records_auxtrace,
 	[AUX_RECORD_AUXTRACE_ERROR] = records_auxtrace_error,
 	[AUX_RECORD_TIME_CONV] = records_time_conv,
-	[AUX_RECORD_EVENT_TYPE] = records_own,
 };
 
 #define N_PARSERS (sizeof(parsers) / sizeof(parsers[0]))
+
+static void parse_body(struct aux_reader *r, struct cursor *c,
+		       struct aux_event *ev)
+{
+	if (ev->type < N_PARSERS && parsers[ev->type]) {
+		parsers[ev->type](c, ev);
+		return;
+	}
+	switch (ev->type) {	/* those that reach outside their record */
+	case AUX_RECORD_TRACING_DATA:
+		records_tracing_data(r, c, ev);
+		break;
+	case AUX_RECORD_AUXTRACE_INFO:
+		records_auxtrace_info(r, c, ev);
+		break;
+	case AUX_RECORD_AUXTRACE:
+		records_auxtrace(r, c, ev);
+		break;
+	case AUX_RECORD_EVENT_TYPE:
+		records_own(r, c, ev);
+		break;
+	}
+}
 
 int records_parse(struct aux_reader *r, struct aux_event *ev,
 		  struct aux_diag *diag)
@@ -550,8 +548,7 @@ int records_parse(struct aux_reader *r, struct aux_event *ev,
 	} else {
 		if (layout)
 			cut_trailer(&c, layout, ev);
-		if (ev->type < N_PARSERS && parsers[ev->type])
-			parsers[ev->type](r, &c, ev);
+		parse_body(r, &c, ev);
 	}
 	if (c.bad)
 		return diag_set(diag, AUX_E_FORMAT, ev->offset,

@@ -22,6 +22,10 @@ struct aux_bytes records_array(struct cursor *c, uint64_t n, size_t size)
 	return b;
 }
 
+/*
+ * The payload follows the record and is not part of its size. Where the file ends
+ * inside it, as much as there is: the framing has let it pass, as the last record.
+ */
 void records_auxtrace(struct aux_reader *r, struct cursor *c,
 		      struct aux_event *ev)
 {
@@ -42,6 +46,10 @@ void records_auxtrace(struct aux_reader *r, struct cursor *c,
 	ev->auxtrace.payload.len = h->size > left ? left : h->size;
 }
 
+/*
+ * The event says what an AUXTRACE with the same bytes would: its size is the exact
+ * length without padding, and the payload is what was in the frame.
+ */
 int records_auxtrace_zstd(struct aux_reader *r, struct cursor *c,
 			  struct aux_event *ev, struct aux_diag *diag)
 {
@@ -84,14 +92,12 @@ void records_auxtrace_info(struct aux_reader *r, struct cursor *c,
 		priv[i] = cursor_u64(c);
 }
 
-void records_auxtrace_error(struct aux_reader *r, struct cursor *c,
-				 struct aux_event *ev)
+void records_auxtrace_error(struct cursor *c, struct aux_event *ev)
 {
 	uint32_t format;
 	uint64_t time;
 	size_t n;
 
-	(void)r;
 	ev->auxtrace_error.error_type = cursor_u32(c);
 	ev->auxtrace_error.code = cursor_u32(c);
 	ev->auxtrace_error.cpu = cursor_u32(c);
@@ -110,12 +116,10 @@ void records_auxtrace_error(struct aux_reader *r, struct cursor *c,
 	ev->auxtrace_error.vcpu = cursor_u32(c);
 }
 
-void records_time_conv(struct aux_reader *r, struct cursor *c,
-			    struct aux_event *ev)
+void records_time_conv(struct cursor *c, struct aux_event *ev)
 {
 	struct aux_rec_time_conv *t = &ev->time_conv;
 
-	(void)r;
 	t->time_shift = cursor_u64(c);
 	t->time_mult = cursor_u64(c);
 	t->time_zero = cursor_u64(c);
@@ -127,12 +131,10 @@ void records_time_conv(struct aux_reader *r, struct cursor *c,
 	t->cap_user_time_short = cursor_u8(c);
 }
 
-void records_id_index(struct aux_reader *r, struct cursor *c,
-			   struct aux_event *ev)
+void records_id_index(struct cursor *c, struct aux_event *ev)
 {
 	uint64_t n = cursor_u64(c);
 
-	(void)r;
 	ev->id_index.n = n;
 	ev->id_index.entries =
 		records_array(c, n, sizeof(struct aux_rec_id_index_entry));
@@ -142,6 +144,7 @@ void records_id_index(struct aux_reader *r, struct cursor *c,
 			c, n, sizeof(struct aux_rec_id_index_guest));
 }
 
+/* Its bytes follow the record, as those of AUXTRACE. */
 void records_tracing_data(struct aux_reader *r, struct cursor *c,
 			  struct aux_event *ev)
 {
@@ -153,21 +156,18 @@ void records_tracing_data(struct aux_reader *r, struct cursor *c,
 	ev->tracing_data.data.len = size;
 }
 
-void records_thread_map(struct aux_reader *r, struct cursor *c,
-			struct aux_event *ev)
+void records_thread_map(struct cursor *c, struct aux_event *ev)
 {
 	uint64_t n = cursor_u64(c);
 
-	(void)r;
 	ev->thread_map.n = n;
 	ev->thread_map.entries =
 		records_array(c, n, sizeof(struct aux_rec_thread_map_entry));
 }
 
-void records_cpu_map(struct aux_reader *r, struct cursor *c,
-		     struct aux_event *ev)
+/* PERF_CPU_MAP__*: a list, a bitmap of longs of the writing machine, a range. */
+void records_cpu_map(struct cursor *c, struct aux_event *ev)
 {
-	(void)r;
 	ev->cpu_map.type = cursor_u16(c);
 	switch (ev->cpu_map.type) {
 	case AUX_CPU_MAP_CPUS:
@@ -228,7 +228,8 @@ static void parse_code(struct cursor *c, struct aux_event *ev)
 	h->blob = cursor_u64(c);
 	h->pid = cursor_u32(c);
 	h->kind = cursor_u32(c);
-	/* A later version may have more behind a record without bytes. */
+	/* A later version may add fields, and then a record without bytes has
+	 * something left all the same. */
 	if (cursor_left(c) >= h->len || ev->own.version == 1)
 		ev->own.code.bytes = cursor_left(c) ?
 					     cursor_bytes(c, h->len) : NULL;
@@ -265,6 +266,10 @@ static void parse_payload(struct aux_reader *r, struct cursor *c,
 	}
 }
 
+/*
+ * Without the magic it is an EVENT_TYPE that an old perf wrote: left raw.
+ * Meeting the first record of ours also tells how far the file goes.
+ */
 void records_own(struct aux_reader *r, struct cursor *c, struct aux_event *ev)
 {
 	struct cursor payload;
@@ -280,8 +285,8 @@ void records_own(struct aux_reader *r, struct cursor *c, struct aux_event *ev)
 	ev->own.payload.len = len;
 	if (c->bad)
 		return;
-	/* The sections of a recorder that came to its end say so; without them
-	 * the header only tells what was there when it was last written. */
+	/* auxcap writes sections when it ends; without any it was killed, and the
+	 * header has the size of the data as of its last update. */
 	if (!r->info.pipe && !r->has_features)
 		reader_extend(r);
 	payload = reader_cursor(r, ev->own.payload.data, len);

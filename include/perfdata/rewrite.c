@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rewrite: the parts of the file in the order in which they are written.
+ * rewrite: a perf.data file in the order in which it is written, front to back.
  *
- * header | ids | attrs | data | table of features | features. The header is
- * written last, over zeros. Only the index of AUXTRACE records is kept in memory.
+ * header | ids | attrs | data | table of features | features. The header is written
+ * last, over zeros, so a file without its end is no perf.data. Only the index of
+ * AUXTRACE records is kept in memory: recordings are larger than that.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,10 +44,10 @@ struct rewrite {
 };
 
 /*
- * rewrite: the file itself. It is made without a name in the directory of its
- * path (with one that ends in digits where the file system cannot do that), so
- * a killed program leaves nothing behind. It is for its owner alone, as all
- * recordings are: there is code in it.
+ * The file is made without a name in the directory of its path (O_TMPFILE; with a
+ * name that ends in random letters where the file system cannot do that), so a
+ * killed program leaves nothing there. Its mode is 0600, as that of all recordings:
+ * they hold code and memory of programs.
  */
 
 #define BUF_SIZE ((size_t)1 << 20)
@@ -97,6 +98,7 @@ static void write_all(struct rewrite *w, const uint8_t *p, size_t n)
 	}
 }
 
+/* Into the buffer; what is larger goes out at once, in order. */
 static void rewrite_put(struct rewrite *w, const void *data, size_t len)
 {
 	if (!len || w->error)
@@ -252,8 +254,9 @@ int rewrite_open_temp(struct rewrite **out, struct aux_diag *diag)
 	return 0;
 }
 
-/* A file without a name gets one beside the path: only that can be renamed. */
-static int give_name(struct rewrite *w)
+/* linkat cannot replace a file, rename can: so a file without a name first gets one
+ * beside the path. */
+static int link_beside(struct rewrite *w)
 {
 	char from[32];
 
@@ -275,10 +278,10 @@ static int give_name(struct rewrite *w)
 	return w->temp ? 0 : -1;
 }
 
-/* The file is whole and gets its name; what was there goes. */
+/* The file is whole and gets its name, in one step; what was there is replaced. */
 static int rewrite_name_file(struct rewrite *w)
 {
-	if (!w->error && (give_name(w) || rename(w->temp, w->path)))
+	if (!w->error && (link_beside(w) || rename(w->temp, w->path)))
 		rewrite_fail(w, AUX_E_IO, "%s: cannot create: %s", w->path,
 			     strerror(errno));
 	if (!w->error) {
@@ -634,7 +637,7 @@ static void copy_source(struct rewrite *w, struct aux_reader *r,
 }
 
 /* What a pipe has among its records and a file in sections. */
-static void take_form(struct rewrite *w, const struct aux_reader *r,
+static void keep_as_section(struct rewrite *w, const struct aux_reader *r,
 		      const struct aux_event *ev)
 {
 	uint32_t size;
@@ -650,7 +653,8 @@ static void take_form(struct rewrite *w, const struct aux_reader *r,
 	}
 }
 
-/* Where the file ends in it no padding is made: to some units it is no filler. */
+/* Where the file ends inside the trace, it is shortened to a multiple of 8 and not
+ * padded: zeros are padding to some trace units only. */
 static void copy_trace(struct rewrite *w, const struct aux_event *ev)
 {
 	uint64_t len = ev->auxtrace.payload.len;
@@ -665,7 +669,7 @@ static void copy_record(struct rewrite *w, struct aux_reader *r,
 			const struct aux_event *ev)
 {
 	if (rewrite_is_form(r, ev))
-		take_form(w, r, ev);
+		keep_as_section(w, r, ev);
 	else if (ev->type == AUX_RECORD_AUXTRACE && f->no_trace)
 		return;
 	else if (ev->type == AUX_RECORD_AUXTRACE)

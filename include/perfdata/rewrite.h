@@ -31,7 +31,6 @@ struct rewrite_bytes {
 };
 
 void rewrite_bytes_put(struct rewrite_bytes *b, const void *data, size_t len);
-void rewrite_bytes_u16(struct rewrite_bytes *b, uint16_t v);
 void rewrite_bytes_u32(struct rewrite_bytes *b, uint32_t v);
 void rewrite_bytes_u64(struct rewrite_bytes *b, uint64_t v);
 /* A string as features have it: u32 length, then the bytes; both count the zeros
@@ -89,7 +88,7 @@ int rewrite_close(struct rewrite *w, struct aux_diag *diag);
 /* Nothing remains. NULL is allowed. */
 void rewrite_discard(struct rewrite *w);
 
-/* rewrite_copy.c */
+/* ---- records of other files ---- */
 
 /* What rewrite_copy leaves to others; all zero: a whole copy. */
 struct rewrite_filter {
@@ -98,7 +97,7 @@ struct rewrite_filter {
 	void *priv;
 	bool no_trace;		/* AUXTRACE is left out */
 	const char *source;	/* lines added to the text of AUX_OWN_SOURCE */
-	/* called now and then with bytes done and all; NULL: nobody looks */
+	/* called now and then with bytes done and all; may be NULL */
 	void (*progress)(void *priv, uint64_t done, uint64_t total);
 };
 
@@ -118,8 +117,8 @@ struct aux_bytes rewrite_source_of(struct aux_reader *r);
 /* Whether the record describes the form of its file, which the new one has of
  * its own: those that only pipes need, COMPRESSED, SOURCE. */
 bool rewrite_is_form(const struct aux_reader *r, const struct aux_event *ev);
-/* Says that the recording ends early; from_ns: behind the last record that is
- * there, 0 unknown. */
+/* Adds a record that the recording ends early; from_ns: the time of its last record,
+ * 0 unknown. */
 void rewrite_loss(struct rewrite *w, uint64_t from_ns);
 
 #endif

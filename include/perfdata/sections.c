@@ -60,7 +60,7 @@ void rewrite_bytes_put(struct rewrite_bytes *b, const void *data, size_t len)
 	b->len += len;
 }
 
-void rewrite_bytes_u16(struct rewrite_bytes *b, uint16_t v)
+static void put_u16(struct rewrite_bytes *b, uint16_t v)
 {
 	if (b->swap)
 		v = __builtin_bswap16(v);
@@ -323,8 +323,8 @@ void build_id_put(const struct build_id *f, uint32_t type,
 	memcpy(id, f->id, f->size);
 	id[20] = f->size;
 	rewrite_bytes_u32(b, type);
-	rewrite_bytes_u16(b, misc);
-	rewrite_bytes_u16(b, (uint16_t)size);
+	put_u16(b, misc);
+	put_u16(b, (uint16_t)size);
 	rewrite_bytes_u32(b, f->pid);
 	rewrite_bytes_put(b, id, sizeof(id));
 	put_padded(b, f->path, len);

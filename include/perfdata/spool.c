@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Room for what was unpacked: an unlinked file, mapped in large parts. It is
- * written with write, so a full disk is an error and no signal; the mapping shows
- * it. Invariant: what was handed out stays until the reader is closed.
+ * Room for unpacked trace: an unlinked file, mapped in large parts. It is written
+ * with pwrite, so a full disk is an error (a store to the mapping would be SIGBUS);
+ * a shared mapping shows what was written. Invariant: what was handed out stays
+ * until the reader is closed.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 
 #include "perfdata/impl.h"
 
+/* Mapped at a time: few mappings, and little address space for a small file. */
 #define MAP_SIZE (UINT64_C(64) << 20)
 
 static int fail_spool(struct aux_diag *diag, const char *what)
@@ -53,7 +55,7 @@ const uint8_t *spool_reserve(struct spool *s, uint64_t len, uint64_t *at,
 	const struct spool_map *m;
 	uint64_t size = len > MAP_SIZE ? len : MAP_SIZE;
 
-	size = (size + 65535) & ~UINT64_C(65535);
+	size = (size + 65535) & ~UINT64_C(65535);	/* the largest page size */
 	if ((!s->n_maps || len > s->end - s->at) && add_map(s, size, diag) < 0)
 		return NULL;
 	m = &s->maps[s->n_maps - 1];

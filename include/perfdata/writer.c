@@ -5,7 +5,7 @@
  * Layout of a file: header, event ids, attrs, data (records; an AUXTRACE record
  * is followed by its payload), feature sections. Invariant: the buffer and each
  * place in the file hold whole records, so a valid file can be made after any
- * failure (writer_end.c).
+ * failure (see cut_back).
  * Specification: perf.data-file-format.txt and tools/perf/util/header.c of
  * Linux 6.1.
  */
@@ -34,7 +34,7 @@
  * Invariant: places are given out in order and hold whole records, so that the
  * file up to the first place that is not filled yet (writer_whole) is what a
  * single thread would have written. A place that cannot be filled is a hole for
- * good: what lies behind it does not count.
+ * good: what follows it does not count.
  */
 
 int writer_fail(struct writer *w, int code, const char *fmt, ...)
@@ -68,7 +68,7 @@ static int fail_io(struct writer *w, uint64_t pos, int err)
 			   (unsigned long long)pos, strerror(err), hint);
 }
 
-int writer_pwrite(struct writer *w, const void *data, size_t len, uint64_t pos)
+static int write_at(struct writer *w, const void *data, size_t len, uint64_t pos)
 {
 	const char *p = data;
 
@@ -148,6 +148,7 @@ static uint64_t write_out(const struct writer *w, struct iovec *iov, int n_iov,
 	}
 }
 
+/* The place at start got only done bytes. The first hole in the file counts. */
 static void note_hole(struct writer *w, uint64_t start, uint64_t done, int err)
 {
 	if (!w->out.broken || start < w->out.hole) {
@@ -212,9 +213,10 @@ static int send_pipe(struct writer *w, struct iovec *iov, int n_iov,
 }
 
 /*
- * Who kills several threads in mid-write leaves places half filled before others
- * that are full: then the header of a payload comes last, and a reader finds
- * nothing there. A single thread's last place is just cut off.
+ * When a process is killed while several threads write, a place may be half filled
+ * and a later one full. So the payload is written before the header of its record: a
+ * place that is not complete begins with zeros, which readers and repair take for
+ * the end. A single thread's last place is just cut off, in one call instead of two.
  */
 static uint64_t write_headers_last(const struct writer *w, struct iovec *iov,
 				   int n_iov, uint64_t pos, int *err)
@@ -229,6 +231,7 @@ static uint64_t write_headers_last(const struct writer *w, struct iovec *iov,
 	return buf_done == head ? head + done : buf_done;
 }
 
+/* More than one thread has sent so far. */
 static bool is_shared(struct writer *w)
 {
 	if (!w->senders.shared) {
@@ -240,6 +243,11 @@ static bool is_shared(struct writer *w)
 	return w->senders.shared;
 }
 
+/*
+ * Sends the buffer, then len bytes in iov[1..n_iov-1]; iov[0] is for the buffer. The
+ * place in the file is taken under the lock, which is given up while writing, so
+ * that threads write side by side.
+ */
 static int writer_send(struct writer *w, struct iovec *iov, int n_iov,
 		       uint64_t len)
 {
@@ -315,7 +323,8 @@ int writer_put(struct writer *w, const void *data, size_t len)
 	return -w->error;
 }
 
-/* Tells the header in the file. */
+/* The header in the file learns how far the data reach. It is one aligned
+ * pwrite of 8 bytes, so a reader finds the old size or the new one. */
 static int writer_declare(struct writer *w)
 {
 	uint64_t end = writer_whole(w), size;
@@ -326,7 +335,7 @@ static int writer_declare(struct writer *w)
 	size = end - w->h.data.offset;
 	if (!w->out.regular)
 		return 0;
-	return writer_pwrite(w, &size, sizeof(size),
+	return write_at(w, &size, sizeof(size),
 			     offsetof(struct aux_file_header, data.size));
 }
 
@@ -348,7 +357,7 @@ static int flush(struct writer *w)
 	return -w->error;
 }
 
-/* A slow source is flushed by the clock: who kills us loses little. */
+/* A slow source is flushed by the clock, so that being killed costs little. */
 int writer_leave(struct writer *w)
 {
 	uint64_t now = now_ms();
@@ -382,7 +391,8 @@ static int check_open(struct writer *w)
 	return -w->error;
 }
 
-/* perf compresses what the kernel gave; our own are records for anybody. */
+/* perf record -z compresses what it reads from the ring, so records of the kernel's
+ * types. Ours may be compressed too, since perf skips them. */
 static bool may_compress(const struct perf_event_header *h)
 {
 	return h->type < AUX_RECORD_HEADER_ATTR ||
@@ -403,7 +413,7 @@ int writer_append(struct writer *w, const struct iovec *part, int n_parts)
 			writer_zstd_drain(w);
 		return -w->error;
 	}
-	do {	/* whoever else fills it while we have no lock */
+	do {	/* another thread may fill it while we have no lock */
 		if (writer_zstd_pending(w))
 			writer_zstd_drain(w);
 		writer_room(w, len);
@@ -564,6 +574,8 @@ static int place_chunk(struct writer *w, struct chunk *c)
 	return 0;
 }
 
+/* Small payload goes through the buffer, large one from where it lies. What was kept
+ * for compression comes first: the order of records is that of the calls. */
 static int put_chunk(struct writer *w, struct chunk *c)
 {
 	uint64_t total = c->rec.h.size + c->len + c->pad;
@@ -590,7 +602,7 @@ static int put_chunk(struct writer *w, struct chunk *c)
 }
 
 /* What was given is counted, whatever comes of it: what has a place in the file
- * as saved until the end, when it may turn out to lie behind a hole. */
+ * as saved until the end, when it may turn out to lie after a hole. */
 static int write_chunk(struct writer *w, const struct aux_rec_auxtrace *a,
 		       struct chunk *c, const struct iovec *packed)
 {
@@ -682,7 +694,7 @@ const struct writer_stream *writer_streams(struct writer *w, size_t *n)
  * The beginning of a recording: the file or pipe, the header, the events.
  *
  * Specification: perf.data-file-format.txt and tools/perf/util/header.c of
- * Linux 6.1. The stride of attrs in a file covers the ids section behind each
+ * Linux 6.1. The stride of attrs in a file covers the ids section after each
  * attr; in a pipe each event is a HEADER_ATTR record, and EVENT_UPDATE tells
  * its name.
  */
@@ -736,7 +748,7 @@ static void put_name(struct writer *w, const struct event_entry *a)
 		.type = EVENT_UPDATE_NAME,
 	};
 
-	if (!a->n_ids)	/* without an id nobody can tell whose name it is */
+	if (!a->n_ids)	/* an EVENT_UPDATE names its event by an id */
 		return;
 	pad = -len & 7;
 	r.id = a->ids[0];
@@ -774,7 +786,8 @@ int writer_start(struct writer *w)
 	return -w->error;
 }
 
-/* Keeps what is there as path.old, as perf does. Devices are left alone. */
+/* Keeps what is there as path.old, as perf does: a second run must not destroy a
+ * recording that took hours. Devices are left alone. */
 static int keep_old(struct writer *w, struct aux_diag *diag)
 {
 	struct stat st;
@@ -933,7 +946,7 @@ static uint64_t find_whole(const struct writer *w)
 	}
 }
 
-/* What got a place in the file behind its end was not written after all. */
+/* What got a place after the end of the file was not written after all. */
 static void drop_chunks(struct writer *w, uint64_t end)
 {
 	while (w->n_chunks && w->chunks[w->n_chunks - 1].at.file_offset >= end) {
@@ -946,7 +959,7 @@ static void drop_chunks(struct writer *w, uint64_t end)
 	}
 }
 
-/* Makes the file end behind its last whole record, for a fresh start there. */
+/* Makes the file end after its last whole record, for a fresh start there. */
 static void cut_back(struct writer *w)
 {
 	uint64_t end = w->out.hole;
@@ -1001,6 +1014,7 @@ static void drain(struct writer *w, struct aside *a)
 	writer_declare(w);
 }
 
+/* The end of the data. Totals are final after it; only features follow. */
 static void finish(struct writer *w)
 {
 	struct aside a = { 0 };
@@ -1026,22 +1040,23 @@ int writer_finish(struct writer *w)
 	return ret;
 }
 
-/* Features, then their bits. On failure the file ends behind the data. */
+/* Features, then their bits. On failure the file ends with the data. */
 static void add_features(struct writer *w)
 {
 	uint64_t end = w->data_end;
 	struct aux_file_header h = w->h;
 
 	h.data.size = end - w->h.data.offset;
-	/* the data are declared first, the features when they are there */
-	writer_pwrite(w, &h, sizeof(h), 0);
+	/* the data are declared first, the features when they are there: a
+	 * reader that comes now, or after a crash, finds one or both */
+	write_at(w, &h, sizeof(h), 0);
 	if (writer_features_emit(w, &h)) {
 		memset(h.features, 0, sizeof(h.features));
 		if (w->out.regular && ftruncate(w->out.fd, (off_t)end))
 			writer_fail(w, AUX_E_IO, "%s: %s", w->path,
 				    strerror(errno));
 	}
-	writer_pwrite(w, &h, sizeof(h), 0);
+	write_at(w, &h, sizeof(h), 0);
 }
 
 bool writer_headless(const struct writer *w)
@@ -1064,6 +1079,8 @@ static void send_last(struct writer *w, struct aside *a)
 	w->finished = true;
 }
 
+/* What makes it a whole file, as far as possible after an error: on a full disk,
+ * cutting off the last record may have made room for the features. */
 static void complete(struct writer *w)
 {
 	struct aside a = { 0 };
@@ -1145,6 +1162,14 @@ void writer_discard(struct writer *w, struct aux_diag *diag)
  * Invariant: until writer_resume_commit nothing touches the file.
  */
 
+static void writer_resume_abandon(struct writer *w)
+{
+	if (!w)
+		return;
+	w->out.fd = -1;
+	writer_close(w, NULL);
+}
+
 int writer_resume(struct writer **out, const char *path, int fd,
 		  const struct aux_file_header *h, struct aux_diag *diag)
 {
@@ -1199,12 +1224,4 @@ int writer_resume_commit(struct writer *w, uint64_t end,
 	if (loss)
 		writer_own(w, AUX_OWN_LOSS, loss, sizeof(*loss), NULL, 0);
 	return writer_close(w, diag);
-}
-
-void writer_resume_abandon(struct writer *w)
-{
-	if (!w)
-		return;
-	w->out.fd = -1;
-	writer_close(w, NULL);
 }

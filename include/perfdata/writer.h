@@ -8,10 +8,10 @@
  * it lies to the file in one call, without a lock held.
  *
  * The file is valid at every moment: every WRITER_PERIOD_MS, when something is
- * written, and at each writer_flush the header is told how far the data reach.
- * As long as no feature bit at all is set in its header, a file is unfinished:
- * its writer works still, or was killed. `auxcap repair` then finds what came
- * after the last update, and makes the index and the features.
+ * written, and at each writer_flush the header gets the present size of the data.
+ * As long as no feature bit is set in its header, a file is unfinished: its writer
+ * is still at work, or was killed. `auxcap repair` then finds what came after the
+ * last update, and makes the index and the features.
  */
 #ifndef PERFDATA_WRITER_H
 #define PERFDATA_WRITER_H
@@ -66,8 +66,8 @@ int writer_auxtrace(struct writer *w, const struct aux_rec_auxtrace *a,
 
 /*
  * Sets a feature section's bytes (copied); the last call for a bit wins. It
- * stands as a HEADER_FEATURE record among the data too, for a pipe and for who
- * repairs the file. AUX_FEAT_AUXKIT_SOURCE and _LEDGER become own records only:
+ * stands as a HEADER_FEATURE record among the data too, for a pipe and for
+ * repair. AUX_FEAT_AUXKIT_SOURCE and _LEDGER become own records only:
  * perf inject 6.1 dies of a section that it does not know.
  */
 int writer_feature(struct writer *w, unsigned bit, const void *data, size_t len);
@@ -113,7 +113,7 @@ const struct writer_stream *writer_streams(struct writer *w, size_t *n);
 
 /*
  * No more data will come: all of it is handed to the file, and after an error
- * the file is cut behind its last whole record, so that the totals above are
+ * the file is cut after its last whole record, so that the totals above are
  * final. Only features may follow. Returns the first error. Optional: close
  * does the same.
  */

@@ -1,23 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Feature sections: a table of (offset, size) behind the data, then the bytes,
- * both in the order of the bits.
+ * The recorder's feature sections: what was set, what the writer itself knows, and
+ * the same as records among the data.
  *
- * Specification: perf.data-file-format.txt.
+ * In a file they stand twice. As sections, after the data, where every reader looks;
+ * as records, so that repair finds them when the writer was killed before it could
+ * write sections. A pipe has the records alone.
+ *
+ * Specification: perf.data-file-format.txt; HEADER_* writers of
+ * tools/perf/util/header.c and auxtrace.c (the AUXTRACE index) of Linux 6.1.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "perfdata/buildid.h"
 #include "perfdata/impl.h"
-
-/*
- * What feature sections hold that the writer knows itself.
- *
- * Specification: perf.data-file-format.txt; HEADER_* writers of
- * tools/perf/util/header.c and auxtrace.c (the AUXTRACE index) of Linux 6.1.
- * Strings are a u32 length and that many bytes, NUL padded to 64.
- */
 
 #define COMP_ZSTD 1
 
@@ -99,13 +96,9 @@ static int send_build_id(struct writer *w, const struct build_id *id)
 }
 
 /*
- * Features as records among the data. In a pipe there are no sections. In a file
- * they tell what a killed writer had no time to put into sections: perf, and who
- * repairs the file, take them from there.
- *
- * Specification: HEADER_FEATURE and TRACING_DATA of tools/perf/util/header.c in
- * Linux 6.1. Our own features are our own records only: perf inject up to this
- * day dies of a feature bit that it does not know.
+ * Features as records: HEADER_FEATURE and TRACING_DATA of tools/perf/util/header.c
+ * in Linux 6.1. Features of ours become own records only, never sections or
+ * HEADER_FEATURE: perf inject 6.1 dies of a feature bit that it does not know.
  */
 
 static const uint8_t zero[8];
@@ -125,7 +118,7 @@ static int put_feature(struct writer *w, unsigned bit, const void *data,
 	};
 
 	if (len > WRITER_REC_MAX - sizeof(r))
-		return 0;	/* no record is that long */
+		return 0;	/* it will be a section only */
 	r.h.size = (uint16_t)(sizeof(r) + len + pad);
 	return writer_append(w, part, 3);
 }

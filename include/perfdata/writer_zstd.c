@@ -147,7 +147,7 @@ static size_t pad_blocks(uint8_t *p, size_t len)
 	return len + pad;
 }
 
-/* One record of all the input, behind what is in the buffer. */
+/* One record of all the input, after what is in the buffer, which has room for it. */
 static int put_compressed(struct writer *w, const uint8_t *data, size_t len)
 {
 	struct perf_event_header h = { .type = AUX_RECORD_COMPRESSED };

@@ -6,8 +6,8 @@
  * several of them. Invariant: bytes of which a record was handed out never move;
  * what was decompressed once is kept, so a second pass gives equal pointers.
  *
- * Also AUXTRACE payloads, each one frame: they go to a spool file (reader_spool.c),
- * so what is kept needs no memory.
+ * Also AUXTRACE payloads, each one frame: they go to a spool file (spool.c), so what
+ * is kept needs no memory.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +36,8 @@ static int fail_nomem(struct aux_diag *diag)
 			"out of memory for decompressed records");
 }
 
+/* A new chunk, which begins with the part of a record that the last one ended
+ * with: records are handed out whole. */
 static int add_chunk(struct inflate *z, size_t room)
 {
 	size_t keep = z->n_chunks ? z->chunks[z->chunk].len - z->pos : 0;
@@ -58,7 +60,7 @@ static int add_chunk(struct inflate *z, size_t room)
 	return 0;
 }
 
-/* Nothing of the last chunk was handed out yet: it may move. */
+/* Nothing of the last chunk was handed out yet, so it may move. */
 static int double_chunk(struct inflate *z)
 {
 	struct inflate_chunk *c = &z->chunks[z->n_chunks - 1];
@@ -71,6 +73,7 @@ static int double_chunk(struct inflate *z)
 	return 0;
 }
 
+/* fresh: this call of decompress began the last chunk. */
 static int make_room(struct inflate *z, bool *fresh)
 {
 	const struct inflate_chunk *c;
@@ -119,7 +122,7 @@ static int decompress(struct aux_reader *r, const uint8_t *data, size_t len,
 	return 0;
 }
 
-/* The record headers behind the first chain exactly to the end. */
+/* COMPRESSED2 headers lead from one to the next exactly to the end. */
 static bool chain_fits(const struct aux_reader *r, const uint8_t *p, size_t len)
 {
 	struct aux_event ev = { 0 };
@@ -191,6 +194,7 @@ static int feed_new(struct aux_reader *r, const struct aux_event *ev,
 	return decompress(r, c.p, n, &fresh, diag);
 }
 
+/* For the next pass, which does not decompress again. */
 static int remember(struct inflate *z)
 {
 	if (array_grow(&z->recs, z->n_recs, &z->cap_recs, sizeof(*z->recs)))
@@ -208,6 +212,7 @@ static void free_passed(struct inflate *z)
 	}
 }
 
+/* The first error stays: a stream cannot be continued after a gap. */
 int inflate_feed(struct aux_reader *r, const struct aux_event *ev,
 		 struct aux_diag *diag)
 {
@@ -247,6 +252,7 @@ int inflate_next(struct aux_reader *r, struct aux_event *ev,
 		return 0;
 	p = z->chunks[z->chunk].data + z->pos;
 	reader_header(r, p, left, ev);
+	/* what has a payload outside its size cannot be in a stream */
 	if (ev->size < 8 || ev->size > UINT16_MAX ||
 	    ev->type == AUX_RECORD_AUXTRACE ||
 	    ev->type == AUX_RECORD_AUXKIT_AUXTRACE_ZSTD ||
@@ -391,6 +397,7 @@ static int unpack_new(struct aux_reader *r, struct aux_bytes frame,
 	return 0;
 }
 
+/* Each frame is unpacked once and found again by the offset of its record. */
 int unpack_auxtrace(struct aux_reader *r, struct aux_bytes frame,
 		    struct aux_event *ev, struct aux_diag *diag)
 {

@@ -2,9 +2,12 @@
 /*
  * container_build: see builder.h.
  *
- * The file: header, records, feature sections, then attrs and ids, which are
- * known last. Payloads are written straight from where they lie; the result is
- * mapped, so neither has to fit into memory.
+ * The file is a temporary one of rewrite.h, whose attrs and ids come last: a stream
+ * gets its id when it is met. Payloads are written straight from where they lie,
+ * and the result is mapped, so neither has to fit into memory.
+ *
+ * There is one event. Each stream has an id of its own (from 1, its queue + 1), which
+ * ID_INDEX ties to a CPU or a thread: as perf record does it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -65,6 +68,7 @@ static void put_header(struct container_build *b, uint32_t type, uint16_t misc,
 	put(b, &h, sizeof(h));
 }
 
+/* sample_id_all for SAMPLE_TYPE: TID, (TIME,) CPU, IDENTIFIER. */
 static void put_trailer(struct container_build *b, struct container_who who,
 			uint64_t id)
 {
@@ -188,6 +192,8 @@ static bool add_stream(struct container_build *b, struct container_who who)
 	return true;
 }
 
+/* The same file may be named again and again, and each time its bytes are copied: a
+ * small description must not fill the disk. */
 static bool may_use(struct container_build *b, const struct container_file *f)
 {
 	size_t i = 0;

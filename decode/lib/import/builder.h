@@ -3,8 +3,8 @@
  * container_build: writes a perf.data in a temporary file, and opens it.
  *
  * What other recorders wrote (snapshot directories, bundles, raw buffers) becomes
- * one, so that everything behind the reader is the same for all. Errors stick:
- * after the first one nothing is written, and container_build_open tells it.
+ * one, so that everything after the reader is the same for all. Errors stick:
+ * after the first one nothing is written, and container_build_open returns it.
  * Specification: perf.data-file-format.txt.
  */
 #ifndef DECODE_LIB_IMPORT_BUILDER_H
@@ -77,7 +77,7 @@ void container_build_feature(struct container_build *b, unsigned bit,
 /* Words of AUXTRACE_INFO, which comes first. */
 void container_build_info(struct container_build *b, uint32_t type,
 			  const uint64_t *priv, size_t n);
-/* Then who is there and what it maps. */
+/* Then the processes and what they map. */
 void container_build_comm(struct container_build *b, struct container_who who,
 			  const char *comm);
 void container_build_map(struct container_build *b,

@@ -4,8 +4,7 @@
  * data.1, .. are more records of it, one file for each thread of perf record
  * --threads. With --kcore there is `data` alone, and kcore_dir beside it.
  *
- * All are mapped one behind the other, so offsets in messages count from the
- * first byte of `data`. Specification: tools/perf/util/data.c, and
+ * The reader sees all of them as one file, `data` first. Specification: tools/perf/util/data.c, and
  * perf.data-directory-format.txt.
  */
 #include <dirent.h>
@@ -91,7 +90,7 @@ static int map_parts(struct parts *p, const char *path, struct aux_diag *diag)
 	return rc;
 }
 
-/* Of another version nobody knows what is where. */
+/* Another version may divide the records otherwise. */
 static int check_version(const struct aux_reader *r, struct aux_diag *diag)
 {
 	struct aux_bytes b;

@@ -2,9 +2,9 @@
 /*
  * container: opens whatever holds a recording.
  *
- * perf.data is the only container inside (D1): every other format is one file,
- * container_NAME.c, that makes a perf.data of what it finds (builder.h),
- * and one line in the table of import.c.
+ * perf.data is the only container inside: every other format is one file here that
+ * makes a perf.data of what it finds (builder.h), and one line in the table of
+ * import.c.
  */
 #ifndef DECODE_LIB_IMPORT_IMPORT_H
 #define DECODE_LIB_IMPORT_IMPORT_H
@@ -32,7 +32,7 @@ int container_open(struct aux_reader **r, const char *path,
 		   const struct container_options *o, struct aux_diag *diag);
 
 /* The kernel's memory that perf copied into a directory (--kcore), for
- * codeview_config.kcore; NULL: there is none. free it */
+ * codeview_config.kcore; NULL: it has none. free it */
 char *container_kcore(const char *path);
 
 /* ---- for the formats ---- */

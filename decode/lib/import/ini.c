@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "common/array.h"
 #include "common/diag.h"
 
 #include "decode/lib/import/ini.h"
@@ -29,7 +30,7 @@ static char *trim(char *s)
 	return s;
 }
 
-/* A name may hold these characters: only behind a space do they end it. */
+/* A name may hold these characters: they begin a comment only after a space. */
 static void cut_comment(char *s)
 {
 	for (char *p = s; *p; p++) {
@@ -40,26 +41,11 @@ static void cut_comment(char *s)
 	}
 }
 
-static void *grow(void *v, size_t n, size_t *cap, size_t size)
-{
-	void *p;
-
-	if (n < *cap)
-		return v;
-	p = reallocarray(v, *cap ? 2 * *cap : 32, size);
-	if (p)
-		*cap = *cap ? 2 * *cap : 32;
-	return p;
-}
-
 static bool add_section(struct ini *ini, char *s)
 {
-	void *v = grow(ini->sections, ini->n_sections, &ini->cap_sections,
-		       sizeof(*ini->sections));
-
-	if (!v)
+	if (array_grow(&ini->sections, ini->n_sections, &ini->cap_sections,
+		       sizeof(*ini->sections)))
 		return false;
-	ini->sections = v;
 	s[strcspn(s, "]")] = '\0';
 	ini->sections[ini->n_sections++] = (struct ini_section){
 		.name = trim(s), .first = ini->n_items,
@@ -69,12 +55,9 @@ static bool add_section(struct ini *ini, char *s)
 
 static bool add_item(struct ini *ini, char *key, char *value, uint32_t line)
 {
-	void *v = grow(ini->items, ini->n_items, &ini->cap_items,
-		       sizeof(*ini->items));
-
-	if (!v)
+	if (array_grow(&ini->items, ini->n_items, &ini->cap_items,
+		       sizeof(*ini->items)))
 		return false;
-	ini->items = v;
 	ini->items[ini->n_items++] = (struct ini_item){
 		.section = (uint32_t)ini->n_sections - 1, .line = line,
 		.key = trim(key), .value = trim(value),
@@ -82,7 +65,7 @@ static bool add_item(struct ini *ini, char *key, char *value, uint32_t line)
 	return true;
 }
 
-static int take_line(struct ini *ini, char *s, uint32_t line, const char *name,
+static int parse_line(struct ini *ini, char *s, uint32_t line, const char *name,
 		     struct aux_diag *diag)
 {
 	uint64_t at = (uint64_t)(s - ini->text);
@@ -137,7 +120,7 @@ int ini_parse(struct ini *ini, const void *text, size_t len, const char *name,
 		end = s + strcspn(s, "\n");
 		if (*end)
 			*end++ = '\0';
-		rc = take_line(ini, s, line, name, diag);
+		rc = parse_line(ini, s, line, name, diag);
 	}
 	return rc;
 }

@@ -3,7 +3,7 @@
  * container_ini: the ini files of OpenCSD and DS-5 snapshots.
  *
  * [section], then key=value lines. A comment is a line that starts with ; or #,
- * or what follows one of these behind white space. Keys and sections keep their
+ * or what follows one of these after white space. Keys and sections keep their
  * order; a section may come more than once.
  */
 #ifndef DECODE_LIB_IMPORT_INI_H
@@ -41,7 +41,7 @@ int ini_parse(struct ini *ini, const void *text, size_t len, const char *name,
 void ini_fini(struct ini *ini);
 
 /* The value of a key in any section of that name, or NULL. Case does not matter,
- * nor what is in brackets behind the key: X(size:64). */
+ * nor what is in brackets after the key: X(size:64). */
 const char *ini_get(const struct ini *ini, const char *section,
 		    const char *key);
 /* The same in one section. */

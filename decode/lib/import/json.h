@@ -24,7 +24,7 @@ bool container_json_is_array(const struct json_t *n);
 /* A member of an object, or NULL. */
 const struct json_t *container_json_get(const struct json_t *n,
 					const char *key);
-/* An element of an array, or NULL behind the last. */
+/* An element of an array, or NULL after the last. */
 const struct json_t *container_json_at(const struct json_t *n, size_t i);
 /* NULL: not a string. */
 const char *container_json_text(const struct json_t *n);

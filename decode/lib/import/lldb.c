@@ -19,7 +19,8 @@
 #include "decode/lib/import/elf.h"
 #include "decode/lib/import/import.h"
 #include "decode/lib/import/ini.h"
-#include "decode/lib/import/lldb.h"
+#include "decode/lib/import/builder.h"
+#include "decode/lib/import/json.h"
 
 #define TSC_BIT 0x400
 #define NORETCOMP_BIT 0x800
@@ -27,9 +28,21 @@
 #define MAX_TEXT (64 << 20)
 #define SWITCH_SIZE 32	/* header, next or previous pid and tid, pid, tid, time */
 
+struct lldb_bundle {
+	char *dir;		/* paths are relative to it */
+	struct json_t *root;
+	struct container_build *b;
+	struct aux_diag *diag;
+};
+
+/* Where a value stands, for messages: processes[1].threads[0]. */
+struct lldb_place {
+	char text[64];
+};
+
 static const struct lldb_place top;
 
-struct lldb_place lldb_place(const struct lldb_place *in, const char *array,
+static struct lldb_place lldb_place(const struct lldb_place *in, const char *array,
 			     size_t i)
 {
 	struct lldb_place p;
@@ -156,7 +169,7 @@ static int put_info(struct lldb_bundle *l)
 	return rc;
 }
 
-/* LLDB's records have pid, tid and time behind their body. */
+/* LLDB's records have pid, tid and time after their body. */
 static int put_switch(struct lldb_bundle *l, struct cursor *c, uint32_t cpu)
 {
 	uint32_t type = cursor_u32(c);
@@ -218,7 +231,7 @@ static int put_stream(struct lldb_bundle *l, const char *path,
 	return 0;
 }
 
-/* The buffer by any of its names. NULL: there is none. */
+/* The buffer by any of its names, or NULL. */
 static int trace_path(struct lldb_bundle *l, const struct json_t *obj,
 		      const struct lldb_place *at, bool must, const char **path)
 {

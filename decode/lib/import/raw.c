@@ -47,7 +47,7 @@ static bool parse_number(const char *s, const char *end, uint64_t *v)
 	return !errno && stop == end;
 }
 
-/* BEGIN[-END] behind the last colon; a name may hold colons of its own. */
+/* BEGIN[-END] after the last colon; a name may hold colons of its own. */
 static bool parse_part(struct part *p, const char *s, size_t len)
 {
 	const char *end = s + len, *colon = memrchr(s, ':', len), *dash;

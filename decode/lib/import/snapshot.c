@@ -2,8 +2,8 @@
 /*
  * container_snapshot: the ini files of a snapshot directory, put together.
  *
- * A source that has no device file is left out: nobody knows what its bytes
- * mean, and the decoder says so where they come. Every core gets a process of
+ * A source that has no device file is left out: its protocol is unknown, and the
+ * decoder says so where its bytes come. Every core gets a process of
  * its own, with a pid that Linux does not give.
  *
  * Specification: OpenCSD's decoder/docs/specs/ARM Trace and Debug Snapshot file
@@ -19,10 +19,43 @@
 #include "common/diag.h"
 #include "decode/lib/import/builder.h"
 #include "decode/lib/import/snapshot_cs.h"
-#include "decode/lib/import/snapshot.h"
+#include "decode/lib/import/import.h"
+#include "decode/lib/import/ini.h"
 
 #define FIRST_PID ((1U << 22) + 1)	/* above Linux's PID_MAX_LIMIT */
 #define MAX_CPU 4096
+
+#define SNAPSHOT_DEVICES 1024	/* at most; buffers too */
+
+struct snapshot_device {
+	struct ini ini;
+	const char *name, *class, *type;	/* never NULL */
+};
+
+struct snapshot_buffer {
+	const char *id;		/* its section */
+	const char *name, *file, *format;	/* never NULL */
+};
+
+/* A source that wrote into a buffer. */
+struct snapshot_link {
+	const struct snapshot_device *source;
+	size_t buffer;
+	const struct snapshot_device *core;	/* NULL: of no core */
+	uint32_t pid;		/* stands for the core; -1: none */
+	uint32_t cpu;		/* its own number; -1: none */
+};
+
+struct snapshot_dir {
+	char *dir;
+	struct ini top, trace;
+	struct snapshot_device *devices;
+	size_t n_devices;
+	struct snapshot_buffer *buffers;
+	size_t n_buffers;
+	struct snapshot_link *links;
+	size_t n_links;
+};
 
 static int fail_nomem(struct aux_diag *diag)
 {

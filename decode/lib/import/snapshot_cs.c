@@ -103,7 +103,7 @@ unsigned container_cs_version(const char *core)
 	       !strncasecmp(core, "ARM", 3) ? 8 : 0;
 }
 
-/* "Cortex-R5", "ARMv7-M": the letter behind the first dash. */
+/* "Cortex-R5", "ARMv7-M": the letter after the first dash. */
 static char core_profile(const char *core)
 {
 	const char *dash = core ? strchr(core, '-') : NULL;

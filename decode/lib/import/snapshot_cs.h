@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * container_cs: what CoreSight snapshots say of sources and buffers, in the
- * terms of AUXTRACE_INFO (internal/csmeta.h) and of formatter frames in memory.
+ * terms of AUXTRACE_INFO (perfdata/csmeta.h) and of formatter frames in memory.
  */
 #ifndef DECODE_LIB_IMPORT_SNAPSHOT_CS_H
 #define DECODE_LIB_IMPORT_SNAPSHOT_CS_H
