@@ -592,7 +592,7 @@ static void print_streams(struct info *in)
 		put_n(in->out, c->n_samples, "sample");
 	}
 	outbuf_str(in->out, "\n");
-	if (c->n && !plugins_has(c->trace_type))
+	if (c->n && !decoders_has(c->trace_type))
 		outbuf_str(in->out, "  this build has no decoder for it; "
 				    "`auxdecode raw` shows the bytes\n");
 	for (size_t i = 0; i < c->n; i++)

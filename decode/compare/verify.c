@@ -37,7 +37,7 @@ static void verify_remember(struct verify *v, const struct verify_side *s,
 	size_t i = v->n_history++ % VERIFY_HISTORY;
 
 	v->history[i] = *ev;
-	v->spaces[i] = s->feed.v.ctx.space;
+	v->spaces[i] = s->cur.m.view.ctx.space;
 }
 
 /* ---- instructions ---- */
@@ -304,30 +304,30 @@ static const struct aux_decoder_ops *find(const struct session *s,
 					  const char *name,
 					  struct aux_diag *diag)
 {
-	const struct aux_decoder_ops *p = s->plugin_ops;
+	const struct aux_decoder_ops *p = session_plugin(s);
 
 	if (p && !strcmp(name, p->name))
 		return p;
-	return plugins_find(name, s->chunks.trace_type, diag);
+	return decoders_find(name, session_chunks(s)->trace_type, diag);
 }
 
 int verify_decoders(const struct session *s, const struct verify_config *c,
 		    const struct aux_decoder_ops *ops[2],
 		    struct aux_diag *diag)
 {
-	bool pt = s->chunks.trace_type == AUX_TRACE_INTEL_PT;
+	bool pt = session_chunks(s)->trace_type == AUX_TRACE_INTEL_PT;
 
-	if (!pt && s->chunks.trace_type != AUX_TRACE_CS_ETM &&
+	if (!pt && session_chunks(s)->trace_type != AUX_TRACE_CS_ETM &&
 	    !(c->decoder && c->reference))
 		return diag_set(diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
 				"no two decoders for this AUX data (trace type "
-				"%u)", s->chunks.trace_type);
-	if (s->chunks.cs_error.code) {
-		*diag = s->chunks.cs_error;
+				"%u)", session_chunks(s)->trace_type);
+	if (session_chunks(s)->cs_error.code) {
+		*diag = session_chunks(s)->cs_error;
 		return -diag->code;
 	}
-	if (s->plugin_ops && !c->decoder)
-		ops[0] = s->plugin_ops;
+	if (session_plugin(s) && !c->decoder)
+		ops[0] = session_plugin(s);
 	else
 		ops[0] = find(s, c->decoder ? c->decoder : pt ? "pt" : "etm",
 			      diag);
@@ -362,7 +362,7 @@ static bool same_event(const struct verify *v, const struct aux_flow *a,
 {
 	uint16_t flags = AUX_FLOW_HAS_IP;
 
-	if (v->side[0].feed.source)
+	if (v->side[0].cur.source)
 		flags |= AUX_FLOW_HAS_CID | AUX_FLOW_HAS_VMID;
 	if (a->kind != b->kind || (a->flags ^ b->flags) & flags)
 		return false;

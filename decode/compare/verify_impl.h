@@ -3,8 +3,8 @@
 #ifndef DECODE_COMPARE_VERIFY_IMPL_H
 #define DECODE_COMPARE_VERIFY_IMPL_H
 
-#include "decode/lib/session/impl.h"
 #include "decode/compare/verify.h"
+#include "decode/lib/session/cursor.h"
 
 #define VERIFY_STARTS 16	/* chunks whose begin is remembered */
 #define VERIFY_PENDING 64	/* events at one place without a partner */
@@ -35,11 +35,11 @@ struct verify_tsc {
 };
 
 /*
- * A feed whose decoder is wrapped: the wrapper sees chunks begin, expands PATHs,
+ * A cursor whose decoder is wrapped: the wrapper sees chunks begin, expands PATHs,
  * and ends a chunk that the decoder gives up.
  */
 struct verify_side {
-	struct feed feed;	/* first: the host's priv leads here */
+	struct stream_cursor cur;	/* first: the host's priv leads here */
 	struct verify *v;
 	const struct aux_decoder_ops *real;
 	void *dec;
@@ -104,7 +104,7 @@ int verify_open_side(struct verify *v, unsigned which, size_t i, bool paths,
 void verify_close_side(struct verify_side *s);
 /* The next event becomes head; behind the last one VERIFY_END. */
 int verify_next(struct verify_side *s);
-/* Did the decoder give up the chunk of a place? */
+/* Did the decoder deliver up the chunk of a place? */
 bool verify_is_handed(const struct verify_side *s, uint64_t place);
 
 /* verify_time.c: side's head is a TIME. False: v->text says what is wrong. */

@@ -66,7 +66,7 @@ struct view {
 static int show_insn(struct view *w, const struct space *space, uint64_t ip,
 		     unsigned mode, bool silent, const char *note)
 {
-	struct codeview *cv = w->v->s->codeview;
+	struct codeview *cv = session_codeview(w->v->s);
 	struct aux_code code;
 	struct symbol sym;
 	char text[160];
@@ -155,7 +155,7 @@ static int show_next(struct view *w, struct verify_side *s)
 		show_line(w, &s->pending[i]);
 	for (unsigned i = 0; i < LINES && insns < INSNS; i++) {
 		if (s->head.kind == AUX_FLOW_RANGE) {
-			n = show_range(w, s->feed.v.ctx.space, &s->head, 0,
+			n = show_range(w, s->cur.m.view.ctx.space, &s->head, 0,
 				       INSNS - insns);
 			insns += n;
 			if (n < s->head.n)
@@ -226,12 +226,12 @@ static void show_packets(struct view *w, const struct aux_chunk *c,
 /* The chunk's bytes around a place in the stream. */
 static void show_bytes(struct view *w, struct verify_side *s, uint64_t offset)
 {
-	const struct aux_chunk *c = &s->feed.it.chunk;
+	const struct aux_chunk *c = &s->cur.it.chunk;
 	uint64_t low = 0, high = c->len, mid, from;
 
 	while (low < high) {
 		mid = low + (high - low) / 2;
-		if (chunk_iter_place(&s->feed.it, c->stream_offset + mid) <
+		if (chunk_iter_place(&s->cur.it, c->stream_offset + mid) <
 		    offset)
 			low = mid + 1;
 		else
@@ -242,7 +242,7 @@ static void show_bytes(struct view *w, struct verify_side *s, uint64_t offset)
 		if ((i - from) % 16 == 0)
 			outbuf_printf(w->out, "%s    %#" PRIx64 ":",
 				      i == from ? "" : "\n",
-				      chunk_iter_place(&s->feed.it,
+				      chunk_iter_place(&s->cur.it,
 						       c->stream_offset + i));
 		outbuf_printf(w->out, "%s%02x", i == low ? " <" : " ",
 			      c->data[i]);
@@ -253,12 +253,12 @@ static void show_bytes(struct view *w, struct verify_side *s, uint64_t offset)
 static void show_trace(struct view *w, uint64_t offset)
 {
 	struct verify_side *s = &w->v->side[0];
-	const struct aux_chunk *c = &s->feed.it.chunk;
+	const struct aux_chunk *c = &s->cur.it.chunk;
 
 	if (!c->data)
 		return;
 	outbuf_str(w->out, "  trace:\n");
-	if (s->feed.source || w->v->s->chunks.trace_type != AUX_TRACE_INTEL_PT)
+	if (s->cur.source || session_chunks(w->v->s)->trace_type != AUX_TRACE_INTEL_PT)
 		show_bytes(w, s, offset);
 	else
 		show_packets(w, c, offset);
@@ -274,7 +274,7 @@ int verify_show(struct verify *v)
 {
 	struct view w = { .v = v, .out = v->config->out };
 	uint64_t a = offset_of(&v->side[0]), b = offset_of(&v->side[1]);
-	const struct flow_ctx *ctx = &v->side[1].feed.v.ctx;
+	const struct flow_ctx *ctx = &v->side[1].cur.m.view.ctx;
 	uint64_t offset = a < b ? a : b;
 	int rc = disasm_new(&w.d, DISASM_INTEL, v->diag);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * verify: one side: a feed, and between it and its decoder a wrapper.
+ * verify: one side: a cursor, and between it and its decoder a wrapper.
  *
- * Events of a decoder are marked on their way through the feed, so that those
- * which the feed adds (a gap between two chunks) are known from them. What the
+ * Events of a decoder are marked on their way through the cursor, so that those
+ * which the cursor adds (a gap between two chunks) are known from them. What the
  * decoder held to be beyond it (-AUX_E_UNSUPPORTED) ends the chunk here: the
  * reference's events of the rest have no partner.
  */
@@ -25,7 +25,7 @@ static struct verify_start *start_of(struct verify_side *s, uint64_t chunk)
 static int open_real(void **dec, const struct aux_decoder_config *config,
 		     const struct aux_decoder_host *host, struct aux_diag *diag)
 {
-	struct verify_side *s = host->priv;	/* feed is the first member */
+	struct verify_side *s = host->priv;	/* cur is the first member */
 	int rc;
 
 	*dec = s;
@@ -40,7 +40,7 @@ static int open_real(void **dec, const struct aux_decoder_config *config,
 static void hand_over(struct verify_side *s)
 {
 	if (!s->n_handed++)
-		s->first_handed = s->feed.it.chunk.stream_offset;
+		s->first_handed = s->cur.it.chunk.stream_offset;
 	s->handed = true;
 	start_of(s, s->n_chunks)->handed = true;
 }
@@ -52,7 +52,7 @@ static int start_real(void *dec, const struct aux_chunk *chunk)
 
 	s->n_chunks++;
 	*start_of(s, s->n_chunks) = (struct verify_start){
-		.refill = s->n_refills, .n_buffered = s->feed.n };
+		.refill = s->n_refills, .n_buffered = s->cur.m.n };
 	s->handed = false;
 	s->n_batch = s->at_batch = 0;
 	rc = verify_scan_tsc(s, chunk);
@@ -68,7 +68,7 @@ static int start_real(void *dec, const struct aux_chunk *chunk)
 }
 
 /* The next RANGE of the PATH at batch[at_batch]. False: there is none left. */
-static bool take_step(struct verify_side *s, struct aux_flow *out)
+static bool fill_task(struct verify_side *s, struct aux_flow *out)
 {
 	const struct aux_flow *ev = &s->batch[s->at_batch];
 	const struct aux_path *p = ev->path.path;
@@ -114,7 +114,7 @@ static void check_path(struct verify_side *s, const struct aux_flow *ev)
 
 static int fill_batch(struct verify_side *s)
 {
-	int rc = s->real->decode(s->dec, s->batch, FEED_BATCH);
+	int rc = s->real->decode(s->dec, s->batch, CURSOR_BATCH);
 
 	if (rc <= 0)
 		return rc;
@@ -142,7 +142,7 @@ static int decode_paths(struct verify_side *s, struct aux_flow *out, size_t max)
 		if (ev->kind == AUX_FLOW_PATH) {
 			if (!s->at_step && !s->at_range)
 				check_path(s, ev);
-			if (take_step(s, &out[n])) {
+			if (fill_task(s, &out[n])) {
 				n++;
 				continue;
 			}
@@ -159,7 +159,7 @@ static int decode_paths(struct verify_side *s, struct aux_flow *out, size_t max)
 static void check_batch(struct verify_side *s, const struct aux_flow *ev,
 			size_t n)
 {
-	uint64_t horizon = s->feed.host.horizon_tsc;
+	uint64_t horizon = s->cur.host.horizon_tsc;
 
 	for (size_t i = 0; i < n && !s->broken[0]; i++) {
 		if (ev[i].kind == AUX_FLOW_TIME && i + 1 < n && !s->paths &&
@@ -232,20 +232,20 @@ int verify_open_side(struct verify *v, unsigned which, size_t i, bool paths,
 	s->v = v;
 	s->real = v->ops[which];
 	s->paths = paths;
-	s->feed.wants.paths = paths ? AUX_PATHS_JOINED : AUX_PATHS_NONE;
+	s->cur.wants.paths = paths ? AUX_PATHS_JOINED : AUX_PATHS_NONE;
 	snprintf(s->name, sizeof(s->name), "%.30s%s", s->real->name,
 		 paths ? " (PATHs)" : "");
 	if (paths) {
-		s->batch = malloc(FEED_BATCH * sizeof(*s->batch));
+		s->batch = malloc(CURSOR_BATCH * sizeof(*s->batch));
 		if (!s->batch)
 			return -AUX_E_NOMEM;
 	}
-	return session_open_feed(v->s, &s->feed, i, &wrapper, diag);
+	return cursor_open(v->s, &s->cur, i, &wrapper, diag);
 }
 
 void verify_close_side(struct verify_side *s)
 {
-	session_close_feed(&s->feed);
+	cursor_close(&s->cur);
 	free(s->batch);
 	free(s->tsc);
 }
@@ -264,23 +264,15 @@ static uint64_t chunk_of(struct verify_side *s, size_t i)
 	return chunk;
 }
 
-/* The view changes with these; session/run.c has the same rule. */
-static bool changes_view(const struct feed *f, const struct aux_flow *ev)
-{
-	return ev->kind == AUX_FLOW_TIME ||
-	       (f->source && (ev->kind == AUX_FLOW_CONTEXT ||
-			      (f->timed && ev->kind == AUX_FLOW_TRACE_ON)));
-}
-
 int verify_next(struct verify_side *s)
 {
-	struct feed *f = &s->feed;
+	struct stream_cursor *cur = &s->cur;
 	int rc;
 
 	s->unknown_first = false;
-	if (f->pos == f->n) {
+	if (cur->m.pos == cur->m.n) {
 		s->n_refills++;
-		rc = session_refill(f, &s->v->stats);
+		rc = cursor_refill(cur, &s->v->stats);
 		if (rc < 0)
 			return rc;
 		if (!rc) {
@@ -289,12 +281,12 @@ int verify_next(struct verify_side *s)
 			return 0;
 		}
 	}
-	s->head = f->buf[f->pos];
-	s->place = 2 * chunk_of(s, f->pos) + !(s->head.flags & MARK);
+	s->head = cur->m.buf[cur->m.pos];
+	s->place = 2 * chunk_of(s, cur->m.pos) + !(s->head.flags & MARK);
 	s->head.flags &= (uint16_t)~MARK;
-	if (changes_view(f, &s->head))
-		session_take_event(f);
-	f->pos++;
+	if (cursor_changes_view(cur, &s->head))
+		cursor_consume(cur);
+	cur->m.pos++;
 	return 0;
 }
 

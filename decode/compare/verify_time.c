@@ -70,7 +70,7 @@ int verify_scan_tsc(struct verify_side *s, const struct aux_chunk *c)
 {
 	uint64_t n, size = 16;
 
-	if (s->feed.source)
+	if (s->cur.source)
 		return 0;
 	free(s->tsc);
 	n = walk_tsc(s, c, false);
@@ -89,7 +89,7 @@ static bool is_exact(const struct verify_side *s, const struct aux_flow *ev)
 {
 	const struct verify_tsc *at;
 
-	if (s->feed.source)
+	if (s->cur.source)
 		return true;
 	if (!s->tsc || !ev->time.tsc)
 		return false;
@@ -154,7 +154,7 @@ static struct near look_around(struct verify_side *s, uint64_t slot,
 
 static void keep_distance(struct verify *v, uint64_t tsc, uint64_t ticks)
 {
-	const struct aux_clock *c = &v->side[0].feed.config.clock;
+	const struct aux_clock *c = &v->side[0].cur.config.clock;
 	uint64_t ns = aux_clock_ns(c, tsc + ticks) - aux_clock_ns(c, tsc);
 
 	if (ticks <= v->r->max_ticks)
@@ -221,7 +221,7 @@ void verify_forget_times(struct verify *v)
 bool verify_take_time(struct verify *v, struct verify_side *s)
 {
 	const struct aux_flow *ev = &s->head;
-	uint64_t ns = aux_clock_ns(&s->feed.config.clock, ev->time.tsc);
+	uint64_t ns = aux_clock_ns(&s->cur.config.clock, ev->time.tsc);
 	bool exact = is_exact(s, ev);
 	struct verify_slot *slot;
 	uint64_t k;

@@ -129,7 +129,7 @@ static bool take(struct host *h, struct result *r, const struct aux_flow *ev)
 static struct result decode(struct host *h, const struct aux_chunk *c,
 			    size_t max)
 {
-	const struct aux_decoder_ops *ops = plugins_find("opencsd", 0, NULL);
+	const struct aux_decoder_ops *ops = decoders_find("opencsd", 0, NULL);
 	struct result r = { .hash = 0xcbf29ce484222325, .last = START };
 	struct aux_flow ev[512];
 	struct aux_diag diag;
@@ -182,7 +182,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	uint8_t *trace;
 	size_t n;
 
-	if (len < N_HEAD + N_CODE || !plugins_find("opencsd", 0, NULL))
+	if (len < N_HEAD + N_CODE || !decoders_find("opencsd", 0, NULL))
 		return 0;
 	n = len - N_HEAD - N_CODE < MAX_LEN ? len - N_HEAD - N_CODE : MAX_LEN;
 	trace = malloc(n ? n : 1);	/* so that reads behind it are seen */

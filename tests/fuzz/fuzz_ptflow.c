@@ -109,7 +109,7 @@ static void decode(struct flow_list *l, const char *name,
 		   const struct ptscript *s, const uint8_t *head,
 		   const struct aux_chunk *c, struct way way)
 {
-	const struct aux_decoder_ops *ops = plugins_find(name, 0, NULL);
+	const struct aux_decoder_ops *ops = decoders_find(name, 0, NULL);
 	struct aux_diag diag;
 	struct host h;
 	void *dec;
@@ -300,8 +300,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	struct aux_chunk c = { .size = sizeof(c), .stream_offset = START };
 	uint8_t *trace;
 
-	if (len < N_HEAD || !plugins_find(engine, 0, NULL) ||
-	    !plugins_find("libipt", 0, NULL))
+	if (len < N_HEAD || !decoders_find(engine, 0, NULL) ||
+	    !decoders_find("libipt", 0, NULL))
 		return 0;
 	ps_make(&s, head[0], head[1], data + N_HEAD, len - N_HEAD);
 	trace = malloc(s.n ? s.n : 1);	/* so that reads behind it are seen */

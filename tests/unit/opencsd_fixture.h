@@ -70,7 +70,7 @@ static void begin(struct fixture *f, unsigned arch)
 					     .code = fixture_code,
 					     .generation = 1,
 					     .horizon_tsc = UINT64_MAX };
-	f->ops = plugins_find("opencsd", 0, NULL);
+	f->ops = decoders_find("opencsd", 0, NULL);
 	if (!f->ops)
 		abort();
 }

@@ -42,7 +42,7 @@ struct registers {
 
 static bool has_reference(void)
 {
-	return plugins_find("opencsd", 0, NULL) != NULL;
+	return decoders_find("opencsd", 0, NULL) != NULL;
 }
 
 /* Not yet opened; no code. */
@@ -69,7 +69,7 @@ static void set_up(struct fixture *f, const char *name, struct registers r)
 		f->host.horizon_tsc = 0;
 		f->host.context_switches = 1;
 	}
-	f->ops = plugins_find(name, 0, NULL);
+	f->ops = decoders_find(name, 0, NULL);
 	if (!f->ops)
 		abort();
 }

@@ -54,7 +54,7 @@ static void begin(struct fixture *f)
 	f->host = (struct aux_decoder_host){ .size = sizeof(f->host), .priv = f,
 					     .code = give_code, .generation = 1,
 					     .horizon_tsc = UINT64_MAX };
-	f->ops = plugins_find("libipt", 0, NULL);
+	f->ops = decoders_find("libipt", 0, NULL);
 	if (!f->ops || f->ops->open(&f->dec, &f->config, &f->host, NULL) < 0)
 		abort();
 }

@@ -8,7 +8,7 @@
 
 static bool have_libipt(void)
 {
-	return plugins_find("libipt", 0, NULL);
+	return decoders_find("libipt", 0, NULL);
 }
 
 /* The same from both, and what is expected. NULL: whatever libipt says. */

@@ -80,7 +80,7 @@ static void begin(struct fixture *f, const char *name, bool paths)
 					     .paths = paths ? AUX_PATHS_JOINED :
 							     AUX_PATHS_NONE,
 					     .horizon_tsc = UINT64_MAX };
-	f->ops = plugins_find(name, 0, NULL);
+	f->ops = decoders_find(name, 0, NULL);
 	if (!f->ops || f->ops->open(&f->dec, &f->config, &f->host, NULL) < 0)
 		abort();
 }

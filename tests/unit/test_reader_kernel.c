@@ -245,11 +245,11 @@ static void unknown_pmu(void)
 	   chunks_read(&c, r, 0, &diag) == 0, "AUX data of nobody");
 	ok(c.n == 1 && c.trace_type == 0 && c.aux_bytes == 29,
 	   "its bytes, by the AUX record's length");
-	ok(!plugins_find(NULL, c.trace_type, &diag) &&
+	ok(!decoders_find(NULL, c.trace_type, &diag) &&
 	   diag.code == AUX_E_UNSUPPORTED &&
 	   diag.why == AUX_WHY_NO_DECODER,
 	   "no decoder, and the cause: %s", diag.text);
-	ok(!plugins_has(0) && !plugins_has(6), "none");
+	ok(!decoders_has(0) && !decoders_has(6), "none");
 	chunks_fini(&c);
 	aux_reader_close(r);
 	free(m.p);

@@ -94,14 +94,14 @@ int aux_decode_symbol(struct aux_decode *d,
 
 const struct aux_decoder_ops *aux_decoder_get(size_t i)
 {
-	return plugins_get(i);
+	return decoders_get(i);
 }
 
 const struct aux_decoder_ops *aux_decoder_find(const char *name,
 					       uint32_t trace_type,
 					       struct aux_diag *diag)
 {
-	return plugins_find(name, trace_type, diag);
+	return decoders_find(name, trace_type, diag);
 }
 
 /*

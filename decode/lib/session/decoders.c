@@ -28,12 +28,12 @@ static const struct aux_decoder_ops *const builtin[] = {
 
 #define N_BUILTIN (sizeof(builtin) / sizeof(builtin[0]))
 
-const struct aux_decoder_ops *plugins_get(size_t i)
+const struct aux_decoder_ops *decoders_get(size_t i)
 {
 	return i < N_BUILTIN ? builtin[i] : NULL;
 }
 
-bool plugins_has(uint32_t trace_type)
+bool decoders_has(uint32_t trace_type)
 {
 	for (size_t i = 0; i < N_BUILTIN; i++)
 		if (trace_type && builtin[i]->trace_type == trace_type)
@@ -42,7 +42,7 @@ bool plugins_has(uint32_t trace_type)
 }
 
 const struct aux_decoder_ops *
-plugins_reference(uint32_t trace_type, const struct aux_decoder_ops *ops)
+decoders_reference(uint32_t trace_type, const struct aux_decoder_ops *ops)
 {
 	/* made by others; all they lack is told in a GAP */
 	static const struct aux_decoder_ops *const references[] = {
@@ -72,7 +72,7 @@ static void list_names(char *buf, size_t len)
 				      builtin[i]->name);
 }
 
-const struct aux_decoder_ops *plugins_find(const char *name,
+const struct aux_decoder_ops *decoders_find(const char *name,
 					   uint32_t trace_type,
 					   struct aux_diag *diag)
 {
@@ -100,7 +100,7 @@ const struct aux_decoder_ops *plugins_find(const char *name,
 	return NULL;
 }
 
-int plugins_load(void **handle, const char *path,
+int decoders_load(void **handle, const char *path,
 		 const struct aux_decoder_ops **ops, struct aux_diag *diag)
 {
 	const struct aux_decoder_ops *o;
@@ -130,7 +130,7 @@ int plugins_load(void **handle, const char *path,
 	else
 		rc = 0;
 	if (rc < 0) {
-		plugins_unload(*handle);
+		decoders_unload(*handle);
 		*handle = NULL;
 		return diag_why(diag, AUX_WHY_SETTING, rc);
 	}
@@ -138,7 +138,7 @@ int plugins_load(void **handle, const char *path,
 	return 0;
 }
 
-void plugins_unload(void *handle)
+void decoders_unload(void *handle)
 {
 	if (handle)
 		dlclose(handle);

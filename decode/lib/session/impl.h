@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What session.c opens and run.c works on. */
+/*
+ * session: the private half: what a session has, one pass of it into a sink, and the
+ * tasks of its workers. What a cursor is stands in cursor.h.
+ */
 #ifndef DECODE_LIB_SESSION_IMPL_H
 #define DECODE_LIB_SESSION_IMPL_H
 
 #include <pthread.h>
 
 #include "common/workers.h"
-#include "decode/lib/session/session.h"
-#include "decode/lib/trace/chunk.h"
+#include "decode/lib/session/cursor.h"
 
-#define FEED_BATCH 512
-#define FEED_AHEAD 8192	/* events that wait for a TIME, at most */
-
+/* Built by session_open. Nothing of it changes in a pass but config.tid before it,
+ * spans where it begins, and what codeview keeps under its own lock: all threads read
+ * it. */
 struct session {
 	char *path, *decoder, *plugin;
 	struct session_config config;	/* its strings are not used */
@@ -42,218 +44,102 @@ bool session_has_context(const struct aux_etm_config *etm);
 /* Are there timestamps in its trace? */
 bool session_has_timestamps(const struct aux_etm_config *etm);
 
-/* Where a feed is, for the order among feeds. */
-struct feed_place {
-	uint64_t time;		/* ns; Intel PT without a clock: TSC */
-	uint64_t number;	/* of the AUX record in the file; 0: timed */
-	uint64_t ts;		/* inside of the record */
-};
-
-static inline bool feed_before(const struct feed_place *a,
-			       const struct feed_place *b)
-{
-	if (a->time != b->time)
-		return a->time < b->time;
-	if (a->number != b->number)
-		return a->number < b->number;
-	return a->ts < b->ts;
-}
-
-/* Where a feed is, as its decoder or the sink sees it. */
-struct feed_view {
-	struct flow_ctx ctx;
-	/* with source: */
-	uint64_t until;		/* ns; the same runs, in the same space */
-	const struct run *run;
-	const struct aux_mark *mark;	/* of the AUX record; NULL: none told */
-	uint64_t record_ns;	/* of the last record with a time */
-	bool dated;		/* there was a TIME since it began */
-	bool has_context;	/* the trace named a thread: */
-	uint32_t context;
-	uint64_t context_ns;	/* it runs since then or later; 0: unknown */
-};
-
-/* The chunk, as it has to be known to decode it again. */
-struct feed_again {
-	bool refused;		/* by start: nothing was given */
-	bool on;		/* the reference decodes it */
-	uint64_t n_insns, n_events;	/* given of it; TIMEs do not count */
-	uint64_t skip_insns, skip_events;	/* of the reference's, still */
-	uint64_t offset;	/* of the last event, for the decoder */
-	struct feed_view view;	/* the decoder's where it began */
-};
-
-/* What a feed is to give; set before it is opened. All 0: everything. */
-struct feed_wants {
-	enum aux_paths paths;
-	uint64_t time_step;	/* as aux_decoder_host.time_step */
-	/* decodes what ops cannot; NULL: nobody */
-	const struct aux_decoder_ops *reference;
-};
-
-struct batch;
-struct job;
-
-struct feed {
-	struct session *s;
-	size_t index;		/* of the stream */
-	struct feed_wants wants;
-	const struct stream *stream;
-	const struct chunk_source *source;	/* NULL: Intel PT, or others */
-	struct chunk_iter it;
-	const struct aux_decoder_ops *ops;
-	struct aux_decoder_config config;
-	void *dec, *reference;	/* the latter NULL until it is needed */
-	struct aux_decoder_host host;
-	struct feed_again again;
-	bool in_chunk, ended;
-	bool joint;		/* the flow goes on from the chunk before: the
-				 * TRACE_ON that is due is none */
-	bool in_gap;		/* the last event was a GAP */
-	bool timed;		/* TIME is of the records' clock */
-	bool begun;		/* there were events of the chunk */
-	bool open;		/* the last events wait for their TIME */
-	bool stale;		/* the decoder went on in other code */
-	struct aux_flow *buf;
-	size_t n, pos, cap;
-	size_t n_plain;		/* so many at the start of buf are RANGEs and
-				 * PATHs, with so many instructions; 0: not
-				 * looked at */
-	uint64_t plain_insns;
-	size_t next_time;	/* a TIME in buf, the first from where that was
-				 * asked on; n: none; SIZE_MAX: not asked */
-	struct feed_view ahead;	/* behind buf: the decoder's, with source */
-	struct feed_view v;	/* at buf[pos] */
-	struct feed_place at;	/* of v */
-	size_t max;		/* events that the decoder is asked for */
-	bool zeros;		/* behind the chunk are zeros: a GAP is due, then */
-	uint64_t gone_from, gone_to;	/* read, and not yet let go */
-	struct aux_chunk rest;	/* this, from the next PSB on; len 0: nothing */
-	unsigned single;	/* it.chunk is all there is: 1, then 2 */
-	bool gave;		/* the decoder gave something */
-	/* jobs.c: instead of a decoder */
-	struct job *job, **last_job;	/* the first is the one that is given */
-	struct batch *batch;	/* buf is its */
-	bool begun_job, cut_ended;
-	bool cut_joint;		/* the last chunk that was cut ends in a seam */
-	uint64_t cut_key;	/* where that was, ns */
-};
-
-/* RANGE or PATH: after it all is as before. */
-static inline bool session_is_plain(const struct aux_flow *ev)
-{
-	return ev->kind == AUX_FLOW_RANGE || ev->kind == AUX_FLOW_PATH;
-}
-
-/* The decoder's. Intel PT stops where it changes, so there is but one. */
-static inline struct feed_view *session_ahead(struct feed *f)
-{
-	return f->source ? &f->ahead : &f->v;
-}
-
-/* seek.c: last_ns as time_from. An error has its text in diag. */
+/* seek.c: turns config.last_ns into time_from. An error has its text in diag. */
 int session_find_last(struct session *s, struct aux_diag *diag);
-/* Fills the span of a stream. -AUX_E_NOMEM. */
+/* Fills the span of a stream from the times or chunks asked for. -AUX_E_NOMEM. */
 int session_seek(struct session *s, size_t i);
-/* How much trace is in it. */
+/* How many bytes of trace are in it. */
 uint64_t session_span_bytes(const struct session *s, size_t i);
 
-/* feed.c */
-int session_open_feed(struct session *s, struct feed *f, size_t i,
-		      const struct aux_decoder_ops *ops, struct aux_diag *diag);
-void session_close_feed(struct feed *f);
-/* The same without a decoder and a buffer. */
-void session_init_feed(struct session *s, struct feed *f, size_t i);
-/* Where Intel PT begins is known: as if a TIME had told it. */
-void session_begin_dated(struct feed *f, const struct chunk_start *start);
-/* RANGEs for the PATHs that are not kept, from buf[from] on. -AUX_E_NOMEM. */
-int session_expand_paths(struct feed *f, size_t from);
+/* cursor.c: a cursor without a decoder and a buffer, for the streams of a session
+ * with workers. */
+void cursor_init(struct session *s, struct stream_cursor *cur, size_t i);
+/* Intel PT: the PSB+ tells the time, so the chunk begins as if after a TIME. */
+void cursor_begin_dated(struct stream_cursor *cur,
+			const struct chunk_start *start);
+/* Replaces PATHs that the decoder does not keep, from buf[from] on, by their RANGEs,
+ * for the next call of decode frees them. -AUX_E_NOMEM. */
+int cursor_expand_paths(struct stream_cursor *cur, size_t from);
 /* The first from ev on that is no RANGE or PATH, or end; adds the instructions. */
-const struct aux_flow *session_skip_plain(const struct aux_flow *ev,
-					  const struct aux_flow *end,
-					  uint64_t *n_insns);
-/* The chunk's bytes are not needed again. */
-void session_let_go(struct feed *f, const struct aux_chunk *c);
-/* Fills an empty buffer. 0 at the end of the stream, or an error. */
-int session_refill(struct feed *f, struct session_stats *stats);
-/* The place of buf[pos]. */
-struct feed_place session_next_place(struct feed *f);
-/* v for what follows buf[pos]. */
-void session_take_event(struct feed *f);
+const struct aux_flow *cursor_skip_plain(const struct aux_flow *ev,
+					 const struct aux_flow *end,
+					 uint64_t *n_insns);
+/* The chunk's bytes are not read again: the file's pages may go. */
+void cursor_release(struct stream_cursor *cur, const struct aux_chunk *c);
+/* The key of buf[pos]. */
+struct merge_key cursor_next_key(struct stream_cursor *cur);
 
-/* source.c: CoreSight. A chunk of one source, or a gap in it, begins; the
- * buffer is empty. */
-void session_begin_source(struct feed *f);
-/* Events of a source are new in the buffer. -AUX_E_NOMEM. */
-int session_take_new(struct feed *f, size_t from);
-/* Before its next TIME, time may have passed. */
-bool session_is_break(const struct feed *f, const struct aux_flow *ev);
-/* Where a break is: at the time that is told next; at the record's, if none is. */
-struct feed_place session_place_of_break(struct feed *f);
+/* The view at which the decoder is. Intel PT's stops wherever the view changes, so
+ * it is the merge's. */
+static inline struct stream_view *cursor_decoder_view(struct stream_cursor *cur)
+{
+	return cur->source ? &cur->cs.ahead : &cur->m.view;
+}
 
-/* who.c: fills ctx; the host too, if it is the decoder's view. */
-void session_find_who(struct feed *f, struct feed_view *v);
-/* What follows a TIME or CONTEXT. */
-void session_take_time(struct feed *f, struct feed_view *v,
-		       const struct aux_flow *ev);
-void session_take_context(struct feed *f, struct feed_view *v,
-			  const struct aux_flow *ev);
+/* cs_cursor.c: a chunk of one CoreSight source, or a gap in it, begins; the buffer
+ * is empty. */
+void cs_begin_chunk(struct stream_cursor *cur);
+/* buf[from..n) was just decoded: gives it its place in the stream, and follows it
+ * with cs.ahead. -AUX_E_NOMEM. */
+int cs_handle_new(struct stream_cursor *cur, size_t from);
+/* True for events after which an unknown amount of time may have passed. */
+bool cs_is_break(const struct stream_cursor *cur, const struct aux_flow *ev);
+/* The key of a break at buf[pos]: the time of the next TIME; without one that of the
+ * AUX record. */
+struct merge_key cs_break_key(struct stream_cursor *cur);
 
-/* session: one pass of flows into a sink: that of the session, or of a worker. */
+/* cs_cursor.c: looks up who runs at v and in which code; tells the host's decoder
+ * too, if v is its view. */
+void view_find_task(struct stream_cursor *cur, struct stream_view *v);
+/* v for what follows a TIME, or a CONTEXT of CoreSight. */
+void view_handle_time(struct stream_cursor *cur, struct stream_view *v,
+		      const struct aux_flow *ev);
+void view_handle_context(struct stream_cursor *cur, struct stream_view *v,
+			 const struct aux_flow *ev);
 
-struct jobs;
+struct parallel;
 
+/* One pass into a sink, of the session's thread; or, for the length of one call of
+ * merge_deliver, of a worker into a partial result. */
 struct session_pass {
 	struct session *s;
-	struct feed *feeds;
+	struct stream_cursor *cursors;	/* one for each stream that is wanted */
 	size_t n;
 	const struct aux_decoder_ops *decoder;
-	struct feed_wants wants;
+	struct cursor_wants wants;
 	const struct sink_ops *ops;
 	void *sink;
 	uint32_t needs;		/* SINK_* */
 	struct session_stats *stats;
-	struct session_stats own_stats;	/* where nobody asked for them */
+	struct session_stats own_stats;	/* where the caller wants none */
 	struct session_pass_config observer;	/* on_gap, on_progress, priv */
 	bool enough;		/* the sink wants no more */
-	bool filtered;
-	bool timeless;		/* nobody asks what time it is */
+	bool filtered;		/* by thread or time */
+	bool timeless;		/* nothing depends on what time it is */
 	bool ticks;		/* the sink reads TIMEs itself */
-	struct jobs *jobs;	/* NULL: one thread does it all */
+	struct parallel *parallel;	/* NULL: one thread does it all */
 };
 
-/*
- * Gives events of f until one is later than limit (at limit: when !or_at), or none
- * is left.
- */
-int session_give(struct session_pass *pass, struct feed *f,
-		 const struct feed_place *limit, bool or_at);
-/* True if what is at a place comes after that of another feed, at limit. or_at: at
- * equal places it comes first. */
-bool session_must_wait(const struct feed_place *at,
-		       const struct feed_place *limit, bool or_at);
-/* The sink got a GAP: it is counted, and the observer called. */
-void session_pass_gap(struct session_pass *pass, const struct flow_ctx *ctx,
+/* merge.c: delivers events of cur to the sink until one comes after limit, or there
+ * are no more. or_at: one at limit is delivered. */
+int merge_deliver(struct session_pass *pass, struct stream_cursor *cur,
+		  const struct merge_key *limit, bool or_at);
+/* True if what is at a key comes after that of another stream, at limit. or_at: of
+ * equal keys it comes first. */
+bool merge_must_wait(const struct merge_key *at, const struct merge_key *limit,
+		     bool or_at);
+/* The sink got a GAP: it is counted, and the observer is called. */
+void merge_report_gap(struct session_pass *pass, const struct flow_ctx *ctx,
 		      const struct aux_flow *gap);
-/* Is the place or the thread another one from ev on? */
-bool session_changes_view(const struct feed *f, const struct aux_flow *ev);
 
-/*
- * session: chunks decoded by several threads, given in order by one.
- *
- * A job is a chunk of Intel PT, or all of a stream whose chunks need what came
- * before (CoreSight). An engine decodes it: a feed of its own, with a decoder,
- * that is in one thread at a time. What comes out waits in batches, which the
- * session's feeds take in place of a decoder's; or goes into a partial result of
- * the sink, and the batches have the plan by which that is joined.
- */
+/* ---- parallel.c; the page on who owns what stands there ---- */
 
-#define JOB_BATCH 4096	/* events that a decoder is asked for */
+#define TASK_BATCH 4096	/* events that a worker's decoder is asked for */
 #define STINT_BYTES 512	/* that a sink is assumed to keep for a stint */
 
 /* One step of joining a partial result: a stint, or the GAP that ended one. */
 struct join_step {
-	struct feed_place at;	/* where it begins in the merge */
+	struct merge_key key;	/* where it begins in the merge */
 	uint64_t n_insns;	/* of the stint */
 	uint32_t stint;		/* its number in the partial result */
 	uint32_t gap;		/* place in gaps + 1; 0: join the stint */
@@ -265,106 +151,130 @@ struct join_gap {
 };
 
 /* How a partial result, or as much of it as a worker filled in one go, is joined:
- * made by the worker, read by the session once it was handed over. */
+ * made by the worker, read by the session once the batch is handed over. */
 struct join_plan {
-	struct join_step *steps;	/* at never goes back */
+	struct join_step *steps;	/* keys never go back */
 	size_t n_steps, cap_steps;
 	struct join_gap *gaps;
 	size_t n_gaps, cap_gaps;
 };
 
+/*
+ * What a worker hands over: events, or the plan of what it put into the partial
+ * result. Filled before it is handed over and read-only then; the session's thread
+ * frees it.
+ */
 struct batch {
-	struct batch *next;
+	struct batch *next;	/* of the task */
 	struct aux_flow *ev;
 	size_t n, bytes;
-	bool in_chunk;
-	struct engine *engine;	/* that made it */
-	uint64_t serial;	/* of the engine's newest chunk then */
-	struct batch *live_next, **live_prev;	/* of the engine's */
-	/* of a source: where ev[0] is */
-	struct feed_view v;
-	struct feed_place at;
-	struct join_plan plan;	/* of a partial result, instead of ev and n */
+	bool in_chunk;		/* the decoder may have more of the chunk */
+	struct worker_decoder *decoder;	/* that made it */
+	uint64_t serial;	/* of the decoder's newest chunk then */
+	struct batch *live_next, **live_prev;	/* of the decoder's; with the
+						 * lock */
+	/* CoreSight: at ev[0], for the session's cursor has not seen what the
+	 * worker's has */
+	struct stream_view view;
+	struct merge_key key;
+	struct join_plan plan;	/* with a partial result, instead of ev and n */
 	struct session_stats stats;	/* since the batch before */
 };
 
-/* What a decoder dropped (aux_decoder_host.forget). */
+/* Code or paths that a decoder no longer uses (aux_decoder_host.forget), and events
+ * of older batches may point to. */
 struct dropped {
 	struct dropped *next;
 	void (*release)(void *what);
 	void *what;
-	uint64_t serial;	/* of the chunk that starts */
+	uint64_t serial;	/* of the chunk that was about to start */
 };
 
-struct engine {
-	struct feed feed;	/* first: the host's priv leads here */
-	struct engine *next;	/* in the pool */
-	struct engine *all;	/* the next of all */
-	struct chunk_room joined, joined_before;	/* bytes of its chunks */
-	struct jobs *jobs;
-	struct job *job;
+/*
+ * A decoder of a worker, with all that it has learned of the code. It has one task at
+ * a time (Intel PT: any chunk; CoreSight: its stream), and with the task one thread.
+ */
+struct worker_decoder {
+	struct stream_cursor cur;	/* first: the host's priv leads here */
+	struct worker_decoder *next;	/* idle; with the lock */
+	struct worker_decoder *all;	/* the next of all */
+	/* Where bytes of its chunks are put together: of this one and the one
+	 * before, which are the decoder's until it starts the next. */
+	struct chunk_room joined, joined_before;
+	struct parallel *par;
+	struct chunk_task *task;
 	struct session_stats stats;	/* since its last batch */
 	uint64_t serial;	/* counts chunks */
-	/* guarded by the lock: what the session has not used up, oldest first */
+	/* with the lock: batches that the session still has, oldest first */
 	struct batch *live, **live_last;
-	struct dropped *dropped;
-	/* with a partial result; the worker's alone: */
+	struct dropped *dropped;	/* what they may point to */
+	/* with a partial result: */
 	struct join_plan plan;	/* since the last batch */
 	bool in_stint;		/* it had flow: */
-	struct feed_place stint_at;
+	struct merge_key stint_key;
 	uint32_t stint;		/* its number */
 	uint64_t n_flowed;	/* instructions of it */
 	int error;		/* -AUX_E_NOMEM: a GAP could not be kept */
 };
 
-struct job {
-	struct work work;	/* first */
-	struct job *next;	/* of the stream */
-	struct feed *feed;
-	struct engine *engine;	/* NULL: not begun */
-	bool begun;
-	/* a chunk, or (is_gap) what is between two; else a stream */
-	bool is_chunk, is_gap;
-	struct aux_chunk chunk;
-	size_t piece;
-	struct chunk_room joined;
-	struct chunk_start start;
-	struct aux_flow gap;
-	bool joint;		/* as the chunk before will leave it, it seems */
-	bool waits;		/* v, of the chunk before, is not known */
-	struct feed_view v;	/* where it begins, then where it ends */
-	struct feed_place at;	/* where it ends; 0s if that is not known */
-	void *partial;		/* NULL: the events themselves are handed over */
-	/* guarded by the lock: */
-	struct batch *first, **last;
-	uint64_t held;		/* bytes of these */
-	bool any, in_gap;	/* at its end: events at all, the last a GAP */
-	int rc;
+enum task_kind {
+	TASK_CHUNK,	/* of Intel PT, or of another kind that has no source */
+	TASK_GAP,	/* what is between two chunks: no work, one event */
+	TASK_STREAM,	/* all of a CoreSight source: chunks need those before */
 };
 
-struct jobs {
+/*
+ * The session's thread makes it. While work.state is WORK_RUNNING it is the worker's,
+ * but for work, first and held; before and after, the session's.
+ */
+struct chunk_task {
+	struct work work;	/* first */
+	struct chunk_task *next;	/* of the stream */
+	struct stream_cursor *stream;	/* the session's */
+	enum task_kind kind;
+	struct worker_decoder *decoder;	/* NULL: not begun */
+	bool begun;
+	/* what is to be decoded */
+	struct aux_chunk chunk;	/* data NULL: is put together from records */
+	size_t piece;		/* that holds its first byte */
+	struct chunk_room joined;	/* that data is in, if it was */
+	struct chunk_start start;
+	struct aux_flow gap;
+	bool continues;		/* guessed, then known: see parallel.c */
+	bool waits;		/* for the view that the chunk before ends with */
+	/* what comes of it */
+	struct stream_view view;	/* where it begins, then where it ends */
+	struct merge_key key;	/* where it ends; 0s if that is not known */
+	void *partial;		/* NULL: the events are handed over */
+	bool emitted, in_gap;	/* at its end: events at all, the last a GAP */
+	int rc;
+	/* with the lock: */
+	struct batch *first, **last;
+	uint64_t held;		/* bytes of these */
+};
+
+struct parallel {
 	struct session_pass *pass;
 	struct workers *ws;
-	struct engine *idle, *engines;	/* guarded by the lock */
-	size_t n_live, max_live;
-	uint64_t max_held;	/* bytes of one job */
+	struct worker_decoder *idle, *decoders;	/* with the lock */
+	size_t n_live, max_live;	/* tasks; the session's */
+	uint64_t max_held;	/* bytes of one task */
 	bool partials;		/* the sink takes partial results */
 	bool ordered;		/* and their stints in the order of the merge */
 };
 
-/*
- * jobs.c: in place of session_refill, for the feeds of the session. Of two
- * threads or more one is the caller's: it keeps a sink without partial results busy,
- * and has little to do for one with them.
- */
-int session_jobs_open(struct session_pass *pass, unsigned n_threads,
-		      struct aux_diag *diag);
-void session_jobs_close(struct session_pass *pass);
-int session_jobs_refill(struct session_pass *pass, struct feed *f);
-/* The place of what f has next. */
-struct feed_place session_jobs_place(const struct jobs *js, struct feed *f);
-/* As session_give; of partial results the stints are joined. */
-int session_jobs_give(struct session_pass *pass, struct feed *f,
-		      const struct feed_place *limit, bool or_at);
+/* Of n_threads (two or more) one is the caller's: it keeps a sink without partial
+ * results busy; one with them leaves it little to do, and there are n_threads
+ * workers. close accepts what open left half done. */
+int parallel_open(struct session_pass *pass, unsigned n_threads,
+		  struct aux_diag *diag);
+void parallel_close(struct session_pass *pass);
+/* As cursor_refill, from the batches of the stream's tasks. */
+int parallel_refill(struct session_pass *pass, struct stream_cursor *cur);
+/* As cursor_next_key. */
+struct merge_key parallel_next_key(struct stream_cursor *cur);
+/* As merge_deliver; the stints of partial results are joined. */
+int parallel_deliver(struct session_pass *pass, struct stream_cursor *cur,
+		     const struct merge_key *limit, bool or_at);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * session: the flows of all streams, merged by time into one sink.
  *
- * Each stream has a feed (feed.c): a decoder and the batch it gave last.
+ * Each stream has a cursor (cursor.c): a decoder and the batch it emitted last.
  * The feed whose next event is the earliest (then the one of the lowest stream)
  * gives events until its time passes that of another. A thread that moves to
  * another CPU therefore comes out in the order it ran, and the result depends on
@@ -29,20 +29,20 @@ static bool is_filtered(const struct session *s)
 	return c->tid >= 0 || c->time_from || c->time_to != UINT64_MAX;
 }
 
-static bool is_wanted(const struct session *s, const struct feed *f,
+static bool is_wanted(const struct session *s, const struct stream_cursor *cur,
 		      const struct aux_flow *ev)
 {
 	const struct session_config *c = &s->config;
 	uint64_t time;
 
-	if (c->tid >= 0 && f->v.ctx.tid != (uint32_t)c->tid &&
-	    !(ev->kind == AUX_FLOW_GAP && f->v.ctx.tid == UINT32_MAX))
+	if (c->tid >= 0 && cur->m.view.ctx.tid != (uint32_t)c->tid &&
+	    !(ev->kind == AUX_FLOW_GAP && cur->m.view.ctx.tid == UINT32_MAX))
 		return false;
-	time = f->source && !f->timed ? f->v.record_ns : f->v.ctx.time_ns;
+	time = cur->source && !cur->timed ? cur->m.view.record_ns : cur->m.view.ctx.time_ns;
 	return time >= c->time_from && time <= c->time_to;
 }
 
-void session_pass_gap(struct session_pass *pass, const struct flow_ctx *ctx,
+void merge_report_gap(struct session_pass *pass, const struct flow_ctx *ctx,
 		      const struct aux_flow *gap)
 {
 	struct session_stats *st = pass->stats;
@@ -54,90 +54,90 @@ void session_pass_gap(struct session_pass *pass, const struct flow_ctx *ctx,
 }
 
 /* Gives what is before pos, without what is left out from there on. */
-static int give(struct session_pass *pass, struct feed *f, size_t *start)
+static int deliver(struct session_pass *pass, struct stream_cursor *cur, size_t *start)
 {
 	size_t from = *start;
 	int rc;
 
-	*start = f->pos;
-	if (from == f->pos || pass->enough)
+	*start = cur->m.pos;
+	if (from == cur->m.pos || pass->enough)
 		return 0;
-	rc = pass->ops->flow(pass->sink, &f->v.ctx, f->buf + from, f->pos - from);
+	rc = pass->ops->flow(pass->sink, &cur->m.view.ctx, cur->m.buf + from, cur->m.pos - from);
 	if (rc > 0)
 		pass->enough = true;
 	return rc < 0 ? rc : 0;
 }
 
-bool session_must_wait(const struct feed_place *at,
-		       const struct feed_place *limit, bool or_at)
+bool merge_must_wait(const struct merge_key *at,
+		       const struct merge_key *limit, bool or_at)
 {
-	return feed_before(limit, at) || (!or_at && !feed_before(at, limit));
+	return merge_before(limit, at) || (!or_at && !merge_before(at, limit));
 }
 
 /* Has f's next event to wait for that of another feed, at limit? */
-static bool is_later(struct feed *f, const struct feed_place *limit, bool or_at)
+static bool is_later(struct stream_cursor *cur, const struct merge_key *limit, bool or_at)
 {
-	struct feed_place at = session_next_place(f);
+	struct merge_key at = cursor_next_key(cur);
 
-	return session_must_wait(&at, limit, or_at);
+	return merge_must_wait(&at, limit, or_at);
 }
 
 /* Is the place or the thread another one from ev on? */
-bool session_changes_view(const struct feed *f, const struct aux_flow *ev)
+bool cursor_changes_view(const struct stream_cursor *cur, const struct aux_flow *ev)
 {
 	return ev->kind == AUX_FLOW_TIME ||
-	       (f->source && (ev->kind == AUX_FLOW_CONTEXT ||
-			      (f->timed && ev->kind == AUX_FLOW_TRACE_ON)));
+	       (cur->source && (ev->kind == AUX_FLOW_CONTEXT ||
+			      (cur->timed && ev->kind == AUX_FLOW_TRACE_ON)));
 }
 
 /* A TIME that nobody asked for: the same runs, and nothing waits for it. */
-static bool is_quiet(const struct session_pass *pass, const struct feed *f,
+static bool is_quiet(const struct session_pass *pass, const struct stream_cursor *cur,
 		     const struct aux_flow *ev)
 {
-	return pass->timeless && !f->source && ev->flags & AUX_FLOW_HAS_TSC &&
-	       ev->time.tsc < f->host.horizon_tsc &&
-	       ev->time.tsc >= f->v.ctx.tsc;
+	return pass->timeless && !cur->source && ev->flags & AUX_FLOW_HAS_TSC &&
+	       ev->time.tsc < cur->host.horizon_tsc &&
+	       ev->time.tsc >= cur->m.view.ctx.tsc;
 }
 
 /* RANGEs and PATHs from pos on change nothing: most of all events. */
-static uint64_t skip_plain(struct feed *f)
+static uint64_t skip_plain(struct stream_cursor *cur)
 {
-	const struct aux_flow *ev = &f->buf[f->pos];
+	const struct aux_flow *ev = &cur->m.buf[cur->m.pos];
 	uint64_t n_insns = 0;
 
-	if (!f->pos && f->n_plain) {
-		f->pos = f->n_plain;
-		return f->plain_insns;
+	if (!cur->m.pos && cur->m.n_plain) {
+		cur->m.pos = cur->m.n_plain;
+		return cur->m.plain_insns;
 	}
-	ev = session_skip_plain(ev, &f->buf[f->n], &n_insns);
-	f->pos = (size_t)(ev - f->buf);
+	ev = cursor_skip_plain(ev, &cur->m.buf[cur->m.n], &n_insns);
+	cur->m.pos = (size_t)(ev - cur->m.buf);
 	return n_insns;
 }
 
 /* Where f stands behind a TIME that leaves all but the time as it is. */
-static bool is_tick(const struct feed *f, const struct aux_flow *ev,
-		    uint64_t tsc, const struct feed_place *limit)
+static bool is_tick(const struct stream_cursor *cur, const struct aux_flow *ev,
+		    uint64_t tsc, const struct merge_key *limit)
 {
 	uint64_t t = ev->time.ns ? ev->time.ns : ev->time.tsc;
 
 	return ev->flags & AUX_FLOW_HAS_TSC && ev->time.tsc >= tsc &&
-	       ev->time.tsc < f->host.horizon_tsc && t < limit->time;
+	       ev->time.tsc < cur->host.horizon_tsc && t < limit->time;
 }
 
 /* Events that a sink that reads TIMEs takes in one go, if there are TIMEs now. */
-static int give_ticks(struct session_pass *pass, struct feed *f, size_t *start,
-		      const struct feed_place *limit)
+static int deliver_ticks(struct session_pass *pass, struct stream_cursor *cur, size_t *start,
+		      const struct merge_key *limit)
 {
-	const struct aux_flow *ev = &f->buf[f->pos], *end = &f->buf[f->n];
+	const struct aux_flow *ev = &cur->m.buf[cur->m.pos], *end = &cur->m.buf[cur->m.n];
 	const struct aux_flow *last = NULL;
-	uint64_t tsc = f->v.ctx.tsc, n_insns = 0;
+	uint64_t tsc = cur->m.view.ctx.tsc, n_insns = 0;
 	int rc;
 
 	for (; ev < end; ev++) {
-		if (session_is_plain(ev)) {
+		if (flow_is_plain(ev)) {
 			n_insns += ev->n;
 		} else if (ev->kind == AUX_FLOW_TIME) {
-			if (!is_tick(f, ev, tsc, limit))
+			if (!is_tick(cur, ev, tsc, limit))
 				break;
 			tsc = ev->time.tsc;
 			last = ev;
@@ -147,103 +147,103 @@ static int give_ticks(struct session_pass *pass, struct feed *f, size_t *start,
 	}
 	if (!last)
 		return 0;
-	f->pos = (size_t)(ev - f->buf);
-	rc = give(pass, f, start);
-	f->pos = (size_t)(last - f->buf);
-	session_take_event(f);
-	f->pos = *start;
+	cur->m.pos = (size_t)(ev - cur->m.buf);
+	rc = deliver(pass, cur, start);
+	cur->m.pos = (size_t)(last - cur->m.buf);
+	cursor_consume(cur);
+	cur->m.pos = *start;
 	pass->stats->n_insns += n_insns;
 	return rc;
 }
 
 /* A GAP is counted when all before it was given, and it was not enough. */
-static int give_gap(struct session_pass *pass, struct feed *f, size_t *start,
+static int deliver_gap(struct session_pass *pass, struct stream_cursor *cur, size_t *start,
 		    const struct aux_flow *ev)
 {
-	int rc = give(pass, f, start);
+	int rc = deliver(pass, cur, start);
 
 	if (rc < 0 || pass->enough)
 		return rc;
-	session_pass_gap(pass, &f->v.ctx, ev);
+	merge_report_gap(pass, &cur->m.view.ctx, ev);
 	return 0;
 }
 
 /* The event at pos, and the plain ones behind it. 1: it has to wait. */
-static int pass_event(struct session_pass *pass, struct feed *f, size_t *start,
-		      const struct feed_place *limit, bool or_at)
+static int deliver_event(struct session_pass *pass, struct stream_cursor *cur, size_t *start,
+		      const struct merge_key *limit, bool or_at)
 {
-	const struct aux_flow *ev = &f->buf[f->pos];
+	const struct aux_flow *ev = &cur->m.buf[cur->m.pos];
 	uint64_t n_insns;
 	bool wanted;
 	int rc = 0;
 
-	if (session_changes_view(f, ev)) {
-		if (!is_quiet(pass, f, ev))
-			rc = give(pass, f, start);
+	if (cursor_changes_view(cur, ev)) {
+		if (!is_quiet(pass, cur, ev))
+			rc = deliver(pass, cur, start);
 		if (rc < 0)
 			return rc;
-		if (is_later(f, limit, or_at))
+		if (is_later(cur, limit, or_at))
 			return 1;
-		session_take_event(f);
+		cursor_consume(cur);
 	}
-	wanted = !pass->filtered || is_wanted(pass->s, f, ev);
+	wanted = !pass->filtered || is_wanted(pass->s, cur, ev);
 	if (!wanted) {
-		rc = give(pass, f, start);
+		rc = deliver(pass, cur, start);
 		if (rc < 0)
 			return rc;
 	}
-	if (session_is_plain(ev)) {
-		n_insns = skip_plain(f);
+	if (flow_is_plain(ev)) {
+		n_insns = skip_plain(cur);
 		pass->stats->n_insns += wanted ? n_insns : 0;
 	} else {
-		f->pos++;
+		cur->m.pos++;
 		if (wanted && ev->kind == AUX_FLOW_GAP)
-			return give_gap(pass, f, start, ev);
+			return deliver_gap(pass, cur, start, ev);
 	}
 	if (!wanted)
-		*start = f->pos;
+		*start = cur->m.pos;
 	return 0;
 }
 
 /* Gives events of f until one is later than limit (at limit: when !or_at). */
-int session_give(struct session_pass *pass, struct feed *f,
-		 const struct feed_place *limit, bool or_at)
+int merge_deliver(struct session_pass *pass, struct stream_cursor *cur,
+		 const struct merge_key *limit, bool or_at)
 {
-	size_t start = f->pos;
+	size_t start = cur->m.pos;
 	int rc = 0;
 
-	while (f->pos < f->n && !pass->enough && !rc) {
-		if (pass->ticks && !f->source)
-			rc = give_ticks(pass, f, &start, limit);
-		if (f->pos < f->n && !pass->enough && !rc)
-			rc = pass_event(pass, f, &start, limit, or_at);
+	while (cur->m.pos < cur->m.n && !pass->enough && !rc) {
+		if (pass->ticks && !cur->source)
+			rc = deliver_ticks(pass, cur, &start, limit);
+		if (cur->m.pos < cur->m.n && !pass->enough && !rc)
+			rc = deliver_event(pass, cur, &start, limit, or_at);
 	}
-	return rc < 0 ? rc : give(pass, f, &start);
+	return rc < 0 ? rc : deliver(pass, cur, &start);
 }
 
 /* The earliest feed, and the place of the next one behind it. */
-static struct feed *earliest(struct session_pass *pass, struct feed_place *limit,
+static struct stream_cursor *earliest(struct session_pass *pass, struct merge_key *limit,
 			     bool *or_at)
 {
-	struct feed_place at, first = { 0 };
-	struct feed *best = NULL, *second = NULL;
+	struct merge_key at, first = { 0 };
+	struct stream_cursor *best = NULL, *second = NULL;
 
-	*limit = (struct feed_place){ UINT64_MAX, UINT64_MAX, UINT64_MAX };
+	*limit = (struct merge_key){ UINT64_MAX, UINT64_MAX, UINT64_MAX };
 	for (size_t i = 0; i < pass->n; i++) {
-		struct feed *f = &pass->feeds[i];
+		struct stream_cursor *cur = &pass->cursors[i];
 
-		if (f->pos == f->n)
+		if (cur->m.pos == cur->m.n)
 			continue;
-		at = pass->jobs ? session_jobs_place(pass->jobs, f) :
-				  session_next_place(f);
-		if (!best || feed_before(&at, &first)) {
+		at = pass->parallel ? parallel_next_key(cur) :
+				  cursor_next_key(cur);
+		if (!best || merge_before(&at, &first)) {
 			if (best)
 				*limit = first;
 			second = best;
-			best = f;
+			best = cur;
 			first = at;
-		} else if (!second || feed_before(&at, limit)) {
-			second = f;
+		} else if (!second || merge_before(&at, limit)) {
+			second = cur;
 			*limit = at;
 		}
 	}
@@ -251,49 +251,49 @@ static struct feed *earliest(struct session_pass *pass, struct feed_place *limit
 	return best;
 }
 
-static int refill(struct session_pass *pass, struct feed *f)
+static int refill(struct session_pass *pass, struct stream_cursor *cur)
 {
-	return pass->jobs ? session_jobs_refill(pass, f) :
-			 session_refill(f, pass->stats);
+	return pass->parallel ? parallel_refill(pass, cur) :
+			 cursor_refill(cur, pass->stats);
 }
 
-static int fill_feeds(struct session_pass *pass)
+static int fill_cursors(struct session_pass *pass)
 {
 	int rc = 0;
 
 	for (size_t i = 0; i < pass->n && rc >= 0; i++)
-		rc = refill(pass, &pass->feeds[i]);
+		rc = refill(pass, &pass->cursors[i]);
 	return rc < 0 ? rc : 0;
 }
 
 /* The earliest feed gives what it can. 0: there is nothing more. */
 static int merge_step(struct session_pass *pass)
 {
-	struct feed_place limit;
-	struct feed *f;
+	struct merge_key limit;
+	struct stream_cursor *cur;
 	bool or_at;
 	int rc;
 
-	f = pass->enough ? NULL : earliest(pass, &limit, &or_at);
-	if (!f)
+	cur = pass->enough ? NULL : earliest(pass, &limit, &or_at);
+	if (!cur)
 		return 0;
-	rc = pass->jobs ? session_jobs_give(pass, f, &limit, or_at) :
-		       session_give(pass, f, &limit, or_at);
-	if (rc == 0 && f->pos == f->n && !pass->enough)
-		rc = refill(pass, f);
+	rc = pass->parallel ? parallel_deliver(pass, cur, &limit, or_at) :
+		       merge_deliver(pass, cur, &limit, or_at);
+	if (rc == 0 && cur->m.pos == cur->m.n && !pass->enough)
+		rc = refill(pass, cur);
 	if (rc >= 0 && pass->observer.on_progress)
 		pass->observer.on_progress(pass->observer.priv);
 	return rc < 0 ? rc : 1;
 }
 
-static void close_feeds(struct session_pass *pass)
+static void close_cursors(struct session_pass *pass)
 {
-	if (pass->jobs)
-		session_jobs_close(pass);
+	if (pass->parallel)
+		parallel_close(pass);
 	else
 		for (size_t i = 0; i < pass->n; i++)
-			session_close_feed(&pass->feeds[i]);
-	free(pass->feeds);
+			cursor_close(&pass->cursors[i]);
+	free(pass->cursors);
 }
 
 static bool stream_wanted(const struct session *s, const struct stream *st)
@@ -319,10 +319,10 @@ static const struct aux_decoder_ops *find_decoder(struct session *s,
 		return p;
 	/* the engines ask for code once, and keep what they made of it */
 	if (s->config.on_code && !s->decoder)
-		p = plugins_reference(s->chunks.trace_type, NULL);
+		p = decoders_reference(s->chunks.trace_type, NULL);
 	if (p && !s->decoder)
 		return p;
-	return plugins_find(s->decoder, s->chunks.trace_type, diag);
+	return decoders_find(s->decoder, s->chunks.trace_type, diag);
 }
 
 static enum aux_paths find_paths(uint32_t needs)
@@ -332,17 +332,17 @@ static enum aux_paths find_paths(uint32_t needs)
 	return needs & SINK_EXACT_OFFSETS ? AUX_PATHS_PACKET : AUX_PATHS_JOINED;
 }
 
-/* What the feeds are to give. */
-static struct feed_wants find_wants(const struct session_pass *pass)
+/* What the cursors are to deliver. */
+static struct cursor_wants find_wants(const struct session_pass *pass)
 {
 	const struct session *s = pass->s;
 	bool timed = pass->needs & SINK_NEEDS_TIME || pass->n > 1 || pass->filtered;
 
-	return (struct feed_wants){
+	return (struct cursor_wants){
 		.paths = find_paths(pass->needs),
 		.time_step = timed ? 0 : UINT64_MAX,
 		.reference = s->decoder ? NULL :
-			     plugins_reference(s->chunks.trace_type,
+			     decoders_reference(s->chunks.trace_type,
 					       pass->decoder),
 	};
 }
@@ -371,14 +371,14 @@ static int open_decoders(struct session_pass *pass, struct aux_diag *diag)
 	int rc;
 
 	if (n_workers > 1) {
-		rc = session_jobs_open(pass, n_workers, diag);
+		rc = parallel_open(pass, n_workers, diag);
 		if (rc == -AUX_E_NOMEM)
 			diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 				 "out of memory");
 		return rc;
 	}
 	for (size_t i = 0; i < pass->n; i++) {
-		rc = session_open_feed(pass->s, &pass->feeds[i], pass->feeds[i].index,
+		rc = cursor_open(pass->s, &pass->cursors[i], pass->cursors[i].index,
 				       pass->decoder, diag);
 		if (rc < 0)
 			return rc;
@@ -390,12 +390,12 @@ static int want_stream(struct session_pass *pass, size_t i)
 {
 	int rc = session_seek(pass->s, i);
 
-	pass->feeds[pass->n++].index = i;
+	pass->cursors[pass->n++].index = i;
 	pass->stats->aux_wanted += session_span_bytes(pass->s, i);
 	return rc;
 }
 
-static int open_feeds(struct session_pass *pass, struct aux_diag *diag)
+static int open_cursors(struct session_pass *pass, struct aux_diag *diag)
 {
 	struct session *s = pass->s;
 
@@ -408,8 +408,8 @@ static int open_feeds(struct session_pass *pass, struct aux_diag *diag)
 	pass->decoder = find_decoder(s, diag);
 	if (!pass->decoder)
 		return -AUX_E_UNSUPPORTED;
-	pass->feeds = calloc(s->n_streams, sizeof(*pass->feeds));
-	if (!pass->feeds)
+	pass->cursors = calloc(s->n_streams, sizeof(*pass->cursors));
+	if (!pass->cursors)
 		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 				"out of memory");
 	for (size_t i = 0; i < s->n_streams; i++)
@@ -418,7 +418,7 @@ static int open_feeds(struct session_pass *pass, struct aux_diag *diag)
 					"out of memory");
 	pass->wants = find_wants(pass);
 	for (size_t i = 0; i < pass->n; i++)
-		pass->feeds[i].wants = pass->wants;
+		pass->cursors[i].wants = pass->wants;
 	pass->timeless = pass->wants.time_step;
 	pass->ticks = pass->needs & SINK_TAKES_TIMES && !pass->filtered;
 	pass->stats->decoder = pass->decoder->name;
@@ -480,8 +480,8 @@ int session_pass_open(struct session_pass **out, struct session *s,
 	*pass->stats = (struct session_stats){ 0 };
 	pass->filtered = is_filtered(s);
 	count_file(s, pass->stats);
-	rc = open_feeds(pass, diag);
-	return rc ? rc : say_no_memory(fill_feeds(pass), diag);
+	rc = open_cursors(pass, diag);
+	return rc ? rc : say_no_memory(fill_cursors(pass), diag);
 }
 
 int session_pass_step(struct session_pass *pass, struct aux_diag *diag)
@@ -493,7 +493,7 @@ void session_pass_close(struct session_pass *pass)
 {
 	if (!pass)
 		return;
-	close_feeds(pass);
+	close_cursors(pass);
 	free(pass);
 }
 

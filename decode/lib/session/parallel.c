@@ -2,9 +2,9 @@
 /*
  * session: the batches of jobs, in the order of the flow.
  *
- * A job that holds too much is put aside until that was used, so memory is
+ * A task that holds too much is put aside until that was used, so memory is
  * bounded, and as the one that is needed can always go on, nobody waits for ever.
- * Whether a chunk goes on from the one before without a seam is guessed; a job
+ * Whether a chunk goes on from the one before without a seam is guessed; a task
  * that guessed wrong is done again.
  */
 #include <stdlib.h>
@@ -14,9 +14,9 @@
 #include "decode/lib/session/impl.h"
 
 /*
- * session: what a worker does: it decodes a job with an engine.
+ * session: what a worker does: it decodes a task with an engine.
  *
- * The engine sees the flow as the session's feeds will: it takes every event that
+ * The engine sees the flow as the session's cursors will: it takes every event that
  * changes who runs, so that the decoder finds its code. Only then the events go
  * to the session in a batch, or into a partial result of the sink.
  */
@@ -26,20 +26,20 @@
 /* A chunk starts. What was dropped may be in batches that wait. */
 static void forget(void *priv, void (*release)(void *what), void *what)
 {
-	struct engine *e = priv;
+	struct worker_decoder *wd = priv;
 	struct dropped *d = malloc(sizeof(*d));
 	bool waits;
 
 	if (d)
 		*d = (struct dropped){ .release = release, .what = what,
-				       .serial = ++e->serial };
-	workers_lock(e->jobs->ws);
-	waits = e->live;
+				       .serial = ++wd->serial };
+	workers_lock(wd->par->ws);
+	waits = wd->live;
 	if (waits && d) {
-		d->next = e->dropped;
-		e->dropped = d;
+		d->next = wd->dropped;
+		wd->dropped = d;
 	}
-	workers_unlock(e->jobs->ws);
+	workers_unlock(wd->par->ws);
 	/* without memory it is kept for ever, which harms nobody */
 	if (waits)
 		return;
@@ -47,158 +47,158 @@ static void forget(void *priv, void (*release)(void *what), void *what)
 	release(what);
 }
 
-static void session_free_engine(struct engine *e);
+static void free_decoder(struct worker_decoder *wd);
 
 /* what a worker does. */
-static int session_new_engine(struct jobs *js, size_t stream,
-			      struct engine **ep, struct aux_diag *diag)
+static int new_decoder(struct parallel *par, size_t stream,
+			      struct worker_decoder **out, struct aux_diag *diag)
 {
-	struct engine *e = calloc(1, sizeof(*e));
+	struct worker_decoder *wd = calloc(1, sizeof(*wd));
 	int rc;
 
-	*ep = NULL;
-	if (!e)
+	*out = NULL;
+	if (!wd)
 		return -AUX_E_NOMEM;
-	e->jobs = js;
-	e->live_last = &e->live;
-	e->feed.wants = js->pass->wants;
-	rc = session_open_feed(js->pass->s, &e->feed, stream, js->pass->decoder,
+	wd->par = par;
+	wd->live_last = &wd->live;
+	wd->cur.wants = par->pass->wants;
+	rc = cursor_open(par->pass->s, &wd->cur, stream, par->pass->decoder,
 			       diag);
 	if (rc < 0) {
-		session_free_engine(e);
+		free_decoder(wd);
 		return rc;
 	}
 	/* what a source's events mean depends on what is in the buffer */
-	if (!e->feed.source)
-		e->feed.max = JOB_BATCH;
-	e->feed.host.forget = forget;
-	*ep = e;
+	if (!wd->cur.source)
+		wd->cur.max = TASK_BATCH;
+	wd->cur.host.forget = forget;
+	*out = wd;
 	return 0;
 }
 
-static void session_free_engine(struct engine *e)
+static void free_decoder(struct worker_decoder *wd)
 {
-	session_close_feed(&e->feed);
-	while (e->dropped) {
-		struct dropped *d = e->dropped;
+	cursor_close(&wd->cur);
+	while (wd->dropped) {
+		struct dropped *d = wd->dropped;
 
-		e->dropped = d->next;
+		wd->dropped = d->next;
 		d->release(d->what);
 		free(d);
 	}
-	free(e->plan.steps);
-	free(e->plan.gaps);
-	free(e->joined.p);
-	free(e->joined_before.p);
-	free(e);
+	free(wd->plan.steps);
+	free(wd->plan.gaps);
+	free(wd->joined.p);
+	free(wd->joined_before.p);
+	free(wd);
 }
 
-static int take_engine(struct jobs *js, struct job *job)
+static int take_decoder(struct parallel *par, struct chunk_task *task)
 {
 	struct aux_diag diag = { 0 };
-	struct engine *e;
+	struct worker_decoder *wd;
 	int rc;
 
-	workers_lock(js->ws);
-	e = js->idle;
-	if (e)
-		js->idle = e->next;
-	workers_unlock(js->ws);
-	if (!e) {
-		rc = session_new_engine(js, job->feed->index, &e, &diag);
+	workers_lock(par->ws);
+	wd = par->idle;
+	if (wd)
+		par->idle = wd->next;
+	workers_unlock(par->ws);
+	if (!wd) {
+		rc = new_decoder(par, task->stream->index, &wd, &diag);
 		if (rc < 0)
 			return rc;
-		workers_lock(js->ws);
-		e->all = js->engines;
-		js->engines = e;
-		workers_unlock(js->ws);
+		workers_lock(par->ws);
+		wd->all = par->decoders;
+		par->decoders = wd;
+		workers_unlock(par->ws);
 	}
-	job->engine = e;
+	task->decoder = wd;
 	return 0;
 }
 
 /* ---- batches ---- */
 
-/* Hands a batch over; 1: the job is not wanted, or holds too much. */
-static int push(struct jobs *js, struct job *job, struct batch *b)
+/* Hands a batch over; 1: the task is not wanted, or holds too much. */
+static int push(struct parallel *par, struct chunk_task *task, struct batch *b)
 {
-	struct engine *e = job->engine;
+	struct worker_decoder *wd = task->decoder;
 	bool full;
 
-	b->engine = e;
-	b->serial = e->serial;
-	b->stats = e->stats;
+	b->decoder = wd;
+	b->serial = wd->serial;
+	b->stats = wd->stats;
 	b->next = b->live_next = NULL;
-	e->stats = (struct session_stats){ 0 };
-	workers_lock(js->ws);
-	b->live_prev = e->live_last;
-	*e->live_last = b;
-	e->live_last = &b->live_next;
-	*job->last = b;
-	job->last = &b->next;
-	job->held += b->bytes;
-	full = job->work.stop || job->held >= js->max_held;
+	wd->stats = (struct session_stats){ 0 };
+	workers_lock(par->ws);
+	b->live_prev = wd->live_last;
+	*wd->live_last = b;
+	wd->live_last = &b->live_next;
+	*task->last = b;
+	task->last = &b->next;
+	task->held += b->bytes;
+	full = task->work.stop || task->held >= par->max_held;
 	/* a partial result is the worker's as long as it works on it */
-	if (!js->partials)
-		workers_tell(js->ws, &job->work);
-	workers_unlock(js->ws);
+	if (!par->partials)
+		workers_tell(par->ws, &task->work);
+	workers_unlock(par->ws);
 	return full;
 }
 
 /* The feed's buffer, or if it is not half full a copy. */
-static bool take_buffer(struct feed *f, struct batch *b)
+static bool move_events(struct stream_cursor *cur, struct batch *b)
 {
 	struct aux_flow *fresh;
 
-	b->n = f->n;
-	if (f->n > f->cap / 2) {
-		fresh = malloc(JOB_BATCH * sizeof(*fresh));
+	b->n = cur->m.n;
+	if (cur->m.n > cur->m.cap / 2) {
+		fresh = malloc(TASK_BATCH * sizeof(*fresh));
 		if (!fresh)
 			return false;
-		b->ev = f->buf;
-		b->bytes = f->cap * sizeof(*fresh);
-		f->buf = fresh;
-		f->cap = JOB_BATCH;
+		b->ev = cur->m.buf;
+		b->bytes = cur->m.cap * sizeof(*fresh);
+		cur->m.buf = fresh;
+		cur->m.cap = TASK_BATCH;
 		return true;
 	}
-	b->ev = malloc(f->n * sizeof(*fresh) + 1);
+	b->ev = malloc(cur->m.n * sizeof(*fresh) + 1);
 	if (!b->ev)
 		return false;
-	memcpy(b->ev, f->buf, f->n * sizeof(*fresh));
-	b->bytes = sizeof(*b) + f->n * sizeof(*fresh);
+	memcpy(b->ev, cur->m.buf, cur->m.n * sizeof(*fresh));
+	b->bytes = sizeof(*b) + cur->m.n * sizeof(*fresh);
 	return true;
 }
 
 /* The engine's view goes along. */
-static void pass_events(struct feed *f)
+static void follow_events(struct stream_cursor *cur)
 {
-	f->pos = f->n_plain;
-	while (f->pos < f->n) {
-		const struct aux_flow *ev = &f->buf[f->pos];
+	cur->m.pos = cur->m.n_plain;
+	while (cur->m.pos < cur->m.n) {
+		const struct aux_flow *ev = &cur->m.buf[cur->m.pos];
 
-		if (session_changes_view(f, ev))
-			session_take_event(f);
-		f->pos++;
+		if (cursor_changes_view(cur, ev))
+			cursor_consume(cur);
+		cur->m.pos++;
 	}
 }
 
-static int push_events(struct jobs *js, struct job *job)
+static int push_events(struct parallel *par, struct chunk_task *task)
 {
-	struct feed *f = &job->engine->feed;
+	struct stream_cursor *cur = &task->decoder->cur;
 	struct batch *b = calloc(1, sizeof(*b));
 
 	if (!b)
 		return -AUX_E_NOMEM;
-	b->in_chunk = f->in_chunk;
-	b->v = f->v;
-	b->at = f->at;
-	pass_events(f);
-	if (session_expand_paths(f, 0) < 0)
+	b->in_chunk = cur->in_chunk;
+	b->view = cur->m.view;
+	b->key = cur->m.key;
+	follow_events(cur);
+	if (cursor_expand_paths(cur, 0) < 0)
 		goto nomem;
-	job->work.key = job->is_chunk ? job->work.key : f->at.time;
-	if (!take_buffer(f, b))
+	task->work.key = task->kind == TASK_CHUNK ? task->work.key : cur->m.key.time;
+	if (!move_events(cur, b))
 		goto nomem;
-	return push(js, job, b);
+	return push(par, task, b);
 nomem:
 	free(b);
 	return -AUX_E_NOMEM;
@@ -207,45 +207,45 @@ nomem:
 /* ---- partial results ---- */
 
 /* What went into the partial result since the last step is a stint. */
-static int end_stint(struct engine *e)
+static int end_stint(struct worker_decoder *wd)
 {
-	struct join_plan *plan = &e->plan;
+	struct join_plan *plan = &wd->plan;
 
-	if (!e->in_stint)
+	if (!wd->in_stint)
 		return 0;
 	if (array_grow(&plan->steps, plan->n_steps, &plan->cap_steps,
 		       sizeof(*plan->steps)))
 		return -AUX_E_NOMEM;
 	plan->steps[plan->n_steps++] = (struct join_step){
-		.at = e->stint_at, .n_insns = e->n_flowed, .stint = e->stint,
+		.key = wd->stint_key, .n_insns = wd->n_flowed, .stint = wd->stint,
 	};
-	e->stats.n_insns -= e->n_flowed;
-	e->n_flowed = 0;
-	e->in_stint = false;
-	e->stint++;
+	wd->stats.n_insns -= wd->n_flowed;
+	wd->n_flowed = 0;
+	wd->in_stint = false;
+	wd->stint++;
 	return 0;
 }
 
 /*
  * The merge may turn to another stream wherever the place changes, so a stint ends
  * there; not where the sink lets streams be joined in any order. What is given here
- * is all at one place: session_give does so before an event that changes it.
+ * is all at one place: merge_deliver does so before an event that changes it.
  */
 static int flow_partial(void *sink, const struct flow_ctx *ctx,
 			const struct aux_flow *ev, size_t n)
 {
-	struct engine *e = sink;
-	struct jobs *js = e->jobs;
+	struct worker_decoder *wd = sink;
+	struct parallel *par = wd->par;
 
-	if (js->ordered && feed_before(&e->stint_at, &e->feed.at) &&
-	    end_stint(e) < 0)
+	if (par->ordered && merge_before(&wd->stint_key, &wd->cur.m.key) &&
+	    end_stint(wd) < 0)
 		return -AUX_E_NOMEM;
-	if (!e->in_stint)
-		e->stint_at = e->feed.at;
-	e->in_stint = true;
-	/* session_give counts what it gives before it does */
-	e->n_flowed = e->stats.n_insns;
-	return js->pass->ops->partial_flow(e->job->partial, e->stint, ctx, ev,
+	if (!wd->in_stint)
+		wd->stint_key = wd->cur.m.key;
+	wd->in_stint = true;
+	/* merge_deliver counts what it gives before it does */
+	wd->n_flowed = wd->stats.n_insns;
+	return par->pass->ops->partial_flow(wd->task->partial, wd->stint, ctx, ev,
 					   n);
 }
 
@@ -256,20 +256,20 @@ static const struct sink_ops partial_ops = { .name = "partial",
 static void keep_gap(void *priv, const struct flow_ctx *ctx,
 		     const struct aux_flow *gap)
 {
-	struct engine *e = priv;
-	struct join_plan *plan = &e->plan;
+	struct worker_decoder *wd = priv;
+	struct join_plan *plan = &wd->plan;
 
-	if (end_stint(e) < 0 ||
+	if (end_stint(wd) < 0 ||
 	    array_grow(&plan->gaps, plan->n_gaps, &plan->cap_gaps,
 		       sizeof(*plan->gaps)) ||
 	    array_grow(&plan->steps, plan->n_steps, &plan->cap_steps,
 		       sizeof(*plan->steps))) {
-		e->error = -AUX_E_NOMEM;
+		wd->error = -AUX_E_NOMEM;
 		return;
 	}
 	plan->gaps[plan->n_gaps++] = (struct join_gap){ *ctx, *gap };
 	plan->steps[plan->n_steps++] = (struct join_step){
-		.at = e->feed.at, .gap = (uint32_t)plan->n_gaps,
+		.key = wd->cur.m.key, .gap = (uint32_t)plan->n_gaps,
 	};
 }
 
@@ -279,147 +279,147 @@ static uint64_t plan_bytes(const struct join_plan *plan)
 	       plan->n_gaps * sizeof(*plan->gaps);
 }
 
-static int push_plan(struct jobs *js, struct job *job)
+static int push_plan(struct parallel *par, struct chunk_task *task)
 {
-	struct engine *e = job->engine;
+	struct worker_decoder *wd = task->decoder;
 	struct batch *b = calloc(1, sizeof(*b));
 
-	if (!b || end_stint(e) < 0) {
+	if (!b || end_stint(wd) < 0) {
 		free(b);
 		return -AUX_E_NOMEM;
 	}
-	b->plan = e->plan;
+	b->plan = wd->plan;
 	b->bytes = sizeof(*b) + plan_bytes(&b->plan);
-	b->in_chunk = e->feed.in_chunk;
-	e->plan = (struct join_plan){ 0 };
-	return push(js, job, b);
+	b->in_chunk = wd->cur.in_chunk;
+	wd->plan = (struct join_plan){ 0 };
+	return push(par, task, b);
 }
 
 /* The events of one refill go into the partial result; 1: it holds enough. */
-static int fill_partial(struct jobs *js, struct job *job)
+static int fill_partial(struct parallel *par, struct chunk_task *task)
 {
-	static const struct feed_place never = { UINT64_MAX, UINT64_MAX,
+	static const struct merge_key never = { UINT64_MAX, UINT64_MAX,
 						 UINT64_MAX };
-	struct engine *e = job->engine;
-	struct feed *f = &e->feed;
+	struct worker_decoder *wd = task->decoder;
+	struct stream_cursor *cur = &wd->cur;
 	struct session_pass pass = {
-		.s = js->pass->s, .ops = &partial_ops, .sink = e,
-		.stats = &e->stats, .filtered = js->pass->filtered,
-		.timeless = js->pass->timeless,
-		.observer = { .on_gap = keep_gap, .priv = e },
+		.s = par->pass->s, .ops = &partial_ops, .sink = wd,
+		.stats = &wd->stats, .filtered = par->pass->filtered,
+		.timeless = par->pass->timeless,
+		.observer = { .on_gap = keep_gap, .priv = wd },
 	};
-	int rc = session_give(&pass, f, &never, true);
+	int rc = merge_deliver(&pass, cur, &never, true);
 
-	if (rc < 0 || e->error < 0)
-		return rc < 0 ? rc : e->error;
-	job->work.key = job->is_chunk ? job->work.key : f->at.time;
-	return plan_bytes(&e->plan) >= js->max_held;
+	if (rc < 0 || wd->error < 0)
+		return rc < 0 ? rc : wd->error;
+	task->work.key = task->kind == TASK_CHUNK ? task->work.key : cur->m.key.time;
+	return plan_bytes(&wd->plan) >= par->max_held;
 }
 
 /* ---- jobs ---- */
 
-/* An engine begins a chunk: it knows what the job says, and nothing more. */
-static int engine_begin_chunk(struct job *job)
+/* An engine begins a chunk: it knows what the task says, and nothing more. */
+static int begin_chunk_task(struct chunk_task *task)
 {
-	struct engine *e = job->engine;
-	struct feed *f = &e->feed;
-	struct chunk_room before = e->joined;
+	struct worker_decoder *wd = task->decoder;
+	struct stream_cursor *cur = &wd->cur;
+	struct chunk_room before = wd->joined;
 
 	/* the bytes before are the decoder's until it starts */
-	e->joined = e->joined_before;
-	e->joined_before = before;
-	f->stream = job->feed->stream;
-	f->it.q = job->feed->it.q;
-	f->it.chunk = job->chunk;
-	if (job->joined.p) {
-		free(e->joined.p);
-		e->joined = job->joined;
-		job->joined = (struct chunk_room){ 0 };
+	wd->joined = wd->joined_before;
+	wd->joined_before = before;
+	cur->stream = task->stream->stream;
+	cur->it.q = task->stream->it.q;
+	cur->it.chunk = task->chunk;
+	if (task->joined.p) {
+		free(wd->joined.p);
+		wd->joined = task->joined;
+		task->joined = (struct chunk_room){ 0 };
 		/* if it is done again they are put together again */
-		job->chunk.data = NULL;
+		task->chunk.data = NULL;
 	}
-	f->it.start = job->start;
-	if (!f->it.chunk.data &&
-	    chunk_iter_join(&f->it, job->piece, &f->it.chunk, &e->joined) < 0)
+	cur->it.start = task->start;
+	if (!cur->it.chunk.data &&
+	    chunk_iter_join(&cur->it, task->piece, &cur->it.chunk, &wd->joined) < 0)
 		return -AUX_E_NOMEM;
-	f->v = job->v;
-	f->at = (struct feed_place){ 0 };
-	f->joint = job->joint;
-	f->single = 1;
-	f->zeros = false;
-	f->rest = (struct aux_chunk){ 0 };
-	f->ended = f->in_chunk = f->in_gap = f->gave = false;
-	session_find_who(f, &f->v);
+	cur->m.view = task->view;
+	cur->m.key = (struct merge_key){ 0 };
+	cur->continues = task->continues;
+	cur->scope = CURSOR_CHUNK;
+	cur->zero_fill.due = false;
+	cur->zero_fill.rest = (struct aux_chunk){ 0 };
+	cur->ended = cur->in_chunk = cur->in_gap = cur->emitted = false;
+	view_find_task(cur, &cur->m.view);
 	return 0;
 }
 
-static int begin_job(struct jobs *js, struct job *job)
+static int begin_task(struct parallel *par, struct chunk_task *task)
 {
-	int rc = job->engine ? 0 : take_engine(js, job);
+	int rc = task->decoder ? 0 : take_decoder(par, task);
 
 	if (rc < 0)
 		return rc;
-	job->engine->job = job;
-	job->engine->in_stint = false;
-	job->engine->stint = 0;
-	job->begun = true;
-	return job->is_chunk ? engine_begin_chunk(job) : 0;
+	task->decoder->task = task;
+	task->decoder->in_stint = false;
+	task->decoder->stint = 0;
+	task->begun = true;
+	return task->kind == TASK_CHUNK ? begin_chunk_task(task) : 0;
 }
 
 /* The last batch, of what is left to tell; then the engine is free. */
-static enum work_state engine_end_job(struct jobs *js, struct job *job, int rc)
+static enum work_state end_work(struct parallel *par, struct chunk_task *task, int rc)
 {
-	struct engine *e = job->engine;
+	struct worker_decoder *wd = task->decoder;
 	struct batch *b;
 
-	if (e && js->partials && push_plan(js, job) < 0)
+	if (wd && par->partials && push_plan(par, task) < 0)
 		rc = -AUX_E_NOMEM;
-	if (e && !js->partials) {
+	if (wd && !par->partials) {
 		b = calloc(1, sizeof(*b));
 		if (b)
-			push(js, job, b);
+			push(par, task, b);
 		else
 			rc = -AUX_E_NOMEM;
 	}
-	workers_lock(js->ws);
-	job->rc = rc;
-	if (e) {
-		job->any = e->feed.gave;
-		job->in_gap = e->feed.in_gap;
-		job->v = e->feed.v;
-		job->at = e->feed.at;
+	workers_lock(par->ws);
+	task->rc = rc;
+	if (wd) {
+		task->emitted = wd->cur.emitted;
+		task->in_gap = wd->cur.in_gap;
+		task->view = wd->cur.m.view;
+		task->key = wd->cur.m.key;
 	}
-	if (e && job->is_chunk) {
-		e->next = js->idle;
-		js->idle = e;
-		job->engine = NULL;
+	if (wd && task->kind == TASK_CHUNK) {
+		wd->next = par->idle;
+		par->idle = wd;
+		task->decoder = NULL;
 	}
-	workers_unlock(js->ws);
+	workers_unlock(par->ws);
 	return WORK_DONE;
 }
 
-static enum work_state session_do_job(void *priv, struct work *w)
+static enum work_state work_on_task(void *priv, struct work *w)
 {
-	struct jobs *js = priv;
-	struct job *job = (struct job *)w;
-	int rc = job->begun ? 0 : begin_job(js, job);
-	struct engine *e = job->engine;
+	struct parallel *par = priv;
+	struct chunk_task *task = (struct chunk_task *)w;
+	int rc = task->begun ? 0 : begin_task(par, task);
+	struct worker_decoder *wd = task->decoder;
 
 	if (rc < 0)
-		return engine_end_job(js, job, rc);
-	while ((rc = session_refill(&e->feed, &e->stats)) > 0) {
-		rc = js->partials ? fill_partial(js, job) : push_events(js, job);
+		return end_work(par, task, rc);
+	while ((rc = cursor_refill(&wd->cur, &wd->stats)) > 0) {
+		rc = par->partials ? fill_partial(par, task) : push_events(par, task);
 		if (rc < 0)
 			break;
 		if (rc > 0 && !w->stop) {
-			if (js->partials && push_plan(js, job) < 0)
-				return engine_end_job(js, job, -AUX_E_NOMEM);
+			if (par->partials && push_plan(par, task) < 0)
+				return end_work(par, task, -AUX_E_NOMEM);
 			return WORK_HELD;
 		}
 		if (w->stop)
-			return engine_end_job(js, job, 0);
+			return end_work(par, task, 0);
 	}
-	return engine_end_job(js, job, rc);
+	return end_work(par, task, rc);
 }
 
 /*
@@ -427,20 +427,20 @@ static enum work_state session_do_job(void *priv, struct work *w)
  * earliest chunks first, and of each stream the one that is needed next.
  */
 
-static int new_partial(struct jobs *js, struct job *job)
+static int new_partial(struct parallel *par, struct chunk_task *task)
 {
-	if (!js->partials || job->is_gap)
+	if (!par->partials || task->kind == TASK_GAP)
 		return 0;
-	return js->pass->ops->partial_new(&job->partial, js->pass->sink) < 0 ?
+	return par->pass->ops->partial_new(&task->partial, par->pass->sink) < 0 ?
 		       -AUX_E_NOMEM : 0;
 }
 
 /* What is known of a stream of Intel PT before its first chunk. */
-static struct feed_view session_view_of(const struct feed *f)
+static struct stream_view initial_view(const struct stream_cursor *cur)
 {
-	return (struct feed_view){
-		.ctx = { .session = f->s, .stream = f->stream->idx,
-			 .cpu = f->stream->cpu },
+	return (struct stream_view){
+		.ctx = { .session = cur->s, .stream = cur->stream->idx,
+			 .cpu = cur->stream->cpu },
 	};
 }
 
@@ -449,91 +449,90 @@ static bool is_in(const struct chunk_room *room, const uint8_t *p)
 	return (uintptr_t)p - (uintptr_t)room->p < room->size;
 }
 
-static void take_step(struct feed *f, struct job *job, int step)
+static void fill_task(struct stream_cursor *cur, struct chunk_task *task, int step)
 {
-	struct chunk_iter *it = &f->it;
+	struct chunk_iter *it = &cur->it;
 
-	job->is_gap = step == CHUNK_GAP;
-	job->is_chunk = step == CHUNK_DATA;
-	job->work.key = f->cut_key;
-	if (job->is_gap) {
-		job->gap = it->gap;
+	task->kind = step == CHUNK_GAP ? TASK_GAP : TASK_CHUNK;
+	task->work.key = cur->tasks.key_ns;
+	if (task->kind == TASK_GAP) {
+		task->gap = it->gap;
 		return;
 	}
-	job->chunk = it->chunk;
-	job->piece = it->piece;
+	task->chunk = it->chunk;
+	task->piece = it->piece;
 	/* the first of a run alone */
 	if (is_in(&it->joined, it->chunk.data)) {
-		job->joined = it->joined;
+		task->joined = it->joined;
 		it->joined = (struct chunk_room){ 0 };
 	}
-	job->start = it->start;
-	job->v = session_view_of(f);
-	job->joint = f->cut_joint;
-	f->cut_joint = it->chunk.flags & AUX_CHUNK_HAS_END_IP;
-	job->waits = f->timed && !it->start.has_tsc;
-	if (job->waits)
-		job->work.state = WORK_HELD;
-	else if (f->timed)
-		f->cut_key = aux_clock_ns(&f->config.clock, it->start.tsc);
-	job->work.key = f->cut_key;
+	task->start = it->start;
+	task->view = initial_view(cur);
+	task->continues = cur->tasks.continues;
+	cur->tasks.continues = it->chunk.flags & AUX_CHUNK_HAS_END_IP;
+	task->waits = cur->timed && !it->start.has_tsc;
+	if (task->waits)
+		task->work.state = WORK_HELD;
+	else if (cur->timed)
+		cur->tasks.key_ns = aux_clock_ns(&cur->config.clock, it->start.tsc);
+	task->work.key = cur->tasks.key_ns;
 }
 
-/* The next job of a stream. */
-static int cut_job(struct jobs *js, struct feed *f)
+/* The next task of a stream. */
+static int cut_task(struct parallel *par, struct stream_cursor *cur)
 {
-	int step = chunk_iter_next(&f->it);
-	struct job *job;
+	int step = chunk_iter_next(&cur->it);
+	struct chunk_task *task;
 
 	if (step < 0)
 		return step;
 	if (step == CHUNK_END) {
-		f->cut_ended = true;
+		cur->tasks.ended = true;
 		return 0;
 	}
-	job = calloc(1, sizeof(*job));
-	if (!job)
+	task = calloc(1, sizeof(*task));
+	if (!task)
 		return -AUX_E_NOMEM;
-	job->feed = f;
-	job->last = &job->first;
-	take_step(f, job, step);
-	*f->last_job = job;
-	f->last_job = &job->next;
-	js->n_live++;
-	if (new_partial(js, job) < 0)
+	task->stream = cur;
+	task->last = &task->first;
+	fill_task(cur, task, step);
+	*cur->tasks.last = task;
+	cur->tasks.last = &task->next;
+	par->n_live++;
+	if (new_partial(par, task) < 0)
 		return -AUX_E_NOMEM;
-	if (job->is_gap)
+	if (task->kind == TASK_GAP)
 		return 0;
-	workers_lock(js->ws);
-	workers_add(js->ws, &job->work);
-	workers_unlock(js->ws);
+	workers_lock(par->ws);
+	workers_add(par->ws, &task->work);
+	workers_unlock(par->ws);
 	return 0;
 }
 
 /* The stream whose next chunk is needed first. */
-static struct feed *next_to_cut(struct session_pass *pass)
+static struct stream_cursor *next_to_cut(struct session_pass *pass)
 {
-	struct feed *best = NULL;
+	struct stream_cursor *best = NULL;
 
 	for (size_t i = 0; i < pass->n; i++) {
-		struct feed *f = &pass->feeds[i];
+		struct stream_cursor *cur = &pass->cursors[i];
 
-		if (!f->cut_ended && (!best || f->cut_key < best->cut_key))
-			best = f;
+		if (!cur->tasks.ended && (!best || cur->tasks.key_ns < best->tasks.key_ns))
+			best = cur;
 	}
 	return best;
 }
 
-/* Cuts ahead; f: needs a job in any case. */
-static int session_cut_jobs(struct jobs *js, struct feed *f)
+/* Cuts ahead; f: needs a task in any case. */
+static int cut_ahead(struct parallel *par, struct stream_cursor *cur)
 {
 	int rc = 0;
 
-	while (rc == 0 && !f->job && !f->cut_ended)
-		rc = cut_job(js, f);
-	while (rc == 0 && js->n_live < js->max_live &&
-	       (f = next_to_cut(js->pass)))
-		rc = cut_job(js, f);
+	while (rc == 0 && !cur->tasks.first && !cur->tasks.ended)
+		rc = cut_task(par, cur);
+	while (rc == 0 && par->n_live < par->max_live &&
+	       (cur = next_to_cut(par->pass)))
+		rc = cut_task(par, cur);
 	return rc;
 }
 
@@ -542,10 +541,10 @@ static int session_cut_jobs(struct jobs *js, struct feed *f)
 /* ---- batches ---- */
 
 /* What the engine dropped and nobody can see any more. With the lock. */
-static struct dropped *take_dropped(struct engine *e)
+static struct dropped *detach_dropped(struct worker_decoder *wd)
 {
-	uint64_t oldest = e->live ? e->live->serial : UINT64_MAX;
-	struct dropped **p = &e->dropped, *taken = NULL, *d;
+	uint64_t oldest = wd->live ? wd->live->serial : UINT64_MAX;
+	struct dropped **p = &wd->dropped, *taken = NULL, *d;
 
 	while ((d = *p)) {
 		if (oldest < d->serial) {
@@ -559,19 +558,19 @@ static struct dropped *take_dropped(struct engine *e)
 	return taken;
 }
 
-static void free_batch(struct jobs *js, struct batch *b)
+static void free_batch(struct parallel *par, struct batch *b)
 {
-	struct engine *e = b->engine;
+	struct worker_decoder *wd = b->decoder;
 	struct dropped *d;
 
-	workers_lock(js->ws);
+	workers_lock(par->ws);
 	*b->live_prev = b->live_next;
 	if (b->live_next)
 		b->live_next->live_prev = b->live_prev;
 	else
-		e->live_last = b->live_prev;
-	d = e->dropped ? take_dropped(e) : NULL;
-	workers_unlock(js->ws);
+		wd->live_last = b->live_prev;
+	d = wd->dropped ? detach_dropped(wd) : NULL;
+	workers_unlock(par->ws);
 	while (d) {
 		struct dropped *next = d->next;
 
@@ -585,135 +584,135 @@ static void free_batch(struct jobs *js, struct batch *b)
 	free(b);
 }
 
-static void free_batches(struct jobs *js, struct job *job)
+static void free_batches(struct parallel *par, struct chunk_task *task)
 {
-	while (job->first) {
-		struct batch *b = job->first;
+	while (task->first) {
+		struct batch *b = task->first;
 
-		job->first = b->next;
-		free_batch(js, b);
+		task->first = b->next;
+		free_batch(par, b);
 	}
-	job->last = &job->first;
-	job->held = 0;
+	task->last = &task->first;
+	task->held = 0;
 }
 
-static void free_job(struct jobs *js, struct job *job)
+static void free_task(struct parallel *par, struct chunk_task *task)
 {
-	free_batches(js, job);
-	if (job->partial)
-		js->pass->ops->partial_free(job->partial);
-	free(job->joined.p);
-	free(job);
-	js->n_live--;
+	free_batches(par, task);
+	if (task->partial)
+		par->pass->ops->partial_free(task->partial);
+	free(task->joined.p);
+	free(task);
+	par->n_live--;
 }
 
 /* ---- giving ---- */
 
-/* The job did not know what it begins with: again. */
-static int do_again(struct jobs *js, struct job *job, bool joint)
+/* The task did not know what it begins with: again. */
+static int restart_task(struct parallel *par, struct chunk_task *task, bool joint)
 {
-	workers_lock(js->ws);
-	atomic_store(&job->work.stop, true);
-	while (job->work.state == WORK_RUNNING)
-		workers_wait(js->ws, &job->work);
-	workers_remove(js->ws, &job->work);
-	if (job->engine) {	/* it was put aside */
-		job->engine->next = js->idle;
-		js->idle = job->engine;
-		job->engine = NULL;
+	workers_lock(par->ws);
+	atomic_store(&task->work.stop, true);
+	while (task->work.state == WORK_RUNNING)
+		workers_wait(par->ws, &task->work);
+	workers_remove(par->ws, &task->work);
+	if (task->decoder) {	/* it was put aside */
+		task->decoder->next = par->idle;
+		par->idle = task->decoder;
+		task->decoder = NULL;
 	}
-	workers_unlock(js->ws);
-	free_batches(js, job);
-	if (job->partial)
-		js->pass->ops->partial_free(job->partial);
-	job->partial = NULL;
-	if (new_partial(js, job) < 0)
+	workers_unlock(par->ws);
+	free_batches(par, task);
+	if (task->partial)
+		par->pass->ops->partial_free(task->partial);
+	task->partial = NULL;
+	if (new_partial(par, task) < 0)
 		return -AUX_E_NOMEM;
-	job->joint = joint;
-	job->begun = job->any = job->in_gap = false;
-	job->v = session_view_of(job->feed);
-	job->rc = 0;
-	atomic_store(&job->work.stop, false);
-	job->work.state = WORK_IDLE;
-	workers_lock(js->ws);
-	workers_add(js->ws, &job->work);
-	workers_unlock(js->ws);
+	task->continues = joint;
+	task->begun = task->emitted = task->in_gap = false;
+	task->view = initial_view(task->stream);
+	task->rc = 0;
+	atomic_store(&task->work.stop, false);
+	task->work.state = WORK_IDLE;
+	workers_lock(par->ws);
+	workers_add(par->ws, &task->work);
+	workers_unlock(par->ws);
 	return 0;
 }
 
 /* The session comes to a chunk. */
-static int begin_chunk(struct jobs *js, struct feed *f, struct job *job)
+static int begin_chunk(struct parallel *par, struct stream_cursor *cur, struct chunk_task *task)
 {
-	bool joint = f->joint;
+	bool joint = cur->continues;
 	int rc = 0;
 
-	f->it.start = job->start;
-	if (job->waits) {
-		workers_lock(js->ws);
-		job->v = f->v;
-		job->joint = joint;
-		job->waits = false;
-		workers_resume(js->ws, &job->work);
-		workers_unlock(js->ws);
-	} else if (job->joint != joint) {
-		rc = do_again(js, job, joint);
+	cur->it.start = task->start;
+	if (task->waits) {
+		workers_lock(par->ws);
+		task->view = cur->m.view;
+		task->continues = joint;
+		task->waits = false;
+		workers_resume(par->ws, &task->work);
+		workers_unlock(par->ws);
+	} else if (task->continues != joint) {
+		rc = restart_task(par, task, joint);
 	}
-	session_begin_dated(f, &job->start);
+	cursor_begin_dated(cur, &task->start);
 	return rc;
 }
 
-/* The session goes on behind a job. */
-static int end_job(struct jobs *js, struct feed *f)
+/* The session goes on behind a task. */
+static int end_task(struct parallel *par, struct stream_cursor *cur)
 {
-	struct job *job = f->job;
-	int rc = job->rc;
+	struct chunk_task *task = cur->tasks.first;
+	int rc = task->rc;
 
-	if (!job->is_gap) {
-		workers_lock(js->ws);
-		workers_remove(js->ws, &job->work);
-		workers_unlock(js->ws);
+	if (task->kind != TASK_GAP) {
+		workers_lock(par->ws);
+		workers_remove(par->ws, &task->work);
+		workers_unlock(par->ws);
 	}
-	if (job->is_chunk) {
-		session_let_go(f, &job->chunk);
-		if (job->any)
-			f->in_gap = job->in_gap;
-		f->joint = job->chunk.flags & AUX_CHUNK_HAS_END_IP &&
-			   !f->in_gap;
-		f->v = job->v;
-		if (feed_before(&f->at, &job->at))
-			f->at = job->at;
+	if (task->kind == TASK_CHUNK) {
+		cursor_release(cur, &task->chunk);
+		if (task->emitted)
+			cur->in_gap = task->in_gap;
+		cur->continues = task->chunk.flags & AUX_CHUNK_HAS_END_IP &&
+			   !cur->in_gap;
+		cur->m.view = task->view;
+		if (merge_before(&cur->m.key, &task->key))
+			cur->m.key = task->key;
 	}
-	f->job = job->next;
-	if (!f->job)
-		f->last_job = &f->job;
-	f->begun_job = false;
-	free_job(js, job);
+	cur->tasks.first = task->next;
+	if (!cur->tasks.first)
+		cur->tasks.last = &cur->tasks.first;
+	cur->tasks.begun = false;
+	free_task(par, task);
 	return rc;
 }
 
-/* The next batch of the job; NULL: it is done. */
-static struct batch *wait_batch(struct jobs *js, struct job *job)
+/* The next batch of the task; NULL: it is done. */
+static struct batch *wait_batch(struct parallel *par, struct chunk_task *task)
 {
-	struct work *w = &job->work;
+	struct work *w = &task->work;
 	struct batch *b;
 
-	workers_lock(js->ws);
+	workers_lock(par->ws);
 	/* a partial result is the worker's as long as it works on it */
 	while (w->state != WORK_DONE &&
-	       (!job->first || (js->partials && w->state == WORK_RUNNING))) {
-		if (!job->first)
-			workers_resume(js->ws, w);
-		workers_wait(js->ws, w);
+	       (!task->first || (par->partials && w->state == WORK_RUNNING))) {
+		if (!task->first)
+			workers_resume(par->ws, w);
+		workers_wait(par->ws, w);
 	}
-	b = job->first;
+	b = task->first;
 	if (b) {
-		job->first = b->next;
-		if (!job->first)
-			job->last = &job->first;
-		job->held -= b->bytes;
+		task->first = b->next;
+		if (!task->first)
+			task->last = &task->first;
+		task->held -= b->bytes;
 		b->next = NULL;
 	}
-	workers_unlock(js->ws);
+	workers_unlock(par->ws);
 	return b;
 }
 
@@ -726,76 +725,76 @@ static void add_stats(struct session_stats *to, const struct session_stats *st)
 	to->n_left += st->n_left;
 }
 
-static void take_batch(struct session_pass *pass, struct feed *f, struct batch *b)
+static void use_batch(struct session_pass *pass, struct stream_cursor *cur, struct batch *b)
 {
-	f->batch = b;
-	f->buf = b->ev;
-	f->n = f->job->partial ? b->plan.n_steps : b->n;
-	f->in_chunk = b->in_chunk;
+	cur->tasks.batch = b;
+	cur->m.buf = b->ev;
+	cur->m.n = cur->tasks.first->partial ? b->plan.n_steps : b->n;
+	cur->in_chunk = b->in_chunk;
 	add_stats(pass->stats, &b->stats);
-	if (f->source && b->n) {
-		f->v = b->v;
-		f->at = b->at;
+	if (cur->source && b->n) {
+		cur->m.view = b->view;
+		cur->m.key = b->key;
 	}
 }
 
-static void drop_batch(struct jobs *js, struct feed *f)
+static void drop_batch(struct parallel *par, struct stream_cursor *cur)
 {
-	if (f->batch)
-		free_batch(js, f->batch);
-	f->batch = NULL;
-	f->buf = NULL;
-	f->pos = f->n = 0;
-	f->next_time = SIZE_MAX;
+	if (cur->tasks.batch)
+		free_batch(par, cur->tasks.batch);
+	cur->tasks.batch = NULL;
+	cur->m.buf = NULL;
+	cur->m.pos = cur->m.n = 0;
+	cur->m.next_time = SIZE_MAX;
 }
 
-/* The next events of the job; 0: it has no more. */
-static int take_events(struct jobs *js, struct feed *f)
+/* The next events of the task; 0: it has no more. */
+static int next_events(struct parallel *par, struct stream_cursor *cur)
 {
-	struct job *job = f->job;
+	struct chunk_task *task = cur->tasks.first;
 	struct batch *b;
 	int rc;
 
-	if (job->is_gap) {
-		if (f->begun_job)
+	if (task->kind == TASK_GAP) {
+		if (cur->tasks.begun)
 			return 0;
-		f->begun_job = true;
-		f->in_chunk = false;
-		f->buf = &job->gap;
-		f->n = 1;
+		cur->tasks.begun = true;
+		cur->in_chunk = false;
+		cur->m.buf = &task->gap;
+		cur->m.n = 1;
 		return 1;
 	}
-	if (!f->begun_job && job->is_chunk) {
-		rc = begin_chunk(js, f, job);
+	if (!cur->tasks.begun && task->kind == TASK_CHUNK) {
+		rc = begin_chunk(par, cur, task);
 		if (rc < 0)
 			return rc;
 	}
-	f->begun_job = true;
-	b = wait_batch(js, job);
+	cur->tasks.begun = true;
+	b = wait_batch(par, task);
 	if (b)
-		take_batch(js->pass, f, b);
+		use_batch(par->pass, cur, b);
 	return b != NULL;
 }
 
-int session_jobs_refill(struct session_pass *pass, struct feed *f)
+int parallel_refill(struct session_pass *pass, struct stream_cursor *cur)
 {
-	struct jobs *js = pass->jobs;
+	struct parallel *par = pass->parallel;
 	int rc;
 
-	drop_batch(js, f);
-	while (!f->n) {
-		rc = session_cut_jobs(js, f);
+	drop_batch(par, cur);
+	while (!cur->m.n) {
+		rc = cut_ahead(par, cur);
 		if (rc < 0)
 			return rc;
-		if (!f->job) {
-			f->ended = true;
+		if (!cur->tasks.first) {
+			cur->ended = true;
 			return 0;
 		}
-		rc = take_events(js, f);
+		rc = next_events(par, cur);
 		if (rc == 0)
-			rc = end_job(js, f);
-		else if (rc > 0 && !f->n)
-			drop_batch(js, f);
+			rc = end_task(par, cur);
+		else if (rc > 0 && !cur->m.n)
+			drop_batch(par, cur);
 		if (rc < 0)
 			return rc;
 	}
@@ -804,41 +803,40 @@ int session_jobs_refill(struct session_pass *pass, struct feed *f)
 
 /* Is what f has next a step of a partial result's plan? A GAP between two chunks is
  * in none, and reaches the sink as an event. */
-static bool has_plan(const struct feed *f)
+static bool has_plan(const struct stream_cursor *cur)
 {
-	return f->job && f->job->partial;
+	return cur->tasks.first && cur->tasks.first->partial;
 }
 
 /*
  * A worker begins a chunk without knowing the place where the one before ended: the
  * later one holds, as where one thread does it all.
  */
-static struct feed_place place_of_step(const struct feed *f)
+static struct merge_key place_of_step(const struct stream_cursor *cur)
 {
-	const struct join_step *step = &f->batch->plan.steps[f->pos];
+	const struct join_step *step = &cur->tasks.batch->plan.steps[cur->m.pos];
 
-	return feed_before(&f->at, &step->at) ? step->at : f->at;
+	return merge_before(&cur->m.key, &step->key) ? step->key : cur->m.key;
 }
 
-struct feed_place session_jobs_place(const struct jobs *js, struct feed *f)
+struct merge_key parallel_next_key(struct stream_cursor *cur)
 {
-	(void)js;
-	return has_plan(f) ? place_of_step(f) : session_next_place(f);
+	return has_plan(cur) ? place_of_step(cur) : cursor_next_key(cur);
 }
 
-static int join_step(struct session_pass *pass, struct feed *f)
+static int join_step(struct session_pass *pass, struct stream_cursor *cur)
 {
-	const struct join_plan *plan = &f->batch->plan;
-	const struct join_step *step = &plan->steps[f->pos];
+	const struct join_plan *plan = &cur->tasks.batch->plan;
+	const struct join_step *step = &plan->steps[cur->m.pos];
 	const struct join_gap *gap;
 	int rc;
 
 	if (step->gap) {
 		gap = &plan->gaps[step->gap - 1];
-		session_pass_gap(pass, &gap->ctx, &gap->ev);
+		merge_report_gap(pass, &gap->ctx, &gap->ev);
 		return 0;
 	}
-	rc = pass->ops->partial_join(pass->sink, f->job->partial, step->stint);
+	rc = pass->ops->partial_join(pass->sink, cur->tasks.first->partial, step->stint);
 	if (rc < 0)
 		return rc;
 	pass->enough = rc > 0;
@@ -846,66 +844,67 @@ static int join_step(struct session_pass *pass, struct feed *f)
 	return 0;
 }
 
-int session_jobs_give(struct session_pass *pass, struct feed *f,
-		      const struct feed_place *limit, bool or_at)
+int parallel_deliver(struct session_pass *pass, struct stream_cursor *cur,
+		      const struct merge_key *limit, bool or_at)
 {
-	struct feed_place at;
+	struct merge_key at;
 	int rc = 0;
 
-	if (!has_plan(f))
-		return session_give(pass, f, limit, or_at);
-	for (; rc == 0 && f->pos < f->n && !pass->enough; f->pos++) {
-		at = place_of_step(f);
-		if (feed_before(&f->at, &at) &&
-		    session_must_wait(&at, limit, or_at))
+	if (!has_plan(cur))
+		return merge_deliver(pass, cur, limit, or_at);
+	for (; rc == 0 && cur->m.pos < cur->m.n && !pass->enough; cur->m.pos++) {
+		at = place_of_step(cur);
+		if (merge_before(&cur->m.key, &at) &&
+		    merge_must_wait(&at, limit, or_at))
 			return 0;
-		f->at = at;
-		rc = join_step(pass, f);
+		cur->m.key = at;
+		rc = join_step(pass, cur);
 	}
 	return rc;
 }
 
 /* ---- from open to close ---- */
 
-/* A source is one job, with an engine of its own. */
-static int add_stream(struct jobs *js, struct feed *f, struct aux_diag *diag)
+/* A source is one task, with an engine of its own. */
+static int add_stream(struct parallel *par, struct stream_cursor *cur, struct aux_diag *diag)
 {
-	struct job *job = calloc(1, sizeof(*job));
+	struct chunk_task *task = calloc(1, sizeof(*task));
 	int rc;
 
-	if (!job)
+	if (!task)
 		return -AUX_E_NOMEM;
-	job->feed = f;
-	job->last = &job->first;
-	f->job = job;
-	f->cut_ended = true;
-	js->n_live++;
-	rc = session_new_engine(js, f->index, &job->engine, diag);
+	task->stream = cur;
+	task->kind = TASK_STREAM;
+	task->last = &task->first;
+	cur->tasks.first = task;
+	cur->tasks.ended = true;
+	par->n_live++;
+	rc = new_decoder(par, cur->index, &task->decoder, diag);
 	if (rc < 0)
 		return rc;
-	job->engine->all = js->engines;
-	js->engines = job->engine;
-	return new_partial(js, job);
+	task->decoder->all = par->decoders;
+	par->decoders = task->decoder;
+	return new_partial(par, task);
 }
 
-static int open_feeds(struct session_pass *pass, struct aux_diag *diag)
+static int open_cursors(struct session_pass *pass, struct aux_diag *diag)
 {
-	struct jobs *js = pass->jobs;
+	struct parallel *par = pass->parallel;
 	int rc = 0;
 
 	for (size_t i = 0; rc == 0 && i < pass->n; i++) {
-		struct feed *f = &pass->feeds[i];
+		struct stream_cursor *cur = &pass->cursors[i];
 
-		session_init_feed(pass->s, f, f->index);
-		f->it.lazy = true;
-		f->last_job = &f->job;
-		if (f->source)
-			rc = add_stream(js, f, diag);
+		cursor_init(pass->s, cur, cur->index);
+		cur->it.lazy = true;
+		cur->tasks.last = &cur->tasks.first;
+		if (cur->source)
+			rc = add_stream(par, cur, diag);
 	}
-	if (rc < 0 || !pass->n || js->engines)
+	if (rc < 0 || !pass->n || par->decoders)
 		return rc;
-	rc = session_new_engine(js, pass->feeds[0].index, &js->engines, diag);
-	js->idle = js->engines;
+	rc = new_decoder(par, pass->cursors[0].index, &par->decoders, diag);
+	par->idle = par->decoders;
 	return rc;
 }
 
@@ -921,62 +920,62 @@ static bool takes_partials(const struct session_pass *pass)
 	return true;
 }
 
-int session_jobs_open(struct session_pass *pass, unsigned n_threads,
+int parallel_open(struct session_pass *pass, unsigned n_threads,
 		      struct aux_diag *diag)
 {
-	struct jobs *js = calloc(1, sizeof(*js));
+	struct parallel *par = calloc(1, sizeof(*par));
 	uint64_t max = pass->s->config.max_memory;
 	int rc;
 
-	pass->jobs = js;
-	if (!js)
+	pass->parallel = par;
+	if (!par)
 		return -AUX_E_NOMEM;
-	js->pass = pass;
-	js->partials = takes_partials(pass);
-	js->ordered = pass->n > 1 && !(pass->needs & SINK_ANY_STREAM_ORDER);
-	js->max_live = AHEAD * n_threads + pass->n;
-	js->max_held = (max ? max : SESSION_MEMORY) / js->max_live;
-	rc = open_feeds(pass, diag);
+	par->pass = pass;
+	par->partials = takes_partials(pass);
+	par->ordered = pass->n > 1 && !(pass->needs & SINK_ANY_STREAM_ORDER);
+	par->max_live = AHEAD * n_threads + pass->n;
+	par->max_held = (max ? max : SESSION_MEMORY) / par->max_live;
+	rc = open_cursors(pass, diag);
 	if (rc == 0)
-		rc = workers_new(&js->ws, n_threads - !js->partials,
-				 session_do_job, js);
+		rc = workers_new(&par->ws, n_threads - !par->partials,
+				 work_on_task, par);
 	if (rc < 0)
 		return rc;
-	workers_lock(js->ws);
+	workers_lock(par->ws);
 	for (size_t i = 0; i < pass->n; i++)
-		if (pass->feeds[i].job)
-			workers_add(js->ws, &pass->feeds[i].job->work);
-	workers_unlock(js->ws);
+		if (pass->cursors[i].tasks.first)
+			workers_add(par->ws, &pass->cursors[i].tasks.first->work);
+	workers_unlock(par->ws);
 	return 0;
 }
 
-void session_jobs_close(struct session_pass *pass)
+void parallel_close(struct session_pass *pass)
 {
-	struct jobs *js = pass->jobs;
+	struct parallel *par = pass->parallel;
 
-	if (!js)
+	if (!par)
 		return;
-	workers_stop(js->ws);
+	workers_stop(par->ws);
 	for (size_t i = 0; i < pass->n; i++) {
-		struct feed *f = &pass->feeds[i];
+		struct stream_cursor *cur = &pass->cursors[i];
 
-		drop_batch(js, f);
-		while (f->job) {
-			struct job *job = f->job;
+		drop_batch(par, cur);
+		while (cur->tasks.first) {
+			struct chunk_task *task = cur->tasks.first;
 
-			f->job = job->next;
-			free_job(js, job);
+			cur->tasks.first = task->next;
+			free_task(par, task);
 		}
-		f->buf = NULL;
-		session_close_feed(f);
+		cur->m.buf = NULL;
+		cursor_close(cur);
 	}
-	while (js->engines) {
-		struct engine *e = js->engines;
+	while (par->decoders) {
+		struct worker_decoder *wd = par->decoders;
 
-		js->engines = e->all;
-		session_free_engine(e);
+		par->decoders = wd->all;
+		free_decoder(wd);
 	}
-	workers_free(js->ws);
-	free(js);
-	pass->jobs = NULL;
+	workers_free(par->ws);
+	free(par);
+	pass->parallel = NULL;
 }

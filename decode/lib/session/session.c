@@ -76,7 +76,7 @@ static int open_parts(struct session *s, const struct session_config *config,
 		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 				"out of memory");
 	if (config->plugin) {
-		rc = plugins_load(&s->plugin_handle, config->plugin,
+		rc = decoders_load(&s->plugin_handle, config->plugin,
 				  &s->plugin_ops, diag);
 		if (rc < 0)
 			return rc;
@@ -137,7 +137,7 @@ void session_close(struct session *s)
 	codeview_free(s->codeview);
 	timeline_free(s->timeline);
 	aux_reader_close(s->reader);
-	plugins_unload(s->plugin_handle);
+	decoders_unload(s->plugin_handle);
 	pthread_mutex_destroy(&s->open_lock);
 	free(s->streams);
 	free(s->spans);
@@ -175,6 +175,11 @@ const struct chunks *session_chunks(const struct session *s)
 bool session_is_timed(const struct session *s)
 {
 	return s->timed;
+}
+
+const struct aux_decoder_ops *session_plugin(const struct session *s)
+{
+	return s->plugin_ops;
 }
 
 void session_select_tid(struct session *s, int64_t tid)

@@ -100,6 +100,8 @@ const struct stream *session_stream(const struct session *s, size_t i);
 const struct chunks *session_chunks(const struct session *s);
 /* Does the trace have times of the clock that the records share? */
 bool session_is_timed(const struct session *s);
+/* The decoder that --plugin loaded; NULL: none was asked for. */
+const struct aux_decoder_ops *session_plugin(const struct session *s);
 /* The next pass is of this thread alone; -1: of all. */
 void session_select_tid(struct session *s, int64_t tid);
 

@@ -469,7 +469,7 @@ static int look_for_cut(const struct chunk_iter *it, uint64_t from, uint64_t n,
 	if (!p)
 		return -AUX_E_NOMEM;
 	seam = chunks_find_seam(p, p + n, &cut->end_ip);
-	cut->seam = seam;
+	cut->continues = seam;
 	if (!seam && forced) {
 		seam = chunks_last_psb(p, p + n);
 		cut->forced = seam;
@@ -622,7 +622,7 @@ static int take_chunk(struct chunk_iter *it, const struct run *run)
 		cut = it->end.cut;
 	if (take_bytes(it, at, cut.at - at, at == run->offset) < 0)
 		return -AUX_E_NOMEM;
-	if (cut.seam) {
+	if (cut.continues) {
 		it->chunk.flags = AUX_CHUNK_HAS_END_IP;
 		it->chunk.end_ip = cut.end_ip;
 	}

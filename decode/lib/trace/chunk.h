@@ -21,7 +21,7 @@ const uint8_t *chunks_last_psb(const uint8_t *p, const uint8_t *end);
 /* Where a chunk ends before its run does. */
 struct chunk_cut {
 	uint64_t at, end_ip;
-	bool seam;		/* there is an end_ip */
+	bool continues;		/* the next chunk begins at end_ip */
 	bool forced;		/* nowhere can it be cut well: at a PSB */
 };
 

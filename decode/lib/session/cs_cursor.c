@@ -23,17 +23,17 @@
 #define SWITCHES_MAX 256
 
 /* The time for which the records are asked. */
-static uint64_t time_to_ask(const struct feed *f, const struct feed_view *v)
+static uint64_t time_of_lookup(const struct stream_cursor *cur, const struct stream_view *v)
 {
 	uint64_t since = v->has_context ? v->context_ns : 0;
 
-	if (f->timed && (!f->source || v->dated || since))
+	if (cur->timed && (!cur->source || v->dated || since))
 		return since > v->ctx.time_ns ? since : v->ctx.time_ns;
 	return v->record_ns ? v->record_ns : UINT64_MAX;
 }
 
 /* The thread that the AUX record names, if it ran where the trace was made. */
-static bool ask_record(const struct feed_view *v, struct who *w)
+static bool task_of_record(const struct stream_view *v, struct who *w)
 {
 	const struct aux_mark *m = v->mark;
 
@@ -46,11 +46,11 @@ static bool ask_record(const struct feed_view *v, struct who *w)
 	return true;
 }
 
-static struct who ask_records(const struct feed *f, const struct feed_view *v,
+static struct who task_of_sideband(const struct stream_cursor *cur, const struct stream_view *v,
 			      uint64_t time)
 {
-	const struct timeline *tl = f->s->timeline;
-	const struct stream *st = f->stream;
+	const struct timeline *tl = cur->s->timeline;
+	const struct stream *st = cur->stream;
 	struct who w;
 
 	/* A CPU's stream may also name the thread the recording began with. */
@@ -63,20 +63,20 @@ static struct who ask_records(const struct feed *f, const struct feed_view *v,
 			w.pid = v->mark->pid;
 		return w;
 	}
-	if (f->source && !f->timed && ask_record(v, &w))
+	if (cur->source && !cur->timed && task_of_record(v, &w))
 		return w;
 	w = timeline_who(tl, (uint32_t)v->ctx.cpu, time);
-	if (f->source && w.tid == UINT32_MAX)
-		ask_record(v, &w);
+	if (cur->source && w.tid == UINT32_MAX)
+		task_of_record(v, &w);
 	return w;
 }
 
 /* The thread that the trace names. False: the records do not know it, and have
  * one to offer. */
-static bool ask_trace(const struct feed *f, const struct feed_view *v,
+static bool task_of_trace(const struct stream_cursor *cur, const struct stream_view *v,
 		      uint64_t time, struct who *w)
 {
-	const struct timeline *tl = f->s->timeline;
+	const struct timeline *tl = cur->s->timeline;
 	uint32_t tid = v->context;
 	const struct space *space;
 
@@ -88,42 +88,42 @@ static bool ask_trace(const struct feed *f, const struct feed_view *v,
 		if (space->n_maps)
 			w->pid = tid;
 	}
-	return w->pid != UINT32_MAX || f->stream->cpu >= 0;
+	return w->pid != UINT32_MAX || cur->stream->cpu >= 0;
 }
 
-void session_find_who(struct feed *f, struct feed_view *v)
+void view_find_task(struct stream_cursor *cur, struct stream_view *v)
 {
-	uint64_t time = time_to_ask(f, v);
+	uint64_t time = time_of_lookup(cur, v);
 	struct who w;
 
-	if (!v->has_context || !ask_trace(f, v, time, &w))
-		w = ask_records(f, v, time);
+	if (!v->has_context || !task_of_trace(cur, v, time, &w))
+		w = task_of_sideband(cur, v, time);
 	v->ctx.tid = w.tid;
 	v->ctx.pid = w.pid;
-	v->ctx.space = codeview_space(f->s->codeview, f->s->timeline,
+	v->ctx.space = codeview_space(cur->s->codeview, cur->s->timeline,
 				      v->ctx.pid, time);
 	if (v->ctx.space->until < w.until)
 		w.until = v->ctx.space->until;
 	v->until = w.until;
-	if (f->source && v != &f->ahead)
+	if (cur->source && v != &cur->cs.ahead)
 		return;
-	f->host.generation = v->ctx.space->id;
-	if (!f->timed)
-		f->host.horizon_tsc = UINT64_MAX;
-	else if (f->source && !v->dated)
-		f->host.horizon_tsc = 0;
+	cur->host.generation = v->ctx.space->id;
+	if (!cur->timed)
+		cur->host.horizon_tsc = UINT64_MAX;
+	else if (cur->source && !v->dated)
+		cur->host.horizon_tsc = 0;
 	else
-		f->host.horizon_tsc = clock_horizon(&f->config.clock, w.until);
+		cur->host.horizon_tsc = clock_horizon(&cur->config.clock, w.until);
 }
 
-void session_take_time(struct feed *f, struct feed_view *v,
+void view_handle_time(struct stream_cursor *cur, struct stream_view *v,
 		       const struct aux_flow *ev)
 {
 	bool has_tsc = ev->flags & AUX_FLOW_HAS_TSC;
 	bool back = ev->time.tsc < v->ctx.tsc, first = !v->dated;
 
 	v->ctx.tsc = has_tsc ? ev->time.tsc : 0;
-	if (f->source && (!f->timed || !ev->time.ns))
+	if (cur->source && (!cur->timed || !ev->time.ns))
 		return;
 	v->ctx.time_ns = ev->time.ns;
 	v->dated = true;
@@ -131,9 +131,9 @@ void session_take_time(struct feed *f, struct feed_view *v,
 		v->context_ns = 0;
 		back = true;
 	}
-	if (!has_tsc || back || (f->source ? first || ev->time.ns >= v->until :
-				 ev->time.tsc >= f->host.horizon_tsc))
-		session_find_who(f, v);
+	if (!has_tsc || back || (cur->source ? first || ev->time.ns >= v->until :
+				 ev->time.tsc >= cur->host.horizon_tsc))
+		view_find_task(cur, v);
 }
 
 /*
@@ -141,9 +141,9 @@ void session_take_time(struct feed *f, struct feed_view *v,
  * is named the last one is of what ran before. The thread runs since the records
  * next put it on this CPU, or since there is its process. 0: they do not say.
  */
-static uint64_t find_start(const struct feed *f, const struct feed_view *v)
+static uint64_t find_start(const struct stream_cursor *cur, const struct stream_view *v)
 {
-	const struct timeline *tl = f->s->timeline;
+	const struct timeline *tl = cur->s->timeline;
 	uint64_t t = v->ctx.time_ns, end = v->record_ns;
 	struct who w = timeline_who(tl, (uint32_t)v->ctx.cpu, t);
 	const struct space *space;
@@ -165,13 +165,13 @@ static uint64_t find_start(const struct feed *f, const struct feed_view *v)
 	return found ? t : 0;
 }
 
-void session_take_context(struct feed *f, struct feed_view *v,
+void view_handle_context(struct stream_cursor *cur, struct stream_view *v,
 			  const struct aux_flow *ev)
 {
-	bool vmid = f->config.etm.pid_in_vmid;
+	bool vmid = cur->config.etm.pid_in_vmid;
 	uint32_t tid;
 
-	if (!f->host.context_switches ||
+	if (!cur->host.context_switches ||
 	    !(ev->flags & (vmid ? AUX_FLOW_HAS_VMID : AUX_FLOW_HAS_CID)))
 		return;
 	tid = (uint32_t)(vmid ? ev->context.vmcs : ev->context.cr3);
@@ -179,15 +179,15 @@ void session_take_context(struct feed *f, struct feed_view *v,
 		return;
 	v->has_context = true;
 	v->context = tid;
-	v->context_ns = f->timed && tid ? find_start(f, v) : 0;
-	session_find_who(f, v);
+	v->context_ns = cur->timed && tid ? find_start(cur, v) : 0;
+	view_find_task(cur, v);
 }
 
 /* A chunk or gap of one source: it begins a record, or goes on in one. */
-static void session_begin_record(struct feed *f, struct feed_view *v)
+static void begin_record(struct stream_cursor *cur, struct stream_view *v)
 {
-	const struct queue *q = f->it.q;
-	const struct run *run = f->it.now;
+	const struct queue *q = cur->it.q;
+	const struct run *run = cur->it.now;
 	const struct aux_mark *m = run->mark ? &q->marks[run->mark - 1] : NULL;
 	uint64_t before = run->mark > 1 ? m[-1].time : 0;
 
@@ -197,9 +197,9 @@ static void session_begin_record(struct feed *f, struct feed_view *v)
 	if (m && m->time)
 		v->record_ns = m->time;
 	/* it began behind the one before */
-	if (f->timed && before > v->ctx.time_ns)
+	if (cur->timed && before > v->ctx.time_ns)
 		v->ctx.time_ns = before;
-	session_find_who(f, v);
+	view_find_task(cur, v);
 }
 
 static const struct aux_flow *first_range(const struct aux_flow *ev)
@@ -219,79 +219,79 @@ static const struct aux_flow *last_range(const struct aux_flow *ev)
 }
 
 /* Before its next TIME, time may have passed. */
-bool session_is_break(const struct feed *f, const struct aux_flow *ev)
+bool cs_is_break(const struct stream_cursor *cur, const struct aux_flow *ev)
 {
-	return f->source && f->timed && (ev->kind == AUX_FLOW_TRACE_ON ||
+	return cur->source && cur->timed && (ev->kind == AUX_FLOW_TRACE_ON ||
 					 ev->kind == AUX_FLOW_CONTEXT);
 }
 
 /* The first TIME in the buffer from pos on; n: none. */
-static size_t find_time(struct feed *f)
+static size_t find_time(struct stream_cursor *cur)
 {
-	if (f->next_time != SIZE_MAX && f->next_time >= f->pos)
-		return f->next_time;
-	for (f->next_time = f->pos; f->next_time < f->n; f->next_time++)
-		if (f->buf[f->next_time].kind == AUX_FLOW_TIME)
+	if (cur->m.next_time != SIZE_MAX && cur->m.next_time >= cur->m.pos)
+		return cur->m.next_time;
+	for (cur->m.next_time = cur->m.pos; cur->m.next_time < cur->m.n; cur->m.next_time++)
+		if (cur->m.buf[cur->m.next_time].kind == AUX_FLOW_TIME)
 			break;
-	return f->next_time;
+	return cur->m.next_time;
 }
 
 /* Where a break is: at the time that is told next; at the record's, if none is. */
-struct feed_place session_place_of_break(struct feed *f)
+struct merge_key cs_break_key(struct stream_cursor *cur)
 {
-	struct feed_place at = f->at;
-	size_t i = find_time(f);
+	struct merge_key at = cur->m.key;
+	size_t i = find_time(cur);
 	uint64_t t = 0;
 
-	if (i < f->n)
-		t = f->buf[i].time.ns;
-	else if (!f->in_chunk && f->v.mark)
-		t = f->v.mark->time;
+	if (i < cur->m.n)
+		t = cur->m.buf[i].time.ns;
+	else if (!cur->in_chunk && cur->m.view.mark)
+		t = cur->m.view.mark->time;
 	if (t > at.time)
 		at.time = t;
 	return at;
 }
 
 /* A chunk of one source, or a gap in it. The buffer is empty. */
-void session_begin_source(struct feed *f)
+void cs_begin_chunk(struct stream_cursor *cur)
 {
 	const struct aux_mark *m;
 
-	session_begin_record(f, &f->v);
-	f->ahead = f->v;
-	session_find_who(f, &f->ahead);
-	f->begun = f->stale = false;
-	f->open = true;
-	m = f->v.mark;
-	if (f->timed) {
-		if (f->v.ctx.time_ns > f->at.time)
-			f->at.time = f->v.ctx.time_ns;
+	begin_record(cur, &cur->m.view);
+	cur->cs.ahead = cur->m.view;
+	view_find_task(cur, &cur->cs.ahead);
+	cur->cs.begun = cur->cs.stale = false;
+	cur->cs.undated = true;
+	m = cur->m.view.mark;
+	if (cur->timed) {
+		if (cur->m.view.ctx.time_ns > cur->m.key.time)
+			cur->m.key.time = cur->m.view.ctx.time_ns;
 		return;
 	}
-	if (f->v.record_ns > f->at.time)
-		f->at.time = f->v.record_ns;
+	if (cur->m.view.record_ns > cur->m.key.time)
+		cur->m.key.time = cur->m.view.record_ns;
 	if (m)
-		f->at.number = m->number;
-	f->at.ts = 0;
+		cur->m.key.number = m->number;
+	cur->m.key.ts = 0;
 }
 
 /* Where tracing last went on elsewhere than it had ended, before buf[i] and behind
  * the TIME before that; i: nowhere. */
-static size_t find_jump(const struct feed *f, size_t i)
+static size_t find_jump(const struct stream_cursor *cur, size_t i)
 {
 	size_t jump = i;
 	uint64_t end = 0;
 
-	while (i && f->buf[i - 1].kind != AUX_FLOW_TIME)
+	while (i && cur->m.buf[i - 1].kind != AUX_FLOW_TIME)
 		i--;
-	for (; f->buf[i].kind != AUX_FLOW_TIME; i++) {
-		const struct aux_flow *ev = &f->buf[i];
+	for (; cur->m.buf[i].kind != AUX_FLOW_TIME; i++) {
+		const struct aux_flow *ev = &cur->m.buf[i];
 
-		if (session_is_plain(ev)) {
+		if (flow_is_plain(ev)) {
 			ev = last_range(ev);
 			end = ev->range.last + (ev->flags & AUX_FLOW_SIZE_MASK);
 		}
-		ev = &f->buf[i];
+		ev = &cur->m.buf[i];
 		if (ev->kind == AUX_FLOW_TRACE_ON &&
 		    (!(ev->flags & AUX_FLOW_HAS_IP) || ev->trace.ip != end))
 			jump = i;
@@ -299,13 +299,13 @@ static size_t find_jump(const struct feed *f, size_t i)
 	return jump;
 }
 
-static bool same_code(struct feed *f, const struct space *a,
+static bool same_code(struct stream_cursor *cur, const struct space *a,
 		      const struct space *b, uint64_t ip)
 {
 	struct aux_code in_a, in_b;
 
-	return codeview_code(f->s->codeview, a, ip, &in_a) ||
-	       codeview_code(f->s->codeview, b, ip, &in_b) ||
+	return codeview_code(cur->s->codeview, a, ip, &in_a) ||
+	       codeview_code(cur->s->codeview, b, ip, &in_b) ||
 	       in_a.bytes + (ip - in_a.start) == in_b.bytes + (ip - in_b.start);
 }
 
@@ -314,27 +314,27 @@ static bool same_code(struct feed *f, const struct space *a,
  * since a jump: the decoder had the old one, and is lost. Nobody knows what ran
  * from there to where tracing next goes on.
  */
-static size_t drop_stale(struct feed *f, size_t i, const struct space *old)
+static size_t drop_stale(struct stream_cursor *cur, size_t i, const struct space *old)
 {
-	size_t jump = find_jump(f, i), k = jump;
+	size_t jump = find_jump(cur, i), k = jump;
 	struct aux_flow *gap;
 	uint64_t ip;
 
-	while (k < i && !session_is_plain(&f->buf[k]))
+	while (k < i && !flow_is_plain(&cur->m.buf[k]))
 		k++;
 	if (k >= i)
 		return i;
-	gap = &f->buf[k];
+	gap = &cur->m.buf[k];
 	ip = first_range(gap)->range.first;
-	if (same_code(f, old, f->ahead.ctx.space, ip))
+	if (same_code(cur, old, cur->cs.ahead.ctx.space, ip))
 		return i;
 	*gap = (struct aux_flow){ .offset = gap->offset, .kind = AUX_FLOW_GAP,
 				  .what = AUX_GAP_DESYNC,
 				  .flags = AUX_FLOW_HAS_IP,
 				  .gap = { .ip = ip } };
-	memmove(gap + 1, &f->buf[i], (f->n - i) * sizeof(*gap));
-	f->n -= i - k - 1;
-	f->stale = true;
+	memmove(gap + 1, &cur->m.buf[i], (cur->m.n - i) * sizeof(*gap));
+	cur->m.n -= i - k - 1;
+	cur->cs.stale = true;
 	return k + 1;
 }
 
@@ -354,15 +354,15 @@ static uint32_t write_ranges(struct aux_flow *out, const struct aux_flow *ev)
 
 /* A path that is not kept is gone when the decoder goes on, and these events may
  * have to wait for that: RANGEs in its place. */
-int session_expand_paths(struct feed *f, size_t from)
+int cursor_expand_paths(struct stream_cursor *cur, size_t from)
 {
 	size_t more = 0, n = 0, to;
 	struct aux_flow *buf;
 
-	if (!f->host.paths)
+	if (!cur->host.paths)
 		return 0;
-	for (size_t i = from; i < f->n; i++) {
-		const struct aux_flow *ev = &f->buf[i];
+	for (size_t i = from; i < cur->m.n; i++) {
+		const struct aux_flow *ev = &cur->m.buf[i];
 
 		if (ev->kind == AUX_FLOW_PATH && !ev->path.path->kept) {
 			more += ev->path.path->n_ranges - 1;
@@ -371,46 +371,46 @@ int session_expand_paths(struct feed *f, size_t from)
 	}
 	if (!n)
 		return 0;
-	if (f->n + more > f->cap) {
-		buf = reallocarray(f->buf, f->n + more, sizeof(*buf));
+	if (cur->m.n + more > cur->m.cap) {
+		buf = reallocarray(cur->m.buf, cur->m.n + more, sizeof(*buf));
 		if (!buf)
 			return -AUX_E_NOMEM;
-		f->buf = buf;
-		f->cap = f->n + more;
+		cur->m.buf = buf;
+		cur->m.cap = cur->m.n + more;
 	}
 	/* to the end, and from there back in place */
-	memmove(&f->buf[from + more], &f->buf[from],
-		(f->n - from) * sizeof(*f->buf));
+	memmove(&cur->m.buf[from + more], &cur->m.buf[from],
+		(cur->m.n - from) * sizeof(*cur->m.buf));
 	to = from;
-	f->n += more;
-	for (size_t i = from + more; i < f->n; i++) {
-		struct aux_flow ev = f->buf[i];
+	cur->m.n += more;
+	for (size_t i = from + more; i < cur->m.n; i++) {
+		struct aux_flow ev = cur->m.buf[i];
 
 		if (ev.kind == AUX_FLOW_PATH && !ev.path.path->kept)
-			to += write_ranges(&f->buf[to], &ev);
+			to += write_ranges(&cur->m.buf[to], &ev);
 		else
-			f->buf[to++] = ev;
+			cur->m.buf[to++] = ev;
 	}
 	return 0;
 }
 
 /* Places in the stream, from buf[i] on up to the first event that is to be looked at;
  * n: none is. */
-static size_t place(struct feed *f, size_t i, struct etmframe_run *last)
+static size_t place(struct stream_cursor *cur, size_t i, struct etmframe_run *last)
 {
-	struct aux_flow *ev = &f->buf[i], *end = f->buf + f->n;
+	struct aux_flow *ev = &cur->m.buf[i], *end = cur->m.buf + cur->m.n;
 	struct etmframe_run run = *last;
-	bool stale = f->stale;
+	bool stale = cur->cs.stale;
 
 	for (; ev < end; ev++) {
 		if (ev->offset - run.pos >= run.len)
-			run = chunk_iter_run(&f->it, ev->offset);
+			run = chunk_iter_run(&cur->it, ev->offset);
 		ev->offset = etmframe_at(&run, (size_t)ev->offset);
-		if (stale || !session_is_plain(ev))
+		if (stale || !flow_is_plain(ev))
 			break;
 	}
 	*last = run;
-	return (size_t)(ev - f->buf);
+	return (size_t)(ev - cur->m.buf);
 }
 
 /*
@@ -418,37 +418,37 @@ static size_t place(struct feed *f, size_t i, struct etmframe_run *last)
  * mean to the decoder. That a chunk had to begin inside of a packet is no loss, if
  * it then had a sync point.
  */
-int session_take_new(struct feed *f, size_t from)
+int cs_handle_new(struct stream_cursor *cur, size_t from)
 {
 	struct etmframe_run run = { .len = 0 };
 	const struct space *old;
-	struct aux_flow *ev = &f->buf[from];
+	struct aux_flow *ev = &cur->m.buf[from];
 
-	if (f->n > from && !f->begun && f->it.anywhere &&
+	if (cur->m.n > from && !cur->cs.begun && cur->it.anywhere &&
 	    ev->kind == AUX_FLOW_GAP && ev->what == AUX_GAP_NO_SYNC &&
-	    ev->gap.detail < f->it.chunk.len)
-		memmove(ev, ev + 1, (--f->n - from) * sizeof(*ev));
+	    ev->gap.detail < cur->it.chunk.len)
+		memmove(ev, ev + 1, (--cur->m.n - from) * sizeof(*ev));
 	else
-		f->begun |= f->n > from;
-	for (size_t i = from; (i = place(f, i, &run)) < f->n; i++) {
-		ev = &f->buf[i];
-		f->stale &= ev->kind != AUX_FLOW_TRACE_ON;
-		if (f->stale && (session_is_plain(ev) ||
+		cur->cs.begun |= cur->m.n > from;
+	for (size_t i = from; (i = place(cur, i, &run)) < cur->m.n; i++) {
+		ev = &cur->m.buf[i];
+		cur->cs.stale &= ev->kind != AUX_FLOW_TRACE_ON;
+		if (cur->cs.stale && (flow_is_plain(ev) ||
 				 ev->kind == AUX_FLOW_ASYNC)) {
-			memmove(ev, ev + 1, (--f->n - i--) * sizeof(*ev));
+			memmove(ev, ev + 1, (--cur->m.n - i--) * sizeof(*ev));
 			continue;
 		}
 		if (ev->kind == AUX_FLOW_CONTEXT)
-			session_take_context(f, &f->ahead, ev);
-		f->open |= session_is_break(f, ev);
+			view_handle_context(cur, &cur->cs.ahead, ev);
+		cur->cs.undated |= cs_is_break(cur, ev);
 		if (ev->kind != AUX_FLOW_TIME)
 			continue;
-		old = f->ahead.ctx.space;
-		session_take_time(f, &f->ahead, ev);
-		if (f->open && f->timed && old != f->ahead.ctx.space &&
-		    old->pid == f->ahead.ctx.space->pid)
-			i = drop_stale(f, i, old);
-		f->open = false;
+		old = cur->cs.ahead.ctx.space;
+		view_handle_time(cur, &cur->cs.ahead, ev);
+		if (cur->cs.undated && cur->timed && old != cur->cs.ahead.ctx.space &&
+		    old->pid == cur->cs.ahead.ctx.space->pid)
+			i = drop_stale(cur, i, old);
+		cur->cs.undated = false;
 	}
-	return f->timed && f->host.paths ? session_expand_paths(f, from) : 0;
+	return cur->timed && cur->host.paths ? cursor_expand_paths(cur, from) : 0;
 }

@@ -1,0 +1,630 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * session: one stream being decoded: its chunks, its decoder, its events, and
+ * their place among those of other streams.
+ *
+ * A chunk of Intel PT begins at the time that its PSB+ tells: who runs, and the
+ * code, are known before the first event, whatever came before the chunk.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/diag.h"
+#include "decode/lib/packet/pt_packet.h"
+#include "decode/lib/session/expand.h"
+#include "decode/lib/session/impl.h"
+
+/*
+ * session: chunks that a decoder cannot decode (-AUX_E_UNSUPPORTED).
+ *
+ * What it gave of such a chunk is right. The reference decodes the chunk again
+ * from its start, where all is as it was then, and as many instructions and other
+ * events are left out as were given. TIMEs are not counted, for one decoder may
+ * deliver more of them; those that are left out are still taken by the decoder's
+ * view, which goes along.
+ */
+
+static void count_emitted(struct stream_cursor *cur, size_t from)
+{
+	const struct aux_flow *ev = cur->m.buf + from, *end = cur->m.buf + cur->m.n;
+	uint64_t n_insns = 0, n_events = 0;
+
+	ev = cursor_skip_plain(ev, end, &n_insns);
+	if (!from && !cur->source) {	/* a source's may yet be changed */
+		cur->m.n_plain = (size_t)(ev - cur->m.buf);
+		cur->m.plain_insns = n_insns;
+	}
+	while (ev < end) {
+		n_events += ev->kind != AUX_FLOW_TIME;
+		ev = cursor_skip_plain(ev + 1, end, &n_insns);
+	}
+	cur->fallback.n_insns += n_insns;
+	cur->fallback.n_events += n_events;
+	if (cur->m.n > from)
+		cur->fallback.offset = cur->m.buf[cur->m.n - 1].offset;
+}
+
+/* Nobody can decode the rest. */
+static void end_undecoded(struct stream_cursor *cur)
+{
+	cur->m.buf[cur->m.n++] = (struct aux_flow){ .kind = AUX_FLOW_GAP,
+					    .what = AUX_GAP_DECODER,
+					    .offset = cur->fallback.offset };
+	cur->in_chunk = false;
+}
+
+static int open_reference(struct stream_cursor *cur)
+{
+	struct aux_diag diag = { 0 };
+	int rc;
+
+	if (cur->fallback.dec)
+		return 0;
+	pthread_mutex_lock(&cur->s->open_lock);
+	rc = cur->wants.reference->open(&cur->fallback.dec, &cur->config, &cur->host,
+				      &diag);
+	if (rc < 0) {
+		cur->wants.reference->close(cur->fallback.dec);
+		cur->fallback.dec = NULL;
+	}
+	pthread_mutex_unlock(&cur->s->open_lock);
+	return rc;
+}
+
+/* a chunk that ops cannot decode: the reference starts it again.
+ * What was given is left out. Without a reference: a GAP. Counted in stats. */
+static int start_fallback(struct stream_cursor *cur, struct session_stats *stats)
+{
+	struct fallback *a = &cur->fallback;
+	int rc;
+
+	a->state = FALLBACK_NONE;
+	if (!cur->wants.reference) {
+		stats->n_left++;
+		end_undecoded(cur);
+		return 0;
+	}
+	if (a->n_insns || a->n_events)
+		stats->n_handed_part++;
+	else
+		stats->n_handed_whole++;
+	*cursor_decoder_view(cur) = a->view;
+	view_find_task(cur, cursor_decoder_view(cur));
+	cur->host.paths = 0;
+	a->state = FALLBACK_ON;
+	a->skip_insns = a->n_insns;
+	a->skip_events = a->n_events;
+	rc = open_reference(cur);
+	if (rc == 0)
+		rc = cur->wants.reference->start(cur->fallback.dec, &cur->it.chunk);
+	if (rc == -AUX_E_NOMEM)
+		return rc;
+	if (rc < 0) {
+		stats->n_left++;
+		a->state = FALLBACK_NONE;
+		end_undecoded(cur);
+	}
+	return 0;
+}
+
+static int code_for_walk(void *priv, const struct space *space, uint64_t ip,
+			 struct aux_code *code)
+{
+	return codeview_code(priv, space, ip, code);
+}
+
+/* Takes the first skip instructions off a RANGE. False: nobody knows where the
+ * next one is. */
+static bool cut_range(struct stream_cursor *cur, struct aux_flow *ev, uint64_t skip)
+{
+	struct sink_host host = { .priv = cur->s->codeview,
+				  .code = code_for_walk };
+	struct walk_config config = { .host = &host };
+	struct walk_range r;
+	struct walk *w;
+	bool known;
+
+	if (walk_new(&w, &config) < 0)
+		return false;
+	known = walk_once(w, cursor_decoder_view(cur)->ctx.space, ev, &r) == 0 &&
+		skip < r.n;
+	if (known) {
+		ev->range.first += r.off[skip];
+		ev->n -= (uint32_t)skip;
+	}
+	walk_free(w);
+	return known;
+}
+
+/* An event of the reference; true: it is left out. */
+static bool is_repeated(struct stream_cursor *cur, struct aux_flow *ev)
+{
+	struct fallback *a = &cur->fallback;
+
+	if (ev->kind == AUX_FLOW_TIME) {
+		view_handle_time(cur, cursor_decoder_view(cur), ev);
+		return true;
+	}
+	if (!flow_is_plain(ev)) {
+		if (!a->skip_events)
+			return false;
+		a->skip_events--;
+		if (ev->kind == AUX_FLOW_CONTEXT && cur->source)
+			view_handle_context(cur, cursor_decoder_view(cur), ev);
+		return true;
+	}
+	if (!a->skip_insns)
+		return false;
+	if (ev->n <= a->skip_insns) {
+		a->skip_insns -= ev->n;
+		return true;
+	}
+	if (!cut_range(cur, ev, a->skip_insns))
+		*ev = (struct aux_flow){ .kind = AUX_FLOW_GAP,
+					 .what = AUX_GAP_DECODER,
+					 .offset = ev->offset };
+	a->skip_insns = 0;
+	return false;
+}
+
+/* Takes out what was given before: from buf[from] on. */
+static void drop_repeated(struct stream_cursor *cur, size_t from)
+{
+	struct fallback *a = &cur->fallback;
+	size_t n = from, i = from;
+
+	for (; i < cur->m.n && (a->skip_insns || a->skip_events); i++) {
+		if (!is_repeated(cur, &cur->m.buf[i]))
+			cur->m.buf[n++] = cur->m.buf[i];
+	}
+	memmove(&cur->m.buf[n], &cur->m.buf[i], (cur->m.n - i) * sizeof(*cur->m.buf));
+	cur->m.n -= i - n;
+	/* the two may name another packet for the same */
+	for (i = from; i < cur->m.n && cur->m.buf[i].offset < a->offset; i++)
+		cur->m.buf[i].offset = a->offset;
+}
+
+/*
+ * session: zeros where Intel PT should be.
+ *
+ * A zero byte is a PAD, so a page that was lost or never written reads as packets
+ * that say nothing, and a decoder would go on behind it as if nothing had run.
+ * Where a program repeats itself no later packet contradicts that. CPUs align with
+ * a few PADs (no more than 21 in a row in any recording met); a run of many is a
+ * GAP, and its chunk goes on at the next PSB. Zeros that the trace ends with are
+ * the rest of a buffer.
+ */
+
+#define ZEROS_MIN 256
+
+/* Without the packet that the zeros begin in: it may be any. */
+static const uint8_t *cut_packet(const uint8_t *p, const uint8_t *zeros)
+{
+	const uint8_t *psb = chunks_last_psb(p, zeros);
+	unsigned block = 0;
+	struct ptpkt pkt;
+	int n;
+
+	p = psb ? psb : p;
+	while ((n = ptpkt_next(p, zeros, &block, &pkt)) > 0)
+		p += n;
+	return n ? zeros : p;
+}
+
+static void cut_zeros(struct stream_cursor *cur)
+{
+	struct aux_chunk *c = &cur->it.chunk, *rest = &cur->zero_fill.rest;
+	const uint8_t *end = c->data + c->len, *zeros, *behind;
+	bool ends = !(c->flags & AUX_CHUNK_HAS_END_IP);
+	uint64_t skip;
+
+	*rest = (struct aux_chunk){ 0 };
+	cur->zero_fill.due = false;
+	if (cur->it.trace_type != AUX_TRACE_INTEL_PT)
+		return;
+	zeros = ptpkt_find_zeros(c->data, end, ZEROS_MIN, &behind);
+	if (!zeros || (ends && behind == end))
+		return;
+	skip = (uint64_t)(cut_packet(c->data, zeros) - c->data);
+	cur->zero_fill.due = true;
+	*rest = *c;
+	rest->data += skip;
+	rest->len -= skip;
+	rest->stream_offset += skip;
+	c->len = skip;
+	c->flags &= ~AUX_CHUNK_HAS_END_IP;
+}
+
+/* ends the chunk where zeros begin; the GAP that they are. */
+static struct aux_flow zero_gap(struct stream_cursor *cur)
+{
+	struct aux_chunk *rest = &cur->zero_fill.rest;
+	const uint8_t *end = rest->data + rest->len;
+	const uint8_t *psb = ptpkt_find_psb(rest->data, end);
+	uint64_t skip = (uint64_t)((psb ? psb : end) - rest->data);
+	struct aux_flow gap = { .kind = AUX_FLOW_GAP,
+				.what = AUX_GAP_AUX_ZEROS,
+				.offset = rest->stream_offset,
+				.gap = { .detail = skip } };
+
+	cur->zero_fill.due = false;
+	rest->data += skip;
+	rest->len -= skip;
+	rest->stream_offset += skip;
+	cur->in_gap = cur->emitted = true;
+	return gap;
+}
+
+/* Bytes that are let go of at once, of all streams: it interrupts other threads. */
+#define RELEASE_STEP ((uint64_t)4 << 20)
+
+static int code_for_decoder(void *priv, uint64_t ip, struct aux_code *code)
+{
+	struct stream_cursor *cur = priv;
+	const struct session_config *c = &cur->s->config;
+	const struct space *space = cursor_decoder_view(cur)->ctx.space;
+
+	if (c->on_code)
+		c->on_code(c->on_code_priv, space, ip);
+	return codeview_code(cur->s->codeview, space, ip, code);
+}
+
+/* A chunk starts: all that was given is gone. */
+static void forget(void *priv, void (*release)(void *what), void *what)
+{
+	(void)priv;
+	release(what);
+}
+
+/* Timestamps that are of no clock tell the order inside of a record. */
+static struct merge_key place_of_time(const struct stream_cursor *cur,
+				       const struct aux_flow *ev)
+{
+	uint64_t t = ev->time.ns ? ev->time.ns : ev->time.tsc;
+	struct merge_key at = cur->m.key;
+
+	if (cur->source && !cur->timed) {
+		if (ev->time.tsc > at.ts)
+			at.ts = ev->time.tsc;
+	} else if (t > at.time) {
+		at.time = t;
+	}
+	return at;
+}
+
+struct merge_key cursor_next_key(struct stream_cursor *cur)
+{
+	const struct aux_flow *ev = &cur->m.buf[cur->m.pos];
+
+	if (ev->kind == AUX_FLOW_TIME)
+		return place_of_time(cur, ev);
+	return cs_is_break(cur, ev) ? cs_break_key(cur) : cur->m.key;
+}
+
+void cursor_consume(struct stream_cursor *cur)
+{
+	const struct aux_flow *ev = &cur->m.buf[cur->m.pos];
+
+	cur->m.key = cursor_next_key(cur);
+	if (ev->kind == AUX_FLOW_TIME)
+		view_handle_time(cur, &cur->m.view, ev);
+	else if (ev->kind == AUX_FLOW_CONTEXT && cur->source)
+		view_handle_context(cur, &cur->m.view, ev);
+}
+
+const struct aux_flow *cursor_skip_plain(const struct aux_flow *ev,
+					  const struct aux_flow *end,
+					  uint64_t *n_insns)
+{
+	uint64_t n = 0;
+
+	for (;;) {
+		/* most of all events */
+		for (; end - ev >= 4 && ev[0].kind == AUX_FLOW_PATH &&
+		       ev[1].kind == AUX_FLOW_PATH &&
+		       ev[2].kind == AUX_FLOW_PATH &&
+		       ev[3].kind == AUX_FLOW_PATH; ev += 4) {
+			n += ev[0].n;
+			n += ev[1].n;
+			n += ev[2].n;
+			n += ev[3].n;
+		}
+		if (ev == end || !flow_is_plain(ev))
+			break;
+		n += ev++->n;
+	}
+	*n_insns += n;
+	return ev;
+}
+
+/* Room for another batch. */
+static int grow_buffer(struct stream_cursor *cur)
+{
+	size_t want = 2 * cur->m.cap;
+	struct aux_flow *buf;
+
+	if (cur->m.cap - cur->m.n >= cur->max)
+		return 0;
+	if (want < cur->m.n + cur->max)
+		want = cur->m.n + cur->max;
+	buf = realloc(cur->m.buf, want * sizeof(*buf));
+	if (!buf)
+		return -AUX_E_NOMEM;
+	cur->m.buf = buf;
+	cur->m.cap = want;
+	return 0;
+}
+
+/* A chunk that was cut from the one before starts without a seam. */
+static void drop_seam(struct stream_cursor *cur, size_t from)
+{
+	for (size_t i = from; cur->continues && i < cur->m.n; i++) {
+		const struct aux_flow *ev = &cur->m.buf[i];
+
+		cur->continues = !flow_is_plain(ev) && ev->kind != AUX_FLOW_GAP &&
+			   ev->kind != AUX_FLOW_TRACE_ON &&
+			   ev->kind != AUX_FLOW_TRACE_OFF;
+		if (ev->kind == AUX_FLOW_TRACE_ON)
+			memmove(&cur->m.buf[i], &cur->m.buf[i + 1],
+				(--cur->m.n - i) * sizeof(*cur->m.buf));
+	}
+}
+
+/* The next batch, behind what is in the buffer. */
+static int decode_batch(struct stream_cursor *cur, struct session_stats *stats)
+{
+	size_t from = cur->m.n;
+	int rc;
+
+	if (cur->fallback.state == FALLBACK_DUE)
+		return start_fallback(cur, stats);
+	if (cur->fallback.state == FALLBACK_ON) {
+		rc = cur->wants.reference->decode(cur->fallback.dec, cur->m.buf + from,
+						cur->max);
+	} else {
+		rc = cur->ops->decode(cur->dec, cur->m.buf + from, cur->max);
+		if (rc == -AUX_E_UNSUPPORTED)
+			return start_fallback(cur, stats);
+	}
+	if (rc < 0)
+		return rc;
+	cur->m.n += (size_t)rc;
+	cur->in_chunk = rc > 0;
+	if (cur->fallback.state == FALLBACK_ON)
+		drop_repeated(cur, from);
+	else if (cur->wants.reference)
+		count_emitted(cur, from);
+	return 0;
+}
+
+static int decode_more(struct stream_cursor *cur, struct session_stats *stats)
+{
+	bool goes_on = cur->it.chunk.flags & AUX_CHUNK_HAS_END_IP;
+	size_t from = cur->m.n;
+	int rc;
+
+	if (grow_buffer(cur) < 0)
+		return -AUX_E_NOMEM;
+	rc = decode_batch(cur, stats);
+	if (rc < 0)
+		return rc;
+	drop_seam(cur, from);
+	if (cur->source && cs_handle_new(cur, from) < 0)
+		return -AUX_E_NOMEM;
+	cur->emitted |= cur->m.n > from;
+	if (cur->m.n > from)
+		cur->in_gap = cur->m.buf[cur->m.n - 1].kind == AUX_FLOW_GAP;
+	if (!cur->in_chunk)
+		cur->continues = goes_on && !cur->in_gap;
+	return 0;
+}
+
+/* Is there something to deliver? */
+static bool has_batch(const struct stream_cursor *cur)
+{
+	if (!cur->m.n)
+		return cur->ended;
+	return !cur->in_chunk || !cur->source || !cur->timed || !cur->cs.undated ||
+	       cur->m.n >= CURSOR_AHEAD;
+}
+
+void cursor_begin_dated(struct stream_cursor *cur, const struct chunk_start *start)
+{
+	if (cur->source || !cur->timed)
+		return;
+	if (!start->has_tsc) {	/* whatever comes, who runs is asked then */
+		cur->host.horizon_tsc = 0;
+		return;
+	}
+	cur->m.view.ctx.tsc = start->tsc;
+	cur->m.view.ctx.time_ns = aux_clock_ns(&cur->config.clock, start->tsc);
+	if (cur->m.view.ctx.time_ns > cur->m.key.time)
+		cur->m.key.time = cur->m.view.ctx.time_ns;
+	view_find_task(cur, &cur->m.view);
+}
+
+static int start_chunk(struct stream_cursor *cur, struct session_stats *stats)
+{
+	int rc;
+
+	cut_zeros(cur);
+	stats->aux_decoded += cur->it.chunk.len;
+	stats->n_chunks++;
+	cursor_begin_dated(cur, &cur->it.start);
+	cur->fallback = (struct fallback){ .dec = cur->fallback.dec,
+					   .view = *cursor_decoder_view(cur),
+					.offset = cur->it.chunk.stream_offset };
+	cur->host.paths = cur->wants.paths;
+	cur->in_chunk = true;
+	rc = cur->ops->start(cur->dec, &cur->it.chunk);
+	if (rc != -AUX_E_UNSUPPORTED)
+		return rc;
+	cur->fallback.state = FALLBACK_DUE;
+	return 0;
+}
+
+void cursor_release(struct stream_cursor *cur, const struct aux_chunk *c)
+{
+	uint64_t n = RELEASE_STEP / cur->s->n_streams;
+
+	if (c->stream_offset != cur->unreleased.to) {
+		chunks_let_go(cur->it.q, cur->s->reader, cur->unreleased.from, cur->unreleased.to);
+		cur->unreleased.from = c->stream_offset;
+	}
+	cur->unreleased.to = c->stream_offset + c->len;
+	if (cur->unreleased.to - cur->unreleased.from < n)
+		return;
+	chunks_let_go(cur->it.q, cur->s->reader, cur->unreleased.from, cur->unreleased.to);
+	cur->unreleased.from = cur->unreleased.to;
+}
+
+/* Goes on behind the chunk, whose bytes are not needed again. */
+static int next_step(struct stream_cursor *cur)
+{
+	const struct aux_chunk *c = &cur->it.chunk;
+
+	if (cur->scope == CURSOR_STREAM && c->data)
+		cursor_release(cur, c);
+	if (cur->zero_fill.due) {
+		cur->it.gap = zero_gap(cur);
+		return CHUNK_GAP;
+	}
+	if (cur->zero_fill.rest.len) {
+		cur->it.chunk = cur->zero_fill.rest;
+		cur->it.start = (struct chunk_start){ 0 };
+		return CHUNK_DATA;
+	}
+	if (cur->scope == CURSOR_STREAM)
+		return chunk_iter_next(&cur->it);
+	if (cur->scope == CURSOR_CHUNK_STARTED)
+		return CHUNK_END;
+	cur->scope = CURSOR_CHUNK_STARTED;
+	return CHUNK_DATA;
+}
+
+int cursor_refill(struct stream_cursor *cur, struct session_stats *stats)
+{
+	int rc;
+
+	cur->m.pos = cur->m.n = cur->m.n_plain = 0;
+	cur->m.next_time = SIZE_MAX;
+	while (!has_batch(cur)) {
+		if (cur->in_chunk) {
+			rc = decode_more(cur, stats);
+			if (rc < 0)
+				return rc;
+			continue;
+		}
+		rc = next_step(cur);
+		if (rc < 0)
+			return rc;
+		if (cur->source && cur->it.now &&
+		    (rc == CHUNK_DATA || cur->it.now != cur->m.view.run))
+			cs_begin_chunk(cur);
+		if (rc == CHUNK_GAP) {
+			cur->m.buf[cur->m.n++] = cur->it.gap;
+			if (cur->it.gap.what == AUX_GAP_AUX_ZEROS)
+				stats->aux_decoded += cur->it.gap.gap.detail;
+		} else if (rc == CHUNK_END) {
+			cur->ended = true;
+		} else {
+			rc = start_chunk(cur, stats);
+			if (rc < 0)
+				return rc;
+		}
+	}
+	return cur->m.n > 0;
+}
+
+/* What a CoreSight source is, to its decoder. */
+static void configure_source(struct stream_cursor *cur)
+{
+	const struct csmeta_source *meta = cur->source->meta;
+	struct aux_etm_config *etm = &cur->config.etm;
+
+	if (meta)
+		*etm = meta->etm;
+	etm->trace_id = cur->source->id;
+	cur->timed = etm->ts_is_clock && cur->config.clock.mult &&
+		   session_has_timestamps(etm);
+	if (!cur->timed) {
+		cur->config.clock = (struct aux_clock){ 0 };
+		etm->ts_is_clock = 0;
+	}
+	/* Other recorders' context ids are no threads of ours. */
+	cur->host.context_switches = meta && !meta->own &&
+				   session_has_context(etm);
+}
+
+void cursor_init(struct session *s, struct stream_cursor *cur, size_t i)
+{
+	const struct stream *st = &s->streams[i];
+
+	cur->s = s;
+	cur->stream = st;
+	cur->index = i;
+	cur->max = CURSOR_BATCH;
+	cur->source = st->source;
+	cur->config = s->dec_config;
+	cur->timed = s->timed;
+	cur->host = (struct aux_decoder_host){
+		.size = sizeof(cur->host), .priv = cur, .code = code_for_decoder,
+		.forget = forget, .paths = cur->wants.paths,
+		/* a source's are looked back to */
+		.time_step = cur->source ? 0 : cur->wants.time_step,
+	};
+	cur->m.view.ctx = (struct flow_ctx){ .session = s, .stream = st->idx,
+				    .cpu = st->cpu };
+	chunk_iter_init(&cur->it, st->q, s->chunks.trace_type,
+			s->config.chunk_min);
+	if (cur->source) {
+		if (cur->source->cpu >= 0)
+			cur->m.view.ctx.cpu = cur->source->cpu;
+		configure_source(cur);
+		chunk_iter_pick(&cur->it, cur->source);
+	}
+	chunk_iter_limit(&cur->it, &s->spans[i]);
+	cur->continues = cur->tasks.continues = s->spans[i].first.cut.continues;
+	cur->cs.ahead = cur->m.view;
+	view_find_task(cur, &cur->m.view);
+	view_find_task(cur, &cur->cs.ahead);
+}
+
+int cursor_open(struct session *s, struct stream_cursor *cur, size_t i,
+		      const struct aux_decoder_ops *ops, struct aux_diag *diag)
+{
+	int rc;
+
+	cursor_init(s, cur, i);
+	cur->ops = ops;
+	cur->m.cap = CURSOR_BATCH;
+	cur->m.buf = malloc(cur->m.cap * sizeof(*cur->m.buf));
+	if (!cur->m.buf)
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				"out of memory");
+	pthread_mutex_lock(&s->open_lock);
+	rc = ops->open(&cur->dec, &cur->config, &cur->host, diag);
+	if (rc == -AUX_E_UNSUPPORTED && cur->wants.reference) {
+		/* a kind of source that it does not know at all */
+		cur->ops->close(cur->dec);
+		cur->ops = cur->wants.reference;
+		cur->wants.reference = NULL;
+		cur->dec = NULL;
+		*diag = (struct aux_diag){ 0 };
+		rc = cur->ops->open(&cur->dec, &cur->config, &cur->host, diag);
+	}
+	pthread_mutex_unlock(&s->open_lock);
+	if (rc == -AUX_E_NOMEM)
+		diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET, "out of memory");
+	return rc;
+}
+
+void cursor_close(struct stream_cursor *cur)
+{
+	if (cur->ops)
+		cur->ops->close(cur->dec);
+	if (cur->fallback.dec)
+		cur->wants.reference->close(cur->fallback.dec);
+	chunk_iter_fini(&cur->it);
+	free(cur->m.buf);
+}
