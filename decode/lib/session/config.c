@@ -8,8 +8,8 @@
 
 #include "decode/lib/session/impl.h"
 
-/* One number of a cpuid; the last fields may be hexadecimal in perf's other
- * form ("GenuineIntel-6-9E-A"). */
+/* Parses one number of a CPUID string, after its separator; NULL: there is none. In
+ * perf's newer form ("GenuineIntel-6-9E-A") all but the family are hexadecimal. */
 static const char *next_number(const char *s, unsigned *value)
 {
 	char *end;
@@ -57,6 +57,8 @@ static const struct aux_attr *find_attr(const struct session *s,
 	return NULL;
 }
 
+/* Fills in Intel PT's part from the words of AUXTRACE_INFO (aux/perfdata.h), which have
+ * the bits of attr.config as the kernel's sysfs described them. */
 static void read_pt(struct session *s)
 {
 	struct aux_pt_config *pt = &s->dec_config.pt;
@@ -65,7 +67,7 @@ static void read_pt(struct session *s)
 	const char *source = aux_reader_source(s->reader, "source");
 	const struct aux_attr *a;
 
-	/* Software has the errata of no CPU. */
+	/* A software-made trace has the errata of no CPU. */
 	if (!source || strcmp(source, "soft_pt"))
 		read_cpuid(pt, aux_reader_info(s->reader)->cpuid);
 	if (n <= AUX_PT_PER_CPU_MMAPS)
@@ -106,9 +108,10 @@ void session_find_config(struct session *s)
 bool session_has_context(const struct aux_etm_config *etm)
 {
 	switch (etm->arch) {
-	case AUX_ETM_V4: case AUX_ETM_ETE:	/* CID, VMID, VMIDOPT */
+	case AUX_ETM_V4: case AUX_ETM_ETE:	/* TRCCONFIGR: CID,
+					 * VMID, VMIDOPT */
 		return etm->trcconfigr & 0x80c0;
-	case AUX_ETM_V3: case AUX_ETM_PTM:	/* ContextID size */
+	case AUX_ETM_V3: case AUX_ETM_PTM:	/* ETMCR.ContextIDsize */
 		return etm->etmcr & 0xc000;
 	}
 	return false;
@@ -117,14 +120,15 @@ bool session_has_context(const struct aux_etm_config *etm)
 bool session_has_timestamps(const struct aux_etm_config *etm)
 {
 	switch (etm->arch) {
-	case AUX_ETM_V4: case AUX_ETM_ETE:	/* TS */
+	case AUX_ETM_V4: case AUX_ETM_ETE:	/* TRCCONFIGR.TS */
 		return etm->trcconfigr >> 11 & 1;
-	case AUX_ETM_V3: case AUX_ETM_PTM:	/* Timestamp enable */
+	case AUX_ETM_V3: case AUX_ETM_PTM:	/* ETMCR.TimestampEn */
 		return etm->etmcr >> 28 & 1;
 	}
 	return true;
 }
 
+/* Only causes with a text for the verdict are losses; a throttled event lost no trace. */
 void session_sum_losses(struct session *s)
 {
 	for (uint32_t i = 0; i < s->losses.n; i++) {

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * session: the flow of one CoreSight source, whose time is told late.
+ * cs_cursor: the flow of one CoreSight source, whose timestamps follow the
+ * instructions that they date.
  *
- * A decoder is ahead of the sink: what is known where it is, is not yet so for the
- * events that wait in the buffer. Behind a break a feed decodes on up to the next
- * TIME, and gives what is before it the later time. A decoder that cannot tell it
- * before the code is asked for may have walked in the old code then.
+ * So there are two views. The decoder's (cs.ahead) is after the last event in the
+ * buffer; the merge's (m.view) is at the next event to deliver. After a break (TRACE_ON,
+ * CONTEXT: events after which an unknown amount of time may have passed) the cursor
+ * decodes on up to the next TIME, and what is between them gets that later time. A
+ * decoder that cannot tell the time before it asks for code may have walked in code
+ * that was replaced meanwhile (exec, dlopen); that is found and cut (drop_stale).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,17 +16,18 @@
 #include "decode/lib/session/impl.h"
 
 /*
- * session: who runs, and what is mapped, at a point of a stream.
+ * Who runs, and what is mapped, at a point of a stream; Intel PT's too.
  *
- * Where the trace has times of the clock, a TIME says when it is, and who runs is
- * what the records say of that time. Else it is the AUX record that a chunk came
- * with: its time, its thread. A trace that tells context ids is asked first.
+ * With times of the clock, a TIME says when it is, and the thread is the one that the
+ * side-band says ran then. Without, it is the AUX record that the chunk came with: its
+ * time, its thread. A CONTEXT in the trace goes before both, for it is exact.
  */
 
-#define SWITCHES_MAX 256
+#define SWITCHES_MAX 256	/* looked at for the start of a thread */
 
-/* The time for which the records are asked. */
-static uint64_t time_of_lookup(const struct stream_cursor *cur, const struct stream_view *v)
+/* The time for which the side-band is asked; UINT64_MAX: the end of the recording. */
+static uint64_t time_of_lookup(const struct stream_cursor *cur,
+			       const struct stream_view *v)
 {
 	uint64_t since = v->has_context ? v->context_ns : 0;
 
@@ -32,7 +36,8 @@ static uint64_t time_of_lookup(const struct stream_cursor *cur, const struct str
 	return v->record_ns ? v->record_ns : UINT64_MAX;
 }
 
-/* The thread that the AUX record names, if it ran where the trace was made. */
+/* The thread that the AUX record names. False: none, or it ran on another CPU (the
+ * record of a trace per thread). */
 static bool task_of_record(const struct stream_view *v, struct who *w)
 {
 	const struct aux_mark *m = v->mark;
@@ -46,14 +51,17 @@ static bool task_of_record(const struct stream_view *v, struct who *w)
 	return true;
 }
 
-static struct who task_of_sideband(const struct stream_cursor *cur, const struct stream_view *v,
-			      uint64_t time)
+/* The thread by the side-band: of a stream per thread its own, else the one on the
+ * CPU. */
+static struct who task_of_sideband(const struct stream_cursor *cur,
+				   const struct stream_view *v, uint64_t time)
 {
 	const struct timeline *tl = cur->s->timeline;
 	const struct stream *st = cur->stream;
 	struct who w;
 
-	/* A CPU's stream may also name the thread the recording began with. */
+	/* A stream per CPU may also name the thread with which the
+	 * recording began: that says nothing. */
 	if (st->tid >= 0 && st->cpu < 0) {
 		w = timeline_stream(tl, st->queue, time);
 		if (w.tid == UINT32_MAX)
@@ -71,17 +79,19 @@ static struct who task_of_sideband(const struct stream_cursor *cur, const struct
 	return w;
 }
 
-/* The thread that the trace names. False: the records do not know it, and have
- * one to offer. */
-static bool task_of_trace(const struct stream_cursor *cur, const struct stream_view *v,
-		      uint64_t time, struct who *w)
+/* The thread that the trace names. False: the side-band does not know its process, and
+ * knows who ran on the CPU. */
+static bool task_of_trace(const struct stream_cursor *cur,
+			  const struct stream_view *v, uint64_t time,
+			  struct who *w)
 {
 	const struct timeline *tl = cur->s->timeline;
 	uint32_t tid = v->context;
 	const struct space *space;
 
 	*w = (struct who){ .pid = tid ? timeline_pid(tl, tid, time) : 0,
-			   .tid = tid, .until = UINT64_MAX };
+			   .tid = tid,
+			   .until = UINT64_MAX };
 	if (w->pid == UINT32_MAX) {
 		space = timeline_space(tl, tid, time);
 		w->until = space->until;
@@ -113,11 +123,13 @@ void view_find_task(struct stream_cursor *cur, struct stream_view *v)
 	else if (cur->source && !v->dated)
 		cur->host.horizon_tsc = 0;
 	else
-		cur->host.horizon_tsc = clock_horizon(&cur->config.clock, w.until);
+		cur->host.horizon_tsc =
+			clock_horizon(&cur->config.clock, w.until);
 }
 
+/* Looks up who runs only where that may have changed: outside [time, until). */
 void view_handle_time(struct stream_cursor *cur, struct stream_view *v,
-		       const struct aux_flow *ev)
+		      const struct aux_flow *ev)
 {
 	bool has_tsc = ev->flags & AUX_FLOW_HAS_TSC;
 	bool back = ev->time.tsc < v->ctx.tsc, first = !v->dated;
@@ -127,21 +139,25 @@ void view_handle_time(struct stream_cursor *cur, struct stream_view *v,
 		return;
 	v->ctx.time_ns = ev->time.ns;
 	v->dated = true;
-	if (ev->time.ns < v->context_ns) {	/* it was another time */
+	if (ev->time.ns < v->context_ns) { /* it was another time */
 		v->context_ns = 0;
 		back = true;
 	}
-	if (!has_tsc || back || (cur->source ? first || ev->time.ns >= v->until :
-				 ev->time.tsc >= cur->host.horizon_tsc))
+	if (!has_tsc || back ||
+	    (cur->source ? first || ev->time.ns >= v->until
+			 : ev->time.tsc >= cur->host.horizon_tsc))
 		view_find_task(cur, v);
 }
 
 /*
- * A timestamp comes behind the first instruction that it is of, so when a thread
- * is named the last one is of what ran before. The thread runs since the records
- * next put it on this CPU, or since there is its process. 0: they do not say.
+ * When the thread that v.context names began to run. The last TIME is of what ran
+ * before it, for a timestamp follows the first instruction that it dates: asked for
+ * that time, the side-band would give the memory of the thread before. The thread
+ * runs since the side-band next puts it on this CPU, or since its process exists.
+ * 0: neither is known.
  */
-static uint64_t find_start(const struct stream_cursor *cur, const struct stream_view *v)
+static uint64_t find_start(const struct stream_cursor *cur,
+			   const struct stream_view *v)
 {
 	const struct timeline *tl = cur->s->timeline;
 	uint64_t t = v->ctx.time_ns, end = v->record_ns;
@@ -150,8 +166,8 @@ static uint64_t find_start(const struct stream_cursor *cur, const struct stream_
 	uint32_t pid;
 	bool found;
 
-	for (unsigned i = 0; i < SWITCHES_MAX && w.tid != v->context &&
-			     w.until <= end; i++) {
+	for (unsigned i = 0;
+	     i < SWITCHES_MAX && w.tid != v->context && w.until <= end; i++) {
 		t = w.until;
 		w = timeline_who(tl, (uint32_t)v->ctx.cpu, t);
 	}
@@ -165,8 +181,9 @@ static uint64_t find_start(const struct stream_cursor *cur, const struct stream_
 	return found ? t : 0;
 }
 
+/* Intel PT's CONTEXTs never come here: a CR3 names no thread. */
 void view_handle_context(struct stream_cursor *cur, struct stream_view *v,
-			  const struct aux_flow *ev)
+			 const struct aux_flow *ev)
 {
 	bool vmid = cur->config.etm.pid_in_vmid;
 	uint32_t tid;
@@ -183,7 +200,7 @@ void view_handle_context(struct stream_cursor *cur, struct stream_view *v,
 	view_find_task(cur, v);
 }
 
-/* A chunk or gap of one source: it begins a record, or goes on in one. */
+/* A chunk or gap of one source: it begins an AUX record, or goes on in one. */
 static void begin_record(struct stream_cursor *cur, struct stream_view *v)
 {
 	const struct queue *q = cur->it.q;
@@ -196,7 +213,7 @@ static void begin_record(struct stream_cursor *cur, struct stream_view *v)
 	v->mark = m;
 	if (m && m->time)
 		v->record_ns = m->time;
-	/* it began behind the one before */
+	/* the record began after the one before it ended */
 	if (cur->timed && before > v->ctx.time_ns)
 		v->ctx.time_ns = before;
 	view_find_task(cur, v);
@@ -218,25 +235,28 @@ static const struct aux_flow *last_range(const struct aux_flow *ev)
 	return &step->ranges[step->n_ranges - 1];
 }
 
-/* Before its next TIME, time may have passed. */
+/* Contract in impl.h. Of Intel PT none is: it has a TIME before what it dates. */
 bool cs_is_break(const struct stream_cursor *cur, const struct aux_flow *ev)
 {
-	return cur->source && cur->timed && (ev->kind == AUX_FLOW_TRACE_ON ||
-					 ev->kind == AUX_FLOW_CONTEXT);
+	return cur->source && cur->timed &&
+	       (ev->kind == AUX_FLOW_TRACE_ON || ev->kind == AUX_FLOW_CONTEXT);
 }
 
-/* The first TIME in the buffer from pos on; n: none. */
+/* The first TIME in the buffer from pos on; n: there is none. Kept in next_time, or a
+ * buffer with many breaks would be searched again for each. */
 static size_t find_time(struct stream_cursor *cur)
 {
 	if (cur->m.next_time != SIZE_MAX && cur->m.next_time >= cur->m.pos)
 		return cur->m.next_time;
-	for (cur->m.next_time = cur->m.pos; cur->m.next_time < cur->m.n; cur->m.next_time++)
+	for (cur->m.next_time = cur->m.pos; cur->m.next_time < cur->m.n;
+	     cur->m.next_time++)
 		if (cur->m.buf[cur->m.next_time].kind == AUX_FLOW_TIME)
 			break;
 	return cur->m.next_time;
 }
 
-/* Where a break is: at the time that is told next; at the record's, if none is. */
+/* A break without a TIME after it is at the time of the record if the chunk ended; if
+ * the decoder goes on, a TIME may follow in the next batch. */
 struct merge_key cs_break_key(struct stream_cursor *cur)
 {
 	struct merge_key at = cur->m.key;
@@ -252,7 +272,8 @@ struct merge_key cs_break_key(struct stream_cursor *cur)
 	return at;
 }
 
-/* A chunk of one source, or a gap in it. The buffer is empty. */
+/* Contract in impl.h. The record's time is that of its end, so with times of the clock
+ * the key is the end of the record before (begin_record). */
 void cs_begin_chunk(struct stream_cursor *cur)
 {
 	const struct aux_mark *m;
@@ -275,8 +296,8 @@ void cs_begin_chunk(struct stream_cursor *cur)
 	cur->m.key.ts = 0;
 }
 
-/* Where tracing last went on elsewhere than it had ended, before buf[i] and behind
- * the TIME before that; i: nowhere. */
+/* Where tracing last resumed at another address than where it had stopped, between
+ * buf[i] and the TIME before that; i: nowhere. */
 static size_t find_jump(const struct stream_cursor *cur, size_t i)
 {
 	size_t jump = i;
@@ -299,6 +320,7 @@ static size_t find_jump(const struct stream_cursor *cur, size_t i)
 	return jump;
 }
 
+/* Are the bytes at ip the same memory in both spaces? Unknown counts as same. */
 static bool same_code(struct stream_cursor *cur, const struct space *a,
 		      const struct space *b, uint64_t ip)
 {
@@ -310,11 +332,13 @@ static bool same_code(struct stream_cursor *cur, const struct space *a,
 }
 
 /*
- * buf[i] is a TIME by which the process has other code (an exec) where it ran
- * since a jump: the decoder had the old one, and is lost. Nobody knows what ran
- * from there to where tracing next goes on.
+ * buf[i] is a TIME by which the process has other code (an exec) at the addresses
+ * where it has run since a jump. The decoder walked in the old code and is lost: what
+ * ran from the jump to where tracing next resumes is unknown, and becomes a GAP.
+ * Returns where the TIME is then.
  */
-static size_t drop_stale(struct stream_cursor *cur, size_t i, const struct space *old)
+static size_t drop_stale(struct stream_cursor *cur, size_t i,
+			 const struct space *old)
 {
 	size_t jump = find_jump(cur, i), k = jump;
 	struct aux_flow *gap;
@@ -328,7 +352,8 @@ static size_t drop_stale(struct stream_cursor *cur, size_t i, const struct space
 	ip = first_range(gap)->range.first;
 	if (same_code(cur, old, cur->cs.ahead.ctx.space, ip))
 		return i;
-	*gap = (struct aux_flow){ .offset = gap->offset, .kind = AUX_FLOW_GAP,
+	*gap = (struct aux_flow){ .offset = gap->offset,
+				  .kind = AUX_FLOW_GAP,
 				  .what = AUX_GAP_DESYNC,
 				  .flags = AUX_FLOW_HAS_IP,
 				  .gap = { .ip = ip } };
@@ -338,6 +363,7 @@ static size_t drop_stale(struct stream_cursor *cur, size_t i, const struct space
 	return k + 1;
 }
 
+/* The RANGEs of a PATH, at its offset; returns how many. */
 static uint32_t write_ranges(struct aux_flow *out, const struct aux_flow *ev)
 {
 	const struct aux_path *p = ev->path.path;
@@ -352,7 +378,7 @@ static uint32_t write_ranges(struct aux_flow *out, const struct aux_flow *ev)
 	return n;
 }
 
-/* A path that is not kept is gone when the decoder goes on, and these events may
+/* A PATH that the decoder does not keep is gone when it goes on, and these events may
  * have to wait for that: RANGEs in its place. */
 int cursor_expand_paths(struct stream_cursor *cur, size_t from)
 {
@@ -378,7 +404,7 @@ int cursor_expand_paths(struct stream_cursor *cur, size_t from)
 		cur->m.buf = buf;
 		cur->m.cap = cur->m.n + more;
 	}
-	/* to the end, and from there back in place */
+	/* moves all to the end, then expands from there in place */
 	memmove(&cur->m.buf[from + more], &cur->m.buf[from],
 		(cur->m.n - from) * sizeof(*cur->m.buf));
 	to = from;
@@ -394,9 +420,10 @@ int cursor_expand_paths(struct stream_cursor *cur, size_t from)
 	return 0;
 }
 
-/* Places in the stream, from buf[i] on up to the first event that is to be looked at;
- * n: none is. */
-static size_t place(struct stream_cursor *cur, size_t i, struct etmframe_run *last)
+/* Turns offsets in the source's own bytes into places in the stream with its frames,
+ * from buf[i] on up to the first event that needs a look; n: none does. */
+static size_t place(struct stream_cursor *cur, size_t i,
+		    struct etmframe_run *last)
 {
 	struct aux_flow *ev = &cur->m.buf[i], *end = cur->m.buf + cur->m.n;
 	struct etmframe_run run = *last;
@@ -414,9 +441,8 @@ static size_t place(struct stream_cursor *cur, size_t i, struct etmframe_run *la
 }
 
 /*
- * Events of a source, new in the buffer: their place in the stream, and what they
- * mean to the decoder. That a chunk had to begin inside of a packet is no loss, if
- * it then had a sync point.
+ * Contract in impl.h. A chunk may have to begin inside a packet; the decoder reports
+ * that as NO_SYNC, which is no loss if it then found a sync point in the chunk.
  */
 int cs_handle_new(struct stream_cursor *cur, size_t from)
 {
@@ -433,8 +459,8 @@ int cs_handle_new(struct stream_cursor *cur, size_t from)
 	for (size_t i = from; (i = place(cur, i, &run)) < cur->m.n; i++) {
 		ev = &cur->m.buf[i];
 		cur->cs.stale &= ev->kind != AUX_FLOW_TRACE_ON;
-		if (cur->cs.stale && (flow_is_plain(ev) ||
-				 ev->kind == AUX_FLOW_ASYNC)) {
+		if (cur->cs.stale &&
+		    (flow_is_plain(ev) || ev->kind == AUX_FLOW_ASYNC)) {
 			memmove(ev, ev + 1, (--cur->m.n - i--) * sizeof(*ev));
 			continue;
 		}
@@ -445,10 +471,12 @@ int cs_handle_new(struct stream_cursor *cur, size_t from)
 			continue;
 		old = cur->cs.ahead.ctx.space;
 		view_handle_time(cur, &cur->cs.ahead, ev);
-		if (cur->cs.undated && cur->timed && old != cur->cs.ahead.ctx.space &&
+		if (cur->cs.undated && cur->timed &&
+		    old != cur->cs.ahead.ctx.space &&
 		    old->pid == cur->cs.ahead.ctx.space->pid)
 			i = drop_stale(cur, i, old);
 		cur->cs.undated = false;
 	}
-	return cur->timed && cur->host.paths ? cursor_expand_paths(cur, from) : 0;
+	return cur->timed && cur->host.paths ? cursor_expand_paths(cur, from)
+					     : 0;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * session: one stream being decoded: its chunks, its decoder, its events, and
- * their place among those of other streams.
+ * cursor: one stream being decoded, see cursor.h; of CoreSight in cs_cursor.c.
  *
- * A chunk of Intel PT begins at the time that its PSB+ tells: who runs, and the
- * code, are known before the first event, whatever came before the chunk.
+ * A chunk of Intel PT begins at the time that its PSB+ tells: who runs, and in which
+ * code, is known before the first event, whatever came before the chunk. This is
+ * what allows chunks to be decoded in any order.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,22 +15,30 @@
 #include "decode/lib/session/impl.h"
 
 /*
- * session: chunks that a decoder cannot decode (-AUX_E_UNSUPPORTED).
+ * The fallback: a chunk that the decoder cannot decode (-AUX_E_UNSUPPORTED), from
+ * start or in the middle.
  *
- * What it gave of such a chunk is right. The reference decodes the chunk again
- * from its start, where all is as it was then, and as many instructions and other
- * events are left out as were given. TIMEs are not counted, for one decoder may
- * deliver more of them; those that are left out are still taken by the decoder's
- * view, which goes along.
+ * What it emitted of the chunk is right, and may be with the sink already. So the
+ * reference decodes the chunk again from its start, with the view as it was there,
+ * and as many instructions and other events of it are dropped as were emitted: two
+ * decoders give the same instructions in the same order, however they divide them
+ * into RANGEs and PATHs. TIMEs are not counted, for one decoder may emit more of
+ * them than another; those that are dropped still move the decoder's view on, so that
+ * the reference finds the code of whoever runs. A RANGE that is cut in the middle
+ * (cut_range) is expanded for the address of its next instruction. From the next
+ * chunk on the decoder is asked again.
  */
 
+/* Adds to what was emitted of the chunk: buf[from..n), which the decoder just wrote.
+ * On the way it finds how the batch begins, for skip_plain in merge.c. */
 static void count_emitted(struct stream_cursor *cur, size_t from)
 {
-	const struct aux_flow *ev = cur->m.buf + from, *end = cur->m.buf + cur->m.n;
+	const struct aux_flow *ev = cur->m.buf + from,
+			      *end = cur->m.buf + cur->m.n;
 	uint64_t n_insns = 0, n_events = 0;
 
 	ev = cursor_skip_plain(ev, end, &n_insns);
-	if (!from && !cur->source) {	/* a source's may yet be changed */
+	if (!from && !cur->source) { /* a source's may yet be changed */
 		cur->m.n_plain = (size_t)(ev - cur->m.buf);
 		cur->m.plain_insns = n_insns;
 	}
@@ -44,15 +52,17 @@ static void count_emitted(struct stream_cursor *cur, size_t from)
 		cur->fallback.offset = cur->m.buf[cur->m.n - 1].offset;
 }
 
-/* Nobody can decode the rest. */
+/* No decoder can decode the rest of the chunk: a GAP stands for it. */
 static void end_undecoded(struct stream_cursor *cur)
 {
-	cur->m.buf[cur->m.n++] = (struct aux_flow){ .kind = AUX_FLOW_GAP,
-					    .what = AUX_GAP_DECODER,
-					    .offset = cur->fallback.offset };
+	cur->m.buf[cur->m.n++] =
+		(struct aux_flow){ .kind = AUX_FLOW_GAP,
+				   .what = AUX_GAP_DECODER,
+				   .offset = cur->fallback.offset };
 	cur->in_chunk = false;
 }
 
+/* Opened when it is needed for the first time, for few recordings need it. */
 static int open_reference(struct stream_cursor *cur)
 {
 	struct aux_diag diag = { 0 };
@@ -61,8 +71,8 @@ static int open_reference(struct stream_cursor *cur)
 	if (cur->fallback.dec)
 		return 0;
 	pthread_mutex_lock(&cur->s->open_lock);
-	rc = cur->wants.reference->open(&cur->fallback.dec, &cur->config, &cur->host,
-				      &diag);
+	rc = cur->wants.reference->open(&cur->fallback.dec, &cur->config,
+					&cur->host, &diag);
 	if (rc < 0) {
 		cur->wants.reference->close(cur->fallback.dec);
 		cur->fallback.dec = NULL;
@@ -71,9 +81,10 @@ static int open_reference(struct stream_cursor *cur)
 	return rc;
 }
 
-/* a chunk that ops cannot decode: the reference starts it again.
- * What was given is left out. Without a reference: a GAP. Counted in stats. */
-static int start_fallback(struct stream_cursor *cur, struct session_stats *stats)
+/* Starts the reference on the chunk, or ends the chunk where there is none, or it cannot
+ * either. Counted in stats. */
+static int start_fallback(struct stream_cursor *cur,
+			  struct session_stats *stats)
 {
 	struct fallback *a = &cur->fallback;
 	int rc;
@@ -96,7 +107,8 @@ static int start_fallback(struct stream_cursor *cur, struct session_stats *stats
 	a->skip_events = a->n_events;
 	rc = open_reference(cur);
 	if (rc == 0)
-		rc = cur->wants.reference->start(cur->fallback.dec, &cur->it.chunk);
+		rc = cur->wants.reference->start(cur->fallback.dec,
+						 &cur->it.chunk);
 	if (rc == -AUX_E_NOMEM)
 		return rc;
 	if (rc < 0) {
@@ -113,9 +125,10 @@ static int code_for_walk(void *priv, const struct space *space, uint64_t ip,
 	return codeview_code(priv, space, ip, code);
 }
 
-/* Takes the first skip instructions off a RANGE. False: nobody knows where the
- * next one is. */
-static bool cut_range(struct stream_cursor *cur, struct aux_flow *ev, uint64_t skip)
+/* Removes the first skip instructions of a RANGE. False: the code is missing or does
+ * not fit, so the address of the next one is unknown. */
+static bool cut_range(struct stream_cursor *cur, struct aux_flow *ev,
+		      uint64_t skip)
 {
 	struct sink_host host = { .priv = cur->s->codeview,
 				  .code = code_for_walk };
@@ -126,7 +139,8 @@ static bool cut_range(struct stream_cursor *cur, struct aux_flow *ev, uint64_t s
 
 	if (walk_new(&w, &config) < 0)
 		return false;
-	known = walk_once(w, cursor_decoder_view(cur)->ctx.space, ev, &r) == 0 &&
+	known = walk_once(w, cursor_decoder_view(cur)->ctx.space, ev, &r) ==
+			0 &&
 		skip < r.n;
 	if (known) {
 		ev->range.first += r.off[skip];
@@ -136,7 +150,7 @@ static bool cut_range(struct stream_cursor *cur, struct aux_flow *ev, uint64_t s
 	return known;
 }
 
-/* An event of the reference; true: it is left out. */
+/* An event of the reference: true if the decoder had emitted it. */
 static bool is_repeated(struct stream_cursor *cur, struct aux_flow *ev)
 {
 	struct fallback *a = &cur->fallback;
@@ -167,7 +181,7 @@ static bool is_repeated(struct stream_cursor *cur, struct aux_flow *ev)
 	return false;
 }
 
-/* Takes out what was given before: from buf[from] on. */
+/* Drops what was emitted before, from buf[from] on. */
 static void drop_repeated(struct stream_cursor *cur, size_t from)
 {
 	struct fallback *a = &cur->fallback;
@@ -177,27 +191,30 @@ static void drop_repeated(struct stream_cursor *cur, size_t from)
 		if (!is_repeated(cur, &cur->m.buf[i]))
 			cur->m.buf[n++] = cur->m.buf[i];
 	}
-	memmove(&cur->m.buf[n], &cur->m.buf[i], (cur->m.n - i) * sizeof(*cur->m.buf));
+	memmove(&cur->m.buf[n], &cur->m.buf[i],
+		(cur->m.n - i) * sizeof(*cur->m.buf));
 	cur->m.n -= i - n;
-	/* the two may name another packet for the same */
+	/* the two decoders may name different packets for one event, and
+	 * offsets must not go back */
 	for (i = from; i < cur->m.n && cur->m.buf[i].offset < a->offset; i++)
 		cur->m.buf[i].offset = a->offset;
 }
 
 /*
- * session: zeros where Intel PT should be.
+ * Zero fill: zeros where Intel PT should be.
  *
- * A zero byte is a PAD, so a page that was lost or never written reads as packets
- * that say nothing, and a decoder would go on behind it as if nothing had run.
- * Where a program repeats itself no later packet contradicts that. CPUs align with
- * a few PADs (no more than 21 in a row in any recording met); a run of many is a
- * GAP, and its chunk goes on at the next PSB. Zeros that the trace ends with are
- * the rest of a buffer.
+ * A zero byte is a PAD packet, so a page that was lost or never written reads as
+ * packets that say nothing, and a decoder would go on after it as if nothing had run.
+ * Where a program repeats itself no later packet contradicts that: the flow would be
+ * wrong and no error would show. CPUs align with a few PADs (no more than 21 in a row
+ * in any recording met), so a run of ZEROS_MIN is no alignment. It is a GAP; the
+ * chunk ends before it, and goes on at the next PSB as a chunk of its own. Zeros at
+ * the end of the trace are the unused rest of a buffer, and no loss.
  */
 
 #define ZEROS_MIN 256
 
-/* Without the packet that the zeros begin in: it may be any. */
+/* Where to end before zeros: without the last packet, whose payload they may be. */
 static const uint8_t *cut_packet(const uint8_t *p, const uint8_t *zeros)
 {
 	const uint8_t *psb = chunks_last_psb(p, zeros);
@@ -211,6 +228,7 @@ static const uint8_t *cut_packet(const uint8_t *p, const uint8_t *zeros)
 	return n ? zeros : p;
 }
 
+/* Cuts it.chunk where zeros begin; the rest waits in zero_fill. */
 static void cut_zeros(struct stream_cursor *cur)
 {
 	struct aux_chunk *c = &cur->it.chunk, *rest = &cur->zero_fill.rest;
@@ -235,7 +253,7 @@ static void cut_zeros(struct stream_cursor *cur)
 	c->flags &= ~AUX_CHUNK_HAS_END_IP;
 }
 
-/* ends the chunk where zeros begin; the GAP that they are. */
+/* The GAP for the zeros; zero_fill.rest begins at the PSB after them then. */
 static struct aux_flow zero_gap(struct stream_cursor *cur)
 {
 	struct aux_chunk *rest = &cur->zero_fill.rest;
@@ -255,9 +273,11 @@ static struct aux_flow zero_gap(struct stream_cursor *cur)
 	return gap;
 }
 
-/* Bytes that are let go of at once, of all streams: it interrupts other threads. */
+/* Bytes of all streams together that are read before their pages are released: each
+ * madvise interrupts the other threads of the process (TLB shootdown). */
 #define RELEASE_STEP ((uint64_t)4 << 20)
 
+/* aux_decoder_host.code: the bytes at ip in the space in which the decoder is. */
 static int code_for_decoder(void *priv, uint64_t ip, struct aux_code *code)
 {
 	struct stream_cursor *cur = priv;
@@ -269,16 +289,18 @@ static int code_for_decoder(void *priv, uint64_t ip, struct aux_code *code)
 	return codeview_code(cur->s->codeview, space, ip, code);
 }
 
-/* A chunk starts: all that was given is gone. */
+/* aux_decoder_host.forget: at the start of a chunk all events were delivered, so
+ * nothing points to what. A worker's cursor has another one (parallel.c). */
 static void forget(void *priv, void (*release)(void *what), void *what)
 {
 	(void)priv;
 	release(what);
 }
 
-/* Timestamps that are of no clock tell the order inside of a record. */
+/* The key from a TIME on: never lower than before. Timestamps of no clock order events
+ * inside their AUX record. */
 static struct merge_key place_of_time(const struct stream_cursor *cur,
-				       const struct aux_flow *ev)
+				      const struct aux_flow *ev)
 {
 	uint64_t t = ev->time.ns ? ev->time.ns : ev->time.tsc;
 	struct merge_key at = cur->m.key;
@@ -313,17 +335,19 @@ void cursor_consume(struct stream_cursor *cur)
 }
 
 const struct aux_flow *cursor_skip_plain(const struct aux_flow *ev,
-					  const struct aux_flow *end,
-					  uint64_t *n_insns)
+					 const struct aux_flow *end,
+					 uint64_t *n_insns)
 {
 	uint64_t n = 0;
 
 	for (;;) {
-		/* most of all events */
-		for (; end - ev >= 4 && ev[0].kind == AUX_FLOW_PATH &&
-		       ev[1].kind == AUX_FLOW_PATH &&
-		       ev[2].kind == AUX_FLOW_PATH &&
-		       ev[3].kind == AUX_FLOW_PATH; ev += 4) {
+		/* long rows of PATHs are most of all events: four at a time,
+		 * so that the test of the kind is one branch */
+		for (;
+		     end - ev >= 4 && ev[0].kind == AUX_FLOW_PATH &&
+		     ev[1].kind == AUX_FLOW_PATH &&
+		     ev[2].kind == AUX_FLOW_PATH && ev[3].kind == AUX_FLOW_PATH;
+		     ev += 4) {
 			n += ev[0].n;
 			n += ev[1].n;
 			n += ev[2].n;
@@ -337,7 +361,7 @@ const struct aux_flow *cursor_skip_plain(const struct aux_flow *ev,
 	return ev;
 }
 
-/* Room for another batch. */
+/* Room for another batch after what is in the buffer. */
 static int grow_buffer(struct stream_cursor *cur)
 {
 	size_t want = 2 * cur->m.cap;
@@ -355,22 +379,27 @@ static int grow_buffer(struct stream_cursor *cur)
 	return 0;
 }
 
-/* A chunk that was cut from the one before starts without a seam. */
-static void drop_seam(struct stream_cursor *cur, size_t from)
+/*
+ * A chunk that continues the one before: the TRACE_ON that the decoder emits for its
+ * PSB+ is none of the trace. It is the first event, but for TIME and the like; anything
+ * about control before it means that there is none to drop.
+ */
+static void drop_resume(struct stream_cursor *cur, size_t from)
 {
 	for (size_t i = from; cur->continues && i < cur->m.n; i++) {
 		const struct aux_flow *ev = &cur->m.buf[i];
 
-		cur->continues = !flow_is_plain(ev) && ev->kind != AUX_FLOW_GAP &&
-			   ev->kind != AUX_FLOW_TRACE_ON &&
-			   ev->kind != AUX_FLOW_TRACE_OFF;
+		cur->continues = !flow_is_plain(ev) &&
+				 ev->kind != AUX_FLOW_GAP &&
+				 ev->kind != AUX_FLOW_TRACE_ON &&
+				 ev->kind != AUX_FLOW_TRACE_OFF;
 		if (ev->kind == AUX_FLOW_TRACE_ON)
 			memmove(&cur->m.buf[i], &cur->m.buf[i + 1],
 				(--cur->m.n - i) * sizeof(*cur->m.buf));
 	}
 }
 
-/* The next batch, behind what is in the buffer. */
+/* The decoder's or the reference's next batch, after what is in the buffer. */
 static int decode_batch(struct stream_cursor *cur, struct session_stats *stats)
 {
 	size_t from = cur->m.n;
@@ -379,8 +408,8 @@ static int decode_batch(struct stream_cursor *cur, struct session_stats *stats)
 	if (cur->fallback.state == FALLBACK_DUE)
 		return start_fallback(cur, stats);
 	if (cur->fallback.state == FALLBACK_ON) {
-		rc = cur->wants.reference->decode(cur->fallback.dec, cur->m.buf + from,
-						cur->max);
+		rc = cur->wants.reference->decode(cur->fallback.dec,
+						  cur->m.buf + from, cur->max);
 	} else {
 		rc = cur->ops->decode(cur->dec, cur->m.buf + from, cur->max);
 		if (rc == -AUX_E_UNSUPPORTED)
@@ -397,6 +426,7 @@ static int decode_batch(struct stream_cursor *cur, struct session_stats *stats)
 	return 0;
 }
 
+/* The same, made ready for the merge. */
 static int decode_more(struct stream_cursor *cur, struct session_stats *stats)
 {
 	bool goes_on = cur->it.chunk.flags & AUX_CHUNK_HAS_END_IP;
@@ -408,7 +438,7 @@ static int decode_more(struct stream_cursor *cur, struct session_stats *stats)
 	rc = decode_batch(cur, stats);
 	if (rc < 0)
 		return rc;
-	drop_seam(cur, from);
+	drop_resume(cur, from);
 	if (cur->source && cs_handle_new(cur, from) < 0)
 		return -AUX_E_NOMEM;
 	cur->emitted |= cur->m.n > from;
@@ -419,20 +449,22 @@ static int decode_more(struct stream_cursor *cur, struct session_stats *stats)
 	return 0;
 }
 
-/* Is there something to deliver? */
+/* Is there a batch for the merge? CoreSight goes on to the next TIME, which dates what
+ * is before it, but not for ever. */
 static bool has_batch(const struct stream_cursor *cur)
 {
 	if (!cur->m.n)
 		return cur->ended;
-	return !cur->in_chunk || !cur->source || !cur->timed || !cur->cs.undated ||
-	       cur->m.n >= CURSOR_AHEAD;
+	return !cur->in_chunk || !cur->source || !cur->timed ||
+	       !cur->cs.undated || cur->m.n >= CURSOR_AHEAD;
 }
 
-void cursor_begin_dated(struct stream_cursor *cur, const struct chunk_start *start)
+void cursor_begin_dated(struct stream_cursor *cur,
+			const struct chunk_start *start)
 {
 	if (cur->source || !cur->timed)
 		return;
-	if (!start->has_tsc) {	/* whatever comes, who runs is asked then */
+	if (!start->has_tsc) { /* whatever comes, who runs is asked then */
 		cur->host.horizon_tsc = 0;
 		return;
 	}
@@ -451,9 +483,10 @@ static int start_chunk(struct stream_cursor *cur, struct session_stats *stats)
 	stats->aux_decoded += cur->it.chunk.len;
 	stats->n_chunks++;
 	cursor_begin_dated(cur, &cur->it.start);
-	cur->fallback = (struct fallback){ .dec = cur->fallback.dec,
-					   .view = *cursor_decoder_view(cur),
-					.offset = cur->it.chunk.stream_offset };
+	cur->fallback =
+		(struct fallback){ .dec = cur->fallback.dec,
+				   .view = *cursor_decoder_view(cur),
+				   .offset = cur->it.chunk.stream_offset };
 	cur->host.paths = cur->wants.paths;
 	cur->in_chunk = true;
 	rc = cur->ops->start(cur->dec, &cur->it.chunk);
@@ -468,17 +501,20 @@ void cursor_release(struct stream_cursor *cur, const struct aux_chunk *c)
 	uint64_t n = RELEASE_STEP / cur->s->n_streams;
 
 	if (c->stream_offset != cur->unreleased.to) {
-		chunks_let_go(cur->it.q, cur->s->reader, cur->unreleased.from, cur->unreleased.to);
+		chunks_let_go(cur->it.q, cur->s->reader, cur->unreleased.from,
+			      cur->unreleased.to);
 		cur->unreleased.from = c->stream_offset;
 	}
 	cur->unreleased.to = c->stream_offset + c->len;
 	if (cur->unreleased.to - cur->unreleased.from < n)
 		return;
-	chunks_let_go(cur->it.q, cur->s->reader, cur->unreleased.from, cur->unreleased.to);
+	chunks_let_go(cur->it.q, cur->s->reader, cur->unreleased.from,
+		      cur->unreleased.to);
 	cur->unreleased.from = cur->unreleased.to;
 }
 
-/* Goes on behind the chunk, whose bytes are not needed again. */
+/* Goes on after the chunk: the rest after zeros, or the next chunk or gap. enum
+ * chunk_step, or an error. */
 static int next_step(struct stream_cursor *cur)
 {
 	const struct aux_chunk *c = &cur->it.chunk;
@@ -536,7 +572,7 @@ int cursor_refill(struct stream_cursor *cur, struct session_stats *stats)
 	return cur->m.n > 0;
 }
 
-/* What a CoreSight source is, to its decoder. */
+/* Tells the decoder what its source is. */
 static void configure_source(struct stream_cursor *cur)
 {
 	const struct csmeta_source *meta = cur->source->meta;
@@ -546,14 +582,15 @@ static void configure_source(struct stream_cursor *cur)
 		*etm = meta->etm;
 	etm->trace_id = cur->source->id;
 	cur->timed = etm->ts_is_clock && cur->config.clock.mult &&
-		   session_has_timestamps(etm);
+		     session_has_timestamps(etm);
 	if (!cur->timed) {
 		cur->config.clock = (struct aux_clock){ 0 };
 		etm->ts_is_clock = 0;
 	}
-	/* Other recorders' context ids are no threads of ours. */
-	cur->host.context_switches = meta && !meta->own &&
-				   session_has_context(etm);
+	/* In a trace that was imported (no file of perf's) context IDs are
+	 * of another system: no threads that the side-band knows. */
+	cur->host.context_switches =
+		meta && !meta->own && session_has_context(etm);
 }
 
 void cursor_init(struct session *s, struct stream_cursor *cur, size_t i)
@@ -568,13 +605,17 @@ void cursor_init(struct session *s, struct stream_cursor *cur, size_t i)
 	cur->config = s->dec_config;
 	cur->timed = s->timed;
 	cur->host = (struct aux_decoder_host){
-		.size = sizeof(cur->host), .priv = cur, .code = code_for_decoder,
-		.forget = forget, .paths = cur->wants.paths,
-		/* a source's are looked back to */
+		.size = sizeof(cur->host),
+		.priv = cur,
+		.code = code_for_decoder,
+		.forget = forget,
+		.paths = cur->wants.paths,
+		/* a source's TIMEs date events before them: all are needed */
 		.time_step = cur->source ? 0 : cur->wants.time_step,
 	};
-	cur->m.view.ctx = (struct flow_ctx){ .session = s, .stream = st->idx,
-				    .cpu = st->cpu };
+	cur->m.view.ctx = (struct flow_ctx){ .session = s,
+					     .stream = st->idx,
+					     .cpu = st->cpu };
 	chunk_iter_init(&cur->it, st->q, s->chunks.trace_type,
 			s->config.chunk_min);
 	if (cur->source) {
@@ -591,7 +632,7 @@ void cursor_init(struct session *s, struct stream_cursor *cur, size_t i)
 }
 
 int cursor_open(struct session *s, struct stream_cursor *cur, size_t i,
-		      const struct aux_decoder_ops *ops, struct aux_diag *diag)
+		const struct aux_decoder_ops *ops, struct aux_diag *diag)
 {
 	int rc;
 
@@ -605,7 +646,8 @@ int cursor_open(struct session *s, struct stream_cursor *cur, size_t i,
 	pthread_mutex_lock(&s->open_lock);
 	rc = ops->open(&cur->dec, &cur->config, &cur->host, diag);
 	if (rc == -AUX_E_UNSUPPORTED && cur->wants.reference) {
-		/* a kind of source that it does not know at all */
+		/* a kind of source that the decoder cannot decode at all, such as
+		 * an ETMv3: the reference is the decoder */
 		cur->ops->close(cur->dec);
 		cur->ops = cur->wants.reference;
 		cur->wants.reference = NULL;

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * plugins: one line per decoder; the first of a trace type is the default, and what
- * it cannot do goes to the reference. A loaded one must have been built for the same
- * interface: abi is the first word of its table and is looked at before all else.
+ * decoders: the table of those built in, and those loaded from a file.
+ *
+ * One line per decoder; the first one of a trace type is the default, and what it
+ * cannot do goes to the reference. A loaded one must have been built for the same
+ * interface: abi is the first word of its table in every version of the interface, so
+ * it is looked at before anything else.
  */
 #include <dlfcn.h>
 #include <string.h>
@@ -44,7 +47,8 @@ bool decoders_has(uint32_t trace_type)
 const struct aux_decoder_ops *
 decoders_reference(uint32_t trace_type, const struct aux_decoder_ops *ops)
 {
-	/* made by others; all they lack is told in a GAP */
+	/* The vendors' libraries: complete, and what they cannot decode
+	 * they report as a GAP. */
 	static const struct aux_decoder_ops *const references[] = {
 #ifdef HAVE_IPT
 		&aux_decoder_libipt,
@@ -62,6 +66,7 @@ decoders_reference(uint32_t trace_type, const struct aux_decoder_ops *ops)
 	return NULL;
 }
 
+/* "pt, etm, libipt, ...", for messages. */
 static void list_names(char *buf, size_t len)
 {
 	size_t n = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* plugins: the decoders that are built in, and those loaded from a file. */
+/* decoders: those that are built in, and those loaded from a file. */
 #ifndef DECODE_LIB_SESSION_DECODERS_H
 #define DECODE_LIB_SESSION_DECODERS_H
 

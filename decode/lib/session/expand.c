@@ -1,27 +1,30 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * walk: see expand.h. Invariant: a range in the table was walked over its code
- * bytes and ended exactly at last with n instructions; nothing else gets in.
+ * expand: RANGEs into the addresses of their instructions, see expand.h.
  *
- * Two tables find the same ranges: by space, which is asked for each RANGE, and
- * by the place of the code bytes, asked when the first knows nothing. So a new
- * mapping, which makes a new space, costs a lookup per range, not a rendering.
+ * Invariant: a range in a table was walked over its code bytes and ended exactly at
+ * last with n instructions; nothing else gets in. A disagreement is reported, so that
+ * no sink shows an address that did not run.
+ *
+ * Two tables find the same nodes. by_space has the key of a RANGE as it comes: one
+ * lookup for each RANGE of the flow, so its slots carry the key. by_code has the
+ * place of the code bytes in memory, asked when by_space knows nothing: a new mapping
+ * makes a new space, in which the same file's code costs a lookup for each range and
+ * not another walk and rendering. A walk belongs to one thread.
  */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "decode/lib/elf/disasm.h"
 #include "decode/lib/sideband/sideband.h"
 #include "decode/lib/session/expand.h"
 #include "decode/lib/elf/insn.h"
 
-#define MAX_INSN	  15
+#define MAX_INSN	  15 /* bytes; x86: SDM Vol. 2, 2.3.11 */
 #define DEFAULT_MAX_BYTES ((size_t)512 << 20)
 #define MIN_SLOTS	  4096
-
-static int walk_range(struct walk *w, const struct space *space,
-		      const struct aux_flow *ev);
 
 struct node {
 	struct walk_range r;
@@ -59,8 +62,12 @@ struct walk {
 	size_t max_off;
 };
 
-/* Written at once: what is read first has a page of zeros, and its own costs a second
- * fault and an interrupt of the other threads. (malloc and memset become calloc.) */
+/*
+ * Zeroed by writing. With calloc each page would be mapped to the zero page at its
+ * first read and copied at its first write: two faults, and the second interrupts the
+ * other threads (TLB shootdown). gcc turns malloc and memset into calloc, hence
+ * aligned_alloc.
+ */
 static int table_init(struct table *t, size_t n)
 {
 	size_t size = n * sizeof(*t->slots);
@@ -74,6 +81,8 @@ static int table_init(struct table *t, size_t n)
 	return 0;
 }
 
+/* Two odd 64-bit constants (golden ratio; xxHash64's second prime) spread addresses
+ * that differ in few bits; the shifts bring the high bits down to the mask. */
 static inline size_t hash_key(const struct key *k)
 {
 	uint64_t h = k->first * UINT64_C(0x9e3779b97f4a7c15);
@@ -89,7 +98,8 @@ static inline bool same_key(const struct key *a, const struct key *b)
 	       a->span == b->span && a->n == b->n;
 }
 
-/* The slot of the key, or the free one where it belongs. */
+/* The slot of the key, or the free one where it belongs. At most half of the slots are
+ * used (table_add), so there is one. */
 static inline struct slot *table_find(const struct table *t,
 				      const struct key *k)
 {
@@ -143,6 +153,7 @@ int walk_new(struct walk **out, const struct walk_config *config)
 	return 0;
 }
 
+/* Frees all nodes; what the sink hung on them goes with them. */
 static void forget_all(struct walk *w)
 {
 	struct node *node = w->nodes, *next;
@@ -180,7 +191,8 @@ void walk_charge(struct walk *w, size_t bytes)
 	w->bytes += bytes;
 }
 
-/* Makes area contain ip. */
+/* Makes area contain ip: the host is asked once for each area, not for each range.
+ * -AUX_E_NOENT. */
 static int find_area(struct walk *w, const struct space *space, uint64_t ip)
 {
 	const struct sink_host *host = w->config.host;
@@ -211,7 +223,8 @@ size_t walk_bytes(struct walk *w, const struct space *space, uint64_t ip,
 	return n;
 }
 
-/* Length of the instruction at ip, 0 when it is none or there is no code. */
+/* Length of the instruction at ip; 0: these bytes are none; -AUX_E_NOENT: no code. Our
+ * own decoder of lengths has 64-bit x86 and A64; Capstone does the rest. */
 static int length_at(struct walk *w, const struct space *space, uint64_t ip,
 		     unsigned mode)
 {
@@ -235,19 +248,8 @@ static int length_at(struct walk *w, const struct space *space, uint64_t ip,
 	return n < 0 ? n : disasm_text(w->disasm, p, len, ip, mode, NULL, 0);
 }
 
-static int grow_off(struct walk *w)
-{
-	size_t max = w->max_off ? w->max_off * 2 : 256;
-	uint32_t *off = realloc(w->off, max * sizeof(*off));
-
-	if (!off)
-		return -AUX_E_NOMEM;
-	w->off = off;
-	w->max_off = max;
-	return 0;
-}
-
-/* Fills w->off. The addresses before the last come from the code bytes. */
+/* Fills w->off with n offsets; last comes from the event, the others from the code
+ * bytes. 0, or as walk_find. */
 static int walk_range(struct walk *w, const struct space *space,
 		      const struct aux_flow *ev)
 {
@@ -258,8 +260,8 @@ static int walk_range(struct walk *w, const struct space *space,
 	for (uint32_t i = 0;; i++) {
 		if (i >= ev->n)
 			return -AUX_E_FORMAT;
-		if (i == w->max_off && (err = grow_off(w)))
-			return err;
+		if (array_grow(&w->off, i, &w->max_off, sizeof(*w->off)))
+			return -AUX_E_NOMEM;
 		w->off[i] = (uint32_t)(ip - ev->range.first);
 		if (ip >= ev->range.last)
 			return ip == ev->range.last && i + 1 == ev->n
@@ -274,6 +276,7 @@ static int walk_range(struct walk *w, const struct space *space,
 	}
 }
 
+/* One allocation: the node, the sink's user bytes, the offsets. */
 static struct node *new_node(struct walk *w, const struct walk_range *r)
 {
 	size_t user = (w->config.user_size + 15) & ~(size_t)15;
@@ -294,7 +297,7 @@ static struct node *new_node(struct walk *w, const struct walk_range *r)
 	return node;
 }
 
-/* Could there be such a range? */
+/* Could there be such a range? A decoder may be wrong, or a plugin. */
 static bool is_sound(const struct aux_flow *ev)
 {
 	uint64_t span = ev->range.last - ev->range.first;
@@ -353,6 +356,8 @@ static bool code_key(struct walk *w, const struct space *space,
 	return true;
 }
 
+/* by_space does not know the range: by_code, or a walk. Above max_bytes all is
+ * forgotten first: simpler than to age, and rare (512 MiB of expanded code). */
 static int miss(struct walk *w, const struct space *space,
 		const struct aux_flow *ev, const struct key *key,
 		struct node **out)

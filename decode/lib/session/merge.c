@@ -2,14 +2,23 @@
 /*
  * session: the flows of all streams, merged by time into one sink.
  *
- * Each stream has a cursor (cursor.c): a decoder and the batch it emitted last.
- * The feed whose next event is the earliest (then the one of the lowest stream)
- * gives events until its time passes that of another. A thread that moves to
- * another CPU therefore comes out in the order it ran, and the result depends on
- * nothing but the file. A TIME that reaches the horizon is the last event of its
- * batch, and so is a CONTEXT that says who runs: who runs, and the code behind
- * it, change between two calls of decode alone. Trace without times of the clock
- * goes by its AUX records.
+ * Each stream has a cursor: a decoder and the batch that it emitted last (cursor.h).
+ * The cursor whose next event has the lowest key, of equal ones that of the lowest
+ * stream, delivers events until its key passes the lowest of the others. So a thread
+ * that moves to another CPU comes out in the order in which it ran, and the result
+ * depends on nothing but the file: neither on the size of batches nor on threads.
+ *
+ * Keys. With times of the clock (Intel PT with TSC, CoreSight with timestamps of the
+ * perf clock) the key is the time of the last TIME. An event between two TIMEs has
+ * the key of the first: nothing says when between them it happened. Without, it is
+ * the time of the AUX record that the bytes came with, then its number in the file,
+ * then the timestamp inside it. Keys of a stream never go back (struct merge_key).
+ *
+ * Who runs. What the side-band says holds up to a time, the horizon. A TIME at or
+ * after it is the last event of its batch, and so is a CONTEXT that names a thread;
+ * the decoder is called again when the view is up to date. So which thread runs, and
+ * in which code, changes between two calls of decode alone, and no instruction is
+ * decoded with the code of another process.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -20,7 +29,9 @@
 #include "decode/lib/session/decoders.h"
 #include "decode/lib/session/impl.h"
 
-#define SMALL_FILE ((uint64_t)2 << 20)	/* AUX bytes; threads do not pay */
+/* AUX bytes below which threads cost more than they save: each starts a decoder, which
+ * learns the code anew. */
+#define SMALL_FILE ((uint64_t)2 << 20)
 
 static bool is_filtered(const struct session *s)
 {
@@ -29,6 +40,7 @@ static bool is_filtered(const struct session *s)
 	return c->tid >= 0 || c->time_from || c->time_to != UINT64_MAX;
 }
 
+/* Do the filters let ev through? A GAP of an unknown thread may hide any. */
 static bool is_wanted(const struct session *s, const struct stream_cursor *cur,
 		      const struct aux_flow *ev)
 {
@@ -38,7 +50,8 @@ static bool is_wanted(const struct session *s, const struct stream_cursor *cur,
 	if (c->tid >= 0 && cur->m.view.ctx.tid != (uint32_t)c->tid &&
 	    !(ev->kind == AUX_FLOW_GAP && cur->m.view.ctx.tid == UINT32_MAX))
 		return false;
-	time = cur->source && !cur->timed ? cur->m.view.record_ns : cur->m.view.ctx.time_ns;
+	time = cur->source && !cur->timed ? cur->m.view.record_ns
+					  : cur->m.view.ctx.time_ns;
 	return time >= c->time_from && time <= c->time_to;
 }
 
@@ -53,8 +66,10 @@ void merge_report_gap(struct session_pass *pass, const struct flow_ctx *ctx,
 		pass->observer.on_gap(pass->observer.priv, ctx, gap);
 }
 
-/* Gives what is before pos, without what is left out from there on. */
-static int deliver(struct session_pass *pass, struct stream_cursor *cur, size_t *start)
+/* Delivers buf[*start..pos) and advances *start. What is after pos does not count yet:
+ * an event that is filtered out, or that changes the view. */
+static int deliver(struct session_pass *pass, struct stream_cursor *cur,
+		   size_t *start)
 {
 	size_t from = *start;
 	int rc;
@@ -62,44 +77,50 @@ static int deliver(struct session_pass *pass, struct stream_cursor *cur, size_t 
 	*start = cur->m.pos;
 	if (from == cur->m.pos || pass->enough)
 		return 0;
-	rc = pass->ops->flow(pass->sink, &cur->m.view.ctx, cur->m.buf + from, cur->m.pos - from);
+	rc = pass->ops->flow(pass->sink, &cur->m.view.ctx, cur->m.buf + from,
+			     cur->m.pos - from);
 	if (rc > 0)
 		pass->enough = true;
 	return rc < 0 ? rc : 0;
 }
 
-bool merge_must_wait(const struct merge_key *at,
-		       const struct merge_key *limit, bool or_at)
+bool merge_must_wait(const struct merge_key *at, const struct merge_key *limit,
+		     bool or_at)
 {
 	return merge_before(limit, at) || (!or_at && !merge_before(at, limit));
 }
 
-/* Has f's next event to wait for that of another feed, at limit? */
-static bool is_later(struct stream_cursor *cur, const struct merge_key *limit, bool or_at)
+/* True if what cur has next comes after that of another cursor, at limit. */
+static bool is_later(struct stream_cursor *cur, const struct merge_key *limit,
+		     bool or_at)
 {
 	struct merge_key at = cursor_next_key(cur);
 
 	return merge_must_wait(&at, limit, or_at);
 }
 
-/* Is the place or the thread another one from ev on? */
-bool cursor_changes_view(const struct stream_cursor *cur, const struct aux_flow *ev)
+/* Of Intel PT only TIME does: its CONTEXT (CR3, VMCS) names no thread. CoreSight's
+ * TRACE_ON is a break: its key is that of the next TIME. */
+bool cursor_changes_view(const struct stream_cursor *cur,
+			 const struct aux_flow *ev)
 {
 	return ev->kind == AUX_FLOW_TIME ||
 	       (cur->source && (ev->kind == AUX_FLOW_CONTEXT ||
-			      (cur->timed && ev->kind == AUX_FLOW_TRACE_ON)));
+				(cur->timed && ev->kind == AUX_FLOW_TRACE_ON)));
 }
 
-/* A TIME that nobody asked for: the same runs, and nothing waits for it. */
-static bool is_quiet(const struct session_pass *pass, const struct stream_cursor *cur,
-		     const struct aux_flow *ev)
+/* A TIME that neither the sink nor the merge needs: the same thread runs, and no other
+ * stream waits for it. Batches need not be split at it. */
+static bool is_quiet(const struct session_pass *pass,
+		     const struct stream_cursor *cur, const struct aux_flow *ev)
 {
 	return pass->timeless && !cur->source && ev->flags & AUX_FLOW_HAS_TSC &&
 	       ev->time.tsc < cur->host.horizon_tsc &&
 	       ev->time.tsc >= cur->m.view.ctx.tsc;
 }
 
-/* RANGEs and PATHs from pos on change nothing: most of all events. */
+/* Skips RANGEs and PATHs from pos on, which are most of all events; returns their
+ * instructions. The decoder's pass over the batch has often counted them (n_plain). */
 static uint64_t skip_plain(struct stream_cursor *cur)
 {
 	const struct aux_flow *ev = &cur->m.buf[cur->m.pos];
@@ -114,7 +135,8 @@ static uint64_t skip_plain(struct stream_cursor *cur)
 	return n_insns;
 }
 
-/* Where f stands behind a TIME that leaves all but the time as it is. */
+/* Does a TIME change nothing but the time? Then a sink that reads TIMEs gets it in the
+ * middle of a batch. */
 static bool is_tick(const struct stream_cursor *cur, const struct aux_flow *ev,
 		    uint64_t tsc, const struct merge_key *limit)
 {
@@ -124,11 +146,13 @@ static bool is_tick(const struct stream_cursor *cur, const struct aux_flow *ev,
 	       ev->time.tsc < cur->host.horizon_tsc && t < limit->time;
 }
 
-/* Events that a sink that reads TIMEs takes in one go, if there are TIMEs now. */
-static int deliver_ticks(struct session_pass *pass, struct stream_cursor *cur, size_t *start,
-		      const struct merge_key *limit)
+/* Delivers in one call what such a sink may get in one, if there are TIMEs in it; else
+ * pos stays. */
+static int deliver_ticks(struct session_pass *pass, struct stream_cursor *cur,
+			 size_t *start, const struct merge_key *limit)
 {
-	const struct aux_flow *ev = &cur->m.buf[cur->m.pos], *end = &cur->m.buf[cur->m.n];
+	const struct aux_flow *ev = &cur->m.buf[cur->m.pos],
+			      *end = &cur->m.buf[cur->m.n];
 	const struct aux_flow *last = NULL;
 	uint64_t tsc = cur->m.view.ctx.tsc, n_insns = 0;
 	int rc;
@@ -156,9 +180,10 @@ static int deliver_ticks(struct session_pass *pass, struct stream_cursor *cur, s
 	return rc;
 }
 
-/* A GAP is counted when all before it was given, and it was not enough. */
-static int deliver_gap(struct session_pass *pass, struct stream_cursor *cur, size_t *start,
-		    const struct aux_flow *ev)
+/* Delivers up to the GAP before pos, then counts it: not if the sink had enough before
+ * it. */
+static int deliver_gap(struct session_pass *pass, struct stream_cursor *cur,
+		       size_t *start, const struct aux_flow *ev)
 {
 	int rc = deliver(pass, cur, start);
 
@@ -168,9 +193,11 @@ static int deliver_gap(struct session_pass *pass, struct stream_cursor *cur, siz
 	return 0;
 }
 
-/* The event at pos, and the plain ones behind it. 1: it has to wait. */
-static int deliver_event(struct session_pass *pass, struct stream_cursor *cur, size_t *start,
-		      const struct merge_key *limit, bool or_at)
+/* Handles the event at pos, and the plain ones after it. 1: it has to wait for another
+ * cursor. */
+static int deliver_event(struct session_pass *pass, struct stream_cursor *cur,
+			 size_t *start, const struct merge_key *limit,
+			 bool or_at)
 {
 	const struct aux_flow *ev = &cur->m.buf[cur->m.pos];
 	uint64_t n_insns;
@@ -205,9 +232,9 @@ static int deliver_event(struct session_pass *pass, struct stream_cursor *cur, s
 	return 0;
 }
 
-/* Gives events of f until one is later than limit (at limit: when !or_at). */
+/* Contract in impl.h. */
 int merge_deliver(struct session_pass *pass, struct stream_cursor *cur,
-		 const struct merge_key *limit, bool or_at)
+		  const struct merge_key *limit, bool or_at)
 {
 	size_t start = cur->m.pos;
 	int rc = 0;
@@ -221,9 +248,10 @@ int merge_deliver(struct session_pass *pass, struct stream_cursor *cur,
 	return rc < 0 ? rc : deliver(pass, cur, &start);
 }
 
-/* The earliest feed, and the place of the next one behind it. */
-static struct stream_cursor *earliest(struct session_pass *pass, struct merge_key *limit,
-			     bool *or_at)
+/* The cursor that is due, and the lowest key of the others; NULL: all are at their
+ * end. */
+static struct stream_cursor *earliest(struct session_pass *pass,
+				      struct merge_key *limit, bool *or_at)
 {
 	struct merge_key at, first = { 0 };
 	struct stream_cursor *best = NULL, *second = NULL;
@@ -234,8 +262,8 @@ static struct stream_cursor *earliest(struct session_pass *pass, struct merge_ke
 
 		if (cur->m.pos == cur->m.n)
 			continue;
-		at = pass->parallel ? parallel_next_key(cur) :
-				  cursor_next_key(cur);
+		at = pass->parallel ? parallel_next_key(cur)
+				    : cursor_next_key(cur);
 		if (!best || merge_before(&at, &first)) {
 			if (best)
 				*limit = first;
@@ -253,8 +281,8 @@ static struct stream_cursor *earliest(struct session_pass *pass, struct merge_ke
 
 static int refill(struct session_pass *pass, struct stream_cursor *cur)
 {
-	return pass->parallel ? parallel_refill(pass, cur) :
-			 cursor_refill(cur, pass->stats);
+	return pass->parallel ? parallel_refill(pass, cur)
+			      : cursor_refill(cur, pass->stats);
 }
 
 static int fill_cursors(struct session_pass *pass)
@@ -266,7 +294,8 @@ static int fill_cursors(struct session_pass *pass)
 	return rc < 0 ? rc : 0;
 }
 
-/* The earliest feed gives what it can. 0: there is nothing more. */
+/* The cursor that is due delivers what it may, at most its buffer. 0: there is nothing
+ * more, or the sink has enough. */
 static int merge_step(struct session_pass *pass)
 {
 	struct merge_key limit;
@@ -277,8 +306,8 @@ static int merge_step(struct session_pass *pass)
 	cur = pass->enough ? NULL : earliest(pass, &limit, &or_at);
 	if (!cur)
 		return 0;
-	rc = pass->parallel ? parallel_deliver(pass, cur, &limit, or_at) :
-		       merge_deliver(pass, cur, &limit, or_at);
+	rc = pass->parallel ? parallel_deliver(pass, cur, &limit, or_at)
+			    : merge_deliver(pass, cur, &limit, or_at);
 	if (rc == 0 && cur->m.pos == cur->m.n && !pass->enough)
 		rc = refill(pass, cur);
 	if (rc >= 0 && pass->observer.on_progress)
@@ -296,16 +325,16 @@ static void close_cursors(struct session_pass *pass)
 	free(pass->cursors);
 }
 
+/* False if the options leave out all of the stream: by its CPU, or its thread. */
 static bool stream_wanted(const struct session *s, const struct stream *st)
 {
 	const struct session_config *c = &s->config;
-	int32_t cpu = st->source && st->source->cpu >= 0 ? st->source->cpu :
-							    st->cpu;
+	int32_t cpu =
+		st->source && st->source->cpu >= 0 ? st->source->cpu : st->cpu;
 
 	if (c->cpu >= 0 && cpu >= 0 && cpu != c->cpu)
 		return false;
-	return c->tid < 0 || st->cpu >= 0 || st->tid < 0 ||
-	       st->tid == c->tid ||
+	return c->tid < 0 || st->cpu >= 0 || st->tid < 0 || st->tid == c->tid ||
 	       timeline_stream(s->timeline, st->idx, UINT64_MAX).tid ==
 		       (uint32_t)c->tid;
 }
@@ -317,7 +346,8 @@ static const struct aux_decoder_ops *find_decoder(struct session *s,
 
 	if (p && (!s->decoder || !strcmp(s->decoder, p->name)))
 		return p;
-	/* the engines ask for code once, and keep what they made of it */
+	/* our own decoders ask for code once and keep what they made of
+	 * it, so on_code would miss most; the references ask each time */
 	if (s->config.on_code && !s->decoder)
 		p = decoders_reference(s->chunks.trace_type, NULL);
 	if (p && !s->decoder)
@@ -325,6 +355,7 @@ static const struct aux_decoder_ops *find_decoder(struct session *s,
 	return decoders_find(s->decoder, s->chunks.trace_type, diag);
 }
 
+/* A PATH that joins packets has the offset of the last: no use where it is shown. */
 static enum aux_paths find_paths(uint32_t needs)
 {
 	if (!(needs & SINK_TAKES_PATHS))
@@ -332,33 +363,40 @@ static enum aux_paths find_paths(uint32_t needs)
 	return needs & SINK_EXACT_OFFSETS ? AUX_PATHS_PACKET : AUX_PATHS_JOINED;
 }
 
-/* What the cursors are to deliver. */
+/* What the cursors are to emit: no more than the sink and the merge need. Of one stream
+ * without filters no time is needed. A decoder that was asked for by name gets no
+ * reference: its own result is wanted. */
 static struct cursor_wants find_wants(const struct session_pass *pass)
 {
 	const struct session *s = pass->s;
-	bool timed = pass->needs & SINK_NEEDS_TIME || pass->n > 1 || pass->filtered;
+	bool timed =
+		pass->needs & SINK_NEEDS_TIME || pass->n > 1 || pass->filtered;
 
 	return (struct cursor_wants){
 		.paths = find_paths(pass->needs),
 		.time_step = timed ? 0 : UINT64_MAX,
-		.reference = s->decoder ? NULL :
-			     decoders_reference(s->chunks.trace_type,
-					       pass->decoder),
+		.reference = s->decoder
+				     ? NULL
+				     : decoders_reference(s->chunks.trace_type,
+							  pass->decoder),
 	};
 }
 
+/* That this process may run on, which a container or taskset may limit. */
 static unsigned count_cpus(void)
 {
 	cpu_set_t set;
-	int n = sched_getaffinity(0, sizeof(set), &set) == 0 ?
-			CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+	int n = sched_getaffinity(0, sizeof(set), &set) == 0
+			? CPU_COUNT(&set)
+			: (int)sysconf(_SC_NPROCESSORS_ONLN);
 
 	return n > 1 ? (unsigned)n : 1;
 }
 
+/* Threads, with the caller's. */
 static unsigned count_workers(const struct session *s)
 {
-	if (s->config.on_code)	/* it is told in one thread */
+	if (s->config.on_code) /* it is told in one thread */
 		return 1;
 	if (s->config.n_workers)
 		return s->config.n_workers;
@@ -378,8 +416,8 @@ static int open_decoders(struct session_pass *pass, struct aux_diag *diag)
 		return rc;
 	}
 	for (size_t i = 0; i < pass->n; i++) {
-		rc = cursor_open(pass->s, &pass->cursors[i], pass->cursors[i].index,
-				       pass->decoder, diag);
+		rc = cursor_open(pass->s, &pass->cursors[i],
+				 pass->cursors[i].index, pass->decoder, diag);
 		if (rc < 0)
 			return rc;
 	}
@@ -413,7 +451,8 @@ static int open_cursors(struct session_pass *pass, struct aux_diag *diag)
 		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 				"out of memory");
 	for (size_t i = 0; i < s->n_streams; i++)
-		if (stream_wanted(s, &s->streams[i]) && want_stream(pass, i) < 0)
+		if (stream_wanted(s, &s->streams[i]) &&
+		    want_stream(pass, i) < 0)
 			return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 					"out of memory");
 	pass->wants = find_wants(pass);
@@ -422,8 +461,8 @@ static int open_cursors(struct session_pass *pass, struct aux_diag *diag)
 	pass->timeless = pass->wants.time_step;
 	pass->ticks = pass->needs & SINK_TAKES_TIMES && !pass->filtered;
 	pass->stats->decoder = pass->decoder->name;
-	pass->stats->reference = pass->wants.reference ? pass->wants.reference->name :
-						   NULL;
+	pass->stats->reference =
+		pass->wants.reference ? pass->wants.reference->name : NULL;
 	return open_decoders(pass, diag);
 }
 
@@ -439,6 +478,7 @@ static bool features_cut(const struct aux_reader *r)
 	return false;
 }
 
+/* What the file says before anything is decoded; any damage makes it lossy. */
 static void count_file(const struct session *s, struct session_stats *st)
 {
 	const struct timeline_stats *ts = timeline_stats(s->timeline);
@@ -515,9 +555,9 @@ int session_run_pass(struct session *s,
 int session_run(struct session *s, const struct sink_ops *ops, void *sink,
 		struct session_stats *stats, struct aux_diag *diag)
 {
-	struct session_pass_config config = { .ops = ops, .sink = sink,
-					      .needs = ops->needs,
-					      .stats = stats };
+	struct session_pass_config config = {
+		.ops = ops, .sink = sink, .needs = ops->needs, .stats = stats
+	};
 
 	return session_run_pass(s, &config, diag);
 }

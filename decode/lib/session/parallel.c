@@ -1,11 +1,50 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * session: the batches of jobs, in the order of the flow.
+ * session: chunks decoded by several threads, merged by one.
  *
- * A task that holds too much is put aside until that was used, so memory is
- * bounded, and as the one that is needed can always go on, nobody waits for ever.
- * Whether a chunk goes on from the one before without a seam is guessed; a task
- * that guessed wrong is done again.
+ * A task is a chunk of Intel PT, or all of a CoreSight source, whose chunks need
+ * those before them. The session's thread cuts the streams into tasks, as far ahead
+ * as keeps the workers busy; a worker decodes a task with a decoder of the pool; what
+ * comes out waits in batches, which the session's thread takes in place of a
+ * decoder's (parallel_refill), or goes into a partial result of the sink, and the
+ * batches have the plan by which the session's thread joins it. The merge itself is
+ * that of merge.c, with the same keys, so the result is the same as with one thread.
+ *
+ * Who owns what:
+ *
+ * - The session's thread owns the session, the pass, its cursors and their lists of
+ *   tasks. It alone makes and frees tasks.
+ * - A task is the worker's from where workers_add puts it into the pool to where
+ *   its work ends or is put aside (WORK_DONE, WORK_HELD), and the session's before
+ *   and after. Three members are shared meanwhile, with the lock of the workers:
+ *   its list of batches, their size, and work.
+ * - A worker decoder is the task's that has it. Between tasks it waits in
+ *   par->idle with all that it has learned of the code: the most expensive thing
+ *   there is, so decoders are reused, never made for each task.
+ * - A batch is the worker's until push() and the session's from then on. Its events
+ *   may point to PATHs of the decoder, which go on being the decoder's: what a
+ *   decoder drops of them (aux_decoder_host.forget) is kept in wd->dropped until no
+ *   batch is left that is old enough to point to it.
+ * - A partial result is handed back and forth with its task: the session joins only
+ *   while no worker runs on the task.
+ *
+ * Memory is bounded: there are at most max_live tasks, and one whose batches hold
+ * more than max_held is put aside until they were used. That cannot deadlock: the
+ * task whose batch the merge needs next has none left, so it may always go on.
+ *
+ * Resume points. A chunk is decoded without the one before it. Everything that a
+ * decoder must know at its start is in its PSB+ (IP, mode, TSC) or in the side-band,
+ * but for two things, which the end of the chunk before decides:
+ *
+ * - Whether the flow is continuous. A chunk that is cut from its segment ends where
+ *   the next PSB+ says that the program was (AUX_CHUNK_HAS_END_IP), and the TRACE_ON
+ *   with which the next chunk begins is then no event of the trace: it is dropped
+ *   (drop_resume in cursor.c). If the chunk before ends in a GAP instead, it never
+ *   came to that IP and the TRACE_ON stays. That it ends well is guessed
+ *   (task->continues), because it nearly always does; when the merge gets there and
+ *   the guess was wrong, the task is done again (restart_task).
+ * - Who runs, where the PSB+ has no TSC. This cannot be guessed: such a task waits
+ *   (task->waits) until the merge comes to it and gives it the view.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,17 +52,13 @@
 #include "common/array.h"
 #include "decode/lib/session/impl.h"
 
+/* ---- worker decoders; all up to "cutting" runs in workers ---- */
+
 /*
- * session: what a worker does: it decodes a task with an engine.
- *
- * The engine sees the flow as the session's cursors will: it takes every event that
- * changes who runs, so that the decoder finds its code. Only then the events go
- * to the session in a batch, or into a partial result of the sink.
+ * aux_decoder_host.forget: the decoder starts a chunk and has dropped something that
+ * events of earlier chunks may point to. Released at once if no batch waits, else
+ * when free_batch releases the last one that is older than the chunk.
  */
-
-/* ---- engines ---- */
-
-/* A chunk starts. What was dropped may be in batches that wait. */
 static void forget(void *priv, void (*release)(void *what), void *what)
 {
 	struct worker_decoder *wd = priv;
@@ -31,7 +66,8 @@ static void forget(void *priv, void (*release)(void *what), void *what)
 	bool waits;
 
 	if (d)
-		*d = (struct dropped){ .release = release, .what = what,
+		*d = (struct dropped){ .release = release,
+				       .what = what,
 				       .serial = ++wd->serial };
 	workers_lock(wd->par->ws);
 	waits = wd->live;
@@ -40,40 +76,11 @@ static void forget(void *priv, void (*release)(void *what), void *what)
 		wd->dropped = d;
 	}
 	workers_unlock(wd->par->ws);
-	/* without memory it is kept for ever, which harms nobody */
+	/* out of memory, it leaks: better than to free what batches point to */
 	if (waits)
 		return;
 	free(d);
 	release(what);
-}
-
-static void free_decoder(struct worker_decoder *wd);
-
-/* what a worker does. */
-static int new_decoder(struct parallel *par, size_t stream,
-			      struct worker_decoder **out, struct aux_diag *diag)
-{
-	struct worker_decoder *wd = calloc(1, sizeof(*wd));
-	int rc;
-
-	*out = NULL;
-	if (!wd)
-		return -AUX_E_NOMEM;
-	wd->par = par;
-	wd->live_last = &wd->live;
-	wd->cur.wants = par->pass->wants;
-	rc = cursor_open(par->pass->s, &wd->cur, stream, par->pass->decoder,
-			       diag);
-	if (rc < 0) {
-		free_decoder(wd);
-		return rc;
-	}
-	/* what a source's events mean depends on what is in the buffer */
-	if (!wd->cur.source)
-		wd->cur.max = TASK_BATCH;
-	wd->cur.host.forget = forget;
-	*out = wd;
-	return 0;
 }
 
 static void free_decoder(struct worker_decoder *wd)
@@ -93,6 +100,35 @@ static void free_decoder(struct worker_decoder *wd)
 	free(wd);
 }
 
+/* An error has its text in diag, but for -AUX_E_NOMEM. */
+static int new_decoder(struct parallel *par, size_t stream,
+		       struct worker_decoder **out, struct aux_diag *diag)
+{
+	struct worker_decoder *wd = calloc(1, sizeof(*wd));
+	int rc;
+
+	*out = NULL;
+	if (!wd)
+		return -AUX_E_NOMEM;
+	wd->par = par;
+	wd->live_last = &wd->live;
+	wd->cur.wants = par->pass->wants;
+	rc = cursor_open(par->pass->s, &wd->cur, stream, par->pass->decoder,
+			 diag);
+	if (rc < 0) {
+		free_decoder(wd);
+		return rc;
+	}
+	/* Large batches cost fewer locks. A source's must be as with one
+	 * thread, for the key of a break depends on what is in the buffer. */
+	if (!wd->cur.source)
+		wd->cur.max = TASK_BATCH;
+	wd->cur.host.forget = forget;
+	*out = wd;
+	return 0;
+}
+
+/* A decoder that is idle, or a new one; the task has it then. */
 static int take_decoder(struct parallel *par, struct chunk_task *task)
 {
 	struct aux_diag diag = { 0 };
@@ -117,9 +153,10 @@ static int take_decoder(struct parallel *par, struct chunk_task *task)
 	return 0;
 }
 
-/* ---- batches ---- */
+/* ---- what workers hand over ---- */
 
-/* Hands a batch over; 1: the task is not wanted, or holds too much. */
+/* Hands b over, and with it what was counted since the last one. 1: put the task
+ * aside, for it is not wanted any more, or holds too much. */
 static int push(struct parallel *par, struct chunk_task *task, struct batch *b)
 {
 	struct worker_decoder *wd = task->decoder;
@@ -138,14 +175,16 @@ static int push(struct parallel *par, struct chunk_task *task, struct batch *b)
 	task->last = &b->next;
 	task->held += b->bytes;
 	full = task->work.stop || task->held >= par->max_held;
-	/* a partial result is the worker's as long as it works on it */
+	/* a partial result can be joined only when the work ends, see
+	 * wait_batch: no need to wake the session for this */
 	if (!par->partials)
 		workers_tell(par->ws, &task->work);
 	workers_unlock(par->ws);
 	return full;
 }
 
-/* The feed's buffer, or if it is not half full a copy. */
+/* The buffer becomes the batch's and a new one the cursor's; if it is not half full
+ * it is copied instead, so that few events do not hold a large buffer. */
 static bool move_events(struct stream_cursor *cur, struct batch *b)
 {
 	struct aux_flow *fresh;
@@ -169,7 +208,11 @@ static bool move_events(struct stream_cursor *cur, struct batch *b)
 	return true;
 }
 
-/* The engine's view goes along. */
+/*
+ * The worker's view must follow the flow as the merge's will, for the decoder asks
+ * this cursor for code: every event that changes the view is consumed before the
+ * next batch is decoded.
+ */
 static void follow_events(struct stream_cursor *cur)
 {
 	cur->m.pos = cur->m.n_plain;
@@ -195,7 +238,8 @@ static int push_events(struct parallel *par, struct chunk_task *task)
 	follow_events(cur);
 	if (cursor_expand_paths(cur, 0) < 0)
 		goto nomem;
-	task->work.key = task->kind == TASK_CHUNK ? task->work.key : cur->m.key.time;
+	task->work.key =
+		task->kind == TASK_CHUNK ? task->work.key : cur->m.key.time;
 	if (!move_events(cur, b))
 		goto nomem;
 	return push(par, task, b);
@@ -206,7 +250,7 @@ nomem:
 
 /* ---- partial results ---- */
 
-/* What went into the partial result since the last step is a stint. */
+/* A step of the plan for what went into the partial result since the last step. */
 static int end_stint(struct worker_decoder *wd)
 {
 	struct join_plan *plan = &wd->plan;
@@ -217,7 +261,9 @@ static int end_stint(struct worker_decoder *wd)
 		       sizeof(*plan->steps)))
 		return -AUX_E_NOMEM;
 	plan->steps[plan->n_steps++] = (struct join_step){
-		.key = wd->stint_key, .n_insns = wd->n_flowed, .stint = wd->stint,
+		.key = wd->stint_key,
+		.n_insns = wd->n_flowed,
+		.stint = wd->stint,
 	};
 	wd->stats.n_insns -= wd->n_flowed;
 	wd->n_flowed = 0;
@@ -227,9 +273,10 @@ static int end_stint(struct worker_decoder *wd)
 }
 
 /*
- * The merge may turn to another stream wherever the place changes, so a stint ends
- * there; not where the sink lets streams be joined in any order. What is given here
- * is all at one place: merge_deliver does so before an event that changes it.
+ * The sink of a worker's pass. The merge may turn to another stream wherever the key
+ * changes, so a stint ends there, unless the sink lets streams be joined in any
+ * order. The events of one call have one key: merge_deliver delivers what is before
+ * an event that changes it first.
  */
 static int flow_partial(void *sink, const struct flow_ctx *ctx,
 			const struct aux_flow *ev, size_t n)
@@ -243,16 +290,18 @@ static int flow_partial(void *sink, const struct flow_ctx *ctx,
 	if (!wd->in_stint)
 		wd->stint_key = wd->cur.m.key;
 	wd->in_stint = true;
-	/* merge_deliver counts what it gives before it does */
+	/* merge_deliver adds up instructions before it delivers them, so
+	 * these are all up to here */
 	wd->n_flowed = wd->stats.n_insns;
-	return par->pass->ops->partial_flow(wd->task->partial, wd->stint, ctx, ev,
-					   n);
+	return par->pass->ops->partial_flow(wd->task->partial, wd->stint, ctx,
+					    ev, n);
 }
 
 static const struct sink_ops partial_ops = { .name = "partial",
 					     .flow = flow_partial };
 
-/* A GAP is told to the observer when the stint that it ends was joined. */
+/* The observer of a worker's pass: the GAP waits until the stint that it ends was
+ * joined, so that the session reports GAPs in the order of the merge. */
 static void keep_gap(void *priv, const struct flow_ctx *ctx,
 		     const struct aux_flow *gap)
 {
@@ -269,16 +318,19 @@ static void keep_gap(void *priv, const struct flow_ctx *ctx,
 	}
 	plan->gaps[plan->n_gaps++] = (struct join_gap){ *ctx, *gap };
 	plan->steps[plan->n_steps++] = (struct join_step){
-		.key = wd->cur.m.key, .gap = (uint32_t)plan->n_gaps,
+		.key = wd->cur.m.key,
+		.gap = (uint32_t)plan->n_gaps,
 	};
 }
 
+/* What the plan, and the sink for it, is estimated to hold. */
 static uint64_t plan_bytes(const struct join_plan *plan)
 {
 	return plan->n_steps * (sizeof(*plan->steps) + STINT_BYTES) +
 	       plan->n_gaps * sizeof(*plan->gaps);
 }
 
+/* Hands over what there is of the plan; ends the stint, for none spans batches. */
 static int push_plan(struct parallel *par, struct chunk_task *task)
 {
 	struct worker_decoder *wd = task->decoder;
@@ -295,16 +347,19 @@ static int push_plan(struct parallel *par, struct chunk_task *task)
 	return push(par, task, b);
 }
 
-/* The events of one refill go into the partial result; 1: it holds enough. */
+/* The events of one refill go into the partial result. 1: put the task aside. */
 static int fill_partial(struct parallel *par, struct chunk_task *task)
 {
 	static const struct merge_key never = { UINT64_MAX, UINT64_MAX,
-						 UINT64_MAX };
+						UINT64_MAX };
 	struct worker_decoder *wd = task->decoder;
 	struct stream_cursor *cur = &wd->cur;
 	struct session_pass pass = {
-		.s = par->pass->s, .ops = &partial_ops, .sink = wd,
-		.stats = &wd->stats, .filtered = par->pass->filtered,
+		.s = par->pass->s,
+		.ops = &partial_ops,
+		.sink = wd,
+		.stats = &wd->stats,
+		.filtered = par->pass->filtered,
 		.timeless = par->pass->timeless,
 		.observer = { .on_gap = keep_gap, .priv = wd },
 	};
@@ -312,20 +367,22 @@ static int fill_partial(struct parallel *par, struct chunk_task *task)
 
 	if (rc < 0 || wd->error < 0)
 		return rc < 0 ? rc : wd->error;
-	task->work.key = task->kind == TASK_CHUNK ? task->work.key : cur->m.key.time;
+	task->work.key =
+		task->kind == TASK_CHUNK ? task->work.key : cur->m.key.time;
 	return plan_bytes(&wd->plan) >= par->max_held;
 }
 
-/* ---- jobs ---- */
+/* ---- tasks, in a worker ---- */
 
-/* An engine begins a chunk: it knows what the task says, and nothing more. */
+/* Sets the cursor to a chunk as if it had just come to it: it knows what the task
+ * says, and nothing of the chunk that the decoder had last. */
 static int begin_chunk_task(struct chunk_task *task)
 {
 	struct worker_decoder *wd = task->decoder;
 	struct stream_cursor *cur = &wd->cur;
 	struct chunk_room before = wd->joined;
 
-	/* the bytes before are the decoder's until it starts */
+	/* the chunk before is the decoder's until it starts the next one */
 	wd->joined = wd->joined_before;
 	wd->joined_before = before;
 	cur->stream = task->stream->stream;
@@ -340,7 +397,8 @@ static int begin_chunk_task(struct chunk_task *task)
 	}
 	cur->it.start = task->start;
 	if (!cur->it.chunk.data &&
-	    chunk_iter_join(&cur->it, task->piece, &cur->it.chunk, &wd->joined) < 0)
+	    chunk_iter_join(&cur->it, task->piece, &cur->it.chunk,
+			    &wd->joined) < 0)
 		return -AUX_E_NOMEM;
 	cur->m.view = task->view;
 	cur->m.key = (struct merge_key){ 0 };
@@ -366,8 +424,10 @@ static int begin_task(struct parallel *par, struct chunk_task *task)
 	return task->kind == TASK_CHUNK ? begin_chunk_task(task) : 0;
 }
 
-/* The last batch, of what is left to tell; then the engine is free. */
-static enum work_state end_work(struct parallel *par, struct chunk_task *task, int rc)
+/* The last batch: what was counted, or the rest of the plan. A chunk's decoder is
+ * idle then; a stream's stays with the task. */
+static enum work_state end_work(struct parallel *par, struct chunk_task *task,
+				int rc)
 {
 	struct worker_decoder *wd = task->decoder;
 	struct batch *b;
@@ -398,6 +458,8 @@ static enum work_state end_work(struct parallel *par, struct chunk_task *task, i
 	return WORK_DONE;
 }
 
+/* What a thread of the pool runs: begins the task, or goes on where it was put
+ * aside, up to its end or until it holds enough. */
 static enum work_state work_on_task(void *priv, struct work *w)
 {
 	struct parallel *par = priv;
@@ -408,7 +470,8 @@ static enum work_state work_on_task(void *priv, struct work *w)
 	if (rc < 0)
 		return end_work(par, task, rc);
 	while ((rc = cursor_refill(&wd->cur, &wd->stats)) > 0) {
-		rc = par->partials ? fill_partial(par, task) : push_events(par, task);
+		rc = par->partials ? fill_partial(par, task)
+				   : push_events(par, task);
 		if (rc < 0)
 			break;
 		if (rc > 0 && !w->stop) {
@@ -423,33 +486,40 @@ static enum work_state work_on_task(void *priv, struct work *w)
 }
 
 /*
- * session: streams cut into jobs, as far ahead as keeps the workers busy: the
- * earliest chunks first, and of each stream the one that is needed next.
+ * ---- cutting; all from here on runs in the session's thread ----
+ *
+ * Which task is cut next, and by work.key which one is worked on first, is the one
+ * that the merge needs first: the earliest PSB+ time over all streams.
  */
 
 static int new_partial(struct parallel *par, struct chunk_task *task)
 {
 	if (!par->partials || task->kind == TASK_GAP)
 		return 0;
-	return par->pass->ops->partial_new(&task->partial, par->pass->sink) < 0 ?
-		       -AUX_E_NOMEM : 0;
+	return par->pass->ops->partial_new(&task->partial, par->pass->sink) < 0
+		       ? -AUX_E_NOMEM
+		       : 0;
 }
 
-/* What is known of a stream of Intel PT before its first chunk. */
+/* What is known of a stream of Intel PT at a chunk, before its PSB+ was read. */
 static struct stream_view initial_view(const struct stream_cursor *cur)
 {
 	return (struct stream_view){
-		.ctx = { .session = cur->s, .stream = cur->stream->idx,
+		.ctx = { .session = cur->s,
+			 .stream = cur->stream->idx,
 			 .cpu = cur->stream->cpu },
 	};
 }
 
+/* Do the bytes at p lie in the room? */
 static bool is_in(const struct chunk_room *room, const uint8_t *p)
 {
 	return (uintptr_t)p - (uintptr_t)room->p < room->size;
 }
 
-static void fill_task(struct stream_cursor *cur, struct chunk_task *task, int step)
+/* What the iterator just found becomes the task. */
+static void fill_task(struct stream_cursor *cur, struct chunk_task *task,
+		      int step)
 {
 	struct chunk_iter *it = &cur->it;
 
@@ -461,7 +531,8 @@ static void fill_task(struct stream_cursor *cur, struct chunk_task *task, int st
 	}
 	task->chunk = it->chunk;
 	task->piece = it->piece;
-	/* the first of a run alone */
+	/* only the first chunk of a segment is joined here (it.lazy); the
+	 * others in the worker */
 	if (is_in(&it->joined, it->chunk.data)) {
 		task->joined = it->joined;
 		it->joined = (struct chunk_room){ 0 };
@@ -474,11 +545,12 @@ static void fill_task(struct stream_cursor *cur, struct chunk_task *task, int st
 	if (task->waits)
 		task->work.state = WORK_HELD;
 	else if (cur->timed)
-		cur->tasks.key_ns = aux_clock_ns(&cur->config.clock, it->start.tsc);
+		cur->tasks.key_ns =
+			aux_clock_ns(&cur->config.clock, it->start.tsc);
 	task->work.key = cur->tasks.key_ns;
 }
 
-/* The next task of a stream. */
+/* Cuts the next task off a stream and adds it to the pool. */
 static int cut_task(struct parallel *par, struct stream_cursor *cur)
 {
 	int step = chunk_iter_next(&cur->it);
@@ -509,7 +581,7 @@ static int cut_task(struct parallel *par, struct stream_cursor *cur)
 	return 0;
 }
 
-/* The stream whose next chunk is needed first. */
+/* The stream whose next chunk the merge needs first; NULL: all are cut. */
 static struct stream_cursor *next_to_cut(struct session_pass *pass)
 {
 	struct stream_cursor *best = NULL;
@@ -517,13 +589,14 @@ static struct stream_cursor *next_to_cut(struct session_pass *pass)
 	for (size_t i = 0; i < pass->n; i++) {
 		struct stream_cursor *cur = &pass->cursors[i];
 
-		if (!cur->tasks.ended && (!best || cur->tasks.key_ns < best->tasks.key_ns))
+		if (!cur->tasks.ended &&
+		    (!best || cur->tasks.key_ns < best->tasks.key_ns))
 			best = cur;
 	}
 	return best;
 }
 
-/* Cuts ahead; f: needs a task in any case. */
+/* Cuts as many tasks as may be live; cur gets one in any case. */
 static int cut_ahead(struct parallel *par, struct stream_cursor *cur)
 {
 	int rc = 0;
@@ -536,11 +609,14 @@ static int cut_ahead(struct parallel *par, struct stream_cursor *cur)
 	return rc;
 }
 
-#define AHEAD 2		/* jobs for each worker */
+/* Tasks for each worker: the one that it works on, and one that is ready when that ends
+ * before the session has cut more. */
+#define AHEAD 2
 
-/* ---- batches ---- */
+/* ---- batches, in the session ---- */
 
-/* What the engine dropped and nobody can see any more. With the lock. */
+/* Detaches what the decoder dropped and no live batch can point to. The caller holds
+ * the lock, and releases what is returned without it. */
 static struct dropped *detach_dropped(struct worker_decoder *wd)
 {
 	uint64_t oldest = wd->live ? wd->live->serial : UINT64_MAX;
@@ -606,17 +682,19 @@ static void free_task(struct parallel *par, struct chunk_task *task)
 	par->n_live--;
 }
 
-/* ---- giving ---- */
+/* ---- from task to task ---- */
 
-/* The task did not know what it begins with: again. */
-static int restart_task(struct parallel *par, struct chunk_task *task, bool joint)
+/* The guess of a resume point was wrong (see above): what the worker did is dropped,
+ * and the task is done again. */
+static int restart_task(struct parallel *par, struct chunk_task *task,
+			bool joint)
 {
 	workers_lock(par->ws);
 	atomic_store(&task->work.stop, true);
 	while (task->work.state == WORK_RUNNING)
 		workers_wait(par->ws, &task->work);
 	workers_remove(par->ws, &task->work);
-	if (task->decoder) {	/* it was put aside */
+	if (task->decoder) { /* it was put aside */
 		task->decoder->next = par->idle;
 		par->idle = task->decoder;
 		task->decoder = NULL;
@@ -640,8 +718,9 @@ static int restart_task(struct parallel *par, struct chunk_task *task, bool join
 	return 0;
 }
 
-/* The session comes to a chunk. */
-static int begin_chunk(struct parallel *par, struct stream_cursor *cur, struct chunk_task *task)
+/* The merge comes to a chunk: what its task had to guess or to wait for is known. */
+static int begin_chunk(struct parallel *par, struct stream_cursor *cur,
+		       struct chunk_task *task)
 {
 	bool joint = cur->continues;
 	int rc = 0;
@@ -661,7 +740,7 @@ static int begin_chunk(struct parallel *par, struct stream_cursor *cur, struct c
 	return rc;
 }
 
-/* The session goes on behind a task. */
+/* The merge is done with a task: the stream goes on where that ended. */
 static int end_task(struct parallel *par, struct stream_cursor *cur)
 {
 	struct chunk_task *task = cur->tasks.first;
@@ -677,7 +756,7 @@ static int end_task(struct parallel *par, struct stream_cursor *cur)
 		if (task->emitted)
 			cur->in_gap = task->in_gap;
 		cur->continues = task->chunk.flags & AUX_CHUNK_HAS_END_IP &&
-			   !cur->in_gap;
+				 !cur->in_gap;
 		cur->m.view = task->view;
 		if (merge_before(&cur->m.key, &task->key))
 			cur->m.key = task->key;
@@ -690,14 +769,15 @@ static int end_task(struct parallel *par, struct stream_cursor *cur)
 	return rc;
 }
 
-/* The next batch of the task; NULL: it is done. */
+/* Waits for the next batch of the task; NULL: it is done. Work on it goes before all
+ * else while the session waits. */
 static struct batch *wait_batch(struct parallel *par, struct chunk_task *task)
 {
 	struct work *w = &task->work;
 	struct batch *b;
 
 	workers_lock(par->ws);
-	/* a partial result is the worker's as long as it works on it */
+	/* a partial result must not be joined while a worker fills it */
 	while (w->state != WORK_DONE &&
 	       (!task->first || (par->partials && w->state == WORK_RUNNING))) {
 		if (!task->first)
@@ -725,7 +805,8 @@ static void add_stats(struct session_stats *to, const struct session_stats *st)
 	to->n_left += st->n_left;
 }
 
-static void use_batch(struct session_pass *pass, struct stream_cursor *cur, struct batch *b)
+static void use_batch(struct session_pass *pass, struct stream_cursor *cur,
+		      struct batch *b)
 {
 	cur->tasks.batch = b;
 	cur->m.buf = b->ev;
@@ -748,7 +829,7 @@ static void drop_batch(struct parallel *par, struct stream_cursor *cur)
 	cur->m.next_time = SIZE_MAX;
 }
 
-/* The next events of the task; 0: it has no more. */
+/* The next batch of the stream's first task; 0: it has no more. */
 static int next_events(struct parallel *par, struct stream_cursor *cur)
 {
 	struct chunk_task *task = cur->tasks.first;
@@ -801,29 +882,34 @@ int parallel_refill(struct session_pass *pass, struct stream_cursor *cur)
 	return 1;
 }
 
-/* Is what f has next a step of a partial result's plan? A GAP between two chunks is
- * in none, and reaches the sink as an event. */
+/* ---- delivering ---- */
+
+/* Does the first task come as a partial result? A GAP between two chunks does not,
+ * and reaches the sink as an event. */
 static bool has_plan(const struct stream_cursor *cur)
 {
 	return cur->tasks.first && cur->tasks.first->partial;
 }
 
 /*
- * A worker begins a chunk without knowing the place where the one before ended: the
- * later one holds, as where one thread does it all.
+ * The key of the next step. Keys of a stream never go back, but a worker begins a
+ * chunk without the key at which the one before ended: the later one holds, as where
+ * one thread does it all.
  */
-static struct merge_key place_of_step(const struct stream_cursor *cur)
+static struct merge_key key_of_step(const struct stream_cursor *cur)
 {
-	const struct join_step *step = &cur->tasks.batch->plan.steps[cur->m.pos];
+	const struct join_step *step =
+		&cur->tasks.batch->plan.steps[cur->m.pos];
 
 	return merge_before(&cur->m.key, &step->key) ? step->key : cur->m.key;
 }
 
 struct merge_key parallel_next_key(struct stream_cursor *cur)
 {
-	return has_plan(cur) ? place_of_step(cur) : cursor_next_key(cur);
+	return has_plan(cur) ? key_of_step(cur) : cursor_next_key(cur);
 }
 
+/* Joins a stint, or reports the GAP after it. */
 static int join_step(struct session_pass *pass, struct stream_cursor *cur)
 {
 	const struct join_plan *plan = &cur->tasks.batch->plan;
@@ -836,7 +922,8 @@ static int join_step(struct session_pass *pass, struct stream_cursor *cur)
 		merge_report_gap(pass, &gap->ctx, &gap->ev);
 		return 0;
 	}
-	rc = pass->ops->partial_join(pass->sink, cur->tasks.first->partial, step->stint);
+	rc = pass->ops->partial_join(pass->sink, cur->tasks.first->partial,
+				     step->stint);
 	if (rc < 0)
 		return rc;
 	pass->enough = rc > 0;
@@ -845,15 +932,16 @@ static int join_step(struct session_pass *pass, struct stream_cursor *cur)
 }
 
 int parallel_deliver(struct session_pass *pass, struct stream_cursor *cur,
-		      const struct merge_key *limit, bool or_at)
+		     const struct merge_key *limit, bool or_at)
 {
 	struct merge_key at;
 	int rc = 0;
 
 	if (!has_plan(cur))
 		return merge_deliver(pass, cur, limit, or_at);
-	for (; rc == 0 && cur->m.pos < cur->m.n && !pass->enough; cur->m.pos++) {
-		at = place_of_step(cur);
+	for (; rc == 0 && cur->m.pos < cur->m.n && !pass->enough;
+	     cur->m.pos++) {
+		at = key_of_step(cur);
 		if (merge_before(&cur->m.key, &at) &&
 		    merge_must_wait(&at, limit, or_at))
 			return 0;
@@ -865,8 +953,9 @@ int parallel_deliver(struct session_pass *pass, struct stream_cursor *cur,
 
 /* ---- from open to close ---- */
 
-/* A source is one task, with an engine of its own. */
-static int add_stream(struct parallel *par, struct stream_cursor *cur, struct aux_diag *diag)
+/* A CoreSight source is one task, with a decoder of its own. */
+static int add_stream(struct parallel *par, struct stream_cursor *cur,
+		      struct aux_diag *diag)
 {
 	struct chunk_task *task = calloc(1, sizeof(*task));
 	int rc;
@@ -908,7 +997,8 @@ static int open_cursors(struct session_pass *pass, struct aux_diag *diag)
 	return rc;
 }
 
-/* Does the sink take partial results, with the options that it has? */
+/* Does the sink take partial results, with the options that it has? Only making one
+ * tells. */
 static bool takes_partials(const struct session_pass *pass)
 {
 	void *partial;
@@ -921,7 +1011,7 @@ static bool takes_partials(const struct session_pass *pass)
 }
 
 int parallel_open(struct session_pass *pass, unsigned n_threads,
-		      struct aux_diag *diag)
+		  struct aux_diag *diag)
 {
 	struct parallel *par = calloc(1, sizeof(*par));
 	uint64_t max = pass->s->config.max_memory;
@@ -944,7 +1034,8 @@ int parallel_open(struct session_pass *pass, unsigned n_threads,
 	workers_lock(par->ws);
 	for (size_t i = 0; i < pass->n; i++)
 		if (pass->cursors[i].tasks.first)
-			workers_add(par->ws, &pass->cursors[i].tasks.first->work);
+			workers_add(par->ws,
+				    &pass->cursors[i].tasks.first->work);
 	workers_unlock(par->ws);
 	return 0;
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * session: where each stream begins and ends for what was asked: a time, or chunks
- * by number. Outside of it nothing is decoded, and of the file little is read.
+ * seek: where each stream begins and ends for what was asked: a time, or chunks by
+ * number. Outside that nothing is decoded, and little of the file is read.
  *
  * In Intel PT the PSB+ at a cut tells its time, and where the cuts are does not
- * depend on what is before them: a binary search finds the first. That needs times
- * that never go back; where they do (a recording repeated or merged), all is
- * decoded and the filter alone decides. CoreSight goes by its AUX records. Times
- * inside of a chunk may be estimates that run ahead of those of the next, so one
- * begins some time and a chunk early.
+ * depend on what is before them (chunk_iter_find): a binary search over cells finds
+ * the first one. That needs times that never go back; where they do (a recording
+ * repeated or merged) all is decoded and the filter alone decides. CoreSight goes by
+ * its AUX records. Times inside a chunk may be estimates that run ahead of those of
+ * the next, so decoding begins MARGIN_NS and two cells early: the filter drops the
+ * surplus, and the flow is the same as without seeking.
  */
 #include <stdlib.h>
 
@@ -58,7 +59,7 @@ static void close_search(struct search *se)
 	free(se->before);
 }
 
-/* The run of a cell that there is. */
+/* The segment that has a cell; the cell is below se->n. */
 static size_t find_run(const struct search *se, uint64_t cell)
 {
 	size_t lo = 0, hi = se->it.q->n_runs;
@@ -74,7 +75,8 @@ static size_t find_run(const struct search *se, uint64_t cell)
 	return lo;
 }
 
-/* The first place from a cell on that tells its time. 0: there is none. */
+/* The first cut from a cell on with a time. 1, or 0: there is none; -AUX_E_UNSUPPORTED:
+ * TRIES in a row had none. */
 static int find_dated(struct search *se, uint64_t cell, struct dated *d)
 {
 	for (unsigned i = 0; cell < se->n; i++) {
@@ -99,7 +101,7 @@ static int find_dated(struct search *se, uint64_t cell, struct dated *d)
 	return 0;
 }
 
-/* Do the AUX records tell times that go back? */
+/* Do the times of the AUX records go back? */
 static bool marks_go_back(const struct queue *q)
 {
 	uint64_t last = 0;
@@ -113,7 +115,7 @@ static bool marks_go_back(const struct queue *q)
 	return false;
 }
 
-/* -AUX_E_UNSUPPORTED: a stream whose times go back, or are not told. */
+/* -AUX_E_UNSUPPORTED: times go back, or are unknown, as PROBES of them show. */
 static int check_order(struct search *se)
 {
 	uint64_t last = 0, step = se->n / PROBES ? se->n / PROBES : 1;
@@ -133,7 +135,7 @@ static int check_order(struct search *se)
 	return 0;
 }
 
-/* The first cell at whose place it is as late as ns; all: none is. */
+/* Binary search for the first cell whose cut is at ns or later; se->n: there is none. */
 static int find_time(struct search *se, uint64_t ns, uint64_t *cell)
 {
 	uint64_t lo = 0, hi = se->n, mid;
@@ -155,9 +157,9 @@ static int find_time(struct search *se, uint64_t ns, uint64_t *cell)
 }
 
 /*
- * Back to where a decoder that comes from the start begins a chunk too: it does
- * behind a cell whose place is in it. With cells of less than some PSBs there may
- * be none near; only times that are estimated differ then.
+ * Back to a cell at which a decoder that comes from the start begins a chunk too: it
+ * does after a cell that contains its own cut. With cells of few PSBs there may be none
+ * near; then only estimated times may differ.
  */
 static int meet_grid(struct search *se, uint64_t *cell)
 {
@@ -185,7 +187,7 @@ static int meet_grid(struct search *se, uint64_t *cell)
 	return 0;
 }
 
-/* Leaves the span as it is where nothing is saved. */
+/* Narrows the span to a time; leaves it as it is where the times do not allow that. */
 static int seek_time(struct search *se, uint64_t from, uint64_t to,
 		     struct chunk_span *span)
 {
@@ -212,7 +214,7 @@ static int seek_time(struct search *se, uint64_t from, uint64_t to,
 	return rc == -AUX_E_UNSUPPORTED || rc > 0 ? 0 : rc;
 }
 
-/* Chunks by number, and what is between them. */
+/* Chunks by number, with the gaps between them. */
 static int seek_chunks(struct search *se, uint64_t from, uint64_t to,
 		       struct chunk_span *span)
 {
@@ -254,7 +256,7 @@ static const struct aux_mark *mark_of(const struct queue *q, size_t run)
 	return q->runs[run].mark ? &q->marks[q->runs[run].mark - 1] : NULL;
 }
 
-/* Whole runs; two early, for a record with no time has that of the one before. */
+/* Whole segments; two early, for a record without a time has that of the one before. */
 static void seek_records(const struct queue *q, uint64_t from, uint64_t to,
 			 struct chunk_span *span)
 {
@@ -301,6 +303,7 @@ static void seek_source(struct session *s, const struct stream *st,
 
 /* ---- all ---- */
 
+/* Is there anything to seek for? */
 static bool is_asked(const struct session_config *c)
 {
 	return c->chunks || (!c->no_seek && (c->time_from ||
@@ -358,7 +361,7 @@ uint64_t session_span_bytes(const struct session *s, size_t i)
 
 /* ---- the end of the recording ---- */
 
-/* The last TSC of the trace, in ns; 0: there is none. */
+/* The last TSC of a segment, in ns; 0: there is none. Looks at ever more of its end. */
 static uint64_t find_end(struct search *se, const struct run *run)
 {
 	uint64_t len = run->end - run->offset, n = TAIL / 2, first, last, at;

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* session: opening a recording and everything that is built from it once. */
+/*
+ * session: opening a recording, and everything that is built from it once: the
+ * timeline of the side-band, the view of the code, the streams of trace. All of it is
+ * finished before the first chunk is decoded, and only read from then on, so that any
+ * thread may decode any chunk in any order.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +20,7 @@ static int keep_string(char **copy, const char *s)
 	return s && !*copy ? -AUX_E_NOMEM : 0;
 }
 
+/* A stream of all the bytes that an AUX queue has. */
 static struct stream stream_of(const struct queue *q)
 {
 	return (struct stream){
@@ -24,6 +30,8 @@ static struct stream stream_of(const struct queue *q)
 	};
 }
 
+/* What is decoded alone: of Intel PT an AUX stream, of CoreSight each trace ID in one
+ * (raw: each CPU), for the sources of an ETR write into one buffer. */
 static int make_streams(struct session *s)
 {
 	struct chunks *c = &s->chunks;
@@ -49,7 +57,8 @@ static int make_streams(struct session *s)
 	return 0;
 }
 
-/* perf may have put the kernel's memory beside the records. */
+/* The code view. A directory that `perf record --kcore` made has a copy of the kernel's
+ * memory beside the records. */
 static int open_code(struct session *s, const struct session_config *config,
 		     struct aux_diag *diag)
 {
@@ -65,6 +74,8 @@ static int open_code(struct session *s, const struct session_config *config,
 	return rc;
 }
 
+/* In the order in which one needs the other: records, who ran, code, trace, losses. On
+ * an error session_close frees what there is. */
 static int open_parts(struct session *s, const struct session_config *config,
 		      struct aux_diag *diag)
 {
