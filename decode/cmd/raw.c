@@ -44,18 +44,18 @@ static const char *raw_gap_text(uint8_t cause)
 	return "trace is missing";
 }
 
-static void print_run(struct packets *p, const struct queue *q,
-		      const struct run *run)
+static void print_segment(struct packets *p, const struct queue *q,
+		      const struct segment *segment)
 {
-	uint64_t at = run->offset;
+	uint64_t at = segment->offset;
 
-	for (size_t i = run->piece; i < q->n_pieces && at < run->end; i++) {
+	for (size_t i = segment->piece; i < q->n_pieces && at < segment->end; i++) {
 		const struct piece *piece = &q->pieces[i];
 		uint64_t skip = at - piece->offset;
 		uint64_t n = piece->len - skip;
 
-		if (n > run->end - at)
-			n = run->end - at;
+		if (n > segment->end - at)
+			n = segment->end - at;
 		packets_feed(p, piece->data + skip, n, at);
 		at += n;
 		if (packets_full(p))
@@ -73,24 +73,24 @@ static unsigned print_queue(struct packets *p, const struct queue *q)
 			      " bytes in %zu pieces\n", q->idx, q->cpu, q->tid,
 		      q->n_bytes, q->n_pieces);
 	packets_restart(p, 0);
-	for (size_t i = 0; i < q->n_runs && !packets_full(p); i++) {
-		const struct run *run = &q->runs[i];
+	for (size_t i = 0; i < q->n_segments && !packets_full(p); i++) {
+		const struct segment *segment = &q->segments[i];
 
-		if (!run->gap) {
+		if (!segment->gap) {
 			skipped = p->n_skipped;
-			print_run(p, q, run);
+			print_segment(p, q, segment);
 			/* A snapshot starts anywhere: nothing was lost. */
-			if (run->fresh && p->synced)
+			if (segment->fresh && p->synced)
 				p->n_skipped = skipped;
 			continue;
 		}
 		bad = p->n_bad;
-		packets_restart(p, run->end);
-		if (run->gap == GAP_SNAPSHOT)	/* it ends anywhere, too */
+		packets_restart(p, segment->end);
+		if (segment->gap == GAP_SNAPSHOT)	/* it ends anywhere, too */
 			p->n_bad = bad;
-		gaps += run->gap != GAP_SNAPSHOT;
+		gaps += segment->gap != GAP_SNAPSHOT;
 		outbuf_printf(p->out, "# gap at %#" PRIx64 ": %s\n",
-			      run->offset, raw_gap_text(run->gap));
+			      segment->offset, raw_gap_text(segment->gap));
 	}
 	packets_finish(p);
 	return gaps;

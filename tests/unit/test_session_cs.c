@@ -277,16 +277,16 @@ static void test_long(void)
 				       .meta = &meta };
 	struct cs_bytes f = { .n = 0 };
 	struct piece piece = { .offset = 0x100, .data = f.b };
-	struct run run = { .offset = 0x100, .ids = { 1 << 0x10 } };
-	struct queue q = { .pieces = &piece, .n_pieces = 1, .runs = &run,
-			   .n_runs = 1 };
+	struct segment segment = { .offset = 0x100, .ids = { 1 << 0x10 } };
+	struct queue q = { .pieces = &piece, .n_pieces = 1, .segments = &segment,
+			   .n_segments = 1 };
 	struct chunk_iter it;
 
 	cs_frame(&f, 0x10, "abcdefghijklmnopqrstuvwxyzabcd", 30);
 	for (unsigned i = 1; i < 3; i++)	/* no id: the one before */
 		f.b[16 * i] = 'x';
 	piece.len = f.n;
-	run.end = 0x100 + f.n;
+	segment.end = 0x100 + f.n;
 	chunk_iter_init(&it, &q, AUX_TRACE_CS_ETM, 0);
 	chunk_iter_pick(&it, &source);
 	it.part_max = 32;

@@ -326,9 +326,9 @@ static void bounded_chunks(void)
 {
 	uint8_t *p = calloc(1, LONG);
 	struct piece piece = { .data = p, .len = LONG };
-	struct run run = { .end = LONG };
-	struct queue q = { .pieces = &piece, .n_pieces = 1, .runs = &run,
-			   .n_runs = 1 };
+	struct segment segment = { .end = LONG };
+	struct queue q = { .pieces = &piece, .n_pieces = 1, .segments = &segment,
+			   .n_segments = 1 };
 	struct chunk_iter it;
 	uint64_t max = 0, sum = 0;
 	unsigned gaps = 0;

@@ -162,16 +162,16 @@ static void sizes(const struct queue *one, const struct queue *many)
 int main(void)
 {
 	struct piece pieces[40], whole;
-	struct run run = { 0 };
-	struct queue one = { .pieces = &whole, .n_pieces = 1, .runs = &run,
-			     .n_runs = 1 };
-	struct queue many = { .pieces = pieces, .n_pieces = 40, .runs = &run,
-			      .n_runs = 1 };
+	struct segment segment = { 0 };
+	struct queue one = { .pieces = &whole, .n_pieces = 1, .segments = &segment,
+			     .n_segments = 1 };
+	struct queue many = { .pieces = pieces, .n_pieces = 40, .segments = &segment,
+			      .n_segments = 1 };
 	size_t part;
 
 	make_bytes();
 	part = n_bytes / 40;
-	run.end = n_bytes;
+	segment.end = n_bytes;
 	whole = (struct piece){ .data = bytes, .len = n_bytes };
 	for (size_t i = 0; i < 40; i++)
 		pieces[i] = (struct piece){

@@ -80,7 +80,8 @@ static void read_pt(struct session *s)
 		uint64_t mask = p[AUX_PT_MTC_FREQ_BITS];
 
 		pt->mtc_period = (uint32_t)((pt->attr_config & mask) >>
-					    __builtin_ctzll(mask)) & 15;
+					    __builtin_ctzll(mask)) &
+				 15;
 	}
 	if (n > AUX_PT_TSC_CTC_D) {
 		pt->tsc_ctc_ratio_n = (uint32_t)p[AUX_PT_TSC_CTC_N];
@@ -88,8 +89,7 @@ static void read_pt(struct session *s)
 	}
 	if (n > AUX_PT_MAX_NONTURBO_RATIO &&
 	    p[AUX_PT_MAX_NONTURBO_RATIO] <= UINT8_MAX)
-		pt->max_nonturbo_ratio =
-			(uint32_t)p[AUX_PT_MAX_NONTURBO_RATIO];
+		pt->max_nonturbo_ratio = (uint32_t)p[AUX_PT_MAX_NONTURBO_RATIO];
 }
 
 void session_find_config(struct session *s)
@@ -108,10 +108,12 @@ void session_find_config(struct session *s)
 bool session_has_context(const struct aux_etm_config *etm)
 {
 	switch (etm->arch) {
-	case AUX_ETM_V4: case AUX_ETM_ETE:	/* TRCCONFIGR: CID,
+	case AUX_ETM_V4:
+	case AUX_ETM_ETE: /* TRCCONFIGR: CID,
 					 * VMID, VMIDOPT */
 		return etm->trcconfigr & 0x80c0;
-	case AUX_ETM_V3: case AUX_ETM_PTM:	/* ETMCR.ContextIDsize */
+	case AUX_ETM_V3:
+	case AUX_ETM_PTM: /* ETMCR.ContextIDsize */
 		return etm->etmcr & 0xc000;
 	}
 	return false;
@@ -120,9 +122,11 @@ bool session_has_context(const struct aux_etm_config *etm)
 bool session_has_timestamps(const struct aux_etm_config *etm)
 {
 	switch (etm->arch) {
-	case AUX_ETM_V4: case AUX_ETM_ETE:	/* TRCCONFIGR.TS */
+	case AUX_ETM_V4:
+	case AUX_ETM_ETE: /* TRCCONFIGR.TS */
 		return etm->trcconfigr >> 11 & 1;
-	case AUX_ETM_V3: case AUX_ETM_PTM:	/* ETMCR.TimestampEn */
+	case AUX_ETM_V3:
+	case AUX_ETM_PTM: /* ETMCR.TimestampEn */
 		return etm->etmcr >> 28 & 1;
 	}
 	return true;

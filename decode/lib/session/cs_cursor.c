@@ -23,7 +23,7 @@
  * time, its thread. A CONTEXT in the trace goes before both, for it is exact.
  */
 
-#define SWITCHES_MAX 256	/* looked at for the start of a thread */
+#define SWITCHES_MAX 256 /* looked at for the start of a thread */
 
 /* The time for which the side-band is asked; UINT64_MAX: the end of the recording. */
 static uint64_t time_of_lookup(const struct stream_cursor *cur,
@@ -204,12 +204,13 @@ void view_handle_context(struct stream_cursor *cur, struct stream_view *v,
 static void begin_record(struct stream_cursor *cur, struct stream_view *v)
 {
 	const struct queue *q = cur->it.q;
-	const struct run *run = cur->it.now;
-	const struct aux_mark *m = run->mark ? &q->marks[run->mark - 1] : NULL;
-	uint64_t before = run->mark > 1 ? m[-1].time : 0;
+	const struct segment *segment = cur->it.now;
+	const struct aux_mark *m =
+		segment->mark ? &q->marks[segment->mark - 1] : NULL;
+	uint64_t before = segment->mark > 1 ? m[-1].time : 0;
 
 	v->has_context = v->dated = false;
-	v->run = run;
+	v->segment = segment;
 	v->mark = m;
 	if (m && m->time)
 		v->record_ns = m->time;

@@ -555,7 +555,7 @@ int cursor_refill(struct stream_cursor *cur, struct session_stats *stats)
 		if (rc < 0)
 			return rc;
 		if (cur->source && cur->it.now &&
-		    (rc == CHUNK_DATA || cur->it.now != cur->m.view.run))
+		    (rc == CHUNK_DATA || cur->it.now != cur->m.view.segment))
 			cs_begin_chunk(cur);
 		if (rc == CHUNK_GAP) {
 			cur->m.buf[cur->m.n++] = cur->it.gap;

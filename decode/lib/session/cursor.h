@@ -54,7 +54,7 @@ struct stream_view {
 	struct flow_ctx ctx;
 	uint64_t until;		/* ns; until then ctx's thread and space hold */
 	/* CoreSight: */
-	const struct run *run;	/* the segment, of one AUX record */
+	const struct segment *segment;	/* of one AUX record */
 	const struct aux_mark *mark;	/* that record; NULL: there is none */
 	uint64_t record_ns;	/* of the last record with a time */
 	bool dated;		/* there was a TIME since the record began */

@@ -317,8 +317,8 @@ int walk_once(struct walk *w, const struct space *space,
 				      .last = ev->range.last,
 				      .n = ev->n,
 				      .mode = ev->flags & AUX_FLOW_MODE_MASK,
-				      .last_size = ev->flags &
-						   AUX_FLOW_SIZE_MASK,
+				      .last_size =
+					      ev->flags & AUX_FLOW_SIZE_MASK,
 				      .no_code = single && !have };
 	err = is_sound(ev) ? walk_range(w, space, ev) : -AUX_E_FORMAT;
 	range->off = w->off;

@@ -7,7 +7,7 @@
  * depend on what is before them (chunk_iter_find): a binary search over cells finds
  * the first one. That needs times that never go back; where they do (a recording
  * repeated or merged) all is decoded and the filter alone decides. CoreSight goes by
- * its AUX records. Times inside a chunk may be estimates that run ahead of those of
+ * its AUX records. Times inside a chunk may be estimates that segment ahead of those of
  * the next, so decoding begins MARGIN_NS and two cells early: the filter drops the
  * surplus, and the flow is the same as without seeking.
  */
@@ -18,16 +18,16 @@
 #include "decode/lib/session/impl.h"
 
 #define MARGIN_NS 50000
-#define PROBES 32	/* to see whether times go back */
-#define TRIES 64	/* cuts in a row that tell no time */
-#define TAIL ((uint64_t)64 << 10)	/* looked at for the last time, at first */
-#define TAIL_MAX ((uint64_t)64 << 20)
+#define PROBES	  32 /* to see whether times go back */
+#define TRIES	  64 /* cuts in a row that tell no time */
+#define TAIL	  ((uint64_t)64 << 10) /* looked at for the last time, at first */
+#define TAIL_MAX  ((uint64_t)64 << 20)
 
 struct search {
 	struct chunk_iter it;
 	const struct aux_clock *clock;
-	uint64_t *before;	/* cells before each run, and of all */
-	uint64_t n;		/* cells */
+	uint64_t *before; /* cells before each segment, and of all */
+	uint64_t n; /* cells */
 };
 
 struct dated {
@@ -42,14 +42,14 @@ static int open_search(struct search *se, struct session *s,
 
 	*se = (struct search){ .clock = &s->dec_config.clock };
 	chunk_iter_init(&se->it, q, s->chunks.trace_type, s->config.chunk_min);
-	se->before = calloc(q->n_runs + 1, sizeof(*se->before));
+	se->before = calloc(q->n_segments + 1, sizeof(*se->before));
 	if (!se->before)
 		return -AUX_E_NOMEM;
-	for (size_t i = 0; i < q->n_runs; i++) {
+	for (size_t i = 0; i < q->n_segments; i++) {
 		se->before[i] = se->n;
-		se->n += chunk_iter_cells(&se->it, &q->runs[i]);
+		se->n += chunk_iter_cells(&se->it, &q->segments[i]);
 	}
-	se->before[q->n_runs] = se->n;
+	se->before[q->n_segments] = se->n;
 	return 0;
 }
 
@@ -60,11 +60,11 @@ static void close_search(struct search *se)
 }
 
 /* The segment that has a cell; the cell is below se->n. */
-static size_t find_run(const struct search *se, uint64_t cell)
+static size_t find_segment(const struct search *se, uint64_t cell)
 {
-	size_t lo = 0, hi = se->it.q->n_runs;
+	size_t lo = 0, hi = se->it.q->n_segments;
 
-	while (lo + 1 < hi) {	/* the last with so few before it */
+	while (lo + 1 < hi) { /* the last with so few before it */
 		size_t mid = lo + (hi - lo) / 2;
 
 		if (se->before[mid] <= cell)
@@ -80,9 +80,9 @@ static size_t find_run(const struct search *se, uint64_t cell)
 static int find_dated(struct search *se, uint64_t cell, struct dated *d)
 {
 	for (unsigned i = 0; cell < se->n; i++) {
-		size_t run = find_run(se, cell);
-		int rc = chunk_iter_find(&se->it, run, cell - se->before[run],
-					 &d->place);
+		size_t segment = find_segment(se, cell);
+		int rc = chunk_iter_find(&se->it, segment,
+					 cell - se->before[segment], &d->place);
 
 		if (rc < 0)
 			return rc;
@@ -92,11 +92,12 @@ static int find_dated(struct search *se, uint64_t cell, struct dated *d)
 		}
 		if (i == TRIES)
 			return -AUX_E_UNSUPPORTED;
-		cell = se->before[run + 1];
+		cell = se->before[segment + 1];
 		if (rc)
-			cell = se->before[run] + 1 +
+			cell = se->before[segment] + 1 +
 			       (d->place.cut.at -
-				se->it.q->runs[run].offset) / se->it.chunk_min;
+				se->it.q->segments[segment].offset) /
+				       se->it.chunk_min;
 	}
 	return 0;
 }
@@ -167,17 +168,18 @@ static int meet_grid(struct search *se, uint64_t *cell)
 	uint64_t at = *cell;
 
 	for (unsigned i = 0; at && i < TRIES; i++, at--) {
-		size_t run = find_run(se, at);
-		const struct run *r = &se->it.q->runs[run];
-		uint64_t k = at - se->before[run];
+		size_t segment = find_segment(se, at);
+		const struct segment *r = &se->it.q->segments[segment];
+		uint64_t k = at - se->before[segment];
 		int rc = 1;
 
 		if (k > 1)
-			rc = chunk_iter_find(&se->it, run, k - 1, &place);
+			rc = chunk_iter_find(&se->it, segment, k - 1, &place);
 		if (rc < 0)
 			return rc;
-		if (k < 2 || (rc && (place.cut.at - r->offset) /
-					    se->it.chunk_min == k - 1)) {
+		if (k < 2 ||
+		    (rc &&
+		     (place.cut.at - r->offset) / se->it.chunk_min == k - 1)) {
 			*cell = at;
 			return 0;
 		}
@@ -222,38 +224,41 @@ static int seek_chunks(struct search *se, uint64_t from, uint64_t to,
 	uint64_t last = to < se->n ? to : se->n - 1;
 	int rc = 0;
 
-	*span = (struct chunk_span){ .first = { .run = q->n_runs },
-				     .end = { .run = SIZE_MAX } };
+	*span = (struct chunk_span){ .first = { .segment = q->n_segments },
+				     .end = { .segment = SIZE_MAX } };
 	while (!rc && from <= to && from < se->n) {
-		size_t run = find_run(se, from);
+		size_t segment = find_segment(se, from);
 
-		rc = chunk_iter_find(&se->it, run, from - se->before[run],
-				     &span->first);
-		from = se->before[run + 1];	/* it has no more cuts */
+		rc = chunk_iter_find(&se->it, segment,
+				     from - se->before[segment], &span->first);
+		from = se->before[segment + 1]; /* it has no more cuts */
 	}
 	if (rc <= 0) {
-		span->first = (struct chunk_place){ .run = q->n_runs };
+		span->first = (struct chunk_place){ .segment = q->n_segments };
 		return rc;
 	}
-	span->end.run = find_run(se, last);
+	span->end.segment = find_segment(se, last);
 	rc = 0;
-	if (last + 1 < se->before[span->end.run + 1])
-		rc = chunk_iter_find(&se->it, span->end.run,
-				     last + 1 - se->before[span->end.run],
+	if (last + 1 < se->before[span->end.segment + 1])
+		rc = chunk_iter_find(&se->it, span->end.segment,
+				     last + 1 - se->before[span->end.segment],
 				     &span->end);
 	if (!rc)
 		span->end = (struct chunk_place){
-			.run = find_run(se, last),
-			.cut = { .at = q->runs[find_run(se, last)].end },
+			.segment = find_segment(se, last),
+			.cut = { .at = q->segments[find_segment(se, last)]
+					       .end },
 		};
 	return rc < 0 ? rc : 0;
 }
 
 /* ---- CoreSight ---- */
 
-static const struct aux_mark *mark_of(const struct queue *q, size_t run)
+static const struct aux_mark *mark_of(const struct queue *q, size_t segment)
 {
-	return q->runs[run].mark ? &q->marks[q->runs[run].mark - 1] : NULL;
+	return q->segments[segment].mark
+		       ? &q->marks[q->segments[segment].mark - 1]
+		       : NULL;
 }
 
 /* Whole segments; two early, for a record without a time has that of the one before. */
@@ -264,22 +269,22 @@ static void seek_records(const struct queue *q, uint64_t from, uint64_t to,
 
 	if (marks_go_back(q))
 		return;
-	for (i = 0; i < q->n_runs; i++) {
+	for (i = 0; i < q->n_segments; i++) {
 		const struct aux_mark *m = mark_of(q, i);
 
-		if (q->runs[i].gap)
+		if (q->segments[i].gap)
 			continue;
 		if (!m || !m->time || m->time + MARGIN_NS >= from)
 			break;
 		last[0] = last[1];
 		last[1] = i;
 	}
-	span->first.run = last[0];
-	for (; i < q->n_runs && to < UINT64_MAX - MARGIN_NS; i++) {
+	span->first.segment = last[0];
+	for (; i < q->n_segments && to < UINT64_MAX - MARGIN_NS; i++) {
 		const struct aux_mark *m = mark_of(q, i);
 
 		if (m > q->marks && m[-1].time > to + MARGIN_NS) {
-			span->end.run = i;
+			span->end.segment = i;
 			return;
 		}
 	}
@@ -295,10 +300,11 @@ static void seek_source(struct session *s, const struct stream *st,
 		seek_records(st->q, c->time_from, c->time_to, span);
 		return;
 	}
-	span->first.run = c->chunk_from < n ? find_run(se, c->chunk_from) :
-					      st->q->n_runs;
+	span->first.segment = c->chunk_from < n
+				      ? find_segment(se, c->chunk_from)
+				      : st->q->n_segments;
 	if (c->chunk_to < n)
-		span->end.run = find_run(se, c->chunk_to) + 1;
+		span->end.segment = find_segment(se, c->chunk_to) + 1;
 }
 
 /* ---- all ---- */
@@ -306,8 +312,8 @@ static void seek_source(struct session *s, const struct stream *st,
 /* Is there anything to seek for? */
 static bool is_asked(const struct session_config *c)
 {
-	return c->chunks || (!c->no_seek && (c->time_from ||
-					     c->time_to != UINT64_MAX));
+	return c->chunks ||
+	       (!c->no_seek && (c->time_from || c->time_to != UINT64_MAX));
 }
 
 int session_seek(struct session *s, size_t i)
@@ -318,7 +324,7 @@ int session_seek(struct session *s, size_t i)
 	struct search se;
 	int rc;
 
-	*span = (struct chunk_span){ .end = { .run = SIZE_MAX } };
+	*span = (struct chunk_span){ .end = { .segment = SIZE_MAX } };
 	if (!is_asked(c))
 		return 0;
 	rc = open_search(&se, s, st);
@@ -339,22 +345,23 @@ uint64_t session_span_bytes(const struct session *s, size_t i)
 	const struct chunk_span *span = &s->spans[i];
 	uint64_t all = 0, n = 0, from, to;
 
-	for (size_t k = 0; k < st->q->n_runs; k++) {
-		const struct run *run = &st->q->runs[k];
+	for (size_t k = 0; k < st->q->n_segments; k++) {
+		const struct segment *segment = &st->q->segments[k];
 
-		if (run->gap)
+		if (segment->gap)
 			continue;
-		all += run->end - run->offset;
-		if (k < span->first.run || k > span->end.run)
+		all += segment->end - segment->offset;
+		if (k < span->first.segment || k > span->end.segment)
 			continue;
-		from = k == span->first.run && span->first.cut.at ?
-			       span->first.cut.at : run->offset;
-		to = k == span->end.run ? span->end.cut.at : run->end;
+		from = k == span->first.segment && span->first.cut.at
+			       ? span->first.cut.at
+			       : segment->offset;
+		to = k == span->end.segment ? span->end.cut.at : segment->end;
 		n += to > from ? to - from : 0;
 	}
 	if (!st->source || !all)
 		return n;
-	/* the runs are of all sources */
+	/* the segments are of all sources */
 	return (uint64_t)((double)st->source->n_bytes * (double)n /
 			  (double)all);
 }
@@ -362,14 +369,15 @@ uint64_t session_span_bytes(const struct session *s, size_t i)
 /* ---- the end of the recording ---- */
 
 /* The last TSC of a segment, in ns; 0: there is none. Looks at ever more of its end. */
-static uint64_t find_end(struct search *se, const struct run *run)
+static uint64_t find_end(struct search *se, const struct segment *segment)
 {
-	uint64_t len = run->end - run->offset, n = TAIL / 2, first, last, at;
+	uint64_t len = segment->end - segment->offset, n = TAIL / 2, first,
+		 last, at;
 
 	do {
 		n = n < len / 2 ? 2 * n : len;
-		at = run->end - n;
-		se->it.piece = run->piece;
+		at = segment->end - n;
+		se->it.piece = segment->piece;
 		if (chunk_iter_bytes(&se->it, at, n) < 0)
 			return 0;
 		if (chunks_tsc_span(se->it.chunk.data, se->it.chunk.data + n,
@@ -387,10 +395,11 @@ static int find_stream_end(struct session *s, const struct stream *st,
 	uint64_t ns = 0;
 	int rc = open_search(&se, s, st);
 
-	for (size_t k = q->n_runs; rc == 0 && k-- && !ns && s->timed &&
-				   s->chunks.trace_type == AUX_TRACE_INTEL_PT;)
-		if (!q->runs[k].gap)
-			ns = find_end(&se, &q->runs[k]);
+	for (size_t k = q->n_segments;
+	     rc == 0 && k-- && !ns && s->timed &&
+	     s->chunks.trace_type == AUX_TRACE_INTEL_PT;)
+		if (!q->segments[k].gap)
+			ns = find_end(&se, &q->segments[k]);
 	for (size_t k = 0; k < q->n_marks; k++)
 		if (q->marks[k].time > ns)
 			ns = q->marks[k].time;

@@ -45,7 +45,7 @@ static int make_streams(struct session *s)
 	if (!s->streams || !s->spans)
 		return -AUX_E_NOMEM;
 	for (size_t i = 0; i < s->n_streams; i++) {
-		s->spans[i].end.run = SIZE_MAX;	/* all */
+		s->spans[i].end.segment = SIZE_MAX;	/* all */
 		if (!cs) {
 			s->streams[i] = stream_of(&c->queues[i]);
 			continue;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * chunk_iter: the runs of a queue, in chunks of bounded size.
+ * chunk_iter: the segments of a queue, in chunks of bounded size.
  *
- * A long run of Intel PT is cut at the first seam (seam.c) behind each
- * multiple of chunk_min from where the run starts: where, depends on the run
+ * A long segment of Intel PT is cut at the first seam (seam.c) behind each
+ * multiple of chunk_min from where the segment starts: where, depends on the segment
  * alone, not on where one begins. The chunk before it ends at the IP of that
  * PSB+. Bytes of several pieces are put together, so no more than a chunk and a
  * little is ever copied.
@@ -16,14 +16,14 @@
 #include "decode/lib/trace/gap.h"
 
 /*
- * chunks: CoreSight: the bytes of one source, run by run.
+ * chunks: CoreSight: the bytes of one source, segment by segment.
  *
- * A chunk is what a run has of the source; at a barrier inside of a run it ends
+ * A chunk is what a segment has of the source; at a barrier inside of a segment it ends
  * and the next one begins, with a gap in between. Gaps of the queue are gaps of
  * each source. What is nobody's the queue's first source tells.
  */
 
-#define NOBODY 0xfe	/* is not in any frame */
+#define NOBODY	 0xfe /* is not in any frame */
 #define PART_MAX ((uint64_t)1 << 30)
 
 void chunk_iter_pick(struct chunk_iter *it, const struct chunk_source *source)
@@ -34,26 +34,27 @@ void chunk_iter_pick(struct chunk_iter *it, const struct chunk_source *source)
 	etmframe_pick_init(&it->pick, source->id ? source->id : NOBODY);
 }
 
-static bool is_in(const struct chunk_iter *it, const struct run *run)
+static bool is_in(const struct chunk_iter *it, const struct segment *segment)
 {
 	const struct chunk_source *s = it->source;
 
-	if (run->raw != s->raw)
+	if (segment->raw != s->raw)
 		return false;
 	if (s->raw)
-		return chunks_raw_cpu(it->q, run) == s->cpu;
-	/* nobody's bytes are in a run of any ids */
-	return s->first || run->ids[s->id / 64] >> s->id % 64 & 1;
+		return chunks_raw_cpu(it->q, segment) == s->cpu;
+	/* nobody's bytes are in a segment of any ids */
+	return s->first || segment->ids[s->id / 64] >> s->id % 64 & 1;
 }
 
-/* A run that begins inside of a packet, by its record or by how it looks. */
-static bool starts_anywhere(const struct chunk_iter *it, const struct run *run)
+/* A segment that begins inside of a packet, by its record or by how it looks. */
+static bool starts_anywhere(const struct chunk_iter *it,
+			    const struct segment *segment)
 {
-	const struct aux_mark *m = run->mark ? &it->q->marks[run->mark - 1] :
-					       NULL;
+	const struct aux_mark *m =
+		segment->mark ? &it->q->marks[segment->mark - 1] : NULL;
 
-	return run->fresh || (m && m->flags & PERF_AUX_FLAG_OVERWRITE) ||
-	       (!run->raw && it->n_left >= ETMFRAME_SIZE &&
+	return segment->fresh || (m && m->flags & PERF_AUX_FLAG_OVERWRITE) ||
+	       (!segment->raw && it->n_left >= ETMFRAME_SIZE &&
 		etmframe_is_barrier(it->left));
 }
 
@@ -90,8 +91,9 @@ static uint8_t cause_before(const struct chunk_iter *it, bool lost,
 	if (!it->source->first || it->anywhere)
 		return 0;
 	*detail = etmframe_nobody(frames, n);
-	return *detail && !pick_all_zero(frames, n < *detail ? n : *detail) ?
-		       AUX_GAP_NO_SYNC : 0;
+	return *detail && !pick_all_zero(frames, n < *detail ? n : *detail)
+		       ? AUX_GAP_NO_SYNC
+		       : 0;
 }
 
 /* Picks up to the next barrier, or as much as one chunk may have. */
@@ -119,7 +121,7 @@ static int64_t pick_part(struct chunk_iter *it)
 static int give_gap(struct chunk_iter *it, uint64_t offset, uint8_t cause,
 		    uint64_t detail);
 
-/* The next chunk of a run's frames. CHUNK_END: the source has none here. */
+/* The next chunk of a segment's frames. CHUNK_END: the source has none here. */
 static int next_part(struct chunk_iter *it)
 {
 	bool inside = it->now->end - it->n_left > it->now->offset;
@@ -136,15 +138,15 @@ static int next_part(struct chunk_iter *it)
 		return (int)n;
 	cause = cause_before(it, inside && barrier, frames, (uint64_t)n,
 			     &detail);
-	it->forced = it->n_left >= ETMFRAME_SIZE &&
-		     !etmframe_is_barrier(it->left);
+	it->forced =
+		it->n_left >= ETMFRAME_SIZE && !etmframe_is_barrier(it->left);
 	if (!cause)
 		return it->pick.n ? CHUNK_DATA : CHUNK_END;
 	it->held = it->pick.n;
 	return give_gap(it, it->base, cause, detail);
 }
 
-/* Bytes at the end of a run that are less than a frame. */
+/* Bytes at the end of a segment that are less than a frame. */
 static int gap_of_tail(struct chunk_iter *it)
 {
 	uint64_t n = it->n_left;
@@ -155,31 +157,32 @@ static int gap_of_tail(struct chunk_iter *it)
 	return give_gap(it, it->now->end - n, AUX_GAP_NO_SYNC, n);
 }
 
-/* What nobody's source has in the run, for the first time. */
-static int gap_of_nobody(struct chunk_iter *it, const struct run *run)
+/* What nobody's source has in the segment, for the first time. */
+static int gap_of_nobody(struct chunk_iter *it, const struct segment *segment)
 {
 	unsigned id = it->source->id;
 
-	if (it->told || (id && !(run->ids[id / 64] >> id % 64 & 1)))
+	if (it->told || (id && !(segment->ids[id / 64] >> id % 64 & 1)))
 		return CHUNK_END;
 	it->told = true;
-	return give_gap(it, run->offset, GAP_UNKNOWN_ID, id);
+	return give_gap(it, segment->offset, GAP_UNKNOWN_ID, id);
 }
 
-/* Begins a run of bytes. CHUNK_END: look into its frames, if there are any. */
-static int enter_run(struct chunk_iter *it, const struct run *run)
+/* Begins a segment of bytes. CHUNK_END: look into its frames, if there are any. */
+static int enter_segment(struct chunk_iter *it, const struct segment *segment)
 {
-	it->now = run;
-	it->piece = run->piece;
-	if (!it->source->meta && (it->source->id || run->raw))
-		return gap_of_nobody(it, run);
-	if (chunk_iter_bytes(it, run->offset, run->end - run->offset) < 0)
+	it->now = segment;
+	it->piece = segment->piece;
+	if (!it->source->meta && (it->source->id || segment->raw))
+		return gap_of_nobody(it, segment);
+	if (chunk_iter_bytes(it, segment->offset,
+			     segment->end - segment->offset) < 0)
 		return -AUX_E_NOMEM;
 	it->left = it->chunk.data;
 	it->n_left = it->chunk.len;
-	it->anywhere = starts_anywhere(it, run);
+	it->anywhere = starts_anywhere(it, segment);
 	it->forced = false;
-	if (!run->raw)
+	if (!segment->raw)
 		return CHUNK_END;
 	it->n_left = 0;
 	return CHUNK_DATA;
@@ -187,7 +190,7 @@ static int enter_run(struct chunk_iter *it, const struct run *run)
 
 static int chunk_iter_next_picked(struct chunk_iter *it)
 {
-	const struct run *run;
+	const struct segment *segment;
 	int step = CHUNK_END;
 
 	if (it->held) {
@@ -199,20 +202,22 @@ static int chunk_iter_next_picked(struct chunk_iter *it)
 			step = next_part(it);
 		if (step == CHUNK_END && it->n_left)
 			step = gap_of_tail(it);
-		if (step != CHUNK_END || it->run == it->q->n_runs ||
-		    it->run >= it->end.run)
+		if (step != CHUNK_END || it->segment == it->q->n_segments ||
+		    it->segment >= it->end.segment)
 			return step;
-		run = &it->q->runs[it->run++];
-		if (run->gap)
-			return give_gap(it, run->offset, run->gap, run->detail);
-		if (is_in(it, run))
-			step = enter_run(it, run);
+		segment = &it->q->segments[it->segment++];
+		if (segment->gap)
+			return give_gap(it, segment->offset, segment->gap,
+					segment->detail);
+		if (is_in(it, segment))
+			step = enter_segment(it, segment);
 	}
 }
 
 struct etmframe_run chunk_iter_run(struct chunk_iter *it, uint64_t offset)
 {
-	struct etmframe_run run = { .pos = (size_t)offset, .len = SIZE_MAX,
+	struct etmframe_run run = { .pos = (size_t)offset,
+				    .len = SIZE_MAX,
 				    .offset = offset };
 
 	if (!it->source || it->source->raw)
@@ -251,7 +256,7 @@ static size_t skip_packet(const uint8_t *p, const uint8_t *end, uint8_t *last)
 			*last = PTPKT_TNT;
 		return b != 2;
 	}
-	if ((b & 3) == 3) {	/* CYC; more of it while a bit says so */
+	if ((b & 3) == 3) { /* CYC; more of it while a bit says so */
 		for (bool more = b & 4; more; n++) {
 			if (p + n == end || n > 8)
 				return 0;
@@ -317,9 +322,16 @@ static bool read_psb(const uint8_t *p, const uint8_t *end,
 			break;
 		case PTPKT_PSBEND:
 			return true;
-		case PTPKT_PSB: case PTPKT_PAD: case PTPKT_CYC: case PTPKT_MTC:
-		case PTPKT_CBR: case PTPKT_TMA: case PTPKT_VMCS:
-		case PTPKT_PIP: case PTPKT_MODE_EXEC: case PTPKT_MODE_TSX:
+		case PTPKT_PSB:
+		case PTPKT_PAD:
+		case PTPKT_CYC:
+		case PTPKT_MTC:
+		case PTPKT_CBR:
+		case PTPKT_TMA:
+		case PTPKT_VMCS:
+		case PTPKT_PIP:
+		case PTPKT_MODE_EXEC:
+		case PTPKT_MODE_TSX:
 		case PTPKT_MNT:
 			break;
 		default:
@@ -366,21 +378,21 @@ const uint8_t *chunks_last_psb(const uint8_t *p, const uint8_t *end)
 }
 
 /* A chunk grows no further, whatever is in it: so much, or that many times. */
-#define CHUNK_MAX ((uint64_t)64 << 20)
+#define CHUNK_MAX	((uint64_t)64 << 20)
 #define CHUNK_MAX_TIMES 32
-#define CHUNK_HEAD 512	/* a PSB+ is no longer */
-#define ROOM_MORE ((uint64_t)64 << 10)
+#define CHUNK_HEAD	512 /* a PSB+ is no longer */
+#define ROOM_MORE	((uint64_t)64 << 10)
 /* Half of what is looked at for a place to cut, at first. */
 #define CUT_WINDOW ((uint64_t)16 << 10)
 
 void chunk_iter_init(struct chunk_iter *it, const struct queue *q,
 		     uint32_t trace_type, uint64_t chunk_min)
 {
-	*it = (struct chunk_iter){ .q = q, .trace_type = trace_type,
-				   .chunk_min = chunk_min ?
-							chunk_min :
-							CHUNK_MIN_DEFAULT,
-				   .end = { .run = SIZE_MAX } };
+	*it = (struct chunk_iter){ .q = q,
+				   .trace_type = trace_type,
+				   .chunk_min = chunk_min ? chunk_min
+							  : CHUNK_MIN_DEFAULT,
+				   .end = { .segment = SIZE_MAX } };
 }
 
 void chunk_iter_fini(struct chunk_iter *it)
@@ -393,14 +405,15 @@ void chunk_iter_fini(struct chunk_iter *it)
 static int give_gap(struct chunk_iter *it, uint64_t offset, uint8_t cause,
 		    uint64_t detail)
 {
-	it->gap = (struct aux_flow){ .kind = AUX_FLOW_GAP, .what = cause,
+	it->gap = (struct aux_flow){ .kind = AUX_FLOW_GAP,
+				     .what = cause,
 				     .offset = offset,
 				     .gap = { .detail = detail } };
 	return CHUNK_GAP;
 }
 
 /* Chunks are of nearly one size: a page that was written once is there for the next,
- * and none is given back while other threads run. */
+ * and none is given back while other threads segment. */
 static bool make_room(struct chunk_room *room, uint64_t len)
 {
 	if (len <= room->size && len >= room->size / 8)
@@ -414,7 +427,7 @@ static bool make_room(struct chunk_room *room, uint64_t len)
 }
 
 /*
- * Bytes of a run in one place: in the file, or put together in the room. *piece: one
+ * Bytes of a segment in one place: in the file, or put together in the room. *piece: one
  * at or before at; it is moved on. NULL: out of memory.
  */
 static const uint8_t *join_bytes(const struct queue *q, size_t *piece,
@@ -444,7 +457,8 @@ static const uint8_t *join_bytes(const struct queue *q, size_t *piece,
 
 int chunk_iter_bytes(struct chunk_iter *it, uint64_t at, uint64_t len)
 {
-	it->chunk = (struct aux_chunk){ .size = sizeof(it->chunk), .len = len,
+	it->chunk = (struct aux_chunk){ .size = sizeof(it->chunk),
+					.len = len,
 					.stream_offset = at };
 	it->chunk.data = join_bytes(it->q, &it->piece, at, len, &it->joined);
 	return it->chunk.data ? 0 : -AUX_E_NOMEM;
@@ -483,19 +497,20 @@ static int look_for_cut(const struct chunk_iter *it, uint64_t from, uint64_t n,
 }
 
 /* The cut behind so many multiples of chunk_min; 1: there is one. */
-static int find_cut(const struct chunk_iter *it, const struct run *run,
+static int find_cut(const struct chunk_iter *it, const struct segment *segment,
 		    uint64_t cell, struct chunk_cut *cut)
 {
-	uint64_t max = it->chunk_min * CHUNK_MAX_TIMES > CHUNK_MAX ?
-			       it->chunk_min * CHUNK_MAX_TIMES : CHUNK_MAX;
+	uint64_t max = it->chunk_min * CHUNK_MAX_TIMES > CHUNK_MAX
+			       ? it->chunk_min * CHUNK_MAX_TIMES
+			       : CHUNK_MAX;
 	uint64_t from, n = CUT_WINDOW, left;
 	int rc = 0;
 
 	if (it->trace_type != AUX_TRACE_INTEL_PT ||
-	    run->end - run->offset <= it->chunk_min * cell)
+	    segment->end - segment->offset <= it->chunk_min * cell)
 		return 0;
-	from = run->offset + it->chunk_min * cell;
-	left = run->end - from;
+	from = segment->offset + it->chunk_min * cell;
+	left = segment->end - from;
 	do {
 		n = n < left / 2 ? 2 * n : left;
 		rc = look_for_cut(it, from, n, n > max && n < left, cut);
@@ -503,21 +518,23 @@ static int find_cut(const struct chunk_iter *it, const struct run *run,
 	return rc;
 }
 
-uint64_t chunk_iter_cells(const struct chunk_iter *it, const struct run *run)
+uint64_t chunk_iter_cells(const struct chunk_iter *it,
+			  const struct segment *segment)
 {
-	uint64_t len = run->end - run->offset;
+	uint64_t len = segment->end - segment->offset;
 
-	if (run->gap || !len)
+	if (segment->gap || !len)
 		return 0;
-	return it->trace_type == AUX_TRACE_INTEL_PT ?
-		       (len - 1) / it->chunk_min + 1 : 1;
+	return it->trace_type == AUX_TRACE_INTEL_PT
+		       ? (len - 1) / it->chunk_min + 1
+		       : 1;
 }
 
 /* What the first PSB at or behind a place says. -AUX_E_NOMEM. */
-static int read_place(const struct chunk_iter *it, const struct run *run,
-		      struct chunk_place *place)
+static int read_place(const struct chunk_iter *it,
+		      const struct segment *segment, struct chunk_place *place)
 {
-	uint64_t n = CHUNK_HEAD, left = run->end - place->cut.at;
+	uint64_t n = CHUNK_HEAD, left = segment->end - place->cut.at;
 	const uint8_t *p, *psb = NULL;
 	size_t piece;
 	struct chunk_room room = { 0 };
@@ -527,7 +544,7 @@ static int read_place(const struct chunk_iter *it, const struct run *run,
 		piece = it->piece;
 		p = join_bytes(it->q, &piece, place->cut.at, n, &room);
 		if (!p)
-			return -AUX_E_NOMEM;	/* and no room */
+			return -AUX_E_NOMEM; /* and no room */
 		psb = ptpkt_find_psb(p, p + n);
 		/* all of its PSB+ has to be there */
 		if (psb && n < left && p + n - psb < CHUNK_HEAD)
@@ -560,27 +577,27 @@ static size_t find_piece(const struct queue *q, uint64_t at)
 int chunk_iter_find(struct chunk_iter *it, size_t run_no, uint64_t cell,
 		    struct chunk_place *place)
 {
-	const struct run *run = &it->q->runs[run_no];
+	const struct segment *segment = &it->q->segments[run_no];
 	int rc = 1;
 
-	*place = (struct chunk_place){ .run = run_no,
-				       .cut = { .at = run->offset } };
-	it->piece = run->piece;
+	*place = (struct chunk_place){ .segment = run_no,
+				       .cut = { .at = segment->offset } };
+	it->piece = segment->piece;
 	if (it->trace_type != AUX_TRACE_INTEL_PT)
 		return 1;
 	if (cell) {
 		it->piece = find_piece(it->q,
-				       run->offset + cell * it->chunk_min);
-		rc = find_cut(it, run, cell, &place->cut);
+				       segment->offset + cell * it->chunk_min);
+		rc = find_cut(it, segment, cell, &place->cut);
 	}
-	return rc > 0 ? read_place(it, run, place) : rc;
+	return rc > 0 ? read_place(it, segment, place) : rc;
 }
 
 void chunk_iter_limit(struct chunk_iter *it, const struct chunk_span *span)
 {
-	it->run = span->first.run;
+	it->segment = span->first.segment;
 	it->end = span->end;
-	if (it->source || it->run >= it->q->n_runs)
+	if (it->source || it->segment >= it->q->n_segments)
 		return;
 	it->at = span->first.cut.at;
 	it->piece = find_piece(it->q, it->at);
@@ -608,19 +625,19 @@ static int take_bytes(struct chunk_iter *it, uint64_t at, uint64_t len,
 	return 0;
 }
 
-/* The next chunk of a run, from it->at on. */
-static int take_chunk(struct chunk_iter *it, const struct run *run)
+/* The next chunk of a segment, from it->at on. */
+static int take_chunk(struct chunk_iter *it, const struct segment *segment)
 {
 	uint64_t at = it->at;
-	struct chunk_cut cut = { .at = run->end };
-	uint64_t done = (at - run->offset) / it->chunk_min;
-	int rc = find_cut(it, run, done + 1, &cut);
+	struct chunk_cut cut = { .at = segment->end };
+	uint64_t done = (at - segment->offset) / it->chunk_min;
+	int rc = find_cut(it, segment, done + 1, &cut);
 
 	if (rc < 0)
 		return rc;
-	if (it->run == it->end.run && cut.at > it->end.cut.at)
+	if (it->segment == it->end.segment && cut.at > it->end.cut.at)
 		cut = it->end.cut;
-	if (take_bytes(it, at, cut.at - at, at == run->offset) < 0)
+	if (take_bytes(it, at, cut.at - at, at == segment->offset) < 0)
 		return -AUX_E_NOMEM;
 	if (cut.continues) {
 		it->chunk.flags = AUX_CHUNK_HAS_END_IP;
@@ -628,8 +645,8 @@ static int take_chunk(struct chunk_iter *it, const struct run *run)
 	}
 	it->forced = cut.forced;
 	it->at = cut.at;
-	if (it->at == run->end)
-		it->run++;
+	if (it->at == segment->end)
+		it->segment++;
 	return 0;
 }
 
@@ -647,9 +664,8 @@ static bool no_flow(const uint8_t *p, const uint8_t *end)
 	while (p < end) {
 		int n = ptpkt_decode(p, end, &pkt);
 
-		if (n <= 0 ||
-		    (pkt.type != PTPKT_PAD && pkt.type != PTPKT_CYC &&
-		     pkt.type != PTPKT_MTC && pkt.type != PTPKT_CBR))
+		if (n <= 0 || (pkt.type != PTPKT_PAD && pkt.type != PTPKT_CYC &&
+			       pkt.type != PTPKT_MTC && pkt.type != PTPKT_CBR))
 			return false;
 		p += n;
 	}
@@ -679,7 +695,7 @@ static int start_at_psb(struct chunk_iter *it, bool fresh)
 
 int chunk_iter_next(struct chunk_iter *it)
 {
-	const struct run *run;
+	const struct segment *segment;
 	int step;
 
 	if (it->source)
@@ -692,24 +708,28 @@ int chunk_iter_next(struct chunk_iter *it)
 		it->forced = false;
 		return give_gap(it, it->at, AUX_GAP_DECODER, 0);
 	}
-	while (it->run < it->q->n_runs && it->run <= it->end.run) {
-		run = &it->q->runs[it->run];
-		if (run->gap) {
-			it->run++;
-			return give_gap(it, run->offset, run->gap, run->detail);
+	while (it->segment < it->q->n_segments &&
+	       it->segment <= it->end.segment) {
+		segment = &it->q->segments[it->segment];
+		if (segment->gap) {
+			it->segment++;
+			return give_gap(it, segment->offset, segment->gap,
+					segment->detail);
 		}
-		if (it->at < run->offset || it->at >= run->end) {
-			it->at = run->offset;
-			it->piece = run->piece;
+		if (it->at < segment->offset || it->at >= segment->end) {
+			it->at = segment->offset;
+			it->piece = segment->piece;
 		}
-		if (it->run == it->end.run && it->at >= it->end.cut.at)
+		if (it->segment == it->end.segment && it->at >= it->end.cut.at)
 			break;
-		if (take_chunk(it, run) < 0)
+		if (take_chunk(it, segment) < 0)
 			return -AUX_E_NOMEM;
-		step = it->trace_type == AUX_TRACE_INTEL_PT && it->chunk.data ?
-			       start_at_psb(it, run->fresh && it->chunk.
-						stream_offset == run->offset) :
-			       CHUNK_DATA;
+		step = it->trace_type == AUX_TRACE_INTEL_PT && it->chunk.data
+			       ? start_at_psb(it,
+					      segment->fresh &&
+						      it->chunk.stream_offset ==
+							      segment->offset)
+			       : CHUNK_DATA;
 		if (step != CHUNK_END)
 			return step;
 	}

@@ -18,7 +18,7 @@ struct chunk_start {
  * there; NULL: nowhere. */
 const uint8_t *chunks_last_psb(const uint8_t *p, const uint8_t *end);
 
-/* Where a chunk ends before its run does. */
+/* Where a chunk ends before its segment does. */
 struct chunk_cut {
 	uint64_t at, end_ip;
 	bool continues;		/* the next chunk begins at end_ip */
@@ -27,13 +27,13 @@ struct chunk_cut {
 
 /* Where a chunk begins. */
 struct chunk_place {
-	size_t run;
-	struct chunk_cut cut;	/* before it; of a run's first: only at */
+	size_t segment;
+	struct chunk_cut cut;	/* before it; of a segment's first: only at */
 	struct chunk_start start;	/* Intel PT: what its first PSB+ says */
 };
 
-/* What is wanted of a queue: from first on, up to end; all but run and at are 0
- * where a run begins. end.run SIZE_MAX: to the end. */
+/* What is wanted of a queue: from first on, up to end; all but segment and at are 0
+ * where a segment begins. end.segment SIZE_MAX: to the end. */
 struct chunk_span {
 	struct chunk_place first, end;
 };
@@ -51,9 +51,9 @@ struct chunk_iter {
 	const struct queue *q;
 	uint32_t trace_type;
 	uint64_t chunk_min;
-	size_t run;		/* next one */
+	size_t segment;		/* next one */
 	size_t piece;		/* that holds at */
-	uint64_t at;		/* in the run: where the next chunk starts */
+	uint64_t at;		/* in the segment: where the next chunk starts */
 	bool held;		/* chunk waits behind a gap */
 	bool forced;		/* the last chunk had to be cut anywhere */
 	struct chunk_room joined;	/* chunk may be in it, up to the next step */
@@ -64,7 +64,7 @@ struct chunk_iter {
 	struct chunk_place end;	/* chunks from there on are not wanted */
 	/* of one source */
 	const struct chunk_source *source;	/* NULL: all bytes */
-	const struct run *now;	/* that chunk is of */
+	const struct segment *now;	/* that chunk is of */
 	bool anywhere;		/* the chunk may begin inside of a packet: no
 				 * loss */
 	const uint8_t *left;	/* frames of now */
@@ -81,16 +81,16 @@ void chunk_iter_init(struct chunk_iter *it, const struct queue *q,
 		     uint32_t trace_type, uint64_t chunk_min);
 void chunk_iter_fini(struct chunk_iter *it);
 /*
- * A run has a cell for each chunk_min of its bytes (Intel PT; else one); a gap
+ * A segment has a cell for each chunk_min of its bytes (Intel PT; else one); a gap
  * has none. find: where the chunk of a cell begins, which is the first place to
  * cut behind its first byte: known without what is before. 0: none begins there;
  * -AUX_E_NOMEM. It leaves the iterator elsewhere.
  */
-uint64_t chunk_iter_cells(const struct chunk_iter *it, const struct run *run);
-int chunk_iter_find(struct chunk_iter *it, size_t run, uint64_t cell,
+uint64_t chunk_iter_cells(const struct chunk_iter *it, const struct segment *segment);
+int chunk_iter_find(struct chunk_iter *it, size_t segment, uint64_t cell,
 		    struct chunk_place *place);
 /* Only a part, before the first step. Behind chunk_iter_pick; of a source whole
- * runs. */
+ * segments. */
 void chunk_iter_limit(struct chunk_iter *it, const struct chunk_span *span);
 /* pick.c: only the bytes of one source, without frames. */
 void chunk_iter_pick(struct chunk_iter *it, const struct chunk_source *source);
@@ -107,7 +107,7 @@ int chunk_iter_next(struct chunk_iter *it);
  * -AUX_E_NOMEM. */
 int chunk_iter_join(const struct chunk_iter *it, size_t piece,
 		    struct aux_chunk *c, struct chunk_room *room);
-/* The bytes [at, at + len) of a run as it->chunk. -AUX_E_NOMEM. */
+/* The bytes [at, at + len) of a segment as it->chunk. -AUX_E_NOMEM. */
 int chunk_iter_bytes(struct chunk_iter *it, uint64_t at, uint64_t len);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * chunks: where a stream has to be cut.
  *
- * A run ends where bytes are missing, where an AUX record says that data was
+ * A segment ends where bytes are missing, where an AUX record says that data was
  * dropped, and where the file is cut. Pieces that overlap earlier ones (of two
  * snapshots) lose the common bytes.
  */
@@ -14,7 +14,7 @@
 #include "decode/lib/trace/gap.h"
 #include "decode/lib/trace/trace.h"
 
-#define PAD 8	/* an AUXTRACE payload has less than this of padding */
+#define PAD 8 /* an AUXTRACE payload has less than this of padding */
 
 /* Marks that start before a stream offset. */
 static size_t first_mark(const struct queue *q, uint64_t offset)
@@ -135,21 +135,22 @@ static void trim_pieces(struct queue *q)
 	q->n_pieces = n;
 }
 
-static int add_run(struct queue *q, struct run run)
+static int add_segment(struct queue *q, struct segment segment)
 {
-	if (!run.gap && run.offset == run.end)
+	if (!segment.gap && segment.offset == segment.end)
 		return 0;
-	if (array_grow(&q->runs, q->n_runs, &q->cap_runs,
-		       sizeof(*q->runs)) < 0)
+	if (array_grow(&q->segments, q->n_segments, &q->cap_segments,
+		       sizeof(*q->segments)) < 0)
 		return -AUX_E_NOMEM;
-	q->runs[q->n_runs++] = run;
+	q->segments[q->n_segments++] = segment;
 	return 0;
 }
 
 static int add_gap(struct queue *q, uint64_t offset, uint8_t cause)
 {
-	return add_run(q, (struct run){ .offset = offset, .end = offset,
-					.gap = cause });
+	return add_segment(q, (struct segment){ .offset = offset,
+						.end = offset,
+						.gap = cause });
 }
 
 static uint8_t cause_of(uint64_t flags)
@@ -163,31 +164,31 @@ static uint8_t cause_of(uint64_t flags)
 	return 0;
 }
 
-/* Closes a run at end, cut in two at each mark that says so. */
-static int close_run(struct queue *q, struct run run, size_t *mark)
+/* Closes a segment at end, cut in two at each mark that says so. */
+static int close_segment(struct queue *q, struct segment segment, size_t *mark)
 {
 	while (*mark < q->n_marks && !q->rebased) {
 		const struct aux_mark *m = &q->marks[*mark];
 		uint64_t at = m->offset + m->size;
 		uint8_t cause = cause_of(m->flags);
-		struct run head = run;
+		struct segment head = segment;
 
-		if (at < m->offset || at > run.end)
+		if (at < m->offset || at > segment.end)
 			break;
 		(*mark)++;
 		if (!cause || m->flags & PERF_AUX_FLAG_OVERWRITE)
 			continue;
-		head.end = at < run.offset ? run.offset : at;
-		if (add_run(q, head) < 0 || add_gap(q, head.end, cause) < 0)
+		head.end = at < segment.offset ? segment.offset : at;
+		if (add_segment(q, head) < 0 || add_gap(q, head.end, cause) < 0)
 			return -AUX_E_NOMEM;
-		run.fresh = false;
-		run.offset = head.end;
-		while (run.offset >= q->pieces[run.piece].offset +
-					     q->pieces[run.piece].len &&
-		       run.piece + 1 < q->n_pieces)
-			run.piece++;
+		segment.fresh = false;
+		segment.offset = head.end;
+		while (segment.offset >= q->pieces[segment.piece].offset +
+						 q->pieces[segment.piece].len &&
+		       segment.piece + 1 < q->n_pieces)
+			segment.piece++;
 	}
-	return add_run(q, run);
+	return add_segment(q, segment);
 }
 
 /* AUX records may speak of bytes that no AUXTRACE record has. */
@@ -214,7 +215,7 @@ static int by_offset(const void *a, const void *b)
 	return x->size < y->size ? -1 : x->size > y->size;
 }
 
-/* Why the run ends before piece i. 0: it does not. */
+/* Why the segment ends before piece i. 0: it does not. */
 static uint8_t break_before(const struct queue *q, size_t i, uint64_t end)
 {
 	const struct piece *p = &q->pieces[i];
@@ -226,55 +227,60 @@ static uint8_t break_before(const struct queue *q, size_t i, uint64_t end)
 	return AUX_GAP_AUX_LOST;
 }
 
-/* Adds a piece to the run, or closes that and starts another. */
-static int add_piece(struct queue *q, size_t i, struct run *run, size_t *mark)
+/* Adds a piece to the segment, or closes that and starts another. */
+static int add_piece(struct queue *q, size_t i, struct segment *segment,
+		     size_t *mark)
 {
 	const struct piece *p = &q->pieces[i];
-	uint8_t cause = break_before(q, i, run->end);
+	uint8_t cause = break_before(q, i, segment->end);
 	bool told = i && q->pieces[i - 1].clipped;
 
-	if (cause && (close_run(q, *run, mark) < 0 ||
-		      (!told && add_gap(q, run->end, cause) < 0)))
+	if (cause && (close_segment(q, *segment, mark) < 0 ||
+		      (!told && add_gap(q, segment->end, cause) < 0)))
 		return -AUX_E_NOMEM;
 	if (!i || cause)
-		*run = (struct run){ .offset = p->offset, .piece = i,
-				     .fresh = p->fresh };
-	run->end = p->offset + p->len;
+		*segment = (struct segment){ .offset = p->offset,
+					     .piece = i,
+					     .fresh = p->fresh };
+	segment->end = p->offset + p->len;
 	if (!p->clipped)
 		return 0;
-	if (close_run(q, *run, mark) < 0 ||
-	    add_gap(q, run->end, AUX_GAP_FILE) < 0)
+	if (close_segment(q, *segment, mark) < 0 ||
+	    add_gap(q, segment->end, AUX_GAP_FILE) < 0)
 		return -AUX_E_NOMEM;
-	*run = (struct run){ .offset = run->end, .end = run->end, .piece = i };
+	*segment = (struct segment){ .offset = segment->end,
+				     .end = segment->end,
+				     .piece = i };
 	return 0;
 }
 
-int chunks_make_runs(struct queue *q)
+int chunks_make_segments(struct queue *q)
 {
-	struct run run = { 0 };
+	struct segment segment = { 0 };
 	size_t mark = 0;
 
 	if (q->n_marks)
 		qsort(q->marks, q->n_marks, sizeof(*q->marks), by_offset);
 	trim_pieces(q);
 	for (size_t i = 0; i < q->n_pieces; i++)
-		if (add_piece(q, i, &run, &mark) < 0)
+		if (add_piece(q, i, &segment, &mark) < 0)
 			return -AUX_E_NOMEM;
-	if (close_run(q, run, &mark) < 0)
+	if (close_segment(q, segment, &mark) < 0)
 		return -AUX_E_NOMEM;
-	return misses_tail(q, run.end) ? add_gap(q, run.end, AUX_GAP_AUX_LOST) :
-					 0;
+	return misses_tail(q, segment.end)
+		       ? add_gap(q, segment.end, AUX_GAP_AUX_LOST)
+		       : 0;
 }
 
 /*
- * chunks: the losses that the recorder tells of, among the runs of a stream.
+ * chunks: the losses that the recorder tells of, among the segments of a stream.
  *
  * Invariant: where bytes end there is at most one gap, however often the loss was
  * told: by an AUX flag, by a jump of the offset, by the recorder.
  */
 
 struct list {
-	struct run *v;
+	struct segment *v;
 	size_t n, cap;
 };
 
@@ -284,52 +290,55 @@ static unsigned rank(uint8_t gap)
 	return gap == GAP_SNAPSHOT ? 0 : gap == AUX_GAP_AUX_LOST ? 1 : 2;
 }
 
-static int push(struct list *l, const struct run *run)
+static int push(struct list *l, const struct segment *segment)
 {
-	struct run *last = l->n ? &l->v[l->n - 1] : NULL;
+	struct segment *last = l->n ? &l->v[l->n - 1] : NULL;
 
-	if (!run->gap && run->offset == run->end)
+	if (!segment->gap && segment->offset == segment->end)
 		return 0;
-	if (run->gap && last && last->gap) {
-		if (rank(run->gap) > rank(last->gap))
-			last->gap = run->gap;
+	if (segment->gap && last && last->gap) {
+		if (rank(segment->gap) > rank(last->gap))
+			last->gap = segment->gap;
 		if (!last->detail)
-			last->detail = run->detail;
+			last->detail = segment->detail;
 		return 0;
 	}
 	if (array_grow(&l->v, l->n, &l->cap, sizeof(*l->v)) < 0)
 		return -AUX_E_NOMEM;
-	l->v[l->n++] = *run;
+	l->v[l->n++] = *segment;
 	return 0;
 }
 
 static int push_loss(struct list *l, const struct loss_mark *m, uint64_t offset)
 {
-	struct run gap = { .offset = offset, .end = offset, .gap = m->gap,
-			   .detail = m->bytes };
+	struct segment gap = { .offset = offset,
+			       .end = offset,
+			       .gap = m->gap,
+			       .detail = m->bytes };
 
 	return push(l, &gap);
 }
 
-/* One run, cut in two at each loss inside of it. */
-static int push_cut(struct list *l, const struct queue *q, struct run run,
-		    size_t *next)
+/* One segment, cut in two at each loss inside of it. */
+static int push_cut(struct list *l, const struct queue *q,
+		    struct segment segment, size_t *next)
 {
-	while (*next < q->n_losses && q->losses[*next].offset < run.end) {
+	while (*next < q->n_losses && q->losses[*next].offset < segment.end) {
 		const struct loss_mark *m = &q->losses[(*next)++];
-		struct run head = run;
+		struct segment head = segment;
 
-		head.end = m->offset < run.offset ? run.offset : m->offset;
+		head.end =
+			m->offset < segment.offset ? segment.offset : m->offset;
 		if (push(l, &head) < 0 || push_loss(l, m, head.end) < 0)
 			return -AUX_E_NOMEM;
-		run.fresh &= head.end == run.offset;
-		run.offset = head.end;
-		while (run.offset >= q->pieces[run.piece].offset +
-					     q->pieces[run.piece].len &&
-		       run.piece + 1 < q->n_pieces)
-			run.piece++;
+		segment.fresh &= head.end == segment.offset;
+		segment.offset = head.end;
+		while (segment.offset >= q->pieces[segment.piece].offset +
+						 q->pieces[segment.piece].len &&
+		       segment.piece + 1 < q->n_pieces)
+			segment.piece++;
 	}
-	return push(l, &run);
+	return push(l, &segment);
 }
 
 static int loss_by_offset(const void *a, const void *b)
@@ -364,45 +373,47 @@ int chunks_place_losses(struct queue *q)
 	int rc = 0;
 
 	if (q->n_losses)
-		qsort(q->losses, q->n_losses, sizeof(*q->losses), loss_by_offset);
+		qsort(q->losses, q->n_losses, sizeof(*q->losses),
+		      loss_by_offset);
 	if (q->rebased)
 		q->n_losses = 0;
 	next = skip_losses(q, &end);
-	for (size_t i = 0; rc == 0 && i < q->n_runs; i++) {
-		last = q->runs[i].end;
-		rc = q->runs[i].gap ? push(&l, &q->runs[i]) :
-				      push_cut(&l, q, q->runs[i], &next);
+	for (size_t i = 0; rc == 0 && i < q->n_segments; i++) {
+		last = q->segments[i].end;
+		rc = q->segments[i].gap
+			     ? push(&l, &q->segments[i])
+			     : push_cut(&l, q, q->segments[i], &next);
 	}
 	for (; rc == 0 && next < q->n_losses && q->losses[next].offset < end;
 	     next++)
 		rc = push_loss(&l, &q->losses[next], last);
-	free(q->runs);
-	q->runs = l.v;
-	q->n_runs = l.n;
-	q->cap_runs = l.cap;
+	free(q->segments);
+	q->segments = l.v;
+	q->n_segments = l.n;
+	q->cap_segments = l.cap;
 	return rc;
 }
 
 /*
- * chunks: CoreSight: the runs of AUX records, and who is in them.
+ * chunks: CoreSight: the segments of AUX records, and who is in them.
  *
- * The trace hardware starts anew for each AUX record, so each is a run of its own
+ * The trace hardware starts anew for each AUX record, so each is a segment of its own
  * (Linux 83d1fc92d4cd), in frames or raw as its flags say. Bytes that no record
- * told of are runs, too.
+ * told of are segments, too.
  */
 
-#define FORMAT_MASK 0xff00u	/* PERF_AUX_FLAG_PMU_FORMAT_TYPE_MASK */
-#define FORMAT_FRAMED 0x0000u	/* PERF_AUX_FLAG_CORESIGHT_FORMAT_CORESIGHT */
-#define RAW_CPUS_MAX 1024	/* of one queue; the others are of no CPU */
+#define FORMAT_MASK   0xff00u /* PERF_AUX_FLAG_PMU_FORMAT_TYPE_MASK */
+#define FORMAT_FRAMED 0x0000u /* PERF_AUX_FLAG_CORESIGHT_FORMAT_CORESIGHT */
+#define RAW_CPUS_MAX  1024 /* of one queue; the others are of no CPU */
 
 /* Ids of the formatter itself. */
-#define ID_FLUSH 0x7b
+#define ID_FLUSH   0x7b
 #define ID_TRIGGER 0x7d
 
 void chunks_take_hw_id(struct chunks *c, const struct aux_event *ev)
 {
-	uint32_t cpu = ev->id.present & PERF_SAMPLE_CPU ? ev->id.cpu :
-							  UINT32_MAX;
+	uint32_t cpu =
+		ev->id.present & PERF_SAMPLE_CPU ? ev->id.cpu : UINT32_MAX;
 	struct aux_diag *diag = &c->cs_error;
 
 	/* Intel PT has such records, too; which it is may come later. */
@@ -432,71 +443,71 @@ static void get_extent(const struct aux_mark *m, uint64_t *from, uint64_t *to)
 		*from = m->size < *to ? *to - m->size : 0;
 	} else {
 		*from = m->offset;
-		*to = m->size < UINT64_MAX - *from ? *from + m->size :
-						     UINT64_MAX;
+		*to = m->size < UINT64_MAX - *from ? *from + m->size
+						   : UINT64_MAX;
 	}
 }
 
 struct split {
 	struct queue *q;
-	struct run *runs;
+	struct segment *segments;
 	size_t n, cap;
-	size_t mark;	/* the first that may still tell of something */
-	bool *used;	/* by mark */
+	size_t mark; /* the first that may still tell of something */
+	bool *used; /* by mark */
 };
 
-static int cs_push(struct split *s, struct run run, uint64_t from, uint64_t to,
-		   size_t mark)
+static int cs_push(struct split *s, struct segment segment, uint64_t from,
+		   uint64_t to, size_t mark)
 {
 	const struct queue *q = s->q;
 	size_t like = mark ? mark : s->mark + (s->mark < q->n_marks);
 
-	if (!run.gap && from == to)
+	if (!segment.gap && from == to)
 		return 0;
-	if (array_grow(&s->runs, s->n, &s->cap, sizeof(*s->runs)) < 0)
+	if (array_grow(&s->segments, s->n, &s->cap, sizeof(*s->segments)) < 0)
 		return -AUX_E_NOMEM;
-	run.fresh &= from == run.offset;
-	run.offset = from;
-	run.end = to;
-	run.mark = mark;
+	segment.fresh &= from == segment.offset;
+	segment.offset = from;
+	segment.end = to;
+	segment.mark = mark;
 	/* what nobody told of looks like what is told of next, or last */
-	run.raw = like && (q->marks[like - 1].flags & FORMAT_MASK) !=
-				  FORMAT_FRAMED;
-	while (!run.gap && from - q->pieces[run.piece].offset >=
-				   q->pieces[run.piece].len)
-		run.piece++;
+	segment.raw = like &&
+		      (q->marks[like - 1].flags & FORMAT_MASK) != FORMAT_FRAMED;
+	while (!segment.gap && from - q->pieces[segment.piece].offset >=
+				       q->pieces[segment.piece].len)
+		segment.piece++;
 	if (mark)
 		s->used[mark - 1] = true;
-	s->runs[s->n++] = run;
+	s->segments[s->n++] = segment;
 	return 0;
 }
 
-static int split_run(struct split *s, const struct run *run)
+static int split_segment(struct split *s, const struct segment *segment)
 {
 	const struct queue *q = s->q;
-	uint64_t at = run->offset, from, to;
+	uint64_t at = segment->offset, from, to;
 	size_t i;
 
 	for (i = s->mark; i < q->n_marks && !q->rebased; i++) {
 		get_extent(&q->marks[i], &from, &to);
-		if (from >= run->end)
+		if (from >= segment->end)
 			break;
-		if (to > run->end)
-			to = run->end;
+		if (to > segment->end)
+			to = segment->end;
 		if (to <= at)
 			continue;
 		s->mark = i;
-		if (from > at && cs_push(s, *run, at, from, 0) < 0)
+		if (from > at && cs_push(s, *segment, at, from, 0) < 0)
 			return -AUX_E_NOMEM;
 		if (from < at)
 			from = at;
-		if (cs_push(s, *run, from, to, i + 1) < 0)
+		if (cs_push(s, *segment, from, to, i + 1) < 0)
 			return -AUX_E_NOMEM;
 		at = to;
-		if (at == run->end)
+		if (at == segment->end)
 			return 0;
 	}
-	return cs_push(s, *run, at, run->end, 0);
+	return cs_push(s, *segment, at, segment->end, 0);
 }
 
 /* Records none of whose bytes is here. */
@@ -513,7 +524,7 @@ static uint64_t count_orphans(const struct split *s)
 	return n;
 }
 
-int chunks_split_runs(struct chunks *c, struct queue *q)
+int chunks_split_segments(struct chunks *c, struct queue *q)
 {
 	struct split s = { .q = q };
 	int rc = 0;
@@ -521,37 +532,39 @@ int chunks_split_runs(struct chunks *c, struct queue *q)
 	s.used = calloc(q->n_marks + 1, sizeof(*s.used));
 	if (!s.used)
 		return -AUX_E_NOMEM;
-	for (size_t i = 0; rc == 0 && i < q->n_runs; i++)
-		rc = q->runs[i].gap ? cs_push(&s, q->runs[i], q->runs[i].offset,
-					   q->runs[i].end, 0) :
-				      split_run(&s, &q->runs[i]);
+	for (size_t i = 0; rc == 0 && i < q->n_segments; i++)
+		rc = q->segments[i].gap ? cs_push(&s, q->segments[i],
+						  q->segments[i].offset,
+						  q->segments[i].end, 0)
+					: split_segment(&s, &q->segments[i]);
 	c->n_orphan_aux += count_orphans(&s);
 	free(s.used);
-	free(q->runs);
-	q->runs = s.runs;
-	q->n_runs = s.n;
-	q->cap_runs = s.cap;
+	free(q->segments);
+	q->segments = s.segments;
+	q->n_segments = s.n;
+	q->cap_segments = s.cap;
 	return rc;
 }
 
-/* The frames of a run, however they lie in pieces. */
-static void scan_frames(const struct queue *q, const struct run *run,
+/* The frames of a segment, however they lie in pieces. */
+static void scan_frames(const struct queue *q, const struct segment *segment,
 			struct etmframe_ids *ids)
 {
 	uint8_t cut[ETMFRAME_SIZE];
 	size_t n_cut = 0, n, take;
-	uint64_t at = run->offset;
+	uint64_t at = segment->offset;
 
-	for (size_t i = run->piece; at < run->end; i++) {
+	for (size_t i = segment->piece; at < segment->end; i++) {
 		const struct piece *p = &q->pieces[i];
 		const uint8_t *data = p->data + (at - p->offset);
 
 		n = (size_t)(p->len - (at - p->offset));
-		if (n > run->end - at)
-			n = (size_t)(run->end - at);
+		if (n > segment->end - at)
+			n = (size_t)(segment->end - at);
 		at += n;
 		while (n_cut && n) {
-			take = sizeof(cut) - n_cut < n ? sizeof(cut) - n_cut : n;
+			take = sizeof(cut) - n_cut < n ? sizeof(cut) - n_cut
+						       : n;
 			memcpy(cut + n_cut, data, take);
 			n_cut += take;
 			data += take;
@@ -570,17 +583,17 @@ static void scan_frames(const struct queue *q, const struct run *run,
 	}
 }
 
-/* The ids of a run, and their bytes into sum. */
-static void scan_run(const struct queue *q, struct run *run,
-		     struct etmframe_ids *sum)
+/* The ids of a segment, and their bytes into sum. */
+static void scan_segment(const struct queue *q, struct segment *segment,
+			 struct etmframe_ids *sum)
 {
 	struct etmframe_ids ids = { .id = ETMFRAME_NO_ID };
 
-	scan_frames(q, run, &ids);
+	scan_frames(q, segment, &ids);
 	for (unsigned id = 0; id < ETMFRAME_N_IDS; id++) {
 		sum->n[id] += ids.n[id];
 		if (ids.n[id])
-			run->ids[id / 64] |= UINT64_C(1) << id % 64;
+			segment->ids[id / 64] |= UINT64_C(1) << id % 64;
 	}
 }
 
@@ -593,31 +606,34 @@ static int add_source(struct chunks *c, const struct chunk_source *source)
 	return 0;
 }
 
-/* The CPU that a raw run is of. */
-int32_t chunks_raw_cpu(const struct queue *q, const struct run *run)
+/* The CPU that a raw segment is of. */
+int32_t chunks_raw_cpu(const struct queue *q, const struct segment *segment)
 {
-	uint32_t cpu = run->mark ? q->marks[run->mark - 1].cpu : UINT32_MAX;
+	uint32_t cpu =
+		segment->mark ? q->marks[segment->mark - 1].cpu : UINT32_MAX;
 
 	return cpu <= INT32_MAX ? (int32_t)cpu : q->cpu;
 }
 
 static int add_raw(struct chunks *c, size_t first, uint32_t queue,
-		   const struct run *run)
+		   const struct segment *segment)
 {
-	int32_t cpu = chunks_raw_cpu(&c->queues[queue], run);
-	uint64_t n = run->end - run->offset;
+	int32_t cpu = chunks_raw_cpu(&c->queues[queue], segment);
+	uint64_t n = segment->end - segment->offset;
 
 	for (size_t i = first; i < c->n_sources; i++) {
-		if (c->sources[i].cpu != cpu &&
-		    i - first < RAW_CPUS_MAX - 1)
+		if (c->sources[i].cpu != cpu && i - first < RAW_CPUS_MAX - 1)
 			continue;
 		c->sources[i].n_bytes += n;
 		return 0;
 	}
 	return add_source(c, &(struct chunk_source){
-		.queue = queue, .raw = true, .cpu = cpu, .n_bytes = n,
-		.meta = csmeta_find_cpu(&c->cs, cpu),
-	});
+				     .queue = queue,
+				     .raw = true,
+				     .cpu = cpu,
+				     .n_bytes = n,
+				     .meta = csmeta_find_cpu(&c->cs, cpu),
+			     });
 }
 
 static bool is_source(unsigned id)
@@ -633,12 +649,16 @@ static int add_ids(struct chunks *c, uint32_t queue,
 
 		if (!ids->n[id] || !is_source(id))
 			continue;
-		meta = id > ETMFRAME_ID_MAX ? NULL :
-			csmeta_find_id(&c->cs, c->queues[queue].cpu, id);
+		meta = id > ETMFRAME_ID_MAX
+			       ? NULL
+			       : csmeta_find_id(&c->cs, c->queues[queue].cpu,
+						id);
 		if (add_source(c, &(struct chunk_source){
-			    .queue = queue, .id = (uint8_t)id,
-			    .cpu = meta ? meta->cpu : -1,
-			    .n_bytes = ids->n[id], .meta = meta }) < 0)
+					  .queue = queue,
+					  .id = (uint8_t)id,
+					  .cpu = meta ? meta->cpu : -1,
+					  .n_bytes = ids->n[id],
+					  .meta = meta }) < 0)
 			return -AUX_E_NOMEM;
 	}
 	return 0;
@@ -650,20 +670,20 @@ static int find_of_queue(struct chunks *c, uint32_t queue)
 	struct etmframe_ids ids = { 0 };
 	size_t first = c->n_sources;
 
-	for (size_t i = 0; i < q->n_runs; i++) {
-		struct run *run = &q->runs[i];
+	for (size_t i = 0; i < q->n_segments; i++) {
+		struct segment *segment = &q->segments[i];
 
-		if (run->gap)
+		if (segment->gap)
 			continue;
-		if (!run->raw)
-			scan_run(q, run, &ids);
-		else if (add_raw(c, first, queue, run) < 0)
+		if (!segment->raw)
+			scan_segment(q, segment, &ids);
+		else if (add_raw(c, first, queue, segment) < 0)
 			return -AUX_E_NOMEM;
 	}
 	if (add_ids(c, queue, &ids) < 0)
 		return -AUX_E_NOMEM;
 	/* somebody has to tell of the gaps */
-	if (c->n_sources == first && q->n_runs &&
+	if (c->n_sources == first && q->n_segments &&
 	    add_source(c, &(struct chunk_source){ .queue = queue,
 						  .cpu = q->cpu }) < 0)
 		return -AUX_E_NOMEM;

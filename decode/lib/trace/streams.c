@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * chunks: AUXTRACE and AUX records into queues and runs, see trace.h.
+ * chunks: AUXTRACE and AUX records into queues and segments, see trace.h.
  *
  * An AUXTRACE payload is padded to 8 bytes; its true length comes from the next
  * piece's offset or from the AUX records. AUX records are matched to queues by
@@ -409,7 +409,7 @@ static int select_snapshot(struct chunks *c, uint64_t number,
 	return 0;
 }
 
-static int make_runs(struct chunks *c)
+static int make_segments(struct chunks *c)
 {
 	int rc = 0;
 
@@ -419,11 +419,11 @@ static int make_runs(struct chunks *c)
 		if (q->snapshots)
 			chunks_join_snapshots(q, c->trace_type,
 					      c->own_snapshots);
-		rc = chunks_make_runs(q);
+		rc = chunks_make_segments(q);
 		if (rc == 0)
 			rc = chunks_place_losses(q);
 		if (rc == 0 && c->trace_type == AUX_TRACE_CS_ETM)
-			rc = chunks_split_runs(c, q);
+			rc = chunks_split_segments(c, q);
 		c->aux_bytes += q->n_bytes;
 	}
 	return rc;
@@ -467,7 +467,7 @@ int chunks_read(struct chunks *c, struct aux_reader *r, uint64_t snapshot,
 	}
 	chunks_read_metadata(c);
 	if (rc == 0)
-		rc = make_runs(c);
+		rc = make_segments(c);
 	if (rc < 0)
 		diag_set(diag, -rc, AUX_NO_OFFSET, "out of memory");
 	return rc;
@@ -479,7 +479,7 @@ void chunks_fini(struct chunks *c)
 		free(c->queues[i].pieces);
 		free(c->queues[i].marks);
 		free(c->queues[i].losses);
-		free(c->queues[i].runs);
+		free(c->queues[i].segments);
 	}
 	free(c->queues);
 	free(c->snapshots);

@@ -61,13 +61,13 @@ struct aux_mark {
 };
 
 /* Bytes without a break in them, or what is between two of those. */
-struct run {
+struct segment {
 	uint64_t offset, end;	/* in the stream; equal in a gap */
 	size_t piece;		/* that holds offset */
 	uint8_t gap;		/* enum aux_gap_cause or gap.h, 0: bytes */
 	bool fresh;		/* bytes: a snapshot, which starts anywhere */
 	uint64_t detail;	/* gap: bytes that are missing, 0 unknown */
-	/* CoreSight: a run is what one AUX record told of */
+	/* CoreSight: a segment is what one AUX record told of */
 	size_t mark;		/* place in queue.marks + 1; 0: no record */
 	bool raw;		/* not in frames */
 	uint64_t ids[2];	/* bit i: there are bytes of trace id i */
@@ -87,8 +87,8 @@ struct queue {
 	bool sampled;		/* pieces are of samples, without an offset */
 	bool rebased;		/* offsets are ours: marks do not fit them */
 	bool part;		/* not all of its pieces are here */
-	struct run *runs;	/* by offset */
-	size_t n_runs, cap_runs;
+	struct segment *segments;	/* by offset */
+	size_t n_segments, cap_segments;
 	uint64_t n_bytes;
 };
 
@@ -140,9 +140,9 @@ int chunks_read(struct chunks *c, struct aux_reader *r, uint64_t snapshot,
 		struct aux_diag *diag);
 void chunks_fini(struct chunks *c);
 
-/* cut.c: trims the pieces of a queue and fills its runs. */
-int chunks_make_runs(struct queue *q);
-/* loss.c: puts the losses among the runs; one gap at one place. */
+/* cut.c: trims the pieces of a queue and fills its segments. */
+int chunks_make_segments(struct queue *q);
+/* loss.c: puts the losses among the segments; one gap at one place. */
 int chunks_place_losses(struct queue *q);
 /* snapshot.c: takes the common bytes of a queue's snapshots off the later
  * ones and gives all their place in one stream. By offset if trusted says that
@@ -152,12 +152,12 @@ void chunks_join_snapshots(struct queue *q, uint32_t trace_type, bool trusted);
  * after the last record. What is wrong with them goes into cs_error. */
 void chunks_take_hw_id(struct chunks *c, const struct aux_event *ev);
 void chunks_read_metadata(struct chunks *c);
-/* Makes the runs of a queue those of its AUX records. */
-int chunks_split_runs(struct chunks *c, struct queue *q);
+/* Makes the segments of a queue those of its AUX records. */
+int chunks_split_segments(struct chunks *c, struct queue *q);
 /* Fills sources: one pass over all bytes, the first time. -AUX_E_NOMEM. */
 int chunks_find_sources(struct chunks *c);
-/* The CPU that a raw run is of; -1: not known. */
-int32_t chunks_raw_cpu(const struct queue *q, const struct run *run);
+/* The CPU that a raw segment is of; -1: not known. */
+int32_t chunks_raw_cpu(const struct queue *q, const struct segment *segment);
 /* First and last TSC in Intel PT; false: there is none. */
 bool chunks_tsc_span(const uint8_t *p, const uint8_t *end, uint64_t *first,
 		     uint64_t *last);
