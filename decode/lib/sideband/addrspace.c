@@ -2,9 +2,15 @@
 /*
  * addrspace: persistent treaps of mappings, see addrspace.h.
  *
- * Invariants: in-order by start, disjoint, heap order by prio. Nodes are never
- * written after they are linked. The arena's oom flag is the only error: the
- * caller tests it once and throws everything away.
+ * Invariants: in order by start, disjoint, heap order by prio. A node is never
+ * written once it is linked, so every root that was ever returned stays valid.
+ * Random priorities keep the depth logarithmic on average, whatever the order
+ * of insertion; the seed is random, so no file can choose a bad order.
+ *
+ * Failed allocations set the arena's oom flag and make results meaningless; the
+ * caller tests the flag once and discards everything.
+ *
+ * Reference: Seidel and Aragon, "Randomized Search Trees", 1996.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +25,7 @@ struct map_arena_block {
 	uint8_t data[];
 };
 
+/* Zeroed, aligned to 16 bytes. NULL: out of memory, also noted in a->oom. */
 void *map_arena_alloc(struct map_arena *a, size_t size)
 {
 	struct map_arena_block *b = a->blocks;
@@ -53,12 +60,14 @@ void map_arena_free(struct map_arena *a)
 	}
 }
 
+/* The increment and multiplier of SplitMix64. */
 static uint32_t next_prio(struct map_arena *a)
 {
 	a->seed += 0x9e3779b97f4a7c15;
 	return (uint32_t)((a->seed * 0xbf58476d1ce4e5b9) >> 32);
 }
 
+/* The finalizer of MurmurHash3, with one value more. */
 static uint64_t mix(uint64_t h, uint64_t v)
 {
 	h ^= v;
@@ -68,7 +77,8 @@ static uint64_t mix(uint64_t h, uint64_t v)
 	return h ^ (h >> 29);
 }
 
-/* What a decoder would see through the mapping; its time is left out. */
+/* Digests what a decoder sees through a mapping: not its time, so that mapping
+ * the same file again gives equal contents. */
 static void digest(const struct map_arena *a, const struct mapping *m,
 		   uint64_t sum[2])
 {
@@ -86,7 +96,8 @@ static void digest(const struct map_arena *a, const struct mapping *m,
 	}
 }
 
-/* from's mapping with other children: only its own part of the sum goes along. */
+/* A node with from's mapping and other children. Sums of subtrees are additive,
+ * so from's own part is its sum without its children's. */
 static const struct map_node *link_node(struct map_arena *a,
 					const struct map_node *from,
 					const struct map_node *left,
@@ -111,7 +122,7 @@ static const struct map_node *link_node(struct map_arena *a,
 	return n;
 }
 
-/* lo: mappings that start below key; hi: the others. */
+/* lo: mappings that start below key; hi: the others. Copies the path to key. */
 static void split(struct map_arena *a, const struct map_node *root,
 		  uint64_t key, const struct map_node **lo,
 		  const struct map_node **hi)
@@ -129,6 +140,7 @@ static void split(struct map_arena *a, const struct map_node *root,
 	}
 }
 
+/* All of lo lies below all of hi. */
 static const struct map_node *merge(struct map_arena *a, const struct map_node *lo,
 				    const struct map_node *hi)
 {
@@ -141,7 +153,7 @@ static const struct map_node *merge(struct map_arena *a, const struct map_node *
 	return link_node(a, hi, merge(a, lo, hi->left), hi->right);
 }
 
-/* A tree of one: the part [start, end) of m. */
+/* A tree with one mapping: the part [start, end) of m. */
 static const struct map_node *single(struct map_arena *a, const struct mapping *m,
 				     uint64_t start, uint64_t end)
 {
@@ -170,7 +182,7 @@ static const struct mapping *last_of(const struct map_node *root)
 	return root ? root->map : NULL;
 }
 
-/* As split, and what lies across key is cut in two. */
+/* Like split, but a mapping that crosses key is cut in two. */
 static void cut(struct map_arena *a, const struct map_node *root, uint64_t key,
 		const struct map_node **lo, const struct map_node **hi)
 {
@@ -187,7 +199,7 @@ static void cut(struct map_arena *a, const struct map_node *root, uint64_t key,
 	*hi = merge(a, single(a, last, key, last->end), *hi);
 }
 
-/* one, a tree of one, into a tree where nothing overlaps it. */
+/* Inserts one, a tree with one mapping, where nothing overlaps it. */
 static const struct map_node *add_one(struct map_arena *a,
 				      const struct map_node *root,
 				      const struct map_node *one)
@@ -207,7 +219,8 @@ static const struct map_node *add_one(struct map_arena *a,
 	return link_node(a, root, root->left, add_one(a, root->right, one));
 }
 
-/* one in the place of a mapping with the same start and end. */
+/* Puts one in the place of the mapping with the same start and end, which has
+ * to be there. */
 static const struct map_node *replace_one(struct map_arena *a,
 					  const struct map_node *root,
 					  const struct map_node *one)

@@ -26,8 +26,8 @@ struct map_node {
 /* Memory of all trees; freed as one. */
 struct map_arena {
 	struct map_arena_block *blocks;
-	uint64_t seed, salt;	/* any; when random, no file can make trees
-				 * deep, or digests equal */
+	uint64_t seed, salt;	/* random, so that no file can make trees deep or
+				 * digests equal */
 	bool oom;	/* sticky: something could not be allocated */
 };
 
@@ -41,12 +41,12 @@ void map_arena_free(struct map_arena *a);
 const struct map_node *addrspace_insert(struct map_arena *a,
 					const struct map_node *root,
 					const struct mapping *m);
-/* The same, but what is there already stays. */
+/* The same, but m only fills what is free. */
 const struct map_node *addrspace_insert_under(struct map_arena *a,
 					      const struct map_node *root,
 					      const struct mapping *m);
-/* root with what from has in [start, end) in the place of its own; from NULL:
- * with nothing there. */
+/* root with its mappings in [start, end) replaced by those of from; from NULL: with
+ * nothing there. */
 const struct map_node *addrspace_copy(struct map_arena *a,
 				      const struct map_node *root,
 				      const struct map_node *from,
@@ -54,7 +54,7 @@ const struct map_node *addrspace_copy(struct map_arena *a,
 /* The mapping that contains addr, or NULL. */
 const struct mapping *addrspace_find(const struct map_node *root,
 				     uint64_t addr);
-/* The first mapping that ends behind addr, or NULL. */
+/* The first mapping that ends after addr, or NULL. */
 const struct mapping *addrspace_next(const struct map_node *root,
 				     uint64_t addr);
 

@@ -1,11 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * timeline: one pass over the records, then all that matters in order of time.
+ * timeline: one pass over the records, then everything that matters applied in
+ * order of time.
  *
- * Records of a perf.data are in the order of the buffers they came through, so
- * they are collected, sorted by (time, place in the file) and applied. Without
- * sample times everything has time 0 and keeps the order of the file. Saved code
- * (code.c) applies behind the records of its own time.
+ * A perf.data file has its records in the order in which per-CPU buffers were
+ * drained, so a record may come long before an earlier one of another CPU. Each
+ * record is turned into ops; the ops are sorted by (time, order), where order
+ * keeps the place in the file, and applied. Without sample times everything has
+ * time 0 and keeps the order of the file. Saved code (saved_code.c) applies
+ * after the records of its own time.
+ *
+ * A record belongs to a guest when the id of its event does (ID_INDEX says so)
+ * or its cpumode; the guest is named by the pid of its hypervisor.
+ *
+ * Specification: perf_event_open(2) and include/uapi/linux/perf_event.h for the
+ * records of the kernel, tools/lib/perf/include/perf/event.h for those that
+ * perf itself writes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,14 +26,10 @@
 #include "common/diag.h"
 #include "decode/lib/sideband/impl.h"
 
-/*
- * timeline: what a mapping does to its process. Called in order of time.
- *
- * Versions of a process with the same time are one: the last one counts, as
- * records of equal time apply together.
- */
+/* ---- mappings of processes, applied in order of time ---- */
 
-/* Saved code keeps the name of what it lies in, for symbols. */
+/* Saved code lies in a mapping of its process and keeps its name, so symbols
+ * are found. */
 static void name_saved(struct mapping *m, const struct map_node *root)
 {
 	const struct mapping *under = addrspace_find(root, m->start);
@@ -36,7 +42,7 @@ static void name_saved(struct mapping *m, const struct map_node *root)
 	m->build_id_size = under->build_id_size;
 }
 
-/* Does other code than m's lie where m comes? */
+/* True if the range of m holds code other than what m maps. */
 static bool is_in_use(const struct map_node *root, const struct mapping *m)
 {
 	const struct mapping *old = addrspace_next(root, m->start);
@@ -48,7 +54,12 @@ static bool is_in_use(const struct map_node *root, const struct mapping *m)
 	return false;
 }
 
-/* Of an untimed file all records count as of before the trace. */
+/*
+ * Without times (op flag UNTIMED) all mappings count as older than the trace.
+ * Where such a mapping replaces a different one, nothing says which of them was
+ * there when the trace was made: the statistics count that, and the verdict
+ * warns.
+ */
 static int apply_mmap(struct timeline *tl, const struct op *op)
 {
 	struct process_line *l = timeline_process(tl, op->machine, op->pid);
@@ -82,7 +93,10 @@ static int timeline_apply(struct timeline *tl, const struct op *op)
 	}
 }
 
-/* AUXTRACE_INFO.priv of cs_etm: the PMU's type is in the high half. */
+/* ---- tables of the build ---- */
+
+/* AUXTRACE_INFO.priv of cs_etm: word 1 has the PMU's type in its high half (perf's
+ * CS_PMU_TYPE_CPUS). */
 #define CS_PMU_TYPE 1
 
 struct op *timeline_add_op(struct build *b, enum op_kind kind, uint64_t time)
@@ -100,21 +114,21 @@ struct op *timeline_add_op(struct build *b, enum op_kind kind, uint64_t time)
 	return op;
 }
 
-/* The slot of a machine; negative: out of memory. */
+/* The slot of a machine, made if it is new; negative: out of memory. */
 static int64_t timeline_machine(struct timeline *tl, uint32_t id)
 {
 	int64_t slot;
 
-	if (array_grow(&tl->machine, tl->n_machine, &tl->cap_machine,
-		       sizeof(*tl->machine)) < 0)
+	if (array_grow(&tl->machines.v, tl->machines.n, &tl->machines.cap,
+		       sizeof(*tl->machines.v)) < 0)
 		return -AUX_E_NOMEM;
-	slot = idmap_add(&tl->machines, id, (uint32_t)tl->n_machine);
-	if (slot == (int64_t)tl->n_machine)
-		tl->machine[tl->n_machine++] = (struct machine){ .id = id };
+	slot = idmap_add(&tl->machines.ids, id, (uint32_t)tl->machines.n);
+	if (slot == (int64_t)tl->machines.n)
+		tl->machines.v[tl->machines.n++] = (struct machine){ .id = id };
 	return slot;
 }
 
-/* An event by id; of equal ids the first one counts. */
+/* Of two entries with one id the first counts. */
 static int add_event(struct build *b, uint64_t id, struct event_info e)
 {
 	int64_t slot;
@@ -128,7 +142,11 @@ static int add_event(struct build *b, uint64_t id, struct event_info e)
 	return slot < 0 ? -AUX_E_NOMEM : 0;
 }
 
-/* Which events trace one thread, and which a guest. */
+/*
+ * ID_INDEX: which events trace one thread (cpu -1), and which count in a guest.
+ * Since Linux 6.0 perf appends machine and vcpu of each entry as a second
+ * array.
+ */
 static int add_index(struct build *b, const struct aux_event *ev)
 {
 	struct cursor c = cursor_init(ev->id_index.entries.data,
@@ -162,20 +180,22 @@ static int add_cgroup(struct timeline *tl, const struct aux_event *ev)
 {
 	int64_t slot;
 
-	if (array_grow(&tl->cgroup, tl->n_cgroup, &tl->cap_cgroup,
-		       sizeof(*tl->cgroup)) < 0)
+	if (array_grow(&tl->cgroups.v, tl->cgroups.n, &tl->cgroups.cap,
+		       sizeof(*tl->cgroups.v)) < 0)
 		return -AUX_E_NOMEM;
-	slot = idmap_add(&tl->cgroups, ev->cgroup.id, (uint32_t)tl->n_cgroup);
+	slot = idmap_add(&tl->cgroups.ids, ev->cgroup.id, (uint32_t)tl->cgroups.n);
 	if (slot < 0)
 		return -AUX_E_NOMEM;
-	tl->n_cgroup += slot == (int64_t)tl->n_cgroup;
-	tl->cgroup[slot] = ev->cgroup.path;
+	tl->cgroups.n += slot == (int64_t)tl->cgroups.n;
+	tl->cgroups.v[slot] = ev->cgroup.path;
 	return 0;
 }
 
 /* ---- the clock ---- */
 
-static void take_clock(struct timeline *tl, uint64_t shift, uint64_t mult,
+/* Values that the conversion could not use (a shift of 64 or more, mult 0) are
+ * ignored: the times are unknown then. */
+static void set_clock(struct timeline *tl, uint64_t shift, uint64_t mult,
 		       uint64_t zero)
 {
 	if (shift > 63 || !mult || mult > UINT32_MAX)
@@ -185,7 +205,9 @@ static void take_clock(struct timeline *tl, uint64_t shift, uint64_t mult,
 	tl->clock.zero = zero;
 }
 
-static void take_auxtrace_info(struct build *b, const struct aux_event *ev)
+/* Intel PT has the clock in its private words, as perf wrote it down from the
+ * mmap page; have_sched_switch says where task switches come from. */
+static void parse_auxtrace_info(struct build *b, const struct aux_event *ev)
 {
 	const uint64_t *p = ev->auxtrace_info.priv;
 	uint32_t n = ev->auxtrace_info.n_priv;
@@ -196,20 +218,25 @@ static void take_auxtrace_info(struct build *b, const struct aux_event *ev)
 	    n <= AUX_PT_PER_CPU_MMAPS)
 		return;
 	if (p[AUX_PT_CAP_USER_TIME_ZERO])
-		take_clock(b->tl, p[AUX_PT_TIME_SHIFT], p[AUX_PT_TIME_MULT],
+		set_clock(b->tl, p[AUX_PT_TIME_SHIFT], p[AUX_PT_TIME_MULT],
 			   p[AUX_PT_TIME_ZERO]);
 	b->sched_mode = (uint32_t)p[AUX_PT_HAVE_SCHED_SWITCH];
 	b->pmu_type = (uint32_t)p[AUX_PT_PMU_TYPE];
 }
 
-static void take_time_conv(struct build *b, const struct aux_event *ev)
+/*
+ * TIME_CONV has the same clock for any trace source. With cap_user_time_short
+ * (arm64, Linux 5.9 and later) the counter is narrower than 64 bits, and wraps:
+ * cycles and mask widen it.
+ */
+static void parse_time_conv(struct build *b, const struct aux_event *ev)
 {
 	const struct aux_rec_time_conv *tc = &ev->time_conv;
 
 	if (!tc->cap_user_time_zero)
 		return;
 	if (!b->tl->clock.mult)
-		take_clock(b->tl, tc->time_shift, tc->time_mult,
+		set_clock(b->tl, tc->time_shift, tc->time_mult,
 			   tc->time_zero);
 	if (tc->cap_user_time_short) {
 		b->tl->clock.cycles = tc->time_cycles;
@@ -217,7 +244,11 @@ static void take_time_conv(struct build *b, const struct aux_event *ev)
 	}
 }
 
-/* What the events are for; all attrs are known, in a pipe too. */
+/*
+ * Whether kernel code is traced (not when every event of the trace excludes
+ * it), and whether there are SWITCH records. Runs again at AUXTRACE_INFO, which
+ * says which PMU's events are the trace.
+ */
 static void find_mode(struct build *b, const struct aux_reader *r)
 {
 	const struct aux_attr *a;
@@ -249,7 +280,9 @@ static uint64_t *last_time(struct build *b, uint32_t cpu)
 	return i < 0 ? NULL : &b->last_time[i];
 }
 
-static int keep_time(struct build *b, const struct aux_event *ev)
+/* A LOST record says how many records are missing, not since when: since the
+ * record before it in the same CPU's buffer. */
+static int record_time(struct build *b, const struct aux_event *ev)
 {
 	uint64_t *t;
 
@@ -272,7 +305,7 @@ static int add_loss(struct build *b, const struct aux_event *ev)
 				   .n = ev->lost.lost, .cpu = UINT32_MAX };
 	uint64_t *t = has_cpu ? last_time(b, ev->id.cpu) : NULL;
 
-	if ((has_cpu && !t) || array_grow(&tl->loss, tl->n_loss, &tl->cap_loss,
+	if ((has_cpu && !t) || array_grow(&tl->losses.v, tl->losses.n, &tl->losses.cap,
 					  sizeof(l)) < 0)
 		return -AUX_E_NOMEM;
 	if (t && *t <= l.until) {
@@ -280,7 +313,7 @@ static int add_loss(struct build *b, const struct aux_event *ev)
 		l.from = *t;
 	}
 	l.samples = ev->type == PERF_RECORD_LOST_SAMPLES;
-	tl->loss[tl->n_loss++] = l;
+	tl->losses.v[tl->losses.n++] = l;
 	st->n_lost += l.n;
 	if (!l.until || !l.n)
 		return 0;
@@ -291,169 +324,7 @@ static int add_loss(struct build *b, const struct aux_event *ev)
 	return 0;
 }
 
-/* ---- records ---- */
-
-/* Another event that is throttled takes nothing from the trace. */
-static bool is_of_trace(const struct build *b, const struct aux_event *ev)
-{
-	return b->pmu_type == UINT32_MAX || !ev->attr ||
-	       ev->attr->attr.type == b->pmu_type;
-}
-
-static int timeline_take_side(struct build *b, const struct aux_event *ev);
-
-static int take_record(struct build *b, const struct aux_event *ev)
-{
-	struct timeline_stats *st = &b->tl->stats;
-
-	switch (ev->type) {
-	case PERF_RECORD_AUX:
-		st->n_aux_flagged += !!(ev->aux.flags &
-					(PERF_AUX_FLAG_TRUNCATED |
-					 PERF_AUX_FLAG_PARTIAL));
-		return 0;
-	case PERF_RECORD_LOST:
-	case PERF_RECORD_LOST_SAMPLES:
-		return add_loss(b, ev);
-	case PERF_RECORD_THROTTLE:
-		st->n_throttled += is_of_trace(b, ev);
-		return 0;
-	case PERF_RECORD_CGROUP:
-		return add_cgroup(b->tl, ev);
-	case AUX_RECORD_ID_INDEX:
-		return add_index(b, ev);
-	case AUX_RECORD_AUXTRACE_INFO:
-		take_auxtrace_info(b, ev);
-		return 0;
-	case AUX_RECORD_TIME_CONV:
-		take_time_conv(b, ev);
-		return 0;
-	case AUX_RECORD_TRACING_DATA:
-		timeline_sched_format(b, ev->tracing_data.data);
-		return 0;
-	case AUX_RECORD_EVENT_TYPE:
-		return timeline_keep_code(b, ev);
-	default:
-		return timeline_take_side(b, ev);
-	}
-}
-
-static int by_time(const void *a, const void *b)
-{
-	const struct op *x = a, *y = b;
-
-	if (x->time != y->time)
-		return x->time < y->time ? -1 : 1;
-	return x->order < y->order ? -1 : x->order > y->order;
-}
-
-static void sort_ops(struct build *b)
-{
-	if (b->n)
-		qsort(b->ops, b->n, sizeof(*b->ops), by_time);
-}
-
-static int collect(struct build *b, struct aux_reader *r)
-{
-	struct timeline_stats *st = &b->tl->stats;
-	struct aux_bytes s;
-	struct aux_event ev;
-	int rc;
-
-	if (aux_reader_feature(r, AUX_FEAT_TRACING_DATA, &s, NULL) > 0)
-		timeline_sched_format(b, s);
-	find_mode(b, r);
-	aux_reader_rewind(r);
-	while ((rc = aux_reader_next(r, &ev, &st->damage)) > 0) {
-		st->n_records++;
-		if (take_record(b, &ev) < 0 || keep_time(b, &ev) < 0)
-			return -AUX_E_NOMEM;
-		if (ev.type == AUX_RECORD_AUXTRACE_INFO)
-			find_mode(b, r);
-	}
-	st->damaged = rc < 0;
-	if (timeline_add_code(b, r) < 0 || timeline_load_bpf(b, r) < 0)
-		return -AUX_E_NOMEM;
-	return 0;
-}
-
-static int build_all(struct build *b, struct aux_reader *r)
-{
-	size_t n;
-	int rc = timeline_machine(b->tl, HOST_ID) < 0 ? -AUX_E_NOMEM :
-							collect(b, r);
-
-	if (rc < 0)
-		return rc;
-	sort_ops(b);
-	n = b->n;
-	rc = timeline_look_back(b);
-	if (b->n > n)
-		sort_ops(b);
-	for (size_t i = 0; rc == 0 && i < b->n; i++)
-		rc = timeline_apply(b->tl, &b->ops[i]);
-	return rc < 0 ? rc : timeline_finish(b->tl);
-}
-
-static bool is_32bit(const char *arch)
-{
-	if (!arch)
-		return false;
-	return (!strncmp(arch, "arm", 3) && !strstr(arch, "64")) ||
-	       (arch[0] == 'i' && strlen(arch) == 4 && !strcmp(arch + 2, "86"));
-}
-
-/* Randomness shapes the tables, never what they say. */
-static void salt_tables(struct build *b)
-{
-	struct timeline *tl = b->tl;
-	uint64_t salt = (uintptr_t)tl;
-
-	if (getentropy(&salt, sizeof(salt)) < 0)
-		salt *= UINT64_C(0x9e3779b97f4a7c15);
-	tl->arena.seed = b->arena.seed = salt;
-	tl->arena.salt = b->arena.salt = ~salt;
-	tl->cpus.salt = tl->tids.salt = tl->pids.salt = salt;
-	tl->machines.salt = tl->cgroups.salt = tl->saved_by_hash.salt = salt;
-	b->event_ids.salt = b->cpu_times.salt = salt;
-}
-
-int timeline_new(struct timeline **tlp, struct aux_reader *r,
-		 struct aux_diag *diag)
-{
-	struct timeline *tl = calloc(1, sizeof(*tl));
-	struct build b = { .tl = tl, .sched_mode = 2, .pmu_type = UINT32_MAX,
-			   .is_32bit = is_32bit(aux_reader_info(r)->arch),
-			   .swapped = aux_reader_info(r)->swapped };
-	int rc = -AUX_E_NOMEM;
-
-	if (tl) {
-		salt_tables(&b);
-		rc = build_all(&b, r);
-	}
-
-	free(b.ops);
-	free(b.codes);
-	free(b.events);
-	free(b.event_ids.e);
-	free(b.last_time);
-	free(b.cpu_times.e);
-	map_arena_free(&b.arena);
-	*tlp = NULL;
-	if (rc == 0)
-		*tlp = tl;
-	else
-		timeline_free(tl);
-	return rc == 0 ? 0 : diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
-				      "out of memory");
-}
-
-/*
- * timeline: from one record to the ops that it stands for.
- *
- * A record is a guest's when the id of its event is (ID_INDEX says so), or its
- * cpumode; then its machine is the hypervisor's pid, or what stands in its place.
- */
+/* ---- from a record to its ops ---- */
 
 #define KERNEL_HALF (UINT64_C(1) << 63)
 #define KERNEL_HALF_32 (UINT64_C(1) << 31)
@@ -486,7 +357,7 @@ static int64_t find_machine(struct build *b, const struct aux_event *ev)
 
 	if (e && e->machine)
 		return e->machine;
-	/* A host's sample inside a guest still is of the host's thread. */
+	/* A sample that interrupted a guest is still the host thread's. */
 	if (!is_of_guest(ev) || ev->type == PERF_RECORD_SAMPLE)
 		return HOST_SLOT;
 	if (ev->type == PERF_RECORD_MMAP || ev->type == PERF_RECORD_MMAP2)
@@ -494,7 +365,7 @@ static int64_t find_machine(struct build *b, const struct aux_event *ev)
 	return timeline_machine(b->tl, id == HOST_ID ? 0 : id);
 }
 
-/* A new op of the record's machine and time. NULL: out of memory. */
+/* A new op with the record's machine and time. NULL: out of memory. */
 static struct op *add_op(struct build *b, enum op_kind kind,
 			 const struct aux_event *ev)
 {
@@ -518,7 +389,8 @@ static bool is_kernel(const struct aux_event *ev)
 	       cpumode(ev) == PERF_RECORD_MISC_GUEST_KERNEL;
 }
 
-/* "[kernel.kallsyms]_text", also "[guest.kernel.kallsyms.77]_text": splits it. */
+/* Splits the name of a kernel image as perf writes it, "[kernel.kallsyms]_text"
+ * or "[guest.kernel.kallsyms.77]_text", into path and reference symbol. */
 static int name_image(struct build *b, struct mapping *m)
 {
 	const char *end = strchr(m->path, ']');
@@ -538,9 +410,12 @@ static int name_image(struct build *b, struct mapping *m)
 	return 0;
 }
 
-/* The place of a kernel's image is not told to everyone (kptr_restrict): then it
- * is anywhere in the kernel's half, and its symbol's address is unknown. With
- * simpleperf the image starts at the symbol, and pgoff is 0. */
+/*
+ * perf cannot read addresses of kernel symbols under kptr_restrict: start is 0
+ * then, so the image may be anywhere in the kernel's half, and the address of
+ * its symbol is unknown. simpleperf starts the image at the symbol and leaves
+ * pgoff 0.
+ */
 static void place_image(const struct build *b, struct mapping *m)
 {
 	uint64_t lowest = b->is_32bit ? KERNEL_HALF_32 : KERNEL_HALF;
@@ -554,8 +429,8 @@ static void place_image(const struct build *b, struct mapping *m)
 	m->pgoff = m->start;
 }
 
-/* What a kernel has mapped is told when recording starts, and never anew: it was
- * there all the time. */
+/* Mappings of the kernel are synthesized when recording starts and never again,
+ * so they held before, too: time 0, and before all other ops of that time. */
 static int add_kernel(struct build *b, struct op *op)
 {
 	struct mapping *m = op->map;
@@ -653,12 +528,15 @@ static int add_task(struct build *b, const struct aux_event *ev)
 	op->tid = ev->task.tid;
 	op->ppid = ev->task.ppid;
 	op->ptid = ev->task.ptid;
-	/* Recorders of before Linux 4.20 do not mark what they make up. */
+	/* perf before Linux 4.20 does not flag the FORKs it synthesizes;
+	 * they have time 0. */
 	if (ev->misc & PERF_RECORD_MISC_FORK_EXEC || (timed && !op->time))
 		op->flags |= OP_EXEC;
 	return 0;
 }
 
+/* pid and tid of who run on the record's CPU from here on. Records of a guest's
+ * event have the vcpu from ID_INDEX. */
 static int add_run(struct build *b, const struct aux_event *ev,
 		   const struct op *who)
 {
@@ -683,7 +561,11 @@ static int add_run(struct build *b, const struct aux_event *ev,
 	return 0;
 }
 
-/* A thread that execs takes over its leader's tid, and no other record tells. */
+/*
+ * When a thread that is not the leader execs, it takes over the leader's tid;
+ * the kernel writes no other record of that than this COMM. So it also counts
+ * as a switch, and hands the thread's own stream over to the new tid.
+ */
 static int add_comm(struct build *b, const struct aux_event *ev)
 {
 	const struct event_info *e = find_event(b, ev);
@@ -695,7 +577,7 @@ static int add_comm(struct build *b, const struct aux_event *ev)
 	op->pid = ev->comm.pid;
 	op->tid = ev->comm.tid;
 	op->comm = ev->comm.comm;
-	/* Without times what was mapped before has to stay, see apply_mmap. */
+	/* Without times the mappings from before must stay: see apply_mmap. */
 	if (ev->comm.exec && ev->id.present & PERF_SAMPLE_TIME)
 		op->flags |= OP_EXEC;
 	if (!ev->comm.exec || !(ev->id.present & PERF_SAMPLE_TID) ||
@@ -708,8 +590,11 @@ static int add_comm(struct build *b, const struct aux_event *ev)
 	return add_run(b, ev, &run);
 }
 
-/* Without the next one's name: what the kernel still does is the old thread's,
- * user code is not. */
+/*
+ * Only a CPU-wide SWITCH names the next thread. After a per-thread switch-out
+ * nothing is known to run; the kernel code that still runs is the old thread's,
+ * so it stays unless the trace has user code alone.
+ */
 static int add_switch(struct build *b, const struct aux_event *ev)
 {
 	uint32_t pid = ev->id.pid, tid = ev->id.tid;
@@ -738,6 +623,7 @@ static int add_itrace(struct build *b, const struct aux_event *ev)
 	return add_run(b, ev, &run);
 }
 
+/* A SAMPLE may be sched_switch, and may have the cgroup of its thread. */
 static int add_sample(struct build *b, const struct aux_event *ev)
 {
 	struct op run = { .pid = UINT32_MAX }, *op;
@@ -774,7 +660,8 @@ static int add_namespaces(struct build *b, const struct aux_event *ev)
 	return 0;
 }
 
-/* Names of threads from before the trace; -1 stands for all. */
+/* THREAD_MAP: names of threads from before the trace. tid -1 stands for all
+ * threads. */
 static int add_thread_map(struct build *b, const struct aux_event *ev)
 {
 	struct cursor c = cursor_init(ev->thread_map.entries.data,
@@ -798,8 +685,8 @@ static int add_thread_map(struct build *b, const struct aux_event *ev)
 	return 0;
 }
 
-/* ops of one record about tasks, mappings or kernel code. */
-static int timeline_take_side(struct build *b, const struct aux_event *ev)
+/* The ops of one record about tasks, mappings or kernel code. */
+static int add_ops(struct build *b, const struct aux_event *ev)
 {
 	switch (ev->type) {
 	case PERF_RECORD_MMAP:
@@ -828,4 +715,164 @@ static int timeline_take_side(struct build *b, const struct aux_event *ev)
 	default:
 		return 0;
 	}
+}
+
+/* ---- the pass ---- */
+
+/* The throttling of another event (cycles, say) costs the trace nothing. */
+static bool is_of_trace(const struct build *b, const struct aux_event *ev)
+{
+	return b->pmu_type == UINT32_MAX || !ev->attr ||
+	       ev->attr->attr.type == b->pmu_type;
+}
+
+static int handle_record(struct build *b, const struct aux_event *ev)
+{
+	struct timeline_stats *st = &b->tl->stats;
+
+	switch (ev->type) {
+	case PERF_RECORD_AUX:
+		st->n_aux_flagged += !!(ev->aux.flags &
+					(PERF_AUX_FLAG_TRUNCATED |
+					 PERF_AUX_FLAG_PARTIAL));
+		return 0;
+	case PERF_RECORD_LOST:
+	case PERF_RECORD_LOST_SAMPLES:
+		return add_loss(b, ev);
+	case PERF_RECORD_THROTTLE:
+		st->n_throttled += is_of_trace(b, ev);
+		return 0;
+	case PERF_RECORD_CGROUP:
+		return add_cgroup(b->tl, ev);
+	case AUX_RECORD_ID_INDEX:
+		return add_index(b, ev);
+	case AUX_RECORD_AUXTRACE_INFO:
+		parse_auxtrace_info(b, ev);
+		return 0;
+	case AUX_RECORD_TIME_CONV:
+		parse_time_conv(b, ev);
+		return 0;
+	case AUX_RECORD_TRACING_DATA:
+		timeline_sched_format(b, ev->tracing_data.data);
+		return 0;
+	case AUX_RECORD_EVENT_TYPE:
+		return timeline_keep_code(b, ev);
+	default:
+		return add_ops(b, ev);
+	}
+}
+
+/* order is unique up to 2^29 ops, so equal times keep the order of the file. */
+static int by_time(const void *a, const void *b)
+{
+	const struct op *x = a, *y = b;
+
+	if (x->time != y->time)
+		return x->time < y->time ? -1 : 1;
+	return x->order < y->order ? -1 : x->order > y->order;
+}
+
+static void sort_ops(struct build *b)
+{
+	if (b->n)
+		qsort(b->ops, b->n, sizeof(*b->ops), by_time);
+}
+
+static int collect(struct build *b, struct aux_reader *r)
+{
+	struct timeline_stats *st = &b->tl->stats;
+	struct aux_bytes s;
+	struct aux_event ev;
+	int rc;
+
+	if (aux_reader_feature(r, AUX_FEAT_TRACING_DATA, &s, NULL) > 0)
+		timeline_sched_format(b, s);
+	find_mode(b, r);
+	aux_reader_rewind(r);
+	while ((rc = aux_reader_next(r, &ev, &st->damage)) > 0) {
+		st->n_records++;
+		if (handle_record(b, &ev) < 0 || record_time(b, &ev) < 0)
+			return -AUX_E_NOMEM;
+		if (ev.type == AUX_RECORD_AUXTRACE_INFO)
+			find_mode(b, r);
+	}
+	st->damaged = rc < 0;
+	if (timeline_add_code(b, r) < 0 || timeline_load_bpf(b, r) < 0)
+		return -AUX_E_NOMEM;
+	return 0;
+}
+
+/* Ops of the past (OP_POKED) can be made only once the order is known; they are
+ * then sorted in. */
+static int build_all(struct build *b, struct aux_reader *r)
+{
+	size_t n;
+	int rc = timeline_machine(b->tl, HOST_ID) < 0 ? -AUX_E_NOMEM :
+							collect(b, r);
+
+	if (rc < 0)
+		return rc;
+	sort_ops(b);
+	n = b->n;
+	rc = timeline_look_back(b);
+	if (b->n > n)
+		sort_ops(b);
+	for (size_t i = 0; rc == 0 && i < b->n; i++)
+		rc = timeline_apply(b->tl, &b->ops[i]);
+	return rc < 0 ? rc : timeline_finish(b->tl);
+}
+
+/* "arm", "armv7l", "i386" to "i686". */
+static bool is_32bit(const char *arch)
+{
+	if (!arch)
+		return false;
+	return (!strncmp(arch, "arm", 3) && !strstr(arch, "64")) ||
+	       (arch[0] == 'i' && strlen(arch) == 4 && !strcmp(arch + 2, "86"));
+}
+
+/* A file could be made so that hashes collide and trees degenerate; random
+ * salts prevent it. They shape the tables, never the answers. */
+static void salt_tables(struct build *b)
+{
+	struct timeline *tl = b->tl;
+	uint64_t salt = (uintptr_t)tl;
+
+	if (getentropy(&salt, sizeof(salt)) < 0)
+		salt *= UINT64_C(0x9e3779b97f4a7c15);
+	tl->arena.seed = b->arena.seed = salt;
+	tl->arena.salt = b->arena.salt = ~salt;
+	tl->cpus.ids.salt = tl->threads.ids.salt = tl->processes.ids.salt = salt;
+	tl->machines.ids.salt = tl->cgroups.ids.salt = tl->saved.by_hash.salt = salt;
+	b->event_ids.salt = b->cpu_times.salt = salt;
+}
+
+int timeline_new(struct timeline **tlp, struct aux_reader *r,
+		 struct aux_diag *diag)
+{
+	struct timeline *tl = calloc(1, sizeof(*tl));
+	struct build b = { .tl = tl, .sched_mode = 2, .pmu_type = UINT32_MAX,
+			   .is_32bit = is_32bit(aux_reader_info(r)->arch),
+			   .swapped = aux_reader_info(r)->swapped };
+	int rc = -AUX_E_NOMEM;
+
+	if (tl) {
+		salt_tables(&b);
+		rc = build_all(&b, r);
+	}
+
+	free(b.ops);
+	free(b.codes);
+	free(b.events);
+	free(b.event_ids.e);
+	free(b.last_time);
+	free(b.cpu_times.e);
+	map_arena_free(&b.arena);
+	*tlp = NULL;
+	if (rc == 0)
+		*tlp = tl;
+	else
+		timeline_free(tl);
+	return rc == 0 ? 0 : diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				      "out of memory");
 }

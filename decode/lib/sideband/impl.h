@@ -1,27 +1,32 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* timeline's tables, shared by the files that build and that query it. */
+/*
+ * The timeline's tables, for the files that build and query it. Each line (of a CPU,
+ * a thread, a process, a kernel) is an array of entries by time; an entry holds from
+ * its own time until the next one.
+ */
 #ifndef DECODE_LIB_SIDEBAND_IMPL_H
 #define DECODE_LIB_SIDEBAND_IMPL_H
 
 #include "decode/lib/sideband/addrspace.h"
 #include "decode/lib/sideband/sideband.h"
 
-/* A number and the table slot it stands for. */
+/* Hash table from an id to an index, by linear probing. */
 struct idmap {
 	struct idmap_entry {
 		uint64_t key;
 		uint32_t slot;	/* + 1; 0: free */
 	} *e;
 	uint32_t n, cap;	/* cap: power of two */
-	uint64_t salt;		/* any; when random, no file can make it slow */
+	uint64_t salt;		/* random, so that no file can make it slow */
 };
 
 /* The slot of key, or -1. */
 int64_t idmap_find(const struct idmap *m, uint64_t key);
-/* The slot of key; a new one is new_slot. Negative: out of memory. */
+/* The slot of key, which becomes new_slot if it is new. Negative: out of memory. */
 int64_t idmap_add(struct idmap *m, uint64_t key, uint32_t new_slot);
 
-/* Machines by slot: 0 is the host. Ids of different machines never meet. */
+/* Machines by slot, the host first. A guest has its own pids, tids and CPUs, so keys
+ * hold the machine's slot: ids of different machines never mix. */
 #define HOST_SLOT 0
 #define HOST_ID UINT32_MAX
 static inline uint64_t machine_key(uint32_t slot, uint32_t id)
@@ -29,13 +34,15 @@ static inline uint64_t machine_key(uint32_t slot, uint32_t id)
 	return (uint64_t)slot << 32 | id;
 }
 
-/* Streams of threads have lines among those of the CPUs. */
+/* A per-thread AUX stream (AUXTRACE.idx) has a line among the CPUs' lines: which
+ * thread it belongs to changes when a thread that is no leader execs. */
 #define STREAM_LINE 0x80000000u
 
-/* Values by time. from grows; of equal times the last one counts. */
+/* Who runs. In all entries from is strictly increasing: what comes at the time of the
+ * last entry replaces it. */
 struct cpu_entry {
 	uint64_t from;
-	uint32_t pid, tid;	/* pid -1: that of the thread */
+	uint32_t pid, tid;	/* pid -1: ask the thread's line */
 };
 
 struct cpu_line {
@@ -50,7 +57,7 @@ struct thread_ns {
 struct thread_entry {
 	uint64_t from;
 	uint32_t pid;		/* -1: unknown */
-	const char *comm;	/* NULL: unknown; so the others */
+	const char *comm;	/* NULL: unknown, as for the others */
 	const char *cgroup;
 	const struct thread_ns *ns;
 };
@@ -58,14 +65,15 @@ struct thread_entry {
 struct thread_line {
 	struct thread_entry *e;
 	size_t n, cap;
-	bool ended;		/* who comes next inherits nothing */
+	bool ended;		/* the next thread with this tid is a new one */
 };
 
-/* Contents of a tree from a time on. */
+/* What is mapped, from a time on. */
 struct version {
 	uint64_t from;
 	const struct map_node *root;
-	uint32_t content;	/* number of the contents, by timeline_finish */
+	uint32_t content;	/* by timeline_finish: equal contents, equal
+				 * number; 0: nothing is mapped */
 };
 
 struct version_line {
@@ -75,19 +83,20 @@ struct version_line {
 
 struct process_line {
 	struct version_line v;
-	const struct map_node *root;	/* of the last one */
-	uint32_t n_live;		/* known threads that did not end */
+	const struct map_node *root;	/* of the last version */
+	uint32_t n_live;		/* known threads that have not exited */
 	bool leader_ended;
 };
 
 /*
- * A kernel. image: what is mapped; named: with KSYMBOLs over it; root: with the
- * bytes that the recording has over that.
+ * A kernel, as three trees: image and modules; named: the KSYMBOLs over those; root:
+ * the bytes that the recording has over those. Each contains the one before, so that
+ * removing a layer's mapping uncovers what lies below.
  */
 struct machine {
 	uint32_t id;		/* as timeline_guest, or HOST_ID */
 	const struct map_node *image, *named, *root;
-	uint64_t image_start, image_end;	/* as first said */
+	uint64_t image_start, image_end;	/* of the first record */
 	struct version_line v;
 };
 
@@ -105,51 +114,80 @@ struct space_table {
 	size_t n;		/* power of two */
 };
 
+/*
+ * Built by one thread in timeline_new, then immutable, but for spaces.bucket: spaces
+ * are made when they are first asked for, by any thread (space.c). All tables hold
+ * one element for each id, in the order met; ids maps an id to its index.
+ */
 struct timeline {
-	struct map_arena arena;
-	struct idmap cpus, tids, pids, machines, cgroups;
-	struct cpu_line *cpu;
-	struct thread_line *thread;
-	struct process_line *process;
-	struct machine *machine;
-	const char **cgroup;
-	size_t n_cpu, n_thread, n_process, n_machine, n_cgroup;
-	size_t cap_cpu, cap_thread, cap_process, cap_machine, cap_cgroup;
-	bool user_only;		/* the kernel is not traced: its versions are
-				 * no reason to switch */
-	struct space empty;
+	struct map_arena arena;		/* mappings, trees, names */
+	struct {
+		struct idmap ids;	/* machine_key(machine, cpu), or STREAM_LINE */
+		struct cpu_line *v;
+		size_t n, cap;
+	} cpus;
+	struct {
+		struct idmap ids;	/* machine_key(machine, tid) */
+		struct thread_line *v;
+		size_t n, cap;
+	} threads;
+	struct {
+		struct idmap ids;	/* machine_key(machine, pid) */
+		struct process_line *v;
+		size_t n, cap;
+	} processes;
+	struct {
+		struct idmap ids;	/* as timeline_guest; [HOST_SLOT]: the host */
+		struct machine *v;
+		size_t n, cap;
+	} machines;
+	struct {
+		struct idmap ids;
+		const char **v;		/* paths, in the file */
+		size_t n, cap;
+	} cgroups;
+	bool user_only;		/* the kernel is not traced: a change of its
+				 * mappings begins no new space */
+	struct space empty;	/* for a process of which nothing is known */
 	struct space_table spaces;
-	struct {	/* contents -> number */
+	struct {		/* numbers equal contents alike; see space.id */
 		struct content {
-			uint64_t sum[2];
+			uint64_t sum[2];	/* digest of the tree */
 			uint32_t number;	/* 0: free */
 		} *e;
 		size_t cap, n;
 	} contents;
+	struct {
+		struct saved_code *v;	/* by offset */
+		size_t n, cap;
+		uint64_t end;		/* offset of the next piece */
+		struct idmap by_hash;	/* short pieces: equal bytes share one */
+	} saved;
+	struct {
+		struct bpf_code *v;	/* by addr */
+		size_t n, cap;
+	} bpf;
+	struct {
+		struct timeline_loss *v;	/* in the order of the file */
+		size_t n, cap;
+	} losses;
 	struct aux_clock clock;
 	struct timeline_stats stats;
-	struct timeline_loss *loss;
-	size_t n_loss, cap_loss;
-	struct saved_code *saved;	/* of records, by offset */
-	size_t n_saved, cap_saved;
-	uint64_t saved_end;		/* offset of what comes next */
-	struct idmap saved_by_hash;	/* of short pieces: equal bytes, equal
-					 * place */
-	struct bpf_code *bpf;		/* by addr */
-	size_t n_bpf, cap_bpf;
 };
 
 /* Entries with from <= time, in a table of structs that start with from. */
 size_t timeline_count(const void *table, size_t n, size_t size, uint64_t time);
-/* The version of a time, or NULL. */
+/* space.c */
 void timeline_free_spaces(struct timeline *tl);
 
 /*
- * timeline: how the tables come to be. Records become ops (record.c), ops
- * are sorted by time (build.c) and applied (apply.c).
+ * How the tables are built. A perf.data file has its records in the order in which the
+ * per-CPU ring buffers were drained, not in order of time. So build.c turns each record
+ * into ops, sorts the ops by time, and applies them: mappings of processes in build.c,
+ * of kernels in kernel.c, threads and CPUs in task.c.
  */
 
-/* What an op does to the tables, in order of time. */
+/* What an op does. */
 enum op_kind {
 	OP_MMAP,	/* also saved code */
 	OP_COMM,
@@ -160,11 +198,12 @@ enum op_kind {
 	OP_CGROUP,
 	OP_KSYMBOL,
 	OP_POKE,
-	OP_POKED,	/* what is there before the first poke */
+	OP_POKED,	/* the bytes from before the first poke of a place */
 };
 
-#define OP_EXEC 0x01		/* COMM, and FORK made up by a recorder */
-#define OP_UNTIMED 0x02		/* the file does not say when */
+#define OP_EXEC 0x01		/* COMM: by exec; FORK: synthesized by the recorder
+				 * for a task that existed before */
+#define OP_UNTIMED 0x02		/* the record has no time */
 #define OP_KERNEL 0x04		/* MMAP */
 #define OP_HAS_PREV 0x08	/* RUN: ppid, ptid ran until now */
 #define OP_REMOVE 0x10		/* KSYMBOL */
@@ -193,51 +232,55 @@ struct op {
 	};
 };
 
-/* Which places an op takes among those of its time: kernels' mappings first. */
+/*
+ * Bits of op.order, above the place in the file: among ops of one time, mappings of the
+ * kernel come first (no bit), then records, then the bytes from before the first poke,
+ * then saved code, which lies over all of these.
+ */
 #define ORDER_RECORD 0x20000000u
-#define ORDER_POKED 0x40000000u	/* behind the records */
-#define ORDER_CODE 0x80000000u	/* and behind those */
+#define ORDER_POKED 0x40000000u
+#define ORDER_CODE 0x80000000u
 
 /* task.c */
 int timeline_apply_task(struct timeline *tl, const struct op *op);
 struct process_line *timeline_process(struct timeline *tl, uint32_t machine,
 				      uint32_t pid);
-/* A process that ended starts anew with the next record about it. */
+/* If the process has ended, its pid is in use again: starts with nothing mapped. */
 int timeline_revive(struct process_line *l, uint64_t time);
 /* kernel.c */
 int timeline_apply_kernel(struct timeline *tl, const struct op *op);
-/* space.c: gives a line a new version, or replaces that of the same
- * time. A first one that does not start at 0 gets an empty one before it. */
+/* space.c: adds a version, or replaces the last one if that has the same time. A first
+ * version that does not start at 0 gets an empty one before it. */
 int timeline_set_version(struct version_line *l, uint64_t time,
 			 const struct map_node *root);
 
 /* One AUX_OWN_CODE. */
 struct own_code {
 	struct aux_own_code h;
-	const uint8_t *bytes;	/* NULL: those of h.blob */
+	const uint8_t *bytes;	/* NULL: another record has blob h.blob */
 };
 
-/* An event by its id. */
+/* What ID_INDEX says of an event. */
 struct event_info {
-	uint32_t idx, tid;	/* the thread that it traces; idx -1: none */
+	uint32_t idx, tid;	/* stream and thread; idx -1: it traces a CPU */
 	uint32_t machine;	/* slot */
 	uint32_t vcpu;
 };
 
-/* Where a sched_switch payload has what. */
+/* Offsets in the payload of a sched:sched_switch sample. */
 struct sched_field {
 	uint32_t at, size;	/* size 0: not there */
 };
 struct sched_format {
 	uint64_t config;	/* the event's id, of perf_event_attr */
-	bool known;		/* the file has the format */
+	bool known;		/* from the file; else the usual layout */
 	struct sched_field prev_pid, next_pid, prev_comm, next_comm;
 };
 
-/* What the pass over the records collects. */
+/* What the pass over the records collects; gone when timeline_new returns. */
 struct build {
 	struct timeline *tl;
-	struct map_arena arena;	/* for the build alone */
+	struct map_arena arena;	/* mappings that ops carry */
 	struct op *ops;
 	size_t n, cap;
 	struct own_code *codes;	/* in the order of the file */
@@ -246,13 +289,13 @@ struct build {
 	struct event_info *events;
 	size_t n_events, cap_events;
 	struct idmap cpu_times;
-	uint64_t *last_time;	/* of each CPU, in the order of the file */
+	uint64_t *last_time;	/* of the last record of each CPU */
 	size_t n_times, cap_times;
 	struct sched_format sched;
 	uint32_t sched_mode;	/* AUX_PT_HAVE_SCHED_SWITCH, 2 when unknown */
 	uint32_t pmu_type;
-	bool has_switches;	/* an event gives SWITCH records */
-	bool is_32bit;		/* the machine's kernel */
+	bool has_switches;	/* an event has attr.context_switch */
+	bool is_32bit;		/* the recorded kernel */
 	bool swapped;
 };
 
@@ -262,26 +305,29 @@ static inline uint64_t timeline_time_of(const struct aux_event *ev)
 {
 	return ev->id.present & PERF_SAMPLE_TIME ? ev->id.time : 0;
 }
-/* sched.c */
+
+/* task.c: from TRACING_DATA, the format of sched_switch */
 void timeline_sched_format(struct build *b, struct aux_bytes tracing_data);
-/* A SAMPLE; 1 when it is a switch, with *op filled but for cpu and machine. */
+/* 1 when the SAMPLE is a switch: fills *op, except cpu and machine. */
 int timeline_sched_switch(const struct build *b, const struct aux_event *ev,
 			  struct op *op);
-/* code.c: an own record that may hold code; -AUX_E_NOMEM at worst. */
+/* saved_code.c: keeps an AUX_OWN_CODE record for timeline_add_code. 0 or
+ * -AUX_E_NOMEM. */
 int timeline_keep_code(struct build *b, const struct aux_event *ev);
-/* Ops for all saved code, after the last record. */
+/* Adds ops for all saved code, after the last record. */
 int timeline_add_code(struct build *b, struct aux_reader *r);
-/* The place of bytes among the saved; equal bytes may share one. */
+/* Assigns bytes their offset (mapping.saved_offset); equal bytes may share one. */
 int timeline_save(struct timeline *tl, const uint8_t *bytes, uint64_t len,
 		  uint64_t *offset);
-/* bpf.c: AUX_FEAT_BPF_PROG_INFO into tl->bpf. */
+/* Reads AUX_FEAT_BPF_PROG_INFO. */
 int timeline_load_bpf(struct build *b, struct aux_reader *r);
-/* Code of a KSYMBOL, or NULL. */
+/* The code of a KSYMBOL, or NULL. */
 struct bpf_code *timeline_find_bpf(const struct timeline *tl,
 				   const struct mapping *m);
-/* kernel.c, ops sorted: adds OP_POKED where bytes are first poked. */
+/* kernel.c: after sorting, adds OP_POKED for each first poke of a place; then ops need
+ * sorting again. */
 int timeline_look_back(struct build *b);
-/* space.c: after the last op. */
+/* space.c: numbers the contents, after the last op. */
 int timeline_finish(struct timeline *tl);
 
 #endif

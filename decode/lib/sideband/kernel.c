@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * timeline: kernels by time: image and modules, what KSYMBOLs name, and the bytes
- * that TEXT_POKE, BPF_PROG_INFO and saved code lay over them.
+ * timeline: kernels by time: image and modules, what KSYMBOLs name, and the
+ * bytes that TEXT_POKE, BPF_PROG_INFO and saved code lay over them.
  *
- * Three trees, each the one before and more, so that what goes away uncovers what
- * lies below. A poke tells the old bytes too: they are right from when its place
- * came to be until the first poke of it, whatever the vmlinux at hand says.
+ * Three trees, each the one before and more (struct machine), so that removing
+ * a symbol uncovers what lies below.
+ *
+ * A TEXT_POKE has the old bytes, too. They were there from when their place
+ * came into being until its first poke, whatever the vmlinux at hand says: a
+ * kernel patches itself at boot (alternatives, static keys), and a file does
+ * not show that. timeline_look_back adds those bytes as ops of their own.
+ *
+ * Specification: PERF_RECORD_KSYMBOL and PERF_RECORD_TEXT_POKE in
+ * include/uapi/linux/perf_event.h (Linux 5.1 and 5.9).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +26,8 @@ static int set_kernel(struct timeline *tl, struct machine *m, uint64_t time)
 	return timeline_set_version(&m->v, time, m->root);
 }
 
-/* The very same said again: what came since over it stays. */
+/* True if the very same mapping is there already: then what lies over it must
+ * stay. */
 static bool is_known(const struct map_node *root, const struct mapping *m)
 {
 	const struct mapping *old = addrspace_find(root, m->start);
@@ -29,7 +37,7 @@ static bool is_known(const struct map_node *root, const struct mapping *m)
 	       !strcmp(old->path, m->path);
 }
 
-/* Bytes lie in something that has a name. */
+/* Bytes get path, kind and offset of the mapping that they lie in. */
 static void name_bytes(struct mapping *m, const struct map_node *named)
 {
 	const struct mapping *under = addrspace_find(named, m->start);
@@ -54,7 +62,8 @@ static int add_map(struct timeline *tl, struct machine *k, struct mapping *m)
 	    (m->kind == MAPPING_KERNEL && m->start == k->image_start &&
 	     m->end == k->image_end))
 		return 0;
-	/* An image may be said to reach over the modules behind it. */
+	/* perf may give the image an end beyond the modules that follow it: it goes
+	 * below what is there. */
 	if (m->kind == MAPPING_KERNEL && !k->image_end) {
 		k->image_start = m->start;
 		k->image_end = m->end;
@@ -76,6 +85,9 @@ static int add_bytes(struct timeline *tl, struct machine *k, struct mapping *m)
 	return set_kernel(tl, k, m->time);
 }
 
+/*
+ * Also lays the code of a BPF program over its symbol, if the recording has it.
+ */
 static int add_ksymbol(struct timeline *tl, struct machine *k,
 		       struct mapping *m)
 {
@@ -97,6 +109,7 @@ static int add_ksymbol(struct timeline *tl, struct machine *k,
 	return add_bytes(tl, k, m);
 }
 
+/* The symbol and its bytes go; the image below shows again. */
 static int remove_ksymbol(struct timeline *tl, struct machine *k,
 			  const struct mapping *m)
 {
@@ -107,7 +120,8 @@ static int remove_ksymbol(struct timeline *tl, struct machine *k,
 	return set_kernel(tl, k, m->time);
 }
 
-/* New bytes; what was there longer than they are goes. */
+/* Lays the new bytes over the place. Where the old ones were longer, the rest
+ * of them goes. */
 static int apply_poke(struct timeline *tl, struct machine *k,
 		      const struct op *op)
 {
@@ -128,7 +142,7 @@ static int apply_poke(struct timeline *tl, struct machine *k,
 
 int timeline_apply_kernel(struct timeline *tl, const struct op *op)
 {
-	struct machine *k = &tl->machine[op->machine];
+	struct machine *k = &tl->machines.v[op->machine];
 	struct mapping m;
 
 	if (op->kind == OP_POKE || op->kind == OP_POKED)
@@ -140,7 +154,7 @@ int timeline_apply_kernel(struct timeline *tl, const struct op *op)
 					       add_ksymbol(tl, k, &m);
 	if (op->map->kind != MAPPING_USER)
 		return add_map(tl, k, &m);
-	/* Saved code, or a range of which nobody knows what it held. */
+	/* Saved code; without bytes, a range whose contents are unknown. */
 	if (m.saved)
 		return add_bytes(tl, k, &m);
 	k->root = addrspace_insert(&tl->arena, k->root, &m);
@@ -149,7 +163,8 @@ int timeline_apply_kernel(struct timeline *tl, const struct op *op)
 
 /* ---- the bytes before the first poke ---- */
 
-/* What is known of a place: since when it is what it is; prot: poked since. */
+/* For each machine, a tree of the places seen so far: time says since when a place holds
+ * what it holds, prot whether it was poked since. */
 struct past {
 	struct map_arena *a;
 	const struct map_node **seen;	/* of each machine */
@@ -166,14 +181,14 @@ static void mark(struct past *p, const struct op *op, uint64_t start,
 	*seen = addrspace_insert(p->a, *seen, &m);
 }
 
-/* [start, end) was not poked since a time. */
-static int tell_past(struct past *p, const struct op *poke, uint64_t start,
+/* [start, end) held the old bytes of poke since a time: adds them as an op. */
+static int add_past(struct past *p, const struct op *poke, uint64_t start,
 		     uint64_t end, uint64_t since)
 {
 	const struct op from = *poke;
 	struct op *op;
 
-	/* Records of one time have no order of which more can be said. */
+	/* At equal times nothing says which came first. */
 	if (since >= from.time)
 		return 0;
 	op = timeline_add_op(p->b, OP_POKED, since);
@@ -187,6 +202,11 @@ static int tell_past(struct past *p, const struct op *poke, uint64_t start,
 	return 0;
 }
 
+/*
+ * For each part of the poked range that was not poked before, adds the old
+ * bytes from when the part came into being. known: all of it was, so nothing
+ * has to be marked.
+ */
 static int look_at_poke(struct past *p, const struct op *poke)
 {
 	const struct op op = *poke;
@@ -202,9 +222,9 @@ static int look_at_poke(struct past *p, const struct op *poke)
 				m->end < end ? m->end : end;
 
 		if (!m || m->start > at)
-			rc = tell_past(p, &op, at, stop, 0);
+			rc = add_past(p, &op, at, stop, 0);
 		else if (!m->prot)
-			rc = tell_past(p, &op, at, stop, m->time);
+			rc = add_past(p, &op, at, stop, m->time);
 		known &= m && m->start <= at && m->prot;
 		at = stop;
 	}
@@ -222,7 +242,7 @@ int timeline_look_back(struct build *b)
 	size_t n = b->n;
 	int rc = 0;
 
-	p.seen = calloc(b->tl->n_machine, sizeof(*p.seen));
+	p.seen = calloc(b->tl->machines.n, sizeof(*p.seen));
 	if (!p.seen)
 		return -AUX_E_NOMEM;
 	for (size_t i = 0; rc == 0 && i < n; i++) {

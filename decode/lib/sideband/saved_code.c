@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * timeline: code bytes that the recorder saved, from AUXKIT_CODE and from records.
+ * timeline: code bytes in the recording itself: what the recorder saved (the
+ * section AUXKIT_CODE, and records AUX_OWN_CODE), and the machine code of BPF
+ * programs.
  *
- * Saved code applies behind the records of its own time: it lies over their
- * mappings. A blob number stands for the bytes of the one record that has them.
+ * Saved code applies after the records of its own time, since it lies over
+ * their mappings. A blob number stands for the bytes of the first record that
+ * has them; later records refer to it.
  *
- * Specification: <aux/extension.h>.
+ * A decoder that wants a file and an offset (libipt's image) gets saved bytes
+ * from one file that codeview makes of them: mapping.saved_offset counts in
+ * that file, where the blobs of AUXKIT_CODE come first.
+ *
+ * Specification: <aux/extension.h>; for BPF, AUX_FEAT_BPF_PROG_INFO in
+ * <aux/perfdata.h> and struct bpf_prog_info in <linux/bpf.h>.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +23,8 @@
 #include "common/bytes.h"
 #include "decode/lib/sideband/impl.h"
 
-/* Pieces up to this size share a place with equal ones: patched code goes to and
- * fro between few forms. */
+/* Pieces up to this size share one place with equal ones: code that is patched again and
+ * again (static keys, ftrace) alternates between a few forms. */
 #define SHARED_MAX 64
 
 static uint64_t hash_bytes(const uint8_t *p, uint64_t n)
@@ -28,32 +36,37 @@ static uint64_t hash_bytes(const uint8_t *p, uint64_t n)
 	return h;
 }
 
+/* Only the first of several pieces with one hash is found again; others get
+ * places of their own. */
 int timeline_save(struct timeline *tl, const uint8_t *bytes, uint64_t len,
 		  uint64_t *offset)
 {
 	struct saved_code *s;
 
 	if (len <= SHARED_MAX) {
-		int64_t i = idmap_add(&tl->saved_by_hash, hash_bytes(bytes, len),
-				      (uint32_t)tl->n_saved);
+		int64_t i = idmap_add(&tl->saved.by_hash, hash_bytes(bytes, len),
+				      (uint32_t)tl->saved.n);
 
 		if (i < 0)
 			return -AUX_E_NOMEM;
-		s = (size_t)i < tl->n_saved ? &tl->saved[i] : NULL;
+		s = (size_t)i < tl->saved.n ? &tl->saved.v[i] : NULL;
 		if (s && s->len == len && !memcmp(s->bytes, bytes, len)) {
 			*offset = s->offset;
 			return 0;
 		}
 	}
-	if (array_grow(&tl->saved, tl->n_saved, &tl->cap_saved,
-		       sizeof(*tl->saved)) < 0)
+	if (array_grow(&tl->saved.v, tl->saved.n, &tl->saved.cap,
+		       sizeof(*tl->saved.v)) < 0)
 		return -AUX_E_NOMEM;
-	*offset = tl->saved_end;
-	tl->saved[tl->n_saved++] = (struct saved_code){ bytes, len, *offset };
-	tl->saved_end += len;
+	*offset = tl->saved.end;
+	tl->saved.v[tl->saved.n++] = (struct saved_code){ bytes, len, *offset };
+	tl->saved.end += len;
 	return 0;
 }
 
+/*
+ * One op that maps saved bytes. bytes NULL: a range whose code changed unseen.
+ */
 static int add_code(struct build *b, const struct aux_code_entry *e,
 		    const uint8_t *bytes)
 {
@@ -96,7 +109,8 @@ static int add_entry(struct build *b, struct cursor *c, const uint8_t *blobs,
 	return 0;
 }
 
-/* AUX_FEAT_AUXKIT_CODE. *end: where saved offsets of other code may start. */
+/* The section AUX_FEAT_AUXKIT_CODE. *end: where offsets of other saved code may
+ * start. */
 static int add_section(struct build *b, struct aux_reader *r, uint64_t *end)
 {
 	struct aux_bytes s;
@@ -151,7 +165,8 @@ static int by_number(const void *a, const void *b)
 	return x->code < y->code ? -1 : x->code > y->code;
 }
 
-/* The first record with the number, if it comes before the code. */
+/* The first record that has the bytes of a blob, if it does not come after the
+ * record that refers to it. v ends with a sentinel. */
 static const struct blob *find_blob(const struct blob *v, size_t n,
 				    uint64_t number, size_t code)
 {
@@ -171,7 +186,8 @@ static const struct blob *find_blob(const struct blob *v, size_t n,
 	return v->number == number && v->code <= code ? v : NULL;
 }
 
-/* Gives the bytes of each record their place. v has one more element. */
+/* Assigns offsets to the bytes of all records. v has room for one more element,
+ * the sentinel. */
 static int collect_blobs(struct build *b, struct blob *v)
 {
 	struct timeline *tl = b->tl;
@@ -182,14 +198,14 @@ static int collect_blobs(struct build *b, struct blob *v)
 
 		if (!c->bytes)
 			continue;
-		if (array_grow(&tl->saved, tl->n_saved, &tl->cap_saved,
-			       sizeof(*tl->saved)) < 0)
+		if (array_grow(&tl->saved.v, tl->saved.n, &tl->saved.cap,
+			       sizeof(*tl->saved.v)) < 0)
 			return -AUX_E_NOMEM;
-		v[n++] = (struct blob){ c->h.blob, i, tl->n_saved };
-		tl->saved[tl->n_saved++] = (struct saved_code){
-			c->bytes, c->h.len, tl->saved_end,
+		v[n++] = (struct blob){ c->h.blob, i, tl->saved.n };
+		tl->saved.v[tl->saved.n++] = (struct saved_code){
+			c->bytes, c->h.len, tl->saved.end,
 		};
-		tl->saved_end += c->h.len;
+		tl->saved.end += c->h.len;
 	}
 	qsort(v, n, sizeof(*v), by_number);
 	v[n] = (struct blob){ UINT64_MAX, SIZE_MAX, 0 };
@@ -199,8 +215,8 @@ static int collect_blobs(struct build *b, struct blob *v)
 static int add_own(struct build *b, const struct blob *v, size_t code)
 {
 	const struct aux_own_code *h = &b->codes[code].h;
-	const struct blob *blob = find_blob(v, b->tl->n_saved, h->blob, code);
-	const struct saved_code *s = blob ? &b->tl->saved[blob->saved] : NULL;
+	const struct blob *blob = find_blob(v, b->tl->saved.n, h->blob, code);
+	const struct saved_code *s = blob ? &b->tl->saved.v[blob->saved] : NULL;
 	struct aux_code_entry e = { .time_ns = h->time_ns, .addr = h->addr,
 				    .len = h->len, .pid = h->pid,
 				    .kind = h->kind };
@@ -218,7 +234,7 @@ static int add_own(struct build *b, const struct blob *v, size_t code)
 int timeline_add_code(struct build *b, struct aux_reader *r)
 {
 	struct blob *v;
-	int rc = add_section(b, r, &b->tl->saved_end);
+	int rc = add_section(b, r, &b->tl->saved.end);
 
 	if (rc < 0 || !b->n_codes)
 		return rc;
@@ -231,17 +247,15 @@ int timeline_add_code(struct build *b, struct aux_reader *r)
 }
 
 /*
- * timeline: the machine code of BPF programs, as perf asked the kernel for it.
+ * ---- BPF programs ----
  *
- * A program is several functions: their code lies in one piece, their addresses
- * and lengths in two arrays. A KSYMBOL says when a function was at its address;
- * its name has the function's tag. What no KSYMBOL names was there all the time.
- *
- * Specification: AUX_FEAT_BPF_PROG_INFO in <aux/perfdata.h>, struct bpf_prog_info
- * in <linux/bpf.h>.
+ * A program has several functions: their code lies in one piece, their addresses and
+ * lengths in two arrays. A KSYMBOL says when a function was at its address, and has the
+ * function's tag in its name. A function that no KSYMBOL names existed all the time.
  */
 
-/* Where bpf_prog_info has what. */
+/* Offsets in struct bpf_prog_info. The struct grows from kernel to kernel, so this one
+ * may be shorter or longer than <linux/bpf.h> of the build. */
 enum {
 	INFO_TAG = 8,
 	INFO_JITED_LEN = 16,
@@ -254,7 +268,7 @@ enum {
 	INFO_END = 192,
 };
 
-#define MAX_SAME_ADDR 64	/* programs that were at one place */
+#define MAX_SAME_ADDR 64	/* programs looked at for one address */
 
 /* One program of the section. */
 struct prog {
@@ -264,12 +278,13 @@ struct prog {
 	uint64_t jited_at, ksyms_at, lens_at, tags_at;	/* in data */
 };
 
+/* A cursor on the bytes from an offset on. */
 static struct cursor at(const uint8_t *p, size_t n, size_t offset, bool swapped)
 {
 	return cursor_init(p + offset, n - offset, swapped);
 }
 
-/* False: it has no code, or what it says of it cannot be. */
+/* False: it has no code, or its sizes cannot be right. */
 static bool parse_info(struct prog *p, const uint8_t *info, size_t len,
 		       uint64_t arrays, bool swapped)
 {
@@ -298,14 +313,14 @@ static bool parse_info(struct prog *p, const uint8_t *info, size_t len,
 	return true;
 }
 
-/* n elements of size bytes at an offset in the data; false: not there. */
+/* Whether n elements of size bytes lie in the data at an offset. */
 static bool has_array(const struct prog *p, uint64_t offset, uint64_t n,
 		      size_t size)
 {
 	return offset <= p->data.len && n <= (p->data.len - offset) / size;
 }
 
-/* A function's tag: its own, or that of the program it is alone in. */
+/* A function's tag: its own, or that of a program with one function. */
 static const uint8_t *find_tag(const struct prog *p, uint32_t i)
 {
 	if (p->n_tags == p->n_ksyms && has_array(p, p->tags_at, p->n_tags, 8))
@@ -320,10 +335,10 @@ static int add_function(struct timeline *tl, const uint8_t *tag, uint64_t addr,
 
 	if (!len || addr + len < addr)
 		return 0;
-	if (array_grow(&tl->bpf, tl->n_bpf, &tl->cap_bpf,
-		       sizeof(*tl->bpf)) < 0)
+	if (array_grow(&tl->bpf.v, tl->bpf.n, &tl->bpf.cap,
+		       sizeof(*tl->bpf.v)) < 0)
 		return -AUX_E_NOMEM;
-	f = &tl->bpf[tl->n_bpf++];
+	f = &tl->bpf.v[tl->bpf.n++];
 	*f = (struct bpf_code){ .addr = addr, .len = len, .bytes = bytes,
 				.tag = tag };
 	return 0;
@@ -375,7 +390,11 @@ static void put_tag(char text[17], const uint8_t *tag)
 		snprintf(text + 2 * i, 3, "%02x", tag[i]);
 }
 
-/* Is the name "bpf_prog_TAG", with or without more, of another program? */
+/*
+ * True if a name "bpf_prog_TAG" (with or without a suffix) has another
+ * program's tag: two programs may have been at one address, one after the
+ * other.
+ */
 static bool names_another(const char *name, const struct bpf_code *f)
 {
 	char tag[17];
@@ -390,26 +409,26 @@ static bool names_another(const char *name, const struct bpf_code *f)
 struct bpf_code *timeline_find_bpf(const struct timeline *tl,
 				   const struct mapping *m)
 {
-	size_t lo = 0, n = tl->n_bpf;
+	size_t lo = 0, n = tl->bpf.n;
 
 	while (n) {
 		size_t half = n / 2;
 
-		if (tl->bpf[lo + half].addr < m->start) {
+		if (tl->bpf.v[lo + half].addr < m->start) {
 			lo += half + 1;
 			n -= half + 1;
 		} else {
 			n = half;
 		}
 	}
-	n = lo + MAX_SAME_ADDR < tl->n_bpf ? lo + MAX_SAME_ADDR : tl->n_bpf;
-	for (; lo < n && tl->bpf[lo].addr == m->start; lo++)
-		if (!names_another(m->path, &tl->bpf[lo]))
-			return &tl->bpf[lo];
+	n = lo + MAX_SAME_ADDR < tl->bpf.n ? lo + MAX_SAME_ADDR : tl->bpf.n;
+	for (; lo < n && tl->bpf.v[lo].addr == m->start; lo++)
+		if (!names_another(m->path, &tl->bpf.v[lo]))
+			return &tl->bpf.v[lo];
 	return NULL;
 }
 
-/* The section, sorted by addr. */
+/* Reads the section into a table sorted by address. */
 static int load_section(struct build *b, struct aux_reader *r)
 {
 	struct timeline *tl = b->tl;
@@ -435,12 +454,12 @@ static int load_section(struct build *b, struct aux_reader *r)
 		    add_functions(b, &p) < 0)
 			return -AUX_E_NOMEM;
 	}
-	if (tl->n_bpf)
-		qsort(tl->bpf, tl->n_bpf, sizeof(*tl->bpf), by_addr);
+	if (tl->bpf.n)
+		qsort(tl->bpf.v, tl->bpf.n, sizeof(*tl->bpf.v), by_addr);
 	return 0;
 }
 
-/* As a KSYMBOL from before the trace would. */
+/* Adds an op as a KSYMBOL from before the trace would. */
 static int name_function(struct build *b, const struct bpf_code *f)
 {
 	struct op *op = timeline_add_op(b, OP_KSYMBOL, 0);
@@ -464,7 +483,7 @@ int timeline_load_bpf(struct build *b, struct aux_reader *r)
 {
 	int rc = load_section(b, r);
 
-	for (size_t i = 0; rc == 0 && b->tl->n_bpf && i < b->n; i++) {
+	for (size_t i = 0; rc == 0 && b->tl->bpf.n && i < b->n; i++) {
 		const struct op *op = &b->ops[i];
 		struct bpf_code *f =
 			op->kind == OP_KSYMBOL && !(op->flags & OP_REMOVE) ?
@@ -473,8 +492,8 @@ int timeline_load_bpf(struct build *b, struct aux_reader *r)
 		if (f)
 			f->used = true;
 	}
-	for (size_t i = 0; rc == 0 && i < b->tl->n_bpf; i++)
-		if (!b->tl->bpf[i].used)
-			rc = name_function(b, &b->tl->bpf[i]);
+	for (size_t i = 0; rc == 0 && i < b->tl->bpf.n; i++)
+		if (!b->tl->bpf.v[i].used)
+			rc = name_function(b, &b->tl->bpf.v[i]);
 	return rc;
 }

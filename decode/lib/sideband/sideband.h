@@ -2,9 +2,10 @@
 /*
  * timeline: who ran where, and what was mapped when.
  *
- * One pass over the records builds it; then it never changes, so any chunk can
- * be decoded in any order (D3). Times are perf clock nanoseconds. Records of
- * equal time apply in file order; a record applies from its own time on.
+ * One pass over the records builds it; then it never changes, so any thread can
+ * decode any chunk in any order. Times are perf clock nanoseconds. Records of
+ * equal time apply in the order of the file, and a record applies from its own
+ * time on.
  */
 #ifndef DECODE_LIB_SIDEBAND_SIDEBAND_H
 #define DECODE_LIB_SIDEBAND_SIDEBAND_H
@@ -21,22 +22,22 @@ struct timeline;
 enum mapping_kind {
 	MAPPING_USER = 0,	/* a process's: file, vdso, anonymous */
 	MAPPING_KERNEL,		/* the kernel's image, see ref_name */
-	MAPPING_MODULE,		/* path: its file, or "[name]" when that is not
-				 * known; pgoff counts from its .text */
-	MAPPING_KSYMBOL,	/* path: the name that a KSYMBOL gave (a BPF
+	MAPPING_MODULE,		/* path: its file, or "[name]" if unknown; pgoff
+				 * counts from its .text */
+	MAPPING_KSYMBOL,	/* path: the name in the KSYMBOL record (a BPF
 				 * program, a trampoline); pgoff counts from
-				 * the start of what has the name */
+				 * the start of the symbol */
 };
 
 /*
- * For the kernel's image pgoff is the address of start itself. Of a vmlinux that
- * was built for other addresses (KASLR) the code of ip lies at
- * ip - (ref_addr - the address of the symbol ref_name in vmlinux).
+ * For the kernel's image pgoff is the address of start itself. The kernel may have been
+ * moved at boot (KASLR): in vmlinux the code of ip is at
+ * ip - (ref_addr - address of the symbol ref_name in vmlinux).
  */
 struct mapping {
 	uint64_t start, end;	/* virtual addresses */
 	uint64_t pgoff;		/* file offset of start; see above and kind */
-	uint64_t time;		/* of the record that made it */
+	uint64_t time;		/* of its record */
 	const char *path;	/* never NULL. The kernel's image: its name as
 				 * "[kernel.kallsyms]", "[guest.kernel.kallsyms]" */
 	uint8_t build_id[20];
@@ -55,13 +56,13 @@ struct mapping {
 struct saved_code {
 	const uint8_t *bytes;
 	uint64_t len;
-	uint64_t offset;	/* as mapping.saved_offset: behind the blobs of
-				 * AUXKIT_CODE, from whose first byte it counts */
+	uint64_t offset;	/* as mapping.saved_offset: counts from the first
+				 * blob of AUXKIT_CODE, and lies past the last */
 };
 
 struct map_node;
 
-/* An address space between two changes. Immutable. See space_next. */
+/* An address space between two changes. Immutable. Walk it with space_next. */
 struct space {
 	uint64_t id;		/* equal id, equal contents; never 0 */
 	uint32_t pid;
@@ -73,8 +74,8 @@ struct space {
 };
 
 struct who {
-	uint32_t pid, tid;	/* -1: nobody known; 0: idle */
-	uint64_t until;		/* valid before this time; UINT64_MAX: for ever */
+	uint32_t pid, tid;	/* -1: unknown; 0: idle */
+	uint64_t until;		/* holds before this time; UINT64_MAX: to the end */
 };
 
 /* What the records say of the recording; counted by timeline_new. */
@@ -83,25 +84,25 @@ struct timeline_stats {
 	uint64_t n_lost;	/* records lost (LOST, LOST_SAMPLES) */
 	uint64_t n_aux_flagged;	/* AUX records with TRUNCATED or PARTIAL */
 	uint64_t n_throttled;
-	uint64_t n_unordered;	/* mappings in place of others, nobody knows
-				 * when: the code may be that of the others */
-	uint64_t n_bad_code;	/* saved code that cannot be what it says */
-	uint64_t lost_from, lost_until;	/* the losses lie in here; ns, 0: never,
-					 * or nobody knows when */
-	bool damaged;		/* reading ended with an error, in diag */
+	uint64_t n_unordered;	/* mappings that replaced others at an unknown
+				 * time: decoding may use the wrong ones */
+	uint64_t n_bad_code;	/* pieces of saved code that are inconsistent */
+	uint64_t lost_from, lost_until;	/* ns, around all losses; 0: none, or
+					 * their times are unknown */
+	bool damaged;		/* reading ended with an error, in damage */
 	struct aux_diag damage;
 };
 
-/* Records that were lost between two times; one for each record that says so. */
+/* Records that were lost between two times; one for each LOST record. */
 struct timeline_loss {
-	uint64_t from, until;	/* ns; from: the record before it of the same
-				 * CPU, 0: unknown. until 0: nobody knows when */
+	uint64_t from, until;	/* ns; from: the previous record of the same CPU,
+				 * 0: unknown. until 0: unknown */
 	uint64_t n;
 	uint32_t cpu;		/* -1: unknown */
-	bool samples;		/* LOST_SAMPLES: nothing but samples */
+	bool samples;		/* LOST_SAMPLES: samples only */
 };
 
-/* Which namespace: the order of PERF_RECORD_NAMESPACES. */
+/* Kinds of namespaces, in the order of PERF_RECORD_NAMESPACES. */
 enum timeline_ns {
 	TIMELINE_NS_NET, TIMELINE_NS_UTS, TIMELINE_NS_IPC, TIMELINE_NS_PID,
 	TIMELINE_NS_USER, TIMELINE_NS_MNT, TIMELINE_NS_CGROUP,
@@ -112,22 +113,25 @@ struct timeline_ns_id {
 	uint64_t dev, inode;	/* of /proc/PID/ns/..; inode 0: unknown */
 };
 
-/* Reads all records (rewinds r first). Counts what it could not use. */
+/* Reads all records (rewinds r first); the file stays mapped as long as tl, which points
+ * into it. Counts what it could not use. 0 or -AUX_E_NOMEM: a damaged file gives what
+ * comes before the damage. */
 int timeline_new(struct timeline **tl, struct aux_reader *r,
 		 struct aux_diag *diag);
 void timeline_free(struct timeline *tl);
 
 const struct timeline_stats *timeline_stats(const struct timeline *tl);
 
-/* Saved code of records; NULL behind the last. */
+/* Saved code of records; NULL past the last. */
 const struct saved_code *timeline_saved(const struct timeline *tl, size_t i);
 
-/* In the order of the file; NULL behind the last. */
+/* In the order of the file; NULL past the last. */
 const struct timeline_loss *timeline_loss(const struct timeline *tl, size_t i);
 
 /* Who runs on a CPU at a time. */
 struct who timeline_who(const struct timeline *tl, uint32_t cpu, uint64_t time);
-/* Who took the stream of a thread over, by an exec; tid -1: nobody so far. */
+/* Whose the AUX stream of a thread is after an exec by a thread that is no leader; tid
+ * -1: no such exec happened yet. */
 struct who timeline_stream(const struct timeline *tl, uint32_t idx,
 			   uint64_t time);
 /* The process of a thread at a time; -1 when unknown. */
@@ -155,9 +159,9 @@ const struct space *timeline_space(const struct timeline *tl, uint32_t pid,
 				   uint64_t time);
 
 /*
- * Guests: machine is the pid of the hypervisor's process on the host (or the id
- * that stands for it in the file; 0: the only guest, of `perf kvm`). Nothing of
- * a guest is ever in an answer about the host, nor the other way round.
+ * Guests: machine is the pid of the hypervisor's process on the host (or the id that
+ * stands for it in the file; 0: the only guest, of `perf kvm`). Answers about the host
+ * never contain anything of a guest, and vice versa.
  */
 const struct space *timeline_guest_space(const struct timeline *tl,
 					 uint32_t machine, uint32_t pid,
@@ -169,12 +173,12 @@ uint32_t timeline_guest_pid(const struct timeline *tl, uint32_t machine,
 			    uint32_t tid, uint64_t time);
 const char *timeline_guest_comm(const struct timeline *tl, uint32_t machine,
 				uint32_t tid, uint64_t time);
-/* The i-th guest's machine; -1 behind the last. */
+/* The i-th guest's machine; -1 past the last. */
 uint32_t timeline_guest(const struct timeline *tl, size_t i);
 
 /* The mapping that contains addr, or NULL. */
 const struct mapping *space_find(const struct space *s, uint64_t addr);
-/* The process's first mapping that ends behind addr, or NULL: for walking. */
+/* The process's first mapping that ends after addr, or NULL: for walking. */
 const struct mapping *space_next(const struct space *s, uint64_t addr);
 /* The same of the kernel's. */
 const struct mapping *space_next_kernel(const struct space *s, uint64_t addr);

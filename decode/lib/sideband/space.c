@@ -2,9 +2,16 @@
 /*
  * timeline: address spaces by time.
  *
- * Processes and kernels have versions; a space is a version of each. There may be
- * as many as the product, so a space is made when it is first asked for, and
- * then stays: a list per bucket that only grows, at its head and atomically.
+ * Processes and kernels have versions by time; a space is one version of each.
+ * All combinations could be as many as the product of both, and few are asked
+ * for, so a space is made when it is first needed and then stays as long as the
+ * timeline. Any thread may need one: the table has a fixed number of buckets,
+ * each a list that only grows at its head, by compare-and-swap. Two threads may
+ * make the same space at once; both stay, and have the same id and contents, so
+ * it does not matter which one is found.
+ *
+ * An id is made of the numbers of both contents, so equal code has equal ids:
+ * decoders keep what they cached of a process when a mapping comes and goes.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -13,7 +20,7 @@
 #include "common/array.h"
 #include "decode/lib/sideband/impl.h"
 
-#define MAX_BUCKETS (1 << 20)
+#define MAX_BUCKETS (1 << 20) /* 8 MiB; lists get longer beyond that */
 
 struct made_space {
 	struct space s;
@@ -21,6 +28,7 @@ struct made_space {
 	const struct made_space *next;
 };
 
+/* Appends; time is later than that of the last version. */
 static int add_version(struct version_line *l, uint64_t time,
 		       const struct map_node *root)
 {
@@ -46,6 +54,7 @@ int timeline_set_version(struct version_line *l, uint64_t time,
 	return add_version(l, time, root);
 }
 
+/* The version of a time, or NULL before the first. */
 static const struct version *timeline_version(const struct version_line *l,
 				       uint64_t time)
 {
@@ -84,7 +93,11 @@ static int grow_contents(struct timeline *tl)
 	return 0;
 }
 
-/* Equal contents on one machine, equal number. Nothing mapped: 0. */
+/*
+ * Gives equal contents of one machine the same number. The digests have 128
+ * bits and a random salt, so equal digests are taken for equal contents.
+ * Nothing mapped: number 0.
+ */
 static int number_contents(struct timeline *tl, struct version *v,
 			   uint32_t machine)
 {
@@ -121,23 +134,23 @@ static int number_line(struct timeline *tl, struct version_line *l,
 	return 0;
 }
 
-/* Each process's line is of the machine in its key. */
+/* A process' line belongs to the machine in the high half of its key. */
 static int number_all(struct timeline *tl, size_t *n_versions)
 {
-	for (uint32_t i = 0; i < tl->pids.cap; i++) {
-		const struct idmap_entry *e = &tl->pids.e[i];
+	for (uint32_t i = 0; i < tl->processes.ids.cap; i++) {
+		const struct idmap_entry *e = &tl->processes.ids.e[i];
 		struct version_line *l;
 
 		if (!e->slot)
 			continue;
-		l = &tl->process[e->slot - 1].v;
+		l = &tl->processes.v[e->slot - 1].v;
 		*n_versions += l->n;
 		if (number_line(tl, l, (uint32_t)(e->key >> 32)) < 0)
 			return -AUX_E_NOMEM;
 	}
-	for (uint32_t i = 0; i < tl->n_machine; i++) {
-		*n_versions += tl->machine[i].v.n;
-		if (number_line(tl, &tl->machine[i].v, i) < 0)
+	for (uint32_t i = 0; i < tl->machines.n; i++) {
+		*n_versions += tl->machines.v[i].v.n;
+		if (number_line(tl, &tl->machines.v[i].v, i) < 0)
 			return -AUX_E_NOMEM;
 	}
 	return 0;
@@ -175,7 +188,9 @@ void timeline_free_spaces(struct timeline *tl)
 	free(tl->spaces.bucket);
 }
 
-/* From when to when a version holds; of no version until the first one. */
+/*
+ * Limits s to the time for which a version (NULL: that before the first) holds.
+ */
 static void clip_time(struct space *s, const struct version_line *l,
 		      const struct version *v)
 {
@@ -224,13 +239,15 @@ static const struct made_space *find_made(const struct made_space *s,
 	return s;
 }
 
+/* The space of a process at a time. Out of memory it is the empty one, and code
+ * is missing. */
 static const struct space *get_space(const struct timeline *tl, uint32_t slot,
 				     uint32_t pid, uint64_t time)
 {
-	int64_t line = idmap_find(&tl->pids, machine_key(slot, pid));
+	int64_t line = idmap_find(&tl->processes.ids, machine_key(slot, pid));
 	const struct version_line *pl =
-		line < 0 ? NULL : &tl->process[line].v;
-	const struct machine *m = &tl->machine[slot];
+		line < 0 ? NULL : &tl->processes.v[line].v;
+	const struct machine *m = &tl->machines.v[slot];
 	const struct version *p = pl ? timeline_version(pl, time) : NULL;
 	const struct version *k = timeline_version(
 		&m->v, tl->user_only ? UINT64_MAX : time);
@@ -238,7 +255,7 @@ static const struct space *get_space(const struct timeline *tl, uint32_t slot,
 	struct made_space *head, *new;
 	const struct made_space *s;
 
-	/* Nobody knows the process: a space for each time a kernel changes. */
+	/* Nothing is known of the process or of its kernel. */
 	if (!p && !k)
 		return &tl->empty;
 	bucket = &tl->spaces.bucket[mix((uintptr_t)p + mix((uintptr_t)k)) &
@@ -269,7 +286,7 @@ const struct space *timeline_guest_space(const struct timeline *tl,
 					 uint32_t machine, uint32_t pid,
 					 uint64_t time)
 {
-	int64_t slot = idmap_find(&tl->machines, machine);
+	int64_t slot = idmap_find(&tl->machines.ids, machine);
 
 	return slot <= HOST_SLOT ? &tl->empty :
 			  get_space(tl, (uint32_t)slot, pid, time);

@@ -1,10 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * timeline: threads, processes, who runs. Called in order of time.
+ * timeline: threads, processes, and who runs where. All ops come in order of
+ * time.
  *
- * What a thread is known for goes on until something else is said, also past its
- * end: the kernel still works for it then. But whoever takes its number next
- * inherits nothing. A process ends with its leader and all known threads.
+ * What is known of a thread holds until something else is said, also past its
+ * exit: the kernel still runs on its behalf until the last switch. A new thread
+ * with the same tid inherits nothing. A process ends when its leader and all
+ * its known threads have exited: then its pid may be taken by another one
+ * (timeline_revive).
+ *
+ * The second half reads sched:sched_switch samples, which recorders used before
+ * Linux 4.3 had SWITCH records. Offsets come from the event's format in the
+ * file's tracing data; without it the layout that all kernels had so far is
+ * assumed.
+ *
+ * Specification: trace-cmd.dat.v6(5); kernel/trace/trace_events.c for the text
+ * of a format.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,26 +28,26 @@ static struct cpu_line *get_cpu(struct timeline *tl, uint64_t key)
 {
 	int64_t slot;
 
-	if (array_grow(&tl->cpu, tl->n_cpu, &tl->cap_cpu,
-		       sizeof(*tl->cpu)) < 0)
+	if (array_grow(&tl->cpus.v, tl->cpus.n, &tl->cpus.cap,
+		       sizeof(*tl->cpus.v)) < 0)
 		return NULL;
-	slot = idmap_add(&tl->cpus, key, (uint32_t)tl->n_cpu);
-	if (slot == (int64_t)tl->n_cpu)
-		tl->cpu[tl->n_cpu++] = (struct cpu_line){ 0 };
-	return slot < 0 ? NULL : &tl->cpu[slot];
+	slot = idmap_add(&tl->cpus.ids, key, (uint32_t)tl->cpus.n);
+	if (slot == (int64_t)tl->cpus.n)
+		tl->cpus.v[tl->cpus.n++] = (struct cpu_line){ 0 };
+	return slot < 0 ? NULL : &tl->cpus.v[slot];
 }
 
 static struct thread_line *get_thread(struct timeline *tl, uint64_t key)
 {
 	int64_t slot;
 
-	if (array_grow(&tl->thread, tl->n_thread, &tl->cap_thread,
-		       sizeof(*tl->thread)) < 0)
+	if (array_grow(&tl->threads.v, tl->threads.n, &tl->threads.cap,
+		       sizeof(*tl->threads.v)) < 0)
 		return NULL;
-	slot = idmap_add(&tl->tids, key, (uint32_t)tl->n_thread);
-	if (slot == (int64_t)tl->n_thread)
-		tl->thread[tl->n_thread++] = (struct thread_line){ 0 };
-	return slot < 0 ? NULL : &tl->thread[slot];
+	slot = idmap_add(&tl->threads.ids, key, (uint32_t)tl->threads.n);
+	if (slot == (int64_t)tl->threads.n)
+		tl->threads.v[tl->threads.n++] = (struct thread_line){ 0 };
+	return slot < 0 ? NULL : &tl->threads.v[slot];
 }
 
 struct process_line *timeline_process(struct timeline *tl, uint32_t machine,
@@ -44,16 +55,18 @@ struct process_line *timeline_process(struct timeline *tl, uint32_t machine,
 {
 	int64_t slot;
 
-	if (array_grow(&tl->process, tl->n_process, &tl->cap_process,
-		       sizeof(*tl->process)) < 0)
+	if (array_grow(&tl->processes.v, tl->processes.n, &tl->processes.cap,
+		       sizeof(*tl->processes.v)) < 0)
 		return NULL;
-	slot = idmap_add(&tl->pids, machine_key(machine, pid),
-			 (uint32_t)tl->n_process);
-	if (slot == (int64_t)tl->n_process)
-		tl->process[tl->n_process++] = (struct process_line){ 0 };
-	return slot < 0 ? NULL : &tl->process[slot];
+	slot = idmap_add(&tl->processes.ids, machine_key(machine, pid),
+			 (uint32_t)tl->processes.n);
+	if (slot == (int64_t)tl->processes.n)
+		tl->processes.v[tl->processes.n++] = (struct process_line){ 0 };
+	return slot < 0 ? NULL : &tl->processes.v[slot];
 }
 
+/* Clears the space of a process all of whose threads have exited: its pid was
+ * taken again. */
 int timeline_revive(struct process_line *l, uint64_t time)
 {
 	if (!l->leader_ended || l->n_live)
@@ -75,7 +88,7 @@ static bool same_name(const char *a, const char *b)
 	return a == b || (a && b && !strcmp(a, b));
 }
 
-/* A thread comes to life in a process, or leaves it. */
+/* A known thread begins (by 1) or ceases (by -1) to belong to a process. */
 static int count_live(struct timeline *tl, uint32_t machine, uint32_t pid,
 		      int by)
 {
@@ -93,6 +106,8 @@ static int count_live(struct timeline *tl, uint32_t machine, uint32_t pid,
 	return 0;
 }
 
+/* Keeps n_live of the old and new process of a thread. An ended thread was
+ * counted out by apply_exit. */
 static int move_thread(struct timeline *tl, uint32_t machine,
 		       struct thread_line *l, uint32_t pid)
 {
@@ -106,6 +121,7 @@ static int move_thread(struct timeline *tl, uint32_t machine,
 	return count_live(tl, machine, pid, 1);
 }
 
+/* What e leaves open stays as it was in from. */
 static void inherit(struct thread_entry *e, const struct thread_entry *from)
 {
 	if (e->pid == UINT32_MAX)
@@ -118,10 +134,8 @@ static void inherit(struct thread_entry *e, const struct thread_entry *from)
 		e->cgroup = from->cgroup;
 }
 
-/*
- * What is known of a thread from e.from on; what e leaves open stays as it was,
- * unless the thread is fresh.
- */
+/* Adds what is known of a thread from e.from on. Without fresh, what e leaves
+ * open stays as it was; a fresh thread is a new one with an old tid. */
 static int set_thread(struct timeline *tl, uint32_t machine, uint32_t tid,
 		      struct thread_entry e, bool fresh)
 {
@@ -140,7 +154,7 @@ static int set_thread(struct timeline *tl, uint32_t machine, uint32_t tid,
 	if (last && last->pid == e.pid && same_name(last->comm, e.comm) &&
 	    last->ns == e.ns && last->cgroup == e.cgroup)
 		return 0;
-	/* A process that is first told now was the one before, too. */
+	/* A thread known by name alone was in this process before, too. */
 	if (named_only && !fresh)
 		last->pid = e.pid;
 	if (last && last->from == e.from) {
@@ -153,18 +167,21 @@ static int set_thread(struct timeline *tl, uint32_t machine, uint32_t tid,
 	return 0;
 }
 
-/* What is known last, or NULL. */
+/* What is known last of a thread, or NULL. */
 static const struct thread_entry *last_entry(const struct timeline *tl,
 					     uint32_t machine, uint32_t tid)
 {
-	int64_t slot = idmap_find(&tl->tids, machine_key(machine, tid));
-	const struct thread_line *l = slot < 0 ? NULL : &tl->thread[slot];
+	int64_t slot = idmap_find(&tl->threads.ids, machine_key(machine, tid));
+	const struct thread_line *l = slot < 0 ? NULL : &tl->threads.v[slot];
 
 	return l && l->n ? &l->e[l->n - 1] : NULL;
 }
 
-/* A fork that a recorder made up for who was there before it has no memory: the
- * records that follow tell it. */
+/*
+ * A child has its parent's name, namespaces and memory. A FORK that the
+ * recorder synthesized for a task that existed before (OP_EXEC) copies no
+ * memory: MMAP records for the task follow.
+ */
 static int apply_fork(struct timeline *tl, const struct op *op)
 {
 	struct thread_entry e = { .from = op->time, .pid = op->pid };
@@ -172,17 +189,17 @@ static int apply_fork(struct timeline *tl, const struct op *op)
 		last_entry(tl, op->machine, op->ptid);
 	const struct map_node *root;
 	struct process_line *l;
-	bool told = !(op->flags & OP_EXEC);
+	bool recorded = !(op->flags & OP_EXEC);
 	int64_t from;
 
-	if (parent && told)
+	if (parent && recorded)
 		inherit(&e, parent);
-	if (set_thread(tl, op->machine, op->tid, e, told) < 0)
+	if (set_thread(tl, op->machine, op->tid, e, recorded) < 0)
 		return -AUX_E_NOMEM;
-	if (op->pid == op->ppid || !told)
+	if (op->pid == op->ppid || !recorded)
 		return 0;
-	from = idmap_find(&tl->pids, machine_key(op->machine, op->ppid));
-	root = from < 0 ? NULL : tl->process[from].root;
+	from = idmap_find(&tl->processes.ids, machine_key(op->machine, op->ppid));
+	root = from < 0 ? NULL : tl->processes.v[from].root;
 	l = timeline_process(tl, op->machine, op->pid);
 	if (!l)
 		return -AUX_E_NOMEM;
@@ -201,7 +218,7 @@ static int apply_exit(struct timeline *tl, const struct op *op)
 	if (!t || !l)
 		return -AUX_E_NOMEM;
 	if (!t->n) {
-		/* Who is first met at the end was there before. */
+		/* First seen at its exit: it existed before. */
 		struct thread_entry e = { .from = op->time, .pid = op->pid };
 
 		if (set_thread(tl, op->machine, op->tid, e, false) < 0)
@@ -216,6 +233,7 @@ static int apply_exit(struct timeline *tl, const struct op *op)
 	return 0;
 }
 
+/* Adds an entry, unless it says what the last one says. */
 static int add_run(struct cpu_line *l, struct cpu_entry e)
 {
 	struct cpu_entry *last = l->n ? &l->e[l->n - 1] : NULL;
@@ -232,13 +250,13 @@ static int add_run(struct cpu_line *l, struct cpu_entry e)
 	return 0;
 }
 
-/* A thread that a switch names. One that ended may still be switched, but not
- * under another process. */
+/* A switch names a thread: it exists. One that exited may still be switched
+ * away from, with the same pid; with another pid its tid was taken again. */
 static int meet_thread(struct timeline *tl, const struct op *op, uint32_t pid,
 		       uint32_t tid, const char *comm)
 {
-	int64_t slot = idmap_find(&tl->tids, machine_key(op->machine, tid));
-	const struct thread_line *l = slot < 0 ? NULL : &tl->thread[slot];
+	int64_t slot = idmap_find(&tl->threads.ids, machine_key(op->machine, tid));
+	const struct thread_line *l = slot < 0 ? NULL : &tl->threads.v[slot];
 	const struct thread_entry *last = l && l->n ? &l->e[l->n - 1] : NULL;
 	struct thread_entry e = { .from = op->time, .pid = pid };
 	bool ended = last && l->ended;
@@ -267,7 +285,7 @@ static int apply_run(struct timeline *tl, const struct op *op)
 	if (op->flags & OP_HAS_PREV && op->ptid != UINT32_MAX) {
 		if (meet_thread(tl, op, op->ppid, op->ptid, NULL) < 0)
 			return -AUX_E_NOMEM;
-		/* Who leaves first was there before. */
+		/* The first thread to leave ran from the beginning. */
 		if (!l->n && add_run(l, (struct cpu_entry){ 0, op->ppid,
 							    op->ptid }) < 0)
 			return -AUX_E_NOMEM;
@@ -277,9 +295,12 @@ static int apply_run(struct timeline *tl, const struct op *op)
 	return add_run(l, (struct cpu_entry){ op->time, op->pid, op->tid });
 }
 
-/* A thread's stream goes on as the leader's; one id may stand for many threads
- * (soft_pt), so it has to be of the same process. */
-static int take_stream(struct timeline *tl, const struct op *op)
+/*
+ * A thread that is no leader execs and takes the leader's tid: its AUX stream
+ * goes on under that tid. One event id may stand for many threads (soft_pt), so
+ * both must be of one process.
+ */
+static int inherit_stream(struct timeline *tl, const struct op *op)
 {
 	const struct thread_entry *old =
 		last_entry(tl, op->machine, op->ptid);
@@ -293,14 +314,15 @@ static int take_stream(struct timeline *tl, const struct op *op)
 	return add_run(l, (struct cpu_entry){ op->time, op->pid, op->tid });
 }
 
-/* exec ends the other threads, and clears the space. pid -1: a mere name. */
+/* An exec ends the process' other threads and clears its memory. pid -1:
+ * THREAD_MAP, a name alone. */
 static int apply_comm(struct timeline *tl, const struct op *op)
 {
 	struct thread_entry e = { .from = op->time, .pid = op->pid,
 				  .comm = op->comm };
 	struct process_line *l;
 
-	if (take_stream(tl, op) < 0 ||
+	if (inherit_stream(tl, op) < 0 ||
 	    set_thread(tl, op->machine, op->tid, e, false) < 0)
 		return -AUX_E_NOMEM;
 	if (op->pid == UINT32_MAX)
@@ -316,15 +338,17 @@ static int apply_comm(struct timeline *tl, const struct op *op)
 	return set_space(l, op->time, NULL);
 }
 
-/* A name for what an ended process left is a new one. */
+/*
+ * A name for a pid or tid that ended: a new task has it, whose FORK was lost.
+ */
 static int apply_new_comm(struct timeline *tl, const struct op *op)
 {
-	int64_t slot = idmap_find(&tl->pids, machine_key(op->machine, op->pid));
+	int64_t slot = idmap_find(&tl->processes.ids, machine_key(op->machine, op->pid));
 
-	if (slot >= 0 && timeline_revive(&tl->process[slot], op->time) < 0)
+	if (slot >= 0 && timeline_revive(&tl->processes.v[slot], op->time) < 0)
 		return -AUX_E_NOMEM;
-	slot = idmap_find(&tl->tids, machine_key(op->machine, op->tid));
-	if (slot >= 0 && tl->thread[slot].ended) {
+	slot = idmap_find(&tl->threads.ids, machine_key(op->machine, op->tid));
+	if (slot >= 0 && tl->threads.v[slot].ended) {
 		struct thread_entry e = { .from = op->time, .pid = op->pid,
 					  .comm = op->comm };
 
@@ -334,6 +358,7 @@ static int apply_new_comm(struct timeline *tl, const struct op *op)
 	return apply_comm(tl, op);
 }
 
+/* Namespaces, and the cgroup that a sample saw. */
 static int apply_more(struct timeline *tl, const struct op *op)
 {
 	struct thread_entry e = { .from = op->time, .pid = UINT32_MAX };
@@ -365,18 +390,11 @@ int timeline_apply_task(struct timeline *tl, const struct op *op)
 	}
 }
 
-/*
- * timeline: sched:sched_switch samples, what recorders used before SWITCH records.
- *
- * Where a payload has what is in the event's format, which the file's tracing data
- * holds; without it the layout that every kernel had so far is assumed.
- *
- * Specification: trace-cmd's trace.dat (6), kernel/trace/trace_events.c: "format".
- */
+/* ---- sched_switch: payload ---- */
 
 #define COMM_LEN 16
 
-/* The known layout: prev_state, in the middle, is a long. */
+/* prev_state, between the two, is a long: so the layout depends on the kernel's word. */
 static const struct sched_format layout64 = {
 	.prev_comm = { 8, 16 }, .prev_pid = { 24, 4 },
 	.next_comm = { 40, 16 }, .next_pid = { 56, 4 },
@@ -386,9 +404,9 @@ static const struct sched_format layout32 = {
 	.next_comm = { 36, 16 }, .next_pid = { 52, 4 },
 };
 
-/* ---- the format ---- */
+/* ---- sched_switch: format in TRACING_DATA ---- */
 
-/* The number behind key, in [p, end). */
+/* The decimal number after key in [p, end), limited to 32 bits. */
 static bool find_number(const char *p, const char *end, const char *key,
 			uint64_t *v)
 {
@@ -407,7 +425,9 @@ static bool find_number(const char *p, const char *end, const char *key,
 	return true;
 }
 
-/* "field:char prev_comm[16];	offset:8;	size:16;	signed:0;" */
+/*
+ * The line of a field: "field:char prev_comm[16]; offset:8; size:16; signed:0;"
+ */
 static struct sched_field find_field(const char *text, const char *end,
 				     const char *name)
 {
@@ -428,7 +448,9 @@ static struct sched_field find_field(const char *text, const char *end,
 	return (struct sched_field){ (uint32_t)offset, (uint32_t)size };
 }
 
-static bool take_format(struct sched_format *f, const char *text, size_t len)
+/* The text of one event's format file. True when it is sched_switch's, and
+ * usable. */
+static bool parse_format(struct sched_format *f, const char *text, size_t len)
 {
 	const char *end = text + len;
 	const char name[] = "name: sched_switch\n";
@@ -455,7 +477,7 @@ static const char *next_string(struct cursor *c)
 	return cursor_string(c, (size_t)(end - c->p) + 1);
 }
 
-/* A name, u64 size and as many bytes. */
+/* header_page and header_event: a name, u64 size, and so many bytes. */
 static void skip_header(struct cursor *c)
 {
 	uint64_t size;
@@ -468,7 +490,7 @@ static void skip_header(struct cursor *c)
 		cursor_bytes(c, size);
 }
 
-/* u32 count, then u64 size and text of each. True: found. */
+/* u32 count, then a u64 size and the text of each format. True: found. */
 static bool search_events(struct cursor *c, struct sched_format *f)
 {
 	uint32_t n = cursor_u32(c);
@@ -482,12 +504,17 @@ static bool search_events(struct cursor *c, struct sched_format *f)
 			return false;
 		}
 		text = cursor_bytes(c, size);
-		if (text && take_format(f, (const char *)text, size))
+		if (text && parse_format(f, (const char *)text, size))
 			return true;
 	}
 	return false;
 }
 
+/*
+ * Reads the head of a trace.dat 6 as perf embeds it: magic, version string,
+ * byte order, word size, page size, two headers, ftrace's events, then those of
+ * each subsystem.
+ */
 void timeline_sched_format(struct build *b, struct aux_bytes d)
 {
 	static const uint8_t magic[] = "\x17\x08\x44tracing";
@@ -499,7 +526,7 @@ void timeline_sched_format(struct build *b, struct aux_bytes d)
 	if (!start || memcmp(start, magic, sizeof(magic) - 1) ||
 	    !next_string(&c))
 		return;
-	/* Its own byte order, as a flag; this machine's is little endian. */
+	/* Byte order of the rest: 0 little, 1 big endian. */
 	c.swap = cursor_u8(&c) != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
 	b->is_32bit = cursor_u8(&c) == 4;
 	cursor_u32(&c);
@@ -518,7 +545,7 @@ found:
 	b->sched = f;
 }
 
-/* ---- samples ---- */
+/* ---- sched_switch: samples ---- */
 
 static bool is_switch(const struct build *b, const struct aux_event *ev)
 {
@@ -550,7 +577,11 @@ static uint32_t get_pid(const struct build *b, struct aux_bytes raw,
 	return cursor_u32(&c);
 }
 
-/* Recorders with SWITCH records too have them say it, at the very moment. */
+/*
+ * SWITCH records are written at the very moment of a switch, so they win where
+ * the file has both; unless AUXTRACE_INFO says to use the samples
+ * (have_sched_switch 1).
+ */
 static bool is_wanted(const struct build *b)
 {
 	return b->sched_mode == 1 || !b->has_switches;
@@ -572,7 +603,7 @@ int timeline_sched_switch(const struct build *b, const struct aux_event *ev,
 	op->pid = op->tid ? UINT32_MAX : 0;
 	op->comm = (const char *)get_field(raw, f->next_comm, COMM_LEN);
 	op->ptid = get_pid(b, raw, f->prev_pid);
-	/* The sample is the old one's, which knows its process. */
+	/* The previous thread took the sample, so its pid is known. */
 	op->ppid = ev->id.present & PERF_SAMPLE_TID &&
 		   ev->id.tid == op->ptid ? ev->id.pid : UINT32_MAX;
 	if (op->ptid != UINT32_MAX)

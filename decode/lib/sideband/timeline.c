@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * timeline: the questions. All tables are sorted by time and immutable by now,
- * so every answer is a hash look-up and a binary search, from any thread.
+ * so every answer is a hash look-up and a binary search, from any thread,
+ * without a lock.
  */
 #include <stdlib.h>
 
 #include "decode/lib/sideband/impl.h"
 #include "decode/lib/sideband/sideband.h"
 
+/* The salt is random: a file cannot choose ids that collide. */
 static uint32_t hash(const struct idmap *m, uint64_t key)
 {
 	key = (key ^ m->salt) * UINT64_C(0x9e3779b97f4a7c15);
@@ -29,6 +31,7 @@ int64_t idmap_find(const struct idmap *m, uint64_t key)
 	}
 }
 
+/* Doubles the table; at most half of it is used, so probes stay short. */
 static int grow_idmap(struct idmap *m)
 {
 	struct idmap old = *m;
@@ -75,29 +78,29 @@ void timeline_free(struct timeline *tl)
 	if (!tl)
 		return;
 	timeline_free_spaces(tl);
-	for (size_t i = 0; i < tl->n_cpu; i++)
-		free(tl->cpu[i].e);
-	for (size_t i = 0; i < tl->n_thread; i++)
-		free(tl->thread[i].e);
-	for (size_t i = 0; i < tl->n_process; i++)
-		free(tl->process[i].v.e);
-	for (size_t i = 0; i < tl->n_machine; i++)
-		free(tl->machine[i].v.e);
-	free(tl->cpu);
-	free(tl->thread);
-	free(tl->process);
-	free(tl->machine);
-	free(tl->cgroup);
-	free(tl->cpus.e);
-	free(tl->tids.e);
-	free(tl->pids.e);
-	free(tl->machines.e);
-	free(tl->cgroups.e);
+	for (size_t i = 0; i < tl->cpus.n; i++)
+		free(tl->cpus.v[i].e);
+	for (size_t i = 0; i < tl->threads.n; i++)
+		free(tl->threads.v[i].e);
+	for (size_t i = 0; i < tl->processes.n; i++)
+		free(tl->processes.v[i].v.e);
+	for (size_t i = 0; i < tl->machines.n; i++)
+		free(tl->machines.v[i].v.e);
+	free(tl->cpus.v);
+	free(tl->threads.v);
+	free(tl->processes.v);
+	free(tl->machines.v);
+	free(tl->cgroups.v);
+	free(tl->cpus.ids.e);
+	free(tl->threads.ids.e);
+	free(tl->processes.ids.e);
+	free(tl->machines.ids.e);
+	free(tl->cgroups.ids.e);
 	free(tl->contents.e);
-	free(tl->loss);
-	free(tl->saved);
-	free(tl->saved_by_hash.e);
-	free(tl->bpf);
+	free(tl->losses.v);
+	free(tl->saved.v);
+	free(tl->saved.by_hash.e);
+	free(tl->bpf.v);
 	map_arena_free(&tl->arena);
 	free(tl);
 }
@@ -109,19 +112,20 @@ const struct timeline_stats *timeline_stats(const struct timeline *tl)
 
 const struct saved_code *timeline_saved(const struct timeline *tl, size_t i)
 {
-	return i < tl->n_saved ? &tl->saved[i] : NULL;
+	return i < tl->saved.n ? &tl->saved.v[i] : NULL;
 }
 
 const struct timeline_loss *timeline_loss(const struct timeline *tl, size_t i)
 {
-	return i < tl->n_loss ? &tl->loss[i] : NULL;
+	return i < tl->losses.n ? &tl->losses.v[i] : NULL;
 }
 
 uint32_t timeline_guest(const struct timeline *tl, size_t i)
 {
-	return i + 1 < tl->n_machine ? tl->machine[i + 1].id : UINT32_MAX;
+	return i + 1 < tl->machines.n ? tl->machines.v[i + 1].id : UINT32_MAX;
 }
 
+/* Entries with from <= time; each struct starts with its from. */
 size_t timeline_count(const void *table, size_t n, size_t size, uint64_t time)
 {
 	const uint8_t *t = table;
@@ -140,21 +144,23 @@ size_t timeline_count(const void *table, size_t n, size_t size, uint64_t time)
 	return lo;
 }
 
+/* What is said first of a thread holds for the time before, too: a recorder
+ * describes threads late. */
 static const struct thread_entry *find_thread(const struct timeline *tl,
 					      uint64_t key, uint64_t time)
 {
-	int64_t slot = idmap_find(&tl->tids, key);
+	int64_t slot = idmap_find(&tl->threads.ids, key);
 	const struct thread_line *l;
 	size_t i;
 
 	if (slot < 0)
 		return NULL;
-	l = &tl->thread[slot];
+	l = &tl->threads.v[slot];
 	i = timeline_count(l->e, l->n, sizeof(*l->e), time);
-	/* What is first said of a thread holds for the time before, too. */
 	return i ? &l->e[i - 1] : l->n ? &l->e[0] : NULL;
 }
 
+/* tid 0 is the idle task of every CPU; its process is 0, too. */
 static uint32_t find_pid(const struct timeline *tl, uint64_t key, uint64_t time)
 {
 	const struct thread_entry *e = find_thread(tl, key, time);
@@ -164,18 +170,20 @@ static uint32_t find_pid(const struct timeline *tl, uint64_t key, uint64_t time)
 	return e ? e->pid : UINT32_MAX;
 }
 
+/* Before the first entry of a CPU nobody is known to run: only add_run (task.c)
+ * could tell. */
 static struct who find_who(const struct timeline *tl, uint32_t slot,
 			   uint32_t cpu, uint64_t time)
 {
 	struct who w = { .pid = UINT32_MAX, .tid = UINT32_MAX,
 			 .until = UINT64_MAX };
-	int64_t line = idmap_find(&tl->cpus, machine_key(slot, cpu));
+	int64_t line = idmap_find(&tl->cpus.ids, machine_key(slot, cpu));
 	const struct cpu_line *l;
 	size_t i;
 
 	if (line < 0)
 		return w;
-	l = &tl->cpu[line];
+	l = &tl->cpus.v[line];
 	i = timeline_count(l->e, l->n, sizeof(*l->e), time);
 	if (i) {
 		w.pid = l->e[i - 1].pid;
@@ -202,7 +210,7 @@ struct who timeline_stream(const struct timeline *tl, uint32_t idx,
 struct who timeline_guest_who(const struct timeline *tl, uint32_t machine,
 			      uint32_t vcpu, uint64_t time)
 {
-	int64_t slot = idmap_find(&tl->machines, machine);
+	int64_t slot = idmap_find(&tl->machines.ids, machine);
 
 	return slot <= HOST_SLOT ? (struct who){ UINT32_MAX, UINT32_MAX, UINT64_MAX } :
 			  find_who(tl, (uint32_t)slot, vcpu, time);
@@ -216,7 +224,7 @@ uint32_t timeline_pid(const struct timeline *tl, uint32_t tid, uint64_t time)
 uint32_t timeline_guest_pid(const struct timeline *tl, uint32_t machine,
 			    uint32_t tid, uint64_t time)
 {
-	int64_t slot = idmap_find(&tl->machines, machine);
+	int64_t slot = idmap_find(&tl->machines.ids, machine);
 
 	return slot <= HOST_SLOT ? UINT32_MAX :
 			  find_pid(tl, machine_key((uint32_t)slot, tid), time);
@@ -241,7 +249,7 @@ const char *timeline_comm(const struct timeline *tl, uint32_t tid,
 const char *timeline_guest_comm(const struct timeline *tl, uint32_t machine,
 				uint32_t tid, uint64_t time)
 {
-	int64_t slot = idmap_find(&tl->machines, machine);
+	int64_t slot = idmap_find(&tl->machines.ids, machine);
 
 	return slot <= HOST_SLOT ? "" :
 			  find_comm(tl, machine_key((uint32_t)slot, tid), time);
@@ -270,9 +278,9 @@ const char *timeline_cgroup(const struct timeline *tl, uint32_t tid,
 
 const char *timeline_cgroup_path(const struct timeline *tl, uint64_t id)
 {
-	int64_t slot = idmap_find(&tl->cgroups, id);
+	int64_t slot = idmap_find(&tl->cgroups.ids, id);
 
-	return slot < 0 ? NULL : tl->cgroup[slot];
+	return slot < 0 ? NULL : tl->cgroups.v[slot];
 }
 
 const struct mapping *space_find(const struct space *s, uint64_t addr)
@@ -300,13 +308,17 @@ const struct aux_clock *timeline_clock(const struct timeline *tl)
 	return &tl->clock;
 }
 
-/* timeline: TSC <-> perf clock, as perf_event_mmap_page defines it. */
+/*
+ * TSC <-> perf clock, by the formula beside time_mult in struct perf_event_mmap_page
+ * (include/uapi/linux/perf_event.h): ns = zero + (tsc * mult >> shift).
+ */
 
 uint64_t clock_to_ns(const struct aux_clock *c, uint64_t tsc)
 {
 	return aux_clock_ns(c, tsc);
 }
 
+/* The inverse, without overflow: whole multiples of mult first. Rounds down. */
 static uint64_t clock_to_tsc(const struct aux_clock *c, uint64_t ns)
 {
 	uint64_t t = ns - c->zero;
@@ -325,8 +337,8 @@ uint64_t clock_horizon(const struct aux_clock *c, uint64_t ns)
 	if (ns == UINT64_MAX || !c->mult || c->shift > 63)
 		return UINT64_MAX;
 	tsc = clock_to_tsc(c, ns);
-	/* Rounding goes down on both ways: off by a tick, or by a few when
-	 * many ticks share one nanosecond. */
+	/* Both directions round down, so tsc may be a tick low, or a few ticks
+	 * high where several share one nanosecond. */
 	for (int i = 0; i < 4 && clock_to_ns(c, tsc) < ns; i++)
 		tsc++;
 	for (int i = 0; i < 64 && tsc && clock_to_ns(c, tsc - 1) >= ns; i++)
