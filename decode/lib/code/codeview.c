@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * codeview: which bytes and names lie behind an address, see code.h.
+ * codeview: the bytes and names at an address; see code.h for the order of
+ * sources.
  *
- * A mapping of the timeline is looked at once; what was found (its place) is kept,
- * and so is every file that was opened: bytes handed out stay valid as long as
- * the view. Saved bytes are also put into a memory file, so a decoder that wants a
- * path gets one.
+ * What is found for a mapping of the timeline (struct place) is kept, and so is
+ * every file that was opened: bytes handed out stay valid as long as the view,
+ * and a block cache may point into them. All worker threads call; cv->lock
+ * guards the tables that grow. One lock is enough: a decoder asks once for a
+ * stretch of code and caches what it made of it.
+ *
+ * libipt's image wants a file and an offset, so saved bytes are also written to
+ * a memfd, whose offsets are mapping.saved_offset.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,12 +20,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/bytes.h"
 #include "common/diag.h"
 
 #include "decode/lib/code/impl.h"
 
-/* Puts bytes into the file without a name that stands for all saved code. */
+/* Writes to the memfd with all saved code. */
 static bool write_saved(struct codeview *cv, const uint8_t *p, uint64_t n,
 			uint64_t at)
 {
@@ -38,6 +44,8 @@ static bool write_saved(struct codeview *cv, const uint8_t *p, uint64_t n,
 	return cv->saved_fd >= 0;
 }
 
+/* A memfd with a piece missing would give wrong code, so then decoders get no
+ * path. */
 static void name_saved(struct codeview *cv, bool is_whole)
 {
 	cv->saved_broken |= !is_whole;
@@ -48,7 +56,8 @@ static void name_saved(struct codeview *cv, bool is_whole)
 			 "/proc/self/fd/%d", cv->saved_fd);
 }
 
-/* The blobs of AUX_FEAT_AUXKIT_CODE. */
+/* The blobs of AUX_FEAT_AUXKIT_CODE, at offset 0 of the memfd: see
+ * saved_offset. */
 static void keep_saved(struct codeview *cv, struct aux_reader *r)
 {
 	struct aux_bytes s;
@@ -68,10 +77,6 @@ static void keep_saved(struct codeview *cv, struct aux_reader *r)
 	name_saved(cv, write_saved(cv, s.data + head, s.len - head, 0));
 }
 
-static void saved_code(struct codeview *cv, const struct space *space,
-		       const struct mapping *m, uint64_t ip,
-		       struct aux_code *code);
-
 void codeview_save(struct codeview *cv, const struct saved_code *code)
 {
 	name_saved(cv, write_saved(cv, code->bytes, code->len, code->offset));
@@ -83,7 +88,8 @@ static bool keep(char **copy, const char *s)
 	return !s || *copy;
 }
 
-/* Where perf's cache is. */
+/* perf's cache. A bundle is closed: what this machine has cached does not count
+ * unless it is named. */
 static bool keep_cache(struct codeview *cv, const char *dir)
 {
 	const char *home = getenv("HOME");
@@ -97,7 +103,8 @@ static bool keep_cache(struct codeview *cv, const char *dir)
 	return asprintf(&cv->cache, "%s/.debug", home) >= 0;
 }
 
-static int take_config(struct codeview *cv, const struct codeview_config *c,
+/* A path that does not exist is an error now, not missing code at the end. */
+static int set_config(struct codeview *cv, const struct codeview_config *c,
 		       struct aux_diag *diag)
 {
 	/* table */
@@ -130,8 +137,11 @@ static int take_config(struct codeview *cv, const struct codeview_config *c,
 	return 0;
 }
 
-/* Beside a recording in a directory, as perf record --kcore makes it. Whether it
- * is of the recorded boot is checked as always. */
+/*
+ * `perf record --kcore` makes a directory with the trace in data and the
+ * kernel's memory in kcore_dir. kernel.c checks that it is of the recorded
+ * boot, as for any kcore.
+ */
 static bool find_kcore(struct codeview *cv, const char *path)
 {
 	const char *base = strrchr(path, '/');
@@ -168,7 +178,7 @@ int codeview_new(struct codeview **cvp, struct aux_reader *r,
 	cv->saved_fd = -1;
 	cv->release = aux_reader_info(r)->os_release;
 	cv->closed = bundle_symbols_expected(r);
-	rc = take_config(cv, config, diag);
+	rc = set_config(cv, config, diag);
 	if (!rc && (!find_kcore(cv, aux_reader_path(r)) ||
 		    codeview_read_records(cv, r) < 0 ||
 		    bundle_symbols_new(&cv->names, r) < 0))
@@ -250,7 +260,6 @@ void codeview_free(struct codeview *cv)
 void codeview_add_note(struct codeview *cv, enum aux_why why, const char *fmt,
 		       ...)
 {
-	struct code_note *p;
 	char *text;
 	va_list ap;
 	int n;
@@ -264,15 +273,9 @@ void codeview_add_note(struct codeview *cv, enum aux_why why, const char *fmt,
 		if (!strcmp(cv->notes[i].text, text))
 			goto drop;
 	}
-	if (cv->n_notes == cv->cap_notes) {
-		size_t cap = cv->cap_notes ? 2 * cv->cap_notes : 8;
-
-		p = reallocarray(cv->notes, cap, sizeof(*p));
-		if (!p)
-			goto drop;
-		cv->notes = p;
-		cv->cap_notes = cap;
-	}
+	if (array_grow(&cv->notes, cv->n_notes, &cv->cap_notes,
+		       sizeof(*cv->notes)) < 0)
+		goto drop;
 	cv->notes[cv->n_notes++] = (struct code_note){ text, why };
 	return;
 drop:
@@ -300,7 +303,9 @@ bool codeview_is_file(const char *name)
 	       strncmp(name, "/SYSV", 5);
 }
 
-/* The bytes of the recording itself. */
+/*
+ * Bytes of the recording, without those parts where a JIT compiler logged code.
+ */
 static void saved_code(struct codeview *cv, const struct space *space,
 		       const struct mapping *m, uint64_t ip,
 		       struct aux_code *code)
@@ -313,8 +318,12 @@ static void saved_code(struct codeview *cv, const struct space *space,
 	code->path_offset = m->saved_offset + (code->start - m->start);
 }
 
-/* Whether logged code lies over what is mapped there. Saved bytes are what was
- * there, and a file may have come later; anonymous memory tells nothing. */
+/*
+ * Whether logged code replaces what is mapped there. Saved bytes are facts of
+ * their time: only code logged later replaces them. A file may have been mapped
+ * after the JIT's memory was freed. Anonymous memory has no contents of its
+ * own.
+ */
 static bool is_over(const struct jit_hit *j, const struct space *space,
 		    const struct mapping *m)
 {
@@ -343,6 +352,7 @@ static int jit_code(const struct jit_hit *j, struct aux_code *code)
 	return j->bytes ? 0 : -AUX_E_NOENT;
 }
 
+/* The whole part of the mapping that the file has bytes of. */
 static int file_code(struct codeview *cv, const struct space *space,
 		     const struct mapping *m, uint64_t ip,
 		     struct aux_code *code)
@@ -384,7 +394,7 @@ int codeview_code(struct codeview *cv, const struct space *space, uint64_t ip,
 	return file_code(cv, space, m, ip, code);
 }
 
-/* A saved mapping that holds an ELF image from its first byte. */
+/* The vdso, if its saved bytes are a whole ELF image, for its names. */
 static struct elfimage *find_saved(struct codeview *cv, const struct mapping *m)
 {
 	const uint8_t *start = m->saved;
@@ -406,6 +416,7 @@ static struct elfimage *find_saved(struct codeview *cv, const struct mapping *m)
 	return s ? s->image : NULL;
 }
 
+/* From the file, else from the names that a bundle brings. */
 static int file_symbol(struct codeview *cv, const struct space *space,
 		       const struct mapping *m, uint64_t ip, struct symbol *sym)
 {

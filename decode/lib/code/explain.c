@@ -17,6 +17,7 @@ struct answer {
 };
 
 __attribute__((format(printf, 2, 3)))
+/* Appends to the answer; a full buffer ends it. */
 static void say(struct answer *a, const char *fmt, ...)
 {
 	va_list ap;
@@ -49,6 +50,7 @@ static void say_mapping(struct answer *a, const struct mapping *m,
 	say(a, ")");
 }
 
+/* The code of elfimage_open in words; others mean a damaged file. */
 static const char *reason(int error)
 {
 	switch (error) {
@@ -67,6 +69,8 @@ static const char *reason(int error)
 	}
 }
 
+/* Only a file with another build id was found: both ids, so that one can see
+ * which is newer. */
 static void say_other(struct answer *a, const struct mapping *m,
 		      const struct source *s)
 {
@@ -80,6 +84,8 @@ static void say_other(struct answer *a, const struct mapping *m,
 		    m->time / 1000000000, m->time % 1000000000);
 }
 
+/* A mapping of a file. The image may be there and still end before the address:
+ * it was truncated, or is another file without a build id. */
 static void explain_source(struct answer *a, const struct codeview *cv,
 			   const struct mapping *m, const struct source *s,
 			   struct code_cause *c)
@@ -109,6 +115,7 @@ static void explain_source(struct answer *a, const struct codeview *cv,
 	}
 }
 
+/* Kernel code: what is missing decides which files could supply it. */
 static void explain_kernel(struct answer *a, struct codeview *cv,
 			   const struct space *space, const struct mapping *m,
 			   uint64_t ip, struct code_cause *c)

@@ -1,10 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * codeview: the file that stands for a recorded path and build id.
+ * codeview: the file that stands for a recorded path and build id, or the
+ * nearest one that was refused.
  *
- * The recorded path comes first. All other places need the recorded build id: a
- * file there is taken only when it has it. A file with another id is remembered,
- * for whoever asks why there is no code.
+ * The recorded path comes first: under symfs if that is given. Every other
+ * place (debug directories, perf's build-id cache, the container of a process
+ * that still runs, debuginfod) needs the recorded build id, and a file there is
+ * taken only if it has it: a library of the same name but another build would
+ * decode to plausible nonsense. A file with another id is remembered for
+ * code_cause.
+ *
+ * The debuginfod library is loaded when it is first needed: it brings a web
+ * client along.
+ *
+ * Specification: debuginfod_find_executable(3) of elfutils; perf-buildid-
+ * cache(1) for the cache; "Separate Debug Files" in GDB's manual for .build-id
+ * directories.
  */
 #include <dlfcn.h>
 #include <signal.h>
@@ -18,18 +29,8 @@
 
 #include "decode/lib/code/impl.h"
 
-/*
- * codeview: executables from debuginfod servers, by build id. The library brings
- * a web client along, so it is loaded when it is first needed, never before.
- *
- * Specification: debuginfod_find_debuginfo(3) of elfutils.
- */
-
 #ifdef HAVE_DEBUGINFOD
 #include <elfutils/debuginfod.h>
-#endif
-
-#ifdef HAVE_DEBUGINFOD
 
 struct debuginfod {
 	void *library;
@@ -38,6 +39,7 @@ struct debuginfod {
 	__typeof__(&debuginfod_end) end;
 };
 
+/* Without the library, or with one that lacks a function, client is NULL. */
 static struct debuginfod *open_library(void)
 {
 	struct debuginfod *d = calloc(1, sizeof(*d));
@@ -56,8 +58,9 @@ static struct debuginfod *open_library(void)
 	return d;
 }
 
-static int codeview_fetch(struct codeview *cv, const struct file_id *id,
-			  char **path)
+/* An executable by its build id, from a server or the client's cache; *path is the
+ * caller's. 0, -AUX_E_NOENT, or -AUX_E_UNSUPPORTED (no library). */
+static int fetch(struct codeview *cv, const struct file_id *id, char **path)
 {
 	int fd;
 
@@ -88,7 +91,7 @@ void codeview_fetch_free(struct debuginfod *d)
 
 #else
 
-int codeview_fetch(struct codeview *cv, const struct file_id *id, char **path)
+static int fetch(struct codeview *cv, const struct file_id *id, char **path)
 {
 	(void)id;
 	(void)path;
@@ -132,15 +135,17 @@ const char *codeview_id_text(const struct file_id *id,
 	return text;
 }
 
+/* perf pads ids of less than 20 bytes with zeros where it does not record the
+ * size, so a recorded id may be longer. */
 static bool same_id(const struct source *s, const struct elfimage *im)
 {
 	const uint8_t *id;
 	size_t n = elfimage_build_id(im, &id);
 
-	/* A recorded one may have zeros behind it. */
 	return n && n <= s->id.size && !memcmp(id, s->id.bytes, n);
 }
 
+/* Remembers the first file with another build id. Takes path over. */
 static void refuse(struct source *s, char *path, const struct elfimage *im)
 {
 	const uint8_t *id;
@@ -154,14 +159,17 @@ static void refuse(struct source *s, char *path, const struct elfimage *im)
 	memcpy(s->other_id.bytes, id, s->other_id.size);
 }
 
-static void keep_path(struct source *s, char *path, int error)
+/* Takes path over. */
+static void set_path(struct source *s, char *path, int error)
 {
 	free(s->path);
 	s->path = path;
 	s->error = error;
 }
 
-/* Takes path when it is the file. True: no more looking. */
+/*
+ * Uses the file at path if it is the one. Takes path over. True: stop looking.
+ */
 static bool try_path(struct source *s, char *path)
 {
 	struct elfimage *im;
@@ -174,15 +182,15 @@ static bool try_path(struct source *s, char *path)
 	rc = elfimage_open(&im, path);
 	if (!rc && !elfimage_is_debug(im) && (!s->id.size || same_id(s, im))) {
 		s->image = im;
-		keep_path(s, path, 0);
+		set_path(s, path, 0);
 		return true;
 	}
-	/* Why the first place has nothing is what counts. */
+	/* Report the first place, or the first that has an unusable file. */
 	if (!rc && !elfimage_is_debug(im))
 		refuse(s, path, im);
 	else if (rc && (!s->path || (rc != -AUX_E_NOENT &&
 				     s->error == -AUX_E_NOENT)))
-		keep_path(s, path, rc);
+		set_path(s, path, rc);
 	else
 		free(path);
 	if (!rc)
@@ -190,7 +198,8 @@ static bool try_path(struct source *s, char *path)
 	return false;
 }
 
-/* DIR/.build-id/xx/yyyy, and what perf puts behind it. */
+/* ROOT/DIR/.build-id/xx/yyyy, as debug packages name it, and what perf's cache
+ * has in it. */
 static bool try_tree(struct source *s, const char *root, const char *dir)
 {
 	static const char *const names[] = { "/elf", "/vdso", "/vmlinux", "" };
@@ -205,12 +214,12 @@ static bool try_tree(struct source *s, const char *root, const char *dir)
 	return false;
 }
 
-/* The kernel, where distributions put it. */
+/* The kernel, where distributions install it. */
 static bool try_kernel(struct source *s, const char *root, const char *release)
 {
 	/* table */
 	static const struct {
-		const char *before, *behind; /* of the release */
+		const char *before, *after; /* the release */
 	} places[] = { { "/usr/lib/debug/boot/vmlinux-", "" },
 		       { "/usr/lib/debug/lib/modules/", "/vmlinux" },
 		       { "/boot/vmlinux-", "" },
@@ -219,13 +228,14 @@ static bool try_kernel(struct source *s, const char *root, const char *release)
 	for (size_t i = 0; release && i < sizeof(places) / sizeof(places[0]);
 	     i++) {
 		if (try_path(s, make_path("%s%s%s%s", root, places[i].before,
-					  release, places[i].behind)))
+					  release, places[i].after)))
 			return true;
 	}
 	return false;
 }
 
-/* A path without what the kernel puts behind that of a file that is gone. */
+/* The length of a path without " (deleted)", which the kernel appends for a
+ * file that is gone. */
 static int plain_len(const char *name)
 {
 	static const char mark[] = " (deleted)";
@@ -236,7 +246,10 @@ static int plain_len(const char *name)
 	return n < INT32_MAX ? (int)n : 0;
 }
 
-/* In the mount namespace of a recorded process, if it is still there. */
+/*
+ * The recorded path in the mount namespace of the recorded process, if it still
+ * runs. Only with the recorded id, since the pid may be another process by now.
+ */
 static void try_container(struct codeview *cv, struct source *s, uint32_t pid)
 {
 	if (!pid || pid >= INT32_MAX || kill((pid_t)pid, 0) < 0)
@@ -251,11 +264,12 @@ static void try_fetch(struct codeview *cv, struct source *s)
 {
 	char *path;
 
-	if (cv->debuginfod && codeview_fetch(cv, &s->id, &path) == 0)
+	if (cv->debuginfod && fetch(cv, &s->id, &path) == 0)
 		try_path(s, path);
 }
 
-/* Everywhere but at the recorded path: the build id decides. */
+/* All places but the recorded path. A bundle (closed) is to be decoded alike
+ * everywhere, so this machine's files do not count unless symfs names them. */
 static void find_by_id(struct codeview *cv, struct source *s, uint32_t pid)
 {
 	const char *root = cv->symfs && !cv->symfs_is_file ? cv->symfs : "";
@@ -285,7 +299,8 @@ static void find_by_id(struct codeview *cv, struct source *s, uint32_t pid)
 		try_fetch(cv, s);
 }
 
-/* A module may be there in another form. */
+/* A kernel module may be installed compressed or not, whatever it was at
+ * recording. */
 static bool try_packed(struct source *s, const char *root)
 {
 	static const char *const ends[] = { ".xz", ".gz", ".zst", "" };
@@ -306,6 +321,8 @@ static bool try_packed(struct source *s, const char *root)
 	return false;
 }
 
+/* The recorded path itself. symfs may be one file: then it stands for
+ * everything, by its build id if that is known. */
 static void find_named(struct codeview *cv, struct source *s)
 {
 	const char *root = cv->symfs ? cv->symfs : "";

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of codeview share. All tables grow only; cv->lock guards them,
- * and whoever holds it is named where it is not plain. Pointers to entries stay
- * valid as long as the view.
+ * What the files of codeview share. cv->lock guards all tables; functions to be called
+ * with it held say so. Sources, modules and images are never freed before the view, so
+ * pointers to them may be used without the lock.
  */
 #ifndef DECODE_LIB_CODE_IMPL_H
 #define DECODE_LIB_CODE_IMPL_H
@@ -19,7 +19,7 @@
 
 struct file_id {
 	uint8_t bytes[20];
-	uint8_t size;		/* 0: none */
+	uint8_t size;		/* 0: no id */
 };
 
 /* A recorded path and build id, and the file that stands for it. */
@@ -34,21 +34,21 @@ struct source {
 	int error;		/* -AUX_E_*: NOENT, FORMAT: another id, .. */
 	char *other;		/* a file that was refused, and its id */
 	struct file_id other_id;
-	struct module *modules;	/* an object, as it was loaded */
+	struct module *modules;	/* an object file, at each load address */
 };
 
-/* A source that is an object, at one address. */
+/* An object file (a kernel module) laid out at one address. */
 struct module {
 	struct module *next;
 	uint64_t base;
 	struct elfmodule *code;	/* NULL: out of memory */
 };
 
-/* What is known of one mapping of the timeline. */
+/* What was found for one mapping of the timeline. */
 struct place {
 	const struct mapping *m;	/* NULL: a free slot */
 	struct source *source;		/* NULL: no file */
-	struct elfmodule *module;	/* of an object */
+	struct elfmodule *module;	/* NULL: the file is no object */
 };
 
 /* A whole saved mapping that is an ELF image: the vdso, for its names. */
@@ -91,7 +91,7 @@ struct codeview {
 	pthread_mutex_t lock;
 	char *symfs, *vdso, *cache, *vmlinux, *kcore, *kallsyms;
 	bool symfs_is_file, debuginfod;
-	bool closed;		/* a bundle: files of this machine do not count
+	bool closed;		/* a bundle: this machine's files are not used
 				 * unless symfs names them */
 	const char *release;	/* of the recorded kernel; may be NULL */
 	struct source *sources;
@@ -100,9 +100,10 @@ struct codeview {
 	struct saved_image *saved;
 	struct known_id *ids;	/* AUX_FEAT_BUILD_ID, by path */
 	size_t n_ids;
-	char saved_path[64];	/* "" when nothing is saved */
+	/* the memfd with all saved code, see mapping.saved_offset */
+	char saved_path[64];	/* "": nothing is saved, or it is incomplete */
 	int saved_fd;
-	bool saved_broken;	/* it is not whole */
+	bool saved_broken;	/* a piece could not be written */
 	struct bundle_symbols *names;	/* of a bundle; NULL: none */
 	struct own_file *own;
 	size_t n_own, cap_own;
@@ -114,12 +115,12 @@ struct codeview {
 	bool jit_clock;		/* perf clock is CLOCK_MONOTONIC */
 	bool virtual_clock;
 	struct jits *jits;	/* jit.c */
-	struct debuginfod *fetch;	/* fetch.c */
+	struct debuginfod *fetch;	/* find.c; NULL: not asked yet */
 	struct code_note *notes;
 	size_t n_notes, cap_notes;
 };
 
-/* codeview.c. A note is kept once. */
+/* codeview.c: adds a note, unless there is an equal one. */
 void codeview_add_note(struct codeview *cv, enum aux_why why, const char *fmt,
 		       ...) __attribute__((format(printf, 3, 4)));
 bool codeview_is_vdso(const char *name);
@@ -128,11 +129,11 @@ bool codeview_is_file(const char *name);
 /* "ab01..", or "none" */
 const char *codeview_id_text(const struct file_id *id,
 			     char text[CODEVIEW_ID_TEXT]);
-/* What is known of a mapping; NULL: out of memory. Takes the lock. */
+/* lookup.c: the place of a mapping; NULL: out of memory. Acquires the lock. */
 struct place *codeview_place(struct codeview *cv, const struct space *space,
 			     const struct mapping *m);
 
-/* Whether the name at ip is one that a JIT compiler logged. */
+/* codeview.c: whether the name at ip is one that a JIT compiler logged. */
 bool codeview_is_jit(struct codeview *cv, const struct space *space,
 		     const struct mapping *m, uint64_t ip);
 
@@ -145,22 +146,21 @@ const struct own_file *codeview_own(const struct codeview *cv,
 const struct own_file *codeview_own_kernel(const struct codeview *cv,
 					   const char *end);
 
-/* find.c: looks for s->name everywhere. Under the lock. */
+/* find.c: fills s->image, or s->error and s->other. pid: a process that mapped it; 0:
+ * none. Called with the lock held. */
 void codeview_find(struct codeview *cv, struct source *s, uint32_t pid);
 
-/* fetch.c: an executable by its id; *path is the caller's. 0, or
- * -AUX_E_NOENT, -AUX_E_UNSUPPORTED (no library). */
 void codeview_fetch_free(struct debuginfod *d);
 
-/* kernel.c: of MAPPING_KERNEL, _MODULE and _KSYMBOL. */
+/* kernel.c: for MAPPING_KERNEL, _MODULE and _KSYMBOL. */
 int codeview_kernel_code(struct codeview *cv, const struct space *space,
 			 const struct mapping *m, uint64_t ip,
 			 struct aux_code *code);
 int codeview_kernel_symbol(struct codeview *cv, const struct space *space,
 			   const struct mapping *m, uint64_t ip,
 			   struct symbol *sym);
-/* The image behind ip, the offset in it, and how far it was moved from where it
- * was linked; false: none. */
+/* The image with ip, ip's offset in it, and how far it was moved from where it was
+ * linked; false: none. */
 bool codeview_kernel_image(struct codeview *cv, const struct space *space,
 			   const struct mapping *m, uint64_t ip,
 			   struct elfimage **im, uint64_t *offset,
@@ -179,12 +179,12 @@ struct jit_hit {
 	const char *name;
 	uint64_t sym_start, sym_size;
 	uint64_t start, end;	/* the part of it that was there */
-	const uint8_t *bytes;	/* of start; NULL: several, nobody knows which */
+	const uint8_t *bytes;	/* at start; NULL: one of several, unknown which */
 	uint64_t time;		/* when it was made; UINT64_MAX: unknown */
 	const char *log;	/* as recorded */
-	const char *path;	/* of the log here, and the place of bytes in it;
-				 * NULL: the recording has it */
-	uint64_t offset;
+	const char *path;	/* the log on this machine; NULL: it is in the
+				 * recording */
+	uint64_t offset;	/* of bytes in the log */
 };
 
 /* jit.c: the logged code at ip of a space of codeview_space; m: what is
@@ -192,10 +192,10 @@ struct jit_hit {
 bool codeview_jit_find(struct codeview *cv, const struct space *space,
 		       const struct mapping *m, uint64_t ip,
 		       struct jit_hit *hit);
-/* Takes from [*start, *end) around ip what is logged code. */
+/* Narrows [*start, *end) around ip to what is not logged code. */
 void codeview_jit_clip(struct codeview *cv, const struct space *space,
 		       uint64_t ip, uint64_t *start, uint64_t *end);
-/* A log of the process that cannot be read; NULL: none. */
+/* A log of the process that was not found, as recorded; NULL: none. */
 const char *codeview_jit_missing(const struct codeview *cv,
 				 const struct space *space);
 void codeview_jit_free(struct jits *jits);

@@ -1,39 +1,51 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * codeview: code that a JIT compiler logged (elf/jitdump.h), laid over the mappings of
- * its process.
+ * codeview: code that JIT compilers logged (elf/jitdump.h), laid over the
+ * mappings of their processes.
  *
- * Where code was logged once, it is there at any time: nothing ran there before.
- * Only when other code comes to the same place, time matters: there the address
- * space of the process changes (codeview_space). Without a clock that the log and
- * the recording share, such places have no code at all, rather than a wrong one.
+ * Code that was logged once for an address counts for all times, since nothing
+ * else ran there. Time matters only where different code was logged for the
+ * same place: each such change begins an epoch of the process, and
+ * codeview_space divides the spaces of the timeline at epochs. A log and a
+ * recording that share no clock give no epochs; places with different code then
+ * have none at all, rather than a wrong one.
+ *
+ * Loads are sorted by address and form a balanced tree by their middles, each
+ * with the largest end in its subtree (an interval tree without pointers), so
+ * all code around an address is found in O(log n).
+ *
+ * A process that was forked from one with a log has its code, until it execs.
+ *
+ * Specification: tools/perf/Documentation/jitdump-specification.txt of Linux.
+ * Times are CLOCK_MONOTONIC, or the CPU's counter.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/diag.h"
 #include "decode/lib/code/impl.h"
 #include "decode/lib/elf/jitdump.h"
 
-#define JIT_SPACES 256
-#define JIT_PIDS   1024
+#define JIT_SPACES 256	/* hash slots: divided spaces of one process */
+#define JIT_PIDS   1024	/* slots of a cache by pid */
 
 struct jit_log {
 	const char *path;	/* as recorded */
-	struct elfimage *file;	/* NULL: the recording has it */
-	struct jitdump *dump;	/* NULL: nowhere */
+	struct elfimage *file;	/* its bytes; NULL: the recording has them */
+	struct jitdump *dump;	/* NULL: the log was not found */
 };
 
 struct jit_load {
 	const struct jitdump_code *code;
 	const struct jit_log *log;
 	uint64_t time;		/* perf clock, when the jit is timed */
-	size_t order;
+	size_t order;		/* in the log, among equal times */
 	uint64_t max_end;	/* of the subtree */
 };
 
-/* A part of a space; its id says so by its high bits. */
+/* The part of a space in one epoch; the high bits of its id say so. */
 struct jit_space {
 	struct jit_space *next;
 	const struct space *base;
@@ -42,7 +54,7 @@ struct jit_space {
 	struct space space;
 };
 
-/* One process. Immutable but for spaces. */
+/* One process. Immutable once loaded, but for spaces, which cv->lock guards. */
 struct jit {
 	struct jit *next;
 	uint32_t pid;
@@ -54,7 +66,8 @@ struct jit {
 	size_t n_loads, cap_loads;
 	uint64_t *epochs;	/* when they start; the first is 0 */
 	size_t n_epochs;
-	uint32_t first_serial;	/* of epochs, over all processes, from 1 */
+	uint32_t first_serial;	/* of its first epoch; serials count the epochs
+				 * of all processes from 1 */
 	struct jit_space *spaces[JIT_SPACES];
 };
 
@@ -65,19 +78,16 @@ struct jits {
 		bool known;
 		uint32_t pid;
 		struct jit *jit;	/* NULL: logs nothing */
-	} pids[JIT_PIDS];	/* what was asked last */
+	} pids[JIT_PIDS];	/* the last answer of each slot */
 };
 
-/*
- * codeview: the logs of a process, read into one table, and when what is at an
- * address changed.
- *
- * Specification: elf/jitdump.h; times are those of CLOCK_MONOTONIC, or the CPU's.
- */
+/* ---- the table of a process ---- */
 
-#define MAX_COMPARED 64 /* older code looked at for each */
+/* How many older pieces are compared with a new one; beyond that the code counts as
+ * changed. Bounds the work for a log that reuses one address again and again. */
+#define MAX_COMPARED 64
 
-/* Calls see for all code that overlaps [start, end), until it returns true. */
+/* The part [lo, hi) of the tree. True: see ended the walk. */
 static bool walk_part(const struct jit *j, size_t lo, size_t hi,
 		      uint64_t start, uint64_t end,
 		      bool (*see)(void *priv, const struct jit_load *l),
@@ -101,13 +111,14 @@ static bool walk_part(const struct jit *j, size_t lo, size_t hi,
 }
 
 /* Calls see for all code that overlaps [start, end), until it returns true. */
-static void codeview_jit_walk(const struct jit *j, uint64_t start, uint64_t end,
+static void walk(const struct jit *j, uint64_t start, uint64_t end,
 			      bool (*see)(void *priv, const struct jit_load *l),
 			      void *priv)
 {
 	walk_part(j, 0, j->n_loads, start, end, see, priv);
 }
 
+/* Fills max_end of the subtree [lo, hi) and returns it. */
 static uint64_t fill_max(struct jit *j, size_t lo, size_t hi)
 {
 	size_t mid = lo + (hi - lo) / 2;
@@ -124,8 +135,8 @@ static uint64_t fill_max(struct jit *j, size_t lo, size_t hi)
 	return l->max_end;
 }
 
-/* Of two that overlap: whether they agree where they do; which came first. */
-static bool codeview_jit_same(const struct jitdump_code *a,
+/* Of two that overlap: whether they have the same bytes where they do. */
+static bool same_bytes(const struct jitdump_code *a,
 			      const struct jitdump_code *b)
 {
 	uint64_t start = a->addr > b->addr ? a->addr : b->addr;
@@ -136,7 +147,7 @@ static bool codeview_jit_same(const struct jitdump_code *a,
 		       b->bytes + (start - b->addr), end - start);
 }
 
-static bool codeview_jit_older(const struct jit_load *a,
+static bool is_older(const struct jit_load *a,
 			       const struct jit_load *b)
 {
 	return a->time != b->time ? a->time < b->time : a->order < b->order;
@@ -148,12 +159,13 @@ struct change {
 	bool found;
 };
 
+/* Whether c->l replaces different code that was there before. */
 static bool see_older(void *priv, const struct jit_load *l)
 {
 	struct change *c = priv;
 
-	c->found = codeview_jit_older(l, c->l) &&
-		   (++c->n > MAX_COMPARED || !codeview_jit_same(l->code, c->l->code));
+	c->found = is_older(l, c->l) &&
+		   (++c->n > MAX_COMPARED || !same_bytes(l->code, c->l->code));
 	return c->found;
 }
 
@@ -164,6 +176,7 @@ static int by_time(const void *a, const void *b)
 	return *x < *y ? -1 : *x > *y;
 }
 
+/* The times at which code at some address changed, sorted, each once. */
 static int find_epochs(struct jit *j)
 {
 	size_t n = 0;
@@ -176,7 +189,7 @@ static int find_epochs(struct jit *j)
 		const struct jit_load *l = &j->loads[i];
 		struct change c = { .l = l };
 
-		codeview_jit_walk(j, l->code->addr,
+		walk(j, l->code->addr,
 			 l->code->addr + l->code->size, see_older, &c);
 		if (c.found)
 			j->epochs[j->n_epochs++] = l->time;
@@ -199,6 +212,7 @@ static int by_addr(const void *a, const void *b)
 	return x->order < y->order ? -1 : x->order > y->order;
 }
 
+/* Appends the code of a log, with times on the perf clock. */
 static int add_loads(struct jit *j, const struct jit_log *log,
 		     const struct aux_clock *clock)
 {
@@ -206,16 +220,9 @@ static int add_loads(struct jit *j, const struct jit_log *log,
 	const struct jitdump_code *code;
 
 	for (size_t i = 0; (code = jitdump_code(log->dump, i)); i++) {
-		if (j->n_loads == j->cap_loads) {
-			size_t cap = j->cap_loads ? 2 * j->cap_loads : 256;
-			struct jit_load *p = reallocarray(j->loads, cap,
-							  sizeof(*p));
-
-			if (!p)
-				return -AUX_E_NOMEM;
-			j->loads = p;
-			j->cap_loads = cap;
-		}
+		if (array_grow(&j->loads, j->n_loads, &j->cap_loads,
+			       sizeof(*j->loads)) < 0)
+			return -AUX_E_NOMEM;
 		j->loads[j->n_loads] = (struct jit_load){
 			.code = code, .log = log, .order = j->n_loads,
 			.time = info->arch_clock ?
@@ -227,7 +234,7 @@ static int add_loads(struct jit *j, const struct jit_log *log,
 	return 0;
 }
 
-/* The log in the recording, or on this machine. */
+/* From the recording, else from this machine (a bundle: only under symfs). */
 static int open_log(struct codeview *cv, struct jit_log *log)
 {
 	const struct own_file *own = codeview_own(cv, log->path);
@@ -266,8 +273,8 @@ static void note_damage(struct codeview *cv, const struct jit_log *log)
 				  info->damage.text);
 }
 
-/* All logs of a process. */
-static int codeview_jit_load(struct codeview *cv, struct jit *j,
+/* Reads all logs of a process into one table. */
+static int load_logs(struct codeview *cv, struct jit *j,
 			     const struct aux_clock *clock)
 {
 	size_t n = 0;
@@ -302,11 +309,14 @@ static int codeview_jit_load(struct codeview *cv, struct jit *j,
 	return find_epochs(j);
 }
 
-#define MAX_EPOCHS   (UINT32_C(1) << 24) /* ids of spaces have room for them */
-#define EPOCH_SHIFT  36
-#define MAX_FORKS    64 /* generations */
+/* ---- spaces ---- */
 
-/* The last epoch that starts at or before time. */
+/* Serials of epochs stand in the ids of spaces above EPOCH_SHIFT. */
+#define MAX_EPOCHS   (UINT32_C(1) << 24)
+#define EPOCH_SHIFT  36
+#define MAX_FORKS    64 /* generations looked back */
+
+/* The last epoch that begins at or before time. */
 static size_t epoch_at(const struct jit *j, uint64_t time)
 {
 	size_t lo = 0, n = j->n_epochs;
@@ -324,7 +334,8 @@ static size_t epoch_at(const struct jit *j, uint64_t time)
 	return lo - 1;
 }
 
-/* The process whose log is that of pid: its own, or what it was forked from. */
+/* The process whose log describes pid's code: its own, or that of an ancestor
+ * that it was forked from without an exec since. UINT32_MAX: none. */
 static uint32_t find_logged(const struct codeview *cv, uint32_t pid)
 {
 	for (unsigned hops = 0; hops < MAX_FORKS; hops++) {
@@ -350,6 +361,8 @@ static uint32_t find_logged(const struct codeview *cv, uint32_t pid)
 	return UINT32_MAX;
 }
 
+/* The logs that describe pid's code, loaded at the first question; NULL: none.
+ * Holds cv->lock. */
 static struct jit *find_jit(struct codeview *cv, uint32_t pid,
 			    const struct aux_clock *clock)
 {
@@ -366,7 +379,7 @@ static struct jit *find_jit(struct codeview *cv, uint32_t pid,
 		j->pid = logged;
 		j->next = cv->jits->list;
 		cv->jits->list = j;
-		if (codeview_jit_load(cv, j, clock) < 0)
+		if (load_logs(cv, j, clock) < 0)
 			j->n_loads = 0;
 		j->first_serial = cv->jits->n_serials + 1;
 		cv->jits->n_serials += j->n_epochs;
@@ -375,7 +388,8 @@ static struct jit *find_jit(struct codeview *cv, uint32_t pid,
 	return j;
 }
 
-/* The part of a space that is in an epoch. */
+/* The part of a space that lies in an epoch. Out of memory it is the whole
+ * space. */
 static const struct space *divide(struct jit *j, const struct space *s,
 				  size_t epoch)
 {
@@ -403,6 +417,8 @@ static const struct space *divide(struct jit *j, const struct space *s,
 	return &d->space;
 }
 
+/* Spaces are divided only in recordings with JIT logs; else this is
+ * timeline_space without a lock. */
 const struct space *codeview_space(struct codeview *cv,
 				   const struct timeline *tl, uint32_t pid,
 				   uint64_t time)
@@ -450,7 +466,8 @@ void codeview_jit_free(struct jits *jits)
 
 /* ---- questions ---- */
 
-/* A divided space knows its log. */
+/* A divided space is part of a struct jit_space; the high bits of its id tell it from
+ * the timeline's own. */
 static const struct jit_space *jit_of(const struct codeview *cv,
 				      const struct space *space)
 {
@@ -462,14 +479,14 @@ static const struct jit_space *jit_of(const struct codeview *cv,
 
 struct question {
 	const struct jit *jit;
-	const struct mapping *saved;	/* what the memory was; NULL: unknown */
+	const struct mapping *saved;	/* bytes that were there; NULL: unknown */
 	uint64_t ip, until;
 	const struct jit_load *best;
-	bool unclear;		/* two that differ, nobody knows which */
+	bool unclear;		/* several differ, and no clock tells which */
 	uint64_t start, end;	/* clipped by what is newer than best */
 };
 
-/* Without a clock, what the memory was tells which of several it was. */
+/* Without a clock, saved bytes tell which of several pieces was there. */
 static bool is_saved(const struct mapping *m, const struct jitdump_code *c)
 {
 	uint64_t start = c->addr > m->start ? c->addr : m->start;
@@ -479,6 +496,7 @@ static bool is_saved(const struct mapping *m, const struct jitdump_code *c)
 		       m->saved + (start - m->start), end - start);
 }
 
+/* Finds the newest code that existed before the epoch ends. */
 static bool see_best(void *priv, const struct jit_load *l)
 {
 	struct question *q = priv;
@@ -491,20 +509,21 @@ static bool see_best(void *priv, const struct jit_load *l)
 		q->best = l;
 		return false;
 	}
-	if (!q->jit->timed && !codeview_jit_same(q->best->code, l->code))
+	if (!q->jit->timed && !same_bytes(q->best->code, l->code))
 		q->unclear = true;
-	if (codeview_jit_older(q->best, l))
+	if (is_older(q->best, l))
 		q->best = l;
 	return false;
 }
 
+/* Clips the best code where newer code lies over it. */
 static bool see_newer(void *priv, const struct jit_load *l)
 {
 	struct question *q = priv;
 	uint64_t start = l->code->addr, end = start + l->code->size;
 
 	if (l == q->best || (q->jit->timed && (l->time >= q->until ||
-					       codeview_jit_older(l, q->best))))
+					       is_older(l, q->best))))
 		return false;
 	if (end <= q->ip && end > q->start)
 		q->start = end;
@@ -527,13 +546,13 @@ bool codeview_jit_find(struct codeview *cv, const struct space *space,
 	q.jit = d->jit;
 	if (d->epoch + 1 < d->jit->n_epochs)
 		q.until = d->jit->epochs[d->epoch + 1];
-	codeview_jit_walk(d->jit, ip, ip + 1, see_best, &q);
+	walk(d->jit, ip, ip + 1, see_best, &q);
 	if (!q.best)
 		return false;
 	c = q.best->code;
 	q.start = c->addr;
 	q.end = c->addr + c->size;
-	codeview_jit_walk(d->jit, q.start, q.end, see_newer, &q);
+	walk(d->jit, q.start, q.end, see_newer, &q);
 	*hit = (struct jit_hit){
 		.name = c->name, .sym_start = c->addr, .sym_size = c->size,
 		.start = q.start, .end = q.end,
@@ -547,6 +566,7 @@ bool codeview_jit_find(struct codeview *cv, const struct space *space,
 	return true;
 }
 
+/* Clips around ip by any logged code. */
 static bool see_any(void *priv, const struct jit_load *l)
 {
 	struct question *q = priv;
@@ -568,12 +588,12 @@ void codeview_jit_clip(struct codeview *cv, const struct space *space,
 
 	if (!d)
 		return;
-	/* Of a large area a page is enough: each byte of it has to be asked. */
+	/* A page is enough: a larger area would mean more loads to clip by. */
 	if (q.start < near)
 		q.start = near;
 	if (q.end - near > 4096)
 		q.end = near + 4096;
-	codeview_jit_walk(d->jit, q.start, q.end, see_any, &q);
+	walk(d->jit, q.start, q.end, see_any, &q);
 	*start = q.start;
 	*end = q.end;
 }

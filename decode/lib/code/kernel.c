@@ -1,13 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * codeview: code and names of the kernel, its modules and what it compiled.
+ * codeview: kernel code, from kcore, vmlinux and the files of modules.
  *
- * kcore is a copy of the running kernel's memory: right in every byte, at the
- * addresses of its own boot. Whether that is the recorded boot is told by
- * kallsyms beside it: the recording names a symbol and its address. vmlinux is the
- * kernel before it patched itself, at the addresses it was linked for; the same
- * symbol says how far it was moved (KASLR). Modules come from kcore, or from
- * their files as far as these can tell (elf/kmodule.h).
+ * kcore is a copy of a running kernel's memory: right in every byte, but for
+ * one boot. That it is the recorded boot is checked with kallsyms beside it,
+ * since the recording names a symbol of the kernel and its address (KASLR moves
+ * the kernel at every boot).
+ *
+ * vmlinux is the kernel before it patched itself (alternatives, static keys,
+ * ftrace), at the addresses it was linked for. The same symbol says how far it
+ * was moved.
+ *
+ * Modules come from kcore, or from their files as far as these can tell
+ * (elf/kmodule.h).
+ *
+ * /proc of the machine that decodes is never read: its kernel is another one.
+ *
+ * Specification: /proc/kcore is an ELF core file (fs/proc/kcore.c),
+ * /proc/kallsyms is text (kernel/kallsyms.c).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,9 +29,9 @@
 #include "decode/lib/code/impl.h"
 
 struct kernel_code {
-	const struct mapping *ref;	/* of the kernel; NULL: not recorded */
+	const struct mapping *ref;	/* the kernel's image; NULL: not recorded */
 	struct elfimage *kcore;
-	struct kallsyms *syms;		/* of the recorded boot; NULL: none */
+	struct kallsyms *syms;		/* checked; NULL: none of this boot */
 	struct source vmlinux;
 	bool no_kallsyms;	/* why: there is none beside kcore */
 	char why[512];		/* why a given file is not used; "": all are */
@@ -32,7 +42,9 @@ static bool is_guest(const struct mapping *m)
 	return !strncmp(m->path, "[guest.", 7);
 }
 
-/* The kernel's image in a space, with the address of a symbol if there is one. */
+/*
+ * The kernel's image in a space, preferably one with the address of a symbol.
+ */
 static const struct mapping *find_ref(const struct space *space)
 {
 	const struct mapping *m, *found = NULL;
@@ -49,7 +61,7 @@ static const struct mapping *find_ref(const struct space *space)
 	return found;
 }
 
-/* A list of symbols of the recorded boot, or none and why. */
+/* The list, if it is of the recorded boot; else NULL, and why. */
 static struct kallsyms *check_syms(struct kernel_code *k, const uint8_t *text,
 				   uint64_t len, const char *path)
 {
@@ -77,7 +89,7 @@ static struct kallsyms *check_syms(struct kernel_code *k, const uint8_t *text,
 	return NULL;
 }
 
-/* A file of symbols; false when it is not there. */
+/* Reads a file of symbols; false when it is not there. */
 static bool read_syms(struct kernel_code *k, const char *path)
 {
 	struct elfimage *text;
@@ -92,7 +104,8 @@ static bool read_syms(struct kernel_code *k, const char *path)
 	return true;
 }
 
-/* kcore, and the list of symbols that goes with it. */
+/* kcore, and kallsyms in the same directory. kcore without kallsyms is not
+ * used: it may be of another boot, where everything is elsewhere. */
 static void open_kcore(struct codeview *cv, struct kernel_code *k)
 {
 	char *file = NULL, *list = NULL;
@@ -130,7 +143,8 @@ out:
 	free(list);
 }
 
-/* perf keeps the names of a kernel by its build id. */
+/* perf keeps kallsyms of each kernel in its cache, by build id. It may be of
+ * another boot of the same kernel, which is no error. */
 static void cached_syms(struct codeview *cv, struct kernel_code *k,
 			const struct file_id *id)
 {
@@ -144,7 +158,7 @@ static void cached_syms(struct codeview *cv, struct kernel_code *k,
 		return;
 	memcpy(why, k->why, sizeof(why));
 	read_syms(k, path);
-	/* Nobody asked for this one. */
+	/* Nothing was asked for, so nothing is to be reported. */
 	memcpy(k->why, why, sizeof(why));
 	free(path);
 }
@@ -219,6 +233,7 @@ void codeview_kernel_free(struct kernel_code *k)
 	free(k);
 }
 
+/* Opens the kernel's files at the first question. NULL: out of memory. */
 static struct kernel_code *need(struct codeview *cv, const struct space *space)
 {
 	pthread_mutex_lock(&cv->lock);
@@ -235,7 +250,8 @@ uint64_t codeview_kernel_address(void *priv, const char *name)
 		       kallsyms_address(cv->kernel->syms, name) : 0;
 }
 
-/* How far the kernel was moved from where it was linked. */
+/* How far the kernel was moved from where it was linked. Without a symbol in
+ * the recording it is used only where it was linked. */
 static bool find_shift(const struct mapping *m, struct elfimage *im,
 		       uint64_t *shift)
 {
@@ -252,7 +268,7 @@ static bool find_shift(const struct mapping *m, struct elfimage *im,
 	       (elfimage_find(im, "_stext", &linked) && linked == m->start);
 }
 
-/* Code of an image whose addresses are the recorded ones less shift. */
+/* Code of an image that is linked at the recorded addresses minus shift. */
 static int image_code(const struct elfimage *im, uint64_t shift,
 		      const struct mapping *m, uint64_t ip,
 		      struct aux_code *code)
@@ -291,7 +307,8 @@ static struct elfimage *vmlinux_of(struct codeview *cv,
 	return p && p->source ? p->source->image : NULL;
 }
 
-/* "[nf_tables]" and "/lib/modules/../nf-tables.ko.xz" are nf_tables. */
+/* True if a path names a module: "[nf_tables]" and "/lib/modules/../nf-
+ * tables.ko.xz" are both nf_tables, since file names may have dashes. */
 static bool is_module(const char *path, const char *name)
 {
 	const char *p = strrchr(path, '/');
@@ -303,8 +320,8 @@ static bool is_module(const char *path, const char *name)
 	return !*name && (*p == ']' || !strncmp(p, ".ko", 3));
 }
 
-/* Modules and what the kernel compiled are in kcore only if they are still the
- * same, at the same place. */
+/* kcore is a snapshot of one moment. Modules, BPF programs and trampolines come
+ * and go: they are in it only if kallsyms has them at the same address. */
 static bool is_in_kcore(const struct kernel_code *k, const struct mapping *m,
 			uint64_t ip)
 {
@@ -321,6 +338,7 @@ static bool is_in_kcore(const struct kernel_code *k, const struct mapping *m,
 	return s.start == m->start - m->pgoff && !strcmp(s.name, m->path);
 }
 
+/* A module's code as far as it can be told from its object file. */
 static int module_code(struct codeview *cv, const struct space *space,
 		       const struct mapping *m, uint64_t ip,
 		       struct aux_code *code)
@@ -368,7 +386,8 @@ int codeview_kernel_code(struct codeview *cv, const struct space *space,
 	return image_code(im, shift, m, ip, code);
 }
 
-/* A name from the image that holds addr; offsets of it are its addresses. */
+/* The symbol of an image around an address; symbols of an image have file
+ * offsets. */
 static int image_symbol(struct elfimage *im, uint64_t shift, uint64_t ip,
 			struct symbol *sym)
 {

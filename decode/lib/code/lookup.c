@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * codeview: what is known of each mapping, found once, kept by its address: a
- * mapping of the timeline never changes.
+ * codeview: the place of each mapping: what is known of it, found once and
+ * kept. The key is the mapping's address, since a mapping of the timeline never
+ * changes.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * bundle_symbols: one table of all entries, by file, then offset. A file is a
- * path and a build id, as the records of its mappings have them.
+ * bundle_symbols: the names in a bundle, as one table of all entries by file
+ * and offset. A file is a path and a build id, as in the records of its
+ * mappings. Nothing in a record is trusted: entries that do not fit are left
+ * out.
+ *
+ * Specification: AUX_OWN_SYMBOLS in <aux/extension.h>.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +25,8 @@ struct names_file {
 
 struct entry {
 	uint32_t file;
-	uint64_t first, end, start, size;
+	uint64_t first, end;	/* file offsets that have the name */
+	uint64_t start, size;	/* of the symbol, which may be larger */
 	const char *name;
 };
 
@@ -53,6 +58,7 @@ static int64_t find_file(const struct bundle_symbols *b,
 	return -1;
 }
 
+/* The index of a file, made if it is new; negative: out of memory. */
 static int64_t get_file(struct bundle_symbols *b, const struct names_file *f)
 {
 	int64_t i = find_file(b, f);
@@ -67,6 +73,7 @@ static int64_t get_file(struct bundle_symbols *b, const struct names_file *f)
 	return (int64_t)b->n_files++;
 }
 
+/* Skips an entry with an empty range or a name that has no end. */
 static int add_entry(struct bundle_symbols *b, struct cursor *c, uint32_t file,
 		     const uint8_t *names, uint32_t names_len)
 {
@@ -88,6 +95,7 @@ static int add_entry(struct bundle_symbols *b, struct cursor *c, uint32_t file,
 	return 0;
 }
 
+/* The names of one file, or a part of them. */
 static int add_record(struct bundle_symbols *b, const struct aux_event *ev,
 		      bool swapped)
 {

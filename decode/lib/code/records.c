@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * codeview: what the recording says of files: build ids, logs of JIT compilers,
- * and files that it brings along.
+ * and files that it contains itself.
  *
- * A JIT compiler that logs maps the log executable for a moment: perf's sign for
- * where it is. The mapping is gone when the code runs, so the records are looked
- * through, not the timeline.
+ * A JIT compiler that logs maps its log executable for a moment: that MMAP
+ * record is how perf learns where the log is. The mapping may be gone when the
+ * code runs, so the records are searched, not the timeline.
  *
- * Specification: tools/perf/util/header.h of Linux (build ids),
- * <aux/extension.h>.
+ * Specification: struct perf_record_header_build_id in
+ * tools/lib/perf/include/perf/event.h of Linux; jitdump-specification.txt for
+ * the mapping; <aux/extension.h> for own files.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@
 
 #define BUILD_ID_MISC_SIZE (1 << 15) /* PERF_RECORD_MISC_BUILD_ID_SIZE */
 #define MAX_OWN_FILE ((uint64_t)1 << 30)
-#define MAX_FILES    4096 /* logs, own files */
+#define MAX_FILES    4096 /* logs, and own files: searches are linear */
 
 static int by_path(const void *a, const void *b)
 {
@@ -29,6 +30,10 @@ static int by_path(const void *a, const void *b)
 		      ((const struct known_id *)b)->path);
 }
 
+/*
+ * The feature section: records with their own header of 36 bytes before the
+ * path. Before Linux 5.11 perf did not record the size of an id; it is 20 then.
+ */
 static int read_build_ids(struct codeview *cv, struct aux_reader *r)
 {
 	struct aux_bytes s;
@@ -78,6 +83,7 @@ static bool is_jit_log(const char *path)
 	       !strcmp(p + strspn(p, "0123456789"), ".dump");
 }
 
+/* The same log may be mapped several times. */
 static int add_marker(struct codeview *cv, const struct aux_event *ev)
 {
 	if (!ev->mmap.path || !is_jit_log(ev->mmap.path) ||
@@ -96,6 +102,7 @@ static int add_marker(struct codeview *cv, const struct aux_event *ev)
 	return 0;
 }
 
+/* Threads (pid equal) do not count. ppid -1: pid has run exec. */
 static int add_fork(struct codeview *cv, uint32_t pid, uint32_t ppid)
 {
 	if (pid == ppid)
@@ -107,7 +114,7 @@ static int add_fork(struct codeview *cv, uint32_t pid, uint32_t ppid)
 	return 0;
 }
 
-/* The file whose parts come; NULL: out of memory, or too many files. */
+/* The file that a part belongs to; NULL: out of memory, or too many files. */
 static struct own_file *find_own(struct codeview *cv, const char *path,
 				 uint32_t path_len, uint32_t pid)
 {
@@ -127,6 +134,7 @@ static struct own_file *find_own(struct codeview *cv, const char *path,
 	return f;
 }
 
+/* Appends a part of a file. Offset 0 starts it anew. */
 static int add_own(struct codeview *cv, const struct aux_event *ev,
 		   bool swapped)
 {
@@ -150,7 +158,7 @@ static int add_own(struct codeview *cv, const struct aux_event *ev,
 	if (!offset)
 		f->len = 0;
 	len = cursor_left(&c);
-	/* A part that is missing ends what can be used. */
+	/* After a missing part the rest cannot be used. */
 	if (offset != f->len || !len || len > MAX_OWN_FILE - offset)
 		return 0;
 	p = realloc(f->bytes, offset + len);
@@ -162,7 +170,7 @@ static int add_own(struct codeview *cv, const struct aux_event *ev,
 	return 0;
 }
 
-static int take_record(struct codeview *cv, const struct aux_event *ev,
+static int handle_record(struct codeview *cv, const struct aux_event *ev,
 		       bool swapped)
 {
 	switch (ev->type) {
@@ -182,7 +190,8 @@ static int take_record(struct codeview *cv, const struct aux_event *ev,
 	}
 }
 
-/* Whether times of the kernel's records are those of CLOCK_MONOTONIC. */
+/* Whether perf times are CLOCK_MONOTONIC, as in jitdump files (perf record -k
+ * mono). A virtual clock matches none. */
 static void find_clock(struct codeview *cv, const struct aux_reader *r)
 {
 	const char *clock = aux_reader_source(r, "clock");
@@ -203,7 +212,7 @@ int codeview_read_records(struct codeview *cv, struct aux_reader *r)
 
 	aux_reader_rewind(r);
 	while (!rc && aux_reader_next(r, &ev, NULL) > 0)
-		rc = take_record(cv, &ev, swapped);
+		rc = handle_record(cv, &ev, swapped);
 	aux_reader_rewind(r);
 	find_clock(cv, r);
 	return rc;
