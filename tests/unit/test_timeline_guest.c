@@ -245,13 +245,13 @@ static void many(void)
 		put_many(&f.mk, i);
 	if (!side_open(&f))
 		return;
-	for (size_t i = 0; i < f.tl->n_process; i++) {
-		unsigned d = depth(f.tl->process[i].root);
+	for (size_t i = 0; i < f.tl->processes.n; i++) {
+		unsigned d = depth(f.tl->processes.v[i].root);
 
 		deepest = d > deepest ? d : deepest;
 	}
-	ok(deepest < 60 && depth(f.tl->machine[0].root) < 80,
-	   "trees of %u and %u levels", deepest, depth(f.tl->machine[0].root));
+	ok(deepest < 60 && depth(f.tl->machines.v[0].root) < 80,
+	   "trees of %u and %u levels", deepest, depth(f.tl->machines.v[0].root));
 	bytes = arena_bytes(&f.tl->arena);
 	ok(bytes / N_MANY < 6000, "%zu bytes for each record", bytes / N_MANY);
 	is_u64(timeline_stats(f.tl)->n_records, N_MANY, "all are read");
