@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * disasm: the only user of capstone. A handle is opened when a mode is first
- * met. The length never comes from capstone where our own decoder knows it, so
- * text and flow cannot disagree about where the next instruction starts.
+ * met. The length comes from capstone only where our own decoder does not know
+ * it (x86 32- and 16-bit), so text and flow cannot disagree about where the
+ * next instruction starts.
  *
- * The library is loaded with the first disasm: its tables take 2 ms to relocate,
- * as long as all else that there is to start, and most commands show no text.
+ * The library is loaded with the first disasm: relocating its tables takes 2
+ * ms, as long as everything else at start, and most commands show no
+ * instructions.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -50,16 +52,17 @@ struct disasm {
 	csh handles[N_MODES]; /* 0: not opened */
 	bool failed[N_MODES];
 	cs_insn *insn; /* one, reused */
-	uint64_t next; /* address behind the last T32 instruction */
+	uint64_t next; /* address after the last T32 instruction */
 };
 
 #define STRING_OF(x) #x
 #define LIBRARY(major) "libcapstone.so." STRING_OF(major)
 
-/* Loaded once, and kept. */
+/* Loaded once for the process, and kept. pthread_once orders load_capstone before all
+ * readers. */
 static struct {
 	pthread_once_t once;
-	char error[256];	/* empty: there it is */
+	char error[256];	/* "": loaded */
 	__typeof__(&cs_open) open;
 	__typeof__(&cs_close) close;
 	__typeof__(&cs_option) option;
@@ -69,6 +72,7 @@ static struct {
 	__typeof__(&cs_disasm_iter) disasm_iter;
 } capstone = { .once = PTHREAD_ONCE_INIT };
 
+/* Sets capstone.error if the library or one of its functions is missing. */
 static void load_capstone(void)
 {
 	void *library = dlopen(LIBRARY(CS_API_MAJOR), RTLD_NOW | RTLD_LOCAL);
@@ -126,7 +130,7 @@ void disasm_free(struct disasm *d)
 	free(d);
 }
 
-/* 0 when this capstone cannot do the mode. */
+/* 0 when this capstone does not support the mode. */
 static csh handle_of(struct disasm *d, unsigned i)
 {
 	if (d->handles[i] || d->failed[i])
@@ -142,9 +146,12 @@ static csh handle_of(struct disasm *d, unsigned i)
 	return d->handles[i];
 }
 
-/* An IT instruction is remembered by the handle, for the next ones, wherever they
- * are: elsewhere it has to forget. Disassembling anew makes it. */
-static void forget_it(struct disasm *d, csh h, uint64_t ip)
+/*
+ * Capstone remembers an IT instruction in its handle, for the instructions
+ * after it, and applies it to whatever is disassembled next, wherever that is.
+ * Any call of cs_disasm resets this.
+ */
+static void reset_it_state(struct disasm *d, csh h, uint64_t ip)
 {
 	static const uint8_t nop[] = { 0x00, 0xbf };
 	cs_insn *insn;
@@ -157,9 +164,6 @@ static void forget_it(struct disasm *d, csh h, uint64_t ip)
 		capstone.free(insn, n);
 }
 
-static int run_capstone(struct disasm *d, const uint8_t *code, size_t len,
-			uint64_t ip, unsigned i);
-
 /* One instruction into d->insn; its length, or 0. */
 static int run_capstone(struct disasm *d, const uint8_t *code, size_t len,
 			uint64_t ip, unsigned i)
@@ -171,15 +175,13 @@ static int run_capstone(struct disasm *d, const uint8_t *code, size_t len,
 	if (!d->insn)
 		d->insn = capstone.malloc(h);
 	if (modes[i].mode == CS_MODE_THUMB)
-		forget_it(d, h, ip);
+		reset_it_state(d, h, ip);
 	if (!d->insn ||
 	    !capstone.disasm_iter(h, &code, &len, &ip, d->insn))
 		return 0;
 	d->next = ip;
 	return d->insn->size;
 }
-
-static void put_text(const struct disasm *d, char *text, size_t text_len);
 
 /* The text of d->insn. */
 static void put_text(const struct disasm *d, char *text, size_t text_len)
@@ -229,6 +231,7 @@ static void put_text(const struct disasm *d, char *text, size_t text_len)
 
 #endif
 
+/* ".byte 0x0f, 0x.." */
 static void text_bytes(char *text, size_t text_len, const uint8_t *code, int n)
 {
 	size_t used = 0;

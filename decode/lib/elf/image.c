@@ -1,8 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * elfimage: opening a file of code, and its addresses; see elf.h. Program
- * headers turn virtual addresses into file offsets, which do not depend on where
- * a file was loaded.
+ * elfimage: opening a file of code, its addresses, and its separate debug file;
+ * see elf.h.
+ *
+ * Program headers turn virtual addresses into file offsets. Offsets do not
+ * depend on where a file was loaded, so all processes that map it share one
+ * image and its names.
+ *
+ * Compressed files (kernel modules, vmlinux) are unpacked into a memfd. How
+ * much a file may unpack to is limited, and so is what a decompressor may
+ * allocate: files come from the recording's machine, or from a server.
+ *
+ * A debug file is looked for by build id, then by the name in .gnu_debuglink,
+ * and used only if its id or checksum says that it belongs to the file; last
+ * comes .gnu_debugdata, which the file itself contains. It supplies names and
+ * lines, never code.
+ *
+ * Specification: System V ABI, "Program Loading"; RFC 1952 (gzip), RFC 8878
+ * (Zstandard), the .xz file format 1.1; the GDB manual, "Debugging Information
+ * in Separate Files" and "MiniDebugInfo".
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,13 +33,6 @@
 
 #include "decode/lib/elf/impl.h"
 
-/*
- * elfimage: compressed files into memory files, a piece at a time. What a file
- * unpacks to is limited, and so is what a decompressor may allocate.
- *
- * Specification: RFC 1952 (gzip), RFC 8878 (Zstandard), the .xz file format.
- */
-
 #ifdef HAVE_LZMA
 #include <lzma.h>
 #endif
@@ -34,21 +43,20 @@
 #include <zstd.h>
 #endif
 
-#define PIECE	   ((size_t)256 << 10)
-#define MAX_SIZE   ((uint64_t)512 << 20)
-#define MAX_MEMORY ((uint64_t)256 << 20)
+/* ---- compressed files ---- */
+
+#define PIECE	   ((size_t)256 << 10)	/* output buffer */
+#define MAX_SIZE   ((uint64_t)512 << 20)	/* bytes of the result */
+#define MAX_MEMORY ((uint64_t)256 << 20)	/* xz -9 needs 65 MiB */
 
 struct output {
 	int fd;
 	uint64_t size;
-	uint8_t *buf;	/* PIECE bytes */
+	uint8_t *buf;	/* PIECE bytes, for the next put_piece() */
 };
 
-static int unpack_xz(const uint8_t *data, uint64_t len, struct output *o);
-static int unpack_gz(const uint8_t *data, uint64_t len, struct output *o);
-static int unpack_zst(const uint8_t *data, uint64_t len, struct output *o);
-
-__attribute__((unused)) /* without any of the libraries */
+/* Writes the first n bytes of the buffer. Unused without any of the libraries. */
+__attribute__((unused))
 static int put_piece(struct output *o, size_t n)
 {
 	const uint8_t *p = o->buf;
@@ -150,9 +158,7 @@ static int unpack_zst(const uint8_t *data, uint64_t len, struct output *o)
 }
 #endif
 
-static int unpack(struct elfimage *im);
-
-/* table */
+/* By the first bytes of a file. table */
 static const struct {
 	uint8_t magic[6], n;
 	int (*unpack)(const uint8_t *data, uint64_t len, struct output *o);
@@ -190,6 +196,9 @@ int elfimage_unpack(const uint8_t *data, uint64_t len, int *fd, uint64_t *size)
 	return 1;
 }
 
+/* ---- opening ---- */
+
+/* Reads the headers; *imp is set if that works, else im is freed. */
 static int finish_open(struct elfimage **imp, struct elfimage *im)
 {
 	int rc;
@@ -220,7 +229,7 @@ static int map_fd(struct elfimage *im, int fd)
 	return 0;
 }
 
-/* Instead of a compressed file, what is in it. */
+/* Replaces the mapping of a compressed file by one of its contents. */
 static int unpack(struct elfimage *im)
 {
 	uint64_t size;
@@ -237,6 +246,7 @@ static int unpack(struct elfimage *im)
 	return map_fd(im, im->fd);
 }
 
+/* O_NONBLOCK: opening a FIFO that stands at the path must not block. */
 static int map_file(struct elfimage *im, const char *path)
 {
 	struct stat st;
@@ -336,7 +346,6 @@ size_t elfimage_build_id(const struct elfimage *im, const uint8_t **id)
 	return im->build_id_size;
 }
 
-
 bool elfimage_is_elf(const struct elfimage *im)
 {
 	return im->elf;
@@ -357,6 +366,8 @@ const struct elf_section *elfimage_named(const struct elfimage *im,
 	return NULL;
 }
 
+/* `strip --only-keep-debug` leaves the section headers and turns code into
+ * NOBITS. */
 bool elfimage_is_debug(const struct elfimage *im)
 {
 	const struct elf_section *text = elfimage_named(im, ".text");
@@ -418,18 +429,9 @@ bool elfimage_addr(const struct elfimage *im, uint64_t offset, uint64_t *addr)
 	return false;
 }
 
-/*
- * elfimage: the separate debug file of a stripped one, for its names.
- *
- * Looked for by build id, then by the name in .gnu_debuglink, and taken only
- * when its id or checksum says that it belongs to the file; at last what
- * .gnu_debugdata holds. Never used for code.
- *
- * Specification: the GDB manual, "Debugging Information in Separate Files" and
- * "MiniDebugInfo".
- */
+/* ---- the debug file ---- */
 
-#define MAX_LINK 255
+#define MAX_LINK 255	/* bytes of a file name */
 
 void elfimage_debug_from(struct elfimage *im, const char *root,
 			 const char *path)
@@ -459,7 +461,7 @@ static uint32_t sum_file(const struct elfimage *im)
 	return ~crc;
 }
 
-/* Takes a file that has names and belongs to im. crc NULL: by build id. */
+/* Uses a file if it belongs to im. crc NULL: only its build id can say so. */
 static bool try_file(struct elfimage *im, const char *path, const uint32_t *crc)
 {
 	struct elfimage *d;
@@ -481,6 +483,7 @@ static bool try_file(struct elfimage *im, const char *path, const uint32_t *crc)
 	return true;
 }
 
+/* Under /usr/lib/debug, and in a symfs root also under its own /.build-id. */
 static bool by_build_id(struct elfimage *im, const char *root)
 {
 	char hex[2 * BUILD_ID_MAX + 1], *path;
@@ -504,7 +507,8 @@ static bool by_build_id(struct elfimage *im, const char *root)
 	return found;
 }
 
-/* A name, padded to four bytes, and the checksum of the file. */
+/* .gnu_debuglink: a file name, padded with zeros to four bytes, and a CRC-32 of
+ * that file. */
 static bool get_link(const struct elfimage *im, const char **name,
 		     uint32_t *crc)
 {
@@ -524,11 +528,13 @@ static bool get_link(const struct elfimage *im, const char **name,
 	return !c.bad && !strchr(*name, '/');
 }
 
+/* Beside the file, in .debug beside it, and under /usr/lib/debug, as GDB does
+ * it. */
 static void by_link(struct elfimage *im, const char *root)
 {
 	/* table */
 	static const struct {
-		const char *before, *behind; /* of the directory */
+		const char *before, *after; /* the directory */
 	} dirs[] = { { "", "" }, { "", "/.debug" }, { "/usr/lib/debug", "" } };
 	const char *name, *path = im->debug_path, *slash;
 	uint32_t crc;
@@ -539,7 +545,7 @@ static void by_link(struct elfimage *im, const char *root)
 		return;
 	for (size_t i = 0; i < 3 && !im->debug; i++) {
 		if (asprintf(&full, "%s%s%.*s%s/%s", root, dirs[i].before,
-			     (int)(slash - path), path, dirs[i].behind,
+			     (int)(slash - path), path, dirs[i].after,
 			     name) < 0)
 			return;
 		if (!im->path || strcmp(full, im->path))
@@ -548,6 +554,8 @@ static void by_link(struct elfimage *im, const char *root)
 	}
 }
 
+/* MiniDebugInfo: an xz-compressed ELF file with a symbol table, as Fedora ships
+ * it. */
 static void by_debugdata(struct elfimage *im)
 {
 	const struct elf_section *s = elfimage_named(im, ".gnu_debugdata");

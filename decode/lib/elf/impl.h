@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of elfimage share: headers as libelf gives them, widened, with
- * what they lead to inside the file. What is not, is not there.
+ * What the files of elfimage share: headers as libelf delivers them, in 64 bits and this
+ * machine's byte order. Offsets and sizes were checked against the file when it was
+ * opened: bytes, tables and strings that are not NULL lie inside it.
  */
 #ifndef DECODE_LIB_ELF_IMPL_H
 #define DECODE_LIB_ELF_IMPL_H
@@ -21,40 +22,41 @@ struct elf_section {
 	const uint8_t *bytes;	/* NULL: none in the file */
 	void *table;		/* libelf's, of symbols or relocations */
 	bool strings;		/* a string table */
-	bool placed;		/* of an object: the address is ours */
+	bool placed;		/* in an object: kmodule.c gave it an address */
 };
 
 /* One name over a range of file offsets. */
 struct sym {
 	uint64_t start, end;
 	const char *name;
-	uint32_t parent;	/* the one around it + 1; 0: none */
-	bool global, label;	/* label: no function by type or size */
+	uint32_t parent;	/* index + 1 of the symbol around it; 0: none */
+	bool global, label;	/* label: untyped and without a size */
 };
 
 struct elfimage {
 	const uint8_t *data;
 	uint64_t len;
 	bool mapped;		/* data is ours to unmap */
-	int fd;			/* of what was unpacked, -1: none */
+	int fd;			/* memfd of an unpacked file, -1: none */
 	char *path;
 	struct Elf *libelf;
 	bool elf, wide, swap;
 	uint16_t type, machine;
-	Elf64_Phdr *segments;	/* their bytes in the file alone */
+	Elf64_Phdr *segments;	/* p_filesz limited to the file */
 	size_t n_segments;
 	struct elf_section *sections;
 	size_t n_sections;
 	uint8_t build_id[BUILD_ID_MAX];
 	size_t build_id_size;
-	/* names; built once under lock */
+	/* names and lines: built once under lock, immutable afterwards */
 	pthread_mutex_t lock;
 	bool have_syms;
 	char *debug_root, *debug_path;
-	struct elfimage *debug, *mini;	/* files that names point into */
+	struct elfimage *debug, *mini;	/* separate debug file, MiniDebugInfo;
+					 * names point into them */
 	struct sym *syms;
 	size_t n_syms, cap_syms;
-	char **made;		/* names that are in no file */
+	char **made;		/* names that are in no file: "malloc@plt" */
 	size_t n_made, cap_made, made_bytes;
 	bool have_dwarf, looked_for_debug;
 	struct dwarf_image *dwarf;	/* dwarf.c; NULL: none */
@@ -67,7 +69,7 @@ const struct elf_section *elfimage_named(const struct elfimage *im,
 /* libelf.c: headers and build id of an ELF file; 0 or -AUX_E_NOMEM. */
 int elfimage_elf_open(struct elfimage *im);
 void elfimage_elf_close(struct elfimage *im);
-/* A string of a string table; NULL when it is not inside, or endless. */
+/* A string of a string table; NULL when it lies outside or has no end. */
 const char *elfimage_string(const struct elfimage *im, size_t section,
 			    size_t offset);
 /* Entry i of a symbol or relocation (RELA) table; false: there is none. */
@@ -75,15 +77,18 @@ bool elfimage_get_symbol(const struct elf_section *s, uint64_t i,
 			 Elf64_Sym *sym);
 bool elfimage_get_reloc(const struct elf_section *s, uint64_t i, Elf64_Rela *r);
 
-/* kmodule.c: gives an object addresses and segments. 0 or -AUX_E_NOMEM. */
+/* kmodule.c: assigns addresses to the sections of an object, and makes segments of them.
+ * 0 or -AUX_E_NOMEM. */
 int elfmodule_lay_out(struct elfimage *im);
 
-/* image.c: 1 unpacked, 0 not compressed, or -AUX_E_*. */
+/* image.c: unpacks into a memfd, which is the caller's: 1, 0 when data is not compressed,
+ * or -AUX_E_* as elfimage_open. (fuzz_elf calls it with bytes.) */
 int elfimage_unpack(const uint8_t *data, uint64_t len, int *fd, uint64_t *size);
 
 /* dwarf.c */
 void elfimage_dwarf_close(struct dwarf_image *d);
-/* debug.c: opens im->debug or im->mini, when there is one; once. */
+/* image.c: opens im->debug or im->mini, if there is one; tries once. Called with the
+ * lock held. */
 void elfimage_find_debug(struct elfimage *im);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * insn_length: where the next instruction starts.
+ * insn: length and branch target of one instruction, by the rules of its
+ * instruction set.
  *
  * Specification: Intel SDM volume 2 (through x86_insn); Arm ARM for A-profile,
- * F3.1 "T32 instruction set encoding" (the first halfword tells the size).
+ * C4.1 "A64", F4.1 "A32" and F3.1 "T32 instruction set encoding".
  */
 #include <aux/flow.h>
 
@@ -30,13 +31,6 @@ int insn_length(const uint8_t *code, size_t len, unsigned mode)
 	}
 	return -1;
 }
-
-/*
- * insn_target: where a direct branch leads, by the rules of its instruction set.
- *
- * Specification: Intel SDM volume 2 (through x86_insn); Arm ARM for A-profile,
- * C4.1 "A64", F4.1 "A32" and F3.1 "T32 instruction set encoding".
- */
 
 static uint32_t load32(const uint8_t *p)
 {
@@ -80,6 +74,8 @@ static bool target_a64(uint32_t w, uint64_t ip, uint64_t *to)
 	return true;
 }
 
+/* The PC reads as the instruction's address plus 8. blx has half a word more in
+ * bit 24. */
 static bool target_a32(uint32_t w, uint64_t ip, uint64_t *to)
 {
 	if ((w & 0x0e000000) != 0x0a000000)
@@ -90,6 +86,7 @@ static bool target_a32(uint32_t w, uint64_t ip, uint64_t *to)
 	return true;
 }
 
+/* 16-bit encodings; the PC reads as address plus 4. */
 static bool target_t16(uint32_t w, uint64_t ip, uint64_t *to)
 {
 	if ((w & 0xf000) == 0xd000 && (w & 0x0e00) != 0x0e00) /* b.cond */
@@ -103,7 +100,8 @@ static bool target_t16(uint32_t w, uint64_t ip, uint64_t *to)
 	return true;
 }
 
-/* hw1 in the high half, hw2 in the low one. */
+/* 32-bit encodings: first halfword in the high half. The two bits below the
+ * sign are J1 and J2 XNOR S. */
 static bool target_t32(uint32_t w, uint64_t ip, uint64_t *to)
 {
 	uint32_t s = w >> 26 & 1, j1 = w >> 13 & 1, j2 = w >> 11 & 1, imm;

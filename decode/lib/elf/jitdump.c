@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * jitdump: see jitdump.h. Records that only help others (source lines, unwinding)
- * are stepped over.
+ * jitdump: see jitdump.h. Records for others (source lines, unwinding) are
+ * checked for their size and skipped.
+ *
+ * The file is appended to while the program runs, and may end anywhere: the
+ * records before the first one that does not fit are used.
  */
 #include <stdlib.h>
 
@@ -10,10 +13,10 @@
 
 #include "decode/lib/elf/jitdump.h"
 
-#define MAGIC	       0x4a695444u
+#define MAGIC	       0x4a695444u	/* "JiTD" */
 #define MIN_HEADER     40
-#define PREFIX	       16
-#define FLAG_ARCH      1
+#define PREFIX	       16	/* of a record: id, total size, time */
+#define FLAG_ARCH      1	/* times are the CPU's counter */
 
 enum record {
 	CODE_LOAD = 0,
@@ -28,10 +31,12 @@ struct jitdump {
 	struct jitdump_info info;
 	struct jitdump_code *codes;
 	size_t n, cap;
-	uint32_t *slots;	/* by index: code + 1, 0 free; the last counts */
+	uint32_t *slots;	/* hash by index: position in codes + 1; 0: free.
+				 * Of equal indexes the last counts */
 	size_t n_slots;		/* power of two */
 };
 
+/* The slot of an index, or the free one where it belongs. */
 static size_t find_slot(const struct jitdump *j, uint64_t index)
 {
 	uint64_t h = index * UINT64_C(0x9e3779b97f4a7c15);
@@ -42,6 +47,7 @@ static size_t find_slot(const struct jitdump *j, uint64_t index)
 	return i;
 }
 
+/* Doubles codes and slots together; half of the slots stay free. */
 static int grow(struct jitdump *j)
 {
 	size_t cap = j->cap ? 2 * j->cap : 256;
@@ -64,6 +70,7 @@ static int grow(struct jitdump *j)
 	return 0;
 }
 
+/* Empty code, or code that wraps around, is counted and skipped. */
 static int add_code(struct jitdump *j, const struct jitdump_code *code)
 {
 	if (!code->size || code->addr + code->size < code->addr) {
@@ -77,13 +84,16 @@ static int add_code(struct jitdump *j, const struct jitdump_code *code)
 	return 0;
 }
 
-static int take_load(struct jitdump *j, struct cursor *c, uint64_t time)
+/*
+ * JIT_CODE_LOAD: pid, tid, vma, code_addr, code_size, code_index, name, code.
+ */
+static int parse_load(struct jitdump *j, struct cursor *c, uint64_t time)
 {
 	struct jitdump_code code = { .time = time };
 	size_t len;
 
 	cursor_u64(c); /* pid, tid */
-	cursor_u64(c); /* vma: where it runs is code_addr */
+	cursor_u64(c); /* vma; code_addr is where it runs */
 	code.addr = cursor_u64(c);
 	code.size = cursor_u64(c);
 	code.index = cursor_u64(c);
@@ -93,13 +103,14 @@ static int take_load(struct jitdump *j, struct cursor *c, uint64_t time)
 	code.name = cursor_string(c, strnlen((const char *)c->p, len) + 1);
 	if (c->bad || cursor_left(c) < code.size)
 		return -AUX_E_FORMAT;
-	/* Some writers pad the record behind the code. */
+	/* Some writers pad the record after the code. */
 	code.bytes = c->p;
 	code.offset = (uint64_t)(c->p - j->data);
 	return add_code(j, &code);
 }
 
-static int take_move(struct jitdump *j, struct cursor *c, uint64_t time)
+/* JIT_CODE_MOVE: the same bytes at another address from now on. */
+static int parse_move(struct jitdump *j, struct cursor *c, uint64_t time)
 {
 	struct jitdump_code code;
 	uint64_t addr, size, index;
@@ -126,7 +137,7 @@ static int take_move(struct jitdump *j, struct cursor *c, uint64_t time)
 	return add_code(j, &code);
 }
 
-/* Lists of fixed and variable parts that must fit, though nobody uses them. */
+/* Checks the lists of records that are not used. False: they do not fit. */
 static bool skip_rest(struct cursor *c, uint32_t id)
 {
 	uint64_t n, len;
@@ -142,17 +153,17 @@ static bool skip_rest(struct cursor *c, uint32_t id)
 		n = cursor_u64(c);
 		return !c->bad && n <= cursor_left(c) / 16;
 	}
-	return true; /* none of ours */
+	return true; /* unknown types are allowed */
 }
 
-static int take_record(struct jitdump *j, struct cursor *c, uint32_t id,
+static int parse_record(struct jitdump *j, struct cursor *c, uint32_t id,
 		       uint64_t time)
 {
 	switch (id) {
 	case CODE_LOAD:
-		return take_load(j, c, time);
+		return parse_load(j, c, time);
 	case CODE_MOVE:
-		return take_move(j, c, time);
+		return parse_move(j, c, time);
 	case CODE_CLOSE:
 		j->info.closed = true;
 		return 0;
@@ -161,7 +172,9 @@ static int take_record(struct jitdump *j, struct cursor *c, uint32_t id,
 	}
 }
 
-static int take_records(struct jitdump *j, struct cursor *c)
+/* Damage ends the list and is noted; it is no error. Returns -AUX_E_NOMEM at
+ * worst. */
+static int parse_records(struct jitdump *j, struct cursor *c)
 {
 	while (cursor_left(c) && !j->info.closed) {
 		uint64_t at = (uint64_t)(c->p - j->data), time;
@@ -179,7 +192,7 @@ static int take_records(struct jitdump *j, struct cursor *c)
 			return 0;
 		}
 		body = cursor_init(p, size - PREFIX, c->swap);
-		rc = take_record(j, &body, id, time);
+		rc = parse_record(j, &body, id, time);
 		if (rc == -AUX_E_NOMEM)
 			return rc;
 		if (rc < 0) {
@@ -192,7 +205,8 @@ static int take_records(struct jitdump *j, struct cursor *c)
 	return 0;
 }
 
-static int take_header(struct jitdump *j, struct cursor *c,
+/* total_size in the header says where the records begin. */
+static int parse_header(struct jitdump *j, struct cursor *c,
 		       struct aux_diag *diag)
 {
 	uint32_t magic = cursor_u32(c), version, size;
@@ -230,8 +244,8 @@ int jitdump_new(struct jitdump **jp, const uint8_t *data, size_t len,
 		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 				"out of memory");
 	j->data = data;
-	rc = take_header(j, &c, diag);
-	if (!rc && take_records(j, &c) < 0)
+	rc = parse_header(j, &c, diag);
+	if (!rc && parse_records(j, &c) < 0)
 		rc = diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 			      "out of memory");
 	if (rc < 0)

@@ -4,7 +4,7 @@
  *
  * Specification: tools/perf/Documentation/jitdump-specification.txt of Linux.
  * Either byte order. Nothing in the file is trusted: the first record that does
- * not fit ends the list, and what came before it stands.
+ * not fit ends the list; the records before it count.
  */
 #ifndef DECODE_LIB_ELF_JITDUMP_H
 #define DECODE_LIB_ELF_JITDUMP_H
@@ -31,7 +31,7 @@ struct jitdump_info {
 	uint32_t machine;	/* EM_* */
 	bool arch_clock;	/* times are the CPU's counter; else ns */
 	bool closed;		/* CLOSE was met */
-	uint64_t n_skipped;	/* MOVE of what nobody loaded, empty code */
+	uint64_t n_skipped;	/* MOVE of unknown code, empty code */
 	struct aux_diag damage;	/* code 0: the file is whole */
 };
 
@@ -44,7 +44,7 @@ int jitdump_new(struct jitdump **j, const uint8_t *data, size_t len,
 void jitdump_free(struct jitdump *j);
 
 const struct jitdump_info *jitdump_info(const struct jitdump *j);
-/* Code as it was loaded or moved to, in order of the file; NULL behind the last. */
+/* Code as it was loaded or moved to, in the order of the file; NULL past the last. */
 const struct jitdump_code *jitdump_code(const struct jitdump *j, size_t i);
 
 #endif

@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * kallsyms: see kallsyms.h. Two orders of the same lines: by address, for who
- * asks what is there, and by name, for who asks where it is.
+ * kallsyms: see kallsyms.h. The same lines in two orders: by address, for what
+ * is there, and by name, for where something is.
  *
- * Specification: kernel/kallsyms.c of Linux (s_show).
+ * Specification: kernel/kallsyms.c of Linux (s_show). Lower-case types are
+ * local symbols.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include <aux/error.h>
 
+#include "common/array.h"
+
 #include "decode/lib/elf/kallsyms.h"
 
-#define MAX_REACH 65536 /* bytes that the last symbol of a part may cover */
+/* The list has no sizes. The last symbol of the kernel, or of a module, covers at most
+ * this much. */
+#define MAX_REACH 65536
 
 struct line {
 	uint64_t addr;
@@ -20,16 +25,14 @@ struct line {
 	char type;
 };
 
-static int by_addr(const void *a, const void *b);
-static int by_name(const void *a, const void *b);
-
 struct kallsyms {
-	char *text;
-	struct line *by_addr, *by_name;
+	char *text;		/* a copy, cut into strings */
+	struct line *by_addr;	/* all */
+	struct line *by_name;	/* global ones */
 	size_t n, cap, n_names;
 };
 
-/* Hexadecimal digits; where they end, or NULL. */
+/* Hexadecimal digits and a space; returns what follows, or NULL. */
 static char *parse_addr(char *p, uint64_t *addr)
 {
 	char *start = p;
@@ -49,7 +52,8 @@ static char *parse_addr(char *p, uint64_t *addr)
 	return p > start && p - start <= 16 && *p == ' ' ? p + 1 : NULL;
 }
 
-/* One line, without its end; cuts it into strings. */
+/* One line without its end; cuts it into strings. Address 0 is hidden
+ * (kptr_restrict). */
 static bool parse_line(char *p, struct line *l)
 {
 	char *end;
@@ -96,7 +100,7 @@ static int by_name(const void *a, const void *b)
 static int parse_text(struct kallsyms *k)
 {
 	char *save, *next = k->text;
-	struct line l, *p;
+	struct line l;
 
 	while ((save = next)) {
 		next = strchr(save, '\n');
@@ -104,19 +108,14 @@ static int parse_text(struct kallsyms *k)
 			*next++ = '\0';
 		if (!parse_line(save, &l))
 			continue;
-		if (k->n == k->cap) {
-			k->cap = k->cap ? 2 * k->cap : 4096;
-			p = reallocarray(k->by_addr, k->cap, sizeof(*p));
-			if (!p)
-				return -AUX_E_NOMEM;
-			k->by_addr = p;
-		}
+		if (array_grow(&k->by_addr, k->n, &k->cap, sizeof(l)) < 0)
+			return -AUX_E_NOMEM;
 		k->by_addr[k->n++] = l;
 	}
 	return k->n ? 0 : -AUX_E_FORMAT;
 }
 
-/* Global names alone: others are no name for a reference. */
+/* Only global names: local ones occur many times, so they identify nothing. */
 static int sort_names(struct kallsyms *k)
 {
 	k->by_name = calloc(k->n, sizeof(*k->by_name));
@@ -165,6 +164,7 @@ void kallsyms_free(struct kallsyms *k)
 	free(k);
 }
 
+/* Text, or weak: t T w W. */
 static bool is_code(const struct line *l)
 {
 	return strchr("tTwW", l->type);
@@ -186,7 +186,7 @@ bool kallsyms_find(const struct kallsyms *k, uint64_t addr,
 			n = half;
 		}
 	}
-	/* Of the names of one address the last that is code. */
+	/* Among the names of one address the last that is code. */
 	for (at = lo; !l && at &&
 		      k->by_addr[at - 1].addr == k->by_addr[lo - 1].addr; at--) {
 		if (is_code(&k->by_addr[at - 1]))

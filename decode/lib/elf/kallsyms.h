@@ -23,7 +23,7 @@ struct kallsyms_symbol {
 int kallsyms_new(struct kallsyms **k, const uint8_t *text, size_t len);
 void kallsyms_free(struct kallsyms *k);
 
-/* The symbol at or before an address, no more than 64 KB behind its start. */
+/* The symbol at or before an address, at most 64 KiB after its start. */
 bool kallsyms_find(const struct kallsyms *k, uint64_t addr,
 		   struct kallsyms_symbol *sym);
 /* The address of a global name, 0 when there is none or more than one. */

@@ -2,12 +2,17 @@
 /*
  * elfmodule: kernel modules from their files, see kmodule.h.
  *
- * The loader puts the executable sections first, in the order of the section
- * headers, each aligned; those of .init go elsewhere. A hole is all of an
- * instruction: what is patched over it may be shorter, and flow go on inside.
+ * The loader places the executable sections first, in the order of the section
+ * headers, each aligned as it asks; those of .init go elsewhere, and are freed
+ * after initialization. So a place in the module follows from the file alone.
+ * Then relocations are applied, and places are patched: alternatives, jump
+ * labels, static calls, retpolines. What the patches are depends on the
+ * machine, so each such place is a hole. A hole covers a whole instruction: the
+ * patch may be shorter, and control may continue inside.
  *
- * Specification: kernel/module/main.c (layout_sections) of Linux 6.1; the x86-64
- * psABI and ELF for the Arm 64-bit Architecture (relocations).
+ * Specification: kernel/module/main.c (layout_sections) of Linux 6.1, and
+ * arch/{x86,arm64}/kernel/module.c; the x86-64 psABI and ELF for the Arm 64-bit
+ * Architecture for relocations.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,12 +20,14 @@
 #include <unistd.h>
 
 #include <aux/error.h>
+
+#include "common/array.h"
 #include "common/x86_insn.h"
 
 #include "decode/lib/elf/impl.h"
 #include "decode/lib/elf/kmodule.h"
 
-#define MAX_ALIGN 65536
+#define MAX_ALIGN 65536	/* no section of a module asks for more */
 
 struct hole {
 	uint64_t start, end;	/* offsets in the file */
@@ -31,11 +38,12 @@ struct elfmodule {
 	uint64_t base;
 	uint64_t (*find)(void *priv, const char *name);
 	void *priv;
-	uint8_t *bytes;		/* a copy of the file */
+	uint8_t *bytes;		/* a copy of the file, relocated; in a memfd, so
+				 * that a decoder can map it */
 	uint64_t len;
 	int fd;
 	char path[32];
-	struct hole *holes;	/* sorted, apart */
+	struct hole *holes;	/* sorted and disjoint, once built */
 	size_t n_holes, cap_holes;
 	bool oom;
 };
@@ -55,7 +63,8 @@ int elfmodule_lay_out(struct elfimage *im)
 		if ((s->h.sh_flags & want) != want ||
 		    !strncmp(s->name, ".init", 5))
 			continue;
-		/* Veneers: the loader decides how many there are. */
+		/* .plt has veneers, as many as the loader needs: what follows it
+		 * cannot be placed. */
 		if (!strcmp(s->name, ".plt") || align > MAX_ALIGN ||
 		    align & (align - 1) || s->h.sh_size > im->len)
 			break;
@@ -73,22 +82,16 @@ int elfmodule_lay_out(struct elfimage *im)
 
 static void add_hole(struct elfmodule *m, uint64_t offset, uint64_t len)
 {
-	size_t cap = m->cap_holes ? 2 * m->cap_holes : 64;
-	struct hole *p;
-
-	if (m->n_holes == m->cap_holes) {
-		p = reallocarray(m->holes, cap, sizeof(*p));
-		if (!p) {
-			m->oom = true;
-			return;
-		}
-		m->holes = p;
-		m->cap_holes = cap;
+	if (array_grow(&m->holes, m->n_holes, &m->cap_holes,
+		       sizeof(*m->holes)) < 0) {
+		m->oom = true;
+		return;
 	}
 	m->holes[m->n_holes++] = (struct hole){ offset, offset + len };
 }
 
-/* Where a relocation's symbol is, counted from base, modulo 2^64. */
+/* The address of a relocation's symbol, counted from base, modulo 2^64. False:
+ * unknown; *name is "" for a symbol of the module itself. */
 static bool find_target(const struct elfmodule *m,
 			const struct elf_section *rel, const Elf64_Rela *r,
 			const char **name, uint64_t *value)
@@ -132,7 +135,7 @@ static uint32_t get32(const struct elfmodule *m, uint64_t offset)
 	return m->im->swap ? __builtin_bswap32(v) : v;
 }
 
-/* The kernel patches calls and jumps through these when it loads a module. */
+/* The loader patches calls and jumps to these thunks and trampolines. */
 static bool is_patched(const char *name)
 {
 	return !strncmp(name, "__x86_indirect_", 15) ||
@@ -140,7 +143,8 @@ static bool is_patched(const char *name)
 	       !strncmp(name, "__SCT__", 7);
 }
 
-/* A branch's field at offset: of 32 bits, at the end of the instruction. */
+/* Only branches matter for the flow; their field has 32 bits, at the end of the
+ * instruction. */
 static void fix_x86(struct elfmodule *m, const struct elf_section *rel,
 		    const Elf64_Rela *r, uint64_t start, uint64_t addr)
 {
@@ -162,7 +166,7 @@ static void fix_x86(struct elfmodule *m, const struct elf_section *rel,
 		return; /* data: flow does not depend on it */
 	known = find_target(m, rel, r, &name, &value);
 	if (!strcmp(name, "__fentry__") && lead == 1)
-		/* nothing there while nobody traces functions */
+		/* ftrace makes it a NOP until functions are traced */
 		memcpy(m->bytes + offset - 1, nop5, sizeof(nop5));
 	else if (!known || is_patched(name))
 		add_hole(m, offset - lead, lead + 4);
@@ -171,7 +175,8 @@ static void fix_x86(struct elfmodule *m, const struct elf_section *rel,
 					    addr - r->r_offset));
 }
 
-/* Bits of the instruction that hold the distance in words, and their place. */
+/* Width of the field that has the distance in words, and its place in the
+ * instruction; 0: no branch. */
 static unsigned arm_field(uint32_t type, unsigned *shift)
 {
 	*shift = type == R_AARCH64_CALL26 || type == R_AARCH64_JUMP26 ? 0 : 5;
@@ -207,7 +212,7 @@ static void fix_arm64(struct elfmodule *m, const struct elf_section *rel,
 			  r->r_offset) >> 2;
 	if (words < -(INT64_C(1) << (bits - 1)) ||
 	    words >= INT64_C(1) << (bits - 1)) {
-		add_hole(m, offset, 4); /* through a veneer */
+		add_hole(m, offset, 4); /* too far: it goes through a veneer */
 		return;
 	}
 	mask = ((UINT32_C(1) << bits) - 1) << shift;
@@ -215,11 +220,11 @@ static void fix_arm64(struct elfmodule *m, const struct elf_section *rel,
 				 ((uint32_t)words << shift & mask));
 }
 
-/* Lists of places that the kernel patches. table */
+/* Sections that list the places that the kernel patches. table */
 static const struct patch_list {
 	const char *name;
-	unsigned stride;	/* of entries, 0: as the relocations say */
-	unsigned len_at;	/* where one has the length, 0: it has none */
+	unsigned stride;	/* size of an entry, 0: follows from the relocations */
+	unsigned len_at;	/* offset of the length in it, 0: none */
 } patch_lists[] = {
 	{ ".altinstructions", 0, 10 },	{ "__jump_table", 16, 0 },
 	{ ".static_call_sites", 8, 0 }, { ".parainstructions", 16, 9 },
@@ -236,8 +241,11 @@ static const struct patch_list *find_list(const char *name)
 	return NULL;
 }
 
-/* Bytes that are patched at offset. struct alt_instr grew from 12 bytes to 13 by
- * a length behind the others, and to 14 by flags before them. */
+/*
+ * Bytes that are patched at offset. struct alt_instr has 12 bytes, 13 with a
+ * padding length at its end, or 14 with flags before the lengths, depending on
+ * the kernel.
+ */
 static uint64_t patched_len(const struct elfmodule *m,
 			    const struct patch_list *list,
 			    const struct elf_section *s, uint64_t entry,
@@ -264,7 +272,7 @@ static void fix_list(struct elfmodule *m, const struct elf_section *rel,
 	unsigned stride = list->stride;
 	const char *name;
 
-	/* Two relocations for each entry: the place, and what comes there. */
+	/* Each entry has two relocations: the place, and its replacement. */
 	if (!stride && elfimage_get_reloc(rel, 0, &first) &&
 	    elfimage_get_reloc(rel, 2, &r) && r.r_offset > first.r_offset &&
 	    r.r_offset - first.r_offset <= 16)
@@ -280,7 +288,8 @@ static void fix_list(struct elfmodule *m, const struct elf_section *rel,
 	}
 }
 
-/* What the relocations in rel say of their section. */
+/* Applies the relocations in rel to their section, or makes holes of what it
+ * lists. */
 static int fix_section(struct elfmodule *m, const struct elf_section *rel)
 {
 	const struct elfimage *im = m->im;
@@ -313,7 +322,7 @@ static int by_start(const void *a, const void *b)
 	return x->start < y->start ? -1 : x->start > y->start;
 }
 
-/* Sorts, and makes one of those that touch. */
+/* Sorts holes and joins those that touch. */
 static void tidy_holes(struct elfmodule *m)
 {
 	size_t n = 0;
@@ -393,7 +402,7 @@ void elfmodule_free(struct elfmodule *m)
 	free(m);
 }
 
-/* Holes that start at or below offset. */
+/* Holes that begin at or below offset. */
 static size_t count_holes(const struct elfmodule *m, uint64_t offset)
 {
 	size_t lo = 0, n = m->n_holes;
@@ -411,6 +420,7 @@ static size_t count_holes(const struct elfmodule *m, uint64_t offset)
 	return lo;
 }
 
+/* The stretch between two holes. */
 int elfmodule_code(const struct elfmodule *m, uint64_t addr,
 		   struct elfmodule_code *code)
 {

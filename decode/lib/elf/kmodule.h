@@ -2,11 +2,11 @@
 /*
  * elfmodule: the code of a kernel module from its file.
  *
- * A .ko is an object: its sections are placed as the kernel's loader does it,
- * and branches are made to point where they pointed in memory. What the file
- * cannot know (a branch to a function of another module, code that the kernel
- * patches when it loads: alternatives, jump labels, static calls, retpolines)
- * is a hole: there is no code at its address, rather than a wrong one.
+ * A .ko is an object file: its sections are placed as the kernel's loader does it,
+ * and branches point where they pointed in memory. What the file cannot know (a
+ * branch to a function of another module, code that the kernel patches when it loads:
+ * alternatives, jump labels, static calls, retpolines) is a hole: no code at that
+ * address, rather than wrong code.
  */
 #ifndef DECODE_LIB_ELF_KMODULE_H
 #define DECODE_LIB_ELF_KMODULE_H
@@ -16,7 +16,7 @@
 struct elfmodule;
 
 /*
- * The module of an object that was loaded at base. find gives the address of a
+ * The module of an object that was loaded at base. find returns the address of a
  * symbol of the kernel or of another module, 0 when it is not known. The image
  * outlives the module. 0, -AUX_E_FORMAT (no object, or relocations of its code
  * that cannot be read), -AUX_E_IO, -AUX_E_NOMEM.

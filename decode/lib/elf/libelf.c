@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * elfimage: headers, sections, strings, symbols, relocations and notes, all
- * through libelf, and only here.
+ * elfimage: headers, sections, strings, symbols, relocations and notes, through
+ * libelf; only this file and dwarf.c use it.
  *
- * libelf copies what it converts and looks for the end of each string, so what
- * it is asked for is bounded before: nothing that lies outside the file, is
- * compressed, or overlays other sections. All it ever keeps is made when a file
- * is opened; after that it only reads, in any thread.
+ * libelf trusts much of what a file says: it copies whole sections to convert
+ * them, and searches for the end of each string. So requests are limited first:
+ * only sections inside the file that are not compressed, and not more of them
+ * than twice the file's size, since headers may let a thousand sections share
+ * the same bytes.
+ *
+ * Everything libelf keeps is made when a file is opened; afterwards it only
+ * reads, so any thread may call.
  *
  * Specification: System V ABI, chapters "Object Files" and "Program Loading".
  */
@@ -17,10 +21,11 @@
 
 #include "decode/lib/elf/impl.h"
 
-#define MAX_NOTES  65536 /* bytes looked at for a build id, in each of */
-#define MAX_PLACES 64	 /* segments and sections */
-#define MAX_NAME   65536
+#define MAX_NOTES  65536 /* bytes of a segment or section searched for a build id */
+#define MAX_PLACES 64	 /* note segments and sections searched */
+#define MAX_NAME   65536 /* longer names are ignored */
 
+/* All program headers. A file without any (an object) is no error. */
 static int read_segments(struct elfimage *im)
 {
 	size_t n;
@@ -36,7 +41,7 @@ static int read_segments(struct elfimage *im)
 
 		if (!gelf_getphdr(im->libelf, (int)i, p))
 			return 0;
-		/* What the file does not hold is as if it were not there. */
+		/* A truncated file: keep what is there. */
 		if (p->p_offset > im->len)
 			p->p_filesz = 0;
 		else if (p->p_filesz > im->len - p->p_offset)
@@ -48,7 +53,7 @@ static int read_segments(struct elfimage *im)
 	return 0;
 }
 
-/* left: bytes that sections may still have. */
+/* left: bytes that sections may still have, see above. */
 static void read_section(const struct elfimage *im, struct elf_section *s,
 			 Elf_Scn *scn, uint64_t *left)
 {
@@ -64,11 +69,12 @@ static void read_section(const struct elfimage *im, struct elf_section *s,
 	if (h->sh_type == SHT_SYMTAB || h->sh_type == SHT_DYNSYM ||
 	    h->sh_type == SHT_RELA)
 		s->table = elf_getdata(scn, NULL);
-	/* Without an end of the last, it would be searched for all. */
+	/* A table without a final NUL would be searched for one again and again. */
 	if (h->sh_type == SHT_STRTAB && !s->bytes[h->sh_size - 1])
 		s->strings = elf_rawdata(scn, NULL);
 }
 
+/* All section headers, then their names. */
 static int read_sections(struct elfimage *im)
 {
 	uint64_t left = 2 * im->len;
@@ -96,7 +102,9 @@ static int read_sections(struct elfimage *im)
 	return 0;
 }
 
-static bool take_notes(struct elfimage *im, uint64_t offset, uint64_t size,
+/* Looks for NT_GNU_BUILD_ID; true when it is found. Alignment 8 has other
+ * padding. */
+static bool parse_notes(struct elfimage *im, uint64_t offset, uint64_t size,
 		       uint64_t align)
 {
 	Elf_Data *d = elf_getdata_rawchunk(im->libelf, (int64_t)offset,
@@ -121,6 +129,7 @@ static bool take_notes(struct elfimage *im, uint64_t offset, uint64_t size,
 	return false;
 }
 
+/* Segments first: a stripped file may lack section headers. */
 static void find_build_id(struct elfimage *im)
 {
 	unsigned n = 0;
@@ -129,19 +138,20 @@ static void find_build_id(struct elfimage *im)
 		const Elf64_Phdr *p = &im->segments[i];
 
 		if (p->p_type == PT_NOTE && ++n &&
-		    take_notes(im, p->p_offset, p->p_filesz, p->p_align))
+		    parse_notes(im, p->p_offset, p->p_filesz, p->p_align))
 			return;
 	}
 	for (size_t i = 0; i < im->n_sections && n < MAX_PLACES; i++) {
 		const Elf64_Shdr *h = &im->sections[i].h;
 
 		if (h->sh_type == SHT_NOTE && ++n &&
-		    take_notes(im, h->sh_offset, h->sh_size, h->sh_addralign))
+		    parse_notes(im, h->sh_offset, h->sh_size, h->sh_addralign))
 			return;
 	}
 }
 
-/* libelf takes bytes that may be written, and does not write. */
+/* No ELF file is no error: im->elf says so. elf_memory wants writable bytes,
+ * but writes only to compressed sections, which are never asked for here. */
 int elfimage_elf_open(struct elfimage *im)
 {
 	int rc;

@@ -1,46 +1,55 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * elfimage: the names, sorted by file offset. A look-up is a binary search for
- * the nearest start, then a walk outwards through the symbols around it.
+ * elfimage: names, sorted by file offset. A look-up is a binary search for the
+ * nearest start, then a walk outwards through the symbols around it.
  *
- * Specification: System V ABI, "Symbol Table"; ELF for the Arm Architecture,
- * "Mapping symbols" (which are no names) and bit 0 of Thumb functions.
+ * Several names may stand for one start, and symbols nest; the rules for what
+ * is shown are at by_start() and below it. They matter: profiles of two
+ * machines are compared by name.
+ *
+ * Stubs of the procedure linkage table have no symbols. A stub jumps through a
+ * slot of the global offset table, and the relocation of that slot names the
+ * function. So the code of the stub is read, not its number in the table: that
+ * holds for lazy and immediate binding, with and without branch protection
+ * (IBT, BTI).
+ *
+ * Specification: System V ABI, "Symbol Table"; x86-64 psABI, "Procedure Linkage
+ * Table"; ELF for the Arm 64-bit Architecture, "PLT Sequences"; ELF for the Arm
+ * Architecture, "Mapping symbols" (which are no names) and bit 0 of Thumb
+ * functions.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include <aux/error.h>
 
+#include "common/array.h"
+
 #include "decode/lib/elf/impl.h"
 
-#define MAX_UNSIZED 4096 /* bytes a symbol without a size may reach */
+#define MAX_UNSIZED 4096 /* bytes that a symbol without a size may cover */
 
-static void elfimage_add_symbol(struct elfimage *im, const char *name,
-				uint64_t addr, uint64_t size, bool global,
-				bool label)
+/* Adds a name if the file has bytes at addr. Out of memory: the name is
+ * missing. */
+static void add_symbol(struct elfimage *im, const char *name, uint64_t addr,
+		       uint64_t size, bool global, bool label)
 {
 	uint64_t off, left;
-	struct sym *p;
 
 	if (!elfimage_offset(im, addr, &off, &left))
 		return;
-	if (im->n_syms == im->cap_syms) {
-		size_t cap = im->cap_syms ? 2 * im->cap_syms : 256;
-
-		p = cap < UINT32_MAX ? reallocarray(im->syms, cap, sizeof(*p)) :
-				       NULL;
-		if (!p)
-			return;
-		im->syms = p;
-		im->cap_syms = cap;
-	}
+	/* parent counts them from 1 in 32 bits */
+	if (im->n_syms >= UINT32_MAX - 1 ||
+	    array_grow(&im->syms, im->n_syms, &im->cap_syms,
+		       sizeof(*im->syms)) < 0)
+		return;
 	im->syms[im->n_syms++] = (struct sym){
 		.start = off, .end = off + (size < left ? size : left),
 		.name = name, .global = global, .label = label,
 	};
 }
 
-/* In an object values count from the section. */
+/* In an object st_value counts from the section: makes it an address. */
 static bool place_symbol(const struct elfimage *from, Elf64_Sym *s)
 {
 	const struct elf_section *in;
@@ -56,7 +65,7 @@ static bool place_symbol(const struct elfimage *from, Elf64_Sym *s)
 	return true;
 }
 
-/* $a, $t, $d, $x, and those with a dot behind. */
+/* $a, $t, $d, $x, and the same with a dot and a suffix. */
 static bool is_mapping(const struct elfimage *im, const char *name)
 {
 	return (im->machine == EM_ARM || im->machine == EM_AARCH64) &&
@@ -65,8 +74,8 @@ static bool is_mapping(const struct elfimage *im, const char *name)
 }
 
 /* Adds the symbols of a table in from, which is im or a debug file of it. */
-static void elfimage_add_table(struct elfimage *im, const struct elfimage *from,
-			       const struct elf_section *table)
+static void add_table(struct elfimage *im, const struct elfimage *from,
+		      const struct elf_section *table)
 {
 	const char *name;
 	Elf64_Sym s;
@@ -83,15 +92,18 @@ static void elfimage_add_table(struct elfimage *im, const struct elfimage *from,
 			continue;
 		if (im->machine == EM_ARM && type == STT_FUNC)
 			s.st_value &= ~UINT64_C(1);
-		elfimage_add_symbol(im, name, s.st_value, s.st_size,
+		add_symbol(im, name, s.st_value, s.st_size,
 				    ELF64_ST_BIND(s.st_info) != STB_LOCAL,
 				    type == STT_NOTYPE && !s.st_size);
 	}
 }
 
-/* By start; of equal starts the best name last: sized, then global, then
- * without a version, then the one with fewer underscores before it (malloc, not
- * __libc_malloc). */
+/*
+ * By start; among equal starts the best name comes last. A name with a size
+ * beats one without, a global one a local, one without a version ("@") one
+ * with, fewer underscores in front beat more (malloc, not __libc_malloc); then
+ * the alphabet decides, so the choice never depends on the order in the file.
+ */
 static int by_start(const void *a, const void *b)
 {
 	const struct sym *x = a, *y = b;
@@ -112,13 +124,13 @@ static int by_start(const void *a, const void *b)
 	return -strcmp(x->name, y->name);
 }
 
-/* Of two names for the same start, whether a is to be shown rather than b. */
-static bool elfimage_better(const struct sym *a, const struct sym *b)
+/* Whether a is to be shown rather than b, for the same start. */
+static bool is_better(const struct sym *a, const struct sym *b)
 {
 	return by_start(a, b) > 0;
 }
 
-/* One symbol for each start. */
+/* Keeps the best name of each start, which is the last. */
 static void drop_aliases(struct elfimage *im)
 {
 	size_t n = 0;
@@ -132,7 +144,7 @@ static void drop_aliases(struct elfimage *im)
 	im->n_syms = n;
 }
 
-/* A label inside a function is not where another one begins. */
+/* A label inside a function (assembly has them) does not begin another one. */
 static void drop_labels(struct elfimage *im)
 {
 	uint64_t end = 0;
@@ -150,8 +162,9 @@ static void drop_labels(struct elfimage *im)
 	im->n_syms = n;
 }
 
-/* What has no size reaches to the next one, at most a page. */
-static void give_sizes(struct elfimage *im)
+/* A symbol without a size reaches to the next one, but not further than
+ * MAX_UNSIZED. */
+static void assign_sizes(struct elfimage *im)
 {
 	for (size_t i = 0; i < im->n_syms; i++) {
 		struct sym *s = &im->syms[i];
@@ -164,7 +177,9 @@ static void give_sizes(struct elfimage *im)
 	}
 }
 
-/* Links each symbol to the nearest one before it that reaches beyond it. */
+/*
+ * Links each symbol to the nearest one before it that reaches past its start.
+ */
 static void link_parents(struct elfimage *im)
 {
 	uint32_t top = 0;
@@ -179,6 +194,272 @@ static void link_parents(struct elfimage *im)
 	}
 }
 
+/* ---- stubs of the procedure linkage table ---- */
+
+#define MAX_STUBS ((size_t)1 << 20)
+#define MAX_MADE  ((size_t)64 << 20) /* bytes of made names in one image */
+#define MAX_IFUNC 512 /* slots named after their resolver: each takes a linear search */
+
+/* A slot of the global offset table, and the symbol of its relocation. */
+struct slot {
+	uint64_t addr;
+	const struct elf_section *table; /* of sym; NULL: see resolver */
+	uint32_t sym;
+	uint64_t resolver;		/* IRELATIVE: address of the ifunc's
+					 * resolver */
+};
+
+struct slots {
+	struct slot *v;
+	size_t n, cap;
+	uint32_t *plt;			/* symbols of .rela.plt, by index */
+	size_t n_plt;
+	unsigned n_ifunc;
+	const struct elf_section *plt_table;
+};
+
+/* IRELATIVE: a function of this file is called at load time and returns the
+ * address. */
+static bool is_ifunc(const struct elfimage *im, const Elf64_Rela *r)
+{
+	return ELF64_R_TYPE(r->r_info) ==
+	       (im->machine == EM_X86_64 ? R_X86_64_IRELATIVE :
+					   R_AARCH64_IRELATIVE);
+}
+
+/* The slots of one relocation table. */
+static void add_slots(const struct elfimage *im, struct slots *slots,
+		      const struct elf_section *rel)
+{
+	Elf64_Rela r;
+
+	for (uint64_t i = 0; slots->n < MAX_STUBS &&
+			     elfimage_get_reloc(rel, i, &r); i++) {
+		uint32_t sym = ELF64_R_SYM(r.r_info);
+
+		if (!sym && (!is_ifunc(im, &r) ||
+			     slots->n_ifunc++ >= MAX_IFUNC))
+			continue;
+		if (array_grow(&slots->v, slots->n, &slots->cap,
+			       sizeof(*slots->v)) < 0)
+			return;
+		slots->v[slots->n++] = (struct slot){
+			.addr = r.r_offset, .sym = sym,
+			.table = sym ? &im->sections[rel->h.sh_link] : NULL,
+			.resolver = (uint64_t)r.r_addend,
+		};
+	}
+}
+
+static int by_addr(const void *a, const void *b)
+{
+	const struct slot *x = a, *y = b;
+
+	return x->addr < y->addr ? -1 : x->addr > y->addr;
+}
+
+static const struct slot *find_slot(const struct slots *slots, uint64_t addr)
+{
+	struct slot want = { .addr = addr };
+
+	return slots->n ? bsearch(&want, slots->v, slots->n, sizeof(want),
+				  by_addr) : NULL;
+}
+
+/* "NAME@plt", without a version; lives as long as the image. NULL: no memory,
+ * or too many. */
+static const char *make_name(struct elfimage *im, const char *name)
+{
+	size_t len = strcspn(name, "@");
+	char *made;
+
+	if (array_grow(&im->made, im->n_made, &im->cap_made,
+		       sizeof(*im->made)) < 0)
+		return NULL;
+	if (len > MAX_MADE - im->made_bytes ||
+	    asprintf(&made, "%.*s@plt", (int)len, name) < 0)
+		return NULL;
+	im->made_bytes += len;
+	im->made[im->n_made++] = made;
+	return made;
+}
+
+/* The name of an ifunc's resolver, which is that of the function it selects
+ * for. */
+static const char *name_resolver(const struct elfimage *im, uint64_t addr)
+{
+	const struct sym *best = NULL;
+	uint64_t off, left;
+
+	if (!elfimage_offset(im, addr, &off, &left))
+		return NULL;
+	for (size_t i = 0; i < im->n_syms; i++) {
+		const struct sym *s = &im->syms[i];
+
+		if (s->start == off && (!best || is_better(s, best)))
+			best = s;
+	}
+	return best ? best->name : NULL;
+}
+
+static void name_stub(struct elfimage *im, const struct elf_section *table,
+		      uint32_t sym, uint64_t addr, uint64_t size)
+{
+	const char *name;
+	Elf64_Sym s;
+
+	if (!elfimage_get_symbol(table, sym, &s))
+		return;
+	name = elfimage_string(im, table->h.sh_link, s.st_name);
+	if (name && *name && (name = make_name(im, name)))
+		add_symbol(im, name, addr, size, false, false);
+}
+
+static void name_slot(struct elfimage *im, const struct slot *slot,
+		      uint64_t addr, uint64_t size)
+{
+	const char *name;
+
+	if (slot->table) {
+		name_stub(im, slot->table, slot->sym, addr, size);
+		return;
+	}
+	name = name_resolver(im, slot->resolver);
+	if (name && (name = make_name(im, name)))
+		add_symbol(im, name, addr, size, false, false);
+}
+
+static uint32_t load32(const uint8_t *p)
+{
+	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 |
+	       (uint32_t)p[3] << 24;
+}
+
+/* [endbr64] [bnd] jmp *slot(%rip); or the lazy half of a split stub, [endbr64]
+ * push n: n is an index into .rela.plt. */
+static void name_x86(struct elfimage *im, const struct slots *slots,
+		     const uint8_t *p, uint64_t size, uint64_t addr)
+{
+	uint64_t at = size >= 4 && load32(p) == 0xfa1e0ff3 ? 4 : 0;
+	const struct slot *slot;
+
+	if (size - at >= 5 && p[at] == 0x68) {
+		uint32_t n = load32(p + at + 1);
+
+		if (n < slots->n_plt)
+			name_stub(im, slots->plt_table, slots->plt[n], addr,
+				  size);
+		return;
+	}
+	if (at < size && p[at] == 0xf2)
+		at++;
+	if (size - at < 6 || p[at] != 0xff || p[at + 1] != 0x25)
+		return;
+	at += 6;
+	slot = find_slot(slots, addr + at +
+				(uint64_t)(int64_t)(int32_t)load32(p + at - 4));
+	if (slot)
+		name_slot(im, slot, addr, size);
+}
+
+/* Stubs have a fixed size: 16 bytes, or 8 in .plt.got and .plt.sec of some
+ * linkers (sh_entsize). */
+static void walk_x86(struct elfimage *im, const struct slots *slots,
+		     const struct elf_section *s)
+{
+	uint64_t step = s->h.sh_entsize == 8 ? 8 : 16;
+
+	for (uint64_t at = 0; at + step <= s->h.sh_size; at += step)
+		name_x86(im, slots, s->bytes + at, step, s->h.sh_addr + at);
+}
+
+/* [bti c]; adrp x16, page; ldr x17, [x16, #low]; add x16, ..; br x17. Stubs are
+ * found by their code, so padding and the header do not matter. */
+static void walk_arm64(struct elfimage *im, const struct slots *slots,
+		       const struct elf_section *s)
+{
+	const uint8_t *p = s->bytes;
+
+	for (uint64_t at = 0; at + 16 <= s->h.sh_size; at += 4) {
+		uint32_t adrp = load32(p + at), ldr = load32(p + at + 4);
+		bool bti = at >= 4 && load32(p + at - 4) == 0xd503245f;
+		uint64_t page = (s->h.sh_addr + at) & ~UINT64_C(4095);
+		const struct slot *slot;
+		int64_t imm;
+
+		if ((adrp & 0x9f00001f) != 0x90000010 ||
+		    (ldr & 0xffc003ff) != 0xf9400211)
+			continue;
+		imm = (int32_t)((adrp >> 5 & 0x7ffff) << 13) >> 11;
+		imm |= adrp >> 29 & 3;
+		page += (uint64_t)imm << 12;
+		slot = find_slot(slots, page + (ldr >> 10 & 0xfff) * 8);
+		if (slot)
+			name_slot(im, slot, s->h.sh_addr + at - (bti ? 4 : 0),
+				  bti ? 20 : 16);
+	}
+}
+
+/* The symbols of .rela.plt by index, for lazy stubs. */
+static void read_plt_order(const struct elfimage *im, struct slots *slots,
+		     const struct elf_section *rel)
+{
+	uint64_t n = rel->h.sh_size / sizeof(Elf32_Rela);
+	Elf64_Rela r;
+
+	if (slots->plt || n > 2 * MAX_STUBS)
+		return;
+	slots->plt = calloc(n ? n : 1, sizeof(*slots->plt));
+	slots->plt_table = &im->sections[rel->h.sh_link];
+	for (uint64_t i = 0; slots->plt && elfimage_get_reloc(rel, i, &r); i++)
+		slots->plt[slots->n_plt++] = ELF64_R_SYM(r.r_info);
+}
+
+static void collect_slots(const struct elfimage *im, struct slots *slots)
+{
+	unsigned n_tables = 0;
+
+	for (size_t i = 0; i < im->n_sections; i++) {
+		const struct elf_section *s = &im->sections[i];
+
+		if (s->h.sh_type != SHT_RELA || !(s->h.sh_flags & SHF_ALLOC) ||
+		    s->h.sh_link >= im->n_sections || ++n_tables > 8)
+			continue;
+		add_slots(im, slots, s);
+		if (!strcmp(s->name, ".rela.plt"))
+			read_plt_order(im, slots, s);
+	}
+	if (slots->n)
+		qsort(slots->v, slots->n, sizeof(*slots->v), by_addr);
+}
+
+/* Names all stubs. 32-bit machines have other sequences and are left out. */
+static void add_stubs(struct elfimage *im)
+{
+	static const char *const names[] = { ".plt", ".plt.sec", ".plt.got",
+					     ".plt.bnd" };
+	struct slots slots = { 0 };
+
+	if (im->type == ET_REL ||
+	    (im->machine != EM_X86_64 && im->machine != EM_AARCH64))
+		return;
+	collect_slots(im, &slots);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const struct elf_section *s = elfimage_named(im, names[i]);
+
+		if (!s || !s->bytes || s->h.sh_size / 8 > MAX_STUBS)
+			continue;
+		if (im->machine == EM_X86_64)
+			walk_x86(im, &slots, s);
+		else
+			walk_arm64(im, &slots, s);
+	}
+	free(slots.v);
+	free(slots.plt);
+}
+
+/* ---- look-ups ---- */
+
 static const struct elf_section *find_table(const struct elfimage *im,
 					    uint32_t type)
 {
@@ -189,8 +470,8 @@ static const struct elf_section *find_table(const struct elfimage *im,
 	return NULL;
 }
 
-static void elfimage_add_plt(struct elfimage *im);
-
+/* .symtab of the file or of its debug file, then .dynsym, which may have more
+ * (aliases), then stubs. */
 static void load_syms(struct elfimage *im)
 {
 	const struct elf_section *table = find_table(im, SHT_SYMTAB);
@@ -202,20 +483,21 @@ static void load_syms(struct elfimage *im)
 		table = from ? find_table(from, SHT_SYMTAB) : NULL;
 	}
 	if (table)
-		elfimage_add_table(im, from, table);
+		add_table(im, from, table);
 	table = find_table(im, SHT_DYNSYM);
 	if (table)
-		elfimage_add_table(im, im, table);
-	elfimage_add_plt(im);
+		add_table(im, im, table);
+	add_stubs(im);
 	if (!im->n_syms)
 		return;
 	qsort(im->syms, im->n_syms, sizeof(*im->syms), by_start);
 	drop_aliases(im);
 	drop_labels(im);
-	give_sizes(im);
+	assign_sizes(im);
 	link_parents(im);
 }
 
+/* The innermost symbol around an offset, or NULL. */
 static const struct sym *find_sym(const struct elfimage *im, uint64_t offset)
 {
 	const struct sym *s;
@@ -264,7 +546,8 @@ int elfimage_symbol(struct elfimage *im, uint64_t offset,
 	return 0;
 }
 
-/* Over the table of the file alone: for the few names that are asked for so. */
+/* A linear search in the file's own table: only a few names are looked up so
+ * (the kernel's reference symbol). */
 bool elfimage_find(struct elfimage *im, const char *name, uint64_t *value)
 {
 	const struct elf_section *table = find_table(im, SHT_SYMTAB);
@@ -283,277 +566,4 @@ bool elfimage_find(struct elfimage *im, const char *name, uint64_t *value)
 		}
 	}
 	return false;
-}
-
-/*
- * elfimage: the stubs of the procedure linkage table, which have no symbols.
- *
- * A stub jumps through a slot of the global offset table; the relocation of that
- * slot names the function. So the code of the stub is read, not its number: that
- * holds for lazy and bound, with and without branch protection.
- *
- * Specification: x86-64 psABI, "Procedure Linkage Table"; ELF for the Arm 64-bit
- * Architecture, "PLT Sequences"; Intel SDM and Arm ARM for the instructions.
- */
-
-#define MAX_STUBS ((size_t)1 << 20)
-#define MAX_MADE  ((size_t)64 << 20) /* bytes of names */
-#define MAX_IFUNC 512 /* slots that are named by what chooses their function */
-
-/* A slot, and the section and number of the symbol of its relocation. */
-struct slot {
-	uint64_t addr;
-	const struct elf_section *table; /* NULL: see chooser */
-	uint32_t sym;
-	uint64_t chooser;
-};
-
-struct slots {
-	struct slot *v;
-	size_t n, cap;
-	uint32_t *plt;			/* symbols of .rela.plt, in order */
-	size_t n_plt;
-	unsigned n_ifunc;
-	const struct elf_section *plt_table;
-};
-
-/* The slot's function is what a function of the file chooses when it is loaded. */
-static bool is_ifunc(const struct elfimage *im, const Elf64_Rela *r)
-{
-	return ELF64_R_TYPE(r->r_info) ==
-	       (im->machine == EM_X86_64 ? R_X86_64_IRELATIVE :
-					   R_AARCH64_IRELATIVE);
-}
-
-static void add_slots(const struct elfimage *im, struct slots *slots,
-		      const struct elf_section *rel)
-{
-	struct slot *p;
-	Elf64_Rela r;
-
-	for (uint64_t i = 0; slots->n < MAX_STUBS &&
-			     elfimage_get_reloc(rel, i, &r); i++) {
-		uint32_t sym = ELF64_R_SYM(r.r_info);
-
-		if (!sym && (!is_ifunc(im, &r) ||
-			     slots->n_ifunc++ >= MAX_IFUNC))
-			continue;
-		if (slots->n == slots->cap) {
-			slots->cap = slots->cap ? 2 * slots->cap : 256;
-			p = reallocarray(slots->v, slots->cap, sizeof(*p));
-			if (!p)
-				return;
-			slots->v = p;
-		}
-		slots->v[slots->n++] = (struct slot){
-			.addr = r.r_offset, .sym = sym,
-			.table = sym ? &im->sections[rel->h.sh_link] : NULL,
-			.chooser = (uint64_t)r.r_addend,
-		};
-	}
-}
-
-static int by_addr(const void *a, const void *b)
-{
-	const struct slot *x = a, *y = b;
-
-	return x->addr < y->addr ? -1 : x->addr > y->addr;
-}
-
-static const struct slot *find_slot(const struct slots *slots, uint64_t addr)
-{
-	struct slot want = { .addr = addr };
-
-	return slots->n ? bsearch(&want, slots->v, slots->n, sizeof(want),
-				  by_addr) : NULL;
-}
-
-static const char *keep_name(struct elfimage *im, const char *name)
-{
-	size_t len = strcspn(name, "@");
-	char *made, **p;
-
-	if (im->n_made == im->cap_made) {
-		size_t cap = im->cap_made ? 2 * im->cap_made : 64;
-
-		p = reallocarray(im->made, cap, sizeof(*p));
-		if (!p)
-			return NULL;
-		im->made = p;
-		im->cap_made = cap;
-	}
-	if (len > MAX_MADE - im->made_bytes ||
-	    asprintf(&made, "%.*s@plt", (int)len, name) < 0)
-		return NULL;
-	im->made_bytes += len;
-	im->made[im->n_made++] = made;
-	return made;
-}
-
-static const char *name_chooser(const struct elfimage *im, uint64_t addr)
-{
-	const struct sym *best = NULL;
-	uint64_t off, left;
-
-	if (!elfimage_offset(im, addr, &off, &left))
-		return NULL;
-	for (size_t i = 0; i < im->n_syms; i++) {
-		const struct sym *s = &im->syms[i];
-
-		if (s->start == off && (!best || elfimage_better(s, best)))
-			best = s;
-	}
-	return best ? best->name : NULL;
-}
-
-static void name_stub(struct elfimage *im, const struct elf_section *table,
-		      uint32_t sym, uint64_t addr, uint64_t size)
-{
-	const char *name;
-	Elf64_Sym s;
-
-	if (!elfimage_get_symbol(table, sym, &s))
-		return;
-	name = elfimage_string(im, table->h.sh_link, s.st_name);
-	if (name && *name && (name = keep_name(im, name)))
-		elfimage_add_symbol(im, name, addr, size, false, false);
-}
-
-static void name_slot(struct elfimage *im, const struct slot *slot,
-		      uint64_t addr, uint64_t size)
-{
-	const char *name;
-
-	if (slot->table) {
-		name_stub(im, slot->table, slot->sym, addr, size);
-		return;
-	}
-	name = name_chooser(im, slot->chooser);
-	if (name && (name = keep_name(im, name)))
-		elfimage_add_symbol(im, name, addr, size, false, false);
-}
-
-static uint32_t load32(const uint8_t *p)
-{
-	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 |
-	       (uint32_t)p[3] << 24;
-}
-
-/* [endbr64] [bnd] jmp *slot(%rip), or [endbr64] push n of a lazy stub. */
-static void name_x86(struct elfimage *im, const struct slots *slots,
-		     const uint8_t *p, uint64_t size, uint64_t addr)
-{
-	uint64_t at = size >= 4 && load32(p) == 0xfa1e0ff3 ? 4 : 0;
-	const struct slot *slot;
-
-	if (size - at >= 5 && p[at] == 0x68) {
-		uint32_t n = load32(p + at + 1);
-
-		if (n < slots->n_plt)
-			name_stub(im, slots->plt_table, slots->plt[n], addr,
-				  size);
-		return;
-	}
-	if (at < size && p[at] == 0xf2)
-		at++;
-	if (size - at < 6 || p[at] != 0xff || p[at + 1] != 0x25)
-		return;
-	at += 6;
-	slot = find_slot(slots, addr + at +
-				(uint64_t)(int64_t)(int32_t)load32(p + at - 4));
-	if (slot)
-		name_slot(im, slot, addr, size);
-}
-
-static void walk_x86(struct elfimage *im, const struct slots *slots,
-		     const struct elf_section *s)
-{
-	uint64_t step = s->h.sh_entsize == 8 ? 8 : 16;
-
-	for (uint64_t at = 0; at + step <= s->h.sh_size; at += step)
-		name_x86(im, slots, s->bytes + at, step, s->h.sh_addr + at);
-}
-
-/* [bti c] adrp x16, page; ldr x17, [x16, #low]; add x16, ..; br x17 */
-static void walk_arm64(struct elfimage *im, const struct slots *slots,
-		       const struct elf_section *s)
-{
-	const uint8_t *p = s->bytes;
-
-	for (uint64_t at = 0; at + 16 <= s->h.sh_size; at += 4) {
-		uint32_t adrp = load32(p + at), ldr = load32(p + at + 4);
-		bool bti = at >= 4 && load32(p + at - 4) == 0xd503245f;
-		uint64_t page = (s->h.sh_addr + at) & ~UINT64_C(4095);
-		const struct slot *slot;
-		int64_t imm;
-
-		if ((adrp & 0x9f00001f) != 0x90000010 ||
-		    (ldr & 0xffc003ff) != 0xf9400211)
-			continue;
-		imm = (int32_t)((adrp >> 5 & 0x7ffff) << 13) >> 11;
-		imm |= adrp >> 29 & 3;
-		page += (uint64_t)imm << 12;
-		slot = find_slot(slots, page + (ldr >> 10 & 0xfff) * 8);
-		if (slot)
-			name_slot(im, slot, s->h.sh_addr + at - (bti ? 4 : 0),
-				  bti ? 20 : 16);
-	}
-}
-
-/* What a lazy stub pushes is a number in .rela.plt. */
-static void note_plt(const struct elfimage *im, struct slots *slots,
-		     const struct elf_section *rel)
-{
-	uint64_t n = rel->h.sh_size / sizeof(Elf32_Rela);
-	Elf64_Rela r;
-
-	if (slots->plt || n > 2 * MAX_STUBS)
-		return;
-	slots->plt = calloc(n ? n : 1, sizeof(*slots->plt));
-	slots->plt_table = &im->sections[rel->h.sh_link];
-	for (uint64_t i = 0; slots->plt && elfimage_get_reloc(rel, i, &r); i++)
-		slots->plt[slots->n_plt++] = ELF64_R_SYM(r.r_info);
-}
-
-static void collect_slots(const struct elfimage *im, struct slots *slots)
-{
-	unsigned n_tables = 0;
-
-	for (size_t i = 0; i < im->n_sections; i++) {
-		const struct elf_section *s = &im->sections[i];
-
-		if (s->h.sh_type != SHT_RELA || !(s->h.sh_flags & SHF_ALLOC) ||
-		    s->h.sh_link >= im->n_sections || ++n_tables > 8)
-			continue;
-		add_slots(im, slots, s);
-		if (!strcmp(s->name, ".rela.plt"))
-			note_plt(im, slots, s);
-	}
-	if (slots->n)
-		qsort(slots->v, slots->n, sizeof(*slots->v), by_addr);
-}
-
-/* plt.c */
-static void elfimage_add_plt(struct elfimage *im)
-{
-	static const char *const names[] = { ".plt", ".plt.sec", ".plt.got",
-					     ".plt.bnd" };
-	struct slots slots = { 0 };
-
-	if (im->type == ET_REL ||
-	    (im->machine != EM_X86_64 && im->machine != EM_AARCH64))
-		return;
-	collect_slots(im, &slots);
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		const struct elf_section *s = elfimage_named(im, names[i]);
-
-		if (!s || !s->bytes || s->h.sh_size / 8 > MAX_STUBS)
-			continue;
-		if (im->machine == EM_X86_64)
-			walk_x86(im, &slots, s);
-		else
-			walk_arm64(im, &slots, s);
-	}
-	free(slots.v);
-	free(slots.plt);
 }
