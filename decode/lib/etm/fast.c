@@ -340,8 +340,7 @@ static size_t follow_windows(struct etm *d, struct etm_fast *hot, size_t n,
 	const struct etm_window *w, *before = NULL;
 	const uint8_t *p = hot->p;
 	struct aux_flow *f = hot->f;
-	uint64_t h0 = hot->history[0], h1 = hot->history[1],
-		 h2 = hot->history[2];
+	uint64_t h0 = hot->history[0], h1 = hot->history[1], h2 = hot->history[2];
 	uint64_t ip = hot->where == ETM_AT_IP ? hot->ip : NO_IP;
 
 	for (; n; n--) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * OpenCSD: the code that it decodes.
+ * opencsd: the code that the library decodes.
  *
- * The library reads code by this callback into pages of its own, of a few hundred
- * bytes, and knows no generations: whenever the host's changes, its pages must go.
- * Taking the accessor out and putting it back does that, and nothing else does.
+ * The library reads code by a callback into a cache of pages of a few hundred bytes.
+ * It has no notion of generations, so when the host's changes the cache must be
+ * emptied: removing the accessor and adding it again is the only way to do that.
  */
 #include <string.h>
 
@@ -35,7 +35,7 @@ static const struct aux_code *find_region(struct opencsd *d, uint64_t ip)
 	return &r->code;
 }
 
-/* Copies what one region has; returns how much. */
+/* Copies up to n bytes at ip from one region; returns how many. */
 static uint32_t copy_code(struct opencsd *d, uint64_t ip, uint32_t n,
 			  uint8_t *buf)
 {
@@ -50,8 +50,8 @@ static uint32_t copy_code(struct opencsd *d, uint64_t ip, uint32_t n,
 }
 
 /*
- * The library wants whole words even where T32 code ends with a half-word; then
- * the half behind it comes from the next region, or is a zero that nobody runs.
+ * The library wants whole words even where T32 code ends with a half-word. The other
+ * half then comes from the next region, or is a zero that is never executed.
  */
 uint32_t opencsd_read_code(const void *priv, ocsd_vaddr_t ip,
 			   ocsd_mem_space_acc_t space, uint32_t n, uint8_t *buf)
@@ -74,7 +74,6 @@ uint32_t opencsd_read_code(const void *priv, ocsd_vaddr_t ip,
 	return got;
 }
 
-/* The library has no page of another generation. False: it ran out of memory. */
 bool opencsd_update_code(struct opencsd *d)
 {
 	if (!d->lib.tree || d->host->generation == d->code.generation)

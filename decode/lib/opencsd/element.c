@@ -1,34 +1,35 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * OpenCSD: its generic elements as events of the flow, in their order.
+ * opencsd: the library's generic elements as events of the flow, in their order.
  *
- * The library pops its return stack (up to 1.5.5) when an exception interrupts the
- * target of an indirect branch, though the exception packet has the address. From
- * there on each address that comes from the stack is another one's: what would be
- * shown from such an address on is a GAP, up to the next address in the trace.
+ * A bug of the library (up to 1.5.5): when an exception interrupts the target of an
+ * indirect branch, it pops its return stack, though the exception packet has the
+ * address. From then on each address from the stack belongs to another call. What it
+ * shows from such an address on never ran: that is a GAP, up to the next address
+ * packet (ret.popped, ret.suppress).
  */
 #include "decode/lib/opencsd/impl.h"
 
 /*
- * OpenCSD: what code that is missing takes with it.
+ * ---- missing code ----
  *
- * Code that is missing calls and returns, too. The library keeps its return stack
- * all the same, and takes addresses from it that are another call's; behind a source
- * address without code it goes on from where it was before. What it would show then
- * never ran. So from missing code up to the next sync point it gets atoms one by
- * one, and none that needs an address that only the trace unit knows: that is a GAP,
- * up to the next address in the trace.
+ * Code that is missing calls and returns like any other. The library keeps its return
+ * stack all the same, and later takes addresses from it that belong to other calls;
+ * after a source address without code it goes on from where it was before. What it
+ * would show then never ran. So from missing code up to the next sync point it gets
+ * atoms one by one, and none that needs an address which only the trace unit knows:
+ * that is a GAP, up to the next address packet.
  */
 
-#define ATOMS 0xc0	/* headers from here on */
-#define STACK 16	/* addresses */
+#define ATOMS 0xc0	/* headers from here on are atoms */
+#define STACK 16	/* addresses on a return stack */
 
 static bool compresses_returns(const struct opencsd *d)
 {
 	return d->config->etm.trcconfigr >> 12 & 1;
 }
 
-/* The code of this packet's P0 element is missing at ip. */
+/* The code of this packet's P0 element is missing at ip; source: of a source address. */
 static void opencsd_lose_code(struct opencsd *d, uint64_t ip, bool source)
 {
 	if (!d->src.in_order)
@@ -40,7 +41,8 @@ static void opencsd_lose_code(struct opencsd *d, uint64_t ip, bool source)
 	d->lib.hold = true;
 }
 
-/* The next range begins where the stack says; and what the range before pushed. */
+/* Keeps count of the addresses that were pushed since code was missing. pops: the next
+ * range begins where the stack says. pushes: the last one ended with a call. */
 static void opencsd_follow_stack(struct opencsd *d, bool pops, bool pushes)
 {
 	if (pops && d->missing.n_pushed)
@@ -55,7 +57,7 @@ static bool lacks_address(const struct opencsd *d)
 			     !d->missing.n_pushed);
 }
 
-/* The first atom is bit 0. Returns how many. */
+/* Atom formats 1 to 6; the first atom is bit 0. Returns how many. */
 static unsigned decode_atoms(uint8_t header, uint32_t *atoms)
 {
 	static const uint8_t four[] = { 0x0e, 0x00, 0x0a, 0x05 };
@@ -86,7 +88,7 @@ static unsigned decode_atoms(uint8_t header, uint32_t *atoms)
 	return n + 1;
 }
 
-/* Atoms that nobody can follow. */
+/* The next atoms need an address that is unknown: they are a GAP. */
 static void drop_atoms(struct opencsd *d)
 {
 	d->lib.n_single = 0;
@@ -98,10 +100,6 @@ static void drop_atoms(struct opencsd *d)
 	d->out.on = d->missing.adrift = true;
 }
 
-/*
- * What comes next, where the library does not get it as it is. True: that is
- * done, or d->lib.n_single atoms are to be fed from d->lib.single.
- */
 bool opencsd_feed_singly(struct opencsd *d)
 {
 	uint8_t header;
@@ -124,7 +122,6 @@ bool opencsd_feed_singly(struct opencsd *d)
 	return true;
 }
 
-/* An exception: the library would walk from where the flow is not. */
 bool opencsd_would_mislead(const struct opencsd *d)
 {
 	return d->in.pos < d->in.chunk->len && d->sync.emitting && !d->lib.n_single &&
@@ -190,7 +187,8 @@ static inline uint16_t mode_of(ocsd_isa isa)
 	return modes[isa & 7];
 }
 
-/* False: the library took this address from a stack that is off by one. */
+/* False: the library took this address from a stack that is off by one. Emits one GAP
+ * for all that follows it. */
 static bool is_trusted(struct opencsd *d, uint64_t ip)
 {
 	if (d->out.indirect && !d->out.addressed && !d->ret.suppress) {
@@ -201,6 +199,7 @@ static bool is_trusted(struct opencsd *d, uint64_t ip)
 	return !d->ret.suppress;
 }
 
+/* The fast path: nothing depends on where the range begins. */
 static inline void push_range(struct opencsd *d,
 			      const ocsd_generic_trace_elem *e)
 {
@@ -225,7 +224,7 @@ static inline void push_range(struct opencsd *d,
 	d->out.next_ip = e->en_addr;
 }
 
-/* The same, when something may depend on where it begins. */
+/* A range after something that makes its beginning doubtful or wanted. */
 static void check_range(struct opencsd *d, const ocsd_generic_trace_elem *e)
 {
 	bool trusted = !d->ret.popped || is_trusted(d, e->st_addr);
@@ -240,7 +239,8 @@ static void check_range(struct opencsd *d, const ocsd_generic_trace_elem *e)
 		d->out.addressed = false;
 		return;
 	}
-	if (d->missing.adrift) {	/* a source address; the library comes from elsewhere */
+	/* A source address: only its own instruction is known to have run. */
+	if (d->missing.adrift) {
 		last = *e;
 		last.st_addr = e->en_addr - e->last_instr_sz;
 		last.num_instr_range = 1;
@@ -249,7 +249,7 @@ static void check_range(struct opencsd *d, const ocsd_generic_trace_elem *e)
 	}
 	opencsd_settle(d, e->st_addr);
 	push_range(d, e);
-	/* up to an exception the library walks over calls, too */
+	/* Up to an exception the library walks over calls without making them. */
 	opencsd_follow_stack(d, pops, (is_atoms(d) || is_source(d)) &&
 				      e->last_instr_exec &&
 				      e->last_i_subtype == OCSD_S_INSTR_BR_LINK);
@@ -265,7 +265,7 @@ static unsigned async_kind(const struct opencsd *d, uint32_t number)
 						AUX_ASYNC_EXCEPTION;
 }
 
-/* An exception that an instruction asked for: the one before it did. */
+/* An exception that returns to the instruction after an svc was asked for by that. */
 static void end_syscall(struct opencsd *d, uint32_t number, uint64_t from)
 {
 	struct aux_flow *f = aux_queue_last(&d->q);
@@ -277,7 +277,7 @@ static void end_syscall(struct opencsd *d, uint32_t number, uint64_t from)
 		f->what = AUX_END_SYSCALL;
 }
 
-/* The event n from the last, if it is of this packet and not yet given. */
+/* The nth event from the last, if this packet made it and it was not delivered. */
 static struct aux_flow *event_of_packet(struct opencsd *d, uint32_t n)
 {
 	struct aux_flow *f;
@@ -289,9 +289,9 @@ static struct aux_flow *event_of_packet(struct opencsd *d, uint32_t n)
 }
 
 /*
- * The library looks for the address that an exception returns to by walking on
- * through whatever code there is, branches and all, up to its end, whatever stands
- * there. When that went past the address, nothing of the walk ran.
+ * The library finds the return address of an exception by walking over the code,
+ * branches included, to the end of what is there. A walk that went past the address
+ * took a wrong way: nothing of it ran, so its events are retracted.
  */
 static void retract_walk(struct opencsd *d, uint64_t from)
 {
@@ -303,7 +303,7 @@ static void retract_walk(struct opencsd *d, uint64_t from)
 		return;
 	ip = gap->gap.ip;
 	if (!range || range->kind != AUX_FLOW_RANGE || d->out.next_ip != ip) {
-		if (d->out.missed_before)	/* that is known */
+		if (d->out.missed_before)	/* this gap was emitted already */
 			d->q.tail--;
 		return;
 	}
@@ -404,7 +404,7 @@ static void push_payload(struct opencsd *d, const ocsd_generic_trace_elem *e)
 	if (size > 8)
 		size = 8;
 	if (s->swt_frequency)
-		return; /* of the timestamps: nothing that the program gave */
+		return; /* the frequency of timestamps, not a value of the program */
 	if (s->swt_global_err || s->swt_master_err) {
 		opencsd_push_gap(d, AUX_GAP_OVERFLOW, false, 0, size ? *p : 0);
 		aux_queue_give_up(&d->q);
@@ -422,7 +422,7 @@ static void push_payload(struct opencsd *d, const ocsd_generic_trace_elem *e)
 	}
 }
 
-/* Has the packet already given this element's event? */
+/* Was this element's event emitted when its packet was seen? */
 static bool is_emitted(const struct opencsd *d, uint64_t pos,
 		     ocsd_gen_trc_elem_t type)
 {
@@ -479,12 +479,12 @@ static void push_element(struct opencsd *d, const ocsd_generic_trace_elem *e)
 	case OCSD_GEN_TRC_ELEM_MEMTRANS:
 		push_transaction(d, e->mem_trans);
 		break;
-	default: /* cycles alone; where a timestamp belongs; unknown addresses */
+	default: /* cycles alone, timestamp markers, unknown addresses */
 		break;
 	}
 }
 
-/* noinline: what most elements need saves no registers. */
+/* noinline: so that the fast path of its caller saves no registers. */
 static __attribute__((noinline)) void
 handle_other(struct opencsd *d, ocsd_trc_index_t index,
 	   const ocsd_generic_trace_elem *e)
@@ -503,9 +503,10 @@ handle_other(struct opencsd *d, ocsd_trc_index_t index,
 }
 
 /*
- * A source address (ETE) that nothing leads to, or that is of no P0 instruction:
- * the library goes on there as if it were. Nor does it ever pop its return stack
- * before one: then what ran up to there is not known, and all behind it is lost.
+ * A source address (ETE) that the flow cannot have reached, or whose instruction is no
+ * P0 element: the library goes on there all the same, so this is checked here. Nor
+ * does it pop its return stack before a source address; then everything up to the
+ * next sync point is lost (ret.unpopped).
  */
 static bool contradicts(struct opencsd *d, const ocsd_generic_trace_elem *e)
 {

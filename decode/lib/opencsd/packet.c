@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * OpenCSD: what is taken from packets instead of elements.
+ * opencsd: what is taken from packets instead of elements.
  *
- * The library keeps ETMv4's timestamps, contexts and the like until the next atom,
- * and gives them after it has read that atom's code: too late for a host that has
- * to switch. So they become events when their packet is seen; opencsd_step() sees
- * to it that nothing behind such a packet has been fed. Their elements, when they
- * come, are dropped. With a speculation depth, packets are not in the order of
- * execution and elements are all there is: code may then be asked for too early.
+ * The library keeps ETMv4's timestamps, contexts and the like until the next atom, and
+ * shows them after it has read that atom's code: too late for a host that has to
+ * switch. So they become events when their packet is seen; opencsd_step() takes care
+ * that nothing after such a packet has been fed. Their elements, which come later, are
+ * dropped. With a speculation depth, packets are not in the order of execution and
+ * elements are all there is: code may then be asked for too early.
+ *
+ * Specification: Arm IHI 0064, "Descriptions of trace protocols".
  */
 #include "decode/lib/opencsd/impl.h"
 
-/* Bytes in front of the first sync point, other than padding, are lost. */
+/* The first sync point is at pos: the bytes before it are lost, unless they are padding. */
 static void note_sync(struct opencsd *d, uint64_t pos)
 {
 	if (d->sync.found)
@@ -53,13 +55,13 @@ static void handle_context(struct opencsd *d, const etmv4_context_t *from)
 		c.flags |= AUX_FLOW_HAS_VMID;
 		c.context.vmcs = from->VMID;
 	}
-	/* user code goes on */
+	/* user code resumes */
 	if (!from->EL && d->ctx.emitted && d->ctx.event.what != c.what)
 		expect_run(d);
 	opencsd_push_context(d, &c);
 }
 
-/* An address ends an exception packet: then it is not where the flow goes on. */
+/* Where the flow continues; but the address after an exception packet belongs to that. */
 static void handle_address(struct opencsd *d, const ocsd_etmv4_i_pkt *p,
 			bool context)
 {
@@ -79,7 +81,7 @@ static void handle_timestamp(struct opencsd *d, const ocsd_etmv4_i_pkt *p)
 	if (p->pkt_valid.bits.cc_valid)
 		opencsd_push_cycles(d, p->cycle_count);
 	d->ts.last = p->ts.timestamp;
-	/* told before; what it took is told now */
+	/* The look-ahead emitted this TIME, without the cycles up to it: again. */
 	if (d->ts.foretold && d->q.cycles)
 		d->q.have_time = false;
 	d->ts.foretold = false;
@@ -132,9 +134,9 @@ static void handle_flow(struct opencsd *d, const ocsd_etmv4_i_pkt *p)
 }
 
 /*
- * Keeps track of the atoms that the library has not committed: there may be more.
- * (There are none, ever, without a speculation depth.)
- * What else may be a P0 element or not is in doubt, and hides the atoms before.
+ * Counts the P0 elements that the library has not committed, to know which cancel and
+ * mispredict packets it survives (run.c). The count is a lower bound: packets of which
+ * it is unclear whether they are P0 elements hide the atoms before them.
  */
 static void track_elements(struct opencsd *d, const ocsd_etmv4_i_pkt *p)
 {
@@ -177,7 +179,7 @@ static void handle_v4(struct opencsd *d, const ocsd_etmv4_i_pkt *p, uint64_t pos
 		d->sync.in_exception = d->ret.popped = false;
 		d->missing.unsure = false;
 		d->spec.atoms = d->spec.n = 0;
-		/* It would commit what has not come. */
+		/* The library would commit elements that it has not got. */
 		d->lib.bad_info = p->curr_spec_depth > d->config->etm.trcidr8;
 		break;
 	case ETM4_PKT_I_OVERFLOW:
@@ -200,7 +202,7 @@ static void handle_v4(struct opencsd *d, const ocsd_etmv4_i_pkt *p, uint64_t pos
 			handle_flow(d, p);
 		else
 			track_elements(d, p);
-		/* An exception's own context comes with its elements. */
+		/* The context of an exception comes with its elements, in order. */
 		if (d->src.in_order && !d->sync.in_exception && p->type != ETM4_PKT_I_EXCEPT) {
 			d->sync.emitted = true;
 			d->sync.emitted_pos = pos;
@@ -213,7 +215,7 @@ static void handle_v4(struct opencsd *d, const ocsd_etmv4_i_pkt *p, uint64_t pos
 	}
 }
 
-/* noinline: what most packets need saves no registers. */
+/* noinline: so that the fast path of its caller saves no registers. */
 static __attribute__((noinline)) void handle_other_packet(struct opencsd *d,
 						const void *packet, uint64_t pos)
 {
@@ -238,8 +240,9 @@ void opencsd_handle_packet(const void *priv, ocsd_datapath_op_t op,
 		return;
 	d->in.seen_index = (uint32_t)index;
 	d->in.seen_size = size;
-	d->in.packet_type = *(const int *)packet; /* of all protocols the first */
-	/* Most are atoms. Committed at once, there is nothing to see in them. */
+	/* the first member of the packet structs of all protocols */
+	d->in.packet_type = *(const int *)packet;
+	/* Most packets are atoms; without speculation they say nothing here. */
 	if (d->src.in_order && d->in.packet_type >= ETM4_PKT_I_ATOM_F6 &&
 	    d->in.packet_type <= 0xff) {
 		d->sync.n_idle = 0;

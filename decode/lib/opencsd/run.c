@@ -1,33 +1,35 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * OpenCSD: feeds the library. It gets bytes until it asks to wait, is then flushed
- * until it does not, and at the end of the chunk is told so (EOT). After an error
- * it is reset, and looks for the next sync point in what comes behind.
+ * opencsd: feeds the library. It gets bytes until it asks to wait, is then flushed
+ * until it does not, and gets EOT at the end of the chunk. After an error it is reset,
+ * and searches the next sync point in the bytes that follow.
+ *
+ * Packets at which the library crashes, hangs or reads freed memory are recognized
+ * here and never fed: would_crash(), OPENCSD_IDLE_MAX, skip_zeros().
  */
 #include "decode/lib/opencsd/impl.h"
 
-/* Headers of ETMv4 packets after which the host may have to switch, or behind
- * whose address it may. */
+/* ETMv4 headers of packets after which the host may have to switch. */
 static bool may_switch(uint8_t header)
 {
 	return (header >= 0x01 && header <= 0x04) ||
 	       (header >= 0x80 && header <= 0x86);
 }
 
-/* Of those that take back what was speculated (mispredict, cancel). */
+/* Mispredict and cancel packets: they discard speculated elements. */
 static bool is_mispredict(uint8_t header)
 {
 	return header >= 0x2f && header <= 0x3f;
 }
 
-/* Of those that may commit or cancel elements, atoms aside. */
+/* Packets other than atoms that may commit or cancel elements. */
 static bool may_resolve(uint8_t header)
 {
 	return (header >= 0x0c && header <= 0x1f) ||
 	       (header >= 0x2d && header <= 0x3f);
 }
 
-/* What has to be looked at before the library gets it, or just behind. */
+/* Packets that have to be looked at before the library gets them, or right after. */
 void opencsd_fill_special(struct opencsd *d)
 {
 	for (unsigned i = 0; i < 256; i++)
@@ -38,9 +40,9 @@ void opencsd_fill_special(struct opencsd *d)
 }
 
 /*
- * How many bytes to feed. Special packets get in byte by byte, so that nothing
- * behind them does; of all others a header that may be a special one is stopped in
- * front of. Most such bytes are inside of a packet, and do no harm.
+ * How many bytes to feed. A special packet is fed byte by byte, so that nothing after
+ * it gets in; before that, feeding stops at each byte that may be a special header.
+ * Most such bytes are inside a packet, which costs a call and does no harm.
  */
 static uint32_t count_bytes(const struct opencsd *d)
 {
@@ -51,7 +53,8 @@ static uint32_t count_bytes(const struct opencsd *d)
 
 	if (!d->src.v4)
 		return n;
-	if (d->sync.in_exception || d->ts.lookahead || d->missing.unsure || d->missing.adrift ||
+	if (d->sync.in_exception || d->ts.lookahead ||
+	    d->missing.unsure || d->missing.adrift ||
 	    d->in.packet_end > d->in.pos ||
 	    d->src.special[d->in.chunk->data[d->in.packet_end]])
 		return 1;
@@ -60,7 +63,7 @@ static uint32_t count_bytes(const struct opencsd *d)
 	return i;
 }
 
-/* How many elements a packet of that kind cancels; len is not 0. */
+/* How many elements a cancel or mispredict packet cancels; len is not 0. */
 static uint32_t get_cancelled(const uint8_t *p, uint64_t len)
 {
 	uint32_t n = 0;
@@ -76,10 +79,10 @@ static uint32_t get_cancelled(const uint8_t *p, uint64_t len)
 }
 
 /*
- * Packets that the library may not get. Looking for the atom that was mispredicted
- * it runs off the end of its list when there is none; so it does when an exception
- * is committed before its address has come. More elements than there may be it
- * cancels one by one, up to 2^32.
+ * Packets that the library must not get, as it has bugs: it searches the mispredicted
+ * atom past the end of its list when there is none; the same when an exception is
+ * committed before its address is known; and more elements than there can be it
+ * cancels one by one, up to 2^32 times.
  */
 static bool would_crash(const struct opencsd *d)
 {
@@ -149,8 +152,8 @@ static void fail(struct opencsd *d, enum aux_gap_cause cause,
 }
 
 /*
- * A run of zeros, such as a buffer that was never full ends with, takes the
- * library's PTM a time that grows with its square. The last ones do for A-Sync.
+ * The library's PTM decoder takes quadratic time over a run of zeros, with which a
+ * buffer that was never full ends. An A-Sync needs only the last ones.
  */
 static void skip_zeros(struct opencsd *d)
 {
@@ -174,14 +177,14 @@ static ocsd_datapath_resp_t feed(struct opencsd *d)
 				    d->in.chunk->data + d->in.pos, &used);
 	if (used > n)
 		used = n;
-	/* A library that takes nothing would be fed for ever. */
+	/* Guards against an endless loop if it consumes nothing. */
 	if (!used)
 		used = 1;
 	d->in.pos += used;
 	return resp;
 }
 
-/* One of the atoms in front of pos, as a packet. */
+/* Feeds one of the single atoms as a packet of its own (Atom format 1). */
 static ocsd_datapath_resp_t feed_single(struct opencsd *d)
 {
 	uint8_t packet = 0xf6 | (d->lib.single & 1);
@@ -195,7 +198,7 @@ static ocsd_datapath_resp_t feed_single(struct opencsd *d)
 				    (ocsd_trc_index_t)d->in.fed, 1, &packet, &used);
 }
 
-/* Of many packets the last one counts. */
+/* One call may show many packets; the last one counts. */
 static void note_packet_end(struct opencsd *d)
 {
 	if (d->in.seen)
@@ -203,7 +206,7 @@ static void note_packet_end(struct opencsd *d)
 	d->in.seen = false;
 }
 
-/* What comes next the library may not get: it is lost up to a sync point. */
+/* Fails if the library must not get the next packet. */
 static bool reject_packet(struct opencsd *d)
 {
 	if (d->lib.waits || d->lib.n_single)
@@ -219,7 +222,7 @@ static bool reject_packet(struct opencsd *d)
 	return true;
 }
 
-/* One call of the library. single: it gets an atom. */
+/* Calls the library: to flush, with bytes, or with EOT. single: with one atom. */
 static ocsd_datapath_resp_t call(struct opencsd *d, bool single)
 {
 	ocsd_datapath_op_t op = OCSD_OP_FLUSH;

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * etmframe: see cs_frame.h.
+ * etmframe: CoreSight formatter frames (cs_frame.h, Arm IHI 0029).
  *
- * Byte 15 of a frame has a bit for each pair of bytes before it. In a pair the
- * second byte is data. The first is data without its lowest bit, which is that
- * bit of byte 15; or, if its lowest bit is set, a new id, and then the bit says
- * that the second byte still is the old one's. Byte 14 is alone in its pair.
+ * Bytes 0 to 14 of a frame form pairs; byte 14 is alone in the last. In each pair the
+ * odd byte is data. The even byte is
+ *   - data, if its lowest bit is 0: that bit is taken from byte 15; or
+ *   - a new trace id in its upper seven bits: then the bit in byte 15 says whether
+ *     the odd byte still belongs to the old id.
+ * Byte 15 has one such bit per pair, the first pair lowest.
+ *
+ * Streams of one source are mostly frames without any id, 15 bytes of data: these are
+ * recognized eight bytes at a time and unpacked without a loop over bytes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +21,9 @@
 
 #include "decode/lib/packet/cs_frame.h"
 
-/* The lowest bits of the bytes 0, 2, .. of eight. */
+/* The lowest bits of the even bytes of eight. */
 #define ID_BITS UINT64_C(0x0001000100010001)
-#define FSYNC_TWICE UINT64_C(0x7fffffff7fffffff)
+#define FSYNC_TWICE UINT64_C(0x7fffffff7fffffff)	/* of a barrier */
 #define BYTES_MAX 15	/* of data in one frame */
 
 static inline void put_half(uint8_t *p, uint64_t v)
@@ -29,7 +34,7 @@ static inline void put_half(uint8_t *p, uint64_t v)
 	memcpy(p, &v, sizeof(v));
 }
 
-/* Four bits to the lowest ones of the bytes 0, 2, 4 and 6. */
+/* Four bits of byte 15 as the lowest bits of bytes 0, 2, 4 and 6. */
 #define SPREAD(bits)                                                     \
 	((bits & UINT64_C(1)) | (bits & UINT64_C(2)) << 15 |             \
 	 (bits & UINT64_C(4)) << 30 | (bits & UINT64_C(8)) << 45)
@@ -47,8 +52,8 @@ bool etmframe_is_barrier(const uint8_t *data)
 }
 
 /*
- * One frame with ids in it: out has the id of each data byte and the byte
- * itself, in turn; now changes. Returns the number of data bytes.
+ * Unpacks a frame of any kind: ids[i] is the trace id of data byte bytes[i]. *now is
+ * the current id, before and after. Returns the number of data bytes.
  */
 static unsigned unpack(const uint8_t *f, uint8_t *now, uint8_t *ids,
 		       uint8_t *bytes)
@@ -80,7 +85,7 @@ static void count_bytes(struct etmframe_ids *ids, unsigned id, uint64_t n)
 		ids->n_nobody += n;
 }
 
-/* Frames in turn, from p on, that have no id in them. */
+/* How many frames from p on have no id in them. */
 static size_t count_plain(const uint8_t *p, size_t n_frames)
 {
 	size_t n = 0;
@@ -127,7 +132,7 @@ uint64_t etmframe_nobody(const uint8_t *data, size_t len)
 	data += plain * ETMFRAME_SIZE;
 	while (!(data[i] & 1))
 		i += 2;
-	/* the byte behind the id may be of what was before it */
+	/* the odd byte after the first id may still belong to what precedes it */
 	return plain * BYTES_MAX + i +
 	       (i < ETMFRAME_SIZE - 2 && data[15] >> (i / 2) & 1);
 }
@@ -153,7 +158,7 @@ void etmframe_pick_fini(struct etmframe_pick *p)
 	p->n = p->cap = p->n_segs = p->cap_segs = 0;
 }
 
-/* Room for so many frames, and what is written behind the last byte. */
+/* Room for n_frames more, and for the byte that put_half() writes past the last. */
 static int reserve(struct etmframe_pick *p, size_t n_frames)
 {
 	size_t want = p->n + n_frames * BYTES_MAX + ETMFRAME_SIZE;
@@ -171,6 +176,7 @@ static int reserve(struct etmframe_pick *p, size_t n_frames)
 	return 0;
 }
 
+/* A segment that begins at the next byte, which comes from the current frame. */
 static int add_seg(struct etmframe_pick *p)
 {
 	size_t want = p->cap_segs ? 2 * p->cap_segs : 16;
@@ -189,7 +195,7 @@ static int add_seg(struct etmframe_pick *p)
 	return 0;
 }
 
-/* Does a whole frame at the end go on from the last segment? */
+/* Does a frame of 15 bytes continue the last segment? */
 static bool goes_on(const struct etmframe_pick *p)
 {
 	const struct etmframe_seg *s;
@@ -200,6 +206,7 @@ static bool goes_on(const struct etmframe_pick *p)
 	return p->n - s->pos == (p->n_frames - s->frame) * BYTES_MAX;
 }
 
+/* n frames without ids: all bytes belong to the current id. */
 static int pick_plain(struct etmframe_pick *p, const uint8_t *data, size_t n)
 {
 	uint8_t *to;
@@ -224,6 +231,7 @@ static int pick_plain(struct etmframe_pick *p, const uint8_t *data, size_t n)
 	return 0;
 }
 
+/* A frame with ids in it is a segment of its own. */
 static int pick_mixed(struct etmframe_pick *p, const uint8_t *data)
 {
 	uint8_t of[ETMFRAME_SIZE], bytes[ETMFRAME_SIZE];
@@ -268,7 +276,8 @@ int64_t etmframe_pick_add(struct etmframe_pick *p, const uint8_t *data,
 	return (int64_t)(at * ETMFRAME_SIZE);
 }
 
-/* The segment that contains pos. */
+/* Moves the cursor to the segment that contains pos: a few steps ahead, which does for
+ * positions that grow, or by bisection. */
 static void move_cursor(struct etmframe_pick *p, size_t pos)
 {
 	size_t lo = 0, n = p->n_segs;

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* packets: see dump.h. Offsets are those of the AUX stream. */
+/*
+ * packets: prints the packets of an AUX stream (dump.h). Offsets are those in the
+ * stream.
+ *
+ * A packet that a piece of the stream cuts is kept in carry, and parsed there once the
+ * next piece has brought its rest; all other packets are parsed in place.
+ */
 #include <inttypes.h>
 #include <string.h>
 
@@ -27,6 +33,7 @@ static void start_line(struct packets *p, uint64_t offset)
 	p->out->p = s;
 }
 
+/* PAD packets in a row are one line, printed before the next packet at offset. */
 static void flush_pads(struct packets *p, uint64_t offset)
 {
 	if (!p->n_pads)
@@ -44,6 +51,7 @@ static bool is_ip_packet(const struct ptpkt *pkt)
 	return pkt->type >= PTPKT_TIP && pkt->type <= PTPKT_FUP;
 }
 
+/* last_ip is what IP compression refers to (SDM, "TIP packets"); PSB clears it. */
 static void print_packet(struct packets *p, const struct ptpkt *pkt)
 {
 	char text[128];
@@ -66,7 +74,7 @@ static void print_packet(struct packets *p, const struct ptpkt *pkt)
 	outbuf_put(p->out, "\n", 1);
 }
 
-static void say_skipped(struct packets *p)
+static void print_skipped(struct packets *p)
 {
 	if (!p->skipped)
 		return;
@@ -88,7 +96,7 @@ static void lose_sync(struct packets *p, const uint8_t *at)
 	p->block = 0;
 }
 
-/* To the next PSB; without one all but what could be the start of one. */
+/* Skips to the next PSB; without one, all bytes but those that could begin one. */
 static size_t skip_to_psb(struct packets *p, const uint8_t *data,
 			  const uint8_t *end)
 {
@@ -103,7 +111,7 @@ static size_t skip_to_psb(struct packets *p, const uint8_t *data,
 	p->offset += n;
 	if (!psb)
 		return n;
-	say_skipped(p);
+	print_skipped(p);
 	p->synced = true;
 	return n;
 }
@@ -142,7 +150,8 @@ static size_t scan(struct packets *p, const uint8_t *data, size_t len,
 	return at;
 }
 
-/* Completes what the last piece left; returns how much of data that took. */
+/* Completes the packet that the last piece cut. Returns how many bytes of data that
+ * consumed. */
 static size_t scan_carry(struct packets *p, const uint8_t *data, size_t len)
 {
 	size_t old = p->n_carry, at;
@@ -156,19 +165,19 @@ static size_t scan_carry(struct packets *p, const uint8_t *data, size_t len)
 		p->n_carry = 0;
 		return at - old;
 	}
-	/* Still incomplete: then all of data is in here. */
+	/* Still incomplete: data was shorter than a packet and is all in carry. */
 	p->n_carry = old + add - at;
 	memmove(p->carry, p->carry + at, p->n_carry);
 	return add;
 }
 
 void packets_hex(struct packets *p, const uint8_t *data, size_t len,
-		 uint64_t place)
+		 uint64_t offset)
 {
 	for (size_t at = 0; at < len && !packets_full(p); at += PACKET_HEX) {
 		size_t n = len - at < PACKET_HEX ? len - at : PACKET_HEX;
 
-		start_line(p, place + at);
+		start_line(p, offset + at);
 		for (size_t i = 0; i < n; i++)
 			outbuf_printf(p->out, "%s%02x", i ? " " : "",
 				      data[at + i]);
@@ -187,7 +196,7 @@ void packets_feed(struct packets *p, const uint8_t *data, size_t len,
 {
 	size_t at = 0;
 
-	if (!len)	/* of a damaged frame there may be nothing */
+	if (!len)	/* a damaged frame can be empty */
 		return;
 	if (p->offset + p->n_carry != offset)
 		packets_restart(p, offset);
@@ -217,7 +226,7 @@ void packets_finish(struct packets *p)
 	if (!p->synced) {
 		p->skipped += p->n_carry;
 		p->offset += p->n_carry;
-		say_skipped(p);
+		print_skipped(p);
 	} else if (p->n_carry) {
 		start_line(p, p->offset);
 		outbuf_printf(p->out, "cut: %zu bytes of a packet\n",
