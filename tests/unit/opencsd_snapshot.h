@@ -8,6 +8,7 @@
 
 #include "decode/lib/packet/cs_frame.h"
 #include "tests/unit/opencsd_fixture.h"
+#include "tests/unit/tap.h"
 
 #define N_SOURCES 16
 
@@ -45,6 +46,21 @@ static uint8_t *load_file(const char *dir, const char *name, size_t *n)
 		abort();
 	fclose(f);
 	return b;
+}
+
+/* cases.tsv of the corpus; NULL, and the test skipped: it is not here. */
+static char *load_cases(const char **corpus)
+{
+	char *cases;
+	size_t n;
+
+	*corpus = getenv("AUXKIT_CORPUS");
+	if (!*corpus)
+		*corpus = "../shared/corpus";
+	cases = (char *)load_file(*corpus, "cases.tsv", &n);
+	if (!cases)
+		skip("corpus: not here (set AUXKIT_CORPUS)");
+	return cases;
 }
 
 /*

@@ -6,14 +6,6 @@
  */
 #include "tests/unit/test_etm.h"
 
-static void begin_flow(struct packets *p)
-{
-	v4_sync(p, false);
-	PUT(p, 0x04);
-	v4_context(p, 0, 7);
-	v4_address(p, 0x1000);
-}
-
 static void flow(unsigned arch)
 {
 	struct packets p = { .n = 0 };
@@ -134,23 +126,7 @@ static void gaps(void)
 {
 	struct packets p = { .n = 0 };
 
-	begin_flow(&p);
-	v4_atoms(&p, "E");
-	v4_address(&p, 0x5000);	/* no code */
-	v4_atoms(&p, "EE");
-	v4_address(&p, 0x1004);
-	v4_atoms(&p, "E");
-	PUT(&p, 0x00, 0x05);	/* overflow */
-	begin_flow(&p);
-	v4_atoms(&p, "E");
-	PUT(&p, 0x84);		/* reserved */
-	v4_atoms(&p, "E");
-	begin_flow(&p);
-	v4_atoms(&p, "E");
-	PUT(&p, 0x30);		/* mispredict: nothing is speculated */
-	v4_atoms(&p, "E");
-	begin_flow(&p);
-	v4_atoms(&p, "N");
+	put_losses(&p);
 	PUT(&p, 0x00, 0x03);	/* discard */
 	begin_flow(&p);
 	v4_exception(&p, 14, 1, 0x2000); /* where there is no code */
@@ -161,7 +137,7 @@ static void gaps(void)
 	      "on:1000 el4/7/0 1000-1004/2:taken gap3:1004 "
 	      "on:1000 el4/7/0 1000-1004/2:not off on:1000 el4/7/0 "
 	      "1000-1038/15:jump gap2:103c async1:2000>0 gap1:0 ",
-	      "each loss is told once, flow resumes");
+	      "each loss is emitted once, flow resumes");
 	p.n = 0;
 	PUT(&p, 0xf7, 0x12, 0x34, 0, 0, 0);
 	gives((struct registers){ AUX_ETM_V4, CID, false }, &p, "gap5:0 ",

@@ -7,32 +7,8 @@
 #ifndef TESTS_UNIT_TEST_PLUGIN_ETM_H
 #define TESTS_UNIT_TEST_PLUGIN_ETM_H
 
-#include "tests/unit/opencsd_fixture.h"
+#include "tests/unit/etm_flow.h"
 #include "tests/unit/tap.h"
-
-#define CID 0x40u
-#define CCI 0x10u
-#define TS 0x800u
-#define RS 0x1000u
-
-/* table */
-static const uint32_t etm_code[] = {
-	0xd503201f,		/* 1000 nop */
-	0xb5ffffe0,		/* 1004 cbnz x0, 1000 */
-	0x94000006,		/* 1008 bl 1020 */
-	0xd4000001,		/* 100c svc #0 */
-	0xd61f0020,		/* 1010 br x1 */
-	0xd503201f,		/* 1014 nop */
-	0xd503201f,		/* 1018 nop */
-	0x14000000,		/* 101c b 101c */
-	0xd65f03c0,		/* 1020 ret */
-	0xd63f0020,		/* 1024 blr x1 */
-	0xd69f03e0,		/* 1028 eret */
-	0xd503201f,		/* 102c nop */
-	0xd5033fdf,		/* 1030 isb */
-	0xd503205f,		/* 1034 wfe */
-	0x14000000,		/* 1038 b 1038 */
-};
 
 struct registers {
 	unsigned arch;

@@ -172,16 +172,11 @@ int main(void)
 		{ "ete_ip", false }, { "ete_spec_1", false },
 		{ "q_elem", false }, { "tme_simple", false },
 	};
-	const char *corpus = getenv("AUXKIT_CORPUS");
-	char *cases;
-	size_t n;
+	const char *corpus;
+	char *cases = load_cases(&corpus);
 
-	corpus = corpus ? corpus : "../shared/corpus";
-	cases = (char *)load_file(corpus, "cases.tsv", &n);
-	if (!cases) {
-		skip("corpus: not here (set AUXKIT_CORPUS)");
+	if (!cases)
 		return plan_done();
-	}
 	fib(corpus, cases);
 	for (size_t i = 0; has_reference() && i < sizeof(all) / sizeof(all[0]); i++)
 		snapshot(corpus, all[i].name, all[i].whole);

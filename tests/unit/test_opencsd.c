@@ -4,24 +4,8 @@
 /*
  * The OpenCSD decoder against packets made by hand: ETMv4 and ETE.
  */
-#include "tests/unit/opencsd_fixture.h"
+#include "tests/unit/etm_flow.h"
 #include "tests/unit/tap.h"
-
-/* table */
-static const uint32_t a64[] = {
-	0xd503201f,		/* 1000 nop */
-	0xb5ffffe0,		/* 1004 cbnz x0, 1000 */
-	0x94000006,		/* 1008 bl 1020 */
-	0xd4000001,		/* 100c svc #0 */
-	0xd61f0020,		/* 1010 br x1 */
-	0xd503201f,		/* 1014 nop */
-	0xd503201f,		/* 1018 nop */
-	0x14000000,		/* 101c b 101c */
-	0xd65f03c0,		/* 1020 ret */
-	0xd63f0020,		/* 1024 blr x1 */
-	0xd69f03e0,		/* 1028 eret */
-	0xd503201f,		/* 102c nop */
-};
 
 static void begin_v4(struct fixture *f, unsigned arch, uint32_t configr)
 {
@@ -36,20 +20,7 @@ static void begin_v4(struct fixture *f, unsigned arch, uint32_t configr)
 		f->config.etm.trcdevarch = 0x47705a13;
 	}
 	start_decoder(f);
-	add_area(f, 0x1000, a64, sizeof(a64));
-}
-
-#define CID 0x40
-#define TS 0x800
-#define CCI 0x10
-#define RS 0x1000
-
-static void begin_flow(struct packets *p)
-{
-	v4_sync(p, false);
-	PUT(p, 0x04);
-	v4_context(p, 0, 7);
-	v4_address(p, 0x1000);
+	add_area(f, 0x1000, etm_code, ETM_CODE_BASE);
 }
 
 static void flow(unsigned arch)
@@ -150,30 +121,14 @@ static void gaps(void)
 	struct packets p = { .n = 0 };
 
 	begin_v4(&f, AUX_ETM_V4, CID | TS);
-	begin_flow(&p);
-	v4_atoms(&p, "E");
-	v4_address(&p, 0x5000);	/* no code */
-	v4_atoms(&p, "EE");
-	v4_address(&p, 0x1004);
-	v4_atoms(&p, "E");
-	PUT(&p, 0x00, 0x05);	/* overflow */
-	begin_flow(&p);
-	v4_atoms(&p, "E");
-	PUT(&p, 0x84);		/* reserved */
-	v4_atoms(&p, "E");
-	begin_flow(&p);
-	v4_atoms(&p, "E");
-	PUT(&p, 0x30);		/* mispredict: nothing is speculated */
-	v4_atoms(&p, "E");
-	begin_flow(&p);
-	v4_atoms(&p, "N");
+	put_losses(&p);
 	ok(run(&f, p.b, p.n, 64), "ends");
 	is_str(text(&f),
 	       "on:1000 el4/7/0 1000-1004/2:taken gap2:5000 1004-1004/1:taken "
 	       "gap1:1000 on:1000 el4/7/0 1000-1004/2:taken gap3:1004 "
 	       "on:1000 el4/7/0 1000-1004/2:taken gap3:1004 "
 	       "on:1000 el4/7/0 1000-1004/2:not ",
-	       "each loss is told once, flow resumes");
+	       "each loss is emitted once, flow resumes");
 	f.ops->close(f.dec);
 }
 
@@ -336,7 +291,7 @@ static void odd(void)
 		}
 		f.config.etm.trace_id = (uint32_t)(seed >> 24) & 0xff;
 		start_decoder(&f);
-		add_area(&f, 0x1000, a64, sizeof(a64));
+		add_area(&f, 0x1000, etm_code, ETM_CODE_BASE);
 		fine &= run(&f, p.b, p.n, 16);
 		f.ops->close(f.dec);
 	}

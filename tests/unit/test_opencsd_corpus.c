@@ -220,16 +220,11 @@ int main(void)
 		"ete_ip", "ete_spec_1", "src_addr", "tme_simple",
 		"trace_file_vmid", "event_test",
 	};
-	const char *corpus = getenv("AUXKIT_CORPUS");
-	char *cases;
-	size_t n;
+	const char *corpus;
+	char *cases = load_cases(&corpus);
 
-	corpus = corpus ? corpus : "../shared/corpus";
-	cases = (char *)load_file(corpus, "cases.tsv", &n);
-	if (!cases) {
-		skip("corpus: not here (set AUXKIT_CORPUS)");
+	if (!cases)
 		return plan_done();
-	}
 	fib(corpus, cases);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		snapshot(corpus, names[i], NULL);
