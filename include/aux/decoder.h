@@ -18,6 +18,7 @@
 #ifndef AUX_DECODER_H
 #define AUX_DECODER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -149,6 +150,30 @@ struct aux_decoder_host {
 	 */
 	uint64_t time_step;
 };
+
+/*
+ * For decoders that queue their events: copies up to n events of queue to out, but nothing
+ * after a TIME at which decode has to return (horizon_tsc); then *stop is set. *last_tsc is
+ * that of the last TIME delivered, ever. Returns how many were copied.
+ */
+static inline size_t aux_decoder_deliver(const struct aux_decoder_host *host,
+					 const struct aux_flow *queue, size_t n,
+					 struct aux_flow *out,
+					 uint64_t *last_tsc, bool *stop)
+{
+	size_t i = 0;
+
+	while (i < n && !*stop) {
+		out[i] = queue[i];
+		if (out[i].kind == AUX_FLOW_TIME) {
+			*stop = out[i].time.tsc >= host->horizon_tsc ||
+				out[i].time.tsc < *last_tsc;
+			*last_tsc = out[i].time.tsc;
+		}
+		i++;
+	}
+	return i;
+}
 
 /* Intel PT: how the trace was recorded. All zero: nothing is known. */
 struct aux_pt_config {

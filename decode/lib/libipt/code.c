@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * libipt: the code that it decodes: images, one for each generation of the host,
- * and what the last instruction of a block does, which libipt does not tell.
+ * The code that libipt decodes: an image for each generation of the host; and what the last
+ * instruction of a block does. libipt gives its class, but neither its size nor its target
+ * nor whether a jump is indirect, so its bytes are looked at again.
  *
  * Instruction formats: Intel SDM volume 2, appendix A (opcode map).
  */
@@ -11,7 +12,7 @@
 
 /* ---- code bytes ---- */
 
-/* libipt asks here for what is in no section yet. */
+/* libipt's callback for code that is in no section of its image: that of the host. */
 static int read_memory(uint8_t *buf, size_t size, const struct pt_asid *asid,
 		       uint64_t ip, void *priv)
 {
@@ -22,58 +23,57 @@ static int read_memory(uint8_t *buf, size_t size, const struct pt_asid *asid,
 	(void)asid;
 	if (d->host->code(d->host->priv, ip, &c) < 0 || ip < c.start ||
 	    ip >= c.end) {
-		d->missed = true;
-		d->miss_ip = ip;
+		d->code.missed = true;
+		d->code.miss_ip = ip;
 		return -pte_nomap;
 	}
 	left = c.end - ip;
 	if (size > left)
 		size = left;
 	memcpy(buf, c.bytes + (ip - c.start), size);
-	if (c.path && d->n_wanted < N_WANTED)
-		d->wanted[d->n_wanted++] = c;
+	if (c.path && d->code.n_wanted < N_WANTED)
+		d->code.wanted[d->code.n_wanted++] = c;
 	return (int)size;
 }
 
-/* Maps what was read by callback, so that libipt can cache its blocks. */
-void libipt_map_wanted(struct libipt *d)
+void libipt_map_files(struct libipt *d)
 {
-	for (unsigned i = 0; i < d->n_wanted; i++) {
-		const struct aux_code *c = &d->wanted[i];
-		int isid = pt_iscache_add_file(d->iscache, c->path,
+	for (unsigned i = 0; i < d->code.n_wanted; i++) {
+		const struct aux_code *c = &d->code.wanted[i];
+		int isid = pt_iscache_add_file(d->code.iscache, c->path,
 					       c->path_offset,
 					       c->end - c->start, c->start);
 
 		if (isid > 0)
-			pt_image_add_cached(d->image->image, d->iscache, isid,
+			pt_image_add_cached(d->code.image->image, d->code.iscache, isid,
 					    NULL);
 	}
-	d->n_wanted = 0;
+	d->code.n_wanted = 0;
 }
 
+/* A free slot, or that of the image used longest ago. */
 static struct image_slot *oldest_image(struct libipt *d)
 {
-	struct image_slot *old = &d->images[0];
+	struct image_slot *old = &d->code.images[0];
 
 	for (unsigned i = 1; i < N_IMAGES && old->image; i++) {
-		if (!d->images[i].image || d->images[i].used < old->used)
-			old = &d->images[i];
+		if (!d->code.images[i].image || d->code.images[i].used < old->used)
+			old = &d->code.images[i];
 	}
 	return old;
 }
 
-/* The image of the host's generation; libipt hears of it only on a change. */
 int libipt_use_image(struct libipt *d)
 {
 	uint64_t generation = d->host->generation;
 	struct image_slot *slot = NULL;
 
-	if (d->image && d->image->generation == generation)
+	if (d->code.image && d->code.image->generation == generation)
 		return 0;
 	for (unsigned i = 0; i < N_IMAGES && !slot; i++) {
-		if (d->images[i].image &&
-		    d->images[i].generation == generation)
-			slot = &d->images[i];
+		if (d->code.images[i].image &&
+		    d->code.images[i].generation == generation)
+			slot = &d->code.images[i];
 	}
 	if (!slot) {
 		struct pt_image *image = pt_image_alloc(NULL);
@@ -86,15 +86,16 @@ int libipt_use_image(struct libipt *d)
 		pt_image_free(slot->image);
 		slot->image = image;
 		slot->generation = generation;
-		slot->serial = ++d->image_serial;
+		slot->serial = ++d->code.serial;
 	}
-	slot->used = ++d->image_clock;
-	d->image = slot;
-	return pt_blk_set_image(d->blk, slot->image);
+	slot->used = ++d->code.clock;
+	d->code.image = slot;
+	return pt_blk_set_image(d->in.blk, slot->image);
 }
 
 /* ---- the last instruction of a block ---- */
 
+/* Bytes of ModRM, SIB and displacement; 0: there are none. */
 static unsigned modrm_size(const uint8_t *p, size_t n, bool addr16)
 {
 	unsigned mod, rm, size = 1;
@@ -132,7 +133,8 @@ static int64_t get_disp(const uint8_t *p, unsigned size)
 	return d32;
 }
 
-/* Opcodes behind 0F. Sets kind; returns bytes of displacement. */
+/* Opcodes after 0F. wide: bytes of a wide displacement. Adds to len and sets kind; returns
+ * bytes of displacement. */
 static unsigned classify_0f(const uint8_t *p, size_t n, unsigned wide,
 			    unsigned *len, uint8_t *kind)
 {
@@ -154,7 +156,7 @@ static unsigned classify_0f(const uint8_t *p, size_t n, unsigned wide,
 	return 0;
 }
 
-/* One-byte opcodes. Sets kind and adds to len; returns displacement bytes. */
+/* One-byte opcodes. The same. */
 static unsigned classify_1(uint8_t op, const uint8_t *p, size_t n,
 			   unsigned wide, bool addr16, unsigned *len,
 			   uint8_t *kind)
@@ -213,7 +215,7 @@ static unsigned classify_1(uint8_t op, const uint8_t *p, size_t n,
 	}
 }
 
-/* Branches alone are told apart; size stays 0 for all else. */
+/* Sets *end if the bytes are a branch; else it is AUX_END_FALL with size 0. */
 static void classify(const uint8_t *p, size_t n, uint64_t ip,
 		     enum pt_exec_mode mode, struct insn_end *end)
 {
@@ -254,8 +256,8 @@ static void classify(const uint8_t *p, size_t n, uint64_t ip,
 		end->target &= opsize ? 0xffff : 0xffffffff;
 }
 
-/* What libipt calls a branch is one, though its bytes say nothing to us. */
-static void trust_class(struct insn_end *end, enum pt_insn_class iclass)
+/* What libipt classes as a branch is one, even if its bytes are not there or not known. */
+static void adopt_class(struct insn_end *end, enum pt_insn_class iclass)
 {
 	static const uint8_t kinds[] = {
 		[ptic_call] = AUX_END_IND_CALL, [ptic_return] = AUX_END_RET,
@@ -276,7 +278,7 @@ void libipt_fill_end(struct libipt *d, const struct pt_block *b,
 	uint64_t left;
 
 	*s = (struct end_slot){ .ip = b->end_ip, .mode = (uint8_t)b->mode,
-				.image = b->truncated ? 0 : d->image->serial };
+				.image = b->truncated ? 0 : d->code.image->serial };
 	if (b->truncated) {
 		classify(b->raw, b->size <= sizeof(b->raw) ? b->size : 0,
 			 b->end_ip, b->mode, &s->end);
@@ -285,5 +287,5 @@ void libipt_fill_end(struct libipt *d, const struct pt_block *b,
 		classify(c.bytes + (b->end_ip - c.start), left < 15 ? left : 15,
 			 b->end_ip, b->mode, &s->end);
 	}
-	trust_class(&s->end, b->iclass);
+	adopt_class(&s->end, b->iclass);
 }

@@ -1,24 +1,32 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * libipt: Intel PT through libipt's block decoder, the reference.
+ * Intel PT through libipt's block decoder: the interface. It is the reference that
+ * decode/lib/pt is compared with, and decodes what that one leaves.
  *
- * libipt reads ahead, so what it says comes through a queue: a RANGE waits there
- * until the next ip tells how its conditional branch went, and what needed no
- * trace waits until the trace bears it out, so that a walk that goes wrong is
- * never shown. Nothing is asked of libipt while a TIME that reaches the host's
- * horizon is queued. After an error decoding goes on at a later PSB, always: each
- * try starts behind the one before.
+ * libipt reads ahead, so its blocks and events go through a queue. A RANGE waits there until
+ * the next ip says how its conditional branch went; what needed no packet waits until
+ * a packet confirms it, so that a walk that goes wrong is never shown. While a TIME at
+ * the host's horizon is queued, libipt is not asked for more, as it would ask for code.
+ * After an error decoding goes on at a later PSB, always: each try starts after the one
+ * before, so that decoding ends.
  *
- * Blocks end at each branch (end_on_call, end_on_jump), so they are contiguous.
+ * The end of a chunk that another one continues: libipt cannot be asked to walk to an
+ * address. So two packets are appended to a copy of the chunk, a FUP with end_ip and a
+ * TIP.PGD, which say that tracing ended there asynchronously: libipt walks to that
+ * address, and its event is dropped (is_end_packet in run.c).
+ *
+ * Blocks end at each branch (end_on_call, end_on_jump), so that each is contiguous.
  * Specification: Intel SDM volume 3, chapter "Intel Processor Trace"; libipt 2.0.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "decode/lib/libipt/impl.h"
+#include "decode/lib/libipt/libipt.h"
 
 /* ---- the interface ---- */
 
+/* For errata. An unknown CPU has none. */
 static void set_cpu(struct pt_config *c, const struct aux_pt_config *pt)
 {
 	if (!pt->cpu_intel || !pt->cpu_family)
@@ -67,12 +75,12 @@ static void close_libipt(void *dec)
 
 	if (!d)
 		return;
-	pt_blk_free_decoder(d->blk);
+	pt_blk_free_decoder(d->in.blk);
 	for (unsigned i = 0; i < N_IMAGES; i++)
-		pt_image_free(d->images[i].image);
-	pt_iscache_free(d->iscache);
-	free(d->queue);
-	free(d->tailed);
+		pt_image_free(d->code.images[i].image);
+	pt_iscache_free(d->code.iscache);
+	free(d->out.queue);
+	free(d->in.tailed);
 	free(d);
 }
 
@@ -88,32 +96,32 @@ static int open_libipt(void **dec, const struct aux_decoder_config *config,
 		return -AUX_E_NOMEM;
 	d->config = config;
 	d->host = host;
-	d->iscache = pt_iscache_alloc(NULL);
-	d->queue = malloc(N_QUEUE * sizeof(*d->queue));
-	d->cap = N_QUEUE;
-	if (!d->iscache || !d->queue) {
+	d->code.iscache = pt_iscache_alloc(NULL);
+	d->out.queue = malloc(N_QUEUE * sizeof(*d->out.queue));
+	d->out.cap = N_QUEUE;
+	if (!d->code.iscache || !d->out.queue) {
 		close_libipt(d);
 		return -AUX_E_NOMEM;
 	}
-	pt_iscache_set_limit(d->iscache, ISCACHE_LIMIT);
+	pt_iscache_set_limit(d->code.iscache, ISCACHE_LIMIT);
 	*dec = d;
 	return 0;
 }
 
-/* The chunk, and behind it: "tracing ended asynchronously at end_ip". */
-static int add_tail(struct libipt *d)
+/* Copies the chunk and appends "tracing ended asynchronously at end_ip". */
+static int append_end_packets(struct libipt *d)
 {
-	uint8_t *p = malloc(d->chunk->len + TAIL_SIZE);
+	uint8_t *p = malloc(d->chunk->len + END_PACKETS);
 
 	if (!p)
 		return -AUX_E_NOMEM;
-	d->tailed = p;
+	d->in.tailed = p;
 	memcpy(p, d->chunk->data, d->chunk->len);
 	p += d->chunk->len;
 	*p++ = 0xdd; /* FUP, full IP */
 	memcpy(p, &d->chunk->end_ip, 8);
 	p[8] = 0x01; /* TIP.PGD without an IP */
-	d->len += TAIL_SIZE;
+	d->in.len += END_PACKETS;
 	return 0;
 }
 
@@ -122,84 +130,76 @@ static int start_libipt(void *dec, const struct aux_chunk *chunk)
 	struct libipt *d = dec;
 	struct pt_config c;
 
-	pt_blk_free_decoder(d->blk);
-	free(d->tailed);
-	d->blk = NULL;
-	d->tailed = NULL;
-	d->image = NULL;
+	pt_blk_free_decoder(d->in.blk);
+	free(d->in.tailed);
+	d->in.blk = NULL;
+	d->in.tailed = NULL;
+	d->code.image = NULL;
 	d->chunk = chunk;
-	d->len = chunk->len;
-	d->sync = 0;
-	d->offset = chunk->stream_offset;
-	d->synced = d->nomem = d->need_on = d->at_horizon = false;
-	d->have_time = false;
-	d->last_ip = 0;
-	d->untraced = d->n_empty = 0;
-	d->head = d->tail = d->sure = 0;
-	d->open = NONE;
-	d->done = !chunk->len;
-	if (d->done)
+	d->in.len = chunk->len;
+	d->in.sync = 0;
+	d->out.offset = chunk->stream_offset;
+	d->synced = d->pending.trace_on = d->times.at_horizon = false;
+	d->times.have_time = false;
+	d->out.last_ip = 0;
+	d->loop.untraced = d->loop.n_empty = 0;
+	d->out.head = d->out.tail = d->out.committed = 0;
+	d->out.open = NONE;
+	d->end = chunk->len ? LIBIPT_RUNNING : LIBIPT_DONE;
+	if (d->end)
 		return 0;
-	if (chunk->flags & AUX_CHUNK_HAS_END_IP && add_tail(d) < 0)
+	if (chunk->flags & AUX_CHUNK_HAS_END_IP && append_end_packets(d) < 0)
 		return -AUX_E_NOMEM;
 	set_config(&c, d->config);
 	/* libipt only reads, though it takes pointers to non-const. */
-	c.begin = (uint8_t *)(uintptr_t)(d->tailed ? d->tailed : chunk->data);
-	c.end = c.begin + d->len;
-	d->blk = pt_blk_alloc_decoder(&c);
-	return d->blk ? 0 : -AUX_E_NOMEM;
+	c.begin = (uint8_t *)(uintptr_t)(d->in.tailed ? d->in.tailed : chunk->data);
+	c.end = c.begin + d->in.len;
+	d->in.blk = pt_blk_alloc_decoder(&c);
+	return d->in.blk ? 0 : -AUX_E_NOMEM;
 }
 
-/*
- * Gives what is sure. Stops behind a TIME that reaches the horizon, and tells so:
- * then what waits for its end will not learn it.
- */
+/* Delivers what is committed; see aux_decoder_deliver. Before the host looks at a TIME, and at
+ * the end, all is committed: what waits for its outcome will not learn it. */
 static size_t drain(struct libipt *d, struct aux_flow *out, size_t max,
 		    bool *stop)
 {
-	const struct aux_flow *q = d->queue + d->head;
-	size_t n = 0;
+	struct libipt_output *q = &d->out;
+	size_t n;
 
-	if (d->at_horizon || d->done)
-		libipt_confirm(d);
-	d->at_horizon = false;
+	if (d->times.at_horizon || d->end == LIBIPT_DONE)
+		libipt_commit(d);
+	d->times.at_horizon = false;
 	*stop = false;
-	if (max > d->sure - d->head)
-		max = d->sure - d->head;
-	while (n < max && !*stop) {
-		out[n] = q[n];
-		if (out[n].kind == AUX_FLOW_TIME) {
-			*stop = out[n].time.tsc >= d->host->horizon_tsc ||
-				out[n].time.tsc < d->given_tsc;
-			d->given_tsc = out[n].time.tsc;
-		}
-		n++;
-	}
-	d->head += (uint32_t)n;
+	if (max > q->committed - q->head)
+		max = q->committed - q->head;
+	n = aux_decoder_deliver(d->host, q->queue + q->head, max, out,
+				&d->times.delivered_tsc, stop);
+	q->head += (uint32_t)n;
 	return n;
 }
 
-/* Room for a step: what was given makes it, or more memory. */
+/* Room for a step: that of delivered events, or more memory. */
 static int make_room(struct libipt *d)
 {
+	struct libipt_output *out = &d->out;
 	struct aux_flow *q;
 
-	if (d->head) {
-		memmove(d->queue, d->queue + d->head,
-			(d->tail - d->head) * sizeof(*q));
-		d->tail -= d->head;
-		d->sure -= d->head;
-		if (d->open != NONE)
-			d->open -= d->head;
-		d->head = 0;
+	if (out->head) {
+		memmove(out->queue, out->queue + out->head,
+			(out->tail - out->head) * sizeof(*q));
+		out->tail -= out->head;
+		out->committed -= out->head;
+		if (out->open != NONE)
+			out->open -= out->head;
+		out->head = 0;
 	}
-	if (d->tail + N_STEP <= d->cap)
+	if (out->tail + N_STEP <= out->cap)
 		return 0;
-	q = realloc(d->queue, 2 * d->cap * sizeof(*q));
+	q = realloc(out->queue, 2 * out->cap * sizeof(*q));
 	if (!q)
 		return -AUX_E_NOMEM;
-	d->queue = q;
-	d->cap *= 2;
+	out->queue = q;
+	out->cap *= 2;
 	return 0;
 }
 
@@ -213,19 +213,14 @@ static int decode_libipt(void *dec, struct aux_flow *out, size_t max)
 		n += drain(d, out + n, max - n, &stop);
 		if (stop || n == max)
 			return (int)n;
-		if (d->done && d->head == d->tail)
+		if (d->end == LIBIPT_DONE && d->out.head == d->out.tail)
 			return (int)n;
-		if (d->nomem || make_room(d) < 0)
+		if (d->end == LIBIPT_NOMEM || make_room(d) < 0)
 			return -AUX_E_NOMEM;
-		while (!d->done && !d->nomem && !d->at_horizon && libipt_has_room(d))
+		while (!d->end && !d->times.at_horizon && libipt_has_room(d))
 			libipt_step(d);
 	}
 }
-
-#ifdef AUX_PLUGIN
-#define aux_decoder_libipt aux_decoder_plugin
-#endif
-extern const struct aux_decoder_ops aux_decoder_libipt;
 
 const struct aux_decoder_ops aux_decoder_libipt = {
 	.abi = AUX_DECODER_ABI,

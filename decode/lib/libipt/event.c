@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * libipt: its events, and time, as events of the flow. Each says what the trace
- * said before it; RANGEs that waited for that are confirmed by it (push).
+ * libipt's events and time as events of the flow. Each event confirms the RANGEs before it,
+ * as libipt reports one only when it has consumed its packets.
  */
 #include "decode/lib/libipt/impl.h"
 
-/* Estimated time may step back; TIME does so only at a new sync. */
+/* libipt's estimate may go back when a packet corrects it; a TIME does so only after a new
+ * sync. */
 void libipt_push_time(struct libipt *d, uint64_t tsc)
 {
 	struct aux_flow *f;
 
-	d->timed = true;
-	if (d->have_time && tsc <= d->tsc)
+	d->times.asked = true;
+	if (d->times.have_time && tsc <= d->times.tsc)
 		return;
-	d->have_time = true;
-	d->tsc = tsc;
+	d->times.have_time = true;
+	d->times.tsc = tsc;
 	f = libipt_push(d, AUX_FLOW_TIME, 0);
 	f->flags = AUX_FLOW_HAS_TSC;
 	f->time.tsc = tsc;
 	f->time.ns = aux_clock_ns(&d->config->clock, tsc);
-	if (tsc >= d->host->horizon_tsc || tsc < d->pushed_tsc)
-		d->at_horizon = true;
-	d->pushed_tsc = tsc;
+	if (tsc >= d->host->horizon_tsc || tsc < d->times.queued_tsc)
+		d->times.at_horizon = true;
+	d->times.queued_tsc = tsc;
 }
 
 void libipt_push_ip(struct libipt *d, enum aux_flow_kind kind, unsigned what,
@@ -53,8 +54,8 @@ static void push_context(struct libipt *d)
 {
 	struct aux_flow *f = libipt_push(d, AUX_FLOW_CONTEXT, 0);
 
-	f->context.cr3 = d->cr3;
-	f->context.vmcs = d->vmcs;
+	f->context.cr3 = d->context.cr3;
+	f->context.vmcs = d->context.vmcs;
 }
 
 static void push_power(struct libipt *d, enum aux_power_kind what, bool known,
@@ -67,6 +68,7 @@ static void push_power(struct libipt *d, enum aux_power_kind what, bool known,
 	f->payload.value = value;
 }
 
+/* A PSB+ repeats the state; that no transaction runs is not worth an event. */
 static void push_tsx(struct libipt *d, const struct pt_event *e)
 {
 	if (e->status_update && !e->variant.tsx.speculative)
@@ -77,6 +79,7 @@ static void push_tsx(struct libipt *d, const struct pt_event *e)
 		       !e->ip_suppressed, e->variant.tsx.ip);
 }
 
+/* The open branch led to from, which was interrupted. */
 static void push_async(struct libipt *d, uint64_t from, uint64_t to)
 {
 	struct aux_flow *f;
@@ -88,25 +91,25 @@ static void push_async(struct libipt *d, uint64_t from, uint64_t to)
 	f->async.to = to;
 }
 
-/* Events about control flow. False: it is another one. */
+/* Events of control flow. False: e is another one. */
 static bool push_flow_event(struct libipt *d, const struct pt_event *e)
 {
 	bool ip = !e->ip_suppressed;
 
 	switch (e->type) {
 	case ptev_enabled:
-		d->need_on = false;
+		d->pending.trace_on = false;
 		libipt_settle(d, false, 0);
 		libipt_push_ip(d, AUX_FLOW_TRACE_ON, 0, ip, e->variant.enabled.ip);
-		d->last_ip = e->variant.enabled.ip;
+		d->out.last_ip = e->variant.enabled.ip;
 		return true;
 	case ptev_disabled:
-		d->need_on = false;
+		d->pending.trace_on = false;
 		libipt_settle(d, ip, e->variant.disabled.ip);
 		libipt_push_ip(d, AUX_FLOW_TRACE_OFF, 0, ip, e->variant.disabled.ip);
 		return true;
 	case ptev_async_disabled:
-		d->need_on = false;
+		d->pending.trace_on = false;
 		push_async(d, e->variant.async_disabled.at, 0);
 		libipt_push_ip(d, AUX_FLOW_TRACE_OFF, 0, ip,
 			       e->variant.async_disabled.ip);
@@ -116,11 +119,11 @@ static bool push_flow_event(struct libipt *d, const struct pt_event *e)
 			   ip ? e->variant.async_branch.to : 0);
 		return true;
 	case ptev_overflow:
-		d->need_on = false;
+		d->pending.trace_on = false;
 		libipt_push_gap(d, AUX_GAP_OVERFLOW,
 				ip ? e->variant.overflow.ip : 0, 0);
 		if (!ip)
-			d->queue[d->tail - 1].flags = 0;
+			d->out.queue[d->out.tail - 1].flags = 0;
 		return true;
 	default:
 		return false;
@@ -137,12 +140,12 @@ void libipt_push_event(struct libipt *d, const struct pt_event *e)
 	switch (e->type) {
 	case ptev_paging:
 	case ptev_async_paging:
-		d->cr3 = e->variant.paging.cr3;
+		d->context.cr3 = e->variant.paging.cr3;
 		push_context(d);
 		break;
 	case ptev_vmcs:
 	case ptev_async_vmcs:
-		d->vmcs = e->variant.vmcs.base;
+		d->context.vmcs = e->variant.vmcs.base;
 		push_context(d);
 		break;
 	case ptev_tsx:
@@ -176,7 +179,7 @@ void libipt_push_event(struct libipt *d, const struct pt_event *e)
 	case ptev_cbr:
 		push_power(d, AUX_POWER_RATIO, false, 0, e->variant.cbr.ratio);
 		break;
-	default: /* tick, exec_mode, stop, mnt: nothing beyond their time */
+	default: /* tick, exec_mode, stop, mnt: only their time matters */
 		break;
 	}
 }

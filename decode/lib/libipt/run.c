@@ -1,44 +1,45 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * libipt: blocks as RANGEs, synchronization and errors.
+ * Blocks as RANGEs, synchronization and errors.
  *
- * A RANGE that took no packet waits until a packet was taken where it leads; what
- * ran into a contradiction is taken back, so the flow shows only what ran.
+ * A RANGE that consumed no packet waits until a packet was consumed where it leads; what
+ * runs into a contradiction is taken back, so the flow shows only what ran.
  */
 #include <string.h>
 
 #include "decode/lib/libipt/impl.h"
 
+/* Events carry the offset that libipt has read to, but not that of END_PACKETS. */
 static void update_offset(struct libipt *d)
 {
 	uint64_t pos;
 
-	if (pt_blk_get_offset(d->blk, &pos) < 0)
+	if (pt_blk_get_offset(d->in.blk, &pos) < 0)
 		return;
 	if (pos > d->chunk->len)
 		pos = d->chunk->len;
 	pos += d->chunk->stream_offset;
-	if (pos > d->offset)
-		d->offset = pos;
+	if (pos > d->out.offset)
+		d->out.offset = pos;
 }
 
-/* Takes back what no trace has confirmed: the last ip known is where it began. */
-static void take_back(struct libipt *d)
+/* Takes back what no packet confirmed. The last known ip is where that began. */
+static void retract(struct libipt *d)
 {
-	if (d->open == NONE && d->sure < d->tail) {
-		d->last_ip = d->queue[d->sure].range.first;
-		d->tail = d->sure;
+	if (d->out.open == NONE && d->out.committed < d->out.tail) {
+		d->out.last_ip = d->out.queue[d->out.committed].range.first;
+		d->out.tail = d->out.committed;
 	}
-	libipt_confirm(d);
+	libipt_commit(d);
 }
 
 static inline const struct insn_end *find_end(struct libipt *d,
 					      const struct pt_block *b)
 {
-	struct end_slot *s = &d->ends[(b->end_ip ^ b->end_ip >> 14) &
+	struct end_slot *s = &d->code.ends[(b->end_ip ^ b->end_ip >> 14) &
 				      (N_ENDS - 1)];
 
-	if (s->ip != b->end_ip || s->image != d->image->serial ||
+	if (s->ip != b->end_ip || s->image != d->code.image->serial ||
 	    s->mode != b->mode || b->truncated)
 		libipt_fill_end(d, b, s);
 	return &s->end;
@@ -53,10 +54,11 @@ static uint16_t mode_flags(const struct pt_block *b)
 	return mode | (b->speculative ? AUX_FLOW_IN_TX : 0);
 }
 
-/* A range that was cut for libipt's own reasons is made whole again. */
-static struct aux_flow *last_fall(struct libipt *d, const struct pt_block *b)
+/* The last RANGE, if b only continues it: libipt ends blocks for reasons of its own, such as
+ * the end of a section. */
+static struct aux_flow *range_to_extend(struct libipt *d, const struct pt_block *b)
 {
-	struct aux_flow *f = &d->queue[d->tail - 1];
+	struct aux_flow *f = &d->out.queue[d->out.tail - 1];
 
 	if (f->what != AUX_END_FALL || f->n > UINT32_MAX - UINT16_MAX ||
 	    b->ip - f->range.last - 1 >= pt_max_insn_size ||
@@ -70,14 +72,14 @@ static inline void push_range(struct libipt *d, const struct pt_block *b)
 	const struct insn_end *end = find_end(d, b);
 	struct aux_flow *f = NULL;
 
-	if (d->sure < d->tail) {
+	if (d->out.committed < d->out.tail) {
 		libipt_settle(d, true, b->ip);
-		if (d->sure < d->tail)
-			f = last_fall(d, b);
+		if (d->out.committed < d->out.tail)
+			f = range_to_extend(d, b);
 	}
 	if (!f) {
-		f = &d->queue[d->tail++];
-		f->offset = d->offset;
+		f = &d->out.queue[d->out.tail++];
+		f->offset = d->out.offset;
 		f->kind = AUX_FLOW_RANGE;
 		f->n = 0;
 		f->range.first = b->ip;
@@ -87,18 +89,18 @@ static inline void push_range(struct libipt *d, const struct pt_block *b)
 	f->n += b->ninsn;
 	f->range.last = b->end_ip;
 	if (end->kind == AUX_END_COND) {
-		d->sure = d->open = d->tail - 1;
-		d->open_next = end->next;
-		d->open_target = end->target;
-		d->untraced = 0;
+		d->out.committed = d->out.open = d->out.tail - 1;
+		d->out.open_next = end->next;
+		d->out.open_target = end->target;
+		d->loop.untraced = 0;
 	} else if (end->kind == AUX_END_JUMP || end->kind == AUX_END_CALL ||
 		   end->kind == AUX_END_FALL) {
-		d->untraced++;
+		d->loop.untraced++;
 	} else {
-		d->sure = d->tail;
-		d->untraced = 0;
+		d->out.committed = d->out.tail;
+		d->loop.untraced = 0;
 	}
-	d->last_ip = b->end_ip;
+	d->out.last_ip = b->end_ip;
 }
 
 /* ---- errors and synchronization ---- */
@@ -124,40 +126,44 @@ static enum aux_gap_cause cause_of(int err)
 	}
 }
 
-/* The block's end was confirmed by trace, or never needed it. */
+/* Did the block that libipt returned with this status run? Its end was confirmed by a packet,
+ * or what is wrong comes after it. */
 static bool is_certain(int status)
 {
 	return status >= 0 || status == -pte_nomap || status == -pte_bad_opc ||
 	       status == -pte_bad_packet;
 }
 
+/* An error of libipt: a GAP, and the next PSB is looked for. */
 static void fail(struct libipt *d, int err)
 {
 	uint64_t ip;
 
 	d->synced = false;
-	d->has_late = false;
-	d->untraced = 0;
+	d->pending.has_late = false;
+	d->loop.untraced = 0;
 	update_offset(d);
 	if (is_certain(err))
-		libipt_confirm(d);
+		libipt_commit(d);
 	else
-		take_back(d);
-	ip = err == -pte_nomap && d->missed ? d->miss_ip : d->last_ip;
+		retract(d);
+	ip = err == -pte_nomap && d->code.missed ? d->code.miss_ip : d->out.last_ip;
 	if (err == -pte_nomem) {
-		d->nomem = true;
+		d->end = LIBIPT_NOMEM;
 	} else if (err == -pte_eos) {
-		d->done = true;
-	} else if (d->tailed && d->offset >= d->chunk->stream_offset +
+		d->end = LIBIPT_DONE;
+	} else if (d->in.tailed && d->out.offset >= d->chunk->stream_offset +
 						    d->chunk->len) {
-		/* The end was not reached: only the walk's last bit is gone. */
+		/* At the very end: only the walk to end_ip is lost. */
 		libipt_push_gap(d, AUX_GAP_DESYNC, ip, (uint64_t)-err);
-		d->done = true;
+		d->end = LIBIPT_DONE;
 	} else {
 		libipt_push_gap(d, cause_of(err), ip, (uint64_t)-err);
 	}
 }
 
+/* libipt itself would go on searching where it failed; this finds a PSB that a wrong packet
+ * ran into, too. */
 static const uint8_t *find_psb(const uint8_t *p, const uint8_t *end)
 {
 	static const uint8_t half[8] = { 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82 };
@@ -174,57 +180,58 @@ static const uint8_t *find_psb(const uint8_t *p, const uint8_t *end)
 
 static void synchronize(struct libipt *d)
 {
-	const uint8_t *data = d->tailed ? d->tailed : d->chunk->data;
+	const uint8_t *data = d->in.tailed ? d->in.tailed : d->chunk->data;
 	const uint8_t *psb;
 	uint64_t pos;
 
-	/* A packet that was wrong may have run into a PSB. */
-	if (pt_blk_get_offset(d->blk, &pos) == 0 &&
-	    pos > d->sync + PSB_SIZE - 1)
-		d->sync = pos - (PSB_SIZE - 1);
-	psb = d->sync < d->chunk->len ?
-		      find_psb(data + d->sync, data + d->chunk->len) : NULL;
+	/* a packet that was wrong may have run into a PSB */
+	if (pt_blk_get_offset(d->in.blk, &pos) == 0 &&
+	    pos > d->in.sync + PSB_SIZE - 1)
+		d->in.sync = pos - (PSB_SIZE - 1);
+	psb = d->in.sync < d->chunk->len ?
+		      find_psb(data + d->in.sync, data + d->chunk->len) : NULL;
 	if (!psb) {
-		d->done = true;
+		d->end = LIBIPT_DONE;
 		return;
 	}
 	pos = (uint64_t)(psb - data);
-	d->sync = pos + PSB_SIZE;
-	if (d->offset < d->chunk->stream_offset + pos)
-		d->offset = d->chunk->stream_offset + pos;
-	d->have_time = false;
-	d->timed = false;
-	d->cr3 = 0;
-	d->vmcs = 0;
-	d->status = pt_blk_sync_set(d->blk, pos);
-	if (d->status < 0) {
-		fail(d, d->status);
+	d->in.sync = pos + PSB_SIZE;
+	if (d->out.offset < d->chunk->stream_offset + pos)
+		d->out.offset = d->chunk->stream_offset + pos;
+	d->times.have_time = false;
+	d->times.asked = false;
+	d->context.cr3 = 0;
+	d->context.vmcs = 0;
+	d->in.status = pt_blk_sync_set(d->in.blk, pos);
+	if (d->in.status < 0) {
+		fail(d, d->in.status);
 		return;
 	}
 	d->synced = true;
-	d->need_on = !(d->status & pts_ip_suppressed);
+	d->pending.trace_on = !(d->in.status & pts_ip_suppressed);
 }
 
-/* True: the event is of the packets that were added behind the chunk. */
-static bool is_tail(struct libipt *d, const struct pt_event *e)
+/* Is the event that of END_PACKETS? */
+static bool is_end_packet(struct libipt *d, const struct pt_event *e)
 {
 	uint64_t pos;
 
-	return d->tailed && e->type == ptev_async_disabled &&
+	return d->in.tailed && e->type == ptev_async_disabled &&
 	       e->variant.async_disabled.at == d->chunk->end_ip &&
-	       pt_blk_get_offset(d->blk, &pos) == 0 && pos >= d->len;
+	       pt_blk_get_offset(d->in.blk, &pos) == 0 && pos >= d->in.len;
 }
 
-/* True: behind this one there are more events of its PSB+, which have its IP. libipt
- * goes behind the PSBEND with the last. */
-static bool is_late(struct libipt *d)
+/* Are there more events of this PSB+ after the next one? They have its ip, a CBR has not, and
+ * is emitted with them (as in decode/lib/pt/slow.c). libipt moves past the PSBEND with the
+ * last one. */
+static bool waits_for_psbend(struct libipt *d)
 {
 	static const uint8_t psbend[] = { 0x02, 0x23 };
-	const uint8_t *data = d->tailed ? d->tailed : d->chunk->data;
+	const uint8_t *data = d->in.tailed ? d->in.tailed : d->chunk->data;
 	uint64_t pos;
 
-	return pt_blk_get_offset(d->blk, &pos) == 0 && pos < d->len &&
-	       d->len - pos >= sizeof(psbend) &&
+	return pt_blk_get_offset(d->in.blk, &pos) == 0 && pos < d->in.len &&
+	       d->in.len - pos >= sizeof(psbend) &&
 	       !memcmp(data + pos, psbend, sizeof(psbend));
 }
 
@@ -238,71 +245,72 @@ static void push_event(struct libipt *d, const struct pt_event *e)
 static void step_event(struct libipt *d)
 {
 	struct pt_event e;
-	bool late = is_late(d);
+	bool late = waits_for_psbend(d);
 
-	d->status = pt_blk_event(d->blk, &e, sizeof(e));
-	if (d->status < 0) {
-		fail(d, d->status);
+	d->in.status = pt_blk_event(d->in.blk, &e, sizeof(e));
+	if (d->in.status < 0) {
+		fail(d, d->in.status);
 		return;
 	}
-	if (is_tail(d, &e)) {
+	if (is_end_packet(d, &e)) {
 		libipt_settle(d, true, d->chunk->end_ip);
-		d->done = true;
+		d->end = LIBIPT_DONE;
 		return;
 	}
 	update_offset(d);
 	late = late && e.type == ptev_cbr && e.status_update;
 	if (!late)
 		push_event(d, &e);
-	if (d->has_late)
-		push_event(d, &d->late);
-	d->has_late = late;
+	if (d->pending.has_late)
+		push_event(d, &d->pending.late);
+	d->pending.has_late = late;
 	if (late)
-		d->late = e;
+		d->pending.late = e;
 }
 
 /* ---- blocks ---- */
 
-/* Who runs must be known before the first code is asked for. */
+/* The first TIME after a sync comes before the first code is asked for, as that depends on who
+ * runs. True: it was emitted. */
 static bool step_time(struct libipt *d)
 {
 	uint64_t tsc;
 
-	if (d->timed)
+	if (d->times.asked)
 		return false;
-	d->timed = true;
-	if (pt_blk_time(d->blk, &tsc, NULL, NULL) < 0)
+	d->times.asked = true;
+	if (pt_blk_time(d->in.blk, &tsc, NULL, NULL) < 0)
 		return false;
 	libipt_push_time(d, tsc);
 	return true;
 }
 
 /*
- * Blocks that need no trace and come round again go on for ever: the trace and
- * the code do not fit. The ip at each power of two is compared with later ones.
+ * Blocks that need no packet and come back to where they were never end: code and trace do
+ * not belong together. The ip at each power of two is compared with later ones (Brent).
  */
 static bool is_endless(struct libipt *d, uint64_t ip)
 {
-	if (d->untraced > MAX_UNTRACED || ip == d->loop_ip)
+	if (d->loop.untraced > MAX_UNTRACED || ip == d->loop.ip)
 		return true;
-	if (d->untraced == 2 * d->loop_mark) {
-		d->loop_mark = d->untraced;
-		d->loop_ip = ip;
+	if (d->loop.untraced == 2 * d->loop.mark) {
+		d->loop.mark = d->loop.untraced;
+		d->loop.ip = ip;
 	}
 	return false;
 }
 
-/* Everything that does not happen in each block. */
+/* What is not needed for each block. False: no block now. */
 static bool prepare_block(struct libipt *d)
 {
 	if (step_time(d))
 		return false;
-	d->status = libipt_use_image(d);
-	if (d->status < 0) {
-		fail(d, d->status);
+	d->in.status = libipt_use_image(d);
+	if (d->in.status < 0) {
+		fail(d, d->in.status);
 		return false;
 	}
-	d->missed = false;
+	d->code.missed = false;
 	return true;
 }
 
@@ -310,52 +318,52 @@ static void step_block(struct libipt *d)
 {
 	struct pt_block b;
 
-	d->status = pt_blk_next(d->blk, &b, sizeof(b));
-	if (d->n_wanted)
-		libipt_map_wanted(d);
+	d->in.status = pt_blk_next(d->in.blk, &b, sizeof(b));
+	if (d->code.n_wanted)
+		libipt_map_files(d);
 	update_offset(d);
-	if (d->need_on) {
-		d->need_on = false;
+	if (d->pending.trace_on) {
+		d->pending.trace_on = false;
 		libipt_push_ip(d, AUX_FLOW_TRACE_ON, 0, true, b.ip);
-		d->last_ip = b.ip;
+		d->out.last_ip = b.ip;
 	}
 	if (!b.ninsn) {
-		if (d->status >= 0 && ++d->n_empty > MAX_UNTRACED)
-			d->status = -pte_bad_query;
-	} else if (!d->untraced) {
-		d->loop_mark = 1;
-		d->loop_ip = b.ip;
-		d->n_empty = 0;
-	} else if (d->status >= 0 && is_endless(d, b.ip)) {
-		d->status = -pte_bad_query;
+		if (d->in.status >= 0 && ++d->loop.n_empty > MAX_UNTRACED)
+			d->in.status = -pte_bad_query;
+	} else if (!d->loop.untraced) {
+		d->loop.mark = 1;
+		d->loop.ip = b.ip;
+		d->loop.n_empty = 0;
+	} else if (d->in.status >= 0 && is_endless(d, b.ip)) {
+		d->in.status = -pte_bad_query;
 	}
-	/* With missing code, what came before it did run; and libipt reads the
+	/* With missing code, what came before it did run, and libipt reads the
 	 * next packet only after a block's own. With any other error the block
-	 * may be the very thing that is wrong. */
-	if (b.ninsn && is_certain(d->status))
+	 * itself may be what is wrong. */
+	if (b.ninsn && is_certain(d->in.status))
 		push_range(d, &b);
-	if (d->status < 0)
-		fail(d, d->status);
+	if (d->in.status < 0)
+		fail(d, d->in.status);
 }
 
 bool libipt_has_room(const struct libipt *d)
 {
-	return d->tail + N_STEP <= d->cap && d->sure - d->head < N_FILL;
+	return d->out.tail + N_STEP <= d->out.cap && d->out.committed - d->out.head < N_FILL;
 }
 
 void libipt_step(struct libipt *d)
 {
 	if (!d->synced) {
 		synchronize(d);
-	} else if (d->status & pts_event_pending) {
-		d->untraced = 0;
+	} else if (d->in.status & pts_event_pending) {
+		d->loop.untraced = 0;
 		step_event(d);
-	} else if (d->status & pts_eos) {
-		take_back(d);
-		d->done = true;
+	} else if (d->in.status & pts_eos) {
+		retract(d);
+		d->end = LIBIPT_DONE;
 	} else if (prepare_block(d)) {
 		do {
 			step_block(d);
-		} while (!d->status && libipt_has_room(d));
+		} while (!d->in.status && libipt_has_room(d));
 	}
 }

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Intel PT packets: scanning.
+ * Intel PT packets: decoding, searching, and text.
  *
- * Invariant: a packet is decoded from its own bytes alone, never behind end.
- * What is no packet here is none for libipt either, so that both resynchronize
- * at the same places; other reserved bits are ignored.
+ * Invariant: a packet is decoded from its own bytes alone, and none at or after end is read.
+ * What is no packet here is none for libipt either, so that both decoders resynchronize
+ * at the same places; reserved bits that libipt ignores are ignored.
  *
- * Specification: Intel SDM volume 3, "Intel Processor Trace", "Trace Packets
- * and Data Types".
+ * Packets are short and this is not the hot path (decode/lib/pt/fast.c has tables of its
+ * own), so bytes are read one by one, on any alignment and byte order.
+ *
+ * Specification: Intel SDM volume 3, "Intel Processor Trace", "Trace Packets and Data
+ * Types".
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,13 +18,13 @@
 
 #include "decode/lib/packet/pt_packet.h"
 
-/* First bytes. TNT and CYC are told by their low bits. */
+/* First bytes. A short TNT has bit 0 clear, a CYC has bits 0 and 1 set. */
 #define OPC_PAD 0x00
 #define OPC_EXT 0x02
 #define OPC_TSC 0x19
 #define OPC_MTC 0x59
 #define OPC_MODE 0x99
-/* IP packets: low five bits */
+/* IP packets: the low five bits; the high three are IPBytes */
 #define OPC_IP_MASK 0x1f
 #define OPC_TIP 0x0d
 #define OPC_TIP_PGE 0x11
@@ -53,8 +56,9 @@
 #define EXT_PTW 0x12
 #define EXT_EXT_MNT 0x88
 
-#define TMA_RESERVED UINT64_C(0xfffffffe00ff0000)	/* of its payload */
+#define TMA_RESERVED UINT64_C(0xfffffffe00ff0000) /* libipt wants them 0 */
 
+/* n <= 8 bytes, little-endian. */
 static uint64_t load_le(const uint8_t *p, unsigned n)
 {
 	uint64_t v = 0;
@@ -70,7 +74,7 @@ static int bad(struct ptpkt *pkt)
 	return -1;
 }
 
-/* Sets type and size; 0 when the bytes end before the packet does. */
+/* Sets type and size. Returns the size, 0 if the bytes end before the packet does. */
 static int shape(struct ptpkt *pkt, const uint8_t *p, const uint8_t *end,
 		 enum ptpkt_type type, unsigned size)
 {
@@ -81,7 +85,7 @@ static int shape(struct ptpkt *pkt, const uint8_t *p, const uint8_t *end,
 	return (int)size;
 }
 
-/* v: the bits, below a stop bit that is the highest one set. */
+/* v: the TNT bits below a stop bit, which is the highest one set. */
 static int set_tnt(struct ptpkt *pkt, uint64_t v, unsigned size)
 {
 	unsigned stop;
@@ -96,6 +100,7 @@ static int set_tnt(struct ptpkt *pkt, uint64_t v, unsigned size)
 	return (int)size;
 }
 
+/* IPBytes 5 and 7 are reserved. The IP is made of it and Last IP by ptpkt_ip. */
 static int decode_ip(const uint8_t *p, const uint8_t *end,
 		     enum ptpkt_type type, struct ptpkt *pkt)
 {
@@ -112,6 +117,7 @@ static int decode_ip(const uint8_t *p, const uint8_t *end,
 	return ret;
 }
 
+/* The high three bits of the second byte are the leaf: 0 MODE.Exec, 1 MODE.TSX. */
 static int decode_mode(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 {
 	if (end - p < 2)
@@ -132,7 +138,8 @@ static int decode_mode(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 	return 2;
 }
 
-/* Five bits, then seven a byte; more than 64 bits is no packet. */
+/* Five bits of the count, then seven in each byte, whose bit 0 says that another follows. What
+ * does not fit 64 bits is no packet. */
 static int decode_cyc(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 {
 	uint64_t v = *p >> 3;
@@ -154,6 +161,7 @@ static int decode_cyc(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 	return (int)n;
 }
 
+/* 02 82, eight times. Of a PSB that is cut, all bytes must be right. */
 static int decode_psb(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 {
 	size_t n = (size_t)(end - p);
@@ -166,6 +174,7 @@ static int decode_psb(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 	return shape(pkt, p, end, PTPKT_PSB, PTPKT_PSB_SIZE);
 }
 
+/* PayloadBytes is 0 for 4 bytes, 1 for 8; bit 7 says that a FUP follows. */
 static int decode_ptw(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 {
 	unsigned code = p[1] >> 5 & 3;
@@ -200,7 +209,7 @@ static int decode_tnt64(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 	return set_tnt(pkt, load_le(p + 2, 6), 8);
 }
 
-/* Packets of fixed size whose fields are cut out of one little-endian word. */
+/* A packet of fixed size; *word: its bytes after the opcode, at most 8. */
 static int decode_fixed(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt,
 			enum ptpkt_type type, unsigned size, uint64_t *word)
 {
@@ -273,7 +282,7 @@ static int decode_power(const uint8_t *p, const uint8_t *end,
 	}
 }
 
-/* Event trace and blocks */
+/* Event trace (CFE, EVD) and blocks (BBP) */
 static int decode_event(const uint8_t *p, const uint8_t *end,
 			struct ptpkt *pkt)
 {
@@ -303,7 +312,7 @@ static int decode_event(const uint8_t *p, const uint8_t *end,
 	}
 }
 
-/* Two bytes and no more: flags holds the IP bit where there is one. */
+/* Packets of two bytes. flags: the IP bit, where there is one. */
 static int decode_bare(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 {
 	switch (p[1]) {
@@ -402,7 +411,7 @@ int ptpkt_decode(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 	return decode_odd(p, end, pkt);
 }
 
-/* Packets that may stand inside a block; all others end it. */
+/* Packets that can be inside of a block; all others end it. */
 #define IN_BLOCK                                                               \
 	(1U << PTPKT_BAD | 1U << PTPKT_PAD | 1U << PTPKT_TSC |                 \
 	 1U << PTPKT_TMA | 1U << PTPKT_MTC | 1U << PTPKT_FUP |                 \
@@ -451,11 +460,12 @@ int ptpkt_ip(const struct ptpkt *pkt, uint64_t *last)
 	return 0;
 }
 
-/* ptpkt: what is found in Intel PT without decoding it. */
+/* ---- searching, without decoding packets ---- */
 
 /*
- * A PSB covers eight bytes at every distance of eight, whichever way they lie:
- * so one compare in eight bytes finds it, and the start is at most eight back.
+ * A PSB is 16 bytes of two that alternate. Wherever it begins, it covers one of the eight-byte
+ * words that are looked at, and that word has one of two values. So one word in eight bytes is
+ * compared, and the PSB begins at most eight bytes before it.
  */
 const uint8_t *ptpkt_find_psb(const uint8_t *p, const uint8_t *end)
 {
@@ -481,9 +491,9 @@ const uint8_t *ptpkt_find_psb(const uint8_t *p, const uint8_t *end)
 }
 
 const uint8_t *ptpkt_find_zeros(const uint8_t *p, const uint8_t *end, size_t n,
-				const uint8_t **behind)
+				const uint8_t **after)
 {
-	size_t step = n - 8;	/* eight bytes of any such run are looked at */
+	size_t step = n - 8;	/* a run of n contains one of the words looked at */
 	uint64_t v;
 
 	while ((size_t)(end - p) >= n) {
@@ -499,7 +509,7 @@ const uint8_t *ptpkt_find_zeros(const uint8_t *p, const uint8_t *end, size_t n,
 		while (to < end && !*to)
 			to++;
 		if ((size_t)(to - from) >= n) {
-			*behind = to;
+			*after = to;
 			return from;
 		}
 		p = to;
@@ -507,9 +517,11 @@ const uint8_t *ptpkt_find_zeros(const uint8_t *p, const uint8_t *end, size_t n,
 	return NULL;
 }
 
+/* ---- text ---- */
+
 /*
- * Intel PT packets as text: one line each, without offset. TNT bits are '!' for
- * taken and '.' for not taken, oldest first; IPs are as in the packet.
+ * One line for each packet. TNT bits are '!' for taken and '.' for not taken, the oldest
+ * first, as libipt's ptdump prints them; IPs are as in the packet, not decompressed.
  */
 
 /* table */

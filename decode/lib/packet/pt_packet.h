@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Intel PT packets: scanning and text.
+ * Intel PT packets: decoding, searching, and text.
  *
  * Specification: Intel SDM volume 3, chapter "Intel Processor Trace", section
  * "Trace Packets and Data Types"; every packet of the current SDM.
@@ -77,15 +77,16 @@ struct ptpkt {
 };
 
 /*
- * Decodes the packet at p. Returns its size, 0 when the bytes end inside it
- * (pkt->type is set when it is known), -1 when no packet starts so (type BAD).
+ * Decodes the packet at p, of which the bytes before end may be read. Returns its size, 0 if
+ * the bytes end inside of it (pkt->type is set if it is known), -1 if no packet begins
+ * so (type BAD). All other fields of *pkt are set, too.
  */
 int ptpkt_decode(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt);
 
 /*
- * The same where blocks (BBP to BEP) can occur: inside one, BIP packets take the
- * place of some short TNTs. *block is 0 outside, else the size of the items; set
- * it to 0 at the first packet, it is kept up to date.
+ * The same where blocks (BBP to BEP, PEBS records) can occur: inside of one, bytes that are
+ * short TNTs elsewhere begin BIP packets. *block is 0 outside of blocks, else the size of the
+ * items. Set it to 0 before the first packet; it is kept up to date.
  */
 int ptpkt_next(const uint8_t *p, const uint8_t *end, unsigned *block,
 	       struct ptpkt *pkt);
@@ -94,18 +95,19 @@ int ptpkt_next(const uint8_t *p, const uint8_t *end, unsigned *block,
 /* First PSB at or after p, or NULL. */
 const uint8_t *ptpkt_find_psb(const uint8_t *p, const uint8_t *end);
 
-/* The first run of n or more zero bytes (n > 8), or NULL; *behind is its end. */
+/* The first run of n or more zero bytes (n > 8), or NULL; *after is its end. */
 const uint8_t *ptpkt_find_zeros(const uint8_t *p, const uint8_t *end, size_t n,
-				const uint8_t **behind);
+				const uint8_t **after);
 
-/* The IP of an IP packet given the last IP; updates *last. Returns 0 when the
- * packet carries none (IPBytes 0). */
+/* Updates Last IP, *last, by an IP packet (SDM, "IP Compression"). Returns 1, or 0 if the
+ * packet suppresses its IP (IPBytes 0). */
 int ptpkt_ip(const struct ptpkt *pkt, uint64_t *last);
 
-/* "tip.pge 3: 0x401000": the packet for a person, without offset. Returns the
- * length as snprintf does. */
+/* The packet as text, without its offset: "tip.pge 3: 0x401000". Returns the length as
+ * snprintf does. */
 int ptpkt_text(char *buf, size_t len, const struct ptpkt *pkt);
 
+/* The name of a type in that text. */
 const char *ptpkt_name(enum ptpkt_type type);
 
 #endif

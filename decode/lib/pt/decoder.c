@@ -131,24 +131,17 @@ static int start_pt(void *dec, const struct aux_chunk *chunk)
  * back; the host has to look. */
 static size_t drain(struct pt *d, struct aux_flow *out, size_t max, bool *stop)
 {
-	const struct aux_flow *q = d->out.queue + d->out.head;
-	size_t n = 0;
+	struct pt_output *q = &d->out;
+	size_t n;
 
 	d->times.at_horizon = false;
-	if (max > d->out.committed - d->out.head)
-		max = d->out.committed - d->out.head;
-	while (n < max && !*stop) {
-		out[n] = q[n];
-		if (out[n].kind == AUX_FLOW_TIME) {
-			*stop = out[n].time.tsc >= d->host->horizon_tsc ||
-				out[n].time.tsc < d->times.delivered_tsc;
-			d->times.delivered_tsc = out[n].time.tsc;
-		}
-		n++;
-	}
-	d->out.head += (uint32_t)n;
-	if (d->out.head == d->out.tail)
-		d->out.head = d->out.committed = d->out.tail = 0;
+	if (max > q->committed - q->head)
+		max = q->committed - q->head;
+	n = aux_decoder_deliver(d->host, q->queue + q->head, max, out,
+				&d->times.delivered_tsc, stop);
+	q->head += (uint32_t)n;
+	if (q->head == q->tail)
+		q->head = q->committed = q->tail = 0;
 	return n;
 }
 
