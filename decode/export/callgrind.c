@@ -14,6 +14,7 @@
 #include "decode/export/export.h"
 #include "decode/lib/elf/elf.h"
 
+/* Calls from one place to one function, on one track. */
 struct edge {
 	struct call_count took;
 	uint64_t calls;
@@ -40,6 +41,7 @@ struct callgrind {
 	bool cycles, timed;
 };
 
+/* Room for function id. */
 static int grow_self(struct callgrind *c, uint32_t id)
 {
 	size_t n = c->n_self ? c->n_self : 256;
@@ -58,6 +60,7 @@ static int grow_self(struct callgrind *c, uint32_t id)
 	return 0;
 }
 
+/* As many edges as the map has room for keys: the key's number is the edge's. */
 static int grow_edges(struct callgrind *c)
 {
 	struct edge *v;
@@ -73,7 +76,7 @@ static int grow_edges(struct callgrind *c)
 	return 0;
 }
 
-/* Frames that nothing shown is below have no edge. */
+/* frame.user is the edge + 1. Frames that nothing shown is below have no edge. */
 static int begin_slice(void *format, struct export_track *t,
 		       const struct export_slice *s)
 {
@@ -102,6 +105,7 @@ static int begin_slice(void *format, struct export_track *t,
 	return grow_self(c, f->func->id);
 }
 
+/* Only the outermost of equal calls adds what it took. */
 static int end_slice(void *format, struct export_track *t,
 		     const struct export_slice *s)
 {
@@ -141,6 +145,7 @@ static void put_hex(struct callgrind *c, const char *before, uint64_t v)
 	outbuf_put(c->x->out, buf, (size_t)(fmt_hex(buf, v) - buf));
 }
 
+/* In the order of the "events:" line. */
 static void put_costs(struct callgrind *c, const struct call_count *n)
 {
 	put_u64(c, " ", n->insns);
@@ -182,6 +187,7 @@ static void put_named(struct callgrind *c, const char *spec,
 			     name->text);
 }
 
+/* Line 0, file NULL: not known. */
 static struct source_line line_of(struct callgrind *c,
 				  const struct call_func *f, uint64_t ip)
 {
@@ -207,6 +213,7 @@ static void put_func(struct callgrind *c, struct call_func *f, bool callee,
 		     name ? name->text : "???");
 }
 
+/* "calls=" and, in the next line, what they took together. */
 static void put_call(struct callgrind *c, const struct call *call)
 {
 	struct call_func *from = calls_func(c->x->calls, call->caller);
@@ -261,6 +268,7 @@ static struct call *sum_calls(const struct callgrind *c, size_t *n)
 	return v;
 }
 
+/* "summary" is what all functions took themselves. */
 static void put_header(struct callgrind *c)
 {
 	struct outbuf *out = c->x->out;
@@ -288,6 +296,8 @@ static void put_header(struct callgrind *c)
 	put_costs(c, &sum);
 }
 
+/* Functions in the order in which they were met; calls is sorted by caller, so
+ * one walk serves both. */
 static int finish_callgrind(void *format, struct aux_diag *diag)
 {
 	struct callgrind *c = format;

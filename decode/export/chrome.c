@@ -30,6 +30,7 @@ static void put_u64(struct outbuf *out, uint64_t v)
 	outbuf_put(out, buf, (size_t)(fmt_dec(buf, v) - buf));
 }
 
+/* As a string: JSON has no hexadecimal numbers. */
 static void put_hex(struct outbuf *out, uint64_t v)
 {
 	char buf[24], *p = buf;
@@ -42,6 +43,7 @@ static void put_hex(struct outbuf *out, uint64_t v)
 	outbuf_put(out, buf, (size_t)(p - buf));
 }
 
+/* Already valid UTF-8: only escaped. */
 static void put_name(struct outbuf *out, const struct export_name *n)
 {
 	outbuf_put(out, "\"", 1);
@@ -49,6 +51,8 @@ static void put_name(struct outbuf *out, const struct export_name *n)
 	outbuf_put(out, "\"", 1);
 }
 
+/* The beginning of the file, or the comma between events. base_ns is chosen at
+ * the first event, when its time is known. */
 static void put_start(struct chrome *c, uint64_t ns)
 {
 	struct outbuf *out = c->out;
@@ -91,6 +95,7 @@ static void put_text(struct outbuf *out, const char *before, const char *text)
 	export_json_string(out, text);
 }
 
+/* An event of metadata: the name of a thread or process. */
 static void put_label(struct chrome *c, const struct export_track *t,
 		      const char *what, const char *name)
 {
@@ -100,6 +105,7 @@ static void put_label(struct chrome *c, const struct export_track *t,
 	outbuf_str(c->out, "}}");
 }
 
+/* The process is named after its main thread. */
 static void label_track(struct chrome *c, const struct export_track *t)
 {
 	char name[128];
@@ -112,6 +118,7 @@ static void label_track(struct chrome *c, const struct export_track *t)
 		  !export_pid(t) ? "[unknown]" : t->comm ? t->comm->text : "?");
 }
 
+/* Why flow is missing, as args. */
 static void put_gap(struct chrome *c, const struct aux_flow *ev)
 {
 	put_text(c->out, "\"cause\":", gap_name(ev->what));
@@ -120,6 +127,7 @@ static void put_gap(struct chrome *c, const struct aux_flow *ev)
 	put_u64(c->out, ev->offset);
 }
 
+/* What a call is, as args of its begin. */
 static void put_frame(struct chrome *c, const struct export_slice *s)
 {
 	const struct call_frame *f = s->frame;
@@ -143,6 +151,7 @@ static const char *const categories[] = {
 	[EXPORT_FRAME] = "call", [EXPORT_OFF] = "off", [EXPORT_GAP] = "gap",
 };
 
+/* A gap is an instant, too: to be seen when it is too short for a slice. */
 static int begin_slice(void *format, struct export_track *t,
 		       const struct export_slice *s)
 {
@@ -173,6 +182,7 @@ static int begin_slice(void *format, struct export_track *t,
 	return 0;
 }
 
+/* What a call took is known at its end only: viewers join the args of both. */
 static int end_slice(void *format, struct export_track *t,
 		     const struct export_slice *s)
 {
@@ -200,6 +210,7 @@ static int end_slice(void *format, struct export_track *t,
 	return 0;
 }
 
+/* Fields of the schema, as members. */
 static void put_fields(struct chrome *c, const struct export_field *f,
 		       uint32_t n)
 {
@@ -256,6 +267,7 @@ static int put_counter(void *format, struct export_track *t,
 	return 0;
 }
 
+/* Async events: those may overlap; the serial number is their id. */
 static int put_span(void *format, struct export_track *t,
 		    const struct export_span *s)
 {
@@ -275,6 +287,7 @@ static int put_span(void *format, struct export_track *t,
 	return 0;
 }
 
+/* Names were known late: labels come last, which the format allows. */
 static int finish_chrome(void *format, struct aux_diag *diag)
 {
 	struct chrome *c = format;

@@ -1,30 +1,44 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sink_export: see export.h. Between the calls engine and a format: it makes
+ * sink_export: calls, gaps and payloads for the formats of other tools; see
+ * export.h. This file stands between the calls engine and a format: it makes
  * slices of frames, of gaps and of trace that is off, in pairs and in order.
+ *
+ * What covers the frames (EXPORT_OFF, EXPORT_GAP) is a slice on top of them, at
+ * most one per track: it ends before anything else of the track begins or ends. A
+ * gap ends when something runs again in its stream, even if no call begins there
+ * (end_gaps).
+ *
+ * track.c has names and tracks; a format is one file and one line of formats[].
  */
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/diag.h"
 #include "decode/export/impl.h"
 #include "decode/lib/code/code.h"
 #include "decode/lib/session/session.h"
 #include "decode/sink/columns.h"
 
 /*
- * sink_export: what programs put into the trace, and what the CPU tells of itself:
- * instants, and by a schema counters and spans. A span whose end is not in the
- * trace ends with it; an end without a begin is an instant.
+ * ---- payloads and events ----
+ *
+ * What programs put into the trace (ptwrite, STM, ITM), and what the CPU tells of
+ * itself: instants, and by a schema counters and spans. A span whose end is not
+ * in the trace ends with it; an end without a begin is an instant. Spans of one
+ * process may overlap, so each gets a lane in which no other is open.
  */
 
 #define MAX_OPEN 1024 /* spans; of more the oldest are given up as lost */
 
+/* What schema_find asks through: the symbol at the place of a ptwrite. */
 struct asker {
 	struct exporter *e;
 	const struct space *space;
 	struct symbol sym;
 };
 
+/* A schema_symbol_fn. The name lives in a->sym, as long as a does. */
 static bool find_place(void *priv, uint64_t ip, const char **name,
 		       uint64_t *offset)
 {
@@ -36,6 +50,7 @@ static bool find_place(void *priv, uint64_t ip, const char **name,
 	return a->sym.name;
 }
 
+/* The schema's fields with their bits of the value. */
 static uint32_t fill_fields(struct export_field *to,
 			    const struct schema_rule *r, uint64_t value)
 {
@@ -48,6 +63,7 @@ static uint32_t fill_fields(struct export_field *to,
 	return r->n_fields;
 }
 
+/* As flow: 1 when the limit is reached. */
 static int show_instant(struct exporter *e, struct export_track *track,
 			struct export_instant *i)
 {
@@ -60,6 +76,7 @@ static int show_instant(struct exporter *e, struct export_track *track,
 	return err ? err : exporter_count(e);
 }
 
+/* The field "value", or all of the value. */
 static int show_counter(struct exporter *e, struct export_track *track,
 			uint64_t ns, const struct schema_rule *r,
 			uint64_t value)
@@ -99,6 +116,8 @@ static uint32_t find_lane(const struct exporter *e,
 	return lane;
 }
 
+/* Span i ends. Its time never goes back: it may end on another track than it
+ * began on. */
 static int drop_span(struct exporter *e, size_t i, uint64_t ns, bool lost)
 {
 	struct open_span o = e->spans[i];
@@ -111,6 +130,8 @@ static int drop_span(struct exporter *e, size_t i, uint64_t ns, bool lost)
 	return e->ops->span ? e->ops->span(e->format, o.track, &o.span) : 0;
 }
 
+/* When MAX_OPEN are open the oldest is given up as lost: a program that never
+ * ends its spans must not cost memory without end. */
 static int begin_span(struct exporter *e, struct export_track *track,
 		      uint64_t ns, const struct schema_rule *r, uint64_t value)
 {
@@ -147,8 +168,8 @@ static int begin_span(struct exporter *e, struct export_track *track,
 	return err ? err : exporter_count(e);
 }
 
-/* The last one that began with that id in the process, without one in the
- * thread. */
+/* With an id, the span of that id in the process; without one, of that name in
+ * the thread. */
 static bool ends_span(const struct open_span *o, const struct export_track *t,
 		      const struct export_name *name,
 		      const struct schema_field *id, uint64_t value)
@@ -160,6 +181,8 @@ static bool ends_span(const struct open_span *o, const struct export_track *t,
 		  : o->track->thread == t->thread;
 }
 
+/* Ends the last span that fits. *found false: there is none, and the event is
+ * shown as an instant. */
 static int end_span(struct exporter *e, struct export_track *track, uint64_t ns,
 		    const struct schema_rule *r, uint64_t value, bool *found)
 {
@@ -176,7 +199,7 @@ static int end_span(struct exporter *e, struct export_track *track, uint64_t ns,
 	return 0;
 }
 
-/* Ends the spans that are open. */
+/* What is open at the end of the trace is lost. */
 static int exporter_end_spans(struct exporter *e)
 {
 	int err = 0;
@@ -186,6 +209,7 @@ static int exporter_end_spans(struct exporter *e)
 	return err;
 }
 
+/* By the first rule of the schema that fits; without one, an instant of its kind. */
 static int put_payload(struct exporter *e, struct export_track *track,
 		       uint64_t ns, struct call_thread *t,
 		       const struct aux_flow *ev)
@@ -221,7 +245,7 @@ static int put_payload(struct exporter *e, struct export_track *track,
 	return show_instant(e, track, &i);
 }
 
-/* event.c */
+/* Events that are no calls. What a format has no use for is left out by its ops. */
 static int exporter_event(struct exporter *e, struct export_track *track,
 			  uint64_t ns, struct call_thread *t,
 			  const struct aux_flow *ev)
@@ -270,23 +294,13 @@ const struct export_ops *export_format(size_t i)
 	return i < sizeof(formats) / sizeof(formats[0]) ? formats[i] : NULL;
 }
 
+/* The message is text and more. -AUX_E_INVAL. */
 static int refuse(struct aux_diag *diag, const char *text, const char *more)
 {
-	struct outbuf *o = outbuf_new(-1);
-
-	if (!o)
-		return -AUX_E_NOMEM;
-	outbuf_str(o, text);
-	outbuf_str(o, more);
-	outbuf_put(o, "", 1);
-	diag->code = AUX_E_INVAL;
-	diag->offset = AUX_NO_OFFSET;
-	strncpy(diag->text, o->buf, sizeof(diag->text) - 1);
-	diag->text[sizeof(diag->text) - 1] = 0;
-	outbuf_free(o);
-	return -AUX_E_INVAL;
+	return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET, "%s%s", text, more);
 }
 
+/* -AUX_E_INVAL with the list; sqlite may be known, but not in this build. */
 static int find_format(const struct export_ops **ops, const char *name,
 		       struct aux_diag *diag)
 {
@@ -304,6 +318,7 @@ static int find_format(const struct export_ops **ops, const char *name,
 	return refuse(diag, list, "; there is none of that name");
 }
 
+/* Refused before anything is decoded. */
 static int check_output(const struct exporter *e, struct aux_diag *diag)
 {
 	const struct sink_env *env = &e->x.env;
@@ -320,6 +335,8 @@ static int check_output(const struct exporter *e, struct aux_diag *diag)
 
 /* ---- what calls tells of ---- */
 
+/* --symbol: the function and all inside of it. Counts how deep inside the track
+ * is. */
 static bool is_shown(struct exporter *e, struct export_track *track,
 		     const struct export_name *name)
 {
@@ -332,6 +349,7 @@ static bool is_shown(struct exporter *e, struct export_track *track,
 	return track->inside;
 }
 
+/* Ends what covers the frames, and begins the slice. */
 static int enter_frame(void *priv, struct call_thread *t)
 {
 	struct exporter *e = priv;
@@ -361,6 +379,7 @@ static int enter_frame(void *priv, struct call_thread *t)
 	return err ? err : exporter_count(e);
 }
 
+/* A frame that --symbol did not show has no slice to end. */
 static int leave_frame(void *priv, struct call_thread *t, enum call_end how,
 		       unsigned flags)
 {
@@ -386,6 +405,7 @@ static int leave_frame(void *priv, struct call_thread *t, enum call_end how,
 	return e->ops->end ? e->ops->end(e->format, track, &s) : 0;
 }
 
+/* The thread goes on in another of its stacks: what covers either of them ends. */
 static int turn_stack(void *priv, struct call_thread *t, uint32_t from)
 {
 	struct exporter *e = priv;
@@ -469,6 +489,7 @@ static const struct calls_ops from_calls = {
 
 /* ---- the sink ---- */
 
+/* The format first: it may look at the tracks. */
 static void close_export(void *sink)
 {
 	struct exporter *e = sink;
@@ -487,6 +508,7 @@ static void close_export(void *sink)
 	free(e);
 }
 
+/* On failure close_export frees what was made. */
 static int start_parts(struct exporter *e, struct aux_diag *diag)
 {
 	const struct sink_config *c = &e->x.config;
@@ -551,7 +573,7 @@ static int end_gaps(struct exporter *e, const struct flow_ctx *ctx)
 	return err;
 }
 
-/* Of no thread: it lies on a track of its stream, from and to that moment. */
+/* A gap of no thread lies on a track of its stream, from and to that moment. */
 static int show_lone_gap(struct exporter *e, const struct flow_ctx *ctx,
 			 const struct aux_flow *ev)
 {
@@ -566,7 +588,7 @@ static int show_lone_gap(struct exporter *e, const struct flow_ctx *ctx,
 	return err ? err : exporter_settle(e, t, t->last_ns);
 }
 
-/* What it needs before calls gets it. */
+/* What is to happen before calls gets the events. A gap is the last of its batch. */
 static int look_at(struct exporter *e, const struct flow_ctx *ctx,
 		   const struct aux_flow *ev, size_t n)
 {
@@ -587,6 +609,7 @@ static int look_at(struct exporter *e, const struct flow_ctx *ctx,
 	return err;
 }
 
+/* The first and last time are kept before anything is shown: they are in headers. */
 static int flow_export(void *sink, const struct flow_ctx *ctx,
 		       const struct aux_flow *ev, size_t n)
 {
@@ -608,7 +631,7 @@ static int flow_export(void *sink, const struct flow_ctx *ctx,
 	return err;
 }
 
-/* Names as they were last. */
+/* Names as they were last: a program may set its name late. */
 static void name_tracks(struct exporter *e)
 {
 	const struct sink_host *host = e->x.env.host;
@@ -624,6 +647,8 @@ static void name_tracks(struct exporter *e)
 	}
 }
 
+/* Frames first, then what covers them, then spans; then the format writes what it
+ * kept. */
 static int finish_export(void *sink, struct aux_diag *diag)
 {
 	struct exporter *e = sink;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * sink_export: calls, gaps and payloads for the formats of other tools. A format is
- * one file export_X.c and one line of the table in export.c.
+ * one file and one line of the table in export.c.
  *
  * Invariant, whatever the trace lost: on each track slices begin and end in pairs,
  * the last one first, and times never go back. What ran before the trace begins at

@@ -47,10 +47,12 @@ struct fxt {
 	int err;
 };
 
+/* export_track.user. */
 struct track_state {
 	uint32_t thread;	/* index; 0: none */
 };
 
+/* Little endian. */
 static void put_word(struct fxt *f, uint64_t v)
 {
 	char b[8];
@@ -60,6 +62,7 @@ static void put_word(struct fxt *f, uint64_t v)
 	outbuf_put(f->out, b, 8);
 }
 
+/* Bytes, padded with zeros to whole words. */
 static void put_stream(struct fxt *f, const char *s, size_t len)
 {
 	static const char zeros[8];
@@ -68,6 +71,7 @@ static void put_stream(struct fxt *f, const char *s, size_t len)
 	outbuf_put(f->out, zeros, -len & 7);
 }
 
+/* Registers a string at an index of the table. */
 static void put_string(struct fxt *f, uint32_t index, const char *s, size_t len)
 {
 	char cut[MAX_STRING];
@@ -85,7 +89,8 @@ static void put_string(struct fxt *f, uint32_t index, const char *s, size_t len)
 	put_stream(f, s, n);
 }
 
-/* The string's reference; its record comes before the event's. */
+/* The string's reference; its record comes before the event's. An entry that this
+ * event uses already must not be overwritten by its next string. */
 static uint64_t use_name(struct fxt *f, const struct export_name *name)
 {
 	uint32_t *index = name ? export_ids_at(&f->index, name->id) : NULL;
@@ -113,11 +118,14 @@ static uint64_t use_name(struct fxt *f, const struct export_name *name)
 	return *index;
 }
 
+/* The same of a text that is no name yet. */
 static uint64_t use_text(struct fxt *f, const char *s)
 {
 	return use_name(f, export_intern(f->x, s));
 }
 
+/* The thread's index. When the table is full the oldest entry goes: its thread is
+ * registered anew when it comes again. */
 static uint64_t use_thread(struct fxt *f, struct export_track *t)
 {
 	struct track_state *st = t->user;
@@ -150,6 +158,7 @@ static void begin_event(struct fxt *f, struct export_track *t, enum event type,
 	f->words[f->n++] = ns;
 }
 
+/* At most 15: the count has four bits. */
 static void put_arg(struct fxt *f, enum arg type, const char *name, uint64_t v)
 {
 	uint64_t head = type | use_text(f, name) << 16;
@@ -344,6 +353,7 @@ static int finish_fxt(void *format, struct aux_diag *diag)
 	return f->err;
 }
 
+/* The magic number and the resolution: nanoseconds. */
 static int open_fxt(void **format, struct export *x, struct aux_diag *diag)
 {
 	struct fxt *f = calloc(1, sizeof(*f));

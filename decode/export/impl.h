@@ -33,11 +33,11 @@ struct exporter {
 	struct export_track **streams;	/* of gaps that are of no thread */
 	size_t n_streams;
 	uint32_t n_gaps;	/* tracks with a gap that is still open */
-	/* name.c: open addressing; NULL is free */
+	/* track.c, names: open addressing; NULL is free */
 	struct export_name **slots;
 	size_t n_slots;
 	const struct export_name *off, *gaps[64], *symbol;
-	/* event.c */
+	/* export.c */
 	struct schema *schema;
 	struct open_span *spans;	/* that are open */
 	size_t n_spans, max_spans;

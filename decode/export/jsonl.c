@@ -53,6 +53,7 @@ static void put_text(struct jsonl *j, const char *key, const char *s)
 	export_json_string(j->out, s);
 }
 
+/* Already valid UTF-8: only escaped. */
 static void put_name(struct jsonl *j, const char *key,
 		     const struct export_name *n)
 {
@@ -62,6 +63,7 @@ static void put_name(struct jsonl *j, const char *key,
 	outbuf_put(j->out, "\"", 1);
 }
 
+/* The first line, when the clock is known. */
 static void put_header(struct jsonl *j)
 {
 	if (j->started)
@@ -109,6 +111,7 @@ static int meet_track(void *format, struct export_track *t)
 	return 0;
 }
 
+/* What a call is; its end is a line of its own. */
 static void put_call(struct jsonl *j, const struct export_slice *s)
 {
 	const struct call_frame *f = s->frame;
@@ -170,6 +173,7 @@ static int end_slice(void *format, struct export_track *t,
 	return 0;
 }
 
+/* The thread goes on in another of its stacks, which is a track of its own. */
 static int put_turn(void *format, struct export_track *t,
 		    const struct export_track *from, uint64_t ns)
 {
@@ -181,6 +185,7 @@ static int put_turn(void *format, struct export_track *t,
 	return 0;
 }
 
+/* Fields of the schema, by name. */
 static void put_fields(struct jsonl *j, const struct export_field *f,
 		       uint32_t n)
 {
@@ -242,6 +247,7 @@ static int put_span(void *format, struct export_track *t,
 	return 0;
 }
 
+/* The last line says that the file is whole. */
 static int finish_jsonl(void *format, struct aux_diag *diag)
 {
 	struct jsonl *j = format;

@@ -1,8 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * export_perfetto: a trace of Perfetto: a TracePacket each for what tracks there
- * are, for slices (TrackEvent) with exact nanoseconds, gaps, payloads, counters.
- * Names are interned: each is written once, in the packet that first uses it.
+ * A trace of Perfetto: a TracePacket each for what tracks there are, for slices
+ * (TrackEvent) with exact nanoseconds, gaps, payloads, counters. A packet is
+ * begun, filled, ended and flushed; nothing else is written in between.
+ *
+ * Names are interned: each is written once, in the packet that first uses it. The
+ * annotations' keys and the categories are interned in the first packet
+ * (put_first), with iid = number + 1, for 0 is no iid. All packets are of one
+ * sequence, so that what is interned holds for all of them.
+ *
+ * Counters (instructions, IPC) are written every COUNTER_NS at most: each call
+ * would double the file.
  *
  * Specification: perfetto/protos: trace_packet, track_event, track_descriptor,
  * counter_descriptor, interned_data, debug_annotation.
@@ -113,6 +121,7 @@ static const char *const keys[N_KEYS] = {
 static const char *const cats[N_CATS] = { "call", "off", "gap", "span",
 					  "payload" };
 
+/* What was made goes out. -AUX_E_NOMEM if making it failed. */
 static int flush_packet(struct perfetto *f)
 {
 	if (f->pb.failed)
@@ -122,6 +131,7 @@ static int flush_packet(struct perfetto *f)
 	return 0;
 }
 
+/* An entry of InternedData. */
 static void intern_entry(struct perfetto *f, uint32_t field, uint64_t iid,
 			 const char *s, size_t len)
 {
@@ -132,7 +142,8 @@ static void intern_entry(struct perfetto *f, uint32_t field, uint64_t iid,
 	protobuf_end(&f->pb, entry);
 }
 
-/* The first packet: what we intern for good. */
+/* The first packet: what is interned for good, and that what a reader may have
+ * had before is void. */
 static int put_first(struct perfetto *f)
 {
 	size_t packet = protobuf_begin(&f->pb, TRACE_PACKET), data;
@@ -152,7 +163,7 @@ static int put_first(struct perfetto *f)
 	return flush_packet(f);
 }
 
-/* put_track.c */
+/* The sequence, and that it needs what was interned. */
 static size_t begin_packet(struct perfetto *f)
 {
 	size_t packet = protobuf_begin(&f->pb, TRACE_PACKET);
@@ -184,6 +195,7 @@ static uint64_t process_uuid(const struct export_track *t)
 	return UUID_PROCESS + (uint32_t)export_pid(t);
 }
 
+/* Describes the process: of a track whose thread is its main one, or of none. */
 static int put_process(struct perfetto *f, const struct export_track *t)
 {
 	size_t packet = begin_packet(f), track, process;
@@ -200,6 +212,7 @@ static int put_process(struct perfetto *f, const struct export_track *t)
 	return flush_packet(f);
 }
 
+/* unit 0: none. */
 static int put_counter_track(struct perfetto *f, uint64_t uuid,
 				  uint64_t parent, const char *name,
 				  unsigned unit)
@@ -367,6 +380,7 @@ static void note_str(struct perfetto *f, enum key key, const char *s)
 	free(copy);
 }
 
+/* Fields of the schema: their names are not interned, they are few. */
 static void note_fields(struct perfetto *f, const struct export_field *v,
 			uint32_t n)
 {
@@ -380,6 +394,7 @@ static void note_fields(struct perfetto *f, const struct export_field *v,
 	}
 }
 
+/* What a slice is, in annotations of its begin. */
 static void note_begin(struct perfetto *f, const struct export_slice *s)
 {
 	const struct call_frame *fr = s->frame;
@@ -402,6 +417,7 @@ static void note_begin(struct perfetto *f, const struct export_slice *s)
 		note_u64(f, KEY_GUESSED, NOTE_BOOL, 1);
 }
 
+/* A value of a counter's track. */
 static int put_value(struct perfetto *f, uint64_t ns, uint64_t track, int64_t v)
 {
 	struct event e;
@@ -413,6 +429,7 @@ static int put_value(struct perfetto *f, uint64_t ns, uint64_t track, int64_t v)
 	return end_event(f, &e);
 }
 
+/* Instructions per cycle since the last one; none without cycles. */
 static int put_ipc(struct perfetto *f, struct export_track *t, uint64_t ns,
 		   const struct call_count *d)
 {
@@ -457,6 +474,7 @@ static int put_counters(struct perfetto *f, struct export_track *track,
 				     (int64_t)ct->now.insns);
 }
 
+/* A gap is an instant, too: to be seen when it is too short for a slice. */
 static int begin_slice(void *format, struct export_track *t,
 		       const struct export_slice *s)
 {
@@ -484,6 +502,7 @@ static int begin_slice(void *format, struct export_track *t,
 	return err ? err : put_counters(f, t, s->ns, s->thread, false);
 }
 
+/* What a call took: known at its end only. */
 static void note_end(struct perfetto *f, const struct export_slice *s)
 {
 	note_u64(f, KEY_INSNS, NOTE_UINT, s->total.insns);
@@ -533,6 +552,7 @@ static int put_instant(void *format, struct export_track *t,
 	return end_event(f, &e);
 }
 
+/* Each counter of a process has a track of its own. */
 static int put_counter(void *format, struct export_track *t,
 		       const struct export_counter *c)
 {
@@ -545,6 +565,7 @@ static int put_counter(void *format, struct export_track *t,
 					       c->value);
 }
 
+/* Spans that overlap are on different lanes, each a track of its own. */
 static int put_span(void *format, struct export_track *t,
 		    const struct export_span *s)
 {
@@ -567,7 +588,7 @@ static int put_span(void *format, struct export_track *t,
 	return end_event(f, &e);
 }
 
-/* Names may have come late: the last ones hold. */
+/* Names may have come late: the last descriptors hold. */
 static int finish_perfetto(void *format, struct aux_diag *diag)
 {
 	struct perfetto *f = format;

@@ -67,6 +67,7 @@ struct pprof {
 	struct export_ids done;		/* functions whose location is written */
 };
 
+/* Messages are small: each goes to gzip as it is complete. */
 static int flush_message(struct pprof *f)
 {
 	int err = f->pb.failed ? -AUX_E_NOMEM
@@ -105,6 +106,7 @@ static void put_type(struct pprof *f, const char *type, const char *unit)
 	protobuf_end(&f->pb, m);
 }
 
+/* The kinds of values that each sample has, in their order. */
 static int put_types(struct pprof *f)
 {
 	uint64_t s;
@@ -128,6 +130,7 @@ static int put_types(struct pprof *f)
 	return flush_message(f);
 }
 
+/* Hexadecimal, at most 20 bytes of it. */
 static void fmt_build_id(const struct mapping *m, char *to)
 {
 	static const char hex[] = "0123456789abcdef";
@@ -174,6 +177,7 @@ static uint64_t use_mapping(struct pprof *f, const struct call_func *func)
 	return (uint64_t)at + 1;
 }
 
+/* A function and the location that stands for it, with one id. */
 static int put_place(struct pprof *f, uint64_t id, uint64_t mapping,
 		     uint64_t address, uint64_t name, uint64_t raw,
 		     uint64_t file, uint32_t line)
@@ -203,6 +207,7 @@ static int put_place(struct pprof *f, uint64_t id, uint64_t mapping,
 	return flush_message(f);
 }
 
+/* All strings before the message that refers to them. */
 static int put_func(struct pprof *f, uint64_t id, uint32_t func)
 {
 	const struct call_func *fn = calls_func(f->x->calls, func);
@@ -223,7 +228,7 @@ static int put_func(struct pprof *f, uint64_t id, uint32_t func)
 			 line.line);
 }
 
-/* Locations are functions: their ids from 4 on. */
+/* Locations are functions: their ids from 4 on; 1 to 3 are what is no function. */
 static int use_location(struct pprof *f, uint32_t func, uint64_t *id)
 {
 	static const char *const others[] = { "[gap]", "[not traced]",
@@ -292,6 +297,7 @@ static void put_label(struct pprof *f, uint64_t key, uint64_t str, uint64_t num)
 	protobuf_end(&f->pb, label);
 }
 
+/* One stack: locations from the top down, values, the thread as labels. */
 static int put_sample(struct pprof *f, uint32_t node, uint32_t bottom,
 		      uint32_t root)
 {
@@ -327,6 +333,8 @@ static int put_sample(struct pprof *f, uint32_t node, uint32_t bottom,
 	return flush_message(f);
 }
 
+/* Nodes without anything of their own are no samples; the path to them is in
+ * others. */
 static int put_node(struct pprof *f, uint32_t node)
 {
 	const struct calltree_node *n = &f->tree.nodes[node];
@@ -360,6 +368,7 @@ static int finish_pprof(void *format, struct aux_diag *diag)
 
 /* ---- what calls tells of, into the tree ---- */
 
+/* NULL: out of memory. */
 static struct calltree_thread *thread_of(struct pprof *f, struct call_thread *t)
 {
 	struct calltree_thread **v;

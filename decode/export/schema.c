@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * schema: see schema.h. A line is a rule, words apart by blanks:
+ * schema: see schema.h. A line is a rule, words apart by blanks, "#" begins a
+ * comment:
  *
  *	ptwrite|stm|itm|marker PLACE counter|span-begin|span-end|event NAME FIELD...
  *
  * PLACE is *, an address or SYMBOL[+0xOFFSET], MASTER/CHANNEL, PORT; FIELD is
- * name:LOW[-HIGH][:signed][=VALUE]. The first rule that fits a value is taken.
+ * name:LOW[-HIGH][:signed][=VALUE]. The first rule that fits a value is taken, so
+ * special rules stand before general ones. The whole file is checked before
+ * anything is decoded: a rule that silently never fits would be worse than an
+ * error.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -24,6 +28,7 @@ struct schema {
 	size_t n;
 };
 
+/* Where the parser is, for messages. offset is that of the line. */
 struct parse {
 	struct schema *s;
 	const char *what;
@@ -32,6 +37,7 @@ struct parse {
 	size_t offset;
 };
 
+/* -AUX_E_INVAL, with file, line and text in diag. */
 __attribute__((format(printf, 2, 3)))
 static int refuse(const struct parse *p, const char *fmt, ...)
 {
@@ -50,6 +56,7 @@ static int refuse(const struct parse *p, const char *fmt, ...)
 	return -AUX_E_INVAL;
 }
 
+/* Decimal, or 0x; the whole word. No sign: strtoull would take one. */
 static bool parse_number(const char *s, uint64_t *v)
 {
 	char *end;
@@ -61,6 +68,7 @@ static bool parse_number(const char *s, uint64_t *v)
 	return !*end && !errno;
 }
 
+/* An address, or a function: all of it, or an offset in it. */
 static int parse_ptwrite(const struct parse *p, struct schema_rule *r,
 			 const char *word)
 {
@@ -79,6 +87,7 @@ static int parse_ptwrite(const struct parse *p, struct schema_rule *r,
 	return r->symbol ? 0 : -AUX_E_NOMEM;
 }
 
+/* "*" as master is any; the channel is a number. */
 static int parse_stm(const struct parse *p, struct schema_rule *r, char *word)
 {
 	char *slash = strchr(word, '/');
@@ -97,6 +106,7 @@ static int parse_stm(const struct parse *p, struct schema_rule *r, char *word)
 	return 0;
 }
 
+/* By the kind of payload. */
 static int parse_place(const struct parse *p, struct schema_rule *r, char *word)
 {
 	if (!strcmp(word, "*")) {
@@ -153,6 +163,7 @@ static int parse_field(const struct parse *p, struct schema_rule *r, char *word)
 	return 0;
 }
 
+/* -1: none of them. */
 static int find_word(const char *word, const char *const *words, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -161,6 +172,7 @@ static int find_word(const char *word, const char *const *words, size_t n)
 	return -1;
 }
 
+/* The rule is in the list already: schema_free frees what it has on failure. */
 static int parse_rule(const struct parse *p, struct schema_rule *r,
 		      char **words, unsigned n)
 {
@@ -192,6 +204,7 @@ static int parse_rule(const struct parse *p, struct schema_rule *r,
 	return err;
 }
 
+/* Cuts the line in words, in place. */
 static int parse_line(struct parse *p, char *line)
 {
 	char *words[MAX_WORDS + 1], *hash = strchr(line, '#');
@@ -331,6 +344,7 @@ struct place_of {
 	uint64_t offset;
 };
 
+/* The symbol is looked up for the first rule that needs it, once per value. */
 static bool fits_place(const struct schema_rule *r, const struct aux_flow *ev,
 		       struct place_of *at)
 {

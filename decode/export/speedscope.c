@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * export_speedscope: a profile for each stack of each thread, evented: frames that
- * open and close, at nanoseconds, or with --by insns (and where the trace has no
- * times) at instructions of the thread.
+ * A profile for each stack of each thread, evented: frames that open and close,
+ * at nanoseconds, or with --by insns (and where the trace has no times) at
+ * instructions of the thread.
  *
- * Profiles are written one behind the other, and the table of frames last.
+ * The file wants each profile in one piece, but threads take turns: their text
+ * waits in a spool (spool.c), and is written one profile after the other, the
+ * table of frames last.
  *
  * Specification: speedscope's file-format-schema.json.
  */
@@ -12,6 +14,7 @@
 
 #include "decode/export/export.h"
 
+/* export_track.user. */
 struct profile {
 	struct export_piece *text;
 	uint64_t start, end;
@@ -31,6 +34,7 @@ struct speedscope {
 	bool by_insns;
 };
 
+/* Its text is spooled from the start. */
 static int meet_track(void *format, struct export_track *t)
 {
 	struct speedscope *f = format;
@@ -63,6 +67,7 @@ static int add_frame(struct speedscope *f, const struct export_slice *s)
 	return dso && !v[f->n_frames - 1].file ? -AUX_E_NOMEM : 0;
 }
 
+/* The index of a name in the table of frames, which has each name once. */
 static int find_frame(struct speedscope *f, const struct export_slice *s,
 		      uint32_t *frame)
 {
@@ -81,6 +86,7 @@ static int find_frame(struct speedscope *f, const struct export_slice *s,
 	return 0;
 }
 
+/* Never less than the one before: speedscope refuses files whose events go back. */
 static uint64_t stamp(const struct speedscope *f, struct profile *p,
 		      const struct export_slice *s)
 {
@@ -141,6 +147,7 @@ static void put_u64(struct outbuf *out, const char *key, uint64_t v)
 	outbuf_put(out, buf, (size_t)(fmt_dec(buf, v) - buf));
 }
 
+/* One profile, with its text out of the spool. */
 static int put_profile(struct speedscope *f, const struct export_track *t,
 		       bool first)
 {
@@ -164,6 +171,7 @@ static int put_profile(struct speedscope *f, const struct export_track *t,
 	return err;
 }
 
+/* The shared table of frames. */
 static void put_frames(struct speedscope *f)
 {
 	struct outbuf *out = f->x->out;
@@ -183,6 +191,8 @@ static void put_frames(struct speedscope *f)
 	outbuf_str(out, "]}}\n");
 }
 
+/* Profiles in the order in which tracks were met; those without an event are left
+ * out. */
 static int finish_speedscope(void *format, struct aux_diag *diag)
 {
 	struct speedscope *f = format;

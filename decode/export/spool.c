@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* export_spool: see export.h. Blocks are of one size, all full but the last. */
+/*
+ * Text of many tracks that is written track by track in the end; see export.h.
+ * What does not fit into a block waits in an unlinked temporary file, so that
+ * memory does not grow with the trace. Blocks are of one size, all full but the
+ * last, which stays in memory.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -62,6 +67,7 @@ struct export_piece *export_spool_piece(struct export_spool *s)
 	return p;
 }
 
+/* In $TMPDIR, without a name: it is gone when the program is. */
 static int open_file(struct export_spool *s)
 {
 	const char *dir = getenv("TMPDIR");
@@ -83,6 +89,7 @@ static int open_file(struct export_spool *s)
 	return 0;
 }
 
+/* A full block goes to the end of the file; its number is kept. */
 static int store_block(struct export_spool *s, struct export_piece *p)
 {
 	size_t max = p->max_blocks ? 2 * p->max_blocks : 8, done = 0;

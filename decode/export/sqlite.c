@@ -111,6 +111,7 @@ static const char *const statements[N_STATEMENTS] = {
 	[PUT_KEY] = "INSERT INTO recording VALUES (?,?)",
 };
 
+/* export_track.user. cover_ns: when the gap, or the time without trace, began. */
 struct track_state {
 	uint64_t first_ns, cover_ns;
 	bool seen;
@@ -127,6 +128,7 @@ struct sqlite {
 	struct aux_diag diag;
 };
 
+/* Keeps the first error; q->diag is what finish reports. */
 static int fail(struct sqlite *q)
 {
 	if (!q->failed)
@@ -138,6 +140,7 @@ static int fail(struct sqlite *q)
 	return -AUX_E_IO;
 }
 
+/* Statements without parameters. */
 static int run(struct sqlite *q, const char *sql)
 {
 	return sqlite3_exec(q->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0
@@ -166,6 +169,7 @@ static void put_null(struct row *r)
 	sqlite3_bind_null(r->st, ++r->n);
 }
 
+/* -1 is NULL. */
 static void put_id(struct row *r, uint32_t v)
 {
 	if ((int32_t)v < 0)
@@ -189,6 +193,7 @@ static void put_text(struct sqlite *q, struct row *r, const char *s)
 	put_name(r, s ? export_intern(q->x, s) : NULL);
 }
 
+/* Bindings stay: each column is bound anew in each row. */
 static int end_row(struct sqlite *q, struct row *r)
 {
 	int rc = sqlite3_step(r->st);
@@ -206,6 +211,7 @@ static int meet_track(void *format, struct export_track *t)
 	return t->user ? 0 : -AUX_E_NOMEM;
 }
 
+/* How many frames of the function run on the track. NULL: out of memory. */
 static uint32_t *active_of(struct sqlite *q, const struct export_track *t,
 			   uint32_t func)
 {
@@ -226,6 +232,7 @@ static uint32_t *active_of(struct sqlite *q, const struct export_track *t,
 	return &q->active[at];
 }
 
+/* frame.user is when it began, as it is shown. */
 static int begin_slice(void *format, struct export_track *t,
 		       const struct export_slice *s)
 {
@@ -251,6 +258,7 @@ static int begin_slice(void *format, struct export_track *t,
 	return 0;
 }
 
+/* A gap, or time without trace. */
 static int end_cover(struct sqlite *q, struct export_track *t,
 		     const struct export_slice *s)
 {
@@ -268,6 +276,7 @@ static int end_cover(struct sqlite *q, struct export_track *t,
 	return end_row(q, &r);
 }
 
+/* In the order of the table's columns. */
 static void put_call(struct sqlite *q, struct row *r,
 		     const struct export_track *t, const struct export_slice *s,
 		     bool inner)
@@ -303,6 +312,8 @@ static void put_call(struct sqlite *q, struct row *r,
 	put_u64(r, export_is_cut(s->how));
 }
 
+/* inner: another frame of the function is still below, so total_ns must not count
+ * this one. */
 static int end_slice(void *format, struct export_track *t,
 		     const struct export_slice *s)
 {
@@ -378,7 +389,7 @@ static int put_counter(void *format, struct export_track *t,
 	return end_row(q, &r);
 }
 
-/* Twice: when it begins, and when it ends. */
+/* Twice: when it begins, and when it ends (ON CONFLICT). */
 static int put_span(void *format, struct export_track *t,
 		    const struct export_span *s)
 {
@@ -399,6 +410,7 @@ static int put_span(void *format, struct export_track *t,
 
 /* ---- the end ---- */
 
+/* At the end: names and times are final. */
 static int put_thread(struct sqlite *q, const struct export_track *t)
 {
 	const struct track_state *st = t->user;
@@ -469,6 +481,7 @@ static int put_recording(struct sqlite *q)
 	return err ? err : put_key(q, "insns", NULL, x->env.report->n_insns);
 }
 
+/* Indexes come last: one sort each, instead of an insertion per row. */
 static int finish_sqlite(void *format, struct aux_diag *diag)
 {
 	struct sqlite *q = format;
@@ -487,6 +500,7 @@ static int finish_sqlite(void *format, struct aux_diag *diag)
 	return err;
 }
 
+/* No journal and no sync: a new file that is written once needs neither. */
 static int open_file(struct sqlite *q)
 {
 	int err;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * export_text: names of the traced programs as text for other tools. They may hold
- * any bytes; what leaves here is valid UTF-8, and inside of JSON no character that
- * JSON forbids.
+ * Names of the traced programs as text for other tools. They may hold any bytes;
+ * what leaves here is valid UTF-8, and inside of JSON no character that JSON
+ * forbids.
  *
  * Specification: RFC 3629 (UTF-8), RFC 8259 (JSON).
  */
@@ -10,7 +10,8 @@
 
 static const char bad[] = "\xef\xbf\xbd"; /* U+FFFD */
 
-/* Bytes of the character at s, of len > 0; 0: it is none. */
+/* Bytes of the character at s, of len > 0; 0: it is none (overlong, a surrogate,
+ * beyond U+10FFFF, cut). */
 static size_t measure_char(const unsigned char *s, size_t len)
 {
 	size_t n = s[0] < 0x80	? 1
@@ -59,6 +60,7 @@ size_t export_cut(const char *s, size_t len, size_t max)
 	return max;
 }
 
+/* 0x7f too, which JSON allows: terminals do not. */
 static void put_escape(struct outbuf *out, unsigned char c)
 {
 	static const char hex[] = "0123456789abcdef";
@@ -98,6 +100,7 @@ void export_json_text(struct outbuf *out, const char *s, size_t len)
 	outbuf_put(out, s + done, i - done);
 }
 
+/* In pieces, so that no memory is needed whatever the length. */
 void export_json_string(struct outbuf *out, const char *s)
 {
 	size_t len = strlen(s), n;

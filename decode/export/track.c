@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sink_export: tracks. A stack of a thread is one; so is a stream whose gaps are of
- * no known thread. Times of a track never go back; where the trace has no times at
- * all, instructions of the thread stand for them.
+ * Names, tracks and numbers for all formats.
+ *
+ * A track is one stack of a thread, so that slices on it nest; so is a stream
+ * whose gaps are of no known thread. Times of a track never go back, whatever the
+ * trace says: a format may rely on it (exporter_stamp). Where the trace has no
+ * times at all, instructions of the thread stand for them.
+ *
+ * A thread's counts go on while it is in another of its stacks. What it counted
+ * elsewhere is subtracted (away), so that a slice has what ran inside of it and
+ * nothing of the other stacks.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,10 +21,13 @@
 #include "decode/sink/columns.h"
 
 /*
- * sink_export: names. Each text is kept once, however many functions have it, so a
- * format writes it once; the longest mangled name costs its own bytes.
+ * ---- names ----
+ *
+ * Each text is kept once, however many functions have it, so a format writes it
+ * once; the longest mangled name costs its own bytes.
  */
 
+/* FNV-1a. */
 static uint64_t hash_text(const char *s, size_t len)
 {
 	uint64_t h = UINT64_C(0xcbf29ce484222325);
@@ -27,6 +37,7 @@ static uint64_t hash_text(const char *s, size_t len)
 	return h ^ h >> 29;
 }
 
+/* The slot of a text, or the free one where it belongs. */
 static struct export_name **name_slot(struct export_name **slots, size_t n,
 				      const char *text, size_t len)
 {
@@ -38,6 +49,7 @@ static struct export_name **name_slot(struct export_name **slots, size_t n,
 	return &slots[i];
 }
 
+/* Names do not move: formats keep pointers to them. */
 static int grow_names(struct exporter *e)
 {
 	size_t n = e->n_slots ? 2 * e->n_slots : 1024;
@@ -55,6 +67,7 @@ static int grow_names(struct exporter *e)
 	return 0;
 }
 
+/* The cleaned text decides whether two are equal. */
 const struct export_name *export_intern(struct export *x, const char *text)
 {
 	struct exporter *e = (struct exporter *)x;
@@ -81,6 +94,7 @@ const struct export_name *export_intern(struct export *x, const char *text)
 	return name;
 }
 
+/* Once per function: call_func.user. */
 const struct export_name *export_func_name(struct export *x,
 					   struct call_func *f)
 {
@@ -97,6 +111,7 @@ const struct export_name *export_func_name(struct export *x,
 	return f->user;
 }
 
+/* The length without the NUL; cut where buf is too small. */
 size_t export_track_name(const struct export_track *t, char *buf, size_t len)
 {
 	const char *comm = t->comm ? t->comm->text : "?";
@@ -164,6 +179,7 @@ bool export_is_cut(enum call_end how)
 	return how == CALL_END_LOST || how == CALL_END_TRACE;
 }
 
+/* The thread's name at that time, if the host knows one. */
 static void name_track(struct exporter *e, struct export_track *t,
 		       uint64_t time)
 {
@@ -177,6 +193,11 @@ static void name_track(struct exporter *e, struct export_track *t,
 		t->comm = export_intern(&e->x, comm);
 }
 
+/*
+ * A copy of as, with a number, at the end of the list; the format hears of it.
+ * NULL and *err on failure: the track is in the list all the same, and freed with
+ * it.
+ */
 static struct export_track *add_track(struct exporter *e,
 				      const struct export_track *as, int *err)
 {
@@ -197,6 +218,7 @@ static struct export_track *add_track(struct exporter *e,
 	return *err ? NULL : t;
 }
 
+/* The track of a stream's gaps, made at first need. */
 struct export_track *exporter_stream(struct exporter *e, uint32_t stream,
 				     int *err)
 {
@@ -215,6 +237,7 @@ struct export_track *exporter_stream(struct exporter *e, uint32_t stream,
 	return v[e->n_streams] ? v[e->n_streams++] : NULL;
 }
 
+/* NULL: out of memory. */
 static struct export_thread *thread_of(struct exporter *e,
 				       struct call_thread *t)
 {
@@ -231,6 +254,7 @@ static struct export_thread *thread_of(struct exporter *e,
 	return th;
 }
 
+/* Room for stacks up to n - 1. */
 static int grow_thread(struct export_thread *th, uint32_t n)
 {
 	struct export_track **v = reallocarray(th->tracks, n, sizeof(*v));
@@ -243,7 +267,8 @@ static int grow_thread(struct export_thread *th, uint32_t n)
 	return 0;
 }
 
-/* The thread is in this one of its stacks now. */
+/* The thread is in this one of its stacks now: what it counted since it left is
+ * away. */
 static struct export_track *enter_track(struct export_thread *th,
 					struct export_track *track,
 					const struct call_thread *t)
@@ -258,6 +283,7 @@ static struct export_track *enter_track(struct export_thread *th,
 	return th->current = track;
 }
 
+/* The thread's counts, as this stack alone would have them. */
 static struct call_count count_here(const struct export_track *track,
 				    const struct call_thread *t)
 {
@@ -281,6 +307,8 @@ int exporter_push(struct export_track *track, const struct call_thread *t)
 	return 0;
 }
 
+/* total and self of the frame that ends; its caller's children, or the track's
+ * top, get the total. */
 void exporter_pop(struct export_track *track, const struct call_thread *t,
 		  struct export_slice *s)
 {
@@ -294,6 +322,8 @@ void exporter_pop(struct export_track *track, const struct call_thread *t,
 		track->top = call_plus(track->top, s->total);
 }
 
+/* The track of the stack that t is in. Stack 0 always comes first, for formats
+ * name the thread after it. */
 struct export_track *exporter_track(struct exporter *e, struct call_thread *t,
 				    int *err)
 {
@@ -324,6 +354,8 @@ struct export_track *exporter_track(struct exporter *e, struct call_thread *t,
 		       ? enter_track(th, th->tracks[t->context], t) : NULL;
 }
 
+/* The time for something of t that happens now: at least that of the event
+ * before. */
 uint64_t exporter_stamp(struct exporter *e, struct export_track *track,
 			const struct call_thread *t)
 {
@@ -339,6 +371,7 @@ uint64_t exporter_stamp(struct exporter *e, struct export_track *track,
 	return ns;
 }
 
+/* "[gap: cause]", made once for each cause. */
 static const struct export_name *gap_name_of(struct exporter *e, unsigned cause)
 {
 	char buf[64];
@@ -358,6 +391,7 @@ static const struct export_name *gap_name_of(struct exporter *e, unsigned cause)
 	return e->gaps[cause] = export_intern(&e->x, buf);
 }
 
+/* Fills in what covers the track. */
 static int show_cover(struct exporter *e, struct export_track *track,
 		      struct export_slice *s)
 {
@@ -425,7 +459,7 @@ void exporter_free_tracks(struct exporter *e)
 	free(e->streams);
 }
 
-/* export_map: numbers for names and for keys; see export.h. */
+/* ---- numbers for names and for keys; see export.h ---- */
 
 uint32_t *export_ids_at(struct export_ids *ids, uint32_t id)
 {
@@ -445,6 +479,7 @@ uint32_t *export_ids_at(struct export_ids *ids, uint32_t id)
 	return &ids->v[id];
 }
 
+/* The slot of a key, or the free one where it belongs. */
 static uint32_t *map_slot(const struct export_map *m, const uint64_t *key)
 {
 	uint64_t h = key[0] * UINT64_C(0x9e3779b97f4a7c15);
@@ -459,6 +494,7 @@ static uint32_t *map_slot(const struct export_map *m, const uint64_t *key)
 	return &m->slots[i];
 }
 
+/* Keys are in the order in which they came, so numbers stay. */
 static int grow_map(struct export_map *m)
 {
 	uint32_t max = m->max ? 2 * m->max : 1024;

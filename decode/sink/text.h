@@ -98,7 +98,7 @@ static inline void *text_store_find(const struct text_store *s,
 }
 
 /*
- * text_path.c: texts of whole paths, so that what is printed most lies in one
+ * Texts of whole paths, so that what is printed most lies in one
  * piece: with its lead, where no time is shown, ready to be copied. The store is
  * small, for what comes again and again; when it is full, only what comes more
  * often gets in. user[2] of a path counts how often it came.
