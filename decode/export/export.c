@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/diag.h"
 #include "decode/export/impl.h"
 #include "decode/lib/code/code.h"
@@ -136,20 +137,14 @@ static int begin_span(struct exporter *e, struct export_track *track,
 		      uint64_t ns, const struct schema_rule *r, uint64_t value)
 {
 	const struct schema_field *id = schema_field(r, "id");
-	size_t max = e->max_spans ? 2 * e->max_spans : 16;
-	struct open_span *o = e->spans;
+	struct open_span *o;
 	int err = e->n_spans < MAX_OPEN ? 0 : drop_span(e, 0, ns, true);
 
 	if (err)
 		return err;
-	if (e->n_spans == e->max_spans) {
-		o = reallocarray(o, max, sizeof(*o));
-		if (!o)
-			return -AUX_E_NOMEM;
-		e->spans = o;
-		e->max_spans = max;
-	}
-	o += e->n_spans;
+	if (array_grow(&e->spans, e->n_spans, &e->max_spans, sizeof(*o)))
+		return -AUX_E_NOMEM;
+	o = &e->spans[e->n_spans];
 	*o = (struct open_span){
 		.span = { .ns = ns, .begin = true,
 			  .name = export_intern(&e->x, r->name) },

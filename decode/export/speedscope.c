@@ -12,6 +12,7 @@
  */
 #include <stdlib.h>
 
+#include "common/array.h"
 #include "decode/export/export.h"
 
 /* export_track.user. */
@@ -49,22 +50,17 @@ static int meet_track(void *format, struct export_track *t)
 
 static int add_frame(struct speedscope *f, const struct export_slice *s)
 {
-	size_t max = f->max_frames ? 2 * f->max_frames : 256;
 	const char *dso = s->frame ? s->frame->func->dso : NULL;
-	struct frame *v = f->frames;
+	struct frame *v;
 
-	if (f->n_frames == f->max_frames) {
-		v = reallocarray(v, max, sizeof(*v));
-		if (!v)
-			return -AUX_E_NOMEM;
-		f->frames = v;
-		f->max_frames = max;
-	}
-	v[f->n_frames++] = (struct frame){
+	if (array_grow(&f->frames, f->n_frames, &f->max_frames, sizeof(*v)))
+		return -AUX_E_NOMEM;
+	v = &f->frames[f->n_frames++];
+	*v = (struct frame){
 		.name = s->name,
 		.file = dso ? export_intern(f->x, dso) : NULL,
 	};
-	return dso && !v[f->n_frames - 1].file ? -AUX_E_NOMEM : 0;
+	return dso && !v->file ? -AUX_E_NOMEM : 0;
 }
 
 /* The index of a name in the table of frames, which has each name once. */

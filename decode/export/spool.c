@@ -12,6 +12,7 @@
 
 #include <aux/error.h>
 
+#include "common/array.h"
 #include "decode/export/export.h"
 
 #define BLOCK 16384
@@ -92,18 +93,13 @@ static int open_file(struct export_spool *s)
 /* A full block goes to the end of the file; its number is kept. */
 static int store_block(struct export_spool *s, struct export_piece *p)
 {
-	size_t max = p->max_blocks ? 2 * p->max_blocks : 8, done = 0;
-	uint64_t *blocks;
+	size_t done = 0;
 
 	if (s->fd < 0 && open_file(s))
 		return -AUX_E_IO;
-	if (p->n_blocks == p->max_blocks) {
-		blocks = reallocarray(p->blocks, max, sizeof(*blocks));
-		if (!blocks)
-			return -AUX_E_NOMEM;
-		p->blocks = blocks;
-		p->max_blocks = max;
-	}
+	if (array_grow(&p->blocks, p->n_blocks, &p->max_blocks,
+		       sizeof(*p->blocks)))
+		return -AUX_E_NOMEM;
 	while (done < BLOCK) {
 		ssize_t n = pwrite(s->fd, p->buf + done, BLOCK - done,
 				   (off_t)(s->n_blocks * BLOCK + done));

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "decode/report/impl.h"
 
 /*
@@ -45,16 +46,8 @@ static int grow_funcs(struct report *r, uint32_t n)
 /* A new pin; REPORT_NONE: out of memory. */
 static uint32_t add_pin(struct report *r)
 {
-	uint32_t max = r->max_pins ? 2 * r->max_pins : 1024;
-	struct report_pin *grown;
-
-	if (r->n_pins == r->max_pins) {
-		grown = reallocarray(r->pins, max, sizeof(*grown));
-		if (!grown)
-			return REPORT_NONE;
-		r->pins = grown;
-		r->max_pins = max;
-	}
+	if (array_grow(&r->pins, r->n_pins, &r->max_pins, sizeof(*r->pins)))
+		return REPORT_NONE;
 	r->pins[r->n_pins] = (struct report_pin){ .alive = true,
 						  .node = REPORT_NONE };
 	return r->n_pins++;
@@ -420,7 +413,7 @@ static void merge_lane(const struct fit *f, struct report_lane *l)
 static void give_back(struct report_lane *l)
 {
 	struct report_node *less;
-	uint32_t max = l->n + l->n / 2 + 64;
+	size_t max = (size_t)l->n + l->n / 2 + 64;
 
 	if (max >= l->max)
 		return;

@@ -77,16 +77,20 @@ struct report_lane {
 	uint32_t pid, tid, stream, id;
 	const char *comm;	/* the host's; NULL: unknown */
 	struct report_node *nodes;
-	uint32_t n, max;
+	uint32_t n;
+	size_t max;
 	uint32_t *open;		/* node of each frame; REPORT_NONE: not drawn */
-	uint32_t n_open, max_open;
+	uint32_t n_open;
+	size_t max_open;
 	struct report_pend *pend;
-	uint32_t n_pend, max_pend;
+	uint32_t n_pend;
+	size_t max_pend;
 	uint64_t at, at_insns;	/* ticks that are known, and where */
 	uint64_t rate;		/* ticks of 256 instructions */
 	uint64_t off_insns;	/* since at, the trace was off; else UNKNOWN */
 	struct report_span *spans;
-	uint32_t n_spans, max_spans;
+	uint32_t n_spans;
+	size_t max_spans;
 	uint32_t off, gap;	/* open ones, index + 1; 0: none */
 	uint64_t span_step;	/* ticks: shorter spans are merged */
 	struct calltree_thread tree;
@@ -115,11 +119,13 @@ struct report {
 	struct calls *calls;
 	struct calltree tree;
 	struct report_lane **lanes;
-	uint32_t n_lanes, max_lanes;
+	uint32_t n_lanes;
+	size_t max_lanes;
 	struct report_func *funcs;
 	uint32_t n_funcs;
 	struct report_pin *pins;
-	uint32_t n_pins, max_pins;
+	uint32_t n_pins;
+	size_t max_pins;
 	uint64_t n_nodes;	/* of all lanes */
 	uint64_t max_nodes;
 	uint64_t n_merged;	/* calls that are in merged nodes */

@@ -9,6 +9,7 @@
  */
 #include <stdlib.h>
 
+#include "common/array.h"
 #include "decode/report/impl.h"
 
 /*
@@ -109,8 +110,6 @@ int report_lane_settle(struct report *r, struct report_lane *l)
 static int report_pend_add(struct report *r, struct report_lane *l,
 			   struct report_pend p)
 {
-	struct report_pend *grown;
-	uint32_t max = l->max_pend ? 2 * l->max_pend : 64;
 	int err;
 
 	if (l->n_pend == MAX_PEND) {
@@ -118,13 +117,8 @@ static int report_pend_add(struct report *r, struct report_lane *l,
 		if (err)
 			return err;
 	}
-	if (l->n_pend == l->max_pend) {
-		grown = reallocarray(l->pend, max, sizeof(*grown));
-		if (!grown)
-			return -AUX_E_NOMEM;
-		l->pend = grown;
-		l->max_pend = max;
-	}
+	if (array_grow(&l->pend, l->n_pend, &l->max_pend, sizeof(*l->pend)))
+		return -AUX_E_NOMEM;
 	l->pend[l->n_pend++] = p;
 	return 0;
 }
@@ -231,9 +225,6 @@ static void join_spans(struct report_lane *l)
  * joined, with twice the distance each time, until half is left. */
 static uint32_t add_span(struct report_lane *l, struct report_span span)
 {
-	struct report_span *grown;
-	uint32_t max = l->max_spans ? 2 * l->max_spans : 64;
-
 	if (l->n_spans >= MAX_SPANS) {
 		l->span_step = l->span_step ? l->span_step : REPORT_TICKS;
 		for (int i = 0; i < 60 && l->n_spans > MAX_SPANS / 2; i++) {
@@ -241,13 +232,8 @@ static uint32_t add_span(struct report_lane *l, struct report_span span)
 			join_spans(l);
 		}
 	}
-	if (l->n_spans == l->max_spans) {
-		grown = reallocarray(l->spans, max, sizeof(*grown));
-		if (!grown)
-			return 0;
-		l->spans = grown;
-		l->max_spans = max;
-	}
+	if (array_grow(&l->spans, l->n_spans, &l->max_spans, sizeof(*l->spans)))
+		return 0;
 	l->spans[l->n_spans++] = span;
 	return l->n_spans;
 }
@@ -309,16 +295,10 @@ int report_span_off(struct report *r, struct report_lane *l,
 /* A lane belongs to the report, which frees it. */
 int report_lane_new(struct report *r, struct report_lane **lane)
 {
-	struct report_lane **grown, *l;
-	uint32_t max = r->max_lanes ? 2 * r->max_lanes : 16;
+	struct report_lane *l;
 
-	if (r->n_lanes == r->max_lanes) {
-		grown = reallocarray(r->lanes, max, sizeof(*grown));
-		if (!grown)
-			return -AUX_E_NOMEM;
-		r->lanes = grown;
-		r->max_lanes = max;
-	}
+	if (array_grow(&r->lanes, r->n_lanes, &r->max_lanes, sizeof(l)))
+		return -AUX_E_NOMEM;
 	l = calloc(1, sizeof(*l));
 	if (!l)
 		return -AUX_E_NOMEM;
@@ -342,34 +322,14 @@ void report_lane_free(struct report_lane *l)
 
 static int grow_open(struct report_lane *l)
 {
-	uint32_t max = l->max_open ? 2 * l->max_open : 64;
-	uint32_t *grown;
-
-	if (l->n_open < l->max_open)
-		return 0;
-	grown = reallocarray(l->open, max, sizeof(*grown));
-	if (!grown)
-		return -AUX_E_NOMEM;
-	l->open = grown;
-	l->max_open = max;
-	return 0;
+	return array_grow(&l->open, l->n_open, &l->max_open, sizeof(*l->open));
 }
 
 static int grow_nodes(struct report_lane *l)
 {
-	uint32_t max = l->max ? 2 * l->max : 256;
-	struct report_node *grown;
-
-	if (l->n < l->max)
-		return 0;
-	if (l->max > UINT32_MAX / 4)
+	if (l->n > UINT32_MAX / 4)
 		return -AUX_E_LIMIT;
-	grown = reallocarray(l->nodes, max, sizeof(*grown));
-	if (!grown)
-		return -AUX_E_NOMEM;
-	l->nodes = grown;
-	l->max = max;
-	return 0;
+	return array_grow(&l->nodes, l->n, &l->max, sizeof(*l->nodes));
 }
 
 /* Frame number depth becomes a node, which begins now. again: it is a later part

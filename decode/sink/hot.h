@@ -112,7 +112,8 @@ struct hot_counter {
 	uint64_t *counts;	/* by item */
 	uint32_t n_counts;
 	uint32_t *touched;	/* whose count is not 0 */
-	uint32_t n_touched, max_touched;
+	uint32_t n_touched;
+	size_t max_touched;
 	struct hot_pair *pairs;
 	size_t n_pairs, n_slots;
 	struct hot_edges others;

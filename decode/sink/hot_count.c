@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "decode/lib/sideband/sideband.h"
 #include "decode/sink/hot.h"
 
@@ -236,15 +237,9 @@ static int grow_counts(struct hot_counter *c, uint32_t id)
  * counted, not what the code has. */
 static int touch(struct hot_counter *c, uint32_t id)
 {
-	uint32_t max = c->max_touched ? c->max_touched * 2 : 4096, *v;
-
-	if (c->n_touched == c->max_touched) {
-		v = reallocarray(c->touched, max, sizeof(*v));
-		if (!v)
-			return -AUX_E_NOMEM;
-		c->touched = v;
-		c->max_touched = max;
-	}
+	if (array_grow(&c->touched, c->n_touched, &c->max_touched,
+		       sizeof(*c->touched)))
+		return -AUX_E_NOMEM;
 	c->touched[c->n_touched++] = id;
 	return 0;
 }
@@ -371,17 +366,9 @@ static int hit_path(struct hot_counter *c, struct hot_stream *s,
 static int keep_head(struct hot_counter *c, const struct space *space,
 		     const struct aux_flow *ev)
 {
-	size_t max = c->max_head ? c->max_head * 2 : 8;
-	struct hot_event *v = c->head;
-
-	if (c->n_head == c->max_head) {
-		v = reallocarray(v, max, sizeof(*v));
-		if (!v)
-			return -AUX_E_NOMEM;
-		c->head = v;
-		c->max_head = max;
-	}
-	v[c->n_head++] = (struct hot_event){ .space = space, .ev = *ev };
+	if (array_grow(&c->head, c->n_head, &c->max_head, sizeof(*c->head)))
+		return -AUX_E_NOMEM;
+	c->head[c->n_head++] = (struct hot_event){ .space = space, .ev = *ev };
 	return 0;
 }
 
