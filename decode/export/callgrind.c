@@ -128,6 +128,7 @@ static int end_slice(void *format, struct export_track *t,
 
 /* ---- the file ---- */
 
+/* before is written as it is. */
 static void put_u64(struct callgrind *c, const char *before, uint64_t v)
 {
 	char buf[20];
@@ -157,7 +158,7 @@ static void put_costs(struct callgrind *c, const struct call_count *n)
 	outbuf_put(c->x->out, "\n", 1);
 }
 
-/* "fn=(12) name", the next time "fn=(12)". */
+/* "fn=(12) name", the next time "fn=(12)": the name compression of the format. */
 static void put_position(struct callgrind *c, const char *spec,
 			 struct export_ids *ids, uint32_t id, uint32_t number,
 			 const char *name)
@@ -176,6 +177,7 @@ static void put_position(struct callgrind *c, const char *spec,
 	outbuf_put(c->x->out, "\n", 1);
 }
 
+/* The same for files and objects, numbered in the order met, from 1. */
 static void put_named(struct callgrind *c, const char *spec,
 		      struct export_ids *ids, uint32_t *n, const char *text)
 {
@@ -199,7 +201,7 @@ static struct source_line line_of(struct callgrind *c,
 	return line;
 }
 
-/* of a caller: "", of a callee: "c" */
+/* Of a caller: "ob", "fl", "fn"; of a callee: "cob", "cfi", "cfn". */
 static void put_func(struct callgrind *c, struct call_func *f, bool callee,
 		     const struct source_line *line)
 {
@@ -230,6 +232,7 @@ static void put_call(struct callgrind *c, const struct call *call)
 	put_costs(c, &call->took);
 }
 
+/* By caller, callee and place. */
 static int compare_calls(const void *a, const void *b)
 {
 	const struct call *x = a, *y = b;
@@ -241,7 +244,8 @@ static int compare_calls(const void *a, const void *b)
 	return x->from < y->from ? -1 : x->from > y->from;
 }
 
-/* Sorted, those of all threads as one; n is how many. NULL: out of memory. */
+/* Sorted, those of all threads as one; n is how many. NULL: out of memory. The
+ * caller frees them. */
 static struct call *sum_calls(const struct callgrind *c, size_t *n)
 {
 	struct call *v = calloc((size_t)c->map.n + 1, sizeof(*v));

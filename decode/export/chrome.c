@@ -72,7 +72,7 @@ static void put_start(struct chrome *c, uint64_t ns)
 	outbuf_str(out, "\"},\"traceEvents\":[\n");
 }
 
-/* {"ph":"B","pid":1,"tid":2,"ts":3.456 */
+/* {"ph":"B","pid":1,"tid":2,"ts":3.456; the caller goes on and closes it. */
 static void put_head(struct chrome *c, const struct export_track *t, char ph,
 		     uint64_t ns)
 {
@@ -89,6 +89,7 @@ static void put_head(struct chrome *c, const struct export_track *t, char ph,
 	export_put_us(out, ns > c->base_ns ? ns - c->base_ns : 0);
 }
 
+/* before comes with its comma, quotes and colon. */
 static void put_text(struct outbuf *out, const char *before, const char *text)
 {
 	outbuf_str(out, before);
@@ -230,6 +231,7 @@ static void put_fields(struct chrome *c, const struct export_field *f,
 	}
 }
 
+/* "s":"t": of its thread. */
 static int put_instant(void *format, struct export_track *t,
 		       const struct export_instant *i)
 {
@@ -252,6 +254,7 @@ static int put_instant(void *format, struct export_track *t,
 	return 0;
 }
 
+/* Viewers draw counters of one name and process as one curve. */
 static int put_counter(void *format, struct export_track *t,
 		       const struct export_counter *k)
 {
@@ -301,6 +304,7 @@ static int finish_chrome(void *format, struct aux_diag *diag)
 	return 0;
 }
 
+/* Nothing is written yet: the header needs the first time. */
 static int open_chrome(void **format, struct export *x, struct aux_diag *diag)
 {
 	struct chrome *c = calloc(1, sizeof(*c));

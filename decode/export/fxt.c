@@ -144,7 +144,8 @@ static uint64_t use_thread(struct fxt *f, struct export_track *t)
 	return st->thread;
 }
 
-/* An event is made in words first: its strings are registered meanwhile. */
+/* An event is made in words first: its strings are registered while it is made,
+ * and their records must come before it. */
 static void begin_event(struct fxt *f, struct export_track *t, enum event type,
 			uint64_t ns, const char *category,
 			const struct export_name *name)
@@ -177,6 +178,7 @@ static void put_arg(struct fxt *f, enum arg type, const char *name, uint64_t v)
 	}
 }
 
+/* The value is a string, too, and registered before the argument is written. */
 static void put_text_arg(struct fxt *f, const char *name, const char *text)
 {
 	uint64_t ref = use_text(f, text);
@@ -184,6 +186,7 @@ static void put_text_arg(struct fxt *f, const char *name, const char *text)
 	put_arg(f, ARG_STRING, name, ref);
 }
 
+/* Now the number of words and arguments is known. Returns the first error. */
 static int end_event(struct fxt *f)
 {
 	f->words[0] |= (uint64_t)f->n << 4 | (uint64_t)f->n_args << 20;
@@ -324,6 +327,7 @@ static int put_counter(void *format, struct export_track *t,
 	return end_event(f);
 }
 
+/* Async events: the serial number, in the last word, joins begin and end. */
 static int put_span(void *format, struct export_track *t,
 		    const struct export_span *s)
 {

@@ -17,6 +17,7 @@ struct jsonl {
 	bool started;
 };
 
+/* The key comes with its quotes and colon, and the comma before it. */
 static void put_u64(struct jsonl *j, const char *key, uint64_t v)
 {
 	char buf[20];
@@ -25,6 +26,7 @@ static void put_u64(struct jsonl *j, const char *key, uint64_t v)
 	outbuf_put(j->out, buf, (size_t)(fmt_dec(buf, v) - buf));
 }
 
+/* The same, signed. */
 static void put_i64(struct jsonl *j, const char *key, int64_t v)
 {
 	char buf[24];
@@ -47,6 +49,7 @@ static void put_hex(struct jsonl *j, const char *key, uint64_t v)
 	outbuf_put(j->out, buf, (size_t)(p - buf));
 }
 
+/* Anything: what is no UTF-8 is replaced, and all is escaped. */
 static void put_text(struct jsonl *j, const char *key, const char *s)
 {
 	outbuf_str(j->out, key);
@@ -76,7 +79,7 @@ static void put_header(struct jsonl *j)
 	outbuf_str(j->out, "}\n");
 }
 
-/* {"type":"call","ts":..,"track":.. */
+/* The members that all lines of a track begin with. */
 static void put_head(struct jsonl *j, const struct export_track *t,
 		     const char *type, uint64_t ns)
 {
@@ -92,6 +95,7 @@ static void put_end(struct jsonl *j)
 	outbuf_put(j->out, "}\n", 2);
 }
 
+/* A track is described before its first event. */
 static int meet_track(void *format, struct export_track *t)
 {
 	struct jsonl *j = format;
@@ -128,6 +132,7 @@ static void put_call(struct jsonl *j, const struct export_slice *s)
 		outbuf_str(j->out, ",\"guessed\":true");
 }
 
+/* depth is that of the new frame, from 0. */
 static int begin_slice(void *format, struct export_track *t,
 		       const struct export_slice *s)
 {
@@ -149,6 +154,7 @@ static int begin_slice(void *format, struct export_track *t,
 	return 0;
 }
 
+/* The id joins it with its begin. */
 static int end_slice(void *format, struct export_track *t,
 		     const struct export_slice *s)
 {
@@ -202,6 +208,7 @@ static void put_fields(struct jsonl *j, const struct export_field *f,
 	outbuf_put(j->out, "}", 1);
 }
 
+/* value is a string, as addresses are. */
 static int put_instant(void *format, struct export_track *t,
 		       const struct export_instant *i)
 {
@@ -231,6 +238,7 @@ static int put_counter(void *format, struct export_track *t,
 	return 0;
 }
 
+/* Two lines, joined by id. */
 static int put_span(void *format, struct export_track *t,
 		    const struct export_span *s)
 {

@@ -232,8 +232,7 @@ static int put_counter_track(struct perfetto *f, uint64_t uuid,
 	return flush_packet(f);
 }
 
-/* In the packet: the name's text, when no packet had it before. Its iid is its id
- * and one. */
+/* Describes a track: a thread, a further stack of one, or a stream. */
 static int put_track(struct perfetto *f, const struct export_track *t)
 {
 	size_t packet = begin_packet(f), track, thread;
@@ -517,6 +516,7 @@ static void note_end(struct perfetto *f, const struct export_slice *s)
 		note_u64(f, KEY_GUESSED, NOTE_BOOL, 1);
 }
 
+/* The end has no name: Perfetto pairs it with the last begin of its track. */
 static int end_slice(void *format, struct export_track *t,
 		     const struct export_slice *s)
 {
@@ -534,6 +534,7 @@ static int end_slice(void *format, struct export_track *t,
 						s->how == CALL_END_TRACE);
 }
 
+/* The value and its fields are annotations. */
 static int put_instant(void *format, struct export_track *t,
 		       const struct export_instant *i)
 {
@@ -616,6 +617,7 @@ static int open_perfetto(void **format, struct export *x, struct aux_diag *diag)
 	return 0;
 }
 
+/* What open_perfetto did not make is NULL. */
 static void close_perfetto(void *format)
 {
 	struct perfetto *f = format;

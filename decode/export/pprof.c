@@ -77,8 +77,10 @@ static int flush_message(struct pprof *f)
 	return err;
 }
 
-/* Index of a string. A new one is written: it is a field of the profile itself, so
- * strings are asked for before a message begins. */
+/*
+ * Index of a string; 0 is the empty one. A new one is written at once: it is a
+ * field of the profile itself, so strings are asked for before a message begins.
+ */
 static uint64_t use_string(struct pprof *f, const char *s)
 {
 	const struct export_name *name = s && *s ? export_intern(f->x, s) : NULL;
@@ -96,6 +98,7 @@ static uint64_t use_string(struct pprof *f, const char *s)
 	return *index;
 }
 
+/* The strings first, then the message that refers to them. */
 static void put_type(struct pprof *f, const char *type, const char *unit)
 {
 	uint64_t t = use_string(f, type), u = use_string(f, unit);
@@ -143,7 +146,8 @@ static void fmt_build_id(const struct mapping *m, char *to)
 	*to = 0;
 }
 
-/* The mapping's id; 0: none is known. */
+/* The mapping's id; 0: none is known. Mappings of several processes that are
+ * equal have one id; end and offset share a word of the key. */
 static uint64_t use_mapping(struct pprof *f, const struct call_func *func)
 {
 	const struct mapping *m = func->space ? space_find(func->space,
@@ -249,11 +253,13 @@ static int use_location(struct pprof *f, uint32_t func, uint64_t *id)
 	return put_place(f, *id, 0, 0, name, name, 0, 0);
 }
 
+/* A node that stands for a thread, above its functions. */
 static bool is_root(const struct pprof *f, uint32_t node)
 {
 	return f->tree.nodes[node].func == CALLTREE_ROOT;
 }
 
+/* --symbol names the function as shown. */
 static bool is_symbol(const struct pprof *f, uint32_t node)
 {
 	uint32_t func = f->tree.nodes[node].func;
@@ -288,6 +294,7 @@ static int put_locations(struct pprof *f, uint32_t node, uint32_t bottom)
 	}
 }
 
+/* A text, or a number where str is 0. */
 static void put_label(struct pprof *f, uint64_t key, uint64_t str, uint64_t num)
 {
 	size_t label = protobuf_begin(&f->pb, SAMPLE_LABEL);
@@ -353,6 +360,7 @@ static int put_node(struct pprof *f, uint32_t node)
 	return err ? err : put_sample(f, node, bottom, root);
 }
 
+/* The gzip stream is begun here: before, nothing is known for sure. */
 static int finish_pprof(void *format, struct aux_diag *diag)
 {
 	struct pprof *f = format;
@@ -385,6 +393,7 @@ static struct calltree_thread *thread_of(struct pprof *f, struct call_thread *t)
 	return t->user;
 }
 
+/* The callbacks hand all to the call tree, which has no need of slices. */
 static int on_enter(void *priv, struct call_thread *t)
 {
 	struct pprof *f = priv;
@@ -412,6 +421,7 @@ static int on_turn(void *priv, struct call_thread *t, uint32_t from)
 	return ct ? calltree_turn(&f->tree, ct, t) : -AUX_E_NOMEM;
 }
 
+/* A gap of no thread is in no stack. */
 static int on_gap(void *priv, struct call_thread *t, const struct aux_flow *ev)
 {
 	struct pprof *f = priv;
@@ -439,6 +449,7 @@ static const struct calls_ops to_tree = {
 	.off = on_off,
 };
 
+/* One tree per thread, so that a sample can name its thread. */
 static int open_pprof(void **format, struct export *x, struct aux_diag *diag)
 {
 	struct calltree_config config = { .host = x->env.host,

@@ -124,7 +124,7 @@ static int parse_place(const struct parse *p, struct schema_rule *r, char *word)
 	}
 }
 
-/* name:LOW[-HIGH][:signed][=VALUE]; the word is cut in pieces. */
+/* name:LOW[-HIGH][:signed][=VALUE]; the word is cut in pieces, in place. */
 static int parse_field(const struct parse *p, struct schema_rule *r, char *word)
 {
 	struct schema_field *f = &r->fields[r->n_fields];
@@ -234,6 +234,7 @@ static int parse_line(struct parse *p, char *line)
 	return parse_rule(p, r, words, n);
 }
 
+/* Lines are copied one by one: the parser writes NULs between words. */
 int schema_parse(struct schema **out, const char *text, size_t len,
 		 const char *what, struct aux_diag *diag)
 {
@@ -269,6 +270,7 @@ int schema_parse(struct schema **out, const char *text, size_t len,
 	return err;
 }
 
+/* At most MAX_SIZE is read, so a device or a wrong file does no harm. */
 int schema_load(struct schema **s, const char *path, struct aux_diag *diag)
 {
 	FILE *f = fopen(path, "re");
@@ -314,6 +316,7 @@ void schema_free(struct schema *s)
 	free(s);
 }
 
+/* A shift by 64 is undefined, so all 64 bits are a case of their own. */
 uint64_t schema_value(const struct schema_field *f, uint64_t value)
 {
 	unsigned n = f->high - f->low + 1u;

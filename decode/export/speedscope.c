@@ -48,6 +48,7 @@ static int meet_track(void *format, struct export_track *t)
 	return p->text ? 0 : -AUX_E_NOMEM;
 }
 
+/* The file it is from belongs to the frame, not to the event. */
 static int add_frame(struct speedscope *f, const struct export_slice *s)
 {
 	const char *dso = s->frame ? s->frame->func->dso : NULL;
@@ -98,6 +99,7 @@ static uint64_t stamp(const struct speedscope *f, struct profile *p,
 	return p->end = at;
 }
 
+/* The first event of a profile has no comma before it. */
 static int put_event(struct speedscope *f, struct export_track *t, char type,
 		     const struct export_slice *s)
 {
@@ -123,12 +125,14 @@ static int put_event(struct speedscope *f, struct export_track *t, char type,
 	return export_spool_put(f->spool, p->text, buf, (size_t)(at - buf));
 }
 
+/* O: open. */
 static int begin_slice(void *format, struct export_track *t,
 		       const struct export_slice *s)
 {
 	return put_event(format, t, 'O', s);
 }
 
+/* C: close. */
 static int end_slice(void *format, struct export_track *t,
 		     const struct export_slice *s)
 {

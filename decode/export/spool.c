@@ -57,6 +57,7 @@ void export_spool_free(struct export_spool *s)
 	free(s);
 }
 
+/* Belongs to the spool, which frees it. */
 struct export_piece *export_spool_piece(struct export_spool *s)
 {
 	struct export_piece *p = calloc(1, sizeof(*p));
@@ -115,6 +116,7 @@ static int store_block(struct export_spool *s, struct export_piece *p)
 	return 0;
 }
 
+/* Fills the block of the piece; a full one is stored. */
 int export_spool_put(struct export_spool *s, struct export_piece *p,
 		     const char *text, size_t n)
 {
@@ -138,6 +140,7 @@ int export_spool_put(struct export_spool *s, struct export_piece *p,
 	return 0;
 }
 
+/* The blocks in their order, then what is still in memory. */
 int export_spool_write(struct export_spool *s, const struct export_piece *p,
 		       struct outbuf *out)
 {

@@ -149,6 +149,7 @@ static int run(struct sqlite *q, const char *sql)
 
 /* ---- a row: columns in order ---- */
 
+/* A row in the making: columns are bound in order. */
 struct row {
 	sqlite3_stmt *st;
 	int n;
@@ -204,6 +205,7 @@ static int end_row(struct sqlite *q, struct row *r)
 
 /* ---- slices ---- */
 
+/* The thread's row is written at the end. */
 static int meet_track(void *format, struct export_track *t)
 {
 	(void)format;
@@ -331,6 +333,7 @@ static int end_slice(void *format, struct export_track *t,
 	return end_row(q, &r);
 }
 
+/* Of an event or of a span: the other is 0, and NULL in the row. */
 static int put_fields(struct sqlite *q, uint64_t event, uint64_t span,
 		      const struct export_field *f, uint32_t n)
 {
@@ -354,6 +357,7 @@ static int put_fields(struct sqlite *q, uint64_t event, uint64_t span,
 	return err;
 }
 
+/* The row's number is needed for its fields. */
 static int put_instant(void *format, struct export_track *t,
 		       const struct export_instant *i)
 {
@@ -436,6 +440,7 @@ static int put_thread(struct sqlite *q, const struct export_track *t)
 	return end_row(q, &r);
 }
 
+/* Names as shown and as the file has them. */
 static int put_func(struct sqlite *q, struct call_func *f)
 {
 	struct row r = start_row(q, PUT_FUNC);
@@ -449,6 +454,7 @@ static int put_func(struct sqlite *q, struct call_func *f)
 	return end_row(q, &r);
 }
 
+/* text, or where that is NULL the number. */
 static int put_key(struct sqlite *q, const char *key, const char *text,
 		   uint64_t v)
 {
@@ -462,6 +468,7 @@ static int put_key(struct sqlite *q, const char *key, const char *text,
 	return end_row(q, &r);
 }
 
+/* What the whole is about: file, clock, unit, first and last time. */
 static int put_recording(struct sqlite *q)
 {
 	const struct export *x = q->x;
@@ -521,6 +528,7 @@ static int open_file(struct sqlite *q)
 	return err;
 }
 
+/* On failure close_sqlite is called by the sink all the same. */
 static int open_sqlite(void **format, struct export *x, struct aux_diag *diag)
 {
 	struct sqlite *q = calloc(1, sizeof(*q));

@@ -33,6 +33,7 @@ static size_t measure_char(const unsigned char *s, size_t len)
 	return n;
 }
 
+/* Called twice by those who need memory: first with to NULL. */
 size_t export_clean(char *to, const char *s, size_t len)
 {
 	size_t at = 0, out = 0;
@@ -51,6 +52,7 @@ size_t export_clean(char *to, const char *s, size_t len)
 	return out;
 }
 
+/* Bytes 10xxxxxx go on a character: none is cut inside. */
 size_t export_cut(const char *s, size_t len, size_t max)
 {
 	if (len <= max)
@@ -84,6 +86,7 @@ static void put_escape(struct outbuf *out, unsigned char c)
 	}
 }
 
+/* Runs of bytes that need no escape are copied as they are. */
 void export_json_text(struct outbuf *out, const char *s, size_t len)
 {
 	size_t done = 0, i;
