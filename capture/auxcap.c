@@ -1,398 +1,327 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * auxcap: records AUX trace into perf.data files. This file knows the command
- * line; the commands are in cmd_*.c.
+ * auxcap: records AUX trace into perf.data files. This file has the command line:
+ * its options as tables, and the dispatch to the commands in cmd/.
  */
-#include <getopt.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/version.h"
 
 #include "capture/cmd/cmd.h"
 
-enum { OPT_PER_THREAD = 256, OPT_TRUTH, OPT_INJECT, OPT_EXIT_STATUS,
-       OPT_VERSION, OPT_FILTER, OPT_OVERWRITE, OPT_AUX_SAMPLE, OPT_THREADS,
-       OPT_MAX_SIZE, OPT_SWITCH, OPT_SWITCH_KEEP, OPT_CONTROL, OPT_KCORE,
-       OPT_NO_CODE, OPT_NO_SYNTH, OPT_ZSTD_AUX, OPT_DRY_RUN, OPT_COMPLETION };
+#define OPTIONS struct cmd_options
+#define END { .name = NULL }
+
+static int add_event(const struct option_row *row, void *config,
+		     const char *arg, struct aux_diag *diag)
+{
+	struct cmd_options *o = config;
+
+	(void)row;
+	if (o->n_words == CMD_EVENTS_MAX)
+		return option_refuse(diag, "more than %d events at \"%s\"",
+				     CMD_EVENTS_MAX, arg);
+	o->words[o->n_words++].text = arg;
+	return 0;
+}
+
+static int add_filter(const struct option_row *row, void *config,
+		      const char *arg, struct aux_diag *diag)
+{
+	struct cmd_options *o = config;
+
+	(void)row;
+	if (!o->n_words || o->words[o->n_words - 1].filter)
+		return option_refuse(diag, "--filter stands after its event "
+				     "(-e), once: \"%s\"", arg);
+	o->words[o->n_words - 1].filter = arg;
+	return 0;
+}
+
+/* Nothing, or "e": save at the end, too. */
+static int set_at_exit(const struct option_row *row, void *config,
+		       const char *arg, struct aux_diag *diag)
+{
+	struct cmd_options *o = config;
+	struct option_label label;
+
+	option_flag(row, config, NULL, diag);
+	o->kernel.snapshot_at_exit |= arg != NULL;
+	if (!arg || !strcmp(arg, "e"))
+		return 0;
+	return option_refuse(diag, "%s wants nothing or e, not \"%s\"",
+			     option_label(row, &label), arg);
+}
+
+/* ---- the tables, by title in --help ---- */
 
 /* table */
-static const struct option options[] = {
-	{ "event", required_argument, NULL, 'e' },
-	{ "filter", required_argument, NULL, OPT_FILTER },
-	{ "output", required_argument, NULL, 'o' },
-	{ "pid", required_argument, NULL, 'p' },
-	{ "tid", required_argument, NULL, 't' },
-	{ "all-cpus", no_argument, NULL, 'a' },
-	{ "cpu", required_argument, NULL, 'C' },
-	{ "cgroup", required_argument, NULL, 'G' },
-	{ "per-thread", no_argument, NULL, OPT_PER_THREAD },
-	{ "mmap-pages", required_argument, NULL, 'm' },
-	{ "snapshot", optional_argument, NULL, 'S' },
-	{ "overwrite", optional_argument, NULL, OPT_OVERWRITE },
-	{ "aux-sample", optional_argument, NULL, OPT_AUX_SAMPLE },
-	{ "delay", required_argument, NULL, 'D' },
-	{ "freq", required_argument, NULL, 'F' },
-	{ "count", required_argument, NULL, 'c' },
-	{ "call-graph", no_argument, NULL, 'g' },
-	{ "threads", required_argument, NULL, OPT_THREADS },
-	{ "max-size", required_argument, NULL, OPT_MAX_SIZE },
-	{ "switch-output", optional_argument, NULL, OPT_SWITCH },
-	{ "switch-max-files", required_argument, NULL, OPT_SWITCH_KEEP },
-	{ "control", required_argument, NULL, OPT_CONTROL },
-	{ "kcore", no_argument, NULL, OPT_KCORE },
-	{ "no-code", no_argument, NULL, OPT_NO_CODE },
-	{ "no-synth", no_argument, NULL, OPT_NO_SYNTH },
-	{ "compression-level", optional_argument, NULL, 'z' },
-	{ "compress-aux", no_argument, NULL, OPT_ZSTD_AUX },
-	{ "truth", required_argument, NULL, OPT_TRUTH },
-	{ "inject-overflow", required_argument, NULL, OPT_INJECT },
-	{ "exit-status", no_argument, NULL, OPT_EXIT_STATUS },
-	{ "dry-run", no_argument, NULL, 'n' },
-	{ "quiet", no_argument, NULL, 'q' },
-	{ "help", no_argument, NULL, 'h' },
-	{ "completion", required_argument, NULL, OPT_COMPLETION },
-	{ "version", no_argument, NULL, OPT_VERSION },
-	{ NULL, 0, NULL, 0 },
+static const struct option_row what_rows[] = {
+	{ .name = "event", .letter = 'e', .arg = "EVENT", .parse = add_event,
+	  .values = "intel_pt//u intel_pt// cs_etm// soft_pt//u soft_etm//u "
+		    "cycles",
+	  .help = "intel_pt//, cs_etm/@SINK/, any PMU with an AUX area,\n"
+		  "soft_pt//u, soft_etm//u (Intel PT, CoreSight made by\n"
+		  "software), cycles, sched:sched_switch ...; may be\n"
+		  "repeated. Default: the best trace that works here" },
+	{ .name = "filter", .arg = "FILTER", .parse = add_filter,
+	  .help = "of the event before it: addresses of a trace\n"
+		  "('filter main @ ./prog'), or fields of a tracepoint" },
+	{ .name = "freq", .letter = 'F', .arg = "N", .parse = option_number,
+	  .zero = "wants at least 1", .marked = true,
+	  .help = "samples a second of the other events",
+	  OPTION_AT(OPTIONS, kernel.freq, uint64_t) },
+	{ .name = "count", .letter = 'c', .arg = "N", .parse = option_number,
+	  .zero = "wants at least 1", .marked = true,
+	  .help = "or one sample every N events",
+	  OPTION_AT(OPTIONS, kernel.period, uint64_t) },
+	{ .name = "call-graph", .letter = 'g', .marked = true,
+	  .help = "with call chains", OPTION_FLAG(OPTIONS, kernel.callgraph) },
+	{ .name = "aux-sample", .arg = "SIZE", .optional = true,
+	  .parse = cmd_parse_aux_sample, .marked = true,
+	  .help = "the trace's last SIZE bytes with each sample of its\n"
+		  "group" },
+	END,
+}, whom_rows[] = {
+	{ .name = "pid", .letter = 'p', .arg = "LIST", .marked = true,
+	  .help = "running processes, with all their threads",
+	  OPTION_TEXT(OPTIONS, kernel.target.pids) },
+	{ .name = "tid", .letter = 't', .arg = "LIST", .marked = true,
+	  .help = "running threads",
+	  OPTION_TEXT(OPTIONS, kernel.target.tids) },
+	{ .name = "all-cpus", .letter = 'a', .marked = true,
+	  .help = "the whole machine",
+	  OPTION_FLAG(OPTIONS, kernel.target.all_cpus) },
+	{ .name = "cpu", .letter = 'C', .arg = "LIST", .marked = true,
+	  .help = "what runs on these CPUs: 0-3,6",
+	  OPTION_TEXT(OPTIONS, kernel.target.cpus) },
+	{ .name = "cgroup", .letter = 'G', .arg = "NAME", .marked = true,
+	  .help = "a container; with -a or -C",
+	  OPTION_TEXT(OPTIONS, kernel.target.cgroup) },
+	{ .name = "per-thread",
+	  .help = "a stream for each thread instead of each CPU",
+	  OPTION_FLAG(OPTIONS, kernel.target.per_thread) },
+	END,
+}, when_rows[] = {
+	{ .name = "snapshot", .letter = 'S', .arg = "e", .optional = true,
+	  .values = "e", .parse = set_at_exit, .marked = true,
+	  .help = "keep only the newest trace; SIGUSR2 (or the control\n"
+		  "FIFO, or with e the end) saves it",
+	  OPTION_AT(OPTIONS, kernel.snapshot, bool) },
+	{ .name = "overwrite", .arg = "e", .optional = true, .values = "e",
+	  .parse = set_at_exit, .marked = true, .help = "the same for samples",
+	  OPTION_AT(OPTIONS, kernel.overwrite, bool) },
+	{ .name = "delay", .letter = 'D', .arg = "MS",
+	  .parse = cmd_parse_delay, .marked = true,
+	  .help = "start after MS milliseconds; -1: when --control says so" },
+	{ .name = "control", .arg = "fifo:COMMANDS[,ACKS]", .marked = true,
+	  .help = "enable, disable, snapshot [LABEL], switch, ping,\n"
+		  "evlist, stop",
+	  OPTION_TEXT(OPTIONS, kernel.control) },
+	END,
+}, output_rows[] = {
+	{ .name = "output", .letter = 'o', .arg = "FILE",
+	  .help = "the recording (default perf.data; an existing one\n"
+		  "becomes FILE.old); - is standard output",
+	  OPTION_TEXT(OPTIONS, path) },
+	END,
+}, where_rows[] = {
+	{ .name = "mmap-pages", .letter = 'm', .arg = "DATA[,AUX]",
+	  .parse = cmd_parse_mmap, .marked = true,
+	  .help = "ring sizes: pages, or with B, K, M, G" },
+	{ .name = "threads", .arg = "N", .parse = cmd_parse_threads,
+	  .marked = true, .help = "reader threads" },
+	{ .name = "max-size", .arg = "SIZE", .parse = cmd_parse_max_size,
+	  .marked = true, .help = "stop when the file has reached this size" },
+	{ .name = "switch-output", .arg = "SIZE|TIME|signal",
+	  .optional = true, .parse = cmd_parse_switch, .marked = true,
+	  .help = "a new file at each SIZE (K, M, G), TIME (s, m, h),\n"
+		  "or SIGUSR2" },
+	{ .name = "switch-max-files", .arg = "N", .parse = cmd_parse_keep,
+	  .marked = true, .help = "keep the N newest" },
+	{ .name = "compression-level", .letter = 'z', .arg = "N",
+	  .optional = true, .parse = cmd_parse_level,
+	  .help = "compress records (zstd)" },
+	{ .name = "compress-aux",
+	  .help = "and the trace; only auxdecode reads that",
+	  OPTION_FLAG(OPTIONS, writer.zstd_aux) },
+	{ .name = "kcore", .marked = true,
+	  .help = "also save the kernel's code and symbols",
+	  OPTION_FLAG(OPTIONS, kernel.kcore) },
+	{ .name = "no-code", .marked = true,
+	  .help = "do not save code that programs generate",
+	  OPTION_FLAG(OPTIONS, kernel.no_code) },
+	{ .name = "no-synth", .marked = true,
+	  .help = "do not record what existed before the start",
+	  OPTION_FLAG(OPTIONS, kernel.no_synth) },
+	END,
+}, soft_rows[] = {
+	{ .name = "truth", .arg = "FILE",
+	  .help = "also write the addresses as observed",
+	  OPTION_TEXT(OPTIONS, truth) },
+	{ .name = "inject-overflow", .arg = "N", .parse = cmd_parse_inject,
+	  .help = "lose trace every N PSB periods, for tests" },
+	END,
+}, status_rows[] = {
+	{ .name = "exit-status",
+	  .help = "exit with the program's status if nothing was lost",
+	  OPTION_FLAG(OPTIONS, exit_status) },
+	END,
+}, repair_rows[] = {
+	{ .name = "dry-run", .letter = 'n',
+	  .help = "of repair: only say what would be done",
+	  OPTION_FLAG(OPTIONS, dry_run) },
+	END,
+}, quiet_rows[] = {
+	{ .name = "quiet", .letter = 'q',
+	  .help = "only errors and losses on standard error",
+	  OPTION_FLAG(OPTIONS, quiet) },
+	END,
+}, help_rows[] = {
+	{ .name = "help", .letter = 'h', .parse = cmd_stop_with_flag,
+	  .help = "this text", OPTION_AT(OPTIONS, help, bool) },
+	{ .name = "completion", .arg = "SHELL", .values = "bash zsh fish",
+	  .parse = cmd_stop_with_text,
+	  .help = "print completions for bash, zsh or fish",
+	  OPTION_AT(OPTIONS, completion, const char *) },
+	{ .name = "version", .parse = cmd_stop_with_flag,
+	  .help = "the version", OPTION_AT(OPTIONS, version, bool) },
+	END,
 };
-static const char short_options[] = "+:e:o:p:t:aC:G:m:S::D:F:c:gz::nqh";
 
-static const char usage_text[] =
-"usage: auxcap [record] [OPTIONS] [--] [PROGRAM [ARGUMENTS]]\n"
-"       auxcap list [WHAT] | doctor | repair [-n] [-o OUT] FILE\n"
-"Records what a program, a process or a machine executes, as a perf.data file.\n"
-"\n"
-"What to record\n"
-"  -e, --event EVENT        intel_pt//, cs_etm/@SINK/, any PMU with an AUX area,\n"
-"                           soft_pt//u, soft_etm//u (Intel PT, CoreSight made by\n"
-"                           software), cycles, sched:sched_switch ...; may be\n"
-"                           given often. Default: the best trace there is here\n"
-"      --filter FILTER      of the event before it: addresses of a trace\n"
-"                           ('filter main @ ./prog'), or fields of a tracepoint\n"
-"  -F, --freq N             samples a second of the other events\n"
-"  -c, --count N            or one each N\n"
-"  -g, --call-graph         with call chains\n"
-"      --aux-sample[=SIZE]  the trace's last SIZE bytes with each sample of its\n"
-"                           group\n"
-"Of whom\n"
-"  -p, --pid LIST  -t, --tid LIST  -a, --all-cpus  -C, --cpu LIST\n"
-"  -G, --cgroup NAME        a container; with -a or -C\n"
-"      --per-thread         a stream for each thread instead of each CPU\n"
-"When\n"
-"  -S, --snapshot[=e]       keep the newest trace only; SIGUSR2 (or the control\n"
-"                           FIFO, or with e the end) saves it\n"
-"      --overwrite[=e]      the same for samples\n"
-"  -D, --delay MS           enable after MS milliseconds; -1: by --control\n"
-"      --control fifo:COMMANDS[,ACKS]\n"
-"                           enable, disable, snapshot [LABEL], switch, ping,\n"
-"                           evlist, stop\n"
-"Where to\n"
-"  -o, --output FILE        the recording (default perf.data; an existing one\n"
-"                             becomes FILE.old); - is standard output\n"
-"  -m, --mmap-pages DATA[,AUX]\n"
-"                           ring sizes: pages, or with B, K, M, G\n"
-"      --threads N          reader threads\n"
-"      --max-size SIZE      end when the file is so large\n"
-"      --switch-output[=SIZE|TIME|signal]\n"
-"                           a new file at each SIZE (K, M, G), TIME (s, m, h),\n"
-"                           or SIGUSR2\n"
-"      --switch-max-files N keep the N newest\n"
-"  -z, --compression-level[=N]\n"
-"                           compress records (zstd)\n"
-"      --compress-aux       and the trace; auxdecode alone reads that\n"
-"      --kcore              save the kernel's code and names, too\n"
-"      --no-code            do not save code that programs make\n"
-"      --no-synth           do not describe what existed before\n"
-"Software sources\n"
-"      --truth FILE         also write the addresses as observed\n"
-"      --inject-overflow N  lose trace every N PSB periods, for tests\n"
-"And\n"
-"      --exit-status        exit with the program's status when all is recorded\n"
-"  -n, --dry-run            of repair: only say what would be done\n"
-"  -q, --quiet              only errors and losses on standard error\n"
-"  -h, --help               this text\n"
-"      --completion SHELL   print what completes words in bash, zsh or fish\n"
-"      --version            the version\n"
-"\n"
-"Exit status: 0 complete, 1 failed, 2 usage, 3 something is lost.\n"
-"Examples:  auxcap ls -la /        auxcap -e intel_pt//u -p 1234 -S\n"
-"           auxcap list intel_pt   auxcap doctor\n";
-
-static int usage_error(const char *fmt, const char *arg)
-{
-	fputs("auxcap: error: ", stderr);
-	fprintf(stderr, fmt, arg);
-	fputs("; see auxcap --help\n", stderr);
-	return CMD_USAGE;
-}
-
-static bool add_event(struct cmd_options *o, const char *text)
-{
-	if (o->n_words == CMD_EVENTS_MAX)
-		return false;
-	o->words[o->n_words++].text = text;
-	return true;
-}
-
-/* Options of a kernel recording. False: the value is bad. */
-static bool take_kernel(struct cmd_options *o, int opt, const char *value)
-{
-	struct kernel_options *k = &o->kernel;
-
-	switch (opt) {
-	case 'p':
-		k->target.pids = value;
-		return true;
-	case 't':
-		k->target.tids = value;
-		return true;
-	case 'a':
-		return k->target.all_cpus = true;
-	case 'C':
-		k->target.cpus = value;
-		return true;
-	case 'G':
-		k->target.cgroup = value;
-		return true;
-	case 'm':
-		return cmd_parse_mmap(k, value);
-	case 'S':
-		k->snapshot = true;
-		k->snapshot_at_exit |= value != NULL;
-		return !value || !strcmp(value, "e");
-	case 'D':
-		return cmd_parse_delay(&k->delay_ms, value);
-	case 'F':
-		return cmd_parse_u64(value, &k->freq) && k->freq;
-	case 'c':
-		return cmd_parse_u64(value, &k->period) && k->period;
-	case 'g':
-		return k->callgraph = true;
-	case OPT_OVERWRITE:
-		k->overwrite = true;
-		k->snapshot_at_exit |= value != NULL;
-		return !value || !strcmp(value, "e");
-	case OPT_KCORE:
-		return k->kcore = true;
-	case OPT_NO_CODE:
-		return k->no_code = true;
-	case OPT_NO_SYNTH:
-		return k->no_synth = true;
-	case OPT_CONTROL:
-		k->control = value;
-		return true;
-	case OPT_THREADS:
-		return cmd_parse_u32(value, &k->n_threads) && k->n_threads;
-	case OPT_MAX_SIZE:
-		return cmd_parse_size(value, &k->max_size) && k->max_size;
-	case OPT_SWITCH:
-		return cmd_parse_switch(k, value);
-	case OPT_SWITCH_KEEP:
-		return cmd_parse_u32(value, &o->switch_keep);
-	default:
-		return false;
-	}
-}
-
-static bool take_aux_sample(struct kernel_options *k, const char *value)
-{
-	uint64_t v = 4096;
-
-	if (value && !cmd_parse_size(value, &v) && !cmd_parse_u64(value, &v))
-		return false;
-	/* the kernel's limit: a sample's size has 16 bits */
-	k->aux_sample_size = (uint32_t)v;
-	return v >= 8 && v <= 65528 && v % 8 == 0;
-}
-
-/* The rest. False: the value is bad. */
-static bool take_common(struct cmd_options *o, int opt, const char *value)
-{
-	switch (opt) {
-	case 'e':
-		return add_event(o, value);
-	case OPT_FILTER:
-		if (!o->n_words || o->words[o->n_words - 1].filter)
-			return false;
-		o->words[o->n_words - 1].filter = value;
-		return true;
-	case 'o':
-		o->path = value;
-		return true;
-	case 'q':
-		return o->quiet = true;
-	case 'n':
-		return o->dry_run = true;
-	case 'z':
-		return cmd_parse_level(o, value);
-	case OPT_ZSTD_AUX:
-		return o->writer.zstd_aux = true;
-	case OPT_PER_THREAD:
-		return o->kernel.target.per_thread = true;
-	case OPT_TRUTH:
-		o->truth = value;
-		return true;
-	case OPT_EXIT_STATUS:
-		return o->exit_status = true;
-	case OPT_INJECT:
-		return cmd_parse_u32(value, &o->inject_overflow);
-	case OPT_AUX_SAMPLE:
-		return take_aux_sample(&o->kernel, value);
-	default:
-		return false;
-	}
-}
-
-static bool is_kernel_option(int opt)
-{
-	return (opt < 128 && strchr("ptaCGmSDFcg", opt)) ||
-	       opt == OPT_AUX_SAMPLE || opt == OPT_OVERWRITE ||
-	       (opt >= OPT_THREADS && opt <= OPT_NO_SYNTH);
-}
-
-static bool takes(const struct cmd_word *c, int opt);
-
-static int bad_value(int opt, const char *word, const char *value)
-{
-	static const struct {
-		int opt;
-		const char *text;
-	} takes[] = {
-		{ 'e', "more than 64 events at '%s'" },
-		{ 'm', "-m takes DATA[,AUX] in pages or bytes (512K,8M), not "
-		       "'%s'" },
-		{ 'S', "-S takes nothing or e, not '%s'" },
-		{ OPT_OVERWRITE, "--overwrite takes nothing or e, not '%s'" },
-		{ 'D', "-D takes milliseconds or -1, not '%s'" },
-		{ 'F', "-F takes a number, not '%s'" },
-		{ 'c', "-c takes a number, not '%s'" },
-		{ 'z', "-z takes a level from 1 to 22, not '%s'" },
-		{ OPT_FILTER, "--filter stands behind its event (-e), once: "
-			      "'%s'" },
-		{ OPT_THREADS, "--threads takes a number, not '%s'" },
-		{ OPT_MAX_SIZE, "--max-size takes a size as 512M, not '%s'" },
-		{ OPT_SWITCH, "--switch-output takes a size (1G), a time (30s) "
-			      "or signal, not '%s'" },
-		{ OPT_SWITCH_KEEP, "--switch-max-files takes a number, not "
-				   "'%s'" },
-		{ OPT_INJECT, "--inject-overflow takes a number, not '%s'" },
-		{ OPT_AUX_SAMPLE, "--aux-sample takes a multiple of 8 bytes up "
-				  "to 65528, not '%s'" },
-	};
-	size_t i;
-
-	for (i = 0; i < sizeof(takes) / sizeof(*takes); i++)
-		if (takes[i].opt == opt)
-			return usage_error(takes[i].text, value ? value : "");
-	return usage_error("unknown option '%s'", word);
-}
-
-/* "-p", "--overwrite". */
-static const char *option_name(int opt)
-{
-	static char name[40];
-	size_t i;
-
-	if (opt < 128) {
-		snprintf(name, sizeof(name), "-%c", opt);
-		return name;
-	}
-	for (i = 0; options[i].name && options[i].val != opt;)
-		i++;
-	snprintf(name, sizeof(name), "--%s", options[i].name);
-	return name;
-}
-
-/* word: what getopt did not understand. */
-static int bad_option(const char *word)
-{
-	if (optopt >= 256)
-		return usage_error("%s takes no value", option_name(optopt));
-	return usage_error("unknown option '%s'",
-			   optopt ? option_name(optopt) : word);
-}
-
-static int print(const char *text)
-{
-	return fputs(text, stdout) < 0 || fflush(stdout) ? CMD_FAILED : CMD_OK;
-}
-
-static int print_completion(const char *shell);
-
-/* Takes one option, given as word. Returns -1 to go on, else the status. */
-static int take(struct cmd_options *o, int opt, const char *word)
-{
-	bool fine;
-
-	if (opt == 'h')
-		return print(usage_text);
-	if (opt == OPT_VERSION)
-		return print("auxcap " AUXKIT_VERSION "\n");
-	if (opt == OPT_COMPLETION)
-		return print_completion(optarg);
-	if (opt == ':')
-		return usage_error("%s needs a value", word);
-	if (opt == '?')
-		return bad_option(word);
-	if (is_kernel_option(opt)) {
-		o->kernel_option = option_name(opt);
-		fine = opt == OPT_AUX_SAMPLE ? take_common(o, opt, optarg) :
-					       take_kernel(o, opt, optarg);
-	} else {
-		fine = take_common(o, opt, optarg);
-	}
-	return fine ? -1 : bad_value(opt, word, optarg);
-}
-
-/* table: words that are commands, when they come first; the first one is meant
- * without a word. */
-static const struct cmd_word commands[] = {
-	{ "record", NULL },
-	{ "list", "h" },
-	{ "doctor", "h" },
-	{ "repair", "hnoq" },
+/* table: as --help prints them */
+static const struct {
+	const char *title;	/* NULL: under the one before */
+	const struct option_row *rows;
+} sections[] = {
+	{ "What to record", what_rows },  { "Whom to record", whom_rows },
+	{ "When", when_rows },		  { "Where to", output_rows },
+	{ NULL, where_rows },		  { "Software sources", soft_rows },
+	{ "General", status_rows },	  { NULL, repair_rows },
+	{ NULL, quiet_rows },		  { NULL, help_rows },
 };
+
+/* table: words that are commands when they come first; the first is meant where
+ * there is none. */
+static const struct command {
+	const char *name, *help;
+	const struct option_row *tables[12];	/* NULL-ended */
+} commands[] = {
+	{ "record", "record a program, a process or the machine",
+	  { what_rows, whom_rows, when_rows, output_rows, where_rows, soft_rows,
+	    status_rows, quiet_rows, help_rows, NULL } },
+	{ "list", "events that can be recorded here", { help_rows, NULL } },
+	{ "doctor", "what works on this machine, and what would fix the rest",
+	  { help_rows, NULL } },
+	{ "repair", "complete a recording whose writer was killed",
+	  { repair_rows, output_rows, quiet_rows, help_rows, NULL } },
+};
+
+#define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
+#define N_SECTIONS (sizeof(sections) / sizeof(sections[0]))
+
+/* ---- --help, --completion ---- */
+
+#define HELP_COLUMN 27	/* where texts begin */
+
+/* A row whose left column is too wide for one line has its text below. */
+static void print_row(const struct option_row *row)
+{
+	const char *help = row->help;
+	char left[48];
+	int indent;
+	size_t n;
+
+	option_left(row, left, sizeof(left));
+	indent = HELP_COLUMN - printf("  %s", left);
+	if (indent < 1) {
+		putchar('\n');
+		indent = HELP_COLUMN;
+	}
+	for (; *help; help += n + (help[n] == '\n')) {
+		n = strcspn(help, "\n");
+		printf("%*s%.*s\n", indent, "", (int)n, help);
+		indent = HELP_COLUMN;
+	}
+}
+
+static int print_help(void)
+{
+	fputs("usage: auxcap [record] [OPTIONS] [--] [PROGRAM [ARGUMENTS]]\n"
+	      "       auxcap list [WHAT] | doctor | repair [-n] [-o OUT] FILE\n"
+	      "Records what a program, a process or a machine executes, as a "
+	      "perf.data file.\n\n", stdout);
+	for (size_t i = 0; i < N_SECTIONS; i++) {
+		if (sections[i].title)
+			puts(sections[i].title);
+		for (const struct option_row *row = sections[i].rows; row->name;
+		     row++)
+			print_row(row);
+	}
+	fputs("\n"
+	      "Exit status: 0 complete, 1 failed, 2 usage, 3 something is "
+	      "lost.\n"
+	      "Examples:  auxcap ls -la /        auxcap -e intel_pt//u -p 1234 "
+	      "-S\n"
+	      "           auxcap list intel_pt   auxcap doctor\n", stdout);
+	return fflush(stdout) ? CMD_FAILED : CMD_OK;
+}
 
 static int print_completion(const char *shell)
 {
-	int status = cmd_completion(shell, options, commands,
-				    sizeof(commands) / sizeof(*commands),
-				    usage_text);
+	struct completion_command words[N_COMMANDS];
 
-	return status != CMD_USAGE ? status :
-	       usage_error("--completion is bash, zsh or fish, not '%s'", shell);
+	for (size_t i = 0; i < N_COMMANDS; i++)
+		words[i] = (struct completion_command){ commands[i].name,
+							commands[i].help,
+							commands[i].tables };
+	return cmd_completion(shell, words, N_COMMANDS);
 }
 
-static const struct cmd_word *take_command_word(int argc, char **argv)
-{
-	size_t i;
+/* ---- the command line ---- */
 
-	for (i = 0; argc > 1 && i < sizeof(commands) / sizeof(*commands); i++)
-		if (!strcmp(argv[1], commands[i].name)) {
-			optind = 2;
+static const struct command *find_command(const char *word)
+{
+	for (size_t i = 0; word && i < N_COMMANDS; i++)
+		if (!strcmp(word, commands[i].name))
 			return &commands[i];
-		}
-	return &commands[0];
+	return NULL;
 }
 
-static bool takes(const struct cmd_word *c, int opt)
+/* An option of another command, which this one would pass over in silence. */
+static bool is_known(const char *name)
 {
-	if (opt == OPT_VERSION || opt == OPT_COMPLETION || opt == '?' ||
-	    opt == ':')
-		return true;
-	return c->takes ? opt < 128 && strchr(c->takes, opt) : opt != 'n';
+	for (size_t i = 0; i < N_SECTIONS; i++)
+		if (option_find(sections[i].rows, name))
+			return true;
+	return false;
 }
 
-/* An option without a meaning there, which would be passed over in silence. */
-static int misplaced(const struct cmd_word *c, int opt)
+static int parse_options(const struct command *c, struct cmd_options *o,
+			 int argc, char **argv)
 {
-	char text[64];
+	struct option_group groups[N_SECTIONS];
+	struct option_line line = {
+		.command = c->name,
+		.help = "auxcap --help",
+		.groups = groups,
+		/* of record alone what follows the first word is another's */
+		.stops = c == &commands[0],
+		.is_known = is_known,
+	};
+	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
+	int first;
 
-	snprintf(text, sizeof(text), "auxcap %s takes no %%s", c->name);
-	return opt == 'n' ? usage_error("%s is for repair", "-n") :
-			    usage_error(text, option_name(opt));
+	for (size_t i = 0; c->tables[i]; i++)
+		groups[line.n_groups++] =
+			(struct option_group){ c->tables[i], o };
+	if (options_parse(&line, argc, argv, &first, &diag) < 0)
+		return cmd_error(&diag);
+	o->words_left = argv + first;
+	if (line.marked)
+		o->kernel_option = option_label(line.marked, &o->kernel_label);
+	return CMD_OK;
 }
 
 static int run(struct cmd_options *o, const char *command)
@@ -402,18 +331,18 @@ static int run(struct cmd_options *o, const char *command)
 
 	if (!strcmp(command, "list"))
 		return left[0] && left[1] ?
-			       usage_error("list takes one word, not '%s' too",
-					   left[1]) : cmd_list(left[0]);
+			       cmd_usage("list takes one word, not \"%s\" too",
+					 left[1]) : cmd_list(left[0]);
 	if (!strcmp(command, "doctor"))
-		return left[0] ? usage_error("doctor takes no '%s'", left[0]) :
+		return left[0] ? cmd_usage("doctor takes no \"%s\"", left[0]) :
 				 cmd_doctor();
 	if (!strcmp(command, "repair"))
 		return !left[0] || left[1] ?
-			       usage_error("%s", "repair takes one file") :
+			       cmd_usage("repair takes one FILE") :
 			       cmd_repair(left[0], o->path, o->dry_run, o->quiet);
 	if (!left[0] && !t->pids && !t->tids && !t->cpus && !t->all_cpus &&
 	    !t->cgroup)
-		return usage_error("%s", "no program to record");
+		return cmd_usage("no program to record");
 	if (!o->path)
 		o->path = "perf.data";
 	return cmd_record(o);
@@ -422,20 +351,22 @@ static int run(struct cmd_options *o, const char *command)
 int main(int argc, char **argv)
 {
 	static struct cmd_options o;
-	const struct cmd_word *c = take_command_word(argc, argv);
-	/* only of record what follows the first word is another's */
-	const char *shorts = short_options + (c->takes != NULL);
-	int opt, status;
+	const struct command *c = find_command(argc > 1 ? argv[1] : NULL);
+	bool named = c;
+	int status;
 
+	if (!named)
+		c = &commands[0];
 	o.argc = argc;
 	o.argv = argv;
-	opterr = 0;
-	while ((opt = getopt_long(argc, argv, shorts, options, NULL)) != -1) {
-		status = takes(c, opt) ? take(&o, opt, argv[optind - 1]) :
-					 misplaced(c, opt);
-		if (status >= 0)
-			return status;
-	}
-	o.words_left = argv + optind;
+	status = parse_options(c, &o, argc - named, argv + named);
+	if (status != CMD_OK)
+		return status;
+	if (o.help)
+		return print_help();
+	if (o.completion)
+		return print_completion(o.completion);
+	if (o.version)
+		return puts("auxcap " AUXKIT_VERSION) < 0 ? CMD_FAILED : CMD_OK;
 	return run(&o, c->name);
 }

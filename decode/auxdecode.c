@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * auxdecode: options and dispatch. The table in cmd/options.c says which options
- * there are and which commands take them; --help (cmd/help.c) is made from it, and
- * lint holds the man page against --help.
+ * auxdecode: command line and dispatch. What commands there are stands in
+ * cmd/commands.c, what options in the tables of commands, sinks and cmd/options.c.
  */
-#include <errno.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,273 +11,172 @@
 
 #include "common/diag.h"
 #include "common/distance.h"
+#include "common/version.h"
 
-#include "decode/cmd/options.h"
+#include "decode/cmd/cmd.h"
 #include "decode/cmd/pager.h"
 
-#ifndef AUXKIT_VERSION
-#define AUXKIT_VERSION "0.1"
-#endif
-
-/* table */
-static const struct command commands[] = {
-	{ "insn", "one line per instruction (the default)", INSN, cmd_flow },
-	{ "branch", "one line per branch taken: from, to, kind", BRANCH,
-	  cmd_flow },
-	{ "count", "instructions per thread and stream, with a hash", COUNT,
-	  cmd_flow },
-	{ "calls", "calls and returns as a tree: time, duration, instructions",
-	  CALLS, cmd_flow },
-	{ "flame", "a flame graph: folded stacks, or --svg", FLAME, cmd_flow },
-	{ "hot", "functions, blocks or edges, by what ran in them", HOT,
-	  cmd_flow },
-	{ "latency", "how long calls of a function took: histogram, slowest",
-	  LATENCY, cmd_flow },
-	{ "find", "calls of a function: longer than, called from, ...", FIND,
-	  cmd_flow },
-	{ "report", "one HTML file: timeline, flame graph, functions, gaps",
-	  REPORT, cmd_flow },
-	{ "export", "for other tools: --to perfetto, chrome, sqlite, ...", EXPORT,
-	  cmd_flow },
-	{ "profile", "how often what ran: for compilers, BOLT, perf", PROFILE,
-	  cmd_profile },
-	{ "coverage", "lines, functions, blocks that ran, and how often",
-	  COVERAGE, cmd_flow },
-	{ "summary", "the first screen: what ran, and what is missing", SUMMARY,
-	  cmd_start },
-	{ "diff", "two recordings: where they part, what ran more", DIFF,
-	  cmd_diff },
-	{ "raw", "trace packets with their offsets", RAW, cmd_raw },
-	{ "info", "what is in the file: events, streams, losses", INFO,
-	  cmd_info },
-	{ "dump", "all records, and the packets of AUX data", DUMP, cmd_dump },
-	{ "bundle", "one file that decodes anywhere: with the code it needs",
-	  BUNDLE, cmd_bundle },
-	{ "cut", "a smaller file: what a time, a CPU, a thread needs", CUT,
-	  cmd_cut },
-	{ "merge", "several recordings as one; or coverage, profiles", MERGE,
-	  cmd_merge },
-	{ "repair", "completes a file whose writer was killed", REPAIR,
-	  cmd_repair },
-	{ "verify", "two decoders side by side, and where they differ", VERIFY,
-	  cmd_verify },
-};
-
-#define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
-
-static const struct command *find_command(const char *name)
-{
-	for (size_t i = 0; i < N_COMMANDS; i++)
-		if (!strcmp(commands[i].name, name))
-			return &commands[i];
-	return NULL;
-}
-
-const struct command *cmd_get(size_t i)
-{
-	return i < N_COMMANDS ? &commands[i] : NULL;
-}
-
-const struct command *cmd_find(const char *name)
-{
-	return find_command(name);
-}
-
-static unsigned distance(const char *a, const char *b)
-{
-	return text_distance(a, strlen(a), b, strlen(b));
-}
+#define MAX_GROUPS 24
 
 static const char *nearest_command(const char *word)
 {
-	for (size_t i = 0; i < N_COMMANDS; i++)
-		if (distance(word, commands[i].name) <= 2)
-			return commands[i].name;
+	const struct command *c;
+
+	for (size_t i = 0; (c = cmd_get(i)); i++)
+		if (text_distance(word, strlen(word), c->name,
+				  strlen(c->name)) <= 2)
+			return c->name;
 	return NULL;
 }
 
-static const char *nearest_option(const char *word, unsigned mask)
+/* Some command has such an option. */
+static bool is_known(const char *name)
 {
-	const char *best = NULL;
-	unsigned min = 3;
+	const struct command *c;
 
-	for (size_t i = 0; cmd_option_rows[i].name; i++) {
-		unsigned d = distance(word, cmd_option_rows[i].name);
-
-		if (cmd_option_rows[i].commands & mask && d < min) {
-			min = d;
-			best = cmd_option_rows[i].name;
-		}
+	for (size_t i = 0; (c = cmd_get(i)); i++) {
+		if (option_find(cmd_rows(c), name))
+			return true;
+		for (size_t k = 0; c->groups[k]; k++)
+			if (option_find(c->groups[k]->rows, name))
+				return true;
 	}
-	return best;
+	return false;
 }
 
-/* getopt_long refused argv[optind - 1]. */
-static int bad_option(char **argv, const struct command *c, int what)
+/* Returns 0, OPTION_STOP, or an error with a message in diag. */
+static int parse_options(const struct command *c, struct cmd_options *o,
+			 void *own, int argc, char **argv, int *first,
+			 struct aux_diag *diag)
 {
-	const char *word = argv[optind - 1], *near;
-	char name[64];
+	struct option_group groups[MAX_GROUPS];
+	struct option_line line = { .command = c->name, .groups = groups,
+				    .is_known = is_known };
+	char help[64];
 
-	if (what == ':')
-		return cmd_usage(
-			"%s wants an argument; see `auxdecode %s --help`", word,
-			c->name);
-	if (strncmp(word, "--", 2))
-		return cmd_usage("%s takes no option -%c; see `auxdecode %s "
-				 "--help`",
-				 c->name, optopt, c->name);
-	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="),
-		 word + 2);
-	for (size_t i = 0; cmd_option_rows[i].name; i++) {
-		if (strcmp(cmd_option_rows[i].name, name))
-			continue;
-		if (cmd_option_rows[i].commands & c->bit)
-			return cmd_usage("--%s takes no argument", name);
-		return cmd_usage("%s takes no --%s; see `auxdecode %s --help`",
-				 c->name, name, c->name);
-	}
-	near = nearest_option(name, c->bit);
-	if (near)
-		return cmd_usage("no option --%s; did you mean --%s?", name,
-				 near);
-	return cmd_usage("no option --%s; see `auxdecode %s --help`", name,
-			 c->name);
+	snprintf(help, sizeof(help), "auxdecode %s --help", c->name);
+	line.help = help;
+	groups[line.n_groups++] = (struct option_group){ cmd_rows(c), own };
+	for (size_t i = 0; c->groups[i] && line.n_groups < MAX_GROUPS; i++)
+		groups[line.n_groups++] =
+			(struct option_group){ c->groups[i]->rows, o };
+	return options_parse(&line, argc, argv, first, diag);
 }
 
-struct parser {
-	struct option longs[CMD_N_OPTIONS + 1];
-	char shorts[3 * CMD_N_OPTIONS + 2];
-};
-
-static void make_parser(struct parser *p, unsigned mask)
+/* The words are words[0..n): a FILE that is to be a command, or several. Returns
+ * CMD_OK if they are one FILE after all. */
+static int check_one_file(const struct command *c, bool named, char **words,
+			  int n)
 {
-	size_t n = 0, s = 0;
+	const char *near = named ? NULL : nearest_command(words[0]);
 
-	memset(p, 0, sizeof(*p));
-	p->shorts[s++] = ':';
-	for (size_t i = 0; cmd_option_rows[i].name; i++) {
-		if (!(cmd_option_rows[i].commands & mask))
-			continue;
-		p->longs[n++] = (struct option){
-			.name = cmd_option_rows[i].name,
-			.has_arg = cmd_option_rows[i].arg ? required_argument
-						  : no_argument,
-			.val = cmd_option_rows[i].id,
-		};
-		if (cmd_option_rows[i].id >= 256)
-			continue;
-		p->shorts[s++] = (char)cmd_option_rows[i].id;
-		if (cmd_option_rows[i].arg)
-			p->shorts[s++] = ':';
-	}
-}
-
-/* The one FILE. */
-static int take_file(int argc, char **argv, const struct command *c, bool named,
-		     struct cmd_options *o)
-{
-	const char *near;
-
-	/* the function, before FILE */
-	if (c->bit & (LATENCY | FIND) && !o->symbol &&
-	    argc - optind == (o->container.pt ? 1 : 2))
-		o->symbol = argv[optind++];
-	if (o->container.pt) {
-		o->path = o->container.pt;
-		return optind == argc ? CMD_OK :
-			cmd_usage("--pt names the FILE; %s is one too many",
-				  argv[optind]);
-	}
-	if (o->container.n_images || o->container.cpu_model)
-		return cmd_usage("--image and --cpu-model go with --pt");
-	if (optind >= argc)
-		return cmd_usage("no FILE given; see `auxdecode --help`");
-	o->path = argv[optind];
-	o->paths = (const char *const *)argv + optind;
-	o->n_paths = (size_t)(argc - optind);
-	if (c->bit & (MERGE | DIFF))
-		return CMD_OK;
-	if (!named && argc - optind > 1 && find_command(o->path))
-		return cmd_usage(
-			"the command comes first: auxdecode %s [OPTIONS] "
-			"FILE",
-			o->path);
-	near = named ? NULL : nearest_command(o->path);
-	if (argc - optind == 1 && (!near || access(o->path, F_OK) == 0))
+	if (!named && n > 1 && cmd_find(words[0]))
+		return cmd_usage("the command comes first: auxdecode %s "
+				 "[OPTIONS] FILE", words[0]);
+	if (n == 1 && (!near || access(words[0], F_OK) == 0))
 		return CMD_OK;
 	if (near)
-		return cmd_usage("no command \"%s\"; did you mean %s?", o->path,
-				 near);
-	if (!named && argc - optind > 1)
+		return cmd_usage("no command \"%s\"; did you mean %s?",
+				 words[0], near);
+	if (!named && n > 1)
 		return cmd_usage("no command \"%s\"; `auxdecode --help` lists "
 				 "them; a command comes before all options",
-				 o->path);
+				 words[0]);
 	return cmd_usage("%s takes one FILE, not also \"%s\"", c->name,
-			 argv[optind + 1]);
+			 words[1]);
 }
 
-/* Commands whose output is read by people, a screen at a time. */
-#define PAGED (INSN | BRANCH | COUNT | CALLS | HOT | LATENCY | FIND | RAW | \
-	       INFO | DUMP | DIFF | SUMMARY)
-
-/* Of these, those that print as they decode: progress would be amid the lines. */
-#define STREAMED (INSN | BRANCH | CALLS | FIND)
-
-static int run_command(const struct command *c, struct cmd_options *o)
+/* What is left behind the options: FILE, or what the command takes. */
+static int take_operands(struct cmd_options *o, bool named, char **words, int n)
 {
+	const struct command *c = o->command;
+	const struct container_options *im = &o->import.options;
+
+	if (c->named && !o->filter.symbol && n == (im->pt ? 1 : 2)) {
+		o->filter.symbol = *words++;
+		n--;
+	}
+	if (im->pt) {
+		o->path = im->pt;
+		return n == 0 ? CMD_OK :
+			cmd_usage("--pt names the FILE; %s is one too many",
+				  words[0]);
+	}
+	if (im->n_images || im->cpu_model)
+		return cmd_usage("--image and --cpu-model go with --pt");
+	if (!n)
+		return cmd_usage("no FILE given; see `auxdecode --help`");
+	o->path = words[0];
+	o->paths = (const char *const *)words;
+	o->n_paths = (size_t)n;
+	return c->many ? CMD_OK : check_one_file(c, named, words, n);
+}
+
+static int run_command(struct cmd_options *o)
+{
+	const struct command *c = o->command;
 	struct pager pager = { 0 };
 	int status;
 
-	o->colour = pager_wants_colour(o->color, o->out_path);
-	if (c->bit & STREAMED && !o->out_path && o->progress < 0 &&
+	o->output.colour = pager_wants_colour(o->output.color, o->output.path);
+	if (c->streamed && !o->output.path && o->output.progress < 0 &&
 	    isatty(STDOUT_FILENO))
-		o->progress = 0;
-	if (c->bit & PAGED && !o->out_path)
-		pager_start(&pager, !o->no_pager, o->colour);
+		o->output.progress = 0;
+	if (c->paged && !o->output.path)
+		pager_start(&pager, !o->output.no_pager, o->output.colour);
 	status = c->run(o);
 	pager_wait(&pager);
 	return status;
 }
 
+/* named: argv[0] is the command's name. own: the struct of its own options. */
+static int parse_and_run(struct cmd_options *o, void *own, bool named, int argc,
+			 char **argv)
+{
+	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
+	int first, status;
+
+	if (parse_options(o->command, o, own, argc, argv, &first, &diag) < 0)
+		return cmd_error(NULL, &diag);
+	if (o->help)
+		return cmd_help(named ? o->command : NULL);
+	if (o->completion)
+		return cmd_completion(o->completion);
+	if (o->version)
+		return printf("auxdecode %s\n", AUXKIT_VERSION) < 0 ?
+			       CMD_FAILED : CMD_OK;
+	status = take_operands(o, named, argv + first, argc - first);
+	return status ? status : run_command(o);
+}
+
 int main(int argc, char **argv)
 {
-	const struct command *c = argc > 1 ? find_command(argv[1]) : NULL;
-	struct cmd_options o = { .tid = -1,
-				 .cpu = -1,
-				 .stream = -1,
-				 .time_to = UINT64_MAX,
-				 .progress = -1 };
+	const struct command *c = argc > 1 ? cmd_find(argv[1]) : NULL;
+	struct cmd_options o = {
+		.filter = { .tid = -1, .cpu = -1, .stream = -1,
+			    .time_to = UINT64_MAX },
+		.output = { .progress = -1 },
+	};
 	bool named = c;
-	struct parser parser;
-	int id, status;
+	size_t size;
+	void *own;
+	int status;
 
 	signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write */
 	/* a file alone, for a person: what there is to see */
 	o.quick = !named && argc == 2 && argv[1][0] != '-' &&
 		  isatty(STDOUT_FILENO);
 	if (!named)
-		c = o.quick ? cmd_find("summary") : &commands[0];
-	argc -= named;
-	argv += named;
-	make_parser(&parser, c->bit);
-	o.command = c->name;
-	opterr = 0;
-	while ((id = getopt_long(argc, argv, parser.shorts, parser.longs,
-				 NULL)) != -1) {
-		if (id == '?' || id == ':')
-			return bad_option(argv, c, id);
-		if (id == 'h')
-			return cmd_help(named ? c : NULL);
-		if (id == OPT_COMPLETION)
-			return cmd_completion(optarg);
-		if (id == OPT_VERSION) {
-			printf("auxdecode %s\n", AUXKIT_VERSION);
-			return CMD_OK;
-		}
-		status = cmd_option_set(id, &o, optarg);
-		if (status)
-			return status;
-	}
-	status = take_file(argc, argv, c, named, &o);
-	return status ? status : run_command(c, &o);
+		c = o.quick ? cmd_find("summary") : cmd_get(0);
+	o.command = c;
+	size = c->sink ? c->sink->config_size : c->config_size;
+	own = calloc(1, size ? size : 1);
+	if (!own)
+		return CMD_FAILED;
+	if (c->sink ? c->sink->defaults != NULL : c->defaults != NULL)
+		(c->sink ? c->sink->defaults : c->defaults)(own);
+	o.own = own;
+	status = parse_and_run(&o, own, named, argc - named, argv + named);
+	free(own);
+	return status;
 }

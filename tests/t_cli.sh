@@ -46,7 +46,7 @@ for words in 'list -e' 'doctor -q' 'doctor --truth' 'list --max-size' 'repair -z
 	says "takes no $option" "auxcap $words: the option is named"
 done
 run 2 "auxcap -n" "$auxcap" -n -- true
-says '-n is for repair' "auxcap -n: whose it is, is told"
+says 'takes no -n' "auxcap -n: the option is named"
 
 hello=$programs/hello_asm
 out=$SCRATCH/cli.data

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Commands of auxcap. capture/auxcap.c parses the command line into one struct
- * cmd_options (it is the only file that knows option names); a command returns
- * the exit status.
+ * cmd_options, by tables; a command returns the exit status.
  */
 #ifndef CAPTURE_CMD_CMD_H
 #define CAPTURE_CMD_CMD_H
 
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include <aux/error.h>
 
+#include "common/completion.h"
+#include "common/options.h"
 #include "capture/record/record.h"
 
 /* Exit status of the program: part of the interface, see auxcap.1. */
@@ -37,25 +37,21 @@ struct cmd_options {
 	bool exit_status;	/* the program's status becomes ours */
 	bool quiet;
 	bool dry_run;		/* repair */
+	bool help, version;
+	const char *completion;	/* --completion SHELL */
 	const char *kernel_option;	/* an option that software sources do
 					 * not have, "-S"; or NULL */
+	struct option_label kernel_label;	/* where that stands */
 	int argc;		/* of auxcap, for the recording */
 	char *const *argv;
 	char *const *words_left;	/* the program, or what a command takes;
 					 * NULL ended */
 };
 
-/* A word that is a command when it comes first. */
-struct cmd_word {
-	const char *name;
-	const char *takes;	/* options; NULL: all but those of repair alone */
-};
-
 int cmd_record(struct cmd_options *o);
 /* Prints what completes words in a shell; CMD_USAGE: none that it knows. */
-int cmd_completion(const char *shell, const struct option *options,
-		   const struct cmd_word *words, size_t n_words,
-		   const char *usage);
+int cmd_completion(const char *shell, const struct completion_command *commands,
+		   size_t n);
 int cmd_list(const char *what);		/* NULL: everything, in short */
 int cmd_doctor(void);
 int cmd_repair(const char *path, const char *output, bool dry_run, bool quiet);
@@ -67,16 +63,14 @@ int cmd_error(const struct aux_diag *diag);
 __attribute__((format(printf, 1, 2)))
 void cmd_say(const char *fmt, ...);
 
-/* cmd_parse.c: values of options. False: it is none, or out of its range. */
-bool cmd_parse_u32(const char *s, uint32_t *v);
-bool cmd_parse_u64(const char *s, uint64_t *v);
-bool cmd_parse_size(const char *s, uint64_t *v);	/* with B, K, M or G */
-/* DATA[,AUX]: pages, or sizes, rounded up to a power of two of pages. */
-bool cmd_parse_mmap(struct kernel_options *k, const char *text);
-/* A size, a time with s, m, h or d, "signal" or NULL. */
-bool cmd_parse_switch(struct kernel_options *k, const char *text);
-bool cmd_parse_delay(int *ms, const char *text);
-bool cmd_parse_level(struct cmd_options *o, const char *text);
+/* A mistake on the command line; returns CMD_USAGE. */
+__attribute__((format(printf, 1, 2)))
+int cmd_usage(const char *fmt, ...);
+
+/* parse.c: values of options, into a struct cmd_options. */
+option_parse cmd_parse_mmap, cmd_parse_switch, cmd_parse_delay, cmd_parse_level,
+	cmd_parse_threads, cmd_parse_max_size, cmd_parse_keep, cmd_parse_inject,
+	cmd_parse_aux_sample, cmd_stop_with_flag, cmd_stop_with_text;
 
 /* record_text.c: what a person reads of a recording. */
 struct cmd_progress {

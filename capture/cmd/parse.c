@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Values of options: numbers, sizes and times. A value is right as a whole or
- * refused; nothing is wrapped or taken in part.
+ * Values of options that only auxcap has: rings, sizes with a suffix, rotation. A
+ * value is right as a whole or refused; nothing is wrapped or read in part.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 #include "capture/cmd/cmd.h"
 
-/* A number with one of suffixes behind it, whose factors are given. */
+/* A number and one of the suffixes, which multiplies it by the factor beside it. */
 static bool parse_scaled(const char *s, const char *suffixes,
 			 const uint64_t *factors, uint64_t *v)
 {
@@ -31,7 +31,8 @@ static bool parse_scaled(const char *s, const char *suffixes,
 	return true;
 }
 
-bool cmd_parse_size(const char *s, uint64_t *v)
+/* Bytes: the suffix is needed, since a bare number means pages elsewhere. */
+static bool parse_size(const char *s, uint64_t *v)
 {
 	static const uint64_t factors[] = { 1, 1 << 10, 1 << 20, 1 << 30 };
 
@@ -51,16 +52,11 @@ static bool parse_time_ms(const char *s, unsigned *ms)
 	return true;
 }
 
-bool cmd_parse_u64(const char *s, uint64_t *v)
-{
-	return parse_scaled(s, "", NULL, v);
-}
-
-bool cmd_parse_u32(const char *s, uint32_t *v)
+static bool parse_u32(const char *s, uint32_t *v)
 {
 	uint64_t n;
 
-	if (!cmd_parse_u64(s, &n) || n > UINT32_MAX)
+	if (!option_read_number(s, UINT32_MAX, &n))
 		return false;
 	*v = (uint32_t)n;
 	return true;
@@ -71,9 +67,9 @@ static bool parse_pages(const char *s, size_t *pages)
 {
 	uint64_t v, page = (uint64_t)sysconf(_SC_PAGESIZE), n = 1;
 
-	if (cmd_parse_size(s, &v))
+	if (parse_size(s, &v))
 		v = (v + page - 1) / page;
-	else if (!cmd_parse_u64(s, &v))
+	else if (!option_read_number(s, UINT64_MAX, &v))
 		return false;
 	if (!v || v > UINT64_C(1) << 30)
 		return false;
@@ -83,7 +79,8 @@ static bool parse_pages(const char *s, size_t *pages)
 	return true;
 }
 
-bool cmd_parse_mmap(struct kernel_options *k, const char *text)
+/* DATA[,AUX]; DATA may be empty where AUX is there. */
+static bool parse_rings(struct kernel_options *k, const char *text)
 {
 	char buf[64], *comma;
 
@@ -97,33 +94,133 @@ bool cmd_parse_mmap(struct kernel_options *k, const char *text)
 	return comma ? parse_pages(comma, &k->aux_pages) : *buf;
 }
 
-bool cmd_parse_switch(struct kernel_options *k, const char *text)
+static struct kernel_options *kernel_of(void *config)
 {
-	k->switch_signal = !text || !strcmp(text, "signal");
-	return k->switch_signal || parse_time_ms(text, &k->switch_ms) ||
-	       cmd_parse_size(text, &k->switch_size);
+	return &((struct cmd_options *)config)->kernel;
 }
 
-bool cmd_parse_delay(int *ms, const char *text)
+/* "-D wants WHAT, not "X""; right: the value was. */
+static int check(bool right, const struct option_row *row, const char *what,
+		 const char *arg, struct aux_diag *diag)
 {
-	uint32_t v;
+	struct option_label label;
 
-	if (!strcmp(text, "-1")) {
-		*ms = KERNEL_START_DISABLED;
-		return true;
+	return right ? 0 :
+		option_refuse(diag, "%s wants %s, not \"%s\"",
+			      option_label(row, &label), what, arg ? arg : "");
+}
+
+int cmd_parse_mmap(const struct option_row *row, void *config, const char *arg,
+		   struct aux_diag *diag)
+{
+	return check(parse_rings(kernel_of(config), arg), row,
+		     "DATA[,AUX] in pages or bytes (512K,8M)", arg, diag);
+}
+
+int cmd_parse_switch(const struct option_row *row, void *config,
+		     const char *arg, struct aux_diag *diag)
+{
+	struct kernel_options *k = kernel_of(config);
+
+	k->switch_signal = !arg || !strcmp(arg, "signal");
+	return check(k->switch_signal || parse_time_ms(arg, &k->switch_ms) ||
+		     parse_size(arg, &k->switch_size), row,
+		     "a size (1G), a time (30s) or signal", arg, diag);
+}
+
+int cmd_parse_delay(const struct option_row *row, void *config, const char *arg,
+		    struct aux_diag *diag)
+{
+	struct kernel_options *k = kernel_of(config);
+	uint64_t v = 0;
+
+	if (!strcmp(arg, "-1")) {
+		k->delay_ms = KERNEL_START_DISABLED;
+		return 0;
 	}
-	if (!cmd_parse_u32(text, &v) || v > INT32_MAX)
-		return false;
-	*ms = (int)v;
-	return true;
+	if (check(option_read_number(arg, INT32_MAX, &v), row,
+		  "milliseconds or -1", arg, diag))
+		return -AUX_E_INVAL;
+	k->delay_ms = (int)v;
+	return 0;
 }
 
-bool cmd_parse_level(struct cmd_options *o, const char *text)
+int cmd_parse_level(const struct option_row *row, void *config, const char *arg,
+		    struct aux_diag *diag)
 {
-	uint32_t v = 1;
+	struct cmd_options *o = config;
+	uint64_t v = 1;
 
-	if (text && (!cmd_parse_u32(text, &v) || !v || v > 22))
-		return false;
+	if (check(!arg || (option_read_number(arg, 22, &v) && v), row,
+		  "a level from 1 to 22", arg, diag))
+		return -AUX_E_INVAL;
 	o->writer.zstd_level = (int)v;
-	return true;
+	return 0;
+}
+
+int cmd_parse_threads(const struct option_row *row, void *config,
+		      const char *arg, struct aux_diag *diag)
+{
+	struct kernel_options *k = kernel_of(config);
+
+	return check(parse_u32(arg, &k->n_threads) && k->n_threads, row,
+		     "a number", arg, diag);
+}
+
+int cmd_parse_max_size(const struct option_row *row, void *config,
+		       const char *arg, struct aux_diag *diag)
+{
+	struct kernel_options *k = kernel_of(config);
+
+	return check(parse_size(arg, &k->max_size) && k->max_size, row,
+		     "a size as 512M", arg, diag);
+}
+
+int cmd_parse_keep(const struct option_row *row, void *config, const char *arg,
+		   struct aux_diag *diag)
+{
+	struct cmd_options *o = config;
+
+	return check(parse_u32(arg, &o->switch_keep), row, "a number", arg,
+		     diag);
+}
+
+int cmd_parse_inject(const struct option_row *row, void *config,
+		     const char *arg, struct aux_diag *diag)
+{
+	struct cmd_options *o = config;
+
+	return check(parse_u32(arg, &o->inject_overflow), row, "a number", arg,
+		     diag);
+}
+
+int cmd_parse_aux_sample(const struct option_row *row, void *config,
+			 const char *arg, struct aux_diag *diag)
+{
+	struct kernel_options *k = kernel_of(config);
+	bool right = true;
+	uint64_t v = 4096;
+
+	if (arg)
+		right = parse_size(arg, &v) ||
+			option_read_number(arg, UINT64_MAX, &v);
+	/* the kernel's limit: a sample's size has 16 bits */
+	right = right && v >= 8 && v <= 65528 && v % 8 == 0;
+	k->aux_sample_size = right ? (uint32_t)v : 0;
+	return check(right, row, "a multiple of 8 bytes up to 65528", arg,
+		     diag);
+}
+
+int cmd_stop_with_flag(const struct option_row *row, void *config,
+		       const char *arg, struct aux_diag *diag)
+{
+	option_flag(row, config, arg, diag);
+	return OPTION_STOP;
+}
+
+int cmd_stop_with_text(const struct option_row *row, void *config,
+		       const char *arg, struct aux_diag *diag)
+{
+	option_text(row, config, arg, diag);
+	return OPTION_STOP;
 }

@@ -50,6 +50,17 @@ int cmd_error(const struct aux_diag *diag)
 	return diag->code == AUX_E_INVAL ? CMD_USAGE : CMD_FAILED;
 }
 
+int cmd_usage(const char *fmt, ...)
+{
+	struct aux_diag diag = { .code = AUX_E_INVAL, .offset = AUX_NO_OFFSET };
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(diag.text, sizeof(diag.text), fmt, ap);
+	va_end(ap);
+	return cmd_error(&diag);
+}
+
 /* 1234567 as "1,234,567" */
 static const char *group(uint64_t v, char buf[32])
 {

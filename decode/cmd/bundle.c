@@ -124,7 +124,7 @@ static int write_file(struct job *job, struct aux_diag *diag)
 					  .source = "bundle=1\n",
 					  .progress = show_copy };
 	struct rewrite *w;
-	int rc = rewrite_open(&w, job->o->out_path, job->o->path,
+	int rc = rewrite_open(&w, job->o->output.path, job->o->path,
 			      aux_reader_info(r)->swapped, diag);
 
 	if (rc < 0)
@@ -163,7 +163,7 @@ static int run(struct job *job)
 	rc = write_file(job, &diag);
 	if (rc < 0)
 		return cmd_failed(NULL, rc, &diag);
-	cmd_say(job->o->out_path, "%" PRIu64 " instructions, %" PRIu64
+	cmd_say(job->o->output.path, "%" PRIu64 " instructions, %" PRIu64
 		" pages of code, %" PRIu64 " names", job->stats.n_insns,
 		job->stats.n_pages, job->stats.n_symbols);
 	return status;

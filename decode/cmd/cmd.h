@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Commands of auxdecode. decode/auxdecode.c parses the command line into one struct
- * cmd_options (it is the only file that knows option names); a command gets it
- * whole, looks at what it takes, and returns the exit status.
+ * Commands of auxdecode: what the program and its commands share.
+ *
+ * A command is a row of the table in commands.c. Its options are rows, too: its own
+ * stand with it (or with its sink), those that several commands have are groups of
+ * options.c. The command line is parsed into one struct cmd_options, whose own is
+ * the struct of the command's (or its sink's) own options.
  */
 #ifndef DECODE_CMD_CMD_H
 #define DECODE_CMD_CMD_H
@@ -12,9 +15,11 @@
 
 #include <aux/error.h>
 
+#include "common/options.h"
+#include "common/outbuf.h"
 #include "decode/lib/code/code.h"
 #include "decode/lib/import/import.h"
-#include "common/outbuf.h"
+#include "decode/lib/session/sink.h"
 
 /* Exit status of the program: part of the interface, see auxdecode.1. */
 enum cmd_status {
@@ -24,85 +29,155 @@ enum cmd_status {
 	CMD_GAPS = 3,	/* finished, but with gaps or loss */
 };
 
+struct command;
+
+/* ---- options that several commands have ---- */
+
+/* What part of the recording is wanted. */
+struct cmd_filter {
+	int64_t tid, cpu;		/* -1: all */
+	int64_t stream;			/* -1: all */
+	uint64_t snapshot;		/* from 1; 0: all */
+	uint64_t time_from, time_to;	/* ns; to: UINT64_MAX */
+	uint64_t last_ns;		/* 0: all */
+	bool chunks;			/* --chunk was given */
+	uint64_t chunk_from, chunk_to;	/* both included */
+	const char *symbol;		/* NULL: all functions */
+};
+
+/* How it is decoded; 0 and NULL: the session's defaults. */
+struct cmd_decoding {
+	const char *decoder, *plugin;
+	uint64_t n_workers, chunk_min, max_memory;
+};
+
 #define CMD_IMAGES 256
 
-struct cmd_options {
-	const char *command;	/* insn, branch, count, raw, info, dump */
-	const char *path;	/* FILE; "-": standard input */
-	const char *const *paths;	/* merge: all of them */
-	size_t n_paths;
-	const char *out_path;	/* -o, NULL: standard output */
-	uint64_t limit;		/* -n, 0: none */
-	int64_t tid, cpu;	/* --tid, --cpu; -1: all */
-	int64_t tid_b;		/* --tid A:B, of diff: of the second FILE */
-	const char *only;	/* --only, of diff; NULL: all */
-	int color;		/* --color: 0 auto, 1 always, -1 never */
-	bool colour;		/* what that comes to */
-	bool no_pager;		/* --no-pager */
-	bool quick;		/* summary: of what can be read in short */
-	int64_t stream;		/* --stream, -1: all */
-	struct container_options container;	/* --pt and what goes with it */
-	const char *images[CMD_IMAGES];		/* of container */
-	bool packets;		/* --packets: dump shows AUX payload too */
-	bool dry_run;		/* --dry-run, of repair */
-	/* flow commands only */
-	const char *fields;	/* -F */
-	const char *symbol, *decoder, *plugin;
-	const char *to, *schema;	/* --to, --schema, of export */
-	const char *module, *period; /* --module, --period, of profile */
-	const char *reference;	/* --reference, of verify */
-	bool all;		/* --all, of verify */
-	struct codeview_config code;	/* --symfs and where else code is */
-	const char *syntax;	/* intel or att */
-	uint64_t max_depth;	/* --max-depth, 0 none; and what calls shows */
-	bool inlines, source, stubs, not_taken;
-	const char *by;		/* --by, NULL: not given */
-	const char *from, *caller, *longer, *shorter; /* of find; NULL: none */
-	bool whole, just_count;	/* --whole, --count, of find */
-	const char *per, *min_percent;	/* --per, --min, of flame; NULL: none */
-	bool svg;		/* --svg, of flame */
-	bool blocks, edges;	/* --blocks, --edges, of hot */
-	uint64_t time_from, time_to;	/* ns; to: UINT64_MAX */
-	uint64_t last_ns;	/* --last, 0: all */
-	bool chunks;		/* --chunk */
-	uint64_t chunk_from, chunk_to;
-	unsigned n_workers;
-	uint64_t chunk_min;
-	uint64_t max_memory;	/* --max-memory, 0: the default */
-	uint64_t max_size;	/* --max-size, of report; 0: the default */
-	uint64_t snapshot;	/* --snapshot, 0: all */
-	bool sha256;
+/* --pt and what goes with it: a recording made of other files. */
+struct cmd_import {
+	struct container_options options;
+	const char *images[CMD_IMAGES];	/* of options */
+};
+
+struct cmd_output {
+	const char *path;	/* -o, NULL: standard output */
+	enum cmd_color { CMD_COLOR_AUTO, CMD_COLOR_ALWAYS, CMD_COLOR_NEVER } color;
+	bool colour;		/* what that comes to here */
+	bool no_pager;
 	int progress;		/* 1 on, 0 off, -1: when stderr is a terminal */
 };
 
-/* Each returns an enum cmd_status. */
-int cmd_flow(const struct cmd_options *o);	/* insn, branch, count */
-int cmd_profile(const struct cmd_options *o);	/* how often what ran */
-int cmd_raw(const struct cmd_options *o);	/* packets with offsets */
-int cmd_info(const struct cmd_options *o);	/* what is in this file */
-int cmd_dump(const struct cmd_options *o);	/* records and packets */
-int cmd_bundle(const struct cmd_options *o);	/* with all code it needs */
-int cmd_cut(const struct cmd_options *o);	/* a smaller recording */
-int cmd_merge(const struct cmd_options *o);	/* several as one */
-int cmd_repair(const struct cmd_options *o);	/* of a killed writer */
-int cmd_verify(const struct cmd_options *o);	/* by two decoders */
-int cmd_diff(const struct cmd_options *o);	/* of two recordings */
-int cmd_start(const struct cmd_options *o);	/* the first screen */
+struct cmd_options {
+	const struct command *command;
+	const char *path;		/* FILE; "-": standard input */
+	const char *const *paths;	/* all of them */
+	size_t n_paths;
+	bool quick;			/* summary: a few seconds are enough */
+	struct cmd_filter filter;
+	struct codeview_config code;
+	struct cmd_decoding decoding;
+	struct cmd_import import;
+	struct cmd_output output;
+	const char *completion;		/* --completion SHELL */
+	bool help, version;
+	const void *own;	/* as command, or its sink, declares it */
+};
+
+/* Options that belong together, parsed into struct cmd_options itself. */
+struct cmd_group {
+	const char *title;	/* over them in --help */
+	const struct option_row *rows;
+};
+
+/* options.c */
+extern const struct cmd_group cmd_group_tid, cmd_group_cpu, cmd_group_time,
+	cmd_group_part, cmd_group_stream, cmd_group_snapshot, cmd_group_symbol,
+	cmd_group_code, cmd_group_import, cmd_group_chunk_size, cmd_group_jobs,
+	cmd_group_progress, cmd_group_output;
+
+/* "A,B" as --time has it; what is left out stays as it is. 0, or -AUX_E_INVAL. */
+int cmd_parse_times(const char *s, uint64_t *from, uint64_t *to,
+		    struct aux_diag *diag);
+
+/* ---- commands ---- */
 
 struct command {
 	const char *name, *help;
-	unsigned bit;		/* of options.h */
-	int (*run)(const struct cmd_options *o);
+	const struct sink_ops *sink;	/* it decodes into this one; NULL: none */
+	/* Of a command without a sink, as in struct sink_ops; a command with a
+	 * sink has the sink's. */
+	const struct option_row *options;
+	size_t config_size;
+	void (*defaults)(void *config);
+	const struct cmd_group *const *groups;	/* NULL-ended */
+	const char *operands;	/* "FILE FILE" */
+	bool many;		/* takes several FILEs, and checks how many */
+	bool named;		/* a function (--symbol) may stand before FILE */
+	bool paged;		/* people read its output, a screen at a time */
+	bool streamed;		/* prints as it decodes: progress would be amid
+				 * the lines */
+	bool compares;		/* status 0 is "equal" */
+	struct cmd_example {
+		const char *words;	/* after "auxdecode " */
+		const char *what;
+	} examples[3];
+	int (*run)(const struct cmd_options *o);	/* an enum cmd_status */
 };
 
-/* decode/auxdecode.c: by index (NULL behind the last), or by name (NULL: none). */
+/* commands.c: by index (NULL after the last), or by name (NULL: none). The first one
+ * is meant where no command is named. */
 const struct command *cmd_get(size_t i);
 const struct command *cmd_find(const char *name);
+/* Its own rows, or its sink's; NULL: none. */
+const struct option_row *cmd_rows(const struct command *c);
+
+int cmd_flow(const struct cmd_options *o);	/* all sinks but profile */
+int cmd_profile(const struct cmd_options *o);
+int cmd_raw(const struct cmd_options *o);
+int cmd_info(const struct cmd_options *o);
+int cmd_dump(const struct cmd_options *o);
+int cmd_bundle(const struct cmd_options *o);
+int cmd_cut(const struct cmd_options *o);
+int cmd_merge(const struct cmd_options *o);
+int cmd_repair(const struct cmd_options *o);
+int cmd_verify(const struct cmd_options *o);
+int cmd_diff(const struct cmd_options *o);
+int cmd_summary(const struct cmd_options *o);
+
+/* Own options of commands without a sink, for the table. */
+void cmd_diff_defaults(void *config);
+extern const struct option_row cmd_raw_options[], cmd_dump_options[],
+	cmd_verify_options[], cmd_diff_options[], cmd_summary_options[];
+
+struct cmd_raw_config {
+	uint64_t limit;		/* -n, 0: none */
+};
+struct cmd_dump_config {
+	uint64_t limit;		/* -n, 0: none */
+	bool packets;		/* of AUX data, too */
+};
+struct cmd_repair_config {
+	bool dry_run;
+};
+struct cmd_verify_config {
+	const char *reference;	/* a decoder, NULL: the default */
+	bool all;		/* go on after a difference */
+};
+struct cmd_diff_config {
+	enum cmd_diff_part { CMD_DIFF_FLOW, CMD_DIFF_FUNCTIONS, CMD_DIFF_ALL } only;
+	int64_t tid[2];		/* of A and B; -1: all */
+	uint64_t limit;		/* -n, 0: the default */
+};
+struct cmd_summary_config {
+	uint64_t limit;		/* -n: functions, 0: the default */
+};
 
 /* help.c: NULL: of all commands. Prints, returns CMD_OK. */
 int cmd_help(const struct command *c);
-/* What completes words in "bash", "zsh" or "fish"; prints. */
+/* completion.c: what completes words in "bash", "zsh" or "fish"; prints. */
 int cmd_completion(const char *shell);
+
+/* ---- messages ---- */
 
 /*
  * One line on standard error, written at once: "auxdecode: error: FILE@0x1f20:
@@ -116,15 +191,7 @@ int cmd_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void cmd_warn(const char *path, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Values of options; on a bad one they say what name wants and return CMD_USAGE. */
-int cmd_parse_number(const char *name, const char *s, uint64_t max,
-		     uint64_t *v);
-/* Bytes: a number, with K, M, G behind it for 1024 and so on; not 0. */
-int cmd_parse_size(const char *name, const char *s, uint64_t *v);
-/* A time that is not 0, as 10ms; without a unit seconds. */
-int cmd_parse_duration(const char *name, const char *s, uint64_t *ns);
-/* "A,B" as --time has it; what is left out stays as it is. */
-int cmd_parse_times(const char *s, uint64_t *from, uint64_t *to);
+/* ---- output ---- */
 
 /*
  * The output of a command: -o FILE or standard output. cmd_out_close writes

@@ -81,7 +81,7 @@ static bool is_input(const struct cmd_options *o)
 {
 	struct stat in, out;
 
-	return o->path && !stat(o->path, &in) && !stat(o->out_path, &out) &&
+	return o->path && !stat(o->path, &in) && !stat(o->output.path, &out) &&
 	       S_ISREG(out.st_mode) && in.st_dev == out.st_dev &&
 	       in.st_ino == out.st_ino;
 }
@@ -91,19 +91,19 @@ int cmd_out_open(struct outbuf **out, const struct cmd_options *o)
 	int fd = STDOUT_FILENO;
 
 	*out = NULL;
-	if (o->out_path) {
+	if (o->output.path) {
 		if (is_input(o))
 			return cmd_usage("-o %s is the file that is read",
-					 o->out_path);
-		fd = open(o->out_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
+					 o->output.path);
+		fd = open(o->output.path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
 			  0666);
 		if (fd < 0)
-			return io_error(o->out_path, "cannot create", errno);
+			return io_error(o->output.path, "cannot create", errno);
 	}
 	*out = outbuf_new(fd);
 	if (*out)
 		return CMD_OK;
-	if (o->out_path)
+	if (o->output.path)
 		close(fd);
 	return io_error(NULL, "output buffer", ENOMEM);
 }
@@ -118,12 +118,12 @@ int cmd_out_close(struct outbuf *out, const struct cmd_options *o, int status)
 	err = out->error;
 	fd = out->fd;
 	outbuf_free(out);
-	if (o->out_path && close(fd) < 0 && !err)
+	if (o->output.path && close(fd) < 0 && !err)
 		err = errno;
 	if (!err)
 		return status;
-	if (err == EPIPE && !o->out_path)
+	if (err == EPIPE && !o->output.path)
 		return CMD_OK;
-	return io_error(o->out_path ? o->out_path : "standard output",
+	return io_error(o->output.path ? o->output.path : "standard output",
 			"cannot write (is the disk full?)", err);
 }

@@ -31,7 +31,7 @@ static int write_file(struct job *job, const struct cmd_options *o,
 	const struct rewrite_filter f = { .keep = keep, .priv = job,
 					  .no_trace = true, .progress = show };
 	struct rewrite *w;
-	int rc = rewrite_open(&w, o->out_path, o->path,
+	int rc = rewrite_open(&w, o->output.path, o->path,
 			      aux_reader_info(r)->swapped, diag);
 
 	if (rc < 0)
@@ -46,8 +46,8 @@ static int write_file(struct job *job, const struct cmd_options *o,
 
 static int run(const struct cmd_options *o, struct session *s)
 {
-	const struct cut_wanted wanted = { o->time_from, o->time_to, o->tid,
-					   o->cpu };
+	const struct cut_wanted wanted = { o->filter.time_from, o->filter.time_to, o->filter.tid,
+					   o->filter.cpu };
 	const struct timeline_stats *ts = timeline_stats(session_timeline(s));
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
 	struct job job = { 0 };
@@ -63,7 +63,7 @@ static int run(const struct cmd_options *o, struct session *s)
 	}
 	st = cut_stats(job.cut);
 	cut_free(job.cut);
-	cmd_say(o->out_path, "%" PRIu64 " of %" PRIu64 " bytes of trace",
+	cmd_say(o->output.path, "%" PRIu64 " of %" PRIu64 " bytes of trace",
 		st.n_bytes, st.n_all);
 	if (!ts->damaged)
 		return CMD_OK;
@@ -80,8 +80,8 @@ int cmd_cut(const struct cmd_options *o)
 
 	if (status)
 		return status;
-	if (o->tid < 0 && o->cpu < 0 && !o->time_from &&
-	    o->time_to == UINT64_MAX)
+	if (o->filter.tid < 0 && o->filter.cpu < 0 && !o->filter.time_from &&
+	    o->filter.time_to == UINT64_MAX)
 		return cmd_usage("cut wants --time, --cpu or --tid: what is to "
 				 "be left");
 	rc = session_open(&s, &config, &diag);

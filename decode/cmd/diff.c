@@ -9,14 +9,61 @@
 #include <unistd.h>
 
 #include "decode/cmd/advice.h"
-#include "decode/cmd/options.h"
+#include "decode/cmd/cmd.h"
 #include "decode/cmd/rewrite.h"
 #include "common/term.h"
 #include "decode/compare/diff.h"
 #include "decode/lib/elf/disasm.h"
+#include "decode/sink/sink.h"
+
+/* "TID" of both, or "A:B" */
+static int parse_tids(const struct option_row *row, void *options,
+		      const char *arg, struct aux_diag *diag)
+{
+	struct cmd_diff_config *config = options;
+	const char *colon = strchr(arg, ':');
+	const char *second = colon ? colon + 1 : arg;
+	const char *bad = NULL;
+	char first[24];
+	uint64_t a, b;
+
+	snprintf(first, sizeof(first), "%.*s",
+		 colon ? (int)(colon - arg) : 23, arg);
+	if (!option_read_number(first, row->max, &a))
+		bad = first;
+	else if (!option_read_number(second, row->max, &b))
+		bad = second;
+	if (bad)
+		return option_refuse(diag, "--tid wants a number up to %llu, "
+				     "not \"%s\"",
+				     (unsigned long long)row->max, bad);
+	config->tid[0] = (int64_t)a;
+	config->tid[1] = (int64_t)b;
+	return 0;
+}
+
+void cmd_diff_defaults(void *options)
+{
+	struct cmd_diff_config *config = options;
+
+	config->only = CMD_DIFF_ALL;
+	config->tid[0] = config->tid[1] = -1;
+}
+
+/* table */
+const struct option_row cmd_diff_options[] = {
+	{ .name = "only", .arg = "PART", .values = "flow functions",
+	  .help = "flow (where they diverge) or functions (what ran more)",
+	  OPTION_CHOICE(struct cmd_diff_config, only) },
+	{ .name = "tid", .arg = "TID", .parse = parse_tids, .max = INT32_MAX,
+	  .help = "this thread only, or A:B: one of each recording" },
+	SINK_LIMIT(struct cmd_diff_config, "stop after N lines"),
+	{ .name = NULL },
+};
 
 struct diff_run {
 	const struct cmd_options *o;
+	const struct cmd_diff_config *config;
 	struct aux_decode *d[2];
 	struct diff_code code[2];
 	struct diff_sum sum[2];
@@ -31,18 +78,18 @@ struct aux_decode_options cmd_api_options(const struct cmd_options *o)
 {
 	return (struct aux_decode_options){
 		.size = sizeof(struct aux_decode_options),
-		.flags = (o->cpu >= 0 ? AUX_DECODE_ONE_CPU : 0) |
-			 (o->chunks ? AUX_DECODE_CHUNKS : 0) |
+		.flags = (o->filter.cpu >= 0 ? AUX_DECODE_ONE_CPU : 0) |
+			 (o->filter.chunks ? AUX_DECODE_CHUNKS : 0) |
 			 (o->code.debuginfod ? AUX_DECODE_DEBUGINFOD : 0),
-		.cpu = o->cpu >= 0 ? (uint32_t)o->cpu : 0,
-		.time_from = o->time_from,
-		.time_to = o->time_to == UINT64_MAX ? 0 : o->time_to,
-		.last_ns = o->last_ns, .chunk_from = o->chunk_from,
-		.chunk_to = o->chunk_to, .snapshot = o->snapshot,
-		.n_workers = o->n_workers,
-		.chunk_min = (uint32_t)o->chunk_min,
-		.max_memory = o->max_memory, .decoder = o->decoder,
-		.plugin = o->plugin, .symfs = o->code.symfs,
+		.cpu = o->filter.cpu >= 0 ? (uint32_t)o->filter.cpu : 0,
+		.time_from = o->filter.time_from,
+		.time_to = o->filter.time_to == UINT64_MAX ? 0 : o->filter.time_to,
+		.last_ns = o->filter.last_ns, .chunk_from = o->filter.chunk_from,
+		.chunk_to = o->filter.chunk_to, .snapshot = o->filter.snapshot,
+		.n_workers = (unsigned)o->decoding.n_workers,
+		.chunk_min = (uint32_t)o->decoding.chunk_min,
+		.max_memory = o->decoding.max_memory, .decoder = o->decoding.decoder,
+		.plugin = o->decoding.plugin, .symfs = o->code.symfs,
 		.vdso = o->code.vdso, .vmlinux = o->code.vmlinux,
 		.kcore = o->code.kcore, .kallsyms = o->code.kallsyms,
 		.buildid_dir = o->code.buildid_dir,
@@ -126,36 +173,36 @@ static int compare_flows(struct diff_run *r, struct aux_diag *diag)
 	for (size_t i = 0; i < r->sum[0].n && rc == 0; i++)
 		if (r->sum[0].threads[i]->match)
 			rc = compare_pair(r, r->sum[0].threads[i], diag);
-	if (rc == 0 && r->o->tid < 0) {
+	if (rc == 0 && r->config->tid[0] < 0) {
 		diff_print_alone(&r->print, &r->sum[0]);
 		diff_print_alone(&r->print, &r->sum[1]);
 	}
 	return rc;
 }
 
-static bool wants(const struct cmd_options *o, const char *part)
+static bool wants(const struct diff_run *r, enum cmd_diff_part part)
 {
-	return !o->only || !strcmp(o->only, part);
+	return r->config->only == CMD_DIFF_ALL || r->config->only == part;
 }
 
 static int compare(struct diff_run *r, struct outbuf *out)
 {
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
-	int rc = diff_match(&r->sum[0], &r->sum[1], r->o->tid, r->o->tid_b,
+	int rc = diff_match(&r->sum[0], &r->sum[1], r->config->tid[0], r->config->tid[1],
 			    &diag);
 
 	r->print.out = out;
-	r->print.limit = r->o->limit;
+	r->print.limit = r->config->limit;
 	r->print.equal = true;
 	r->print.gap_text = advice_gap;
-	r->print.colour = colour_get(r->o->colour);
+	r->print.colour = colour_get(r->o->output.colour);
 	outbuf_printf(out, "%sA: %s\nB: %s%s\n", r->print.colour->head,
 		      r->o->paths[0], r->o->paths[1], r->print.colour->end);
 	if (rc == 0)
 		rc = disasm_new(&r->print.disasm, DISASM_INTEL, &diag);
-	if (rc == 0 && wants(r->o, "flow"))
+	if (rc == 0 && wants(r, CMD_DIFF_FLOW))
 		rc = compare_flows(r, &diag);
-	if (rc == 0 && wants(r->o, "functions"))
+	if (rc == 0 && wants(r, CMD_DIFF_FUNCTIONS))
 		rc = diff_print_funcs(&r->print, &r->funcs);
 	if (rc == 0 && r->print.equal)
 		outbuf_printf(out, "%sequal%s\n", r->print.colour->good,
@@ -173,15 +220,12 @@ static int check(const struct cmd_options *o)
 		return cmd_usage("diff wants two FILEs: auxdecode diff A B");
 	if (!strcmp(o->paths[0], "-") || !strcmp(o->paths[1], "-"))
 		return cmd_usage("diff reads both twice: not standard input");
-	if (o->only && strcmp(o->only, "flow") && strcmp(o->only, "functions"))
-		return cmd_usage("--only is flow or functions, not \"%s\"",
-				 o->only);
 	return CMD_OK;
 }
 
 int cmd_diff(const struct cmd_options *o)
 {
-	struct diff_run r = { .o = o };
+	struct diff_run r = { .o = o, .config = o->own };
 	struct outbuf *out = NULL;
 	int status = check(o);
 

@@ -13,6 +13,7 @@
 
 #include "common/bytes.h"
 #include "common/diag.h"
+#include "decode/sink/sink.h"
 #include "decode/cmd/cmd.h"
 #include "decode/cmd/record_text.h"
 #include "decode/lib/packet/dump.h"
@@ -861,8 +862,18 @@ struct payload {
 	uint64_t file_offset, len, offset;
 };
 
+/* table */
+const struct option_row cmd_dump_options[] = {
+	{ .name = "packets",
+	  .help = "the packets of AUX data below their records",
+	  OPTION_FLAG(struct cmd_dump_config, packets) },
+	SINK_LIMIT(struct cmd_dump_config, SINK_LIMIT_LINES),
+	{ .name = NULL },
+};
+
 struct dump {
 	const struct cmd_options *o;
+	const struct cmd_dump_config *config;
 	struct outbuf *out;
 	struct aux_reader *r;
 	struct dump_queue *queues;
@@ -949,7 +960,7 @@ static int dump_payload(struct dump *d, const struct aux_event *ev)
 	if (!pl) /* all of it was in earlier payloads */
 		return 0;
 	before = p->n_lines;
-	p->limit = d->o->limit ? before + d->o->limit - d->n_lines : 0;
+	p->limit = d->config->limit ? before + d->config->limit - d->n_lines : 0;
 	packets_feed(p, ev->auxtrace.payload.data, pl->len, pl->offset);
 	d->n_lines += p->n_lines - before;
 	return 0;
@@ -957,7 +968,7 @@ static int dump_payload(struct dump *d, const struct aux_event *ev)
 
 static bool is_full(const struct dump *d)
 {
-	return (d->o->limit && d->n_lines >= d->o->limit) ||
+	return (d->config->limit && d->n_lines >= d->config->limit) ||
 	       outbuf_failed(d->out);
 }
 
@@ -967,7 +978,7 @@ static int dump_record(struct dump *d, const struct aux_event *ev,
 	record_text(d->out, d->r, ev);
 	outbuf_put(d->out, "\n", 1);
 	d->n_lines++;
-	if (ev->type != AUX_RECORD_AUXTRACE || !d->o->packets || is_full(d))
+	if (ev->type != AUX_RECORD_AUXTRACE || !d->config->packets || is_full(d))
 		return 1;
 	if (dump_payload(d, ev))
 		return diag_set(diag, AUX_E_NOMEM, ev->offset, "out of memory");
@@ -1013,12 +1024,12 @@ static int dump_all(struct dump *d)
 int cmd_dump(const struct cmd_options *o)
 {
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
-	struct dump d = { .o = o };
+	struct dump d = { .o = o, .config = o->own };
 	int status;
 
-	if (container_open(&d.r, o->path, &o->container, &diag) < 0)
+	if (container_open(&d.r, o->path, &o->import.options, &diag) < 0)
 		return cmd_error(o->path, &diag);
-	if (o->packets && measure_payloads(&d)) {
+	if (d.config->packets && measure_payloads(&d)) {
 		diag_set(&diag, AUX_E_NOMEM, AUX_NO_OFFSET, "out of memory");
 		status = cmd_error(o->path, &diag);
 	} else {

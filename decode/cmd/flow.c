@@ -17,7 +17,6 @@
 #include "decode/lib/code/code.h"
 #include "common/outbuf.h"
 #include "decode/lib/session/session.h"
-#include "decode/cmd/sinks.h"
 #include "decode/lib/sideband/sideband.h"
 #include "decode/cmd/verdict.h"
 
@@ -124,22 +123,22 @@ static struct session_config config_of(const struct cmd_options *o)
 {
 	return (struct session_config){
 		.path = o->path,
-		.decoder = o->decoder,
-		.plugin = o->plugin,
-		.container = &o->container,
+		.decoder = o->decoding.decoder,
+		.plugin = o->decoding.plugin,
+		.container = &o->import.options,
 		.code = o->code,
-		.n_workers = o->n_workers,
-		.chunk_min = o->chunk_min,
-		.max_memory = o->max_memory,
-		.snapshot = o->snapshot,
-		.tid = o->tid,
-		.cpu = o->cpu,
-		.time_from = o->time_from,
-		.time_to = o->time_to,
-		.last_ns = o->last_ns,
-		.chunks = o->chunks,
-		.chunk_from = o->chunk_from,
-		.chunk_to = o->chunk_to,
+		.n_workers = (unsigned)o->decoding.n_workers,
+		.chunk_min = o->decoding.chunk_min,
+		.max_memory = o->decoding.max_memory,
+		.snapshot = o->filter.snapshot,
+		.tid = o->filter.tid,
+		.cpu = o->filter.cpu,
+		.time_from = o->filter.time_from,
+		.time_to = o->filter.time_to,
+		.last_ns = o->filter.last_ns,
+		.chunks = o->filter.chunks,
+		.chunk_from = o->filter.chunk_from,
+		.chunk_to = o->filter.chunk_to,
 	};
 }
 
@@ -155,7 +154,7 @@ static void print_source(struct outbuf *out, const struct session *s)
 /* The session into the sink. */
 static int run_sink(struct watch *w, const struct sink_ops *ops,
 		    struct session *s, const struct sink_env *env,
-		    const struct sink_config *config,
+		    const void *config,
 		    struct session_stats *stats, struct aux_diag *diag)
 {
 	struct session_pass_config pass = {
@@ -196,39 +195,6 @@ static void print_notes(const struct cmd_options *o, const struct session *s)
 		cmd_warn(o->path, "%s%s", advice_before(why), note);
 }
 
-static struct sink_config sink_config_of(const struct cmd_options *o)
-{
-	return (struct sink_config){
-		.fields = o->fields,
-		.limit = o->limit,
-		.sha256 = o->sha256,
-		.syntax_att = o->syntax && !strcmp(o->syntax, "att"),
-		.symbol = o->symbol,
-		.max_depth = (uint32_t)o->max_depth,
-		.inlines = o->inlines,
-		.source = o->source,
-		.stubs = o->stubs,
-		.not_taken = o->not_taken,
-		.schema = o->schema,
-		.to = o->to,
-		.module = o->module,
-		.period = o->period,
-		.max_size = o->max_size,
-		.by = o->by,
-		.per = o->per,
-		.min_percent = o->min_percent,
-		.svg = o->svg,
-		.blocks = o->blocks,
-		.edges = o->edges,
-		.from = o->from,
-		.caller = o->caller,
-		.longer = o->longer,
-		.shorter = o->shorter,
-		.whole = o->whole,
-		.just_count = o->just_count,
-	};
-}
-
 static int run_output(const struct cmd_options *o, struct session *s,
 		      struct outbuf *out)
 {
@@ -242,26 +208,26 @@ static int run_output(const struct cmd_options *o, struct session *s,
 				  .inlines = host_inlines,
 				  .image = host_image };
 	struct verdict verdict = { .path = o->path };
-	struct sink_config config = sink_config_of(o);
 	const struct sink_env env = { .out = out,
 				      .host = &host,
 				      .report = &verdict.report,
 				      .path = o->path,
-				      .out_path = o->out_path,
+				      .out_path = o->output.path,
 				      .symfs = o->code.symfs,
-				      .time_from = o->time_from,
-				      .time_to = o->time_to };
+				      .symbol = o->filter.symbol,
+				      .time_from = o->filter.time_from,
+				      .time_to = o->filter.time_to };
 	struct watch watch = { .verdict = &verdict,
 			       .host = &host,
-			       .progress = o->progress > 0 ||
-					   (o->progress < 0 &&
+			       .progress = o->output.progress > 0 ||
+					   (o->output.progress < 0 &&
 					    isatty(STDERR_FILENO)) };
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
 	struct session_stats stats = { 0 };
 	int err, status;
 
-	err = run_sink(&watch, sink_find(o->command), s, &env, &config,
-		       &stats, &diag);
+	err = run_sink(&watch, o->command->sink, s, &env, o->own, &stats,
+		       &diag);
 	/* the output first, so that a terminal shows the verdict below it */
 	if (outbuf_flush(out) == -AUX_E_IO) {
 		verdict_free(&verdict);
@@ -276,17 +242,9 @@ static int run_output(const struct cmd_options *o, struct session *s,
 	return status;
 }
 
-/* The sink makes -o FILE itself, as a whole. */
-static bool makes_its_file(const struct cmd_options *o)
-{
-	return o->to && ((!strcmp(o->command, "profile") &&
-			  !strcmp(o->to, "perf")) ||
-			 (!strcmp(o->command, "coverage") &&
-			  !strcmp(o->to, "sancov")));
-}
-
 int cmd_flow(const struct cmd_options *o)
 {
+	const struct sink_ops *sink = o->command->sink;
 	struct cmd_options plain = *o;
 	struct session_config config = config_of(o);
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
@@ -294,7 +252,7 @@ int cmd_flow(const struct cmd_options *o)
 	struct outbuf *out;
 	int status, err;
 
-	if (!strcmp(o->command, "find")) { /* callers and ends are outside */
+	if (sink->needs & SINK_FILTERS_TIME) {
 		config.time_from = 0;
 		config.time_to = UINT64_MAX;
 	}
@@ -302,8 +260,8 @@ int cmd_flow(const struct cmd_options *o)
 	err = session_open(&s, &config, &diag);
 	if (err)
 		return fail(o, err, &diag);
-	if (makes_its_file(o))
-		plain.out_path = NULL;
+	if (sink->makes_file && sink->makes_file(o->own))
+		plain.output.path = NULL;
 	status = cmd_out_open(&out, &plain);
 	if (status == CMD_OK) {
 		status = run_output(o, s, out);

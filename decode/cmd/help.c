@@ -1,94 +1,134 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cmd_help: --help, from the tables of commands and options, with an example or two
- * for each command.
+ * --help, from the tables of commands and options: a command's own options first,
+ * then the groups that it shares with others, under their titles. lint compares the
+ * man page with what stands here.
  */
 #include <stdio.h>
 #include <string.h>
 
-#include "decode/cmd/options.h"
+#include "decode/cmd/cmd.h"
 
-struct example {
-	unsigned commands;
-	const char *words;	/* behind "auxdecode " */
-	const char *what;
-};
+#define HELP_COLUMN 27	/* where texts begin */
 
-/* table */
-static const struct example examples[] = {
-	{ INSN, "insn -F tid,ip,sym perf.data", "three columns, for programs to read" },
-	{ INSN, "insn --last 1ms --tid 4711 perf.data", "how it came to its end" },
-	{ BRANCH, "branch --symbol main perf.data", "from and to main alone" },
-	{ COUNT, "count perf.data", "did two runs do the same? compare the hashes" },
-	{ CALLS, "calls --tid 4711 perf.data", "what one thread called" },
-	{ FLAME, "flame --svg -o flame.svg perf.data", "a picture for a browser" },
-	{ FLAME, "flame perf.data", "folded stacks, for other tools" },
-	{ HOT, "hot -n 20 perf.data", "the 20 functions that ran most" },
-	{ HOT, "hot --edges perf.data", "the branches taken most" },
-	{ LATENCY, "latency handle_request perf.data", "how long its calls took" },
-	{ FIND, "find handle_request --longer 1ms perf.data", "the slow ones" },
-	{ REPORT, "report -o report.html perf.data", "one file for a browser" },
-	{ EXPORT, "export --to perfetto -o trace.pftrace perf.data", "for ui.perfetto.dev" },
-	{ EXPORT, "export --to sqlite -o trace.db perf.data", "to ask questions in SQL" },
-	{ PROFILE, "profile --to autofdo -o app.afdo perf.data", "for a compiler" },
-	{ COVERAGE, "coverage --module app perf.data", "lines of one program that ran" },
-	{ COVERAGE, "coverage --to lcov -o app.info perf.data", "for genhtml" },
-	{ SUMMARY, "summary perf.data", "what `auxdecode perf.data` shows on a terminal" },
-	{ DIFF, "diff good.data bad.data", "where they part, and what ran more" },
-	{ DIFF, "diff --only functions -n 50 a.data b.data", "what ran more, alone" },
-	{ RAW, "raw --stream 0 -n 100 perf.data", "the first 100 packets of a stream" },
-	{ INFO, "info perf.data", "streams, snapshots, losses" },
-	{ DUMP, "dump --packets perf.data", "everything that is in the file" },
-	{ BUNDLE, "bundle -o bundle.data perf.data", "to send it to somebody" },
-	{ CUT, "cut --time 12.5,12.6 -o part.data perf.data", "100 ms of it" },
-	{ MERGE, "merge -o all.data first.data second.data", "two as one" },
-	{ REPAIR, "repair -o mended.data perf.data", "leaves the damaged one as it is" },
-	{ VERIFY, "verify perf.data", "do two decoders agree?" },
-};
-
-static void help_options(unsigned mask)
+/* Prints a row; a '\n' of its help goes on below. */
+static void print_row(const struct option_row *row)
 {
-	char left[40];
+	const char *help = row->help;
+	char left[48];
+	size_t n;
 
-	for (size_t i = 0; cmd_option_rows[i].name; i++) {
-		const struct option_row *o = &cmd_option_rows[i];
-
-		if (!(o->commands & mask))
-			continue;
-		snprintf(left, sizeof(left), "%c%c%s --%s%s%s",
-			 o->id < 256 ? '-' : ' ', o->id < 256 ? o->id : ' ',
-			 o->id < 256 ? "," : " ", o->name, o->arg ? " " : "",
-			 o->arg ? o->arg : "");
-		printf("  %-24s %s\n", left, o->help);
+	option_left(row, left, sizeof(left));
+	printf("  %-*s", HELP_COLUMN - 3, left);
+	for (; *help; help += n + (help[n] == '\n')) {
+		n = strcspn(help, "\n");
+		printf("%*s%.*s\n", help == row->help ? 1 : HELP_COLUMN, "",
+		       (int)n, help);
 	}
 }
 
-static void help_examples(unsigned mask)
+static void print_title(const char *title, const char **now)
 {
-	bool any = false;
-
-	for (size_t i = 0; i < sizeof(examples) / sizeof(examples[0]); i++) {
-		if (!(examples[i].commands & mask))
-			continue;
-		if (!any)
-			printf("\nexamples:\n");
-		any = true;
-		printf("  auxdecode %s\n      %s\n", examples[i].words,
-		       examples[i].what);
-	}
+	if (!*now || strcmp(*now, title))
+		printf("\n%s:\n", title);
+	*now = title;
 }
 
-static const char fields_help[] =
-	"\ncolumns of insn:   cpu pid tid time comm offset ip sym dso bytes insn\n"
-	"columns of branch: cpu pid tid time comm offset kind from fromsym\n"
-	"                   fromdso to tosym todso\n";
-
-static void help_status(unsigned bit)
+static void print_group(const struct cmd_group *g, const char **now)
 {
+	print_title(g->title, now);
+	for (const struct option_row *row = g->rows; row->name; row++)
+		print_row(row);
+}
+
+/* "columns of insn:   cpu pid tid ...", within the width of a terminal. */
+static void print_columns(const struct command *c)
+{
+	const char *list = c->sink ? c->sink->fields : NULL;
+	int indent, at;
+
+	if (!list)
+		return;
+	indent = at = printf("columns of %s:", c->name);
+	while (*list) {
+		int n = (int)strcspn(list, ",");
+
+		if (at + 1 + n > 79)
+			at = printf("\n%*s", indent, "") - 1;
+		at += printf(" %.*s", n, list);
+		list += n + (list[n] == ',');
+	}
+	putchar('\n');
+}
+
+static void print_status(const struct command *c)
+{
+	bool compares = c && c->compares;
+
 	printf("\nexit status: 0 %s, 1 failed, 2 usage, %s\n",
-	       bit == DIFF ? "equal" : "complete",
-	       bit == DIFF ? "3 they differ, or flow is missing" :
-			     "3 finished with gaps or loss");
+	       compares ? "equal" : "complete",
+	       compares ? "3 they differ, or flow is missing" :
+			  "3 finished with gaps or loss");
+}
+
+/* A command before number i has a row that reads the same. */
+static bool was_printed(size_t i, const struct option_row *row)
+{
+	while (i-- > 0) {
+		const struct option_row *other =
+			option_find(cmd_rows(cmd_get(i)), row->name);
+
+		if (other && !strcmp(other->help, row->help))
+			return true;
+	}
+	return false;
+}
+
+static bool has_group(const struct command *c, const struct cmd_group *g)
+{
+	for (size_t i = 0; c->groups[i]; i++)
+		if (c->groups[i] == g)
+			return true;
+	return false;
+}
+
+/* Options of single commands, each under the first command that has it. */
+static void print_own_rows(void)
+{
+	const struct command *c;
+	const char *now = NULL;
+	char title[40];
+
+	for (size_t i = 0; (c = cmd_get(i)); i++) {
+		const struct option_row *row = cmd_rows(c);
+
+		now = NULL;
+		snprintf(title, sizeof(title), "options of %s", c->name);
+		for (; row && row->name; row++) {
+			if (was_printed(i, row))
+				continue;
+			print_title(title, &now);
+			print_row(row);
+		}
+	}
+}
+
+/* Groups, each once: those of the first command that has most of them, then what
+ * other commands have besides. */
+static void print_groups(void)
+{
+	const struct command *c;
+	const char *now = NULL;
+
+	for (size_t i = 0; (c = cmd_get(i)); i++)
+		for (size_t k = 0; c->groups[k]; k++) {
+			bool met = false;
+
+			for (size_t j = 0; j < i && !met; j++)
+				met = has_group(cmd_get(j), c->groups[k]);
+			if (!met)
+				print_group(c->groups[k], &now);
+		}
 }
 
 static int help_all(void)
@@ -100,38 +140,49 @@ static int help_all(void)
 	       "a perf.data\nfile or directory, an OpenCSD or DS-5 snapshot, "
 	       "an LLDB trace bundle.\n"
 	       "`auxdecode FILE` is insn; on a terminal it is summary.\n"
-	       "\ncommands (`auxdecode COMMAND --help` has examples):\n");
+	       "\ncommands (`auxdecode COMMAND --help` has examples, and the "
+	       "options it takes):\n");
 	for (size_t i = 0; (c = cmd_get(i)); i++)
 		printf("  %-8s %s\n", c->name, c->help);
-	printf("\noptions (`auxdecode COMMAND --help` shows those it takes):\n");
-	help_options(ALL);
-	fputs(fields_help, stdout);
-	help_status(ALL);
+	print_groups();
+	print_own_rows();
+	putchar('\n');
+	for (size_t i = 0; (c = cmd_get(i)); i++)
+		print_columns(c);
+	print_status(NULL);
 	return CMD_OK;
 }
 
-/* What stands behind the options. */
-static const char *operands_of(const struct command *c)
+static void print_examples(const struct command *c)
 {
-	if (c->bit & MERGE)
-		return "FILE FILE...";
-	if (c->bit & DIFF)
-		return "FILE FILE";
-	if (c->bit & (LATENCY | FIND))
-		return "FUNCTION FILE";
-	return "FILE";
+	const size_t max = sizeof(c->examples) / sizeof(c->examples[0]);
+
+	printf("\nexamples:\n");
+	for (size_t i = 0; i < max && c->examples[i].words; i++)
+		printf("  auxdecode %s\n      %s\n", c->examples[i].words,
+		       c->examples[i].what);
 }
 
 int cmd_help(const struct command *c)
 {
+	const struct option_row *own;
+	const char *now = NULL;
+
 	if (!c)
 		return help_all();
-	printf("usage: auxdecode %s [OPTIONS] %s\n%s\n\noptions:\n", c->name,
-	       operands_of(c), c->help);
-	help_options(c->bit);
-	if (c->bit & (INSN | BRANCH))
-		fputs(fields_help, stdout);
-	help_examples(c->bit);
-	help_status(c->bit);
+	own = cmd_rows(c);
+	printf("usage: auxdecode %s [OPTIONS] %s\n%s\n", c->name,
+	       c->operands ? c->operands : "FILE", c->help);
+	print_examples(c);
+	if (own)
+		print_title("options", &now);
+	for (; own && own->name; own++)
+		print_row(own);
+	for (size_t i = 0; c->groups[i]; i++)
+		print_group(c->groups[i], &now);
+	if (c->sink && c->sink->fields)
+		putchar('\n');
+	print_columns(c);
+	print_status(c);
 	return CMD_OK;
 }

@@ -704,7 +704,7 @@ int cmd_info(const struct cmd_options *o)
 		return cmd_error(o->path, &diag);
 	}
 	in->o = o;
-	if (container_open(&in->r, o->path, &o->container, &diag) < 0) {
+	if (container_open(&in->r, o->path, &o->import.options, &diag) < 0) {
 		free(in);
 		return cmd_error(o->path, &diag);
 	}

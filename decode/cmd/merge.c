@@ -19,7 +19,7 @@ static int write_file(struct merge *m, const struct cmd_options *o,
 {
 	struct cmd_progress progress;
 	struct rewrite *w;
-	int rc = rewrite_open(&w, o->out_path, NULL, merge_swapped(m), diag);
+	int rc = rewrite_open(&w, o->output.path, NULL, merge_swapped(m), diag);
 
 	if (rc < 0)
 		return rc;
@@ -52,12 +52,12 @@ static int check_paths(const struct cmd_options *o)
 {
 	struct aux_diag diag;
 
-	if (!o->out_path)
+	if (!o->output.path)
 		return cmd_usage("merge wants -o FILE: what it is to write");
 	if (o->n_paths < 2)
 		return cmd_usage("merge wants two FILEs or more");
 	for (size_t i = 0; i < o->n_paths; i++)
-		if (rewrite_refuse_input(o->out_path, o->paths[i], &diag) < 0)
+		if (rewrite_refuse_input(o->output.path, o->paths[i], &diag) < 0)
 			return cmd_error(NULL, &diag);
 	return CMD_OK;
 }
@@ -125,7 +125,7 @@ int cmd_merge(const struct cmd_options *o)
 		return merge_results(o, merge_pprof);
 	if (merge_folded_is_file(o->paths[0]))
 		return merge_results(o, merge_folded);
-	rc = merge_open(&m, o->paths, o->n_paths, &o->container, &which, &diag);
+	rc = merge_open(&m, o->paths, o->n_paths, &o->import.options, &which, &diag);
 	if (rc < 0)
 		return cmd_error(which, &diag);
 	rc = write_file(m, o, &diag);
@@ -134,7 +134,7 @@ int cmd_merge(const struct cmd_options *o)
 		return cmd_failed(NULL, rc, &diag);
 	}
 	st = merge_stats(m);
-	cmd_say(o->out_path, "%" PRIu64 " records (and %" PRIu64 " that an "
+	cmd_say(o->output.path, "%" PRIu64 " records (and %" PRIu64 " that an "
 		"earlier file has), %" PRIu64 " bytes of trace",
 		st->n_records, st->n_repeated, st->n_bytes);
 	status = say_damage(m, o);

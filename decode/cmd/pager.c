@@ -18,12 +18,12 @@
 
 #define LINE_MAX_BYTES 65536	/* a longer one goes through in pieces */
 
-bool pager_wants_colour(int color, const char *out_path)
+bool pager_wants_colour(enum cmd_color color, const char *out_path)
 {
 	const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
 
-	if (color)
-		return color > 0;
+	if (color != CMD_COLOR_AUTO)
+		return color == CMD_COLOR_ALWAYS;
 	if (out_path || (no && *no) || !term || !strcmp(term, "dumb"))
 		return false;
 	return isatty(STDOUT_FILENO);

@@ -11,13 +11,15 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "decode/cmd/cmd.h"
+
 struct pager {
 	pid_t pids[2];	/* 0: none */
 	bool both;	/* standard error goes there, too */
 };
 
-/* color as in cmd_options. NO_COLOR (no-color.org) and a dumb terminal: no. */
-bool pager_wants_colour(int color, const char *out_path);
+/* NO_COLOR (no-color.org) and a dumb terminal: no. */
+bool pager_wants_colour(enum cmd_color color, const char *out_path);
 /*
  * A pager when standard output is a terminal and page says so: $AUXDECODE_PAGER,
  * $PAGER, less; none when that is empty or "cat". Colour whether or not there is

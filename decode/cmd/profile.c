@@ -31,18 +31,13 @@ static int write_profile(const struct cmd_options *o, struct branchlist *list,
 	const struct sink_env env = { .out = out,
 				      .report = &report,
 				      .symfs = o->code.symfs };
-	const struct sink_config config = { .limit = o->limit,
-					    .symbol = o->symbol,
-					    .to = o->to,
-					    .module = o->module,
-					    .period = o->period };
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
 	int rc;
 
 	branchlist_sum(list);
 	for (size_t i = 0; i < list->n_modules; i++)
 		report.n_insns += list->modules[i].n_insns;
-	rc = profile_convert(&env, &config, list, &diag);
+	rc = profile_convert(&env, o->own, list, &diag);
 	if (rc < 0)
 		return cmd_failed(rc == -AUX_E_INVAL ? NULL : o->path, rc,
 				  &diag);

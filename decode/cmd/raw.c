@@ -12,12 +12,26 @@
 #include "decode/cmd/cmd.h"
 #include "decode/lib/trace/gap.h"
 #include "decode/lib/packet/dump.h"
+#include "decode/sink/sink.h"
+
+/* table */
+const struct option_row cmd_raw_options[] = {
+	SINK_LIMIT(struct cmd_raw_config, SINK_LIMIT_LINES),
+	{ .name = NULL },
+};
+
+static uint64_t limit_of(const struct cmd_options *o)
+{
+	const struct cmd_raw_config *config = o->own;
+
+	return config->limit;
+}
 
 static bool is_wanted(const struct cmd_options *o, const struct queue *q)
 {
-	return (o->stream < 0 || (uint64_t)o->stream == q->idx) &&
-	       (o->cpu < 0 || o->cpu == q->cpu) &&
-	       (o->tid < 0 || o->tid == q->tid);
+	return (o->filter.stream < 0 || (uint64_t)o->filter.stream == q->idx) &&
+	       (o->filter.cpu < 0 || o->filter.cpu == q->cpu) &&
+	       (o->filter.tid < 0 || o->filter.tid == q->tid);
 }
 
 static const char *raw_gap_text(uint8_t cause)
@@ -102,9 +116,9 @@ static bool is_wanted_source(const struct cmd_options *o,
 	const struct chunk_source *s = &c->sources[i];
 	const struct queue *q = &c->queues[s->queue];
 
-	return (o->stream < 0 || (uint64_t)o->stream == i) &&
-	       (o->cpu < 0 || o->cpu == (s->cpu >= 0 ? s->cpu : q->cpu)) &&
-	       (o->tid < 0 || o->tid == q->tid);
+	return (o->filter.stream < 0 || (uint64_t)o->filter.stream == i) &&
+	       (o->filter.cpu < 0 || o->filter.cpu == (s->cpu >= 0 ? s->cpu : q->cpu)) &&
+	       (o->filter.tid < 0 || o->filter.tid == q->tid);
 }
 
 static void print_source_head(struct outbuf *out, const struct chunks *c,
@@ -168,7 +182,7 @@ static int print_sources(struct outbuf *out, const struct cmd_options *o,
 		cmd_error(o->path, &c->cs_error);
 	if (chunks_find_sources(c) < 0)
 		return CMD_FAILED;
-	packets_init(&p, out, true, o->limit);
+	packets_init(&p, out, true, limit_of(o));
 	for (size_t i = 0; i < c->n_sources && !packets_full(&p); i++)
 		if (is_wanted_source(o, c, i) &&
 		    print_source(&p, c, i, &gaps) < 0)
@@ -185,7 +199,7 @@ static int print_all(struct outbuf *out, const struct cmd_options *o,
 	if (c->trace_type == AUX_TRACE_CS_ETM)
 		return print_sources(out, o, c);
 
-	packets_init(&p, out, c->trace_type != AUX_TRACE_INTEL_PT, o->limit);
+	packets_init(&p, out, c->trace_type != AUX_TRACE_INTEL_PT, limit_of(o));
 	if (p.hex && c->n)
 		outbuf_printf(out, "# trace type %u: bytes, not packets\n",
 			      c->trace_type);
@@ -202,7 +216,7 @@ static int run_raw(const struct cmd_options *o, struct aux_reader *r)
 	struct chunks c = { 0 };
 	struct aux_event ev;
 	struct outbuf *out;
-	int ret = chunks_read(&c, r, o->snapshot, &diag);
+	int ret = chunks_read(&c, r, o->filter.snapshot, &diag);
 	int status = CMD_FAILED;
 
 	/* Damage ended that pass: the reader says it again. */
@@ -231,7 +245,7 @@ int cmd_raw(const struct cmd_options *o)
 	struct aux_reader *r;
 	int status;
 
-	if (container_open(&r, o->path, &o->container, &diag) < 0)
+	if (container_open(&r, o->path, &o->import.options, &diag) < 0)
 		return cmd_error(o->path, &diag);
 	status = run_raw(o, r);
 	aux_reader_close(r);

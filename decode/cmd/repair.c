@@ -9,19 +9,21 @@
 static void say_found(const struct cmd_options *o,
 		      const struct repair_result *r)
 {
+	const struct cmd_repair_config *config = o->own;
 	char text[400];
 
-	repair_text(text, sizeof(text), r, o->dry_run);
-	cmd_say(o->path, "%s%s%s", text, o->out_path ? "; written to " : "",
-		o->out_path ? o->out_path : "");
+	repair_text(text, sizeof(text), r, config->dry_run);
+	cmd_say(o->path, "%s%s%s", text, o->output.path ? "; written to " : "",
+		o->output.path ? o->output.path : "");
 }
 
 int cmd_repair(const struct cmd_options *o)
 {
+	const struct cmd_repair_config *config = o->own;
 	const struct repair_options options = {
 		.way = REPAIR_REWRITE,
-		.output = o->out_path,
-		.dry_run = o->dry_run,
+		.output = o->output.path,
+		.dry_run = config->dry_run,
 	};
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
 	struct repair_result r;

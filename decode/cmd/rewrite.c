@@ -23,8 +23,8 @@ void cmd_progress_init(struct cmd_progress *p, const struct cmd_options *o,
 {
 	*p = (struct cmd_progress){
 		.what = what,
-		.on = o->progress > 0 ||
-		      (o->progress < 0 && isatty(STDERR_FILENO)),
+		.on = o->output.progress > 0 ||
+		      (o->output.progress < 0 && isatty(STDERR_FILENO)),
 		.shown_ns = now_ns(),
 	};
 }
@@ -55,12 +55,12 @@ struct session_config cmd_session_config(const struct cmd_options *o)
 {
 	return (struct session_config){
 		.path = o->path,
-		.decoder = o->decoder,
-		.plugin = o->plugin,
-		.container = &o->container,
+		.decoder = o->decoding.decoder,
+		.plugin = o->decoding.plugin,
+		.container = &o->import.options,
 		.code = o->code,
 		.n_workers = 1,
-		.chunk_min = o->chunk_min,
+		.chunk_min = o->decoding.chunk_min,
 		.tid = -1,
 		.cpu = -1,
 		.time_to = UINT64_MAX,
@@ -71,10 +71,10 @@ int cmd_needs_output(const struct cmd_options *o)
 {
 	struct aux_diag diag;
 
-	if (!o->out_path)
+	if (!o->output.path)
 		return cmd_usage("%s wants -o FILE: what it is to write",
-				 o->command);
-	if (rewrite_refuse_input(o->out_path, o->path, &diag) < 0)
+				 o->command->name);
+	if (rewrite_refuse_input(o->output.path, o->path, &diag) < 0)
 		return cmd_error(NULL, &diag);
 	return CMD_OK;
 }

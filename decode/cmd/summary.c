@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cmd_start: the first screen (`auxdecode summary FILE`, and `auxdecode FILE` on a
+ * summary: the first screen (`auxdecode summary FILE`, and `auxdecode FILE` on a
  * terminal): what was recorded, is it complete, what ran most, and the commands to
  * go on with. On a terminal a large recording is decoded for some seconds only, and
  * what that means is said.
@@ -12,15 +12,22 @@
 #include <time.h>
 
 #include "decode/cmd/advice.h"
-#include "decode/cmd/options.h"
+#include "decode/cmd/cmd.h"
 #include "decode/cmd/rewrite.h"
 #include "common/term.h"
 #include "decode/sink/columns.h"
+#include "decode/sink/sink.h"
 #include "decode/compare/diff.h"
 
 #define QUICK_NS UINT64_C(2000000000)
 #define N_FUNCS 10
 #define N_THREADS 8
+
+/* table */
+const struct option_row cmd_summary_options[] = {
+	SINK_LIMIT(struct cmd_summary_config, "list N functions (default 10)"),
+	{ .name = NULL },
+};
 
 struct start {
 	const struct cmd_options *o;
@@ -190,8 +197,9 @@ static double percent(const struct start *s, uint64_t n)
 
 static void put_functions(struct start *s)
 {
+	const struct cmd_summary_config *config = s->o->own;
 	struct diff_func **v = diff_funcs_sort(&s->funcs);
-	uint64_t limit = s->o->limit ? s->o->limit : N_FUNCS;
+	uint64_t limit = config->limit ? config->limit : N_FUNCS;
 
 	if (!v)
 		return;
@@ -280,9 +288,9 @@ static struct aux_decode_options options_of(const struct cmd_options *o)
 {
 	struct aux_decode_options a = cmd_api_options(o);
 
-	if (o->tid >= 0) {
+	if (o->filter.tid >= 0) {
 		a.flags |= AUX_DECODE_ONE_TID;
-		a.tid = (uint32_t)o->tid;
+		a.tid = (uint32_t)o->filter.tid;
 	}
 	return a;
 }
@@ -332,9 +340,9 @@ static int print(struct start *s)
 	return CMD_FAILED;
 }
 
-int cmd_start(const struct cmd_options *o)
+int cmd_summary(const struct cmd_options *o)
 {
-	struct start s = { .o = o, .colour = colour_get(o->colour) };
+	struct start s = { .o = o, .colour = colour_get(o->output.colour) };
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
 	int rc = read_flow(&s, &diag), status;
 

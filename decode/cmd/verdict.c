@@ -60,28 +60,28 @@ static void say_filter(unsigned *n, const char *fmt, ...)
 
 static bool is_timed(const struct cmd_options *o)
 {
-	return o->time_from || o->time_to != UINT64_MAX;
+	return o->filter.time_from || o->filter.time_to != UINT64_MAX;
 }
 
 static void say_filters(const struct cmd_options *o)
 {
 	unsigned n = 0;
 
-	if (o->tid >= 0)
-		say_filter(&n, "--tid %" PRId64, o->tid);
-	if (o->cpu >= 0)
-		say_filter(&n, "--cpu %" PRId64, o->cpu);
+	if (o->filter.tid >= 0)
+		say_filter(&n, "--tid %" PRId64, o->filter.tid);
+	if (o->filter.cpu >= 0)
+		say_filter(&n, "--cpu %" PRId64, o->filter.cpu);
 	if (is_timed(o))
 		say_filter(&n, "--time");
-	if (o->last_ns)
-		say_filter(&n, "--last %" PRIu64 "ns", o->last_ns);
-	if (o->chunks)
-		say_filter(&n, "--chunk %" PRIu64 "-%" PRIu64, o->chunk_from,
-			   o->chunk_to);
-	if (o->snapshot)
-		say_filter(&n, "--snapshot %" PRIu64, o->snapshot);
-	if (o->symbol)
-		say_filter(&n, "--symbol %s", o->symbol);
+	if (o->filter.last_ns)
+		say_filter(&n, "--last %" PRIu64 "ns", o->filter.last_ns);
+	if (o->filter.chunks)
+		say_filter(&n, "--chunk %" PRIu64 "-%" PRIu64, o->filter.chunk_from,
+			   o->filter.chunk_to);
+	if (o->filter.snapshot)
+		say_filter(&n, "--snapshot %" PRIu64, o->filter.snapshot);
+	if (o->filter.symbol)
+		say_filter(&n, "--symbol %s", o->filter.symbol);
 	if (n)
 		fputc('\n', stderr);
 }
@@ -106,8 +106,8 @@ static const char *hint(const struct verdict *v, const struct cmd_options *o,
 		return v->report.hint;
 	if (v->report.n_insns)
 		return "all instructions were dropped by --symbol";
-	if (o->tid >= 0 || o->cpu >= 0 || is_timed(o) || o->last_ns ||
-	    o->chunks || o->snapshot)
+	if (o->filter.tid >= 0 || o->filter.cpu >= 0 || is_timed(o) || o->filter.last_ns ||
+	    o->filter.chunks || o->filter.snapshot)
 		return "the filters let nothing through; `auxdecode info` "
 		       "shows what there is";
 	return "`auxdecode raw` shows the packets";

@@ -16,6 +16,18 @@
 #include "decode/lib/session/session.h"
 #include "decode/compare/verify.h"
 
+/* table */
+const struct option_row cmd_verify_options[] = {
+	{ .name = "reference", .arg = "NAME",
+	  .values = "libipt opencsd pt etm",
+	  .help = "the decoder to compare with (default: libipt, opencsd)",
+	  OPTION_TEXT(struct cmd_verify_config, reference) },
+	{ .name = "all",
+	  .help = "after a difference go on with the next chunk",
+	  OPTION_FLAG(struct cmd_verify_config, all) },
+	{ .name = NULL },
+};
+
 struct progress {
 	bool on, shown;
 	uint64_t total, before;	/* bytes; of the streams before */
@@ -151,7 +163,7 @@ static int verify_all(const struct cmd_options *o, struct session *s,
 	for (size_t i = 0; !rc && (st = session_stream(s, i)); i++) {
 		struct verify_result r = { 0 };
 
-		if (o->stream >= 0 && (uint64_t)o->stream != st->idx)
+		if (o->filter.stream >= 0 && (uint64_t)o->filter.stream != st->idx)
 			continue;
 		p->r = &r;
 		rc = verify_one(s, i, config, ops, &r, diag);
@@ -179,12 +191,12 @@ static struct session_config config_of(const struct cmd_options *o)
 {
 	return (struct session_config){
 		.path = o->path,
-		.plugin = o->plugin,
-		.container = &o->container,
+		.plugin = o->decoding.plugin,
+		.container = &o->import.options,
 		.code = o->code,
 		.n_workers = 1,
-		.chunk_min = o->chunk_min,
-		.snapshot = o->snapshot,
+		.chunk_min = o->decoding.chunk_min,
+		.snapshot = o->filter.snapshot,
 		.tid = -1,
 		.cpu = -1,
 		.time_to = UINT64_MAX,
@@ -201,13 +213,14 @@ static int fail(const struct cmd_options *o, int rc, struct aux_diag *diag)
 static int run(const struct cmd_options *o, struct session *s,
 	       struct outbuf *out)
 {
+	const struct cmd_verify_config *own = o->own;
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
-	struct progress p = { .on = o->progress > 0 ||
-				    (o->progress < 0 &&
+	struct progress p = { .on = o->output.progress > 0 ||
+				    (o->output.progress < 0 &&
 				     isatty(STDERR_FILENO)) };
-	struct verify_config config = { .decoder = o->decoder,
-					.reference = o->reference,
-					.all = o->all,
+	struct verify_config config = { .decoder = o->decoding.decoder,
+					.reference = own->reference,
+					.all = own->all,
 					.out = out,
 					.progress = show_progress,
 					.progress_priv = &p };

@@ -516,8 +516,6 @@ int cover_partial_new(void **partial, const void *sink)
 	struct cover_partial *p;
 
 	*partial = NULL;
-	if (c->config.limit)
-		return -AUX_E_UNSUPPORTED;
 	pthread_mutex_lock(&c->lock);
 	p = c->idle;
 	if (p)

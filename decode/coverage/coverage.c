@@ -10,21 +10,12 @@
 
 #include "common/diag.h"
 
+#include "common/options.h"
 #include "decode/coverage/formats.h"
 #include "decode/coverage/lines.h"
 #include "decode/lib/trace/gap.h"
 #include "common/outbuf.h"
 #include "decode/coverage/coverage.h"
-
-/* table */
-static const struct {
-	const char *name;
-	enum cover_format format;
-} formats[] = {
-	{ "summary", COVER_SUMMARY }, { "lcov", COVER_LCOV },
-	{ "drcov", COVER_DRCOV },     { "sancov", COVER_SANCOV },
-	{ "afl", COVER_AFL },
-};
 
 static void close_coverage(void *sink)
 {
@@ -40,47 +31,25 @@ static void close_coverage(void *sink)
 	free(c);
 }
 
-static int parse_format(struct coverage *c, struct aux_diag *diag)
+static int check_output(const struct sink_env *env, enum cover_format format,
+			struct aux_diag *diag)
 {
-	const char *to = c->config.to ? c->config.to : "summary";
-
-	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
-		if (strcmp(formats[i].name, to))
-			continue;
-		c->format = formats[i].format;
-		if (c->format == COVER_SANCOV && !c->env.out_path)
-			return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
-					"--to sancov wants -o DIR: it writes a "
-					"file for each module");
-		if (c->format == COVER_DRCOV && isatty(c->env.out->fd))
-			return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
-					"drcov is binary: give -o FILE");
-		return 0;
-	}
-	return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
-			"--to is summary, lcov, drcov, sancov or afl, not "
-			"\"%s\"", to);
-}
-
-static int check(const struct sink_config *config, struct aux_diag *diag)
-{
-	if (config->fields)
+	if (format == COVER_SANCOV && !env->out_path)
 		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
-				"coverage has no columns: -F is for insn and "
-				"branch");
-	if (config->limit)
+				"--to sancov wants -o DIR: it writes a file "
+				"for each module");
+	if (format == COVER_DRCOV && isatty(env->out->fd))
 		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
-				"coverage takes no -n: --time, --last and "
-				"--chunk take a part of a recording");
+				"drcov is binary: give -o FILE");
 	return 0;
 }
 
 static int open_coverage(void **sink, const struct sink_env *env,
-			 const struct sink_config *config,
-			 struct aux_diag *diag)
+			 const void *options, struct aux_diag *diag)
 {
+	const struct coverage_config *config = options;
 	struct coverage *c;
-	int err = check(config, diag);
+	int err = check_output(env, config->format, diag);
 
 	*sink = NULL;
 	if (err)
@@ -95,8 +64,6 @@ static int open_coverage(void **sink, const struct sink_env *env,
 	err = cover_units_init(&c->units);
 	if (!err)
 		err = cover_counter_init(&c->counter, &c->units);
-	if (!err)
-		err = parse_format(c, diag);
 	if (err) {
 		close_coverage(c);
 		return err;
@@ -249,7 +216,7 @@ static int print_lines(struct coverage *c, const struct cover_tally *t)
 	tell_bare(c, &l);
 	for (size_t i = 0; i < l.n_lines; i++)
 		r->n_lines += l.lines[i].n != 0;
-	if (r->n_lines && c->format == COVER_LCOV)
+	if (r->n_lines && c->config.format == COVER_LCOV)
 		cover_print_lcov(&l, c->env.out);
 	else if (r->n_lines)
 		cover_print_summary(&l, c->env.out);
@@ -262,13 +229,13 @@ static int print_tally(struct coverage *c, const struct cover_tally *t,
 {
 	struct sink_report *r = c->env.report;
 
-	if (c->format == COVER_SANCOV)
+	if (c->config.format == COVER_SANCOV)
 		return t->n_blocks ? cover_write_sancov(t, c->env.out_path,
 							c->pid, &r->n_lines,
 							diag) : 0;
-	if (c->format == COVER_DRCOV && t->n_blocks)
+	if (c->config.format == COVER_DRCOV && t->n_blocks)
 		r->n_lines = cover_print_drcov(t, c->env.out);
-	else if (c->format == COVER_AFL)
+	else if (c->config.format == COVER_AFL)
 		r->n_lines = cover_print_afl(t, c->env.out);
 	else
 		return print_lines(c, t);
@@ -280,7 +247,7 @@ static int finish_coverage(void *sink, struct aux_diag *diag)
 	struct coverage *c = sink;
 	struct sink_report *r = c->env.report;
 	struct cover_tally t;
-	int err = cover_tally_init(&t, c->env.host, c->config.symbol);
+	int err = cover_tally_init(&t, c->env.host, c->env.symbol);
 
 	t.only = c->config.module;
 	if (!err)
@@ -296,10 +263,32 @@ static int finish_coverage(void *sink, struct aux_diag *diag)
 	return err;
 }
 
+/* Files of sancov are named after what they are of: -o is their directory. */
+static bool makes_file(const void *options)
+{
+	const struct coverage_config *config = options;
+
+	return config->format == COVER_SANCOV;
+}
+
+/* table */
+static const struct option_row coverage_options[] = {
+	{ .name = "to", .arg = "FORMAT", .values = "summary lcov drcov sancov afl",
+	  .help = "summary (the default), lcov, drcov, sancov or afl",
+	  OPTION_CHOICE(struct coverage_config, format) },
+	{ .name = "module", .arg = "NAME",
+	  .help = "only this file, by path or name",
+	  OPTION_TEXT(struct coverage_config, module) },
+	{ .name = NULL },
+};
+
 const struct sink_ops sink_coverage = {
 	.name = "coverage",
 	.help = "lines, functions, blocks that ran, and how often",
 	.needs = SINK_TAKES_PATHS | SINK_OWN_FORMAT | SINK_ANY_STREAM_ORDER,
+	.options = coverage_options,
+	.config_size = sizeof(struct coverage_config),
+	.makes_file = makes_file,
 	.open = open_coverage,
 	.flow = flow_coverage,
 	.finish = finish_coverage,

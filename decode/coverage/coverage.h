@@ -100,10 +100,14 @@ enum cover_format {
 	COVER_AFL,
 };
 
+struct coverage_config {
+	enum cover_format format;	/* --to */
+	const char *module;	/* --module NAME, NULL: all files */
+};
+
 struct coverage {
 	struct sink_env env;
-	struct sink_config config;
-	enum cover_format format;
+	struct coverage_config config;
 	struct cover_units units;
 	struct cover_counter counter;	/* of the session's thread */
 	struct cover_pending {	/* jumps at the end of what came last */

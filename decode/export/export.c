@@ -17,6 +17,7 @@
 #include "common/array.h"
 #include "common/diag.h"
 #include "decode/export/impl.h"
+#include "decode/sink/sink.h"
 #include "decode/lib/code/code.h"
 #include "decode/lib/session/session.h"
 #include "decode/sink/columns.h"
@@ -506,13 +507,14 @@ static void close_export(void *sink)
 /* On failure close_export frees what was made. */
 static int start_parts(struct exporter *e, struct aux_diag *diag)
 {
-	const struct sink_config *c = &e->x.config;
+	const struct export_config *c = &e->x.config;
+	const char *symbol = e->x.env.symbol;
 	int err = 0;
 
 	e->off = export_intern(&e->x, "[not traced]");
-	if (c->symbol)
-		e->symbol = export_intern(&e->x, c->symbol);
-	if (!e->off || (c->symbol && !e->symbol))
+	if (symbol)
+		e->symbol = export_intern(&e->x, symbol);
+	if (!e->off || (symbol && !e->symbol))
 		return -AUX_E_NOMEM;
 	if (c->schema)
 		err = schema_load(&e->schema, c->schema, diag);
@@ -527,9 +529,9 @@ static int start_parts(struct exporter *e, struct aux_diag *diag)
 }
 
 static int open_export(void **sink, const struct sink_env *env,
-		       const struct sink_config *config,
-		       struct aux_diag *diag)
+		       const void *options, struct aux_diag *diag)
 {
+	const struct export_config *config = options;
 	struct exporter *e = calloc(1, sizeof(*e));
 	int err;
 
@@ -661,10 +663,27 @@ static int finish_export(void *sink, struct aux_diag *diag)
 	return err < 0 ? err : 0;
 }
 
+/* table */
+static const struct option_row export_options[] = {
+	{ .name = "to", .arg = "FORMAT",
+	  .values = "perfetto chrome fxt speedscope pprof callgrind sqlite jsonl",
+	  .help = "perfetto, chrome, fxt, speedscope, pprof, callgrind, sqlite, jsonl",
+	  OPTION_TEXT(struct export_config, to) },
+	{ .name = "schema", .arg = "FILE",
+	  .help = "what payloads (ptwrite, STM, ITM) mean: fields, counters, spans",
+	  OPTION_TEXT(struct export_config, schema) },
+	SINK_BY(struct export_config, "time insns",
+		"--to speedscope: time (the default) or insns"),
+	SINK_LIMIT(struct export_config, "stop after N events"),
+	{ .name = NULL },
+};
+
 const struct sink_ops sink_export = {
 	.name = "export",
 	.help = "calls as files of other tools: --to perfetto, chrome, ...",
 	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS | SINK_OWN_FORMAT,
+	.options = export_options,
+	.config_size = sizeof(struct export_config),
 	.open = open_export,
 	.flow = flow_export,
 	.finish = finish_export,

@@ -108,9 +108,16 @@ struct export_span {
 	struct export_field fields[EXPORT_FIELDS];
 };
 
+struct export_config {
+	const char *to;		/* --to FORMAT, NULL: none given */
+	const char *schema;	/* --schema FILE, NULL: none */
+	unsigned by;		/* --by: 0 time, 1 instructions */
+	uint64_t limit;		/* -n, 0: none */
+};
+
 struct export {
 	struct sink_env env;
-	struct sink_config config;
+	struct export_config config;
 	struct outbuf *out;
 	const struct session *session;	/* NULL before the first flow, in tests */
 	struct calls *calls;

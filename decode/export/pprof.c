@@ -267,7 +267,7 @@ static bool is_symbol(const struct pprof *f, uint32_t node)
 	return func < CALLTREE_FOLDED &&
 	       calls_func(f->x->calls, func)->name &&
 	       !strcmp(calls_func(f->x->calls, func)->name,
-		       f->x->config.symbol);
+		       f->x->env.symbol);
 }
 
 /* With --symbol: the outermost node of that name, 0: the stack has none. */
@@ -276,7 +276,7 @@ static uint32_t find_bottom(const struct pprof *f, uint32_t node)
 	uint32_t bottom = 0;
 
 	for (; node && !is_root(f, node); node = f->tree.nodes[node].parent)
-		if (!f->x->config.symbol || is_symbol(f, node))
+		if (!f->x->env.symbol || is_symbol(f, node))
 			bottom = node;
 	return bottom;
 }

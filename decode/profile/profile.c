@@ -12,6 +12,7 @@
 #include "common/diag.h"
 
 #include "common/outbuf.h"
+#include "decode/sink/sink.h"
 #include "decode/profile/samples.h"
 #include "decode/profile/profile.h"
 
@@ -41,7 +42,7 @@ static const struct format formats[] = {
 
 struct profile {
 	struct sink_env env;
-	struct sink_config config;
+	struct profile_config config;
 	const struct format *format;
 	struct branchlist list;
 	struct profile_collect collect;
@@ -69,17 +70,13 @@ static const struct format *find_format(const char *name)
 }
 
 static int check_config(const struct sink_env *env,
-			const struct sink_config *c, const struct format *f,
+			const struct profile_config *c, const struct format *f,
 			struct aux_diag *diag)
 {
 	if (!f)
 		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
 				"profile --to takes " FORMATS ", not \"%s\"",
 				c->to);
-	if (c->symbol)
-		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
-				"profile takes no --symbol: a profile is of "
-				"whole files (--module)");
 	if (f->binary && env->out->fd >= 0 && isatty(env->out->fd))
 		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
 				"--to %s is not for a terminal: -o FILE",
@@ -92,9 +89,9 @@ static int check_config(const struct sink_env *env,
 }
 
 static int open_profile(void **sink, const struct sink_env *env,
-			const struct sink_config *config,
-			struct aux_diag *diag)
+			const void *options, struct aux_diag *diag)
 {
+	const struct profile_config *config = options;
 	const struct format *f = find_format(config->to ? config->to : "list");
 	int err = check_config(env, config, f, diag);
 	struct profile *p;
@@ -111,8 +108,8 @@ static int open_profile(void **sink, const struct sink_env *env,
 	branchlist_init(&p->list);
 	err = profile_collect_init(&p->collect, &p->list, env->host);
 	if (!err && f->samples)
-		err = profile_samples_new(&p->samples, env, config,
-					  diag);
+		err = profile_samples_new(&p->samples, env,
+					  config->period, config->limit, diag);
 	if (err) {
 		close_profile(p);
 		return err;
@@ -200,7 +197,7 @@ static void add_drop(struct sink_report *r, const char *what, uint64_t n)
 }
 
 static void explain_empty(const struct sink_env *env,
-			  const struct sink_config *c,
+			  const struct profile_config *c,
 			  const struct branchlist *l, int chosen,
 			  uint64_t others, const struct profile_result *result)
 {
@@ -224,7 +221,7 @@ static void explain_empty(const struct sink_env *env,
 }
 
 static int write_module(const struct sink_env *env,
-			const struct sink_config *c, const struct format *f,
+			const struct profile_config *c, const struct format *f,
 			const struct branchlist *l, int chosen, uint64_t others,
 			struct aux_diag *diag)
 {
@@ -261,7 +258,7 @@ static void keep_module(struct branchlist *l, int chosen)
 			r[i].count = 0;
 }
 
-static int write_list(const struct sink_env *env, const struct sink_config *c,
+static int write_list(const struct sink_env *env, const struct profile_config *c,
 		      const struct format *f,
 		      struct branchlist *l, struct aux_diag *diag)
 {
@@ -289,7 +286,7 @@ static int write_list(const struct sink_env *env, const struct sink_config *c,
 	return 0;
 }
 
-int profile_convert(const struct sink_env *env, const struct sink_config *c,
+int profile_convert(const struct sink_env *env, const struct profile_config *c,
 		    struct branchlist *l, struct aux_diag *diag)
 {
 	const struct format *f = find_format(c->to ? c->to : "list");
@@ -314,20 +311,51 @@ static int finish_profile(void *sink, struct aux_diag *diag)
 				      &p->list, diag);
 }
 
-/* Counts need no time. */
-static uint32_t needs_of(const struct sink_config *c)
+static bool wants_samples(const struct profile_config *c)
 {
-	bool samples = c->to && !strcmp(c->to, "perf");
+	const struct format *f = c->to ? find_format(c->to) : NULL;
+
+	return f && f->samples;
+}
+
+/* Counts need no time. */
+static uint32_t needs_of(const void *options)
+{
+	const struct profile_config *c = options;
 
 	return SINK_TAKES_PATHS | SINK_OWN_FORMAT |
-	       (samples ? SINK_NEEDS_TIME : 0);
+	       (wants_samples(c) ? SINK_NEEDS_TIME : 0);
 }
+
+/* A recording is rewritten as a whole, not printed. */
+static bool makes_file(const void *options)
+{
+	return wants_samples(options);
+}
+
+/* table */
+static const struct option_row profile_options[] = {
+	{ .name = "to", .arg = "FORMAT", .values = "list autofdo gcov bolt perf",
+	  .help = "list (the default), autofdo, gcov, bolt or perf",
+	  OPTION_TEXT(struct profile_config, to) },
+	{ .name = "module", .arg = "NAME",
+	  .help = "profile of this file, by path or name (default: the program)",
+	  OPTION_TEXT(struct profile_config, module) },
+	{ .name = "period", .arg = "N",
+	  .help = "--to perf: a sample every N instructions, or every 100us (the\ndefault)",
+	  OPTION_TEXT(struct profile_config, period) },
+	SINK_LIMIT(struct profile_config, "stop after N entries"),
+	{ .name = NULL },
+};
 
 const struct sink_ops sink_profile = {
 	.name = "profile",
 	.help = "how often what ran, for compilers and other tools",
 	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS | SINK_OWN_FORMAT,
 	.needs_of = needs_of,
+	.makes_file = makes_file,
+	.options = profile_options,
+	.config_size = sizeof(struct profile_config),
 	.open = open_profile,
 	.flow = flow_profile,
 	.finish = finish_profile,

@@ -116,9 +116,16 @@ struct profile_result {
 	uint64_t n_no_line;	/* no source line is known of them */
 };
 
+struct profile_config {
+	const char *to;		/* --to FORMAT, NULL: list */
+	const char *module;	/* --module NAME, NULL: the program */
+	const char *period;	/* --period, as given, NULL: none */
+	uint64_t limit;		/* -n: entries, 0: all */
+};
+
 /* profile.c: a list as --to asks for; env needs no host. The list is sorted, and
  * with --module cut. As finish in session/sink.h, -AUX_E_INVAL for bad options. */
-int profile_convert(const struct sink_env *env, const struct sink_config *c,
+int profile_convert(const struct sink_env *env, const struct profile_config *c,
 		    struct branchlist *l, struct aux_diag *diag);
 
 int profile_write_bolt(const struct profile_module *m, struct outbuf *out,

@@ -33,7 +33,8 @@ struct stream {
 
 struct profile_samples {
 	struct sink_env env;
-	struct sink_config config;
+	const char *period_text;	/* --period, NULL: none */
+	uint64_t limit;		/* 0: none */
 	uint64_t period;	/* instructions, or */
 	uint64_t period_ns;
 	struct profile_file *file;	/* NULL: no flow yet */
@@ -82,7 +83,7 @@ void profile_samples_free(struct profile_samples *s)
 
 int profile_samples_new(struct profile_samples **to,
 			const struct sink_env *env,
-			const struct sink_config *config,
+			const char *period, uint64_t limit,
 			struct aux_diag *diag)
 {
 	struct walk_config wc = { .host = env->host };
@@ -93,16 +94,17 @@ int profile_samples_new(struct profile_samples **to,
 	if (!s)
 		return -AUX_E_NOMEM;
 	s->env = *env;
-	s->config = *config;
-	s->period_ns = config->period ? 0 : DEFAULT_NS;
+	s->period_text = period;
+	s->limit = limit;
+	s->period_ns = period ? 0 : DEFAULT_NS;
 	if (!env->out_path)
 		err = diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
 			       "profile --to perf wants -o FILE: it writes a "
 			       "perf.data");
-	else if (config->period && !parse_period(s, config->period))
+	else if (period && !parse_period(s, period))
 		err = diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
 			       "--period is a number of instructions, or a time "
-			       "as 100us, not \"%s\"", config->period);
+			       "as 100us, not \"%s\"", period);
 	else
 		err = walk_new(&s->walk, &wc);
 	if (err)
@@ -148,7 +150,7 @@ static int put_sample(struct profile_samples *s, const struct flow_ctx *ctx,
 	st->insns = 0;
 	profile_file_sample(s->file, &sample);
 	s->env.report->n_lines++;
-	return s->config.limit && s->env.report->n_lines >= s->config.limit;
+	return s->limit && s->env.report->n_lines >= s->limit;
 }
 
 /* Of the range the k-th instruction, from 1; 0: nobody knows. */
@@ -275,7 +277,7 @@ int profile_samples_flow(struct profile_samples *s, const struct flow_ctx *ctx,
 		return -AUX_E_NOMEM;
 	if (!s->file) {
 		rc = profile_file_open(&s->file, ctx->session, &s->env,
-				       s->config.period);
+				       s->period_text);
 		if (rc)
 			return rc;
 	}

@@ -11,10 +11,11 @@
 
 struct profile_samples;
 
-/* -AUX_E_INVAL with diag for bad options. */
+/* period: as --period has it, NULL: the default; limit: samples, 0: all.
+ * -AUX_E_INVAL with diag for bad options. */
 int profile_samples_new(struct profile_samples **s,
 			const struct sink_env *env,
-			const struct sink_config *config,
+			const char *period, uint64_t limit,
 			struct aux_diag *diag);
 void profile_samples_free(struct profile_samples *s);
 /* As those of struct sink_ops. */

@@ -113,9 +113,14 @@ struct report_pin {
 	uint32_t lane, node;	/* set when all is written */
 };
 
+struct report_config {
+	uint64_t max_size;	/* --max-size: of the page, bytes */
+	uint64_t limit;		/* -n: calls, 0: all */
+};
+
 struct report {
 	struct sink_env env;
-	struct sink_config config;
+	struct report_config config;
 	struct calls *calls;
 	struct calltree tree;
 	struct report_lane **lanes;

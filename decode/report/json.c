@@ -378,9 +378,9 @@ static void put_recording(struct report_writer *w)
 	struct outbuf *o = w->json;
 
 	put_path(o, r->env.path ? r->env.path : "FILE");
-	if (r->config.symbol) {
+	if (r->env.symbol) {
 		outbuf_str(o, "\"search\":");
-		report_json(o, r->config.symbol);
+		report_json(o, r->env.symbol);
 		outbuf_str(o, ",\n");
 	}
 	outbuf_printf(o, "\"version\":1,\"timed\":%s,\"ticks\":%u,"

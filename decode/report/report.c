@@ -19,6 +19,7 @@
 
 #include "common/outbuf.h"
 #include "decode/report/impl.h"
+#include "decode/sink/sink.h"
 #include "decode/report/report.h"
 
 /* Nodes in memory for a byte of the file: it takes some ten bytes for one. */
@@ -181,9 +182,9 @@ static void close_report(void *sink)
 
 /* A page on a terminal helps nobody: refused. */
 static int open_report(void **sink, const struct sink_env *env,
-		       const struct sink_config *config,
-		       struct aux_diag *diag)
+		       const void *options, struct aux_diag *diag)
 {
+	const struct report_config *config = options;
 	struct calltree_config tree = { .host = env->host };
 	struct report *r;
 	int err;
@@ -198,8 +199,6 @@ static int open_report(void **sink, const struct sink_env *env,
 		return -AUX_E_NOMEM;
 	r->env = *env;
 	r->config = *config;
-	if (!r->config.max_size)
-		r->config.max_size = REPORT_SIZE;
 	r->max_nodes = r->config.max_size / 2 * 3 / BYTES_PER_NODE + MIN_NODES;
 	r->first = UINT64_MAX;
 	err = calltree_init(&r->tree, &tree);
@@ -241,10 +240,29 @@ static int finish_report(void *sink, struct aux_diag *diag)
 	return report_write(r, diag);
 }
 
+static void set_defaults(void *options)
+{
+	struct report_config *config = options;
+
+	config->max_size = REPORT_SIZE;
+}
+
+/* table */
+static const struct option_row report_options[] = {
+	{ .name = "max-size", .arg = "SIZE",
+	  .help = "of the page (default 20M); short calls are merged until it fits",
+	  OPTION_SIZE(struct report_config, max_size) },
+	SINK_LIMIT(struct report_config, "stop after N calls"),
+	{ .name = NULL },
+};
+
 const struct sink_ops sink_report = {
 	.name = "report",
 	.help = "one HTML file: timeline, flame graph, functions, gaps",
 	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS | SINK_OWN_FORMAT,
+	.options = report_options,
+	.config_size = sizeof(struct report_config),
+	.defaults = set_defaults,
 	.open = open_report,
 	.flow = flow_report,
 	.finish = finish_report,

@@ -65,9 +65,15 @@ struct held {
 	struct edge edge;
 };
 
+struct branch_config {
+	const char *fields;	/* -F, NULL: the default */
+	uint64_t limit;		/* -n, 0: none */
+	bool not_taken;		/* --not-taken */
+};
+
 struct branch {
 	struct sink_env env;
-	struct sink_config config;
+	struct branch_config config;
 	struct columns columns;
 	struct walk *walk;		/* sizes of last instructions */
 	struct lead lead;
@@ -97,9 +103,9 @@ static void close_branch(void *sink)
 }
 
 static int open_branch(void **sink, const struct sink_env *env,
-		       const struct sink_config *config,
-		       struct aux_diag *diag)
+		       const void *options, struct aux_diag *diag)
 {
+	const struct branch_config *config = options;
 	const uint32_t symbols =
 		COLUMN_BIT(COL_FROM_SYM) | COLUMN_BIT(COL_FROM_DSO) |
 		COLUMN_BIT(COL_TO_SYM) | COLUMN_BIT(COL_TO_DSO);
@@ -122,11 +128,11 @@ static int open_branch(void **sink, const struct sink_env *env,
 	if (!err)
 		err = text_paths_init(&b->paths, &b->columns);
 	b->lead.text = outbuf_new(-1);
-	if (config->symbol || b->columns.has & symbols)
+	if (env->symbol || b->columns.has & symbols)
 		b->cache = calloc(CACHE_SIZE, sizeof(*b->cache));
 	if (!err &&
 	    (!b->lead.text ||
-	     (!b->cache && (config->symbol || b->columns.has & symbols))))
+	     (!b->cache && (env->symbol || b->columns.has & symbols))))
 		err = -AUX_E_NOMEM;
 	if (err) {
 		close_branch(b);
@@ -208,7 +214,7 @@ static bool in_symbol(struct branch *b, const struct place *at)
 {
 	const struct symbol *sym = symbol_of(b, at);
 
-	return sym->name && !strcmp(sym->name, b->config.symbol);
+	return sym->name && !strcmp(sym->name, b->env.symbol);
 }
 
 /* All of a line but the lead. False: --symbol drops it. */
@@ -219,7 +225,7 @@ static bool render_line(struct branch *b, const struct edge *e,
 	struct outbuf *out = to->lines;
 	size_t line = (size_t)(out->p - out->buf), start;
 
-	if (b->config.symbol && !in_symbol(b, &e->from) &&
+	if (b->env.symbol && !in_symbol(b, &e->from) &&
 	    !in_symbol(b, &e->to)) {
 		to->n_left_out++;
 		return false;
@@ -576,12 +582,31 @@ static int finish_branch(void *sink, struct aux_diag *diag)
 	return 0;
 }
 
+static uint32_t needs_of_branch(const void *options)
+{
+	const struct branch_config *config = options;
+
+	return text_needs(config->fields);
+}
+
+/* table */
+static const struct option_row branch_options[] = {
+	SINK_FIELDS(struct branch_config),
+	SINK_LIMIT(struct branch_config, SINK_LIMIT_LINES),
+	{ .name = "not-taken",
+	  .help = "also conditional branches that were not taken",
+	  OPTION_FLAG(struct branch_config, not_taken) },
+	{ .name = NULL },
+};
+
 const struct sink_ops sink_branch = {
 	.name = "branch",
 	.help = "one line per branch taken: from, to, kind",
 	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS,
-	.needs_of = text_needs,
+	.needs_of = needs_of_branch,
 	.fields = FIELDS,
+	.options = branch_options,
+	.config_size = sizeof(struct branch_config),
 	.open = open_branch,
 	.flow = flow_branch,
 	.finish = finish_branch,

@@ -60,9 +60,18 @@ struct call_begin {
 	uint8_t kind, flags;
 };
 
+struct calls_config {
+	const char *fields;	/* -F, NULL: a tree */
+	uint64_t limit;		/* -n, 0: none */
+	uint64_t max_depth;	/* --max-depth, 0: none */
+	bool inlines;		/* --inline */
+	bool source;		/* --source */
+	bool stubs;		/* --stubs */
+};
+
 struct calls_sink {
 	struct sink_env env;
-	struct sink_config config;
+	struct calls_config config;
 	struct calls *calls;
 	bool rows;		/* -F: rows of columns */
 	uint8_t col[CALL_COLUMNS_MAX];
@@ -136,7 +145,7 @@ static struct call_view *view_of(struct calls_sink *s, struct call_thread *t)
 /* Whether --symbol means f: its name with or without its parameters, or mangled. */
 static bool is_named(const struct calls_sink *s, const struct call_func *f)
 {
-	const char *want = s->config.symbol;
+	const char *want = s->env.symbol;
 	size_t n = want ? strlen(want) : 0;
 
 	if (!want || !f->name)
@@ -155,7 +164,7 @@ static uint32_t depth_of(const struct calls_sink *s,
 	const struct call_view *v = t->user;
 
 	/* another stack of the thread may be lower */
-	if (!s->config.symbol || !v || v->below >= t->depth)
+	if (!s->env.symbol || !v || v->below >= t->depth)
 		return t->depth;
 	return t->depth - v->below;
 }
@@ -166,7 +175,7 @@ static bool is_shown(const struct calls_sink *s,
 {
 	const struct call_view *v = t->user;
 
-	if (s->config.symbol && (!v || !v->n_inside))
+	if (s->env.symbol && (!v || !v->n_inside))
 		return false;
 	return !s->config.max_depth ||
 	       depth_of(s, t) <= s->config.max_depth;
@@ -177,7 +186,7 @@ static int count_inside(struct calls_sink *s, struct call_thread *t, int by)
 {
 	struct call_view *v;
 
-	if (!s->config.symbol || !is_named(s, t->frames[t->depth - 1].func))
+	if (!s->env.symbol || !is_named(s, t->frames[t->depth - 1].func))
 		return 0;
 	v = view_of(s, t);
 	if (!v)
@@ -840,7 +849,7 @@ static int turn_tree(void *priv, struct call_thread *t, uint32_t from)
 	struct calls_sink *s = priv;
 	int rc = put_open(s);
 
-	if (rc || s->config.symbol)
+	if (rc || s->env.symbol)
 		return rc;
 	put_header(s);
 	outbuf_printf(s->env.out,
@@ -896,9 +905,9 @@ static void close_calls(void *sink)
 }
 
 static int open_calls(void **sink, const struct sink_env *env,
-		      const struct sink_config *config,
-		      struct aux_diag *diag)
+		      const void *options, struct aux_diag *diag)
 {
+	const struct calls_config *config = options;
 	struct calls_sink *s = calloc(1, sizeof(*s));
 	unsigned flags = config->stubs ? CALLS_KEEPS_STUBS : 0;
 	int err = 0;
@@ -949,11 +958,33 @@ static int finish_calls(void *sink, struct aux_diag *diag)
 	return s->rows ? 0 : finish_tree(s);
 }
 
+/* table */
+static const struct option_row calls_options[] = {
+	SINK_FIELDS(struct calls_config),
+	SINK_LIMIT(struct calls_config, SINK_LIMIT_LINES),
+	{ .name = "max-depth", .arg = "N", .max = INT32_MAX,
+	  .zero = "0 would show nothing",
+	  .help = "leave out calls deeper than N; their callers keep their time",
+	  OPTION_NUMBER(struct calls_config, max_depth) },
+	{ .name = "inline",
+	  .help = "after each call, the functions inlined where it was made",
+	  OPTION_FLAG(struct calls_config, inlines) },
+	{ .name = "source",
+	  .help = "source lines (needs debug information)",
+	  OPTION_FLAG(struct calls_config, source) },
+	{ .name = "stubs",
+	  .help = "show PLT entries and thunks as calls of their own",
+	  OPTION_FLAG(struct calls_config, stubs) },
+	{ .name = NULL },
+};
+
 const struct sink_ops sink_calls = {
 	.name = "calls",
 	.help = "calls and returns as a tree: time, duration, instructions",
 	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS | SINK_TAKES_TIMES,
 	.fields = row_fields,
+	.options = calls_options,
+	.config_size = sizeof(struct calls_config),
 	.open = open_calls,
 	.flow = flow_calls,
 	.finish = finish_calls,

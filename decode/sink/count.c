@@ -259,7 +259,7 @@ static bool in_symbol(const struct count *c, const struct space *space,
 	struct symbol sym;
 
 	find_symbol(c->env.host, space, ip, &sym);
-	return sym.name && !strcmp(sym.name, c->config.symbol);
+	return sym.name && !strcmp(sym.name, c->env.symbol);
 }
 
 /* Computes what is kept with a range. With --symbol every instruction is looked
@@ -269,7 +269,7 @@ static int prepare(struct count *c, const struct space *space,
 {
 	h->block = iphash_block_init();
 	h->last_kept = true;
-	if (c->config.symbol) {
+	if (c->env.symbol) {
 		h->keep = malloc(r->n);
 		if (!h->keep)
 			return -AUX_E_NOMEM;
@@ -927,24 +927,21 @@ static int open_plain(struct count *c)
 }
 
 static int open_count(void **sink, const struct sink_env *env,
-		      const struct sink_config *config,
-		      struct aux_diag *diag)
+		      const void *options, struct aux_diag *diag)
 {
+	const struct count_config *config = options;
 	struct count *c;
 	int err;
 
 	*sink = NULL;
-	if (config->fields)
-		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
-				"count has no columns: -F is for insn and "
-				"branch");
+	(void)diag;
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return -AUX_E_NOMEM;
 	c->env = *env;
 	c->config = *config;
 	count_totals_init(&c->totals);
-	err = config->limit || config->symbol || config->sha256
+	err = config->limit || env->symbol || config->sha256
 		      ? open_filtered(c)
 		      : open_plain(c);
 	if (err) {
@@ -997,10 +994,21 @@ static int finish_count(void *sink, struct aux_diag *diag)
 	return 0;
 }
 
+/* table */
+static const struct option_row count_options[] = {
+	SINK_LIMIT(struct count_config, "stop after N instructions"),
+	{ .name = "sha256",
+	  .help = "SHA-256 of the addresses, each as 8 bytes, little endian",
+	  OPTION_FLAG(struct count_config, sha256) },
+	{ .name = NULL },
+};
+
 const struct sink_ops sink_count = {
 	.name = "count",
 	.help = "instructions per thread and per stream, with a hash",
 	.needs = SINK_TAKES_PATHS,
+	.options = count_options,
+	.config_size = sizeof(struct count_config),
 	.open = open_count,
 	.flow = flow_count,
 	.finish = finish_count,

@@ -114,9 +114,14 @@ int count_pool_new(struct count_pool **pool, const struct sink_host *host);
 void count_pool_free(struct count_pool *pool);
 
 /* count.c */
+struct count_config {
+	uint64_t limit;	/* -n, 0: none */
+	bool sha256;	/* --sha256: of the addresses, as u64 LE */
+};
+
 struct count {
 	struct sink_env env;
-	struct sink_config config;
+	struct count_config config;
 	struct count_totals totals;
 	struct counter *counter;	/* NULL: a limit, a filter, SHA-256 */
 	struct walk *walk;		/* without counter */

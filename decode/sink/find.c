@@ -33,9 +33,19 @@ enum drop {
 	DROP_CALLER, DROP_WHOLE, DROP_N,
 };
 
+struct find_config {
+	const char *fields;	/* -F, NULL: for people */
+	uint64_t limit;		/* -n, 0: none */
+	enum find_by by;	/* --by: what --longer and --shorter are of */
+	const char *longer, *shorter;	/* as given, NULL: none */
+	const char *from, *caller;	/* NAMEs, NULL: any */
+	bool whole;		/* --whole */
+	bool just_count;	/* --count */
+};
+
 struct find {
 	struct sink_env env;
-	struct sink_config config;
+	struct find_config config;
 	enum find_by by;
 	uint64_t longer, shorter;	/* 0, UINT64_MAX: none */
 	struct find_watch *watch;
@@ -377,7 +387,7 @@ static int finish_find(void *sink, struct aux_diag *diag)
 	if (s->n_found)
 		return 0;
 	report_drops(s);
-	hint_name(s, "--symbol", s->config.symbol, FIND_THIS);
+	hint_name(s, "--symbol", s->env.symbol, FIND_THIS);
 	hint_name(s, "--from", s->config.from, FIND_ABOVE);
 	hint_name(s, "--caller", s->config.caller, FIND_CALLER);
 	if (!s->env.report->hint[0] && s->n_calls)
@@ -434,15 +444,16 @@ static const struct find_ops find_ops = { .enter = on_enter,
 
 static int open_parts(struct find *s, struct aux_diag *diag)
 {
-	const struct sink_config *config = &s->config;
+	const struct find_config *config = &s->config;
 	struct find_watch_config watch = { .env = &s->env,
-					   .symbol = config->symbol,
+					   .symbol = s->env.symbol,
 					   .from = config->from,
 					   .caller = config->caller,
 					   .ops = &find_ops,
 					   .priv = s, .all = true };
-	int err = find_by_parse(&s->by, config->by, diag);
+	int err = 0;
 
+	s->by = config->by;
 	s->shorter = UINT64_MAX;
 	if (!err && config->longer)
 		err = find_amount_parse(&s->longer, s->by, "--longer",
@@ -457,9 +468,9 @@ static int open_parts(struct find *s, struct aux_diag *diag)
 }
 
 static int open_find(void **sink, const struct sink_env *env,
-		     const struct sink_config *config,
-		     struct aux_diag *diag)
+		     const void *options, struct aux_diag *diag)
 {
+	const struct find_config *config = options;
 	struct find *s = calloc(1, sizeof(*s));
 	int err;
 
@@ -484,11 +495,40 @@ static int flow_find(void *sink, const struct flow_ctx *ctx,
 	return find_watch_flow(s->watch, ctx, ev, n);
 }
 
+/* table */
+static const struct option_row find_options[] = {
+	SINK_FIELDS(struct find_config),
+	SINK_LIMIT(struct find_config, "stop after N calls"),
+	SINK_BY(struct find_config, FIND_BY_VALUES, FIND_BY_HELP),
+	{ .name = "longer", .arg = "TIME",
+	  .help = "calls that took TIME or more: 1ms, 0.5 (seconds);\nwith --by insns or cycles, a number of them",
+	  OPTION_TEXT(struct find_config, longer) },
+	{ .name = "shorter", .arg = "TIME",
+	  .help = "calls that took less than TIME",
+	  OPTION_TEXT(struct find_config, shorter) },
+	{ .name = "from", .arg = "NAME",
+	  .help = "calls with function NAME anywhere above them",
+	  OPTION_TEXT(struct find_config, from) },
+	{ .name = "caller", .arg = "NAME",
+	  .help = "calls that function NAME made directly",
+	  OPTION_TEXT(struct find_config, caller) },
+	{ .name = "whole",
+	  .help = "only calls without a gap inside, seen from begin to end",
+	  OPTION_FLAG(struct find_config, whole) },
+	{ .name = "count",
+	  .help = "print only how many there are",
+	  OPTION_FLAG(struct find_config, just_count) },
+	{ .name = NULL },
+};
+
 const struct sink_ops sink_find_calls = {
 	.name = "find",
 	.help = "calls of a function: longer than, called from, ...",
-	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS,
+	/* a call that begins in --time may end after it */
+	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS | SINK_FILTERS_TIME,
 	.fields = FIELDS,
+	.options = find_options,
+	.config_size = sizeof(struct find_config),
 	.open = open_find,
 	.flow = flow_find,
 	.finish = finish_find,

@@ -22,8 +22,9 @@
 
 enum find_by { FIND_BY_TIME = 0, FIND_BY_INSNS, FIND_BY_CYCLES };
 
-/* --by; NULL is time. -AUX_E_INVAL with diag for another word. */
-int find_by_parse(enum find_by *by, const char *text, struct aux_diag *diag);
+#define FIND_BY_VALUES "time insns cycles"	/* as enum find_by */
+#define FIND_BY_HELP "time (the default), insns or cycles"
+
 /* "1.5ms", "20us", "3s", or a plain number (with time: seconds, as in --time).
  * option is its name, for the message. -AUX_E_INVAL with diag. */
 int find_amount_parse(uint64_t *v, enum find_by by, const char *option,

@@ -11,68 +11,22 @@
 #include <string.h>
 
 #include "common/diag.h"
+#include "common/options.h"
 #include "common/distance.h"
 #include "common/outbuf.h"
 #include "decode/sink/find.h"
 
 /* ---- what calls are measured in, as text for people and from them ---- */
 
-int find_by_parse(enum find_by *by, const char *text, struct aux_diag *diag)
-{
-	/* table */
-	static const char *const names[] = { [FIND_BY_TIME] = "time",
-					     [FIND_BY_INSNS] = "insns",
-					     [FIND_BY_CYCLES] = "cycles" };
-
-	*by = FIND_BY_TIME;
-	if (!text)
-		return 0;
-	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (!strcmp(text, names[i])) {
-			*by = i;
-			return 0;
-		}
-	}
-	return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
-			"--by is time, insns or cycles here, not \"%s\"", text);
-}
-
-/* Nanoseconds of a unit; 0: there is none of that name. No unit means seconds, as
- * in --time. */
-static uint64_t unit_of(const char *s)
-{
-	return !strcmp(s, "ns") ? 1 :
-	       !strcmp(s, "us") ? 1000 :
-	       !strcmp(s, "ms") ? 1000000 :
-	       !strcmp(s, "") || !strcmp(s, "s") ? 1000000000 : /* as --time */
-						   0;
-}
-
-/* Digits, a point and digits, a unit. False: it is none, too large, or finer than
- * a nanosecond, which would be lost silently. */
+/* A time as --time takes it, or a whole number. */
 static bool parse_amount(const char *s, bool is_time, uint64_t *v)
 {
-	const char *end = s + strspn(s, is_time ? "0123456789." : "0123456789");
-	uint64_t unit = is_time ? unit_of(end) : !*end, whole = 0, frac = 0;
-	bool digits = false;
+	const char *end;
 
-	for (; *s >= '0' && *s <= '9'; s++, digits = true)
-		if (__builtin_mul_overflow(whole, 10, &whole) ||
-		    __builtin_add_overflow(whole, *s - '0', &whole))
-			return false;
-	if (*s == '.') {
-		uint64_t scale = unit;
-
-		for (s++; *s >= '0' && *s <= '9'; s++, digits = true) {
-			if (scale % 10 && *s != '0')
-				return false; /* finer than it is counted */
-			scale /= 10;
-			frac += (uint64_t)(*s - '0') * scale;
-		}
-	}
-	return unit && digits && s == end &&
-	       !__builtin_mul_overflow(whole, unit, v) &&
-	       !__builtin_add_overflow(*v, frac, v);
+	if (!is_time)
+		return option_read_number(s, UINT64_MAX, v);
+	end = option_read_time(s, v);
+	return end && !*end;
 }
 
 int find_amount_parse(uint64_t *v, enum find_by by, const char *option,

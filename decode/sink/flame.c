@@ -245,34 +245,23 @@ static const struct {
 	[CALLTREE_BY_BRANCHES] = { "branches", "branches" },
 };
 
-int flame_parse_by(const char *name, enum calltree_by *by,
-		   struct aux_diag *diag)
-{
-	*by = CALLTREE_BY_INSNS;
-	if (!name)
-		return 0;
-	for (unsigned i = 0; i < sizeof(whats) / sizeof(whats[0]); i++) {
-		if (!strcmp(whats[i].name, name)) {
-			*by = (enum calltree_by)i;
-			return 0;
-		}
-	}
-	return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
-			"--by is insns, time, cycles or branches, not \"%s\"",
-			name);
-}
-
 const char *flame_unit(enum calltree_by by)
 {
 	return whats[by].unit;
 }
 
+struct flame_config {
+	uint64_t limit;		/* -n: stacks, 0: all */
+	enum calltree_by by;	/* --by */
+	enum calltree_per per;	/* --per */
+	double min_percent;	/* --min, of the total */
+	bool svg;		/* --svg */
+};
+
 struct flame {
 	struct sink_env env;
-	struct sink_config config;
+	struct flame_config config;
 	struct flame_tree tree;
-	enum calltree_by by;
-	double min_percent;
 	uint64_t min_own;	/* -n: of the last one to be shown */
 	uint64_t n_equal;	/* how many of just that are to be shown */
 	uint64_t rest;
@@ -292,45 +281,27 @@ static void close_flame(void *sink)
 	free(f);
 }
 
-static int parse_per(const char *name, enum calltree_per *per,
-		     struct aux_diag *diag)
+static int parse_min(const struct option_row *row, void *options,
+		     const char *arg, struct aux_diag *diag)
 {
-	*per = CALLTREE_PER_THREAD;
-	if (!name || !strcmp(name, "thread"))
-		return 0;
-	if (!strcmp(name, "process"))
-		*per = CALLTREE_PER_PROCESS;
-	else if (!strcmp(name, "all"))
-		*per = CALLTREE_PER_ALL;
-	else
-		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
-				"--per is thread, process or all, not \"%s\"",
-				name);
-	return 0;
-}
-
-static int parse_min(const char *text, double *min, struct aux_diag *diag)
-{
+	struct flame_config *config = options;
+	double v;
 	char *end;
 
-	*min = 0;
-	if (!text)
-		return 0;
-	*min = strtod(text, &end);
-	if (end == text || (*end && strcmp(end, "%")) ||
-	    !(*min >= 0 && *min <= 100))
-		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
-				"--min is a percentage, 0 to 100, not \"%s\"",
-				text);
+	(void)row;
+	v = strtod(arg, &end);
+	if (end == arg || (*end && strcmp(end, "%")) || !(v >= 0 && v <= 100))
+		return option_refuse(diag, "--min is a percentage, 0 to 100, "
+				     "not \"%s\"", arg);
+	config->min_percent = v;
 	return 0;
 }
 
 static int open_flame(void **sink, const struct sink_env *env,
-		      const struct sink_config *config,
-		      struct aux_diag *diag)
+		      const void *options, struct aux_diag *diag)
 {
+	const struct flame_config *config = options;
 	struct flame *f = calloc(1, sizeof(*f));
-	enum calltree_per per;
 	int err;
 
 	*sink = NULL;
@@ -338,14 +309,9 @@ static int open_flame(void **sink, const struct sink_env *env,
 		return -AUX_E_NOMEM;
 	f->env = *env;
 	f->config = *config;
-	err = flame_parse_by(config->by, &f->by, diag);
-	if (!err)
-		err = parse_per(config->per, &per, diag);
-	if (!err)
-		err = parse_min(config->min_percent, &f->min_percent, diag);
-	f->tree.ticks = f->by == CALLTREE_BY_CYCLES;
-	if (!err)
-		err = flame_tree_init(&f->tree, env->host, per, 0);
+	(void)diag;
+	f->tree.ticks = config->by == CALLTREE_BY_CYCLES;
+	err = flame_tree_init(&f->tree, env->host, config->per, 0);
 	if (!err && !(f->stack = outbuf_new(-1)))
 		err = -AUX_E_NOMEM;
 	if (err) {
@@ -405,12 +371,12 @@ static void put_line(struct flame *f, const char *more, uint64_t n)
 
 static uint64_t own_of(const struct flame *f, uint32_t node)
 {
-	return calltree_get(&f->tree.tree.nodes[node].own, f->by);
+	return calltree_get(&f->tree.tree.nodes[node].own, f->config.by);
 }
 
 static uint64_t total_of(const struct flame *f, uint32_t node)
 {
-	return calltree_get(&f->tree.tree.nodes[node].total, f->by);
+	return calltree_get(&f->tree.tree.nodes[node].total, f->config.by);
 }
 
 /* A node's own line; or it is added to the rest, if -n leaves it out. Of those
@@ -442,15 +408,15 @@ static bool is_symbol(const struct flame *f, uint32_t node)
 	if (n->func >= CALLTREE_FOLDED)
 		return false;
 	func = calls_func(f->tree.calls, n->func);
-	return (func->name && !strcmp(func->name, f->config.symbol)) ||
-	       (func->raw && !strcmp(func->raw, f->config.symbol));
+	return (func->name && !strcmp(func->name, f->env.symbol)) ||
+	       (func->raw && !strcmp(func->raw, f->env.symbol));
 }
 
 /* --min: less than that share of all. */
 static bool is_small(const struct flame *f, uint32_t node)
 {
 	return (double)total_of(f, node) * 100 <
-	       f->min_percent * (double)total_of(f, 0);
+	       f->config.min_percent * (double)total_of(f, 0);
 }
 
 /* Goes down into a node, after its name was appended; its small children are one
@@ -478,7 +444,7 @@ static void put_tree(struct flame *f)
 {
 	const struct calltree_node *nodes = f->tree.tree.nodes;
 	uint32_t node = 0, found = 0;
-	bool all = !f->config.symbol;
+	bool all = !f->env.symbol;
 
 	put_node(f, 0, all);
 	while (nodes[node].child || node) {
@@ -573,15 +539,15 @@ static int finish_flame(void *sink, struct aux_diag *diag)
 		return diag_set(diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
 				"no %s can be had from this trace: --by insns "
 				"always works",
-				f->by == CALLTREE_BY_NS ? "times"
-							: flame_unit(f->by));
+				f->config.by == CALLTREE_BY_NS ? "times"
+							: flame_unit(f->config.by));
 	if (!err && f->config.svg) {
 		struct flamesvg_config c = {
 			.file = f->env.path,
-			.by = f->by,
-			.unit = flame_unit(f->by),
-			.min_percent = f->min_percent,
-			.symbol = f->config.symbol,
+			.by = f->config.by,
+			.unit = flame_unit(f->config.by),
+			.min_percent = f->config.min_percent,
+			.symbol = f->env.symbol,
 		};
 
 		err = flamesvg_write(f->env.out, &f->tree.tree,
@@ -598,14 +564,27 @@ static int finish_flame(void *sink, struct aux_diag *diag)
 	return err < 0 ? err : 0;
 }
 
-/* Times are looked at where they are asked for. */
-static uint32_t needs_of_flame(const struct sink_config *config)
-{
-	enum calltree_by by;
-	struct aux_diag diag;
+/* table */
+static const struct option_row flame_options[] = {
+	SINK_LIMIT(struct flame_config, "only the N largest stacks"),
+	SINK_BY(struct flame_config, FLAME_BY_VALUES, FLAME_BY_HELP),
+	{ .name = "per", .arg = "WHAT", .values = "thread process all",
+	  .help = "a graph for each thread (the default), each process, or all",
+	  OPTION_CHOICE(struct flame_config, per) },
+	{ .name = "min", .arg = "PERCENT", .parse = parse_min,
+	  .help = "leave out stacks below PERCENT of the total" },
+	{ .name = "svg",
+	  .help = "an SVG picture, for a browser",
+	  OPTION_FLAG(struct flame_config, svg) },
+	{ .name = NULL },
+};
 
-	if (flame_parse_by(config->by, &by, &diag) ||
-	    by == CALLTREE_BY_NS || by == CALLTREE_BY_CYCLES)
+/* Times are looked at where they are asked for. */
+static uint32_t needs_of_flame(const void *options)
+{
+	const struct flame_config *config = options;
+
+	if (config->by == CALLTREE_BY_NS || config->by == CALLTREE_BY_CYCLES)
 		return SINK_NEEDS_TIME | SINK_TAKES_PATHS | SINK_TAKES_TIMES |
 		       SINK_OWN_FORMAT;
 	return SINK_TAKES_PATHS | SINK_OWN_FORMAT;
@@ -616,6 +595,8 @@ const struct sink_ops sink_flame = {
 	.help = "a flame graph: folded stacks, or --svg",
 	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS | SINK_OWN_FORMAT,
 	.needs_of = needs_of_flame,
+	.options = flame_options,
+	.config_size = sizeof(struct flame_config),
 	.open = open_flame,
 	.flow = flow_flame,
 	.finish = finish_flame,

@@ -395,13 +395,13 @@ static int open_counter(struct hot *h)
 	return 0;
 }
 
-static int check_config(const struct sink_config *c, struct aux_diag *diag)
+static int check_config(const struct hot_config *c, struct aux_diag *diag)
 {
 	if (c->blocks && c->edges)
 		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
 				"--blocks and --edges are two tables: one at "
 				"a time");
-	if ((c->blocks || c->edges) && c->by)
+	if ((c->blocks || c->edges) && c->by != HOT_BY_NONE)
 		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
 				"--by is for functions: blocks and edges are "
 				"counted");
@@ -409,9 +409,9 @@ static int check_config(const struct sink_config *c, struct aux_diag *diag)
 }
 
 static int open_hot(void **sink, const struct sink_env *env,
-		    const struct sink_config *config,
-		    struct aux_diag *diag)
+		    const void *options, struct aux_diag *diag)
 {
+	const struct hot_config *config = options;
 	struct hot *h;
 	int err = check_config(config, diag);
 
@@ -490,18 +490,43 @@ static int finish_hot(void *sink, struct aux_diag *diag)
 }
 
 /* Blocks and edges have no times; cycles, of functions, come with them. */
-static uint32_t needs_of_hot(const struct sink_config *config)
+static uint32_t needs_of_hot(const void *options)
 {
+	const struct hot_config *config = options;
+
 	if (config->blocks || config->edges)
 		return SINK_TAKES_PATHS | SINK_ANY_STREAM_ORDER;
 	return SINK_NEEDS_TIME | SINK_TAKES_PATHS | SINK_TAKES_TIMES;
 }
+
+static void set_defaults(void *options)
+{
+	struct hot_config *config = options;
+
+	config->by = HOT_BY_NONE;
+}
+
+/* table */
+static const struct option_row hot_options[] = {
+	SINK_LIMIT(struct hot_config, "show N rows (default 25)"),
+	SINK_BY(struct hot_config, FLAME_BY_VALUES, FLAME_BY_HELP),
+	{ .name = "blocks",
+	  .help = "count basic blocks instead of functions",
+	  OPTION_FLAG(struct hot_config, blocks) },
+	{ .name = "edges",
+	  .help = "count taken branches instead of functions",
+	  OPTION_FLAG(struct hot_config, edges) },
+	{ .name = NULL },
+};
 
 const struct sink_ops sink_hot = {
 	.name = "hot",
 	.help = "functions, blocks or edges, by what ran in them",
 	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS,
 	.needs_of = needs_of_hot,
+	.options = hot_options,
+	.config_size = sizeof(struct hot_config),
+	.defaults = set_defaults,
 	.open = open_hot,
 	.flow = flow_hot,
 	.finish = finish_hot,

@@ -182,9 +182,17 @@ uint64_t hot_code_key(const struct sink_host *host, const struct space *space,
 uint64_t hot_code_count(const struct hot_code *code, uint64_t key);
 
 /* ---- hot.c ---- */
+struct hot_config {
+	uint64_t limit;	/* -n, 0: the default */
+	unsigned by;	/* --by: an enum calltree_by, HOT_BY_NONE: not given */
+	bool blocks, edges;	/* --blocks, --edges */
+};
+
+#define HOT_BY_NONE UINT32_MAX
+
 struct hot {
 	struct sink_env env;
-	struct sink_config config;
+	struct hot_config config;
 	/* blocks, edges */
 	struct hot_items items;
 	struct hot_counter *counter;	/* of what comes by flow; NULL: functions */

@@ -59,10 +59,10 @@ static bool in_symbol(struct hot *h, const struct space *space, uint64_t ip)
 {
 	struct symbol sym;
 
-	if (!h->config.symbol)
+	if (!h->env.symbol)
 		return true;
 	find_symbol(h->env.host, space, ip, &sym);
-	return sym.name && !strcmp(sym.name, h->config.symbol);
+	return sym.name && !strcmp(sym.name, h->env.symbol);
 }
 
 static double percent(uint64_t n, uint64_t of)
@@ -256,7 +256,7 @@ static void put_edge(struct hot *h, const struct edge_row *r,
 /* With --symbol: one end is in it. */
 static bool edge_wanted(struct hot *h, const struct hot_edge *e)
 {
-	return !h->config.symbol ||
+	return !h->env.symbol ||
 	       (e->from.known && in_symbol(h, e->from.space, e->from.ip)) ||
 	       (e->to.known && in_symbol(h, e->to.space, e->to.ip));
 }
@@ -314,15 +314,12 @@ struct hot_funcs {
 
 int hot_funcs_new(struct hot *h, struct aux_diag *diag)
 {
-	enum calltree_by by;
-	int err = flame_parse_by(h->config.by, &by, diag);
-
-	if (err)
-		return err;
+	(void)diag;
 	h->funcs = calloc(1, sizeof(*h->funcs));
 	if (!h->funcs)
 		return -AUX_E_NOMEM;
-	h->funcs->by = by;
+	h->funcs->by = h->config.by == HOT_BY_NONE ? CALLTREE_BY_INSNS :
+						     h->config.by;
 	h->funcs->tree.ticks = true;
 	return flame_tree_init(&h->funcs->tree, h->env.host,
 			       CALLTREE_PER_ALL, CALLS_KEEPS_STUBS);
@@ -414,7 +411,7 @@ static void put_func(struct hot *h, const struct func_row *r, uint64_t all,
 static bool is_wanted(const struct hot *h, const struct func_row *r,
 		      const struct call_func *f)
 {
-	const char *symbol = h->config.symbol;
+	const char *symbol = h->env.symbol;
 
 	return !symbol || !strcmp(symbol, r->name) ||
 	       (f && f->raw && !strcmp(symbol, f->raw));

@@ -68,8 +68,8 @@ int flame_tree_flow(struct flame_tree *t, const struct flow_ctx *ctx,
 int flame_tree_finish(struct flame_tree *t);
 
 /* --by; -AUX_E_INVAL with diag. NULL: instructions. */
-int flame_parse_by(const char *name, enum calltree_by *by,
-		   struct aux_diag *diag);
+#define FLAME_BY_VALUES "insns time cycles branches"	/* as enum calltree_by */
+#define FLAME_BY_HELP "insns (the default), time, cycles or branches"
 /* "instructions", "ns", ... */
 const char *flame_unit(enum calltree_by by);
 

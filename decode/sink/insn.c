@@ -39,9 +39,16 @@ struct lines {
 	uint64_t lead_serial; /* when mixed: it is so old */
 };
 
+struct insn_config {
+	const char *fields;	/* -F, NULL: the default */
+	uint64_t limit;		/* -n, 0: none */
+	unsigned syntax;	/* --syntax: 0 Intel, 1 AT&T */
+	bool source;		/* --source */
+};
+
 struct insn {
 	struct sink_env env;
-	struct sink_config config;
+	struct insn_config config;
 	struct columns columns;
 	struct walk *walk;
 	struct disasm *disasm;
@@ -104,9 +111,9 @@ static bool wants_code(const struct insn *s)
 }
 
 static int open_insn(void **sink, const struct sink_env *env,
-		     const struct sink_config *config,
-		     struct aux_diag *diag)
+		     const void *options, struct aux_diag *diag)
 {
+	const struct insn_config *config = options;
 	struct walk_config wc = { .host = env->host,
 				  .user_size = sizeof(struct lines),
 				  .drop = drop_lines };
@@ -121,14 +128,14 @@ static int open_insn(void **sink, const struct sink_env *env,
 	err = columns_parse(&s->columns, config->fields, FIELDS,
 			    "cpu,pid/tid,time,ip,sym,insn", diag);
 	s->needs_symbol =
-		config->symbol ||
+		env->symbol ||
 		(s->columns.has & (COLUMN_BIT(COL_SYM) | COLUMN_BIT(COL_DSO)));
 	s->lead.text = outbuf_new(-1);
 	if (!err && !s->lead.text)
 		err = -AUX_E_NOMEM;
 	if (!err && wants_code(s))
-		err = disasm_new(&s->disasm, config->syntax_att ? DISASM_ATT :
-								  DISASM_INTEL,
+		err = disasm_new(&s->disasm, config->syntax ? DISASM_ATT :
+							      DISASM_INTEL,
 				 diag);
 	if (!err)
 		err = text_maker_init(&s->maker);
@@ -317,9 +324,9 @@ static int render(struct insn *s, const struct flow_ctx *ctx,
 		if (s->needs_symbol)
 			find_symbol(s->env.host, ctx->space, line.ip,
 				    &line.sym);
-		if (s->config.symbol &&
+		if (s->env.symbol &&
 		    (!line.sym.name ||
-		     strcmp(line.sym.name, s->config.symbol))) {
+		     strcmp(line.sym.name, s->env.symbol))) {
 			s->maker.n_left_out++;
 			continue;
 		}
@@ -582,7 +589,7 @@ static int flow_insn(void *sink, const struct flow_ctx *ctx,
 		} else if (ev[i].kind == AUX_FLOW_GAP) {
 			print_gap(s->env.out, s->env.host, ctx, &ev[i],
 				  s->ran);
-		} else if (s->columns.aligned && !s->config.symbol) {
+		} else if (s->columns.aligned && !s->env.symbol) {
 			put_note(s, ctx, &ev[i]);
 		}
 	}
@@ -599,12 +606,34 @@ static int finish_insn(void *sink, struct aux_diag *diag)
 	return 0;
 }
 
+static uint32_t needs_of_insn(const void *options)
+{
+	const struct insn_config *config = options;
+
+	return text_needs(config->fields);
+}
+
+/* table */
+static const struct option_row insn_options[] = {
+	SINK_FIELDS(struct insn_config),
+	SINK_LIMIT(struct insn_config, SINK_LIMIT_LINES),
+	{ .name = "source",
+	  .help = "source lines (needs debug information)",
+	  OPTION_FLAG(struct insn_config, source) },
+	{ .name = "syntax", .arg = "NAME", .values = "intel att",
+	  .help = "intel (the default) or att",
+	  OPTION_CHOICE(struct insn_config, syntax) },
+	{ .name = NULL },
+};
+
 const struct sink_ops sink_insn = {
 	.name = "insn",
 	.help = "one line per instruction (the default)",
 	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS,
-	.needs_of = text_needs,
+	.needs_of = needs_of_insn,
 	.fields = FIELDS,
+	.options = insn_options,
+	.config_size = sizeof(struct insn_config),
 	.open = open_insn,
 	.flow = flow_insn,
 	.finish = finish_insn,

@@ -215,9 +215,14 @@ struct slow_call {
 	uint32_t pid, tid;
 };
 
+struct latency_config {
+	uint64_t limit;		/* -n: slowest calls, 0: the default */
+	enum find_by by;	/* --by */
+};
+
 struct latency {
 	struct sink_env env;
-	struct sink_config config;
+	struct latency_config config;
 	enum find_by by;
 	struct find_watch *watch;
 	struct calltimes times;
@@ -512,7 +517,7 @@ static void report_drops(struct latency *l)
 	if (r->n_drops || !r->n_insns)
 		return;
 	strncpy(r->hint, "no call of such a function", len - 1);
-	find_nearest(find_watch_calls(l->watch), l->config.symbol, r->hint,
+	find_nearest(find_watch_calls(l->watch), l->env.symbol, r->hint,
 		     len);
 }
 
@@ -565,25 +570,22 @@ static const struct find_ops latency_ops = { .enter = on_enter,
 
 static int open_parts(struct latency *l, struct aux_diag *diag)
 {
-	const struct sink_config *config = &l->config;
+	const struct latency_config *config = &l->config;
 	struct find_watch_config watch = { .env = &l->env,
-					   .symbol = config->symbol,
+					   .symbol = l->env.symbol,
 					   .ops = &latency_ops,
 					   .priv = l,
 					   .all = true };
 	uint64_t n = config->limit ? config->limit : N_SLOWEST;
-	int err;
 
-	if (!config->symbol)
+	if (!l->env.symbol)
 		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
 				"latency wants a function: auxdecode latency "
 				"NAME FILE");
 	if (n > MAX_SLOWEST)
 		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
 				"-n wants at most %d calls", MAX_SLOWEST);
-	err = find_by_parse(&l->by, config->by, diag);
-	if (err)
-		return err;
+	l->by = config->by;
 	watch.by = l->by;
 	l->slow = calloc(n, sizeof(*l->slow));
 	if (!l->slow || slowest_init(&l->slowest, (uint32_t)n))
@@ -592,9 +594,9 @@ static int open_parts(struct latency *l, struct aux_diag *diag)
 }
 
 static int open_latency(void **sink, const struct sink_env *env,
-			const struct sink_config *config,
-			struct aux_diag *diag)
+			const void *options, struct aux_diag *diag)
 {
+	const struct latency_config *config = options;
 	struct latency *l = calloc(1, sizeof(*l));
 	int err;
 
@@ -619,10 +621,19 @@ static int flow_latency(void *sink, const struct flow_ctx *ctx,
 	return find_watch_flow(l->watch, ctx, ev, n);
 }
 
+/* table */
+static const struct option_row latency_options[] = {
+	SINK_LIMIT(struct latency_config, "list the N slowest calls (default 5)"),
+	SINK_BY(struct latency_config, FIND_BY_VALUES, FIND_BY_HELP),
+	{ .name = NULL },
+};
+
 const struct sink_ops sink_latency = {
 	.name = "latency",
 	.help = "how long calls of a function took: histogram, slowest",
 	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS,
+	.options = latency_options,
+	.config_size = sizeof(struct latency_config),
 	.open = open_latency,
 	.flow = flow_latency,
 	.finish = finish_latency,

@@ -252,9 +252,9 @@ void *text_store_get(struct text_store *s, size_t n)
 
 #define PATH_BYTES ((size_t)16 << 20)
 
-uint32_t text_needs(const struct sink_config *config)
+uint32_t text_needs(const char *fields)
 {
-	bool offsets = config->fields && strstr(config->fields, "offset");
+	bool offsets = fields && strstr(fields, "offset");
 
 	return SINK_NEEDS_TIME | SINK_TAKES_PATHS |
 	       (offsets ? SINK_EXACT_OFFSETS : 0);

@@ -118,7 +118,7 @@ struct text_ends {
 };
 
 /* needs_of: PATHs, and an offset that is shown is that of the packet. */
-uint32_t text_needs(const struct sink_config *config);
+uint32_t text_needs(const char *fields);
 int text_paths_init(struct text_paths *t, const struct columns *c);
 void text_paths_fini(struct text_paths *t);
 /* Of a path that has a text; NULL: it has none. Valid until the next keep. */

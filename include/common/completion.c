@@ -20,24 +20,100 @@ static void put_quoted(FILE *f, const char *s, const char *special)
 	}
 }
 
-static bool is_path(const struct completion_option *o)
+/* A row's help as one line; what comes after a ';' is for --help alone. */
+static void put_help(FILE *f, const char *s, const char *special)
+{
+	char line[160];
+	size_t n = strcspn(s, ";");
+
+	if (n >= sizeof(line))
+		n = sizeof(line) - 1;
+	for (size_t i = 0; i < n; i++)
+		line[i] = s[i] == '\n' ? ' ' : s[i];
+	line[n] = '\0';
+	put_quoted(f, line, special);
+}
+
+static bool is_path(const struct option_row *o)
 {
 	return o->arg && !o->values &&
 	       (strstr(o->arg, "FILE") || strstr(o->arg, "DIR") ||
 		strstr(o->arg, "PATH"));
 }
 
+/* A walk over the rows of a command's tables: all of them are there once. */
+struct walk {
+	const struct option_row *const *tables;
+	const struct option_row *next;
+};
+
+static struct walk walk_of(const struct completion_command *c)
+{
+	return (struct walk){ c->tables, *c->tables };
+}
+
+/* NULL after the last. */
+static const struct option_row *walk_next(struct walk *w)
+{
+	while (*w->tables && !w->next->name)
+		w->next = *++w->tables;
+	return *w->tables ? w->next++ : NULL;
+}
+
+static const struct option_row *find_row(const struct completion_command *c,
+					 const char *name)
+{
+	const struct option_row *o = NULL;
+
+	for (size_t i = 0; c->tables[i] && !o; i++)
+		o = option_find(c->tables[i], name);
+	return o;
+}
+
+static bool is_same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && !strcmp(a, b));
+}
+
+static bool is_same_argument(const struct option_row *a,
+			     const struct option_row *b)
+{
+	return a->optional == b->optional && !a->arg == !b->arg &&
+	       is_path(a) == is_path(b) && is_same_text(a->values, b->values);
+}
+
+/* What completes the argument of this option is the same wherever it is taken. */
+static bool is_same_everywhere(const struct completion *c,
+			       const struct option_row *o)
+{
+	for (size_t i = 0; i < c->n_commands; i++) {
+		const struct option_row *other =
+			find_row(&c->commands[i], o->name);
+
+		if (other && !is_same_argument(o, other))
+			return false;
+	}
+	return true;
+}
+
+/* An earlier command than number i takes an option of that name. */
+static bool is_met(const struct completion *c, size_t i, const char *name)
+{
+	while (i-- > 0)
+		if (find_row(&c->commands[i], name))
+			return true;
+	return false;
+}
+
 /* ---- bash ---- */
 
-static void put_bash_words(FILE *f, const struct completion *c, uint32_t bit)
+static void put_bash_words(FILE *f, const struct completion_command *command)
 {
+	struct walk w = walk_of(command);
+	const struct option_row *o;
 	const char *sep = "";
 
-	for (size_t i = 0; i < c->n_options; i++) {
-		const struct completion_option *o = &c->options[i];
-
-		if (!(o->commands & bit))
-			continue;
+	while ((o = walk_next(&w))) {
 		fprintf(f, "%s--%s%s", sep, o->name, o->optional ? "=" : "");
 		sep = " ";
 		if (o->letter)
@@ -45,26 +121,38 @@ static void put_bash_words(FILE *f, const struct completion *c, uint32_t bit)
 	}
 }
 
-/* Options that take a word: which words. */
-static void put_bash_values(FILE *f, const struct completion *c)
+static void put_bash_argument(FILE *f, const struct option_row *o,
+			      const char *command)
 {
-	for (size_t i = 0; i < c->n_options; i++) {
-		const struct completion_option *o = &c->options[i];
+	fprintf(f, "\t%s:--%s", command, o->name);
+	if (o->letter)
+		fprintf(f, "|%s:-%c", command, o->letter);
+	if (o->values)
+		fprintf(f, ")\n\t\tmapfile -t COMPREPLY < <(compgen -W '%s' -- "
+			"\"$word\")\n\t\treturn ;;\n", o->values);
+	else if (is_path(o))
+		fputs(")\n\t\tmapfile -t COMPREPLY < <(compgen -f -- "
+		      "\"$word\")\n\t\treturn ;;\n", f);
+	else
+		fputs(")\n\t\treturn ;;\n", f);
+}
 
-		if (!o->arg || o->optional)
-			continue;
-		fprintf(f, "\t--%s", o->name);
-		if (o->letter)
-			fprintf(f, "|-%c", o->letter);
-		if (o->values)
-			fprintf(f, ")\n\t\tmapfile -t COMPREPLY < <(compgen "
-				"-W '%s' -- \"$word\")\n\t\treturn ;;\n",
-				o->values);
-		else if (is_path(o))
-			fputs(")\n\t\tmapfile -t COMPREPLY < <(compgen -f -- "
-			      "\"$word\")\n\t\treturn ;;\n", f);
-		else
-			fputs(")\n\t\treturn ;;\n", f);
+/* Options that take a word: which words, by "command:option". */
+static void put_bash_arguments(FILE *f, const struct completion *c)
+{
+	for (size_t i = 0; i < c->n_commands; i++) {
+		struct walk w = walk_of(&c->commands[i]);
+		const struct option_row *o;
+
+		while ((o = walk_next(&w))) {
+			bool same = is_same_everywhere(c, o);
+
+			if (!o->arg || o->optional ||
+			    (same && is_met(c, i, o->name)))
+				continue;
+			put_bash_argument(f, o, same ? "*" :
+						       c->commands[i].name);
+		}
 	}
 }
 
@@ -79,16 +167,16 @@ static void put_bash(FILE *f, const struct completion *c)
 		"\tif [ \"$word\" = = ]; then\n\t\tword=''\n"
 		"\telif [ \"$before\" = = ]; then\n"
 		"\t\tbefore=${COMP_WORDS[COMP_CWORD-2]}\n\tfi\n"
-		"\tcase $before in\n", c->program, c->program);
-	put_bash_values(f, c);
+		"\tcase $command:$before in\n", c->program, c->program);
+	put_bash_arguments(f, c);
 	fputs("\tesac\n\tcase $command in\n", f);
 	for (size_t i = 0; i < c->n_commands; i++) {
 		fprintf(f, "\t%s)\n\t\toptions='", c->commands[i].name);
-		put_bash_words(f, c, c->commands[i].bit);
+		put_bash_words(f, &c->commands[i]);
 		fputs("' ;;\n", f);
 	}
 	fputs("\t*)\n\t\toptions='", f);
-	put_bash_words(f, c, c->standard);
+	put_bash_words(f, &c->commands[c->standard]);
 	fputs("' ;;\n\tesac\n\tcase $word in\n"
 	      "\t-*)\n\t\tmapfile -t COMPREPLY < <(compgen -W \"$options\" -- "
 	      "\"$word\")\n"
@@ -107,7 +195,7 @@ static void put_bash(FILE *f, const struct completion *c)
 
 /* ---- zsh ---- */
 
-static void put_zsh_option(FILE *f, const struct completion_option *o)
+static void put_zsh_option(FILE *f, const struct option_row *o)
 {
 	const char *special = "[]:\\";
 
@@ -120,7 +208,7 @@ static void put_zsh_option(FILE *f, const struct completion_option *o)
 	if (o->optional)	/* --name=ARG alone, or nothing */
 		fputs("=-", f);
 	fputc('[', f);
-	put_quoted(f, o->help, special);
+	put_help(f, o->help, special);
 	fputc(']', f);
 	if (o->arg) {
 		fputs(o->optional ? "::" : ":", f);
@@ -135,12 +223,15 @@ static void put_zsh_option(FILE *f, const struct completion_option *o)
 }
 
 static void put_zsh_command(FILE *f, const struct completion *c,
-			    const char *name, uint32_t bit)
+			    const char *name,
+			    const struct completion_command *command)
 {
+	struct walk w = walk_of(command);
+	const struct option_row *o;
+
 	fprintf(f, "\t%s)\n\t\t_arguments -s \\\n", name);
-	for (size_t i = 0; i < c->n_options; i++)
-		if (c->options[i].commands & bit)
-			put_zsh_option(f, &c->options[i]);
+	while ((o = walk_next(&w)))
+		put_zsh_option(f, o);
 	fprintf(f, "\t\t'*:file:%s' ;;\n", c->programs ?
 			"_alternative files\\:file\\:_files "
 			"commands\\:command\\:_command_names" : "_files");
@@ -163,8 +254,8 @@ static void put_zsh(FILE *f, const struct completion *c)
 	      "\t\tshift words\n\t\t(( CURRENT-- ))\n\telse\n"
 	      "\t\tcommand=''\n\tfi\n\tcase $command in\n", f);
 	for (size_t i = 0; i < c->n_commands; i++)
-		put_zsh_command(f, c, c->commands[i].name, c->commands[i].bit);
-	put_zsh_command(f, c, "*", c->standard);
+		put_zsh_command(f, c, c->commands[i].name, &c->commands[i]);
+	put_zsh_command(f, c, "*", &c->commands[c->standard]);
 	fprintf(f, "\tesac\n}\nif [ \"$funcstack[1]\" = _%s ]; then\n"
 		"\t_%s \"$@\"\nelse\n\tcompdef _%s %s\nfi\n", c->program,
 		c->program, c->program, c->program);
@@ -172,28 +263,56 @@ static void put_zsh(FILE *f, const struct completion *c)
 
 /* ---- fish ---- */
 
-static void put_fish_option(FILE *f, const struct completion *c,
-			    const struct completion_option *o)
+/* The same option, to a person who reads about it. */
+static bool is_same_row(const struct option_row *a, const struct option_row *b)
 {
-	const char *sep = "__fish_seen_subcommand_from";
+	return a == b ||
+	       (!strcmp(a->name, b->name) && a->letter == b->letter &&
+		is_same_argument(a, b) && !strcmp(a->help, b->help));
+}
+
+/* A command before number i has the same option, whose line names this one, too. */
+static bool is_put(const struct completion *c, size_t i,
+		   const struct option_row *o)
+{
+	while (i-- > 0) {
+		const struct option_row *other =
+			find_row(&c->commands[i], o->name);
+
+		if (other && is_same_row(o, other))
+			return true;
+	}
+	return false;
+}
+
+/* One line for all commands from number i on that have this option. */
+static void put_fish_option(FILE *f, const struct completion *c, size_t i,
+			    const struct option_row *o)
+{
+	const struct option_row *standard =
+		find_row(&c->commands[c->standard], o->name);
 
 	fprintf(f, "complete -c %s -l %s", c->program, o->name);
 	if (o->letter)
 		fprintf(f, " -s %c", o->letter);
 	fputs(" -n '", f);
-	if (o->commands & c->standard)
+	if (standard && is_same_row(standard, o))
 		fputs("__fish_use_subcommand; or ", f);
-	fputs(sep, f);
-	for (size_t i = 0; i < c->n_commands; i++)
-		if (o->commands & c->commands[i].bit)
+	fputs("__fish_seen_subcommand_from", f);
+	for (; i < c->n_commands; i++) {
+		const struct option_row *other =
+			find_row(&c->commands[i], o->name);
+
+		if (other && is_same_row(other, o))
 			fprintf(f, " %s", c->commands[i].name);
+	}
 	fputc('\'', f);
 	if (o->arg && !o->optional)
 		fputs(is_path(o) ? " -r -F" : " -x", f);
 	if (o->values)
 		fprintf(f, " -a '%s'", o->values);
 	fputs(" -d '", f);
-	put_quoted(f, o->help, "\\");
+	put_help(f, o->help, "\\");
 	fputs("'\n", f);
 }
 
@@ -206,8 +325,14 @@ static void put_fish(FILE *f, const struct completion *c)
 		put_quoted(f, c->commands[i].help, "\\");
 		fputs("'\n", f);
 	}
-	for (size_t i = 0; i < c->n_options; i++)
-		put_fish_option(f, c, &c->options[i]);
+	for (size_t i = 0; i < c->n_commands; i++) {
+		struct walk w = walk_of(&c->commands[i]);
+		const struct option_row *o;
+
+		while ((o = walk_next(&w)))
+			if (!is_put(c, i, o))
+				put_fish_option(f, c, i, o);
+	}
 }
 
 int completion_make(const struct completion *c, const char *shell, char **text)

@@ -3,8 +3,9 @@
  * completion: scripts that complete words of a command line in bash, zsh and fish,
  * made from the tables that the program itself parses by.
  *
- * Every word after the program's name is looked at alone: the first that is a command
- * says which options there are. Specifications: bash(1), "Programmable Completion";
+ * The first word says which options there are, and which words an option's argument
+ * may be: option_row.values, or files where the argument is called FILE, DIR or PATH.
+ * Specifications: bash(1), "Programmable Completion";
  * zshcompsys(1), "_arguments"; fish, "Writing your own completions".
  */
 #ifndef COMMON_COMPLETION_H
@@ -12,32 +13,20 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
+
+#include "common/options.h"
 
 struct completion_command {
 	const char *name, *help;	/* help may be "" */
-	uint32_t bit;
-};
-
-struct completion_option {
-	const char *name;	/* without -- */
-	char letter;		/* 0: none */
-	const char *arg;	/* NULL: takes none; else what it is called */
-	bool optional;		/* --name=ARG, or no ARG */
-	const char *values;	/* words for ARG, or NULL: FILE, DIR: paths, else
-				 * nothing is offered */
-	const char *help;
-	uint32_t commands;	/* bits of those that take it */
+	const struct option_row *const *tables;	/* what it takes; NULL-ended */
 };
 
 struct completion {
 	const char *program;
 	const struct completion_command *commands;
 	size_t n_commands;
-	const struct completion_option *options;
-	size_t n_options;
-	uint32_t standard;	/* bit of the command that is meant without one */
-	bool programs;		/* other words are programs, not files */
+	size_t standard;	/* index of the command that is meant without one */
+	bool programs;		/* operands are programs, too, not files alone */
 };
 
 /* The script, to be freed; *text NULL: out of memory. -AUX_E_INVAL: no such shell,

@@ -16,31 +16,32 @@ static void times(void)
 		int status;
 		uint64_t from, to;
 	} rows[] = {
-		{ "1,2", CMD_OK, 1000000000, 2000000000 },
-		{ "12.345678901,", CMD_OK, 12345678901, 99 * 1000000000ull },
-		{ ",0.5", CMD_OK, 7, 500000000 },
-		{ "123ns,1us", CMD_OK, 123, 1000 },
-		{ "1.5us,2.25ms", CMD_OK, 1500, 2250000 },
-		{ "3s,3.000000000000s", CMD_OK, 3000000000, 3000000000 },
-		{ "1.", CMD_USAGE, 0, 0 },
-		{ "5", CMD_USAGE, 0, 0 },
-		{ ",", CMD_USAGE, 0, 0 },
-		{ "", CMD_USAGE, 0, 0 },
-		{ "2,1", CMD_USAGE, 0, 0 },
-		{ ".,1", CMD_USAGE, 0, 0 },
-		{ "1,2,3", CMD_USAGE, 0, 0 },
-		{ "1h,2h", CMD_USAGE, 0, 0 },
-		{ "-1,2", CMD_USAGE, 0, 0 },
-		{ "1.2.3,4", CMD_USAGE, 0, 0 },
-		{ "1,2 ", CMD_USAGE, 0, 0 },
-		{ "0.5ns,2", CMD_USAGE, 0, 0 },
-		{ "99999999999,", CMD_USAGE, 0, 0 },
-		{ "1,99999999999999999999", CMD_USAGE, 0, 0 },
+		{ "1,2", 0, 1000000000, 2000000000 },
+		{ "12.345678901,", 0, 12345678901, 99 * 1000000000ull },
+		{ ",0.5", 0, 7, 500000000 },
+		{ "123ns,1us", 0, 123, 1000 },
+		{ "1.5us,2.25ms", 0, 1500, 2250000 },
+		{ "3s,3.000000000000s", 0, 3000000000, 3000000000 },
+		{ "1.", -AUX_E_INVAL, 0, 0 },
+		{ "5", -AUX_E_INVAL, 0, 0 },
+		{ ",", -AUX_E_INVAL, 0, 0 },
+		{ "", -AUX_E_INVAL, 0, 0 },
+		{ "2,1", -AUX_E_INVAL, 0, 0 },
+		{ ".,1", -AUX_E_INVAL, 0, 0 },
+		{ "1,2,3", -AUX_E_INVAL, 0, 0 },
+		{ "1h,2h", -AUX_E_INVAL, 0, 0 },
+		{ "-1,2", -AUX_E_INVAL, 0, 0 },
+		{ "1.2.3,4", -AUX_E_INVAL, 0, 0 },
+		{ "1,2 ", -AUX_E_INVAL, 0, 0 },
+		{ "0.5ns,2", -AUX_E_INVAL, 0, 0 },
+		{ "99999999999,", -AUX_E_INVAL, 0, 0 },
+		{ "1,99999999999999999999", -AUX_E_INVAL, 0, 0 },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		uint64_t from = 7, to = 99 * 1000000000ull;
-		int status = cmd_parse_times(rows[i].text, &from, &to);
+		struct aux_diag diag;
+		int status = cmd_parse_times(rows[i].text, &from, &to, &diag);
 
 		ok(status == rows[i].status &&
 			   (status ||
@@ -57,28 +58,33 @@ static void durations(void)
 		int status;
 		uint64_t ns;
 	} rows[] = {
-		{ "10", CMD_OK, 10000000000 }, { "10s", CMD_OK, 10000000000 },
-		{ "1.5", CMD_OK, 1500000000 }, { ".25", CMD_OK, 250000000 },
-		{ "10ms", CMD_OK, 10000000 },  { "1.5us", CMD_OK, 1500 },
-		{ "7ns", CMD_OK, 7 },	       { "0.000000001", CMD_OK, 1 },
-		{ "0", CMD_USAGE, 0 },	       { "0us", CMD_USAGE, 0 },
-		{ "", CMD_USAGE, 0 },	       { "ms", CMD_USAGE, 0 },
-		{ "-1", CMD_USAGE, 0 },	       { "1,2", CMD_USAGE, 0 },
-		{ "1,", CMD_USAGE, 0 },	       { "5x", CMD_USAGE, 0 },
-		{ "0.5ns", CMD_USAGE, 0 },     { "99999999999", CMD_USAGE, 0 },
+		{ "10", 0, 10000000000 }, { "10s", 0, 10000000000 },
+		{ "1.5", 0, 1500000000 }, { ".25", 0, 250000000 },
+		{ "10ms", 0, 10000000 },  { "1.5us", 0, 1500 },
+		{ "7ns", 0, 7 },	       { "0.000000001", 0, 1 },
+		{ "0", -AUX_E_INVAL, 0 },	       { "0us", -AUX_E_INVAL, 0 },
+		{ "", -AUX_E_INVAL, 0 },	       { "ms", -AUX_E_INVAL, 0 },
+		{ "-1", -AUX_E_INVAL, 0 },	       { "1,2", -AUX_E_INVAL, 0 },
+		{ "1,", -AUX_E_INVAL, 0 },	       { "5x", -AUX_E_INVAL, 0 },
+		{ "0.5ns", -AUX_E_INVAL, 0 },     { "99999999999", -AUX_E_INVAL, 0 },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		uint64_t ns, from, to = UINT64_MAX;
 		char text[32];
-		int status = cmd_parse_duration("--last", rows[i].text, &ns);
+		struct cmd_options o = { .quick = false };
+		struct aux_diag diag;
+		const struct option_row *row =
+			option_find(cmd_group_part.rows, "last");
+		int status = row->parse(row, &o, rows[i].text, &diag);
 
+		ns = o.filter.last_ns;
 		ok(status == rows[i].status && (status || ns == rows[i].ns),
 		   "--last \"%s\"", rows[i].text);
 		if (status)
 			continue;
 		snprintf(text, sizeof(text), "%s,", rows[i].text);
-		ok(!cmd_parse_times(text, &from, &to) && from == ns,
+		ok(!cmd_parse_times(text, &from, &to, &diag) && from == ns,
 		   "--time \"%s\": the same", text);
 	}
 }
@@ -87,31 +93,31 @@ static void numbers(void)
 {
 	uint64_t v;
 
-	ok(!cmd_parse_number("-n", "42", 42, &v) && v == 42, "42");
-	ok(!cmd_parse_number("-n", "18446744073709551615", UINT64_MAX, &v) &&
+	ok(option_read_number("42", 42, &v) && v == 42, "42");
+	ok(option_read_number("18446744073709551615", UINT64_MAX, &v) &&
 		   v == UINT64_MAX,
 	   "the largest");
-	ok(cmd_parse_number("-n", "43", 42, &v) == CMD_USAGE, "too large");
-	ok(cmd_parse_number("-n", "18446744073709551616", UINT64_MAX, &v),
+	ok(!option_read_number("43", 42, &v), "too large");
+	ok(!option_read_number("18446744073709551616", UINT64_MAX, &v),
 	   "over 64 bits");
-	ok(cmd_parse_number("-n", "-1", UINT64_MAX, &v), "negative");
-	ok(cmd_parse_number("-n", " 1", UINT64_MAX, &v), "a space");
-	ok(cmd_parse_number("-n", "1k", UINT64_MAX, &v), "something behind");
-	ok(cmd_parse_number("-n", "", UINT64_MAX, &v), "nothing");
+	ok(!option_read_number("-1", UINT64_MAX, &v), "negative");
+	ok(!option_read_number(" 1", UINT64_MAX, &v), "a space");
+	ok(!option_read_number("1k", UINT64_MAX, &v), "something behind");
+	ok(!option_read_number("", UINT64_MAX, &v), "nothing");
 }
 
 static void outputs(void)
 {
-	struct cmd_options o = { .out_path = "/dev/full" };
+	struct cmd_options o = { .output = { .path = "/dev/full" } };
 	struct outbuf *out;
 	int fd[2], saved;
 
-	ok(cmd_out_open(&out, &o) == CMD_OK, "/dev/full opens");
+	ok(cmd_out_open(&out, &o) == 0, "/dev/full opens");
 	outbuf_str(out, "text");
 	ok(cmd_out_close(out, &o, CMD_OK) == CMD_FAILED, "a full disk is told");
-	o.out_path = "/nonexistent/x";
+	o.output.path = "/nonexistent/x";
 	ok(cmd_out_open(&out, &o) == CMD_FAILED && !out, "no such directory");
-	o.out_path = NULL;
+	o.output.path = NULL;
 	signal(SIGPIPE, SIG_IGN);
 	saved = dup(STDOUT_FILENO);
 	if (saved < 0 || pipe(fd)) {

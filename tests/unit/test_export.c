@@ -10,6 +10,7 @@
 
 #include "common/gzip.h"
 #include "tests/unit/fakehost.h"
+#include "tests/unit/fakeoptions.h"
 #include "common/protobuf.h"
 #include "decode/export/export.h"
 #include "tests/unit/tap.h"
@@ -192,7 +193,7 @@ struct run {
 	struct sink_host host;
 	struct sink_report report;
 	struct sink_env env;
-	struct sink_config config;
+	struct fake_options config;
 	void *sink;
 };
 
@@ -223,7 +224,7 @@ static int start(struct run *r, const char *to, struct aux_diag *diag)
 	r->env.host = &r->host;
 	r->env.report = &r->report;
 	r->config.to = to;
-	return sink_export.open(&r->sink, &r->env, &r->config, diag);
+	return fake_open(&sink_export, &r->sink, &r->env, &r->config, diag);
 }
 
 /* main calls f; a gap inside of f; f goes on, and back to main; a gap of nobody. */

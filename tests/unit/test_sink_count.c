@@ -8,6 +8,7 @@
 
 #include "common/iphash.h"
 
+#include "tests/unit/fakeoptions.h"
 #include "tests/unit/fakehost.h"
 #include "common/outbuf.h"
 #include "decode/sink/sink.h"
@@ -217,7 +218,6 @@ struct run {
 	struct sink_host host;
 	struct sink_report report;
 	struct sink_env env;
-	struct sink_config config;
 	void *sink;
 	uint64_t area;		/* see get_code */
 	struct aux_diag diag;
@@ -228,7 +228,8 @@ static bool start(struct run *r)
 	r->host = (struct sink_host){ .priv = &r->area, .code = get_code };
 	r->env = (struct sink_env){ .out = outbuf_new(-1),
 		.host = &r->host, .report = &r->report };
-	return sink_count.open(&r->sink, &r->env, &r->config, &r->diag) == 0;
+	return fake_open(&sink_count, &r->sink, &r->env,
+			 &(struct fake_options){ 0 }, &r->diag) == 0;
 }
 
 /* The text ends with the line of the total. */

@@ -7,10 +7,11 @@
 #include <stdlib.h>
 
 #include "tests/unit/fakehost.h"
+#include "tests/unit/fakeoptions.h"
 #include "decode/lib/trace/gap.h"
 #include "common/outbuf.h"
 #include "tests/unit/tap.h"
-#include "decode/cmd/sinks.h"
+#include "decode/cmd/cmd.h"
 
 #define N_STEPS	 40
 #define N_PATHS	 60
@@ -168,7 +169,7 @@ struct run {
 	struct sink_host host;
 	struct sink_report report;
 	struct sink_env env;
-	struct sink_config config;
+	struct fake_options config;
 	const struct sink_ops *ops;
 	void *sink;
 	struct aux_diag diag;
@@ -181,8 +182,8 @@ static void start(struct run *r, const char *name)
 	r->env.out = outbuf_new(-1);
 	r->env.host = &r->host;
 	r->env.report = &r->report;
-	r->ops = sink_find(name);
-	if (r->ops->open(&r->sink, &r->env, &r->config, &r->diag))
+	r->ops = cmd_find(name)->sink;
+	if (fake_open(r->ops, &r->sink, &r->env, &r->config, &r->diag))
 		ok(0, "opens: %s", r->diag.text);
 }
 
@@ -251,7 +252,7 @@ static void show_difference(const char *a, const char *b)
 	printf("# at %.100s\n# got %.60s\n# want %.60s\n", line, b, a);
 }
 
-static void same_as_ranges(const char *name, struct sink_config config,
+static void same_as_ranges(const char *name, struct fake_options config,
 			   bool timed)
 {
 	char *want, *got;
@@ -282,7 +283,7 @@ static void all_options(const char *name, const char *const *fields)
 		const char *list = **fields ? *fields : NULL;
 
 		for (int timed = 0; timed < 2; timed++) {
-			struct sink_config c = { .fields = list };
+			struct fake_options c = { .fields = list };
 
 			same_as_ranges(name, c, timed);
 			c.symbol = "f";
@@ -292,7 +293,7 @@ static void all_options(const char *name, const char *const *fields)
 		}
 	}
 	for (uint64_t limit = 4990; limit < 5010; limit++) {
-		struct sink_config c = { .fields = fields[-1], .limit = limit };
+		struct fake_options c = { .fields = fields[-1], .limit = limit };
 
 		same_as_ranges(name, c, false);
 	}
@@ -379,7 +380,7 @@ static void partials(void)
 		   "no partial results where the order matters");
 		free(finish(&r));
 	}
-	sink_find("count")->partial_free(NULL);
+	cmd_find("count")->sink->partial_free(NULL);
 }
 
 int main(void)
@@ -394,7 +395,7 @@ int main(void)
 		"offset,kind,from,fromdso,todso,to", "from,tid,to",
 		"tid,from,to", NULL,
 	};
-	struct sink_config c = { .fields = NULL };
+	struct fake_options c = { .fields = NULL };
 
 	all_options("insn", insn);
 	all_options("branch", branch);

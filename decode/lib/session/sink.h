@@ -22,6 +22,7 @@
 
 struct elfimage;
 struct inline_frame;
+struct option_row;
 struct outbuf;
 struct session;
 struct source_line;
@@ -49,6 +50,7 @@ struct flow_ctx {
 				  * joined in any order: the sink keeps streams
 				  * apart, or adds what commutes. Spares it a
 				  * stint for each TIME */
+#define SINK_FILTERS_TIME 64 /* applies --time itself: it gets all of the flow */
 
 /*
  * What a sink may ask of the rest of the program; a test gives its own.
@@ -118,54 +120,31 @@ struct sink_env {
 	const char *path;	/* FILE as it was given, for text and hints */
 	const char *out_path;	/* -o FILE, NULL: standard output */
 	const char *symfs;	/* --symfs DIR, NULL none */
+	const char *symbol;	/* --symbol NAME, NULL: all functions */
 	uint64_t time_from, time_to;	/* --time, ns; to: UINT64_MAX */
-};
-
-/* Options that sinks share; see auxdecode.1. */
-struct sink_config {
-	const char *fields;	/* -F, NULL: the sink's default */
-	uint64_t limit;		/* -n: stop after so many lines; 0 none */
-	bool sha256;		/* count: SHA-256 of addresses as u64 LE too */
-	bool syntax_att;	/* AT&T instead of Intel syntax */
-	const char *symbol;	/* --symbol filter, NULL none */
-	const char *by;		/* --by time, insns, cycles, ...; NULL: not given */
-	/* calls; insn, branch */
-	uint32_t max_depth;	/* --max-depth, 0 none */
-	bool inlines;		/* --inline */
-	bool source;		/* --source */
-	bool stubs;		/* --stubs */
-	bool not_taken;		/* --not-taken */
-	/* find; latency */
-	const char *from;	/* --from NAME, NULL none */
-	const char *caller;	/* --caller NAME, NULL none */
-	const char *longer, *shorter; /* as given, NULL none */
-	bool whole;		/* --whole */
-	bool just_count;	/* --count */
-	/* flame; hot */
-	const char *per;	/* --per thread, process, all; NULL: not given */
-	const char *min_percent; /* --min, as given, NULL none */
-	bool svg;		/* --svg */
-	bool blocks, edges;	/* --blocks, --edges */
-	/* export */
-	const char *to;		/* --to FORMAT, NULL: none given */
-	const char *schema;	/* --schema FILE, NULL none */
-	/* profile */
-	const char *module;	/* --module NAME, NULL: the program */
-	const char *period;	/* --period, as given, NULL none */
-	/* report */
-	uint64_t max_size;	/* --max-size, 0: the default */
 };
 
 struct sink_ops {
 	const char *name;
 	const char *help;	/* one line */
 	uint32_t needs;
-	/* Less of it, where the options ask for less; NULL: always all. */
-	uint32_t (*needs_of)(const struct sink_config *config);
 	const char *fields;	/* what -F takes, comma separated; NULL: no -F */
+	/*
+	 * Its own options, parsed into a struct of its own: config_size bytes,
+	 * zeros, then what defaults sets (NULL: zeros are the defaults). config
+	 * below is that struct; a sink keeps a copy.
+	 */
+	const struct option_row *options;
+	size_t config_size;
+	void (*defaults)(void *config);
+	/* Less than needs, where the options ask for less; NULL: always all. */
+	uint32_t (*needs_of)(const void *config);
+	/* True: it writes env.out_path itself, which the caller must not open;
+	 * NULL: it never does. */
+	bool (*makes_file)(const void *config);
 	/* -AUX_E_INVAL with diag for bad options */
-	int (*open)(void **sink, const struct sink_env *env,
-		    const struct sink_config *config, struct aux_diag *diag);
+	int (*open)(void **sink, const struct sink_env *env, const void *config,
+		    struct aux_diag *diag);
 	/* Returns 0, 1 for "enough, stop", or an error. */
 	int (*flow)(void *sink, const struct flow_ctx *ctx,
 		    const struct aux_flow *ev, size_t n);

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The table of commands, sinks included: a new sink is its files and a row here.
+ * --help lists commands in this order.
+ */
+#include <string.h>
+
+#include "decode/cmd/cmd.h"
+#include "decode/coverage/coverage.h"
+#include "decode/export/export.h"
+#include "decode/profile/profile.h"
+#include "decode/report/report.h"
+#include "decode/sink/sink.h"
+
+/* What decodes the flow takes all of these. */
+#define FLOW_CODE &cmd_group_code, &cmd_group_import
+#define FLOW_WORK &cmd_group_jobs, &cmd_group_chunk_size, \
+		  &cmd_group_progress, &cmd_group_output
+#define FLOW_PART &cmd_group_time, &cmd_group_part, &cmd_group_snapshot
+
+/* table */
+static const struct cmd_group *const flow_groups[] = {
+	&cmd_group_tid, &cmd_group_cpu, FLOW_PART, &cmd_group_symbol,
+	FLOW_CODE, FLOW_WORK, NULL,
+}, *const profile_groups[] = {	/* is of whole files: no --symbol */
+	&cmd_group_tid, &cmd_group_cpu, FLOW_PART, FLOW_CODE, FLOW_WORK, NULL,
+}, *const summary_groups[] = {
+	&cmd_group_tid, &cmd_group_cpu, FLOW_PART, &cmd_group_code, FLOW_WORK,
+	NULL,
+}, *const diff_groups[] = {	/* has a --tid of its own */
+	&cmd_group_cpu, FLOW_PART, &cmd_group_code, FLOW_WORK, NULL,
+}, *const raw_groups[] = {
+	&cmd_group_tid, &cmd_group_cpu, &cmd_group_stream, &cmd_group_snapshot,
+	&cmd_group_import, &cmd_group_output, NULL,
+}, *const file_groups[] = {
+	&cmd_group_import, &cmd_group_output, NULL,
+}, *const bundle_groups[] = {
+	FLOW_CODE, &cmd_group_progress, &cmd_group_output, NULL,
+}, *const cut_groups[] = {
+	&cmd_group_tid, &cmd_group_cpu, &cmd_group_time, &cmd_group_progress,
+	&cmd_group_output, NULL,
+}, *const merge_groups[] = {
+	&cmd_group_progress, &cmd_group_output, NULL,
+}, *const repair_groups[] = {
+	&cmd_group_output, NULL,
+}, *const verify_groups[] = {
+	&cmd_group_stream, &cmd_group_snapshot, FLOW_CODE,
+	&cmd_group_chunk_size, &cmd_group_progress, &cmd_group_output, NULL,
+};
+
+static const struct option_row repair_options[] = {
+	{ .name = "dry-run", .help = "only say what would be done",
+	  OPTION_FLAG(struct cmd_repair_config, dry_run) },
+	{ .name = NULL },
+};
+
+#define FLOW(SINK) .sink = &sink_##SINK, .groups = flow_groups, .run = cmd_flow
+
+/* table */
+static const struct command commands[] = {
+	{ .name = "insn", .help = "one line per instruction (the default)",
+	  FLOW(insn), .paged = true, .streamed = true,
+	  .examples = { { "insn -F tid,ip,sym perf.data",
+			  "three columns, for programs to read" },
+			{ "insn --last 1ms --tid 4711 perf.data",
+			  "how it came to its end" } } },
+	{ .name = "branch", .help = "one line per branch taken: from, to, kind",
+	  FLOW(branch), .paged = true, .streamed = true,
+	  .examples = { { "branch --symbol main perf.data",
+			  "only branches from and to main" } } },
+	{ .name = "count",
+	  .help = "instructions per thread and stream, with a hash",
+	  FLOW(count), .paged = true,
+	  .examples = { { "count perf.data",
+			  "did two runs do the same? compare the hashes" } } },
+	{ .name = "calls",
+	  .help = "calls and returns as a tree: time, duration, instructions",
+	  FLOW(calls), .paged = true, .streamed = true,
+	  .examples = { { "calls --tid 4711 perf.data",
+			  "what one thread called" } } },
+	{ .name = "flame", .help = "a flame graph: folded stacks, or --svg",
+	  FLOW(flame),
+	  .examples = { { "flame --svg -o flame.svg perf.data",
+			  "a picture for a browser" },
+			{ "flame perf.data",
+			  "folded stacks, for other tools" } } },
+	{ .name = "hot", .help = "functions, blocks or edges, by what ran in them",
+	  FLOW(hot), .paged = true,
+	  .examples = { { "hot -n 20 perf.data",
+			  "the 20 functions that ran most" },
+			{ "hot --edges perf.data",
+			  "the branches taken most" } } },
+	{ .name = "latency",
+	  .help = "how long calls of a function took: histogram, slowest",
+	  FLOW(latency), .paged = true, .named = true,
+	  .operands = "FUNCTION FILE",
+	  .examples = { { "latency handle_request perf.data",
+			  "how long its calls took" } } },
+	{ .name = "find",
+	  .help = "calls of a function: longer than, called from, ...",
+	  FLOW(find_calls), .paged = true, .streamed = true, .named = true,
+	  .operands = "FUNCTION FILE",
+	  .examples = { { "find handle_request --longer 1ms perf.data",
+			  "the slow ones" } } },
+	{ .name = "report",
+	  .help = "one HTML file: timeline, flame graph, functions, gaps",
+	  FLOW(report),
+	  .examples = { { "report -o report.html perf.data",
+			  "one file for a browser" } } },
+	{ .name = "export",
+	  .help = "for other tools: --to perfetto, chrome, sqlite, ...",
+	  FLOW(export),
+	  .examples = { { "export --to perfetto -o trace.pftrace perf.data",
+			  "for ui.perfetto.dev" },
+			{ "export --to sqlite -o trace.db perf.data",
+			  "to ask questions in SQL" } } },
+	{ .name = "profile",
+	  .help = "how often what ran: for compilers, BOLT, perf",
+	  .sink = &sink_profile, .groups = profile_groups, .run = cmd_profile,
+	  .examples = { { "profile --to autofdo -o app.afdo perf.data",
+			  "for a compiler" } } },
+	{ .name = "coverage",
+	  .help = "lines, functions, blocks that ran, and how often",
+	  FLOW(coverage),
+	  .examples = { { "coverage --module app perf.data",
+			  "lines of one program that ran" },
+			{ "coverage --to lcov -o app.info perf.data",
+			  "for genhtml" } } },
+	{ .name = "summary",
+	  .help = "the first screen: what ran, and what is missing",
+	  .options = cmd_summary_options,
+	  .config_size = sizeof(struct cmd_summary_config),
+	  .groups = summary_groups, .paged = true, .run = cmd_summary,
+	  .examples = { { "summary perf.data",
+			  "what `auxdecode perf.data` shows on a terminal" } } },
+	{ .name = "diff",
+	  .help = "two recordings: where they diverge, what ran more",
+	  .options = cmd_diff_options,
+	  .config_size = sizeof(struct cmd_diff_config),
+	  .defaults = cmd_diff_defaults, .groups = diff_groups, .many = true,
+	  .operands = "FILE FILE", .paged = true, .compares = true,
+	  .run = cmd_diff,
+	  .examples = { { "diff good.data bad.data",
+			  "where they diverge, and what ran more" },
+			{ "diff --only functions -n 50 a.data b.data",
+			  "only what ran more" } } },
+	{ .name = "raw", .help = "trace packets with their offsets",
+	  .options = cmd_raw_options,
+	  .config_size = sizeof(struct cmd_raw_config), .groups = raw_groups,
+	  .paged = true, .run = cmd_raw,
+	  .examples = { { "raw --stream 0 -n 100 perf.data",
+			  "the first 100 packets of a stream" } } },
+	{ .name = "info", .help = "what is in the file: events, streams, losses",
+	  .groups = file_groups, .paged = true, .run = cmd_info,
+	  .examples = { { "info perf.data", "streams, snapshots, losses" } } },
+	{ .name = "dump", .help = "all records, and the packets of AUX data",
+	  .options = cmd_dump_options,
+	  .config_size = sizeof(struct cmd_dump_config), .groups = file_groups,
+	  .paged = true, .run = cmd_dump,
+	  .examples = { { "dump --packets perf.data",
+			  "everything that is in the file" } } },
+	{ .name = "bundle",
+	  .help = "one file that decodes anywhere: with the code it needs",
+	  .groups = bundle_groups, .run = cmd_bundle,
+	  .examples = { { "bundle -o bundle.data perf.data",
+			  "to send it to somebody" } } },
+	{ .name = "cut", .help = "a smaller file: what a time, a CPU, a thread needs",
+	  .groups = cut_groups, .run = cmd_cut,
+	  .examples = { { "cut --time 12.5,12.6 -o part.data perf.data",
+			  "100 ms of it" } } },
+	{ .name = "merge",
+	  .help = "several recordings as one; or coverage, profiles",
+	  .groups = merge_groups, .many = true, .operands = "FILE FILE...",
+	  .run = cmd_merge,
+	  .examples = { { "merge -o all.data first.data second.data",
+			  "two as one" } } },
+	{ .name = "repair", .help = "completes a file whose writer was killed",
+	  .options = repair_options,
+	  .config_size = sizeof(struct cmd_repair_config),
+	  .groups = repair_groups, .run = cmd_repair,
+	  .examples = { { "repair -o mended.data perf.data",
+			  "leaves the damaged one as it is" } } },
+	{ .name = "verify", .help = "two decoders side by side, and where they differ",
+	  .options = cmd_verify_options,
+	  .config_size = sizeof(struct cmd_verify_config),
+	  .groups = verify_groups, .run = cmd_verify,
+	  .examples = { { "verify perf.data", "do two decoders agree?" } } },
+};
+
+const struct command *cmd_get(size_t i)
+{
+	return i < sizeof(commands) / sizeof(commands[0]) ? &commands[i] : NULL;
+}
+
+const struct command *cmd_find(const char *name)
+{
+	const struct command *c;
+
+	for (size_t i = 0; (c = cmd_get(i)); i++)
+		if (!strcmp(c->name, name))
+			return c;
+	return NULL;
+}
+
+const struct option_row *cmd_rows(const struct command *c)
+{
+	return c->sink ? c->sink->options : c->options;
+}
