@@ -32,6 +32,7 @@ static uint64_t find_shift(const struct elfimage *im, uint64_t base)
 	return shift;
 }
 
+/* One mapping for each segment, at most MAX_SEGMENTS; returns how many. */
 static int map_segments(struct container_build *b, const struct elfimage *im,
 			struct container_map *m, uint64_t shift)
 {
@@ -58,6 +59,7 @@ int container_elf_map(struct container_build *b, const struct container_file *f,
 	int n = 0, rc;
 
 	m->path = f->path;
+	/* a raw image of memory: at one place, all of it */
 	if (f->len < SELFMAG || memcmp(f->data, ELFMAG, SELFMAG)) {
 		m->addr = base;
 		m->len = f->len;

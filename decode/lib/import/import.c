@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* container: the table of formats, and what they share; see import.h. */
+/*
+ * The table of formats, and what they share.
+ *
+ * Files are mapped read only, regular ones alone and opened with O_NONBLOCK: a path in
+ * a description comes from a stranger, and a FIFO or a device there must not hang us.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,7 +19,8 @@
 #include "decode/lib/import/import.h"
 #include "perfdata/perfdata.h"
 
-/* table, the first that claims a path has it */
+/* The first that claims a path has it: raw is asked for by an option, so before any
+ * look at the path; a directory with `data` is perf's, whatever else is in it. table */
 static const struct container_format *const formats[] = {
 	&container_raw,
 	&container_dir,
@@ -132,7 +138,7 @@ static bool look_at(struct container_source *s)
 	return true;
 }
 
-/* Whatever text may be in it. */
+/* By its magic. A perf.data is never offered to the formats, which look for text. */
 static bool is_perf_data(const struct container_source *s)
 {
 	return s->n_head >= 8 && (!memcmp(s->head, "PERFILE2", 8) ||
@@ -140,6 +146,7 @@ static bool is_perf_data(const struct container_source *s)
 				  !memcmp(s->head, "PERFFILE", 8));
 }
 
+/* A container that was converted has its name in aux_file_info. */
 static int open_as(struct aux_reader **r, const struct container_format *f,
 		   const struct container_source *s, struct aux_diag *diag)
 {

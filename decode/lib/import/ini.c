@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* container_ini: see ini.h. */
+/*
+ * The ini files of snapshots, parsed in one copy of the text, which is cut into strings
+ * in place: names and values point into it and live as long as it does.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +13,7 @@
 
 #include "decode/lib/import/ini.h"
 
-#define MAX_TEXT (1 << 18)
+#define MAX_TEXT (1 << 18)	/* real ones have a few kilobytes */
 #define SPACE " \t\r\v\f"
 
 static bool is_space(char c)

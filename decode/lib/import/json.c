@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* container_json: jansson, see json.h. */
+/*
+ * JSON through jansson, which is included here alone. Keys that come twice are refused:
+ * which one counts differs from parser to parser.
+ */
 #ifdef HAVE_JSON
 #include <jansson.h>
 #endif

@@ -22,8 +22,8 @@
 #include "decode/lib/import/builder.h"
 #include "decode/lib/import/json.h"
 
-#define TSC_BIT 0x400
-#define NORETCOMP_BIT 0x800
+#define TSC_BIT 0x400		/* IA32_RTIT_CTL.TSCEn */
+#define NORETCOMP_BIT 0x800	/* IA32_RTIT_CTL.DisRETC */
 #define MAX_CPU 65535
 #define MAX_TEXT (64 << 20)
 #define SWITCH_SIZE 32	/* header, next or previous pid and tid, pid, tid, time */

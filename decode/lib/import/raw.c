@@ -17,9 +17,9 @@
 #include "decode/lib/import/elf.h"
 
 #define RAW_PID 1
-#define NORETCOMP_BIT 0x800
+#define NORETCOMP_BIT 0x800	/* IA32_RTIT_CTL.DisRETC */
 
-/* A name and a part of that file. */
+/* A file and the bytes [begin, end) of it; both as the caller named them. */
 struct part {
 	char *name;
 	uint64_t begin, end;
@@ -85,6 +85,7 @@ static int fit_part(struct part *p, const struct container_file *f,
 	return 0;
 }
 
+/* An ELF file says where it goes; other bytes need an address. */
 static int map_image(struct container_build *b, const char *arg,
 		     struct part *p, struct container_map *m, bool has_addr,
 		     struct aux_diag *diag)

@@ -74,6 +74,7 @@ static int read_ini(struct ini *ini, const char *dir, const char *name,
 	return rc;
 }
 
+/* So that strings of a device need no checks for NULL. */
 static const char *or_empty(const char *s)
 {
 	return s ? s : "";
