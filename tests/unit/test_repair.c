@@ -66,15 +66,20 @@ static bool same_file(const struct file *f)
 	return same;
 }
 
-static int mend(struct repair_result *r)
+static int mend_as(enum repair_way way, struct repair_result *r)
 {
-	const struct repair_options o = { 0 };
+	const struct repair_options o = { .way = way };
 	struct aux_diag diag = { 0 };
 	int ret = repair_file(path, &o, r, &diag);
 
 	if (ret)
 		printf("# %s\n", diag.text);
 	return ret;
+}
+
+static int mend(struct repair_result *r)
+{
+	return mend_as(REPAIR_APPEND, r);
 }
 
 /* What repair found, be the records compressed or not. */
@@ -238,6 +243,8 @@ static void test_compressed(void)
 	check_perf();
 	ok(feature(&m, AUX_FEAT_COMPRESSED, &size) && size >= 20,
 	   "the file says that they are there");
+	ok(!mend_as(REPAIR_REWRITE, &r) && r.complete && same_file(&m),
+	   "it is complete for both ways of repair");
 	free(m.data);
 	while (next_record(&f, &at, f.len) &&
 	       u32_at(&f, rec) != AUX_RECORD_COMPRESSED)
@@ -305,6 +312,12 @@ static void test_damage(void)
 	save(f.data, f.len);
 	ok(!mend(&r) && r.n_records == 1 && r.cut == f.len - second,
 	   "zeros are what was never written");
+	memset(f.data + second + 8, 0xff, f.len - second - 8);
+	for (i = 0; i < 2; i++) {	/* a thread was killed before another */
+		save(f.data, f.len);
+		ok(!mend_as((enum repair_way)i, &r) && r.n_records == 1,
+		   "so are they before other data");
+	}
 	free(f.data);
 	f = make_killed();
 	for (i = 0; i < 104; i += 8) {	/* no header makes it crash or write */
