@@ -593,7 +593,7 @@ static void configure_source(struct stream_cursor *cur)
 		meta && !meta->own && session_has_context(etm);
 }
 
-void cursor_init(struct session *s, struct stream_cursor *cur, size_t i)
+void cursor_setup(struct session *s, struct stream_cursor *cur, size_t i)
 {
 	const struct stream *st = &s->streams[i];
 
@@ -636,7 +636,7 @@ int cursor_open(struct session *s, struct stream_cursor *cur, size_t i,
 {
 	int rc;
 
-	cursor_init(s, cur, i);
+	cursor_setup(s, cur, i);
 	cur->ops = ops;
 	cur->m.cap = CURSOR_BATCH;
 	cur->m.buf = malloc(cur->m.cap * sizeof(*cur->m.buf));

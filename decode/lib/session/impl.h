@@ -53,7 +53,7 @@ uint64_t session_span_bytes(const struct session *s, size_t i);
 
 /* cursor.c: a cursor without a decoder and a buffer, for the streams of a session
  * with workers. */
-void cursor_init(struct session *s, struct stream_cursor *cur, size_t i);
+void cursor_setup(struct session *s, struct stream_cursor *cur, size_t i);
 /* Intel PT: the PSB+ tells the time, so the chunk begins as if after a TIME. */
 void cursor_begin_dated(struct stream_cursor *cur,
 			const struct chunk_start *start);

@@ -984,7 +984,7 @@ static int open_cursors(struct session_pass *pass, struct aux_diag *diag)
 	for (size_t i = 0; rc == 0 && i < pass->n; i++) {
 		struct stream_cursor *cur = &pass->cursors[i];
 
-		cursor_init(pass->s, cur, cur->index);
+		cursor_setup(pass->s, cur, cur->index);
 		cur->it.lazy = true;
 		cur->tasks.last = &cur->tasks.first;
 		if (cur->source)

@@ -2,11 +2,11 @@
 /*
  * chunk_iter: the segments of a queue, in chunks of bounded size.
  *
- * A long segment of Intel PT is cut at the first seam (seam.c) behind each
- * multiple of chunk_min from where the segment starts: where, depends on the segment
- * alone, not on where one begins. The chunk before it ends at the IP of that
- * PSB+. Bytes of several pieces are put together, so no more than a chunk and a
- * little is ever copied.
+ * A long segment of Intel PT is cut at the first resume point (below) after each
+ * multiple of chunk_min from where the segment starts: where that is depends on the
+ * segment alone and not on where decoding begins, so that any part of a recording is
+ * cut like the whole. The chunk before ends at the IP of that PSB+. Bytes of several
+ * pieces are put together, so no more than a chunk and a little is ever copied.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,11 +16,12 @@
 #include "decode/lib/trace/gap.h"
 
 /*
- * chunks: CoreSight: the bytes of one source, segment by segment.
+ * CoreSight: the bytes of one source, segment by segment.
  *
- * A chunk is what a segment has of the source; at a barrier inside of a segment it ends
- * and the next one begins, with a gap in between. Gaps of the queue are gaps of
- * each source. What is nobody's the queue's first source tells.
+ * A chunk is what a segment has of the source; at a barrier packet inside the segment
+ * it ends and the next one begins, with a gap between them. Gaps of the queue are
+ * gaps of each source. Bytes whose ID no source has are reported once, by the
+ * queue's first source.
  */
 
 #define NOBODY	 0xfe /* is not in any frame */
@@ -30,7 +31,7 @@ void chunk_iter_pick(struct chunk_iter *it, const struct chunk_source *source)
 {
 	it->source = source;
 	it->part_max = PART_MAX;
-	/* who has no id picks nothing, not the null id's */
+	/* a source without an ID picks nothing, not the null ID's bytes */
 	etmframe_pick_init(&it->pick, source->id ? source->id : NOBODY);
 }
 
@@ -96,7 +97,7 @@ static uint8_t cause_before(const struct chunk_iter *it, bool lost,
 		       : 0;
 }
 
-/* Picks up to the next barrier, or as much as one chunk may have. */
+/* Picks the source's bytes up to the next barrier, or as many as a chunk may have. */
 static int64_t pick_part(struct chunk_iter *it)
 {
 	uint8_t now = it->pick.now;
@@ -157,7 +158,7 @@ static int gap_of_tail(struct chunk_iter *it)
 	return give_gap(it, it->now->end - n, AUX_GAP_NO_SYNC, n);
 }
 
-/* What nobody's source has in the segment, for the first time. */
+/* The gap for bytes without a source, the first time that there are any. */
 static int gap_of_nobody(struct chunk_iter *it, const struct segment *segment)
 {
 	unsigned id = it->source->id;
@@ -168,7 +169,8 @@ static int gap_of_nobody(struct chunk_iter *it, const struct segment *segment)
 	return give_gap(it, segment->offset, GAP_UNKNOWN_ID, id);
 }
 
-/* Begins a segment of bytes. CHUNK_END: look into its frames, if there are any. */
+/* Enters a segment of bytes. CHUNK_END: its frames are to be looked through, if it has
+ * any. */
 static int enter_segment(struct chunk_iter *it, const struct segment *segment)
 {
 	it->now = segment;
@@ -235,16 +237,18 @@ uint64_t chunk_iter_place(struct chunk_iter *it, uint64_t offset)
 }
 
 /*
- * chunks: where Intel PT may be cut: at a PSB whose PSB+ says where the flow is.
+ * Resume points: where Intel PT may be cut, at a PSB whose PSB+ says where the flow is.
  *
- * A decoder that starts there knows all it needs, and the return stack is empty
- * there by the SDM. Where anything is in doubt (no FUP in the PSB+ while tracing
- * may be on, a packet before it that belongs to the next one, an overflow) it is
- * no place to cut. The packets before it are read from the PSB before it on, for
- * packets cannot be read backwards; nothing else of the trace is looked at.
+ * A decoder that starts there knows all that it needs (IP, mode, time), and the stack
+ * of return compression is empty after a PSB (SDM Vol. 3, "Packet Stream Boundary"). Where there is
+ * any doubt it is no place to cut: no FUP in the PSB+ while tracing may be on, a packet
+ * before it that belongs to the one after it, an overflow. The packets before it are
+ * read from the PSB before, for packets cannot be read backwards; nothing else of the
+ * trace is looked at, which makes the cut independent of where decoding began.
  */
 
-/* The common packets of one look; returns their size, 0: look closer. */
+/* The most common packets by a look at their first byte; returns their size, 0: decode
+ * it in full. */
 static size_t skip_packet(const uint8_t *p, const uint8_t *end, uint8_t *last)
 {
 	static const uint8_t ip_bytes[8] = { 1, 3, 5, 7, 7, 0, 9, 0 };
@@ -278,7 +282,7 @@ static bool is_timing(uint8_t type)
 	       type == PTPKT_CBR || type == PTPKT_TSC || type == PTPKT_TMA;
 }
 
-/* Is the trace whole between these two PSBs, so that it may end at the later? */
+/* Is the trace undamaged between these two PSBs, so that it may end at the later one? */
 static bool may_end(const uint8_t *p, const uint8_t *psb)
 {
 	struct ptpkt pkt;
@@ -303,7 +307,7 @@ static bool may_end(const uint8_t *p, const uint8_t *psb)
 		last == PTPKT_TIP_PGE || last == PTPKT_PSBEND);
 }
 
-/* What a PSB+ says. True: it is whole, and holds nothing else. */
+/* Reads a PSB+. True: it is complete, and has no packet that does not belong there. */
 static bool read_psb(const uint8_t *p, const uint8_t *end,
 		     struct chunk_start *s)
 {
@@ -377,7 +381,8 @@ const uint8_t *chunks_last_psb(const uint8_t *p, const uint8_t *end)
 	return last;
 }
 
-/* A chunk grows no further, whatever is in it: so much, or that many times. */
+/* A chunk is cut at any PSB when it would grow beyond this, or that many times
+ * chunk_min. */
 #define CHUNK_MAX	((uint64_t)64 << 20)
 #define CHUNK_MAX_TIMES 32
 #define CHUNK_HEAD	512 /* a PSB+ is no longer */
@@ -412,8 +417,8 @@ static int give_gap(struct chunk_iter *it, uint64_t offset, uint8_t cause,
 	return CHUNK_GAP;
 }
 
-/* Chunks are of nearly one size: a page that was written once is there for the next,
- * and none is given back while other threads segment. */
+/* Chunks are of nearly one size: a buffer whose pages were written once serves the next
+ * chunk, and none is freed while other threads run (unmapping interrupts them). */
 static bool make_room(struct chunk_room *room, uint64_t len)
 {
 	if (len <= room->size && len >= room->size / 8)
@@ -427,8 +432,8 @@ static bool make_room(struct chunk_room *room, uint64_t len)
 }
 
 /*
- * Bytes of a segment in one place: in the file, or put together in the room. *piece: one
- * at or before at; it is moved on. NULL: out of memory.
+ * Bytes of a segment in one place: in the file, or put together in the room. *piece is
+ * one at or before at, and is moved on. NULL: out of memory.
  */
 static const uint8_t *join_bytes(const struct queue *q, size_t *piece,
 				 uint64_t at, uint64_t len,
@@ -496,7 +501,7 @@ static int look_for_cut(const struct chunk_iter *it, uint64_t from, uint64_t n,
 	return seam != NULL;
 }
 
-/* The cut behind so many multiples of chunk_min; 1: there is one. */
+/* The cut after so many multiples of chunk_min; 1: there is one. */
 static int find_cut(const struct chunk_iter *it, const struct segment *segment,
 		    uint64_t cell, struct chunk_cut *cut)
 {
@@ -530,7 +535,7 @@ uint64_t chunk_iter_cells(const struct chunk_iter *it,
 		       : 1;
 }
 
-/* What the first PSB at or behind a place says. -AUX_E_NOMEM. */
+/* Reads the first PSB+ at or after a place. -AUX_E_NOMEM. */
 static int read_place(const struct chunk_iter *it,
 		      const struct segment *segment, struct chunk_place *place)
 {
@@ -556,7 +561,7 @@ static int read_place(const struct chunk_iter *it,
 	return psb != NULL;
 }
 
-/* The first piece that ends behind a place. */
+/* The first piece that ends after a place. */
 static size_t find_piece(const struct queue *q, uint64_t at)
 {
 	size_t lo = 0, n = q->n_pieces;
@@ -655,8 +660,8 @@ static bool all_zero(const uint8_t *p, size_t n)
 	return !n || (!*p && !memcmp(p, p + 1, n - 1));
 }
 
-/* Only padding and timing: where a stream starts, before its first PSB, such
- * packets tell nothing that could be lost. */
+/* Only padding and timing packets? Before the first PSB of a stream such packets say
+ * nothing that could be lost. */
 static bool no_flow(const uint8_t *p, const uint8_t *end)
 {
 	struct ptpkt pkt;

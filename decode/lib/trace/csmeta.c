@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * csmeta: see csmeta.h. The words are perf's, see internal/csmeta.h; what is in a
- * record's id is in linux/coresight-event/pmu.h (CS_AUX_HW_ID_*).
+ * csmeta: what AUXTRACE_INFO says of each CPU's trace source, see csmeta.h. The words
+ * are perf's (perfdata/csmeta.h); what is in the ID of a PERF_RECORD_AUX_OUTPUT_HW_ID
+ * is in linux/coresight-pmu.h (CS_AUX_HW_ID_*). Every length in them is checked: the
+ * file may be damaged, or made to mislead.
  */
 #include <stdlib.h>
 
@@ -119,7 +121,7 @@ static void read_own(struct csmeta_source *s, const struct block *b)
 	};
 }
 
-/* How many words a block of version 0 has behind its CPU; 0: it has none. */
+/* How many words a block of version 0 has after its CPU; 0: an unknown kind. */
 static size_t old_length(uint64_t magic)
 {
 	switch (magic) {
@@ -208,7 +210,7 @@ int csmeta_read(struct csmeta *m, const uint64_t *words, size_t n,
 	m->pmu_type = (uint32_t)(words[AUX_CS_PMU_CPUS] >> 32);
 	n_blocks = (uint32_t)words[AUX_CS_PMU_CPUS];
 	m->snapshot = words[AUX_CS_SNAPSHOT];
-	/* no block is shorter than this */
+	/* no block is shorter: a bound for damaged counts */
 	m->sources = calloc(n / AUX_CS_NR_PARAMS, sizeof(*m->sources));
 	if (!m->sources)
 		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,

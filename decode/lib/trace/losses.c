@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* losses: see losses.h. Entries come in both versions and either byte order. */
+/*
+ * losses: what the recorder says was lost, see losses.h. Ledger entries come in two
+ * versions and either byte order. The feature section is written when the recording
+ * ends, so only a recording that was killed depends on what its records say.
+ */
 #include <stdlib.h>
 
 #include "common/bytes.h"

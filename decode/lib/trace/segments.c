@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * chunks: where a stream has to be cut.
+ * segments: where a stream must be divided.
  *
  * A segment ends where bytes are missing, where an AUX record says that data was
- * dropped, and where the file is cut. Pieces that overlap earlier ones (of two
- * snapshots) lose the common bytes.
+ * dropped, and where the file is cut. Pieces that overlap earlier ones (two
+ * snapshots) lose the common bytes. Invariant: segments are disjoint, by offset, and
+ * between two of them stands the gap that says why.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@
 
 #define PAD 8 /* an AUXTRACE payload has less than this of padding */
 
-/* Marks that start before a stream offset. */
+/* How many AUX records start before a stream offset (binary search). */
 static size_t first_mark(const struct queue *q, uint64_t offset)
 {
 	size_t lo = 0, n = q->n_marks;
@@ -34,8 +35,8 @@ static size_t first_mark(const struct queue *q, uint64_t offset)
 	return lo;
 }
 
-/* How much of a snapshot is padding, by the place in the ring where its last AUX
- * record ended; 0 also when that cannot be. */
+/* How much of a snapshot is padding, from where its last AUX record ended in the ring;
+ * 0 also where that cannot be: padding is less than 8 bytes. */
 static uint64_t ring_padding(const struct piece *p)
 {
 	uint64_t size = p->ring_size, end = p->offset + p->len, pad;
@@ -69,7 +70,7 @@ static uint64_t true_length(const struct queue *q, size_t i)
 		const struct aux_mark *m = &q->marks[j - 1];
 		uint64_t end = m->offset;
 
-		/* Of an overwritten ring only the end is told. */
+		/* In overwrite mode an AUX record has the end alone. */
 		if (!(m->flags & PERF_AUX_FLAG_OVERWRITE))
 			end += m->size;
 		if (end + PAD < p->offset + len)
@@ -82,8 +83,8 @@ static uint64_t true_length(const struct queue *q, size_t i)
 }
 
 /*
- * What p has in common with the one before goes from that one, whose end may be
- * padding; unless it holds all of p, or the file lacks its end.
+ * What p has in common with the piece before is taken off that one, whose end may be
+ * padding; unless it contains all of p, or the file lacks its end.
  */
 static void cut_overlap(struct queue *q, size_t *n, struct piece *p)
 {
@@ -109,7 +110,7 @@ static void cut_overlap(struct queue *q, size_t *n, struct piece *p)
 	p->len -= skip;
 }
 
-/* Takes padding and overlap off the pieces; empty ones go. */
+/* Removes padding and overlap from the pieces; empty ones go. */
 static void trim_pieces(struct queue *q)
 {
 	size_t n = 0;
@@ -164,7 +165,7 @@ static uint8_t cause_of(uint64_t flags)
 	return 0;
 }
 
-/* Closes a segment at end, cut in two at each mark that says so. */
+/* Closes a segment at end, divided at each AUX record that reports a loss. */
 static int close_segment(struct queue *q, struct segment segment, size_t *mark)
 {
 	while (*mark < q->n_marks && !q->rebased) {
@@ -191,7 +192,7 @@ static int close_segment(struct queue *q, struct segment segment, size_t *mark)
 	return add_segment(q, segment);
 }
 
-/* AUX records may speak of bytes that no AUXTRACE record has. */
+/* AUX records for bytes that no AUXTRACE record has: they were not written. */
 static bool misses_tail(const struct queue *q, uint64_t end)
 {
 	for (size_t i = 0; i < q->n_marks; i++) {
@@ -227,7 +228,7 @@ static uint8_t break_before(const struct queue *q, size_t i, uint64_t end)
 	return AUX_GAP_AUX_LOST;
 }
 
-/* Adds a piece to the segment, or closes that and starts another. */
+/* Extends the segment by a piece, or closes it and starts another. */
 static int add_piece(struct queue *q, size_t i, struct segment *segment,
 		     size_t *mark)
 {
@@ -273,10 +274,10 @@ int chunks_make_segments(struct queue *q)
 }
 
 /*
- * chunks: the losses that the recorder tells of, among the segments of a stream.
+ * The recorder's losses, among the segments of a stream.
  *
  * Invariant: where bytes end there is at most one gap, however often the loss was
- * told: by an AUX flag, by a jump of the offset, by the recorder.
+ * noted: by a flag of an AUX record, by a jump of the offset, by the recorder.
  */
 
 struct list {
@@ -284,7 +285,7 @@ struct list {
 	size_t n, cap;
 };
 
-/* How much a cause tells of what happened. */
+/* How much a cause explains; of two at one place the higher one stays. */
 static unsigned rank(uint8_t gap)
 {
 	return gap == GAP_SNAPSHOT ? 0 : gap == AUX_GAP_AUX_LOST ? 1 : 2;
@@ -319,7 +320,7 @@ static int push_loss(struct list *l, const struct loss_mark *m, uint64_t offset)
 	return push(l, &gap);
 }
 
-/* One segment, cut in two at each loss inside of it. */
+/* One segment, divided at each loss inside it. */
 static int push_cut(struct list *l, const struct queue *q,
 		    struct segment segment, size_t *next)
 {
@@ -348,7 +349,7 @@ static int loss_by_offset(const void *a, const void *b)
 	return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-/* Losses before and behind what is here, if that is not all there was. */
+/* Losses before and after the bytes that are here, where more was recorded. */
 static size_t skip_losses(const struct queue *q, uint64_t *end)
 {
 	size_t i = 0;
@@ -395,11 +396,12 @@ int chunks_place_losses(struct queue *q)
 }
 
 /*
- * chunks: CoreSight: the segments of AUX records, and who is in them.
+ * CoreSight: segments by AUX record, and the trace IDs in them.
  *
- * The trace hardware starts anew for each AUX record, so each is a segment of its own
- * (Linux 83d1fc92d4cd), in frames or raw as its flags say. Bytes that no record
- * told of are segments, too.
+ * The kernel flushes and restarts the trace hardware for each AUX record (Linux
+ * 83d1fc92d4cd), so each is a segment of its own, formatted or raw as its flags say;
+ * a decoder must not go on from one into the next. Bytes without a record are
+ * segments, too.
  */
 
 #define FORMAT_MASK   0xff00u /* PERF_AUX_FLAG_PMU_FORMAT_TYPE_MASK */
@@ -470,7 +472,8 @@ static int cs_push(struct split *s, struct segment segment, uint64_t from,
 	segment.offset = from;
 	segment.end = to;
 	segment.mark = mark;
-	/* what nobody told of looks like what is told of next, or last */
+	/* bytes without a record are like those of the next one, or of
+	 * the last */
 	segment.raw = like &&
 		      (q->marks[like - 1].flags & FORMAT_MASK) != FORMAT_FRAMED;
 	while (!segment.gap && from - q->pieces[segment.piece].offset >=
@@ -510,7 +513,7 @@ static int split_segment(struct split *s, const struct segment *segment)
 	return cs_push(s, *segment, at, segment->end, 0);
 }
 
-/* Records none of whose bytes is here. */
+/* Records whose bytes are all missing. */
 static uint64_t count_orphans(const struct split *s)
 {
 	const struct queue *q = s->q;
@@ -546,7 +549,7 @@ int chunks_split_segments(struct chunks *c, struct queue *q)
 	return rc;
 }
 
-/* The frames of a segment, however they lie in pieces. */
+/* The frames of a segment, whichever pieces they lie in. */
 static void scan_frames(const struct queue *q, const struct segment *segment,
 			struct etmframe_ids *ids)
 {
@@ -583,7 +586,7 @@ static void scan_frames(const struct queue *q, const struct segment *segment,
 	}
 }
 
-/* The ids of a segment, and their bytes into sum. */
+/* Collects the trace IDs of a segment, and adds their bytes to sum. */
 static void scan_segment(const struct queue *q, struct segment *segment,
 			 struct etmframe_ids *sum)
 {
@@ -682,7 +685,7 @@ static int find_of_queue(struct chunks *c, uint32_t queue)
 	}
 	if (add_ids(c, queue, &ids) < 0)
 		return -AUX_E_NOMEM;
-	/* somebody has to tell of the gaps */
+	/* without a source nothing would report the gaps */
 	if (c->n_sources == first && q->n_segments &&
 	    add_source(c, &(struct chunk_source){ .queue = queue,
 						  .cpu = q->cpu }) < 0)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * chunks: snapshots of one stream, end to end.
+ * snapshot: snapshots of one stream, put end to end.
  *
- * A snapshot is what a ring held; the next one may hold some of it again. Common
- * bytes are taken off the later one: by offset where offsets are true. perf's of
- * Intel PT are places in the ring, so there a PSB+ with the same TSC must be in
- * both and all that follows be equal; else what is not later by TSC goes. Unless
- * the bytes prove it, two snapshots are never joined.
+ * A snapshot is what a ring contained; the next one may contain some of it again. The
+ * common bytes are taken off the later one: by offset where offsets are true. perf's
+ * offsets of Intel PT are places in the ring, so there a PSB+ with the same TSC must
+ * be in both and everything after it be equal; otherwise what is not later by TSC is
+ * dropped. Unless the bytes prove it, two snapshots are never joined: a flow that
+ * jumps from one to the other would be wrong without any error.
  */
 #include <string.h>
 
@@ -79,8 +80,8 @@ static size_t equal_bytes(const uint8_t *a, const uint8_t *b, size_t n)
 }
 
 /*
- * How many bytes of b are in a, at whose end they go on. False: it cannot be
- * shown. Padding at the end of a is cut off.
+ * How many bytes at the start of b are at the end of a. False: that cannot be shown.
+ * Padding at the end of a is removed.
  */
 static bool find_overlap(struct piece *a, const struct piece *b, uint64_t *skip)
 {
@@ -114,8 +115,8 @@ static bool find_overlap(struct piece *a, const struct piece *b, uint64_t *skip)
 	return false;
 }
 
-/* Without a match: what of b is no later than the end of a. What is later, but
- * has no PSB, stays: it will be told as trace that cannot be decoded. */
+/* Without a match: how much of b is no later than the end of a. What is later but has
+ * no PSB stays, and will be reported as trace that cannot be decoded. */
 static uint64_t not_later(const struct piece *a, const struct piece *b)
 {
 	const uint8_t *end = b->data + b->len, *psb, *next;
@@ -142,7 +143,7 @@ static void skip_bytes(struct piece *p, uint64_t n)
 	p->len -= n;
 }
 
-/* b behind a, whatever their offsets say. */
+/* Places b after a, whatever their offsets say. */
 static void join_by_packets(struct piece *a, struct piece *b,
 			    uint32_t trace_type)
 {

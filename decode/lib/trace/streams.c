@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * chunks: AUXTRACE and AUX records into queues and segments, see trace.h.
+ * streams: AUXTRACE and AUX records into queues of trace and their segments, see
+ * trace.h. A queue is perf's word (auxtrace_queue) for the trace of one buffer.
  *
- * An AUXTRACE payload is padded to 8 bytes; its true length comes from the next
- * piece's offset or from the AUX records. AUX records are matched to queues by
- * ID_INDEX, else by CPU, else by thread.
+ * An AUXTRACE payload is padded to 8 bytes; its true length comes from the offset of
+ * the next piece, or from the AUX records. AUX records name no queue: they are matched
+ * by ID_INDEX, else by CPU, else by thread.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,7 @@ struct index_entry {
 	uint32_t idx, cpu, tid;
 };
 
-/* An AUX record, until its queue is known. */
+/* An AUX record, until its queue is known (after the last record). */
 struct loose_mark {
 	struct aux_mark m;
 	uint64_t id;
@@ -67,8 +68,8 @@ static int add_snapshot(struct collect *co, const struct snapshot *snap)
 	return 0;
 }
 
-/* perf says nothing between two snapshots: the next one starts when a stream
- * comes that the last one has already. */
+/* perf marks no border between two snapshots: the next one starts when a queue comes
+ * that the last one has already. */
 static int guess_snapshot(struct collect *co, const struct queue *q)
 {
 	struct chunks *c = co->c;
@@ -108,7 +109,7 @@ static int add_piece(struct collect *co, const struct aux_event *ev)
 	return 0;
 }
 
-/* The stream that the sampled event belongs to. */
+/* The queue that the sampled event belongs to. */
 static struct queue *queue_of_sample(struct collect *co,
 				     const struct aux_sample_id *id)
 {
@@ -126,8 +127,8 @@ static struct queue *queue_of_sample(struct collect *co,
 				   get_queue(co->c, id->tid, cpu, id->tid);
 }
 
-/* The newest trace at a sample: a snapshot of its own, which may begin anywhere
- * and have much in common with the one before. */
+/* The newest trace at a sample (aux-sample-size): a snapshot of its own, which may begin
+ * inside a packet and overlap the one before. */
 static int add_sample(struct collect *co, const struct aux_event *ev)
 {
 	const struct aux_bytes *b = &ev->sample.aux;
@@ -273,7 +274,7 @@ static bool fits(const struct queue *q, const struct loose_mark *m)
 			     m->m.tid == (uint32_t)q->tid;
 }
 
-/* One id may stand for all queues (soft_pt): then CPU or thread decides. */
+/* One ID may stand for all queues (soft_pt): CPU or thread decides then. */
 static struct queue *find_queue(struct collect *co, const struct loose_mark *m)
 {
 	struct chunks *c = co->c;
@@ -292,8 +293,8 @@ static struct queue *find_queue(struct collect *co, const struct loose_mark *m)
 	return by_id || c->n != 1 ? by_id : &c->queues[0];
 }
 
-/* The i-th AUX record is q's: the first piece behind it ends there, unless a
- * later one is before that piece, too. */
+/* The i-th AUX record is q's: the first piece after it ends there, unless a later record
+ * comes before that piece, too. */
 static void tell_end(struct queue *q, size_t i, const struct aux_mark *m)
 {
 	struct piece *p;
@@ -319,7 +320,7 @@ static int place_marks(struct collect *co)
 		struct queue *q = find_queue(co, &co->marks[i]);
 
 		if (!q) {
-			/* what no sample asked for was not to be kept */
+			/* between two samples nothing was to be kept: no gap */
 			co->c->n_orphan_aux +=
 				!co->c->sampling ||
 				!(co->marks[i].m.flags &
@@ -335,7 +336,7 @@ static int place_marks(struct collect *co)
 	return 0;
 }
 
-/* What a loss of the recorder is in the flow; 0: nothing. */
+/* The GAP of a loss that the recorder noted; 0: none. */
 static uint8_t gap_of_loss(uint32_t cause)
 {
 	switch (cause) {
@@ -382,7 +383,7 @@ static int by_idx(const void *a, const void *b)
 	return x->idx < y->idx ? -1 : x->idx > y->idx;
 }
 
-/* Keeps the pieces of one snapshot. */
+/* Drops the pieces of all snapshots but one. */
 static int select_snapshot(struct chunks *c, uint64_t number,
 			   struct aux_diag *diag)
 {
@@ -441,7 +442,7 @@ static int collect_records(struct collect *co, struct aux_reader *r)
 		if (rc < 0)
 			return rc;
 	}
-	/* a pipe has told all by now */
+	/* of a pipe all records were read by now */
 	for (size_t i = 0; (a = aux_reader_attr(r, i)); i++)
 		co->c->sampling |= !!(a->attr.sample_type & PERF_SAMPLE_AUX);
 	if (co->c->n)
