@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * diff_flow: two flows in lockstep, and where they meet again behind a difference:
- * of all places in a window where DIFF_MEET instructions in a row are the same, the
- * one that leaves the fewest out. The window grows until there is one.
+ * diff: two flows in lockstep, and where they meet again after a difference: of all
+ * places in a window where DIFF_MEET instructions in a row are the same, the one that
+ * leaves the fewest out. The window grows until there is one.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 #include "decode/lib/trace/gap.h"
 
 /*
- * diff_side: one thread's flow as a row of instructions, of which a window is held.
- * A GAP is an element too, equal to no other: it parts the flows where it is.
+ * One thread's flow as a row of instructions, of which a window is held. A GAP is an
+ * element, too, equal to no other: nothing is known to be equal across it.
  */
 
 #define BEHIND (4 * DIFF_CONTEXT)	/* kept before head */
@@ -89,7 +89,7 @@ static int add_range(struct diff_side *s, const struct space *space,
 	return 0;
 }
 
-/* One event. */
+/* Adds the elements of one event. */
 static int add_event(struct diff_side *s, const struct aux_flow *ev)
 {
 	const struct space *space = (const struct space *)s->batch.ctx.space;
@@ -119,7 +119,7 @@ static int diff_side_need(struct diff_side *s, size_t n, struct aux_diag *diag)
 	return rc < 0 ? rc : 0;
 }
 
-/* So many from head on, or as many as there are. 0, or an error. */
+/* Reads on until there are n elements from head on, or the flow ends. 0, or an error. */
 static void diff_side_take(struct diff_side *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -146,7 +146,7 @@ static size_t count_same(const struct diff_elem *a, const struct diff_elem *b,
 	return i;
 }
 
-/* First places of each row of DIFF_MEET instructions. */
+/* A hash table of each row of DIFF_MEET instructions in a window: its first place. */
 struct rows {
 	uint32_t *slots;	/* place + 1 */
 	uint64_t *hashes;	/* of each place */
@@ -189,7 +189,7 @@ static void insert_rows(struct rows *r, size_t n)
 	}
 }
 
-/* The first place of a row; SIZE_MAX: it is nowhere. */
+/* The first place of a row; SIZE_MAX: there is none. */
 static size_t find_row(const struct rows *r, uint64_t h)
 {
 	size_t at = slot_of(r, h);
@@ -200,7 +200,7 @@ static size_t find_row(const struct rows *r, uint64_t h)
 	return SIZE_MAX;
 }
 
-/* Where both go on alike, with the least left out. */
+/* The place from which both go on alike, with the least left out. */
 static bool find_meeting(struct diff_flow *f, struct rows *r, uint64_t *other)
 {
 	const struct diff_side *a = &f->side[0], *b = &f->side[1];
@@ -223,7 +223,7 @@ static bool find_meeting(struct diff_flow *f, struct rows *r, uint64_t *other)
 	return best != SIZE_MAX;
 }
 
-/* What is there of both, as a window: 1: they meet in it. */
+/* Looks in a window of both: 1: they meet in it. */
 static int look_in_window(struct diff_flow *f)
 {
 	size_t na = diff_side_left(&f->side[0]), size = 64;
@@ -244,7 +244,7 @@ static int look_in_window(struct diff_flow *f)
 	return rc;
 }
 
-/* The flows part here. */
+/* The flows part here: finds where they meet, and reports the difference. */
 static int find_end(struct diff_flow *f, struct aux_diag *diag)
 {
 	struct diff_side *a = &f->side[0], *b = &f->side[1];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * diff_sum: the first pass over a recording: a hash of what each thread ran, that
- * does not depend on how the flow is cut into ranges, and counts by function. A
- * function is called when control comes to its first instruction by a call, or by
- * a jump from another function.
+ * diff: the first pass over a recording: a hash of what each thread ran, which does not
+ * depend on how the flow is divided into RANGEs, and counts by function. A function is
+ * called when control comes to its first instruction by a call, or by a jump from
+ * another function (a tail call).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +12,9 @@
 #include "decode/compare/diff.h"
 
 /*
- * diff_code: what an instruction is called, wherever it was loaded, and which
- * functions a range goes through. A range is looked at once; what is known of it
- * stays with the walk's.
+ * The key of an instruction, which is the same wherever its file was loaded, and the
+ * functions that a RANGE goes through. A RANGE is looked at once; what is known of it
+ * is kept with its expansion (struct walk_range.user).
  */
 
 #define SLOTS 4096
@@ -114,7 +114,8 @@ static const char *base_of(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
-/* Where ip lies in the file; of the kernel, from a place that moves with it. */
+/* Hash of the file's name, plus the offset in it; the kernel's offset is from its
+ * reference symbol, which moves with KASLR. */
 static uint64_t key_of(const struct space *space, uint64_t ip)
 {
 	const struct mapping *m = space ? space_find(space, ip) : NULL;
@@ -207,6 +208,7 @@ static int add_parts(struct diff_code *c, const struct space *space,
 	return 0;
 }
 
+/* Expands the RANGE, and finds its key, hash and functions the first time. */
 int diff_code_find(struct diff_code *c, const struct space *space,
 		   const struct aux_flow *ev, struct walk_range **range)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * verify: two flows in step.
+ * verify: two flows in lockstep.
  *
- * Both sides go to their next RANGE; what else they met on the way there was at
- * the same place, and each event must have had its partner. Then as many
- * instructions are taken from both as the shorter RANGE has: it must be a part of
- * the other. RANGEs are straight, so an equal begin means equal instructions.
+ * Both sides go to their next RANGE; whatever else they met on the way was at the
+ * same place, and each event there must have a partner on the other side. Then as
+ * many instructions are consumed from both as the shorter RANGE has: it must be a
+ * part of the longer one. RANGEs are straight-line code, so an equal start and count
+ * mean equal instructions, however the two decoders divide them.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@
 #define STEPS_PER_PROGRESS 65536
 #define RANGE_FLAGS (AUX_FLOW_MODE_MASK | AUX_FLOW_IN_TX)
 
-/* a difference is found, and what it is. VERIFY_DIFFERENT. */
+/* Notes a difference, its text and place. VERIFY_DIFFERENT. */
 static int verify_differ(struct verify *v, const char *fmt, ...)
 {
 	va_list ap;
@@ -30,7 +31,7 @@ static int verify_differ(struct verify *v, const char *fmt, ...)
 	return VERIFY_DIFFERENT;
 }
 
-/* Both have done this. */
+/* Both sides did this: it is kept to be shown before a difference. */
 static void verify_remember(struct verify *v, const struct verify_side *s,
 			    const struct aux_flow *ev)
 {
@@ -59,7 +60,7 @@ static bool has_packet(uint8_t what)
 	       what != AUX_END_CALL;
 }
 
-/* Both end here. */
+/* Both RANGEs end here: in the same way, too. */
 static int compare_ends(struct verify *v)
 {
 	const struct aux_flow *a = &v->side[0].head, *b = &v->side[1].head;
@@ -84,7 +85,7 @@ static int compare_ends(struct verify *v)
 	return VERIFY_SAME;
 }
 
-/* s is the shorter one: it must go on behind where it was cut. */
+/* s has the shorter RANGE: its next one must continue where this was cut. */
 static int cut_longer(struct verify *v, struct verify_side *s)
 {
 	struct verify_side *o = verify_other(v, s);
@@ -122,7 +123,7 @@ static int compare_begins(struct verify *v)
 	return VERIFY_SAME;
 }
 
-/* Both heads are RANGEs. */
+/* Compares two RANGEs, and consumes what they have in common. */
 static int take_insns(struct verify *v)
 {
 	struct verify_side *a = &v->side[0], *b = &v->side[1];
@@ -154,7 +155,7 @@ static int take_insns(struct verify *v)
 static int verify_take_events(struct verify *v);
 static int verify_check_pending(struct verify *v);
 
-/* One RANGE and what is before it. */
+/* One step: the events up to the next RANGE of both, then that. */
 static int step(struct verify *v)
 {
 	const struct verify_side *a = &v->side[0], *b = &v->side[1];
@@ -189,7 +190,8 @@ static bool ended(const struct verify *v)
 	       v->side[1].head.kind == VERIFY_END;
 }
 
-/* To the next chunk that both have. */
+/* Skips to the next chunk that both sides have: after a difference the rest of this one
+ * would differ, too. */
 static int go_on(struct verify *v, uint64_t place)
 {
 	struct verify_side *a = &v->side[0], *b = &v->side[1], *s;
@@ -211,7 +213,7 @@ static int go_on(struct verify *v, uint64_t place)
 	return 0;
 }
 
-/* A difference was found: shown, and what is next. */
+/* A difference was found: it is shown, and both sides go on after the chunk. */
 static int take_difference(struct verify *v)
 {
 	struct verify_side *a = &v->side[0], *b = &v->side[1];
@@ -339,11 +341,13 @@ int verify_decoders(const struct session *s, const struct verify_config *c,
 }
 
 /*
- * verify: what is between two RANGEs. The side whose event is next gives it: with
- * its partner, if the other one had it already, else it waits for that.
+ * What is between two RANGEs. The side whose event is next by place in the stream
+ * supplies it: it is matched with its partner if the other side had that already, else
+ * it waits (pending) for it.
  */
 
-/* Those about control keep their order; others may stand in another one. */
+/* Events about control flow keep their order among each other; others (POWER, PAYLOAD)
+ * may be emitted earlier or later by another decoder. */
 static unsigned class_of(const struct aux_flow *ev)
 {
 	switch (ev->kind) {
@@ -398,7 +402,7 @@ static void drop_pending(struct verify_side *s, unsigned i)
 		(--s->n_pending - i) * sizeof(s->pending[0]));
 }
 
-/* The head of s: with its partner, if the other side had it already. */
+/* Matches the head of s, or lets it wait. */
 static int match_event(struct verify *v, struct verify_side *s)
 {
 	struct verify_side *o = verify_other(v, s);
@@ -464,7 +468,7 @@ static void settle_pending(struct verify *v, struct verify_side *s)
 	}
 }
 
-/* What the other decoder gave of a chunk that this one gave up has no partner. */
+/* What the other decoder emitted of a chunk that this one gave up has no partner. */
 static int drop_handed(struct verify *v, bool *dropped)
 {
 	*dropped = false;
@@ -502,7 +506,7 @@ static struct verify_side *pick(struct verify *v)
 	return a->n_pending <= b->n_pending ? a : b;
 }
 
-/* To the next RANGE of both. */
+/* Brings both sides to their next RANGE. */
 static int verify_take_events(struct verify *v)
 {
 	struct verify_side *s;
@@ -522,7 +526,7 @@ static int verify_take_events(struct verify *v)
 	}
 }
 
-/* Each event of this place had a partner? */
+/* Did each event of this place find its partner? */
 static int verify_check_pending(struct verify *v)
 {
 	char text[120];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * verify: a difference for a person: what both did last, what each does next, and
- * the packets there. The sides are moved on by that, within their chunk.
+ * verify: a difference for people: what both sides did last, what each does next, and
+ * the packets there. Showing consumes events of both sides, within their chunk, so
+ * nothing is compared after it but from the next chunk on.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -62,7 +63,7 @@ struct view {
 	struct disasm *d;
 };
 
-/* One instruction; its length, 0: not known. */
+/* Prints one instruction. Returns its length; 0: unknown. */
 static int show_insn(struct view *w, const struct space *space, uint64_t ip,
 		     unsigned mode, bool silent, const char *note)
 {
@@ -87,7 +88,7 @@ static int show_insn(struct view *w, const struct space *space, uint64_t ip,
 	return size;
 }
 
-/* The instructions of a RANGE behind the first skip ones, at most max. */
+/* The instructions of a RANGE after the first skip ones, at most max. */
 static uint64_t show_range(struct view *w, const struct space *space,
 			   const struct aux_flow *ev, uint64_t skip,
 			   uint64_t max)
@@ -116,7 +117,7 @@ static void show_line(struct view *w, const struct aux_flow *ev)
 	outbuf_printf(w->out, "    %#" PRIx64 ": %s\n", ev->offset, text);
 }
 
-/* What both did last. */
+/* The last instructions and events that both sides agreed on. */
 static void show_history(struct view *w)
 {
 	const struct verify *v = w->v;
@@ -144,7 +145,7 @@ static void show_history(struct view *w)
 	}
 }
 
-/* What one does next. */
+/* What one side does next, which the other does not. */
 static int show_next(struct view *w, struct verify_side *s)
 {
 	uint64_t place = s->place, n, insns = 0;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * verify: one side: a cursor, and between it and its decoder a wrapper.
+ * verify: one side: a cursor of the session, and between it and its decoder a wrapper,
+ * which is a decoder for the cursor. So what is compared went through the same code as
+ * the flow that sinks get.
  *
- * Events of a decoder are marked on their way through the cursor, so that those
- * which the cursor adds (a gap between two chunks) are known from them. What the
- * decoder held to be beyond it (-AUX_E_UNSUPPORTED) ends the chunk here: the
- * reference's events of the rest have no partner.
+ * The wrapper marks the decoder's events, to tell them from those that the cursor adds
+ * (a GAP between two chunks). What the decoder cannot decode (-AUX_E_UNSUPPORTED) ends
+ * the chunk here, and does not go to the reference: that is the other side, whose
+ * events of the rest have no partner then.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +15,7 @@
 
 #include "decode/compare/verify_impl.h"
 
-#define MARK 0x8000	/* in flags: of a decoder */
+#define MARK 0x8000	/* in flags: a decoder emitted it; no AUX_FLOW_* is there */
 
 static struct verify_start *start_of(struct verify_side *s, uint64_t chunk)
 {
@@ -22,6 +24,8 @@ static struct verify_start *start_of(struct verify_side *s, uint64_t chunk)
 
 /* ---- the wrapper ---- */
 
+/* A decoder that refuses the whole stream refuses each of its chunks here, so that the
+ * two sides stay in step. The reference must not. */
 static int open_real(void **dec, const struct aux_decoder_config *config,
 		     const struct aux_decoder_host *host, struct aux_diag *diag)
 {
@@ -37,6 +41,7 @@ static int open_real(void **dec, const struct aux_decoder_config *config,
 	return 0;
 }
 
+/* The decoder gives up the chunk. */
 static void hand_over(struct verify_side *s)
 {
 	if (!s->n_handed++)
@@ -85,6 +90,7 @@ static bool fill_task(struct verify_side *s, struct aux_flow *out)
 	return true;
 }
 
+/* A PATH must have what it says that it has. */
 static void check_path(struct verify_side *s, const struct aux_flow *ev)
 {
 	const struct aux_path *p = ev->path.path;
@@ -250,7 +256,7 @@ void verify_close_side(struct verify_side *s)
 	free(s->tsc);
 }
 
-/* The chunk that buf[i] is of, or behind which it is. */
+/* The chunk that buf[i] belongs to, or after which it is a GAP. */
 static uint64_t chunk_of(struct verify_side *s, size_t i)
 {
 	uint64_t chunk = s->n_chunks;
@@ -264,6 +270,7 @@ static uint64_t chunk_of(struct verify_side *s, size_t i)
 	return chunk;
 }
 
+/* The head's MARK is removed: events are compared as decoders emit them. */
 int verify_next(struct verify_side *s)
 {
 	struct stream_cursor *cur = &s->cur;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * verify: TIME. Decoders may tell one a RANGE sooner or later, may tell it at
- * some places and not at others, and estimate between what packets say.
+ * verify: TIME. Decoders may emit one a RANGE sooner or later, may emit it at some
+ * places and not at others, and estimate between the packets that carry times. So
+ * TIMEs are not matched one to one.
  *
- * A TIME has those of the other side for partners that are at most two branches
- * away of which a packet tells. One that a packet gives (TSC; CoreSight: all are)
- * must be among them, unless the other side's estimate was beyond it already, for
- * time does not go back. Of other TIMEs the distance to the nearest partner is
- * kept; one without any is counted.
+ * The partners of a TIME are those of the other side that are at most AWAY slots from
+ * it; a slot is a branch that a packet tells of. A TIME that a packet carries (TSC;
+ * all of CoreSight's) must be among its partners, unless the other side's estimate was
+ * past it already, for time does not go back. Of other TIMEs the distance to the
+ * nearest partner is kept; one without any is counted.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,7 +85,7 @@ int verify_scan_tsc(struct verify_side *s, const struct aux_chunk *c)
 	return 0;
 }
 
-/* An estimate may be what a packet behind it has. */
+/* An estimate may be equal to what a later packet carries. */
 static bool is_exact(const struct verify_side *s, const struct aux_flow *ev)
 {
 	const struct verify_tsc *at;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * api: opening a recording through libauxdecode. The contract is aux/decode.h; what
- * is here turns its structs, which may be shorter or longer than those of this
- * build, into those of the session.
+ * libauxdecode: opening a recording, and its flow, pulled or pushed. The contract is
+ * aux/decode.h. Its structs carry their size, and may be shorter or longer than those
+ * of this build: what ours lacks must be 0 (an option that is ignored would give a
+ * wrong result in silence), what theirs lacks is 0. Here they become the session's.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,11 +14,9 @@
 #include "decode/lib/trace/gap.h"
 
 /*
- * api_flow: the flow of a recording, pulled or pushed; contract in aux/decode.h.
- *
- * What is pulled is copied: a step of the session may call flow several times, and
- * what it gave is not valid behind it. A step is a batch of one decoder at most, so
- * the copy is small and stays in the cache.
+ * A pass. What is pulled is copied: a step of the session may call flow several times,
+ * and what it was called with is not valid afterwards. A step is a batch of one decoder
+ * at most, so the copy is small and stays in the cache.
  */
 
 static struct aux_decode_ctx ctx_of(const struct flow_ctx *c)
@@ -38,7 +37,7 @@ static int finish_nothing(void *sink, struct aux_diag *diag)
 	return 0;
 }
 
-/* Ends a pass, if there is one. */
+/* Ends the pass, if there is one, and drops what was not pulled yet. */
 static void stop(struct aux_decode *d)
 {
 	session_pass_close(d->pass);
@@ -46,7 +45,7 @@ static void stop(struct aux_decode *d)
 	d->n_parts = d->at_part = d->n_events = 0;
 }
 
-/* Begins a pass that gives to flow. */
+/* Begins a pass whose events go to flow, with this struct as its sink. */
 static int start(struct aux_decode *d, unsigned paths,
 		 int (*flow)(void *sink, const struct flow_ctx *ctx,
 			     const struct aux_flow *ev, size_t n))
@@ -67,7 +66,7 @@ static int start(struct aux_decode *d, unsigned paths,
 	return session_pass_open(&d->pass, d->session, &config, &d->diag);
 }
 
-/* The pass ended: of itself (rc 0), or by an error, which stays. */
+/* The pass ended: by itself (rc 0), or by an error, which every later call returns. */
 static int end(struct aux_decode *d, int rc)
 {
 	stop(d);
@@ -78,6 +77,7 @@ static int end(struct aux_decode *d, int rc)
 	return rc;
 }
 
+/* The sink of a pass that is pulled: appends to parts and events. */
 static int keep_events(void *sink, const struct flow_ctx *ctx,
 		       const struct aux_flow *ev, size_t n)
 {
@@ -97,6 +97,7 @@ static int keep_events(void *sink, const struct flow_ctx *ctx,
 	return 0;
 }
 
+/* Steps until there is something to pull, or the end. */
 static int fill(struct aux_decode *d)
 {
 	int rc = 0;
@@ -146,6 +147,7 @@ void aux_decode_select_tid(struct aux_decode *d, int64_t tid)
 	session_select_tid(d->session, tid < 0 ? -1 : tid);
 }
 
+/* The sink of aux_decode_run: the caller's. */
 static int give_events(void *sink, const struct flow_ctx *ctx,
 		       const struct aux_flow *ev, size_t n)
 {
@@ -248,7 +250,7 @@ unsigned aux_decode_version(void)
 	return AUX_DECODE_VERSION;
 }
 
-/* What ours lacks must not be asked for. */
+/* Copies the caller's options. One that this build does not know must not be set. */
 static int take_options(struct aux_decode_options *o,
 			const struct aux_decode_options *theirs,
 			struct aux_diag *diag)

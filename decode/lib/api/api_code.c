@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * api_code: what lies behind an address: instructions, bytes, names. Contract in
- * aux/decode.h. A space handed out is the timeline's own, which lives as long.
+ * libauxdecode: what is at an address: instructions, bytes, names, source lines.
+ * Contract in aux/decode.h. struct aux_decode_space is the timeline's struct space,
+ * cast: it lives as long as the recording is open, so no handle is counted.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +58,7 @@ void aux_decode_explain(struct aux_decode *d,
 				 ip, buf, len);
 }
 
-/* Where ip lies in the file that is mapped; 0: nobody knows, or in none. */
+/* The offset of ip in the file that is mapped there; 0: in none, or unknown. */
 static uint64_t offset_in_file(const struct mapping *m, uint64_t ip)
 {
 	if (m->kind != MAPPING_USER || m->path[0] != '/')
@@ -105,8 +106,8 @@ const struct aux_decoder_ops *aux_decoder_find(const char *name,
 }
 
 /*
- * api_source: the functions at an address, those inlined there and the one they are
- * inlined into, each with the line it is at. Contract in aux/decode.h.
+ * The functions at an address: those inlined there, and the one that they are inlined
+ * into, each with its line.
  */
 
 #define FEW 16 /* frames that need no memory of their own */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What api.c opens, api_flow.c gives, and api_code.c looks into; see aux/decode.h. */
+/* libauxdecode: the recording as it is open, see aux/decode.h. Like all of the API it is
+ * for one thread at a time. */
 #ifndef DECODE_LIB_API_IMPL_H
 #define DECODE_LIB_API_IMPL_H
 
@@ -8,7 +9,7 @@
 #include "decode/lib/session/expand.h"
 #include "decode/lib/session/session.h"
 
-/* Events that were given in one call of flow; from: in events. */
+/* Events of one call of flow, from events[from] on. */
 struct api_part {
 	struct aux_decode_ctx ctx;
 	size_t from, n;
