@@ -5,8 +5,8 @@
  *
  * Trace tells where control went, never where the stack pointer is. So a return is
  * matched by its address, and what is not a plain call or return (longjmp, throw,
- * a signal, swapcontext, a goroutine, a gap) by the rules in land.c, in the
- * order that is least wrong; each frame and each step says how sure it is. A
+ * a signal, swapcontext, a goroutine, a gap) by the rules in resolve.c, in
+ * the order that is least wrong; each frame and each step says how sure it is. A
  * frame is never invented where the program has none: what ran before the trace
  * began is a base frame, nothing above it is guessed.
  *
@@ -66,12 +66,12 @@ enum call_end {
 	CALL_END_TAIL,		/* another function took its place */
 	CALL_END_UNWOUND,	/* longjmp, throw: without a return of its own */
 	CALL_END_KERNEL,	/* back to user code */
-	CALL_END_LOST,		/* a gap: nobody knows when */
+	CALL_END_LOST,		/* in a gap, at an unknown time */
 	CALL_END_EXEC,		/* the process runs another program */
 	CALL_END_TRACE,		/* it still ran at the end of the trace */
 };
 
-#define CALL_GUESSED 1	/* the flow does not prove it: rebuilt behind a gap, or
+#define CALL_GUESSED 1	/* the flow does not prove it: rebuilt after a gap, or
 			 * the likeliest of several */
 
 struct call_frame {
@@ -80,8 +80,8 @@ struct call_frame {
 	uint64_t to;		/* of the first instruction */
 	uint64_t back;		/* where it is to return to; 0: unknown */
 	struct call_count at;	/* the thread's, where it began */
-	struct call_count children; /* of frames above it that have ended, and
-				     * what ran in other stacks meanwhile */
+	struct call_count children; /* of frames above it that have ended, and of
+				     * other stacks that ran in between */
 	uint64_t serial;	/* counts frames of all threads from 1 */
 	uint8_t kind;		/* enum call_kind */
 	uint8_t flags;		/* CALL_GUESSED */
@@ -89,7 +89,7 @@ struct call_frame {
 				 * call is a new frame */
 };
 
-/* A thread, as its frames are told of. */
+/* A thread, as consumers see it. */
 struct call_thread {
 	uint32_t pid, tid;	/* -1: unknown; then one for each stream */
 	uint32_t stream;
@@ -103,8 +103,8 @@ struct call_thread {
 };
 
 /*
- * What a consumer is told, in the order of the flow (threads are mixed). Each may
- * be NULL. Returns are those of flow in session/sink.h: 0, 1 for "enough", or an error.
+ * What a consumer gets, in the order of the flow (threads are mixed). Each may be NULL.
+ * Returns are those of flow in session/sink.h: 0, 1 for "enough", or an error.
  */
 struct calls_ops {
 	/* frames[depth - 1] began */
@@ -116,9 +116,9 @@ struct calls_ops {
 	/* the thread goes on in another of its stacks, which is frames now.
 	 * from: the number of the one that it left */
 	int (*turn)(void *priv, struct call_thread *t, uint32_t from);
-	/* flow is missing in what t is (NULL: no thread is known). Frames that
-	 * are not found again behind it end with CALL_END_LOST, before what
-	 * runs then begins. */
+	/* flow of t is missing (NULL: the thread is unknown). Frames that are
+	 * not found again after it end with CALL_END_LOST, before what runs
+	 * then begins. */
 	int (*gap)(void *priv, struct call_thread *t, const struct aux_flow *ev);
 	/* Trace is off or on again (a filter, user or kernel code alone). */
 	int (*off)(void *priv, struct call_thread *t, bool on);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * calltimes: see calltimes.h. The buckets are those of HdrHistogram: of a value the
- * place of its highest bit and the six bits below it.
+ * calltimes: see calltimes.h. Buckets as in HdrHistogram: a value's bucket
+ * follows from the position of its highest bit and the six bits below it, so
+ * the relative error is at most 1/64 at any size, and adding is a shift.
+ *
+ * Reference: Gil Tene, HdrHistogram (hdrhistogram.org).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +16,7 @@
 #define SUB_BITS 6
 #define SUB	 (1u << SUB_BITS)
 
+/* Values below 2 * SUB are their own bucket. */
 static uint32_t bucket_of(uint64_t v)
 {
 	unsigned high;
@@ -35,7 +39,7 @@ static uint64_t last_of(uint32_t bucket)
 	       ((UINT64_C(1) << shift) - 1);
 }
 
-/* Room for buckets lo to hi. */
+/* Makes room for buckets lo to hi: the array spans those in use. */
 static int widen(struct calltimes *t, uint32_t lo, uint32_t hi)
 {
 	uint32_t first = t->first, end = t->first + t->n_buckets, n;
@@ -109,7 +113,7 @@ uint64_t calltimes_at(const struct calltimes *t, double q)
 
 	if (!t->n)
 		return 0;
-	/* a rank just above a whole number is an artefact of binary fractions */
+	/* 0.99 * 100 may be 99.00000000000001: that is rank 99 */
 	rank = want <= 1 ? 1 : (uint64_t)(want - 1e-6) + 1;
 	for (uint32_t i = 0; i < t->n_buckets; i++) {
 		seen += t->count[i];
@@ -167,8 +171,8 @@ void callrows_add(struct callrows *r, uint64_t v)
 	r->n[i]++;
 }
 
-/* The row behind i: the next that begins at 1, 2, 5 of its power of ten, or of
- * fine rows the next that begins elsewhere at all. */
+/* The row after i that begins at 1, 2 or 5 of its power of ten; fine: that
+ * begins elsewhere at all (below 10 several rows begin at the same integer). */
 static unsigned next_row(unsigned i, bool fine)
 {
 	uint64_t from = row_begin(i);
@@ -204,6 +208,7 @@ static unsigned put_rows(const struct callrows *r, bool fine,
 	return last;
 }
 
+/* Few rows say little: then ten for each power of ten. */
 unsigned callrows_get(const struct callrows *r,
 		      struct callrow out[CALLROWS_SHOWN])
 {
@@ -223,7 +228,8 @@ int slowest_init(struct slowest *s, uint32_t max)
 	return max && !s->v ? -AUX_E_NOMEM : 0;
 }
 
-/* a goes before b when one must go */
+/* The heap's order: the least value on top; among equal ones the latest, so
+ * that those offered first stay. */
 static bool is_less(const struct slow *a, const struct slow *b)
 {
 	return a->value != b->value ? a->value < b->value : a->order > b->order;
@@ -281,6 +287,7 @@ int64_t slowest_offer(struct slowest *s, uint64_t value)
 	return e.slot;
 }
 
+/* Heap sort: the least goes to the end. */
 void slowest_sort(struct slowest *s)
 {
 	for (uint32_t n = s->n; n > 1; n--) {

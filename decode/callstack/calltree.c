@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * calltree: see calltree.h. Invariant: what a thread has counted up to last is in
- * the own of one node each, and a parent has a smaller index than its children.
+ * calltree: see calltree.h. Invariants: what a thread has counted up to `last`
+ * is in the own counts of exactly one node each, and a parent has a smaller
+ * index than its children (so sums are one pass from the end).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +50,7 @@ static inline uint32_t hash_of(uint32_t parent, uint32_t func)
 	return (uint32_t)(h >> 32);
 }
 
-/* Doubles the slots. Roots are not in them: there may be several of one parent. */
+/* Roots are not in the table: one parent may have several. */
 static int grow_slots(struct calltree *t)
 {
 	uint32_t n = t->n_slots * 2, *slots = calloc(n, sizeof(*slots)), at;
@@ -72,6 +73,7 @@ static int grow_slots(struct calltree *t)
 	return 0;
 }
 
+/* Whether a function is among a node's ancestors, or is the node. */
 static bool has_above(const struct calltree *t, uint32_t node, uint32_t func)
 {
 	for (; node; node = t->nodes[node].parent)
@@ -104,7 +106,8 @@ static uint32_t add_node(struct calltree *t, uint32_t parent, uint32_t func)
 	return t->n++;
 }
 
-/* What is added for want of room: at the bottom, or when there are too many. */
+/* The child to use instead of func where there is no room: at max_depth, or
+ * with max_nodes. */
 static uint32_t fold(const struct calltree *t, uint32_t parent, uint32_t func)
 {
 	if (t->nodes[parent].depth < t->config.max_depth &&
@@ -114,9 +117,9 @@ static uint32_t fold(const struct calltree *t, uint32_t parent, uint32_t func)
 }
 
 /*
- * The child of a node by function. What is below a folded node is the node. Each
- * node has at most three children that are no functions, so there is an end to
- * them too. 0: out of memory.
+ * The child of a node by function, made if it is new. The child of a folded
+ * node is the node itself. Each node has at most three children that are no
+ * functions, so folding bounds those, too. 0: out of memory.
  */
 static uint32_t find_any_child(struct calltree *t, uint32_t parent,
 			       uint32_t func)
@@ -147,7 +150,8 @@ again:
 	return i;
 }
 
-/* The same, where it is the one of the last time. */
+/* The same, with a cache of the last answer: loops call the same function
+ * again. */
 static inline uint32_t find_child(struct calltree *t, uint32_t parent,
 				  uint32_t func)
 {
@@ -198,8 +202,8 @@ static int charge_folded(struct calltree *t, uint32_t func,
 	return 0;
 }
 
-/* Time and cycles that passed while nothing was traced are nobody's: more is what
- * is left. */
+/* Time and cycles that passed while nothing was traced go to a node of their
+ * own; *more keeps the rest. */
 static int charge_away(struct calltree *t, struct calltree_thread *ct,
 		       struct call_count *more)
 {
@@ -218,7 +222,8 @@ static int charge_away(struct calltree *t, struct calltree_thread *ct,
 	return 0;
 }
 
-/* The root of a thread. 0: out of memory. */
+/* The root of a thread or process, by id and name: an exec begins another root.
+ * 0: out of memory. */
 static uint32_t find_root(struct calltree *t, const struct call_thread *th)
 {
 	bool by_pid = t->config.per == CALLTREE_PER_PROCESS;
@@ -248,6 +253,7 @@ static uint32_t find_root(struct calltree *t, const struct call_thread *th)
 	return i;
 }
 
+/* The first event of a thread: what it counted before is not the tree's. */
 static int begin(struct calltree *t, struct calltree_thread *ct,
 		 const struct call_thread *th)
 {
@@ -263,6 +269,7 @@ static int begin(struct calltree *t, struct calltree_thread *ct,
 	return ct->root ? 0 : -AUX_E_NOMEM;
 }
 
+/* Adds to a node; in a folded node also to the function's own account. */
 static int charge(struct calltree *t, uint32_t node, uint32_t func,
 		  struct call_count more)
 {
@@ -271,7 +278,8 @@ static int charge(struct calltree *t, uint32_t node, uint32_t func,
 		       charge_folded(t, func, more) : 0;
 }
 
-/* What runs shares the cycles: they wait. */
+/* Cycles are known only at the end of an interval (a TIME), when several
+ * functions have run: their instructions are noted until the tick. */
 static void add_slice(struct calltree_thread *ct, struct call_count *more)
 {
 	struct calltree_slices *s = &ct->slices;
@@ -290,8 +298,11 @@ static void add_slice(struct calltree_thread *ct, struct call_count *more)
 	s->insns += more->insns;
 }
 
-/* The cycles that wait, to whom they are due; keep: if nothing ran for them they
- * wait on. */
+/*
+ * Distributes the cycles of an interval by instructions; rounding errors go to
+ * later slices, so nothing is lost. keep: cycles for which nothing ran wait for
+ * the next interval.
+ */
 static int settle(struct calltree *t, struct calltree_thread *ct, bool keep)
 {
 	struct calltree_slices *s = &ct->slices;
@@ -315,7 +326,7 @@ static int settle(struct calltree *t, struct calltree_thread *ct, bool keep)
 	return err;
 }
 
-/* What was counted since goes to the node on top, or, of time and cycles, away. */
+/* Charges what was counted since the last event to the node on top. */
 static int add_up(struct calltree *t, struct calltree_thread *ct,
 		  struct call_thread *th)
 {
@@ -352,7 +363,7 @@ int calltree_flush(struct calltree *t, struct calltree_thread *ct,
 	return err ? err : settle(t, ct, false);
 }
 
-/* Goes to the frame of so many from the base. */
+/* The current node is that of the frame at depth. */
 static void go_to(struct calltree_thread *ct, const struct call_thread *th,
 		  uint32_t depth)
 {
@@ -411,12 +422,12 @@ int calltree_leave(struct calltree *t, struct calltree_thread *ct,
 {
 	int err = add_up(t, ct, th);
 
-	/* what is lost may be told behind the gap, before what runs then */
+	/* LOST frames end after the gap, before what runs then begins */
 	if (ct->away == CALLTREE_GAP && end != CALL_END_LOST)
 		ct->away = 0;
 	go_to(ct, th, th->depth - 1);
 	if (end == CALL_END_EXEC && th->depth == 1) {
-		ct->root = 0; /* of another name from now on */
+		ct->root = 0; /* its name changes */
 		ct->current = 0;
 	}
 	return err;
@@ -459,8 +470,9 @@ int calltree_back(struct calltree *t, struct calltree_thread *ct,
 	return err;
 }
 
-/* calltree_sum: totals, order and names of a tree that is complete. */
+/* ---- totals, order and names of a complete tree ---- */
 
+/* Children have larger indexes, so one pass from the end suffices. */
 void calltree_sum(struct calltree *t)
 {
 	for (uint32_t i = 0; i < t->n; i++)
@@ -525,7 +537,7 @@ int calltree_sort(struct calltree *t, enum calltree_by by)
 	return 0;
 }
 
-/* ---- by name: functions, and what is none, are put in order first ---- */
+/* ---- order by name: names are ranked first, then nodes are sorted by rank ---- */
 
 struct named {
 	char *name;
@@ -558,6 +570,8 @@ static int rank_names(struct named *v, size_t n)
 	return 0;
 }
 
+/* Functions come first, then the three kinds that are none, then each root:
+ * threads have names of their own. */
 static size_t slot_of(const struct calltree *t, size_t n_funcs, uint32_t i)
 {
 	const struct calltree_node *node = &t->nodes[i];
@@ -626,7 +640,7 @@ static void add_folded(const struct calltree *t, struct calltree_func *v,
 	for (size_t i = 0; i < n && i < t->n_folded; i++) {
 		const struct calltree_func *f = &t->folded[i];
 
-		/* else what is folded lies below a node of its own */
+		/* with nodes of its own, what is folded lies below one of them */
 		if (!v[i].calls)
 			v[i].total = f->own;
 		v[i].calls += f->calls;
@@ -634,6 +648,8 @@ static void add_folded(const struct calltree *t, struct calltree_func *v,
 	}
 }
 
+/* total counts a recursive function once: only nodes without an ancestor of the
+ * same function add. */
 struct calltree_func *calltree_funcs(const struct calltree *t, size_t n)
 {
 	struct calltree_func *v = calloc(n + 1, sizeof(*v));

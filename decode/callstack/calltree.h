@@ -3,7 +3,7 @@
  * calltree: calls added up in a tree: a node is a function called from where its
  * parent is, with how often, and what it took.
  *
- * It lives beside a consumer of callstack.h, which passes on what it is told of.
+ * It lives beside a consumer of callstack.h, which passes on its events.
  * Everything that a thread counts is added to exactly one node, the one that was on
  * top then: the sum of all nodes' own is what all threads counted, whatever frames
  * were guessed, left out or lost. Memory is bounded: below max_depth, and once there
@@ -86,7 +86,7 @@ struct calltree {
 struct calltree_slices {
 	uint64_t cycles, insns;
 	uint32_t n;
-	bool on;		/* a tick was told of */
+	bool on;		/* calltree_tick is used */
 	struct calltree_slice {
 		uint32_t node;
 		uint32_t func;	/* where node is folded */
@@ -94,7 +94,7 @@ struct calltree_slices {
 	} v[CALLTREE_SLICES];
 };
 
-/* Of a thread, all zero at first. Where it is kept is the caller's business. */
+/* The tree's state of one thread, zeroed at first, in memory of the caller. */
 struct calltree_thread {
 	uint32_t root, current;		/* nodes; root 0: none yet */
 	uint32_t func;			/* of current, where that is folded */
@@ -108,9 +108,9 @@ int calltree_init(struct calltree *t, const struct calltree_config *config);
 void calltree_fini(struct calltree *t);
 
 /*
- * As calls_ops tells of them, before the caller does anything else with it. 0, or
+ * As calls_ops delivers them, before the caller does anything else with them. 0, or
  * -AUX_E_NOMEM. In each frame's user the lower 32 bits are the tree's (its node),
- * the upper 32 the caller's. thread is never NULL: a gap of nobody is nothing here.
+ * the upper 32 the caller's. thread is never NULL: gaps of unknown threads are left out.
  */
 int calltree_enter(struct calltree *t, struct calltree_thread *ct,
 		   struct call_thread *thread);
@@ -122,20 +122,19 @@ int calltree_gap(struct calltree *t, struct calltree_thread *ct,
 		 struct call_thread *thread);
 int calltree_off(struct calltree *t, struct calltree_thread *ct,
 		 struct call_thread *thread, bool on);
-/* Behind a gap, before anything runs: the time up to now was lost. Without this a
- * gap ends with the next frame that begins or ends. */
+/* After a gap, before anything runs: the time up to now was lost. Without this a gap ends
+ * with the next frame that begins or ends. */
 int calltree_back(struct calltree *t, struct calltree_thread *ct,
 		  struct call_thread *thread);
 /*
- * Before a number of cycles is told (a TIME): they are of all that runs from here to
- * the next tick, and each node gets its share by its instructions; those that nothing
- * runs for are the node's that is on top. Without ticks they are all of the node that
- * is on top when they are told.
+ * Before a number of cycles is added (a TIME): they belong to everything that runs from
+ * here to the next tick, and each node gets its share by its instructions. If nothing
+ * runs they go to the node on top. Without ticks, all cycles go to the node that is on
+ * top when they are added.
  */
 int calltree_tick(struct calltree *t, struct calltree_thread *ct,
 		  struct call_thread *thread);
-/* Adds up what was counted since; for the end of it all, when calls_finish has told
- * of every frame's end, nothing is left to add. */
+/* Adds what was counted since. After calls_finish nothing is left to add. */
 int calltree_flush(struct calltree *t, struct calltree_thread *ct,
 		   struct call_thread *thread);
 
@@ -156,7 +155,7 @@ int calltree_sort_names(struct calltree *t, const struct calls *c);
 struct calltree_func *calltree_funcs(const struct calltree *t, size_t n);
 
 /* What to show for a node: in buf, or what lives as long as the functions do. A
- * thread is "comm/1234", a process "comm/1234" of its pid, one that nobody knows
+ * thread is "comm/1234", a process "comm/1234" of its pid, an unknown one
  * "[unknown]/stream 3". */
 #define CALLTREE_NAME 512
 const char *calltree_name(const struct calltree *t, const struct calls *c,

@@ -1,26 +1,30 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * calls_func: see impl.h. A function is known by its file, its place in it and
- * its name, so processes that map it elsewhere share it.
+ * calls_func: functions, see impl.h. A function is identified by its file, its
+ * place in it and its name, so processes that map the file elsewhere share it.
  *
- * In front lies a table by (space, address) without chains: what does not fit is
- * looked up again.
+ * In front is a cache by (space, address) without chains: what does not fit is
+ * looked up again. Roles of functions follow from their names: stubs, setjmp,
+ * coroutine switches of glibc, Boost, QEMU, libaco, libco and Go, signal
+ * restorers, entry points.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
+
 #include "decode/callstack/impl.h"
 #include "decode/lib/sideband/sideband.h"
 
-#define CACHE_SIZE 16384 /* powers of two */
+#define CACHE_SIZE 16384 /* both are powers of two */
 #define MIN_SLOTS  4096
 
 struct cached {
 	uint64_t space, ip;
 	struct func *func;	/* NULL: free */
 	bool called;
-	bool begin;		/* ip is where func begins */
+	bool begin;		/* ip is the first address of func */
 };
 
 struct funcs {
@@ -83,7 +87,7 @@ static uint64_t hash_text(uint64_t h, const char *s, size_t n)
 	return h ^ h >> 31;
 }
 
-/* ---- what names say ---- */
+/* ---- roles ---- */
 
 static bool starts(const char *name, const char *with)
 {
@@ -105,6 +109,8 @@ static bool is_one_of(const char *name, const char *const *names)
 	return false;
 }
 
+/* PLT entries, retpolines and return thunks of Linux, LLVM's retpolines, linker
+ * veneers. */
 static bool is_stub(const char *name)
 {
 	return ends(name, "@plt") || starts(name, "__x86_indirect_") ||
@@ -128,15 +134,15 @@ static const char *const switches[] = {
 	"coroutine_switch", NULL
 };
 
-/* table */
+/* They do not save the current context. table */
 static const char *const forgetters[] = {
 	"setcontext", "__setcontext", NULL
 };
 
-/* table */
+/* Go: to the scheduler's stack (g0). table */
 static const char *const parkers[] = { "runtime.mcall", NULL };
 
-/* table */
+/* A stack with one of these never runs again. table */
 static const char *const dead_ends[] = {
 	"__start_context", "runtime.goexit0", "runtime.gdestroy", NULL
 };
@@ -179,7 +185,7 @@ static uint8_t find_roles(const char *name, unsigned flags)
 	return roles;
 }
 
-/* Without what compilers append to parts of a function. */
+/* The length of a name without what compilers append to parts of a function. */
 static size_t len_of_whole(const char *name)
 {
 	const char *cold = strstr(name, ".cold"), *part = strstr(name, ".part.");
@@ -220,18 +226,10 @@ static int grow(struct funcs *f)
 
 static int append(struct funcs *f, struct func *func)
 {
-	size_t max = f->max ? 2 * f->max : 256;
-	struct func **all = f->all;
-
 	if (f->n == f->n_slots && grow(f))
 		return -AUX_E_NOMEM;
-	if (f->n == f->max) {
-		all = reallocarray(all, max, sizeof(*all));
-		if (!all)
-			return -AUX_E_NOMEM;
-		f->all = all;
-		f->max = max;
-	}
+	if (array_grow(&f->all, f->n, &f->max, sizeof(*f->all)) < 0)
+		return -AUX_E_NOMEM;
 	func->pub.id = (uint32_t)f->n;
 	f->all[f->n++] = func;
 	func->next = f->slots[func->hash & (f->n_slots - 1)];
@@ -284,6 +282,8 @@ static struct func *make(struct funcs *f, const struct space *space,
 	return NULL;
 }
 
+/* The function with a symbol, made if it is new. The hash covers place, name
+ * and file. */
 static struct func *intern(struct funcs *f, const struct space *space,
 			   const struct symbol *sym, uint64_t ip)
 {
@@ -307,7 +307,8 @@ static struct func *intern(struct funcs *f, const struct space *space,
 	return make(f, space, sym, offset, hash);
 }
 
-/* start is where the function is now, pub.start where it was first met. */
+/* Asks for the symbol of ip. start is where the function is now, pub.start
+ * where it was first met. */
 static struct func *look_up(struct funcs *f, const struct space *space,
 			    uint64_t ip, bool called, bool *begin)
 {
@@ -325,6 +326,7 @@ static struct func *look_up(struct funcs *f, const struct space *space,
 	return intern(f, space, &sym, ip);
 }
 
+/* From the cache, else looked up and put there. */
 static const struct cached *find(struct funcs *f, const struct space *space,
 				 uint64_t ip, bool called)
 {

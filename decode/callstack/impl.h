@@ -1,8 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * calls' own: threads and their stacks. What a move means that needs the stack as
- * well (a return that fits nowhere, a longjmp, a signal) is decided when it happens,
- * in land.c.
+ * What the files of the call stack share. Three levels:
+ *
+ * A move is a step from one instruction to another that is not just the next one.
+ * What it means as far as the code alone says (call, return, tail call; moves.c) is
+ * found once for each pair of addresses and kept.
+ *
+ * A segment is what a step or path of the decoder contains: its moves in order, with
+ * the counts between them. Paths repeat millions of times, so stack.c does no more for
+ * a known segment than add counts, push and pop.
+ *
+ * What needs the stack as well (a return that fits nowhere, a longjmp, a signal, a
+ * switch of stacks) is decided each time, in resolve.c.
+ *
+ * One struct calls is used by one thread of the program.
  */
 #ifndef DECODE_CALLSTACK_IMPL_H
 #define DECODE_CALLSTACK_IMPL_H
@@ -11,26 +22,19 @@
 #include "decode/lib/code/code.h"
 #include "decode/lib/session/expand.h"
 
-/* ---- threads ---- */
-
-/* Where setjmp was called. */
-/*
- * calls_code: functions, and moves: what a step from one instruction to another means
- * for calls, as far as the code alone says it. It is found once and kept.
- */
-
-/* ---- functions ---- */
+/* ---- functions.c ---- */
 
 enum func_role {
 	FUNC_STUB = 1,		/* PLT entry, thunk, veneer: leads elsewhere */
 	FUNC_SETJMP = 2,	/* returns again, by a longjmp */
-	FUNC_SWITCH = 4,	/* leaves to another stack; by name or as seen */
+	FUNC_SWITCH = 4,	/* continues in another stack: by its name, or as
+				 * observed */
 	FUNC_RESTORER = 8,	/* where signal handlers return to */
 	FUNC_START = 16,	/* where a program begins */
-	FUNC_PARK = 32,		/* goes on in another stack (of a scheduler),
-				 * which is not kept when it is left */
-	FUNC_DEAD = 64,		/* a stack with it is never taken up again */
-	FUNC_FORGETS = 128,	/* goes on in another, and keeps nothing of this */
+	FUNC_PARK = 32,		/* continues in a scheduler's stack, which starts
+				 * anew each time */
+	FUNC_DEAD = 64,		/* a stack with it never runs again */
+	FUNC_FORGETS = 128,	/* continues in another stack and abandons this */
 };
 
 struct func {
@@ -39,7 +43,7 @@ struct func {
 	uint64_t offset;	/* in the file */
 	uint64_t part_of;	/* hash of the name without .cold, .part.N */
 	uint8_t roles;
-	struct func *next;	/* of equal slot */
+	struct func *next;	/* in the same hash slot */
 };
 
 static inline struct func *func_of(const struct call_func *f)
@@ -47,7 +51,7 @@ static inline struct func *func_of(const struct call_func *f)
 	return (struct func *)f;
 }
 
-/* Is it one function: itself, or another part of it? */
+/* True for one function, or two parts of it (foo and foo.cold). */
 static inline bool func_is_same(const struct func *a, const struct func *b)
 {
 	return a == b || (a && b && a->part_of == b->part_of);
@@ -56,160 +60,169 @@ static inline bool func_is_same(const struct func *a, const struct func *b)
 struct funcs;
 struct funcs *calls_func_new(const struct sink_host *host, unsigned flags);
 void calls_func_free(struct funcs *f);
-/* The function that holds ip; of code without a symbol what stands for all of its
+/* The function that contains ip; for code without a symbol, one that stands for the whole
  * file. NULL: out of memory. */
 struct func *calls_func_at(struct funcs *f, const struct space *space,
 			   uint64_t ip);
-/* The same of an address that control goes to; begin: the function's first. One
- * that was called and has no symbol is a function of its own. */
+/* The same for the target of a move; *begin: it is the function's first address. A
+ * target that was called and has no symbol is a function of its own. */
 struct func *calls_func_to(struct funcs *f, const struct space *space,
 			   uint64_t ip, bool called, bool *begin);
-/* demangle.c: for free(); NULL: it is not mangled, or nobody can tell. */
+/* demangle.c: to be freed; NULL: not mangled, or no demangler. */
 char *calls_demangle(const char *name);
 size_t calls_func_count(const struct funcs *f);
 struct func *calls_func_get(const struct funcs *f, size_t i);
 
-/* ---- moves ---- */
+/* ---- moves.c ---- */
 
 enum move_kind {
 	MOVE_NONE = 0,
 	MOVE_CALL,
 	MOVE_RET,
 	MOVE_TAIL,	/* to a function's begin, by a jump, or out of a stub */
-	MOVE_LAND,	/* by an indirect jump into the middle of another */
+	MOVE_INTO,	/* by an indirect jump into the middle of another */
 	MOVE_CROSS,	/* syscall, far, async, off: see calls_land_cross */
 };
 
 #define MOVE_TO_STUB 1
 #define MOVE_IN_STUB 2
 #define MOVE_TO_BEGIN 4
-#define MOVE_PUSHED 8	/* RET: its target was put on the stack just before */
+#define MOVE_PUSHED 8	/* RET: the code pushed its target just before: a jump */
 
 struct move {
 	uint64_t from, to;
-	uint64_t next;		/* address behind from */
-	struct func *in, *func;	/* of from, of to */
+	uint64_t next;		/* address after from */
+	struct func *in, *func;	/* with from, with to */
 	uint8_t kind, flags;
 	uint8_t what;		/* enum aux_range_end, or PEND_* */
-	uint32_t space;		/* of the cache: low bits of the id */
+	uint32_t space;		/* key of the cache: low bits of the space's id */
 };
 
-/* How the last thing that ran ended: what, as in RANGE, or: */
+/* How the last range of a thread ended: enum aux_range_end, or: */
 enum {
-	PEND_START = 0x40,	/* nothing ran yet, or nobody knows what */
-	PEND_ASYNC,		/* from is what did not run */
+	PEND_START = 0x40,	/* nothing ran yet, or it is unknown what */
+	PEND_ASYNC,		/* from: the instruction that did not run */
 	PEND_OFF,
 	PEND_GAP,
 	PEND_SWITCH,		/* in the kernel: another thread ran */
 };
 
 struct pend {
-	uint64_t from, next;	/* next: address behind it */
-	uint16_t flags;		/* as of the RANGE */
+	uint64_t from, next;	/* last instruction, and the address after it */
+	uint16_t flags;		/* the RANGE's */
 	uint8_t what;
-	bool syscall;		/* ASYNC: behind a system call */
+	bool syscall;		/* ASYNC: after a system call */
 };
 
-/* A path or step, as calls see it. */
+/* A move inside a segment. */
 struct seg_move {
 	struct move m;
 	uint32_t n_insns, n_branches;	/* since the move before it */
 };
 
+/*
+ * A step or path. What its end led to last is remembered, since it mostly leads there
+ * again: to another segment without a move, or out of a function by a return. An id of
+ * a space (0: none) says for which address space that was found.
+ */
 struct seg {
-	uint64_t first;
-	/* what its end leads to, as it was met last: */
-	uint64_t to;		/* there, by no move, in the space of this id: */
-	uint64_t space;		/* 0: none */
-	struct func *ret;	/* back from this, which is no stub, in: */
-	uint64_t ret_space;
-	uint32_t n_insns, n_branches; /* since its last move; not that of last */
+	uint64_t first;		/* address of its first instruction */
+	uint64_t to;		/* its end leads here without a move.. */
+	uint64_t space;		/* ..in the space with this id */
+	struct func *ret;	/* it returns out of this, which is no stub.. */
+	uint64_t ret_space;	/* ..in the space with this id */
+	uint32_t n_insns, n_branches; /* since its last move, without that of last */
 	uint32_t n_moves;
-	bool taken;
-	struct pend last;
+	bool taken;		/* the branch to `to` is a taken one */
+	struct pend last;	/* how it ends */
 	struct seg_move moves[];
 };
 
 #define EDGE_SLOTS 16384 /* a power of two */
 
+/* Caches of what code alone says. */
 struct code {
 	const struct sink_host *host;
 	struct funcs *funcs;
 	struct walk *walk;
-	struct move *edges;	/* EDGE_SLOTS */
-	uint64_t epoch;
-	char *arena;
+	struct move *edges;	/* EDGE_SLOTS, a cache without chains */
+	uint64_t epoch;		/* counts from 1; see calls_code_known */
+	char *arena;		/* all segments of this epoch */
 	size_t used;
-	struct seg_move *moves;	/* in the making */
+	struct seg_move *moves;	/* of the segment being made */
 	size_t max_moves;
 };
 
 int calls_code_init(struct code *c, const struct sink_host *host,
 		    struct funcs *funcs);
 void calls_code_fini(struct code *c);
-/* The end of a range. */
+/* How a range ends. */
 struct pend calls_code_end(struct code *c, const struct space *space,
 			   const struct aux_flow *ev);
-/* Is a branch that ended so taken, if it goes to an address? */
+/* Whether going to an address after that end is a taken branch. */
 bool calls_code_taken(const struct pend *p, uint64_t to);
 /* What it means to go there; NULL: out of memory. Valid until the next call. */
 const struct move *calls_code_move(struct code *c, const struct space *space,
 				   const struct pend *p, uint64_t to);
-/* A segment's end led there, by m. */
+/* Remembers that a segment's end led there, by m. */
 void calls_code_learn(struct seg *s, uint64_t space, const struct move *m,
 		      uint64_t to);
-/* Of a step, or of a path that is kept, user of which is given; NULL: not yet. */
+/* The segment of a step or of a path that is kept, from its user words; NULL: not made in
+ * this epoch. */
 static inline struct seg *calls_code_known(const struct code *c,
 					   const uint64_t *user)
 {
 	return user[0] == c->epoch ? (struct seg *)(uintptr_t)user[1] : NULL;
 }
 
-/* The same, and it is made; NULL: out of memory. What was made before may be gone:
- * epoch tells. */
+/* The same, made if needed; NULL: out of memory. A full arena starts a new epoch, and all
+ * older segments are gone. */
 struct seg *calls_code_step(struct code *c, const struct space *space,
 			    struct aux_step *step);
 struct seg *calls_code_path(struct code *c, const struct space *space,
 			    struct aux_path *path);
 
+/* ---- stack.c ---- */
+
+/* A call of setjmp: control may come back there later. */
 struct mark {
 	uint64_t back;		/* where it returns to */
 	uint64_t serial;	/* of the frame that called it */
 };
 
-/* One of a thread's stacks. frames and depth are those of call_thread while it
- * runs. */
+/* One of a thread's stacks. While it runs, call_thread has the current frames and depth. */
 struct stack {
 	struct call_frame *frames;
 	uint32_t depth, max;
-	uint64_t left;		/* when it was suspended, counts up; 0: it
-				 * runs, or is free */
-	struct call_count then;	/* the thread's, when it was left */
+	uint64_t left;		/* ordinal of its suspension; 0: it runs, or is
+				 * free */
+	struct call_count then;	/* the thread's, when it was suspended */
 	struct mark *marks;
 	uint32_t n_marks, max_marks;
 };
 
 struct thread {
 	struct call_thread pub;	/* first */
-	struct thread *next;	/* of all */
-	struct thread *same;	/* of equal slot */
+	struct thread *next;	/* in the list of all */
+	struct thread *same;	/* in the same hash slot */
 	struct flow_ctx ctx;
-	struct pend pend;
-	struct seg *last;	/* pend is its end; NULL: not of one */
-	uint64_t epoch;		/* last is gone in another */
+	struct pend pend;	/* how what ran last ended */
+	struct seg *last;	/* the segment whose end pend is; NULL: none */
+	uint64_t epoch;		/* in which last is valid */
 	struct {
 		uint8_t kind;	/* CALL_CALL, CALL_TAIL; 0: none */
 		uint64_t from, back;
-	} stub;			/* a stub runs that was called so */
+	} stub;			/* a stub runs, and this is how it was entered */
 	struct stack *stacks;
 	uint32_t n_stacks, max_stacks, current;
 	uint64_t n_turns;
-	struct wait *wait;	/* NULL: it is known which stack runs */
-	bool off;
+	struct wait *wait;	/* moves wait (resolve.c); NULL: it is known which
+				 * stack runs */
+	bool off;		/* trace is off */
 };
 
-/* Who ran last in a stream. */
-struct lane {
+/* The thread that ran last in a stream. */
+struct stream_tail {
 	uint32_t stream;
 	struct thread *last;
 };
@@ -222,12 +235,12 @@ struct calls {
 	unsigned flags;
 	struct funcs *funcs;
 	struct code code;
-	const struct space *space;	/* of what flows now */
+	const struct space *space;	/* code at this moment */
 	uint64_t space_id;		/* UINT64_MAX: none */
 	struct thread *threads, **end;	/* all, in the order they came */
 	struct thread *slots[THREAD_SLOTS];	/* by tid */
-	struct lane *lanes;
-	size_t n_lanes, lane;
+	struct stream_tail *tails;
+	size_t n_tails, tail;	/* tail: of the current stream */
 	uint64_t n_frames;
 	uint64_t n_insns;
 };
@@ -243,65 +256,67 @@ static inline void set_pend(struct thread *t, struct pend p)
 	t->last = NULL;
 }
 
-/* stack.c: returns as those of flow. */
+/* Functions return as calls_ops: 0, 1 for "enough", or an error. */
 int calls_stack_push(struct calls *c, struct thread *t, enum call_kind kind,
 		     unsigned flags, struct func *func, uint64_t from,
 		     uint64_t to, uint64_t back);
 int calls_stack_pop(struct calls *c, struct thread *t, enum call_end end,
 		    unsigned flags);
-/* By a jump at from: the frame on top gives way to another function's. */
+/* A tail call at from: another function's frame replaces the one on top. */
 int calls_stack_replace(struct calls *c, struct thread *t,
 			const struct move *m, uint64_t from);
-/* Until so many are left. */
+/* Pops until depth frames are left. */
 int calls_stack_pop_to(struct calls *c, struct thread *t, uint32_t depth,
 		       enum call_end end, unsigned flags);
-/* How many frames are left when control is back at an address, from the top;
- * UINT32_MAX: no frame waits for it. */
+/* How many frames are left when the topmost frame that returns to an address has done so;
+ * UINT32_MAX: no frame returns there. */
 uint32_t calls_stack_find_back(const struct thread *t, uint64_t to);
-/* How many are left where the topmost of a function runs; 0: there is none. */
+/* The depth at which the topmost frame of a function is on top; 0: there is none. */
 uint32_t calls_stack_find_func(const struct thread *t, const struct func *f);
-
-/* The frames of the kernel begin here; depth: there are none. */
+/* The depth below the kernel's frames: how many frames the user's code has. */
 uint32_t calls_stack_kernel(const struct thread *t);
-/* How many frames are left when setjmp returns once more, for each frame that called
- * it there, from the top: left[0..max). How many there are. */
+/* For each frame that called setjmp with this return address, from the top, how many
+ * frames are left when setjmp returns once more: left[0..max). Returns how many. */
 uint32_t calls_stack_find_marks(const struct thread *t, const struct stack *s,
 				uint64_t to, uint32_t *left, uint32_t max);
 
-/* context.c: the stacks of a thread. */
-/* Leaves it for another. */
+/* ---- resolve.c: the stacks of a thread ---- */
+
+/* Suspends the stack that runs, and continues in stack i. */
 int calls_context_turn(struct calls *c, struct thread *t, uint32_t i);
-/* How many frames of the stack that runs are left, if it goes on itself. */
+/* A move, or a range, while it is not known which stack runs. */
 int calls_context_queue(struct calls *c, struct thread *t,
 			const struct move *m);
 int calls_context_run(struct calls *c, struct thread *t,
 		      const struct aux_flow *ev);
 void calls_context_free(struct thread *t);
-/* It has to be decided now. */
+/* Decides which stack runs, and carries out the moves that wait. */
 int calls_context_decide(struct calls *c, struct thread *t);
 
-/* land.c */
-int calls_land_ret(struct calls *c, struct thread *t, const struct move *m);
-int calls_land_jump(struct calls *c, struct thread *t, const struct move *m);
-/* Out of a function that goes on in another stack. */
-int calls_land_switch(struct calls *c, struct thread *t, const struct move *m);
-/* Behind a gap, or another thread in the kernel. */
-int calls_land_gap(struct calls *c, struct thread *t, struct func *f,
+/* ---- resolve.c: moves that need the stack ---- */
+
+/* A return that does not return to the top frame's caller. */
+int calls_resolve_ret(struct calls *c, struct thread *t, const struct move *m);
+/* An indirect jump into the middle of a function: longjmp, or a computed goto. */
+int calls_resolve_jump(struct calls *c, struct thread *t, const struct move *m);
+/* Out of a function that continues in another stack. */
+int calls_resolve_switch(struct calls *c, struct thread *t, const struct move *m);
+/* After a gap, or after another thread ran in the kernel. */
+int calls_resolve_gap(struct calls *c, struct thread *t, struct func *f,
 		   uint64_t to);
 
-/* signal.c: between the kernel and user code. */
-int calls_land_cross(struct calls *c, struct thread *t, const struct move *m);
+/* Between the kernel and user code: system calls, signals, exec. */
+int calls_resolve_cross(struct calls *c, struct thread *t, const struct move *m);
 
-/* throw.c: how many frames are left when an exception lands at an address of
- * f; 0: no tables say so. */
-uint32_t calls_throw_find(const struct calls *c, const struct thread *t,
+/* unwind.c: how many frames are left when an exception is caught at an address of f; 0: no
+ * table says so. */
+uint32_t calls_unwind_find(const struct calls *c, const struct thread *t,
 			  const struct func *f, uint64_t to);
 
-/* run.c */
-/* What a move does. */
+/* stack.c: carries out a move. */
 int calls_go(struct calls *c, struct thread *t, const struct move *m);
 
-/* The kernel's half; [vsyscall] is the user's. */
+/* The upper half of addresses, except the page [vsyscall], which is user code. */
 static inline bool is_kernel(uint64_t ip)
 {
 	return ip >> 63 && ip >> 12 != 0xffffffffff600;

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * calls_code: what it means for calls to go from one instruction to another.
+ * calls_code: what it means to go from one instruction to another, as far as
+ * the code alone says, found once and kept.
  *
- * What the code alone says is found once: for two ranges that follow each other in
- * a table by both addresses, for the ranges inside of a step or path in a segment
- * that hangs on it. user of a step or path: [0] the epoch, [1] the segment; when
- * the arena is full all are dropped, by another epoch.
+ * Single steps are cached by both addresses in a table without chains. Whatever
+ * lies inside a step or path of the decoder is a segment, which hangs on it: of
+ * the two user words of a step or path, [0] is the epoch in which the segment
+ * was made, [1] its address. Segments live in one arena; when it is full, a new
+ * epoch drops all of them at once, which is cheaper than to find out which are
+ * still in use.
  */
 #include <stdlib.h>
 
@@ -35,6 +38,7 @@ void calls_code_fini(struct code *c)
 	free(c->moves);
 }
 
+/* The size of the last instruction comes with the event, or from the code. */
 struct pend calls_code_end(struct code *c, const struct space *space,
 			   const struct aux_flow *ev)
 {
@@ -58,7 +62,8 @@ bool calls_code_taken(const struct pend *p, uint64_t to)
 	       p->what <= AUX_END_FAR;
 }
 
-/* Was the address to return to pushed just before, as code does that jumps so? */
+/* Whether the code before a ret wrote its target to the stack (push; xchg or mov to
+ * (%rsp)): then the ret is a jump. */
 static bool is_pushed(struct code *c, const struct space *space, uint64_t ret)
 {
 	uint8_t b[4];
@@ -71,6 +76,8 @@ static bool is_pushed(struct code *c, const struct space *space, uint64_t ret)
 	       b[1] == 0xff || b[2] == 0xff;		/* push mem */
 }
 
+/* A jump inside a function means nothing; to the first address of another it is
+ * a tail call, into the middle of another something that the stack decides. */
 static void classify_jump(struct move *m)
 {
 	bool in_stub = m->flags & MOVE_IN_STUB, begin = m->flags & MOVE_TO_BEGIN;
@@ -88,13 +95,14 @@ static void classify_jump(struct move *m)
 	if (begin && !func_is_same(m->in, m->func))
 		m->kind = MOVE_TAIL;
 	else if (m->what == AUX_END_IND_JUMP && m->in != m->func)
-		m->kind = MOVE_LAND;
+		m->kind = MOVE_INTO;
 }
 
+/* Fills kind, flags and functions of a move. A call to the next instruction is
+ * no call: position-independent code reads its own address so. */
 static int classify(struct code *c, const struct space *space, struct move *m)
 {
 	bool call = m->what == AUX_END_CALL || m->what == AUX_END_IND_CALL;
-
 	bool begin;
 
 	m->in = calls_func_at(c->funcs, space, m->from);
@@ -124,6 +132,7 @@ static int classify(struct code *c, const struct space *space, struct move *m)
 	return 0;
 }
 
+/* From the cache, else classified. NULL: out of memory. */
 static const struct move *find_move(struct code *c, const struct space *space,
 				    const struct pend *p, uint64_t to)
 {
@@ -169,7 +178,9 @@ void calls_code_learn(struct seg *s, uint64_t space, const struct move *m,
 
 /* ---- segments ---- */
 
-static int note_move(struct code *c, struct seg *s, const struct move *m)
+/* Appends a move to the segment being made, with the counts since the one
+ * before it. */
+static int append_move(struct code *c, struct seg *s, const struct move *m)
 {
 	uint32_t n = s->n_moves;
 	size_t max = c->max_moves ? 2 * c->max_moves : 64;
@@ -188,7 +199,7 @@ static int note_move(struct code *c, struct seg *s, const struct move *m)
 	return 0;
 }
 
-/* Appends a range to the segment in the making. */
+/* Appends a range to the segment being made. */
 static int add_range(struct code *c, const struct space *space, struct seg *s,
 		     const struct aux_flow *ev)
 {
@@ -199,7 +210,7 @@ static int add_range(struct code *c, const struct space *space, struct seg *s,
 		if (!m)
 			return -AUX_E_NOMEM;
 		s->n_branches += calls_code_taken(&s->last, ev->range.first);
-		if (m->kind != MOVE_NONE && note_move(c, s, m))
+		if (m->kind != MOVE_NONE && append_move(c, s, m))
 			return -AUX_E_NOMEM;
 	} else {
 		s->first = ev->range.first;
@@ -209,7 +220,8 @@ static int add_range(struct code *c, const struct space *space, struct seg *s,
 	return 0;
 }
 
-static struct seg *keep(struct code *c, const struct seg *made, uint64_t *user)
+/* Copies the segment into the arena and links it to its step or path. */
+static struct seg *store(struct code *c, const struct seg *made, uint64_t *user)
 {
 	size_t size = sizeof(*made) + made->n_moves * sizeof(made->moves[0]);
 	struct seg *s;
@@ -250,7 +262,7 @@ struct seg *calls_code_step(struct code *c, const struct space *space,
 		return s;
 	if (add_step(c, space, &made, step))
 		return NULL;
-	return keep(c, &made, step->user);
+	return store(c, &made, step->user);
 }
 
 struct seg *calls_code_path(struct code *c, const struct space *space,
@@ -264,5 +276,5 @@ struct seg *calls_code_path(struct code *c, const struct space *space,
 	for (uint32_t i = 0; i < path->n_steps; i++)
 		if (add_step(c, space, &made, path->steps[i]))
 			return NULL;
-	return keep(c, &made, path->user);
+	return store(c, &made, path->user);
 }

@@ -1,8 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * calls_land: where control goes that is no plain call or return, against the stack
- * as it is. The order of the rules is that of callstack.h: what is proved by an address
- * comes before what is likely by a name.
+ * calls: where control goes when it is no plain call or return, decided against
+ * the stack as it is. Trace tells where control went, never where the stack
+ * pointer is.
+ *
+ * The order of the rules is that of callstack.h: what an address proves comes
+ * before what a function's name makes likely, and that before a guess. A frame
+ * that is only likely is flagged CALL_GUESSED.
+ *
+ * Three parts: what the kernel does to a thread (system calls, signals, exec,
+ * filters); threads that run on several stacks; returns and jumps that fit no
+ * caller.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,14 +19,15 @@
 #include "decode/lib/sideband/sideband.h"
 
 /*
- * calls_signal: what the kernel does to a thread, seen from outside of it (system
- * calls, signals, exec, a filter) or from inside, where the kernel is traced.
+ * ---- between kernel and user code ----
+ *
+ * Seen from user code alone, or from inside the kernel where that is traced.
  */
 
-#define MAX_LOOK 65536
+#define MAX_LOOK 65536	/* frames searched */
 
-/* Does a system call ask to go on where a signal came? mov $15, %eax; syscall.
- * On aarch64: mov x8, #139; svc #0. */
+/* True if a system call is rt_sigreturn, by the restorer's name or its code:
+ * mov $15, %eax; syscall, and on aarch64 mov x8, #139; svc #0. */
 static bool is_sigreturn(struct calls *c, const struct move *m)
 {
 	static const uint8_t x86[9] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f,
@@ -38,7 +47,8 @@ static bool is_sigreturn(struct calls *c, const struct move *m)
 	       !memcmp(b, a64, 8);
 }
 
-/* Another program, or the same once more. */
+/* A system call that leads to a program's entry, or out of code that is no
+ * longer mapped. */
 static bool is_exec(struct calls *c, const struct move *m)
 {
 	const struct space *space = c->space;
@@ -51,7 +61,8 @@ static bool is_exec(struct calls *c, const struct move *m)
 	       !space_find(space, m->from);
 }
 
-/* The frame of a handler that goes back to an address; 0: there is none. */
+/* The depth of the topmost handler that was interrupted at an address; 0: there
+ * is none. */
 static uint32_t find_signal(const struct thread *t, uint64_t to)
 {
 	for (uint32_t i = t->pub.depth, n = 0; i && n < MAX_LOOK; i--, n++) {
@@ -70,8 +81,11 @@ static int end_signal(struct calls *c, struct thread *t, uint32_t depth)
 	return rc ? rc : calls_stack_pop(c, t, CALL_END_RET, 0);
 }
 
-/* The handler's frame of a sigreturn that leads elsewhere. What comes was to come
- * when the signal did: another handler, or what this one has put there. */
+/*
+ * A sigreturn that leads elsewhere: the next pending signal's handler, or an
+ * address that the handler put into the context. Ends the handler, and lets m
+ * start where the signal came.
+ */
 static int chain_signal(struct calls *c, struct thread *t, struct move *m,
 			bool *ended)
 {
@@ -90,8 +104,8 @@ static int chain_signal(struct calls *c, struct thread *t, struct move *m,
 	return end_signal(c, t, (uint32_t)(top - t->pub.frames) + 1);
 }
 
-/* It was off; what runs now may be anywhere. */
-static int land_on(struct calls *c, struct thread *t, const struct move *m)
+/* Trace was off: what runs now may be anywhere in the stack, or nowhere. */
+static int resume_trace(struct calls *c, struct thread *t, const struct move *m)
 {
 	uint32_t depth = calls_stack_find_back(t, m->to);
 	int rc;
@@ -114,8 +128,8 @@ static int land_on(struct calls *c, struct thread *t, const struct move *m)
 					  m->func, 0, m->to, 0);
 }
 
-/* In user code, behind a system call, an interruption, a stop of trace. */
-static int land_user(struct calls *c, struct thread *t, struct move *m)
+/* In user code after a system call, an interruption, or a stop of trace. */
+static int resolve_user(struct calls *c, struct thread *t, struct move *m)
 {
 	struct call_frame *top = stack_top(t);
 	uint32_t depth;
@@ -141,10 +155,11 @@ static int land_user(struct calls *c, struct thread *t, struct move *m)
 	top = stack_top(t);
 	if (top && func_is_same(func_of(top->func), m->func))
 		return 0;
-	return land_on(c, t, m);
+	return resume_trace(c, t, m);
 }
 
-/* Off to user code: where the kernel was asked, or came in between. */
+/* Pops the kernel's frames; m then starts where user code called or was
+ * interrupted. */
 static int leave_kernel(struct calls *c, struct thread *t, struct move *m)
 {
 	struct call_frame *top;
@@ -162,6 +177,9 @@ static int leave_kernel(struct calls *c, struct thread *t, struct move *m)
 	return rc;
 }
 
+/*
+ * A far return inside the kernel, or trace that is on again there, only pops.
+ */
 static int enter_kernel(struct calls *c, struct thread *t, const struct move *m)
 {
 	uint32_t depth = calls_stack_find_back(t, m->to);
@@ -180,7 +198,7 @@ static int enter_kernel(struct calls *c, struct thread *t, const struct move *m)
 				m->next);
 }
 
-int calls_land_cross(struct calls *c, struct thread *t, const struct move *m)
+int calls_resolve_cross(struct calls *c, struct thread *t, const struct move *m)
 {
 	struct move to = *m;
 	int rc;
@@ -188,7 +206,8 @@ int calls_land_cross(struct calls *c, struct thread *t, const struct move *m)
 	if (is_kernel(m->to))
 		return enter_kernel(c, t, m);
 	if (is_kernel(m->from)) {
-		/* out of what was met first in the kernel: nobody knows */
+		/* the thread was first seen in the kernel: no user address
+		 * is known, so the target counts as the next one */
 		to.next = m->to;
 		rc = leave_kernel(c, t, &to);
 		if (rc)
@@ -199,21 +218,24 @@ int calls_land_cross(struct calls *c, struct thread *t, const struct move *m)
 	} else if (m->what == AUX_END_FAR) {
 		to.what = AUX_END_SYSCALL;
 	}
-	return land_user(c, t, &to);
+	return resolve_user(c, t, &to);
 }
 
 /*
- * calls_context: the stacks of a thread that runs on several, as coroutines do. Which
- * of them control turns to is told by the address that its top frame waits for.
- * Where all of them wait at the same place (they yield in one function), what comes
- * tells: moves are kept back until a return fits one of them alone, or there
- * are too many. Then, and where nothing tells, it is the one that was left first.
+ * ---- stacks ----
+ *
+ * Coroutines and goroutines: a thread runs on several stacks, and which one control
+ * turns to follows from the return address of its top frame. Where several wait for the
+ * same address (they all yield in one function), later control flow disambiguates: moves
+ * wait until a return fits only one of the candidates, or until there are too many of
+ * them. Then, and where nothing else is known, it is the stack that was left first, as
+ * for a queue of runnable coroutines.
  */
 
-#define MAX_STACKS	4096	/* of a thread */
-#define MAX_DEEP	64	/* frames that are looked at in each */
+#define MAX_STACKS	4096	/* in one thread */
+#define MAX_DEEP	64	/* frames searched in each */
 #define MAX_CANDIDATES	64
-#define MAX_WAIT	4096	/* moves */
+#define MAX_WAIT	4096	/* moves that may wait */
 
 struct waiting {
 	struct move m;
@@ -224,20 +246,22 @@ struct waiting {
 struct wait {
 	struct waiting *moves;
 	uint32_t n, max;
-	/* where control may be: so many frames of a stack were left then, and
-	 * are now */
+	/* where control may be: frames of a stack that were left when the first
+	 * move was made, and that are left now */
 	struct candidate {
 		uint32_t stack, land, left;
 	} of[MAX_CANDIDATES];
 	uint32_t n_of;
-	bool jumped;		/* the frames above end without a return */
-	uint64_t *backs;	/* of calls since */
+	bool jumped;		/* by longjmp: frames above end without a return */
+	uint64_t *backs;	/* return addresses of calls made while waiting */
 	uint32_t depth, max_depth;
 };
 
 /* ---- turning ---- */
 
-static int tell_turn(struct calls *c, struct thread *t, uint32_t i)
+/* Suspends the current stack, continues in stack i, and reports the turn. What
+ * ran in between counts as children of the frame on top. */
+static int switch_stack(struct calls *c, struct thread *t, uint32_t i)
 {
 	uint32_t from = t->current;
 	struct call_frame *top;
@@ -260,10 +284,12 @@ static int tell_turn(struct calls *c, struct thread *t, uint32_t i)
 
 int calls_context_turn(struct calls *c, struct thread *t, uint32_t i)
 {
-	return i == t->current ? 0 : tell_turn(c, t, i);
+	return i == t->current ? 0 : switch_stack(c, t, i);
 }
 
-/* The one that was left first is lost. */
+/*
+ * Too many stacks: the one suspended longest is given up, with its frames lost.
+ */
 static int drop_oldest(struct calls *c, struct thread *t, uint32_t *freed)
 {
 	uint32_t here = t->current, best = UINT32_MAX;
@@ -273,13 +299,14 @@ static int drop_oldest(struct calls *c, struct thread *t, uint32_t *freed)
 		if (i != here && (best == UINT32_MAX ||
 				  t->stacks[i].left < t->stacks[best].left))
 			best = i;
-	rc = tell_turn(c, t, best);
+	rc = switch_stack(c, t, best);
 	if (!rc)
 		rc = calls_stack_pop_to(c, t, 0, CALL_END_LOST, CALL_GUESSED);
 	*freed = best;
-	return rc ? rc : tell_turn(c, t, here);
+	return rc ? rc : switch_stack(c, t, here);
 }
 
+/* A stack without frames. */
 static int find_free(struct calls *c, struct thread *t, uint32_t *found)
 {
 	uint32_t max = t->n_stacks + t->n_stacks / 2 + 4;
@@ -304,7 +331,7 @@ static int find_free(struct calls *c, struct thread *t, uint32_t *found)
 	return 0;
 }
 
-/* Leaves the stack that runs for a new one. */
+/* Continues in a new stack, unless the current one is empty. */
 static int calls_context_new(struct calls *c, struct thread *t)
 {
 	uint32_t i;
@@ -313,9 +340,11 @@ static int calls_context_new(struct calls *c, struct thread *t)
 	if (rc || !t->pub.depth)
 		return rc;
 	t->stacks[i].n_marks = 0;
-	return tell_turn(c, t, i);
+	return switch_stack(c, t, i);
 }
 
+/* True if the top frame returns to an address, or (deep) one of the frames
+ * below it. */
 static bool waits_for(const struct stack *s, uint64_t to, bool deep)
 {
 	uint32_t low = deep && s->depth > MAX_DEEP ? s->depth - MAX_DEEP : 0;
@@ -328,8 +357,8 @@ static bool waits_for(const struct stack *s, uint64_t to, bool deep)
 	return false;
 }
 
-/* The one, of those that were left, that was left first of those whose top frame
- * (or any: deep) waits for an address. UINT32_MAX: none. many: there are more. */
+/* Among suspended stacks that wait for an address, the one left first;
+ * UINT32_MAX: none. *many: there are others. */
 static uint32_t calls_context_find(const struct thread *t, uint64_t to,
 				   bool deep, bool *many)
 {
@@ -348,7 +377,8 @@ static uint32_t calls_context_find(const struct thread *t, uint64_t to,
 	return best;
 }
 
-/* From the frame on that went to the scheduler's stack, nothing is kept. */
+/* Before a switch: frames from the one that went to the scheduler's stack on
+ * are popped; of a stack that never runs again, all. */
 static int calls_context_prune(struct calls *c, struct thread *t, bool saved)
 {
 	bool dead = !saved;
@@ -381,7 +411,10 @@ void calls_context_free(struct thread *t)
 	t->wait = NULL;
 }
 
-static int keep(struct thread *t, const struct move *m,
+/*
+ * Appends a move or a range to those that wait, with the counts of this moment.
+ */
+static int enqueue(struct thread *t, const struct move *m,
 		const struct aux_flow *run)
 {
 	struct wait *w = t->wait;
@@ -407,13 +440,15 @@ static int keep(struct thread *t, const struct move *m,
 int calls_context_run(struct calls *c, struct thread *t,
 		      const struct aux_flow *ev)
 {
-	int rc = keep(t, NULL, ev);
+	int rc = enqueue(t, NULL, ev);
 
 	if (rc || t->wait->n < MAX_WAIT)
 		return rc;
 	return calls_context_decide(c, t);
 }
 
+/* How many frames of the current stack are left if control returns to an
+ * address in it; UINT32_MAX: it does not. */
 static uint32_t calls_context_own(const struct thread *t, uint64_t to)
 {
 	uint32_t n;
@@ -432,8 +467,8 @@ static void add_candidate(struct wait *w, uint32_t stack, uint32_t left)
 		w->of[w->n_of++] = (struct candidate){ stack, left, left };
 }
 
-/* Which stack goes on is told by what comes: from now on moves wait, up to the one
- * that tells. */
+/* Which stack continues is decided by what comes: collects candidates; m is the
+ * first move that waits. */
 static int calls_context_wait(struct thread *t, const struct move *m)
 {
 	struct wait *w = calloc(1, sizeof(*w));
@@ -451,10 +486,11 @@ static int calls_context_wait(struct thread *t, const struct move *m)
 		    waits_for(s, m->to, false))
 			add_candidate(w, i, s->depth - 1);
 	}
-	return keep(t, m, NULL);
+	return enqueue(t, m, NULL);
 }
 
-/* The same of frames of the stack that runs: how many are left, the fewest last. */
+/* The same for several frames of the current stack that called setjmp at one
+ * place. */
 static int calls_context_wait_marks(struct thread *t, const struct move *m,
 				    const uint32_t *left, uint32_t n)
 {
@@ -466,11 +502,11 @@ static int calls_context_wait_marks(struct thread *t, const struct move *m,
 	w->jumped = true;
 	for (uint32_t i = 0; i < n; i++)
 		add_candidate(w, t->current, left[i]);
-	return keep(t, m, NULL);
+	return enqueue(t, m, NULL);
 }
 
-/* The candidate that was left first; the one that runs comes last, and of its
- * frames the topmost first. */
+/* The candidate suspended first; the current stack (left 0, so left - 1 is the
+ * largest) comes last, and among its frames the topmost first. */
 static const struct candidate *pick(const struct thread *t)
 {
 	const struct wait *w = t->wait;
@@ -483,8 +519,8 @@ static const struct candidate *pick(const struct thread *t)
 	return best;
 }
 
-/* To the stack that was picked, as the move said that led there. */
-static int take_up(struct calls *c, struct thread *t, const struct wait *w,
+/* Goes to the picked stack, as the first move said. */
+static int turn_to(struct calls *c, struct thread *t, const struct wait *w,
 		   const struct candidate *at)
 {
 	unsigned flags = w->n_of > 1 ? CALL_GUESSED : 0;
@@ -513,7 +549,7 @@ int calls_context_decide(struct calls *c, struct thread *t)
 
 	t->wait = NULL;
 	t->pub.now = w->moves[0].now;
-	rc = take_up(c, t, w, picked);
+	rc = turn_to(c, t, w, picked);
 	for (uint32_t k = 1; k < w->n && !rc; k++) {
 		t->pub.now = w->moves[k].now;
 		if (!w->moves[k].run.kind)
@@ -544,8 +580,9 @@ static int push_back(struct wait *w, uint64_t back)
 	return 0;
 }
 
-/* A return out of what the candidates have in common leaves those that fit. */
-static bool sort_out(struct thread *t, uint64_t to)
+/* A return below all calls made while waiting: keeps the candidates whose frame
+ * it fits. True: at most one fits, so the wait is over. */
+static bool drop_misfits(struct thread *t, uint64_t to)
 {
 	struct wait *w = t->wait;
 	uint32_t n = 0;
@@ -564,10 +601,12 @@ static bool sort_out(struct thread *t, uint64_t to)
 	return n <= 1;
 }
 
+/* A move while it waits: calls and their returns are balanced; a return below
+ * them is evidence; what cannot be balanced ends the wait. */
 int calls_context_queue(struct calls *c, struct thread *t, const struct move *m)
 {
 	struct wait *w = t->wait;
-	bool known = w->n >= MAX_WAIT || m->kind == MOVE_LAND ||
+	bool known = w->n >= MAX_WAIT || m->kind == MOVE_INTO ||
 		     m->kind == MOVE_CROSS || m->in->roles & FUNC_SWITCH;
 	int rc = 0;
 
@@ -581,17 +620,19 @@ int calls_context_queue(struct calls *c, struct thread *t, const struct move *m)
 	else if (w->depth && w->backs[w->depth - 1] == m->to)
 		w->depth--;
 	else
-		known |= w->depth || sort_out(t, m->to);
+		known |= w->depth || drop_misfits(t, m->to);
 	if (!rc)
-		rc = keep(t, m, NULL);
+		rc = enqueue(t, m, NULL);
 	return rc || !known ? rc : calls_context_decide(c, t);
 }
 
-#define NONE UINT32_MAX
-#define MAX_MARKED 32
+/* ---- returns and jumps that fit no caller ---- */
 
-/* All frames are gone, of the kernel alone where it is the kernel that runs; what
- * runs is all that is known. */
+#define NONE UINT32_MAX
+#define MAX_MARKED 32	/* activations of one setjmp that are considered */
+
+/* Nothing fits: all frames end (in the kernel: its own), and what runs is a
+ * guessed base frame. */
 static int begin_anew(struct calls *c, struct thread *t, struct func *f,
 		      uint64_t to, enum call_end end)
 {
@@ -602,15 +643,15 @@ static int begin_anew(struct calls *c, struct thread *t, struct func *f,
 					  to, 0);
 }
 
-/* Unwinds to a frame of a function, if there is one: that in which an exception
- * lands here, else the topmost. */
+/* Unwinds to a frame of f, if there is one: the activation whose exception
+ * table leads to this address, else the topmost. */
 static int unwind_to_func(struct calls *c, struct thread *t, struct func *f,
 			  uint64_t to, bool *found)
 {
 	uint32_t depth = calls_stack_find_func(t, f), thrown = 0;
 
 	if (depth && depth < t->pub.depth)
-		thrown = calls_throw_find(c, t, f, to);
+		thrown = calls_unwind_find(c, t, f, to);
 	if (thrown) {
 		*found = true;
 		return calls_stack_pop_to(c, t, thrown, CALL_END_UNWOUND, 0);
@@ -621,7 +662,7 @@ static int unwind_to_func(struct calls *c, struct thread *t, struct func *f,
 	return calls_stack_pop_to(c, t, depth, CALL_END_UNWOUND, CALL_GUESSED);
 }
 
-/* Returns to what the frame at depth waits for. */
+/* Returns to the caller of the frame at depth; frames above it are unwound. */
 static int return_from(struct calls *c, struct thread *t, uint32_t depth)
 {
 	int rc = calls_stack_pop_to(c, t, depth + 1, CALL_END_UNWOUND, 0);
@@ -629,8 +670,9 @@ static int return_from(struct calls *c, struct thread *t, uint32_t depth)
 	return rc ? rc : calls_stack_pop(c, t, CALL_END_RET, 0);
 }
 
-/* Where setjmp was called, in the stack that runs, or in another. */
-static int land_on_mark(struct calls *c, struct thread *t,
+/* A longjmp: to where setjmp was called, in the current stack or in a suspended
+ * one. */
+static int jump_to_mark(struct calls *c, struct thread *t,
 			const struct move *m, bool *found)
 {
 	uint32_t left[MAX_MARKED];
@@ -639,7 +681,7 @@ static int land_on_mark(struct calls *c, struct thread *t,
 	int rc = 0;
 
 	*found = n;
-	if (n > 1)	/* what comes tells in which activation */
+	if (n > 1)	/* later flow tells which activation it is */
 		return calls_context_wait_marks(t, m, left, n);
 	for (uint32_t i = 0; i < t->n_stacks && !*found; i++) {
 		if (!t->stacks[i].left || !t->stacks[i].n_marks ||
@@ -653,7 +695,7 @@ static int land_on_mark(struct calls *c, struct thread *t,
 	return calls_stack_pop_to(c, t, left[0], CALL_END_UNWOUND, 0);
 }
 
-/* A stack of its own begins. */
+/* A new stack begins with what runs now. */
 static int begin_stack(struct calls *c, struct thread *t, const struct move *m,
 		       enum call_kind kind, unsigned flags)
 {
@@ -666,7 +708,7 @@ static int begin_stack(struct calls *c, struct thread *t, const struct move *m,
 					  0);
 }
 
-/* Control turns to one of the stacks that were left, if one waits for it. */
+/* Continues in a suspended stack that waits for m->to, if there is one. */
 static int turn(struct calls *c, struct thread *t, const struct move *m,
 		bool deep, bool *found)
 {
@@ -688,14 +730,14 @@ static int turn(struct calls *c, struct thread *t, const struct move *m,
 	return return_from(c, t, calls_stack_find_back(t, m->to));
 }
 
-int calls_land_switch(struct calls *c, struct thread *t, const struct move *m)
+int calls_resolve_switch(struct calls *c, struct thread *t, const struct move *m)
 {
 	uint32_t depth;
 	bool found;
 	int rc = turn(c, t, m, false, &found);
 
 	if (!rc && !found)
-		rc = land_on_mark(c, t, m, &found);
+		rc = jump_to_mark(c, t, m, &found);
 	if (rc || found)
 		return rc;
 	depth = calls_stack_find_back(t, m->to);
@@ -714,7 +756,7 @@ int calls_land_switch(struct calls *c, struct thread *t, const struct move *m)
 
 /* ---- returns ---- */
 
-/* The handler of a signal returns to what asks the kernel to go on. Its frame stays
+/* A handler returns to the restorer, which calls rt_sigreturn. Its frame stays
  * until that is done. */
 static int end_handler(struct calls *c, struct thread *t)
 {
@@ -725,7 +767,7 @@ static int end_handler(struct calls *c, struct thread *t)
 	return depth ? calls_stack_pop_to(c, t, depth, CALL_END_UNWOUND, 0) : 0;
 }
 
-/* A frame of which it is not known who called it. */
+/* The frame's caller was never seen: what runs now is its caller. */
 static int return_from_base(struct calls *c, struct thread *t,
 			    const struct move *m)
 {
@@ -739,10 +781,11 @@ static int return_from_base(struct calls *c, struct thread *t,
 	if (!top)
 		return calls_stack_push(c, t, CALL_BASE, 0, m->func, 0, m->to,
 					0);
-	return calls_land_ret(c, t, m);
+	return calls_resolve_ret(c, t, m);
 }
 
-/* Does the stack begin where stacks do? */
+/* True if the stack begins where a program, a thread or a coroutine starts:
+ * then a return out of it leads to another stack. */
 static bool is_rooted(const struct thread *t)
 {
 	const struct call_frame *f = t->pub.frames;
@@ -751,8 +794,9 @@ static bool is_rooted(const struct thread *t)
 				func_of(f->func)->roles & FUNC_START);
 }
 
-/* To where nothing waits: by what runs there. */
-static int land_unknown(struct calls *c, struct thread *t, const struct move *m)
+/* A return that nothing waits for: decided by what runs there. A function that
+ * turns out to switch stacks is remembered as one. */
+static int resolve_unknown(struct calls *c, struct thread *t, const struct move *m)
 {
 	bool found;
 	int rc = turn(c, t, m, false, &found);
@@ -773,7 +817,7 @@ static int land_unknown(struct calls *c, struct thread *t, const struct move *m)
 	return begin_anew(c, t, m->func, m->to, CALL_END_UNWOUND);
 }
 
-static int land_ret_kernel(struct calls *c, struct thread *t,
+static int resolve_ret_kernel(struct calls *c, struct thread *t,
 			   const struct move *m)
 {
 	bool found;
@@ -783,7 +827,7 @@ static int land_ret_kernel(struct calls *c, struct thread *t,
 					     CALL_END_UNWOUND);
 }
 
-int calls_land_ret(struct calls *c, struct thread *t, const struct move *m)
+int calls_resolve_ret(struct calls *c, struct thread *t, const struct move *m)
 {
 	struct call_frame *top = stack_top(t);
 	uint32_t depth;
@@ -791,7 +835,7 @@ int calls_land_ret(struct calls *c, struct thread *t, const struct move *m)
 	int rc;
 
 	if (m->in->roles & FUNC_SWITCH)
-		return calls_land_switch(c, t, m);
+		return calls_resolve_switch(c, t, m);
 	if (m->func->roles & FUNC_RESTORER)
 		return end_handler(c, t);
 	depth = calls_stack_find_back(t, m->to);
@@ -800,26 +844,26 @@ int calls_land_ret(struct calls *c, struct thread *t, const struct move *m)
 	if (top && top->kind == CALL_SIGNAL)
 		return 0;	/* the same, without a name */
 	if (is_kernel(m->to))
-		return land_ret_kernel(c, t, m);
-	rc = land_on_mark(c, t, m, &found);
+		return resolve_ret_kernel(c, t, m);
+	rc = jump_to_mark(c, t, m, &found);
 	if (rc || found)
 		return rc;
 	if (top && !top->back)
 		return return_from_base(c, t, m);
 	if (m->flags & MOVE_PUSHED)
 		return calls_stack_replace(c, t, m, m->from);
-	return land_unknown(c, t, m);
+	return resolve_unknown(c, t, m);
 }
 
-int calls_land_jump(struct calls *c, struct thread *t, const struct move *m)
+int calls_resolve_jump(struct calls *c, struct thread *t, const struct move *m)
 {
 	uint32_t depth;
 	bool found;
 	int rc;
 
 	if (m->in->roles & FUNC_SWITCH)
-		return calls_land_switch(c, t, m);
-	rc = land_on_mark(c, t, m, &found);
+		return calls_resolve_switch(c, t, m);
+	rc = jump_to_mark(c, t, m, &found);
 	if (rc || found)
 		return rc;
 	depth = calls_stack_find_back(t, m->to);
@@ -837,7 +881,9 @@ int calls_land_jump(struct calls *c, struct thread *t, const struct move *m)
 
 /* ---- gaps ---- */
 
-int calls_land_gap(struct calls *c, struct thread *t, struct func *f,
+/* After a gap the topmost frame of the same function, if there is one, goes on;
+ * all that stay are guesses. */
+int calls_resolve_gap(struct calls *c, struct thread *t, struct func *f,
 		   uint64_t to)
 {
 	uint32_t low = is_kernel(to) ? calls_stack_kernel(t) : 0;
@@ -846,7 +892,7 @@ int calls_land_gap(struct calls *c, struct thread *t, struct func *f,
 	int rc;
 
 	if (depth <= low && !lost && t->pub.depth > low)
-		return 0;	/* somewhere in the switch of threads */
+		return 0;	/* still inside the kernel's switch of threads */
 	rc = calls_stack_pop_to(c, t, depth > low ? depth : low,
 				lost ? CALL_END_LOST : CALL_END_UNWOUND,
 				CALL_GUESSED);

@@ -1,21 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * calls: see callstack.h. The flow of each thread, as moves from what ran to what runs
- * next. A thread that changes streams takes what it did last along.
+ * calls: see callstack.h. The flow of each thread, as moves from what ran to
+ * what runs next.
+ *
+ * Nearly all of the flow is paths that are known, and nearly all of these stay
+ * where they are, call, or return to their caller: run_known() adds their
+ * counts, pushes and pops. Everything else takes the general way: a move
+ * (moves.c), then go(), then resolve.c.
+ *
+ * Consumers see enter and leave in order: what an enter began, a leave ends, in
+ * the same stack. A thread that moves to another stream (CPU) keeps its stacks
+ * and its last instruction.
  */
 #include <stdlib.h>
 
 #include "decode/callstack/impl.h"
 #include "decode/lib/sideband/sideband.h"
 
-/*
- * calls_stack: frames begin and end. Whoever listens is told of each, in order: what
- * an enter has begun, a leave ends, in the same stack.
- */
+/* ---- frames ---- */
 
-#define MAX_DEPTH (1u << 20)	/* deeper than any stack of usual size */
-#define MAX_LOOK  65536		/* frames that are looked at for a match */
-#define MAX_MARKS 65536
+#define MAX_DEPTH (1u << 20)	/* 8 MiB of stack hold half as many frames */
+#define MAX_LOOK  65536		/* frames searched for a match */
+#define MAX_MARKS 65536		/* calls of setjmp remembered in one stack */
 
 static int grow(struct thread *t)
 {
@@ -32,6 +38,8 @@ static int grow(struct thread *t)
 	return 0;
 }
 
+/* A stack that gets too deep has gone wrong (returns that were never seen): it
+ * starts anew, with a base frame as the only truth. */
 int calls_stack_push(struct calls *c, struct thread *t, enum call_kind kind,
 		     unsigned flags, struct func *func, uint64_t from,
 		     uint64_t to, uint64_t back)
@@ -59,6 +67,8 @@ int calls_stack_push(struct calls *c, struct thread *t, enum call_kind kind,
 	return c->ops->enter ? c->ops->enter(c->priv, &t->pub) : 0;
 }
 
+/* The caller's children get all that the frame counted, its own children
+ * included. */
 int calls_stack_pop(struct calls *c, struct thread *t, enum call_end end,
 		    unsigned flags)
 {
@@ -76,7 +86,8 @@ int calls_stack_pop(struct calls *c, struct thread *t, enum call_end end,
 	return rc;
 }
 
-/* A handler's frame stays: the kernel goes back behind it. */
+/* A handler's frame stays below: the kernel returns after it, whatever function
+ * it ends in. */
 int calls_stack_replace(struct calls *c, struct thread *t,
 			const struct move *m, uint64_t from)
 {
@@ -109,7 +120,9 @@ uint32_t calls_stack_kernel(const struct thread *t)
 	return n;
 }
 
-/* The kernel's frames and the user's are apart. */
+/*
+ * User code never returns into frames of the kernel, nor the other way round.
+ */
 static uint32_t lowest(const struct thread *t, uint64_t to)
 {
 	return is_kernel(to) ? calls_stack_kernel(t) : 0;
@@ -135,7 +148,8 @@ uint32_t calls_stack_find_func(const struct thread *t, const struct func *f)
 
 /* ---- setjmp ---- */
 
-/* Serials go up with the depth. How many frames there are up to one; 0: it is gone. */
+/* Serials increase with depth. The depth of the frame with a serial; 0: it is
+ * gone. */
 static uint32_t find_serial(const struct call_frame *frames, uint32_t depth,
 			    uint64_t serial)
 {
@@ -152,7 +166,7 @@ static uint32_t find_serial(const struct call_frame *frames, uint32_t depth,
 	return low < depth && frames[low].serial == serial ? low + 1 : 0;
 }
 
-/* Without those whose frames are gone. */
+/* Drops marks whose frames are gone. */
 static void drop_marks(struct thread *t, struct stack *s)
 {
 	uint32_t n = 0;
@@ -164,6 +178,8 @@ static void drop_marks(struct thread *t, struct stack *s)
 	s->n_marks = n;
 }
 
+/* Doubles the marks if more than half are in use. When there are too many, all
+ * are forgotten: a longjmp is then resolved by its function. */
 static int make_room(struct thread *t, struct stack *s)
 {
 	uint32_t max = s->max_marks ? 2 * s->max_marks : 16;
@@ -184,7 +200,7 @@ static int make_room(struct thread *t, struct stack *s)
 	return 0;
 }
 
-/* A frame of setjmp or its like began: its caller may be come back to. */
+/* A frame of setjmp began: control may come back to its caller later. */
 static int calls_stack_mark(struct thread *t)
 {
 	struct stack *s = &t->stacks[t->current];
@@ -228,17 +244,10 @@ static void calls_stack_free(struct thread *t)
 	free(t->stacks);
 }
 
-/*
- * calls_run: see impl.h. What runs, and what each move does that follows from it.
- *
- * Nearly all of the flow is paths that are known, and nearly all of these stay where
- * they are, call, or return to who called: run_known does no more for them than to
- * count, and to push or pop. What is left is decided as anywhere else.
- */
+/* ---- what a move does ---- */
 
-/* ---- moves ---- */
-
-/* A stub was called, or jumped to: what comes of it is told when it leaves. */
+/* A stub was called or jumped to. It gets no frame; how it was entered counts
+ * for the function that it leads to. */
 static int enter_stub(struct thread *t, const struct move *m,
 		      enum call_kind kind)
 {
@@ -277,7 +286,7 @@ static int go_tail(struct calls *c, struct thread *t, const struct move *m)
 	if (m->flags & MOVE_TO_STUB)
 		return enter_stub(t, m, CALL_TAIL);
 	if (m->in->roles & FUNC_SWITCH)
-		return calls_land_switch(c, t, m);
+		return calls_resolve_switch(c, t, m);
 	t->stub.kind = 0;
 	if (kind == CALL_CALL)
 		return push(c, t, m, t->stub.from, t->stub.back);
@@ -287,7 +296,8 @@ static int go_tail(struct calls *c, struct thread *t, const struct move *m)
 	return calls_stack_mark(t);
 }
 
-/* Out of a stub by a return: as a jump, where it is none from a call. */
+/* A stub that returns is a retpoline or a return thunk: a jump, unless its
+ * target waits. */
 static int go_stub_ret(struct calls *c, struct thread *t, const struct move *m)
 {
 	struct call_frame *top = stack_top(t);
@@ -303,10 +313,11 @@ static int go_stub_ret(struct calls *c, struct thread *t, const struct move *m)
 		return calls_stack_pop(c, t, CALL_END_RET, 0);
 	if (top && func_is_same(func_of(top->func), m->func))
 		return 0;	/* a jump inside of a function */
-	return calls_land_ret(c, t, m);
+	return calls_resolve_ret(c, t, m);
 }
 
-/* Something comes in between while a stub runs: it is a frame then. */
+/* A signal or a fault while a stub runs: it becomes a frame, so that it can be
+ * interrupted. */
 static int settle_stub(struct calls *c, struct thread *t, const struct move *m)
 {
 	unsigned kind = t->stub.kind;
@@ -338,14 +349,14 @@ static inline int go(struct calls *c, struct thread *t, const struct move *m)
 			return go_stub_ret(c, t, m);
 		if (top && top->back == m->to && !(m->in->roles & FUNC_SWITCH))
 			return calls_stack_pop(c, t, CALL_END_RET, 0);
-		return calls_land_ret(c, t, m);
+		return calls_resolve_ret(c, t, m);
 	case MOVE_TAIL:
 		return go_tail(c, t, m);
-	case MOVE_LAND:
-		return calls_land_jump(c, t, m);
+	case MOVE_INTO:
+		return calls_resolve_jump(c, t, m);
 	case MOVE_CROSS:
 		rc = settle_stub(c, t, m);
-		return rc ? rc : calls_land_cross(c, t, m);
+		return rc ? rc : calls_resolve_cross(c, t, m);
 	}
 	return 0;
 }
@@ -357,7 +368,7 @@ int calls_go(struct calls *c, struct thread *t, const struct move *m)
 
 /* ---- what runs ---- */
 
-/* Something runs, and no frame is there. */
+/* What runs first gets a base frame: nothing is known of its callers. */
 static int begin(struct calls *c, struct thread *t, uint64_t to)
 {
 	struct func *f = calls_func_at(c->funcs, c->space, to);
@@ -367,7 +378,7 @@ static int begin(struct calls *c, struct thread *t, uint64_t to)
 	return calls_stack_push(c, t, CALL_BASE, 0, f, 0, to, 0);
 }
 
-/* From pend, which is the end of last, or of no segment (NULL). */
+/* Goes from pend to an address. last: the segment that ended with pend; NULL: none. */
 static int arrive(struct calls *c, struct thread *t, uint64_t to,
 		  struct seg *last)
 {
@@ -381,7 +392,7 @@ static int arrive(struct calls *c, struct thread *t, uint64_t to,
 	return m->kind != MOVE_NONE ? go(c, t, m) : 0;
 }
 
-/* Control comes to an address, but nothing runs there. */
+/* Control reached an address, but nothing ran there: an interrupt, or the trace stopped. */
 static int calls_run_stop(struct calls *c, struct thread *t, uint64_t to)
 {
 	if (t->pend.what == PEND_START || t->pend.what >= PEND_GAP)
@@ -389,8 +400,8 @@ static int calls_run_stop(struct calls *c, struct thread *t, uint64_t to)
 	return arrive(c, t, to, NULL);
 }
 
-/* Something runs there. */
-static int come_to(struct calls *c, struct thread *t, uint64_t to,
+/* The next instruction that runs is at an address. */
+static int enter_at(struct calls *c, struct thread *t, uint64_t to,
 		   struct seg *last)
 {
 	struct func *f;
@@ -398,7 +409,7 @@ static int come_to(struct calls *c, struct thread *t, uint64_t to,
 
 	if (t->pend.what >= PEND_GAP) {
 		f = calls_func_at(c->funcs, c->space, to);
-		return f ? calls_land_gap(c, t, f, to) : -AUX_E_NOMEM;
+		return f ? calls_resolve_gap(c, t, f, to) : -AUX_E_NOMEM;
 	}
 	if (t->pend.what != PEND_START)
 		rc = arrive(c, t, to, last);
@@ -408,7 +419,7 @@ static int come_to(struct calls *c, struct thread *t, uint64_t to,
 static int run_range(struct calls *c, struct thread *t,
 		     const struct aux_flow *ev)
 {
-	int rc = come_to(c, t, ev->range.first, NULL);
+	int rc = enter_at(c, t, ev->range.first, NULL);
 
 	t->pub.now.insns += ev->n;
 	set_pend(t, calls_code_end(&c->code, c->space, ev));
@@ -441,7 +452,7 @@ static int run_ranges(struct calls *c, struct thread *t,
 
 /* ---- segments ---- */
 
-/* noinline: most segments stay where they are, and need no registers saved. */
+/* noinline: most segments have no moves, and then run_seg() needs to save no registers. */
 static __attribute__((noinline)) int
 run_moves(struct calls *c, struct thread *t, const struct seg *s)
 {
@@ -460,7 +471,8 @@ run_moves(struct calls *c, struct thread *t, const struct seg *s)
 	return rc;
 }
 
-/* Back to who called, out of last, as most returns do. */
+/* True for the usual return, out of last to the caller: decided without a look
+ * at the code. */
 static inline bool is_back(const struct calls *c, const struct thread *t,
 			   const struct seg *last, uint64_t to)
 {
@@ -471,7 +483,8 @@ static inline bool is_back(const struct calls *c, const struct thread *t,
 	       is_kernel(to) == is_kernel(last->last.from);
 }
 
-/* From last, or where pend says (NULL), to the begin of s, and to its last move. */
+/* Goes from the end of last, or from pend (NULL), to the first instruction of
+ * s, and through all its moves. */
 static int enter_seg(struct calls *c, struct thread *t, struct seg *last,
 		     const struct seg *s)
 {
@@ -486,11 +499,12 @@ static int enter_seg(struct calls *c, struct thread *t, struct seg *last,
 	} else {
 		if (last)
 			t->pend = last->last;
-		rc = come_to(c, t, to, last);
+		rc = enter_at(c, t, to, last);
 	}
 	return !rc && s->n_moves ? run_moves(c, t, s) : rc;
 }
 
+/* The common case: last led to s the last time, too, without a move. */
 static inline int run_seg(struct calls *c, struct thread *t, struct seg *last,
 			  const struct seg *s)
 {
@@ -521,8 +535,9 @@ static inline void set_last(const struct calls *c, struct thread *t,
 	t->epoch = c->code.epoch;
 }
 
-/* ctx has the time of the first event; then it goes on from TIME to TIME. */
-static inline void take_time(struct thread *t, const struct aux_flow *ev)
+/* Between batches ctx has the time; inside one, TIME events do. Time never goes
+ * back. */
+static inline void advance_time(struct thread *t, const struct aux_flow *ev)
 {
 	t->pub.now.cycles += ev->n;
 	if (ev->time.ns <= t->ctx.time_ns)
@@ -533,7 +548,11 @@ static inline void take_time(struct thread *t, const struct aux_flow *ev)
 		t->pub.now.ns = ev->time.ns;
 }
 
-/* Events up to the first that is no path that is known, and no TIME. How many. */
+/*
+ * Runs events as long as they are TIMEs and paths that have a segment; returns
+ * how many. The user words and segments of later paths are prefetched: there
+ * are too many for the caches.
+ */
 static size_t run_known(struct calls *c, struct thread *t,
 			const struct aux_flow *ev, size_t n, int *rc)
 {
@@ -547,7 +566,7 @@ static size_t run_known(struct calls *c, struct thread *t,
 			__builtin_prefetch((const void *)(uintptr_t)
 					   ev[i + 2].path.path->user[1]);
 		if (ev[i].kind == AUX_FLOW_TIME) {
-			take_time(t, &ev[i]);
+			advance_time(t, &ev[i]);
 			continue;
 		}
 		if (ev[i].kind != AUX_FLOW_PATH || !ev[i].path.path->kept)
@@ -556,7 +575,7 @@ static size_t run_known(struct calls *c, struct thread *t,
 		if (!s)
 			break;
 		*rc = run_seg(c, t, last, s);
-		if (!last)	/* pend is that of what runs, or older */
+		if (!last)	/* pend is not the end of a segment */
 			t->pend = s->last;
 		last = s;
 	}
@@ -565,6 +584,7 @@ static size_t run_known(struct calls *c, struct thread *t,
 	return i;
 }
 
+/* Runs a segment that was just made; making it may have begun a new epoch. */
 static int run_new(struct calls *c, struct thread *t, struct seg *s)
 {
 	int rc;
@@ -592,7 +612,9 @@ static int run_path(struct calls *c, struct thread *t,
 	return rc;
 }
 
-/* The events that run, or just take time, up to the first other. How many. */
+/*
+ * Runs events up to the first that is neither code nor TIME; returns how many.
+ */
 static size_t calls_run(struct calls *c, struct thread *t,
 			const struct aux_flow *ev, size_t n, int *rc)
 {
@@ -609,7 +631,7 @@ static size_t calls_run(struct calls *c, struct thread *t,
 		else if (ev[i].kind == AUX_FLOW_RANGE)
 			*rc = run_range(c, t, &ev[i++]);
 		else if (ev[i].kind == AUX_FLOW_TIME)
-			take_time(t, &ev[i++]);
+			advance_time(t, &ev[i++]);
 		else
 			break;
 	}
@@ -649,7 +671,7 @@ void calls_free(struct calls *c)
 		calls_stack_free(t);
 		free(t);
 	}
-	free(c->lanes);
+	free(c->tails);
 	calls_code_fini(&c->code);
 	calls_func_free(c->funcs);
 	free(c);
@@ -677,7 +699,8 @@ struct call_func *calls_find_func(struct calls *c, const struct space *space,
 
 /* ---- threads ---- */
 
-static bool is_of(const struct thread *t, const struct flow_ctx *ctx)
+/* tid 0 (idle) and unknown tids stand for one thread in each stream. */
+static bool is_thread_of(const struct thread *t, const struct flow_ctx *ctx)
 {
 	if (t->pub.tid != ctx->tid)
 		return false;
@@ -711,25 +734,28 @@ static struct thread *add_thread(struct calls *c, const struct flow_ctx *ctx)
 	return t;
 }
 
-static struct lane *find_lane(struct calls *c, uint32_t stream)
+/* Streams are few, and events come in batches of one: the last one is tried
+ * first. */
+static struct stream_tail *find_stream(struct calls *c, uint32_t stream)
 {
-	struct lane *lanes;
+	struct stream_tail *tails;
 
-	if (c->lane < c->n_lanes && c->lanes[c->lane].stream == stream)
-		return &c->lanes[c->lane];
-	for (c->lane = 0; c->lane < c->n_lanes; c->lane++)
-		if (c->lanes[c->lane].stream == stream)
-			return &c->lanes[c->lane];
-	lanes = reallocarray(c->lanes, c->n_lanes + 1, sizeof(*lanes));
-	if (!lanes)
+	if (c->tail < c->n_tails && c->tails[c->tail].stream == stream)
+		return &c->tails[c->tail];
+	for (c->tail = 0; c->tail < c->n_tails; c->tail++)
+		if (c->tails[c->tail].stream == stream)
+			return &c->tails[c->tail];
+	tails = reallocarray(c->tails, c->n_tails + 1, sizeof(*tails));
+	if (!tails)
 		return NULL;
-	c->lanes = lanes;
-	lanes[c->n_lanes++] = (struct lane){ .stream = stream };
-	return &lanes[c->lane];
+	c->tails = tails;
+	tails[c->n_tails++] = (struct stream_tail){ .stream = stream };
+	return &tails[c->tail];
 }
 
-/* In the kernel threads change in the middle of things. */
-static void come_back(struct thread *t)
+/* Another thread ran in between. In the kernel a switch happens in the middle
+ * of a function, so where this one continues says nothing. */
+static void mark_switched(struct thread *t)
 {
 	if (t->pend.what >= PEND_START || !is_kernel(t->pend.from))
 		return;
@@ -737,24 +763,25 @@ static void come_back(struct thread *t)
 	t->last = NULL;
 }
 
+/* The thread of a batch, with ctx as it is now. NULL: out of memory. */
 static struct thread *find_thread(struct calls *c, const struct flow_ctx *ctx)
 {
-	struct lane *lane = find_lane(c, ctx->stream);
+	struct stream_tail *tail = find_stream(c, ctx->stream);
 	struct thread *t;
 
-	if (!lane)
+	if (!tail)
 		return NULL;
-	t = lane->last;
-	if (!t || !is_of(t, ctx) || t->pub.stream != ctx->stream) {
-		for (t = c->slots[ctx->tid % THREAD_SLOTS]; t && !is_of(t, ctx);
+	t = tail->last;
+	if (!t || !is_thread_of(t, ctx) || t->pub.stream != ctx->stream) {
+		for (t = c->slots[ctx->tid % THREAD_SLOTS]; t && !is_thread_of(t, ctx);
 		     t = t->same)
 			;
 		if (!t)
 			t = add_thread(c, ctx);
 		if (!t)
 			return NULL;
-		come_back(t);
-		lane->last = t;
+		mark_switched(t);
+		tail->last = t;
 	}
 	t->pub.pid = ctx->pid;
 	t->pub.stream = ctx->stream;
@@ -768,6 +795,8 @@ static struct thread *find_thread(struct calls *c, const struct flow_ctx *ctx)
 
 /* ---- events ---- */
 
+/* async.from is the instruction that did not run, so control reached it. After
+ * a system call it is where that returns to. */
 static int on_async(struct calls *c, struct thread *t,
 		    const struct aux_flow *ev)
 {
@@ -784,6 +813,8 @@ static int on_async(struct calls *c, struct thread *t,
 	return rc;
 }
 
+/* The first stop of trace ends what ran; later ones, and filters inside the
+ * kernel, change nothing. */
 static int on_trace(struct calls *c, struct thread *t,
 		    const struct aux_flow *ev)
 {
@@ -805,6 +836,8 @@ static int on_trace(struct calls *c, struct thread *t,
 	return rc;
 }
 
+/* What waits is decided first. A gap of an unknown thread is reported without
+ * one. */
 static int on_gap(struct calls *c, struct thread *t, const struct aux_flow *ev)
 {
 	bool known = t->pub.tid != UINT32_MAX || t->pub.depth;
@@ -839,6 +872,7 @@ on_event(struct calls *c, struct thread *t, const struct aux_flow *ev)
 	return c->ops->event ? c->ops->event(c->priv, &t->pub, ev) : 0;
 }
 
+/* After an error, instructions are still counted, so that totals stay right. */
 int calls_flow(struct calls *c, const struct flow_ctx *ctx,
 	       const struct aux_flow *ev, size_t n)
 {
@@ -871,7 +905,7 @@ uint64_t calls_n_insns(const struct calls *c)
 	return c->n_insns;
 }
 
-/* All its stacks. */
+/* Ends the frames of all stacks of a thread. */
 static int finish_thread(struct calls *c, struct thread *t)
 {
 	int rc = t->wait ? calls_context_decide(c, t) : 0;

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * calls_throw: which activation of a function an exception lands in: the tables of
- * the unwinder say, for the address of each call, where an exception that leaves it
- * goes. Nothing of the file is trusted; what cannot be read matches nothing.
+ * calls: in which activation of a function an exception is caught. The
+ * unwinder's tables say, for the address of each call, where an exception that
+ * leaves it goes (its landing pad). A recursive function may be on the stack
+ * many times; only one of its calls leads to the address where control
+ * appeared.
  *
- * Specification: Linux Standard Base 5.0, ".eh_frame", ".eh_frame_hdr"; Itanium C++
- * ABI, "Exception Handling", language-specific data area as gcc and clang write it.
+ * Nothing in the file is trusted; what cannot be read matches nothing. 64-bit
+ * little-endian files only, with the sorted table that ld, gold and lld write.
+ *
+ * Specification: Linux Standard Base 5.0, ".eh_frame" and ".eh_frame_hdr";
+ * Itanium C++ ABI, "Exception Handling", with the language-specific data area
+ * as gcc and clang write it.
  */
 #include <elf.h>
 #include <string.h>
@@ -13,7 +19,7 @@
 #include "decode/callstack/impl.h"
 #include "decode/lib/elf/elf.h"
 
-#define OMIT 0xff
+#define OMIT 0xff	/* DW_EH_PE_omit */
 
 /* Bytes of the file from an address on. */
 struct bytes {
@@ -22,7 +28,8 @@ struct bytes {
 	bool bad;
 };
 
-static struct bytes bytes_at(const struct elfimage *im, uint64_t addr)
+/* The bytes of the file from an address on, as far as its segment goes. */
+static struct bytes bytes_from(const struct elfimage *im, uint64_t addr)
 {
 	struct bytes b = { .addr = addr, .bad = true };
 	uint64_t len, offset, left;
@@ -38,7 +45,8 @@ static struct bytes bytes_at(const struct elfimage *im, uint64_t addr)
 	return b;
 }
 
-static uint64_t take(struct bytes *b, unsigned n)
+/* n bytes, little endian; 0 with bad set past the end. */
+static uint64_t read_le(struct bytes *b, unsigned n)
 {
 	uint64_t v = 0;
 
@@ -53,13 +61,14 @@ static uint64_t take(struct bytes *b, unsigned n)
 	return v;
 }
 
-static uint64_t take_leb(struct bytes *b, bool is_signed)
+/* LEB128, of 64 bits at most. */
+static uint64_t read_leb(struct bytes *b, bool is_signed)
 {
 	unsigned shift = 0;
 	uint64_t v = 0, byte;
 
 	do {
-		byte = take(b, 1);
+		byte = read_le(b, 1);
 		if (b->bad || shift > 63)
 			return b->bad = true, 0;
 		v |= (byte & 0x7f) << shift;
@@ -70,29 +79,30 @@ static uint64_t take_leb(struct bytes *b, bool is_signed)
 	return v;
 }
 
-/* A value by DW_EH_PE_*; base is that of datarel. An indirect one is none. */
-static uint64_t take_encoded(struct bytes *b, uint8_t enc, uint64_t base)
+/* A value with encoding DW_EH_PE_*; base is that of datarel. Indirect ones
+ * cannot be read: they need the memory. */
+static uint64_t read_encoded(struct bytes *b, uint8_t enc, uint64_t base)
 {
 	uint64_t at = b->addr, v;
 
 	switch (enc & 0x0f) {
 	case 0x00: case 0x04: case 0x0c:
-		v = take(b, 8);
+		v = read_le(b, 8);
 		break;
 	case 0x01: case 0x09:
-		v = take_leb(b, (enc & 0x0f) == 0x09);
+		v = read_leb(b, (enc & 0x0f) == 0x09);
 		break;
 	case 0x02:
-		v = take(b, 2);
+		v = read_le(b, 2);
 		break;
 	case 0x03:
-		v = take(b, 4);
+		v = read_le(b, 4);
 		break;
 	case 0x0a:
-		v = (uint64_t)(int16_t)take(b, 2);
+		v = (uint64_t)(int16_t)read_le(b, 2);
 		break;
 	case 0x0b:
-		v = (uint64_t)(int32_t)take(b, 4);
+		v = (uint64_t)(int32_t)read_le(b, 4);
 		break;
 	default:
 		return b->bad = true, 0;
@@ -104,7 +114,7 @@ static uint64_t take_encoded(struct bytes *b, uint8_t enc, uint64_t base)
 	return (enc & 0x70) == 0x30 ? v + base : v;
 }
 
-/* Where .eh_frame_hdr is loaded; 0: there is none. Of 64-bit files alone. */
+/* The address of .eh_frame_hdr (PT_GNU_EH_FRAME); 0: none. */
 static uint64_t find_header(const struct elfimage *im)
 {
 	uint64_t len, at;
@@ -130,21 +140,22 @@ static uint64_t find_header(const struct elfimage *im)
 	return 0;
 }
 
-/* The address of the frame description that covers addr; 0: none. */
+/* The address of the FDE that covers addr; 0: none. 0x3b is datarel, sdata4:
+ * the one encoding of the table that allows a binary search. */
 static uint64_t find_description(const struct elfimage *im, uint64_t addr)
 {
 	uint64_t head = find_header(im), n, low = 0, high;
-	struct bytes b = bytes_at(im, head), at;
+	struct bytes b = bytes_from(im, head), at;
 	uint8_t version, ptr, count, table;
 
 	if (!head)
 		return 0;
-	version = (uint8_t)take(&b, 1);
-	ptr = (uint8_t)take(&b, 1);
-	count = (uint8_t)take(&b, 1);
-	table = (uint8_t)take(&b, 1);
-	take_encoded(&b, ptr, head);
-	n = take_encoded(&b, count, head);
+	version = (uint8_t)read_le(&b, 1);
+	ptr = (uint8_t)read_le(&b, 1);
+	count = (uint8_t)read_le(&b, 1);
+	table = (uint8_t)read_le(&b, 1);
+	read_encoded(&b, ptr, head);
+	n = read_encoded(&b, count, head);
 	if (b.bad || version != 1 || table != 0x3b ||
 	    n > (uint64_t)(b.end - b.p) / 8 || !n)
 		return 0;
@@ -153,114 +164,119 @@ static uint64_t find_description(const struct elfimage *im, uint64_t addr)
 
 		at = b;
 		at.p += mid * 8;
-		if (head + (uint64_t)(int32_t)take(&at, 4) <= addr)
+		if (head + (uint64_t)(int32_t)read_le(&at, 4) <= addr)
 			low = mid;
 		else
 			high = mid;
 	}
 	at = b;
 	at.p += low * 8 + 4;
-	return head + (uint64_t)(int32_t)take(&at, 4);
+	return head + (uint64_t)(int32_t)read_le(&at, 4);
 }
 
-/* How a common part says that descriptions are written. */
+/* What a CIE says about its FDEs. */
 struct common {
 	uint8_t fde, lsda;	/* DW_EH_PE_* */
 	bool augmented;
 };
 
+/* Parses a CIE: version, augmentation string, alignments, return register,
+ * augmentation. */
 static bool read_common(const struct elfimage *im, uint64_t addr,
 			struct common *c)
 {
-	struct bytes b = bytes_at(im, addr);
+	struct bytes b = bytes_from(im, addr);
 	char names[9] = "";
 	unsigned n = 0, version;
 
 	*c = (struct common){ .lsda = OMIT };
-	take(&b, 8);		/* length, id */
-	version = (unsigned)take(&b, 1);
+	read_le(&b, 8);		/* length, id */
+	version = (unsigned)read_le(&b, 1);
 	do {
-		names[n] = (char)take(&b, 1);
+		names[n] = (char)read_le(&b, 1);
 	} while (!b.bad && names[n] && ++n < sizeof(names));
 	if (b.bad || n == sizeof(names))
 		return false;
-	take_leb(&b, false);
-	take_leb(&b, true);
+	read_leb(&b, false);
+	read_leb(&b, true);
 	if (version == 1)
-		take(&b, 1);
+		read_le(&b, 1);
 	else
-		take_leb(&b, false);
+		read_leb(&b, false);
 	c->augmented = names[0] == 'z';
 	if (!c->augmented)
 		return !b.bad;
-	take_leb(&b, false);
+	read_leb(&b, false);
 	for (n = 1; names[n] && !b.bad; n++) {
 		if (names[n] == 'L')
-			c->lsda = (uint8_t)take(&b, 1);
+			c->lsda = (uint8_t)read_le(&b, 1);
 		else if (names[n] == 'R')
-			c->fde = (uint8_t)take(&b, 1);
+			c->fde = (uint8_t)read_le(&b, 1);
 		else if (names[n] == 'P')
-			take_encoded(&b, (uint8_t)take(&b, 1), 0);
+			read_encoded(&b, (uint8_t)read_le(&b, 1), 0);
 	}
 	return !b.bad;
 }
 
-/* The table of a function, and where the function begins; 0: it has none. */
+/* The address of a function's LSDA, and of the function in *start; 0: it has
+ * none. */
 static uint64_t find_table(const struct elfimage *im, uint64_t addr,
 			   uint64_t *start)
 {
 	uint64_t fde = find_description(im, addr), back, at, len;
-	struct bytes b = bytes_at(im, fde);
+	struct bytes b = bytes_from(im, fde);
 	struct common c;
 
 	if (!fde)
 		return 0;
-	len = take(&b, 4);
+	len = read_le(&b, 4);
 	at = b.addr;
-	back = take(&b, 4);
+	back = read_le(&b, 4);
 	if (b.bad || len == UINT32_MAX || !back ||
 	    !read_common(im, at - back, &c) || !c.augmented || c.lsda == OMIT)
 		return 0;
-	*start = take_encoded(&b, c.fde, 0);
-	len = take_encoded(&b, c.fde & 0x0f, 0);
-	take_leb(&b, false);
-	at = take_encoded(&b, c.lsda, 0);
+	*start = read_encoded(&b, c.fde, 0);
+	len = read_encoded(&b, c.fde & 0x0f, 0);
+	read_leb(&b, false);
+	at = read_encoded(&b, c.lsda, 0);
 	return b.bad || addr - *start >= len ? 0 : at;
 }
 
-/* Where an exception that leaves the call around addr lands; 0: it does not. */
+/* The landing pad for an exception that leaves the call at addr; 0: it is not
+ * caught here. The LSDA's call sites are sorted, but of variable length. */
 static uint64_t find_pad(const struct elfimage *im, uint64_t addr)
 {
 	uint64_t start, table = find_table(im, addr, &start), pads, left;
-	struct bytes b = bytes_at(im, table);
+	struct bytes b = bytes_from(im, table);
 	const uint8_t *end;
 	uint8_t enc;
 
 	if (!table)
 		return 0;
-	enc = (uint8_t)take(&b, 1);
-	pads = enc == OMIT ? start : take_encoded(&b, enc, 0);
-	enc = (uint8_t)take(&b, 1);
+	enc = (uint8_t)read_le(&b, 1);
+	pads = enc == OMIT ? start : read_encoded(&b, enc, 0);
+	enc = (uint8_t)read_le(&b, 1);
 	if (enc != OMIT)
-		take_leb(&b, false);
-	enc = (uint8_t)take(&b, 1);
-	left = take_leb(&b, false);
+		read_leb(&b, false);
+	enc = (uint8_t)read_le(&b, 1);
+	left = read_leb(&b, false);
 	if (b.bad || left > (uint64_t)(b.end - b.p))
 		return 0;
 	end = b.p + left;
 	while (b.p < end && !b.bad) {
-		uint64_t from = take_encoded(&b, enc, 0);
-		uint64_t len = take_encoded(&b, enc, 0);
-		uint64_t pad = take_encoded(&b, enc, 0);
+		uint64_t from = read_encoded(&b, enc, 0);
+		uint64_t len = read_encoded(&b, enc, 0);
+		uint64_t pad = read_encoded(&b, enc, 0);
 
-		take_leb(&b, false);
+		read_leb(&b, false);
 		if (!b.bad && addr - start >= from && addr - start - from < len)
 			return pad ? pads + pad : 0;
 	}
 	return 0;
 }
 
-/* Does an exception that leaves the call that returns to back land at to? */
+/* Whether an exception that leaves the call with return address back is caught
+ * at to. The call lies before back, so back - 1 is in it. */
 static bool leads_to(const struct calls *c, uint64_t back, uint64_t to)
 {
 	const struct sink_host *h = c->code.host;
@@ -273,7 +289,7 @@ static bool leads_to(const struct calls *c, uint64_t back, uint64_t to)
 	       elfimage_addr(im, to_offset, &land) && find_pad(im, from) == land;
 }
 
-uint32_t calls_throw_find(const struct calls *c, const struct thread *t,
+uint32_t calls_unwind_find(const struct calls *c, const struct thread *t,
 			  const struct func *f, uint64_t to)
 {
 	const struct call_frame *frames = t->pub.frames;

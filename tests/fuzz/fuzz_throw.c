@@ -43,10 +43,10 @@ static void ask(struct elfimage *im, uint64_t len)
 		frames[1].back = back;
 		frames[2].back = back + step / 2;
 		for (uint64_t to = 0; to < len; to += step) {
-			uint32_t n = calls_throw_find(&c, &t, &func, to);
+			uint32_t n = calls_unwind_find(&c, &t, &func, to);
 
 			ASSERT(n <= 2);
-			ASSERT(n == calls_throw_find(&c, &t, &func, to));
+			ASSERT(n == calls_unwind_find(&c, &t, &func, to));
 		}
 	}
 }
