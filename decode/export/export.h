@@ -38,7 +38,7 @@ struct export_track {
 	void *user;			/* the format's; NULL first */
 	/* export.c's */
 	struct call_count left, away;	/* the thread's, when it left this stack;
-					 * what it counted in others meanwhile */
+					 * what it counted in others in between */
 	struct export_open {
 		struct call_count at, children;
 	} *open;			/* frames that are, as counted here */
@@ -67,7 +67,7 @@ struct export_slice {
 	enum call_end how;		/* FRAME */
 	bool guessed;			/* FRAME; of a begin too */
 	struct call_count total, self;	/* FRAME: without what other stacks of
-					 * the thread took meanwhile */
+					 * the thread took in between */
 };
 
 #define EXPORT_FIELDS 16
@@ -168,7 +168,7 @@ extern const struct export_ops export_callgrind, export_chrome, export_fxt,
 	export_jsonl, export_perfetto, export_pprof, export_speedscope,
 	export_sqlite;
 
-/* Formats by index; NULL behind the last. */
+/* Formats by index; NULL after the last. */
 const struct export_ops *export_format(size_t i);
 
 /* The one copy of a text, cleaned; NULL: out of memory. It lives as x does. */
@@ -226,7 +226,7 @@ void export_put_us(struct outbuf *out, uint64_t ns);
 
 /*
  * export_spool: texts of many tracks that grow side by side and are written one
- * behind the other at last, for formats that want each track in one piece. What does
+ * after the other at last, for formats that want each track in one piece. What does
  * not fit in a small buffer goes into one unnamed temporary file ($TMPDIR), so
  * memory does not grow with the trace, and no file is open for each track.
  */

@@ -295,7 +295,7 @@ static void keep_slow(struct fit *f)
  * is that of the marked node that follows. */
 static void keep_lane(const struct fit *f, struct report_lane *l)
 {
-	uint32_t depth = 0; /* what stays behind here is at this depth */
+	uint32_t depth = 0; /* depth of the marked node that follows */
 
 	for (uint32_t i = l->n; i-- > 0;) {
 		struct report_node *n = &l->nodes[i];

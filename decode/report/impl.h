@@ -139,7 +139,7 @@ struct report {
 	uint64_t n_gaps[GAP_N_CAUSES];
 	const struct session *session;
 	struct flow_ctx ctx;	/* of the last flow */
-	struct report_lane *nobody; /* gaps of no thread; NULL: none */
+	struct report_lane *threadless; /* gaps of no thread; NULL: none */
 	bool timed;
 };
 

@@ -431,7 +431,7 @@ int report_lane_leave(struct report *r, struct report_lane *l,
 	if (err)
 		return err;
 	at = l->open[l->n_open - 1];
-	/* of a base frame, or one that is lost, nobody knows how long it took */
+	/* how long a base frame, or one that is lost, took is not known */
 	p.is_slow = f->kind != CALL_BASE && end != CALL_END_LOST &&
 		    end != CALL_END_TRACE;
 	if (at != REPORT_NONE && l->nodes[at].flags & REPORT_GOES_ON)

@@ -112,21 +112,21 @@ static int on_turn(void *priv, struct call_thread *t, uint32_t from)
 
 /* No thread is known: the gap lies on a lane of its own, at the time of the last
  * flow, or where that has none at the beginning. */
-static int on_gap_of_nobody(struct report *r, const struct aux_flow *ev)
+static int on_gap_without_thread(struct report *r, const struct aux_flow *ev)
 {
 	uint64_t at = r->ctx.time_ns * REPORT_TICKS;
 	int err = 0;
 
-	if (!r->nobody)
-		err = report_lane_new(r, &r->nobody);
+	if (!r->threadless)
+		err = report_lane_new(r, &r->threadless);
 	if (err)
 		return err;
-	r->nobody->pid = r->nobody->tid = UINT32_MAX;
-	if (at > r->nobody->at)
-		r->nobody->at = at;
-	else if (!at && r->first != UINT64_MAX && !r->nobody->at)
-		r->nobody->at = r->first;
-	return report_span_gap(r, r->nobody, NULL, ev);
+	r->threadless->pid = r->threadless->tid = UINT32_MAX;
+	if (at > r->threadless->at)
+		r->threadless->at = at;
+	else if (!at && r->first != UINT64_MAX && !r->threadless->at)
+		r->threadless->at = r->first;
+	return report_span_gap(r, r->threadless, NULL, ev);
 }
 
 static int on_gap(void *priv, struct call_thread *t, const struct aux_flow *ev)
@@ -136,7 +136,7 @@ static int on_gap(void *priv, struct call_thread *t, const struct aux_flow *ev)
 	int err;
 
 	if (!t)
-		return on_gap_of_nobody(r, ev);
+		return on_gap_without_thread(r, ev);
 	err = begin(r, t, &l);
 	if (!err)
 		err = calltree_gap(&r->tree, &l->tree, t);
@@ -180,7 +180,7 @@ static void close_report(void *sink)
 	free(r);
 }
 
-/* A page on a terminal helps nobody: refused. */
+/* A page on a terminal is of no use: refused. */
 static int open_report(void **sink, const struct sink_env *env,
 		       const void *options, struct aux_diag *diag)
 {

@@ -62,7 +62,7 @@ static const char *path_of(const struct report *r)
 
 static uint32_t count_threads(const struct report *r)
 {
-	return r->n_lanes - (r->nobody ? 1 : 0);
+	return r->n_lanes - (r->threadless ? 1 : 0);
 }
 
 /* The name of the thread that did most; the file's name when none is known. */

@@ -54,7 +54,7 @@ struct edge {
 	uint8_t kind; /* 0: none */
 	bool left; /* the last event was told to end tracing */
 	bool maybe; /* taken only if it does not go to next */
-	uint64_t next; /* address behind the branch */
+	uint64_t next; /* address after the branch */
 	uint64_t offset;
 	struct flow_ctx ctx;
 	struct place from, to;

@@ -809,7 +809,8 @@ static inline uint64_t extend(uint64_t value, const struct aux_path *path)
 	return iphash_extend(value, path->user[1], path->user[0]);
 }
 
-/* What the event will add; if it is no PATH, nobody knows what is fetched. */
+/* Prefetches what the event will add. If it is no PATH, the address is garbage, which
+ * a prefetch ignores. */
 static inline void fetch(const struct aux_flow *ev)
 {
 	uintptr_t path = (uintptr_t)ev->path.path;

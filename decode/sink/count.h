@@ -60,7 +60,7 @@ void count_totals_add(struct count_totals *t, struct count_run *run);
  * the hash, [1] 8 * M^n, [2] instructions << 32 | branches. [1] is 0 until all its
  * ranges were found to fit the code; it stays 0 where one does not, and where
  * COUNT_SUMS of [2] might not fit, and they are counted one by one. These are
- * facts of the code alone: whoever is first computes them for all.
+ * facts of the code alone, so the thread that comes first computes them for all.
  */
 #define COUNT_SUMS 4096
 #define COUNT_POWERS 128

@@ -130,7 +130,7 @@ static bool grow_slots(struct hot_items *items)
 
 /*
  * Makes room for the next number; NULL: out of memory, or of numbers (HOT_PAGE *
- * HOT_PAGES). Pages do not move, so that other threads may read items meanwhile.
+ * HOT_PAGES). Pages do not move, so that other threads may read items at the same time.
  */
 static struct hot_item *next_item(struct hot_items *items)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the sinks of this directory share and nobody else uses. */
+/* What the sinks of this directory share; no other directory includes it. */
 #ifndef DECODE_SINK_IMPL_H
 #define DECODE_SINK_IMPL_H
 
@@ -52,7 +52,7 @@ struct flame_tree {
 	struct calltree tree;
 	struct flame_thread *threads;
 	bool ticks;		/* cycles are wanted: see calltree_tick */
-	struct flame_thread *ran;	/* whom they were told of last */
+	struct flame_thread *ran;	/* the thread that the last tick was for */
 	uint32_t n_gapped;	/* threads that a gap has not ended for */
 	uint64_t n_guessed;	/* frames */
 };

@@ -10,7 +10,7 @@
  *	step     text_store steps, in step->user
  *	path     text_paths, in path->user, once the path came often
  *
- * When a column of the context stands behind a column of the code
+ * When a column of the context follows a column of the code
  * (columns.mixed), nothing of a path can be kept: lines are rendered per range,
  * again whenever the lead changed. The same holds for a limit that ends inside of
  * a path.

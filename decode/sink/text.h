@@ -4,8 +4,8 @@
  *
  * What a line shows of the code is rendered once. Who ran it, and when, is put
  * before each line on its way out, so that nothing that is kept ever changes. Lines
- * are copied in pieces of fixed sizes that may reach past their end: behind a text,
- * behind a lead and in the output there are always TEXT_PAD bytes more.
+ * are copied in pieces of fixed sizes that may reach past their end: after a text,
+ * after a lead and in the output there are always TEXT_PAD bytes more.
  */
 #ifndef DECODE_SINK_TEXT_H
 #define DECODE_SINK_TEXT_H
@@ -35,7 +35,7 @@ static inline const char *text_lines(const struct text *t)
 	return (const char *)(t->len + t->n);
 }
 
-/* Lines behind one lead, to be copied as they are. */
+/* Lines with their lead, to be copied as they are. */
 struct text_whole {
 	uint64_t lead;		/* which, see struct lead in columns.h */
 	uint32_t n;
@@ -44,7 +44,7 @@ struct text_whole {
 	char lines[];
 };
 
-/* The first n lines, each behind the lead. */
+/* The first n lines, each after the lead. */
 void text_put(struct outbuf *out, const char *lead, size_t lead_len,
 	      const struct text *t, uint32_t n);
 
@@ -67,7 +67,7 @@ size_t text_maker_size(const struct text_maker *m);
 /* Writes it into that much. */
 struct text *text_maker_write(const struct text_maker *m, void *at);
 
-/* The same behind a lead. */
+/* The same with a lead before each line. */
 size_t text_maker_size_whole(const struct text_maker *m, size_t lead_len);
 struct text_whole *text_maker_write_whole(const struct text_maker *m, void *at,
 					  const char *lead, size_t lead_len);
