@@ -86,7 +86,7 @@ static int check_one_file(const struct command *c, bool named, char **words,
 			 words[1]);
 }
 
-/* What is left behind the options: FILE, or what the command takes. */
+/* The words after the options: FILE, or what else the command takes. */
 static int take_operands(struct cmd_options *o, bool named, char **words, int n)
 {
 	const struct command *c = o->command;

@@ -21,6 +21,8 @@
 #include "capture/event/auxpmu.h"
 #include "capture/event/pmu.h"
 
+/* Adds a line; fix may be "": nothing to mend. */
+__attribute__((format(printf, 5, 6)))
 static void doctor_say(struct doctor *d, enum doctor_state state,
 		       const char *topic, const char *fix, const char *fmt, ...)
 {
@@ -129,6 +131,8 @@ static void doctor_works(struct doctor *d, const char *what)
 	append(d->works, sizeof(d->works), what);
 }
 
+/* Appends to the half of the summary that says what does not work, and why. */
+__attribute__((format(printf, 2, 3)))
 static void doctor_missing(struct doctor *d, const char *fmt, ...)
 {
 	char text[160];

@@ -56,9 +56,4 @@ void doctor_fini(struct doctor *d);
 /* The last line: what works now, and why the rest does not. */
 void doctor_summary(const struct doctor *d, char *buf, size_t len);
 
-/* Adds a line; fix may be "". */
-__attribute__((format(printf, 5, 6)))
-/* Appends to one half of the summary. */
-__attribute__((format(printf, 2, 3)))
-
 #endif

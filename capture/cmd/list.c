@@ -3,7 +3,7 @@
  * auxcap list: what can be recorded here.
  *
  * Each line begins with what -e takes, so grep finds it and a user can copy it;
- * what it is stands behind. Nothing to show is an error, with the reason.
+ * a description follows it. Nothing to show is an error, with the reason.
  */
 #include <dirent.h>
 #include <errno.h>

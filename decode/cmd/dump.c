@@ -99,7 +99,7 @@ static void put_ledger(struct outbuf *o, const struct aux_reader *r,
 	}
 }
 
-/* The path behind a head of head_len bytes, path_len at at. */
+/* The path after a fixed part of head_len bytes; its length is at offset at. */
 static void put_path(struct outbuf *o, const struct aux_event *ev,
 		     uint64_t head_len, uint32_t path_len)
 {
@@ -919,7 +919,7 @@ static int measure_payloads(struct dump *d)
 	struct chunks c = { 0 };
 	int ret = 0;
 
-	/* Damage is met again, and told, by the pass that prints. */
+	/* The pass that prints meets the damage again, and reports it. */
 	if (chunks_read(&c, d->r, 0, NULL) == -AUX_E_NOMEM)
 		ret = -AUX_E_NOMEM;
 	d->is_pt = c.trace_type == AUX_TRACE_INTEL_PT;

@@ -2,7 +2,7 @@
 /*
  * cmd_info: what is in this file. One pass counts the records, one more puts the
  * AUX streams together; the last line is a verdict, and so is the exit status
- * (info_loss.c).
+ *.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,14 +10,42 @@
 #include <string.h>
 
 #include <aux/decoder.h>
+#include <aux/perfdata.h>
 
 #include "common/bytes.h"
 #include "common/diag.h"
-#include "decode/cmd/info.h"
+#include "decode/lib/trace/trace.h"
+#include "decode/cmd/cmd.h"
+#include "decode/lib/trace/losses.h"
 #include "decode/cmd/record_text.h"
 #include "decode/lib/session/decoders.h"
 #include "decode/lib/sideband/sideband.h"
 #include "perfdata/csmeta.h"
+
+#define N_TYPES 128
+
+struct info {
+	const struct cmd_options *o;
+	struct aux_reader *r;
+	struct outbuf *out;
+	uint64_t n_records;
+	uint64_t n_by_type[N_TYPES];
+	uint64_t n_other;	/* types from N_TYPES on */
+	uint64_t n_timed, time_min, time_max;
+	uint64_t lost_records, lost_samples;
+	uint32_t pmu_type;	/* of the trace, 0: not known */
+	uint64_t n_throttled;	/* the trace */
+	uint64_t n_by_flag[64];	/* AUX records by flag bit */
+	/* of the ledger */
+	struct losses losses;
+	struct aux_ledger_entry sum[AUX_LEDGER_N_CAUSES];	/* idx, cause: 0 */
+	bool bad_ledger;	/* it cannot be read, or does not balance */
+	unsigned n_bad;		/* feature sections cut off or damaged */
+	uint64_t n_unknown_sources;	/* trace ids that no metadata describes */
+	bool bad_sources;	/* the metadata of the sources cannot be read */
+	bool lossy;
+	struct chunks chunks;
+};
 
 /*
  * cmd_info_cs: the CoreSight sources of a file: whose trace is in which AUX
@@ -108,7 +136,7 @@ static void info_cs_print_source(struct info *in, size_t i)
 	else if (s->n_bytes)
 		outbuf_str(o, ": the file does not say whose this is");
 	outbuf_str(o, "\n");
-	in->n_nobodys += !s->meta && s->n_bytes;
+	in->n_unknown_sources += !s->meta && s->n_bytes;
 }
 
 /* nothing for other trace; -AUX_E_NOMEM */
@@ -197,7 +225,7 @@ static void check_stream(struct info *in, const struct aux_ledger_entry *e)
 	for (size_t i = 0; i < in->chunks.n; i++)
 		if (in->chunks.queues[i].idx == e->idx)
 			held += in->chunks.queues[i].n_bytes;
-	/* More came behind the last ledger of a recorder that was killed. */
+	/* A recorder that was killed wrote more after its last ledger. */
 	if (held == e->bytes ||
 	    (held > e->bytes && aux_reader_info(in->r)->unfinished))
 		return;
@@ -208,11 +236,11 @@ static void check_stream(struct info *in, const struct aux_ledger_entry *e)
 static const char *ledger_title(const struct info *in)
 {
 	if (in->losses.origin == LOSSES_SUMMED)
-		return "losses that the recorder told of (it wrote no ledger):"
+		return "losses that the recorder reported (it wrote no ledger):"
 		       "\n";
 	if (in->losses.origin == LOSSES_RECORD &&
 	    aux_reader_info(in->r)->unfinished)
-		return "ledger of the recorder, the last that it wrote:\n";
+		return "the last ledger that the recorder wrote:\n";
 	return "ledger of the recorder:\n";
 }
 
@@ -268,7 +296,7 @@ static void info_verdict(struct info *in, bool damaged)
 {
 	struct outbuf *o = in->out;
 	bool unfinished = aux_reader_info(in->r)->unfinished;
-	uint64_t told;
+	uint64_t counted;
 
 	put_if(in, damaged, "the file is damaged");
 	put_if(in, unfinished, "the recording was cut short");
@@ -288,9 +316,10 @@ static void info_verdict(struct info *in, bool damaged)
 		  "AUX records say partial");
 	put_count(in, in->n_by_flag[3], "AUX record says collision",
 		  "AUX records say collision");
-	/* those that the ledger has are told */
-	told = in->sum[AUX_LEDGER_LOST_RECORDS].bytes;
-	put_count(in, in->lost_records > told ? in->lost_records - told : 0,
+	/* the ledger's were printed with it: only the others */
+	counted = in->sum[AUX_LEDGER_LOST_RECORDS].bytes;
+	put_count(in, in->lost_records > counted ?
+		  in->lost_records - counted : 0,
 		  "record lost", "records lost");
 	put_count(in, in->lost_samples, "sample lost", "samples lost");
 	put_count(in, in->n_throttled,
@@ -301,9 +330,9 @@ static void info_verdict(struct info *in, bool damaged)
 	put_count(in, in->chunks.n_damaged,
 		  "compressed AUXTRACE record damaged",
 		  "compressed AUXTRACE records damaged");
-	put_count(in, in->n_nobodys, "trace source is nobody's",
-		  "trace sources are nobody's");
-	put_if(in, in->bad_sources, "what made the trace cannot be read");
+	put_count(in, in->n_unknown_sources, "trace source that no metadata describes",
+		  "trace sources that no metadata describes");
+	put_if(in, in->bad_sources, "the metadata of the trace sources cannot be read");
 	put_if(in, in->bad_ledger, "the ledger does not balance, or cannot be "
 				   "read");
 	outbuf_str(o, in->lossy ? "\n" : "verdict: no loss recorded\n");
@@ -612,7 +641,7 @@ static void print_streams(struct info *in)
 		      any ? "" : " none", in->n_by_type[PERF_RECORD_AUX]);
 }
 
-/* It is there, and what it should have told is not. */
+/* The feature section is there, but its contents could not be parsed. */
 static bool is_damaged(const struct info *in, unsigned bit, uint64_t len)
 {
 	const struct aux_file_info *f = aux_reader_info(in->r);
@@ -720,7 +749,7 @@ int cmd_info(const struct cmd_options *o)
 
 /*
  * cmd_info_snap: the snapshots of a file. One snapshot can hold old buffers of CPUs
- * that have long been idle, so each stream's span of time is told.
+ * that have long been idle, so each stream's span of time is printed.
  */
 
 /* As AUXTRACE_INFO has it; mult 0: unknown. */

@@ -22,8 +22,8 @@ int cmd_parse_times(const char *s, uint64_t *from, uint64_t *to,
 		p = *p == ',' ? p + 1 : NULL;
 	if (!p || *p || !strcmp(s, ","))
 		return option_refuse(diag, "--time wants A,B in seconds "
-				     "(12.345678901) or with ns, us, ms after "
-				     "them, not \"%s\"", s);
+				     "(12.345678901) or with a unit (ns, us, ms), "
+				     "not \"%s\"", s);
 	if (*from > *to)
 		return option_refuse(diag, "--time %s ends before it begins",
 				     s);

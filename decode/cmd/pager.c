@@ -56,7 +56,7 @@ static size_t name_before(const char *line, size_t at)
 	return n;
 }
 
-/* Names are known by the "+0x" behind them. */
+/* A symbol name is what stands before "+0x". */
 static size_t colour_names(const struct colour *c, const char *line, size_t len,
 			   char *out)
 {

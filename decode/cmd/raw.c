@@ -46,8 +46,8 @@ static const char *raw_gap_text(uint8_t cause)
 	case AUX_GAP_FILE:
 		return "the file lacks these bytes";
 	case AUX_GAP_NO_SYNC:
-		return "bytes of nobody, before the first trace id or in no "
-		       "frame";
+		return "bytes that belong to no trace source: before the "
+		       "first trace id, or outside of frames";
 	case GAP_SNAPSHOT:
 		return "not recorded between snapshots";
 	case GAP_STALLED:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * verdict: what was lost or missing, told once at the end, with what to do.
+ * verdict: what was lost or missing, printed once at the end, and how to fix it.
  */
 #ifndef DECODE_CMD_VERDICT_H
 #define DECODE_CMD_VERDICT_H
