@@ -140,7 +140,7 @@ static inline size_t diff_side_left(const struct diff_side *s)
 
 /* diff_flow.c: both in lockstep. Where they part they are given to found, with what
  * only one of them ran still in front of them: skip[0] and skip[1] of it. met: what
- * comes behind it is the same again. 1 of found: enough. */
+ * comes after it is the same again. 1 of found: enough. */
 struct diff_flow {
 	struct diff_side side[2];
 	size_t skip[2];

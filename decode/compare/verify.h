@@ -22,7 +22,7 @@ struct session;
 struct verify_config {
 	const char *decoder;	/* what is tested; NULL: our own engine */
 	const char *reference;	/* NULL: libipt or OpenCSD, by trace type */
-	bool all;		/* go on behind a difference */
+	bool all;		/* go on after a difference */
 	struct outbuf *out;	/* differences, for a person */
 	/* called now and then with the bytes of the stream that are done */
 	void (*progress)(void *priv, uint64_t bytes);

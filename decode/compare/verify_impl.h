@@ -11,7 +11,7 @@
 #define VERIFY_HISTORY 16	/* what both did last */
 #define VERIFY_SLOTS 16		/* places with TIMEs; a power of two */
 #define VERIFY_VALUES 6		/* TIMEs at one of them */
-#define VERIFY_END 0		/* kind of the head behind the last event */
+#define VERIFY_END 0		/* kind of the head after the last event */
 
 struct verify;
 
@@ -55,8 +55,8 @@ struct verify_side {
 	uint32_t at_step, at_range;
 	/* the next event; of a RANGE, what is left of it */
 	struct aux_flow head;
-	uint64_t place;		/* 2 * chunk; odd: a gap behind it */
-	bool unknown_first;	/* nobody knows where the rest of head begins */
+	uint64_t place;		/* 2 * chunk; odd: a gap after it */
+	bool unknown_first;	/* where the rest of head begins is unknown */
 	char broken[120];	/* what is wrong with an event by itself */
 	/* events of this place without a partner */
 	struct aux_flow pending[VERIFY_PENDING];
@@ -78,7 +78,7 @@ struct verify {
 	struct session_stats stats;
 	struct verify_side side[2];
 	uint64_t slot;		/* branches so far of which a packet tells */
-	bool loose;		/* behind a break: a TRACE_ON may be missing */
+	bool loose;		/* after a break: a TRACE_ON may be missing */
 	uint64_t n_steps;
 	uint64_t n_insns;	/* of this stream */
 	struct aux_flow history[VERIFY_HISTORY];
@@ -102,7 +102,7 @@ static inline struct verify_side *verify_other(struct verify *v,
 int verify_open_side(struct verify *v, unsigned which, size_t i, bool paths,
 		     struct aux_diag *diag);
 void verify_close_side(struct verify_side *s);
-/* The next event becomes head; behind the last one VERIFY_END. */
+/* The next event becomes head; after the last one VERIFY_END. */
 int verify_next(struct verify_side *s);
 /* Did the decoder deliver up the chunk of a place? */
 bool verify_is_handed(const struct verify_side *s, uint64_t place);

@@ -165,7 +165,7 @@ struct aux_decode_stats {
 int aux_decode_get_stats(const struct aux_decode *d,
 			 struct aux_decode_stats *stats);
 /* How many of a cause; and each cause's word ("overflow") and what it means and
- * what to do, one line. The causes are enum aux_gap_cause, and some behind
+ * what to do, one line. The causes are enum aux_gap_cause, and some after
  * AUX_GAP_N_CAUSES that no decoder gives; aux_gap_is_loss: all but one of these
  * ("snapshot": nothing was recorded there on purpose). */
 uint64_t aux_decode_count_gaps(const struct aux_decode *d, unsigned cause);
@@ -221,7 +221,7 @@ struct aux_decode_frame {
 };
 /*
  * Source line and inlined functions of the instruction at ip: innermost first, the
- * function itself last. From DWARF of the file behind ip, or of its separate debug
+ * function itself last. From DWARF of the file at ip, or of its separate debug
  * file, read when first asked for; without DWARF the symbol alone. Fills frames, of
  * frame_size (sizeof(struct aux_decode_frame)) each, at most max. Returns how many
  * there are, be it more than max (max 0: frames may be NULL); 0: the file says
@@ -240,7 +240,7 @@ struct aux_reader *aux_decode_reader(const struct aux_decode *d);
 
 /*
  * The decoders themselves, for those who have their own packets and their own code
- * (decoder.h): by index (NULL behind the last), or by name (NULL: the best one) for
+ * (decoder.h): by index (NULL after the last), or by name (NULL: the best one) for
  * an AUX_TRACE_*.
  */
 const struct aux_decoder_ops *aux_decoder_get(size_t i);

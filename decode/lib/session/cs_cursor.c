@@ -8,7 +8,7 @@
  * CONTEXT: events after which an unknown amount of time may have passed) the cursor
  * decodes on up to the next TIME, and what is between them gets that later time. A
  * decoder that cannot tell the time before it asks for code may have walked in code
- * that was replaced meanwhile (exec, dlopen); that is found and cut (drop_stale).
+ * that had been replaced by then (exec, dlopen); that is found and cut (drop_stale).
  */
 #include <stdlib.h>
 #include <string.h>

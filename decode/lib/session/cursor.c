@@ -24,7 +24,7 @@
  * decoders give the same instructions in the same order, however they divide them
  * into RANGEs and PATHs. TIMEs are not counted, for one decoder may emit more of
  * them than another; those that are dropped still move the decoder's view on, so that
- * the reference finds the code of whoever runs. A RANGE that is cut in the middle
+ * the reference finds the code of the thread that runs. A RANGE that is cut in the middle
  * (cut_range) is expanded for the address of its next instruction. From the next
  * chunk on the decoder is asked again.
  */
@@ -450,7 +450,7 @@ static int decode_more(struct stream_cursor *cur, struct session_stats *stats)
 }
 
 /* Is there a batch for the merge? CoreSight goes on to the next TIME, which dates what
- * is before it, but not for ever. */
+ * is before it, but no further than CURSOR_AHEAD events. */
 static bool has_batch(const struct stream_cursor *cur)
 {
 	if (!cur->m.n)

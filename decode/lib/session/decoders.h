@@ -10,7 +10,7 @@
 #include <aux/decoder.h>
 #include <aux/error.h>
 
-/* The built-in ones in order of preference; NULL behind the last. */
+/* The built-in ones in order of preference; NULL after the last. */
 const struct aux_decoder_ops *decoders_get(size_t i);
 
 /*

@@ -16,7 +16,7 @@
  *   tasks. It alone makes and frees tasks.
  * - A task is the worker's from where workers_add puts it into the pool to where
  *   its work ends or is put aside (WORK_DONE, WORK_HELD), and the session's before
- *   and after. Three members are shared meanwhile, with the lock of the workers:
+ *   and after. Three members are shared all the time, with the lock of the workers:
  *   its list of batches, their size, and work.
  * - A worker decoder is the task's that has it. Between tasks it waits in
  *   par->idle with all that it has learned of the code: the most expensive thing

@@ -34,7 +34,7 @@ struct session_config {
 	unsigned n_workers;	/* -j, threads; the result does not depend on it.
 				 * 0: as many as there are CPUs, 1 for a small
 				 * file */
-	uint64_t chunk_min;	/* a chunk may end behind so many bytes, 0: the
+	uint64_t chunk_min;	/* a chunk may end after so many bytes, 0: the
 				 * default; the flow does not depend on it */
 	/* filters; -1 / empty: all */
 	int64_t tid;
@@ -48,7 +48,8 @@ struct session_config {
 				 * too: the flow is the same */
 	uint64_t max_memory;	/* for the flow that waits; 0: SESSION_MEMORY */
 	uint64_t snapshot;	/* this one alone; 0: all */
-	/* told of every ip whose code a decoder asks for; NULL: nobody */
+	/* called for every ip whose code a decoder asks for, in one thread;
+	 * NULL: not wanted */
 	void (*on_code)(void *priv, const struct space *space, uint64_t ip);
 	void *on_code_priv;
 };
@@ -64,7 +65,7 @@ struct session_stats {
 	uint64_t n_records;
 	uint64_t ledger_lost;	/* bytes lost at capture, from the ledger */
 	/* chunks that the decoder could not decode, and gave nothing of, or part
-	 * of it; the reference did, or (n_left) nobody */
+	 * of it; the reference did, or (n_left) none could */
 	uint64_t n_chunks;
 	uint64_t n_handed_whole, n_handed_part, n_left;
 	const char *decoder, *reference;	/* their names */

@@ -44,7 +44,7 @@ struct flow_ctx {
 #define SINK_TAKES_PATHS 2	/* PATH events; else they come as RANGEs */
 #define SINK_OWN_FORMAT 4	/* its output is no text with "# " lines in it */
 #define SINK_EXACT_OFFSETS 8	/* PATHs are AUX_PATHS_PACKET */
-#define SINK_TAKES_TIMES 16	/* TIMEs among other events: behind one, the time is
+#define SINK_TAKES_TIMES 16	/* TIMEs among other events: after one, the time is
 				 * its own, later than that of flow_ctx */
 #define SINK_ANY_STREAM_ORDER 32 /* partial results of different streams may be
 				  * joined in any order: the sink keeps streams

@@ -43,7 +43,7 @@ static bool is_in(const struct chunk_iter *it, const struct segment *segment)
 		return false;
 	if (s->raw)
 		return chunks_raw_cpu(it->q, segment) == s->cpu;
-	/* nobody's bytes are in a segment of any ids */
+	/* bytes without a source may be in a segment with any IDs */
 	return s->first || segment->ids[s->id / 64] >> s->id % 64 & 1;
 }
 
@@ -476,7 +476,7 @@ int chunk_iter_join(const struct chunk_iter *it, size_t piece,
 	return c->data ? 0 : -AUX_E_NOMEM;
 }
 
-/* Looks in n bytes behind from. 1: found; forced: the last PSB will do, or
+/* Looks in n bytes after from. 1: found; forced: the last PSB will do, or
  * there. */
 static int look_for_cut(const struct chunk_iter *it, uint64_t from, uint64_t n,
 			bool forced, struct chunk_cut *cut)

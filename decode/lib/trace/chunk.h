@@ -14,7 +14,7 @@ struct chunk_start {
 	bool has_tsc, has_ip;
 };
 
-/* The first place, behind the first PSB, where Intel PT may be cut, and the IP
+/* The first place, after the first PSB, where Intel PT may be cut, and the IP
  * there; NULL: nowhere. */
 const uint8_t *chunks_last_psb(const uint8_t *p, const uint8_t *end);
 
@@ -54,7 +54,7 @@ struct chunk_iter {
 	size_t segment;		/* next one */
 	size_t piece;		/* that holds at */
 	uint64_t at;		/* in the segment: where the next chunk starts */
-	bool held;		/* chunk waits behind a gap */
+	bool held;		/* chunk waits until its gap was returned */
 	bool forced;		/* the last chunk had to be cut anywhere */
 	struct chunk_room joined;	/* chunk may be in it, up to the next step */
 	bool lazy;		/* chunk.data may be NULL: chunk_iter_join */
@@ -70,12 +70,12 @@ struct chunk_iter {
 	const uint8_t *left;	/* frames of now */
 	uint64_t n_left;
 	uint64_t base;		/* where the chunk's first frame is */
-	uint64_t part_max;	/* frames of a chunk end behind so many bytes */
-	bool told;		/* that the source is nobody's */
+	uint64_t part_max;	/* frames of a chunk end after so many bytes */
+	bool told;		/* bytes without a source were reported */
 	struct etmframe_pick pick;
 };
 
-/* chunk_min: a chunk may end behind so many bytes; 0: CHUNK_MIN_DEFAULT. */
+/* chunk_min: a chunk may end after so many bytes; 0: CHUNK_MIN_DEFAULT. */
 #define CHUNK_MIN_DEFAULT ((uint64_t)256 << 10)
 void chunk_iter_init(struct chunk_iter *it, const struct queue *q,
 		     uint32_t trace_type, uint64_t chunk_min);
@@ -83,7 +83,7 @@ void chunk_iter_fini(struct chunk_iter *it);
 /*
  * A segment has a cell for each chunk_min of its bytes (Intel PT; else one); a gap
  * has none. find: where the chunk of a cell begins, which is the first place to
- * cut behind its first byte: known without what is before. 0: none begins there;
+ * cut after its first byte: known without what is before. 0: none begins there;
  * -AUX_E_NOMEM. It leaves the iterator elsewhere.
  */
 uint64_t chunk_iter_cells(const struct chunk_iter *it, const struct segment *segment);
@@ -99,7 +99,7 @@ void chunks_let_go(const struct queue *q, const struct aux_reader *r,
 		   uint64_t from, uint64_t to);
 /* Where in the stream an event of the current chunk is. */
 uint64_t chunk_iter_place(struct chunk_iter *it, uint64_t offset);
-/* The same, and how many offsets from it on lie one behind another. */
+/* The same, and how many offsets from it on are contiguous. */
 struct etmframe_run chunk_iter_run(struct chunk_iter *it, uint64_t offset);
 /* enum chunk_step (it->chunk or it->gap is filled), or -AUX_E_NOMEM. */
 int chunk_iter_next(struct chunk_iter *it);

@@ -52,7 +52,7 @@ int csmeta_add_id(struct csmeta *m, uint64_t hw_id, uint32_t cpu,
 		  struct aux_diag *diag);
 void csmeta_fini(struct csmeta *m);
 
-/* Who has a trace id in the stream of a CPU (-1: of a thread); NULL: nobody, or
+/* Who has a trace id in the stream of a CPU (-1: of a thread); NULL: none, or
  * the file contradicts itself. */
 const struct csmeta_source *csmeta_find_id(const struct csmeta *m,
 					   int32_t queue_cpu, unsigned id);

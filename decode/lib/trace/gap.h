@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Causes of a GAP that only the host of the decoders gives, behind those of
+ * Causes of a GAP that only the host of the decoders emits, after those of
  * <aux/flow.h>: a plugin never meets them.
  */
 #ifndef DECODE_LIB_TRACE_GAP_H

@@ -36,7 +36,7 @@ void losses_fini(struct losses *l);
 /* By enum aux_ledger_cause. */
 struct loss_text {
 	const char *one, *many;	/* what is counted */
-	const char *info;	/* behind "5 bytes ", in a stream's line */
+	const char *info;	/* after "5 bytes ", in a stream's line */
 	const char *verdict;	/* the same with what to do; NULL: no loss */
 	bool bytes;		/* counts bytes: 0 of n losses is unknown */
 };

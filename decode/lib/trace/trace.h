@@ -99,11 +99,11 @@ struct queue {
 struct chunk_source {
 	uint32_t queue;		/* place in chunks.queues */
 	bool raw;
-	bool first;		/* of the queue: tells what is nobody's */
+	bool first;		/* of the queue: reports bytes without a source */
 	uint8_t id;		/* 0: raw, or no bytes at all */
 	int32_t cpu;		/* that was traced; -1: not known */
 	uint64_t n_bytes;	/* without frames */
-	const struct csmeta_source *meta;	/* NULL: nobody's */
+	const struct csmeta_source *meta;	/* NULL: the file has none */
 };
 
 struct chunks {
