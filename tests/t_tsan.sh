@@ -18,9 +18,8 @@ if ! "$SCRATCH/p" 2>/dev/null; then
 	finish
 fi
 
-# Only what the tests link; zstd is left out.
-sources=(capture/record/{recorder,drain,snapshot}.c capture/event/{ring,evset,explain,auxpmu_wrap,perfclock}.c
-	capture/describe/{synth,codesave}*.c include/common/*.c include/perfdata/*.c)
+# An archive, so that a test links only what it calls; built without libraries.
+sources=(capture/{event,describe,record}/*.c include/{common,perfdata}/*.c)
 printf '%s\n' "${sources[@]}" | xargs -P 2 -I '{}' sh -c '
 	out=$1; shift
 	exec "$@" -c -o "$out/$(basename {} .c).o" {}' sh "$SCRATCH/o" "$cc" "${flags[@]}" \
