@@ -60,7 +60,7 @@ struct pprof {
 	struct calltree_thread **threads;	/* to be freed */
 	size_t n_threads;
 	struct protobuf pb;
-	struct export_gzip *gzip;
+	struct gzip *gzip;
 	struct export_ids strings;	/* index; 0: not written */
 	uint32_t n_strings;
 	struct export_map mappings;
@@ -71,7 +71,7 @@ struct pprof {
 static int flush_message(struct pprof *f)
 {
 	int err = f->pb.failed ? -AUX_E_NOMEM
-			       : export_gzip_put(f->gzip, f->pb.buf, f->pb.n);
+			       : gzip_put(f->gzip, f->pb.buf, f->pb.n);
 
 	protobuf_reset(&f->pb);
 	return err;
@@ -367,11 +367,11 @@ static int finish_pprof(void *format, struct aux_diag *diag)
 	int err;
 
 	(void)diag;
-	f->gzip = export_gzip_new(f->x->out);
+	f->gzip = gzip_new(f->x->out);
 	err = f->gzip ? put_types(f) : -AUX_E_NOMEM;
 	for (uint32_t i = 1; i < f->tree.n && !err; i++)
 		err = put_node(f, i);
-	return err ? err : export_gzip_finish(f->gzip);
+	return err ? err : gzip_finish(f->gzip);
 }
 
 /* ---- what calls tells of, into the tree ---- */
@@ -473,7 +473,7 @@ static void close_pprof(void *format)
 		free(f->threads[i]);
 	free(f->threads);
 	protobuf_fini(&f->pb);
-	export_gzip_free(f->gzip);
+	gzip_free(f->gzip);
 	export_ids_fini(&f->strings);
 	export_ids_fini(&f->done);
 	export_map_fini(&f->mappings);

@@ -90,13 +90,13 @@ static void merge_pprof_row_fini(struct row_set *s)
 struct writer {
 	const struct pprof_sum *sum;
 	struct protobuf pb;
-	struct export_gzip *gzip;
+	struct gzip *gzip;
 };
 
 static int flush(struct writer *w)
 {
 	int rc = w->pb.failed ? -AUX_E_NOMEM
-			      : export_gzip_put(w->gzip, w->pb.buf, w->pb.n);
+			      : gzip_put(w->gzip, w->pb.buf, w->pb.n);
 
 	protobuf_reset(&w->pb);
 	return rc;
@@ -243,12 +243,12 @@ static int put_all(struct writer *w)
 
 static int write_sum(const struct pprof_sum *sum, struct outbuf *out)
 {
-	struct writer w = { .sum = sum, .gzip = export_gzip_new(out) };
+	struct writer w = { .sum = sum, .gzip = gzip_new(out) };
 	int rc = w.gzip ? put_all(&w) : -AUX_E_NOMEM;
 
 	if (!rc)
-		rc = export_gzip_finish(w.gzip);
-	export_gzip_free(w.gzip);
+		rc = gzip_finish(w.gzip);
+	gzip_free(w.gzip);
 	protobuf_fini(&w.pb);
 	return rc;
 }

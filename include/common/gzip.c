@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* export_gzip: see gzip.h. No time and no name is in the header: equal input,
- * equal bytes. */
+/*
+ * gzip: a stream of gzip (RFC 1952), see gzip.h.
+ *
+ * The header has neither a time nor a name, so equal input gives equal bytes. Without
+ * zlib the data goes into stored blocks (RFC 1951, 3.2.4): larger, but every reader
+ * takes it.
+ */
 #include <stdlib.h>
 
 #include <aux/error.h>
@@ -10,15 +15,15 @@
 #ifdef HAVE_Z
 #include <zlib.h>
 
-struct export_gzip {
+struct gzip {
 	struct outbuf *out;
 	z_stream z;
 	bool open;
 };
 
-struct export_gzip *export_gzip_new(struct outbuf *out)
+struct gzip *gzip_new(struct outbuf *out)
 {
-	struct export_gzip *g = calloc(1, sizeof(*g));
+	struct gzip *g = calloc(1, sizeof(*g));
 
 	if (!g)
 		return NULL;
@@ -31,7 +36,9 @@ struct export_gzip *export_gzip_new(struct outbuf *out)
 	return NULL;
 }
 
-static int run(struct export_gzip *g, int flush)
+/* Compresses what next_in holds; -AUX_E_NOMEM. Z_BUF_ERROR only says that no more
+ * progress is possible now. */
+static int run(struct gzip *g, int flush)
 {
 	char buf[16384];
 	int rc;
@@ -47,11 +54,12 @@ static int run(struct export_gzip *g, int flush)
 	return 0;
 }
 
-int export_gzip_put(struct export_gzip *g, const void *p, size_t n)
+int gzip_put(struct gzip *g, const void *p, size_t n)
 {
 	const uint8_t *at = p;
 	int err = 0;
 
+	/* avail_in is an unsigned int: feed at most 1 MB at a time */
 	while (n && !err) {
 		size_t take = n < 1 << 20 ? n : 1 << 20;
 
@@ -64,13 +72,13 @@ int export_gzip_put(struct export_gzip *g, const void *p, size_t n)
 	return err;
 }
 
-int export_gzip_finish(struct export_gzip *g)
+int gzip_finish(struct gzip *g)
 {
 	g->z.avail_in = 0;
 	return run(g, Z_FINISH);
 }
 
-void export_gzip_free(struct export_gzip *g)
+void gzip_free(struct gzip *g)
 {
 	if (g && g->open)
 		deflateEnd(&g->z);
@@ -79,14 +87,14 @@ void export_gzip_free(struct export_gzip *g)
 
 #else
 
-struct export_gzip {
+struct gzip {
 	struct outbuf *out;
 	uint32_t crc, size;
 };
 
-struct export_gzip *export_gzip_new(struct outbuf *out)
+struct gzip *gzip_new(struct outbuf *out)
 {
-	struct export_gzip *g = calloc(1, sizeof(*g));
+	struct gzip *g = calloc(1, sizeof(*g));
 
 	if (!g)
 		return NULL;
@@ -96,7 +104,8 @@ struct export_gzip *export_gzip_new(struct outbuf *out)
 	return g;
 }
 
-static void put_block(struct export_gzip *g, bool last, const void *p, size_t n)
+/* A stored block: its length and the complement of that, then the bytes. */
+static void put_block(struct gzip *g, bool last, const void *p, size_t n)
 {
 	char head[] = { last, (char)n, (char)(n >> 8), (char)~n,
 			(char)(~n >> 8) };
@@ -105,7 +114,7 @@ static void put_block(struct export_gzip *g, bool last, const void *p, size_t n)
 	outbuf_put(g->out, p, n);
 }
 
-int export_gzip_put(struct export_gzip *g, const void *p, size_t n)
+int gzip_put(struct gzip *g, const void *p, size_t n)
 {
 	const uint8_t *at = p;
 
@@ -122,7 +131,7 @@ int export_gzip_put(struct export_gzip *g, const void *p, size_t n)
 	return 0;
 }
 
-int export_gzip_finish(struct export_gzip *g)
+int gzip_finish(struct gzip *g)
 {
 	uint32_t words[] = { ~g->crc, g->size };
 	char b[8];
@@ -134,7 +143,7 @@ int export_gzip_finish(struct export_gzip *g)
 	return 0;
 }
 
-void export_gzip_free(struct export_gzip *g)
+void gzip_free(struct gzip *g)
 {
 	free(g);
 }

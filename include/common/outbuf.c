@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * outbuf: see outbuf.h. Invariant: buf <= p <= end; after a failure p stays
- * usable (the buffer is emptied), so no caller has to check each piece.
+ * outbuf: buffered output, see outbuf.h.
+ *
+ * Invariant: buf <= p <= end. After a failed write the buffer is emptied and p stays
+ * usable, so that callers need not check every piece: the error is returned by the
+ * next flush.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +17,7 @@
 
 #include "common/outbuf.h"
 
-#define BUF_SIZE  ((size_t)256 << 10)	/* stays in the cache */
+#define BUF_SIZE  ((size_t)256 << 10)	/* fits in the L2 cache */
 #define PIPE_SIZE (1 << 20)
 
 struct outbuf *outbuf_new(int fd)
@@ -70,9 +73,9 @@ int outbuf_flush(struct outbuf *o)
 }
 
 /*
- * A larger pipe is a faster one. Its pages are copied to: to give it ours (vmsplice)
- * would be faster still, but a reader may move them on unread, and nothing tells when
- * they may be written to again.
+ * A larger pipe means fewer switches between writer and reader. Data is copied into
+ * it: vmsplice would save the copy, but a reader may splice our pages on unread, and
+ * nothing tells when they may be written to again.
  */
 static void widen_pipe(struct outbuf *o)
 {
@@ -84,6 +87,7 @@ static void widen_pipe(struct outbuf *o)
 		fcntl(o->fd, F_SETPIPE_SZ, PIPE_SIZE);
 }
 
+/* For memory buffers (fd < 0), and for a piece larger than the buffer. */
 static bool grow(struct outbuf *o, size_t n)
 {
 	size_t used = (size_t)(o->p - o->buf);
@@ -150,7 +154,7 @@ void outbuf_printf(struct outbuf *o, const char *fmt, ...)
 
 static const char digits[16] = "0123456789abcdef";
 
-/* table */
+/* 00 to 99. table */
 static const char pairs[] =
 	"00010203040506070809" "10111213141516171819"
 	"20212223242526272829" "30313233343536373839"
@@ -172,7 +176,7 @@ static unsigned count_digits(uint64_t v)
 	return n + (v >= 10) + (v >= 100) + (v >= 1000);
 }
 
-/* In n digits, which is how many there are. */
+/* v has exactly n digits. Two digits a step: a division by 100 is a multiplication. */
 static inline void put_digits(char *p, uint64_t v, unsigned n)
 {
 	for (; v >= 100; v /= 100)
@@ -191,6 +195,8 @@ char *fmt_dec(char *p, uint64_t v)
 	return p + n;
 }
 
+/* Pads by 32 blanks before writing, whatever the width: one store instead of a loop.
+ * The caller's room includes them. */
 char *fmt_dec_right(char *p, uint64_t v, unsigned width)
 {
 	unsigned n = count_digits(v);

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* protobuf: see protobuf.h. Invariant: n <= max, and 20 bytes of room are asked for
- * before any number is put. */
+/*
+ * protobuf: the wire format of Protocol Buffers, write only; see protobuf.h.
+ *
+ * Invariant: n <= max, and each writer first makes room for 20 bytes: two varints of
+ * at most 10 bytes (64 bits, 7 a byte), which are a tag and a number or a length.
+ * Specification: protobuf.dev, "Encoding".
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +19,8 @@ void protobuf_fini(struct protobuf *p)
 	*p = (struct protobuf){ 0 };
 }
 
+/* Room for n more bytes. On failure p->failed stays set and all later writes are
+ * dropped, so only the end has to check. */
 static bool make_room(struct protobuf *p, size_t n)
 {
 	size_t max = p->max ? p->max : 256;
@@ -99,10 +106,12 @@ size_t protobuf_begin(struct protobuf *p, uint32_t field)
 	if (!make_room(p, 20))
 		return 0;
 	put_tag(p, field, WIRE_LEN);
-	p->buf[p->n++] = 0; /* the length, as long as it is short */
+	p->buf[p->n++] = 0; /* one byte for the length; _end moves what needs more */
 	return p->n;
 }
 
+/* The length is known only now. Most messages are shorter than 128 bytes and leave
+ * everything in place; a longer one is moved up by the bytes its length takes. */
 void protobuf_end(struct protobuf *p, size_t begun)
 {
 	size_t len = p->n - begun, more = 0;

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* workers: see workers.h. The list is short: it is looked through each time. */
+/*
+ * workers: a thread pool, see workers.h.
+ *
+ * Work is an unsorted list that every choice scans from its start. The session adds
+ * no more pieces than it may hold in memory (some tens), so a scan costs less than
+ * keeping a heap in order, and keys may change while work waits.
+ */
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -10,9 +16,10 @@
 
 struct workers {
 	pthread_mutex_t lock;
-	pthread_cond_t has_work, told;
+	pthread_cond_t has_work;	/* workers wait for it */
+	pthread_cond_t progress;	/* the owner waits for it */
 	struct work *list, **last;
-	struct work *wanted;	/* the owner waits for it */
+	struct work *wanted;	/* what the owner waits for; NULL: nothing */
 	workers_run run;
 	void *priv;
 	bool stop;
@@ -21,6 +28,7 @@ struct workers {
 	pthread_t threads[];
 };
 
+/* What the owner waits for, else the idle work with the lowest key. */
 static struct work *choose(const struct workers *ws)
 {
 	struct work *best = NULL;
@@ -56,7 +64,7 @@ static void *work_on(void *arg)
 		state = ws->run(ws->priv, w);
 		pthread_mutex_lock(&ws->lock);
 		w->state = state;
-		workers_tell(ws, w);
+		workers_notify(ws, w);
 	}
 	pthread_mutex_unlock(&ws->lock);
 	return NULL;
@@ -72,11 +80,12 @@ int workers_new(struct workers **wsp, unsigned n, workers_run run, void *priv)
 		return -AUX_E_NOMEM;
 	pthread_mutex_init(&ws->lock, NULL);
 	pthread_cond_init(&ws->has_work, NULL);
-	pthread_cond_init(&ws->told, NULL);
+	pthread_cond_init(&ws->progress, NULL);
 	ws->last = &ws->list;
 	ws->run = run;
 	ws->priv = priv;
-	/* signals are for the owner */
+	/* Signals are handled by the owner's thread: block them in the workers, which
+	 * inherit the mask. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	while (ws->n < n && pthread_create(&ws->threads[ws->n], NULL, work_on,
@@ -111,7 +120,7 @@ void workers_free(struct workers *ws)
 		return;
 	workers_stop(ws);
 	pthread_cond_destroy(&ws->has_work);
-	pthread_cond_destroy(&ws->told);
+	pthread_cond_destroy(&ws->progress);
 	pthread_mutex_destroy(&ws->lock);
 	free(ws);
 }
@@ -126,6 +135,7 @@ void workers_unlock(struct workers *ws)
 	pthread_mutex_unlock(&ws->lock);
 }
 
+/* Signals only when a thread sleeps: most calls then cost no system call. */
 static void wake(struct workers *ws)
 {
 	if (ws->n_idle)
@@ -167,13 +177,14 @@ void workers_resume(struct workers *ws, struct work *w)
 void workers_wait(struct workers *ws, struct work *w)
 {
 	ws->wanted = w;
-	pthread_cond_wait(&ws->told, &ws->lock);
+	pthread_cond_wait(&ws->progress, &ws->lock);
 	ws->wanted = NULL;
 }
 
-/* Of other work the owner need not know: to wake takes both threads' time. */
-void workers_tell(struct workers *ws, const struct work *w)
+/* Only for the work that the owner waits for: a needless wake-up costs both threads
+ * a context switch. */
+void workers_notify(struct workers *ws, const struct work *w)
 {
 	if (ws->wanted == w)
-		pthread_cond_signal(&ws->told);
+		pthread_cond_signal(&ws->progress);
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * workers: threads that do pieces of work in the order they are needed.
+ * workers: a thread pool that does pieces of work in the order of their keys.
  *
- * A piece of work is done by one thread at a time, and may be put aside half
- * done, so that nobody waits with a thread. One thread, the owner, adds work,
- * waits for what it needs, and takes work away. All of struct work, and what its
- * owner keeps beside it for two threads, is guarded by the lock.
+ * A piece of work runs in one thread at a time. It may return unfinished
+ * (WORK_IDLE or WORK_HELD), so that no thread blocks while its consumer lags.
+ * One thread, the owner, adds work, waits for the results it needs, and removes
+ * work. The lock guards every field of struct work but stop, and whatever the
+ * owner keeps beside it that worker threads use too.
  */
 #ifndef COMMON_WORKERS_H
 #define COMMON_WORKERS_H
@@ -18,8 +19,8 @@
 struct workers;
 
 enum work_state {
-	WORK_IDLE = 0,	/* not begun, or put aside: it may go on */
-	WORK_HELD,	/* put aside until workers_resume */
+	WORK_IDLE = 0,	/* not started, or unfinished: a worker may pick it up */
+	WORK_HELD,	/* unfinished, until workers_resume */
 	WORK_RUNNING,
 	WORK_DONE,
 };
@@ -27,34 +28,34 @@ enum work_state {
 struct work {
 	struct work *next;
 	enum work_state state;
-	uint64_t key;		/* the lowest first; equal: as they were added */
-	atomic_bool stop;	/* is not needed any more; without the lock */
+	uint64_t key;		/* lowest first; equal keys in the order added */
+	atomic_bool stop;	/* the result is not wanted; read without the lock */
 };
 
 /*
- * Does some of the work, without the lock. Returns what it is then: WORK_IDLE,
+ * Does some of the work; called without the lock. Returns the new state: WORK_IDLE,
  * WORK_HELD or WORK_DONE.
  */
 typedef enum work_state (*workers_run)(void *priv, struct work *w);
 
-/* n threads, fewer if no more can be had; -AUX_E_NOMEM: none. */
+/* Starts n threads, or as many as the system grants; -AUX_E_NOMEM if none. */
 int workers_new(struct workers **ws, unsigned n, workers_run run, void *priv);
-/* Work that runs is told to stop; then there are no threads any more, and all else
- * goes on. */
+/* Sets stop in all work and joins the threads. The pool and its work stay valid. */
 void workers_stop(struct workers *ws);
-/* Both accept NULL; stops them first. */
+/* Stops, then frees. Both accept NULL. */
 void workers_free(struct workers *ws);
 
 void workers_lock(struct workers *ws);
 void workers_unlock(struct workers *ws);
-/* With the lock: */
+/* The caller of the functions below holds the lock. */
 void workers_add(struct workers *ws, struct work *w);
 void workers_remove(struct workers *ws, struct work *w);
-/* What was held may go on. */
+/* WORK_HELD becomes WORK_IDLE; any other state stays. */
 void workers_resume(struct workers *ws, struct work *w);
-/* The owner waits until w was worked on, or somebody calls workers_tell of it; w goes
- * before all else. */
+/* Called by the owner: blocks until a worker returns from w or calls workers_notify
+ * for it. Meanwhile w is chosen before all other work. */
 void workers_wait(struct workers *ws, struct work *w);
-void workers_tell(struct workers *ws, const struct work *w);
+/* Wakes the owner if it waits for w. */
+void workers_notify(struct workers *ws, const struct work *w);
 
 #endif

@@ -124,15 +124,15 @@ static void test_spool(void)
 static void test_gzip(void)
 {
 	struct outbuf *o = outbuf_new(-1);
-	struct export_gzip *g = export_gzip_new(o);
+	struct gzip *g = gzip_new(o);
 	static char in[300000], out[sizeof(in) + 1];
 	z_stream z = { 0 };
 
 	for (size_t i = 0; i < sizeof(in); i++)
 		in[i] = (char)(i * i >> 7);
-	ok(!export_gzip_put(g, in, 10) && !export_gzip_put(g, in + 10, 0) &&
-		   !export_gzip_put(g, in + 10, sizeof(in) - 10) &&
-		   !export_gzip_finish(g), "gzip");
+	ok(!gzip_put(g, in, 10) && !gzip_put(g, in + 10, 0) &&
+		   !gzip_put(g, in + 10, sizeof(in) - 10) &&
+		   !gzip_finish(g), "gzip");
 	inflateInit2(&z, 15 + 16);
 	z.next_in = (Bytef *)o->buf;
 	z.avail_in = (uInt)(o->p - o->buf);
@@ -142,7 +142,7 @@ static void test_gzip(void)
 	ok(z.total_out == sizeof(in) && !z.avail_in &&
 		   !memcmp(in, out, sizeof(in)), "all of it");
 	inflateEnd(&z);
-	export_gzip_free(g);
+	gzip_free(g);
 	outbuf_free(o);
 }
 

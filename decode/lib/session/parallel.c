@@ -178,7 +178,7 @@ static int push(struct parallel *par, struct chunk_task *task, struct batch *b)
 	/* a partial result can be joined only when the work ends, see
 	 * wait_batch: no need to wake the session for this */
 	if (!par->partials)
-		workers_tell(par->ws, &task->work);
+		workers_notify(par->ws, &task->work);
 	workers_unlock(par->ws);
 	return full;
 }
