@@ -5,7 +5,7 @@
  */
 #include "common/a64_insn.h"
 
-/* Bits [lsb, lsb + n) as a signed count of instructions, in bytes. */
+/* Bits [lsb, lsb + n): a signed count of instructions; returned in bytes. */
 static int32_t read_offset(uint32_t word, unsigned int lsb, unsigned int n)
 {
 	uint32_t top = word << (32 - lsb - n);
@@ -30,7 +30,7 @@ static uint8_t classify_exception(uint32_t word)
 	}
 }
 
-/* op2 is 11111 */
+/* "Unconditional branch (register)", whose op2 is 11111 in all that is allocated. */
 static uint8_t classify_register(uint32_t word)
 {
 	static const uint8_t of_opc[16] = {
@@ -41,11 +41,12 @@ static uint8_t classify_register(uint32_t word)
 	uint32_t opc = word >> 21 & 15, op3 = word >> 10 & 0x3f;
 	uint32_t rn = word >> 5 & 0x1f, op4 = word & 0x1f;
 	int auth = op3 == 2 || op3 == 3;
-	int lone = opc == 4 || opc == 5 || (opc == 2 && auth); /* Rn is fixed */
+	/* ERET, DRPS, RETAA and RETAB have no register operand: Rn is 11111 */
+	int lone = opc == 4 || opc == 5 || (opc == 2 && auth);
 
 	if (!of_opc[opc] || (op3 && !auth) || (lone && rn != 31))
 		return A64_OTHER;
-	if (opc >= 8)	/* op4 is the modifier */
+	if (opc >= 8)	/* BRAA, BLRAA: op4 is the modifier, any register */
 		return auth ? of_opc[opc] : A64_OTHER;
 	if (auth)
 		return op4 == 31 && opc != 5 ? of_opc[opc] : A64_OTHER;

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Predicting execve: which ELF file would run and with which arguments.
+ * predict_exec: which ELF file an execve would run, and with which arguments.
  *
- * Follows what fs/exec.c and fs/binfmt_script.c of Linux do; whatever is not
- * certain is left to the kernel, untraced but correct.
+ * Left alone, qemu-user's execve runs the new program natively and untraced. Both the
+ * plugin and auxcap therefore start qemu on that program themselves, and must know
+ * beforehand what the kernel would make of the call.
+ * Follows fs/exec.c and fs/binfmt_script.c of Linux; whatever is not certain is left to
+ * the kernel: untraced, but correct.
  */
 #include <elf.h>
 #include <errno.h>
@@ -20,7 +23,7 @@
 
 #include "common/predict_exec.h"
 
-#define MAX_SCRIPTS 5	/* as BINPRM's depth */
+#define MAX_SCRIPTS 5	/* interpreters that are scripts: the limit of exec_binprm() */
 
 const char *soft_why_text(unsigned why, int machine)
 {
@@ -39,6 +42,7 @@ const char *soft_why_text(unsigned why, int machine)
 	return why < SOFT_WHY_N && text[why] ? text[why] : text[0];
 }
 
+/* s is freed with x. */
 static char *own(struct soft_exec *x, char *s)
 {
 	if (s && x->n_owned < sizeof(x->owned) / sizeof(x->owned[0]))
@@ -179,7 +183,7 @@ static int classify_elf(struct soft_exec *x, const struct soft_exec_on *on,
 	return loader_exists(x, on, fd, &eh) ? SOFT_EXEC_TRACE : SOFT_EXEC_FAIL;
 }
 
-/* One level: 2 when a script's interpreter is to be looked at next. */
+/* One level. Returns 2 when a script's interpreter must be looked at next. */
 static int look_at(struct soft_exec *x, const struct soft_exec_on *on)
 {
 	char *head = own(x, calloc(1, 257));
@@ -252,7 +256,8 @@ void soft_exec_fini(struct soft_exec *x)
 	memset(x, 0, sizeof(*x));
 }
 
-/* Would this variable change qemu itself? Commas cannot pass through -E. */
+/* Whether this variable would change qemu itself. qemu's -E splits at commas, so a
+ * value with one cannot be passed on either. */
 static bool acts_on_qemu(const char *var)
 {
 	static const char *const prefix[] = {

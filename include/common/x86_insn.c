@@ -5,8 +5,9 @@
  * A table says what follows each opcode of the legacy maps; the other maps
  * (0F38, 0F3A, VEX, EVEX, XOP) are regular. Opcodes that no CPU defines are
  * given the length their map implies: what ran was valid, so only the bytes
- * that can never start an instruction are refused. What has no prefix but REX
- * goes a quick way, nearly without branches; both ways read the same table.
+ * that can never start an instruction are refused. Instructions without a prefix
+ * other than REX take a fast path with almost no branches; both paths read the
+ * same table.
  *
  * Specification: Intel SDM volume 2, chapter 2 and appendix A; chapter "Intel
  * Processor Trace" for the kinds; Intel APX architecture specification. Near
@@ -20,7 +21,7 @@
 #include "common/x86_opcodes.h"
 
 #define INSN_MAX 15
-#define PADDED 32	/* no prefixes and fields of them reach behind */
+#define PADDED 32	/* reads never go further, whatever the prefixes and fields */
 
 /* Opcode maps, numbered as VEX.mmmmm and XOP.map_select do. */
 enum {
@@ -29,7 +30,7 @@ enum {
 	MAP_XOPA = 10,
 };
 
-/* PADDED bytes can be read from the beginning. */
+/* The decoder reads up to PADDED bytes from where it starts. */
 struct decoder {
 	const uint8_t *p;	/* the next byte */
 	enum x86_mode mode;
@@ -191,7 +192,7 @@ static unsigned vector_form(const struct decoder *d)
 	}
 }
 
-/* Where the one-byte opcodes differ out of 64-bit mode. */
+/* One-byte opcodes that differ outside 64-bit mode. */
 static unsigned legacy_form(uint8_t op)
 {
 	switch (op) {
@@ -214,7 +215,7 @@ static unsigned legacy_form(uint8_t op)
 	}
 }
 
-/* Some rows of the maps are nothing behind REX2. */
+/* Rows of the opcode maps that REX2 makes reserved. */
 static bool is_reserved(const struct decoder *d)
 {
 	unsigned row = d->op >> 4;
@@ -323,7 +324,7 @@ static uint8_t class_group7(const struct decoder *d)
 	}
 }
 
-/* Of those whose opcode does not say it. */
+/* The kind of an instruction whose opcode alone does not determine it. */
 static uint8_t group_class(const struct decoder *d)
 {
 	if (d->map == MAP_1BYTE)
@@ -362,7 +363,11 @@ static int decode_any(const uint8_t *p, enum x86_mode mode,
 	return insn->size;
 }
 
-/* Spelt so for the kernel, where noinline is a macro. */
+/*
+ * Copies the last bytes of a buffer, so that reads past max see zeros. The attribute
+ * is spelled with underscores because noinline is a macro in the kernel, where
+ * tools/pmu_sim compiles this file.
+ */
 __attribute__((__noinline__))
 static int decode_checked(const uint8_t *p, size_t max, enum x86_mode mode,
 			  struct x86_insn *insn)
@@ -377,10 +382,10 @@ static int decode_checked(const uint8_t *p, size_t max, enum x86_mode mode,
 	return (size_t)size <= max ? size : 0;
 }
 
-/* ---- the quick way ---- */
+/* ---- the fast path ---- */
 
-/* What the ModRM of a group decides; XX: leave it to the other way. */
-static unsigned quick_group(unsigned op, unsigned modrm)
+/* The form of a group that ModRM selects; XX: left to decode_any. */
+static unsigned fast_group(unsigned op, unsigned modrm)
 {
 	if ((op | 1) == 0xf7)
 		return group3_form((uint8_t)op, (uint8_t)modrm);
@@ -389,25 +394,27 @@ static unsigned quick_group(unsigned op, unsigned modrm)
 	return XX;
 }
 
-/* So that a compiler makes the one a branch and the other none. */
+/* Tell the compiler which condition to make a branch (predictable) and which a
+ * conditional move (REX or not is a coin toss in real code). */
 #define RARELY(x) __builtin_expect_with_probability(!!(x), 0, 0.999)
 #define EITHER(x) __builtin_expect_with_probability(!!(x), 1, 0.5)
 
 /*
- * w holds opcode, ModRM and SIB: a REX before them is skipped by taking the other
- * of two words, 0F is shifted out. prefix: there is one before, of any kind but
- * 67. Groups are left out at first. Returns 0 where it gives up.
+ * w holds opcode, ModRM and SIB: a REX before them is skipped by selecting the second
+ * of two words, and 0F is shifted out. prefix: the first byte is a legacy prefix other
+ * than 67 (which would change the ModRM's size). groups: decode group opcodes too; the
+ * first attempt does not. Returns the size, or 0 to leave it to decode_any.
  */
 __attribute__((__always_inline__))
-static inline int decode_quick(const uint8_t *p, bool prefix, bool groups,
+static inline int decode_fast(const uint8_t *p, bool prefix, bool groups,
 			       struct x86_insn *insn)
 {
 	unsigned rex, rex_w, form, op, n, size;
-	uint32_t w = load32(p + prefix), behind_rex = load32(p + prefix + 1);
+	uint32_t w = load32(p + prefix), after_rex = load32(p + prefix + 1);
 
 	rex = (w & 0xf0) == 0x40;
 	rex_w = w & rex << 3;
-	w = EITHER(rex) ? behind_rex : w;
+	w = EITHER(rex) ? after_rex : w;
 	n = prefix + rex + 1;
 	op = w & 0xff;
 	if (op == 0x0f) {
@@ -417,7 +424,7 @@ static inline int decode_quick(const uint8_t *p, bool prefix, bool groups,
 	}
 	form = opcodes[op];
 	if (groups && form & GROUP)
-		form = quick_group(op, w >> 8 & 0xff);
+		form = fast_group(op, w >> 8 & 0xff);
 	if (RARELY(form & NOT_QUICK || (prefix && form & STR)))
 		return 0;
 	n += modrm_sizes[w >> 8 & 0xff] & form;
@@ -441,9 +448,9 @@ static int decode_slowly(const uint8_t *p, size_t max, struct x86_insn *insn)
 	int size;
 
 	if (prefixes[*p] & (uint8_t)~ADDRSIZE)
-		size = decode_quick(p, true, true, insn);
+		size = decode_fast(p, true, true, insn);
 	else
-		size = decode_quick(p, false, true, insn);
+		size = decode_fast(p, false, true, insn);
 	return size ? size : decode_checked(p, max, X86_MODE_64, insn);
 }
 
@@ -453,7 +460,7 @@ int x86_insn_decode(const uint8_t *p, size_t max, struct x86_insn *insn)
 
 	if (RARELY(max < INSN_MAX))
 		return decode_checked(p, max, X86_MODE_64, insn);
-	size = decode_quick(p, false, false, insn);
+	size = decode_fast(p, false, false, insn);
 	return size ? size : decode_slowly(p, max, insn);
 }
 
