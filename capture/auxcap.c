@@ -289,7 +289,7 @@ static const struct command *find_command(const char *word)
 	return NULL;
 }
 
-/* An option of another command, which this one would pass over in silence. */
+/* True for an option of any command: "list takes no -e" says more than "no option". */
 static bool is_known(const char *name)
 {
 	for (size_t i = 0; i < N_SECTIONS; i++)

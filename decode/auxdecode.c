@@ -44,7 +44,9 @@ static bool is_known(const char *name)
 	return false;
 }
 
-/* Returns 0, OPTION_STOP, or an error with a message in diag. */
+/* Own options come first: where a command has an option under the name of a shared
+ * one (--tid of diff), its own is meant. Returns 0, OPTION_STOP, or an error with a
+ * message in diag. */
 static int parse_options(const struct command *c, struct cmd_options *o,
 			 void *own, int argc, char **argv, int *first,
 			 struct aux_diag *diag)
@@ -112,6 +114,8 @@ static int take_operands(struct cmd_options *o, bool named, char **words, int n)
 	return c->many ? CMD_OK : check_one_file(c, named, words, n);
 }
 
+/* Progress and pager exclude each other where lines come while decoding: the line of
+ * progress would be overwritten, or stand among the results. */
 static int run_command(struct cmd_options *o)
 {
 	const struct command *c = o->command;

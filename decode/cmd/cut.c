@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cmd_cut: a smaller recording of what the filters let through. */
+/*
+ * cmd_cut: a smaller recording of what --time, --cpu and --tid select. What
+ * of the trace and which records that takes is decided in edit/cut.h; the trace is
+ * written after all other records.
+ */
 #include <inttypes.h>
 
 #include "decode/cmd/rewrite.h"

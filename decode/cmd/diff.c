@@ -107,7 +107,9 @@ static void tick(void *priv, const struct aux_decode *d)
 	cmd_progress_show(&r->progress, st.aux_decoded, st.aux_wanted);
 }
 
-/* The first pass over one of them. Returns a status. */
+/* The first pass over one recording: counts and hashes of its threads and functions,
+ * so that the second pass decodes only pairs of threads that differ. Returns a
+ * status; a recording without instructions is an error. */
 static int read_side(struct diff_run *r, unsigned side)
 {
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };

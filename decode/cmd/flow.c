@@ -184,7 +184,8 @@ static int fail(const struct cmd_options *o, int err, struct aux_diag *diag)
 	return cmd_error(diag->code == AUX_E_INVAL ? NULL : o->path, diag);
 }
 
-/* What a person should know of where the code came from. */
+/* What the user should know about where the code came from (a file that does not match
+ * its build-id, kernel code without a copy, ...), as warnings. */
 static void print_notes(const struct cmd_options *o, const struct session *s)
 {
 	const struct codeview *cv = session_codeview(s);

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cmd_merge: several recordings as one; or what several of them gave. */
+/*
+ * cmd_merge: several recordings as one; or results of several recordings added up:
+ * branch lists, coverage, pprof profiles, folded stacks. The first file says which of
+ * these it is; the others must be of the same kind.
+ */
 #include <inttypes.h>
 
 #include "decode/profile/branchlist.h"
@@ -62,7 +66,7 @@ static int check_paths(const struct cmd_options *o)
 	return CMD_OK;
 }
 
-/* Branch lists of `profile`, added up. */
+/* Branch lists of `profile`: counts of the same branch are added. */
 static int merge_lists(const struct cmd_options *o)
 {
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
@@ -88,7 +92,8 @@ static int merge_lists(const struct cmd_options *o)
 	return cmd_out_close(out, o, status);
 }
 
-/* Files of `coverage`, `flame` or `export --to pprof`. */
+/* Files of `coverage`, `flame` or `export --to pprof`, which run adds up and writes;
+ * *which is the file at fault when it fails, NULL: none of them. */
 static int merge_results(const struct cmd_options *o,
 			 int (*run)(const char *const *paths, size_t n,
 				    struct outbuf *out, const char **which,

@@ -77,7 +77,8 @@ static void print_segment(struct packets *p, const struct queue *q,
 	}
 }
 
-/* Returns the number of gaps. */
+/* Prints the packets of a stream, segment by segment. Returns the number of gaps,
+ * without those between snapshots: nothing was lost there. */
 static unsigned print_queue(struct packets *p, const struct queue *q)
 {
 	unsigned gaps = 0;

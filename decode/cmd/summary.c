@@ -90,7 +90,7 @@ static void put_count(struct start *s, uint64_t n, const char *what)
 		      s->colour->end, what, n == 1 ? "" : "s");
 }
 
-/* When the records begin and end. */
+/* The first and last time of any record; 0 where no record has one. */
 static void find_times(struct start *s)
 {
 	struct aux_reader *r = aux_decode_reader(s->d);
@@ -251,7 +251,7 @@ static void put_threads(struct start *s)
 			      "them\n", "", n - N_THREADS);
 }
 
-/* Commands to go on with. table */
+/* Commands to go on with; FILE is replaced by the path. table */
 static const struct {
 	const char *command, *words, *what;
 } next[] = {

@@ -13,7 +13,11 @@
 #include "decode/sink/columns.h"
 #include "decode/cmd/verdict.h"
 
-/* The file at fault, or the address, changes; the first line of it is enough. */
+/*
+ * Counts a GAP; for missing code it also keeps the reason, once for each text. The
+ * text starts with the address ("no code at 0x7f..: "), which differs each time and is
+ * cut off, so that one missing file is one line of the verdict.
+ */
 void verdict_gap(struct verdict *v, const struct sink_host *host,
 		 const struct flow_ctx *ctx, const struct aux_flow *ev)
 {
@@ -208,7 +212,8 @@ static bool say_records(const struct verdict *v, const struct session *s)
 	return said || ts->damaged;
 }
 
-/* Chunks that went to the reference. */
+/* Chunks that this decoder does not support: decoded by the reference decoder
+ * instead, or left out where --decoder forbids that. */
 static void say_handed(const struct session_stats *st)
 {
 	uint64_t n = st->n_handed_whole + st->n_handed_part;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cmd_verify: every stream by two decoders side by side; the first difference, or
- * what was equal. Status 1 with a difference, 0 without: gaps that both tell are
- * none.
+ * cmd_verify: decodes every stream with two decoders side by side, and prints the
+ * first difference, or how much was equal. Status 1 with a difference, 0 without: a
+ * gap that both decoders report is no difference.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,8 +30,9 @@ const struct option_row cmd_verify_options[] = {
 
 struct progress {
 	bool on, shown;
-	uint64_t total, before;	/* bytes; of the streams before */
-	uint64_t n_insns;	/* of these */
+	uint64_t total;		/* bytes of all streams */
+	uint64_t before;	/* bytes of the streams that are finished */
+	uint64_t n_insns;	/* instructions of the streams that are finished */
 	const struct verify_result *r;
 	struct timespec since;
 };
@@ -118,7 +119,11 @@ static void add_result(struct verify_result *sum, const struct verify_result *r)
 	}
 }
 
-/* Its flow as PATHs must be its flow. */
+/*
+ * A decoder may deliver PATHs in place of RANGEs (see aux/flow.h). The same decoder in
+ * both ways must deliver the same flow; r gets what differs. Not for a decoder that is
+ * compared with itself already.
+ */
 static int verify_paths(struct session *s, size_t i,
 			const struct verify_config *config,
 			const struct aux_decoder_ops *const ops[2],

@@ -107,6 +107,8 @@ static bool is_met(const struct completion *c, size_t i, const char *name)
 
 /* ---- bash ---- */
 
+/* All options of a command, as words of one shell string. "=" after an optional
+ * argument: it cannot be a word of its own. */
 static void put_bash_words(FILE *f, const struct completion_command *command)
 {
 	struct walk w = walk_of(command);
