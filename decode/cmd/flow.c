@@ -14,6 +14,7 @@
 
 #include "decode/cmd/advice.h"
 #include "decode/cmd/cmd.h"
+#include "decode/cmd/rewrite.h"
 #include "decode/lib/code/code.h"
 #include "common/outbuf.h"
 #include "decode/lib/session/session.h"
@@ -177,13 +178,6 @@ static int run_sink(struct watch *w, const struct sink_ops *ops,
 	return err < 0 ? err : 0;
 }
 
-static int fail(const struct cmd_options *o, int err, struct aux_diag *diag)
-{
-	if (!diag->code)
-		diag->code = abs(err);
-	return cmd_error(diag->code == AUX_E_INVAL ? NULL : o->path, diag);
-}
-
 /* What the user should know about where the code came from (a file that does not match
  * its build-id, kernel code without a copy, ...), as warnings. */
 static void print_notes(const struct cmd_options *o, const struct session *s)
@@ -236,7 +230,7 @@ static int run_output(const struct cmd_options *o, struct session *s,
 	}
 	print_notes(o, s);
 	if (err)
-		status = fail(o, err, &diag);
+		status = cmd_failed(o->path, err, &diag);
 	else
 		status = verdict_print(&verdict, o, s, &stats);
 	verdict_free(&verdict);
@@ -260,7 +254,7 @@ int cmd_flow(const struct cmd_options *o)
 
 	err = session_open(&s, &config, &diag);
 	if (err)
-		return fail(o, err, &diag);
+		return cmd_failed(o->path, err, &diag);
 	if (sink->makes_file && sink->makes_file(o->own))
 		plain.output.path = NULL;
 	status = cmd_out_open(&out, &plain);

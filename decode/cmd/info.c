@@ -48,7 +48,7 @@ struct info {
 };
 
 /*
- * cmd_info_cs: the CoreSight sources of a file: whose trace is in which AUX
+ * The CoreSight sources of a file: whose trace is in which AUX
  * stream, and the registers that its decoder goes by.
  */
 
@@ -162,7 +162,7 @@ static int info_sources(struct info *in)
 }
 
 /*
- * cmd_info_loss: what a file says of its own completeness: the recorder's
+ * What a file says of its own completeness: the recorder's
  * ledger, and the verdict over everything that was met.
  *
  * Invariant: "no loss recorded" is said only when all that could tell of a loss
@@ -748,7 +748,7 @@ int cmd_info(const struct cmd_options *o)
 }
 
 /*
- * cmd_info_snap: the snapshots of a file. One snapshot can hold old buffers of CPUs
+ * The snapshots of a file. One snapshot can hold old buffers of CPUs
  * that have long been idle, so each stream's span of time is printed.
  */
 

@@ -13,6 +13,7 @@
 #include "common/diag.h"
 
 #include "decode/cmd/cmd.h"
+#include "decode/cmd/rewrite.h"
 #include "decode/lib/session/session.h"
 #include "decode/compare/verify.h"
 
@@ -192,29 +193,6 @@ static int verify_all(const struct cmd_options *o, struct session *s,
 	return rc;
 }
 
-static struct session_config config_of(const struct cmd_options *o)
-{
-	return (struct session_config){
-		.path = o->path,
-		.plugin = o->decoding.plugin,
-		.container = &o->import.options,
-		.code = o->code,
-		.n_workers = 1,
-		.chunk_min = o->decoding.chunk_min,
-		.snapshot = o->filter.snapshot,
-		.tid = -1,
-		.cpu = -1,
-		.time_to = UINT64_MAX,
-	};
-}
-
-static int fail(const struct cmd_options *o, int rc, struct aux_diag *diag)
-{
-	if (!diag->code)
-		diag->code = abs(rc);
-	return cmd_error(diag->code == AUX_E_INVAL ? NULL : o->path, diag);
-}
-
 static int run(const struct cmd_options *o, struct session *s,
 	       struct outbuf *out)
 {
@@ -239,22 +217,24 @@ static int run(const struct cmd_options *o, struct session *s,
 	rc = verify_all(o, s, &config, &p, &sum, &diag);
 	if (rc < 0) {
 		outbuf_flush(out);
-		return fail(o, rc, &diag);
+		return cmd_failed(o->path, rc, &diag);
 	}
 	return sum.n_differences ? CMD_FAILED : CMD_OK;
 }
 
 int cmd_verify(const struct cmd_options *o)
 {
-	struct session_config config = config_of(o);
+	struct session_config config = cmd_session_config(o);
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
 	struct session *s = NULL;
 	struct outbuf *out;
 	int status, err;
 
+	config.decoder = NULL;	/* of the streams: verify makes its own two */
+	config.snapshot = o->filter.snapshot;
 	err = session_open(&s, &config, &diag);
 	if (err)
-		return fail(o, err, &diag);
+		return cmd_failed(o->path, err, &diag);
 	status = cmd_out_open(&out, o);
 	if (status == CMD_OK) {
 		status = run(o, s, out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sinks: what is done with the flow. A sink is one file and one line of the
- * table in cmd/sinks.c.
+ * Sinks: what is done with the flow. A sink is its files, with its
+ * options in them, and a row of the table in cmd/commands.c.
  *
  * The session calls flow with events of one stream at a time, in the order of
  * time across streams; ctx says who ran and where. Events that change ctx (TIME,
