@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * bundle: notes which pages of code a flow used.
+ * bundle: notes which pages of code a flow used, and writes the names of that code
+ * and the logs of JIT compilers. bundle_write.c writes the pages.
  *
- * Invariant: a page is in the table once for each process and mapping; which
- * streams used it, and in what order, does not show.
+ * Invariant: a page is in the table once for each process and mapping, so the number
+ * of pages does not depend on which streams used them, or in what order.
+ *
+ * A decode of the result must find the same bytes and names as one on this machine.
+ * Hence pages carry the time of their mapping (or of the fork that copied it): the
+ * reader of AUX_OWN_CODE then replaces and drops them on exec, munmap and fork as it
+ * does mappings. Pages are noted at 4 KB granularity although only some
+ * instructions of them ran: decoders read ahead, and a page costs little.
+ *
+ * The caller's thread alone uses a bundle; there are no locks.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,14 +23,18 @@
 #include <unistd.h>
 
 #include "common/array.h"
-#include "decode/edit/bundle_impl.h"
+#include "decode/edit/impl.h"
 #include "decode/lib/sideband/addrspace.h"
 #include "decode/lib/sideband/sideband.h"
 
-/* No instruction is longer; a decoder may read so much where one begins. */
+/*
+ * The longest instruction of x86 (SDM vol. 2, 2.3.11), and longer than any of aarch64.
+ * A decoder may read this much from the last instruction's start, which may reach
+ * into the next page.
+ */
 #define LONGEST_INSN 15
 
-/* ---- forks: the side-band that the timeline does not show ---- */
+/* ---- forks: side-band that the timeline has no accessor for ---- */
 
 static int by_pid(const void *a, const void *b)
 {
@@ -32,6 +45,7 @@ static int by_pid(const void *a, const void *b)
 	return x->time < y->time ? -1 : x->time > y->time;
 }
 
+/* Threads share the address space of their process, so only processes count. */
 static int add_fork(struct bundle *b, const struct aux_event *ev)
 {
 	if (ev->task.pid == ev->task.ppid)
@@ -47,6 +61,11 @@ static int add_fork(struct bundle *b, const struct aux_event *ev)
 	return 0;
 }
 
+/*
+ * One pass before any decode: collects the forks, and finds a free range of blob
+ * numbers, because a recording may hold saved code already (an earlier bundle),
+ * whose blobs keep theirs.
+ */
 static int read_records(struct bundle *b)
 {
 	struct aux_reader *r = session_reader(b->s);
@@ -65,7 +84,10 @@ static int read_records(struct bundle *b)
 	return 0;
 }
 
-/* Forks of a pid, or of lower ones, up to a time. */
+/*
+ * The index after the last fork of pid at or before time. Forks are sorted by pid, then
+ * time, so the entry before it is that fork if its pid matches.
+ */
 static size_t count_forks(const struct bundle *b, uint32_t pid, uint64_t time)
 {
 	size_t lo = 0, n = b->n_forks;
@@ -108,8 +130,13 @@ void bundle_free(struct bundle *b)
 	free(b);
 }
 
-/* ---- the table ---- */
+/* ---- the table of pages (open addressing) ---- */
 
+/*
+ * Known fault: bytes is an address in this process, so the order of slots changes with
+ * the address layout of each run. Nothing reads the table in that order; the order by
+ * address in bundle_write.c is what shows in the output.
+ */
 static uint64_t hash(const struct bundle_page *p)
 {
 	uint64_t h = p->addr / BUNDLE_PAGE * 0x9e3779b97f4a7c15;
@@ -125,6 +152,7 @@ static bool is_same(const struct bundle_page *x, const struct bundle_page *y)
 	       x->bytes == y->bytes && x->len == y->len;
 }
 
+/* Doubles the table, which add_page keeps at most half full. */
 static int grow_slots(struct bundle *b)
 {
 	size_t n = b->n_slots ? 2 * b->n_slots : 1024;
@@ -145,6 +173,7 @@ static int grow_slots(struct bundle *b)
 	return 0;
 }
 
+/* Adds a copy of *p unless an equal page is there. */
 static int add_page(struct bundle *b, const struct bundle_page *p)
 {
 	size_t at;
@@ -167,6 +196,7 @@ static int add_page(struct bundle *b, const struct bundle_page *p)
 
 /* ---- what the flow used ---- */
 
+/* Tells a decoder how to label the code when the file itself is absent. */
 static uint32_t kind_of(const struct mapping *m, bool kernel)
 {
 	if (kernel)
@@ -176,7 +206,10 @@ static uint32_t kind_of(const struct mapping *m, bool kernel)
 	return *m->path == '/' ? AUX_CODE_FILE : AUX_CODE_ANON;
 }
 
-/* Of code that a JIT compiler logged the bundle brings the log. */
+/*
+ * True for code that came from a JIT compiler's log. The bundle brings the whole log
+ * (bundle_write_logs), so its pages must not be saved a second time.
+ */
 static bool is_logged(struct bundle *b, const struct space *space, uint64_t ip)
 {
 	struct symbol sym;
@@ -186,9 +219,10 @@ static bool is_logged(struct bundle *b, const struct space *space, uint64_t ip)
 }
 
 /*
- * A page of a process is its own from the time of its mapping, or of the fork that
- * brought it. A space may go on over further forks: where a pid came back, and
- * its new owner has what the last one had.
+ * Adds a page of a process, from the time of its mapping or, if that is later, of the
+ * fork that copied the mapping. One space may span several forks: when a pid is reused
+ * and the new process starts with the mappings of the old one, the space goes on. So
+ * the page is repeated for each fork within the life of the space.
  */
 static int add_own(struct bundle *b, struct bundle_page *p, uint64_t mapped)
 {
@@ -208,7 +242,11 @@ static int add_own(struct bundle *b, struct bundle_page *p, uint64_t mapped)
 	return rc;
 }
 
-/* The page around ip, as far as it is of one mapping and has bytes. */
+/*
+ * Notes the page around ip, clipped to its mapping and to the bytes that its file has.
+ * Sets *slot to the addresses that need no second look: the page, or ip alone if there is
+ * no code. hi is inclusive so that the last page of the address space does not overflow.
+ */
 static void note(struct bundle *b, const struct space *space, uint64_t ip,
 		 struct bundle_slot *slot)
 {
@@ -240,7 +278,7 @@ static void note(struct bundle *b, const struct space *space, uint64_t ip,
 	b->oom |= (kernel ? add_page(b, &p) : add_own(b, &p, m->time)) < 0;
 }
 
-/* Returns the last address that is noted with ip. */
+/* Returns the last address that is known to be noted together with ip. */
 static uint64_t note_once(struct bundle *b, const struct space *space,
 			  uint64_t ip)
 {
@@ -258,6 +296,10 @@ void bundle_ask(void *priv, const struct space *space, uint64_t ip)
 		note_once(priv, space, ip);
 }
 
+/*
+ * last is the start of the last instruction; its length is not known here, so the
+ * longest is assumed.
+ */
 static void note_range(struct bundle *b, const struct space *space,
 		       uint64_t first, uint64_t last)
 {
@@ -290,16 +332,20 @@ int bundle_flow(void *priv, const struct flow_ctx *ctx,
 }
 
 /*
- * bundle: the logs of JIT compilers (jit-PID.dump) as AUX_OWN_FILE, whole: they
- * have the code, its times and its names. They are known by their mapping, as
- * for perf; what the recording has already, and what is not here, is left out.
+ * ---- Logs of JIT compilers ----
+ *
+ * jit-PID.dump files (tools/perf/Documentation/jitdump-specification.txt in the
+ * kernel's sources) are copied whole as AUX_OWN_FILE: they hold the code, its times
+ * and its names. As for perf inject --jit, the mapping that the compiler makes of
+ * its log is what reveals it. Logs that the recording holds already and
+ * logs that cannot be read here are left out.
  */
 
 struct log {
 	const char *path;
 	size_t len;
 	uint32_t pid;
-	bool there;	/* in the recording */
+	bool there;	/* the recording holds it already */
 };
 
 struct logs {
@@ -307,7 +353,7 @@ struct logs {
 	size_t n, cap;
 };
 
-/* ".../jit-123.dump" */
+/* True for an absolute path that ends in "/jit-DIGITS.dump", as the specification wants. */
 static bool is_log(const char *path)
 {
 	const char *name = strrchr(path, '/');
@@ -319,6 +365,7 @@ static bool is_log(const char *path)
 	return digits && !strcmp(name + 5 + digits, ".dump");
 }
 
+/* Adds a log, or merges it with the entry of the same path. */
 static int add_log(struct logs *l, const struct log *log)
 {
 	for (size_t i = 0; i < l->n; i++) {
@@ -334,7 +381,8 @@ static int add_log(struct logs *l, const struct log *log)
 	return 0;
 }
 
-static int take_own(struct logs *l, const struct aux_event *ev, bool swapped)
+/* The head of an AUX_OWN_FILE names a log that need not be copied. */
+static int note_saved_log(struct logs *l, const struct aux_event *ev, bool swapped)
 {
 	const uint8_t *p = ev->own.payload.data;
 	struct log log = { .there = true };
@@ -359,7 +407,7 @@ static int find_logs(struct aux_reader *r, struct logs *l)
 	while (rc == 0 && aux_reader_next(r, &ev, NULL) > 0) {
 		if (ev.type == AUX_RECORD_EVENT_TYPE &&
 		    ev.own.kind == AUX_OWN_FILE)
-			rc = take_own(l, &ev, swapped);
+			rc = note_saved_log(l, &ev, swapped);
 		else if ((ev.type == PERF_RECORD_MMAP ||
 			  ev.type == PERF_RECORD_MMAP2) &&
 			 is_log(ev.mmap.path))
@@ -370,6 +418,7 @@ static int find_logs(struct aux_reader *r, struct logs *l)
 	return rc;
 }
 
+/* One record of at most AUX_OWN_FILE_MAX bytes: perf.data limits a record to 64 KB. */
 static void write_part(struct rewrite *w, const struct log *log, bool swapped,
 		       const uint8_t *p, uint64_t at, uint64_t total)
 {
@@ -389,7 +438,11 @@ static void write_part(struct rewrite *w, const struct log *log, bool swapped,
 	free(b.data);
 }
 
-/* Not a file, or not to be read: then it is as missing as for a decode. */
+/*
+ * A log that is no regular file, or that cannot be read, is skipped without an error: a
+ * decode here would miss it as well. O_NONBLOCK keeps a FIFO of that name from
+ * blocking the open.
+ */
 static void write_log(struct rewrite *w, const struct log *log, bool swapped,
 		      const char *symfs)
 {
@@ -429,8 +482,12 @@ int bundle_write_logs(struct aux_reader *r, struct rewrite *w,
 }
 
 /*
- * bundle: the names of a run of code as AUX_OWN_SYMBOLS. What a symbol lookup
- * says of each byte is written down as ranges, so that the bundle says the same.
+ * ---- Names ----
+ *
+ * AUX_OWN_SYMBOLS: a symbol lookup is made for each byte of the saved code, and equal
+ * answers are joined to ranges. Writing answers instead of the symbol table
+ * guarantees that the bundle names code as a decode here does (PLT entries,
+ * overlapping symbols, separate debug files) and leaves out the symbols not used.
  */
 
 #define NAMES_MAX 24000	/* bytes of names, and of entries, in one record */
@@ -448,6 +505,7 @@ struct names {
 	bool swapped, oom;
 };
 
+/* Moves the entry that is being extended to the record. */
 static void close_entry(struct names *o)
 {
 	const struct aux_own_symbol *s = &o->last;
@@ -464,6 +522,7 @@ static void close_entry(struct names *o)
 	++*o->n_symbols;
 }
 
+/* Writes the record, if it has entries, and starts the next. */
 static void write_record(struct names *o)
 {
 	size_t path_len = strlen(o->m->path);
@@ -490,7 +549,11 @@ out:
 	o->n = 0;
 }
 
-/* s is what there is at offset. */
+/*
+ * s is the answer for the byte at offset, start the symbol's own start; both are offsets
+ * in the file. Extends the last entry if it is the same symbol. Calls come in ascending
+ * order of offset.
+ */
 static void add_symbol(struct names *o, const struct symbol *s, uint64_t start,
 		       uint64_t offset)
 {

@@ -1,31 +1,39 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * bundle: the pages as AUX_OWN_CODE.
+ * bundle: writes the pages as AUX_OWN_CODE.
  *
- * Pages of one file that lie one behind the other become one run of bytes, so a
- * decoder sees few sections, and equal runs are written once. A run ends where
- * any mapping of its file begins or ends: each record stands for a whole run.
+ * Adjacent pages of a file are joined to blobs, so that a decoder sees few sections.
+ * Blobs with equal contents are written once: the first record has the bytes, later
+ * ones name its number (a library in many processes, pages after a fork).
+ *
+ * Invariant: no blob crosses a point where any mapping of its file starts or ends.
+ * Each record maps a whole blob, so otherwise a process would get bytes that it
+ * never mapped.
+ *
+ * Known fault: pages are sorted by where their file is mapped in this process, so
+ * the numbers of the blobs, and the order of symbol records, differ with the address
+ * layout of the run. What a decode of the bundle shows does not depend on them.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "decode/edit/bundle_impl.h"
+#include "decode/edit/impl.h"
 
-/* Bytes of a file that are written together. */
+/* Contiguous bytes of a file. Blobs are sorted by bytes and disjoint. */
 struct blob {
 	const uint8_t *bytes;
 	uint64_t len;
-	uint64_t number;
-	size_t page;		/* the first one in it */
-	bool written;
+	uint64_t number;	/* of the first blob with the same bytes */
+	size_t page;		/* index of the first page in it */
+	bool written;		/* a record has brought its bytes */
 };
 
 struct blob_list {
 	struct blob *v;
 	size_t n;
-	const uint8_t **breaks;	/* sorted: no run goes over one */
+	const uint8_t **breaks;	/* sorted; no blob crosses one */
 	size_t n_breaks;
-	uint32_t *slots;	/* by contents: number of the run + 1 */
+	uint32_t *slots;	/* hash table by contents: index + 1 */
 	size_t n_slots;
 };
 
@@ -38,7 +46,10 @@ static int by_bytes(const void *a, const void *b)
 	return x->len < y->len ? -1 : x->len > y->len;
 }
 
-/* Own entries by process and time; the longest first where they are equal. */
+/*
+ * The order of the records: as the mappings came. Address comes last, so that
+ * write_page sees the adjacent pages of one mapping together.
+ */
 static int by_process(const void *a, const void *b)
 {
 	const struct bundle_page *x = a, *y = b;
@@ -58,6 +69,7 @@ static int by_pointer(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+/* Sorted starts and ends of all mappings that have a page, each once. */
 static int find_breaks(const struct bundle *b, struct blob_list *l)
 {
 	size_t n = 0;
@@ -76,7 +88,7 @@ static int find_breaks(const struct bundle *b, struct blob_list *l)
 	return 0;
 }
 
-/* The first break behind p, or NULL. */
+/* The first break after p, or NULL. */
 static const uint8_t *next_break(const struct blob_list *l, const uint8_t *p)
 {
 	size_t lo = 0, n = l->n_breaks;
@@ -92,7 +104,10 @@ static const uint8_t *next_break(const struct blob_list *l, const uint8_t *p)
 	return lo < l->n_breaks ? l->breaks[lo] : NULL;
 }
 
-/* Bytes [p, end) to the last run, or to new ones where that must end. */
+/*
+ * Appends [p, end) to the last blob if it is adjacent, no break lies between and the
+ * size fits into one record; starts new blobs where one of these fails.
+ */
 static void add_bytes(struct blob_list *l, const uint8_t *p, const uint8_t *end,
 		      size_t page)
 {
@@ -114,7 +129,11 @@ static void add_bytes(struct blob_list *l, const uint8_t *p, const uint8_t *end,
 	}
 }
 
-/* Runs of all pages, by place. A page is cut at three breaks at most. */
+/*
+ * Joins all pages to blobs. Pages may overlap (one file at addresses that differ by less
+ * than a page), so each contributes only what the pages before it did not.
+ * Room: a blob starts at a page or at a break.
+ */
 static int make_blobs(struct bundle *b, struct blob_list *l)
 {
 	const uint8_t *end = NULL;
@@ -141,6 +160,7 @@ static int make_blobs(struct bundle *b, struct blob_list *l)
 	return 0;
 }
 
+/* A hash of contents; equality is checked with memcmp, so collisions are harmless. */
 static uint64_t hash(const uint8_t *p, uint64_t len)
 {
 	uint64_t h = len, v;
@@ -155,7 +175,8 @@ static uint64_t hash(const uint8_t *p, uint64_t len)
 	return h ^ h >> 29;
 }
 
-/* Gives each run the number of the first one with its bytes. */
+/* Sets each blob's number to that of the first one with its bytes. Numbers continue
+ * after those the input uses. */
 static int number_blobs(struct bundle *b, struct blob_list *l)
 {
 	for (l->n_slots = 1024; l->n_slots < 2 * l->n;)
@@ -183,6 +204,7 @@ static int number_blobs(struct bundle *b, struct blob_list *l)
 	return 0;
 }
 
+/* The blob that contains *p. */
 static struct blob *find_blob(struct blob_list *l, const uint8_t *p)
 {
 	size_t lo = 0, n = l->n;
@@ -195,10 +217,13 @@ static struct blob *find_blob(struct blob_list *l, const uint8_t *p)
 			n /= 2;
 		}
 	}
-	return &l->v[lo - 1];	/* every page is in one */
+	return &l->v[lo - 1];	/* every byte of a page is in one */
 }
 
-/* One AUX_OWN_CODE; its bytes only if no record before has them. */
+/*
+ * One AUX_OWN_CODE: blob r at addr, for the process of p since p's time. with_bytes is
+ * false if an earlier record has brought the bytes.
+ */
 static void write_code(struct rewrite *w, const struct bundle_page *p,
 		       const struct blob *r, uint64_t addr, bool swapped,
 		       bool with_bytes)
@@ -218,13 +243,19 @@ static void write_code(struct rewrite *w, const struct bundle_page *p,
 	free(out.data);
 }
 
+/* The first blob with the bytes of r, whose record brings them. */
 static struct blob *owner_of(const struct bundle *b, struct blob_list *l,
 			     const struct blob *r)
 {
 	return &l->v[r->number - b->blob];
 }
 
-/* The runs of one page; those that the page before it wrote are left out. */
+/*
+ * Writes a record for each blob that the page touches. Pages of one mapping come in
+ * ascending order, so a blob that spans several is written with the first: again is
+ * true if the page before has the same process, time and displacement from
+ * address to bytes, and reaches into this blob.
+ */
 static void write_page(struct bundle *b, struct rewrite *w, struct blob_list *l,
 		       const struct bundle_page *p,
 		       const struct bundle_page *last,
@@ -251,6 +282,10 @@ static void write_page(struct bundle *b, struct rewrite *w, struct blob_list *l,
 	}
 }
 
+/*
+ * Names are written once for each blob, before qsort changes the indexes of pages. The
+ * first page of the blob stands for all: symbols belong to the file.
+ */
 static int write_names(struct bundle *b, struct rewrite *w,
 		       const struct blob_list *l, struct bundle_stats *stats)
 {

@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cut: what is wanted of each stream, and which records that needs.
+ * cut: decides which bytes of each stream to keep. cut_write.c decides about the
+ * records, and writes.
  *
- * All that says who existed and what was mapped is kept up to the end of the
- * time; of who ran when, that time and the last word before it.
+ * A decode of the cut, with the filter that it was cut for, must show what a decode of
+ * the whole shows. This takes
+ * - trace from a sync point at or before the wanted time (a decoder cannot start
+ *   anywhere else) to the second sync point after it, so that what is before the first
+ *   of these two is decoded with the same packets after it as in the whole;
+ * - all records of tasks and mappings from the start of the file, since state
+ *   accumulates, up to the end of the kept time;
+ * - context switches of the kept time, and the last one of each CPU before it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,13 +19,29 @@
 
 #include "common/array.h"
 #include "common/diag.h"
-#include "decode/edit/cut_impl.h"
+#include "decode/edit/impl.h"
 #include "decode/lib/packet/pt_packet.h"
 #include "decode/lib/sideband/sideband.h"
 
-/* cut: where a stream can be cut, and what time it is there. */
+/* ---- Sync points: where a decoder can start, and the time there ---- */
 
-/* The TSC of a PSB+; false: it has none. */
+struct cut_point {
+	uint64_t offset;	/* in the stream */
+	uint64_t time;		/* ns */
+};
+
+/* Walks the sync points of a stream, in the order of offsets. */
+struct cut_points {
+	const struct session *s;
+	const struct queue *q;
+	size_t i;		/* piece (Intel PT), or AUX record (all else) */
+	const uint8_t *p;	/* in the piece; NULL: at its start */
+};
+
+/*
+ * The TSC of a PSB+ (SDM vol. 3, "Packet Generation: PSB+"), which precedes its PSBEND.
+ * False if it has none: then the PSB tells no time and is no cut point.
+ */
 static bool find_tsc(const uint8_t *psb, const uint8_t *end, uint64_t *tsc)
 {
 	struct ptpkt pkt;
@@ -35,7 +58,10 @@ static bool find_tsc(const uint8_t *psb, const uint8_t *end, uint64_t *tsc)
 	return false;
 }
 
-/* A PSB that lies in two pieces is not seen: the cut is wider then. */
+/*
+ * The next PSB with a time. A PSB that crosses the border of two pieces is missed,
+ * which only makes the cut wider.
+ */
 static bool next_psb(struct cut_points *it, struct cut_point *point)
 {
 	for (; it->i < it->q->n_pieces; it->i++, it->p = NULL) {
@@ -57,7 +83,13 @@ static bool next_psb(struct cut_points *it, struct cut_point *point)
 	return false;
 }
 
-/* The trace of an AUX record was made after the record before it. */
+/*
+ * All traces but Intel PT: the start of each AUX record, since the times in the trace
+ * itself would take a decoder to find.
+ * The record's own time is that of its end, so the earliest time of its trace is the
+ * time of the record before it. Overwritten (snapshot) buffers have no such order,
+ * and offsets of a rebased queue do not match the records'.
+ */
 static bool next_mark(struct cut_points *it, struct cut_point *point)
 {
 	const struct queue *q = it->q;
@@ -76,13 +108,13 @@ static bool next_mark(struct cut_points *it, struct cut_point *point)
 	return false;
 }
 
+/* False after the last one. */
 static bool cut_points_next(struct cut_points *it, struct cut_point *point)
 {
 	return session_chunks(it->s)->trace_type == AUX_TRACE_INTEL_PT ?
 		       next_psb(it, point) : next_mark(it, point);
 }
 
-/* False behind the last one. */
 static uint64_t cut_stream_start(const struct queue *q)
 {
 	return q->n_pieces ? q->pieces[0].offset : 0;
@@ -96,26 +128,28 @@ static uint64_t cut_stream_end(const struct queue *q)
 }
 
 /*
- * cut: from times to spans of a stream, in one walk over its sync points.
+ * ---- From wanted times to spans of bytes ----
  *
- * Before a time wanted the walk remembers the last point; in it, it waits for
- * the first point behind it, then for the next one, where the span ends unless
- * another time has begun meanwhile.
+ * One walk over the sync points of a stream. BEFORE a wanted time the walk remembers
+ * the last point, where a span would start. WITHIN, it waits for the first point
+ * after the end of the time. PAST_END, the next point ends the span, unless another
+ * wanted time starts before it: then both share the span.
  */
 
-enum state { BEFORE, WITHIN, BEHIND };
+enum state { BEFORE, WITHIN, PAST_END };
 
 struct walk {
 	struct cut *c;
 	struct cut_queue *q;
 	const struct cut_span *times;
-	size_t n, i;		/* times[i] is the next that did not begin */
+	size_t n, i;		/* times[i] is the next that has not started */
 	enum state state;
 	struct cut_point last;	/* the point before this one */
-	uint64_t from;		/* of the span that is open */
-	uint64_t until;		/* its time */
+	uint64_t from;		/* offset at which the open span starts */
+	uint64_t until;		/* ns: end of the wanted times in it */
 };
 
+/* Ends the open span at offset to; to_ns is the time there. */
 static int add_span(struct walk *w, uint64_t to, uint64_t to_ns)
 {
 	struct cut_queue *q = w->q;
@@ -131,8 +165,8 @@ static int add_span(struct walk *w, uint64_t to, uint64_t to_ns)
 	return 0;
 }
 
-/* Times that begin before ns belong to the open span. */
-static void take_times(struct walk *w, uint64_t ns)
+/* Wanted times that start before ns belong to the open span. */
+static void extend_span(struct walk *w, uint64_t ns)
 {
 	while (w->i < w->n && w->times[w->i].from < ns) {
 		if (w->times[w->i].to > w->until)
@@ -141,6 +175,7 @@ static void take_times(struct walk *w, uint64_t ns)
 	}
 }
 
+/* Starts a span at the point before, which is not later than the wanted time. */
 static void open_span(struct walk *w)
 {
 	w->from = w->last.offset;
@@ -150,31 +185,32 @@ static void open_span(struct walk *w)
 		w->c->from_ns = w->last.time;
 }
 
-static int take_point(struct walk *w, const struct cut_point *p)
+/* Advances the state by one sync point. 0, or -AUX_E_NOMEM. */
+static int handle_point(struct walk *w, const struct cut_point *p)
 {
 	bool begins = w->i < w->n && w->times[w->i].from < p->time;
 	int rc = 0;
 
-	if (w->state == BEHIND && !begins) {
+	if (w->state == PAST_END && !begins) {
 		rc = add_span(w, p->offset, p->time);
 		w->state = BEFORE;
-	} else if (w->state == BEHIND) {
+	} else if (w->state == PAST_END) {
 		w->state = WITHIN;
 	} else if (w->state == BEFORE && begins) {
 		open_span(w);
 	}
 	if (w->state == WITHIN) {
-		take_times(w, p->time);
+		extend_span(w, p->time);
 		if (p->time > w->until)
-			w->state = BEHIND;
+			w->state = PAST_END;
 	}
 	w->last = *p;
 	return rc;
 }
 
-/* the spans of a queue for times wanted, by time. */
-static int cut_plan_queue(struct cut *c, struct cut_queue *q,
-			  const struct cut_span *times, size_t n)
+/* Sets q->kept for n wanted times, which are sorted. */
+static int plan_spans(struct cut *c, struct cut_queue *q,
+		      const struct cut_span *times, size_t n)
 {
 	struct walk w = { .c = c, .q = q, .times = times, .n = n,
 			  .last = { cut_stream_start(q->q), 0 } };
@@ -184,8 +220,8 @@ static int cut_plan_queue(struct cut *c, struct cut_queue *q,
 
 	while (rc == 0 && (w.state != BEFORE || w.i < n) &&
 	       cut_points_next(&it, &p))
-		rc = take_point(&w, &p);
-	/* How late the last bytes are nobody knows. */
+		rc = handle_point(&w, &p);
+	/* The bytes after the last point have no known end: keep them. */
 	if (rc == 0 && w.state == BEFORE && w.i < n)
 		open_span(&w);
 	if (rc == 0 && w.state != BEFORE)
@@ -193,9 +229,7 @@ static int cut_plan_queue(struct cut *c, struct cut_queue *q,
 	return rc;
 }
 
-#define LAST_KERNEL_TYPE 22
-
-/* ---- times ---- */
+/* ---- Which times are wanted of a stream ---- */
 
 struct times {
 	struct cut_span *v;
@@ -212,7 +246,10 @@ static int add_time(struct times *t, uint64_t from, uint64_t to)
 	return 0;
 }
 
-/* When the thread ran on a CPU. */
+/*
+ * The times at which the wanted thread ran on a CPU, for traces of a whole CPU. The
+ * timeline answers with the task at a time and until when that holds.
+ */
 static int add_runs(const struct cut *c, uint32_t cpu, struct times *t)
 {
 	const struct cut_wanted *want = &c->wanted;
@@ -233,6 +270,10 @@ static int add_runs(const struct cut *c, uint32_t cpu, struct times *t)
 	return rc;
 }
 
+/*
+ * A stream of a CPU is wanted for any thread (add_runs selects its times); a stream of
+ * a thread only for that thread. A stream's thread may be known to the timeline alone.
+ */
 static bool is_wanted(const struct cut *c, const struct queue *q)
 {
 	const struct cut_wanted *want = &c->wanted;
@@ -258,15 +299,14 @@ static int plan_queue(struct cut *c, struct cut_queue *q)
 	else
 		rc = add_time(&t, want->time_from, want->time_to);
 	if (rc == 0)
-		rc = cut_plan_queue(c, q, t.v, t.n);
+		rc = plan_spans(c, q, t.v, t.n);
 	free(t.v);
 	return rc;
 }
 
-/* ---- who ran before ---- */
+/* ---- The last context switch before the cut ---- */
 
-/* A switch, as SWITCH or as a sample of sched_switch. */
-static bool is_switch(const struct aux_event *ev)
+bool cut_is_switch(const struct aux_event *ev)
 {
 	if (ev->type == PERF_RECORD_SAMPLE)
 		return ev->attr && ev->attr->name &&
@@ -281,6 +321,7 @@ static bool has_time(const struct aux_event *ev)
 	       ev->id.present & PERF_SAMPLE_TIME && ev->id.time;
 }
 
+/* Remembers ev if it is the latest switch of its CPU before the kept time. */
 static int note_switch(struct cut *c, const struct aux_event *ev,
 		       uint64_t number)
 {
@@ -302,6 +343,10 @@ static int note_switch(struct cut *c, const struct aux_event *ev,
 	return 0;
 }
 
+/*
+ * Fills c->first. cut_keep sees the same records in the same order and counts switches
+ * in the same way, so a number identifies a record.
+ */
 static int find_first(struct cut *c)
 {
 	struct aux_event ev;
@@ -312,7 +357,7 @@ static int find_first(struct cut *c)
 		return 0;
 	aux_reader_rewind(session_reader(c->s));
 	while (rc == 0 && aux_reader_next(session_reader(c->s), &ev, NULL) > 0) {
-		if (is_switch(&ev))
+		if (cut_is_switch(&ev))
 			rc = note_switch(c, &ev, ++number);
 	}
 	return rc;
@@ -320,7 +365,10 @@ static int find_first(struct cut *c)
 
 /* ---- the plan ---- */
 
-/* Intel PT tells its times itself; of all else the AUX records have some. */
+/*
+ * False if nothing dates the trace. Intel PT has TSC packets; for the others the
+ * times of AUX records serve.
+ */
 static bool has_times(const struct cut *c)
 {
 	const struct chunks *ch = session_chunks(c->s);
@@ -332,6 +380,10 @@ static bool has_times(const struct cut *c)
 	return session_is_timed(c->s);
 }
 
+/*
+ * Refuses what cannot be cut: trace in samples (AUX_SAMPLE) is bound to its sample, and
+ * a time range needs times.
+ */
 static int check(const struct cut *c, struct aux_diag *diag)
 {
 	const struct cut_wanted *want = &c->wanted;

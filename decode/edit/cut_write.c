@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cut: the records that are kept, and the trace as AUXTRACE records.
+ * cut: decides which records are kept, and writes the trace as AUXTRACE records.
  *
- * Where a stream has several spans each is a snapshot, so that what is between
- * two of them is not taken for lost.
+ * If any stream has several spans, each is written as a snapshot: a decoder then
+ * starts anew at each, instead of reporting the bytes between them as lost.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "decode/edit/cut_impl.h"
-
-#define LAST_KERNEL_TYPE 22
+#include "decode/edit/impl.h"
 
 /* ---- records ---- */
 
-/* Whether bytes up to end, of a record that begins at from, are kept. */
+/*
+ * True if the bytes of a record, [from, end) of the stream, are kept. A record
+ * that crosses the start of a span is kept, one that crosses its end is not. An empty
+ * record (from == end) stands for the place itself.
+ */
 static bool is_kept(const struct cut_queue *q, uint64_t from, uint64_t end)
 {
 	for (size_t i = 0; i < q->n; i++) {
@@ -28,7 +30,10 @@ static bool is_kept(const struct cut_queue *q, uint64_t from, uint64_t end)
 	return false;
 }
 
-/* Is the AUX record among those of the queue? */
+/*
+ * True if the AUX record is among the marks that the queue was built with: the same
+ * offset, size, flags and time. Marks are sorted by offset.
+ */
 static bool has_mark(const struct queue *q, const struct aux_event *ev,
 		     uint64_t time)
 {
@@ -64,6 +69,10 @@ static bool keep_aux(const struct cut *c, const struct aux_event *ev)
 	return false;
 }
 
+/*
+ * Snapshot records are made anew by write_snapshot; a loss is kept if its place is, and
+ * if its stream or place is unknown; auxkit's other records are kept.
+ */
 static bool keep_own(const struct cut *c, const struct aux_event *ev)
 {
 	const struct aux_own_loss *l = &ev->own.loss;
@@ -79,6 +88,7 @@ static bool keep_own(const struct cut *c, const struct aux_event *ev)
 	return true;
 }
 
+/* True if trace of the CPU of ev, or of some thread on any CPU, is kept. */
 static bool cpu_kept(const struct cut *c, const struct aux_event *ev)
 {
 	if (!(ev->id.present & PERF_SAMPLE_CPU))
@@ -92,7 +102,7 @@ static bool cpu_kept(const struct cut *c, const struct aux_event *ev)
 	return false;
 }
 
-/* Who ran: in the time that is kept, and the last one before. */
+/* Switches of the kept time, and the last one of each CPU before it. */
 static bool keep_switch(const struct cut *c, const struct aux_event *ev,
 			uint64_t number)
 {
@@ -106,7 +116,10 @@ static bool keep_switch(const struct cut *c, const struct aux_event *ev,
 	return false;
 }
 
-/* Records that only tell of their own time. */
+/*
+ * Records that describe a moment. All others (MMAP, COMM, FORK, ...) change
+ * the state of later times and are kept from the start of the file.
+ */
 static bool is_momentary(uint32_t type)
 {
 	return type == PERF_RECORD_SAMPLE || type == PERF_RECORD_READ ||
@@ -114,19 +127,10 @@ static bool is_momentary(uint32_t type)
 	       type == PERF_RECORD_THROTTLE || type == PERF_RECORD_UNTHROTTLE;
 }
 
-static bool is_switch(const struct aux_event *ev)
-{
-	if (ev->type == PERF_RECORD_SAMPLE)
-		return ev->attr && ev->attr->name &&
-		       strstr(ev->attr->name, "sched_switch");
-	return ev->type == PERF_RECORD_SWITCH ||
-	       ev->type == PERF_RECORD_SWITCH_CPU_WIDE;
-}
-
 bool cut_keep(void *priv, const struct aux_event *ev)
 {
 	struct cut *c = priv;
-	uint64_t number = is_switch(ev) ? ++c->n_switches : 0;
+	uint64_t number = cut_is_switch(ev) ? ++c->n_switches : 0;
 
 	if (ev->type == PERF_RECORD_AUX)
 		return keep_aux(c, ev);
@@ -152,6 +156,10 @@ struct writer_state {
 	uint64_t number;
 };
 
+/*
+ * Announces a snapshot: the one of the input that the piece belongs to (number from 1),
+ * or one that stands for the cut. Snapshots are numbered anew.
+ */
 static void write_snapshot(struct writer_state *st, uint32_t snapshot)
 {
 	const struct chunks *ch = session_chunks(st->c->s);
@@ -175,6 +183,7 @@ static void write_snapshot(struct writer_state *st, uint32_t snapshot)
 	free(b.data);
 }
 
+/* [from, to) of a piece, at its old offset in the stream: losses and marks keep theirs. */
 static void write_part(struct writer_state *st, const struct queue *q,
 		       const struct piece *p, uint64_t from, uint64_t to)
 {

@@ -1,21 +1,40 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* merge: opening the inputs, in the order of their time. */
+/*
+ * merge: opens the inputs, finds out which are parts of one recording, and renumbers
+ * the others. merge_scan.c reads each input once and refuses what does not fit,
+ * merge_write.c writes.
+ *
+ * What must stay true of the output:
+ * - an event id (PERF_SAMPLE_ID) means one event, so ids of different recordings are
+ *   moved apart. Ids of parts of one recording are the same events and stay;
+ * - a stream number (AUXTRACE idx) means one buffer, likewise;
+ * - a blob number means one sequence of bytes;
+ * - what two parts both have (the side-band in front of rotated files, overlapping
+ *   cuts) is there once, but what one file says twice stays twice.
+ *
+ * All inputs have the same byte order (merge_check), which the output keeps.
+ */
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/array.h"
 #include "common/diag.h"
-#include "decode/edit/merge_impl.h"
+#include "decode/edit/impl.h"
 #include "decode/lib/sideband/sideband.h"
 
 /*
- * merge: which files are parts of one recording, and new numbers for the others.
+ * ---- Parts and numbers ----
  *
- * A file is a part when it has event ids of an earlier one and says the same of
- * every byte of a stream that both have.
+ * A file is a part when it shares an event id with an earlier one and the bytes of
+ * every stream that both have are equal where they overlap. Ids alone do not suffice:
+ * kernels count them from 1 after each boot.
  */
 
-#define PAD 8	/* an AUXTRACE payload has less than this of padding */
+/*
+ * perf pads the payload of AUXTRACE to 8 bytes with zeros that are not trace, so the
+ * last 7 bytes of a piece need not agree with another file.
+ */
+#define PAD 8
 
 int merge_add_piece(struct merge_pieces *p, const struct merge_piece *piece)
 {
@@ -38,8 +57,10 @@ static int by_place(const void *a, const void *b)
 	return x->input < y->input ? -1 : x->input > y->input;
 }
 
-/* The first piece of a stream that ends behind offset. Pieces are sorted, and
- * nearly disjoint: the one before may reach over it. */
+/*
+ * The first piece of a stream that may end after offset. Pieces are sorted by offset and
+ * nearly disjoint, so of those that start before it only the last is considered.
+ */
 static size_t find_piece(const struct merge_pieces *p, uint32_t idx,
 			 uint64_t offset)
 {
@@ -59,7 +80,7 @@ static size_t find_piece(const struct merge_pieces *p, uint32_t idx,
 	return lo && p->v[lo - 1].h.idx == idx ? lo - 1 : lo;
 }
 
-/* Whether two pieces of one stream agree about what both have. */
+/* True if the bytes that two pieces of one stream both have are equal. */
 static bool agree(const struct merge_piece *a, const struct merge_piece *b)
 {
 	uint64_t from = a->h.offset > b->h.offset ? a->h.offset : b->h.offset;
@@ -89,6 +110,10 @@ static bool same_streams(const struct merge *m, const struct merge_input *in)
 	return true;
 }
 
+/*
+ * True if input i declares an event that an earlier input which keeps its ids declares
+ * under the same id. Type and configuration are compared because ids repeat.
+ */
 static bool shares_ids(const struct merge *m, size_t i)
 {
 	const struct aux_attr *a, *b;
@@ -106,6 +131,7 @@ static bool shares_ids(const struct merge *m, size_t i)
 	return false;
 }
 
+/* The highest id that the first n inputs use in the output. */
 static uint64_t max_id(const struct merge *m, size_t n)
 {
 	const struct aux_attr *a;
@@ -119,6 +145,7 @@ static uint64_t max_id(const struct merge *m, size_t n)
 	return max;
 }
 
+/* The first stream number that the first n inputs leave free. */
 static uint32_t next_idx(const struct merge *m, size_t n)
 {
 	uint32_t next = 0;
@@ -129,6 +156,10 @@ static uint32_t next_idx(const struct merge *m, size_t n)
 	return next;
 }
 
+/*
+ * Adds the trace of input i. Sorted after each input, since the next one is compared
+ * with all before it.
+ */
 static int add_pieces(struct merge *m, size_t i)
 {
 	struct merge_input *in = &m->in[i];
@@ -146,7 +177,7 @@ static int add_pieces(struct merge *m, size_t i)
 	return 0;
 }
 
-/* Whether no number stands for other bytes in the two. */
+/* True if no blob number means different bytes in the two; both are sorted. */
 static bool same_blobs(const struct merge_input *a, const struct merge_input *b)
 {
 	size_t i = 0, k = 0;
@@ -162,7 +193,10 @@ static bool same_blobs(const struct merge_input *a, const struct merge_input *b)
 	return true;
 }
 
-/* Cuts of a file have its blobs, so that what two of them have is said once. */
+/*
+ * Parts whose blobs agree (cuts of a file) keep the numbers, so that equal records of
+ * code are recognized as repetitions. Other inputs get numbers of their own.
+ */
 static void number_blobs(struct merge *m, size_t i)
 {
 	struct merge_input *in = &m->in[i];
@@ -175,7 +209,11 @@ static void number_blobs(struct merge *m, size_t i)
 			in->blob_add = m->in[k].blob_add + m->in[k].max_blob + 1;
 }
 
-static int number(struct merge *m, size_t i, struct aux_diag *diag)
+/*
+ * Decides whether input i is a part, and sets what is added to its numbers. A second
+ * recording also restricts the first: both then need a common clock.
+ */
+static int number_input(struct merge *m, size_t i, struct aux_diag *diag)
 {
 	struct merge_input *in = &m->in[i];
 	bool shared = i && shares_ids(m, i);
@@ -196,15 +234,14 @@ static int number(struct merge *m, size_t i, struct aux_diag *diag)
 	return add_pieces(m, i);
 }
 
-/* finds out what belongs together, and numbers the rest. */
-static int merge_number(struct merge *m, const char **which,
-			struct aux_diag *diag)
+static int number_inputs(struct merge *m, const char **which,
+			 struct aux_diag *diag)
 {
 	int rc = 0;
 
 	for (size_t i = 0; rc == 0 && i < m->n; i++) {
 		*which = m->in[i].path;
-		rc = number(m, i, diag);
+		rc = number_input(m, i, diag);
 	}
 	return rc;
 }
@@ -223,6 +260,10 @@ static int open_input(struct merge_input *in, const char *path, size_t order,
 	return rc;
 }
 
+/*
+ * By the first time of any record, so that earlier inputs keep their numbers. Ties, and
+ * inputs without times, stay in the order of the command line.
+ */
 static int by_time(const void *a, const void *b)
 {
 	const struct merge_input *x = a, *y = b;
@@ -232,6 +273,7 @@ static int by_time(const void *a, const void *b)
 	return x->order < y->order ? -1 : x->order > y->order;
 }
 
+/* m->n counts the inputs that merge_close has to release, even after a failure. */
 static int open_all(struct merge *m, const char *const *paths, size_t n,
 		    const struct container_options *o, const char **which,
 		    struct aux_diag *diag)
@@ -251,7 +293,7 @@ static int open_all(struct merge *m, const char *const *paths, size_t n,
 	qsort(m->in, m->n, sizeof(*m->in), by_time);
 	for (size_t i = 0; i < m->n; i++)
 		m->stats.total += aux_reader_info(m->in[i].r)->size;
-	return merge_number(m, which, diag);
+	return number_inputs(m, which, diag);
 }
 
 int merge_open(struct merge **out, const char *const *paths, size_t n,
@@ -318,15 +360,16 @@ const struct aux_diag *merge_damage(const struct merge *m, size_t i)
 }
 
 /*
- * merge: event ids, stream numbers and blobs inside records.
+ * ---- Editing ids, stream numbers and blob numbers inside records ----
  *
- * Where an id stands in a record follows from the fields that were found there:
- * see perfdata/records.c and perfdata/reader_sample.c. An id that the file does not declare stays.
+ * The position of an id follows from sample_type, as perf_event_open(2) lays out
+ * PERF_RECORD_SAMPLE and struct sample_id. An id that the file does not declare
+ * (0, or of an unknown event) is left alone.
  */
-
-#define LAST_KERNEL_TYPE 22
+/* perf_event_header, then the head of auxkit's own records. */
 #define OWN_HEAD (8 + sizeof(struct aux_own_record))
 
+/* A record that is being edited, in the byte order of the file. */
 struct edit {
 	const struct merge_input *in;
 	uint8_t *p;
@@ -345,6 +388,7 @@ static void add_u64(const struct edit *e, size_t at, uint64_t add)
 	rewrite_put_u64(e->p + at, v, e->swap);
 }
 
+/* UINT32_MAX means "no stream" and stays. */
 static void add_u32(const struct edit *e, size_t at, uint32_t add)
 {
 	uint32_t v;
@@ -357,6 +401,7 @@ static void add_u32(const struct edit *e, size_t at, uint32_t add)
 		rewrite_put_u32(e->p + at, v + add, e->swap);
 }
 
+/* Moves the id at byte at, if there is one that the input declares. */
 static void edit_id(const struct edit *e, size_t at)
 {
 	uint64_t v;
@@ -369,7 +414,10 @@ static void edit_id(const struct edit *e, size_t at)
 		add_u64(e, at, e->in->id_add);
 }
 
-/* Bytes from the id to the end of the trailer. */
+/*
+ * struct sample_id at the end of all records but samples, in this order: TID, TIME, ID,
+ * STREAM_ID, CPU, IDENTIFIER. So it is read backwards from the end.
+ */
 static void edit_trailer(const struct edit *e, uint64_t present)
 {
 	size_t back = 0;
@@ -389,6 +437,10 @@ static void edit_trailer(const struct edit *e, uint64_t present)
 	}
 }
 
+/*
+ * PERF_RECORD_SAMPLE: IDENTIFIER, IP, TID, TIME, ADDR (8 bytes each, if present), then
+ * ID and STREAM_ID.
+ */
 static void edit_sample(const struct edit *e, const struct aux_event *ev)
 {
 	uint64_t t = ev->attr ? ev->attr->attr.sample_type : 0;
@@ -409,6 +461,7 @@ static void edit_sample(const struct edit *e, const struct aux_event *ev)
 		edit_id(e, at);
 }
 
+/* LOST has an id in its body, THROTTLE and UNTHROTTLE have id and stream_id after a time. */
 static void edit_kernel(const struct edit *e, const struct aux_event *ev)
 {
 	if (ev->type == PERF_RECORD_SAMPLE) {
@@ -458,8 +511,13 @@ struct aux_bytes merge_renumber(struct merge *m, const struct merge_input *in,
 }
 
 /*
- * merge: records that several inputs have. Two digests stand for the contents;
- * what one file says twice stays twice.
+ * ---- Records that several inputs have ----
+ *
+ * A multiset of contents, for which 128 bits of digest stand: two records that differ
+ * are very unlikely to agree in all. Each contents has two counters in one table: one
+ * salted with the input (how often this file said it) and one without salt
+ * (how often the output says it). A record is written if the first exceeds the
+ * second.
  */
 
 static void digest(struct aux_bytes rec, uint64_t salt, uint64_t sum[2])
@@ -476,7 +534,7 @@ static void digest(struct aux_bytes rec, uint64_t salt, uint64_t sum[2])
 		b = (b + v) * 0xc4ceb9fe1a85ec53;
 		b ^= b >> 29;
 	}
-	sum[0] = a | 1;	/* never free */
+	sum[0] = a | 1;	/* 0 marks a free slot */
 	sum[1] = b;
 }
 
@@ -488,6 +546,7 @@ uint64_t merge_digest(const void *p, size_t n)
 	return sum[0] ^ sum[1];
 }
 
+/* Doubles the table, which is at most half full. */
 static int grow(struct merge *m)
 {
 	size_t cap = m->cap_seen ? 2 * m->cap_seen : 4096;
@@ -510,7 +569,7 @@ static int grow(struct merge *m)
 	return 0;
 }
 
-/* How often it came; the place to count it. */
+/* The counter of these contents; a new one starts at 0. Needs a free slot. */
 static uint64_t *find(struct merge *m, const uint64_t sum[2])
 {
 	size_t at = sum[0] >> 1 & (m->cap_seen - 1);

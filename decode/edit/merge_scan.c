@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* merge: what has to be known of each file before anything is written. */
+/*
+ * merge: reads each input once to collect what must be known before anything is
+ * written, and decides which inputs can be merged at all.
+ *
+ * Inputs are refused where a merged decode could be wrong without a sign: other
+ * clocks would interleave threads in the wrong order, other machines have equal pids
+ * for other processes, and other trace units (AUXTRACE_INFO) decode differently.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,10 +15,14 @@
 
 #include <aux/decoder.h>
 
-#include "decode/edit/merge_impl.h"
+#include "decode/edit/impl.h"
 #include "decode/lib/sideband/sideband.h"
 
-static int take_trace(struct merge_input *in, const struct aux_event *ev)
+/*
+ * Notes one piece of trace. An offset that overflows can only come from a damaged file and
+ * is dropped, so that offset + size is safe from here on.
+ */
+static int scan_trace(struct merge_input *in, const struct aux_event *ev)
 {
 	struct merge_piece p = { .h = ev->auxtrace.h,
 				 .data = ev->auxtrace.payload.data,
@@ -25,7 +36,11 @@ static int take_trace(struct merge_input *in, const struct aux_event *ev)
 	return merge_add_piece(&in->pieces, &p);
 }
 
-static int take_code(struct merge_input *in, const struct aux_own_code *h,
+/*
+ * Notes the blob numbers in use. Numbers near the maximum are ignored, so that adding to
+ * them cannot overflow. bytes is NULL if the record refers to an earlier one.
+ */
+static int scan_code(struct merge_input *in, const struct aux_own_code *h,
 		     const uint8_t *bytes)
 {
 	if (h->blob > in->max_blob && h->blob < UINT64_MAX >> 16)
@@ -41,14 +56,14 @@ static int take_code(struct merge_input *in, const struct aux_own_code *h,
 	return 0;
 }
 
-static int take_own(struct merge_input *in, const struct aux_event *ev)
+static int scan_own(struct merge_input *in, const struct aux_event *ev)
 {
 	switch (ev->own.kind) {
 	case AUX_OWN_SNAPSHOT:
 		in->n_snapshots++;
 		return 0;
 	case AUX_OWN_CODE:
-		return take_code(in, &ev->own.code.h, ev->own.code.bytes);
+		return scan_code(in, &ev->own.code.h, ev->own.code.bytes);
 	case AUX_OWN_LEDGER:
 		in->ledger = ev->own.ledger;
 		return 0;
@@ -57,7 +72,7 @@ static int take_own(struct merge_input *in, const struct aux_event *ev)
 	}
 }
 
-static int take_record(struct merge_input *in, const struct aux_event *ev)
+static int scan_record(struct merge_input *in, const struct aux_event *ev)
 {
 	switch (ev->type) {
 	case AUX_RECORD_AUXTRACE_INFO:
@@ -70,9 +85,9 @@ static int take_record(struct merge_input *in, const struct aux_event *ev)
 		in->has_conv = true;
 		return 0;
 	case AUX_RECORD_AUXTRACE:
-		return take_trace(in, ev);
+		return scan_trace(in, ev);
 	case AUX_RECORD_EVENT_TYPE:
-		return take_own(in, ev);
+		return scan_own(in, ev);
 	}
 	if (ev->id.present & PERF_SAMPLE_TIME && ev->id.time &&
 	    ev->id.time < in->first_ns)
@@ -80,7 +95,10 @@ static int take_record(struct merge_input *in, const struct aux_event *ev)
 	return 0;
 }
 
-/* A ledger that stands in a section: behind its head. */
+/*
+ * The ledger may stand in a record or in a feature section, after a head of its own. A
+ * truncated last entry is dropped.
+ */
 static void find_ledger(struct merge_input *in)
 {
 	struct aux_bytes s;
@@ -109,7 +127,7 @@ int merge_scan(struct merge_input *in)
 	in->first_ns = UINT64_MAX;
 	aux_reader_rewind(in->r);
 	while ((got = aux_reader_next(in->r, &ev, &in->damage)) > 0 && rc == 0)
-		rc = take_record(in, &ev);
+		rc = scan_record(in, &ev);
 	in->damaged = got < 0;
 	find_ledger(in);
 	if (in->n_blobs)
@@ -119,6 +137,7 @@ int merge_scan(struct merge_input *in)
 
 /* ---- what can be merged ---- */
 
+/* The message is about b, which the caller names; a is named in it. */
 static int refuse(struct aux_diag *diag, const struct merge_input *a,
 		  const char *what)
 {
@@ -126,12 +145,13 @@ static int refuse(struct aux_diag *diag, const struct merge_input *a,
 			"cannot be merged with %s: %s", a->path, what);
 }
 
+/* A file that does not say (NULL) contradicts nothing. */
 static bool same_text(const char *a, const char *b)
 {
 	return !a || !b || !strcmp(a, b);
 }
 
-/* Feature sections that both have and that differ. */
+/* True if both have this feature section, and its contents differ. */
 static bool differs(const struct merge_input *a, const struct merge_input *b,
 		    unsigned bit)
 {
@@ -142,6 +162,7 @@ static bool differs(const struct merge_input *a, const struct merge_input *b,
 	       (x.len != y.len || memcmp(x.data, y.data, x.len) != 0);
 }
 
+/* TIME_CONV maps the TSC to perf's clock; the kernel computes it anew at each boot. */
 static bool same_conv(const struct merge_input *a, const struct merge_input *b)
 {
 	return !a->has_conv || !b->has_conv ||
@@ -161,6 +182,11 @@ static bool same_words(const struct merge_input *a, const struct merge_input *b,
 	return true;
 }
 
+/*
+ * The words of AUXTRACE_INFO (arch/x86/util/intel-pt.c and arch/arm/util/cs-etm.c of
+ * perf) describe the trace units. For Intel PT the clock's words are compared first, to
+ * give the reason.
+ */
 static int check_trace(const struct merge_input *a, const struct merge_input *b,
 		       struct aux_diag *diag)
 {
@@ -209,6 +235,11 @@ int merge_check(const struct merge_input *a, const struct merge_input *b,
 	return check_trace(a, b, diag);
 }
 
+/*
+ * Virtual clocks of two recordings have no relation to each other. Snapshots without an
+ * AUX_OWN_SNAPSHOT cannot be told from a full trace after merging, as AUXTRACE_INFO
+ * has one flag for all streams.
+ */
 int merge_check_apart(const struct merge_input *b, struct aux_diag *diag)
 {
 	const char *clock = aux_reader_source(b->r, "clock");

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * merge: the new file. Records come in the order of time as far as each input
- * has them so; trace comes behind them, by stream.
+ * merge: writes the new file. Records are merged by time; an input's own order
+ * never changes, so out-of-order records of one CPU stay as they were and the
+ * reader sorts them, as with perf's own files. Trace follows all records, sorted by
+ * stream and offset: AUXTRACE records need no place in time.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "decode/edit/merge_impl.h"
+#include "decode/edit/impl.h"
 
 #define PROGRESS_RECORDS 4096
 
 /* ---- attrs ---- */
 
-/* Is the attr, by its first id, one of an earlier input that stays the same? */
+/* True if an earlier input with the same shift of ids has this event already. */
 static bool is_known(const struct merge *m, size_t i, const struct aux_attr *a)
 {
 	const struct aux_attr *b;
@@ -27,6 +29,7 @@ static bool is_known(const struct merge *m, size_t i, const struct aux_attr *a)
 	return false;
 }
 
+/* Out of memory, the event is written without its ids. */
 static void write_attr(struct rewrite *w, const struct aux_attr *a,
 		       uint64_t add)
 {
@@ -56,7 +59,11 @@ static void write_attrs(struct merge *m, struct rewrite *w)
 
 /* ---- records ---- */
 
-/* Of one file alone, or made anew here. */
+/*
+ * True for records that do not carry over: those made anew here (trace, snapshots,
+ * ledger, the file's form), FINISHED_ROUND (the order it promises is gone), and
+ * descriptions of the whole file, which the first input brings.
+ */
 static bool is_left_out(const struct merge *m, size_t i,
 			const struct aux_event *ev)
 {
@@ -77,6 +84,10 @@ static bool is_left_out(const struct merge *m, size_t i,
 	}
 }
 
+/*
+ * Advances an input. The key never decreases: a record that is late or has no time goes
+ * right after the one before it in its file.
+ */
 static void next_event(struct merge_input *in)
 {
 	const struct aux_event *ev = &in->ev;
@@ -87,6 +98,7 @@ static void next_event(struct merge_input *in)
 		in->key = ev->id.time;
 }
 
+/* A linear search: a merge has a handful of inputs. */
 static struct merge_input *earliest(struct merge *m)
 {
 	struct merge_input *best = NULL;
@@ -100,6 +112,7 @@ static struct merge_input *earliest(struct merge *m)
 	return best;
 }
 
+/* 0, also if the record is left out or repeated; or -AUX_E_*. */
 static int write_record(struct merge *m, struct rewrite *w,
 			struct merge_input *in)
 {
@@ -149,8 +162,10 @@ static int write_records(struct merge *m, struct rewrite *w,
 
 /* ---- trace ---- */
 
-/* What a piece has in common with the one before goes from that one, whose end
- * may be padding, unless that holds all of it. */
+/*
+ * Removes overlaps. Where two pieces overlap, the earlier one is shortened, because its
+ * last bytes may be padding; a piece that lies within the one before is dropped.
+ */
 static void trim_pieces(struct merge_pieces *p)
 {
 	size_t n = 0;
@@ -172,6 +187,7 @@ static void trim_pieces(struct merge_pieces *p)
 	p->n = n;
 }
 
+/* Labels and reasons of the inputs' snapshots are not carried over. */
 static void write_snapshot(struct merge *m, struct rewrite *w, uint64_t number)
 {
 	struct rewrite_bytes b = { .swap = m->swapped };
@@ -185,6 +201,10 @@ static void write_snapshot(struct merge *m, struct rewrite *w, uint64_t number)
 	free(b.data);
 }
 
+/*
+ * If an input has snapshots, every change of input, snapshot or stream starts one:
+ * otherwise a gap between two of them would be reported as loss.
+ */
 static void write_trace(struct merge *m, struct rewrite *w)
 {
 	const struct merge_piece *last = NULL;
@@ -209,7 +229,10 @@ static void write_trace(struct merge *m, struct rewrite *w)
 
 /* ---- features ---- */
 
-/* The ledgers, one behind the other; equal ones (of cuts) once. */
+/*
+ * Concatenates the ledgers; equal ones (of cuts of one file) count once. Entries that
+ * belong to no stream have idx UINT32_MAX.
+ */
 static void make_ledger(struct merge *m, struct rewrite *w)
 {
 	const size_t size = sizeof(struct aux_ledger_entry);
@@ -237,7 +260,10 @@ static void make_ledger(struct merge *m, struct rewrite *w)
 		rewrite_own(w, AUX_OWN_LEDGER, m->ledger.data, m->ledger.len);
 }
 
-/* BUILD_ID: the entries of all, each once. */
+/*
+ * HEADER_BUILD_ID: the union of the entries, each a perf_event_header with its size at
+ * byte 6. A malformed entry ends its list, since the next cannot be found.
+ */
 static int make_build_ids(struct merge *m, struct rewrite *w)
 {
 	struct aux_bytes s, entry;
@@ -278,7 +304,7 @@ static uint64_t get_u64(const uint8_t *p, bool swap)
 	return swap ? __builtin_bswap64(v) : v;
 }
 
-/* SAMPLE_TIME: from the first to the last. */
+/* HEADER_SAMPLE_TIME: the hull of the inputs'; left out unless all have it. */
 static void make_times(struct merge *m, struct rewrite *w)
 {
 	uint64_t first = UINT64_MAX, last = 0;
@@ -298,6 +324,10 @@ static void make_times(struct merge *m, struct rewrite *w)
 	rewrite_feature(w, AUX_FEAT_SAMPLE_TIME, m->times, sizeof(m->times));
 }
 
+/*
+ * The first input's features, without those that hold for it alone. If any input ended
+ * early, the output says so, or its readers would take it for complete.
+ */
 static int write_features(struct merge *m, struct rewrite *w)
 {
 	bool ended = false;
