@@ -3,9 +3,13 @@
  * What the blocks are: each translation becomes a numbered block in the log.
  *
  * A translation of the same bytes at the same place has the same number, so the
- * table stays small when qemu drops its translations. A block whose bytes came
- * with a change of code (map.c) has a new one, so that no thread runs it in
- * its stream before the change.
+ * table stays small when qemu flushes its translation cache. A block whose bytes
+ * came with a change of code (map.c) gets a new number even if it is known:
+ * ids are positions in the log, so a thread that names the new id cannot be
+ * read past the barrier before the change is applied.
+ *
+ * qemu translates under its mmap lock; qp.lock is held as well, because the
+ * tables are also used by the system call callbacks.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,6 +23,7 @@
 
 #define USER_END (UINT64_C(1) << 47)
 
+/* What identifies a translation: place, size and bytes. */
 struct block {
 	uint64_t start, end;
 	uint64_t last;		/* address of the last instruction */
@@ -30,7 +35,7 @@ struct block {
 static struct {
 	struct block *blocks;	/* SHM_MAX_BLOCKS, touched as needed */
 	uint32_t n_blocks;
-	uint32_t *index;	/* block id + 1, open addressing */
+	uint32_t *index;	/* block id + 1, 0: free; open addressing */
 	uint32_t index_size;	/* a power of two */
 } code;
 
@@ -107,6 +112,7 @@ static void grow_index(void)
 	munmap(old, n * sizeof(*old));
 }
 
+/* FNV-1a, 64 bits */
 static uint64_t hash_bytes(uint64_t h, const uint8_t *p, size_t n)
 {
 	while (n--)
@@ -114,6 +120,7 @@ static uint64_t hash_bytes(uint64_t h, const uint8_t *p, size_t n)
 	return h;
 }
 
+/* What a translation looks like; becomes b and a record of the log. */
 struct shape {
 	struct block b;
 	uint64_t target;
@@ -123,10 +130,13 @@ struct shape {
 };
 
 /*
- * qemu takes back an instruction that reaches into the next page, unless it is
- * the block's first, but its plugin interface still shows the bytes it had read.
+ * qemu's x86 translator ends a block before an instruction that crosses into the
+ * next page, unless it is the block's first; but by then the plugin interface
+ * has counted the instruction, and shows the bytes read so far. True if the
+ * instruction at ip is such a one. The guest's memory may end at the page, so
+ * the bytes are read with a call that fails instead of faulting.
  */
-static bool taken_back(uint64_t ip)
+static bool crosses_page(uint64_t ip)
 {
 	uint64_t left = QP_PAGE - (ip & (QP_PAGE - 1));
 	struct iovec local, remote;
@@ -156,7 +166,11 @@ static void drop_last(struct shape *s)
 	s->sizes[s->b.n_insns] = 0;
 }
 
-/* Only the last instruction of a block may be a branch. */
+/*
+ * Only the last instruction of a block may branch, or the consumer's record of
+ * the flow would have holes. Checked where sizes are fixed; x86 would have to
+ * decode every instruction.
+ */
 static void check_inner(const struct qemu_plugin_insn *insn, size_t size,
 			uint64_t ip)
 {
@@ -170,8 +184,10 @@ static void check_inner(const struct qemu_plugin_insn *insn, size_t size,
 }
 
 /*
- * Sizes from qemu, the kind of branch from the last instruction's bytes. Without
- * bytes (vsyscall, a misaligned address) it will not run.
+ * Sizes from qemu, the kind of branch from the last instruction's bytes. An
+ * instruction without bytes (vsyscall, a misaligned address) raises an exception
+ * instead of running; it gets the smallest size. Returns -1 when there is no
+ * instruction, or too many.
  */
 static int read_shape(const struct qemu_plugin_tb *tb, struct shape *s)
 {
@@ -203,12 +219,13 @@ static int read_shape(const struct qemu_plugin_tb *tb, struct shape *s)
 		s->cls = in.cls;
 		s->b.rep = in.rep;
 		s->target = s->b.end + (uint64_t)in.disp;
-	} else if (n > 1 && taken_back(s->b.last)) {
+	} else if (n > 1 && crosses_page(s->b.last)) {
 		drop_last(s);
 	}
 	return 0;
 }
 
+/* The id of s: the known one, or unless that exists and !fresh, the next. */
 static uint32_t number_block(const struct shape *s, bool fresh)
 {
 	uint32_t *slot = index_slot(&s->b), id = code.n_blocks;
@@ -226,6 +243,7 @@ static uint32_t number_block(const struct shape *s, bool fresh)
 	return id;
 }
 
+/* --truth: a callback per instruction, which shares nothing with the blocks. */
 static void log_truth(struct qemu_plugin_tb *tb, const struct shape *s)
 {
 	uint64_t ip = s->b.start;
@@ -241,7 +259,8 @@ static void log_truth(struct qemu_plugin_tb *tb, const struct shape *s)
 	}
 }
 
-/* Before we look at any: is code where its addresses say? */
+/* Guest addresses must be host addresses (no -B offset): compares the bytes of the
+ * first block with what qemu says they are. */
 static void check_base(const struct qemu_plugin_tb *tb)
 {
 	const struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, 0);
@@ -273,8 +292,8 @@ void qp_translate(struct qemu_plugin_tb *tb)
 	if (read_shape(tb, &s) < 0)
 		qp_die("qemu made a block of %zu instructions",
 		       qemu_plugin_tb_n_insns(tb));
-	/* what we push must not come before where the thread stopped */
-	qp_tell_stop(&qp_self, s.b.start);
+	/* the SYNC that new code emits must follow the stop in the ring */
+	qp_emit_stop(&qp_self, s.b.start);
 	if (s.b.end < USER_END && s.n_bytes)
 		fresh = qp_ensure_code(s.b.start, s.b.end);
 	id = number_block(&s, fresh);

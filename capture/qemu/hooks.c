@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * qemu's own libc calls that tell what its plugin interface does not: being
- * thrown out of a block (siglongjmp), handling signals (sigprocmask), dying of
- * one (kill), forks and threads. And our file descriptor is kept from programs
- * that close all they find.
+ * qemu's own libc calls that show what its plugin interface (version 1, qemu 7.2)
+ * does not: leaving a block in the middle (siglongjmp), handling signals
+ * (sigprocmask), dying of one (kill), forks and threads. And the shared memory's
+ * file descriptor is kept from guests that close every descriptor they find.
+ *
+ * Signals. qemu-user never interrupts generated code to deliver a signal: its
+ * host handler queues the signal and makes the CPU leave at the next block
+ * boundary; process_pending_signals() then blocks signals, which is the
+ * sigprocmask() seen here, before it builds the guest's signal frame. At that
+ * moment CPUArchState still has the interrupted PC; afterwards it has the
+ * handler's. Synchronous faults are different: the host's SIGSEGV handler calls
+ * sigprocmask() and jumps out of the block through cpu->jmp_env, and the exact PC
+ * is known only at the jump, when qemu has restored the guest's state.
  *
  * Only the slots of qemu's global offset table are changed, so libraries and
  * the guest (whose libc is its own) see nothing.
@@ -22,8 +31,8 @@
 
 #include "capture/qemu/impl.h"
 
-/* cpu->jmp_env lies in CPUState, in front of CPUArchState; the translator's
- * other jump buffer does not. */
+/* cpu->jmp_env lies in CPUState, which precedes CPUArchState in one object; the
+ * translator's own jump buffer (a block grew too large) lies elsewhere. */
 #define CPU_STATE_SPAN 0x8000
 
 static struct {
@@ -40,6 +49,7 @@ static struct {
 	long (*syscall)(long num, ...);
 } libc;
 
+/* qemu jumps to buf: if that is the CPU loop's, it leaves the block at PC. */
 static void note_thrown(const void *buf)
 {
 	struct qp_thread *t = &qp_self;
@@ -69,9 +79,9 @@ static void hook_longjmp_chk(sigjmp_buf env, int val)
 }
 
 /*
- * Called first thing when signals are delivered, PC is then still the
- * program's own; also in a host fault handler, right before the jump out of the
- * block, which corrects stop_ip.
+ * The first call of signal delivery, when PC is still the program's own; also of
+ * a host fault handler, right before the jump out of the block. In the second
+ * case PC may be stale; note_thrown() then corrects stop_ip.
  */
 static int hook_sigprocmask(int how, const sigset_t *set, sigset_t *old)
 {
@@ -91,20 +101,25 @@ static int hook_sigprocmask(int how, const sigset_t *set, sigset_t *old)
 
 /*
  * Outside of system calls qemu signals itself to die (or stop) of a signal. Its
- * other threads run on until then, unseen or in mid-block; that they did not
- * tell where they stopped says so.
+ * other threads run on until then, perhaps in mid-block. Their rings do not say
+ * where they stopped, from which the consumer concludes that they were killed.
  */
 static int hook_kill(pid_t pid, int sig)
 {
 	struct qp_thread *t = &qp_self;
 
 	if (t->shm && t->env)
-		qp_tell_stop(t, t->stop_ip);
+		qp_emit_stop(t, t->stop_ip);
 	return libc.kill(pid, sig);
 }
 
 /* ---- processes ---- */
 
+/*
+ * In the child of a fork: one thread, the caller, with a log and rings of its
+ * own. The tables of code.c and map.c are copies of the parent's, and so are the
+ * ids they define (SHM_ESC_FORK says how many).
+ */
 static void start_child(uint32_t proc, uint32_t slot)
 {
 	pthread_mutex_init(&qp.lock, NULL);
@@ -127,11 +142,12 @@ static pid_t hook_fork(void)
 
 	if (!qp_self.shm)
 		return libc.fork();
-	/* qemu's own fork handlers make a thread that is not the guest's */
+	/* qemu's atfork handlers start its RCU thread in the child, which must
+	 * not be taken for the guest's clone */
 	qp_self.call = QP_CALL_NONE;
 	pthread_mutex_lock(&qp.lock);
-	proc = qp_proc_take();
-	slot = qp_thread_take();
+	proc = qp_proc_claim();
+	slot = qp_thread_claim();
 	qp_escape(&qp_self.shm->ring, SHM_ESC_FORK, slot, qp_n_blocks());
 	pid = libc.fork();
 	if (!pid) {
@@ -158,6 +174,7 @@ struct thread_start {
 	uint32_t slot;
 };
 
+/* On the new host thread, before qemu's start routine. Frees arg. */
 static void *run_thread(void *arg)
 {
 	struct thread_start s = *(struct thread_start *)arg;
@@ -169,6 +186,10 @@ static void *run_thread(void *arg)
 	return s.fn(s.arg);
 }
 
+/*
+ * A guest's clone: the slot is claimed by the creator, so that its ring can name
+ * it. Threads that qemu starts for itself are left alone.
+ */
 static int hook_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 			       void *(*fn)(void *), void *arg)
 {
@@ -182,7 +203,7 @@ static int hook_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 	s = malloc(sizeof(*s));
 	if (!s)
 		return EAGAIN;
-	*s = (struct thread_start){ fn, arg, qp_thread_take() };
+	*s = (struct thread_start){ fn, arg, qp_thread_claim() };
 	if (!s->slot) {
 		free(s);
 		return EAGAIN;
@@ -208,6 +229,7 @@ static int hook_close(int fd)
 	return libc.close(fd);
 }
 
+/* The guest wants our number for a file of its own: use another one. */
 static void move_away(int fd)
 {
 	int to;
@@ -231,6 +253,7 @@ static int hook_dup3(int from, int to, int flags)
 	return libc.dup3(from, to, flags);
 }
 
+/* close_range() in two parts, leaving out our descriptor. */
 static long close_around(unsigned int first, unsigned int last,
 			 unsigned int how)
 {
@@ -263,6 +286,7 @@ struct hook {
 	bool done;
 };
 
+/* The table is read-only when qemu was linked with -z relro. */
 static void patch_slot(void **slot, struct hook *h)
 {
 	uintptr_t page = (uintptr_t)slot & -4096ul;
@@ -293,6 +317,7 @@ static void patch_table(const struct link_map *map, const Elf64_Rela *rela,
 	}
 }
 
+/* qemu itself is the first object of the dynamic linker's list (System V ABI). */
 static void patch_program(struct hook *hooks, size_t n_hooks)
 {
 	const struct link_map *map = _r_debug.r_map;
@@ -318,6 +343,8 @@ static void patch_program(struct hook *hooks, size_t n_hooks)
 	patch_table(map, plt, plt_len / sizeof(*plt), sym, str, hooks, n_hooks);
 }
 
+/* The fortified libc calls __longjmp_chk instead of siglongjmp: one of them must be
+ * there. close and dup are missed only by guests that close everything. */
 int qp_hooks_install(void)
 {
 	struct hook hooks[] = {

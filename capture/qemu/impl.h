@@ -10,7 +10,13 @@
  * Facts of qemu-user this rests on: at the entry of a block's callback all
  * guest registers are in CPUArchState, which x86-64 hosts keep in %rbp, PC and
  * SP where machine.c says; guest addresses are host addresses. All three
- * are checked before the first instruction runs.
+ * are checked before the first instruction runs. The plugin interface, version 1,
+ * has no way to read registers; hence %rbp.
+ *
+ * Threads: each guest thread is one host thread and the only writer of its
+ * qp_self and of its rings. qp.lock guards the log, the tables of code.c and
+ * map.c and the list of threads. The code runs inside qemu's own process, so it
+ * must leave errno, signals and file descriptors as it finds them.
  */
 #ifndef CAPTURE_QEMU_IMPL_H
 #define CAPTURE_QEMU_IMPL_H
@@ -103,20 +109,26 @@ struct qp_machine {
 enum qp_state {
 	QP_NEW = 0,	/* the image's first block comes next */
 	QP_RUNNING,	/* in user code since the last block's callback */
-	QP_STOPPED,	/* at stop_ip, between blocks; not told yet */
-	QP_THROWN,	/* out of the last block at stop_ip; not told yet */
-	QP_CAUGHT,	/* thrown out, and a signal follows; stop_ip is exact */
-	QP_TOLD,	/* the ring has said so */
-	QP_SYSCALL,	/* the ring has said so */
+	QP_STOPPED,	/* at stop_ip, between blocks; not in the ring yet */
+	QP_THROWN,	/* qemu jumped out of the last block at stop_ip; not in
+			 * the ring yet */
+	QP_CAUGHT,	/* same, and a signal follows: stop_ip is exact */
+	QP_REPORTED,	/* stopped, and the ring says where */
+	QP_SYSCALL,	/* in a system call, and the ring says so */
 };
 
-/* A guest thread; lives as long as its host thread. */
+/*
+ * A guest thread; thread-local, lives as long as its host thread. Others read
+ * state and clear shm->ring.limit while they hold qp.lock, nothing else.
+ */
 struct qp_thread {
 	struct shm_thread *shm;
 	uint64_t *env;		/* NULL before the first block */
 	enum qp_state state;
-	bool attention;		/* the next block's callback must look */
-	uint64_t stop_ip, stop_ns;
+	bool attention;		/* the next block's callback must take the slow
+				 * path: limit is kept at 0 */
+	uint64_t stop_ip;	/* in QP_STOPPED, QP_THROWN and QP_CAUGHT */
+	uint64_t stop_ns;	/* when it left user code; not in QP_RUNNING */
 	enum qp_call call;	/* the one it is in, or was in last */
 	int64_t sysno;
 	uint64_t args[6];
@@ -132,10 +144,10 @@ struct qp_proc {
 	int fd;			/* of shm */
 	uint32_t argc;		/* what the first stack must hold */
 	bool truth;
-	bool always;		/* sysroot is for static programs, too */
+	bool always;		/* static programs get sysroot, too */
 	const struct qp_machine *machine;	/* set before all else */
-	uint64_t address;	/* the bits of system calls' pointers that are
-				 * not a tag; all but when asked for */
+	uint64_t address;	/* mask of a pointer's address bits: all 64, or 56
+				 * once the guest enabled tagged addresses */
 	uint32_t parked;	/* futex: threads stop before their next block */
 	qemu_plugin_id_t id;
 	pthread_mutex_t lock;	/* log, code tables, thread list */
@@ -145,40 +157,44 @@ struct qp_proc {
 
 extern struct qp_proc qp;
 extern __thread struct qp_thread qp_self;
-/* never NULL: a ring without room stands in before there is one */
+/* never NULL: a ring without room stands in while the thread has no slot */
 extern __thread struct shm_ring *qp_ring;
 extern __thread struct shm_ring *qp_truth;
 
-/* ring.c */
+/* ring.c: entries for the consumer; all may wait while the ring is full */
 void qp_put32(struct shm_ring *r, uint32_t word);
 void qp_put64(struct shm_ring *r, uint64_t word);
 void qp_put_bytes(struct shm_ring *r, const void *data, size_t len);
 void qp_escape(struct shm_ring *r, enum shm_escape kind, uint64_t a, uint64_t b);
+/* The word stored last; SHM_ESC_END for a ring never used. */
 uint32_t qp_ring_last(const struct shm_ring *r);
 void qp_ring_attach(struct shm_ring *r, char *data);
 uint64_t qp_now_ns(void);
 void *qp_reserve(size_t len);	/* zeroed, never NULL, for munmap */
-/* 0 when a whole system's worth of threads or processes is traced already */
-uint32_t qp_thread_take(void);
-uint32_t qp_proc_take(void);
+/* Claim a free slot; 0 when all are in use. */
+uint32_t qp_thread_claim(void);
+uint32_t qp_proc_claim(void);
+/* This process becomes the producer of the slot's log. */
 void qp_log_attach(uint32_t slot);
+/* The calling host thread becomes the producer of the slot's rings. */
 void qp_thread_start(uint32_t slot, enum qp_state state);
+/* Ends the process; auxcap prints the message from shared memory. */
 __attribute__((noreturn, format(printf, 1, 2)))
 void qp_die(const char *fmt, ...);
 
 /* plugin.c */
+/* Makes the thread's next block take the slow path. */
 void qp_attention(struct qp_thread *t);
-/* Says where the thread stopped, if it did and that is not told. */
-void qp_tell_stop(struct qp_thread *t, uint64_t next_ip);
-/* Stops the other threads before their next blocks. */
-void qp_park_others(void);
-void qp_unpark(void);
+/* Emits where the thread stopped, if it did and the ring does not say so yet;
+ * next_ip is where it resumes. */
+void qp_emit_stop(struct qp_thread *t, uint64_t next_ip);
 
 /* code.c */
+/* qemu translated tb: numbers it, and has its execution reported. */
 void qp_translate(struct qemu_plugin_tb *tb);
 uint32_t qp_n_blocks(void);
 uint64_t qp_block_start(uint32_t id);
-/* ip is in block id or directly behind it */
+/* ip is in block id or is its end */
 bool qp_block_reaches(uint32_t id, uint64_t ip);
 /* the last entry is a block that ended with the REP instruction that id is */
 bool qp_repeats(uint32_t last, uint32_t id);
@@ -187,8 +203,9 @@ void qp_code_init(void);
 /* map.c; qp.lock is held in all but qp_unmapped */
 #define QP_PAGE 4096u
 void qp_map_init(void);
-/* The log learns where [start, end) comes from. True: it was news. */
+/* Makes the log describe the bytes of [start, end). True: it had to be extended. */
 bool qp_ensure_code(uint64_t start, uint64_t end);
+/* The guest unmapped or replaced this range: it is looked up again when it runs. */
 void qp_unmapped(uint64_t addr, uint64_t len);
 
 /* trampolines, written in assembly: they add %rbp as third argument */
@@ -198,11 +215,11 @@ void qp_exec_rep(unsigned int cpu, void *id);
 void qp_exec_insn(unsigned int cpu, void *ip);
 void qp_exec_rep_insn(unsigned int cpu, void *ip);
 
-/* hooks.c */
+/* hooks.c. -1: qemu lacks a call that must be seen. */
 int qp_hooks_install(void);
 
 /* machine.c */
-/* NULL when it is not known how to look into that one. */
+/* By qemu's name; NULL: not supported. */
 const struct qp_machine *qp_machine_find(const char *name);
 enum qp_call qp_machine_call(const struct qp_machine *m, int64_t number);
 /* The instruction at ip may run only in part, and then again: REP of x86. */

@@ -3,9 +3,17 @@
  * Where code comes from: the first block in an unknown place makes a mapping in
  * the log.
  *
- * Code is looked at when it is translated. Where the bytes are not those of the
- * mapped file (anonymous memory, deleted or rewritten files) the whole page is
- * saved, again whenever the bytes differ from the saved ones.
+ * Code is looked at when qemu translates it, not when the guest maps it: qemu
+ * translates again whenever a guest writes to a page that it has translated, so
+ * each version of the code that runs passes here first. Where the bytes are not
+ * those of the mapped file (anonymous memory, deleted or rewritten files) the
+ * whole page is saved, again whenever the bytes differ from the saved ones.
+ *
+ * Mappings are read from /proc/self/maps, which shows qemu's own, too; guest
+ * addresses are host addresses, so a line that holds guest code is the guest's.
+ * The kernel's line has no x, because qemu maps guest code without it.
+ *
+ * All state is guarded by qp.lock.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -24,10 +32,12 @@ struct region {
 	uint64_t base;		/* where file[0] is mapped */
 	const uint8_t *file;	/* the file's bytes, or NULL */
 	uint64_t file_len;
-	bool split;		/* another region uses file, too */
+	bool split;		/* another region shares file: never unmapped */
 	uint32_t kind;		/* of saved bytes, enum aux_code_kind */
 };
 
+/* A page whose bytes are in the log. bytes NULL: forgotten since; the entry stays,
+ * as open addressing cannot remove one. */
 struct saved_page {
 	uint64_t addr;		/* 0: free */
 	uint8_t *bytes;
@@ -47,7 +57,10 @@ void qp_map_init(void)
 	code.pages = qp_reserve(code.pages_size * sizeof(*code.pages));
 }
 
-/* Appends a barrier and makes the calling thread's stream name it. */
+/*
+ * Appends a barrier to the log and a SYNC with its number to the calling thread's
+ * ring. head->size is the fixed part's size; tail is padded to 8 bytes.
+ */
 static void log_barrier(struct shm_log_head *head, const void *tail, size_t len)
 {
 	size_t fixed = head->size, pad = -len & 7;
@@ -89,6 +102,7 @@ static void grow_pages(void)
 	munmap(old, n * sizeof(*old));
 }
 
+/* A whole page, although a few bytes of it run now: their neighbours will. */
 static void save_page(struct saved_page *p, uint64_t addr, uint32_t kind)
 {
 	struct shm_log_code rec = {
@@ -110,6 +124,7 @@ static void save_page(struct saved_page *p, uint64_t addr, uint32_t kind)
 
 /* ---- regions ---- */
 
+/* Linear: a program has some dozens, and this runs per translation. */
 static struct region *find_region(uint64_t addr)
 {
 	for (size_t i = 0; i < code.n_regions; i++)
@@ -139,7 +154,7 @@ static struct region *new_region(void)
 	return &code.regions[code.n_regions++];
 }
 
-/* Saved bytes of a range that means something else now are forgotten. */
+/* Forgets the saved bytes of a range that was unmapped or mapped anew. */
 static void forget_pages(uint64_t start, uint64_t end)
 {
 	for (size_t i = 0; i < code.pages_size; i++) {
@@ -152,7 +167,7 @@ static void forget_pages(uint64_t start, uint64_t end)
 	}
 }
 
-/* Takes [start, end) out of region i. True: the region is gone. */
+/* Removes [start, end) from region i. True: the region is gone. */
 static bool cut_region(size_t i, uint64_t start, uint64_t end)
 {
 	struct region *r = &code.regions[i], *rest;
@@ -248,7 +263,8 @@ static void look_up(uint64_t addr, struct map_line *m)
 		snprintf(m->path, sizeof(m->path), "//anon");
 }
 
-/* Cuts the line down to what no region covers yet around addr. */
+/* Reduces the mapping to the part around addr that no region covers yet; only
+ * files have offsets to adjust. */
 static void clip(struct map_line *m, uint64_t addr)
 {
 	for (size_t i = 0; i < code.n_regions; i++) {
@@ -264,6 +280,12 @@ static void clip(struct map_line *m, uint64_t addr)
 	}
 }
 
+/*
+ * Maps the file to compare code with it. The inode must be the one of the mapping:
+ * the path may lead to another file by now (an upgrade, another namespace). A file
+ * with fewer bytes than the mapping is mapped as far as it goes. On failure r->file
+ * stays NULL, and the pages are saved.
+ */
 static void map_file(struct region *r, const struct map_line *m)
 {
 	struct stat st;
@@ -309,7 +331,8 @@ static struct region *add_region(uint64_t addr)
 	return r;
 }
 
-/* One page's part of a block. True: the log learnt something new. */
+/* One page's part of a block. True: the log was extended. A page saved once is
+ * compared with its saved bytes from then on, as readers use these. */
 static bool ensure_part(uint64_t start, uint64_t end)
 {
 	struct region *r = find_region(start);

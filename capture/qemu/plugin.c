@@ -6,8 +6,13 @@
  * append the block's id. All else happens when a thread leaves generated code:
  * what qemu does then is seen through its syscall callbacks and a few libc
  * calls (hooks.c), which set the ring's limit to 0, so that the next
- * block's callback comes here. Only then is it known where the thread stopped
- * and where it goes on, both exactly, signals and faults in mid-block included.
+ * block's callback takes the slow path, qp_block_slow(). Only there is it known
+ * both where the thread stopped and where it resumes, exactly, signals and faults
+ * in mid-block included; then SHM_ESC_LEFT and SHM_ESC_BACK are emitted.
+ *
+ * The states of a thread are enum qp_state. QP_RUNNING to QP_STOPPED or QP_THROWN
+ * by a libc call of qemu, to QP_SYSCALL by its callback; then, at the latest in
+ * the next block's callback, to QP_REPORTED and back to QP_RUNNING.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -28,17 +33,71 @@
 #include "capture/qemu/impl.h"
 #include "common/predict_exec.h"
 
+#define SHM_FAR_BYTES (UINT64_C(64) << 30)
+#define PARK_MS 3000	/* on a loaded machine a thread may wait that long for a
+			 * processor before it comes to its next block */
+
+/* ---- parking: before the process is replaced or ends ---- */
+
+/* The thread is outside of user code, and its ring says where. */
+static bool is_reported(const struct qp_thread *t)
+{
+	enum qp_state state = __atomic_load_n(&t->state, __ATOMIC_SEQ_CST);
+
+	return state == QP_NEW || state == QP_REPORTED || state == QP_SYSCALL;
+}
+
 /*
- * Following execve: qemu would run the new program natively, so we run qemu on
- * it ourselves, with this object, before qemu gets to it. What cannot be
- * followed, and what would fail, is left to qemu, and the former is reported.
+ * Stops the other threads of the process between blocks. One that sleeps in a
+ * system call is parked already. Gives up after PARK_MS: a thread may be blocked
+ * in qemu itself, and its last block is then reported as unknown.
+ */
+static void qp_park_others(void)
+{
+	struct timespec ms = { .tv_nsec = 1000000 };
+	bool busy = true;
+
+	__atomic_store_n(&qp.parked, 1, __ATOMIC_SEQ_CST);
+	for (int i = 0; busy && i < PARK_MS; i++) {
+		busy = false;
+		pthread_mutex_lock(&qp.lock);
+		for (struct qp_thread *t = qp.threads; t; t = t->next) {
+			if (t == &qp_self || is_reported(t))
+				continue;
+			busy = true;
+			__atomic_store_n(&t->shm->ring.limit, 0,
+					 __ATOMIC_SEQ_CST);
+		}
+		pthread_mutex_unlock(&qp.lock);
+		if (busy)
+			nanosleep(&ms, NULL);
+	}
+}
+
+/* The exec failed: they run on. */
+static void qp_unpark(void)
+{
+	__atomic_store_n(&qp.parked, 0, __ATOMIC_SEQ_CST);
+	syscall(SYS_futex, &qp.parked, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+/*
+ * ---- execve ----
+ *
+ * qemu would hand the new program to the kernel, which runs it natively, so the
+ * callback that precedes the call runs qemu on it instead, with this object. A
+ * program that cannot be followed, and a call that would fail, are left to qemu;
+ * the former is reported.
  */
 
+/* The arguments of execve; the arrays are ours, the strings the guest's. */
 struct request {
 	char path[PATH_MAX];
-	char **argv, **envp;	/* ours; the strings are the guest's */
+	char **argv, **envp;
 };
 
+/* Arm's tagged addresses: the kernel ignores the top byte of a pointer once the
+ * program asked for it (prctl PR_SET_TAGGED_ADDR_CTRL), so must we. */
 static uintptr_t untag(uint64_t addr)
 {
 	return addr & qp.address;
@@ -66,6 +125,8 @@ static bool path_at(int dirfd, const char *path, bool empty, char *out)
 	return true;
 }
 
+/* Any byte of the guest may be unmapped; process_vm_readv() says so without a
+ * signal. Where it is forbidden (seccomp), assume the best. */
 static bool readable(uintptr_t addr)
 {
 	char byte;
@@ -75,7 +136,7 @@ static bool readable(uintptr_t addr)
 	       errno != EFAULT;
 }
 
-/* A whole string of the guest's may be read. */
+/* s is terminated before the first unreadable page. */
 static bool is_string(const char *s)
 {
 	uintptr_t at = (uintptr_t)s;
@@ -90,8 +151,9 @@ static bool is_string(const char *s)
 	return false;
 }
 
-/* Pointers and strings of the guest, to an array of ours; none for NULL. */
-static bool take_vector(const uint64_t *v, char ***out)
+/* Copies a guest's argv or envp; the kernel takes NULL for an empty one. False: an
+ * address is bad, or out of memory. *out is the caller's to free in any case. */
+static bool read_vector(const uint64_t *v, char ***out)
 {
 	char **more;
 
@@ -118,8 +180,8 @@ static bool read_request(bool at, const uint64_t *args, struct request *r)
 	const char *path = (const char *)untag(args[at]);
 
 	if (!is_string(path) ||
-	    !take_vector((const uint64_t *)untag(args[at + 1]), &r->argv) ||
-	    !take_vector((const uint64_t *)untag(args[at + 2]), &r->envp))
+	    !read_vector((const uint64_t *)untag(args[at + 1]), &r->argv) ||
+	    !read_vector((const uint64_t *)untag(args[at + 2]), &r->envp))
 		return false;
 	if (at)
 		return path_at((int)args[0], path, args[4] & AT_EMPTY_PATH,
@@ -127,7 +189,8 @@ static bool read_request(bool at, const uint64_t *args, struct request *r)
 	return snprintf(r->path, PATH_MAX, "%s", path) < PATH_MAX;
 }
 
-static void name_next(const char *path)
+/* The new image's name, which its helper object reads from the same slot. */
+static void set_next_comm(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 
@@ -137,8 +200,8 @@ static void name_next(const char *path)
 	       strnlen(path, sizeof(qp_self.shm->comm) - 1));
 }
 
-/* What execs now is not ours; a long path loses its front. */
-static void tell_native(const char *path, uint64_t why)
+/* The next image will not be traced; a long path loses its front. */
+static void emit_native(const char *path, uint64_t why)
 {
 	char *next = qp_self.shm->next;
 	size_t n = strlen(path), skip = n < SHM_NAME_MAX ? 0 :
@@ -149,6 +212,11 @@ static void tell_native(const char *path, uint64_t why)
 	qp_escape(&qp_self.shm->ring, SHM_ESC_NATIVE, why, 0);
 }
 
+/*
+ * Replaces this process by qemu on the program x. The other threads are parked
+ * first: exec ends them wherever they are, and their rings must say where. The
+ * new image inherits the descriptor, hence FD_CLOEXEC off. Returns if it failed.
+ */
 static void start_qemu(const struct soft_exec *x,
 		       const struct soft_exec_on *on, char *const *env)
 {
@@ -170,6 +238,7 @@ static void start_qemu(const struct soft_exec *x,
 	free(envp);
 }
 
+/* /proc/self/exe as the guest sees it; *owned is the caller's to free. */
 static const char *own_program(char **owned)
 {
 	const char *path = qemu_plugin_path_to_binary();
@@ -187,6 +256,7 @@ static void free_request(struct request *r)
 	free(r);
 }
 
+/* execve, or execveat if at, is about to be made. Returns if qemu shall make it. */
 static void qp_exec(bool at, const uint64_t *args)
 {
 	const struct soft_exec_on on = {
@@ -200,26 +270,26 @@ static void qp_exec(bool at, const uint64_t *args)
 
 	if (!r || !read_request(at, args, r)) {
 		free_request(r);
-		tell_native("", SOFT_WHY_DELETED);
+		emit_native("", SOFT_WHY_DELETED);
 		return;
 	}
 	ret = soft_exec_resolve(&x, &on, r->path, r->argv, own_program(&self));
 	if (ret == SOFT_EXEC_TRACE) {
-		name_next(r->path);
+		set_next_comm(r->path);
 		start_qemu(&x, &on, r->envp);
 	} else if (ret == SOFT_EXEC_NATIVE) {
 		why = x.why;
 	}
-	/* still here */
+	/* not replaced: either not ours to trace, or starting qemu failed */
 	if (ret != SOFT_EXEC_FAIL)
-		tell_native(r->path, why);
+		emit_native(r->path, why);
 	soft_exec_fini(&x);
 	free(self);
 	free_request(r);
 }
 
-#define SHM_FAR_BYTES (UINT64_C(64) << 30)
-#define PARK_MS 3000	/* a thread may wait that long for a processor */
+
+/* ---- the state of guest threads ---- */
 
 #define HIDDEN __attribute__((visibility("hidden")))
 
@@ -233,6 +303,8 @@ HIDDEN struct qp_proc qp = {
 
 static struct shm_ring no_ring;	/* cur == limit: always the slow path */
 
+/* initial-exec: one load of the offset and one from %fs, no call; the assembly
+ * below knows this model. An object loaded by dlopen has room for a few such. */
 #define INITIAL_EXEC __attribute__((tls_model("initial-exec"), visibility("hidden")))
 INITIAL_EXEC __thread struct qp_thread qp_self;
 INITIAL_EXEC __thread struct shm_ring *qp_ring = &no_ring;
@@ -243,7 +315,13 @@ HIDDEN void qp_block_rep(unsigned int cpu, uintptr_t id, uint64_t *env);
 HIDDEN void qp_insn_slow(unsigned int cpu, uint64_t ip, uint64_t *env);
 HIDDEN void qp_insn_rep(unsigned int cpu, uint64_t ip, uint64_t *env);
 
-/* append(ring, value): cur at 0 and limit at 8 of struct shm_ring */
+/*
+ * append(ring, value): cur at 0 and limit at 8 of struct shm_ring. The value is
+ * the callback's second argument. Stored first, then cur moves: x86 keeps that
+ * order (shm.h). In assembly because qemu's generated code keeps CPUArchState in
+ * %rbp, which C cannot name, and the slow path needs it as third argument. Only
+ * %rax and %rcx are changed, besides what the C function changes.
+ */
 #define TRAMPOLINE(name, ring, store, size, slow)	\
 	".globl " name "\n.hidden " name "\n"		\
 	".type " name ", @function\n.p2align 4\n"	\
@@ -280,6 +358,7 @@ HIDDEN void qp_attention(struct qp_thread *t)
 	__atomic_store_n(&t->shm->ring.limit, 0, __ATOMIC_SEQ_CST);
 }
 
+/* The address logged last; the ring may have wrapped since. */
 static uint64_t truth_last(const struct shm_ring *r)
 {
 	uint64_t at = r->cur == r->base ? r->base + SHM_RING_BYTES : r->cur;
@@ -289,7 +368,11 @@ static uint64_t truth_last(const struct shm_ring *r)
 	return *(const uint64_t *)(at - 8);
 }
 
-/* The instruction logged last did not complete: it starts where we stopped. */
+/*
+ * The truth's callback precedes its instruction. So if the one logged last is where
+ * the thread stopped, it did not complete, and is taken back: after a jump out of
+ * a block always, else only a REP instruction can stop before its end.
+ */
 static void undo_truth(struct qp_thread *t, uint64_t ip, bool thrown)
 {
 	struct shm_ring *r = &t->shm->truth;
@@ -300,9 +383,10 @@ static void undo_truth(struct qp_thread *t, uint64_t ip, bool thrown)
 }
 
 /*
- * Thrown out of a block and no signal followed: it goes on where it was thrown
- * out (code page written, exclusive step), or behind it (PAUSE), or elsewhere
- * after the emulation of a vsyscall.
+ * qemu left a block in the middle and no signal followed: the thread resumes where
+ * it left (code page written, exclusive step), or after that instruction (PAUSE),
+ * or elsewhere after the emulation of a vsyscall. In the first two cases what
+ * ran is known from where it resumes.
  */
 static uint64_t thrown_ip(const struct qp_thread *t, uint64_t next_ip)
 {
@@ -311,7 +395,7 @@ static uint64_t thrown_ip(const struct qp_thread *t, uint64_t next_ip)
 	return qp_block_reaches(id, next_ip) ? next_ip : t->stop_ip;
 }
 
-HIDDEN void qp_tell_stop(struct qp_thread *t, uint64_t next_ip)
+HIDDEN void qp_emit_stop(struct qp_thread *t, uint64_t next_ip)
 {
 	bool thrown = t->state == QP_THROWN || t->state == QP_CAUGHT;
 	uint64_t ip = t->stop_ip;
@@ -323,11 +407,15 @@ HIDDEN void qp_tell_stop(struct qp_thread *t, uint64_t next_ip)
 	undo_truth(t, ip, thrown);
 	qp_escape(&t->shm->ring, thrown ? SHM_ESC_LEFT_CUT : SHM_ESC_LEFT, ip,
 		  0);
-	t->state = QP_TOLD;
+	t->state = QP_REPORTED;
 	qp_attention(t);
 }
 
-/* Before the first instruction: are qemu's insides where we look? */
+/*
+ * Before the first instruction: is qemu's CPUArchState as machine.c says? PC must
+ * be the block's address, SP aligned (both psABIs), and argc on the guest's stack
+ * must be the number that auxcap passed. Any other qemu is refused, not misread.
+ */
 static void check_env(const uint64_t *env, uint64_t start)
 {
 	struct iovec local, remote;
@@ -350,11 +438,12 @@ static void check_env(const uint64_t *env, uint64_t start)
 		       "not %u)", (long long)argc, qp.argc);
 }
 
-static void note_back(struct qp_thread *t, uint64_t next_ip)
+/* The thread is about to run the block at next_ip after something happened. */
+static void emit_back(struct qp_thread *t, uint64_t next_ip)
 {
 	if (t->state == QP_NEW)
 		check_env(t->env, next_ip);
-	qp_tell_stop(t, next_ip);
+	qp_emit_stop(t, next_ip);
 	if (t->state != QP_RUNNING)
 		qp_escape(&t->shm->ring, SHM_ESC_BACK, next_ip,
 			  qp_now_ns() - t->stop_ns);
@@ -370,11 +459,20 @@ static void park(struct qp_thread *t, uint64_t next_ip)
 		t->stop_ns = qp_now_ns();
 		t->state = QP_STOPPED;
 	}
-	qp_tell_stop(t, next_ip);
+	qp_emit_stop(t, next_ip);
 	while (__atomic_load_n(&qp.parked, __ATOMIC_SEQ_CST))
 		syscall(SYS_futex, &qp.parked, FUTEX_WAIT, 1, NULL, NULL, 0);
 }
 
+/*
+ * Before block id runs: the ring's limit was reached, or attention is wanted.
+ *
+ * Parking races with a thread that starts to run: qp_park_others() sets parked,
+ * then reads the states; here the state is set to QP_RUNNING, then parked is read.
+ * With both in sequential order at least one side sees the other: the parker
+ * finds the thread running and clears its limit, or the thread finds parked set.
+ * qp_put32() may move a limit that was cleared, hence the last look.
+ */
 HIDDEN void qp_block_slow(unsigned int cpu, uintptr_t id, uint64_t *env)
 {
 	struct qp_thread *t = &qp_self;
@@ -383,12 +481,11 @@ HIDDEN void qp_block_slow(unsigned int cpu, uintptr_t id, uint64_t *env)
 	if (!t->shm)
 		return;
 	t->env = env;
-	/* who parks sees that t runs, or t sees that it is to park */
 	do {
 		if (__atomic_load_n(&qp.parked, __ATOMIC_SEQ_CST))
 			park(t, qp_block_start((uint32_t)id));
 		if (t->attention)
-			note_back(t, qp_block_start((uint32_t)id));
+			emit_back(t, qp_block_start((uint32_t)id));
 		atomic_thread_fence(memory_order_seq_cst);
 	} while (__atomic_load_n(&qp.parked, __ATOMIC_SEQ_CST));
 	qp_put32(&t->shm->ring, (uint32_t)id);
@@ -396,7 +493,11 @@ HIDDEN void qp_block_slow(unsigned int cpu, uintptr_t id, uint64_t *env)
 		qp_attention(t);
 }
 
-/* One REP instruction alone: an iteration of the one just entered, or new. */
+/*
+ * qemu runs each iteration of a REP instruction as a block of its own. Processors
+ * trace the instruction once, so only the first iteration is logged: one that
+ * does not follow a block ending with the same instruction.
+ */
 HIDDEN void qp_block_rep(unsigned int cpu, uintptr_t id, uint64_t *env)
 {
 	struct qp_thread *t = &qp_self;
@@ -426,6 +527,7 @@ static void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	qp_translate(tb);
 }
 
+/* exit(2) of one thread; the host thread runs on for a moment, unseen. */
 static void end_thread(struct qp_thread *t)
 {
 	pthread_mutex_lock(&qp.lock);
@@ -442,8 +544,9 @@ static void end_thread(struct qp_thread *t)
 }
 
 /*
- * All threads end between blocks, then the process: qemu's own way out first
- * lets the other threads run on unseen.
+ * exit_group(2), made here: all threads stop between blocks, then the process
+ * ends. qemu's own way out would let the other threads run on meanwhile, and they
+ * would die at an unknown place.
  */
 static void end_process(int status)
 {
@@ -451,6 +554,10 @@ static void end_process(int status)
 	syscall(SYS_exit_group, status);
 }
 
+/*
+ * Before qemu emulates a system call. munmap takes effect here, not at its end:
+ * another thread may map the same range again before this one comes back.
+ */
 static void syscall_start(qemu_plugin_id_t id, unsigned int cpu, int64_t num,
 			  uint64_t a1, uint64_t a2, uint64_t a3, uint64_t a4,
 			  uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8)
@@ -488,6 +595,7 @@ static void report_comm(struct qp_thread *t)
 		qp_escape(&t->shm->ring, SHM_ESC_COMM, name[0], name[1]);
 }
 
+/* After a prctl that succeeded. */
 static void note_prctl(struct qp_thread *t)
 {
 	if (t->args[0] == PR_SET_NAME)
@@ -497,6 +605,8 @@ static void note_prctl(struct qp_thread *t)
 				     UINT64_MAX >> 8 : UINT64_MAX;
 }
 
+/* After the call, in the same thread. Mappings that replaced code are known only
+ * now; failed calls changed nothing (results from -4095 to -1 are errors). */
 static void syscall_end(qemu_plugin_id_t id, unsigned int cpu, int64_t num,
 			int64_t ret)
 {
@@ -517,42 +627,6 @@ static void syscall_end(qemu_plugin_id_t id, unsigned int cpu, int64_t num,
 	qp_attention(t);
 }
 
-/* Its ring says where it is: outside of user code. */
-static bool is_told(const struct qp_thread *t)
-{
-	enum qp_state state = __atomic_load_n(&t->state, __ATOMIC_SEQ_CST);
-
-	return state == QP_NEW || state == QP_TOLD || state == QP_SYSCALL;
-}
-
-HIDDEN void qp_park_others(void)
-{
-	struct timespec ms = { .tv_nsec = 1000000 };
-	bool busy = true;
-
-	__atomic_store_n(&qp.parked, 1, __ATOMIC_SEQ_CST);
-	for (int i = 0; busy && i < PARK_MS; i++) {
-		busy = false;
-		pthread_mutex_lock(&qp.lock);
-		for (struct qp_thread *t = qp.threads; t; t = t->next) {
-			if (t == &qp_self || is_told(t))
-				continue;
-			busy = true;
-			__atomic_store_n(&t->shm->ring.limit, 0,
-					 __ATOMIC_SEQ_CST);
-		}
-		pthread_mutex_unlock(&qp.lock);
-		if (busy)
-			nanosleep(&ms, NULL);
-	}
-}
-
-HIDDEN void qp_unpark(void)
-{
-	__atomic_store_n(&qp.parked, 0, __ATOMIC_SEQ_CST);
-	syscall(SYS_futex, &qp.parked, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
-}
-
 static const char *option(int argc, char **argv, const char *key)
 {
 	size_t n = strlen(key);
@@ -571,8 +645,9 @@ static uint32_t option_u32(int argc, char **argv, const char *key)
 }
 
 /*
- * Where the kernel would put it, qemu's translations would come to lie beyond
- * it, too far away for direct calls of our trampolines.
+ * Maps the memfd, 5 GiB of addresses, far below this object. Left to the kernel it
+ * would lie right below, and qemu's code buffer, which is mapped later, below it:
+ * more than 2 GiB from our trampolines, out of reach of a direct call.
  */
 static int map_shm(int fd)
 {
@@ -591,12 +666,13 @@ static int map_shm(int fd)
 }
 
 /*
- * A new image: the first one has slots waiting; after exec the thread's old
- * stream, whose producer is gone, is told where to go on.
+ * A new image claims slots of its own. old_slot is the exec'ing thread's, or the
+ * launcher's: its producer is gone, so its last entry, SHM_ESC_EXEC, is written
+ * here and names the slot where the stream continues.
  */
 static int start_image(uint32_t old_slot)
 {
-	uint32_t proc = qp_proc_take(), slot = qp_thread_take();
+	uint32_t proc = qp_proc_claim(), slot = qp_thread_claim();
 	struct shm_thread *old = shm_thread(qp.shm, old_slot);
 
 	if (!proc || !slot)
@@ -610,6 +686,7 @@ static int start_image(uint32_t old_slot)
 	return 0;
 }
 
+/* The paths of qemu and of this object, for the next exec. */
 static void find_self(void)
 {
 	Dl_info info;
@@ -620,6 +697,7 @@ static void find_self(void)
 		snprintf(qp.object, sizeof(qp.object), "%s", info.dli_fname);
 }
 
+/* qemu's entry point, before the guest's first instruction. */
 __attribute__((visibility("default")))
 int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info,
 			int argc, char **argv)

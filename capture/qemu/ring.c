@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Producing into the rings that auxcap reads.
+ * Producing into the rings that auxcap reads: the slow path.
  *
- * An entry is stored before cur moves past it (x86 keeps the order), so what
- * cur covers is complete even when the process dies at any point. A producer
- * waits when its ring is full, and never when the reader is gone.
+ * Invariant: an entry is stored before cur moves past it (see shm.h), so what
+ * cur covers is complete even when the process is killed at any point.
+ *
+ * A full ring makes the guest thread wait: nothing is ever dropped, and the
+ * memory in use is bounded. The wait ends when the consumer is gone, because
+ * the traced program must not hang when auxcap was killed; it then runs on and
+ * overwrites its own ring.
+ *
+ * A ring's limit is at most SHM_SEGMENT past cur. So each producer comes here
+ * at least every 64 KiB and wakes a consumer that sleeps, which costs the hot
+ * path nothing.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -33,7 +41,7 @@ static void wake_consumer(void)
 	futex_wake(&qp.header->wake);
 }
 
-/* One that has ended, but that nobody waits for, is not. */
+/* False for a zombie, too, which kill(pid, 0) would still find. */
 static bool is_alive(pid_t pid)
 {
 	struct pollfd p = { .events = POLLIN };
@@ -42,12 +50,13 @@ static bool is_alive(pid_t pid)
 	p.fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (p.fd < 0)
 		return errno != ESRCH;
-	/* a signal that is waiting makes it fail: that says nothing */
+	/* poll fails with EINTR when a signal is pending: not an answer */
 	alive = poll(&p, 1, 0) <= 0;
 	close(p.fd);
 	return alive;
 }
 
+/* Checked once a second at most (wait_freed's timeout), while a ring is full. */
 static bool consumer_gone(void)
 {
 	if (atomic_load(&qp.header->gone))
@@ -57,6 +66,11 @@ static bool consumer_gone(void)
 	return atomic_load(&qp.header->gone);
 }
 
+/*
+ * Sleeps until the consumer has moved tail, at most a second. freed is read
+ * before the last look at tail: a change between that look and the futex call
+ * makes the latter return at once, so no wake-up is lost.
+ */
 static void wait_freed(struct shm_ring *r, uint64_t head)
 {
 	struct timespec ts = { .tv_sec = 1 };
@@ -71,7 +85,11 @@ static void wait_freed(struct shm_ring *r, uint64_t head)
 	atomic_store(&r->waiting, 0);
 }
 
-/* A ring that is full or stopped gets room; may wait for the consumer. */
+/*
+ * Moves limit on, wrapping the ring and waiting for the consumer as needed.
+ * Called from qemu's generated code in mid-block, so errno is preserved.
+ * seq_cst for limit: see qp_block_slow(), where another thread may set it to 0.
+ */
 static void qp_ring_room(struct shm_ring *r)
 {
 	uint64_t head, used, room;
@@ -118,7 +136,8 @@ void qp_put64(struct shm_ring *r, uint64_t word)
 	__atomic_store_n(&r->cur, r->cur + 8, __ATOMIC_RELEASE);
 }
 
-/* len is a multiple of 8 */
+/* len is a multiple of 8. The words may wrap, and become visible one by one:
+ * the consumer waits until the record's size is there. */
 void qp_put_bytes(struct shm_ring *r, const void *data, size_t len)
 {
 	const char *p = data;
@@ -130,6 +149,10 @@ void qp_put_bytes(struct shm_ring *r, const void *data, size_t len)
 	}
 }
 
+/*
+ * The consumer takes an escape only when all of its words are there. While
+ * attention is wanted limit must be 0 again, which qp_put32() may have moved.
+ */
 void qp_escape(struct shm_ring *r, enum shm_escape kind, uint64_t a, uint64_t b)
 {
 	qp_put32(r, SHM_ESC | kind);
@@ -151,7 +174,10 @@ uint32_t qp_ring_last(const struct shm_ring *r)
 	return *(const uint32_t *)(at - 4);
 }
 
-/* Takes a ring over at the position it is at, in this process's addresses. */
+/*
+ * Takes a ring over at the position it is at, in this process's addresses: after
+ * exec the memfd is mapped elsewhere, and the former producer is gone.
+ */
 void qp_ring_attach(struct shm_ring *r, char *data)
 {
 	atomic_fetch_add(&r->seq, 1);
@@ -161,6 +187,7 @@ void qp_ring_attach(struct shm_ring *r, char *data)
 	atomic_fetch_add(&r->seq, 1);
 }
 
+/* mmap, not malloc: sparse tables of maximal size, of which only touched pages cost. */
 void *qp_reserve(size_t len)
 {
 	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE,
@@ -179,7 +206,8 @@ uint64_t qp_now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-static uint32_t take(_Atomic uint32_t *taken, uint32_t n)
+/* Slot 0 is the launcher's and means "none" in return values. */
+static uint32_t claim(_Atomic uint32_t *taken, uint32_t n)
 {
 	for (uint32_t i = 1; i < n; i++) {
 		uint32_t zero = 0;
@@ -191,18 +219,18 @@ static uint32_t take(_Atomic uint32_t *taken, uint32_t n)
 	return 0;
 }
 
-uint32_t qp_thread_take(void)
+uint32_t qp_thread_claim(void)
 {
-	uint32_t slot = take(qp.header->thread_taken, SHM_N_THREADS);
+	uint32_t slot = claim(qp.header->thread_taken, SHM_N_THREADS);
 
 	if (slot)
 		atomic_store(&shm_thread(qp.shm, slot)->state, SHM_RESERVED);
 	return slot;
 }
 
-uint32_t qp_proc_take(void)
+uint32_t qp_proc_claim(void)
 {
-	uint32_t slot = take(qp.header->proc_taken, SHM_N_PROCS);
+	uint32_t slot = claim(qp.header->proc_taken, SHM_N_PROCS);
 
 	if (slot)
 		atomic_store(&shm_proc(qp.shm, slot)->state, SHM_RESERVED);
@@ -220,7 +248,10 @@ void qp_log_attach(uint32_t slot)
 	atomic_store(&p->state, SHM_LIVE);
 }
 
-/* The calling host thread becomes the producer of a thread slot. */
+/*
+ * Called with qp.lock held, or while the process has one thread. state LIVE is
+ * stored last: the consumer waits for it before it reads the slot.
+ */
 void qp_thread_start(uint32_t slot, enum qp_state state)
 {
 	struct shm_thread *t = shm_thread(qp.shm, slot);
@@ -243,6 +274,8 @@ void qp_thread_start(uint32_t slot, enum qp_state state)
 	atomic_store(&t->state, SHM_LIVE);
 }
 
+/* Before the memory is mapped there is only stderr. _exit: qemu's exit handlers
+ * must not run in the middle of whatever this was called from. */
 void qp_die(const char *fmt, ...)
 {
 	va_list ap;

@@ -1,15 +1,38 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What auxcap (the consumer) and its helper object inside each qemu process
- * (the producers) share: one memfd with a header, process slots and thread
- * slots, each slot owned by one producer at a time.
+ * The shared-memory protocol between auxcap (the consumer) and its helper
+ * object inside each qemu process (the producers): one memfd with a header,
+ * process slots and thread slots, each slot owned by one producer at a time.
  *
- * A thread's ring carries what it ran, in order: block ids, and escapes of
- * SHM_ESC_WORDS words. A process's log carries what its ids mean, and the
- * events (maps, code bytes) that all its threads must agree on: such a record
- * is a barrier, applied when the stream of the thread that caused it reaches
- * the SHM_ESC_SYNC with its number. The program being traced can overwrite all
- * of this: the consumer checks everything it takes.
+ * Blocks. The unit of a thread's ring is a translation block of qemu, not an
+ * instruction: a block id is one word, and it is defined once in the log.
+ * qemu's blocks have one entry, and only their last instruction may branch, so
+ * a sequence of ids is a complete record of the flow, as long as every block
+ * runs to its end.
+ *
+ * Escapes. Where a block does not (signal, fault, system call), and where
+ * something happens that other threads or processes depend on (clone, fork,
+ * exec, new code), the ring holds an escape of SHM_ESC_WORDS words instead of an
+ * id. Escapes have bit 31 set and ids do not, so that the consumer finds the
+ * next one with a vectorized test.
+ *
+ * Barriers. A process's log defines the ids, and holds the events that all its
+ * threads must agree on: a mapping, new bytes of code. The rings of the threads
+ * are not ordered against each other, so each such record has a number, and the
+ * thread that caused it writes SHM_ESC_SYNC with that number into its own ring.
+ * The consumer reads the log no further than the record until that escape is
+ * next in the thread's ring, and drains the other threads of the process first:
+ * then what they ran before the change precedes it in the recording, too.
+ *
+ * Store order. A producer stores an entry, then moves cur past it; the consumer
+ * loads cur, then the entries below it. x86 hosts keep stores in program order,
+ * and loads too (Intel SDM volume 3, "Memory Ordering"), which the assembly in
+ * plugin.c relies on: its two stores are plain. A host with weaker ordering
+ * would need a store-release of cur there (stlr on Arm); the C code on both
+ * sides says release and acquire already.
+ *
+ * The program being traced runs in the producer's address space and can
+ * overwrite all of this: the consumer copies what it reads and checks the copy.
  */
 #ifndef CAPTURE_QEMU_SHM_H
 #define CAPTURE_QEMU_SHM_H
@@ -23,7 +46,8 @@
 #define SHM_N_THREADS 4096u
 #define SHM_N_PROCS 2048u
 #define SHM_RING_BYTES (512u << 10)	/* each of the three kinds of ring */
-#define SHM_SEGMENT (64u << 10)		/* producers look up this often */
+#define SHM_SEGMENT (64u << 10)		/* producers take the slow path, and
+					 * wake the consumer, this often */
 #define SHM_CTL_BYTES 4096u
 #define SHM_NAME_MAX 128u
 #define SHM_PATH_MAX 4096u
@@ -32,16 +56,21 @@
 
 /*
  * Positions count bytes and never wrap. The producer's cur, limit and base are
- * addresses in its own memory; its position is lap + (cur - base), valid while
- * seq is even and unchanged.
+ * addresses in its own memory, so that its hot path needs no arithmetic; its
+ * position is lap + (cur - base), valid while seq is even and unchanged (a
+ * sequence lock: cur and lap change together only when the ring wraps, or when
+ * a new image takes the ring over).
+ *
+ * The first cache line belongs to the producer and the second to the consumer.
+ * limit alone may also be set to 0 by another thread of the producer's process.
  */
 struct shm_ring {
 	uint64_t cur;		/* written with each entry, after it */
-	uint64_t limit;		/* 0: look up before the next entry */
+	uint64_t limit;		/* cur may not pass it; 0: slow path next */
 	uint64_t base;
 	_Atomic uint64_t lap;	/* position of base */
 	_Atomic uint32_t seq;
-	/* the consumer's line */
+	/* written by the consumer; waiting by the producer, too */
 	_Alignas(64) _Atomic uint64_t tail;
 	_Atomic uint32_t freed;	/* futex, bumped when tail moved */
 	_Atomic uint32_t waiting;
@@ -49,9 +78,9 @@ struct shm_ring {
 
 enum shm_slot_state {
 	SHM_FREE = 0,
-	SHM_RESERVED,	/* taken by a producer, nobody runs on it yet */
+	SHM_RESERVED,	/* claimed by a producer, no thread runs on it yet */
 	SHM_LIVE,
-	SHM_FAILED,	/* what it was reserved for did not happen */
+	SHM_FAILED,	/* the clone or fork it was reserved for failed */
 };
 
 struct shm_thread {
@@ -61,7 +90,7 @@ struct shm_thread {
 	uint32_t pid, tid;
 	uint32_t proc;		/* its process slot */
 	char comm[16];		/* at exec: of the next image */
-	char next[SHM_NAME_MAX]; /* its path, when it is not traced */
+	char next[SHM_NAME_MAX]; /* path of an image that is not traced */
 };
 
 struct shm_proc {
@@ -77,11 +106,11 @@ struct shm_header {
 	uint32_t machine;	/* e_machine of all programs */
 	_Atomic uint32_t wake;	/* futex the consumer sleeps on */
 	_Atomic uint32_t sleeping;
-	_Atomic uint32_t gone;	/* nobody reads any more: run on, discard */
+	_Atomic uint32_t gone;	/* the consumer has ended: run on, discard */
 	_Atomic uint32_t failed; /* error[] says why the program cannot run */
 	char error[256];
 	char sysroot[SHM_PATH_MAX]; /* qemu's -L; empty: none */
-	uint32_t always;	/* it is for static programs, too */
+	uint32_t always;	/* static programs get sysroot, too */
 	_Atomic uint32_t thread_taken[SHM_N_THREADS];
 	_Atomic uint32_t proc_taken[SHM_N_PROCS];
 };
@@ -127,13 +156,13 @@ static inline char *shm_log_data(struct shm_proc *p)
 #define SHM_ESC_WORDS 6
 
 enum shm_escape {
-	SHM_ESC_BACK = 1,	/* user code goes on at a, after b ns */
+	SHM_ESC_BACK = 1,	/* user code resumes at a, after b ns */
 	SHM_ESC_LEFT,		/* it stopped at a: the last block is complete
 				 * unless it ends with an unfinished REP at a */
-	SHM_ESC_LEFT_CUT,	/* same, thrown out of the last block: it is cut
-				 * at a if a is inside */
+	SHM_ESC_LEFT_CUT,	/* same, but qemu jumped out of the last block:
+				 * it is cut at a if a is inside */
 	SHM_ESC_SYSCALL,	/* the last block's end made syscall a */
-	SHM_ESC_SYNC,		/* log record a takes effect here */
+	SHM_ESC_SYNC,		/* barrier a of the log takes effect here */
 	SHM_ESC_THREAD,		/* new thread on slot a */
 	SHM_ESC_FORK,		/* new process on slot a, which knows b ids */
 	SHM_ESC_COMM,		/* a, b: 16 bytes of name */

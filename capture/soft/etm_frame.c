@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * etm_frame: see the header.
+ * The CoreSight formatter (Arm IHI 0029, "Formatter"; DDI 0314 describes the
+ * same frames for the ETB).
  *
  * In a frame, bytes 0, 2, ... 14 hold an ID (bit 0 set) or data, whose own
  * bit 0 is then in byte 15; odd ones hold data. For an ID, that bit of byte 15
- * says that the one data byte behind it still belongs to the former source:
+ * says that the one data byte after it still belongs to the former source:
  * that is how sources change where an odd byte is next.
  */
 #include <string.h>
 
 #include "capture/soft/etm_frame.h"
 
+/* A data byte at the next position; the caller emits full frames. */
 static void put_byte(struct etm_frame *f, uint8_t v)
 {
 	if (!(f->n & 1)) {
@@ -20,6 +22,7 @@ static void put_byte(struct etm_frame *f, uint8_t v)
 	f->b[f->n++] = v;
 }
 
+/* Copies a full frame to out and starts the next one. */
 static size_t emit(struct etm_frame *f, uint8_t *out)
 {
 	if (f->n < 15)
@@ -30,7 +33,7 @@ static size_t emit(struct etm_frame *f, uint8_t *out)
 	return ETM_FRAME_SIZE;
 }
 
-/* From here on, bytes are of id. n is below 15 before and after. */
+/* The bytes that follow are of source id. n is below 15 before and after. */
 static size_t change(struct etm_frame *f, uint8_t id, uint8_t *out)
 {
 	uint8_t head = (uint8_t)(id << 1 | 1), at = f->n / 2, last;
@@ -50,7 +53,11 @@ static size_t change(struct etm_frame *f, uint8_t id, uint8_t *out)
 	return emit(f, out);
 }
 
-/* 15 bytes of one source make a frame. */
+/*
+ * 15 bytes of one source make a frame. The usual case for a single CPU, so all
+ * low bits of the even bytes are moved at once: the multiplication gathers bits 0,
+ * 16, 32 and 48 in the top bits.
+ */
 static void put_frame(uint8_t *out, const uint8_t *in)
 {
 	const uint64_t even = UINT64_C(0x0001000100010001);

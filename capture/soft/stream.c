@@ -709,7 +709,7 @@ void soft_killed(struct soft *s)
 static int ensure_on(struct soft_thread *t, uint64_t ip)
 {
 	if (!t->user) {
-		/* a back end's mistake: it never entered */
+		/* a back end's unexplained: it never entered */
 		t->s->stats.n_unexplained++;
 		soft_enter(t, ip, 0);
 	}
@@ -773,7 +773,7 @@ int soft_leave(struct soft_thread *t, enum soft_leave_kind kind, uint64_t ip)
 		ops->call(t);
 	} else {
 		t->s->stats.n_unexplained++;
-		ops->mistake(t, ip);
+		ops->unexplained(t, ip);
 	}
 	t->clock = *soft_clock(t->st);
 	t->on = t->user = t->resync = t->pinned = false;
@@ -784,7 +784,7 @@ int soft_enter(struct soft_thread *t, uint64_t ip, uint64_t kernel_ns)
 {
 	if (t->user && t->on) {
 		t->s->stats.n_unexplained++;
-		t->s->ops->mistake(t, ip);
+		t->s->ops->unexplained(t, ip);
 		t->clock = *soft_clock(t->st);
 		t->on = false;
 	}

@@ -91,7 +91,7 @@ struct soft_trace_ops {
 	 * instruction entered it, nothing explains that it stops at ip */
 	void (*interrupt)(struct soft_thread *t, uint64_t ip);
 	void (*call)(struct soft_thread *t);
-	void (*mistake)(struct soft_thread *t, uint64_t ip);
+	void (*unexplained)(struct soft_thread *t, uint64_t ip);
 };
 
 extern const struct soft_trace_ops soft_trace_pt, soft_trace_etm;

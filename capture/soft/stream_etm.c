@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * soft_stream_etm: blocks become CoreSight packets. The hot part of the
- * recorder, for aarch64 programs.
+ * Blocks become CoreSight packets. The hot part of the recorder, for aarch64
+ * programs.
  *
- * Each turn of the loop explains the way from the previous block into this one:
- * an atom for every P0 element (branches and ISB), an address behind it where
- * the target is not in the code. What is due by time or size is sent right
- * behind a P0 element, because a decoder can take up the flow only there.
+ * Each turn of the loop encodes the transition from the previous block into this
+ * one: an atom for every P0 element (branches and ISB), an address after it where
+ * the target is not in the code. What is due by time or size (timestamp, cycle
+ * count, A-sync) is sent right after a P0 element, because a decoder can place it
+ * in the flow only there.
+ *
+ * Specification: Arm IHI 0064, "P0 elements" and "Return stack".
  */
 #include "common/a64_insn.h"
 
@@ -18,18 +21,23 @@ _Static_assert((int)A64_OTHER == (int)X86_OTHER &&
 	       (int)A64_SYSCALL == (int)X86_SYSCALL &&
 	       (int)A64_FAR == (int)X86_FAR, "classes");
 
+/* The classes whose target is not in the code. */
 #define BIT(cls) (1u << (cls))
 #define BY_ADDR (BIT(A64_RET) | BIT(A64_IND_JUMP) | BIT(A64_IND_CALL) | \
 		 BIT(A64_FAR))
 
-/* What the loop must see to, a constant where it is expanded. */
+/* Which options the fast loop handles; a constant where it is expanded. */
 enum mode {
 	PLAIN,
-	RETSTACK,
-	BROADCAST,
+	RETSTACK,	/* returns whose address a decoder knows send none */
+	BROADCAST,	/* every taken branch sends its address */
 };
 
-/* An atom for a branch by register, and whether its address must follow. */
+/*
+ * True if the address of a branch by register must follow its atom. With the return
+ * stack it is implied when it matches the last call; branch broadcast overrules
+ * that (IHI 0064, TRCCONFIGR.BB).
+ */
 static bool needs_address(struct etm_encoder *e, const struct soft_block *b,
 			  uint64_t ip)
 {
@@ -39,7 +47,7 @@ static bool needs_address(struct etm_encoder *e, const struct soft_block *b,
 	       e->config.broadcast || !etm_encode_ret_pop(e, ip);
 }
 
-/* False: ip is nowhere that b can lead to. */
+/* A block whose end is no branch by register; false: b cannot lead to ip. */
 static bool send_direct(struct etm_encoder *e, const struct soft_block *b,
 			uint64_t ip)
 {
@@ -59,6 +67,11 @@ static bool send_direct(struct etm_encoder *e, const struct soft_block *b,
 	return jumps || b->cls == A64_ISB || b->cls == A64_OTHER;
 }
 
+/*
+ * The complete way from t->last to ip. A timestamp of a branch by register goes
+ * between its atom and its address, as real trace units place it. Where b ends
+ * without a P0 element nothing may be inserted.
+ */
 static void leave_block(struct soft_thread *t, uint64_t ip)
 {
 	struct etm_encoder *e = &t->st->etm;
@@ -82,8 +95,8 @@ static void leave_block(struct soft_thread *t, uint64_t ip)
 		etm_encode_checkpoint(e, ip);
 }
 
-/* The slow and complete way from t->last to ip. */
-static void pass(struct soft_thread *t, uint64_t ip)
+/* Encodes the transition from t->last to ip, unless trace is being lost. */
+static void transition(struct soft_thread *t, uint64_t ip)
 {
 	struct etm_encoder *e = &t->st->etm;
 
@@ -94,11 +107,12 @@ static void pass(struct soft_thread *t, uint64_t ip)
 }
 
 /*
- * Code that comes may be newer than the clock: what ran last is interrupted and
- * goes on behind the process's floor. Then the timestamp that follows its P0
- * element stands before the new code, as behind a system call that mapped it.
+ * The next code may have a record newer than this CPU's clock: the last block is
+ * interrupted at its start and resumed after the process's floor. Then the timestamp
+ * that follows its P0 element precedes the new code, as after a system call that
+ * mapped it.
  */
-static void pass_floor(struct soft_thread *t)
+static void resync_after_floor(struct soft_thread *t)
 {
 	struct etm_encoder *e = &t->st->etm;
 
@@ -116,19 +130,13 @@ static void run_block(struct soft_thread *t, const struct soft_block *b,
 	struct etm_encoder *e = &t->st->etm;
 
 	if (t->resync)
-		pass_floor(t);
-	pass(t, b->start);
+		resync_after_floor(t);
+	transition(t, b->start);
 	e->tsc += n_insns;
 	t->last = *b;
 }
 
-static inline __attribute__((always_inline)) bool
-pass_fast(struct etm_encoder *e, struct encode_hot *h,
-	  const struct soft_block *prev, uint64_t ip, const enum mode mode);
-static inline __attribute__((always_inline)) size_t
-run_fast(struct soft_thread *t, const struct soft_block *table,
-	 const uint32_t *ids, size_t n, const enum mode mode);
-
+/* The waiting atoms and an address. True, so that callers can return it. */
 static inline __attribute__((always_inline)) bool
 send_address(struct etm_encoder *e, struct encode_hot *h, uint64_t ip)
 {
@@ -140,11 +148,11 @@ send_address(struct etm_encoder *e, struct encode_hot *h, uint64_t ip)
 }
 
 /*
- * The way from prev to ip, when it is an everyday one; false: nothing was done,
- * see to it slowly. There is room for one atom and one address.
+ * Encodes the transition from prev to ip if it is a frequent one; false: nothing
+ * was done, it is for leave_block(). There is room for one atom and one address.
  */
 static inline __attribute__((always_inline)) bool
-pass_fast(struct etm_encoder *e, struct encode_hot *h,
+transition_fast(struct etm_encoder *e, struct encode_hot *h,
 	  const struct soft_block *prev, uint64_t ip, const enum mode mode)
 {
 	uint32_t cls = prev->cls;
@@ -175,8 +183,10 @@ pass_fast(struct etm_encoder *e, struct encode_hot *h,
 }
 
 /*
- * Blocks until the end, or until the encoder lost sync or wants to be looked
- * after; returns how many ran.
+ * Encodes blocks until the end, until the encoder is in an overflow, or until it
+ * handed bytes to a shared sink that may be full; returns how many. h holds the
+ * encoder's hot fields in registers, as in stream_pt.c; what is due is looked for
+ * before the transition, since it is sent after a P0 element by leave_block().
  */
 static inline __attribute__((always_inline)) size_t
 run_fast(struct soft_thread *t, const struct soft_block *table,
@@ -194,7 +204,7 @@ run_fast(struct soft_thread *t, const struct soft_block *table,
 		if (__builtin_expect(h.tsc < event_tsc &&
 				     h.n_bits < ETM_ATOMS_MAX - 1 &&
 				     e->pos < e->limit, 1) &&
-		    pass_fast(e, &h, prev, b->start, mode)) {
+		    transition_fast(e, &h, prev, b->start, mode)) {
 			h.tsc += b->n_insns;
 			continue;
 		}
@@ -215,6 +225,7 @@ run_fast(struct soft_thread *t, const struct soft_block *table,
 	return n;
 }
 
+/* One block at a time while something special is due, else all. */
 static size_t run_some(struct soft_thread *t, const struct soft_block *table,
 		       const uint32_t *ids, size_t n)
 {
@@ -231,16 +242,20 @@ static size_t run_some(struct soft_thread *t, const struct soft_block *table,
 	return run_fast(t, table, ids, n, PLAIN);
 }
 
-/* Long pauses in the kernel are good places to end an AUX record. */
-static void rest(struct etm_encoder *e)
+/*
+ * While the trace unit is stopped an AUX record may end. Doing so here, from half a
+ * buffer on, avoids most interrupts by a full buffer (make_room() in etm_encode.c).
+ */
+static void flush_if_half_full(struct etm_encoder *e)
 {
 	if (e->config.pieces || e->pos - e->buf > SOFT_BUF_SIZE / 2)
 		etm_encode_flush(e);
 }
 
 /*
- * A fault at the target of a branch by register is told in one address. Not
- * with a return stack: OpenCSD before 1.5.6 then pops an entry.
+ * If a branch by register led to the faulting ip, the exception packet says so and
+ * one address stands for both (IHI 0064, exception instruction trace packet, E1:E0
+ * of 0b10). Not with a return stack: OpenCSD before 1.5.6 then pops an entry.
  */
 static void interrupt(struct soft_thread *t, uint64_t ip)
 {
@@ -251,21 +266,21 @@ static void interrupt(struct soft_thread *t, uint64_t ip)
 	if (target)
 		etm_encode_atom(e, true);
 	else
-		pass(t, ip);
+		transition(t, ip);
 	etm_encode_disable(e, ETM_EXC_DATA_FAULT, ip, target);
-	rest(e);
+	flush_if_half_full(e);
 }
 
 static void call(struct soft_thread *t)
 {
 	etm_encode_disable(&t->st->etm, ETM_EXC_CALL, t->last.end, false);
-	rest(&t->st->etm);
+	flush_if_half_full(&t->st->etm);
 }
 
-static void mistake(struct soft_thread *t, uint64_t ip)
+static void unexplained(struct soft_thread *t, uint64_t ip)
 {
 	etm_encode_overflow(&t->st->etm, ip, false);
-	rest(&t->st->etm);
+	flush_if_half_full(&t->st->etm);
 }
 
 static void enable(struct soft_thread *t)
@@ -276,7 +291,7 @@ static void enable(struct soft_thread *t)
 static void preempt(struct soft_thread *t, uint64_t ip)
 {
 	etm_encode_disable(&t->st->etm, ETM_EXC_IRQ, ip, false);
-	rest(&t->st->etm);
+	flush_if_half_full(&t->st->etm);
 }
 
 const struct soft_trace_ops soft_trace_etm = {
@@ -290,5 +305,5 @@ const struct soft_trace_ops soft_trace_etm = {
 	.run_block = run_block,
 	.interrupt = interrupt,
 	.call = call,
-	.mistake = mistake,
+	.unexplained = unexplained,
 };

@@ -1,33 +1,41 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * soft_stream_pt: blocks become Intel PT packets. The hot part of the recorder.
+ * Blocks become Intel PT packets. The hot part of the recorder.
  *
- * Each turn of the loop explains the way from the previous block into this one
- * (TNT bit, TIP, or nothing) and then counts this block's time. Most ways are
- * direct, so one test covers them; the branch that remains is the indirect one.
+ * Each turn of the loop encodes the transition from the previous block into this
+ * one (TNT bit, TIP, or nothing) and then adds this block's time. Most transitions
+ * are direct, so one test covers them; the branch that remains is the indirect one.
+ *
+ * Which packet a transition needs: Intel SDM volume 3, chapter "Intel Processor
+ * Trace", "Change of Flow Instruction (COFI) Tracing". There is a second, fast way
+ * for what is frequent (run_fast); it hands everything else to the first, which
+ * is complete, so both must agree on the packets.
  */
 #include <aux/decoder.h>
 
 #include "capture/soft/stream.h"
 
+/* Sets of classes: can lead to target, can fall through to end, need a TIP. */
 #define BIT(cls) (1u << (cls))
 #define TO_TARGET (BIT(X86_COND) | BIT(X86_JUMP) | BIT(X86_CALL))
 #define TO_END (BIT(X86_COND) | BIT(X86_OTHER) | BIT(X86_PTWRITE))
 #define BY_TIP (BIT(X86_RET) | BIT(X86_IND_JUMP) | BIT(X86_IND_CALL) | \
 		BIT(X86_FAR))
 
+/* b leads to ip without a TIP. Without branches: cls is as good as random here. */
 static bool is_direct(const struct soft_block *b, uint64_t ip)
 {
 	return ((ip == b->target) & TO_TARGET >> b->cls) |
 	       ((ip == b->end) & TO_END >> b->cls);
 }
 
-/* A loop that closes without a packet has one of these. */
+/* Every loop that closes without a packet contains one of these. */
 static bool is_backward(const struct soft_block *b, uint64_t ip)
 {
 	return ip <= b->start && BIT(b->cls) & (BIT(X86_JUMP) | BIT(X86_CALL));
 }
 
+/* A back end's unexplained must not become a wrong trace: readers see an OVF. */
 static void count_unexplained(struct soft_thread *t, uint64_t ip)
 {
 	t->s->stats.n_unexplained++;
@@ -36,7 +44,8 @@ static void count_unexplained(struct soft_thread *t, uint64_t ip)
 
 static void push_call(struct pt_encoder *e, const struct soft_block *b)
 {
-	/* a call to the next instruction only reads the IP */
+	/* a call to the next instruction only reads the IP: the SDM excludes it
+	 * from return compression */
 	if (e->config.retcomp &&
 	    (b->cls == X86_IND_CALL ||
 	     (b->cls == X86_CALL && b->target != b->end)))
@@ -59,9 +68,11 @@ static inline bool is_new_loop(struct soft_thread *t,
 }
 
 /*
- * Direct branches alone came back to where they were: an endless loop, left by
- * a signal at most. It sends no packet that could tell how often it ran. Where
- * it is entered is not known, so the place to compare with moves on (Brent).
+ * True if direct branches alone came back to where they were: an endless loop,
+ * left by a signal at most. It sends no packet from which a decoder could tell how
+ * often it ran, so its trace is declared lost. Where the loop is entered is not
+ * known, so the place to compare with moves to the current one at each power of two
+ * (Brent's cycle detection).
  */
 static bool is_endless(struct soft_thread *t, uint64_t ip)
 {
@@ -112,8 +123,8 @@ static void leave_block(struct soft_thread *t, uint64_t ip)
 	}
 }
 
-/* The slow and complete way from t->last to ip. */
-static void pass(struct soft_thread *t, uint64_t ip)
+/* The complete way: encodes the transition from t->last to ip. */
+static void transition(struct soft_thread *t, uint64_t ip)
 {
 	struct pt_encoder *e = &t->st->e;
 
@@ -128,8 +139,12 @@ static void pass(struct soft_thread *t, uint64_t ip)
 	}
 }
 
-/* Code that may be newer than the clock: go on behind the process's floor. */
-static void pass_floor(struct soft_thread *t, uint64_t ip)
+/*
+ * ip may be code whose record is newer than this CPU's clock. Readers apply records
+ * by time, so trace of that code must be later: tracing is interrupted and enabled
+ * again after the process's floor, since TSC within a run cannot jump.
+ */
+static void resync_after_floor(struct soft_thread *t, uint64_t ip)
 {
 	struct pt_encoder *e = &t->st->e;
 
@@ -146,25 +161,22 @@ static void run_block(struct soft_thread *t, const struct soft_block *b,
 {
 	struct pt_encoder *e = &t->st->e;
 
-	pass(t, b->start);
+	transition(t, b->start);
 	if (t->resync)
-		pass_floor(t, b->start);
+		resync_after_floor(t, b->start);
 	if (e->tsc + n_insns >= e->event_tsc)
 		pt_encode_time(e, e->tsc + n_insns);
 	e->tsc += n_insns;
 	t->last = *b;
 }
 
-static inline __attribute__((always_inline)) size_t
-run_fast(struct soft_thread *t, const struct soft_block *table,
-	 const uint32_t *ids, size_t n, const bool plain);
-
 /*
- * The way from prev to ip, when it is an everyday one; false: see to it slowly.
- * Branches on the class predict well: this code's history is the program's.
+ * Encodes the transition from prev to ip if it is a frequent one; false: it is for
+ * transition_slow(). A condition has then been counted already, which that undoes.
+ * The switch on the class is predicted well: its history is the program's own.
  */
 static inline __attribute__((always_inline)) bool
-pass_fast(struct soft_thread *t, struct pt_encoder *e, struct encode_hot *h,
+transition_fast(struct soft_thread *t, struct pt_encoder *e, struct encode_hot *h,
 	  const struct soft_block *prev, uint64_t ip, const bool plain)
 {
 	uint32_t cls = prev->cls;
@@ -192,9 +204,9 @@ pass_fast(struct soft_thread *t, struct pt_encoder *e, struct encode_hot *h,
 	return ip == prev->end && TO_END >> cls & 1;
 }
 
-/* Undoes what pass_fast did for a condition, and does it all again. */
+/* Undoes what transition_fast did for a condition, and encodes it completely. */
 static __attribute__((noinline)) void
-pass_slowly(struct soft_thread *t, const struct soft_block *prev, uint64_t ip)
+transition_slow(struct soft_thread *t, const struct soft_block *prev, uint64_t ip)
 {
 	struct pt_encoder *e = &t->st->e;
 
@@ -209,8 +221,10 @@ pass_slowly(struct soft_thread *t, const struct soft_block *prev, uint64_t ip)
 }
 
 /*
- * Blocks until the end or until the encoder lost sync; returns how many ran.
- * plain, a constant where this is expanded: TIPs need nothing but themselves.
+ * Encodes blocks until the end, or until the encoder is in an overflow; returns how
+ * many. plain is a constant where this is expanded: no option that a TIP depends on
+ * is set (return compression, CYC, deferred TIPs). h holds the encoder's hot fields in
+ * registers, so it is stored before and loaded after each call that may use them.
  */
 static inline __attribute__((always_inline)) size_t
 run_fast(struct soft_thread *t, const struct soft_block *table,
@@ -225,10 +239,10 @@ run_fast(struct soft_thread *t, const struct soft_block *table,
 	h = e->hot;
 	for (i = 0; i < n; prev = b, i++) {
 		b = &table[ids[i]];
-		if (__builtin_expect(!pass_fast(t, e, &h, prev, b->start,
+		if (__builtin_expect(!transition_fast(t, e, &h, prev, b->start,
 						plain), 0)) {
 			e->hot = h;
-			pass_slowly(t, prev, b->start);
+			transition_slow(t, prev, b->start);
 			h = e->hot;
 			event_tsc = e->event_tsc;
 			if (e->lost) {
@@ -251,6 +265,7 @@ run_fast(struct soft_thread *t, const struct soft_block *table,
 	return n;
 }
 
+/* One block at a time while something special is due, else all. */
 static size_t run_some(struct soft_thread *t, const struct soft_block *table,
 		       const uint32_t *ids, size_t n)
 {
@@ -265,9 +280,10 @@ static size_t run_some(struct soft_thread *t, const struct soft_block *table,
 	return run_fast(t, table, ids, n, true);
 }
 
+/* The transition to ip happened, then an event stopped the thread there. */
 static void interrupt(struct soft_thread *t, uint64_t ip)
 {
-	pass(t, ip);
+	transition(t, ip);
 	pt_encode_disable_async(&t->st->e, ip);
 }
 
@@ -276,7 +292,7 @@ static void call(struct soft_thread *t)
 	pt_encode_disable(&t->st->e);
 }
 
-static void mistake(struct soft_thread *t, uint64_t ip)
+static void unexplained(struct soft_thread *t, uint64_t ip)
 {
 	pt_encode_overflow(&t->st->e, ip, false);
 }
@@ -301,6 +317,7 @@ static int write_aux(void *ctx, const uint8_t *bytes, size_t n)
 	return soft_stream_aux(ctx, bytes, n, 0);
 }
 
+/* A seed per stream: overflows that tests ask for differ between CPUs. */
 static void open_stream(struct soft_stream *st)
 {
 	pt_encode_init(&st->e, &st->s->pt, st->buf, SOFT_BUF_SIZE, write_aux,
@@ -317,6 +334,11 @@ static void flush(struct soft_stream *st)
 	st->e.n_injected = 0;
 }
 
+/*
+ * The capabilities as perf writes them for a machine like this (Linux,
+ * tools/perf/arch/x86/util/intel-pt.c): bits of config, and the ratio TSC to CTC of
+ * CPUID 0x15.
+ */
 static int put_info(struct soft *s)
 {
 	uint64_t priv[AUX_PT_N_PRIV] = {
@@ -350,5 +372,5 @@ const struct soft_trace_ops soft_trace_pt = {
 	.run_block = run_block,
 	.interrupt = interrupt,
 	.call = call,
-	.mistake = mistake,
+	.unexplained = unexplained,
 };

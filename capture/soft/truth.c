@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * truth: writes the truth file (truth.h): the addresses as the tracer observed them.
+ * Writes the truth file (truth.h): the addresses as the tracer observed them.
  *
  * It shares nothing with the encoder, so that a test compares two independent results.
  * Addresses are deltas to the same tid's previous one, across blocks and across the
- * reuse of the tid.
+ * reuse of the tid. Only soft's thread uses it. The first write error sticks and ends
+ * the recording: a truth file with a gap would make tests compare the wrong things.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -61,6 +62,7 @@ static struct last_ip *slot(struct last_ip *last, size_t n, uint32_t tid)
 	return &last[i];
 }
 
+/* tids of ended threads stay: a reused tid continues its sequence. */
 static int grow(struct soft_truth *tr)
 {
 	size_t i, n = tr->n_last ? tr->n_last * 2 : 64;
