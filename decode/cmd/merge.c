@@ -8,7 +8,7 @@
 
 #include "decode/profile/branchlist.h"
 #include "decode/cmd/rewrite.h"
-#include "decode/coverage/merge.h"
+#include "decode/coverage/coverage.h"
 #include "decode/edit/merge.h"
 #include "decode/profile/folded_merge.h"
 #include "decode/profile/pprof_merge.h"

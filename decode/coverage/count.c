@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sink_coverage_run: counts units; see coverage.h. A unit is made when a step,
- * a path or a range is first met, and never changes; whoever is first makes it for
- * all threads (two at once make two, which does no harm).
+ * coverage: counts units (see impl.h). This is the sink's hot path.
+ *
+ * A unit is made when a step, a path or a lone range is first met, by the thread that
+ * meets it, under the lock of cover_units. It never changes afterwards. Its number is
+ * published in user[0] of the step or path with release order, so other threads read it
+ * without the lock and never see a number before its unit.
+ *
+ * Ordinary branches need no counting of their own: where a unit's last branch goes
+ * follows from the code. Only dynamic ones (returns, indirect branches, conditional ones
+ * that a path does not decide) are counted as jumps, by unit and target.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +17,7 @@
 #include <aux/error.h>
 
 #include "common/array.h"
-#include "decode/coverage/coverage.h"
+#include "decode/coverage/impl.h"
 #include "decode/lib/sideband/sideband.h"
 
 #define FIRST_SLOTS 1024
@@ -36,14 +43,17 @@ void cover_units_fini(struct cover_units *u)
 	pthread_mutex_destroy(&u->lock);
 }
 
-/* Whether only the trace tells where it went. */
+/* True if the target of such an end does not follow from the code. */
 static bool is_dynamic(unsigned what)
 {
 	return what == AUX_END_RET || what == AUX_END_IND_JUMP ||
 	       what == AUX_END_IND_CALL || what == AUX_END_COND;
 }
 
-/* Under the lock. Takes what; its number, 0: out of memory. */
+/*
+ * Appends a unit, which then owns what->ranges or steps. Returns its number, or 0 if
+ * memory is out. The caller holds the lock.
+ */
 static uint32_t add_unit(struct cover_units *u, const struct cover_unit *what)
 {
 	struct cover_unit *v;
@@ -69,7 +79,7 @@ static struct cover_range range_of(const struct aux_flow *ev)
 	};
 }
 
-/* ---- lone ranges ---- */
+/* ---- Lone ranges: events that are part of no path ---- */
 
 static size_t hash_range(const struct space *space, const struct cover_range *r)
 {
@@ -121,7 +131,7 @@ static int grow_slots(struct cover_units *u)
 	return 0;
 }
 
-/* Under the lock; 0: out of memory. */
+/* The unit of a range, a new one if need be; 0: out of memory. With the lock held. */
 static uint32_t need_range(struct cover_units *u, const struct space *space,
 			   const struct cover_range *r)
 {
@@ -144,14 +154,17 @@ static uint32_t need_range(struct cover_units *u, const struct space *space,
 	return *slot;
 }
 
-/* ---- steps and paths ---- */
+/* ---- Steps and paths ---- */
 
 static uint64_t load(const uint64_t *user)
 {
 	return __atomic_load_n(user, __ATOMIC_ACQUIRE);
 }
 
-/* Under the lock. The word of a step; 0: out of memory. */
+/*
+ * The word (see COVER_ID) of a step, which becomes a unit unless another thread was
+ * faster; 0: out of memory. The caller holds the lock.
+ */
 static uint64_t learn_step(struct cover_units *u, const struct space *space,
 			   struct aux_step *step)
 {
@@ -178,7 +191,7 @@ static uint64_t learn_step(struct cover_units *u, const struct space *space,
 	return word;
 }
 
-/* Under the lock. */
+/* The same for a path and its steps. user[1] is set before user[0] is released. */
 static uint64_t learn_path(struct cover_units *u, const struct space *space,
 			   struct aux_path *path)
 {
@@ -208,7 +221,7 @@ fail:
 	return 0;
 }
 
-/* ---- counting ---- */
+/* ---- Counting ---- */
 
 int cover_counter_init(struct cover_counter *c, struct cover_units *units)
 {
@@ -242,11 +255,13 @@ static void cover_counter_clear(struct cover_counter *c)
 	c->report = (struct sink_report){ 0 };
 }
 
-/* A unit's first time. */
+/*
+ * Makes room for a unit's count and remembers that it is not 0, so that clearing and
+ * packing cost as much as was used, not as there are units.
+ */
 static int touch(struct cover_counter *c, uint32_t id)
 {
 	uint64_t *counts;
-	uint32_t *touched;
 	size_t cap = c->cap ? c->cap : 1024;
 
 	while (cap <= id)
@@ -259,14 +274,9 @@ static int touch(struct cover_counter *c, uint32_t id)
 		c->counts = counts;
 		c->cap = (uint32_t)cap;
 	}
-	if (c->n_touched == c->max_touched) {
-		cap = c->max_touched ? 2 * c->max_touched : 1024;
-		touched = reallocarray(c->touched, cap, sizeof(*touched));
-		if (!touched)
-			return -AUX_E_NOMEM;
-		c->touched = touched;
-		c->max_touched = cap;
-	}
+	if (array_grow(&c->touched, c->n_touched, &c->max_touched,
+		       sizeof(*c->touched)) < 0)
+		return -AUX_E_NOMEM;
 	c->touched[c->n_touched++] = id;
 	return 0;
 }
@@ -328,7 +338,10 @@ static int cover_counter_jump(struct cover_counter *c, uint32_t id, uint64_t to,
 	return 0;
 }
 
-/* A unit runs; it begins at first. */
+/*
+ * Counts one run of a unit that starts at address first, which is also the target of
+ * the dynamic branch before it.
+ */
 static inline int hit(struct cover_counter *c, uint64_t word, uint64_t first)
 {
 	uint32_t id = COVER_ID(word);
@@ -360,6 +373,9 @@ static int hit_step(struct cover_counter *c, const struct space *space,
 	return word ? hit(c, word, step->ranges[0].range.first) : -AUX_E_NOMEM;
 }
 
+/*
+ * A path that is not kept cannot hold a number, so its steps are counted.
+ */
 static int hit_path(struct cover_counter *c, const struct space *space,
 		    struct aux_path *path)
 {
@@ -408,6 +424,10 @@ static int hit_range(struct cover_counter *c, const struct space *space,
 	return hit(c, h->word, r.first);
 }
 
+/*
+ * Adds a batch of events of one thread and stream. A change of either breaks the flow, so
+ * the open jump is dropped; coverage.c and cover_partial_join continue it for a stream.
+ */
 int cover_counter_flow(struct cover_counter *c, const struct flow_ctx *ctx,
 		       const struct aux_flow *ev, size_t n)
 {

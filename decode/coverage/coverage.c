@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sink_coverage: what ran: lines, functions and branches with how often, or blocks
- * and edges of files. See coverage.h.
+ * coverage: the sink. It counts units while the flow comes (count.c); at the end it
+ * expands them to blocks and edges and writes the format of --to.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,11 +11,9 @@
 #include "common/diag.h"
 
 #include "common/options.h"
-#include "decode/coverage/formats.h"
-#include "decode/coverage/lines.h"
+#include "decode/coverage/impl.h"
 #include "decode/lib/trace/gap.h"
 #include "common/outbuf.h"
-#include "decode/coverage/coverage.h"
 
 static void close_coverage(void *sink)
 {
@@ -72,6 +70,11 @@ static int open_coverage(void **sink, const struct sink_env *env,
 	return 0;
 }
 
+/*
+ * The session's own thread. Events of several streams are interleaved here, so the jump
+ * that is open in a stream is put aside when another stream comes and taken up when the
+ * first returns, provided that the same thread runs on.
+ */
 static int flow_coverage(void *sink, const struct flow_ctx *ctx,
 			 const struct aux_flow *ev, size_t n)
 {
@@ -103,7 +106,7 @@ static int flow_coverage(void *sink, const struct flow_ctx *ctx,
 	return err;
 }
 
-/* ---- the end ---- */
+/* ---- Expansion, at the end ---- */
 
 static const struct cover_range *last_range(const struct cover_units *u,
 					    uint32_t id)
@@ -115,7 +118,7 @@ static const struct cover_range *last_range(const struct cover_units *u,
 	return &unit->ranges[unit->n - 1];
 }
 
-/* The branches between the steps of a path, and its steps' own counts. */
+/* Adds a path's count to its steps, and the edges between them. */
 static int expand_path(struct coverage *c, struct cover_tally *t, uint32_t id)
 {
 	const struct cover_unit *u = &c->units.v[id], *step;
@@ -133,6 +136,7 @@ static int expand_path(struct coverage *c, struct cover_tally *t, uint32_t id)
 	return err;
 }
 
+/* Adds the ranges of a step or lone range, and the edges between them. */
 static int expand_step(struct coverage *c, struct cover_tally *t, uint32_t id)
 {
 	const struct cover_unit *u = &c->units.v[id];
@@ -148,8 +152,12 @@ static int expand_step(struct coverage *c, struct cover_tally *t, uint32_t id)
 	return err;
 }
 
-/* Units to blocks and edges. What a unit ends with is told by the code, or by
- * the jumps. */
+/*
+ * Units to blocks and edges. The order matters: ends are counted for all units first,
+ * while steps have only the counts of their own; then paths add theirs to their steps
+ * (whose ends inside the path are its edges); then steps, which are complete now.
+ * cover_counter_add may grow counts, so n is read again.
+ */
 static int expand(struct coverage *c, struct cover_tally *t)
 {
 	struct cover_counter *k = &c->counter;
@@ -183,8 +191,8 @@ static void add_drop(struct sink_report *r, const char *what, uint64_t n)
 		r->drops[r->n_drops++] = (struct sink_drop){ what, n };
 }
 
-/* What to say of files without lines. */
-static void tell_bare(struct coverage *c, const struct cover_lines *l)
+/* The hint (nothing was printed) and the note about files without debug information. */
+static void report_bare(struct coverage *c, const struct cover_lines *l)
 {
 	struct sink_report *r = c->env.report;
 
@@ -213,7 +221,7 @@ static int print_lines(struct coverage *c, const struct cover_tally *t)
 		return err;
 	}
 	add_drop(r, "runs of code without lines", l.n_bare);
-	tell_bare(c, &l);
+	report_bare(c, &l);
 	for (size_t i = 0; i < l.n_lines; i++)
 		r->n_lines += l.lines[i].n != 0;
 	if (r->n_lines && c->config.format == COVER_LCOV)
@@ -263,7 +271,7 @@ static int finish_coverage(void *sink, struct aux_diag *diag)
 	return err;
 }
 
-/* Files of sancov are named after what they are of: -o is their directory. */
+/* sancov: -o is a directory, and the sink names the files in it. */
 static bool makes_file(const void *options)
 {
 	const struct coverage_config *config = options;

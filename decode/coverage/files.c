@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * coverage_files: lines and functions, file by file: as an lcov tracefile, and as a
- * table.
+ * coverage: sorts lines, functions and branches, and writes them file by file: as an
+ * lcov tracefile, and as a table for people.
  *
- * Specification: geninfo(1) of lcov 1.16, "TRACE FILE FORMAT".
+ * Specification: geninfo(1) of lcov 1.16, "TRACE FILE FORMAT": for each file TN, SF;
+ * FN:LINE,NAME and FNDA:COUNT,NAME, FNF, FNH; BRDA:LINE,BLOCK,BRANCH,COUNT (COUNT "-" if
+ * the branch itself never ran), BRF, BRH; DA:LINE,COUNT, LF, LH; end_of_record.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "decode/coverage/lines.h"
+#include "common/array.h"
+#include "decode/coverage/impl.h"
 #include "common/outbuf.h"
 
 void cover_lines_fini(struct cover_lines *l)
@@ -26,16 +29,8 @@ void cover_lines_fini(struct cover_lines *l)
 
 char *cover_lines_keep(struct cover_lines *l, const char *name)
 {
-	size_t cap = l->cap_kept ? 2 * l->cap_kept : 64;
-	char **v;
-
-	if (l->n_kept == l->cap_kept) {
-		v = reallocarray(l->kept, cap, sizeof(char *));
-		if (!v)
-			return NULL;
-		l->kept = v;
-		l->cap_kept = cap;
-	}
+	if (array_grow(&l->kept, l->n_kept, &l->cap_kept, sizeof(char *)) < 0)
+		return NULL;
 	l->kept[l->n_kept] = strdup(name);
 	return l->kept[l->n_kept] ? l->kept[l->n_kept++] : NULL;
 }
@@ -65,7 +60,7 @@ static int by_function(const void *a, const void *b)
 	return strcmp(x->name ? x->name : "", y->name ? y->name : "");
 }
 
-/* By file, name, line. */
+/* By file, name, line: equal names come together. */
 static int by_named(const void *a, const void *b)
 {
 	const struct cover_function *x = a, *y = b;
@@ -92,7 +87,10 @@ static int by_branch(const void *a, const void *b)
 	return x->way < y->way ? -1 : x->way > y->way;
 }
 
-/* Files by name: to[old number] is the new one. */
+/*
+ * Sorts files by name and joins equal ones (a merge brings some). (*to)[old index] is
+ * the new index; the caller frees it, also after an error.
+ */
 static int sort_files(struct cover_lines *l, uint32_t **to)
 {
 	char ***order = reallocarray(NULL, l->n_files + 1, sizeof(char **));
@@ -124,7 +122,10 @@ static int sort_files(struct cover_lines *l, uint32_t **to)
 	return 0;
 }
 
-/* A function without a line (FNDA of a tracefile) is the one of that name. */
+/*
+ * Joins functions that are sorted by file, name and line. Tracefiles have the line (FN) and
+ * the count (FNDA) apart, so a function without a line is the one of that name.
+ */
 static void fold_functions(struct cover_lines *l)
 {
 	struct cover_function *f = l->functions;
@@ -145,7 +146,7 @@ static void fold_functions(struct cover_lines *l)
 	l->n_functions = n;
 }
 
-/* Adds up what is there twice. */
+/* Adds up equal lines, branches and functions; all are sorted. */
 static void fold(struct cover_lines *l)
 {
 	size_t n = 0;
@@ -202,13 +203,14 @@ int cover_lines_sort(struct cover_lines *l)
 	return 0;
 }
 
-/* Where a file's part is, of each kind. */
+/* The part of each sorted array that belongs to one file. */
 struct part {
 	size_t line, n_lines, hit;
 	size_t function, n_functions, called;
 	size_t branch, n_branches;
 };
 
+/* Moves from the part of one file to that of the next; called for 0, 1, 2, ... */
 static void next_part(const struct cover_lines *l, uint32_t file,
 		      struct part *p)
 {
@@ -227,6 +229,7 @@ static void next_part(const struct cover_lines *l, uint32_t file,
 		p->n_branches++;
 }
 
+/* A function may have no name (see name_of in lines.c). */
 static const char *name_of(const struct cover_function *f)
 {
 	return f->name ? f->name : "?";
@@ -286,10 +289,10 @@ uint64_t cover_print_lcov(const struct cover_lines *l, struct outbuf *out)
 }
 
 static void print_share(struct outbuf *out, size_t hit, size_t n,
-			const char *behind)
+			const char *tail)
 {
 	outbuf_printf(out, "%8zu %8zu %5.1f%%%s", hit, n,
-		      n ? 100.0 * (double)hit / (double)n : 0.0, behind);
+		      n ? 100.0 * (double)hit / (double)n : 0.0, tail);
 }
 
 uint64_t cover_print_summary(const struct cover_lines *l, struct outbuf *out)

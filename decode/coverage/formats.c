@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * coverage_formats: see formats.h. Files are put in the order of their
- * names, so that the same run gives the same bytes.
+ * coverage: formats of fuzzers and binary tools. Modules come in the order of their
+ * paths, so that equal runs give equal bytes whatever was mapped first.
  *
- * Specification: DynamoRIO, clients/drcov (drcov.h, modules.c); LLVM,
- * "SanitizerCoverage", "Sancov Data Format"; AFL, "Technical details", 1.
+ * Specifications:
+ * - drcov: DynamoRIO, clients/drcov (drcov.h, modules.c). A text head with a table of
+ *   modules, then 8 bytes for each block: start (u32), size (u16), module (u16), little
+ *   endian. Version 2 is what lighthouse and other readers take;
+ * - sancov: LLVM, "SanitizerCoverage", "Sancov Data Format": a magic of 8 bytes, then
+ *   addresses of 8 bytes;
+ * - AFL: "Technical details", 1 (Coverage measurements): map[cur ^ prev >> 1]++ for
+ *   each edge, 65536 counters of 8 bits.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,11 +20,9 @@
 
 #include "common/diag.h"
 
-#include "decode/coverage/formats.h"
+#include "decode/coverage/impl.h"
 #include "decode/lib/elf/elf.h"
 #include "common/outbuf.h"
-
-#define SANCOV_64 UINT64_C(0xc0bfffffffffff64)
 
 static int by_path(const void *a, const void *b)
 {
@@ -45,7 +49,7 @@ static const struct cover_module **sort_modules(const struct cover_tally *t)
 	return v;
 }
 
-/* As linked; an offset where no image tells. */
+/* The address of an offset as the file is linked; the offset if it cannot be read. */
 static uint64_t linked(const struct cover_module *m, uint64_t off)
 {
 	uint64_t addr;
@@ -65,7 +69,7 @@ static void put_le(struct outbuf *out, uint64_t v, unsigned n)
 	outbuf_put(out, b, n);
 }
 
-/* Starts are 32 bits, sizes 16. */
+/* False for blocks that the fields of drcov cannot hold: start 32 bits, size 16. */
 static bool fits(const struct cover_module *m, const struct cover_block *b)
 {
 	return linked(m, b->off) <= UINT32_MAX && b->size <= UINT16_MAX;
@@ -111,7 +115,11 @@ uint64_t cover_print_drcov(const struct cover_tally *t, struct outbuf *out)
 
 /* ---- AFL ---- */
 
-/* The name without its directory: where a file lies does not matter. */
+/*
+ * Stands for the random number that AFL's compiler gives a block. It is a hash (FNV-1a) of
+ * the file's name without its directory and the offset, so maps of two runs agree
+ * wherever the file was installed.
+ */
 static uint32_t hash_place(const struct cover_module *m, uint64_t off)
 {
 	const char *name = strrchr(m->path, '/');
@@ -123,6 +131,10 @@ static uint32_t hash_place(const struct cover_module *m, uint64_t off)
 	return (uint32_t)(h >> 48);
 }
 
+/*
+ * Counts saturate at 255, as 8 bits would with afl-showmap -r (AFL's own wrap around), so
+ * an edge that ran never shows as 0.
+ */
 uint64_t cover_print_afl(const struct cover_tally *t, struct outbuf *out)
 {
 	uint64_t *map = calloc(AFL_MAP_SIZE, sizeof(*map)), n = 0;
@@ -174,10 +186,12 @@ static int write_pcs(const char *path, const uint64_t *pcs, size_t n)
 	return fclose(f) || bad ? -AUX_E_IO : 0;
 }
 
-static size_t drop_twins(uint64_t *v, size_t n)
+size_t cover_sort_pcs(uint64_t *v, size_t n)
 {
 	size_t kept = 0;
 
+	if (n)
+		qsort(v, n, sizeof(*v), by_value);
 	for (size_t i = 0; i < n; i++) {
 		if (!kept || v[kept - 1] != v[i])
 			v[kept++] = v[i];
@@ -185,6 +199,7 @@ static size_t drop_twins(uint64_t *v, size_t n)
 	return kept;
 }
 
+/* One NAME.PID.sancov, as the sanitizer runtime names its files; adds to *total. */
 static int write_module(const struct cover_tally *t,
 			const struct cover_module *m, const char *dir,
 			uint32_t pid, uint64_t *total, struct aux_diag *diag)
@@ -202,8 +217,7 @@ static int write_module(const struct cover_tally *t,
 	}
 	for (size_t i = m->block; i < m->block + m->n_blocks; i++)
 		pcs[n++] = linked(m, t->blocks[i].off);
-	qsort(pcs, n, sizeof(*pcs), by_value);
-	n = drop_twins(pcs, n);
+	n = cover_sort_pcs(pcs, n);
 	if (write_pcs(path, pcs, n) < 0)
 		rc = fail(diag, path);
 	*total += n;

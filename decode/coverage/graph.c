@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * coverage_graph: see graph.h. The code of a function is decoded from its
- * begin to its end, whether it ran or not: where a branch leads that never ran, a
- * block begins all the same.
+ * coverage: the flow graph of a function, rebuilt from its machine code.
+ *
+ * gcov counts lines by the compiler's flow graph (gcc/gcov.cc). Here the code itself
+ * stands for that graph: blocks start at branch targets and end at branches and
+ * calls. All code of the function is decoded, whether it ran or not, so that blocks do
+ * not depend on the run: a branch that never ran splits blocks all the same.
+ *
+ * Block counts are exact (they come from the trace); arc counts are those of the
+ * branches, of falling through, and, after calls, what remains (add_returns).
  */
 #include <elf.h>
 #include <stdlib.h>
@@ -16,7 +22,7 @@
 #include "common/x86_insn.h"
 #include "decode/coverage/graph.h"
 
-/* ---- counts ---- */
+/* ---- Counts by offset ---- */
 
 static int by_off(const void *a, const void *b)
 {
@@ -25,6 +31,10 @@ static int by_off(const void *a, const void *b)
 	return x->off < y->off ? -1 : x->off > y->off;
 }
 
+/*
+ * Turns blocks, which may overlap, into steps: +n at the start of each, -n at its end,
+ * sorted and summed up. Unsigned wrap-around makes the differences work out.
+ */
 int graph_counts_init(struct graph_counts *c, const struct cover_tally *t,
 		      const struct cover_module *m)
 {
@@ -58,7 +68,7 @@ void graph_counts_fini(struct graph_counts *c)
 	free(c->v);
 }
 
-/* How many begin at off or before. */
+/* How many steps start at off or before. */
 static size_t find_step(const struct graph_counts *c, uint64_t off)
 {
 	size_t lo = 0, n = c->n;
@@ -96,9 +106,12 @@ bool graph_ran(const struct graph_counts *c, uint64_t start, uint64_t end)
 	return false;
 }
 
-/* ---- instructions ---- */
+/* ---- Instructions ---- */
 
-/* Size and kind of what is at p; false: it is no instruction. */
+/*
+ * Sets size, class and direct target of the instruction at p, of which left bytes can
+ * be read. False if it is none. in->off is set already.
+ */
 static bool decode(const uint8_t *p, uint64_t left, unsigned mode,
 		   struct graph_insn *in)
 {
@@ -128,7 +141,11 @@ static bool decode(const uint8_t *p, uint64_t left, unsigned mode,
 	return true;
 }
 
-/* All of [a->start, a->end). */
+/*
+ * Appends the instructions of [a->start, a->end), addresses as linked, with their rows of
+ * the line table. Data in the code, or a truncated file, stops it and sets broken; then
+ * lines are listed from the line table instead.
+ */
 static int add_area(struct graph *g, const struct graph_counts *c,
 		    const struct elfimage_area *a)
 {
@@ -169,7 +186,8 @@ static int add_area(struct graph *g, const struct graph_counts *c,
 	return 0;
 }
 
-struct graph_insn *graph_find(const struct graph *g, uint64_t off)
+/* The instruction that starts at an offset, or NULL. */
+static struct graph_insn *find_insn(const struct graph *g, uint64_t off)
 {
 	size_t lo = 0, n = g->n_insns;
 
@@ -187,9 +205,9 @@ struct graph_insn *graph_find(const struct graph *g, uint64_t off)
 							    NULL;
 }
 
-/* ---- blocks and arcs ---- */
+/* ---- Blocks and arcs ---- */
 
-/* The part of the edges that begins in [start, end). */
+/* The first edge of the module from off or later; edges are sorted by from. */
 static const struct cover_edge *find_edges(const struct graph_counts *c,
 					   uint64_t off)
 {
@@ -209,6 +227,7 @@ static const struct cover_edge *find_edges(const struct graph_counts *c,
 	return e + lo;
 }
 
+/* True for edges within a function's graph. Calls and returns leave it. */
 static bool is_jump(const struct cover_edge *e)
 {
 	return e->module == e->to_module &&
@@ -217,6 +236,11 @@ static bool is_jump(const struct cover_edge *e)
 		e->what == AUX_END_IND_JUMP);
 }
 
+/*
+ * A block starts at the function's start and after each gap, after a branch or call, and
+ * at each target: of direct branches by the code, of indirect ones by the edges that
+ * were seen.
+ */
 static void mark_leaders(struct graph *g, const struct graph_counts *c)
 {
 	const struct cover_edge *e, *end = c->tally->edges + c->module->edge +
@@ -232,12 +256,12 @@ static void mark_leaders(struct graph *g, const struct graph_counts *c)
 		if (i + 1 < g->n_insns)
 			g->insns[i + 1].leads = true;
 		to = in->cls == X86_COND || in->cls == X86_JUMP ?
-			     graph_find(g, in->to) : NULL;
+			     find_insn(g, in->to) : NULL;
 		if (to)
 			to->leads = true;
 		for (e = find_edges(c, in->off);
 		     e < end && e->from == in->off; e++) {
-			to = is_jump(e) ? graph_find(g, e->to) : NULL;
+			to = is_jump(e) ? find_insn(g, e->to) : NULL;
 			if (to)
 				to->leads = true;
 		}
@@ -261,6 +285,7 @@ static int make_blocks(struct graph *g, const struct graph_counts *c)
 	return 0;
 }
 
+/* The block that holds an instruction. */
 static uint32_t block_of(const struct graph *g, const struct graph_insn *in)
 {
 	uint32_t i = (uint32_t)(in - g->insns), lo = 0;
@@ -279,6 +304,10 @@ static uint32_t block_of(const struct graph *g, const struct graph_insn *in)
 	return lo - 1;
 }
 
+/*
+ * Adds n to an arc; calls for one pair of blocks are consecutive, and arcs that did not run
+ * are not kept.
+ */
 static int add_arc(struct graph *g, uint32_t from, uint32_t to, uint64_t n)
 {
 	struct graph_arc *last = g->n_arcs ? &g->arcs[g->n_arcs - 1] : NULL;
@@ -296,7 +325,10 @@ static int add_arc(struct graph *g, uint32_t from, uint32_t to, uint64_t n)
 	return 0;
 }
 
-/* Where branches went, and what simply goes on. */
+/*
+ * Arcs of branches, from the edges, and of blocks that end only because the next one
+ * is a branch target: these run on as often as they ran.
+ */
 static int add_jumps(struct graph *g, const struct graph_counts *c)
 {
 	const struct cover_edge *e, *end = c->tally->edges + c->module->edge +
@@ -311,7 +343,7 @@ static int add_jumps(struct graph *g, const struct graph_counts *c)
 			rc = add_arc(g, i, i + 1, graph_count(c, in->off));
 		for (e = find_edges(c, in->off);
 		     e < end && e->from == in->off && !rc; e++) {
-			to = is_jump(e) ? graph_find(g, e->to) : NULL;
+			to = is_jump(e) ? find_insn(g, e->to) : NULL;
 			if (to)
 				rc = add_arc(g, i, block_of(g, to), e->n);
 		}
@@ -319,6 +351,7 @@ static int add_jumps(struct graph *g, const struct graph_counts *c)
 	return rc;
 }
 
+/* True for branches that come back to the next instruction. */
 static bool goes_on(const struct graph_insn *in)
 {
 	return in->cls == X86_CALL || in->cls == X86_IND_CALL ||
@@ -335,7 +368,10 @@ static int by_from(const void *a, const void *b)
 	return x->to < y->to ? -1 : x->to > y->to;
 }
 
-/* Whether a call can come back more often than it was made. */
+/*
+ * True for calls that may return more often than they were made: setjmp by longjmp, vfork
+ * once in the child and once in the parent.
+ */
 static bool is_setjmp(const struct graph_counts *c, const struct graph_insn *in)
 {
 	struct elfimage_symbol sym;
@@ -350,7 +386,11 @@ static bool is_setjmp(const struct graph_counts *c, const struct graph_insn *in)
 	       !strncmp(name, "vfork", 5);
 }
 
-/* What comes back behind a call: all that nothing else brings there. */
+/*
+ * Arcs from calls to the instruction after them. Returns are not matched with calls in
+ * the tally; the arc gets what no other arc brings to the next block, at most as much
+ * as the call ran.
+ */
 static int add_returns(struct graph *g, const struct graph_counts *c)
 {
 	int rc = 0;
@@ -370,6 +410,127 @@ static int add_returns(struct graph *g, const struct graph_counts *c)
 	return rc;
 }
 
+/*
+ * ---- Lines at both ends of a function ----
+ *
+ * The line table and the graph of the compiler, by which gcov counts, differ about how
+ * a function starts and ends. In the line table the prologue has the line of the brace,
+ * in the graph that of the declaration; the epilogue may have a line in the table
+ * alone. These functions change rows so that counts agree with gcov's.
+ */
+
+/* True if in follows "je 1f; call __stack_chk_fail; 1:" (-fstack-protector). */
+static bool is_guard(const struct graph *g, const struct graph_insn *in)
+{
+	return in >= g->insns + 2 && in[-1].cls == X86_CALL &&
+	       in[-2].cls == X86_COND && in[-2].to == in->off;
+}
+
+/* Clears the rows of the epilogue: the instructions up to a return with its row. */
+static void drop_end(struct graph *g, struct graph_insn *ret)
+{
+	const struct source_row *row = ret->row;
+	struct graph_insn *in = ret;
+
+	while (in > g->insns && in[-1].row == row) {
+		if (is_guard(g, in))
+			in--;
+		else if (in[-1].cls != X86_OTHER)
+			break;
+		in--;
+	}
+	for (; in <= ret; in++)
+		in->row = NULL;
+}
+
+/* The same, and for jumps to that epilogue that have its line. */
+static void drop_ends(struct graph *g, struct graph_insn *ret)
+{
+	const struct source_row *row = ret->row;
+	struct graph_insn *in, *end = g->insns + g->n_insns, *first = ret;
+
+	drop_end(g, ret);
+	while (first > g->insns && !first[-1].row &&
+	       first[-1].cls == X86_OTHER)
+		first--;
+	for (in = g->insns; in < end; in++) {
+		if (in->cls == X86_JUMP && in->to == first->off && in->row &&
+		    in->row->line == row->line)
+			drop_end(g, in);
+	}
+}
+
+/* True for "mov %fs:0x28,%rax", which loads the canary of -fstack-protector. */
+static bool is_canary(const struct cover_module *m, const struct graph_insn *in)
+{
+	static const uint8_t code[] = { 0x64, 0x48, 0x8b, 0x04, 0x25, 0x28 };
+	uint64_t len, off = in->off + m->shift;
+	const uint8_t *data = elfimage_data(m->image, &len);
+
+	return off < len && len - off >= sizeof(code) &&
+	       !memcmp(data + off, code, sizeof(code));
+}
+
+/*
+ * Gives the prologue the line of the declaration. It reaches to the next row of the line
+ * table, but a row that starts with the canary belongs to it as well.
+ */
+static void mend_head(struct graph *g, const struct cover_module *m,
+		      struct graph_insn *in, const struct elfimage_function *f)
+{
+	const struct graph_insn *end = g->insns + g->n_insns;
+	const struct source_row *first = in->row, *row = first;
+
+	if (!first || !f->line || first->line == f->line)
+		return;
+	g->head = *first;
+	g->head.line = f->line;
+	for (; in < end && in->row && in->row->line == first->line; in++) {
+		if (in->row != row && !is_canary(m, in))
+			break;
+		row = in->row;
+		in->row = &g->head;
+	}
+}
+
+/*
+ * True if the line of the epilogue counts: for functions that return nothing and have no
+ * return statement, where gcov counts the closing brace.
+ */
+static bool counts_end(const struct graph *g, const struct elfimage_function *f,
+		       const struct cover_labels *source)
+{
+	if (f->has_value)
+		return false;
+	for (size_t i = 0; source && i < g->n_insns; i++) {
+		const struct source_row *row = g->insns[i].row;
+
+		if (row && cover_labels_of(source, row->line) & COVER_RETURN)
+			return false;
+	}
+	return true;
+}
+
+static void mend_rows(struct graph *g, const struct graph_counts *c,
+		      const struct elfimage_function *f,
+		      const struct cover_labels *source)
+{
+	struct graph_insn *in;
+	uint64_t off, left;
+
+	if (!elfimage_offset(c->module->image, f->entry, &off, &left))
+		return;
+	in = find_insn(g, off - c->module->shift);
+	if (in)
+		mend_head(g, c->module, in, f);
+	if (counts_end(g, f, source))
+		return;
+	for (size_t i = 0; i < g->n_insns; i++) {
+		if (g->insns[i].cls == X86_RET && g->insns[i].row)
+			drop_ends(g, &g->insns[i]);
+	}
+}
+
 int graph_make(struct graph *g, const struct graph_counts *c,
 	       const struct elfimage_function *f,
 	       const struct cover_labels *source)
@@ -380,7 +541,7 @@ int graph_make(struct graph *g, const struct graph_counts *c,
 		if (add_area(g, c, &f->areas[i]) < 0)
 			return -AUX_E_NOMEM;
 	}
-	graph_mend_rows(g, c, f, source);
+	mend_rows(g, c, f, source);
 	mark_leaders(g, c);
 	if (make_blocks(g, c) < 0 || add_jumps(g, c) < 0)
 		return -AUX_E_NOMEM;
@@ -395,26 +556,30 @@ void graph_fini(struct graph *g)
 }
 
 /*
- * coverage_cycle: how often control went round inside of the blocks of one line: a
- * cycle is found, as often as its rarest arc allows it is taken out, and so on
- * until there is none. Each takes an arc away, so there are at most as many as arcs.
+ * ---- Cycles within a line ----
+ *
+ * How often control went round inside the blocks of one line, as gcov's
+ * get_cycles_count. A cycle is found, its smallest arc count is subtracted from all its
+ * arcs and added to the result, until no cycle is left. Each subtraction
+ * removes an arc, so there are at most as many cycles as arcs.
  */
 
-#define MAX_BLOCKS 4096 /* of a line; above it is not looked for cycles */
+/* In lines with more blocks cycles are not sought: it would take too long. */
+#define MAX_BLOCKS 4096
 
 struct search {
 	const struct graph *g;
 	const uint32_t *blocks;	/* sorted */
 	size_t n;
-	uint64_t *left;		/* of each arc */
-	uint32_t *via;		/* of each block of the line: the arc that the
-				 * search left it by */
+	uint64_t *left;		/* what is left of each arc's count */
+	uint32_t *via;		/* for each block of the line: the arc by
+				 * which the search left it */
 	bool *seen;
 	uint32_t *stack;	/* blocks of the line, by index */
 	size_t depth;
 };
 
-/* The index of a block in the line; n: it is not in it. */
+/* The index of a block among those of the line; n if it is not one. */
 static size_t index_of(const struct search *s, uint32_t block)
 {
 	size_t lo = 0, n = s->n;
@@ -449,7 +614,11 @@ static size_t first_arc(const struct graph *g, uint32_t from)
 	return lo;
 }
 
-/* One step of a search for a way from start to itself: 1 found, -1 given up. */
+/*
+ * One step of a depth-first search for a path from start back to itself, over blocks
+ * from start on (smaller ones were searched before). 1: found, -1: there is none, 0:
+ * go on. The search has a stack of its own, since a line may have many blocks.
+ */
 static int step(struct search *s, size_t start)
 {
 	size_t at = s->stack[s->depth - 1], to;
@@ -475,8 +644,8 @@ static int step(struct search *s, size_t start)
 	return 0;
 }
 
-/* Takes a cycle out; 0: there is none. */
-static uint64_t take_cycle(struct search *s, size_t start)
+/* Removes one cycle through start; returns its count, 0 if there is none. */
+static uint64_t remove_cycle(struct search *s, size_t start)
 {
 	uint64_t min = UINT64_MAX;
 	int rc;
@@ -513,7 +682,7 @@ uint64_t graph_cycles(const struct graph *g, const uint32_t *blocks, size_t n)
 	for (size_t i = 0; s.left && i < g->n_arcs; i++)
 		s.left[i] = g->arcs[i].n;
 	for (size_t i = 0; s.left && s.via && s.stack && s.seen && i < n; i++) {
-		while ((some = take_cycle(&s, i)))
+		while ((some = remove_cycle(&s, i)))
 			sum += some;
 	}
 	free(s.left);

@@ -1,51 +1,293 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What lines.c and sums.c share: the making of cover_lines. */
+/*
+ * Private to decode/coverage. How counts become output:
+ *
+ *	flow --(count.c)--> units --(coverage.c)--> blocks and edges (tally.c)
+ *	    --> drcov, sancov, AFL (formats.c)
+ *	    --> lines, functions, branches (lines.c, by the flow graph of graph.c)
+ *	        --> lcov, summary (files.c)
+ *
+ * While the flow comes only units are counted: a unit is a step, a path or a lone range,
+ * and has a number that stays with the step or path (user[0]). One event thus costs
+ * one addition, as in count. Blocks, edges and lines are made once, at the end,
+ * from what the units sum to.
+ */
 #ifndef DECODE_COVERAGE_IMPL_H
 #define DECODE_COVERAGE_IMPL_H
 
-#include "decode/coverage/graph.h"
-#include "decode/coverage/labels.h"
-#include "decode/coverage/lines.h"
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-#define NO_FILE UINT32_MAX
+#include "decode/coverage/coverage.h"
 
-/* What is summed up of a line. */
-struct sum {
+struct elfimage;
+struct space;
+
+/* ---- tally.c: blocks and edges of files, by offset ---- */
+
+/* An AUX_FLOW_RANGE event, reduced to what tells ranges apart. */
+struct cover_range {
+	uint64_t first, last;
+	uint32_t n;
+	uint16_t flags;		/* AUX_FLOW_MODE_*, AUX_FLOW_SIZE_MASK */
+	uint8_t what;		/* enum aux_range_end */
+};
+
+/* A file, by its recorded path and build id. */
+struct cover_module {
+	const char *path;	/* as recorded */
+	uint8_t build_id[20];
+	uint8_t build_id_size;
+	uint8_t kind;		/* enum mapping_kind */
+	uint16_t mode;		/* AUX_FLOW_MODE_* of its code */
+	uint32_t pid;		/* of the process that ran it first */
+	uint64_t base, end;	/* addresses of the mapping met first */
+	struct elfimage *image;	/* codeview's; NULL: it cannot be read */
+	uint64_t shift;		/* offset in image - offset in the module */
+	/* set by cover_tally_sort: the module's part of blocks and edges */
+	size_t block, n_blocks;	/* sorted by offset */
+	size_t edge, n_edges;	/* sorted by from, to */
+};
+
+/* Code without a branch before its end. size is in bytes, n counts runs. */
+struct cover_block {
+	uint64_t off;
+	uint64_t n;
+	uint32_t module;
+	uint32_t size;
+};
+
+/* From a branch to its target, or to the instruction after it if it was not taken. */
+struct cover_edge {
+	uint64_t from, to;	/* offsets in their modules */
+	uint64_t n;
+	uint32_t module, to_module;
+	uint8_t what;		/* enum aux_range_end */
+};
+
+struct cover_tally {
+	const struct sink_host *host;
+	const char *symbol;	/* --symbol; NULL: all */
+	const char *only;	/* --module: path or name; NULL: all */
+	struct cover_module *modules;
+	size_t n_modules, cap_modules;
+	struct cover_block *blocks;
+	size_t n_blocks, cap_blocks;
+	struct cover_edge *edges;
+	size_t n_edges, cap_edges;
+	uint64_t n_insns;	/* all that were counted; of these: */
+	uint64_t n_homeless;	/* in no file, or not in --module */
+	uint64_t n_filtered;	/* not in --symbol */
+	uint64_t n_mismatches;	/* runs of ranges that do not fit the code */
+	/* the module of mappings seen lately, by a hash of the pointer */
+	const void *last_map[64];
+	uint32_t last_module[64];
+	struct walk *walk;
+};
+
+int cover_tally_init(struct cover_tally *t, const struct sink_host *host,
+		     const char *symbol);
+void cover_tally_fini(struct cover_tally *t);
+/* Adds n runs of a range. 0 or -AUX_E_NOMEM, as the next two. */
+int cover_tally_range(struct cover_tally *t, const struct space *space,
+		      const struct cover_range *r, uint64_t n);
+/* Adds n jumps from the end of the range to an address. */
+int cover_tally_edge(struct cover_tally *t, const struct space *space,
+		     const struct cover_range *r, uint64_t to, uint64_t n);
+/* The same for a range whose target follows from the code; no-op for others. */
+int cover_tally_end(struct cover_tally *t, const struct space *space,
+		    const struct cover_range *r, uint64_t n);
+/* Sorts blocks and edges, adds up equal ones, and sets the parts of modules. Once. */
+void cover_tally_sort(struct cover_tally *t);
+
+/* ---- count.c: units and how often they ran ---- */
+
+/* Never changes once it has a number, so readers need no lock for its contents. */
+struct cover_unit {
+	const struct space *space;
+	uint32_t n;		/* of ranges, or of steps */
+	bool is_path;
+	union {
+		struct cover_range *ranges;
+		uint32_t *steps; /* unit numbers of a path's steps */
+	};
+};
+
+/*
+ * user[0] of a step or path: the number of its unit (never 0) shifted left by one, and
+ * COVER_DYNAMIC if the target of its last branch follows from the trace alone, not
+ * from the code. user[1] of a path: the address of its first instruction, stored
+ * before user[0] is released.
+ */
+#define COVER_DYNAMIC 1
+#define COVER_ID(word) ((uint32_t)((word) >> 1))
+
+/* Shared by all threads; everything is changed with the lock held. */
+struct cover_units {
+	pthread_mutex_t lock;
+	struct cover_unit *v;	/* [0] is unused */
+	uint32_t n, cap;
+	uint32_t *slots;	/* hash table of lone ranges; 0: free */
+	size_t n_slots, n_ranges;
+};
+
+int cover_units_init(struct cover_units *u);
+void cover_units_fini(struct cover_units *u);
+
+/* Unit id ended with a jump to address to, n times. */
+struct cover_jump {
+	uint64_t to;
+	uint64_t n;
+	uint32_t id;		/* 0: free */
+};
+
+/* A direct-mapped cache of lone ranges, which saves the lock of cover_units. */
+struct cover_hot {
+	uint64_t first, last, space;
+	uint32_t n;
+	uint16_t mode;
+	uint8_t what;
+	uint64_t word;		/* 0: free */
+};
+
+#define COVER_HOT 4096
+
+/* Counts of one thread: the session's own, or a worker's partial result. */
+struct cover_counter {
+	struct cover_units *units;
+	uint64_t *counts;	/* by unit */
+	uint32_t cap;
+	uint32_t *touched;	/* units whose count is not 0 */
+	size_t n_touched, max_touched;
+	struct cover_jump *jumps;
+	size_t n_jumps, n_slots;
+	uint32_t prev;		/* the last unit, if its branch is dynamic
+				 * and its target not seen yet; else 0 */
+	bool open;		/* no flow came since the start, or since the
+				 * last clear; then head is not known yet */
+	uint64_t head;		/* the first address since then; 0: none, or
+				 * flow broke before it */
+	uint32_t tid, stream;
+	struct sink_report report;
+	struct cover_hot hot[COVER_HOT];
+};
+
+/* c is zeroed. 0 or -AUX_E_NOMEM, as all of them. */
+int cover_counter_init(struct cover_counter *c, struct cover_units *units);
+void cover_counter_fini(struct cover_counter *c);
+int cover_counter_flow(struct cover_counter *c, const struct flow_ctx *ctx,
+		       const struct aux_flow *ev, size_t n);
+int cover_counter_add(struct cover_counter *c, uint32_t id, uint64_t n);
+
+struct coverage {
+	struct sink_env env;
+	struct coverage_config config;
+	struct cover_units units;
+	struct cover_counter counter;	/* of the session's thread */
+	struct cover_pending {	/* prev of streams that are not at hand */
+		uint32_t stream, tid, id;
+	} *pending;
+	size_t n_pending;
+	uint32_t pid;		/* the lowest that ran; UINT32_MAX: none */
+	pthread_mutex_t lock;	/* guards idle */
+	struct cover_partial *idle;
+};
+
+/* count.c: as in session/sink.h */
+int cover_partial_new(void **partial, const void *sink);
+int cover_partial_flow(void *partial, uint32_t stint,
+		       const struct flow_ctx *ctx, const struct aux_flow *ev,
+		       size_t n);
+int cover_partial_join(void *sink, void *partial, uint32_t stint);
+void cover_partial_free(void *partial);
+void cover_partials_free(struct coverage *c);
+static inline void cover_take_pid(uint32_t *lowest, uint32_t pid)
+{
+	if (pid && pid < *lowest)
+		*lowest = pid;
+}
+/* The entry of a stream, a new one if need be; NULL: out of memory. */
+struct cover_pending *cover_pending_of(struct coverage *c, uint32_t stream);
+
+/* ---- lines.c: lines, functions and branches ---- */
+
+struct cover_labels;
+
+#define COVER_LABEL 1	/* nothing but labels */
+#define COVER_RETURN 2	/* there is "return;" in it */
+
+/* What a line of source holds: a set of COVER_*. l may be NULL: nothing is known. */
+unsigned cover_labels_of(const struct cover_labels *l, uint32_t line);
+
+struct cover_line {
 	uint32_t file, line;
-	uint64_t plain;		/* of blocks that go on with other lines */
-	uint64_t last;		/* of blocks that it is the last of */
-	uint64_t group;		/* of functions that were counted apart */
-	bool has_last, used;
-	/* of the function at hand: */
-	uint64_t own_plain, own_last;
-	bool own_has_last, listed, looked_above;
+	uint64_t n;
 };
 
-/* A block of the function at hand, and its last line. */
-struct last {
-	uint32_t block;
-	struct sum *sum;
+struct cover_function {
+	uint32_t file, line;
+	const char *name;	/* linkage name, or plain one */
+	uint64_t n;		/* calls */
+	uint32_t n_lines, n_hit;
 };
 
-struct maker {
-	struct cover_lines *l;
-	const struct cover_module *module;
-	struct graph_counts counts;
-	struct graph graph;
-	struct sum **sums;	/* hashed; they stay where they are */
-	size_t n_sums, cap_sums;
-	uint32_t *slots;	/* of files, + 1 */
-	size_t n_slots;
-	const char *last_name;	/* the file that was asked for last */
-	uint32_t last_file;
-	struct last *lasts;
-	size_t n_lasts, cap_lasts;
-	struct sum **listed;	/* lines of the function at hand */
-	size_t n_listed, cap_listed;
-	uint32_t *blocks;
-	size_t cap_blocks;
-	struct cover_labels *labels;	/* of: */
-	uint32_t labels_file;
+/* An outcome of a conditional branch. */
+struct cover_branch {
+	uint32_t file, line, block;
+	uint32_t way;		/* 0: taken, 1: not taken */
+	bool ran;		/* the branch itself ran */
+	uint64_t n;
 };
+
+struct cover_lines {
+	char **files;		/* sorted when done; indexes are into it */
+	size_t n_files, cap_files;
+	struct cover_line *lines; /* by file, line */
+	size_t n_lines, cap_lines;
+	struct cover_function *functions; /* by file, line, name */
+	size_t n_functions, cap_functions;
+	struct cover_branch *branches;	/* by file, line, block, way */
+	size_t n_branches, cap_branches;
+	char **kept;		/* names that are in no file */
+	size_t n_kept, cap_kept;
+	/* what ran in files without debug information */
+	uint64_t n_bare;	/* runs of blocks */
+	uint32_t n_files_bare;
+	char bare[256];		/* the first such file; "": none */
+};
+
+/* Lines of all modules of a sorted tally. l is zeroed. 0, or -AUX_E_NOMEM; then, too,
+ * cover_lines_fini is due. */
+int cover_lines_make(struct cover_lines *l, const struct cover_tally *t);
+void cover_lines_fini(struct cover_lines *l);
+
+/* files.c: a copy of name that lives as long as l; NULL: out of memory. */
+char *cover_lines_keep(struct cover_lines *l, const char *name);
+/* files.c: sorts everything and adds up equal entries. 0, or -AUX_E_NOMEM. */
+int cover_lines_sort(struct cover_lines *l);
+/* files.c: write sorted lines; return how many source lines ran. */
+uint64_t cover_print_lcov(const struct cover_lines *l, struct outbuf *out);
+uint64_t cover_print_summary(const struct cover_lines *l, struct outbuf *out);
+
+/* ---- formats.c: formats of fuzzers and binary tools ---- */
+
+#define AFL_MAP_SIZE 65536	/* MAP_SIZE of AFL's config.h */
+#define SANCOV_64 UINT64_C(0xc0bfffffffffff64)	/* magic: 64-bit addresses */
+
+/* Each writes a sorted tally, and returns how many blocks (AFL: edges) it wrote.
+ * DynamoRIO's drcov, version 2, as lighthouse reads it. */
+uint64_t cover_print_drcov(const struct cover_tally *t, struct outbuf *out);
+/* "EDGE:COUNT" lines, as afl-showmap -r writes them. */
+uint64_t cover_print_afl(const struct cover_tally *t, struct outbuf *out);
+/*
+ * NAME.PID.sancov in a directory for each file with code that ran: the addresses of
+ * its blocks, as linked. -AUX_E_IO with diag.
+ */
+int cover_write_sancov(const struct cover_tally *t, const char *dir,
+		       uint32_t pid, uint64_t *n, struct aux_diag *diag);
+/* Sorts addresses and drops duplicates; returns how many are left. */
+size_t cover_sort_pcs(uint64_t *v, size_t n);
 
 #endif

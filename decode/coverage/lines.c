@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * coverage_lines: see lines.h. A line that is the last of some block counts
- * what came into these blocks from others, and round inside of them; another counts
- * what the blocks ran that it is in. Several functions that begin at one place
- * (instances of a template) are counted apart, then added up.
+ * coverage: how often each source line, function and branch ran.
  *
- * The rule is gcov's: "The user expects the line count to be the number of times a
- * line has been executed".
+ * The rule is gcov's (gcc/gcov.cc, accumulate_line_info): "The user expects the line
+ * count to be the number of times a line has been executed". Summing up the line's
+ * blocks would count one execution several times. Instead
+ * - a line that is the last of some blocks counts what entered these blocks from other
+ *   lines, plus the cycles within them (a loop on one line);
+ * - any other line counts what the blocks ran that contain it.
+ *
+ * Functions that start at one place of the source (instances of a template) are a
+ * group: each is counted by itself, and their lines are added up, so that
+ * arcs of one do not mix with blocks of another.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -16,12 +21,60 @@
 
 #include "common/array.h"
 #include "common/x86_insn.h"
+#include "decode/coverage/graph.h"
 #include "decode/coverage/impl.h"
 
+#define NO_FILE UINT32_MAX
+
+/* What is known of one line while functions are counted. */
+struct sum {
+	uint32_t file, line;
+	uint64_t plain;		/* runs of blocks that end with other lines */
+	uint64_t last;		/* by the blocks whose last line it is */
+	uint64_t group;		/* of functions in groups */
+	bool has_last, used;
+	/* the same for the function at hand, until merge_lines: */
+	uint64_t own_plain, own_last;
+	bool own_has_last, listed, looked_above;
+};
+
+/* A block of the function at hand and its last line. */
+struct last {
+	uint32_t block;
+	struct sum *sum;
+};
+
+/* The state of cover_lines_make. */
+struct maker {
+	struct cover_lines *l;
+	const struct cover_module *module;
+	struct graph_counts counts;
+	struct graph graph;
+	struct sum **sums;	/* hash table; each is allocated by itself */
+	size_t n_sums, cap_sums;
+	uint32_t *slots;	/* hash table of files: index + 1, 0: free */
+	size_t n_slots;
+	const char *last_name;	/* the last answer of file_number */
+	uint32_t last_file;
+	struct last *lasts;
+	size_t n_lasts, cap_lasts;
+	struct sum **listed;	/* lines of the function at hand */
+	size_t n_listed, cap_listed;
+	uint32_t *blocks;
+	size_t cap_blocks;
+	struct cover_labels *labels;	/* of labels_file; NULL: not readable */
+	uint32_t labels_file;
+};
+
 /*
- * coverage_labels: see labels.h. Comments and literals are blanked out;
- * what is left of a line is a label when it ends with a colon and begins with case,
- * default, or is a name alone. Whoever asks knows which lines have code.
+ * ---- Labels ----
+ *
+ * Lines that hold nothing but a label ("case 3:", "default:", "out:") have no code and
+ * no row in the line table, but the compiler counts them. So they are read from the
+ * source, if it can be read. Comments and literals are blanked out; what remains of a
+ * line is a label if it ends with a colon and starts with case or default, or is a
+ * name alone. That is a guess, but only lines without code, above a line with code, are
+ * asked for.
  */
 
 #define MAX_SOURCE (32 << 20)
@@ -29,7 +82,7 @@
 
 struct cover_labels {
 	uint32_t n;
-	uint8_t *what;		/* by line, from 1 */
+	uint8_t *what;		/* COVER_*, by line from 1 */
 };
 
 enum state { CODE, COMMENT, LINE_COMMENT, STRING, CHARACTER };
@@ -47,6 +100,7 @@ static bool is_word(const char *s, const char *word)
 	       !isalnum((unsigned char)s[n]) && s[n] != '_';
 }
 
+/* "NAME :" alone, but no access specifier of C++. */
 static bool is_name(const char *s)
 {
 	/* table */
@@ -66,6 +120,7 @@ static bool is_name(const char *s)
 	return *s == ':' && !s[1];
 }
 
+/* May cut the end of s, which has no blanks in front. */
 static bool is_label(char *s)
 {
 	char *end = s + strlen(s);
@@ -96,7 +151,8 @@ static uint8_t classify(char *s)
 	return what;
 }
 
-/* The state behind *p; moves it over what goes together. */
+/* The lexical state after *p; moves *p over the first of two characters that belong
+ * together. */
 static enum state next_state(enum state st, const char **p)
 {
 	const char *s = *p;
@@ -122,6 +178,7 @@ static enum state next_state(enum state st, const char **p)
 	}
 }
 
+/* Ends a line. The array doubles when n + 1 is a power of two. */
 static bool note_line(struct cover_labels *l, struct line *line)
 {
 	uint8_t *v;
@@ -138,6 +195,7 @@ static bool note_line(struct cover_labels *l, struct line *line)
 	return true;
 }
 
+/* Classifies all lines of a text. False: out of memory. */
 static bool scan(struct cover_labels *l, const char *p)
 {
 	struct line line = { .n = 0 };
@@ -184,9 +242,16 @@ static char *read_text(const char *path)
 	return text;
 }
 
-static void cover_labels_free(struct cover_labels *l);
+static void cover_labels_free(struct cover_labels *l)
+{
+	if (!l)
+		return;
+	free(l->what);
+	free(l);
+}
 
-/* NULL: the source is not there, or too large. */
+/* NULL: the source cannot be read, is larger than MAX_SOURCE, or memory is out: without
+ * labels the counts of other lines stay right. */
 static struct cover_labels *cover_labels_new(const char *path)
 {
 	char *text = read_text(path);
@@ -200,25 +265,12 @@ static struct cover_labels *cover_labels_new(const char *path)
 	return l;
 }
 
-static void cover_labels_free(struct cover_labels *l)
-{
-	if (!l)
-		return;
-	free(l->what);
-	free(l);
-}
-
 unsigned cover_labels_of(const struct cover_labels *l, uint32_t line)
 {
 	return l && line && line <= l->n ? l->what[line] : 0;
 }
 
-/*
- * coverage_sums: files and lines by name and number while they are counted, and the
- * lines that only the source tells of.
- */
-
-/* ---- files ---- */
+/* ---- Files and lines while they are counted ---- */
 
 static uint32_t *file_slot(const struct maker *m, const char *name)
 {
@@ -245,8 +297,9 @@ static int grow_files(struct maker *m)
 	return 0;
 }
 
-/* The number of a file; NO_FILE: out of memory. */
-static uint32_t maker_file(struct maker *m, const char *name)
+/* The index of a file, a new one if need be; NO_FILE: out of memory. Names come from
+ * the line table, so the same pointer is mostly asked for again. */
+static uint32_t file_number(struct maker *m, const char *name)
 {
 	struct cover_lines *l = m->l;
 	uint32_t *slot;
@@ -269,8 +322,6 @@ static uint32_t maker_file(struct maker *m, const char *name)
 	m->last_file = *slot - 1;
 	return m->last_file;
 }
-
-/* ---- lines ---- */
 
 static struct sum **sum_slot(const struct maker *m, uint32_t file,
 			     uint32_t line)
@@ -305,10 +356,10 @@ static int grow_sums(struct maker *m)
 	return 0;
 }
 
-/* The line of a row, listed with the function at hand; NULL: out of memory. */
-static struct sum *maker_sum(struct maker *m, const char *name, uint32_t line)
+/* The sum of a line, listed with the function at hand; NULL: out of memory. */
+static struct sum *line_sum(struct maker *m, const char *name, uint32_t line)
 {
-	uint32_t file = maker_file(m, name);
+	uint32_t file = file_number(m, name);
 	struct sum **slot;
 
 	if (file == NO_FILE ||
@@ -331,7 +382,7 @@ static struct sum *maker_sum(struct maker *m, const char *name, uint32_t line)
 	return *slot;
 }
 
-/* Whether the function at hand has code of a line. */
+/* True if the function at hand has code for a line. */
 static bool is_listed(const struct maker *m, uint32_t file, uint32_t line)
 {
 	const struct sum *s = *sum_slot(m, file, line);
@@ -339,8 +390,8 @@ static bool is_listed(const struct maker *m, uint32_t file, uint32_t line)
 	return s && s->listed;
 }
 
-/* The labels of a file, as m->labels. */
-static void maker_need_labels(struct maker *m, uint32_t file)
+/* Sets m->labels to those of a file. Functions of a file come together (by_place). */
+static void load_labels(struct maker *m, uint32_t file)
 {
 	if (m->labels_file == file)
 		return;
@@ -349,9 +400,11 @@ static void maker_need_labels(struct maker *m, uint32_t file)
 	m->labels_file = file;
 }
 
-/* The labels above the lines of a function, of each group the first one: as often
- * as the first instruction below. */
-static int maker_take_labels(struct maker *m, const struct elfimage_function *f)
+/*
+ * Counts labels: those directly above a line with code ran as often as its first
+ * instruction. Of several labels in a row only the first counts, as in gcov.
+ */
+static int count_labels(struct maker *m, const struct elfimage_function *f)
 {
 	const struct source_row *before = NULL, *row;
 	uint32_t file, top;
@@ -362,12 +415,12 @@ static int maker_take_labels(struct maker *m, const struct elfimage_function *f)
 		if (!row || row == before || row->line <= f->line ||
 		    (before && row->line == before->line))
 			continue;
-		file = maker_file(m, row->file);
+		file = file_number(m, row->file);
 		s = *sum_slot(m, file, row->line);
 		if (!s || s->looked_above)
 			continue;
 		s->looked_above = true;
-		maker_need_labels(m, file);
+		load_labels(m, file);
 		top = 0;
 		for (uint32_t k = row->line - 1; m->labels && k > f->line &&
 						 !is_listed(m, file, k); k--)
@@ -375,7 +428,7 @@ static int maker_take_labels(struct maker *m, const struct elfimage_function *f)
 				top = k;
 		if (!top)
 			continue;
-		s = maker_sum(m, row->file, top);
+		s = line_sum(m, row->file, top);
 		if (!s)
 			return -AUX_E_NOMEM;
 		s->own_plain += graph_count(&m->counts, m->graph.insns[i].off);
@@ -383,8 +436,8 @@ static int maker_take_labels(struct maker *m, const struct elfimage_function *f)
 	return 0;
 }
 
-/* All sums become lines. */
-static int maker_give_sums(struct maker *m)
+/* All sums become lines of the result. */
+static int emit_lines(struct maker *m)
 {
 	struct cover_lines *l = m->l;
 
@@ -417,9 +470,9 @@ static void maker_fini(struct maker *m)
 	graph_fini(&m->graph);
 }
 
-/* ---- a function ---- */
+/* ---- One function ---- */
 
-/* All lines that a function has code of. */
+/* Lists all lines that a function has code for, by the line table. */
 static int list_lines(struct maker *m, const struct elfimage_function *f)
 {
 	const struct source_row *rows;
@@ -430,15 +483,18 @@ static int list_lines(struct maker *m, const struct elfimage_function *f)
 
 		for (size_t k = 0; k < n && rows[k].addr < f->areas[i].end; k++)
 			if (rows[k].file && rows[k].line &&
-			    !maker_sum(m, rows[k].file, rows[k].line))
+			    !line_sum(m, rows[k].file, rows[k].line))
 				return -AUX_E_NOMEM;
 	}
 	return 0;
 }
 
-/* The lines of a block. What counts as the last is the largest (of the file that
- * comes last): gcov sorts them. */
-static int take_block(struct maker *m, uint32_t block)
+/*
+ * Adds a block to its lines. What counts as its last line is the largest number, as gcov
+ * sorts the lines of a block; if it has lines of several files (inlined code), the
+ * largest of the file that comes last.
+ */
+static int note_block_lines(struct maker *m, uint32_t block)
 {
 	const struct graph *g = &m->graph;
 	const struct graph_block *b = &g->blocks[block];
@@ -451,7 +507,7 @@ static int take_block(struct maker *m, uint32_t block)
 			     row->file == before->file))
 			continue;
 		before = row;
-		s = maker_sum(m, row->file, row->line);
+		s = line_sum(m, row->file, row->line);
 		if (!s)
 			return -AUX_E_NOMEM;
 		s->own_plain += b->n;
@@ -475,6 +531,7 @@ static int by_sum(const void *a, const void *b)
 	return x->block < y->block ? -1 : x->block > y->block;
 }
 
+/* v is sorted. */
 static bool has_block(const uint32_t *v, size_t n, uint32_t block)
 {
 	size_t lo = 0;
@@ -494,7 +551,8 @@ static bool has_block(const uint32_t *v, size_t n, uint32_t block)
 	return false;
 }
 
-/* What came into the blocks of a line, and went round in them. */
+/* What entered the n blocks v of a line from others, and the cycles within them. Blocks
+ * and arcs are sorted, so one pass over the arcs does. */
 static uint64_t count_line(const struct graph *g, const uint32_t *v, size_t n)
 {
 	uint64_t sum = 0;
@@ -513,6 +571,11 @@ static uint64_t count_line(const struct graph *g, const uint32_t *v, size_t n)
 	return sum + graph_cycles(g, v, n);
 }
 
+/*
+ * Counts the lines of the function at hand that are the last of some block. Sorting by the
+ * address of sums only brings the blocks of one line together; the order of
+ * lines does not matter.
+ */
 static int count_lines(struct maker *m)
 {
 	size_t n;
@@ -535,6 +598,10 @@ static int count_lines(struct maker *m)
 	return 0;
 }
 
+/*
+ * Each conditional branch has two outcomes. Taken is what went elsewhere than to the next
+ * block; what remains was not taken.
+ */
 static int add_branches(struct maker *m)
 {
 	struct cover_lines *l = m->l;
@@ -557,7 +624,7 @@ static int add_branches(struct maker *m)
 				 sizeof(*l->branches)) < 0)
 				return -AUX_E_NOMEM;
 			l->branches[l->n_branches++] = (struct cover_branch){
-				.file = maker_file(m, in->row->file),
+				.file = file_number(m, in->row->file),
 				.line = in->row->line, .block = i, .way = way,
 				.ran = n, .n = way ? n - taken : taken,
 			};
@@ -566,8 +633,8 @@ static int add_branches(struct maker *m)
 	return 0;
 }
 
-/* The lines of the function at hand go to the sums, or apart. */
-static void give_lines(struct maker *m, struct cover_function *f, bool is_group)
+/* Adds the lines of the function at hand to the sums (a group: apart) and to *f. */
+static void merge_lines(struct maker *m, struct cover_function *f, bool is_group)
 {
 	for (size_t i = 0; i < m->n_listed; i++) {
 		struct sum *s = m->listed[i];
@@ -607,25 +674,29 @@ static bool has_run(const struct maker *m, const struct elfimage_function *f)
 
 static int count_function(struct maker *m, const struct elfimage_function *f)
 {
-	uint32_t file = maker_file(m, f->file);
+	uint32_t file = file_number(m, f->file);
 	int rc;
 
 	if (file == NO_FILE)
 		return -AUX_E_NOMEM;
-	maker_need_labels(m, file);
+	load_labels(m, file);
 	rc = graph_make(&m->graph, &m->counts, f, m->labels);
 	for (uint32_t i = 0; i < m->graph.n_blocks && !rc; i++)
-		rc = take_block(m, i);
+		rc = note_block_lines(m, i);
 	if (!rc && m->graph.broken)
 		rc = list_lines(m, f);
 	if (!rc)
-		rc = maker_take_labels(m, f);
+		rc = count_labels(m, f);
 	if (!rc && has_run(m, f))
 		rc = count_lines(m);
 	return rc ? rc : add_branches(m);
 }
 
-/* The base's constructor and destructor (C2, D2) of those that are both. */
+/*
+ * The compiler emits one body for the complete and the base object constructor (C1, C2;
+ * destructors D1, D2; names as in the Itanium C++ ABI) if they are equal. gcov knows it as the
+ * base one; so C1 becomes C2 if the symbol table has that at the same address.
+ */
 static const char *base_name(const struct maker *m,
 			     const struct elfimage_function *f,
 			     const char *name)
@@ -652,8 +723,8 @@ static const char *base_name(const struct maker *m,
 	return name;
 }
 
-/* The name that the linker knows: what has none in the debug information may
- * have one among the symbols. */
+/* The linkage name, from the debug information or else from the symbol at the entry;
+ * the plain name if there is neither. */
 static const char *name_of(const struct maker *m,
 			   const struct elfimage_function *f)
 {
@@ -670,7 +741,7 @@ static const char *name_of(const struct maker *m,
 	return f->name;
 }
 
-/* A lambda has no declaration: it begins where its code does. */
+/* Lambdas have no declaration: the line of their first code stands for it. */
 static void place_lambdas(struct elfimage *im, struct elfimage_function *f,
 			  size_t n)
 {
@@ -684,13 +755,14 @@ static void place_lambdas(struct elfimage *im, struct elfimage_function *f,
 	}
 }
 
+/* False for functions that are in no source text, such as implicit constructors. */
 static bool is_written(const struct elfimage_function *f)
 {
 	return (f->line && !f->is_artificial) ||
 	       (f->name && !strcmp(f->name, "operator()"));
 }
 
-static int take_function(struct maker *m, const struct elfimage_function *f,
+static int add_function(struct maker *m, const struct elfimage_function *f,
 			 bool is_group)
 {
 	struct cover_lines *l = m->l;
@@ -704,16 +776,16 @@ static int take_function(struct maker *m, const struct elfimage_function *f,
 		return -AUX_E_NOMEM;
 	to = &l->functions[l->n_functions++];
 	*to = (struct cover_function){
-		.file = maker_file(m, f->file), .line = f->line,
+		.file = file_number(m, f->file), .line = f->line,
 		.name = name_of(m, f),
 	};
 	if (elfimage_offset(m->module->image, f->entry, &off, &left))
 		to->n = graph_count(&m->counts, off - m->module->shift);
-	give_lines(m, to, is_group);
+	merge_lines(m, to, is_group);
 	return 0;
 }
 
-/* ---- modules ---- */
+/* ---- Modules ---- */
 
 static int by_place(const void *a, const void *b)
 {
@@ -736,6 +808,7 @@ static bool same_place(const struct elfimage_function *a,
 	       a->line == b->line && a->column == b->column;
 }
 
+/* Remembers a module without debug information, for the hint. */
 static void note_bare(struct cover_lines *l, const struct cover_tally *t,
 		      const struct cover_module *m)
 {
@@ -746,7 +819,11 @@ static void note_bare(struct cover_lines *l, const struct cover_tally *t,
 		snprintf(l->bare, sizeof(l->bare), "%s", m->path);
 }
 
-static int take_module(struct maker *m, const struct cover_tally *t,
+/*
+ * Counts all functions of a module, in the order of the source, so that groups are
+ * neighbours.
+ */
+static int add_module(struct maker *m, const struct cover_tally *t,
 		       const struct cover_module *module)
 {
 	struct elfimage_function *f;
@@ -770,14 +847,12 @@ static int take_module(struct maker *m, const struct cover_tally *t,
 		bool group = (i && same_place(&f[i - 1], &f[i])) ||
 			     (i + 1 < n && same_place(&f[i], &f[i + 1]));
 
-		rc = take_function(m, &f[i], group);
+		rc = add_function(m, &f[i], group);
 	}
 	graph_counts_fini(&m->counts);
 	free(f);
 	return rc;
 }
-
-/* ---- the result ---- */
 
 int cover_lines_make(struct cover_lines *l, const struct cover_tally *t)
 {
@@ -785,9 +860,9 @@ int cover_lines_make(struct cover_lines *l, const struct cover_tally *t)
 	int rc = 0;
 
 	for (size_t i = 0; i < t->n_modules && !rc; i++)
-		rc = take_module(&m, t, &t->modules[i]);
+		rc = add_module(&m, t, &t->modules[i]);
 	if (!rc)
-		rc = maker_give_sums(&m);
+		rc = emit_lines(&m);
 	maker_fini(&m);
 	return rc ? rc : cover_lines_sort(l);
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * coverage_merge: see merge.h. What is read becomes what the writers of
- * these formats take, and is written by them.
+ * coverage: merges files of coverage. Each is read into the structures that the writers
+ * of files.c and formats.c take (their heads name the specifications), so what comes out
+ * has the form of one recording's.
  *
- * Specification: as in files.c and formats.c.
+ * Files may be written by other tools: records that are not needed are skipped, line ends
+ * may be CR LF, and every length and index is checked against the file.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,16 +13,44 @@
 
 #include "common/array.h"
 #include "common/diag.h"
-#include "decode/coverage/merge.h"
-#include "decode/coverage/merge_impl.h"
+#include "common/outbuf.h"
+#include "decode/coverage/impl.h"
 
-/*
- * coverage_merge_read: lcov tracefiles and drcov files, as others write them too:
- * what is not needed is passed over.
- */
+enum merge_kind {
+	MERGE_NONE = 0,
+	MERGE_LCOV,
+	MERGE_DRCOV,
+	MERGE_SANCOV,
+	MERGE_AFL,
+};
 
-/* A decimal number at *p, moved behind it and one sep. */
-static bool take_number(char **p, char sep, uint64_t *v)
+/* A file in memory, followed by a NUL. Parsers may write NULs into it. */
+struct merge_text {
+	char *p;
+	size_t n;
+	struct aux_diag *diag;
+};
+
+/* The sum of all files so far; which members are used depends on kind. */
+struct merged {
+	enum merge_kind kind;
+	struct cover_lines lines;
+	struct cover_tally tally;	/* drcov: modules and blocks alone */
+	uint64_t *pcs;
+	size_t n_pcs;
+	char **texts;		/* the files: names point into them */
+	size_t n_texts;
+	uint8_t map[AFL_MAP_SIZE];
+};
+
+/* -AUX_E_FORMAT with diag; at: where in the file. */
+static int malformed(const struct merge_text *t, size_t at, const char *what)
+{
+	return diag_set(t->diag, AUX_E_FORMAT, at, "%s", what);
+}
+
+/* Reads a decimal number that sep follows, and moves *p past both (not past a NUL). */
+static bool parse_number(char **p, char sep, uint64_t *v)
 {
 	char *end;
 
@@ -35,7 +65,8 @@ static bool take_number(char **p, char sep, uint64_t *v)
 
 /* ---- lcov ---- */
 
-static int merge_read_take_file(struct cover_lines *l, const char *name)
+/* The parsers of lcov records return 0, 1 if the record is malformed, or -AUX_E_NOMEM. */
+static int add_file(struct cover_lines *l, const char *name)
 {
 	if (array_grow(&l->files, l->n_files, &l->cap_files, sizeof(*l->files)) < 0)
 		return -AUX_E_NOMEM;
@@ -46,13 +77,13 @@ static int merge_read_take_file(struct cover_lines *l, const char *name)
 	return 0;
 }
 
-/* "LINE,COUNT[,CHECKSUM]" */
-static int take_line(struct cover_lines *l, char *p)
+/* DA: "LINE,COUNT[,CHECKSUM]" */
+static int parse_line(struct cover_lines *l, char *p)
 {
 	uint64_t line, n;
 
-	if (!take_number(&p, ',', &line) || line > UINT32_MAX ||
-	    (!take_number(&p, '\0', &n) && !take_number(&p, ',', &n)))
+	if (!parse_number(&p, ',', &line) || line > UINT32_MAX ||
+	    (!parse_number(&p, '\0', &n) && !parse_number(&p, ',', &n)))
 		return 1;
 	if (array_grow(&l->lines, l->n_lines, &l->cap_lines, sizeof(*l->lines)) < 0)
 		return -AUX_E_NOMEM;
@@ -62,12 +93,13 @@ static int take_line(struct cover_lines *l, char *p)
 	return 0;
 }
 
-/* FN "LINE,NAME": no calls yet; FNDA "COUNT,NAME": no line. */
-static int take_function(struct cover_lines *l, char *p, bool is_count)
+/* FN: "LINE,NAME", without a count; FNDA: "COUNT,NAME", without a line.
+ * fold_functions of files.c joins the two. */
+static int parse_function(struct cover_lines *l, char *p, bool is_count)
 {
 	uint64_t v;
 
-	if (!take_number(&p, ',', &v) || (!is_count && v > UINT32_MAX))
+	if (!parse_number(&p, ',', &v) || (!is_count && v > UINT32_MAX))
 		return 1;
 	if (array_grow(&l->functions, l->n_functions, &l->cap_functions,
 		 sizeof(*l->functions)) < 0)
@@ -79,18 +111,18 @@ static int take_function(struct cover_lines *l, char *p, bool is_count)
 	return 0;
 }
 
-/* "LINE,BLOCK,WAY,COUNT", COUNT "-": the branch never ran */
-static int take_branch(struct cover_lines *l, char *p)
+/* BRDA: "LINE,BLOCK,WAY,COUNT"; COUNT is "-" if the branch never ran. */
+static int parse_branch(struct cover_lines *l, char *p)
 {
 	uint64_t line, block, way, n = 0;
 	bool ran;
 
-	if (!take_number(&p, ',', &line) || !take_number(&p, ',', &block) ||
-	    !take_number(&p, ',', &way) || line > UINT32_MAX ||
+	if (!parse_number(&p, ',', &line) || !parse_number(&p, ',', &block) ||
+	    !parse_number(&p, ',', &way) || line > UINT32_MAX ||
 	    block > UINT32_MAX || way > UINT32_MAX)
 		return 1;
 	ran = strcmp(p, "-");
-	if (ran && !take_number(&p, '\0', &n))
+	if (ran && !parse_number(&p, '\0', &n))
 		return 1;
 	if (array_grow(&l->branches, l->n_branches, &l->cap_branches,
 		 sizeof(*l->branches)) < 0)
@@ -102,34 +134,29 @@ static int take_branch(struct cover_lines *l, char *p)
 	return 0;
 }
 
-/* 1: it is malformed. */
-static int take_record(struct cover_lines *l, char *p, bool *in_file)
+/* Records outside of SF .. end_of_record are skipped. */
+static int parse_record(struct cover_lines *l, char *p, bool *in_file)
 {
 	if (!strncmp(p, "SF:", 3)) {
 		*in_file = true;
-		return merge_read_take_file(l, p + 3);
+		return add_file(l, p + 3);
 	}
 	if (!strcmp(p, "end_of_record"))
 		*in_file = false;
 	if (!*in_file)
 		return 0;
 	if (!strncmp(p, "DA:", 3))
-		return take_line(l, p + 3);
+		return parse_line(l, p + 3);
 	if (!strncmp(p, "FN:", 3))
-		return take_function(l, p + 3, false);
+		return parse_function(l, p + 3, false);
 	if (!strncmp(p, "FNDA:", 5))
-		return take_function(l, p + 5, true);
+		return parse_function(l, p + 5, true);
 	if (!strncmp(p, "BRDA:", 5))
-		return take_branch(l, p + 5);
+		return parse_branch(l, p + 5);
 	return 0;
 }
 
-static int coverage_merge_bad(const struct merge_text *t, size_t at,
-			      const char *what);
-
-/* Each adds a file. They may write NULs into the text. */
-static int coverage_merge_lcov(struct cover_lines *l,
-			       const struct merge_text *t)
+static int read_lcov(struct cover_lines *l, const struct merge_text *t)
 {
 	bool in_file = false;
 	char *end;
@@ -142,9 +169,9 @@ static int coverage_merge_lcov(struct cover_lines *l,
 		*end = '\0';
 		for (char *cr = end; cr > p && cr[-1] == '\r'; cr--)
 			cr[-1] = '\0';
-		rc = take_record(l, p, &in_file);
+		rc = parse_record(l, p, &in_file);
 		if (rc)
-			return rc < 0 ? rc : coverage_merge_bad(
+			return rc < 0 ? rc : malformed(
 				t, (size_t)(p - t->p), "no lcov record");
 	}
 	return 0;
@@ -152,7 +179,7 @@ static int coverage_merge_lcov(struct cover_lines *l,
 
 /* ---- drcov ---- */
 
-/* The next line; NULL: there is none. */
+/* The line at *at, with a NUL for its end; NULL: there is no complete one. */
 static char *next_line(const struct merge_text *t, size_t *at)
 {
 	char *p = t->p + *at, *end = memchr(p, '\n', t->n - *at);
@@ -164,7 +191,8 @@ static char *next_line(const struct merge_text *t, size_t *at)
 	return p;
 }
 
-/* How many columns there are before the path: "Columns: id, base, .., path". */
+/* How many columns precede the path: "Columns: id, base, ..., path". Versions of drcov
+ * differ in them. */
 static unsigned count_columns(const char *p)
 {
 	unsigned n = 0;
@@ -174,7 +202,11 @@ static unsigned count_columns(const char *p)
 	return n;
 }
 
-static int take_module(struct merged *m, char *row, unsigned n_before,
+/*
+ * A row of the module table; *number is the module of that path. 1: malformed. Files of
+ * several runs number modules in different ways, so paths identify them.
+ */
+static int parse_module(struct merged *m, char *row, unsigned n_before,
 		       uint32_t *number)
 {
 	struct cover_tally *k = &m->tally;
@@ -213,19 +245,20 @@ static uint64_t get_le(const uint8_t *p, unsigned n)
 	return v;
 }
 
-static int take_blocks(struct merged *m, const struct merge_text *t, size_t at,
+/* The binary table of n blocks at offset at. numbers: the file's module ids to ours. */
+static int parse_blocks(struct merged *m, const struct merge_text *t, size_t at,
 		       uint64_t n, const uint32_t *numbers, size_t n_numbers)
 {
 	struct cover_tally *k = &m->tally;
 
 	if (n > (t->n - at) / 8)
-		return coverage_merge_bad(t, at, "the table of blocks is cut");
+		return malformed(t, at, "the table of blocks is cut");
 	for (uint64_t i = 0; i < n; i++, at += 8) {
 		const uint8_t *p = (const uint8_t *)t->p + at;
 		uint64_t id = get_le(p + 6, 2);
 
 		if (id >= n_numbers)
-			return coverage_merge_bad(t, at, "a block of a module "
+			return malformed(t, at, "a block of a module "
 						  "that is not there");
 		if (array_grow(&k->blocks, k->n_blocks, &k->cap_blocks,
 			 sizeof(*k->blocks)) < 0)
@@ -238,8 +271,8 @@ static int take_blocks(struct merged *m, const struct merge_text *t, size_t at,
 	return 0;
 }
 
-/* Behind the count of modules. */
-static int take_tables(struct merged *m, const struct merge_text *t, size_t at,
+/* What follows the count of modules: columns, n modules, and the table of blocks. */
+static int parse_tables(struct merged *m, const struct merge_text *t, size_t at,
 		       uint32_t *numbers, size_t n)
 {
 	unsigned long long n_blocks;
@@ -248,21 +281,21 @@ static int take_tables(struct merged *m, const struct merge_text *t, size_t at,
 	int rc = 0;
 
 	if (!row || strncmp(row, "Columns:", 8))
-		return coverage_merge_bad(t, at, "no columns of modules");
+		return malformed(t, at, "no columns of modules");
 	before = count_columns(row);
 	for (size_t i = 0; i < n && !rc; i++) {
 		row = next_line(t, &at);
-		rc = row ? take_module(m, row, before, &numbers[i]) : 1;
+		rc = row ? parse_module(m, row, before, &numbers[i]) : 1;
 	}
 	if (rc < 0)
 		return rc;
 	row = rc ? NULL : next_line(t, &at);
 	if (!row || sscanf(row, "BB Table: %llu bbs", &n_blocks) != 1)
-		return coverage_merge_bad(t, at, "no drcov module or table");
-	return take_blocks(m, t, at, n_blocks, numbers, n);
+		return malformed(t, at, "no drcov module or table");
+	return parse_blocks(m, t, at, n_blocks, numbers, n);
 }
 
-static int coverage_merge_drcov(struct merged *m, const struct merge_text *t)
+static int read_drcov(struct merged *m, const struct merge_text *t)
 {
 	uint32_t *numbers;
 	unsigned long long n = 0;
@@ -274,14 +307,14 @@ static int coverage_merge_drcov(struct merged *m, const struct merge_text *t)
 		row = next_line(t, &at);
 	} while (row && strncmp(row, "Module Table:", 13));
 	if (!row || sscanf(row, "Module Table: version 2, count %llu", &n) != 1)
-		return coverage_merge_bad(t, at, "no module table of version "
+		return malformed(t, at, "no module table of version "
 					  "2");
 	if (n > t->n)
-		return coverage_merge_bad(t, at, "too many modules");
+		return malformed(t, at, "too many modules");
 	numbers = calloc(n + 1, sizeof(*numbers));
 	if (!numbers)
 		return -AUX_E_NOMEM;
-	rc = take_tables(m, t, at, numbers, n);
+	rc = parse_tables(m, t, at, numbers, n);
 	free(numbers);
 	return rc;
 }
@@ -318,7 +351,7 @@ bool coverage_merge_is_file(const char *path)
 	return kind_of(head, n) != MERGE_NONE;
 }
 
-/* A whole file, with a NUL behind it. */
+/* Reads a whole file into t->p, which the caller frees, also after an error. */
 static int read_file(const char *path, struct merge_text *t,
 		     struct aux_diag *diag)
 {
@@ -346,15 +379,9 @@ static int read_file(const char *path, struct merge_text *t,
 	return 0;
 }
 
-/* -AUX_E_FORMAT, with diag. */
-static int coverage_merge_bad(const struct merge_text *t, size_t at,
-			      const char *what)
-{
-	return diag_set(t->diag, AUX_E_FORMAT, at, "%s", what);
-}
-
 /* ---- AFL ---- */
 
+/* Counts of an edge are maxima, not sums: 8 bits say how often in one run. */
 static int read_afl(struct merged *m, const struct merge_text *t)
 {
 	unsigned edge, n;
@@ -365,7 +392,7 @@ static int read_afl(struct merged *m, const struct merge_text *t)
 		if (sscanf(t->p + at, "%6u:%3u%n", &edge, &n, &len) != 2 ||
 		    !len || edge >= AFL_MAP_SIZE || n > 255 ||
 		    t->p[at + (size_t)len] != '\n')
-			return coverage_merge_bad(t, at, "no EDGE:COUNT line");
+			return malformed(t, at, "no EDGE:COUNT line");
 		len++;
 		if (n > m->map[edge])
 			m->map[edge] = (uint8_t)n;
@@ -383,13 +410,14 @@ static void write_afl(const struct merged *m, struct outbuf *out)
 
 /* ---- sancov ---- */
 
+/* kind_of has seen the magic, so t->n is at least 8. */
 static int read_sancov(struct merged *m, const struct merge_text *t)
 {
 	size_t n = t->n / 8 - 1;
 	uint64_t *v;
 
 	if (t->n % 8)
-		return coverage_merge_bad(t, t->n, "cut: addresses have 8 "
+		return malformed(t, t->n, "cut: addresses have 8 "
 					  "bytes");
 	v = reallocarray(m->pcs, m->n_pcs + n + 1, sizeof(*v));
 	if (!v)
@@ -400,35 +428,25 @@ static int read_sancov(struct merged *m, const struct merge_text *t)
 	return 0;
 }
 
-static int by_value(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return *x < *y ? -1 : *x > *y;
-}
-
 static void write_sancov(struct merged *m, struct outbuf *out)
 {
-	const uint64_t magic = UINT64_C(0xc0bfffffffffff64);
+	const uint64_t magic = SANCOV_64;
 
 	outbuf_put(out, (const char *)&magic, 8);
-	if (m->n_pcs)
-		qsort(m->pcs, m->n_pcs, sizeof(*m->pcs), by_value);
-	for (size_t i = 0; i < m->n_pcs; i++) {
-		if (!i || m->pcs[i] != m->pcs[i - 1])
-			outbuf_put(out, (const char *)&m->pcs[i], 8);
-	}
+	m->n_pcs = cover_sort_pcs(m->pcs, m->n_pcs);
+	for (size_t i = 0; i < m->n_pcs; i++)
+		outbuf_put(out, (const char *)&m->pcs[i], 8);
 }
 
-/* ---- all ---- */
+/* ---- All formats ---- */
 
 static int read_one(struct merged *m, const struct merge_text *t)
 {
 	switch (m->kind) {
 	case MERGE_LCOV:
-		return coverage_merge_lcov(&m->lines, t);
+		return read_lcov(&m->lines, t);
 	case MERGE_DRCOV:
-		return coverage_merge_drcov(m, t);
+		return read_drcov(m, t);
 	case MERGE_SANCOV:
 		return read_sancov(m, t);
 	default:
@@ -470,8 +488,8 @@ static void free_merged(struct merged *m)
 	free(m);
 }
 
-/* Reads a file; its text lives as m does: names point into it. */
-static int take_file(struct merged *m, const char *path, struct aux_diag *diag)
+/* Reads a file and adds it. The first one decides about the format. */
+static int add_input(struct merged *m, const char *path, struct aux_diag *diag)
 {
 	struct merge_text t;
 	char **texts = reallocarray(m->texts, m->n_texts + 1, sizeof(char *));
@@ -489,7 +507,7 @@ static int take_file(struct merged *m, const char *path, struct aux_diag *diag)
 	if (m->kind == MERGE_NONE)
 		m->kind = kind;
 	if (kind == MERGE_NONE || kind != m->kind)
-		return coverage_merge_bad(&t, 0, "not coverage of the format "
+		return malformed(&t, 0, "not coverage of the format "
 					  "of the first file");
 	return read_one(m, &t);
 }
@@ -502,7 +520,7 @@ int coverage_merge(const char *const *paths, size_t n, struct outbuf *out,
 
 	for (size_t i = 0; i < n && !rc; i++) {
 		*which = paths[i];
-		rc = take_file(m, paths[i], diag);
+		rc = add_input(m, paths[i], diag);
 	}
 	if (!rc)
 		rc = write_all(m, out);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * coverage_tally: blocks and edges by file and offset; see tally.h. What is
- * in no file (code of a JIT compiler) has no offset: it is counted and left out.
+ * coverage: blocks and edges by file and offset, so that neither the load address nor
+ * the number of processes matters. Code of no file (of a JIT compiler) has no offset
+ * that means anything in another run: it is counted as homeless and left out.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +11,7 @@
 #include <aux/flow.h>
 
 #include "common/array.h"
-#include "common/x86_insn.h"
-#include "decode/coverage/graph.h"
-#include "decode/coverage/tally.h"
+#include "decode/coverage/impl.h"
 #include "decode/lib/code/code.h"
 #include "decode/lib/elf/insn.h"
 #include "decode/lib/session/expand.h"
@@ -38,6 +37,10 @@ void cover_tally_fini(struct cover_tally *t)
 	free(t->edges);
 }
 
+/*
+ * True if offsets in a mapping belong to a file that another run has, too. Shared memory
+ * and memfds have paths but no file.
+ */
 static bool is_file(const struct mapping *m)
 {
 	return m->kind == MAPPING_KERNEL || m->kind == MAPPING_MODULE ||
@@ -48,6 +51,7 @@ static bool is_file(const struct mapping *m)
 		strncmp(m->path, "/SYSV", 5));
 }
 
+/* The same file: path and build id. One rebuilt during the recording counts as another. */
 static bool is_same(const struct cover_module *a, const struct mapping *m)
 {
 	return a->kind == m->kind && a->build_id_size == m->build_id_size &&
@@ -55,7 +59,10 @@ static bool is_same(const struct cover_module *a, const struct mapping *m)
 	       !strcmp(a->path, m->path);
 }
 
-/* The image, and where offsets of a mapping are in it. */
+/*
+ * Finds the ELF image that the code view reads for ip, and shift. Offsets differ if
+ * that is not the file that was mapped.
+ */
 static void find_image(struct cover_tally *t, struct cover_module *mod,
 		       const struct space *space, const struct mapping *m,
 		       uint64_t ip)
@@ -69,6 +76,7 @@ static void find_image(struct cover_tally *t, struct cover_module *mod,
 		mod->shift = off - (ip - m->start + m->pgoff);
 }
 
+/* The module of a mapping, a new one if need be; NO_MODULE: out of memory. */
 static uint32_t add_module(struct cover_tally *t, const struct space *space,
 			   const struct mapping *m, uint64_t ip)
 {
@@ -103,7 +111,7 @@ static bool is_named(const char *path, const char *name)
 	return !strcmp(path, name) || (base && !strcmp(base + 1, name));
 }
 
-/* The file of an address; NO_MODULE: none. */
+/* The module of an address, and the offset in it; NO_MODULE: none, or not --module. */
 static uint32_t find_module(struct cover_tally *t, const struct space *space,
 			    uint64_t ip, uint64_t *off)
 {
@@ -138,7 +146,10 @@ static struct aux_flow flow_of(const struct cover_range *r)
 				  .range = { r->first, r->last } };
 }
 
-/* The first address behind a range; 0: it does not fit the code. */
+/*
+ * The first address after a range; 0 if the range does not fit the code at hand. Events
+ * that do not have the size of their last instruction need the code for it.
+ */
 static uint64_t end_of(struct cover_tally *t, const struct space *space,
 		       const struct cover_range *r)
 {
@@ -182,6 +193,7 @@ int cover_tally_range(struct cover_tally *t, const struct space *space,
 	return 0;
 }
 
+/* System calls and far branches leave user code: where they go is not coverage. */
 int cover_tally_edge(struct cover_tally *t, const struct space *space,
 		     const struct cover_range *r, uint64_t to, uint64_t n)
 {
@@ -221,7 +233,7 @@ int cover_tally_end(struct cover_tally *t, const struct space *space,
 	return cover_tally_edge(t, space, r, to, n);
 }
 
-/* ---- sorting ---- */
+/* ---- Sorting ---- */
 
 static int by_block(const void *a, const void *b)
 {
@@ -285,122 +297,5 @@ void cover_tally_sort(struct cover_tally *t)
 	for (size_t i = n; i-- > 0;) {
 		t->modules[t->edges[i].module].edge = i;
 		t->modules[t->edges[i].module].n_edges++;
-	}
-}
-
-/*
- * coverage_mend: where the line table and the compiler's graph differ about how a
- * function begins and ends.
- */
-
-/* "je 1f; call __stack_chk_fail; 1:" before in. */
-static bool is_guard(const struct graph *g, const struct graph_insn *in)
-{
-	return in >= g->insns + 2 && in[-1].cls == X86_CALL &&
-	       in[-2].cls == X86_COND && in[-2].to == in->off;
-}
-
-/* The instructions at the end of a function, up to its return, that have the
- * return's line alone. */
-static void drop_end(struct graph *g, struct graph_insn *ret)
-{
-	const struct source_row *row = ret->row;
-	struct graph_insn *in = ret;
-
-	while (in > g->insns && in[-1].row == row) {
-		if (is_guard(g, in))
-			in--;
-		else if (in[-1].cls != X86_OTHER)
-			break;
-		in--;
-	}
-	for (; in <= ret; in++)
-		in->row = NULL;
-}
-
-/* What jumps to the last instructions and has their line, too. */
-static void drop_ends(struct graph *g, struct graph_insn *ret)
-{
-	const struct source_row *row = ret->row;
-	struct graph_insn *in, *end = g->insns + g->n_insns, *first = ret;
-
-	drop_end(g, ret);
-	while (first > g->insns && !first[-1].row &&
-	       first[-1].cls == X86_OTHER)
-		first--;
-	for (in = g->insns; in < end; in++) {
-		if (in->cls == X86_JUMP && in->to == first->off && in->row &&
-		    in->row->line == row->line)
-			drop_end(g, in);
-	}
-}
-
-/* "mov %fs:0x28,%rax", where the stack is guarded. */
-static bool is_canary(const struct cover_module *m, const struct graph_insn *in)
-{
-	static const uint8_t code[] = { 0x64, 0x48, 0x8b, 0x04, 0x25, 0x28 };
-	uint64_t len, off = in->off + m->shift;
-	const uint8_t *data = elfimage_data(m->image, &len);
-
-	return off < len && len - off >= sizeof(code) &&
-	       !memcmp(data + off, code, sizeof(code));
-}
-
-/* The instructions that a function begins with get the line of its declaration. */
-static void mend_head(struct graph *g, const struct cover_module *m,
-		      struct graph_insn *in, const struct elfimage_function *f)
-{
-	const struct graph_insn *end = g->insns + g->n_insns;
-	const struct source_row *first = in->row, *row = first;
-
-	if (!first || !f->line || first->line == f->line)
-		return;
-	g->head = *first;
-	g->head.line = f->line;
-	for (; in < end && in->row && in->row->line == first->line; in++) {
-		if (in->row != row && !is_canary(m, in))
-			break;
-		row = in->row;
-		in->row = &g->head;
-	}
-}
-
-/* Whether what returns counts: not of a value, nor where a return is written. */
-static bool counts_end(const struct graph *g, const struct elfimage_function *f,
-		       const struct cover_labels *source)
-{
-	if (f->has_value)
-		return false;
-	for (size_t i = 0; source && i < g->n_insns; i++) {
-		const struct source_row *row = g->insns[i].row;
-
-		if (row && cover_labels_of(source, row->line) & COVER_RETURN)
-			return false;
-	}
-	return true;
-}
-
-/*
- * What a function begins with has the line of its brace in the line table, and that
- * of its declaration in the compiler's graph; what it ends with may have a line in
- * the table alone.
- */
-void graph_mend_rows(struct graph *g, const struct graph_counts *c,
-		      const struct elfimage_function *f,
-		      const struct cover_labels *source)
-{
-	struct graph_insn *in;
-	uint64_t off, left;
-
-	if (!elfimage_offset(c->module->image, f->entry, &off, &left))
-		return;
-	in = graph_find(g, off - c->module->shift);
-	if (in)
-		mend_head(g, c->module, in, f);
-	if (counts_end(g, f, source))
-		return;
-	for (size_t i = 0; i < g->n_insns; i++) {
-		if (g->insns[i].cls == X86_RET && g->insns[i].row)
-			drop_ends(g, &g->insns[i]);
 	}
 }

@@ -4,7 +4,7 @@
  * divide the input into files. What is taken is merged to what is taken again, and
  * then changes no more.
  */
-#include "decode/coverage/merge.h"
+#include "decode/coverage/coverage.h"
 #include "tests/fuzz/files.h"
 #include "decode/profile/folded_merge.h"
 #include "decode/profile/pprof_merge.h"
