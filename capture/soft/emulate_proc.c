@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * emulate_proc: reads the log of a traced process: its blocks and changes of its code.
+ * Reads the log of a traced process: its blocks and the changes of its code.
  *
  * Invariant: every record is copied out of shared memory once, then checked, then used,
  * since the traced program can change shared memory at any time. The tables are
  * auxcap's own. Block numbers are positions in the log, so a stream that names a block
  * not yet read is ahead of a barrier and has to wait.
+ *
+ * The tables are reserved at their maximal size and never move: emulate.c keeps pointers
+ * to blocks, and a fork copies them with memcpy. Only touched pages cost memory.
  */
 #include <elf.h>
 #include <errno.h>
@@ -32,6 +35,7 @@ static void *reserve(size_t len)
 	return p == MAP_FAILED ? NULL : p;
 }
 
+/* A pidfd, unlike a pid, cannot come to mean another process. -1: gone already. */
 static int open_pid(uint32_t pid)
 {
 	return pid ? (int)syscall(SYS_pidfd_open, (pid_t)pid, 0) : -1;
@@ -66,6 +70,8 @@ fail:
 	return NULL;
 }
 
+/* The slot goes back to the producers, cleared; not after a failure, when its
+ * producer may still run. */
 void emu_proc_free(struct emu *e, struct emu_proc *p)
 {
 	struct emu_proc **at = &e->procs;
@@ -88,6 +94,7 @@ void emu_proc_free(struct emu *e, struct emu_proc *p)
 	free(p);
 }
 
+/* Sizes of all instructions, one block after another; indexed with 32 bits. */
 static int add_sizes(struct emu *e, struct emu_proc *p, const uint8_t *sizes,
 		     size_t n)
 {
@@ -107,6 +114,7 @@ static int add_sizes(struct emu *e, struct emu_proc *p, const uint8_t *sizes,
 		       0;
 }
 
+/* All sizes are copied, of later blocks too: indexes stay valid. */
 int emu_proc_inherit(struct emu *e, struct emu_proc *p,
 		     const struct emu_proc *parent, uint32_t n)
 {
@@ -128,8 +136,13 @@ uint32_t emu_proc_index(const struct emu_proc *p, uint32_t id, uint64_t ip)
 	return i;
 }
 
-/* Cuts: the first n instructions of a block, as blocks of their own, for streams that
- * leave a block in the middle (signals, faults). Made once per (block, n). */
+/*
+ * ---- cuts ----
+ *
+ * The first n instructions of a block, as blocks of their own, for streams that
+ * leave a block in the middle (signals, faults). Made once per (block, n), at the far
+ * end of the table, so that they have ids that the log cannot use.
+ */
 
 static uint32_t *cut_slot(const struct emu_proc *p, uint64_t key)
 {
@@ -190,7 +203,7 @@ int emu_proc_cut(struct emu *e, struct emu_proc *p, uint32_t id, uint32_t n,
 	return 0;
 }
 
-/* The log. */
+/* ---- the log ---- */
 
 /* Whether a block is consistent in itself: sizes possible for the machine, and adding up
  * to end. What it contains is the helper's word. */
@@ -213,6 +226,7 @@ static bool block_is_sane(const struct emu *e, const struct shm_log_block *r,
 	return end == r->end && r->last_size == sizes[r->n_insns - 1];
 }
 
+/* p->record defines the next block id. */
 static int add_block(struct emu *e, struct emu_proc *p)
 {
 	struct shm_log_block r;
@@ -251,8 +265,10 @@ static bool read_record(struct emu *e, struct emu_proc *p)
 	}
 	if (head - tail < h.size)
 		return false;
+	/* strings and sizes that were truncated end in zeros, not in old bytes */
 	memset(p->record + h.size, 0, h.size < SHM_LOG_MAX ? 8 : 0);
 	emu_ring_copy(data, tail, p->record, h.size);
+	/* the head that was checked: the ring's may have changed since */
 	memcpy(p->record, &h, sizeof(h));
 	emu_ring_advance(e, &p->shm->log, tail + h.size);
 	return true;
@@ -279,6 +295,7 @@ bool emu_proc_read_log(struct emu *e, struct emu_proc *p)
 	return any;
 }
 
+/* The build ID is read now, while the file is most likely the one that is mapped. */
 static int apply_map(struct emu *e, struct emu_proc *p, struct soft_thread *t)
 {
 	struct shm_log_map r;

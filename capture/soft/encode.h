@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the trace encoders have in common: their hottest fields, when the inline
- * path must stop, and how long an overflow lasts that tests asked for.
+ * What the two trace encoders share: their hottest fields, when the inline path
+ * must stop, and how long an overflow lasts that tests asked for. They share no more
+ * than that: PT and ETM differ in every packet, and a common layer would put a call
+ * or a test on the hot path.
  */
 #ifndef CAPTURE_SOFT_ENCODE_H
 #define CAPTURE_SOFT_ENCODE_H
@@ -19,8 +21,9 @@ struct encode_hot {
 #define ENCODE_LOST_SPREAD 2000
 
 /*
- * In a buffer whose first byte has position done in the stream: where there may
- * be no room left, which is stop, or synchronization is due, at position due.
+ * The address at which the inline path must stop, in a buffer whose first byte has
+ * position done in the stream: stop, where room may run out, or earlier where
+ * synchronization is due, at stream position due. One comparison then covers both.
  */
 static inline uint8_t *encode_limit(uint8_t *buf, const uint8_t *stop,
 				    uint64_t done, uint64_t due)

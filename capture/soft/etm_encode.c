@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * etm_encode: the packets that are not on the hot path.
+ * The ETM packets that are not on the hot path.
  *
  * The order of packets is that of real Cortex-A trace units that trace EL0
  * alone: a run is Trace On, context and address, atoms and addresses, and at its
  * end an exception, its return address and the context it led to. A timestamp
- * comes behind the first P0 element of a run, which may be the exception; of a
- * branch by register it stands before the address. Trace Info forgets:
- * addresses, timestamp and return stack lean on nothing before it.
+ * follows the first P0 element of a run, which may be the exception; of a
+ * branch by register it precedes the address. Trace Info resets the
+ * compression: addresses, timestamp and return stack use nothing before it.
  *
- * Specification: Arm IHI 0064, "Trace protocol descriptions".
+ * Invariant: waiting atoms precede every other packet, so each function that
+ * sends one flushes them first; the sink is called between packets only.
+ *
+ * Specification: Arm IHI 0064, "Trace protocol descriptions"; the PKT_ values
+ * and the atom and address formats are its tables.
  */
 #include "capture/soft/etm_encode.h"
 
 #define CC_BITS 20		/* TRCIDR2.CCSIZE */
 
+/* Header bytes. CC: cycle count, formats 1 to 3. */
 enum {
 	PKT_TRACE_INFO = 0x01,
 	PKT_TIMESTAMP = 0x02,
@@ -29,6 +34,8 @@ enum {
 	PKT_TS_MARKER = 0x88,
 };
 
+/* Fields: IHI 0064, "Register descriptions", TRCIDR0 and following. A decoder reads
+ * the layout of cycle counts, contexts and the architecture version from them. */
 struct etm_regs etm_encode_regs(const struct etm_encode_config *c)
 {
 	return (struct etm_regs){
@@ -73,7 +80,11 @@ static void set_limit(struct etm_encoder *e)
 				e->next_sync);
 }
 
-/* The bits up to the last that changed; then the cycles since the last count. */
+/*
+ * The bits up to the last that changed since the previous timestamp, in bytes of 7
+ * (the ninth has 8); then, with cycle counting, the cycles since the last count, 0
+ * meaning unknown. ETE announces where the value was taken with a marker.
+ */
 static void put_timestamp(struct etm_encoder *e)
 {
 	uint64_t diff = e->tsc ^ e->last_ts;
@@ -94,6 +105,8 @@ static void put_timestamp(struct etm_encoder *e)
 	e->next_ts = e->tsc + ETM_TS_PERIOD;
 }
 
+/* Gives the buffer to the sink; what follows a stop must be decodable by itself, as
+ * an AUX record may begin there. */
 static void hand_out(struct etm_encoder *e)
 {
 	size_t n = (size_t)(e->pos - e->buf);
@@ -117,7 +130,11 @@ static bool is_full(const struct etm_encoder *e)
 	return e->end - e->pos <= ETM_GROUP_MAX;
 }
 
-/* Runs of E are long: format 6 first, then the patterns of 5 and 4. */
+/*
+ * The shortest packets for n atoms, the oldest in bit 0, 1 for E. Taken branches come
+ * in runs, so format 6 (3 to 24 atoms: E and a last E or N) first, then the fixed
+ * patterns of formats 5 and 4, then up to 3 atoms of formats 1 to 3.
+ */
 uint8_t *etm_put_atoms(uint8_t *p, uint64_t v, uint32_t n)
 {
 	static const uint8_t five[32] = {
@@ -168,8 +185,8 @@ void etm_encode_address(struct etm_encoder *e, uint64_t ip)
 	e->pos = etm_put_addr(e->pos, e->hist, ip);
 }
 
-/* What follows a context's header byte: where the PE is, and for whom. The
- * kernel is at EL2 when it tells processes apart by CONTEXTIDR_EL2. */
+/* What follows a context's header byte: exception level, VMID, context ID. A kernel
+ * that puts the process into CONTEXTIDR_EL2 (contextid2) itself runs at EL2. */
 static void put_context_info(struct etm_encoder *e, bool kernel)
 {
 	const struct etm_encode_config *c = &e->config;
@@ -188,7 +205,8 @@ static void put_context(struct etm_encoder *e, bool kernel)
 	put_context_info(e, kernel);
 }
 
-/* Where tracing goes on. ETMv4 sends two packets, ETE one, as seen of both. */
+/* Where tracing resumes. ETMv4 sends two packets, ETE one: so do recordings of real
+ * machines with either. */
 static void put_place(struct etm_encoder *e, uint64_t ip)
 {
 	bool wide = (ip ^ e->hist[0]) >> 32;
@@ -204,6 +222,7 @@ static void put_place(struct etm_encoder *e, uint64_t ip)
 	put_context_info(e, false);
 }
 
+/* The earlier of the next timestamp and the next cycle count. */
 static void set_event(struct etm_encoder *e)
 {
 	uint64_t cc = e->cc_tsc + e->config.cc_threshold;
@@ -213,7 +232,8 @@ static void set_event(struct etm_encoder *e)
 		e->event_tsc = cc;
 }
 
-/* A-sync and Trace Info, from which a decoder can start. */
+/* A-sync and Trace Info: a decoder can start here. The next one is due 2^sync_period
+ * bytes later (TRCSYNCPR). The timestamp is due at once, as its base is reset. */
 static void put_sync(struct etm_encoder *e)
 {
 	static const uint8_t async[12] = { [11] = 0x80 };
@@ -304,6 +324,7 @@ void etm_encode_disable(struct etm_encoder *e, enum etm_exception type,
 	stop(e);
 }
 
+/* Trace before it is complete; after it nothing may rely on what was sent. */
 static void put_overflow(struct etm_encoder *e)
 {
 	static const uint8_t overflow[] = { 0x00, 0x05 };
@@ -324,7 +345,8 @@ void etm_encode_overflow(struct etm_encoder *e, uint64_t ip, bool resume)
 		stop(e);
 }
 
-static void lose(struct etm_encoder *e)
+/* An overflow that a test asked for. */
+static void inject_overflow(struct etm_encoder *e)
 {
 	put_overflow(e);
 	e->n_injected++;
@@ -334,8 +356,9 @@ static void lose(struct etm_encoder *e)
 }
 
 /*
- * No room: the buffer's interrupt. Where many units share the sink, they are
- * stopped together, by the caller.
+ * No room: real buffers raise an interrupt, whose handler stops the trace unit and
+ * starts it anew; so here. Where many units share the sink, the caller stops them
+ * together when that one is full (out.full of struct soft).
  */
 static void make_room(struct etm_encoder *e, uint64_t ip)
 {
@@ -359,7 +382,7 @@ void etm_encode_checkpoint(struct etm_encoder *e, uint64_t ip)
 		return;
 	etm_encode_flush_atoms(e);
 	if (every && ++e->n_sync % every == 0) {
-		lose(e);
+		inject_overflow(e);
 		return;
 	}
 	put_sync(e);
@@ -375,8 +398,9 @@ bool etm_encode_lost(struct etm_encoder *e, uint64_t ip)
 }
 
 /*
- * Cycles since the last count. Format 2 commits MAXSPEC elements, which are
- * none. What does not fit is said to be unknown.
+ * Cycles since the last count, above the threshold (TRCCCCTLR): format 3 has 2 bits,
+ * format 2 has 4 bits (its AAAA of 15 commits MAXSPEC elements, which is none), format
+ * 1 the rest. A count that does not fit CCSIZE bits is sent as unknown.
  */
 static void put_cycles(struct etm_encoder *e)
 {

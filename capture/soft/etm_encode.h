@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * etm_encode: ETMv4 and ETE instruction trace from a control flow, of A64 code
- * at EL0.
+ * ETMv4 and ETE instruction trace from a control flow, of A64 code at EL0.
  *
  * One encoder makes the trace of one trace unit. The caller says what happened
  * in program order; the encoder packs atoms, compresses addresses and returns,
@@ -37,8 +36,8 @@ struct etm_encode_config {
 	uint32_t inject_overflow; /* Overflow in place of each nth A-sync */
 };
 
-/* The declared trace unit. It has no speculation to tell of (TRCIDR8 is 0),
- * and its cycle counts commit nothing (TRCIDR0.COMMOPT). */
+/* The ID registers of the declared trace unit. It never traces speculation (TRCIDR8
+ * is 0), and its cycle counts commit nothing (TRCIDR0.COMMOPT). */
 struct etm_regs {
 	uint32_t idr0, idr1, idr2, idr8, devarch, configr, authstatus;
 };
@@ -59,7 +58,7 @@ typedef int etm_sink_fn(void *ctx, const uint8_t *bytes, size_t n,
 struct etm_encoder {
 	/* hot */
 	uint8_t *pos;
-	uint8_t *limit;		/* where to stop and think: room or A-sync */
+	uint8_t *limit;		/* from here on call etm_encode_checkpoint() */
 	union {
 		struct encode_hot hot;
 		struct {	/* the same by name */
@@ -78,8 +77,8 @@ struct etm_encoder {
 	bool cc_unknown;	/* since the last cycle count */
 
 	struct etm_encode_config config;
-	uint32_t contextid;	/* of who runs; also the VMID */
-	uint64_t last_ts;	/* what the next timestamp leans on */
+	uint32_t contextid;	/* of the running thread; also the VMID */
+	uint64_t last_ts;	/* the base of the next timestamp's compression */
 	uint64_t next_ts;
 	uint64_t cc_tsc;	/* of the last cycle count */
 	uint64_t lost_until;
@@ -121,19 +120,19 @@ void etm_encode_disable(struct etm_encoder *e, enum etm_exception type,
 void etm_encode_overflow(struct etm_encoder *e, uint64_t ip, bool resume);
 
 /*
- * Right behind a P0 element, at the instruction ip that comes next: sends what
+ * Right after a P0 element, at the instruction ip that comes next: sends what
  * is due (room in the buffer, A-sync, injected Overflow). Call it when
  * pos >= limit.
  */
 void etm_encode_checkpoint(struct etm_encoder *e, uint64_t ip);
-/* Right behind a P0 element: timestamp and cycle count; call it when
+/* Right after a P0 element: timestamp and cycle count; call it when
  * tsc >= event_tsc. */
 void etm_encode_event(struct etm_encoder *e);
 /* The timestamp alone: between an atom and its address, where one follows. */
 void etm_encode_stamp(struct etm_encoder *e);
 /* In the lost state: resumes at ip when enough was lost. Returns lost. */
 bool etm_encode_lost(struct etm_encoder *e, uint64_t ip);
-/* An address behind the waiting atoms. */
+/* An address after the waiting atoms. */
 void etm_encode_address(struct etm_encoder *e, uint64_t ip);
 
 /* Parts of the inline path, not for callers. */

@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * pt_encode: the packets that are not on the hot path.
+ * The Intel PT packets that are not on the hot path.
  *
- * Packets leave in whole: the sink is called between packets alone. PSB+, OVF
- * and the first packet after either carry an IP that does not lean on the last
- * one, because readers differ on what they remember across these.
+ * Invariant: the sink is called between packets only. Waiting TNT bits (and the
+ * TIPs deferred after them) precede every other packet, so each function that
+ * sends one calls pt_encode_flush_tnt() first.
  *
- * Specification: Intel SDM volume 3, "Trace Packets and Data Types".
+ * PSB+, OVF and the first packet after either carry an uncompressed IP. The SDM
+ * lets the last IP be zero after a PSB, but decoders differ on what they remember
+ * across PSB and OVF, and eight bytes per PSB period cost nothing.
+ *
+ * Specification: Intel SDM volume 3, chapter "Intel Processor Trace", section
+ * "Trace Packets and Data Types"; the packet layouts are its tables.
  */
 #include "capture/soft/pt_encode.h"
 
 #define SHORT_TNT_BITS 6
-#define SHORT_TNT_UPTO 24	/* more pending bits go into one long TNT */
+#define SHORT_TNT_UPTO 24	/* more pending bits go into one long TNT of 8
+				 * bytes: one packet to decode instead of five */
 
 static void put_bytes(struct pt_encoder *e, const void *bytes, size_t n)
 {
@@ -31,6 +37,7 @@ static void set_limit(struct pt_encoder *e)
 				e->next_psb);
 }
 
+/* Gives the buffer to the sink. After an error bytes are counted and dropped. */
 static void hand_out(struct pt_encoder *e)
 {
 	size_t n = (size_t)(e->pos - e->buf);
@@ -46,12 +53,14 @@ static void hand_out(struct pt_encoder *e)
 	set_limit(e);
 }
 
+/* One group of packets always fits: see PT_GROUP_MAX. */
 static void need_room(struct pt_encoder *e)
 {
 	if (e->end - e->pos < PT_GROUP_MAX)
 		hand_out(e);
 }
 
+/* ~ip as the last IP differs in the top bits, so nothing is left out. */
 static void put_ip(struct pt_encoder *e, enum pt_ip_opcode op, uint64_t ip)
 {
 	e->pos = pt_put_ip(e->pos, (uint8_t)op, ip,
@@ -67,7 +76,10 @@ static void put_tsc(struct pt_encoder *e)
 	put_bytes(e, &v, 8);
 }
 
-/* Right behind TSC: where the CTC stands, so that MTCs can be placed. */
+/*
+ * TMA, right after TSC: CTC and the TSC ticks since its last one (FastCounter, 9
+ * bits). It relates the two clocks, without which an MTC has no time.
+ */
 static void put_tma(struct pt_encoder *e)
 {
 	uint64_t ctc = e->tsc * PT_TSC_CTC_D / PT_TSC_CTC_N;
@@ -78,6 +90,7 @@ static void put_tma(struct pt_encoder *e)
 	put_bytes(e, p, sizeof(p));
 }
 
+/* event_tsc at the next multiple of 2^mtc_period CTC ticks after now. */
 static void next_mtc(struct pt_encoder *e)
 {
 	uint64_t ctc = e->tsc * PT_TSC_CTC_D / PT_TSC_CTC_N;
@@ -99,8 +112,9 @@ static void put_time(struct pt_encoder *e)
 }
 
 /*
- * All cycles so far. Also below the threshold where TSC or MTC sets the time
- * anew: readers would add what is not sent yet a second time.
+ * CYC with all cycles up to tsc. Before TSC and MTC it is sent below the threshold
+ * as well: those set the time, and a decoder would add cycles that are sent later a
+ * second time.
  */
 static void put_cyc(struct pt_encoder *e, uint64_t tsc)
 {
@@ -114,6 +128,7 @@ static void put_cyc(struct pt_encoder *e, uint64_t tsc)
 		*e->pos++ = (uint8_t)((n & 0x7f) << 1 | (n > 0x7f));
 }
 
+/* CYC before a packet of the flow, if the threshold is reached. */
 static void pt_encode_cyc(struct pt_encoder *e)
 {
 	uint32_t thresh = e->config.cyc_thresh;
@@ -122,6 +137,7 @@ static void pt_encode_cyc(struct pt_encoder *e)
 		put_cyc(e, e->tsc);
 }
 
+/* 1 byte each: a stop bit above up to 6 bits, the oldest uppermost. */
 static void put_short_tnts(struct pt_encoder *e)
 {
 	uint32_t n = e->n_tnt;
@@ -149,7 +165,7 @@ void pt_encode_flush_tnt(struct pt_encoder *e)
 	need_room(e);
 	if (e->n_tnt) {
 		pt_encode_cyc(e);
-		/* a deferred TIP is looked for behind one packet, not four */
+		/* decoders expect a deferred TIP after one TNT packet, not four */
 		if (e->n_tnt <= (e->n_defer ? SHORT_TNT_BITS : SHORT_TNT_UPTO))
 			put_short_tnts(e);
 		else
@@ -161,6 +177,11 @@ void pt_encode_flush_tnt(struct pt_encoder *e)
 	e->tnt = 0;
 }
 
+/*
+ * Deferred TIPs (SDM, same name): TNT bits of branches after a TIP may be packed
+ * before it, so one long TNT serves several TIPs. With CYC packets the times would
+ * be wrong, so the TIP is then sent at once.
+ */
 void pt_encode_tip_slow(struct pt_encoder *e, uint64_t ip, bool defer)
 {
 	uint8_t *p;
@@ -177,7 +198,12 @@ void pt_encode_tip_slow(struct pt_encoder *e, uint64_t ip, bool defer)
 	put_ip(e, PT_OP_TIP, ip);
 }
 
-/* ip NULL: not tracing at this moment. */
+/*
+ * PSB+: a decoder can start here. Its packets describe the state: TSC, TMA, CBR,
+ * MODE.Exec (64-bit code), FUP with the current IP if tracing is on. The return
+ * stack is emptied, because a decoder that starts here has none. ip NULL: tracing
+ * is off. The next one is due psb_period bytes later, as processors count.
+ */
 static void put_psb(struct pt_encoder *e, const uint64_t *ip)
 {
 	static const uint8_t psb[PT_PSB_SIZE] = { 2, 0x82, 2, 0x82, 2, 0x82,
@@ -231,6 +257,7 @@ uint64_t pt_encode_size(const struct pt_encoder *e)
 	return position(e);
 }
 
+/* TSC and TMA here, too: after time in the kernel MTCs cannot say how long. */
 void pt_encode_enable(struct pt_encoder *e, uint64_t ip)
 {
 	need_room(e);
@@ -246,6 +273,7 @@ void pt_encode_enable(struct pt_encoder *e, uint64_t ip)
 	e->lost = false;
 }
 
+/* While tracing is off there are no MTCs, and a return stack would be stale. */
 static void stop(struct pt_encoder *e)
 {
 	pt_encode_ret_clear(e);
@@ -275,6 +303,7 @@ void pt_encode_disable_async(struct pt_encoder *e, uint64_t ip)
 	stop(e);
 }
 
+/* Waiting bits belong to the flow before the overflow and are sent. */
 static void put_ovf(struct pt_encoder *e)
 {
 	static const uint8_t ovf[] = { 0x02, 0xf3 };
@@ -305,6 +334,7 @@ void pt_encode_lose(struct pt_encoder *e)
 	e->lost_until = UINT64_MAX;
 }
 
+/* PTW precedes its FUP; the IP bit announces that one follows. */
 void pt_encode_ptwrite(struct pt_encoder *e, uint64_t ip, uint64_t value,
 		       int size, bool with_fup)
 {
@@ -319,6 +349,10 @@ void pt_encode_ptwrite(struct pt_encoder *e, uint64_t ip, uint64_t value,
 		put_ip(e, PT_OP_FUP, ip);
 }
 
+/*
+ * hand_out() first: PSB+ needs about 50 bytes. Injected overflows take the place of a
+ * PSB+, so that their number follows from the trace's size and tests are repeatable.
+ */
 void pt_encode_checkpoint(struct pt_encoder *e, uint64_t ip)
 {
 	uint32_t every = e->config.inject_overflow;
@@ -337,6 +371,8 @@ void pt_encode_checkpoint(struct pt_encoder *e, uint64_t ip)
 	put_psb(e, &ip);
 }
 
+/* FUP is where tracing resumed (SDM, "Overflow"); a PSB+ follows at once, as one was
+ * due when the overflow was injected. */
 bool pt_encode_lost(struct pt_encoder *e, uint64_t ip)
 {
 	if (!e->lost || e->tsc < e->lost_until)
@@ -348,6 +384,8 @@ bool pt_encode_lost(struct pt_encoder *e, uint64_t ip)
 	return false;
 }
 
+/* MTC carries 8 bits of CTC. Waiting TNT bits are sent first: their branches precede
+ * the MTC. In an overflow MTCs are dropped, too, but the clock goes on. */
 void pt_encode_time(struct pt_encoder *e, uint64_t tsc)
 {
 	uint64_t step = ((uint64_t)PT_TSC_CTC_N << e->config.mtc_period) /

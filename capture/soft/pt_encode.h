@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * pt_encode: Intel PT packets from a control flow.
+ * Intel PT packets from a control flow.
  *
  * One encoder makes one stream. The caller says what happened in program order;
  * the encoder packs TNT bits, compresses IPs and returns, and places PSB+, MTC
  * and CYC. Bytes leave through the sink in whole packets. The common case, a
  * TNT bit or a TIP, is inline; everything else is in pt_encode.c.
+ *
+ * Also compiled into a kernel module (tools/pmu_sim): nothing of libc but memcpy
+ * and memset.
  *
  * Specification: Intel SDM volume 3, chapter "Intel Processor Trace".
  */
@@ -19,7 +22,7 @@
 
 #include "capture/soft/encode.h"
 
-#define PT_TNT_MAX 47		/* bits of a long TNT */
+#define PT_TNT_MAX 47		/* bits of a long TNT: 6 bytes less the stop bit */
 #define PT_RET_DEPTH 64		/* entries of the return stack */
 #define PT_DEFER_MAX 32		/* TIPs that may wait behind a TNT */
 #define PT_TIP_SIZE 9
@@ -47,7 +50,7 @@ typedef int pt_sink_fn(void *ctx, const uint8_t *bytes, size_t n);
 struct pt_encoder {
 	/* hot */
 	uint8_t *pos;
-	uint8_t *limit;		/* where to stop and think: room or PSB */
+	uint8_t *limit;		/* from here on call pt_encode_checkpoint() */
 	union {
 		struct encode_hot hot;
 		struct {	/* the same by name */
@@ -62,7 +65,7 @@ struct pt_encoder {
 
 	bool on;		/* PacketEn: between PGE and PGD */
 	bool lost;		/* after OVF, before its FUP */
-	bool full_ip;		/* the next IP may not lean on the last */
+	bool full_ip;		/* the next IP must not be compressed */
 
 	struct pt_encode_config config;
 	uint64_t cyc_tsc;	/* of the last CYC */
@@ -116,7 +119,7 @@ void pt_encode_time(struct pt_encoder *e, uint64_t tsc);
 /* In the lost state: resumes at ip when enough was lost. Returns lost. */
 bool pt_encode_lost(struct pt_encoder *e, uint64_t ip);
 
-/* Differs when anything was sent, or is to be sent, in between. */
+/* Two marks differ if anything was sent, or began to wait, between them. */
 static inline uint64_t pt_encode_mark(const struct pt_encoder *e,
 				      uint32_t n_tnt)
 {
@@ -142,8 +145,8 @@ static inline void pt_encode_call(struct pt_encoder *e, uint64_t next)
 
 /*
  * A return to ip: true when it is compressed (the caller adds a taken bit),
- * else the caller sends a TIP. What is left after a mismatch is never used:
- * readers differ on whether a mismatched return pops.
+ * else the caller sends a TIP. After a mismatch the stack is dropped, because
+ * decoders differ on whether a mismatched return pops an entry.
  */
 static inline bool pt_encode_ret_pop(struct pt_encoder *e, uint64_t ip)
 {
@@ -165,7 +168,7 @@ static inline uint8_t *pt_put_ip(uint8_t *p, uint8_t opcode, uint64_t ip,
 	unsigned i = (unsigned)(63 - __builtin_clzll((ip ^ last_ip) | 1)) / 16;
 	bool canonical = (uint64_t)((int64_t)(ip << 16) >> 16) == ip;
 
-	/* beyond 48 bits: 3 sign-extends, 4 keeps the upper bits */
+	/* IPBytes: 3 sign-extends 48 bits, 4 keeps the upper 16, 6 has all 64 */
 	i = i == 3 && canonical ? 2 : i;
 	p[0] = opcode | (i == 2 && !canonical ? 4 << 5 : code[i]);
 	memcpy(p + 1, &ip, 8);

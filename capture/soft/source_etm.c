@@ -42,6 +42,7 @@ static const char *const words[] = { "emulate", "etmv4", "ete", "framed", "raw",
  * timestamp, contextid1. */
 #define DEFAULT_CONFIG 0x10004000
 
+/* Terms of the real driver that pause the trace unit by its own counters. */
 static bool is_strobe(const char *name)
 {
 	static const char *const names[] = { "configid", "strobing", "strobe",
@@ -55,7 +56,7 @@ static bool is_strobe(const char *name)
 }
 
 /* A term that is a number. */
-static int take_number(const struct event_spec *event,
+static int parse_number(const struct event_spec *event,
 		       const struct event_term *t, uint32_t min, uint32_t max,
 		       uint32_t *v, struct aux_diag *diag)
 {
@@ -69,10 +70,10 @@ static int take_number(const struct event_spec *event,
 }
 
 /*
- * Takes out of terms what the real PMU has elsewhere than in config, so that the
- * rest is the table's; returns how many are left.
+ * Handles the terms that the real PMU does not have in config, and copies the rest to
+ * terms for the table; returns how many those are.
  */
-static int take_terms(const struct event_spec *event, struct event_term *terms,
+static int split_terms(const struct event_spec *event, struct event_term *terms,
 		      struct soft_etm *etm, struct aux_diag *diag)
 {
 	size_t i, n = 0;
@@ -82,10 +83,10 @@ static int take_terms(const struct event_spec *event, struct event_term *terms,
 		const struct event_term *t = &event->terms[i];
 
 		if (!strcmp(t->name, "cc_threshold")) {
-			ret = take_number(event, t, 4, 4095, &etm->cc_threshold,
+			ret = parse_number(event, t, 4, 4095, &etm->cc_threshold,
 					  diag);
 		} else if (!strcmp(t->name, "sync_period")) {
-			ret = take_number(event, t, 8, 20, &etm->sync_period,
+			ret = parse_number(event, t, 8, 20, &etm->sync_period,
 					  diag);
 		} else if (is_strobe(t->name)) {
 			ret = event_refuse(diag, event, "%s is not possible: "
@@ -105,7 +106,7 @@ static int take_terms(const struct event_spec *event, struct event_term *terms,
 	return ret ? ret : (int)n;
 }
 
-static int parse(struct source_soft *sp, struct aux_diag *diag)
+static int parse_terms(struct source_soft *sp, struct aux_diag *diag)
 {
 	const struct event_spec *event = sp->job->event;
 	struct event_spec rest = *event;
@@ -115,7 +116,7 @@ static int parse(struct source_soft *sp, struct aux_diag *diag)
 	if (!rest.terms)
 		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 				"out of memory");
-	ret = take_terms(event, rest.terms, &sp->config.etm, diag);
+	ret = split_terms(event, rest.terms, &sp->config.etm, diag);
 	if (ret >= 0) {
 		rest.n_terms = (size_t)ret;
 		ret = source_soft_config(sp, &rest, diag);
@@ -183,13 +184,13 @@ static void fill_config(struct source_soft *sp)
 		 etm->sync_period);
 }
 
-static int take_event(struct source_soft *sp, struct aux_diag *diag)
+static int parse_event(struct source_soft *sp, struct aux_diag *diag)
 {
 	int ret;
 
 	sp->config.etm.cc_threshold = CC_THRESHOLD;
 	sp->config.etm.sync_period = SYNC_PERIOD;
-	ret = parse(sp, diag);
+	ret = parse_terms(sp, diag);
 	if (!ret)
 		ret = check_terms(sp, diag);
 	if (!ret)
@@ -207,7 +208,7 @@ static const struct source_soft_kind kind = {
 	.n_fields = N_FIELDS,
 	.words = words,
 	.config = DEFAULT_CONFIG,
-	.take_event = take_event,
+	.parse_event = parse_event,
 };
 
 static int open_soft_etm(void **src, const struct source_job *job,

@@ -73,6 +73,7 @@ static int check_terms(struct source_soft *sp, struct aux_diag *diag)
 	return 0;
 }
 
+/* Without pt there is still a trace: the bit only makes branch selectable. */
 static void fill_config(struct source_soft *sp)
 {
 	struct soft_config *c = &sp->config;
@@ -92,7 +93,8 @@ static void fill_config(struct source_soft *sp)
 	c->cyc_thresh = (uint32_t)source_soft_term(sp, "cyc_thresh");
 }
 
-static int take_event(struct source_soft *sp, struct aux_diag *diag)
+/* Terms become config bits; the three words of our own select back end and TIPs. */
+static int parse_event(struct source_soft *sp, struct aux_diag *diag)
 {
 	int ret = source_soft_config(sp, sp->job->event, diag);
 
@@ -117,7 +119,7 @@ static const struct source_soft_kind kind = {
 	.n_fields = N_FIELDS,
 	.words = words,
 	.config = DEFAULT_CONFIG,
-	.take_event = take_event,
+	.parse_event = parse_event,
 };
 
 static int open_soft_pt(void **src, const struct source_job *job,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * source_soft: what soft_pt and soft_etm have in common as recording sources.
+ * What soft_pt and soft_etm have in common as recording sources.
  *
  * The AUXKIT_SOURCE feature declares the virtual clock, and which source and back end
  * made the recording with what terms: a reader must not take the times for measured.
@@ -19,6 +19,7 @@
 #include "capture/soft/source_soft.h"
 
 #define PMU_TYPE 8	/* above all PERF_TYPE_*; PMU_MAPPINGS gives it its name */
+/* The kernel's event ids are arbitrary; two of our own tell the records apart. */
 #define EVENT_ID 1
 #define DUMMY_ID 2
 
@@ -48,6 +49,7 @@ static void add_not_traced(void *priv, uint32_t pid, const char *program,
 			*text = '?';
 }
 
+/* soft's progress in the terms of the recording job. */
 static void forward_progress(void *priv, const struct soft_stats *stats)
 {
 	const struct source_job *job = priv;
@@ -55,6 +57,8 @@ static void forward_progress(void *priv, const struct soft_stats *stats)
 	job->progress(job->progress_priv, stats->n_insns, stats->aux_bytes);
 }
 
+/* The configuration before the event's terms; as many virtual CPUs as real ones, so
+ * that traces of parallel programs look usual. */
 static struct source_soft *new_source(const struct source_soft_kind *kind,
 				      const struct source_job *job)
 {
@@ -126,7 +130,7 @@ int source_soft_open(void **src, const struct source_soft_kind *kind,
 	if (!sp)
 		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 				"out of memory");
-	ret = kind->take_event(sp, diag);
+	ret = kind->parse_event(sp, diag);
 	if (ret) {
 		source_soft_close(sp);
 		return ret;
@@ -140,7 +144,10 @@ void source_soft_close(void *src)
 	free(src);
 }
 
-/* The attrs of the trace event and of a dummy for the side-band, as perf records them. */
+/*
+ * The attrs of the trace event and of a dummy for the side-band, as perf record writes
+ * them for Intel PT and CoreSight.
+ */
 static int add_attrs(const struct source_soft *sp, struct writer *w)
 {
 	const uint64_t ids[2] = { EVENT_ID, DUMMY_ID };
@@ -248,6 +255,7 @@ static int put_arch(const struct source_soft *sp, struct writer *w)
 	return writer_feature(w, AUX_FEAT_ARCH, &arch, sizeof(arch));
 }
 
+/* Losses that are counts, not bytes of a stream. */
 static void add_counts(const struct soft_stats *stats, struct ledger *l)
 {
 	const struct {
@@ -296,6 +304,11 @@ static int fill_ledger(struct writer *w, const struct soft_stats *stats,
 	return ledger_check(l, diag);
 }
 
+/*
+ * Errors: that of the back end counts first, then that of writing, then a ledger that
+ * does not balance; the features that precede the data are written even for a run that
+ * fails, so that what was recorded can be read.
+ */
 int source_soft_run(void *src, struct output *out, struct ledger *ledger,
 		    struct source_result *result, struct aux_diag *diag)
 {

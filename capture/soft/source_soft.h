@@ -22,7 +22,7 @@ struct source_soft_kind {
 	const char *const *words;	/* terms of our own, NULL ended */
 	uint64_t config;		/* before the event's terms */
 	/* What the terms mean for soft, into sp->config and more_terms. */
-	int (*take_event)(struct source_soft *sp, struct aux_diag *diag);
+	int (*parse_event)(struct source_soft *sp, struct aux_diag *diag);
 };
 
 struct source_soft {

@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * soft_step: the ptrace back end. The program runs on this CPU, one instruction
- * at a time, with all its threads and children.
+ * The ptrace back end. The program runs on this CPU, one instruction at a time,
+ * with all its threads and children: for programs that qemu cannot run, and as an
+ * observer independent of it. Slow: each instruction costs two context switches.
  *
  * The kernel's order of stops is kept: whatever a thread did before an event
- * (fork, exec, exit) is reported before the event. Specification: ptrace(2).
+ * (fork, exec, exit) is reported before the event. Except that a new thread's first
+ * stop and its creator's event come in any order (ptrace(2)): one that is not known yet
+ * waits in its stop until the event says whose it is.
+ *
+ * PTRACE_SEIZE instead of PTRACE_TRACEME: group stops are then told apart from
+ * signals, and PTRACE_LISTEN keeps a stopped thread stopped.
+ *
+ * Specification: ptrace(2); what si_code means at a SIGTRAP stop: Linux,
+ * arch/x86/kernel/traps.c and kernel/signal.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +36,7 @@
 #include "common/diag.h"
 
 /*
- * soft_step_ptw: what a PTWRITE is about to write.
+ * ---- PTWRITE: what it is about to write ----
  *
  * Specification: Intel SDM volume 2, PTWRITE (F3 0F AE /4), ModRM and SIB forms
  * of 64-bit mode.
@@ -43,7 +52,8 @@ static uint64_t reg_value(const struct user_regs_struct *r, unsigned n)
 	return v[n & 15];
 }
 
-/* Bytes behind the prefixes; seg, addr32 and rex as the prefixes say. */
+/* Returns the opcode after the prefixes; *seg is the segment's base. REX counts only
+ * directly before the opcode. In 64-bit mode only FS and GS have a base. */
 static const uint8_t *skip_prefixes(const uint8_t *p, const uint8_t *end,
 				    const struct user_regs_struct *r,
 				    uint64_t *seg, bool *addr32, uint8_t *rex)
@@ -67,6 +77,7 @@ static const uint8_t *skip_prefixes(const uint8_t *p, const uint8_t *end,
 	return p;
 }
 
+/* base + index * scale. Index 4 is none; base 5 with mod 0 is a disp32 alone. */
 static uint64_t sib_address(const uint8_t *p, unsigned mod, uint8_t rex,
 			    const struct user_regs_struct *r)
 {
@@ -81,7 +92,9 @@ static uint64_t sib_address(const uint8_t *p, unsigned mod, uint8_t rex,
 	return a;
 }
 
-/* The address of a memory operand; m is at ModRM, all of it is there. */
+/* The address of a memory operand. m points to ModRM, with its bytes complete or
+ * padded; next is the following instruction's address, the base of RIP-relative
+ * operands. */
 static uint64_t operand_address(const uint8_t *m, uint8_t rex, uint64_t next,
 				const struct user_regs_struct *r)
 {
@@ -136,21 +149,25 @@ bool step_ptwrite_operand(const uint8_t *bytes, size_t size, uint64_t ip,
 }
 
 /*
- * soft_step_thread: one stop of one thread: what ran since the last one?
+ * ---- one stop of one thread: what ran since the last one? ----
  *
  * The truth is the instruction pointer as ptrace shows it. A stop comes after
  * the instruction (trap), before it (fault, signal), at a handler's first
- * instruction, or at the end of a system call; the kernel tells these apart in
- * si_code, which is asked for only where the new IP alone leaves a doubt.
+ * instruction, or at the end of a system call; the kernel distinguishes these in
+ * si_code. Reading that costs a system call per instruction, so is_plain_step()
+ * first looks whether the new IP can have only one explanation.
  */
 
 /* What the kernel puts into rax when a system call may be restarted. */
 enum { ERESTARTSYS = 512, ERESTARTNOINTR, ERESTARTNOHAND,
        ERESTART_RESTARTBLOCK = 516 };
 
+/* si_code of a SIGTRAP stop, besides TRAP_TRACE (a step) and TRAP_BRKPT (a step over
+ * a system call: user_single_step_report()). */
 #define SI_HANDLER SIGTRAP	/* ptrace_notify() at a handler's first insn */
-#define SI_INT3 0x80		/* SI_KERNEL */
+#define SI_INT3 0x80		/* SI_KERNEL: the program ran INT3 */
 
+/* proc NULL: not known yet. The arrays at the end of the struct stay uninitialized. */
 static struct step_thread *step_thread_new(struct step *st,
 					   struct step_process *proc, pid_t tid)
 {
@@ -176,7 +193,7 @@ static struct step_thread *step_thread_find(struct step *st, pid_t tid)
 	for (p = &st->threads; (t = *p); p = &t->next) {
 		if (t->tid != tid)
 			continue;
-		/* the next stop is most likely its, too */
+		/* to the front: the next stop is most likely its, too */
 		*p = t->next;
 		t->next = st->threads;
 		st->threads = t;
@@ -220,6 +237,7 @@ static int note(struct step_thread *t, int err)
 	return st->error;
 }
 
+/* In any order with soft_run(): truth and trace are separate files. */
 static int flush_truth(struct step_thread *t)
 {
 	int err = 0;
@@ -231,6 +249,7 @@ static int flush_truth(struct step_thread *t)
 	return err;
 }
 
+/* Reports the complete blocks; the one being formed stays. */
 static int step_flush(struct step_thread *t)
 {
 	int err = 0;
@@ -251,7 +270,7 @@ int step_flush_process(struct step_process *proc)
 	return 0;
 }
 
-/* The block that is being formed is not ended by a branch. */
+/* The thread stops at ip: reports the block being formed, which no branch ended. */
 static void cut_block(struct step_thread *t, uint64_t ip)
 {
 	struct soft_block b = { .start = t->block_start, .end = ip,
@@ -263,6 +282,7 @@ static void cut_block(struct step_thread *t, uint64_t ip)
 	t->block_n = 0;
 }
 
+/* The thread is in the kernel from here on, unless it was already. */
 static void step_leave(struct step_thread *t, enum soft_leave_kind kind,
 		       uint64_t ip)
 {
@@ -275,6 +295,7 @@ static void step_leave(struct step_thread *t, enum soft_leave_kind kind,
 	t->left_ns = clock_ns();
 }
 
+/* Called when the next instruction has run: only then did it return to user code. */
 static void enter(struct step_thread *t, uint64_t ip)
 {
 	note(t, soft_enter(t->soft, ip, clock_ns() - t->left_ns));
@@ -297,7 +318,7 @@ static void read_ptwrite(struct step_thread *t)
 		return;
 	if (!t->ptw.is_memory)
 		return;
-	regs.rax = 0;
+	regs.rax = 0;	/* as a buffer: a 4-byte operand is zero-extended */
 	if (step_memory_read(t->proc, t->ptw.value, &regs.rax,
 			     (size_t)t->ptw.size) != (size_t)t->ptw.size)
 		t->ptw.size = 0;
@@ -311,6 +332,7 @@ static void report_ptwrite(struct step_thread *t, uint64_t ip)
 		note(t, soft_ptwrite(t->soft, ip, t->ptw.value, t->ptw.size));
 }
 
+/* insn is the last of the block being formed, and next runs after it. */
 static void end_block(struct step_thread *t, const struct step_insn *insn,
 		      uint64_t next)
 {
@@ -362,6 +384,11 @@ static void read_regs(struct step_thread *t)
 	ptrace(PTRACE_GETREGS, t->tid, NULL, &t->regs);
 }
 
+/*
+ * May the system call in t->regs have changed executable mappings? Reading
+ * /proc/PID/maps is slow in programs with many mappings, so most calls are excluded by
+ * their arguments; when in doubt, true.
+ */
 static bool changes_code(const struct step_thread *t)
 {
 	const struct user_regs_struct *r = &t->regs;
@@ -401,7 +428,11 @@ static void report_comm(struct step_thread *t)
 	fclose(f);
 }
 
-/* The system call came back: regs are those behind it. */
+/*
+ * The system call came back. restart: rax holds one of the kernel's internal
+ * ERESTART codes, which user code never sees: after this stop the kernel moves the
+ * IP back and may run the call again.
+ */
 static void finish_syscall(struct step_thread *t)
 {
 	struct user_regs_struct before = t->regs;
@@ -421,7 +452,10 @@ static void finish_syscall(struct step_thread *t)
 		report_comm(t);
 }
 
-/* One more step, with a signal or 0. */
+/*
+ * One more step, with a signal or 0. The next instruction is fetched and its PTWRITE
+ * operand read now: after the step its bytes and registers may have changed.
+ */
 static int step_resume(struct step_thread *t, int sig)
 {
 	if (!t->in_syscall && (!t->insn.size || t->insn.ip != t->ip ||
@@ -450,7 +484,11 @@ static uint64_t read_ip(const struct step_thread *t)
 				offsetof(struct user_regs_struct, rip), NULL);
 }
 
-/* Does the new IP follow from insn beyond doubt? */
+/*
+ * True if ip can only mean that insn ran. Not if a signal was injected, or a system
+ * call may be restarted: then the IP may come from a handler or be moved back. An
+ * unchanged IP may be a REP iteration, a fault or a jump to itself.
+ */
 static bool is_plain_step(const struct step_thread *t, uint64_t ip)
 {
 	const struct step_insn *insn = &t->insn;
@@ -483,7 +521,10 @@ static void step_last_insn(struct step_thread *t, uint64_t ip)
 	t->ip = ip;
 }
 
-/* A signal is about to be delivered at ip. */
+/*
+ * Signal-delivery stop: sig is about to be delivered at ip. An instruction that ran
+ * moved the IP; one that faulted did not.
+ */
 static int deliver(struct step_thread *t, int sig, uint64_t ip)
 {
 	if (t->insn.cls == X86_SYSCALL && t->insn.size &&
@@ -499,7 +540,8 @@ static int deliver(struct step_thread *t, int sig, uint64_t ip)
 	return step_resume(t, sig);
 }
 
-/* The same system call once more: the kernel moved the IP back. */
+/* The same system call once more: the kernel moved the IP back by the 2 bytes of
+ * SYSCALL and ran it again within one step. */
 static void restarted(struct step_thread *t, uint64_t ip)
 {
 	struct step_insn insn;
@@ -510,6 +552,7 @@ static void restarted(struct step_thread *t, uint64_t ip)
 	step_enter_syscall(t);
 }
 
+/* A step over a system call ended, at ip. */
 static void syscall_stop(struct step_thread *t, uint64_t ip)
 {
 	if (t->restart && !t->in_syscall && ip == t->ip) {
@@ -522,6 +565,7 @@ static void syscall_stop(struct step_thread *t, uint64_t ip)
 	}
 }
 
+/* A SIGTRAP stop that the IP alone does not explain. */
 static int trap(struct step_thread *t, int sig, uint64_t ip)
 {
 	siginfo_t si;
@@ -547,6 +591,7 @@ static int trap(struct step_thread *t, int sig, uint64_t ip)
 			executed(t, &t->insn, ip);
 		break;
 	case SI_INT3:
+		/* a trap: the IP is past INT3, which went into the kernel */
 		if (t->insn.size && ip == t->insn.ip + t->insn.size)
 			step_enter_syscall(t);
 		t->in_syscall = false;
@@ -577,13 +622,18 @@ static int step_stopped(struct step_thread *t, int sig)
 	return step_resume(t, 0);
 }
 
+/* EXITKILL: the program dies with auxcap instead of running on unobserved. EXIT:
+ * the last stop at which a dying thread's registers can be read. */
 #define OPTIONS (PTRACE_O_EXITKILL | PTRACE_O_TRACECLONE |             \
 		 PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK |            \
 		 PTRACE_O_TRACEEXEC | PTRACE_O_TRACEEXIT)
 #define TICK_NS 100000000u
 
-/* In the child: waits until it is traced, then becomes the program. */
-static void become(char *const *argv, const int go[2], int failed)
+/*
+ * In the child: waits until it is traced, then executes the program. An errno in the
+ * pipe failed, which exec closes, says that there is none.
+ */
+static void exec_program(char *const *argv, const int go[2], int failed)
 {
 	char c;
 	int err;
@@ -599,6 +649,7 @@ static void become(char *const *argv, const int go[2], int failed)
 	_exit(127);
 }
 
+/* Forks the program and seizes it. *failed: see exec_program(). */
 static int launch(struct step *st, int *failed)
 {
 	int go[2], fail[2];
@@ -612,7 +663,7 @@ static int launch(struct step *st, int *failed)
 		return diag_set(st->diag, AUX_E_TARGET, AUX_NO_OFFSET,
 				"cannot fork: %s", strerror(errno));
 	if (!pid)
-		become(st->p->argv, go, fail[1]);
+		exec_program(st->p->argv, go, fail[1]);
 	close(go[0]);
 	close(fail[1]);
 	*failed = fail[0];
@@ -632,6 +683,7 @@ static int launch(struct step *st, int *failed)
 	return 0;
 }
 
+/* A clone event does not say whether the new task shares the process. */
 static pid_t tgid_of(pid_t tid)
 {
 	char path[64], line[256];
@@ -702,6 +754,7 @@ static int begin(struct step_thread *t)
 	return resume_fresh(t);
 }
 
+/* fork, vfork or clone in parent; tid may have stopped already (on_unknown). */
 static int on_new_thread(struct step *st, struct step_thread *parent, pid_t tid)
 {
 	struct step_thread *t = step_thread_find(st, tid);
@@ -727,14 +780,14 @@ static int on_new_thread(struct step *st, struct step_thread *parent, pid_t tid)
 	return waiting ? begin(t) : 0;
 }
 
-/* A stop of a thread that its creator did not announce yet. */
+/* A stop of a thread whose creation event is still to come: it waits in it. */
 static int on_unknown(struct step *st, pid_t tid)
 {
 	return step_thread_new(st, NULL, tid) ? 0 : -AUX_E_NOMEM;
 }
 
-/* What ran since the last stop of a thread that ends now. */
-static void last_words(struct step_thread *t)
+/* PTRACE_EVENT_EXIT: what ran since the last stop of a thread that ends now. */
+static void report_last_step(struct step_thread *t)
 {
 	uint64_t ip = ip_of(t->tid);
 
@@ -747,7 +800,8 @@ static void last_words(struct step_thread *t)
 	step_flush(t);
 }
 
-static void forget(struct step_thread *t)
+/* Ends the thread's recording; idempotent. */
+static void retire(struct step_thread *t)
 {
 	if (t->soft) {
 		step_leave(t, SOFT_LEAVE_ASYNC, t->ip);
@@ -757,7 +811,11 @@ static void forget(struct step_thread *t)
 	t->soft = NULL;
 }
 
-/* exec: by the main thread, or by another one that takes over its tid. */
+/*
+ * The thread that execs, of the former tid old. When it is not the main one, the kernel
+ * ends the others and gives it the main thread's tid; the main thread's own end is
+ * never reported (ptrace(2), "execve(2) under ptrace").
+ */
 static struct step_thread *exec_thread(struct step *st, pid_t tid, pid_t old)
 {
 	struct step_thread *t = step_thread_find(st, old), *gone;
@@ -766,7 +824,7 @@ static struct step_thread *exec_thread(struct step *st, pid_t tid, pid_t old)
 		return t;
 	gone = step_thread_find(st, tid);
 	if (gone) {
-		forget(gone);
+		retire(gone);
 		step_thread_drop(gone);
 	}
 	step_enter_syscall(t);
@@ -778,15 +836,16 @@ static struct step_thread *exec_thread(struct step *st, pid_t tid, pid_t old)
 	return gone;
 }
 
-/* 0x23 is the kernel's __USER32_CS. */
+/* 0x23 is the kernel's __USER32_CS: the code segment says which ABI runs. */
 static bool is_32bit(pid_t tid)
 {
 	return ptrace(PTRACE_PEEKUSER, tid,
 		      offsetof(struct user_regs_struct, cs), NULL) == 0x23;
 }
 
-/* A 32-bit program: it runs on, unseen. The first one does not run at all. */
-static int let_go(struct step *st, struct step_thread *t)
+/* A 32-bit program cannot be traced: it is detached and reported, or refused if it is
+ * the first. */
+static int release_32bit(struct step *st, struct step_thread *t)
 {
 	static const char why[] = "a 32-bit program";
 	char path[64], exe[PATH_MAX];
@@ -801,11 +860,12 @@ static int let_go(struct step *st, struct step_thread *t)
 	exe[n > 0 ? n : 0] = '\0';
 	soft_not_traced(st->s, (uint32_t)t->proc->pid, exe, why);
 	ptrace(PTRACE_DETACH, t->tid, NULL, NULL);
-	forget(t);
+	retire(t);
 	step_thread_drop(t);
 	return st->error;
 }
 
+/* The old image's threads, code and mappings are gone; pid and fds stay. */
 static int on_exec(struct step *st, pid_t tid)
 {
 	unsigned long old = (unsigned long)tid;
@@ -820,7 +880,7 @@ static int on_exec(struct step *st, pid_t tid)
 	st->started = true;
 	step_flush_process(t->proc);
 	if (is_32bit(tid))
-		return let_go(st, t);
+		return release_32bit(st, t);
 	step_code_reset(t->proc);
 	report_exec_comm(st, t);
 	if (step_maps_update(t, true))
@@ -841,8 +901,9 @@ static int on_event(struct step *st, struct step_thread *t, int event)
 			err = on_new_thread(st, t, (pid_t)msg);
 		break;
 	case PTRACE_EVENT_EXIT:
+		/* no instruction runs any more: no need to step */
 		t->running = false;
-		last_words(t);
+		report_last_step(t);
 		t->in_syscall = true;
 		ptrace(PTRACE_CONT, t->tid, NULL, NULL);
 		return st->error;
@@ -865,6 +926,7 @@ static int on_stop_event(struct step *st, struct step_thread *t, int sig)
 	return st->error;
 }
 
+/* What waitpid() says of a stopped thread. */
 static int on_stop(struct step *st, pid_t tid, int status)
 {
 	int event = status >> 16, sig = WSTOPSIG(status);
@@ -888,6 +950,7 @@ static int on_stop(struct step *st, pid_t tid, int status)
 	return event ? on_event(st, t, event) : step_stopped(t, sig);
 }
 
+/* The thread is gone. Running: SIGKILL took it in mid-step, without an exit event. */
 static void on_end(struct step *st, pid_t tid, int status)
 {
 	struct step_thread *t = step_thread_find(st, tid);
@@ -903,13 +966,13 @@ static void on_end(struct step *st, pid_t tid, int status)
 	}
 	if (t->running && t->soft)
 		soft_killed(st->s);
-	forget(t);
+	retire(t);
 	step_thread_drop(t);
 }
 
 /*
- * Tells soft what waits, and lets it write. Between two stops at most: a thread
- * in the middle of one is told of at the next.
+ * Reports what has been batched, and lets soft write. Called between stops; the
+ * block a thread is in stays with it.
  */
 static void tick(struct step *st)
 {
@@ -930,7 +993,7 @@ static void tick(struct step *st)
 	st->p->progress(st->p->progress_priv, soft_stats(st->s));
 }
 
-/* The user wants an end: the program's ends as everything else is observed. */
+/* The user wants an end, or an error: the loop then sees every process end. */
 static void kill_all(struct step *st)
 {
 	struct step_process *proc;
@@ -976,7 +1039,8 @@ static void on_alarm(int sig)
 	(void)sig;	/* waitpid() comes back, that is all */
 }
 
-/* Also while all threads sleep there are ticks, and the user's stop is seen. */
+/* An interval timer interrupts waitpid(), so that data is written and the user's stop
+ * is seen while all threads sleep. */
 static void start_clock(void)
 {
 	struct sigaction sa = { .sa_handler = on_alarm };
@@ -995,6 +1059,7 @@ static void stop_clock(void)
 	signal(SIGALRM, SIG_DFL);
 }
 
+/* The first thread exists before its exec, in which it becomes the program. */
 static int prepare(struct step *st)
 {
 	struct step_process *proc = get_process(st, st->main_pid, NULL);

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * step_proc: the executable mappings and the code of a stepped process.
+ * The executable mappings and the code of a stepped process.
  *
  * Mappings are compared with /proc/PID/maps after each system call that can change
- * them: the kernel's view counts, not the call's arguments. Any change drops the
- * cached code.
+ * them: the kernel's view counts, not the call's arguments, which only decide whether
+ * to look. Any change drops the cached code.
+ *
+ * Invariant: before an instruction is stepped, the recording has a mapping for it,
+ * and its bytes if no lasting file has them. What was batched is flushed before either
+ * is reported, so that soft's clock puts it before the change.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -70,12 +74,14 @@ static bool parse_map(const char *line, struct step_map *m)
 	m->prot = PROT_EXEC | (perm[0] == 'r' ? PROT_READ : 0) |
 		  (perm[1] == 'w' ? PROT_WRITE : 0);
 	m->flags = perm[3] == 's' ? MAP_SHARED : MAP_PRIVATE;
+	/* written code may differ from the file; a deleted file cannot be opened */
 	m->save = !ino || perm[1] == 'w' || strstr(line + at, " (deleted)");
 	m->check = perm[1] == 'w' || perm[3] == 's';
 	m->path = strdup(line[at] ? line + at : "//anon");
 	return m->path;
 }
 
+/* The process's executable mappings, for the caller to free with free_maps(). */
 static int read_maps(pid_t pid, struct step_map **maps, size_t *n)
 {
 	char path[64], *line = NULL;
@@ -185,6 +191,7 @@ static int report_map(struct step_thread *t, const struct step_map *m)
 	return soft_mmap(t->soft, &sm);
 }
 
+/* The vdso comes from the kernel: no file has it, and a reader may run another one. */
 int step_vdso_save(struct step_thread *t)
 {
 	const struct step_process *proc = t->proc;
@@ -212,6 +219,7 @@ static void step_cache_drop(struct step_process *proc);
 static void step_pages_drop(struct step_process *proc, uint64_t start,
 			    uint64_t end);
 
+/* A mapping that only vanished is not reported: perf has no record for that. */
 int step_maps_update(struct step_thread *t, bool is_new)
 {
 	struct step_process *proc = t->proc;
@@ -242,11 +250,15 @@ int step_maps_update(struct step_thread *t, bool is_new)
 }
 
 /*
- * Instructions and blocks: decoded once and cached until a mapping changes. Code that
- * no lasting file has is saved page by page before it runs, and again when the bytes
+ * ---- instructions and blocks ----
+ *
+ * Decoded once and cached until a mapping changes; not cached where the mapping is
+ * writable or shared, as the bytes may then change between two steps. Code that no
+ * lasting file has is saved page by page before it runs, and again when the bytes
  * about to run differ from the saved ones.
  */
 
+/* Fibonacci hashing: addresses differ in few, low bits. */
 static size_t hash_slot(const struct step_hash *h, uint64_t key)
 {
 	size_t i = (size_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 32);
@@ -299,8 +311,8 @@ static void hash_clear(struct step_hash *h)
 	h->used = 0;
 }
 
-/* A read that fails is tried again up to the end of the page: the next one may not be
- * mapped. */
+/* /proc/PID/mem, which unlike PEEKTEXT reads any length in one call. A read that fails
+ * is tried again up to the end of the page: the next one may not be mapped. */
 size_t step_memory_read(struct step_process *proc, uint64_t addr, void *buf,
 			size_t len)
 {
@@ -312,6 +324,7 @@ size_t step_memory_read(struct step_process *proc, uint64_t addr, void *buf,
 	return n < 0 ? 0 : (size_t)n;
 }
 
+/* Again after an exec: the descriptor refers to the old address space. */
 static void open_memory(struct step_process *proc)
 {
 	char path[64];
@@ -342,6 +355,7 @@ static void step_cache_drop(struct step_process *proc)
 	proc->n_insns = 0;
 }
 
+/* The blocks, too: nothing of the old image is batched any more. */
 void step_code_reset(struct step_process *proc)
 {
 	step_maps_free(proc);
@@ -384,6 +398,7 @@ void step_process_free(struct step_process *proc)
 	free(proc);
 }
 
+/* From the end: the page saved last is the one most likely to run. */
 static struct step_page *find_page(struct step_process *proc, uint64_t addr)
 {
 	size_t i;
@@ -514,6 +529,10 @@ int step_insn_get(struct step_thread *t, uint64_t ip, struct step_insn *insn)
 	return fetch_insn(t, ip, insn);
 }
 
+/*
+ * Only the latest block at a start is looked up: another length or end is rare (a
+ * signal, a condition at the size limit), and a duplicate costs nothing but memory.
+ */
 int64_t step_block_id(struct step_process *proc, uint64_t start, uint32_t n,
 		      const struct step_insn *last)
 {

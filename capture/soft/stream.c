@@ -1,11 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * soft_stream: opening and closing a software recording; its clock, streams
- * and AUX output.
+ * A software recording: its clock, its threads on (virtual) CPUs, AUX output.
  *
- * Records of one process and the code they describe are ordered by time alone:
- * a record that changes what code means moves the process's floor past all that
- * ran before, and each of its threads goes on later than that floor.
+ * The virtual clock. Each CPU has a clock that only its own instructions and records
+ * advance, so a recording does not depend on the machine's speed, except for the time
+ * spent in the kernel. The CPUs' clocks are not synchronized: what relates them is
+ * that readers merge records and trace by time. Three rules make this right:
+ *
+ * - Floor of a process: records of one process and the code they describe are ordered
+ *   by time alone. A record that changes what code means (mapping, code bytes, exec)
+ *   moves the process's floor past all that ran before, and each of its threads
+ *   resumes later than that floor (resync).
+ * - Floor of the file: readers sort records between two FINISHED_ROUNDs, as perf does.
+ *   No record may be earlier than the latest one before the previous round (stamp).
+ * - A thread's records and trace have rising times, on whatever CPU it runs (clock,
+ *   last_record).
+ *
+ * The first error sticks (keep_error), and every later call returns it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -29,7 +40,8 @@ static int keep_error(struct soft *s, int err)
 	return s->error;
 }
 
-static uint64_t soft_stamp(struct soft *s, uint64_t time)
+/* A time for a record: never before what readers may have sorted already. */
+static uint64_t stamp(struct soft *s, uint64_t time)
 {
 	if (time < s->floor)
 		time = s->floor;
@@ -38,8 +50,8 @@ static uint64_t soft_stamp(struct soft *s, uint64_t time)
 	return time;
 }
 
-/* A time for a record: never before what readers may have sorted already. */
-static uint64_t soft_thread_now(const struct soft_thread *t)
+/* The time of a thread, on a CPU or not. */
+static uint64_t thread_now(const struct soft_thread *t)
 {
 	return t->on ? *soft_clock(t->st) : t->clock;
 }
@@ -56,6 +68,7 @@ static void end_round(struct soft *s)
 	keep_error(s, synth_finished_round(s->w));
 }
 
+/* reference is the TSC, as perf record has it. */
 int soft_stream_aux(struct soft_stream *st, const uint8_t *bytes, size_t n,
 		    uint64_t flags)
 {
@@ -65,7 +78,7 @@ int soft_stream_aux(struct soft_stream *st, const uint8_t *bytes, size_t n,
 	struct synth_id id = {
 		.pid = t ? t->pid : UINT32_MAX,
 		.tid = t ? t->tid : UINT32_MAX,
-		.time = soft_stamp(s, *soft_clock(st)),
+		.time = stamp(s, *soft_clock(st)),
 		.cpu = st->idx % s->config.n_cpus,
 		.id = s->config.event_id,
 	};
@@ -90,7 +103,7 @@ int soft_stream_aux(struct soft_stream *st, const uint8_t *bytes, size_t n,
 	return s->error;
 }
 
-static struct soft_stream *soft_stream_new(struct soft *s, uint32_t idx)
+static struct soft_stream *new_stream(struct soft *s, uint32_t idx)
 {
 	struct soft_stream *st = calloc(1, sizeof(*st));
 
@@ -119,12 +132,12 @@ static struct soft_ended *find_ended(const struct soft *s, uint32_t tid)
 
 /* A new stream for a thread (per_thread), or the continuation of the one that an earlier
  * thread of that tid had. */
-static struct soft_stream *soft_stream_of(struct soft *s, uint32_t tid)
+static struct soft_stream *thread_stream(struct soft *s, uint32_t tid)
 {
 	const struct soft_ended *was = find_ended(s, tid);
 	struct soft_stream *st;
 
-	st = soft_stream_new(s, was ? was->idx : s->n_streams++);
+	st = new_stream(s, was ? was->idx : s->n_streams++);
 	if (st && was)
 		st->offset = was->offset;
 	return st;
@@ -147,7 +160,8 @@ static int record_end(const struct soft_stream *st, uint32_t tid)
 	return 0;
 }
 
-static void soft_stream_free(struct soft_stream *st)
+/* Flushes the stream and reports the time that it covers. NULL is allowed. */
+static void free_stream(struct soft_stream *st)
 {
 	if (!st)
 		return;
@@ -163,6 +177,7 @@ static void soft_stream_free(struct soft_stream *st)
 	free(st);
 }
 
+/* Real time; coarse, as it is read for every batch of blocks. */
 static uint64_t now_ms(void)
 {
 	struct timespec ts;
@@ -192,7 +207,7 @@ void soft_flush_streams(struct soft *s)
 		s->ops->flush_shared(s);
 }
 
-/* The truth first: it shall cover what the file shows. */
+/* The truth first: if auxcap is killed, it covers what the file shows. */
 int soft_tick(struct soft *s)
 {
 	uint64_t now = now_ms();
@@ -207,6 +222,712 @@ int soft_tick(struct soft *s)
 	return keep_error(s, writer_flush(s->w));
 }
 
+/*
+ * ---- threads: they come and go, get a (virtual) CPU; their records ----
+ *
+ * A thread keeps its CPU through the kernel; SWITCH records appear only where
+ * another thread takes it over, as a real scheduler would write them. On one
+ * stream a thread's trace lies strictly between its SWITCH in and SWITCH out, and
+ * so does an exec's COMM: readers take it for a sign of who runs there.
+ */
+
+static uint64_t max_u64(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* The trailer of a record of t. */
+static struct synth_id id_of(const struct soft_thread *t, uint64_t time)
+{
+	return (struct synth_id){
+		.pid = t->pid,
+		.tid = t->tid,
+		.time = time,
+		.cpu = (t->st ? t->st->idx : t->last_idx) %
+		       t->s->config.n_cpus,
+		.id = t->s->config.sideband_id,
+	};
+}
+
+/* A time for t's next record; what t runs later is later. */
+static uint64_t tick(struct soft_thread *t)
+{
+	uint64_t now = max_u64(thread_now(t), t->last_record) + 1;
+
+	now = t->last_record = stamp(t->s, now);
+	if (t->on) {
+		t->proc->floor = max_u64(t->proc->floor, now);
+		t->resync = true;
+	} else {
+		t->clock = now;
+	}
+	return now;
+}
+
+/* Takes t off its stream at last.start; it is still switched in. */
+static void preempt(struct soft_thread *t)
+{
+	uint64_t ip = t->last.start;
+
+	if (!t->on)
+		return;
+	if (t->pinned) {
+		/* the PTWRITE's packet is out, so the block cannot be repeated from
+		 * its start: stop at its last instruction, or after it */
+		ip = t->last.end;
+		if (t->last.cls != X86_PTWRITE && t->last.cls != X86_OTHER)
+			ip -= t->last.last_size;
+		t->last.start = ip;
+	}
+	t->s->ops->preempt(t, ip);
+	t->clock = *soft_clock(t->st);
+	t->on = false;
+	t->resync = false;
+}
+
+/* t leaves its stream for good: SWITCH out. */
+static void switch_out(struct soft_thread *t)
+{
+	struct soft_stream *st = t->st;
+	struct soft *s = t->s;
+	struct synth_id id;
+	uint64_t *now;
+
+	if (!st)
+		return;
+	preempt(t);
+	now = soft_clock(st);
+	*now = stamp(s, max_u64(max_u64(*now, t->clock), t->last_record) + 1);
+	t->clock = *now;
+	if (s->config.per_thread) {
+		free_stream(st);
+	} else {
+		id = id_of(t, *now);
+		keep_error(s, synth_switch(s->w, &id, true));
+		st->owner = NULL;
+	}
+	t->st = NULL;
+}
+
+/*
+ * The CPU to run t on: its former one unless another thread is in user code there,
+ * else the least recently used of the best kind: free, its thread in the kernel, any.
+ */
+static uint32_t choose_cpu(const struct soft_thread *t)
+{
+	const struct soft *s = t->s;
+	uint32_t i, best = t->last_idx;
+	int best_rank = 4, rank;
+	uint64_t best_used = 0;
+
+	for (i = 0; i < s->n_streams; i++) {
+		const struct soft_stream *st = s->streams[i];
+
+		rank = !st || !st->owner ? 1 : st->owner->user ? 3 : 2;
+		if (i == t->last_idx && rank < 3)
+			return i;
+		if (rank < best_rank ||
+		    (rank == best_rank && st && st->used < best_used)) {
+			best = i;
+			best_rank = rank;
+			best_used = st ? st->used : 0;
+		}
+	}
+	return best;
+}
+
+/* Its thread, if it has one, is switched out. NULL: out of memory. */
+static struct soft_stream *claim_cpu(struct soft_thread *t)
+{
+	struct soft *s = t->s;
+	struct soft_stream **st;
+
+	if (s->config.per_thread)
+		return thread_stream(s, t->tid);
+	st = &s->streams[choose_cpu(t)];
+	if (!*st)
+		*st = new_stream(s, (uint32_t)(st - s->streams));
+	else if ((*st)->owner)
+		switch_out((*st)->owner);
+	return *st;
+}
+
+/* SWITCH in, and ITRACE_START the first time. */
+static int switch_in(struct soft_thread *t)
+{
+	struct soft_stream *st = claim_cpu(t);
+	struct soft *s = t->s;
+	struct synth_id id;
+	uint64_t *now;
+
+	if (!st)
+		return keep_error(s, -AUX_E_NOMEM);
+	t->st = st;
+	t->last_idx = st->idx;
+	st->owner = t;
+	now = soft_clock(st);
+	*now = stamp(s, max_u64(*now, t->clock) + 1);
+	t->clock = *now;
+	id = id_of(t, *now);
+	if (!s->config.per_thread)
+		keep_error(s, synth_switch(s->w, &id, false));
+	id.id = s->config.event_id;
+	if (!t->started)
+		keep_error(s, synth_itrace_start(s->w, &id, t->pid, t->tid));
+	t->started = true;
+	return s->error;
+}
+
+/* Puts t on a stream and goes on at last.start. */
+static int resume(struct soft_thread *t)
+{
+	struct soft *s = t->s;
+	uint64_t *now;
+
+	if (!t->st && switch_in(t))
+		return s->error;
+	t->st->used = ++s->order;
+	now = soft_clock(t->st);
+	*now = max_u64(max_u64(*now, t->clock), t->proc->floor) + 1;
+	if (!t->st->first_ns)
+		t->st->first_ns = *now;
+	s->ops->enable(t);
+	t->on = true;
+	t->resync = false;
+	return s->error;
+}
+
+/* Found or made. */
+static struct soft_process *find_process(struct soft *s, uint32_t pid)
+{
+	struct soft_process *p;
+
+	for (p = s->procs; p; p = p->next)
+		if (p->pid == pid)
+			return p;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
+	p->pid = pid;
+	p->next = s->procs;
+	s->procs = p;
+	return p;
+}
+
+static void drop_process(struct soft *s, struct soft_process *proc)
+{
+	struct soft_process **p = &s->procs;
+
+	if (--proc->n_threads)
+		return;
+	while (*p != proc)
+		p = &(*p)->next;
+	*p = proc->next;
+	free(proc);
+}
+
+/* The first thread: what perf record knows at its start. */
+static void announce(struct soft_thread *t)
+{
+	static const char *const comm = "";
+
+	t->clock = t->s->config.start_ns;
+	keep_error(t->s, synth_thread_map(t->s->w, &t->tid, &comm, 1));
+	keep_error(t->s, synth_finished_init(t->s->w));
+}
+
+struct soft_thread *soft_thread_add(struct soft *s, uint32_t pid, uint32_t tid,
+				    struct soft_thread *parent)
+{
+	struct soft_thread *t = calloc(1, sizeof(*t));
+	struct synth_id id;
+
+	if (!t || !(t->proc = find_process(s, pid))) {
+		free(t);
+		keep_error(s, -AUX_E_NOMEM);
+		return NULL;
+	}
+	t->proc->n_threads++;
+	t->s = s;
+	t->pid = pid;
+	t->tid = tid;
+	t->next = s->threads;
+	s->threads = t;
+	s->stats.n_threads++;
+	if (!s->config.per_thread)
+		t->last_idx = (uint32_t)(s->stats.n_threads - 1) % s->n_streams;
+	if (!parent) {
+		announce(t);
+		return t;
+	}
+	t->ppid = parent->pid;
+	t->ptid = parent->tid;
+	t->clock = tick(parent);
+	id = id_of(parent, t->clock);
+	keep_error(s, synth_fork(s->w, &id, pid, t->ppid, tid, t->ptid));
+	return t;
+}
+
+void soft_thread_exit(struct soft_thread *t)
+{
+	struct soft *s = t->s;
+	struct soft_thread **p = &s->threads;
+	struct synth_id id;
+
+	preempt(t);
+	id = id_of(t, tick(t));
+	t->proc->floor = max_u64(t->proc->floor, id.time);
+	keep_error(s, synth_exit(s->w, &id, t->pid, t->ppid, t->tid, t->ptid));
+	switch_out(t);
+	t->proc->floor = max_u64(t->proc->floor, t->clock);
+	while (*p != t)
+		p = &(*p)->next;
+	*p = t->next;
+	drop_process(s, t->proc);
+	free(t);
+}
+
+/* A time after all that this process ran so far; its threads resume later. */
+static uint64_t barrier(struct soft_thread *t)
+{
+	struct soft_thread *o;
+	uint64_t now = t->proc->floor;
+
+	for (o = t->s->threads; o; o = o->next) {
+		if (o->proc != t->proc)
+			continue;
+		now = max_u64(now, thread_now(o));
+		o->resync = o->on;
+	}
+	now = stamp(t->s, now + 1);
+	t->proc->floor = t->last_record = now;
+	return now;
+}
+
+/*
+ * ETM without timestamps: readers place a thread's trace by the AUX record it is in,
+ * so the old image's trace must end its records before the exec.
+ */
+static void end_records(struct soft_thread *t)
+{
+	const struct soft_config *c = &t->s->config;
+
+	if (c->trace != SOFT_TRACE_ETM || c->etm.timestamp)
+		return;
+	for (struct soft_thread *o = t->s->threads; o; o = o->next)
+		if (o->proc == t->proc && o->st)
+			t->s->ops->flush(o->st);
+	/* their times may be later than what is in them */
+	t->proc->floor = max_u64(t->proc->floor, stamp(t->s, 0));
+}
+
+int soft_comm(struct soft_thread *t, const char *comm, bool exec)
+{
+	struct soft *s = t->s;
+	struct synth_id id;
+
+	if (exec) {
+		if (!t->st && !s->config.per_thread)
+			switch_in(t);
+		end_records(t);
+	}
+	/* a new image: whatever the old one's threads ran is before it */
+	id = id_of(t, exec ? barrier(t) : tick(t));
+	return keep_error(s, synth_comm(s->w, &id, t->pid, t->tid, comm, exec));
+}
+
+int soft_mmap(struct soft_thread *t, const struct synth_map *map)
+{
+	struct soft *s = t->s;
+	uint64_t now = barrier(t);
+	struct synth_id id = id_of(t, now);
+
+	keep_error(s, synth_mmap2(s->w, &id, t->pid, t->tid, map));
+	if (map->build_id_size && map->path[0] == '/')
+		keep_error(s, writer_build_id(s->w, t->pid,
+					     PERF_RECORD_MISC_USER, map->path,
+					     map->build_id,
+					     map->build_id_size));
+	return s->error;
+}
+
+int soft_code(struct soft_thread *t, uint64_t addr, const void *bytes,
+	      size_t len, enum aux_code_kind kind)
+{
+	struct aux_code_entry e = {
+		.time_ns = barrier(t),
+		.addr = addr,
+		.len = len,
+		.pid = t->pid,
+		.kind = (uint32_t)kind,
+	};
+
+	return keep_error(t->s, writer_code(t->s->w, &e, bytes));
+}
+
+void soft_not_traced(struct soft *s, uint32_t pid, const char *program,
+		     const char *why)
+{
+	s->stats.n_not_traced++;
+	if (s->config.not_traced)
+		s->config.not_traced(s->config.priv, pid, program, why);
+}
+
+void soft_killed(struct soft *s)
+{
+	s->stats.n_killed++;
+}
+
+/*
+ * ---- what ran, as the back ends report it ----
+ *
+ * A thread is put on a stream when it has run something, not when it enters user
+ * code, so that idle threads cause no SWITCH records. It is taken off when a shared
+ * sink is emptied.
+ */
+
+/* Puts t on a stream, before its trace is extended. */
+static int ensure_on(struct soft_thread *t, uint64_t ip)
+{
+	if (!t->user) {
+		/* a back end's mistake: it never entered */
+		t->s->stats.n_unexplained++;
+		soft_enter(t, ip, 0);
+	}
+	return t->on ? t->s->error : resume(t);
+}
+
+/*
+ * ops->run() returns early after an overflow, when it switched to one block at a time,
+ * or when a shared sink may be full, hence the loop.
+ */
+int soft_run(struct soft_thread *t, const struct soft_block *table,
+	     const uint32_t *ids, size_t n)
+{
+	uint64_t *now, tsc;
+	size_t i = 0;
+
+	if (!n)
+		return 0;
+	if (ensure_on(t, table[ids[0]].start))
+		return t->s->error;
+	t->st->used = ++t->s->order;
+	t->pinned = false;
+	now = soft_clock(t->st);
+	while (i < n) {
+		tsc = *now;
+		if (t->resync && tsc <= t->proc->floor)
+			tsc = t->proc->floor + 1;
+		i += t->s->ops->run(t, table, ids + i, n - i);
+		t->s->stats.n_insns += *now - tsc;
+		if (t->s->out.full)
+			soft_flush_streams(t->s);
+		if (!t->on && ensure_on(t, t->last.start))
+			break;
+	}
+	return keep_error(t->s, soft_stream_error(t->st));
+}
+
+int soft_cut(struct soft_thread *t, const struct soft_block *b,
+	     uint32_t n_insns, uint64_t ip)
+{
+	if (ensure_on(t, b->start))
+		return t->s->error;
+	t->s->ops->run_block(t, b, n_insns);
+	t->s->stats.n_insns += n_insns;
+	t->last = soft_at_ip(ip);
+	t->pinned = false;
+	return keep_error(t->s, soft_stream_error(t->st));
+}
+
+/* The class is of either architecture. */
+static bool enters_kernel(const struct soft_block *b)
+{
+	return b->cls == X86_SYSCALL || b->cls == X86_FAR;
+}
+
+int soft_leave(struct soft_thread *t, enum soft_leave_kind kind, uint64_t ip)
+{
+	const struct soft_trace_ops *ops = t->s->ops;
+
+	if (ensure_on(t, ip))
+		return t->s->error;
+	if (kind == SOFT_LEAVE_ASYNC) {
+		ops->interrupt(t, ip);
+	} else if (enters_kernel(&t->last)) {
+		ops->call(t);
+	} else {
+		t->s->stats.n_unexplained++;
+		ops->unexplained(t, ip);
+	}
+	t->clock = *soft_clock(t->st);
+	t->on = t->user = t->resync = t->pinned = false;
+	return keep_error(t->s, soft_stream_error(t->st));
+}
+
+int soft_enter(struct soft_thread *t, uint64_t ip, uint64_t kernel_ns)
+{
+	if (t->user && t->on) {
+		t->s->stats.n_unexplained++;
+		t->s->ops->unexplained(t, ip);
+		t->clock = *soft_clock(t->st);
+		t->on = false;
+	}
+	t->clock += kernel_ns;
+	t->last = soft_at_ip(ip);
+	t->user = true;
+	t->pinned = false;
+	return t->s->error;
+}
+
+/* PSB+ belongs before the PTW, at last.start; unless a PTWRITE of the same block has
+ * been sent, or branches are not traced and nothing depends on the place. */
+int soft_ptwrite(struct soft_thread *t, uint64_t ip, uint64_t value, int size)
+{
+	const struct soft_config *c = &t->s->config;
+
+	if (!c->ptw || c->trace != SOFT_TRACE_PT)
+		return 0;
+	if (ensure_on(t, ip))
+		return t->s->error;
+	if (t->st->e.pos >= t->st->e.limit && !t->st->e.lost &&
+	    (!t->pinned || !t->st->e.config.branch))
+		pt_encode_checkpoint(&t->st->e, t->last.start);
+	pt_encode_ptwrite(&t->st->e, ip, value, size, c->fup_on_ptw);
+	t->pinned = true;
+	return t->s->error;
+}
+
+/*
+ * ---- CoreSight's output: trace IDs, frames, AUX records, AUXTRACE_INFO ----
+ *
+ * Decoders start anew with each AUX record, so a record ends only where its
+ * trace units have stopped. A sink that all CPUs share is emptied when all of
+ * them were stopped.
+ *
+ * Specification: Linux 6.1, tools/perf/util/cs-etm.h, and coresight-event/pmu.h for
+ * AUX_OUTPUT_HW_ID.
+ */
+
+#define AUX_FLAG_RAW 0x100	/* PERF_AUX_FLAG_CORESIGHT_FORMAT_RAW */
+#define RECORD_HW_ID 21		/* PERF_RECORD_AUX_OUTPUT_HW_ID, Linux 6.1 */
+#define PIECE_SIZE (4 * ETM_GROUP_MAX)
+#define ETE_IGNORE 0x70		/* what a TRBE fills up with */
+#define SINK_ALIGN 64		/* of what a sink writes to memory */
+#define MAX_WORDS 12		/* of a CPU's block */
+
+static uint32_t cpu_of(const struct soft_stream *st)
+{
+	return st->idx % st->s->config.n_cpus;
+}
+
+/* The driver's IDs; 0x70 and up are reserved. */
+static uint8_t trace_id(uint32_t cpu)
+{
+	return (uint8_t)(0x10 + 2 * cpu);
+}
+
+/* A TRBE's record: the trace unit's bytes, aligned; out.scratch holds it. */
+static size_t put_raw(const struct soft *s, const uint8_t *bytes, size_t n)
+{
+	size_t pad = s->etm.ete ? -n % SINK_ALIGN : 0;
+
+	memcpy(s->out.scratch, bytes, n);
+	memset(s->out.scratch + n, ETE_IGNORE, pad);
+	return n + pad;
+}
+
+/* A record of one CPU's own sink: complete frames, aligned as an ETR writes them. */
+static size_t put_framed(struct soft *s, uint8_t id, const uint8_t *bytes,
+			 size_t n)
+{
+	uint8_t *p = s->out.scratch;
+	size_t done = etm_frame_put(&s->out.frame, id, bytes, n, p);
+
+	done += etm_frame_end(&s->out.frame, p + done);
+	return done + etm_frame_pad(p + done, SINK_ALIGN - done % SINK_ALIGN);
+}
+
+/* Bytes of one CPU into the sink that all share; the caller of the encoder empties it
+ * when full is set. */
+static int add_shared(struct soft *s, uint8_t id, const uint8_t *bytes,
+		      size_t n)
+{
+	struct soft_etm_out *o = &s->out;
+	size_t need = o->n + etm_frame_room(n) + SINK_ALIGN, cap = o->cap;
+	uint8_t *p;
+
+	if (need > cap) {
+		cap = need > cap * 2 ? need : cap * 2;
+		p = realloc(o->bytes, cap);
+		if (!p)
+			return -AUX_E_NOMEM;
+		o->bytes = p;
+		o->cap = cap;
+	}
+	o->n += etm_frame_put(&o->frame, id, bytes, n, o->bytes + o->n);
+	o->full = o->n >= SOFT_BUF_SIZE;
+	return 0;
+}
+
+/* The encoders' sink. */
+static int accept_packets(void *ctx, const uint8_t *bytes, size_t n, bool stopped)
+{
+	struct soft_stream *st = ctx;
+	struct soft *s = st->s;
+	bool raw = s->config.etm.raw;
+	uint8_t id = trace_id(cpu_of(st));
+
+	(void)stopped;
+	if (s->config.etm.shared)
+		return add_shared(s, id, bytes, n);
+	n = raw ? put_raw(s, bytes, n) : put_framed(s, id, bytes, n);
+	return soft_stream_aux(st, s->out.scratch, n, raw ? AUX_FLAG_RAW : 0);
+}
+
+/* The CPU's trace ID, as the kernel reports it when an event starts there. */
+static int put_hw_id(struct soft_stream *st)
+{
+	struct soft *s = st->s;
+	struct {
+		struct perf_event_header h;
+		uint64_t hw_id;
+		uint32_t pid, tid;
+		uint64_t time;
+		uint32_t cpu, zero;
+		uint64_t id;
+	} r = {
+		.h = { .type = RECORD_HW_ID, .size = sizeof(r) },
+		.hw_id = trace_id(cpu_of(st)),
+		.pid = UINT32_MAX,
+		.tid = UINT32_MAX,
+		.time = stamp(s, s->config.start_ns),
+		.cpu = cpu_of(st),
+		.id = s->config.event_id,
+	};
+
+	return writer_record(s->w, &r.h);
+}
+
+void soft_etm_open(struct soft_stream *st)
+{
+	struct soft *s = st->s;
+
+	etm_encode_init(&st->etm, &s->etm, st->buf,
+			s->etm.pieces ? PIECE_SIZE : SOFT_BUF_SIZE,
+			accept_packets, st);
+	st->etm.lost_seed = st->idx + 1;
+	st->etm.tsc = st->etm.cc_tsc = s->config.start_ns;
+	if (!s->out.scratch)
+		s->out.scratch = malloc(etm_frame_room(SOFT_BUF_SIZE) +
+					SINK_ALIGN);
+	if (!s->out.scratch)
+		st->etm.error = -AUX_E_NOMEM;
+	keep_error(s, put_hw_id(st));
+}
+
+/* Preempts the thread first: an AUX record may end only where trace has stopped. */
+void soft_etm_flush(struct soft_stream *st)
+{
+	if (st->owner)
+		preempt(st->owner);
+	etm_encode_flush(&st->etm);
+	st->s->stats.n_injected += st->etm.n_injected;
+	st->etm.n_injected = 0;
+}
+
+/* All trace in a record of the shared sink is older than the record's end, and what the
+ * next one holds is newer: without timestamps readers have no other order. */
+static void align_clocks(struct soft *s)
+{
+	uint64_t now = 0;
+	uint32_t i;
+
+	for (i = 0; i < s->n_streams; i++)
+		if (s->streams[i] && s->streams[i]->etm.tsc > now)
+			now = s->streams[i]->etm.tsc;
+	for (i = 0; i < s->n_streams; i++)
+		if (s->streams[i])
+			s->streams[i]->etm.tsc = now;
+}
+
+/* After the CPUs' own flushes: all have stopped. */
+void soft_etm_flush_shared(struct soft *s)
+{
+	struct soft_etm_out *o = &s->out;
+	uint32_t i;
+
+	if (!s->config.etm.shared || !o->n)
+		return;
+	align_clocks(s);
+	o->n += etm_frame_end(&o->frame, o->bytes + o->n);
+	o->n += etm_frame_pad(o->bytes + o->n,
+			      SINK_ALIGN - o->n % SINK_ALIGN);
+	if (!s->streams[0])
+		s->streams[0] = new_stream(s, 0);
+	if (!s->streams[0])
+		keep_error(s, -AUX_E_NOMEM);
+	else
+		keep_error(s, soft_stream_aux(s->streams[0], o->bytes, o->n, 0));
+	for (i = 0; i < s->n_streams; i++)
+		if (s->streams[i])
+			s->streams[i]->etm.fresh = true;
+	o->n = 0;
+	o->full = false;
+}
+
+static void free_etm_out(struct soft_etm_out *o)
+{
+	free(o->bytes);
+	free(o->scratch);
+}
+
+/* What decoders need to know of a CPU's trace unit: the registers that perf
+ * record saves. */
+static size_t put_block(const struct etm_encode_config *c, uint32_t cpu,
+			uint64_t *p)
+{
+	const struct etm_regs r = etm_encode_regs(c);
+	size_t n = AUX_CS_NR_PARAMS + 1;
+
+	p[AUX_CS_MAGIC] = c->ete ? AUX_CS_MAGIC_ETE : AUX_CS_MAGIC_ETMV4;
+	p[AUX_CS_CPU] = cpu;
+	p[n++] = r.configr;
+	p[n++] = trace_id(cpu);
+	p[n++] = r.idr0;
+	p[n++] = r.idr1;
+	p[n++] = r.idr2;
+	p[n++] = r.idr8;
+	p[n++] = r.authstatus;
+	if (c->ete)
+		p[n++] = r.devarch;
+	p[n++] = AUX_CS_TS_VIRTUAL;
+	p[AUX_CS_NR_PARAMS] = n - (AUX_CS_NR_PARAMS + 1);
+	return n;
+}
+
+int soft_etm_info(struct soft *s)
+{
+	uint32_t cpu, n_cpus = s->config.n_cpus;
+	uint64_t *priv = calloc(AUX_CS_N_HEADER + (size_t)n_cpus * MAX_WORDS,
+				sizeof(*priv));
+	size_t n = AUX_CS_N_HEADER;
+	int ret;
+
+	if (!priv)
+		return -AUX_E_NOMEM;
+	priv[AUX_CS_VERSION] = 1;
+	priv[AUX_CS_PMU_CPUS] = (uint64_t)s->config.pmu_type << 32 | n_cpus;
+	for (cpu = 0; cpu < n_cpus; cpu++)
+		n += put_block(&s->etm, cpu, priv + n);
+	ret = synth_auxtrace_info(s->w, AUX_TRACE_CS_ETM, priv, (uint32_t)n);
+	free(priv);
+	return ret;
+}
+
+/* ---- a recording: begins and ends ---- */
+
+/* Synthesized records that precede the trace: TIME_CONV says that ns = TSC. */
 static int put_head(struct soft *s)
 {
 	uint64_t cpu = s->config.per_thread ? UINT64_MAX : 0;
@@ -299,14 +1020,12 @@ static void free_streams(struct soft *s)
 	uint32_t i;
 
 	for (i = 0; s->streams && i < s->n_streams; i++)
-		soft_stream_free(s->streams[i]);
+		free_stream(s->streams[i]);
 	free(s->streams);
 	free(s->ended);
 }
 
-static void soft_switch_out(struct soft_thread *t);
-static void soft_etm_out_fini(struct soft_etm_out *o);
-
+/* Threads first: their last trace goes into the streams, these into the file. */
 int soft_close(struct soft *s, struct soft_stats *stats, struct aux_diag *diag)
 {
 	struct soft_process *proc;
@@ -317,13 +1036,13 @@ int soft_close(struct soft *s, struct soft_stats *stats, struct aux_diag *diag)
 		return 0;
 	while ((t = s->threads)) {
 		s->threads = t->next;
-		soft_switch_out(t);
+		switch_out(t);
 		free(t);
 	}
 	if (s->ops->flush_shared)
 		soft_flush_streams(s);
 	free_streams(s);
-	soft_etm_out_fini(&s->out);
+	free_etm_out(&s->out);
 	while ((proc = s->procs)) {
 		s->procs = proc->next;
 		free(proc);
@@ -349,681 +1068,4 @@ int soft_truth(struct soft *s, uint32_t tid, const uint64_t *ips, size_t n)
 {
 	return s->truth ? keep_error(s, soft_truth_add(s->truth, tid, ips, n)) :
 			  0;
-}
-
-/*
- * soft_stream_thread: threads come and go, get a (virtual) CPU, and what is
- * known of them becomes records.
- *
- * A thread keeps its CPU through the kernel; SWITCH records appear only where
- * another thread takes it over, as a real scheduler would write them. On one
- * stream a thread's trace lies strictly between its SWITCH in and SWITCH out, and
- * so does an exec's COMM: readers take it for a sign of who runs there.
- */
-
-static uint64_t max_u64(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
-/* The trailer of a record of t. */
-static struct synth_id id_of(const struct soft_thread *t, uint64_t time)
-{
-	return (struct synth_id){
-		.pid = t->pid,
-		.tid = t->tid,
-		.time = time,
-		.cpu = (t->st ? t->st->idx : t->last_idx) %
-		       t->s->config.n_cpus,
-		.id = t->s->config.sideband_id,
-	};
-}
-
-/* A time for t's next record; what t runs later is later. */
-static uint64_t tick(struct soft_thread *t)
-{
-	uint64_t now = max_u64(soft_thread_now(t), t->told) + 1;
-
-	now = t->told = soft_stamp(t->s, now);
-	if (t->on) {
-		t->proc->floor = max_u64(t->proc->floor, now);
-		t->resync = true;
-	} else {
-		t->clock = now;
-	}
-	return now;
-}
-
-/* Takes t off its stream at last.start; it is still switched in. */
-static void soft_preempt(struct soft_thread *t)
-{
-	uint64_t ip = t->last.start;
-
-	if (!t->on)
-		return;
-	if (t->pinned) {
-		/* not before the PTWRITE: at the last instruction, or behind */
-		ip = t->last.end;
-		if (t->last.cls != X86_PTWRITE && t->last.cls != X86_OTHER)
-			ip -= t->last.last_size;
-		t->last.start = ip;
-	}
-	t->s->ops->preempt(t, ip);
-	t->clock = *soft_clock(t->st);
-	t->on = false;
-	t->resync = false;
-}
-
-/* t leaves its stream for good: SWITCH out. */
-static void soft_switch_out(struct soft_thread *t)
-{
-	struct soft_stream *st = t->st;
-	struct soft *s = t->s;
-	struct synth_id id;
-	uint64_t *now;
-
-	if (!st)
-		return;
-	soft_preempt(t);
-	now = soft_clock(st);
-	*now = soft_stamp(s, max_u64(max_u64(*now, t->clock), t->told) + 1);
-	t->clock = *now;
-	if (s->config.per_thread) {
-		soft_stream_free(st);
-	} else {
-		id = id_of(t, *now);
-		keep_error(s, synth_switch(s->w, &id, true));
-		st->owner = NULL;
-	}
-	t->st = NULL;
-}
-
-/* The least recently used CPU of the best kind: free, in the kernel, any. */
-static uint32_t choose_cpu(const struct soft_thread *t)
-{
-	const struct soft *s = t->s;
-	uint32_t i, best = t->last_idx;
-	int best_rank = 4, rank;
-	uint64_t best_used = 0;
-
-	for (i = 0; i < s->n_streams; i++) {
-		const struct soft_stream *st = s->streams[i];
-
-		rank = !st || !st->owner ? 1 : st->owner->user ? 3 : 2;
-		if (i == t->last_idx && rank < 3)
-			return i;
-		if (rank < best_rank ||
-		    (rank == best_rank && st && st->used < best_used)) {
-			best = i;
-			best_rank = rank;
-			best_used = st ? st->used : 0;
-		}
-	}
-	return best;
-}
-
-static struct soft_stream *take_cpu(struct soft_thread *t)
-{
-	struct soft *s = t->s;
-	struct soft_stream **st;
-
-	if (s->config.per_thread)
-		return soft_stream_of(s, t->tid);
-	st = &s->streams[choose_cpu(t)];
-	if (!*st)
-		*st = soft_stream_new(s, (uint32_t)(st - s->streams));
-	else if ((*st)->owner)
-		soft_switch_out((*st)->owner);
-	return *st;
-}
-
-/* SWITCH in, and ITRACE_START the first time. */
-static int switch_in(struct soft_thread *t)
-{
-	struct soft_stream *st = take_cpu(t);
-	struct soft *s = t->s;
-	struct synth_id id;
-	uint64_t *now;
-
-	if (!st)
-		return keep_error(s, -AUX_E_NOMEM);
-	t->st = st;
-	t->last_idx = st->idx;
-	st->owner = t;
-	now = soft_clock(st);
-	*now = soft_stamp(s, max_u64(*now, t->clock) + 1);
-	t->clock = *now;
-	id = id_of(t, *now);
-	if (!s->config.per_thread)
-		keep_error(s, synth_switch(s->w, &id, false));
-	id.id = s->config.event_id;
-	if (!t->started)
-		keep_error(s, synth_itrace_start(s->w, &id, t->pid, t->tid));
-	t->started = true;
-	return s->error;
-}
-
-/* Puts t on a stream and goes on at last.start. */
-static int soft_resume(struct soft_thread *t)
-{
-	struct soft *s = t->s;
-	uint64_t *now;
-
-	if (!t->st && switch_in(t))
-		return s->error;
-	t->st->used = ++s->order;
-	now = soft_clock(t->st);
-	*now = max_u64(max_u64(*now, t->clock), t->proc->floor) + 1;
-	if (!t->st->first_ns)
-		t->st->first_ns = *now;
-	s->ops->enable(t);
-	t->on = true;
-	t->resync = false;
-	return s->error;
-}
-
-static struct soft_process *find_process(struct soft *s, uint32_t pid)
-{
-	struct soft_process *p;
-
-	for (p = s->procs; p; p = p->next)
-		if (p->pid == pid)
-			return p;
-	p = calloc(1, sizeof(*p));
-	if (!p)
-		return NULL;
-	p->pid = pid;
-	p->next = s->procs;
-	s->procs = p;
-	return p;
-}
-
-static void drop_process(struct soft *s, struct soft_process *proc)
-{
-	struct soft_process **p = &s->procs;
-
-	if (--proc->n_threads)
-		return;
-	while (*p != proc)
-		p = &(*p)->next;
-	*p = proc->next;
-	free(proc);
-}
-
-/* The first thread: what perf record knows at its start. */
-static void announce(struct soft_thread *t)
-{
-	static const char *const comm = "";
-
-	t->clock = t->s->config.start_ns;
-	keep_error(t->s, synth_thread_map(t->s->w, &t->tid, &comm, 1));
-	keep_error(t->s, synth_finished_init(t->s->w));
-}
-
-struct soft_thread *soft_thread_add(struct soft *s, uint32_t pid, uint32_t tid,
-				    struct soft_thread *parent)
-{
-	struct soft_thread *t = calloc(1, sizeof(*t));
-	struct synth_id id;
-
-	if (!t || !(t->proc = find_process(s, pid))) {
-		free(t);
-		keep_error(s, -AUX_E_NOMEM);
-		return NULL;
-	}
-	t->proc->n_threads++;
-	t->s = s;
-	t->pid = pid;
-	t->tid = tid;
-	t->next = s->threads;
-	s->threads = t;
-	s->stats.n_threads++;
-	if (!s->config.per_thread)
-		t->last_idx = (uint32_t)(s->stats.n_threads - 1) % s->n_streams;
-	if (!parent) {
-		announce(t);
-		return t;
-	}
-	t->ppid = parent->pid;
-	t->ptid = parent->tid;
-	t->clock = tick(parent);
-	id = id_of(parent, t->clock);
-	keep_error(s, synth_fork(s->w, &id, pid, t->ppid, tid, t->ptid));
-	return t;
-}
-
-void soft_thread_exit(struct soft_thread *t)
-{
-	struct soft *s = t->s;
-	struct soft_thread **p = &s->threads;
-	struct synth_id id;
-
-	soft_preempt(t);
-	id = id_of(t, tick(t));
-	t->proc->floor = max_u64(t->proc->floor, id.time);
-	keep_error(s, synth_exit(s->w, &id, t->pid, t->ppid, t->tid, t->ptid));
-	soft_switch_out(t);
-	t->proc->floor = max_u64(t->proc->floor, t->clock);
-	while (*p != t)
-		p = &(*p)->next;
-	*p = t->next;
-	drop_process(s, t->proc);
-	free(t);
-}
-
-/* The moment after all that this process ran; it goes on later. */
-static uint64_t barrier(struct soft_thread *t)
-{
-	struct soft_thread *o;
-	uint64_t now = t->proc->floor;
-
-	for (o = t->s->threads; o; o = o->next) {
-		if (o->proc != t->proc)
-			continue;
-		now = max_u64(now, soft_thread_now(o));
-		o->resync = o->on;
-	}
-	now = soft_stamp(t->s, now + 1);
-	t->proc->floor = t->told = now;
-	return now;
-}
-
-/* Without timestamps only AUX records tell what ran in the image before. */
-static void end_records(struct soft_thread *t)
-{
-	const struct soft_config *c = &t->s->config;
-
-	if (c->trace != SOFT_TRACE_ETM || c->etm.timestamp)
-		return;
-	for (struct soft_thread *o = t->s->threads; o; o = o->next)
-		if (o->proc == t->proc && o->st)
-			t->s->ops->flush(o->st);
-	/* their times may be later than what is in them */
-	t->proc->floor = max_u64(t->proc->floor, soft_stamp(t->s, 0));
-}
-
-int soft_comm(struct soft_thread *t, const char *comm, bool exec)
-{
-	struct soft *s = t->s;
-	struct synth_id id;
-
-	if (exec) {
-		if (!t->st && !s->config.per_thread)
-			switch_in(t);
-		end_records(t);
-	}
-	/* a new image: whatever the old one's threads ran is before it */
-	id = id_of(t, exec ? barrier(t) : tick(t));
-	return keep_error(s, synth_comm(s->w, &id, t->pid, t->tid, comm, exec));
-}
-
-int soft_mmap(struct soft_thread *t, const struct synth_map *map)
-{
-	struct soft *s = t->s;
-	uint64_t now = barrier(t);
-	struct synth_id id = id_of(t, now);
-
-	keep_error(s, synth_mmap2(s->w, &id, t->pid, t->tid, map));
-	if (map->build_id_size && map->path[0] == '/')
-		keep_error(s, writer_build_id(s->w, t->pid,
-					     PERF_RECORD_MISC_USER, map->path,
-					     map->build_id,
-					     map->build_id_size));
-	return s->error;
-}
-
-int soft_code(struct soft_thread *t, uint64_t addr, const void *bytes,
-	      size_t len, enum aux_code_kind kind)
-{
-	struct aux_code_entry e = {
-		.time_ns = barrier(t),
-		.addr = addr,
-		.len = len,
-		.pid = t->pid,
-		.kind = (uint32_t)kind,
-	};
-
-	return keep_error(t->s, writer_code(t->s->w, &e, bytes));
-}
-
-void soft_not_traced(struct soft *s, uint32_t pid, const char *program,
-		     const char *why)
-{
-	s->stats.n_not_traced++;
-	if (s->config.not_traced)
-		s->config.not_traced(s->config.priv, pid, program, why);
-}
-
-void soft_killed(struct soft *s)
-{
-	s->stats.n_killed++;
-}
-
-/*
- * soft_stream_run: what the back ends call to say what ran, for all kinds of
- * trace. A thread is put on a stream when there is something to say of it, and
- * is taken off when a shared sink is emptied.
- */
-
-/* Back on a stream before anything is said of t. */
-static int ensure_on(struct soft_thread *t, uint64_t ip)
-{
-	if (!t->user) {
-		/* a back end's unexplained: it never entered */
-		t->s->stats.n_unexplained++;
-		soft_enter(t, ip, 0);
-	}
-	return t->on ? t->s->error : soft_resume(t);
-}
-
-int soft_run(struct soft_thread *t, const struct soft_block *table,
-	     const uint32_t *ids, size_t n)
-{
-	uint64_t *now, tsc;
-	size_t i = 0;
-
-	if (!n)
-		return 0;
-	if (ensure_on(t, table[ids[0]].start))
-		return t->s->error;
-	t->st->used = ++t->s->order;
-	t->pinned = false;
-	now = soft_clock(t->st);
-	while (i < n) {
-		tsc = *now;
-		if (t->resync && tsc <= t->proc->floor)
-			tsc = t->proc->floor + 1;
-		i += t->s->ops->run(t, table, ids + i, n - i);
-		t->s->stats.n_insns += *now - tsc;
-		if (t->s->out.full)
-			soft_flush_streams(t->s);
-		if (!t->on && ensure_on(t, t->last.start))
-			break;
-	}
-	return keep_error(t->s, soft_stream_error(t->st));
-}
-
-int soft_cut(struct soft_thread *t, const struct soft_block *b,
-	     uint32_t n_insns, uint64_t ip)
-{
-	if (ensure_on(t, b->start))
-		return t->s->error;
-	t->s->ops->run_block(t, b, n_insns);
-	t->s->stats.n_insns += n_insns;
-	t->last = soft_at_ip(ip);
-	t->pinned = false;
-	return keep_error(t->s, soft_stream_error(t->st));
-}
-
-/* The class is of either architecture. */
-static bool enters_kernel(const struct soft_block *b)
-{
-	return b->cls == X86_SYSCALL || b->cls == X86_FAR;
-}
-
-int soft_leave(struct soft_thread *t, enum soft_leave_kind kind, uint64_t ip)
-{
-	const struct soft_trace_ops *ops = t->s->ops;
-
-	if (ensure_on(t, ip))
-		return t->s->error;
-	if (kind == SOFT_LEAVE_ASYNC) {
-		ops->interrupt(t, ip);
-	} else if (enters_kernel(&t->last)) {
-		ops->call(t);
-	} else {
-		t->s->stats.n_unexplained++;
-		ops->unexplained(t, ip);
-	}
-	t->clock = *soft_clock(t->st);
-	t->on = t->user = t->resync = t->pinned = false;
-	return keep_error(t->s, soft_stream_error(t->st));
-}
-
-int soft_enter(struct soft_thread *t, uint64_t ip, uint64_t kernel_ns)
-{
-	if (t->user && t->on) {
-		t->s->stats.n_unexplained++;
-		t->s->ops->unexplained(t, ip);
-		t->clock = *soft_clock(t->st);
-		t->on = false;
-	}
-	t->clock += kernel_ns;
-	t->last = soft_at_ip(ip);
-	t->user = true;
-	t->pinned = false;
-	return t->s->error;
-}
-
-int soft_ptwrite(struct soft_thread *t, uint64_t ip, uint64_t value, int size)
-{
-	const struct soft_config *c = &t->s->config;
-
-	if (!c->ptw || c->trace != SOFT_TRACE_PT)
-		return 0;
-	if (ensure_on(t, ip))
-		return t->s->error;
-	if (t->st->e.pos >= t->st->e.limit && !t->st->e.lost &&
-	    (!t->pinned || !t->st->e.config.branch))
-		pt_encode_checkpoint(&t->st->e, t->last.start);
-	pt_encode_ptwrite(&t->st->e, ip, value, size, c->fup_on_ptw);
-	t->pinned = true;
-	return t->s->error;
-}
-
-/*
- * soft_stream_sink: CoreSight's way out: trace IDs, frames, AUX records, and
- * what AUXTRACE_INFO says of the virtual CPUs.
- *
- * Decoders start anew with each AUX record, so a record ends only where its
- * trace units have stopped. A sink that all CPUs share is emptied when all of
- * them were stopped.
- * Specification: Linux 6.1, tools/perf/util/cs-etm.h, and coresight-event/pmu.h for
- * AUX_OUTPUT_HW_ID.
- */
-
-#define AUX_FLAG_RAW 0x100	/* PERF_AUX_FLAG_CORESIGHT_FORMAT_RAW */
-#define RECORD_HW_ID 21		/* PERF_RECORD_AUX_OUTPUT_HW_ID */
-#define PIECE_SIZE (4 * ETM_GROUP_MAX)
-#define ETE_IGNORE 0x70		/* what a TRBE fills up with */
-#define SINK_ALIGN 64		/* of what a sink writes to memory */
-#define MAX_WORDS 12		/* of a CPU's block */
-
-static uint32_t cpu_of(const struct soft_stream *st)
-{
-	return st->idx % st->s->config.n_cpus;
-}
-
-/* The driver's IDs; 0x70 and up are reserved. */
-static uint8_t trace_id(uint32_t cpu)
-{
-	return (uint8_t)(0x10 + 2 * cpu);
-}
-
-static size_t put_raw(const struct soft *s, const uint8_t *bytes, size_t n)
-{
-	size_t pad = s->etm.ete ? -n % SINK_ALIGN : 0;
-
-	memcpy(s->out.scratch, bytes, n);
-	memset(s->out.scratch + n, ETE_IGNORE, pad);
-	return n + pad;
-}
-
-static size_t put_framed(struct soft *s, uint8_t id, const uint8_t *bytes,
-			 size_t n)
-{
-	uint8_t *p = s->out.scratch;
-	size_t done = etm_frame_put(&s->out.frame, id, bytes, n, p);
-
-	done += etm_frame_end(&s->out.frame, p + done);
-	return done + etm_frame_pad(p + done, SINK_ALIGN - done % SINK_ALIGN);
-}
-
-static int add_shared(struct soft *s, uint8_t id, const uint8_t *bytes,
-		      size_t n)
-{
-	struct soft_etm_out *o = &s->out;
-	size_t need = o->n + etm_frame_room(n) + SINK_ALIGN, cap = o->cap;
-	uint8_t *p;
-
-	if (need > cap) {
-		cap = need > cap * 2 ? need : cap * 2;
-		p = realloc(o->bytes, cap);
-		if (!p)
-			return -AUX_E_NOMEM;
-		o->bytes = p;
-		o->cap = cap;
-	}
-	o->n += etm_frame_put(&o->frame, id, bytes, n, o->bytes + o->n);
-	o->full = o->n >= SOFT_BUF_SIZE;
-	return 0;
-}
-
-static int take(void *ctx, const uint8_t *bytes, size_t n, bool stopped)
-{
-	struct soft_stream *st = ctx;
-	struct soft *s = st->s;
-	bool raw = s->config.etm.raw;
-	uint8_t id = trace_id(cpu_of(st));
-
-	(void)stopped;
-	if (s->config.etm.shared)
-		return add_shared(s, id, bytes, n);
-	n = raw ? put_raw(s, bytes, n) : put_framed(s, id, bytes, n);
-	return soft_stream_aux(st, s->out.scratch, n, raw ? AUX_FLAG_RAW : 0);
-}
-
-/* The CPU's trace ID, as the kernel tells it when an event starts there. */
-static int put_hw_id(struct soft_stream *st)
-{
-	struct soft *s = st->s;
-	struct {
-		struct perf_event_header h;
-		uint64_t hw_id;
-		uint32_t pid, tid;
-		uint64_t time;
-		uint32_t cpu, zero;
-		uint64_t id;
-	} r = {
-		.h = { .type = RECORD_HW_ID, .size = sizeof(r) },
-		.hw_id = trace_id(cpu_of(st)),
-		.pid = UINT32_MAX,
-		.tid = UINT32_MAX,
-		.time = soft_stamp(s, s->config.start_ns),
-		.cpu = cpu_of(st),
-		.id = s->config.event_id,
-	};
-
-	return writer_record(s->w, &r.h);
-}
-
-void soft_etm_open(struct soft_stream *st)
-{
-	struct soft *s = st->s;
-
-	etm_encode_init(&st->etm, &s->etm, st->buf,
-			s->etm.pieces ? PIECE_SIZE : SOFT_BUF_SIZE, take, st);
-	st->etm.lost_seed = st->idx + 1;
-	st->etm.tsc = st->etm.cc_tsc = s->config.start_ns;
-	if (!s->out.scratch)
-		s->out.scratch = malloc(etm_frame_room(SOFT_BUF_SIZE) +
-					SINK_ALIGN);
-	if (!s->out.scratch)
-		st->etm.error = -AUX_E_NOMEM;
-	keep_error(s, put_hw_id(st));
-}
-
-void soft_etm_flush(struct soft_stream *st)
-{
-	if (st->owner)
-		soft_preempt(st->owner);
-	etm_encode_flush(&st->etm);
-	st->s->stats.n_injected += st->etm.n_injected;
-	st->etm.n_injected = 0;
-}
-
-/* What is in a record ran before its end, and what is in the next one later. */
-static void align_clocks(struct soft *s)
-{
-	uint64_t now = 0;
-	uint32_t i;
-
-	for (i = 0; i < s->n_streams; i++)
-		if (s->streams[i] && s->streams[i]->etm.tsc > now)
-			now = s->streams[i]->etm.tsc;
-	for (i = 0; i < s->n_streams; i++)
-		if (s->streams[i])
-			s->streams[i]->etm.tsc = now;
-}
-
-/* After the CPUs' own flushes: all have stopped. */
-void soft_etm_flush_shared(struct soft *s)
-{
-	struct soft_etm_out *o = &s->out;
-	uint32_t i;
-
-	if (!s->config.etm.shared || !o->n)
-		return;
-	align_clocks(s);
-	o->n += etm_frame_end(&o->frame, o->bytes + o->n);
-	o->n += etm_frame_pad(o->bytes + o->n,
-			      SINK_ALIGN - o->n % SINK_ALIGN);
-	if (!s->streams[0])
-		s->streams[0] = soft_stream_new(s, 0);
-	if (!s->streams[0])
-		keep_error(s, -AUX_E_NOMEM);
-	else
-		keep_error(s, soft_stream_aux(s->streams[0], o->bytes, o->n, 0));
-	for (i = 0; i < s->n_streams; i++)
-		if (s->streams[i])
-			s->streams[i]->etm.fresh = true;
-	o->n = 0;
-	o->full = false;
-}
-
-static void soft_etm_out_fini(struct soft_etm_out *o)
-{
-	free(o->bytes);
-	free(o->scratch);
-}
-
-static size_t put_block(const struct etm_encode_config *c, uint32_t cpu,
-			uint64_t *p)
-{
-	const struct etm_regs r = etm_encode_regs(c);
-	size_t n = AUX_CS_NR_PARAMS + 1;
-
-	p[AUX_CS_MAGIC] = c->ete ? AUX_CS_MAGIC_ETE : AUX_CS_MAGIC_ETMV4;
-	p[AUX_CS_CPU] = cpu;
-	p[n++] = r.configr;
-	p[n++] = trace_id(cpu);
-	p[n++] = r.idr0;
-	p[n++] = r.idr1;
-	p[n++] = r.idr2;
-	p[n++] = r.idr8;
-	p[n++] = r.authstatus;
-	if (c->ete)
-		p[n++] = r.devarch;
-	p[n++] = AUX_CS_TS_VIRTUAL;
-	p[AUX_CS_NR_PARAMS] = n - (AUX_CS_NR_PARAMS + 1);
-	return n;
-}
-
-int soft_etm_info(struct soft *s)
-{
-	uint32_t cpu, n_cpus = s->config.n_cpus;
-	uint64_t *priv = calloc(AUX_CS_N_HEADER + (size_t)n_cpus * MAX_WORDS,
-				sizeof(*priv));
-	size_t n = AUX_CS_N_HEADER;
-	int ret;
-
-	if (!priv)
-		return -AUX_E_NOMEM;
-	priv[AUX_CS_VERSION] = 1;
-	priv[AUX_CS_PMU_CPUS] = (uint64_t)s->config.pmu_type << 32 | n_cpus;
-	for (cpu = 0; cpu < n_cpus; cpu++)
-		n += put_block(&s->etm, cpu, priv + n);
-	ret = synth_auxtrace_info(s->w, AUX_TRACE_CS_ETM, priv, (uint32_t)n);
-	free(priv);
-	return ret;
 }

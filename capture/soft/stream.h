@@ -54,7 +54,7 @@ struct soft_thread {
 	struct soft_process *proc;
 	struct soft_stream *st;	/* where it is switched in, or NULL */
 	uint64_t clock;		/* while it is not on */
-	uint64_t told;		/* the time of its last record */
+	uint64_t last_record;		/* the time of its last record */
 	struct soft_block last;
 	uint64_t loop_mark, loop_ip; /* where an endless loop may close */
 	uint32_t loop_n;

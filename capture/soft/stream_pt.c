@@ -35,7 +35,7 @@ static bool is_backward(const struct soft_block *b, uint64_t ip)
 	return ip <= b->start && BIT(b->cls) & (BIT(X86_JUMP) | BIT(X86_CALL));
 }
 
-/* A back end's unexplained must not become a wrong trace: readers see an OVF. */
+/* A back end's mistake must not become a wrong trace: readers see an OVF. */
 static void count_unexplained(struct soft_thread *t, uint64_t ip)
 {
 	t->s->stats.n_unexplained++;
@@ -88,6 +88,7 @@ static bool is_endless(struct soft_thread *t, uint64_t ip)
 	return false;
 }
 
+/* TNT for a condition; else no packet, but loops without packets must end. */
 static void leave_direct(struct soft_thread *t, uint64_t ip)
 {
 	struct pt_encoder *e = &t->st->e;
@@ -103,6 +104,7 @@ static void leave_direct(struct soft_thread *t, uint64_t ip)
 	push_call(e, b);
 }
 
+/* The complete way from t->last to ip. Returns: TNT if compressed; never deferred. */
 static void leave_block(struct soft_thread *t, uint64_t ip)
 {
 	struct pt_encoder *e = &t->st->e;
