@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "common/diag.h"
-#include "decode/compare/verify_impl.h"
+#include "decode/compare/impl.h"
 #include "decode/lib/session/decoders.h"
 
 #define STEPS_PER_PROGRESS 65536

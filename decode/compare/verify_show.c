@@ -11,7 +11,7 @@
 #include "decode/lib/elf/disasm.h"
 #include "common/outbuf.h"
 #include "decode/lib/packet/pt_packet.h"
-#include "decode/compare/verify_impl.h"
+#include "decode/compare/impl.h"
 
 #define INSNS	8	/* before, and after */
 #define LINES	20

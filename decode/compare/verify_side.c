@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "decode/compare/verify_impl.h"
+#include "decode/compare/impl.h"
 
 #define MARK 0x8000	/* in flags: a decoder emitted it; no AUX_FLOW_* is there */
 

@@ -17,7 +17,7 @@
 #include "common/diag.h"
 
 #include "decode/lib/packet/pt_packet.h"
-#include "decode/compare/verify_impl.h"
+#include "decode/compare/impl.h"
 
 #define AWAY 2	/* slots */
 

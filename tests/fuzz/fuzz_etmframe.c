@@ -27,12 +27,12 @@ struct byte {
 static size_t deframe(const uint8_t *in, size_t n_frames, struct byte *out,
 		      size_t *n)
 {
-	uint8_t id = ETMFRAME_NO_ID, next;
+	uint8_t id = CS_FRAME_NO_ID, next;
 	size_t f;
 
 	*n = 0;
 	for (f = 0; f < n_frames; f++, in += 16) {
-		if (etmframe_is_barrier(in))
+		if (cs_frame_is_barrier(in))
 			return f;
 		for (unsigned i = 0; i < 15; i++) {
 			unsigned bit = in[15] >> i / 2 & 1;
@@ -56,21 +56,21 @@ static size_t deframe(const uint8_t *in, size_t n_frames, struct byte *out,
 static void check_id(uint8_t id, const uint8_t *in, size_t n_frames,
 		     const struct byte *want, size_t n, size_t step)
 {
-	struct etmframe_pick p;
+	struct cs_frame_pick p;
 	size_t at = 0, i = 0;
 	uint64_t last = 0;
 
-	etmframe_pick_init(&p, id);
+	cs_frame_pick_init(&p, id);
 	while (at < n_frames) {
 		size_t part = n_frames - at < step ? n_frames - at : step;
 
-		ASSERT(etmframe_pick_add(&p, in + at * 16, part * 16) ==
+		ASSERT(cs_frame_pick_add(&p, in + at * 16, part * 16) ==
 		       (int64_t)part * 16);
 		at += part;
 	}
 	ASSERT(p.n_frames == n_frames);
 	for (size_t k = 0; k < n; k++) {
-		uint64_t place = etmframe_offset(&p, i);
+		uint64_t place = cs_frame_offset(&p, i);
 
 		if (want[k].id != id)
 			continue;
@@ -81,14 +81,14 @@ static void check_id(uint8_t id, const uint8_t *in, size_t n_frames,
 	}
 	ASSERT(i == p.n);
 	for (; i; i /= 3)	/* and anywhere else */
-		ASSERT(etmframe_offset(&p, i) / 16 < n_frames);
-	etmframe_pick_fini(&p);
+		ASSERT(cs_frame_offset(&p, i) / 16 < n_frames);
+	cs_frame_pick_fini(&p);
 }
 
 static void check_frames(const uint8_t *in, size_t n_frames, size_t step)
 {
 	struct byte *want = malloc((n_frames + 1) * 15 * sizeof(*want));
-	struct etmframe_ids ids = { .id = ETMFRAME_NO_ID };
+	struct cs_frame_ids ids = { .id = CS_FRAME_NO_ID };
 	uint64_t count[256] = { 0 };
 	size_t n;
 
@@ -96,10 +96,10 @@ static void check_frames(const uint8_t *in, size_t n_frames, size_t step)
 	n_frames = deframe(in, n_frames, want, &n);
 	for (size_t i = 0; i < n; i++)
 		count[want[i].id]++;
-	etmframe_scan(&ids, in, n_frames * 16);
-	ASSERT(ids.n_nobody == count[ETMFRAME_NO_ID] && !ids.n_barriers);
-	ASSERT(etmframe_nobody(in, n_frames * 16) == count[ETMFRAME_NO_ID]);
-	for (unsigned id = 0; id < ETMFRAME_N_IDS; id++) {
+	cs_frame_scan(&ids, in, n_frames * 16);
+	ASSERT(ids.n_unowned == count[CS_FRAME_NO_ID] && !ids.n_barriers);
+	ASSERT(cs_frame_unowned(in, n_frames * 16) == count[CS_FRAME_NO_ID]);
+	for (unsigned id = 0; id < CS_FRAME_N_IDS; id++) {
 		ASSERT(ids.n[id] == count[id]);
 		if (count[id] || id % 16 == 0)
 			check_id((uint8_t)id, in, n_frames, want, n, step);
@@ -126,7 +126,7 @@ static void check_words(const uint8_t *in, size_t len)
 	for (unsigned id = 0; id < 256; id++) {
 		const struct csmeta_source *s = csmeta_find_id(&m, 0, id);
 
-		ASSERT(!s || (id && id <= ETMFRAME_ID_MAX));
+		ASSERT(!s || (id && id <= CS_FRAME_ID_MAX));
 	}
 	csmeta_find_cpu(&m, 0);
 	csmeta_fini(&m);

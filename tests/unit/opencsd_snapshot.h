@@ -189,7 +189,7 @@ static bool open_snapshot(struct snapshot *s, const char *dir)
 static uint8_t *source_bytes(const struct snapshot *s, const struct source *r,
 			     size_t *n)
 {
-	struct etmframe_pick pick;
+	struct cs_frame_pick pick;
 	const char *v = ini_get(s->trace, "source_buffers", 0, r->name);
 	char name[64];
 	uint8_t *b;
@@ -205,13 +205,13 @@ static uint8_t *source_bytes(const struct snapshot *s, const struct source *r,
 		v = ini_get(s->trace, "buffer", i, "format");
 		if (!b || !v || strcmp(v, "coresight"))
 			return b;
-		etmframe_pick_init(&pick, (uint8_t)r->etm.trace_id);
-		etmframe_pick_add(&pick, b, *n & ~(size_t)15);
+		cs_frame_pick_init(&pick, (uint8_t)r->etm.trace_id);
+		cs_frame_pick_add(&pick, b, *n & ~(size_t)15);
 		free(b);
 		*n = pick.n;
 		b = calloc(1, pick.n + 1);
 		memcpy(b, pick.data, pick.n);
-		etmframe_pick_fini(&pick);
+		cs_frame_pick_fini(&pick);
 		return b;
 	}
 	return NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * etmframe against hand-made frames, against a plain deframer on random ones,
+ * cs_frame against hand-made frames, against a plain deframer on random ones,
  * and against the bytes and places in OpenCSD's packet lists of recorded
  * buffers.
  */
@@ -14,7 +14,7 @@
 #define FILE_MAX ((size_t)1 << 20)
 
 /* table: what is said of the ids is in test_hand */
-static const uint8_t hand[3 * ETMFRAME_SIZE] = {
+static const uint8_t hand[3 * CS_FRAME_SIZE] = {
 	0x21, 1, 2, 3, 0x23, 4, 4, 5, 0x21, 6, 6, 7, 8, 9, 10, 0x86,
 	10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 0x55,
 	0x25, 25, 0x21, 26, 0x25, 27, 0x01, 28, 0, 29, 0, 30, 0, 31, 0x23, 0x05,
@@ -27,59 +27,59 @@ static void test_hand(void)
 		11, 11, 12, 13, 15, 15, 16, 17, 19, 19, 20, 21, 23, 23, 24,
 		25, 26, 27,
 	};
-	struct etmframe_ids ids = { .id = ETMFRAME_NO_ID };
-	struct etmframe_pick p;
+	struct cs_frame_ids ids = { .id = CS_FRAME_NO_ID };
+	struct cs_frame_pick p;
 
-	etmframe_scan(&ids, hand, sizeof(hand));
+	cs_frame_scan(&ids, hand, sizeof(hand));
 	is_u64(ids.n[0x10], sizeof(want), "bytes of id 0x10");
 	is_u64(ids.n[0x11], 2, "bytes of id 0x11");
 	is_u64(ids.n[0x12], 0, "an id that changes before its first byte");
 	is_u64(ids.n[0], 7, "bytes of the null id");
-	is_u64(ids.n_nobody + ids.n_barriers, 0, "nothing else");
+	is_u64(ids.n_unowned + ids.n_barriers, 0, "nothing else");
 	is_u64(ids.id, 0x11, "byte 14 sets the id of what follows");
-	etmframe_pick_init(&p, 0x10);
-	is_u64(etmframe_pick_add(&p, hand, sizeof(hand)), sizeof(hand),
+	cs_frame_pick_init(&p, 0x10);
+	is_u64(cs_frame_pick_add(&p, hand, sizeof(hand)), sizeof(hand),
 	       "all is taken");
 	ok(p.n == sizeof(want) && !memcmp(p.data, want, p.n),
 	   "the bytes of id 0x10");
-	is_u64(etmframe_offset(&p, 10), 16, "the first byte of a plain frame");
-	is_u64(etmframe_offset(&p, 24), 30, "its last byte");
-	is_u64(etmframe_offset(&p, 25) / 16, 2, "then the third frame");
-	is_u64(etmframe_offset(&p, 3) / 16, 0, "and back");
-	is_u64(etmframe_offset(&p, 99) / 16, 2, "behind the end");
-	etmframe_pick_fini(&p);
-	etmframe_pick_init(&p, 0x11);
-	etmframe_pick_add(&p, hand, sizeof(hand));
+	is_u64(cs_frame_offset(&p, 10), 16, "the first byte of a plain frame");
+	is_u64(cs_frame_offset(&p, 24), 30, "its last byte");
+	is_u64(cs_frame_offset(&p, 25) / 16, 2, "then the third frame");
+	is_u64(cs_frame_offset(&p, 3) / 16, 0, "and back");
+	is_u64(cs_frame_offset(&p, 99) / 16, 2, "behind the end");
+	cs_frame_pick_fini(&p);
+	cs_frame_pick_init(&p, 0x11);
+	cs_frame_pick_add(&p, hand, sizeof(hand));
 	ok(p.n == 2 && p.data[0] == 4 && p.data[1] == 5, "those of id 0x11");
-	etmframe_pick_fini(&p);
+	cs_frame_pick_fini(&p);
 }
 
 static void test_barrier(void)
 {
-	uint8_t in[5 * ETMFRAME_SIZE];
+	uint8_t in[5 * CS_FRAME_SIZE];
 	static const uint8_t barrier[] = { FSYNC, FSYNC, FSYNC, FSYNC };
-	struct etmframe_ids ids = { .id = ETMFRAME_NO_ID };
-	struct etmframe_pick p;
+	struct cs_frame_ids ids = { .id = CS_FRAME_NO_ID };
+	struct cs_frame_pick p;
 
 	memcpy(in, barrier, 16);
 	memcpy(in + 16, hand + 16, 16);
 	memcpy(in + 32, hand, 16);
 	memcpy(in + 48, barrier, 16);
 	memcpy(in + 64, hand + 16, 16);
-	etmframe_scan(&ids, in, sizeof(in));
+	cs_frame_scan(&ids, in, sizeof(in));
 	is_u64(ids.n_barriers, 2, "two barriers");
-	is_u64(ids.n_nobody, 30, "what is behind a barrier is nobody's");
-	etmframe_pick_init(&p, 0x10);
-	is_u64(etmframe_pick_add(&p, in, sizeof(in)), 0, "a barrier at once");
-	is_u64(etmframe_pick_add(&p, in + 16, sizeof(in) - 16), 32,
+	is_u64(ids.n_unowned, 30, "what is behind a barrier is nobody's");
+	cs_frame_pick_init(&p, 0x10);
+	is_u64(cs_frame_pick_add(&p, in, sizeof(in)), 0, "a barrier at once");
+	is_u64(cs_frame_pick_add(&p, in + 16, sizeof(in) - 16), 32,
 	       "up to the next one");
 	is_u64(p.n, 10, "bytes in between");
-	etmframe_pick_reset(&p);
-	is_u64(etmframe_pick_add(&p, in + 64, 16), 16, "behind it");
+	cs_frame_pick_reset(&p);
+	is_u64(cs_frame_pick_add(&p, in + 64, 16), 16, "behind it");
 	is_u64(p.n, 0, "nothing without an id");
-	is_u64(etmframe_pick_add(&p, in + 32, 15), 0, "a part of a frame waits");
-	is_u64(etmframe_offset(&p, 0), 0, "no place without bytes");
-	etmframe_pick_fini(&p);
+	is_u64(cs_frame_pick_add(&p, in + 32, 15), 0, "a part of a frame waits");
+	is_u64(cs_frame_offset(&p, 0), 0, "no place without bytes");
+	cs_frame_pick_fini(&p);
 }
 
 /* A byte that a deframer of few words gives. */
@@ -90,7 +90,7 @@ struct plain {
 
 static size_t deframe(const uint8_t *in, size_t len, struct plain *out)
 {
-	unsigned id = ETMFRAME_NO_ID, later = ETMFRAME_NO_ID;
+	unsigned id = CS_FRAME_NO_ID, later = CS_FRAME_NO_ID;
 	size_t n = 0;
 
 	for (size_t i = 0; i < len; i++) {
@@ -111,9 +111,9 @@ static size_t deframe(const uint8_t *in, size_t len, struct plain *out)
 		} else {
 			later = in[i] / 2;
 		}
-		if (later != ETMFRAME_NO_ID)
+		if (later != CS_FRAME_NO_ID)
 			id = later;
-		later = ETMFRAME_NO_ID;
+		later = CS_FRAME_NO_ID;
 	}
 	return n;
 }
@@ -134,7 +134,7 @@ static void fill(uint8_t *in, size_t n_frames)
 	}
 }
 
-static bool same_bytes(struct etmframe_pick *p, const struct plain *want,
+static bool same_bytes(struct cs_frame_pick *p, const struct plain *want,
 		       size_t n)
 {
 	size_t at = 0;
@@ -143,7 +143,7 @@ static bool same_bytes(struct etmframe_pick *p, const struct plain *want,
 		if (want[i].id != p->id)
 			continue;
 		if (at == p->n || p->data[at] != want[i].value ||
-		    etmframe_offset(p, at) / 16 != want[i].frame)
+		    cs_frame_offset(p, at) / 16 != want[i].frame)
 			return false;
 		at++;
 	}
@@ -159,22 +159,22 @@ static void test_random(void)
 
 	srand(1);
 	for (int round = 0; round < 40; round++) {
-		struct etmframe_ids ids = { .id = ETMFRAME_NO_ID };
+		struct cs_frame_ids ids = { .id = CS_FRAME_NO_ID };
 		size_t n, cut = (size_t)rand() % N * 16;
 
 		fill(in, N);
 		n = deframe(in, N * 16, want);
-		etmframe_scan(&ids, in, cut);
-		etmframe_scan(&ids, in + cut, N * 16 - cut);
+		cs_frame_scan(&ids, in, cut);
+		cs_frame_scan(&ids, in + cut, N * 16 - cut);
 		for (unsigned id = 0; id < 4; id++) {
-			struct etmframe_pick p;
+			struct cs_frame_pick p;
 
-			etmframe_pick_init(&p, (uint8_t)id);
-			etmframe_pick_add(&p, in, cut);
-			etmframe_pick_add(&p, in + cut, N * 16 - cut);
+			cs_frame_pick_init(&p, (uint8_t)id);
+			cs_frame_pick_add(&p, in, cut);
+			cs_frame_pick_add(&p, in + cut, N * 16 - cut);
 			bad += !same_bytes(&p, want, n);
 			scans += ids.n[id] == p.n;
-			etmframe_pick_fini(&p);
+			cs_frame_pick_fini(&p);
 		}
 	}
 	is_u64(bad, 0, "random frames: bytes and places of each id");
@@ -198,10 +198,10 @@ static uint8_t *load(const char *path, size_t *len)
  * A line of bytes of an id at a place. A packet that began in another frame is
  * listed at a place that is off: by how far it may be is counted.
  */
-static bool check_line(struct etmframe_pick *p, size_t *at, const char *line,
+static bool check_line(struct cs_frame_pick *p, size_t *at, const char *line,
 		       unsigned long idx, unsigned *far)
 {
-	uint64_t place = etmframe_offset(p, *at);
+	uint64_t place = cs_frame_offset(p, *at);
 	char *end;
 
 	line = strstr(line, "; [");
@@ -220,8 +220,8 @@ static bool check_line(struct etmframe_pick *p, size_t *at, const char *line,
 /* A buffer's frames against OpenCSD's list of its packets. */
 static void test_list(const char *corpus, const char *name, const char *file)
 {
-	struct etmframe_pick p[ETMFRAME_ID_MAX + 1];
-	size_t at[ETMFRAME_ID_MAX + 1] = { 0 }, len, n = 0, left = 0;
+	struct cs_frame_pick p[CS_FRAME_ID_MAX + 1];
+	size_t at[CS_FRAME_ID_MAX + 1] = { 0 }, len, n = 0, left = 0;
 	char cmd[1024], line[4096];
 	unsigned bad = 0, far = 0, id;
 	unsigned long idx;
@@ -231,24 +231,24 @@ static void test_list(const char *corpus, const char *name, const char *file)
 	snprintf(cmd, sizeof(cmd), "%s/opencsd/snapshots/%s/%s", corpus, name,
 		 file);
 	data = load(cmd, &len);
-	for (id = 0; id <= ETMFRAME_ID_MAX; id++) {
-		etmframe_pick_init(&p[id], (uint8_t)id);
-		etmframe_pick_add(&p[id], data, len);
+	for (id = 0; id <= CS_FRAME_ID_MAX; id++) {
+		cs_frame_pick_init(&p[id], (uint8_t)id);
+		cs_frame_pick_add(&p[id], data, len);
 	}
 	snprintf(cmd, sizeof(cmd), "zcat '%s/opencsd/ref-1.8.0/%s.ppl.gz'",
 		 corpus, name);
 	f = popen(cmd, "r");
 	while (f && fgets(line, sizeof(line), f)) {
 		if (sscanf(line, "Idx:%lu; ID:%x", &idx, &id) == 2 && id > 0 &&
-		    id <= ETMFRAME_ID_MAX)
+		    id <= CS_FRAME_ID_MAX)
 			bad += !check_line(&p[id], &at[id], line, idx, &far);
 	}
 	if (f)
 		pclose(f);
-	for (id = 0; id <= ETMFRAME_ID_MAX; id++) {
+	for (id = 0; id <= CS_FRAME_ID_MAX; id++) {
 		n += at[id];
 		left += at[id] ? p[id].n - at[id] : 0;
-		etmframe_pick_fini(&p[id]);
+		cs_frame_pick_fini(&p[id]);
 	}
 	ok(far < 5, "%s: places", name);
 	ok(!bad && n, "%s: %zu bytes in %zu as OpenCSD lists them", name, n,

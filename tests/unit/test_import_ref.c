@@ -255,7 +255,7 @@ static bool read_bytes(const char *path, struct bytes *b)
 static void our_bytes(const char *path, struct bytes *b)
 {
 	struct aux_diag diag = { 0 };
-	struct etmframe_pick pick;
+	struct cs_frame_pick pick;
 	struct aux_reader *r;
 	struct aux_event e;
 	bool raw = false;
@@ -264,7 +264,7 @@ static void our_bytes(const char *path, struct bytes *b)
 		printf("# %s: %s\n", path, diag.text);
 		return;
 	}
-	etmframe_pick_init(&pick, 1);
+	cs_frame_pick_init(&pick, 1);
 	while (aux_reader_next(r, &e, NULL) == 1 &&
 	       e.type != AUX_RECORD_AUXTRACE)
 		if (e.type == PERF_RECORD_AUX) {
@@ -272,12 +272,12 @@ static void our_bytes(const char *path, struct bytes *b)
 			b->n = e.aux.size;
 		}
 	if (!raw) {
-		etmframe_pick_add(&pick, e.auxtrace.payload.data, b->n);
+		cs_frame_pick_add(&pick, e.auxtrace.payload.data, b->n);
 		b->n = pick.n;
 	}
 	if (b->n <= sizeof(b->p))
 		memcpy(b->p, raw ? e.auxtrace.payload.data : pick.data, b->n);
-	etmframe_pick_fini(&pick);
+	cs_frame_pick_fini(&pick);
 	aux_reader_close(r);
 }
 

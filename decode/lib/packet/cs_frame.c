@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * etmframe: CoreSight formatter frames (cs_frame.h, Arm IHI 0029).
+ * cs_frame: CoreSight formatter frames (cs_frame.h, Arm IHI 0029).
  *
  * Bytes 0 to 14 of a frame form pairs; byte 14 is alone in the last. In each pair the
  * odd byte is data. The even byte is
@@ -45,7 +45,7 @@ static const uint64_t spread[16] = {
 	SPREAD(12), SPREAD(13), SPREAD(14), SPREAD(15),
 };
 
-bool etmframe_is_barrier(const uint8_t *data)
+bool cs_frame_is_barrier(const uint8_t *data)
 {
 	return load_le64(data) == FSYNC_TWICE &&
 	       load_le64(data + 8) == FSYNC_TWICE;
@@ -60,7 +60,7 @@ static unsigned unpack(const uint8_t *f, uint8_t *now, uint8_t *ids,
 {
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < ETMFRAME_SIZE; i += 2) {
+	for (unsigned i = 0; i < CS_FRAME_SIZE; i += 2) {
 		uint8_t flag = f[15] >> (i / 2) & 1, old = *now;
 
 		if (f[i] & 1) {
@@ -69,7 +69,7 @@ static unsigned unpack(const uint8_t *f, uint8_t *now, uint8_t *ids,
 			ids[n] = old;
 			bytes[n++] = f[i] | flag;
 		}
-		if (i == ETMFRAME_SIZE - 2)
+		if (i == CS_FRAME_SIZE - 2)
 			break;
 		ids[n] = f[i] & flag ? old : *now;
 		bytes[n++] = f[i + 1];
@@ -77,12 +77,12 @@ static unsigned unpack(const uint8_t *f, uint8_t *now, uint8_t *ids,
 	return n;
 }
 
-static void count_bytes(struct etmframe_ids *ids, unsigned id, uint64_t n)
+static void count_bytes(struct cs_frame_ids *ids, unsigned id, uint64_t n)
 {
-	if (id < ETMFRAME_N_IDS)
+	if (id < CS_FRAME_N_IDS)
 		ids->n[id] += n;
 	else
-		ids->n_nobody += n;
+		ids->n_unowned += n;
 }
 
 /* How many frames from p on have no id in them. */
@@ -90,66 +90,66 @@ static size_t count_plain(const uint8_t *p, size_t n_frames)
 {
 	size_t n = 0;
 
-	while (n < n_frames && !((load_le64(p + n * ETMFRAME_SIZE) |
-				  load_le64(p + n * ETMFRAME_SIZE + 8)) &
+	while (n < n_frames && !((load_le64(p + n * CS_FRAME_SIZE) |
+				  load_le64(p + n * CS_FRAME_SIZE + 8)) &
 				 ID_BITS))
 		n++;
 	return n;
 }
 
-void etmframe_scan(struct etmframe_ids *ids, const uint8_t *data, size_t len)
+void cs_frame_scan(struct cs_frame_ids *ids, const uint8_t *data, size_t len)
 {
-	size_t n_frames = len / ETMFRAME_SIZE, plain, n;
-	uint8_t of[ETMFRAME_SIZE], bytes[ETMFRAME_SIZE];
+	size_t n_frames = len / CS_FRAME_SIZE, plain, n;
+	uint8_t of[CS_FRAME_SIZE], bytes[CS_FRAME_SIZE];
 
 	while (n_frames) {
 		plain = count_plain(data, n_frames);
 		count_bytes(ids, ids->id, plain * BYTES_MAX);
-		data += plain * ETMFRAME_SIZE;
+		data += plain * CS_FRAME_SIZE;
 		n_frames -= plain;
 		if (!n_frames)
 			break;
-		if (etmframe_is_barrier(data)) {
-			ids->id = ETMFRAME_NO_ID;
+		if (cs_frame_is_barrier(data)) {
+			ids->id = CS_FRAME_NO_ID;
 			ids->n_barriers++;
 		} else {
 			n = unpack(data, &ids->id, of, bytes);
 			for (size_t i = 0; i < n; i++)
 				count_bytes(ids, of[i], 1);
 		}
-		data += ETMFRAME_SIZE;
+		data += CS_FRAME_SIZE;
 		n_frames--;
 	}
 }
 
-uint64_t etmframe_nobody(const uint8_t *data, size_t len)
+uint64_t cs_frame_unowned(const uint8_t *data, size_t len)
 {
-	size_t n_frames = len / ETMFRAME_SIZE;
+	size_t n_frames = len / CS_FRAME_SIZE;
 	size_t plain = count_plain(data, n_frames), i = 0;
 
 	if (plain == n_frames)
 		return plain * BYTES_MAX;
-	data += plain * ETMFRAME_SIZE;
+	data += plain * CS_FRAME_SIZE;
 	while (!(data[i] & 1))
 		i += 2;
 	/* the odd byte after the first id may still belong to what precedes it */
 	return plain * BYTES_MAX + i +
-	       (i < ETMFRAME_SIZE - 2 && data[15] >> (i / 2) & 1);
+	       (i < CS_FRAME_SIZE - 2 && data[15] >> (i / 2) & 1);
 }
 
-void etmframe_pick_init(struct etmframe_pick *p, uint8_t id)
+void cs_frame_pick_init(struct cs_frame_pick *p, uint8_t id)
 {
-	*p = (struct etmframe_pick){ .id = id, .now = ETMFRAME_NO_ID };
+	*p = (struct cs_frame_pick){ .id = id, .now = CS_FRAME_NO_ID };
 }
 
-void etmframe_pick_reset(struct etmframe_pick *p)
+void cs_frame_pick_reset(struct cs_frame_pick *p)
 {
-	p->now = ETMFRAME_NO_ID;
+	p->now = CS_FRAME_NO_ID;
 	p->n = p->n_segs = p->cursor = 0;
 	p->n_frames = 0;
 }
 
-void etmframe_pick_fini(struct etmframe_pick *p)
+void cs_frame_pick_fini(struct cs_frame_pick *p)
 {
 	free(p->data);
 	free(p->segs);
@@ -159,9 +159,9 @@ void etmframe_pick_fini(struct etmframe_pick *p)
 }
 
 /* Room for n_frames more, and for the byte that put_half() writes past the last. */
-static int reserve(struct etmframe_pick *p, size_t n_frames)
+static int reserve(struct cs_frame_pick *p, size_t n_frames)
 {
-	size_t want = p->n + n_frames * BYTES_MAX + ETMFRAME_SIZE;
+	size_t want = p->n + n_frames * BYTES_MAX + CS_FRAME_SIZE;
 	uint8_t *data;
 
 	if (want <= p->cap)
@@ -177,10 +177,10 @@ static int reserve(struct etmframe_pick *p, size_t n_frames)
 }
 
 /* A segment that begins at the next byte, which comes from the current frame. */
-static int add_seg(struct etmframe_pick *p)
+static int add_seg(struct cs_frame_pick *p)
 {
 	size_t want = p->cap_segs ? 2 * p->cap_segs : 16;
-	struct etmframe_seg *segs;
+	struct cs_frame_seg *segs;
 
 	if (p->n_segs == p->cap_segs) {
 		segs = reallocarray(p->segs, want, sizeof(*segs));
@@ -189,16 +189,16 @@ static int add_seg(struct etmframe_pick *p)
 		p->segs = segs;
 		p->cap_segs = want;
 	}
-	p->segs[p->n_segs++] = (struct etmframe_seg){
+	p->segs[p->n_segs++] = (struct cs_frame_seg){
 		.pos = (uint32_t)p->n, .frame = (uint32_t)p->n_frames
 	};
 	return 0;
 }
 
 /* Does a frame of 15 bytes continue the last segment? */
-static bool goes_on(const struct etmframe_pick *p)
+static bool goes_on(const struct cs_frame_pick *p)
 {
-	const struct etmframe_seg *s;
+	const struct cs_frame_seg *s;
 
 	if (!p->n_segs)
 		return false;
@@ -207,7 +207,7 @@ static bool goes_on(const struct etmframe_pick *p)
 }
 
 /* n frames without ids: all bytes belong to the current id. */
-static int pick_plain(struct etmframe_pick *p, const uint8_t *data, size_t n)
+static int pick_plain(struct cs_frame_pick *p, const uint8_t *data, size_t n)
 {
 	uint8_t *to;
 
@@ -220,7 +220,7 @@ static int pick_plain(struct etmframe_pick *p, const uint8_t *data, size_t n)
 	if (reserve(p, n) < 0)
 		return -AUX_E_NOMEM;
 	to = p->data + p->n;
-	for (size_t i = 0; i < n; i++, data += ETMFRAME_SIZE, to += BYTES_MAX) {
+	for (size_t i = 0; i < n; i++, data += CS_FRAME_SIZE, to += BYTES_MAX) {
 		uint64_t lo = load_le64(data), hi = load_le64(data + 8);
 
 		put_half(to, lo | spread[hi >> 56 & 15]);
@@ -232,9 +232,9 @@ static int pick_plain(struct etmframe_pick *p, const uint8_t *data, size_t n)
 }
 
 /* A frame with ids in it is a segment of its own. */
-static int pick_mixed(struct etmframe_pick *p, const uint8_t *data)
+static int pick_mixed(struct cs_frame_pick *p, const uint8_t *data)
 {
-	uint8_t of[ETMFRAME_SIZE], bytes[ETMFRAME_SIZE];
+	uint8_t of[CS_FRAME_SIZE], bytes[CS_FRAME_SIZE];
 	unsigned n = unpack(data, &p->now, of, bytes);
 	bool any = false;
 
@@ -252,33 +252,33 @@ static int pick_mixed(struct etmframe_pick *p, const uint8_t *data)
 	return 0;
 }
 
-int64_t etmframe_pick_add(struct etmframe_pick *p, const uint8_t *data,
+int64_t cs_frame_pick_add(struct cs_frame_pick *p, const uint8_t *data,
 			  size_t len)
 {
-	size_t n_frames = len / ETMFRAME_SIZE, at = 0, plain;
+	size_t n_frames = len / CS_FRAME_SIZE, at = 0, plain;
 
 	if (n_frames > UINT32_MAX - p->n_frames ||
 	    n_frames * BYTES_MAX > UINT32_MAX - p->n)
 		return -AUX_E_NOMEM;
 	while (at < n_frames) {
-		plain = count_plain(data + at * ETMFRAME_SIZE, n_frames - at);
-		if (plain && pick_plain(p, data + at * ETMFRAME_SIZE,
+		plain = count_plain(data + at * CS_FRAME_SIZE, n_frames - at);
+		if (plain && pick_plain(p, data + at * CS_FRAME_SIZE,
 					plain) < 0)
 			return -AUX_E_NOMEM;
 		at += plain;
 		if (at == n_frames ||
-		    etmframe_is_barrier(data + at * ETMFRAME_SIZE))
+		    cs_frame_is_barrier(data + at * CS_FRAME_SIZE))
 			break;
-		if (pick_mixed(p, data + at * ETMFRAME_SIZE) < 0)
+		if (pick_mixed(p, data + at * CS_FRAME_SIZE) < 0)
 			return -AUX_E_NOMEM;
 		at++;
 	}
-	return (int64_t)(at * ETMFRAME_SIZE);
+	return (int64_t)(at * CS_FRAME_SIZE);
 }
 
 /* Moves the cursor to the segment that contains pos: a few steps ahead, which does for
  * positions that grow, or by bisection. */
-static void move_cursor(struct etmframe_pick *p, size_t pos)
+static void move_cursor(struct cs_frame_pick *p, size_t pos)
 {
 	size_t lo = 0, n = p->n_segs;
 
@@ -300,10 +300,10 @@ static void move_cursor(struct etmframe_pick *p, size_t pos)
 	p->cursor = lo;
 }
 
-struct etmframe_run etmframe_run(struct etmframe_pick *p, size_t pos)
+struct cs_frame_run cs_frame_run(struct cs_frame_pick *p, size_t pos)
 {
-	struct etmframe_run run = { .pos = pos, .len = 1 };
-	const struct etmframe_seg *s;
+	struct cs_frame_run run = { .pos = pos, .len = 1 };
+	const struct cs_frame_seg *s;
 	size_t at = pos < p->n ? pos : p->n - 1, end;
 
 	if (!p->n)
@@ -315,20 +315,20 @@ struct etmframe_run etmframe_run(struct etmframe_pick *p, size_t pos)
 		s = &p->segs[p->cursor];
 		end = p->cursor + 1 < p->n_segs ? s[1].pos : p->n;
 	}
-	run = (struct etmframe_run){
+	run = (struct cs_frame_run){
 		.pos = s->pos, .len = end - s->pos,
-		.offset = s->frame * (uint64_t)ETMFRAME_SIZE,
-		.framed = ETMFRAME_FRAMED,
+		.offset = s->frame * (uint64_t)CS_FRAME_SIZE,
+		.framed = CS_FRAME_FRAMED,
 	};
 	if (pos == at)
 		return run;
-	return (struct etmframe_run){ .pos = pos, .len = 1,
-				      .offset = etmframe_at(&run, at) };
+	return (struct cs_frame_run){ .pos = pos, .len = 1,
+				      .offset = cs_frame_at(&run, at) };
 }
 
-uint64_t etmframe_offset(struct etmframe_pick *p, size_t pos)
+uint64_t cs_frame_offset(struct cs_frame_pick *p, size_t pos)
 {
-	struct etmframe_run run = etmframe_run(p, pos);
+	struct cs_frame_run run = cs_frame_run(p, pos);
 
-	return etmframe_at(&run, pos);
+	return cs_frame_at(&run, pos);
 }

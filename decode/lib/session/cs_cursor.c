@@ -424,16 +424,16 @@ int cursor_expand_paths(struct stream_cursor *cur, size_t from)
 /* Turns offsets in the source's own bytes into places in the stream with its frames,
  * from buf[i] on up to the first event that needs a look; n: none does. */
 static size_t place(struct stream_cursor *cur, size_t i,
-		    struct etmframe_run *last)
+		    struct cs_frame_run *last)
 {
 	struct aux_flow *ev = &cur->m.buf[i], *end = cur->m.buf + cur->m.n;
-	struct etmframe_run run = *last;
+	struct cs_frame_run run = *last;
 	bool stale = cur->cs.stale;
 
 	for (; ev < end; ev++) {
 		if (ev->offset - run.pos >= run.len)
 			run = chunk_iter_run(&cur->it, ev->offset);
-		ev->offset = etmframe_at(&run, (size_t)ev->offset);
+		ev->offset = cs_frame_at(&run, (size_t)ev->offset);
 		if (stale || !flow_is_plain(ev))
 			break;
 	}
@@ -447,7 +447,7 @@ static size_t place(struct stream_cursor *cur, size_t i,
  */
 int cs_handle_new(struct stream_cursor *cur, size_t from)
 {
-	struct etmframe_run run = { .len = 0 };
+	struct cs_frame_run run = { .len = 0 };
 	const struct space *old;
 	struct aux_flow *ev = &cur->m.buf[from];
 

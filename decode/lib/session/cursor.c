@@ -501,14 +501,14 @@ void cursor_release(struct stream_cursor *cur, const struct aux_chunk *c)
 	uint64_t n = RELEASE_STEP / cur->s->n_streams;
 
 	if (c->stream_offset != cur->unreleased.to) {
-		chunks_let_go(cur->it.q, cur->s->reader, cur->unreleased.from,
+		chunks_release(cur->it.q, cur->s->reader, cur->unreleased.from,
 			      cur->unreleased.to);
 		cur->unreleased.from = c->stream_offset;
 	}
 	cur->unreleased.to = c->stream_offset + c->len;
 	if (cur->unreleased.to - cur->unreleased.from < n)
 		return;
-	chunks_let_go(cur->it.q, cur->s->reader, cur->unreleased.from,
+	chunks_release(cur->it.q, cur->s->reader, cur->unreleased.from,
 		      cur->unreleased.to);
 	cur->unreleased.from = cur->unreleased.to;
 }

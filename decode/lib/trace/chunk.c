@@ -32,7 +32,7 @@ void chunk_iter_pick(struct chunk_iter *it, const struct chunk_source *source)
 	it->source = source;
 	it->part_max = PART_MAX;
 	/* a source without an ID picks nothing, not the null ID's bytes */
-	etmframe_pick_init(&it->pick, source->id ? source->id : NOBODY);
+	cs_frame_pick_init(&it->pick, source->id ? source->id : NOBODY);
 }
 
 static bool is_in(const struct chunk_iter *it, const struct segment *segment)
@@ -55,8 +55,8 @@ static bool starts_anywhere(const struct chunk_iter *it,
 		segment->mark ? &it->q->marks[segment->mark - 1] : NULL;
 
 	return segment->fresh || (m && m->flags & PERF_AUX_FLAG_OVERWRITE) ||
-	       (!segment->raw && it->n_left >= ETMFRAME_SIZE &&
-		etmframe_is_barrier(it->left));
+	       (!segment->raw && it->n_left >= CS_FRAME_SIZE &&
+		cs_frame_is_barrier(it->left));
 }
 
 static bool pick_all_zero(const uint8_t *p, uint64_t n)
@@ -73,9 +73,9 @@ static unsigned skip_barriers(struct chunk_iter *it)
 {
 	unsigned n = 0;
 
-	while (it->n_left >= ETMFRAME_SIZE && etmframe_is_barrier(it->left)) {
-		it->left += ETMFRAME_SIZE;
-		it->n_left -= ETMFRAME_SIZE;
+	while (it->n_left >= CS_FRAME_SIZE && cs_frame_is_barrier(it->left)) {
+		it->left += CS_FRAME_SIZE;
+		it->n_left -= CS_FRAME_SIZE;
 		n++;
 	}
 	return n;
@@ -91,7 +91,7 @@ static uint8_t cause_before(const struct chunk_iter *it, bool lost,
 		return AUX_GAP_AUX_LOST;
 	if (!it->source->first || it->anywhere)
 		return 0;
-	*detail = etmframe_nobody(frames, n);
+	*detail = cs_frame_unowned(frames, n);
 	return *detail && !pick_all_zero(frames, n < *detail ? n : *detail)
 		       ? AUX_GAP_NO_SYNC
 		       : 0;
@@ -104,11 +104,11 @@ static int64_t pick_part(struct chunk_iter *it)
 	uint64_t max = it->n_left < it->part_max ? it->n_left : it->part_max;
 	int64_t n;
 
-	etmframe_pick_reset(&it->pick);
+	cs_frame_pick_reset(&it->pick);
 	if (it->forced)
 		it->pick.now = now;
 	it->base = it->now->end - it->n_left;
-	n = etmframe_pick_add(&it->pick, it->left, max);
+	n = cs_frame_pick_add(&it->pick, it->left, max);
 	if (n < 0)
 		return n;
 	it->left += n;
@@ -140,7 +140,7 @@ static int next_part(struct chunk_iter *it)
 	cause = cause_before(it, inside && barrier, frames, (uint64_t)n,
 			     &detail);
 	it->forced =
-		it->n_left >= ETMFRAME_SIZE && !etmframe_is_barrier(it->left);
+		it->n_left >= CS_FRAME_SIZE && !cs_frame_is_barrier(it->left);
 	if (!cause)
 		return it->pick.n ? CHUNK_DATA : CHUNK_END;
 	it->held = it->pick.n;
@@ -200,7 +200,7 @@ static int chunk_iter_next_picked(struct chunk_iter *it)
 		return CHUNK_DATA;
 	}
 	for (;;) {
-		while (step == CHUNK_END && it->n_left >= ETMFRAME_SIZE)
+		while (step == CHUNK_END && it->n_left >= CS_FRAME_SIZE)
 			step = next_part(it);
 		if (step == CHUNK_END && it->n_left)
 			step = gap_of_tail(it);
@@ -216,24 +216,24 @@ static int chunk_iter_next_picked(struct chunk_iter *it)
 	}
 }
 
-struct etmframe_run chunk_iter_run(struct chunk_iter *it, uint64_t offset)
+struct cs_frame_run chunk_iter_run(struct chunk_iter *it, uint64_t offset)
 {
-	struct etmframe_run run = { .pos = (size_t)offset,
+	struct cs_frame_run run = { .pos = (size_t)offset,
 				    .len = SIZE_MAX,
 				    .offset = offset };
 
 	if (!it->source || it->source->raw)
 		return run;
-	run = etmframe_run(&it->pick, (size_t)offset);
+	run = cs_frame_run(&it->pick, (size_t)offset);
 	run.offset += it->base;
 	return run;
 }
 
 uint64_t chunk_iter_place(struct chunk_iter *it, uint64_t offset)
 {
-	struct etmframe_run run = chunk_iter_run(it, offset);
+	struct cs_frame_run run = chunk_iter_run(it, offset);
 
-	return etmframe_at(&run, (size_t)offset);
+	return cs_frame_at(&run, (size_t)offset);
 }
 
 /*
@@ -404,7 +404,7 @@ void chunk_iter_fini(struct chunk_iter *it)
 {
 	free(it->joined.p);
 	it->joined = (struct chunk_room){ 0 };
-	etmframe_pick_fini(&it->pick);
+	cs_frame_pick_fini(&it->pick);
 }
 
 static int give_gap(struct chunk_iter *it, uint64_t offset, uint8_t cause,
@@ -741,8 +741,8 @@ int chunk_iter_next(struct chunk_iter *it)
 	return CHUNK_END;
 }
 
-void chunks_let_go(const struct queue *q, const struct aux_reader *r,
-		   uint64_t from, uint64_t to)
+void chunks_release(const struct queue *q, const struct aux_reader *r,
+		    uint64_t from, uint64_t to)
 {
 	size_t lo = find_piece(q, from);
 

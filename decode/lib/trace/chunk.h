@@ -72,7 +72,7 @@ struct chunk_iter {
 	uint64_t base;		/* where the chunk's first frame is */
 	uint64_t part_max;	/* frames of a chunk end after so many bytes */
 	bool told;		/* bytes without a source were reported */
-	struct etmframe_pick pick;
+	struct cs_frame_pick pick;
 };
 
 /* chunk_min: a chunk may end after so many bytes; 0: CHUNK_MIN_DEFAULT. */
@@ -95,12 +95,12 @@ void chunk_iter_limit(struct chunk_iter *it, const struct chunk_span *span);
 /* pick.c: only the bytes of one source, without frames. */
 void chunk_iter_pick(struct chunk_iter *it, const struct chunk_source *source);
 /* The bytes [from, to) of the stream were read and need not stay in memory. */
-void chunks_let_go(const struct queue *q, const struct aux_reader *r,
-		   uint64_t from, uint64_t to);
+void chunks_release(const struct queue *q, const struct aux_reader *r,
+		    uint64_t from, uint64_t to);
 /* Where in the stream an event of the current chunk is. */
 uint64_t chunk_iter_place(struct chunk_iter *it, uint64_t offset);
 /* The same, and how many offsets from it on are contiguous. */
-struct etmframe_run chunk_iter_run(struct chunk_iter *it, uint64_t offset);
+struct cs_frame_run chunk_iter_run(struct chunk_iter *it, uint64_t offset);
 /* enum chunk_step (it->chunk or it->gap is filled), or -AUX_E_NOMEM. */
 int chunk_iter_next(struct chunk_iter *it);
 /* The bytes of a chunk that was given without (lazy); piece as it->piece was then.

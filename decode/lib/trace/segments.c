@@ -551,9 +551,9 @@ int chunks_split_segments(struct chunks *c, struct queue *q)
 
 /* The frames of a segment, whichever pieces they lie in. */
 static void scan_frames(const struct queue *q, const struct segment *segment,
-			struct etmframe_ids *ids)
+			struct cs_frame_ids *ids)
 {
-	uint8_t cut[ETMFRAME_SIZE];
+	uint8_t cut[CS_FRAME_SIZE];
 	size_t n_cut = 0, n, take;
 	uint64_t at = segment->offset;
 
@@ -574,10 +574,10 @@ static void scan_frames(const struct queue *q, const struct segment *segment,
 			n -= take;
 			if (n_cut < sizeof(cut))
 				break;
-			etmframe_scan(ids, cut, sizeof(cut));
+			cs_frame_scan(ids, cut, sizeof(cut));
 			n_cut = 0;
 		}
-		etmframe_scan(ids, data, n);
+		cs_frame_scan(ids, data, n);
 		if (n % sizeof(cut)) {
 			memcpy(cut, data + (n - n % sizeof(cut)),
 			       n % sizeof(cut));
@@ -588,12 +588,12 @@ static void scan_frames(const struct queue *q, const struct segment *segment,
 
 /* Collects the trace IDs of a segment, and adds their bytes to sum. */
 static void scan_segment(const struct queue *q, struct segment *segment,
-			 struct etmframe_ids *sum)
+			 struct cs_frame_ids *sum)
 {
-	struct etmframe_ids ids = { .id = ETMFRAME_NO_ID };
+	struct cs_frame_ids ids = { .id = CS_FRAME_NO_ID };
 
 	scan_frames(q, segment, &ids);
-	for (unsigned id = 0; id < ETMFRAME_N_IDS; id++) {
+	for (unsigned id = 0; id < CS_FRAME_N_IDS; id++) {
 		sum->n[id] += ids.n[id];
 		if (ids.n[id])
 			segment->ids[id / 64] |= UINT64_C(1) << id % 64;
@@ -645,14 +645,14 @@ static bool is_source(unsigned id)
 }
 
 static int add_ids(struct chunks *c, uint32_t queue,
-		   const struct etmframe_ids *ids)
+		   const struct cs_frame_ids *ids)
 {
-	for (unsigned id = 0; id < ETMFRAME_N_IDS; id++) {
+	for (unsigned id = 0; id < CS_FRAME_N_IDS; id++) {
 		const struct csmeta_source *meta;
 
 		if (!ids->n[id] || !is_source(id))
 			continue;
-		meta = id > ETMFRAME_ID_MAX
+		meta = id > CS_FRAME_ID_MAX
 			       ? NULL
 			       : csmeta_find_id(&c->cs, c->queues[queue].cpu,
 						id);
@@ -670,7 +670,7 @@ static int add_ids(struct chunks *c, uint32_t queue,
 static int find_of_queue(struct chunks *c, uint32_t queue)
 {
 	struct queue *q = &c->queues[queue];
-	struct etmframe_ids ids = { 0 };
+	struct cs_frame_ids ids = { 0 };
 	size_t first = c->n_sources;
 
 	for (size_t i = 0; i < q->n_segments; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the parts of verify share: the two sides, and where they are. */
-#ifndef DECODE_COMPARE_VERIFY_IMPL_H
-#define DECODE_COMPARE_VERIFY_IMPL_H
+#ifndef DECODE_COMPARE_IMPL_H
+#define DECODE_COMPARE_IMPL_H
 
 #include "decode/compare/verify.h"
 #include "decode/lib/session/cursor.h"
