@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * emulate: the consumer of what our helper object writes inside qemu-user.
+ * The emulate back end's own: the consumer of what our helper object writes inside
+ * qemu-user.
  *
  * emulate.c starts the program, reads the rings (which blocks ran) and the addresses as
  * observed (truth); emulate_proc.c reads the logs (which blocks and mappings there
@@ -53,7 +54,7 @@ struct emu_proc {
 enum emu_where {
 	EMU_OUTSIDE,	/* in the kernel, or not started */
 	EMU_USER,
-	EMU_LEFT,	/* at left_ip; leave it when it goes on elsewhere */
+	EMU_LEFT,	/* stopped at left_ip; not reported yet (esc_back) */
 };
 
 struct emu_thread {
@@ -66,10 +67,11 @@ struct emu_thread {
 	uint64_t left_ip;
 	bool busy;		/* being drained: no recursion */
 	bool ended;
-	bool have_last;		/* buf[0]: ran last, complete or not unknown */
-	const struct soft_block *prev;	/* ran completely before */
+	bool have_last;		/* buf[0] ran last; whether to its end is unknown */
+	const struct soft_block *prev;	/* reported last; NULL: none since it
+					 * entered user code */
 	bool prev_rep;
-	uint64_t *held;		/* truth that may still be taken back */
+	uint64_t *held;		/* truth that may still be undone */
 	size_t n_held;
 	uint64_t n_truth, n_flow;	/* instructions, when truth is wanted */
 	uint32_t buf[EMU_CHUNK + 1];
@@ -100,7 +102,7 @@ enum emu_step {
 int emu_fail(struct emu *e, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Takes a ring's bytes at its tail: up to len, none beyond the head. */
+/* Reading a ring: where it ends, len bytes at pos, and bytes up to tail are done. */
 uint64_t emu_ring_head(struct emu *e, struct shm_ring *r);
 void emu_ring_copy(const char *data, uint64_t pos, void *out, size_t len);
 void emu_ring_advance(struct emu *e, struct shm_ring *r, uint64_t tail);

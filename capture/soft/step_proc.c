@@ -31,14 +31,14 @@ static void free_maps(struct step_map *maps, size_t n)
 	free(maps);
 }
 
-static void step_maps_free(struct step_process *proc)
+static void clear_maps(struct step_process *proc)
 {
 	free_maps(proc->maps, proc->n_maps);
 	proc->maps = NULL;
 	proc->n_maps = 0;
 }
 
-static int step_maps_copy(struct step_process *proc,
+static int copy_maps(struct step_process *proc,
 			  const struct step_process *parent)
 {
 	size_t i;
@@ -128,7 +128,7 @@ static const struct step_map *find_same(const struct step_process *proc,
 	return NULL;
 }
 
-static const struct step_map *step_map_at(const struct step_process *proc,
+static const struct step_map *find_map(const struct step_process *proc,
 				   uint64_t addr)
 {
 	size_t i;
@@ -215,9 +215,37 @@ int step_vdso_save(struct step_thread *t)
 	return err;
 }
 
-static void step_cache_drop(struct step_process *proc);
-static void step_pages_drop(struct step_process *proc, uint64_t start,
-			    uint64_t end);
+static void hash_clear(struct step_hash *h)
+{
+	if (h->n)
+		memset(h->e, 0, h->n * sizeof(*h->e));
+	h->used = 0;
+}
+
+/* Drops cached instructions and the lookup of blocks. The blocks themselves stay: soft
+ * may still refer to them by index. */
+static void drop_cache(struct step_process *proc)
+{
+	hash_clear(&proc->insn_at);
+	hash_clear(&proc->block_at);
+	proc->n_insns = 0;
+}
+
+static void drop_pages(struct step_process *proc, uint64_t start,
+			    uint64_t end)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < proc->n_pages; i++) {
+		struct step_page *pg = proc->pages[i];
+
+		if (pg->addr >= start && pg->addr < end)
+			free(pg);
+		else
+			proc->pages[n++] = pg;
+	}
+	proc->n_pages = n;
+}
 
 /* A mapping that only vanished is not reported: perf has no record for that. */
 int step_maps_update(struct step_thread *t, bool is_new)
@@ -238,14 +266,14 @@ int step_maps_update(struct step_thread *t, bool is_new)
 		if (find_same(proc, &maps[i]))
 			continue;
 		changed = true;
-		step_pages_drop(proc, maps[i].start, maps[i].end);
+		drop_pages(proc, maps[i].start, maps[i].end);
 		err = report_map(t, &maps[i]);
 	}
 	free_maps(proc->maps, proc->n_maps);
 	proc->maps = maps;
 	proc->n_maps = n;
 	if (changed)
-		step_cache_drop(proc);
+		drop_cache(proc);
 	return err || !is_new ? err : step_vdso_save(t);
 }
 
@@ -304,13 +332,6 @@ static int hash_put(struct step_hash *h, uint64_t key, uint32_t value)
 	return 0;
 }
 
-static void hash_clear(struct step_hash *h)
-{
-	if (h->n)
-		memset(h->e, 0, h->n * sizeof(*h->e));
-	h->used = 0;
-}
-
 /* /proc/PID/mem, which unlike PEEKTEXT reads any length in one call. A read that fails
  * is tried again up to the end of the page: the next one may not be mapped. */
 size_t step_memory_read(struct step_process *proc, uint64_t addr, void *buf,
@@ -346,20 +367,11 @@ static void free_pages(struct step_process *proc)
 	proc->n_pages = 0;
 }
 
-/* Drops cached instructions and the lookup of blocks. The blocks themselves stay: soft
- * may still refer to them by index. */
-static void step_cache_drop(struct step_process *proc)
-{
-	hash_clear(&proc->insn_at);
-	hash_clear(&proc->block_at);
-	proc->n_insns = 0;
-}
-
 /* The blocks, too: nothing of the old image is batched any more. */
 void step_code_reset(struct step_process *proc)
 {
-	step_maps_free(proc);
-	step_cache_drop(proc);
+	clear_maps(proc);
+	drop_cache(proc);
 	proc->n_blocks = 0;
 	free_pages(proc);
 	open_memory(proc);
@@ -375,7 +387,7 @@ struct step_process *step_process_new(struct step *st, pid_t pid,
 	proc->step = st;
 	proc->pid = pid;
 	proc->mem_fd = -1;
-	if (parent && step_maps_copy(proc, parent)) {
+	if (parent && copy_maps(proc, parent)) {
 		step_process_free(proc);
 		return NULL;
 	}
@@ -387,7 +399,7 @@ void step_process_free(struct step_process *proc)
 {
 	if (!proc)
 		return;
-	step_maps_free(proc);
+	clear_maps(proc);
 	free_pages(proc);
 	free(proc->insns);
 	free(proc->insn_at.e);
@@ -424,22 +436,6 @@ static struct step_page *add_page(struct step_process *proc, uint64_t addr)
 	return pg;
 }
 
-static void step_pages_drop(struct step_process *proc, uint64_t start,
-			    uint64_t end)
-{
-	size_t i, n = 0;
-
-	for (i = 0; i < proc->n_pages; i++) {
-		struct step_page *pg = proc->pages[i];
-
-		if (pg->addr >= start && pg->addr < end)
-			free(pg);
-		else
-			proc->pages[n++] = pg;
-	}
-	proc->n_pages = n;
-}
-
 /*
  * The n bytes at addr, within one page, are about to run: the file must have them. If
  * they differ from what was saved, saves the page again.
@@ -457,7 +453,7 @@ static int save_page(struct step_thread *t, uint64_t addr, const uint8_t *bytes,
 		return -AUX_E_NOMEM;
 	if (step_memory_read(proc, base, pg->bytes, STEP_PAGE) != STEP_PAGE)
 		return 0;
-	step_cache_drop(proc);
+	drop_cache(proc);
 	if (step_flush_process(proc))
 		return -AUX_E_IO;
 	return soft_code(t->soft, base, pg->bytes, STEP_PAGE, AUX_CODE_ANON);
@@ -491,7 +487,7 @@ static int fetch_insn(struct step_thread *t, uint64_t ip,
 		      struct step_insn *insn)
 {
 	struct step_process *proc = t->proc;
-	const struct step_map *m = step_map_at(proc, ip);
+	const struct step_map *m = find_map(proc, ip);
 	struct x86_insn x;
 	uint8_t bytes[15];
 	size_t n;
@@ -500,7 +496,7 @@ static int fetch_insn(struct step_thread *t, uint64_t ip,
 	*insn = (struct step_insn){ .ip = ip };
 	if (!m && (err = step_maps_update(t, false)))
 		return err;
-	m = step_map_at(proc, ip);
+	m = find_map(proc, ip);
 	n = step_memory_read(proc, ip, bytes, sizeof(bytes));
 	size = x86_insn_decode(bytes, n, &x);
 	if (!m || size <= 0)
