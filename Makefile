@@ -306,12 +306,14 @@ fuzz:
 SO_NAME = libauxdecode.so.$(LIB_ABI)
 install: all lib
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/auxkit \
-		$(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/include/aux \
+		$(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man3 \
+		$(DESTDIR)$(PREFIX)/include/aux \
 		$(DESTDIR)$(PREFIX)/lib/pkgconfig
 	install -m 755 $(BUILD)/auxcap $(BUILD)/auxdecode $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(BUILD)/auxkit-qemu.so $(DESTDIR)$(PREFIX)/libexec/auxkit
 	install -m 644 capture/auxcap.1 decode/auxdecode.1 \
 		$(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 644 include/aux/aux_self.3 $(DESTDIR)$(PREFIX)/share/man/man3
 	install -m 644 include/aux/*.h $(DESTDIR)$(PREFIX)/include/aux
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
 		$(DESTDIR)$(PREFIX)/share/zsh/site-functions \
@@ -330,7 +332,8 @@ install: all lib
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/auxcap $(DESTDIR)$(PREFIX)/bin/auxdecode \
 		$(DESTDIR)$(PREFIX)/share/man/man1/auxcap.1 \
-		$(DESTDIR)$(PREFIX)/share/man/man1/auxdecode.1
+		$(DESTDIR)$(PREFIX)/share/man/man1/auxdecode.1 \
+		$(DESTDIR)$(PREFIX)/share/man/man3/aux_self.3
 	rm -f $(DESTDIR)$(PREFIX)/lib/libauxdecode.a $(DESTDIR)$(PREFIX)/lib/libauxdecode.so* \
 		$(DESTDIR)$(PREFIX)/lib/pkgconfig/libauxdecode.pc
 	for p in auxcap auxdecode; do \

@@ -49,6 +49,13 @@ build count_flow tools/examples/count_flow.c
 build coverage_map tools/examples/coverage_map.c
 build source_lines tools/examples/source_lines.c
 build api_use tests/api_use.c
+# The header alone. Without permission, or without perf events, it says so.
+# shellcheck disable=SC2086
+$cc $flags -I"$root/include" tools/examples/self_count.c -o "$SCRATCH/self_count" >"$SCRATCH/cc" 2>&1
+ok $? "self_count builds with no library" "$SCRATCH/cc"
+"$SCRATCH/self_count" >"$SCRATCH/out" 2>&1
+that "self_count counts its own work" "$SCRATCH/out" \
+	grep -Eq '^[1-9][0-9]* (instructions|ns of task clock), |perf_event_open: ' "$SCRATCH/out"
 
 record() { # FILE PROGRAM ARGUMENTS...
 	local file=$1

@@ -11,7 +11,7 @@ quiet_make() {
 quiet_make install DESTDIR="$root" PREFIX=/opt/auxkit
 ok $? "make install" "$SCRATCH/make"
 for f in bin/auxcap bin/auxdecode libexec/auxkit/auxkit-qemu.so share/man/man1/auxcap.1 \
-	share/man/man1/auxdecode.1 include/aux/reader.h include/aux/decoder.h; do
+	share/man/man1/auxdecode.1 share/man/man3/aux_self.3 include/aux/reader.h include/aux/decoder.h; do
 	that "installed: $f" - test -f "$root/opt/auxkit/$f"
 done
 bin=$root/opt/auxkit/bin
