@@ -545,7 +545,7 @@ static void end_thread(struct qp_thread *t)
 
 /*
  * exit_group(2), made here: all threads stop between blocks, then the process
- * ends. qemu's own way out would let the other threads run on meanwhile, and they
+ * ends. qemu's own way out would let the other threads run on until then, and they
  * would die at an unknown place.
  */
 static void end_process(int status)

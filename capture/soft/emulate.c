@@ -59,7 +59,7 @@ int emu_fail(struct emu *e, int code, const char *fmt, ...)
 	return -code;
 }
 
-static int emu_note(struct emu *e, int err)
+static int note(struct emu *e, int err)
 {
 	if (err < 0 && !e->err)
 		e->err = err;
@@ -141,11 +141,11 @@ void emu_ring_advance(struct emu *e, struct shm_ring *r, uint64_t tail)
  */
 
 /* The first n addresses held back are certain: to the file. */
-static void emu_truth_put(struct emu *e, struct emu_thread *t, size_t n)
+static void put_truth(struct emu *e, struct emu_thread *t, size_t n)
 {
 	if (!n)
 		return;
-	emu_note(e, soft_truth(e->soft, t->tid, t->held, n));
+	note(e, soft_truth(e->soft, t->tid, t->held, n));
 	t->n_held -= n;
 	memmove(t->held, t->held + n, t->n_held * sizeof(*t->held));
 }
@@ -162,7 +162,7 @@ static void consume_truth(struct emu *e, struct emu_thread *t, const uint64_t *w
 			continue;
 		}
 		if (t->n_held == 4 * EMU_HELD)
-			emu_truth_put(e, t, 3 * EMU_HELD);
+			put_truth(e, t, 3 * EMU_HELD);
 		t->held[t->n_held++] = w[i];
 		t->n_truth++;
 	}
@@ -170,7 +170,7 @@ static void consume_truth(struct emu *e, struct emu_thread *t, const uint64_t *w
 
 /* Drops the addresses of a block that is not reported, as its end is unknown: those
  * by which the truth is ahead of the flow, if they begin with that block. */
-static void emu_truth_drop(struct emu_thread *t, const struct soft_block *b)
+static void drop_truth(struct emu_thread *t, const struct soft_block *b)
 {
 	uint64_t k = t->n_truth - t->n_flow;
 
@@ -180,7 +180,7 @@ static void emu_truth_drop(struct emu_thread *t, const struct soft_block *b)
 }
 
 /* Consumes the addresses as observed (--truth), to compare with the flow. */
-static bool emu_truth_drain(struct emu *e, struct emu_thread *t)
+static bool drain_truth(struct emu *e, struct emu_thread *t)
 {
 	uint64_t tail = atomic_load(&t->shm->truth.tail), words[2048];
 	uint64_t head = emu_ring_head(e, &t->shm->truth);
@@ -219,7 +219,7 @@ static void run(struct emu *e, struct emu_thread *t, const uint32_t *ids,
 {
 	if (!n)
 		return;
-	emu_note(e, soft_run(t->st, t->proc->table, ids, n));
+	note(e, soft_run(t->st, t->proc->table, ids, n));
 	for (size_t i = 0; e->truth && i < n; i++)
 		t->n_flow += t->proc->table[ids[i]].n_insns;
 	t->prev = &t->proc->table[ids[n - 1]];
@@ -314,7 +314,7 @@ static void leave(struct emu *e, struct emu_thread *t, uint64_t ip)
 {
 	bool by_insn = ends_in_kernel(t->prev) && t->prev->end == ip;
 
-	emu_note(e, soft_leave(t->st, by_insn ? SOFT_LEAVE_SYSCALL :
+	note(e, soft_leave(t->st, by_insn ? SOFT_LEAVE_SYSCALL :
 					    SOFT_LEAVE_ASYNC, ip));
 	t->where = EMU_OUTSIDE;
 }
@@ -323,7 +323,7 @@ static void leave(struct emu *e, struct emu_thread *t, uint64_t ip)
  * The stream is over. If its last escape does not say where the thread stopped, it was
  * killed inside its last block: how much of that ran is unknown, so none is reported.
  */
-static void emu_end_flow(struct emu *e, struct emu_thread *t)
+static void end_flow(struct emu *e, struct emu_thread *t)
 {
 	uint64_t ip = t->left_ip;
 
@@ -331,7 +331,7 @@ static void emu_end_flow(struct emu *e, struct emu_thread *t)
 		soft_killed(e->soft);
 		if (t->have_last) {
 			ip = t->proc->table[t->buf[0]].start;
-			emu_truth_drop(t, &t->proc->table[t->buf[0]]);
+			drop_truth(t, &t->proc->table[t->buf[0]]);
 		} else if (t->prev) {
 			ip = t->prev->end;
 		}
@@ -403,19 +403,33 @@ static void free_slot(struct emu *e, uint64_t slot)
 		atomic_store(&e->header->thread_taken[slot], 0);
 }
 
-/* Waits until the slot has started; if the process died before, there is no thread. */
-static enum emu_step emu_esc_thread(struct emu *e, struct emu_thread *t,
+/*
+ * Waits until the thread of a slot has begun (*born). Else, with EMU_STEP_ON, there is
+ * none: its creation failed, or t's process died before.
+ */
+static enum emu_step await_birth(struct emu *e, const struct emu_thread *t,
+				 uint64_t slot, bool *born)
+{
+	bool failed;
+
+	*born = false;
+	if (!slot_started(e, slot, &failed))
+		return t->proc->dead ? EMU_STEP_ON : EMU_STEP_WAIT;
+	if (failed)
+		free_slot(e, slot);
+	*born = !failed;
+	return EMU_STEP_ON;
+}
+
+static enum emu_step esc_thread(struct emu *e, struct emu_thread *t,
 				    uint64_t slot)
 {
 	struct emu_thread *n;
-	bool failed;
+	bool born;
+	enum emu_step step = await_birth(e, t, slot, &born);
 
-	if (!slot_started(e, slot, &failed))
-		return t->proc->dead ? EMU_STEP_ON : EMU_STEP_WAIT;
-	if (failed) {
-		free_slot(e, slot);
-		return EMU_STEP_ON;
-	}
+	if (!born)
+		return step;
 	n = emu_thread_new(e, (uint32_t)slot);
 	if (!n)
 		return EMU_STEP_END;
@@ -448,18 +462,15 @@ static struct emu_thread *new_process(struct emu *e, uint32_t slot)
 
 /* The child's table starts with the parent's first n_blocks, so these must have been
  * read from the parent's log. */
-static enum emu_step emu_esc_fork(struct emu *e, struct emu_thread *t,
+static enum emu_step esc_fork(struct emu *e, struct emu_thread *t,
 				  uint64_t slot, uint64_t n_blocks)
 {
 	struct emu_thread *n;
-	bool failed;
+	bool born;
+	enum emu_step step = await_birth(e, t, slot, &born);
 
-	if (!slot_started(e, slot, &failed))
-		return t->proc->dead ? EMU_STEP_ON : EMU_STEP_WAIT;
-	if (failed) {
-		free_slot(e, slot);
-		return EMU_STEP_ON;
-	}
+	if (!born)
+		return step;
 	if (n_blocks > t->proc->n_blocks)
 		return EMU_STEP_WAIT;
 	n = new_process(e, (uint32_t)slot);
@@ -522,7 +533,7 @@ static struct soft_thread *end_siblings(struct emu *e, struct emu_thread *t)
 			continue;
 		}
 		/* the leader's id goes on, with us in it */
-		emu_end_flow(e, o);
+		end_flow(e, o);
 		st = o->st;
 		o->st = NULL;
 		emu_thread_end(e, o);
@@ -530,7 +541,7 @@ static struct soft_thread *end_siblings(struct emu *e, struct emu_thread *t)
 	return st;
 }
 
-static enum emu_step emu_esc_exec(struct emu *e, struct emu_thread *t,
+static enum emu_step esc_exec(struct emu *e, struct emu_thread *t,
 				  uint64_t slot)
 {
 	struct emu_thread *n;
@@ -553,7 +564,7 @@ static enum emu_step emu_esc_exec(struct emu *e, struct emu_thread *t,
 	if (!n->st)
 		emu_fail(e, AUX_E_NOMEM, "out of memory for a process");
 	else
-		emu_note(e, soft_comm(n->st, comm, true));
+		note(e, soft_comm(n->st, comm, true));
 	return EMU_STEP_END;
 }
 
@@ -575,7 +586,7 @@ static void esc_back(struct emu *e, struct emu_thread *t, uint64_t ip,
 		leave(e, t, t->left_ip);
 	}
 	if (t->where == EMU_OUTSIDE) {
-		emu_note(e, soft_enter(t->st, ip, ns));
+		note(e, soft_enter(t->st, ip, ns));
 		t->prev = NULL;
 		t->prev_rep = false;
 	}
@@ -654,7 +665,7 @@ static void esc_comm(struct emu *e, struct emu_thread *t, uint64_t a,
 
 	memcpy(comm, &a, 8);
 	memcpy(comm + 8, &b, 8);
-	emu_note(e, soft_comm(t->st, comm, false));
+	note(e, soft_comm(t->st, comm, false));
 }
 
 /* Handles one escape, of which all words are in w. */
@@ -684,9 +695,9 @@ static enum emu_step escape(struct emu *e, struct emu_thread *t,
 	case SHM_ESC_SYNC:
 		return esc_sync(e, t, a);
 	case SHM_ESC_THREAD:
-		return emu_esc_thread(e, t, a);
+		return esc_thread(e, t, a);
 	case SHM_ESC_FORK:
-		return emu_esc_fork(e, t, a, b);
+		return esc_fork(e, t, a, b);
 	case SHM_ESC_COMM:
 		esc_comm(e, t, a, b);
 		return EMU_STEP_ON;
@@ -694,7 +705,7 @@ static enum emu_step escape(struct emu *e, struct emu_thread *t,
 		emu_thread_end(e, t);
 		return EMU_STEP_END;
 	case SHM_ESC_EXEC:
-		return emu_esc_exec(e, t, a);
+		return esc_exec(e, t, a);
 	case SHM_ESC_NATIVE:
 		t->proc->native_why = (uint32_t)a + 1;
 		memcpy(t->proc->native, t->shm->next, SHM_NAME_MAX - 1);
@@ -768,22 +779,22 @@ bool emu_thread_drain(struct emu *e, struct emu_thread *t)
 		return false;
 	t->busy = true;
 	if (e->truth)
-		any |= emu_truth_drain(e, t);
+		any |= drain_truth(e, t);
 	any |= drain_ring(e, t);
 	t->busy = false;
 	return any;
 }
 
-/* The rest of the truth first: emu_end_flow() compares it with the flow. */
+/* The rest of the truth first: end_flow() compares it with the flow. */
 void emu_thread_end(struct emu *e, struct emu_thread *t)
 {
 	if (t->ended)
 		return;
-	while (e->truth && emu_truth_drain(e, t))
+	while (e->truth && drain_truth(e, t))
 		;
 	if (t->st)
-		emu_end_flow(e, t);
-	emu_truth_put(e, t, t->n_held);
+		end_flow(e, t);
+	put_truth(e, t, t->n_held);
 	if (t->st)
 		soft_thread_exit(t->st);
 	t->st = NULL;
@@ -798,7 +809,7 @@ void emu_thread_end(struct emu *e, struct emu_thread *t)
  */
 
 /* A memfd: it has no name that another user could open. Slots 0 are the launcher's. */
-static int emu_create_shm(struct emu *e)
+static int create_shm(struct emu *e)
 {
 	struct shm_header *h;
 
@@ -861,7 +872,7 @@ struct command {
 	struct soft_exec x;
 };
 
-static const char *emu_qemu_name(const struct emu *e)
+static const char *qemu_name(const struct emu *e)
 {
 	return e->machine == EM_AARCH64 ? "qemu-aarch64" : "qemu-x86_64";
 }
@@ -891,10 +902,10 @@ static int find_parts(struct emu *e, const struct soft_program *p,
 {
 	int ret;
 
-	if (find_program(emu_qemu_name(e), c->qemu, sizeof(c->qemu)) < 0)
+	if (find_program(qemu_name(e), c->qemu, sizeof(c->qemu)) < 0)
 		return emu_fail(e, AUX_E_TARGET, "%s is not installed: install "
 				"it (Debian: apt install qemu-user)%s",
-				emu_qemu_name(e), e->machine == EM_AARCH64 ? "" :
+				qemu_name(e), e->machine == EM_AARCH64 ? "" :
 				", or use -e soft_pt/step/");
 	find_sysroot(e);
 	c->on = (struct soft_exec_on){ e->machine, e->header->sysroot,
@@ -934,7 +945,7 @@ static void exec_qemu(const struct emu *e, const struct command *c)
 }
 
 /* The first qemu is the child; what it runs follows through shared memory. */
-static int emu_start_program(struct emu *e, const struct soft_program *p)
+static int start_program(struct emu *e, const struct soft_program *p)
 {
 	struct command *c = calloc(1, sizeof(*c));
 	const char *slash;
@@ -1070,7 +1081,7 @@ static int failed_start(struct emu *e, int status)
 		return e->err;
 	return emu_fail(e, AUX_E_TARGET, "%s could not run the program (status "
 			"%#x); its plugin interface is needed (Debian 12's "
-			"qemu-user has it)", emu_qemu_name(e), status);
+			"qemu-user has it)", qemu_name(e), status);
 }
 
 /*
@@ -1151,7 +1162,7 @@ static void drain_until_end(struct emu *e, const struct soft_program *p, struct 
 		if (!idle)
 			nap_if_little(e);
 		idle = !drain_all(e);
-		emu_note(e, soft_tick(e->soft));
+		note(e, soft_tick(e->soft));
 		if (idle)
 			sleep_idle(e, seen);
 		if (idle || rounds++ % 64 == 0) {
@@ -1192,7 +1203,7 @@ int soft_emulate_run(struct soft *s, const struct soft_program *p, int *status,
 	};
 	struct loop w = { .shown = clock_ns() };
 
-	if (emu_create_shm(&e) == 0 && emu_start_program(&e, p) == 0)
+	if (create_shm(&e) == 0 && start_program(&e, p) == 0)
 		drain_until_end(&e, p, &w);
 	close_all(&e, &w);
 	*status = w.status;

@@ -110,7 +110,7 @@ int etm_encode_flush(struct etm_encoder *e);
 /* Bytes so far, buffered ones included; waiting atoms are not in it. */
 uint64_t etm_encode_size(const struct etm_encoder *e);
 
-/* Trace On, context and address, behind A-sync and Trace Info when due. */
+/* Trace On, context and address, after A-sync and Trace Info when due. */
 void etm_encode_enable(struct etm_encoder *e, uint64_t ip, uint32_t contextid);
 /* An exception; it would return to ip. Instructions up to ip ran. target: the
  * last branch was an indirect one to ip, whose address was not sent. */

@@ -42,7 +42,7 @@ static size_t change(struct etm_frame *f, uint8_t id, uint8_t *out)
 		return 0;
 	f->id = id;
 	if (f->n & 1) {
-		/* the last byte moves behind the ID */
+		/* the last byte moves after the ID */
 		last = (uint8_t)(f->b[f->n - 1] | (f->b[15] >> at & 1));
 		f->b[15] |= (uint8_t)(1 << at);
 		f->b[f->n - 1] = head;

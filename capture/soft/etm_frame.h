@@ -17,7 +17,7 @@
 struct etm_frame {
 	uint8_t b[ETM_FRAME_SIZE];	/* the frame that is being filled */
 	uint8_t n;			/* bytes of it, 0 to 14 */
-	uint8_t id;			/* whose bytes come; 0: nobody's */
+	uint8_t id;			/* source of the bytes that come; 0: padding */
 };
 
 /* Frames that etm_frame_put and etm_frame_end make of n bytes, at most. */
@@ -32,10 +32,10 @@ static inline size_t etm_frame_room(size_t n)
  */
 size_t etm_frame_put(struct etm_frame *f, uint8_t id, const uint8_t *bytes,
 		     size_t n, uint8_t *out);
-/* Fills the last frame with bytes of nobody. The next frame tells its source
+/* Fills the last frame with padding (ID 0). The next frame names its source
  * again. Returns the bytes written, 0 or 16. */
 size_t etm_frame_end(struct etm_frame *f, uint8_t *out);
-/* n bytes, a multiple of 16, of frames with nobody's bytes. Returns n. */
+/* n bytes, a multiple of 16, of padding frames. Returns n. */
 size_t etm_frame_pad(uint8_t *out, size_t n);
 
 #endif

@@ -24,7 +24,7 @@
 
 #define PT_TNT_MAX 47		/* bits of a long TNT: 6 bytes less the stop bit */
 #define PT_RET_DEPTH 64		/* entries of the return stack */
-#define PT_DEFER_MAX 32		/* TIPs that may wait behind a TNT */
+#define PT_DEFER_MAX 32		/* TIPs that may wait until a TNT is full */
 #define PT_TIP_SIZE 9
 #define PT_PSB_SIZE 16
 #define PT_GROUP_MAX 512	/* bytes one call can write without asking */
@@ -95,7 +95,7 @@ int pt_encode_flush(struct pt_encoder *e);
 /* Bytes so far, buffered ones included; pending TNT bits are not in it. */
 uint64_t pt_encode_size(const struct pt_encoder *e);
 
-/* TIP.PGE(ip), behind PSB+ when due, TSC (and TMA, CYC). */
+/* TIP.PGE(ip), after PSB+ when due, TSC (and TMA, CYC). */
 void pt_encode_enable(struct pt_encoder *e, uint64_t ip);
 /* TIP.PGD without an IP: the last instruction entered the kernel. */
 void pt_encode_disable(struct pt_encoder *e);
@@ -190,7 +190,7 @@ static inline void pt_encode_tnt(struct pt_encoder *e, bool taken)
 		pt_encode_flush_tnt(e);
 }
 
-/* A TIP behind at most 6 TNT bits, where nothing else is due. */
+/* A TIP after at most 6 TNT bits, where nothing else is due. */
 static inline void pt_encode_tip_short(struct pt_encoder *e, uint64_t ip)
 {
 	uint32_t n = e->n_tnt;
@@ -205,7 +205,7 @@ static inline void pt_encode_tip_short(struct pt_encoder *e, uint64_t ip)
 	e->tnt = 0;
 }
 
-/* An indirect branch to ip; defer: may wait behind the TNT (never a RET). */
+/* An indirect branch to ip; defer: later TNT bits may precede it (never a RET). */
 static inline void pt_encode_tip(struct pt_encoder *e, uint64_t ip, bool defer)
 {
 	if (e->n_tnt > 6 || e->config.cyc || e->full_ip || e->config.defer_tip)

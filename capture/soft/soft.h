@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * soft: turns "this thread ran these blocks" into an Intel PT or CoreSight recording.
+ * Turns "this thread ran these blocks" into an Intel PT or CoreSight recording.
  *
  * Two back ends (emulate.c, step.c) observe a program and call the functions below;
  * stream.c keeps the virtual clock, places threads on (virtual) CPUs, feeds the packet
@@ -28,7 +28,7 @@ enum soft_trace {
 	SOFT_TRACE_ETM,		/* ETMv4 or ETE, of aarch64 programs */
 };
 
-/* What a CoreSight event's terms ask for. */
+/* What a CoreSight event's terms ask for; the names of TRCCONFIGR's fields. */
 struct soft_etm {
 	bool ete;		/* else ETMv4 */
 	bool raw;		/* as a TRBE saves it, else 16-byte frames */
@@ -44,7 +44,7 @@ struct soft_config {
 	struct soft_etm etm;
 	bool tsc, mtc, cyc, retcomp, branch, ptw, fup_on_ptw;
 	bool per_thread;	/* a stream per thread, else per virtual CPU */
-	bool defer_tip;		/* TIPs may wait behind a TNT */
+	bool defer_tip;		/* TIPs may be sent after later TNT bits */
 	uint32_t mtc_period;	/* log2: MTC each 2^n CTC ticks */
 	uint32_t psb_period;	/* PSB each 2^(n+11) bytes */
 	uint32_t cyc_thresh;
@@ -80,8 +80,8 @@ struct soft_block {
 	uint16_t flags;		/* SOFT_BLOCK_* */
 };
 
-#define SOFT_WAIT_MS 200
-#define SOFT_PROGRESS_MS 500
+#define SOFT_WAIT_MS 200	/* how long data may stay in buffers */
+#define SOFT_PROGRESS_MS 500	/* between two progress reports */
 
 struct soft;
 struct soft_thread;
@@ -156,8 +156,8 @@ enum soft_leave_kind {
 };
 /* The thread enters the kernel, at ip if ASYNC. Ends its time slice. */
 int soft_leave(struct soft_thread *t, enum soft_leave_kind kind, uint64_t ip);
-/* The thread returns to user code at ip after kernel_ns in the kernel. The first call
- * starts it. */
+/* The thread returns to user code at ip after kernel_ns in the kernel, which its clock
+ * advances by. The first call starts it. */
 int soft_enter(struct soft_thread *t, uint64_t ip, uint64_t kernel_ns);
 /* The PTWRITE at ip, which has run, wrote value of size 4 or 8. */
 int soft_ptwrite(struct soft_thread *t, uint64_t ip, uint64_t value, int size);

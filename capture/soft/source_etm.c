@@ -13,7 +13,7 @@
 
 #include "common/diag.h"
 
-#include "capture/soft/source_soft.h"
+#include "capture/soft/impl.h"
 
 #define N_FIELDS (sizeof(fields) / sizeof(*fields))
 #define ON_OFF 0x3

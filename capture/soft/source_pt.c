@@ -9,7 +9,7 @@
 #include <elf.h>
 #include <stdio.h>
 
-#include "capture/soft/source_soft.h"
+#include "capture/soft/impl.h"
 
 #define N_FIELDS (sizeof(fields) / sizeof(*fields))
 

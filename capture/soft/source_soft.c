@@ -16,7 +16,7 @@
 #include "common/version.h"
 
 #include "capture/describe/features.h"
-#include "capture/soft/source_soft.h"
+#include "capture/soft/impl.h"
 
 #define PMU_TYPE 8	/* above all PERF_TYPE_*; PMU_MAPPINGS gives it its name */
 /* The kernel's event ids are arbitrary; two of our own tell the records apart. */

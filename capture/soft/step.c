@@ -9,7 +9,7 @@
  * stop and its creator's event come in any order (ptrace(2)): one that is not known yet
  * waits in its stop until the event says whose it is.
  *
- * PTRACE_SEIZE instead of PTRACE_TRACEME: group stops are then told apart from
+ * PTRACE_SEIZE instead of PTRACE_TRACEME: group stops then differ from
  * signals, and PTRACE_LISTEN keeps a stopped thread stopped.
  *
  * Specification: ptrace(2); what si_code means at a SIGTRAP stop: Linux,
@@ -168,7 +168,7 @@ enum { ERESTARTSYS = 512, ERESTARTNOINTR, ERESTARTNOHAND,
 #define SI_INT3 0x80		/* SI_KERNEL: the program ran INT3 */
 
 /* proc NULL: not known yet. The arrays at the end of the struct stay uninitialized. */
-static struct step_thread *step_thread_new(struct step *st,
+static struct step_thread *new_thread(struct step *st,
 					   struct step_process *proc, pid_t tid)
 {
 	struct step_thread *t = malloc(sizeof(*t));
@@ -186,7 +186,7 @@ static struct step_thread *step_thread_new(struct step *st,
 	return t;
 }
 
-static struct step_thread *step_thread_find(struct step *st, pid_t tid)
+static struct step_thread *find_thread(struct step *st, pid_t tid)
 {
 	struct step_thread **p, *t;
 
@@ -215,7 +215,7 @@ static void drop_process(struct step *st, struct step_process *proc)
 	step_process_free(proc);
 }
 
-static void step_thread_drop(struct step_thread *t)
+static void drop_thread(struct step_thread *t)
 {
 	struct step *st = t->proc->step;
 	struct step_thread **p = &st->threads;
@@ -250,7 +250,7 @@ static int flush_truth(struct step_thread *t)
 }
 
 /* Reports the complete blocks; the one being formed stays. */
-static int step_flush(struct step_thread *t)
+static int flush_thread(struct step_thread *t)
 {
 	int err = 0;
 
@@ -265,7 +265,7 @@ int step_flush_process(struct step_process *proc)
 	struct step_thread *t;
 
 	for (t = proc->step->threads; t; t = t->next)
-		if (t->proc == proc && step_flush(t))
+		if (t->proc == proc && flush_thread(t))
 			return proc->step->error;
 	return 0;
 }
@@ -283,12 +283,12 @@ static void cut_block(struct step_thread *t, uint64_t ip)
 }
 
 /* The thread is in the kernel from here on, unless it was already. */
-static void step_leave(struct step_thread *t, enum soft_leave_kind kind,
+static void leave(struct step_thread *t, enum soft_leave_kind kind,
 		       uint64_t ip)
 {
 	if (!t->user)
 		return;
-	step_flush(t);
+	flush_thread(t);
 	cut_block(t, ip);
 	note(t, soft_leave(t->soft, kind, ip));
 	t->user = false;
@@ -327,7 +327,7 @@ static void read_ptwrite(struct step_thread *t)
 
 static void report_ptwrite(struct step_thread *t, uint64_t ip)
 {
-	step_flush(t);
+	flush_thread(t);
 	if (t->ptw.size)
 		note(t, soft_ptwrite(t->soft, ip, t->ptw.value, t->ptw.size));
 }
@@ -348,7 +348,7 @@ static void end_block(struct step_thread *t, const struct step_insn *insn,
 	if (insn->cls == X86_PTWRITE)
 		report_ptwrite(t, insn->ip);
 	else if (t->n_ids == STEP_BATCH)
-		step_flush(t);
+		flush_thread(t);
 }
 
 /* insn ran, and next comes after it. */
@@ -370,12 +370,12 @@ static void executed(struct step_thread *t, const struct step_insn *insn,
 }
 
 /* t's system call instruction ran: reported once. */
-static void step_enter_syscall(struct step_thread *t)
+static void enter_syscall(struct step_thread *t)
 {
 	if (t->in_syscall)
 		return;
 	executed(t, &t->insn, t->insn.ip + t->insn.size);
-	step_leave(t, SOFT_LEAVE_SYSCALL, t->insn.ip);
+	leave(t, SOFT_LEAVE_SYSCALL, t->insn.ip);
 	t->in_syscall = true;
 }
 
@@ -456,7 +456,7 @@ static void finish_syscall(struct step_thread *t)
  * One more step, with a signal or 0. The next instruction is fetched and its PTWRITE
  * operand read now: after the step its bytes and registers may have changed.
  */
-static int step_resume(struct step_thread *t, int sig)
+static int resume(struct step_thread *t, int sig)
 {
 	if (!t->in_syscall && (!t->insn.size || t->insn.ip != t->ip ||
 			       t->insn.check)) {
@@ -513,7 +513,7 @@ static bool is_plain_step(const struct step_thread *t, uint64_t ip)
 }
 
 /* Killed in mid-step at ip: did the instruction run? */
-static void step_last_insn(struct step_thread *t, uint64_t ip)
+static void finish_step(struct step_thread *t, uint64_t ip)
 {
 	if (!is_plain_step(t, ip))
 		return;
@@ -530,14 +530,14 @@ static int deliver(struct step_thread *t, int sig, uint64_t ip)
 	if (t->insn.cls == X86_SYSCALL && t->insn.size &&
 	    (t->in_syscall || ip != t->insn.ip)) {
 		if (!t->in_syscall)
-			step_enter_syscall(t);
+			enter_syscall(t);
 		finish_syscall(t);
 	} else if (ip != t->insn.ip && t->insn.size) {
 		executed(t, &t->insn, ip);
 	}
-	step_leave(t, SOFT_LEAVE_ASYNC, ip);
+	leave(t, SOFT_LEAVE_ASYNC, ip);
 	t->ip = ip;
-	return step_resume(t, sig);
+	return resume(t, sig);
 }
 
 /* The same system call once more: the kernel moved the IP back by the 2 bytes of
@@ -549,7 +549,7 @@ static void restarted(struct step_thread *t, uint64_t ip)
 	if (step_insn_get(t, ip - 2, &insn) || insn.cls != X86_SYSCALL)
 		return;
 	t->insn = insn;
-	step_enter_syscall(t);
+	enter_syscall(t);
 }
 
 /* A step over a system call ended, at ip. */
@@ -560,7 +560,7 @@ static void syscall_stop(struct step_thread *t, uint64_t ip)
 		finish_syscall(t);
 	} else if (t->insn.cls == X86_SYSCALL && t->insn.size &&
 		   (t->in_syscall || ip != t->insn.ip)) {
-		step_enter_syscall(t);
+		enter_syscall(t);
 		finish_syscall(t);
 	}
 }
@@ -571,10 +571,10 @@ static int trap(struct step_thread *t, int sig, uint64_t ip)
 	siginfo_t si;
 
 	if (ptrace(PTRACE_GETSIGINFO, t->tid, NULL, &si))
-		return step_resume(t, 0);
+		return resume(t, 0);
 	switch (si.si_code) {
 	case SI_HANDLER:
-		step_leave(t, SOFT_LEAVE_ASYNC, ip);
+		leave(t, SOFT_LEAVE_ASYNC, ip);
 		t->injected = false;
 		t->restart = false;
 		break;
@@ -593,20 +593,20 @@ static int trap(struct step_thread *t, int sig, uint64_t ip)
 	case SI_INT3:
 		/* a trap: the IP is past INT3, which went into the kernel */
 		if (t->insn.size && ip == t->insn.ip + t->insn.size)
-			step_enter_syscall(t);
+			enter_syscall(t);
 		t->in_syscall = false;
-		step_leave(t, SOFT_LEAVE_ASYNC, ip);
+		leave(t, SOFT_LEAVE_ASYNC, ip);
 		t->ip = ip;
-		return step_resume(t, sig);
+		return resume(t, sig);
 	default:
 		return deliver(t, sig, ip);
 	}
 	t->ip = ip;
-	return step_resume(t, 0);
+	return resume(t, 0);
 }
 
 /* A stop by sig (no event): finds out what ran, and resumes. */
-static int step_stopped(struct step_thread *t, int sig)
+static int stopped(struct step_thread *t, int sig)
 {
 	uint64_t ip = read_ip(t);
 
@@ -619,7 +619,7 @@ static int step_stopped(struct step_thread *t, int sig)
 		return trap(t, sig, ip);
 	executed(t, &t->insn, ip);
 	t->ip = ip;
-	return step_resume(t, 0);
+	return resume(t, 0);
 }
 
 /* EXITKILL: the program dies with auxcap instead of running on unobserved. EXIT:
@@ -631,7 +631,7 @@ static int step_stopped(struct step_thread *t, int sig)
 
 /*
  * In the child: waits until it is traced, then executes the program. An errno in the
- * pipe failed, which exec closes, says that there is none.
+ * pipe failed, which exec closes, says why exec failed.
  */
 static void exec_program(char *const *argv, const int go[2], int failed)
 {
@@ -743,7 +743,7 @@ static int resume_fresh(struct step_thread *t)
 	t->ip = ip_of(t->tid);
 	t->insn.size = 0;
 	t->in_syscall = t->injected = t->restart = false;
-	return step_resume(t, 0);
+	return resume(t, 0);
 }
 
 /* A thread whose creator was seen, and which has stopped for the first time. */
@@ -757,16 +757,16 @@ static int begin(struct step_thread *t)
 /* fork, vfork or clone in parent; tid may have stopped already (on_unknown). */
 static int on_new_thread(struct step *st, struct step_thread *parent, pid_t tid)
 {
-	struct step_thread *t = step_thread_find(st, tid);
+	struct step_thread *t = find_thread(st, tid);
 	bool waiting = t;
 	struct step_process *proc;
 
-	step_enter_syscall(parent);
+	enter_syscall(parent);
 	proc = get_process(st, tgid_of(tid), parent->proc);
 	if (!proc)
 		return -AUX_E_NOMEM;
 	if (!t)
-		t = step_thread_new(st, proc, tid);
+		t = new_thread(st, proc, tid);
 	if (!t)
 		return -AUX_E_NOMEM;
 	if (waiting) {
@@ -783,7 +783,7 @@ static int on_new_thread(struct step *st, struct step_thread *parent, pid_t tid)
 /* A stop of a thread whose creation event is still to come: it waits in it. */
 static int on_unknown(struct step *st, pid_t tid)
 {
-	return step_thread_new(st, NULL, tid) ? 0 : -AUX_E_NOMEM;
+	return new_thread(st, NULL, tid) ? 0 : -AUX_E_NOMEM;
 }
 
 /* PTRACE_EVENT_EXIT: what ran since the last stop of a thread that ends now. */
@@ -793,19 +793,19 @@ static void report_last_step(struct step_thread *t)
 
 	if (t->insn.cls == X86_SYSCALL && t->insn.size &&
 	    (t->in_syscall || ip != t->insn.ip))
-		step_enter_syscall(t);
+		enter_syscall(t);
 	else
-		step_last_insn(t, ip);
-	step_leave(t, SOFT_LEAVE_ASYNC, t->ip);
-	step_flush(t);
+		finish_step(t, ip);
+	leave(t, SOFT_LEAVE_ASYNC, t->ip);
+	flush_thread(t);
 }
 
 /* Ends the thread's recording; idempotent. */
 static void retire(struct step_thread *t)
 {
 	if (t->soft) {
-		step_leave(t, SOFT_LEAVE_ASYNC, t->ip);
-		step_flush(t);
+		leave(t, SOFT_LEAVE_ASYNC, t->ip);
+		flush_thread(t);
 		soft_thread_exit(t->soft);
 	}
 	t->soft = NULL;
@@ -818,17 +818,17 @@ static void retire(struct step_thread *t)
  */
 static struct step_thread *exec_thread(struct step *st, pid_t tid, pid_t old)
 {
-	struct step_thread *t = step_thread_find(st, old), *gone;
+	struct step_thread *t = find_thread(st, old), *gone;
 
 	if (!t || old == tid)
 		return t;
-	gone = step_thread_find(st, tid);
+	gone = find_thread(st, tid);
 	if (gone) {
 		retire(gone);
-		step_thread_drop(gone);
+		drop_thread(gone);
 	}
-	step_enter_syscall(t);
-	step_flush(t);
+	enter_syscall(t);
+	flush_thread(t);
 	t->tid = tid;
 	gone = t;
 	t->soft = soft_thread_add(st->s, (uint32_t)t->proc->pid, (uint32_t)tid,
@@ -861,7 +861,7 @@ static int release_32bit(struct step *st, struct step_thread *t)
 	soft_not_traced(st->s, (uint32_t)t->proc->pid, exe, why);
 	ptrace(PTRACE_DETACH, t->tid, NULL, NULL);
 	retire(t);
-	step_thread_drop(t);
+	drop_thread(t);
 	return st->error;
 }
 
@@ -876,7 +876,7 @@ static int on_exec(struct step *st, pid_t tid)
 	if (!t || !t->soft)
 		return -AUX_E_NOMEM;
 	if (st->started)
-		step_enter_syscall(t);
+		enter_syscall(t);
 	st->started = true;
 	step_flush_process(t->proc);
 	if (is_32bit(tid))
@@ -910,7 +910,7 @@ static int on_event(struct step *st, struct step_thread *t, int event)
 	default:
 		break;
 	}
-	return err ? err : step_resume(t, 0);
+	return err ? err : resume(t, 0);
 }
 
 /* PTRACE_EVENT_STOP: the first stop of a new thread, or a group stop. */
@@ -934,7 +934,7 @@ static int on_stop(struct step *st, pid_t tid, int status)
 
 	if (event == PTRACE_EVENT_EXEC)
 		return on_exec(st, tid);
-	t = step_thread_find(st, tid);
+	t = find_thread(st, tid);
 	if (!t)
 		return on_unknown(st, tid);
 	if (!t->proc)
@@ -947,13 +947,13 @@ static int on_stop(struct step *st, pid_t tid, int status)
 	}
 	if (event == PTRACE_EVENT_STOP)
 		return on_stop_event(st, t, sig);
-	return event ? on_event(st, t, event) : step_stopped(t, sig);
+	return event ? on_event(st, t, event) : stopped(t, sig);
 }
 
 /* The thread is gone. Running: SIGKILL took it in mid-step, without an exit event. */
 static void on_end(struct step *st, pid_t tid, int status)
 {
-	struct step_thread *t = step_thread_find(st, tid);
+	struct step_thread *t = find_thread(st, tid);
 
 	if (tid == st->main_pid)
 		st->status = status;
@@ -967,7 +967,7 @@ static void on_end(struct step *st, pid_t tid, int status)
 	if (t->running && t->soft)
 		soft_killed(st->s);
 	retire(t);
-	step_thread_drop(t);
+	drop_thread(t);
 }
 
 /*
@@ -984,7 +984,7 @@ static void tick(struct step *st)
 	st->ticked_ns = now;
 	for (t = st->threads; t; t = t->next)
 		if (t->proc && t->soft)
-			step_flush(t);
+			flush_thread(t);
 	if (soft_tick(st->s) && !st->error)
 		st->error = -AUX_E_IO;
 	if (!st->p->progress || now - st->shown_ns < SOFT_PROGRESS_MS * 1000000ul)
@@ -1065,7 +1065,7 @@ static int prepare(struct step *st)
 	struct step_process *proc = get_process(st, st->main_pid, NULL);
 	struct step_thread *t;
 
-	t = proc ? step_thread_new(st, proc, st->main_pid) : NULL;
+	t = proc ? new_thread(st, proc, st->main_pid) : NULL;
 	if (!t)
 		return -AUX_E_NOMEM;
 	t->soft = soft_thread_add(st->s, (uint32_t)st->main_pid,

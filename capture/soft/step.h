@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * step: private to the ptrace back end: processes with their code, and threads with the
- * one instruction that each is stepping over. step.c runs them, step_proc.c knows their
+ * The ptrace back end's own: processes with their code, and threads with the one
+ * instruction that each is stepping over. step.c runs them, step_proc.c knows their
  * code and mappings. All on the thread that traces, as ptrace(2) requires.
  */
 #ifndef CAPTURE_SOFT_STEP_H
@@ -31,7 +31,7 @@ struct step_insn {
 struct step_map {
 	uint64_t start, end, pgoff, ino;
 	uint32_t prot, flags, maj, min;
-	bool save;		/* its bytes cannot be had later */
+	bool save;		/* no lasting file has its bytes */
 	bool check;		/* its bytes may change any time */
 	char *path;
 };
@@ -81,7 +81,7 @@ struct step_thread {
 	struct step_process *proc;
 	struct soft_thread *soft;
 	pid_t tid;
-	bool user;		/* soft was told that it is in user code */
+	bool user;		/* in user code, as soft knows it */
 	bool in_syscall;	/* its system call was reported already */
 	bool injected;		/* resumed with a signal */
 	bool restart;		/* the system call may run again */

@@ -25,7 +25,7 @@
 
 #include <aux/decoder.h>
 
-#include "capture/soft/stream.h"
+#include "capture/soft/impl.h"
 #include "common/array.h"
 #include "common/diag.h"
 #include "perfdata/csmeta.h"

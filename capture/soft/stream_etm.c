@@ -13,7 +13,7 @@
  */
 #include "common/a64_insn.h"
 
-#include "capture/soft/stream.h"
+#include "capture/soft/impl.h"
 
 /* Blocks at an address alone (soft_at_ip) have the class that is 0 for all, and
  * soft_leave() knows what enters the kernel. */

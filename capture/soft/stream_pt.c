@@ -13,7 +13,7 @@
  */
 #include <aux/decoder.h>
 
-#include "capture/soft/stream.h"
+#include "capture/soft/impl.h"
 
 /* Sets of classes: can lead to target, can fall through to end, need a TIP. */
 #define BIT(cls) (1u << (cls))

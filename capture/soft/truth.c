@@ -16,7 +16,7 @@
 #include "common/diag.h"
 #include "capture/soft/truth.h"
 
-#include "capture/soft/stream.h"
+#include "capture/soft/impl.h"
 
 #define OUT_SIZE (1 << 20)
 #define BLOCK_BYTES (64 << 10)

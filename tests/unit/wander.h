@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "tests/unit/slices.h"
-#include "capture/soft/stream.h"
+#include "capture/soft/impl.h"
 #include "tests/unit/xorshift.h"
 
 #define WANDER_BASE UINT64_C(0x7f12345f0000)

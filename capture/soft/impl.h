@@ -1,25 +1,34 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * stream: private to soft: threads, the (virtual) CPUs they run on, and the clock.
+ * Private to capture/soft: stream.c's state, and what the two sources share. The back
+ * ends have headers of their own (emulate.h, step.h) and use soft.h alone.
+ */
+#ifndef CAPTURE_SOFT_IMPL_H
+#define CAPTURE_SOFT_IMPL_H
+
+#include "capture/record/record.h"
+#include "capture/soft/etm_encode.h"
+#include "capture/soft/etm_frame.h"
+#include "capture/soft/pt_encode.h"
+#include "capture/soft/soft.h"
+#include "common/x86_insn.h"
+
+/*
+ * ---- stream.c: threads, the (virtual) CPUs they run on, and the clock ----
  *
  * A thread is in the kernel, or in user code and then either on a stream or preempted.
  * last is its last block: the branch into it has been encoded, the branch out of it has
  * not, since its target is known only with the next block. So a thread can always be
  * preempted at last.start and resumed there.
+ *
+ * All of this belongs to the thread that calls soft.
  */
-#ifndef CAPTURE_SOFT_STREAM_H
-#define CAPTURE_SOFT_STREAM_H
-
-#include "common/x86_insn.h"
-
-#include "capture/soft/etm_encode.h"
-#include "capture/soft/etm_frame.h"
-#include "capture/soft/pt_encode.h"
-#include "capture/soft/soft.h"
 
 #define SOFT_BUF_SIZE (256 << 10)
 #define SOFT_TIME_SHIFT 10	/* mult 1 << shift: ns = tsc */
 
+/* What one CPU traced, or with per_thread one thread: an encoder, and how much of its
+ * output is in the file as AUX data. */
 struct soft_stream {
 	union {			/* by config.trace; its tsc is the clock */
 		struct pt_encoder e;
@@ -34,13 +43,14 @@ struct soft_stream {
 	uint8_t *buf;
 };
 
-/* A stream of one thread that ended: whoever gets its tid again continues it,
- * because readers tell the streams of threads apart by tid. */
+/* A stream of one thread that ended: a later thread of the same tid continues it,
+ * because readers distinguish the streams of threads by tid. */
 struct soft_ended {
 	uint32_t tid, idx;
 	uint64_t offset;
 };
 
+/* A process: threads that share code, so that its changes concern them all. */
 struct soft_process {
 	struct soft_process *next;
 	uint32_t pid;
@@ -48,13 +58,14 @@ struct soft_process {
 	uint64_t floor;		/* code runs later than this */
 };
 
+/* A traced thread. Its clock is its stream's while on, else its own. */
 struct soft_thread {
 	struct soft_thread *next;
 	struct soft *s;
 	struct soft_process *proc;
 	struct soft_stream *st;	/* where it is switched in, or NULL */
 	uint64_t clock;		/* while it is not on */
-	uint64_t last_record;		/* the time of its last record */
+	uint64_t last_record;	/* the time of its last record */
 	struct soft_block last;
 	uint64_t loop_mark, loop_ip; /* where an endless loop may close */
 	uint32_t loop_n;
@@ -75,20 +86,21 @@ struct soft_trace_ops {
 	/* AUXTRACE_INFO, and a new stream */
 	int (*info)(struct soft *s);
 	void (*open)(struct soft_stream *st);
-	/* All that can be is handed to soft_stream_aux() */
+	/* Hands to soft_stream_aux() all that may leave now */
 	void (*flush)(struct soft_stream *st);
-	/* Behind all flushes: what streams share is handed out, too */
+	/* After all flushes: what streams share. NULL: nothing */
 	void (*flush_shared)(struct soft *s);
 	/* t goes on at last.start, on its stream; stops before ip */
 	void (*enable)(struct soft_thread *t);
 	void (*preempt)(struct soft_thread *t, uint64_t ip);
-	/* One or more blocks ran; a block's first n_insns ran */
+	/* One or more blocks ran, returns how many were encoded; a block's first
+	 * n_insns ran */
 	size_t (*run)(struct soft_thread *t, const struct soft_block *table,
 		      const uint32_t *ids, size_t n);
 	void (*run_block)(struct soft_thread *t, const struct soft_block *b,
 			  uint32_t n_insns);
-	/* t goes to the kernel: something happened before ip ran, its last
-	 * instruction entered it, nothing explains that it stops at ip */
+	/* t goes to the kernel: an event before ip ran; its last instruction
+	 * entered it; it stops at ip without an explanation */
 	void (*interrupt)(struct soft_thread *t, uint64_t ip);
 	void (*call)(struct soft_thread *t);
 	void (*unexplained)(struct soft_thread *t, uint64_t ip);
@@ -96,7 +108,7 @@ struct soft_trace_ops {
 
 extern const struct soft_trace_ops soft_trace_pt, soft_trace_etm;
 
-/* What streams share of CoreSight output. */
+/* The part of CoreSight output that streams share. */
 struct soft_etm_out {
 	uint8_t *bytes;		/* of a sink that all CPUs share: frames */
 	size_t n, cap;
@@ -105,6 +117,7 @@ struct soft_etm_out {
 	bool full;
 };
 
+/* A recording. */
 struct soft {
 	struct soft_config config;
 	const struct soft_trace_ops *ops;
@@ -140,7 +153,7 @@ static inline int soft_stream_error(const struct soft_stream *st)
 						       st->e.error;
 }
 
-/* Nothing but a known address: after enter, after a cut. */
+/* A block of no instructions, for a known address: after enter, after a cut. */
 static inline struct soft_block soft_at_ip(uint64_t ip)
 {
 	return (struct soft_block){ .start = ip, .end = ip, .cls = X86_OTHER };
@@ -164,5 +177,54 @@ int soft_truth_add(struct soft_truth *tr, uint32_t tid, const uint64_t *ips,
 		   size_t n);
 int soft_truth_flush(struct soft_truth *tr);	/* NULL is allowed */
 int soft_truth_close(struct soft_truth *tr, struct aux_diag *diag);
+
+/*
+ * ---- source_soft.c: what soft_pt and soft_etm share ----
+ *
+ * The events in the file, the run, the ledger. A kind of source is a table of terms and
+ * what they mean for soft.
+ */
+
+struct source_soft;
+
+struct source_soft_kind {
+	const char *name;	/* of the source */
+	const char *pmu;	/* whose trace it is */
+	const char *event;	/* as the file names it */
+	const char *arch;	/* of the program, as uname says it */
+	int machine;		/* EM_* */
+	const struct event_field *fields;	/* of the event's config */
+	size_t n_fields;
+	const char *const *words;	/* terms of our own, NULL ended */
+	uint64_t config;		/* before the event's terms */
+	/* What the terms mean for soft, into sp->config and more_terms. */
+	int (*parse_event)(struct source_soft *sp, struct aux_diag *diag);
+};
+
+struct source_soft {
+	const struct source_soft_kind *kind;
+	const struct source_job *job;
+	struct soft_config config;
+	struct soft_program program;
+	bool step;			/* the back end: else emulate */
+	char more_terms[128];		/* that are not in config; "a,b=1" */
+	struct ledger *ledger;
+	struct source_result *result;
+};
+
+/* The terms of event into sp->config.attr_config. */
+int source_soft_config(struct source_soft *sp, const struct event_spec *event,
+		       struct aux_diag *diag);
+/* A field of that. */
+uint64_t source_soft_term(const struct source_soft *sp, const char *name);
+/* Refuses modifiers that ask for more than user code. */
+int source_soft_check_user(const struct source_soft *sp, struct aux_diag *diag);
+
+int source_soft_open(void **src, const struct source_soft_kind *kind,
+		     const struct source_job *job, struct aux_diag *diag);
+/* As in struct source_ops. */
+int source_soft_run(void *src, struct output *out, struct ledger *ledger,
+		    struct source_result *result, struct aux_diag *diag);
+void source_soft_close(void *src);
 
 #endif
