@@ -10,8 +10,7 @@
 #include "decode/cmd/rewrite.h"
 #include "decode/coverage/coverage.h"
 #include "decode/edit/merge.h"
-#include "decode/profile/folded_merge.h"
-#include "decode/profile/pprof_merge.h"
+#include "decode/profile/profile.h"
 
 static void show(void *priv, const struct merge_stats *stats)
 {

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "decode/cmd/rewrite.h"
+#include "decode/profile/branchlist.h"
 #include "decode/profile/profile.h"
 
 /* What each stage had, as of a recording. */

@@ -12,11 +12,11 @@
  * include/llvm/ProfileData/SampleProfReader.h.
  */
 #include "common/outbuf.h"
-#include "decode/profile/lines.h"
+#include "decode/profile/impl.h"
 
-#define MAX_DEPTH 128
+#define MAX_DEPTH 128	/* of inlining: more is not written */
 
-/* A name that the grammar has no place for is left out. */
+/* False for names that would break the grammar; these are left out. */
 static bool is_name(const char *name)
 {
 	for (; *name; name++)
@@ -57,6 +57,7 @@ static void put_place(struct outbuf *out, const struct profile_lines *l,
 	outbuf_put(out, "\n", 1);
 }
 
+/* Places of a function first, then what is inlined into it, one blank deeper each. */
 static void put_body(struct outbuf *out, const struct profile_lines *l,
 		     uint32_t func, unsigned depth)
 {
@@ -81,6 +82,7 @@ static void put_body(struct outbuf *out, const struct profile_lines *l,
 	}
 }
 
+/* Functions that did not run have total 0 and are skipped. Returns how many it wrote. */
 static uint64_t put_roots(struct outbuf *out, const struct profile_lines *l,
 			  uint64_t max)
 {

@@ -7,13 +7,15 @@
  *
  * with addresses of the file as it is linked; ID X: outside of it. F is a
  * fall-through that a branch of the same function led to, f one entered from
- * elsewhere. The format has no place for comments, nor for gaps.
+ * elsewhere. The format has no comments, so gaps cannot be noted. Mispredictions are
+ * not in the trace: always 0.
  *
  * Specification: bolt/include/bolt/Profile/DataAggregator.h of LLVM 16.
  */
 #include "common/outbuf.h"
-#include "decode/profile/profile.h"
+#include "decode/profile/impl.h"
 
+/* X marks addresses outside of the binary, among them targets that are not known. */
 static void put_place(struct outbuf *out, const struct profile_module *m,
 		      uint32_t module, uint64_t offset)
 {

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* branchlist: the tables; see branchlist.h. */
+/*
+ * branchlist: the tables of branches and ranges, their order, merging, and the text form
+ * (auxdecode.1, BRANCH LISTS).
+ *
+ * Entries lie in one array per table, in the order in which they were met; a hash
+ * table of indexes finds them by key. Indexes are thus stable while entries are added, so
+ * that profile_collect can keep them with paths; sorting is left to the end.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,10 +15,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/diag.h"
 #include "common/outbuf.h"
 #include "decode/profile/branchlist.h"
 
+/* Of a table: indexes are int, and a text that is not trusted must not exhaust them. */
 #define MAX_ENTRIES ((size_t)1 << 28)
 
 /* table */
@@ -66,7 +75,7 @@ void branchlist_fini(struct branchlist *l)
 	*l = (struct branchlist){ 0 };
 }
 
-/* Keys are whole words without padding between them. */
+/* Keys are whole words without padding, so their bytes can be hashed and compared. */
 static uint64_t hash_key(const struct branchlist_table *t, const void *key)
 {
 	const uint8_t *p = key;
@@ -96,6 +105,7 @@ static size_t find_slot(const struct branchlist_table *t, const void *key)
 	return i;
 }
 
+/* Makes the hash table anew, with n_slots slots (a power of two). */
 static int fill_slots(struct branchlist_table *t, size_t n_slots)
 {
 	uint32_t *slots = calloc(n_slots, sizeof(*slots));
@@ -110,6 +120,7 @@ static int fill_slots(struct branchlist_table *t, size_t n_slots)
 	return 0;
 }
 
+/* Doubles the entries. There are twice as many slots, so the table is half full at most. */
 static int grow_table(struct branchlist_table *t)
 {
 	size_t max = t->max ? t->max * 2 : 1024;
@@ -169,6 +180,7 @@ static int grow_modules(struct branchlist *l)
 	return 0;
 }
 
+/* A linear search: recordings have few modules, and place.c caches its answers. */
 int branchlist_module(struct branchlist *l, const char *path, const char *id)
 {
 	struct branchlist_module *m;
@@ -200,7 +212,7 @@ void branchlist_sum(struct branchlist *l)
 		l->modules[r[i].module].n_insns += r[i].n_insns * r[i].count;
 }
 
-/* ---- order ---- */
+/* ---- Order: by path and address, so that equal runs give equal text ---- */
 
 #define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
 
@@ -236,6 +248,7 @@ static int order_ranges(const void *a, const void *b)
 	return c ? c : ORDER(x->n_insns, y->n_insns);
 }
 
+/* Maps the module indexes of all entries, which changes their keys: slots are stale then. */
 static void renumber(struct branchlist *l, const uint32_t *to)
 {
 	struct branchlist_branch *b = branchlist_branches(l);
@@ -250,6 +263,7 @@ static void renumber(struct branchlist *l, const uint32_t *to)
 		r[i].module = to[r[i].module];
 }
 
+/* Sorts modules and renumbers entries; sort_table makes the hash tables valid again. */
 static int sort_modules(struct branchlist *l)
 {
 	struct branchlist_module *sorted = calloc(l->n_modules, sizeof(*sorted));
@@ -294,15 +308,16 @@ int branchlist_sort(struct branchlist *l)
 	return err ? err : sort_table(&l->ranges, order_ranges);
 }
 
-/* ---- merging ---- */
+/* ---- Merging ---- */
 
-/* A sum that stays at the end of its range. */
+/* Saturates: a sum that wraps around would look like a small count. */
 static void add_count(uint64_t *sum, uint64_t n)
 {
 	if (__builtin_add_overflow(*sum, n, sum))
 		*sum = UINT64_MAX;
 }
 
+/* map: modules of the other list to those of this one. The index, or -AUX_E_*. */
 static int add_branch(struct branchlist *to, const uint32_t *map,
 		      struct branchlist_branch b)
 {
@@ -329,6 +344,7 @@ static int add_range(struct branchlist *to, const uint32_t *map,
 	return i;
 }
 
+/* Adds the modules of from to to, and sets map[from index]. */
 static int map_modules(struct branchlist *to, const struct branchlist *from,
 		       uint32_t *map)
 {
@@ -362,15 +378,18 @@ int branchlist_merge(struct branchlist *to, const struct branchlist *from)
 }
 
 /*
- * branchlist: as text, and back; the format is in auxdecode.1, BRANCH LISTS. What
- * is read is checked: numbers, modules that were named, words.
+ * ---- Text ----
+ *
+ * Line by line, words separated by blanks; addresses are hexadecimal, all else is decimal.
+ * A reader checks numbers for overflow, modules for having been declared, and words for
+ * being known, so that any text gives a valid list or an error with its line.
  */
 
-#define MAX_MODULES (1 << 20)
+#define MAX_MODULES (1 << 20)	/* a bound for texts that are not trusted */
 
-/* ---- writing ---- */
+/* ---- Writing ---- */
 
-/* What would end a line is \ooo, and so is \ itself. */
+/* Control characters, which could end the line, and \ itself are written as \ooo. */
 static void put_path(struct outbuf *out, const char *path)
 {
 	for (const char *p = path; *p; p++) {
@@ -462,9 +481,9 @@ uint64_t branchlist_write(const struct branchlist *l, struct outbuf *out,
 	return n;
 }
 
-/* ---- reading ---- */
+/* ---- Reading ---- */
 
-/* One line, word by word; the first bad word makes it bad. */
+/* One line, word by word. bad is sticky, so callers check it once, at the end. */
 struct line {
 	const char *p, *end;
 	bool bad;
@@ -472,7 +491,7 @@ struct line {
 
 struct parser {
 	struct branchlist *list;
-	uint32_t *map;		/* numbers of the text to those of the list */
+	uint32_t *map;		/* module numbers of the text -> of the list */
 	size_t n_map, max_map;
 };
 
@@ -499,7 +518,7 @@ static int digit_of(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : 99;
 }
 
-static uint64_t take_number(struct line *l, unsigned base)
+static uint64_t parse_number(struct line *l, unsigned base)
 {
 	const char *w;
 	size_t n = next_word(l, &w);
@@ -514,15 +533,16 @@ static uint64_t take_number(struct line *l, unsigned base)
 	return l->bad ? 0 : v;
 }
 
-static uint32_t take_module(struct parser *p, struct line *l)
+/* The module of a number of the text. It must have been declared above. */
+static uint32_t parse_module(struct parser *p, struct line *l)
 {
-	uint64_t v = take_number(l, 10);
+	uint64_t v = parse_number(l, 10);
 
 	l->bad |= v >= p->n_map;
 	return l->bad ? 0 : p->map[v];
 }
 
-static uint32_t take_kind(struct line *l)
+static uint32_t parse_kind(struct line *l)
 {
 	const char *w;
 	size_t n = next_word(l, &w);
@@ -537,24 +557,24 @@ static uint32_t take_kind(struct line *l)
 	return 0;
 }
 
-static int take_branch(struct parser *p, struct line *l)
+static int parse_branch(struct parser *p, struct line *l)
 {
-	struct branchlist_branch b = { .from_module = take_module(p, l) };
+	struct branchlist_branch b = { .from_module = parse_module(p, l) };
 	uint64_t count;
 	int i;
 
-	b.from = take_number(l, 16);
+	b.from = parse_number(l, 16);
 	while (l->p < l->end && *l->p == ' ')
 		l->p++;
 	if (l->end - l->p > 4 && !memcmp(l->p, "- - ", 4)) {
 		b.to_module = BRANCHLIST_NOWHERE;
 		l->p += 4;
 	} else {
-		b.to_module = take_module(p, l);
-		b.to = take_number(l, 16);
+		b.to_module = parse_module(p, l);
+		b.to = parse_number(l, 16);
 	}
-	b.kind = take_kind(l);
-	count = take_number(l, 10);
+	b.kind = parse_kind(l);
+	count = parse_number(l, 10);
 	if (l->bad || l->p != l->end)
 		return -AUX_E_FORMAT;
 	i = branchlist_branch(p->list, &b);
@@ -563,19 +583,23 @@ static int take_branch(struct parser *p, struct line *l)
 	return i < 0 ? i : 0;
 }
 
-static int take_range(struct parser *p, struct line *l)
+/*
+ * The last instruction starts at last, and each before it has one byte at least: more
+ * instructions than bytes are malformed.
+ */
+static int parse_range(struct parser *p, struct line *l)
 {
-	struct branchlist_range r = { .module = take_module(p, l) };
+	struct branchlist_range r = { .module = parse_module(p, l) };
 	uint64_t count, n_insns;
 	const char *w;
 	size_t n;
 	int i;
 
-	r.first = take_number(l, 16);
-	r.last = take_number(l, 16);
-	n_insns = take_number(l, 10);
+	r.first = parse_number(l, 16);
+	r.last = parse_number(l, 16);
+	n_insns = parse_number(l, 10);
 	r.n_insns = (uint32_t)n_insns;
-	count = take_number(l, 10);
+	count = parse_number(l, 10);
 	n = next_word(l, &w);
 	r.outside = is_word(w, n, "out");
 	if (l->bad || l->p != l->end || r.last < r.first || !r.n_insns ||
@@ -588,8 +612,9 @@ static int take_range(struct parser *p, struct line *l)
 	return i < 0 ? i : 0;
 }
 
-/* The rest of the line, with \ooo as the byte that it stands for; NUL is none. */
-static char *take_path(struct line *l)
+/* The rest of the line, \ooo decoded; a NUL makes the line bad. The caller frees it;
+ * NULL: out of memory. */
+static char *parse_path(struct line *l)
 {
 	char *path = malloc((size_t)(l->end - l->p) + 1), *to = path;
 
@@ -613,22 +638,15 @@ static char *take_path(struct line *l)
 	return path;
 }
 
+/* Modules must be numbered 0, 1, 2, ... so that the map cannot be made huge. */
 static int map_module(struct parser *p, uint64_t number, int module)
 {
-	size_t max = p->max_map ? p->max_map * 2 : 64;
-	uint32_t *map;
-
 	if (module < 0)
 		return module;
 	if (number != p->n_map || number >= MAX_MODULES)
 		return -AUX_E_FORMAT;
-	if (p->n_map == p->max_map) {
-		map = reallocarray(p->map, max, sizeof(*map));
-		if (!map)
-			return -AUX_E_NOMEM;
-		p->map = map;
-		p->max_map = max;
-	}
+	if (array_grow(&p->map, p->n_map, &p->max_map, sizeof(*p->map)) < 0)
+		return -AUX_E_NOMEM;
 	p->map[p->n_map++] = (uint32_t)module;
 	return 0;
 }
@@ -647,9 +665,10 @@ static int add_module(struct parser *p, uint64_t number, const char *path,
 	return 0;
 }
 
-static int take_module_line(struct parser *p, struct line *l)
+/* "module N BUILD-ID main|lib PATH"; BUILD-ID is "-" if it is not known. */
+static int parse_module_line(struct parser *p, struct line *l)
 {
-	uint64_t number = take_number(l, 10);
+	uint64_t number = parse_number(l, 10);
 	const char *w, *role;
 	char id[41] = "", *path;
 	size_t n = next_word(l, &w), n_role;
@@ -665,14 +684,14 @@ static int take_module_line(struct parser *p, struct line *l)
 	    (!is_word(role, n_role, "main") && !is_word(role, n_role, "lib")))
 		return -AUX_E_FORMAT;
 	l->p++;
-	path = take_path(l);
+	path = parse_path(l);
 	rc = !path ? -AUX_E_NOMEM : l->bad ? -AUX_E_FORMAT :
 	     add_module(p, number, path, id, is_word(role, n_role, "main"));
 	free(path);
 	return rc;
 }
 
-static int take_line(struct parser *p, struct line *l)
+static int parse_line(struct parser *p, struct line *l)
 {
 	const char *w;
 	size_t n;
@@ -681,14 +700,14 @@ static int take_line(struct parser *p, struct line *l)
 		return 0;
 	n = next_word(l, &w);
 	if (is_word(w, n, "branch"))
-		return take_branch(p, l);
+		return parse_branch(p, l);
 	if (is_word(w, n, "range"))
-		return take_range(p, l);
+		return parse_range(p, l);
 	if (is_word(w, n, "module"))
-		return take_module_line(p, l);
+		return parse_module_line(p, l);
 	if (!is_word(w, n, "gaps"))
 		return -AUX_E_FORMAT;
-	add_count(&p->list->n_gaps, take_number(l, 10));
+	add_count(&p->list->n_gaps, parse_number(l, 10));
 	return l->bad || l->p != l->end ? -AUX_E_FORMAT : 0;
 }
 
@@ -716,7 +735,7 @@ int branchlist_read(struct branchlist *l, const char *text, size_t len,
 			break;
 		}
 		line.end = nl;
-		rc = take_line(&parser, &line);
+		rc = parse_line(&parser, &line);
 		if (rc == -AUX_E_FORMAT)
 			diag_set(diag, AUX_E_FORMAT, (uint64_t)(p - text),
 				 "line %llu is none of a branch list", n);
@@ -725,7 +744,7 @@ int branchlist_read(struct branchlist *l, const char *text, size_t len,
 	return rc;
 }
 
-/* ---- files ---- */
+/* ---- Files ---- */
 
 static int read_all(int fd, char **text, size_t *len)
 {

@@ -19,7 +19,7 @@
 
 struct outbuf;
 
-#define BRANCHLIST_NOWHERE UINT32_MAX	/* module: the trace does not say */
+#define BRANCHLIST_NOWHERE UINT32_MAX	/* to_module: the target is not known */
 #define BRANCHLIST_MAGIC "# auxdecode branch list 1\n"
 
 /* What made control move. The first are those of enum aux_range_end. */
@@ -32,7 +32,7 @@ enum branchlist_kind {
 	BRANCHLIST_IND_CALL,
 	BRANCHLIST_SYSCALL,
 	BRANCHLIST_FAR,
-	BRANCHLIST_ASYNC = 11,	/* a signal, or who knows what */
+	BRANCHLIST_ASYNC = 11,	/* a signal, or another change of flow */
 	BRANCHLIST_INTERRUPT,
 	BRANCHLIST_EXCEPTION,
 	BRANCHLIST_N_KINDS,
@@ -52,8 +52,7 @@ struct branchlist_branch {
 	uint64_t from, to;
 	uint32_t kind;
 	uint32_t reserved;	/* 0 */
-	uint64_t count;		/* from here on no part of what tells entries
-				 * apart */
+	uint64_t count;		/* the key ends before this */
 	uint32_t entry;		/* enum branchlist_entry */
 	uint32_t unused;
 };
@@ -76,7 +75,7 @@ struct branchlist_range {
 	uint64_t count;
 };
 
-/* Entries are found by the bytes before count. */
+/* A hash table of entries of size bytes, the first key bytes of which identify them. */
 struct branchlist_table {
 	void *v;
 	uint32_t *slots;
@@ -91,9 +90,12 @@ struct branchlist {
 	uint64_t n_gaps;	/* places where flow is missing */
 };
 
-/* Any table of entries that begin with key bytes (a multiple of 8) that tell them
- * apart. The index of an entry, a new one of zeros if need be, or -AUX_E_NOMEM,
- * -AUX_E_LIMIT. */
+/*
+ * key is a multiple of 8 and has no padding. branchlist_table_find returns the index of
+ * the entry with a key, which is a new one of zeros if need be; or -AUX_E_NOMEM,
+ * -AUX_E_LIMIT. Indexes stay valid until the table is sorted, pointers until the next
+ * call.
+ */
 void branchlist_table_init(struct branchlist_table *t, size_t size, size_t key);
 void branchlist_table_fini(struct branchlist_table *t);
 int branchlist_table_find(struct branchlist_table *t, const void *key);
@@ -101,8 +103,8 @@ int branchlist_table_find(struct branchlist_table *t, const void *key);
 void branchlist_init(struct branchlist *l);
 void branchlist_fini(struct branchlist *l);
 
-/* Each gives the index of the entry, a new one with count 0 if need be, or
- * -AUX_E_NOMEM, -AUX_E_LIMIT. */
+/* Return the index of the entry, a new one with count 0 if need be, or -AUX_E_NOMEM,
+ * -AUX_E_LIMIT. */
 int branchlist_module(struct branchlist *l, const char *path, const char *id);
 int branchlist_branch(struct branchlist *l, const struct branchlist_branch *b);
 int branchlist_range(struct branchlist *l, const struct branchlist_range *r);
@@ -119,7 +121,7 @@ branchlist_ranges(const struct branchlist *l)
 	return l->ranges.v;
 }
 
-/* n_insns of all modules. */
+/* Sets n_insns of all modules. */
 void branchlist_sum(struct branchlist *l);
 /* Entries by module (path, id), then by address. Their indexes change. 0, or
  * -AUX_E_NOMEM. */
@@ -127,19 +129,18 @@ int branchlist_sort(struct branchlist *l);
 /* Adds all of from to the list. */
 int branchlist_merge(struct branchlist *to, const struct branchlist *from);
 
-/* branchlist_text.c */
-
-/* What keep lets through (NULL: all), as text; returns how many lines that are
- * branches or ranges, at most max (0: no limit). */
+/* Writes the list as text (see auxdecode.1, BRANCH LISTS), but no entries whose count is 0.
+ * Returns how many lines are branches or ranges, at most max (0: no limit). */
 uint64_t branchlist_write(const struct branchlist *l, struct outbuf *out,
 			  uint64_t max);
-/* Adds what the text has. Errors name the line: -AUX_E_FORMAT, -AUX_E_NOMEM. */
+/* Adds what a text has, which is not trusted. -AUX_E_FORMAT (diag names the line),
+ * -AUX_E_TRUNCATED, -AUX_E_NOMEM, -AUX_E_LIMIT. */
 int branchlist_read(struct branchlist *l, const char *text, size_t len,
 		    struct aux_diag *diag);
 /* The same from a file. */
 int branchlist_read_file(struct branchlist *l, const char *path,
 			 struct aux_diag *diag);
-/* Whether a file is a list, by its first line. */
+/* True if a file is a list of any version, by its first line. */
 bool branchlist_is_file(const char *path);
 
 #endif

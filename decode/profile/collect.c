@@ -1,51 +1,62 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * profile: adds up branches and ranges, fast. What is inside of a path, from its
- * first taken branch to its last, is the same whenever it runs: it is looked at
- * once, then counted; the list gets it at the end. What leads from one path into
- * the next is counted at once, and found without a look-up when it is the same as
- * the last time.
+ * profile: adds up branches and runs of instructions. This is the sink's hot path.
  *
- * user[0] of a step and of a path that is kept: the unit's index + 1, and the epoch
- * above it; a unit of an earlier epoch is gone.
+ * A range of the list goes from the target of a taken branch to the next taken branch, so
+ * it may span several RANGE events and several paths. A unit is a step or path as seen
+ * by the list:
+ * - its inside, from its first taken branch to its last, is the same whenever it runs:
+ *   it is looked up once (learn), and then only counted; fold adds it to the list;
+ * - its head, up to the first taken branch, continues the run that was open before it;
+ * - its tail, after the last taken branch, is the run and branch left open after it.
+ * A seam is where one unit leads into another: a branch and the run up to the end of
+ * the head. Seams are cached, so that the list is searched only for new pairs.
+ *
+ * user[0] of a step or kept path: the unit's index + 1, and above it the epoch, which
+ * fold increments when it drops all units. Numbers of older epochs are ignored, so steps
+ * need not be visited to be reset.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "decode/lib/trace/gap.h"
-#include "decode/profile/profile.h"
+#include "decode/profile/impl.h"
 #include "decode/lib/sideband/sideband.h"
 
 #define N_SEAMS ((size_t)1 << 17)	/* a power of two */
+/* With more, units are folded and start anew, which bounds the memory. */
 #define MAX_UNITS ((size_t)1 << 20)
 #define MAX_PARTS ((size_t)1 << 24)
 
 struct profile_unit {
-	uint64_t count;		/* since the list got it last */
-	size_t parts;		/* branches, then ranges, in c->parts */
+	uint64_t count;		/* runs since the last fold */
+	size_t parts;		/* its first entry in c->parts */
 	uint32_t n_branches, n_ranges;
 	uint32_t n_insns;
-	/* the run that it begins with, and that began before it */
+	/* the head: a run that may have started before the unit */
 	uint64_t first, head_last;
-	uint32_t head_n;	/* 0: it has no taken branch */
-	struct profile_open tail;
+	uint32_t head_n;	/* instructions; 0: no branch is taken in it */
+	struct profile_open tail;	/* what is open after the unit */
 };
 
-/* A branch that leads into a unit, and the range that it leads to: where they are
- * counted. */
+/*
+ * A branch that leads into a unit, and the range from its target to the end of the
+ * unit's head: their indexes in the list. A direct-mapped cache.
+ */
 struct profile_seam {
 	uint64_t from;
 	uint32_t module;
 	uint32_t unit;		/* index + 1; 0: free */
-	int32_t branch, range;	/* range -1: no branch was taken in the unit */
+	int32_t branch, range;	/* range -1: the run goes on past the unit */
 	uint8_t kind;
 	bool outside;
 };
 
-/* Where entries go that are met: counted at once, or kept with a unit. */
+/* Where entries go: counted at once, or kept with a unit that is being learnt. */
 struct target {
 	struct profile_unit *unit;	/* NULL: counted */
-	bool head;		/* the unit's head is open */
+	bool head;		/* still before its first taken branch */
 };
 
 /* table */
@@ -79,26 +90,19 @@ void profile_collect_fini(struct profile_collect *c)
 	free(c->seams);
 }
 
-/* ---- entries ---- */
+/* ---- Entries ---- */
 
 static void keep_part(struct profile_collect *c, int entry)
 {
-	size_t max = c->max_parts ? 2 * c->max_parts : 4096;
-	int32_t *parts;
-
-	if (c->n_parts == c->max_parts) {
-		parts = reallocarray(c->parts, max, sizeof(*parts));
-		if (!parts) {
-			c->error = -AUX_E_NOMEM;
-			return;
-		}
-		c->parts = parts;
-		c->max_parts = max;
+	if (array_grow(&c->parts, c->n_parts, &c->max_parts,
+		       sizeof(*c->parts)) < 0) {
+		c->error = -AUX_E_NOMEM;
+		return;
 	}
 	c->parts[c->n_parts++] = entry;
 }
 
-static void take_branch_entry(struct profile_collect *c, struct target *t,
+static void add_branch_entry(struct profile_collect *c, struct target *t,
 			      int i)
 {
 	if (i < 0) {
@@ -111,8 +115,8 @@ static void take_branch_entry(struct profile_collect *c, struct target *t,
 	}
 }
 
-/* Branches come first in a unit, so ranges wait as negative numbers. */
-static void take_range_entry(struct profile_collect *c, struct target *t, int i)
+/* In parts a branch is its index, a range -1 - its index. */
+static void add_range_entry(struct profile_collect *c, struct target *t, int i)
 {
 	if (i < 0) {
 		c->error = i;
@@ -124,8 +128,9 @@ static void take_range_entry(struct profile_collect *c, struct target *t, int i)
 	}
 }
 
-/* ---- the machine ---- */
+/* ---- Events, one by one ---- */
 
+/* Ends the open run. While a unit is learnt the first one is its head. */
 static void close_run(struct profile_collect *c, struct profile_open *o,
 		      struct target *t)
 {
@@ -134,14 +139,17 @@ static void close_run(struct profile_collect *c, struct profile_open *o,
 		t->unit->head_n = o->n;
 		t->head = false;
 	} else if (o->n) {
-		take_range_entry(c, t, profile_range_entry(c, o));
+		add_range_entry(c, t, profile_range_entry(c, o));
 	}
 	o->n = 0;
 }
 
-/* What is open ends: the branch leads to an address, or nobody knows where. */
-static void settle(struct profile_collect *c, const struct flow_ctx *ctx,
-		   struct profile_open *o, struct target *t, const uint64_t *to)
+/*
+ * Resolves the open branch: it leads to *to (NULL: not known where). One that may be not
+ * taken and leads to the next instruction was not: the run goes on.
+ */
+static void resolve(struct profile_collect *c, const struct flow_ctx *ctx,
+		    struct profile_open *o, struct target *t, const uint64_t *to)
 {
 	if (o->kind && o->maybe && to && *to == o->next) {
 		o->kind = 0; /* it was not taken */
@@ -151,17 +159,20 @@ static void settle(struct profile_collect *c, const struct flow_ctx *ctx,
 		return;
 	if (o->maybe)
 		close_run(c, o, t);
-	take_branch_entry(c, t, profile_branch_entry(c, ctx, o, to));
+	add_branch_entry(c, t, profile_branch_entry(c, ctx, o, to));
 	o->kind = 0;
 }
 
-/* Flow goes on at ip: now a run is open there, or the one before goes on. */
-static void arrive(struct profile_collect *c, const struct flow_ctx *ctx,
-		   struct profile_open *o, struct target *t, uint64_t ip)
+/*
+ * Flow goes on at ip. Afterwards a run is open that starts there, or started before. If
+ * flow does not follow from what was before, the new run counts as entered from outside.
+ */
+static void continue_at(struct profile_collect *c, const struct flow_ctx *ctx,
+			struct profile_open *o, struct target *t, uint64_t ip)
 {
 	if (!o->kind && !o->n)
 		o->outside = true;
-	settle(c, ctx, o, t, &ip);
+	resolve(c, ctx, o, t, &ip);
 	if (o->n && o->next && o->next != ip) {
 		close_run(c, o, t);
 		o->outside = true;
@@ -172,15 +183,19 @@ static void arrive(struct profile_collect *c, const struct flow_ctx *ctx,
 	}
 }
 
-static void take_range(struct profile_collect *c, const struct flow_ctx *ctx,
-		       struct profile_open *o, struct target *t,
-		       const struct aux_flow *ev)
+/*
+ * Adds a RANGE to the open run. The run ends if its last branch was taken; a conditional
+ * branch without an outcome (AUX_END_COND) is decided by where flow goes on.
+ */
+static void handle_range(struct profile_collect *c, const struct flow_ctx *ctx,
+			 struct profile_open *o, struct target *t,
+			 const struct aux_flow *ev)
 {
 	unsigned size = ev->flags & AUX_FLOW_SIZE_MASK;
 	struct branchlist_place at = { 0 };
 	int err;
 
-	arrive(c, ctx, o, t, ev->range.first);
+	continue_at(c, ctx, o, t, ev->range.first);
 	if (o->n > UINT32_MAX - ev->n)
 		close_run(c, o, t);
 	o->last = ev->range.last;
@@ -199,9 +214,9 @@ static void take_range(struct profile_collect *c, const struct flow_ctx *ctx,
 		close_run(c, o, t);
 }
 
-/* ---- units ---- */
+/* ---- Units ---- */
 
-/* Gives the list what the units have, and forgets them. */
+/* Adds the counts of all units to the list, and drops units and seams. */
 static void fold(struct profile_collect *c)
 {
 	struct branchlist_branch *b = branchlist_branches(c->list);
@@ -224,28 +239,27 @@ static void fold(struct profile_collect *c)
 	memset(c->seams, 0, N_SEAMS * sizeof(*c->seams));
 }
 
+/*
+ * May fold and may move units: pointers to other units are invalid afterwards. NULL: out of
+ * memory, and c->error is set.
+ */
 static struct profile_unit *new_unit(struct profile_collect *c)
 {
-	size_t max = c->max_units ? 2 * c->max_units : 1024;
-	struct profile_unit *units;
+	struct profile_unit *u;
 
 	if (c->n_units == MAX_UNITS || c->n_parts > MAX_PARTS)
 		fold(c);
-	if (c->n_units == c->max_units) {
-		units = reallocarray(c->units, max, sizeof(*units));
-		if (!units) {
-			c->error = -AUX_E_NOMEM;
-			return NULL;
-		}
-		c->units = units;
-		c->max_units = max;
+	if (array_grow(&c->units, c->n_units, &c->max_units,
+		       sizeof(*c->units)) < 0) {
+		c->error = -AUX_E_NOMEM;
+		return NULL;
 	}
-	units = &c->units[c->n_units++];
-	*units = (struct profile_unit){ .parts = c->n_parts };
-	return units;
+	u = &c->units[c->n_units++];
+	*u = (struct profile_unit){ .parts = c->n_parts };
+	return u;
 }
 
-/* The ranges of some steps become a unit. */
+/* Makes a unit of some steps and stores its number in *user. NULL: c->error is set. */
 static struct profile_unit *learn(struct profile_collect *c,
 				  const struct flow_ctx *ctx,
 				  struct aux_step *const *steps,
@@ -261,13 +275,14 @@ static struct profile_unit *learn(struct profile_collect *c,
 	u->first = steps[0]->ranges[0].range.first;
 	for (uint32_t i = 0; i < n_steps; i++)
 		for (uint32_t k = 0; k < steps[i]->n_ranges; k++) {
-			take_range(c, ctx, o, &t, &steps[i]->ranges[k]);
+			handle_range(c, ctx, o, &t, &steps[i]->ranges[k]);
 			u->n_insns += steps[i]->ranges[k].n;
 		}
 	*user = (uint64_t)c->epoch << 32 | c->n_units;
 	return c->error ? NULL : u;
 }
 
+/* NULL: none was made in this epoch. */
 static struct profile_unit *find_unit(struct profile_collect *c, uint64_t user)
 {
 	size_t i = (uint32_t)user;
@@ -295,7 +310,7 @@ static bool is_seam(const struct profile_seam *s,
 	       s->module == o->from_module && s->kind == o->kind;
 }
 
-/* A branch leads into the unit: looks up where it is counted. */
+/* Fills the seam of the open branch and the unit. False: c->error is set. */
 static bool learn_seam(struct profile_collect *c, const struct flow_ctx *ctx,
 		       struct profile_open *o, struct profile_unit *u,
 		       struct profile_seam *s)
@@ -320,7 +335,8 @@ static bool learn_seam(struct profile_collect *c, const struct flow_ctx *ctx,
 	return true;
 }
 
-/* A branch leads into the unit; false: it is not known to be taken. */
+/* Counts the open branch as leading into the unit. False: there is none that is known
+ * to be taken; then join_run is due. */
 static inline bool join_branch(struct profile_collect *c,
 			       const struct flow_ctx *ctx,
 			       struct profile_open *o, struct profile_unit *u)
@@ -342,7 +358,7 @@ static inline bool join_branch(struct profile_collect *c,
 	return true;
 }
 
-/* Flow comes to the unit without one: a run goes on, or begins. */
+/* Flow comes to the unit without a taken branch: a run goes on, or starts. */
 static void join_run(struct profile_collect *c, const struct flow_ctx *ctx,
 		     struct profile_open *o, struct profile_unit *u)
 {
@@ -350,7 +366,7 @@ static void join_run(struct profile_collect *c, const struct flow_ctx *ctx,
 
 	if (o->n > UINT32_MAX - u->n_insns)
 		close_run(c, o, &t);
-	arrive(c, ctx, o, &t, u->first);
+	continue_at(c, ctx, o, &t, u->first);
 	if (!u->head_n)
 		return;
 	o->last = u->head_last;
@@ -404,8 +420,12 @@ static void run_path(struct profile_collect *c, const struct flow_ctx *ctx,
 	}
 }
 
-/* ---- events ---- */
+/* ---- Events ---- */
 
+/*
+ * An interrupt, exception or signal: what was open ends at the interrupted address, and a
+ * branch leads from there to the handler (to 0: not known).
+ */
 static void on_async(struct profile_collect *c, const struct flow_ctx *ctx,
 		     struct profile_open *o, const struct aux_flow *ev)
 {
@@ -413,7 +433,7 @@ static void on_async(struct profile_collect *c, const struct flow_ctx *ctx,
 	struct branchlist_place at;
 	int err = profile_place(c, ctx->space, ev->async.from, &at);
 
-	settle(c, ctx, o, &t, &ev->async.from);
+	resolve(c, ctx, o, &t, &ev->async.from);
 	close_run(c, o, &t);
 	if (err) {
 		c->error = err;
@@ -425,7 +445,7 @@ static void on_async(struct profile_collect *c, const struct flow_ctx *ctx,
 	o->kind = ev->what == AUX_ASYNC_INTERRUPT ? BRANCHLIST_INTERRUPT :
 		  ev->what == AUX_ASYNC_EXCEPTION ? BRANCHLIST_EXCEPTION :
 						    BRANCHLIST_ASYNC;
-	settle(c, ctx, o, &t, ev->async.to ? &ev->async.to : NULL);
+	resolve(c, ctx, o, &t, ev->async.to ? &ev->async.to : NULL);
 	o->outside = true;
 }
 
@@ -441,7 +461,7 @@ static void on_event(struct profile_collect *c, const struct flow_ctx *ctx,
 		c->n_insns += ev->n;
 		break;
 	case AUX_FLOW_RANGE:
-		take_range(c, ctx, o, &t, ev);
+		handle_range(c, ctx, o, &t, ev);
 		c->n_insns += ev->n;
 		break;
 	case AUX_FLOW_ASYNC:
@@ -453,13 +473,14 @@ static void on_event(struct profile_collect *c, const struct flow_ctx *ctx,
 		/* fall through */
 	case AUX_FLOW_TRACE_ON:
 	case AUX_FLOW_GAP:
-		settle(c, ctx, o, &t, to);
+		resolve(c, ctx, o, &t, to);
 		close_run(c, o, &t);
 		c->list->n_gaps += ev->kind == AUX_FLOW_GAP &&
 				   ev->what != GAP_SNAPSHOT;
 	}
 }
 
+/* A linear search: there are as many streams as CPUs or threads with a buffer. */
 static struct profile_open *open_of(struct profile_collect *c, uint32_t stream)
 {
 	struct profile_stream *s;
@@ -493,7 +514,7 @@ int profile_collect_finish(struct profile_collect *c)
 	struct flow_ctx none = { 0 };
 
 	for (size_t i = 0; i < c->n_streams && !c->error; i++) {
-		settle(c, &none, &c->streams[i].open, &t, NULL);
+		resolve(c, &none, &c->streams[i].open, &t, NULL);
 		close_run(c, &c->streams[i].open, &t);
 	}
 	if (!c->error)

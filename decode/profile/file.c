@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * profile_file: see file.h. Formats: <linux/perf_event.h>,
- * perf.data-file-format.txt.
+ * profile: writes a perf.data of samples in place of the trace. The trace's event becomes
+ * one of instructions with branch stacks, under the same ids; the records of the trace
+ * are dropped, all others are copied.
  *
- * What follows other records as their trailer (who, when) is by the sample type of
- * their event: of its bits that those have, none is added or taken away.
+ * Copied records end with a sample_id trailer that follows the sample_type of their event.
+ * So the bits of TRAILER must stay as they were; only others may be added.
+ *
+ * Specifications: <linux/perf_event.h>; tools/perf/Documentation/
+ * perf.data-file-format.txt in the kernel's sources.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/diag.h"
 
-#include "decode/profile/file.h"
+#include "decode/profile/impl.h"
 #include "perfdata/rewrite.h"
 #include "decode/lib/session/session.h"
 
@@ -30,6 +34,7 @@ struct profile_file {
 	struct rewrite_bytes rec;
 };
 
+/* The event type of the trace: words of AUXTRACE_INFO, in an order of each kind's own. */
 static uint32_t pmu_of(const struct aux_event *ev)
 {
 	const uint64_t *p = ev->auxtrace_info.priv;
@@ -56,7 +61,10 @@ static bool is_trace(const struct profile_file *f, const struct aux_attr *a)
 	return a && f->pmu && a->attr.type == f->pmu;
 }
 
-/* The event of samples that the trace's becomes. */
+/*
+ * The event of samples that the trace's event becomes. perf report and AutoFDO want
+ * PERF_SAMPLE_BRANCH_STACK with BRANCH_ANY, as if last branch records were sampled.
+ */
 static struct aux_attr sampled(struct profile_file *f, const struct aux_attr *a,
 			       const char *period)
 {
@@ -82,6 +90,7 @@ static struct aux_attr sampled(struct profile_file *f, const struct aux_attr *a,
 	return new;
 }
 
+/* -AUX_E_UNSUPPORTED: no event is the trace's, so samples would have no event. */
 static int put_attrs(struct profile_file *f, const char *period)
 {
 	const struct aux_attr *a;
@@ -132,9 +141,9 @@ int profile_file_open(struct profile_file **to, const struct session *session,
 	return err;
 }
 
-/* ---- records ---- */
+/* ---- Records ---- */
 
-/* u32s in pairs, each in the file's order. */
+/* Two u32: a pair is not a u64, so each is swapped by itself. */
 static void put_pair(struct rewrite_bytes *b, uint32_t first, uint32_t second)
 {
 	rewrite_bytes_u32(b, first);
@@ -147,7 +156,7 @@ static void put_u16(struct rewrite_bytes *b, uint16_t v)
 	rewrite_bytes_put(b, &v, sizeof(v));
 }
 
-/* The head is written once the size is known. */
+/* The size in the header is 0 until end_record. */
 static void begin_record(struct profile_file *f, uint32_t type, uint16_t misc)
 {
 	f->rec.len = 0;
@@ -167,7 +176,7 @@ static void end_record(struct profile_file *f)
 	rewrite_record(f->w, f->rec.data, f->rec.len);
 }
 
-/* Who and when, as far as it is of the head of a sample. */
+/* The fields before the branch stack, in the order of PERF_RECORD_SAMPLE. */
 static void put_head(struct profile_file *f, const struct profile_sample *s)
 {
 	struct rewrite_bytes *b = &f->rec;
@@ -227,8 +236,12 @@ int profile_file_failed(const struct profile_file *f)
 	return f->rec.oom ? -AUX_E_NOMEM : rewrite_failed(f->w);
 }
 
-/* ---- the rest ---- */
+/* ---- The other records ---- */
 
+/*
+ * FINISHED_ROUND promises that earlier times do not follow, which samples in front of all
+ * other records would break; readers then sort the whole file.
+ */
 static bool keep(void *priv, const struct aux_event *ev)
 {
 	const struct profile_file *f = priv;

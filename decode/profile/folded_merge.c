@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * merge_folded: see folded_merge.h. A file is one piece of memory; stacks point into
- * it, are sorted once all files are read, and equal ones are neighbours then.
+ * profile: merges folded stacks. Files are kept in memory and stacks point into them;
+ * once all are read they are sorted, and equal ones are neighbours.
  *
- * Format: "FRAME;FRAME;FRAME NUMBER\n", flamegraph.pl(1).
+ * Format: "FRAME;FRAME;FRAME NUMBER\n", as flamegraph.pl reads it. A frame may contain
+ * blanks (C++ names), so the last blank separates the number.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,11 +13,11 @@
 #include "common/array.h"
 #include "common/diag.h"
 
-#include "decode/profile/folded_merge.h"
+#include "decode/profile/profile.h"
 #include "common/outbuf.h"
 
 #define MAX_FILE (UINT64_C(1) << 30)
-#define MAX_HEAD 65536
+#define MAX_HEAD 65536	/* bytes in which the first stack must end */
 
 struct stack {
 	const char *name;
@@ -31,7 +32,7 @@ struct stacks {
 	size_t n, max;
 };
 
-/* The line's stack and number. */
+/* Splits a line into stack and number. False if it has no such form. */
 static bool parse_line(const char *p, size_t len, struct stack *s)
 {
 	size_t at = len;
@@ -60,7 +61,7 @@ static bool is_comment(const char *line, size_t len)
 	return !len || (*line == '#' && (len == 1 || line[1] == ' '));
 }
 
-/* The line at *p, without its end; moves *p behind it. */
+/* The line at *p without its end (LF or CR LF); moves *p past it. */
 static const char *next_line(const char **p, const char *end, size_t *len)
 {
 	const char *line = *p;
@@ -99,7 +100,7 @@ bool merge_folded_is_file(const char *path)
 	return is;
 }
 
-/* A whole file, kept in st. */
+/* Reads a whole file, which st then owns; *len is its size. */
 static int read_file(struct stacks *st, const char *path, size_t *len,
 		     struct aux_diag *diag)
 {
@@ -139,7 +140,8 @@ static int read_file(struct stacks *st, const char *path, size_t *len,
 	return rc;
 }
 
-static int take_file(struct stacks *st, const char *path, struct aux_diag *diag)
+/* Adds the stacks of a file. */
+static int add_file(struct stacks *st, const char *path, struct aux_diag *diag)
 {
 	const char *text, *p, *line;
 	size_t len, n = 0;
@@ -164,7 +166,8 @@ static int take_file(struct stacks *st, const char *path, struct aux_diag *diag)
 	return 0;
 }
 
-/* Frame by frame: what ends a name comes before all that may be in one. */
+/* Compares frame by frame: ";" sorts before every other byte, so that a caller's own
+ * stack precedes those of its callees, as in the output of `flame`. */
 static int compare_stacks(const void *a, const void *b)
 {
 	const struct stack *x = a, *y = b;
@@ -217,7 +220,7 @@ int merge_folded(const char *const *paths, size_t n, struct outbuf *out,
 
 	for (size_t i = 0; i < n && !rc; i++) {
 		*which = paths[i];
-		rc = take_file(&st, paths[i], diag);
+		rc = add_file(&st, paths[i], diag);
 	}
 	if (!rc)
 		put_all(&st, out);

@@ -13,13 +13,13 @@
  *	target: type (u32), name (u64), count (u64)
  *	inlined: place (u32), instance
  *
- * gcc up to 14 has no use for discriminators and takes the last count of a line:
- * so there is one. Specification: gcc/auto-profile.cc (up to 11: .c).
+ * gcc up to 14 ignores discriminators and keeps the last count it reads for a line, so
+ * there is one count per line. Specification: gcc/auto-profile.cc (up to 11: .c).
  */
 #include <string.h>
 
 #include "common/outbuf.h"
-#include "decode/profile/lines.h"
+#include "decode/profile/impl.h"
 
 #define TAG_NAMES	0xaa000000
 #define TAG_FUNCTIONS	0xac000000
@@ -40,12 +40,13 @@ static void put64(struct outbuf *out, uint64_t v)
 	put32(out, (uint32_t)(v >> 32));
 }
 
-/* gcc has them signed. */
+/* gcc reads counts as signed (gcov_type). */
 static void put_count(struct outbuf *out, uint64_t v)
 {
 	put64(out, v > INT64_MAX ? INT64_MAX : v);
 }
 
+/* Only targets of indirect calls have a place in the format: gcc promotes these. */
 static uint32_t count_indirect(const struct profile_lines_call *c, size_t n)
 {
 	uint32_t found = 0;
@@ -74,6 +75,7 @@ static void put_place(struct outbuf *out, const struct profile_lines *l,
 	}
 }
 
+/* A function and what is inlined into it, recursively. At MAX_DEPTH nothing is inlined. */
 static void put_instance(struct outbuf *out, const struct profile_lines *l,
 			 uint32_t func, unsigned depth)
 {
@@ -96,6 +98,7 @@ static void put_instance(struct outbuf *out, const struct profile_lines *l,
 	}
 }
 
+/* All names, by index: functions and targets refer to them so. */
 static void put_names(struct outbuf *out, const struct profile_lines *l)
 {
 	uint32_t length = 4;
@@ -123,7 +126,7 @@ static uint32_t count_roots(const struct profile_lines *l, const uint32_t *root,
 	return found;
 }
 
-/* Roots are sorted: those that did not run come last. */
+/* Roots are sorted by total: those that did not run come last and are left out. */
 static uint64_t put_functions(struct outbuf *out, const struct profile_lines *l,
 			      uint64_t max)
 {
@@ -134,7 +137,7 @@ static uint64_t put_functions(struct outbuf *out, const struct profile_lines *l,
 	root = profile_lines_inside(l, PROFILE_LINES_ROOT, &n);
 	n_out = count_roots(l, root, n, max);
 	put32(out, TAG_FUNCTIONS);
-	put32(out, 0); /* nobody looks at it */
+	put32(out, 0); /* length: gcc does not use it */
 	put32(out, n_out);
 	for (size_t i = 0; i < n_out; i++) {
 		put_count(out, profile_lines_func(l, root[i])->head);

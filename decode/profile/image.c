@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* profile: the file of a module. */
+/*
+ * profile: the file of a module, by which offsets become addresses and lines.
+ *
+ * A file that does not have the recorded build id is treated as missing: line numbers of
+ * another build would be wrong without a sign. Formats then write what offsets allow.
+ */
 #include <stdio.h>
 #include <string.h>
 
 #include "decode/lib/elf/elf.h"
-#include "decode/profile/profile.h"
+#include "decode/profile/impl.h"
 
-/* The id of the file, where both are known, is the one that ran. */
+/* True if the file is the one that ran, as far as build ids are known. */
 static bool is_same(const struct branchlist_module *m,
 		    const struct elfimage *image)
 {

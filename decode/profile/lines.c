@@ -1,26 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * profile_lines: from ranges to source lines, instruction by instruction.
+ * profile: from ranges to counts by function and source line, with inlined functions as
+ * the compiler nested them. AutoFDO profiles (autofdo.c, gcov.c) are written from these.
  *
- * Ranges become the points where the count changes; between two of them all
- * instructions ran equally often. See lines.h.
+ * Ranges overlap, so they are turned into the points at which the count changes; between
+ * two of them all instructions ran equally often. Each instruction that ran is then
+ * visited once.
+ *
+ * The count of a place (line and discriminator) is the maximum over its instructions, as
+ * in AutoFDO's create_llvm_prof: the sum would count a line once per instruction.
  */
 #include <elf.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "decode/lib/elf/elf.h"
-#include "decode/profile/lines.h"
+#include "decode/profile/impl.h"
 #include "decode/lib/session/expand.h"
 #include "decode/lib/elf/insn.h"
 
 #define MAX_INLINES 128
 
-/* From this offset on the count is larger by so much (smaller: as 2^64 - n). */
+/* From offset on the count is larger by add; modulo 2^64, so it may be negative. */
 struct change {
 	uint64_t offset;
 	uint64_t add;
-	bool first;	/* an instruction begins here */
+	bool first;	/* an instruction starts here */
 };
 
 struct maker {
@@ -39,7 +44,13 @@ static void add_count(uint64_t *sum, uint64_t n)
 		*sum = UINT64_MAX;
 }
 
-/* ---- discriminators of LLVM (DebugInfoMetadata.h: base, factor, copy) ---- */
+/*
+ * ---- Discriminators of LLVM ----
+ *
+ * llvm/IR/DebugInfoMetadata.h packs three components into one number: base discriminator,
+ * duplication factor (of unrolling and vectorizing), copy identifier. A component is one
+ * bit 1 if it is 0; else a bit 0 and 5 bits of value, or, if bit 6 is set, 12 bits of it.
+ */
 
 static uint32_t decode_component(uint32_t d)
 {
@@ -68,14 +79,15 @@ static uint32_t factor_of(const struct profile_lines *l, uint32_t d)
 	return l->clang && factor ? factor : 1;
 }
 
-/* ---- places ---- */
+/* ---- Places ---- */
 
 static const char *name_of(const struct inline_frame *f)
 {
 	return f->linkage ? f->linkage : f->name;
 }
 
-/* Compilers keep 16 bits of it. */
+/* Lines are relative to the function, so that edits above it do not invalidate a profile.
+ * Compilers keep 16 bits of the difference. */
 static uint32_t line_in(const struct inline_frame *f, uint32_t line)
 {
 	return (line - f->decl_line) & 0xffff;
@@ -94,7 +106,7 @@ static int find_func(struct profile_lines *l, uint32_t parent,
 	return branchlist_table_find(&l->funcs, &key);
 }
 
-/* How many frames there are, 0: nothing is known; all have a name. */
+/* Sets mk->frames, innermost first, all with names; returns how many, 0: not known. */
 static int find_frames(struct maker *mk, uint64_t offset,
 		       struct source_line *line)
 {
@@ -111,8 +123,10 @@ static int find_frames(struct maker *mk, uint64_t offset,
 	return n;
 }
 
-/* The innermost function at an offset, and where in it that is, as a key. 1, 0:
- * nothing is known, or -AUX_E_*. */
+/*
+ * Sets *key to the innermost function at an offset and the place in it; functions around
+ * it are added as they are met. 1; 0: no source line is known; or -AUX_E_*.
+ */
 static int find_place(struct maker *mk, uint64_t offset,
 		      struct profile_lines_place *key, uint32_t *factor)
 {
@@ -141,6 +155,10 @@ static int find_place(struct maker *mk, uint64_t offset,
 	return 1;
 }
 
+/*
+ * Adds one instruction that ran count times. A place of which the compiler made factor
+ * copies ran so much more often.
+ */
 static int add_insn(struct maker *mk, uint64_t offset, uint64_t count)
 {
 	struct profile_lines_place key, *place;
@@ -162,7 +180,7 @@ static int add_insn(struct maker *mk, uint64_t offset, uint64_t count)
 	return 0;
 }
 
-/* ---- instructions ---- */
+/* ---- Instructions ---- */
 
 static int by_offset(const void *a, const void *b)
 {
@@ -171,7 +189,8 @@ static int by_offset(const void *a, const void *b)
 	return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* The changes of the module's ranges; *n of them. NULL: out of memory. */
+/* The *n changes of the module's ranges, sorted; the caller frees them. NULL: out of
+ * memory. */
 static struct change *list_changes(const struct profile_module *m, size_t *n)
 {
 	const struct branchlist_range *r = branchlist_ranges(m->list);
@@ -189,6 +208,7 @@ static struct change *list_changes(const struct profile_module *m, size_t *n)
 	return c;
 }
 
+/* Bytes that are no instruction are stepped over one by one. */
 static uint64_t insn_size(const struct maker *mk, uint64_t offset)
 {
 	int n = insn_length(mk->code + offset, mk->len - offset, mk->mode);
@@ -196,6 +216,10 @@ static uint64_t insn_size(const struct maker *mk, uint64_t offset)
 	return n > 0 ? (uint64_t)n : 1;
 }
 
+/*
+ * Visits each instruction at which the count is not 0; where it is 0, skips to the next
+ * change. Instructions are decoded in sequence, so `at` stays on their starts. 0 or -AUX_E_*.
+ */
 static int walk_changes(struct maker *mk, const struct change *c, size_t n)
 {
 	uint64_t at = 0, count = 0;
@@ -249,9 +273,9 @@ static int add_ranges(struct maker *mk)
 	return rc;
 }
 
-/* ---- calls ---- */
+/* ---- Calls ---- */
 
-/* Whether a function begins that does not hold the branch, too. */
+/* True if the branch leaves its function; a jump back to its start is a loop. */
 static bool leaves(const struct maker *mk, const struct branchlist_branch *b)
 {
 	struct elfimage_symbol sym;
@@ -281,7 +305,8 @@ static bool is_indirect(unsigned kind)
 	return kind == BRANCHLIST_IND_CALL || kind == BRANCHLIST_IND_JUMP;
 }
 
-/* A symbol begins at the offset, and it is not a part that was split off. */
+/* True if a function starts at the offset. gcc's .cold parts are symbols but no
+ * functions: the jump into one is no call. */
 static bool is_entry(const struct maker *mk, uint64_t offset)
 {
 	struct elfimage_symbol sym;
@@ -290,6 +315,7 @@ static bool is_entry(const struct maker *mk, uint64_t offset)
 	       sym.start == offset && !strstr(sym.name, ".cold");
 }
 
+/* Counts a call from the place of b, which may be in an inlined function. */
 static int add_callee(struct maker *mk, const struct branchlist_branch *b,
 		      uint32_t callee)
 {
@@ -312,7 +338,8 @@ static int add_callee(struct maker *mk, const struct branchlist_branch *b,
 	return 0;
 }
 
-/* A call into a function of the module: it was entered, and called from there. */
+/* A branch into a function of the module: counts its entry and, if the branch is in the
+ * module as well, the call. */
 static int add_call(struct maker *mk, const struct branchlist_branch *b)
 {
 	struct source_line line;
@@ -336,6 +363,7 @@ static int add_call(struct maker *mk, const struct branchlist_branch *b)
 	return add_callee(mk, b, f->name);
 }
 
+/* Children have higher indexes than their parents, so one pass from the end does. */
 static void sum_totals(struct profile_lines *l)
 {
 	const struct profile_lines_place *p = l->places.v;
@@ -343,7 +371,6 @@ static void sum_totals(struct profile_lines *l)
 
 	for (size_t i = 0; i < l->places.n; i++)
 		add_count(&f[p[i].func].total, p[i].count);
-	/* a function comes behind the one that it is inlined into */
 	for (size_t i = l->funcs.n; i > 0; i--)
 		if (f[i - 1].parent != PROFILE_LINES_ROOT)
 			add_count(&f[f[i - 1].parent].total, f[i - 1].total);

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* profile_lines: names, each once. */
+/*
+ * profile: names of functions, each once; their indexes are the numbers of gcov.c's table
+ * of names. A hash table (FNV-1a), since C++ programs have many and long ones.
+ */
 #include <stdlib.h>
 #include <string.h>
 
-#include "decode/profile/lines.h"
+#include "decode/profile/impl.h"
 
 #define MAX_NAMES ((size_t)1 << 24)
 
@@ -21,6 +24,7 @@ static size_t find_slot(const struct profile_lines *l, const char *name)
 	return i;
 }
 
+/* Doubles names and slots; slots are twice as many, so they are half full at most. */
 static int grow(struct profile_lines *l)
 {
 	size_t max = l->max_names ? 2 * l->max_names : 256;

@@ -1,12 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* profile_lines: the order in which functions, places and calls are shown. */
+/*
+ * profile: the order in which functions, places and calls are shown. It depends on names
+ * and counts alone, so equal profiles give equal bytes. Sorted arrays also serve the
+ * queries below, by binary search.
+ */
 #include <stdlib.h>
 #include <string.h>
 
-#include "decode/profile/lines.h"
+#include "decode/profile/impl.h"
 
 #define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
 
+/*
+ * By parent; roots by total, the largest first (readers may stop early, and -n does);
+ * inlined functions by place, then name. Indexes are sorted, as places refer to funcs.
+ */
 static int order_funcs(const void *a, const void *b, void *lines)
 {
 	const struct profile_lines *l = lines;
@@ -23,6 +31,7 @@ static int order_funcs(const void *a, const void *b, void *lines)
 	return c ? c : strcmp(l->names[x->name], l->names[y->name]);
 }
 
+/* By function, then line: profile_lines_places returns a part of the array. */
 static int order_places(const void *a, const void *b)
 {
 	const struct profile_lines_place *x = a, *y = b;
@@ -32,6 +41,7 @@ static int order_places(const void *a, const void *b)
 	return c ? c : ORDER(x->disc, y->disc);
 }
 
+/* By place, then the most frequent first, then name. */
 static int order_calls(const void *a, const void *b, void *lines)
 {
 	const struct profile_lines_call *x = a, *y = b;

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * profile: the module of an address: the file that is mapped there, and the offset
- * in it, by the mapping alone.
+ * profile: the module of an address (the file that is mapped there) and the offset in it,
+ * and with these the entries of branches and ranges.
+ *
+ * Offsets are those in the file, by the mapping alone, not addresses as linked: this
+ * works without the file, and is the same in every process and run.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +12,7 @@
 #include <sys/mman.h>
 
 #include "decode/sink/columns.h"
-#include "decode/profile/profile.h"
+#include "decode/profile/impl.h"
 #include "decode/lib/sideband/sideband.h"
 
 /*
@@ -26,13 +29,14 @@ static bool is_main(const struct space *space, const struct mapping *m)
 	return first && !strcmp(first->path, m->path);
 }
 
-/* Of code without a file the address is all there is. */
+/* False for code without a file, such as JIT code: its offset is the address itself. */
 static bool is_placed(const struct mapping *m)
 {
 	return *m->path == '/' || m->kind != MAPPING_USER ||
 	       !strcmp(m->path, "[vdso]");
 }
 
+/* The module of a mapping; learns its file and whether it is a program. */
 static int find_module(struct profile_collect *c, const struct space *space,
 		       uint64_t ip, const struct mapping *m)
 {
@@ -55,6 +59,7 @@ static int find_module(struct profile_collect *c, const struct space *space,
 	return k;
 }
 
+/* Addresses that no mapping has are cached page by page. */
 static int find_unknown(struct profile_collect *c, uint64_t ip,
 			struct profile_page *p)
 {
@@ -69,6 +74,7 @@ static int find_unknown(struct profile_collect *c, uint64_t ip,
 	return 0;
 }
 
+/* Fills the cache entry of ip. space is set last: after an error the entry is free. */
 static int fill_page(struct profile_collect *c, const struct space *space,
 		     uint64_t ip, struct profile_page *p)
 {
@@ -109,6 +115,10 @@ int profile_place(struct profile_collect *c, const struct space *space,
 	return 0;
 }
 
+/*
+ * True if from is in the function that holds to, or if symbols do not say how far that
+ * function reaches.
+ */
 static bool same_function(struct profile_collect *c, const struct space *space,
 			  uint64_t from, uint64_t to)
 {
@@ -124,7 +134,8 @@ static bool stays_inside(unsigned kind)
 	       kind == BRANCHLIST_IND_JUMP;
 }
 
-/* Whether what comes behind the branch is of another function, or called. */
+/* True if the code at the target was entered by a call or return, or is of another
+ * function. */
 static bool is_outside(struct profile_collect *c, const struct space *space,
 		       const struct branchlist_branch *b, uint64_t to)
 {

@@ -1,7 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * merge_pprof: see pprof_merge.h. What was read into the sets is written: a thing's
- * id is its index + 1, in the order things were met.
+ * profile: merges profiles of pprof.
+ *
+ * Strings, mappings, functions, locations and samples are rows of numbers, each kept once
+ * in a set (row_set). Rows refer to rows of other sets by index, so things are equal if
+ * and only if their rows are, and merging is adding rows. Ids of a file are mapped to
+ * indexes while it is read; in the output an id is index + 1, in the order in which
+ * things were met.
+ *
+ * Files are not trusted: every length is checked against the message around it, ids must
+ * exist and be unique, and memory is bounded by the size of the files.
+ *
+ * Specifications: google/pprof, proto/profile.proto; Protocol Buffers, "Encoding".
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,9 +22,117 @@
 #include "common/gzip.h"
 #include "common/protobuf.h"
 #include "decode/lib/elf/elf.h"
-#include "decode/profile/pprof_merge_impl.h"
+#include "decode/profile/profile.h"
 
-/* ---- sets ---- */
+/* A set of rows of numbers. Rows have any length and lie one after another in v. */
+struct row_set {
+	uint64_t *v; /* all rows */
+	size_t n_v, max_v;
+	struct row_place {
+		size_t at;
+		uint32_t n;
+	} *rows;
+	size_t n, max;
+	uint32_t *slots; /* index + 1; 0: free */
+	size_t n_slots; /* a power of two */
+};
+
+/* The row of an index; valid until the next row is added. */
+static const uint64_t *row_at(const struct row_set *s, size_t i)
+{
+	return s->v + s->rows[i].at;
+}
+
+/* The words of rows, by set. Strings are indexes of strings. */
+enum {
+	MAP_SIZE,
+	MAP_OFFSET,
+	MAP_ID,
+	MAP_WORDS, /* id: build id or path */
+	FUNC_NAME = 0,
+	FUNC_SYSTEM,
+	FUNC_FILE,
+	FUNC_LINE,
+	FUNC_WORDS,
+	LOC_MAPPING = 0, /* index + 1; 0: none */
+	LOC_ADDRESS, /* from the start of the mapping */
+	LOC_FOLDED,
+	LOC_HEAD, /* then lines: */
+	LOC_LINE_FUNC = 0, /* index + 1; 0: none */
+	LOC_LINE,
+	LOC_COLUMN,
+	LOC_LINE_WORDS,
+	SAMPLE_N = 0, /* how many locations, which follow; labels: */
+	LABEL_KEY = 0,
+	LABEL_STR,
+	LABEL_NUM,
+	LABEL_UNIT,
+	LABEL_WORDS,
+};
+
+/* What does not identify a mapping, as in the file that had it first. */
+struct pprof_mapping {
+	uint64_t start, limit, file, build_id;
+	uint64_t has[4]; /* functions, filenames, line numbers, inlined */
+};
+
+struct pprof_type {
+	uint64_t type, unit;
+};
+
+/* The sum of all files so far. */
+struct pprof_sum {
+	struct row_set strings; /* length, then bytes padded to 8; 0 is "" */
+	struct row_set mappings, functions, locations, samples;
+	struct pprof_mapping *maps; /* by index of mappings */
+	size_t max_maps;
+	int64_t *values; /* n_types for each row of samples */
+	size_t max_values;
+	struct pprof_type *types;
+	size_t n_types;
+	struct row_set comments; /* of one string each */
+	uint64_t drop, keep, default_type, doc; /* strings; 0: none */
+	struct pprof_type period_type;
+	int64_t period, time, duration;
+	bool begun; /* a file was added */
+};
+
+enum { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_LEN = 2, WIRE_FIXED32 = 5 };
+
+/* A field of a message: a number, or the bytes [p, end). */
+struct pprof_field {
+	uint64_t number, v;
+	const uint8_t *p, *end;
+	unsigned wire;
+};
+
+/* An id of the file, and its index in a set. start: of a mapping, in that file. */
+struct pprof_id {
+	uint64_t id, start;
+	uint64_t index;
+};
+
+struct pprof_ids {
+	struct pprof_id *v;
+	size_t n, max;
+};
+
+struct pprof_words {
+	uint64_t *v;
+	size_t n, max;
+};
+
+/* A file that is being read. */
+struct pprof_file {
+	struct pprof_sum *sum;
+	const uint8_t *base, *end;
+	struct aux_diag *diag;
+	struct pprof_words strings; /* index in the file -> index in the set */
+	struct pprof_ids mappings, functions, locations; /* sorted after a pass */
+	struct pprof_words row, values, types; /* row, values: scratch */
+};
+
+/* ---- Sets of rows ---- */
 
 static uint64_t hash_row(const uint64_t *v, size_t n)
 {
@@ -27,7 +145,7 @@ static uint64_t hash_row(const uint64_t *v, size_t n)
 	return h ^ h >> 32;
 }
 
-/* Its slot, or the free one it may have. */
+/* The slot of a row, or the free one where it belongs. */
 static uint32_t *find_slot(const struct row_set *s, const uint64_t *v, size_t n)
 {
 	size_t at = (size_t)hash_row(v, n) & (s->n_slots - 1);
@@ -52,12 +170,13 @@ static int grow_slots(struct row_set *s)
 	s->slots = slots;
 	s->n_slots = n;
 	for (size_t i = 0; i < s->n; i++)
-		*find_slot(s, merge_pprof_at(s, i), s->rows[i].n) =
+		*find_slot(s, row_at(s, i), s->rows[i].n) =
 			(uint32_t)i + 1;
 	return 0;
 }
 
-static int64_t merge_pprof_row(struct row_set *s, const uint64_t *v, size_t n)
+/* The index of a row, a new one if need be; -AUX_E_NOMEM, -AUX_E_LIMIT. */
+static int64_t add_row(struct row_set *s, const uint64_t *v, size_t n)
 {
 	uint32_t *slot;
 
@@ -78,14 +197,19 @@ static int64_t merge_pprof_row(struct row_set *s, const uint64_t *v, size_t n)
 	return (int64_t)s->n - 1;
 }
 
-static void merge_pprof_row_fini(struct row_set *s)
+static void row_set_fini(struct row_set *s)
 {
 	free(s->v);
 	free(s->rows);
 	free(s->slots);
 }
 
-/* ---- writing ---- */
+/*
+ * ---- Writing ----
+ *
+ * Field numbers are those of profile.proto. Each message is compressed as soon as it is
+ * complete, so the profile is never in memory twice.
+ */
 
 struct writer {
 	const struct pprof_sum *sum;
@@ -93,6 +217,7 @@ struct writer {
 	struct gzip *gzip;
 };
 
+/* Compresses what pb has. 0, or -AUX_E_*. */
 static int flush(struct writer *w)
 {
 	int rc = w->pb.failed ? -AUX_E_NOMEM
@@ -102,7 +227,7 @@ static int flush(struct writer *w)
 	return rc;
 }
 
-/* 0 is what a field has that is not there. */
+/* proto3: a field that is absent is 0, so 0 is not written. */
 static void put(struct writer *w, uint32_t field, uint64_t v)
 {
 	if (v)
@@ -121,7 +246,7 @@ static void put_type(struct writer *w, uint32_t field,
 
 static int put_string(struct writer *w, size_t i)
 {
-	const uint64_t *row = merge_pprof_at(&w->sum->strings, i);
+	const uint64_t *row = row_at(&w->sum->strings, i);
 
 	protobuf_bytes(&w->pb, 6, row + 1, (size_t)row[0]);
 	return flush(w);
@@ -135,7 +260,7 @@ static int put_mapping(struct writer *w, size_t i)
 	put(w, 1, i + 1);
 	put(w, 2, m->start);
 	put(w, 3, m->limit);
-	put(w, 4, merge_pprof_at(&w->sum->mappings, i)[MAP_OFFSET]);
+	put(w, 4, row_at(&w->sum->mappings, i)[MAP_OFFSET]);
 	put(w, 5, m->file);
 	put(w, 6, m->build_id);
 	for (uint32_t k = 0; k < 4; k++)
@@ -146,7 +271,7 @@ static int put_mapping(struct writer *w, size_t i)
 
 static int put_function(struct writer *w, size_t i)
 {
-	const uint64_t *row = merge_pprof_at(&w->sum->functions, i);
+	const uint64_t *row = row_at(&w->sum->functions, i);
 	size_t msg = protobuf_begin(&w->pb, 5);
 
 	put(w, 1, i + 1);
@@ -156,9 +281,10 @@ static int put_function(struct writer *w, size_t i)
 	return flush(w);
 }
 
+/* Addresses in rows are relative to their mapping; here they become absolute again. */
 static int put_location(struct writer *w, size_t i)
 {
-	const uint64_t *row = merge_pprof_at(&w->sum->locations, i);
+	const uint64_t *row = row_at(&w->sum->locations, i);
 	uint64_t map = row[LOC_MAPPING], address = row[LOC_ADDRESS];
 	size_t n = w->sum->locations.rows[i].n;
 	size_t msg = protobuf_begin(&w->pb, 4), line;
@@ -180,7 +306,7 @@ static int put_location(struct writer *w, size_t i)
 
 static int put_sample(struct writer *w, size_t i)
 {
-	const uint64_t *row = merge_pprof_at(&w->sum->samples, i);
+	const uint64_t *row = row_at(&w->sum->samples, i);
 	const int64_t *v = w->sum->values + i * w->sum->n_types;
 	size_t n = w->sum->samples.rows[i].n, k;
 	size_t msg = protobuf_begin(&w->pb, 2), list;
@@ -203,6 +329,10 @@ static int put_sample(struct writer *w, size_t i)
 	return flush(w);
 }
 
+/*
+ * All fields of Profile that are no table; they come first, so that readers see the
+ * sample types early.
+ */
 static int put_head(struct writer *w)
 {
 	const struct pprof_sum *s = w->sum;
@@ -217,7 +347,7 @@ static int put_head(struct writer *w)
 		put_type(w, 11, &s->period_type);
 	put(w, 12, (uint64_t)s->period);
 	for (size_t i = 0; i < s->comments.n; i++)
-		protobuf_u64(&w->pb, 13, *merge_pprof_at(&s->comments, i));
+		protobuf_u64(&w->pb, 13, *row_at(&s->comments, i));
 	put(w, 14, s->default_type);
 	put(w, 15, s->doc);
 	return flush(w);
@@ -253,94 +383,17 @@ static int write_sum(const struct pprof_sum *sum, struct outbuf *out)
 	return rc;
 }
 
-/* ---- files ---- */
+/* ---- The wire format ---- */
 
-bool merge_pprof_is_file(const char *path)
-{
-	FILE *f = fopen(path, "re");
-	uint8_t b[4] = { 0 };
-	size_t n = f ? fread(b, 1, sizeof(b), f) : 0;
-
-	if (f)
-		fclose(f);
-	/* gzip; or field 1, a message of a few bytes, which begins with 1 or 2 */
-	return n == 4 && ((b[0] == 0x1f && b[1] == 0x8b) ||
-			  (b[0] == 0x0a && b[1] >= 2 && b[1] < 24 &&
-			   (b[2] == 0x08 || b[2] == 0x10)));
-}
-
-static int merge_pprof_read(struct pprof_sum *sum, const uint8_t *p,
-			    uint64_t len, struct aux_diag *diag);
-
-static int take_file(struct pprof_sum *sum, const char *path,
-		     struct aux_diag *diag)
-{
-	struct elfimage *im; /* any file, unpacked */
-	const uint8_t *p;
-	uint64_t len;
-	int rc = elfimage_open(&im, path);
-
-	if (rc == -AUX_E_FORMAT || rc == -AUX_E_LIMIT)
-		return diag_set(diag, -rc, AUX_NO_OFFSET,
-				rc == -AUX_E_LIMIT
-					? "it unpacks to more than is allowed"
-					: "the gzip data are damaged");
-	if (rc < 0)
-		return diag_set(diag, -rc, AUX_NO_OFFSET, "cannot open: %s",
-				aux_strerror(rc));
-	p = elfimage_data(im, &len);
-	rc = merge_pprof_read(sum, p, len, diag);
-	elfimage_close(im);
-	return rc;
-}
-
-static void free_sum(struct pprof_sum *s)
-{
-	merge_pprof_row_fini(&s->strings);
-	merge_pprof_row_fini(&s->mappings);
-	merge_pprof_row_fini(&s->functions);
-	merge_pprof_row_fini(&s->locations);
-	merge_pprof_row_fini(&s->samples);
-	merge_pprof_row_fini(&s->comments);
-	free(s->maps);
-	free(s->values);
-	free(s->types);
-}
-
-int merge_pprof(const char *const *paths, size_t n, struct outbuf *out,
-		const char **which, struct aux_diag *diag)
-{
-	const uint64_t empty = 0;
-	struct pprof_sum sum = { 0 };
-	int64_t first = merge_pprof_row(&sum.strings, &empty, 1);
-	int rc = first < 0 ? (int)first : 0;
-
-	for (size_t i = 0; i < n && !rc; i++) {
-		*which = paths[i];
-		rc = take_file(&sum, paths[i], diag);
-	}
-	if (!rc)
-		rc = write_sum(&sum, out);
-	free_sum(&sum);
-	return rc;
-}
-
-/*
- * merge_pprof_wire: fields of a profile, and what names others by number in it.
- * Every length is checked against the message that it is in.
- *
- * Specification: Protocol Buffers, "Encoding".
- */
-
-static int merge_pprof_bad(const struct pprof_file *f, const uint8_t *at,
+/* -AUX_E_FORMAT with diag; at: where in the file. */
+static int malformed(const struct pprof_file *f, const uint8_t *at,
 			   const char *what)
 {
 	return diag_set(f->diag, AUX_E_FORMAT, (uint64_t)(at - f->base),
 			"no pprof profile: %s", what);
 }
 
-/* -AUX_E_FORMAT; at: in the file. */
-static int merge_pprof_push(struct pprof_words *w, uint64_t v)
+static int push_word(struct pprof_words *w, uint64_t v)
 {
 	if (array_grow(&w->v, w->n, &w->max, sizeof(*w->v)) < 0)
 		return -AUX_E_NOMEM;
@@ -348,9 +401,11 @@ static int merge_pprof_push(struct pprof_words *w, uint64_t v)
 	return 0;
 }
 
-/* ---- the wire ---- */
-
-static bool take_varint(const uint8_t **p, const uint8_t *end, uint64_t *v)
+/*
+ * A base-128 number, least significant group first, of at most 10 bytes; bits above 64 are
+ * dropped, as other readers do. False if it is cut.
+ */
+static bool read_varint(const uint8_t **p, const uint8_t *end, uint64_t *v)
 {
 	*v = 0;
 	for (unsigned shift = 0; shift < 70 && *p < end; shift += 7) {
@@ -364,8 +419,9 @@ static bool take_varint(const uint8_t **p, const uint8_t *end, uint64_t *v)
 	return false;
 }
 
-/* 1: a field, and *p is behind it; 0: the end. */
-static int merge_pprof_next(const struct pprof_file *f, const uint8_t **p,
+/* 1: a field was read and *p is past it; 0: at the end; or -AUX_E_FORMAT. Groups (wire
+ * types 3 and 4) are deprecated, and profile.proto has none. */
+static int next_field(const struct pprof_file *f, const uint8_t **p,
 			    const uint8_t *end, struct pprof_field *to)
 {
 	const uint8_t *at = *p;
@@ -374,14 +430,14 @@ static int merge_pprof_next(const struct pprof_file *f, const uint8_t **p,
 	if (at == end)
 		return 0;
 	*to = (struct pprof_field){ 0 };
-	if (!take_varint(p, end, &tag) || !(tag >> 3))
-		return merge_pprof_bad(f, at, "a field without a number");
+	if (!read_varint(p, end, &tag) || !(tag >> 3))
+		return malformed(f, at, "a field without a number");
 	to->number = tag >> 3;
 	to->wire = tag & 7;
 	switch (to->wire) {
 	case WIRE_VARINT:
-		if (!take_varint(p, end, &to->v))
-			return merge_pprof_bad(f, at, "a number is cut");
+		if (!read_varint(p, end, &to->v))
+			return malformed(f, at, "a number is cut");
 		return 1;
 	case WIRE_FIXED64:
 		n = 8;
@@ -390,21 +446,21 @@ static int merge_pprof_next(const struct pprof_file *f, const uint8_t **p,
 		n = 4;
 		break;
 	case WIRE_LEN:
-		if (take_varint(p, end, &n))
+		if (read_varint(p, end, &n))
 			break;
 		/* fall through */
 	default:
-		return merge_pprof_bad(f, at, "a field of no known kind");
+		return malformed(f, at, "a field of no known kind");
 	}
 	if (n > (uint64_t)(end - *p))
-		return merge_pprof_bad(f, at, "a field is cut");
+		return malformed(f, at, "a field is cut");
 	to->p = *p;
 	to->end = *p += n;
 	return 1;
 }
 
-/* A repeated number, packed or not. */
-static int merge_pprof_push_numbers(const struct pprof_file *f,
+/* Appends the values of a repeated number. Writers may pack them or not. */
+static int push_numbers(const struct pprof_file *f,
 				    const struct pprof_field *fd,
 				    struct pprof_words *to)
 {
@@ -413,18 +469,19 @@ static int merge_pprof_push_numbers(const struct pprof_file *f,
 	int rc = 0;
 
 	if (fd->wire == WIRE_VARINT)
-		return merge_pprof_push(to, fd->v);
+		return push_word(to, fd->v);
 	if (fd->wire != WIRE_LEN)
-		return merge_pprof_bad(f, fd->p, "numbers of no known kind");
+		return malformed(f, fd->p, "numbers of no known kind");
 	while (p < fd->end && !rc)
-		rc = take_varint(&p, fd->end, &v)
-			     ? merge_pprof_push(to, v)
-			     : merge_pprof_bad(f, p, "a number is cut");
+		rc = read_varint(&p, fd->end, &v)
+			     ? push_word(to, v)
+			     : malformed(f, p, "a number is cut");
 	return rc;
 }
 
-/* The numbers of a message: v[number], for numbers < n. Others are passed over. */
-static int merge_pprof_numbers(const struct pprof_file *f,
+/* Reads the varint fields of a message into v[field number], for numbers below n; absent
+ * ones are 0. Other fields are skipped. */
+static int read_numbers(const struct pprof_file *f,
 			       const struct pprof_field *message, uint64_t *v,
 			       size_t n)
 {
@@ -434,22 +491,23 @@ static int merge_pprof_numbers(const struct pprof_file *f,
 
 	memset(v, 0, n * sizeof(*v));
 	if (message->wire != WIRE_LEN)
-		return merge_pprof_bad(f, f->base,
+		return malformed(f, f->base,
 				       "a number where a message is due");
-	while ((rc = merge_pprof_next(f, &p, message->end, &fd)) > 0)
+	while ((rc = next_field(f, &p, message->end, &fd)) > 0)
 		if (fd.wire == WIRE_VARINT && fd.number < n)
 			v[fd.number] = fd.v;
 	return rc;
 }
 
-/* ---- what is named by number ---- */
+/* ---- From indexes and ids of the file to indexes of the sets ---- */
 
-static int merge_pprof_string(const struct pprof_file *f,
+/* Sets *to to the index of the file's string i. Index 0 is always the empty string. */
+static int map_string(const struct pprof_file *f,
 			      const struct pprof_field *at, uint64_t i,
 			      uint64_t *to)
 {
 	if (i && i >= f->strings.n)
-		return merge_pprof_bad(f, at->p ? at->p : f->base,
+		return malformed(f, at->p ? at->p : f->base,
 				       "a string that is not there");
 	*to = i ? f->strings.v[i] : 0;
 	return 0;
@@ -462,8 +520,8 @@ static int compare_ids(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* NULL: it is not there. After merge_pprof_sort. */
-static const struct pprof_id *merge_pprof_find(const struct pprof_ids *ids,
+/* NULL: there is no such id. ids must be sorted. */
+static const struct pprof_id *find_id(const struct pprof_ids *ids,
 					uint64_t id)
 {
 	const struct pprof_id key = { .id = id };
@@ -472,20 +530,20 @@ static const struct pprof_id *merge_pprof_find(const struct pprof_ids *ids,
 		      : NULL;
 }
 
-/* No id may be there twice. */
-static int merge_pprof_sort(const struct pprof_file *f, struct pprof_ids *ids)
+/* Sorts ids; a duplicate is an error, since references to it are ambiguous. */
+static int sort_ids(const struct pprof_file *f, struct pprof_ids *ids)
 {
 	if (ids->n)
 		qsort(ids->v, ids->n, sizeof(*ids->v), compare_ids);
 	for (size_t i = 1; i < ids->n; i++)
 		if (ids->v[i].id == ids->v[i - 1].id)
-			return merge_pprof_bad(f, f->base,
+			return malformed(f, f->base,
 					       "an id is there twice");
 	return 0;
 }
 
-/* index: as merge_pprof_row gave it. */
-static int merge_pprof_add_id(const struct pprof_file *f,
+/* Maps an id of the file to what add_row returned: an index, or an error to return. */
+static int add_id(const struct pprof_file *f,
 			      const struct pprof_field *at,
 			      struct pprof_ids *ids, uint64_t id,
 			      uint64_t start, int64_t index)
@@ -493,40 +551,44 @@ static int merge_pprof_add_id(const struct pprof_file *f,
 	if (index < 0)
 		return (int)index;
 	if (!id)
-		return merge_pprof_bad(f, at->p, "an id is 0");
+		return malformed(f, at->p, "an id is 0");
 	if (array_grow(&ids->v, ids->n, &ids->max, sizeof(*ids->v)) < 0)
 		return -AUX_E_NOMEM;
 	ids->v[ids->n++] = (struct pprof_id){ id, start, (uint64_t)index };
 	return 0;
 }
 
-/* Up to the largest number. */
-static void merge_pprof_add(int64_t *sum, int64_t v)
+/* Saturates: a wrapped sum would look plausible. */
+static void add_saturated(int64_t *sum, int64_t v)
 {
 	if (__builtin_add_overflow(*sum, v, sum))
 		*sum = v < 0 ? INT64_MIN : INT64_MAX;
 }
 
-/* merge_pprof_sample: stacks with their labels and values. A row of samples is the
- * number of locations, those, and four numbers for each label. */
+/*
+ * ---- Samples ----
+ *
+ * A row is the number of locations, the locations, and LABEL_WORDS for each label. Values
+ * are not part of it: they are what is added up.
+ */
 
 static int push_label(struct pprof_file *f, const struct pprof_field *fd)
 {
 	uint64_t v[5];
-	int rc = merge_pprof_numbers(f, fd, v, 5);
+	int rc = read_numbers(f, fd, v, 5);
 
 	if (!rc)
-		rc = merge_pprof_string(f, fd, v[1], &v[1]);
+		rc = map_string(f, fd, v[1], &v[1]);
 	if (!rc)
-		rc = merge_pprof_string(f, fd, v[2], &v[2]);
+		rc = map_string(f, fd, v[2], &v[2]);
 	if (!rc)
-		rc = merge_pprof_string(f, fd, v[4], &v[4]);
+		rc = map_string(f, fd, v[4], &v[4]);
 	for (unsigned i = 1; i < 5 && !rc; i++)
-		rc = merge_pprof_push(&f->row, v[i]);
+		rc = push_word(&f->row, v[i]);
 	return rc;
 }
 
-/* Fields of one number, from the sample. */
+/* Appends all fields of one number to numbers, or as labels to f->row if that is NULL. */
 static int each_field(struct pprof_file *f, const struct pprof_field *sample,
 		      uint64_t number, struct pprof_words *numbers)
 {
@@ -534,10 +596,10 @@ static int each_field(struct pprof_file *f, const struct pprof_field *sample,
 	struct pprof_field fd;
 	int rc;
 
-	while ((rc = merge_pprof_next(f, &p, sample->end, &fd)) > 0) {
+	while ((rc = next_field(f, &p, sample->end, &fd)) > 0) {
 		if (fd.number != number)
 			continue;
-		rc = numbers ? merge_pprof_push_numbers(f, &fd, numbers)
+		rc = numbers ? push_numbers(f, &fd, numbers)
 			     : push_label(f, &fd);
 		if (rc)
 			return rc;
@@ -545,6 +607,7 @@ static int each_field(struct pprof_file *f, const struct pprof_field *sample,
 	return rc;
 }
 
+/* Adds f->values to those of sample i, which start at 0 if it is new. */
 static int add_values(struct pprof_file *f, int64_t i, bool is_new)
 {
 	struct pprof_sum *sum = f->sum;
@@ -560,13 +623,13 @@ static int add_values(struct pprof_file *f, int64_t i, bool is_new)
 		       n * sizeof(*sum->values));
 	}
 	for (size_t k = 0; k < n; k++)
-		merge_pprof_add(&sum->values[(size_t)i * n + k],
+		add_saturated(&sum->values[(size_t)i * n + k],
 				(int64_t)f->values.v[k]);
 	return 0;
 }
 
-/* all else was read. */
-static int merge_pprof_sample(struct pprof_file *f,
+/* One sample, in the last pass: all that it refers to is known. */
+static int add_sample(struct pprof_file *f,
 			      const struct pprof_field *fd)
 {
 	size_t had = f->sum->samples.n, n;
@@ -574,9 +637,9 @@ static int merge_pprof_sample(struct pprof_file *f,
 	int rc;
 
 	if (fd->wire != WIRE_LEN)
-		return merge_pprof_bad(f, f->base, "a sample is no message");
+		return malformed(f, f->base, "a sample is no message");
 	f->row.n = f->values.n = 0;
-	rc = merge_pprof_push(&f->row, 0);
+	rc = push_word(&f->row, 0);
 	if (!rc)
 		rc = each_field(f, fd, 1, &f->row);
 	if (rc)
@@ -585,10 +648,10 @@ static int merge_pprof_sample(struct pprof_file *f,
 	f->row.v[SAMPLE_N] = n;
 	for (size_t k = 1; k <= n; k++) {
 		const struct pprof_id *id =
-			merge_pprof_find(&f->locations, f->row.v[k]);
+			find_id(&f->locations, f->row.v[k]);
 
 		if (!id)
-			return merge_pprof_bad(f, fd->p,
+			return malformed(f, fd->p,
 					       "a location that is not "
 					       "there");
 		f->row.v[k] = id->index;
@@ -599,17 +662,18 @@ static int merge_pprof_sample(struct pprof_file *f,
 	if (rc)
 		return rc;
 	if (f->values.n != f->sum->n_types)
-		return merge_pprof_bad(f, fd->p,
+		return malformed(f, fd->p,
 				       "a sample has other values than there "
 				       "are types");
-	i = merge_pprof_row(&f->sum->samples, f->row.v, f->row.n);
+	i = add_row(&f->sum->samples, f->row.v, f->row.n);
 	return add_values(f, i, f->sum->samples.n != had);
 }
 
 /*
- * merge_pprof_read: what is in a profile, into the sets of pprof_merge_impl.h. Fields
- * come in any order, so a file is read four times: strings; what names strings alone;
- * locations; samples. All counts are bounded by the size of the file.
+ * ---- The other messages ----
+ *
+ * Fields come in any order, but refer to each other. So a file is read four times: strings;
+ * what refers to strings alone; locations; samples.
  */
 
 static int add_string(struct pprof_file *f, const struct pprof_field *fd)
@@ -620,7 +684,7 @@ static int add_string(struct pprof_file *f, const struct pprof_field *fd)
 	int64_t i;
 
 	if (fd->wire != WIRE_LEN || (!f->strings.n && len))
-		return merge_pprof_bad(f, fd->p ? fd->p : f->base,
+		return malformed(f, fd->p ? fd->p : f->base,
 				       "the first string is not empty");
 	row = calloc(n, sizeof(*row));
 	if (!row)
@@ -628,30 +692,34 @@ static int add_string(struct pprof_file *f, const struct pprof_field *fd)
 	row[0] = len;
 	if (len)
 		memcpy(row + 1, fd->p, len);
-	i = merge_pprof_row(&f->sum->strings, row, n);
+	i = add_row(&f->sum->strings, row, n);
 	free(row);
-	return i < 0 ? (int)i : merge_pprof_push(&f->strings, (uint64_t)i);
+	return i < 0 ? (int)i : push_word(&f->strings, (uint64_t)i);
 }
 
+/*
+ * A mapping is known by size, offset and file. The has_* flags of the result hold for all
+ * inputs, so they are and-ed.
+ */
 static int add_mapping(struct pprof_file *f, const struct pprof_field *fd)
 {
 	uint64_t v[11], row[MAP_WORDS], file, build_id;
 	struct pprof_sum *sum = f->sum;
 	size_t had = sum->mappings.n;
 	int64_t i;
-	int rc = merge_pprof_numbers(f, fd, v, 11);
+	int rc = read_numbers(f, fd, v, 11);
 
 	if (!rc)
-		rc = merge_pprof_string(f, fd, v[5], &file);
+		rc = map_string(f, fd, v[5], &file);
 	if (!rc)
-		rc = merge_pprof_string(f, fd, v[6], &build_id);
+		rc = map_string(f, fd, v[6], &build_id);
 	if (rc)
 		return rc;
 	row[MAP_SIZE] = v[3] - v[2];
 	row[MAP_OFFSET] = v[4];
 	row[MAP_ID] = build_id ? build_id : file;
-	i = merge_pprof_row(&sum->mappings, row, MAP_WORDS);
-	rc = merge_pprof_add_id(f, fd, &f->mappings, v[1], v[2], i);
+	i = add_row(&sum->mappings, row, MAP_WORDS);
+	rc = add_id(f, fd, &f->mappings, v[1], v[2], i);
 	if (rc)
 		return rc;
 	if (sum->mappings.n == had) {
@@ -670,35 +738,36 @@ static int add_mapping(struct pprof_file *f, const struct pprof_field *fd)
 static int add_function(struct pprof_file *f, const struct pprof_field *fd)
 {
 	uint64_t v[6], row[FUNC_WORDS];
-	int rc = merge_pprof_numbers(f, fd, v, 6);
+	int rc = read_numbers(f, fd, v, 6);
 
 	if (!rc)
-		rc = merge_pprof_string(f, fd, v[2], &row[FUNC_NAME]);
+		rc = map_string(f, fd, v[2], &row[FUNC_NAME]);
 	if (!rc)
-		rc = merge_pprof_string(f, fd, v[3], &row[FUNC_SYSTEM]);
+		rc = map_string(f, fd, v[3], &row[FUNC_SYSTEM]);
 	if (!rc)
-		rc = merge_pprof_string(f, fd, v[4], &row[FUNC_FILE]);
+		rc = map_string(f, fd, v[4], &row[FUNC_FILE]);
 	row[FUNC_LINE] = v[5];
 	return rc ? rc
-		  : merge_pprof_add_id(f, fd, &f->functions, v[1], 0,
-				       merge_pprof_row(&f->sum->functions, row,
+		  : add_id(f, fd, &f->functions, v[1], 0,
+				       add_row(&f->sum->functions, row,
 						       FUNC_WORDS));
 }
 
+/* Appends one line of a location to f->row. */
 static int push_line(struct pprof_file *f, const struct pprof_field *fd)
 {
 	const struct pprof_id *func;
 	uint64_t v[4];
-	int rc = merge_pprof_numbers(f, fd, v, 4);
+	int rc = read_numbers(f, fd, v, 4);
 
 	if (rc)
 		return rc;
-	func = merge_pprof_find(&f->functions, v[1]);
+	func = find_id(&f->functions, v[1]);
 	if (!func && v[1])
-		return merge_pprof_bad(f, fd->p,
+		return malformed(f, fd->p,
 				       "a function that is not there");
-	if (merge_pprof_push(&f->row, func ? func->index + 1 : 0) ||
-	    merge_pprof_push(&f->row, v[2]) || merge_pprof_push(&f->row, v[3]))
+	if (push_word(&f->row, func ? func->index + 1 : 0) ||
+	    push_word(&f->row, v[2]) || push_word(&f->row, v[3]))
 		return -AUX_E_NOMEM;
 	return 0;
 }
@@ -709,42 +778,42 @@ static int add_location(struct pprof_file *f, const struct pprof_field *fd)
 	const uint8_t *p = fd->p;
 	struct pprof_field line;
 	uint64_t v[6];
-	int rc = merge_pprof_numbers(f, fd, v, 6);
+	int rc = read_numbers(f, fd, v, 6);
 
 	if (rc)
 		return rc;
-	mapping = merge_pprof_find(&f->mappings, v[2]);
+	mapping = find_id(&f->mappings, v[2]);
 	if (!mapping && v[2])
-		return merge_pprof_bad(f, fd->p, "a mapping that is not there");
+		return malformed(f, fd->p, "a mapping that is not there");
 	f->row.n = 0;
-	if (merge_pprof_push(&f->row, mapping ? mapping->index + 1 : 0) ||
-	    merge_pprof_push(&f->row, mapping ? v[3] - mapping->start : v[3]) ||
-	    merge_pprof_push(&f->row, v[5]))
+	if (push_word(&f->row, mapping ? mapping->index + 1 : 0) ||
+	    push_word(&f->row, mapping ? v[3] - mapping->start : v[3]) ||
+	    push_word(&f->row, v[5]))
 		return -AUX_E_NOMEM;
-	while ((rc = merge_pprof_next(f, &p, fd->end, &line)) > 0) {
+	while ((rc = next_field(f, &p, fd->end, &line)) > 0) {
 		rc = line.number == 4 ? push_line(f, &line) : 0;
 		if (rc)
 			return rc;
 	}
 	return rc ? rc
-		  : merge_pprof_add_id(f, fd, &f->locations, v[1], 0,
-				       merge_pprof_row(&f->sum->locations,
+		  : add_id(f, fd, &f->locations, v[1], 0,
+				       add_row(&f->sum->locations,
 						       f->row.v, f->row.n));
 }
 
-/* ---- the profile ---- */
+/* ---- The profile itself ---- */
 
 static int add_type(struct pprof_file *f, const struct pprof_field *fd,
 		    struct pprof_words *to)
 {
 	uint64_t v[3];
-	int rc = merge_pprof_numbers(f, fd, v, 3);
+	int rc = read_numbers(f, fd, v, 3);
 
 	if (!rc)
-		rc = merge_pprof_string(f, fd, v[1], &v[1]);
+		rc = map_string(f, fd, v[1], &v[1]);
 	if (!rc)
-		rc = merge_pprof_string(f, fd, v[2], &v[2]);
-	return rc || merge_pprof_push(to, v[1]) || merge_pprof_push(to, v[2])
+		rc = map_string(f, fd, v[2], &v[2]);
+	return rc || push_word(to, v[1]) || push_word(to, v[2])
 		       ? (rc ? rc : -AUX_E_NOMEM)
 		       : 0;
 }
@@ -754,24 +823,24 @@ static int add_comments(struct pprof_file *f, const struct pprof_field *fd)
 	int rc;
 
 	f->row.n = 0;
-	rc = merge_pprof_push_numbers(f, fd, &f->row);
+	rc = push_numbers(f, fd, &f->row);
 	for (size_t i = 0; i < f->row.n && !rc; i++) {
 		int64_t k;
 
-		rc = merge_pprof_string(f, fd, f->row.v[i], &f->row.v[i]);
+		rc = map_string(f, fd, f->row.v[i], &f->row.v[i]);
 		k = rc ? 0
-		       : merge_pprof_row(&f->sum->comments, &f->row.v[i], 1);
+		       : add_row(&f->sum->comments, &f->row.v[i], 1);
 		rc = k < 0 ? (int)k : rc;
 	}
 	return rc;
 }
 
-/* A string of the profile that the first file with one gives. */
+/* Sets *to if no file before had such a string. */
 static int first_string(const struct pprof_file *f,
 			const struct pprof_field *fd, uint64_t *to)
 {
 	uint64_t s = 0;
-	int rc = merge_pprof_string(f, fd, fd->v, &s);
+	int rc = map_string(f, fd, fd->v, &s);
 
 	if (!rc && !*to)
 		*to = s;
@@ -797,6 +866,7 @@ static int add_period_type(struct pprof_file *f, const struct pprof_field *fd)
 	return 0;
 }
 
+/* As pprof merges: the earliest time, the sum of durations, the largest period. */
 static int add_other(struct pprof_file *f, const struct pprof_field *fd)
 {
 	struct pprof_sum *s = f->sum;
@@ -812,7 +882,7 @@ static int add_other(struct pprof_file *f, const struct pprof_field *fd)
 			s->time = v;
 		return 0;
 	case 10:
-		merge_pprof_add(&s->duration, v);
+		add_saturated(&s->duration, v);
 		return 0;
 	case 11:
 		return add_period_type(f, fd);
@@ -853,17 +923,17 @@ static int add_if(struct pprof_file *f, const struct pprof_field *fd,
 	case 2:
 		return fd->number == 4 ? add_location(f, fd) : 0;
 	}
-	return fd->number == 2 ? merge_pprof_sample(f, fd) : 0;
+	return fd->number == 2 ? add_sample(f, fd) : 0;
 }
 
-/* The types are those of the files before; of the first one: take them. */
+/* The sample types must be those of the first file, whose types are kept. */
 static int check_types(struct pprof_file *f)
 {
 	struct pprof_sum *s = f->sum;
 	size_t size = f->types.n * sizeof(uint64_t);
 
 	if (!f->types.n)
-		return merge_pprof_bad(f, f->base, "it has no sample types");
+		return malformed(f, f->base, "it has no sample types");
 	if (!s->begun) {
 		s->types = malloc(size);
 		if (!s->types)
@@ -885,24 +955,24 @@ static int read_pass(struct pprof_file *f, unsigned pass)
 	struct pprof_field fd;
 	int rc;
 
-	while ((rc = merge_pprof_next(f, &p, f->end, &fd)) > 0) {
+	while ((rc = next_field(f, &p, f->end, &fd)) > 0) {
 		rc = add_if(f, &fd, pass);
 		if (rc)
 			return rc;
 	}
 	if (!rc && pass == 1)
-		rc = merge_pprof_sort(f, &f->mappings);
+		rc = sort_ids(f, &f->mappings);
 	if (!rc && pass == 1)
-		rc = merge_pprof_sort(f, &f->functions);
+		rc = sort_ids(f, &f->functions);
 	if (!rc && pass == 1)
 		rc = check_types(f);
 	if (!rc && pass == 2)
-		rc = merge_pprof_sort(f, &f->locations);
+		rc = sort_ids(f, &f->locations);
 	return rc;
 }
 
-/* Adds what is in a file, unpacked. 0 or -AUX_E_*. */
-static int merge_pprof_read(struct pprof_sum *sum, const uint8_t *p,
+/* Adds a profile, unpacked, of len bytes. 0 or -AUX_E_*. */
+static int read_profile(struct pprof_sum *sum, const uint8_t *p,
 			    uint64_t len, struct aux_diag *diag)
 {
 	struct pprof_file f = {
@@ -919,5 +989,74 @@ static int merge_pprof_read(struct pprof_sum *sum, const uint8_t *p,
 	free(f.row.v);
 	free(f.values.v);
 	free(f.types.v);
+	return rc;
+}
+
+/* ---- Files ---- */
+
+bool merge_pprof_is_file(const char *path)
+{
+	FILE *f = fopen(path, "re");
+	uint8_t b[4] = { 0 };
+	size_t n = f ? fread(b, 1, sizeof(b), f) : 0;
+
+	if (f)
+		fclose(f);
+	/* gzip; or field 1, a message of a few bytes, which begins with 1 or 2 */
+	return n == 4 && ((b[0] == 0x1f && b[1] == 0x8b) ||
+			  (b[0] == 0x0a && b[1] >= 2 && b[1] < 24 &&
+			   (b[2] == 0x08 || b[2] == 0x10)));
+}
+
+static int add_file(struct pprof_sum *sum, const char *path,
+		     struct aux_diag *diag)
+{
+	struct elfimage *im; /* maps any file, and unpacks gzip */
+	const uint8_t *p;
+	uint64_t len;
+	int rc = elfimage_open(&im, path);
+
+	if (rc == -AUX_E_FORMAT || rc == -AUX_E_LIMIT)
+		return diag_set(diag, -rc, AUX_NO_OFFSET,
+				rc == -AUX_E_LIMIT
+					? "it unpacks to more than is allowed"
+					: "the gzip data are damaged");
+	if (rc < 0)
+		return diag_set(diag, -rc, AUX_NO_OFFSET, "cannot open: %s",
+				aux_strerror(rc));
+	p = elfimage_data(im, &len);
+	rc = read_profile(sum, p, len, diag);
+	elfimage_close(im);
+	return rc;
+}
+
+static void free_sum(struct pprof_sum *s)
+{
+	row_set_fini(&s->strings);
+	row_set_fini(&s->mappings);
+	row_set_fini(&s->functions);
+	row_set_fini(&s->locations);
+	row_set_fini(&s->samples);
+	row_set_fini(&s->comments);
+	free(s->maps);
+	free(s->values);
+	free(s->types);
+}
+
+int merge_pprof(const char *const *paths, size_t n, struct outbuf *out,
+		const char **which, struct aux_diag *diag)
+{
+	const uint64_t empty = 0;
+	struct pprof_sum sum = { 0 };
+	int64_t first = add_row(&sum.strings, &empty, 1);
+	int rc = first < 0 ? (int)first : 0;
+
+	for (size_t i = 0; i < n && !rc; i++) {
+		*which = paths[i];
+		rc = add_file(&sum, paths[i], diag);
+	}
+	if (!rc)
+		rc = write_sum(&sum, out);
+	free_sum(&sum);
 	return rc;
 }

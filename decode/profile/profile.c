@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sink_profile: how often what ran, as compilers and other tools want it told. The
- * counts are of every execution, not of samples. A format is a file and a line of
- * the table here.
+ * profile: the sink. It counts every execution, not samples; at the end the list is
+ * written in the format of --to. A format is a file and a row of the table here.
+ *
+ * Formats for compilers describe one binary, so all but the list take one module: that of
+ * --module, or the program that ran most. What is left out is said in a note.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,18 +15,17 @@
 
 #include "common/outbuf.h"
 #include "decode/sink/sink.h"
-#include "decode/profile/samples.h"
-#include "decode/profile/profile.h"
+#include "decode/profile/impl.h"
 
 typedef int write_fn(const struct profile_module *m, struct outbuf *out,
 		     uint64_t max, struct profile_result *result,
 		     struct aux_diag *diag);
 
-/* write NULL: the list itself, of all modules. */
+/* write is NULL for the list itself, which has all modules, and for samples. */
 struct format {
 	const char *name;
 	write_fn *write;
-	bool samples;		/* not of counts */
+	bool samples;		/* made of the flow, not of the list */
 	bool binary;
 };
 
@@ -131,7 +132,7 @@ static int flow_profile(void *sink, const struct flow_ctx *ctx,
 	return err;
 }
 
-/* ---- the end ---- */
+/* ---- The end ---- */
 
 static bool is_called(const struct branchlist_module *m, const char *name)
 {
@@ -140,7 +141,8 @@ static bool is_called(const struct branchlist_module *m, const char *name)
 	return !strcmp(m->path, name) || (base && !strcmp(base + 1, name));
 }
 
-/* The one that --module names, or the program that ran most; -1: none. */
+/* The module of --module, or the program that ran most instructions (a library if there
+ * is no program); -1: none. */
 static int choose_module(const struct branchlist *l, const char *name)
 {
 	int best = -1;
@@ -158,7 +160,7 @@ static int choose_module(const struct branchlist *l, const char *name)
 	return best;
 }
 
-/* " 12345 of /lib/libc.so.6," behind what buf has. */
+/* Appends " 12345 of /lib/libc.so.6" to the note, as long as there is room. */
 static void add_left_out(char *buf, size_t size,
 			 const struct branchlist_module *m)
 {
@@ -170,7 +172,8 @@ static void add_left_out(char *buf, size_t size,
 			 (unsigned long long)m->n_insns, m->path);
 }
 
-/* Says what other modules had; returns how many instructions. */
+/* Notes which other modules ran (those with more than 1% of the rest); returns how many
+ * instructions they ran. */
 static uint64_t say_left_out(struct sink_report *r, const struct branchlist *l,
 			     int chosen)
 {
@@ -196,6 +199,7 @@ static void add_drop(struct sink_report *r, const char *what, uint64_t n)
 		r->drops[r->n_drops++] = (struct sink_drop){ what, n };
 }
 
+/* Nothing was written: says at which stage counts were lost, and what would help. */
 static void explain_empty(const struct sink_env *env,
 			  const struct profile_config *c,
 			  const struct branchlist *l, int chosen,
@@ -220,6 +224,7 @@ static void explain_empty(const struct sink_env *env,
 			 "debug file", path);
 }
 
+/* Writes the chosen module (-1: none) in a format of one binary. */
 static int write_module(const struct sink_env *env,
 			const struct profile_config *c, const struct format *f,
 			const struct branchlist *l, int chosen, uint64_t others,
@@ -243,7 +248,7 @@ static int write_module(const struct sink_env *env,
 	return err;
 }
 
-/* The list of one module alone. */
+/* Drops all entries that do not touch a module: a count of 0 is not written. */
 static void keep_module(struct branchlist *l, int chosen)
 {
 	struct branchlist_branch *b = branchlist_branches(l);
@@ -258,6 +263,7 @@ static void keep_module(struct branchlist *l, int chosen)
 			r[i].count = 0;
 }
 
+/* Sorts the list and writes it in format f. 0 or -AUX_E_*. */
 static int write_list(const struct sink_env *env, const struct profile_config *c,
 		      const struct format *f,
 		      struct branchlist *l, struct aux_diag *diag)
@@ -318,7 +324,7 @@ static bool wants_samples(const struct profile_config *c)
 	return f && f->samples;
 }
 
-/* Counts need no time. */
+/* Counts do not need time, so decoding may skip it; samples do. */
 static uint32_t needs_of(const void *options)
 {
 	const struct profile_config *c = options;

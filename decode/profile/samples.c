@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * profile_samples: see samples.h. Samples are written as the flow comes by,
- * the records of the recording behind them: readers order all by time, so those
- * that say "what is before this may be shown" are left out.
+ * profile: samples with branch stacks from the flow. They are written as the flow comes,
+ * before the other records of the recording (file.c): readers sort by time.
  *
- * A stack is contiguous: from the target of one branch code ran on to the next
- * branch. Where flow breaks (a gap, a signal, another thread) it begins anew.
+ * Invariant: a stack is contiguous. Between the target of an entry and the source of the
+ * next later one no branch was taken, which tools rely on to derive what ran between
+ * them. Where flow breaks (a gap, a signal, another thread) the stack starts anew.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +14,7 @@
 #include "common/diag.h"
 
 #include "decode/lib/trace/gap.h"
-#include "decode/profile/file.h"
-#include "decode/profile/samples.h"
+#include "decode/profile/impl.h"
 #include "decode/lib/sideband/sideband.h"
 #include "decode/lib/session/expand.h"
 
@@ -24,9 +23,12 @@
 struct stream {
 	uint32_t stream, tid;
 	struct profile_branch ring[PROFILE_DEPTH];
-	uint64_t n_ring;	/* ever pushed */
-	uint64_t from, next;	/* the open branch, and what is behind it */
-	bool open, maybe, broke;
+	uint64_t n_ring;	/* pushed since flow broke */
+	uint64_t from, next;	/* of the open branch: its address, and the
+				 * address after it; next 0: not known */
+	bool open;		/* a branch waits for its target */
+	bool maybe;		/* it is taken only if flow leaves next */
+	bool broke;		/* flow broke since the last range */
 	uint64_t insns;		/* since the last sample */
 	uint64_t at_ns;		/* time of the next */
 };
@@ -43,7 +45,7 @@ struct profile_samples {
 	size_t n_streams;
 };
 
-/* "1000", "100us". */
+/* "1000" (instructions) or "100us". False: malformed, or 0. */
 static bool parse_period(struct profile_samples *s, const char *text)
 {
 	static const struct {
@@ -114,7 +116,7 @@ int profile_samples_new(struct profile_samples **to,
 	return err;
 }
 
-/* ---- the stack ---- */
+/* ---- The stack ---- */
 
 static void push(struct stream *st, uint64_t from, uint64_t to)
 {
@@ -122,8 +124,8 @@ static void push(struct stream *st, uint64_t from, uint64_t to)
 		(struct profile_branch){ from, to };
 }
 
-/* Flow goes on at ip. */
-static void arrive(struct stream *st, uint64_t ip)
+/* Flow goes on at ip: completes the open branch, or empties the stack if flow broke. */
+static void continue_at(struct stream *st, uint64_t ip)
 {
 	bool runs_on = st->next && st->next == ip;
 
@@ -137,6 +139,7 @@ static void arrive(struct stream *st, uint64_t ip)
 	st->broke = false;
 }
 
+/* 1 if --limit is reached, which ends the sink. */
 static int put_sample(struct profile_samples *s, const struct flow_ctx *ctx,
 		      struct stream *st, uint64_t ip)
 {
@@ -153,7 +156,7 @@ static int put_sample(struct profile_samples *s, const struct flow_ctx *ctx,
 	return s->limit && s->env.report->n_lines >= s->limit;
 }
 
-/* Of the range the k-th instruction, from 1; 0: nobody knows. */
+/* The address of the k-th instruction of a range, from 1; 0: the code is not known. */
 static uint64_t find_insn(struct profile_samples *s, const struct flow_ctx *ctx,
 			  const struct aux_flow *ev, uint64_t k)
 {
@@ -166,7 +169,11 @@ static uint64_t find_insn(struct profile_samples *s, const struct flow_ctx *ctx,
 	return r->first + r->off[k - 1];
 }
 
-/* Samples in the range. */
+/*
+ * Writes the samples that are due in a range. By time there is at most one, since time is
+ * known per event; it lies on a multiple of the period, whatever the start. By count each
+ * sample names the exact instruction.
+ */
 static int sample_range(struct profile_samples *s, const struct flow_ctx *ctx,
 			struct stream *st, const struct aux_flow *ev)
 {
@@ -193,13 +200,13 @@ static int sample_range(struct profile_samples *s, const struct flow_ctx *ctx,
 	return rc;
 }
 
-static int take_range(struct profile_samples *s, const struct flow_ctx *ctx,
-		      struct stream *st, const struct aux_flow *ev)
+static int handle_range(struct profile_samples *s, const struct flow_ctx *ctx,
+			struct stream *st, const struct aux_flow *ev)
 {
 	unsigned size = ev->flags & AUX_FLOW_SIZE_MASK;
 	int rc;
 
-	arrive(st, ev->range.first);
+	continue_at(st, ev->range.first);
 	s->env.report->n_insns += ev->n;
 	rc = sample_range(s, ctx, st, ev);
 	st->next = size ? ev->range.last + size : 0;
@@ -210,15 +217,15 @@ static int take_range(struct profile_samples *s, const struct flow_ctx *ctx,
 	return rc;
 }
 
-static int take_path(struct profile_samples *s, const struct flow_ctx *ctx,
-		     struct stream *st, const struct aux_path *path)
+static int handle_path(struct profile_samples *s, const struct flow_ctx *ctx,
+		       struct stream *st, const struct aux_path *path)
 {
 	int rc = 0;
 
 	for (uint32_t i = 0; i < path->n_steps; i++)
 		for (uint32_t k = 0; k < path->steps[i]->n_ranges && !rc; k++)
-			rc = take_range(s, ctx, st,
-					&path->steps[i]->ranges[k]);
+			rc = handle_range(s, ctx, st,
+					  &path->steps[i]->ranges[k]);
 	return rc;
 }
 
@@ -227,9 +234,9 @@ static int on_event(struct profile_samples *s, const struct flow_ctx *ctx,
 {
 	switch (ev->kind) {
 	case AUX_FLOW_PATH:
-		return take_path(s, ctx, st, ev->path.path);
+		return handle_path(s, ctx, st, ev->path.path);
 	case AUX_FLOW_RANGE:
-		return take_range(s, ctx, st, ev);
+		return handle_range(s, ctx, st, ev);
 	case AUX_FLOW_GAP:
 		if (ev->what != GAP_SNAPSHOT)
 			profile_file_gap(s->file, ctx, ev);
@@ -291,7 +298,7 @@ int profile_samples_flow(struct profile_samples *s, const struct flow_ctx *ctx,
 	return rc ? rc : profile_file_failed(s->file);
 }
 
-/* Without a sample there is no file. */
+/* A file without samples is not written; the hint says why. */
 int profile_samples_finish(struct profile_samples *s, struct aux_diag *diag)
 {
 	struct sink_report *r = s->env.report;

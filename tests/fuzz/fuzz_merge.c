@@ -6,8 +6,7 @@
  */
 #include "decode/coverage/coverage.h"
 #include "tests/fuzz/files.h"
-#include "decode/profile/folded_merge.h"
-#include "decode/profile/pprof_merge.h"
+#include "decode/profile/profile.h"
 #include "common/outbuf.h"
 
 /* By the first file, as `merge` does. */
