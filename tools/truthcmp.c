@@ -2,7 +2,7 @@
 /*
  * truthcmp: is this flow what really ran?
  *
- * Compares a truth file (internal/truth.h) with a flow as text, thread by
+ * Compares a truth file (capture/soft/truth.h) with a flow as text, thread by
  * thread: lines "TID HEXADDR" (auxdecode insn -F tid,ip, perf script -F
  * tid,ip); lines that start otherwise are counted as notes. One cursor per
  * thread walks the mapped truth, so memory does not grow with the recording.

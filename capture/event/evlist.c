@@ -39,8 +39,9 @@
  * caps the sum likewise (perf_event_validate_size, MAX_AUX in 6.1). */
 #define MAX_AUX_SAMPLE (60 * 1024)
 
-const char *const evlist_words[] = { "period", "freq", "name", "aux-output",
-				     "aux-sample-size", "aux-action", NULL };
+/* Terms of any event that are not the PMU's. */
+static const char *const evlist_words[] = { "period", "freq", "name", "aux-output",
+					    "aux-sample-size", "aux-action", NULL };
 const char *const evlist_aux_words[] = { "name", "aux-action", NULL };
 
 /* The u32 before sig_data: __reserved_3, since Linux 6.13 a union with aux_action.

@@ -77,9 +77,9 @@ int evlist_open(struct evlist *l, const struct evlist_options *o,
 		struct aux_diag *diag);
 void evlist_close(struct evlist *l);
 
-/* Terms of any event, and of events with an AUX area, that are not the PMU's: for
- * pmu_config to skip. NULL terminated. */
-extern const char *const evlist_words[], *const evlist_aux_words[];
+/* Terms of events with an AUX area that are not the PMU's: pmu_config skips them.
+ * NULL terminated. */
+extern const char *const evlist_aux_words[];
 
 /* Bits of attr.aux_action (Linux 6.13), which older headers call __reserved_3. */
 enum evlist_aux_action {

@@ -151,9 +151,6 @@ void calls_free(struct calls *c);
 /* Functions that were met: id < calls_n_funcs. They live as long as c. */
 size_t calls_n_funcs(const struct calls *c);
 struct call_func *calls_func(const struct calls *c, uint32_t id);
-/* The one at an address; NULL: out of memory. */
-struct call_func *calls_find_func(struct calls *c, const struct space *space,
-				  uint64_t ip);
 /* What to show: the name, or for want of it "[libfoo.so+0x1234]", "0x7f..". */
 size_t call_func_name(const struct call_func *f, char *buf, size_t len);
 

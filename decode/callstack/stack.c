@@ -689,13 +689,6 @@ struct call_func *calls_func(const struct calls *c, uint32_t id)
 	return f ? &f->pub : NULL;
 }
 
-struct call_func *calls_find_func(struct calls *c, const struct space *space,
-				  uint64_t ip)
-{
-	struct func *f = calls_func_at(c->funcs, space, ip);
-
-	return f ? &f->pub : NULL;
-}
 
 /* ---- threads ---- */
 

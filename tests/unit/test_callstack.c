@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
-/* The rules of decode/calls.h, one after the other, over flows made by hand. */
+/* The rules of decode/callstack/callstack.h, one after the other, over flows made by hand. */
 #include "tests/unit/tap.h"
 #include "tests/unit/test_callstack.h"
 

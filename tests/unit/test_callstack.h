@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A flow made by hand for decode/calls.h, and a log of what it tells: "+f" a frame of
+ * A flow made by hand for decode/callstack/callstack.h, and a log of what it tells: "+f" a frame of
  * f began, "-f" it ended; behind it the kind, when it is no call, and the end, when
  * it is no return; "?" what is guessed; "@2" a turn to stack 2; "#" a gap.
  */

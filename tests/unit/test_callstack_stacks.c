@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
-/* decode/calls.h: coroutines, gaps, filters, threads, over flows made by hand. */
+/* decode/callstack/callstack.h: coroutines, gaps, filters, threads, over flows made by hand. */
 #include "tests/unit/tap.h"
 #include "tests/unit/test_callstack.h"
 

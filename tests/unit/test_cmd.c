@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "decode/cmd/cmd.h" /* not capture/cmd.h */
+#include "decode/cmd/cmd.h" /* not capture/cmd/cmd.h */
 #include "tests/unit/tap.h"
 
 static void times(void)
