@@ -10,9 +10,7 @@
 
 #include <aux/decoder.h>
 
-#include "decode/lib/import/snapshot_cs.h"
-#include "decode/lib/import/elf.h"
-#include "decode/lib/import/ini.h"
+#include "decode/lib/import/impl.h"
 #include "tests/unit/tap.h"
 
 /* ---- ini ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * container_build: see builder.h.
+ * container_build: writes a perf.data in a temporary file, and opens it.
  *
  * The file is a temporary one of rewrite.h, whose attrs and ids come last: a stream
  * gets its id when it is met. Payloads are written straight from where they lie,
@@ -16,12 +16,13 @@
 
 #include "common/array.h"
 
-#include "decode/lib/import/builder.h"
+#include "decode/lib/import/impl.h"
 
 #define SAMPLE_TYPE \
 	(PERF_SAMPLE_TID | PERF_SAMPLE_CPU | PERF_SAMPLE_IDENTIFIER)
 #define TRAILER(b) ((b)->timed ? 32 : 24)
 
+/* Sticky, as every error of rewrite.h: callers go on, and open returns the first. */
 static void fail(struct container_build *b, int code, const char *text)
 {
 	rewrite_fail(b->w, code, "%s", text);
@@ -54,6 +55,10 @@ static size_t padded(size_t n)
 	return (n + 7) & ~(size_t)7;
 }
 
+/*
+ * body: bytes after the header, the trailer among them. The size field has 16 bits.
+ * After a failure the bytes are still passed on, and dropped by rewrite.h.
+ */
 static void put_header(struct container_build *b, uint32_t type, uint16_t misc,
 		       size_t body)
 {
@@ -81,6 +86,7 @@ static void put_trailer(struct container_build *b, struct container_who who,
 	put_u64(b, id);
 }
 
+/* Nothing is written yet: records follow the call, the event comes last. */
 int container_build_init(struct container_build *b, const char *event,
 			 uint64_t config, struct aux_diag *diag)
 {
@@ -88,6 +94,7 @@ int container_build_init(struct container_build *b, const char *event,
 	return rewrite_open_temp(&b->w, diag);
 }
 
+/* w is NULL after open, which hands it over. */
 void container_build_fini(struct container_build *b)
 {
 	rewrite_discard(b->w);
@@ -97,6 +104,7 @@ void container_build_fini(struct container_build *b)
 	free(b->uses);
 }
 
+/* rewrite.h keeps a pointer to the bytes, so they live in b until fini. */
 void container_build_feature(struct container_build *b, unsigned bit,
 			     const char *text)
 {
@@ -134,6 +142,11 @@ void container_build_comm(struct container_build *b, struct container_who who,
 	put_trailer(b, who, 1);
 }
 
+/*
+ * MMAP2 with a build id in place of device and inode (since Linux 5.12); without one
+ * these are 0. What all processes share counts as the kernel's, as perf has it: its
+ * mappings have pid -1.
+ */
 void container_build_map(struct container_build *b,
 			 const struct container_map *m)
 {
@@ -177,6 +190,8 @@ void container_build_record(struct container_build *b, uint32_t type,
 	put_trailer(b, who, 1);
 }
 
+/* Room for one more stream, and for the file that it may be the first to use: uses
+ * never has more entries than streams. */
 static bool add_stream(struct container_build *b, struct container_who who)
 {
 	if (b->n_streams == CONTAINER_STREAMS)
@@ -210,6 +225,10 @@ static bool may_use(struct container_build *b, const struct container_file *f)
 	return false;
 }
 
+/*
+ * The AUX record has the exact length; AUXTRACE has it padded to 8, as perf writes it,
+ * for records to stay aligned.
+ */
 void container_build_stream(struct container_build *b,
 			    const struct container_stream *s)
 {
@@ -235,6 +254,7 @@ void container_build_stream(struct container_build *b,
 }
 
 /* -1 stays -1. */
+/* cpu and tid of ID_INDEX have 64 bits, those of other records 32. */
 static void put_wide(struct container_build *b, uint32_t v)
 {
 	put_u64(b, v == UINT32_MAX ? UINT64_MAX : v);
@@ -286,6 +306,7 @@ static void put_event(struct container_build *b)
 	free(ids);
 }
 
+/* rewrite_reader frees w in any case: fini then finds nothing to discard. */
 int container_build_open(struct container_build *b, struct aux_reader **r,
 			 const char *name, struct aux_diag *diag)
 {

@@ -17,7 +17,7 @@
 #include "common/bytes.h"
 #include "common/diag.h"
 
-#include "decode/lib/import/import.h"
+#include "decode/lib/import/impl.h"
 #include "perfdata/perfdata.h"
 
 #define MAX_PARTS 65536
@@ -29,6 +29,8 @@ struct parts {
 	size_t n;
 };
 
+/* That `data` is a perf.data is left to the reader: its message is better than "no
+ * known format". */
 static bool probe(const struct container_source *s)
 {
 	char *data = s->is_dir ? container_join(s->path, "data") : NULL;
@@ -77,6 +79,7 @@ static int count_parts(const char *path, size_t *n, struct aux_diag *diag)
 	return 0;
 }
 
+/* Stops at the first that fails; the caller unmaps those that are there. */
 static int map_parts(struct parts *p, const char *path, struct aux_diag *diag)
 {
 	char name[32];
@@ -108,6 +111,10 @@ static int check_version(const struct aux_reader *r, struct aux_diag *diag)
 			(unsigned long long)version, DIR_VERSION);
 }
 
+/*
+ * The reader moves the mappings next to each other and owns those that it took: their
+ * data is NULL afterwards, and unmapping them is no longer our business.
+ */
 static int open_parts(struct aux_reader **r, struct parts *p, const char *path,
 		      struct aux_diag *diag)
 {
@@ -135,6 +142,8 @@ static int open_parts(struct aux_reader **r, struct parts *p, const char *path,
 	return rc;
 }
 
+/* perf record --kcore copies /proc/kcore: the kernel's code as it runs, with modules
+ * and patched instructions, which vmlinux lacks. */
 char *container_kcore(const char *path)
 {
 	char *dir = container_join(path, "kcore_dir");

@@ -10,7 +10,7 @@
 
 #include "common/diag.h"
 
-#include "decode/lib/import/elf.h"
+#include "decode/lib/import/impl.h"
 #include "decode/lib/elf/elf.h"
 
 #define MAX_SEGMENTS 128

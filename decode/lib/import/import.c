@@ -16,7 +16,7 @@
 
 #include "common/diag.h"
 
-#include "decode/lib/import/import.h"
+#include "decode/lib/import/impl.h"
 #include "perfdata/perfdata.h"
 
 /* The first that claims a path has it: raw is asked for by an option, so before any
@@ -55,12 +55,18 @@ char *container_dirname(const char *path)
 	return strndup(path, slash == path ? 1 : (size_t)(slash - path));
 }
 
+/* errno is that of the call that failed. */
 static int fail_file(struct aux_diag *diag, const char *path)
 {
 	return diag_set(diag, errno == ENOENT ? AUX_E_NOENT : AUX_E_IO,
 			AUX_NO_OFFSET, "%s: %s", path, strerror(errno));
 }
 
+/*
+ * MAP_PRIVATE and read only: a file that grows is seen as it was. One that shrinks
+ * under us is a SIGBUS, as with every mapped file. An empty file has data NULL,
+ * since mmap refuses a length of 0.
+ */
 static int map_fd(struct container_file *f, int fd, const char *path,
 		  struct aux_diag *diag)
 {
@@ -86,6 +92,8 @@ static int map_fd(struct container_file *f, int fd, const char *path,
 	return 0;
 }
 
+/* The real path is kept: mappings name it, and code is looked up by it later, maybe
+ * from another directory. */
 int container_map_file(struct container_file *f, const char *dir,
 		       const char *path, struct aux_diag *diag)
 {

@@ -11,7 +11,7 @@
 #include "common/array.h"
 #include "common/diag.h"
 
-#include "decode/lib/import/ini.h"
+#include "decode/lib/import/impl.h"
 
 #define MAX_TEXT (1 << 18)	/* real ones have a few kilobytes */
 #define SPACE " \t\r\v\f"
@@ -21,6 +21,7 @@ static bool is_space(char c)
 	return c && strchr(SPACE, c);
 }
 
+/* In place; returns a pointer into s, which is not to be freed. */
 static char *trim(char *s)
 {
 	char *end;
@@ -44,6 +45,7 @@ static void cut_comment(char *s)
 	}
 }
 
+/* s: after the [. Without a ] the whole line is the name. false: out of memory. */
 static bool add_section(struct ini *ini, char *s)
 {
 	if (array_grow(&ini->sections, ini->n_sections, &ini->cap_sections,
@@ -56,6 +58,7 @@ static bool add_section(struct ini *ini, char *s)
 	return true;
 }
 
+/* There is a section: parse_line sees to that. false: out of memory. */
 static bool add_item(struct ini *ini, char *key, char *value, uint32_t line)
 {
 	if (array_grow(&ini->items, ini->n_items, &ini->cap_items,
@@ -68,6 +71,10 @@ static bool add_item(struct ini *ini, char *key, char *value, uint32_t line)
 	return true;
 }
 
+/*
+ * s is cut into pieces, in place. A line that is neither is an error and not skipped:
+ * a file that only looks like an ini file would else be an empty snapshot.
+ */
 static int parse_line(struct ini *ini, char *s, uint32_t line, const char *name,
 		     struct aux_diag *diag)
 {
@@ -136,6 +143,8 @@ void ini_fini(struct ini *ini)
 	*ini = (struct ini){ 0 };
 }
 
+/* Device files qualify registers: TRCIDR0(0x78), X0(size:64). The part in brackets
+ * says where and how wide, which is not needed for a value. */
 static bool is_key(const char *have, const char *want)
 {
 	size_t n = strlen(want);
@@ -155,6 +164,7 @@ const char *ini_get_in(const struct ini *ini, size_t section, const char *key)
 	return NULL;
 }
 
+/* The first one wins. A linear search is enough: real files have some hundred lines. */
 const char *ini_get(const struct ini *ini, const char *section, const char *key)
 {
 	for (size_t i = 0; i < ini->n_items; i++)
@@ -165,6 +175,7 @@ const char *ini_get(const struct ini *ini, const char *section, const char *key)
 	return NULL;
 }
 
+/* Registers are written as 0x.., indices in decimal. A sign or a space is no number. */
 bool ini_number(const char *s, uint64_t *v)
 {
 	char *end;

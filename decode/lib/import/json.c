@@ -9,10 +9,14 @@
 
 #include "common/diag.h"
 
-#include "decode/lib/import/json.h"
+#include "decode/lib/import/impl.h"
 
 #ifdef HAVE_JSON
 
+/*
+ * jansson bounds the depth (2,048), so a hostile text cannot exhaust the stack, and
+ * refuses integers beyond 64 bits signed. It does not take NULL for an empty text.
+ */
 int container_json_parse(struct json_t **root, const void *text, size_t len,
 			 struct aux_diag *diag)
 {
@@ -56,6 +60,7 @@ const char *container_json_text(const struct json_t *n)
 	return json_string_value(n);
 }
 
+/* Reals are no numbers here: 1e3 for an address would be a mistake. */
 bool container_json_number(const struct json_t *n, uint64_t *v)
 {
 	if (!json_is_integer(n) || json_integer_value(n) < 0)

@@ -16,16 +16,15 @@
 
 #include "common/bytes.h"
 #include "common/diag.h"
-#include "decode/lib/import/elf.h"
-#include "decode/lib/import/import.h"
-#include "decode/lib/import/ini.h"
-#include "decode/lib/import/builder.h"
-#include "decode/lib/import/json.h"
+#include "decode/lib/import/impl.h"
 
 #define TSC_BIT 0x400		/* IA32_RTIT_CTL.TSCEn */
 #define NORETCOMP_BIT 0x800	/* IA32_RTIT_CTL.DisRETC */
 #define MAX_CPU 65535
 #define MAX_TEXT (64 << 20)
+#define ABSENT_SIZE (UINT64_C(16) << 20)
+#define KERNEL_BASE UINT64_C(0xffffffff81000000)
+#define MIN_BUILD_ID 8
 #define SWITCH_SIZE 32	/* header, next or previous pid and tid, pid, tid, time */
 
 struct lldb_bundle {
@@ -42,6 +41,8 @@ struct lldb_place {
 
 static const struct lldb_place top;
 
+/* Element i of an array that lies in `in`. By value: places live on the stack of the
+ * functions that walk down. */
 static struct lldb_place lldb_place(const struct lldb_place *in, const char *array,
 			     size_t i)
 {
@@ -61,7 +62,10 @@ static int lldb_fail(const struct lldb_bundle *l, const struct lldb_place *at,
 			*at->text && *key ? "." : "", key, what);
 }
 
-/* A number up to max; as such, as text in any base, or as {"value": ..}. */
+/*
+ * A number up to max; as such, or as {"value": ..}. Where all 64 bits are allowed also
+ * as text in any base: JSON integers are signed, and a kernel address is not.
+ */
 static int lldb_number(const struct lldb_bundle *l, const struct json_t *obj,
 		       const struct lldb_place *at, const char *key,
 		       uint64_t max, uint64_t *v)
@@ -101,6 +105,10 @@ static const struct json_t *head_of(const struct lldb_bundle *l)
 	return trace ? trace : l->root;
 }
 
+/*
+ * CPUID, by which the decoder picks its errata. Other vendors get none: no error, for
+ * "unknown" is what LLDB writes when it cannot tell. "intel" is the older spelling.
+ */
 static int put_cpu(struct lldb_bundle *l)
 {
 	static const struct lldb_place at = { "cpuInfo" };
@@ -129,6 +137,7 @@ static int put_cpu(struct lldb_bundle *l)
 	return 0;
 }
 
+/* "cores" (with "coreId") is what "cpus" was called at first. */
 static const struct json_t *cpus_of(const struct lldb_bundle *l)
 {
 	const struct json_t *cpus = container_json_get(l->root, "cpus");
@@ -136,7 +145,10 @@ static const struct json_t *cpus_of(const struct lldb_bundle *l)
 	return cpus ? cpus : container_json_get(l->root, "cores");
 }
 
-/* The clock is there when buffers are of CPUs. */
+/*
+ * AUXTRACE_INFO with perf's words. Buffers of CPUs need the clock, since switches are
+ * in nanoseconds; HAVE_SCHED_SWITCH 3 is perf's value for PERF_RECORD_SWITCH_CPU_WIDE.
+ */
 static int put_info(struct lldb_bundle *l)
 {
 	static const struct lldb_place at = { "tscPerfZeroConversion" };
@@ -169,7 +181,11 @@ static int put_info(struct lldb_bundle *l)
 	return rc;
 }
 
-/* LLDB's records have pid, tid and time after their body. */
+/*
+ * LLDB copies perf's records with their trailer, for which it asks for TID and TIME:
+ * pid, tid and time come after the body, and the trailer of ours replaces them. Other
+ * types of record are skipped. -AUX_E_FORMAT without a message: the caller has the place.
+ */
 static int put_switch(struct lldb_bundle *l, struct cursor *c, uint32_t cpu)
 {
 	uint32_t type = cursor_u32(c);
@@ -192,6 +208,7 @@ static int put_switch(struct lldb_bundle *l, struct cursor *c, uint32_t cpu)
 	return 0;
 }
 
+/* A file of whole records, as the ring buffer of the CPU had them. */
 static int put_switches(struct lldb_bundle *l, const char *path, uint32_t cpu)
 {
 	struct container_file f;
@@ -247,6 +264,10 @@ static int trace_path(struct lldb_bundle *l, const struct json_t *obj,
 	return lldb_text(l, obj, at, keys[i], must, path);
 }
 
+/*
+ * System-wide: a buffer for each CPU, and the context switches that say which thread
+ * it belongs to at what time. The switches come first, as the decoder needs them.
+ */
 static int put_cpu_streams(struct lldb_bundle *l, const struct json_t *cpus)
 {
 	const struct json_t *cpu;
@@ -279,6 +300,8 @@ static int put_cpu_streams(struct lldb_bundle *l, const struct json_t *cpus)
 	return rc;
 }
 
+/* A buffer for each thread. One without a buffer was not traced, and only has its
+ * name in the result. */
 static int put_thread_streams(struct lldb_bundle *l)
 {
 	const struct json_t *processes, *p, *threads, *t;
@@ -310,9 +333,205 @@ static int put_thread_streams(struct lldb_bundle *l)
 	return 0;
 }
 
-static int lldb_put_kernel(struct lldb_bundle *l);
-static int lldb_put_processes(struct lldb_bundle *l);
+/* ---- processes, and what they map ---- */
 
+/*
+ * A module whose file is not there is mapped all the same, as far as a module may
+ * reach: so the gap names it. What is there comes later and lies on top.
+ */
+
+/*
+ * A uuid of MIN_BUILD_ID bytes or more is a build id; a shorter one is the checksum that
+ * LLDB computes for a file without one. What is no uuid counts as unknown.
+ */
+static void read_uuid(const char *s, struct container_map *m)
+{
+	static const char digits[] = "0123456789abcdef";
+	size_t n = 0;
+
+	memset(m->build_id, 0, sizeof(m->build_id));
+	m->build_id_size = 0;
+	for (; s && *s; s++) {
+		const char *d = strchr(digits, *s | 0x20);
+
+		if (*s == '-')
+			continue;
+		if (!d || n == 2 * sizeof(m->build_id))
+			return;
+		m->build_id[n / 2] |= (uint8_t)((d - digits) <<
+						(n % 2 ? 0 : 4));
+		n++;
+	}
+	if (n % 2 == 0 && n / 2 >= MIN_BUILD_ID)
+		m->build_id_size = (uint8_t)(n / 2);
+}
+
+/* Those that are not there, or the others. */
+static int put_file(struct lldb_bundle *l, const char *name,
+		    struct container_map *m, bool absent)
+{
+	struct container_file f;
+	int rc = container_map_file(&f, l->dir, name, NULL);
+	char *path;
+
+	if (rc == 0) {
+		if (!absent)
+			rc = container_elf_map(l->b, &f, m, true, l->diag);
+		container_unmap_file(&f);
+		return rc;
+	}
+	if (!absent)
+		return 0;
+	path = container_absent(l->dir, name);
+	if (!path)
+		return -AUX_E_NOMEM;
+	m->path = path;
+	m->len = ABSENT_SIZE;
+	container_build_map(l->b, m);
+	free(path);
+	return 0;
+}
+
+/* KERNEL_BASE is where x86-64 links the kernel: right without KASLR, and the best
+ * guess when the bundle has no loadAddress. */
+static int lldb_put_kernel(struct lldb_bundle *l)
+{
+	static const struct lldb_place at = { "kernel" };
+	const struct json_t *k = container_json_get(l->root, "kernel");
+	struct container_map m = { .pid = UINT32_MAX, .addr = KERNEL_BASE };
+	const char *file;
+	int rc;
+
+	if (!k)
+		return 0;
+	rc = lldb_text(l, k, &at, "file", true, &file);
+	if (rc == 0 && container_json_get(k, "loadAddress"))
+		rc = lldb_number(l, k, &at, "loadAddress", UINT64_MAX, &m.addr);
+	if (rc == 0)
+		rc = put_file(l, file, &m, true);
+	return rc == 0 ? put_file(l, file, &m, false) : rc;
+}
+
+/* "file" is the copy inside the bundle, systemPath where it was on the machine. */
+static int put_module(struct lldb_bundle *l, const struct json_t *module,
+		      const struct lldb_place *at, uint32_t pid, bool absent)
+{
+	struct container_map m = { .pid = pid };
+	const char *file, *system, *uuid;
+	int rc = lldb_text(l, module, at, "file", false, &file);
+
+	if (rc == 0)
+		rc = lldb_text(l, module, at, "systemPath", !file, &system);
+	if (rc == 0)
+		rc = lldb_number(l, module, at, "loadAddress", UINT64_MAX,
+				 &m.addr);
+	if (rc == 0)
+		rc = lldb_text(l, module, at, "uuid", false, &uuid);
+	if (rc < 0)
+		return rc;
+	read_uuid(uuid, &m);
+	return put_file(l, file ? file : system, &m, absent);
+}
+
+static int put_modules(struct lldb_bundle *l, const struct json_t *process,
+		       const struct lldb_place *at, uint32_t pid, bool absent)
+{
+	const struct json_t *modules = container_json_get(process, "modules");
+	const struct json_t *m;
+	int rc = 0;
+
+	if (modules && !container_json_is_array(modules))
+		return lldb_fail(l, at, "modules", "is no list");
+	for (size_t i = 0; rc == 0 && (m = container_json_at(modules, i));
+	     i++) {
+		struct lldb_place in = lldb_place(at, "modules", i);
+
+		rc = container_json_is_object(m) ?
+			     put_module(l, m, &in, pid, absent) :
+			     lldb_fail(l, &in, "", "is no object");
+	}
+	return rc;
+}
+
+/* The name of a process is that of its first module. */
+static const char *process_name(const struct json_t *process)
+{
+	const struct json_t *m = container_json_get(process, "modules");
+	const char *path, *slash;
+
+	m = container_json_at(m, 0);
+	path = container_json_text(container_json_get(m, "systemPath"));
+	slash = path ? strrchr(path, '/') : NULL;
+	return slash ? slash + 1 : path ? path : "";
+}
+
+/* A COMM for each thread; the first record of a pid also makes the process known. */
+static int put_threads(struct lldb_bundle *l, const struct json_t *process,
+		       const struct lldb_place *at, uint32_t pid)
+{
+	const struct json_t *threads = container_json_get(process, "threads");
+	const struct json_t *t;
+	int rc = 0;
+
+	if (!container_json_is_array(threads))
+		return lldb_fail(l, at, "threads", "is missing");
+	for (size_t i = 0; rc == 0 && (t = container_json_at(threads, i));
+	     i++) {
+		struct lldb_place in = lldb_place(at, "threads", i);
+		uint64_t tid;
+
+		rc = lldb_number(l, t, &in, "tid", INT32_MAX, &tid);
+		if (rc == 0)
+			container_build_comm(l->b, (struct container_who){
+						   pid, (uint32_t)tid, -1U, 0 },
+					     process_name(process));
+	}
+	return rc;
+}
+
+/* Modules twice: first all that are absent, so that the guess of their size never
+ * covers one that is there. */
+static int put_process(struct lldb_bundle *l, const struct json_t *p,
+		       const struct lldb_place *at)
+{
+	uint64_t pid;
+	int rc;
+
+	if (!container_json_is_object(p))
+		return lldb_fail(l, at, "", "is no object");
+	rc = lldb_number(l, p, at, "pid", INT32_MAX, &pid);
+	if (rc == 0)
+		rc = put_threads(l, p, at, (uint32_t)pid);
+	if (rc == 0)
+		rc = put_modules(l, p, at, (uint32_t)pid, true);
+	if (rc == 0)
+		rc = put_modules(l, p, at, (uint32_t)pid, false);
+	return rc;
+}
+
+/* kernel, and processes with modules and threads. */
+static int lldb_put_processes(struct lldb_bundle *l)
+{
+	const struct json_t *all = container_json_get(l->root, "processes");
+	const struct json_t *p;
+	int rc = 0;
+
+	if (all && !container_json_is_array(all))
+		return lldb_fail(l, &top, "processes", "is no list");
+	for (size_t i = 0; rc == 0 && (p = container_json_at(all, i)); i++) {
+		struct lldb_place at = lldb_place(&top, "processes", i);
+
+		rc = put_process(l, p, &at);
+	}
+	return rc;
+}
+
+/* ---- the bundle ---- */
+
+/*
+ * In the order that builder.c wants. Errors of the description stop at once, those of
+ * the file that is built stick in b and come out of container_build_open.
+ */
 static int build_bundle(struct lldb_bundle *l)
 {
 	const struct json_t *cpus = cpus_of(l);
@@ -338,6 +557,8 @@ static int build_bundle(struct lldb_bundle *l)
 	return rc;
 }
 
+/* A directory by its trace.json, which is what `trace save` writes; a file by the brace
+ * that a JSON object begins with. */
 static bool probe(const struct container_source *s)
 {
 	size_t i = 0;
@@ -394,191 +615,3 @@ static int open_bundle(struct aux_reader **r, const struct container_source *s,
 const struct container_format container_lldb = {
 	"LLDB trace bundle", false, probe, open_bundle,
 };
-
-/*
- * container_lldb_code: the processes of an LLDB bundle, and what they map.
- *
- * A module whose file is not there is mapped all the same, as far as a module may
- * reach: so the gap names it. What is there comes later and lies on top.
- */
-
-#define ABSENT_SIZE (UINT64_C(16) << 20)
-#define KERNEL_BASE UINT64_C(0xffffffff81000000)
-#define MIN_BUILD_ID 8
-
-/* A uuid with that many bytes is a build id; a shorter one is a checksum. */
-static void read_uuid(const char *s, struct container_map *m)
-{
-	static const char digits[] = "0123456789abcdef";
-	size_t n = 0;
-
-	memset(m->build_id, 0, sizeof(m->build_id));
-	m->build_id_size = 0;
-	for (; s && *s; s++) {
-		const char *d = strchr(digits, *s | 0x20);
-
-		if (*s == '-')
-			continue;
-		if (!d || n == 2 * sizeof(m->build_id))
-			return;
-		m->build_id[n / 2] |= (uint8_t)((d - digits) <<
-						(n % 2 ? 0 : 4));
-		n++;
-	}
-	if (n % 2 == 0 && n / 2 >= MIN_BUILD_ID)
-		m->build_id_size = (uint8_t)(n / 2);
-}
-
-/* Those that are not there, or the others. */
-static int put_file(struct lldb_bundle *l, const char *name,
-		    struct container_map *m, bool absent)
-{
-	struct container_file f;
-	int rc = container_map_file(&f, l->dir, name, NULL);
-	char *path;
-
-	if (rc == 0) {
-		if (!absent)
-			rc = container_elf_map(l->b, &f, m, true, l->diag);
-		container_unmap_file(&f);
-		return rc;
-	}
-	if (!absent)
-		return 0;
-	path = container_absent(l->dir, name);
-	if (!path)
-		return -AUX_E_NOMEM;
-	m->path = path;
-	m->len = ABSENT_SIZE;
-	container_build_map(l->b, m);
-	free(path);
-	return 0;
-}
-
-static int lldb_put_kernel(struct lldb_bundle *l)
-{
-	static const struct lldb_place at = { "kernel" };
-	const struct json_t *k = container_json_get(l->root, "kernel");
-	struct container_map m = { .pid = UINT32_MAX, .addr = KERNEL_BASE };
-	const char *file;
-	int rc;
-
-	if (!k)
-		return 0;
-	rc = lldb_text(l, k, &at, "file", true, &file);
-	if (rc == 0 && container_json_get(k, "loadAddress"))
-		rc = lldb_number(l, k, &at, "loadAddress", UINT64_MAX, &m.addr);
-	if (rc == 0)
-		rc = put_file(l, file, &m, true);
-	return rc == 0 ? put_file(l, file, &m, false) : rc;
-}
-
-static int put_module(struct lldb_bundle *l, const struct json_t *module,
-		      const struct lldb_place *at, uint32_t pid, bool absent)
-{
-	struct container_map m = { .pid = pid };
-	const char *file, *system, *uuid;
-	int rc = lldb_text(l, module, at, "file", false, &file);
-
-	if (rc == 0)
-		rc = lldb_text(l, module, at, "systemPath", !file, &system);
-	if (rc == 0)
-		rc = lldb_number(l, module, at, "loadAddress", UINT64_MAX,
-				 &m.addr);
-	if (rc == 0)
-		rc = lldb_text(l, module, at, "uuid", false, &uuid);
-	if (rc < 0)
-		return rc;
-	read_uuid(uuid, &m);
-	return put_file(l, file ? file : system, &m, absent);
-}
-
-static int put_modules(struct lldb_bundle *l, const struct json_t *process,
-		       const struct lldb_place *at, uint32_t pid, bool absent)
-{
-	const struct json_t *modules = container_json_get(process, "modules");
-	const struct json_t *m;
-	int rc = 0;
-
-	if (modules && !container_json_is_array(modules))
-		return lldb_fail(l, at, "modules", "is no list");
-	for (size_t i = 0; rc == 0 && (m = container_json_at(modules, i));
-	     i++) {
-		struct lldb_place in = lldb_place(at, "modules", i);
-
-		rc = container_json_is_object(m) ?
-			     put_module(l, m, &in, pid, absent) :
-			     lldb_fail(l, &in, "", "is no object");
-	}
-	return rc;
-}
-
-/* The name of a process is that of its first module. */
-static const char *process_name(const struct json_t *process)
-{
-	const struct json_t *m = container_json_get(process, "modules");
-	const char *path, *slash;
-
-	m = container_json_at(m, 0);
-	path = container_json_text(container_json_get(m, "systemPath"));
-	slash = path ? strrchr(path, '/') : NULL;
-	return slash ? slash + 1 : path ? path : "";
-}
-
-static int put_threads(struct lldb_bundle *l, const struct json_t *process,
-		       const struct lldb_place *at, uint32_t pid)
-{
-	const struct json_t *threads = container_json_get(process, "threads");
-	const struct json_t *t;
-	int rc = 0;
-
-	if (!container_json_is_array(threads))
-		return lldb_fail(l, at, "threads", "is missing");
-	for (size_t i = 0; rc == 0 && (t = container_json_at(threads, i));
-	     i++) {
-		struct lldb_place in = lldb_place(at, "threads", i);
-		uint64_t tid;
-
-		rc = lldb_number(l, t, &in, "tid", INT32_MAX, &tid);
-		if (rc == 0)
-			container_build_comm(l->b, (struct container_who){
-						   pid, (uint32_t)tid, -1U, 0 },
-					     process_name(process));
-	}
-	return rc;
-}
-
-static int put_process(struct lldb_bundle *l, const struct json_t *p,
-		       const struct lldb_place *at)
-{
-	uint64_t pid;
-	int rc;
-
-	if (!container_json_is_object(p))
-		return lldb_fail(l, at, "", "is no object");
-	rc = lldb_number(l, p, at, "pid", INT32_MAX, &pid);
-	if (rc == 0)
-		rc = put_threads(l, p, at, (uint32_t)pid);
-	if (rc == 0)
-		rc = put_modules(l, p, at, (uint32_t)pid, true);
-	if (rc == 0)
-		rc = put_modules(l, p, at, (uint32_t)pid, false);
-	return rc;
-}
-
-/* kernel, and processes with modules and threads. */
-static int lldb_put_processes(struct lldb_bundle *l)
-{
-	const struct json_t *all = container_json_get(l->root, "processes");
-	const struct json_t *p;
-	int rc = 0;
-
-	if (all && !container_json_is_array(all))
-		return lldb_fail(l, &top, "processes", "is no list");
-	for (size_t i = 0; rc == 0 && (p = container_json_at(all, i)); i++) {
-		struct lldb_place at = lldb_place(&top, "processes", i);
-
-		rc = put_process(l, p, &at);
-	}
-	return rc;
-}

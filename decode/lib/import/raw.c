@@ -14,7 +14,7 @@
 #include <aux/decoder.h>
 #include "common/diag.h"
 
-#include "decode/lib/import/elf.h"
+#include "decode/lib/import/impl.h"
 
 #define RAW_PID 1
 #define NORETCOMP_BIT 0x800	/* IA32_RTIT_CTL.DisRETC */
@@ -26,6 +26,8 @@ struct part {
 	bool whole;	/* no part was named */
 };
 
+/* A fault of the command line, not of a file: AUX_WHY_SETTING lets the command name its
+ * option. */
 static int fail_setting(struct aux_diag *diag, const char *setting,
 			const char *form, const char *arg)
 {
@@ -69,7 +71,8 @@ static bool parse_part(struct part *p, const char *s, size_t len)
 	return p->name && *p->name && p->begin < p->end;
 }
 
-/* Clips the part to the file. */
+/* Clips the part to the file. An end that was named has to be in it: what is missing
+ * there is a mistake, and not the end of the trace. */
 static int fit_part(struct part *p, const struct container_file *f,
 		    struct aux_diag *diag)
 {
@@ -131,6 +134,7 @@ static int add_image(struct container_build *b, const char *arg,
 	return rc;
 }
 
+/* As the decimal numbers of CPUID in perf.data, by which the decoder picks errata. */
 static int add_model(struct container_build *b, const char *arg,
 		     struct aux_diag *diag)
 {
@@ -148,6 +152,10 @@ static int add_model(struct container_build *b, const char *arg,
 	return 0;
 }
 
+/*
+ * The config is 0, so return compression counts as on (DisRETC clear). That reads a
+ * trace without it, too: its returns all have a TIP, which is allowed with it as well.
+ */
 static int add_trace(struct container_build *b, struct aux_diag *diag)
 {
 	const struct container_who who = { RAW_PID, RAW_PID, UINT32_MAX, 0 };
@@ -163,6 +171,7 @@ static int add_trace(struct container_build *b, struct aux_diag *diag)
 	return 0;
 }
 
+/* Images before the stream: mappings have to precede the trace that runs in them. */
 static int build_raw(struct container_build *b,
 		     const struct container_options *o, struct aux_diag *diag)
 {
@@ -196,6 +205,7 @@ static int build_raw(struct container_build *b,
 	return rc;
 }
 
+/* No look at the path: packets have no magic, so only the option can say so. */
 static bool probe(const struct container_source *s)
 {
 	return s->o->pt;

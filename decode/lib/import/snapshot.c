@@ -17,10 +17,7 @@
 #include <aux/decoder.h>
 
 #include "common/diag.h"
-#include "decode/lib/import/builder.h"
-#include "decode/lib/import/snapshot_cs.h"
-#include "decode/lib/import/import.h"
-#include "decode/lib/import/ini.h"
+#include "decode/lib/import/impl.h"
 
 #define FIRST_PID ((1U << 22) + 1)	/* above Linux's PID_MAX_LIMIT */
 #define MAX_CPU 4096
@@ -62,6 +59,7 @@ static int fail_nomem(struct aux_diag *diag)
 	return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET, "out of memory");
 }
 
+/* ini_parse makes a copy of the text, so the mapping ends here. */
 static int read_ini(struct ini *ini, const char *dir, const char *name,
 		    struct aux_diag *diag)
 {
@@ -85,6 +83,10 @@ static bool is_section(const struct ini *ini, size_t i, const char *name)
 	return !strcasecmp(ini->sections[ini->items[i].section].name, name);
 }
 
+/*
+ * [device_list] of snapshot.ini: each value is a file with [device] and [regs]. Strings
+ * point into the device's ini, so devices[] is allocated once and never moves.
+ */
 static int read_devices(struct snapshot_dir *s, struct aux_diag *diag)
 {
 	int rc = 0;
@@ -121,6 +123,10 @@ static char *next_word(char **list)
 	return word;
 }
 
+/*
+ * id: a word of buffers=, which lives only as long as the list: the section's name,
+ * the same string, is kept instead. The array has one entry more than may be used.
+ */
 static int add_buffer(struct snapshot_dir *s, const char *id,
 		      struct aux_diag *diag)
 {
@@ -200,6 +206,11 @@ static const struct snapshot_device *find_core(const struct snapshot_dir *s,
 		       one : NULL;
 }
 
+/*
+ * A source may be listed with several buffers, and a buffer with several sources. What
+ * is not known (a source without a device file) is no error. An STM is no core's:
+ * software of all cores writes into it.
+ */
 static int add_link(struct snapshot_dir *s, const char *source,
 		    const char *buffer, struct aux_diag *diag)
 {
@@ -379,6 +390,8 @@ static const struct {
 	{ "dstream_coresight", LAYOUT_DSTREAM },
 };
 
+/* source_data is the stream of one source, unformatted; the others come from a sink
+ * with a formatter. LAYOUT_NONE: unknown. */
 static enum layout find_layout(const char *format)
 {
 	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
@@ -387,6 +400,10 @@ static enum layout find_layout(const char *format)
 	return LAYOUT_NONE;
 }
 
+/*
+ * A block for each source, once, however many buffers it has. One core of Armv8 or
+ * later makes the machine an aarch64: ARCH has a single value for all of them.
+ */
 static int put_info(struct container_build *b, const struct snapshot_dir *s,
 		    struct aux_diag *diag)
 {
@@ -448,6 +465,8 @@ static int fit_dump(struct container_map *m, const char *dir, const char *file,
 	return *path ? 0 : -AUX_E_NOMEM;
 }
 
+/* length= and offset= are optional: then the file is mapped from its start, to its end.
+ * A dump of no bytes is left out. */
 static int put_dump(struct container_build *b, const struct snapshot_dir *s,
 		    const struct snapshot_link *l, size_t section,
 		    struct aux_diag *diag)
@@ -492,6 +511,8 @@ static bool is_first_of(const struct snapshot_dir *s, size_t i)
 	return true;
 }
 
+/* Each source of a core has a CPU number of its own (number_cpus), where the core's
+ * process runs; the process is described once. */
 static int put_core(struct container_build *b, const struct snapshot_dir *s,
 		    size_t i, struct aux_diag *diag)
 {
@@ -513,6 +534,8 @@ static int put_core(struct container_build *b, const struct snapshot_dir *s,
 	return rc;
 }
 
+/* The bytes as the formatter put them out; builder.c copies them, so both buffers are
+ * ours. One byte more: malloc(0) may be NULL. */
 static int put_dstream(struct container_build *b, struct container_stream *st,
 		       struct aux_diag *diag)
 {
@@ -567,6 +590,7 @@ static int put_buffer(struct container_build *b, const struct snapshot_dir *s,
 	return rc;
 }
 
+/* A file of any other name counts when it begins with a [snapshot] section. */
 static bool probe(const struct container_source *s)
 {
 	const char *name = strrchr(s->path, '/');

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * container_cs: see cs.h.
+ * container_cs: CoreSight sources and buffers of snapshots, as perf.data has them.
+ * Pure functions: nothing here reads a file or keeps state.
  *
  * Specification: CoreSight Architecture (IHI 0029), "Trace formatter"; register
  * names of the ETMv3, PFT, ETMv4, ETE, STM and ITM specifications.
@@ -10,7 +11,7 @@
 
 #include <aux/decoder.h>
 
-#include "decode/lib/import/snapshot_cs.h"
+#include "decode/lib/import/impl.h"
 
 #define FRAME 16
 #define DSTREAM_BLOCK 512
@@ -71,6 +72,7 @@ static const struct source_type types[] = {
 	{ "ITM", AUX_ETM_ITM, "ITM_CTRL", TCSR_ID_SHIFT },
 };
 
+/* 0: not there. Trace registers have 32 bits, whatever the file writes. */
 static uint64_t get_reg(const struct ini *device, const char *name)
 {
 	uint64_t v;
@@ -111,6 +113,10 @@ static char core_profile(const char *core)
 	return dash && (dash[1] == 'R' || dash[1] == 'M') ? dash[1] : 'A';
 }
 
+/*
+ * Types are matched by prefix, and all rows that fit count: an ITM has its id in one
+ * of three registers, by the name that the tool gave it. Absent registers stay 0.
+ */
 void container_cs_block(uint64_t words[CONTAINER_CS_BLOCK],
 			const struct ini *device, const char *type,
 			const char *core_type, uint32_t cpu)
@@ -155,6 +161,8 @@ size_t container_cs_dstream(uint8_t *dst, const uint8_t *src, size_t len)
 
 static const uint8_t full_sync[4] = { 0xff, 0xff, 0xff, 0x7f };
 
+/* A frame of full syncs, as the kernel puts it before a buffer that lost its start: the
+ * deformatter starts anew there. */
 static size_t put_barrier(uint8_t *dst)
 {
 	for (size_t i = 0; i < FRAME; i += sizeof(full_sync))
