@@ -13,6 +13,8 @@
 #define OPTIONS struct cmd_options
 #define END { .name = NULL }
 
+#define MAX_TABLES 11	/* of one command */
+
 static int add_event(const struct option_row *row, void *config,
 		     const char *arg, struct aux_diag *diag)
 {
@@ -206,7 +208,7 @@ static const struct {
  * there is none. */
 static const struct command {
 	const char *name, *help;
-	const struct option_row *tables[12];	/* NULL-ended */
+	const struct option_row *tables[MAX_TABLES + 1];	/* NULL-ended */
 } commands[] = {
 	{ "record", "record a program, a process or the machine",
 	  { what_rows, whom_rows, when_rows, output_rows, where_rows, soft_rows,
@@ -301,7 +303,7 @@ static bool is_known(const char *name)
 static int parse_options(const struct command *c, struct cmd_options *o,
 			 int argc, char **argv)
 {
-	struct option_group groups[N_SECTIONS];
+	struct option_group groups[MAX_TABLES];
 	struct option_line line = {
 		.command = c->name,
 		.help = "auxcap --help",

@@ -14,9 +14,6 @@
 #include "common/version.h"
 
 #include "decode/cmd/cmd.h"
-#include "decode/cmd/pager.h"
-
-#define MAX_GROUPS 24
 
 static const char *nearest_command(const char *word)
 {
@@ -51,7 +48,7 @@ static int parse_options(const struct command *c, struct cmd_options *o,
 			 void *own, int argc, char **argv, int *first,
 			 struct aux_diag *diag)
 {
-	struct option_group groups[MAX_GROUPS];
+	struct option_group groups[CMD_GROUPS_MAX];
 	struct option_line line = { .command = c->name, .groups = groups,
 				    .is_known = is_known };
 	char help[64];
@@ -59,9 +56,14 @@ static int parse_options(const struct command *c, struct cmd_options *o,
 	snprintf(help, sizeof(help), "auxdecode %s --help", c->name);
 	line.help = help;
 	groups[line.n_groups++] = (struct option_group){ cmd_rows(c), own };
-	for (size_t i = 0; c->groups[i] && line.n_groups < MAX_GROUPS; i++)
+	for (size_t i = 0; c->groups[i]; i++) {
+		if (line.n_groups == CMD_GROUPS_MAX)
+			return option_refuse(diag, "%s has more than %d groups "
+					     "of options", c->name,
+					     CMD_GROUPS_MAX);
 		groups[line.n_groups++] =
 			(struct option_group){ c->groups[i]->rows, o };
+	}
 	return options_parse(&line, argc, argv, first, diag);
 }
 
@@ -133,6 +135,21 @@ static int run_command(struct cmd_options *o)
 	return status;
 }
 
+/* The struct of the command's own options with their defaults, which the caller
+ * frees; NULL: no memory. */
+static void *new_own_options(const struct command *c)
+{
+	size_t size = c->sink ? c->sink->config_size :
+		      c->own  ? c->own->config_size : 0;
+	void (*defaults)(void *) = c->sink ? c->sink->defaults :
+				   c->own  ? c->own->defaults : NULL;
+	void *own = calloc(1, size ? size : 1);
+
+	if (own && defaults)
+		defaults(own);
+	return own;
+}
+
 /* named: argv[0] is the command's name. own: the struct of its own options. */
 static int parse_and_run(struct cmd_options *o, void *own, bool named, int argc,
 			 char **argv)
@@ -162,7 +179,6 @@ int main(int argc, char **argv)
 		.output = { .progress = -1 },
 	};
 	bool named = c;
-	size_t size;
 	void *own;
 	int status;
 
@@ -173,12 +189,9 @@ int main(int argc, char **argv)
 	if (!named)
 		c = o.quick ? cmd_find("summary") : cmd_get(0);
 	o.command = c;
-	size = c->sink ? c->sink->config_size : c->config_size;
-	own = calloc(1, size ? size : 1);
+	own = new_own_options(c);
 	if (!own)
 		return CMD_FAILED;
-	if (c->sink ? c->sink->defaults != NULL : c->defaults != NULL)
-		(c->sink ? c->sink->defaults : c->defaults)(own);
 	o.own = own;
 	status = parse_and_run(&o, own, named, argc - named, argv + named);
 	free(own);

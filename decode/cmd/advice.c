@@ -4,7 +4,7 @@
 
 #include <aux/error.h>
 
-#include "decode/cmd/advice.h"
+#include "decode/cmd/impl.h"
 #include "decode/lib/code/code.h"
 #include "decode/lib/trace/gap.h"
 

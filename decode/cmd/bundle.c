@@ -10,10 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "decode/cmd/advice.h"
+#include "decode/cmd/impl.h"
 #include "decode/edit/bundle.h"
-#include "decode/cmd/rewrite.h"
-#include "decode/cmd/verdict.h"
 
 struct job {
 	const struct cmd_options *o;

@@ -11,7 +11,9 @@
 #define DECODE_CMD_CMD_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include <aux/error.h>
 
@@ -101,14 +103,22 @@ int cmd_parse_times(const char *s, uint64_t *from, uint64_t *to,
 
 /* ---- commands ---- */
 
-struct command {
-	const char *name, *help;
-	const struct sink_ops *sink;	/* it decodes into this one; NULL: none */
-	/* Of a command without a sink, as in struct sink_ops; a command with a
-	 * sink has the sink's. */
+/* Own options, as struct sink_ops has them: config_size bytes, zeros, then what
+ * defaults sets (NULL: zeros are the defaults). */
+struct cmd_own {
 	const struct option_row *options;
 	size_t config_size;
 	void (*defaults)(void *config);
+};
+
+/* Groups that one command has at most, its own options included. */
+#define CMD_GROUPS_MAX 24
+
+struct command {
+	const char *name, *help;
+	const struct sink_ops *sink;	/* it decodes into this one; NULL: none */
+	const struct cmd_own *own;	/* of a command without a sink; a command
+					 * with one has the sink's; NULL: none */
 	const struct cmd_group *const *groups;	/* NULL-ended */
 	const char *operands;	/* "FILE FILE" */
 	bool many;		/* takes several FILEs, and checks how many */
@@ -144,38 +154,41 @@ int cmd_verify(const struct cmd_options *o);
 int cmd_diff(const struct cmd_options *o);
 int cmd_summary(const struct cmd_options *o);
 
-/* Own options of commands without a sink, for the table. */
-void cmd_diff_defaults(void *config);
-extern const struct option_row cmd_raw_options[], cmd_dump_options[],
-	cmd_verify_options[], cmd_diff_options[], cmd_summary_options[];
-
-struct cmd_raw_config {
-	uint64_t limit;		/* -n, 0: none */
-};
-struct cmd_dump_config {
-	uint64_t limit;		/* -n, 0: none */
-	bool packets;		/* of AUX data, too */
-};
-struct cmd_repair_config {
-	bool dry_run;
-};
-struct cmd_verify_config {
-	const char *reference;	/* a decoder, NULL: the default */
-	bool all;		/* go on after a difference */
-};
-struct cmd_diff_config {
-	enum cmd_diff_part { CMD_DIFF_FLOW, CMD_DIFF_FUNCTIONS, CMD_DIFF_ALL } only;
-	int64_t tid[2];		/* of A and B; -1: all */
-	uint64_t limit;		/* -n, 0: the default */
-};
-struct cmd_summary_config {
-	uint64_t limit;		/* -n: functions, 0: the default */
-};
+/* Options that one command without a sink has alone, for the table: each stands in
+ * the command's file, with the struct that its values are parsed into. */
+extern const struct cmd_own cmd_diff_own, cmd_dump_own, cmd_raw_own, cmd_repair_own,
+	cmd_summary_own, cmd_verify_own;
 
 /* help.c: NULL: of all commands. Prints, returns CMD_OK. */
 int cmd_help(const struct command *c);
 /* completion.c: what completes words in "bash", "zsh" or "fish"; prints. */
 int cmd_completion(const char *shell);
+
+/* ---- pager.c: pager and colour ---- */
+
+/*
+ * What a person reads on a terminal goes through a pager, and gets colour on the
+ * way. Both are child processes that read from a pipe which takes the place of
+ * standard output (and of standard error, where that is the same terminal). So no
+ * command has code for them, and what goes into a file or a pipe is not touched.
+ */
+struct pager {
+	pid_t pids[2];	/* the pager, the process that colours; 0: none */
+	bool both;	/* standard error goes there, too */
+};
+
+/* --color, and for "auto": a terminal that is not dumb, and no NO_COLOR
+ * (no-color.org). out_path: -o, NULL: standard output. */
+bool pager_wants_colour(enum cmd_color color, const char *out_path);
+/*
+ * A pager when standard output is a terminal and page says so: $AUXDECODE_PAGER,
+ * $PAGER, less; none when that is empty or "cat". Colour whether or not there is
+ * one. What cannot be started is left out: the output is then plain. *p must live
+ * until pager_wait, since a signal handler reads it.
+ */
+void pager_start(struct pager *p, bool page, bool colour);
+/* After the last write: closes the pipe and waits until all was read. */
+void pager_wait(struct pager *p);
 
 /* ---- messages ---- */
 

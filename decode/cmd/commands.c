@@ -48,12 +48,6 @@ static const struct cmd_group *const flow_groups[] = {
 	&cmd_group_chunk_size, &cmd_group_progress, &cmd_group_output, NULL,
 };
 
-static const struct option_row repair_options[] = {
-	{ .name = "dry-run", .help = "only say what would be done",
-	  OPTION_FLAG(struct cmd_repair_config, dry_run) },
-	{ .name = NULL },
-};
-
 #define FLOW(SINK) .sink = &sink_##SINK, .groups = flow_groups, .run = cmd_flow
 
 /* table */
@@ -128,16 +122,14 @@ static const struct command commands[] = {
 			  "for genhtml" } } },
 	{ .name = "summary",
 	  .help = "the first screen: what ran, and what is missing",
-	  .options = cmd_summary_options,
-	  .config_size = sizeof(struct cmd_summary_config),
+	  .own = &cmd_summary_own,
 	  .groups = summary_groups, .paged = true, .run = cmd_summary,
 	  .examples = { { "summary perf.data",
 			  "what `auxdecode perf.data` shows on a terminal" } } },
 	{ .name = "diff",
 	  .help = "two recordings: where they diverge, what ran more",
-	  .options = cmd_diff_options,
-	  .config_size = sizeof(struct cmd_diff_config),
-	  .defaults = cmd_diff_defaults, .groups = diff_groups, .many = true,
+	  .own = &cmd_diff_own,
+	  .groups = diff_groups, .many = true,
 	  .operands = "FILE FILE", .paged = true, .compares = true,
 	  .run = cmd_diff,
 	  .examples = { { "diff good.data bad.data",
@@ -145,8 +137,7 @@ static const struct command commands[] = {
 			{ "diff --only functions -n 50 a.data b.data",
 			  "only what ran more" } } },
 	{ .name = "raw", .help = "trace packets with their offsets",
-	  .options = cmd_raw_options,
-	  .config_size = sizeof(struct cmd_raw_config), .groups = raw_groups,
+	  .own = &cmd_raw_own, .groups = raw_groups,
 	  .paged = true, .run = cmd_raw,
 	  .examples = { { "raw --stream 0 -n 100 perf.data",
 			  "the first 100 packets of a stream" } } },
@@ -154,8 +145,7 @@ static const struct command commands[] = {
 	  .groups = file_groups, .paged = true, .run = cmd_info,
 	  .examples = { { "info perf.data", "streams, snapshots, losses" } } },
 	{ .name = "dump", .help = "all records, and the packets of AUX data",
-	  .options = cmd_dump_options,
-	  .config_size = sizeof(struct cmd_dump_config), .groups = file_groups,
+	  .own = &cmd_dump_own, .groups = file_groups,
 	  .paged = true, .run = cmd_dump,
 	  .examples = { { "dump --packets perf.data",
 			  "everything that is in the file" } } },
@@ -175,14 +165,12 @@ static const struct command commands[] = {
 	  .examples = { { "merge -o all.data first.data second.data",
 			  "two as one" } } },
 	{ .name = "repair", .help = "completes a file whose writer was killed",
-	  .options = repair_options,
-	  .config_size = sizeof(struct cmd_repair_config),
+	  .own = &cmd_repair_own,
 	  .groups = repair_groups, .run = cmd_repair,
 	  .examples = { { "repair -o mended.data perf.data",
 			  "leaves the damaged one as it is" } } },
 	{ .name = "verify", .help = "two decoders side by side, and where they differ",
-	  .options = cmd_verify_options,
-	  .config_size = sizeof(struct cmd_verify_config),
+	  .own = &cmd_verify_own,
 	  .groups = verify_groups, .run = cmd_verify,
 	  .examples = { { "verify perf.data", "do two decoders agree?" } } },
 };
@@ -204,5 +192,7 @@ const struct command *cmd_find(const char *name)
 
 const struct option_row *cmd_rows(const struct command *c)
 {
-	return c->sink ? c->sink->options : c->options;
+	if (c->sink)
+		return c->sink->options;
+	return c->own ? c->own->options : NULL;
 }

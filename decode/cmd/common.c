@@ -12,8 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "decode/cmd/advice.h"
-#include "decode/cmd/cmd.h"
+#include "decode/cmd/impl.h"
 
 static void emit(const char *line, int len, size_t size)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* --completion: the tables of commands and options as common/completion wants them. */
+/*
+ * --completion: the tables of commands and options in the form that
+ * common/completion wants. The script goes to standard output.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,11 +10,9 @@
 
 #include "decode/cmd/cmd.h"
 
-#define MAX_COMMANDS 64
-#define MAX_TABLES   24	/* of one command */
 
 struct tables {
-	const struct option_row *v[MAX_TABLES + 1];	/* NULL-ended */
+	const struct option_row *v[CMD_GROUPS_MAX + 1];	/* NULL-ended */
 };
 
 static void fill_tables(struct tables *t, const struct command *c)
@@ -20,33 +21,47 @@ static void fill_tables(struct tables *t, const struct command *c)
 
 	if (cmd_rows(c))
 		t->v[n++] = cmd_rows(c);
-	for (size_t i = 0; c->groups[i] && n < MAX_TABLES; i++)
+	for (size_t i = 0; c->groups[i] && n < CMD_GROUPS_MAX; i++)
 		t->v[n++] = c->groups[i]->rows;
 	t->v[n] = NULL;
 }
 
+static size_t count_commands(void)
+{
+	size_t n = 0;
+
+	while (cmd_get(n))
+		n++;
+	return n;
+}
+
 int cmd_completion(const char *shell)
 {
-	struct completion_command commands[MAX_COMMANDS];
-	struct tables tables[MAX_COMMANDS];
-	struct completion c = { .program = "auxdecode", .commands = commands };
-	const struct command *cmd;
-	char *text;
-	int rc;
+	size_t n = count_commands();
+	struct completion_command *commands = calloc(n, sizeof(*commands));
+	struct tables *tables = calloc(n, sizeof(*tables));
+	const struct completion c = { .program = "auxdecode",
+				      .commands = commands, .n_commands = n };
+	int status = CMD_FAILED, rc = -AUX_E_NOMEM;
+	char *text = NULL;
 
-	for (; (cmd = cmd_get(c.n_commands)) && c.n_commands < MAX_COMMANDS;
-	     c.n_commands++) {
-		fill_tables(&tables[c.n_commands], cmd);
-		commands[c.n_commands] = (struct completion_command){
-			cmd->name, cmd->help, tables[c.n_commands].v
-		};
+	for (size_t i = 0; commands && tables && i < n; i++) {
+		const struct command *cmd = cmd_get(i);
+
+		fill_tables(&tables[i], cmd);
+		commands[i] = (struct completion_command){ cmd->name, cmd->help,
+							   tables[i].v };
 	}
-	rc = completion_make(&c, shell, &text);
+	if (commands && tables)
+		rc = completion_make(&c, shell, &text);
 	if (rc == -AUX_E_INVAL)
-		return cmd_usage("--completion is bash, zsh or fish, not "
-				 "\"%s\"", shell);
-	if (rc < 0 || fputs(text, stdout) < 0 || fflush(stdout))
-		return CMD_FAILED;
-	free(text);
-	return CMD_OK;
+		status = cmd_usage("--completion is bash, zsh or fish, not "
+				   "\"%s\"", shell);
+	else if (rc == 0 && fputs(text, stdout) >= 0 && !fflush(stdout))
+		status = CMD_OK;
+	if (rc == 0)
+		free(text);
+	free(commands);
+	free(tables);
+	return status;
 }

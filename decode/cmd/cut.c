@@ -6,7 +6,7 @@
  */
 #include <inttypes.h>
 
-#include "decode/cmd/rewrite.h"
+#include "decode/cmd/impl.h"
 #include "decode/edit/cut.h"
 
 struct job {

@@ -8,19 +8,23 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "decode/cmd/advice.h"
-#include "decode/cmd/cmd.h"
-#include "decode/cmd/rewrite.h"
+#include "decode/cmd/impl.h"
 #include "common/term.h"
 #include "decode/compare/diff.h"
 #include "decode/lib/elf/disasm.h"
 #include "decode/sink/sink.h"
 
+struct diff_config {
+	enum part { PART_FLOW, PART_FUNCTIONS, PART_ALL } only;
+	int64_t tid[2];		/* of A and B; -1: all */
+	uint64_t limit;		/* -n, 0: the default */
+};
+
 /* "TID" of both, or "A:B" */
 static int parse_tids(const struct option_row *row, void *options,
 		      const char *arg, struct aux_diag *diag)
 {
-	struct cmd_diff_config *config = options;
+	struct diff_config *config = options;
 	const char *colon = strchr(arg, ':');
 	const char *second = colon ? colon + 1 : arg;
 	const char *bad = NULL;
@@ -42,28 +46,34 @@ static int parse_tids(const struct option_row *row, void *options,
 	return 0;
 }
 
-void cmd_diff_defaults(void *options)
+static void set_defaults(void *options)
 {
-	struct cmd_diff_config *config = options;
+	struct diff_config *config = options;
 
-	config->only = CMD_DIFF_ALL;
+	config->only = PART_ALL;
 	config->tid[0] = config->tid[1] = -1;
 }
 
 /* table */
-const struct option_row cmd_diff_options[] = {
+static const struct option_row option_rows[] = {
 	{ .name = "only", .arg = "PART", .values = "flow functions",
 	  .help = "flow (where they diverge) or functions (what ran more)",
-	  OPTION_CHOICE(struct cmd_diff_config, only) },
+	  OPTION_CHOICE(struct diff_config, only) },
 	{ .name = "tid", .arg = "TID", .parse = parse_tids, .max = INT32_MAX,
 	  .help = "this thread only, or A:B: one of each recording" },
-	SINK_LIMIT(struct cmd_diff_config, "stop after N lines"),
+	SINK_LIMIT(struct diff_config, "stop after N lines"),
 	{ .name = NULL },
+};
+
+const struct cmd_own cmd_diff_own = {
+	.options = option_rows,
+	.config_size = sizeof(struct diff_config),
+	.defaults = set_defaults,
 };
 
 struct diff_run {
 	const struct cmd_options *o;
-	const struct cmd_diff_config *config;
+	const struct diff_config *config;
 	struct aux_decode *d[2];
 	struct diff_code code[2];
 	struct diff_sum sum[2];
@@ -182,9 +192,9 @@ static int compare_flows(struct diff_run *r, struct aux_diag *diag)
 	return rc;
 }
 
-static bool wants(const struct diff_run *r, enum cmd_diff_part part)
+static bool wants(const struct diff_run *r, enum part part)
 {
-	return r->config->only == CMD_DIFF_ALL || r->config->only == part;
+	return r->config->only == PART_ALL || r->config->only == part;
 }
 
 static int compare(struct diff_run *r, struct outbuf *out)
@@ -202,9 +212,9 @@ static int compare(struct diff_run *r, struct outbuf *out)
 		      r->o->paths[0], r->o->paths[1], r->print.colour->end);
 	if (rc == 0)
 		rc = disasm_new(&r->print.disasm, DISASM_INTEL, &diag);
-	if (rc == 0 && wants(r, CMD_DIFF_FLOW))
+	if (rc == 0 && wants(r, PART_FLOW))
 		rc = compare_flows(r, &diag);
-	if (rc == 0 && wants(r, CMD_DIFF_FUNCTIONS))
+	if (rc == 0 && wants(r, PART_FUNCTIONS))
 		rc = diff_print_funcs(&r->print, &r->funcs);
 	if (rc == 0 && r->print.equal)
 		outbuf_printf(out, "%sequal%s\n", r->print.colour->good,

@@ -14,16 +14,67 @@
 #include "common/bytes.h"
 #include "common/diag.h"
 #include "decode/sink/sink.h"
-#include "decode/cmd/cmd.h"
-#include "decode/cmd/record_text.h"
+#include "decode/cmd/impl.h"
 #include "decode/lib/packet/dump.h"
 #include "decode/lib/trace/losses.h"
 #include "decode/lib/trace/trace.h"
 
-/* record_text: auxkit's own records, and perf's of the same type. */
+/*
+ * One record, one line. Strings from the file are printed with what is no
+ * printable ASCII as \xNN, so a record never breaks its line.
+ */
 
-/* -1 is more telling than 4294967295. */
-#define ID(x) ((int32_t)(x))
+/* pid_t fields: -1 says more than 4294967295. */
+#define PID(x) ((int32_t)(x))
+
+#define RAW_SHOWN 32	/* bytes of a record that has no parser */
+
+/* Puts the fields of one kind of record, each with a blank before it. */
+typedef void (*text_fn)(struct outbuf *o, const struct aux_reader *r,
+			const struct aux_event *ev);
+
+struct record_kind {
+	const char *name;
+	text_fn text;
+};
+
+/* What is no printable ASCII as \xNN. s: NULL, or n bytes up to a NUL. */
+static void put_text_z(struct outbuf *o, const char *s, size_t n)
+{
+	for (; s && n-- && *s; s++) {
+		if (*s >= ' ' && *s < 0x7f)
+			outbuf_put(o, s, 1);
+		else
+			outbuf_printf(o, "\\x%02x", (uint8_t)*s);
+	}
+}
+
+static void put_string(struct outbuf *o, const char *s)
+{
+	put_text_z(o, s, SIZE_MAX);
+}
+
+static void put_hex(struct outbuf *o, const uint8_t *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		outbuf_printf(o, "%02x", p[i]);
+}
+
+static void text_bytes(struct outbuf *o, const struct aux_reader *r,
+			      const struct aux_event *ev)
+{
+	size_t n = ev->raw.len > 8 ? ev->raw.len - 8 : 0;
+
+	(void)r;
+	if (!n)
+		return;
+	outbuf_str(o, " ");
+	put_hex(o, ev->raw.data + 8, n < RAW_SHOWN ? n : RAW_SHOWN);
+	if (n > RAW_SHOWN)
+		outbuf_printf(o, "... (%zu bytes)", n);
+}
+
+/* record_text: auxkit's own records, and perf's of the same type. */
 
 static void put_text(struct outbuf *o, const uint8_t *p, size_t n)
 {
@@ -50,13 +101,13 @@ static void put_loss(struct outbuf *o, const struct aux_own_loss *l)
 {
 	outbuf_str(o, " auxkit-loss");
 	put_cause(o, l->cause);
-	outbuf_printf(o, " stream %d", ID(l->idx));
+	outbuf_printf(o, " stream %d", PID(l->idx));
 	if (l->offset != UINT64_MAX)
 		outbuf_printf(o, " offset %#" PRIx64, l->offset);
 	outbuf_printf(o, " bytes %" PRIu64 " from %" PRIu64 " to %" PRIu64
 			 " cpu %d tid %d",
-		      l->bytes, l->first_ns, l->last_ns, ID(l->cpu),
-		      ID(l->tid));
+		      l->bytes, l->first_ns, l->last_ns, PID(l->cpu),
+		      PID(l->tid));
 }
 
 static void put_snapshot(struct outbuf *o, const struct aux_event *ev)
@@ -76,7 +127,7 @@ static void put_code(struct outbuf *o, const struct aux_event *ev)
 
 	outbuf_printf(o, " auxkit-code pid %d addr %#" PRIx64 " len %" PRIu64
 			 " time %" PRIu64 " kind %u blob %" PRIu64 "%s",
-		      ID(h->pid), h->addr, h->len, h->time_ns, h->kind,
+		      PID(h->pid), h->addr, h->len, h->time_ns, h->kind,
 		      h->blob, ev->own.code.bytes ? "" : " (of before)");
 }
 
@@ -92,7 +143,7 @@ static void put_ledger(struct outbuf *o, const struct aux_reader *r,
 		uint64_t bytes = cursor_u64(&c);
 
 		cursor_bytes(&c, 16);
-		outbuf_printf(o, " (stream %d", ID(idx));
+		outbuf_printf(o, " (stream %d", PID(idx));
 		put_cause(o, cause);
 		outbuf_printf(o, " %" PRIu64, bytes);
 		outbuf_printf(o, " n %" PRIu64 ")", cursor_u64(&c));
@@ -119,7 +170,7 @@ static void put_file(struct outbuf *o, const struct aux_reader *r,
 	uint32_t path_len = cursor_u32(&c), pid = cursor_u32(&c);
 
 	outbuf_printf(o, " auxkit-file pid %d offset %" PRIu64 " of %" PRIu64
-			 " ", ID(pid), offset, total);
+			 " ", PID(pid), offset, total);
 	put_path(o, ev, sizeof(struct aux_own_file), path_len);
 }
 
@@ -139,16 +190,12 @@ static void put_symbols(struct outbuf *o, const struct aux_reader *r,
 	put_path(o, ev, sizeof(struct aux_own_symbols), path_len);
 }
 
-static void record_text_bytes(struct outbuf *o, const struct aux_reader *r,
-			      const struct aux_event *ev);
-
-/* Parts of it: fields of an EVENT_TYPE record (record_text_own.c); bytes. */
-static void record_text_own(struct outbuf *o, const struct aux_reader *r,
+static void text_own(struct outbuf *o, const struct aux_reader *r,
 			    const struct aux_event *ev)
 {
 	switch (ev->own.kind) {
 	case 0:
-		record_text_bytes(o, r, ev);
+		text_bytes(o, r, ev);
 		return;
 	case AUX_OWN_LOSS:
 		put_loss(o, &ev->own.loss);
@@ -196,9 +243,7 @@ static struct cursor open_bytes(const struct aux_reader *r, struct aux_bytes b)
 	return cursor_init(b.data, b.len, aux_reader_info(r)->swapped);
 }
 
-static void record_text_string(struct outbuf *o, const char *s, size_t n);
-
-static void record_text_ksymbol(struct outbuf *o, const struct aux_reader *r,
+static void text_ksymbol(struct outbuf *o, const struct aux_reader *r,
 				const struct aux_event *ev)
 {
 	static const char *const types[] = { " (unknown)", " (bpf)",
@@ -211,22 +256,20 @@ static void record_text_ksymbol(struct outbuf *o, const struct aux_reader *r,
 		      type < 3 ? types[type] : "", flags,
 		      flags & PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER ?
 			      " (unregister)" : "");
-	record_text_string(o, ev->ksymbol.name, SIZE_MAX);
+	put_text_z(o, ev->ksymbol.name, SIZE_MAX);
 }
 
-static void record_text_hex(struct outbuf *o, const uint8_t *p, size_t n);
-
-static void record_text_side_put_code(struct outbuf *o, const char *what,
+static void put_bytes(struct outbuf *o, const char *what,
 				      const uint8_t *p, size_t n)
 {
 	outbuf_printf(o, " %s ", what);
 	if (n)
-		record_text_hex(o, p, n);
+		put_hex(o, p, n);
 	else
 		outbuf_str(o, "none");
 }
 
-static void record_text_poke(struct outbuf *o, const struct aux_reader *r,
+static void text_poke(struct outbuf *o, const struct aux_reader *r,
 			     const struct aux_event *ev)
 {
 	const uint8_t *p = ev->text_poke.bytes;
@@ -234,11 +277,11 @@ static void record_text_poke(struct outbuf *o, const struct aux_reader *r,
 
 	(void)r;
 	outbuf_printf(o, " addr %#" PRIx64, ev->text_poke.addr);
-	record_text_side_put_code(o, "old", p, n_old);
-	record_text_side_put_code(o, "new", p + n_old, n_new);
+	put_bytes(o, "old", p, n_old);
+	put_bytes(o, "new", p + n_old, n_new);
 }
 
-static void record_text_bpf(struct outbuf *o, const struct aux_reader *r,
+static void text_bpf(struct outbuf *o, const struct aux_reader *r,
 			    const struct aux_event *ev)
 {
 	static const char *const types[] = { " (unknown)", " (load)",
@@ -248,10 +291,10 @@ static void record_text_bpf(struct outbuf *o, const struct aux_reader *r,
 	outbuf_printf(o, " type %u%s flags %#x id %u tag ", ev->bpf.type,
 		      ev->bpf.type < 3 ? types[ev->bpf.type] : "",
 		      ev->bpf.flags, ev->bpf.id);
-	record_text_hex(o, ev->bpf.tag, sizeof(ev->bpf.tag));
+	put_hex(o, ev->bpf.tag, sizeof(ev->bpf.tag));
 }
 
-static void record_text_namespaces(struct outbuf *o, const struct aux_reader *r,
+static void text_namespaces(struct outbuf *o, const struct aux_reader *r,
 				   const struct aux_event *ev)
 {
 	static const char *const names[] = { "net", "uts", "ipc", "pid",
@@ -271,16 +314,16 @@ static void record_text_namespaces(struct outbuf *o, const struct aux_reader *r,
 	}
 }
 
-static void record_text_cgroup(struct outbuf *o, const struct aux_reader *r,
+static void text_cgroup(struct outbuf *o, const struct aux_reader *r,
 			       const struct aux_event *ev)
 {
 	(void)r;
 	outbuf_printf(o, " id %" PRIu64 " ", ev->cgroup.id);
-	record_text_string(o, ev->cgroup.path, SIZE_MAX);
+	put_text_z(o, ev->cgroup.path, SIZE_MAX);
 }
 
 /* Intel (PEBS through PT): a counter. Arm: the trace id of a CPU, by version. */
-static void record_text_hw_id(struct outbuf *o, const struct aux_reader *r,
+static void text_hw_id(struct outbuf *o, const struct aux_reader *r,
 			      const struct aux_event *ev)
 {
 	uint64_t v = ev->aux_output_hw_id.hw_id;
@@ -302,13 +345,13 @@ static void record_text_hw_id(struct outbuf *o, const struct aux_reader *r,
 	outbuf_str(o, ")");
 }
 
-static void record_text_read(struct outbuf *o, const struct aux_reader *r,
+static void text_read(struct outbuf *o, const struct aux_reader *r,
 			     const struct aux_event *ev)
 {
 	uint64_t f = ev->read.format;
 
 	if (!ev->attr || ev->attr->attr.read_format & PERF_FORMAT_GROUP) {
-		record_text_bytes(o, r, ev);
+		text_bytes(o, r, ev);
 		return;
 	}
 	outbuf_printf(o, " pid %d tid %d value %" PRIu64, PID(ev->read.pid),
@@ -323,7 +366,7 @@ static void record_text_read(struct outbuf *o, const struct aux_reader *r,
 		outbuf_printf(o, " lost %" PRIu64, ev->read.lost);
 }
 
-static void record_text_callchain(struct outbuf *o, const struct aux_reader *r,
+static void text_callchain(struct outbuf *o, const struct aux_reader *r,
 				  const struct aux_event *ev)
 {
 	struct cursor c = open_bytes(r, ev->callchain.ips);
@@ -334,7 +377,7 @@ static void record_text_callchain(struct outbuf *o, const struct aux_reader *r,
 		outbuf_printf(o, " %#" PRIx64, cursor_u64(&c));
 }
 
-static void record_text_id_index(struct outbuf *o, const struct aux_reader *r,
+static void text_id_index(struct outbuf *o, const struct aux_reader *r,
 				 const struct aux_event *ev)
 {
 	struct cursor c = open_bytes(r, ev->id_index.entries);
@@ -357,7 +400,7 @@ static void record_text_id_index(struct outbuf *o, const struct aux_reader *r,
 	}
 }
 
-static void record_text_thread_map(struct outbuf *o, const struct aux_reader *r,
+static void text_thread_map(struct outbuf *o, const struct aux_reader *r,
 				   const struct aux_event *ev)
 {
 	struct cursor c = open_bytes(r, ev->thread_map.entries);
@@ -367,7 +410,7 @@ static void record_text_thread_map(struct outbuf *o, const struct aux_reader *r,
 	while (cursor_left(&c)) {
 		outbuf_printf(o, " (tid %" PRId64 " ", (int64_t)cursor_u64(&c));
 		comm = cursor_bytes(&c, 16);
-		record_text_string(o, (const char *)comm, 16);
+		put_text_z(o, (const char *)comm, 16);
 		outbuf_str(o, ")");
 	}
 }
@@ -388,7 +431,7 @@ static void put_mask(struct outbuf *o, const struct aux_reader *r,
 	}
 }
 
-static void record_text_cpu_map(struct outbuf *o, const struct aux_reader *r,
+static void text_cpu_map(struct outbuf *o, const struct aux_reader *r,
 				const struct aux_event *ev)
 {
 	struct cursor c = open_bytes(r, ev->cpu_map.data);
@@ -408,12 +451,12 @@ static void record_text_cpu_map(struct outbuf *o, const struct aux_reader *r,
 			      ev->cpu_map.start, ev->cpu_map.end);
 		break;
 	default:
-		record_text_bytes(o, r, ev);
+		text_bytes(o, r, ev);
 	}
 }
 
 /* i32 pid, 20 bytes of id and 4 that may tell its length, the file's name. */
-static void record_text_build_id(struct outbuf *o, const struct aux_reader *r,
+static void text_build_id(struct outbuf *o, const struct aux_reader *r,
 				 const struct aux_event *ev)
 {
 	struct cursor c = open_bytes(r, ev->raw);
@@ -425,58 +468,23 @@ static void record_text_build_id(struct outbuf *o, const struct aux_reader *r,
 	pid = cursor_u32(&c);
 	id = cursor_bytes(&c, BUILD_ID + 4);
 	if (!id) {
-		record_text_bytes(o, r, ev);
+		text_bytes(o, r, ev);
 		return;
 	}
 	if (ev->misc & MISC_BUILD_ID_SIZE && id[BUILD_ID] < len)
 		len = id[BUILD_ID];
 	outbuf_printf(o, " pid %d build-id ", PID(pid));
-	record_text_hex(o, id, len);
+	put_hex(o, id, len);
 	outbuf_str(o, " ");
-	record_text_string(o, (const char *)c.p, cursor_left(&c));
+	put_text_z(o, (const char *)c.p, cursor_left(&c));
 }
 
-/* record_text_side.c */
-static void record_text_tracing_data(struct outbuf *o,
+static void text_tracing_data(struct outbuf *o,
 				     const struct aux_reader *r,
 				     const struct aux_event *ev)
 {
 	(void)r;
 	outbuf_printf(o, " %" PRIu64 " bytes", ev->tracing_data.data.len);
-}
-
-/*
- * One record, one line. Strings from the file are printed with what is no
- * printable ASCII as \xNN, so a record never breaks its line.
- */
-
-#define RAW_SHOWN 32
-
-struct record_kind {
-	const char *name;
-	text_fn text;
-};
-
-/* What is no printable ASCII as \xNN. s: NULL, or n bytes up to a NUL. */
-static void record_text_string(struct outbuf *o, const char *s, size_t n)
-{
-	for (; s && n-- && *s; s++) {
-		if (*s >= ' ' && *s < 0x7f)
-			outbuf_put(o, s, 1);
-		else
-			outbuf_printf(o, "\\x%02x", (uint8_t)*s);
-	}
-}
-
-static void put_string(struct outbuf *o, const char *s)
-{
-	record_text_string(o, s, SIZE_MAX);
-}
-
-static void record_text_hex(struct outbuf *o, const uint8_t *p, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		outbuf_printf(o, "%02x", p[i]);
 }
 
 static void text_mmap(struct outbuf *o, const struct aux_reader *r,
@@ -490,7 +498,7 @@ static void text_mmap(struct outbuf *o, const struct aux_reader *r,
 		      ev->mmap.len, ev->mmap.pgoff);
 	if (ev->mmap.build_id_size) {
 		outbuf_str(o, " build-id ");
-		record_text_hex(o, ev->mmap.build_id, ev->mmap.build_id_size);
+		put_hex(o, ev->mmap.build_id, ev->mmap.build_id_size);
 	} else if (ev->type == PERF_RECORD_MMAP2) {
 		outbuf_printf(o, " dev %02x:%02x ino %" PRIu64, ev->mmap.maj,
 			      ev->mmap.min, ev->mmap.ino);
@@ -667,20 +675,6 @@ static void text_feature(struct outbuf *o, const struct aux_reader *r,
 		      cursor_left(&c));
 }
 
-static void record_text_bytes(struct outbuf *o, const struct aux_reader *r,
-			      const struct aux_event *ev)
-{
-	size_t n = ev->raw.len > 8 ? ev->raw.len - 8 : 0;
-
-	(void)r;
-	if (!n)
-		return;
-	outbuf_str(o, " ");
-	record_text_hex(o, ev->raw.data + 8, n < RAW_SHOWN ? n : RAW_SHOWN);
-	if (n > RAW_SHOWN)
-		outbuf_printf(o, "... (%zu bytes)", n);
-}
-
 /* table */
 static const struct record_kind kinds[] = {
 	[PERF_RECORD_MMAP] = { "MMAP", text_mmap },
@@ -690,7 +684,7 @@ static const struct record_kind kinds[] = {
 	[PERF_RECORD_THROTTLE] = { "THROTTLE", text_throttle },
 	[PERF_RECORD_UNTHROTTLE] = { "UNTHROTTLE", text_throttle },
 	[PERF_RECORD_FORK] = { "FORK", text_task },
-	[PERF_RECORD_READ] = { "READ", record_text_read },
+	[PERF_RECORD_READ] = { "READ", text_read },
 	[PERF_RECORD_SAMPLE] = { "SAMPLE", text_sample },
 	[PERF_RECORD_MMAP2] = { "MMAP2", text_mmap },
 	[PERF_RECORD_AUX] = { "AUX", text_aux },
@@ -698,25 +692,25 @@ static const struct record_kind kinds[] = {
 	[PERF_RECORD_LOST_SAMPLES] = { "LOST_SAMPLES", text_lost },
 	[PERF_RECORD_SWITCH] = { "SWITCH", text_switch },
 	[PERF_RECORD_SWITCH_CPU_WIDE] = { "SWITCH_CPU_WIDE", text_switch },
-	[PERF_RECORD_NAMESPACES] = { "NAMESPACES", record_text_namespaces },
-	[PERF_RECORD_KSYMBOL] = { "KSYMBOL", record_text_ksymbol },
-	[PERF_RECORD_BPF_EVENT] = { "BPF_EVENT", record_text_bpf },
-	[PERF_RECORD_CGROUP] = { "CGROUP", record_text_cgroup },
-	[PERF_RECORD_TEXT_POKE] = { "TEXT_POKE", record_text_poke },
+	[PERF_RECORD_NAMESPACES] = { "NAMESPACES", text_namespaces },
+	[PERF_RECORD_KSYMBOL] = { "KSYMBOL", text_ksymbol },
+	[PERF_RECORD_BPF_EVENT] = { "BPF_EVENT", text_bpf },
+	[PERF_RECORD_CGROUP] = { "CGROUP", text_cgroup },
+	[PERF_RECORD_TEXT_POKE] = { "TEXT_POKE", text_poke },
 	[PERF_RECORD_AUX_OUTPUT_HW_ID] = { "AUX_OUTPUT_HW_ID",
-					   record_text_hw_id },
-	[22] = { "CALLCHAIN_DEFERRED", record_text_callchain },
+					   text_hw_id },
+	[22] = { "CALLCHAIN_DEFERRED", text_callchain },
 	[AUX_RECORD_HEADER_ATTR] = { "HEADER_ATTR", NULL },
-	[AUX_RECORD_EVENT_TYPE] = { "EVENT_TYPE", record_text_own },
-	[AUX_RECORD_TRACING_DATA] = { "TRACING_DATA", record_text_tracing_data },
-	[AUX_RECORD_BUILD_ID] = { "BUILD_ID", record_text_build_id },
+	[AUX_RECORD_EVENT_TYPE] = { "EVENT_TYPE", text_own },
+	[AUX_RECORD_TRACING_DATA] = { "TRACING_DATA", text_tracing_data },
+	[AUX_RECORD_BUILD_ID] = { "BUILD_ID", text_build_id },
 	[AUX_RECORD_FINISHED_ROUND] = { "FINISHED_ROUND", NULL },
-	[AUX_RECORD_ID_INDEX] = { "ID_INDEX", record_text_id_index },
+	[AUX_RECORD_ID_INDEX] = { "ID_INDEX", text_id_index },
 	[AUX_RECORD_AUXTRACE_INFO] = { "AUXTRACE_INFO", text_auxtrace_info },
 	[AUX_RECORD_AUXTRACE] = { "AUXTRACE", text_auxtrace },
 	[AUX_RECORD_AUXTRACE_ERROR] = { "AUXTRACE_ERROR", text_auxtrace_error },
-	[AUX_RECORD_THREAD_MAP] = { "THREAD_MAP", record_text_thread_map },
-	[AUX_RECORD_CPU_MAP] = { "CPU_MAP", record_text_cpu_map },
+	[AUX_RECORD_THREAD_MAP] = { "THREAD_MAP", text_thread_map },
+	[AUX_RECORD_CPU_MAP] = { "CPU_MAP", text_cpu_map },
 	[AUX_RECORD_STAT_CONFIG] = { "STAT_CONFIG", NULL },
 	[AUX_RECORD_STAT] = { "STAT", NULL },
 	[AUX_RECORD_STAT_ROUND] = { "STAT_ROUND", NULL },
@@ -847,7 +841,7 @@ void record_text(struct outbuf *o, const struct aux_reader *r,
 	outbuf_printf(o, "%#" PRIx64 " [%u] %s", ev->offset, ev->size,
 		      record_name(ev->type, &buf));
 	put_guest(o, ev);
-	(text ? text : record_text_bytes)(o, r, ev);
+	(text ? text : text_bytes)(o, r, ev);
 	put_trailer(o, &ev->id);
 }
 
@@ -862,18 +856,28 @@ struct payload {
 	uint64_t file_offset, len, offset;
 };
 
+struct dump_config {
+	uint64_t limit;		/* -n, 0: none */
+	bool packets;		/* of AUX data, too */
+};
+
 /* table */
-const struct option_row cmd_dump_options[] = {
+static const struct option_row option_rows[] = {
 	{ .name = "packets",
 	  .help = "the packets of AUX data below their records",
-	  OPTION_FLAG(struct cmd_dump_config, packets) },
-	SINK_LIMIT(struct cmd_dump_config, SINK_LIMIT_LINES),
+	  OPTION_FLAG(struct dump_config, packets) },
+	SINK_LIMIT(struct dump_config, SINK_LIMIT_LINES),
 	{ .name = NULL },
+};
+
+const struct cmd_own cmd_dump_own = {
+	.options = option_rows,
+	.config_size = sizeof(struct dump_config),
 };
 
 struct dump {
 	const struct cmd_options *o;
-	const struct cmd_dump_config *config;
+	const struct dump_config *config;
 	struct outbuf *out;
 	struct aux_reader *r;
 	struct dump_queue *queues;

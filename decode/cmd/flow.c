@@ -12,14 +12,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "decode/cmd/advice.h"
-#include "decode/cmd/cmd.h"
-#include "decode/cmd/rewrite.h"
+#include "decode/cmd/impl.h"
 #include "decode/lib/code/code.h"
 #include "common/outbuf.h"
 #include "decode/lib/session/session.h"
 #include "decode/lib/sideband/sideband.h"
-#include "decode/cmd/verdict.h"
 
 #define PROGRESS_NS    UINT64_C(250000000)
 #define PROGRESS_CALLS 64 /* look at the clock so often */

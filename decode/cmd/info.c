@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * cmd_info: what is in this file. One pass counts the records, one more puts the
- * AUX streams together; the last line is a verdict, and so is the exit status
- *.
+ * AUX streams together; the last line is a verdict, and so is the exit status.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,9 +14,8 @@
 #include "common/bytes.h"
 #include "common/diag.h"
 #include "decode/lib/trace/trace.h"
-#include "decode/cmd/cmd.h"
 #include "decode/lib/trace/losses.h"
-#include "decode/cmd/record_text.h"
+#include "decode/cmd/impl.h"
 #include "decode/lib/session/decoders.h"
 #include "decode/lib/sideband/sideband.h"
 #include "perfdata/csmeta.h"
@@ -112,7 +110,7 @@ static void put_config(struct outbuf *o, const struct aux_etm_config *e)
 		outbuf_str(o, "; timestamps are of the clock");
 }
 
-static void info_cs_print_source(struct info *in, size_t i)
+static void print_trace_source(struct info *in, size_t i)
 {
 	const struct chunk_source *s = &in->chunks.sources[i];
 	struct outbuf *o = in->out;
@@ -140,7 +138,7 @@ static void info_cs_print_source(struct info *in, size_t i)
 }
 
 /* nothing for other trace; -AUX_E_NOMEM */
-static int info_sources(struct info *in)
+static int print_trace_sources(struct info *in)
 {
 	struct chunks *c = &in->chunks;
 
@@ -157,7 +155,7 @@ static int info_sources(struct info *in)
 	outbuf_printf(in->out, "trace sources: %zu (--stream and the flow go by "
 			       "these numbers)\n", c->n_sources);
 	for (size_t i = 0; i < c->n_sources; i++)
-		info_cs_print_source(in, i);
+		print_trace_source(in, i);
 	return 0;
 }
 
@@ -191,7 +189,7 @@ static void put_amount(struct outbuf *o, const struct aux_ledger_entry *e,
 }
 
 /* Reads the ledger's entries, if there is one. -AUX_E_NOMEM at worst. */
-static int info_ledger_load(struct info *in)
+static int load_ledger(struct info *in)
 {
 	/* One that was cut off counts with the features. */
 	int rc = losses_read(&in->losses, in->r, &in->chunks);
@@ -205,7 +203,7 @@ static int info_ledger_load(struct info *in)
 }
 
 /* When a stream ran, by the ledger; NULL: it is not said. */
-static const struct aux_ledger_entry *info_ledger_span(const struct info *in,
+static const struct aux_ledger_entry *find_saved_span(const struct info *in,
 						uint32_t idx)
 {
 	const struct losses *l = &in->losses;
@@ -254,7 +252,7 @@ static void sum_up(struct info *in, const struct aux_ledger_entry *e)
 	in->sum[e->cause].n += e->n;
 }
 
-static void info_ledger_print(struct info *in)
+static void print_ledger(struct info *in)
 {
 	for (uint32_t i = 0; i < in->losses.n; i++) {
 		const struct aux_ledger_entry *e = &in->losses.e[i];
@@ -292,7 +290,7 @@ static void put_if(struct info *in, bool is, const char *what)
 }
 
 /* One line: everything that is missing, or that nothing is known to be. */
-static void info_verdict(struct info *in, bool damaged)
+static void print_verdict(struct info *in, bool damaged)
 {
 	struct outbuf *o = in->out;
 	bool unfinished = aux_reader_info(in->r)->unfinished;
@@ -379,26 +377,14 @@ static void count_record(struct info *in, const struct aux_event *ev)
 }
 
 /* "1.205 ms", "5.000000000", "5.000000000 s to 6.0.. s (1.0 s)" */
-static void info_time(struct outbuf *o, uint64_t ns)
+static void put_time(struct outbuf *o, uint64_t ns)
 {
 	char text[32];
 
 	outbuf_put(o, text, (size_t)(fmt_time(text, ns) - text));
 }
 
-static void info_duration(struct outbuf *o, uint64_t ns);
-
-static void info_span(struct outbuf *o, uint64_t first, uint64_t last)
-{
-	info_time(o, first);
-	outbuf_str(o, " s to ");
-	info_time(o, last);
-	outbuf_str(o, " s (");
-	info_duration(o, last - first);
-	outbuf_str(o, ")");
-}
-
-static void info_duration(struct outbuf *o, uint64_t ns)
+static void put_duration(struct outbuf *o, uint64_t ns)
 {
 	double s = (double)ns / 1e9;
 
@@ -413,6 +399,16 @@ static void info_duration(struct outbuf *o, uint64_t ns)
 	else
 		outbuf_printf(o, "%.0f min %.0f s", (double)((uint64_t)s / 60),
 			      (double)((uint64_t)s % 60));
+}
+
+static void put_span(struct outbuf *o, uint64_t first, uint64_t last)
+{
+	put_time(o, first);
+	outbuf_str(o, " s to ");
+	put_time(o, last);
+	outbuf_str(o, " s (");
+	put_duration(o, last - first);
+	outbuf_str(o, ")");
 }
 
 /* "1 byte", "2 bytes" */
@@ -546,7 +542,7 @@ static void print_records(struct info *in)
 	if (!in->n_timed)
 		return;
 	outbuf_str(in->out, "side-band: ");
-	info_span(in->out, in->time_min, in->time_max);
+	put_span(in->out, in->time_min, in->time_max);
 	outbuf_str(in->out, ", ");
 	put_n(in->out, in->n_timed, "record");
 	outbuf_str(in->out, " with a time\n");
@@ -568,7 +564,7 @@ static const char *trace_name(uint32_t type)
 /* When it ran, if the recorder says so; else when it was handed out. */
 static void put_queue_time(struct info *in, const struct queue *q)
 {
-	const struct aux_ledger_entry *e = info_ledger_span(in, q->idx);
+	const struct aux_ledger_entry *e = find_saved_span(in, q->idx);
 	uint64_t first = 0, last = 0;
 
 	for (size_t i = 0; i < q->n_marks; i++) {
@@ -581,10 +577,10 @@ static void put_queue_time(struct info *in, const struct queue *q)
 	}
 	if (e) {
 		outbuf_str(in->out, ", ran ");
-		info_span(in->out, e->first_ns, e->last_ns);
+		put_span(in->out, e->first_ns, e->last_ns);
 	} else if (first) {
 		outbuf_str(in->out, ", AUX records from ");
-		info_span(in->out, first, last);
+		put_span(in->out, first, last);
 	}
 }
 
@@ -688,65 +684,6 @@ static void print_features(struct info *in)
 		outbuf_str(in->out, "\n");
 }
 
-static void info_snapshots(struct info *in);
-
-static int run_info(struct info *in)
-{
-	struct aux_diag damage = { .offset = AUX_NO_OFFSET };
-	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
-	struct aux_event ev;
-	int ret;
-
-	while ((ret = aux_reader_next(in->r, &ev, &damage)) == 1)
-		count_record(in, &ev);
-	if (chunks_read(&in->chunks, in->r, 0, &diag) < 0)
-		return cmd_error(in->o->path, &diag);
-	if (info_ledger_load(in) < 0)
-		return CMD_FAILED;
-	print_file(in);
-	print_source(in);
-	print_attrs(in);
-	print_records(in);
-	print_streams(in);
-	if (info_sources(in) < 0)
-		return CMD_FAILED;
-	info_snapshots(in);
-	info_ledger_print(in);
-	print_features(in);
-	info_verdict(in, ret < 0);
-	if (ret < 0) {
-		outbuf_flush(in->out);
-		cmd_error(in->o->path, &damage);
-		return in->n_records ? CMD_GAPS : CMD_FAILED;
-	}
-	return in->lossy ? CMD_GAPS : CMD_OK;
-}
-
-int cmd_info(const struct cmd_options *o)
-{
-	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
-	struct info *in = calloc(1, sizeof(*in));
-	int status;
-
-	if (!in) {
-		diag.code = AUX_E_NOMEM;
-		return cmd_error(o->path, &diag);
-	}
-	in->o = o;
-	if (container_open(&in->r, o->path, &o->import.options, &diag) < 0) {
-		free(in);
-		return cmd_error(o->path, &diag);
-	}
-	status = cmd_out_open(&in->out, o);
-	if (!status)
-		status = cmd_out_close(in->out, o, run_info(in));
-	chunks_fini(&in->chunks);
-	losses_fini(&in->losses);
-	aux_reader_close(in->r);
-	free(in);
-	return status;
-}
-
 /*
  * The snapshots of a file. One snapshot can hold old buffers of CPUs
  * that have long been idle, so each stream's span of time is printed.
@@ -785,12 +722,12 @@ static const char *reason_text(uint32_t reason)
 	return " for a reason that this build does not know";
 }
 
-static void print_head(struct outbuf *o, const struct snapshot *s)
+static void print_snapshot(struct outbuf *o, const struct snapshot *s)
 {
 	outbuf_printf(o, "  %" PRIu64 ":", s->number);
 	if (s->time_ns) {
 		outbuf_str(o, " at ");
-		info_time(o, s->time_ns);
+		put_time(o, s->time_ns);
 		outbuf_str(o, " s");
 	}
 	outbuf_str(o, reason_text(s->reason));
@@ -850,10 +787,10 @@ static void put_records_span(struct info *in, const struct queue *q,
 		return;
 	}
 	outbuf_str(in->out, "AUX records from ");
-	info_span(in->out, first, last);
+	put_span(in->out, first, last);
 }
 
-static void print_stream(struct info *in, const struct queue *q,
+static void print_snapshot_stream(struct info *in, const struct queue *q,
 			 uint32_t snapshot, const struct aux_clock *clock)
 {
 	struct outbuf *o = in->out;
@@ -877,7 +814,7 @@ static void print_stream(struct info *in, const struct queue *q,
 	if (!find_span(&in->chunks, q, snapshot, &first, &last))
 		put_records_span(in, q, snapshot);
 	else if (clock->mult)
-		info_span(o, clock_to_ns(clock, first),
+		put_span(o, clock_to_ns(clock, first),
 			  clock_to_ns(clock, last));
 	else
 		outbuf_printf(o, "tsc %#" PRIx64 " to %#" PRIx64, first, last);
@@ -885,7 +822,7 @@ static void print_stream(struct info *in, const struct queue *q,
 }
 
 /* nothing when there is none */
-static void info_snapshots(struct info *in)
+static void print_snapshots(struct info *in)
 {
 	const struct chunks *c = &in->chunks;
 	struct aux_clock clock = find_clock(c);
@@ -896,8 +833,65 @@ static void info_snapshots(struct info *in)
 		      c->own_snapshots ? "" :
 		      " (counted by the order of the AUXTRACE records)");
 	for (uint32_t i = 1; i <= c->n_snapshots; i++) {
-		print_head(in->out, &c->snapshots[i - 1]);
+		print_snapshot(in->out, &c->snapshots[i - 1]);
 		for (size_t k = 0; k < c->n; k++)
-			print_stream(in, &c->queues[k], i, &clock);
+			print_snapshot_stream(in, &c->queues[k], i, &clock);
 	}
+}
+
+static int run_info(struct info *in)
+{
+	struct aux_diag damage = { .offset = AUX_NO_OFFSET };
+	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
+	struct aux_event ev;
+	int ret;
+
+	while ((ret = aux_reader_next(in->r, &ev, &damage)) == 1)
+		count_record(in, &ev);
+	if (chunks_read(&in->chunks, in->r, 0, &diag) < 0)
+		return cmd_error(in->o->path, &diag);
+	if (load_ledger(in) < 0)
+		return CMD_FAILED;
+	print_file(in);
+	print_source(in);
+	print_attrs(in);
+	print_records(in);
+	print_streams(in);
+	if (print_trace_sources(in) < 0)
+		return CMD_FAILED;
+	print_snapshots(in);
+	print_ledger(in);
+	print_features(in);
+	print_verdict(in, ret < 0);
+	if (ret < 0) {
+		outbuf_flush(in->out);
+		cmd_error(in->o->path, &damage);
+		return in->n_records ? CMD_GAPS : CMD_FAILED;
+	}
+	return in->lossy ? CMD_GAPS : CMD_OK;
+}
+
+int cmd_info(const struct cmd_options *o)
+{
+	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
+	struct info *in = calloc(1, sizeof(*in));
+	int status;
+
+	if (!in) {
+		diag.code = AUX_E_NOMEM;
+		return cmd_error(o->path, &diag);
+	}
+	in->o = o;
+	if (container_open(&in->r, o->path, &o->import.options, &diag) < 0) {
+		free(in);
+		return cmd_error(o->path, &diag);
+	}
+	status = cmd_out_open(&in->out, o);
+	if (!status)
+		status = cmd_out_close(in->out, o, run_info(in));
+	chunks_fini(&in->chunks);
+	losses_fini(&in->losses);
+	aux_reader_close(in->r);
+	free(in);
+	return status;
 }

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 
 #include "decode/profile/branchlist.h"
-#include "decode/cmd/rewrite.h"
+#include "decode/cmd/impl.h"
 #include "decode/coverage/coverage.h"
 #include "decode/edit/merge.h"
 #include "decode/profile/profile.h"

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * pager: see pager.h. The pager is told by $LESS, unless the user has set it, to
- * pass colours on (R), to end at once when all fits on the screen (F), and to leave
- * that there (X). An interrupt ends this program, not the pager, which is waited for:
- * else the shell and the pager would share the terminal.
+ * pager: standard output through a pager, coloured; the contract is in cmd.h.
+ *
+ * auxdecode --pipe--> colouring process --pipe--> pager. Each child inherits the
+ * standard output of the moment when it is started, so the pager is started first.
+ *
+ * $LESS, unless the user has set it, lets less pass colours on (R), end at once when
+ * all fits on the screen (F), and leave that there (X): perf and git set the same.
+ * An interrupt ends this program but not the pager, which is waited for: otherwise
+ * the shell and the pager would both read from the terminal.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -14,9 +19,13 @@
 #include <unistd.h>
 
 #include "common/term.h"
-#include "decode/cmd/pager.h"
+#include "decode/cmd/cmd.h"
 
 #define LINE_MAX_BYTES 65536	/* a longer one goes through in pieces */
+
+/* A coloured line takes at most this many times its own bytes. The worst is "#" alone,
+ * one byte in two escape sequences. */
+#define PAGER_GROWTH 12
 
 bool pager_wants_colour(enum cmd_color color, const char *out_path)
 {

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "decode/cmd/rewrite.h"
+#include "decode/cmd/impl.h"
 #include "decode/profile/branchlist.h"
 #include "decode/profile/profile.h"
 

@@ -14,15 +14,24 @@
 #include "decode/lib/packet/dump.h"
 #include "decode/sink/sink.h"
 
+struct raw_config {
+	uint64_t limit;		/* -n, 0: none */
+};
+
 /* table */
-const struct option_row cmd_raw_options[] = {
-	SINK_LIMIT(struct cmd_raw_config, SINK_LIMIT_LINES),
+static const struct option_row option_rows[] = {
+	SINK_LIMIT(struct raw_config, SINK_LIMIT_LINES),
 	{ .name = NULL },
+};
+
+const struct cmd_own cmd_raw_own = {
+	.options = option_rows,
+	.config_size = sizeof(struct raw_config),
 };
 
 static uint64_t limit_of(const struct cmd_options *o)
 {
-	const struct cmd_raw_config *config = o->own;
+	const struct raw_config *config = o->own;
 
 	return config->limit;
 }

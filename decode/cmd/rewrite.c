@@ -5,7 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "decode/cmd/rewrite.h"
+#include "decode/cmd/impl.h"
 #include "perfdata/rewrite.h"
 
 #define PROGRESS_NS UINT64_C(250000000)

@@ -11,9 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "decode/cmd/advice.h"
-#include "decode/cmd/cmd.h"
-#include "decode/cmd/rewrite.h"
+#include "decode/cmd/impl.h"
 #include "common/term.h"
 #include "decode/sink/columns.h"
 #include "decode/sink/sink.h"
@@ -23,10 +21,19 @@
 #define N_FUNCS 10
 #define N_THREADS 8
 
+struct summary_config {
+	uint64_t limit;		/* -n: functions, 0: the default */
+};
+
 /* table */
-const struct option_row cmd_summary_options[] = {
-	SINK_LIMIT(struct cmd_summary_config, "list N functions (default 10)"),
+static const struct option_row option_rows[] = {
+	SINK_LIMIT(struct summary_config, "list N functions (default 10)"),
 	{ .name = NULL },
+};
+
+const struct cmd_own cmd_summary_own = {
+	.options = option_rows,
+	.config_size = sizeof(struct summary_config),
 };
 
 struct start {
@@ -197,7 +204,7 @@ static double percent(const struct start *s, uint64_t n)
 
 static void put_functions(struct start *s)
 {
-	const struct cmd_summary_config *config = s->o->own;
+	const struct summary_config *config = s->o->own;
 	struct diff_func **v = diff_funcs_sort(&s->funcs);
 	uint64_t limit = config->limit ? config->limit : N_FUNCS;
 

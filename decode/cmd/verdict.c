@@ -9,9 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "decode/cmd/advice.h"
+#include "decode/cmd/impl.h"
 #include "decode/sink/columns.h"
-#include "decode/cmd/verdict.h"
 
 /*
  * Counts a GAP; for missing code it also keeps the reason, once for each text. The

@@ -12,21 +12,30 @@
 
 #include "common/diag.h"
 
-#include "decode/cmd/cmd.h"
-#include "decode/cmd/rewrite.h"
+#include "decode/cmd/impl.h"
 #include "decode/lib/session/session.h"
 #include "decode/compare/verify.h"
 
+struct verify_options {
+	const char *reference;	/* a decoder, NULL: the default */
+	bool all;		/* go on after a difference */
+};
+
 /* table */
-const struct option_row cmd_verify_options[] = {
+static const struct option_row option_rows[] = {
 	{ .name = "reference", .arg = "NAME",
 	  .values = "libipt opencsd pt etm",
 	  .help = "the decoder to compare with (default: libipt, opencsd)",
-	  OPTION_TEXT(struct cmd_verify_config, reference) },
+	  OPTION_TEXT(struct verify_options, reference) },
 	{ .name = "all",
 	  .help = "after a difference go on with the next chunk",
-	  OPTION_FLAG(struct cmd_verify_config, all) },
+	  OPTION_FLAG(struct verify_options, all) },
 	{ .name = NULL },
+};
+
+const struct cmd_own cmd_verify_own = {
+	.options = option_rows,
+	.config_size = sizeof(struct verify_options),
 };
 
 struct progress {
@@ -196,7 +205,7 @@ static int verify_all(const struct cmd_options *o, struct session *s,
 static int run(const struct cmd_options *o, struct session *s,
 	       struct outbuf *out)
 {
-	const struct cmd_verify_config *own = o->own;
+	const struct verify_options *own = o->own;
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
 	struct progress p = { .on = o->output.progress > 0 ||
 				    (o->output.progress < 0 &&

@@ -152,9 +152,6 @@ struct diff_flow {
 
 int diff_flow_run(struct diff_flow *f, struct aux_diag *diag);
 
-/* cmd/diff.c */
-struct aux_decode_options cmd_api_options(const struct cmd_options *o);
-
 /* diff_print.c */
 struct colour;
 struct disasm;

@@ -292,7 +292,6 @@ static const struct option_row coverage_options[] = {
 
 const struct sink_ops sink_coverage = {
 	.name = "coverage",
-	.help = "lines, functions, blocks that ran, and how often",
 	.needs = SINK_TAKES_PATHS | SINK_OWN_FORMAT | SINK_ANY_STREAM_ORDER,
 	.options = coverage_options,
 	.config_size = sizeof(struct coverage_config),

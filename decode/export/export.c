@@ -680,7 +680,6 @@ static const struct option_row export_options[] = {
 
 const struct sink_ops sink_export = {
 	.name = "export",
-	.help = "calls as files of other tools: --to perfetto, chrome, ...",
 	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS | SINK_OWN_FORMAT,
 	.options = export_options,
 	.config_size = sizeof(struct export_config),

@@ -356,7 +356,6 @@ static const struct option_row profile_options[] = {
 
 const struct sink_ops sink_profile = {
 	.name = "profile",
-	.help = "how often what ran, for compilers and other tools",
 	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS | SINK_OWN_FORMAT,
 	.needs_of = needs_of,
 	.makes_file = makes_file,

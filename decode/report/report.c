@@ -258,7 +258,6 @@ static const struct option_row report_options[] = {
 
 const struct sink_ops sink_report = {
 	.name = "report",
-	.help = "one HTML file: timeline, flame graph, functions, gaps",
 	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS | SINK_OWN_FORMAT,
 	.options = report_options,
 	.config_size = sizeof(struct report_config),

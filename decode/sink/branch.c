@@ -601,7 +601,6 @@ static const struct option_row branch_options[] = {
 
 const struct sink_ops sink_branch = {
 	.name = "branch",
-	.help = "one line per branch taken: from, to, kind",
 	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS,
 	.needs_of = needs_of_branch,
 	.fields = FIELDS,

@@ -980,7 +980,6 @@ static const struct option_row calls_options[] = {
 
 const struct sink_ops sink_calls = {
 	.name = "calls",
-	.help = "calls and returns as a tree: time, duration, instructions",
 	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS | SINK_TAKES_TIMES,
 	.fields = row_fields,
 	.options = calls_options,

@@ -1006,7 +1006,6 @@ static const struct option_row count_options[] = {
 
 const struct sink_ops sink_count = {
 	.name = "count",
-	.help = "instructions per thread and per stream, with a hash",
 	.needs = SINK_TAKES_PATHS,
 	.options = count_options,
 	.config_size = sizeof(struct count_config),

@@ -523,7 +523,6 @@ static const struct option_row find_options[] = {
 
 const struct sink_ops sink_find_calls = {
 	.name = "find",
-	.help = "calls of a function: longer than, called from, ...",
 	/* a call that begins in --time may end after it */
 	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS | SINK_FILTERS_TIME,
 	.fields = FIELDS,

@@ -592,7 +592,6 @@ static uint32_t needs_of_flame(const void *options)
 
 const struct sink_ops sink_flame = {
 	.name = "flame",
-	.help = "a flame graph: folded stacks, or --svg",
 	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS | SINK_OWN_FORMAT,
 	.needs_of = needs_of_flame,
 	.options = flame_options,

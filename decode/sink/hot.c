@@ -521,7 +521,6 @@ static const struct option_row hot_options[] = {
 
 const struct sink_ops sink_hot = {
 	.name = "hot",
-	.help = "functions, blocks or edges, by what ran in them",
 	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS,
 	.needs_of = needs_of_hot,
 	.options = hot_options,

@@ -628,7 +628,6 @@ static const struct option_row insn_options[] = {
 
 const struct sink_ops sink_insn = {
 	.name = "insn",
-	.help = "one line per instruction (the default)",
 	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS,
 	.needs_of = needs_of_insn,
 	.fields = FIELDS,

@@ -630,7 +630,6 @@ static const struct option_row latency_options[] = {
 
 const struct sink_ops sink_latency = {
 	.name = "latency",
-	.help = "how long calls of a function took: histogram, slowest",
 	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS,
 	.options = latency_options,
 	.config_size = sizeof(struct latency_config),

@@ -13,7 +13,8 @@
 #include "common/distance.h"
 #include "common/options.h"
 
-/* Rows of one command line, in all of its groups. */
+/* Rows of one command line, in all of its groups. test_cmd parses a line of every
+ * command, so a table that grows past this fails there. */
 #define MAX_ROWS 96
 
 int option_refuse(struct aux_diag *diag, const char *fmt, ...)
@@ -246,14 +247,17 @@ static bool has_row(const struct parser *p, const struct option_row *row)
 	return false;
 }
 
-static void add_row(struct parser *p, const struct option_row *row,
+/* False: there is no room. */
+static bool add_row(struct parser *p, const struct option_row *row,
 		    void *config)
 {
 	char *s = p->shorts + strlen(p->shorts);
 	size_t n = p->n;
 
-	if (n == MAX_ROWS || has_row(p, row))
-		return;
+	if (has_row(p, row))
+		return true;
+	if (n == MAX_ROWS)
+		return false;
 	p->longs[n] = (struct option){
 		.name = row->name,
 		.has_arg = !row->arg	 ? no_argument :
@@ -265,16 +269,17 @@ static void add_row(struct parser *p, const struct option_row *row,
 	p->configs[n] = config;
 	p->n++;
 	if (!row->letter)
-		return;
+		return true;
 	*s++ = row->letter;
 	if (row->arg)
 		*s++ = ':';
 	if (row->arg && row->optional)
 		*s++ = ':';
 	*s = '\0';
+	return true;
 }
 
-static void init_parser(struct parser *p, const struct option_line *line)
+static bool init_parser(struct parser *p, const struct option_line *line)
 {
 	memset(p, 0, sizeof(*p));
 	/* ':' tells a missing argument from an unknown option */
@@ -282,7 +287,9 @@ static void init_parser(struct parser *p, const struct option_line *line)
 	for (size_t i = 0; i < line->n_groups; i++)
 		for (const struct option_row *row = line->groups[i].rows;
 		     row && row->name; row++)
-			add_row(p, row, line->groups[i].config);
+			if (!add_row(p, row, line->groups[i].config))
+				return false;
+	return true;
 }
 
 /* What getopt_long returned for it: a letter, or 256 and its index. */
@@ -349,7 +356,9 @@ int options_parse(struct option_line *line, int argc, char **argv,
 	struct parser p;
 	int id, rc = 0;
 
-	init_parser(&p, line);
+	if (!init_parser(&p, line))
+		return option_refuse(diag, "%s has more than %d options",
+				     line->command, MAX_ROWS);
 	opterr = 0;
 	optind = 0;	/* of glibc and musl: also forget the line before */
 	while (rc == 0 && (id = getopt_long(argc, argv, p.shorts, p.longs,

@@ -10,7 +10,7 @@
 #include <aux/reader.h>
 
 #include "common/outbuf.h"
-#include "decode/cmd/record_text.h"
+#include "decode/cmd/impl.h"
 
 #define MAX_RECORDS 20000
 

@@ -9,7 +9,7 @@
 #include <ftw.h>
 #include <unistd.h>
 
-#include "decode/cmd/advice.h"
+#include "decode/cmd/impl.h"
 #include "decode/lib/code/code.h"
 #include "tests/unit/mkelf.h"
 #include "tests/unit/mkperf.h"

@@ -3,6 +3,7 @@
 /* Values of options, and output that cannot be written. */
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "decode/cmd/cmd.h" /* not capture/cmd/cmd.h */
@@ -135,6 +136,53 @@ static void outputs(void)
 	is_u64(fd[0], CMD_OK, "a reader that went away is no failure");
 }
 
+/* The tables of every command fit into one command line: a table that grew past a
+ * limit is refused for every line, so an empty line shows it. */
+static void tables(void)
+{
+	char name[] = "auxdecode";
+	char *argv[] = { name, NULL };
+	const struct command *c;
+
+	for (size_t i = 0; (c = cmd_get(i)); i++) {
+		struct option_group groups[CMD_GROUPS_MAX] = {
+			{ .rows = cmd_rows(c) },
+		};
+		struct option_line line = { .command = c->name, .groups = groups,
+					    .n_groups = 1 };
+		struct aux_diag diag = { 0 };
+		int first;
+
+		for (size_t k = 0; c->groups[k] && line.n_groups < CMD_GROUPS_MAX;
+		     k++)
+			groups[line.n_groups++].rows = c->groups[k]->rows;
+		ok(!c->groups[line.n_groups - 1], "groups of %s fit", c->name);
+		ok(options_parse(&line, 1, argv, &first, &diag) == 0,
+		   "options of %s fit", c->name);
+	}
+}
+
+/* More rows than a command line can have are refused, not dropped. */
+static void too_many_rows(void)
+{
+	static char names[200][8];
+	static struct option_row rows[201];
+	const struct option_group group = { .rows = rows };
+	struct option_line line = { .command = "x", .groups = &group,
+				    .n_groups = 1 };
+	struct aux_diag diag = { 0 };
+	char name[] = "auxdecode";
+	char *argv[] = { name, NULL };
+	int first;
+
+	for (unsigned i = 0; i < 200; i++) {
+		snprintf(names[i], sizeof(names[i]), "o%u", i);
+		rows[i].name = names[i];
+	}
+	ok(options_parse(&line, 1, argv, &first, &diag) == -AUX_E_INVAL,
+	   "200 options are refused");
+}
+
 int main(void)
 {
 	/* the messages are not part of the test */
@@ -146,5 +194,7 @@ int main(void)
 	durations();
 	numbers();
 	outputs();
+	tables();
+	too_many_rows();
 	return plan_done();
 }

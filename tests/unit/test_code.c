@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "decode/cmd/advice.h"
+#include "decode/cmd/impl.h"
 #include "decode/lib/trace/gap.h"
 #include "decode/lib/code/code.h"
 #include "decode/lib/elf/elf.h"

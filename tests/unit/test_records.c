@@ -8,7 +8,7 @@
 
 #include "common/outbuf.h"
 #include "tests/unit/readerfile.h"
-#include "decode/cmd/record_text.h"
+#include "decode/cmd/impl.h"
 #include "tests/unit/tap.h"
 
 static struct buf file;

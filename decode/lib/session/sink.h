@@ -126,7 +126,6 @@ struct sink_env {
 
 struct sink_ops {
 	const char *name;
-	const char *help;	/* one line */
 	uint32_t needs;
 	const char *fields;	/* what -F takes, comma separated; NULL: no -F */
 	/*

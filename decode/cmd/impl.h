@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the files of this directory share, by the file that has it. What auxdecode.c
+ * needs of them stands in cmd.h.
+ */
+#ifndef DECODE_CMD_IMPL_H
+#define DECODE_CMD_IMPL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <aux/decode.h>
+#include <aux/flow.h>
+#include <aux/reader.h>
+
+#include "common/outbuf.h"
+#include "decode/cmd/cmd.h"
+#include "decode/lib/session/session.h"
+#include "decode/lib/session/sink.h"
+
+struct codeview;
+struct space;
+
+/*
+ * ---- advice.c ----
+ *
+ * What the user can do about a cause, in terms of auxdecode's options. The library
+ * reports causes as codes and never names an option, since a program that embeds it
+ * has none; every sentence with a fix is in that file.
+ */
+
+/* What goes directly before and after a text with this enum aux_why; never NULL. */
+const char *advice_before(int why);
+const char *advice_after(int why);
+
+/* The meaning of a gap's cause, and the fix where there is one. */
+const char *advice_gap(unsigned cause);
+
+/* Why there is no code at ip, and how to supply it. buf is always terminated. */
+void advice_code(struct codeview *cv, const struct space *space, uint64_t ip,
+		 char *buf, size_t len);
+
+/* ---- rewrite.c: what the commands that write recordings share ---- */
+
+/* One line of progress on standard error, when it is to be shown. */
+struct cmd_progress {
+	const char *what;	/* "decoding" */
+	bool on;
+	bool shown;
+	uint64_t shown_ns;
+};
+
+void cmd_progress_init(struct cmd_progress *p, const struct cmd_options *o,
+		       const char *what);
+void cmd_progress_show(struct cmd_progress *p, uint64_t done, uint64_t total);
+/* Takes the line away. */
+void cmd_progress_end(struct cmd_progress *p);
+
+/* The session that o asks for, without its filters. */
+struct session_config cmd_session_config(const struct cmd_options *o);
+/* -o is there and is not FILE; CMD_OK, or CMD_USAGE with a message. */
+int cmd_needs_output(const struct cmd_options *o);
+/* An error of a function that fills diag, or does not; path NULL: the text names
+ * its file. Returns the status. */
+int cmd_failed(const char *path, int err, struct aux_diag *diag);
+/* One line on standard error: "auxdecode: OUT: text". */
+void cmd_say(const char *path, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* ---- diff.c ---- */
+
+/* The options of o for <aux/decode.h>, which diff and summary decode with. --tid is
+ * not among them: diff has one for each recording. Strings belong to o. */
+struct aux_decode_options cmd_api_options(const struct cmd_options *o);
+
+/* ---- verdict.c: what was lost or missing, printed once at the end ---- */
+
+#define VERDICT_MISSING 8 /* different texts kept */
+
+struct verdict {
+	const char *path;
+	struct sink_report report;
+	uint64_t n_gaps[GAP_N_CAUSES];
+	char *missing[VERDICT_MISSING]; /* why there was no code */
+	uint64_t n_missing[VERDICT_MISSING];
+	unsigned n_texts;
+};
+
+/* A GAP came by. */
+void verdict_gap(struct verdict *v, const struct sink_host *host,
+		 const struct flow_ctx *ctx, const struct aux_flow *ev);
+
+/* Prints to standard error; returns CMD_OK, CMD_GAPS, or CMD_FAILED for an
+ * empty result. */
+int verdict_print(const struct verdict *v, const struct cmd_options *o,
+		  const struct session *s, const struct session_stats *stats);
+void verdict_free(struct verdict *v);
+
+/* ---- dump.c: records, feature bits and AUX flags as text for people ---- */
+
+/* "MMAP2"; "TYPE_99" (in buf) for a type that is not known. */
+struct name_buf {
+	char text[24];
+};
+const char *record_name(uint32_t type, struct name_buf *buf);
+
+/* "hostname"; "feature 200" */
+const char *feature_name(unsigned bit, struct name_buf *buf);
+
+/* PERF_AUX_FLAG_*: "truncated,partial", "none" */
+void aux_flags_text(struct outbuf *o, uint64_t flags);
+
+/*
+ * One line without its end: offset, size, name, fields, and " | " with the
+ * trailer. What has no parser is shown as its first bytes.
+ */
+void record_text(struct outbuf *o, const struct aux_reader *r,
+		 const struct aux_event *ev);
+
+#endif
