@@ -896,7 +896,7 @@ static void find_sysroot(const struct emu *e)
 		memcpy(e->header->sysroot, set, strlen(set) + 1);
 }
 
-/* Every failure here is the user's to mend, so each message says how. */
+/* What fails here is mostly the installation: the messages say what is missing. */
 static int find_parts(struct emu *e, const struct soft_program *p,
 		      struct command *c)
 {

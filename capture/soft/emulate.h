@@ -64,8 +64,8 @@ struct emu_thread {
 	struct emu_proc *proc;
 	struct soft_thread *st;	/* NULL: the launcher's stream */
 	enum emu_where where;
-	uint64_t left_ip;
-	bool busy;		/* being drained: no recursion */
+	uint64_t left_ip;	/* where it stopped, or in EMU_USER resumed last */
+	bool busy;		/* in emu_thread_drain(): not again, below it */
 	bool ended;
 	bool have_last;		/* buf[0] ran last; whether to its end is unknown */
 	const struct soft_block *prev;	/* reported last; NULL: none since it
@@ -73,7 +73,8 @@ struct emu_thread {
 	bool prev_rep;
 	uint64_t *held;		/* truth that may still be undone */
 	size_t n_held;
-	uint64_t n_truth, n_flow;	/* instructions, when truth is wanted */
+	uint64_t n_truth, n_flow;	/* instructions seen and reported; with
+					 * truth only */
 	uint32_t buf[EMU_CHUNK + 1];
 };
 
@@ -94,7 +95,7 @@ struct emu {
 
 enum emu_step {
 	EMU_STEP_ON = 0,
-	EMU_STEP_WAIT,	/* come back later, nothing was taken */
+	EMU_STEP_WAIT,	/* come back later, the escape stays in the ring */
 	EMU_STEP_END,	/* this stream is over (or failed) */
 };
 
@@ -123,7 +124,7 @@ uint32_t emu_proc_index(const struct emu_proc *p, uint32_t id, uint64_t ip);
 int emu_proc_cut(struct emu *e, struct emu_proc *p, uint32_t id, uint32_t n,
 		 uint32_t *cut);
 
-/* emulate.c. New threads, and the escapes in a ring that announce something new. */
+/* emulate.c. The thread that runs on a slot; NULL: out of memory. */
 struct emu_thread *emu_thread_new(struct emu *e, uint32_t slot);
 void emu_thread_free(struct emu *e, struct emu_thread *t);
 

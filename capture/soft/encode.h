@@ -2,8 +2,8 @@
 /*
  * What the two trace encoders share: their hottest fields, when the inline path
  * must stop, and how long an overflow lasts that tests asked for. They share no more
- * than that: PT and ETM differ in every packet, and a common layer would put a call
- * or a test on the hot path.
+ * than that: they differ in every packet, and a common buffer type would put an
+ * indirection on the hot path.
  */
 #ifndef CAPTURE_SOFT_ENCODE_H
 #define CAPTURE_SOFT_ENCODE_H

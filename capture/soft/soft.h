@@ -28,7 +28,7 @@ enum soft_trace {
 	SOFT_TRACE_ETM,		/* ETMv4 or ETE, of aarch64 programs */
 };
 
-/* What a CoreSight event's terms ask for; the names of TRCCONFIGR's fields. */
+/* What a CoreSight event's terms ask for, most of it as in TRCCONFIGR. */
 struct soft_etm {
 	bool ete;		/* else ETMv4 */
 	bool raw;		/* as a TRBE saves it, else 16-byte frames */
