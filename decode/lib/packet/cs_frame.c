@@ -23,9 +23,15 @@
 
 /* The lowest bits of the even bytes of eight. */
 #define ID_BITS UINT64_C(0x0001000100010001)
-#define FSYNC_TWICE UINT64_C(0x7fffffff7fffffff)	/* of a barrier */
+/*
+ * Linux' sink drivers write four of these words (coresight_barrier_pkt) over the first
+ * frame of a buffer that wrapped. A frame with IDs cannot look so: 0x7f is reserved.
+ */
+#define FSYNC_TWICE UINT64_C(0x7fffffff7fffffff)
 #define BYTES_MAX 15	/* of data in one frame */
 
+/* Stores eight bytes. The second half of a frame has seven of data: its last byte, the
+ * frame's flags, is overwritten by the next frame, or lies past the end (reserve()). */
 static inline void put_half(uint8_t *p, uint64_t v)
 {
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
@@ -77,6 +83,7 @@ static unsigned unpack(const uint8_t *f, uint8_t *now, uint8_t *ids,
 	return n;
 }
 
+/* id: below CS_FRAME_N_IDS, or CS_FRAME_NO_ID. */
 static void count_bytes(struct cs_frame_ids *ids, unsigned id, uint64_t n)
 {
 	if (id < CS_FRAME_N_IDS)
@@ -85,7 +92,7 @@ static void count_bytes(struct cs_frame_ids *ids, unsigned id, uint64_t n)
 		ids->n_unowned += n;
 }
 
-/* How many frames from p on have no id in them. */
+/* How many frames from p on have no id in them: no even byte has its lowest bit set. */
 static size_t count_plain(const uint8_t *p, size_t n_frames)
 {
 	size_t n = 0;
@@ -97,6 +104,7 @@ static size_t count_plain(const uint8_t *p, size_t n_frames)
 	return n;
 }
 
+/* A barrier does not end the scan: bytes after it have no owner up to the next id. */
 void cs_frame_scan(struct cs_frame_ids *ids, const uint8_t *data, size_t len)
 {
 	size_t n_frames = len / CS_FRAME_SIZE, plain, n;
@@ -252,6 +260,8 @@ static int pick_mixed(struct cs_frame_pick *p, const uint8_t *data)
 	return 0;
 }
 
+/* Segments have positions of 32 bits, which is why 4 GiB of bytes or frames are refused
+ * before anything is picked. */
 int64_t cs_frame_pick_add(struct cs_frame_pick *p, const uint8_t *data,
 			  size_t len)
 {

@@ -18,6 +18,8 @@ void packets_init(struct packets *p, struct outbuf *out, bool hex,
 	*p = (struct packets){ .out = out, .hex = hex, .limit = limit };
 }
 
+/* Begins a line and counts it. A failure of the output is kept in out, and ends the dump
+ * by packets_full(). */
 static void start_line(struct packets *p, uint64_t offset)
 {
 	char *s = outbuf_room(p->out, 32);
@@ -74,6 +76,7 @@ static void print_packet(struct packets *p, const struct ptpkt *pkt)
 	outbuf_put(p->out, "\n", 1);
 }
 
+/* Remarks ('#') are no packets and do not count against the limit of lines. */
 static void print_skipped(struct packets *p)
 {
 	if (!p->skipped)
@@ -84,6 +87,8 @@ static void print_skipped(struct packets *p)
 	p->skipped = 0;
 }
 
+/* After bytes that are no packet every boundary would be a guess. The PSB is the one
+ * pattern that no other sequence of packets contains (SDM, "Packet Stream Boundary"). */
 static void lose_sync(struct packets *p, const uint8_t *at)
 {
 	flush_pads(p, p->offset);
@@ -116,7 +121,9 @@ static size_t skip_to_psb(struct packets *p, const uint8_t *data,
 	return n;
 }
 
-/* Consumes packets that start before stop; returns how many bytes. */
+/* Consumes packets that start before stop; returns how many bytes. [stop, len) may be
+ * read to complete the last one. Fewer than stop: the rest is an incomplete packet, or
+ * could begin a PSB; less than PACKET_MAX bytes in both cases. */
 static size_t scan(struct packets *p, const uint8_t *data, size_t len,
 		   size_t stop)
 {
@@ -150,8 +157,11 @@ static size_t scan(struct packets *p, const uint8_t *data, size_t len,
 	return at;
 }
 
-/* Completes the packet that the last piece cut. Returns how many bytes of data that
- * consumed. */
+/*
+ * Completes the packet that the last piece cut. Returns how many bytes of data that
+ * consumed. Less than PACKET_MAX bytes are in carry, which is twice that: whatever is
+ * there can be completed, unless data itself is shorter than a packet.
+ */
 static size_t scan_carry(struct packets *p, const uint8_t *data, size_t len)
 {
 	size_t old = p->n_carry, at;
@@ -216,6 +226,8 @@ void packets_feed(struct packets *p, const uint8_t *data, size_t len,
 	memcpy(p->carry, data + at, p->n_carry);
 }
 
+/* A dump that stopped at its limit has left bytes unread, which are neither cut nor
+ * without sync: nothing is said of them. */
 void packets_finish(struct packets *p)
 {
 	if (packets_full(p)) {

@@ -58,7 +58,7 @@
 
 #define TMA_RESERVED UINT64_C(0xfffffffe00ff0000) /* libipt wants them 0 */
 
-/* n <= 8 bytes, little-endian. */
+/* n <= 8 bytes, little-endian, as all fields of packets are. */
 static uint64_t load_le(const uint8_t *p, unsigned n)
 {
 	uint64_t v = 0;
@@ -68,6 +68,7 @@ static uint64_t load_le(const uint8_t *p, unsigned n)
 	return v;
 }
 
+/* Returns -1. Nothing that was parsed so far is left in *pkt. */
 static int bad(struct ptpkt *pkt)
 {
 	*pkt = (struct ptpkt){ .type = PTPKT_BAD };
@@ -85,7 +86,8 @@ static int shape(struct ptpkt *pkt, const uint8_t *p, const uint8_t *end,
 	return (int)size;
 }
 
-/* v: the TNT bits below a stop bit, which is the highest one set. */
+/* v: the TNT bits below a stop bit, which is the highest one set; without one it is no
+ * packet. The oldest branch is the bit next to the stop bit. */
 static int set_tnt(struct ptpkt *pkt, uint64_t v, unsigned size)
 {
 	unsigned stop;
@@ -100,7 +102,7 @@ static int set_tnt(struct ptpkt *pkt, uint64_t v, unsigned size)
 	return (int)size;
 }
 
-/* IPBytes 5 and 7 are reserved. The IP is made of it and Last IP by ptpkt_ip. */
+/* count is the code IPBytes, not a number of bytes; 5 and 7 are reserved. The IP is made of it and Last IP by ptpkt_ip. */
 static int decode_ip(const uint8_t *p, const uint8_t *end,
 		     enum ptpkt_type type, struct ptpkt *pkt)
 {
@@ -190,6 +192,7 @@ static int decode_ptw(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 	return ret;
 }
 
+/* The one packet with an opcode of three bytes; the third may not be there yet. */
 static int decode_mnt(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 {
 	int ret;
@@ -219,6 +222,8 @@ static int decode_fixed(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt,
 	return ret;
 }
 
+/* CBR: the ratio of core to bus clock, and a reserved byte. TMA: the low 16 bits of the
+ * crystal clock (CTC), and the TSC's ticks since its last tick, of 9 bits. */
 static int decode_timing(const uint8_t *p, const uint8_t *end,
 			 struct ptpkt *pkt)
 {
@@ -238,6 +243,8 @@ static int decode_timing(const uint8_t *p, const uint8_t *end,
 	return ret;
 }
 
+/* Both have their addresses without the low bits, which are 0: VMCS from bit 12 on, PIP
+ * (CR3) from bit 5 on, above the bit NR: non-root, a guest. */
 static int decode_space(const uint8_t *p, const uint8_t *end,
 			struct ptpkt *pkt)
 {
@@ -255,6 +262,7 @@ static int decode_space(const uint8_t *p, const uint8_t *end,
 	return ret;
 }
 
+/* C-states and sub C-states are the fields of MWAIT hints (SDM, "Power Event Tracing"). */
 static int decode_power(const uint8_t *p, const uint8_t *end,
 			struct ptpkt *pkt)
 {
@@ -282,7 +290,8 @@ static int decode_power(const uint8_t *p, const uint8_t *end,
 	}
 }
 
-/* Event trace (CFE, EVD) and blocks (BBP) */
+/* Event trace (CFE, EVD) and blocks (BBP). BBP's bit SZ is 1 for items of 4 bytes and 0
+ * for items of 8. */
 static int decode_event(const uint8_t *p, const uint8_t *end,
 			struct ptpkt *pkt)
 {
@@ -312,7 +321,8 @@ static int decode_event(const uint8_t *p, const uint8_t *end,
 	}
 }
 
-/* Packets of two bytes. flags: the IP bit, where there is one. */
+/* Packets of two bytes. flags: the IP bit, where there is one: a FUP follows. EXSTOP and
+ * BEP have it as bit 7 of the second byte, so each has two codes. */
 static int decode_bare(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 {
 	switch (p[1]) {
@@ -334,6 +344,8 @@ static int decode_bare(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 	return bad(pkt);
 }
 
+/* Packets with an opcode of two bytes. PTW is the only one with its size in the second,
+ * and matches by the low bits; all others are compared as a whole. */
 static int decode_ext(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 {
 	if (end - p < 2)
@@ -365,6 +377,8 @@ static int decode_ext(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 	return decode_bare(p, end, pkt);
 }
 
+/* Odd first bytes other than CYC. The IP packets share their low five bits with no other
+ * opcode: TSC, MTC and MODE are 0x19 there. */
 static int decode_odd(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 {
 	int ret;
@@ -394,6 +408,7 @@ static int decode_odd(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 	return bad(pkt);
 }
 
+/* Bit 0 is clear in TNT, PAD and the opcodes of two bytes; CYC has bits 0 and 1 set. */
 int ptpkt_decode(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 {
 	*pkt = (struct ptpkt){ 0 };
@@ -411,7 +426,10 @@ int ptpkt_decode(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 	return decode_odd(p, end, pkt);
 }
 
-/* Packets that can be inside of a block; all others end it. */
+/*
+ * Packets that can be inside of a block; all others end it. An overflow may lose the
+ * BEP, so a decoder that waited for it would read the TNTs after it as BIPs.
+ */
 #define IN_BLOCK                                                               \
 	(1U << PTPKT_BAD | 1U << PTPKT_PAD | 1U << PTPKT_TSC |                 \
 	 1U << PTPKT_TMA | 1U << PTPKT_MTC | 1U << PTPKT_FUP |                 \
@@ -438,6 +456,8 @@ int ptpkt_next(const uint8_t *p, const uint8_t *end, unsigned *block,
 	return ret;
 }
 
+/* Codes 1, 2 and 4 replace the low 16, 32 and 48 bits and keep the others; 3 is 48 bits
+ * to be sign-extended, 6 the full address. */
 int ptpkt_ip(const struct ptpkt *pkt, uint64_t *last)
 {
 	switch (pkt->count) {
@@ -493,7 +513,9 @@ const uint8_t *ptpkt_find_psb(const uint8_t *p, const uint8_t *end)
 const uint8_t *ptpkt_find_zeros(const uint8_t *p, const uint8_t *end, size_t n,
 				const uint8_t **after)
 {
-	size_t step = n - 8;	/* a run of n contains one of the words looked at */
+	/* A run of n from p on contains the word at p + step: only that is read. Where
+	 * it is not 0, no run begins at or before it. */
+	size_t step = n - 8;
 	uint64_t v;
 
 	while ((size_t)(end - p) >= n) {
@@ -564,6 +586,7 @@ const char *ptpkt_name(enum ptpkt_type type)
 	return (unsigned)type < PTPKT_N_TYPES ? names[type] : "?";
 }
 
+/* The stop bit is not shown. */
 static int text_tnt(char *buf, size_t len, const struct ptpkt *pkt)
 {
 	char bits[65];

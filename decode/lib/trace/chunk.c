@@ -24,7 +24,8 @@
  * queue's first source.
  */
 
-#define NOBODY	 0xfe /* is not in any frame */
+#define NO_SOURCE 0xfe	/* no frame has this ID: they have seven bits */
+/* cs_frame_pick has 32-bit positions; a part of this size stays well below. */
 #define PART_MAX ((uint64_t)1 << 30)
 
 void chunk_iter_pick(struct chunk_iter *it, const struct chunk_source *source)
@@ -32,9 +33,10 @@ void chunk_iter_pick(struct chunk_iter *it, const struct chunk_source *source)
 	it->source = source;
 	it->part_max = PART_MAX;
 	/* a source without an ID picks nothing, not the null ID's bytes */
-	cs_frame_pick_init(&it->pick, source->id ? source->id : NOBODY);
+	cs_frame_pick_init(&it->pick, source->id ? source->id : NO_SOURCE);
 }
 
+/* Is the segment one in which this source may have bytes, or has to report some? */
 static bool is_in(const struct chunk_iter *it, const struct segment *segment)
 {
 	const struct chunk_source *s = it->source;
@@ -59,13 +61,10 @@ static bool starts_anywhere(const struct chunk_iter *it,
 		cs_frame_is_barrier(it->left));
 }
 
-static bool pick_all_zero(const uint8_t *p, uint64_t n)
+/* A byte equal to its predecessor all along: memcmp is vectorized, a loop is not. */
+static bool all_zero(const uint8_t *p, uint64_t n)
 {
-	while (n && !*p) {
-		p++;
-		n--;
-	}
-	return !n;
+	return !n || (!*p && !memcmp(p, p + 1, n - 1));
 }
 
 /* Skips barriers; returns how many. */
@@ -81,7 +80,11 @@ static unsigned skip_barriers(struct chunk_iter *it)
 	return n;
 }
 
-/* Why there is a gap before the picked bytes; 0: there is none. */
+/*
+ * Why there is a gap before the picked bytes; 0: there is none. Bytes before the first
+ * ID have no owner: only the first source reports them, and not where the segment may
+ * begin anywhere (the ID was in a frame before it), or where they are all padding.
+ */
 static uint8_t cause_before(const struct chunk_iter *it, bool lost,
 			    const uint8_t *frames, uint64_t n, uint64_t *detail)
 {
@@ -92,12 +95,13 @@ static uint8_t cause_before(const struct chunk_iter *it, bool lost,
 	if (!it->source->first || it->anywhere)
 		return 0;
 	*detail = cs_frame_unowned(frames, n);
-	return *detail && !pick_all_zero(frames, n < *detail ? n : *detail)
+	return *detail && !all_zero(frames, n < *detail ? n : *detail)
 		       ? AUX_GAP_NO_SYNC
 		       : 0;
 }
 
-/* Picks the source's bytes up to the next barrier, or as many as a chunk may have. */
+/* Picks the source's bytes up to the next barrier, or as many as a chunk may have. The
+ * current ID goes on only over a cut that part_max forced. Returns bytes of frames. */
 static int64_t pick_part(struct chunk_iter *it)
 {
 	uint8_t now = it->pick.now;
@@ -119,10 +123,11 @@ static int64_t pick_part(struct chunk_iter *it)
 	return n;
 }
 
-static int give_gap(struct chunk_iter *it, uint64_t offset, uint8_t cause,
+static int emit_gap(struct chunk_iter *it, uint64_t offset, uint8_t cause,
 		    uint64_t detail);
 
-/* The next chunk of a segment's frames. CHUNK_END: the source has none here. */
+/* The next chunk of a segment's frames. CHUNK_END: the source has none here. With a gap
+ * before it, the chunk is held until the gap has been returned. */
 static int next_part(struct chunk_iter *it)
 {
 	bool inside = it->now->end - it->n_left > it->now->offset;
@@ -144,29 +149,31 @@ static int next_part(struct chunk_iter *it)
 	if (!cause)
 		return it->pick.n ? CHUNK_DATA : CHUNK_END;
 	it->held = it->pick.n;
-	return give_gap(it, it->base, cause, detail);
+	return emit_gap(it, it->base, cause, detail);
 }
 
-/* Bytes at the end of a segment that are less than a frame. */
+/* Bytes at the end of a segment that are less than a frame cannot be unpacked; zeros are
+ * padding. */
 static int gap_of_tail(struct chunk_iter *it)
 {
 	uint64_t n = it->n_left;
 
 	it->n_left = 0;
-	if (!it->source->first || pick_all_zero(it->left, n))
+	if (!it->source->first || all_zero(it->left, n))
 		return CHUNK_END;
-	return give_gap(it, it->now->end - n, AUX_GAP_NO_SYNC, n);
+	return emit_gap(it, it->now->end - n, AUX_GAP_NO_SYNC, n);
 }
 
-/* The gap for bytes without a source, the first time that there are any. */
-static int gap_of_nobody(struct chunk_iter *it, const struct segment *segment)
+/* The gap for all bytes of a source that AUXTRACE_INFO does not describe, once: without
+ * its registers they cannot be decoded. */
+static int gap_of_unknown(struct chunk_iter *it, const struct segment *segment)
 {
 	unsigned id = it->source->id;
 
-	if (it->told || (id && !(segment->ids[id / 64] >> id % 64 & 1)))
+	if (it->reported || (id && !(segment->ids[id / 64] >> id % 64 & 1)))
 		return CHUNK_END;
-	it->told = true;
-	return give_gap(it, segment->offset, GAP_UNKNOWN_ID, id);
+	it->reported = true;
+	return emit_gap(it, segment->offset, GAP_UNKNOWN_ID, id);
 }
 
 /* Enters a segment of bytes. CHUNK_END: its frames are to be looked through, if it has
@@ -176,7 +183,7 @@ static int enter_segment(struct chunk_iter *it, const struct segment *segment)
 	it->now = segment;
 	it->piece = segment->piece;
 	if (!it->source->meta && (it->source->id || segment->raw))
-		return gap_of_nobody(it, segment);
+		return gap_of_unknown(it, segment);
 	if (chunk_iter_bytes(it, segment->offset,
 			     segment->end - segment->offset) < 0)
 		return -AUX_E_NOMEM;
@@ -209,7 +216,7 @@ static int chunk_iter_next_picked(struct chunk_iter *it)
 			return step;
 		segment = &it->q->segments[it->segment++];
 		if (segment->gap)
-			return give_gap(it, segment->offset, segment->gap,
+			return emit_gap(it, segment->offset, segment->gap,
 					segment->detail);
 		if (is_in(it, segment))
 			step = enter_segment(it, segment);
@@ -247,8 +254,9 @@ uint64_t chunk_iter_place(struct chunk_iter *it, uint64_t offset)
  * trace is looked at, which makes the cut independent of where decoding began.
  */
 
-/* The most common packets by a look at their first byte; returns their size, 0: decode
- * it in full. */
+/* The size of the most common packets, by their first byte alone: whole PSB periods are
+ * read for each cut. 0: decode it in full. *last becomes PTPKT_TNT for any short TNT and
+ * PTPKT_TIP for a TIP; timing packets leave it. */
 static size_t skip_packet(const uint8_t *p, const uint8_t *end, uint8_t *last)
 {
 	static const uint8_t ip_bytes[8] = { 1, 3, 5, 7, 7, 0, 9, 0 };
@@ -282,7 +290,11 @@ static bool is_timing(uint8_t type)
 	       type == PTPKT_CBR || type == PTPKT_TSC || type == PTPKT_TMA;
 }
 
-/* Is the trace undamaged between these two PSBs, so that it may end at the later one? */
+/*
+ * Is the trace undamaged between these two PSBs, so that it may end at the later one?
+ * The last packet that is not timing must leave nothing open: after a FUP, say, the
+ * packet that belongs to it would be past the PSB+.
+ */
 static bool may_end(const uint8_t *p, const uint8_t *psb)
 {
 	struct ptpkt pkt;
@@ -307,7 +319,8 @@ static bool may_end(const uint8_t *p, const uint8_t *psb)
 		last == PTPKT_TIP_PGE || last == PTPKT_PSBEND);
 }
 
-/* Reads a PSB+. True: it is complete, and has no packet that does not belong there. */
+/* Reads a PSB+. True: it is complete, and has only the packets that the SDM allows in it
+ * ("PSB+"). False leaves in *s what was read up to there. */
 static bool read_psb(const uint8_t *p, const uint8_t *end,
 		     struct chunk_start *s)
 {
@@ -345,7 +358,7 @@ static bool read_psb(const uint8_t *p, const uint8_t *end,
 	return false;
 }
 
-/* what is known without decoding. */
+/* What a chunk's first PSB+ says, as far as it goes; nothing more is decoded. */
 static struct chunk_start chunks_read_start(const uint8_t *p,
 					    const uint8_t *end)
 {
@@ -407,7 +420,7 @@ void chunk_iter_fini(struct chunk_iter *it)
 	cs_frame_pick_fini(&it->pick);
 }
 
-static int give_gap(struct chunk_iter *it, uint64_t offset, uint8_t cause,
+static int emit_gap(struct chunk_iter *it, uint64_t offset, uint8_t cause,
 		    uint64_t detail)
 {
 	it->gap = (struct aux_flow){ .kind = AUX_FLOW_GAP,
@@ -476,8 +489,8 @@ int chunk_iter_join(const struct chunk_iter *it, size_t piece,
 	return c->data ? 0 : -AUX_E_NOMEM;
 }
 
-/* Looks in n bytes after from. 1: found; forced: the last PSB will do, or
- * there. */
+/* Looks for a cut in n bytes after from. forced: where there is no resume point the last
+ * PSB will do, and without a PSB the end of the n bytes. 1: found; 0; -AUX_E_NOMEM. */
 static int look_for_cut(const struct chunk_iter *it, uint64_t from, uint64_t n,
 			bool forced, struct chunk_cut *cut)
 {
@@ -501,7 +514,11 @@ static int look_for_cut(const struct chunk_iter *it, uint64_t from, uint64_t n,
 	return seam != NULL;
 }
 
-/* The cut after so many multiples of chunk_min; 1: there is one. */
+/*
+ * The cut after cell multiples of chunk_min. 1: there is one; 0: the segment ends before;
+ * -AUX_E_NOMEM. The window doubles, which keeps the work linear; past max
+ * a cut is forced, which bounds the memory of a trace without resume points.
+ */
 static int find_cut(const struct chunk_iter *it, const struct segment *segment,
 		    uint64_t cell, struct chunk_cut *cut)
 {
@@ -535,7 +552,7 @@ uint64_t chunk_iter_cells(const struct chunk_iter *it,
 		       : 1;
 }
 
-/* Reads the first PSB+ at or after a place. -AUX_E_NOMEM. */
+/* Reads the first PSB+ at or after place->cut.at. 1: there is one; 0; -AUX_E_NOMEM. */
 static int read_place(const struct chunk_iter *it,
 		      const struct segment *segment, struct chunk_place *place)
 {
@@ -561,7 +578,7 @@ static int read_place(const struct chunk_iter *it,
 	return psb != NULL;
 }
 
-/* The first piece that ends after a place. */
+/* The first piece that ends after a stream offset; q->n_pieces: none does. */
 static size_t find_piece(const struct queue *q, uint64_t at)
 {
 	size_t lo = 0, n = q->n_pieces;
@@ -608,8 +625,9 @@ void chunk_iter_limit(struct chunk_iter *it, const struct chunk_span *span)
 	it->piece = find_piece(it->q, it->at);
 }
 
-/* The bytes of a chunk; if it is lazy, not those that are in several pieces. */
-static int take_bytes(struct chunk_iter *it, uint64_t at, uint64_t len,
+/* The bytes of a chunk; if the iterator is lazy, not those that are in several pieces:
+ * only the PSB+ is read, and a worker thread joins the rest (chunk_iter_join). */
+static int read_bytes(struct chunk_iter *it, uint64_t at, uint64_t len,
 		      bool first)
 {
 	uint64_t head = len < CHUNK_HEAD ? len : CHUNK_HEAD;
@@ -630,8 +648,8 @@ static int take_bytes(struct chunk_iter *it, uint64_t at, uint64_t len,
 	return 0;
 }
 
-/* The next chunk of a segment, from it->at on. */
-static int take_chunk(struct chunk_iter *it, const struct segment *segment)
+/* The next chunk of a segment, from it->at on; moves it->at past it. */
+static int cut_chunk(struct chunk_iter *it, const struct segment *segment)
 {
 	uint64_t at = it->at;
 	struct chunk_cut cut = { .at = segment->end };
@@ -642,7 +660,7 @@ static int take_chunk(struct chunk_iter *it, const struct segment *segment)
 		return rc;
 	if (it->segment == it->end.segment && cut.at > it->end.cut.at)
 		cut = it->end.cut;
-	if (take_bytes(it, at, cut.at - at, at == segment->offset) < 0)
+	if (read_bytes(it, at, cut.at - at, at == segment->offset) < 0)
 		return -AUX_E_NOMEM;
 	if (cut.continues) {
 		it->chunk.flags = AUX_CHUNK_HAS_END_IP;
@@ -653,11 +671,6 @@ static int take_chunk(struct chunk_iter *it, const struct segment *segment)
 	if (it->at == segment->end)
 		it->segment++;
 	return 0;
-}
-
-static bool all_zero(const uint8_t *p, size_t n)
-{
-	return !n || (!*p && !memcmp(p, p + 1, n - 1));
 }
 
 /* Only padding and timing packets? Before the first PSB of a stream such packets say
@@ -695,9 +708,10 @@ static int start_at_psb(struct chunk_iter *it, bool fresh)
 	if (padding || (fresh && psb))
 		return psb ? CHUNK_DATA : CHUNK_END;
 	it->held = psb;
-	return give_gap(it, offset, AUX_GAP_NO_SYNC, before);
+	return emit_gap(it, offset, AUX_GAP_NO_SYNC, before);
 }
 
+/* A gap comes before the chunk that begins at its place, never after it. */
 int chunk_iter_next(struct chunk_iter *it)
 {
 	const struct segment *segment;
@@ -711,14 +725,14 @@ int chunk_iter_next(struct chunk_iter *it)
 	}
 	if (it->forced) {
 		it->forced = false;
-		return give_gap(it, it->at, AUX_GAP_DECODER, 0);
+		return emit_gap(it, it->at, AUX_GAP_DECODER, 0);
 	}
 	while (it->segment < it->q->n_segments &&
 	       it->segment <= it->end.segment) {
 		segment = &it->q->segments[it->segment];
 		if (segment->gap) {
 			it->segment++;
-			return give_gap(it, segment->offset, segment->gap,
+			return emit_gap(it, segment->offset, segment->gap,
 					segment->detail);
 		}
 		if (it->at < segment->offset || it->at >= segment->end) {
@@ -727,7 +741,7 @@ int chunk_iter_next(struct chunk_iter *it)
 		}
 		if (it->segment == it->end.segment && it->at >= it->end.cut.at)
 			break;
-		if (take_chunk(it, segment) < 0)
+		if (cut_chunk(it, segment) < 0)
 			return -AUX_E_NOMEM;
 		step = it->trace_type == AUX_TRACE_INTEL_PT && it->chunk.data
 			       ? start_at_psb(it,
@@ -741,6 +755,7 @@ int chunk_iter_next(struct chunk_iter *it)
 	return CHUNK_END;
 }
 
+/* Pieces lie anywhere in the file, so each one's part of the range is released alone. */
 void chunks_release(const struct queue *q, const struct aux_reader *r,
 		    uint64_t from, uint64_t to)
 {

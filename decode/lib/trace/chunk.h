@@ -14,8 +14,7 @@ struct chunk_start {
 	bool has_tsc, has_ip;
 };
 
-/* The first place, after the first PSB, where Intel PT may be cut, and the IP
- * there; NULL: nowhere. */
+/* The last PSB in [p, end); NULL: there is none. */
 const uint8_t *chunks_last_psb(const uint8_t *p, const uint8_t *end);
 
 /* Where a chunk ends before its segment does. */
@@ -46,7 +45,7 @@ struct chunk_room {
 
 enum chunk_step { CHUNK_END = 0, CHUNK_DATA, CHUNK_GAP };
 
-/* chunk.c: walks one queue. */
+/* Walks one queue. For one thread; the queue may be shared, it is only read. */
 struct chunk_iter {
 	const struct queue *q;
 	uint32_t trace_type;
@@ -71,7 +70,7 @@ struct chunk_iter {
 	uint64_t n_left;
 	uint64_t base;		/* where the chunk's first frame is */
 	uint64_t part_max;	/* frames of a chunk end after so many bytes */
-	bool told;		/* bytes without a source were reported */
+	bool reported;		/* bytes without a source were */
 	struct cs_frame_pick pick;
 };
 
@@ -89,10 +88,10 @@ void chunk_iter_fini(struct chunk_iter *it);
 uint64_t chunk_iter_cells(const struct chunk_iter *it, const struct segment *segment);
 int chunk_iter_find(struct chunk_iter *it, size_t segment, uint64_t cell,
 		    struct chunk_place *place);
-/* Only a part, before the first step. Behind chunk_iter_pick; of a source whole
+/* Only a part, before the first step. After chunk_iter_pick; of a source whole
  * segments. */
 void chunk_iter_limit(struct chunk_iter *it, const struct chunk_span *span);
-/* pick.c: only the bytes of one source, without frames. */
+/* Only the bytes of one source, without frames. */
 void chunk_iter_pick(struct chunk_iter *it, const struct chunk_source *source);
 /* The bytes [from, to) of the stream were read and need not stay in memory. */
 void chunks_release(const struct queue *q, const struct aux_reader *r,

@@ -15,7 +15,7 @@
 #include "decode/lib/sideband/sideband.h"
 
 #define VERSION_MAX 2
-#define IDS_MAX 16384	/* of that many CPUs at most */
+#define IDS_MAX 16384	/* records; more than any machine has CPUs */
 
 #define HW_ID_ID(v) ((unsigned)((v) & 0xff))
 #define HW_ID_SINK(v) ((uint32_t)((v) >> 8))
@@ -56,6 +56,7 @@ static uint32_t id_of(const struct block *b, unsigned i)
 	return is_trace_id(id) ? (uint32_t)id : 0;
 }
 
+/* ETMv3 and PTM share a block; the major version in ETMIDR tells them apart. */
 static void read_etmv3(struct csmeta_source *s, const struct block *b)
 {
 	struct aux_etm_config *e = &s->etm;
@@ -68,6 +69,8 @@ static void read_etmv3(struct csmeta_source *s, const struct block *b)
 							  AUX_ETM_V3;
 }
 
+/* ETE's block begins like that of an ETMv4; only the words at its end differ. With
+ * VMID tracing the kernel runs at EL2 and its CONTEXTIDR_EL2 carries the pid. */
 static void read_etmv4(struct csmeta_source *s, const struct block *b, bool ete)
 {
 	struct aux_etm_config *e = &s->etm;
@@ -88,6 +91,8 @@ static void read_etmv4(struct csmeta_source *s, const struct block *b, bool ete)
 	e->ts_is_clock = word(b, ts) == AUX_CS_TS_VIRTUAL;
 }
 
+/* auxkit's own block: struct aux_etm_config by member, of which perf's blocks lack some
+ * (ETMs of M cores, STM, ITM). */
 static void read_own(struct csmeta_source *s, const struct block *b)
 {
 	s->own = true;
@@ -146,12 +151,16 @@ static void read_block(struct csmeta *m, uint64_t magic, uint64_t cpu,
 	else if (magic == AUX_CS_MAGIC_OWN)
 		read_own(s, b);
 	else
-		return;	/* a kind to come: its trace will be said to be
-			 * nobody's */
+		return;	/* a kind to come: its trace becomes a GAP, whose cause
+			 * is that the id is unknown */
 	m->n_sources++;
 }
 
-/* Reads the block at words[at]; returns its length. */
+/*
+ * Reads the block at words[at]; returns its length in words, or an error with diag. From
+ * version 1 on a block says how many words it has (NR_TRC_PARAMS), so that a later perf
+ * may append some; in version 0 the kind decides, and an unknown one ends the reading.
+ */
 static int64_t take_block(struct csmeta *m, const uint64_t *words, size_t n,
 			  size_t at, struct aux_diag *diag)
 {
@@ -224,6 +233,8 @@ int csmeta_read(struct csmeta *m, const uint64_t *words, size_t n,
 	return 0;
 }
 
+/* Each event reports the ids of its CPUs, so that records repeat; equal ones are kept
+ * once. */
 int csmeta_add_id(struct csmeta *m, uint64_t hw_id, uint32_t cpu,
 		  struct aux_diag *diag)
 {
@@ -266,7 +277,7 @@ void csmeta_fini(struct csmeta *m)
 	*m = (struct csmeta){ 0 };
 }
 
-/* perf's block of a CPU. */
+/* The block of a CPU; NULL: none. */
 static const struct csmeta_source *block_of_cpu(const struct csmeta *m,
 						uint32_t cpu)
 {
@@ -286,7 +297,11 @@ static const struct csmeta_hw_id *sink_of(const struct csmeta *m, int32_t cpu)
 	return NULL;
 }
 
-/* The CPU's id by the records: all whose trace goes into the stream's sink. */
+/*
+ * The source of an id by the records. From minor version 1 of them on ids are unique
+ * for each sink only (has_sink), so records of another sink than the stream's do not count. The stream's own CPU
+ * has precedence; two other CPUs with one id are a contradiction, and give NULL.
+ */
 static const struct csmeta_source *find_told(const struct csmeta *m,
 					     int32_t queue_cpu, unsigned id)
 {
@@ -307,6 +322,8 @@ static const struct csmeta_source *find_told(const struct csmeta *m,
 	return found && !clash ? block_of_cpu(m, found->cpu) : NULL;
 }
 
+/* Blocks first: without id records they are all there is, and auxkit's own are always
+ * right. With records, perf's ids in them are made up (AUX_CS_ID_UNUSED). */
 const struct csmeta_source *csmeta_find_id(const struct csmeta *m,
 					   int32_t queue_cpu, unsigned id)
 {
@@ -330,6 +347,7 @@ const struct csmeta_source *csmeta_find_id(const struct csmeta *m,
 	return find_told(m, queue_cpu, id);
 }
 
+/* A CPU without a block: where there is one source only, it can be no other. */
 const struct csmeta_source *csmeta_find_cpu(const struct csmeta *m, int32_t cpu)
 {
 	const struct csmeta_source *s = NULL;

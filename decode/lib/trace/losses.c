@@ -10,7 +10,7 @@
 
 #include "decode/lib/trace/losses.h"
 
-#define ENTRY_V1 32
+#define ENTRY_V1 32	/* bytes; version 2 appended n */
 
 /* table */
 static const struct loss_text texts[AUX_LEDGER_N_CAUSES] = {
@@ -61,6 +61,7 @@ const struct loss_text *losses_text(uint32_t cause)
 		       &texts[cause] : NULL;
 }
 
+/* Reads n entries that the caller found to be there. -AUX_E_NOMEM. */
 static int read_entries(struct losses *l, struct cursor *c, uint64_t n,
 			uint32_t version)
 {
@@ -81,6 +82,8 @@ static int read_entries(struct losses *l, struct cursor *c, uint64_t n,
 	return 0;
 }
 
+/* A section that is damaged or of a later version is no error: bad is set, and the trace
+ * is as good as before. */
 static int read_section(struct losses *l, struct cursor *c)
 {
 	uint32_t version = cursor_u32(c), n = cursor_u32(c);
@@ -95,6 +98,7 @@ static int read_section(struct losses *l, struct cursor *c)
 	return read_entries(l, c, n, version);
 }
 
+/* 0 says that two entries are of one sum. */
 static int by_stream(const void *a, const void *b)
 {
 	const struct aux_ledger_entry *x = a, *y = b;
@@ -104,6 +108,8 @@ static int by_stream(const void *a, const void *b)
 	return x->cause < y->cause ? -1 : x->cause > y->cause;
 }
 
+/* Bytes saturate: a damaged record must not make a loss look small. first_ns and last_ns
+ * of 0 are not known. */
 static void add_entry(struct aux_ledger_entry *sum,
 		      const struct aux_ledger_entry *e)
 {
@@ -116,6 +122,7 @@ static void add_entry(struct aux_ledger_entry *sum,
 		sum->last_ns = e->last_ns;
 }
 
+/* Of a recording that was killed: its loss records, added up by stream and cause. */
 static int sum_records(struct losses *l, const struct chunks *c)
 {
 	l->e = calloc(c->n_losses, sizeof(*l->e));
@@ -142,6 +149,8 @@ static int sum_records(struct losses *l, const struct chunks *c)
 	return 0;
 }
 
+/* The section, else the last ledger record, else what the loss records add up to: each
+ * is older than the one before it, and knows less. */
 int losses_read(struct losses *l, const struct aux_reader *r,
 		const struct chunks *c)
 {

@@ -52,7 +52,12 @@ static uint64_t ring_padding(const struct piece *p)
 	return pad;
 }
 
-/* The true length of a piece's payload: without padding. */
+/*
+ * The true length of a piece's payload: without padding. The offset of the next piece
+ * says it best; else an AUX record that ends within the last 8 bytes; else, of an
+ * overwritten ring, where its write pointer was. Zeros alone prove nothing: they are PADs
+ * in Intel PT.
+ */
 static uint64_t true_length(const struct queue *q, size_t i)
 {
 	const struct piece *p = &q->pieces[i];
@@ -70,7 +75,7 @@ static uint64_t true_length(const struct queue *q, size_t i)
 		const struct aux_mark *m = &q->marks[j - 1];
 		uint64_t end = m->offset;
 
-		/* In overwrite mode an AUX record has the end alone. */
+		/* In overwrite mode an AUX record's offset is the end. */
 		if (!(m->flags & PERF_AUX_FLAG_OVERWRITE))
 			end += m->size;
 		if (end + PAD < p->offset + len)
@@ -154,6 +159,7 @@ static int add_gap(struct queue *q, uint64_t offset, uint8_t cause)
 						.gap = cause });
 }
 
+/* One record may have several flags; a buffer that was full is the strongest reason. */
 static uint8_t cause_of(uint64_t flags)
 {
 	if (flags & PERF_AUX_FLAG_TRUNCATED)
@@ -165,7 +171,8 @@ static uint8_t cause_of(uint64_t flags)
 	return 0;
 }
 
-/* Closes a segment at end, divided at each AUX record that reports a loss. */
+/* Closes a segment, divided after each AUX record that reports a loss: the flag
+ * says that trace was dropped at the end of the record. *mark: the first record not seen yet. */
 static int close_segment(struct queue *q, struct segment segment, size_t *mark)
 {
 	while (*mark < q->n_marks && !q->rebased) {
@@ -234,10 +241,10 @@ static int add_piece(struct queue *q, size_t i, struct segment *segment,
 {
 	const struct piece *p = &q->pieces[i];
 	uint8_t cause = break_before(q, i, segment->end);
-	bool told = i && q->pieces[i - 1].clipped;
+	bool reported = i && q->pieces[i - 1].clipped;
 
 	if (cause && (close_segment(q, *segment, mark) < 0 ||
-		      (!told && add_gap(q, segment->end, cause) < 0)))
+		      (!reported && add_gap(q, segment->end, cause) < 0)))
 		return -AUX_E_NOMEM;
 	if (!i || cause)
 		*segment = (struct segment){ .offset = p->offset,
@@ -291,6 +298,7 @@ static unsigned rank(uint8_t gap)
 	return gap == GAP_SNAPSHOT ? 0 : gap == AUX_GAP_AUX_LOST ? 1 : 2;
 }
 
+/* Appends a segment. A gap next to another is merged into it, which keeps the invariant. */
 static int push(struct list *l, const struct segment *segment)
 {
 	struct segment *last = l->n ? &l->v[l->n - 1] : NULL;
@@ -437,7 +445,7 @@ void chunks_read_metadata(struct chunks *c)
 		c->cs_error = diag;
 }
 
-/* What a record tells of. Of an overwritten ring it is what ends there. */
+/* The bytes that a record is about. Of an overwritten ring they end at its offset. */
 static void get_extent(const struct aux_mark *m, uint64_t *from, uint64_t *to)
 {
 	if (m->flags & PERF_AUX_FLAG_OVERWRITE) {
@@ -454,10 +462,11 @@ struct split {
 	struct queue *q;
 	struct segment *segments;
 	size_t n, cap;
-	size_t mark; /* the first that may still tell of something */
+	size_t mark; /* the first whose bytes may still come */
 	bool *used; /* by mark */
 };
 
+/* Appends [from, to) of a segment, as what the AUX record mark - 1 is about (0: none). */
 static int cs_push(struct split *s, struct segment segment, uint64_t from,
 		   uint64_t to, size_t mark)
 {
@@ -485,6 +494,7 @@ static int cs_push(struct split *s, struct segment segment, uint64_t from,
 	return 0;
 }
 
+/* Divides a segment at the borders of AUX records, which may overlap and leave holes. */
 static int split_segment(struct split *s, const struct segment *segment)
 {
 	const struct queue *q = s->q;
@@ -549,7 +559,8 @@ int chunks_split_segments(struct chunks *c, struct queue *q)
 	return rc;
 }
 
-/* The frames of a segment, whichever pieces they lie in. */
+/* Scans the frames of a segment. A frame may begin in one piece and end in the next, or
+ * in a later one: it is put together in cut. */
 static void scan_frames(const struct queue *q, const struct segment *segment,
 			struct cs_frame_ids *ids)
 {
@@ -618,6 +629,8 @@ int32_t chunks_raw_cpu(const struct queue *q, const struct segment *segment)
 	return cpu <= INT32_MAX ? (int32_t)cpu : q->cpu;
 }
 
+/* Adds a raw segment to the source of its CPU. The last of RAW_CPUS_MAX sources gets what
+ * is left: a damaged file may name any number of CPUs. */
 static int add_raw(struct chunks *c, size_t first, uint32_t queue,
 		   const struct segment *segment)
 {
@@ -639,6 +652,8 @@ static int add_raw(struct chunks *c, size_t first, uint32_t queue,
 			     });
 }
 
+/* IHI 0029: 0 is padding; flush and trigger IDs carry no trace. Other reserved IDs are
+ * reported as unknown sources. */
 static bool is_source(unsigned id)
 {
 	return id && id != ID_FLUSH && id != ID_TRIGGER;
@@ -667,7 +682,8 @@ static int add_ids(struct chunks *c, uint32_t queue,
 	return 0;
 }
 
-static int find_of_queue(struct chunks *c, uint32_t queue)
+/* Appends the sources of a queue; the first of them reports what belongs to none. */
+static int find_sources(struct chunks *c, uint32_t queue)
 {
 	struct queue *q = &c->queues[queue];
 	struct cs_frame_ids ids = { 0 };
@@ -701,7 +717,7 @@ int chunks_find_sources(struct chunks *c)
 		return 0;
 	c->sources_found = true;
 	for (size_t i = 0; i < c->n; i++)
-		if (find_of_queue(c, (uint32_t)i) < 0)
+		if (find_sources(c, (uint32_t)i) < 0)
 			return -AUX_E_NOMEM;
 	return 0;
 }

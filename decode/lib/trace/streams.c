@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * streams: AUXTRACE and AUX records into queues of trace and their segments, see
- * trace.h. A queue is perf's word (auxtrace_queue) for the trace of one buffer.
+ * trace.h. A queue is perf's word (auxtrace_queue) for the trace of one buffer, which
+ * everything else calls an AUX stream.
  *
  * An AUXTRACE payload is padded to 8 bytes; its true length comes from the offset of
  * the next piece, or from the AUX records. AUX records name no queue: they are matched
@@ -18,6 +19,7 @@
 #include "decode/lib/trace/gap.h"
 #include "decode/lib/sideband/sideband.h"
 
+/* An entry of perf's ID_INDEX: which buffer the records of an event's id belong to. */
 struct index_entry {
 	uint64_t id;
 	uint32_t idx, cpu, tid;
@@ -29,8 +31,9 @@ struct loose_mark {
 	uint64_t id;
 };
 
+/* The pass over the records; one thread, gone when chunks_read() returns. */
 struct collect {
-	struct chunks *c;
+	struct chunks *c;	/* what is filled */
 	struct index_entry *index;
 	size_t n_index, cap_index;
 	struct loose_mark *marks;
@@ -39,6 +42,8 @@ struct collect {
 	uint32_t snapshot;	/* of the next piece */
 };
 
+/* The queue idx, made if it is new; NULL: out of memory. Pointers to queues are not valid
+ * after the next call: the array grows. */
 static struct queue *get_queue(struct chunks *c, uint32_t idx, uint32_t cpu,
 			       uint32_t tid)
 {
@@ -56,6 +61,7 @@ static struct queue *get_queue(struct chunks *c, uint32_t idx, uint32_t cpu,
 	return q;
 }
 
+/* All pieces from here on belong to it. */
 static int add_snapshot(struct collect *co, const struct snapshot *snap)
 {
 	struct chunks *c = co->c;
@@ -84,6 +90,9 @@ static int guess_snapshot(struct collect *co, const struct queue *q)
 	return add_snapshot(co, &snap);
 }
 
+/* The payload is not copied: it stays the reader's. n_before is what orders pieces and AUX
+ * records, which only the file does: their offsets are of one ring, but in snapshots
+ * they repeat. */
 static int add_piece(struct collect *co, const struct aux_event *ev)
 {
 	const struct aux_rec_auxtrace *h = &ev->auxtrace.h;
@@ -109,7 +118,8 @@ static int add_piece(struct collect *co, const struct aux_event *ev)
 	return 0;
 }
 
-/* The queue that the sampled event belongs to. */
+/* The queue that the sampled event belongs to. Samples have no buffer index; without an
+ * ID_INDEX the CPU stands for it, or the thread. */
 static struct queue *queue_of_sample(struct collect *co,
 				     const struct aux_sample_id *id)
 {
@@ -151,6 +161,7 @@ static int add_sample(struct collect *co, const struct aux_event *ev)
 	return 0;
 }
 
+/* To which queue an AUX record belongs may depend on an ID_INDEX that comes later. */
 static int add_mark(struct collect *co, const struct aux_event *ev)
 {
 	uint64_t has = ev->id.present;
@@ -174,6 +185,8 @@ static int add_mark(struct collect *co, const struct aux_event *ev)
 	return 0;
 }
 
+/* Entries are of 32 bytes: id, idx, cpu, tid, all u64 (perf's struct id_index_entry); a
+ * count beyond the record is ignored. */
 static int add_index(struct collect *co, const struct aux_event *ev)
 {
 	struct cursor c = cursor_init(ev->id_index.entries.data,
@@ -194,7 +207,8 @@ static int add_index(struct collect *co, const struct aux_event *ev)
 	return 0;
 }
 
-static int take_own(struct collect *co, const struct aux_event *ev)
+/* auxcap's own records are of a type that perf skips because it is obsolete. */
+static int handle_own(struct collect *co, const struct aux_event *ev)
 {
 	struct chunks *c = co->c;
 	struct snapshot snap = { 0 };
@@ -222,7 +236,8 @@ static int take_own(struct collect *co, const struct aux_event *ev)
 	}
 }
 
-/* Intel PT and CoreSight have a word for it. */
+/* Intel PT and CoreSight have a word for it in AUXTRACE_INFO's private part; others are
+ * taken to be no snapshots. */
 static bool says_snapshot(const struct aux_event *ev)
 {
 	uint32_t type = ev->auxtrace_info.trace_type;
@@ -232,11 +247,11 @@ static bool says_snapshot(const struct aux_event *ev)
 	       word < ev->auxtrace_info.n_priv && ev->auxtrace_info.priv[word];
 }
 
-static int take_record(struct collect *co, const struct aux_event *ev)
+static int handle_record(struct collect *co, const struct aux_event *ev)
 {
 	switch (ev->type) {
 	case AUX_RECORD_EVENT_TYPE:
-		return take_own(co, ev);
+		return handle_own(co, ev);
 	case AUX_RECORD_AUXTRACE:
 		return add_piece(co, ev);
 	case PERF_RECORD_AUX:
@@ -268,13 +283,15 @@ static struct queue *queue_by_idx(struct chunks *c, uint32_t idx)
 	return NULL;
 }
 
+/* A queue of a CPU has the trace of all its threads, one without that of one thread. */
 static bool fits(const struct queue *q, const struct loose_mark *m)
 {
 	return q->cpu >= 0 ? m->m.cpu == (uint32_t)q->cpu :
 			     m->m.tid == (uint32_t)q->tid;
 }
 
-/* One ID may stand for all queues (soft_pt): CPU or thread decides then. */
+/* By ID, unless CPU or thread contradict: one ID may stand for all queues (soft_pt). NULL:
+ * the record is an orphan, except that a lone queue takes all of them. */
 static struct queue *find_queue(struct collect *co, const struct loose_mark *m)
 {
 	struct chunks *c = co->c;
@@ -295,15 +312,15 @@ static struct queue *find_queue(struct collect *co, const struct loose_mark *m)
 
 /* The i-th AUX record is q's: the first piece after it ends there, unless a later record
  * comes before that piece, too. */
-static void tell_end(struct queue *q, size_t i, const struct aux_mark *m)
+static void note_end(struct queue *q, size_t i, const struct aux_mark *m)
 {
 	struct piece *p;
 
-	while (q->n_told < q->n_pieces && q->pieces[q->n_told].n_before <= i)
-		q->n_told++;
-	if (q->n_told == q->n_pieces)
+	while (q->n_settled < q->n_pieces && q->pieces[q->n_settled].n_before <= i)
+		q->n_settled++;
+	if (q->n_settled == q->n_pieces)
 		return;
-	p = &q->pieces[q->n_told];
+	p = &q->pieces[q->n_settled];
 	if (m->time && (!p->first_ns || m->time < p->first_ns))
 		p->first_ns = m->time;
 	if (m->time > p->last_ns)
@@ -314,7 +331,8 @@ static void tell_end(struct queue *q, size_t i, const struct aux_mark *m)
 	p->ring_size = m->size;
 }
 
-static int place_marks(struct collect *co)
+/* Gives each AUX record to its queue, in the order of the file. */
+static int assign_marks(struct collect *co)
 {
 	for (size_t i = 0; i < co->n_marks; i++) {
 		struct queue *q = find_queue(co, &co->marks[i]);
@@ -327,7 +345,7 @@ static int place_marks(struct collect *co)
 				  PERF_AUX_FLAG_OVERWRITE);
 			continue;
 		}
-		tell_end(q, i, &co->marks[i].m);
+		note_end(q, i, &co->marks[i].m);
 		if (array_grow(&q->marks, q->n_marks, &q->cap_marks,
 			       sizeof(*q->marks)) < 0)
 			return -AUX_E_NOMEM;
@@ -357,7 +375,8 @@ static uint8_t gap_of_loss(uint32_t cause)
 	return 0;
 }
 
-static int give_losses(struct chunks *c)
+/* Losses of an unknown place (offset -1) are in the ledger only. */
+static int assign_losses(struct chunks *c)
 {
 	for (size_t i = 0; i < c->n_losses; i++) {
 		const struct aux_own_loss *l = &c->losses[i];
@@ -383,7 +402,8 @@ static int by_idx(const void *a, const void *b)
 	return x->idx < y->idx ? -1 : x->idx > y->idx;
 }
 
-/* Drops the pieces of all snapshots but one. */
+/* Drops the pieces of all snapshots but one. What is then missing at both ends of a queue
+ * is no loss: part says so. */
 static int select_snapshot(struct chunks *c, uint64_t number,
 			   struct aux_diag *diag)
 {
@@ -410,6 +430,7 @@ static int select_snapshot(struct chunks *c, uint64_t number,
 	return 0;
 }
 
+/* In this order: joining moves offsets, which segments and losses refer to. */
 static int make_segments(struct chunks *c)
 {
 	int rc = 0;
@@ -430,6 +451,7 @@ static int make_segments(struct chunks *c)
 	return rc;
 }
 
+/* Damage ends the reading and is no error here: what came before it stands. */
 static int collect_records(struct collect *co, struct aux_reader *r)
 {
 	const struct aux_attr *a;
@@ -438,17 +460,17 @@ static int collect_records(struct collect *co, struct aux_reader *r)
 
 	aux_reader_rewind(r);
 	while (aux_reader_next(r, &ev, NULL) > 0) {
-		rc = take_record(co, &ev);
+		rc = handle_record(co, &ev);
 		if (rc < 0)
 			return rc;
 	}
-	/* of a pipe all records were read by now */
+	/* attributes may come as records (a pipe): all were read by now */
 	for (size_t i = 0; (a = aux_reader_attr(r, i)); i++)
 		co->c->sampling |= !!(a->attr.sample_type & PERF_SAMPLE_AUX);
 	if (co->c->n)
 		qsort(co->c->queues, co->c->n, sizeof(*co->c->queues), by_idx);
-	rc = place_marks(co);
-	return rc < 0 ? rc : give_losses(co->c);
+	rc = assign_marks(co);
+	return rc < 0 ? rc : assign_losses(co->c);
 }
 
 int chunks_read(struct chunks *c, struct aux_reader *r, uint64_t snapshot,

@@ -32,7 +32,7 @@ struct piece {
 	uint32_t snapshot;	/* place in chunks.snapshots + 1; 0: of none */
 	size_t n_before;	/* AUX records before it in the file */
 	uint64_t ring_end;	/* where the last of these ended in an */
-	uint64_t ring_size;	/* overwritten ring; 0: not told */
+	uint64_t ring_size;	/* overwritten ring; 0: unknown */
 	uint64_t first_ns;	/* of those since the piece before: when they */
 	uint64_t last_ns;	/* came; 0: there is none */
 };
@@ -55,9 +55,9 @@ struct loss_mark {
 struct aux_mark {
 	uint64_t offset, size;
 	uint64_t flags;		/* PERF_AUX_FLAG_* */
-	uint64_t time;		/* 0: not told */
+	uint64_t time;		/* 0: unknown */
 	uint64_t number;	/* in the file, from 1 */
-	uint32_t cpu, pid, tid;	/* -1: not told */
+	uint32_t cpu, pid, tid;	/* -1: unknown */
 };
 
 /* Bytes without a break in them, or what is between two of those. */
@@ -67,18 +67,24 @@ struct segment {
 	uint8_t gap;		/* enum aux_gap_cause or gap.h, 0: bytes */
 	bool fresh;		/* bytes: a snapshot, which starts anywhere */
 	uint64_t detail;	/* gap: bytes that are missing, 0 unknown */
-	/* CoreSight: a segment is what one AUX record told of */
+	/* CoreSight: a segment is what one AUX record is about */
 	size_t mark;		/* place in queue.marks + 1; 0: no record */
 	bool raw;		/* not in frames */
 	uint64_t ids[2];	/* bit i: there are bytes of trace id i */
 };
 
+/*
+ * An AUX stream: all trace of one AUX buffer. The name is perf's (auxtrace_queue); idx is
+ * the index in AUXTRACE records, by which the streams of a recording are ordered. Filled
+ * by chunks_read(), segment.ids by chunks_find_sources(); read-only from then on, so that
+ * all threads may share it.
+ */
 struct queue {
 	uint32_t idx;
 	int32_t cpu, tid;	/* -1: none */
 	struct piece *pieces;	/* by record order, by offset, disjoint */
 	size_t n_pieces, cap_pieces;
-	size_t n_told;		/* pieces whose ring_end cannot change any more */
+	size_t n_settled;	/* pieces whose ring_end cannot change any more */
 	struct aux_mark *marks;	/* by offset */
 	size_t n_marks, cap_marks;
 	struct loss_mark *losses;	/* by offset */
@@ -140,15 +146,15 @@ int chunks_read(struct chunks *c, struct aux_reader *r, uint64_t snapshot,
 		struct aux_diag *diag);
 void chunks_fini(struct chunks *c);
 
-/* cut.c: trims the pieces of a queue and fills its segments. */
+/* segments.c: trims the pieces of a queue and fills its segments. */
 int chunks_make_segments(struct queue *q);
-/* loss.c: puts the losses among the segments; one gap at one place. */
+/* Puts the losses among the segments; one gap at one place. */
 int chunks_place_losses(struct queue *q);
 /* snapshot.c: takes the common bytes of a queue's snapshots off the later
  * ones and gives all their place in one stream. By offset if trusted says that
  * offsets are true, else by what the packets of Intel PT say. */
 void chunks_join_snapshots(struct queue *q, uint32_t trace_type, bool trusted);
-/* cs.c: a record that says which id a CPU has; its words of AUXTRACE_INFO,
+/* segments.c: a record that says which id a CPU has; its words of AUXTRACE_INFO,
  * after the last record. What is wrong with them goes into cs_error. */
 void chunks_take_hw_id(struct chunks *c, const struct aux_event *ev);
 void chunks_read_metadata(struct chunks *c);
