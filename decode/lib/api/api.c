@@ -19,6 +19,8 @@
  * at most, so the copy is small and stays in the cache.
  */
 
+/* The public face of a context. space is the handle of aux_decode_code() and the like,
+ * valid while the recording is open. */
 static struct aux_decode_ctx ctx_of(const struct flow_ctx *c)
 {
 	return (struct aux_decode_ctx){
@@ -30,6 +32,7 @@ static struct aux_decode_ctx ctx_of(const struct flow_ctx *c)
 	};
 }
 
+/* A pass ends in end(): there is nothing to write. */
 static int finish_nothing(void *sink, struct aux_diag *diag)
 {
 	(void)sink;
@@ -45,7 +48,11 @@ static void stop(struct aux_decode *d)
 	d->n_parts = d->at_part = d->n_events = 0;
 }
 
-/* Begins a pass whose events go to flow, with this struct as its sink. */
+/*
+ * Begins a pass whose events go to flow, with this struct as its sink. paths: 0, or
+ * SINK_TAKES_PATHS. Whether times are needed was decided when the recording was opened,
+ * and stays in ops.needs. Returns 0 or an error; the pass, if any, is d's.
+ */
 static int start(struct aux_decode *d, unsigned paths,
 		 int (*flow)(void *sink, const struct flow_ctx *ctx,
 			     const struct aux_flow *ev, size_t n))
@@ -77,7 +84,8 @@ static int end(struct aux_decode *d, int rc)
 	return rc;
 }
 
-/* The sink of a pass that is pulled: appends to parts and events. */
+/* The sink of a pass that is pulled: appends to parts and events, whose memory is used
+ * again for the next step. */
 static int keep_events(void *sink, const struct flow_ctx *ctx,
 		       const struct aux_flow *ev, size_t n)
 {
@@ -97,7 +105,7 @@ static int keep_events(void *sink, const struct flow_ctx *ctx,
 	return 0;
 }
 
-/* Steps until there is something to pull, or the end. */
+/* Steps until there is something to pull, or the end. A step may emit nothing. */
 static int fill(struct aux_decode *d)
 {
 	int rc = 0;
@@ -114,6 +122,8 @@ static int fill(struct aux_decode *d)
 	return rc < 0 ? end(d, rc) : 0;
 }
 
+/* Returns 1 with a batch, which is valid until the next call; then 0, or the error, as
+ * often as it is called. diag is filled in these cases only. */
 int aux_decode_next(struct aux_decode *d, struct aux_decode_batch *batch,
 		    struct aux_diag *diag)
 {
@@ -147,8 +157,9 @@ void aux_decode_select_tid(struct aux_decode *d, int64_t tid)
 	session_select_tid(d->session, tid < 0 ? -1 : tid);
 }
 
-/* The sink of aux_decode_run: the caller's. */
-static int give_events(void *sink, const struct flow_ctx *ctx,
+/* The sink of aux_decode_run: the caller's. Nothing is copied; its events are valid in the
+ * call only. 1, or any other positive number, ends the pass without an error. */
+static int forward_events(void *sink, const struct flow_ctx *ctx,
 		       const struct aux_flow *ev, size_t n)
 {
 	struct aux_decode *d = sink;
@@ -158,7 +169,8 @@ static int give_events(void *sink, const struct flow_ctx *ctx,
 	return rc > 0 ? 1 : rc;
 }
 
-static int take_sink(struct aux_decode *d, const struct aux_decode_sink *sink,
+/* Copies the caller's sink. A smaller one than ours lacks flow and is refused. */
+static int read_sink(struct aux_decode *d, const struct aux_decode_sink *sink,
 		     struct aux_diag *diag)
 {
 	d->sink = (struct aux_decode_sink){ .size = sizeof(d->sink) };
@@ -178,13 +190,13 @@ int aux_decode_run(struct aux_decode *d, const struct aux_decode_sink *sink,
 		   struct aux_diag *diag)
 {
 	unsigned paths = 0;
-	int rc = take_sink(d, sink, diag);
+	int rc = read_sink(d, sink, diag);
 
 	if (rc < 0)
 		return rc;
 	if (d->sink.flags & AUX_DECODE_PATHS)
 		paths = SINK_TAKES_PATHS;
-	rc = start(d, paths, give_events);
+	rc = start(d, paths, forward_events);
 	while (rc == 0 && (rc = session_pass_step(d->pass, &d->diag)) > 0)
 		rc = 0;
 	end(d, rc);
@@ -194,6 +206,7 @@ int aux_decode_run(struct aux_decode *d, const struct aux_decode_sink *sink,
 	return rc;
 }
 
+/* Between snapshots nothing was to be recorded; all other causes are losses. */
 int aux_gap_is_loss(unsigned cause)
 {
 	return cause != GAP_SNAPSHOT;
@@ -208,6 +221,7 @@ static uint64_t count_gaps(const struct session_stats *st)
 	return n;
 }
 
+/* As much as the caller's struct has room for; its size stays as the caller set it. */
 int aux_decode_get_stats(const struct aux_decode *d,
 			 struct aux_decode_stats *stats)
 {
@@ -251,7 +265,7 @@ unsigned aux_decode_version(void)
 }
 
 /* Copies the caller's options. One that this build does not know must not be set. */
-static int take_options(struct aux_decode_options *o,
+static int read_options(struct aux_decode_options *o,
 			const struct aux_decode_options *theirs,
 			struct aux_diag *diag)
 {
@@ -292,6 +306,8 @@ static struct codeview_config code_of(const struct aux_decode_options *o)
 	};
 }
 
+/* The options as the session names them. path: NULL for data or a bare trace (o->pt); it
+ * is then the name in messages. time_to 0 means no limit. */
 static int open_session(struct aux_decode *d, const char *path,
 			const struct aux_decode_options *o,
 			struct aux_diag *diag)
@@ -322,6 +338,7 @@ static int open_session(struct aux_decode *d, const char *path,
 	return session_open(&d->session, &config, diag);
 }
 
+/* The code of walk_find(), which sees a host and not a session. */
 static int host_code(void *priv, const struct space *space, uint64_t ip,
 		     struct aux_code *code)
 {
@@ -340,7 +357,7 @@ int aux_decode_open(struct aux_decode **dp, const char *path,
 	*dp = NULL;
 	if (diag)
 		*diag = none;
-	rc = take_options(&o, options, diag);
+	rc = read_options(&o, options, diag);
 	if (rc < 0)
 		return rc;
 	d = calloc(1, sizeof(*d));
@@ -358,6 +375,7 @@ int aux_decode_open(struct aux_decode **dp, const char *path,
 	return 0;
 }
 
+/* The pass first: its threads use all the rest. */
 void aux_decode_close(struct aux_decode *d)
 {
 	if (!d)

@@ -16,6 +16,8 @@ static const struct space *space_of(const struct aux_decode_space *space)
 	return (const struct space *)space;
 }
 
+/* The walk, a cache of expanded ranges, is made by the first call. Returns how many
+ * instructions the range has, which may be more than max. */
 int64_t aux_decode_expand(struct aux_decode *d,
 			  const struct aux_decode_space *space,
 			  const struct aux_flow *range, uint64_t *ips,
@@ -66,6 +68,8 @@ static uint64_t offset_in_file(const struct mapping *m, uint64_t ip)
 	return ip - m->start + m->pgoff;
 }
 
+/* An address without a symbol is no error as long as something is mapped there: the file
+ * and the offset in it are what identifies it then. */
 int aux_decode_symbol(struct aux_decode *d,
 		      const struct aux_decode_space *space, uint64_t ip,
 		      struct aux_decode_symbol *sym)
@@ -112,6 +116,8 @@ const struct aux_decoder_ops *aux_decoder_find(const char *name,
 
 #define FEW 16 /* frames that need no memory of their own */
 
+/* Where f was executing: at for the innermost frame is the line of the instruction, for
+ * others that of the inlined call. */
 static void put_frame(struct aux_decode_frame *to, const struct inline_frame *f,
 		      const struct source_line *at)
 {
@@ -138,7 +144,11 @@ static void add_symbol(struct codeview *cv, const struct space *space,
 		f->entry = sym.start;
 }
 
-/* v: what there is, n of them, of which max are asked for. */
+/*
+ * v: what there is, innermost first, n of them, of which max are asked for. frames is an
+ * array of the caller's struct, of size bytes each, which may be older or newer than ours.
+ * The last one is the function itself, which alone may be in the symbol table.
+ */
 static void put_frames(struct codeview *cv, const struct space *space,
 		       uint64_t ip, const struct inline_frame *v, size_t n,
 		       uint8_t *frames, size_t size, size_t max)
@@ -176,6 +186,8 @@ static int put_bare(struct codeview *cv, const struct space *space, uint64_t ip,
 	return 1;
 }
 
+/* Few addresses have more than FEW frames. Only for those, and if the caller has room for
+ * more, is memory allocated and the search repeated. */
 int aux_decode_frames(struct aux_decode *d,
 		      const struct aux_decode_space *space, uint64_t ip,
 		      struct aux_decode_frame *frames, size_t frame_size,

@@ -102,7 +102,8 @@ static int set_tnt(struct ptpkt *pkt, uint64_t v, unsigned size)
 	return (int)size;
 }
 
-/* count is the code IPBytes, not a number of bytes; 5 and 7 are reserved. The IP is made of it and Last IP by ptpkt_ip. */
+/* count is the code IPBytes, not a number of bytes; 5 and 7 are reserved. The IP is made
+ * of payload and Last IP by ptpkt_ip(). */
 static int decode_ip(const uint8_t *p, const uint8_t *end,
 		     enum ptpkt_type type, struct ptpkt *pkt)
 {

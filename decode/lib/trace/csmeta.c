@@ -299,8 +299,9 @@ static const struct csmeta_hw_id *sink_of(const struct csmeta *m, int32_t cpu)
 
 /*
  * The source of an id by the records. From minor version 1 of them on ids are unique
- * for each sink only (has_sink), so records of another sink than the stream's do not count. The stream's own CPU
- * has precedence; two other CPUs with one id are a contradiction, and give NULL.
+ * for each sink only (has_sink), so records of another sink than the stream's do not
+ * count. The stream's own CPU has precedence; two other CPUs with one id are a
+ * contradiction, and give NULL.
  */
 static const struct csmeta_source *find_told(const struct csmeta *m,
 					     int32_t queue_cpu, unsigned id)
