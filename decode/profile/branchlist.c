@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * branchlist: the tables of branches and ranges, their order, merging, and the text form
- * (auxdecode.1, BRANCH LISTS).
+ * branchlist: the tables of branches and ranges, their order, and the text form
+ * (auxdecode.1, BRANCH LISTS). Lists are merged by reading them into one.
  *
  * Entries lie in one array per table, in the order in which they were met; a hash
  * table of indexes finds them by key. Indexes are thus stable while entries are added, so
@@ -290,6 +290,7 @@ out:
 	return err;
 }
 
+/* Sorting moves entries, so their slots are found anew. */
 static int sort_table(struct branchlist_table *t,
 		      int (*order)(const void *a, const void *b))
 {
@@ -306,75 +307,6 @@ int branchlist_sort(struct branchlist *l)
 	if (!err)
 		err = sort_table(&l->branches, order_branches);
 	return err ? err : sort_table(&l->ranges, order_ranges);
-}
-
-/* ---- Merging ---- */
-
-/* Saturates: a sum that wraps around would look like a small count. */
-static void add_count(uint64_t *sum, uint64_t n)
-{
-	if (__builtin_add_overflow(*sum, n, sum))
-		*sum = UINT64_MAX;
-}
-
-/* map: modules of the other list to those of this one. The index, or -AUX_E_*. */
-static int add_branch(struct branchlist *to, const uint32_t *map,
-		      struct branchlist_branch b)
-{
-	int i;
-
-	b.from_module = map[b.from_module];
-	if (b.to_module != BRANCHLIST_NOWHERE)
-		b.to_module = map[b.to_module];
-	i = branchlist_branch(to, &b);
-	if (i >= 0)
-		add_count(&branchlist_branches(to)[i].count, b.count);
-	return i;
-}
-
-static int add_range(struct branchlist *to, const uint32_t *map,
-		     struct branchlist_range r)
-{
-	int i;
-
-	r.module = map[r.module];
-	i = branchlist_range(to, &r);
-	if (i >= 0)
-		add_count(&branchlist_ranges(to)[i].count, r.count);
-	return i;
-}
-
-/* Adds the modules of from to to, and sets map[from index]. */
-static int map_modules(struct branchlist *to, const struct branchlist *from,
-		       uint32_t *map)
-{
-	for (size_t i = 0; i < from->n_modules; i++) {
-		const struct branchlist_module *m = &from->modules[i];
-		int k = branchlist_module(to, m->path, m->id);
-
-		if (k < 0)
-			return k;
-		map[i] = (uint32_t)k;
-		to->modules[k].main |= m->main;
-		if (!to->modules[k].file && m->file)
-			to->modules[k].file = strdup(m->file);
-	}
-	return 0;
-}
-
-int branchlist_merge(struct branchlist *to, const struct branchlist *from)
-{
-	uint32_t *map = calloc(from->n_modules + 1, sizeof(*map));
-	int rc = map ? map_modules(to, from, map) : -AUX_E_NOMEM;
-
-	for (size_t i = 0; i < from->branches.n && rc >= 0; i++)
-		rc = add_branch(to, map, branchlist_branches(from)[i]);
-	for (size_t i = 0; i < from->ranges.n && rc >= 0; i++)
-		rc = add_range(to, map, branchlist_ranges(from)[i]);
-	if (rc >= 0)
-		add_count(&to->n_gaps, from->n_gaps);
-	free(map);
-	return rc < 0 ? rc : 0;
 }
 
 /*
@@ -446,6 +378,7 @@ static void put_range(struct outbuf *out, const struct branchlist_range *r)
 	outbuf_str(out, r->outside ? " out\n" : " in\n");
 }
 
+/* Modules come first, since a reader must know them before entries name them. */
 uint64_t branchlist_write(const struct branchlist *l, struct outbuf *out,
 			  uint64_t max)
 {
@@ -489,12 +422,20 @@ struct line {
 	bool bad;
 };
 
+/* Saturates: a sum that wraps around would look like a small count. */
+static void add_count(uint64_t *sum, uint64_t n)
+{
+	if (__builtin_add_overflow(*sum, n, sum))
+		*sum = UINT64_MAX;
+}
+
 struct parser {
 	struct branchlist *list;
 	uint32_t *map;		/* module numbers of the text -> of the list */
 	size_t n_map, max_map;
 };
 
+/* The length of the next word, which starts at *word; an empty one makes the line bad. */
 static size_t next_word(struct line *l, const char **word)
 {
 	while (l->p < l->end && *l->p == ' ')
@@ -506,11 +447,13 @@ static size_t next_word(struct line *l, const char **word)
 	return (size_t)(l->p - *word);
 }
 
+/* True if the word of n bytes at w is text. */
 static bool is_word(const char *w, size_t n, const char *text)
 {
 	return n == strlen(text) && !memcmp(w, text, n);
 }
 
+/* 99: no digit of any base. */
 static int digit_of(char c)
 {
 	if (c >= '0' && c <= '9')
@@ -691,6 +634,7 @@ static int parse_module_line(struct parser *p, struct line *l)
 	return rc;
 }
 
+/* Lines that start with # are comments. 0, -AUX_E_FORMAT, -AUX_E_NOMEM or -AUX_E_LIMIT. */
 static int parse_line(struct parser *p, struct line *l)
 {
 	const char *w;
@@ -746,6 +690,7 @@ int branchlist_read(struct branchlist *l, const char *text, size_t len,
 
 /* ---- Files ---- */
 
+/* The text of a file or pipe; the caller frees it, also after an error. */
 static int read_all(int fd, char **text, size_t *len)
 {
 	size_t max = 0, n = 0;

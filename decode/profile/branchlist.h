@@ -126,15 +126,13 @@ void branchlist_sum(struct branchlist *l);
 /* Entries by module (path, id), then by address. Their indexes change. 0, or
  * -AUX_E_NOMEM. */
 int branchlist_sort(struct branchlist *l);
-/* Adds all of from to the list. */
-int branchlist_merge(struct branchlist *to, const struct branchlist *from);
 
 /* Writes the list as text (see auxdecode.1, BRANCH LISTS), but no entries whose count is 0.
  * Returns how many lines are branches or ranges, at most max (0: no limit). */
 uint64_t branchlist_write(const struct branchlist *l, struct outbuf *out,
 			  uint64_t max);
-/* Adds what a text has, which is not trusted. -AUX_E_FORMAT (diag names the line),
- * -AUX_E_TRUNCATED, -AUX_E_NOMEM, -AUX_E_LIMIT. */
+/* Adds what a text has, which is not trusted; counts of equal entries are added up.
+ * -AUX_E_FORMAT (diag names the line), -AUX_E_TRUNCATED, -AUX_E_NOMEM, -AUX_E_LIMIT. */
 int branchlist_read(struct branchlist *l, const char *text, size_t len,
 		    struct aux_diag *diag);
 /* The same from a file. */

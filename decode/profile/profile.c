@@ -70,6 +70,7 @@ static const struct format *find_format(const char *name)
 	return NULL;
 }
 
+/* Rejects what a format cannot do, before any decoding. */
 static int check_config(const struct sink_env *env,
 			const struct profile_config *c, const struct format *f,
 			struct aux_diag *diag)
@@ -119,6 +120,7 @@ static int open_profile(void **sink, const struct sink_env *env,
 	return 0;
 }
 
+/* Samples are made at once; for all other formats the flow is only counted. */
 static int flow_profile(void *sink, const struct flow_ctx *ctx,
 			const struct aux_flow *ev, size_t n)
 {
@@ -134,6 +136,7 @@ static int flow_profile(void *sink, const struct flow_ctx *ctx,
 
 /* ---- The end ---- */
 
+/* By path or by its last component, as --module takes both. */
 static bool is_called(const struct branchlist_module *m, const char *name)
 {
 	const char *base = strrchr(m->path, '/');
