@@ -15,7 +15,7 @@
  * element, too, equal to no other: nothing is known to be equal across it.
  */
 
-#define BEHIND (4 * DIFF_CONTEXT)	/* kept before head */
+#define KEPT (4 * DIFF_CONTEXT)	/* elements before head that are kept to be shown */
 
 void diff_side_init(struct diff_side *s, struct diff_code *code, uint32_t tid)
 {
@@ -29,9 +29,11 @@ void diff_side_fini(struct diff_side *s)
 	s->v = NULL;
 }
 
+/* Room for n more elements. What is long past head is dropped first, and the array is at
+ * most half full after it has grown: an element is moved once on average. */
 static int make_room(struct diff_side *s, size_t n)
 {
-	size_t drop = s->head > BEHIND ? s->head - BEHIND : 0;
+	size_t drop = s->head > KEPT ? s->head - KEPT : 0;
 	size_t want = s->max ? s->max : 8192;
 	struct diff_elem *bigger;
 
@@ -64,6 +66,8 @@ static int add_gap(struct diff_side *s, const struct space *space, uint64_t ip,
 	return 0;
 }
 
+/* A RANGE that cannot be expanded is a gap: its instructions are not known, so they are
+ * not equal to anything. */
 static int add_range(struct diff_side *s, const struct space *space,
 		     const struct aux_flow *ev)
 {
@@ -103,6 +107,7 @@ static int add_event(struct diff_side *s, const struct aux_flow *ev)
 	return 0;
 }
 
+/* Reads on until there are n elements from head on, or the flow ends. 0, or an error. */
 static int diff_side_need(struct diff_side *s, size_t n, struct aux_diag *diag)
 {
 	int rc = 0;
@@ -119,7 +124,7 @@ static int diff_side_need(struct diff_side *s, size_t n, struct aux_diag *diag)
 	return rc < 0 ? rc : 0;
 }
 
-/* Reads on until there are n elements from head on, or the flow ends. 0, or an error. */
+/* Moves head past n elements, which are there; index counts instructions, not gaps. */
 static void diff_side_take(struct diff_side *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -153,6 +158,10 @@ struct rows {
 	size_t mask;
 };
 
+/*
+ * The hash of each row of DIFF_MEET elements in v[0..n), into h; returns how many rows. It
+ * rolls: the sum is a polynomial in FACTOR, of which the term that leaves is subtracted.
+ */
 static size_t hash_rows(uint64_t *h, const struct diff_elem *v, size_t n)
 {
 	uint64_t sum = 0, out = 1;
@@ -176,6 +185,7 @@ static size_t slot_of(const struct rows *r, uint64_t h)
 	return (size_t)((h ^ h >> 31) * FACTOR >> 24) & r->mask;
 }
 
+/* Of equal rows only the first is kept: a later one would leave more out. */
 static void insert_rows(struct rows *r, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -200,7 +210,12 @@ static size_t find_row(const struct rows *r, uint64_t h)
 	return SIZE_MAX;
 }
 
-/* The place from which both go on alike, with the least left out. */
+/*
+ * The place from which both go on alike, with the least left out: the sum of what is
+ * skipped in A and in B. Rows of B are tried in order, until j alone is more than the best
+ * sum. Hashes may collide and gaps have keys, too, so a row counts only when its
+ * instructions were compared.
+ */
 static bool find_meeting(struct diff_flow *f, struct rows *r, uint64_t *other)
 {
 	const struct diff_side *a = &f->side[0], *b = &f->side[1];
@@ -223,7 +238,7 @@ static bool find_meeting(struct diff_flow *f, struct rows *r, uint64_t *other)
 	return best != SIZE_MAX;
 }
 
-/* Looks in a window of both: 1: they meet in it. */
+/* Looks in what is read of both. 1: they meet in it, after skip[]; 0; -AUX_E_NOMEM. */
 static int look_in_window(struct diff_flow *f)
 {
 	size_t na = diff_side_left(&f->side[0]), size = 64;
@@ -244,7 +259,8 @@ static int look_in_window(struct diff_flow *f)
 	return rc;
 }
 
-/* The flows part here: finds where they meet, and reports the difference. */
+/* The flows part here: finds where they meet, in windows that grow fourfold, since most
+ * differences are short. Without a meeting all that was read is skipped. */
 static int find_end(struct diff_flow *f, struct aux_diag *diag)
 {
 	struct diff_side *a = &f->side[0], *b = &f->side[1];
@@ -270,7 +286,7 @@ static int find_end(struct diff_flow *f, struct aux_diag *diag)
 	return rc < 0 ? rc : 0;
 }
 
-/* A difference. 1: enough. */
+/* Reports a difference and goes past it. 1: found wants no more, or they do not meet. */
 static int part(struct diff_flow *f, struct aux_diag *diag)
 {
 	int rc = find_end(f, diag);
@@ -284,6 +300,8 @@ static int part(struct diff_flow *f, struct aux_diag *diag)
 	return rc ? rc : !f->met;
 }
 
+/* A STEP at a time, which bounds what is held while the flows are equal; only a difference
+ * reads further ahead. */
 int diff_flow_run(struct diff_flow *f, struct aux_diag *diag)
 {
 	struct diff_side *a = &f->side[0], *b = &f->side[1];

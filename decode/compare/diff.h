@@ -8,7 +8,7 @@
  * function; a thread whose hash differs from that of its match is then gone through
  * in lockstep. Memory does not grow with the recording.
  *
- * Behind a difference the two meet again where DIFF_MEET instructions in a row are
+ * After a difference the two meet again where DIFF_MEET instructions in a row are
  * the same, at the least distance from where they parted, within DIFF_WINDOW.
  */
 #ifndef DECODE_COMPARE_DIFF_H
@@ -109,7 +109,7 @@ void diff_sum_fini(struct diff_sum *s);
 int diff_match(struct diff_sum *a, struct diff_sum *b, int64_t tid_a,
 	       int64_t tid_b, struct aux_diag *diag);
 
-/* diff_side.c: one thread of one recording, as instructions. */
+/* diff.c: one thread of one recording, as instructions. */
 struct diff_elem {
 	uint64_t key, ip;
 	const struct space *space;
@@ -138,8 +138,8 @@ static inline size_t diff_side_left(const struct diff_side *s)
 	return s->n - s->head;
 }
 
-/* diff_flow.c: both in lockstep. Where they part they are given to found, with what
- * only one of them ran still in front of them: skip[0] and skip[1] of it. met: what
+/* diff.c: both in lockstep. Where they part they are passed to found, with what
+ * only one of them ran still ahead: skip[0] and skip[1] of it. met: what
  * comes after it is the same again. 1 of found: enough. */
 struct diff_flow {
 	struct diff_side side[2];

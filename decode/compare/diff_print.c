@@ -51,6 +51,7 @@ static void name_elem(const struct diff_side *s, const struct diff_elem *e,
 		snprintf(buf, len, "[nothing is mapped]");
 }
 
+/* The bytes are those of this recording's code, which may differ at equal addresses. */
 static void put_insn(struct diff_print *p, const struct diff_side *s,
 		     const struct diff_elem *e)
 {
@@ -64,7 +65,8 @@ static void put_insn(struct diff_print *p, const struct diff_side *s,
 		outbuf_str(p->out, text);
 }
 
-/* One instruction, of A, of B or of both. */
+/* One instruction, of A, of B or of both: the other is NULL. Of both, A's name is shown;
+ * they have the same offset in files of the same name. */
 static void put_line(struct diff_print *p, const struct diff_flow *f,
 		     const struct diff_elem *a, const struct diff_elem *b)
 {
@@ -94,6 +96,7 @@ static void put_line(struct diff_print *p, const struct diff_flow *f,
 	outbuf_str(p->out, "\n");
 }
 
+/* n instructions that are equal, from a and b on. */
 static void put_both(struct diff_print *p, const struct diff_flow *f,
 		     const struct diff_elem *a, const struct diff_elem *b,
 		     size_t n)
@@ -102,6 +105,7 @@ static void put_both(struct diff_print *p, const struct diff_flow *f,
 		put_line(p, f, &a[i], &b[i]);
 }
 
+/* What only this side ran: the first SHOW_SKIPPED, and how many more. */
 static void put_side(struct diff_print *p, const struct diff_flow *f,
 		     unsigned side)
 {
@@ -116,7 +120,9 @@ static void put_side(struct diff_print *p, const struct diff_flow *f,
 			      n - SHOW_SKIPPED);
 }
 
-/* "in parse_line, strlen and others" */
+/* "in parse_line, strlen and others", of the first 4096 instructions: a lookup for each of
+ * a long difference would take longer than finding it. Names are compared by address:
+ * one that is shown twice does no harm. */
 static void put_names(struct diff_print *p, const struct diff_side *s, size_t n)
 {
 	const char *seen[SHOW_NAMES];
@@ -153,7 +159,8 @@ static size_t count_insns(const struct diff_side *s, size_t n)
 	return insns;
 }
 
-/* "A runs 12 more instructions in parse_line; then they are equal again" */
+/* "A runs 12 more instructions in parse_line; then they are equal again". Where they do not
+ * meet, the rest of each thread counts, whose length the first pass found. */
 static void put_summary(struct diff_print *p, const struct diff_flow *f)
 {
 	const char *sep = "  ";
@@ -181,7 +188,7 @@ static void put_summary(struct diff_print *p, const struct diff_flow *f)
 		outbuf_printf(p->out, "%sto the end", sep);
 	else
 		outbuf_printf(p->out, "%sand do not meet again within %zu "
-			      "instructions: nothing behind is compared", sep,
+			      "instructions: nothing after that is compared", sep,
 			      DIFF_WINDOW);
 	outbuf_printf(p->out, "%s\n", p->colour->end);
 }
@@ -191,6 +198,7 @@ static size_t less_of(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
+/* Differences past the limit are not shown, but go on being counted. */
 int diff_print_found(void *priv, struct diff_flow *f)
 {
 	struct diff_print *p = priv;
@@ -219,6 +227,8 @@ static void put_thread(struct diff_print *p, const struct diff_thread *t)
 	outbuf_str(p->out, "\"");
 }
 
+/* The hashes of the first pass decide: equal count and hash mean equal instructions, and
+ * the pair is not decoded again. */
 void diff_print_pair(struct diff_print *p)
 {
 	const struct diff_thread *a = p->pair[0], *b = p->pair[1];
@@ -258,6 +268,7 @@ void diff_print_alone(struct diff_print *p, const struct diff_sum *s)
 	}
 }
 
+/* Differences are B minus A, modulo 2^64: signed as long as no count is above 2^63. */
 static void put_func(struct diff_print *p, const struct diff_func *f)
 {
 	int64_t insns = (int64_t)(f->insns[1] - f->insns[0]);
@@ -282,6 +293,8 @@ static bool is_different(const struct diff_func *f)
 	return f->insns[0] != f->insns[1] || f->calls[0] != f->calls[1];
 }
 
+/* Functions that ran as often in both are left out. The limit ends the table, not the
+ * comparison: equal is exact. */
 int diff_print_funcs(struct diff_print *p, const struct diff_funcs *funcs)
 {
 	struct diff_func **v = diff_funcs_sort(funcs);

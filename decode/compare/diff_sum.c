@@ -17,7 +17,7 @@
  * is kept with its expansion (struct walk_range.user).
  */
 
-#define SLOTS 4096
+#define SLOTS 4096	/* fixed: functions of a program, in short chains */
 
 int diff_funcs_init(struct diff_funcs *f)
 {
@@ -44,6 +44,7 @@ static uint64_t distance(const struct diff_func *f)
 					   f->insns[1] - f->insns[0];
 }
 
+/* Largest difference first, then by file and name, so that the order is always the same. */
 static int compare(const void *pa, const void *pb)
 {
 	const struct diff_func *a = *(struct diff_func *const *)pa;
@@ -71,6 +72,7 @@ struct diff_func **diff_funcs_sort(const struct diff_funcs *f)
 	return v;
 }
 
+/* FNV-1a, and a final mix: keys are this plus an offset, and must not be neighbours. */
 static uint64_t hash_text(const char *s)
 {
 	uint64_t h = UINT64_C(0xcbf29ce484222325);
@@ -81,6 +83,8 @@ static uint64_t hash_text(const char *s)
 	return h * UINT64_C(0x9e3779b97f4a7c15);
 }
 
+/* The function of that name in that file, made if it is new. It has copies of both
+ * names, for a symbol belongs to one recording and this to both. NULL: out of memory. */
 static struct diff_func *find_func(struct diff_funcs *f, const char *name,
 				   const char *dso)
 {
@@ -178,6 +182,8 @@ static struct diff_func *func_at(struct diff_code *c, const struct space *space,
 	return find_func(c->funcs, sym.name, base_of(m ? m->path : "[nothing]"));
 }
 
+/* Divides a range by function. Consecutive parts of one function are one, which is why only
+ * its first instruction may be the entry that a call reaches. */
 static int add_parts(struct diff_code *c, const struct space *space,
 		     const struct walk_range *r)
 {
@@ -232,6 +238,8 @@ int diff_code_find(struct diff_code *c, const struct space *space,
 	return rc;
 }
 
+/* The thread tid, made if it is new; batches of one thread follow each other, so the last
+ * one is tried first. NULL: out of memory. */
 static struct diff_thread *find_thread(struct diff_sum *s, uint32_t tid)
 {
 	struct diff_thread **bigger, *t;
@@ -253,6 +261,7 @@ static struct diff_thread *find_thread(struct diff_sum *s, uint32_t tid)
 	return t;
 }
 
+/* Does the step from t's last range to the first instruction of a function call it? */
 static bool is_call(const struct diff_thread *t, const struct diff_func *to)
 {
 	switch (t->end) {
@@ -266,6 +275,7 @@ static bool is_call(const struct diff_thread *t, const struct diff_func *to)
 	return false;
 }
 
+/* A range that cannot be expanded is counted as a gap, and what follows is no call. */
 static int add_range(struct diff_sum *s, struct diff_thread *t,
 		     const struct space *space, const struct aux_flow *ev)
 {
@@ -292,7 +302,8 @@ static int add_range(struct diff_sum *s, struct diff_thread *t,
 	return 0;
 }
 
-static int take_flow(void *priv, const struct aux_decode_ctx *ctx,
+/* The sink of the pass. After a gap it is not known how control came to the next range. */
+static int count_flow(void *priv, const struct aux_decode_ctx *ctx,
 		     const struct aux_flow *ev, size_t n)
 {
 	struct diff_sum *s = priv;
@@ -324,7 +335,7 @@ static int compare_tids(const void *pa, const void *pb)
 int diff_sum_run(struct diff_sum *s, struct aux_diag *diag)
 {
 	struct aux_decode_sink sink = { .size = sizeof(sink), .priv = s,
-					.flow = take_flow };
+					.flow = count_flow };
 	int rc = aux_decode_run(s->code->d, &sink, diag);
 
 	if (rc < 0)
@@ -370,6 +381,8 @@ static int match_pair(struct diff_sum *a, struct diff_sum *b, int64_t tid_a,
 	return 0;
 }
 
+/* By name and not by tid, which is another one in each run. In order of tids, which is the
+ * order of creation unless they wrapped. */
 int diff_match(struct diff_sum *a, struct diff_sum *b, int64_t tid_a,
 	       int64_t tid_b, struct aux_diag *diag)
 {

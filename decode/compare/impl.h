@@ -104,7 +104,7 @@ int verify_open_side(struct verify *v, unsigned which, size_t i, bool paths,
 void verify_close_side(struct verify_side *s);
 /* The next event becomes head; after the last one VERIFY_END. */
 int verify_next(struct verify_side *s);
-/* Did the decoder deliver up the chunk of a place? */
+/* Did the decoder give up the chunk of a place? */
 bool verify_is_handed(const struct verify_side *s, uint64_t place);
 
 /* verify_time.c: side's head is a TIME. False: v->text says what is wrong. */

@@ -43,6 +43,7 @@ static void verify_remember(struct verify *v, const struct verify_side *s,
 
 /* ---- instructions ---- */
 
+/* A branch of which the decoder does not say whether it was taken. */
 static bool is_open(uint8_t what)
 {
 	return what == AUX_END_COND;
@@ -54,6 +55,8 @@ static bool is_cond(uint8_t what)
 	       what == AUX_END_COND_NOT_TAKEN;
 }
 
+/* Direct jumps and calls have no packet of their own; branches with one are the slots by
+ * which TIMEs are compared (verify_time.c). */
 static bool has_packet(uint8_t what)
 {
 	return what != AUX_END_FALL && what != AUX_END_JUMP &&
@@ -104,6 +107,8 @@ static int cut_longer(struct verify *v, struct verify_side *s)
 	return VERIFY_SAME;
 }
 
+/* Where a cut left the start unknown (the decoder gave no size of the instruction before),
+ * it is taken from the other side: that side's next RANGE must still fit. */
 static int compare_begins(struct verify *v)
 {
 	struct verify_side *a = &v->side[0], *b = &v->side[1];
@@ -179,7 +184,7 @@ static int step(struct verify *v)
 
 /* ---- a stream ---- */
 
-static uint64_t earlier(uint64_t a, uint64_t b)
+static uint64_t less_of(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
@@ -197,7 +202,7 @@ static int go_on(struct verify *v, uint64_t place)
 	struct verify_side *a = &v->side[0], *b = &v->side[1], *s;
 	int rc;
 
-	place |= 1;
+	place |= 1;	/* also past the gap after the chunk */
 	while (!ended(v) && (a->place != b->place || a->place <= place)) {
 		s = a->place <= b->place ? a : b;
 		rc = verify_next(s);
@@ -236,9 +241,10 @@ static void show_progress(struct verify *v)
 
 	if (v->config->progress && v->n_steps++ % STEPS_PER_PROGRESS == 0)
 		v->config->progress(v->config->progress_priv,
-				    earlier(a->offset, b->offset));
+				    less_of(a->offset, b->offset));
 }
 
+/* Until both sides ended, or at the first difference without config->all. */
 static int compare_all(struct verify *v)
 {
 	int rc = verify_next(&v->side[0]);
@@ -261,6 +267,7 @@ static int compare_all(struct verify *v)
 	return rc;
 }
 
+/* Chunks are counted by the reference, which decodes all of them. */
 static void add_counts(struct verify *v)
 {
 	const struct verify_side *a = &v->side[0];
@@ -302,6 +309,8 @@ int verify_stream(struct session *s, size_t i,
 	return rc;
 }
 
+/* A decoder by name; the session's plugin is not in the table of decoders. NULL: diag says
+ * why. */
 static const struct aux_decoder_ops *find(const struct session *s,
 					  const char *name,
 					  struct aux_diag *diag)
@@ -361,6 +370,8 @@ static unsigned class_of(const struct aux_flow *ev)
 	}
 }
 
+/* Flags that depend on the decoder are not compared. An ASYNC's cause of 0 is unknown and
+ * equal to any; context and VM ids are CoreSight's. */
 static bool same_event(const struct verify *v, const struct aux_flow *a,
 		       const struct aux_flow *b)
 {
@@ -396,6 +407,7 @@ static bool same_event(const struct verify *v, const struct aux_flow *a,
 	}
 }
 
+/* The others stay in order. */
 static void drop_pending(struct verify_side *s, unsigned i)
 {
 	memmove(&s->pending[i], &s->pending[i + 1],
@@ -444,6 +456,7 @@ static int take_event(struct verify *v, struct verify_side *s)
 	return verify_next(s);
 }
 
+/* Events wait for their partner up to here. */
 static bool is_barrier(const struct verify_side *s)
 {
 	return s->head.kind == AUX_FLOW_RANGE || s->head.kind == VERIFY_END;
@@ -494,7 +507,8 @@ static int drop_handed(struct verify *v, bool *dropped)
 	return VERIFY_SAME;
 }
 
-/* The side whose event is next; NULL: both are at a RANGE. */
+/* The side whose event is next; NULL: both are at a RANGE. At one place, the one that has
+ * fewer events waiting, so that partners meet early. */
 static struct verify_side *pick(struct verify *v)
 {
 	struct verify_side *a = &v->side[0], *b = &v->side[1];

@@ -20,6 +20,7 @@
 #define AFTER	8
 #define BYTES	64	/* of trace without packets, before and after */
 
+/* By enum aux_range_end. */
 static const char *const ends[] = {
 	"", "taken", "not taken", "jump", "call", "return", "indirect jump",
 	"indirect call", "to the kernel", "far", "taken or not"
@@ -30,6 +31,8 @@ static const char *end_text(uint8_t what)
 	return what < sizeof(ends) / sizeof(ends[0]) ? ends[what] : "?";
 }
 
+/* A line without its fields' names: range.first and range.last overlay the two words of
+ * all kinds (union in struct aux_flow). */
 void verify_event_text(char *buf, size_t len, const struct aux_flow *ev)
 {
 	static const char *const names[] = { "end", "RANGE", "ASYNC",
@@ -63,7 +66,8 @@ struct view {
 	struct disasm *d;
 };
 
-/* Prints one instruction. Returns its length; 0: unknown. */
+/* Prints one instruction, or, if silent, only finds its length in bytes, which is returned;
+ * 0: unknown, and nothing after it can be shown. */
 static int show_insn(struct view *w, const struct space *space, uint64_t ip,
 		     unsigned mode, bool silent, const char *note)
 {
@@ -88,7 +92,8 @@ static int show_insn(struct view *w, const struct space *space, uint64_t ip,
 	return size;
 }
 
-/* The instructions of a RANGE after the first skip ones, at most max. */
+/* The instructions of a RANGE after the first skip ones, at most max. Returns how many were
+ * shown. Those skipped are disassembled, too: there is no other way to their length. */
 static uint64_t show_range(struct view *w, const struct space *space,
 			   const struct aux_flow *ev, uint64_t skip,
 			   uint64_t max)
@@ -188,6 +193,8 @@ static void show_packet(struct view *w, const struct line *l, uint64_t offset)
 		      l->offset == offset ? "  <" : "");
 }
 
+/* BEFORE packets that begin before offset, and AFTER ones from it on. Packets cannot be read
+ * backwards: all of the chunk up to there is read, with the last ones in a ring. */
 static void show_packets(struct view *w, const struct aux_chunk *c,
 			 uint64_t offset)
 {
@@ -224,7 +231,8 @@ static void show_packets(struct view *w, const struct aux_chunk *c,
 		show_packet(w, &before[i % BEFORE], offset);
 }
 
-/* The chunk's bytes around a place in the stream. */
+/* The chunk's bytes around a place in the stream, by bisection: unpacked bytes have no
+ * offset of their own, but they are in order. */
 static void show_bytes(struct view *w, struct verify_side *s, uint64_t offset)
 {
 	const struct aux_chunk *c = &s->cur.it.chunk;
@@ -265,6 +273,7 @@ static void show_trace(struct view *w, uint64_t offset)
 		show_packets(w, c, offset);
 }
 
+/* Where a side stands: at an event without a partner, else at its next one. */
 static uint64_t offset_of(const struct verify_side *s)
 {
 	return s->n_pending ? s->pending[0].offset :

@@ -17,6 +17,7 @@
 
 #define MARK 0x8000	/* in flags: a decoder emitted it; no AUX_FLOW_* is there */
 
+/* What is kept of a chunk; of older ones than VERIFY_STARTS it was overwritten. */
 static struct verify_start *start_of(struct verify_side *s, uint64_t chunk)
 {
 	return &s->starts[chunk % VERIFY_STARTS];
@@ -41,7 +42,8 @@ static int open_real(void **dec, const struct aux_decoder_config *config,
 	return 0;
 }
 
-/* The decoder gives up the chunk. */
+/* The decoder gives up the chunk. That is allowed (its reference takes over in a session),
+ * so it is counted and not a difference. */
 static void hand_over(struct verify_side *s)
 {
 	if (!s->n_handed++)
@@ -50,6 +52,8 @@ static void hand_over(struct verify_side *s)
 	start_of(s, s->n_chunks)->handed = true;
 }
 
+/* The cursor may begin a chunk while events of those before it are in its buffer: how many
+ * is kept, to know later which chunk an event belongs to (chunk_of). */
 static int start_real(void *dec, const struct aux_chunk *chunk)
 {
 	struct verify_side *s = dec;
@@ -130,7 +134,8 @@ static int fill_batch(struct verify_side *s)
 	return rc;
 }
 
-/* As decode, with RANGEs for PATHs. */
+/* As decode, with RANGEs for PATHs. A PATH that does not fit out is continued by the next
+ * call: at_step and at_range say where. */
 static int decode_paths(struct verify_side *s, struct aux_flow *out, size_t max)
 {
 	size_t n = 0;
@@ -172,7 +177,7 @@ static void check_batch(struct verify_side *s, const struct aux_flow *ev,
 		    ev[i].flags & AUX_FLOW_HAS_TSC &&
 		    ev[i].time.tsc >= horizon)
 			snprintf(s->broken, sizeof(s->broken),
-				 "it went on behind the horizon, %#llx",
+				 "it went on past the horizon, %#llx",
 				 (unsigned long long)horizon);
 		if (ev[i].kind == AUX_FLOW_RANGE &&
 		    (!ev[i].n || ev[i].range.last < ev[i].range.first ||
@@ -209,6 +214,7 @@ static int decode_real(void *dec, struct aux_flow *out, size_t max)
 	return rc;
 }
 
+/* NULL: open_real() did not come to it. */
 static void close_real(void *dec)
 {
 	struct verify_side *s = dec;
@@ -297,6 +303,7 @@ int verify_next(struct verify_side *s)
 	return 0;
 }
 
+/* A place that is too old to be known counts as decoded. */
 bool verify_is_handed(const struct verify_side *s, uint64_t place)
 {
 	uint64_t chunk = place / 2;

@@ -23,6 +23,7 @@
 
 /* ---- TSC packets of a chunk ---- */
 
+/* The entry of a TSC, or the free one where it would be: the table is at most half full. */
 static struct verify_tsc *find_tsc(const struct verify_side *s, uint64_t tsc)
 {
 	uint64_t i = tsc * UINT64_C(0x9e3779b97f4a7c15) >> 20;
@@ -35,7 +36,8 @@ static struct verify_tsc *find_tsc(const struct verify_side *s, uint64_t tsc)
 	}
 }
 
-/* Calls for each TSC packet; counts them. */
+/* Counts the TSC packets of a chunk; add: enters each value with its first offset. The
+ * first walk finds how large the table must be, the second fills it. */
 static uint64_t walk_tsc(struct verify_side *s, const struct aux_chunk *c,
 			 bool add)
 {
@@ -112,6 +114,7 @@ struct near {
 				 * earlier: an estimate that was ahead */
 };
 
+/* Adds to near what a slot says about tsc. */
 static void look_at(const struct verify_slot *slot, uint64_t tsc,
 		    struct near *near)
 {
@@ -130,6 +133,8 @@ static void look_at(const struct verify_slot *slot, uint64_t tsc,
 		near->distance = 0;
 }
 
+/* What s has around a slot. Slots are in order, so those too far before it only say whether
+ * s was past tsc already. */
 static struct near look_around(struct verify_side *s, uint64_t slot,
 			       uint64_t tsc)
 {
@@ -153,6 +158,7 @@ static struct near look_around(struct verify_side *s, uint64_t slot,
 	return near;
 }
 
+/* Keeps the largest distance of two estimates, in ticks and, at that time, in ns. */
 static void keep_distance(struct verify *v, uint64_t tsc, uint64_t ticks)
 {
 	const struct aux_clock *c = &v->side[0].cur.config.clock;
@@ -183,6 +189,7 @@ static bool check_value(struct verify *v, struct verify_side *o, uint64_t slot,
 	return true;
 }
 
+/* Each TIME of one slot of s, against the slots of o. */
 static bool check_slot(struct verify *v, struct verify_side *s,
 		       struct verify_side *o, const struct verify_slot *slot)
 {
@@ -195,6 +202,7 @@ static bool check_slot(struct verify *v, struct verify_side *s,
 	return true;
 }
 
+/* A slot is due once the other side cannot add a TIME within AWAY of it. */
 bool verify_check_times(struct verify *v, bool end)
 {
 	for (unsigned i = 0; i < 2; i++) {
@@ -213,12 +221,14 @@ bool verify_check_times(struct verify *v, bool end)
 	return true;
 }
 
+/* After a chunk that was not compared, slots of the two sides do not correspond. */
 void verify_forget_times(struct verify *v)
 {
 	for (unsigned i = 0; i < 2; i++)
 		v->side[i].n_checked = v->side[i].n_slots = 0;
 }
 
+/* Also checks that ns and tsc of the TIME agree by the recording's clock. */
 bool verify_take_time(struct verify *v, struct verify_side *s)
 {
 	const struct aux_flow *ev = &s->head;
