@@ -34,6 +34,7 @@ static void put_help(FILE *f, const char *s, const char *special)
 	put_quoted(f, line, special);
 }
 
+/* By the word for the argument, as --help shows it: rows have no type of their own. */
 static bool is_path(const struct option_row *o)
 {
 	return o->arg && !o->values &&
@@ -158,6 +159,8 @@ static void put_bash_arguments(FILE *f, const struct completion *c)
 	}
 }
 
+/* readline splits at = (COMP_WORDBREAKS), so "--color=a" comes as three words: the
+ * option is then the word before the "=". */
 static void put_bash(FILE *f, const struct completion *c)
 {
 	fprintf(f, "# bash completion for %s\n_%s()\n{\n"
@@ -197,6 +200,7 @@ static void put_bash(FILE *f, const struct completion *c)
 
 /* ---- zsh ---- */
 
+/* A spec of _arguments: the letter and the name exclude each other, for one is enough. */
 static void put_zsh_option(FILE *f, const struct option_row *o)
 {
 	const char *special = "[]:\\";
@@ -239,6 +243,7 @@ static void put_zsh_command(FILE *f, const struct completion *c,
 			"commands\\:command\\:_command_names" : "_files");
 }
 
+/* The file is both: autoloaded from fpath its body runs once, sourced it calls compdef. */
 static void put_zsh(FILE *f, const struct completion *c)
 {
 	fprintf(f, "#compdef %s\n# zsh completion for %s\n_%s()\n{\n"
@@ -337,6 +342,7 @@ static void put_fish(FILE *f, const struct completion *c)
 	}
 }
 
+/* *text is the caller's, to be freed; NULL on an error. An unknown shell is INVAL. */
 int completion_make(const struct completion *c, const char *shell, char **text)
 {
 	size_t size;

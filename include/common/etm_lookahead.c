@@ -13,6 +13,7 @@ struct scan {
 	bool has_context;	/* so was its context */
 };
 
+/* false: the packet reaches past the end of the bytes, and the scan ends. */
 static bool skip(struct scan *s, size_t n)
 {
 	if ((size_t)(s->end - s->p) < n)
@@ -33,6 +34,7 @@ static bool skip_uleb(struct scan *s, unsigned max)
 	return true;
 }
 
+/* The information byte: bit 6 a VMID follows, bit 7 a context ID. */
 static bool skip_context(struct scan *s)
 {
 	unsigned n = 0;
@@ -122,6 +124,7 @@ static bool skip_source(struct scan *s, uint8_t header)
 	}
 }
 
+/* Cycle count formats 3 (0x10 on: no payload), 2 (0x0c, 0x0d) and 1 (0x0e, 0x0f). */
 static bool skip_cycles(struct scan *s, uint8_t header)
 {
 	if (header >= 0x10)

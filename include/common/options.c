@@ -17,6 +17,7 @@
  * command, so a table that grows past this fails there. */
 #define MAX_ROWS 96
 
+/* For the parsers of all rows: returns -AUX_E_INVAL, so that they can end with it. */
 int option_refuse(struct aux_diag *diag, const char *fmt, ...)
 {
 	va_list ap;
@@ -29,6 +30,7 @@ int option_refuse(struct aux_diag *diag, const char *fmt, ...)
 	return -AUX_E_INVAL;
 }
 
+/* As a person would have written it: the letter where there is one. */
 const char *option_label(const struct option_row *row, struct option_label *buf)
 {
 	if (row->letter)
@@ -49,11 +51,13 @@ const struct option_row *option_find(const struct option_row *rows,
 
 /* ---- values ---- */
 
+/* The field of the config struct that the row names; its type is the parser's affair. */
 static void *value_of(const struct option_row *row, void *config)
 {
 	return (char *)config + row->offset;
 }
 
+/* strtoull would also take a sign, spaces and 0x; all of them are refused here. */
 bool option_read_number(const char *s, uint64_t max, uint64_t *v)
 {
 	char *end;
@@ -84,6 +88,11 @@ static uint64_t find_unit(const char *s, size_t len)
 	return 0;
 }
 
+/*
+ * In integers, as a double would round the nanoseconds of an uptime above 104 days: the part
+ * after the point is scaled digit by digit. Ends at a comma, which separates the two
+ * times of a range; returns the place after the time, NULL when it is none.
+ */
 const char *option_read_time(const char *s, uint64_t *ns)
 {
 	const char *p = s + strspn(s, "0123456789.");
@@ -247,7 +256,8 @@ static bool has_row(const struct parser *p, const struct option_row *row)
 	return false;
 }
 
-/* False: there is no room. */
+/* Groups may share a row; the first that has the name counts, with its config. False:
+ * there is no room. */
 static bool add_row(struct parser *p, const struct option_row *row,
 		    void *config)
 {
@@ -279,6 +289,8 @@ static bool add_row(struct parser *p, const struct option_row *row,
 	return true;
 }
 
+/* "+" first: getopt stops at the first word that is no option, so that the options of a
+ * program that is run are left to it. */
 static bool init_parser(struct parser *p, const struct option_line *line)
 {
 	memset(p, 0, sizeof(*p));
@@ -304,6 +316,7 @@ static size_t find_row(const struct parser *p, int id)
 	return i;
 }
 
+/* For "did you mean": NULL when nothing is close. */
 static const char *find_nearest(const struct parser *p, const char *word)
 {
 	const char *best = NULL;
@@ -350,6 +363,8 @@ static int refuse_word(const struct option_line *line, const struct parser *p,
 				    line->help);
 }
 
+/* Errors come as text in diag, never from getopt on stderr: callers print it and choose
+ * the exit code. */
 int options_parse(struct option_line *line, int argc, char **argv,
 		  int *first, struct aux_diag *diag)
 {

@@ -45,6 +45,7 @@ void outbuf_free(struct outbuf *o)
 	free(o);
 }
 
+/* All of it, or o->error is set: a short write is continued. */
 static void write_all(struct outbuf *o, const char *s, size_t n)
 {
 	while (n && !o->error) {
@@ -61,6 +62,7 @@ static void write_all(struct outbuf *o, const char *s, size_t n)
 	}
 }
 
+/* A memory buffer (fd < 0) keeps its bytes. The error stays for later calls. */
 int outbuf_flush(struct outbuf *o)
 {
 	if (o->fd >= 0) {
@@ -107,6 +109,7 @@ static bool grow(struct outbuf *o, size_t n)
 	return true;
 }
 
+/* The slow path of outbuf_room. NULL: out of memory, and o->error says so. */
 char *outbuf_make_room(struct outbuf *o, size_t n)
 {
 	if (o->fd >= 0) {
@@ -119,6 +122,7 @@ char *outbuf_make_room(struct outbuf *o, size_t n)
 	return o->p;
 }
 
+/* What is larger than the buffer is written from where it lies. */
 void outbuf_put_large(struct outbuf *o, const char *s, size_t n)
 {
 	char *p;
@@ -135,6 +139,7 @@ void outbuf_put_large(struct outbuf *o, const char *s, size_t n)
 	o->p += n;
 }
 
+/* For rare output: vsnprintf reads its format anew each time. Hot paths use fmt_*. */
 void outbuf_printf(struct outbuf *o, const char *fmt, ...)
 {
 	va_list ap, again;
@@ -167,6 +172,7 @@ static inline void put_pair(char *p, unsigned v)
 	memcpy(p, pairs + 2 * v, 2);
 }
 
+/* Four digits a turn: numbers below 10,000 need none. */
 static unsigned count_digits(uint64_t v)
 {
 	unsigned n = 1;

@@ -50,6 +50,7 @@ static char *own(struct soft_exec *x, char *s)
 	return s;
 }
 
+/* To the guest these are its own program; to the kernel, which would run it, qemu. */
 static bool is_self_exe(const char *path)
 {
 	char own_proc[64];
@@ -82,6 +83,8 @@ static int follow_fd(const char *path, char out[PATH_MAX])
 	       a.st_dev == b.st_dev && a.st_ino == b.st_ino ? 1 : -1;
 }
 
+/* Such a program must be run by the kernel: qemu would run it without the privileges.
+ * Capabilities make no difference to root. */
 static bool changes_privileges(const char *path, const struct stat *st)
 {
 	if ((st->st_mode & S_ISUID) && st->st_uid != geteuid())

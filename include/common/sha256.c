@@ -25,6 +25,7 @@ static inline uint32_t ror(uint32_t x, unsigned n)
 	return x >> n | x << (32 - n);
 }
 
+/* 6.2.2, step 1: the message schedule. Words of the message are big endian. */
 static void schedule(uint32_t w[64], const uint8_t *p)
 {
 	uint32_t s0, s1;
@@ -50,6 +51,7 @@ static void schedule(uint32_t w[64], const uint8_t *p)
 		h = t1 + t2;                                              \
 	} while (0)
 
+/* 6.2.2, steps 2 to 4, for one block of 64 bytes. */
 static void compress(uint32_t state[8], const uint8_t *p)
 {
 	uint32_t w[64];
@@ -88,6 +90,7 @@ void sha256_init(struct sha256 *s)
 	memcpy(s->h, start, sizeof(start));
 }
 
+/* Whole blocks are taken from where they lie; what is left over waits in s->block. */
 void sha256_update(struct sha256 *s, const void *data, size_t len)
 {
 	const uint8_t *p = data;
@@ -108,6 +111,8 @@ void sha256_update(struct sha256 *s, const void *data, size_t len)
 	memcpy(s->block, p, len);
 }
 
+/* 5.1.1: a bit 1, zeros, and the length in bits as the last 8 bytes of a block: one
+ * block more when fewer than 9 bytes are free. text gets 64 hex digits and a NUL. */
 void sha256_final(struct sha256 *s, char text[65])
 {
 	static const uint8_t pad[64] = { 0x80 };

@@ -21,6 +21,8 @@
 #define BRANCH_COUNTERS (UINT64_C(1) << 19)	/* since Linux 6.8 */
 #define BRANCH_ENTRY 24
 
+/* n comes out of the file and may be anything: compared by a division, since n * 8 may
+ * overflow. */
 static void skip_words(struct cursor *c, uint64_t n)
 {
 	if (n > cursor_left(c) / 8)
@@ -70,6 +72,7 @@ static void skip_regs(struct cursor *c, uint64_t mask)
 		skip_words(c, (uint64_t)__builtin_popcountll(mask));
 }
 
+/* They stay in the file (or the chunk): nothing is copied. */
 static struct aux_bytes read_bytes(struct cursor *c, uint64_t n)
 {
 	const uint8_t *p = n > cursor_left(c) ? NULL : cursor_bytes(c, n);
@@ -119,6 +122,11 @@ static void parse_head(struct cursor *c, uint64_t t, struct aux_event *ev)
 		ev->sample.period = cursor_u64(c);
 }
 
+/*
+ * Everything after PERIOD, in the order in which perf_output_sample() of the kernel
+ * writes it. The page sizes (Linux 5.11) have later bits than AUX (5.5), and yet stand
+ * before it: a walk by the order of the bits would go wrong.
+ */
 static void parse_tail(struct cursor *c, const struct perf_event_attr *a,
 		       struct aux_event *ev)
 {
@@ -156,6 +164,7 @@ static void parse_tail(struct cursor *c, const struct perf_event_attr *a,
 		ev->sample.aux = read_bytes(c, cursor_u64(c));
 }
 
+/* A field that the sample_type does not have stays 0; present says which are there. */
 static void sample_parse(struct cursor *c, const struct aux_attr *attr,
 			 struct aux_event *ev)
 {
@@ -317,6 +326,7 @@ static void parse_build_id(struct cursor *c, struct aux_event *ev)
 	memcpy(ev->mmap.build_id, id, size);
 }
 
+/* Since Linux 5.12 the build id may stand where device and inode were: 24 bytes, too. */
 static void parse_mmap2(struct cursor *c, struct aux_event *ev)
 {
 	ev->mmap.pid = cursor_u32(c);
@@ -345,6 +355,7 @@ static void parse_comm(struct cursor *c, struct aux_event *ev)
 	ev->comm.comm = rest_string(c);
 }
 
+/* FORK and EXIT have one form, and their own time even without a trailer. */
 static void parse_task(struct cursor *c, struct aux_event *ev)
 {
 	ev->task.pid = cursor_u32(c);
@@ -354,6 +365,7 @@ static void parse_task(struct cursor *c, struct aux_event *ev)
 	ev->task.time = cursor_u64(c);
 }
 
+/* LOST has the id of its event in the body; LOST_SAMPLES only in its trailer. */
 static void parse_lost(struct cursor *c, struct aux_event *ev)
 {
 	if (ev->type == PERF_RECORD_LOST)
@@ -381,6 +393,8 @@ static void parse_itrace(struct cursor *c, struct aux_event *ev)
 	ev->itrace.tid = cursor_u32(c);
 }
 
+/* SWITCH has no body: who is switched to or from stands in the trailer. The other thread
+ * is known only to a CPU-wide event, which needs the privilege to see it. */
 static void parse_switch(struct cursor *c, struct aux_event *ev)
 {
 	ev->sw.out = ev->misc & MISC_SWITCH_OUT;
@@ -401,6 +415,7 @@ static void parse_ksymbol(struct cursor *c, struct aux_event *ev)
 	ev->ksymbol.name = rest_string(c);
 }
 
+/* One span: the old bytes, then the new ones. */
 static void parse_text_poke(struct cursor *c, struct aux_event *ev)
 {
 	ev->text_poke.addr = cursor_u64(c);
@@ -504,6 +519,8 @@ static const parse_fn parsers[] = {
 
 #define N_PARSERS (sizeof(parsers) / sizeof(parsers[0]))
 
+/* A table first: most records are of the kernel's types, and none of these needs more
+ * than its own bytes. */
 static void parse_body(struct aux_reader *r, struct cursor *c,
 		       struct aux_event *ev)
 {

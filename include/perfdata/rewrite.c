@@ -52,6 +52,7 @@ struct rewrite {
 
 #define BUF_SIZE ((size_t)1 << 20)
 
+/* The first error stays: those after it are often its consequence. */
 void rewrite_fail(struct rewrite *w, int code, const char *fmt, ...)
 {
 	va_list ap;
@@ -165,6 +166,8 @@ static int find_path(struct rewrite *w, const char *path, struct aux_diag *diag)
 				      "out of memory");
 }
 
+/* For file systems without O_TMPFILE (NFS has none). A killed program leaves this file:
+ * its name begins with that of the recording, so it can be found. */
 static int open_named(struct rewrite *w)
 {
 	int fd;
@@ -181,6 +184,7 @@ static int open_named(struct rewrite *w)
 	return fd;
 }
 
+/* In the directory of the path, since a rename must not cross file systems. */
 static int open_file(struct rewrite *w, struct aux_diag *diag)
 {
 	char *copy = strdup(w->path);
@@ -197,6 +201,7 @@ static int open_file(struct rewrite *w, struct aux_diag *diag)
 	return 0;
 }
 
+/* fd is -1 until there is a file, so that discard is right at any time. */
 static struct rewrite *new_rewrite(bool swapped)
 {
 	struct rewrite *w = calloc(1, sizeof(*w));
@@ -322,6 +327,7 @@ static void put_u16(uint8_t *p, uint16_t v, bool swap)
 
 /* ---- attrs ---- */
 
+/* file_size: how much of the attr the input had; the largest one sets the size of all. */
 void rewrite_attr(struct rewrite *w, const struct aux_attr *a)
 {
 	if (event_list_add(&w->events, &a->attr, a->file_size, a->name, a->ids,
@@ -343,6 +349,8 @@ static void make_event_desc(struct rewrite *w)
 	rewrite_feature(w, AUX_FEAT_EVENT_DESC, w->desc.data, w->desc.len);
 }
 
+/* Before the data, as perf does it; after the features in a temporary file, whose ids
+ * are known last. The header names the place, so a reader does not care. */
 static void put_events(struct rewrite *w)
 {
 	struct rewrite_bytes b = { .swap = w->swap };
@@ -368,6 +376,7 @@ static void start(struct rewrite *w)
 
 /* ---- records ---- */
 
+/* Also pieces of a record, as the importers do it: the file is a stream of bytes here. */
 void rewrite_record(struct rewrite *w, const void *rec, size_t len)
 {
 	if (!w->started)
@@ -384,6 +393,7 @@ static void make_header(const struct rewrite *w, uint8_t *p, uint32_t type,
 	put_u16(p + 6, (uint16_t)size, w->swap);
 }
 
+/* In the form of an EVENT_TYPE record, which perf ignores: see <aux/extension.h>. */
 void rewrite_own(struct rewrite *w, uint16_t kind, const void *payload,
 		 size_t len)
 {
@@ -404,6 +414,7 @@ void rewrite_own(struct rewrite *w, uint16_t kind, const void *payload,
 	rewrite_put(w, zeros, pad);
 }
 
+/* For the record that begins at pos. */
 static bool add_index(struct rewrite *w)
 {
 	if (array_grow(&w->index, w->n_index, &w->cap_index,
@@ -463,6 +474,7 @@ static void make_index(struct rewrite *w, struct rewrite_bytes *b)
 	rewrite_feature(w, AUX_FEAT_AUXTRACE, b->data, b->len);
 }
 
+/* The table first, then the sections in the order of their bits, as readers expect. */
 static void put_features(struct rewrite *w)
 {
 	struct rewrite_bytes table = { .swap = w->swap };
@@ -616,6 +628,11 @@ struct aux_bytes rewrite_source_of(struct aux_reader *r)
 	return text;
 }
 
+/*
+ * The text of the input and the caller's lines as one record at the front, so that a
+ * file which was made of others says where it came from. A section of text is padded
+ * with NULs, which go. Text that does not fit into a record is left out as a whole.
+ */
 static void copy_source(struct rewrite *w, struct aux_reader *r,
 			const char *more)
 {
@@ -664,6 +681,7 @@ static void copy_trace(struct rewrite *w, const struct aux_event *ev)
 	rewrite_auxtrace(w, &ev->auxtrace.h, ev->auxtrace.payload.data, len);
 }
 
+/* Records as they came: in the byte order of the input, which is that of the output. */
 static void copy_record(struct rewrite *w, struct aux_reader *r,
 			const struct rewrite_filter *f,
 			const struct aux_event *ev)
@@ -678,6 +696,8 @@ static void copy_record(struct rewrite *w, struct aux_reader *r,
 		rewrite_record(w, ev->raw.data, ev->raw.len);
 }
 
+/* An aux_own_loss field by field, as the byte order may be the other one: any stream
+ * (-1), an unknown number of bytes (0) at an unknown offset (-1). */
 void rewrite_loss(struct rewrite *w, uint64_t from_ns)
 {
 	struct rewrite_bytes b = { .swap = w->swap };
@@ -697,6 +717,10 @@ void rewrite_loss(struct rewrite *w, uint64_t from_ns)
 	free(b.data);
 }
 
+/*
+ * Damage ends the copy and is no error: what came before is worth having, and the loss
+ * says that there was more. Out of memory is an error: the rest is there.
+ */
 int rewrite_copy(struct rewrite *w, struct aux_reader *r,
 		 const struct rewrite_filter *f)
 {

@@ -68,6 +68,7 @@ static int fail_io(struct writer *w, uint64_t pos, int err)
 			   (unsigned long long)pos, strerror(err), hint);
 }
 
+/* For the header alone; data goes through write_out, which says how far it came. */
 static int write_at(struct writer *w, const void *data, size_t len, uint64_t pos)
 {
 	const char *p = data;
@@ -188,6 +189,7 @@ static void remove_flight(struct writer *w, struct writer_flight *f)
 	*p = f->next;
 }
 
+/* At the end: places are given out in order. There are as many as threads that write. */
 static void add_flight(struct writer *w, struct writer_flight *f)
 {
 	struct writer_flight **p = &w->out.flights;
@@ -347,6 +349,7 @@ static uint64_t now_ms(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
+/* What was appended goes to the kernel, and the header learns how much of it is whole. */
 static int flush(struct writer *w)
 {
 	if (writer_zstd_pending(w))
@@ -399,6 +402,10 @@ static bool may_compress(const struct perf_event_header *h)
 	       h->type == AUX_RECORD_EVENT_TYPE;
 }
 
+/*
+ * With compression a record waits in writer_zstd's input until that is full. A record
+ * that may not be compressed must not overtake those: they are drained before it.
+ */
 int writer_append(struct writer *w, const struct iovec *part, int n_parts)
 {
 	size_t len = 0;
@@ -458,6 +465,7 @@ int writer_time_conv(struct writer *w, const struct aux_rec_time_conv *tc)
 	return writer_record(w, &r.h);
 }
 
+/* A record of ours, padded to 8; head and data are copied before this returns. */
 int writer_append_own(struct writer *w, enum aux_own_kind kind,
 		      const void *head, size_t head_len, const void *data,
 		      size_t len)
@@ -530,6 +538,8 @@ struct chunk {
 	int n_iov;
 };
 
+/* packed: the zstd frame, or NULL. iov[0] stays free for the buffer, so that one writev
+ * takes what is buffered, the record and its payload. */
 static void fill_chunk(struct chunk *c, const struct aux_rec_auxtrace *a,
 		       const struct iovec *packed)
 {
@@ -637,6 +647,10 @@ static int fail_size(struct writer *w, uint64_t len, uint64_t declared)
 
 #define FEW 8
 
+/*
+ * Compresses before it takes the lock, which is what lets threads compress side by side.
+ * The payload stays the caller's; it was written or copied when this returns.
+ */
 int writer_auxtrace(struct writer *w, const struct aux_rec_auxtrace *a,
 		    const struct iovec *iov, int n_iov)
 {
@@ -735,6 +749,7 @@ static void put_attr(struct writer *w, const struct event_entry *a)
 	writer_put(w, a->ids, ids);
 }
 
+/* A HEADER_ATTR has no name: EVENT_UPDATE gives it, cut to 4,096 bytes. */
 static void put_name(struct writer *w, const struct event_entry *a)
 {
 	static const char zero[8];
@@ -758,6 +773,8 @@ static void put_name(struct writer *w, const struct event_entry *a)
 	writer_put(w, zero, 1 + pad);
 }
 
+/* The header of a pipe is only magic and size; what a file has in sections comes as
+ * records. All attrs first: perf looks an id up when the name comes. */
 static void start_pipe(struct writer *w)
 {
 	const uint64_t h[2] = { AUX_PERF_MAGIC2, sizeof(h) };
@@ -770,6 +787,8 @@ static void start_pipe(struct writer *w)
 		put_name(w, &w->events.v[i]);
 }
 
+/* The lock is kept (alone): no other thread may put a record before the attrs, which are
+ * needed to read it. */
 int writer_start(struct writer *w)
 {
 	bool was_alone = w->senders.alone;
@@ -829,6 +848,7 @@ static int open_file(struct writer *w, struct aux_diag *diag)
 	return 0;
 }
 
+/* A copy of the descriptor, so that close is ours and standard output stays open. */
 static int open_stdout(struct writer *w, struct aux_diag *diag)
 {
 	w->opt.pipe = true;
@@ -981,6 +1001,7 @@ struct aside {
 	struct aux_diag diag;
 };
 
+/* The first of several calls counts; w->error is clear after each one. */
 static void put_aside(struct writer *w, struct aside *a)
 {
 	if (!a->error) {
@@ -1099,6 +1120,7 @@ static void complete(struct writer *w)
 	put_back(w, &a);
 }
 
+/* The descriptor is closed already, or was never ours. */
 static void free_writer(struct writer *w)
 {
 	struct writer_buf *b;
@@ -1139,6 +1161,8 @@ int writer_close(struct writer *w, struct aux_diag *diag)
 	return ret;
 }
 
+/* Undoes the recording: the file goes, and what keep_old moved away comes back. A
+ * device or a pipe is only closed. */
 void writer_discard(struct writer *w, struct aux_diag *diag)
 {
 	struct stat st;
@@ -1162,6 +1186,7 @@ void writer_discard(struct writer *w, struct aux_diag *diag)
  * Invariant: until writer_resume_commit nothing touches the file.
  */
 
+/* fd is the caller's after an error, so writer_close must not see it. */
 static void writer_resume_abandon(struct writer *w)
 {
 	if (!w)

@@ -74,6 +74,10 @@ static int double_chunk(struct inflate *z)
 }
 
 /* fresh: this call of decompress began the last chunk. */
+/*
+ * CHUNK_ROOM free bytes in the last chunk. Earlier chunks have records that were handed
+ * out and stay where they are; one that began in this call has none, so it can grow.
+ */
 static int make_room(struct inflate *z, bool *fresh)
 {
 	const struct inflate_chunk *c;
@@ -164,6 +168,10 @@ static int feed_overflown(struct aux_reader *r, const uint8_t *p, size_t len,
 	return ret;
 }
 
+/*
+ * COMPRESSED holds zstd data up to its end; COMPRESSED2 (perf 6.16) says how much of it
+ * is data, because that record is padded to 8 bytes.
+ */
 static int feed_new(struct aux_reader *r, const struct aux_event *ev,
 		    struct aux_diag *diag)
 {
@@ -241,6 +249,10 @@ int inflate_feed(struct aux_reader *r, const struct aux_event *ev,
 	return 0;
 }
 
+/*
+ * 0 also for a record that is not whole yet: its other part is in the next compressed
+ * record. ev->offset is the compressed record's, the only place that a message can name.
+ */
 int inflate_next(struct aux_reader *r, struct aux_event *ev,
 		 struct aux_diag *diag)
 {
@@ -371,6 +383,11 @@ static int unpack_frame(struct spool *s, struct aux_bytes frame,
 	return 0;
 }
 
+/*
+ * Unpacks into the spool; ev->auxtrace.h.size is the size without compression. Damage is
+ * no error: u keeps it, and all bytes before it are trace. An error leaves an entry in
+ * s->done that unpack_auxtrace takes back.
+ */
 static int unpack_new(struct aux_reader *r, struct aux_bytes frame,
 		      const struct aux_event *ev, struct aux_diag *diag)
 {
