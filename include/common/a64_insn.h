@@ -3,7 +3,7 @@
  * A64 instructions as trace sees them: the kind of branch.
  *
  * Specification: Arm ARM (DDI 0487), chapter C4 (encodings); ETMv4 and ETE
- * (IHI 0064), "P0 elements", for which of them trace tells of.
+ * (IHI 0064), "P0 elements", for which of them trace reports.
  */
 #ifndef COMMON_A64_INSN_H
 #define COMMON_A64_INSN_H

@@ -2,7 +2,7 @@
 /*
  * Checked reads from untrusted bytes.
  *
- * A cursor never reads behind its end: a short read gives 0 and sets bad, which
+ * A cursor never reads past its end: a short read gives 0 and sets bad, which
  * stays set, so a parser reads a whole structure and tests once.
  */
 #ifndef COMMON_BYTES_H

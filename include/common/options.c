@@ -256,7 +256,7 @@ static bool has_row(const struct parser *p, const struct option_row *row)
 	return false;
 }
 
-/* Groups may share a row; the first that has the name counts, with its config. False:
+/* Groups may share a row; the first that has the name counts, with its config. false:
  * there is no room. */
 static bool add_row(struct parser *p, const struct option_row *row,
 		    void *config)

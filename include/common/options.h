@@ -119,7 +119,7 @@ struct option_line {
 };
 
 /*
- * Parses argv[1..argc). Operands are moved behind the options, as getopt_long(3) does;
+ * Parses argv[1..argc). Operands are moved after the options, as getopt_long(3) does;
  * *first becomes the index of the first of them. Returns 0, OPTION_STOP, or
  * -AUX_E_INVAL with a message in diag. Not for two threads at once (getopt).
  */

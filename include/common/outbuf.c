@@ -77,7 +77,7 @@ int outbuf_flush(struct outbuf *o)
 /*
  * A larger pipe means fewer switches between writer and reader. Data is copied into
  * it: vmsplice would save the copy, but a reader may splice our pages on unread, and
- * nothing tells when they may be written to again.
+ * there is no way to know when they may be written to again.
  */
 static void widen_pipe(struct outbuf *o)
 {

@@ -81,7 +81,7 @@ char *fmt_nanos(char *p, uint32_t ns);
 
 /*
  * Copies n bytes in pieces of FMT_SLACK: up to that many more are read, and written
- * behind them.
+ * after them.
  */
 #define FMT_SLACK 32
 static inline char *fmt_copy(char *p, const char *s, size_t n)

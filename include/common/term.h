@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * colour: what makes a terminal's text stand out, as strings to be put around it.
- * Without colour they are empty, so nobody asks twice.
+ * Without colour they are empty, so callers need no test of their own.
  */
 #ifndef COMMON_TERM_H
 #define COMMON_TERM_H
@@ -18,7 +18,7 @@ struct colour {
 	const char *end;	/* back to normal */
 };
 
-/* Never NULL; lives for ever. */
+/* Never NULL; a constant. */
 const struct colour *colour_get(bool on);
 
 #endif

@@ -68,7 +68,7 @@ enum {
 	FW = IW | FA,
 };
 
-/* Opcodes of one byte in 64-bit mode, then those behind 0F. table */
+/* Opcodes of one byte in 64-bit mode, then those after 0F. table */
 static const uint32_t opcodes[512] = {
 	M, M, M, M, IB, IZ, XX, XX, M, M, M, M, IB, IZ, XX, PF,		/* 00 */
 	M, M, M, M, IB, IZ, XX, XX, M, M, M, M, IB, IZ, XX, XX,

@@ -145,7 +145,7 @@ static void add_entry(struct ledger *l, const struct aux_ledger_entry *add)
 		e->last_ns = add->last_ns;
 }
 
-/* A loss of bytes counts even when its size is unknown: the kernel tells of a
+/* A loss of bytes counts even when its size is unknown: the kernel reports a
  * truncated buffer, but not how much did not fit. */
 static bool counts_empty(enum aux_ledger_cause cause)
 {

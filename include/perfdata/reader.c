@@ -391,7 +391,7 @@ struct header {
 	uint64_t features[4];
 };
 
-/* Version 1 has no byte order in its magic: the header's size tells. */
+/* Version 1 has no byte order in its magic: the header's size shows it. */
 static bool is_swapped_v1(const uint8_t *data, size_t len)
 {
 	struct cursor c = cursor_init(data, len, false);
@@ -424,7 +424,7 @@ static int check_magic(struct aux_reader *r, struct aux_diag *diag)
  * The bitmap is an array of the writer's longs (perf's DECLARE_BITMAP), so in
  * the file of a 32-bit writer of the other byte order the halves of each u64 are
  * exchanged once it is swapped. Every writer
- * sets HOSTNAME: where that bit stands tells, as perf itself does it.
+ * sets HOSTNAME: where that bit stands shows it, as perf itself does it.
  */
 static void fix_features(struct header *h, bool swapped)
 {

@@ -268,7 +268,7 @@ static void parse_payload(struct aux_reader *r, struct cursor *c,
 
 /*
  * Without the magic it is an EVENT_TYPE that an old perf wrote: left raw.
- * Meeting the first record of ours also tells how far the file goes.
+ * The first record of ours also decides how far the file goes.
  */
 void records_own(struct aux_reader *r, struct cursor *c, struct aux_event *ev)
 {

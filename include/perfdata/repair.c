@@ -36,7 +36,7 @@
  * it is not known, so it is larger than any of its buffers. */
 #define COMP_MMAP_LEN (8 << 20)
 
-/* What the records tell for the sections. */
+/* What the records say for the sections. */
 struct found {
 	bool swap;
 	uint64_t first_ns, last_ns;	/* 0: no record has a time */
@@ -62,7 +62,7 @@ struct job {
 	size_t n_index, cap_index;
 	uint64_t clip;		/* of the last record's trace, what is there; or 0 */
 	uint64_t clip_at;	/* where that record begins */
-	bool marked;		/* an earlier repair told the loss at the end */
+	bool marked;		/* an earlier repair recorded the loss at the end */
 	bool compressed;	/* there are COMPRESSED records */
 };
 

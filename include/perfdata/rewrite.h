@@ -5,7 +5,7 @@
  * Records go out as they came, in the byte order of their file, and so does all
  * that is made here. The file has no name until rewrite_close gives it one, so
  * there is the whole file or none. Errors stick: after the first one nothing is
- * written, and rewrite_close tells it.
+ * written, and rewrite_close returns it.
  *
  * Order of calls: open, attrs, then records, trace and features in any order,
  * close or discard. Specification: perf.data-file-format.txt, <aux/perfdata.h>.

@@ -709,7 +709,7 @@ const struct writer_stream *writer_streams(struct writer *w, size_t *n)
  *
  * Specification: perf.data-file-format.txt and tools/perf/util/header.c of
  * Linux 6.1. The stride of attrs in a file covers the ids section after each
- * attr; in a pipe each event is a HEADER_ATTR record, and EVENT_UPDATE tells
+ * attr; in a pipe each event is a HEADER_ATTR record, and EVENT_UPDATE has
  * its name.
  */
 
@@ -843,7 +843,7 @@ static int open_file(struct writer *w, struct aux_diag *diag)
 				"cannot create %s: %s (-o names another file)",
 				w->path, strerror(errno));
 	w->out.regular = !w->opt.pipe && !fstat(w->out.fd, &st) && S_ISREG(st.st_mode);
-	if (w->out.regular)	/* tells auxcap repair that somebody is at work */
+	if (w->out.regular)	/* shows auxcap repair that the file is in use */
 		flock(w->out.fd, LOCK_EX | LOCK_NB);
 	return 0;
 }

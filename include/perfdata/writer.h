@@ -104,7 +104,7 @@ uint64_t writer_size(const struct writer *w);
  */
 struct writer_stream {
 	uint32_t idx;
-	uint64_t end;		/* of the stream, as the offsets tell */
+	uint64_t end;		/* of the stream, as the offsets show */
 	uint64_t saved;		/* bytes written, padding not counted */
 	uint64_t unwritten;	/* bytes given that the file could not take */
 	uint64_t n_chunks;	/* given and written */
