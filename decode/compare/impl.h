@@ -77,7 +77,7 @@ struct verify {
 	struct aux_diag *diag;
 	struct session_stats stats;
 	struct verify_side side[2];
-	uint64_t slot;		/* branches so far of which a packet tells */
+	uint64_t slot;		/* branches with a packet so far */
 	bool loose;		/* after a break: a TRACE_ON may be missing */
 	uint64_t n_steps;
 	uint64_t n_insns;	/* of this stream */

@@ -5,7 +5,7 @@
  * TIMEs are not matched one to one.
  *
  * The partners of a TIME are those of the other side that are at most AWAY slots from
- * it; a slot is a branch that a packet tells of. A TIME that a packet carries (TSC;
+ * it; a slot is a branch that has a packet. A TIME that a packet carries (TSC;
  * all of CoreSight's) must be among its partners, unless the other side's estimate was
  * past it already, for time does not go back. Of other TIMEs the distance to the
  * nearest partner is kept; one without any is counted.

@@ -28,8 +28,8 @@ static const struct {
 	[AUX_GAP_AUX_PARTIAL] = { "aux-partial", "the kernel says that this "
 						 "piece of trace is not "
 						 "complete" },
-	[AUX_GAP_AUX_COLLISION] = { "aux-collision", "someone else used the "
-						     "trace unit meanwhile" },
+	[AUX_GAP_AUX_COLLISION] = { "aux-collision", "another user had the "
+						     "trace unit" },
 	[AUX_GAP_AUX_LOST] = { "aux-lost", "bytes of the AUX stream are not in "
 					   "the file" },
 	[AUX_GAP_AUX_ZEROS] = { "aux-zeros", "zeros where trace should be: it "

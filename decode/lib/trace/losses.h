@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * losses: what the recorder says was lost: its ledger, from the feature section
- * or the last one among the records, else the sum of the losses it told of.
+ * or the last one among the records, else the sum of the losses that it reported.
  */
 #ifndef DECODE_LIB_TRACE_LOSSES_H
 #define DECODE_LIB_TRACE_LOSSES_H
