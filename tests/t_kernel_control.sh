@@ -29,7 +29,7 @@ refused 2 'is no FIFO' --control "fifo:$SCRATCH/err" -e cpu-clock -- true
 refused 2 'no open descriptor' --control fd:99 -e cpu-clock -- true
 refused 2 'leave out -G' -G / -p $$ -e cpu-clock
 refused 2 'tracepoints and for events with an AUX' -e cpu-clock --filter 'a == 1' -- true
-refused 2 'stands behind its event' --filter 'a == 1' -- true
+refused 2 'stands after its event' --filter 'a == 1' -- true
 refused 2 'a size .1G., a time .30s. or signal' --switch-output=often -e cpu-clock -- true
 refused 2 'size as 512M' --max-size x -e cpu-clock -- true
 refused 2 'soft_pt' --truth "$SCRATCH/t" -e cpu-clock -- true
