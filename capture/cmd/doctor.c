@@ -79,6 +79,7 @@ static bool doctor_exists(const char *root, const char *file)
 }
 
 /* Value of a line of cpuinfo, "" when there is none. */
+/* The text after the colon, up to the end of cpuinfo, not of the line. */
 static const char *cpu_line(const struct doctor *d, const char *name)
 {
 	size_t len = strlen(name);
@@ -125,6 +126,7 @@ static void append(char *list, size_t len, const char *what)
 	snprintf(list + used, len - used, "%s%s", used ? ", " : "", what);
 }
 
+/* A source that can be recorded now, as -e takes it. */
 static void doctor_works(struct doctor *d, const char *what)
 {
 	d->n_sources++;
@@ -144,6 +146,8 @@ static void doctor_missing(struct doctor *d, const char *fmt, ...)
 	append(d->missing, sizeof(d->missing), text);
 }
 
+/* A hypervisor is in the CPU flags on x86, in sysfs for Xen, in the device tree on
+ * Arm. */
 static void know_machine(struct doctor *d)
 {
 	const char *m = d->env->machine;
@@ -198,6 +202,7 @@ void doctor_fini(struct doctor *d)
  * fix stands below it. The checks are doctor.c.
  */
 
+/* doctor_env.open for the machine itself. */
 static int open_event(const struct perf_event_attr *attr, pid_t pid, int cpu)
 {
 	struct perf_event_attr copy = *attr;	/* written on E2BIG */
@@ -208,6 +213,7 @@ static int open_event(const struct perf_event_attr *attr, pid_t pid, int cpu)
 }
 
 /* Beside us, or in ../libexec/auxkit. */
+/* buf is what it returns; NULL: it is in neither place. */
 static const char *find_helper(char *buf, size_t len)
 {
 	static const char *const places[] = { "", "/../libexec/auxkit" };
@@ -236,6 +242,7 @@ static void print_line(const struct doctor_line *l)
 		printf("         %-14s fix: %s\n", "", l->fix);
 }
 
+/* CMD_FAILED where no source works: scripts can ask before they record. */
 int cmd_doctor(void)
 {
 	char helper[4200], summary[640];
@@ -273,6 +280,7 @@ int cmd_doctor(void)
 
 #define FEW_BYTES (UINT64_C(1) << 30)
 
+/* An empty entry of PATH is the present directory, as in execvp(3). */
 static bool find_program(const char *path, const char *name)
 {
 	char file[4096];
@@ -290,6 +298,7 @@ static bool find_program(const char *path, const char *name)
 	return false;
 }
 
+/* True: the fast way works. It needs both qemu-user and our helper object. */
 static bool check_emulate(struct doctor *d)
 {
 	bool qemu = find_program(d->env->path, "qemu-x86_64");
@@ -333,6 +342,7 @@ static bool check_step(struct doctor *d)
 	return false;
 }
 
+/* The software source follows instructions of the machine it runs on. */
 static void doctor_check_soft(struct doctor *d)
 {
 	bool emulate, step;
@@ -354,6 +364,8 @@ static void doctor_check_soft(struct doctor *d)
 		doctor_missing(d, "soft_pt: neither qemu-x86_64 nor ptrace");
 }
 
+/* tracefs has its own mount since Linux 4.1; before, and on many systems still, it
+ * is below debugfs. */
 static void check_tracefs(struct doctor *d)
 {
 	static const char *const places[] = {
@@ -406,6 +418,8 @@ static void check_kallsyms(struct doctor *d)
 			   "kernel stay nameless", d->sys.kptr_restrict);
 }
 
+/* Opened, not only tested: the kernel asks for CAP_SYS_RAWIO at open(2), whatever
+ * the mode of the file says. */
 static void check_kcore(struct doctor *d)
 {
 	char path[512];
@@ -428,6 +442,7 @@ static void check_kcore(struct doctor *d)
 		   access(path, F_OK) ? "is not there" : "cannot be read");
 }
 
+/* The present directory, where perf.data goes without -o. */
 static void check_disk(struct doctor *d)
 {
 	struct statvfs v;
@@ -544,6 +559,7 @@ static void check_vmx(struct doctor *d)
 		   "say PARTIAL%s", kvm ? "" : "; kvm_intel is not loaded");
 }
 
+/* What -e intel_pt/TERM/ can ask for on this CPU, from the caps of the PMU. */
 static void describe_pt(const struct pmu *pmu, char *buf, size_t len)
 {
 	snprintf(buf, len, ": %s%s%s%u address filters",
@@ -553,6 +569,7 @@ static void describe_pt(const struct pmu *pmu, char *buf, size_t len)
 		 pmu->n_addr_filters);
 }
 
+/* Without a sink the kernel has nowhere to put the trace. */
 static void describe_etm(struct doctor *d, char *buf, size_t len)
 {
 	char sinks[160];
@@ -565,6 +582,8 @@ static void describe_etm(struct doctor *d, char *buf, size_t len)
 		snprintf(buf, len, ": no sink is there");
 }
 
+/* Opens the PMU for real: permission, seccomp and firmware all show there, and
+ * explain_open names the one that refused. */
 static void check_pmu(struct doctor *d, const struct pmu *pmu,
 		      const struct auxpmu_ops *ops)
 {
@@ -593,6 +612,7 @@ static void check_pmu(struct doctor *d, const struct pmu *pmu,
 	doctor_works(d, more);
 }
 
+/* The likeliest of the reasons that can be seen; *fix is what to do about it. */
 static const char *why_no_pt(const struct doctor *d, const char **fix)
 {
 	*fix = "-e soft_pt//u makes the same trace by software";
@@ -621,6 +641,8 @@ static void expect_pt(struct doctor *d)
 	doctor_missing(d, "intel_pt: no such PMU (%s)", why);
 }
 
+/* Firmware describes trace units; without that the driver finds none, and it is
+ * mostly a module. */
 static void expect_etm(struct doctor *d)
 {
 	bool module = doctor_exists(d->env->sys, "module/coresight");
@@ -636,6 +658,7 @@ static void expect_etm(struct doctor *d)
 	doctor_missing(d, "cs_etm: no such PMU");
 }
 
+/* PMUs that are there, then those that this architecture could have. */
 static void doctor_check_pmus(struct doctor *d)
 {
 	bool pt = false, etm = false;
@@ -678,6 +701,7 @@ static void doctor_check_pmus(struct doctor *d)
 	"sudo setcap cap_perfmon,cap_ipc_lock,cap_sys_ptrace=ep "		\
 	"\"$(readlink -f \"$(command -v auxcap)\")\""
 
+/* "6.12.3-amd64" as 6012: distributions append what they like. */
 static long version_of(const char *release)
 {
 	char *end;
@@ -687,6 +711,7 @@ static long version_of(const char *release)
 	return VERSION(major, minor);
 }
 
+/* What this kernel is too old for; recordings without that work. */
 static void check_kernel(struct doctor *d)
 {
 	/* table */
@@ -724,6 +749,8 @@ static void check_kernel(struct doctor *d)
 			   "enabled again; auxcap disables it first");
 }
 
+/* An event that needs no hardware and no kernel code: if this is refused,
+ * everything is, by perf_event_paranoid above 2 (Debian, Ubuntu) or a sandbox. */
 static void check_open(struct doctor *d)
 {
 	struct perf_event_attr attr = {
@@ -746,6 +773,9 @@ static void check_open(struct doctor *d)
 	doctor_say(d, DOCTOR_NO, "perf-events", "", "%s", diag.text);
 }
 
+/* Levels of kernel.perf_event_paranoid:
+ * Documentation/admin-guide/sysctl/kernel.rst. A level above 2 is a patch of
+ * distributions. */
 static void check_paranoid(struct doctor *d)
 {
 	const struct explain_system *s = &d->sys;
@@ -791,6 +821,8 @@ static void check_paranoid(struct doctor *d)
 			   ", but no tracepoints (-1 allows them)");
 }
 
+/* AUX areas are locked memory: perf_event_mlock_kb for each CPU and user, and on
+ * top of it RLIMIT_MEMLOCK for the process. */
 static void check_memory(struct doctor *d)
 {
 	const struct explain_system *s = &d->sys;
@@ -825,6 +857,7 @@ static void check_memory(struct doctor *d)
 			   fit.data_pages * (size_t)s->page_size / 1024);
 }
 
+/* Documentation: kernel_lockdown(7). */
 static void check_lockdown(struct doctor *d)
 {
 	if (d->sys.lockdown == 2)
@@ -839,6 +872,7 @@ static void check_lockdown(struct doctor *d)
 			   "integrity: does not touch recording" : "none");
 }
 
+/* A fact and no fault: software sources work in a guest as anywhere. */
 static void check_machine(struct doctor *d)
 {
 	char type[64] = "";
@@ -853,6 +887,8 @@ static void check_machine(struct doctor *d)
 			   "", type);
 }
 
+/* Seccomp 2 in status is SECCOMP_MODE_FILTER; what the filter forbids cannot be
+ * read, so the answer of perf_event_open decides. */
 static void check_sandbox(struct doctor *d)
 {
 	char status[8192];

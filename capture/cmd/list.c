@@ -24,6 +24,7 @@
 #define COLUMN 32	/* where the second column begins */
 
 __attribute__((format(printf, 2, 3)))
+/* Two columns; a first one that is too wide shifts the second. */
 static void line(const char *first, const char *fmt, ...)
 {
 	va_list ap;
@@ -72,6 +73,8 @@ static uint64_t legal_bits(const struct pmu *pmu, const char *term)
 	return 0;
 }
 
+/* "intel_pt/mtc_period=N/  config:14-17  legal values". The kernel refuses a value
+ * that the CPU does not take with a bare EINVAL, so the legal ones are listed. */
 static void list_term(const struct pmu *pmu, const struct pmu_format *f)
 {
 	uint64_t bits = legal_bits(pmu, f->name), max;
@@ -116,6 +119,7 @@ static void list_files(const struct pmu *pmu, const char *sub, const char *mark,
 		free(all);
 }
 
+/* cpumask: PMUs of a package or a cluster have one CPU each; a long list is cut. */
 static void list_cpus(const struct pmu *pmu)
 {
 	size_t i;
@@ -126,6 +130,7 @@ static void list_cpus(const struct pmu *pmu)
 		printf(",... (%zu)", pmu->n_cpus);
 }
 
+/* One line, and if full all of its terms, named events, sinks and caps. */
 static void list_pmu(const struct pmu *pmu, const struct auxpmu_ops *aux,
 		     bool full)
 {
@@ -156,6 +161,8 @@ static void list_pmu(const struct pmu *pmu, const struct auxpmu_ops *aux,
 }
 
 /* those: with an AUX area, without, or (name) that one. */
+/* Returns how many were shown, or an error with diag. A PMU that cannot be read
+ * (it went away, or sysfs is partly hidden in a container) is left out. */
 static int list_pmus(const char *name, bool with_aux, struct aux_diag *diag)
 {
 	int i, n, shown = 0;
@@ -198,6 +205,7 @@ static bool is_here(uint32_t type, uint64_t config)
 			   errno != ENODEV && errno != EINVAL);
 }
 
+/* Always all of them, also those that this machine does not count. */
 static int list_names(uint32_t type, const char *what)
 {
 	struct evlist_name n;
@@ -216,6 +224,7 @@ static int is_shown(const struct dirent *e)
 }
 
 /* As many to a line as fit. */
+/* Subsystems are many and short, so several go on a line. */
 static void list_short(struct dirent **all, int n)
 {
 	int i, used = 0, len;
@@ -270,6 +279,7 @@ static int list_tracepoints(const char *subsystem, bool brief,
 	return n;
 }
 
+/* Always there, since they need no PMU. */
 static int list_software_sources(void)
 {
 	printf("%s//u  no PMU needed: %s\n", source_soft_pt.name,
@@ -279,6 +289,7 @@ static int list_software_sources(void)
 	return 1;
 }
 
+/* auxcap list: an overview. A missing tracefs is a line of it and no error. */
 static int list_all(struct aux_diag *diag)
 {
 	struct aux_diag none = { 0 };
@@ -301,6 +312,7 @@ static int list_all(struct aux_diag *diag)
 	return n < 0 ? n : 1;
 }
 
+/* Words of perf list are taken too (hw, sw). How many were shown, or an error. */
 static int list_what(const char *what, struct aux_diag *diag)
 {
 	size_t len = strcspn(what, "/:");
@@ -333,6 +345,7 @@ static int list_what(const char *what, struct aux_diag *diag)
 			what);
 }
 
+/* what NULL: an overview. CMD_FAILED where the list would be empty. */
 int cmd_list(const char *what)
 {
 	struct aux_diag diag = { 0 };

@@ -12,6 +12,7 @@
 #include "capture/cmd/cmd.h"
 
 /* A number and one of the suffixes, which multiplies it by the factor beside it. */
+/* False also where the product would not fit. */
 static bool parse_scaled(const char *s, const char *suffixes,
 			 const uint64_t *factors, uint64_t *v)
 {
@@ -40,6 +41,8 @@ static bool parse_size(const char *s, uint64_t *v)
 	       parse_scaled(s, "BKMG", factors, v);
 }
 
+/* "30s", "10m", "1h", "1d" as perf record --switch-output has them; at most 49
+ * days. */
 static bool parse_time_ms(const char *s, unsigned *ms)
 {
 	static const uint64_t factors[] = { 1000, 60000, 3600000, 86400000 };
@@ -80,6 +83,7 @@ static bool parse_pages(const char *s, size_t *pages)
 }
 
 /* DATA[,AUX]; DATA may be empty where AUX is there. */
+/* perf record -m takes the same words. */
 static bool parse_rings(struct kernel_options *k, const char *text)
 {
 	char buf[64], *comma;
@@ -94,6 +98,7 @@ static bool parse_rings(struct kernel_options *k, const char *text)
 	return comma ? parse_pages(comma, &k->aux_pages) : *buf;
 }
 
+/* Rows of these parsers have no offset: most values are in two or three members. */
 static struct kernel_options *kernel_of(void *config)
 {
 	return &((struct cmd_options *)config)->kernel;
@@ -117,6 +122,7 @@ int cmd_parse_mmap(const struct option_row *row, void *config, const char *arg,
 		     "DATA[,AUX] in pages or bytes (512K,8M)", arg, diag);
 }
 
+/* As perf record: a bare --switch-output means "signal". */
 int cmd_parse_switch(const struct option_row *row, void *config,
 		     const char *arg, struct aux_diag *diag)
 {
@@ -128,6 +134,7 @@ int cmd_parse_switch(const struct option_row *row, void *config,
 		     "a size (1G), a time (30s) or signal", arg, diag);
 }
 
+/* As perf record -D; -1 starts with all events disabled. */
 int cmd_parse_delay(const struct option_row *row, void *config, const char *arg,
 		    struct aux_diag *diag)
 {
@@ -145,6 +152,7 @@ int cmd_parse_delay(const struct option_row *row, void *config, const char *arg,
 	return 0;
 }
 
+/* The levels of zstd; perf record -z takes the same ones, 1 by default. */
 int cmd_parse_level(const struct option_row *row, void *config, const char *arg,
 		    struct aux_diag *diag)
 {

@@ -26,6 +26,7 @@
  * the end that says how much there is and what is missing.
  */
 
+/* One write for the whole line: the recorded program shares this standard error. */
 void cmd_say(const char *fmt, ...)
 {
 	static const char name[] = "auxcap: ";
@@ -78,6 +79,7 @@ static const char *group(uint64_t v, char buf[32])
 }
 
 /* Bytes for a person: "0 bytes", "456 KB", "1.2 GB". */
+/* buf is what it returns. Powers of 1024, as -m and --max-size take them. */
 static const char *size_text(uint64_t v, char buf[32])
 {
 	static const char *const units[] = { "KB", "MB", "GB", "TB" };
@@ -140,6 +142,7 @@ static void say_not_traced(const char *lines)
 	}
 }
 
+/* Nothing where the program ended well, or by our own SIGTERM. */
 static void say_program_end(const char *program, const struct source_result *r)
 {
 	int status = r->status;
@@ -161,6 +164,7 @@ struct line {
 };
 
 __attribute__((format(printf, 2, 3)))
+/* Appends; what has no room is cut off, so the line is always terminated. */
 static void put(struct line *l, const char *fmt, ...)
 {
 	size_t room = sizeof(l->text) - l->used;
@@ -178,6 +182,8 @@ static const char *plural(uint64_t n)
 	return n == 1 ? "" : "s";
 }
 
+/* bits/insn: how dense the trace is; a loop takes few, branches that depend on
+ * data take many. */
 static void put_software(struct line *l, const struct source_result *r,
 			 uint64_t bytes)
 {
@@ -194,6 +200,8 @@ static void put_software(struct line *l, const struct source_result *r,
 }
 
 /* Bytes, how fast, and what it cost. */
+/* CPU time is that of auxcap itself: how much the recording took from the machine.
+ * */
 static void put_kernel(struct line *l, const struct source_result *r,
 		       uint64_t bytes)
 {
@@ -235,6 +243,11 @@ static void put_place(struct line *l, const struct cmd_options *o,
 }
 
 /* One line: how much, and what is missing. */
+/*
+ * In the place of perf record's "[ perf record: Captured and wrote ... ]". Unlike
+ * that it always says whether something is missing, since a person must be able to
+ * tell "nothing was lost" from "nothing was checked".
+ */
 static void say_verdict(const struct cmd_options *o,
 			const struct source_result *r, const struct ledger *l,
 			const char *loss, bool failed)
@@ -278,6 +291,7 @@ static void say_verdict(const struct cmd_options *o,
 		r->stopped ? "; stopped early" : "");
 }
 
+/* -q leaves only losses and what was not traced. */
 static void cmd_record_verdict(const struct cmd_options *o,
 			       const struct source_result *r,
 			       const struct ledger *l, bool failed)
@@ -362,6 +376,7 @@ static int block_signals(struct target_signals *was)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+/* By the name before "/" or ":", as -e has it; NULL: it is for the kernel. */
 static const struct source_ops *software_of(const char *event)
 {
 	size_t i, n;
@@ -376,6 +391,8 @@ static const struct source_ops *software_of(const char *event)
 }
 
 /* The source of the events: software when one of them is; NULL: the kernel. */
+/* With a software source among several events it is chosen, so that the mixture is
+ * refused with a message and not given to the kernel. */
 static const struct source_ops *find_software(const struct cmd_options *o)
 {
 	const struct source_ops *ops = NULL;
@@ -387,6 +404,8 @@ static const struct source_ops *find_software(const struct cmd_options *o)
 }
 
 /* The best source of this machine, for user code. */
+/* A PMU in sysfs need not be one that we may open; then the message of the kernel
+ * source says so, which is better than a recording of another kind. */
 static const char *default_event(void)
 {
 	static const char *const pmus[] = { "intel_pt", "cs_etm" };
@@ -403,6 +422,8 @@ static const char *default_event(void)
 }
 
 /* The directory of the helper objects: beside us, or ../libexec/auxkit. */
+/* Beside us in a build tree, ../libexec after make install. Where the object is in
+ * neither, dir is ours, and the source says what is missing. */
 static void find_self_dir(char *dir, size_t len)
 {
 	static const char *const places[] = { "", "/../libexec/auxkit" };
@@ -443,6 +464,8 @@ struct recording {
 };
 
 /* The present file is complete but for its ledger. */
+/* Called by output for each file, also when rotation ends it: each file has its own
+ * ledger, so it can be judged without the others. */
 static int finish_file(void *priv, struct writer *w)
 {
 	struct recording *rec = priv;
@@ -459,6 +482,7 @@ static int finish_file(void *priv, struct writer *w)
 	return ret;
 }
 
+/* Nothing at all was recorded: the file that -o would replace is worth more. */
 static bool came_to_nothing(const struct recording *rec)
 {
 	return !rec->result.n_insns && !rec->result.aux_bytes &&
@@ -467,6 +491,9 @@ static bool came_to_nothing(const struct recording *rec)
 	       !ledger_total(&rec->ledger, AUX_LEDGER_SAVED);
 }
 
+/* Runs the source and completes the file. An error that the output reports last
+ * hides that of the source, since a disk that is full explains both. 0 or an error
+ * with diag. */
 static int record(struct recording *rec, struct output *out,
 		  struct aux_diag *diag)
 {
@@ -496,6 +523,8 @@ static int record(struct recording *rec, struct output *out,
 	return err;
 }
 
+/* Prints the verdict and returns the exit status; --exit-status is the program's
+ * only if nothing failed and nothing was lost. */
 static int finish(struct recording *rec, int ret, const struct aux_diag *diag)
 {
 	const struct cmd_options *o = rec->o;
@@ -558,6 +587,12 @@ static void wait_program(struct recording *rec)
 	}
 }
 
+/*
+ * The order matters: the source before the output, so that a mistake in -e leaves
+ * an existing FILE as it is; signals are caught only when there is a file to
+ * complete; the program is waited for after the file is closed. Returns the exit
+ * status.
+ */
 static int run_job(struct recording *rec, const struct source_job *job)
 {
 	const struct cmd_options *o = rec->o;
@@ -592,6 +627,7 @@ static int run_job(struct recording *rec, const struct source_job *job)
 	return finish(rec, ret, &diag);
 }
 
+/* "WHAT WHY; see auxcap --help"; returns CMD_USAGE. */
 static int usage(struct aux_diag *diag, const char *what, const char *why)
 {
 	diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET, "%s %s; see auxcap --help",
@@ -599,6 +635,9 @@ static int usage(struct aux_diag *diag, const char *what, const char *why)
 	return cmd_error(diag);
 }
 
+/* Checks what software sources do not have, then records. Every such option is
+ * refused by name: a recording without -a or --filter would look like one with it.
+ * */
 static int record_software(struct recording *rec, struct source_job *job,
 			   bool by_default)
 {
@@ -627,6 +666,7 @@ static int record_software(struct recording *rec, struct source_job *job,
 	return ret;
 }
 
+/* Checks what needs other options beside it, then records. */
 static int record_kernel(struct recording *rec, struct source_job *job)
 {
 	struct cmd_options *o = (struct cmd_options *)(uintptr_t)rec->o;
@@ -661,6 +701,7 @@ static int record_kernel(struct recording *rec, struct source_job *job)
 	return ret;
 }
 
+/* o: the words are completed here (the default event), hence not const. */
 int cmd_record(struct cmd_options *o)
 {
 	struct cmd_progress progress = { .started_ns = now_ns() };

@@ -27,6 +27,7 @@ struct job {
 	size_t n_offsets;
 };
 
+/* The decoder asks for code at ip: the page is noted for the bundle. */
 static void on_code(void *priv, const struct space *space, uint64_t ip)
 {
 	struct job *job = priv;
@@ -40,6 +41,8 @@ static void host_explain(void *priv, const struct space *space, uint64_t ip,
 	advice_code(session_codeview(priv), space, ip, buf, len);
 }
 
+/* Progress: the flow changes from stream to stream, so the offset that was reached
+ * is kept for each. */
 static void follow(struct job *job, uint32_t idx, uint64_t offset)
 {
 	if (idx >= job->n_offsets || offset <= job->offsets[idx])
@@ -49,6 +52,8 @@ static void follow(struct job *job, uint32_t idx, uint64_t offset)
 	cmd_progress_show(&job->progress, job->done, job->total);
 }
 
+/* Gaps are kept for the verdict: code that is not found here is not in the bundle.
+ * */
 static int take_flow(void *priv, const struct flow_ctx *ctx,
 		     const struct aux_flow *ev, size_t n)
 {
@@ -66,12 +71,15 @@ static int take_flow(void *priv, const struct flow_ctx *ctx,
 	return bundle_flow(job->b, ctx, ev, n);
 }
 
+/* A sink must have one; all is written later. */
 static int finish_flow(void *priv, struct aux_diag *diag)
 {
 	(void)priv, (void)diag;
 	return 0;
 }
 
+/* Without memory for offsets progress stays at 0 %; the bundle is written anyhow.
+ * */
 static void start_progress(struct job *job)
 {
 	const struct stream *stream;
@@ -115,6 +123,8 @@ static bool keep(void *priv, const struct aux_event *ev)
 	       (ev->id.present & PERF_SAMPLE_TIME && ev->id.time);
 }
 
+/* The copy, then the code, then logs of JIT compilers. Other errors than memory
+ * stay in the writer, and rewrite_close reports the first of them. */
 static int write_file(struct job *job, struct aux_diag *diag)
 {
 	struct aux_reader *r = session_reader(job->s);
@@ -142,6 +152,8 @@ static int write_file(struct job *job, struct aux_diag *diag)
 	return rewrite_close(w, diag);
 }
 
+/* Decodes, prints the verdict, writes. Nothing is written where nothing was
+ * decoded: such a bundle could not be decoded anywhere. */
 static int run(struct job *job)
 {
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };

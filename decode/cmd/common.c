@@ -14,6 +14,7 @@
 
 #include "decode/cmd/impl.h"
 
+/* len as snprintf returned it for a buffer of that size: a longer line is cut. */
 static void emit(const char *line, int len, size_t size)
 {
 	if (len < 0)
@@ -85,6 +86,7 @@ static bool is_input(const struct cmd_options *o)
 	       in.st_ino == out.st_ino;
 }
 
+/* The file is emptied here, so a command that reads one FILE opens that first. */
 int cmd_out_open(struct outbuf **out, const struct cmd_options *o)
 {
 	int fd = STDOUT_FILENO;
@@ -107,6 +109,7 @@ int cmd_out_open(struct outbuf **out, const struct cmd_options *o)
 	return io_error(NULL, "output buffer", ENOMEM);
 }
 
+/* close() may be the first to report a full disk or quota (NFS), so it counts. */
 int cmd_out_close(struct outbuf *out, const struct cmd_options *o, int status)
 {
 	int err, fd;

@@ -28,6 +28,8 @@ static void show(void *priv, uint64_t done, uint64_t total)
 	cmd_progress_show(&job->progress, done, total);
 }
 
+/* All records that are kept, then the trace that cut_new() has selected. The writer
+ * keeps its first error, which rewrite_close() reports. */
 static int write_file(struct job *job, const struct cmd_options *o,
 		      struct session *s, struct aux_diag *diag)
 {
@@ -48,9 +50,11 @@ static int write_file(struct job *job, const struct cmd_options *o,
 	return rewrite_close(w, diag);
 }
 
+/* CMD_GAPS where FILE is damaged: the cut has what comes before the damage. */
 static int run(const struct cmd_options *o, struct session *s)
 {
-	const struct cut_wanted wanted = { o->filter.time_from, o->filter.time_to, o->filter.tid,
+	const struct cut_wanted wanted = { o->filter.time_from,
+					   o->filter.time_to, o->filter.tid,
 					   o->filter.cpu };
 	const struct timeline_stats *ts = timeline_stats(session_timeline(s));
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };

@@ -46,6 +46,7 @@ static int parse_tids(const struct option_row *row, void *options,
 	return 0;
 }
 
+/* -1: no thread was named; 0 is a tid (the idle task). */
 static void set_defaults(void *options)
 {
 	struct diff_config *config = options;
@@ -84,6 +85,8 @@ struct diff_run {
 	bool lossy;
 };
 
+/* diff uses the public interface, which has its own words for what is not given: 0
+ * where cmd_filter has -1 or UINT64_MAX, with a flag beside it. */
 struct aux_decode_options cmd_api_options(const struct cmd_options *o)
 {
 	return (struct aux_decode_options){
@@ -106,6 +109,7 @@ struct aux_decode_options cmd_api_options(const struct cmd_options *o)
 	};
 }
 
+/* Called for each batch of flow; the clock is looked at for one in 256. */
 static void tick(void *priv, const struct aux_decode *d)
 {
 	struct diff_run *r = priv;
@@ -117,9 +121,9 @@ static void tick(void *priv, const struct aux_decode *d)
 	cmd_progress_show(&r->progress, st.aux_decoded, st.aux_wanted);
 }
 
-/* The first pass over one recording: counts and hashes of its threads and functions,
- * so that the second pass decodes only pairs of threads that differ. Returns a
- * status; a recording without instructions is an error. */
+/* The first pass over one recording: counts and hashes of its threads and
+ * functions, so that the second pass decodes only pairs of threads that differ.
+ * Returns a status; a recording without instructions is an error. */
 static int read_side(struct diff_run *r, unsigned side)
 {
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
@@ -154,6 +158,8 @@ static int read_side(struct diff_run *r, unsigned side)
 	return cmd_error(path, &diag);
 }
 
+/* Prints one pair of threads. Equal hashes over as many instructions mean an equal
+ * flow, so only a pair that differs is decoded again. 0, or an error with diag. */
 static int compare_pair(struct diff_run *r, struct diff_thread *a,
 			struct aux_diag *diag)
 {
@@ -197,6 +203,8 @@ static bool wants(const struct diff_run *r, enum part part)
 	return r->config->only == PART_ALL || r->config->only == part;
 }
 
+/* The whole output. Flow that is missing is status 3, too: equal would be a claim
+ * about what was not seen. */
 static int compare(struct diff_run *r, struct outbuf *out)
 {
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
@@ -226,6 +234,7 @@ static int compare(struct diff_run *r, struct outbuf *out)
 	return r->print.equal && !r->lossy ? CMD_OK : CMD_GAPS;
 }
 
+/* Two passes over each file: a pipe can be read only once. */
 static int check(const struct cmd_options *o)
 {
 	if (o->n_paths != 2)

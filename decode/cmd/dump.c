@@ -60,6 +60,8 @@ static void put_hex(struct outbuf *o, const uint8_t *p, size_t n)
 		outbuf_printf(o, "%02x", p[i]);
 }
 
+/* A record that has no parser, or whose event is not in the file: the first bytes
+ * after the 8 of the header. */
 static void text_bytes(struct outbuf *o, const struct aux_reader *r,
 			      const struct aux_event *ev)
 {
@@ -83,6 +85,8 @@ static void put_text(struct outbuf *o, const uint8_t *p, size_t n)
 			      p[i]);
 }
 
+/* Names of enum aux_ledger_cause, in its order, as single words: a line stays easy
+ * to split. info prints the sentences of losses_text(). */
 static void put_cause(struct outbuf *o, uint32_t cause)
 {
 	static const char *const names[AUX_LEDGER_N_CAUSES] = {
@@ -97,6 +101,8 @@ static void put_cause(struct outbuf *o, uint32_t cause)
 		outbuf_printf(o, " cause %u", cause);
 }
 
+/* Written by auxcap where trace is lost. -1 for stream, cpu or tid, and no offset:
+ * the loss belongs to none in particular. */
 static void put_loss(struct outbuf *o, const struct aux_own_loss *l)
 {
 	outbuf_str(o, " auxkit-loss");
@@ -110,6 +116,8 @@ static void put_loss(struct outbuf *o, const struct aux_own_loss *l)
 		      PID(l->tid));
 }
 
+/* Separates one snapshot (-S) from the next: its number, when it was taken, and the
+ * label that the control FIFO gave it. */
 static void put_snapshot(struct outbuf *o, const struct aux_event *ev)
 {
 	const struct aux_own_snapshot *h = &ev->own.snapshot.h;
@@ -121,6 +129,8 @@ static void put_snapshot(struct outbuf *o, const struct aux_event *ev)
 	outbuf_str(o, "\"");
 }
 
+/* Code that a program generated, saved when it was traced. A record without bytes
+ * refers to the blob of an earlier one: the same code at another place or time. */
 static void put_code(struct outbuf *o, const struct aux_event *ev)
 {
 	const struct aux_own_code *h = &ev->own.code.h;
@@ -131,6 +141,8 @@ static void put_code(struct outbuf *o, const struct aux_event *ev)
 		      h->blob, ev->own.code.bytes ? "" : " (of before)");
 }
 
+/* Entries of the loss ledger. 16 bytes of each, the first and last time, are left
+ * out to keep the line short; info shows those of saved trace. */
 static void put_ledger(struct outbuf *o, const struct aux_reader *r,
 		       const struct aux_event *ev)
 {
@@ -160,6 +172,8 @@ static void put_path(struct outbuf *o, const struct aux_event *ev,
 		put_text(o, p->data + head_len, path_len);
 }
 
+/* A piece of a file that decoding needs: a large file is in several, each with its
+ * offset. */
 static void put_file(struct outbuf *o, const struct aux_reader *r,
 		     const struct aux_event *ev)
 {
@@ -174,6 +188,7 @@ static void put_file(struct outbuf *o, const struct aux_reader *r,
 	put_path(o, ev, sizeof(struct aux_own_file), path_len);
 }
 
+/* Symbols of one file, found by its build id: the head only. */
 static void put_symbols(struct outbuf *o, const struct aux_reader *r,
 			const struct aux_event *ev)
 {
@@ -190,6 +205,11 @@ static void put_symbols(struct outbuf *o, const struct aux_reader *r,
 	put_path(o, ev, sizeof(struct aux_own_symbols), path_len);
 }
 
+/*
+ * auxkit's own records have the type EVENT_TYPE: perf keeps it for old files in
+ * pipe mode and skips it (tools/perf/util/session.c), so perf can still read the
+ * recording. Kind 0 is an EVENT_TYPE that perf itself wrote.
+ */
 static void text_own(struct outbuf *o, const struct aux_reader *r,
 			    const struct aux_event *ev)
 {
@@ -232,7 +252,8 @@ static void text_own(struct outbuf *o, const struct aux_reader *r,
  * record_text: records of kernel code, of namespaces and groups, and perf's maps
  * of ids, threads and CPUs.
  *
- * Specification: <linux/perf_event.h>; of hw_id also coresight-event/pmu.h of Linux.
+ * Specification: <linux/perf_event.h>; of hw_id also coresight-event/pmu.h of
+ * Linux.
  */
 
 #define BUILD_ID 20
@@ -243,6 +264,8 @@ static struct cursor open_bytes(const struct aux_reader *r, struct aux_bytes b)
 	return cursor_init(b.data, b.len, aux_reader_info(r)->swapped);
 }
 
+/* perf script prints the same fields; names of types are those of enum
+ * perf_record_ksymbol_type. */
 static void text_ksymbol(struct outbuf *o, const struct aux_reader *r,
 				const struct aux_event *ev)
 {
@@ -259,6 +282,7 @@ static void text_ksymbol(struct outbuf *o, const struct aux_reader *r,
 	put_text_z(o, ev->ksymbol.name, SIZE_MAX);
 }
 
+/* The code before and after a text poke; either may be empty. */
 static void put_bytes(struct outbuf *o, const char *what,
 				      const uint8_t *p, size_t n)
 {
@@ -269,6 +293,8 @@ static void put_bytes(struct outbuf *o, const char *what,
 		outbuf_str(o, "none");
 }
 
+/* The kernel patched its own text (jump labels, ftrace): old bytes, then new. A
+ * decode of kernel code needs both, to know what ran before and after. */
 static void text_poke(struct outbuf *o, const struct aux_reader *r,
 			     const struct aux_event *ev)
 {
@@ -294,6 +320,8 @@ static void text_bpf(struct outbuf *o, const struct aux_reader *r,
 	put_hex(o, ev->bpf.tag, sizeof(ev->bpf.tag));
 }
 
+/* DEVICE/INODE of each namespace, in the order of the kernel's *_NS_INDEX. One that
+ * this build has no name for is shown by number. */
 static void text_namespaces(struct outbuf *o, const struct aux_reader *r,
 				   const struct aux_event *ev)
 {
@@ -345,6 +373,8 @@ static void text_hw_id(struct outbuf *o, const struct aux_reader *r,
 	outbuf_str(o, ")");
 }
 
+/* The layout depends on read_format of the event. Without the event, or for a group
+ * (which has one value per member), only the bytes are shown. */
 static void text_read(struct outbuf *o, const struct aux_reader *r,
 			     const struct aux_event *ev)
 {
@@ -366,6 +396,8 @@ static void text_read(struct outbuf *o, const struct aux_reader *r,
 		outbuf_printf(o, " lost %" PRIu64, ev->read.lost);
 }
 
+/* CALLCHAIN_DEFERRED: the user part of a call chain that a sample before
+ * it left out; the cookie joins the two. */
 static void text_callchain(struct outbuf *o, const struct aux_reader *r,
 				  const struct aux_event *ev)
 {
@@ -377,6 +409,8 @@ static void text_callchain(struct outbuf *o, const struct aux_reader *r,
 		outbuf_printf(o, " %#" PRIx64, cursor_u64(&c));
 }
 
+/* Which CPU and thread each event id stands for. Where guests were recorded a
+ * second array follows, one entry about the guest for each. */
 static void text_id_index(struct outbuf *o, const struct aux_reader *r,
 				 const struct aux_event *ev)
 {
@@ -400,6 +434,7 @@ static void text_id_index(struct outbuf *o, const struct aux_reader *r,
 	}
 }
 
+/* A name has 16 bytes and need not end with NUL. */
 static void text_thread_map(struct outbuf *o, const struct aux_reader *r,
 				   const struct aux_event *ev)
 {
@@ -415,6 +450,8 @@ static void text_thread_map(struct outbuf *o, const struct aux_reader *r,
 	}
 }
 
+/* Words of 4 or 8 bytes as the recording machine has them: CPU n is bit n % bits of
+ * word n / bits. */
 static void put_mask(struct outbuf *o, const struct aux_reader *r,
 		     const struct aux_event *ev)
 {
@@ -431,6 +468,7 @@ static void put_mask(struct outbuf *o, const struct aux_reader *r,
 	}
 }
 
+/* The three forms of a CPU list; perf writes the shortest. */
 static void text_cpu_map(struct outbuf *o, const struct aux_reader *r,
 				const struct aux_event *ev)
 {
@@ -487,6 +525,9 @@ static void text_tracing_data(struct outbuf *o,
 	outbuf_printf(o, " %" PRIu64 " bytes", ev->tracing_data.data.len);
 }
 
+/* dev and inode, or the build id: they share their place in MMAP2, and a bit of
+ * the header says which it is. MAP_PRIVATE is what nearly every mapping has, so
+ * only other flags are shown. */
 static void text_mmap(struct outbuf *o, const struct aux_reader *r,
 		      const struct aux_event *ev)
 {
@@ -581,6 +622,8 @@ static void text_itrace(struct outbuf *o, const struct aux_reader *r,
 		      PID(ev->itrace.tid));
 }
 
+/* The thread itself is in the trailer; a CPU-wide record also names the other one.
+ * */
 static void text_switch(struct outbuf *o, const struct aux_reader *r,
 			const struct aux_event *ev)
 {
@@ -594,6 +637,8 @@ static void text_switch(struct outbuf *o, const struct aux_reader *r,
 			      PID(ev->sw.next_prev_tid));
 }
 
+/* priv as plain numbers: what each means depends on the type (AUX_PT_*, AUX_CS_*).
+ * */
 static void text_auxtrace_info(struct outbuf *o, const struct aux_reader *r,
 			       const struct aux_event *ev)
 {
@@ -606,6 +651,8 @@ static void text_auxtrace_info(struct outbuf *o, const struct aux_reader *r,
 		outbuf_printf(o, " %#" PRIx64, ev->auxtrace_info.priv[i]);
 }
 
+/* The head of a payload. zstd is there for a compressed one: how many bytes it
+ * takes in the file. A file that was cut off has fewer bytes than size says. */
 static void text_auxtrace(struct outbuf *o, const struct aux_reader *r,
 			  const struct aux_event *ev)
 {
@@ -627,6 +674,7 @@ static void text_auxtrace(struct outbuf *o, const struct aux_reader *r,
 			      ev->auxtrace.payload.len);
 }
 
+/* perf inject writes these where perf's decoder failed. */
 static void text_auxtrace_error(struct outbuf *o, const struct aux_reader *r,
 				const struct aux_event *ev)
 {
@@ -659,6 +707,8 @@ static void text_time_conv(struct outbuf *o, const struct aux_reader *r,
 			      t->time_cycles, t->time_mask);
 }
 
+/* In pipe mode there is no header at the end of the file: each feature section is a
+ * record of its own. */
 static void text_feature(struct outbuf *o, const struct aux_reader *r,
 			 const struct aux_event *ev)
 {
@@ -800,6 +850,7 @@ void aux_flags_text(struct outbuf *o, uint64_t flags)
 		outbuf_printf(o, "%s%#" PRIx64, sep, flags & ~UINT64_C(15));
 }
 
+/* sample_id of the record: only the fields that the event asked for are there. */
 static void put_trailer(struct outbuf *o, const struct aux_sample_id *id)
 {
 	if (!id->present)
@@ -817,6 +868,8 @@ static void put_trailer(struct outbuf *o, const struct aux_sample_id *id)
 		outbuf_printf(o, " stream-id %" PRIu64, id->stream_id);
 }
 
+/* The CPU mode is in the kernel's own records; perf's synthetic ones (from
+ * HEADER_ATTR on) use these bits otherwise. */
 static void put_guest(struct outbuf *o, const struct aux_event *ev)
 {
 	uint16_t mode = ev->misc & PERF_RECORD_MISC_CPUMODE_MASK;
@@ -896,6 +949,9 @@ static int compare_payloads(const void *a, const void *b)
 	       x->file_offset > y->file_offset;
 }
 
+/* Fills d->payloads, sorted for bsearch, from the pieces of all streams: a piece
+ * is the part of a payload that is trace and that no earlier payload had (snapshots
+ * overlap). -AUX_E_NOMEM at worst. */
 static int collect_payloads(struct dump *d, const struct chunks *c)
 {
 	size_t n = 0;
@@ -934,6 +990,8 @@ static int measure_payloads(struct dump *d)
 	return ret;
 }
 
+/* The packet decoder of a stream, made when its first AUXTRACE is met; NULL: no
+ * memory. The pointer is good until the next call: the array may move. */
 static struct packets *get_packets(struct dump *d, uint32_t idx)
 {
 	struct dump_queue *v;
@@ -951,6 +1009,8 @@ static struct packets *get_packets(struct dump *d, uint32_t idx)
 	return &v->packets;
 }
 
+/* Packets of one AUXTRACE. --limit counts records and packets alike, so what is
+ * left of it is handed on. */
 static int dump_payload(struct dump *d, const struct aux_event *ev)
 {
 	struct payload key = { .file_offset = ev->auxtrace.payload_offset };
@@ -970,12 +1030,14 @@ static int dump_payload(struct dump *d, const struct aux_event *ev)
 	return 0;
 }
 
+/* -n was reached, or the output is gone: a closed pipe ends a dump early. */
 static bool is_full(const struct dump *d)
 {
 	return (d->config->limit && d->n_lines >= d->config->limit) ||
 	       outbuf_failed(d->out);
 }
 
+/* 1 to go on, as aux_reader_next() returns, or an error with diag. */
 static int dump_record(struct dump *d, const struct aux_event *ev,
 		       struct aux_diag *diag)
 {
@@ -1005,6 +1067,8 @@ static bool finish_streams(struct dump *d)
 	return damaged;
 }
 
+/* CMD_GAPS where something was printed before damage ended it, or where packets did
+ * not parse. Damage is reported after what comes before it. */
 static int dump_all(struct dump *d)
 {
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };

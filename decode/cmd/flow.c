@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cmd_flow: insn, branch and count: a session, a sink, and a verdict.
+ * cmd_flow: all commands that decode into a sink: a session, the sink, and a
+ * verdict.
  *
  * The session reports each GAP, for the verdict, and that it made progress. The
  * verdict goes to standard error; the output stays clean.
@@ -38,6 +39,8 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
+/* "\r" and "erase to end of line": each call overwrites the line before. The time
+ * left assumes that the rest takes as long per byte as what is done. */
 static void show_progress(struct watch *w)
 {
 	uint64_t now = now_ns(), n = w->verdict->report.n_insns;
@@ -58,6 +61,7 @@ static void show_progress(struct watch *w)
 	fputs("\033[K", stderr);
 }
 
+/* From the session's thread, in the order of the output. */
 static void on_gap(void *priv, const struct flow_ctx *ctx,
 		   const struct aux_flow *gap)
 {
@@ -117,6 +121,8 @@ static int host_image(void *priv, const struct space *space, uint64_t ip,
 	return codeview_image(session_codeview(priv), space, ip, im, offset);
 }
 
+/* Everything that o selects; what cmd_session_config() leaves out are the filters
+ * and the threads. Strings belong to o. */
 static struct session_config config_of(const struct cmd_options *o)
 {
 	return (struct session_config){
@@ -140,6 +146,7 @@ static struct session_config config_of(const struct cmd_options *o)
 	};
 }
 
+/* A "#" line, so that a reader does not take these times for measured ones. */
 static void print_source(struct outbuf *out, const struct session *s)
 {
 	const char *clock = aux_reader_source(session_reader(s), "clock");
@@ -150,6 +157,11 @@ static void print_source(struct outbuf *out, const struct session *s)
 }
 
 /* The session into the sink. */
+/*
+ * One pass of the session into the sink, which lives only here. A sink without a
+ * format of its own prints text, and gets a "#" line first where the clock is
+ * virtual. Returns 0 or an error with diag; "enough" (--limit) is 0.
+ */
 static int run_sink(struct watch *w, const struct sink_ops *ops,
 		    struct session *s, const struct sink_env *env,
 		    const void *config,
@@ -175,8 +187,8 @@ static int run_sink(struct watch *w, const struct sink_ops *ops,
 	return err < 0 ? err : 0;
 }
 
-/* What the user should know about where the code came from (a file that does not match
- * its build-id, kernel code without a copy, ...), as warnings. */
+/* What the user should know about where the code came from (a file that does not
+ * match its build-id, kernel code without a copy, ...), as warnings. */
 static void print_notes(const struct cmd_options *o, const struct session *s)
 {
 	const struct codeview *cv = session_codeview(s);
@@ -187,6 +199,7 @@ static void print_notes(const struct cmd_options *o, const struct session *s)
 		cmd_warn(o->path, "%s%s", advice_before(why), note);
 }
 
+/* Decodes, flushes the output, prints warnings and the verdict; the exit status. */
 static int run_output(const struct cmd_options *o, struct session *s,
 		      struct outbuf *out)
 {
@@ -234,6 +247,12 @@ static int run_output(const struct cmd_options *o, struct session *s,
 	return status;
 }
 
+/*
+ * The time filter belongs to the session, which can then skip chunks; but a sink
+ * with SINK_FILTERS_TIME must see what comes before (the stack at --time A), so it
+ * filters by itself. The session is opened before the output: a FILE that cannot
+ * be read shall not leave an empty -o FILE.
+ */
 int cmd_flow(const struct cmd_options *o)
 {
 	const struct sink_ops *sink = o->command->sink;

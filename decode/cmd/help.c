@@ -27,6 +27,8 @@ static void print_row(const struct option_row *row)
 	}
 }
 
+/* Two groups in a row under one title print it once; *now is the last one printed.
+ * */
 static void print_title(const char *title, const char **now)
 {
 	if (!*now || strcmp(*now, title))
@@ -61,6 +63,7 @@ static void print_columns(const struct command *c)
 	putchar('\n');
 }
 
+/* As enum cmd_status; diff gives 0 and 3 another meaning. */
 static void print_status(const struct command *c)
 {
 	bool compares = c && c->compares;
@@ -131,6 +134,7 @@ static void print_groups(void)
 		}
 }
 
+/* `auxdecode --help`: commands, groups, then options of single commands. */
 static int help_all(void)
 {
 	const struct command *c;
@@ -163,6 +167,7 @@ static void print_examples(const struct command *c)
 		       c->examples[i].what);
 }
 
+/* The command's own options come first: these are what its help is read for. */
 int cmd_help(const struct command *c)
 {
 	const struct option_row *own;

@@ -50,6 +50,7 @@ struct info {
  * stream, and the registers that its decoder goes by.
  */
 
+/* By enum of the decoder interface: what the trace unit implements. */
 static const char *arch_name(uint32_t arch)
 {
 	static const char *const names[] = {
@@ -67,6 +68,8 @@ struct reg {
 	uint32_t value;
 };
 
+/* ": A 0x1, B 0x2": the first one always, others unless 0, which says nothing about
+ * a register that most units lack. */
 static void put_regs(struct outbuf *o, const struct reg *regs, size_t n)
 {
 	const char *sep = ": ";
@@ -110,6 +113,8 @@ static void put_config(struct outbuf *o, const struct aux_etm_config *e)
 		outbuf_str(o, "; timestamps are of the clock");
 }
 
+/* One trace id of one AUX stream. Bytes that no metadata describes cannot be
+ * decoded, and count for the verdict. */
 static void print_trace_source(struct info *in, size_t i)
 {
 	const struct chunk_source *s = &in->chunks.sources[i];
@@ -138,6 +143,8 @@ static void print_trace_source(struct info *in, size_t i)
 }
 
 /* nothing for other trace; -AUX_E_NOMEM */
+/* CoreSight alone: several trace units share an AUX buffer, so a stream has to be
+ * taken apart by trace id before "per CPU" means anything. */
 static int print_trace_sources(struct info *in)
 {
 	struct chunks *c = &in->chunks;
@@ -242,6 +249,8 @@ static const char *ledger_title(const struct info *in)
 	return "ledger of the recorder:\n";
 }
 
+/* Adds an entry to the totals by cause. A cause of a later version makes the ledger
+ * unreadable as a whole: whether it is a loss is not known. */
 static void sum_up(struct info *in, const struct aux_ledger_entry *e)
 {
 	if (e->cause >= AUX_LEDGER_N_CAUSES) {
@@ -252,6 +261,7 @@ static void sum_up(struct info *in, const struct aux_ledger_entry *e)
 	in->sum[e->cause].n += e->n;
 }
 
+/* A line for each entry; idx UINT32_MAX: of the recording, not of one stream. */
 static void print_ledger(struct info *in)
 {
 	for (uint32_t i = 0; i < in->losses.n; i++) {
@@ -271,6 +281,7 @@ static void print_ledger(struct info *in)
 	}
 }
 
+/* A part of the verdict, which begins with the first that is not 0. */
 static void put_count(struct info *in, uint64_t n, const char *one,
 		      const char *many)
 {
@@ -336,6 +347,9 @@ static void print_verdict(struct info *in, bool damaged)
 	outbuf_str(o, in->lossy ? "\n" : "verdict: no loss recorded\n");
 }
 
+/* The type of the trace's PMU, from the private data of AUXTRACE_INFO; perf gets
+ * it from the same places. Needed to tell the trace's THROTTLE from those of other
+ * events. */
 static uint32_t find_pmu_type(const struct aux_event *ev)
 {
 	const uint64_t *p = ev->auxtrace_info.priv;
@@ -349,6 +363,8 @@ static uint32_t find_pmu_type(const struct aux_event *ev)
 	return 0;
 }
 
+/* All counts of the first pass. A file without the type of the trace's PMU counts
+ * each THROTTLE: better a warning too many than a loss that is not said. */
 static void count_record(struct info *in, const struct aux_event *ev)
 {
 	in->n_records++;
@@ -384,6 +400,7 @@ static void put_time(struct outbuf *o, uint64_t ns)
 	outbuf_put(o, text, (size_t)(fmt_time(text, ns) - text));
 }
 
+/* Rounded for people; exact times stand beside it. */
 static void put_duration(struct outbuf *o, uint64_t ns)
 {
 	double s = (double)ns / 1e9;
@@ -423,6 +440,8 @@ static void put_opt(struct outbuf *o, const char *before, const char *s)
 		outbuf_printf(o, "%s%s", before, s);
 }
 
+/* What perf report --header-only shows first: the file, the machine, the command.
+ * */
 static void print_file(struct info *in)
 {
 	const struct aux_file_info *f = aux_reader_info(in->r);
@@ -472,6 +491,8 @@ static void print_not_traced(struct info *in)
 	}
 }
 
+/* The section that auxcap adds for trace made by software; nothing for other files.
+ * Its times must not be taken for the hardware's, so that is said here. */
 static void print_source(struct info *in)
 {
 	const char *source = aux_reader_source(in->r, "source");
@@ -508,6 +529,7 @@ static const char *event_role(const struct info *in, const struct aux_attr *a)
 	return a->attr.type == PERF_TYPE_TRACEPOINT ? "tracepoint" : "event";
 }
 
+/* The events that were opened, with what each is for. */
 static void print_attrs(struct info *in)
 {
 	const struct aux_attr *a;
@@ -527,6 +549,7 @@ static void print_attrs(struct info *in)
 	}
 }
 
+/* How many of each type; then the span of time that their trailers cover. */
 static void print_records(struct info *in)
 {
 	struct name_buf buf;
@@ -584,6 +607,7 @@ static void put_queue_time(struct info *in, const struct queue *q)
 	}
 }
 
+/* One AUX buffer of the kernel: of a CPU, or with --per-thread of a thread. */
 static void print_queue(struct info *in, const struct queue *q)
 {
 	struct outbuf *o = in->out;
@@ -602,6 +626,7 @@ static void print_queue(struct info *in, const struct queue *q)
 	outbuf_str(o, "\n");
 }
 
+/* The streams, and how often the kernel set each PERF_AUX_FLAG_*. */
 static void print_streams(struct info *in)
 {
 	const struct chunks *c = &in->chunks;
@@ -661,6 +686,8 @@ static bool is_damaged(const struct info *in, unsigned bit, uint64_t len)
 	return false;
 }
 
+/* Names of the feature sections. One that is cut off or does not parse counts for
+ * the verdict, since a decode goes without it. */
 static void print_features(struct info *in)
 {
 	struct name_buf buf;
@@ -790,6 +817,7 @@ static void put_records_span(struct info *in, const struct queue *q,
 	put_span(in->out, first, last);
 }
 
+/* What stream q has of this snapshot: bytes, and the time they cover. */
 static void print_snapshot_stream(struct info *in, const struct queue *q,
 			 uint32_t snapshot, const struct aux_clock *clock)
 {
@@ -839,6 +867,11 @@ static void print_snapshots(struct info *in)
 	}
 }
 
+/*
+ * All sections, in the order in which a question about a file is usually asked:
+ * what is it, what was recorded, what is missing. Damage does not end it: what is
+ * known is printed, and the verdict says the rest. Returns the exit status.
+ */
 static int run_info(struct info *in)
 {
 	struct aux_diag damage = { .offset = AUX_NO_OFFSET };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * cmd_merge: several recordings as one; or results of several recordings added up:
- * branch lists, coverage, pprof profiles, folded stacks. The first file says which of
- * these it is; the others must be of the same kind.
+ * branch lists, coverage, pprof profiles, folded stacks. The first file says which
+ * of these it is; the others must be of the same kind.
  */
 #include <inttypes.h>
 
@@ -17,6 +17,8 @@ static void show(void *priv, const struct merge_stats *stats)
 	cmd_progress_show(priv, stats->done, stats->total);
 }
 
+/* As in bundle.c: the writer keeps its first error, and without memory there is
+ * nothing worth keeping. */
 static int write_file(struct merge *m, const struct cmd_options *o,
 		      struct aux_diag *diag)
 {
@@ -36,6 +38,8 @@ static int write_file(struct merge *m, const struct cmd_options *o,
 	return rewrite_close(w, diag);
 }
 
+/* A damaged input is merged up to the damage; CMD_GAPS says that the result is
+ * less than the inputs were. */
 static int say_damage(const struct merge *m, const struct cmd_options *o)
 {
 	int status = CMD_OK;
@@ -51,6 +55,7 @@ static int say_damage(const struct merge *m, const struct cmd_options *o)
 	return status;
 }
 
+/* All inputs are compared with -o before any is opened: writing would empty it. */
 static int check_paths(const struct cmd_options *o)
 {
 	struct aux_diag diag;
@@ -91,8 +96,8 @@ static int merge_lists(const struct cmd_options *o)
 	return cmd_out_close(out, o, status);
 }
 
-/* Files of `coverage`, `flame` or `export --to pprof`, which run adds up and writes;
- * *which is the file at fault when it fails, NULL: none of them. */
+/* Files of `coverage`, `flame` or `export --to pprof`, which run adds up and
+ * writes; *which is the file at fault when it fails, NULL: none of them. */
 static int merge_results(const struct cmd_options *o,
 			 int (*run)(const char *const *paths, size_t n,
 				    struct outbuf *out, const char **which,

@@ -1,5 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Options that several commands have, in groups; see cmd.h. */
+/*
+ * Options that several commands have, in groups; see cmd.h.
+ *
+ * A group is as small as commands differ: insn takes --symbol and profile does
+ * not, so --symbol is a group of its own. The names are perf's where perf has the
+ * option (--tid, --cpu, --time, --symfs, --vmlinux, --kallsyms), and mean the
+ * same.
+ *
+ * A value that is bad is refused with the word as it was typed. A value that is
+ * left out of a pair (--time ,B) leaves the default that main() has set.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +40,7 @@ int cmd_parse_times(const char *s, uint64_t *from, uint64_t *to,
 	return 0;
 }
 
+/* --time. perf script takes the same A,B, in seconds alone. */
 static int parse_time(const struct option_row *row, void *config,
 		      const char *arg, struct aux_diag *diag)
 {
@@ -88,6 +99,7 @@ static int parse_chunk(const struct option_row *row, void *config,
 	return 0;
 }
 
+/* Appends; the array is in the struct, since a command line has no other memory. */
 static int add_image(const struct option_row *row, void *config,
 		     const char *arg, struct aux_diag *diag)
 {
@@ -102,6 +114,7 @@ static int add_image(const struct option_row *row, void *config,
 	return 0;
 }
 
+/* Both spellings set one value; the last on the line wins. */
 static int set_progress(const struct option_row *row, void *config,
 			const char *arg, struct aux_diag *diag)
 {

@@ -5,10 +5,10 @@
  * auxdecode --pipe--> colouring process --pipe--> pager. Each child inherits the
  * standard output of the moment when it is started, so the pager is started first.
  *
- * $LESS, unless the user has set it, lets less pass colours on (R), end at once when
- * all fits on the screen (F), and leave that there (X): perf and git set the same.
- * An interrupt ends this program but not the pager, which is waited for: otherwise
- * the shell and the pager would both read from the terminal.
+ * $LESS, unless the user has set it, lets less pass colours on (R), end at once
+ * when all fits on the screen (F), and leave that there (X): perf and git set the
+ * same. An interrupt ends this program but not the pager, which is waited for:
+ * otherwise the shell and the pager would both read from the terminal.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -23,8 +23,8 @@
 
 #define LINE_MAX_BYTES 65536	/* a longer one goes through in pieces */
 
-/* A coloured line takes at most this many times its own bytes. The worst is "#" alone,
- * one byte in two escape sequences. */
+/* A coloured line takes at most this many times its own bytes. The worst is "#"
+ * alone, one byte in two escape sequences. */
 #define PAGER_GROWTH 12
 
 bool pager_wants_colour(enum cmd_color color, const char *out_path)
@@ -66,6 +66,8 @@ static size_t name_before(const char *line, size_t at)
 }
 
 /* A symbol name is what stands before "+0x". */
+/* len bytes of line into out, with names coloured; returns the bytes written. Text
+ * such as "main+0x1f" is how every command prints a place. */
 static size_t colour_names(const struct colour *c, const char *line, size_t len,
 			   char *out)
 {
@@ -93,6 +95,8 @@ static bool begins(const char *line, size_t len, const char *with)
 	return len >= strlen(with) && !memcmp(line, with, strlen(with));
 }
 
+/* One line without its end into out, which has room for PAGER_GROWTH times len
+ * bytes; returns the bytes written. Gaps and errors red, other "#" lines dim. */
 static size_t pager_colour_line(const char *line, size_t len, char *out)
 {
 	const struct colour *c = colour_get(true);
@@ -171,6 +175,9 @@ static void colour_all(void)
 }
 
 /* A child that reads what is written to standard output from now on. */
+/* The parent's standard output becomes the pipe. command NULL: the child colours.
+ * It ignores SIGINT so that what was printed before an interrupt still comes out.
+ * Returns 0 where there is no pipe or process: the output then stays as it was. */
 static pid_t start_child(const struct pager *p, const char *command)
 {
 	int fds[2];
@@ -221,6 +228,8 @@ static struct pager *running(struct pager *set)
 	return p;
 }
 
+/* The output is closed and read to its end before the signal has its usual effect,
+ * so that the exit status is that of a killed program. */
 static void on_signal(int sig)
 {
 	pager_wait(running(NULL));
@@ -248,6 +257,8 @@ void pager_start(struct pager *p, bool page, bool colour)
 	signal(SIGTERM, on_signal);
 }
 
+/* The reader at the near end is waited for first: the pager sees the end of its
+ * input only when the colouring process is gone. */
 void pager_wait(struct pager *p)
 {
 	if (!p->pids[0] && !p->pids[1])

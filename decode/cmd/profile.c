@@ -25,6 +25,8 @@ static int say_empty(const struct cmd_options *o, const struct sink_report *r)
 	return CMD_FAILED;
 }
 
+/* As the profile sink at its end, from a list on disk. Gaps of the runs that made
+ * the list are in it, so the status is the same as it was then. */
 static int write_profile(const struct cmd_options *o, struct branchlist *list,
 			 struct outbuf *out)
 {
@@ -49,6 +51,8 @@ static int write_profile(const struct cmd_options *o, struct branchlist *list,
 	return list->n_gaps ? CMD_GAPS : CMD_OK;
 }
 
+/* No session: a branch list has all that a profile needs, but for the files of
+ * --symfs. */
 static int convert(const struct cmd_options *o)
 {
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };

@@ -43,6 +43,8 @@ static bool is_wanted(const struct cmd_options *o, const struct queue *q)
 	       (o->filter.tid < 0 || o->filter.tid == q->tid);
 }
 
+/* advice_gap() speaks of the flow and of options that mend it; raw decodes
+ * nothing, so it says what happened to the bytes. */
 static const char *raw_gap_text(uint8_t cause)
 {
 	switch (cause) {
@@ -67,6 +69,8 @@ static const char *raw_gap_text(uint8_t cause)
 	return "trace is missing";
 }
 
+/* Packets of a segment, which may lie in several pieces of the file: the decoder
+ * gets them one after the other, since a packet may cross from one to the next. */
 static void print_segment(struct packets *p, const struct queue *q,
 		      const struct segment *segment)
 {
@@ -200,6 +204,8 @@ static int print_sources(struct outbuf *out, const struct cmd_options *o,
 	return gaps || c->cs_error.code ? CMD_GAPS : CMD_OK;
 }
 
+/* Intel PT as packets; other trace, for which there is no packet printer, as bytes.
+ * CMD_GAPS: gaps, or bytes that are no packet. */
 static int print_all(struct outbuf *out, const struct cmd_options *o,
 		     struct chunks *c)
 {

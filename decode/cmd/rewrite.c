@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the commands that write recordings share, see rewrite.h. */
+/*
+ * What the commands that write recordings (bundle, cut, merge, repair) share:
+ * progress, the plain session, and messages that name a file. verify and diff use
+ * the same progress and messages.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -29,6 +33,8 @@ void cmd_progress_init(struct cmd_progress *p, const struct cmd_options *o,
 	};
 }
 
+/* At most four times a second: a terminal over a slow line must not slow the copy.
+ * */
 void cmd_progress_show(struct cmd_progress *p, uint64_t done, uint64_t total)
 {
 	uint64_t now;
@@ -51,6 +57,8 @@ void cmd_progress_end(struct cmd_progress *p)
 	p->shown = false;
 }
 
+/* No filters: what writes or compares recordings decides by itself what it takes.
+ * */
 struct session_config cmd_session_config(const struct cmd_options *o)
 {
 	return (struct session_config){
@@ -79,6 +87,7 @@ int cmd_needs_output(const struct cmd_options *o)
 	return CMD_OK;
 }
 
+/* Bad options (AUX_E_INVAL) are not about a file, so the path is left out. */
 int cmd_failed(const char *path, int err, struct aux_diag *diag)
 {
 	if (!diag->code) {

@@ -2,8 +2,12 @@
 /*
  * summary: the first screen (`auxdecode summary FILE`, and `auxdecode FILE` on a
  * terminal): what was recorded, is it complete, what ran most, and the commands to
- * go on with. On a terminal a large recording is decoded for some seconds only, and
- * what that means is said.
+ * go on with. On a terminal a large recording is decoded for some seconds only,
+ * and what that means is said.
+ *
+ * It decodes through <aux/decode.h>, as diff does, and shares diff's counting: one
+ * pass that adds up instructions and calls by function and thread. Nothing is
+ * printed until that pass is over, since the verdict stands above the lists.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -59,6 +63,8 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
+/* Also ends a quick look after QUICK_NS: long enough for most recordings, short
+ * enough for somebody who only typed a file name. */
 static void tick(void *priv, const struct aux_decode *d)
 {
 	struct start *s = priv;
@@ -78,6 +84,7 @@ static void put_label(struct start *s, const char *label)
 		      s->colour->end);
 }
 
+/* From 10000 of a unit on the next one is used, so small sizes stay exact. */
 static void put_size(struct start *s, uint64_t n)
 {
 	static const char *const units[] = { "bytes", "KB", "MB", "GB", "TB" };
@@ -98,6 +105,8 @@ static void put_count(struct start *s, uint64_t n, const char *what)
 }
 
 /* The first and last time of any record; 0 where no record has one. */
+/* One pass over the records, which is short beside a decode: trace payloads are not
+ * looked at. */
 static void find_times(struct start *s)
 {
 	struct aux_reader *r = aux_decode_reader(s->d);
@@ -114,6 +123,8 @@ static void find_times(struct start *s)
 	}
 }
 
+/* Strings come from the file, so each goes through column_clean(): an escape
+ * sequence in a host name must not reach the terminal. */
 static void put_file(struct start *s)
 {
 	const struct aux_file_info *info =
@@ -147,6 +158,7 @@ static void put_file(struct start *s)
 			      " (of a virtual clock: software-made trace)" : "");
 }
 
+/* How much there is; with a quick look also how much of it was seen. */
 static void put_what(struct start *s)
 {
 	const struct aux_decode_stats *st = &s->stats;
@@ -168,6 +180,7 @@ static void put_what(struct start *s)
 			      (double)st->aux_wanted : 0.0, s->colour->end);
 }
 
+/* What is missing, by cause, each with the fix where there is one. */
 static void put_verdict(struct start *s)
 {
 	const struct aux_decode_stats *st = &s->stats;
@@ -202,6 +215,8 @@ static double percent(const struct start *s, uint64_t n)
 				  0;
 }
 
+/* By instructions, not by time: instructions are exact in a trace, and the clock of
+ * software-made trace is virtual. */
 static void put_functions(struct start *s)
 {
 	const struct summary_config *config = s->o->own;
@@ -226,6 +241,7 @@ static void put_functions(struct start *s)
 	free(v);
 }
 
+/* Most instructions first; the tid makes the order the same in each run. */
 static int compare_threads(const void *pa, const void *pb)
 {
 	const struct diff_thread *a = *(struct diff_thread *const *)pa;
@@ -236,6 +252,7 @@ static int compare_threads(const void *pa, const void *pb)
 	return a->tid < b->tid ? -1 : a->tid > b->tid;
 }
 
+/* Nothing for one thread: its numbers are those of the whole. */
 static void put_threads(struct start *s)
 {
 	struct diff_thread **v = s->sum.threads;
@@ -272,6 +289,7 @@ static const struct {
 	{ "info", "info FILE", "streams, losses, how it was made" },
 };
 
+/* Only commands that this build has; the path is printed as it was given. */
 static void put_next(struct start *s)
 {
 	outbuf_printf(s->out, "\n%sto go on%s\n", s->colour->head,
@@ -291,6 +309,7 @@ static void put_next(struct start *s)
 	}
 }
 
+/* summary has the shared --tid, which cmd_api_options leaves out. */
 static struct aux_decode_options options_of(const struct cmd_options *o)
 {
 	struct aux_decode_options a = cmd_api_options(o);
@@ -302,6 +321,8 @@ static struct aux_decode_options options_of(const struct cmd_options *o)
 	return a;
 }
 
+/* One pass for everything. On an error s is as far filled as it came; the caller
+ * frees it either way. */
 static int read_flow(struct start *s, struct aux_diag *diag)
 {
 	struct aux_decode_options options = options_of(s->o);
@@ -326,6 +347,7 @@ static int read_flow(struct start *s, struct aux_diag *diag)
 	return rc;
 }
 
+/* Returns the status. Nothing that ran is a failure, with the likeliest reason. */
 static int print(struct start *s)
 {
 	put_file(s);

@@ -14,8 +14,8 @@
 
 /*
  * Counts a GAP; for missing code it also keeps the reason, once for each text. The
- * text starts with the address ("no code at 0x7f..: "), which differs each time and is
- * cut off, so that one missing file is one line of the verdict.
+ * text starts with the address ("no code at 0x7f..: "), which differs each time
+ * and is cut off, so that one missing file is one line of the verdict.
  */
 void verdict_gap(struct verdict *v, const struct sink_host *host,
 		 const struct flow_ctx *ctx, const struct aux_flow *ev)
@@ -66,6 +66,7 @@ static bool is_timed(const struct cmd_options *o)
 	return o->filter.time_from || o->filter.time_to != UINT64_MAX;
 }
 
+/* The filters as they could be typed again; nothing without any. */
 static void say_filters(const struct cmd_options *o)
 {
 	unsigned n = 0;
@@ -89,11 +90,14 @@ static void say_filters(const struct cmd_options *o)
 		fputc('\n', stderr);
 }
 
+/* A stage and how much passed it. */
 static void say_row(const char *what, uint64_t n)
 {
 	fprintf(stderr, "  %-24s %12llu\n", what, (unsigned long long)n);
 }
 
+/* The likeliest reason for an empty result, the earliest stage first: a file
+ * without trace needs no word about filters. */
 static const char *hint(const struct verdict *v, const struct cmd_options *o,
 			const struct session_stats *st)
 {
@@ -116,6 +120,8 @@ static const char *hint(const struct verdict *v, const struct cmd_options *o,
 	return "`auxdecode raw` shows the packets";
 }
 
+/* Every stage from the file to the output with its count: the first 0 is where it
+ * was lost. */
 static int say_empty(const struct verdict *v, const struct cmd_options *o,
 		     const struct session_stats *st)
 {
@@ -138,6 +144,8 @@ static int say_empty(const struct verdict *v, const struct cmd_options *o,
 	return CMD_FAILED;
 }
 
+/* perf prints "AUX data lost N times"; the ledger also knows how many bytes, except
+ * where the kernel itself did not count them (0 of n times). */
 static void say_loss(const struct aux_ledger_entry *sum,
 		     const struct loss_text *t)
 {
@@ -153,6 +161,7 @@ static void say_loss(const struct aux_ledger_entry *sum,
 	fputc('\n', stderr);
 }
 
+/* Sums over all streams, one line a cause. True: something was lost. */
 static bool say_ledger(const struct session *s)
 {
 	const struct losses *l = session_losses(s);
@@ -176,6 +185,7 @@ static bool say_ledger(const struct session *s)
 	return lost;
 }
 
+/* True: there was something to say, hence loss. */
 static bool say_count(uint64_t n, const char *what)
 {
 	if (n)
@@ -230,6 +240,7 @@ static void say_handed(const struct session_stats *st)
 			(unsigned long long)st->n_chunks, st->decoder);
 }
 
+/* Between two snapshots nothing was to be recorded: no gap for the exit status. */
 static uint64_t count_gaps(const struct verdict *v)
 {
 	uint64_t n = 0;
@@ -239,6 +250,7 @@ static uint64_t count_gaps(const struct verdict *v)
 	return n;
 }
 
+/* Gaps by cause, then the reasons for missing code. */
 static void say_gaps(const struct verdict *v)
 {
 	uint64_t n = count_gaps(v);
@@ -261,6 +273,7 @@ static void say_gaps(const struct verdict *v)
 			(unsigned long long)v->report.n_mismatches);
 }
 
+/* Loss in the order of its stages: the decoder's, the recorder's, the file's. */
 int verdict_print(const struct verdict *v, const struct cmd_options *o,
 		  const struct session *s, const struct session_stats *stats)
 {

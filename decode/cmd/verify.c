@@ -47,6 +47,8 @@ struct progress {
 	struct timespec since;
 };
 
+/* bytes: of the present stream. verify calls it after so many steps that it
+ * may print each time. */
 static void show_progress(void *priv, uint64_t bytes)
 {
 	struct progress *p = priv;
@@ -73,6 +75,8 @@ static void end_progress(struct progress *p)
 	p->shown = false;
 }
 
+/* Counts of one stream or of all, on the line that the caller has begun. What is 0
+ * for most recordings is printed only when it is not. */
 static void print_result(struct outbuf *out, const struct verify_result *r,
 			 const struct aux_decoder_ops *const ops[2])
 {
@@ -130,9 +134,9 @@ static void add_result(struct verify_result *sum, const struct verify_result *r)
 }
 
 /*
- * A decoder may deliver PATHs in place of RANGEs (see aux/flow.h). The same decoder in
- * both ways must deliver the same flow; r gets what differs. Not for a decoder that is
- * compared with itself already.
+ * A decoder may deliver PATHs in place of RANGEs (see aux/flow.h). The same
+ * decoder in both ways must deliver the same flow; r gets what differs. Not for a
+ * decoder that is compared with itself already.
  */
 static int verify_paths(struct session *s, size_t i,
 			const struct verify_config *config,
@@ -151,6 +155,8 @@ static int verify_paths(struct session *s, size_t i,
 	return rc;
 }
 
+/* Chunks that were all handed to the reference decoder compare it with itself:
+ * PATHs are then not worth a second pass. */
 static int verify_one(struct session *s, size_t i,
 		      const struct verify_config *config,
 		      const struct aux_decoder_ops *const ops[2],
@@ -202,6 +208,7 @@ static int verify_all(const struct cmd_options *o, struct session *s,
 	return rc;
 }
 
+/* A difference is CMD_FAILED: verify is a test, for scripts. */
 static int run(const struct cmd_options *o, struct session *s,
 	       struct outbuf *out)
 {
