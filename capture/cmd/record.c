@@ -128,7 +128,7 @@ static void cmd_progress_clear(const struct cmd_progress *p)
 {
 	if (p->shown && write(STDERR_FILENO, CLEAR_LINE,
 			      sizeof(CLEAR_LINE) - 1) < 0)
-		return;	/* nobody sees it */
+		return;	/* the terminal is gone: nothing to clear */
 }
 
 /* Lines of a source: one of ours each. */
@@ -560,7 +560,7 @@ static bool took_signal(int fd)
 }
 
 /*
- * The program was told to end, and need not obey. The file is complete: it waits
+ * The program has got SIGTERM and may ignore it. The file is complete: it waits
  * for nothing. One more signal, sent by somebody who has seen that, is not asked;
  * those that come at once are the first again: timeout(1) sends two, to us and to
  * our group.

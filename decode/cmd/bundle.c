@@ -35,6 +35,7 @@ static void on_code(void *priv, const struct space *space, uint64_t ip)
 	bundle_ask(job->b, space, ip);
 }
 
+/* For the verdict: the reason why code is missing, with the fix. */
 static void host_explain(void *priv, const struct space *space, uint64_t ip,
 			 char *buf, size_t len)
 {
@@ -108,6 +109,7 @@ static int decode(struct job *job, struct aux_diag *diag)
 	return rc;
 }
 
+/* Bytes of FILE that were copied, of all. */
 static void show_copy(void *priv, uint64_t done, uint64_t total)
 {
 	struct job *job = priv;

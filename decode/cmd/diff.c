@@ -198,6 +198,7 @@ static int compare_flows(struct diff_run *r, struct aux_diag *diag)
 	return rc;
 }
 
+/* --only; without it both parts are printed. */
 static bool wants(const struct diff_run *r, enum part part)
 {
 	return r->config->only == PART_ALL || r->config->only == part;

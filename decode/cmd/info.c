@@ -238,6 +238,7 @@ static void check_stream(struct info *in, const struct aux_ledger_entry *e)
 	outbuf_printf(in->out, ", but the file holds %" PRIu64, held);
 }
 
+/* Where the numbers come from: a ledger, the last one before a crash, or a sum. */
 static const char *ledger_title(const struct info *in)
 {
 	if (in->losses.origin == LOSSES_SUMMED)
@@ -292,6 +293,7 @@ static void put_count(struct info *in, uint64_t n, const char *one,
 	in->lossy |= n != 0;
 }
 
+/* As put_count, for what has no number. */
 static void put_if(struct info *in, bool is, const char *what)
 {
 	if (is)
@@ -519,6 +521,7 @@ static void print_source(struct info *in)
 }
 
 /* PERF_TYPE_SOFTWARE 1, PERF_COUNT_SW_DUMMY 9. */
+/* What the event is there for, as far as its type says. */
 static const char *event_role(const struct info *in, const struct aux_attr *a)
 {
 	if (a->attr.type == PERF_TYPE_SOFTWARE &&

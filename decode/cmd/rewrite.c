@@ -22,6 +22,8 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
+/* Shown on a terminal unless --no-progress, elsewhere only with --progress. The
+ * first line comes after PROGRESS_NS, so short work shows none. */
 void cmd_progress_init(struct cmd_progress *p, const struct cmd_options *o,
 		       const char *what)
 {
@@ -75,6 +77,7 @@ struct session_config cmd_session_config(const struct cmd_options *o)
 	};
 }
 
+/* A recording is binary, so it never goes to standard output by default. */
 int cmd_needs_output(const struct cmd_options *o)
 {
 	struct aux_diag diag;
@@ -97,6 +100,8 @@ int cmd_failed(const char *path, int err, struct aux_diag *diag)
 	return cmd_error(diag->code == AUX_E_INVAL ? NULL : path, diag);
 }
 
+/* Results for people go to standard error, as messages do: what a command writes
+ * is in the file of -o. */
 void cmd_say(const char *path, const char *fmt, ...)
 {
 	char text[768];
