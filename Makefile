@@ -287,8 +287,7 @@ cover: deps
 # make fuzz F=reader T=60: seconds under libFuzzer; seeds are fixtures/corpus/F.
 F ?= reader
 T ?= 60
-FUZZ_SRC = tests/fuzz/fuzz_$(F).c $(filter-out decode/auxdecode.c decode/cmd/%,\
-	$(DECODE_C)) $(SHARED_C)
+FUZZ_SRC = tests/fuzz/fuzz_$(F).c $(filter-out decode/auxdecode.c,$(DECODE_C)) $(SHARED_C)
 .PHONY: fuzz
 fuzz:
 	$(Q)tools/deps install build fuzz

@@ -72,7 +72,7 @@ option_parse cmd_parse_mmap, cmd_parse_switch, cmd_parse_delay, cmd_parse_level,
 	cmd_parse_threads, cmd_parse_max_size, cmd_parse_keep, cmd_parse_inject,
 	cmd_parse_aux_sample, cmd_stop_with_flag, cmd_stop_with_text;
 
-/* record_text.c: what a person reads of a recording. */
+/* record.c: what a person reads of a recording. */
 struct cmd_progress {
 	uint64_t started_ns;
 	bool shown;

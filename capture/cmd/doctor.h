@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What of auxcap works on this machine, and what mends the rest.
+ * doctor: which parts of auxcap work on this machine, and what would make the others
+ * work.
  *
- * Everything is read below the roots of an environment, so that another
- * machine can be put before it. Lines are kept, not printed: doctor_main.c does
- * that.
+ * Every check reads below the roots of an environment, so that a test can put
+ * another machine in place of this one. Checks collect lines; cmd_doctor() prints
+ * them.
  */
 #ifndef CAPTURE_CMD_DOCTOR_H
 #define CAPTURE_CMD_DOCTOR_H
