@@ -12,6 +12,7 @@
 #include "decode/cmd/impl.h"
 #include "decode/lib/trace/gap.h"
 #include "decode/lib/code/code.h"
+#include "decode/lib/code/impl.h"
 #include "decode/lib/elf/elf.h"
 #include "tests/unit/mkperf.h"
 #include "tests/unit/tap.h"
@@ -214,6 +215,32 @@ static void saved(void)
 	close_file(&f);
 }
 
+/*
+ * A place stays where it is when the table of places grows: a worker reads it without
+ * the lock while another one adds places.
+ */
+static void places_stay(void)
+{
+	static const struct codeview_config none;
+	const struct space *s;
+	struct place *first;
+	struct file f;
+
+	mk_init(&f.mk, 0);
+	for (unsigned i = 0; i < 200; i++)
+		mk_mmap(&f.mk, (struct mk_id){ 1, 1, 0, 0 }, 0x700000 + 0x2000 * i,
+			4096, 0, "/none/such");
+	if (!open_file(&f, &none))
+		return;
+	s = timeline_space(f.tl, 1, 0);
+	first = codeview_place(f.cv, s, space_find(s, 0x700000));
+	for (unsigned i = 1; i < 200; i++)
+		codeview_place(f.cv, s, space_find(s, 0x700000 + 0x2000 * i));
+	ok(first && codeview_place(f.cv, s, space_find(s, 0x700000)) == first &&
+	   first->m->start == 0x700000, "a place does not move");
+	close_file(&f);
+}
+
 /* Whatever the bytes, an image opens or does not; it never goes astray. */
 static void broken_images(void)
 {
@@ -256,6 +283,7 @@ int main(void)
 	wrong_id();
 	missing();
 	saved();
+	places_stay();
 	broken_images();
 	return plan_done();
 }

@@ -241,6 +241,8 @@ void codeview_free(struct codeview *cv)
 	bundle_symbols_free(cv->names);
 	if (cv->saved_fd >= 0)
 		close(cv->saved_fd);
+	for (size_t i = 0; i < cv->cap_places; i++)
+		free(cv->places[i]);
 	free(cv->places);
 	free(cv->ids);
 	free(cv->own);

@@ -46,7 +46,7 @@ struct module {
 
 /* What was found for one mapping of the timeline. */
 struct place {
-	const struct mapping *m;	/* NULL: a free slot */
+	const struct mapping *m;
 	struct source *source;		/* NULL: no file */
 	struct elfmodule *module;	/* NULL: the file is no object */
 };
@@ -95,7 +95,7 @@ struct codeview {
 				 * unless symfs names them */
 	const char *release;	/* of the recorded kernel; may be NULL */
 	struct source *sources;
-	struct place *places;	/* hashed by mapping */
+	struct place **places;	/* hashed by mapping */
 	size_t n_places, cap_places;
 	struct saved_image *saved;
 	struct known_id *ids;	/* AUX_FEAT_BUILD_ID, by path */

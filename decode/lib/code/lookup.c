@@ -3,6 +3,10 @@
  * codeview: the place of each mapping: what is known of it, found once and
  * kept. The key is the mapping's address, since a mapping of the timeline never
  * changes.
+ *
+ * The table holds pointers: workers read a place after the lock is released, when
+ * another worker may be growing the table. A place itself is complete before its
+ * pointer is returned, and never moves or changes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,12 +24,12 @@ static size_t hash(const struct mapping *m)
 }
 
 /* The slot of a mapping, or the free one where it belongs. */
-static struct place *find_slot(struct place *places, size_t cap,
-			       const struct mapping *m)
+static struct place **find_slot(struct place **places, size_t cap,
+				const struct mapping *m)
 {
 	size_t i = hash(m) & (cap - 1);
 
-	while (places[i].m && places[i].m != m)
+	while (places[i] && places[i]->m != m)
 		i = (i + 1) & (cap - 1);
 	return &places[i];
 }
@@ -33,16 +37,16 @@ static struct place *find_slot(struct place *places, size_t cap,
 static bool grow(struct codeview *cv)
 {
 	size_t cap = cv->cap_places ? 2 * cv->cap_places : 64;
-	struct place *p = calloc(cap, sizeof(*p));
+	struct place **v = calloc(cap, sizeof(*v));
 
-	if (!p)
+	if (!v)
 		return false;
 	for (size_t i = 0; i < cv->cap_places; i++) {
-		if (cv->places[i].m)
-			*find_slot(p, cap, cv->places[i].m) = cv->places[i];
+		if (cv->places[i])
+			*find_slot(v, cap, cv->places[i]->m) = cv->places[i];
 	}
 	free(cv->places);
-	cv->places = p;
+	cv->places = v;
 	cv->cap_places = cap;
 	return true;
 }
@@ -128,15 +132,20 @@ static struct elfmodule *find_module(struct codeview *cv, struct source *s,
 struct place *codeview_place(struct codeview *cv, const struct space *space,
 			     const struct mapping *m)
 {
-	struct place *p = NULL;
+	struct place **slot, *p = NULL;
 
 	pthread_mutex_lock(&cv->lock);
 	if (2 * cv->n_places >= cv->cap_places && !grow(cv))
 		goto out;
-	p = find_slot(cv->places, cv->cap_places, m);
-	if (p->m)
+	slot = find_slot(cv->places, cv->cap_places, m);
+	p = *slot;
+	if (p)
+		goto out;
+	p = calloc(1, sizeof(*p));
+	if (!p)
 		goto out;
 	*p = (struct place){ .m = m, .source = find_source(cv, space, m) };
+	*slot = p;
 	cv->n_places++;
 	if (m->kind == MAPPING_MODULE && p->source && p->source->image &&
 	    elfimage_is_object(p->source->image)) {
