@@ -9,23 +9,14 @@
 #include <zlib.h>
 
 #include "common/gzip.h"
-#include "tests/unit/fakehost.h"
-#include "tests/unit/fakeoptions.h"
 #include "common/protobuf.h"
 #include "decode/export/export.h"
+#include "tests/unit/sinkrun.h"
 #include "tests/unit/tap.h"
-
-static char *text_of(struct outbuf *o)
-{
-	char *s = strndup(o->buf, (size_t)(o->p - o->buf));
-
-	outbuf_free(o);
-	return s;
-}
 
 static void is_text(struct outbuf *o, const char *want, const char *what)
 {
-	char *s = text_of(o);
+	char *s = take_text(o);
 
 	is_str(s, want, what);
 	free(s);
@@ -188,15 +179,6 @@ static void test_map(void)
 
 /* ---- the sink ---- */
 
-struct run {
-	struct fake fake;
-	struct sink_host host;
-	struct sink_report report;
-	struct sink_env env;
-	struct fake_options config;
-	void *sink;
-};
-
 static const struct space space = { .id = 5, .pid = 7 };
 
 static struct flow_ctx ctx_of(uint32_t tid, uint64_t time)
@@ -217,14 +199,18 @@ static int feed(struct run *r, uint32_t tid, uint64_t time, struct aux_flow ev)
 	return err ? err : sink_export.flow(r->sink, &ctx, &ev, 1);
 }
 
-static int start(struct run *r, const char *to, struct aux_diag *diag)
+static int start(struct run *r, const char *to)
 {
-	r->host = fake_host(&r->fake);
-	r->env.out = outbuf_new(-1);
-	r->env.host = &r->host;
-	r->env.report = &r->report;
 	r->config.to = to;
-	return fake_open(&sink_export, &r->sink, &r->env, &r->config, diag);
+	return run_open(r, &sink_export);
+}
+
+static char *finish(struct run *r)
+{
+	char *text = run_close(r);
+
+	ok(!r->finished, "finish");
+	return text;
 }
 
 /* main calls f; a gap inside of f; f goes on, and back to main; a gap of nobody. */
@@ -254,15 +240,12 @@ static unsigned count(const char *text, const char *what)
 static void test_gaps(void)
 {
 	struct run r = { 0 };
-	struct aux_diag diag = { 0 };
 	char *text;
 
-	if (!ok(!start(&r, "jsonl", &diag), "open: %s", diag.text))
+	if (!ok(!start(&r, "jsonl"), "open: %s", r.diag.text))
 		return;
 	feed_gaps(&r);
-	ok(!sink_export.finish(r.sink, &diag), "finish");
-	sink_export.close(r.sink);
-	text = text_of(r.env.out);
+	text = finish(&r);
 	ok(!strncmp(text, "{\"type\":\"header\"", 16), "the header is first");
 	is_u64(count(text, "\"type\":\"gap\""), 2, "both gaps are shown");
 	is_u64(count(text, "\"type\":\"gap-end\""), 2, "and end");
@@ -281,15 +264,14 @@ static void test_gaps(void)
 static void test_refused(void)
 {
 	struct run r = { 0 };
-	struct aux_diag diag = { 0 };
 
-	is_u64((uint64_t)-start(&r, NULL, &diag), AUX_E_INVAL, "no format");
+	is_u64((uint64_t)-start(&r, NULL), AUX_E_INVAL, "no format");
 	outbuf_free(r.env.out);
-	is_u64((uint64_t)-start(&r, "word", &diag), AUX_E_INVAL, "another one");
-	ok(strstr(diag.text, "there is none of that name"), "%s", diag.text);
+	is_u64((uint64_t)-start(&r, "word"), AUX_E_INVAL, "another one");
+	ok(strstr(r.diag.text, "there is none of that name"), "%s", r.diag.text);
 	outbuf_free(r.env.out);
 	r.config.schema = "/nonexistent";
-	is_u64((uint64_t)-start(&r, "fxt", &diag), AUX_E_INVAL, "no schema");
+	is_u64((uint64_t)-start(&r, "fxt"), AUX_E_INVAL, "no schema");
 	outbuf_free(r.env.out);
 }
 
@@ -300,20 +282,15 @@ static void test_formats(void)
 
 	for (size_t i = 0; (ops = export_format(i)); i++) {
 		struct run r = { 0 };
-		struct aux_diag diag = { 0 };
 
 		if (ops->flags & EXPORT_OWN_FILE)
 			continue;
-		ok(!start(&r, ops->name, &diag), "%s: open", ops->name);
+		ok(!start(&r, ops->name), "%s: open", ops->name);
 		feed_gaps(&r);
-		ok(!sink_export.finish(r.sink, &diag), "finish");
-		sink_export.close(r.sink);
-		outbuf_free(r.env.out);
+		free(finish(&r));
 		r = (struct run){ 0 };
-		ok(!start(&r, ops->name, &diag), "%s: nothing", ops->name);
-		ok(!sink_export.finish(r.sink, &diag), "finish");
-		sink_export.close(r.sink);
-		outbuf_free(r.env.out);
+		ok(!start(&r, ops->name), "%s: nothing", ops->name);
+		free(finish(&r));
 	}
 	sink_export.close(NULL);
 }

@@ -4,12 +4,8 @@
  * sinks on PATH events: whatever the options, the bytes and the report are those of
  * the same flow as RANGEs; and parts of a flow, however it is cut, make the whole.
  */
-#include <stdlib.h>
-
-#include "tests/unit/fakehost.h"
-#include "tests/unit/fakeoptions.h"
 #include "decode/lib/trace/gap.h"
-#include "common/outbuf.h"
+#include "tests/unit/sinkrun.h"
 #include "tests/unit/tap.h"
 #include "decode/cmd/cmd.h"
 
@@ -164,39 +160,10 @@ static size_t expand(const struct aux_flow *ev, struct aux_flow *to)
 	return n;
 }
 
-struct run {
-	struct fake fake;
-	struct sink_host host;
-	struct sink_report report;
-	struct sink_env env;
-	struct fake_options config;
-	const struct sink_ops *ops;
-	void *sink;
-	struct aux_diag diag;
-	int last;
-};
-
 static void start(struct run *r, const char *name)
 {
-	r->host = fake_host(&r->fake);
-	r->env.out = outbuf_new(-1);
-	r->env.host = &r->host;
-	r->env.report = &r->report;
-	r->ops = cmd_find(name)->sink;
-	if (fake_open(r->ops, &r->sink, &r->env, &r->config, &r->diag))
+	if (run_open(r, cmd_find(name)->sink))
 		ok(0, "opens: %s", r->diag.text);
-}
-
-static char *finish(struct run *r)
-{
-	char *text;
-
-	r->ops->finish(r->sink, &r->diag);
-	r->ops->close(r->sink);
-	text = strndup(r->env.out->buf,
-		       (size_t)(r->env.out->p - r->env.out->buf));
-	outbuf_free(r->env.out);
-	return text;
 }
 
 /* A path that is not kept is gone when flow returns. */
@@ -239,7 +206,7 @@ static char *run_flow(struct run *r, const char *name, uint64_t seed,
 		i = k;
 	}
 	free(f);
-	return finish(r);
+	return run_close(r);
 }
 
 static void show_difference(const char *a, const char *b)
@@ -348,7 +315,7 @@ static char *run_partials(struct run *r, uint64_t seed)
 		}
 	}
 	free(f);
-	return finish(r);
+	return run_close(r);
 }
 
 static void partials(void)
@@ -378,7 +345,7 @@ static void partials(void)
 		start(&r, "count");
 		ok(r.ops->partial_new(&partial, r.sink) == -AUX_E_UNSUPPORTED,
 		   "no partial results where the order matters");
-		free(finish(&r));
+		free(run_close(&r));
 	}
 	cmd_find("count")->sink->partial_free(NULL);
 }

@@ -4,40 +4,18 @@
  * sinks: exact text of insn, branch and count for a small flow, filters, limits,
  * gaps, and what happens when range and code disagree.
  */
-#include <stdlib.h>
-
 #include "common/iphash.h"
-
-#include "tests/unit/fakehost.h"
-#include "tests/unit/fakeoptions.h"
-#include "common/outbuf.h"
 #include "common/sha256.h"
+#include "tests/unit/sinkrun.h"
 #include "tests/unit/tap.h"
 #include "decode/cmd/cmd.h"
-
-struct run {
-	struct fake fake;
-	struct sink_host host;
-	struct sink_report report;
-	struct sink_env env;
-	struct fake_options config;
-	const struct sink_ops *ops;
-	void *sink;
-	struct aux_diag diag;
-	int last; /* what flow returned last */
-};
 
 static const struct space space = { .id = 5, .pid = 7 };
 
 static int start(struct run *r, const char *name, const char *fields)
 {
-	r->host = fake_host(&r->fake);
-	r->env.out = outbuf_new(-1);
-	r->env.host = &r->host;
-	r->env.report = &r->report;
 	r->config.fields = fields;
-	r->ops = cmd_find(name)->sink;
-	return fake_open(r->ops, &r->sink, &r->env, &r->config, &r->diag);
+	return run_open(r, cmd_find(name)->sink);
 }
 
 static void feed(struct run *r, const struct flow_ctx *ctx,
@@ -47,22 +25,9 @@ static void feed(struct run *r, const struct flow_ctx *ctx,
 		r->last = r->ops->flow(r->sink, ctx, ev, n);
 }
 
-/* Ends the run; the text is the caller's to free. */
-static char *finish(struct run *r)
-{
-	char *text;
-
-	r->ops->finish(r->sink, &r->diag);
-	r->ops->close(r->sink);
-	text = strndup(r->env.out->buf,
-		       (size_t)(r->env.out->p - r->env.out->buf));
-	outbuf_free(r->env.out);
-	return text;
-}
-
 static void is_text(struct run *r, const char *want, const char *what)
 {
-	char *text = finish(r);
+	char *text = run_close(r);
 
 	is_str(text, want, what);
 	free(text);
@@ -156,7 +121,7 @@ static void insn_aligned(void)
 		"f+0x0                            endbr64\n",
 		"standard columns, aligned");
 #else
-	free(finish(&r));
+	free(run_close(&r));
 	skip("built without capstone");
 #endif
 }
@@ -214,7 +179,7 @@ static void insn_filters(void)
 		start(&r, "insn", "tid,ip");
 		feed_program(&r, 7, 1);
 		is_u64(r.last, 1, "says that it is enough");
-		text = finish(&r);
+		text = run_close(&r);
 		ok(strlen(text) == 9 * limit && !strncmp(text, want, 9 * limit),
 		   "-n %u", limit);
 		free(text);
@@ -285,7 +250,7 @@ static void branches(void)
 	feed_program(&r, 7, 1000000000);
 	r.config.limit = 0;
 	{
-		char *text = finish(&r);
+		char *text = run_close(&r);
 
 		ok(!strncmp(text, "#cpu       pid/tid ", 19) &&
 			   strstr(text,
@@ -406,7 +371,7 @@ static void count_threads(void)
 	for (uint32_t i = 0; i < 6000; i++)
 		feed_program(&r, 1 + i % 3000, i);
 	feed(&r, &ctx, &gap, 1);
-	text = finish(&r);
+	text = run_close(&r);
 	for (line = text; (line = strstr(line, "insns 34 ")); line++)
 		n++;
 	is_u64(n, 3000, "3000 threads, each its own");
