@@ -43,6 +43,50 @@ static void begin_flow(struct packets *p)
 	v4_address(p, 0x1000);
 }
 
+/* All kinds of branches, a system call, a return from it, and an interrupt. */
+__attribute__((unused))
+static void put_small_flow(struct packets *p)
+{
+	begin_flow(p);
+	v4_time(p, 5);
+	v4_atoms(p, "ENE");	/* loop, leave it, call */
+	v4_atoms(p, "E");	/* ret */
+	v4_address(p, 0x100c);
+	v4_exception(p, 2, 1, 0x1010);
+	v4_address(p, 0x1028);
+	v4_context(p, 1, 7);
+	v4_atoms(p, "E");	/* eret */
+	v4_context(p, 0, 7);
+	v4_address(p, 0x1010);
+	v4_time(p, 300);
+	v4_atoms(p, "E");	/* br */
+	v4_address(p, 0x1014);
+	v4_exception(p, 14, 1, 0x1018);
+	PUT(p, 0x04);
+	v4_address(p, 0x1024);
+	v4_atoms(p, "E");
+}
+
+/* Its text, with context ids and timestamps. */
+#define SMALL_FLOW \
+	"on:1000 el4/7/0 t5+0 1000-1004/2:taken 1000-1004/2:not " \
+	"1008-1008/1:call 1020-1020/1:ret 100c-100c/1:syscall " \
+	"async2:1010>1028 el5/7/0 1028-1028/1:far el4/7/0 t300+0 " \
+	"1010-1010/1:ijump 1014-1014/1:fall async1:1018>0 off on:1024 " \
+	"1024-1024/1:icall "
+
+/* The flow begins at 1000 with cycle counts: one is between two atoms. */
+__attribute__((unused))
+static void begin_cycles(struct packets *p)
+{
+	v4_sync(p, true);
+	PUT(p, 0x04, 0x81, 0x30);
+	v4_address(p, 0x1000);
+	v4_atoms(p, "E");
+	PUT(p, 0x12);		/* cycle count, format 3 */
+	v4_atoms(p, "E");
+}
+
 /* Each way to lose the flow, and how it resumes. */
 __attribute__((unused))
 static void put_losses(struct packets *p)

@@ -185,6 +185,53 @@ static bool open_snapshot(struct snapshot *s, const char *dir)
 	return s->n_sources;
 }
 
+static void close_snapshot(struct snapshot *s)
+{
+	free(s->trace);
+	s->trace = NULL;
+	for (unsigned i = 0; i < s->n_areas; i++)
+		free(s->loaded[i]);
+}
+
+/* One of OpenCSD's own. A failed test where it cannot be opened. */
+static bool open_shipped(struct snapshot *s, const char *corpus, const char *name)
+{
+	char path[1024];
+
+	snprintf(path, sizeof(path), "%s/opencsd/snapshots/%s", corpus, name);
+	if (open_snapshot(s, path))
+		return true;
+	snprintf(path, sizeof(path), "%s/opencsd/snapshots-ete/%s", corpus, name);
+	return ok(open_snapshot(s, path), "%s", name);
+}
+
+#define N_FIB 4			/* traces of a program for Fibonacci numbers */
+#define FIB_INSNS 77438		/* instructions of each */
+
+/* The nth, from 1 on, of those. A failed test where it cannot be opened. */
+static bool open_fib(struct snapshot *s, const char *corpus, int nth)
+{
+	char path[1024];
+
+	snprintf(path, sizeof(path), "%s/coresight-decoder/tests/fib/trace%d",
+		 corpus, nth);
+	return ok(open_snapshot(s, path), "fib-%d", nth);
+}
+
+/* n instructions, with addresses of that hash: the same as in cases.tsv? */
+static void check_fib(const char *cases, int nth, uint64_t n, const char *hash)
+{
+	char name[16], want[65];
+	const char *line;
+
+	is_u64(n, FIB_INSNS, "so many instructions");
+	snprintf(name, sizeof(name), "fib-%d\t", nth);
+	line = strstr(cases, name);
+	ok(line && sscanf(line, "%*[^\t]\t%*[^\t]\t%*[^\t]\t%*[^\t]\t"
+			  "%*[^\t]\t%*[^\t]\t%64s", want) == 1 &&
+	   !strcmp(want, hash), "at these addresses: %s", hash);
+}
+
 /* The bytes of a source, without frames. */
 static uint8_t *source_bytes(const struct snapshot *s, const struct source *r,
 			     size_t *n)

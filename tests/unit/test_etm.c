@@ -10,30 +10,9 @@ static void flow(unsigned arch)
 {
 	struct packets p = { .n = 0 };
 
-	begin_flow(&p);
-	v4_time(&p, 5);
-	v4_atoms(&p, "ENE");
-	v4_atoms(&p, "E");
-	v4_address(&p, 0x100c);
-	v4_exception(&p, 2, 1, 0x1010);
-	v4_address(&p, 0x1028);
-	v4_context(&p, 1, 7);
-	v4_atoms(&p, "E");
-	v4_context(&p, 0, 7);
-	v4_address(&p, 0x1010);
-	v4_time(&p, 300);
-	v4_atoms(&p, "E");
-	v4_address(&p, 0x1014);
-	v4_exception(&p, 14, 1, 0x1018);
-	PUT(&p, 0x04);
-	v4_address(&p, 0x1024);
-	v4_atoms(&p, "E");
+	put_small_flow(&p);
 	gives((struct registers){ arch, CID | TS, false }, &p,
-	      "on:1000 el4/7/0 t5+0 1000-1004/2:taken 1000-1004/2:not "
-	      "1008-1008/1:call 1020-1020/1:ret 100c-100c/1:syscall "
-	      "async2:1010>1028 el5/7/0 1028-1028/1:far el4/7/0 t300+0 "
-	      "1010-1010/1:ijump 1014-1014/1:fall async1:1018>0 off on:1024 "
-	      "1024-1024/1:icall ", "the flow");
+	      SMALL_FLOW, "the flow");
 }
 
 /* Every address packet, and what they lean on. */
@@ -103,12 +82,7 @@ static void cycles(void)
 {
 	struct packets p = { .n = 0 };
 
-	v4_sync(&p, true);
-	PUT(&p, 0x04, 0x81, 0x30);
-	v4_address(&p, 0x1000);
-	v4_atoms(&p, "E");
-	PUT(&p, 0x12);
-	v4_atoms(&p, "E");
+	begin_cycles(&p);
 	PUT(&p, 0x0e, 0x82, 0x01, 0x0f);
 	PUT(&p, 0x03, 0x09, 0x04);
 	v4_atoms(&p, "N");
@@ -154,30 +128,24 @@ static void gaps(void)
  * there is no code. */
 static void lost_behind(void)
 {
-	struct packets p = { .n = 0 };
+	struct packets p;
 
-	begin_flow(&p);
-	v4_atoms(&p, "E");
-	v4_address(&p, 0x5000);
-	v4_exception(&p, 14, 1, 0x1010);
-	v4_address(&p, 0x1000);
-	v4_atoms(&p, "E");
-	gives((struct registers){ AUX_ETM_V4, CID, false }, &p,
-	      "on:1000 el4/7/0 1000-1004/2:taken gap2:5000 async1:1010>1000 "
-	      "1000-1004/2:taken ",
-	      "no code, and then elsewhere: a gap");
-	p.n = 0;
-	begin_flow(&p);
-	v4_atoms(&p, "E");
-	v4_address(&p, 0x5000);
-	v4_atoms(&p, "E");
-	v4_exception(&p, 14, 1, 0x1010);
-	v4_address(&p, 0x1000);
-	v4_atoms(&p, "E");
-	gives((struct registers){ AUX_ETM_V4, CID, false }, &p,
-	      "on:1000 el4/7/0 1000-1004/2:taken gap2:5000 async1:1010>1000 "
-	      "1000-1004/2:taken ",
-	      "the same when it was told: one gap");
+	for (int told = 0; told < 2; told++) {
+		p.n = 0;
+		begin_flow(&p);
+		v4_atoms(&p, "E");
+		v4_address(&p, 0x5000);
+		if (told)
+			v4_atoms(&p, "E");
+		v4_exception(&p, 14, 1, 0x1010);
+		v4_address(&p, 0x1000);
+		v4_atoms(&p, "E");
+		gives((struct registers){ AUX_ETM_V4, CID, false }, &p,
+		      "on:1000 el4/7/0 1000-1004/2:taken gap2:5000 "
+		      "async1:1010>1000 1000-1004/2:taken ",
+		      told ? "no code, an atom of it, then elsewhere: one gap" :
+			     "no code, and then elsewhere: a gap");
+	}
 }
 
 static void stack(void)

@@ -4,8 +4,8 @@
  * both, and what both gave, event by event. Where the reference is not built in,
  * etm runs alone.
  */
-#ifndef TESTS_UNIT_TEST_PLUGIN_ETM_H
-#define TESTS_UNIT_TEST_PLUGIN_ETM_H
+#ifndef TESTS_UNIT_TEST_ETM_H
+#define TESTS_UNIT_TEST_ETM_H
 
 #include "tests/unit/etm_flow.h"
 #include "tests/unit/tap.h"

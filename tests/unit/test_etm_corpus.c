@@ -108,42 +108,25 @@ static uint64_t hash_insns(const struct snapshot *s, const struct source *r,
 
 static void fib(const char *corpus, const char *cases)
 {
-	char path[1024], want[65], got[65];
 	struct snapshot s;
-	const char *line;
+	char hash[65];
 
-	for (int i = 1; i <= 4; i++) {
-		snprintf(path, sizeof(path), "%s/coresight-decoder/tests/fib/"
-			 "trace%d", corpus, i);
-		if (!ok(open_snapshot(&s, path), "fib-%d", i))
+	for (int i = 1; i <= N_FIB; i++) {
+		if (!open_fib(&s, corpus, i))
 			continue;
-		is_u64(hash_insns(&s, &s.sources[0], got), 77438,
-		       "so many instructions");
-		snprintf(path, sizeof(path), "fib-%d\t", i);
-		line = strstr(cases, path);
-		ok(line && sscanf(line, "%*[^\t]\t%*[^\t]\t%*[^\t]\t%*[^\t]\t"
-				  "%*[^\t]\t%*[^\t]\t%64s", want) == 1 &&
-		   !strcmp(got, want), "at these addresses: %s", got);
-		free(s.trace);
-		for (unsigned k = 0; k < s.n_areas; k++)
-			free(s.loaded[k]);
+		check_fib(cases, i, hash_insns(&s, &s.sources[0], hash), hash);
+		close_snapshot(&s);
 	}
 }
 
 static void snapshot(const char *corpus, const char *name, bool whole)
 {
 	struct snapshot s;
-	char path[1024];
 	uint64_t n, all = 0;
 	int rc = 0;
 
-	snprintf(path, sizeof(path), "%s/opencsd/snapshots/%s", corpus, name);
-	if (!open_snapshot(&s, path)) {
-		snprintf(path, sizeof(path), "%s/opencsd/snapshots-ete/%s",
-			 corpus, name);
-		if (!ok(open_snapshot(&s, path), "%s", name))
-			return;
-	}
+	if (!open_shipped(&s, corpus, name))
+		return;
 	for (unsigned i = 0; i < s.n_sources; i++) {
 		const struct source *r = &s.sources[i];
 
@@ -157,9 +140,7 @@ static void snapshot(const char *corpus, const char *name, bool whole)
 	}
 	if (whole)
 		ok(rc == 0 && all, "%s: nothing is left to others", name);
-	free(s.trace);
-	for (unsigned i = 0; i < s.n_areas; i++)
-		free(s.loaded[i]);
+	close_snapshot(&s);
 }
 
 int main(void)

@@ -29,34 +29,9 @@ static void flow(unsigned arch)
 	struct packets p = { .n = 0 };
 
 	begin_v4(&f, arch, CID | TS);
-	v4_sync(&p, false);
-	PUT(&p, 0x04);		/* trace on */
-	v4_context(&p, 0, 7);
-	v4_address(&p, 0x1000);
-	v4_time(&p, 5);
-	v4_atoms(&p, "ENE");	/* loop, leave it, call */
-	v4_atoms(&p, "E");	/* ret */
-	v4_address(&p, 0x100c);
-	v4_exception(&p, 2, 1, 0x1010);
-	v4_address(&p, 0x1028);
-	v4_context(&p, 1, 7);
-	v4_atoms(&p, "E");	/* eret */
-	v4_context(&p, 0, 7);
-	v4_address(&p, 0x1010);
-	v4_time(&p, 300);
-	v4_atoms(&p, "E");	/* br */
-	v4_address(&p, 0x1014);
-	v4_exception(&p, 14, 1, 0x1018);
-	PUT(&p, 0x04);
-	v4_address(&p, 0x1024);
-	v4_atoms(&p, "E");
+	put_small_flow(&p);
 	ok(run(&f, p.b, p.n, 64), "ends");
-	is_str(text(&f),
-	       "on:1000 el4/7/0 t5+0 1000-1004/2:taken 1000-1004/2:not "
-	       "1008-1008/1:call 1020-1020/1:ret 100c-100c/1:syscall "
-	       "async2:1010>1028 el5/7/0 1028-1028/1:far el4/7/0 t300+0 "
-	       "1010-1010/1:ijump 1014-1014/1:fall async1:1018>0 off on:1024 "
-	       "1024-1024/1:icall ", "the flow");
+	is_str(text(&f), SMALL_FLOW, "the flow");
 	ok(f.n > 4 && f.ev[3].flags == (AUX_FLOW_MODE_A64 | 4),
 	   "mode, and size of the last instruction");
 	is_u64(f.ev[2].offset, 100 + 12 + 2 + 1 + 6 + 9, "place of a packet");
@@ -91,12 +66,7 @@ static void cycles(void)
 	struct packets p = { .n = 0 };
 
 	begin_v4(&f, AUX_ETM_V4, TS | CCI);
-	v4_sync(&p, true);
-	PUT(&p, 0x04, 0x81, 0x30);
-	v4_address(&p, 0x1000);
-	v4_atoms(&p, "E");
-	PUT(&p, 0x12);		/* cycle count, format 3 */
-	v4_atoms(&p, "E");
+	begin_cycles(&p);
 	PUT(&p, 0x03, 0x09, 0x04); /* timestamp with cycles */
 	v4_atoms(&p, "N");
 	PUT(&p, 0x71);		/* event 0 */

@@ -53,6 +53,23 @@ static void begin_trace(struct packets *p)
 	v4_sync(p, false);
 }
 
+/* The trace begins in user code. */
+static void begin_user(struct packets *p)
+{
+	begin_trace(p);
+	enter(p);
+}
+
+/* The context comes before the Trace On, the timestamp behind the first atom. */
+static void put_late_time(struct packets *p)
+{
+	v4_context(p, 0, 7);
+	PUT(p, 0x04);
+	v4_address(p, 0x1000);
+	v4_atoms(p, "E");
+	v4_time(p, 500);
+}
+
 /* What it gives, and that it ends each time. */
 static void gives(struct fixture *f, const struct packets *p, const char *want,
 		  const char *name)
@@ -72,8 +89,7 @@ static void runs(unsigned arch)
 	struct packets p;
 
 	configure(&f, arch);
-	begin_trace(&p);
-	enter(&p);
+	begin_user(&p);
 	v4_atoms(&p, "E");
 	v4_time(&p, 500);
 	v4_atoms(&p, "E");
@@ -83,8 +99,7 @@ static void runs(unsigned arch)
 	      "1000-1004/2:taken t510+0 async2:1000>0 el5/7/0 ",
 	      "the first timestamp of a run, and no other");
 
-	begin_trace(&p);
-	enter(&p);
+	begin_user(&p);
 	call_kernel(&p);
 	v4_time(&p, 500);
 	enter(&p);
@@ -107,8 +122,7 @@ static void between(unsigned arch)
 	struct packets p;
 
 	configure(&f, arch);
-	begin_trace(&p);
-	enter(&p);
+	begin_user(&p);
 	v4_atoms(&p, "E");
 	PUT(&p, 0x95, 0x82, 0x20);	/* short addresses: 1000, */
 	v4_atoms(&p, "E");
@@ -127,11 +141,7 @@ static void between(unsigned arch)
 	   "behind addresses, events and cycles");
 
 	begin_trace(&p);
-	v4_context(&p, 0, 7);
-	PUT(&p, 0x04);
-	v4_address(&p, 0x1000);
-	v4_atoms(&p, "E");
-	v4_time(&p, 500);
+	put_late_time(&p);
 	call_kernel(&p);
 	PUT(&p, 0x04);
 	v4_address_context(&p, 0x1000, 0, 0x02020202);
@@ -180,8 +190,7 @@ static void cycles(void)
 	struct packets p;
 
 	configure(&f, AUX_ETM_V4);
-	begin_trace(&p);
-	enter(&p);
+	begin_user(&p);
 	v4_atoms(&p, "E");
 	PUT(&p, 0x03, 0x64, 0x05);	/* 100, 5 cycles */
 	v4_atoms(&p, "E");
@@ -199,11 +208,7 @@ static void not_wanted(void)
 	struct packets p;
 
 	begin_trace(&p);
-	v4_context(&p, 0, 7);
-	PUT(&p, 0x04);
-	v4_address(&p, 0x1000);
-	v4_atoms(&p, "E");
-	v4_time(&p, 500);
+	put_late_time(&p);
 	configure(&f, AUX_ETM_V4);
 	f.host.horizon_tsc = UINT64_MAX;
 	f.host.context_switches = 0;

@@ -111,14 +111,6 @@ static bool decode(const struct snapshot *s, const struct source *r, bool pull,
 	return rc == 0;
 }
 
-static void close_snapshot(struct snapshot *s)
-{
-	free(s->trace);
-	s->trace = NULL;
-	for (unsigned i = 0; i < s->n_areas; i++)
-		free(s->loaded[i]);
-}
-
 static bool is_same(const struct ranges *a, const struct ranges *b)
 {
 	for (size_t i = 0; i < a->n && i < b->n; i++)
@@ -150,24 +142,16 @@ static void fib(const char *corpus, const char *cases)
 {
 	static struct result got;
 	struct snapshot s;
-	char path[1024], want[65];
-	const char *line;
+	char list[1024];
 
-	for (int i = 1; i <= 4; i++) {
-		snprintf(path, sizeof(path), "%s/coresight-decoder/tests/fib/"
-			 "trace%d", corpus, i);
-		if (!ok(open_snapshot(&s, path), "fib-%d", i))
+	for (int i = 1; i <= N_FIB; i++) {
+		if (!open_fib(&s, corpus, i))
 			continue;
-		snprintf(path, sizeof(path), "%s/coresight-decoder/tests/ref/"
+		snprintf(list, sizeof(list), "%s/coresight-decoder/tests/ref/"
 			 "fib.trace%d.ppl.gz", corpus, i);
-		compare(&s, &s.sources[0], path, "fib");
+		compare(&s, &s.sources[0], list, "fib");
 		decode(&s, &s.sources[0], false, &got);
-		is_u64(got.insns, 77438, "so many instructions");
-		snprintf(path, sizeof(path), "fib-%d\t", i);
-		line = strstr(cases, path);
-		ok(line && sscanf(line, "%*[^\t]\t%*[^\t]\t%*[^\t]\t%*[^\t]\t"
-				  "%*[^\t]\t%*[^\t]\t%64s", want) == 1 &&
-		   !strcmp(got.hash, want), "at these addresses: %s", got.hash);
+		check_fib(cases, i, got.insns, got.hash);
 		close_snapshot(&s);
 	}
 }
@@ -175,17 +159,12 @@ static void fib(const char *corpus, const char *cases)
 static void snapshot(const char *corpus, const char *name, const char *only)
 {
 	struct snapshot s;
-	char path[1024], list[1024];
+	char list[1024];
 
 	snprintf(list, sizeof(list), "%s/opencsd/ref-1.8.0/%s.ppl.gz", corpus,
 		 name);
-	snprintf(path, sizeof(path), "%s/opencsd/snapshots/%s", corpus, name);
-	if (!open_snapshot(&s, path)) {
-		snprintf(path, sizeof(path), "%s/opencsd/snapshots-ete/%s",
-			 corpus, name);
-		if (!ok(open_snapshot(&s, path), "%s", name))
-			return;
-	}
+	if (!open_shipped(&s, corpus, name))
+		return;
 	for (unsigned i = 0; i < s.n_sources; i++) {
 		const struct source *r = &s.sources[i];
 
@@ -202,10 +181,8 @@ static void stm(const char *corpus)
 {
 	static struct result got;
 	struct snapshot s;
-	char path[1024];
 
-	snprintf(path, sizeof(path), "%s/opencsd/snapshots/stm_only", corpus);
-	if (!ok(open_snapshot(&s, path), "stm_only"))
+	if (!open_shipped(&s, corpus, "stm_only"))
 		return;
 	ok(decode(&s, &s.sources[0], true, &got), "ends");
 	is_u64(got.payloads, 6279 - 7, "what it gave, but for 7 frequencies");

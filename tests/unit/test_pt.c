@@ -36,17 +36,7 @@ static void flow(void)
 {
 	struct pt p = { .n = 0 };
 
-	pt_psb(&p, 50, 0);
-	pt_mode64(&p);
-	pt_pge(&p, 0x1000);
-	pt_tnt(&p, "TTN");	/* loop; the call needs nothing */
-	pt_tip(&p, 0x1009);	/* the ret */
-	pt_pgd(&p);		/* the syscall */
-	pt_tsc(&p, 60);
-	pt_pge(&p, 0x100b);
-	pt_tip(&p, 0x1000);
-	pt_fup(&p, 0x1002);
-	pt_pgd(&p);
+	put_small_flow(&p);
 	both(&p, 0,
 	     "t50 on:1000 1000-1002/2:taken 1000-1002/2:taken 1000-1002/2:not "
 	     "1004-1004/1:call 1010-1010/1:ret 1009-1009/1:syscall off t60 "
@@ -242,17 +232,7 @@ static void gaps(void)
 {
 	struct pt p = { .n = 0 };
 
-	pt_psb(&p, 0, 0x1000);
-	pt_tnt(&p, "N");
-	pt_tip(&p, 0x5000);	/* no code */
-	pt_tnt(&p, "T");
-	pt_psb(&p, 0, 0x1000);
-	pt_tnt(&p, "T");
-	pt_ovf(&p);
-	pt_fup(&p, 0x100b);
-	pt_tip(&p, 0x1009);
-	pt_pgd(&p);
-	pt_u8(&p, 0xd5);	/* no packet */
+	put_losses(&p);
 	pt_psb(&p, 0, 0);
 	pt_mode64(&p);
 	pt_pge(&p, 0x1009);

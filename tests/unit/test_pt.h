@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the tests of the Intel PT engine share: a little program in two regions, a
+ * What the tests of the Intel PT decoders share: a little program in two regions, a
  * host for it, and flows side by side with libipt's.
  */
-#ifndef TESTS_UNIT_TEST_PLUGIN_PT_H
-#define TESTS_UNIT_TEST_PLUGIN_PT_H
+#ifndef TESTS_UNIT_TEST_PT_H
+#define TESTS_UNIT_TEST_PT_H
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -38,6 +38,47 @@ static const uint8_t code_high[] = {
 	0x90, 0xc3, 0x0f, 0x85, 0xf8, 0xef, 0xff, 0xff, 0x90, 0xff, 0xe3,
 	0xd5, 0x00, 0xa1, 0x00, 0x10, 0, 0, 0, 0, 0, 0,
 };
+
+/* Is there code at ip, until it goes? */
+__attribute__((unused))
+static bool is_code(uint64_t ip)
+{
+	return ip - 0x1000 < sizeof(code_low) || ip - 0x2000 < sizeof(code_high);
+}
+
+/* A loop, a call and its return, a system call; then a jump and an interrupt. */
+__attribute__((unused))
+static void put_small_flow(struct pt *p)
+{
+	pt_psb(p, 50, 0);
+	pt_mode64(p);
+	pt_pge(p, 0x1000);
+	pt_tnt(p, "TTN");	/* loop; the call needs nothing */
+	pt_tip(p, 0x1009);	/* the ret */
+	pt_pgd(p);		/* the syscall */
+	pt_tsc(p, 60);
+	pt_pge(p, 0x100b);
+	pt_tip(p, 0x1000);
+	pt_fup(p, 0x1002);
+	pt_pgd(p);
+}
+
+/* An address without code, an overflow, and, last, what is no packet. */
+__attribute__((unused))
+static void put_losses(struct pt *p)
+{
+	pt_psb(p, 0, 0x1000);
+	pt_tnt(p, "N");
+	pt_tip(p, 0x5000);	/* no code */
+	pt_tnt(p, "T");
+	pt_psb(p, 0, 0x1000);
+	pt_tnt(p, "T");
+	pt_ovf(p);
+	pt_fup(p, 0x100b);
+	pt_tip(p, 0x1009);
+	pt_pgd(p);
+	pt_u8(p, 0xd5);		/* no packet */
+}
 
 #define MAX_EVENTS 4096
 
@@ -126,6 +167,7 @@ static bool run_in(struct fixture *f, const uint8_t *data, size_t len,
 	return false;
 }
 
+__attribute__((unused))
 static bool run(struct fixture *f, const struct pt *p, uint64_t end_ip)
 {
 	return run_in(f, p->b, p->n, end_ip, 64);
@@ -225,6 +267,7 @@ static size_t join(const struct aux_flow *from, size_t n, struct aux_flow *to)
 	return k;
 }
 
+__attribute__((unused))
 static bool same_flow(const struct fixture *a, const struct fixture *b)
 {
 	static struct aux_flow x[MAX_EVENTS], y[MAX_EVENTS];
