@@ -98,31 +98,10 @@ static void view_mmap(struct mk *m, uint32_t pid, uint64_t time, uint64_t addr,
 		      uint64_t len, uint64_t pgoff, const char *path, uint8_t id,
 		      bool kernel)
 {
-	struct mk_id who = { kernel ? UINT32_MAX : pid, pid, time, 0 };
-	size_t at = mk_begin(m, PERF_RECORD_MMAP2,
-			     (kernel ? PERF_RECORD_MISC_KERNEL :
-				       PERF_RECORD_MISC_USER) |
-				     (id ? 1 << 14 : 0));
+	struct mk_id who = { kernel ? UINT32_MAX : pid, kernel ? 0 : pid, time, 0 };
 
-	mk_u32(m, kernel ? UINT32_MAX : pid);
-	mk_u32(m, kernel ? 0 : pid);
-	mk_u64(m, addr);
-	mk_u64(m, len);
-	mk_u64(m, pgoff);
-	if (id) {
-		uint8_t bytes[24] = { 20 };
-
-		memset(bytes + 4, id, 20);
-		mk_put(m, bytes, sizeof(bytes));
-	} else {
-		mk_u64(m, 0);
-		mk_u64(m, 0);
-		mk_u64(m, 0);
-	}
-	mk_u32(m, 5);
-	mk_u32(m, 2);
-	mk_text(m, path);
-	mk_end(m, at, &who);
+	mk_mmap2(m, kernel ? PERF_RECORD_MISC_KERNEL : PERF_RECORD_MISC_USER, who,
+		 (struct mk_map){ addr, len, pgoff, path, id });
 }
 
 /* The first byte at ip of pid at a time; -1: there is none. */

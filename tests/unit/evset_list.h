@@ -6,26 +6,14 @@
 #ifndef TESTS_UNIT_EVSET_LIST_H
 #define TESTS_UNIT_EVSET_LIST_H
 
-#include <dirent.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "capture/event/evset.h"
+#include "tests/unit/fds.h"
 #include "tests/unit/tap.h"
-
-static int count_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int n = 0;
-
-	while (dir && readdir(dir))
-		n++;
-	if (dir)
-		closedir(dir);
-	return n;
-}
 
 static char name_clock[] = "cpu-clock", name_side[] = "dummy:u";
 

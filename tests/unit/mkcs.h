@@ -18,6 +18,7 @@
 
 #include "decode/sink/columns.h"
 #include "tests/unit/mkperf.h"
+#include "tests/unit/nofinish.h"
 #include "decode/lib/session/session.h"
 #include "decode/lib/session/impl.h"
 
@@ -285,15 +286,8 @@ static int cs_see(void *sink, const struct flow_ctx *ctx,
 	return 0;
 }
 
-static int cs_finish(void *sink, struct aux_diag *diag)
-{
-	(void)sink;
-	(void)diag;
-	return 0;
-}
-
 static const struct sink_ops cs_sink = { .name = "seen", .flow = cs_see,
-					 .finish = cs_finish };
+					 .finish = no_finish };
 
 /* Completes, decodes and frees the file. */
 __attribute__((unused))

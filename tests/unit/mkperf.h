@@ -18,6 +18,7 @@
 
 #define MK_PMU 8	/* attr.type of the AUX PMU */
 #define MK_TRAILER 32
+#define MK_MISC_BUILD_ID (1 << 14)	/* MISC_MMAP_BUILD_ID: not in old headers */
 
 struct mk {
 	uint8_t *p;
@@ -137,24 +138,39 @@ static void mk_end(struct mk *m, size_t at, const struct mk_id *id)
 	memcpy(m->p + at, &h, sizeof(h));
 }
 
+/* What is mapped, and the 20 equal bytes of its build id; 0: it has none. */
+struct mk_map {
+	uint64_t addr, len, pgoff;
+	const char *path;
+	uint8_t build_id;
+};
+
+static void mk_mmap2(struct mk *m, uint16_t misc, struct mk_id id,
+		     struct mk_map map)
+{
+	size_t at = mk_begin(m, PERF_RECORD_MMAP2,
+			     misc | (map.build_id ? MK_MISC_BUILD_ID : 0));
+	uint8_t bytes[24] = { map.build_id ? 20 : 0 };	/* or device and inode */
+
+	memset(bytes + 4, map.build_id, 20);
+	mk_u32(m, id.pid);
+	mk_u32(m, id.tid);
+	mk_u64(m, map.addr);
+	mk_u64(m, map.len);
+	mk_u64(m, map.pgoff);
+	mk_put(m, bytes, sizeof(bytes));
+	mk_u32(m, 5);
+	mk_u32(m, 2);
+	mk_text(m, map.path);
+	mk_end(m, at, &id);
+}
+
 __attribute__((unused))
 static void mk_mmap(struct mk *m, struct mk_id id, uint64_t addr, uint64_t len,
 		    uint64_t pgoff, const char *path)
 {
-	size_t at = mk_begin(m, PERF_RECORD_MMAP2, PERF_RECORD_MISC_USER);
-
-	mk_u32(m, id.pid);
-	mk_u32(m, id.tid);
-	mk_u64(m, addr);
-	mk_u64(m, len);
-	mk_u64(m, pgoff);
-	mk_u64(m, 0);
-	mk_u64(m, 0);
-	mk_u64(m, 0);
-	mk_u32(m, 5);
-	mk_u32(m, 2);
-	mk_text(m, path);
-	mk_end(m, at, &id);
+	mk_mmap2(m, PERF_RECORD_MISC_USER, id,
+		 (struct mk_map){ addr, len, pgoff, path, 0 });
 }
 
 __attribute__((unused))
@@ -169,11 +185,11 @@ static void mk_comm(struct mk *m, struct mk_id id, bool exec, const char *comm)
 	mk_end(m, at, &id);
 }
 
-/* id: the child's */
-__attribute__((unused))
-static void mk_fork(struct mk *m, struct mk_id id, uint32_t ppid, uint32_t ptid)
+/* PERF_RECORD_FORK or EXIT with any misc. id: the child's, or who ends. */
+static void mk_task(struct mk *m, uint32_t type, uint16_t misc, struct mk_id id,
+		    uint32_t ppid, uint32_t ptid)
 {
-	size_t at = mk_begin(m, PERF_RECORD_FORK, 0);
+	size_t at = mk_begin(m, type, misc);
 
 	mk_u32(m, id.pid);
 	mk_u32(m, ppid);
@@ -181,6 +197,13 @@ static void mk_fork(struct mk *m, struct mk_id id, uint32_t ppid, uint32_t ptid)
 	mk_u32(m, ptid);
 	mk_u64(m, id.time);
 	mk_end(m, at, &id);
+}
+
+/* id: the child's */
+__attribute__((unused))
+static void mk_fork(struct mk *m, struct mk_id id, uint32_t ppid, uint32_t ptid)
+{
+	mk_task(m, PERF_RECORD_FORK, 0, id, ppid, ptid);
 }
 
 __attribute__((unused))
@@ -358,6 +381,22 @@ static size_t mk_auxtrace_zstd(struct mk *m, uint32_t idx, uint64_t offset,
 	mk_put(m, pad, -len & 7);
 	return at;
 }
+
+/* The code of two processes, 10 and 20, as an AUX_FEAT_AUXKIT_CODE. */
+struct mk_codes {
+	struct aux_feat_code head;
+	struct aux_code_entry e[2];
+	uint8_t blob[8];
+};
+
+/* nop; nop; syscall, for both */
+__attribute__((unused))
+static const struct mk_codes mk_syscalls = {
+	{ 1, 2, 8 },
+	{ { 0, 0x1000, 4, 0, 10, AUX_CODE_ANON },
+	  { 0, 0x2000, 4, 0, 20, AUX_CODE_ANON } },
+	{ 0x90, 0x90, 0x0f, 0x05 },
+};
 
 /* In ascending order of bit; data must live until mk_finish. */
 __attribute__((unused))

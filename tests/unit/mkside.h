@@ -39,21 +39,6 @@ static void side_close(struct side *f)
 	memset(f, 0, sizeof(*f));
 }
 
-/* PERF_RECORD_FORK or EXIT with any misc. id: the child's, or who ends. */
-__attribute__((unused))
-static void mk_task(struct mk *m, uint32_t type, uint16_t misc, struct mk_id id,
-		    uint32_t ppid, uint32_t ptid)
-{
-	size_t at = mk_begin(m, type, misc);
-
-	mk_u32(m, id.pid);
-	mk_u32(m, ppid);
-	mk_u32(m, id.tid);
-	mk_u32(m, ptid);
-	mk_u64(m, id.time);
-	mk_end(m, at, &id);
-}
-
 __attribute__((unused))
 static void mk_exit(struct mk *m, struct mk_id id)
 {

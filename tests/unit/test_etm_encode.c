@@ -11,6 +11,7 @@
 
 #include "capture/soft/etm_encode.h"
 #include "tests/unit/tap.h"
+#include "tests/unit/xorshift.h"
 
 #define IP UINT64_C(0xffff9d4710c0)
 
@@ -20,14 +21,6 @@ static uint8_t buf[4 * ETM_GROUP_MAX];
 static ocsd_etmv4_i_pkt pk[300000];
 static size_t n_pk;
 static uint64_t rng = 88172645463325252;
-
-static uint64_t rnd64(void)
-{
-	rng ^= rng << 13;
-	rng ^= rng >> 7;
-	rng ^= rng << 17;
-	return rng;
-}
 
 static int take(void *ctx, const uint8_t *bytes, size_t n, bool stopped)
 {
@@ -160,9 +153,9 @@ static void test_atoms(void)
 	is_u64(good, want, "every pattern of 1 to 9 atoms");
 	good = want = 0;
 	for (i = 0; i < 2000; i++, want++) {
-		n = 1 + (uint32_t)(rnd64() % 60);
+		n = 1 + (uint32_t)(next_random(&rng) % 60);
 		/* long runs, or not */
-		v = rnd64() | (i & 1 ? rnd64() | rnd64() : 0) |
+		v = next_random(&rng) | (i & 1 ? next_random(&rng) | next_random(&rng) : 0) |
 		    (i & 2 ? UINT64_C(0xffffffff) << i % 32 : 0);
 		v &= UINT64_MAX >> (64 - n);
 		good += send_atoms(v, n);
@@ -185,9 +178,9 @@ static void test_atoms(void)
 static uint64_t next_ip(uint64_t ip)
 {
 	static const uint8_t bits[] = { 9, 17, 32, 48, 64 };
-	unsigned n = bits[rnd64() % 5];
+	unsigned n = bits[next_random(&rng) % 5];
 
-	return ip ^ (rnd64() >> (64 - n) & ~UINT64_C(3));
+	return ip ^ (next_random(&rng) >> (64 - n) & ~UINT64_C(3));
 }
 
 static void test_addresses(void)
@@ -201,7 +194,7 @@ static void test_addresses(void)
 	start(&e);
 	etm_encode_enable(&e, ips[0] = IP, 1);
 	for (i = 1; i < n; i++) {
-		ips[i] = i > 4 && rnd64() % 3 == 0 ? ips[i - 1 - rnd64() % 4] :
+		ips[i] = i > 4 && next_random(&rng) % 3 == 0 ? ips[i - 1 - next_random(&rng) % 4] :
 						     next_ip(ips[i - 1]);
 		etm_encode_address(&e, ips[i]);
 		if (e.pos >= e.limit)

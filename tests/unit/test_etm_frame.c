@@ -13,6 +13,7 @@
 #include "capture/soft/etm_encode.h"
 #include "capture/soft/etm_frame.h"
 #include "tests/unit/tap.h"
+#include "tests/unit/xorshift.h"
 
 #define N_IDS 3
 #define MAX (1 << 20)
@@ -23,10 +24,7 @@ static uint64_t rng = 88172645463325252;
 
 static uint32_t rnd(uint32_t n)
 {
-	rng ^= rng << 13;
-	rng ^= rng >> 7;
-	rng ^= rng << 17;
-	return (uint32_t)((rng >> 20) % n);
+	return (uint32_t)((next_random(&rng) >> 20) % n);
 }
 
 static void take_packet(const void *ctx, const ocsd_datapath_op_t op,

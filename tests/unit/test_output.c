@@ -10,10 +10,8 @@
 
 #include "capture/record/output.h"
 #include "tests/unit/tap.h"
-#include "tests/unit/writer_small.h"
+#include "tests/unit/writer_dir.h"
 
-static char dir[] = "/tmp/auxkit-output.XXXXXX";
-static char path[64];
 static int n_finished;
 
 static int finish(void *priv, struct writer *w)
@@ -172,18 +170,13 @@ static void test_trouble(void)
 
 int main(void)
 {
-	char cmd[64];
-
-	if (!mkdtemp(dir))
+	if (!make_dir())
 		return 1;
-	snprintf(path, sizeof(path), "%s/perf.data", dir);
-	snprintf(tiny, sizeof(tiny), "%s/tiny", dir);
 	test_single();
 	test_switch();
 	test_keep();
 	test_trouble();
-	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
-	if (system(cmd))
+	if (!remove_dir())
 		return 1;
 	return plan_done();
 }

@@ -17,6 +17,7 @@
 #include "tests/unit/mkpt.h"
 #include "decode/lib/session/session.h"
 #include "common/sha256.h"
+#include "tests/unit/nofinish.h"
 #include "tests/unit/tap.h"
 
 /* A sink that expands ranges by the project's own length decoder. */
@@ -67,15 +68,8 @@ static int seq_flow(void *sink, const struct flow_ctx *ctx,
 	return 0;
 }
 
-static int seq_finish(void *sink, struct aux_diag *diag)
-{
-	(void)sink;
-	(void)diag;
-	return 0;
-}
-
 static const struct sink_ops seq_ops = { .name = "seq", .flow = seq_flow,
-					 .finish = seq_finish };
+					 .finish = no_finish };
 
 static int decode(const struct session_config *config, struct seq *q,
 		  struct session_stats *st, char hex[65])
@@ -160,20 +154,6 @@ static void corpus(void)
 	ok(!memcmp(q.first, multi, sizeof(multi)), "the 45 of ptxed, in order");
 }
 
-struct code_section {
-	struct aux_feat_code head;
-	struct aux_code_entry e[2];
-	uint8_t blob[8];
-};
-
-/* nop; nop; syscall, in two processes */
-static const struct code_section code = {
-	{ 1, 2, 8 },
-	{ { 0, 0x1000, 4, 0, 10, AUX_CODE_ANON },
-	  { 0, 0x2000, 4, 0, 20, AUX_CODE_ANON } },
-	{ 0x90, 0x90, 0x0f, 0x05 },
-};
-
 /* One slice of user code from entry to system call. */
 static void slice(struct pt *p, uint64_t tsc, uint64_t ip)
 {
@@ -225,7 +205,7 @@ static void make_migration(struct mk *m)
 	}
 	mk_auxtrace(m, 1, 1, UINT32_MAX, 0, p[1].b, p[1].n);
 	mk_auxtrace(m, 0, 0, UINT32_MAX, 0, p[0].b, p[0].n);
-	mk_feature(m, AUX_FEAT_AUXKIT_CODE, &code, sizeof(code));
+	mk_feature(m, AUX_FEAT_AUXKIT_CODE, &mk_syscalls, sizeof(mk_syscalls));
 	mk_finish(m);
 }
 
@@ -277,7 +257,7 @@ static void named_streams(void)
 	mk_switch(&m, (struct mk_id){ 10, 10, 100, 0 }, false);
 	mk_switch(&m, (struct mk_id){ 20, 20, 200, 0 }, false);
 	mk_auxtrace(&m, 0, 0, 10, 0, p.b, p.n);
-	mk_feature(&m, AUX_FEAT_AUXKIT_CODE, &code, sizeof(code));
+	mk_feature(&m, AUX_FEAT_AUXKIT_CODE, &mk_syscalls, sizeof(mk_syscalls));
 	mk_finish(&m);
 	ok(decode_mem(&m, &c, &q, &st) == 0 && !q.wrong, "a CPU's stream");
 	ok(q.n == 6 && q.tids[2] == 10 && q.tids[3] == 20,
@@ -331,7 +311,7 @@ static void breaks(void)
 	mk_aux(&m, (struct mk_id){ 10, 10, 130, 0 }, p.n, p.n, 0);
 	mk_auxtrace(&m, 0, 0, UINT32_MAX, 3 * p.n + 64, p.b, p.n);
 	mk_aux(&m, (struct mk_id){ 10, 10, 140, 0 }, 3 * p.n + 64, p.n, 0);
-	mk_feature(&m, AUX_FEAT_AUXKIT_CODE, &code, sizeof(code));
+	mk_feature(&m, AUX_FEAT_AUXKIT_CODE, &mk_syscalls, sizeof(mk_syscalls));
 	mk_finish(&m);
 	ok(decode_mem(&m, &all, &q, &st) == 0 && !q.wrong, "a broken stream");
 	is_u64(q.n, 9, "all that is there decodes");
@@ -374,7 +354,7 @@ static int note_flow(void *sink, const struct flow_ctx *ctx,
 static void take_notes(const char *path, uint32_t needs, struct notes *t)
 {
 	const struct sink_ops ops = { .name = "notes", .flow = note_flow,
-				      .finish = seq_finish,
+				      .finish = no_finish,
 				      .needs = SINK_NEEDS_TIME | needs };
 	struct session_config c = all;
 	struct session_stats st = { 0 };
@@ -414,7 +394,7 @@ static void ticks(void)
 		mk_switch(&m, (struct mk_id){ next, next, 150, cpu }, false);
 		mk_auxtrace(&m, cpu, cpu, UINT32_MAX, 0, p[cpu].b, p[cpu].n);
 	}
-	mk_feature(&m, AUX_FEAT_AUXKIT_CODE, &code, sizeof(code));
+	mk_feature(&m, AUX_FEAT_AUXKIT_CODE, &mk_syscalls, sizeof(mk_syscalls));
 	mk_finish(&m);
 	fd = mkstemp(path);
 	ok(fd >= 0 && write(fd, m.p, m.n) == (ssize_t)m.n, "a file");

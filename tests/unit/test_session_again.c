@@ -14,6 +14,7 @@
 #include "tests/unit/odddec.h"
 #include "decode/lib/session/impl.h"
 #include "common/sha256.h"
+#include "tests/unit/nofinish.h"
 #include "tests/unit/tap.h"
 
 extern const struct aux_decoder_ops aux_decoder_libipt;
@@ -77,19 +78,12 @@ static int seq_flow(void *sink, const struct flow_ctx *ctx,
 	return 0;
 }
 
-static int seq_finish(void *sink, struct aux_diag *diag)
-{
-	(void)sink;
-	(void)diag;
-	return 0;
-}
-
 static const struct sink_ops seq_ops = { .name = "seq", .flow = seq_flow,
-					 .finish = seq_finish };
+					 .finish = no_finish };
 static const struct sink_ops path_ops = { .name = "paths",
 					  .needs = SINK_TAKES_PATHS,
 					  .flow = seq_flow,
-					  .finish = seq_finish };
+					  .finish = no_finish };
 
 static char file[PATH_MAX];
 static const char *symfs;

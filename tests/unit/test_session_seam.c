@@ -11,6 +11,7 @@
 #include "tests/unit/mkperf.h"
 #include "tests/unit/mkpt.h"
 #include "decode/lib/session/session.h"
+#include "tests/unit/nofinish.h"
 #include "tests/unit/tap.h"
 
 /* A sink that notes what happens; of the time its changes, from 'a' on, if asked to. */
@@ -49,13 +50,6 @@ static int kinds_flow(void *sink, const struct flow_ctx *ctx,
 	return 0;
 }
 
-static int finish(void *sink, struct aux_diag *diag)
-{
-	(void)sink;
-	(void)diag;
-	return 0;
-}
-
 /* nop; nop; syscall */
 static const struct {
 	struct aux_feat_code head;
@@ -67,7 +61,7 @@ static const struct {
 };
 
 static const struct sink_ops ops = { .name = "kinds", .needs = SINK_NEEDS_TIME,
-				     .flow = kinds_flow, .finish = finish };
+				     .flow = kinds_flow, .finish = no_finish };
 
 /* A stream of these packets, decoded in all ways, but by libipt for the times: it is
  * behind a PSB when it walks up to it. cuts: chunks if it is cut at PSBs; whole: if it

@@ -18,18 +18,6 @@
 #define STEP 10000	/* ns from one to the next */
 #define END  ((uint64_t)PSBS * STEP)
 
-/* nop; nop; syscall, in two processes */
-static const struct code_section {
-	struct aux_feat_code head;
-	struct aux_code_entry e[2];
-	uint8_t blob[8];
-} code = {
-	{ 1, 2, 8 },
-	{ { 0, 0x1000, 4, 0, 10, AUX_CODE_ANON },
-	  { 0, 0x2000, 4, 0, 20, AUX_CODE_ANON } },
-	{ 0x90, 0x90, 0x0f, 0x05 },
-};
-
 struct seen {
 	struct sha256 sha;
 	uint64_t n_insns, first_ns, last_ns;
@@ -165,7 +153,7 @@ static bool make(const struct way *w)
 	mk_init(&m, w->timeless ? 0 : 0x400);
 	mk_pt_info_mode(&m, w->snapshots);
 	put_streams(&m, w);
-	mk_feature(&m, AUX_FEAT_AUXKIT_CODE, &code, sizeof(code));
+	mk_feature(&m, AUX_FEAT_AUXKIT_CODE, &mk_syscalls, sizeof(mk_syscalls));
 	mk_finish(&m);
 	good = fd >= 0 && write(fd, m.p, m.n) == (ssize_t)m.n;
 	free(m.p);

@@ -11,6 +11,7 @@
 #include "tests/unit/mkpt.h"
 #include "decode/lib/session/session.h"
 #include "decode/lib/session/impl.h"
+#include "tests/unit/nofinish.h"
 #include "tests/unit/tap.h"
 
 struct seen {
@@ -41,15 +42,8 @@ static int see(void *sink, const struct flow_ctx *ctx,
 	return 0;
 }
 
-static int finish(void *sink, struct aux_diag *diag)
-{
-	(void)sink;
-	(void)diag;
-	return 0;
-}
-
 static const struct sink_ops ops = { .name = "seen", .flow = see,
-				     .finish = finish };
+				     .finish = no_finish };
 
 /* Completes and frees the file. */
 static int decode(struct mk *m, uint64_t snapshot, struct seen *seen,

@@ -18,6 +18,7 @@
 
 #include "capture/soft/emulate.h"
 #include "tests/unit/tap.h"
+#include "tests/unit/xorshift.h"
 
 struct rig {
 	struct emu e;
@@ -31,10 +32,7 @@ static uint64_t rng = 88172645463325252;
 
 static uint32_t rnd(uint32_t n)
 {
-	rng ^= rng << 13;
-	rng ^= rng >> 7;
-	rng ^= rng << 17;
-	return (uint32_t)((rng >> 20) % n);
+	return (uint32_t)((next_random(&rng) >> 20) % n);
 }
 
 static int temp_file(char path[64])

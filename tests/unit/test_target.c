@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "capture/event/target.h"
+#include "tests/unit/fds.h"
 #include "tests/unit/tap.h"
 
 static void nap_ms(long ms)
@@ -35,18 +36,6 @@ static bool ends_within(struct target *t, int timeout_ms)
 		nap_ms(5);
 	}
 	return target_ended(t);
-}
-
-static int count_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int n = 0;
-
-	while (dir && readdir(dir))
-		n++;
-	if (dir)
-		closedir(dir);
-	return n;
 }
 
 static void test_contradictions(void)

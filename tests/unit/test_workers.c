@@ -13,6 +13,7 @@
 #include "tests/unit/mkpt.h"
 #include "tests/unit/odddec.h"
 #include "decode/lib/session/impl.h"
+#include "tests/unit/nofinish.h"
 #include "tests/unit/tap.h"
 #include "common/workers.h"
 
@@ -75,14 +76,8 @@ static void the_pool(void)
 
 #define N_SYNCS 150
 
-struct code_section {
-	struct aux_feat_code head;
-	struct aux_code_entry e[2];
-	uint8_t blob[8];
-};
-
 /* 0: nop; jne 0; nop; in two processes */
-static const struct code_section code = {
+static const struct mk_codes code = {
 	{ 1, 2, 8 },
 	{ { 0, 0x1000, 4, 0, 10, AUX_CODE_ANON },
 	  { 0, 0x2000, 4, 4, 20, AUX_CODE_ANON } },
@@ -280,14 +275,7 @@ static void partial_free(void *partial)
 	free(p);
 }
 
-static int finish(void *sink, struct aux_diag *diag)
-{
-	(void)sink;
-	(void)diag;
-	return 0;
-}
-
-static struct sink_ops ops = { .name = "tell", .finish = finish };
+static struct sink_ops ops = { .name = "tell", .finish = no_finish };
 
 static char path[] = "/tmp/auxkit-test-XXXXXX";
 

@@ -14,10 +14,7 @@
 #endif
 
 #include "tests/unit/tap.h"
-#include "tests/unit/writer_small.h"
-
-static char dir[] = "/tmp/auxkit-writer.XXXXXX";
-static char path[64];
+#include "tests/unit/writer_dir.h"
 
 static void put_features(struct writer *w)
 {
@@ -434,20 +431,13 @@ static void test_zstd(void)
 
 int main(void)
 {
-	char cmd[64];
-
-	if (!mkdtemp(dir))
-		return 1;
-	snprintf(path, sizeof(path), "%s/perf.data", dir);
-	snprintf(tiny, sizeof(tiny), "%s/tiny", dir);
-	if (!make_tiny())
+	if (!make_dir())
 		return 1;
 	test_own();
 	test_pipe();
 	test_broken_pipe();
 	test_zstd();
-	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
-	if (system(cmd))
+	if (!remove_dir())
 		return 1;
 	return plan_done();
 }

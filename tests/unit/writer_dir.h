@@ -6,6 +6,7 @@
 #ifndef TESTS_UNIT_WRITER_DIR_H
 #define TESTS_UNIT_WRITER_DIR_H
 
+#include "tests/unit/fds.h"
 #include "tests/unit/writer_small.h"
 
 static char dir[] = "/tmp/auxkit-writer.XXXXXX";
@@ -28,31 +29,25 @@ static bool remove_dir(void)
 	return !system(cmd);
 }
 
+__attribute__((unused))
 static struct writer *start(void)
 {
 	return start_small(path, NULL);
 }
 
+__attribute__((unused))
 static struct file load(void)
 {
 	return load_file(path);
 }
 
+__attribute__((unused))
 static int perf(const char *args, const char *needle, int *hits)
 {
 	char with[256];
 
 	snprintf(with, sizeof(with), "%s -i", args);
 	return perf_alarms(with, path, needle, hits);
-}
-
-static int count_fds(void)
-{
-	int i, n = 0;
-
-	for (i = 0; i < 64; i++)
-		n += fcntl(i, F_GETFD) >= 0;
-	return n;
 }
 
 #endif
