@@ -119,6 +119,34 @@ static void flow_add_path(struct flow_list *l, const struct aux_flow *ev)
 	ASSERT(n == p->n_insns && n == ev->n);
 }
 
+/* Code that is missing: n units of an image from start on. */
+struct flow_hole {
+	size_t start, n;
+};
+
+/* Narrows [*from, *to), units of an image, to what is there around at; false: at is
+ * missing. */
+static bool flow_around_hole(struct flow_hole hole, size_t at, size_t *from,
+			     size_t *to)
+{
+	size_t end = hole.start + hole.n;
+
+	if (at >= hole.start && at < end)
+		return false;
+	if (at < hole.start)
+		*to = *to < hole.start ? *to : hole.start;
+	else
+		*from = end;
+	return true;
+}
+
+/* The host's forget: what it gave stays. */
+static void flow_forget(void *priv, void (*release)(void *what), void *what)
+{
+	(void)priv;
+	release(what);
+}
+
 /* Decodes a chunk with an open decoder; h and what moves it are the caller's. */
 static void flow_decode(struct flow_list *l, const struct aux_decoder_ops *ops,
 			void *dec, const struct aux_chunk *c, size_t max,
@@ -198,6 +226,16 @@ static void flow_print(const char *name, const struct flow_list *l, size_t from,
 			l->ev[i].n, l->ev[i].range.first, l->ev[i].range.last);
 	if (to >= l->n)
 		fprintf(stderr, "  end%s\n", l->unsupported ? ", gave up" : "");
+}
+
+/* Ends the program at event i of a, which is none of b's at k. */
+static _Noreturn void flow_differ(const char *what, const struct flow_list *a,
+				  size_t i, const struct flow_list *b, size_t k)
+{
+	fprintf(stderr, "%s, event %zu:\n", what, i);
+	flow_print("engine", a, i > 4 ? i - 4 : 0, i + 6);
+	flow_print("other", b, k > 4 ? k - 4 : 0, k + 6);
+	abort();
 }
 
 /* What ran, from a little before k on. */

@@ -18,7 +18,7 @@ struct host {
 	struct aux_decoder_config config;
 	const struct etmscript *s;
 	uint64_t step;		/* of the horizon */
-	size_t hidden;		/* the first of them; CODE_WORDS: none are */
+	struct flow_hole hole;
 };
 
 static int give_code(void *priv, uint64_t ip, struct aux_code *c)
@@ -28,22 +28,12 @@ static int give_code(void *priv, uint64_t ip, struct aux_code *c)
 	size_t n = es_at(h->s, ip & ~UINT64_C(3), &p), at = CODE_WORDS - n;
 	size_t from = 0, to = CODE_WORDS;
 
-	if (!n || (at >= h->hidden && at < h->hidden + HIDDEN))
+	if (!n || !flow_around_hole(h->hole, at, &from, &to))
 		return -AUX_E_NOENT;
-	if (at < h->hidden)
-		to = h->hidden;
-	else
-		from = h->hidden + HIDDEN;
 	ip = (ip & ~UINT64_C(3)) - 4 * at;
 	*c = (struct aux_code){ .start = ip + 4 * from, .end = ip + 4 * to,
 				.bytes = (const uint8_t *)(p - at + from) };
 	return 0;
-}
-
-static void forget(void *priv, void (*release)(void *what), void *what)
-{
-	(void)priv;
-	release(what);
 }
 
 /* The horizon goes on where it was met, and there alone: what waits for an address
@@ -59,10 +49,10 @@ static void act(void *priv, const struct aux_flow *last)
 static void configure(struct host *h, const struct etmscript *s,
 		      const uint8_t *head, enum aux_paths paths)
 {
-	*h = (struct host){ .s = s, .hidden = CODE_WORDS,
+	*h = (struct host){ .s = s, .hole = { CODE_WORDS, HIDDEN },
 			    .step = head[0] & 1 ? 500 : 0 };
 	if (head[2] >> 5 == 5)
-		h->hidden = (head[2] >> 1 & 15) * 16u;
+		h->hole.start = (head[2] >> 1 & 15) * 16u;
 	h->config.size = sizeof(h->config);
 	h->config.clock.mult = 1;
 	h->config.etm = (struct aux_etm_config){
@@ -77,7 +67,7 @@ static void configure(struct host *h, const struct etmscript *s,
 	};
 	h->h = (struct aux_decoder_host){
 		.size = sizeof(h->h), .priv = h, .code = give_code,
-		.generation = 1, .forget = forget, .paths = paths,
+		.generation = 1, .forget = flow_forget, .paths = paths,
 		.horizon_tsc = head[2] & 1 ? 0 : UINT64_MAX,
 	};
 }
@@ -111,10 +101,7 @@ static void compare(const char *what, const struct flow_list *a,
 		return;
 	if (own)
 		k = i;
-	fprintf(stderr, "%s, event %zu:\n", what, i);
-	flow_print("engine", a, i > 4 ? i - 4 : 0, i + 6);
-	flow_print("other", b, k > 4 ? k - 4 : 0, k + 6);
-	abort();
+	flow_differ(what, a, i, b, k);
 }
 
 /* What is shown of a trace that is not broken ran, in this order. */

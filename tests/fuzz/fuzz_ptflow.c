@@ -27,7 +27,7 @@ struct host {
 	struct aux_decoder_host h;
 	struct aux_decoder_config config;
 	const struct ptscript *s;
-	size_t hidden;		/* the first of them; CODE_SIZE: none are */
+	struct flow_hole hole;
 	uint64_t step;		/* of the horizon */
 	struct flow_list *list;
 };
@@ -39,21 +39,11 @@ static int give_code(void *priv, uint64_t ip, struct aux_code *c)
 	size_t n = ps_at(&h->s->c, ip, &p), at = CODE_SIZE - n;
 	size_t from = 0, to = CODE_SIZE;
 
-	if (!n || (at >= h->hidden && at < h->hidden + HIDDEN))
+	if (!n || !flow_around_hole(h->hole, at, &from, &to))
 		return -AUX_E_NOENT;
-	if (at < h->hidden)
-		to = h->hidden;
-	else
-		from = h->hidden + HIDDEN;
 	*c = (struct aux_code){ .start = ip - at + from, .end = ip - at + to,
 				.bytes = p - at + from };
 	return 0;
-}
-
-static void forget(void *priv, void (*release)(void *what), void *what)
-{
-	(void)priv;
-	release(what);
 }
 
 /* The horizon goes on; the code stays. */
@@ -85,11 +75,11 @@ static uint64_t first_horizon(const uint8_t *head, struct way way)
 static void configure(struct host *h, const struct ptscript *s,
 		      const uint8_t *head, struct way way)
 {
-	*h = (struct host){ .s = s, .hidden = CODE_SIZE, .step = 500 };
+	*h = (struct host){ .s = s, .hole = { CODE_SIZE, HIDDEN }, .step = 500 };
 	if (way.far)
 		h->step = UINT64_C(2000) << (head[3] & 7);
 	if (head[2] >> 5 == 5)
-		h->hidden = (head[2] >> 2 & 7) * 128u + 40;
+		h->hole.start = (head[2] >> 2 & 7) * 128u + 40;
 	h->config.size = sizeof(h->config);
 	h->config.clock.mult = 1;
 	h->config.pt = (struct aux_pt_config){
@@ -98,7 +88,7 @@ static void configure(struct host *h, const struct ptscript *s,
 	};
 	h->h = (struct aux_decoder_host){
 		.size = sizeof(h->h), .priv = h, .code = give_code,
-		.generation = 1, .forget = forget,
+		.generation = 1, .forget = flow_forget,
 		.paths = way.paths, .time_step = way.time_step,
 		.horizon_tsc = first_horizon(head, way),
 	};
@@ -206,10 +196,7 @@ static void compare(const char *what, const struct flow_list *a,
 		return;
 	if (!s)
 		k = i;
-	fprintf(stderr, "%s, event %zu:\n", what, i);
-	flow_print("engine", a, i > 4 ? i - 4 : 0, i + 6);
-	flow_print("other", b, k > 4 ? k - 4 : 0, k + 6);
-	abort();
+	flow_differ(what, a, i, b, k);
 }
 
 /* What is shown of a trace that is not broken ran, in this order. */

@@ -9,21 +9,15 @@
 #include <intel-pt.h>
 
 #include "capture/soft/pt_encode.h"
+#include "tests/unit/encoded.h"
 #include "tests/unit/tap.h"
 
-static uint8_t out[1 << 20];
-static size_t n_out, n_sunk;
 static uint8_t buf[4 * PT_GROUP_MAX];
 
 static int take(void *ctx, const uint8_t *bytes, size_t n)
 {
 	(void)ctx;
-	if (n_out + n > sizeof(out))
-		return -1;
-	memcpy(out + n_out, bytes, n);
-	n_out += n;
-	n_sunk++;
-	return 0;
+	return keep_encoded(bytes, n);
 }
 
 static struct pt_encode_config conf = { .tsc = true, .branch = true };
