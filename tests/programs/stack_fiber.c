@@ -6,21 +6,9 @@
  * in recursion at changing depths, out of a callee, from one to another past the
  * scheduler; some end early, new ones take their stacks; and setcontext.
  */
-#include <ucontext.h>
+#define N_FIBERS 3
+#include "stack_fibers.h"
 
-#include "stack_truth.h"
-
-#define N_FIBERS   3
-#define STACK_SIZE 65536
-
-struct fiber {
-	ucontext_t context;
-	char *stack;
-	int alive;
-};
-
-static struct fiber fibers[N_FIBERS];
-static ucontext_t scheduler;
 static volatile int sink;
 
 static void leaf(int n)
@@ -81,18 +69,6 @@ static void third(void)
 
 static void (*const bodies[N_FIBERS])(void) = { first, second, third };
 
-static void start(int i)
-{
-	struct fiber *f = &fibers[i];
-
-	getcontext(&f->context);
-	f->context.uc_stack.ss_sp = f->stack;
-	f->context.uc_stack.ss_size = STACK_SIZE;
-	f->context.uc_link = &scheduler;
-	f->alive = 1;
-	makecontext(&f->context, bodies[i], 0);
-}
-
 static void resume(int i)
 {
 	leaf(i);
@@ -100,22 +76,11 @@ static void resume(int i)
 	leaf(i);
 }
 
-static int any_alive(void)
-{
-	int n = 0;
-
-	for (int i = 0; i < N_FIBERS; i++)
-		n += fibers[i].alive;
-	return n;
-}
-
 static void schedule(unsigned at)
 {
 	while (any_alive()) {
 		at = at * 5 + 3;
-		while (!fibers[at / 8 % N_FIBERS].alive)
-			at += 8;
-		resume((int)(at / 8 % N_FIBERS));
+		resume(next_alive(at));
 	}
 }
 
@@ -135,14 +100,13 @@ static void again(void)
 int main(void)
 {
 	for (int i = 0; i < N_FIBERS; i++) {
-		fibers[i].stack = (char *)malloc(STACK_SIZE);
-		truth_stack(TRUTH_FIBER_STACK, fibers[i].stack, STACK_SIZE);
-		start(i);
+		make_stack(i);
+		prepare(i, bodies[i]);
 	}
 	schedule(1);
 	again();
-	start(2);
-	start(0);
+	prepare(2, third);
+	prepare(0, first);
 	schedule(2);
 	puts("fiber: all right");
 	return 0;

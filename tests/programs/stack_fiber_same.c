@@ -5,21 +5,10 @@
  * Fibers that all yield at the same place, at different depths, in changing order:
  * which of them goes on, no trace of control flow tells when it happens.
  */
-#include <ucontext.h>
+#define N_FIBERS 4
+#include "stack_fibers.h"
 
-#include "stack_truth.h"
-
-#define N_FIBERS   4
-#define STACK_SIZE 65536
-
-struct fiber {
-	ucontext_t context;
-	char *stack;
-	int alive, rounds;
-};
-
-static struct fiber fibers[N_FIBERS];
-static ucontext_t scheduler;
+static int rounds[N_FIBERS];
 static int current;
 static volatile int sink;
 
@@ -49,24 +38,17 @@ static void descend(int n)
 
 static void body(void)
 {
-	for (int i = 0; i < fibers[current].rounds; i++) {
+	for (int i = 0; i < rounds[current]; i++) {
 		descend(current + i);
 		leaf(i);
 	}
 	fibers[current].alive = 0;
 }
 
-static void start(int i, int rounds)
+static void start(int i, int n_rounds)
 {
-	struct fiber *f = &fibers[i];
-
-	getcontext(&f->context);
-	f->context.uc_stack.ss_sp = f->stack;
-	f->context.uc_stack.ss_size = STACK_SIZE;
-	f->context.uc_link = &scheduler;
-	f->alive = 1;
-	f->rounds = rounds;
-	makecontext(&f->context, body, 0);
+	rounds[i] = n_rounds;
+	prepare(i, body);
 }
 
 static void resume(int i)
@@ -76,32 +58,20 @@ static void resume(int i)
 	swapcontext(&scheduler, &fibers[i].context);
 }
 
-static int any_alive(void)
-{
-	int n = 0;
-
-	for (int i = 0; i < N_FIBERS; i++)
-		n += fibers[i].alive;
-	return n;
-}
-
 static void schedule(int step)
 {
 	unsigned at = 1;
 
 	while (any_alive()) {
 		at = at * 5 + (unsigned)step;
-		while (!fibers[at / 8 % N_FIBERS].alive)
-			at += 8;
-		resume((int)(at / 8 % N_FIBERS));
+		resume(next_alive(at));
 	}
 }
 
 int main(void)
 {
 	for (int i = 0; i < N_FIBERS; i++) {
-		fibers[i].stack = (char *)malloc(STACK_SIZE);
-		truth_stack(TRUTH_FIBER_STACK, fibers[i].stack, STACK_SIZE);
+		make_stack(i);
 		start(i, 1 + i % 2);
 	}
 	schedule(3);

@@ -108,19 +108,31 @@ NO_HOOK static void truth_begin(void)
 	truth_log(TRUTH_START, 0, 0, 0);
 }
 
-/* Writes what there is; a process that ends by _exit or exec calls it itself. */
-NO_HOOK static __attribute__((destructor)) void truth_write(void)
+/* To append to this process's file; -1: none is wanted. */
+NO_HOOK static int truth_open(void)
 {
 	const char *name = getenv("STACK_TRUTH");
-	size_t len = truth_n * sizeof(truth_events[0]);
 	char path[4096];
 	int fd;
 
 	if (!name)
-		return;
+		return -1;
 	snprintf(path, sizeof(path), "%s.%d", name, (int)getpid());
 	fd = open(path, O_WRONLY | O_CREAT | O_APPEND, 0644);
-	if (fd < 0 || write(fd, truth_events, len) != (ssize_t)len)
+	if (fd < 0)
+		abort();
+	return fd;
+}
+
+/* Writes what there is; a process that ends by _exit or exec calls it itself. */
+NO_HOOK static __attribute__((destructor)) void truth_write(void)
+{
+	size_t len = truth_n * sizeof(truth_events[0]);
+	int fd = truth_open();
+
+	if (fd < 0)
+		return;
+	if (write(fd, truth_events, len) != (ssize_t)len)
 		abort();
 	close(fd);
 	truth_n = 0;
@@ -133,20 +145,16 @@ NO_HOOK static __attribute__((destructor)) void truth_write(void)
 NO_HOOK static inline void truth_write_mine(void)
 {
 	uint32_t tid = (uint32_t)syscall(SYS_gettid), kept = 0, n = truth_n;
-	const char *name = getenv("STACK_TRUTH");
-	char path[4096];
-	int fd;
+	int fd = truth_open();
 
-	if (!name)
+	if (fd < 0)
 		return;
-	snprintf(path, sizeof(path), "%s.%d", name, (int)getpid());
-	fd = open(path, O_WRONLY | O_CREAT | O_APPEND, 0644);
 	for (uint32_t i = 0; i < n; i++) {
 		const struct truth_event *e = &truth_events[i];
 
 		if (e->tid != tid)
 			truth_events[kept++] = *e;
-		else if (fd < 0 || write(fd, e, sizeof(*e)) != sizeof(*e))
+		else if (write(fd, e, sizeof(*e)) != sizeof(*e))
 			abort();
 	}
 	close(fd);
