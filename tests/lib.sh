@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# shellcheck shell=bash disable=SC2034
+# shellcheck shell=bash disable=SC2034,SC2154
 #
 # What script tests share: TAP output and where things are. Sourced, from the
 # project's root (tests/run goes there).
@@ -71,6 +71,50 @@ finish() {
 }
 
 have() { command -v "$1" >/dev/null 2>&1; }
+
+# matches TEXT: what `auxdecode insn` gives of $data is what $truth says, address by
+# address.
+matches() {
+	local n rc
+	# pipefail is not set: truthcmp's verdict is the pipe's
+	"$auxdecode" insn -F tid,ip "$data" 2>"$SCRATCH/err" |
+		"$truthcmp" "$truth" >"$SCRATCH/cmp"
+	rc=("${PIPESTATUS[@]}")
+	cat "$SCRATCH/err" >>"$SCRATCH/cmp"
+	n=$(sed -n 's/^total truth \([0-9]*\) .* threads \([0-9]*\) .*/\1 instructions, \2 threads/p' "$SCRATCH/cmp")
+	ok $((rc[0] | rc[1])) "$1: $n" "$SCRATCH/cmp"
+}
+
+# count_matches TEXT: `auxdecode count` agrees with $truth on $data.
+count_matches() {
+	local bad
+	"$truthcmp" --count "$truth" | awk '$2 > 0' | sort >"$SCRATCH/want"
+	"$auxdecode" count "$data" >"$SCRATCH/count" 2>&1
+	bad=$?
+	while read -r _ n hash; do
+		grep -qw "$n" "$SCRATCH/count" && grep -qw "$hash" "$SCRATCH/count" || bad=1
+	done <"$SCRATCH/want"
+	ok $bad "$1: count prints the truth's counts and hashes" "$SCRATCH/count"
+}
+
+# small_disk TEXT KB: mounts a file system of so many KB at $disk; where that may not
+# be, TEXT is skipped.
+small_disk() {
+	mount -t tmpfs -o size="${2}k" none "$disk" 2>/dev/null && return
+	skip "hardware: may not mount" "$1"
+	return 1
+}
+
+# need_tsan: ends the test, with a reason, where $cc makes no program that runs under
+# ThreadSanitizer.
+need_tsan() {
+	echo 'int main(void) { return 0; }' >"$SCRATCH/p.c"
+	"$cc" -fsanitize=thread -o "$SCRATCH/p" "$SCRATCH/p.c" >"$SCRATCH/out" 2>&1
+	ok $? "the compiler has ThreadSanitizer" "$SCRATCH/out" || finish
+	"$SCRATCH/p" 2>/dev/null && return
+	skip "hardware: ThreadSanitizer does not run on this kernel"
+	finish
+}
 
 # A status that no test should see: killed by a signal, or a sanitizer's report.
 crashed() { [ "$1" -ge 128 ] || [ "$1" = 99 ]; }

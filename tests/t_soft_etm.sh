@@ -25,27 +25,10 @@ record() {
 
 # exact PROGRAM TERMS [OPTION...]
 exact() {
-	local text="$1 soft_etm/$2/${3:+ $3}" n rc
+	local text="$1 soft_etm/$2/${3:+ $3}"
 	record "$@"
 	[ $status = 0 ] || { ok 1 "$text: auxcap ends with $status" "$log"; return; }
-	"$auxdecode" insn -F tid,ip "$data" 2>"$SCRATCH/err" |
-		"$truthcmp" "$truth" >"$SCRATCH/cmp"
-	rc=("${PIPESTATUS[@]}")
-	cat "$SCRATCH/err" >>"$SCRATCH/cmp"
-	n=$(sed -n 's/^total truth \([0-9]*\) .* threads \([0-9]*\) .*/\1 instructions, \2 threads/p' "$SCRATCH/cmp")
-	ok $((rc[0] | rc[1])) "$text: $n" "$SCRATCH/cmp"
-}
-
-# counts TEXT: `auxdecode count` agrees with the truth on the last recording.
-counts() {
-	local bad
-	"$truthcmp" --count "$truth" | awk '$2 > 0' | sort >"$SCRATCH/want"
-	"$auxdecode" count "$data" >"$SCRATCH/count" 2>&1
-	bad=$?
-	while read -r _ n hash; do
-		grep -qw "$n" "$SCRATCH/count" && grep -qw "$hash" "$SCRATCH/count" || bad=1
-	done <"$SCRATCH/want"
-	ok $bad "$1: count prints the truth's counts and hashes" "$SCRATCH/count"
+	matches "$text"
 }
 
 # same PROGRAM TERMS [OPTION...]: perf shows what ran.
@@ -73,7 +56,7 @@ for kind in $kinds; do
 	exact dlopen "$kind,contextid2,contextid=0,sync_period=8"
 	exact threads "$kind,retstack,cycacc,cc_threshold=4"
 	exact forkexec "$kind"
-	counts "forkexec $kind"
+	count_matches "forkexec $kind"
 done
 for ete in etmv4 ete; do
 	exact threads "$ete,shared"
@@ -103,7 +86,7 @@ exact "stress exec 3" shared
 
 for terms in '' ete,raw,retstack,cycacc shared,branch_broadcast; do
 	exact bench "$terms"
-	counts "bench soft_etm/$terms/"
+	count_matches "bench soft_etm/$terms/"
 done
 that "bench: tens of millions of instructions" "$log" \
 	grep -Eq 'auxcap: [2-9][0-9],[0-9]{3},[0-9]{3} instructions' "$log"

@@ -119,10 +119,7 @@ have perf || skip "no perf here" "killed: perf opens what is left"
 full() { # TEXT KB OPTION...: ends with status 1, a reason and a valid file
 	local text=$1 kb=$2
 	shift 2
-	if ! mount -t tmpfs -o size="${kb}k" none "$disk" 2>/dev/null; then
-		skip "hardware: may not mount" "$text"
-		return
-	fi
+	small_disk "$text" "$kb" || return
 	"$auxcap" "$@" -e soft_pt//u -o "$disk/f.data" -- "${work[@]}" <&9 >/dev/null 2>"$out/err" &
 	wait $!
 	is $? 1 "$text: status 1"

@@ -137,10 +137,7 @@ each "killed when idle" 0 300 "$data"
 full() { # TEXT KB OPTION...
 	local text=$1 kb=$2
 	shift 2
-	if ! mount -t tmpfs -o size="${kb}k" none "$disk" 2>/dev/null; then
-		skip "hardware: may not mount" "$text"
-		return
-	fi
+	small_disk "$text" "$kb" || return
 	plug
 	"$auxcap" -o "$disk/f.data" "$@" "${calls[@]}" -- "${pin[@]}" "$counted" 3000 \
 		<"$in" >"$out" 2>"$SCRATCH/err" 5>&- 6>&- 7>&- 8>&- &

@@ -10,13 +10,7 @@ flags=(-std=gnu11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -I. -Iinclude
 	-O1 -g -fsanitize=thread)
 cc=${CC:-cc}
 mkdir -p "$SCRATCH/o"
-echo 'int main(void) { return 0; }' >"$SCRATCH/p.c"
-"$cc" -fsanitize=thread -o "$SCRATCH/p" "$SCRATCH/p.c" >"$SCRATCH/out" 2>&1
-ok $? "the compiler has ThreadSanitizer" "$SCRATCH/out" || finish
-if ! "$SCRATCH/p" 2>/dev/null; then
-	skip "hardware: ThreadSanitizer does not run on this kernel"
-	finish
-fi
+need_tsan
 
 # An archive, so that a test links only what it calls; built without libraries.
 sources=(capture/{event,describe,record}/*.c include/{common,perfdata}/*.c)

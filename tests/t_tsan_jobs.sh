@@ -6,13 +6,7 @@
 
 cc=${CC:-cc}
 tsan=$SCRATCH/tsan
-echo 'int main(void) { return 0; }' >"$SCRATCH/p.c"
-"$cc" -fsanitize=thread -o "$SCRATCH/p" "$SCRATCH/p.c" >"$SCRATCH/out" 2>&1
-ok $? "the compiler has ThreadSanitizer" "$SCRATCH/out" || finish
-if ! "$SCRATCH/p" 2>/dev/null; then
-	skip "hardware: ThreadSanitizer does not run on this kernel"
-	finish
-fi
+need_tsan
 
 env -u MAKEFLAGS -u MAKELEVEL make -j2 BUILD="$tsan" SAN= COVER_FLAGS= CFLAGS="-O1 -g -fsanitize=thread" \
 	LDFLAGS=-fsanitize=thread "$tsan/tests/test_workers" "$tsan/auxdecode" >"$SCRATCH/out" 2>&1
