@@ -10,15 +10,7 @@
  *
  *	bench_libipt insn|block FILE [SYMFS]
  */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
 #include <intel-pt.h>
-
-#include <aux/reader.h>
 
 #include "tools/bench.h"
 
@@ -32,38 +24,20 @@ struct bench {
 	uint64_t n_insns, n_errors;
 };
 
-static void add_mapping(struct bench *b, const struct aux_event *ev)
+static int take_record(void *priv, const struct aux_event *ev,
+		       struct aux_diag *diag)
 {
+	struct bench *b = priv;
 	char path[4096];
 	int isid;
 
-	if (ev->mmap.path[0] != '/' || ev->mmap.path[1] == '/')
-		return;
-	snprintf(path, sizeof(path), "%s%s", b->symfs, ev->mmap.path);
+	(void)diag;
+	if (!mapped_file(path, b->symfs, ev))
+		return 0;
 	isid = pt_iscache_add_file(b->cache, path, ev->mmap.pgoff, ev->mmap.len, ev->mmap.addr);
 	if (isid > 0)
 		pt_image_add_cached(b->image, b->cache, isid, NULL);
-}
-
-static int load(struct bench *b, const char *path)
-{
-	struct aux_diag diag = { 0 };
-	struct aux_reader *r;
-	struct aux_event ev;
-	int more = aux_reader_open(&r, path, &diag);
-
-	while (more >= 0 && (more = aux_reader_next(r, &ev, &diag)) > 0) {
-		if (ev.type == PERF_RECORD_MMAP || ev.type == PERF_RECORD_MMAP2)
-			add_mapping(b, &ev);
-		else if (ev.type == AUX_RECORD_AUXTRACE &&
-			 append(&b->streams, ev.auxtrace.h.idx, ev.auxtrace.payload.data,
-				ev.auxtrace.payload.len))
-			more = -AUX_E_NOMEM;
-	}
-	if (more < 0)
-		fprintf(stderr, "bench_libipt: %s: %s\n", path, diag.text);
-	aux_reader_close(r);
-	return more;
+	return 0;
 }
 
 static void run_insn(struct bench *b, const struct pt_config *config)
@@ -122,14 +96,6 @@ static void run_block(struct bench *b, const struct pt_config *config)
 	pt_blk_free_decoder(d);
 }
 
-static double seconds(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
 int main(int argc, char **argv)
 {
 	static struct bench b;
@@ -149,7 +115,7 @@ int main(int argc, char **argv)
 	if (!b.image || !b.cache)
 		return 1;
 	pt_iscache_set_limit(b.cache, CACHE_LIMIT);
-	if (load(&b, argv[2]) < 0)
+	if (load(&b.streams, "bench_libipt", argv[2], take_record, &b) < 0)
 		return 1;
 	start = seconds();
 	for (i = 0; i < b.streams.n; i++) {
@@ -164,8 +130,7 @@ int main(int argc, char **argv)
 			run_insn(&b, &config);
 	}
 	start = seconds() - start;
-	printf("libipt %s insns %" PRIu64 " seconds %.3f Minsn/s %.1f bytes %" PRIu64
-	       " errors %" PRIu64 "\n", argv[1], b.n_insns, start,
-	       (double)b.n_insns / start / 1e6, b.streams.n_bytes, b.n_errors);
+	print_speed(blocks ? "libipt block" : "libipt insn", b.n_insns, start, &b.streams,
+		    b.n_errors);
 	return 0;
 }

@@ -11,15 +11,7 @@
  *
  *	bench_opencsd FILE [SYMFS]
  */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-
 #include <opencsd/c_api/opencsd_c_api.h>
-
-#include <aux/reader.h>
 
 #include "tools/bench.h"
 #include "decode/lib/trace/csmeta.h"
@@ -47,10 +39,8 @@ static void add_mapping(struct bench *b, const struct aux_event *ev)
 	char path[4096];
 	FILE *f;
 
-	if (ev->mmap.path[0] != '/' || ev->mmap.path[1] == '/' ||
-	    b->n_mappings == MAX_MAPPINGS)
+	if (b->n_mappings == MAX_MAPPINGS || !mapped_file(path, b->symfs, ev))
 		return;
-	snprintf(path, sizeof(path), "%s%s", b->symfs, ev->mmap.path);
 	f = fopen(path, "rb");
 	m->bytes = f ? malloc(ev->mmap.len) : NULL;
 	if (m->bytes && !fseek(f, (long)ev->mmap.pgoff, SEEK_SET)) {
@@ -62,31 +52,19 @@ static void add_mapping(struct bench *b, const struct aux_event *ev)
 		fclose(f);
 }
 
-static int load(struct bench *b, const char *path)
+static int take_record(void *priv, const struct aux_event *ev,
+		       struct aux_diag *diag)
 {
-	struct aux_diag diag = { 0 };
-	struct aux_reader *r;
-	struct aux_event ev;
-	int more = aux_reader_open(&r, path, &diag);
+	struct bench *b = priv;
 
-	while (more >= 0 && (more = aux_reader_next(r, &ev, &diag)) > 0) {
-		if (ev.type == PERF_RECORD_MMAP || ev.type == PERF_RECORD_MMAP2)
-			add_mapping(b, &ev);
-		else if (ev.type == AUX_RECORD_AUXTRACE_INFO)
-			more = csmeta_read(&b->meta, ev.auxtrace_info.priv,
-					   ev.auxtrace_info.n_priv, &diag);
-		else if (ev.type == PERF_RECORD_AUX_OUTPUT_HW_ID)
-			more = csmeta_add_id(&b->meta, ev.aux_output_hw_id.hw_id,
-					     ev.id.cpu, &diag);
-		else if (ev.type == AUX_RECORD_AUXTRACE &&
-			 append(&b->streams, ev.auxtrace.h.idx, ev.auxtrace.payload.data,
-				ev.auxtrace.payload.len))
-			more = -AUX_E_NOMEM;
-	}
-	if (more < 0)
-		fprintf(stderr, "bench_opencsd: %s: %s\n", path, diag.text);
-	aux_reader_close(r);
-	return more;
+	if (ev->type == AUX_RECORD_AUXTRACE_INFO)
+		return csmeta_read(&b->meta, ev->auxtrace_info.priv,
+				   ev->auxtrace_info.n_priv, diag);
+	if (ev->type == PERF_RECORD_AUX_OUTPUT_HW_ID)
+		return csmeta_add_id(&b->meta, ev->aux_output_hw_id.hw_id,
+				     ev->id.cpu, diag);
+	add_mapping(b, ev);
+	return 0;
 }
 
 static ocsd_datapath_resp_t count(const void *priv, ocsd_trc_index_t index,
@@ -185,14 +163,6 @@ static void run(struct bench *b, const struct stream *s)
 	ocsd_destroy_dcd_tree(tree);
 }
 
-static double seconds(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
 int main(int argc, char **argv)
 {
 	static struct bench b;
@@ -203,7 +173,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	b.symfs = argc > 2 ? argv[2] : "";
-	if (load(&b, argv[1]) < 0)
+	if (load(&b.streams, "bench_opencsd", argv[1], take_record, &b) < 0)
 		return 1;
 	ocsd_def_errlog_init(OCSD_ERR_SEV_NONE, 0);
 	start = seconds();
@@ -211,8 +181,6 @@ int main(int argc, char **argv)
 		if (b.streams.s[i].len)
 			run(&b, &b.streams.s[i]);
 	start = seconds() - start;
-	printf("opencsd insns %" PRIu64 " seconds %.3f Minsn/s %.1f bytes %" PRIu64
-	       " errors %" PRIu64 "\n", b.n_insns, start,
-	       (double)b.n_insns / start / 1e6, b.streams.n_bytes, b.n_errors);
+	print_speed("opencsd", b.n_insns, start, &b.streams, b.n_errors);
 	return 0;
 }
