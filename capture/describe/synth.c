@@ -224,18 +224,6 @@ int synth_switch(struct writer *w, const struct synth_id *id, bool out)
 	return finish(w, &r, id);
 }
 
-int synth_switch_cpu_wide(struct writer *w, const struct synth_id *id, bool out,
-			  uint32_t next_prev_pid, uint32_t next_prev_tid)
-{
-	struct rec r;
-
-	rec_init(&r, PERF_RECORD_SWITCH_CPU_WIDE,
-		 out ? PERF_RECORD_MISC_SWITCH_OUT : 0);
-	add_u32(&r, next_prev_pid);
-	add_u32(&r, next_prev_tid);
-	return finish(w, &r, id);
-}
-
 int synth_aux(struct writer *w, const struct synth_id *id, uint64_t offset,
 	      uint64_t size, uint64_t flags)
 {

@@ -64,9 +64,6 @@ int synth_mmap_kernel(struct writer *w, const struct synth_id *id,
 int synth_itrace_start(struct writer *w, const struct synth_id *id,
 		       uint32_t pid, uint32_t tid);
 int synth_switch(struct writer *w, const struct synth_id *id, bool out);
-/* The pid and tid are the other task's: the next one for out, the previous for in. */
-int synth_switch_cpu_wide(struct writer *w, const struct synth_id *id, bool out,
-			  uint32_t next_prev_pid, uint32_t next_prev_tid);
 int synth_aux(struct writer *w, const struct synth_id *id, uint64_t offset,
 	      uint64_t size, uint64_t flags);
 

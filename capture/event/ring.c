@@ -104,17 +104,6 @@ int ring_map(struct ring *r, int fd, const struct ring_sizes *s,
 	return -AUX_E_IO;
 }
 
-void ring_attach(struct ring *r, struct perf_event_mmap_page *page, void *data,
-		 size_t data_size, void *aux, size_t aux_size)
-{
-	memset(r, 0, sizeof(*r));
-	r->page = page;
-	r->data = data;
-	r->data_size = data_size;
-	r->aux = aux;
-	r->aux_size = aux_size;
-}
-
 void ring_unmap(struct ring *r)
 {
 	if (!r || !r->map_len)

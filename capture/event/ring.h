@@ -47,9 +47,6 @@ struct ring_sizes {
  * is overwritten; so is an AUX area. */
 int ring_map(struct ring *r, int fd, const struct ring_sizes *sizes,
 	     bool *aux_failed);
-/* A ring over memory of the caller's: page, then data, then AUX. */
-void ring_attach(struct ring *r, struct perf_event_mmap_page *page, void *data,
-		 size_t data_size, void *aux, size_t aux_size);
 /* Accepts NULL and empty rings. */
 void ring_unmap(struct ring *r);
 

@@ -279,11 +279,6 @@ int etm_encode_flush(struct etm_encoder *e)
 	return e->error;
 }
 
-uint64_t etm_encode_size(const struct etm_encoder *e)
-{
-	return position(e);
-}
-
 void etm_encode_enable(struct etm_encoder *e, uint64_t ip, uint32_t contextid)
 {
 	if (is_full(e))

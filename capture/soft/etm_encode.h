@@ -107,8 +107,6 @@ struct etm_regs etm_encode_regs(const struct etm_encode_config *config);
 /* Hands out what there is; only while tracing is off, or with pieces. Returns
  * the first error of the sink. */
 int etm_encode_flush(struct etm_encoder *e);
-/* Bytes so far, buffered ones included; waiting atoms are not in it. */
-uint64_t etm_encode_size(const struct etm_encoder *e);
 
 /* Trace On, context and address, after A-sync and Trace Info when due. */
 void etm_encode_enable(struct etm_encoder *e, uint64_t ip, uint32_t contextid);

@@ -252,11 +252,6 @@ int pt_encode_flush(struct pt_encoder *e)
 	return e->error;
 }
 
-uint64_t pt_encode_size(const struct pt_encoder *e)
-{
-	return position(e);
-}
-
 /* TSC and TMA here, too: after time in the kernel MTCs cannot say how long. */
 void pt_encode_enable(struct pt_encoder *e, uint64_t ip)
 {

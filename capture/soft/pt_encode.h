@@ -92,8 +92,6 @@ void pt_encode_init(struct pt_encoder *e, const struct pt_encode_config *config,
 		    uint8_t *buf, size_t size, pt_sink_fn *sink, void *ctx);
 /* Hands out what is complete. Returns the first error of the sink. */
 int pt_encode_flush(struct pt_encoder *e);
-/* Bytes so far, buffered ones included; pending TNT bits are not in it. */
-uint64_t pt_encode_size(const struct pt_encoder *e);
 
 /* TIP.PGE(ip), after PSB+ when due, TSC (and TMA, CYC). */
 void pt_encode_enable(struct pt_encoder *e, uint64_t ip);

@@ -188,8 +188,9 @@ static void make_rings(struct fake *f, size_t n)
 		fd[1].event = 1;
 		f->set_rings[i] = (struct evset_ring){ .fd = fd[0].fd,
 			.aux_event = 0, .cpu = (int)i, .tid = -1 };
-		ring_attach(&f->mapped[i], &f->rings[i].page, f->rings[i].data,
-			    DATA, f->rings[i].aux, AUX);
+		f->mapped[i] = (struct ring){ .page = &f->rings[i].page,
+			.data = f->rings[i].data, .data_size = DATA,
+			.aux = f->rings[i].aux, .aux_size = AUX };
 	}
 	f->set = (struct evset){ .fds = f->fds, .n_fds = 2 * n,
 				 .rings = f->set_rings, .n_rings = n };

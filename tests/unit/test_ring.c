@@ -25,7 +25,9 @@ static struct fake *fake_new(void)
 {
 	struct fake *f = calloc(1, sizeof(*f));
 
-	ring_attach(&f->ring, &f->page, f->data, DATA, f->aux, AUX);
+	f->ring = (struct ring){ .page = &f->page, .data = f->data,
+				 .data_size = DATA, .aux = f->aux,
+				 .aux_size = AUX };
 	return f;
 }
 

@@ -151,7 +151,6 @@ static void test_trace(void)
 	static const uint8_t want[] = {
 		HEAD(12, 0, 48), U32(5), U32(6), TAIL,
 		HEAD(14, 0, 40), TAIL, HEAD(14, 0x2000, 40), TAIL,
-		HEAD(15, 0x2000, 48), U32(1), U32(2), TAIL,
 		HEAD(11, 0, 64), U64(0x100ULL), U64(0x20ULL), U64(1ULL), TAIL,
 	};
 	struct writer *w = start();
@@ -159,10 +158,9 @@ static void test_trace(void)
 	synth_itrace_start(w, &id, 5, 6);
 	synth_switch(w, &id, false);
 	synth_switch(w, &id, true);
-	synth_switch_cpu_wide(w, &id, true, 1, 2);
 	synth_aux(w, &id, 0x100, 0x20, PERF_AUX_FLAG_TRUNCATED);
 	ok(holds(w, want, sizeof(want)),
-	   "ITRACE_START, SWITCH, SWITCH_CPU_WIDE, AUX");
+	   "ITRACE_START, SWITCH, AUX");
 }
 
 static void test_user(void)

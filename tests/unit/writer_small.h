@@ -108,7 +108,7 @@ static void put_sideband(struct writer *w)
 	synth_itrace_start(w, &id, 77, 77);
 	id.time = 10000;
 	synth_switch(w, &id, false);
-	synth_switch_cpu_wide(w, &id, true, 0, 0);
+	synth_switch(w, &id, true);
 	id.id = 11;
 	synth_aux(w, &id, 0, sizeof(pt), 0);
 	id.time = 20000;
