@@ -67,18 +67,6 @@ static int widen(struct calltimes *t, uint32_t lo, uint32_t hi)
 	return 0;
 }
 
-static void add_sums(struct calltimes *t, uint64_t n, uint64_t sum,
-		     uint64_t min, uint64_t max)
-{
-	if (!t->n || min < t->min)
-		t->min = min;
-	if (max > t->max)
-		t->max = max;
-	t->n += n;
-	if (__builtin_add_overflow(t->sum, sum, &t->sum))
-		t->sum = UINT64_MAX;
-}
-
 int calltimes_add(struct calltimes *t, uint64_t v)
 {
 	uint32_t b = bucket_of(v);
@@ -87,22 +75,13 @@ int calltimes_add(struct calltimes *t, uint64_t v)
 	if (err)
 		return err;
 	t->count[b - t->first]++;
-	add_sums(t, 1, v, v, v);
-	return 0;
-}
-
-int calltimes_merge(struct calltimes *t, const struct calltimes *from)
-{
-	int err;
-
-	if (!from->n)
-		return 0;
-	err = widen(t, from->first, from->first + from->n_buckets - 1);
-	if (err)
-		return err;
-	for (uint32_t i = 0; i < from->n_buckets; i++)
-		t->count[from->first - t->first + i] += from->count[i];
-	add_sums(t, from->n, from->sum, from->min, from->max);
+	if (!t->n || v < t->min)
+		t->min = v;
+	if (v > t->max)
+		t->max = v;
+	t->n++;
+	if (__builtin_add_overflow(t->sum, v, &t->sum))
+		t->sum = UINT64_MAX;
 	return 0;
 }
 

@@ -24,8 +24,6 @@ struct calltimes {
 
 /* 0 or -AUX_E_NOMEM; then nothing was added. */
 int calltimes_add(struct calltimes *t, uint64_t v);
-/* Adds what from has. */
-int calltimes_merge(struct calltimes *t, const struct calltimes *from);
 /*
  * The nearest-rank percentile: the smallest value that at least q of all (0 to 1,
  * 0.99 for p99) do not exceed; as the highest value of its bucket, so at most

@@ -13,6 +13,14 @@
 #define FSYNC 0xff, 0xff, 0xff, 0x7f
 #define FILE_MAX ((size_t)1 << 20)
 
+/* In the framed bytes. */
+static uint64_t place_of(struct cs_frame_pick *p, size_t pos)
+{
+	struct cs_frame_run run = cs_frame_run(p, pos);
+
+	return cs_frame_at(&run, pos);
+}
+
 /* table: what is said of the ids is in test_hand */
 static const uint8_t hand[3 * CS_FRAME_SIZE] = {
 	0x21, 1, 2, 3, 0x23, 4, 4, 5, 0x21, 6, 6, 7, 8, 9, 10, 0x86,
@@ -42,11 +50,11 @@ static void test_hand(void)
 	       "all is taken");
 	ok(p.n == sizeof(want) && !memcmp(p.data, want, p.n),
 	   "the bytes of id 0x10");
-	is_u64(cs_frame_offset(&p, 10), 16, "the first byte of a plain frame");
-	is_u64(cs_frame_offset(&p, 24), 30, "its last byte");
-	is_u64(cs_frame_offset(&p, 25) / 16, 2, "then the third frame");
-	is_u64(cs_frame_offset(&p, 3) / 16, 0, "and back");
-	is_u64(cs_frame_offset(&p, 99) / 16, 2, "behind the end");
+	is_u64(place_of(&p, 10), 16, "the first byte of a plain frame");
+	is_u64(place_of(&p, 24), 30, "its last byte");
+	is_u64(place_of(&p, 25) / 16, 2, "then the third frame");
+	is_u64(place_of(&p, 3) / 16, 0, "and back");
+	is_u64(place_of(&p, 99) / 16, 2, "behind the end");
 	cs_frame_pick_fini(&p);
 	cs_frame_pick_init(&p, 0x11);
 	cs_frame_pick_add(&p, hand, sizeof(hand));
@@ -78,7 +86,7 @@ static void test_barrier(void)
 	is_u64(cs_frame_pick_add(&p, in + 64, 16), 16, "behind it");
 	is_u64(p.n, 0, "nothing without an id");
 	is_u64(cs_frame_pick_add(&p, in + 32, 15), 0, "a part of a frame waits");
-	is_u64(cs_frame_offset(&p, 0), 0, "no place without bytes");
+	is_u64(place_of(&p, 0), 0, "no place without bytes");
 	cs_frame_pick_fini(&p);
 }
 
@@ -143,7 +151,7 @@ static bool same_bytes(struct cs_frame_pick *p, const struct plain *want,
 		if (want[i].id != p->id)
 			continue;
 		if (at == p->n || p->data[at] != want[i].value ||
-		    cs_frame_offset(p, at) / 16 != want[i].frame)
+		    place_of(p, at) / 16 != want[i].frame)
 			return false;
 		at++;
 	}
@@ -201,7 +209,7 @@ static uint8_t *load(const char *path, size_t *len)
 static bool check_line(struct cs_frame_pick *p, size_t *at, const char *line,
 		       unsigned long idx, unsigned *far)
 {
-	uint64_t place = cs_frame_offset(p, *at);
+	uint64_t place = place_of(p, *at);
 	char *end;
 
 	line = strstr(line, "; [");

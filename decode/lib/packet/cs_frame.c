@@ -335,10 +335,3 @@ struct cs_frame_run cs_frame_run(struct cs_frame_pick *p, size_t pos)
 	return (struct cs_frame_run){ .pos = pos, .len = 1,
 				      .offset = cs_frame_at(&run, at) };
 }
-
-uint64_t cs_frame_offset(struct cs_frame_pick *p, size_t pos)
-{
-	struct cs_frame_run run = cs_frame_run(p, pos);
-
-	return cs_frame_at(&run, pos);
-}

@@ -70,12 +70,6 @@ void cs_frame_pick_fini(struct cs_frame_pick *p);
 int64_t cs_frame_pick_add(struct cs_frame_pick *p, const uint8_t *data,
 			  size_t len);
 
-/*
- * The offset in the framed bytes of the byte picked at pos, exact to the frame.
- * Positions past the last byte give its offset. Fast when pos grows.
- */
-uint64_t cs_frame_offset(struct cs_frame_pick *p, size_t pos);
-
 /* len picked bytes from pos on, of consecutive frames; the first is at offset. */
 struct cs_frame_run {
 	size_t pos, len;
@@ -85,7 +79,8 @@ struct cs_frame_run {
 
 #define CS_FRAME_FRAMED UINT64_C(0x88888889)	/* n * this >> 35 is n / 15 */
 
-/* The offset of the byte at pos, which is in r: one more per 15 bytes. */
+/* The offset in the framed bytes of the byte at pos, which is in r, exact to the frame:
+ * one more per 15 bytes. */
 static inline uint64_t cs_frame_at(const struct cs_frame_run *r, size_t pos)
 {
 	uint64_t n = pos - r->pos;
@@ -93,7 +88,8 @@ static inline uint64_t cs_frame_at(const struct cs_frame_run *r, size_t pos)
 	return r->offset + n + (n * r->framed >> 35);
 }
 
-/* The run that contains pos; as cs_frame_offset() for positions past the last byte. */
+/* The run that contains pos; behind the last byte one of that byte's offset. Fast when
+ * pos grows. */
 struct cs_frame_run cs_frame_run(struct cs_frame_pick *p, size_t pos);
 
 #endif
