@@ -6,7 +6,7 @@
  * loops, switches, computed gotos, and what tests/programs/random.h has to offer.
  * Every program ends by itself. Equal seeds give equal programs.
  *
- *	randprog 7 >p.c && cc -O2 -Itests/programs -o p p.c -lpthread &&
+ *	randprog 7 | cc -O2 -D_GNU_SOURCE -Itests/programs -x c -o p - -lpthread &&
  *		./p [SEED [GENERATION [still]]]
  */
 #include <stdbool.h>

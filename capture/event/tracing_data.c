@@ -6,7 +6,8 @@
  * are left empty (size 0 is legal): COMM records and the kernel's maps have the same
  * content, valid for the time of the recording.
  * Specification: trace-cmd.dat.v6(5), "INITIAL FORMAT" to "PROCESS
- * INFORMATION"; the order perf reads: trace-event-read.c of Linux 6.1.
+ * INFORMATION"; the order in which perf reads:
+ * tools/perf/util/trace-event-read.c of Linux 6.1.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* advice: see advice.h. */
+/*
+ * advice: what a user can do about code or trace that is missing: which option, which
+ * file. The library gives causes alone, as it knows no options.
+ */
 #include <stdio.h>
 
 #include <aux/error.h>

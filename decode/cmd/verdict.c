@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * verdict: see verdict.h. An empty result is an error: the table shows what each
- * stage had, so that one sees where everything went.
+ * verdict: what was lost or missing, said once at the end. An empty result is an error:
+ * the table shows what each stage had, so that one sees where everything went.
  */
 #include <inttypes.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
  * paths, so that equal runs give equal bytes whatever was mapped first.
  *
  * Specifications:
- * - drcov: DynamoRIO, clients/drcov (drcov.h, modules.c). A text head with a table of
+ * - drcov: DynamoRIO, the headers of drcov and of its module table. A text head with a table of
  *   modules, then 8 bytes for each block: start (u32), size (u16), module (u16), little
  *   endian. Version 2 is what lighthouse and other readers take;
  * - sancov: LLVM, "SanitizerCoverage", "Sancov Data Format": a magic of 8 bytes, then

@@ -273,7 +273,7 @@ uint64_t cover_print_summary(const struct cover_lines *l, struct outbuf *out);
 
 /* ---- formats.c: formats of fuzzers and binary tools ---- */
 
-#define AFL_MAP_SIZE 65536	/* MAP_SIZE of AFL's config.h */
+#define AFL_MAP_SIZE 65536	/* AFL's MAP_SIZE */
 #define SANCOV_64 UINT64_C(0xc0bfffffffffff64)	/* magic: 64-bit addresses */
 
 /* Each writes a sorted tally, and returns how many blocks (AFL: edges) it wrote.

@@ -47,7 +47,7 @@ static void add_count(uint64_t *sum, uint64_t n)
 /*
  * ---- Discriminators of LLVM ----
  *
- * llvm/IR/DebugInfoMetadata.h packs three components into one number: base discriminator,
+ * include/llvm/IR/DebugInfoMetadata.h packs three components into one number: base discriminator,
  * duplication factor (of unrolling and vectorizing), copy identifier. A component is one
  * bit 1 if it is 0; else a bit 0 and 5 bits of value, or, if bit 6 is set, 12 bits of it.
  */

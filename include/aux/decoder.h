@@ -237,7 +237,7 @@ struct aux_clock {
 };
 
 /* The perf clock in ns at a TSC; 0 without a conversion. The product is split as
- * perf_event.h says, so that it does not overflow. */
+ * <linux/perf_event.h> says, so that it does not overflow. */
 static inline uint64_t aux_clock_ns(const struct aux_clock *c, uint64_t tsc)
 {
 	uint64_t quot, rem;

@@ -8,7 +8,8 @@
  * write sections. A pipe has the records alone.
  *
  * Specification: perf.data-file-format.txt; HEADER_* writers of
- * tools/perf/util/header.c and auxtrace.c (the AUXTRACE index) of Linux 6.1.
+ * tools/perf/util/header.c and tools/perf/util/auxtrace.c (the AUXTRACE index) of
+ * Linux 6.1.
  */
 #include <stdlib.h>
 #include <string.h>

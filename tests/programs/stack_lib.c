@@ -2,8 +2,8 @@
 /* build: -shared -fPIC -finstrument-functions -fno-omit-frame-pointer */
 /* build: -fno-optimize-sibling-calls -fno-inline -pthread */
 /*
- * The library of stack_plt.c: calls across its border in both directions, and
- * within itself by way of its own PLT.
+ * The library of stack_plt_lazy.c and stack_plt_now.c: calls across its border in both
+ * directions, and within itself by way of its own PLT.
  */
 int lib_add(int a, int b);
 int lib_apply(int (*f)(int), int n);
