@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "decode/callstack/impl.h"
 #include "decode/lib/sideband/sideband.h"
 
@@ -245,7 +246,7 @@ struct waiting {
 
 struct wait {
 	struct waiting *moves;
-	uint32_t n, max;
+	size_t n, cap;
 	/* where control may be: frames of a stack that were left when the first
 	 * move was made, and that are left now */
 	struct candidate {
@@ -254,7 +255,7 @@ struct wait {
 	uint32_t n_of;
 	bool jumped;		/* by longjmp: frames above end without a return */
 	uint64_t *backs;	/* return addresses of calls made while waiting */
-	uint32_t depth, max_depth;
+	size_t depth, max_depth;
 };
 
 /* ---- turning ---- */
@@ -418,16 +419,9 @@ static int enqueue(struct thread *t, const struct move *m,
 		const struct aux_flow *run)
 {
 	struct wait *w = t->wait;
-	uint32_t max = w->max ? 2 * w->max : 64;
-	struct waiting *moves = w->moves;
 
-	if (w->n == w->max) {
-		moves = reallocarray(moves, max, sizeof(*moves));
-		if (!moves)
-			return -AUX_E_NOMEM;
-		w->moves = moves;
-		w->max = max;
-	}
+	if (array_grow(&w->moves, w->n, &w->cap, sizeof(*w->moves)) < 0)
+		return -AUX_E_NOMEM;
 	w->moves[w->n] = (struct waiting){ .now = t->pub.now };
 	if (m)
 		w->moves[w->n].m = *m;
@@ -566,16 +560,9 @@ int calls_context_decide(struct calls *c, struct thread *t)
 
 static int push_back(struct wait *w, uint64_t back)
 {
-	uint32_t max = w->max_depth ? 2 * w->max_depth : 64;
-	uint64_t *backs = w->backs;
-
-	if (w->depth == w->max_depth) {
-		backs = reallocarray(backs, max, sizeof(*backs));
-		if (!backs)
-			return -AUX_E_NOMEM;
-		w->backs = backs;
-		w->max_depth = max;
-	}
+	if (array_grow(&w->backs, w->depth, &w->max_depth,
+		       sizeof(*w->backs)) < 0)
+		return -AUX_E_NOMEM;
 	w->backs[w->depth++] = back;
 	return 0;
 }
@@ -730,19 +717,30 @@ static int turn(struct calls *c, struct thread *t, const struct move *m,
 	return return_from(c, t, calls_stack_find_back(t, m->to));
 }
 
+/* To a mark of this stack (longjmp), or to where a frame of it returns. found: that is
+ * where the move leads. */
+static int go_below(struct calls *c, struct thread *t, const struct move *m,
+		    bool *found)
+{
+	int rc = jump_to_mark(c, t, m, found);
+	uint32_t depth;
+
+	if (rc || *found)
+		return rc;
+	depth = calls_stack_find_back(t, m->to);
+	*found = depth != NONE;
+	return *found ? return_from(c, t, depth) : 0;
+}
+
 int calls_resolve_switch(struct calls *c, struct thread *t, const struct move *m)
 {
-	uint32_t depth;
 	bool found;
 	int rc = turn(c, t, m, false, &found);
 
 	if (!rc && !found)
-		rc = jump_to_mark(c, t, m, &found);
+		rc = go_below(c, t, m, &found);
 	if (rc || found)
 		return rc;
-	depth = calls_stack_find_back(t, m->to);
-	if (depth != NONE)
-		return return_from(c, t, depth);
 	rc = turn(c, t, m, true, &found);
 	if (rc || found)
 		return rc;
@@ -857,18 +855,14 @@ int calls_resolve_ret(struct calls *c, struct thread *t, const struct move *m)
 
 int calls_resolve_jump(struct calls *c, struct thread *t, const struct move *m)
 {
-	uint32_t depth;
 	bool found;
 	int rc;
 
 	if (m->in->roles & FUNC_SWITCH)
 		return calls_resolve_switch(c, t, m);
-	rc = jump_to_mark(c, t, m, &found);
+	rc = go_below(c, t, m, &found);
 	if (rc || found)
 		return rc;
-	depth = calls_stack_find_back(t, m->to);
-	if (depth != NONE)
-		return return_from(c, t, depth);
 	if (is_kernel(m->to))
 		return 0;
 	rc = turn(c, t, m, false, &found);

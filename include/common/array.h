@@ -4,6 +4,7 @@
 #define COMMON_ARRAY_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +29,20 @@ static inline int array_grow(void *array, size_t n, size_t *cap, size_t size)
 		return -AUX_E_NOMEM;
 	memcpy(array, &v, sizeof(v));
 	*cap = want;
+	return 0;
+}
+
+/* Copies *element, of size bytes, to the end of such an array of *n elements. */
+static inline int array_append(void *array, size_t *n, size_t *cap,
+			       const void *element, size_t size)
+{
+	uint8_t *v;
+
+	if (array_grow(array, *n, cap, size) < 0)
+		return -AUX_E_NOMEM;
+	memcpy(&v, array, sizeof(v));
+	memcpy(v + *n * size, element, size);
+	++*n;
 	return 0;
 }
 

@@ -93,6 +93,36 @@ static void skip_stack(struct cursor *c)
 	cursor_u64(c);
 }
 
+/* What both a sample and a trailer have: struct aux_sample_id. The sample has the ip
+ * and other fields in between. */
+#define ID_FIELDS                                                              \
+	(PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID |                 \
+	 PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU | PERF_SAMPLE_IDENTIFIER)
+
+static void parse_thread_time(struct cursor *c, uint64_t t,
+			      struct aux_sample_id *id)
+{
+	if (t & PERF_SAMPLE_TID) {
+		id->pid = cursor_u32(c);
+		id->tid = cursor_u32(c);
+	}
+	if (t & PERF_SAMPLE_TIME)
+		id->time = cursor_u64(c);
+}
+
+static void parse_event_cpu(struct cursor *c, uint64_t t,
+			    struct aux_sample_id *id)
+{
+	if (t & PERF_SAMPLE_ID)
+		id->id = cursor_u64(c);
+	if (t & PERF_SAMPLE_STREAM_ID)
+		id->stream_id = cursor_u64(c);
+	if (t & PERF_SAMPLE_CPU) {
+		id->cpu = cursor_u32(c);
+		cursor_u32(c);	/* reserved */
+	}
+}
+
 /* Everything up to PERIOD: what a trailer has too, and the ip. */
 static void parse_head(struct cursor *c, uint64_t t, struct aux_event *ev)
 {
@@ -102,22 +132,10 @@ static void parse_head(struct cursor *c, uint64_t t, struct aux_event *ev)
 		id->id = cursor_u64(c);
 	if (t & PERF_SAMPLE_IP)
 		ev->sample.ip = cursor_u64(c);
-	if (t & PERF_SAMPLE_TID) {
-		id->pid = cursor_u32(c);
-		id->tid = cursor_u32(c);
-	}
-	if (t & PERF_SAMPLE_TIME)
-		id->time = cursor_u64(c);
+	parse_thread_time(c, t, id);
 	if (t & PERF_SAMPLE_ADDR)
 		cursor_u64(c);
-	if (t & PERF_SAMPLE_ID)
-		id->id = cursor_u64(c);
-	if (t & PERF_SAMPLE_STREAM_ID)
-		id->stream_id = cursor_u64(c);
-	if (t & PERF_SAMPLE_CPU) {
-		id->cpu = cursor_u32(c);
-		cursor_u32(c);
-	}
+	parse_event_cpu(c, t, id);
 	if (t & PERF_SAMPLE_PERIOD)
 		ev->sample.period = cursor_u64(c);
 }
@@ -172,9 +190,7 @@ static void sample_parse(struct cursor *c, const struct aux_attr *attr,
 
 	parse_head(c, t, ev);
 	parse_tail(c, &attr->attr, ev);
-	ev->id.present = t & (PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
-			      PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID |
-			      PERF_SAMPLE_CPU | PERF_SAMPLE_IDENTIFIER);
+	ev->id.present = t & ID_FIELDS;
 }
 
 #define MISC_MMAP_DATA (1 << 13)
@@ -193,10 +209,7 @@ typedef void (*parse_fn)(struct cursor *c, struct aux_event *ev);
 
 static unsigned trailer_size(const struct perf_event_attr *a)
 {
-	uint64_t t = a->sample_type & (PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
-				       PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID |
-				       PERF_SAMPLE_CPU |
-				       PERF_SAMPLE_IDENTIFIER);
+	uint64_t t = a->sample_type & ID_FIELDS;
 
 	return a->sample_id_all ? 8 * (unsigned)__builtin_popcountll(t) : 0;
 }
@@ -256,25 +269,11 @@ static const struct aux_attr *find_attr(const struct aux_reader *r,
 static void parse_trailer(struct cursor *c, uint64_t t,
 			  struct aux_sample_id *id)
 {
-	if (t & PERF_SAMPLE_TID) {
-		id->pid = cursor_u32(c);
-		id->tid = cursor_u32(c);
-	}
-	if (t & PERF_SAMPLE_TIME)
-		id->time = cursor_u64(c);
-	if (t & PERF_SAMPLE_ID)
-		id->id = cursor_u64(c);
-	if (t & PERF_SAMPLE_STREAM_ID)
-		id->stream_id = cursor_u64(c);
-	if (t & PERF_SAMPLE_CPU) {
-		id->cpu = cursor_u32(c);
-		cursor_u32(c);
-	}
+	parse_thread_time(c, t, id);
+	parse_event_cpu(c, t, id);
 	if (t & PERF_SAMPLE_IDENTIFIER)
 		id->id = cursor_u64(c);
-	id->present = t & (PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID |
-			   PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU |
-			   PERF_SAMPLE_IDENTIFIER);
+	id->present = t & ID_FIELDS;
 }
 
 /* Takes the trailer off the end of the body. */

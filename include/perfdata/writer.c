@@ -43,10 +43,8 @@ int writer_fail(struct writer *w, int code, const char *fmt, ...)
 
 	if (!w->error) {
 		w->error = code;
-		w->diag.code = code;
-		w->diag.offset = AUX_NO_OFFSET;
 		va_start(ap, fmt);
-		vsnprintf(w->diag.text, sizeof(w->diag.text), fmt, ap);
+		diag_vset(&w->diag, code, AUX_NO_OFFSET, fmt, ap);
 		va_end(ap);
 	}
 	return -w->error;

@@ -24,45 +24,46 @@
 #include "common/bytes.h"
 #include "decode/lib/sideband/impl.h"
 
-static struct cpu_line *get_cpu(struct timeline *tl, uint64_t key)
+/* The line of key in a table of the timeline (*lines: *n of them, size bytes each); a
+ * new one is zeroed. NULL: no memory. */
+static void *get_line(struct idmap *ids, uint64_t key, void *lines, size_t *n,
+		      size_t *cap, size_t size)
 {
 	int64_t slot;
+	uint8_t *v;
 
-	if (array_grow(&tl->cpus.v, tl->cpus.n, &tl->cpus.cap,
-		       sizeof(*tl->cpus.v)) < 0)
+	if (array_grow(lines, *n, cap, size) < 0)
 		return NULL;
-	slot = idmap_add(&tl->cpus.ids, key, (uint32_t)tl->cpus.n);
-	if (slot == (int64_t)tl->cpus.n)
-		tl->cpus.v[tl->cpus.n++] = (struct cpu_line){ 0 };
-	return slot < 0 ? NULL : &tl->cpus.v[slot];
+	slot = idmap_add(ids, key, (uint32_t)*n);
+	if (slot < 0)
+		return NULL;
+	memcpy(&v, lines, sizeof(v));
+	v += (size_t)slot * size;
+	if ((size_t)slot == *n) {
+		memset(v, 0, size);
+		++*n;
+	}
+	return v;
+}
+
+static struct cpu_line *get_cpu(struct timeline *tl, uint64_t key)
+{
+	return get_line(&tl->cpus.ids, key, &tl->cpus.v, &tl->cpus.n,
+			&tl->cpus.cap, sizeof(*tl->cpus.v));
 }
 
 static struct thread_line *get_thread(struct timeline *tl, uint64_t key)
 {
-	int64_t slot;
-
-	if (array_grow(&tl->threads.v, tl->threads.n, &tl->threads.cap,
-		       sizeof(*tl->threads.v)) < 0)
-		return NULL;
-	slot = idmap_add(&tl->threads.ids, key, (uint32_t)tl->threads.n);
-	if (slot == (int64_t)tl->threads.n)
-		tl->threads.v[tl->threads.n++] = (struct thread_line){ 0 };
-	return slot < 0 ? NULL : &tl->threads.v[slot];
+	return get_line(&tl->threads.ids, key, &tl->threads.v, &tl->threads.n,
+			&tl->threads.cap, sizeof(*tl->threads.v));
 }
 
 struct process_line *timeline_process(struct timeline *tl, uint32_t machine,
 				      uint32_t pid)
 {
-	int64_t slot;
-
-	if (array_grow(&tl->processes.v, tl->processes.n, &tl->processes.cap,
-		       sizeof(*tl->processes.v)) < 0)
-		return NULL;
-	slot = idmap_add(&tl->processes.ids, machine_key(machine, pid),
-			 (uint32_t)tl->processes.n);
-	if (slot == (int64_t)tl->processes.n)
-		tl->processes.v[tl->processes.n++] = (struct process_line){ 0 };
-	return slot < 0 ? NULL : &tl->processes.v[slot];
+	return get_line(&tl->processes.ids, machine_key(machine, pid),
+			&tl->processes.v, &tl->processes.n,
+			&tl->processes.cap, sizeof(*tl->processes.v));
 }
 
 /* Clears the space of a process all of whose threads have exited: its pid was
@@ -161,10 +162,7 @@ static int set_thread(struct timeline *tl, uint32_t machine, uint32_t tid,
 		*last = e;
 		return 0;
 	}
-	if (array_grow(&l->e, l->n, &l->cap, sizeof(*l->e)) < 0)
-		return -AUX_E_NOMEM;
-	l->e[l->n++] = e;
-	return 0;
+	return array_append(&l->e, &l->n, &l->cap, &e, sizeof(e));
 }
 
 /* What is known last of a thread, or NULL. */
@@ -244,10 +242,7 @@ static int add_run(struct cpu_line *l, struct cpu_entry e)
 		*last = e;
 		return 0;
 	}
-	if (array_grow(&l->e, l->n, &l->cap, sizeof(*l->e)) < 0)
-		return -AUX_E_NOMEM;
-	l->e[l->n++] = e;
-	return 0;
+	return array_append(&l->e, &l->n, &l->cap, &e, sizeof(e));
 }
 
 /* A switch names a thread: it exists. One that exited may still be switched
