@@ -23,10 +23,7 @@
  *	aux_queue_reset(&d->queue, chunk->stream_offset);	(from start)
  *
  *	for (;;) {					(decode)
- *		n += aux_queue_drain(&d->queue, out + n, max - n, d->done);
- *		if (aux_queue_stopped(&d->queue))
- *			return n;
- *		if (n == max || (d->done && aux_queue_is_empty(&d->queue)))
+ *		if (aux_queue_deliver(&d->queue, out, max, &n, d->done))
  *			return n;
  *		aux_queue_compact(&d->queue);
  *		parse_packets(d);			(until done, stop, or little room)
@@ -211,6 +208,18 @@ static inline bool aux_queue_push_time(struct aux_queue *q, uint64_t tsc,
 	return back;
 }
 
+/* A TIME at a CoreSight timestamp. True: the host has to look at it, for time goes
+ * back or reaches its horizon. */
+static inline bool aux_queue_push_etm_time(struct aux_queue *q, uint64_t ts,
+					   const struct aux_decoder_config *config,
+					   const struct aux_decoder_host *host)
+{
+	bool has_clock = config->etm.ts_is_clock;
+	bool back = aux_queue_push_time(q, ts, has_clock ? &config->clock : NULL);
+
+	return back || ts >= host->horizon_tsc;
+}
+
 /* decode() has to return once the events up to here are delivered, and before any
  * code is read for what follows (aux_decoder_host.horizon_tsc). */
 static inline void aux_queue_stop(struct aux_queue *q)
@@ -260,6 +269,16 @@ static inline bool aux_queue_stopped(struct aux_queue *q)
 	q->stop = 0;
 	q->unsettled = AUX_QUEUE_NONE;
 	return true;
+}
+
+/* Moves committed events to out, after the *n that are there. True: decode() returns
+ * *n now, since the host stops here, out is full, or the chunk (done) is over. */
+static inline bool aux_queue_deliver(struct aux_queue *q, struct aux_flow *out,
+				     size_t max, size_t *n, bool done)
+{
+	*n += aux_queue_drain(q, out + *n, max - *n, done);
+	return aux_queue_stopped(q) || *n == max ||
+	       (done && aux_queue_is_empty(q));
 }
 
 /* Moves what is left to the front. Only without a stop. */

@@ -190,10 +190,7 @@ static int decode_etm(void *dec, struct aux_flow *out, size_t max)
 			 d->host->horizon_tsc != UINT64_MAX;
 	update_generation(d);
 	for (;;) {
-		n += aux_queue_drain(&d->q, out + n, max - n, d->done);
-		if (aux_queue_stopped(&d->q))
-			return (int)n;
-		if (n == max || (d->done && aux_queue_is_empty(&d->q)))
+		if (aux_queue_deliver(&d->q, out, max, &n, d->done))
 			return (int)n;
 		if (d->unsupported)
 			return n ? (int)n : -AUX_E_UNSUPPORTED;

@@ -155,14 +155,9 @@ static bool may_skip(const struct etm *d, uint64_t ts)
 /* A timestamp of 0 says that none is available. */
 void etm_push_time(struct etm *d, uint64_t ts)
 {
-	const struct aux_clock *clock = NULL;
-
 	if (!ts || (d->q.have_time && ts == d->q.time) || may_skip(d, ts))
 		return;
-	if (d->config->etm.ts_is_clock)
-		clock = &d->config->clock;
-	if (aux_queue_push_time(&d->q, ts, clock) ||
-	    ts >= d->host->horizon_tsc)
+	if (aux_queue_push_etm_time(&d->q, ts, d->config, d->host))
 		stop_here(d);
 }
 

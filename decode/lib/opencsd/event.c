@@ -79,14 +79,9 @@ static void stop_here(struct opencsd *d)
 /* A timestamp of 0 says that none is available. */
 void opencsd_push_time(struct opencsd *d, uint64_t ts)
 {
-	const struct aux_clock *clock = NULL;
-
 	if (!ts || (d->q.have_time && ts == d->q.time))
 		return;
-	if (d->config->etm.ts_is_clock)
-		clock = &d->config->clock;
-	if (aux_queue_push_time(&d->q, ts, clock) ||
-	    ts >= d->host->horizon_tsc)
+	if (aux_queue_push_etm_time(&d->q, ts, d->config, d->host))
 		stop_here(d);
 }
 

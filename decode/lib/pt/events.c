@@ -263,9 +263,9 @@ int pt_next_item(struct pt_cursor *c)
 
 /* ---- events ---- */
 
-/* What follows the OVF before p. 1: a FUP, where the flow resumes; 0: tracing is off; or an
+/* The type of the first packet from p on that is not in skip; 0: they end before; or an
  * error. */
-static int scan_ovf(struct pt_cursor *c, const uint8_t *p)
+static int scan_past(const struct pt_cursor *c, const uint8_t *p, uint32_t skip)
 {
 	struct ptpkt pkt;
 	unsigned block = 0;
@@ -275,13 +275,22 @@ static int scan_ovf(struct pt_cursor *c, const uint8_t *p)
 
 		if (err)
 			return err == -PT_E_EOS ? 0 : err;
-		if (pkt.type == PTPKT_FUP)
-			return 1;
-		if (is_one_of(&pkt, NOT_AFTER_OVF))
-			return -PT_E_CONTEXT;
-		if (!is_one_of(&pkt, BEFORE_FUP))
-			return 0;
+		if (!is_one_of(&pkt, skip))
+			return pkt.type;
 	}
+}
+
+/* What follows the OVF before p. 1: a FUP, where the flow resumes; 0: tracing is off; or an
+ * error. */
+static int scan_ovf(const struct pt_cursor *c, const uint8_t *p)
+{
+	int type = scan_past(c, p, BEFORE_FUP);
+
+	if (type < 0)
+		return type;
+	if (NOT_AFTER_OVF >> type & 1)
+		return -PT_E_CONTEXT;
+	return type == PTPKT_FUP;
 }
 
 /* 1: an event; 0: it waits for its FUP. */
@@ -606,20 +615,10 @@ static int header_event(struct pt_cursor *c, const struct ptpkt *pkt)
  * at once. 1, 0, or an error. */
 static int is_bdm70(const struct pt_cursor *c, const uint8_t *p)
 {
-	struct ptpkt pkt;
-	unsigned block = 0;
+	int type = scan_past(c, p, (IN_PSB & ~(1U << PTPKT_FUP)) |
+					   1U << PTPKT_PSBEND);
 
-	for (;; p += pkt.size) {
-		int err = read_packet(c, p, &block, &pkt);
-
-		if (err)
-			return err == -PT_E_EOS ? 0 : err;
-		if (pkt.type == PTPKT_TIP_PGE)
-			return 1;
-		if (!is_one_of(&pkt, (IN_PSB & ~(1U << PTPKT_FUP)) |
-					 1U << PTPKT_PSBEND))
-			return 0;
-	}
+	return type < 0 ? type : type == PTPKT_TIP_PGE;
 }
 
 static int header_fup(struct pt_cursor *c, const struct ptpkt *pkt,

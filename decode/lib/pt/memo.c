@@ -15,7 +15,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "common/x86_insn.h"
 #include "decode/lib/pt/memo.h"
 
 #define BLOCK_MIN 4096
@@ -437,14 +436,6 @@ static struct pt_node *node_at(struct pt_memo *s, uint64_t ip,
 
 /* ---- what is in a node ---- */
 
-static const uint8_t range_ends[] = {
-	[X86_OTHER] = AUX_END_FALL, [X86_COND] = AUX_END_COND,
-	[X86_JUMP] = AUX_END_JUMP, [X86_CALL] = AUX_END_CALL,
-	[X86_RET] = AUX_END_RET, [X86_IND_JUMP] = AUX_END_IND_JUMP,
-	[X86_IND_CALL] = AUX_END_IND_CALL, [X86_SYSCALL] = AUX_END_SYSCALL,
-	[X86_FAR] = AUX_END_FAR, [X86_PTWRITE] = AUX_END_FALL,
-};
-
 static enum x86_mode mode_of(uint16_t flags)
 {
 	return (flags & AUX_FLOW_MODE_MASK) == AUX_FLOW_MODE_X86_64 ?
@@ -479,11 +470,11 @@ static bool scan_range(struct build *b, const struct pt_node *n)
 					left < 15 ? left : 15, mode, &b->insn))
 			return false;
 		count++;
-		if (range_ends[b->insn.cls] != AUX_END_FALL)
+		if (pt_range_end(b->insn.cls) != AUX_END_FALL)
 			break;
 	}
 	*f = (struct aux_flow){ .kind = AUX_FLOW_RANGE,
-				.what = range_ends[b->insn.cls],
+				.what = pt_range_end(b->insn.cls),
 				.flags = n->flags | b->insn.size, .n = count,
 				.range = { b->ip, ip } };
 	b->n_ranges++;

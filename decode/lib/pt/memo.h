@@ -25,6 +25,8 @@
 
 #include <aux/decoder.h>
 
+#include "common/x86_insn.h"
+
 #define PT_REGIONS 8192		/* with an index; the fast path needs one */
 #define PT_STACK 64		/* calls of the return stack, power of two */
 #define PT_LINE 64		/* of the cache */
@@ -161,6 +163,21 @@ struct pt_region {
 	uint16_t index;		/* from 1 on; 0: none was left: no entry has it */
 	struct pt_region *next;
 };
+
+/* How a RANGE ends (enum aux_range_end) whose last instruction is of that class. */
+static inline uint8_t pt_range_end(uint8_t cls)
+{
+	static const uint8_t ends[] = {
+		[X86_OTHER] = AUX_END_FALL, [X86_COND] = AUX_END_COND,
+		[X86_JUMP] = AUX_END_JUMP, [X86_CALL] = AUX_END_CALL,
+		[X86_RET] = AUX_END_RET, [X86_IND_JUMP] = AUX_END_IND_JUMP,
+		[X86_IND_CALL] = AUX_END_IND_CALL,
+		[X86_SYSCALL] = AUX_END_SYSCALL, [X86_FAR] = AUX_END_FAR,
+		[X86_PTWRITE] = AUX_END_FALL,
+	};
+
+	return ends[cls];
+}
 
 /* How a node ends. */
 enum pt_node_kind {

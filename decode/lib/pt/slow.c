@@ -16,19 +16,11 @@
 
 /* ---- walking ---- */
 
-static const uint8_t range_ends[] = {
-	[X86_OTHER] = AUX_END_FALL, [X86_COND] = AUX_END_COND,
-	[X86_JUMP] = AUX_END_JUMP, [X86_CALL] = AUX_END_CALL,
-	[X86_RET] = AUX_END_RET, [X86_IND_JUMP] = AUX_END_IND_JUMP,
-	[X86_IND_CALL] = AUX_END_IND_CALL, [X86_SYSCALL] = AUX_END_SYSCALL,
-	[X86_FAR] = AUX_END_FAR, [X86_PTWRITE] = AUX_END_FALL,
-};
-
 /* Adds walk.insn, at walk.ip, to the last RANGE, or to a new one. */
 static int add_insn(struct pt *d)
 {
 	struct aux_flow *f = d->out.queue + d->out.tail - 1;
-	uint8_t end = range_ends[d->walk.insn.cls];
+	uint8_t end = pt_range_end(d->walk.insn.cls);
 
 	if (d->out.committed == d->out.tail || f->what != AUX_END_FALL ||
 	    d->walk.next_ip != d->walk.ip || f->flags != d->walk.flags) {

@@ -17,29 +17,34 @@
 extern const struct aux_decoder_ops aux_decoder_libipt, aux_decoder_opencsd,
 	aux_decoder_etm, aux_decoder_bytes;
 
-static const struct aux_decoder_ops *const builtin[] = {
-	&aux_decoder_pt,
-	&aux_decoder_etm,
+/* is_reference: the vendors' libraries are complete, and what they cannot decode they
+ * report as a GAP. */
+static const struct {
+	const struct aux_decoder_ops *ops;
+	bool is_reference;
+} builtin[] = {
+	{ &aux_decoder_pt, false },
+	{ &aux_decoder_etm, false },
 #ifdef HAVE_IPT
-	&aux_decoder_libipt,
+	{ &aux_decoder_libipt, true },
 #endif
 #ifdef HAVE_OPENCSD
-	&aux_decoder_opencsd,
+	{ &aux_decoder_opencsd, true },
 #endif
-	&aux_decoder_bytes,
+	{ &aux_decoder_bytes, false },
 };
 
 #define N_BUILTIN (sizeof(builtin) / sizeof(builtin[0]))
 
 const struct aux_decoder_ops *decoders_get(size_t i)
 {
-	return i < N_BUILTIN ? builtin[i] : NULL;
+	return i < N_BUILTIN ? builtin[i].ops : NULL;
 }
 
 bool decoders_has(uint32_t trace_type)
 {
 	for (size_t i = 0; i < N_BUILTIN; i++)
-		if (trace_type && builtin[i]->trace_type == trace_type)
+		if (trace_type && builtin[i].ops->trace_type == trace_type)
 			return true;
 	return false;
 }
@@ -47,22 +52,10 @@ bool decoders_has(uint32_t trace_type)
 const struct aux_decoder_ops *
 decoders_reference(uint32_t trace_type, const struct aux_decoder_ops *ops)
 {
-	/* The vendors' libraries: complete, and what they cannot decode
-	 * they report as a GAP. */
-	static const struct aux_decoder_ops *const references[] = {
-#ifdef HAVE_IPT
-		&aux_decoder_libipt,
-#endif
-#ifdef HAVE_OPENCSD
-		&aux_decoder_opencsd,
-#endif
-		NULL,
-	};
-
-	for (size_t i = 0; references[i]; i++)
-		if (references[i] != ops && trace_type &&
-		    references[i]->trace_type == trace_type)
-			return references[i];
+	for (size_t i = 0; i < N_BUILTIN; i++)
+		if (builtin[i].is_reference && builtin[i].ops != ops &&
+		    trace_type && builtin[i].ops->trace_type == trace_type)
+			return builtin[i].ops;
 	return NULL;
 }
 
@@ -74,7 +67,7 @@ static void list_names(char *buf, size_t len)
 	buf[0] = 0;
 	for (size_t i = 0; i < N_BUILTIN && n < len; i++)
 		n += (size_t)snprintf(buf + n, len - n, "%s%s", i ? ", " : "",
-				      builtin[i]->name);
+				      builtin[i].ops->name);
 }
 
 const struct aux_decoder_ops *decoders_find(const char *name,
@@ -84,7 +77,7 @@ const struct aux_decoder_ops *decoders_find(const char *name,
 	char names[128];
 
 	for (size_t i = 0; i < N_BUILTIN; i++) {
-		const struct aux_decoder_ops *ops = builtin[i];
+		const struct aux_decoder_ops *ops = builtin[i].ops;
 
 		if (name ? !strcmp(ops->name, name) :
 			   ops->trace_type == trace_type && trace_type)
