@@ -299,24 +299,6 @@ static int end_flow(void *sink, struct aux_diag *diag)
 	return calls_finish(c->calls);
 }
 
-static int host_code(void *priv, const struct space *space, uint64_t ip,
-		     struct aux_code *code)
-{
-	return codeview_code(session_codeview(priv), space, ip, code);
-}
-
-static int host_symbol(void *priv, const struct space *space, uint64_t ip,
-		       struct symbol *sym)
-{
-	return codeview_symbol(session_codeview(priv), space, ip, sym);
-}
-
-static int host_image(void *priv, const struct space *space, uint64_t ip,
-		      struct elfimage **im, uint64_t *offset)
-{
-	return codeview_image(session_codeview(priv), space, ip, im, offset);
-}
-
 static void read_flow(struct compare *c, const char *path)
 {
 	static const struct calls_ops ops = { .enter = on_enter,
@@ -329,12 +311,11 @@ static void read_flow(struct compare *c, const char *path)
 	struct session_config config = { .path = path, .tid = -1, .cpu = -1,
 					 .time_to = UINT64_MAX };
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
-	struct sink_host host = { .code = host_code, .symbol = host_symbol,
-				  .image = host_image };
+	struct sink_host host;
 
 	if (session_open(&c->session, &config, &diag))
 		die(diag.text);
-	host.priv = c->session;
+	host = session_host(c->session);
 	if (calls_new(&c->calls, &host, 0, &ops, c))
 		die("out of memory");
 	if (session_run(c->session, &sink, c, NULL, &diag) < 0)

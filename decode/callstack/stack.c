@@ -434,19 +434,12 @@ static int run_range(struct calls *c, struct thread *t,
 static int run_ranges(struct calls *c, struct thread *t,
 		      const struct aux_flow *ev)
 {
-	const struct aux_path *path = ev->path.path;
+	struct path_ranges ranges = { .path = ev };
 	struct aux_flow range;
 	int rc = 0;
 
-	for (uint32_t i = 0; i < path->n_steps; i++) {
-		const struct aux_step *step = path->steps[i];
-
-		for (uint32_t k = 0; k < step->n_ranges && !rc; k++) {
-			range = step->ranges[k];
-			range.offset = ev->offset;
-			rc = run_range(c, t, &range);
-		}
-	}
+	while (!rc && path_next_range(&ranges, &range))
+		rc = run_range(c, t, &range);
 	return rc;
 }
 

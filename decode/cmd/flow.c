@@ -10,16 +10,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "decode/cmd/impl.h"
 #include "decode/lib/code/code.h"
 #include "common/outbuf.h"
 #include "decode/lib/session/session.h"
 #include "decode/lib/sideband/sideband.h"
 
-#define PROGRESS_NS    UINT64_C(250000000)
 #define PROGRESS_CALLS 64 /* look at the clock so often */
 
 /* What the session's observer keeps. */
@@ -31,24 +30,16 @@ struct watch {
 	uint64_t n_calls, started_ns, shown_ns;
 };
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
-
 /* "\r" and "erase to end of line": each call overwrites the line before. The time
  * left assumes that the rest takes as long per byte as what is done. */
 static void show_progress(struct watch *w)
 {
-	uint64_t now = now_ns(), n = w->verdict->report.n_insns;
+	uint64_t now = clock_ns(), n = w->verdict->report.n_insns;
 	double s = (double)(now - w->started_ns) / 1e9, left;
 	double done = (double)w->stats->aux_decoded;
 	double total = (double)w->stats->aux_wanted;
 
-	if (now - w->shown_ns < PROGRESS_NS)
+	if (now - w->shown_ns < CMD_PROGRESS_NS)
 		return;
 	w->shown_ns = now;
 	fprintf(stderr, "\rauxdecode: %3.0f %%, %.1f M instructions, %.1f M/s",
@@ -78,72 +69,31 @@ static void on_progress(void *priv)
 		show_progress(w);
 }
 
-/* What sinks ask, answered by the session. */
-
-static int host_code(void *priv, const struct space *space, uint64_t ip,
-		     struct aux_code *code)
-{
-	return codeview_code(session_codeview(priv), space, ip, code);
-}
-
-static int host_symbol(void *priv, const struct space *space, uint64_t ip,
-		       struct symbol *sym)
-{
-	return codeview_symbol(session_codeview(priv), space, ip, sym);
-}
-
+/* What sinks ask that the session does not answer by itself. */
 static void host_explain(void *priv, const struct space *space, uint64_t ip,
 			 char *buf, size_t len)
 {
 	advice_code(session_codeview(priv), space, ip, buf, len);
 }
 
-static const char *host_comm(void *priv, uint32_t tid, uint64_t time)
-{
-	return timeline_comm(session_timeline(priv), tid, time);
-}
-
-static int host_line(void *priv, const struct space *space, uint64_t ip,
-		     struct source_line *line)
-{
-	return codeview_line(session_codeview(priv), space, ip, line);
-}
-
-static int host_inlines(void *priv, const struct space *space, uint64_t ip,
-			struct inline_frame *frames, size_t max)
-{
-	return codeview_inlines(session_codeview(priv), space, ip, frames, max);
-}
-
-static int host_image(void *priv, const struct space *space, uint64_t ip,
-		      struct elfimage **im, uint64_t *offset)
-{
-	return codeview_image(session_codeview(priv), space, ip, im, offset);
-}
-
-/* Everything that o selects; what cmd_session_config() leaves out are the filters
+/* Everything that o selects: what cmd_session_config() leaves out are the filters
  * and the threads. Strings belong to o. */
 static struct session_config config_of(const struct cmd_options *o)
 {
-	return (struct session_config){
-		.path = o->path,
-		.decoder = o->decoding.decoder,
-		.plugin = o->decoding.plugin,
-		.container = &o->import.options,
-		.code = o->code,
-		.n_workers = (unsigned)o->decoding.n_workers,
-		.chunk_min = o->decoding.chunk_min,
-		.max_memory = o->decoding.max_memory,
-		.snapshot = o->filter.snapshot,
-		.tid = o->filter.tid,
-		.cpu = o->filter.cpu,
-		.time_from = o->filter.time_from,
-		.time_to = o->filter.time_to,
-		.last_ns = o->filter.last_ns,
-		.chunks = o->filter.chunks,
-		.chunk_from = o->filter.chunk_from,
-		.chunk_to = o->filter.chunk_to,
-	};
+	struct session_config c = cmd_session_config(o);
+
+	c.n_workers = (unsigned)o->decoding.n_workers;
+	c.max_memory = o->decoding.max_memory;
+	c.snapshot = o->filter.snapshot;
+	c.tid = o->filter.tid;
+	c.cpu = o->filter.cpu;
+	c.time_from = o->filter.time_from;
+	c.time_to = o->filter.time_to;
+	c.last_ns = o->filter.last_ns;
+	c.chunks = o->filter.chunks;
+	c.chunk_from = o->filter.chunk_from;
+	c.chunk_to = o->filter.chunk_to;
+	return c;
 }
 
 /* A "#" line, so that a reader does not take these times for measured ones. */
@@ -179,7 +129,7 @@ static int run_sink(struct watch *w, const struct sink_ops *ops,
 	if (!(ops->needs & SINK_OWN_FORMAT))
 		print_source(env->out, s);
 	w->stats = stats;
-	w->started_ns = w->shown_ns = now_ns();
+	w->started_ns = w->shown_ns = clock_ns();
 	err = session_run_pass(s, &pass, diag);
 	if (w->shown_ns != w->started_ns)
 		fprintf(stderr, "\r\033[K");
@@ -203,15 +153,7 @@ static void print_notes(const struct cmd_options *o, const struct session *s)
 static int run_output(const struct cmd_options *o, struct session *s,
 		      struct outbuf *out)
 {
-	struct sink_host host = { .priv = s,
-				  .code = host_code,
-				  .symbol = host_symbol,
-				  .explain = host_explain,
-				  .gap_text = advice_gap,
-				  .comm = host_comm,
-				  .line = host_line,
-				  .inlines = host_inlines,
-				  .image = host_image };
+	struct sink_host host = session_host(s);
 	struct verdict verdict = { .path = o->path };
 	const struct sink_env env = { .out = out,
 				      .host = &host,
@@ -231,6 +173,8 @@ static int run_output(const struct cmd_options *o, struct session *s,
 	struct session_stats stats = { 0 };
 	int err, status;
 
+	host.explain = host_explain;
+	host.gap_text = advice_gap;
 	err = run_sink(&watch, o->command->sink, s, &env, o->own, &stats,
 		       &diag);
 	/* the output first, so that a terminal shows the verdict below it */

@@ -42,6 +42,8 @@ void advice_code(struct codeview *cv, const struct space *space, uint64_t ip,
 
 /* ---- rewrite.c: what the commands that write recordings share ---- */
 
+#define CMD_PROGRESS_NS UINT64_C(250000000)	/* between two lines of progress */
+
 /* One line of progress on standard error, when it is to be shown. */
 struct cmd_progress {
 	const char *what;	/* "decoding" */

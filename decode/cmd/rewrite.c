@@ -6,24 +6,14 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "decode/cmd/impl.h"
 #include "perfdata/rewrite.h"
 
-#define PROGRESS_NS UINT64_C(250000000)
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
-
 /* Shown on a terminal unless --no-progress, elsewhere only with --progress. The
- * first line comes after PROGRESS_NS, so short work shows none. */
+ * first line comes after CMD_PROGRESS_NS, so short work shows none. */
 void cmd_progress_init(struct cmd_progress *p, const struct cmd_options *o,
 		       const char *what)
 {
@@ -31,7 +21,7 @@ void cmd_progress_init(struct cmd_progress *p, const struct cmd_options *o,
 		.what = what,
 		.on = o->output.progress > 0 ||
 		      (o->output.progress < 0 && isatty(STDERR_FILENO)),
-		.shown_ns = now_ns(),
+		.shown_ns = clock_ns(),
 	};
 }
 
@@ -43,8 +33,8 @@ void cmd_progress_show(struct cmd_progress *p, uint64_t done, uint64_t total)
 
 	if (!p->on)
 		return;
-	now = now_ns();
-	if (now - p->shown_ns < PROGRESS_NS)
+	now = clock_ns();
+	if (now - p->shown_ns < CMD_PROGRESS_NS)
 		return;
 	p->shown_ns = now;
 	p->shown = true;

@@ -13,9 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "decode/cmd/impl.h"
+#include "common/clock.h"
 #include "common/term.h"
 #include "decode/sink/columns.h"
 #include "decode/sink/sink.h"
@@ -55,14 +55,6 @@ struct start {
 	bool cut;		/* not all was decoded */
 };
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
-
 /* Also ends a quick look after QUICK_NS: long enough for most recordings, short
  * enough for somebody who only typed a file name. */
 static void tick(void *priv, const struct aux_decode *d)
@@ -74,7 +66,7 @@ static void tick(void *priv, const struct aux_decode *d)
 		return;
 	aux_decode_get_stats(d, &st);
 	cmd_progress_show(&s->progress, st.aux_decoded, st.aux_wanted);
-	if (s->o->quick && now_ns() - s->began_ns > QUICK_NS)
+	if (s->o->quick && clock_ns() - s->began_ns > QUICK_NS)
 		s->sum.enough = true;
 }
 
@@ -337,7 +329,7 @@ static int read_flow(struct start *s, struct aux_diag *diag)
 	find_times(s);
 	s->sum = (struct diff_sum){ .code = &s->code, .tick = tick,
 				    .tick_priv = s };
-	s->began_ns = now_ns();
+	s->began_ns = clock_ns();
 	cmd_progress_init(&s->progress, s->o, "decoding");
 	rc = diff_sum_run(&s->sum, diag);
 	cmd_progress_end(&s->progress);

@@ -373,8 +373,8 @@ static int settle_at(struct branch *b, const struct flow_ctx *ctx,
 }
 
 /* Settles the held edge at the range's beginning and holds the one at its end. */
-static int on_range(struct branch *b, const struct flow_ctx *ctx,
-			struct edge *e, const struct aux_flow *ev)
+static inline int on_range(struct branch *b, const struct flow_ctx *ctx,
+			   struct edge *e, const struct aux_flow *ev)
 {
 	int err;
 
@@ -435,19 +435,12 @@ static int on_trace(struct branch *b, const struct flow_ctx *ctx,
 static int on_path_by_range(struct branch *b, const struct flow_ctx *ctx,
 		      struct edge *e, const struct aux_flow *ev)
 {
-	const struct aux_path *path = ev->path.path;
+	struct path_ranges ranges = { .path = ev };
 	struct aux_flow range;
 	int err = 0;
 
-	for (uint32_t i = 0; i < path->n_steps; i++) {
-		const struct aux_step *step = path->steps[i];
-
-		for (uint32_t k = 0; k < step->n_ranges && !err; k++) {
-			range = step->ranges[k];
-			range.offset = ev->offset;
-			err = on_range(b, ctx, e, &range);
-		}
-	}
+	while (!err && path_next_range(&ranges, &range))
+		err = on_range(b, ctx, e, &range);
 	return err;
 }
 

@@ -372,19 +372,12 @@ static int add_range_filtered(struct count *c, const struct flow_ctx *ctx,
 static int add_path_filtered(struct count *c, const struct flow_ctx *ctx,
 			       const struct aux_flow *ev)
 {
-	const struct aux_path *path = ev->path.path;
+	struct path_ranges ranges = { .path = ev };
 	struct aux_flow range;
 	int err = 0;
 
-	for (uint32_t i = 0; i < path->n_steps; i++) {
-		const struct aux_step *step = path->steps[i];
-
-		for (uint32_t k = 0; k < step->n_ranges && !err; k++) {
-			range = step->ranges[k];
-			range.offset = ev->offset;
-			err = add_range_filtered(c, ctx, &range);
-		}
-	}
+	while (!err && path_next_range(&ranges, &range))
+		err = add_range_filtered(c, ctx, &range);
 	return err;
 }
 
@@ -700,8 +693,7 @@ static int add_ranges(struct counter *c, const struct flow_ctx *ctx,
 	int err = 0;
 
 	for (uint32_t i = 0; i < step->n_ranges && !err; i++) {
-		ev = step->ranges[i];
-		ev.offset = offset;
+		ev = step_range(step, i, offset);
 		err = add_range(c, ctx, &ev);
 	}
 	return err;

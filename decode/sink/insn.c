@@ -440,8 +440,7 @@ static int put_ranges(struct insn *s, const struct flow_ctx *ctx,
 	int err = 0;
 
 	for (uint32_t i = 0; i < step->n_ranges && !err; i++) {
-		ev = step->ranges[i];
-		ev.offset = offset;
+		ev = step_range(step, i, offset);
 		err = put_range(s, ctx, &ev);
 	}
 	return err;

@@ -338,13 +338,6 @@ static int open_session(struct aux_decode *d, const char *path,
 	return session_open(&d->session, &config, diag);
 }
 
-/* The code of walk_find(), which sees a host and not a session. */
-static int host_code(void *priv, const struct space *space, uint64_t ip,
-		     struct aux_code *code)
-{
-	return codeview_code(session_codeview(priv), space, ip, code);
-}
-
 int aux_decode_open(struct aux_decode **dp, const char *path,
 		    const struct aux_decode_options *options,
 		    struct aux_diag *diag)
@@ -370,7 +363,7 @@ int aux_decode_open(struct aux_decode **dp, const char *path,
 		free(d);
 		return rc;
 	}
-	d->host = (struct sink_host){ .priv = d->session, .code = host_code };
+	d->host = session_host(d->session);
 	*dp = d;
 	return 0;
 }

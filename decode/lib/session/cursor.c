@@ -119,19 +119,12 @@ static int start_fallback(struct stream_cursor *cur,
 	return 0;
 }
 
-static int code_for_walk(void *priv, const struct space *space, uint64_t ip,
-			 struct aux_code *code)
-{
-	return codeview_code(priv, space, ip, code);
-}
-
 /* Removes the first skip instructions of a RANGE. False: the code is missing or does
  * not fit, so the address of the next one is unknown. */
 static bool cut_range(struct stream_cursor *cur, struct aux_flow *ev,
 		      uint64_t skip)
 {
-	struct sink_host host = { .priv = cur->s->codeview,
-				  .code = code_for_walk };
+	struct sink_host host = session_host(cur->s);
 	struct walk_config config = { .host = &host };
 	struct walk_range r;
 	struct walk *w;

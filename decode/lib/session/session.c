@@ -202,3 +202,53 @@ const struct stream *session_stream(const struct session *s, size_t i)
 {
 	return i < s->n_streams ? &s->streams[i] : NULL;
 }
+
+/* ---- what a sink asks ---- */
+
+static int host_code(void *priv, const struct space *space, uint64_t ip,
+		     struct aux_code *code)
+{
+	return codeview_code(session_codeview(priv), space, ip, code);
+}
+
+static int host_symbol(void *priv, const struct space *space, uint64_t ip,
+		       struct symbol *sym)
+{
+	return codeview_symbol(session_codeview(priv), space, ip, sym);
+}
+
+static const char *host_comm(void *priv, uint32_t tid, uint64_t time)
+{
+	return timeline_comm(session_timeline(priv), tid, time);
+}
+
+static int host_line(void *priv, const struct space *space, uint64_t ip,
+		     struct source_line *line)
+{
+	return codeview_line(session_codeview(priv), space, ip, line);
+}
+
+static int host_inlines(void *priv, const struct space *space, uint64_t ip,
+			struct inline_frame *frames, size_t max)
+{
+	return codeview_inlines(session_codeview(priv), space, ip, frames, max);
+}
+
+static int host_image(void *priv, const struct space *space, uint64_t ip,
+		      struct elfimage **im, uint64_t *offset)
+{
+	return codeview_image(session_codeview(priv), space, ip, im, offset);
+}
+
+struct sink_host session_host(struct session *s)
+{
+	return (struct sink_host){
+		.priv = s,
+		.code = host_code,
+		.symbol = host_symbol,
+		.comm = host_comm,
+		.line = host_line,
+		.inlines = host_inlines,
+		.image = host_image,
+	};
+}

@@ -103,6 +103,9 @@ const struct chunks *session_chunks(const struct session *s);
 bool session_is_timed(const struct session *s);
 /* The decoder that --plugin loaded; NULL: none was asked for. */
 const struct aux_decoder_ops *session_plugin(const struct session *s);
+/* What a sink asks, answered by the session for as long as it is open. explain and
+ * gap_text are the program's to add. */
+struct sink_host session_host(struct session *s);
 /* The next pass is of this thread alone; -1: of all. */
 void session_select_tid(struct session *s, int64_t tid);
 

@@ -181,4 +181,37 @@ struct sink_ops {
 	void (*partial_free)(void *partial);	/* accepts NULL */
 };
 
+/* RANGE i of a step, at the offset of the path. */
+static inline struct aux_flow step_range(const struct aux_step *step,
+					 uint32_t i, uint64_t offset)
+{
+	struct aux_flow range = step->ranges[i];
+
+	range.offset = offset;
+	return range;
+}
+
+/* The RANGEs that a PATH stands for, one by one: zeroed but for path, then
+ * path_next_range until it is false. */
+struct path_ranges {
+	const struct aux_flow *path;
+	const struct aux_flow *next, *end;	/* of the step before step */
+	uint32_t step;
+};
+
+static inline bool path_next_range(struct path_ranges *r, struct aux_flow *range)
+{
+	const struct aux_path *path = r->path->path.path;
+
+	while (r->next == r->end) {
+		if (r->step == path->n_steps)
+			return false;
+		r->next = path->steps[r->step]->ranges;
+		r->end = r->next + path->steps[r->step++]->n_ranges;
+	}
+	*range = *r->next++;
+	range->offset = r->path->offset;
+	return true;
+}
+
 #endif
