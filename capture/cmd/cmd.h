@@ -72,6 +72,15 @@ option_parse cmd_parse_mmap, cmd_parse_switch, cmd_parse_delay, cmd_parse_level,
 	cmd_parse_threads, cmd_parse_max_size, cmd_parse_keep, cmd_parse_inject,
 	cmd_parse_aux_sample, cmd_stop_with_flag, cmd_stop_with_text;
 
+/*
+ * record.c: the directory of CMD_HELPER, which follows a program in an emulator: ours
+ * in a build tree, ../libexec/auxkit after make install. False: it is in neither, and
+ * dir is ours.
+ */
+#define CMD_HELPER "auxkit-qemu.so"
+#define CMD_HELPER_DIR_MAX 4128
+bool cmd_helper_dir(char dir[CMD_HELPER_DIR_MAX]);
+
 /* record.c: what a person reads of a recording. */
 struct cmd_progress {
 	uint64_t started_ns;

@@ -212,25 +212,15 @@ static int open_event(const struct perf_event_attr *attr, pid_t pid, int cpu)
 	return fd < 0 ? -errno : (int)fd;
 }
 
-/* Beside us, or in ../libexec/auxkit. */
-/* buf is what it returns; NULL: it is in neither place. */
+/* buf is what it returns; NULL: there is no such object. */
 static const char *find_helper(char *buf, size_t len)
 {
-	static const char *const places[] = { "", "/../libexec/auxkit" };
-	char self[4096], *slash;
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	size_t i;
+	char dir[CMD_HELPER_DIR_MAX];
 
-	self[n > 0 ? n : 0] = '\0';
-	slash = strrchr(self, '/');
-	if (slash)
-		*slash = '\0';
-	for (i = 0; i < 2; i++) {
-		snprintf(buf, len, "%s%s/auxkit-qemu.so", self, places[i]);
-		if (!access(buf, R_OK))
-			return buf;
-	}
-	return NULL;
+	if (!cmd_helper_dir(dir))
+		return NULL;
+	snprintf(buf, len, "%s/" CMD_HELPER, dir);
+	return buf;
 }
 
 static void print_line(const struct doctor_line *l)

@@ -14,11 +14,11 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "capture/cmd/cmd.h"
 #include "capture/describe/features.h"
+#include "common/clock.h"
 #include "common/diag.h"
 
 /*
@@ -99,13 +99,11 @@ static const char *size_text(uint64_t v, char buf[32])
 
 #define CLEAR_LINE "\r\033[K"
 
-static uint64_t now_ns(void);
-
 /* One line on the terminal, each time over the last. */
 void cmd_progress_show(void *priv, uint64_t n_insns, uint64_t aux_bytes)
 {
 	struct cmd_progress *p = priv;
-	double s = (double)(now_ns() - p->started_ns) / 1e9;
+	double s = (double)(clock_ns() - p->started_ns) / 1e9;
 	double rate = (double)n_insns / (s > 0 ? s : 1);
 	bool fast = rate >= 1e6;
 	char insns[32], size[32], line[160];
@@ -421,13 +419,10 @@ static const char *default_event(void)
 	return "soft_pt//u";
 }
 
-/* The directory of the helper objects: beside us, or ../libexec/auxkit. */
-/* Beside us in a build tree, ../libexec after make install. Where the object is in
- * neither, dir is ours, and the source says what is missing. */
-static void find_self_dir(char *dir, size_t len)
+bool cmd_helper_dir(char dir[CMD_HELPER_DIR_MAX])
 {
 	static const char *const places[] = { "", "/../libexec/auxkit" };
-	char self[4096], path[4200];
+	char self[4096], path[CMD_HELPER_DIR_MAX + sizeof("/" CMD_HELPER)];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	char *slash;
 	size_t i;
@@ -437,20 +432,13 @@ static void find_self_dir(char *dir, size_t len)
 	if (slash)
 		*slash = '\0';
 	for (i = 0; i < 2; i++) {
-		snprintf(path, sizeof(path), "%s%s/auxkit-qemu.so", self,
-			 places[i]);
+		snprintf(dir, CMD_HELPER_DIR_MAX, "%s%s", self, places[i]);
+		snprintf(path, sizeof(path), "%s/" CMD_HELPER, dir);
 		if (!access(path, R_OK))
-			break;
+			return true;
 	}
-	snprintf(dir, len, "%s%s", self, places[i < 2 ? i : 0]);
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+	snprintf(dir, CMD_HELPER_DIR_MAX, "%s", self);
+	return false;
 }
 
 /* One recording, in one file or several. */
@@ -568,7 +556,7 @@ static bool took_signal(int fd)
 static void wait_program(struct recording *rec)
 {
 	struct pollfd p = { .fd = rec->o->kernel.signal_fd, .events = POLLIN };
-	uint64_t since = now_ns();
+	uint64_t since = clock_ns();
 	bool said = rec->o->quiet;
 	int sig = 0;
 
@@ -576,9 +564,9 @@ static void wait_program(struct recording *rec)
 		return;
 	while (!rec->ops->ended(rec->src, sig, &rec->result.status)) {
 		poll(&p, 1, WAIT_MS);
-		sig = took_signal(p.fd) && now_ns() - since > SAME_NS ?
+		sig = took_signal(p.fd) && clock_ns() - since > SAME_NS ?
 			      SIGKILL : 0;
-		if (said || now_ns() - since < SAY_WAIT_NS)
+		if (said || clock_ns() - since < SAY_WAIT_NS)
 			continue;
 		said = true;
 		cmd_say("the recording is closed; waiting for %s, which does not end on "
@@ -704,10 +692,10 @@ static int record_kernel(struct recording *rec, struct source_job *job)
 /* o: the words are completed here (the default event), hence not const. */
 int cmd_record(struct cmd_options *o)
 {
-	struct cmd_progress progress = { .started_ns = now_ns() };
+	struct cmd_progress progress = { .started_ns = clock_ns() };
 	struct recording rec = { .o = o };
 	bool by_default = !o->n_words;
-	char self_dir[4200];
+	char self_dir[CMD_HELPER_DIR_MAX];
 	struct source_job job = {
 		.argc = o->argc,
 		.args = o->argv,
@@ -723,7 +711,7 @@ int cmd_record(struct cmd_options *o)
 
 	if (by_default)
 		o->words[o->n_words++].text = default_event();
-	find_self_dir(self_dir, sizeof(self_dir));
+	cmd_helper_dir(self_dir); /* missing: the source says so */
 	if (o->quiet || !isatty(STDERR_FILENO))
 		job.progress = NULL;
 	rec.ops = find_software(o);
