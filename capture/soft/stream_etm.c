@@ -124,8 +124,8 @@ static void resync_after_floor(struct soft_thread *t)
 	etm_encode_enable(e, t->last.start, t->tid);
 }
 
-static void run_block(struct soft_thread *t, const struct soft_block *b,
-		      uint32_t n_insns)
+static void run_block_etm(struct soft_thread *t, const struct soft_block *b,
+			  uint32_t n_insns)
 {
 	struct etm_encoder *e = &t->st->etm;
 
@@ -226,13 +226,13 @@ run_fast(struct soft_thread *t, const struct soft_block *table,
 }
 
 /* One block at a time while something special is due, else all. */
-static size_t run_some(struct soft_thread *t, const struct soft_block *table,
-		       const uint32_t *ids, size_t n)
+static size_t run_etm(struct soft_thread *t, const struct soft_block *table,
+		      const uint32_t *ids, size_t n)
 {
 	const struct etm_encode_config *c = &t->st->etm.config;
 
 	if (t->resync || t->st->etm.lost) {
-		run_block(t, &table[ids[0]], table[ids[0]].n_insns);
+		run_block_etm(t, &table[ids[0]], table[ids[0]].n_insns);
 		return 1;
 	}
 	if (c->broadcast)
@@ -257,7 +257,7 @@ static void flush_if_half_full(struct etm_encoder *e)
  * one address stands for both (IHI 0064, exception instruction trace packet, E1:E0
  * of 0b10). Not with a return stack: OpenCSD before 1.5.6 then pops an entry.
  */
-static void interrupt(struct soft_thread *t, uint64_t ip)
+static void interrupt_etm(struct soft_thread *t, uint64_t ip)
 {
 	struct etm_encoder *e = &t->st->etm;
 	bool target = !e->lost && !e->config.retstack &&
@@ -271,24 +271,24 @@ static void interrupt(struct soft_thread *t, uint64_t ip)
 	flush_if_half_full(e);
 }
 
-static void call(struct soft_thread *t)
+static void call_etm(struct soft_thread *t)
 {
 	etm_encode_disable(&t->st->etm, ETM_EXC_CALL, t->last.end, false);
 	flush_if_half_full(&t->st->etm);
 }
 
-static void unexplained(struct soft_thread *t, uint64_t ip)
+static void unexplained_etm(struct soft_thread *t, uint64_t ip)
 {
 	etm_encode_overflow(&t->st->etm, ip, false);
 	flush_if_half_full(&t->st->etm);
 }
 
-static void enable(struct soft_thread *t)
+static void enable_etm(struct soft_thread *t)
 {
 	etm_encode_enable(&t->st->etm, t->last.start, t->tid);
 }
 
-static void preempt(struct soft_thread *t, uint64_t ip)
+static void preempt_etm(struct soft_thread *t, uint64_t ip)
 {
 	etm_encode_disable(&t->st->etm, ETM_EXC_IRQ, ip, false);
 	flush_if_half_full(&t->st->etm);
@@ -299,11 +299,11 @@ const struct soft_trace_ops soft_trace_etm = {
 	.open = soft_etm_open,
 	.flush = soft_etm_flush,
 	.flush_shared = soft_etm_flush_shared,
-	.enable = enable,
-	.preempt = preempt,
-	.run = run_some,
-	.run_block = run_block,
-	.interrupt = interrupt,
-	.call = call,
-	.unexplained = unexplained,
+	.enable = enable_etm,
+	.preempt = preempt_etm,
+	.run = run_etm,
+	.run_block = run_block_etm,
+	.interrupt = interrupt_etm,
+	.call = call_etm,
+	.unexplained = unexplained_etm,
 };

@@ -158,8 +158,8 @@ static void resync_after_floor(struct soft_thread *t, uint64_t ip)
 	pt_encode_enable(e, ip);
 }
 
-static void run_block(struct soft_thread *t, const struct soft_block *b,
-		      uint32_t n_insns)
+static void run_block_pt(struct soft_thread *t, const struct soft_block *b,
+			 uint32_t n_insns)
 {
 	struct pt_encoder *e = &t->st->e;
 
@@ -268,13 +268,13 @@ run_fast(struct soft_thread *t, const struct soft_block *table,
 }
 
 /* One block at a time while something special is due, else all. */
-static size_t run_some(struct soft_thread *t, const struct soft_block *table,
-		       const uint32_t *ids, size_t n)
+static size_t run_pt(struct soft_thread *t, const struct soft_block *table,
+		     const uint32_t *ids, size_t n)
 {
 	const struct pt_encode_config *c = &t->st->e.config;
 
 	if (t->resync || t->st->e.lost || !c->branch) {
-		run_block(t, &table[ids[0]], table[ids[0]].n_insns);
+		run_block_pt(t, &table[ids[0]], table[ids[0]].n_insns);
 		return 1;
 	}
 	if (c->retcomp || c->cyc || c->defer_tip || t->st->e.full_ip)
@@ -283,23 +283,23 @@ static size_t run_some(struct soft_thread *t, const struct soft_block *table,
 }
 
 /* The transition to ip happened, then an event stopped the thread there. */
-static void interrupt(struct soft_thread *t, uint64_t ip)
+static void interrupt_pt(struct soft_thread *t, uint64_t ip)
 {
 	transition(t, ip);
 	pt_encode_disable_async(&t->st->e, ip);
 }
 
-static void call(struct soft_thread *t)
+static void call_pt(struct soft_thread *t)
 {
 	pt_encode_disable(&t->st->e);
 }
 
-static void unexplained(struct soft_thread *t, uint64_t ip)
+static void unexplained_pt(struct soft_thread *t, uint64_t ip)
 {
 	pt_encode_overflow(&t->st->e, ip, false);
 }
 
-static void enable(struct soft_thread *t)
+static void enable_pt(struct soft_thread *t)
 {
 	struct pt_encoder *e = &t->st->e;
 
@@ -309,7 +309,7 @@ static void enable(struct soft_thread *t)
 	t->loop_n = 1;
 }
 
-static void preempt(struct soft_thread *t, uint64_t ip)
+static void preempt_pt(struct soft_thread *t, uint64_t ip)
 {
 	pt_encode_disable_async(&t->st->e, ip);
 }
@@ -320,7 +320,7 @@ static int write_aux(void *ctx, const uint8_t *bytes, size_t n)
 }
 
 /* A seed per stream: overflows that tests ask for differ between CPUs. */
-static void open_stream(struct soft_stream *st)
+static void open_pt(struct soft_stream *st)
 {
 	pt_encode_init(&st->e, &st->s->pt, st->buf, SOFT_BUF_SIZE, write_aux,
 		       st);
@@ -329,7 +329,7 @@ static void open_stream(struct soft_stream *st)
 	st->e.cyc_tsc = st->e.tsc;
 }
 
-static void flush(struct soft_stream *st)
+static void flush_pt(struct soft_stream *st)
 {
 	pt_encode_flush(&st->e);
 	st->s->stats.n_injected += st->e.n_injected;
@@ -341,7 +341,7 @@ static void flush(struct soft_stream *st)
  * tools/perf/arch/x86/util/intel-pt.c): bits of config, and the ratio TSC to CTC of
  * CPUID 0x15.
  */
-static int put_info(struct soft *s)
+static int info_pt(struct soft *s)
 {
 	uint64_t priv[AUX_PT_N_PRIV] = {
 		[AUX_PT_PMU_TYPE] = s->config.pmu_type,
@@ -365,14 +365,14 @@ static int put_info(struct soft *s)
 }
 
 const struct soft_trace_ops soft_trace_pt = {
-	.info = put_info,
-	.open = open_stream,
-	.flush = flush,
-	.enable = enable,
-	.preempt = preempt,
-	.run = run_some,
-	.run_block = run_block,
-	.interrupt = interrupt,
-	.call = call,
-	.unexplained = unexplained,
+	.info = info_pt,
+	.open = open_pt,
+	.flush = flush_pt,
+	.enable = enable_pt,
+	.preempt = preempt_pt,
+	.run = run_pt,
+	.run_block = run_block_pt,
+	.interrupt = interrupt_pt,
+	.call = call_pt,
+	.unexplained = unexplained_pt,
 };

@@ -77,8 +77,8 @@ static int grow_edges(struct callgrind *c)
 }
 
 /* frame.user is the edge + 1. Frames that nothing shown is below have no edge. */
-static int begin_slice(void *format, struct export_track *t,
-		       const struct export_slice *s)
+static int begin_callgrind(void *format, struct export_track *t,
+			   const struct export_slice *s)
 {
 	struct callgrind *c = format;
 	struct call_frame *f;
@@ -106,8 +106,8 @@ static int begin_slice(void *format, struct export_track *t,
 }
 
 /* Only the outermost of equal calls adds what it took. */
-static int end_slice(void *format, struct export_track *t,
-		     const struct export_slice *s)
+static int end_callgrind(void *format, struct export_track *t,
+			 const struct export_slice *s)
 {
 	struct callgrind *c = format;
 	struct call_count *self;
@@ -365,8 +365,8 @@ const struct export_ops export_callgrind = {
 	.name = "callgrind",
 	.help = "costs of functions and calls, for callgrind_annotate",
 	.open = open_callgrind,
-	.begin = begin_slice,
-	.end = end_slice,
+	.begin = begin_callgrind,
+	.end = end_callgrind,
 	.finish = finish_callgrind,
 	.close = close_callgrind,
 };

@@ -153,8 +153,8 @@ static const char *const categories[] = {
 };
 
 /* A gap is an instant, too: to be seen when it is too short for a slice. */
-static int begin_slice(void *format, struct export_track *t,
-		       const struct export_slice *s)
+static int begin_chrome(void *format, struct export_track *t,
+			const struct export_slice *s)
 {
 	struct chrome *c = format;
 
@@ -184,8 +184,8 @@ static int begin_slice(void *format, struct export_track *t,
 }
 
 /* What a call took is known at its end only: viewers join the args of both. */
-static int end_slice(void *format, struct export_track *t,
-		     const struct export_slice *s)
+static int end_chrome(void *format, struct export_track *t,
+		      const struct export_slice *s)
 {
 	struct chrome *c = format;
 
@@ -232,8 +232,8 @@ static void put_fields(struct chrome *c, const struct export_field *f,
 }
 
 /* "s":"t": of its thread. */
-static int put_instant(void *format, struct export_track *t,
-		       const struct export_instant *i)
+static int instant_chrome(void *format, struct export_track *t,
+			  const struct export_instant *i)
 {
 	struct chrome *c = format;
 
@@ -255,8 +255,8 @@ static int put_instant(void *format, struct export_track *t,
 }
 
 /* Viewers draw counters of one name and process as one curve. */
-static int put_counter(void *format, struct export_track *t,
-		       const struct export_counter *k)
+static int counter_chrome(void *format, struct export_track *t,
+			  const struct export_counter *k)
 {
 	struct chrome *c = format;
 	char buf[24];
@@ -271,8 +271,8 @@ static int put_counter(void *format, struct export_track *t,
 }
 
 /* Async events: those may overlap; the serial number is their id. */
-static int put_span(void *format, struct export_track *t,
-		    const struct export_span *s)
+static int span_chrome(void *format, struct export_track *t,
+		       const struct export_span *s)
 {
 	struct chrome *c = format;
 
@@ -322,11 +322,11 @@ const struct export_ops export_chrome = {
 	.name = "chrome",
 	.help = "JSON of chrome://tracing",
 	.open = open_chrome,
-	.begin = begin_slice,
-	.end = end_slice,
-	.instant = put_instant,
-	.counter = put_counter,
-	.span = put_span,
+	.begin = begin_chrome,
+	.end = end_chrome,
+	.instant = instant_chrome,
+	.counter = counter_chrome,
+	.span = span_chrome,
 	.finish = finish_chrome,
 	.close = free,
 };

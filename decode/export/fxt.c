@@ -219,7 +219,7 @@ static void put_object(struct fxt *f, const struct export_track *t,
 	put_word(f, export_pid(t));
 }
 
-static int meet_track(void *format, struct export_track *t)
+static int track_fxt(void *format, struct export_track *t)
 {
 	struct fxt *f = format;
 
@@ -257,8 +257,8 @@ static const char *category_of(const struct export_slice *s)
 	       : s->kind == EXPORT_OFF ? "off" : "call";
 }
 
-static int begin_slice(void *format, struct export_track *t,
-		       const struct export_slice *s)
+static int begin_fxt(void *format, struct export_track *t,
+		     const struct export_slice *s)
 {
 	struct fxt *f = format;
 
@@ -275,8 +275,8 @@ static int begin_slice(void *format, struct export_track *t,
 	return end_event(f);
 }
 
-static int end_slice(void *format, struct export_track *t,
-		     const struct export_slice *s)
+static int end_fxt(void *format, struct export_track *t,
+		   const struct export_slice *s)
 {
 	struct fxt *f = format;
 
@@ -303,7 +303,7 @@ static void put_fields(struct fxt *f, const struct export_field *v, uint32_t n)
 			v[i].value);
 }
 
-static int put_instant(void *format, struct export_track *t,
+static int instant_fxt(void *format, struct export_track *t,
 		       const struct export_instant *i)
 {
 	struct fxt *f = format;
@@ -316,7 +316,7 @@ static int put_instant(void *format, struct export_track *t,
 	return end_event(f);
 }
 
-static int put_counter(void *format, struct export_track *t,
+static int counter_fxt(void *format, struct export_track *t,
 		       const struct export_counter *c)
 {
 	struct fxt *f = format;
@@ -328,7 +328,7 @@ static int put_counter(void *format, struct export_track *t,
 }
 
 /* Async events: the serial number, in the last word, joins begin and end. */
-static int put_span(void *format, struct export_track *t,
+static int span_fxt(void *format, struct export_track *t,
 		    const struct export_span *s)
 {
 	struct fxt *f = format;
@@ -393,12 +393,12 @@ const struct export_ops export_fxt = {
 	.help = "the Fuchsia trace format",
 	.flags = EXPORT_BINARY,
 	.open = open_fxt,
-	.track = meet_track,
-	.begin = begin_slice,
-	.end = end_slice,
-	.instant = put_instant,
-	.counter = put_counter,
-	.span = put_span,
+	.track = track_fxt,
+	.begin = begin_fxt,
+	.end = end_fxt,
+	.instant = instant_fxt,
+	.counter = counter_fxt,
+	.span = span_fxt,
 	.finish = finish_fxt,
 	.close = close_fxt,
 };

@@ -96,7 +96,7 @@ static void put_end(struct jsonl *j)
 }
 
 /* A track is described before its first event. */
-static int meet_track(void *format, struct export_track *t)
+static int track_jsonl(void *format, struct export_track *t)
 {
 	struct jsonl *j = format;
 
@@ -133,7 +133,7 @@ static void put_call(struct jsonl *j, const struct export_slice *s)
 }
 
 /* depth is that of the new frame, from 0. */
-static int begin_slice(void *format, struct export_track *t,
+static int begin_jsonl(void *format, struct export_track *t,
 		       const struct export_slice *s)
 {
 	static const char *const types[] = { "call", "off", "gap" };
@@ -155,7 +155,7 @@ static int begin_slice(void *format, struct export_track *t,
 }
 
 /* The id joins it with its begin. */
-static int end_slice(void *format, struct export_track *t,
+static int end_jsonl(void *format, struct export_track *t,
 		     const struct export_slice *s)
 {
 	static const char *const types[] = { "return", "on", "gap-end" };
@@ -180,8 +180,8 @@ static int end_slice(void *format, struct export_track *t,
 }
 
 /* The thread goes on in another of its stacks, which is a track of its own. */
-static int put_turn(void *format, struct export_track *t,
-		    const struct export_track *from, uint64_t ns)
+static int turn_jsonl(void *format, struct export_track *t,
+		      const struct export_track *from, uint64_t ns)
 {
 	struct jsonl *j = format;
 
@@ -209,8 +209,8 @@ static void put_fields(struct jsonl *j, const struct export_field *f,
 }
 
 /* value is a string, as addresses are. */
-static int put_instant(void *format, struct export_track *t,
-		       const struct export_instant *i)
+static int instant_jsonl(void *format, struct export_track *t,
+			 const struct export_instant *i)
 {
 	struct jsonl *j = format;
 
@@ -226,8 +226,8 @@ static int put_instant(void *format, struct export_track *t,
 	return 0;
 }
 
-static int put_counter(void *format, struct export_track *t,
-		       const struct export_counter *c)
+static int counter_jsonl(void *format, struct export_track *t,
+			 const struct export_counter *c)
 {
 	struct jsonl *j = format;
 
@@ -239,8 +239,8 @@ static int put_counter(void *format, struct export_track *t,
 }
 
 /* Two lines, joined by id. */
-static int put_span(void *format, struct export_track *t,
-		    const struct export_span *s)
+static int span_jsonl(void *format, struct export_track *t,
+		      const struct export_span *s)
 {
 	struct jsonl *j = format;
 
@@ -285,13 +285,13 @@ const struct export_ops export_jsonl = {
 	.name = "jsonl",
 	.help = "an object a line, with a schema that has a version",
 	.open = open_jsonl,
-	.track = meet_track,
-	.begin = begin_slice,
-	.end = end_slice,
-	.turn = put_turn,
-	.instant = put_instant,
-	.counter = put_counter,
-	.span = put_span,
+	.track = track_jsonl,
+	.begin = begin_jsonl,
+	.end = end_jsonl,
+	.turn = turn_jsonl,
+	.instant = instant_jsonl,
+	.counter = counter_jsonl,
+	.span = span_jsonl,
 	.finish = finish_jsonl,
 	.close = free,
 };

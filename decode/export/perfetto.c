@@ -261,7 +261,7 @@ static int put_track(struct perfetto *f, const struct export_track *t)
 }
 
 /* export_ops.track */
-static int meet_track(void *format, struct export_track *t)
+static int track_perfetto(void *format, struct export_track *t)
 {
 	struct perfetto *f = format;
 	int err = f->started ? 0 : put_first(f);
@@ -474,8 +474,8 @@ static int put_counters(struct perfetto *f, struct export_track *track,
 }
 
 /* A gap is an instant, too: to be seen when it is too short for a slice. */
-static int begin_slice(void *format, struct export_track *t,
-		       const struct export_slice *s)
+static int begin_perfetto(void *format, struct export_track *t,
+			  const struct export_slice *s)
 {
 	static const uint8_t cat[] = { CAT_CALL, CAT_OFF, CAT_GAP };
 	struct perfetto *f = format;
@@ -517,8 +517,8 @@ static void note_end(struct perfetto *f, const struct export_slice *s)
 }
 
 /* The end has no name: Perfetto pairs it with the last begin of its track. */
-static int end_slice(void *format, struct export_track *t,
-		     const struct export_slice *s)
+static int end_perfetto(void *format, struct export_track *t,
+			const struct export_slice *s)
 {
 	struct perfetto *f = format;
 	struct event e;
@@ -535,8 +535,8 @@ static int end_slice(void *format, struct export_track *t,
 }
 
 /* The value and its fields are annotations. */
-static int put_instant(void *format, struct export_track *t,
-		       const struct export_instant *i)
+static int instant_perfetto(void *format, struct export_track *t,
+			    const struct export_instant *i)
 {
 	struct perfetto *f = format;
 	struct event e;
@@ -554,8 +554,8 @@ static int put_instant(void *format, struct export_track *t,
 }
 
 /* Each counter of a process has a track of its own. */
-static int put_counter(void *format, struct export_track *t,
-		       const struct export_counter *c)
+static int counter_perfetto(void *format, struct export_track *t,
+			    const struct export_counter *c)
 {
 	struct perfetto *f = format;
 	int err;
@@ -567,8 +567,8 @@ static int put_counter(void *format, struct export_track *t,
 }
 
 /* Spans that overlap are on different lanes, each a track of its own. */
-static int put_span(void *format, struct export_track *t,
-		    const struct export_span *s)
+static int span_perfetto(void *format, struct export_track *t,
+			 const struct export_span *s)
 {
 	struct perfetto *f = format;
 	struct event e;
@@ -635,12 +635,12 @@ const struct export_ops export_perfetto = {
 	.help = "a trace of Perfetto",
 	.flags = EXPORT_BINARY,
 	.open = open_perfetto,
-	.track = meet_track,
-	.begin = begin_slice,
-	.end = end_slice,
-	.instant = put_instant,
-	.counter = put_counter,
-	.span = put_span,
+	.track = track_perfetto,
+	.begin = begin_perfetto,
+	.end = end_perfetto,
+	.instant = instant_perfetto,
+	.counter = counter_perfetto,
+	.span = span_perfetto,
 	.finish = finish_perfetto,
 	.close = close_perfetto,
 };

@@ -36,7 +36,7 @@ struct speedscope {
 };
 
 /* Its text is spooled from the start. */
-static int meet_track(void *format, struct export_track *t)
+static int track_speedscope(void *format, struct export_track *t)
 {
 	struct speedscope *f = format;
 	struct profile *p = calloc(1, sizeof(*p));
@@ -126,15 +126,15 @@ static int put_event(struct speedscope *f, struct export_track *t, char type,
 }
 
 /* O: open. */
-static int begin_slice(void *format, struct export_track *t,
-		       const struct export_slice *s)
+static int begin_speedscope(void *format, struct export_track *t,
+			    const struct export_slice *s)
 {
 	return put_event(format, t, 'O', s);
 }
 
 /* C: close. */
-static int end_slice(void *format, struct export_track *t,
-		     const struct export_slice *s)
+static int end_speedscope(void *format, struct export_track *t,
+			  const struct export_slice *s)
 {
 	return put_event(format, t, 'C', s);
 }
@@ -253,9 +253,9 @@ const struct export_ops export_speedscope = {
 	.name = "speedscope",
 	.help = "profiles of speedscope, one for each thread",
 	.open = open_speedscope,
-	.track = meet_track,
-	.begin = begin_slice,
-	.end = end_slice,
+	.track = track_speedscope,
+	.begin = begin_speedscope,
+	.end = end_speedscope,
 	.finish = finish_speedscope,
 	.close = close_speedscope,
 };

@@ -206,7 +206,7 @@ static int end_row(struct sqlite *q, struct row *r)
 /* ---- slices ---- */
 
 /* The thread's row is written at the end. */
-static int meet_track(void *format, struct export_track *t)
+static int track_sqlite(void *format, struct export_track *t)
 {
 	(void)format;
 	t->user = calloc(1, sizeof(struct track_state));
@@ -235,8 +235,8 @@ static uint32_t *active_of(struct sqlite *q, const struct export_track *t,
 }
 
 /* frame.user is when it began, as it is shown. */
-static int begin_slice(void *format, struct export_track *t,
-		       const struct export_slice *s)
+static int begin_sqlite(void *format, struct export_track *t,
+			const struct export_slice *s)
 {
 	struct sqlite *q = format;
 	struct track_state *st = t->user;
@@ -316,8 +316,8 @@ static void put_call(struct sqlite *q, struct row *r,
 
 /* inner: another frame of the function is still below, so total_ns must not count
  * this one. */
-static int end_slice(void *format, struct export_track *t,
-		     const struct export_slice *s)
+static int end_sqlite(void *format, struct export_track *t,
+		      const struct export_slice *s)
 {
 	struct sqlite *q = format;
 	uint32_t *active;
@@ -358,8 +358,8 @@ static int put_fields(struct sqlite *q, uint64_t event, uint64_t span,
 }
 
 /* The row's number is needed for its fields. */
-static int put_instant(void *format, struct export_track *t,
-		       const struct export_instant *i)
+static int instant_sqlite(void *format, struct export_track *t,
+			  const struct export_instant *i)
 {
 	struct sqlite *q = format;
 	struct row r = start_row(q, PUT_EVENT);
@@ -380,8 +380,8 @@ static int put_instant(void *format, struct export_track *t,
 				0, i->fields, i->n_fields);
 }
 
-static int put_counter(void *format, struct export_track *t,
-		       const struct export_counter *c)
+static int counter_sqlite(void *format, struct export_track *t,
+			  const struct export_counter *c)
 {
 	struct sqlite *q = format;
 	struct row r = start_row(q, PUT_COUNTER);
@@ -394,8 +394,8 @@ static int put_counter(void *format, struct export_track *t,
 }
 
 /* Twice: when it begins, and when it ends (ON CONFLICT). */
-static int put_span(void *format, struct export_track *t,
-		    const struct export_span *s)
+static int span_sqlite(void *format, struct export_track *t,
+		       const struct export_span *s)
 {
 	struct sqlite *q = format;
 	struct row r = start_row(q, PUT_SPAN);
@@ -563,12 +563,12 @@ const struct export_ops export_sqlite = {
 	.help = "a database, with views that answer questions; needs -o",
 	.flags = EXPORT_BINARY | EXPORT_OWN_FILE,
 	.open = open_sqlite,
-	.track = meet_track,
-	.begin = begin_slice,
-	.end = end_slice,
-	.instant = put_instant,
-	.counter = put_counter,
-	.span = put_span,
+	.track = track_sqlite,
+	.begin = begin_sqlite,
+	.end = end_sqlite,
+	.instant = instant_sqlite,
+	.counter = counter_sqlite,
+	.span = span_sqlite,
 	.finish = finish_sqlite,
 	.close = close_sqlite,
 };

@@ -154,7 +154,7 @@ static int on_off(void *priv, struct call_thread *t, bool on)
 	return err ? err : report_span_off(r, l, t, on);
 }
 
-static const struct calls_ops ops = {
+static const struct calls_ops to_lanes = {
 	.enter = on_enter,
 	.leave = on_leave,
 	.turn = on_turn,
@@ -203,7 +203,7 @@ static int open_report(void **sink, const struct sink_env *env,
 	r->first = UINT64_MAX;
 	err = calltree_init(&r->tree, &tree);
 	if (!err)
-		err = calls_new(&r->calls, env->host, 0, &ops, r);
+		err = calls_new(&r->calls, env->host, 0, &to_lanes, r);
 	if (err) {
 		close_report(r);
 		return err;
