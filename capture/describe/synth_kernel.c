@@ -5,8 +5,8 @@
  * Invariant: the kernel's record starts at the address of the symbol in its name and
  * has that address as pgoff, by which perf relocates the symbols of vmlinux (KASLR,
  * map__fixup_start). Without addresses (kptr_restrict) there is no record.
- * Specification: proc(5); machine.c and synthetic-events.c in
- * tools/perf/util of Linux 6.1.
+ * Specification: proc(5); tools/perf/util/machine.c and
+ * tools/perf/util/synthetic-events.c of Linux 6.1.
  */
 #include <elf.h>
 #include <fcntl.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The CoreSight front over any bytes: of each id the same bytes come out as from a
- * deframer of few lines, at places that grow, however the frames are cut into
- * parts; the scan counts as many. The same bytes as words of AUXTRACE_INFO give
- * sources or an error. The first two bytes say how the parts are cut.
+ * CoreSight frames of any bytes: each id has the same bytes as a simple deframer finds, at
+ * growing offsets, however the input is cut into parts; and the scan counts as many. The
+ * same input, read as words of AUXTRACE_INFO, gives sources or an error. Its first two
+ * bytes are the size of the parts.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ struct byte {
 	uint32_t frame;
 };
 
-/* In the framed bytes. */
+/* The offset in the framed bytes of the byte picked at pos. */
 static uint64_t place_of(struct cs_frame_pick *p, size_t pos)
 {
 	struct cs_frame_run run = cs_frame_run(p, pos);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * addrspace: inserting over and under, and copying ranges from another tree,
- * against arrays that do the same the slow way; no version ever changes.
+ * addrspace against arrays that do the same the slow way: insertion over and under other
+ * ranges, and ranges copied from another tree. Old versions never change.
  */
 #include <stdlib.h>
 

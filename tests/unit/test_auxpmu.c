@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: capture */
 /*
- * What differs between AUX PMUs: AUXTRACE_INFO word by word, the clock, and the
- * new bytes of an overwritten buffer, against a writer that we play ourselves.
+ * What differs between AUX PMUs: AUXTRACE_INFO word by word, clock conversion, and finding
+ * the new bytes of an overwritten buffer. The test itself plays the hardware that writes it.
  */
 #include <fcntl.h>
 

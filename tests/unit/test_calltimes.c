@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * calltimes: percentiles, rows and the slowest N beside a sorted array of the same
- * values.
+ * calltimes: percentiles, histogram rows and the slowest N, compared with a sorted array of
+ * the same values.
  */
 #include <stdlib.h>
 

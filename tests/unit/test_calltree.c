@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * calltree: sums and calls of small trees, recursion, gaps, other stacks, folding,
- * order and names; and random calls against a list of whole stacks.
+ * calltree: sums and call counts of small trees, recursion, gaps, stack switches, folding,
+ * order and names; and random calls compared with a list of whole stacks.
  */
 #include <stdlib.h>
 

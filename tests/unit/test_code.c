@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * codeview and elfimage, on this test program's own file: bytes, names, build
- * ids, symfs, saved code, and what is said when there is nothing.
+ * codeview and elfimage on this test program's own file: bytes, names, build ids, symfs,
+ * saved code, and the reason that is given when there is no code.
  */
 #include <limits.h>
 #include <stdbool.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * codeview: every place a file is looked for in, each alone; what the build id
- * forbids; what is said when there is nothing. Build ids of 0x11.. are the
- * recorded ones, the byte of code tells the files apart.
+ * codeview: each place where a file is searched, tested alone; files that the build id rules
+ * out; and the reason given when none is found. Recorded build ids are 0x11..; one byte of
+ * code tells the files apart.
  */
 #include <signal.h>
 #include <sys/wait.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * codeview of the kernel: vmlinux moved by KASLR, kcore checked by kallsyms,
- * build ids, modules in kcore, names; and what is refused.
+ * codeview of the kernel: vmlinux moved by KASLR, kcore checked against kallsyms, build
+ * ids, modules in kcore, names; and files that are refused.
  */
 #include "tests/unit/codeview_file.h"
 

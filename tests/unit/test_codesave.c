@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: capture */
 /*
- * Code that a program makes: a child writes to executable memory when told to,
- * records say where that is, and what lands in the file is compared with what
- * the child wrote, and when.
+ * Saving code that a program generates: a child writes to executable memory on request,
+ * records say where, and the bytes and times in the file are compared with what the child
+ * wrote.
  */
 #include <fcntl.h>
 #include <pthread.h>

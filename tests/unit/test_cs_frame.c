@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * cs_frame against hand-made frames, against a plain deframer on random ones,
- * and against the bytes and places in OpenCSD's packet lists of recorded
- * buffers.
+ * cs_frame on frames made by hand; compared with a simple deframer on random frames; and
+ * compared with the bytes and offsets in OpenCSD's packet lists of recorded buffers.
  */
 #include <stdlib.h>
 
@@ -13,7 +12,7 @@
 #define FSYNC 0xff, 0xff, 0xff, 0x7f
 #define FILE_MAX ((size_t)1 << 20)
 
-/* In the framed bytes. */
+/* The offset in the framed bytes of the byte picked at pos. */
 static uint64_t place_of(struct cs_frame_pick *p, size_t pos)
 {
 	struct cs_frame_run run = cs_frame_run(p, pos);
@@ -21,7 +20,7 @@ static uint64_t place_of(struct cs_frame_pick *p, size_t pos)
 	return cs_frame_at(&run, pos);
 }
 
-/* table: what is said of the ids is in test_hand */
+/* table: test_hand says which byte has which id */
 static const uint8_t hand[3 * CS_FRAME_SIZE] = {
 	0x21, 1, 2, 3, 0x23, 4, 4, 5, 0x21, 6, 6, 7, 8, 9, 10, 0x86,
 	10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 0x55,
@@ -43,8 +42,8 @@ static void test_hand(void)
 	is_u64(ids.n[0x11], 2, "bytes of id 0x11");
 	is_u64(ids.n[0x12], 0, "an id that changes before its first byte");
 	is_u64(ids.n[0], 7, "bytes of the null id");
-	is_u64(ids.n_unowned + ids.n_barriers, 0, "nothing else");
-	is_u64(ids.id, 0x11, "byte 14 sets the id of what follows");
+	is_u64(ids.n_unowned + ids.n_barriers, 0, "neither bytes without an id nor barriers");
+	is_u64(ids.id, 0x11, "byte 14 sets the id of the next frame");
 	cs_frame_pick_init(&p, 0x10);
 	is_u64(cs_frame_pick_add(&p, hand, sizeof(hand)), sizeof(hand),
 	       "all is taken");
@@ -52,9 +51,9 @@ static void test_hand(void)
 	   "the bytes of id 0x10");
 	is_u64(place_of(&p, 10), 16, "the first byte of a plain frame");
 	is_u64(place_of(&p, 24), 30, "its last byte");
-	is_u64(place_of(&p, 25) / 16, 2, "then the third frame");
-	is_u64(place_of(&p, 3) / 16, 0, "and back");
-	is_u64(place_of(&p, 99) / 16, 2, "behind the end");
+	is_u64(place_of(&p, 25) / 16, 2, "the next byte: in the third frame");
+	is_u64(place_of(&p, 3) / 16, 0, "a position before: in the first frame");
+	is_u64(place_of(&p, 99) / 16, 2, "past the end: the last frame");
 	cs_frame_pick_fini(&p);
 	cs_frame_pick_init(&p, 0x11);
 	cs_frame_pick_add(&p, hand, sizeof(hand));
@@ -76,21 +75,22 @@ static void test_barrier(void)
 	memcpy(in + 64, hand + 16, 16);
 	cs_frame_scan(&ids, in, sizeof(in));
 	is_u64(ids.n_barriers, 2, "two barriers");
-	is_u64(ids.n_unowned, 30, "what is behind a barrier is nobody's");
+	is_u64(ids.n_unowned, 30, "after a barrier bytes have no id");
 	cs_frame_pick_init(&p, 0x10);
-	is_u64(cs_frame_pick_add(&p, in, sizeof(in)), 0, "a barrier at once");
+	is_u64(cs_frame_pick_add(&p, in, sizeof(in)), 0,
+	       "data begins with a barrier: nothing is taken");
 	is_u64(cs_frame_pick_add(&p, in + 16, sizeof(in) - 16), 32,
 	       "up to the next one");
 	is_u64(p.n, 10, "bytes in between");
 	cs_frame_pick_reset(&p);
-	is_u64(cs_frame_pick_add(&p, in + 64, 16), 16, "behind it");
+	is_u64(cs_frame_pick_add(&p, in + 64, 16), 16, "frames after the barrier are taken");
 	is_u64(p.n, 0, "nothing without an id");
-	is_u64(cs_frame_pick_add(&p, in + 32, 15), 0, "a part of a frame waits");
-	is_u64(place_of(&p, 0), 0, "no place without bytes");
+	is_u64(cs_frame_pick_add(&p, in + 32, 15), 0, "a partial frame is not taken");
+	is_u64(place_of(&p, 0), 0, "offset 0 when nothing was picked");
 	cs_frame_pick_fini(&p);
 }
 
-/* A byte that a deframer of few words gives. */
+/* A byte, as the simple deframer gives it. */
 struct plain {
 	uint8_t id, value;
 	uint32_t frame;
@@ -126,7 +126,7 @@ static size_t deframe(const uint8_t *in, size_t len, struct plain *out)
 	return n;
 }
 
-/* Frames with few ids; a third of them with none at all. */
+/* Frames with four ids; a third of the frames change none. */
 static void fill(uint8_t *in, size_t n_frames)
 {
 	for (size_t i = 0; i < n_frames * 16; i++) {
@@ -203,8 +203,9 @@ static uint8_t *load(const char *path, size_t *len)
 }
 
 /*
- * A line of bytes of an id at a place. A packet that began in another frame is
- * listed at a place that is off: by how far it may be is counted.
+ * Compares the bytes of one listed packet with the next picked ones. OpenCSD lists a
+ * packet that began in another frame at an inexact offset: those that are off by more
+ * than 32 bytes are counted in *far.
  */
 static bool check_line(struct cs_frame_pick *p, size_t *at, const char *line,
 		       unsigned long idx, unsigned *far)

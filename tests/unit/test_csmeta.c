@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * csmeta: AUXTRACE_INFO of every version, ids of records, and words that are wrong
- * or missing; and what recorded files say, as perf prints it.
+ * csmeta: AUXTRACE_INFO of every version, trace ids from records, wrong or missing words;
+ * and the metadata of recorded files compared with what perf prints.
  */
 #include <stdlib.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: capture */
 /*
- * The doctor before other machines: trees of /proc and /sys are written, the
- * kernel's answers are given, and the lines are read.
+ * The doctor on simulated machines: the test writes trees of /proc and /sys, gives the
+ * kernel's answers, and reads the report.
  */
 #include <errno.h>
 #include <stdlib.h>

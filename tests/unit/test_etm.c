@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * The etm decoder against packets made by hand, and against the reference; and its
- * side of the bargain with the host: code, paths, what it refuses.
+ * The etm decoder on packets made by hand, compared with OpenCSD; and its contract with the
+ * host: code, paths, and traces that it refuses.
  */
 #include "tests/unit/test_etm.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * The etm decoder on recorded traces: the instructions that OpenCSD's own lister, of
- * a later version, printed for them, and event by event what the reference gives.
+ * The etm decoder on recorded traces: the same instructions as in the list of OpenCSD's own
+ * lister (a later version), and the same events as the OpenCSD decoder.
  */
 #include "tests/unit/opencsd_snapshot.h"
 #include "common/sha256.h"

@@ -2,8 +2,8 @@
 /* needs: OPENCSD */
 /* links: capture */
 /*
- * etm_encode: every packet it makes, read back by OpenCSD's packet processor.
- * What the packets mean together is test_soft_etm's.
+ * etm_encode: every packet it writes, read back by OpenCSD's packet processor. The meaning
+ * of whole packet sequences is tested in test_soft_etm.
  */
 #include <stdlib.h>
 

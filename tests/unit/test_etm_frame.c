@@ -2,9 +2,9 @@
 /* needs: OPENCSD */
 /* links: capture */
 /*
- * etm_frame: frames of several sources, taken apart by OpenCSD. The bytes are
- * packets that can hold anything (long addresses) or stand alone (atoms), so
- * that sources change at any place in a frame.
+ * etm_frame: frames of several sources, taken apart by OpenCSD. The trace consists of long
+ * addresses, which may hold any byte, and of atoms, which are single bytes, so that the
+ * source changes at every position of a frame.
  */
 #include <stdlib.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * The etm decoder and its host: whole paths in place of ranges, code that changes,
- * times that nobody needs, and chunks that it leaves to another decoder.
+ * The etm decoder and its host: paths instead of ranges, code that changes, timestamps that
+ * nobody asked for, and chunks that it leaves to another decoder.
  */
 #include "tests/unit/test_etm.h"
 

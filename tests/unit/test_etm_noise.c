@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * The etm decoder and random packets, whole and broken: what it gives is what the
- * reference gives, it depends on nothing but the bytes, and it shows nothing but
- * code that is there. With exceptions and a return stack it runs alone: where these
- * are broken the reference shows code that nobody ran, or reads what is not there.
+ * The etm decoder on random packets, intact and broken: its flow equals that of OpenCSD,
+ * depends on the bytes alone, and shows only code that exists. With exceptions and a return
+ * stack it is tested alone: on broken packets OpenCSD then shows code that did not run, or
+ * reads out of bounds.
  */
 #include "tests/unit/test_etm.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: capture */
 /*
- * Lists of events: what -e says into attrs, the order, groups, the side-band;
- * and whether the kernel here takes the attrs that need no hardware.
+ * Event lists: how -e becomes attrs, order, groups, side-band; and whether the kernel here
+ * accepts the attrs that need no hardware.
  */
 #include <errno.h>
 #include <sys/syscall.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: capture */
 /*
- * Sets of events on this machine's kernel: which are opened where, into which
- * rings, and what comes out of them.
+ * Sets of events on this machine's kernel: which events are opened on which CPU or thread,
+ * which ring each one writes to, and what the rings deliver.
  */
 #include <pthread.h>
 #include <sys/mman.h>

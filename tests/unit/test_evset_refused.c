@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: capture */
 /*
- * Sets of events that cannot be opened whole: what is done without, what is
- * refused and with which words.
+ * Sets of events that cannot be opened completely: which events are dropped, which are
+ * refused, and the message in each case.
  */
 #include <sys/resource.h>
 #include <sys/wait.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * walk: ranges against code, the two tables, and what must be refused.
+ * walk: ranges expanded with the code, the two instruction tables, and ranges that must be
+ * refused.
  */
 #include "tests/unit/fakehost.h"
 #include "tests/unit/tap.h"

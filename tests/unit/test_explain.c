@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: capture */
 /*
- * Refusals and the words for them, sizes that fit; and that the kernel counts
- * locked memory as we do: an unprivileged child fills the budget to the page,
- * and the next page is refused.
+ * explain: error messages and the sizes that they propose; and that our count of locked
+ * memory equals the kernel's: an unprivileged child uses up the budget to the page, and the
+ * next page is refused.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * export: text that is no text, pieces that grow side by side, gzip, protobuf; and
- * the sink on a flow with a gap, no thread, times that go back.
+ * export: text that is not valid UTF-8, spools that grow side by side, gzip, protobuf; and
+ * the sink on a flow with a gap, without a thread, and with times that go back.
  */
 #include <stdlib.h>
 #include <unistd.h>

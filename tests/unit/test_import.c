@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * The parts that containers are read with: ini files and their quirks, a trace
- * port's stream, the registers of CoreSight sources, ELF segments.
+ * The parts of which container readers are made: ini files and their quirks, the stream of
+ * a trace port, registers of CoreSight sources, ELF segments.
  */
 #include <elf.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * perf.data as a directory: all records of `data` and data.N, in either byte
- * order, each file with a zstd stream of its own; files cut, missing, of another
- * version. What is whole is read, and damage is told last.
+ * perf.data as a directory: all records of `data` and data.N, in either byte order, each
+ * file with a zstd stream of its own; truncated or missing files, unknown versions. Intact
+ * files are read; damage is reported last.
  */
 #include <stdbool.h>
 #include <stdio.h>

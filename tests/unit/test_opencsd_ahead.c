@@ -2,9 +2,9 @@
 /* needs: OPENCSD */
 /* links: decode */
 /*
- * The OpenCSD decoder tells the time of a run before it asks for the run's code, if
- * the host may switch by it: a timestamp comes behind the first instructions that it
- * is of. A run without one gets that of no other.
+ * The OpenCSD decoder emits the time of a run before it asks for the run's code, if the host
+ * may switch code at that time: in the trace a timestamp follows the first instructions
+ * that it dates. A run without a timestamp does not take that of another run.
  */
 #include "tests/unit/opencsd_fixture.h"
 #include "tests/unit/tap.h"

@@ -2,9 +2,8 @@
 /* needs: OPENCSD */
 /* links: decode */
 /*
- * The OpenCSD decoder and broken trace: it ends, keeps its places in order, shows
- * nothing but code that is there, and gives the same in small batches as in large
- * ones. Also STM.
+ * The OpenCSD decoder on broken trace: it ends, its offsets never go back, it shows only
+ * code that exists, and batches of any size give the same events. Also STM.
  */
 #include "tests/unit/opencsd_fixture.h"
 #include "tests/unit/tap.h"

@@ -2,9 +2,9 @@
 /* needs: OPENCSD */
 /* links: decode */
 /*
- * The OpenCSD decoder's side of the bargain with its host: it returns behind each
- * event that lets the host switch, and has read no code of what follows. The code
- * is another one behind each such event, so what was read too early shows.
+ * The OpenCSD decoder's contract with its host: it returns after each event at which the
+ * host may switch code, and has not read any code of what follows. The host gives other code
+ * after each such event, so that code read too early shows.
  */
 #include <pthread.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * outbuf: numbers, memory, files, and pipes, where what was given away must not
- * change before it was read, however late that is.
+ * outbuf: numbers, memory, files, and pipes: pages given to a pipe must not change until the
+ * reader has read them, however late that is.
  */
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: capture */
 /*
- * Rotation: every file is complete, dated names do not collide, the oldest go
- * and nothing else does.
+ * Rotation: every file is complete, dated names never collide, and only the oldest files are
+ * deleted.
  */
 #include <glob.h>
 #include <stdlib.h>

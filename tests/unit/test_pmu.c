@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: capture */
 /*
- * PMUs out of a tree like sysfs: formats in pieces, aliases, caps in both bases,
- * what is damaged, and terms into config words.
+ * PMUs read from a tree like sysfs: split formats, aliases, caps in both bases, damaged
+ * files, and terms turned into config words.
  */
 #include "capture/event/pmu.h"
 #include "tests/unit/sysfs.h"

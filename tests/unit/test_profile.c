@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * profile: the exact list of a small flow; a flow in paths and steps, cut at
- * random, gives the list that it gives in ranges; lists as text come back the same,
- * and no text that is none does harm.
+ * profile: the exact list of a small flow; a flow of paths and steps, cut at random, gives
+ * the same list as its ranges; a list survives being written and read; damaged text does no
+ * harm.
  */
 #include <stdlib.h>
 

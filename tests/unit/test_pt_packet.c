@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * ptpkt against a table of hand-made packets: their texts, their sizes, what is
- * none; and the search for PSB against a slow one.
+ * ptpkt on a table of packets made by hand: text, size, and bytes that are not a packet; and
+ * the search for PSB compared with a slow one.
  */
 #include <stdbool.h>
 #include <stdlib.h>

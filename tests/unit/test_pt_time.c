@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * Time in Intel PT against a clock whose truth is known: no time is outside of
- * its bound, none runs backwards; and against lost, missing and hostile packets.
+ * Time in Intel PT compared with a clock whose truth is known: no time is outside its
+ * error bound, none goes back; also with lost, missing and hostile packets.
  */
 #include "tests/unit/ptclock.h"
 #include "tests/unit/tap.h"

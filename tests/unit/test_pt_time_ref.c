@@ -2,8 +2,8 @@
 /* needs: IPT */
 /* links: decode */
 /*
- * Time in Intel PT against libipt: the packets of a made-up core, where the truth
- * says which of both is nearer, and those of recorded traces.
+ * Time in Intel PT compared with libipt: on the packets of a simulated core, where the truth
+ * shows which of the two is nearer, and on recorded traces.
  */
 #include <aux/reader.h>
 #include <intel-pt.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * The reader: files built here in both byte orders, cut at every place, pipes
- * and what is refused. Inputs are exact-size heap copies, so that a sanitizer
- * sees every read past the end.
+ * The reader: files built here in both byte orders, truncated at every offset, pipes, and
+ * files that are refused. Inputs are heap copies of the exact size, so that a sanitizer sees
+ * every read past the end.
  */
 #include <stdbool.h>
 #include <stdlib.h>

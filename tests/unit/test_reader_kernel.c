@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * Files as a recorder with a real kernel makes them: several events, each with
- * its own fields, every kind of record, and AUX data of a PMU nobody knows.
+ * Files as a recorder on a real kernel makes them: several events with different fields,
+ * every kind of record, and AUX data of an unknown PMU.
  */
 #include <stdlib.h>
 

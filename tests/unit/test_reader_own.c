@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * Records that auxkit adds: each kind, cut at every length, compressed trace in
- * whole, damaged and cut frames, and what a killed recorder leaves.
+ * Records that auxkit adds: each kind, truncated at every length; compressed trace in intact,
+ * damaged and truncated frames; and the file that a killed recorder leaves.
  */
 #include <stdlib.h>
 #ifdef HAVE_ZSTD

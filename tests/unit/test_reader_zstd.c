@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * The reader on compressed records: COMPRESSED and COMPRESSED2, in pieces of
- * any size, as perf 6.16 overflows them, and cut.
+ * The reader on compressed records: COMPRESSED and COMPRESSED2, in pieces of any size, with
+ * the overflow of perf 6.16, and truncated.
  */
 #include <stdbool.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: capture */
 /*
- * The recorder on a kernel in memory (fakekernel.h): what it saves, gives back,
- * starts again, and how it accounts for what is missing.
+ * The recorder on a kernel simulated in memory (fakekernel.h): which bytes it saves and
+ * releases, when it restarts an event, and how it accounts for lost trace.
  */
 #include <time.h>
 

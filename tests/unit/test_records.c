@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * Records about tasks, kernel code and ids: every field as text, in both byte
- * orders, and each record cut at every place.
+ * Records about tasks, kernel code and ids: every field as text, in both byte orders, and
+ * each record truncated at every offset.
  */
 #include <stdlib.h>
 

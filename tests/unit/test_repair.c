@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: capture */
 /*
- * Repair: a recording cut at every byte, killed as perf kills and as we do;
- * what is complete, foreign or damaged stays as it is.
+ * Repair: a recording truncated at every byte, as a killed perf and a killed auxcap leave it.
+ * Complete, foreign or damaged files are not changed.
  */
 #include <signal.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * Writing recordings from recordings: a copy says what the original says, in
- * either byte order; the index is right; two files that have the same numbers get
- * different ones when they are merged, and the same when they are parts.
+ * Writing recordings from recordings: a copy has the same content, in either byte order; its
+ * index is right; equal ids in two files become different ids when the files are merged, and
+ * stay equal when the files are parts of one recording.
  */
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * A bundle of a history in which two files lie at one address: by exec, in a
- * child that inherits what its parent never runs, and in another child that gets
- * the pid of the first one.
- * The files differ in how many instructions there are before the jump.
+ * A bundle of a recording in which two files are mapped at one address: by exec, in a child
+ * that inherits code which its parent never runs, and in another child that gets the first
+ * one's pid. The files differ in the number of instructions before the jump.
  */
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: capture */
 /*
- * Self-monitoring: the arithmetic against 128-bit sums; a page of our own under
- * a writer thread that plays the kernel; the kernel's own page, against
- * clock_gettime, where this machine has what it takes.
+ * Self-monitoring: the arithmetic compared with 128-bit sums; a page in memory that a thread
+ * writes as the kernel does; and the kernel's own page compared with clock_gettime, where
+ * this machine supports it.
  */
 #include <linux/perf_event.h>
 #include <pthread.h>

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * session: PATHs, and chunks that a decoder gives up: the flow is that of the
- * reference, whatever the decoder did.
+ * session: PATHs, and chunks that a decoder gives up: the flow is always that of libipt.
  */
 #include <limits.h>
 #include <stdlib.h>

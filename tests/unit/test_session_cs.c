@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * session: CoreSight: the chunks that AUX records make, framed and raw, whose they
- * are, what is told as missing, and true offsets.
+ * session, CoreSight: the chunks that AUX records delimit, framed and raw; the owner of each;
+ * reported losses; and offsets in the file.
  */
 #include "tests/unit/mkcs.h"
 #include "tests/unit/tap.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * session: CoreSight: which thread runs, whose code that is, and in which order
- * streams come out; with times of the clock and without.
+ * session, CoreSight: which thread runs, whose code is used, and the order of the streams;
+ * with timestamps of a known clock and without.
  */
 #include "tests/unit/mkcs.h"
 #include "tests/unit/tap.h"

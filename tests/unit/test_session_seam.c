@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * session: a stream that is cut in places where nothing runs in front of what takes
- * control away, or behind code that needs no packet, and one that has zeros in it.
+ * session: a stream cut into chunks where no instruction runs before the next change of
+ * control, or after code that needs no packet; and a stream that contains zeros.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * session_seek: a part of a recording is the same whether the rest is decoded or
- * not; and little of the rest is. Streams made by hand: holes, several CPUs,
- * times that go back, no times at all.
+ * session_seek: decoding a part gives the same flow as decoding everything, and reads little
+ * of the rest. Streams made by hand: holes, several CPUs, times that go back, no times.
  */
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * session: snapshots that overlap, meet or leave a hole, losses that the recorder
- * tells of, and chunks of a stream that cannot be cut.
+ * session: snapshots that overlap, touch or leave a hole; losses that the recorder reported;
+ * and chunks of a stream that cannot be cut.
  */
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * count, fed with RANGEs and with PATHs of all kinds in batches of all sizes: the
- * sums and the hash are those of one instruction after the other.
+ * count, fed with RANGEs and with PATHs of all kinds in batches of all sizes: sums and hash
+ * equal those of counting one instruction at a time.
  */
 #include <stdlib.h>
 

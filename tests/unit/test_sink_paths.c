@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * sinks on PATH events: whatever the options, the bytes and the report are those of
- * the same flow as RANGEs; and parts of a flow, however it is cut, make the whole.
+ * Sinks on PATH events: with any options, text and report equal those of the same flow as
+ * RANGEs; and partial results, however the flow is cut, join to the whole.
  */
 #include "decode/lib/trace/gap.h"
 #include "tests/unit/sinkrun.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * text: lines and leads of all lengths come out as they are, from a text and from
- * one with its lead; a store that is full forgets all at once.
+ * text: lines and prefixes of all lengths are written unchanged, with the prefix apart or in
+ * the text; a full store drops all of its entries at once.
  */
 #include <stdlib.h>
 

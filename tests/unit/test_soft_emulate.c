@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: capture */
 /*
- * soft_emulate: the consumer over rings filled by hand (what a helper object in
- * qemu would write, and then what a program that scribbles over them would
- * leave), and, where qemu is, real programs against their truth.
+ * soft_emulate: the reader of the rings that the object in qemu fills. The rings are filled
+ * by hand, correctly and as a program that overwrites them would; where qemu is installed,
+ * real programs are compared with their truth.
  */
 #include <elf.h>
 #include <fcntl.h>

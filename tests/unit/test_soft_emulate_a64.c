@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: capture */
 /*
- * soft_emulate on aarch64 programs: what the helper object in qemu-aarch64 says
- * ran, block by block, is what ran, instruction by instruction; and that is what
- * qemu itself logs of the same program.
+ * soft_emulate on aarch64 programs: the blocks that the object in qemu-aarch64 reports are
+ * the instructions that ran, which are those that qemu itself logs for the same program.
  */
 #include <elf.h>
 #include <limits.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: capture */
 /*
- * soft_step: the operand of PTWRITE in all its forms. What it records is
- * compared with the truth by the tests of whole programs.
+ * soft_step: the operand of PTWRITE in all its forms. Its recordings are compared with the
+ * truth by the tests of whole programs.
  */
 #include "capture/soft/step.h"
 #include "tests/unit/tap.h"

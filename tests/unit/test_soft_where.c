@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: capture */
 /*
- * soft_stream: where threads are, as its records tell. Processes fork, exec, map
- * code and end, on more CPUs or on fewer; in order of time, an exec's COMM and an
- * ITRACE_START name the CPU where SWITCH records put the thread just then, as a
- * kernel's do, and no CPU has two.
+ * soft_stream: where threads run according to its records. Processes fork, exec, map code and
+ * exit, on many CPUs or on few. In order of time, the COMM of an exec and an
+ * ITRACE_START carry the CPU where SWITCH records put the thread at that moment, as a
+ * kernel's do, and no CPU runs two threads.
  */
 #include <stdlib.h>
 #include <unistd.h>

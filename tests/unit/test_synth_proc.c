@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: capture */
 /*
- * Records for what exists already, from a hand-made /proc, where every case can
- * be had.
+ * Records for what existed before the recording, from a /proc made by hand, which has every
+ * case.
  */
 #include <stdarg.h>
 #include <sys/stat.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: capture */
 /*
- * Records for what exists already, of this very process, which has a thread,
- * generated code, a deleted library and a memfd mapped.
+ * Records for what existed before the recording, of this process itself: it has a second
+ * thread, generated code, a deleted library and a mapped memfd.
  */
 #include <pthread.h>
 #include <sys/mman.h>

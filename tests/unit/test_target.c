@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: capture */
 /*
- * Targets: a program that waits, starts with its user's signals and tells why
- * it cannot; threads, processes, CPUs and cgroups that are there, end or never
- * were.
+ * Targets: a program that is started stopped, runs with its user's signals, or reports why it
+ * cannot be run; threads, processes, CPUs and cgroups that exist, exit or never existed.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * timeline: who ran, what was mapped, by hand-made files; and the tree of
- * mappings against an array that does the same the slow way.
+ * timeline: who ran and what was mapped, in files made by hand; and the tree of mappings
+ * compared with an array that does the same the slow way.
  */
 #include <stdlib.h>
 #include <time.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * timeline: guests beside the host, with the same pids and addresses, by cpumode
- * (perf kvm) and by event id (perf inject --guest-data); and much of everything,
- * judged by the shape of the tables and asked by several threads.
+ * timeline: guests beside the host with the same pids and addresses, by cpumode (perf kvm)
+ * and by event id (perf inject --guest-data); and large numbers of everything, where the
+ * tables' shape is checked and several threads look up.
  */
 #include <pthread.h>
 

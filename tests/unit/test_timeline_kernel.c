@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * timeline: the kernel by time: its image and where it was moved to, modules, what
- * KSYMBOLs name, BPF programs, patched code against an array of bytes by time.
+ * timeline: the kernel over time: its image and relocation, modules, symbols of KSYMBOL
+ * records, BPF programs; patched code compared with an array of bytes at each time.
  */
 #include "tests/unit/mkside.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * timeline: threads and processes that end, their numbers taken again, namespaces,
- * groups, names from before, and who runs by sched_switch samples; by hand.
+ * timeline: threads and processes that exit, reused ids, namespaces, cgroups, names from
+ * before the recording, and who runs according to sched_switch samples; in files made by
+ * hand.
  */
 #include "tests/unit/mkside.h"
 #include "decode/lib/sideband/impl.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * chunks: where Intel PT is cut: on a grid, whatever one begins with and however
- * the bytes are stored; never where two packets belong together.
+ * chunks: where Intel PT is cut: on a grid that depends neither on where a piece begins nor
+ * on how the bytes are stored, and never between packets that belong together.
  */
 #include <stdlib.h>
 #include <string.h>

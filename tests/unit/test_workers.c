@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: decode */
 /*
- * workers, and a session that has some: the order of work, and the same flow for
- * any number of threads, whatever the decoder and the sink do.
+ * workers, and a session that has some: the order of work, and the same flow with any number
+ * of threads, whatever the decoder and the sink do.
  */
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: capture */
 /*
- * The writer: a small file byte by byte and in the eyes of perf 6.1, saved code,
- * and what callers may do wrong.
+ * The writer: a small file byte by byte and as perf 6.1 reads it, saved code, and mistakes of
+ * callers.
  */
 #include "tests/unit/tap.h"
 #include "tests/unit/writer_dir.h"

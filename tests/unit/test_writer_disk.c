@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: capture */
 /*
- * What of the writer's records is on the disk, and when: large input, a disk that
- * fills up, a writer that is killed, is slow or takes all back.
+ * Which of the writer's records are on the disk, and when: large input, a disk that fills
+ * up, and a writer that is killed, is slow or discards its file.
  */
 #include <signal.h>
 #include <sys/resource.h>

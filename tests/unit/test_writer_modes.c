@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* links: capture */
 /*
- * The writer's other forms: own records, the pipe format, compressed records
- * and AUX data; byte by byte where they are ours, through perf 6.1 where not.
+ * The writer's other modes: auxkit's own records, the pipe format, compressed records and
+ * AUX data; auxkit's own byte by byte, the others as perf 6.1 reads them.
  */
 #include <signal.h>
 #include <stdlib.h>
