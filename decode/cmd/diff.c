@@ -11,7 +11,7 @@
 #include "decode/cmd/impl.h"
 #include "common/term.h"
 #include "decode/compare/diff.h"
-#include "decode/lib/elf/disasm.h"
+#include "decode/lib/elf/insn.h"
 #include "decode/sink/sink.h"
 
 struct diff_config {

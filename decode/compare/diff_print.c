@@ -11,7 +11,7 @@
 #include "common/term.h"
 #include "decode/sink/columns.h"
 #include "decode/compare/diff.h"
-#include "decode/lib/elf/disasm.h"
+#include "decode/lib/elf/insn.h"
 
 #define SHOW_SKIPPED 8	/* instructions of one side alone */
 #define SHOW_AFTER 3

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "decode/lib/elf/disasm.h"
+#include "decode/lib/elf/insn.h"
 #include "common/outbuf.h"
 #include "decode/lib/packet/pt_packet.h"
 #include "decode/compare/impl.h"

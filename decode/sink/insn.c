@@ -21,7 +21,6 @@
 #include <string.h>
 
 #include "decode/lib/code/code.h"
-#include "decode/lib/elf/disasm.h"
 #include "decode/lib/elf/insn.h"
 #include "decode/lib/session/expand.h"
 #include "decode/sink/columns.h"

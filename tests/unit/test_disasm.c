@@ -6,10 +6,9 @@
  */
 #include <aux/flow.h>
 
-#include "decode/lib/elf/disasm.h"
+#include "decode/lib/elf/insn.h"
 #include "tests/unit/tap.h"
 #include "decode/lib/session/expand.h"
-#include "decode/lib/elf/insn.h"
 
 struct row {
 	unsigned mode;

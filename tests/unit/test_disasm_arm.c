@@ -9,10 +9,9 @@
 
 #include <aux/flow.h>
 
-#include "decode/lib/elf/disasm.h"
+#include "decode/lib/elf/insn.h"
 #include "tests/unit/tap.h"
 #include "decode/lib/session/expand.h"
-#include "decode/lib/elf/insn.h"
 
 #define A64 AUX_FLOW_MODE_A64
 #define A32 AUX_FLOW_MODE_A32

@@ -25,7 +25,6 @@
 
 #include "common/diag.h"
 
-#include "decode/lib/elf/disasm.h"
 #include "decode/lib/elf/insn.h"
 
 #define MODE_SHIFT 4 /* AUX_FLOW_MODE_* to an index */

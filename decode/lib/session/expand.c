@@ -17,10 +17,9 @@
 #include <string.h>
 
 #include "common/array.h"
-#include "decode/lib/elf/disasm.h"
+#include "decode/lib/elf/insn.h"
 #include "decode/lib/sideband/sideband.h"
 #include "decode/lib/session/expand.h"
-#include "decode/lib/elf/insn.h"
 
 #define MAX_INSN	  15 /* bytes; x86: SDM Vol. 2, 2.3.11 */
 #define DEFAULT_MAX_BYTES ((size_t)512 << 20)
