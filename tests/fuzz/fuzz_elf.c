@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "decode/lib/elf/elf.h"
 #include "decode/lib/elf/impl.h"
-#include "decode/lib/elf/kmodule.h"
 
 #define N_ASKED 300
 

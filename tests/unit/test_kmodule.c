@@ -4,9 +4,8 @@
  * elfmodule: an object that the assembler made, placed and relocated, against the
  * same object linked by ld at the same address; and the holes.
  */
-#include "tests/unit/codeview_file.h"
 #include "decode/lib/elf/elf.h"
-#include "decode/lib/elf/kmodule.h"
+#include "tests/unit/codeview_file.h"
 
 #define BASE UINT64_C(0xffffffffc0100000)
 #define EXT  UINT64_C(0xffffffff81234560)

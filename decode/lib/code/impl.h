@@ -12,7 +12,6 @@
 #include "decode/lib/sideband/addrspace.h"
 #include "decode/lib/code/code.h"
 #include "decode/lib/elf/elf.h"
-#include "decode/lib/elf/kmodule.h"
 #include "decode/lib/elf/kallsyms.h"
 
 #define CODEVIEW_ID_TEXT (2 * 20 + 1)

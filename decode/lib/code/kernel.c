@@ -12,7 +12,7 @@
  * was moved.
  *
  * Modules come from kcore, or from their files as far as these can tell
- * (elf/kmodule.h).
+ * (elf/kmodule.c).
  *
  * /proc of the machine that decodes is never read: its kernel is another one.
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * elfmodule: kernel modules from their files, see kmodule.h.
+ * elfmodule: kernel modules from their files, see elf.h.
  *
  * The loader places the executable sections first, in the order of the section
  * headers, each aligned as it asks; those of .init go elsewhere, and are freed
@@ -24,8 +24,8 @@
 #include "common/array.h"
 #include "common/x86_insn.h"
 
+#include "decode/lib/elf/elf.h"
 #include "decode/lib/elf/impl.h"
-#include "decode/lib/elf/kmodule.h"
 
 #define MAX_ALIGN 65536	/* no section of a module asks for more */
 
