@@ -13,8 +13,8 @@
  */
 #include <opencsd/c_api/opencsd_c_api.h>
 
+#include "decode/lib/trace/trace.h"
 #include "tools/bench.h"
-#include "decode/lib/trace/csmeta.h"
 
 #define MAX_MAPPINGS 256
 #define BLOCK (1u << 20)

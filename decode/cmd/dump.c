@@ -16,7 +16,6 @@
 #include "decode/sink/sink.h"
 #include "decode/cmd/impl.h"
 #include "decode/lib/packet/dump.h"
-#include "decode/lib/trace/losses.h"
 #include "decode/lib/trace/trace.h"
 
 /*

@@ -13,11 +13,10 @@
 
 #include "common/bytes.h"
 #include "common/diag.h"
-#include "decode/lib/trace/trace.h"
-#include "decode/lib/trace/losses.h"
 #include "decode/cmd/impl.h"
 #include "decode/lib/session/decoders.h"
 #include "decode/lib/sideband/sideband.h"
+#include "decode/lib/trace/trace.h"
 #include "perfdata/csmeta.h"
 
 #define N_TYPES 128

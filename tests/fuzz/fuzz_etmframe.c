@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "decode/lib/trace/csmeta.h"
 #include "decode/lib/packet/cs_frame.h"
+#include "decode/lib/trace/trace.h"
 
 #define ASSERT(c)                                                              \
 	do {                                                                   \

@@ -9,7 +9,7 @@
 #include <aux/reader.h>
 #include "perfdata/csmeta.h"
 
-#include "decode/lib/trace/csmeta.h"
+#include "decode/lib/trace/trace.h"
 #include "tests/unit/tap.h"
 
 #define V3 AUX_CS_MAGIC_ETMV3

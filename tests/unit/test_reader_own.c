@@ -9,7 +9,7 @@
 #include <zstd.h>
 #endif
 
-#include "decode/lib/trace/losses.h"
+#include "decode/lib/trace/trace.h"
 #include "tests/unit/mkperf.h"
 #include "tests/unit/tap.h"
 

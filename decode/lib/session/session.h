@@ -16,7 +16,7 @@
 #include "decode/lib/code/code.h"
 #include "decode/lib/import/import.h"
 #include "decode/lib/trace/gap.h"
-#include "decode/lib/trace/losses.h"
+#include "decode/lib/trace/trace.h"
 #include "decode/lib/session/sink.h"
 #include "decode/lib/sideband/sideband.h"
 

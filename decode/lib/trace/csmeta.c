@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * csmeta: what AUXTRACE_INFO says of each CPU's trace source, see csmeta.h. The words
+ * csmeta: what AUXTRACE_INFO says of each CPU's trace source, see trace.h. The words
  * are perf's (perfdata/csmeta.h); what is in the ID of a PERF_RECORD_AUX_OUTPUT_HW_ID
  * is in linux/coresight-pmu.h (CS_AUX_HW_ID_*). Every length in them is checked: the
  * file may be damaged, or made to mislead.
@@ -11,8 +11,8 @@
 #include "perfdata/csmeta.h"
 #include "common/diag.h"
 
-#include "decode/lib/trace/csmeta.h"
 #include "decode/lib/sideband/sideband.h"
+#include "decode/lib/trace/trace.h"
 
 #define VERSION_MAX 2
 #define IDS_MAX 16384	/* records; more than any machine has CPUs */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * losses: what the recorder says was lost, see losses.h. Ledger entries come in two
+ * losses: what the recorder says was lost, see trace.h. Ledger entries come in two
  * versions and either byte order. The feature section is written when the recording
  * ends, so only a recording that was killed depends on what its records say.
  */
@@ -8,7 +8,7 @@
 
 #include "common/bytes.h"
 
-#include "decode/lib/trace/losses.h"
+#include "decode/lib/trace/trace.h"
 
 #define ENTRY_V1 32	/* bytes; version 2 appended n */
 

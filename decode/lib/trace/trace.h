@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * chunks: the AUX bytes of each queue, in order, cut where decoding can start.
+ * What a recording has of trace: chunks, the AUX bytes of each queue, in order, cut
+ * where decoding can start; csmeta, what made CoreSight trace; losses, what the
+ * recorder says is missing.
  *
  * AUXTRACE records give the bytes, AUX records what the kernel said of them.
  * Holes, cuts and truncations come out as GAP events at their stream offset, in
@@ -14,10 +16,62 @@
 #include <stdint.h>
 
 #include <aux/decoder.h>
+#include <aux/error.h>
 #include <aux/reader.h>
 
-#include "decode/lib/trace/csmeta.h"
 #include "decode/lib/packet/cs_frame.h"
+
+/*
+ * csmeta: what made the CoreSight trace of a file: AUXTRACE_INFO's blocks, one
+ * for each source, and the AUX_OUTPUT_HW_ID records that say which trace id a
+ * CPU had. With such records the ids of the blocks mean nothing.
+ */
+
+/* One block. */
+struct csmeta_source {
+	struct aux_etm_config etm;	/* trace_id: as the block says, or 0 */
+	int32_t cpu;		/* -1: of no CPU */
+	bool own;		/* auxkit's kind: no file of perf's */
+};
+
+/* One AUX_OUTPUT_HW_ID. */
+struct csmeta_hw_id {
+	uint32_t cpu;		/* -1: not known */
+	uint32_t sink;
+	uint8_t id;
+	bool has_sink;
+};
+
+struct csmeta {
+	uint32_t version;
+	uint32_t pmu_type;
+	bool snapshot;
+	struct csmeta_source *sources;	/* in the file's order */
+	size_t n_sources;
+	struct csmeta_hw_id *ids;
+	size_t n_ids, cap_ids;
+};
+
+/*
+ * Takes the words apart; m is zeroed or has ids alone. -AUX_E_FORMAT, or
+ * -AUX_E_UNSUPPORTED for a new version, with a diag that names the word; what
+ * came before it stands.
+ */
+int csmeta_read(struct csmeta *m, const uint64_t *words, size_t n,
+		struct aux_diag *diag);
+/* A record's value and the CPU of its trailer (-1: none). -AUX_E_UNSUPPORTED for
+ * a new major version, -AUX_E_FORMAT for what is no trace id. */
+int csmeta_add_id(struct csmeta *m, uint64_t hw_id, uint32_t cpu,
+		  struct aux_diag *diag);
+void csmeta_fini(struct csmeta *m);
+
+/* Who has a trace id in the stream of a CPU (-1: of a thread); NULL: none, or
+ * the file contradicts itself. */
+const struct csmeta_source *csmeta_find_id(const struct csmeta *m,
+					   int32_t queue_cpu, unsigned id);
+/* The source of raw trace of a CPU; NULL: not known. */
+const struct csmeta_source *csmeta_find_cpu(const struct csmeta *m,
+					    int32_t cpu);
 
 /* Bytes of one AUXTRACE record, or of a sample. */
 struct piece {
@@ -167,5 +221,41 @@ int32_t chunks_raw_cpu(const struct queue *q, const struct segment *segment);
 /* First and last TSC in Intel PT; false: there is none. */
 bool chunks_tsc_span(const uint8_t *p, const uint8_t *end, uint64_t *first,
 		     uint64_t *last);
+
+/*
+ * losses: what the recorder says was lost: its ledger, from the feature section
+ * or the last one among the records, else the sum of the losses that it reported.
+ */
+
+enum losses_origin {
+	LOSSES_NONE = 0,	/* the file says nothing */
+	LOSSES_SECTION,		/* the feature section */
+	LOSSES_RECORD,		/* the last AUX_OWN_LEDGER */
+	LOSSES_SUMMED,		/* of AUX_OWN_LOSS: nothing of what was saved */
+};
+
+struct losses {
+	struct aux_ledger_entry *e;
+	uint32_t n;
+	uint8_t origin;		/* enum losses_origin */
+	bool bad;		/* there is a ledger that cannot be read */
+	uint32_t version;
+};
+
+/* c: of the same file, as read. -AUX_E_NOMEM at worst. */
+int losses_read(struct losses *l, const struct aux_reader *r,
+		const struct chunks *c);
+void losses_fini(struct losses *l);
+
+/* By enum aux_ledger_cause. */
+struct loss_text {
+	const char *one, *many;	/* what is counted */
+	const char *info;	/* after "5 bytes ", in a stream's line */
+	const char *verdict;	/* the same with what to do; NULL: no loss */
+	bool bytes;		/* counts bytes: 0 of n losses is unknown */
+};
+
+/* NULL: a cause that this build does not know. */
+const struct loss_text *losses_text(uint32_t cause);
 
 #endif
