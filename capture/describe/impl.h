@@ -16,7 +16,7 @@
 #include "capture/describe/codesave.h"
 #include "capture/describe/synth.h"
 #include "capture/event/perfclock.h"
-#include "perfdata/buildid.h"
+#include "perfdata/perfdata.h"
 
 #define SYNTH_FILE_BUCKETS 256
 

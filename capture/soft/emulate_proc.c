@@ -18,7 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "perfdata/buildid.h"
+#include "perfdata/perfdata.h"
 #include "common/a64_insn.h"
 #include "common/x86_insn.h"
 #include "capture/soft/emulate.h"

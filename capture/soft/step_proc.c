@@ -20,7 +20,7 @@
 
 #include "capture/soft/step.h"
 #include "common/array.h"
-#include "perfdata/buildid.h"
+#include "perfdata/perfdata.h"
 
 static void free_maps(struct step_map *maps, size_t n)
 {

@@ -15,7 +15,7 @@
 
 #include <aux/error.h>
 
-#include "perfdata/buildid.h"
+#include "perfdata/perfdata.h"
 
 /* Looks through one block of notes. Returns the id's size or 0. */
 static int scan_notes(Elf_Data *data, uint8_t id[BUILDID_MAX])

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * perfdata: THE FILE. Its public face is <aux/reader.h> for reading, and here what
- * only the importers of other containers need of the reader; writer.h (the
- * recorder's), rewrite.h (files made of other files), repair.h, ledger.h,
- * buildid.h and csmeta.h stand beside.
+ * only the importers of other containers need of the reader, and build ids of ELF
+ * files; writer.h (the recorder's), rewrite.h (files made of other files), repair.h,
+ * ledger.h and csmeta.h stand beside.
  */
 #ifndef PERFDATA_PERFDATA_H
 #define PERFDATA_PERFDATA_H
+
+#include <stdint.h>
 
 #include <aux/reader.h>
 
@@ -28,5 +30,19 @@ int reader_open_maps(struct aux_reader **r, struct reader_map *files, size_t n,
 
 /* For aux_file_info.container; name lives longer than r. */
 void reader_set_container(struct aux_reader *r, const char *name);
+
+/* ---- buildid.c ---- */
+
+#define BUILDID_MAX 20
+
+/*
+ * Reads the NT_GNU_BUILD_ID note of the file into id. Returns its size (1 to
+ * BUILDID_MAX), 0 when the file has none (or is no ELF file, or has one longer
+ * than perf.data can hold), or -AUX_E_IO when it cannot be read.
+ */
+int buildid_read(const char *path, uint8_t id[BUILDID_MAX]);
+
+/* The same from bare notes: /sys/kernel/notes, /sys/module/NAME/notes/... */
+int buildid_notes(const char *path, uint8_t id[BUILDID_MAX]);
 
 #endif

@@ -23,8 +23,8 @@
 #include "common/array.h"
 #include "common/diag.h"
 
-#include "perfdata/buildid.h"
 #include "perfdata/impl.h"
+#include "perfdata/perfdata.h"
 #include "perfdata/repair.h"
 
 #define SWAPPED_MAGIC 0x50455246494c4532ULL

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "perfdata/buildid.h"
 #include "perfdata/impl.h"
+#include "perfdata/perfdata.h"
 
 #define COMP_ZSTD 1
 

@@ -12,7 +12,7 @@
 
 #include "common/bytes.h"
 
-#include "perfdata/buildid.h"
+#include "perfdata/perfdata.h"
 #include "capture/describe/features.h"
 #include "perfdata/ledger.h"
 #include "capture/describe/synth.h"

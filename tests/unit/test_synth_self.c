@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
-#include "perfdata/buildid.h"
+#include "perfdata/perfdata.h"
 #include "tests/unit/synth_proc_file.h"
 
 static int thread_pipe[2];
