@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "decode/callstack/calltree.h"
-#include "common/gzip.h"
+#include "common/outbuf.h"
 #include "common/protobuf.h"
 #include "decode/export/export.h"
 #include "decode/lib/elf/elf.h"

@@ -19,7 +19,7 @@
 
 #include "common/array.h"
 #include "common/diag.h"
-#include "common/gzip.h"
+#include "common/outbuf.h"
 #include "common/protobuf.h"
 #include "decode/lib/elf/elf.h"
 #include "decode/profile/profile.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * gzip: a stream of gzip (RFC 1952), see gzip.h.
+ * gzip: a stream of gzip (RFC 1952), see outbuf.h.
  *
  * The header has neither a time nor a name, so equal input gives equal bytes. Without
  * zlib the data goes into stored blocks (RFC 1951, 3.2.4): larger, but every reader
@@ -10,7 +10,7 @@
 
 #include <aux/error.h>
 
-#include "common/gzip.h"
+#include "common/outbuf.h"
 
 #ifdef HAVE_Z
 #include <zlib.h>

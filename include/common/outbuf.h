@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * outbuf: output in large pieces, and numbers as text without printf.
+ * outbuf: output in large pieces, and numbers as text without printf; gzip: the same,
+ * compressed.
  *
  * A failed write is remembered and everything after it is dropped; callers look
  * at outbuf_failed now and then, not after each piece.
@@ -90,5 +91,16 @@ static inline char *fmt_copy(char *p, const char *s, size_t n)
 		memcpy(p + i, s + i, FMT_SLACK);
 	return p + n;
 }
+
+/* gzip: what is put goes into an outbuf as one gzip member, by zlib; without
+ * it uncompressed inside (stored blocks). Specification: RFC 1951, RFC 1952. */
+
+struct gzip;
+
+struct gzip *gzip_new(struct outbuf *out); /* NULL: no memory */
+int gzip_put(struct gzip *z, const void *p, size_t n);
+/* Writes the end, of which there is one. */
+int gzip_finish(struct gzip *z);
+void gzip_free(struct gzip *z);
 
 #endif

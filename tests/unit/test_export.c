@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "common/gzip.h"
+#include "common/outbuf.h"
 #include "common/protobuf.h"
 #include "decode/export/export.h"
 #include "tests/unit/sinkrun.h"
