@@ -11,9 +11,8 @@
 
 #include <aux/error.h>
 
-#include "common/completion.h"
-#include "common/options.h"
 #include "capture/record/record.h"
+#include "common/options.h"
 
 /* Exit status of the program: part of the interface, see auxcap.1. */
 enum cmd_status {

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/completion.h"
+#include "common/options.h"
 
 #include "decode/cmd/cmd.h"
 

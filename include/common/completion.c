@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* completion: see completion.h. Texts of tables are quoted for the shell. */
+/* completion: see options.h. Texts of tables are quoted for the shell. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <aux/error.h>
-#include "common/completion.h"
+#include "common/options.h"
 
 /* Inside of '...'; also what _arguments takes for its own. */
 static void put_quoted(FILE *f, const char *s, const char *special)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * options: command lines from tables.
+ * options: command lines from tables, and what completes them in a shell.
  *
  * An option is one row, in the table of what it belongs to: a command, a sink, or a
  * group that several commands share. The row says how it is spelled, what --help says
@@ -128,5 +128,32 @@ int options_parse(struct option_line *line, int argc, char **argv,
 
 /* "-n, --limit N", "    --switch-output[=SIZE]": the left column of --help. */
 void option_left(const struct option_row *row, char *buf, size_t size);
+
+/*
+ * completion: scripts that complete words of a command line in bash, zsh and fish,
+ * made from the tables that the program itself parses by.
+ *
+ * The first word says which options there are, and which words an option's argument
+ * may be: option_row.values, or files where the argument is called FILE, DIR or PATH.
+ * Specifications: bash(1), "Programmable Completion";
+ * zshcompsys(1), "_arguments"; fish, "Writing your own completions".
+ */
+
+struct completion_command {
+	const char *name, *help;	/* help may be "" */
+	const struct option_row *const *tables;	/* what it takes; NULL-ended */
+};
+
+struct completion {
+	const char *program;
+	const struct completion_command *commands;
+	size_t n_commands;
+	size_t standard;	/* index of the command that is meant without one */
+	bool programs;		/* operands are programs, too, not files alone */
+};
+
+/* The script, to be freed; *text NULL: out of memory. -AUX_E_INVAL: no such shell,
+ * -AUX_E_NOMEM. */
+int completion_make(const struct completion *c, const char *shell, char **text);
 
 #endif
