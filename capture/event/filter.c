@@ -19,7 +19,6 @@
 #include <string.h>
 #include <sys/statfs.h>
 
-#include "capture/event/filter.h"
 #include "capture/event/impl.h"
 #include "common/diag.h"
 

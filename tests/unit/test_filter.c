@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "capture/event/filter.h"
+#include "capture/event/impl.h"
 #include "tests/unit/tap.h"
 
 static char dir[] = "/tmp/auxkit-filter.XXXXXX";
