@@ -17,7 +17,6 @@
 #include <aux/error.h>
 
 #include "capture/cmd/cmd.h"
-#include "capture/cmd/doctor.h"
 #include "capture/event/auxpmu.h"
 #include "capture/event/pmu.h"
 

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "capture/cmd/doctor.h"
+#include "capture/cmd/cmd.h"
 #include "tests/unit/tap.h"
 
 static char root[64];
