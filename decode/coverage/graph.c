@@ -20,7 +20,7 @@
 #include "common/a64_insn.h"
 #include "common/array.h"
 #include "common/x86_insn.h"
-#include "decode/coverage/graph.h"
+#include "decode/coverage/impl.h"
 
 /* ---- Counts by offset ---- */
 

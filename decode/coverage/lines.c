@@ -21,7 +21,6 @@
 
 #include "common/array.h"
 #include "common/x86_insn.h"
-#include "decode/coverage/graph.h"
 #include "decode/coverage/impl.h"
 
 #define NO_FILE UINT32_MAX
