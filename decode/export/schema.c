@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * schema: see schema.h. A line is a rule, words apart by blanks, "#" begins a
+ * schema: see impl.h. A line is a rule, words apart by blanks, "#" begins a
  * comment:
  *
  *	ptwrite|stm|itm|marker PLACE counter|span-begin|span-end|event NAME FIELD...
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "decode/export/schema.h"
+#include "decode/export/impl.h"
 
 #define MAX_SIZE  ((size_t)1 << 20)
 #define MAX_RULES 65536

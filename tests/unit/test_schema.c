@@ -4,7 +4,7 @@
  * told with its line. */
 #include <stdlib.h>
 
-#include "decode/export/schema.h"
+#include "decode/export/impl.h"
 #include "tests/unit/tap.h"
 
 static bool find_symbol_of(void *priv, uint64_t ip, const char **name,
