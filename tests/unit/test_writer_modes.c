@@ -266,7 +266,7 @@ static void test_records(void)
 
 		ok(!perf_alarms("script --show-switch-events -i", path,
 				"PERF_RECORD_SWITCH ", &hits) &&
-		   hits == 60 * 2000 + 1, "perf script sees each of them");
+		   hits == 60 * 2000 + 2, "perf script sees each of them");
 	}
 	free(all);
 	free(f.data);
