@@ -12,6 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef HAVE_IBERTY
+#include <libiberty/demangle.h>
+#endif
+
 #include "common/array.h"
 
 #include "decode/callstack/impl.h"
@@ -237,10 +241,31 @@ static int append(struct funcs *f, struct func *func)
 	return 0;
 }
 
+/* A name of C++, Rust or D as it stands in the source, to be freed; NULL: it is not
+ * mangled, or the build has no demangler. */
+#ifdef HAVE_IBERTY
+/* The demangler recurses: longer names, which only made-up files have, stay as they
+ * are. */
+#define MAX_NAME 65536
+
+static char *demangle(const char *name)
+{
+	if (strnlen(name, MAX_NAME) == MAX_NAME)
+		return NULL;
+	return cplus_demangle(name, DMGL_AUTO | DMGL_ANSI | DMGL_PARAMS);
+}
+#else
+static char *demangle(const char *name)
+{
+	(void)name;
+	return NULL;
+}
+#endif
+
 /* Demangled; what the linker appended to it ("@plt") stays. */
 static char *show_name(const char *raw)
 {
-	char *name = raw[0] == '_' ? calls_demangle(raw) : NULL;
+	char *name = raw[0] == '_' ? demangle(raw) : NULL;
 
 	return name ? name : strdup(raw);
 }

@@ -68,8 +68,6 @@ struct func *calls_func_at(struct funcs *f, const struct space *space,
  * target that was called and has no symbol is a function of its own. */
 struct func *calls_func_to(struct funcs *f, const struct space *space,
 			   uint64_t ip, bool called, bool *begin);
-/* demangle.c: to be freed; NULL: not mangled, or no demangler. */
-char *calls_demangle(const char *name);
 size_t calls_func_count(const struct funcs *f);
 struct func *calls_func_get(const struct funcs *f, size_t i);
 
