@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "decode/cmd/impl.h"
-#include "decode/edit/bundle.h"
+#include "decode/edit/edit.h"
 
 struct job {
 	const struct cmd_options *o;

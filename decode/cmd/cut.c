@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * cmd_cut: a smaller recording of what --time, --cpu and --tid select. What
- * of the trace and which records that takes is decided in edit/cut.h; the trace is
+ * of the trace and which records that takes is decided in edit/edit.h; the trace is
  * written after all other records.
  */
 #include <inttypes.h>
 
 #include "decode/cmd/impl.h"
-#include "decode/edit/cut.h"
+#include "decode/edit/edit.h"
 
 struct job {
 	struct cut *cut;

@@ -9,7 +9,7 @@
 #include "decode/profile/branchlist.h"
 #include "decode/cmd/impl.h"
 #include "decode/coverage/coverage.h"
-#include "decode/edit/merge.h"
+#include "decode/edit/edit.h"
 #include "decode/profile/profile.h"
 
 static void show(void *priv, const struct merge_stats *stats)

@@ -6,9 +6,7 @@
 #ifndef DECODE_EDIT_IMPL_H
 #define DECODE_EDIT_IMPL_H
 
-#include "decode/edit/bundle.h"
-#include "decode/edit/cut.h"
-#include "decode/edit/merge.h"
+#include "decode/edit/edit.h"
 #include "decode/lib/trace/trace.h"
 
 /*

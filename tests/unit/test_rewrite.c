@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "decode/lib/code/impl.h"
-#include "decode/edit/merge.h"
+#include "decode/edit/edit.h"
 #include "tests/unit/mkperf.h"
 #include "perfdata/rewrite.h"
 #include "tests/unit/tap.h"

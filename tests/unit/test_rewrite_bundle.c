@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "decode/edit/bundle.h"
+#include "decode/edit/edit.h"
 #include "tests/unit/mkperf.h"
 #include "tests/unit/mkpt.h"
 #include "tests/unit/tap.h"
