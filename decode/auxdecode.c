@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "common/diag.h"
-#include "common/distance.h"
+#include "common/options.h"
 #include "common/version.h"
 
 #include "decode/cmd/cmd.h"

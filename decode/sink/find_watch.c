@@ -12,7 +12,6 @@
 
 #include "common/diag.h"
 #include "common/options.h"
-#include "common/distance.h"
 #include "common/outbuf.h"
 #include "decode/sink/find.h"
 

@@ -5,17 +5,40 @@
  */
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/distance.h"
 #include "common/options.h"
 
 /* Rows of one command line, in all of its groups. test_cmd parses a line of every
  * command, so a table that grows past this fails there. */
 #define MAX_ROWS 96
+
+unsigned text_distance(const char *a, size_t la, const char *b, size_t lb)
+{
+	unsigned row[TEXT_DISTANCE_MAX + 1], diag, up, best;
+
+	if (la > TEXT_DISTANCE_MAX || lb > TEXT_DISTANCE_MAX)
+		return UINT_MAX;
+	for (unsigned j = 0; j <= lb; j++)
+		row[j] = j;
+	for (size_t i = 1; i <= la; i++) {
+		diag = row[0];
+		row[0] = (unsigned)i;
+		for (size_t j = 1; j <= lb; j++) {
+			up = row[j];
+			best = diag + (a[i - 1] != b[j - 1]);
+			best = up + 1 < best ? up + 1 : best;
+			best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+			diag = up;
+			row[j] = best;
+		}
+	}
+	return row[lb];
+}
 
 /* For the parsers of all rows: returns -AUX_E_INVAL, so that they can end with it. */
 int option_refuse(struct aux_diag *diag, const char *fmt, ...)

@@ -129,6 +129,12 @@ int options_parse(struct option_line *line, int argc, char **argv,
 /* "-n, --limit N", "    --switch-output[=SIZE]": the left column of --help. */
 void option_left(const struct option_row *row, char *buf, size_t size);
 
+#define TEXT_DISTANCE_MAX 64	/* letters; longer words are far from all */
+
+/* How many letters two words differ by, for "did you mean": to put in, leave out or
+ * change (Levenshtein's distance). */
+unsigned text_distance(const char *a, size_t la, const char *b, size_t lb);
+
 /*
  * completion: scripts that complete words of a command line in bash, zsh and fish,
  * made from the tables that the program itself parses by.
