@@ -161,7 +161,7 @@ extern const struct cmd_own cmd_diff_own, cmd_dump_own, cmd_raw_own, cmd_repair_
 
 /* help.c: NULL: of all commands. Prints, returns CMD_OK. */
 int cmd_help(const struct command *c);
-/* completion.c: what completes words in "bash", "zsh" or "fish"; prints. */
+/* help.c: what completes words in "bash", "zsh" or "fish"; prints. */
 int cmd_completion(const char *shell);
 
 /* ---- pager.c: pager and colour ---- */
