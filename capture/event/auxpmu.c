@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * auxpmu: the table of PMUs with an AUX area, the probe for others, and the clock.
+ * auxpmu: the table of PMUs with an AUX area, the probe for others, their ops, and the
+ * clock.
  *
  * No file in sysfs says whether a PMU has an AUX area (pmu->setup_aux). perf_mmap()
  * refuses to map one where there is none, so an unknown PMU is probed by mapping.
@@ -14,6 +15,40 @@
 #include "common/diag.h"
 
 #include "capture/event/auxpmu.h"
+
+/*
+ * auxpmu_raw: any other PMU with an AUX area. Its bytes are recorded unchanged; there
+ * is no AUXTRACE_INFO, since that would name a decoder.
+ */
+static int configure_raw(struct evlist_event *ev, const struct evlist_options *o,
+			 struct aux_diag *diag)
+{
+	(void)o;
+	return pmu_config(ev->pmu, &ev->spec, evlist_aux_words, &ev->attr,
+			  diag);
+}
+
+static int write_raw_info(const struct evlist_event *ev,
+			  const struct auxpmu_env *env, struct writer *w,
+			  struct aux_diag *diag)
+{
+	struct aux_rec_time_conv tc;
+
+	(void)ev;
+	(void)diag;
+	auxpmu_clock(env->page, &tc);
+	return tc.cap_user_time_zero ? writer_time_conv(w, &tc) : 0;
+}
+
+const struct auxpmu_ops auxpmu_raw = {
+	.name = "",
+	.trace = "raw trace",
+	.configure = configure_raw,
+	.info = write_raw_info,
+	.snapshot = auxpmu_snapshot,
+	.release = auxpmu_release,
+	.granule = 4096,
+};
 
 static const struct auxpmu_ops *const table[] = { &auxpmu_intel_pt,
 						  &auxpmu_cs_etm };
