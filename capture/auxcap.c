@@ -4,6 +4,7 @@
  * its options as tables, and the dispatch to the commands in cmd/.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/version.h"
@@ -273,12 +274,25 @@ static int print_help(void)
 static int print_completion(const char *shell)
 {
 	struct completion_command words[N_COMMANDS];
+	const struct completion c = { .program = "auxcap", .commands = words,
+				      .n_commands = N_COMMANDS,
+				      .programs = true };
+	char *text;
+	int rc;
 
 	for (size_t i = 0; i < N_COMMANDS; i++)
 		words[i] = (struct completion_command){ commands[i].name,
 							commands[i].help,
 							commands[i].tables };
-	return cmd_completion(shell, words, N_COMMANDS);
+	rc = completion_make(&c, shell, &text);
+	if (rc == -AUX_E_INVAL)
+		return cmd_usage("--completion is bash, zsh or fish, not \"%s\"",
+				 shell);
+	if (rc < 0)
+		return CMD_FAILED;
+	rc = fputs(text, stdout) < 0 || fflush(stdout) ? CMD_FAILED : CMD_OK;
+	free(text);
+	return rc;
 }
 
 /* ---- the command line ---- */

@@ -52,9 +52,6 @@ struct cmd_options {
 };
 
 int cmd_record(struct cmd_options *o);
-/* Prints what completes words in a shell; CMD_USAGE: none that it knows. */
-int cmd_completion(const char *shell, const struct completion_command *commands,
-		   size_t n);
 int cmd_list(const char *what);		/* NULL: everything, in short */
 int cmd_doctor(void);
 int cmd_repair(const char *path, const char *output, bool dry_run, bool quiet);
