@@ -8,7 +8,6 @@
 
 #include "capture/record/record.h"
 #include "capture/soft/etm_encode.h"
-#include "capture/soft/etm_frame.h"
 #include "capture/soft/pt_encode.h"
 #include "capture/soft/soft.h"
 #include "common/x86_insn.h"

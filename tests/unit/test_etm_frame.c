@@ -11,7 +11,6 @@
 #include <opencsd/c_api/opencsd_c_api.h>
 
 #include "capture/soft/etm_encode.h"
-#include "capture/soft/etm_frame.h"
 #include "tests/unit/tap.h"
 #include "tests/unit/xorshift.h"
 
