@@ -4,7 +4,7 @@
  *
  *	flow --(collect.c, place.c)--> branchlist --> list (branchlist.c)
  *	    --> BOLT (bolt.c)
- *	    --(lines.c, names.c, order.c)--> profile_lines --> autofdo.c, gcov.c
+ *	    --(lines.c, order.c)--> profile_lines --> autofdo.c, gcov.c
  *	flow --(samples.c)--> perf.data of samples (file.c)
  *
  * All of it runs in the session's thread; there are no locks.
@@ -137,7 +137,7 @@ int profile_write_gcov(const struct profile_module *m, struct outbuf *out,
 		       uint64_t max, struct profile_result *result,
 		       struct aux_diag *diag);
 
-/* ---- lines.c, order.c, names.c: counts by function and source line ---- */
+/* ---- lines.c, order.c: counts by function and source line ---- */
 
 #define PROFILE_LINES_ROOT UINT32_MAX
 
@@ -205,9 +205,6 @@ profile_lines_func(const struct profile_lines *l, uint32_t i)
 {
 	return (const struct profile_lines_func *)l->funcs.v + i;
 }
-
-/* names.c: the index of a name, a new one if need be; or -AUX_E_NOMEM, -AUX_E_LIMIT. */
-int profile_lines_name(struct profile_lines *l, const char *name);
 
 /* ---- file.c: a perf.data of samples in place of trace ---- */
 
