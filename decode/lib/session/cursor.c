@@ -565,6 +565,34 @@ int cursor_refill(struct stream_cursor *cur, struct session_stats *stats)
 	return cur->m.n > 0;
 }
 
+/* True if the source tells which thread runs. */
+static bool has_context(const struct aux_etm_config *etm)
+{
+	switch (etm->arch) {
+	case AUX_ETM_V4:
+	case AUX_ETM_ETE: /* TRCCONFIGR: CID, VMID, VMIDOPT */
+		return etm->trcconfigr & 0x80c0;
+	case AUX_ETM_V3:
+	case AUX_ETM_PTM: /* ETMCR.ContextIDsize */
+		return etm->etmcr & 0xc000;
+	}
+	return false;
+}
+
+/* True if there are timestamps in its trace. */
+static bool has_timestamps(const struct aux_etm_config *etm)
+{
+	switch (etm->arch) {
+	case AUX_ETM_V4:
+	case AUX_ETM_ETE: /* TRCCONFIGR.TS */
+		return etm->trcconfigr >> 11 & 1;
+	case AUX_ETM_V3:
+	case AUX_ETM_PTM: /* ETMCR.TimestampEn */
+		return etm->etmcr >> 28 & 1;
+	}
+	return true;
+}
+
 /* Tells the decoder what its source is. */
 static void configure_source(struct stream_cursor *cur)
 {
@@ -575,15 +603,14 @@ static void configure_source(struct stream_cursor *cur)
 		*etm = meta->etm;
 	etm->trace_id = cur->source->id;
 	cur->timed = etm->ts_is_clock && cur->config.clock.mult &&
-		     session_has_timestamps(etm);
+		     has_timestamps(etm);
 	if (!cur->timed) {
 		cur->config.clock = (struct aux_clock){ 0 };
 		etm->ts_is_clock = 0;
 	}
 	/* In a trace that was imported (no file of perf's) context IDs are
 	 * of another system: no threads that the side-band knows. */
-	cur->host.context_switches =
-		meta && !meta->own && session_has_context(etm);
+	cur->host.context_switches = meta && !meta->own && has_context(etm);
 }
 
 void cursor_setup(struct session *s, struct stream_cursor *cur, size_t i)

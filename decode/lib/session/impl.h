@@ -36,14 +36,6 @@ struct session {
 	pthread_mutex_t open_lock;
 };
 
-/* config.c: what the file says of how the trace was made. */
-void session_find_config(struct session *s);
-void session_sum_losses(struct session *s);
-/* Does the source tell which thread runs? */
-bool session_has_context(const struct aux_etm_config *etm);
-/* Are there timestamps in its trace? */
-bool session_has_timestamps(const struct aux_etm_config *etm);
-
 /* seek.c: turns config.last_ns into time_from. An error has its text in diag. */
 int session_find_last(struct session *s, struct aux_diag *diag);
 /* Fills the span of a stream from the times or chunks asked for. -AUX_E_NOMEM. */
