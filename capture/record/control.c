@@ -16,7 +16,7 @@
 
 #include "common/diag.h"
 
-#include "capture/record/control.h"
+#include "capture/record/impl.h"
 
 /* Opened for reading and writing, so that the FIFO always has both a reader and a
  * writer: open does not wait for a client, and poll reports no POLLHUP when one

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "capture/record/control.h"
+#include "capture/record/impl.h"
 #include "tests/unit/tap.h"
 
 static char dir[] = "/tmp/auxkit-control.XXXXXX";
