@@ -31,6 +31,15 @@ exact() {
 	matches "$text"
 }
 
+# clock_first TEXT: TIME_CONV stands in front of AUXTRACE_INFO, at which perf 7.2 makes
+# its decoder; it shows nothing of a recording that has them the other way round.
+clock_first() {
+	"$auxdecode" dump "$data" >"$SCRATCH/dump" 2>&1
+	grep -oE 'TIME_CONV|AUXTRACE_INFO' "$SCRATCH/dump" | tr '\n' ' ' >"$SCRATCH/order"
+	that "$1: the clock before the decoder's description" "$SCRATCH/order" \
+		grep -q '^TIME_CONV AUXTRACE_INFO' "$SCRATCH/order"
+}
+
 # same PROGRAM TERMS [OPTION...]: perf shows what ran.
 same() {
 	local text="$1 soft_etm/$2/${3:+ $3}"
@@ -87,6 +96,7 @@ exact "stress exec 3" shared
 for terms in '' ete,raw,retstack,cycacc shared,branch_broadcast; do
 	exact bench "$terms"
 	count_matches "bench soft_etm/$terms/"
+	clock_first "bench soft_etm/$terms/"
 done
 that "bench: tens of millions of instructions" "$log" \
 	grep -Eq 'auxcap: [2-9][0-9],[0-9]{3},[0-9]{3} instructions' "$log"

@@ -187,9 +187,11 @@ int auxpmu_info_write(struct writer *w, uint32_t type, const uint64_t *priv,
 	rec->size = (uint16_t)size;
 	memcpy(rec + 1, &info, sizeof(info));
 	memcpy((char *)rec + head, priv, n * 8);
-	ret = writer_record(w, rec);
+	/* First: perf 7.2 makes the decoder at AUXTRACE_INFO, with the clock it knows
+	 * by then, and shows nothing of CoreSight that has none. */
+	ret = tc->cap_user_time_zero ? writer_time_conv(w, tc) : 0;
+	if (!ret)
+		ret = writer_record(w, rec);
 	free(rec);
-	if (!ret && tc->cap_user_time_zero)
-		ret = writer_time_conv(w, tc);
 	return ret;
 }

@@ -49,7 +49,7 @@ struct auxpmu_ops {
 	/* Sets defaults and the PMU's own terms in ev->attr, and checks them. */
 	int (*configure)(struct evlist_event *ev,
 			 const struct evlist_options *o, struct aux_diag *diag);
-	/* Writes AUXTRACE_INFO and TIME_CONV. */
+	/* Writes TIME_CONV, then AUXTRACE_INFO. */
 	int (*info)(const struct evlist_event *ev, const struct auxpmu_env *env,
 		    struct writer *w, struct aux_diag *diag);
 	/*
@@ -74,7 +74,7 @@ void auxpmu_release(struct auxpmu_wrap *wrap);
 void auxpmu_clock(const struct perf_event_mmap_page *page,
 		  struct aux_rec_time_conv *tc);
 
-/* Writes AUXTRACE_INFO of that type with n words, and TIME_CONV if tc has a clock. */
+/* Writes TIME_CONV if tc has a clock, then AUXTRACE_INFO of that type with n words. */
 int auxpmu_info_write(struct writer *w, uint32_t type, const uint64_t *priv,
 		      size_t n, const struct aux_rec_time_conv *tc,
 		      struct aux_diag *diag);

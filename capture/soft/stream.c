@@ -942,9 +942,10 @@ static int put_head(struct soft *s)
 	};
 
 	keep_error(s, synth_id_index(s->w, e, 2));
+	/* Before AUXTRACE_INFO, at which perf 7.2 and later read the clock. */
+	keep_error(s, writer_time_conv(s->w, &tc));
 	keep_error(s, s->ops->info(s));
 	keep_error(s, synth_cpu_map(s->w, s->config.n_cpus));
-	keep_error(s, writer_time_conv(s->w, &tc));
 	return s->error;
 }
 

@@ -25,7 +25,11 @@ enum aux_own_kind {
 	AUX_OWN_SYMBOLS = 9,	/* struct aux_own_symbols, path, entries, names */
 };
 
-/* After the 8-byte record header; the record is padded to 8. */
+/* A whole record, header and padding included: perf 7.2 warns of an EVENT_TYPE that is
+ * shorter than its own (id and 64 bytes of name). Readers take shorter ones. */
+#define AUX_OWN_RECORD_MIN 80
+
+/* After the 8-byte record header; the record is padded to 8 and AUX_OWN_RECORD_MIN. */
 struct aux_own_record {
 	uint64_t magic;		/* AUX_OWN_MAGIC */
 	uint16_t kind;		/* enum aux_own_kind; unknown: skip */

@@ -323,11 +323,21 @@ struct build_id_set {
  * 20; pid counts only in a guest's record. */
 int build_id_set_add(struct build_id_set *s, uint32_t pid, uint16_t misc,
 		     const char *path, const uint8_t *id, size_t size);
-/* One entry; type 0, or BUILD_ID as a record of a pipe. */
+/* One entry; type 0, or BUILD_ID as a record of a pipe, which is padded to 8 bytes as
+ * every record: perf 7.2 ends at one that is not. In a section perf pads names alone. */
 void build_id_put(const struct build_id *f, uint32_t type,
 		  struct rewrite_bytes *b);
 void build_id_set_put(const struct build_id_set *s, struct rewrite_bytes *b);
 void build_id_set_fini(struct build_id_set *s);
+
+/* Zeros after the payload of a record of ours: AUX_OWN_RECORD_MIN, and a multiple of 8. */
+static inline size_t own_record_pad(size_t len)
+{
+	size_t size = sizeof(struct perf_event_header) +
+		      sizeof(struct aux_own_record) + len;
+
+	return size < AUX_OWN_RECORD_MIN ? AUX_OWN_RECORD_MIN - size : -size & 7;
+}
 
 /* ---- the writer ---- */
 

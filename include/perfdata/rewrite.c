@@ -314,7 +314,7 @@ void rewrite_discard(struct rewrite *w)
 
 #define HEADER 8	/* of a record */
 
-static const uint8_t zeros[8];
+static const uint8_t zeros[AUX_OWN_RECORD_MIN];
 
 static void put_u16(uint8_t *p, uint16_t v, bool swap)
 {
@@ -396,7 +396,7 @@ void rewrite_own(struct rewrite *w, uint16_t kind, const void *payload,
 		 size_t len)
 {
 	uint8_t head[HEADER + sizeof(struct aux_own_record)];
-	size_t pad = -len & 7;
+	size_t pad = own_record_pad(len);
 
 	if (len > REWRITE_OWN_MAX) {
 		rewrite_fail(w, AUX_E_LIMIT, "a record would be too long");

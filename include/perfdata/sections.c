@@ -324,7 +324,9 @@ void build_id_put(const struct build_id *f, uint32_t type,
 		  struct rewrite_bytes *b)
 {
 	size_t len = strlen(f->path) + 1;
-	uint32_t size = (uint32_t)(36 + len + (-len & (NAME_ALIGN - 1)));
+	size_t name = len + (-len & (NAME_ALIGN - 1));
+	size_t pad = type ? -(36 + name) & 7 : 0;
+	uint32_t size = (uint32_t)(36 + name + pad);
 	uint16_t misc = f->cpumode | MISC_BUILD_ID_SIZE;
 	uint8_t id[24] = { 0 };
 
@@ -336,6 +338,7 @@ void build_id_put(const struct build_id *f, uint32_t type,
 	rewrite_bytes_u32(b, f->pid);
 	rewrite_bytes_put(b, id, sizeof(id));
 	put_padded(b, f->path, len);
+	rewrite_bytes_put(b, zeros, pad);
 }
 
 void build_id_set_put(const struct build_id_set *s, struct rewrite_bytes *b)

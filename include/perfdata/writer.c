@@ -463,13 +463,13 @@ int writer_time_conv(struct writer *w, const struct aux_rec_time_conv *tc)
 	return writer_record(w, &r.h);
 }
 
-/* A record of ours, padded to 8; head and data are copied before this returns. */
+/* A record of ours, padded; head and data are copied before this returns. */
 int writer_append_own(struct writer *w, enum aux_own_kind kind,
 		      const void *head, size_t head_len, const void *data,
 		      size_t len)
 {
-	static const uint8_t zero[8];
-	size_t pad = -(head_len + len) & 7;
+	static const uint8_t zero[AUX_OWN_RECORD_MIN];
+	size_t pad = own_record_pad(head_len + len);
 	struct {
 		struct perf_event_header h;
 		struct aux_own_record own;

@@ -291,7 +291,7 @@ static void test_pt_info(void)
 	/* table */
 	const uint64_t want[] = { 8, 10, 341, 12345, 1, 1 << 10, 1 << 11, 3, 1,
 				  1, 1 << 9, 0x3c000, 250, 2, 2, 30, 19 };
-	const uint8_t *r;
+	const uint8_t *r, *info;
 	char path[96];
 	size_t len, i;
 
@@ -299,7 +299,7 @@ static void test_pt_info(void)
 	snprintf(path, sizeof(path), "%s/pt.data", sysfs_root);
 	if (!write_file(path, "intel_pt//u", &o, &env))
 		return;
-	r = find_record(AUX_RECORD_AUXTRACE_INFO, &len);
+	info = r = find_record(AUX_RECORD_AUXTRACE_INFO, &len);
 	is_u64(len, 16 + 8 * (17 + 3), "AUXTRACE_INFO");
 	if (!r)
 		return;
@@ -310,6 +310,7 @@ static void test_pt_info(void)
 	r = find_record(AUX_RECORD_TIME_CONV, &len);
 	ok(r && word(r, 1) == 10 && word(r, 2) == 341 && word(r, 3) == 12345 &&
 	   r[48] == 1, "TIME_CONV");
+	ok(r < info, "in front of AUXTRACE_INFO, where perf 7.2 wants it");
 	ask_perf(path, "Filter string.*filter 0x10/0x20@/a");
 	env = (struct auxpmu_env){ .per_thread = true, .cpus = cpus,
 				   .n_cpus = 2, .switch_records = true };

@@ -173,9 +173,9 @@ static void check_code(const struct file *f)
 			right &= f->data[e + 40] == (n ? 0x90 : 0xc3);
 		}
 		right &= u64_at(f, e + 24) == blobs[n & 1] &&
-			 u32_at(f, rec + 20) == size - 24 &&
-			 size == 64 + (n < 2 ? 16 : 0);
-		n_bytes += size - 64;
+			 u32_at(f, rec + 20) == 40 + (n < 2 ? 16 : 0) &&
+			 size == AUX_OWN_RECORD_MIN;
+		n_bytes += u32_at(f, rec + 20) - 40;
 		n++;
 	}
 	is_u64(n, 1000, "CODE: a record for each entry");
@@ -205,7 +205,7 @@ static void test_code(void)
 	is_u64(writer_size(w), size, "the same again adds nothing");
 	e.pid = 8;
 	writer_code(w, &e, bytes);
-	is_u64(writer_size(w), size += 2 * 64, "in another process: no bytes");
+	is_u64(writer_size(w), size += 2 * AUX_OWN_RECORD_MIN, "in another process: no bytes");
 	e.addr += 0x20000;
 	e.len = 16;
 	writer_code(w, &e, bytes + 1);
@@ -221,12 +221,12 @@ static void test_code(void)
 	e.len = 100000;
 	size = writer_size(w);
 	writer_code(w, &e, bytes);
-	is_u64(writer_size(w), size + 64, "the piece written over comes again");
+	is_u64(writer_size(w), size + AUX_OWN_RECORD_MIN, "the piece written over comes again");
 	e.pid = 7;
 	synth_mmap2(w, &id, 7, 7, &map);
 	size = writer_size(w);
 	writer_code(w, &e, bytes);
-	is_u64(writer_size(w), size + 2 * 64, "and all after a new mapping");
+	is_u64(writer_size(w), size + 2 * AUX_OWN_RECORD_MIN, "and all after a new mapping");
 	ok(!writer_close(w, NULL), "code is written");
 	free(bytes);
 }

@@ -147,7 +147,7 @@ static void test_pipe(void)
 {
 	const struct writer_options o = { .pipe = true };
 	struct file f;
-	uint64_t at = 16, n = 0;
+	uint64_t at = 16, rec = at, n = 0, odd = 0;
 
 	ok(!make(&o), "the pipe format");
 	f = load_file(path);
@@ -163,9 +163,14 @@ static void test_pipe(void)
 	ok(find(&f, 16, AUX_RECORD_BUILD_ID, 0xefbeaddeffffffff) != 0,
 	   "HEADER_BUILD_ID");
 	check_own(&f, 16, f.len);
-	while (next_record(&f, &at, f.len))
-		n++;
+	for (; next_record(&f, &at, f.len); rec = at, n++) {
+		uint32_t size = u32_at(&f, rec + 4) >> 16;
+
+		odd += size % 8 || (u32_at(&f, rec) == AUX_RECORD_EVENT_TYPE &&
+				    size < AUX_OWN_RECORD_MIN);
+	}
 	ok(at == f.len && n > 25, "records to the end");
+	is_u64(odd, 0, "all of a size that perf 7.2 takes");
 	check_perf("pipe format", "-");
 	free(f.data);
 }
