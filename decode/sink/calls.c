@@ -531,7 +531,7 @@ static const struct calls_ops row_ops = {
 #define LINE_ROOM (CALL_LEAD_MAX + 64 + 2 * MAX_INDENT + 2 * FMT_SLACK)
 
 /* table */
-static const char blanks[2 * (MAX_INDENT + 1) + FMT_SLACK] =
+static const char blanks[2 * (MAX_INDENT + 1) + FMT_SLACK + 1] =
 	"                                                            "
 	"                                                            "
 	"                                  ";

@@ -157,7 +157,7 @@ void outbuf_printf(struct outbuf *o, const char *fmt, ...)
 	va_end(ap);
 }
 
-static const char digits[16] = "0123456789abcdef";
+static const char digits[] = "0123456789abcdef";
 
 /* 00 to 99. table */
 static const char pairs[] =

@@ -381,9 +381,9 @@ static void backing_release(const struct backing *b, const void *p, uint64_t len
 #define OWN_WITHIN 256
 #define OLD_HEADER 72	/* before the feature bitmap */
 
-static const char magic1[8] = "PERFFILE";
-static const char magic2[8] = "PERFILE2";
-static const char magic2_swapped[8] = "2ELIFREP";
+static const char magic1[] = "PERFFILE";
+static const char magic2[] = "PERFILE2";
+static const char magic2_swapped[] = "2ELIFREP";
 
 struct header {
 	uint64_t size, attr_size;

@@ -31,10 +31,10 @@ static unsigned files_n;
 
 static void files_remove(void)
 {
-	char path[128];
+	char path[sizeof(files_dir) + sizeof(files_names[0]) + 1];
 
 	for (unsigned i = 0; i < files_n; i++) {
-		snprintf(path, sizeof(path), "%s/%s", files_dir,
+		snprintf(path, sizeof(path), "%s/%.*s", files_dir, MAX_NAME,
 			 files_names[i]);
 		unlink(path);
 	}
@@ -63,7 +63,7 @@ static void files_start(void)
 static void files_write(const char *name, size_t len, const uint8_t *p,
 			size_t n)
 {
-	char path[128];
+	char path[sizeof(files_dir) + sizeof(files_names[0]) + 1];
 	int fd;
 
 	if (files_n == MAX_FILES || !len || len > MAX_NAME || name[0] == '.' ||
@@ -71,7 +71,7 @@ static void files_write(const char *name, size_t len, const uint8_t *p,
 		return;
 	memcpy(files_names[files_n], name, len);
 	files_names[files_n][len] = '\0';
-	snprintf(path, sizeof(path), "%s/%s", files_dir,
+	snprintf(path, sizeof(path), "%s/%.*s", files_dir, MAX_NAME,
 		 files_names[files_n++]);
 	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 	ASSERT(fd >= 0 && write(fd, p, n) == (ssize_t)n && !close(fd));

@@ -78,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 
 	files_make(data, len);
 	for (n = 0; n < files_n; n++) {
-		snprintf(text[n], sizeof(text[n]), "%s/%s", files_dir,
+		snprintf(text[n], sizeof(text[n]), "%s/%.*s", files_dir, MAX_NAME,
 			 files_names[n]);
 		paths[n] = text[n];
 		coverage_merge_is_file(paths[n]);

@@ -35,5 +35,5 @@ int main(int argc, char **argv)
 	}
 	while (!strcmp(how, "loop"))
 		x++;
-	return 3;
+	return x ? 4 : 3;
 }
