@@ -34,6 +34,8 @@ static bool decode_a64(const uint8_t *bytes, size_t size, struct qp_insn *out)
 		return false;
 	memcpy(&word, bytes, sizeof(word));
 	a64_insn_decode(word, &in);
+	if (in.cls == A64_UNKNOWN)	/* to this CPU it is undefined, as udf is */
+		in.cls = A64_SYSCALL;
 	*out = (struct qp_insn){ in.cls, false, (int64_t)in.disp - 4 };
 	return true;
 }

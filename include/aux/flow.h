@@ -98,6 +98,9 @@ enum aux_gap_cause {
 	AUX_GAP_AUX_LOST,	/* bytes of the AUX stream are not in the file */
 	AUX_GAP_AUX_ZEROS,	/* zeros where trace should be; detail: bytes from
 				 * there to where decoding resumes */
+	AUX_GAP_UNKNOWN_INSN,	/* the instruction at the ip is in the space of
+				 * branches and not known: where it went is not
+				 * either */
 	AUX_GAP_N_CAUSES,
 };
 

@@ -86,11 +86,51 @@ static const struct insn_case cases[] = {
 	{ 0xd503233f, A64_OTHER, 0, "paciasp" },
 	{ 0xd503245f, A64_OTHER, 0, "bti c" },
 	{ 0xd4600000, A64_OTHER, 0, "tcancel #0" },
-	{ 0xd4000000, A64_OTHER, 0, "no svc: LL is 0" },
-	{ 0xd65f03c1, A64_OTHER, 0, "no ret: op4 is 1" },
-	{ 0xd65f0bdf, A64_OTHER, 0, "no retaa: Rn is 30" },
-	{ 0xd67f03c0, A64_OTHER, 0, "unallocated opc 3" },
-	{ 0xd71f0001, A64_OTHER, 0, "opc 8 without authentication" },
+	/* FEAT_CMPBR, FEAT_PAuth_LR, FEAT_TEV */
+	{ 0xf4df0025, A64_COND, 4, "cbeq x5, xzr, .+4" },
+	{ 0x74c28041, A64_COND, 8, "cbbeq w1, w2, .+8" },
+	{ 0x7423a005, A64_COND, -1024, "cbbge w5, w3, .-1024" },
+	{ 0x7462fffe, A64_COND, -4, "cbhhs w30, w2, .-4" },
+	{ 0x74e21fe0, A64_COND, 1020, "cbne w0, w2, .+1020" },
+	{ 0x7500bfe3, A64_COND, -4, "cbgt w3, #1, .-4" },
+	{ 0xf5e78020, A64_COND, 4, "cbne x0, #15, .+4" },
+	{ 0x74420020, A64_COND, 4, "cbhi w0, w2, .+4" },
+	{ 0x551fffbf, A64_RET, 0, "retaasppc .-0x3fff4" },
+	{ 0x553ffffe, A64_UNKNOWN, 0, "no retabsppc: op2 is 30" },
+	{ 0x553fffff, A64_RET, 0, "retabsppc .-0x3fffc" },
+	{ 0xd65f0bf7, A64_RET, 0, "retaasppc x23" },
+	{ 0xd65f0fe1, A64_RET, 0, "retabsppc x1" },
+	{ 0xd6ff03e0, A64_FAR, 0, "texit" },
+	{ 0xd6ff07e0, A64_FAR, 0, "texit nb" },
+	{ 0xd4e00020, A64_SYSCALL, 0, "tenter #1" },
+	{ 0xd4e20fe0, A64_SYSCALL, 0, "tenter #0x7f, nb" },
+	/* between those: not allocated */
+	{ 0x74820020, A64_UNKNOWN, 0, "no cb<cc>: cc is 4" },
+	{ 0x75a20020, A64_UNKNOWN, 0, "no cb<cc>: cc is 5" },
+	{ 0x74024020, A64_UNKNOWN, 0, "no cb<cc>: size 1" },
+	{ 0xf4028020, A64_UNKNOWN, 0, "no cbb<cc> of 64 bits" },
+	{ 0x75004020, A64_UNKNOWN, 0, "no cb<cc> #imm: bit 14" },
+	{ 0x76000000, A64_UNKNOWN, 0, "0x76" },
+	{ 0xf7ffffff, A64_UNKNOWN, 0, "0xf7" },
+	{ 0x555fffbf, A64_UNKNOWN, 0, "miscellaneous branch, opc 2" },
+	{ 0x56000000, A64_UNKNOWN, 0, "0x56" },
+	{ 0x57ffffff, A64_UNKNOWN, 0, "0x57" },
+	{ 0xd6ff0be0, A64_UNKNOWN, 0, "no texit: op3 is 2" },
+	{ 0xd6ff03e1, A64_UNKNOWN, 0, "no texit: op4 is 1" },
+	{ 0xd4000000, A64_UNKNOWN, 0, "no svc: LL is 0" },
+	{ 0xd4c00000, A64_UNKNOWN, 0, "exception, opc 6" },
+	{ 0xd4e40000, A64_UNKNOWN, 0, "no tenter: bit 18" },
+	{ 0xd65f03c1, A64_UNKNOWN, 0, "no ret: op4 is 1" },
+	{ 0xd65f0bdf, A64_UNKNOWN, 0, "no retaa: Rn is 30" },
+	{ 0xd67f03c0, A64_UNKNOWN, 0, "unallocated opc 3" },
+	{ 0xd7ff03e0, A64_UNKNOWN, 0, "unallocated opc 15" },
+	{ 0xd61e0200, A64_UNKNOWN, 0, "no br: op2 is 30" },
+	{ 0xd71f0001, A64_UNKNOWN, 0, "opc 8 without authentication" },
+	/* no branches, allocated or not */
+	{ 0xd5031000, A64_OTHER, 0, "wfet x0" },
+	{ 0xd5233060, A64_OTHER, 0, "tstart x0" },
+	{ 0xd5900000, A64_OTHER, 0, "tchangef" },
+	{ 0xd57fffff, A64_OTHER, 0, "mrrs" },
 	{ 0x00010000, A64_OTHER, 0, "reserved, no udf" },
 };
 
@@ -165,6 +205,7 @@ static void compare_word(struct sweep *s, uint32_t word)
 	}
 	d = &s->ci->detail->arm64;
 	s->n_branches += in.cls != A64_OTHER;
+	/* a word that capstone knows is no unknown branch */
 	same = in.cls == class_by_capstone(s->ci);
 	if (same && is_direct(in.cls))
 		same = d->op_count && (uint64_t)d->operands[d->op_count - 1].imm ==

@@ -104,6 +104,16 @@ void etm_push_no_code(struct etm *d, uint64_t ip)
 	d->missing_ip = ip;
 }
 
+void etm_push_unknown(struct etm *d, uint64_t ip)
+{
+	etm_settle(d, ip);
+	etm_push_gap(d, AUX_GAP_UNKNOWN_INSN, true, ip, 0);
+	d->out.on = d->out.code_missing = true;
+	d->missing_ip = ip;
+	etm_invalidate_returns(d, ip, AUX_GAP_UNKNOWN_INSN);
+	d->flow.where = ETM_ADRIFT;
+}
+
 /* No packet says that tracing ended; only a Trace On elsewhere, or a discard, shows
  * that it did. */
 static void push_off(struct etm *d)
@@ -385,12 +395,16 @@ void etm_apply_source(struct etm *d, uint64_t ip)
 	}
 	if (!etm_read_insn(d, ip, &word)) {
 		etm_push_no_code(d, ip);
-		etm_invalidate_returns(d, ip);
+		etm_invalidate_returns(d, ip, AUX_GAP_NO_CODE);
 		d->flow.where = ETM_ADRIFT;
 		return;
 	}
 	if (!etm_classify(d, word, ip, &n)) {
 		etm_fail(d, AUX_GAP_DESYNC);
+		return;
+	}
+	if (n.kind == ETM_UNKNOWN) {
+		etm_push_unknown(d, ip);
 		return;
 	}
 	if (d->flow.where == ETM_AT_IP && d->flow.ip <= ip)

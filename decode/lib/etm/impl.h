@@ -162,8 +162,9 @@ struct etm_early {
 struct etm_returns {
 	uint64_t addr[ETM_RETURNS];	/* a ring */
 	uint32_t n, top;
-	bool unsure;		/* missing code at unsure_ip may have called and */
-	uint64_t unsure_ip;	/* returned: only what was pushed since counts */
+	bool unsure;		/* code at unsure_ip may have called and returned: */
+	uint64_t unsure_ip;	/* only what was pushed since counts */
+	uint8_t unsure_cause;	/* why it is not known; enum aux_gap_cause */
 };
 
 /* The last three addresses, the newest first: packets are relative to them. */
@@ -231,10 +232,11 @@ struct etm_mark {
 bool etm_read_insn(struct etm *d, uint64_t ip, uint32_t *word);
 /* The node at ip; NULL: there is no code, or the memo cannot keep it. */
 struct etm_node *etm_find_node(struct etm *d, uint64_t ip);
-/* Fills node from ip to the next P0 element. False: there is no code at node->next,
- * or the walk was too long (d->unsupported); node has what precedes that. */
+/* Fills node from ip to the next P0 element. False: there is no code at node->next, it
+ * is not known what is there (node->kind is ETM_UNKNOWN), or the walk was too long
+ * (d->unsupported); node has what precedes that. */
 bool etm_walk(struct etm *d, uint64_t ip, struct etm_node *node);
-/* Says in node what word does. True: it is a P0 element. */
+/* Says in node what word does. True: it is a P0 element, or ETM_UNKNOWN. */
 bool etm_classify(const struct etm *d, uint32_t word, uint64_t ip,
 		  struct etm_node *node);
 /* Does the host still have r at ip? Asks it once per generation. */
@@ -258,8 +260,9 @@ void etm_apply_returns(struct etm *d, const struct etm_path *p);
 void etm_push_return(struct etm *d, uint64_t ip);
 /* Goes on at the address on top. False: the stack is empty. */
 bool etm_pop_return(struct etm *d);
-/* Code is missing at ip: what it pushed and popped is unknown. */
-void etm_invalidate_returns(struct etm *d, uint64_t ip);
+/* Code at ip is missing or not known, for that cause: what it pushed and popped is
+ * unknown. */
+void etm_invalidate_returns(struct etm *d, uint64_t ip, enum aux_gap_cause why);
 /* A return address is missing for that reason: emits a GAP. */
 void etm_lose_flow(struct etm *d);
 /* A P0 element: what precedes it happened. */
@@ -273,6 +276,8 @@ void etm_push_path(struct etm *d, struct etm_path *p);
 void etm_push_gap(struct etm *d, enum aux_gap_cause cause, bool known,
 		  uint64_t ip, uint64_t detail);
 void etm_push_no_code(struct etm *d, uint64_t ip);
+/* The instruction at ip ran and is not known: adrift up to the next address. */
+void etm_push_unknown(struct etm *d, uint64_t ip);
 void etm_push_on(struct etm *d);
 void etm_push_time(struct etm *d, uint64_t ts);
 void etm_push_cycles(struct etm *d, uint32_t n);

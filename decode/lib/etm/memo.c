@@ -357,6 +357,9 @@ bool etm_classify(const struct etm *d, uint32_t word, uint64_t ip,
 	case A64_RET: case A64_IND_JUMP: case A64_IND_CALL: case A64_FAR:
 		node->kind = ETM_INDIRECT;
 		return true;
+	case A64_UNKNOWN:
+		node->kind = ETM_UNKNOWN;
+		return true;
 	default:
 		node->kind = ETM_WAYPOINT;
 		return cls == A64_ISB || is_wait(d, word);
@@ -374,6 +377,7 @@ bool etm_walk(struct etm *d, uint64_t ip, struct etm_node *node)
 {
 	const struct etm_region *r = etm_find_region(d, ip);
 	uint32_t word;
+	bool ends;
 
 	memset(node, 0, sizeof(*node));
 	node->ip = node->last = node->next = ip;
@@ -389,10 +393,13 @@ bool etm_walk(struct etm *d, uint64_t ip, struct etm_node *node)
 			d->unsupported = true;
 			return false;
 		}
+		ends = etm_classify(d, word, node->next, node);
+		if (node->kind == ETM_UNKNOWN)
+			return false;
 		node->last = node->next;
 		node->next += 4;
 		node->n++;
-		if (etm_classify(d, word, node->last, node))
+		if (ends)
 			return true;
 	}
 }
@@ -426,7 +433,8 @@ struct aux_flow etm_range(const struct etm_node *n, bool taken)
 {
 	return (struct aux_flow){
 		.kind = AUX_FLOW_RANGE,
-		.what = n->kind == ETM_WAYPOINT ? AUX_END_FALL :
+		.what = n->kind == ETM_WAYPOINT || n->kind == ETM_UNKNOWN ?
+				AUX_END_FALL :
 			taken ? n->taken : AUX_END_COND_NOT_TAKEN,
 		.flags = AUX_FLOW_MODE_A64 | 4,
 		.n = n->n,

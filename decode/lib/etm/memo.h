@@ -40,6 +40,8 @@ enum etm_kind {
 	ETM_WAYPOINT,		/* isb, wfi, wfe: continues after it */
 	ETM_DIRECT,
 	ETM_INDIRECT,
+	ETM_UNKNOWN,		/* a branch, perhaps, that is not known: the
+				 * instruction at node->next, and not in the node */
 };
 
 struct etm_node {

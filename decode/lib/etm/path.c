@@ -39,20 +39,22 @@ bool etm_pop_return(struct etm *d)
 	return true;
 }
 
-void etm_invalidate_returns(struct etm *d, uint64_t ip)
+void etm_invalidate_returns(struct etm *d, uint64_t ip, enum aux_gap_cause why)
 {
 	if (!d->src.return_stack)
 		return;
 	d->ret.n = 0;
 	d->ret.unsure = true;
 	d->ret.unsure_ip = ip;
+	d->ret.unsure_cause = (uint8_t)why;
 }
 
 /* Missing code may have pushed the address that a return needs now: what runs up to
  * the next address packet is unknown. The gap is at that code, its cause. */
 void etm_lose_flow(struct etm *d)
 {
-	etm_push_gap(d, AUX_GAP_NO_CODE, true, d->ret.unsure_ip, DETAIL_RETURN);
+	etm_push_gap(d, (enum aux_gap_cause)d->ret.unsure_cause, true,
+		     d->ret.unsure_ip, DETAIL_RETURN);
 	d->out.on = true;
 	d->flow.where = ETM_ADRIFT;
 }
@@ -234,8 +236,12 @@ static void follow_atom(struct etm *d, bool taken)
 			etm_push_range(d, &range);
 		}
 		etm_continue_at(d, n.next);
+		if (n.kind == ETM_UNKNOWN) {
+			etm_push_unknown(d, n.next);
+			return;
+		}
 		etm_push_no_code(d, n.next);
-		etm_invalidate_returns(d, n.next);
+		etm_invalidate_returns(d, n.next, AUX_GAP_NO_CODE);
 		d->flow.where = ETM_AT_ADDRESS;
 		return;
 	}

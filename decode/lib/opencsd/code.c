@@ -35,9 +35,7 @@ static const struct aux_code *find_region(struct opencsd *d, uint64_t ip)
 	return &r->code;
 }
 
-/* Copies up to n bytes at ip from one region; returns how many. */
-static uint32_t copy_code(struct opencsd *d, uint64_t ip, uint32_t n,
-			  uint8_t *buf)
+uint32_t opencsd_copy_code(struct opencsd *d, uint64_t ip, uint32_t n, uint8_t *buf)
 {
 	const struct aux_code *c = find_region(d, ip);
 
@@ -64,9 +62,9 @@ uint32_t opencsd_read_code(const void *priv, ocsd_vaddr_t ip,
 		d->code.walked_off = true;
 		return 0;
 	}
-	got = copy_code(d, ip, n, buf);
+	got = opencsd_copy_code(d, ip, n, buf);
 	if ((got & 3) == 2 && n - got >= 2) {
-		if (copy_code(d, ip + got, 2, buf + got) < 2)
+		if (opencsd_copy_code(d, ip + got, 2, buf + got) < 2)
 			memset(buf + got, 0, 2);
 		got += 2;
 	}

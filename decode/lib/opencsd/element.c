@@ -29,14 +29,17 @@ static bool compresses_returns(const struct opencsd *d)
 	return d->config->etm.trcconfigr >> 12 & 1;
 }
 
-/* The code of this packet's P0 element is missing at ip; source: of a source address. */
-static void opencsd_lose_code(struct opencsd *d, uint64_t ip, bool source)
+/* The code of this packet's P0 element is missing at ip, or not known; adrift: the flow
+ * is lost up to the next address. */
+static void lose_code(struct opencsd *d, uint64_t ip, bool adrift,
+		      enum aux_gap_cause why)
 {
 	if (!d->src.in_order)
 		return;
-	d->missing.adrift = source;
+	d->missing.adrift = adrift;
 	d->missing.unsure |= compresses_returns(d);
 	d->missing.ip = ip;
+	d->missing.cause = (uint8_t)why;
 	d->missing.n_pushed = 0;
 	d->lib.hold = true;
 }
@@ -95,7 +98,7 @@ static void drop_atoms(struct opencsd *d)
 	d->ts.lookahead = ETM_LOOKAHEAD_NONE;
 	if (d->missing.adrift)
 		return;
-	opencsd_push_gap(d, AUX_GAP_NO_CODE, true, d->missing.ip,
+	opencsd_push_gap(d, (enum aux_gap_cause)d->missing.cause, true, d->missing.ip,
 			 OCSD_ERR_RET_STACK_OVERFLOW);
 	d->out.on = d->missing.adrift = true;
 }
@@ -130,17 +133,6 @@ bool opencsd_would_mislead(const struct opencsd *d)
 }
 
 enum { V4_CALL = 2, V7_SMC = 2, V7_SVC = 10, IRQ = 14, FIQ = 15 };
-
-static inline bool is_source(const struct opencsd *d)
-{
-	return d->in.packet_type >= ETE_PKT_I_SRC_ADDR_MATCH &&
-	       d->in.packet_type <= ETE_PKT_I_SRC_ADDR_L_64IS1 && d->src.in_order;
-}
-
-static bool is_atoms(const struct opencsd *d)
-{
-	return d->in.packet_type >= ETM4_PKT_I_ATOM_F6 && d->in.packet_type <= 0xff;
-}
 
 /* ---- ranges ---- */
 
@@ -250,9 +242,46 @@ static void check_range(struct opencsd *d, const ocsd_generic_trace_elem *e)
 	opencsd_settle(d, e->st_addr);
 	push_range(d, e);
 	/* Up to an exception the library walks over calls without making them. */
-	opencsd_follow_stack(d, pops, (is_atoms(d) || is_source(d)) &&
+	opencsd_follow_stack(d, pops, (opencsd_is_atoms(d) || opencsd_is_source(d)) &&
 				      e->last_instr_exec &&
 				      e->last_i_subtype == OCSD_S_INSTR_BR_LINK);
+}
+
+/*
+ * The library took a branch of this range for a plain instruction (branch.c). What ran
+ * before it is right, and all the library makes of it is wrong: up to the next address,
+ * or, with speculation, to the next sync point.
+ */
+static ocsd_datapath_resp_t push_young(struct opencsd *d,
+				       const ocsd_generic_trace_elem *e,
+				       const struct opencsd_young *y)
+{
+	ocsd_generic_trace_elem part = *e;
+
+	if (e->has_cc)
+		opencsd_push_cycles(d, e->cycle_count);
+	part.en_addr = y->ip;
+	part.num_instr_range = y->n;
+	part.last_instr_sz = (uint8_t)y->size & 7;
+	part.last_i_type = OCSD_INSTR_OTHER;
+	part.last_i_subtype = OCSD_S_INSTR_NONE;
+	if (!opencsd_is_source(d))
+		check_range(d, &part);
+	if (d->ret.suppress)
+		return OCSD_RESP_CONT;
+	opencsd_settle(d, y->ip);
+	d->missing.ip = y->ip;
+	if (!d->src.in_order) {
+		d->lib.misled = true;
+		return OCSD_RESP_FATAL_INVALID_DATA;
+	}
+	opencsd_push_gap(d, AUX_GAP_UNKNOWN_INSN, true, y->ip, 0);
+	d->out.on = d->out.code_missing = true;
+	d->out.missing_ip = y->ip;
+	d->out.indirect = false;
+	lose_code(d, y->ip, true, AUX_GAP_UNKNOWN_INSN);
+	d->missing.wrong = true;
+	return OCSD_RESP_WAIT;
 }
 
 /* ---- the rest ---- */
@@ -354,8 +383,8 @@ static void push_no_code(struct opencsd *d, uint64_t ip)
 	d->out.missing_ip = ip;
 	opencsd_follow_stack(d, d->out.indirect && !d->out.addressed, false);
 	d->out.indirect = false;
-	if (is_source(d) || is_atoms(d))
-		opencsd_lose_code(d, ip, is_source(d));
+	if (opencsd_is_source(d) || opencsd_is_atoms(d))
+		lose_code(d, ip, opencsd_is_source(d), AUX_GAP_NO_CODE);
 }
 
 static void push_pe_context(struct opencsd *d, const ocsd_pe_context *pe)
@@ -524,12 +553,20 @@ ocsd_datapath_resp_t opencsd_handle_element(const void *priv,
 					  const ocsd_generic_trace_elem *e)
 {
 	struct opencsd *d = (struct opencsd *)(uintptr_t)priv;
+	bool range = e->elem_type == OCSD_GEN_TRC_ELEM_INSTR_RANGE;
+	struct opencsd_young young;
 
 	(void)id;
 	d->code.walked = 0;
-	if (is_source(d) && contradicts(d, e))
+	if (d->missing.wrong && (range || e->elem_type == OCSD_GEN_TRC_ELEM_ADDR_NACC))
+		return OCSD_RESP_CONT;
+	if (range && opencsd_find_young(d, e, &young)) {
+		opencsd_at_index(d, index);
+		return push_young(d, e, &young);
+	}
+	if (opencsd_is_source(d) && contradicts(d, e))
 		return OCSD_RESP_FATAL_INVALID_DATA;
-	if (e->elem_type == OCSD_GEN_TRC_ELEM_INSTR_RANGE && !e->has_cc &&
+	if (range && !e->has_cc &&
 	    !d->ret.popped && !d->missing.unsure && !d->missing.adrift &&
 	    d->q.unsettled == AUX_QUEUE_NONE) {
 		opencsd_at_index(d, index);

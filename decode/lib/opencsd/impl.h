@@ -25,6 +25,7 @@
 #define OPENCSD_QUEUE_FULL 512	/* events; the library has to wait from here on */
 #define OPENCSD_PACKET_EVENTS 8	/* of one packet or element, at most */
 #define OPENCSD_REGIONS 32
+#define OPENCSD_CHECKED 256	/* ranges */
 #define OPENCSD_WALK_MAX (1u << 20)	/* bytes of code in one range */
 /* Where an instruction would end at 2^64 the library's cache reads out of bounds. */
 #define OPENCSD_LAST_CODE (UINT64_MAX - 16)
@@ -57,6 +58,7 @@ struct opencsd_library {
 	bool waits;		/* it has to be flushed before it takes more */
 	bool eot;		/* it got the end of trace */
 	bool bad_info;		/* v4: a Trace Info that it must not act on */
+	bool misled;		/* by a branch that it does not know */
 	bool hold;		/* it is stopped after this element */
 	uint32_t single;	/* atoms that it gets one by one, the first lowest; */
 	unsigned n_single;	/* they are before in.pos */
@@ -73,6 +75,8 @@ struct opencsd_code {
 	uint64_t generation;	/* of the code in the library's cache */
 	uint64_t walked;	/* bytes that it read since the last element */
 	bool walked_off;	/* more than OPENCSD_WALK_MAX */
+	uint64_t checked[OPENCSD_CHECKED][3];	/* ranges without a branch that the
+				 * library does not know: first, end, generation */
 };
 
 /* The chunk. Positions are in its data. */
@@ -138,6 +142,9 @@ struct opencsd_missing {
 	bool unsure;		/* that code may have called and returned: of the */
 	uint8_t n_pushed;	/* return stack only so many addresses are right */
 	bool adrift;		/* the next address packet says where the flow is */
+	bool wrong;		/* and what the library still makes of this packet
+				 * is wrong */
+	uint8_t cause;		/* of unsure: enum aux_gap_cause */
 	uint64_t ip;		/* of that code */
 };
 
@@ -172,8 +179,21 @@ struct opencsd {
 /* The library's callback. Returns how many bytes there are. */
 uint32_t opencsd_read_code(const void *priv, ocsd_vaddr_t ip,
 			   ocsd_mem_space_acc_t space, uint32_t n, uint8_t *buf);
+/* Copies up to n bytes at ip from one region; returns how many. */
+uint32_t opencsd_copy_code(struct opencsd *d, uint64_t ip, uint32_t n, uint8_t *buf);
 /* Empties the library's cache if the host's generation changed. False: no memory. */
 bool opencsd_update_code(struct opencsd *d);
+
+/* ---- branch.c: branches younger than the library ---- */
+
+struct opencsd_young {
+	uint64_t ip;		/* of the branch */
+	uint32_t n, size;	/* instructions before it, size of the last one */
+};
+
+/* Does the library take a branch in this range for a plain instruction? */
+bool opencsd_find_young(struct opencsd *d, const ocsd_generic_trace_elem *e,
+			struct opencsd_young *y);
 
 /* ---- event.c: events that need no code ---- */
 
@@ -216,10 +236,21 @@ void opencsd_step(struct opencsd *d);
 
 /* ---- small helpers ---- */
 
+static inline bool opencsd_is_source(const struct opencsd *d)
+{
+	return d->in.packet_type >= ETE_PKT_I_SRC_ADDR_MATCH &&
+	       d->in.packet_type <= ETE_PKT_I_SRC_ADDR_L_64IS1 && d->src.in_order;
+}
+
+static inline bool opencsd_is_atoms(const struct opencsd *d)
+{
+	return d->in.packet_type >= ETM4_PKT_I_ATOM_F6 && d->in.packet_type <= 0xff;
+}
+
 /* A sync point: missing code has no effect past it. */
 static inline void opencsd_clear_missing(struct opencsd *d)
 {
-	d->missing.unsure = d->missing.adrift = false;
+	d->missing.unsure = d->missing.adrift = d->missing.wrong = false;
 	d->lib.n_single = 0;
 }
 

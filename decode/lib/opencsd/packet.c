@@ -238,6 +238,7 @@ void opencsd_handle_packet(const void *priv, ocsd_datapath_op_t op,
 	(void)data;
 	if (op != OCSD_OP_DATA || !packet)
 		return;
+	d->missing.wrong = false;
 	d->in.seen_index = (uint32_t)index;
 	d->in.seen_size = size;
 	/* the first member of the packet structs of all protocols */

@@ -132,23 +132,32 @@ static void reset_state(struct opencsd *d)
 	d->out.indirect = d->ret.popped = d->ret.suppress = d->ret.unpopped = false;
 	opencsd_clear_missing(d);
 	d->out.loss = UNSYNC_BAD_PACKET;
-	d->lib.waits = false;
+	d->lib.waits = d->lib.misled = false;
 	d->in.packet_end = d->in.pos;
 	if (d->lib.eot)
+		d->done = true;
+}
+
+/* Up to the next sync point nothing can be decoded, for a reason that is emitted. */
+static void restart(struct opencsd *d)
+{
+	uint32_t used;
+
+	reset_state(d);
+	if (OCSD_DATA_RESP_IS_FATAL(ocsd_dt_process_data(d->lib.tree, OCSD_OP_RESET,
+							 0, 0, NULL, &used)))
 		d->done = true;
 }
 
 static void fail(struct opencsd *d, enum aux_gap_cause cause,
 		 ocsd_datapath_resp_t resp)
 {
-	uint32_t used;
-
 	opencsd_at(d, d->in.pos);
-	opencsd_push_gap(d, cause, d->out.last_known, d->out.last_ip, resp);
-	reset_state(d);
-	if (OCSD_DATA_RESP_IS_FATAL(ocsd_dt_process_data(d->lib.tree, OCSD_OP_RESET,
-							 0, 0, NULL, &used)))
-		d->done = true;
+	if (d->lib.misled)
+		opencsd_push_gap(d, AUX_GAP_UNKNOWN_INSN, true, d->missing.ip, 0);
+	else
+		opencsd_push_gap(d, cause, d->out.last_known, d->out.last_ip, resp);
+	restart(d);
 }
 
 /*

@@ -34,6 +34,10 @@ static const struct {
 					   "the file" },
 	[AUX_GAP_AUX_ZEROS] = { "aux-zeros", "zeros where trace should be: it "
 					     "was lost or never written" },
+	[AUX_GAP_UNKNOWN_INSN] = { "unknown-insn",
+				   "a branch that the decoder does not know: "
+				   "newer than it, or these bytes are not "
+				   "the code that ran" },
 	[GAP_SNAPSHOT] = { "snapshot", "not recorded between snapshots" },
 	[GAP_STALLED] = { "stalled", "the trace unit had stopped" },
 	[GAP_UNSAVED] = { "unsaved", "the recorder could not save what was "
