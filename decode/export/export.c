@@ -211,16 +211,17 @@ static int put_payload(struct exporter *e, struct export_track *track,
 		       const struct aux_flow *ev)
 {
 	static const char *const names[] = { "ptwrite", "stm", "itm",
-					     "marker" };
+					     "marker", "ite" };
 	struct asker a = { .e = e, .space = t->ctx ? t->ctx->space : NULL };
-	const char *kind = ev->what < 4 ? names[ev->what] : "payload";
+	const char *kind = ev->what < 5 ? names[ev->what] : "payload";
 	const struct schema_rule *r = schema_find(e->schema, ev, find_place, &a);
 	struct export_instant i = {
 		.ns = ns,
 		.category = kind,
 		.value = ev->payload.value,
 		.ip = ev->payload.ip,
-		.has_ip = ev->what != AUX_PAYLOAD_PTWRITE ||
+		.has_ip = (ev->what != AUX_PAYLOAD_PTWRITE &&
+			   ev->what != AUX_PAYLOAD_ITE) ||
 			  ev->flags & AUX_FLOW_HAS_IP,
 	};
 	bool found;

@@ -3,7 +3,7 @@
  * schema: see impl.h. A line is a rule, words apart by blanks, "#" begins a
  * comment:
  *
- *	ptwrite|stm|itm|marker PLACE counter|span-begin|span-end|event NAME FIELD...
+ *	ptwrite|stm|itm|marker|ite PLACE counter|span-begin|span-end|event NAME FIELD...
  *
  * PLACE is *, an address or SYMBOL[+0xOFFSET], MASTER/CHANNEL, PORT; FIELD is
  * name:LOW[-HIGH][:signed][=VALUE]. The first rule that fits a value is taken, so
@@ -119,6 +119,9 @@ static int parse_place(const struct parse *p, struct schema_rule *r, char *word)
 	case AUX_PAYLOAD_ITM:
 		return parse_number(word, &r->place)
 			       ? 0 : refuse(p, "%s is no port", word);
+	case AUX_PAYLOAD_ITE:
+		return parse_number(word, &r->place)
+			       ? 0 : refuse(p, "%s is no exception level", word);
 	default:
 		return parse_stm(p, r, word);
 	}
@@ -176,16 +179,17 @@ static int find_word(const char *word, const char *const *words, size_t n)
 static int parse_rule(const struct parse *p, struct schema_rule *r,
 		      char **words, unsigned n)
 {
-	static const char *const from[] = { "ptwrite", "stm", "itm", "marker" };
+	static const char *const from[] = { "ptwrite", "stm", "itm", "marker",
+					    "ite" };
 	static const char *const what[] = { "counter", "span-begin", "span-end",
 					    "event" };
 	int i, err;
 
 	if (n < 4)
 		return refuse(p, "a rule is: KIND PLACE WHAT NAME [FIELD...]");
-	i = find_word(words[0], from, 4);
+	i = find_word(words[0], from, 5);
 	if (i < 0)
-		return refuse(p, "\"%s\" is none of ptwrite, stm, itm, marker",
+		return refuse(p, "\"%s\" is none of ptwrite, stm, itm, marker, ite",
 			      words[0]);
 	r->from = (uint8_t)i;
 	i = find_word(words[2], what, 4);

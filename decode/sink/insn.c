@@ -400,6 +400,17 @@ static int put_range(struct insn *s, const struct flow_ctx *ctx,
 	return text->n >= left;
 }
 
+static const char *name_payload(unsigned what)
+{
+	static const char *const names[] = {
+		[AUX_PAYLOAD_PTWRITE] = "ptwrite", [AUX_PAYLOAD_STM] = "stm",
+		[AUX_PAYLOAD_ITM] = "itm", [AUX_PAYLOAD_MARKER] = "marker",
+		[AUX_PAYLOAD_ITE] = "ite",
+	};
+
+	return what < sizeof(names) / sizeof(names[0]) ? names[what] : "payload";
+}
+
 /* For reading: events that are no instruction, as "# ..." lines. */
 static void put_note(struct insn *s, const struct flow_ctx *ctx,
 		     const struct aux_flow *ev)
@@ -408,8 +419,10 @@ static void put_note(struct insn *s, const struct flow_ctx *ctx,
 
 	switch (ev->kind) {
 	case AUX_FLOW_PAYLOAD:
-		outbuf_printf(out, "# ptwrite 0x%llx",
+		outbuf_printf(out, "# %s 0x%llx", name_payload(ev->what),
 			      (unsigned long long)ev->payload.value);
+		if (ev->what == AUX_PAYLOAD_ITE)
+			outbuf_printf(out, " el%u", (unsigned)ev->payload.ip & 3);
 		if (ev->flags & AUX_FLOW_HAS_IP)
 			outbuf_printf(out, " at 0x%llx",
 				      (unsigned long long)ev->payload.ip);

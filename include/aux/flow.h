@@ -25,7 +25,8 @@ enum aux_flow_kind {
 	AUX_FLOW_TIME,		/* all that follows ran at this time or later */
 	AUX_FLOW_CONTEXT,	/* cr3/vmcs or contextid/vmid changed */
 	AUX_FLOW_TX,		/* TSX: what = AUX_TX_* */
-	AUX_FLOW_PAYLOAD,	/* a value that the program wrote: ptwrite, ITM, STM */
+	AUX_FLOW_PAYLOAD,	/* a value that the program wrote: ptwrite, ITM, STM,
+				 * ITE */
 	AUX_FLOW_POWER,		/* power state change */
 	AUX_FLOW_EVENT,		/* CFE/EVD event trace; what: its type */
 	AUX_FLOW_GAP,		/* flow is missing here: what = AUX_GAP_* */
@@ -68,6 +69,7 @@ enum aux_payload_kind {
 	AUX_PAYLOAD_STM,	/* payload.ip: AUX_STM_IP(master, channel) */
 	AUX_PAYLOAD_ITM,	/* payload.ip: the stimulus port */
 	AUX_PAYLOAD_MARKER,	/* STM: a trigger or marker; n may be 0 */
+	AUX_PAYLOAD_ITE,	/* trcit; payload.ip: the exception level */
 };
 #define AUX_STM_IP(master, channel) ((uint64_t)(master) << 32 | (channel))
 

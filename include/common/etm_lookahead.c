@@ -157,6 +157,8 @@ static bool skip_packet(struct scan *s, uint8_t header)
 		return skip_exception(s);
 	if (header >= 0x0c && header <= 0x1f)
 		return skip_cycles(s, header);
+	if (header == 0x09)	/* instrumentation (ETE) */
+		return skip(s, 9);
 	if (header == 0x80 || header == 0x81)
 		return may_have(s, false, true) &&
 		       (header == 0x80 || skip_context(s));

@@ -20,6 +20,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <aux/decoder.h>
+
 /* What a decoder is about to do. */
 enum etm_lookahead {
 	ETM_LOOKAHEAD_NONE = 0,
@@ -32,6 +34,14 @@ struct etm_scan_config {
 	bool has_commit;		/* TRCIDR0.COMMOPT 0: cycle counts have a
 					 * commit field */
 };
+
+/* Has the source instrumentation packets (FEAT_ITE, ETE 1.3)? Where TRCDEVARCH is not
+ * known, yes: no other packet ever had that header. */
+static inline bool etm_has_ite(const struct aux_etm_config *etm)
+{
+	return etm->arch == AUX_ETM_ETE &&
+	       (!etm->trcdevarch || (etm->trcdevarch >> 16 & 0xf) >= 3);
+}
 
 /*
  * The first timestamp of the run that begins at p. last: the timestamp before it;

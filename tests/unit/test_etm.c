@@ -318,6 +318,50 @@ static void waypoints(void)
 	      "isb and wfe");
 }
 
+#define ITE 0x09, 0x01, 0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 0xf1
+
+/* Instrumentation: its values are known wherever packets are, and the flow goes on. */
+static void instrumentation(void)
+{
+	struct registers r = { AUX_ETM_ETE, CID | TS, false };
+	struct packets p = { .n = 0 };
+
+	put(&p, "\0\0\0\0\0\0\0\0\0\0\0\x80", 12);
+	PUT(&p, ITE);			/* before Trace Info */
+	begin_flow(&p);
+	v4_atoms(&p, "E");
+	PUT(&p, ITE);
+	v4_atoms(&p, "EN");
+	PUT(&p, ITE, ITE);
+	v4_atoms(&p, "E");
+	PUT(&p, 0x00, 0x05, ITE);	/* overflow */
+	begin_flow(&p);
+	v4_atoms(&p, "E");
+	PUT(&p, ITE);
+	ete_version = 0x47735a13;
+	gives(r, &p, "p4:1=f123456789abcdef/8 on:1000 el4/7/0 1000-1004/2:taken "
+	      "p4:1=f123456789abcdef/8 1000-1004/2:taken 1000-1004/2:not "
+	      "p4:1=f123456789abcdef/8 p4:1=f123456789abcdef/8 "
+	      "1008-1008/1:call gap1:1000 p4:1=f123456789abcdef/8 on:1000 el4/7/0 "
+	      "1000-1004/2:taken p4:1=f123456789abcdef/8 ", "instrumentation");
+	r.pull = true;
+	p.n = 0;
+	begin_flow(&p);
+	PUT(&p, ITE);
+	v4_atoms(&p, "E");
+	v4_time(&p, 500);
+	gives(r, &p, "on el4/7/0 t500+0 p4:1=f123456789abcdef/8 "
+	      "1000-1004/2:taken ", "a timestamp behind instrumentation");
+	r.pull = false;
+	p.n -= 3;
+	PUT(&p, 0x09, 0x01, 0xef);
+	gives(r, &p, "on:1000 el4/7/0 p4:1=f123456789abcdef/8 1000-1004/2:taken "
+	      "gap4:1004 ", "instrumentation that is cut");
+	ete_version = 0x47725a13;
+	gives(r, &p, "on:1000 el4/7/0 gap3:0 ", "ETE 1.2 has none");
+	ete_version = 0;
+}
+
 int main(void)
 {
 	flow(AUX_ETM_V4);
@@ -334,5 +378,6 @@ int main(void)
 	wrong_sources();
 	top();
 	waypoints();
+	instrumentation();
 	return plan_done();
 }

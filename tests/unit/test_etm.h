@@ -16,6 +16,9 @@ struct registers {
 	bool pull;	/* the host switches at each chance */
 };
 
+/* TRCDEVARCH of an ETE; 0: version 1.0. */
+static uint32_t ete_version;
+
 static bool has_reference(void)
 {
 	return decoders_find("opencsd", 0, NULL) != NULL;
@@ -36,7 +39,8 @@ static void set_up(struct fixture *f, const char *name, struct registers r)
 	etm->trcidr0 = 0x28000ea1;
 	etm->trcidr1 = r.arch == AUX_ETM_ETE ? 0x4100fff0 : 0x4100f433;
 	etm->trcidr2 = r.arch == AUX_ETM_ETE ? 0xd0001088 : 0x80001088;
-	etm->trcdevarch = r.arch == AUX_ETM_ETE ? 0x47705a13 : 0;
+	etm->trcdevarch = r.arch != AUX_ETM_ETE ? 0 :
+			  ete_version ? ete_version : 0x47705a13;
 	f->host = (struct aux_decoder_host){
 		.size = sizeof(f->host), .priv = f, .code = fixture_code,
 		.generation = 1, .horizon_tsc = UINT64_MAX };

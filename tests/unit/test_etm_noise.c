@@ -119,7 +119,9 @@ static void put_some(const struct registers *r, bool exceptions)
 		put1(0x70 + rnd(16));
 		break;
 	case 5:
-		if (r->arch == AUX_ETM_ETE)
+		if (ete_version && rnd(2))
+			PUT(&trace, 0x09, 1, 2, 3, 4, 5, 6, 7, 8, 9);
+		else if (r->arch == AUX_ETM_ETE)
 			PUT(&trace, 0xb4, 0x81, 0x08);
 		break;
 	case 6:
@@ -313,6 +315,10 @@ int main(void)
 				      false);
 				noise((struct registers){ arch, CID | CCI, pull },
 				      false);
+				ete_version = 0x47735a13;	/* has ITE */
+				noise((struct registers){ arch, CID | TS, pull },
+				      false);
+				ete_version = 0;
 			}
 			noise((struct registers){ arch, CID | TS, pull }, true);
 			noise((struct registers){ arch, CID | TS | RS, pull },

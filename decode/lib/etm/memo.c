@@ -509,6 +509,8 @@ void etm_fill_headers(struct etm *d)
 	set_classes(d, 0x05, 0x05, ETM_BAD);
 	if (d->src.ete) {
 		set_classes(d, 0x07, 0x07, ETM_BAD);
+		if (etm_has_ite(&d->config->etm))
+			set_classes(d, 0x09, 0x09, ETM_OTHER);
 		set_classes(d, 0x0a, 0x0b, ETM_UNSUPPORTED);
 		set_classes(d, 0x88, 0x88, ETM_OTHER);
 	}

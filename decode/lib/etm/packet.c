@@ -379,6 +379,23 @@ static void parse_event(struct etm *d, uint8_t header)
 	}
 }
 
+/* The value of a trcit and its exception level: it needs no flow to mean something, so
+ * it counts wherever packet boundaries are known. */
+static void parse_instrumentation(struct etm *d)
+{
+	uint8_t el = etm_read_byte(d) & 3;
+	uint64_t value = etm_read_bytes(d, 8);
+	struct aux_flow *f;
+
+	if (d->in.truncated)
+		return;
+	etm_emit_at_packet(d);
+	f = aux_queue_push(&d->q, AUX_FLOW_PAYLOAD, AUX_PAYLOAD_ITE);
+	f->n = 8;
+	f->payload.ip = el;
+	f->payload.value = value;
+}
+
 static void parse_trace_on(struct etm *d)
 {
 	d->exc.broken = true;
@@ -464,6 +481,9 @@ static void parse_other(struct etm *d, uint8_t header)
 		break;
 	case 0x07:
 		parse_exception_return(d);
+		break;
+	case 0x09:
+		parse_instrumentation(d);
 		break;
 	case 0x2d: case 0x2e: case 0x2f:
 		parse_commit(d);

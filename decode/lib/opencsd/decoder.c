@@ -223,9 +223,10 @@ static int open_opencsd(void **dec, const struct aux_decoder_config *config,
 	d->code.generation = host->generation;
 	d->src.v4 = etm->arch == AUX_ETM_V4 || etm->arch == AUX_ETM_ETE;
 	d->src.in_order = d->src.v4 && !etm->trcidr8;
+	d->src.profile_m = etm->core_profile == 'M';
+	d->src.has_ite = etm_has_ite(etm);
 	opencsd_fill_ends(d);
 	opencsd_fill_special(d);
-	d->src.profile_m = etm->core_profile == 'M';
 	if (etm->arch != AUX_ETM_NONE && make_tree(d) < 0) {
 		close_opencsd(d);
 		return -AUX_E_NOMEM;

@@ -45,6 +45,7 @@ struct opencsd_source {
 	bool in_order;		/* v4 without speculation: packets are in the order
 				 * of execution and give events themselves */
 	bool profile_m;
+	bool has_ite;
 	uint8_t ends[256];	/* enum aux_range_end, by kind_of() */
 	bool special[256];	/* v4: headers that are fed one by one (run.c) */
 };
@@ -95,6 +96,7 @@ struct opencsd_input {
 
 struct opencsd_sync {
 	bool found;		/* there was a sync point in this chunk */
+	bool framed;		/* v4: since one packet boundaries are known */
 	bool emitting;		/* v4: since Trace Info */
 	bool in_exception;	/* v4: its address is to come */
 	bool emitted;		/* in_order: packets up to emitted_pos gave their */

@@ -171,6 +171,7 @@ static void handle_v4(struct opencsd *d, const ocsd_etmv4_i_pkt *p, uint64_t pos
 	switch ((int)p->type) {
 	case ETM4_PKT_I_ASYNC:
 		note_sync(d, pos);
+		d->sync.framed = true;
 		break;
 	case ETM4_PKT_I_TRACE_INFO:
 		if (!d->sync.emitting && opencsd_wants_lookahead(d))
@@ -182,13 +183,14 @@ static void handle_v4(struct opencsd *d, const ocsd_etmv4_i_pkt *p, uint64_t pos
 		/* The library would commit elements that it has not got. */
 		d->lib.bad_info = p->curr_spec_depth > d->config->etm.trcidr8;
 		break;
+	case ETM4_PKT_I_NOTSYNC:
 	case ETM4_PKT_I_OVERFLOW:
 	case ETM4_PKT_I_DISCARD:
-	case ETM4_PKT_I_NOTSYNC:
 	case ETM4_PKT_I_BAD_SEQUENCE:
 	case ETM4_PKT_I_BAD_TRACEMODE:
 	case ETM4_PKT_I_RESERVED:
 	case ETM4_PKT_I_RESERVED_CFG:
+		d->sync.framed &= p->type != ETM4_PKT_I_NOTSYNC;
 		d->sync.emitting = d->sync.in_exception = false;
 		d->ts.lookahead = ETM_LOOKAHEAD_NONE;
 		d->sync.n_idle = 0;

@@ -22,6 +22,10 @@ static bool is_mispredict(uint8_t header)
 	return header >= 0x2f && header <= 0x3f;
 }
 
+/* Instrumentation: 1.3.3 does not know it, so no version gets it. */
+#define ITE 0x09
+#define ITE_SIZE 10
+
 /* Packets other than atoms that may commit or cancel elements. */
 static bool may_resolve(uint8_t header)
 {
@@ -36,6 +40,7 @@ void opencsd_fill_special(struct opencsd *d)
 		d->src.special[i] = is_mispredict((uint8_t)i) ||
 				i == ETM4_PKT_I_EXCEPT ||
 				i == ETM4_PKT_I_CANCEL_F1 ||
+				(d->src.has_ite && i == ITE) ||
 				(d->may_switch && may_switch((uint8_t)i));
 }
 
@@ -126,6 +131,7 @@ static enum aux_gap_cause cause_of(const struct opencsd *d)
 static void reset_state(struct opencsd *d)
 {
 	d->sync.emitting = d->sync.in_exception = d->sync.emitted = d->lib.bad_info = false;
+	d->sync.framed = false;
 	d->ts = (struct opencsd_timestamps){ 0 };
 	d->spec.atoms = d->spec.n = d->sync.n_idle = 0;
 	d->out.on = d->out.in_tx = d->out.last_known = d->ctx.emitted = false;
@@ -231,6 +237,33 @@ static bool reject_packet(struct opencsd *d)
 	return true;
 }
 
+/* The packet that follows is instrumentation: its value is emitted. */
+static bool take_instrumentation(struct opencsd *d)
+{
+	const uint8_t *p = d->in.chunk->data + d->in.pos;
+	uint64_t left = d->in.chunk->len - d->in.pos;
+	struct aux_flow *f;
+
+	if (!d->src.has_ite || !left || *p != ITE || !d->sync.framed ||
+	    d->in.packet_end != d->in.pos || d->lib.waits || d->lib.n_single)
+		return false;
+	if (left < ITE_SIZE) {
+		d->in.pos = d->in.chunk->len;
+		if (d->sync.emitting)
+			fail(d, AUX_GAP_DESYNC, OCSD_RESP_FATAL_INVALID_DATA);
+		return true;
+	}
+	opencsd_at(d, d->in.pos);
+	f = aux_queue_push(&d->q, AUX_FLOW_PAYLOAD, AUX_PAYLOAD_ITE);
+	f->n = 8;
+	f->payload.ip = p[1] & 3;
+	for (unsigned i = 0; i < 8; i++)
+		f->payload.value |= (uint64_t)p[2 + i] << 8 * i;
+	d->in.pos += ITE_SIZE;
+	d->in.packet_end = d->in.pos;
+	return true;
+}
+
 /* Calls the library: to flush, with bytes, or with EOT. single: with one atom. */
 static ocsd_datapath_resp_t call(struct opencsd *d, bool single)
 {
@@ -261,7 +294,7 @@ void opencsd_step(struct opencsd *d)
 		opencsd_look_ahead(d);
 		return;
 	}
-	if (reject_packet(d))
+	if (reject_packet(d) || take_instrumentation(d))
 		return;
 	care = !d->lib.waits && opencsd_feed_singly(d);
 	if (care && !d->lib.n_single)
