@@ -145,6 +145,15 @@ for i in $(seq 0 16); do printf '[b%s]\nfile=t\nformat=source_data\n' "$i"; done
 run 1 "a buffer 17 times" info "$s"
 says "it is named" 'of more than 16 streams'
 wrong "a buffer that is no file" trace.ini 's,file=t,file=/dev/zero,' 'no regular file'
+# A name that ends with the number of a model is no CPU's; cpu_3 is CPU 3.
+number_of() { # NAME: the CPU whose stream its trace is
+	snapshot
+	sed -i "s/cpu_0/$1/" "$s/cpu.ini" "$s/trace.ini"
+	"$auxdecode" dump "$s" | sed -n 's/.* AUXTRACE stream .* cpu \([0-9-]*\).*/\1/p'
+}
+for name in Cortex-M4:0 Cortex-A53:0 cpu_3:3 Core2:2 Cortex-A53_5:5 m4:0; do
+	is "$(number_of "${name%:*}")" "${name#*:}" "a core called ${name%:*} is CPU ${name#*:}"
+done
 snapshot
 rm "$s/code"
 run 0 "a dump that is missing" info "$s"

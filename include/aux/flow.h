@@ -103,6 +103,8 @@ enum aux_gap_cause {
 	AUX_GAP_UNKNOWN_INSN,	/* the instruction at the ip is in the space of
 				 * branches and not known: where it went is not
 				 * either */
+	AUX_GAP_UNCOMMITTED,	/* the trace ends before it says whether the last
+				 * branches happened; detail: how many at least */
 	AUX_GAP_N_CAUSES,
 };
 

@@ -198,6 +198,38 @@ static void sources(void)
 		  "a source address");
 }
 
+static void open_speculating(struct fixture *f)
+{
+	set_up(f, "opencsd", (struct registers){ AUX_ETM_V4, CID, false });
+	f->config.etm.trcidr0 &= ~0x20000000u;
+	f->config.etm.trcidr8 = 8;
+	start_decoder(f);
+	add_area(f, 0x2000, young, sizeof(young));
+}
+
+/* The library drops what is not committed at the end: that is no silent loss. */
+static void uncommitted(void)
+{
+	static struct fixture f;
+	struct packets p;
+
+	if (!has_reference())
+		return;
+	begin_at(&p, 0x2038);
+	v4_atoms(&p, "EEEE");
+	PUT(&p, 0x2d, 0x02);	/* commit 2 */
+	open_speculating(&f);
+	ok(run_exact(&f, p.b, p.n, 1000) == 0, "uncommitted: ends");
+	is_str(text(&f), "on:2038 el4/7/0 2038-2038/1:jump 2038-2038/1:jump "
+	       "gap14:2038 ", "two atoms are committed, two are a gap");
+	ok(f.ev[f.n - 1].gap.detail == 2, "which says how many");
+	PUT(&p, 0x2d, 0x02);
+	ok(run_exact(&f, p.b, p.n, 1000) == 0, "committed: ends");
+	is_str(text(&f), "on:2038 el4/7/0 2038-2038/1:jump 2038-2038/1:jump "
+	       "2038-2038/1:jump 2038-2038/1:jump ", "all are committed");
+	f.ops->close(f.dec);
+}
+
 /* With speculation the reference alone decodes: up to the next sync point. */
 static void speculation(void)
 {
@@ -217,11 +249,7 @@ static void speculation(void)
 	v4_address(&p, 0x2038);
 	v4_atoms(&p, "E");
 	PUT(&p, 0x2d, 0x01);
-	set_up(&f, "opencsd", (struct registers){ AUX_ETM_V4, CID, false });
-	f.config.etm.trcidr0 &= ~0x20000000u;
-	f.config.etm.trcidr8 = 8;
-	start_decoder(&f);
-	add_area(&f, 0x2000, young, sizeof(young));
+	open_speculating(&f);
 	ok(run_exact(&f, p.b, p.n, 1000) == 0, "speculation: ends");
 	is_str(text(&f), "on:2000 el4/7/0 2000-2000/1:fall gap13:2004 el4/7/0 "
 	       "2038-2038/1:jump ", "speculation");
@@ -335,6 +363,7 @@ int main(void)
 	exceptions();
 	sources();
 	speculation();
+	uncommitted();
 	arm();
 	thumb();
 	return plan_done();

@@ -96,6 +96,7 @@ static bool read_ids(struct etm *d, struct etm_ids *ids)
 	d->ctx.sf_known = true;
 	d->ctx.sf = ids->is_64;
 	d->ctx.last = *ids;
+	d->ctx.last_known = true;
 	d->ctx.last.has_cid = d->ctx.last.has_vmid = false;
 	return true;
 }

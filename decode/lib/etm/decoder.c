@@ -133,17 +133,15 @@ static int renew_memo(struct etm *d)
 	return 0;
 }
 
-/* All state of the last chunk, but for the queue's last time. ctx.last and history
- * stay, too: a Trace Info packet clears the history before it is used. */
+/* All state of the last chunk, but for the queue's last time. History stays, too: a
+ * Trace Info packet clears it before it is used. */
 static void reset(struct etm *d)
 {
-	struct etm_ids last = d->ctx.last;
-
 	d->in = (struct etm_input){ 0 };
 	d->done = d->unsupported = false;
 	d->sync = (struct etm_sync){ .state = ETM_WAIT_ASYNC };
 	d->flow = (struct etm_flow){ .where = ETM_AT_ADDRESS };
-	d->ctx = (struct etm_context){ .last = last, .needed = true };
+	d->ctx = (struct etm_context){ .needed = true };
 	d->exc = (struct etm_exception){ 0 };
 	d->deferred.valid = false;
 	d->early.n = 0;

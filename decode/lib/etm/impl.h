@@ -115,6 +115,8 @@ struct etm_ids {
 
 struct etm_context {
 	struct etm_ids last;	/* for the packet that says "as before" */
+	bool last_known;	/* since Trace Info: what was before that, a
+				 * chunk that begins there does not know */
 	bool sf_known, sf;	/* its width: how long addresses continue */
 	bool needed;		/* no atom can be followed without one */
 	bool is_64;

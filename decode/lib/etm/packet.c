@@ -279,7 +279,7 @@ static void parse_trace_info(struct etm *d)
 		d->ts.lookahead = ETM_LOOKAHEAD_AT_ADDRESS;
 	d->sync.emitting = d->sync.informed = true;
 	d->sync.in_exception = false;
-	d->ts.base_known = false;
+	d->ts.base_known = d->ctx.last_known = false;
 	d->cc_threshold = v[3];
 	memset(d->history.ip, 0, sizeof(d->history.ip));
 	memset(d->history.is, 0, sizeof(d->history.is));
@@ -522,13 +522,14 @@ static bool is_nonzero_uleb(const struct etm *d, uint64_t pos)
 }
 
 /* Packets at which OpenCSD fails: mispredict and cancel while nothing is speculated,
- * and any that would commit an exception before its address is known. */
+ * and any that would commit an exception before its address is known. And an exception's
+ * context "as before" where none was before: only an earlier chunk could know it. */
 static bool is_fatal(const struct etm *d, uint8_t header)
 {
 	if (!d->sync.emitting)
 		return false;
 	if (d->sync.in_exception)
-		return (header >= 0x0c && header <= 0x1f) ||
+		return (header == 0x80 && !d->ctx.last_known) || (header >= 0x0c && header <= 0x1f) ||
 		       (header >= 0x2d && header <= 0x3f);
 	return header == 0x2e ? is_nonzero_uleb(d, d->in.pos + 1) :
 				header >= 0x2f && header <= 0x3f;

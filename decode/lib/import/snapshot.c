@@ -263,7 +263,18 @@ static int read_links(struct snapshot_dir *s, struct aux_diag *diag)
 	return rc;
 }
 
-/* The number that a name ends with, or -1. */
+/* Does the name up to end say that a number of a CPU follows: "cpu", "core", or what ends
+ * with a separator? Cortex-M4 and Cortex-A53 are names of a model. */
+static bool counts_cpus(const char *name, const char *end)
+{
+	size_t n = (size_t)(end - name);
+
+	return (n && strchr("_.#: ", end[-1])) ||
+	       (n >= 3 && !strncasecmp(end - 3, "cpu", 3)) ||
+	       (n >= 4 && !strncasecmp(end - 4, "core", 4));
+}
+
+/* The number of the CPU that a name ends with, or -1. */
 static uint32_t tail_number(const char *name)
 {
 	const char *p = name + strlen(name);
@@ -271,6 +282,8 @@ static uint32_t tail_number(const char *name)
 
 	while (p > name && p[-1] >= '0' && p[-1] <= '9')
 		p--;
+	if (!counts_cpus(name, p))
+		return UINT32_MAX;
 	v = *p && strlen(p) < 5 ? strtoul(p, NULL, 10) : MAX_CPU;
 	return v < MAX_CPU ? (uint32_t)v : UINT32_MAX;
 }

@@ -276,6 +276,12 @@ static int start_opencsd(void *dec, const struct aux_chunk *chunk)
 static void finish_chunk(struct opencsd *d)
 {
 	aux_queue_give_up(&d->q);
+	if (d->spec.n_left) {
+		opencsd_at(d, d->in.chunk->len);
+		opencsd_push_gap(d, AUX_GAP_UNCOMMITTED, d->out.last_known,
+				 d->out.last_ip, d->spec.n_left);
+		d->spec.n_left = 0;
+	}
 	if (d->sync.found || !d->lib.tree)
 		return;
 	d->sync.found = true;

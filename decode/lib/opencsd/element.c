@@ -392,6 +392,11 @@ static void push_pe_context(struct opencsd *d, const ocsd_pe_context *pe)
 	struct aux_flow c = d->ctx.emitted ? d->ctx.event :
 					      (struct aux_flow){ 0 };
 
+	if (d->src.in_order) {
+		c = opencsd_add_context(d, &d->ctx.packet);
+		opencsd_push_context(d, &c);
+		return;
+	}
 	if (pe->el_valid)
 		c.what = (uint8_t)(AUX_CONTEXT_EL_KNOWN |
 				   (pe->exception_level & AUX_CONTEXT_EL_MASK));

@@ -99,6 +99,7 @@ struct opencsd_sync {
 	bool framed;		/* v4: since one packet boundaries are known */
 	bool emitting;		/* v4: since Trace Info */
 	bool in_exception;	/* v4: its address is to come */
+	bool has_context;	/* v4: one came since Trace Info */
 	bool emitted;		/* in_order: packets up to emitted_pos gave their */
 	uint64_t emitted_pos;	/* events; elements of these are dropped */
 	uint32_t n_idle;	/* v4: packets since the last atom */
@@ -108,6 +109,7 @@ struct opencsd_sync {
 struct opencsd_speculation {
 	uint64_t atoms;		/* the newest lowest; 1: it is an atom */
 	uint32_t n;		/* at least so many */
+	uint32_t n_left;	/* at the end of trace: the library drops them */
 };
 
 struct opencsd_timestamps {
@@ -153,6 +155,8 @@ struct opencsd_missing {
 struct opencsd_context {
 	bool emitted;		/* event is valid */
 	struct aux_flow event;	/* the last CONTEXT */
+	etmv4_context_t packet;	/* of the last packet with one. What the library says
+				 * with an exception may be of the last chunk */
 };
 
 struct opencsd {
@@ -207,6 +211,9 @@ void opencsd_push_time(struct opencsd *d, uint64_t ts);
 void opencsd_push_cycles(struct opencsd *d, uint32_t n);
 /* kind and offset do not count. */
 void opencsd_push_context(struct opencsd *d, const struct aux_flow *context);
+/* The last CONTEXT with what a packet says. */
+struct aux_flow opencsd_add_context(const struct opencsd *d,
+				    const etmv4_context_t *from);
 void opencsd_push_event(struct opencsd *d, uint64_t number);
 /* The last instruction was an exception return. */
 void opencsd_end_return(struct opencsd *d);

@@ -37,13 +37,12 @@ static void expect_run(struct opencsd *d)
 				  ETM_LOOKAHEAD_NONE;
 }
 
-static void handle_context(struct opencsd *d, const etmv4_context_t *from)
+struct aux_flow opencsd_add_context(const struct opencsd *d,
+				    const etmv4_context_t *from)
 {
 	struct aux_flow c = d->ctx.emitted ? d->ctx.event :
 					      (struct aux_flow){ 0 };
 
-	if (!from->updated)
-		return;
 	c.what = (uint8_t)(AUX_CONTEXT_EL_KNOWN | from->EL);
 	if (!from->NS && !from->NSE)
 		c.what |= AUX_CONTEXT_SECURE;
@@ -55,6 +54,27 @@ static void handle_context(struct opencsd *d, const etmv4_context_t *from)
 		c.flags |= AUX_FLOW_HAS_VMID;
 		c.context.vmcs = from->VMID;
 	}
+	return c;
+}
+
+/* A context "as before" has no ids of its own. */
+static void note_context(struct opencsd *d, const etmv4_context_t *from)
+{
+	if (from->updated) {
+		d->sync.has_context = true;
+		d->ctx.packet = *from;
+	} else {
+		d->ctx.packet.updated_c = d->ctx.packet.updated_v = 0;
+	}
+}
+
+static void handle_context(struct opencsd *d, const etmv4_context_t *from)
+{
+	struct aux_flow c;
+
+	if (!from->updated)
+		return;
+	c = opencsd_add_context(d, from);
 	/* user code resumes */
 	if (!from->EL && d->ctx.emitted && d->ctx.event.what != c.what)
 		expect_run(d);
@@ -166,6 +186,12 @@ static void track_elements(struct opencsd *d, const ocsd_etmv4_i_pkt *p)
 		d->spec.n = d->config->etm.trcidr8;
 }
 
+static bool has_context(unsigned type)
+{
+	return type == ETM4_PKT_I_CTXT || (type >= ETM4_PKT_I_ADDR_CTXT_L_32IS0 &&
+					   type <= ETM4_PKT_I_ADDR_CTXT_L_64IS1);
+}
+
 static void handle_v4(struct opencsd *d, const ocsd_etmv4_i_pkt *p, uint64_t pos)
 {
 	switch ((int)p->type) {
@@ -178,6 +204,7 @@ static void handle_v4(struct opencsd *d, const ocsd_etmv4_i_pkt *p, uint64_t pos
 			d->ts.lookahead = ETM_LOOKAHEAD_AT_ADDRESS;
 		d->sync.emitting = true;
 		d->sync.in_exception = d->ret.popped = false;
+		d->sync.has_context = false;
 		d->missing.unsure = false;
 		d->spec.atoms = d->spec.n = 0;
 		/* The library would commit elements that it has not got. */
@@ -200,6 +227,8 @@ static void handle_v4(struct opencsd *d, const ocsd_etmv4_i_pkt *p, uint64_t pos
 			break;
 		opencsd_at(d, pos);
 		d->sync.n_idle += p->type != ETM4_PKT_I_IGNORE;
+		if (has_context(p->type))
+			note_context(d, &p->context);
 		if (d->src.in_order)
 			handle_flow(d, p);
 		else

@@ -99,6 +99,9 @@ static bool would_crash(const struct opencsd *d)
 	if (*p == ETM4_PKT_I_CANCEL_F1 && !d->sync.in_exception)
 		return get_cancelled(p, d->in.chunk->len - d->in.pos) >
 		       d->config->etm.trcidr8;
+	/* A context as before, in an exception: it would take that of the last chunk. */
+	if (*p == ETM4_PKT_I_CTXT && d->sync.in_exception && !d->sync.has_context)
+		return true;
 	if (!is_mispredict(*p) || d->sync.in_exception)
 		return d->sync.in_exception && may_resolve(*p);
 	n = get_cancelled(p, d->in.chunk->len - d->in.pos);
@@ -278,6 +281,7 @@ static ocsd_datapath_resp_t call(struct opencsd *d, bool single)
 		return feed(d);
 	}
 	if (!d->lib.waits) {
+		d->spec.n_left = d->src.in_order ? 0 : d->spec.n;
 		d->lib.eot = true;
 		op = OCSD_OP_EOT;
 	}

@@ -38,6 +38,9 @@ static const struct {
 				   "a branch that the decoder does not know: "
 				   "newer than it, or these bytes are not "
 				   "the code that ran" },
+	[AUX_GAP_UNCOMMITTED] = { "uncommitted",
+				  "uncommitted at the end: the trace does not "
+				  "say whether the last instructions ran" },
 	[GAP_SNAPSHOT] = { "snapshot", "not recorded between snapshots" },
 	[GAP_STALLED] = { "stalled", "the trace unit had stopped" },
 	[GAP_UNSAVED] = { "unsaved", "the recorder could not save what was "
