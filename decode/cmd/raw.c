@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * cmd_raw: the packets of each AUX stream, with their offsets in it; of CoreSight
- * the bytes of each source. Damage and loss are '#' lines, and the exit status.
+ * those of each source. Damage and loss are '#' lines, and the exit status.
  */
 #include <inttypes.h>
 
@@ -12,6 +12,7 @@
 #include "decode/cmd/cmd.h"
 #include "decode/lib/trace/gap.h"
 #include "decode/lib/packet/dump.h"
+#include "decode/lib/packet/etm_packet.h"
 #include "decode/sink/sink.h"
 
 struct raw_config {
@@ -149,8 +150,87 @@ static void print_source_head(struct outbuf *out, const struct chunks *c,
 		      s->n_bytes, q->idx);
 }
 
-/* The bytes of one CoreSight source, out of their frames. A line begins at the
- * place in the AUX stream of its first byte. */
+static bool is_padding(const uint8_t *data, uint64_t n)
+{
+	for (uint64_t i = 0; i < n; i++)
+		if (data[i] && data[i] != 0x70)
+			return false;
+	return true;
+}
+
+/* Bytes that are no packets, up to an A-Sync: a buffer begins anywhere, and the end of
+ * one that was never full is zeros. */
+static void print_unsynced(struct packets *p, struct chunk_iter *it,
+			   uint64_t at, uint64_t n)
+{
+	if (n)
+		outbuf_printf(p->out, "# %" PRIu64 " bytes %s, from %#" PRIx64 "\n",
+			      n, is_padding(it->chunk.data + at, n) ?
+					 "of padding" : "without sync",
+			      chunk_iter_place(it, at + it->chunk.stream_offset));
+}
+
+/* The packets of a chunk, from its first A-Sync on. */
+static void print_etm_packets(struct packets *p, struct chunk_iter *it,
+			      const struct aux_etm_config *config)
+{
+	const uint8_t *data = it->chunk.data;
+	uint64_t len = it->chunk.len, at = 0, place;
+	bool synced = false;
+	char text[ETMPKT_TEXT];
+	struct etmpkt s;
+	int n;
+
+	etmpkt_init(&s, config);
+	while (at < len && !packets_full(p)) {
+		if (!synced) {
+			uint64_t skip = etmpkt_find_sync(data + at, len - at);
+
+			print_unsynced(p, it, at, skip);
+			at += skip;
+			synced = true;
+			etmpkt_init(&s, config);
+			continue;
+		}
+		n = etmpkt_next(&s, data + at, len - at, text);
+		place = chunk_iter_place(it, at + it->chunk.stream_offset);
+		if (n > 0) {
+			packets_line(p, place, text);
+			at += (unsigned)n;
+			continue;
+		}
+		if (is_padding(data + at, len - at)) {
+			print_unsynced(p, it, at, len - at);
+			return;
+		}
+		if (n == 0)
+			snprintf(text, sizeof(text), "cut: %" PRIu64
+				 " bytes of a packet", len - at);
+		else
+			snprintf(text, sizeof(text), "bad %02x: no packet starts so",
+				 data[at]);
+		packets_line(p, place, text);
+		p->n_bad++;
+		if (n == 0)
+			return;
+		synced = false;
+	}
+}
+
+/* Lines of bytes, each at the place in the AUX stream of its first. */
+static void print_bytes(struct packets *p, struct chunk_iter *it)
+{
+	for (size_t at = 0; at < it->chunk.len; at += PACKET_HEX) {
+		uint64_t n = it->chunk.len - at;
+
+		packets_hex(p, it->chunk.data + at,
+			    n < PACKET_HEX ? (size_t)n : PACKET_HEX,
+			    chunk_iter_place(it, at + it->chunk.stream_offset));
+	}
+}
+
+/* One CoreSight source, out of its frames: packets, or bytes where its packets have no
+ * printer here (ETMv3, PTM, STM) or its registers are not known. */
 static int print_source(struct packets *p, const struct chunks *c, size_t i,
 			unsigned *gaps)
 {
@@ -173,14 +253,10 @@ static int print_source(struct packets *p, const struct chunks *c, size_t i,
 		}
 		outbuf_printf(p->out, "# %" PRIu64 " bytes from %#" PRIx64
 				      "\n", it.chunk.len, it.now->offset);
-		for (size_t at = 0; at < it.chunk.len; at += PACKET_HEX) {
-			uint64_t n = it.chunk.len - at;
-
-			packets_hex(p, it.chunk.data + at,
-				    n < PACKET_HEX ? (size_t)n : PACKET_HEX,
-				    chunk_iter_place(&it, at + it.chunk.
-							  stream_offset));
-		}
+		if (etmpkt_knows(&source.meta->etm))
+			print_etm_packets(p, &it, &source.meta->etm);
+		else
+			print_bytes(p, &it);
 	}
 	chunk_iter_fini(&it);
 	return step < 0 ? step : 0;
@@ -201,10 +277,10 @@ static int print_sources(struct outbuf *out, const struct cmd_options *o,
 		if (is_wanted_source(o, c, i) &&
 		    print_source(&p, c, i, &gaps) < 0)
 			return CMD_FAILED;
-	return gaps || c->cs_error.code ? CMD_GAPS : CMD_OK;
+	return gaps || p.n_bad || c->cs_error.code ? CMD_GAPS : CMD_OK;
 }
 
-/* Intel PT as packets; other trace, for which there is no packet printer, as bytes.
+/* Intel PT and CoreSight as packets; other trace, which has no printer, as bytes.
  * CMD_GAPS: gaps, or bytes that are no packet. */
 static int print_all(struct outbuf *out, const struct cmd_options *o,
 		     struct chunks *c)

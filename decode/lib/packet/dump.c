@@ -195,6 +195,13 @@ void packets_hex(struct packets *p, const uint8_t *data, size_t len,
 	}
 }
 
+void packets_line(struct packets *p, uint64_t offset, const char *text)
+{
+	start_line(p, offset);
+	outbuf_str(p->out, text);
+	outbuf_put(p->out, "\n", 1);
+}
+
 void packets_restart(struct packets *p, uint64_t offset)
 {
 	packets_finish(p);

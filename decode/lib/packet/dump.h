@@ -46,6 +46,8 @@ void packets_feed(struct packets *p, const uint8_t *data, size_t len,
 #define PACKET_HEX 16
 void packets_hex(struct packets *p, const uint8_t *data, size_t len,
 		 uint64_t offset);
+/* One packet that was parsed elsewhere. */
+void packets_line(struct packets *p, uint64_t offset, const char *text);
 /* The stream ends: reports what is left over. */
 void packets_finish(struct packets *p);
 

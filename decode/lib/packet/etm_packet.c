@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * etm_packet: ETMv4 and ETE packets as text (etm_packet.h).
+ *
+ * A parse reads bytes through struct parse, which remembers that there were too few:
+ * the state of the source changes only with a whole packet.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/etm_lookahead.h"
+#include "decode/lib/packet/etm_packet.h"
+
+#define ASYNC_ZEROS 11
+
+struct parse {
+	struct etmpkt *s;
+	const uint8_t *data;
+	size_t len, at;
+	bool cut;		/* bytes are missing */
+	bool bad;
+	char *text;
+	size_t n;
+};
+
+static __attribute__((format(printf, 2, 3)))
+void say(struct parse *p, const char *format, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, format);
+	n = vsnprintf(p->text + p->n, ETMPKT_TEXT - p->n, format, ap);
+	va_end(ap);
+	p->n += n > 0 && (size_t)n < ETMPKT_TEXT - p->n ? (size_t)n : 0;
+}
+
+static uint8_t byte(struct parse *p)
+{
+	if (p->at < p->len)
+		return p->data[p->at++];
+	p->cut = true;
+	return 0;
+}
+
+static uint64_t bytes(struct parse *p, unsigned n)
+{
+	uint64_t v = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		v |= (uint64_t)byte(p) << 8 * i;
+	return v;
+}
+
+/* A ULEB128 field of at most max bytes. */
+static uint64_t uleb(struct parse *p, unsigned max)
+{
+	uint64_t v = 0;
+
+	for (unsigned i = 0; i < max; i++) {
+		uint8_t b = byte(p);
+
+		v |= (uint64_t)(b & 0x7f) << 7 * i;
+		if (b < 0x80)
+			break;
+	}
+	return v;
+}
+
+/* ---- addresses and contexts ---- */
+
+static void push_address(struct parse *p, uint64_t ip, unsigned is)
+{
+	struct etmpkt *s = p->s;
+
+	if (p->cut)
+		return;
+	memmove(s->ip + 1, s->ip, 2 * sizeof(s->ip[0]));
+	memmove(s->is + 1, s->is, 2);
+	s->ip[0] = ip;
+	s->is[0] = (uint8_t)is;
+}
+
+static void match_address(struct parse *p, unsigned i)
+{
+	uint64_t ip = p->s->ip[i];
+
+	push_address(p, ip, p->s->is[i]);
+	say(p, " [%u] 0x%" PRIx64, i, ip);
+}
+
+static void short_address(struct parse *p, unsigned is)
+{
+	unsigned shift = is ? 1 : 2, bits = 7;
+	uint8_t b = byte(p);
+	uint64_t v = b & 0x7f;
+
+	if (b & 0x80) {
+		v |= (uint64_t)byte(p) << 7;
+		bits = 15;
+	}
+	v = p->s->ip[0] >> (bits + shift) << (bits + shift) | v << shift;
+	push_address(p, v, is);
+	say(p, " 0x%" PRIx64, v);
+}
+
+static void long_address(struct parse *p, unsigned is, bool wide)
+{
+	uint64_t v = bytes(p, wide ? 8 : 4);
+	uint64_t low = is ? (v & 0x7f) << 1 | (v & 0xff00) :
+			    (v & 0x7f) << 2 | (v >> 8 & 0x7f) << 9;
+
+	v = (v & ~UINT64_C(0xffff)) | low;
+	if (!wide)
+		v |= p->s->ip[0] >> 32 << 32;
+	push_address(p, v, is);
+	say(p, " 0x%" PRIx64, v);
+}
+
+static void context(struct parse *p)
+{
+	uint8_t b = byte(p);
+	uint64_t v;
+
+	if ((b & 0x40 && !p->s->n_vmid) || (b & 0x80 && !p->s->n_cid))
+		p->bad = true;
+	say(p, " %s el%u %s", b & 0x10 ? "aarch64" : "aarch32", b & 3u,
+	    b & 8 ? (b & 0x20 ? "realm" : "root") : b & 0x20 ? "ns" : "s");
+	if (b & 0x40) {
+		v = bytes(p, p->s->n_vmid);
+		say(p, " vmid 0x%" PRIx64, v);
+	}
+	if (b & 0x80) {
+		v = bytes(p, p->s->n_cid);
+		say(p, " cid 0x%" PRIx64, v);
+	}
+	p->s->wide = p->cut ? p->s->wide : b >> 4 & 1;
+}
+
+/* table */
+static const struct address {
+	uint8_t header;
+	char kind;		/* match, short, long, wide */
+	uint8_t is;
+	bool context, source;
+	const char *name;
+} addresses[] = {
+	{ 0x82, 'l', 0, true, false, "I_ADDR_CTXT_L_32IS0" },
+	{ 0x83, 'l', 1, true, false, "I_ADDR_CTXT_L_32IS1" },
+	{ 0x85, 'w', 0, true, false, "I_ADDR_CTXT_L_64IS0" },
+	{ 0x86, 'w', 1, true, false, "I_ADDR_CTXT_L_64IS1" },
+	{ 0x90, 'm', 0, false, false, "I_ADDR_MATCH" },
+	{ 0x91, 'm', 1, false, false, "I_ADDR_MATCH" },
+	{ 0x92, 'm', 2, false, false, "I_ADDR_MATCH" },
+	{ 0x95, 's', 0, false, false, "I_ADDR_S_IS0" },
+	{ 0x96, 's', 1, false, false, "I_ADDR_S_IS1" },
+	{ 0x9a, 'l', 0, false, false, "I_ADDR_L_32IS0" },
+	{ 0x9b, 'l', 1, false, false, "I_ADDR_L_32IS1" },
+	{ 0x9d, 'w', 0, false, false, "I_ADDR_L_64IS0" },
+	{ 0x9e, 'w', 1, false, false, "I_ADDR_L_64IS1" },
+	{ 0xb0, 'm', 0, false, true, "I_SRC_ADDR_MATCH" },
+	{ 0xb1, 'm', 1, false, true, "I_SRC_ADDR_MATCH" },
+	{ 0xb2, 'm', 2, false, true, "I_SRC_ADDR_MATCH" },
+	{ 0xb4, 's', 0, false, true, "I_SRC_ADDR_S_IS0" },
+	{ 0xb5, 's', 1, false, true, "I_SRC_ADDR_S_IS1" },
+	{ 0xb6, 'l', 0, false, true, "I_SRC_ADDR_L_32IS0" },
+	{ 0xb7, 'l', 1, false, true, "I_SRC_ADDR_L_32IS1" },
+	{ 0xb8, 'w', 0, false, true, "I_SRC_ADDR_L_64IS0" },
+	{ 0xb9, 'w', 1, false, true, "I_SRC_ADDR_L_64IS1" },
+};
+
+static bool parse_address(struct parse *p, uint8_t header)
+{
+	const struct address *a = addresses;
+	const struct address *end = a + sizeof(addresses) / sizeof(addresses[0]);
+
+	while (a < end && a->header != header)
+		a++;
+	if (a == end || (a->source && !p->s->ete))
+		return false;
+	say(p, "%s", a->name);
+	if (a->kind == 'm')
+		match_address(p, a->is);
+	else if (a->kind == 's')
+		short_address(p, a->is);
+	else
+		long_address(p, a->is, a->kind == 'w');
+	if (a->context)
+		context(p);
+	return true;
+}
+
+/* Q: instructions without atoms; their number, and where it goes on. */
+static bool parse_q(struct parse *p, uint8_t header)
+{
+	unsigned type = header & 0xf;
+
+	if (!(p->s->config->trcidr0 >> 15 & 3) || !(0x9c67 >> type & 1))
+		return false;
+	say(p, "I_Q");
+	if (type < 3)
+		match_address(p, type);
+	else if (type == 5 || type == 6)
+		short_address(p, type == 6);
+	else if (type == 10 || type == 11)
+		long_address(p, type == 11, false);
+	if (type != 15)
+		say(p, " count %" PRIu64, uleb(p, 5));
+	return true;
+}
+
+/* ---- the rest ---- */
+
+static void parse_atoms(struct parse *p, uint8_t h)
+{
+	static const char *const four[] = { "NEEE", "NNNN", "NENE", "ENEN" };
+	static const char *const five[] = { "", "NNNNN", "NENEN", "ENENE" };
+	unsigned n = 3 + (h & 0x1fu);
+
+	if (h >= 0xf8)
+		say(p, "I_ATOM_F3 %c%c%c", h & 1 ? 'E' : 'N', h & 2 ? 'E' : 'N',
+		    h & 4 ? 'E' : 'N');
+	else if (h >= 0xf6)
+		say(p, "I_ATOM_F1 %c", h & 1 ? 'E' : 'N');
+	else if (h == 0xf5)
+		say(p, "I_ATOM_F5 NEEEE");
+	else if (h >= 0xd5 && h <= 0xd7)
+		say(p, "I_ATOM_F5 %s", five[h & 3]);
+	else if (h >= 0xd8 && h <= 0xdb)
+		say(p, "I_ATOM_F2 %c%c", h & 1 ? 'E' : 'N', h & 2 ? 'E' : 'N');
+	else if (h >= 0xdc && h <= 0xdf)
+		say(p, "I_ATOM_F4 %s", four[h & 3]);
+	else
+		say(p, "I_ATOM_F6 %.*s%c", (int)n, "EEEEEEEEEEEEEEEEEEEEEEEEEE",
+		    h & 0x20 ? 'N' : 'E');
+}
+
+/* table: names of exceptions of A and R profile, by number */
+static const char *const exceptions[32] = {
+	[0] = "reset", [1] = "debug-halt", [2] = "call", [3] = "trap",
+	[4] = "system-error", [6] = "inst-debug", [7] = "data-debug",
+	[10] = "alignment", [11] = "inst-fault", [12] = "data-fault",
+	[14] = "irq", [15] = "fiq",
+};
+
+static void parse_exception(struct parse *p)
+{
+	uint8_t b = byte(p), more = b & 0x80 ? byte(p) : 0;
+	unsigned number = (b >> 1 & 0x1fu) | (more & 0x1fu) << 5;
+	const char *name = number < 32 && p->s->config->core_profile != 'M' ?
+				   exceptions[number] : NULL;
+
+	if (p->s->ete && ((number & 0x1f) == 0 || (number & 0x1f) == 0x18) &&
+	    !(b & 0x80))
+		byte(p);
+	say(p, "I_EXCEPT %u", number);
+	if (p->s->ete && number == 0x18)
+		name = "transaction-failed";
+	if (name)
+		say(p, " %s", name);
+	if (b & 1)
+		say(p, " ret-addr");
+	if (b & 0x40)
+		say(p, b & 1 ? " match-prev" : " ret-addr branch-target");
+}
+
+/* The first byte after the header says which fields there are. */
+static void parse_trace_info(struct parse *p)
+{
+	static const char *const names[] = { "info", "key", "spec", "threshold",
+					     "window" };
+	uint8_t sections = byte(p), b = sections;
+	uint64_t v;
+
+	say(p, "I_TRACE_INFO");
+	while (b & 0x80 && !p->cut)
+		b = byte(p);
+	p->s->threshold = 0;
+	for (unsigned i = 0; i < 5; i++) {
+		if (!(sections >> i & 1))
+			continue;
+		v = uleb(p, 5);
+		say(p, " %s 0x%" PRIx64, names[i], v);
+		if (i == 3)
+			p->s->threshold = (uint32_t)v;
+	}
+	if (p->cut)
+		return;
+	memset(p->s->ip, 0, sizeof(p->s->ip));
+	memset(p->s->is, 0, sizeof(p->s->is));
+	p->s->ts = 0;
+}
+
+/* High bits that are left out are those of the last one. */
+static void parse_timestamp(struct parse *p, uint8_t header)
+{
+	uint64_t v = 0, mask = UINT64_MAX;
+
+	for (unsigned i = 0; i < 9; i++) {
+		uint8_t b = byte(p);
+
+		v |= (uint64_t)(b & (i < 8 ? 0x7f : 0xff)) << 7 * i;
+		if (b < 0x80 && i < 8) {
+			mask = (UINT64_C(1) << 7 * (i + 1)) - 1;
+			break;
+		}
+	}
+	v |= p->s->ts & ~mask;
+	say(p, "I_TIMESTAMP 0x%" PRIx64, v);
+	if (header & 1)
+		say(p, " cc 0x%" PRIx64, uleb(p, 3));
+	if (!p->cut)
+		p->s->ts = v;
+}
+
+static void parse_cycles(struct parse *p, uint8_t h)
+{
+	bool commits = !(p->s->config->trcidr0 >> 29 & 1);
+	uint8_t b;
+
+	if (h >= 0x10) {
+		say(p, "I_CCNT_F3 0x%x", p->s->threshold + (h & 3));
+		if (commits)
+			say(p, " commit %u", (h >> 2 & 3) + 1u);
+	} else if (h < 0x0e) {
+		b = byte(p);
+		say(p, "I_CCNT_F2 0x%x", p->s->threshold + (b & 0xf));
+		if (commits)
+			say(p, " commit %d", (b >> 4) + (h & 1 ?
+			    (int)p->s->config->trcidr8 - 15 : 1));
+	} else {
+		uint64_t commit = commits ? uleb(p, 5) : 0;
+
+		say(p, "I_CCNT_F1");
+		if (h & 1)
+			say(p, " unknown");
+		else
+			say(p, " 0x%" PRIx64, uleb(p, 3) + p->s->threshold);
+		if (commits)
+			say(p, " commit %" PRIu64, commit);
+	}
+}
+
+static void parse_speculation(struct parse *p, uint8_t h)
+{
+	static const char *const atoms[] = { "", " E", " EE", " N" };
+
+	if (h == 0x2d)
+		say(p, "I_COMMIT %" PRIu64, uleb(p, 5));
+	else if (h < 0x30)
+		say(p, "I_CANCEL_F1%s %" PRIu64, h & 1 ? " mispredict" : "",
+		    uleb(p, 5));
+	else if (h < 0x34)
+		say(p, "I_MISPREDICT%s", atoms[h & 3]);
+	else if (h < 0x38)
+		say(p, "I_CANCEL_F2%s", atoms[h & 3]);
+	else
+		say(p, "I_CANCEL_F3%s %u", h & 1 ? " E" : "", (h >> 1 & 3) + 2u);
+}
+
+/* Conditional instructions and their results: the fields are not taken apart. */
+static bool parse_conditional(struct parse *p, uint8_t h)
+{
+	if (!(p->s->config->trcconfigr >> 8 & 7))
+		return false;
+	if (h <= 0x42) {
+		say(p, "I_COND_I_F2 %u", h & 3u);
+	} else if (h == 0x43) {
+		say(p, "I_COND_FLUSH");
+	} else if (h <= 0x46) {
+		say(p, "I_COND_RES_F4 %u", h & 3u);
+	} else if ((h >= 0x48 && h <= 0x4a) || (h >= 0x4c && h <= 0x4e)) {
+		say(p, "I_COND_RES_F2 %u", h & 7u);
+	} else if (h >= 0x50 && h <= 0x5f) {
+		say(p, "I_COND_RES_F3 0x%x", (h & 0xfu) << 8 | byte(p));
+	} else if (h == 0x6c) {
+		say(p, "I_COND_I_F1 0x%" PRIx64, uleb(p, 5));
+	} else if (h == 0x6d) {
+		say(p, "I_COND_I_F3 0x%x", byte(p));
+	} else if (h >= 0x68 && h <= 0x6f) {
+		say(p, "I_COND_RES_F1 0x%" PRIx64, uleb(p, 5));
+		if (h < 0x6c)
+			say(p, " 0x%" PRIx64, uleb(p, 5));
+	} else {
+		return false;
+	}
+	return true;
+}
+
+/* Two zeros and more: an A-Sync. A zero and another byte: an extension. */
+static bool parse_extension(struct parse *p)
+{
+	uint8_t b = byte(p);
+
+	if (b == 3) {
+		say(p, "I_DISCARD");
+		return true;
+	}
+	if (b == 5) {
+		say(p, "I_OVERFLOW");
+		return true;
+	}
+	for (unsigned i = 2; b == 0 && i < ASYNC_ZEROS && !p->cut; i++)
+		b = byte(p);
+	if (b == 0)
+		p->bad |= byte(p) != 0x80;
+	say(p, "I_ASYNC");
+	return b == 0;
+}
+
+/* Headers of one packet each. */
+static bool parse_single(struct parse *p, uint8_t h)
+{
+	const struct etmpkt *s = p->s;
+	uint64_t v;
+
+	switch (h) {
+	case 0x04:
+		say(p, "I_TRACE_ON");
+		return true;
+	case 0x05:
+		say(p, "I_FUNC_RET");
+		return s->config->core_profile == 'M' && s->version >= 0x42;
+	case 0x06:
+		parse_exception(p);
+		return true;
+	case 0x07:
+		say(p, "I_EXCEPT_RTN");
+		return !s->ete;
+	case 0x09:
+		h = byte(p);
+		v = bytes(p, 8);
+		say(p, "I_ITE el%u 0x%" PRIx64, h & 3u, v);
+		return etm_has_ite(s->config);
+	case 0x0a:
+		say(p, "I_TRANS_ST");
+		return s->ete;
+	case 0x0b:
+		say(p, "I_TRANS_COMMIT");
+		return s->ete;
+	case 0x70:
+		say(p, "I_IGNORE");
+		return s->version >= 0x43;
+	case 0x80: case 0x81:
+		say(p, "I_CTXT");
+		if (h & 1)
+			context(p);
+		return true;
+	case 0x88:
+		say(p, "I_TS_MARKER");
+		return s->ete || s->version >= 0x46;
+	default:
+		return false;
+	}
+}
+
+static bool parse(struct parse *p)
+{
+	uint8_t h = byte(p);
+
+	if (h >= 0xc0) {
+		parse_atoms(p, h);
+		return true;
+	}
+	if (h >= 0xa0 && h < 0xb0)
+		return parse_q(p, h);
+	if (h >= 0x40 && h < 0x70)
+		return parse_conditional(p, h);
+	if (h >= 0x20 && h < 0x2d) {
+		say(p, h < 0x28 ? "I_NUM_DS_MKR %u" : "I_UNNUM_DS_MKR %u", h & 7u);
+		return p->s->config->trcconfigr >> 16 & 3;
+	}
+	if (h >= 0x71 && h < 0x80)
+		say(p, "I_EVENT 0x%x", h & 0xfu);
+	else if (h >= 0x2d && h < 0x40)
+		parse_speculation(p, h);
+	else if (h >= 0x0c && h < 0x20)
+		parse_cycles(p, h);
+	else if (h == 0x02 || h == 0x03)
+		parse_timestamp(p, h);
+	else if (h == 0x01)
+		parse_trace_info(p);
+	else if (h == 0x00)
+		return parse_extension(p);
+	else
+		return parse_single(p, h) || parse_address(p, h);
+	return true;
+}
+
+/* TRCIDR2's size fields: only these values are not reserved. */
+static uint8_t size_of_field(uint32_t field)
+{
+	field &= 0x1f;
+	return field == 1 || field == 2 || field == 4 ? (uint8_t)field : 0;
+}
+
+bool etmpkt_knows(const struct aux_etm_config *config)
+{
+	return config->arch == AUX_ETM_V4 || config->arch == AUX_ETM_ETE;
+}
+
+void etmpkt_init(struct etmpkt *p, const struct aux_etm_config *config)
+{
+	*p = (struct etmpkt){
+		.config = config, .ete = config->arch == AUX_ETM_ETE,
+		.version = config->arch == AUX_ETM_ETE ? 0x50 :
+				   (uint8_t)(config->trcidr1 >> 4),
+		.n_cid = size_of_field(config->trcidr2 >> 5),
+		.n_vmid = size_of_field(config->trcidr2 >> 10),
+	};
+}
+
+int etmpkt_next(struct etmpkt *p, const uint8_t *data, size_t len,
+		char text[ETMPKT_TEXT])
+{
+	struct etmpkt before = *p;
+	struct parse s = { .s = p, .data = data, .len = len, .text = text };
+	bool known = parse(&s);
+
+	if (known && !s.bad && !s.cut)
+		return (int)s.at;
+	*p = before;
+	return s.cut && known ? 0 : -1;
+}
+
+size_t etmpkt_find_sync(const uint8_t *data, size_t len)
+{
+	size_t zeros = 0;
+
+	for (size_t i = 0; i < len; i++) {
+		if (data[i] == 0x80 && zeros >= ASYNC_ZEROS)
+			return i - ASYNC_ZEROS;
+		zeros = data[i] ? 0 : zeros + 1;
+	}
+	return len;
+}
