@@ -107,7 +107,7 @@ static const struct {
 	{ "# nothing\n", "line 1: no rule in it" },
 	{ "ptwrite *\n", "line 1: a rule is: KIND PLACE WHAT NAME [FIELD...]" },
 	{ "\nptw * event x\n", "line 2: \"ptw\" is none of ptwrite, stm, itm, "
-			       "marker" },
+			       "marker, ite" },
 	{ "itm * thing x", "line 1: \"thing\" is none of counter, span-begin, "
 			   "span-end, event" },
 	{ "itm port event x", "line 1: port is no port" },

@@ -529,7 +529,8 @@ static bool is_fatal(const struct etm *d, uint8_t header)
 	if (!d->sync.emitting)
 		return false;
 	if (d->sync.in_exception)
-		return (header == 0x80 && !d->ctx.last_known) || (header >= 0x0c && header <= 0x1f) ||
+		return (header == 0x80 && !d->ctx.last_known) ||
+		       (header >= 0x0c && header <= 0x1f) ||
 		       (header >= 0x2d && header <= 0x3f);
 	return header == 0x2e ? is_nonzero_uleb(d, d->in.pos + 1) :
 				header >= 0x2f && header <= 0x3f;
