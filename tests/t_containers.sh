@@ -144,7 +144,32 @@ seq -f 'b%g' -s, 0 16 | sed 's/^/[trace_buffers]\nbuffers=/' >"$s/trace.ini"
 for i in $(seq 0 16); do printf '[b%s]\nfile=t\nformat=source_data\n' "$i"; done >>"$s/trace.ini"
 run 1 "a buffer 17 times" info "$s"
 says "it is named" 'of more than 16 streams'
-wrong "a buffer that is no file" trace.ini 's,file=t,file=/dev/zero,' 'no regular file'
+wrong "a buffer that is no file" trace.ini 's,file=t,file=d,' '/d: No such file'
+wrong "a buffer by its full path" trace.ini 's,file=t,file=/dev/zero,' '/dev/zero lies outside .*--any-path'
+wrong "a buffer above" trace.ini 's,file=t,file=../one,' '\.\./one lies outside'
+wrong "a buffer above, which is not there" trace.ini 's,file=t,file=../gone,' '\.\./gone lies outside'
+wrong "a device outside" snapshot.ini 's,cpu.ini,/etc/hostname,' '/etc/hostname lies outside'
+wrong "the trace's description outside" snapshot.ini 's,trace.ini,../trace.ini,' 'trace\.ini lies outside'
+snapshot
+mv "$s/t" "$SCRATCH/secret"
+ln -s "$SCRATCH/secret" "$s/t"
+run 1 "a buffer by a link that leads outside" info "$s"
+says "it is named" 't lies outside'
+run 1 "it is not copied" bundle -o "$SCRATCH/copied" "$s"
+that "nothing of it is written" - test ! -e "$SCRATCH/copied"
+run 0 "with --any-path" info --any-path "$s"
+# Code is looked up by its path, as in any recording, but not copied from outside.
+for dump in /etc/hostname ../one x/../../one; do
+	snapshot
+	sed -i "s,file=code,file=$dump," "$s/cpu.ini"
+	run 0 "a dump outside, $dump" info "$s"
+	run 1 "such code is not copied" bundle -o "$SCRATCH/copied" "$s"
+	says "it is named" "$dump lies outside .*--any-path"
+	that "nothing of it is written" - test ! -e "$SCRATCH/copied"
+done
+snapshot
+sed -i "s,file=t,file=$(realpath "$s")/t," "$s/trace.ini"
+run 0 "a buffer inside, by its full path" info "$s"
 # A name that ends with the number of a model is no CPU's; cpu_3 is CPU 3.
 number_of() { # NAME: the CPU whose stream its trace is
 	snapshot
@@ -225,14 +250,47 @@ cat >"$b/trace.json" <<-END
 	  "cpuInfo": { "vendor": "GenuineIntel", "family": 6, "model": 85, "stepping": 4 },
 	  "processes": [ { "pid": 223991, "threads": [ { "tid": 223991 } ],
 	    "modules": [ { "systemPath": "$(realpath "$dr")/test_simple.raw/hello", "loadAddress": "0x400000" } ] } ],
-	  "cpus": [ { "id": 9, "iptTrace": "$(realpath "$dr")/test_simple.raw/pt.bin", "contextSwitchTrace": "switches" } ],
-	  "tscPerfZeroConversion": { "timeMult": 581029125, "timeShift": 31, "timeZero": "18444502336406842448" } }
+	  "cpus": [ { "id": 9, "iptTrace": "pt.bin", "contextSwitchTrace": "switches" } ],
+	  "tscPerfZeroConversion": { "timeMult": 581029125, "timeShift": 31, "timeZero": 18444502336406842448 } }
 END
+cp "$dr/test_simple.raw/pt.bin" "$b"
 same_ips "LLDB, a CPU with switches" "$dr/ref/pt.elf.ptxed.txt.gz" 3 "$b"
 run 0 "LLDB, who ran there" count "$b"
 gives "is the thread that the switch brought in" '^thread 223991 insns 8 '
 run 0 "LLDB, when" insn -F time,ip "$b"
 gives "is by the clock of the bundle" '^ *1385530\.56[0-9]*'
+# Integers of LLVM's own recordings have all 64 bits: as numbers, as text, as {"value"}.
+cp "$SCRATCH/out" "$SCRATCH/when"
+cp "$b/trace.json" "$SCRATCH/good.json"
+for zero in '"18444502336406842448"' '{ "value": 18444502336406842448 }' '"0xfff80926dc646c50"'; do
+	sed "s/\"timeZero\": 18444502336406842448/\"timeZero\": $zero/" "$SCRATCH/good.json" >"$b/trace.json"
+	run 0 "LLDB, timeZero $zero" insn -F time,ip "$b"
+	that "LLDB, timeZero $zero: the same times" - cmp -s "$SCRATCH/out" "$SCRATCH/when"
+done
+sed 's/"timeZero": [0-9]*/"timeZero": 18446744073709551616/' "$SCRATCH/good.json" >"$b/trace.json"
+run 1 "LLDB, an integer of 65 bits" count "$b"
+says "is named" 'timeZero is no number'
+# Many CPUs, and a module whose address is above 2^63 as a number.
+sed -e 's/"cpus": \[ {[^}]*}/&, { "id": 18446744073709551615, "iptTrace": "pt.bin", "contextSwitchTrace": "switches" }/' \
+	"$SCRATCH/good.json" >"$b/trace.json"
+run 1 "LLDB, a CPU of 64 bits" count "$b"
+says "is named" 'cpus\[1\]\.id is too large'
+sed -e 's/"cpus": \[ {[^}]*}/&, { "id": 10, "iptTrace": "pt.bin", "contextSwitchTrace": "switches" }/' \
+	-e 's/"loadAddress": "0x400000" }/&, { "systemPath": "\/nowhere\/ko", "loadAddress": 18446744072635809792 }/' \
+	"$SCRATCH/good.json" >"$b/trace.json"
+run 0 "LLDB, two CPUs, and a module of the kernel" count "$b"
+gives "the thread ran on both" '^thread 223991 insns 16 '
+run 0 "LLDB, its mappings" dump "$b"
+gives "the module is where it says" 'addr 0xffffffffc0000000 '
+# A buffer outside of the bundle is another file of this machine.
+sed "s,\"pt.bin\",\"$(realpath "$dr")/test_simple.raw/pt.bin\"," "$SCRATCH/good.json" >"$b/trace.json"
+run 1 "LLDB, a buffer outside of the bundle" count "$b"
+says "is not read, and the option is named" 'pt\.bin lies outside .*--any-path'
+run 1 "LLDB, such a bundle is not copied" bundle -o "$SCRATCH/copied" "$b"
+that "nothing is written" - test ! -e "$SCRATCH/copied"
+run 0 "LLDB, with --any-path" count --any-path "$b"
+gives "it is read" '^thread 223991 insns 8 '
+cp "$SCRATCH/good.json" "$b/trace.json"
 head -c 30 "$b/switches" >"$b/cut" && mv "$b/cut" "$b/switches"
 run 1 "LLDB, switches that are cut" count "$b"
 says "are named" 'switches: no record of a context switch'

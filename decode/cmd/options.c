@@ -226,6 +226,9 @@ static const struct option_row code_rows[] = {
 	{ .name = "cpu-model", .arg = "F/M/S",
 	  .help = "family, model, stepping of the CPU that made --pt",
 	  OPTION_TEXT(OPTIONS, import.options.cpu_model) },
+	{ .name = "any-path",
+	  .help = "a snapshot or bundle may name files outside of its directory",
+	  OPTION_FLAG(OPTIONS, import.options.anywhere) },
 	END,
 }, chunk_size_rows[] = {
 	{ .name = "chunk-size", .arg = "BYTES",

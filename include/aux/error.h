@@ -42,6 +42,9 @@ enum aux_why {
 				 * can be loaded as a plugin */
 	AUX_WHY_OTHER_DECODER = 3, /* this decoder does not know the trace, the
 				 * architecture's reference decoder may */
+	AUX_WHY_OUTSIDE = 4,	/* a description names a file that is not in its own
+				 * directory: it is not opened unless the user says
+				 * so */
 };
 
 /* What went wrong, for a person. offset: byte in the file, or AUX_NO_OFFSET. */

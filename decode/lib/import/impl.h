@@ -56,6 +56,12 @@ struct container_file {
 /* dir NULL: path stands alone; an absolute path does always. */
 int container_map_file(struct container_file *f, const char *dir,
 		       const char *path, struct aux_diag *diag);
+/* The same of a file that the description in dir names. Unless anywhere it has to be
+ * below dir, links followed: else -AUX_E_UNSUPPORTED with AUX_WHY_OUTSIDE. */
+int container_map_named(struct container_file *f, const char *dir, const char *path,
+		bool anywhere, struct aux_diag *diag);
+/* Is path, which need not exist, outside of dir? Sets diag, if any. */
+bool container_is_outside(const char *dir, const char *path, struct aux_diag *diag);
 void container_unmap_file(struct container_file *f);
 
 /* The directory that path lies in, for container_map_file; free it. */

@@ -115,6 +115,56 @@ int container_map_file(struct container_file *f, const char *dir,
 	return rc;
 }
 
+/* below: of real paths. The root has all below it. */
+static bool is_below(const char *path, const char *dir)
+{
+	size_t n = strlen(dir);
+
+	while (n && dir[n - 1] == '/')
+		n--;
+	return !strncmp(path, dir, n) && (path[n] == '/' || !path[n]);
+}
+
+static bool has_parent(const char *path)
+{
+	for (const char *p = path; (p = strstr(p, "..")) != NULL; p += 2)
+		if ((p == path || p[-1] == '/') && (!p[2] || p[2] == '/'))
+			return true;
+	return false;
+}
+
+bool container_is_outside(const char *dir, const char *path, struct aux_diag *diag)
+{
+	char *base = realpath(*dir ? dir : ".", NULL);
+	char *name = container_join(dir, path);
+	char *real = name ? realpath(name, NULL) : NULL;
+	bool outside = !base || !name;
+
+	if (real && !outside)
+		outside = !is_below(real, base);
+	else if (!outside)	/* it is not there: by its name */
+		outside = has_parent(path) || (*path == '/' && !is_below(path, base));
+	free(base);
+	free(name);
+	free(real);
+	if (outside && diag) {
+		diag_set(diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
+			 "%.200s lies outside of the directory of the recording",
+			 path);
+		diag->why = AUX_WHY_OUTSIDE;
+	}
+	return outside;
+}
+
+int container_map_named(struct container_file *f, const char *dir, const char *path,
+		bool anywhere, struct aux_diag *diag)
+{
+	*f = (struct container_file){ 0 };
+	if (!anywhere && container_is_outside(dir, path, diag))
+		return -AUX_E_UNSUPPORTED;
+	return container_map_file(f, dir, path, diag);
+}
+
 void container_unmap_file(struct container_file *f)
 {
 	if (f->data)

@@ -10,6 +10,7 @@
 #ifndef DECODE_LIB_IMPORT_IMPORT_H
 #define DECODE_LIB_IMPORT_IMPORT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <aux/error.h>
@@ -21,6 +22,11 @@ struct container_options {
 	const char *const *images;	/* --image, --elf: see raw.c */
 	size_t n_images;
 	const char *cpu_model;		/* --cpu-model F/M[/S], NULL */
+	bool anywhere;			/* descriptions may name files outside of
+					 * their directory */
+	bool copied;			/* what is read is handed on: then that holds
+					 * for code, too, which is otherwise looked
+					 * up by its path as in any recording */
 };
 
 /*

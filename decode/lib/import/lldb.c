@@ -29,6 +29,7 @@
 
 struct lldb_bundle {
 	char *dir;		/* paths are relative to it */
+	bool anywhere;		/* buffers may be outside of it */
 	struct json_t *root;
 	struct container_build *b;
 	struct aux_diag *diag;
@@ -64,7 +65,7 @@ static int lldb_fail(const struct lldb_bundle *l, const struct lldb_place *at,
 
 /*
  * A number up to max; as such, or as {"value": ..}. Where all 64 bits are allowed also
- * as text in any base: JSON integers are signed, and a kernel address is not.
+ * as text in any base, which LLDB writes for addresses.
  */
 static int lldb_number(const struct lldb_bundle *l, const struct json_t *obj,
 		       const struct lldb_place *at, const char *key,
@@ -213,7 +214,7 @@ static int put_switches(struct lldb_bundle *l, const char *path, uint32_t cpu)
 {
 	struct container_file f;
 	struct cursor c;
-	int rc = container_map_file(&f, l->dir, path, l->diag);
+	int rc = container_map_named(&f, l->dir, path, l->anywhere, l->diag);
 
 	if (rc < 0)
 		return rc;
@@ -236,7 +237,7 @@ static int put_stream(struct lldb_bundle *l, const char *path,
 {
 	struct container_stream s = { .who = who };
 	struct container_file f;
-	int rc = container_map_file(&f, l->dir, path, l->diag);
+	int rc = container_map_named(&f, l->dir, path, l->anywhere, l->diag);
 
 	if (rc < 0)
 		return rc;
@@ -581,7 +582,8 @@ static int open_bundle(struct aux_reader **r, const struct container_source *s,
 		       struct aux_diag *diag)
 {
 	struct container_build b;
-	struct lldb_bundle l = { .b = &b, .diag = diag };
+	struct lldb_bundle l = { .b = &b, .anywhere = s->o->anywhere,
+				 .diag = diag };
 	struct container_file f = { 0 };
 	int rc = container_build_init(&b, "intel_pt//", 0, diag);
 

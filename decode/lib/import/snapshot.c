@@ -45,6 +45,8 @@ struct snapshot_link {
 
 struct snapshot_dir {
 	char *dir;
+	bool anywhere;		/* files may be outside of it; */
+	bool code_anywhere;	/* memory dumps, too */
 	struct ini top, trace;
 	struct snapshot_device *devices;
 	size_t n_devices;
@@ -60,11 +62,11 @@ static int fail_nomem(struct aux_diag *diag)
 }
 
 /* ini_parse makes a copy of the text, so the mapping ends here. */
-static int read_ini(struct ini *ini, const char *dir, const char *name,
-		    struct aux_diag *diag)
+static int read_ini(struct ini *ini, const struct snapshot_dir *s, const char *name,
+		    bool anywhere, struct aux_diag *diag)
 {
 	struct container_file f;
-	int rc = container_map_file(&f, dir, name, diag);
+	int rc = container_map_named(&f, s->dir, name, anywhere, diag);
 
 	if (rc == 0)
 		rc = ini_parse(ini, f.data, f.len, name, diag);
@@ -104,7 +106,7 @@ static int read_devices(struct snapshot_dir *s, struct aux_diag *diag)
 					"more than %d devices",
 					SNAPSHOT_DEVICES);
 		s->n_devices++;
-		rc = read_ini(&d->ini, s->dir, s->top.items[i].value, diag);
+		rc = read_ini(&d->ini, s, s->top.items[i].value, s->anywhere, diag);
 		d->name = or_empty(ini_get(&d->ini, "device", "name"));
 		d->class = or_empty(ini_get(&d->ini, "device", "class"));
 		d->type = or_empty(ini_get(&d->ini, "device", "type"));
@@ -333,20 +335,23 @@ static void number_cpus(struct snapshot_dir *s)
 	}
 }
 
-/* path: the directory, or its snapshot.ini. Call fini after an error, too. */
-static int snapshot_read(struct snapshot_dir *s, const char *path, bool is_dir,
+/* src: the directory, or its snapshot.ini. Call fini after an error, too. */
+static int snapshot_read(struct snapshot_dir *s, const struct container_source *src,
 			 struct aux_diag *diag)
 {
-	const char *file = strrchr(path, '/');
+	const char *path = src->path, *file = strrchr(path, '/');
 	const char *trace;
 	int rc;
 
-	*s = (struct snapshot_dir){ 0 };
-	s->dir = is_dir ? strdup(path) : container_dirname(path);
+	*s = (struct snapshot_dir){
+		.anywhere = src->o->anywhere,
+		.code_anywhere = src->o->anywhere || !src->o->copied,
+	};
+	s->dir = src->is_dir ? strdup(path) : container_dirname(path);
 	if (!s->dir)
 		return fail_nomem(diag);
-	file = is_dir ? "snapshot.ini" : file ? file + 1 : path;
-	rc = read_ini(&s->top, s->dir, file, diag);
+	file = src->is_dir ? "snapshot.ini" : file ? file + 1 : path;
+	rc = read_ini(&s->top, s, file, true, diag);	/* the user named it */
 	if (rc < 0)
 		return rc;
 	trace = ini_get(&s->top, "trace", "metadata");
@@ -356,7 +361,7 @@ static int snapshot_read(struct snapshot_dir *s, const char *path, bool is_dir,
 				"metadata=", file);
 	rc = read_devices(s, diag);
 	if (rc == 0)
-		rc = read_ini(&s->trace, s->dir, trace, diag);
+		rc = read_ini(&s->trace, s, trace, s->anywhere, diag);
 	if (rc == 0)
 		rc = read_buffers(s, diag);
 	if (rc == 0)
@@ -500,6 +505,8 @@ static int put_dump(struct container_build *b, const struct snapshot_dir *s,
 	    (offset && !ini_number(offset, &m.pgoff)))
 		return fail_dump(diag, l->core, name,
 				 "length= or offset= is no number");
+	if (!s->code_anywhere && container_is_outside(s->dir, file, diag))
+		return -AUX_E_UNSUPPORTED;
 	if (fit_dump(&m, s->dir, file, &path) < 0)
 		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 				"out of memory");
@@ -588,7 +595,7 @@ static int put_buffer(struct container_build *b, const struct snapshot_dir *s,
 	for (size_t k = s->n_links; k-- > 0;)
 		if (s->links[k].buffer == i)
 			st.who.cpu = s->links[k].cpu;
-	rc = container_map_file(&f, s->dir, buf->file, diag);
+	rc = container_map_named(&f, s->dir, buf->file, s->anywhere, diag);
 	if (rc < 0)
 		return rc;
 	st.file = &f;
@@ -632,7 +639,7 @@ static int open_snapshot(struct aux_reader **r,
 
 	if (rc < 0)
 		return rc;
-	rc = snapshot_read(&s, src->path, src->is_dir, diag);
+	rc = snapshot_read(&s, src, diag);
 	if (rc == 0 && s.n_links > MAX_SOURCES)
 		rc = diag_set(diag, AUX_E_LIMIT, AUX_NO_OFFSET,
 			      "more than %d trace sources", MAX_SOURCES);
