@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # The timeline beside perf: who each sample is of and what is mapped at its address,
-# the fields of side-band records, and patched kernel code beside what /proc/kcore
-# had there. Recordings of others come from the corpus, one is made here.
+# the fields of side-band records, cgroups, namespaces beside what the processes saw in
+# /proc, and patched kernel code beside what /proc/kcore had there. Recordings of others come from the corpus, one is made here.
 . "$(dirname "$0")/lib.sh"
 
 view=$BUILD/timelineview
@@ -101,13 +101,17 @@ cat >"$SCRATCH/load" <<'LOAD'
 for i in 1 2 3 4 5; do
 	(: ; exec sh -c 'cat /proc/self/maps | sort >/dev/null')
 done
-unshare -n -m true 2>/dev/null || :
+# Each says which namespaces it is in.
+ns='echo $$ $(cd /proc/$$/ns && readlink net uts ipc pid user mnt cgroup) >>"$1"'
+sh -c "$ns" sh "$1"
+unshare -n -m sh -c "$ns" sh "$1" 2>/dev/null || :
 LOAD
+: >"$SCRATCH/ns"
 data=$SCRATCH/here.data
 if perf record -q -e cpu-clock --namespaces --all-cgroups -o "$data" -- \
-	sh "$SCRATCH/load" >"$SCRATCH/log" 2>&1 ||
+	sh "$SCRATCH/load" "$SCRATCH/ns" >"$SCRATCH/log" 2>&1 ||
 	perf record -q -e cpu-clock:u --namespaces -o "$data" -- \
-	sh "$SCRATCH/load" >"$SCRATCH/log" 2>&1; then
+	sh "$SCRATCH/load" "$SCRATCH/ns" >"$SCRATCH/log" 2>&1; then
 	same_samples "recorded here" "$data" 0
 	records_perf "$data" >"$SCRATCH/perf"
 	records_ours "$data" >"$SCRATCH/ours"
@@ -115,6 +119,22 @@ if perf record -q -e cpu-clock --namespaces --all-cgroups -o "$data" -- \
 	ok $? "recorded here: $(wc -l <"$SCRATCH/ours") records with perf's fields" "$SCRATCH/diff"
 	that "recorded here: of every kind" "$SCRATCH/ours" test \
 		"$(cut -d' ' -f1 "$SCRATCH/ours" | sort -u | grep -cE '^(COMM|EXIT|FORK|NS)$')" = 4
+	"$auxdecode" info "$data" >"$SCRATCH/info"
+	sed -n 's/^CGROUP //p' "$SCRATCH/perf" >"$SCRATCH/want"
+	sed -n '/^cgroups:/,/^[^ ]/ s/^  //p' "$SCRATCH/info" | sort >"$SCRATCH/ours"
+	diff "$SCRATCH/want" "$SCRATCH/ours" >"$SCRATCH/diff"
+	ok $? "recorded here: info has perf's $(wc -l <"$SCRATCH/ours") cgroups" "$SCRATCH/diff"
+	# The first process left none; the second is in those that unshare made.
+	sed -n '/^namespaces:/,/^[^ ]/ s/^  [^:]*: //p' "$SCRATCH/info" >"$SCRATCH/ours"
+	awk 'NR == 1 { for (i = 2; i <= NF; i++) printf "%s%s", first[i] = $i, i < NF ? " " : "\n" }
+		NR > 1 { text = ""
+			for (i = 2; i <= NF; i++)
+				if ($i != first[i])
+					text = text (text ? " " : "") $i
+			print text }' "$SCRATCH/ns" >"$SCRATCH/want"
+	diff "$SCRATCH/want" "$SCRATCH/ours" >"$SCRATCH/diff"
+	ok $? "recorded here: info has the $(wc -l <"$SCRATCH/ours") sets of namespaces" \
+		"$SCRATCH/diff"
 else
 	skip "hardware: the kernel refuses perf events here" "recorded here"
 fi

@@ -146,7 +146,7 @@ static const struct command commands[] = {
 	  .paged = true, .run = cmd_raw,
 	  .examples = { { "raw --stream 0 -n 100 perf.data",
 			  "the first 100 packets of a stream" } } },
-	{ .name = "info", .help = "what is in the file: events, streams, losses",
+	{ .name = "info", .help = "what is in the file: events, streams, containers, losses",
 	  .groups = file_groups, .paged = true, .run = cmd_info,
 	  .examples = { { "info perf.data", "streams, snapshots, losses" } } },
 	{ .name = "dump", .help = "all records, and the packets of AUX data",

@@ -11,12 +11,14 @@
 #include <aux/decoder.h>
 #include <aux/perfdata.h>
 
+#include "common/array.h"
 #include "common/bytes.h"
 #include "common/diag.h"
 #include "decode/cmd/impl.h"
 #include "decode/lib/session/decoders.h"
 #include "decode/lib/sideband/sideband.h"
 #include "decode/lib/trace/trace.h"
+#include "decode/sink/columns.h"
 #include "perfdata/csmeta.h"
 
 #define N_TYPES 128
@@ -32,6 +34,7 @@ struct info {
 	uint64_t lost_records, lost_samples;
 	uint32_t pmu_type;	/* of the trace, 0: not known */
 	uint64_t n_throttled;	/* the trace */
+	bool has_guests;	/* records are of guests */
 	uint64_t n_by_flag[64];	/* AUX records by flag bit */
 	/* of the ledger */
 	struct losses losses;
@@ -364,6 +367,28 @@ static uint32_t find_pmu_type(const struct aux_event *ev)
 	return 0;
 }
 
+/* Whether the record tells of a guest: by its cpumode, or ID_INDEX by the machine of
+ * an event, the first word of each pair. 0 is the host in either byte order. A sample
+ * that interrupted a guest tells nothing of it. */
+static bool is_of_guest(const struct aux_event *ev)
+{
+	uint16_t mode = ev->misc & PERF_RECORD_MISC_CPUMODE_MASK;
+	const struct aux_bytes *pairs = &ev->id_index.guests;
+	uint64_t machine;
+
+	if (ev->type != AUX_RECORD_ID_INDEX)
+		return ev->type < AUX_RECORD_HEADER_ATTR &&
+		       ev->type != PERF_RECORD_SAMPLE &&
+		       (mode == PERF_RECORD_MISC_GUEST_KERNEL ||
+			mode == PERF_RECORD_MISC_GUEST_USER);
+	for (size_t at = 0; at + 16 <= pairs->len; at += 16) {
+		memcpy(&machine, pairs->data + at, sizeof(machine));
+		if (machine)
+			return true;
+	}
+	return false;
+}
+
 /* All counts of the first pass. A file without the type of the trace's PMU counts
  * each THROTTLE: better a warning too many than a loss that is not said. */
 static void count_record(struct info *in, const struct aux_event *ev)
@@ -382,6 +407,7 @@ static void count_record(struct info *in, const struct aux_event *ev)
 	if (ev->type == PERF_RECORD_THROTTLE)
 		in->n_throttled += !ev->attr || !in->pmu_type ||
 				   ev->attr->attr.type == in->pmu_type;
+	in->has_guests |= is_of_guest(ev);
 	for (unsigned i = 0; ev->type == PERF_RECORD_AUX && i < 64; i++)
 		in->n_by_flag[i] += ev->aux.flags >> i & 1;
 	/* perf's own records of what was before have time 0. */
@@ -870,6 +896,191 @@ static void print_snapshots(struct info *in)
 }
 
 /*
+ * What the side-band tells of containers and virtual machines. Each part is there only
+ * if the recorder was asked for it (perf record --namespaces, --all-cgroups; perf kvm,
+ * perf inject --guest-data), so most files have none.
+ */
+
+/* As the links in /proc/PID/ns read. base: those to leave out where they are equal;
+ * NULL: none. */
+static void put_namespaces(struct outbuf *o, const struct timeline_ns_id *ns,
+			   const struct timeline_ns_id *base)
+{
+	static const char *const names[TIMELINE_N_NS] = {
+		[TIMELINE_NS_NET] = "net", [TIMELINE_NS_UTS] = "uts",
+		[TIMELINE_NS_IPC] = "ipc", [TIMELINE_NS_PID] = "pid",
+		[TIMELINE_NS_USER] = "user", [TIMELINE_NS_MNT] = "mnt",
+		[TIMELINE_NS_CGROUP] = "cgroup",
+	};
+
+	for (unsigned i = 0; i < TIMELINE_N_NS; i++)
+		if (ns[i].inode && (!base || ns[i].dev != base[i].dev ||
+				    ns[i].inode != base[i].inode))
+			outbuf_printf(o, " %s:[%" PRIu64 "]", names[i],
+				      ns[i].inode);
+}
+
+/* The threads that are in the same namespaces at their end. */
+struct ns_set {
+	const struct timeline_ns_id *ns;
+	uint32_t tid;		/* of the first, in the order of the timeline */
+	size_t order, n_threads;
+};
+
+static int by_namespaces(const void *a, const void *b)
+{
+	const struct ns_set *x = a, *y = b;
+	int rc = memcmp(x->ns, y->ns, TIMELINE_N_NS * sizeof(*x->ns));
+
+	return rc ? rc : x->order < y->order ? -1 : x->order > y->order;
+}
+
+static int by_order(const void *a, const void *b)
+{
+	const struct ns_set *x = a, *y = b;
+
+	return x->order < y->order ? -1 : x->order > y->order;
+}
+
+/* Joins the n sets of one thread each. Returns how many are left, in order. */
+static size_t join_sets(struct ns_set *v, size_t n)
+{
+	size_t k = 0;
+
+	if (!n)
+		return 0;
+	qsort(v, n, sizeof(*v), by_namespaces);
+	for (size_t i = 1; i < n; i++) {
+		if (!memcmp(v[i].ns, v[k].ns, TIMELINE_N_NS * sizeof(*v->ns)))
+			v[k].n_threads++;
+		else
+			v[++k] = v[i];
+	}
+	qsort(v, k + 1, sizeof(*v), by_order);
+	return k + 1;
+}
+
+static void print_set(struct outbuf *o, const struct timeline *tl,
+		      const struct ns_set *s, const struct ns_set *first)
+{
+	outbuf_str(o, "  ");
+	put_n(o, s->n_threads, "thread");
+	outbuf_printf(o, ", the first %d/%" PRIu32 " ",
+		      (int32_t)timeline_pid(tl, s->tid, UINT64_MAX), s->tid);
+	column_clean(o, timeline_comm(tl, s->tid, UINT64_MAX));
+	outbuf_str(o, ":");
+	put_namespaces(o, s->ns, s == first ? NULL : first->ns);
+	outbuf_str(o, "\n");
+}
+
+/* A container has many processes, so threads in the same namespaces share a line.
+ * -AUX_E_NOMEM at worst. */
+static int print_namespaces(struct info *in, const struct timeline *tl)
+{
+	const struct timeline_ns_id *ns;
+	struct ns_set *v = NULL;
+	size_t at = 0, n = 0, cap = 0;
+	uint32_t tid;
+
+	while (timeline_next_thread(tl, &at, &tid)) {
+		ns = timeline_namespaces(tl, tid, UINT64_MAX);
+		if (!ns)
+			continue;
+		if (array_grow(&v, n, &cap, sizeof(*v)) < 0) {
+			free(v);
+			return -AUX_E_NOMEM;
+		}
+		v[n] = (struct ns_set){ ns, tid, n, 1 };
+		n++;
+	}
+	n = join_sets(v, n);
+	if (n)
+		outbuf_str(in->out, "namespaces: all of the first process, and "
+				    "in which others differ from it\n");
+	for (size_t i = 0; i < n; i++)
+		print_set(in->out, tl, &v[i], &v[0]);
+	free(v);
+	return 0;
+}
+
+static void print_cgroups(struct info *in, const struct timeline *tl)
+{
+	const char *path;
+	uint64_t id;
+
+	for (size_t i = 0; (path = timeline_cgroup_at(tl, i, &id)); i++) {
+		outbuf_printf(in->out, "%s  %" PRIu64 " ",
+			      i ? "" : "cgroups: id and path\n", id);
+		column_clean(in->out, path);
+		outbuf_str(in->out, "\n");
+	}
+}
+
+/* The kernel's image and how many modules, as they were last. */
+static void put_guest_kernel(struct outbuf *o, const struct timeline *tl,
+			     uint32_t machine)
+{
+	const struct space *s = timeline_guest_space(tl, machine, UINT32_MAX,
+						     UINT64_MAX);
+	const struct mapping *m = space_next_kernel(s, 0);
+	uint64_t n_modules = 0;
+
+	for (; m; m = space_next_kernel(s, m->end)) {
+		n_modules += m->kind == MAPPING_MODULE;
+		if (m->kind != MAPPING_KERNEL)
+			continue;
+		outbuf_str(o, ", ");
+		column_clean(o, m->path);
+		outbuf_printf(o, " at %#" PRIx64, m->start);
+	}
+	if (n_modules) {
+		outbuf_str(o, ", ");
+		put_n(o, n_modules, "module");
+	}
+}
+
+static void print_guests(struct info *in, const struct timeline *tl)
+{
+	struct outbuf *o = in->out;
+	struct timeline_guest g;
+
+	for (size_t i = 0; timeline_guest(tl, i, &g); i++) {
+		outbuf_str(o, i ? "  " : "guests: what records tell of them\n  ");
+		if (g.machine) {
+			outbuf_printf(o, "of process %u ", g.machine);
+			column_clean(o, timeline_comm(tl, g.machine, UINT64_MAX));
+		} else {
+			outbuf_str(o, "the only guest");
+		}
+		outbuf_printf(o, ": %zu process%s, ", g.n_processes,
+			      g.n_processes == 1 ? "" : "es");
+		put_n(o, g.n_threads, "thread");
+		put_guest_kernel(o, tl, g.machine);
+		outbuf_str(o, "\n");
+	}
+}
+
+/* The timeline is built only for a file that has any of these. CMD_OK, or the status
+ * of an error. */
+static int print_containers(struct info *in)
+{
+	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
+	struct timeline *tl;
+	int rc;
+
+	if (!in->has_guests && !in->n_by_type[PERF_RECORD_NAMESPACES] &&
+	    !in->n_by_type[PERF_RECORD_CGROUP])
+		return CMD_OK;
+	if (timeline_new(&tl, in->r, &diag) < 0)
+		return cmd_error(in->o->path, &diag);
+	rc = print_namespaces(in, tl);
+	print_cgroups(in, tl);
+	print_guests(in, tl);
+	timeline_free(tl);
+	return rc < 0 ? cmd_failed(in->o->path, rc, &diag) : CMD_OK;
+}
+
+/*
  * All sections, in the order in which a question about a file is usually asked:
  * what is it, what was recorded, what is missing. Damage does not end it: what is
  * known is printed, and the verdict says the rest. Returns the exit status.
@@ -891,6 +1102,8 @@ static int run_info(struct info *in)
 	print_source(in);
 	print_attrs(in);
 	print_records(in);
+	if (print_containers(in) != CMD_OK)
+		return CMD_FAILED;
 	print_streams(in);
 	if (print_trace_sources(in) < 0)
 		return CMD_FAILED;

@@ -25,7 +25,7 @@
 #include "decode/sink/text.h"
 
 #define FIELDS \
-	"cpu,pid,tid,time,comm,offset,kind,from,fromsym,fromdso,to,tosym,todso"
+	"cpu,pid,tid,time,comm,cgroup,offset,kind,from,fromsym,fromdso,to,tosym,todso"
 #define CACHE_SIZE 16384 /* a power of two */
 
 /* table */

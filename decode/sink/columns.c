@@ -28,6 +28,7 @@ static const struct {
 	[COL_WHO] = { "pid/tid", "pid/tid", 13 },
 	[COL_TIME] = { "time", "time", 17 },
 	[COL_COMM] = { "comm", "comm", -15 },
+	[COL_CGROUP] = { "cgroup", "cgroup", -24 },
 	[COL_OFFSET] = { "offset", "offset", 10 },
 	[COL_IP] = { "ip", "address", 16 },
 	[COL_SYM] = { "sym", "symbol", -32 },
@@ -185,15 +186,16 @@ void column_clean(struct outbuf *out, const char *text)
 	out->p = p + n;
 }
 
-/* The name the thread had at that time. */
-static void put_comm(struct outbuf *out, const struct flow_ctx *ctx,
-		     const struct sink_host *host)
+/* The name the thread had at that time, or its cgroup: of is a member of host. */
+static void put_of_thread(struct outbuf *out, const struct flow_ctx *ctx,
+			  const struct sink_host *host,
+			  const char *(*of)(void *, uint32_t, uint64_t))
 {
-	const char *comm = NULL;
+	const char *text = NULL;
 
-	if (host->comm)
-		comm = host->comm(host->priv, ctx->tid, ctx->time_ns);
-	column_clean(out, comm && *comm ? comm : "-");
+	if (of)
+		text = of(host->priv, ctx->tid, ctx->time_ns);
+	column_clean(out, text && *text ? text : "-");
 }
 
 void column_ctx(const struct columns *c, struct outbuf *out, enum column col,
@@ -227,7 +229,10 @@ void column_ctx(const struct columns *c, struct outbuf *out, enum column col,
 			*p++ = '-';
 		break;
 	case COL_COMM:
-		put_comm(out, ctx, host);
+		put_of_thread(out, ctx, host, host->comm);
+		return;
+	case COL_CGROUP:
+		put_of_thread(out, ctx, host, host->cgroup);
 		return;
 	case COL_OFFSET:
 		*p++ = '0';
@@ -241,9 +246,11 @@ void column_ctx(const struct columns *c, struct outbuf *out, enum column col,
 }
 
 /* What each context column depends on. */
-#define ON_TID	  (COLUMN_BIT(COL_TID) | COLUMN_BIT(COL_WHO) | COLUMN_BIT(COL_COMM))
+#define ON_TID	  (COLUMN_BIT(COL_TID) | COLUMN_BIT(COL_WHO) | \
+		   COLUMN_BIT(COL_COMM) | COLUMN_BIT(COL_CGROUP))
 #define ON_PID	  (COLUMN_BIT(COL_PID) | COLUMN_BIT(COL_WHO))
-#define ON_TIME	  (COLUMN_BIT(COL_TIME) | COLUMN_BIT(COL_COMM))
+#define ON_TIME	  (COLUMN_BIT(COL_TIME) | COLUMN_BIT(COL_COMM) | \
+		   COLUMN_BIT(COL_CGROUP))
 
 /* The context columns that would differ now, a bit each. */
 static uint32_t changed_columns(const struct lead *l,

@@ -27,6 +27,7 @@ enum column {
 	COL_WHO,	/* pid/tid */
 	COL_TIME,
 	COL_COMM,
+	COL_CGROUP,
 	COL_OFFSET,
 	COL_IP,		/* from here on: known from code and address alone */
 	COL_SYM,

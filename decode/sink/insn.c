@@ -30,7 +30,7 @@
 #define MAX_INSN 15
 #define STEP_BYTES ((size_t)96 << 20) /* texts of steps, all together */
 #define MAX_TEXT 192 /* disassembly of one instruction */
-#define FIELDS	 "cpu,pid,tid,time,comm,offset,ip,sym,dso,bytes,insn"
+#define FIELDS	 "cpu,pid,tid,time,comm,cgroup,offset,ip,sym,dso,bytes,insn"
 
 /* What is kept with a range. */
 struct lines {

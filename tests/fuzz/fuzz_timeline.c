@@ -62,27 +62,22 @@ static void ask(const struct timeline *tl, uint32_t id, uint64_t time)
 {
 	const struct space *s = timeline_space(tl, id, time);
 	struct who w = timeline_who(tl, id, time);
-	uint32_t guest;
+	const struct timeline_ns_id *ns;
+	struct timeline_guest guest;
 
 	ASSERT(w.until > time || w.until == UINT64_MAX);
 	look_at_space(s, time);
 	ASSERT(timeline_space(tl, id, time) == s);
 	sum += timeline_stream(tl, id, time).tid + timeline_pid(tl, id, time);
 	sum += strlen(timeline_comm(tl, id, time));
-	sum += timeline_namespace(tl, id, time, TIMELINE_NS_MNT).inode;
+	ns = timeline_namespaces(tl, id, time);
+	if (ns)
+		sum += ns[TIMELINE_NS_MNT].inode;
 	if (timeline_cgroup(tl, id, time))
 		sum += strlen(timeline_cgroup(tl, id, time));
-	if (timeline_cgroup_path(tl, id))
-		sum += strlen(timeline_cgroup_path(tl, id));
-	for (size_t i = 0; i < 4; i++) {
-		guest = timeline_guest(tl, i);
-		if (guest == UINT32_MAX)
-			break;
-		look_at_space(timeline_guest_space(tl, guest, id, time), time);
-		sum += timeline_guest_pid(tl, guest, id, time);
-		sum += timeline_guest_who(tl, guest, id, time).pid;
-		sum += strlen(timeline_guest_comm(tl, guest, id, time));
-	}
+	for (size_t i = 0; i < 4 && timeline_guest(tl, i, &guest); i++)
+		look_at_space(timeline_guest_space(tl, guest.machine, id, time),
+			      time);
 }
 
 static void ask_all(const struct timeline *tl, struct aux_reader *r)
@@ -106,6 +101,19 @@ static void ask_all(const struct timeline *tl, struct aux_reader *r)
 
 static void look_at_rest(const struct timeline *tl)
 {
+	struct timeline_guest guest;
+	const char *path;
+	uint32_t tid;
+	uint64_t id;
+	size_t at = 0, n = 0;
+
+	while (timeline_next_thread(tl, &at, &tid))
+		n++;
+	for (size_t i = 0; timeline_guest(tl, i, &guest); i++)
+		n += guest.n_threads;
+	ASSERT(n == at);
+	for (size_t i = 0; (path = timeline_cgroup_at(tl, i, &id)); i++)
+		sum += strlen(path) + id;
 	const struct timeline_loss *l;
 	const struct saved_code *c;
 	uint64_t end = 0;

@@ -93,6 +93,13 @@ static const char *fake_comm(void *priv, uint32_t tid, uint64_t time)
 	return tid == 7 ? "seven" : "other";
 }
 
+/* Thread 7 moves at 1 us; its path wants to break the line. */
+static const char *fake_cgroup(void *priv, uint32_t tid, uint64_t time)
+{
+	(void)priv;
+	return tid != 7 ? NULL : time < 1000 ? "/a\nb" : "/c";
+}
+
 __attribute__((unused))
 static struct sink_host fake_host(struct fake *f)
 {
@@ -100,7 +107,8 @@ static struct sink_host fake_host(struct fake *f)
 				   .code = fake_get_code,
 				   .symbol = fake_symbol,
 				   .explain = fake_explain,
-				   .comm = fake_comm };
+				   .comm = fake_comm,
+				   .cgroup = fake_cgroup };
 }
 
 static inline struct aux_flow range(uint64_t first, uint64_t last, uint32_t n,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * mkside: side-band records of mkperf.h's kind that only the timeline's tests
- * need, and a file of them with its timeline.
+ * mkside: side-band records of mkperf.h's kind that only tests of what the timeline
+ * knows need, and a file of them with its timeline.
  */
 #ifndef TESTS_UNIT_MKSIDE_H
 #define TESTS_UNIT_MKSIDE_H
@@ -18,6 +18,7 @@ struct side {
 	struct timeline *tl;
 };
 
+__attribute__((unused))
 static bool side_open(struct side *f)
 {
 	struct aux_diag diag = { 0 };
@@ -31,12 +32,57 @@ static bool side_open(struct side *f)
 	return true;
 }
 
+__attribute__((unused))
 static void side_close(struct side *f)
 {
 	timeline_free(f->tl);
 	aux_reader_close(f->r);
 	free(f->mk.p);
 	memset(f, 0, sizeof(*f));
+}
+
+/* All but net and mnt are the same for each thread: 11 to 16, on device 4. */
+__attribute__((unused))
+static void mk_namespaces(struct mk *m, struct mk_id id, uint64_t net,
+			  uint64_t mnt)
+{
+	const uint64_t inode[7] = { net, 11, 12, 13, 14, mnt, 16 };
+	size_t at = mk_begin(m, PERF_RECORD_NAMESPACES, 0);
+
+	mk_u32(m, id.pid);
+	mk_u32(m, id.tid);
+	mk_u64(m, 7);
+	for (unsigned i = 0; i < 7; i++) {
+		mk_u64(m, 4);
+		mk_u64(m, inode[i]);
+	}
+	mk_end(m, at, &id);
+}
+
+__attribute__((unused))
+static void mk_cgroup(struct mk *m, uint64_t cgroup, const char *path)
+{
+	size_t at = mk_begin(m, PERF_RECORD_CGROUP, 0);
+
+	mk_u64(m, cgroup);
+	mk_text(m, path);
+	mk_end(m, at, &(struct mk_id){ 0 });
+}
+
+/* Of an event that is mk_attr and PERF_SAMPLE_CGROUP. */
+__attribute__((unused))
+static void mk_cgroup_sample(struct mk *m, uint64_t event, struct mk_id id,
+			     uint64_t cgroup)
+{
+	size_t at = mk_begin(m, PERF_RECORD_SAMPLE, 0);
+
+	mk_u64(m, event);
+	mk_u32(m, id.pid);
+	mk_u32(m, id.tid);
+	mk_u64(m, id.time);
+	mk_u64(m, id.cpu);
+	mk_u64(m, cgroup);
+	mk_end(m, at, NULL);
 }
 
 __attribute__((unused))

@@ -126,6 +126,22 @@ static void insn_aligned(void)
 #endif
 }
 
+/* A thread's cgroup changes with time alone; foreign text stays in its line. */
+static void insn_cgroup(void)
+{
+	struct run r = { 0 };
+	struct flow_ctx ctx = ctx_of(7, 999);
+	struct aux_flow ev = range(BASE + 0x17, BASE + 0x17, 1, 0, 2);
+
+	start(&r, "insn", "tid,cgroup,ip");
+	feed(&r, &ctx, &ev, 1);
+	ctx.time_ns = 1000;
+	feed(&r, &ctx, &ev, 1);
+	ctx.tid = 8;
+	feed(&r, &ctx, &ev, 1);
+	is_text(&r, "7 /a?b 401017\n7 /c 401017\n8 - 401017\n", "cgroups");
+}
+
 static void insn_columns(void)
 {
 	struct run r = { 0 }, bad = { 0 };
@@ -443,6 +459,7 @@ int main(void)
 	insn_exact();
 	insn_aligned();
 	insn_columns();
+	insn_cgroup();
 	insn_filters();
 	insn_gaps();
 	branches();

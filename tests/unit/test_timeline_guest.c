@@ -24,6 +24,7 @@ static const char *path_at(const struct space *s, uint64_t addr)
 /* perf kvm record: the machine is the pid of the guest's mappings. */
 static void by_cpumode(void)
 {
+	struct timeline_guest g[2];
 	const struct mapping *m;
 	struct side f = { 0 };
 
@@ -56,8 +57,11 @@ static void by_cpumode(void)
 	   timeline_guest_space(f.tl, 78, 77, 0)->id == 1 &&
 	   timeline_guest_space(f.tl, UINT32_MAX, 77, 0)->id == 1,
 	   "nothing of others");
-	ok(timeline_guest(f.tl, 0) == 0 && timeline_guest(f.tl, 1) == 77 &&
-	   timeline_guest(f.tl, 2) == UINT32_MAX, "the list of guests");
+	ok(timeline_guest(f.tl, 0, &g[0]) && timeline_guest(f.tl, 1, &g[1]) &&
+	   g[0].machine == 0 && g[1].machine == 77 &&
+	   !timeline_guest(f.tl, 2, &g[0]), "the list of guests");
+	ok(g[0].n_processes == 0 && g[1].n_processes == 1 &&
+	   g[1].n_threads == 0, "their processes");
 	side_close(&f);
 }
 
@@ -71,6 +75,7 @@ static void by_event(void)
 	struct perf_event_attr a[2] = { mk_attr(MK_PMU, 0),
 					mk_attr(PERF_TYPE_SOFTWARE, 9) };
 	const struct mk_id id = { 10, 10, 100, 0 };
+	struct timeline_guest g;
 	struct side f = { 0 };
 	struct who w;
 	size_t at;
@@ -95,8 +100,7 @@ static void by_event(void)
 	}
 	if (!side_open(&f))
 		return;
-	is_str(timeline_comm(f.tl, 10, 100), "host", "names");
-	is_str(timeline_guest_comm(f.tl, 4321, 10, 100), "guest", "apart");
+	is_str(timeline_comm(f.tl, 10, 100), "host", "the host's name alone");
 	is_str(path_at(timeline_space(f.tl, 10, 100), 0x1000), "host", "maps");
 	is_str(path_at(timeline_guest_space(f.tl, 4321, 10, 100), 0x1000),
 	       "guest", "apart");
@@ -104,13 +108,9 @@ static void by_event(void)
 	   space_find(timeline_guest_space(f.tl, 4321, 10, 100), TEXT + 0x1000),
 	   "kernels apart");
 	w = timeline_who(f.tl, 3, 100);
-	ok(w.tid == 10 && w.pid == 10, "who runs on CPU 3");
-	w = timeline_guest_who(f.tl, 4321, 3, 100);
-	ok(w.tid == 10 && w.pid == 11, "and on the guest's");
-	is_u64(timeline_guest_pid(f.tl, 4321, 10, 100), 11, "its process");
-	ok(timeline_guest_who(f.tl, 1, 3, 100).tid == UINT32_MAX &&
-	   timeline_guest_pid(f.tl, 1, 10, 100) == UINT32_MAX &&
-	   !*timeline_guest_comm(f.tl, 1, 10, 100), "no such guest");
+	ok(w.tid == 10 && w.pid == 10, "who runs on CPU 3, not in the guest");
+	ok(timeline_guest(f.tl, 0, &g) && g.machine == 4321 &&
+	   g.n_processes == 2 && g.n_threads == 1, "the guest, by event");
 	ok(timeline_space(f.tl, 10, 100)->id !=
 	   timeline_guest_space(f.tl, 4321, 10, 100)->id, "different ids");
 	side_close(&f);

@@ -107,39 +107,32 @@ static void exec_by_thread(void)
 	side_close(&f);
 }
 
-static void put_namespaces(struct mk *m, struct mk_id id, uint64_t first)
-{
-	size_t at = mk_begin(m, PERF_RECORD_NAMESPACES, 0);
-
-	mk_u32(m, id.pid);
-	mk_u32(m, id.tid);
-	mk_u64(m, 7);
-	for (unsigned i = 0; i < 7; i++) {
-		mk_u64(m, 4);
-		mk_u64(m, first + i);
-	}
-	mk_end(m, at, &id);
-}
-
 static void namespaces(void)
 {
-	struct timeline_ns_id n;
+	const struct timeline_ns_id *n;
 	struct side f = { 0 };
+	uint32_t tid[2];
+	size_t at = 0;
 
 	mk_init(&f.mk, 0);
-	put_namespaces(&f.mk, ID(1, 1, 10), 100);
+	mk_namespaces(&f.mk, ID(1, 1, 10), 100, 105);
 	mk_fork(&f.mk, ID(2, 2, 20), 1, 1);
-	put_namespaces(&f.mk, ID(2, 2, 30), 200);
+	mk_namespaces(&f.mk, ID(2, 2, 30), 200, 205);
 	if (!side_open(&f))
 		return;
-	n = timeline_namespace(f.tl, 1, 50, TIMELINE_NS_MNT);
-	ok(n.dev == 4 && n.inode == 105, "a mount namespace");
-	n = timeline_namespace(f.tl, 2, 29, TIMELINE_NS_PID);
-	is_u64(n.inode, 103, "a fork's is its parent's");
-	n = timeline_namespace(f.tl, 2, 30, TIMELINE_NS_CGROUP);
-	is_u64(n.inode, 206, "until it has its own");
-	n = timeline_namespace(f.tl, 9, 30, TIMELINE_NS_PID);
-	ok(!n.inode && !timeline_namespace(f.tl, 1, 50, 99).inode, "unknown");
+	n = timeline_namespaces(f.tl, 1, 50);
+	ok(n && n[TIMELINE_NS_MNT].dev == 4 && n[TIMELINE_NS_MNT].inode == 105,
+	   "a mount namespace");
+	n = timeline_namespaces(f.tl, 2, 29);
+	is_u64(n ? n[TIMELINE_NS_NET].inode : 0, 100, "a fork's is its parent's");
+	n = timeline_namespaces(f.tl, 2, 30);
+	ok(n && n[TIMELINE_NS_NET].inode == 200 &&
+	   n[TIMELINE_NS_CGROUP].inode == 16, "until it has its own");
+	ok(!timeline_namespaces(f.tl, 9, 30), "unknown");
+	ok(timeline_next_thread(f.tl, &at, &tid[0]) &&
+	   timeline_next_thread(f.tl, &at, &tid[1]) && tid[0] == 1 &&
+	   tid[1] == 2 && !timeline_next_thread(f.tl, &at, &tid[1]),
+	   "the list of threads");
 	side_close(&f);
 }
 
@@ -147,28 +140,19 @@ static void groups(void)
 {
 	struct perf_event_attr a = mk_attr(PERF_TYPE_SOFTWARE, 0);
 	struct side f = { 0 };
-	size_t at;
+	uint64_t id = 0;
 
 	a.sample_type |= PERF_SAMPLE_CGROUP;
 	mk_init_attrs(&f.mk, &a, 1);
 	for (uint64_t i = 1; i < 3; i++) {
-		at = mk_begin(&f.mk, PERF_RECORD_SAMPLE, 0);
-		mk_u64(&f.mk, 1);
-		mk_u32(&f.mk, 10);
-		mk_u32(&f.mk, 11);
-		mk_u64(&f.mk, 100 * i);
-		mk_u64(&f.mk, 0);
-		mk_u64(&f.mk, 70 + i);
-		mk_end(&f.mk, at, NULL);
-		at = mk_begin(&f.mk, PERF_RECORD_CGROUP, 0);
-		mk_u64(&f.mk, 70 + i);
-		mk_text(&f.mk, i == 1 ? "/user.slice" : "/system.slice");
-		mk_end(&f.mk, at, &ID(0, 0, 0));
+		mk_cgroup_sample(&f.mk, 1, ID(10, 11, 100 * i), 70 + i);
+		mk_cgroup(&f.mk, 70 + i, i == 1 ? "/user.slice" :
+						  "/system.slice");
 	}
 	if (!side_open(&f))
 		return;
-	is_str(timeline_cgroup_path(f.tl, 72), "/system.slice", "by id");
-	ok(!timeline_cgroup_path(f.tl, 1), "an unknown id");
+	is_str(timeline_cgroup_at(f.tl, 1, &id), "/system.slice", "the second");
+	ok(id == 72 && !timeline_cgroup_at(f.tl, 2, &id), "its id, and no third");
 	is_str(timeline_cgroup(f.tl, 11, 150), "/user.slice", "of a thread");
 	is_str(timeline_cgroup(f.tl, 11, 200), "/system.slice", "moved");
 	is_u64(timeline_pid(f.tl, 11, 200), UINT32_MAX,

@@ -343,6 +343,11 @@ static const char *host_comm(void *priv, uint32_t tid, uint64_t time)
 	return timeline_comm(session_timeline(priv), tid, time);
 }
 
+static const char *host_cgroup(void *priv, uint32_t tid, uint64_t time)
+{
+	return timeline_cgroup(session_timeline(priv), tid, time);
+}
+
 static int host_line(void *priv, const struct space *space, uint64_t ip,
 		     struct source_line *line)
 {
@@ -368,6 +373,7 @@ struct sink_host session_host(struct session *s)
 		.code = host_code,
 		.symbol = host_symbol,
 		.comm = host_comm,
+		.cgroup = host_cgroup,
 		.line = host_line,
 		.inlines = host_inlines,
 		.image = host_image,

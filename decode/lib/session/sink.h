@@ -73,6 +73,9 @@ struct sink_host {
 	const char *(*gap_text)(unsigned cause);
 	/* The thread's name at a time; NULL: not known. */
 	const char *(*comm)(void *priv, uint32_t tid, uint64_t time);
+	/* The path of the thread's cgroup at a time, as timeline_cgroup; NULL:
+	 * not known. */
+	const char *(*cgroup)(void *priv, uint32_t tid, uint64_t time);
 	/* As codeview_line and codeview_inlines; NULL: there are no lines. */
 	int (*line)(void *priv, const struct space *space, uint64_t ip,
 		    struct source_line *line);

@@ -143,9 +143,8 @@ static int add_event(struct build *b, uint64_t id, struct event_info e)
 }
 
 /*
- * ID_INDEX: which events trace one thread (cpu -1), and which count in a guest.
- * Since Linux 6.0 perf appends machine and vcpu of each entry as a second
- * array.
+ * ID_INDEX: which events trace one thread (cpu -1), and which count in a guest: a
+ * second array, which older files lack, has the machine and vcpu of each entry.
  */
 static int add_index(struct build *b, const struct aux_event *ev)
 {
@@ -158,12 +157,12 @@ static int add_index(struct build *b, const struct aux_event *ev)
 		uint64_t id = cursor_u64(&c), idx = cursor_u64(&c);
 		uint64_t cpu = cursor_u64(&c), tid = cursor_u64(&c);
 		uint64_t machine = cursor_left(&g) ? cursor_u64(&g) : 0;
-		uint64_t vcpu = cursor_left(&g) ? cursor_u64(&g) : 0;
 		struct event_info e = { .idx = UINT32_MAX,
-					.tid = (uint32_t)tid,
-					.vcpu = (uint32_t)vcpu };
+					.tid = (uint32_t)tid };
 		int64_t slot;
 
+		if (cursor_left(&g))
+			cursor_u64(&g); /* the vcpu */
 		if ((uint32_t)cpu == UINT32_MAX && idx < STREAM_LINE)
 			e.idx = (uint32_t)idx;
 		slot = machine && machine < HOST_ID ?
@@ -187,7 +186,7 @@ static int add_cgroup(struct timeline *tl, const struct aux_event *ev)
 	if (slot < 0)
 		return -AUX_E_NOMEM;
 	tl->cgroups.n += slot == (int64_t)tl->cgroups.n;
-	tl->cgroups.v[slot] = ev->cgroup.path;
+	tl->cgroups.v[slot] = (struct cgroup){ ev->cgroup.id, ev->cgroup.path };
 	return 0;
 }
 
@@ -535,18 +534,13 @@ static int add_task(struct build *b, const struct aux_event *ev)
 	return 0;
 }
 
-/* pid and tid of who run on the record's CPU from here on. Records of a guest's
- * event have the vcpu from ID_INDEX. */
+/* pid and tid of who run on the record's CPU from here on. */
 static int add_run(struct build *b, const struct aux_event *ev,
 		   const struct op *who)
 {
-	const struct event_info *e = find_event(b, ev);
-	uint32_t cpu = e && e->machine ? e->vcpu : ev->id.cpu;
-	bool has_cpu = ev->id.present & PERF_SAMPLE_CPU ||
-		       (e && e->machine);
 	struct op *op;
 
-	if (!has_cpu || cpu >= STREAM_LINE)
+	if (!(ev->id.present & PERF_SAMPLE_CPU) || ev->id.cpu >= STREAM_LINE)
 		return 0;
 	op = add_op(b, OP_RUN, ev);
 	if (!op)
@@ -557,7 +551,7 @@ static int add_run(struct build *b, const struct aux_event *ev,
 	op->ppid = who->ppid;
 	op->ptid = who->ptid;
 	op->comm = who->comm;
-	op->cpu = cpu;
+	op->cpu = ev->id.cpu;
 	return 0;
 }
 

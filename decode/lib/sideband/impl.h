@@ -25,8 +25,8 @@ int64_t idmap_find(const struct idmap *m, uint64_t key);
 /* The slot of key, which becomes new_slot if it is new. Negative: out of memory. */
 int64_t idmap_add(struct idmap *m, uint64_t key, uint32_t new_slot);
 
-/* Machines by slot, the host first. A guest has its own pids, tids and CPUs, so keys
- * hold the machine's slot: ids of different machines never mix. */
+/* Machines by slot, the host first. A guest has its own pids and tids, so keys hold
+ * the machine's slot: ids of different machines never mix. */
 #define HOST_SLOT 0
 #define HOST_ID UINT32_MAX
 static inline uint64_t machine_key(uint32_t slot, uint32_t id)
@@ -34,7 +34,8 @@ static inline uint64_t machine_key(uint32_t slot, uint32_t id)
 	return (uint64_t)slot << 32 | id;
 }
 
-/* A per-thread AUX stream (AUXTRACE.idx) has a line among the CPUs' lines: which
+/* The host's CPUs have lines, guests' have none: no trace is decoded by them.
+ * A per-thread AUX stream (AUXTRACE.idx) has a line among the CPUs' lines: which
  * thread it belongs to changes when a thread that is no leader execs. */
 #define STREAM_LINE 0x80000000u
 
@@ -63,6 +64,7 @@ struct thread_entry {
 };
 
 struct thread_line {
+	uint64_t key;		/* machine_key(machine, tid) */
 	struct thread_entry *e;
 	size_t n, cap;
 	bool ended;		/* the next thread with this tid is a new one */
@@ -94,7 +96,8 @@ struct process_line {
  * removing a layer's mapping uncovers what lies below.
  */
 struct machine {
-	uint32_t id;		/* as timeline_guest, or HOST_ID */
+	uint32_t id;		/* as timeline_guest.machine, or HOST_ID */
+	size_t n_processes, n_threads;
 	const struct map_node *image, *named, *root;
 	uint64_t image_start, image_end;	/* of the first record */
 	struct version_line v;
@@ -122,7 +125,7 @@ struct space_table {
 struct timeline {
 	struct map_arena arena;		/* mappings, trees, names */
 	struct {
-		struct idmap ids;	/* machine_key(machine, cpu), or STREAM_LINE */
+		struct idmap ids;	/* the host's CPU, or STREAM_LINE | idx */
 		struct cpu_line *v;
 		size_t n, cap;
 	} cpus;
@@ -137,13 +140,16 @@ struct timeline {
 		size_t n, cap;
 	} processes;
 	struct {
-		struct idmap ids;	/* as timeline_guest; [HOST_SLOT]: the host */
+		struct idmap ids;	/* machine.id; [HOST_SLOT]: the host */
 		struct machine *v;
 		size_t n, cap;
 	} machines;
 	struct {
 		struct idmap ids;
-		const char **v;		/* paths, in the file */
+		struct cgroup {
+			uint64_t id;
+			const char *path;	/* in the file */
+		} *v;
 		size_t n, cap;
 	} cgroups;
 	bool user_only;		/* the kernel is not traced: a change of its
@@ -177,6 +183,8 @@ struct timeline {
 
 /* Entries with from <= time, in a table of structs that start with from. */
 size_t timeline_count(const void *table, size_t n, size_t size, uint64_t time);
+/* The path of a cgroup by its id; NULL: unknown. */
+const char *timeline_cgroup_path(const struct timeline *tl, uint64_t id);
 /* space.c */
 void timeline_free_spaces(struct timeline *tl);
 
@@ -264,7 +272,6 @@ struct own_code {
 struct event_info {
 	uint32_t idx, tid;	/* stream and thread; idx -1: it traces a CPU */
 	uint32_t machine;	/* slot */
-	uint32_t vcpu;
 };
 
 /* Offsets in the payload of a sched:sched_switch sample. */

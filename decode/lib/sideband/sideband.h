@@ -139,15 +139,18 @@ uint32_t timeline_pid(const struct timeline *tl, uint32_t tid, uint64_t time);
 /* The thread's name at a time; never NULL. */
 const char *timeline_comm(const struct timeline *tl, uint32_t tid,
 			  uint64_t time);
-/* The namespace of a thread at a time; inode 0: not recorded. */
-struct timeline_ns_id timeline_namespace(const struct timeline *tl,
-					 uint32_t tid, uint64_t time,
-					 enum timeline_ns kind);
+/* The TIMELINE_N_NS namespaces of a thread at a time; NULL: not recorded. */
+const struct timeline_ns_id *timeline_namespaces(const struct timeline *tl,
+						 uint32_t tid, uint64_t time);
 /* The path of the cgroup in which samples saw the thread last; NULL: unknown. */
 const char *timeline_cgroup(const struct timeline *tl, uint32_t tid,
 			    uint64_t time);
-/* The path of a cgroup by its id; NULL: unknown. */
-const char *timeline_cgroup_path(const struct timeline *tl, uint64_t id);
+/* Walks the threads, in the order in which they were met; *i starts at 0. False past
+ * the last. */
+bool timeline_next_thread(const struct timeline *tl, size_t *i, uint32_t *tid);
+/* The i-th cgroup of the file: its id, and its path. NULL past the last. */
+const char *timeline_cgroup_at(const struct timeline *tl, size_t i,
+			       uint64_t *id);
 /*
  * The address space of a process at a time, with the kernel of that time; never
  * NULL, may be empty. pid -1 (and any unknown one): the kernel's alone. Safe to
@@ -163,18 +166,17 @@ const struct space *timeline_space(const struct timeline *tl, uint32_t pid,
  * stands for it in the file; 0: the only guest, of `perf kvm`). Answers about the host
  * never contain anything of a guest, and vice versa.
  */
+struct timeline_guest {
+	uint32_t machine;
+	size_t n_processes, n_threads;	/* that records name */
+};
+
+/* The i-th guest; false past the last. */
+bool timeline_guest(const struct timeline *tl, size_t i,
+		    struct timeline_guest *guest);
 const struct space *timeline_guest_space(const struct timeline *tl,
 					 uint32_t machine, uint32_t pid,
 					 uint64_t time);
-/* Who runs on a virtual CPU. */
-struct who timeline_guest_who(const struct timeline *tl, uint32_t machine,
-			      uint32_t vcpu, uint64_t time);
-uint32_t timeline_guest_pid(const struct timeline *tl, uint32_t machine,
-			    uint32_t tid, uint64_t time);
-const char *timeline_guest_comm(const struct timeline *tl, uint32_t machine,
-				uint32_t tid, uint64_t time);
-/* The i-th guest's machine; -1 past the last. */
-uint32_t timeline_guest(const struct timeline *tl, size_t i);
 
 /* The mapping that contains addr, or NULL. */
 const struct mapping *space_find(const struct space *s, uint64_t addr);

@@ -46,24 +46,37 @@ static void *get_line(struct idmap *ids, uint64_t key, void *lines, size_t *n,
 	return v;
 }
 
-static struct cpu_line *get_cpu(struct timeline *tl, uint64_t key)
+static struct cpu_line *get_cpu(struct timeline *tl, uint32_t cpu)
 {
-	return get_line(&tl->cpus.ids, key, &tl->cpus.v, &tl->cpus.n,
+	return get_line(&tl->cpus.ids, cpu, &tl->cpus.v, &tl->cpus.n,
 			&tl->cpus.cap, sizeof(*tl->cpus.v));
 }
 
 static struct thread_line *get_thread(struct timeline *tl, uint64_t key)
 {
-	return get_line(&tl->threads.ids, key, &tl->threads.v, &tl->threads.n,
-			&tl->threads.cap, sizeof(*tl->threads.v));
+	size_t n = tl->threads.n;
+	struct thread_line *l =
+		get_line(&tl->threads.ids, key, &tl->threads.v, &tl->threads.n,
+			 &tl->threads.cap, sizeof(*tl->threads.v));
+
+	if (l && tl->threads.n > n) {
+		l->key = key;
+		tl->machines.v[key >> 32].n_threads++;
+	}
+	return l;
 }
 
 struct process_line *timeline_process(struct timeline *tl, uint32_t machine,
 				      uint32_t pid)
 {
-	return get_line(&tl->processes.ids, machine_key(machine, pid),
-			&tl->processes.v, &tl->processes.n,
-			&tl->processes.cap, sizeof(*tl->processes.v));
+	size_t n = tl->processes.n;
+	struct process_line *l =
+		get_line(&tl->processes.ids, machine_key(machine, pid),
+			 &tl->processes.v, &tl->processes.n,
+			 &tl->processes.cap, sizeof(*tl->processes.v));
+
+	tl->machines.v[machine].n_processes += tl->processes.n - n;
+	return l;
 }
 
 /* Clears the space of a process all of whose threads have exited: its pid was
@@ -271,21 +284,23 @@ static int meet_thread(struct timeline *tl, const struct op *op, uint32_t pid,
 	return set_thread(tl, op->machine, tid, e, ended);
 }
 
+/* A guest's switch names its threads, and says nothing of the host's CPU. */
 static int apply_run(struct timeline *tl, const struct op *op)
 {
-	struct cpu_line *l = get_cpu(tl, machine_key(op->machine, op->cpu));
+	bool has_prev = op->flags & OP_HAS_PREV && op->ptid != UINT32_MAX;
+	struct cpu_line *l;
 
+	if ((has_prev && meet_thread(tl, op, op->ppid, op->ptid, NULL) < 0) ||
+	    meet_thread(tl, op, op->pid, op->tid, op->comm) < 0)
+		return -AUX_E_NOMEM;
+	if (op->machine != HOST_SLOT)
+		return 0;
+	l = get_cpu(tl, op->cpu);
 	if (!l)
 		return -AUX_E_NOMEM;
-	if (op->flags & OP_HAS_PREV && op->ptid != UINT32_MAX) {
-		if (meet_thread(tl, op, op->ppid, op->ptid, NULL) < 0)
-			return -AUX_E_NOMEM;
-		/* The first thread to leave ran from the beginning. */
-		if (!l->n && add_run(l, (struct cpu_entry){ 0, op->ppid,
-							    op->ptid }) < 0)
-			return -AUX_E_NOMEM;
-	}
-	if (meet_thread(tl, op, op->pid, op->tid, op->comm) < 0)
+	/* The first thread to leave ran from the beginning. */
+	if (has_prev && !l->n &&
+	    add_run(l, (struct cpu_entry){ 0, op->ppid, op->ptid }) < 0)
 		return -AUX_E_NOMEM;
 	return add_run(l, (struct cpu_entry){ op->time, op->pid, op->tid });
 }
@@ -301,9 +316,10 @@ static int inherit_stream(struct timeline *tl, const struct op *op)
 		last_entry(tl, op->machine, op->ptid);
 	struct cpu_line *l;
 
-	if (!op->cpu || op->ptid == op->tid || !old || old->pid != op->pid)
+	if (!op->cpu || op->machine != HOST_SLOT || op->ptid == op->tid ||
+	    !old || old->pid != op->pid)
 		return 0;
-	l = get_cpu(tl, machine_key(op->machine, op->cpu));
+	l = get_cpu(tl, op->cpu);
 	if (!l)
 		return -AUX_E_NOMEM;
 	return add_run(l, (struct cpu_entry){ op->time, op->pid, op->tid });

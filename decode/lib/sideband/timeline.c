@@ -120,9 +120,18 @@ const struct timeline_loss *timeline_loss(const struct timeline *tl, size_t i)
 	return i < tl->losses.n ? &tl->losses.v[i] : NULL;
 }
 
-uint32_t timeline_guest(const struct timeline *tl, size_t i)
+bool timeline_guest(const struct timeline *tl, size_t i,
+		    struct timeline_guest *guest)
 {
-	return i + 1 < tl->machines.n ? tl->machines.v[i + 1].id : UINT32_MAX;
+	const struct machine *m;
+
+	if (i + 1 >= tl->machines.n)
+		return false;
+	m = &tl->machines.v[i + 1];
+	*guest = (struct timeline_guest){ .machine = m->id,
+					  .n_processes = m->n_processes,
+					  .n_threads = m->n_threads };
+	return true;
 }
 
 /* Entries with from <= time; each struct starts with its from. */
@@ -144,12 +153,12 @@ size_t timeline_count(const void *table, size_t n, size_t size, uint64_t time)
 	return lo;
 }
 
-/* What is said first of a thread holds for the time before, too: a recorder
- * describes threads late. */
+/* A thread of the host. What is said first of it holds for the time before, too: a
+ * recorder describes threads late. */
 static const struct thread_entry *find_thread(const struct timeline *tl,
-					      uint64_t key, uint64_t time)
+					      uint32_t tid, uint64_t time)
 {
-	int64_t slot = idmap_find(&tl->threads.ids, key);
+	int64_t slot = idmap_find(&tl->threads.ids, machine_key(HOST_SLOT, tid));
 	const struct thread_line *l;
 	size_t i;
 
@@ -161,23 +170,22 @@ static const struct thread_entry *find_thread(const struct timeline *tl,
 }
 
 /* tid 0 is the idle task of every CPU; its process is 0, too. */
-static uint32_t find_pid(const struct timeline *tl, uint64_t key, uint64_t time)
+uint32_t timeline_pid(const struct timeline *tl, uint32_t tid, uint64_t time)
 {
-	const struct thread_entry *e = find_thread(tl, key, time);
+	const struct thread_entry *e = find_thread(tl, tid, time);
 
-	if ((uint32_t)key == 0)		/* idle */
+	if (tid == 0)		/* idle */
 		return 0;
 	return e ? e->pid : UINT32_MAX;
 }
 
 /* Before the first entry of a CPU nobody is known to run: only add_run (task.c)
  * could tell. */
-static struct who find_who(const struct timeline *tl, uint32_t slot,
-			   uint32_t cpu, uint64_t time)
+struct who timeline_who(const struct timeline *tl, uint32_t cpu, uint64_t time)
 {
 	struct who w = { .pid = UINT32_MAX, .tid = UINT32_MAX,
 			 .until = UINT64_MAX };
-	int64_t line = idmap_find(&tl->cpus.ids, machine_key(slot, cpu));
+	int64_t line = idmap_find(&tl->cpus.ids, cpu);
 	const struct cpu_line *l;
 	size_t i;
 
@@ -192,86 +200,38 @@ static struct who find_who(const struct timeline *tl, uint32_t slot,
 	if (i < l->n)
 		w.until = l->e[i].from;
 	if (w.pid == UINT32_MAX && w.tid != UINT32_MAX)
-		w.pid = find_pid(tl, machine_key(slot, w.tid), time);
+		w.pid = timeline_pid(tl, w.tid, time);
 	return w;
-}
-
-struct who timeline_who(const struct timeline *tl, uint32_t cpu, uint64_t time)
-{
-	return find_who(tl, HOST_SLOT, cpu, time);
 }
 
 struct who timeline_stream(const struct timeline *tl, uint32_t idx,
 			   uint64_t time)
 {
-	return find_who(tl, HOST_SLOT, STREAM_LINE | idx, time);
-}
-
-struct who timeline_guest_who(const struct timeline *tl, uint32_t machine,
-			      uint32_t vcpu, uint64_t time)
-{
-	int64_t slot = idmap_find(&tl->machines.ids, machine);
-
-	return slot <= HOST_SLOT ? (struct who){ UINT32_MAX, UINT32_MAX, UINT64_MAX } :
-			  find_who(tl, (uint32_t)slot, vcpu, time);
-}
-
-uint32_t timeline_pid(const struct timeline *tl, uint32_t tid, uint64_t time)
-{
-	return find_pid(tl, machine_key(HOST_SLOT, tid), time);
-}
-
-uint32_t timeline_guest_pid(const struct timeline *tl, uint32_t machine,
-			    uint32_t tid, uint64_t time)
-{
-	int64_t slot = idmap_find(&tl->machines.ids, machine);
-
-	return slot <= HOST_SLOT ? UINT32_MAX :
-			  find_pid(tl, machine_key((uint32_t)slot, tid), time);
-}
-
-static const char *find_comm(const struct timeline *tl, uint64_t key,
-			     uint64_t time)
-{
-	const struct thread_entry *e = find_thread(tl, key, time);
-
-	if ((uint32_t)key == 0)
-		return "swapper";
-	return e && e->comm ? e->comm : "";
+	return timeline_who(tl, STREAM_LINE | idx, time);
 }
 
 const char *timeline_comm(const struct timeline *tl, uint32_t tid,
 			  uint64_t time)
 {
-	return find_comm(tl, machine_key(HOST_SLOT, tid), time);
+	const struct thread_entry *e = find_thread(tl, tid, time);
+
+	if (tid == 0)
+		return "swapper";
+	return e && e->comm ? e->comm : "";
 }
 
-const char *timeline_guest_comm(const struct timeline *tl, uint32_t machine,
-				uint32_t tid, uint64_t time)
+const struct timeline_ns_id *timeline_namespaces(const struct timeline *tl,
+						 uint32_t tid, uint64_t time)
 {
-	int64_t slot = idmap_find(&tl->machines.ids, machine);
+	const struct thread_entry *e = find_thread(tl, tid, time);
 
-	return slot <= HOST_SLOT ? "" :
-			  find_comm(tl, machine_key((uint32_t)slot, tid), time);
-}
-
-struct timeline_ns_id timeline_namespace(const struct timeline *tl,
-					 uint32_t tid, uint64_t time,
-					 enum timeline_ns kind)
-{
-	const struct thread_entry *e =
-		find_thread(tl, machine_key(HOST_SLOT, tid), time);
-
-	if (!e || !e->ns || (unsigned)kind >= TIMELINE_N_NS)
-		return (struct timeline_ns_id){ 0 };
-	return e->ns->id[kind];
+	return e && e->ns ? e->ns->id : NULL;
 }
 
 const char *timeline_cgroup(const struct timeline *tl, uint32_t tid,
 			    uint64_t time)
 {
-	const struct thread_entry *e =
-		find_thread(tl, machine_key(HOST_SLOT, tid), time);
+	const struct thread_entry *e = find_thread(tl, tid, time);
 
 	return e ? e->cgroup : NULL;
 }
@@ -280,7 +240,28 @@ const char *timeline_cgroup_path(const struct timeline *tl, uint64_t id)
 {
 	int64_t slot = idmap_find(&tl->cgroups.ids, id);
 
-	return slot < 0 ? NULL : tl->cgroups.v[slot];
+	return slot < 0 ? NULL : tl->cgroups.v[slot].path;
+}
+
+const char *timeline_cgroup_at(const struct timeline *tl, size_t i,
+			       uint64_t *id)
+{
+	if (i >= tl->cgroups.n)
+		return NULL;
+	*id = tl->cgroups.v[i].id;
+	return tl->cgroups.v[i].path;
+}
+
+bool timeline_next_thread(const struct timeline *tl, size_t *i, uint32_t *tid)
+{
+	while (*i < tl->threads.n) {
+		uint64_t key = tl->threads.v[(*i)++].key;
+
+		*tid = (uint32_t)key;
+		if (key == machine_key(HOST_SLOT, *tid))
+			return true;
+	}
+	return false;
 }
 
 const struct mapping *space_find(const struct space *s, uint64_t addr)
