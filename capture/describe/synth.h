@@ -91,6 +91,10 @@ struct synth_proc_options {
 	const char *proc;	/* NULL: /proc; tests have their own */
 	const pid_t *tids;	/* only the processes of these; NULL: all */
 	size_t n_tids;
+	/* With tids also every process that began at or after this time, in clock
+	 * ticks since boot: what the targets have forked since then is among
+	 * them, whoever its parent is by now. 0: none. */
+	uint64_t since;
 	bool kernel;		/* the kernel's map and modules too */
 	bool build_ids;		/* in MMAP2 records, as attr.build_id */
 	bool data_maps;		/* not only executable mappings */
@@ -108,6 +112,9 @@ struct synth_proc_result {
 	uint64_t n_code;	/* bytes of code saved */
 	uint64_t n_code_unread;	/* bytes of code that could not be read */
 };
+
+/* Now, as synth_proc_options.since counts. */
+uint64_t synth_proc_now(void);
 
 /* Writes FORK, COMM and MMAP2 per process, as perf synthesizes them, and the code that
  * no file will have (writer_code). Fails only if /proc or the writer does. */

@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "capture/describe/impl.h"
@@ -394,11 +395,57 @@ static pid_t process_of(const struct synth_run *run, pid_t tid)
 	return pid > 0 ? (pid_t)pid : 0;
 }
 
-/* The processes of o->tids, each once, ascending; free *pids. */
+/* When a process began, in clock ticks since boot: the 22nd field of its stat file,
+ * counted behind the name, which may hold anything. 0: it is gone. */
+static uint64_t began(const struct synth_run *run, pid_t pid)
+{
+	char path[PATH_MAX], stat[1024], *p;
+	int field;
+
+	snprintf(path, sizeof(path), "%s/%d/stat", run->proc, pid);
+	if (read_text(path, stat, sizeof(stat)) <= 0)
+		return 0;
+	p = strrchr(stat, ')');
+	for (field = 2; p && field < 22; field++)
+		p = strchr(p + 1, ' ');
+	return p ? strtoull(p, NULL, 10) : 0;
+}
+
+uint64_t synth_proc_now(void)
+{
+	struct timespec ts = { 0 };
+	uint64_t hz = (uint64_t)sysconf(_SC_CLK_TCK);
+
+	clock_gettime(CLOCK_BOOTTIME, &ts);
+	return (uint64_t)ts.tv_sec * hz +
+	       (uint64_t)ts.tv_nsec * hz / 1000000000;
+}
+
+/* Adds the processes that began since then to the list. */
+static int list_younger(struct synth_run *run, pid_t **pids, size_t *n)
+{
+	pid_t *all = NULL, *more;
+	size_t n_all, i;
+	int ret = list_pids(run->proc, &all, &n_all);
+
+	if (ret)
+		return ret;
+	more = reallocarray(*pids, *n + n_all + 1, sizeof(**pids));
+	if (more)
+		*pids = more;
+	for (i = 0; more && i < n_all; i++)
+		if (began(run, all[i]) >= run->o->since)
+			more[(*n)++] = all[i];
+	free(all);
+	return more ? 0 : -AUX_E_NOMEM;
+}
+
+/* The processes of o->tids, and those since, each once, ascending; free *pids. */
 static int list_targets(struct synth_run *run, pid_t **pids, size_t *n)
 {
 	const struct synth_proc_options *o = run->o;
 	size_t i, k = 0;
+	int ret;
 
 	*n = 0;
 	*pids = calloc(o->n_tids + 1, sizeof(**pids));
@@ -411,6 +458,9 @@ static int list_targets(struct synth_run *run, pid_t **pids, size_t *n)
 		else
 			run->r->n_gone++;
 	}
+	ret = o->since ? list_younger(run, pids, n) : 0;
+	if (ret)
+		return ret;
 	qsort(*pids, *n, sizeof(**pids), compare_pids);
 	for (i = 0; i < *n; i++)
 		if (!k || (*pids)[i] != (*pids)[k - 1])

@@ -607,9 +607,9 @@ static bool try_wide(struct opening *o, size_t event)
  * event beside a child starts at once, since exec cannot enable it. */
 static void set_start(struct opening *o, struct evlist_event *e, bool wide)
 {
-	bool of_child = o->t->traces_child && !wide;
+	bool of_child = o->t->starts_at_exec && !wide;
 
-	e->attr.disabled = !e->immediate && (!o->t->traces_child || of_child);
+	e->attr.disabled = !e->immediate && (!o->t->starts_at_exec || of_child);
 	e->attr.enable_on_exec = e->attr.disabled && of_child;
 }
 

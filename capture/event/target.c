@@ -225,6 +225,7 @@ int target_open(struct target *t, const struct target_spec *s,
 	t->system_wide = !tasks && (s->all_cpus || s->cgroup || s->cpus);
 	t->per_thread = s->per_thread;
 	t->traces_child = s->argv && !tasks && !t->system_wide;
+	t->starts_at_exec = t->traces_child;
 	ret = choose_cpus(t, s, diag);
 	if (!ret && s->argv)
 		ret = target_check_program(s->argv[0], diag);

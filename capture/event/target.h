@@ -52,7 +52,8 @@ struct target {
 	/* What perf_event_open gets: each tid on each CPU. */
 	bool system_wide;	/* pid is -1, or the cgroup's fd */
 	bool per_thread;	/* cpu is -1 */
-	bool traces_child;	/* the child is the target: enable_on_exec */
+	bool traces_child;	/* the child is the target, */
+	bool starts_at_exec;	/* and its exec enables the events */
 	int *cpus;		/* per_thread: one, -1 */
 	size_t n_cpus;
 	pid_t *tids;		/* system_wide: one, -1. Of processes: all their

@@ -261,7 +261,8 @@ static int describe_child(const struct kernel *k, struct writer *w,
 /*
  * Synthesizes processes and the kernel. Before the exec of our own program there is
  * nothing to say of it but its name; afterwards (again) its maps must be read from
- * /proc, since the kernel's records of them are in the previous file.
+ * /proc, since the kernel's records of them are in the previous file, and so must
+ * those of every process that the targets have forked.
  */
 static int describe_existing(struct kernel *k, struct writer *w, bool again,
 			     struct aux_diag *diag)
@@ -270,6 +271,7 @@ static int describe_existing(struct kernel *k, struct writer *w, bool again,
 	struct synth_proc_options o = {
 		.tids = k->target.tids,
 		.n_tids = k->target.n_tids,
+		.since = again ? k->opened : 0,
 		.kernel = records_kernel(k),
 		.build_ids = k->events.events[k->events.sideband].attr.build_id,
 		.timeout_ms = SYNTH_TIMEOUT_MS,
@@ -286,12 +288,12 @@ static int describe_existing(struct kernel *k, struct writer *w, bool again,
 	o.id.id = i < s->n_fds ? s->fds[i].id : 0;
 	if (k->target.system_wide)
 		o.n_tids = 0, o.tids = NULL;
-	else if (k->target.child && !again)
+	else if (k->target.traces_child && !again)
 		o.n_tids = 0;	/* only the kernel's maps */
 	ret = synth_proc(w, &o, &r, diag);
 	k->result->n_unreadable = r.n_unreadable;
 	k->result->kernel_hidden = r.kernel_hidden && records_kernel(k);
-	if (!ret && k->target.child && !again)
+	if (!ret && k->target.traces_child && !again)
 		ret = describe_child(k, w, &o.id);
 	if (!ret && k->o->kcore && o.kernel)
 		ret = codesave_kernel(NULL, w, &k->result->n_kernel_unsaved);

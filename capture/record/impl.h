@@ -41,6 +41,7 @@ struct kernel {
 	struct codesave *save;		/* NULL: code is not saved */
 	struct recorder *recorder;
 	char fit_text[256];		/* of explain_fit, for result->notes */
+	uint64_t opened;		/* synth_proc_now() before the events */
 
 	/* Valid from run on; borrowed from the caller. */
 	struct ledger *ledger;		/* of the present file */

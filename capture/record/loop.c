@@ -332,7 +332,7 @@ static int start(struct loop *lp)
 			       "out of memory");
 	if (!ret && !k->o->delay_ms) {
 		k->enabled = true;
-		if (!k->target.traces_child)
+		if (!k->target.starts_at_exec)
 			ret = evset_enable(&k->set, lp->diag);
 	} else {
 		recorder_pause(k->recorder, true);

@@ -20,6 +20,7 @@
 #include "common/clock.h"
 #include "common/diag.h"
 
+#include "capture/describe/synth.h"
 #include "capture/record/impl.h"
 
 /* The kernel wakes us when an eighth of the AUX area is full, so that seven eighths
@@ -350,9 +351,10 @@ static int open_all(struct kernel *k, struct aux_diag *diag)
 	if (k->o->delay_ms) {
 		/* We enable, not the exec; but side-band is recorded from the
 		 * start, or the program's maps would be missing. */
-		k->target.traces_child = false;
+		k->target.starts_at_exec = false;
 		k->events.events[k->events.sideband].immediate = true;
 	}
+	k->opened = synth_proc_now();
 	ret = open_and_map(k, &fit, diag);
 	if (!ret)
 		ret = evset_attach(&k->set, &k->events, diag);
