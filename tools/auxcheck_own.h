@@ -15,7 +15,7 @@
 static const char *const cause_names[AUX_LEDGER_N_CAUSES] = {
 	"saved", "truncated", "partial", "collision", "lost_records", "overwritten", "throttled",
 	"not_traced", "killed", "endless", "unexplained", "injected", "stalled", "unwritten",
-	"unread",
+	"unread", "offline", "ended", "undescribed", "at_least", "halted", "suspended",
 };
 
 static inline void take_ledger(struct check *c, struct aux_bytes b)

@@ -272,10 +272,6 @@ static void say_verdict(const struct cmd_options *o,
 		    "--overwrite=e");
 	if (r->never_enabled)
 		put(&line, "; the events were never enabled (-D)");
-	if (r->n_unreadable)
-		put(&line, "; maps of %llu process%s could not be read",
-		    (unsigned long long)r->n_unreadable,
-		    r->n_unreadable == 1 ? "" : "es");
 	if (r->code_unsaved)
 		put(&line, "; %llu KB of code that programs made could not be "
 		    "saved", (unsigned long long)(r->code_unsaved + 1023) / 1024);
@@ -326,51 +322,80 @@ static void on_signal(int sig)
 	stop = true;
 }
 
-/* SIGUSR2 means nothing to software sources, and shall not end a recording. */
 static void on_nothing(int sig)
 {
 	(void)sig;
 }
 
-/*
- * An ignored SIGHUP (nohup) stays ignored. SIGINT is caught even so: a shell
- * ignores it for a job in the background, which "kill -INT" shall stop.
- */
-static void catch_signals(void)
+/* table: signals that end a recording, which is then complete. Each would kill. */
+static const int ending[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGXCPU,
+			      SIGVTALRM, SIGPROF, SIGPWR };
+#define N_ENDING (sizeof(ending) / sizeof(*ending))
+
+/* An ignored signal stays ignored (nohup). SIGINT and SIGTERM are taken even so: a
+ * shell ignores SIGINT for a job in the background, which "kill -INT" shall stop. */
+static bool stays_ignored(int sig)
 {
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
-	struct sigaction sa = { .sa_handler = on_signal }, was;
+	struct sigaction was;
+
+	return sig != SIGINT && sig != SIGTERM && !sigaction(sig, NULL, &was) &&
+	       was.sa_handler == SIG_IGN;
+}
+
+/*
+ * Signals that shall not end a recording: a write to a pipe without a reader, or
+ * beyond the limit of file sizes, fails with an error and the recording ends by
+ * that; SIGUSR1 means nothing. Handlers, not SIG_IGN: a program that is recorded
+ * would inherit that through its exec.
+ */
+static void survive_signals(void)
+{
+	static const int signals[] = { SIGPIPE, SIGXFSZ, SIGUSR1 };
+	struct sigaction sa = { .sa_handler = on_nothing,
+				.sa_flags = SA_RESTART };
 	size_t i;
 
 	for (i = 0; i < sizeof(signals) / sizeof(*signals); i++)
-		if (!sigaction(signals[i], NULL, &was) &&
-		    (signals[i] != SIGHUP || was.sa_handler != SIG_IGN))
+		if (!stays_ignored(signals[i]))
 			sigaction(signals[i], &sa, NULL);
+}
+
+/* For software sources. SIGUSR2 means nothing to them. */
+static void catch_signals(void)
+{
+	struct sigaction sa = { .sa_handler = on_signal }, was;
+	size_t i;
+
+	for (i = 0; i < N_ENDING; i++)
+		if (!stays_ignored(ending[i]))
+			sigaction(ending[i], &sa, NULL);
 	sa = (struct sigaction){ .sa_handler = on_nothing,
 				 .sa_flags = SA_RESTART };
 	if (!sigaction(SIGUSR2, NULL, &was) && was.sa_handler == SIG_DFL)
 		sigaction(SIGUSR2, &sa, NULL);
+	survive_signals();
 }
 
 /*
  * For the kernel source, before anything else: a signal that comes early waits.
  * The program gets the mask and the ignored signals back that we were given.
+ * SIGCONT, which goes on whether blocked or not, tells that we were stopped.
  */
 static int block_signals(struct target_signals *was)
 {
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR2,
-				       SIGCHLD };
-	struct sigaction sa;
 	sigset_t set;
 	size_t i;
 
 	target_signals_save(was);
 	sigemptyset(&set);
-	for (i = 0; i < sizeof(signals) / sizeof(*signals); i++)
-		if (signals[i] != SIGHUP || sigaction(SIGHUP, NULL, &sa) ||
-		    sa.sa_handler != SIG_IGN)
-			sigaddset(&set, signals[i]);
+	for (i = 0; i < N_ENDING; i++)
+		if (!stays_ignored(ending[i]))
+			sigaddset(&set, ending[i]);
+	sigaddset(&set, SIGUSR2);
+	sigaddset(&set, SIGCHLD);
+	sigaddset(&set, SIGCONT);
 	sigprocmask(SIG_BLOCK, &set, NULL);
+	survive_signals();
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
@@ -543,7 +568,8 @@ static bool took_signal(int fd)
 	bool stops = false;
 
 	while (read(fd, &si, sizeof(si)) == (ssize_t)sizeof(si))
-		stops |= si.ssi_signo != SIGCHLD && si.ssi_signo != SIGUSR2;
+		stops |= si.ssi_signo != SIGCHLD && si.ssi_signo != SIGUSR2 &&
+			 si.ssi_signo != SIGCONT;
 	return stops;
 }
 

@@ -421,6 +421,20 @@ uint64_t synth_proc_now(void)
 	       (uint64_t)ts.tv_nsec * hz / 1000000000;
 }
 
+/* Processes of others are none of ours, which run with our rights: the kernel ends
+ * the events of a program that gains more. */
+static bool may_read(const struct synth_run *run, pid_t pid)
+{
+	char path[PATH_MAX];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%d/maps", run->proc, pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
 /* Adds the processes that began since then to the list. */
 static int list_younger(struct synth_run *run, pid_t **pids, size_t *n)
 {
@@ -434,7 +448,8 @@ static int list_younger(struct synth_run *run, pid_t **pids, size_t *n)
 	if (more)
 		*pids = more;
 	for (i = 0; more && i < n_all; i++)
-		if (began(run, all[i]) >= run->o->since)
+		if (began(run, all[i]) >= run->o->since &&
+		    may_read(run, all[i]))
 			more[(*n)++] = all[i];
 	free(all);
 	return more ? 0 : -AUX_E_NOMEM;

@@ -226,9 +226,83 @@ uint64_t evset_lost(const struct evset *s, const struct evlist *l)
 	return sum;
 }
 
+/* The member or leader that is opened with the event on the CPU; -1: none. */
+static int leader_fd(const struct evset *s, const struct evlist *l,
+		     const struct evset_fd *f)
+{
+	size_t leader = l->events[f->event].leader, i;
+
+	for (i = 0; leader != f->event && i < s->n_fds; i++)
+		if (s->fds[i].event == leader && s->fds[i].cpu == f->cpu &&
+		    s->fds[i].tid < 0)
+			return s->fds[i].fd;
+	return -1;
+}
+
+/* Opens one event anew and keeps its old descriptor. */
+static int reopen(struct evset *s, const struct evlist *l, struct evset_fd *f,
+		  int cgroup_fd)
+{
+	const struct evlist_event *e = &l->events[f->event];
+	struct perf_event_attr attr = e->attr;
+	unsigned long flags = PERF_FLAG_FD_CLOEXEC |
+			      (cgroup_fd >= 0 && !e->any_task ?
+				       PERF_FLAG_PID_CGROUP : 0);
+	int err, fd;
+
+	if (array_grow(&s->old, s->n_old, &s->cap_old, sizeof(*s->old)))
+		return -ENOMEM;
+	attr.disabled = 1;
+	attr.enable_on_exec = 0;
+	fd = (int)syscall(SYS_perf_event_open, &attr,
+			  flags & PERF_FLAG_PID_CGROUP ? cgroup_fd : -1, f->cpu,
+			  leader_fd(s, l, f), flags);
+	if (fd < 0)
+		return -errno;
+	if (ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, s->rings[f->ring].fd) ||
+	    (e->filter && ioctl(fd, PERF_EVENT_IOC_SET_FILTER, e->filter)) ||
+	    ioctl(fd, PERF_EVENT_IOC_ID, &f->id)) {
+		err = errno;
+		close(fd);
+		return -err;
+	}
+	s->old[s->n_old++] = f->fd;
+	f->fd = fd;
+	return 0;
+}
+
+/* Events of a group are opened after their leader, as in the set. What was opened before
+ * an error stays, disabled; the next attempt opens all again. */
+int evset_reopen(struct evset *s, const struct evlist *l, int cpu, int cgroup_fd)
+{
+	size_t i;
+	int ret = 0;
+
+	for (i = 0; i < s->n_fds && !ret; i++)
+		if (s->fds[i].cpu == cpu && s->fds[i].tid < 0)
+			ret = reopen(s, l, &s->fds[i], cgroup_fd);
+	return ret;
+}
+
+void evset_reopened(struct evset *s, const struct evlist *l, int cpu, bool all)
+{
+	size_t i;
+
+	for (i = s->n_fds; i-- > 0;)
+		if (s->fds[i].cpu == cpu && s->fds[i].tid < 0 &&
+		    (all || l->events[s->fds[i].event].immediate))
+			switch_fd(&s->fds[i], true);
+}
+
 void evset_close(struct evset *s)
 {
 	size_t i;
+
+	for (i = 0; i < s->n_old; i++)
+		close(s->old[i]);
+	free(s->old);
+	s->old = NULL;
+	s->n_old = s->cap_old = 0;
 
 	for (i = 0; i < s->n_fds; i++)
 		close(s->fds[i].fd);

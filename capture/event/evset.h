@@ -46,6 +46,8 @@ struct evset {
 	size_t n_fds, cap_fds;
 	struct evset_ring *rings;
 	size_t n_rings, cap_rings;
+	int *old;		/* descriptors that evset_reopen replaced */
+	size_t n_old, cap_old;
 	uint32_t cpuless;	/* CPUs skipped because they are offline or not
 				 * the PMU's: not an error */
 	uint32_t gone;		/* threads that ended while we opened */
@@ -90,6 +92,15 @@ int evset_ring_live(const struct evset *s, uint32_t ring, size_t *hint);
  * 6.0 (PERF_FORMAT_LOST); 0 before. Without backward rings: these are paused to be
  * read, and drop records by design. */
 uint64_t evset_lost(const struct evset *s, const struct evlist *l);
+/*
+ * After the CPU was offline: opens its events of any task again, disabled, with new ids,
+ * writing to the rings of before. 0 or -errno, and then it may be asked again. The old
+ * descriptors, which rings are mapped from, stay until evset_close.
+ */
+int evset_reopen(struct evset *s, const struct evlist *l, int cpu, int cgroup_fd);
+/* Then, when the file has the new ids: enables them, all or the immediate ones. */
+void evset_reopened(struct evset *s, const struct evlist *l, int cpu, bool all);
+
 void evset_close(struct evset *s);
 
 #endif

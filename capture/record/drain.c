@@ -78,6 +78,26 @@ static int enter_loss(struct rec_reader *rd, struct rec_ring *rr,
 	return writer_own(rd->r->w, AUX_OWN_LOSS, &loss, sizeof(loss), NULL, 0);
 }
 
+int rec_enter_end(struct recorder *r, struct rec_ring *rr,
+		  enum aux_ledger_cause cause, uint64_t now)
+{
+	struct aux_own_loss loss = {
+		.idx = rr->idx,
+		.cause = cause,
+		/* Snapshots: the place in the stream is not known. */
+		.offset = r->config.snapshot || r->config.sampling ?
+				  UINT64_MAX : rr->ring->aux_tail,
+		.first_ns = rr->times.last_ns,
+		.last_ns = now,
+		.cpu = (uint32_t)rr->set->cpu,
+		.tid = (uint32_t)rr->set->tid,
+	};
+
+	ledger_add(r->ledger, rr->aux ? rr->idx : LEDGER_NO_STREAM, cause, 0,
+		   loss.first_ns, loss.last_ns);
+	return writer_own(r->w, AUX_OWN_LOSS, &loss, sizeof(loss), NULL, 0);
+}
+
 /*
  * Writes one piece, up to the next cut and at most up to end, and releases its
  * room before the next piece is written. Data that arrive past end meanwhile wait
@@ -138,8 +158,6 @@ static int drain_aux(struct rec_reader *rd, struct rec_ring *rr)
 
 	if (!len)
 		return 0;
-	if (rr->stop.reported && rr->stop.reported_at == rr->stop.suspect_head)
-		rr->stop.full = false;	/* a record reports this stop */
 	if (rr->stop.nudged || rr->stop.full) {
 		rr->stop.nudged = rr->stop.full = false;
 		rd->stats.n_stalls++;
@@ -152,7 +170,8 @@ static int drain_aux(struct rec_reader *rd, struct rec_ring *rr)
 	rr->stop.suspect = room < SUSPECT_ROOM;
 	/* CIRC_SPACE() keeps one byte free: perf_aux_output_begin() then disables
 	 * the event without making a record. */
-	rr->stop.full = room <= 1;
+	rr->stop.full = room <= 1 && !(rr->stop.reported &&
+				       rr->stop.reported_at == pos + len);
 	if (rr->stop.suspect) {
 		rr->stop.suspect_head = pos + len;
 		rr->stop.suspect_ms = clock_ms();
@@ -315,6 +334,10 @@ static void inspect_aux(struct rec_reader *rd, struct rec_ring *rr,
 	if (f[2] & PERF_AUX_FLAG_TRUNCATED) {
 		if (!rd->r->config.snapshot)
 			rr->stop.truncated = true;
+		/* It reports the stop that the last drain suspected; asked here,
+		 * since the next record may report another. */
+		if (end == rr->stop.suspect_head)
+			rr->stop.full = false;
 		if (!rr->stop.reported || rr->stop.reported_at != end)
 			enter_loss(rd, rr, AUX_LEDGER_TRUNCATED, end, false);
 		rr->stop.reported = true;
@@ -344,6 +367,32 @@ static void inspect_lost(struct rec_reader *rd, struct rec_ring *rr,
 		rr->stop.truncated = true;
 }
 
+/* The build id that the kernel gives of a mapped file: HEADER_BUILD_ID names it, for
+ * perf buildid-list and perf archive. */
+static void inspect_build_id(struct rec_reader *rd,
+			     const struct perf_event_header *h)
+{
+	struct {
+		struct perf_event_header h;
+		uint32_t pid, tid;
+		uint64_t addr, len, pgoff;
+		uint8_t id_size, reserved[3], id[20];
+		uint32_t prot, flags;
+	} m;
+	const char *name = (const char *)h + sizeof(m);
+
+	if (!(h->misc & PERF_RECORD_MISC_MMAP_BUILD_ID) ||
+	    h->size <= sizeof(m) + 1)
+		return;
+	memcpy(&m, h, sizeof(m));
+	if (!m.id_size || m.id_size > sizeof(m.id) || *name != '/' ||
+	    !memchr(name, 0, h->size - sizeof(m)))
+		return;
+	writer_build_id(rd->r->w, UINT32_MAX,
+			h->misc & PERF_RECORD_MISC_CPUMODE_MASK, name, m.id,
+			m.id_size);
+}
+
 /*
  * Saves the vdso, which no file contains. Every 64-bit program has the same image
  * as this one, at an address of its own. A 32-bit program's image is another one;
@@ -363,6 +412,7 @@ static void inspect_mmap2(struct rec_reader *rd, struct rec_ring *rr,
 	} m;
 	struct aux_code_entry e = { .kind = AUX_CODE_VDSO };
 
+	inspect_build_id(rd, h);
 	if (h->size < sizeof(m) + 8 || !own || sizeof(own) != 8 ||
 	    memcmp((const uint8_t *)h + sizeof(m), name, sizeof(name)))
 		return;

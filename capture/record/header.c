@@ -291,7 +291,9 @@ static int describe_existing(struct kernel *k, struct writer *w, bool again,
 	else if (k->target.traces_child && !again)
 		o.n_tids = 0;	/* only the kernel's maps */
 	ret = synth_proc(w, &o, &r, diag);
-	k->result->n_unreadable = r.n_unreadable;
+	if (r.n_unreadable)
+		ledger_add(k->ledger, LEDGER_NO_STREAM, AUX_LEDGER_UNDESCRIBED,
+			   r.n_unreadable, 0, 0);
 	k->result->kernel_hidden = r.kernel_hidden && records_kernel(k);
 	if (!ret && k->target.traces_child && !again)
 		ret = describe_child(k, w, &o.id);

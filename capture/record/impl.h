@@ -3,7 +3,7 @@
  * Private to capture/record: the kernel source and the recorder.
  *
  * source_kernel.c opens and maps, header.c writes what precedes the data, loop.c
- * runs the recording; recorder.c owns the readers, drain.c reads one ring,
+ * runs the recording, watch.c what happens to CPUs and to us; recorder.c owns the readers, drain.c reads one ring,
  * snapshot.c saves overwritten rings.
  */
 #ifndef CAPTURE_RECORD_IMPL_H
@@ -21,6 +21,14 @@
 #include "capture/event/explain.h"
 #include "capture/record/record.h"
 #include "capture/record/recorder.h"
+
+/* What watch.c knows of the machine. */
+struct rec_watch {
+	int fd;			/* uevents; -1: none to be had */
+	char online[4096];	/* the CPUs, as last read */
+	uint64_t slept_ns;	/* the machine's sleep so far */
+	uint64_t looked_ms;	/* CLOCK_MONOTONIC */
+};
 
 /*
  * The kernel source. The main thread owns it; after recorder_start the reader
@@ -49,6 +57,7 @@ struct kernel {
 	struct output *out;
 
 	/* State of the loop. */
+	struct rec_watch watch;
 	bool enabled;
 	bool stopped;			/* by the user */
 	bool full;			/* max_size was reached */
@@ -67,6 +76,15 @@ int kernel_describe(struct kernel *k, struct writer *w, bool again,
 
 /* loop.c. Runs the recording to its end, ledger included. */
 int kernel_loop(struct kernel *k, struct aux_diag *diag);
+
+/* watch.c. CPUs that go and come back, stops of auxcap, sleep of the machine. */
+void watch_open(struct kernel *k);
+void watch_close(struct kernel *k);
+/* Looks for what has happened, at most every 100 ms but when final; watch.fd may be
+ * polled to be told at once. */
+int watch_look(struct kernel *k, bool final);
+/* SIGCONT came. */
+void watch_continued(struct kernel *k);
 
 /* A full AUX area is written and released in at most so many pieces. */
 #define REC_CUTS 32
@@ -121,11 +139,16 @@ struct rec_ring {
 	struct rec_cuts cuts;	/* of what waits; empty between drains */
 	struct rec_times times;
 	size_t live;		/* evset_ring_live's hint */
+	bool offline;		/* its CPU has gone, with the events of any task */
+	bool reopened;		/* watch.c opened them again: poll those */
+	uint64_t ended_ns;	/* all events of any task have ended; 0: not */
 	uint64_t produced;	/* full trace: AUX bytes in the ledger so far */
 
 	/* Snapshots. */
 	uint64_t snap_end;	/* end of the last: AUX stream position, or
 				 * data_head of a backward ring */
+	uint8_t *snap_copy;	/* aux_size bytes that the area is copied to;
+				 * NULL: none yet, or no memory */
 	struct auxpmu_wrap wrap;
 };
 
@@ -194,6 +217,14 @@ int rec_silent_end(struct rec_reader *rd, struct rec_ring *rr);
 /* Writes an AUXTRACE record with len bytes from stream position pos. */
 int rec_put_aux(struct rec_reader *rd, struct rec_ring *rr,
 		const struct iovec iov[2], uint64_t pos, uint64_t len);
+/* recorder.c. Reads every ring once, all locks held; restarts nothing. */
+int rec_read_held(struct recorder *r);
+/* snapshot.c. Frees the memory that snapshots were copied to. */
+void rec_free_copy(struct rec_ring *rr);
+/* The ring's stream ends here, at time now: a loss of unknown size, in the ledger and in
+ * the file. The lock is held, and the ring was read. */
+int rec_enter_end(struct recorder *r, struct rec_ring *rr,
+		  enum aux_ledger_cause cause, uint64_t now);
 /* Evaluates a record before it is written: times, losses, cuts, the vdso. */
 void rec_inspect(struct rec_reader *rd, struct rec_ring *rr,
 		 const struct perf_event_header *h);

@@ -179,13 +179,14 @@ static int handle_signal(struct loop *lp, int sig)
 		if (wants_snapshots(k))
 			return snapshot(lp, AUX_SNAPSHOT_SIGNAL, NULL);
 		return k->o->switch_signal ? switch_file(lp) : 0;
-	case SIGINT:
-	case SIGTERM:
-	case SIGHUP:
+	case SIGCONT:
+		watch_continued(k);
+		return 0;
+	case SIGCHLD:	/* run_once() asks target_ended() */
+		return 0;
+	default:	/* all others that cmd_record blocked */
 		k->stopped = true;
 		lp->done = true;
-		return 0;
-	default:	/* SIGCHLD: run_once() asks target_ended() */
 		return 0;
 	}
 }
@@ -345,16 +346,21 @@ static int start(struct loop *lp)
 static int run_once(struct loop *lp)
 {
 	struct kernel *k = lp->k;
-	struct pollfd fds[2] = {
+	struct pollfd fds[] = {
 		{ .fd = k->o->signal_fd, .events = POLLIN },
 		{ .fd = k->control ? k->control->fd : -1, .events = POLLIN },
+		{ .fd = k->watch.fd, .events = POLLIN },
 	};
-	int ret = recorder_poll(k->recorder, fds, 2, timeout_ms(lp));
+	int ret = recorder_poll(k->recorder, fds, 3, timeout_ms(lp));
 
 	if (ret)
 		return diag_set(lp->diag, -ret, AUX_NO_OFFSET,
 				"the recording stopped: %s", aux_strerror(ret));
 	ret = handle_signals(lp);
+	if (!ret && watch_look(k, false))
+		ret = diag_set(lp->diag, AUX_E_IO, AUX_NO_OFFSET,
+			       "the recording stopped: what happened to a CPU "
+			       "could not be written");
 	if (!ret && fds[1].revents)
 		ret = handle_commands(lp);
 	if (!ret)
@@ -373,11 +379,13 @@ int kernel_loop(struct kernel *k, struct aux_diag *diag)
 	lp.started_ms = lp.switched_ms = clock_ms();
 	lp.delayed = k->o->delay_ms > 0;
 	k->result->never_enabled = k->o->delay_ms != 0;
+	watch_open(k);
 	ret = start(&lp);
 	while (!ret && !lp.done)
 		ret = run_once(&lp);
 	if (!ret && k->o->snapshot_at_exit)
 		ret = snapshot(&lp, AUX_SNAPSHOT_EXIT, NULL);
+	watch_look(k, true);
 	evset_disable(&k->set, &late);
 	if (k->save) {
 		/* Drain once more while the program may still exist: codesave

@@ -51,9 +51,9 @@ struct kernel_options {
 	bool no_synth;		/* do not synthesize what existed before */
 	bool kcore;		/* save the kernel's code */
 	bool no_code;		/* do not save code that programs generate */
-	/* A signalfd for the signals that cmd_record has blocked: SIGINT, SIGTERM
-	 * and SIGHUP end the recording, SIGUSR2 takes a snapshot or switches
-	 * the file, SIGCHLD merely wakes the loop. */
+	/* A signalfd for the signals that cmd_record has blocked: SIGUSR2 takes a
+	 * snapshot or switches the file, SIGCHLD merely wakes the loop, SIGCONT
+	 * tells that we were stopped, all others end the recording. */
 	int signal_fd;
 };
 
@@ -105,7 +105,6 @@ struct source_result {
 	uint64_t cpu_ns;	/* CPU time of auxcap itself */
 
 	/* Kernel source: what the decoder will miss. */
-	uint64_t n_unreadable;	/* processes whose /proc/PID/maps we may not read */
 	bool kernel_hidden;	/* kernel code traced, its addresses restricted */
 	uint64_t code_saved;	/* bytes of generated code in the file */
 	uint64_t code_unsaved;	/* bytes beyond codesave's limits */

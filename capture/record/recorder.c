@@ -53,6 +53,7 @@ void recorder_free(struct recorder *r)
 		if (rr->aux)
 			r->config.events->events[rr->set->aux_event]
 				.aux->release(&rr->wrap);
+		rec_free_copy(rr);
 	}
 	free_readers(r);
 	if (r->wake_fd >= 0)
@@ -197,6 +198,19 @@ static int sleep_ms(struct rec_reader *rd, int timeout_ms)
 	return timeout_ms < ms ? timeout_ms : ms;
 }
 
+/* No event of the ring is alive any more. Those of tasks end with their tasks, those of
+ * a CPU with the recording: before, it is a loss (end_early). */
+static void note_end(const struct rec_reader *rd, struct rec_ring *rr, int live)
+{
+	const struct evset *set = rd->r->config.set;
+	size_t i;
+
+	for (i = 0; live < 0 && !rr->ended_ns && i < set->n_fds; i++)
+		if (set->fds[i].ring == rr->idx && set->fds[i].tid < 0 &&
+		    set->fds[i].cpu >= 0)
+			rr->ended_ns = recorder_now(rd->r);
+}
+
 /*
  * The fd of an event whose tasks have all exited reports POLLHUP from then on
  * (perf_poll, PERF_EVENT_STATE_EXIT), and poll would spin. Replaces it by another
@@ -207,10 +221,30 @@ static void replace_hung_up(struct rec_reader *rd)
 	size_t i;
 
 	for (i = 0; i < rd->n_rings; i++)
-		if (rd->fds[i].revents & (POLLHUP | POLLERR))
+		if (rd->fds[i].revents & (POLLHUP | POLLERR)) {
 			rd->fds[i].fd = evset_ring_live(rd->r->config.set,
 							rd->rings[i]->idx,
 							&rd->rings[i]->live);
+			note_end(rd, rd->rings[i], rd->fds[i].fd);
+		}
+}
+
+/* Events that watch.c opened again wake us as those before. The lock is held. */
+static void take_reopened(struct rec_reader *rd)
+{
+	size_t i;
+
+	for (i = 0; i < rd->n_rings; i++) {
+		struct rec_ring *rr = rd->rings[i];
+
+		if (!rr->reopened)
+			continue;
+		rr->reopened = false;
+		rr->live = 0;
+		rr->ended_ns = 0;
+		rd->fds[i].fd = evset_ring_live(rd->r->config.set, rr->idx,
+						&rr->live);
+	}
 }
 
 static int wait_and_read(struct rec_reader *rd, size_t n_extra, int timeout_ms)
@@ -222,6 +256,7 @@ static int wait_and_read(struct rec_reader *rd, size_t n_extra, int timeout_ms)
 		return -AUX_E_IO;
 	pthread_mutex_lock(&rd->lock);
 	rd->stats.n_wakeups++;
+	take_reopened(rd);
 	if (n > 0)
 		replace_hung_up(rd);
 	ret = read_rings(rd, false);
@@ -337,19 +372,26 @@ int recorder_poll(struct recorder *r, struct pollfd *fds, size_t n_fds,
 	return first_error(r);
 }
 
-int recorder_hold(struct recorder *r)
+int rec_read_held(struct recorder *r)
 {
 	int ret = 0, err;
 	size_t i;
 
-	pthread_mutex_lock(&r->held);
-	for (i = 0; i < r->n_readers; i++)
-		pthread_mutex_lock(&r->readers[i].lock);
 	for (i = 0; i < r->n_readers; i++) {
 		err = read_rings(&r->readers[i], true);
 		ret = ret ? ret : err;
 	}
 	return ret;
+}
+
+int recorder_hold(struct recorder *r)
+{
+	size_t i;
+
+	pthread_mutex_lock(&r->held);
+	for (i = 0; i < r->n_readers; i++)
+		pthread_mutex_lock(&r->readers[i].lock);
+	return rec_read_held(r);
 }
 
 void recorder_release(struct recorder *r)
@@ -460,6 +502,19 @@ static void account_unreported(struct recorder *r)
 			   lost - reported, 0, 0);
 }
 
+/* Streams that ended before the recording did, for no cause that is known. */
+static int enter_ended(struct recorder *r)
+{
+	size_t i;
+	int ret = 0;
+
+	for (i = 0; i < r->n_rings && !ret; i++)
+		if (r->rings[i].ended_ns && !r->rings[i].offline)
+			ret = rec_enter_end(r, &r->rings[i], AUX_LEDGER_ENDED,
+					    recorder_now(r));
+	return ret;
+}
+
 int recorder_finish(struct recorder *r, struct aux_diag *diag)
 {
 	size_t i, k;
@@ -467,6 +522,8 @@ int recorder_finish(struct recorder *r, struct aux_diag *diag)
 
 	end_threads(r);
 	ret = recorder_hold(r);
+	if (!ret)
+		ret = enter_ended(r);
 	for (i = 0; !ret && i < r->n_readers; i++)
 		for (k = 0; !ret && k < r->readers[i].n_rings; k++)
 			ret = rec_silent_end(&r->readers[i],

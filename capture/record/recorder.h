@@ -89,6 +89,9 @@ int recorder_poll(struct recorder *r, struct pollfd *fds, size_t n_fds,
  * without a limit. Takes the locks one by one: not while held. */
 uint64_t recorder_room(struct recorder *r);
 
+/* The time on perf's clock. */
+uint64_t recorder_now(const struct recorder *r);
+
 /* Takes all locks and reads every ring once. The locks are taken on error too. */
 int recorder_hold(struct recorder *r);
 /* Releases them. */

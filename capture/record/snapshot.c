@@ -4,9 +4,10 @@
  *
  * An AUX area mapped read-only is overwritten in a circle: the kernel publishes only
  * aux_head, an offset in the area, and no tail stops it. So its events are disabled
- * while it is copied; side-band events run on. Each snapshot saves what is new since
- * the last one, whose end is known per ring, and counts what was overwritten since
- * then as AUX_LEDGER_OVERWRITTEN.
+ * while it is copied to memory, and are enabled again before anything is measured or
+ * written; side-band events run on. Each snapshot saves what is new since the last
+ * one, whose end is known per ring, and counts what was overwritten since then as
+ * AUX_LEDGER_OVERWRITTEN.
  *
  * Stream positions grow from snapshot to snapshot; modulo the area's size they are
  * offsets in it.
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 
 #include <aux/self.h>
 #include "common/diag.h"
@@ -26,8 +28,55 @@ static uint64_t align_position(uint64_t pos, uint64_t end, uint64_t size)
 	return pos + (end % size + size - pos % size) % size;
 }
 
+/* Memory for the copies of all areas; a ring beyond it is saved while it stands. */
+#define COPIES_MAX (256ull << 20)
+
 /*
- * Saves the new part of one AUX area. Its PMU's snapshot() says which bytes are valid
+ * Makes the memory that AUX areas are copied to, before their events are disabled:
+ * the first touch of it takes longer than the copy. It is kept for the next snapshot.
+ */
+static void make_copies(struct recorder *r)
+{
+	uint64_t left = COPIES_MAX;
+	size_t i;
+
+	for (i = 0; i < r->n_rings && r->config.snapshot; i++) {
+		struct rec_ring *rr = &r->rings[i];
+		size_t size = rr->aux ? rr->ring->aux_size : 0;
+		void *p;
+
+		if (!size || size > left)
+			continue;
+		left -= size;
+		if (rr->snap_copy)
+			continue;
+		p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+		rr->snap_copy = p == MAP_FAILED ? NULL : p;
+	}
+}
+
+void rec_free_copy(struct rec_ring *rr)
+{
+	if (rr->snap_copy)
+		munmap(rr->snap_copy, rr->ring->aux_size);
+	rr->snap_copy = NULL;
+}
+
+/* The area and its head as they stand; the events of the ring are disabled. */
+static void hold_still(struct rec_ring *rr)
+{
+	rr->wrap.size = rr->ring->aux_size;
+	rr->wrap.head = ring_aux_head(rr->ring);
+	rr->wrap.buf = rr->ring->aux;
+	if (!rr->snap_copy)
+		return;
+	memcpy(rr->snap_copy, rr->ring->aux, rr->ring->aux_size);
+	rr->wrap.buf = rr->snap_copy;
+}
+
+/*
+ * Saves the new part of one AUX area, as hold_still() left it. Its PMU's snapshot() says which bytes are valid
  * and how many were skipped since the last snapshot; if that is unknown (UINT64_MAX)
  * the gap is at least one byte, rounded up to the next fitting position.
  */
@@ -37,13 +86,11 @@ static int save_ring(struct rec_reader *rd, struct rec_ring *rr)
 	const struct auxpmu_ops *ops =
 		r->config.events->events[rr->set->aux_event].aux;
 	uint64_t end, len, skipped, size = rr->ring->aux_size, pos;
+	struct ring area = *rr->ring;
 	struct ledger *l = r->ledger;
 	struct iovec iov[2];
 	int ret;
 
-	rr->wrap.buf = rr->ring->aux;
-	rr->wrap.size = size;
-	rr->wrap.head = ring_aux_head(rr->ring);
 	ret = ops->snapshot(&rr->wrap, &end, &len, &skipped);
 	if (ret || len > size)
 		return ret ? ret : -AUX_E_LIMIT;
@@ -58,11 +105,14 @@ static int save_ring(struct rec_reader *rd, struct rec_ring *rr)
 
 		ledger_produced(l, rr->idx, lost);
 		ledger_add(l, rr->idx, AUX_LEDGER_OVERWRITTEN, lost, 0, 0);
+		if (skipped == UINT64_MAX)
+			ledger_add(l, rr->idx, AUX_LEDGER_AT_LEAST, 1, 0, 0);
 	}
 	rr->snap_end = pos;
 	if (!len)
 		return 0;
-	ring_aux_slice(rr->ring, end, len, iov);
+	area.aux = rr->snap_copy ? rr->snap_copy : area.aux;
+	ring_aux_slice(&area, end, len, iov);
 	return rec_put_aux(rd, rr, iov, pos - len, len);
 }
 
@@ -133,8 +183,34 @@ static int put_label(struct recorder *r, enum aux_snapshot_reason reason,
 			  s.label_len);
 }
 
-/* Saves ring by ring. resume: each ring's events run again while the next ring is
- * still being saved, which keeps their gap short. */
+static int resume_ring(struct recorder *r, const struct rec_ring *rr)
+{
+	return evset_aux_resume(r->config.set, r->config.events, rr->idx);
+}
+
+/*
+ * First every AUX area is copied, and its events run again while the next is copied;
+ * then all is written. An area without a copy is saved before its events run again.
+ */
+static int copy_all(struct recorder *r, bool resume)
+{
+	size_t i;
+	int ret = 0, err;
+
+	for (i = 0; i < r->n_rings; i++) {
+		struct rec_ring *rr = &r->rings[i];
+
+		if (!rr->aux || !r->config.snapshot)
+			continue;
+		hold_still(rr);
+		if (!resume || !rr->snap_copy)
+			continue;
+		err = resume_ring(r, rr);
+		ret = ret ? ret : err;
+	}
+	return ret;
+}
+
 static int save_all(struct recorder *r, bool resume)
 {
 	size_t i, k;
@@ -150,22 +226,22 @@ static int save_all(struct recorder *r, bool resume)
 				ret = save_backward(rd, rr);
 			else if (rr->aux && r->config.snapshot)
 				ret = save_ring(rd, rr);
-			if (!ret && resume && rr->aux)
-				ret = evset_aux_resume(r->config.set,
-						       r->config.events,
-						       rr->idx);
+			if (!ret && resume && rr->aux && !rr->snap_copy)
+				ret = resume_ring(r, rr);
 		}
 	}
 	return ret;
 }
 
-/* The time of the newest record: near enough to now for a snapshot's label. */
-static uint64_t latest(const struct recorder *r)
+/* Where the page has no clock for user space, the newest record's is near enough. */
+uint64_t recorder_now(const struct recorder *r)
 {
 	uint64_t t = 0;
 	size_t i;
 
-	for (i = 0; i < r->n_rings; i++)
+	if (!aux_self_now(r->rings[0].ring->page, &t))
+		return t;
+	for (t = 0, i = 0; i < r->n_rings; i++)
 		if (r->rings[i].times.last_ns > t)
 			t = r->rings[i].times.last_ns;
 	return t;
@@ -179,13 +255,20 @@ int recorder_snapshot(struct recorder *r, enum aux_snapshot_reason reason,
 	uint64_t now;
 	int ret, err;
 
-	if (aux_self_now(r->rings[0].ring->page, &now))
-		now = 0;	/* the page has no clock for user space */
-	ret = evset_aux_enable(r->config.set, l, false);
-	err = recorder_hold(r);	/* writes the side-band up to here first */
+	if (resume)
+		make_copies(r);
+	/* Read before, so that little waits while the events are disabled, and
+	 * again: the side-band up to the stop goes before the snapshot. */
+	ret = recorder_hold(r);
+	now = recorder_now(r);
+	err = evset_aux_enable(r->config.set, l, false);
 	ret = ret ? ret : err;
 	if (!ret)
-		ret = put_label(r, reason, label, now ? now : latest(r));
+		ret = copy_all(r, resume);
+	if (!ret)
+		ret = rec_read_held(r);
+	if (!ret)
+		ret = put_label(r, reason, label, now);
 	if (!ret)
 		ret = save_all(r, resume);
 	if (ret && resume)	/* those that save_all did not reach */

@@ -381,6 +381,7 @@ static void close_kernel(void *src)
 	evlist_close(&k->events);
 	target_close(&k->target);
 	control_close(k->control);
+	watch_close(k);
 	free(k);
 }
 
@@ -397,7 +398,7 @@ static int open_kernel(void **src, const struct source_job *job,
 	k->job = job;
 	k->o = job->kernel;
 	k->target.cgroup_fd = k->target.child_fd = -1;
-	k->target.exec_error_fd = -1;
+	k->target.exec_error_fd = k->watch.fd = -1;
 	ret = open_all(k, diag);
 	if (ret) {
 		close_kernel(k);

@@ -92,6 +92,8 @@ static void put_cause(struct outbuf *o, uint32_t cause)
 		"saved", "truncated", "partial", "collision", "lost-records",
 		"overwritten", "throttled", "not-traced", "killed", "endless",
 		"unexplained", "injected", "stalled", "unwritten", "unread",
+		"offline", "ended", "undescribed", "at-least", "halted",
+		"suspended",
 	};
 
 	if (cause < AUX_LEDGER_N_CAUSES)

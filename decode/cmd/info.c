@@ -176,6 +176,19 @@ static int print_trace_sources(struct info *in)
  * was there and read.
  */
 
+/* Whether the entry's number is a lower bound: more was overwritten there than
+ * the recorder could know. */
+static bool is_bound(const struct losses *l, const struct aux_ledger_entry *e)
+{
+	if (e->cause != AUX_LEDGER_OVERWRITTEN)
+		return false;
+	for (uint32_t i = 0; i < l->n; i++)
+		if (l->e[i].cause == AUX_LEDGER_AT_LEAST &&
+		    l->e[i].idx == e->idx)
+			return true;
+	return false;
+}
+
 /* "3 bytes lost, the AUX buffer was full (2 times)" */
 static void put_amount(struct outbuf *o, const struct aux_ledger_entry *e,
 		       uint32_t cause)
@@ -277,6 +290,8 @@ static void print_ledger(struct info *in)
 			outbuf_str(in->out, "  all: ");
 		else
 			outbuf_printf(in->out, "  stream %u: ", e->idx);
+		if (is_bound(&in->losses, e))
+			outbuf_str(in->out, "at least ");
 		put_amount(in->out, e, e->cause);
 		if (e->cause == AUX_LEDGER_SAVED)
 			check_stream(in, e);

@@ -64,6 +64,8 @@ static const char *raw_gap_text(uint8_t cause)
 		return "not recorded between snapshots";
 	case GAP_STALLED:
 		return "the trace unit had stopped: trace is missing";
+	case GAP_OFFLINE:
+		return "the CPU was offline: trace is missing";
 	case GAP_UNSAVED:
 		return "the recorder could not save what was here";
 	}

@@ -170,6 +170,13 @@ enum aux_ledger_cause {
 	AUX_LEDGER_STALLED = 12,	/* the PMU had stopped without a record */
 	AUX_LEDGER_UNWRITTEN = 13,	/* the file could not take them */
 	AUX_LEDGER_UNREAD = 14,	/* still in the ring when we had to end */
+	AUX_LEDGER_OFFLINE = 15,	/* the stream's CPU had gone offline */
+	AUX_LEDGER_ENDED = 16,	/* its event ended before the recording did */
+	/* counts */
+	AUX_LEDGER_UNDESCRIBED = 17,	/* processes whose maps are not known */
+	AUX_LEDGER_AT_LEAST = 18,	/* times that OVERWRITTEN is a lower bound */
+	AUX_LEDGER_HALTED = 19,	/* times the recorder was stopped: no loss */
+	AUX_LEDGER_SUSPENDED = 20,	/* times the machine slept */
 	AUX_LEDGER_N_CAUSES,
 };
 

@@ -425,6 +425,7 @@ struct writer {
 
 	/* for the sections */
 	struct event_list events;
+	bool more_ids;		/* than the beginning of the file has */
 	uint64_t first_ns, last_ns;	/* of records with a time; 0 none */
 	struct writer_chunk *chunks;
 	size_t n_chunks, cap_chunks;

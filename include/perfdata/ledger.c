@@ -62,6 +62,18 @@ static const struct {
 				   true, false, "write", "writes" },
 	[AUX_LEDGER_UNREAD] = { "byte", "bytes", "left in the buffer at the end",
 				true, false, "buffer", "buffers" },
+	[AUX_LEDGER_OFFLINE] = { "byte", "bytes", "the CPU was offline", true,
+				 false },
+	[AUX_LEDGER_ENDED] = { "byte", "bytes", "the event had ended", true,
+			       false },
+	[AUX_LEDGER_UNDESCRIBED] = { "process", "processes",
+				     "maps could not be read", false, false },
+	[AUX_LEDGER_AT_LEAST] = { "time", "times",
+				  "overwritten more than is known", false, true },
+	[AUX_LEDGER_HALTED] = { "time", "times", "auxcap itself was stopped",
+				false, true },
+	[AUX_LEDGER_SUSPENDED] = { "time", "times", "the machine slept", false,
+				   false },
 };
 
 void ledger_fini(struct ledger *l)
@@ -167,6 +179,17 @@ void ledger_add(struct ledger *l, uint32_t idx, enum aux_ledger_cause cause,
 	add_entry(l, &e);
 	if (e.n && !bytes)
 		l->unknown[cause]++;
+	unlock(l);
+}
+
+void ledger_until(struct ledger *l, uint32_t idx, enum aux_ledger_cause cause,
+		  uint64_t last_ns)
+{
+	struct aux_ledger_entry e = { .idx = idx, .cause = cause,
+				      .last_ns = last_ns };
+
+	lock(l);
+	add_entry(l, &e);
 	unlock(l);
 }
 

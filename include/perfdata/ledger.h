@@ -4,8 +4,8 @@
  *
  * For each stream the bytes produced are the sum of the bytes saved and of
  * those lost to each cause; ledger_check tests it. Causes that count something
- * else (AUX_LEDGER_LOST_RECORDS, AUX_LEDGER_NOT_TRACED to AUX_LEDGER_INJECTED)
- * stand beside. A loss of unknown size has bytes 0 and counts in n.
+ * else (AUX_LEDGER_LOST_RECORDS, AUX_LEDGER_NOT_TRACED to AUX_LEDGER_INJECTED,
+ * AUX_LEDGER_UNDESCRIBED and after) stand beside. A loss of unknown size has bytes 0 and counts in n.
  * All functions but fini may be called by several threads at a time.
  */
 #ifndef PERFDATA_LEDGER_H
@@ -43,6 +43,9 @@ void ledger_produced(struct ledger *l, uint32_t idx, uint64_t bytes);
  * AUX_LEDGER_SAVED and with causes that count: there it only widens the time. */
 void ledger_add(struct ledger *l, uint32_t idx, enum aux_ledger_cause cause,
 		uint64_t bytes, uint64_t first_ns, uint64_t last_ns);
+/* A loss that was added before lasted until then: widens its time, nothing else. */
+void ledger_until(struct ledger *l, uint32_t idx, enum aux_ledger_cause cause,
+		  uint64_t last_ns);
 /* Adds all that src holds to dst. */
 void ledger_merge(struct ledger *dst, const struct ledger *src);
 

@@ -931,6 +931,33 @@ int writer_attr_add(struct writer *w, const struct perf_event_attr *attr,
 	return ret;
 }
 
+static int more_ids(struct writer *w, size_t n, uint64_t id)
+{
+	struct event_entry *e = &w->events.v[n];
+	uint64_t *ids;
+
+	if (w->opt.pipe)
+		return -AUX_E_UNSUPPORTED;
+	ids = reallocarray(e->ids, (size_t)e->n_ids + 1, sizeof(*ids));
+	if (!ids)
+		return fail_nomem(w);
+	e->ids = ids;
+	e->ids[e->n_ids++] = id;
+	w->more_ids = true;
+	return 0;
+}
+
+int writer_attr_more(struct writer *w, size_t n, uint64_t id)
+{
+	int ret = -AUX_E_INVAL;
+
+	pthread_mutex_lock(&w->lock);
+	if (n < w->events.n)
+		ret = more_ids(w, n, id);
+	pthread_mutex_unlock(&w->lock);
+	return ret;
+}
+
 /*
  * The end of a recording: features, the completed header, and what can be saved
  * after an error.
@@ -1059,6 +1086,26 @@ int writer_finish(struct writer *w)
 	return ret;
 }
 
+/* Events got more ids than there was room for at the beginning: ids and attrs stand once
+ * more at the end of the file, and the header names these. */
+static void add_ids(struct writer *w, struct aux_file_header *h)
+{
+	struct rewrite_bytes b = { 0 };
+	struct aux_file_header with = *h;
+	struct stat st;
+	uint64_t at;
+
+	if (!w->more_ids || fstat(w->out.fd, &st))
+		return;
+	at = ((uint64_t)st.st_size + 7) & ~UINT64_C(7);
+	event_list_put(&w->events, at, &b, &with);
+	if (b.oom)
+		fail_nomem(w);
+	else if (!write_at(w, b.data, b.len, at))
+		*h = with;
+	free(b.data);
+}
+
 /* Features, then their bits. On failure the file ends with the data. */
 static void add_features(struct writer *w)
 {
@@ -1075,6 +1122,7 @@ static void add_features(struct writer *w)
 			writer_fail(w, AUX_E_IO, "%s: %s", w->path,
 				    strerror(errno));
 	}
+	add_ids(w, &h);
 	write_at(w, &h, sizeof(h), 0);
 }
 

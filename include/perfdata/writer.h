@@ -45,6 +45,10 @@ int writer_open(struct writer **w, const char *path,
 int writer_attr_add(struct writer *w, const struct perf_event_attr *attr,
 		    const char *name, const uint64_t *ids, uint32_t n_ids);
 
+/* One more id of an event, the n-th that was added, at any time: a file names it in its
+ * header when it is closed. A pipe cannot: -AUX_E_UNSUPPORTED. */
+int writer_attr_more(struct writer *w, size_t n, uint64_t id);
+
 /* One whole record: rec->size bytes, a multiple of 8. */
 int writer_record(struct writer *w, const struct perf_event_header *rec);
 /* PERF_RECORD_TIME_CONV: how TSC and the perf clock relate. */

@@ -178,6 +178,39 @@ static void test_brimful(void)
 	fake_free(f);
 }
 
+/* The area is full again each time, and each time a record tells: the next record
+ * must not hide what the last one said. */
+static void test_reported(void)
+{
+	struct fake *f = fake_new(1);
+	struct file file;
+	int i;
+
+	begin(f);
+	for (i = 0; i < 5; i++) {
+		trace(f, 0, AUX - 1, false);
+		put_aux_record(f, 0, f->rings[0].made - 16, 16,
+			       PERF_AUX_FLAG_TRUNCATED);
+		turn(f);
+	}
+	/* the record comes late: the head was seen before it */
+	trace(f, 0, AUX - 1, false);
+	turn(f);
+	put_aux_record(f, 0, f->rings[0].made - 16, 16, PERF_AUX_FLAG_TRUNCATED);
+	trace(f, 0, AUX - 1, false);
+	put_aux_record(f, 0, f->rings[0].made - 16, 16, PERF_AUX_FLAG_TRUNCATED);
+	turn(f);
+	trace(f, 0, 8, false);
+	turn(f);
+	is_u64(ledger_times(&f->ledger, AUX_LEDGER_TRUNCATED), 7,
+	       "reported: each stop is a loss");
+	is_u64(ledger_times(&f->ledger, AUX_LEDGER_STALLED), 0,
+	       "reported: and is counted once");
+	file = end(f);
+	ok(file.len != 0, "reported: the file");
+	fake_free(f);
+}
+
 /* What read(2) of an event gives: value, id, lost. */
 static void count_lost(struct fake *f, size_t i, uint64_t lost)
 {
@@ -301,6 +334,8 @@ static void test_snapshot(bool offset_head)
 		is_u64(ledger_total(&f->ledger, AUX_LEDGER_OVERWRITTEN), over,
 		       "and the gaps in the ledger");
 	}
+	ok((ledger_total(&f->ledger, AUX_LEDGER_AT_LEAST) != 0) == offset_head,
+	   "%s: whether that is all is said", text);
 	ok(!ledger_lossy(&f->ledger), "%s: overwriting is no loss", text);
 	fake_free(f);
 }
@@ -482,6 +517,7 @@ int main(void)
 	test_truncated();
 	test_stalled();
 	test_brimful();
+	test_reported();
 	test_lost();
 	test_damaged();
 	test_snapshot(false);

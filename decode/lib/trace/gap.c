@@ -45,6 +45,7 @@ static const struct {
 	[GAP_STALLED] = { "stalled", "the trace unit had stopped" },
 	[GAP_UNSAVED] = { "unsaved", "the recorder could not save what was "
 				     "here" },
+	[GAP_OFFLINE] = { "offline", "the CPU was offline" },
 	[GAP_UNKNOWN_ID] = { "unknown-id", "the file does not say whose trace "
 					   "this is" },
 	[AUX_GAP_FILE] = { "file", "the recording is cut or damaged here" },

@@ -13,6 +13,7 @@ enum host_gap_cause {
 					  * no loss */
 	GAP_STALLED,	/* the trace unit had stopped without a record */
 	GAP_UNSAVED,	/* the recorder could not save these bytes */
+	GAP_OFFLINE,	/* the CPU was offline */
 	GAP_UNKNOWN_ID,	/* nothing says whose trace this is (detail: its trace
 			 * id, 0: raw trace) */
 	GAP_N_CAUSES,

@@ -53,6 +53,20 @@ static const struct loss_text texts[AUX_LEDGER_N_CAUSES] = {
 	[AUX_LEDGER_UNREAD] = { "byte", "bytes",
 		"lost, still in the buffer when the recorder had to end",
 		": still in the buffer when the recorder had to end", true },
+	[AUX_LEDGER_OFFLINE] = { "byte", "bytes", "lost, the CPU was offline",
+		": the CPU was offline", true },
+	[AUX_LEDGER_ENDED] = { "byte", "bytes",
+		"lost, the event ended before the recording",
+		": the event ended before the recording", true },
+	[AUX_LEDGER_UNDESCRIBED] = { "process", "processes",
+		"without maps: these could not be read",
+		" whose maps could not be read: their code is missing", false },
+	[AUX_LEDGER_AT_LEAST] = { "time", "times",
+		"more was overwritten than can be known", NULL, false },
+	[AUX_LEDGER_HALTED] = { "time", "times",
+		"the recorder itself was stopped", NULL, false },
+	[AUX_LEDGER_SUSPENDED] = { "time", "times", "the machine slept",
+		" the machine slept: trace may be missing", false },
 };
 
 const struct loss_text *losses_text(uint32_t cause)

@@ -365,7 +365,10 @@ static uint8_t gap_of_loss(uint32_t cause)
 	case AUX_LEDGER_COLLISION:
 		return AUX_GAP_AUX_COLLISION;
 	case AUX_LEDGER_STALLED:
+	case AUX_LEDGER_ENDED:
 		return GAP_STALLED;
+	case AUX_LEDGER_OFFLINE:
+		return GAP_OFFLINE;
 	case AUX_LEDGER_UNWRITTEN:
 	case AUX_LEDGER_UNREAD:
 		return GAP_UNSAVED;
