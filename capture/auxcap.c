@@ -57,6 +57,21 @@ static int set_at_exit(const struct option_row *row, void *config,
 			     option_label(row, &label), arg);
 }
 
+/* Nothing, or "fp", which is what the kernel does. */
+static int set_callgraph(const struct option_row *row, void *config,
+			 const char *arg, struct aux_diag *diag)
+{
+	struct option_label label;
+
+	option_flag(row, config, NULL, diag);
+	if (!arg || !strcmp(arg, "fp"))
+		return 0;
+	return option_refuse(diag, "%s wants nothing or fp, not \"%.40s\": the "
+			     "kernel finds call chains by frame pointers, and "
+			     "with trace auxdecode knows them exactly",
+			     option_label(row, &label), arg);
+}
+
 /* ---- the tables, by title in --help ---- */
 
 /* table */
@@ -79,8 +94,10 @@ static const struct option_row what_rows[] = {
 	  .zero = "wants at least 1", .marked = true,
 	  .help = "or one sample every N events",
 	  OPTION_AT(OPTIONS, kernel.period, uint64_t) },
-	{ .name = "call-graph", .letter = 'g', .marked = true,
-	  .help = "with call chains", OPTION_FLAG(OPTIONS, kernel.callgraph) },
+	{ .name = "call-graph", .letter = 'g', .arg = "fp", .optional = true,
+	  .values = "fp", .parse = set_callgraph, .marked = true,
+	  .help = "with call chains, by frame pointers",
+	  OPTION_AT(OPTIONS, kernel.callgraph, bool) },
 	{ .name = "aux-sample", .arg = "SIZE", .optional = true,
 	  .parse = cmd_parse_aux_sample, .marked = true,
 	  .help = "the trace's last SIZE bytes with each sample of its\n"

@@ -80,6 +80,44 @@ for e in cpu-clock soft_pt//u; do
 		grep -q '^verdict: no loss recorded' "$SCRATCH/info"
 done
 
+### signals that would kill: each ends the recording as SIGTERM does, or nothing
+
+for e in cpu-clock soft_pt//u; do
+	for sig in QUIT ALRM XCPU VTALRM PROF PWR; do
+		[ $e/$sig != soft_pt//u/ALRM ] || [ "$(uname -m)" = x86_64 ] || continue
+		rm -f "$SCRATCH/up" "$data"
+		# shellcheck disable=SC2016
+		"$auxcap" -e $e -o "$data" -- bash -c 'echo up >"$0"; for i in {1..600}; do sleep 0.1; done' \
+			"$SCRATCH/up" >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null &
+		bg=$!
+		until_true "-e $e SIG$sig: the program runs" test -s "$SCRATCH/up"
+		kill -$sig $bg
+		rec_end 0 "-e $e SIG$sig"
+		"$auxdecode" info "$data" >"$SCRATCH/info" 2>&1
+		that "-e $e SIG$sig: the recording is complete" "$SCRATCH/info" \
+			grep -q '^verdict: no loss recorded' "$SCRATCH/info"
+	done
+	rm -f "$SCRATCH/up" "$data"
+	# shellcheck disable=SC2016
+	"$auxcap" -e $e -o "$data" -- bash -c 'echo up >"$0"; sleep 1; kill -USR1 $$; exit 9' \
+		"$SCRATCH/up" >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null &
+	bg=$!
+	until_true "-e $e SIGUSR1: the program runs" test -s "$SCRATCH/up"
+	kill -USR1 $bg
+	rec_end 0 "-e $e SIGUSR1"
+	that "-e $e SIGUSR1: auxcap goes on, the program has its own" "$SCRATCH/err" \
+		grep -q 'killed by signal 10' "$SCRATCH/err"
+	# the reader of the pipe goes away, and the program still has SIGPIPE
+	rm -f "$SCRATCH/up"
+	# shellcheck disable=SC2016
+	{ timeout 60 "$auxcap" -e $e -o - -- bash -c 'for i in {1..20}; do sleep 0.1; done' 2>"$SCRATCH/err"
+		echo $? >"$SCRATCH/status"; } | head -c 100 >/dev/null
+	is "$(cat "$SCRATCH/status")" 1 "-e $e, a pipe without a reader: status 1"
+	that "-e $e, a pipe without a reader: it is said" "$SCRATCH/err" grep -q 'Broken pipe' "$SCRATCH/err"
+	rec 0 "-e $e: the program dies of SIGPIPE as ever" -e $e -- bash -c 'yes | head -n 1'
+	is "$(cat "$SCRATCH/out")" y "-e $e: and its output is right"
+done
+
 ### SIGUSR2, which asks nothing of a software source
 
 # shellcheck disable=SC2016

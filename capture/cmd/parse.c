@@ -212,10 +212,10 @@ int cmd_parse_aux_sample(const struct option_row *row, void *config,
 	if (arg)
 		right = parse_size(arg, &v) ||
 			option_read_number(arg, UINT64_MAX, &v);
-	/* the kernel's limit: a sample's size has 16 bits */
-	right = right && v >= 8 && v <= 65528 && v % 8 == 0;
+	/* perf's limit: a sample's size has 16 bits, of which other fields take some */
+	right = right && v >= 8 && v <= 61440 && v % 8 == 0;
 	k->aux_sample_size = right ? (uint32_t)v : 0;
-	return check(right, row, "a multiple of 8 bytes up to 65528", arg,
+	return check(right, row, "a multiple of 8 bytes up to 61440", arg,
 		     diag);
 }
 

@@ -272,6 +272,10 @@ static void say_verdict(const struct cmd_options *o,
 		    "--overwrite=e");
 	if (r->never_enabled)
 		put(&line, "; the events were never enabled (-D)");
+	if (r->n_unreadable && !ledger_total(l, AUX_LEDGER_UNDESCRIBED))
+		put(&line, "; maps of %llu process%s could not be read",
+		    (unsigned long long)r->n_unreadable,
+		    r->n_unreadable == 1 ? "" : "es");
 	if (r->code_unsaved)
 		put(&line, "; %llu KB of code that programs made could not be "
 		    "saved", (unsigned long long)(r->code_unsaved + 1023) / 1024);
@@ -332,14 +336,14 @@ static const int ending[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGXCPU
 			      SIGVTALRM, SIGPROF, SIGPWR };
 #define N_ENDING (sizeof(ending) / sizeof(*ending))
 
-/* An ignored signal stays ignored (nohup). SIGINT and SIGTERM are taken even so: a
- * shell ignores SIGINT for a job in the background, which "kill -INT" shall stop. */
+/* An ignored signal stays ignored (nohup). SIGINT and SIGQUIT are taken even so: a
+ * shell ignores them for a job in the background, which "kill -INT" shall stop. */
 static bool stays_ignored(int sig)
 {
 	struct sigaction was;
 
-	return sig != SIGINT && sig != SIGTERM && !sigaction(sig, NULL, &was) &&
-	       was.sa_handler == SIG_IGN;
+	return sig != SIGINT && sig != SIGQUIT && sig != SIGTERM &&
+	       !sigaction(sig, NULL, &was) && was.sa_handler == SIG_IGN;
 }
 
 /*
@@ -660,6 +664,14 @@ static int record_software(struct recording *rec, struct source_job *job,
 	struct event_spec event;
 	int ret;
 
+	if (o->kernel.target.pids || o->kernel.target.tids)
+		return cmd_usage("%s: a software source traces a program from "
+				 "its start: auxcap -e %s -- PROGRAM ARGUMENTS; "
+				 "what runs already needs a PMU of the kernel "
+				 "(-e intel_pt//u; auxcap doctor says whether "
+				 "there is one) or is sampled (-e cpu-clock)",
+				 o->kernel.target.pids ? "-p" : "-t",
+				 o->words[0].text);
 	if (o->kernel_option)
 		return usage(&diag, o->kernel_option, by_default ?
 			     "needs an event of the kernel (-e), and no PMU of "

@@ -521,10 +521,11 @@ static int open_fd(struct opening *o, const struct spot *at, bool first)
 			     flags);
 		err = errno;
 	} while (fd < 0 && retry_without(o, e, err, first));
-	/* A software event always exists, so ENOENT is the cgroup's: a directory
-	 * of a hierarchy without the perf_event controller. */
+	/* A software event always exists, and so does that of a PMU in sysfs: ENOENT
+	 * is the cgroup's, a directory of a hierarchy without the perf_event
+	 * controller. */
 	if (fd < 0 && err == ENOENT && flags & PERF_FLAG_PID_CGROUP &&
-	    e->attr.type == PERF_TYPE_SOFTWARE)
+	    (e->attr.type == PERF_TYPE_SOFTWARE || e->pmu))
 		err = EBADF;
 	return fd < 0 ? -err : (int)fd;
 }

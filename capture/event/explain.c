@@ -21,6 +21,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "capture/event/evlist.h"
 #include "capture/event/explain.h"
 #include "common/diag.h"
 
@@ -180,12 +181,26 @@ static void fix_paranoid(char *buf, size_t len, int level)
 		 "the next boot), or for auxcap alone: " SETCAP, level);
 }
 
+#define USER_ONLY 80
+
+/* The event as the user wrote it, but with u as its modifier: intel_pt//k becomes
+ * intel_pt//u, cycles:k and cycles become cycles:u. */
+static const char *user_only(const char *event, char name[static USER_ONLY])
+{
+	const char *end = strrchr(event, '/');
+	size_t n = end ? (size_t)(end - event) + 1 : strcspn(event, ":");
+
+	snprintf(name, USER_ONLY, "%.*s%su", n < 60 ? (int)n : 60, event,
+		 end ? "" : ":");
+	return name;
+}
+
 /* Which paranoid level forbids this event; 0 and no text if none does. */
 static int explain_level(const char *event, const struct perf_event_attr *attr,
 			 int tid, const struct explain_system *sys,
 			 struct aux_diag *diag)
 {
-	char fix[256];
+	char fix[256], name[USER_ONLY];
 
 	if (sys->paranoid > 2) {
 		fix_paranoid(fix, sizeof(fix), 2);
@@ -219,8 +234,8 @@ static int explain_level(const char *event, const struct perf_event_attr *attr,
 				"%.60s: the kernel's part needs "
 				"kernel.perf_event_paranoid 1 or less (it is "
 				"%d) or CAP_PERFMON. Without root: the "
-				"modifier u, as -e %.60s/u. Fix: %s", event,
-				sys->paranoid, event, fix);
+				"modifier u, as -e %s. Fix: %s", event,
+				sys->paranoid, user_only(event, name), fix);
 	}
 	return 0;
 }
@@ -278,6 +293,9 @@ static int explain_size(const char *event, const struct perf_event_attr *attr,
 /* EINVAL has many causes; the request says which is likely. */
 static const char *why_invalid(const struct perf_event_attr *attr)
 {
+	if (evlist_aux_action(attr))
+		return "aux-action (start-paused, pause, resume) needs Linux "
+		       "6.13 or later, and a PMU that can pause";
 	if (attr->aux_output || attr->sample_type & PERF_SAMPLE_AUX)
 		return "aux-output and --aux-sample need a group whose leader "
 		       "has an AUX area, as '{intel_pt//,cycles}'; "
@@ -372,9 +390,13 @@ int explain_open(const char *event, const struct perf_event_attr *attr,
 				"counters)", event, strerror(err));
 	case EBADF:
 		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
-				"%.60s: -G does not name a cgroup of the "
-				"hierarchy that perf uses (perf_event of v1, "
-				"else v2)", event);
+				"%.60s: -G names a cgroup of a hierarchy that "
+				"has no perf_event controller. Fix: v2 has it "
+				"once any controller is set (echo +pids | sudo "
+				"tee /sys/fs/cgroup/cgroup.subtree_control); "
+				"or mount it as v1 (sudo mount -t cgroup -o "
+				"perf_event none DIR) and make the cgroup "
+				"there", event);
 	default:
 		return explain_unsupported(event, attr, cpu, err, diag);
 	}

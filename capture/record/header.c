@@ -291,7 +291,10 @@ static int describe_existing(struct kernel *k, struct writer *w, bool again,
 	else if (k->target.traces_child && !again)
 		o.n_tids = 0;	/* only the kernel's maps */
 	ret = synth_proc(w, &o, &r, diag);
-	if (r.n_unreadable)
+	/* Of the whole machine some may belong to others, and need not run: that
+	 * is told. Of what was asked for by name it is a loss. */
+	k->result->n_unreadable = r.n_unreadable;
+	if (r.n_unreadable && (o.tids || r.timed_out))
 		ledger_add(k->ledger, LEDGER_NO_STREAM, AUX_LEDGER_UNDESCRIBED,
 			   r.n_unreadable, 0, 0);
 	k->result->kernel_hidden = r.kernel_hidden && records_kernel(k);

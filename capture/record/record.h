@@ -105,6 +105,7 @@ struct source_result {
 	uint64_t cpu_ns;	/* CPU time of auxcap itself */
 
 	/* Kernel source: what the decoder will miss. */
+	uint64_t n_unreadable;	/* processes whose /proc/PID/maps we may not read */
 	bool kernel_hidden;	/* kernel code traced, its addresses restricted */
 	uint64_t code_saved;	/* bytes of generated code in the file */
 	uint64_t code_unsaved;	/* bytes beyond codesave's limits */

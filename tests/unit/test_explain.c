@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "capture/event/evlist.h"
 #include "capture/event/explain.h"
 #include "tests/unit/tap.h"
 
@@ -93,6 +94,38 @@ static void test_open(void)
 		good = good && strlen(diag.text) < sizeof(diag.text) - 1;
 		ok(good, "%s", diag.text);
 	}
+}
+
+/* Advice that can be typed as it stands. */
+static void test_advice(void)
+{
+	static const struct {
+		const char *event, *advice;
+	} events[] = {
+		{ "intel_pt//k", "-e intel_pt//u. Fix" },
+		{ "intel_pt//", "-e intel_pt//u. Fix" },
+		{ "cycles:k", "-e cycles:u. Fix" },
+		{ "cycles", "-e cycles:u. Fix" },
+	};
+	struct perf_event_attr attr = { .type = 9, .size = 136 };
+	struct explain_system sys = plain;
+	struct aux_diag diag = { 0 };
+	uint32_t pause = EVLIST_PAUSE;
+	size_t i;
+
+	for (i = 0; i < sizeof(events) / sizeof(*events); i++) {
+		explain_open(events[i].event, &attr, 0, 0, EACCES, &sys, &diag);
+		ok(strstr(diag.text, events[i].advice) != NULL, "%s", diag.text);
+	}
+	memcpy((char *)&attr + offsetof(struct perf_event_attr, sig_data) - 4,
+	       &pause, sizeof(pause));
+	explain_open("cycles/aux-action=pause/", &attr, 0, 0, EINVAL, &sys,
+		     &diag);
+	ok(strstr(diag.text, "Linux 6.13") != NULL, "%s", diag.text);
+	explain_open("ev", &attr, 0, 0, EBADF, &sys, &diag);
+	ok(strstr(diag.text, "cgroup.subtree_control") &&
+	   strstr(diag.text, "there") &&
+	   strlen(diag.text) < sizeof(diag.text) - 1, "%s", diag.text);
 }
 
 static void test_mmap(void)
@@ -293,6 +326,7 @@ static void test_system(void)
 int main(void)
 {
 	test_open();
+	test_advice();
 	test_mmap();
 	test_budget();
 	test_fit();
