@@ -3,8 +3,8 @@
  * Private to capture/record: the kernel source and the recorder.
  *
  * source_kernel.c opens and maps, header.c writes what precedes the data, loop.c
- * runs the recording, watch.c what happens to CPUs and to us; recorder.c owns the readers, drain.c reads one ring,
- * snapshot.c saves overwritten rings.
+ * runs the recording, watch.c sees what happens to CPUs and to us; recorder.c owns
+ * the readers, drain.c reads one ring, snapshot.c saves overwritten rings.
  */
 #ifndef CAPTURE_RECORD_IMPL_H
 #define CAPTURE_RECORD_IMPL_H

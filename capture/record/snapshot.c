@@ -76,9 +76,10 @@ static void hold_still(struct rec_ring *rr)
 }
 
 /*
- * Saves the new part of one AUX area, as hold_still() left it. Its PMU's snapshot() says which bytes are valid
- * and how many were skipped since the last snapshot; if that is unknown (UINT64_MAX)
- * the gap is at least one byte, rounded up to the next fitting position.
+ * Saves the new part of one AUX area, as hold_still() left it. Its PMU's snapshot()
+ * says which bytes are valid and how many were skipped since the last snapshot; if
+ * that is unknown (UINT64_MAX) the gap is at least one byte, rounded up to the next
+ * fitting position.
  */
 static int save_ring(struct rec_reader *rd, struct rec_ring *rr)
 {

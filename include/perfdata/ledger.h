@@ -5,7 +5,8 @@
  * For each stream the bytes produced are the sum of the bytes saved and of
  * those lost to each cause; ledger_check tests it. Causes that count something
  * else (AUX_LEDGER_LOST_RECORDS, AUX_LEDGER_NOT_TRACED to AUX_LEDGER_INJECTED,
- * AUX_LEDGER_UNDESCRIBED and after) stand beside. A loss of unknown size has bytes 0 and counts in n.
+ * AUX_LEDGER_UNDESCRIBED and after) stand beside. A loss of unknown size has
+ * bytes 0 and counts in n.
  * All functions but fini may be called by several threads at a time.
  */
 #ifndef PERFDATA_LEDGER_H

@@ -7,7 +7,7 @@
 . "$(dirname "$0")/lib.sh"
 
 cpu1=/sys/devices/system/cpu/cpu1/online
-mkfifo commands answers
+[ -p commands ] || mkfifo commands answers
 exec 5<>commands 6<>answers
 ask() {
 	echo "$1" >&5
