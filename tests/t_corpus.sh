@@ -103,14 +103,19 @@ done <"$SCRATCH/ips" | sort | uniq -c | awk '{ print $2 ":" $1 }' |
 	grep -v '^\(1088\|10b0\|10ec\)->' | sort >"$SCRATCH/got"
 that "perf_etm: its branches" "$SCRATCH/got" cmp -s "$SCRATCH/want" "$SCRATCH/got"
 
-# The bytes of a source, out of their frames: as OpenCSD lists its packets.
-"$auxdecode" raw "$corpus/opencsd/snapshots/juno-uname-001" 2>"$SCRATCH/err" |
-	awk '!/^#/ { for (i = 2; i <= NF; i++) print $i }' >"$SCRATCH/got"
-zcat "$corpus/opencsd/ref-1.8.0/juno-uname-001.ppl.gz" |
-	sed -n 's/^Idx:[0-9]*; ID:10; \[\([^]]*\)\].*/\1/p' |
-	tr -s ' ' '\n' | sed -n 's/^0x//p' >"$SCRATCH/want"
-that "juno-uname-001: the bytes of its source" "$SCRATCH/got" \
-	cmp -s "$SCRATCH/want" "$SCRATCH/got"
+# The bytes of sources whose packets raw does not name (PTM, ETMv3), out of their
+# frames: as OpenCSD lists them. Those of ETMv4 are in t_packets.sh.
+for id in 10 11 12 13; do
+	"$auxdecode" raw "$corpus/opencsd/snapshots/TC2" 2>"$SCRATCH/err" |
+		awk -v id="trace id 0x$id," '/^# stream/ { on = index($0, id) }
+			on && !/^#/ { for (i = 2; i <= NF; i++) print $i }' >"$SCRATCH/got"
+	zcat "$corpus/opencsd/ref-1.8.0/TC2.ppl.gz" |
+		sed -n "s/^Idx:[0-9]*; ID:$id; \\[\\([^]]*\\)\\].*/\\1/p" |
+		tr -s ' ' '\n' | sed -n 's/^0x//p' >"$SCRATCH/want"
+	that "TC2: the bytes of its source $id" "$SCRATCH/got" \
+		cmp -s "$SCRATCH/want" "$SCRATCH/got"
+	that "TC2: source $id has some" - test -s "$SCRATCH/want"
+done
 
 # Nothing to decode with: the kernel's code, the AUX data itself.
 etm=$corpus/simpleperf/simpleperf/testdata/etm
