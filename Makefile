@@ -245,7 +245,7 @@ submake = $(Q)$(MAKE) --no-print-directory \
 	$(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 ENV = BUILD="$(BUILD)" SAN="$(SAN)" V="$(V)" CC="$(CC)"
 
-.PHONY: check check-quick check-kernel golden demo bench bench-kernel lint cover deps
+.PHONY: check check-quick check-kernel check-newest golden demo bench bench-kernel lint cover deps
 deps:
 	$(Q)tools/deps install build run test
 .PHONY: deps-guest
@@ -258,6 +258,10 @@ check: deps deps-guest
 check-kernel: deps deps-guest
 	$(submake) tests-build
 	$(Q)$(ENV) tests/run t_guest
+# With the newest perf that Debian has in the place of the installed one.
+check-newest: deps
+	$(submake) tests-build
+	$(Q)$(ENV) tools/newest check
 check-quick: deps
 	$(submake) tests-build
 	$(Q)$(ENV) tests/run --quick

@@ -176,7 +176,8 @@ for backend in emulate step; do for option in '' --per-thread; do
 	check "recorder killed ($backend${option:+ $option}): its file shows how the program began" is_prefix
 	if have perf; then
 		timeout 100 perf script -i "$data" --itrace=i0ns -F tid,ip >"$SCRATCH/out" 2>"$SCRATCH/err"
-		is "$(wc -l <"$SCRATCH/out")$(head -n 2 "$SCRATCH/err")" "$shown" \
+		# It had no time to say how many CPUs there are: perf 7.2 says so.
+		is "$(wc -l <"$SCRATCH/out")$(grep -v 'missing HEADER_NRCPUS' "$SCRATCH/err" | head -n 2)" "$shown" \
 			"recorder killed ($backend${option:+ $option}): perf opens it at once, sees as much"
 	fi
 done; done

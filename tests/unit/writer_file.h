@@ -119,7 +119,8 @@ static long count_records(const struct file *f, uint64_t *aux)
 
 /* Runs "perf ARGS NAME", or "cat NAME | perf ARGS" when args end in "-"; counts
  * lines with a word of alarm, and lines with needle. -1: perf failed. What perf
- * says of all Intel PT in pipes is no alarm. */
+ * says of all Intel PT in pipes is no alarm, nor that a file as small as the tests'
+ * does not say how many CPUs there are (perf 7.2). */
 __attribute__((unused))
 static int perf_alarms(const char *args, const char *name, const char *needle,
 		       int *hits)
@@ -142,7 +143,8 @@ static int perf_alarms(const char *args, const char *name, const char *needle,
 	p = popen(cmd, "r");
 	*hits = 0;
 	while (p && fgets(line, sizeof(line), p)) {
-		if (strstr(line, "Intel PT with pipe mode is not recommended"))
+		if (strstr(line, "Intel PT with pipe mode is not recommended") ||
+		    strstr(line, "missing HEADER_NRCPUS"))
 			continue;
 		*hits += strstr(line, needle) != NULL;
 		for (i = 0; i < sizeof(alarms) / sizeof(*alarms); i++)
