@@ -4,9 +4,9 @@
  * holds for each CPU the registers that a decoder needs.
  *
  * The metadata have version 1, which perf 6.1 reads: a CPU's trace ID is
- * 0x10 + 2 * CPU. Kernels from 6.3 on allocate IDs, these same ones first, and report
- * the actual ones in AUX_OUTPUT_HW_ID records, which are recorded like any other and
- * take precedence in readers that know them. Version 2 differs only in that an ID not
+ * 0x10 + 2 * CPU. Newer kernels allocate IDs, these same ones first, and report the
+ * actual ones in AUX_OUTPUT_HW_ID records, which are recorded like any other and take
+ * precedence in readers that know them. Version 2 differs only in that an ID not
  * reported that way is unused; perf 6.1 refuses it.
  * Specification: Arm IHI 0064 (TRCIDR0, TRCIDR2, TRCCONFIGR); Linux 6.1
  * drivers/hwtracing/coresight/coresight-etm-perf.c.
@@ -332,8 +332,8 @@ static int write_info(const struct evlist_event *ev,
 	return ret;
 }
 
-/* In snapshots the driver's head grows since 5.14, and was an offset before;
- * auxpmu_snapshot recognizes both. */
+/* In snapshots the head of newer drivers grows; that of older ones is an offset in the
+ * buffer. auxpmu_snapshot recognizes both. */
 const struct auxpmu_ops auxpmu_cs_etm = {
 	.name = "cs_etm",
 	.trace = "CoreSight",

@@ -6,7 +6,8 @@
  * pt_event_valid() answers EINVAL to any term that the CPU lacks; here the error names
  * the term and its legal values.
  * Specification: Linux 6.1 arch/x86/events/intel/pt.c (format, caps,
- * pt_event_valid()); perf-intel-pt(1); Intel SDM volume 3, chapter 33.
+ * pt_event_valid()); perf-intel-pt(1); Intel SDM volume 3, chapter "Intel Processor
+ * Trace".
  */
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +61,7 @@ static void set_defaults(struct evlist_event *ev)
 	if (pmu_cap(ev->pmu, "psb_cyc", 0) && psb)
 		set(ev, "psb_period", pick(psb, 3));
 	/* Config bit 0, "pt" (RTIT_CTL_PASSTHROUGH), makes the driver honour "branch"
-	 * (BranchEn). Kernels before 4.14 have neither and always trace branches. */
+	 * (BranchEn). Older drivers have neither and always trace branches. */
 	if (pmu_format_find(ev->pmu, "pt")) {
 		set(ev, "pt", 1);
 		set(ev, "branch", 1);

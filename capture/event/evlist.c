@@ -35,8 +35,8 @@
 	 PERF_SAMPLE_CPU | PERF_SAMPLE_IDENTIFIER)
 
 #define DEFAULT_FREQ 4000	/* perf record's */
-/* A record's size has 16 bits, and a sample holds more than the trace. The kernel
- * caps the sum likewise (perf_event_validate_size, MAX_AUX in 6.1). */
+/* A record's size has 16 bits, and a sample holds more than the trace: perf record
+ * has the same limit (MAX_AUX_SAMPLE_SIZE, tools/perf/util/auxtrace.c). */
 #define MAX_AUX_SAMPLE (60 * 1024)
 
 /* Terms of any event that are not the PMU's. */
@@ -300,8 +300,8 @@ static size_t find_sampler(const struct evlist *l, size_t leader)
 
 /*
  * The modifier S: one event samples, and each of its samples reads the counts of the
- * whole group (PERF_SAMPLE_READ). The kernel refuses that together with inherit (until
- * 6.12), so the whole group loses it. The others only count.
+ * whole group (PERF_SAMPLE_READ). Many kernels refuse that together with inherit, so
+ * the whole group loses it. The others only count.
  */
 static void read_group(struct evlist *l, size_t leader)
 {

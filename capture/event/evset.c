@@ -364,9 +364,9 @@ static void add_note(struct evset *s, const char *fmt, ...)
 
 /*
  * Clears the i-th bit that an older kernel may not know; returns whether it was set.
- * Newest first, with the version that brought each: a kernel that lacks one lacks
- * all newer ones, so they are removed in this order until it accepts. perf detects
- * the same in evsel__detect_missing_features().
+ * Newest first, that is from the last bit of struct perf_event_attr to the first: a
+ * kernel that lacks one lacks all newer ones, so they are removed in this order until
+ * it accepts. perf detects the same in evsel__detect_missing_features().
  */
 static bool drop_bit(struct perf_event_attr *a, unsigned i, const char **name)
 {
@@ -374,18 +374,18 @@ static bool drop_bit(struct perf_event_attr *a, unsigned i, const char **name)
 
 #define DROP(n, bit) case n: was = a->bit; a->bit = 0; *name = #bit; break
 	switch (i) {
-	case 0:			/* 6.0; no record is lost by it: no note */
+	case 0:			/* Linux 6.0; no record is lost by it: no note */
 		was = a->read_format & PERF_FORMAT_LOST;
 		a->read_format &= ~(uint64_t)PERF_FORMAT_LOST;
 		break;
-	DROP(1, build_id);	/* 5.12 */
-	DROP(2, text_poke);	/* 5.9 */
-	DROP(3, cgroup);	/* 5.7 */
-	DROP(4, bpf_event);	/* 5.1 */
-	DROP(5, ksymbol);	/* 5.1 */
-	DROP(6, namespaces);	/* 4.12 */
-	DROP(7, comm_exec);	/* 3.16 */
-	DROP(8, mmap2);		/* 3.12 */
+	DROP(1, build_id);
+	DROP(2, text_poke);
+	DROP(3, cgroup);
+	DROP(4, bpf_event);
+	DROP(5, ksymbol);
+	DROP(6, namespaces);
+	DROP(7, comm_exec);
+	DROP(8, mmap2);
 	}
 #undef DROP
 	return was;
@@ -638,10 +638,10 @@ static int open_spot(struct opening *o, const struct spot *at, bool first)
 }
 
 /*
- * Removes what an unprivileged side-band event cannot have: namespaces require
- * perfmon_capable() at any paranoid level, text_poke the right to see the kernel
- * (Linux 6.12). Removed up front, so that try_wide() below fails only
- * for whole-CPU permission.
+ * Removes what an unprivileged side-band event cannot have, or has no use for:
+ * namespaces require CAP_PERFMON at any paranoid level; text_poke is of use only to
+ * who may trace the kernel. Removed up front, so that try_wide() below fails only for
+ * whole-CPU permission.
  */
 static void drop_privileged(const struct opening *o, struct evlist_event *e)
 {

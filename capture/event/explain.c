@@ -10,7 +10,7 @@
  *	>  2	everything (Debian's patch, not in mainline)
  *
  * Specification: Documentation/admin-guide/perf-security.rst; perf_allow_kernel() and
- * its siblings in kernel/events/core.c (Linux 6.1).
+ * its siblings in include/linux/perf_event.h (Linux 6.1).
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -710,7 +710,7 @@ int soft_ptwrite(struct soft_thread *t, uint64_t ip, uint64_t value, int size)
  */
 
 #define AUX_FLAG_RAW 0x100	/* PERF_AUX_FLAG_CORESIGHT_FORMAT_RAW */
-#define RECORD_HW_ID 21		/* PERF_RECORD_AUX_OUTPUT_HW_ID, Linux 6.1 */
+#define RECORD_HW_ID 21		/* PERF_RECORD_AUX_OUTPUT_HW_ID: not in old headers */
 #define PIECE_SIZE (4 * ETM_GROUP_MAX)
 #define ETE_IGNORE 0x70		/* what a TRBE fills up with */
 #define SINK_ALIGN 64		/* of what a sink writes to memory */

@@ -255,7 +255,7 @@ static void flush_if_half_full(struct etm_encoder *e)
 /*
  * If a branch by register led to the faulting ip, the exception packet says so and
  * one address stands for both (IHI 0064, exception instruction trace packet, E1:E0
- * of 0b10). Not with a return stack: OpenCSD before 1.5.6 then pops an entry.
+ * of 0b10). Not with a return stack: OpenCSD up to 1.5.5 then pops an entry.
  */
 static void interrupt_etm(struct soft_thread *t, uint64_t ip)
 {

@@ -6,9 +6,9 @@
  * standard output of the moment when it is started, so the pager is started first.
  *
  * $LESS, unless the user has set it, lets less pass colours on (R), end at once
- * when all fits on the screen (F), and leave that there (X): perf and git set the
- * same. An interrupt ends this program but not the pager, which is waited for:
- * otherwise the shell and the pager would both read from the terminal.
+ * when all fits on the screen (F), and leave that there (X), as git does. An
+ * interrupt ends this program but not the pager, which is waited for: otherwise the
+ * shell and the pager would both read from the terminal.
  */
 #include <ctype.h>
 #include <errno.h>

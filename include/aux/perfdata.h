@@ -168,8 +168,8 @@ struct aux_rec_time_conv {
 	uint8_t reserved[6];
 };
 
-/* ID_INDEX, after the header: u64 count, then entries; since Linux 6.1 as many
- * aux_rec_id_index_guest may follow. */
+/* ID_INDEX, after the header: u64 count, then entries; as many aux_rec_id_index_guest
+ * may follow, of perf inject --guest-data. */
 struct aux_rec_id_index_entry {
 	uint64_t id;
 	uint64_t idx;

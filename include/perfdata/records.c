@@ -18,7 +18,7 @@
  * them are stepped over, since the AUX area data comes last.
  */
 
-#define BRANCH_COUNTERS (UINT64_C(1) << 19)	/* since Linux 6.8 */
+#define BRANCH_COUNTERS (UINT64_C(1) << 19)	/* not in old headers */
 #define BRANCH_ENTRY 24
 
 /* n comes out of the file and may be anything: compared by a division, since n * 8 may

@@ -123,7 +123,7 @@ void records_time_conv(struct cursor *c, struct aux_event *ev)
 	t->time_shift = cursor_u64(c);
 	t->time_mult = cursor_u64(c);
 	t->time_zero = cursor_u64(c);
-	if (cursor_left(c) < 24)	/* before Linux 5.10 */
+	if (cursor_left(c) < 24)	/* of an older perf */
 		return;
 	t->time_cycles = cursor_u64(c);
 	t->time_mask = cursor_u64(c);

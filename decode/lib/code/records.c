@@ -32,7 +32,7 @@ static int by_path(const void *a, const void *b)
 
 /*
  * The feature section: records with their own header of 36 bytes before the
- * path. Before Linux 5.11 perf did not record the size of an id; it is 20 then.
+ * path. Older versions of perf did not record the size of an id; it is 20 then.
  */
 static int read_build_ids(struct codeview *cv, struct aux_reader *r)
 {

@@ -224,9 +224,8 @@ static void parse_auxtrace_info(struct build *b, const struct aux_event *ev)
 }
 
 /*
- * TIME_CONV has the same clock for any trace source. With cap_user_time_short
- * (arm64, Linux 5.9 and later) the counter is narrower than 64 bits, and wraps:
- * cycles and mask widen it.
+ * TIME_CONV has the same clock for any trace source. With cap_user_time_short (arm64)
+ * the counter is narrower than 64 bits, and wraps: cycles and mask widen it.
  */
 static void parse_time_conv(struct build *b, const struct aux_event *ev)
 {

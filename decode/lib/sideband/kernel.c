@@ -12,7 +12,7 @@
  * not show that. timeline_look_back adds those bytes as ops of their own.
  *
  * Specification: PERF_RECORD_KSYMBOL and PERF_RECORD_TEXT_POKE in
- * include/uapi/linux/perf_event.h (Linux 5.1 and 5.9).
+ * <linux/perf_event.h>.
  */
 #include <stdlib.h>
 #include <string.h>
