@@ -121,7 +121,7 @@ if [ -x "$programs/aarch64/feature" ]; then
 		>"$out" 2>&1
 	ok $? "a recording of CoreSight" "$out"
 	n=$(insns "$etm")
-	build opencsd include/common/etm_lookahead.c -lopencsd_c_api -lopencsd
+	build opencsd include/common/etm_lookahead.c include/common/a64_insn.c -lopencsd_c_api -lopencsd
 	agree none:1 "$etm" "^mutant and opencsd agree: $n instructions, .* largest time difference 0 ns"
 	agree none:1 "$etm" "^mutant and opencsd agree: $n instructions" --chunk-size 1
 	differ first:500 "$etm" 'mutant is at'
