@@ -94,7 +94,7 @@ static int check_one_file(const struct command *c, bool named, char **words,
 static int take_operands(struct cmd_options *o, bool named, char **words, int n)
 {
 	const struct command *c = o->command;
-	const struct container_options *im = &o->import.options;
+	const struct import_options *im = &o->import.options;
 
 	if (c->named && !o->filter.symbol && n == (im->pt ? 1 : 2)) {
 		o->filter.symbol = *words++;

@@ -184,7 +184,7 @@ static int run(struct job *job)
 int cmd_bundle(const struct cmd_options *o)
 {
 	struct session_config config = cmd_session_config(o);
-	struct container_options input = o->import.options;
+	struct import_options input = o->import.options;
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
 	struct job job = { .o = o, .verdict.path = o->path };
 	int status = cmd_needs_output(o), rc;

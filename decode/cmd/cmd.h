@@ -57,7 +57,7 @@ struct cmd_decoding {
 
 /* --pt and what goes with it: a recording made of other files. */
 struct cmd_import {
-	struct container_options options;
+	struct import_options options;
 	const char *images[CMD_IMAGES];	/* of options */
 };
 

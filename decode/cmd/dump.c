@@ -1096,7 +1096,7 @@ int cmd_dump(const struct cmd_options *o)
 	struct dump d = { .o = o, .config = o->own };
 	int status;
 
-	if (container_open(&d.r, o->path, &o->import.options, &diag) < 0)
+	if (import_open(&d.r, o->path, &o->import.options, &diag) < 0)
 		return cmd_error(o->path, &diag);
 	if (d.config->packets && measure_payloads(&d)) {
 		diag_set(&diag, AUX_E_NOMEM, AUX_NO_OFFSET, "out of memory");

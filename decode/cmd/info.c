@@ -1145,7 +1145,7 @@ int cmd_info(const struct cmd_options *o)
 		return cmd_error(o->path, &diag);
 	}
 	in->o = o;
-	if (container_open(&in->r, o->path, &o->import.options, &diag) < 0) {
+	if (import_open(&in->r, o->path, &o->import.options, &diag) < 0) {
 		free(in);
 		return cmd_error(o->path, &diag);
 	}

@@ -339,7 +339,7 @@ int cmd_raw(const struct cmd_options *o)
 	struct aux_reader *r;
 	int status;
 
-	if (container_open(&r, o->path, &o->import.options, &diag) < 0)
+	if (import_open(&r, o->path, &o->import.options, &diag) < 0)
 		return cmd_error(o->path, &diag);
 	status = run_raw(o, r);
 	aux_reader_close(r);

@@ -57,7 +57,7 @@ struct session_config cmd_session_config(const struct cmd_options *o)
 		.path = o->path,
 		.decoder = o->decoding.decoder,
 		.plugin = o->decoding.plugin,
-		.container = &o->import.options,
+		.import = &o->import.options,
 		.code = o->code,
 		.n_workers = 1,
 		.chunk_min = o->decoding.chunk_min,

@@ -110,7 +110,7 @@ struct merge_stats {
 /* Opens and reads n files, and decides how they fit together. o may be NULL. *which: the
  * file that an error is about; NULL: no single one. merge_close is due on success. */
 int merge_open(struct merge **m, const char *const *paths, size_t n,
-	       const struct container_options *o, const char **which,
+	       const struct import_options *o, const char **which,
 	       struct aux_diag *diag);
 void merge_close(struct merge *m);
 

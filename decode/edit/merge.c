@@ -247,13 +247,13 @@ static int number_inputs(struct merge *m, const char **which,
 }
 
 static int open_input(struct merge_input *in, const char *path, size_t order,
-		      const struct container_options *o, struct aux_diag *diag)
+		      const struct import_options *o, struct aux_diag *diag)
 {
 	int rc;
 
 	in->path = path;
 	in->order = order;
-	rc = container_open(&in->r, path, o, diag);
+	rc = import_open(&in->r, path, o, diag);
 	if (rc == 0 && merge_scan(in) < 0)
 		rc = diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 			      "out of memory");
@@ -275,7 +275,7 @@ static int by_time(const void *a, const void *b)
 
 /* m->n counts the inputs that merge_close has to release, even after a failure. */
 static int open_all(struct merge *m, const char *const *paths, size_t n,
-		    const struct container_options *o, const char **which,
+		    const struct import_options *o, const char **which,
 		    struct aux_diag *diag)
 {
 	int rc = 0;
@@ -297,7 +297,7 @@ static int open_all(struct merge *m, const char *const *paths, size_t n,
 }
 
 int merge_open(struct merge **out, const char *const *paths, size_t n,
-	       const struct container_options *o, const char **which,
+	       const struct import_options *o, const char **which,
 	       struct aux_diag *diag)
 {
 	struct merge *m = calloc(1, sizeof(*m));

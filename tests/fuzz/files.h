@@ -125,7 +125,7 @@ static inline void files_open(const uint8_t *data, size_t len)
 	uint64_t h;
 
 	files_make(data, len);
-	if (container_open(&r, files_dir, NULL, &diag)) {
+	if (import_open(&r, files_dir, NULL, &diag)) {
 		ASSERT(!r && diag.code && diag.text[0]);
 		return;
 	}

@@ -107,11 +107,11 @@ static void test_bad_ini(void)
 static void frames(const char *what, const uint8_t *in, size_t n,
 		   const uint8_t *want, size_t n_want)
 {
-	uint8_t *copy = malloc(n ? n : 1), *out = malloc(CONTAINER_CS_ROOM(n));
+	uint8_t *copy = malloc(n ? n : 1), *out = malloc(IMPORT_CS_ROOM(n));
 	size_t got;
 
 	memcpy(copy, in, n);
-	got = container_cs_frames(out, copy, n);
+	got = import_cs_frames(out, copy, n);
 	ok(got == n_want && !memcmp(out, want, n_want), "%s: %zu of %zu bytes",
 	   what, got, n_want);
 	free(copy);
@@ -142,8 +142,8 @@ static void test_port(void)
 	frames("nothing", whole, 0, all, 0);
 	for (size_t i = 0; i < sizeof(worst); i += 6)
 		memcpy(worst + i, (uint8_t[]){ 0x20, 1, SYNC }, 6);
-	out = malloc(CONTAINER_CS_ROOM(sizeof(worst)));
-	is_u64(container_cs_frames(out, worst, sizeof(worst)), 1600,
+	out = malloc(IMPORT_CS_ROOM(sizeof(worst)));
+	is_u64(import_cs_frames(out, worst, sizeof(worst)), 1600,
 	       "syncs in every frame fit into the room");
 	free(out);
 	for (size_t i = 0; i < sizeof(blocks); i++) {
@@ -152,7 +152,7 @@ static void test_port(void)
 			data[n++] = blocks[i];
 	}
 	out = malloc(sizeof(blocks));
-	ok(container_cs_dstream(out, blocks, sizeof(blocks)) == n &&
+	ok(import_cs_dstream(out, blocks, sizeof(blocks)) == n &&
 	   !memcmp(out, data, n), "DSTREAM's blocks without their ends");
 	free(out);
 }
@@ -164,12 +164,12 @@ static void test_source(void)
 	static const char etm[] = "[regs]\nTRCTRACEIDR(id:0x10)=0x12\n"
 				  "TRCIDR1=0x4100F403\nTRCDEVARCH=5\n";
 	static const char itm[] = "[regs]\nITM_CTRL(0x3A0)=0x00200006\n";
-	uint64_t words[CONTAINER_CS_BLOCK];
+	uint64_t words[IMPORT_CS_BLOCK];
 	const uint64_t *w = words + AUX_CS_NR_PARAMS + 1;
 	struct ini ini;
 
 	ini_parse(&ini, etm, sizeof(etm) - 1, "x", NULL);
-	container_cs_block(words, &ini, "ETM4.4", "Cortex-R52", 3);
+	import_cs_block(words, &ini, "ETM4.4", "Cortex-R52", 3);
 	ok(words[AUX_CS_MAGIC] == AUX_CS_MAGIC_OWN && words[AUX_CS_CPU] == 3 &&
 	   words[AUX_CS_NR_PARAMS] == AUX_CS_OWN_N &&
 	   w[AUX_CS_OWN_ARCH] == AUX_ETM_V4 &&
@@ -178,22 +178,22 @@ static void test_source(void)
 	   w[AUX_CS_OWN_TRCDEVARCH] == 5 && !w[AUX_CS_OWN_TRCIDR0] &&
 	   w[AUX_CS_OWN_CORE_VERSION] == 8 &&
 	   w[AUX_CS_OWN_CORE_PROFILE] == 'R', "an ETMv4 of a Cortex-R52");
-	container_cs_block(words, &ini, "tape", NULL, UINT32_MAX);
+	import_cs_block(words, &ini, "tape", NULL, UINT32_MAX);
 	ok(words[AUX_CS_CPU] == UINT64_MAX &&
 	   w[AUX_CS_OWN_ARCH] == AUX_ETM_NONE, "a source of no known type");
 	ini_fini(&ini);
 	ini_parse(&ini, itm, sizeof(itm) - 1, "x", NULL);
-	container_cs_block(words, &ini, "ITM", NULL, UINT32_MAX);
+	import_cs_block(words, &ini, "ITM", NULL, UINT32_MAX);
 	ok(w[AUX_CS_OWN_ARCH] == AUX_ETM_ITM &&
 	   w[AUX_CS_OWN_TRACE_ID] == 0x20 &&
 	   w[AUX_CS_OWN_ITMTCR] == 0x200006, "an ITM by the name DS-5 gives");
 	ini_fini(&ini);
-	ok(container_cs_version("Cortex-A9") == 7 &&
-	   container_cs_version("Cortex-A53") == 8 &&
-	   container_cs_version("Cortex-A510") == 8 &&
-	   container_cs_version("ARM-AA64") == 8 &&
-	   container_cs_version("cortex-m4") == 7 &&
-	   !container_cs_version("Z80") && !container_cs_version(NULL),
+	ok(import_cs_version("Cortex-A9") == 7 &&
+	   import_cs_version("Cortex-A53") == 8 &&
+	   import_cs_version("Cortex-A510") == 8 &&
+	   import_cs_version("ARM-AA64") == 8 &&
+	   import_cs_version("cortex-m4") == 7 &&
+	   !import_cs_version("Z80") && !import_cs_version(NULL),
 	   "the architecture of cores");
 }
 
@@ -227,19 +227,19 @@ static void make_image(struct image *im)
 static void mapped(const void *data, size_t n, bool has_base, const char *want,
 		   const char *what)
 {
-	struct container_file f = { data, n, 0, 0, (char *)(uintptr_t)"/x" };
-	struct container_map m = { .pid = 7, .addr = 0x500000 };
-	struct container_build b;
+	struct import_file f = { data, n, 0, 0, (char *)(uintptr_t)"/x" };
+	struct import_map m = { .pid = 7, .addr = 0x500000 };
+	struct import_build b;
 	struct aux_diag diag = { 0 };
 	struct aux_reader *r = NULL;
 	struct aux_event ev;
 	char got[256] = "";
-	int rc = container_build_init(&b, "x", 0, &diag);
+	int rc = import_build_init(&b, "x", 0, &diag);
 
 	if (rc == 0)
-		rc = container_elf_map(&b, &f, &m, has_base, &diag);
+		rc = import_elf_map(&b, &f, &m, has_base, &diag);
 	if (rc == 0)
-		rc = container_build_open(&b, &r, "x", &diag);
+		rc = import_build_open(&b, &r, "x", &diag);
 	while (rc == 0 && aux_reader_next(r, &ev, NULL) == 1)
 		if (ev.type == PERF_RECORD_MMAP2)
 			snprintf(got + strlen(got), sizeof(got) - strlen(got),
@@ -247,7 +247,7 @@ static void mapped(const void *data, size_t n, bool has_base, const char *want,
 				 ev.mmap.addr, ev.mmap.len, ev.mmap.pgoff);
 	is_str(rc ? diag.text : got, want, what);
 	aux_reader_close(r);
-	container_build_fini(&b);
+	import_build_fini(&b);
 }
 
 static void test_elf(void)

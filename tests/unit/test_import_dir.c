@@ -77,7 +77,7 @@ static void expect(unsigned want, int code, const char *what)
 	unsigned first, second;
 	int ret1, ret2;
 
-	if (!ok(!container_open(&r, dir, NULL, &diag), "%s opens %s", what,
+	if (!ok(!import_open(&r, dir, NULL, &diag), "%s opens %s", what,
 		diag.text))
 		return;
 	ret1 = count_aux(r, &first, &diag);
@@ -94,7 +94,7 @@ static void refuse(int code, const char *what)
 {
 	struct aux_diag diag = { 0 };
 	struct aux_reader *r;
-	int ret = container_open(&r, dir, NULL, &diag);
+	int ret = import_open(&r, dir, NULL, &diag);
 
 	ok(ret == -code && !r && diag.text[0], "%s: %s", what, diag.text);
 }
@@ -224,12 +224,12 @@ static void test_kcore(void)
 	char path[4200];
 	char *kcore;
 
-	ok(!container_kcore(dir), "no kcore");
+	ok(!import_kcore(dir), "no kcore");
 	snprintf(path, sizeof(path), "%s/kcore_dir", dir);
 	mkdir(path, 0700);
-	ok(!container_kcore(dir), "kcore_dir without one");
+	ok(!import_kcore(dir), "kcore_dir without one");
 	write_file("kcore_dir/kcore", "x", 1);
-	kcore = container_kcore(dir);
+	kcore = import_kcore(dir);
 	is_str(kcore, path, "kcore_dir with one");
 	free(kcore);
 	remove_file("kcore_dir/kcore");

@@ -260,7 +260,7 @@ static void our_bytes(const char *path, struct bytes *b)
 	struct aux_event e;
 	bool raw = false;
 
-	if (container_open(&r, path, NULL, &diag) < 0) {
+	if (import_open(&r, path, NULL, &diag) < 0) {
 		printf("# %s: %s\n", path, diag.text);
 		return;
 	}

@@ -312,7 +312,7 @@ static int open_session(struct aux_decode *d, const char *path,
 			const struct aux_decode_options *o,
 			struct aux_diag *diag)
 {
-	struct container_options container = {
+	struct import_options import = {
 		.pt = o->pt, .images = o->images,
 		.n_images = (size_t)o->n_images, .cpu_model = o->cpu_model,
 	};
@@ -320,7 +320,7 @@ static int open_session(struct aux_decode *d, const char *path,
 		.path = path ? path : o->pt ? o->pt : "recording",
 		.data = o->data, .n_data = (size_t)o->n_data,
 		.decoder = o->decoder, .plugin = o->plugin,
-		.container = &container, .code = code_of(o),
+		.import = &import, .code = code_of(o),
 		.n_workers = o->n_workers, .chunk_min = o->chunk_min,
 		.tid = o->flags & AUX_DECODE_ONE_TID ? (int64_t)o->tid : -1,
 		.cpu = o->flags & AUX_DECODE_ONE_CPU ? (int64_t)o->cpu : -1,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * container_build: writes a perf.data in a temporary file, and opens it.
+ * import_build: writes a perf.data in a temporary file, and opens it.
  *
  * The file is a temporary one of rewrite.h, whose attrs and ids come last: a stream
  * gets its id when it is met. Payloads are written straight from where they lie,
@@ -23,27 +23,27 @@
 #define TRAILER(b) ((b)->timed ? 32 : 24)
 
 /* Sticky, as every error of rewrite.h: callers go on, and open returns the first. */
-static void fail(struct container_build *b, int code, const char *text)
+static void fail(struct import_build *b, int code, const char *text)
 {
 	rewrite_fail(b->w, code, "%s", text);
 }
 
-static void put(struct container_build *b, const void *p, size_t n)
+static void put(struct import_build *b, const void *p, size_t n)
 {
 	rewrite_record(b->w, p, n);
 }
 
-static void put_u32(struct container_build *b, uint32_t v)
+static void put_u32(struct import_build *b, uint32_t v)
 {
 	put(b, &v, sizeof(v));
 }
 
-static void put_u64(struct container_build *b, uint64_t v)
+static void put_u64(struct import_build *b, uint64_t v)
 {
 	put(b, &v, sizeof(v));
 }
 
-static void put_zeros(struct container_build *b, size_t n)
+static void put_zeros(struct import_build *b, size_t n)
 {
 	static const uint8_t zeros[8];
 
@@ -59,7 +59,7 @@ static size_t padded(size_t n)
  * body: bytes after the header, the trailer among them. The size field has 16 bits.
  * After a failure the bytes are still passed on, and dropped by rewrite.h.
  */
-static void put_header(struct container_build *b, uint32_t type, uint16_t misc,
+static void put_header(struct import_build *b, uint32_t type, uint16_t misc,
 		       size_t body)
 {
 	struct perf_event_header h = {
@@ -74,7 +74,7 @@ static void put_header(struct container_build *b, uint32_t type, uint16_t misc,
 }
 
 /* sample_id_all for SAMPLE_TYPE: TID, (TIME,) CPU, IDENTIFIER. */
-static void put_trailer(struct container_build *b, struct container_who who,
+static void put_trailer(struct import_build *b, struct import_who who,
 			uint64_t id)
 {
 	put_u32(b, who.pid);
@@ -87,15 +87,15 @@ static void put_trailer(struct container_build *b, struct container_who who,
 }
 
 /* Nothing is written yet: records follow the call, the event comes last. */
-int container_build_init(struct container_build *b, const char *event,
-			 uint64_t config, struct aux_diag *diag)
+int import_build_init(struct import_build *b, const char *event,
+		      uint64_t config, struct aux_diag *diag)
 {
-	*b = (struct container_build){ .event = event, .config = config };
+	*b = (struct import_build){ .event = event, .config = config };
 	return rewrite_open_temp(&b->w, diag);
 }
 
 /* w is NULL after open, which hands it over. */
-void container_build_fini(struct container_build *b)
+void import_build_fini(struct import_build *b)
 {
 	rewrite_discard(b->w);
 	for (size_t i = 0; i < b->n_features; i++)
@@ -105,12 +105,12 @@ void container_build_fini(struct container_build *b)
 }
 
 /* rewrite.h keeps a pointer to the bytes, so they live in b until fini. */
-void container_build_feature(struct container_build *b, unsigned bit,
-			     const char *text)
+void import_build_feature(struct import_build *b, unsigned bit,
+			  const char *text)
 {
 	struct rewrite_bytes *f = &b->features[b->n_features];
 
-	if (b->n_features == CONTAINER_FEATURES)
+	if (b->n_features == IMPORT_FEATURES)
 		return;
 	b->n_features++;
 	rewrite_bytes_string(f, text);
@@ -120,8 +120,8 @@ void container_build_feature(struct container_build *b, unsigned bit,
 		rewrite_feature(b->w, bit, f->data, f->len);
 }
 
-void container_build_info(struct container_build *b, uint32_t type,
-			  const uint64_t *priv, size_t n)
+void import_build_info(struct import_build *b, uint32_t type,
+		       const uint64_t *priv, size_t n)
 {
 	put_header(b, AUX_RECORD_AUXTRACE_INFO, 0, 8 + n * sizeof(*priv));
 	put_u32(b, type);
@@ -129,8 +129,8 @@ void container_build_info(struct container_build *b, uint32_t type,
 	put(b, priv, n * sizeof(*priv));
 }
 
-void container_build_comm(struct container_build *b, struct container_who who,
-			  const char *comm)
+void import_build_comm(struct import_build *b, struct import_who who,
+		       const char *comm)
 {
 	size_t len = strlen(comm) + 1;
 
@@ -147,8 +147,8 @@ void container_build_comm(struct container_build *b, struct container_who who,
  * these are 0. What all processes share counts as the kernel's, as perf has it: its
  * mappings have pid -1.
  */
-void container_build_map(struct container_build *b,
-			 const struct container_map *m)
+void import_build_map(struct import_build *b,
+		      const struct import_map *m)
 {
 	bool all = m->pid == UINT32_MAX;
 	uint16_t misc = all ? PERF_RECORD_MISC_KERNEL : PERF_RECORD_MISC_USER;
@@ -169,11 +169,11 @@ void container_build_map(struct container_build *b,
 	put_u32(b, 2);	/* private */
 	put(b, m->path, len);
 	put_zeros(b, padded(len) - len);
-	put_trailer(b, (struct container_who){ m->pid, m->pid, UINT32_MAX, 0 },
+	put_trailer(b, (struct import_who){ m->pid, m->pid, UINT32_MAX, 0 },
 		    1);
 }
 
-void container_build_runs(struct container_build *b, struct container_who who)
+void import_build_runs(struct import_build *b, struct import_who who)
 {
 	put_header(b, PERF_RECORD_ITRACE_START, 0, 8 + TRAILER(b));
 	put_u32(b, who.pid);
@@ -181,9 +181,9 @@ void container_build_runs(struct container_build *b, struct container_who who)
 	put_trailer(b, who, 1);
 }
 
-void container_build_record(struct container_build *b, uint32_t type,
-			    uint16_t misc, const void *body, size_t len,
-			    struct container_who who)
+void import_build_record(struct import_build *b, uint32_t type,
+			 uint16_t misc, const void *body, size_t len,
+			 struct import_who who)
 {
 	put_header(b, type, misc, len + TRAILER(b));
 	put(b, body, len);
@@ -192,9 +192,9 @@ void container_build_record(struct container_build *b, uint32_t type,
 
 /* Room for one more stream, and for the file that it may be the first to use: uses
  * never has more entries than streams. */
-static bool add_stream(struct container_build *b, struct container_who who)
+static bool add_stream(struct import_build *b, struct import_who who)
 {
-	if (b->n_streams == CONTAINER_STREAMS)
+	if (b->n_streams == IMPORT_STREAMS)
 		fail(b, AUX_E_LIMIT, "more than 4096 trace buffers");
 	else if (array_grow(&b->streams, b->n_streams, &b->cap_streams,
 			    sizeof(*b->streams)) ||
@@ -209,7 +209,7 @@ static bool add_stream(struct container_build *b, struct container_who who)
 
 /* The same file may be named again and again, and each time its bytes are copied: a
  * small description must not fill the disk. */
-static bool may_use(struct container_build *b, const struct container_file *f)
+static bool may_use(struct import_build *b, const struct import_file *f)
 {
 	size_t i = 0;
 
@@ -217,9 +217,9 @@ static bool may_use(struct container_build *b, const struct container_file *f)
 	       (b->uses[i].ino != f->ino || b->uses[i].dev != f->dev))
 		i++;
 	if (i == b->n_uses)
-		b->uses[b->n_uses++] = (struct container_use){ f->dev, f->ino,
-							       0 };
-	if (b->uses[i].n++ < CONTAINER_USES)
+		b->uses[b->n_uses++] = (struct import_use){ f->dev, f->ino,
+							    0 };
+	if (b->uses[i].n++ < IMPORT_USES)
 		return true;
 	fail(b, AUX_E_LIMIT, "one file is the buffer of more than 16 streams");
 	return false;
@@ -229,8 +229,8 @@ static bool may_use(struct container_build *b, const struct container_file *f)
  * The AUX record has the exact length; AUXTRACE has it padded to 8, as perf writes it,
  * for records to stay aligned.
  */
-void container_build_stream(struct container_build *b,
-			    const struct container_stream *s)
+void import_build_stream(struct import_build *b,
+			 const struct import_stream *s)
 {
 	uint64_t idx = b->n_streams, size = (s->len + 7) & ~UINT64_C(7);
 
@@ -255,13 +255,13 @@ void container_build_stream(struct container_build *b,
 
 /* -1 stays -1. */
 /* cpu and tid of ID_INDEX have 64 bits, those of other records 32. */
-static void put_wide(struct container_build *b, uint32_t v)
+static void put_wide(struct import_build *b, uint32_t v)
 {
 	put_u64(b, v == UINT32_MAX ? UINT64_MAX : v);
 }
 
 /* Which event's records belong to which queue; a record, so among the data. */
-static void put_index(struct container_build *b)
+static void put_index(struct import_build *b)
 {
 	size_t at = 0, n;
 
@@ -270,7 +270,7 @@ static void put_index(struct container_build *b)
 		put_header(b, AUX_RECORD_ID_INDEX, 0, 8 + 32 * n);
 		put_u64(b, n);
 		for (size_t end = at + n; at < end; at++) {
-			const struct container_who *w = &b->streams[at];
+			const struct import_who *w = &b->streams[at];
 
 			put_u64(b, at + 1);
 			put_u64(b, at);
@@ -281,13 +281,13 @@ static void put_index(struct container_build *b)
 }
 
 /* One event for all streams, with an id for each; for none, one id. */
-static void put_event(struct container_build *b)
+static void put_event(struct import_build *b)
 {
 	uint32_t n = b->n_streams ? (uint32_t)b->n_streams : 1;
 	uint64_t *ids = calloc(n, sizeof(*ids));
 	struct aux_attr a = {
 		.attr = {
-			.type = CONTAINER_PMU, .size = sizeof(a.attr),
+			.type = IMPORT_PMU, .size = sizeof(a.attr),
 			.config = b->config,
 			.sample_type = SAMPLE_TYPE |
 				       (b->timed ? PERF_SAMPLE_TIME : 0),
@@ -307,8 +307,8 @@ static void put_event(struct container_build *b)
 }
 
 /* rewrite_reader frees w in any case: fini then finds nothing to discard. */
-int container_build_open(struct container_build *b, struct aux_reader **r,
-			 const char *name, struct aux_diag *diag)
+int import_build_open(struct import_build *b, struct aux_reader **r,
+		      const char *name, struct aux_diag *diag)
 {
 	struct rewrite *w = b->w;
 

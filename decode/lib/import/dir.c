@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * container_dir: perf.data as a directory: `data` is a whole perf.data, data.0,
+ * import_dir: perf.data as a directory: `data` is a whole perf.data, data.0,
  * data.1, .. are more records of it, one file for each thread of perf record
  * --threads. With --kcore there is `data` alone, and kcore_dir beside it.
  *
@@ -25,15 +25,15 @@
 
 /* The files of a directory: v[0] is `data`. */
 struct parts {
-	struct container_file *v;
+	struct import_file *v;
 	size_t n;
 };
 
 /* That `data` is a perf.data is left to the reader: its message is better than "no
  * known format". */
-static bool probe(const struct container_source *s)
+static bool probe(const struct import_source *s)
 {
-	char *data = s->is_dir ? container_join(s->path, "data") : NULL;
+	char *data = s->is_dir ? import_join(s->path, "data") : NULL;
 	bool is_there = data && access(data, F_OK) == 0;
 
 	free(data);
@@ -85,10 +85,10 @@ static int map_parts(struct parts *p, const char *path, struct aux_diag *diag)
 	char name[32];
 	int rc;
 
-	rc = container_map_file(&p->v[0], path, "data", diag);
+	rc = import_map_file(&p->v[0], path, "data", diag);
 	for (size_t i = 1; rc == 0 && i < p->n; i++) {
 		snprintf(name, sizeof(name), "data.%zu", i - 1);
-		rc = container_map_file(&p->v[i], path, name, diag);
+		rc = import_map_file(&p->v[i], path, name, diag);
 	}
 	return rc;
 }
@@ -144,10 +144,10 @@ static int open_parts(struct aux_reader **r, struct parts *p, const char *path,
 
 /* perf record --kcore copies /proc/kcore: the kernel's code as it runs, with modules
  * and patched instructions, which vmlinux lacks. */
-char *container_kcore(const char *path)
+char *import_kcore(const char *path)
 {
-	char *dir = container_join(path, "kcore_dir");
-	char *file = dir ? container_join(dir, "kcore") : NULL;
+	char *dir = import_join(path, "kcore_dir");
+	char *file = dir ? import_join(dir, "kcore") : NULL;
 
 	if (!file || access(file, R_OK)) {
 		free(dir);
@@ -157,7 +157,7 @@ char *container_kcore(const char *path)
 	return dir;
 }
 
-static int open_dir(struct aux_reader **r, const struct container_source *s,
+static int open_dir(struct aux_reader **r, const struct import_source *s,
 		    struct aux_diag *diag)
 {
 	struct parts p = { 0 };
@@ -170,11 +170,11 @@ static int open_dir(struct aux_reader **r, const struct container_source *s,
 	rc = p.v ? open_parts(r, &p, s->path, diag) :
 		   diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET, "out of memory");
 	for (size_t i = 0; p.v && i < p.n; i++)
-		container_unmap_file(&p.v[i]);
+		import_unmap_file(&p.v[i]);
 	free(p.v);
 	return rc;
 }
 
-const struct container_format container_dir = {
+const struct import_format import_dir = {
 	"perf.data directory", true, probe, open_dir,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * container_elf: the loadable segments of an ELF image, of either class and byte
+ * import_elf: the loadable segments of an ELF image, of either class and byte
  * order. Only what lies in the file is mapped.
  *
  * Specification: System V ABI, chapter "Program Loading".
@@ -33,8 +33,8 @@ static uint64_t find_shift(const struct elfimage *im, uint64_t base)
 }
 
 /* One mapping for each segment, at most MAX_SEGMENTS; returns how many. */
-static int map_segments(struct container_build *b, const struct elfimage *im,
-			struct container_map *m, uint64_t shift)
+static int map_segments(struct import_build *b, const struct elfimage *im,
+			struct import_map *m, uint64_t shift)
 {
 	struct elfimage_area a;
 	size_t i = 0;
@@ -44,15 +44,15 @@ static int map_segments(struct container_build *b, const struct elfimage *im,
 		m->addr = a.start + shift;
 		m->len = a.end - a.start;
 		m->pgoff = a.offset;
-		container_build_map(b, m);
+		import_build_map(b, m);
 		n++;
 	}
 	return n;
 }
 
-int container_elf_map(struct container_build *b, const struct container_file *f,
-		      struct container_map *m, bool has_base,
-		      struct aux_diag *diag)
+int import_elf_map(struct import_build *b, const struct import_file *f,
+		   struct import_map *m, bool has_base,
+		   struct aux_diag *diag)
 {
 	uint64_t base = has_base ? m->addr : 0;
 	struct elfimage *im;
@@ -64,7 +64,7 @@ int container_elf_map(struct container_build *b, const struct container_file *f,
 		m->addr = base;
 		m->len = f->len;
 		m->pgoff = 0;
-		container_build_map(b, m);
+		import_build_map(b, m);
 		return 0;
 	}
 	rc = elfimage_open_mem(&im, f->data, f->len);

@@ -26,27 +26,27 @@
 
 /* ---- formats and mapped files: import.c ---- */
 
-struct container_source {
+struct import_source {
 	const char *path;
 	bool is_dir;
-	const struct container_options *o;	/* never NULL */
+	const struct import_options *o;	/* never NULL */
 	uint8_t head[512];	/* of a file */
 	size_t n_head;
 };
 
-struct container_format {
+struct import_format {
 	const char *name;
 	bool is_perf;	/* it is read as it is */
-	bool (*probe)(const struct container_source *s);
-	int (*open)(struct aux_reader **r, const struct container_source *s,
+	bool (*probe)(const struct import_source *s);
+	int (*open)(struct aux_reader **r, const struct import_source *s,
 		    struct aux_diag *diag);
 };
 
-extern const struct container_format container_dir, container_lldb,
-	container_raw, container_snapshot;
+extern const struct import_format import_dir, import_lldb,
+	import_raw, import_snapshot;
 
 /* A whole regular file, read only. Nothing else is opened: no pipe can hang. */
-struct container_file {
+struct import_file {
 	const uint8_t *data;
 	uint64_t len;
 	uint64_t dev, ino;	/* which file it is */
@@ -54,49 +54,49 @@ struct container_file {
 };
 
 /* dir NULL: path stands alone; an absolute path does always. */
-int container_map_file(struct container_file *f, const char *dir,
-		       const char *path, struct aux_diag *diag);
+int import_map_file(struct import_file *f, const char *dir,
+		    const char *path, struct aux_diag *diag);
 /* The same of a file that the description in dir names. Unless anywhere it has to be
  * below dir, links followed: else -AUX_E_UNSUPPORTED with AUX_WHY_OUTSIDE. */
-int container_map_named(struct container_file *f, const char *dir, const char *path,
+int import_map_named(struct import_file *f, const char *dir, const char *path,
 		bool anywhere, struct aux_diag *diag);
 /* Is path, which need not exist, outside of dir? Sets diag, if any. */
-bool container_is_outside(const char *dir, const char *path, struct aux_diag *diag);
-void container_unmap_file(struct container_file *f);
+bool import_is_outside(const char *dir, const char *path, struct aux_diag *diag);
+void import_unmap_file(struct import_file *f);
 
-/* The directory that path lies in, for container_map_file; free it. */
-char *container_dirname(const char *path);
+/* The directory that path lies in, for import_map_file; free it. */
+char *import_dirname(const char *path);
 /* dir/path as above, not resolved; free it. */
-char *container_join(const char *dir, const char *path);
+char *import_join(const char *dir, const char *path);
 /* The same from the root on, of a file that is not there; free it. */
-char *container_absent(const char *dir, const char *path);
+char *import_absent(const char *dir, const char *path);
 
 /* ---- a perf.data in a temporary file: builder.c ---- */
 
 /*
  * What other recorders wrote (snapshot directories, bundles, raw buffers) becomes
  * one, so that everything after the reader is the same for all. Errors stick: after
- * the first one nothing is written, and container_build_open returns it.
+ * the first one nothing is written, and import_build_open returns it.
  *
  * Order of calls: init, features, info, then processes and maps, then records and
  * streams, open, fini: AUXTRACE_INFO and mappings precede what they explain.
  * Specification: perf.data-file-format.txt.
  */
 
-#define CONTAINER_PMU 8		/* attr.type of the trace's event */
-#define CONTAINER_STREAMS 4096	/* at most */
-#define CONTAINER_USES 16	/* of one file, so that a small description does
+#define IMPORT_PMU 8		/* attr.type of the trace's event */
+#define IMPORT_STREAMS 4096	/* at most */
+#define IMPORT_USES 16		/* of one file, so that a small description does
 				 * not fill the disk */
-#define CONTAINER_FEATURES 8	/* at most */
+#define IMPORT_FEATURES 8	/* at most */
 
 /* The trailer of a record; cpu, pid, tid -1: none. */
-struct container_who {
+struct import_who {
 	uint32_t pid, tid, cpu;
 	uint64_t time;	/* ns; 0: from the beginning */
 };
 
 /* Bytes of a file that lie at an address, in pid (-1: in all). */
-struct container_map {
+struct import_map {
 	uint32_t pid;
 	uint64_t addr, len, pgoff;
 	const char *path;	/* absolute */
@@ -105,61 +105,61 @@ struct container_map {
 };
 
 /* One AUX stream: an event id, a queue, and the bytes of one buffer. */
-struct container_stream {
-	struct container_who who;	/* tid with cpu -1: of a thread */
+struct import_stream {
+	struct import_who who;	/* tid with cpu -1: of a thread */
 	const void *data;
 	uint64_t len;
 	uint64_t flags;		/* of its AUX record */
-	const struct container_file *file;	/* that the bytes come from */
+	const struct import_file *file;	/* that the bytes come from */
 };
 
-struct container_use {
+struct import_use {
 	uint64_t dev, ino;
 	unsigned n;
 };
 
-struct container_build {
+struct import_build {
 	struct rewrite *w;
 	uint64_t config;	/* of the trace's event */
 	const char *event;	/* its name */
 	bool timed;		/* records have times; set it before the first */
-	struct container_who *streams;	/* id - 1 is the index */
-	struct container_use *uses;	/* as many as streams, at most */
+	struct import_who *streams;	/* id - 1 is the index */
+	struct import_use *uses;	/* as many as streams, at most */
 	size_t n_streams, cap_streams, n_uses, cap_uses;
-	struct rewrite_bytes features[CONTAINER_FEATURES];
+	struct rewrite_bytes features[IMPORT_FEATURES];
 	size_t n_features;
 };
 
 /* event: the PMU's name, which lives longer than b. Call fini after an error, too,
  * and nothing else. */
-int container_build_init(struct container_build *b, const char *event,
-			 uint64_t config, struct aux_diag *diag);
-void container_build_fini(struct container_build *b);
+int import_build_init(struct import_build *b, const char *event,
+		      uint64_t config, struct aux_diag *diag);
+void import_build_fini(struct import_build *b);
 
 /* A string of AUX_FEAT_*, CPUID say. */
-void container_build_feature(struct container_build *b, unsigned bit,
-			     const char *text);
+void import_build_feature(struct import_build *b, unsigned bit,
+			  const char *text);
 /* Words of AUXTRACE_INFO, which comes first. */
-void container_build_info(struct container_build *b, uint32_t type,
-			  const uint64_t *priv, size_t n);
+void import_build_info(struct import_build *b, uint32_t type,
+		       const uint64_t *priv, size_t n);
 /* Then the processes and what they map. */
-void container_build_comm(struct container_build *b, struct container_who who,
-			  const char *comm);
-void container_build_map(struct container_build *b,
-			 const struct container_map *m);
+void import_build_comm(struct import_build *b, struct import_who who,
+		       const char *comm);
+void import_build_map(struct import_build *b,
+		      const struct import_map *m);
 /* who runs on its CPU from the beginning. */
-void container_build_runs(struct container_build *b, struct container_who who);
+void import_build_runs(struct import_build *b, struct import_who who);
 /* A record of the kernel: SWITCH_CPU_WIDE, LOST. body: without the trailer. */
-void container_build_record(struct container_build *b, uint32_t type,
-			    uint16_t misc, const void *body, size_t len,
-			    struct container_who who);
+void import_build_record(struct import_build *b, uint32_t type,
+			 uint16_t misc, const void *body, size_t len,
+			 struct import_who who);
 /* Then the streams: an AUX record and an AUXTRACE. Queues count from 0. */
-void container_build_stream(struct container_build *b,
-			    const struct container_stream *s);
+void import_build_stream(struct import_build *b,
+			 const struct import_stream *s);
 
 /* Completes the file and opens it; name is for messages. */
-int container_build_open(struct container_build *b, struct aux_reader **r,
-			 const char *name, struct aux_diag *diag);
+int import_build_open(struct import_build *b, struct aux_reader **r,
+		      const char *name, struct aux_diag *diag);
 
 /* ---- files of code as mappings: elf.c ---- */
 
@@ -169,9 +169,9 @@ int container_build_open(struct container_build *b, struct aux_reader **r,
  * whole. m names pid and build id; its other fields are filled here.
  * -AUX_E_FORMAT: an ELF image without a segment, or one that cannot be.
  */
-int container_elf_map(struct container_build *b, const struct container_file *f,
-		      struct container_map *m, bool has_base,
-		      struct aux_diag *diag);
+int import_elf_map(struct import_build *b, const struct import_file *f,
+		   struct import_map *m, bool has_base,
+		   struct aux_diag *diag);
 
 /* ---- the ini files of OpenCSD and DS-5 snapshots: ini.c ---- */
 
@@ -225,21 +225,21 @@ bool ini_number(const char *s, uint64_t *v);
 
 struct json_t;
 
-int container_json_parse(struct json_t **root, const void *text, size_t len,
-			 struct aux_diag *diag);
-void container_json_free(struct json_t *root);
+int import_json_parse(struct json_t **root, const void *text, size_t len,
+		      struct aux_diag *diag);
+void import_json_free(struct json_t *root);
 
-bool container_json_is_object(const struct json_t *n);
-bool container_json_is_array(const struct json_t *n);
+bool import_json_is_object(const struct json_t *n);
+bool import_json_is_array(const struct json_t *n);
 /* A member of an object, or NULL. */
-const struct json_t *container_json_get(const struct json_t *n,
-					const char *key);
+const struct json_t *import_json_get(const struct json_t *n,
+				     const char *key);
 /* An element of an array, or NULL after the last. */
-const struct json_t *container_json_at(const struct json_t *n, size_t i);
+const struct json_t *import_json_at(const struct json_t *n, size_t i);
 /* NULL: not a string. */
-const char *container_json_text(const struct json_t *n);
+const char *import_json_text(const struct json_t *n);
 /* false: no number that is not negative. */
-bool container_json_number(const struct json_t *n, uint64_t *v);
+bool import_json_number(const struct json_t *n, uint64_t *v);
 
 /* ---- CoreSight in snapshots: snapshot_cs.c ---- */
 
@@ -249,31 +249,31 @@ bool container_json_number(const struct json_t *n, uint64_t *v);
  */
 
 /* Words of one source's block. */
-#define CONTAINER_CS_BLOCK (AUX_CS_NR_PARAMS + 1 + AUX_CS_OWN_N)
+#define IMPORT_CS_BLOCK (AUX_CS_NR_PARAMS + 1 + AUX_CS_OWN_N)
 
 /*
  * Fills a block from a device's [regs]. type: of the source, core_type: of the
  * core (NULL: none), both as the device files have them; cpu -1: of no CPU.
  */
-void container_cs_block(uint64_t words[CONTAINER_CS_BLOCK],
-			const struct ini *device, const char *type,
-			const char *core_type, uint32_t cpu);
+void import_cs_block(uint64_t words[IMPORT_CS_BLOCK],
+		     const struct ini *device, const char *type,
+		     const char *core_type, uint32_t cpu);
 
 /* 7 or 8: the architecture of a core by its name; 0 not known. */
-unsigned container_cs_version(const char *core_type);
+unsigned import_cs_version(const char *core_type);
 
 /*
  * What DSTREAM stored: blocks of 512 bytes, of which the last 8 are its own.
  * Copies the others to dst, which has room for len; returns their number.
  */
-size_t container_cs_dstream(uint8_t *dst, const uint8_t *src, size_t len);
+size_t import_cs_dstream(uint8_t *dst, const uint8_t *src, size_t len);
 
 /*
  * A TPIU's stream as frames alone: without half syncs, and full syncs between
  * frames; a frame that a sync cuts is dropped and a barrier put in its place. dst
- * has room for CONTAINER_CS_ROOM(len). Returns the number of bytes.
+ * has room for IMPORT_CS_ROOM(len). Returns the number of bytes.
  */
-#define CONTAINER_CS_ROOM(len) (3 * (len) + 16)
-size_t container_cs_frames(uint8_t *dst, const uint8_t *src, size_t len);
+#define IMPORT_CS_ROOM(len) (3 * (len) + 16)
+size_t import_cs_frames(uint8_t *dst, const uint8_t *src, size_t len);
 
 #endif

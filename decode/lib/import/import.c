@@ -21,14 +21,14 @@
 
 /* The first that claims a path has it: raw is asked for by an option, so before any
  * look at the path; a directory with `data` is perf's, whatever else is in it. table */
-static const struct container_format *const formats[] = {
-	&container_raw,
-	&container_dir,
-	&container_snapshot,
-	&container_lldb,
+static const struct import_format *const formats[] = {
+	&import_raw,
+	&import_dir,
+	&import_snapshot,
+	&import_lldb,
 };
 
-char *container_join(const char *dir, const char *path)
+char *import_join(const char *dir, const char *path)
 {
 	char *s;
 
@@ -37,16 +37,16 @@ char *container_join(const char *dir, const char *path)
 	return asprintf(&s, "%s/%s", dir, path) < 0 ? NULL : s;
 }
 
-char *container_absent(const char *dir, const char *path)
+char *import_absent(const char *dir, const char *path)
 {
 	char *root = realpath(dir, NULL);
-	char *s = container_join(root ? root : dir, path);
+	char *s = import_join(root ? root : dir, path);
 
 	free(root);
 	return s;
 }
 
-char *container_dirname(const char *path)
+char *import_dirname(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 
@@ -67,7 +67,7 @@ static int fail_file(struct aux_diag *diag, const char *path)
  * under us is a SIGBUS, as with every mapped file. An empty file has data NULL,
  * since mmap refuses a length of 0.
  */
-static int map_fd(struct container_file *f, int fd, const char *path,
+static int map_fd(struct import_file *f, int fd, const char *path,
 		  struct aux_diag *diag)
 {
 	struct stat st;
@@ -94,13 +94,13 @@ static int map_fd(struct container_file *f, int fd, const char *path,
 
 /* The real path is kept: mappings name it, and code is looked up by it later, maybe
  * from another directory. */
-int container_map_file(struct container_file *f, const char *dir,
-		       const char *path, struct aux_diag *diag)
+int import_map_file(struct import_file *f, const char *dir,
+		    const char *path, struct aux_diag *diag)
 {
-	char *name = container_join(dir, path);
+	char *name = import_join(dir, path);
 	int fd, rc;
 
-	*f = (struct container_file){ 0 };
+	*f = (struct import_file){ 0 };
 	if (!name)
 		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 				"out of memory");
@@ -110,7 +110,7 @@ int container_map_file(struct container_file *f, const char *dir,
 	if (fd >= 0)
 		close(fd);
 	if (rc < 0)
-		container_unmap_file(f);
+		import_unmap_file(f);
 	free(name);
 	return rc;
 }
@@ -133,10 +133,10 @@ static bool has_parent(const char *path)
 	return false;
 }
 
-bool container_is_outside(const char *dir, const char *path, struct aux_diag *diag)
+bool import_is_outside(const char *dir, const char *path, struct aux_diag *diag)
 {
 	char *base = realpath(*dir ? dir : ".", NULL);
-	char *name = container_join(dir, path);
+	char *name = import_join(dir, path);
 	char *real = name ? realpath(name, NULL) : NULL;
 	bool outside = !base || !name;
 
@@ -156,25 +156,25 @@ bool container_is_outside(const char *dir, const char *path, struct aux_diag *di
 	return outside;
 }
 
-int container_map_named(struct container_file *f, const char *dir, const char *path,
+int import_map_named(struct import_file *f, const char *dir, const char *path,
 		bool anywhere, struct aux_diag *diag)
 {
-	*f = (struct container_file){ 0 };
-	if (!anywhere && container_is_outside(dir, path, diag))
+	*f = (struct import_file){ 0 };
+	if (!anywhere && import_is_outside(dir, path, diag))
 		return -AUX_E_UNSUPPORTED;
-	return container_map_file(f, dir, path, diag);
+	return import_map_file(f, dir, path, diag);
 }
 
-void container_unmap_file(struct container_file *f)
+void import_unmap_file(struct import_file *f)
 {
 	if (f->data)
 		munmap((void *)(uintptr_t)f->data, f->len);
 	free(f->path);
-	*f = (struct container_file){ 0 };
+	*f = (struct import_file){ 0 };
 }
 
 /* What is known before a format looks closer. Not there: the reader says so. */
-static bool look_at(struct container_source *s)
+static bool look_at(struct import_source *s)
 {
 	struct stat st;
 	ssize_t n;
@@ -197,7 +197,7 @@ static bool look_at(struct container_source *s)
 }
 
 /* By its magic. A perf.data is never offered to the formats, which look for text. */
-static bool is_perf_data(const struct container_source *s)
+static bool is_perf_data(const struct import_source *s)
 {
 	return s->n_head >= 8 && (!memcmp(s->head, "PERFILE2", 8) ||
 				  !memcmp(s->head, "2ELIFREP", 8) ||
@@ -205,8 +205,8 @@ static bool is_perf_data(const struct container_source *s)
 }
 
 /* A container that was converted has its name in aux_file_info. */
-static int open_as(struct aux_reader **r, const struct container_format *f,
-		   const struct container_source *s, struct aux_diag *diag)
+static int open_as(struct aux_reader **r, const struct import_format *f,
+		   const struct import_source *s, struct aux_diag *diag)
 {
 	int rc = f->open(r, s, diag);
 
@@ -215,11 +215,11 @@ static int open_as(struct aux_reader **r, const struct container_format *f,
 	return rc;
 }
 
-int container_open(struct aux_reader **r, const char *path,
-		   const struct container_options *o, struct aux_diag *diag)
+int import_open(struct aux_reader **r, const char *path,
+		const struct import_options *o, struct aux_diag *diag)
 {
-	static const struct container_options none;
-	struct container_source s = { .path = path, .o = o ? o : &none };
+	static const struct import_options none;
+	struct import_source s = { .path = path, .o = o ? o : &none };
 
 	*r = NULL;
 	if ((look_at(&s) && !is_perf_data(&s)) || s.o->pt) {

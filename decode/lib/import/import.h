@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * container: opens whatever holds a recording.
+ * import: opens whatever holds a recording.
  *
  * perf.data is the only container inside: every other format is one file here that
  * makes a perf.data of what it finds (builder.c), and one line in the table of
@@ -17,7 +17,7 @@
 #include <aux/reader.h>
 
 /* What the command line says of a buffer that says nothing of itself. */
-struct container_options {
+struct import_options {
 	const char *pt;			/* --pt FILE[:BEGIN-END], NULL: none */
 	const char *const *images;	/* --image, --elf: see raw.c */
 	size_t n_images;
@@ -33,11 +33,11 @@ struct container_options {
  * As aux_reader_open, of anything the table knows; o may be NULL. path is kept
  * for messages. A path that no format claims is left to the reader.
  */
-int container_open(struct aux_reader **r, const char *path,
-		   const struct container_options *o, struct aux_diag *diag);
+int import_open(struct aux_reader **r, const char *path,
+		const struct import_options *o, struct aux_diag *diag);
 
 /* The kernel's memory that perf copied into a directory (--kcore), for
  * codeview_config.kcore; NULL: it has none. free it */
-char *container_kcore(const char *path);
+char *import_kcore(const char *path);
 
 #endif

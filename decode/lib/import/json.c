@@ -86,8 +86,8 @@ static char *quote_wide(const char *text, size_t len, size_t *n)
  * jansson bounds the depth (2,048), so a hostile text cannot exhaust the stack. It does
  * not take NULL for an empty text.
  */
-int container_json_parse(struct json_t **root, const void *text, size_t len,
-			 struct aux_diag *diag)
+int import_json_parse(struct json_t **root, const void *text, size_t len,
+		      struct aux_diag *diag)
 {
 	size_t n;
 	char *wide = quote_wide(text ? text : "", len, &n);
@@ -105,33 +105,33 @@ int container_json_parse(struct json_t **root, const void *text, size_t len,
 			"no JSON, line %d: %s", e.line, e.text);
 }
 
-void container_json_free(struct json_t *root)
+void import_json_free(struct json_t *root)
 {
 	json_decref(root);
 }
 
-bool container_json_is_object(const struct json_t *n)
+bool import_json_is_object(const struct json_t *n)
 {
 	return json_is_object(n);
 }
 
-bool container_json_is_array(const struct json_t *n)
+bool import_json_is_array(const struct json_t *n)
 {
 	return json_is_array(n);
 }
 
-const struct json_t *container_json_get(const struct json_t *n,
-					const char *key)
+const struct json_t *import_json_get(const struct json_t *n,
+				     const char *key)
 {
 	return json_object_get(n, key);
 }
 
-const struct json_t *container_json_at(const struct json_t *n, size_t i)
+const struct json_t *import_json_at(const struct json_t *n, size_t i)
 {
 	return json_array_get(n, i);
 }
 
-const char *container_json_text(const struct json_t *n)
+const char *import_json_text(const struct json_t *n)
 {
 	const char *s = json_string_value(n);
 
@@ -139,7 +139,7 @@ const char *container_json_text(const struct json_t *n)
 }
 
 /* Reals are no numbers here: 1e3 for an address would be a mistake. */
-bool container_json_number(const struct json_t *n, uint64_t *v)
+bool import_json_number(const struct json_t *n, uint64_t *v)
 {
 	const char *s = json_string_value(n);
 	char *end;
@@ -157,8 +157,8 @@ bool container_json_number(const struct json_t *n, uint64_t *v)
 
 #else
 
-int container_json_parse(struct json_t **root, const void *text, size_t len,
-			 struct aux_diag *diag)
+int import_json_parse(struct json_t **root, const void *text, size_t len,
+		      struct aux_diag *diag)
 {
 	(void)text, (void)len;
 	*root = NULL;
@@ -167,43 +167,43 @@ int container_json_parse(struct json_t **root, const void *text, size_t len,
 			"install libjansson-dev and build again");
 }
 
-void container_json_free(struct json_t *root)
+void import_json_free(struct json_t *root)
 {
 	(void)root;
 }
 
-bool container_json_is_object(const struct json_t *n)
+bool import_json_is_object(const struct json_t *n)
 {
 	(void)n;
 	return false;
 }
 
-bool container_json_is_array(const struct json_t *n)
+bool import_json_is_array(const struct json_t *n)
 {
 	(void)n;
 	return false;
 }
 
-const struct json_t *container_json_get(const struct json_t *n,
-					const char *key)
+const struct json_t *import_json_get(const struct json_t *n,
+				     const char *key)
 {
 	(void)n, (void)key;
 	return NULL;
 }
 
-const struct json_t *container_json_at(const struct json_t *n, size_t i)
+const struct json_t *import_json_at(const struct json_t *n, size_t i)
 {
 	(void)n, (void)i;
 	return NULL;
 }
 
-const char *container_json_text(const struct json_t *n)
+const char *import_json_text(const struct json_t *n)
 {
 	(void)n;
 	return NULL;
 }
 
-bool container_json_number(const struct json_t *n, uint64_t *v)
+bool import_json_number(const struct json_t *n, uint64_t *v)
 {
 	(void)n, (void)v;
 	return false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * container_lldb: a trace bundle of LLDB: a JSON file that names buffers of
+ * import_lldb: a trace bundle of LLDB: a JSON file that names buffers of
  * Intel PT, of threads or of CPUs, and the modules of each process.
  *
  * All three schemas: "trace" with traceFile or traceBuffer; "type" with iptTrace;
@@ -31,7 +31,7 @@ struct lldb_bundle {
 	char *dir;		/* paths are relative to it */
 	bool anywhere;		/* buffers may be outside of it */
 	struct json_t *root;
-	struct container_build *b;
+	struct import_build *b;
 	struct aux_diag *diag;
 };
 
@@ -71,14 +71,14 @@ static int lldb_number(const struct lldb_bundle *l, const struct json_t *obj,
 		       const struct lldb_place *at, const char *key,
 		       uint64_t max, uint64_t *v)
 {
-	const struct json_t *n = container_json_get(obj, key);
+	const struct json_t *n = import_json_get(obj, key);
 
 	if (!n)
 		return lldb_fail(l, at, key, "is missing");
-	if (container_json_is_object(n))
-		n = container_json_get(n, "value");
-	if (!container_json_number(n, v) &&
-	    (max != UINT64_MAX || !ini_number(container_json_text(n), v)))
+	if (import_json_is_object(n))
+		n = import_json_get(n, "value");
+	if (!import_json_number(n, v) &&
+	    (max != UINT64_MAX || !ini_number(import_json_text(n), v)))
 		return lldb_fail(l, at, key, "is no number");
 	return *v <= max ? 0 : lldb_fail(l, at, key, "is too large");
 }
@@ -88,9 +88,9 @@ static int lldb_text(const struct lldb_bundle *l, const struct json_t *obj,
 		     const struct lldb_place *at, const char *key, bool must,
 		     const char **s)
 {
-	const struct json_t *n = container_json_get(obj, key);
+	const struct json_t *n = import_json_get(obj, key);
 
-	*s = container_json_text(n);
+	*s = import_json_text(n);
 	if (!n && !must)
 		return 0;
 	if (!n)
@@ -101,7 +101,7 @@ static int lldb_text(const struct lldb_bundle *l, const struct json_t *obj,
 /* In the first schema these lie in "trace". */
 static const struct json_t *head_of(const struct lldb_bundle *l)
 {
-	const struct json_t *trace = container_json_get(l->root, "trace");
+	const struct json_t *trace = import_json_get(l->root, "trace");
 
 	return trace ? trace : l->root;
 }
@@ -113,13 +113,13 @@ static const struct json_t *head_of(const struct lldb_bundle *l)
 static int put_cpu(struct lldb_bundle *l)
 {
 	static const struct lldb_place at = { "cpuInfo" };
-	const struct json_t *info = container_json_get(head_of(l), "cpuInfo");
+	const struct json_t *info = import_json_get(head_of(l), "cpuInfo");
 	uint64_t family, model, stepping;
 	const char *vendor;
 	char text[64];
 	int rc;
 
-	if (!container_json_is_object(info))
+	if (!import_json_is_object(info))
 		return lldb_fail(l, &top, "cpuInfo", "is missing");
 	rc = lldb_text(l, info, &at, "vendor", true, &vendor);
 	if (rc == 0)
@@ -134,16 +134,16 @@ static int put_cpu(struct lldb_bundle *l)
 		return rc;
 	snprintf(text, sizeof(text), "GenuineIntel,%u,%u,%u", (unsigned)family,
 		 (unsigned)model, (unsigned)stepping);
-	container_build_feature(l->b, AUX_FEAT_CPUID, text);
+	import_build_feature(l->b, AUX_FEAT_CPUID, text);
 	return 0;
 }
 
 /* "cores" (with "coreId") is what "cpus" was called at first. */
 static const struct json_t *cpus_of(const struct lldb_bundle *l)
 {
-	const struct json_t *cpus = container_json_get(l->root, "cpus");
+	const struct json_t *cpus = import_json_get(l->root, "cpus");
 
-	return cpus ? cpus : container_json_get(l->root, "cores");
+	return cpus ? cpus : import_json_get(l->root, "cores");
 }
 
 /*
@@ -153,9 +153,9 @@ static const struct json_t *cpus_of(const struct lldb_bundle *l)
 static int put_info(struct lldb_bundle *l)
 {
 	static const struct lldb_place at = { "tscPerfZeroConversion" };
-	const struct json_t *conv = container_json_get(l->root, at.text);
+	const struct json_t *conv = import_json_get(l->root, at.text);
 	uint64_t priv[AUX_PT_N_PRIV] = {
-		[AUX_PT_PMU_TYPE] = CONTAINER_PMU, [AUX_PT_TIME_MULT] = 1,
+		[AUX_PT_PMU_TYPE] = IMPORT_PMU, [AUX_PT_TIME_MULT] = 1,
 		[AUX_PT_NORETCOMP_BIT] = NORETCOMP_BIT,
 	};
 	int rc = 0;
@@ -178,7 +178,7 @@ static int put_info(struct lldb_bundle *l)
 	}
 	priv[AUX_PT_HAVE_SCHED_SWITCH] = l->b->timed ? 3 : 0;
 	priv[AUX_PT_PER_CPU_MMAPS] = l->b->timed;
-	container_build_info(l->b, AUX_TRACE_INTEL_PT, priv, AUX_PT_N_PRIV);
+	import_build_info(l->b, AUX_TRACE_INTEL_PT, priv, AUX_PT_N_PRIV);
 	return rc;
 }
 
@@ -192,7 +192,7 @@ static int put_switch(struct lldb_bundle *l, struct cursor *c, uint32_t cpu)
 	uint32_t type = cursor_u32(c);
 	uint16_t misc = cursor_u16(c), size = cursor_u16(c);
 	const uint8_t *body;
-	struct container_who who = { .cpu = cpu };
+	struct import_who who = { .cpu = cpu };
 	size_t len;
 
 	if (c->bad || size < 8 || (body = cursor_bytes(c, size - 8u)) == NULL)
@@ -205,16 +205,16 @@ static int put_switch(struct lldb_bundle *l, struct cursor *c, uint32_t cpu)
 	memcpy(&who.pid, body + len, 4);
 	memcpy(&who.tid, body + len + 4, 4);
 	memcpy(&who.time, body + len + 8, 8);
-	container_build_record(l->b, type, misc, body, len, who);
+	import_build_record(l->b, type, misc, body, len, who);
 	return 0;
 }
 
 /* A file of whole records, as the ring buffer of the CPU had them. */
 static int put_switches(struct lldb_bundle *l, const char *path, uint32_t cpu)
 {
-	struct container_file f;
+	struct import_file f;
 	struct cursor c;
-	int rc = container_map_named(&f, l->dir, path, l->anywhere, l->diag);
+	int rc = import_map_named(&f, l->dir, path, l->anywhere, l->diag);
 
 	if (rc < 0)
 		return rc;
@@ -228,24 +228,24 @@ static int put_switches(struct lldb_bundle *l, const char *path, uint32_t cpu)
 				 "%s: no record of a context switch here",
 				 f.path);
 	}
-	container_unmap_file(&f);
+	import_unmap_file(&f);
 	return rc;
 }
 
 static int put_stream(struct lldb_bundle *l, const char *path,
-		      struct container_who who)
+		      struct import_who who)
 {
-	struct container_stream s = { .who = who };
-	struct container_file f;
-	int rc = container_map_named(&f, l->dir, path, l->anywhere, l->diag);
+	struct import_stream s = { .who = who };
+	struct import_file f;
+	int rc = import_map_named(&f, l->dir, path, l->anywhere, l->diag);
 
 	if (rc < 0)
 		return rc;
 	s.file = &f;
 	s.data = f.data;
 	s.len = f.len;
-	container_build_stream(l->b, &s);
-	container_unmap_file(&f);
+	import_build_stream(l->b, &s);
+	import_unmap_file(&f);
 	return 0;
 }
 
@@ -258,9 +258,9 @@ static int trace_path(struct lldb_bundle *l, const struct json_t *obj,
 					    "traceFile" };
 	size_t i = 0;
 
-	while (i < 2 && !container_json_get(obj, keys[i]))
+	while (i < 2 && !import_json_get(obj, keys[i]))
 		i++;
-	if (must && !container_json_get(obj, keys[i]))
+	if (must && !import_json_get(obj, keys[i]))
 		return lldb_fail(l, at, keys[0], "is missing");
 	return lldb_text(l, obj, at, keys[i], must, path);
 }
@@ -274,14 +274,14 @@ static int put_cpu_streams(struct lldb_bundle *l, const struct json_t *cpus)
 	const struct json_t *cpu;
 	int rc = 0;
 
-	if (!container_json_is_array(cpus))
+	if (!import_json_is_array(cpus))
 		return lldb_fail(l, &top, "cpus", "is no list");
-	for (size_t i = 0; rc == 0 && (cpu = container_json_at(cpus, i)); i++) {
+	for (size_t i = 0; rc == 0 && (cpu = import_json_at(cpus, i)); i++) {
 		struct lldb_place at = lldb_place(&top, "cpus", i);
-		struct container_who who = { -1U, -1U, 0, 0 };
+		struct import_who who = { -1U, -1U, 0, 0 };
 		const char *trace, *switches;
-		bool old = !container_json_get(cpu, "id") &&
-			   container_json_get(cpu, "coreId");
+		bool old = !import_json_get(cpu, "id") &&
+			   import_json_get(cpu, "coreId");
 		uint64_t id;
 
 		rc = lldb_number(l, cpu, &at, old ? "coreId" : "id", MAX_CPU,
@@ -308,17 +308,17 @@ static int put_thread_streams(struct lldb_bundle *l)
 	const struct json_t *processes, *p, *threads, *t;
 	int rc = 0;
 
-	processes = container_json_get(l->root, "processes");
-	for (size_t i = 0; (p = container_json_at(processes, i)); i++) {
+	processes = import_json_get(l->root, "processes");
+	for (size_t i = 0; (p = import_json_at(processes, i)); i++) {
 		struct lldb_place at = lldb_place(&top, "processes", i);
 		uint64_t pid, tid;
 
 		rc = lldb_number(l, p, &at, "pid", INT32_MAX, &pid);
-		threads = container_json_get(p, "threads");
+		threads = import_json_get(p, "threads");
 		for (size_t k = 0;
-		     rc == 0 && (t = container_json_at(threads, k)); k++) {
+		     rc == 0 && (t = import_json_at(threads, k)); k++) {
 			struct lldb_place in = lldb_place(&at, "threads", k);
-			struct container_who who = { (uint32_t)pid, 0, -1U, 0 };
+			struct import_who who = { (uint32_t)pid, 0, -1U, 0 };
 			const char *path;
 
 			rc = lldb_number(l, t, &in, "tid", INT32_MAX, &tid);
@@ -345,7 +345,7 @@ static int put_thread_streams(struct lldb_bundle *l)
  * A uuid of MIN_BUILD_ID bytes or more is a build id; a shorter one is the checksum that
  * LLDB computes for a file without one. What is no uuid counts as unknown.
  */
-static void read_uuid(const char *s, struct container_map *m)
+static void read_uuid(const char *s, struct import_map *m)
 {
 	static const char digits[] = "0123456789abcdef";
 	size_t n = 0;
@@ -369,26 +369,26 @@ static void read_uuid(const char *s, struct container_map *m)
 
 /* Those that are not there, or the others. */
 static int put_file(struct lldb_bundle *l, const char *name,
-		    struct container_map *m, bool absent)
+		    struct import_map *m, bool absent)
 {
-	struct container_file f;
-	int rc = container_map_file(&f, l->dir, name, NULL);
+	struct import_file f;
+	int rc = import_map_file(&f, l->dir, name, NULL);
 	char *path;
 
 	if (rc == 0) {
 		if (!absent)
-			rc = container_elf_map(l->b, &f, m, true, l->diag);
-		container_unmap_file(&f);
+			rc = import_elf_map(l->b, &f, m, true, l->diag);
+		import_unmap_file(&f);
 		return rc;
 	}
 	if (!absent)
 		return 0;
-	path = container_absent(l->dir, name);
+	path = import_absent(l->dir, name);
 	if (!path)
 		return -AUX_E_NOMEM;
 	m->path = path;
 	m->len = ABSENT_SIZE;
-	container_build_map(l->b, m);
+	import_build_map(l->b, m);
 	free(path);
 	return 0;
 }
@@ -398,15 +398,15 @@ static int put_file(struct lldb_bundle *l, const char *name,
 static int lldb_put_kernel(struct lldb_bundle *l)
 {
 	static const struct lldb_place at = { "kernel" };
-	const struct json_t *k = container_json_get(l->root, "kernel");
-	struct container_map m = { .pid = UINT32_MAX, .addr = KERNEL_BASE };
+	const struct json_t *k = import_json_get(l->root, "kernel");
+	struct import_map m = { .pid = UINT32_MAX, .addr = KERNEL_BASE };
 	const char *file;
 	int rc;
 
 	if (!k)
 		return 0;
 	rc = lldb_text(l, k, &at, "file", true, &file);
-	if (rc == 0 && container_json_get(k, "loadAddress"))
+	if (rc == 0 && import_json_get(k, "loadAddress"))
 		rc = lldb_number(l, k, &at, "loadAddress", UINT64_MAX, &m.addr);
 	if (rc == 0)
 		rc = put_file(l, file, &m, true);
@@ -417,7 +417,7 @@ static int lldb_put_kernel(struct lldb_bundle *l)
 static int put_module(struct lldb_bundle *l, const struct json_t *module,
 		      const struct lldb_place *at, uint32_t pid, bool absent)
 {
-	struct container_map m = { .pid = pid };
+	struct import_map m = { .pid = pid };
 	const char *file, *system, *uuid;
 	int rc = lldb_text(l, module, at, "file", false, &file);
 
@@ -437,17 +437,17 @@ static int put_module(struct lldb_bundle *l, const struct json_t *module,
 static int put_modules(struct lldb_bundle *l, const struct json_t *process,
 		       const struct lldb_place *at, uint32_t pid, bool absent)
 {
-	const struct json_t *modules = container_json_get(process, "modules");
+	const struct json_t *modules = import_json_get(process, "modules");
 	const struct json_t *m;
 	int rc = 0;
 
-	if (modules && !container_json_is_array(modules))
+	if (modules && !import_json_is_array(modules))
 		return lldb_fail(l, at, "modules", "is no list");
-	for (size_t i = 0; rc == 0 && (m = container_json_at(modules, i));
+	for (size_t i = 0; rc == 0 && (m = import_json_at(modules, i));
 	     i++) {
 		struct lldb_place in = lldb_place(at, "modules", i);
 
-		rc = container_json_is_object(m) ?
+		rc = import_json_is_object(m) ?
 			     put_module(l, m, &in, pid, absent) :
 			     lldb_fail(l, &in, "", "is no object");
 	}
@@ -457,11 +457,11 @@ static int put_modules(struct lldb_bundle *l, const struct json_t *process,
 /* The name of a process is that of its first module. */
 static const char *process_name(const struct json_t *process)
 {
-	const struct json_t *m = container_json_get(process, "modules");
+	const struct json_t *m = import_json_get(process, "modules");
 	const char *path, *slash;
 
-	m = container_json_at(m, 0);
-	path = container_json_text(container_json_get(m, "systemPath"));
+	m = import_json_at(m, 0);
+	path = import_json_text(import_json_get(m, "systemPath"));
 	slash = path ? strrchr(path, '/') : NULL;
 	return slash ? slash + 1 : path ? path : "";
 }
@@ -470,22 +470,22 @@ static const char *process_name(const struct json_t *process)
 static int put_threads(struct lldb_bundle *l, const struct json_t *process,
 		       const struct lldb_place *at, uint32_t pid)
 {
-	const struct json_t *threads = container_json_get(process, "threads");
+	const struct json_t *threads = import_json_get(process, "threads");
 	const struct json_t *t;
 	int rc = 0;
 
-	if (!container_json_is_array(threads))
+	if (!import_json_is_array(threads))
 		return lldb_fail(l, at, "threads", "is missing");
-	for (size_t i = 0; rc == 0 && (t = container_json_at(threads, i));
+	for (size_t i = 0; rc == 0 && (t = import_json_at(threads, i));
 	     i++) {
 		struct lldb_place in = lldb_place(at, "threads", i);
 		uint64_t tid;
 
 		rc = lldb_number(l, t, &in, "tid", INT32_MAX, &tid);
 		if (rc == 0)
-			container_build_comm(l->b, (struct container_who){
+			import_build_comm(l->b, (struct import_who){
 						   pid, (uint32_t)tid, -1U, 0 },
-					     process_name(process));
+					  process_name(process));
 	}
 	return rc;
 }
@@ -498,7 +498,7 @@ static int put_process(struct lldb_bundle *l, const struct json_t *p,
 	uint64_t pid;
 	int rc;
 
-	if (!container_json_is_object(p))
+	if (!import_json_is_object(p))
 		return lldb_fail(l, at, "", "is no object");
 	rc = lldb_number(l, p, at, "pid", INT32_MAX, &pid);
 	if (rc == 0)
@@ -513,13 +513,13 @@ static int put_process(struct lldb_bundle *l, const struct json_t *p,
 /* kernel, and processes with modules and threads. */
 static int lldb_put_processes(struct lldb_bundle *l)
 {
-	const struct json_t *all = container_json_get(l->root, "processes");
+	const struct json_t *all = import_json_get(l->root, "processes");
 	const struct json_t *p;
 	int rc = 0;
 
-	if (all && !container_json_is_array(all))
+	if (all && !import_json_is_array(all))
 		return lldb_fail(l, &top, "processes", "is no list");
-	for (size_t i = 0; rc == 0 && (p = container_json_at(all, i)); i++) {
+	for (size_t i = 0; rc == 0 && (p = import_json_at(all, i)); i++) {
 		struct lldb_place at = lldb_place(&top, "processes", i);
 
 		rc = put_process(l, p, &at);
@@ -531,7 +531,7 @@ static int lldb_put_processes(struct lldb_bundle *l)
 
 /*
  * In the order that builder.c wants. Errors of the description stop at once, those of
- * the file that is built stick in b and come out of container_build_open.
+ * the file that is built stick in b and come out of import_build_open.
  */
 static int build_bundle(struct lldb_bundle *l)
 {
@@ -560,17 +560,17 @@ static int build_bundle(struct lldb_bundle *l)
 
 /* A directory by its trace.json, which is what `trace save` writes; a file by the brace
  * that a JSON object begins with. */
-static bool probe(const struct container_source *s)
+static bool probe(const struct import_source *s)
 {
 	size_t i = 0;
-	struct container_file f;
+	struct import_file f;
 	bool is_there;
 
 	if (s->is_dir) {
-		is_there = container_map_file(&f, s->path, "trace.json",
-					      NULL) == 0;
+		is_there = import_map_file(&f, s->path, "trace.json",
+					   NULL) == 0;
 		if (is_there)
-			container_unmap_file(&f);
+			import_unmap_file(&f);
 		return is_there;
 	}
 	while (i < s->n_head && strchr(" \t\r\n", s->head[i]) && s->head[i])
@@ -578,42 +578,42 @@ static bool probe(const struct container_source *s)
 	return i < s->n_head && s->head[i] == '{';
 }
 
-static int open_bundle(struct aux_reader **r, const struct container_source *s,
+static int open_bundle(struct aux_reader **r, const struct import_source *s,
 		       struct aux_diag *diag)
 {
-	struct container_build b;
+	struct import_build b;
 	struct lldb_bundle l = { .b = &b, .anywhere = s->o->anywhere,
 				 .diag = diag };
-	struct container_file f = { 0 };
-	int rc = container_build_init(&b, "intel_pt//", 0, diag);
+	struct import_file f = { 0 };
+	int rc = import_build_init(&b, "intel_pt//", 0, diag);
 
 	if (rc < 0)
 		return rc;
-	l.dir = s->is_dir ? strdup(s->path) : container_dirname(s->path);
+	l.dir = s->is_dir ? strdup(s->path) : import_dirname(s->path);
 	if (!l.dir)
 		rc = diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 			      "out of memory");
 	else
-		rc = container_map_file(&f, s->is_dir ? s->path : NULL,
-					s->is_dir ? "trace.json" : s->path,
-					diag);
+		rc = import_map_file(&f, s->is_dir ? s->path : NULL,
+				     s->is_dir ? "trace.json" : s->path,
+				     diag);
 	if (rc == 0 && f.len > MAX_TEXT)
 		rc = diag_set(diag, AUX_E_LIMIT, AUX_NO_OFFSET,
 			      "the bundle's description has more than %d bytes",
 			      MAX_TEXT);
 	if (rc == 0)
-		rc = container_json_parse(&l.root, f.data, f.len, diag);
+		rc = import_json_parse(&l.root, f.data, f.len, diag);
 	if (rc == 0)
 		rc = build_bundle(&l);
 	if (rc == 0)
-		rc = container_build_open(&b, r, s->path, diag);
-	container_json_free(l.root);
-	container_unmap_file(&f);
-	container_build_fini(&b);
+		rc = import_build_open(&b, r, s->path, diag);
+	import_json_free(l.root);
+	import_unmap_file(&f);
+	import_build_fini(&b);
 	free(l.dir);
 	return rc;
 }
 
-const struct container_format container_lldb = {
+const struct import_format import_lldb = {
 	"LLDB trace bundle", false, probe, open_bundle,
 };

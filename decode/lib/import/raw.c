@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * container_raw: a buffer of Intel PT packets and nothing else, with the code
+ * import_raw: a buffer of Intel PT packets and nothing else, with the code
  * that goes with it named by the caller, as libipt's ptxed takes them.
  *
  * pt: FILE[:BEGIN[-END]]; image: FILE[:OFFSET[-END]]@ADDR, or FILE[@ADDR] with
@@ -73,7 +73,7 @@ static bool parse_part(struct part *p, const char *s, size_t len)
 
 /* Clips the part to the file. An end that was named has to be in it: what is missing
  * there is a mistake, and not the end of the trace. */
-static int fit_part(struct part *p, const struct container_file *f,
+static int fit_part(struct part *p, const struct import_file *f,
 		    struct aux_diag *diag)
 {
 	if (p->begin >= f->len || (!p->whole && p->end != UINT64_MAX &&
@@ -89,12 +89,12 @@ static int fit_part(struct part *p, const struct container_file *f,
 }
 
 /* An ELF file says where it goes; other bytes need an address. */
-static int map_image(struct container_build *b, const char *arg,
-		     struct part *p, struct container_map *m, bool has_addr,
+static int map_image(struct import_build *b, const char *arg,
+		     struct part *p, struct import_map *m, bool has_addr,
 		     struct aux_diag *diag)
 {
-	struct container_file f;
-	int rc = container_map_file(&f, NULL, p->name, diag);
+	struct import_file f;
+	int rc = import_map_file(&f, NULL, p->name, diag);
 
 	if (rc == 0)
 		rc = fit_part(p, &f, diag);
@@ -103,21 +103,21 @@ static int map_image(struct container_build *b, const char *arg,
 			rc = fail_setting(diag, "image", "FILE@ADDR for a "
 					  "file that is no ELF image", arg);
 		else
-			rc = container_elf_map(b, &f, m, has_addr, diag);
+			rc = import_elf_map(b, &f, m, has_addr, diag);
 	} else if (rc == 0) {
 		m->path = f.path;
 		m->pgoff = p->begin;
 		m->len = p->end - p->begin;
-		container_build_map(b, m);
+		import_build_map(b, m);
 	}
-	container_unmap_file(&f);
+	import_unmap_file(&f);
 	return rc;
 }
 
-static int add_image(struct container_build *b, const char *arg,
+static int add_image(struct import_build *b, const char *arg,
 		     struct aux_diag *diag)
 {
-	struct container_map m = { .pid = RAW_PID };
+	struct import_map m = { .pid = RAW_PID };
 	const char *at = strrchr(arg, '@'), *end = arg + strlen(arg);
 	bool has_addr = at && parse_number(at + 1, end, &m.addr);
 	struct part p;
@@ -135,7 +135,7 @@ static int add_image(struct container_build *b, const char *arg,
 }
 
 /* As the decimal numbers of CPUID in perf.data, by which the decoder picks errata. */
-static int add_model(struct container_build *b, const char *arg,
+static int add_model(struct import_build *b, const char *arg,
 		     struct aux_diag *diag)
 {
 	unsigned family, model, stepping = 0;
@@ -148,7 +148,7 @@ static int add_model(struct container_build *b, const char *arg,
 				   "in decimal, 6/158/10 say", arg);
 	snprintf(text, sizeof(text), "GenuineIntel,%u,%u,%u", family, model,
 		 stepping);
-	container_build_feature(b, AUX_FEAT_CPUID, text);
+	import_build_feature(b, AUX_FEAT_CPUID, text);
 	return 0;
 }
 
@@ -156,36 +156,36 @@ static int add_model(struct container_build *b, const char *arg,
  * The config is 0, so return compression counts as on (DisRETC clear). That reads a
  * trace without it, too: its returns all have a TIP, which is allowed with it as well.
  */
-static int add_trace(struct container_build *b, struct aux_diag *diag)
+static int add_trace(struct import_build *b, struct aux_diag *diag)
 {
-	const struct container_who who = { RAW_PID, RAW_PID, UINT32_MAX, 0 };
+	const struct import_who who = { RAW_PID, RAW_PID, UINT32_MAX, 0 };
 	uint64_t priv[AUX_PT_N_PRIV] = {
-		[AUX_PT_PMU_TYPE] = CONTAINER_PMU, [AUX_PT_TIME_MULT] = 1,
+		[AUX_PT_PMU_TYPE] = IMPORT_PMU, [AUX_PT_TIME_MULT] = 1,
 		[AUX_PT_NORETCOMP_BIT] = NORETCOMP_BIT,
 	};
 
 	(void)diag;
-	container_build_info(b, AUX_TRACE_INTEL_PT, priv, AUX_PT_N_PRIV);
-	container_build_comm(b, who, "raw");
-	container_build_runs(b, who);
+	import_build_info(b, AUX_TRACE_INTEL_PT, priv, AUX_PT_N_PRIV);
+	import_build_comm(b, who, "raw");
+	import_build_runs(b, who);
 	return 0;
 }
 
 /* Images before the stream: mappings have to precede the trace that runs in them. */
-static int build_raw(struct container_build *b,
-		     const struct container_options *o, struct aux_diag *diag)
+static int build_raw(struct import_build *b,
+		     const struct import_options *o, struct aux_diag *diag)
 {
-	struct container_stream stream = {
+	struct import_stream stream = {
 		.who = { RAW_PID, RAW_PID, UINT32_MAX, 0 },
 	};
-	struct container_file f = { 0 };
+	struct import_file f = { 0 };
 	struct part p;
 	int rc;
 
 	if (!parse_part(&p, o->pt, strlen(o->pt)))
 		rc = fail_setting(diag, "pt", "FILE[:BEGIN[-END]]", o->pt);
 	else
-		rc = container_map_file(&f, NULL, p.name, diag);
+		rc = import_map_file(&f, NULL, p.name, diag);
 	if (rc == 0)
 		rc = fit_part(&p, &f, diag);
 	if (rc == 0 && o->cpu_model)
@@ -198,33 +198,33 @@ static int build_raw(struct container_build *b,
 		stream.file = &f;
 		stream.data = f.data + p.begin;
 		stream.len = p.end - p.begin;
-		container_build_stream(b, &stream);
+		import_build_stream(b, &stream);
 	}
-	container_unmap_file(&f);
+	import_unmap_file(&f);
 	free(p.name);
 	return rc;
 }
 
 /* No look at the path: packets have no magic, so only the option can say so. */
-static bool probe(const struct container_source *s)
+static bool probe(const struct import_source *s)
 {
 	return s->o->pt;
 }
 
-static int open_raw(struct aux_reader **r, const struct container_source *s,
+static int open_raw(struct aux_reader **r, const struct import_source *s,
 		    struct aux_diag *diag)
 {
-	struct container_build b;
-	int rc = container_build_init(&b, "intel_pt//", 0, diag);
+	struct import_build b;
+	int rc = import_build_init(&b, "intel_pt//", 0, diag);
 
 	if (rc == 0)
 		rc = build_raw(&b, s->o, diag);
 	if (rc == 0)
-		rc = container_build_open(&b, r, s->path, diag);
-	container_build_fini(&b);
+		rc = import_build_open(&b, r, s->path, diag);
+	import_build_fini(&b);
 	return rc;
 }
 
-const struct container_format container_raw = {
+const struct import_format import_raw = {
 	"raw buffer", false, probe, open_raw,
 };

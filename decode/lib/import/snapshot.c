@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * container_snapshot: the ini files of a snapshot directory, put together.
+ * import_snapshot: the ini files of a snapshot directory, put together.
  *
  * A source that has no device file is left out: its protocol is unknown, and the
  * decoder says so where its bytes come. Every core gets a process of
@@ -65,12 +65,12 @@ static int fail_nomem(struct aux_diag *diag)
 static int read_ini(struct ini *ini, const struct snapshot_dir *s, const char *name,
 		    bool anywhere, struct aux_diag *diag)
 {
-	struct container_file f;
-	int rc = container_map_named(&f, s->dir, name, anywhere, diag);
+	struct import_file f;
+	int rc = import_map_named(&f, s->dir, name, anywhere, diag);
 
 	if (rc == 0)
 		rc = ini_parse(ini, f.data, f.len, name, diag);
-	container_unmap_file(&f);
+	import_unmap_file(&f);
 	return rc;
 }
 
@@ -336,7 +336,7 @@ static void number_cpus(struct snapshot_dir *s)
 }
 
 /* src: the directory, or its snapshot.ini. Call fini after an error, too. */
-static int snapshot_read(struct snapshot_dir *s, const struct container_source *src,
+static int snapshot_read(struct snapshot_dir *s, const struct import_source *src,
 			 struct aux_diag *diag)
 {
 	const char *path = src->path, *file = strrchr(path, '/');
@@ -347,7 +347,7 @@ static int snapshot_read(struct snapshot_dir *s, const struct container_source *
 		.anywhere = src->o->anywhere,
 		.code_anywhere = src->o->anywhere || !src->o->copied,
 	};
-	s->dir = src->is_dir ? strdup(path) : container_dirname(path);
+	s->dir = src->is_dir ? strdup(path) : import_dirname(path);
 	if (!s->dir)
 		return fail_nomem(diag);
 	file = src->is_dir ? "snapshot.ini" : file ? file + 1 : path;
@@ -385,7 +385,7 @@ static void snapshot_fini(struct snapshot_dir *s)
 }
 
 /*
- * container_snapshot_open: a snapshot directory as a perf.data.
+ * import_snapshot_open: a snapshot directory as a perf.data.
  *
  * Each buffer is a stream, each source a block of AUXTRACE_INFO, each core a
  * process that maps its memory dumps. Dumps are mapped by their real place: the
@@ -422,11 +422,11 @@ static enum layout find_layout(const char *format)
  * A block for each source, once, however many buffers it has. One core of Armv8 or
  * later makes the machine an aarch64: ARCH has a single value for all of them.
  */
-static int put_info(struct container_build *b, const struct snapshot_dir *s,
+static int put_info(struct import_build *b, const struct snapshot_dir *s,
 		    struct aux_diag *diag)
 {
 	uint64_t *words = calloc(AUX_CS_N_HEADER +
-					 s->n_links * CONTAINER_CS_BLOCK,
+					 s->n_links * IMPORT_CS_BLOCK,
 				 sizeof(*words));
 	size_t n = AUX_CS_N_HEADER, n_sources = 0;
 	bool is_64 = false;
@@ -441,15 +441,15 @@ static int put_info(struct container_build *b, const struct snapshot_dir *s,
 
 		if (snapshot_first(s, &s->links[i]) != l)
 			continue;
-		container_cs_block(words + n, &l->source->ini, l->source->type,
-				   core, l->cpu);
-		is_64 |= container_cs_version(core) >= 8;
-		n += CONTAINER_CS_BLOCK;
+		import_cs_block(words + n, &l->source->ini, l->source->type,
+				core, l->cpu);
+		is_64 |= import_cs_version(core) >= 8;
+		n += IMPORT_CS_BLOCK;
 		n_sources++;
 	}
-	words[AUX_CS_PMU_CPUS] = (uint64_t)CONTAINER_PMU << 32 | n_sources;
-	container_build_feature(b, AUX_FEAT_ARCH, is_64 ? "aarch64" : "arm");
-	container_build_info(b, AUX_TRACE_CS_ETM, words, n);
+	words[AUX_CS_PMU_CPUS] = (uint64_t)IMPORT_PMU << 32 | n_sources;
+	import_build_feature(b, AUX_FEAT_ARCH, is_64 ? "aarch64" : "arm");
+	import_build_info(b, AUX_TRACE_CS_ETM, words, n);
 	free(words);
 	return 0;
 }
@@ -463,12 +463,12 @@ static int fail_dump(struct aux_diag *diag, const struct snapshot_device *core,
 }
 
 /* Clips the mapping to its file; without one it stands as it was said. */
-static int fit_dump(struct container_map *m, const char *dir, const char *file,
+static int fit_dump(struct import_map *m, const char *dir, const char *file,
 		    char **path)
 {
-	struct container_file f;
+	struct import_file f;
 	uint64_t len = 0;
-	int rc = container_map_file(&f, dir, file, NULL);
+	int rc = import_map_file(&f, dir, file, NULL);
 
 	if (rc == 0) {
 		len = f.len > m->pgoff ? f.len - m->pgoff : 0;
@@ -476,16 +476,16 @@ static int fit_dump(struct container_map *m, const char *dir, const char *file,
 			m->len = len;
 		*path = strdup(f.path);
 	} else {
-		*path = container_absent(dir, file);
+		*path = import_absent(dir, file);
 		m->len = m->len == UINT64_MAX ? 0 : m->len;
 	}
-	container_unmap_file(&f);
+	import_unmap_file(&f);
 	return *path ? 0 : -AUX_E_NOMEM;
 }
 
 /* length= and offset= are optional: then the file is mapped from its start, to its end.
  * A dump of no bytes is left out. */
-static int put_dump(struct container_build *b, const struct snapshot_dir *s,
+static int put_dump(struct import_build *b, const struct snapshot_dir *s,
 		    const struct snapshot_link *l, size_t section,
 		    struct aux_diag *diag)
 {
@@ -494,7 +494,7 @@ static int put_dump(struct container_build *b, const struct snapshot_dir *s,
 	const char *file = ini_get_in(ini, section, "file");
 	const char *len = ini_get_in(ini, section, "length");
 	const char *offset = ini_get_in(ini, section, "offset");
-	struct container_map m = { .pid = l->pid, .len = UINT64_MAX };
+	struct import_map m = { .pid = l->pid, .len = UINT64_MAX };
 	char *path = NULL;
 
 	if (!file ||
@@ -505,14 +505,14 @@ static int put_dump(struct container_build *b, const struct snapshot_dir *s,
 	    (offset && !ini_number(offset, &m.pgoff)))
 		return fail_dump(diag, l->core, name,
 				 "length= or offset= is no number");
-	if (!s->code_anywhere && container_is_outside(s->dir, file, diag))
+	if (!s->code_anywhere && import_is_outside(s->dir, file, diag))
 		return -AUX_E_UNSUPPORTED;
 	if (fit_dump(&m, s->dir, file, &path) < 0)
 		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 				"out of memory");
 	m.path = path;
 	if (m.len)
-		container_build_map(b, &m);
+		import_build_map(b, &m);
 	free(path);
 	return 0;
 }
@@ -533,11 +533,11 @@ static bool is_first_of(const struct snapshot_dir *s, size_t i)
 
 /* Each source of a core has a CPU number of its own (number_cpus), where the core's
  * process runs; the process is described once. */
-static int put_core(struct container_build *b, const struct snapshot_dir *s,
+static int put_core(struct import_build *b, const struct snapshot_dir *s,
 		    size_t i, struct aux_diag *diag)
 {
 	const struct snapshot_link *l = &s->links[i];
-	const struct container_who who = { l->pid, l->pid, l->cpu, 0 };
+	const struct import_who who = { l->pid, l->pid, l->cpu, 0 };
 	int rc = 0;
 
 	if (!l->core)
@@ -545,29 +545,29 @@ static int put_core(struct container_build *b, const struct snapshot_dir *s,
 	if (is_first_of(s, i)) {
 		const struct ini *ini = &l->core->ini;
 
-		container_build_comm(b, who, l->core->name);
+		import_build_comm(b, who, l->core->name);
 		for (size_t k = 0; rc == 0 && k < ini->n_sections; k++)
 			if (is_dump(ini->sections[k].name))
 				rc = put_dump(b, s, l, k, diag);
 	}
-	container_build_runs(b, who);
+	import_build_runs(b, who);
 	return rc;
 }
 
 /* The bytes as the formatter put them out; builder.c copies them, so both buffers are
  * ours. One byte more: malloc(0) may be NULL. */
-static int put_dstream(struct container_build *b, struct container_stream *st,
+static int put_dstream(struct import_build *b, struct import_stream *st,
 		       struct aux_diag *diag)
 {
 	uint8_t *port = malloc(st->len + 1);
-	uint8_t *frames = malloc(CONTAINER_CS_ROOM(st->len));
+	uint8_t *frames = malloc(IMPORT_CS_ROOM(st->len));
 	int rc = 0;
 
 	if (port && frames) {
-		st->len = container_cs_dstream(port, st->data, st->len);
-		st->len = container_cs_frames(frames, port, st->len);
+		st->len = import_cs_dstream(port, st->data, st->len);
+		st->len = import_cs_frames(frames, port, st->len);
 		st->data = frames;
-		container_build_stream(b, st);
+		import_build_stream(b, st);
 	} else {
 		rc = diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 			      "out of memory");
@@ -578,13 +578,13 @@ static int put_dstream(struct container_build *b, struct container_stream *st,
 }
 
 /* Frames of several sources belong to the CPU of the first. */
-static int put_buffer(struct container_build *b, const struct snapshot_dir *s,
+static int put_buffer(struct import_build *b, const struct snapshot_dir *s,
 		      size_t i, struct aux_diag *diag)
 {
 	const struct snapshot_buffer *buf = &s->buffers[i];
 	enum layout layout = find_layout(buf->format);
-	struct container_stream st = { .who = { -1U, -1U, -1U, 0 } };
-	struct container_file f;
+	struct import_stream st = { .who = { -1U, -1U, -1U, 0 } };
+	struct import_file f;
 	int rc;
 
 	if (layout == LAYOUT_NONE)
@@ -595,7 +595,7 @@ static int put_buffer(struct container_build *b, const struct snapshot_dir *s,
 	for (size_t k = s->n_links; k-- > 0;)
 		if (s->links[k].buffer == i)
 			st.who.cpu = s->links[k].cpu;
-	rc = container_map_named(&f, s->dir, buf->file, s->anywhere, diag);
+	rc = import_map_named(&f, s->dir, buf->file, s->anywhere, diag);
 	if (rc < 0)
 		return rc;
 	st.file = &f;
@@ -605,37 +605,37 @@ static int put_buffer(struct container_build *b, const struct snapshot_dir *s,
 	if (layout == LAYOUT_DSTREAM)
 		rc = put_dstream(b, &st, diag);
 	else
-		container_build_stream(b, &st);
-	container_unmap_file(&f);
+		import_build_stream(b, &st);
+	import_unmap_file(&f);
 	return rc;
 }
 
 /* A file of any other name counts when it begins with a [snapshot] section. */
-static bool probe(const struct container_source *s)
+static bool probe(const struct import_source *s)
 {
 	const char *name = strrchr(s->path, '/');
 	char *ini;
-	struct container_file f;
+	struct import_file f;
 	bool is_there;
 
 	if (!s->is_dir)
 		return !strcmp(name ? name + 1 : s->path, "snapshot.ini") ||
 		       memmem(s->head, s->n_head, "[snapshot]", 10);
-	ini = container_join(s->path, "snapshot.ini");
-	is_there = ini && container_map_file(&f, NULL, ini, NULL) == 0;
+	ini = import_join(s->path, "snapshot.ini");
+	is_there = ini && import_map_file(&f, NULL, ini, NULL) == 0;
 	if (is_there)
-		container_unmap_file(&f);
+		import_unmap_file(&f);
 	free(ini);
 	return is_there;
 }
 
 static int open_snapshot(struct aux_reader **r,
-			 const struct container_source *src,
+			 const struct import_source *src,
 			 struct aux_diag *diag)
 {
-	struct container_build b;
+	struct import_build b;
 	struct snapshot_dir s;
-	int rc = container_build_init(&b, "cs_etm//", 0, diag);
+	int rc = import_build_init(&b, "cs_etm//", 0, diag);
 
 	if (rc < 0)
 		return rc;
@@ -650,12 +650,12 @@ static int open_snapshot(struct aux_reader **r,
 	for (size_t i = 0; rc == 0 && i < s.n_buffers; i++)
 		rc = put_buffer(&b, &s, i, diag);
 	if (rc == 0)
-		rc = container_build_open(&b, r, src->path, diag);
-	container_build_fini(&b);
+		rc = import_build_open(&b, r, src->path, diag);
+	import_build_fini(&b);
 	snapshot_fini(&s);
 	return rc;
 }
 
-const struct container_format container_snapshot = {
+const struct import_format import_snapshot = {
 	"OpenCSD or DS-5 snapshot", false, probe, open_snapshot,
 };

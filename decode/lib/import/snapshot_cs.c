@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * container_cs: CoreSight sources and buffers of snapshots, as perf.data has them.
+ * import_cs: CoreSight sources and buffers of snapshots, as perf.data has them.
  * Pure functions: nothing here reads a file or keeps state.
  *
  * Specification: CoreSight Architecture (IHI 0029), "Trace formatter"; register
@@ -88,7 +88,7 @@ static const char *const v7_cores[] = {
 	"Cortex-M4", "Cortex-M7",
 };
 
-unsigned container_cs_version(const char *core)
+unsigned import_cs_version(const char *core)
 {
 	if (!core)
 		return 0;
@@ -117,13 +117,13 @@ static char core_profile(const char *core)
  * Types are matched by prefix, and all rows that fit count: an ITM has its id in one
  * of three registers, by the name that the tool gave it. Absent registers stay 0.
  */
-void container_cs_block(uint64_t words[CONTAINER_CS_BLOCK],
-			const struct ini *device, const char *type,
-			const char *core_type, uint32_t cpu)
+void import_cs_block(uint64_t words[IMPORT_CS_BLOCK],
+		     const struct ini *device, const char *type,
+		     const char *core_type, uint32_t cpu)
 {
 	uint64_t *w = words + AUX_CS_NR_PARAMS + 1;
 
-	memset(words, 0, CONTAINER_CS_BLOCK * sizeof(*words));
+	memset(words, 0, IMPORT_CS_BLOCK * sizeof(*words));
 	words[AUX_CS_MAGIC] = AUX_CS_MAGIC_OWN;
 	words[AUX_CS_CPU] = cpu == UINT32_MAX ? UINT64_MAX : cpu;
 	words[AUX_CS_NR_PARAMS] = AUX_CS_OWN_N;
@@ -143,11 +143,11 @@ void container_cs_block(uint64_t words[CONTAINER_CS_BLOCK],
 		if (v)
 			w[regs[i].word] = v;
 	}
-	w[AUX_CS_OWN_CORE_VERSION] = container_cs_version(core_type);
+	w[AUX_CS_OWN_CORE_VERSION] = import_cs_version(core_type);
 	w[AUX_CS_OWN_CORE_PROFILE] = (uint64_t)core_profile(core_type);
 }
 
-size_t container_cs_dstream(uint8_t *dst, const uint8_t *src, size_t len)
+size_t import_cs_dstream(uint8_t *dst, const uint8_t *src, size_t len)
 {
 	size_t out = 0, n;
 
@@ -174,7 +174,7 @@ static size_t put_barrier(uint8_t *dst)
  * Every half word of a frame begins with data, or an id, of which 0x7f is never
  * used: 0xff there can only be a sync.
  */
-size_t container_cs_frames(uint8_t *dst, const uint8_t *src, size_t len)
+size_t import_cs_frames(uint8_t *dst, const uint8_t *src, size_t len)
 {
 	size_t in = 0, out = 0, part = 0;
 

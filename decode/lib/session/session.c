@@ -185,7 +185,7 @@ static int open_code(struct session *s, const struct session_config *config,
 {
 	struct codeview_config code = config->code;
 	char *kcore = code.kcore || config->data ? NULL :
-		      container_kcore(config->path);
+		      import_kcore(config->path);
 	int rc;
 
 	if (kcore)
@@ -216,8 +216,8 @@ static int open_parts(struct session *s, const struct session_config *config,
 	rc = config->data ? aux_reader_open_mem(&s->reader, config->data,
 						config->n_data, config->path,
 						diag) :
-			    container_open(&s->reader, config->path,
-					   config->container, diag);
+			    import_open(&s->reader, config->path,
+					config->import, diag);
 	if (rc < 0)
 		return rc;
 	rc = timeline_new(&s->timeline, s->reader, diag);

@@ -29,7 +29,7 @@ struct session_config {
 	size_t n_data;
 	const char *decoder;	/* --decoder NAME, NULL: the default */
 	const char *plugin;	/* --plugin FILE, NULL: none */
-	const struct container_options *container;	/* NULL: none */
+	const struct import_options *import;	/* NULL: none */
 	struct codeview_config code;
 	unsigned n_workers;	/* -j, threads; the result does not depend on it.
 				 * 0: as many as there are CPUs, 1 for a small
