@@ -192,7 +192,7 @@ int cmd_bundle(const struct cmd_options *o)
 	if (status)
 		return status;
 	input.copied = true;
-	config.container = &input;
+	config.import = &input;
 	config.on_code = on_code;
 	config.on_code_priv = &job;
 	rc = session_open(&job.s, &config, &diag);

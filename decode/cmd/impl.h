@@ -98,7 +98,7 @@ int verdict_print(const struct verdict *v, const struct cmd_options *o,
 		  const struct session *s, const struct session_stats *stats);
 void verdict_free(struct verdict *v);
 
-/* ---- dump.c: records, feature bits and AUX flags as text for people ---- */
+/* ---- record_text.c: records, feature bits and AUX flags as text for people ---- */
 
 /* "MMAP2"; "TYPE_99" (in buf) for a type that is not known. */
 struct name_buf {
