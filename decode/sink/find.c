@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sink_find: calls that meet conditions, one line each as they end: when, how long,
+ * find: calls that meet conditions, one line each as they end: when, how long,
  * who, how much, called from where, and how to see what ran inside.
  *
  * Each call that is left out is counted for the first condition that it fails, so
