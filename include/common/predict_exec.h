@@ -4,8 +4,8 @@
  * our helper object. Used by auxcap for the first program and inside qemu for
  * every later exec.
  */
-#ifndef CAPTURE_QEMU_PREDICT_EXEC_H
-#define CAPTURE_QEMU_PREDICT_EXEC_H
+#ifndef COMMON_PREDICT_EXEC_H
+#define COMMON_PREDICT_EXEC_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,8 +4,8 @@
  * f began, "-f" it ended; behind it the kind, when it is no call, and the end, when
  * it is no return; "?" what is guessed; "@2" a turn to stack 2; "#" a gap.
  */
-#ifndef TESTS_UNIT_TEST_CALLS_H
-#define TESTS_UNIT_TEST_CALLS_H
+#ifndef TESTS_UNIT_TEST_CALLSTACK_H
+#define TESTS_UNIT_TEST_CALLSTACK_H
 
 #include <stdio.h>
 #include <string.h>

@@ -7,8 +7,8 @@
  * Invariant: every bit that a format names is in INTEL_PT_CONFIG_MASK.
  * Specification: Intel SDM vol. 3, IA32_RTIT_CTL; CPUID leaf 14h.
  */
-#ifndef PMU_SIM_INTEL_PT_ATTRS_H
-#define PMU_SIM_INTEL_PT_ATTRS_H
+#ifndef TOOLS_PMU_SIM_INTEL_PT_ATTRS_H
+#define TOOLS_PMU_SIM_INTEL_PT_ATTRS_H
 
 #include <linux/device.h>
 #include <linux/perf_event.h>

@@ -7,8 +7,8 @@
  * pmu_step_truth.c what debugfs shows. Invariant: everything below is touched
  * on its own CPU with interrupts off, so nothing is locked but the truth.
  */
-#ifndef PMU_STEP_H
-#define PMU_STEP_H
+#ifndef TOOLS_PMU_SIM_PMU_STEP_H
+#define TOOLS_PMU_SIM_PMU_STEP_H
 
 #include <linux/atomic.h>
 #include <linux/perf_event.h>

@@ -11,8 +11,8 @@
  * needs no lock. Other CPUs read its counters for debugfs and may see them
  * between two steps.
  */
-#ifndef PMU_SIM_H
-#define PMU_SIM_H
+#ifndef TOOLS_PMU_SIM_SIM_H
+#define TOOLS_PMU_SIM_SIM_H
 
 #include <linux/hrtimer.h>
 #include <linux/list.h>
