@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "capture/cmd/cmd.h"
-#include "capture/describe/features.h"
+#include "capture/describe/describe.h"
 #include "common/clock.h"
 #include "common/diag.h"
 

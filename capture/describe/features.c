@@ -18,7 +18,7 @@
 
 #include "common/version.h"
 
-#include "capture/describe/features.h"
+#include "capture/describe/describe.h"
 
 #define NAME_ALIGN 64
 

@@ -13,8 +13,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#include "capture/describe/codesave.h"
-#include "capture/describe/synth.h"
+#include "capture/describe/describe.h"
 #include "capture/event/perfclock.h"
 #include "perfdata/perfdata.h"
 

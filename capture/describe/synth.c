@@ -10,7 +10,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "capture/describe/synth.h"
+#include "capture/describe/describe.h"
 
 #define COMM_MAX 15	/* as the kernel's TASK_COMM_LEN, NUL apart */
 #define CPUS_MAX 2048	/* of one list, so that a record holds it */

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "capture/describe/synth.h"
+#include "capture/describe/describe.h"
 #include "capture/record/impl.h"
 #include "common/clock.h"
 

@@ -17,9 +17,8 @@
 #include "common/version.h"
 
 #include "capture/event/auxpmu.h"
-#include "capture/describe/features.h"
+#include "capture/describe/describe.h"
 #include "capture/record/impl.h"
-#include "capture/describe/synth.h"
 #include "capture/event/tracing_data.h"
 
 #define SYNTH_TIMEOUT_MS 10000

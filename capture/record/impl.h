@@ -16,7 +16,7 @@
 
 #include <aux/error.h>
 
-#include "capture/describe/codesave.h"
+#include "capture/describe/describe.h"
 #include "capture/event/auxpmu.h"
 #include "capture/event/explain.h"
 #include "capture/record/record.h"

@@ -20,7 +20,7 @@
 #include "common/clock.h"
 #include "common/diag.h"
 
-#include "capture/describe/synth.h"
+#include "capture/describe/describe.h"
 #include "capture/record/impl.h"
 
 /* The kernel wakes us when an eighth of the AUX area is full, so that seven eighths

@@ -20,7 +20,7 @@
 
 #include <aux/error.h>
 
-#include "capture/describe/synth.h"
+#include "capture/describe/describe.h"
 #include "perfdata/writer.h"
 
 enum soft_trace {

@@ -15,7 +15,7 @@
 #include "common/diag.h"
 #include "common/version.h"
 
-#include "capture/describe/features.h"
+#include "capture/describe/describe.h"
 #include "capture/soft/impl.h"
 
 #define PMU_TYPE 8	/* above all PERF_TYPE_*; PMU_MAPPINGS gives it its name */

@@ -18,7 +18,7 @@
 
 #include "common/bytes.h"
 
-#include "capture/describe/synth.h"
+#include "capture/describe/describe.h"
 #include "tests/unit/tap.h"
 
 static char dir[] = "/tmp/auxkit-sproc.XXXXXX";

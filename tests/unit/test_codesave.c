@@ -16,7 +16,7 @@
 
 #include "common/bytes.h"
 
-#include "capture/describe/codesave.h"
+#include "capture/describe/describe.h"
 #include "capture/event/perfclock.h"
 #include "tests/unit/tap.h"
 

@@ -11,7 +11,7 @@
 
 #include "common/bytes.h"
 
-#include "capture/describe/codesave.h"
+#include "capture/describe/describe.h"
 #include "tests/unit/tap.h"
 
 #define TEXT UINT64_C(0xffffffff81000000)

@@ -13,9 +13,8 @@
 #include "common/bytes.h"
 
 #include "perfdata/perfdata.h"
-#include "capture/describe/features.h"
+#include "capture/describe/describe.h"
 #include "perfdata/ledger.h"
-#include "capture/describe/synth.h"
 #include "tests/unit/tap.h"
 
 #define TRAILER 32

@@ -6,7 +6,7 @@
 
 #include "tests/unit/writer_file.h"
 
-#include "capture/describe/synth.h"
+#include "capture/describe/describe.h"
 
 #define N_ATTRS 2
 #define ATTR_SIZE sizeof(struct perf_event_attr)
