@@ -36,6 +36,13 @@ static inline bool outbuf_failed(const struct outbuf *o)
 	return o->error != 0;
 }
 
+/* What was to be written is not whole, for another reason (errno): the first one stays. */
+static inline void outbuf_fail(struct outbuf *o, int error)
+{
+	if (!o->error)
+		o->error = error;
+}
+
 /* Room for n more bytes at o->p, or NULL after a failure. The caller writes
  * there and moves o->p. */
 char *outbuf_make_room(struct outbuf *o, size_t n);
