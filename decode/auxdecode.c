@@ -183,6 +183,7 @@ int main(int argc, char **argv)
 	int status;
 
 	signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write */
+	signal(SIGXFSZ, SIG_IGN); /* so is a file that grows too large */
 	/* a file alone, for a person: what there is to see */
 	o.quick = !named && argc == 2 && argv[1][0] != '-' &&
 		  isatty(STDOUT_FILENO);

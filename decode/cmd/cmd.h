@@ -19,6 +19,7 @@
 
 #include "common/options.h"
 #include "common/outbuf.h"
+#include "common/outfile.h"
 #include "decode/lib/code/code.h"
 #include "decode/lib/import/import.h"
 #include "decode/lib/session/sink.h"
@@ -192,6 +193,9 @@ void pager_wait(struct pager *p);
 
 /* ---- messages ---- */
 
+/* One line on standard error, written at once, cleaned (common/clean.h). fmt has no
+ * line feed. */
+void cmd_line(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /*
  * One line on standard error, written at once: "auxdecode: error: FILE@0x1f20:
  * text". path NULL, or diag->offset AUX_NO_OFFSET, leave that part out.
@@ -206,12 +210,23 @@ void cmd_warn(const char *path, const char *fmt, ...)
 
 /* ---- output ---- */
 
+/* The output of a command: -o FILE or standard output. */
+struct cmd_out {
+	struct outbuf *buf;
+	struct outfile file;	/* of -o; not open: standard output */
+	bool keep;		/* CMD_FAILED is a result, too: FILE is written */
+};
+
+/* -o names no FILE that is read; CMD_OK, or CMD_USAGE with a message. */
+int cmd_out_check(const struct cmd_options *o);
 /*
- * The output of a command: -o FILE or standard output. cmd_out_close writes
- * what is left and returns status, or CMD_FAILED with a message when writing
- * failed. A reader that went away (EPIPE) is no failure and says nothing.
+ * The FILE of -o is made aside and gets its name in cmd_out_close, if status is
+ * CMD_OK or CMD_GAPS: what fails leaves the FILE as it was. cmd_out_close writes what
+ * is left and returns status, or CMD_FAILED with a message when writing failed. A
+ * reader that went away (EPIPE) is no failure and says nothing. It accepts what was
+ * not opened ({ 0 }).
  */
-int cmd_out_open(struct outbuf **out, const struct cmd_options *o);
-int cmd_out_close(struct outbuf *out, const struct cmd_options *o, int status);
+int cmd_out_open(struct cmd_out *out, const struct cmd_options *o);
+int cmd_out_close(struct cmd_out *out, const struct cmd_options *o, int status);
 
 #endif

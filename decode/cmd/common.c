@@ -5,23 +5,32 @@
  * several processes do not mix.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/clean.h"
 #include "decode/cmd/impl.h"
 
-/* len as snprintf returned it for a buffer of that size: a longer line is cut. */
-static void emit(const char *line, int len, size_t size)
+/* A longer line is cut. All of it is cleaned: names and paths are in it. */
+void cmd_line(const char *fmt, ...)
 {
+	char line[1024];
+	va_list ap;
+	size_t n;
+	int len;
+
+	va_start(ap, fmt);
+	len = vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
 	if (len < 0)
 		return;
-	if ((size_t)len >= size)
-		len = (int)size - 1;
-	if (write(STDERR_FILENO, line, (size_t)len) < 0)
+	n = (size_t)len < sizeof(line) ? (size_t)len : sizeof(line) - 1;
+	n = clean_text(line, line, n);
+	line[n++] = '\n';
+	if (write(STDERR_FILENO, line, n) < 0)
 		return; /* nowhere left to say it */
 }
 
@@ -30,16 +39,13 @@ int cmd_error(const char *path, const struct aux_diag *diag)
 	const char *text =
 		diag->text[0] ? diag->text : aux_strerror(diag->code);
 	const char *sep = path ? ": " : "";
-	char line[1024], at[24] = "";
-	int n;
+	char at[24] = "";
 
 	if (path && diag->offset != AUX_NO_OFFSET)
 		snprintf(at, sizeof(at), "@0x%llx",
 			 (unsigned long long)diag->offset);
-	n = snprintf(line, sizeof(line), "auxdecode: error: %s%s%s%s%s%s\n",
-		     path ? path : "", at, sep, advice_before(diag->why), text,
-		     advice_after(diag->why));
-	emit(line, n, sizeof(line));
+	cmd_line("auxdecode: error: %s%s%s%s%s%s", path ? path : "", at, sep,
+		 advice_before(diag->why), text, advice_after(diag->why));
 	return diag->code == AUX_E_INVAL ? CMD_USAGE : CMD_FAILED;
 }
 
@@ -56,16 +62,14 @@ int cmd_usage(const char *fmt, ...)
 
 void cmd_warn(const char *path, const char *fmt, ...)
 {
-	char line[1024], text[768];
+	char text[768];
 	va_list ap;
-	int n;
 
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	n = snprintf(line, sizeof(line), "auxdecode: warning: %s%s%s\n",
-		     path ? path : "", path ? ": " : "", text);
-	emit(line, n, sizeof(line));
+	cmd_line("auxdecode: warning: %s%s%s", path ? path : "",
+		 path ? ": " : "", text);
 }
 
 static int io_error(const char *path, const char *what, int err)
@@ -76,56 +80,76 @@ static int io_error(const char *path, const char *what, int err)
 	return cmd_error(path, &diag);
 }
 
-/* Writing would empty what is read, or is to be. */
-static bool is_input(const struct cmd_options *o)
+/* Writing would replace what is read, or is to be. */
+static bool is_input(const char *path, const char *output)
 {
 	struct stat in, out;
 
-	return o->path && !stat(o->path, &in) && !stat(o->output.path, &out) &&
+	return path && !stat(path, &in) && !stat(output, &out) &&
 	       S_ISREG(out.st_mode) && in.st_dev == out.st_dev &&
 	       in.st_ino == out.st_ino;
 }
 
-/* The file is emptied here, so a command that reads one FILE opens that first. */
-int cmd_out_open(struct outbuf **out, const struct cmd_options *o)
+int cmd_out_check(const struct cmd_options *o)
 {
-	int fd = STDOUT_FILENO;
+	bool is = o->output.path && is_input(o->path, o->output.path);
 
-	*out = NULL;
-	if (o->output.path) {
-		if (is_input(o))
-			return cmd_usage("-o %s is the file that is read",
-					 o->output.path);
-		fd = open(o->output.path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
-			  0666);
-		if (fd < 0)
-			return io_error(o->output.path, "cannot create", errno);
-	}
-	*out = outbuf_new(fd);
-	if (*out)
+	for (size_t i = 0; o->output.path && i < o->n_paths && !is; i++)
+		is = is_input(o->paths[i], o->output.path);
+	return is ? cmd_usage("-o %s is the file that is read",
+			      o->output.path) : CMD_OK;
+}
+
+int cmd_out_open(struct cmd_out *out, const struct cmd_options *o)
+{
+	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
+	int status = cmd_out_check(o);
+
+	*out = (struct cmd_out){ .file = OUTFILE_NONE };
+	if (status)
+		return status;
+	if (o->output.path &&
+	    outfile_open(&out->file, o->output.path, 0666, 0, &diag) < 0)
+		return cmd_error(NULL, &diag);
+	out->buf = outbuf_new(o->output.path ? out->file.fd : STDOUT_FILENO);
+	if (out->buf)
 		return CMD_OK;
-	if (o->output.path)
-		close(fd);
+	outfile_discard(&out->file);
 	return io_error(NULL, "output buffer", ENOMEM);
 }
 
-/* close() may be the first to report a full disk or quota (NFS), so it counts. */
-int cmd_out_close(struct outbuf *out, const struct cmd_options *o, int status)
+/* The errno of the first failed write, 0: none. */
+static int finish(struct cmd_out *out)
 {
-	int err, fd;
+	int err;
 
-	if (!out)
+	outbuf_flush(out->buf);
+	err = out->buf->error;
+	outbuf_free(out->buf);
+	out->buf = NULL;
+	return err;
+}
+
+int cmd_out_close(struct cmd_out *out, const struct cmd_options *o, int status)
+{
+	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
+	bool whole = status == CMD_OK || status == CMD_GAPS || out->keep;
+	int err;
+
+	if (!out->buf)
 		return status;
-	outbuf_flush(out);
-	err = out->error;
-	fd = out->fd;
-	outbuf_free(out);
-	if (o->output.path && close(fd) < 0 && !err)
-		err = errno;
+	err = finish(out);
+	if (!err && whole && o->output.path)
+		return outfile_commit(&out->file, &diag) < 0 ?
+			       cmd_error(NULL, &diag) : status;
+	if (o->output.path)
+		outfile_discard(&out->file);
 	if (!err)
 		return status;
 	if (err == EPIPE && !o->output.path)
 		return CMD_OK;
+	if (err == ENOMEM)
+		return io_error(NULL, "output", err);
 	return io_error(o->output.path ? o->output.path : "standard output",
 			"cannot write (is the disk full?)", err);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/clean.h"
 #include "decode/cmd/impl.h"
 #include "common/term.h"
 #include "decode/compare/diff.h"
@@ -217,8 +218,10 @@ static int compare(struct diff_run *r, struct outbuf *out)
 	r->print.equal = true;
 	r->print.gap_text = advice_gap;
 	r->print.colour = colour_get(r->o->output.colour);
-	outbuf_printf(out, "%sA: %s\nB: %s%s\n", r->print.colour->head,
-		      r->o->paths[0], r->o->paths[1], r->print.colour->end);
+	outbuf_str(out, r->print.colour->head);
+	outbuf_clean_printf(out, "A: %s\n", r->o->paths[0]);
+	outbuf_clean_printf(out, "B: %s", r->o->paths[1]);
+	outbuf_printf(out, "%s\n", r->print.colour->end);
 	if (rc == 0)
 		rc = disasm_new(&r->print.disasm, DISASM_INTEL, &diag);
 	if (rc == 0 && wants(r, PART_FLOW))
@@ -242,25 +245,26 @@ static int check(const struct cmd_options *o)
 		return cmd_usage("diff wants two FILEs: auxdecode diff A B");
 	if (!strcmp(o->paths[0], "-") || !strcmp(o->paths[1], "-"))
 		return cmd_usage("diff reads both twice: not standard input");
-	return CMD_OK;
+	return cmd_out_check(o);
 }
 
 int cmd_diff(const struct cmd_options *o)
 {
 	struct diff_run r = { .o = o, .config = o->own };
-	struct outbuf *out = NULL;
+	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
+	struct cmd_out out = { 0 };
 	int status = check(o);
 
 	if (status)
 		return status;
 	if (diff_funcs_init(&r.funcs) < 0)
-		return cmd_failed(NULL, -AUX_E_NOMEM, NULL);
+		return cmd_failed(NULL, -AUX_E_NOMEM, &diag);
 	for (unsigned i = 0; i < 2 && status == CMD_OK; i++)
 		status = read_side(&r, i);
 	if (status == CMD_OK)
 		status = cmd_out_open(&out, o);
 	if (status == CMD_OK)
-		status = cmd_out_close(out, o, compare(&r, out));
+		status = cmd_out_close(&out, o, compare(&r, out.buf));
 	for (unsigned i = 0; i < 2; i++) {
 		diff_sum_fini(&r.sum[i]);
 		diff_code_fini(&r.code[i]);

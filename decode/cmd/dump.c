@@ -208,6 +208,7 @@ int cmd_dump(const struct cmd_options *o)
 {
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
 	struct dump d = { .o = o, .config = o->own };
+	struct cmd_out out;
 	int status;
 
 	if (import_open(&d.r, o->path, &o->import.options, &diag) < 0)
@@ -216,9 +217,10 @@ int cmd_dump(const struct cmd_options *o)
 		diag_set(&diag, AUX_E_NOMEM, AUX_NO_OFFSET, "out of memory");
 		status = cmd_error(o->path, &diag);
 	} else {
-		status = cmd_out_open(&d.out, o);
+		status = cmd_out_open(&out, o);
+		d.out = out.buf;
 		if (!status)
-			status = cmd_out_close(d.out, o, dump_all(&d));
+			status = cmd_out_close(&out, o, dump_all(&d));
 	}
 	free(d.queues);
 	free(d.payloads);

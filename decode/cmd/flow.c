@@ -194,8 +194,7 @@ static int run_output(const struct cmd_options *o, struct session *s,
 /*
  * The time filter belongs to the session, which can then skip chunks; but a sink
  * with SINK_FILTERS_TIME must see what comes before (the stack at --time A), so it
- * filters by itself. The session is opened before the output: a FILE that cannot
- * be read shall not leave an empty -o FILE.
+ * filters by itself.
  */
 int cmd_flow(const struct cmd_options *o)
 {
@@ -204,9 +203,11 @@ int cmd_flow(const struct cmd_options *o)
 	struct session_config config = config_of(o);
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
 	struct session *s = NULL;
-	struct outbuf *out;
-	int status, err;
+	struct cmd_out out;
+	int status = cmd_out_check(o), err;
 
+	if (status)
+		return status;
 	if (sink->needs & SINK_FILTERS_TIME) {
 		config.time_from = 0;
 		config.time_to = UINT64_MAX;
@@ -219,8 +220,8 @@ int cmd_flow(const struct cmd_options *o)
 		plain.output.path = NULL;
 	status = cmd_out_open(&out, &plain);
 	if (status == CMD_OK) {
-		status = run_output(o, s, out);
-		status = cmd_out_close(out, &plain, status);
+		status = run_output(o, s, out.buf);
+		status = cmd_out_close(&out, &plain, status);
 	}
 	session_close(s);
 	return status;

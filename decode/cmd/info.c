@@ -12,6 +12,7 @@
 #include <aux/perfdata.h>
 
 #include "common/array.h"
+#include "common/clean.h"
 #include "common/bytes.h"
 #include "common/diag.h"
 #include "decode/cmd/impl.h"
@@ -154,7 +155,7 @@ static int print_trace_sources(struct info *in)
 	if (c->trace_type != AUX_TRACE_CS_ETM)
 		return 0;
 	if (c->cs_error.code) {
-		outbuf_printf(in->out, "trace sources: %s\n", c->cs_error.text);
+		outbuf_clean_printf(in->out, "trace sources: %s\n", c->cs_error.text);
 		in->bad_sources = true;
 	}
 	if (chunks_find_sources(c) < 0)
@@ -479,7 +480,7 @@ static void put_n(struct outbuf *o, uint64_t n, const char *what)
 static void put_opt(struct outbuf *o, const char *before, const char *s)
 {
 	if (s && *s)
-		outbuf_printf(o, "%s%s", before, s);
+		outbuf_clean_printf(o, "%s%s", before, s);
 }
 
 /* What perf report --header-only shows first: the file, the machine, the command.
@@ -489,10 +490,10 @@ static void print_file(struct info *in)
 	const struct aux_file_info *f = aux_reader_info(in->r);
 	struct outbuf *o = in->out;
 
-	outbuf_printf(o, "file: %s, %" PRIu64 " bytes, ",
+	outbuf_clean_printf(o, "file: %s, %" PRIu64 " bytes, ",
 		      aux_reader_path(in->r), f->size);
 	if (f->container)
-		outbuf_printf(o, "made from: %s\n", f->container);
+		outbuf_clean_printf(o, "made from: %s\n", f->container);
 	else if (f->n_files > 1)
 		outbuf_printf(o, "directory of %u files, %s byte order\n",
 			      f->n_files, f->swapped ? "foreign" : "native");
@@ -514,9 +515,9 @@ static void print_file(struct info *in)
 	put_opt(o, " (", f->cpuid);
 	outbuf_printf(o, "%s\n", f->cpuid && *f->cpuid ? ")" : "");
 	if (f->cmdline)
-		outbuf_printf(o, "command: %s\n", f->cmdline);
+		outbuf_clean_printf(o, "command: %s\n", f->cmdline);
 	if (f->version && *f->version)
-		outbuf_printf(o, "version: %s\n", f->version);
+		outbuf_clean_printf(o, "version: %s\n", f->version);
 }
 
 static void print_not_traced(struct info *in)
@@ -529,7 +530,7 @@ static void print_not_traced(struct info *in)
 		text = aux_reader_source(in->r, key);
 		if (!text)
 			break;
-		outbuf_printf(in->out, "not traced: %s\n", text);
+		outbuf_clean_printf(in->out, "not traced: %s\n", text);
 	}
 }
 
@@ -544,13 +545,14 @@ static void print_source(struct info *in)
 
 	if (!source)
 		return;
-	outbuf_printf(in->out, "source: %s", source);
+	outbuf_clean_printf(in->out, "source: %s", source);
 	put_opt(in->out, ", back end ", backend);
 	if (!strcmp(source, "soft_pt"))
 		outbuf_str(in->out, ": Intel PT made by software, not by trace "
 				    "hardware");
-	put_opt(in->out, "\nterms: ", terms);
 	outbuf_str(in->out, "\n");
+	if (terms && *terms)
+		outbuf_clean_printf(in->out, "terms: %s\n", terms);
 	if (clock && !strcmp(clock, "virtual"))
 		outbuf_str(in->out,
 			   "clock: virtual: 1 ns for each instruction, and time "
@@ -579,7 +581,7 @@ static void print_attrs(struct info *in)
 
 	outbuf_str(in->out, "events:\n");
 	for (size_t i = 0; (a = aux_reader_attr(in->r, i)); i++) {
-		outbuf_printf(in->out, "  %-12s %s: ",
+		outbuf_clean_printf(in->out, "  %-12s %s: ",
 			      a->name ? a->name : "(no name)",
 			      event_role(in, a));
 		outbuf_printf(in->out, "type %u, config %#" PRIx64 ", %s, ",
@@ -1138,6 +1140,7 @@ int cmd_info(const struct cmd_options *o)
 {
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
 	struct info *in = calloc(1, sizeof(*in));
+	struct cmd_out out;
 	int status;
 
 	if (!in) {
@@ -1149,9 +1152,10 @@ int cmd_info(const struct cmd_options *o)
 		free(in);
 		return cmd_error(o->path, &diag);
 	}
-	status = cmd_out_open(&in->out, o);
+	status = cmd_out_open(&out, o);
+	in->out = out.buf;
 	if (!status)
-		status = cmd_out_close(in->out, o, run_info(in));
+		status = cmd_out_close(&out, o, run_info(in));
 	chunks_fini(&in->chunks);
 	losses_fini(&in->losses);
 	aux_reader_close(in->r);

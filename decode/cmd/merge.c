@@ -74,7 +74,7 @@ static int check_paths(const struct cmd_options *o)
 static int merge_lists(const struct cmd_options *o)
 {
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
-	struct outbuf *out = NULL;
+	struct cmd_out out = { 0 };
 	struct branchlist list;
 	int status = CMD_OK, rc = 0;
 
@@ -90,10 +90,10 @@ static int merge_lists(const struct cmd_options *o)
 		status = cmd_failed(NULL, rc, &diag);
 	if (!rc)
 		status = cmd_out_open(&out, o);
-	if (out)
-		branchlist_write(&list, out, 0);
+	if (out.buf)
+		branchlist_write(&list, out.buf, 0);
 	branchlist_fini(&list);
-	return cmd_out_close(out, o, status);
+	return cmd_out_close(&out, o, status);
 }
 
 /* Files of `coverage`, `flame` or `export --to pprof`, which run adds up and
@@ -105,15 +105,15 @@ static int merge_results(const struct cmd_options *o,
 {
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
 	const char *which = NULL;
-	struct outbuf *out;
+	struct cmd_out out;
 	int status = cmd_out_open(&out, o), rc;
 
 	if (status)
 		return status;
-	rc = run(o->paths, o->n_paths, out, &which, &diag);
+	rc = run(o->paths, o->n_paths, out.buf, &which, &diag);
 	if (rc < 0)
 		status = cmd_failed(which, rc, &diag);
-	return cmd_out_close(out, o, status);
+	return cmd_out_close(&out, o, status);
 }
 
 int cmd_merge(const struct cmd_options *o)

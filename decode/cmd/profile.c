@@ -13,15 +13,13 @@
 /* What each stage had, as of a recording. */
 static int say_empty(const struct cmd_options *o, const struct sink_report *r)
 {
-	fprintf(stderr, "auxdecode: error: %s: nothing to show; what each "
-		"stage had:\n", o->path);
-	fprintf(stderr, "  %-24s %12" PRIu64 "\n", "instructions in the list",
-		r->n_insns);
+	cmd_line("auxdecode: error: %s: nothing to show; what each stage had:",
+		 o->path);
+	cmd_line("  %-24s %12" PRIu64, "instructions in the list", r->n_insns);
 	for (unsigned i = 0; i < r->n_drops; i++)
-		fprintf(stderr, "  %-24s %12" PRIu64 "\n", r->drops[i].what,
-			r->drops[i].n);
+		cmd_line("  %-24s %12" PRIu64, r->drops[i].what, r->drops[i].n);
 	if (r->hint[0])
-		fprintf(stderr, "  %s\n", r->hint);
+		cmd_line("  %s", r->hint);
 	return CMD_FAILED;
 }
 
@@ -47,7 +45,7 @@ static int write_profile(const struct cmd_options *o, struct branchlist *list,
 	if (!report.n_lines)
 		return say_empty(o, &report);
 	if (report.note[0])
-		fprintf(stderr, "auxdecode: %s\n", report.note);
+		cmd_line("auxdecode: %s", report.note);
 	return list->n_gaps ? CMD_GAPS : CMD_OK;
 }
 
@@ -56,7 +54,7 @@ static int write_profile(const struct cmd_options *o, struct branchlist *list,
 static int convert(const struct cmd_options *o)
 {
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
-	struct outbuf *out = NULL;
+	struct cmd_out out = { 0 };
 	struct branchlist list;
 	int status, rc;
 
@@ -66,10 +64,10 @@ static int convert(const struct cmd_options *o)
 		status = cmd_failed(o->path, rc, &diag);
 	else
 		status = cmd_out_open(&out, o);
-	if (out)
-		status = write_profile(o, &list, out);
+	if (out.buf)
+		status = write_profile(o, &list, out.buf);
 	branchlist_fini(&list);
-	return cmd_out_close(out, o, status);
+	return cmd_out_close(&out, o, status);
 }
 
 int cmd_profile(const struct cmd_options *o)

@@ -309,7 +309,7 @@ static int run_raw(const struct cmd_options *o, struct aux_reader *r)
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
 	struct chunks c = { 0 };
 	struct aux_event ev;
-	struct outbuf *out;
+	struct cmd_out out;
 	int ret = chunks_read(&c, r, o->filter.snapshot, &diag);
 	int status = CMD_FAILED;
 
@@ -322,7 +322,8 @@ static int run_raw(const struct cmd_options *o, struct aux_reader *r)
 	if (c.n) {
 		status = cmd_out_open(&out, o);
 		if (!status)
-			status = cmd_out_close(out, o, print_all(out, o, &c));
+			status = cmd_out_close(&out, o,
+					       print_all(out.buf, o, &c));
 	}
 	if (ret < 0) {
 		cmd_error(o->path, &diag);

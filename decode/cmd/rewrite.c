@@ -100,5 +100,5 @@ void cmd_say(const char *path, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	dprintf(STDERR_FILENO, "auxdecode: %s: %s\n", path, text);
+	cmd_line("auxdecode: %s: %s", path, text);
 }

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clean.h"
 #include "decode/cmd/impl.h"
 #include "common/clock.h"
 #include "common/term.h"
@@ -115,7 +116,7 @@ static void find_times(struct start *s)
 	}
 }
 
-/* Strings come from the file, so each goes through column_clean(): an escape
+/* Strings come from the file, so each goes through outbuf_clean(): an escape
  * sequence in a host name must not reach the terminal. */
 static void put_file(struct start *s)
 {
@@ -124,22 +125,22 @@ static void put_file(struct start *s)
 	const char *clock = aux_reader_source(aux_decode_reader(s->d), "clock");
 
 	put_label(s, "recording");
-	column_clean(s->out, s->o->path);
+	outbuf_clean(s->out, s->o->path);
 	outbuf_str(s->out, ", ");
 	put_size(s, info->size);
 	outbuf_str(s->out, "\n");
 	if (info->cmdline) {
 		put_label(s, "made by");
-		column_clean(s->out, info->cmdline);
+		outbuf_clean(s->out, info->cmdline);
 		outbuf_str(s->out, "\n");
 	}
 	if (info->hostname || info->cpu_desc) {
 		put_label(s, "on");
-		column_clean(s->out, info->hostname ? info->hostname : "-");
+		outbuf_clean(s->out, info->hostname ? info->hostname : "-");
 		outbuf_str(s->out, info->os_release ? ", Linux " : "");
-		column_clean(s->out, info->os_release ? info->os_release : "");
+		outbuf_clean(s->out, info->os_release ? info->os_release : "");
 		outbuf_str(s->out, info->cpu_desc ? ", " : "");
-		column_clean(s->out, info->cpu_desc ? info->cpu_desc : "");
+		outbuf_clean(s->out, info->cpu_desc ? info->cpu_desc : "");
 		outbuf_str(s->out, "\n");
 	}
 	put_label(s, "time");
@@ -225,9 +226,9 @@ static void put_functions(struct start *s)
 			      "  %s", s->colour->number, v[i]->insns[0],
 			      s->colour->end, percent(s, v[i]->insns[0]),
 			      v[i]->calls[0], s->colour->name);
-		column_clean(s->out, v[i]->name ? v[i]->name : "[no symbol]");
+		outbuf_clean(s->out, v[i]->name ? v[i]->name : "[no symbol]");
 		outbuf_printf(s->out, "%s %s(", s->colour->end, s->colour->dim);
-		column_clean(s->out, v[i]->dso);
+		outbuf_clean(s->out, v[i]->dso);
 		outbuf_printf(s->out, ")%s\n", s->colour->end);
 	}
 	free(v);
@@ -259,7 +260,7 @@ static void put_threads(struct start *s)
 		outbuf_printf(s->out, "%s%13" PRIu64 "%s %6.2f %11" PRId32 "  ",
 			      s->colour->number, v[i]->hash.n, s->colour->end,
 			      percent(s, v[i]->hash.n), (int32_t)v[i]->tid);
-		column_clean(s->out, v[i]->comm);
+		outbuf_clean(s->out, v[i]->comm);
 		outbuf_str(s->out, "\n");
 	}
 	if (n > N_THREADS)
@@ -294,7 +295,7 @@ static void put_next(struct start *s)
 			continue;
 		outbuf_printf(s->out, "  auxdecode %.*s",
 			      (int)(file - next[i].words), next[i].words);
-		column_clean(s->out, s->o->path);
+		outbuf_clean(s->out, s->o->path);
 		outbuf_printf(s->out, "%s%*s  %s# %s%s\n", file + 4,
 			      len < 30 ? (int)(30 - len) : 0, "",
 			      s->colour->dim, next[i].what, s->colour->end);
@@ -365,14 +366,17 @@ int cmd_summary(const struct cmd_options *o)
 {
 	struct start s = { .o = o, .colour = colour_get(o->output.colour) };
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
+	struct cmd_out out = { 0 };
 	int rc = read_flow(&s, &diag), status;
 
 	if (rc < 0)
 		status = cmd_failed(o->path, rc, &diag);
 	else
-		status = cmd_out_open(&s.out, o);
-	if (rc == 0 && status == CMD_OK)
-		status = cmd_out_close(s.out, o, print(&s));
+		status = cmd_out_open(&out, o);
+	if (rc == 0 && status == CMD_OK) {
+		s.out = out.buf;
+		status = cmd_out_close(&out, o, print(&s));
+	}
 	diff_sum_fini(&s.sum);
 	diff_code_fini(&s.code);
 	diff_funcs_fini(&s.funcs);

@@ -49,16 +49,30 @@ void verdict_free(struct verdict *v)
 		free(v->missing[i]);
 }
 
-/* One more of the filters that were given. */
-__attribute__((format(printf, 2, 3)))
-static void say_filter(unsigned *n, const char *fmt, ...)
-{
-	va_list ap;
+/* The filters that were given, as one line. */
+struct filters {
+	char text[512];
+	size_t n;
+};
 
-	fputs((*n)++ ? " " : "  filters:             ", stderr);
+/* One more; what does not fit is left out. */
+__attribute__((format(printf, 2, 3)))
+static void say_filter(struct filters *f, const char *fmt, ...)
+{
+	size_t room = sizeof(f->text) - f->n;
+	va_list ap;
+	int n;
+
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	n = vsnprintf(f->text + f->n, room, fmt, ap);
 	va_end(ap);
+	if (n < 0 || (size_t)n + 1 >= room) {
+		f->text[f->n] = '\0';
+		return;
+	}
+	f->n += (size_t)n;
+	f->text[f->n++] = ' ';
+	f->text[f->n] = '\0';
 }
 
 static bool is_timed(const struct cmd_options *o)
@@ -69,31 +83,33 @@ static bool is_timed(const struct cmd_options *o)
 /* The filters as they could be typed again; nothing without any. */
 static void say_filters(const struct cmd_options *o)
 {
-	unsigned n = 0;
+	struct filters f = { 0 };
 
 	if (o->filter.tid >= 0)
-		say_filter(&n, "--tid %" PRId64, o->filter.tid);
+		say_filter(&f, "--tid %" PRId64, o->filter.tid);
 	if (o->filter.cpu >= 0)
-		say_filter(&n, "--cpu %" PRId64, o->filter.cpu);
+		say_filter(&f, "--cpu %" PRId64, o->filter.cpu);
 	if (is_timed(o))
-		say_filter(&n, "--time");
+		say_filter(&f, "--time");
 	if (o->filter.last_ns)
-		say_filter(&n, "--last %" PRIu64 "ns", o->filter.last_ns);
+		say_filter(&f, "--last %" PRIu64 "ns", o->filter.last_ns);
 	if (o->filter.chunks)
-		say_filter(&n, "--chunk %" PRIu64 "-%" PRIu64, o->filter.chunk_from,
+		say_filter(&f, "--chunk %" PRIu64 "-%" PRIu64, o->filter.chunk_from,
 			   o->filter.chunk_to);
 	if (o->filter.snapshot)
-		say_filter(&n, "--snapshot %" PRIu64, o->filter.snapshot);
+		say_filter(&f, "--snapshot %" PRIu64, o->filter.snapshot);
 	if (o->filter.symbol)
-		say_filter(&n, "--symbol %s", o->filter.symbol);
-	if (n)
-		fputc('\n', stderr);
+		say_filter(&f, "--symbol %s", o->filter.symbol);
+	if (f.n) {
+		f.text[f.n - 1] = '\0';
+		cmd_line("  filters:             %s", f.text);
+	}
 }
 
 /* A stage and how much passed it. */
 static void say_row(const char *what, uint64_t n)
 {
-	fprintf(stderr, "  %-24s %12llu\n", what, (unsigned long long)n);
+	cmd_line("  %-24s %12llu", what, (unsigned long long)n);
 }
 
 /* The likeliest reason for an empty result, the earliest stage first: a file
@@ -126,8 +142,7 @@ static int say_empty(const struct verdict *v, const struct cmd_options *o,
 		     const struct session_stats *st)
 {
 	fflush(stdout);
-	fprintf(stderr,
-		"auxdecode: error: %s: nothing to show; what each stage had:\n",
+	cmd_line("auxdecode: error: %s: nothing to show; what each stage had:",
 		v->path);
 	say_row("records read", st->n_records);
 	say_row("AUX streams", st->n_streams);
@@ -140,7 +155,7 @@ static int say_empty(const struct verdict *v, const struct cmd_options *o,
 		say_row(v->report.drops[i].what, v->report.drops[i].n);
 	say_row("shown", v->report.n_lines);
 	say_filters(o);
-	fprintf(stderr, "  %s\n", hint(v, o, st));
+	cmd_line("  %s", hint(v, o, st));
 	return CMD_FAILED;
 }
 
@@ -149,16 +164,17 @@ static int say_empty(const struct verdict *v, const struct cmd_options *o,
 static void say_loss(const struct aux_ledger_entry *sum,
 		     const struct loss_text *t)
 {
-	fputs("auxdecode: lost at capture: ", stderr);
+	char n[160], times[40] = "";
+
 	if (t->bytes && !sum->bytes)
-		fprintf(stderr, "an unknown number of %s", t->many);
+		snprintf(n, sizeof(n), "an unknown number of %s", t->many);
 	else
-		fprintf(stderr, "%llu %s", (unsigned long long)sum->bytes,
-			sum->bytes == 1 ? t->one : t->many);
-	fputs(t->verdict, stderr);
+		snprintf(n, sizeof(n), "%llu %s", (unsigned long long)sum->bytes,
+			 sum->bytes == 1 ? t->one : t->many);
 	if (t->bytes && sum->n > 1)
-		fprintf(stderr, " (%llu times)", (unsigned long long)sum->n);
-	fputc('\n', stderr);
+		snprintf(times, sizeof(times), " (%llu times)",
+			 (unsigned long long)sum->n);
+	cmd_line("auxdecode: lost at capture: %s%s%s", n, t->verdict, times);
 }
 
 /* Sums over all streams, one line a cause. True: something was lost. */
@@ -189,7 +205,7 @@ static bool say_ledger(const struct session *s)
 static bool say_count(uint64_t n, const char *what)
 {
 	if (n)
-		fprintf(stderr, "auxdecode: %llu %s\n", (unsigned long long)n,
+		cmd_line("auxdecode: %llu %s", (unsigned long long)n,
 			what);
 	return n;
 }
@@ -210,12 +226,11 @@ static bool say_records(const struct verdict *v, const struct session *s)
 			  "record says when: code may be wrong there");
 	if (ts->damaged) {
 		cmd_error(v->path, &ts->damage);
-		fprintf(stderr, "auxdecode: what comes before was decoded\n");
+		cmd_line("auxdecode: what comes before was decoded");
 	} else if (aux_reader_info(session_reader(s))->unfinished) {
-		fprintf(stderr,
-			"auxdecode: the recording was not finished (its "
+		cmd_line("auxdecode: the recording was not finished (its "
 			"writer was stopped); all that is there was "
-			"decoded\n");
+			"decoded");
 		said = true;
 	}
 	return said || ts->damaged;
@@ -228,14 +243,14 @@ static void say_handed(const struct session_stats *st)
 	uint64_t n = st->n_handed_whole + st->n_handed_part;
 
 	if (n)
-		fprintf(stderr, "auxdecode: %llu of %llu chunks hold what %s "
-			"cannot decode; %s decoded %s\n",
+		cmd_line("auxdecode: %llu of %llu chunks hold what %s "
+			"cannot decode; %s decoded %s",
 			(unsigned long long)n,
 			(unsigned long long)st->n_chunks, st->decoder,
 			st->reference, n == 1 ? "it" : "them");
 	if (st->n_left)
-		fprintf(stderr, "auxdecode: %llu of %llu chunks hold what %s "
-			"cannot decode: without --decoder another one would\n",
+		cmd_line("auxdecode: %llu of %llu chunks hold what %s "
+			"cannot decode: without --decoder another one would",
 			(unsigned long long)st->n_left,
 			(unsigned long long)st->n_chunks, st->decoder);
 }
@@ -256,20 +271,19 @@ static void say_gaps(const struct verdict *v)
 	uint64_t n = count_gaps(v);
 
 	if (n)
-		fprintf(stderr, "auxdecode: %llu gap%s in the flow:\n",
+		cmd_line("auxdecode: %llu gap%s in the flow:",
 			(unsigned long long)n, n == 1 ? "" : "s");
 	for (unsigned i = 0; i < GAP_N_CAUSES; i++)
 		if (v->n_gaps[i] && i != GAP_SNAPSHOT)
-			fprintf(stderr, "  %6llu %-13s %s\n",
+			cmd_line("  %6llu %-13s %s",
 				(unsigned long long)v->n_gaps[i], gap_name(i),
 				advice_gap(i));
 	for (unsigned i = 0; i < v->n_texts; i++)
-		fprintf(stderr, "  missing code (%llu): %s\n",
+		cmd_line("  missing code (%llu): %s",
 			(unsigned long long)v->n_missing[i], v->missing[i]);
 	if (v->report.n_mismatches)
-		fprintf(stderr,
-			"auxdecode: %llu ranges of the decoder do not fit the "
-			"code and were not shown; please report this\n",
+		cmd_line("auxdecode: %llu ranges of the decoder do not fit the "
+			"code and were not shown; please report this",
 			(unsigned long long)v->report.n_mismatches);
 }
 
@@ -284,12 +298,12 @@ int verdict_print(const struct verdict *v, const struct cmd_options *o,
 	lossy |= say_ledger(s);
 	lossy |= say_records(v, s);
 	if (stats->lossy && !lossy)
-		fprintf(stderr, "auxdecode: parts of the recording are missing;"
-				" `auxdecode info` lists them\n");
+		cmd_line("auxdecode: parts of the recording are missing;"
+				" `auxdecode info` lists them");
 	lossy |= stats->lossy;
 	if (!v->report.n_lines)
 		return say_empty(v, o, stats);
 	if (v->report.note[0])
-		fprintf(stderr, "auxdecode: %s\n", v->report.note);
+		cmd_line("auxdecode: %s", v->report.note);
 	return lossy ? CMD_GAPS : CMD_OK;
 }

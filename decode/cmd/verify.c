@@ -208,9 +208,9 @@ static int verify_all(const struct cmd_options *o, struct session *s,
 	return rc;
 }
 
-/* A difference is CMD_FAILED: verify is a test, for scripts. */
+/* A difference is CMD_FAILED: verify is a test, for scripts. It is a result, too. */
 static int run(const struct cmd_options *o, struct session *s,
-	       struct outbuf *out)
+	       struct cmd_out *out)
 {
 	const struct verify_options *own = o->own;
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
@@ -220,7 +220,7 @@ static int run(const struct cmd_options *o, struct session *s,
 	struct verify_config config = { .decoder = o->decoding.decoder,
 					.reference = own->reference,
 					.all = own->all,
-					.out = out,
+					.out = out->buf,
 					.progress = show_progress,
 					.progress_priv = &p };
 	struct verify_result sum = { 0 };
@@ -232,9 +232,10 @@ static int run(const struct cmd_options *o, struct session *s,
 		p.total += st->n_bytes;
 	rc = verify_all(o, s, &config, &p, &sum, &diag);
 	if (rc < 0) {
-		outbuf_flush(out);
+		outbuf_flush(out->buf);
 		return cmd_failed(o->path, rc, &diag);
 	}
+	out->keep = true;
 	return sum.n_differences ? CMD_FAILED : CMD_OK;
 }
 
@@ -243,7 +244,7 @@ int cmd_verify(const struct cmd_options *o)
 	struct session_config config = cmd_session_config(o);
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
 	struct session *s = NULL;
-	struct outbuf *out;
+	struct cmd_out out;
 	int status, err;
 
 	config.decoder = NULL;	/* of the streams: verify makes its own two */
@@ -253,8 +254,8 @@ int cmd_verify(const struct cmd_options *o)
 		return cmd_failed(o->path, err, &diag);
 	status = cmd_out_open(&out, o);
 	if (status == CMD_OK) {
-		status = run(o, s, out);
-		status = cmd_out_close(out, o, status);
+		status = run(o, s, &out);
+		status = cmd_out_close(&out, o, status);
 	}
 	session_close(s);
 	return status;

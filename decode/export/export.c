@@ -323,8 +323,8 @@ static int check_output(const struct exporter *e, struct aux_diag *diag)
 	if (e->ops->flags & EXPORT_OWN_FILE && !env->out_path)
 		return refuse(diag, e->ops->name, " writes a file: give its "
 			      "name with -o FILE");
-	if (e->ops->flags & EXPORT_BINARY && env->out->fd >= 0 &&
-	    isatty(env->out->fd))
+	if (e->ops->flags & EXPORT_BINARY && !env->out_path &&
+	    env->out->fd >= 0 && isatty(env->out->fd))
 		return refuse(diag, e->ops->name, " is binary and does not go "
 			      "onto a terminal: give -o FILE");
 	return 0;
@@ -664,6 +664,15 @@ static int finish_export(void *sink, struct aux_diag *diag)
 	return err < 0 ? err : 0;
 }
 
+static bool makes_file(const void *options)
+{
+	const struct export_config *config = options;
+	const struct export_ops *ops;
+
+	return !find_format(&ops, config->to, NULL) &&
+	       ops->flags & EXPORT_OWN_FILE;
+}
+
 /* table */
 static const struct option_row export_options[] = {
 	{ .name = "to", .arg = "FORMAT",
@@ -683,6 +692,7 @@ const struct sink_ops sink_export = {
 	.name = "export",
 	.needs = SINK_NEEDS_TIME | SINK_TAKES_PATHS | SINK_OWN_FORMAT,
 	.options = export_options,
+	.makes_file = makes_file,
 	.config_size = sizeof(struct export_config),
 	.open = open_export,
 	.flow = flow_export,

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/outfile.h"
 #include "decode/sink/columns.h"
 #include "decode/export/export.h"
 
@@ -119,6 +120,7 @@ struct track_state {
 
 struct sqlite {
 	struct export *x;
+	struct outfile file;
 	sqlite3 *db;
 	sqlite3_stmt *put[N_STATEMENTS];
 	struct export_map inner;	/* (track, function) -> frames of it */
@@ -488,7 +490,18 @@ static int put_recording(struct sqlite *q)
 	return err ? err : put_key(q, "insns", NULL, x->env.report->n_insns);
 }
 
-/* Indexes come last: one sort each, instead of an insertion per row. */
+static void close_db(struct sqlite *q)
+{
+	for (unsigned i = 0; i < N_STATEMENTS; i++) {
+		sqlite3_finalize(q->put[i]);
+		q->put[i] = NULL;
+	}
+	sqlite3_close(q->db);
+	q->db = NULL;
+}
+
+/* Indexes come last: one sort each, instead of an insertion per row. An empty
+ * database replaces nothing. */
 static int finish_sqlite(void *format, struct aux_diag *diag)
 {
 	struct sqlite *q = format;
@@ -504,7 +517,10 @@ static int finish_sqlite(void *format, struct aux_diag *diag)
 		err = run(q, "COMMIT");
 	if (err && diag)
 		*diag = q->diag;
-	return err;
+	if (err || !q->x->env.report->n_lines)
+		return err;
+	close_db(q);
+	return outfile_commit(&q->file, diag);
 }
 
 /* No journal and no sync: a new file that is written once needs neither. */
@@ -512,8 +528,7 @@ static int open_file(struct sqlite *q)
 {
 	int err;
 
-	if (sqlite3_open_v2(q->x->env.out_path, &q->db,
-			    SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+	if (sqlite3_open_v2(q->file.temp, &q->db, SQLITE_OPEN_READWRITE,
 			    NULL) != SQLITE_OK)
 		return fail(q);
 	err = run(q, "PRAGMA journal_mode=OFF;PRAGMA synchronous=OFF;"
@@ -538,6 +553,10 @@ static int open_sqlite(void **format, struct export *x, struct aux_diag *diag)
 	if (!q)
 		return -AUX_E_NOMEM;
 	q->x = x;
+	err = outfile_open(&q->file, x->env.out_path, 0666,
+			   OUTFILE_REGULAR | OUTFILE_NAMED, diag);
+	if (err)
+		return err;
 	err = open_file(q);
 	if (err)
 		*diag = q->diag;
@@ -550,9 +569,8 @@ static void close_sqlite(void *format)
 
 	for (struct export_track *t = q->x->tracks; t; t = t->next)
 		free(t->user);
-	for (unsigned i = 0; i < N_STATEMENTS; i++)
-		sqlite3_finalize(q->put[i]);
-	sqlite3_close(q->db);
+	close_db(q);
+	outfile_discard(&q->file);
 	export_map_fini(&q->inner);
 	free(q->active);
 	free(q);

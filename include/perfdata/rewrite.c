@@ -8,7 +8,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 
 #include "common/array.h"
 #include "common/diag.h"
+#include "common/outfile.h"
 
 #include "perfdata/impl.h"
 
@@ -24,8 +24,8 @@
 
 struct rewrite {
 	int fd;
-	char *path;		/* what it will be called */
-	char *temp;		/* its name until then; NULL: it has none */
+	struct outfile file;	/* not open: a temporary file */
+	const char *path;	/* what it will be called */
 	bool swap;
 	bool started;		/* the data have begun */
 	bool temporary;		/* see rewrite_open_temp */
@@ -43,12 +43,8 @@ struct rewrite {
 	struct aux_diag diag;
 };
 
-/*
- * The file is made without a name in the directory of its path (O_TMPFILE; with a
- * name that ends in random letters where the file system cannot do that), so a
- * killed program leaves nothing there. Its mode is 0600, as that of all recordings:
- * they hold code and memory of programs.
- */
+/* Of a new file, as of all recordings: they hold code and memory of programs. */
+#define MODE 0600
 
 #define BUF_SIZE ((size_t)1 << 20)
 
@@ -143,62 +139,6 @@ int rewrite_refuse_input(const char *path, const char *input,
 			"%s is the input: give another name with -o", path);
 }
 
-/* Follows links, so that the file they lead to is replaced, not they. */
-static int find_path(struct rewrite *w, const char *path, struct aux_diag *diag)
-{
-	struct stat st;
-
-	if (!strcmp(path, "-"))
-		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
-				"a recording cannot be written to standard "
-				"output: give a file with -o");
-	if (!stat(path, &st)) {
-		if (!S_ISREG(st.st_mode))
-			return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
-					"%s is not a regular file", path);
-		w->path = realpath(path, NULL);
-	} else {
-		w->path = strdup(path);
-	}
-	return w->path ? 0 : diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
-				      "out of memory");
-}
-
-/* For file systems without O_TMPFILE (NFS has none). A killed program leaves this file:
- * its name begins with that of the recording, so it can be found. */
-static int open_named(struct rewrite *w)
-{
-	int fd;
-
-	if (asprintf(&w->temp, "%s.XXXXXX", w->path) < 0) {
-		w->temp = NULL;
-		return -1;
-	}
-	fd = mkostemp(w->temp, O_CLOEXEC);
-	if (fd < 0) {
-		free(w->temp);
-		w->temp = NULL;
-	}
-	return fd;
-}
-
-/* In the directory of the path, since a rename must not cross file systems. */
-static int open_file(struct rewrite *w, struct aux_diag *diag)
-{
-	char *copy = strdup(w->path);
-
-	w->fd = copy ? open(dirname(copy), O_TMPFILE | O_WRONLY | O_CLOEXEC,
-			    0600) : -1;
-	free(copy);
-	if (w->fd < 0)
-		w->fd = open_named(w);
-	if (w->fd < 0)
-		return diag_set(diag, AUX_E_IO, AUX_NO_OFFSET,
-				"%s: cannot create: %s", w->path,
-				strerror(errno));
-	return 0;
-}
-
 /* fd is -1 until there is a file, so that discard is right at any time. */
 static struct rewrite *new_rewrite(bool swapped)
 {
@@ -207,6 +147,7 @@ static struct rewrite *new_rewrite(bool swapped)
 	if (!w)
 		return NULL;
 	w->fd = -1;
+	w->file = OUTFILE_NONE;
 	w->swap = swapped;
 	w->buf = malloc(BUF_SIZE);
 	if (w->buf)
@@ -227,10 +168,14 @@ int rewrite_open(struct rewrite **out, const char *path, const char *input,
 				"out of memory");
 	if (input)
 		rc = rewrite_refuse_input(path, input, diag);
+	if (rc == 0 && !strcmp(path, "-"))
+		rc = diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+			      "a recording cannot be written to standard "
+			      "output: give a file with -o");
 	if (rc == 0)
-		rc = find_path(w, path, diag);
-	if (rc == 0)
-		rc = open_file(w, diag);
+		rc = outfile_open(&w->file, path, MODE, OUTFILE_REGULAR, diag);
+	w->fd = w->file.fd;
+	w->path = w->file.path;
 	if (rc < 0)
 		rewrite_discard(w);
 	else
@@ -257,58 +202,18 @@ int rewrite_open_temp(struct rewrite **out, struct aux_diag *diag)
 	return 0;
 }
 
-/* linkat cannot replace a file, rename can: so a file without a name first gets one
- * beside the path. */
-static int link_beside(struct rewrite *w)
-{
-	char from[32];
-
-	snprintf(from, sizeof(from), "/proc/self/fd/%d", w->fd);
-	for (unsigned i = 0; !w->temp && i < 100; i++) {
-		if (asprintf(&w->temp, "%s.%u", w->path,
-			     (unsigned)getpid() + i) < 0) {
-			w->temp = NULL;
-			return -1;
-		}
-		if (!linkat(AT_FDCWD, from, AT_FDCWD, w->temp,
-			    AT_SYMLINK_FOLLOW))
-			return 0;
-		free(w->temp);
-		w->temp = NULL;
-		if (errno != EEXIST)
-			return -1;
-	}
-	return w->temp ? 0 : -1;
-}
-
-/* The file is whole and gets its name, in one step; what was there is replaced. */
-static int rewrite_name_file(struct rewrite *w)
-{
-	if (!w->error && (link_beside(w) || rename(w->temp, w->path)))
-		rewrite_fail(w, AUX_E_IO, "%s: cannot create: %s", w->path,
-			     strerror(errno));
-	if (!w->error) {
-		free(w->temp);
-		w->temp = NULL;
-	}
-	return -w->error;
-}
-
 void rewrite_discard(struct rewrite *w)
 {
 	if (!w)
 		return;
-	if (w->temp)
-		unlink(w->temp);
-	if (w->fd >= 0)
+	outfile_discard(&w->file);
+	if (w->temporary && w->fd >= 0)
 		close(w->fd);
 	event_list_fini(&w->events);
 	free(w->index);
 	free(w->desc.data);
 	free(w->build_ids.data);
 	free(w->buf);
-	free(w->path);
-	free(w->temp);
 	free(w);
 }
 
@@ -519,9 +424,11 @@ int rewrite_close(struct rewrite *w, struct aux_diag *diag)
 	int rc;
 
 	finish(w);
-	rc = rewrite_name_file(w);
+	rc = -w->error;
 	if (rc < 0 && diag)
 		*diag = w->diag;
+	if (rc == 0)
+		rc = outfile_commit(&w->file, diag);
 	rewrite_discard(w);
 	return rc;
 }

@@ -110,14 +110,14 @@ static void numbers(void)
 static void outputs(void)
 {
 	struct cmd_options o = { .output = { .path = "/dev/full" } };
-	struct outbuf *out;
+	struct cmd_out out;
 	int fd[2], saved;
 
 	ok(cmd_out_open(&out, &o) == 0, "/dev/full opens");
-	outbuf_str(out, "text");
-	ok(cmd_out_close(out, &o, CMD_OK) == CMD_FAILED, "a full disk is told");
+	outbuf_str(out.buf, "text");
+	ok(cmd_out_close(&out, &o, CMD_OK) == CMD_FAILED, "a full disk is told");
 	o.output.path = "/nonexistent/x";
-	ok(cmd_out_open(&out, &o) == CMD_FAILED && !out, "no such directory");
+	ok(cmd_out_open(&out, &o) == CMD_FAILED && !out.buf, "no such directory");
 	o.output.path = NULL;
 	signal(SIGPIPE, SIG_IGN);
 	saved = dup(STDOUT_FILENO);
@@ -129,8 +129,8 @@ static void outputs(void)
 	dup2(fd[1], STDOUT_FILENO);
 	close(fd[1]);
 	if (cmd_out_open(&out, &o) == CMD_OK)
-		outbuf_str(out, "text");
-	fd[0] = cmd_out_close(out, &o, CMD_GAPS);
+		outbuf_str(out.buf, "text");
+	fd[0] = cmd_out_close(&out, &o, CMD_GAPS);
 	dup2(saved, STDOUT_FILENO);
 	close(saved);
 	is_u64(fd[0], CMD_OK, "a reader that went away is no failure");
