@@ -984,7 +984,7 @@ static void print_set(struct outbuf *o, const struct timeline *tl,
 	put_n(o, s->n_threads, "thread");
 	outbuf_printf(o, ", the first %d/%" PRIu32 " ",
 		      (int32_t)timeline_pid(tl, s->tid, UINT64_MAX), s->tid);
-	column_clean(o, timeline_comm(tl, s->tid, UINT64_MAX));
+	outbuf_clean(o, timeline_comm(tl, s->tid, UINT64_MAX));
 	outbuf_str(o, ":");
 	put_namespaces(o, s->ns, s == first ? NULL : first->ns);
 	outbuf_str(o, "\n");
@@ -1028,7 +1028,7 @@ static void print_cgroups(struct info *in, const struct timeline *tl)
 	for (size_t i = 0; (path = timeline_cgroup_at(tl, i, &id)); i++) {
 		outbuf_printf(in->out, "%s  %" PRIu64 " ",
 			      i ? "" : "cgroups: id and path\n", id);
-		column_clean(in->out, path);
+		outbuf_clean(in->out, path);
 		outbuf_str(in->out, "\n");
 	}
 }
@@ -1047,7 +1047,7 @@ static void put_guest_kernel(struct outbuf *o, const struct timeline *tl,
 		if (m->kind != MAPPING_KERNEL)
 			continue;
 		outbuf_str(o, ", ");
-		column_clean(o, m->path);
+		outbuf_clean(o, m->path);
 		outbuf_printf(o, " at %#" PRIx64, m->start);
 	}
 	if (n_modules) {
@@ -1065,7 +1065,7 @@ static void print_guests(struct info *in, const struct timeline *tl)
 		outbuf_str(o, i ? "  " : "guests: what records tell of them\n  ");
 		if (g.machine) {
 			outbuf_printf(o, "of process %u ", g.machine);
-			column_clean(o, timeline_comm(tl, g.machine, UINT64_MAX));
+			outbuf_clean(o, timeline_comm(tl, g.machine, UINT64_MAX));
 		} else {
 			outbuf_str(o, "the only guest");
 		}

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clean.h"
 #include "common/term.h"
 #include "decode/sink/columns.h"
 #include "decode/compare/diff.h"
@@ -86,7 +87,7 @@ static void put_line(struct diff_print *p, const struct diff_flow *f,
 		put_address(p, b);
 		name_elem(s, e, name, sizeof(name));
 		outbuf_str(p->out, "  ");
-		column_clean(p->out, name);
+		outbuf_clean(p->out, name);
 		for (size_t k = strlen(name); k < 36; k++)
 			outbuf_put(p->out, " ", 1);
 		outbuf_str(p->out, "  ");
@@ -145,7 +146,7 @@ static void put_names(struct diff_print *p, const struct diff_side *s, size_t n)
 			return;
 		}
 		outbuf_str(p->out, n_seen ? ", " : " in ");
-		column_clean(p->out, sym.name);
+		outbuf_clean(p->out, sym.name);
 		seen[n_seen++] = sym.name;
 	}
 }
@@ -223,7 +224,7 @@ int diff_print_found(void *priv, struct diff_flow *f)
 static void put_thread(struct diff_print *p, const struct diff_thread *t)
 {
 	outbuf_printf(p->out, "thread %d \"", (int32_t)t->tid);
-	column_clean(p->out, t->comm);
+	outbuf_clean(p->out, t->comm);
 	outbuf_str(p->out, "\"");
 }
 
@@ -282,9 +283,9 @@ static void put_func(struct diff_print *p, const struct diff_func *f)
 		      (unsigned long long)f->calls[0],
 		      (unsigned long long)f->calls[1]);
 	outbuf_str(p->out, p->colour->name);
-	column_clean(p->out, f->name ? f->name : "[no symbol]");
+	outbuf_clean(p->out, f->name ? f->name : "[no symbol]");
 	outbuf_printf(p->out, "%s %s(", p->colour->end, p->colour->dim);
-	column_clean(p->out, f->dso);
+	outbuf_clean(p->out, f->dso);
 	outbuf_printf(p->out, ")%s\n", p->colour->end);
 }
 

@@ -8,8 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "decode/lib/elf/insn.h"
+#include "common/clean.h"
 #include "common/outbuf.h"
+#include "decode/lib/elf/insn.h"
 #include "decode/lib/packet/pt_packet.h"
 #include "decode/compare/impl.h"
 
@@ -86,7 +87,7 @@ static int show_insn(struct view *w, const struct space *space, uint64_t ip,
 	outbuf_printf(w->out, "    %12" PRIx64 "  %-36s", ip,
 		      size ? text : "(no code)");
 	if (codeview_symbol(cv, space, ip, &sym) == 0 && sym.name)
-		outbuf_printf(w->out, " %s+%#" PRIx64, sym.name,
+		outbuf_clean_printf(w->out, " %s+%#" PRIx64, sym.name,
 			      ip - sym.start);
 	outbuf_printf(w->out, "%s%s\n", *note ? "  ; " : "", note);
 	return size;

@@ -11,6 +11,7 @@
  */
 #include <stdlib.h>
 
+#include "common/clean.h"
 #include "decode/export/export.h"
 #include "decode/lib/elf/elf.h"
 
@@ -170,9 +171,7 @@ static void put_position(struct callgrind *c, const char *spec,
 	if (done && !*done) {
 		*done = number;
 		outbuf_put(c->x->out, " ", 1);
-		for (; *name; name++)
-			outbuf_put(c->x->out,
-				   (unsigned char)*name < ' ' ? "?" : name, 1);
+		outbuf_clean(c->x->out, name);
 	}
 	outbuf_put(c->x->out, "\n", 1);
 }
@@ -284,8 +283,8 @@ static void put_header(struct callgrind *c)
 	c->cycles = sum.cycles;
 	outbuf_str(out, "# callgrind format\nversion: 1\ncreator: auxdecode\n"
 			"cmd: ");
-	for (const char *s = c->x->env.path; s && *s; s++)
-		outbuf_put(out, (unsigned char)*s < ' ' ? "?" : s, 1);
+	if (c->x->env.path)
+		outbuf_clean(out, c->x->env.path);
 	outbuf_str(out, "\npositions: instr line\n"
 			"event: Ir : Instructions\n"
 			"event: Bt : Branches taken\n");

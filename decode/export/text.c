@@ -6,48 +6,27 @@
  *
  * Specification: RFC 3629 (UTF-8), RFC 8259 (JSON).
  */
+#include "common/clean.h"
 #include "decode/export/export.h"
 
 static const char bad[] = "\xef\xbf\xbd"; /* U+FFFD */
 
-/* Bytes of the character at s, of len > 0; 0: it is none (overlong, a surrogate,
- * beyond U+10FFFF, cut). */
-static size_t measure_char(const unsigned char *s, size_t len)
-{
-	size_t n = s[0] < 0x80	? 1
-		   : s[0] < 0xc2 ? 0
-		   : s[0] < 0xe0 ? 2
-		   : s[0] < 0xf0 ? 3
-		   : s[0] < 0xf5 ? 4
-				 : 0;
-
-	if (!n || n > len)
-		return 0;
-	for (size_t i = 1; i < n; i++)
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-	/* overlong, surrogates, beyond U+10FFFF */
-	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-	    (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
-		return 0;
-	return n;
-}
-
-/* Called twice by those who need memory: first with to NULL. */
+/* ASCII control characters stay: each format has its own way to write them. Called
+ * twice by those who need memory: first with to NULL. */
 size_t export_clean(char *to, const char *s, size_t len)
 {
 	size_t at = 0, out = 0;
 
 	while (at < len) {
-		size_t n = measure_char((const unsigned char *)s + at,
-					len - at);
-		const char *from = n ? s + at : bad;
-		size_t size = n ? n : sizeof(bad) - 1;
+		size_t took, n = clean_char(s + at, len - at, &took);
+		bool kept = n || !((unsigned char)s[at] & 0x80);
+		const char *from = kept ? s + at : bad;
+		size_t size = kept ? took : sizeof(bad) - 1;
 
 		if (to)
 			memcpy(to + out, from, size);
 		out += size;
-		at += n ? n : 1;
+		at += took;
 	}
 	return out;
 }

@@ -11,6 +11,9 @@
  * Lines that begin with # are skipped by its readers. Specification: LLVM,
  * include/llvm/ProfileData/SampleProfReader.h.
  */
+#include <string.h>
+
+#include "common/clean.h"
 #include "common/outbuf.h"
 #include "decode/profile/impl.h"
 
@@ -19,8 +22,9 @@
 /* False for names that would break the grammar; these are left out. */
 static bool is_name(const char *name)
 {
-	for (; *name; name++)
-		if ((unsigned char)*name <= ' ' || *name == ':')
+	for (size_t size; *name; name += size)
+		if (!clean_char(name, strnlen(name, 4), &size) ||
+		    *name == ' ' || *name == ':')
 			return false;
 	return true;
 }

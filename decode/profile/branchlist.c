@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/clean.h"
 #include "common/array.h"
 #include "common/diag.h"
 #include "common/outbuf.h"
@@ -321,14 +322,19 @@ int branchlist_sort(struct branchlist *l)
 
 /* ---- Writing ---- */
 
-/* Control characters, which could end the line, and \ itself are written as \ooo. */
+/* What clean.h does not show, and \ itself, are written as \ooo: a reader gets the
+ * path as it was. */
 static void put_path(struct outbuf *out, const char *path)
 {
-	for (const char *p = path; *p; p++) {
-		if ((unsigned char)*p < ' ' || *p == '\\')
-			outbuf_printf(out, "\\%03o", (unsigned char)*p);
-		else
-			outbuf_put(out, p, 1);
+	for (size_t size; *path; path += size) {
+		size_t n = clean_char(path, strnlen(path, 4), &size);
+
+		if (n && *path != '\\') {
+			outbuf_put(out, path, n);
+			continue;
+		}
+		for (size_t i = 0; i < size; i++)
+			outbuf_printf(out, "\\%03o", (unsigned char)path[i]);
 	}
 }
 

@@ -15,6 +15,7 @@
 
 #include <aux/error.h>
 
+#include "common/clean.h"
 #include "common/embed.h"
 #include "decode/report/impl.h"
 
@@ -166,43 +167,24 @@ int report_pack_columns(struct outbuf *out, const char *kind, uint32_t n,
 
 /* ---- text ---- */
 
-/* Bytes of the UTF-8 character at s; 0: it is none (RFC 3629). */
-static unsigned utf8_len(const unsigned char *s)
-{
-	uint32_t c = *s;
-	unsigned n = c < 0x80 ? 1 : c < 0xc2 ? 0 : c < 0xe0 ? 2 :
-		     c < 0xf0 ? 3 : c < 0xf5 ? 4 : 0;
-
-	for (unsigned i = 1; i < n; i++) {
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-		c = i == 1 ? (c & (0x7fu >> n)) << 6 | (s[1] & 0x3f) :
-			     c << 6 | (s[i] & 0x3f);
-	}
-	if ((n == 3 && (c < 0x800 || (c >= 0xd800 && c < 0xe000))) ||
-	    (n == 4 && (c < 0x10000 || c > 0x10ffff)))
-		return 0;
-	return n;
-}
-
 /* escape: what to put for a character; NULL: itself. */
 static void put_text(struct outbuf *out, const char *text,
 		     const char *(*escape)(unsigned char c, char *buf))
 {
-	const unsigned char *s = (const unsigned char *)text;
 	char buf[16];
 
-	while (*s) {
-		unsigned n = utf8_len(s);
-		const char *as = n == 1 ? escape(*s, buf) : NULL;
+	while (*text) {
+		unsigned char c = (unsigned char)*text;
+		size_t size, n = clean_char(text, strnlen(text, 4), &size);
+		const char *as = c < 0x80 ? escape(c, buf) : NULL;
 
-		if (!n)
-			outbuf_str(out, "\xef\xbf\xbd");
-		else if (as)
+		if (as)
 			outbuf_str(out, as);
+		else if (n)
+			outbuf_put(out, text, n);
 		else
-			outbuf_put(out, (const char *)s, n);
-		s += n ? n : 1;
+			outbuf_str(out, "\xef\xbf\xbd");
+		text += size;
 	}
 }
 

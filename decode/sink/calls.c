@@ -19,10 +19,12 @@
  * (outbuf_room, fmt_copy) from parts that are ready: the lead, of which mostly the
  * last nine digits change, the indent, the name.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clean.h"
 #include "common/diag.h"
 #include "common/outbuf.h"
 #include "decode/callstack/callstack.h"
@@ -92,8 +94,8 @@ struct calls_sink {
 };
 
 /* "name()" once per function; a demangled name that has its own brackets gets
- * none. Out of memory: an empty name. */
-static const struct call_text *make_text(struct call_func *f)
+ * none. Out of memory: the output has failed. */
+static const struct call_text *make_text(struct outbuf *out, struct call_func *f)
 {
 	static const union {
 		struct call_text text;
@@ -110,20 +112,22 @@ static const struct call_text *make_text(struct call_func *f)
 	name = name ? name : buf;
 	n = strnlen(name, UINT32_MAX / 2);
 	text = calloc(1, sizeof(*text) + n + 2 + FMT_SLACK);
-	if (!text)
+	if (!text) {
+		outbuf_fail(out, ENOMEM);
 		return &unknown.text;
+	}
 	f->user = text;
-	for (size_t i = 0; i < n; i++)
-		text->text[i] = (unsigned char)name[i] < ' ' ? '?' : name[i];
+	n = clean_text(text->text, name, n);
 	memcpy(text->text + n, "()", 2);
 	text->n_name = (uint32_t)n;
 	text->n = (uint32_t)n + (own ? 0 : 2);
 	return text;
 }
 
-static inline const struct call_text *text_of(struct call_func *f)
+static inline const struct call_text *text_of(struct outbuf *out,
+					      struct call_func *f)
 {
-	return f->user ? f->user : make_text(f);
+	return f->user ? f->user : make_text(out, f);
 }
 
 /* The thread's view, made at first need; NULL: out of memory. */
@@ -309,14 +313,14 @@ struct row {
 
 static void put_name(struct outbuf *out, struct call_func *f)
 {
-	const struct call_text *text = text_of(f);
+	const struct call_text *text = text_of(out, f);
 
 	outbuf_put(out, text->text, text->n_name);
 }
 
 static void put_text(struct outbuf *out, const char *text)
 {
-	column_clean(out, text && *text ? text : "-");
+	outbuf_clean(out, text && *text ? text : "-");
 }
 
 static void put_number(struct outbuf *out, uint64_t v, bool known)
@@ -699,14 +703,14 @@ static void put_site(const struct calls_sink *s, struct outbuf *out,
 		n = host->inlines(host->priv, f->space, f->from, in, MAX_INLINED);
 	for (int i = 0; i + 1 < n && i + 1 < MAX_INLINED; i++) {
 		outbuf_str(out, i ? ", in " : "  <- ");
-		column_clean(out, in[i].name ? in[i].name : "?");
+		outbuf_clean(out, in[i].name ? in[i].name : "?");
 		outbuf_str(out, " (inlined)");
 	}
 	if (!s->config.source || !host->line ||
 	    host->line(host->priv, f->space, f->from, &line) || !line.file)
 		return;
 	outbuf_str(out, "  ");
-	column_clean(out, line.file);
+	outbuf_clean(out, line.file);
 	outbuf_printf(out, ":%u", line.line);
 }
 
@@ -744,7 +748,7 @@ static int put_open(struct calls_sink *s)
 	if (!f->serial)
 		return 0;
 	put_header(s);
-	text = text_of(f->func);
+	text = text_of(s->env.out, f->func);
 	p = outbuf_room(s->env.out, LINE_ROOM + text->n);
 	if (p) {
 		p = put_lead(s, p, f->pid, f->tid, f->ns);
@@ -783,7 +787,7 @@ static int enter_tree(void *priv, struct call_thread *t)
 static char *put_leaf(struct calls_sink *s, const struct call_thread *t,
 		      const struct call_frame *f, uint32_t depth)
 {
-	const struct call_text *text = text_of(f->func);
+	const struct call_text *text = text_of(s->env.out, f->func);
 	char *p = outbuf_room(s->env.out, LINE_ROOM + text->n);
 
 	if (!p)
@@ -799,7 +803,7 @@ static char *put_leaf(struct calls_sink *s, const struct call_thread *t,
 static char *put_end(struct calls_sink *s, const struct call_thread *t,
 		     const struct call_frame *f, uint32_t depth)
 {
-	const struct call_text *text = text_of(f->func);
+	const struct call_text *text = text_of(s->env.out, f->func);
 	char *p = outbuf_room(s->env.out, LINE_ROOM + text->n);
 
 	if (!p)

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clean.h"
 #include "common/diag.h"
 
 #include "decode/sink/columns.h"
@@ -172,20 +173,6 @@ void column_pad(const struct columns *c, unsigned i, struct outbuf *out,
 	out->p = p + w;
 }
 
-/* Control characters become "?": what a file or a process calls itself must not
- * break a line, or the terminal. */
-void column_clean(struct outbuf *out, const char *text)
-{
-	size_t n = strlen(text);
-	char *p = outbuf_room(out, n);
-
-	if (!p)
-		return;
-	for (size_t i = 0; i < n; i++)
-		p[i] = (unsigned char)text[i] < ' ' ? '?' : text[i];
-	out->p = p + n;
-}
-
 /* The name the thread had at that time, or its cgroup: of is a member of host. */
 static void put_of_thread(struct outbuf *out, const struct flow_ctx *ctx,
 			  const struct sink_host *host,
@@ -195,7 +182,7 @@ static void put_of_thread(struct outbuf *out, const struct flow_ctx *ctx,
 
 	if (of)
 		text = of(host->priv, ctx->tid, ctx->time_ns);
-	column_clean(out, text && *text ? text : "-");
+	outbuf_clean(out, text && *text ? text : "-");
 }
 
 void column_ctx(const struct columns *c, struct outbuf *out, enum column col,
@@ -341,11 +328,11 @@ static void put_dso_name(struct outbuf *out, const char *dso)
 	const char *base = strrchr(dso, '/');
 
 	if (*dso == '[') {
-		column_clean(out, dso);
+		outbuf_clean(out, dso);
 		return;
 	}
 	outbuf_put(out, "[", 1);
-	column_clean(out, base ? base + 1 : dso);
+	outbuf_clean(out, base ? base + 1 : dso);
 	outbuf_put(out, "]", 1);
 }
 
@@ -361,7 +348,7 @@ void column_symbol(const struct columns *c, struct outbuf *out,
 			put_dso_name(out, sym->dso);
 		return;
 	}
-	column_clean(out, sym->name);
+	outbuf_clean(out, sym->name);
 	*p++ = '+';
 	*p++ = '0';
 	*p++ = 'x';
@@ -373,7 +360,7 @@ void column_dso(const struct columns *c, struct outbuf *out,
 		const struct symbol *sym)
 {
 	if (sym->dso)
-		column_clean(out, sym->dso);
+		outbuf_clean(out, sym->dso);
 	else if (!c->aligned)
 		outbuf_put(out, "-", 1);
 }

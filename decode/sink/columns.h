@@ -114,9 +114,6 @@ void column_dso(const struct columns *c, struct outbuf *out,
 void find_symbol(const struct sink_host *host, const struct space *space,
 		 uint64_t ip, struct symbol *sym);
 
-/* Text of the trace's own files: whatever they hold, it stays one line. */
-void column_clean(struct outbuf *out, const char *text);
-
 /* "# gap CAUSE at offset 0x.. after 0x..: text"; after 0: not known. */
 void print_gap(struct outbuf *out, const struct sink_host *host,
 	       const struct flow_ctx *ctx, const struct aux_flow *ev,

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clean.h"
 #include "common/diag.h"
 #include "common/outbuf.h"
 #include "decode/sink/columns.h"
@@ -153,7 +154,7 @@ static void put_name(struct outbuf *out, const struct call_frame *f)
 		return;
 	}
 	call_func_name(f->func, name, sizeof(name));
-	column_clean(out, name);
+	outbuf_clean(out, name);
 }
 
 /* The command that shows what ran inside. */
@@ -199,7 +200,7 @@ static void put_comm(struct find *s, const struct found *c)
 	const char *comm = host->comm ? host->comm(host->priv, c->t->tid,
 						   c->f->at.ns) : NULL;
 
-	column_clean(s->env.out, comm && *comm ? comm : "-");
+	outbuf_clean(s->env.out, comm && *comm ? comm : "-");
 }
 
 static void put_field(struct find *s, const struct found *c, enum field field)
@@ -232,7 +233,7 @@ static void put_field(struct find *s, const struct found *c, enum field field)
 		put_name(out, c->f);
 		break;
 	case F_DSO:
-		column_clean(out, c->f->func->dso ? c->f->func->dso : "-");
+		outbuf_clean(out, c->f->func->dso ? c->f->func->dso : "-");
 		break;
 	case F_CALLER:
 		put_name(out, c->up);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clean.h"
 #include "common/diag.h"
 #include "common/options.h"
 #include "common/outbuf.h"
@@ -86,10 +87,12 @@ char *find_amount_text(char *out, enum find_by by, uint64_t v)
 	return out;
 }
 
-/* In quotes where a shell would take it apart; control characters as "?", so that
- * the command can be pasted. */
+/* In quotes where a shell would take it apart, and cleaned, so that the command can be
+ * pasted. */
 static void put_word(struct outbuf *out, const char *s)
 {
+	const char *quote;
+
 	if (*s && !s[strspn(s, "abcdefghijklmnopqrstuvwxyz"
 			       "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 			       "0123456789_-+=.,:/@%")]) {
@@ -97,11 +100,11 @@ static void put_word(struct outbuf *out, const char *s)
 		return;
 	}
 	outbuf_put(out, "'", 1);
-	for (; *s; s++)
-		outbuf_str(out, *s == '\'' ? "'\\''" :
-				(unsigned char)*s < ' ' ?
-					     "?" :
-					     (char[]){ *s, 0 });
+	for (; (quote = strchr(s, '\'')); s = quote + 1) {
+		outbuf_clean_n(out, s, (size_t)(quote - s));
+		outbuf_str(out, "'\\''");
+	}
+	outbuf_clean(out, s);
 	outbuf_put(out, "'", 1);
 }
 

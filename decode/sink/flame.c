@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clean.h"
 #include "common/diag.h"
 #include "common/outbuf.h"
 #include "decode/sink/impl.h"
@@ -343,11 +344,14 @@ static void put_name(struct flame *f, uint32_t node)
 
 	if (f->stack->p != f->stack->buf)
 		outbuf_put(f->stack, ";", 1);
-	for (; *s; s++) {
-		unsigned char c = (unsigned char)*s;
-		char clean = c == ';' ? ':' : c <= ' ' || c == 127 ? '_' : *s;
+	while (*s) {
+		size_t size, n = clean_char(s, strnlen(s, 4), &size);
 
-		outbuf_put(f->stack, &clean, 1);
+		if (!n || *s == ' ')
+			outbuf_put(f->stack, "_", 1);
+		else
+			outbuf_put(f->stack, *s == ';' ? ":" : s, n);
+		s += size;
 	}
 	if (t->nodes[node].is_kernel && t->nodes[node].func < CALLTREE_FOLDED)
 		outbuf_put(f->stack, "_[k]", 4);

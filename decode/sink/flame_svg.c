@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clean.h"
 #include "common/embed.h"
 #include "decode/sink/impl.h"
 
@@ -41,48 +42,27 @@ struct svg {
 
 /* ---- text as XML ---- */
 
-/* Bytes of the UTF-8 character at s; 0: it is none, or one that XML 1.0 forbids. */
-static size_t utf8_size(const unsigned char *s)
-{
-	static const uint32_t min[] = { 0, 0x20, 0x80, 0x800, 0x10000 };
-	size_t n = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 :
-		   s[0] < 0xf0 ? 3 : s[0] < 0xf5 ? 4 : 0;
-	uint32_t c = n > 1 ? s[0] & (0x7fu >> n) : s[0];
-
-	for (size_t i = 1; i < n; i++) {
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-		c = c << 6 | (s[i] & 0x3f);
-	}
-	if (!n || c < min[n] || c > 0x10ffff || c == 0x7f ||
-	    (c >= 0xd800 && c < 0xe000) || c == 0xfffe || c == 0xffff)
-		return 0;
-	return n;
-}
-
 /* At most max characters, escaped. Returns whether there were more. */
 static bool put_xml(struct outbuf *out, const char *text, size_t max)
 {
-	const unsigned char *s = (const unsigned char *)text;
-
-	for (; *s && max; max--) {
-		size_t n = utf8_size(s);
+	for (; *text && max; max--) {
+		size_t size, n = clean_char(text, strnlen(text, 4), &size);
 
 		if (!n)
 			outbuf_str(out, "?");
-		else if (*s == '<')
+		else if (*text == '<')
 			outbuf_str(out, "&lt;");
-		else if (*s == '>')
+		else if (*text == '>')
 			outbuf_str(out, "&gt;");
-		else if (*s == '&')
+		else if (*text == '&')
 			outbuf_str(out, "&amp;");
-		else if (*s == '"')
+		else if (*text == '"')
 			outbuf_str(out, "&quot;");
 		else
-			outbuf_put(out, (const char *)s, n);
-		s += n ? n : 1;
+			outbuf_put(out, text, n);
+		text += size;
 	}
-	return *s != 0;
+	return *text != 0;
 }
 
 /* 1234567 as 1,234,567. */

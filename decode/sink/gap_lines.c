@@ -5,6 +5,7 @@
  * instructions. The reason is the host's explanation of a missing file, or the
  * text of the cause.
  */
+#include "common/clean.h"
 #include "decode/sink/columns.h"
 #include "decode/lib/trace/gap.h"
 #include "common/outbuf.h"
@@ -42,7 +43,7 @@ void print_gap(struct outbuf *out, const struct sink_host *host,
 		host->explain(host->priv, ctx->space, ev->gap.ip, why,
 			      sizeof(why));
 	if (why[0])
-		column_clean(out, why);
+		outbuf_clean(out, why);
 	else
 		outbuf_str(out, sink_gap_text(host, ev->what));
 	if (ev->what == GAP_UNKNOWN_ID && ev->gap.detail)
@@ -76,7 +77,7 @@ void print_mismatch(struct outbuf *out, const struct sink_host *host,
 			      sizeof(why));
 	if (why[0]) {
 		outbuf_str(out, ": ");
-		column_clean(out, why);
+		outbuf_clean(out, why);
 	}
 	print_gap_end(out, ctx);
 }

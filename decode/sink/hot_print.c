@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clean.h"
 #include "common/outbuf.h"
 #include "decode/lib/elf/elf.h"
 #include "decode/sink/columns.h"
@@ -51,7 +52,7 @@ static void put_name(struct hot *h, const struct space *space, uint64_t ip)
 	    !line.file)
 		return;
 	outbuf_str(out, " ");
-	column_clean(out, line.file);
+	outbuf_clean(out, line.file);
 	outbuf_printf(out, ":%u", line.line);
 }
 
@@ -373,15 +374,6 @@ static void put_per_call(struct outbuf *out, const struct func_row *r)
 		outbuf_printf(out, " %12s", "-");
 }
 
-static void put_clean(struct outbuf *out, const char *s)
-{
-	for (; *s; s++) {
-		char c = (unsigned char)*s < ' ' || *s == 127 ? '?' : *s;
-
-		outbuf_put(out, &c, 1);
-	}
-}
-
 static void put_func(struct hot *h, const struct func_row *r, uint64_t all,
 		    bool ipc)
 {
@@ -401,9 +393,9 @@ static void put_func(struct hot *h, const struct func_row *r, uint64_t all,
 	else if (ipc)
 		outbuf_printf(out, " %5s", "-");
 	outbuf_str(out, " ");
-	put_clean(out, r->name);
+	outbuf_clean(out, r->name);
 	outbuf_str(out, " ");
-	put_clean(out, r->dso ? r->dso : "-");
+	outbuf_clean(out, r->dso ? r->dso : "-");
 	outbuf_str(out, "\n");
 }
 

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clean.h"
 #include "decode/lib/code/code.h"
 #include "decode/lib/elf/insn.h"
 #include "decode/lib/session/expand.h"
@@ -262,7 +263,7 @@ static void put_source(struct insn *s, const struct line *l)
 		outbuf_put(out, "-", 1);
 		return;
 	}
-	column_clean(out, at.file);
+	outbuf_clean(out, at.file);
 	outbuf_printf(out, ":%u", at.line);
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
+#include "common/clean.h"
 #include "common/diag.h"
 #include "common/outbuf.h"
 #include "decode/callstack/calltimes.h"
@@ -157,7 +158,7 @@ static void put_line(const struct tree_text *tt, const struct tree_node *node,
 	call_func_name(node->func, name, sizeof(name));
 	outbuf_printf(tt->out, "  %12s %12s %9s  %*s", total, own, n,
 		      (int)indent, "");
-	column_clean(tt->out, name);
+	outbuf_clean(tt->out, name);
 	outbuf_put(tt->out, "\n", 1);
 }
 
@@ -371,12 +372,12 @@ static void put_names(struct latency *l)
 			continue;
 		call_func_name(f, name, sizeof(name));
 		outbuf_str(out, n > 1 ? ", " : "");
-		column_clean(out, name);
+		outbuf_clean(out, name);
 		base = f->dso ? strrchr(f->dso, '/') : NULL;
 		if (!f->dso)
 			continue;
 		outbuf_str(out, " (");
-		column_clean(out, base ? base + 1 : f->dso);
+		outbuf_clean(out, base ? base + 1 : f->dso);
 		outbuf_str(out, ")");
 	}
 	if (n > N_NAMES)
