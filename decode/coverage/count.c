@@ -289,14 +289,15 @@ int cover_counter_add(struct cover_counter *c, uint32_t id, uint64_t n)
 	return 0;
 }
 
-static struct cover_jump *find_jump(const struct cover_counter *c, uint32_t id,
-				    uint64_t to)
+static struct cover_jump *find_jump(const struct cover_counter *c,
+				    const struct cover_jump *like)
 {
-	uint64_t h = (to + id) * UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t h = (like->to + like->id) * UINT64_C(0x9e3779b97f4a7c15);
 	size_t i = (size_t)(h >> 32) & (c->n_slots - 1);
 
 	while (c->jumps[i].id &&
-	       (c->jumps[i].id != id || c->jumps[i].to != to))
+	       (c->jumps[i].id != like->id || c->jumps[i].to != like->to ||
+		c->jumps[i].space != like->space))
 		i = (i + 1) & (c->n_slots - 1);
 	return &c->jumps[i];
 }
@@ -314,43 +315,54 @@ static int grow_jumps(struct cover_counter *c)
 	c->n_slots = 2 * n;
 	for (size_t i = 0; i < n; i++) {
 		if (old[i].id)
-			*find_jump(c, old[i].id, old[i].to) = old[i];
+			*find_jump(c, &old[i]) = old[i];
 	}
 	free(old);
 	return 0;
 }
 
-static int cover_counter_jump(struct cover_counter *c, uint32_t id, uint64_t to,
-			      uint64_t n)
+/* Adds a jump, as often as it says. */
+static int cover_counter_jump(struct cover_counter *c,
+			      const struct cover_jump *add)
 {
-	struct cover_jump *j = find_jump(c, id, to);
+	struct cover_jump *j = find_jump(c, add);
 
-	if (!j->id) {
-		if (2 * c->n_jumps >= c->n_slots) {
-			if (grow_jumps(c) < 0)
-				return -AUX_E_NOMEM;
-			j = find_jump(c, id, to);
-		}
-		*j = (struct cover_jump){ .id = id, .to = to };
-		c->n_jumps++;
+	if (j->id) {
+		j->n += add->n;
+		return 0;
 	}
-	j->n += n;
+	if (2 * c->n_jumps >= c->n_slots) {
+		if (grow_jumps(c) < 0)
+			return -AUX_E_NOMEM;
+		j = find_jump(c, add);
+	}
+	*j = *add;
+	c->n_jumps++;
 	return 0;
+}
+
+static int jump_from(struct cover_counter *c, uint32_t id,
+		     const struct space *space, uint64_t to)
+{
+	return cover_counter_jump(c, &(struct cover_jump){
+		.to = to, .n = 1, .space = space, .id = id });
 }
 
 /*
  * Counts one run of a unit that starts at address first, which is also the target of
  * the dynamic branch before it.
  */
-static inline int hit(struct cover_counter *c, uint64_t word, uint64_t first)
+static inline int hit(struct cover_counter *c, uint64_t word,
+		      const struct space *space, uint64_t first)
 {
 	uint32_t id = COVER_ID(word);
 
 	if (c->open) {
 		c->head = first;
+		c->head_space = space;
 		c->open = false;
 	}
-	if (c->prev && cover_counter_jump(c, c->prev, first, 1) < 0)
+	if (c->prev && jump_from(c, c->prev, space, first) < 0)
 		return -AUX_E_NOMEM;
 	c->prev = word & COVER_DYNAMIC ? id : 0;
 	if (id < c->cap && c->counts[id]) {
@@ -370,7 +382,8 @@ static int hit_step(struct cover_counter *c, const struct space *space,
 		word = learn_step(c->units, space, step);
 		pthread_mutex_unlock(&c->units->lock);
 	}
-	return word ? hit(c, word, step->ranges[0].range.first) : -AUX_E_NOMEM;
+	return word ? hit(c, word, space, step->ranges[0].range.first) :
+		      -AUX_E_NOMEM;
 }
 
 /*
@@ -394,7 +407,7 @@ static int hit_path(struct cover_counter *c, const struct space *space,
 		word = learn_path(c->units, space, path);
 		pthread_mutex_unlock(&c->units->lock);
 	}
-	return word ? hit(c, word, path->user[1]) : -AUX_E_NOMEM;
+	return word ? hit(c, word, space, path->user[1]) : -AUX_E_NOMEM;
 }
 
 static int hit_range(struct cover_counter *c, const struct space *space,
@@ -421,7 +434,7 @@ static int hit_range(struct cover_counter *c, const struct space *space,
 			.word = (uint64_t)unit << 1 | is_dynamic(r.what),
 		};
 	}
-	return hit(c, h->word, r.first);
+	return hit(c, h->word, space, r.first);
 }
 
 /*
@@ -474,6 +487,7 @@ struct packed {
 	struct cover_jump *jumps;
 	size_t n_shares, n_jumps;
 	uint64_t head;		/* as in struct cover_counter */
+	const struct space *head_space;
 	uint32_t head_tid, tid, stream, prev;
 	bool empty;		/* nothing came */
 	uint32_t pid;		/* the lowest */
@@ -613,6 +627,7 @@ static int pack_stint(struct cover_partial *p)
 		return -AUX_E_NOMEM;
 	s = &p->stints[p->n_stints++];
 	*s = (struct packed){ .stint = p->stint, .head = c->head,
+			      .head_space = c->head_space,
 			      .head_tid = p->head_tid, .tid = c->tid,
 			      .stream = c->stream, .prev = c->prev,
 			      .empty = c->open, .pid = p->pid,
@@ -652,7 +667,7 @@ static int join_jump(struct coverage *c, const struct packed *s)
 	if (!p)
 		return -AUX_E_NOMEM;
 	if (p->id && s->head && p->tid == s->head_tid &&
-	    cover_counter_jump(&c->counter, p->id, s->head, 1) < 0)
+	    jump_from(&c->counter, p->id, s->head_space, s->head) < 0)
 		return -AUX_E_NOMEM;
 	p->id = s->prev;
 	p->tid = s->tid;
@@ -674,9 +689,7 @@ int cover_partial_join(void *sink, void *partial, uint32_t stint)
 			err = cover_counter_add(&c->counter, s->shares[i].id,
 						s->shares[i].n);
 		for (size_t i = 0; i < s->n_jumps && !err; i++)
-			err = cover_counter_jump(&c->counter, s->jumps[i].id,
-						 s->jumps[i].to,
-						 s->jumps[i].n);
+			err = cover_counter_jump(&c->counter, &s->jumps[i]);
 		c->env.report->n_insns += s->report.n_insns;
 		cover_take_pid(&c->pid, s->pid);
 		free_packed(s);

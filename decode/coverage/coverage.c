@@ -130,7 +130,7 @@ static int expand_path(struct coverage *c, struct cover_tally *t, uint32_t id)
 		step = &c->units.v[u->steps[i]];
 		if (i + 1 < u->n && !err)
 			err = cover_tally_edge(
-				t, u->space, &step->ranges[step->n - 1],
+				t, u->space, &step->ranges[step->n - 1], u->space,
 				c->units.v[u->steps[i + 1]].ranges[0].first, n);
 	}
 	return err;
@@ -147,7 +147,8 @@ static int expand_step(struct coverage *c, struct cover_tally *t, uint32_t id)
 		err = cover_tally_range(t, u->space, &u->ranges[i], n);
 		if (i + 1 < u->n && !err)
 			err = cover_tally_edge(t, u->space, &u->ranges[i],
-					       u->ranges[i + 1].first, n);
+					       u->space, u->ranges[i + 1].first,
+					       n);
 	}
 	return err;
 }
@@ -174,7 +175,7 @@ static int expand(struct coverage *c, struct cover_tally *t)
 			err = cover_tally_edge(
 				t, c->units.v[k->jumps[i].id].space,
 				last_range(&c->units, k->jumps[i].id),
-				k->jumps[i].to, k->jumps[i].n);
+				k->jumps[i].space, k->jumps[i].to, k->jumps[i].n);
 	for (uint32_t i = 1; i < n && !err; i++)
 		if (c->units.v[i].is_path && k->counts[i])
 			err = expand_path(c, t, i);
@@ -242,12 +243,10 @@ static int print_tally(struct coverage *c, const struct cover_tally *t,
 							c->pid, &r->n_lines,
 							diag) : 0;
 	if (c->config.format == COVER_DRCOV && t->n_blocks)
-		r->n_lines = cover_print_drcov(t, c->env.out);
-	else if (c->config.format == COVER_AFL)
-		r->n_lines = cover_print_afl(t, c->env.out);
-	else
-		return print_lines(c, t);
-	return 0;
+		return cover_print_drcov(t, c->env.out, &r->n_lines);
+	if (c->config.format == COVER_AFL)
+		return cover_print_afl(t, c->env.out, &r->n_lines);
+	return print_lines(c, t);
 }
 
 static int finish_coverage(void *sink, struct aux_diag *diag)
@@ -258,6 +257,7 @@ static int finish_coverage(void *sink, struct aux_diag *diag)
 	int err = cover_tally_init(&t, c->env.host, c->env.symbol);
 
 	t.only = c->config.module;
+	t.by_base = c->config.format == COVER_DRCOV;
 	if (!err)
 		err = expand(c, &t);
 	if (!err) {

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clean.h"
 #include "common/array.h"
 #include "decode/coverage/impl.h"
 #include "common/outbuf.h"
@@ -239,9 +240,9 @@ static void print_functions(const struct cover_function *f, size_t n,
 			    size_t called, struct outbuf *out)
 {
 	for (size_t i = 0; i < n; i++)
-		outbuf_printf(out, "FN:%u,%s\n", f[i].line, name_of(&f[i]));
+		outbuf_clean_printf(out, "FN:%u,%s\n", f[i].line, name_of(&f[i]));
 	for (size_t i = 0; i < n; i++)
-		outbuf_printf(out, "FNDA:%llu,%s\n",
+		outbuf_clean_printf(out, "FNDA:%llu,%s\n",
 			      (unsigned long long)f[i].n, name_of(&f[i]));
 	outbuf_printf(out, "FNF:%zu\nFNH:%zu\n", n, called);
 }
@@ -274,7 +275,8 @@ uint64_t cover_print_lcov(const struct cover_lines *l, struct outbuf *out)
 		next_part(l, i, &p);
 		if (!p.n_lines && !p.n_functions)
 			continue;
-		outbuf_printf(out, "TN:\nSF:%s\n", l->files[i]);
+		outbuf_str(out, "TN:\n");
+		outbuf_clean_printf(out, "SF:%s\n", l->files[i]);
 		print_functions(l->functions + p.function, p.n_functions,
 				p.called, out);
 		print_branches(l->branches + p.branch, p.n_branches, out);
@@ -310,7 +312,7 @@ uint64_t cover_print_summary(const struct cover_lines *l, struct outbuf *out)
 		}
 		print_share(out, p.hit, p.n_lines, "  ");
 		print_share(out, p.called, p.n_functions, "  ");
-		outbuf_printf(out, "%s\n", l->files[i]);
+		outbuf_clean_printf(out, "%s\n", l->files[i]);
 		n += p.hit;
 	}
 	if (n_idle)
@@ -324,7 +326,7 @@ uint64_t cover_print_summary(const struct cover_lines *l, struct outbuf *out)
 		if (!f->n_hit)
 			continue;
 		print_share(out, f->n_hit, f->n_lines, "");
-		outbuf_printf(out, " %12llu  %s  %s:%u\n",
+		outbuf_clean_printf(out, " %12llu  %s  %s:%u\n",
 			      (unsigned long long)f->n, name_of(f),
 			      l->files[f->file], f->line);
 	}

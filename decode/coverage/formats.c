@@ -18,11 +18,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/clean.h"
 #include "common/diag.h"
-
+#include "common/outbuf.h"
+#include "common/outfile.h"
 #include "decode/coverage/impl.h"
 #include "decode/lib/elf/elf.h"
-#include "common/outbuf.h"
 
 static int by_path(const void *a, const void *b)
 {
@@ -30,9 +31,9 @@ static int by_path(const void *a, const void *b)
 	const struct cover_module *y = *(const struct cover_module *const *)b;
 	int c = strcmp(x->path, y->path);
 
-	if (c)
-		return c;
-	return memcmp(x->build_id, y->build_id, sizeof(x->build_id));
+	if (!c)
+		c = memcmp(x->build_id, y->build_id, sizeof(x->build_id));
+	return c ? c : (x->base > y->base) - (x->base < y->base);
 }
 
 static const struct cover_module **sort_modules(const struct cover_tally *t)
@@ -69,32 +70,53 @@ static void put_le(struct outbuf *out, uint64_t v, unsigned n)
 	outbuf_put(out, b, n);
 }
 
-/* False for blocks that the fields of drcov cannot hold: start 32 bits, size 16. */
-static bool fits(const struct cover_module *m, const struct cover_block *b)
+/* False for blocks that the fields of drcov cannot hold: start 32 bits, size and
+ * number of the module 16. */
+static bool fits(const struct cover_module *m, size_t number,
+		 const struct cover_block *b)
 {
-	return linked(m, b->off) <= UINT32_MAX && b->size <= UINT16_MAX;
+	return linked(m, b->off) <= UINT32_MAX && b->size <= UINT16_MAX &&
+	       number <= UINT16_MAX;
 }
 
-uint64_t cover_print_drcov(const struct cover_tally *t, struct outbuf *out)
+/* The path is the last column; readers cut the line at commas all the same. */
+static int put_path(struct outbuf *out, const char *path)
+{
+	char *text = strdup(path);
+
+	if (!text)
+		return -AUX_E_NOMEM;
+	for (char *p = text; (p = strchr(p, ',')); p++)
+		*p = '?';
+	outbuf_clean(out, text);
+	free(text);
+	return 0;
+}
+
+int cover_print_drcov(const struct cover_tally *t, struct outbuf *out,
+		      uint64_t *lines)
 {
 	const struct cover_module **v = sort_modules(t);
 	uint64_t n = 0;
+	int err = 0;
 
 	if (!v)
-		return 0;
+		return -AUX_E_NOMEM;
 	outbuf_printf(out, "DRCOV VERSION: 2\nDRCOV FLAVOR: drcov\n"
 			   "Module Table: version 2, count %zu\n"
 			   "Columns: id, base, end, entry, checksum, "
 			   "timestamp, path\n", t->n_modules);
-	for (size_t i = 0; i < t->n_modules; i++) {
+	for (size_t i = 0; i < t->n_modules && !err; i++) {
 		const struct cover_module *m = v[i];
 
 		outbuf_printf(out, "%3zu, 0x%016llx, 0x%016llx, 0x%016x, "
-			      "0x%08x, 0x%08x, %s\n", i,
+			      "0x%08x, 0x%08x, ", i,
 			      (unsigned long long)m->base,
-			      (unsigned long long)m->end, 0, 0, 0, m->path);
+			      (unsigned long long)m->end, 0, 0, 0);
+		err = put_path(out, m->path);
+		outbuf_put(out, "\n", 1);
 		for (size_t k = m->block; k < m->block + m->n_blocks; k++)
-			n += fits(m, &t->blocks[k]);
+			n += fits(m, i, &t->blocks[k]);
 	}
 	outbuf_printf(out, "BB Table: %llu bbs\n", (unsigned long long)n);
 	for (size_t i = 0; i < t->n_modules; i++) {
@@ -102,7 +124,7 @@ uint64_t cover_print_drcov(const struct cover_tally *t, struct outbuf *out)
 		     k < v[i]->block + v[i]->n_blocks; k++) {
 			const struct cover_block *b = &t->blocks[k];
 
-			if (!fits(v[i], b))
+			if (!fits(v[i], i, b))
 				continue;
 			put_le(out, linked(v[i], b->off), 4);
 			put_le(out, b->size, 2);
@@ -110,7 +132,8 @@ uint64_t cover_print_drcov(const struct cover_tally *t, struct outbuf *out)
 		}
 	}
 	free(v);
-	return n;
+	*lines = n;
+	return err;
 }
 
 /* ---- AFL ---- */
@@ -135,12 +158,13 @@ static uint32_t hash_place(const struct cover_module *m, uint64_t off)
  * Counts saturate at 255, as 8 bits would with afl-showmap -r (AFL's own wrap around), so
  * an edge that ran never shows as 0.
  */
-uint64_t cover_print_afl(const struct cover_tally *t, struct outbuf *out)
+int cover_print_afl(const struct cover_tally *t, struct outbuf *out,
+		    uint64_t *lines)
 {
 	uint64_t *map = calloc(AFL_MAP_SIZE, sizeof(*map)), n = 0;
 
 	if (!map)
-		return 0;
+		return -AUX_E_NOMEM;
 	for (size_t i = 0; i < t->n_edges; i++) {
 		const struct cover_edge *e = &t->edges[i];
 
@@ -156,7 +180,8 @@ uint64_t cover_print_afl(const struct cover_tally *t, struct outbuf *out)
 		n++;
 	}
 	free(map);
-	return n;
+	*lines = n;
+	return 0;
 }
 
 /* ---- sancov ---- */
@@ -174,16 +199,30 @@ static int fail(struct aux_diag *diag, const char *path)
 			strerror(errno));
 }
 
-static int write_pcs(const char *path, const uint64_t *pcs, size_t n)
+static int write_pcs(const char *path, const uint64_t *pcs, size_t n,
+		     struct aux_diag *diag)
 {
 	uint64_t magic = SANCOV_64;
-	FILE *f = fopen(path, "we");
-	bool bad;
+	struct outfile file;
+	struct outbuf *out;
+	int rc = outfile_open(&file, path, 0666, 0, diag);
 
-	if (!f)
-		return -AUX_E_IO;
-	bad = fwrite(&magic, 8, 1, f) != 1 || fwrite(pcs, 8, n, f) != n;
-	return fclose(f) || bad ? -AUX_E_IO : 0;
+	if (rc < 0)
+		return rc;
+	out = outbuf_new(file.fd);
+	if (out) {
+		outbuf_put(out, (const char *)&magic, 8);
+		outbuf_put(out, (const char *)pcs, 8 * n);
+	}
+	rc = out ? outbuf_flush(out) : -AUX_E_NOMEM;
+	if (rc == -AUX_E_IO)
+		diag_set(diag, AUX_E_IO, AUX_NO_OFFSET, "%s: cannot write: %s",
+			 path, strerror(out->error));
+	outbuf_free(out);
+	if (!rc)
+		return outfile_commit(&file, diag);
+	outfile_discard(&file);
+	return rc;
 }
 
 size_t cover_sort_pcs(uint64_t *v, size_t n)
@@ -199,44 +238,87 @@ size_t cover_sort_pcs(uint64_t *v, size_t n)
 	return kept;
 }
 
-/* One NAME.PID.sancov, as the sanitizer runtime names its files; adds to *total. */
-static int write_module(const struct cover_tally *t,
-			const struct cover_module *m, const char *dir,
-			uint32_t pid, uint64_t *total, struct aux_diag *diag)
+static const char *base_name(const struct cover_module *m)
 {
-	const char *name = strrchr(m->path, '/');
-	uint64_t *pcs = reallocarray(NULL, m->n_blocks + 1, sizeof(*pcs));
-	char *path = NULL;
-	size_t n = 0;
+	const char *slash = strrchr(m->path, '/');
+
+	return slash ? slash + 1 : m->path;
+}
+
+/*
+ * One NAME.PID.sancov, as the sanitizer runtime names its files; adds to *total. A
+ * reader finds the program by NAME, so files of one name stand in directories: that of
+ * the second is DIR/2.
+ */
+static char *name_file(const struct cover_module *const *v, size_t i,
+		       const char *dir, uint32_t pid)
+{
+	const char *name = base_name(v[i]);
+	unsigned nth = 1;
+	char *path;
+	int n;
+
+	for (size_t k = 0; k < i; k++)
+		nth += v[k]->n_blocks && !strcmp(base_name(v[k]), name);
+	if (nth == 1)
+		n = asprintf(&path, "%s/%s.%u.sancov", dir, name, pid);
+	else
+		n = asprintf(&path, "%s/%u/%s.%u.sancov", dir, nth, name, pid);
+	return n < 0 ? NULL : path;
+}
+
+/* All but the last part of path. */
+static int make_dir(char *path, struct aux_diag *diag)
+{
+	char *slash = strrchr(path, '/');
 	int rc = 0;
 
-	if (!pcs || asprintf(&path, "%s/%s.%u.sancov", dir,
-			     name ? name + 1 : m->path, pid) < 0) {
-		free(pcs);
+	*slash = '\0';
+	if (mkdir(path, 0777) < 0 && errno != EEXIST)
+		rc = fail(diag, path);
+	*slash = '/';
+	return rc;
+}
+
+static int write_module(const struct cover_tally *t,
+			const struct cover_module *m, char *path,
+			uint64_t *total, struct aux_diag *diag)
+{
+	uint64_t *pcs = reallocarray(NULL, m->n_blocks + 1, sizeof(*pcs));
+	size_t n = 0;
+	int rc;
+
+	if (!pcs)
 		return -AUX_E_NOMEM;
-	}
 	for (size_t i = m->block; i < m->block + m->n_blocks; i++)
 		pcs[n++] = linked(m, t->blocks[i].off);
 	n = cover_sort_pcs(pcs, n);
-	if (write_pcs(path, pcs, n) < 0)
-		rc = fail(diag, path);
+	rc = make_dir(path, diag);
+	if (!rc)
+		rc = write_pcs(path, pcs, n, diag);
 	*total += n;
 	free(pcs);
-	free(path);
 	return rc;
 }
 
 int cover_write_sancov(const struct cover_tally *t, const char *dir,
 		       uint32_t pid, uint64_t *n, struct aux_diag *diag)
 {
-	int rc = 0;
+	const struct cover_module **v = sort_modules(t);
+	int rc = v ? 0 : -AUX_E_NOMEM;
 
 	*n = 0;
-	if (mkdir(dir, 0777) < 0 && errno != EEXIST)
-		return fail(diag, dir);
-	for (size_t i = 0; i < t->n_modules && !rc; i++)
-		if (t->modules[i].n_blocks)
-			rc = write_module(t, &t->modules[i], dir, pid, n,
-					  diag);
+	if (!rc && mkdir(dir, 0777) < 0 && errno != EEXIST)
+		rc = fail(diag, dir);
+	for (size_t i = 0; i < t->n_modules && !rc; i++) {
+		char *path;
+
+		if (!v[i]->n_blocks)
+			continue;
+		path = name_file(v, i, dir, pid);
+		rc = path ? write_module(t, v[i], path, n, diag) : -AUX_E_NOMEM;
+		free(path);
+	}
+	free(v);
 	return rc;
 }

@@ -44,7 +44,7 @@ struct cover_module {
 	uint8_t kind;		/* enum mapping_kind */
 	uint16_t mode;		/* AUX_FLOW_MODE_* of its code */
 	uint32_t pid;		/* of the process that ran it first */
-	uint64_t base, end;	/* addresses of the mapping met first */
+	uint64_t base, end;	/* addresses of a mapping */
 	struct elfimage *image;	/* codeview's; NULL: it cannot be read */
 	uint64_t shift;		/* offset in image - offset in the module */
 	/* set by cover_tally_sort: the module's part of blocks and edges */
@@ -72,6 +72,7 @@ struct cover_tally {
 	const struct sink_host *host;
 	const char *symbol;	/* --symbol; NULL: all */
 	const char *only;	/* --module: path or name; NULL: all */
+	bool by_base;		/* a file at two addresses is two modules */
 	struct cover_module *modules;
 	size_t n_modules, cap_modules;
 	struct cover_block *blocks;
@@ -94,9 +95,10 @@ void cover_tally_fini(struct cover_tally *t);
 /* Adds n runs of a range. 0 or -AUX_E_NOMEM, as the next two. */
 int cover_tally_range(struct cover_tally *t, const struct space *space,
 		      const struct cover_range *r, uint64_t n);
-/* Adds n jumps from the end of the range to an address. */
+/* Adds n jumps from the end of the range to an address in the space to_space. */
 int cover_tally_edge(struct cover_tally *t, const struct space *space,
-		     const struct cover_range *r, uint64_t to, uint64_t n);
+		     const struct cover_range *r, const struct space *to_space,
+		     uint64_t to, uint64_t n);
 /* The same for a range whose target follows from the code; no-op for others. */
 int cover_tally_end(struct cover_tally *t, const struct space *space,
 		    const struct cover_range *r, uint64_t n);
@@ -137,10 +139,15 @@ struct cover_units {
 int cover_units_init(struct cover_units *u);
 void cover_units_fini(struct cover_units *u);
 
-/* Unit id ended with a jump to address to, n times. */
+/*
+ * Unit id ended with a jump to address to, n times. space is that of the target: the
+ * unit's own is the one in which it was met first, by whichever thread, and may be older
+ * than the mapping at the target.
+ */
 struct cover_jump {
 	uint64_t to;
 	uint64_t n;
+	const struct space *space;
 	uint32_t id;		/* 0: free */
 };
 
@@ -170,6 +177,7 @@ struct cover_counter {
 				 * last clear; then head is not known yet */
 	uint64_t head;		/* the first address since then; 0: none, or
 				 * flow broke before it */
+	const struct space *head_space;
 	uint32_t tid, stream;
 	struct sink_report report;
 	struct cover_hot hot[COVER_HOT];
@@ -277,14 +285,15 @@ uint64_t cover_print_summary(const struct cover_lines *l, struct outbuf *out);
 #define AFL_MAP_SIZE 65536	/* AFL's MAP_SIZE */
 #define SANCOV_64 UINT64_C(0xc0bfffffffffff64)	/* magic: 64-bit addresses */
 
-/* Each writes a sorted tally, and returns how many blocks (AFL: edges) it wrote.
- * DynamoRIO's drcov, version 2, as lighthouse reads it. */
-uint64_t cover_print_drcov(const struct cover_tally *t, struct outbuf *out);
+/* Each writes a sorted tally; *n is how many blocks (AFL: edges) it wrote. 0 or
+ * -AUX_E_NOMEM. DynamoRIO's drcov, version 2, as lighthouse reads it. */
+int cover_print_drcov(const struct cover_tally *t, struct outbuf *out, uint64_t *n);
 /* "EDGE:COUNT" lines, as afl-showmap -r writes them. */
-uint64_t cover_print_afl(const struct cover_tally *t, struct outbuf *out);
+int cover_print_afl(const struct cover_tally *t, struct outbuf *out, uint64_t *n);
 /*
  * NAME.PID.sancov in a directory for each file with code that ran: the addresses of
- * its blocks, as linked. -AUX_E_IO with diag.
+ * its blocks, as linked; DIR/2/NAME.PID.sancov for a second file of that name.
+ * -AUX_E_IO with diag.
  */
 int cover_write_sancov(const struct cover_tally *t, const char *dir,
 		       uint32_t pid, uint64_t *n, struct aux_diag *diag);

@@ -456,6 +456,7 @@ static int read_one(struct merged *m, const struct merge_text *t)
 
 static int write_all(struct merged *m, struct outbuf *out)
 {
+	uint64_t n;
 	int rc = 0;
 
 	switch (m->kind) {
@@ -466,7 +467,7 @@ static int write_all(struct merged *m, struct outbuf *out)
 		break;
 	case MERGE_DRCOV:
 		cover_tally_sort(&m->tally);
-		cover_print_drcov(&m->tally, out);
+		rc = cover_print_drcov(&m->tally, out, &n);
 		break;
 	case MERGE_SANCOV:
 		write_sancov(m, out);

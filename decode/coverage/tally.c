@@ -52,8 +52,11 @@ static bool is_file(const struct mapping *m)
 }
 
 /* The same file: path and build id. One rebuilt during the recording counts as another. */
-static bool is_same(const struct cover_module *a, const struct mapping *m)
+static bool is_same(const struct cover_tally *t, const struct cover_module *a,
+		    const struct mapping *m)
 {
+	if (t->by_base && a->base != m->start - m->pgoff)
+		return false;
 	return a->kind == m->kind && a->build_id_size == m->build_id_size &&
 	       !memcmp(a->build_id, m->build_id, sizeof(a->build_id)) &&
 	       !strcmp(a->path, m->path);
@@ -84,7 +87,7 @@ static uint32_t add_module(struct cover_tally *t, const struct space *space,
 
 	for (size_t i = 0; i < t->n_modules; i++) {
 		mod = &t->modules[i];
-		if (!is_same(mod, m))
+		if (!is_same(t, mod, m))
 			continue;
 		if (m->start - m->pgoff == mod->base && m->end > mod->end)
 			mod->end = m->end;
@@ -195,7 +198,8 @@ int cover_tally_range(struct cover_tally *t, const struct space *space,
 
 /* System calls and far branches leave user code: where they go is not coverage. */
 int cover_tally_edge(struct cover_tally *t, const struct space *space,
-		     const struct cover_range *r, uint64_t to, uint64_t n)
+		     const struct cover_range *r, const struct space *to_space,
+		     uint64_t to, uint64_t n)
 {
 	struct cover_edge e = { .n = n, .what = r->what };
 
@@ -203,7 +207,7 @@ int cover_tally_edge(struct cover_tally *t, const struct space *space,
 	    r->what == AUX_END_FAR || !is_wanted(t, space, r->first))
 		return 0;
 	e.module = find_module(t, space, r->last, &e.from);
-	e.to_module = find_module(t, space, to, &e.to);
+	e.to_module = find_module(t, to_space, to, &e.to);
 	if (e.module == NO_MODULE || e.to_module == NO_MODULE)
 		return 0;
 	if (array_grow(&t->edges, t->n_edges, &t->cap_edges, sizeof(*t->edges)) < 0)
@@ -221,7 +225,7 @@ int cover_tally_end(struct cover_tally *t, const struct space *space,
 
 	if (r->what == AUX_END_COND_NOT_TAKEN) {
 		to = end_of(t, space, r);
-		return to ? cover_tally_edge(t, space, r, to, n) : 0;
+		return to ? cover_tally_edge(t, space, r, space, to, n) : 0;
 	}
 	if (r->what != AUX_END_COND_TAKEN && r->what != AUX_END_JUMP &&
 	    r->what != AUX_END_CALL)
@@ -230,7 +234,7 @@ int cover_tally_end(struct cover_tally *t, const struct space *space,
 	if (!insn_target(code, len, r->last, r->flags & AUX_FLOW_MODE_MASK,
 			 &to))
 		return 0;
-	return cover_tally_edge(t, space, r, to, n);
+	return cover_tally_edge(t, space, r, space, to, n);
 }
 
 /* ---- Sorting ---- */
