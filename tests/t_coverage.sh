@@ -163,6 +163,44 @@ that "afl: EDGE:COUNT lines" "$s/a.map" \
 that "afl: the same from another run" "$s/a2" cmp -s "$s/a1" "$s/a2"
 that "afl: and there are some" "$s/a1" test "$(wc -l <"$s/a1")" -gt 30
 
+# ... and those between files are all there, also into files that were mapped after the
+# branch had run before: branch lists them, dump has the mappings. Of one process.
+"$auxcap" -e soft_pt//u -o "$s/ls.data" -- /bin/ls / >/dev/null 2>&1
+cat >"$s/afl.py" <<'PY'
+import os, re, subprocess, sys
+auxdecode, data = sys.argv[1:3]
+run = lambda *a: subprocess.run([auxdecode, *a, data], capture_output=True, text=True).stdout
+maps = [(int(a, 16), int(n, 16), int(o, 16), path) for a, n, o, path in
+        re.findall(r"MMAP2 .*? addr (\S+) len (\S+) pgoff (\S+) .*?r-x ([/\[][^|]*) \|", run("dump"))]
+M = (1 << 64) - 1
+def place(ip):
+    for a, n, o, path in maps:
+        if a <= ip < a + n and (path.startswith("/") or path == "[vdso]"):
+            h = 14695981039346656037
+            for c in path.rsplit("/", 1)[-1].encode():
+                h = (h ^ c) * 1099511628211 & M
+            return ((h ^ (ip - a + o)) * 0x9e3779b97f4a7c15 & M) >> 48, path
+    return None, None
+counts = {}
+rows = [l.split() for l in run("branch", "--not-taken", "-F", "kind,from,to").splitlines()
+        if not l.startswith("#")]
+for w, after in zip(rows, rows[1:] + [["off"]]):
+    # where tracing pauses at a branch's target, nothing ran of it
+    if w[0] in ("on", "off", "syscall", "async") or after[0] == "async":
+        continue
+    (a, file), (b, to) = (place(int(x, 16)) if x != "-" else (None, None) for x in w[1:])
+    if a is not None and b is not None and file != to:
+        counts[a >> 1 ^ b] = counts.get(a >> 1 ^ b, 0) + 1
+want = {e: min(n, 255) for e, n in counts.items()}
+got = {int(e): int(n) for e, n in (l.split(":") for l in run("coverage", "--to", "afl", "-j1").split())}
+bad = [(e, want[e], got.get(e)) for e in sorted(want) if e not in got]
+print("\n".join(f"edge {e}: branch {w}, coverage {g}" for e, w, g in bad[:10]))
+print(f"{len(want)} edges between files, {len(bad)} are missing")
+sys.exit(bool(bad) or len(want) < 50)
+PY
+python3 "$s/afl.py" "$auxdecode" "$s/ls.data" >"$s/out" 2>&1
+ok $? "afl: the edges that branch lists: $(tail -n 1 "$s/out")" "$s/out"
+
 # merge
 cover --to lcov -o "$s/one.info"
 "$auxdecode" merge -o "$s/two.info" "$s/one.info" "$s/one.info" 2>"$s/err"
