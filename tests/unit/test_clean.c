@@ -17,7 +17,8 @@ static const struct {
 } cases[] = {
 	{ "", "" },
 	{ "plain text ~", "plain text ~" },
-	{ "na\xc3\xafve \xe2\x82\xac \xf0\x9f\x98\x80", "na\xc3\xafve \xe2\x82\xac \xf0\x9f\x98\x80" },
+	{ "na\xc3\xafve \xe2\x82\xac \xf0\x9f\x98\x80",
+	  "na\xc3\xafve \xe2\x82\xac \xf0\x9f\x98\x80" },
 	{ "\x1b]0;x\x07y\nz\t", "?]0;x?y?z?" },
 	{ "a\x7f" "b", "a?b" },
 	{ "\xc2\x9b" "31m\xc2\x80\xc2\xa0", "?31m?\xc2\xa0" },	/* C1; NBSP stays */
@@ -35,7 +36,7 @@ static void strings(void)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		char buf[64];
 
-		strcpy(buf, cases[i].in);
+		snprintf(buf, sizeof(buf), "%s", cases[i].in);
 		clean_string(buf);
 		is_str(buf, cases[i].out, "a string");
 	}
