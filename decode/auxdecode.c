@@ -135,8 +135,8 @@ static int run_command(struct cmd_options *o)
 	return status;
 }
 
-/* The struct of the command's own options with their defaults, which the caller
- * frees; NULL: no memory. */
+/* Allocates the struct of the command's own options, with their defaults; the caller
+ * frees it. NULL: out of memory. */
 static void *new_own_options(const struct command *c)
 {
 	size_t size = c->sink ? c->sink->config_size :

@@ -132,7 +132,8 @@ static int add_format(struct pmu *pmu, const char *name, const char *text)
 	return 0;
 }
 
-/* A file of events/; what is too long to be an alias of ours is skipped. */
+/* Adds the alias that a file of events/ defines. One that does not fit struct
+ * pmu_alias is skipped. */
 static int add_alias(struct pmu *pmu, const char *name, const char *text)
 {
 	struct pmu_alias a;

@@ -49,7 +49,8 @@ static struct {
 	long (*syscall)(long num, ...);
 } libc;
 
-/* qemu jumps to buf: if that is the CPU loop's, it leaves the block at PC. */
+/* qemu is about to jump to buf. If that is the buffer of its CPU loop, which lies in
+ * the CPU's state, the thread leaves the block in the middle, at the guest's PC. */
 static void note_thrown(const void *buf)
 {
 	struct qp_thread *t = &qp_self;

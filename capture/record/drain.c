@@ -225,10 +225,10 @@ static uint64_t record_time(const struct recorder *r,
 }
 
 /*
- * The trace in a sample (PERF_SAMPLE_AUX): u64 size, then the bytes. Of the fields
- * that evlist requests it is the last, so the fields before it are skipped in the
- * order of PERF_RECORD_SAMPLE in <linux/perf_event.h>. A sample_type with any other
- * field counts as 0: its layout is not known here.
+ * The size of the trace in a sample (PERF_SAMPLE_AUX: u64 size, then the bytes). It is
+ * the last of the fields that evlist requests, so all before it are skipped, in the
+ * order of PERF_RECORD_SAMPLE in <linux/perf_event.h>. For a sample_type with a field
+ * that evlist never requests the size is 0: the layout is not known here.
  */
 
 /* The fields of one word, in the record's order up to PERIOD. */

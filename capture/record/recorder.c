@@ -20,10 +20,10 @@
 
 #define RINGS_PER_THREAD 8
 #define MAX_THREADS 64
-/* Rings are read at least so often, even below their watermark: what still waits
- * in a ring when auxcap is killed is lost. */
+/* Rings are read at least this often, even below their watermark: when auxcap is
+ * killed, what is still in a ring is lost. */
 #define READ_PERIOD_MS 100
-/* A suspect ring is looked at again so soon (see struct rec_stop). */
+/* A ring that may have stopped is checked this often (see struct rec_stop). */
 #define SUSPECT_PERIOD_MS 5
 
 static void free_readers(struct recorder *r)

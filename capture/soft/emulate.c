@@ -309,7 +309,8 @@ static bool ends_in_kernel(const struct soft_block *b)
 	return b && (b->cls == X86_SYSCALL || b->cls == X86_FAR);
 }
 
-/* Reports that the thread stopped at ip; by itself, if its last instruction did it. */
+/* Reports that the thread left user code at ip: by a system call if its last
+ * instruction is one and ends there, else by an interruption. */
 static void leave(struct emu *e, struct emu_thread *t, uint64_t ip)
 {
 	bool by_insn = ends_in_kernel(t->prev) && t->prev->end == ip;

@@ -288,7 +288,8 @@ int calls_context_queue(struct calls *c, struct thread *t,
 int calls_context_run(struct calls *c, struct thread *t,
 		      const struct aux_flow *ev);
 void calls_context_free(struct thread *t);
-/* Decides which stack runs, and carries out the moves that wait. */
+/* Decides to which of its stacks the thread switched, and carries out the moves that
+ * were put off until that was clear (t->wait). */
 int calls_context_decide(struct calls *c, struct thread *t);
 
 /* ---- resolve.c: moves that need the stack ---- */

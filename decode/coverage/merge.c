@@ -203,8 +203,9 @@ static unsigned count_columns(const char *p)
 }
 
 /*
- * A row of the module table; *number is the module of that path. 1: malformed. Files of
- * several runs number modules in different ways, so paths identify them.
+ * A row of the module table: "id, base, end, ..., path", with n_before columns before
+ * the path. *number is the module of that path, which may be known from another file:
+ * runs number their modules differently, so paths identify them. 1: malformed.
  */
 static int parse_module(struct merged *m, char *row, unsigned n_before,
 		       uint32_t *number)

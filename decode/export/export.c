@@ -607,7 +607,8 @@ static int look_at(struct exporter *e, const struct flow_ctx *ctx,
 	return err;
 }
 
-/* The first and last time are kept before anything is shown: they are in headers. */
+/* The first and last time are updated before anything is shown, since headers have
+ * them. */
 static int flow_export(void *sink, const struct flow_ctx *ctx,
 		       const struct aux_flow *ev, size_t n)
 {

@@ -358,7 +358,7 @@ static int begin_node(struct report *r, struct report_lane *l,
 	return report_pend_add(r, l, p);
 }
 
-/* The frame is deeper than what is drawn: its ancestor stands for it. */
+/* A frame below REPORT_DEPTH is not drawn: it counts in its deepest ancestor that is. */
 static void count_deep(struct report *r, struct report_lane *l, uint32_t depth)
 {
 	uint32_t at = l->open[REPORT_DEPTH - 1];

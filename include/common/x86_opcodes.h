@@ -117,7 +117,7 @@ static const uint8_t modrm_sizes[256] = {
 #undef ROW
 };
 
-/* What of it came before the opcode. */
+/* The kinds of prefix; struct decoder.before has a bit for each that was there. */
 enum {
 	OPSIZE = 1,
 	ADDRSIZE = 2,

@@ -103,9 +103,9 @@ static unsigned count_bits(uint64_t v)
 	 PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU | PERF_SAMPLE_IDENTIFIER)
 
 /*
- * Where the id of this attr's records is, in words: from the start of a SAMPLE, and
- * from the end of other records. False: they have none. IDENTIFIER was added for
- * this (Linux 3.12): it is first or last whatever else is there.
+ * Where records of this event hold its id, counted in words: in a SAMPLE from the
+ * start, in other records from the end. False: they do not hold it. IDENTIFIER (Linux
+ * 3.12) was added for this: it is first or last, whatever else is there.
  */
 static bool find_id_pos(const struct perf_event_attr *a, unsigned *id_pos,
 			unsigned *trailer_pos)

@@ -220,7 +220,8 @@ int reader_keep_source(struct aux_reader *r, const void *text, size_t len);
 /* zstd.c: records inside COMPRESSED records */
 int inflate_feed(struct aux_reader *r, const struct aux_event *ev,
 		 struct aux_diag *diag);
-/* 1 with *ev framed, 0 when only a partial record (or nothing) is left */
+/* Frames the next inflated record in *ev and returns 1; 0 when only a part of one, or
+ * nothing, is left; else an error with diag. */
 int inflate_next(struct aux_reader *r, struct aux_event *ev,
 		 struct aux_diag *diag);
 /* Forgets the partial record at the end of a stream. */

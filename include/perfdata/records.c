@@ -82,7 +82,8 @@ static struct aux_bytes read_bytes(struct cursor *c, uint64_t n)
 	return p ? (struct aux_bytes){ p, n } : (struct aux_bytes){ 0 };
 }
 
-/* Size, bytes, then the size that was really filled; of no stack only the first. */
+/* Skips PERF_SAMPLE_STACK_USER: a size, so many bytes, and how many of them are valid.
+ * A size of 0 stands alone. */
 static void skip_stack(struct cursor *c)
 {
 	uint64_t n = cursor_u64(c);

@@ -214,13 +214,13 @@ static int parse_header(struct jitdump *j, struct cursor *c,
 
 	c->swap = magic == __builtin_bswap32(MAGIC);
 	if (magic != MAGIC && !c->swap)
-		return diag_set(diag, AUX_E_FORMAT, 0, "no jitdump");
+		return diag_set(diag, AUX_E_FORMAT, 0, "not a jitdump file");
 	version = cursor_u32(c);
 	size = cursor_u32(c);
 	j->info.machine = cursor_u32(c);
-	cursor_u32(c);
+	cursor_u32(c);		/* padding */
 	j->info.pid = cursor_u32(c);
-	cursor_u64(c);
+	cursor_u64(c);		/* when the file was made */
 	flags = cursor_u64(c);
 	j->info.arch_clock = flags & FLAG_ARCH;
 	if (!c->bad && (version < 1 || version > 2))

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * import_lldb: a trace bundle of LLDB: a JSON file that names buffers of
- * Intel PT, of threads or of CPUs, and the modules of each process.
+ * import_lldb: a trace bundle of LLDB: a JSON file that names the Intel PT buffer of
+ * each thread or each CPU, and the modules of each process.
  *
- * All three schemas: "trace" with traceFile or traceBuffer; "type" with iptTrace;
- * and that with cpus, contextSwitchTrace, tscPerfZeroConversion and kernel.
+ * LLDB has had three schemas, and all are read: "trace" with traceFile or traceBuffer;
+ * "type" with iptTrace; and the latter with cpus, contextSwitchTrace,
+ * tscPerfZeroConversion and kernel.
  * Specification: lldb, TraceIntelPTJSONStructs, and what `trace schema intel-pt`
  * prints.
  */

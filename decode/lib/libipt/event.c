@@ -91,7 +91,7 @@ static void push_async(struct libipt *d, uint64_t from, uint64_t to)
 	f->async.to = to;
 }
 
-/* Events of control flow. False: e is another one. */
+/* Pushes e if it changes the control flow. False: it is an event of another kind. */
 static bool push_flow_event(struct libipt *d, const struct pt_event *e)
 {
 	bool ip = !e->ip_suppressed;

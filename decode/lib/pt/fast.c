@@ -199,7 +199,8 @@ INLINE unsigned follow_long_tnt(struct pt_fast *r, struct at *at, const uint8_t 
 	return n && follow_group(r, at, p, rest, n) ? 0 : n;
 }
 
-/* cycles plus those of the CYC in w, of one byte, or two if more is 1. */
+/* cycles plus the count of the CYC packet in w, which has two bytes if more is 1, else
+ * one. */
 INLINE uint64_t add_cycles(uint64_t cycles, uint64_t w, unsigned more)
 {
 	uint64_t high = w >> 4 & (127 << 5);

@@ -660,6 +660,7 @@ static struct pt_entry *find_free(struct pt_entry *table, size_t mask,
 	return e;
 }
 
+/* Doubles the table of paths. False: out of memory, and s->nomem says so. */
 static bool grow_paths(struct pt_memo *s)
 {
 	uint32_t n = 2 * s->max_paths;

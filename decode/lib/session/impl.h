@@ -91,8 +91,8 @@ void view_handle_context(struct stream_cursor *cur, struct stream_view *v,
 
 struct parallel;
 
-/* One pass into a sink, of the session's thread; or, for the length of one call of
- * merge_deliver, of a worker into a partial result. */
+/* One pass of the flow into a sink, by the session's thread. A worker fills one, too,
+ * for each call of merge_deliver: its sink is a partial result. */
 struct session_pass {
 	struct session *s;
 	struct stream_cursor *cursors;	/* one for each stream that is wanted */

@@ -159,7 +159,7 @@ static int sum_records(struct losses *l, const struct chunks *c)
 			l->e[l->n++] = l->e[i];
 	}
 	l->origin = LOSSES_SUMMED;
-	l->version = 2;
+	l->version = 2;		/* the first in which entries have n */
 	return 0;
 }
 

@@ -160,17 +160,28 @@ static void join_by_packets(struct piece *a, struct piece *b,
 	b->offset = a->offset + a->len;
 }
 
+/* Whether the recorded offsets cannot place the pieces one after the other. */
+static bool needs_rebase(const struct queue *q, uint32_t trace_type,
+			 bool trusted)
+{
+	if (q->sampled || (!trusted && trace_type == AUX_TRACE_INTEL_PT))
+		return true;
+	for (size_t i = 1; i < q->n_pieces; i++)
+		if (q->pieces[i].offset < q->pieces[i - 1].offset)
+			return true;
+	return false;
+}
+
 void chunks_join_snapshots(struct queue *q, uint32_t trace_type, bool trusted)
 {
 	size_t n = 0;
 
-	q->rebased = q->sampled ||
-		     (!trusted && trace_type == AUX_TRACE_INTEL_PT);
-	for (size_t i = 1; i < q->n_pieces; i++)
-		q->rebased |= q->pieces[i].offset < q->pieces[i - 1].offset;
 	if (q->n_pieces)
 		q->pieces[0].fresh = true;
-	for (size_t i = 0; i < q->n_pieces && q->rebased; i++) {
+	q->rebased = needs_rebase(q, trace_type, trusted);
+	if (!q->rebased)
+		return;
+	for (size_t i = 0; i < q->n_pieces; i++) {
 		struct piece *p = &q->pieces[i];
 		struct piece *last = n ? &q->pieces[n - 1] : NULL;
 
@@ -181,6 +192,5 @@ void chunks_join_snapshots(struct queue *q, uint32_t trace_type, bool trusted)
 		if (!last || p->len || p->clipped)
 			q->pieces[n++] = *p;
 	}
-	if (q->rebased)
-		q->n_pieces = n;
+	q->n_pieces = n;
 }
