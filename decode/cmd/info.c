@@ -19,7 +19,6 @@
 #include "decode/lib/session/decoders.h"
 #include "decode/lib/sideband/sideband.h"
 #include "decode/lib/trace/trace.h"
-#include "decode/sink/columns.h"
 #include "perfdata/csmeta.h"
 
 #define N_TYPES 128
