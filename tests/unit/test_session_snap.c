@@ -134,6 +134,14 @@ static void perf_overlap(void)
 	   "one that is wholly in the one before");
 
 	start(&m, true);
+	put(&m, 0, 0, at[6]);
+	put(&m, 0, at[1] + 3, at[6] + 9);
+	put(&m, 0, at[2] + 3, at[6] + 20);
+	put(&m, 0, at[4] + 3, at[10]);
+	ok(decode(&m, 0, &s, &st) == 0 && s.n_insns == 30 && !s.n_gaps,
+	   "those that add less than a PSB+ to the one before");
+
+	start(&m, true);
 	put(&m, 0, 3, at[4]);
 	put(&m, 8, at[5] + 20, at[10]);
 	ok(decode(&m, 0, &s, &st) == 0 && s.n_insns == 9 + 12, "no overlap");

@@ -143,17 +143,22 @@ static void skip_bytes(struct piece *p, uint64_t n)
 	p->len -= n;
 }
 
-/* Places b after a, whatever their offsets say. */
-static void join_by_packets(struct piece *a, struct piece *b,
-			    uint32_t trace_type)
+/*
+ * Places b after a, whatever their offsets say. whole is the snapshot that a is what was
+ * left of: where much is in both, a is too short to have a PSB of b.
+ */
+static void join_by_packets(struct piece *a, struct piece *whole,
+			    struct piece *b, uint32_t trace_type)
 {
-	uint64_t skip = 0;
+	uint64_t skip = 0, len = whole->len;
 	bool same = false;
 
 	if (trace_type == AUX_TRACE_INTEL_PT && !a->clipped) {
-		same = find_overlap(a, b, &skip);
+		same = find_overlap(whole, b, &skip);
 		if (!same)
-			skip = not_later(a, b);
+			skip = not_later(whole, b);
+		len -= whole->len;
+		a->len -= len < a->len ? len : a->len;
 	}
 	skip_bytes(b, skip);
 	b->fresh = !same;
@@ -174,6 +179,7 @@ static bool needs_rebase(const struct queue *q, uint32_t trace_type,
 
 void chunks_join_snapshots(struct queue *q, uint32_t trace_type, bool trusted)
 {
+	struct piece whole = { 0 }, now;
 	size_t n = 0;
 
 	if (q->n_pieces)
@@ -185,12 +191,15 @@ void chunks_join_snapshots(struct queue *q, uint32_t trace_type, bool trusted)
 		struct piece *p = &q->pieces[i];
 		struct piece *last = n ? &q->pieces[n - 1] : NULL;
 
+		now = *p;
 		if (last && p->snapshot != last->snapshot)
-			join_by_packets(last, p, trace_type);
+			join_by_packets(last, &whole, p, trace_type);
 		else if (last)
 			p->offset = last->offset + last->len;
-		if (!last || p->len || p->clipped)
-			q->pieces[n++] = *p;
+		if (last && !p->len && !p->clipped)
+			continue;
+		q->pieces[n++] = *p;
+		whole = now;
 	}
 	q->n_pieces = n;
 }
