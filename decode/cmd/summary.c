@@ -164,6 +164,11 @@ static void put_what(struct start *s)
 	put_count(s, st->n_insns, "instruction");
 	outbuf_str(s->out, " in ");
 	put_count(s, s->sum.n, "thread");
+	if (s->sum.n_payloads) {
+		outbuf_str(s->out, ", ");
+		put_count(s, s->sum.n_payloads, "value");
+		outbuf_str(s->out, " that the program wrote");
+	}
 	outbuf_str(s->out, "\n");
 	if (s->cut)
 		outbuf_printf(s->out, "%-12s%sonly the first %.0f %% was "
@@ -350,6 +355,12 @@ static int print(struct start *s)
 		put_functions(s);
 		put_threads(s);
 		put_next(s);
+		return s->stats.lossy ? CMD_GAPS : CMD_OK;
+	}
+	if (s->sum.n_payloads) {
+		outbuf_str(s->out, "no instructions, but values that the "
+				   "program wrote (ptwrite): auxdecode insn "
+				   "FILE\n");
 		return s->stats.lossy ? CMD_GAPS : CMD_OK;
 	}
 	outbuf_printf(s->out, "%snothing ran that was traced%s: %s\n",

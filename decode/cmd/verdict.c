@@ -301,7 +301,7 @@ int verdict_print(const struct verdict *v, const struct cmd_options *o,
 		cmd_line("auxdecode: parts of the recording are missing;"
 				" `auxdecode info` lists them");
 	lossy |= stats->lossy;
-	if (!v->report.n_lines)
+	if (!v->report.n_lines && !v->report.n_payloads)
 		return say_empty(v, o, stats);
 	if (v->report.note[0])
 		cmd_line("auxdecode: %s", v->report.note);

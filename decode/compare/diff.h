@@ -98,6 +98,7 @@ struct diff_sum {
 	unsigned side;		/* 0: A, 1: B */
 	struct diff_thread **threads;	/* in the end by tid */
 	size_t n, current;
+	uint64_t n_payloads;	/* values that the program wrote */
 	bool enough;		/* tick may set it: no more is wanted */
 	void (*tick)(void *priv, const struct aux_decode *d);	/* or NULL */
 	void *tick_priv;

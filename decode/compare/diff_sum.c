@@ -318,6 +318,7 @@ static int count_flow(void *priv, const struct aux_decode_ctx *ctx,
 			t->n_gaps += aux_gap_is_loss(ev[i].what);
 			t->end = AUX_END_FALL;
 		}
+		s->n_payloads += ev[i].kind == AUX_FLOW_PAYLOAD;
 	}
 	if (s->tick)
 		s->tick(s->tick_priv, s->code->d);

@@ -534,6 +534,12 @@ static int on_event(struct branch *b, const struct flow_ctx *ctx,
 	case AUX_FLOW_TRACE_ON:
 	case AUX_FLOW_TRACE_OFF:
 		return on_trace(b, ctx, e, ev);
+	case AUX_FLOW_PAYLOAD:
+		if (b->env.symbol)
+			return 0;
+		print_payload(b->env.out, b->env.host, ctx, ctx->time_ns, ev);
+		b->env.report->n_payloads++;
+		return 0;
 	case AUX_FLOW_GAP:
 		err = settle(b, e, &nowhere);
 		print_gap(b->env.out, b->env.host, ctx, ev, *last);

@@ -220,6 +220,16 @@ static int on_gap(void *priv, struct call_thread *t,
 	return 0;
 }
 
+/* The same line as in other sinks, at the time of the call around it. */
+static int put_payload(struct calls_sink *s, struct call_thread *t,
+		       const struct aux_flow *ev)
+{
+	if (ev->kind != AUX_FLOW_PAYLOAD || s->env.symbol)
+		return 0;
+	print_payload(s->env.out, s->env.host, t->ctx, t->now.ns, ev);
+	return count_line(s);
+}
+
 /*
  * ---- rows for programs, -F ----
  *
@@ -511,10 +521,17 @@ static int leave_row(void *priv, struct call_thread *t, enum call_end end,
 	return rc ? rc : count_inside(s, t, -1);
 }
 
+static int event_row(void *priv, struct call_thread *t,
+		     const struct aux_flow *ev)
+{
+	return put_payload(priv, t, ev);
+}
+
 static const struct calls_ops row_ops = {
 	.enter = enter_row,
 	.leave = leave_row,
 	.gap = on_gap,
+	.event = event_row,
 };
 
 /*
@@ -874,11 +891,27 @@ static int gap_tree(void *priv, struct call_thread *t,
 	return on_gap(s, t, ev);
 }
 
+static int event_tree(void *priv, struct call_thread *t,
+		      const struct aux_flow *ev)
+{
+	struct calls_sink *s = priv;
+	int rc;
+
+	if (ev->kind != AUX_FLOW_PAYLOAD)
+		return 0;
+	rc = put_open(s);
+	if (rc)
+		return rc;
+	put_header(s);
+	return put_payload(s, t, ev);
+}
+
 static const struct calls_ops tree_ops = {
 	.enter = enter_tree,
 	.leave = leave_tree,
 	.turn = turn_tree,
 	.gap = gap_tree,
+	.event = event_tree,
 };
 
 /* Frames that ran when the trace ended have no end; how many is said. */

@@ -123,6 +123,13 @@ void print_mismatch(struct outbuf *out, const struct sink_host *host,
 		    const struct flow_ctx *ctx, const struct aux_flow *ev,
 		    int err);
 
+/* "# ptwrite 0xVALUE at 0xIP SYMBOL (cpu C, pid/tid P/T, at TIME)": a value that the
+ * program wrote, with all that is known of where and when, as a recording of nothing
+ * else has no instruction beside it. The time is ns, 0: not known. */
+void print_payload(struct outbuf *out, const struct sink_host *host,
+		   const struct flow_ctx *ctx, uint64_t ns,
+		   const struct aux_flow *ev);
+
 /* The last address of a PATH. */
 uint64_t flow_last_ip(const struct aux_flow *ev);
 

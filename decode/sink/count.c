@@ -154,6 +154,7 @@ void count_totals_add(struct count_totals *t, struct count_run *run)
 		iphash_append_block(&v[i]->hash, &block);
 		v[i]->n_branches += run->n_branches;
 		v[i]->n_gaps += run->n_gaps;
+		v[i]->n_payloads += run->n_payloads;
 	}
 	*run = (struct count_run){ 0 };
 }
@@ -178,7 +179,7 @@ static int compare_ids(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* "KIND ID insns N hash H branches B gaps G[ sha256 S]" */
+/* "KIND ID insns N hash H branches B gaps G[ payloads P][ sha256 S]" */
 static void print_tally(const struct count_totals *all, struct outbuf *out,
 			const char *kind, const struct tally *t, bool with_sha)
 {
@@ -193,6 +194,9 @@ static void print_tally(const struct count_totals *all, struct outbuf *out,
 		      (unsigned long long)t->hash.value,
 		      (unsigned long long)t->n_branches,
 		      (unsigned long long)t->n_gaps);
+	if (t->n_payloads)
+		outbuf_printf(out, " payloads %llu",
+			      (unsigned long long)t->n_payloads);
 	if (with_sha) {
 		sha = t->same_sha ? all->all.sha : t->sha;
 		sha256_final(&sha, text);
@@ -208,7 +212,8 @@ static void print_tallies(const struct count_totals *all, struct outbuf *out,
 	if (t->n)
 		qsort(t->v, t->n, sizeof(struct tally *), compare_ids);
 	for (size_t i = 0; i < t->n; i++)
-		if (t->v[i]->hash.n || t->v[i]->n_gaps)
+		if (t->v[i]->hash.n || t->v[i]->n_gaps ||
+		    t->v[i]->n_payloads)
 			print_tally(all, out, kind, t->v[i], sha);
 }
 
@@ -381,6 +386,14 @@ static int add_path_filtered(struct count *c, const struct flow_ctx *ctx,
 	return err;
 }
 
+/* Does not count for a limit, which is of instructions. */
+static int add_payload(struct count *c)
+{
+	c->run.n_payloads++;
+	c->env.report->n_payloads++;
+	return 0;
+}
+
 static int flow_filtered(struct count *c, const struct flow_ctx *ctx,
 			   const struct aux_flow *ev, size_t n)
 {
@@ -389,6 +402,8 @@ static int flow_filtered(struct count *c, const struct flow_ctx *ctx,
 	for (size_t i = 0; i < n && !err; i++) {
 		if (ev[i].kind == AUX_FLOW_GAP && ev[i].what != GAP_SNAPSHOT)
 			c->run.n_gaps++;
+		else if (ev[i].kind == AUX_FLOW_PAYLOAD && !c->env.symbol)
+			err = add_payload(c);
 		else if (ev[i].kind == AUX_FLOW_RANGE)
 			err = add_range_filtered(c, ctx, &ev[i]);
 		else if (ev[i].kind == AUX_FLOW_PATH)
@@ -783,6 +798,8 @@ static inline bool join_event(struct count_run *run, struct counter *c,
 		join_hot(run, hot, ev);
 	} else if (ev->kind == AUX_FLOW_GAP) {
 		run->n_gaps += ev->what != GAP_SNAPSHOT;
+	} else if (ev->kind == AUX_FLOW_PAYLOAD) {
+		run->n_payloads++;
 	}
 	return true;
 }
@@ -867,6 +884,7 @@ int counter_add(struct counter *c, const struct flow_ctx *ctx,
 		const struct aux_flow *ev, size_t n)
 {
 	uint64_t space = ctx->space ? ctx->space->id : 0, before = c->run.n;
+	uint64_t payloads = c->run.n_payloads;
 	int err = 0;
 
 	for (size_t i = 0; i < n && !err; i++) {
@@ -876,6 +894,7 @@ int counter_add(struct counter *c, const struct flow_ctx *ctx,
 	}
 	c->report.n_insns += c->run.n - before;
 	c->report.n_lines += c->run.n - before;
+	c->report.n_payloads += c->run.n_payloads - payloads;
 	return err;
 }
 
@@ -972,6 +991,7 @@ static int flow_count(void *sink, const struct flow_ctx *ctx,
 	from = &c->counter->report;
 	to->n_insns += from->n_insns;
 	to->n_lines += from->n_lines;
+	to->n_payloads += from->n_payloads;
 	to->n_mismatches += from->n_mismatches;
 	*from = (struct sink_report){ 0 };
 	return err;

@@ -25,6 +25,7 @@ struct tally {
 	struct iphash hash;
 	uint64_t n_branches;
 	uint64_t n_gaps;
+	uint64_t n_payloads;
 	struct sha256 sha;
 	bool same_sha;		/* alone so far: the total's sha is its own */
 };
@@ -43,6 +44,7 @@ struct count_run {
 	uint64_t n;		/* instructions */
 	uint64_t n_branches;
 	uint64_t n_gaps;
+	uint64_t n_payloads;	/* values that the program wrote */
 };
 
 struct count_totals {

@@ -150,7 +150,7 @@ static int save_run(struct partial *p)
 {
 	struct count_run *run = &p->counter.run;
 
-	if (!run->n && !run->n_gaps)
+	if (!run->n && !run->n_gaps && !run->n_payloads)
 		return 0;
 	if (array_grow(&p->runs, p->n_runs, &p->cap_runs, sizeof(*p->runs)))
 		return -AUX_E_NOMEM;
@@ -206,6 +206,7 @@ int count_partial_join(void *sink, void *partial, uint32_t stint)
 			return -AUX_E_NOMEM;
 		report->n_insns += run->run.n;
 		report->n_lines += run->run.n;
+		report->n_payloads += run->run.n_payloads;
 		count_totals_add(&c->totals, &run->run);
 	}
 	return 0;

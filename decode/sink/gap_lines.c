@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The lines that say where flow is missing, and why: see columns.h. They begin
- * with "# gap", whatever the columns are, so that a program can tell them from
- * instructions. The reason is the host's explanation of a missing file, or the
- * text of the cause.
+ * The lines of what is no instruction, see columns.h: values that the program wrote,
+ * and where flow is missing, and why. They begin with "# ptwrite" or "# gap",
+ * whatever the columns are, so that a program can tell them from instructions. The
+ * reason is the host's explanation of a missing file, or the text of the cause.
  */
 #include "common/clean.h"
 #include "decode/sink/columns.h"
@@ -80,4 +80,56 @@ void print_mismatch(struct outbuf *out, const struct sink_host *host,
 		outbuf_clean(out, why);
 	}
 	print_gap_end(out, ctx);
+}
+
+/* Where a value comes from: an address, or the channel of a trace source. */
+static void print_source(struct outbuf *out, const struct sink_host *host,
+			 const struct flow_ctx *ctx, const struct aux_flow *ev)
+{
+	static const struct columns aligned = { .aligned = true };
+	struct symbol sym;
+
+	if (ev->what == AUX_PAYLOAD_ITE) {
+		outbuf_printf(out, " el%u", (unsigned)ev->payload.ip & 3);
+	} else if (ev->what == AUX_PAYLOAD_ITM) {
+		outbuf_printf(out, " at port %llu",
+			      (unsigned long long)ev->payload.ip);
+	} else if (ev->what != AUX_PAYLOAD_PTWRITE) {
+		outbuf_printf(out, " at master %u channel %u",
+			      (unsigned)(ev->payload.ip >> 32),
+			      (unsigned)ev->payload.ip);
+	} else if (ev->flags & AUX_FLOW_HAS_IP) {
+		outbuf_printf(out, " at 0x%llx ",
+			      (unsigned long long)ev->payload.ip);
+		find_symbol(host, ctx->space, ev->payload.ip, &sym);
+		column_symbol(&aligned, out, &sym, ev->payload.ip);
+	}
+}
+
+void print_payload(struct outbuf *out, const struct sink_host *host,
+		   const struct flow_ctx *ctx, uint64_t ns,
+		   const struct aux_flow *ev)
+{
+	static const char *const names[] = {
+		[AUX_PAYLOAD_PTWRITE] = "ptwrite", [AUX_PAYLOAD_STM] = "stm",
+		[AUX_PAYLOAD_ITM] = "itm", [AUX_PAYLOAD_MARKER] = "marker",
+		[AUX_PAYLOAD_ITE] = "ite",
+	};
+	static const struct columns aligned = { .aligned = true };
+	struct flow_ctx at = *ctx;
+
+	at.time_ns = ns;
+	outbuf_printf(out, "# %s 0x%llx",
+		      ev->what < sizeof(names) / sizeof(names[0]) ?
+			      names[ev->what] : "payload",
+		      (unsigned long long)ev->payload.value);
+	print_source(out, host, ctx, ev);
+	outbuf_str(out, " (");
+	if (ctx->cpu >= 0)
+		outbuf_printf(out, "cpu %d, ", ctx->cpu);
+	outbuf_str(out, "pid/tid ");
+	column_ctx(&aligned, out, COL_WHO, &at, host, ev->offset);
+	outbuf_str(out, ", at ");
+	column_ctx(&aligned, out, COL_TIME, &at, host, ev->offset);
+	outbuf_str(out, ")\n");
 }

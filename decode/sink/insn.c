@@ -401,33 +401,33 @@ static int put_range(struct insn *s, const struct flow_ctx *ctx,
 	return text->n >= left;
 }
 
-static const char *name_payload(unsigned what)
+/* A value that the program wrote; 1 when the limit is reached. */
+static int put_payload(struct insn *s, const struct flow_ctx *ctx,
+		       const struct aux_flow *ev)
 {
-	static const char *const names[] = {
-		[AUX_PAYLOAD_PTWRITE] = "ptwrite", [AUX_PAYLOAD_STM] = "stm",
-		[AUX_PAYLOAD_ITM] = "itm", [AUX_PAYLOAD_MARKER] = "marker",
-		[AUX_PAYLOAD_ITE] = "ite",
-	};
+	struct symbol sym = { 0 };
 
-	return what < sizeof(names) / sizeof(names[0]) ? names[what] : "payload";
+	if (s->env.symbol)
+		find_symbol(s->env.host, ctx->space, ev->payload.ip, &sym);
+	if (s->env.symbol &&
+	    (!sym.name || strcmp(sym.name, s->env.symbol))) {
+		s->env.report->n_filtered++;
+		return 0;
+	}
+	print_payload(s->env.out, s->env.host, ctx, ctx->time_ns, ev);
+	s->env.report->n_lines++;
+	return s->config.limit && s->env.report->n_lines >= s->config.limit;
 }
 
 /* For reading: events that are no instruction, as "# ..." lines. */
-static void put_note(struct insn *s, const struct flow_ctx *ctx,
-		     const struct aux_flow *ev)
+static int put_note(struct insn *s, const struct flow_ctx *ctx,
+		    const struct aux_flow *ev)
 {
 	struct outbuf *out = s->env.out;
 
 	switch (ev->kind) {
 	case AUX_FLOW_PAYLOAD:
-		outbuf_printf(out, "# %s 0x%llx", name_payload(ev->what),
-			      (unsigned long long)ev->payload.value);
-		if (ev->what == AUX_PAYLOAD_ITE)
-			outbuf_printf(out, " el%u", (unsigned)ev->payload.ip & 3);
-		if (ev->flags & AUX_FLOW_HAS_IP)
-			outbuf_printf(out, " at 0x%llx",
-				      (unsigned long long)ev->payload.ip);
-		break;
+		return put_payload(s, ctx, ev);
 	case AUX_FLOW_ASYNC:
 		outbuf_printf(out, "# interrupted at 0x%llx",
 			      (unsigned long long)ev->async.from);
@@ -439,9 +439,10 @@ static void put_note(struct insn *s, const struct flow_ctx *ctx,
 							  : "aborts");
 		break;
 	default:
-		return;
+		return 0;
 	}
 	outbuf_printf(out, " (tid %d)\n", (int32_t)ctx->tid);
+	return 0;
 }
 
 /* Range by range, for a column that is mixed in, a limit that is near, or a range
@@ -601,8 +602,9 @@ static int flow_insn(void *sink, const struct flow_ctx *ctx,
 		} else if (ev[i].kind == AUX_FLOW_GAP) {
 			print_gap(s->env.out, s->env.host, ctx, &ev[i],
 				  s->ran);
-		} else if (s->columns.aligned && !s->env.symbol) {
-			put_note(s, ctx, &ev[i]);
+		} else if (ev[i].kind == AUX_FLOW_PAYLOAD ||
+			   (s->columns.aligned && !s->env.symbol)) {
+			err = put_note(s, ctx, &ev[i]);
 		}
 	}
 	*last = s->ran;

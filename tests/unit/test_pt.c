@@ -200,6 +200,38 @@ static void newer(void)
 	f.ops->close(f.dec);
 }
 
+/* Values of the program alone (branch=0): each has the time of the last MTC or CYC,
+ * that of no TSC long ago. */
+static void timed_values(void)
+{
+	struct pt p = { .n = 0 };
+	static struct fixture f;
+
+	pt_psb(&p, 0, 0);
+	pt_tsc(&p, 1000000);
+	pt_bytes(&p, "\x02\x73\0\0\0\0\0", 7);	/* TMA */
+	pt_bytes(&p, "\x02\x03\x14\0", 4);	/* CBR: a tick is a cycle */
+	pt_u8(&p, 31 << 3 | 3);			/* CYC */
+	pt_bytes(&p, "\x02\x12\1\0\0\0", 6);
+	pt_bytes(&p, "\x59\x01", 2);		/* MTC: 320 ticks */
+	pt_bytes(&p, "\x02\x92\2\0\0\0", 6);	/* with its IP */
+	pt_fup(&p, 0x1016);
+	pt_u8(&p, 31 << 3 | 3);			/* CYC */
+	pt_bytes(&p, "\x02\xa2\0\0\0\0\0", 7);	/* PWRX */
+	pt_bytes(&p, "\x59\x02", 2);
+	pt_bytes(&p, "\x02\x12\3\0\0\0", 6);
+	begin(&f, "pt", true);
+	f.config.pt = (struct aux_pt_config){
+		.mtc_period = 3, .max_nonturbo_ratio = 20,
+		.tsc_ctc_ratio_n = 40, .tsc_ctc_ratio_d = 1 };
+	ok(run(&f, &p, 0), "values: end");
+	is_str(text(&f),
+	       "t1000000 k9.5:0,14 t1000031 k8.0:0,1 t1000320 k8.0:1016,2 "
+	       "t1000351 k9.3:0,0 t1000640 k8.0:0,3 ",
+	       "values and power events at their times");
+	f.ops->close(f.dec);
+}
+
 static void ends(void)
 {
 	struct pt p = { .n = 0 };
@@ -400,6 +432,7 @@ int main(void)
 	regions();
 	events();
 	newer();
+	timed_values();
 	ends();
 	far_horizons();
 	gaps();

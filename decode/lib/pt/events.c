@@ -413,15 +413,15 @@ static int read_event(struct pt_cursor *c, const struct ptpkt *pkt,
 	case PTPKT_MNT:
 		return read_plain(c, pkt, PT_EV_NOTHING, false, true, ev);
 	case PTPKT_EXSTOP:
-		return read_plain(c, pkt, PT_EV_EXSTOP, pkt->flags, false, ev);
+		return read_plain(c, pkt, PT_EV_EXSTOP, pkt->flags, true, ev);
 	case PTPKT_MWAIT:
-		return read_plain(c, pkt, PT_EV_MWAIT, true, false, ev);
+		return read_plain(c, pkt, PT_EV_MWAIT, true, true, ev);
 	case PTPKT_PWRE:
-		return read_plain(c, pkt, PT_EV_PWRE, false, false, ev);
+		return read_plain(c, pkt, PT_EV_PWRE, false, true, ev);
 	case PTPKT_PWRX:
-		return read_plain(c, pkt, PT_EV_PWRX, false, false, ev);
+		return read_plain(c, pkt, PT_EV_PWRX, false, true, ev);
 	case PTPKT_PTW:
-		return read_plain(c, pkt, PT_EV_PTWRITE, pkt->flags, false, ev);
+		return read_plain(c, pkt, PT_EV_PTWRITE, pkt->flags, true, ev);
 	case PTPKT_BEP:
 		return read_plain(c, pkt, PT_EV_NOTHING, pkt->flags, true, ev);
 	case PTPKT_CFE:

@@ -100,6 +100,8 @@ struct sink_report {
 	uint64_t n_insns;	/* instructions that reached the sink */
 	uint64_t n_lines;	/* lines (count: instructions) that came out */
 	uint64_t n_filtered;	/* dropped by --symbol */
+	uint64_t n_payloads;	/* values of the program that came out, beside
+				 * n_lines: a recording may have nothing else */
 	uint64_t n_mismatches;	/* ranges that do not fit the code bytes */
 	/* what the sink itself left out, for the table, and what to do */
 	struct sink_drop {
