@@ -134,6 +134,62 @@ that "perf_with_missing_aux_data: what is missing" "$SCRATCH/out" \
 "$auxdecode" count "$etm/perf_with_missing_aux_data.data" >"$SCRATCH/out" 2>&1
 is $? 1 "perf_with_missing_aux_data: nothing to decode"
 
+# PTWRITE without branches: each value with its time (MTCs between the TSCs count), CPU,
+# thread and address, as perf has them. perf holds the time where a TSC is before
+# the estimate of the MTC in front of it, for less than 20 ns.
+values() {
+	"$auxdecode" insn "$1" 2>"$SCRATCH/err" | sed -n 's/^# ptwrite 0x//p' |
+		tr -d '(),' >"$SCRATCH/values"
+}
+memgaze=$corpus/memgaze/ubench-500k_O3.data
+values "$memgaze"
+is "$(wc -l <"$SCRATCH/values")" 85859 "memgaze: values"
+is "$(grep -c 'cpu 0 pid/tid 19568/19568 at [0-9]' "$SCRATCH/values")" 85859 \
+	"memgaze: each has its CPU, thread and time"
+# its project changed the values that perf listed, and left the times
+zcat "$corpus/memgaze/ubench-500k_O3.trace.gz" | awk '{ print substr($4, 4) }' | sort -u >"$SCRATCH/want"
+awk '{ print substr($NF, 4) }' "$SCRATCH/values" | sort -u | paste -d ' ' - "$SCRATCH/want" |
+	awk '{ d = $2 - $1 } d < -0.0000000005 || d > 0.000000020 { bad++ } END { print NR, bad + 0 }' \
+		>"$SCRATCH/got"
+is "$(cat "$SCRATCH/got")" "1913 0" "memgaze: the times of the reference"
+if command -v perf >/dev/null; then
+	perf script --ns -i "$memgaze" --itrace=w -F time,event,ip,synth 2>/dev/null |
+		awk '/ptwrite/ { sub(":", "", $1); sub("0x", "", $6); print $6, substr($1, 4) }' >"$SCRATCH/want"
+	awk '{ print $1, substr($NF, 4) }' "$SCRATCH/values" | paste -d ' ' - "$SCRATCH/want" |
+		awk '$1 != $3 { bad++ } { d = $4 - $2 }
+			d < -0.0000000005 || d > 0.000000020 { bad++ }
+			d > 0.0000000005 { held++ }
+			END { print bad + 0, (held < NR / 50) }' >"$SCRATCH/got"
+	is "$(cat "$SCRATCH/got")" "0 1" "memgaze: perf's times, value by value"
+fi
+tmon=$corpus/tmon/tiny_race.perf.data
+values "$tmon"
+is "$(sed 's/.*(*cpu //' "$SCRATCH/values" | sort | uniq -c | tr -s ' ' | tr '\n' ';')" \
+	" 4 4 pid/tid 223721/223721 at 121752.730158257; 3 4 pid/tid 223721/223721 at 121752.730673450; 4 7 pid/tid 223721/223722 at 121752.730558724;" \
+	"tmon: 11 values with CPU, thread and time"
+for what in insn count summary calls branch 'export --to jsonl'; do
+	# shellcheck disable=SC2086
+	"$auxdecode" $what "$tmon" >"$SCRATCH/out" 2>"$SCRATCH/err"
+	is $? 0 "tmon: status of $what"
+	that "tmon: $what shows values" "$SCRATCH/out" grep -qE 'ptwrite|payloads 11' "$SCRATCH/out"
+done
+
+# A trace that is cut anywhere: what came before it is shown, and the cut is the only
+# cause, also inside of a PSB+ while tracing is off.
+cuts() { # CASE OFFSET LENGTH FROM TO STEP [OPTION...]
+	local f=$corpus/wrapped/$1.perf.data image=$corpus/wrapped/$1.elf at=$2 len=$3 from=$4 to=$5 step=$6 n
+	shift 6
+	: >"$SCRATCH/causes"
+	for ((n = from; n < to && n < len; n += step)); do
+		"$auxdecode" count "$@" --pt "$f:$at-$((at + n))" --image "$image" 2>&1 >/dev/null |
+			awk '/^ +[0-9]+ [a-z]/ { print $2 }' >>"$SCRATCH/causes"
+	done
+	sort -u "$SCRATCH/causes" | tr '\n' ' '
+}
+is "$(cuts arcus-ovf-01-poc 2792 5712 17 5712 23)" "cut " "arcus-ovf-01-poc cut: one cause"
+is "$(cuts arcus-ovf-01-poc 2792 5712 17 5712 101 --decoder libipt)" "cut " "and with libipt"
+is "$(cuts libxdc-foo 872 29344 17 29344 431)" "cut " "libxdc-foo cut: one cause"
+
 # Packets of a native recording with kernel, against perf's and ptdump's list.
 . tests/packets.sh
 finish

@@ -105,6 +105,8 @@ enum aux_gap_cause {
 				 * either */
 	AUX_GAP_UNCOMMITTED,	/* the trace ends before it says whether the last
 				 * branches happened; detail: how many at least */
+	AUX_GAP_CUT,		/* the trace ends inside of a packet, or of what
+				 * belongs together; detail: bytes of it */
 	AUX_GAP_N_CAUSES,
 };
 

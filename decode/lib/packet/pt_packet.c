@@ -457,6 +457,23 @@ int ptpkt_next(const uint8_t *p, const uint8_t *end, unsigned *block,
 	return ret;
 }
 
+const uint8_t *ptpkt_whole_end(const uint8_t *psb, const uint8_t *end)
+{
+	const uint8_t *header = NULL, *p = psb; /* header: the PSB that is open */
+	unsigned block = 0;
+	struct ptpkt pkt;
+	int n;
+
+	while ((n = ptpkt_next(p, end, &block, &pkt)) > 0) {
+		if (pkt.type == PTPKT_PSB)
+			header = p;
+		else if (pkt.type == PTPKT_PSBEND || pkt.type == PTPKT_OVF)
+			header = NULL;
+		p += n;
+	}
+	return n < 0 ? end : header ? header : p;
+}
+
 /* Codes 1, 2 and 4 replace the low 16, 32 and 48 bits and keep the others; 3 is 48 bits
  * to be sign-extended, 6 the full address. */
 int ptpkt_ip(const struct ptpkt *pkt, uint64_t *last)

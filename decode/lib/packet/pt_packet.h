@@ -95,6 +95,10 @@ int ptpkt_next(const uint8_t *p, const uint8_t *end, unsigned *block,
 /* First PSB at or after p, or NULL. */
 const uint8_t *ptpkt_find_psb(const uint8_t *p, const uint8_t *end);
 
+/* Where the whole packets end, of which psb is the first: before the packet, or the PSB+,
+ * that end cuts. end itself where none is cut, or where bytes are no packet. */
+const uint8_t *ptpkt_whole_end(const uint8_t *psb, const uint8_t *end);
+
 /* The first run of n or more zero bytes (n > 8), or NULL; *after is its end. */
 const uint8_t *ptpkt_find_zeros(const uint8_t *p, const uint8_t *end, size_t n,
 				const uint8_t **after);

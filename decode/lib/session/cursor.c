@@ -266,6 +266,54 @@ static struct aux_flow zero_gap(struct stream_cursor *cur)
 	return gap;
 }
 
+/* Has the queue a gap where these bytes end? */
+static bool is_explained(const struct queue *q, uint64_t end)
+{
+	for (size_t i = 0; i < q->n_segments; i++)
+		if (q->segments[i].gap && q->segments[i].offset == end)
+			return true;
+	return false;
+}
+
+/*
+ * A cut: the stream, or a piece of it, ends inside of a packet or a PSB+. That would
+ * read as a contradiction between code and trace wherever the rest is needed. So
+ * the chunk ends before it, and a GAP says how much that is. Where the queue has a gap at
+ * that place (the file ends, the buffer was full) that is why, and no other is needed.
+ */
+static void cut_rest(struct stream_cursor *cur)
+{
+	struct aux_chunk *c = &cur->it.chunk;
+	const uint8_t *end = c->data + c->len, *psb;
+	uint64_t n;
+
+	cur->cut_tail = (struct cut_tail){ 0 };
+	if (cur->it.trace_type != AUX_TRACE_INTEL_PT || cur->zero_fill.due ||
+	    c->flags & AUX_CHUNK_HAS_END_IP)
+		return;
+	psb = chunks_last_psb(c->data, end);
+	if (!psb)
+		return;
+	/* the PSB+ itself may be what is cut */
+	n = (uint64_t)(end - ptpkt_whole_end(psb, end));
+	if (n && !is_explained(cur->stream->q, c->stream_offset + c->len))
+		cur->cut_tail.len = n;
+	c->len -= n;
+	cur->cut_tail.offset = c->stream_offset + c->len;
+}
+
+static struct aux_flow cut_gap(struct stream_cursor *cur)
+{
+	struct aux_flow gap = { .kind = AUX_FLOW_GAP,
+				.what = AUX_GAP_CUT,
+				.offset = cur->cut_tail.offset,
+				.gap = { .detail = cur->cut_tail.len } };
+
+	cur->cut_tail.len = 0;
+	cur->in_gap = cur->emitted = true;
+	return gap;
+}
+
 /* Bytes of all streams together that are read before their pages are released: each
  * madvise interrupts the other threads of the process (TLB shootdown). */
 #define RELEASE_STEP ((uint64_t)4 << 20)
@@ -474,6 +522,7 @@ static int start_chunk(struct stream_cursor *cur, struct session_stats *stats)
 
 	cut_zeros(cur);
 	stats->aux_decoded += cur->it.chunk.len;
+	cut_rest(cur);
 	stats->n_chunks++;
 	cursor_begin_dated(cur, &cur->it.start);
 	cur->fallback =
@@ -514,6 +563,10 @@ static int next_step(struct stream_cursor *cur)
 
 	if (cur->scope == CURSOR_STREAM && c->data)
 		cursor_release(cur, c);
+	if (cur->cut_tail.len) {
+		cur->it.gap = cut_gap(cur);
+		return CHUNK_GAP;
+	}
 	if (cur->zero_fill.due) {
 		cur->it.gap = zero_gap(cur);
 		return CHUNK_GAP;

@@ -133,6 +133,12 @@ struct zero_fill {
 struct chunk_task;
 struct batch;
 
+/* Intel PT: bytes at the end of the current chunk that are no whole packet: a GAP
+ * stands for them. 0: none, or it was emitted. */
+struct cut_tail {
+	uint64_t len, offset;
+};
+
 /* In place of a decoder: the tasks of the stream, the session's thread's. */
 struct task_list {
 	struct chunk_task *first, **last;	/* the first is being emitted */
@@ -156,6 +162,7 @@ struct stream_cursor {
 	struct chunk_iter it;
 	enum cursor_scope scope;
 	struct zero_fill zero_fill;
+	struct cut_tail cut_tail;
 	struct {
 		uint64_t from, to;	/* of the stream; read, and still in
 					 * memory */

@@ -41,6 +41,8 @@ static const struct {
 	[AUX_GAP_UNCOMMITTED] = { "uncommitted",
 				  "uncommitted at the end: the trace does not "
 				  "say whether the last instructions ran" },
+	[AUX_GAP_CUT] = { "cut", "the trace ends in the middle of a packet: the "
+				 "rest of it was not recorded, or was cut off" },
 	[GAP_SNAPSHOT] = { "snapshot", "not recorded between snapshots" },
 	[GAP_STALLED] = { "stalled", "the trace unit had stopped" },
 	[GAP_UNSAVED] = { "unsaved", "the recorder could not save what was "
