@@ -44,6 +44,12 @@ all() {
 	done
 }
 
+that "a chunk size in megabytes" "$SCRATCH/one.err" \
+	"$auxdecode" count --chunk-size 8M --symfs fixtures/symfs fixtures/hello_cyc.data
+"$auxdecode" count --chunk-size 2G fixtures/hello_cyc.data >"$SCRATCH/out" 2>"$SCRATCH/err"
+is "$? $(cat "$SCRATCH/err")" \
+	'2 auxdecode: error: --chunk-size wants at most 1G, not "2G"' "and one that is too large"
+
 # record TEXT EVENT PROGRAM [OPTION...]
 record() {
 	rm -f "$data"

@@ -74,6 +74,12 @@ ok $? "perf report --header-only" "$SCRATCH/err"
 for what in hostname 'os release' arch nrcpus cpuid cmdline; do
 	that "the header has: $what" "$SCRATCH/header" grep -q "^# $what" "$SCRATCH/header"
 done
+# The other way round: nothing in a file of this perf is without a name.
+if perf record -q -e cpu-clock:u -o "$SCRATCH/theirs" -- true >"$SCRATCH/log" 2>&1; then
+	{ "$auxdecode" info "$SCRATCH/theirs" && "$auxdecode" dump "$SCRATCH/theirs"; } >"$SCRATCH/names" 2>&1
+	that "every record and feature of perf's file has a name" "$SCRATCH/names" \
+		not grep -E 'TYPE_[0-9]|feature_[0-9]' "$SCRATCH/names"
+fi
 perf buildid-list -i "$data" >"$SCRATCH/ids" 2>&1
 that "perf buildid-list knows the program" "$SCRATCH/ids" \
 	grep -q '^[0-9a-f]\{40\} .*/ls$' "$SCRATCH/ids"

@@ -423,14 +423,15 @@ static struct step_page *find_page(struct step_process *proc, uint64_t addr)
 
 static struct step_page *add_page(struct step_process *proc, uint64_t addr)
 {
-	struct step_page **pages, *pg = calloc(1, sizeof(*pg));
+	struct step_page **pages, *pg;
 
 	pages = realloc(proc->pages, (proc->n_pages + 1) * sizeof(*pages));
-	if (!pages || !pg) {
-		free(pg);
+	if (!pages)
 		return NULL;
-	}
-	proc->pages = pages;
+	proc->pages = pages;	/* the old one is gone, whatever fails now */
+	pg = calloc(1, sizeof(*pg));
+	if (!pg)
+		return NULL;
 	pages[proc->n_pages++] = pg;
 	pg->addr = addr;
 	return pg;

@@ -231,11 +231,11 @@ static const struct option_row code_rows[] = {
 	  OPTION_FLAG(OPTIONS, import.options.anywhere) },
 	END,
 }, chunk_size_rows[] = {
-	{ .name = "chunk-size", .arg = "BYTES",
-	  .help = "trace decoded in one go (default 256 KB); the flow does not "
+	{ .name = "chunk-size", .arg = "SIZE",
+	  .help = "trace decoded in one go (default 256K); the flow does not "
 		  "change",
 	  .max = 1 << 30, .zero = "wants at least 1 byte",
-	  OPTION_NUMBER(OPTIONS, decoding.chunk_min) },
+	  OPTION_SIZE(OPTIONS, decoding.chunk_min) },
 	END,
 }, jobs_rows[] = {
 	{ .name = "jobs", .letter = 'j', .arg = "N",

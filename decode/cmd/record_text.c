@@ -762,6 +762,8 @@ static const struct record_kind kinds[] = {
 	[AUX_RECORD_FINISHED_INIT] = { "FINISHED_INIT", NULL },
 	[AUX_RECORD_COMPRESSED2] = { "COMPRESSED2", NULL },
 	[AUX_RECORD_BPF_METADATA] = { "BPF_METADATA", NULL },
+	[AUX_RECORD_SCHEDSTAT_CPU] = { "SCHEDSTAT_CPU", NULL },
+	[AUX_RECORD_SCHEDSTAT_DOMAIN] = { "SCHEDSTAT_DOMAIN", NULL },
 };
 
 /* table */
@@ -797,6 +799,9 @@ static const char *const features[] = {
 	[AUX_FEAT_CLOCK_DATA] = "clock_data",
 	[AUX_FEAT_HYBRID_TOPOLOGY] = "hybrid_topology",
 	[AUX_FEAT_PMU_CAPS] = "pmu_caps",
+	[AUX_FEAT_CPU_DOMAIN_INFO] = "cpu_domain_info",
+	[AUX_FEAT_E_MACHINE] = "e_machine",
+	[AUX_FEAT_CLN_SIZE] = "cln_size",
 	[AUX_FEAT_AUXKIT_SOURCE] = "auxkit_source",
 	[AUX_FEAT_AUXKIT_LEDGER] = "auxkit_ledger",
 	[AUX_FEAT_AUXKIT_CODE] = "auxkit_code",

@@ -56,6 +56,8 @@ enum aux_record_type {
 	AUX_RECORD_FINISHED_INIT = 82,
 	AUX_RECORD_COMPRESSED2 = 83,
 	AUX_RECORD_BPF_METADATA = 84,
+	AUX_RECORD_SCHEDSTAT_CPU = 85,
+	AUX_RECORD_SCHEDSTAT_DOMAIN = 86,
 };
 
 /* Feature bits, as perf's HEADER_*. */
@@ -91,6 +93,10 @@ enum aux_feature {
 	AUX_FEAT_CLOCK_DATA = 29,
 	AUX_FEAT_HYBRID_TOPOLOGY = 30,
 	AUX_FEAT_PMU_CAPS = 31,
+	AUX_FEAT_CPU_DOMAIN_INFO = 32,
+	AUX_FEAT_E_MACHINE = 33,
+	AUX_FEAT_CLN_SIZE = 34,
+	AUX_FEAT_PERF_LAST = AUX_FEAT_CLN_SIZE,
 
 	/*
 	 * auxkit's own, see extension.h. perf skips what it does not know. Each

@@ -186,7 +186,8 @@ int option_size(const struct option_row *row, void *config, const char *arg,
 	const char *unit = arg[n] ? strchr(units, arg[n]) : NULL;
 	unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
 	/* headroom: what is computed from a size must not overflow */
-	uint64_t max = UINT64_MAX >> 16 >> shift, *v = value_of(row, config);
+	uint64_t max = (row->max ? row->max : UINT64_MAX >> 16) >> shift;
+	uint64_t *v = value_of(row, config);
 	struct option_label label;
 	char digits[24];
 
@@ -197,10 +198,9 @@ int option_size(const struct option_row *row, void *config, const char *arg,
 	memcpy(digits, arg, n);
 	digits[n] = '\0';
 	if (!option_read_number(digits, max, v))
-		return option_refuse(diag,
-				     "%s wants a number up to %llu, not \"%s\"",
+		return option_refuse(diag, "%s wants at most %llu%s, not \"%s\"",
 				     label.text, (unsigned long long)max,
-				     digits);
+				     arg + n, arg);
 	if (!*v)
 		return option_refuse(diag, "%s wants at least 1 byte",
 				     label.text);

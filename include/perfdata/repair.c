@@ -41,7 +41,7 @@ struct found {
 	bool swap;
 	uint64_t first_ns, last_ns;	/* 0: no record has a time */
 	struct build_id_set build_ids;
-	struct rewrite_bytes features[AUX_FEAT_PMU_CAPS + 1];
+	struct rewrite_bytes features[AUX_FEAT_PERF_LAST + 1];
 	struct rewrite_bytes pieces;	/* of the section in hand, as they come */
 	uint64_t pieces_total;
 	bool oom;
@@ -139,7 +139,7 @@ static void find_feature(struct found *f, const struct aux_event *ev)
 	bit = cursor_u64(&c);
 	/* what the walk finds itself is better */
 	if (c.bad || !cursor_left(&c) || bit <= AUX_FEAT_BUILD_ID ||
-	    bit > AUX_FEAT_PMU_CAPS || bit == AUX_FEAT_AUXTRACE ||
+	    bit > AUX_FEAT_PERF_LAST || bit == AUX_FEAT_AUXTRACE ||
 	    bit == AUX_FEAT_SAMPLE_TIME)
 		return;
 	f->features[bit].len = 0;
@@ -194,7 +194,7 @@ static void find_in(struct found *f, const struct aux_event *ev)
 static void found_fini(struct found *f)
 {
 	build_id_set_fini(&f->build_ids);
-	for (size_t i = 0; i <= AUX_FEAT_PMU_CAPS; i++)
+	for (size_t i = 0; i <= AUX_FEAT_PERF_LAST; i++)
 		free(f->features[i].data);
 	free(f->pieces.data);
 }
@@ -445,7 +445,7 @@ static void hand_over(struct job *j, struct writer *w)
 	static const uint32_t comp[5] = { 1, 1, 1, 1, COMP_MMAP_LEN };
 	struct found *f = &j->found;
 
-	for (unsigned bit = 0; bit <= AUX_FEAT_PMU_CAPS; bit++)
+	for (unsigned bit = 0; bit <= AUX_FEAT_PERF_LAST; bit++)
 		if (f->features[bit].len)
 			writer_feature(w, bit, f->features[bit].data,
 				       f->features[bit].len);
@@ -515,7 +515,7 @@ static void set_found(const struct found *f, struct rewrite *w,
 		      struct rewrite_bytes *build_ids,
 		      struct rewrite_bytes *times)
 {
-	for (unsigned bit = 0; bit <= AUX_FEAT_PMU_CAPS; bit++)
+	for (unsigned bit = 0; bit <= AUX_FEAT_PERF_LAST; bit++)
 		if (bit != AUX_FEAT_COMPRESSED)	/* nothing is, any more */
 			set(w, bit, f->features[bit].data, f->features[bit].len);
 	build_id_set_put(&f->build_ids, build_ids);

@@ -189,7 +189,7 @@ int writer_feature_record(struct writer *w, unsigned bit, const void *data,
 	case AUX_FEAT_DIR_FORMAT:
 		return 0;
 	default:
-		return bit <= AUX_FEAT_PMU_CAPS ?
+		return bit <= AUX_FEAT_PERF_LAST ?
 			put_feature(w, bit, data, len) : 0;
 	}
 }
@@ -305,7 +305,7 @@ int writer_build_id(struct writer *w, uint32_t pid, uint16_t cpumode,
 static void collect_sections(struct writer *w, struct aux_bytes *v,
 			     struct rewrite_bytes *made)
 {
-	for (unsigned bit = 0; bit <= AUX_FEAT_PMU_CAPS; bit++) {
+	for (unsigned bit = 0; bit <= AUX_FEAT_PERF_LAST; bit++) {
 		const struct writer_bytes *f = &w->features[bit];
 
 		if (f->data)
@@ -321,7 +321,7 @@ static void collect_sections(struct writer *w, struct aux_bytes *v,
 
 int writer_features_emit(struct writer *w, struct aux_file_header *h)
 {
-	struct rewrite_bytes made[AUX_FEAT_PMU_CAPS + 1] = { 0 }, table = { 0 };
+	struct rewrite_bytes made[AUX_FEAT_PERF_LAST + 1] = { 0 }, table = { 0 };
 	struct aux_bytes v[AUX_FEAT_BITS] = { 0 };
 	unsigned bit;
 
@@ -330,9 +330,9 @@ int writer_features_emit(struct writer *w, struct aux_file_header *h)
 	if (table.oom)
 		writer_fail(w, AUX_E_NOMEM, "%s: out of memory", w->path);
 	writer_put(w, table.data, table.len);
-	for (bit = 0; bit <= AUX_FEAT_PMU_CAPS && !w->error; bit++)
+	for (bit = 0; bit <= AUX_FEAT_PERF_LAST && !w->error; bit++)
 		writer_put(w, v[bit].data, v[bit].len);
-	for (bit = 0; bit <= AUX_FEAT_PMU_CAPS; bit++)
+	for (bit = 0; bit <= AUX_FEAT_PERF_LAST; bit++)
 		free(made[bit].data);
 	free(table.data);
 	return writer_send_buf(w);
