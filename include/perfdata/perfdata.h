@@ -12,6 +12,13 @@
 
 #include <aux/reader.h>
 
+/*
+ * The highest PERF_RECORD_* of the kernel that carries a sample_id trailer as
+ * the reader knows it (PERF_RECORD_CALLCHAIN_DEFERRED). Types from 64 on belong
+ * to perf's user space and have none.
+ */
+#define LAST_KERNEL_TYPE 22
+
 /* A whole file that was mapped. */
 struct reader_map {
 	const void *data;	/* NULL: it is empty, or the reader has it */

@@ -200,8 +200,6 @@ static void sample_parse(struct cursor *c, const struct aux_attr *attr,
 #define MISC_MMAP_BUILD_ID (1 << 14)
 #define MISC_SWITCH_PREEMPT (1 << 14)
 
-#define LAST_KERNEL_TYPE 22	/* CALLCHAIN_DEFERRED */
-
 /* c: the body without the trailer. What is read past its end is 0 and marks c bad,
  * so a parser needs no checks of its own. */
 typedef void (*parse_fn)(struct cursor *c, struct aux_event *ev);
