@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 #include "capture/describe/describe.h"
-#include "capture/event/perfclock.h"
+#include "capture/event/ring.h"
 #include "perfdata/perfdata.h"
 
 #define SYNTH_FILE_BUCKETS 256

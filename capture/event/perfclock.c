@@ -6,7 +6,7 @@
 #include <unistd.h>
 #include <linux/perf_event.h>
 
-#include "capture/event/perfclock.h"
+#include "capture/event/ring.h"
 
 #define TRIES 3		/* the fault may be dropped by throttling */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ring: the memory that the kernel shares with us, data ring and AUX area.
+ * ring: the memory that the kernel shares with us, data ring and AUX area; perfclock: the
+ * time on perf's clock, which comes through a ring.
  *
  * A ring reads memory handed to it; where that comes from (ring_map, a test) is
  * not its concern. All barriers of the recorder are in ring.c.
@@ -15,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <sys/uio.h>
 #include <linux/perf_event.h>
 
@@ -87,5 +89,25 @@ uint64_t ring_aux_head(const struct ring *r);
 /* Bytes [end - len, end) of the AUX buffer, mod its size, oldest first. */
 void ring_aux_slice(const struct ring *r, uint64_t end, uint64_t len,
 		    struct iovec iov[2]);
+
+/*
+ * perfclock: the current time on perf's clock.
+ *
+ * Perf's default clock is the kernel's local_clock(), which no system call reads; only
+ * records carry it. So this counts page faults of the calling thread with a sample
+ * each, causes one, and reads the sample's time. Costs a few microseconds.
+ */
+
+struct perfclock {
+	struct ring ring;
+	int fd;
+	pid_t tid;	/* the thread that the event counts; 0: not open */
+	volatile uint8_t *page;	/* touched to fault */
+};
+
+/* The time in ns, or 0 if perf events are not available. A zeroed c is ready. The event
+ * is reopened when another thread than last time asks; one thread at a time. */
+uint64_t perfclock_now(struct perfclock *c);
+void perfclock_close(struct perfclock *c);
 
 #endif

@@ -17,7 +17,7 @@
 #include "common/bytes.h"
 
 #include "capture/describe/describe.h"
-#include "capture/event/perfclock.h"
+#include "capture/event/ring.h"
 #include "tests/unit/tap.h"
 
 #define PAGE 4096u
