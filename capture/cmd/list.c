@@ -19,7 +19,6 @@
 #include "capture/cmd/cmd.h"
 #include "capture/event/evlist.h"
 #include "capture/record/record.h"
-#include "capture/event/tracing_data.h"
 
 #define COLUMN 32	/* where the second column begins */
 

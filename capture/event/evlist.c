@@ -21,7 +21,6 @@
 #include "capture/event/auxpmu.h"
 #include "capture/event/evlist.h"
 #include "capture/event/impl.h"
-#include "capture/event/tracing_data.h"
 #include "common/array.h"
 #include "common/diag.h"
 

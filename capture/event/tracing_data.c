@@ -21,7 +21,7 @@
 
 #include "common/diag.h"
 
-#include "capture/event/tracing_data.h"
+#include "capture/event/evlist.h"
 
 #define TRACEFS 0x74726163	/* statfs.f_type */
 #define FILE_MAX (64u << 20)	/* no tracefs file is nearly that large */

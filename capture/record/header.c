@@ -19,7 +19,7 @@
 #include "capture/event/auxpmu.h"
 #include "capture/describe/describe.h"
 #include "capture/record/impl.h"
-#include "capture/event/tracing_data.h"
+#include "capture/event/evlist.h"
 
 #define SYNTH_TIMEOUT_MS 10000
 

@@ -13,7 +13,7 @@
 #include <sys/mount.h>
 #include <sched.h>
 
-#include "capture/event/tracing_data.h"
+#include "capture/event/evlist.h"
 #include "tests/unit/tap.h"
 
 static char root[] = "/tmp/auxkit-tracing.XXXXXX";
