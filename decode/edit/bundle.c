@@ -24,7 +24,6 @@
 
 #include "common/array.h"
 #include "decode/edit/edit.h"
-#include "decode/lib/sideband/addrspace.h"
 #include "decode/lib/sideband/sideband.h"
 #include "decode/lib/trace/trace.h"
 

@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "decode/lib/sideband/addrspace.h"
+#include "decode/lib/sideband/sideband.h"
 #include "tests/unit/tap.h"
 
 #define SLOTS 300

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "decode/lib/sideband/addrspace.h"
+#include "decode/lib/sideband/sideband.h"
 #include "tests/unit/mkside.h"
 
 static void switches(void)

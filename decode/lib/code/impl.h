@@ -9,10 +9,10 @@
 
 #include <pthread.h>
 
-#include "decode/lib/sideband/addrspace.h"
 #include "decode/lib/code/code.h"
 #include "decode/lib/elf/elf.h"
 #include "decode/lib/elf/kallsyms.h"
+#include "decode/lib/sideband/sideband.h"
 
 #define CODEVIEW_ID_TEXT (2 * 20 + 1)
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * addrspace: persistent treaps of mappings, see addrspace.h.
+ * addrspace: persistent treaps of mappings, see sideband.h.
  *
  * Invariants: in order by start, disjoint, heap order by prio. A node is never
  * written once it is linked, so every root that was ever returned stays valid.
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "decode/lib/sideband/addrspace.h"
+#include "decode/lib/sideband/sideband.h"
 
 #define ARENA_BLOCK (256 * 1024)
 

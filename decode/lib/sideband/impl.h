@@ -7,7 +7,6 @@
 #ifndef DECODE_LIB_SIDEBAND_IMPL_H
 #define DECODE_LIB_SIDEBAND_IMPL_H
 
-#include "decode/lib/sideband/addrspace.h"
 #include "decode/lib/sideband/sideband.h"
 
 /* Hash table from an id to an index, by linear probing. */

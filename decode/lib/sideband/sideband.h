@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * timeline: who ran where, and what was mapped when.
+ * timeline: who ran where, and what was mapped when; addrspace: the trees of mappings
+ * that it keeps.
  *
  * One pass over the records builds it; then it never changes, so any thread can
  * decode any chunk in any order. Times are perf clock nanoseconds. Records of
@@ -190,5 +191,57 @@ const struct aux_clock *timeline_clock(const struct timeline *tl);
 uint64_t clock_to_ns(const struct aux_clock *c, uint64_t tsc);
 /* The first TSC whose time is ns or later. */
 uint64_t clock_horizon(const struct aux_clock *c, uint64_t ns);
+
+/*
+ * addrspace: address spaces as persistent balanced trees (treaps).
+ *
+ * A tree is a root pointer and never changes; inserting gives a new root that
+ * shares all but O(log n) nodes with the old one. So each version of each
+ * process costs little, a fork costs nothing, and readers need no lock.
+ * Mappings of one tree are disjoint.
+ */
+
+struct map_node {
+	const struct map_node *left, *right;
+	const struct mapping *map;
+	uint32_t prio;
+	uint32_t n;		/* mappings in this subtree */
+	uint64_t sum[2];	/* digests of the subtree's mappings, added */
+};
+
+/* Memory of all trees; freed as one. */
+struct map_arena {
+	struct map_arena_block *blocks;
+	uint64_t seed, salt;	/* random, so that no file can make trees deep or
+				 * digests equal */
+	bool oom;	/* sticky: something could not be allocated */
+};
+
+void *map_arena_alloc(struct map_arena *a, size_t size);
+void map_arena_free(struct map_arena *a);
+
+/*
+ * root with m added, and what m overlaps cut away. m is copied into the arena.
+ * Only valid while !a->oom.
+ */
+const struct map_node *addrspace_insert(struct map_arena *a,
+					const struct map_node *root,
+					const struct mapping *m);
+/* The same, but m only fills what is free. */
+const struct map_node *addrspace_insert_under(struct map_arena *a,
+					      const struct map_node *root,
+					      const struct mapping *m);
+/* root with its mappings in [start, end) replaced by those of from; from NULL: with
+ * nothing there. */
+const struct map_node *addrspace_copy(struct map_arena *a,
+				      const struct map_node *root,
+				      const struct map_node *from,
+				      uint64_t start, uint64_t end);
+/* The mapping that contains addr, or NULL. */
+const struct mapping *addrspace_find(const struct map_node *root,
+				     uint64_t addr);
+/* The first mapping that ends after addr, or NULL. */
+const struct mapping *addrspace_next(const struct map_node *root,
+				     uint64_t addr);
 
 #endif
