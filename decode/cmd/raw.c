@@ -8,7 +8,7 @@
 #include <aux/decoder.h>
 #include "common/diag.h"
 
-#include "decode/lib/trace/chunk.h"
+#include "decode/lib/trace/trace.h"
 #include "decode/cmd/cmd.h"
 #include "decode/lib/trace/gap.h"
 #include "decode/lib/packet/dump.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "decode/lib/trace/chunk.h"
+#include "decode/lib/trace/trace.h"
 #include "tests/unit/mkpt.h"
 #include "tests/unit/tap.h"
 

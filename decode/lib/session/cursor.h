@@ -22,7 +22,7 @@
 #define DECODE_LIB_SESSION_CURSOR_H
 
 #include "decode/lib/session/session.h"
-#include "decode/lib/trace/chunk.h"
+#include "decode/lib/trace/trace.h"
 
 #define CURSOR_BATCH 512	/* events that a decoder is asked for */
 #define CURSOR_AHEAD 8192	/* events that wait for a TIME, at most */

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "decode/lib/packet/pt_packet.h"
-#include "decode/lib/trace/chunk.h"
 #include "decode/lib/trace/gap.h"
+#include "decode/lib/trace/trace.h"
 
 /*
  * CoreSight: the bytes of one source, segment by segment.
