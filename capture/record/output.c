@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "capture/record/output.h"
+#include "capture/record/record.h"
 #include "common/array.h"
 #include "common/diag.h"
 

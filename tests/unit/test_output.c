@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "capture/record/output.h"
+#include "capture/record/record.h"
 #include "tests/unit/tap.h"
 #include "tests/unit/writer_dir.h"
 
