@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "capture/event/auxpmu.h"
+#include "capture/record/impl.h"
 #include "tests/unit/fakekernel_file.h"
-#include "capture/record/recorder.h"
 
 #define DATA 8192
 #define AUX 49152	/* twelve pages, no power of two */
