@@ -800,6 +800,7 @@ static inline bool join_event(struct count_run *run, struct counter *c,
 		run->n_gaps += ev->what != GAP_SNAPSHOT;
 	} else if (ev->kind == AUX_FLOW_PAYLOAD) {
 		run->n_payloads++;
+		c->report.n_payloads++;
 	}
 	return true;
 }
@@ -884,7 +885,6 @@ int counter_add(struct counter *c, const struct flow_ctx *ctx,
 		const struct aux_flow *ev, size_t n)
 {
 	uint64_t space = ctx->space ? ctx->space->id : 0, before = c->run.n;
-	uint64_t payloads = c->run.n_payloads;
 	int err = 0;
 
 	for (size_t i = 0; i < n && !err; i++) {
@@ -894,7 +894,6 @@ int counter_add(struct counter *c, const struct flow_ctx *ctx,
 	}
 	c->report.n_insns += c->run.n - before;
 	c->report.n_lines += c->run.n - before;
-	c->report.n_payloads += c->run.n_payloads - payloads;
 	return err;
 }
 

@@ -43,8 +43,8 @@ struct count_run {
 	uint64_t value;		/* as iphash_join leaves it; 0 at first */
 	uint64_t n;		/* instructions */
 	uint64_t n_branches;
-	uint64_t n_gaps;
-	uint64_t n_payloads;	/* values that the program wrote */
+	uint32_t n_gaps;
+	uint32_t n_payloads;	/* values that the program wrote */
 };
 
 struct count_totals {

@@ -385,13 +385,21 @@ static const uint8_t *chunks_find_seam(const uint8_t *p, const uint8_t *end,
 	return NULL;
 }
 
+#define LAST_WINDOW ((size_t)4 << 10) /* most PSBs are closer */
+
+/* From the end, in windows that double: the last one is mostly near. */
 const uint8_t *chunks_last_psb(const uint8_t *p, const uint8_t *end)
 {
-	const uint8_t *last = NULL;
+	size_t n = LAST_WINDOW;
+	const uint8_t *last = NULL, *at;
 
-	while ((p = ptpkt_find_psb(p, end)))
-		last = p++;
-	return last;
+	for (;; n *= 2) {
+		at = n < (size_t)(end - p) ? end - n : p;
+		while ((at = ptpkt_find_psb(at, end)))
+			last = at++;
+		if (last || n >= (size_t)(end - p))
+			return last;
+	}
 }
 
 /* A chunk is cut at any PSB when it would grow beyond this, or that many times
