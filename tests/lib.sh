@@ -75,14 +75,14 @@ have() { command -v "$1" >/dev/null 2>&1; }
 # matches TEXT: what `auxdecode insn` gives of $data is what $truth says, address by
 # address.
 matches() {
-	local n rc
+	local n ends
 	# pipefail is not set: truthcmp's verdict is the pipe's
 	"$auxdecode" insn -F tid,ip "$data" 2>"$SCRATCH/err" |
 		"$truthcmp" "$truth" >"$SCRATCH/cmp"
-	rc=("${PIPESTATUS[@]}")
+	ends=("${PIPESTATUS[@]}")
 	cat "$SCRATCH/err" >>"$SCRATCH/cmp"
 	n=$(sed -n 's/^total truth \([0-9]*\) .* threads \([0-9]*\) .*/\1 instructions, \2 threads/p' "$SCRATCH/cmp")
-	ok $((rc[0] | rc[1])) "$1: $n" "$SCRATCH/cmp"
+	ok $((ends[0] | ends[1])) "$1: $n" "$SCRATCH/cmp"
 }
 
 # count_matches TEXT: `auxdecode count` agrees with $truth on $data.

@@ -48,7 +48,7 @@ perf_end() {
 # told FILE: of the program, in perf's words, one line for each; its children too
 told() {
 	perf script -i "$1" --show-task-events --show-mmap-events -F tid,event,ip 2>/dev/null |
-		sed -nE "s/^.*(PERF_RECORD_(COMM|MMAP2|FORK|EXIT).*[ (:]$prog[/:].*)/\1/p" | sort -u
+		sed -nE "s/^.*(PERF_RECORD_(COMM|MMAP2|FORK|EXIT).*[ (:]${prog}[/:].*)/\1/p" | sort -u
 }
 
 # as_perf TEXT: ours has every line of perf's, and of its own but FORKs of what

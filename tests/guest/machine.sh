@@ -27,7 +27,7 @@ grows() {
 	return 1
 }
 
-control=(--control fifo:commands,answers)
+control=(--control "fifo:commands,answers")
 begin() {
 	rm -f "$data"
 	"$auxcap" -o "$data" "${control[@]}" "$@" >"$out" 2>"$err" </dev/null &
