@@ -24,6 +24,7 @@
 #include "common/array.h"
 #include "common/clock.h"
 #include "common/diag.h"
+#include "common/mapspath.h"
 
 /*
  * MMAP2 records from /proc/PID/maps.
@@ -32,22 +33,6 @@
  * memory without a file, paths unescaped, " (deleted)" retained.
  * Specification: proc(5), perf_event_mmap_event() of Linux 6.1.
  */
-
-/* show_map_vma() escapes a newline in a path as \012, and nothing else. */
-static void unescape(char *s)
-{
-	char *to = s;
-
-	while (*s) {
-		if (!strncmp(s, "\\012", 4)) {
-			*to++ = '\n';
-			s += 4;
-		} else {
-			*to++ = *s++;
-		}
-	}
-	*to = '\0';
-}
 
 static bool ends_with(const char *s, const char *end)
 {
@@ -58,14 +43,14 @@ static bool ends_with(const char *s, const char *end)
 
 /* The name for a record: maps also shows names given by prctl (PR_SET_VMA_ANON_NAME),
  * which records do not carry. */
-static const char *record_name(char *name)
+static const char *record_name(char *name, uint64_t ino)
 {
 	if (!*name || !strncmp(name, "[anon:", 6) ||
 	    !strncmp(name, "[stack:", 7))
 		return "//anon";
 	if (!strncmp(name, "[anon_shmem:", 12))
 		return "/dev/zero (deleted)";
-	unescape(name);
+	mapspath_decode(name, ino);
 	return name;
 }
 
@@ -90,7 +75,7 @@ static bool parse_line(char *line, struct synth_vma *v)
 		  (perm[1] == 'w' ? PROT_WRITE : 0u) |
 		  (perm[2] == 'x' ? PROT_EXEC : 0u);
 	m->flags = perm[3] == 's' ? MAP_SHARED : MAP_PRIVATE;
-	m->path = record_name(line + at);
+	m->path = record_name(line + at, ino);
 	v->deleted = ends_with(m->path, " (deleted)");
 	return true;
 }

@@ -200,13 +200,15 @@ bool qp_block_reaches(uint32_t id, uint64_t ip);
 bool qp_repeats(uint32_t last, uint32_t id);
 void qp_code_init(void);
 
-/* map.c; qp.lock is held in all but qp_unmapped */
+/* map.c; qp.lock is held in all but qp_unmapped and qp_mapped */
 #define QP_PAGE 4096u
 void qp_map_init(void);
 /* Makes the log describe the bytes of [start, end). True: it had to be extended. */
 bool qp_ensure_code(uint64_t start, uint64_t end);
 /* The guest unmapped or replaced this range: it is looked up again when it runs. */
 void qp_unmapped(uint64_t addr, uint64_t len);
+/* The guest mapped a file executable at addr: logs it if nothing that runs would. */
+void qp_mapped(uint64_t addr);
 
 /* trampolines, written in assembly: they add %rbp as third argument */
 __attribute__((visibility("hidden")))

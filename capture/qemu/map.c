@@ -13,6 +13,9 @@
  * addresses are host addresses, so a line that holds guest code is the guest's.
  * The kernel's line has no x, because qemu maps guest code without it.
  *
+ * A jitdump is logged when it is mapped: its writer maps it executable to show where
+ * it is, and no code ever runs there.
+ *
  * All state is guarded by qp.lock.
  */
 #include <fcntl.h>
@@ -25,6 +28,8 @@
 
 #include <aux/perfdata.h>
 #include "capture/qemu/impl.h"
+#include "common/jitname.h"
+#include "common/mapspath.h"
 
 /* Executed memory that the log knows. */
 struct region {
@@ -238,6 +243,7 @@ static bool parse_line(const char *line, struct map_line *m)
 		      (perms[1] == 'w' ? PROT_WRITE : 0);
 	snprintf(m->path, sizeof(m->path), "%s", line + at);
 	m->path[strcspn(m->path, "\n")] = 0;
+	mapspath_decode(m->path, ino);
 	return true;
 }
 
@@ -309,6 +315,26 @@ static void map_file(struct region *r, const struct map_line *m)
 	close(fd);
 }
 
+static void log_map(struct map_line *m)
+{
+	m->map.head.size = sizeof(m->map);
+	m->map.head.kind = SHM_LOG_MAP;
+	m->map.len = m->end - m->map.addr;
+	log_barrier(&m->map.head, m->path, strlen(m->path) + 1);
+}
+
+void qp_mapped(uint64_t addr)
+{
+	static struct map_line m;	/* large; qp.lock is held */
+
+	pthread_mutex_lock(&qp.lock);
+	memset(&m.map, 0, sizeof(m.map));
+	look_up(addr, &m);
+	if (jitname_is_dump(m.path))
+		log_map(&m);
+	pthread_mutex_unlock(&qp.lock);
+}
+
 static struct region *add_region(uint64_t addr)
 {
 	static struct map_line m;	/* large; qp.lock is held */
@@ -317,9 +343,6 @@ static struct region *add_region(uint64_t addr)
 	memset(&m.map, 0, sizeof(m.map));
 	look_up(addr, &m);
 	clip(&m, addr);
-	m.map.head.size = sizeof(m.map);
-	m.map.head.kind = SHM_LOG_MAP;
-	m.map.len = m.end - m.map.addr;
 	r = new_region();
 	*r = (struct region){ .start = m.map.addr, .end = m.end,
 			      .base = m.map.addr };
@@ -327,7 +350,7 @@ static struct region *add_region(uint64_t addr)
 	r->kind = !strcmp(m.path, "[vdso]") ? AUX_CODE_VDSO :
 		  m.path[0] == '/' && m.path[1] != '/' ? AUX_CODE_FILE :
 		  AUX_CODE_ANON;
-	log_barrier(&m.map.head, m.path, strlen(m.path) + 1);
+	log_map(&m);
 	return r;
 }
 

@@ -618,6 +618,8 @@ static void syscall_end(qemu_plugin_id_t id, unsigned int cpu, int64_t num,
 		return;
 	if (t->call == QP_CALL_MMAP) {
 		qp_unmapped((uint64_t)ret, t->args[1]);
+		if (t->args[2] & PROT_EXEC && !(t->args[3] & MAP_ANONYMOUS))
+			qp_mapped((uint64_t)ret);
 	} else if (t->call == QP_CALL_MREMAP) {
 		qp_unmapped(t->args[0], t->args[1]);
 		qp_unmapped((uint64_t)ret, t->args[2]);

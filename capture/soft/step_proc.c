@@ -20,6 +20,7 @@
 
 #include "capture/soft/step.h"
 #include "common/array.h"
+#include "common/mapspath.h"
 #include "perfdata/perfdata.h"
 
 static void free_maps(struct step_map *maps, size_t n)
@@ -78,6 +79,8 @@ static bool parse_map(const char *line, struct step_map *m)
 	m->save = !ino || perm[1] == 'w' || strstr(line + at, " (deleted)");
 	m->check = perm[1] == 'w' || perm[3] == 's';
 	m->path = strdup(line[at] ? line + at : "//anon");
+	if (m->path)
+		mapspath_decode(m->path, ino);
 	return m->path;
 }
 
