@@ -32,6 +32,7 @@
 
 #include "capture/qemu/impl.h"
 #include "common/predict_exec.h"
+#include "common/x86_insn.h"
 
 #define SHM_FAR_BYTES (UINT64_C(64) << 30)
 #define PARK_MS 3000	/* on a loaded machine a thread may wait that long for a
@@ -555,6 +556,16 @@ static void end_process(int status)
 }
 
 /*
+ * A call of the vsyscall page faults: nothing of it runs, and the kernel does its work
+ * and returns to the caller. qemu too, but makes a system call for the work, which is
+ * none of the program's: the thread left its code where the fault was.
+ */
+static bool in_vsyscall(const struct qp_thread *t)
+{
+	return t->state == QP_THROWN && x86_is_vsyscall(t->stop_ip);
+}
+
+/*
  * Before qemu emulates a system call. munmap takes effect here, not at its end:
  * another thread may map the same range again before this one comes back.
  */
@@ -565,7 +576,7 @@ static void syscall_start(qemu_plugin_id_t id, unsigned int cpu, int64_t num,
 	struct qp_thread *t = &qp_self;
 
 	(void)id, (void)cpu, (void)a7, (void)a8;
-	if (!t->shm)
+	if (!t->shm || in_vsyscall(t))
 		return;
 	t->stop_ns = qp_now_ns();
 	t->state = QP_SYSCALL;

@@ -453,11 +453,31 @@ static void finish_syscall(struct step_thread *t)
 }
 
 /*
+ * A call of the vsyscall page faults, the kernel does its work, and the step ends after
+ * the first instruction at the return address, which is the next that runs.
+ */
+static void enter_vsyscall(struct step_thread *t)
+{
+	uint64_t sp, caller;
+
+	leave(t, SOFT_LEAVE_ASYNC, t->ip);
+	sp = (uint64_t)ptrace(PTRACE_PEEKUSER, t->tid,
+			      offsetof(struct user_regs_struct, rsp), NULL);
+	if (step_memory_read(t->proc, sp, &caller, sizeof(caller)) !=
+	    sizeof(caller))
+		return;
+	t->vsyscall = true;
+	t->ip = caller;
+}
+
+/*
  * One more step, with a signal or 0. The next instruction is fetched and its PTWRITE
  * operand read now: after the step its bytes and registers may have changed.
  */
 static int resume(struct step_thread *t, int sig)
 {
+	if (x86_is_vsyscall(t->ip))
+		enter_vsyscall(t);
 	if (!t->in_syscall && (!t->insn.size || t->insn.ip != t->ip ||
 			       t->insn.check)) {
 		note(t, step_insn_get(t, t->ip, &t->insn));
@@ -532,7 +552,7 @@ static int deliver(struct step_thread *t, int sig, uint64_t ip)
 		if (!t->in_syscall)
 			enter_syscall(t);
 		finish_syscall(t);
-	} else if (ip != t->insn.ip && t->insn.size) {
+	} else if (ip != t->insn.ip && t->insn.size && !x86_is_vsyscall(ip)) {
 		executed(t, &t->insn, ip);
 	}
 	leave(t, SOFT_LEAVE_ASYNC, ip);
@@ -609,10 +629,13 @@ static int trap(struct step_thread *t, int sig, uint64_t ip)
 static int stopped(struct step_thread *t, int sig)
 {
 	uint64_t ip = read_ip(t);
+	bool vsyscall = t->vsyscall;
 
-	t->running = false;
+	t->running = t->vsyscall = false;
 	if (errno == ESRCH)
 		return 0;
+	if (vsyscall && sig == SIGTRAP && ip == t->ip)
+		return resume(t, 0);	/* back from it, and nothing ran yet */
 	if (sig != SIGTRAP)
 		return deliver(t, sig, ip);
 	if (!is_plain_step(t, ip))

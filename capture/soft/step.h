@@ -86,6 +86,7 @@ struct step_thread {
 	bool injected;		/* resumed with a signal */
 	bool restart;		/* the system call may run again */
 	bool running;		/* resumed, no stop seen since */
+	bool vsyscall;		/* resumed at a vsyscall, of which ip is the return */
 	uint64_t ip;		/* of insn, which is next or being stepped */
 	struct step_insn insn;
 	struct user_regs_struct regs; /* at a system call */

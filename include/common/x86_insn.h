@@ -8,6 +8,7 @@
 #ifndef COMMON_X86_INSN_H
 #define COMMON_X86_INSN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,13 @@ enum x86_class {
 	X86_FAR,	/* far jmp/call/ret, iret, sysret, sysexit, vmlaunch.. */
 	X86_PTWRITE,
 };
+
+/* The page of vsyscalls, at the same address in all processes. The kernel lets nothing
+ * run there: a call faults, and it does the work and returns to the caller. */
+static inline bool x86_is_vsyscall(uint64_t ip)
+{
+	return ip >> 12 == UINT64_C(0xffffffffff600);
+}
 
 struct x86_insn {
 	uint8_t size;
