@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "common/array.h"
+#include "common/jitname.h"
 #include "decode/edit/edit.h"
 #include "decode/lib/sideband/sideband.h"
 #include "decode/lib/trace/trace.h"
@@ -259,10 +260,7 @@ static uint32_t kind_of(const struct mapping *m, bool kernel)
  */
 static bool is_logged(struct bundle *b, const struct space *space, uint64_t ip)
 {
-	struct symbol sym;
-
-	codeview_symbol(session_codeview(b->s), space, ip, &sym);
-	return sym.dso && !strcmp(sym.dso, "[jit]");
+	return codeview_is_logged(session_codeview(b->s), space, ip);
 }
 
 /*
@@ -381,6 +379,7 @@ int bundle_flow(void *priv, const struct flow_ctx *ctx,
 /*
  * ---- Logs of JIT compilers ----
  *
+ * perf maps, /tmp/perf-PID.map, are copied for each process with memory that is no file;
  * jit-PID.dump files (tools/perf/Documentation/jitdump-specification.txt in the
  * kernel's sources) are copied whole as AUX_OWN_FILE: they hold the code, its times
  * and its names. As for perf inject --jit, the mapping that the compiler makes of
@@ -393,35 +392,28 @@ struct log {
 	size_t len;
 	uint32_t pid;
 	bool there;	/* the recording holds it already */
+	char *made;	/* path, if it is ours to free */
 };
+
+#define MAX_LOGS 4096	/* as many as readers take; searches are linear */
 
 struct logs {
 	struct log *v;
 	size_t n, cap;
 };
 
-/* True for an absolute path that ends in "/jit-DIGITS.dump", as the specification wants. */
-static bool is_log(const char *path)
-{
-	const char *name = strrchr(path, '/');
-	size_t digits;
-
-	if (*path != '/' || strncmp(name, "/jit-", 5) != 0)
-		return false;
-	digits = strspn(name + 5, "0123456789");
-	return digits && !strcmp(name + 5 + digits, ".dump");
-}
-
-/* Adds a log, or merges it with the entry of the same path. */
+/* Adds a log, or merges it with the entry of the same path and process. */
 static int add_log(struct logs *l, const struct log *log)
 {
 	for (size_t i = 0; i < l->n; i++) {
-		if (l->v[i].len != log->len ||
+		if (l->v[i].len != log->len || l->v[i].pid != log->pid ||
 		    memcmp(l->v[i].path, log->path, log->len) != 0)
 			continue;
 		l->v[i].there |= log->there;
 		return 0;
 	}
+	if (l->n == MAX_LOGS)
+		return 0;
 	if (array_grow(&l->v, l->n, &l->cap, sizeof(*log)) < 0)
 		return -AUX_E_NOMEM;
 	l->v[l->n++] = *log;
@@ -433,15 +425,69 @@ static int note_saved_log(struct logs *l, const struct aux_event *ev, bool swapp
 {
 	const uint8_t *p = ev->own.payload.data;
 	struct log log = { .there = true };
-	uint32_t len;
+	uint32_t len, pid;
 
 	if (ev->own.payload.len < sizeof(struct aux_own_file))
 		return 0;
 	memcpy(&len, p + 16, sizeof(len));
+	memcpy(&pid, p + 20, sizeof(pid));
 	log.len = swapped ? __builtin_bswap32(len) : len;
+	log.pid = swapped ? __builtin_bswap32(pid) : pid;
 	log.path = (const char *)p + sizeof(struct aux_own_file);
 	return log.len > ev->own.payload.len - sizeof(struct aux_own_file) ?
 		       0 : add_log(l, &log);
+}
+
+/* A map of the process is there, by the name that it has in a container, or ours. */
+static bool has_map(const struct logs *l, uint32_t pid)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		const struct log *log = &l->v[i];
+		char path[64];
+
+		if (log->pid != pid || log->len >= sizeof(path))
+			continue;
+		memcpy(path, log->path, log->len);
+		path[log->len] = '\0';
+		if (jitname_is_map(path))
+			return true;
+	}
+	return false;
+}
+
+/* The perf map of a process, if it has memory that is no file: it needs no mapping. The
+ * name is made here, and kept in l. */
+static int add_map(struct logs *l, uint32_t pid)
+{
+	struct log log = { .pid = pid };
+	char *path;
+	int n;
+
+	if (l->n == MAX_LOGS || has_map(l, pid))
+		return 0;
+	n = asprintf(&path, "/tmp/perf-%u.map", pid);
+	if (n < 0)
+		return -AUX_E_NOMEM;
+	log.path = log.made = path;
+	log.len = (size_t)n;
+	if (add_log(l, &log) == 0)
+		return 0;
+	free(path);
+	return -AUX_E_NOMEM;
+}
+
+static int note_mapping(struct logs *l, const struct aux_event *ev)
+{
+	const char *path = ev->mmap.path;
+
+	if (*path == '/' && jitname_is_dump(path))
+		return add_log(l, &(struct log){ .path = path,
+						 .len = strlen(path),
+						 .pid = ev->mmap.pid });
+	if (*path == '/' && path[1] != '/' && strncmp(path, "/memfd:", 7) != 0)
+		return 0;
+	return ev->mmap.pid != UINT32_MAX && strcmp(path, "[vdso]") ?
+		       add_map(l, ev->mmap.pid) : 0;
 }
 
 static int find_logs(struct aux_reader *r, struct logs *l)
@@ -450,18 +496,17 @@ static int find_logs(struct aux_reader *r, struct logs *l)
 	struct aux_event ev;
 	int rc = 0;
 
+	/* saved files first: they come last, and a map may have another name there */
 	aux_reader_rewind(r);
-	while (rc == 0 && aux_reader_next(r, &ev, NULL) > 0) {
+	while (rc == 0 && aux_reader_next(r, &ev, NULL) > 0)
 		if (ev.type == AUX_RECORD_EVENT_TYPE &&
 		    ev.own.kind == AUX_OWN_FILE)
 			rc = note_saved_log(l, &ev, swapped);
-		else if ((ev.type == PERF_RECORD_MMAP ||
-			  ev.type == PERF_RECORD_MMAP2) &&
-			 is_log(ev.mmap.path))
-			rc = add_log(l, &(struct log){ ev.mmap.path,
-						       strlen(ev.mmap.path),
-						       ev.mmap.pid, false });
-	}
+	aux_reader_rewind(r);
+	while (rc == 0 && aux_reader_next(r, &ev, NULL) > 0)
+		if ((ev.type == PERF_RECORD_MMAP ||
+		     ev.type == PERF_RECORD_MMAP2) && ev.mmap.path)
+			rc = note_mapping(l, &ev);
 	return rc;
 }
 
@@ -488,7 +533,7 @@ static void write_part(struct rewrite *w, const struct log *log, bool swapped,
 /*
  * A log that is no regular file, or that cannot be read, is skipped without an error: a
  * decode here would miss it as well. O_NONBLOCK keeps a FIFO of that name from
- * blocking the open.
+ * blocking the open. A perf map counts as when decoding: from root or its reader.
  */
 static void write_log(struct rewrite *w, const struct log *log, bool swapped,
 		      const char *symfs)
@@ -501,7 +546,9 @@ static void write_log(struct rewrite *w, const struct log *log, bool swapped,
 	snprintf(path, sizeof(path), "%s%.*s", symfs ? symfs : "",
 		 (int)log->len, log->path);
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size)
+	if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size &&
+	    (!log->made || symfs || !st.st_uid || st.st_uid == geteuid() ||
+	     !geteuid()))
 		p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd,
 			 0);
 	if (fd >= 0)
@@ -524,6 +571,8 @@ int bundle_write_logs(struct aux_reader *r, struct rewrite *w,
 		if (!l.v[i].there && l.v[i].len < 4096)
 			write_log(w, &l.v[i], aux_reader_info(r)->swapped,
 				  symfs);
+	for (size_t i = 0; i < l.n; i++)
+		free(l.v[i].made);
 	free(l.v);
 	return rc;
 }
@@ -643,7 +692,9 @@ static int write_page_names(struct bundle *b, struct rewrite *w,
 		uint64_t ip = page->addr + i;
 		uint64_t to_offset = o.m->pgoff - o.m->start;
 
-		if (codeview_symbol(cv, page->space, ip, &s) == 0 && s.name)
+		/* a perf map comes along whole */
+		if (codeview_symbol(cv, page->space, ip, &s) == 0 && s.name &&
+		    strcmp(s.dso, "[jit]") != 0)
 			add_symbol(&o, &s, s.start + to_offset,
 				   ip + to_offset);
 		else

@@ -92,7 +92,8 @@ struct aux_own_piece {
 };
 
 /*
- * A part of a file that will not be had later: a jitdump, /proc/kallsyms. The
+ * A part of a file that will not be had later: a jitdump, a perf map (both
+ * by the path that their process knows, in its namespaces), /proc/kallsyms. The
  * parts of a path come in order, one behind the other; a part with offset 0
  * begins it anew.
  */

@@ -65,6 +65,9 @@ struct symbol {
 	const char *dso;	/* path of the mapping, "[jit]", or "[anon]" */
 };
 
+/* Whether a jitdump has the code at ip, or its name. */
+bool codeview_is_logged(struct codeview *cv, const struct space *space,
+			uint64_t ip);
 /* The symbol that contains ip, looked up lazily and cached. */
 int codeview_symbol(struct codeview *cv, const struct space *space, uint64_t ip,
 		    struct symbol *sym);

@@ -237,6 +237,7 @@ void codeview_free(struct codeview *cv)
 	free_lists(cv);
 	codeview_kernel_free(cv->kernel);
 	codeview_jit_free(cv->jits);
+	codeview_map_free(cv->maps);
 	codeview_fetch_free(cv->fetch);
 	bundle_symbols_free(cv->names);
 	if (cv->saved_fd >= 0)
@@ -344,6 +345,12 @@ bool codeview_is_jit(struct codeview *cv, const struct space *space,
 	       ((m && m->saved) || is_over(&j, space, m));
 }
 
+bool codeview_is_logged(struct codeview *cv, const struct space *space,
+			uint64_t ip)
+{
+	return codeview_is_jit(cv, space, space_find(space, ip), ip);
+}
+
 static int jit_code(const struct jit_hit *j, struct aux_code *code)
 {
 	code->start = j->start;
@@ -444,6 +451,13 @@ static int file_symbol(struct codeview *cv, const struct space *space,
 	return 0;
 }
 
+/* Memory that no file names: only a JIT compiler knows what it is. */
+static bool is_unnamed(const struct mapping *m)
+{
+	return m->kind == MAPPING_USER && !codeview_is_vdso(m->path) &&
+	       (!codeview_is_file(m->path) || strstr(m->path, " (deleted)"));
+}
+
 int codeview_symbol(struct codeview *cv, const struct space *space, uint64_t ip,
 		    struct symbol *sym)
 {
@@ -464,5 +478,8 @@ int codeview_symbol(struct codeview *cv, const struct space *space, uint64_t ip,
 	if (m->kind != MAPPING_USER &&
 	    codeview_kernel_symbol(cv, space, m, ip, sym) == 0)
 		return 0;
-	return file_symbol(cv, space, m, ip, sym);
+	if (file_symbol(cv, space, m, ip, sym) == 0)
+		return 0;
+	return is_unnamed(m) && codeview_map_find(cv, space, ip, sym) ?
+		       0 : -AUX_E_NOENT;
 }

@@ -68,6 +68,7 @@ struct own_file {
 	uint32_t path_len, pid;
 	uint8_t *bytes;
 	uint64_t len;
+	uint64_t total;		/* bytes of the file it was; 0: unknown */
 };
 
 /* A process whose JIT compiler logged what it made. */
@@ -114,6 +115,7 @@ struct codeview {
 	bool jit_clock;		/* perf clock is CLOCK_MONOTONIC */
 	bool virtual_clock;
 	struct jits *jits;	/* jit.c */
+	struct jitmaps *maps;	/* jitmap.c; NULL: not asked yet */
 	struct debuginfod *fetch;	/* find.c; NULL: not asked yet */
 	struct code_note *notes;
 	size_t n_notes, cap_notes;
@@ -138,9 +140,10 @@ bool codeview_is_jit(struct codeview *cv, const struct space *space,
 
 /* records.c: ids, files and logs that the recording names. */
 int codeview_read_records(struct codeview *cv, struct aux_reader *r);
-/* The own file of a path; NULL: none. */
-const struct own_file *codeview_own(const struct codeview *cv,
-				    const char *path);
+/* The own file of a path, of this process if several have one there (containers);
+ * NULL: none. */
+const struct own_file *codeview_own(const struct codeview *cv, const char *path,
+				    uint32_t pid);
 /* The first own file whose name ends so, of the kernel. */
 const struct own_file *codeview_own_kernel(const struct codeview *cv,
 					   const char *end);
@@ -198,6 +201,14 @@ void codeview_jit_clip(struct codeview *cv, const struct space *space,
 const char *codeview_jit_missing(const struct codeview *cv,
 				 const struct space *space);
 void codeview_jit_free(struct jits *jits);
+/* The process that pid was forked from, unless it has run exec since; UINT32_MAX: none
+ * is known. */
+uint32_t codeview_parent(const struct codeview *cv, uint32_t pid);
+
+/* jitmap.c: the name that a JIT compiler gave its code at ip of a process's memory. */
+bool codeview_map_find(struct codeview *cv, const struct space *space,
+		       uint64_t ip, struct symbol *sym);
+void codeview_map_free(struct jitmaps *maps);
 
 /*
  * names.c: the names that a bundle brings along (AUX_OWN_SYMBOLS of aux/extension.h).

@@ -235,9 +235,9 @@ static int add_loads(struct jit *j, const struct jit_log *log,
 }
 
 /* From the recording, else from this machine (a bundle: only under symfs). */
-static int open_log(struct codeview *cv, struct jit_log *log)
+static int open_log(struct codeview *cv, struct jit_log *log, uint32_t pid)
 {
-	const struct own_file *own = codeview_own(cv, log->path);
+	const struct own_file *own = codeview_own(cv, log->path, pid);
 	const char *root = cv->symfs && !cv->symfs_is_file ? cv->symfs : "";
 	struct aux_diag diag = { 0 };
 	const uint8_t *p;
@@ -292,7 +292,7 @@ static int load_logs(struct codeview *cv, struct jit *j,
 			continue;
 		log->path = cv->markers[i].path;
 		j->n_logs++;
-		if (open_log(cv, log) < 0 || !log->dump) {
+		if (open_log(cv, log, j->pid) < 0 || !log->dump) {
 			if (!j->missing)
 				j->missing = log->path;
 			continue;
@@ -334,29 +334,30 @@ static size_t epoch_at(const struct jit *j, uint64_t time)
 	return lo - 1;
 }
 
+uint32_t codeview_parent(const struct codeview *cv, uint32_t pid)
+{
+	uint32_t parent = UINT32_MAX;
+
+	for (size_t i = 0; i < cv->n_forks; i++) {
+		if (cv->forks[i].pid != pid)
+			continue;
+		if (cv->forks[i].ppid == UINT32_MAX)
+			return UINT32_MAX;
+		parent = cv->forks[i].ppid;
+	}
+	return parent;
+}
+
 /* The process whose log describes pid's code: its own, or that of an ancestor
  * that it was forked from without an exec since. UINT32_MAX: none. */
 static uint32_t find_logged(const struct codeview *cv, uint32_t pid)
 {
-	for (unsigned hops = 0; hops < MAX_FORKS; hops++) {
-		uint32_t parent = UINT32_MAX;
-		bool exec = false;
-
+	for (unsigned hops = 0; pid != UINT32_MAX && hops < MAX_FORKS; hops++) {
 		for (size_t i = 0; i < cv->n_markers; i++) {
 			if (cv->markers[i].pid == pid)
 				return pid;
 		}
-		for (size_t i = 0; i < cv->n_forks; i++) {
-			if (cv->forks[i].pid != pid)
-				continue;
-			if (cv->forks[i].ppid == UINT32_MAX)
-				exec = true;
-			else
-				parent = cv->forks[i].ppid;
-		}
-		if (exec || parent == UINT32_MAX)
-			return UINT32_MAX;
-		pid = parent;
+		pid = codeview_parent(cv, pid);
 	}
 	return UINT32_MAX;
 }

@@ -17,6 +17,7 @@
 
 #include "common/array.h"
 #include "common/bytes.h"
+#include "common/jitname.h"
 
 #include "decode/lib/code/impl.h"
 
@@ -70,23 +71,10 @@ static int read_build_ids(struct codeview *cv, struct aux_reader *r)
 	return 0;
 }
 
-/* "/any/where/jit-PID.dump" */
-static bool is_jit_log(const char *path)
-{
-	const char *p = strrchr(path, '/');
-
-	p = p ? p + 1 : path;
-	if (strncmp(p, "jit-", 4))
-		return false;
-	p += 4;
-	return strspn(p, "0123456789") &&
-	       !strcmp(p + strspn(p, "0123456789"), ".dump");
-}
-
 /* The same log may be mapped several times. */
 static int add_marker(struct codeview *cv, const struct aux_event *ev)
 {
-	if (!ev->mmap.path || !is_jit_log(ev->mmap.path) ||
+	if (!ev->mmap.path || !jitname_is_dump(ev->mmap.path) ||
 	    cv->n_markers == MAX_FILES)
 		return 0;
 	for (size_t i = 0; i < cv->n_markers; i++) {
@@ -130,7 +118,7 @@ static struct own_file *find_own(struct codeview *cv, const char *path,
 	    array_grow(&cv->own, cv->n_own, &cv->cap_own, sizeof(*f)))
 		return NULL;
 	f = &cv->own[cv->n_own++];
-	*f = (struct own_file){ path, path_len, pid, NULL, 0 };
+	*f = (struct own_file){ .path = path, .path_len = path_len, .pid = pid };
 	return f;
 }
 
@@ -140,13 +128,12 @@ static int add_own(struct codeview *cv, const struct aux_event *ev,
 {
 	struct cursor c = cursor_init(ev->own.payload.data,
 				      ev->own.payload.len, swapped);
-	uint64_t offset = cursor_u64(&c), len;
+	uint64_t offset = cursor_u64(&c), total = cursor_u64(&c), len;
 	struct own_file *f;
 	uint32_t path_len, pid;
 	const uint8_t *path;
 	uint8_t *p;
 
-	cursor_u64(&c);
 	path_len = cursor_u32(&c);
 	pid = cursor_u32(&c);
 	path = cursor_bytes(&c, path_len);
@@ -167,6 +154,7 @@ static int add_own(struct codeview *cv, const struct aux_event *ev,
 	memcpy(p + offset, c.p, len);
 	f->bytes = p;
 	f->len = offset + len;
+	f->total = total;
 	return 0;
 }
 
@@ -218,17 +206,23 @@ int codeview_read_records(struct codeview *cv, struct aux_reader *r)
 	return rc;
 }
 
-const struct own_file *codeview_own(const struct codeview *cv, const char *path)
+const struct own_file *codeview_own(const struct codeview *cv, const char *path,
+				    uint32_t pid)
 {
+	const struct own_file *any = NULL;
 	size_t len = strlen(path);
 
 	for (size_t i = 0; i < cv->n_own; i++) {
 		const struct own_file *f = &cv->own[i];
 
-		if (f->len && f->path_len == len && !memcmp(f->path, path, len))
+		if (!f->len || f->path_len != len ||
+		    memcmp(f->path, path, len) != 0)
+			continue;
+		if (f->pid == pid)
 			return f;
+		any = any ? any : f;
 	}
-	return NULL;
+	return any;
 }
 
 const struct own_file *codeview_own_kernel(const struct codeview *cv,
