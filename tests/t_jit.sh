@@ -34,6 +34,66 @@ for backend in emulate step; do
 	matches "$backend jitlog"
 done
 
+# ---- perf maps: /tmp/perf-PID.map is saved, and counts before this machine's ----
+
+names() { # FILE [OPTION...]: those of the generated code, and how many instructions
+	"$auxdecode" insn -F sym "$@" 2>"$SCRATCH/err" | sed -n 's/+0x[0-9a-f]*$//; /^map/p' |
+		sort | uniq -c | awk '{ $1 = $1; printf "%s; ", $0 }'
+}
+
+for backend in emulate step; do
+	record "$backend" "$programs/jitmap"
+	map=$(cat "$SCRATCH/out")
+	wanted="120 map second(int); 120 map_first; 5 map_old; "
+	[ -n "$map" ] && mv "$map" "$work/map"
+	is "$(names "$data")" "$wanted" "$backend: a perf map names generated code"
+	matches "$backend jitmap"
+	record "$backend" "$programs/jitmap" fork
+	map=$(cat "$SCRATCH/out")
+	[ -n "$map" ] && rm -f "$map"
+	is "$(names "$data")" "120 map second(int); 132 map_first; 12 map_old; " \
+		"$backend: and that of a forked child"
+done
+"$auxdecode" bundle "$data" -o "$SCRATCH/bundle" 2>"$SCRATCH/err"
+is "$(names "$SCRATCH/bundle")" "120 map second(int); 132 map_first; 12 map_old; " \
+	"a bundle has the names" "$SCRATCH/err"
+
+# One that is not in the recording, as perf makes them.
+record step "$programs/jitmap" away
+map=$(cat "$SCRATCH/out")
+program=$(realpath "$programs/jitmap")
+mkdir -p "$work/tmp" "$work${program%/*}"
+cp "$program" "$work$program"
+[ -n "$map" ] && mv "$map.away" "$work/$map"
+is "$(names "$data")" "" "a recording without the map has no names"
+is "$(names "$data" --symfs "$work")" "$wanted" "--symfs names it" "$SCRATCH/err"
+"$auxdecode" bundle "$data" --symfs "$work" -o "$SCRATCH/bundle" 2>"$SCRATCH/err"
+is "$(names "$SCRATCH/bundle")" "$wanted" "a bundle takes it along" "$SCRATCH/err"
+
+# ---- node ----
+
+cat >"$work/loop.js" <<'END'
+function hotWork(n) { let s = 0; for (let i = 0; i < n; i++) s += i % 7; return s; }
+let t = 0;
+for (let k = 0; k < 1000; k++) t += hotWork(1000);
+console.log(t);
+END
+if have node && (cd "$work" && node --perf-prof --perf-basic-prof loop.js) >"$SCRATCH/out" 2>&1; then
+	for option in --perf-basic-prof --perf-prof; do
+		(cd "$work" && "$OLDPWD/$auxcap" -q -e soft_pt//u -o "$data" \
+			-- sh -c 'echo $$; exec node "$@"' sh $option loop.js) >"$SCRATCH/out" 2>"$log" </dev/null
+		rm -f "/tmp/perf-$(head -1 "$SCRATCH/out").map"
+		"$auxdecode" hot -n 100000 "$data" 2>"$SCRATCH/err" >"$SCRATCH/hot"
+		that "node $option: its functions have their names" "$SCRATCH/err" \
+			grep -q 'hotWork.*loop\.js.*\[jit\]$' "$SCRATCH/hot"
+		awk '/\[anon[^ ]*$/ { a += $1 } /\[jit\]$/ { j += $1 } END { print a + 0, j + 0
+			exit !(j > 1000000 && a < j / 20) }' "$SCRATCH/hot" >"$SCRATCH/share"
+		ok $? "node $option: unnamed and named: $(cat "$SCRATCH/share")" "$SCRATCH/share"
+	done
+else
+	skip "no node here that writes perf maps" "names of node's code"
+fi
+
 # ---- the vsyscall page: nothing of it runs ----
 
 "$programs/vsyscall" >/dev/null

@@ -20,6 +20,7 @@
 #include "capture/describe/impl.h"
 #include "common/array.h"
 #include "common/clock.h"
+#include "common/jitname.h"
 
 /*
  * The scan of one range.
@@ -272,7 +273,7 @@ int codesave_new(struct codesave **sp, const struct codesave_config *config)
 	pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
 	pthread_cond_init(&s->queue.wake, &a);
 	pthread_condattr_destroy(&a);
-	return 0;
+	return jitfiles_new(&s->jit, s->config.proc);
 }
 
 static void free_range(struct code_range *r)
@@ -310,11 +311,9 @@ void codesave_free(struct codesave *s)
 		free_range(&s->ranges[i]);
 	for (i = 0; i < s->queue.n_requests; i++)
 		free(s->queue.requests[i].path);
-	for (i = 0; i < s->n_dumps; i++)
-		free(s->dumps[i].path);
+	jitfiles_free(s->jit);
 	free(s->ranges);
 	free(s->queue.requests);
-	free(s->dumps);
 	free(s->buf);
 	pthread_cond_destroy(&s->queue.wake);
 	pthread_mutex_destroy(&s->scan_lock);
@@ -385,10 +384,13 @@ static int apply_map(struct codesave *s, const struct code_request *n)
 		.pid = n->pid, .kind = n->code,
 	};
 
+	int ret;
+
 	if (n->code && is_known(s, n))
 		return 0;
 	cut_ranges(s, n);
-	return n->code ? add_range(s, &r) : 0;
+	ret = n->code ? jitfiles_add_map(s->jit, n->pid) : 0;
+	return n->code && !ret ? add_range(s, &r) : ret;
 }
 
 /* A child inherits its parent's memory, and readers of the file apply that too: it
@@ -397,7 +399,7 @@ static int apply_fork(struct codesave *s, const struct code_request *n)
 {
 	size_t i, had = s->n_ranges;
 	uint64_t k;
-	int ret = 0;
+	int ret = jitfiles_add_child(s->jit, n->pid, n->ppid);
 
 	for (i = 0; i < had && !ret; i++) {
 		struct code_range r = s->ranges[i];
@@ -417,22 +419,6 @@ static int apply_fork(struct codesave *s, const struct code_request *n)
 	return ret;
 }
 
-/* Lists a jitdump once per process; it grows until the end and is saved then. */
-static int apply_dump(struct codesave *s, struct code_request *n)
-{
-	size_t i;
-
-	for (i = 0; i < s->n_dumps; i++)
-		if (s->dumps[i].pid == n->pid &&
-		    !strcmp(s->dumps[i].path, n->path))
-			return 0;
-	if (array_grow(&s->dumps, s->n_dumps, &s->cap_dumps, sizeof(*s->dumps)))
-		return -AUX_E_NOMEM;
-	s->dumps[s->n_dumps++] = (struct code_dump){ n->path, n->pid };
-	n->path = NULL;
-	return 0;
-}
-
 static void drop_process(struct codesave *s, uint32_t pid)
 {
 	struct code_request all = { .pid = pid, .len = UINT64_MAX };
@@ -440,8 +426,7 @@ static void drop_process(struct codesave *s, uint32_t pid)
 	cut_ranges(s, &all);
 }
 
-/* Takes over n->path if it needs it (it is NULL then). */
-static int apply_request(struct codesave *s, struct code_request *n)
+static int apply_request(struct codesave *s, const struct code_request *n)
 {
 	switch (n->kind) {
 	case REQUEST_MAP:
@@ -460,7 +445,7 @@ static int apply_request(struct codesave *s, struct code_request *n)
 					    n->len, n->time_ns,
 					    &s->stats.n_unsaved);
 	default:
-		return apply_dump(s, n);
+		return jitfiles_add_dump(s->jit, n->pid, n->path);
 	}
 }
 
@@ -599,13 +584,10 @@ int codesave_start(struct codesave *s)
 
 int codesave_finish(struct codesave *s)
 {
-	size_t i;
-
 	stop_thread(s);
 	codesave_scan(s);
-	for (i = 0; i < s->n_dumps && s->w && !s->error; i++)
-		s->error = codesave_file(s->w, s->dumps[i].path,
-					 s->dumps[i].path, s->dumps[i].pid);
+	if (s->w && !s->error)
+		s->error = jitfiles_save(s->jit, s->w);
 	return s->error;
 }
 
@@ -703,15 +685,6 @@ static uint8_t kind_of(const struct mmap2 *m, const char *path)
 		       AUX_CODE_FILE : 0;
 }
 
-/* A runtime that writes DIR/jit-PID.dump maps its first page executable, so that perf
- * record sees it: jitdump-specification.txt in tools/perf/Documentation. */
-static bool is_jitdump(const char *path)
-{
-	const char *base = strrchr(path, '/');
-
-	return base && starts(base, "/jit-") && ends(base, ".dump");
-}
-
 static void inspect_mmap2(struct codesave *s, const struct perf_event_header *h,
 		       uint64_t time_ns)
 {
@@ -730,7 +703,7 @@ static void inspect_mmap2(struct codesave *s, const struct perf_event_header *h,
 	n.code = kind_of(&m, path);
 	n.addr = m.addr & ~(uint64_t)(CODE_PAGE - 1);
 	n.len = (m.addr + m.len - n.addr) & ~(uint64_t)(CODE_PAGE - 1);
-	if (is_jitdump(path)) {
+	if (jitname_is_dump(path)) {
 		n.kind = REQUEST_DUMP;
 		n.path = strdup(path);
 		if (!n.path)
@@ -806,6 +779,19 @@ void codesave_watch(struct codesave *s, uint32_t pid, uint64_t addr,
 	};
 
 	if (kind == AUX_CODE_VDSO || pid == s->config.self)
+		return;
+	pthread_mutex_lock(&s->queue.lock);
+	add_request(s, &n);
+	pthread_mutex_unlock(&s->queue.lock);
+}
+
+void codesave_dump(struct codesave *s, uint32_t pid, const char *path)
+{
+	struct code_request n = {
+		.kind = REQUEST_DUMP, .pid = pid, .path = strdup(path),
+	};
+
+	if (!n.path)
 		return;
 	pthread_mutex_lock(&s->queue.lock);
 	add_request(s, &n);

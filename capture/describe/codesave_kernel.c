@@ -209,31 +209,28 @@ static int save_modules(const char *proc, const struct kcore *k,
 	return ret;
 }
 
-int codesave_file(struct writer *w, const char *path, const char *name,
-		  uint32_t pid)
+int codesave_fd(struct writer *w, int fd, const char *name, uint32_t pid,
+		uint64_t max)
 {
 	size_t path_len = strlen(name);
 	struct aux_own_file h = { .path_len = (uint32_t)path_len, .pid = pid };
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), ret = 0;
-	uint8_t *buf = NULL;
 	struct stat st;
+	uint8_t *buf;
 	ssize_t n;
+	int ret = 0;
 
-	if (fd < 0 || path_len > PATH_MAX || fstat(fd, &st) ||
-	    !S_ISREG(st.st_mode) || !(buf = malloc(path_len + AUX_OWN_FILE_MAX)))
-		goto out;
+	if (path_len > PATH_MAX || fstat(fd, &st) || !S_ISREG(st.st_mode) ||
+	    !(buf = malloc(path_len + AUX_OWN_FILE_MAX)))
+		return 0;
 	memcpy(buf, name, path_len);
 	h.total = (uint64_t)st.st_size;
-	while (!ret && h.offset < FILE_MAX &&
+	while (!ret && h.offset < max &&
 	       (n = read(fd, buf + path_len, AUX_OWN_FILE_MAX)) > 0) {
 		ret = writer_own(w, AUX_OWN_FILE, &h, sizeof(h), buf,
 				 path_len + (size_t)n);
 		h.offset += (uint64_t)n;
 	}
-out:
 	free(buf);
-	if (fd >= 0)
-		close(fd);
 	return ret;
 }
 
@@ -241,7 +238,7 @@ int codesave_kernel(const char *proc, struct writer *w, uint64_t *n_unsaved)
 {
 	char path[PATH_MAX];
 	struct kcore k;
-	int ret;
+	int ret, fd;
 
 	*n_unsaved = 0;
 	if (!proc)
@@ -255,7 +252,10 @@ int codesave_kernel(const char *proc, struct writer *w, uint64_t *n_unsaved)
 		ret = save_modules(proc, &k, w, n_unsaved);
 	close_kcore(&k);
 	snprintf(path, sizeof(path), "%s/kallsyms", proc);
-	if (!ret)
-		ret = codesave_file(w, path, "/proc/kallsyms", UINT32_MAX);
+	fd = ret ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		ret = codesave_fd(w, fd, "/proc/kallsyms", UINT32_MAX, FILE_MAX);
+		close(fd);
+	}
 	return ret;
 }

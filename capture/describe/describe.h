@@ -2,7 +2,8 @@
 /*
  * What a recording says besides its trace, so that it can be decoded elsewhere: features,
  * sections that say where and how it was made; codesave, the code that no file will
- * have; synth, records for what existed before the events were enabled.
+ * have; jitfiles, what JIT compilers write; synth, records for what existed before the
+ * events were enabled.
  */
 #ifndef CAPTURE_DESCRIBE_DESCRIBE_H
 #define CAPTURE_DESCRIBE_DESCRIBE_H
@@ -56,8 +57,8 @@ int features_source(struct writer *w, const char *text);
  * one. So it is read again and again, and pages that changed are saved, valid from
  * the scan before on: when they changed in between is unknown. Where bytes that may
  * have run were replaced, that interval is marked (AUX_CODE_UNKNOWN), so that a reader
- * does not decode trace of the old bytes with the new. jitdump files and the kernel's
- * BPF programs are saved too.
+ * does not decode trace of the old bytes with the new. jitdumps, perf maps and the
+ * kernel's BPF programs are saved too.
  *
  * Scanning takes time that the readers of the rings do not have: it runs on a thread of
  * its own. codesave_inspect and codesave_watch may be called by any thread; they only
@@ -90,6 +91,8 @@ void codesave_inspect(struct codesave *s, const struct perf_event_header *h,
 /* Adds code of a process that existed before. kind: enum aux_code_kind. */
 void codesave_watch(struct codesave *s, uint32_t pid, uint64_t addr,
 		    uint64_t len, uint32_t kind);
+/* The jitdump of a process that existed before. */
+void codesave_dump(struct codesave *s, uint32_t pid, const char *path);
 /* Scans once, in the calling thread. Errors of the writer and -AUX_E_NOMEM only. */
 int codesave_scan(struct codesave *s);
 /* Sets the file to write to, which has nothing of ours yet; NULL: none. Waits for a
@@ -98,8 +101,8 @@ void codesave_output(struct codesave *s, struct writer *w);
 
 /* Starts the thread that scans. */
 int codesave_start(struct codesave *s);
-/* At the end: stops the thread, scans once more, saves the jitdumps. Returns the first
- * error of any scan. */
+/* At the end: stops the thread, scans once more, saves what JIT compilers wrote.
+ * Returns the first error of any scan. */
 int codesave_finish(struct codesave *s);
 
 /* Valid while the thread does not run. */
@@ -111,6 +114,39 @@ const struct codesave_stats *codesave_stats(const struct codesave *s);
  * addresses in kallsyms are not accessible. proc NULL: /proc.
  */
 int codesave_kernel(const char *proc, struct writer *w, uint64_t *n_unsaved);
+
+/*
+ * jitfiles: saves what JIT compilers write for profilers, jitdumps and perf maps.
+ *
+ * Both grow until their process ends, so they are read at the end of the recording.
+ * Where they are must be found out while the process lives: in a container its paths
+ * and its pid are not ours. A perf map has no mapping that tells of it; each process
+ * that has memory for code without a file is asked whether it has one.
+ *
+ * A name in /tmp proves nothing: a perf map counts if its owner is root, we or the
+ * process's user, and if it was written since the process began.
+ *
+ * Not for several threads.
+ */
+
+#define JITFILES_MAX 4096	/* as many as readers take */
+#define JITFILES_MAP_BYTES ((uint64_t)64 << 20)	/* of one perf map */
+
+struct jitfiles;
+
+/* proc NULL: /proc. */
+int jitfiles_new(struct jitfiles **j, const char *proc);
+void jitfiles_free(struct jitfiles *j);	/* accepts NULL */
+
+/* All three: 0 or -AUX_E_NOMEM, and may be called again for the same file. */
+int jitfiles_add_dump(struct jitfiles *j, uint32_t pid, const char *path);
+int jitfiles_add_map(struct jitfiles *j, uint32_t pid);
+/* A child may write a map of its own if its parent has one. */
+int jitfiles_add_child(struct jitfiles *j, uint32_t pid, uint32_t ppid);
+
+/* Those that exist, each as AUX_OWN_FILE with the path that its process knows. Writer
+ * errors and -AUX_E_NOMEM only. */
+int jitfiles_save(struct jitfiles *j, struct writer *w);
 
 /*
  * synth: synthesized records, for what existed before the recording and for the

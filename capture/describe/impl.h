@@ -4,7 +4,7 @@
  *
  * synth_proc.c walks processes and their maps, synth_code.c saves bytes that cannot be
  * had later, synth_kernel.c describes the kernel. codesave.c watches generated code,
- * codesave_kernel.c reads the kernel's.
+ * codesave_kernel.c reads the kernel's, jitfiles.c what JIT compilers write.
  */
 #ifndef CAPTURE_DESCRIBE_IMPL_H
 #define CAPTURE_DESCRIBE_IMPL_H
@@ -94,7 +94,7 @@ enum code_request_kind {
 	REQUEST_FORK,		/* a process copies its parent's ranges */
 	REQUEST_DROP,		/* exec: forget a process */
 	REQUEST_KERNEL,		/* save a range of the kernel now */
-	REQUEST_DUMP,		/* save a jitdump file at the end */
+	REQUEST_DUMP,		/* save a jitdump at the end */
 };
 
 /* What a record asks of the next scan. */
@@ -104,11 +104,6 @@ struct code_request {
 	uint32_t pid, ppid;
 	uint64_t addr, len, time_ns;
 	char *path;		/* DUMP: owned */
-};
-
-struct code_dump {
-	char *path;
-	uint32_t pid;
 };
 
 /* Requests from any thread to the scanning one. Everything under lock. */
@@ -136,8 +131,7 @@ struct codesave {
 	int error;		/* the first */
 	struct code_range *ranges;
 	size_t n_ranges, cap_ranges;
-	struct code_dump *dumps;
-	size_t n_dumps, cap_dumps;
+	struct jitfiles *jit;
 	uint8_t *buf;
 
 	/* Schedule, CLOCK_MONOTONIC. Another thread than the scanning one changes it
@@ -151,10 +145,10 @@ struct codesave {
  * counted in *n_unsaved. */
 int codesave_read_kernel(const char *proc, struct writer *w, uint64_t addr,
 			 uint64_t len, uint64_t time_ns, uint64_t *n_unsaved);
-/* Saves a file whole, in AUX_OWN_FILE records, under name; nothing if it cannot be
- * read. pid -1: the kernel's. */
-int codesave_file(struct writer *w, const char *path, const char *name,
-		  uint32_t pid);
+/* Saves up to max bytes of a regular file, in AUX_OWN_FILE records, under name. pid -1:
+ * the kernel's. */
+int codesave_fd(struct writer *w, int fd, const char *name, uint32_t pid,
+		uint64_t max);
 
 static inline void code_copy_put(struct code_copy *c)
 {

@@ -19,6 +19,7 @@
 
 #include "capture/describe/impl.h"
 #include "common/array.h"
+#include "common/jitname.h"
 
 #define CHUNK (1u << 20)	/* the largest entry */
 #define N_FLAGS 512		/* pages read from pagemap at a time */
@@ -204,6 +205,8 @@ int synth_code_add(struct synth_run *run, const struct synth_vma *v)
 		.pid = v->pid, .kind = kind_of(v), .file = v->map.ino,
 	};
 
+	if (run->o->save && jitname_is_dump(v->map.path))
+		codesave_dump(run->o->save, (uint32_t)v->pid, v->map.path);
 	if (!r.kind)
 		return 0;
 	if (run->o->save)

@@ -124,6 +124,7 @@ struct soft {
 	struct etm_encode_config etm;
 	struct soft_etm_out out;
 	struct writer *w;
+	struct jitfiles *jit;
 	struct soft_stats stats;
 	struct soft_stream **streams;	/* per CPU; n_streams == n_cpus */
 	uint32_t n_streams;		/* per thread: counts idx values */

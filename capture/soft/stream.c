@@ -21,6 +21,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include <aux/decoder.h>
@@ -28,6 +29,7 @@
 #include "capture/soft/impl.h"
 #include "common/array.h"
 #include "common/diag.h"
+#include "common/jitname.h"
 #include "perfdata/csmeta.h"
 
 #define ROUND_BYTES (4 << 20)	/* AUX bytes between two FINISHED_ROUNDs */
@@ -465,6 +467,7 @@ struct soft_thread *soft_thread_add(struct soft *s, uint32_t pid, uint32_t tid,
 	t->clock = tick(parent);
 	id = id_of(parent, t->clock);
 	keep_error(s, synth_fork(s->w, &id, pid, t->ppid, tid, t->ptid));
+	keep_error(s, jitfiles_add_child(s->jit, pid, t->ppid));
 	return t;
 }
 
@@ -536,6 +539,20 @@ int soft_comm(struct soft_thread *t, const char *comm, bool exec)
 	return keep_error(s, synth_comm(s->w, &id, t->pid, t->tid, comm, exec));
 }
 
+/* What JIT compilers write is saved at the end: a jitdump, or the perf map of a process
+ * with code that no file has. */
+static int note_jit(struct soft_thread *t, const struct synth_map *map)
+{
+	const char *path = map->path;
+
+	if (jitname_is_dump(path))
+		return jitfiles_add_dump(t->s->jit, t->pid, path);
+	if (*path == '/' && path[1] != '/' && !(map->prot & PROT_WRITE) &&
+	    strncmp(path, "/memfd:", 7) != 0 && !strstr(path, " (deleted)"))
+		return 0;
+	return strcmp(path, "[vdso]") ? jitfiles_add_map(t->s->jit, t->pid) : 0;
+}
+
 int soft_mmap(struct soft_thread *t, const struct synth_map *map)
 {
 	struct soft *s = t->s;
@@ -543,6 +560,7 @@ int soft_mmap(struct soft_thread *t, const struct synth_map *map)
 	struct synth_id id = id_of(t, now);
 
 	keep_error(s, synth_mmap2(s->w, &id, t->pid, t->tid, map));
+	keep_error(s, note_jit(t, map));
 	if (map->build_id_size && map->path[0] == '/')
 		keep_error(s, writer_build_id(s->w, t->pid,
 					     PERF_RECORD_MISC_USER, map->path,
@@ -994,6 +1012,8 @@ int soft_open(struct soft **sp, const struct soft_config *config,
 	if (!s || !config->n_cpus)
 		goto nomem;
 	setup(s, config, w);
+	if (jitfiles_new(&s->jit, NULL))
+		goto nomem;
 	if (!config->per_thread) {
 		s->streams = calloc(config->n_cpus, sizeof(*s->streams));
 		if (!s->streams)
@@ -1012,6 +1032,8 @@ int soft_open(struct soft **sp, const struct soft_config *config,
 		*sp = s;
 	return err;
 nomem:
+	if (s)
+		jitfiles_free(s->jit);
 	free(s);
 	return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET, "out of memory");
 }
@@ -1048,6 +1070,9 @@ int soft_close(struct soft *s, struct soft_stats *stats, struct aux_diag *diag)
 		s->procs = proc->next;
 		free(proc);
 	}
+	if (!s->error)
+		keep_error(s, jitfiles_save(s->jit, s->w));
+	jitfiles_free(s->jit);
 	truth_err = soft_truth_close(s->truth, diag);
 	if (stats)
 		*stats = s->stats;

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -425,6 +426,83 @@ static void test_thread(void)
 	unlink(path);
 }
 
+static void put_text(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "w");
+
+	if (f) {
+		fputs(text, f);
+		fclose(f);
+	}
+}
+
+/* A process in a container: its root is a directory of ours, where it is process 5. */
+static void test_container(void)
+{
+	char proc[64], path[256], dump[64];
+	struct codesave_config config = { .proc = proc };
+	size_t n;
+
+	snprintf(proc, sizeof(proc), "%s/proc", dir);
+	snprintf(path, sizeof(path), "mkdir -p %s/4242/root/tmp %s/4242/root/d "
+		 "&& ln -s /d %s/4242/root/link", proc, proc, proc);
+	if (system(path))
+		ok(0, "%s", path);
+	snprintf(path, sizeof(path), "%s/4242/status", proc);
+	put_text(path, "Name:\tx\nNSpid:\t4242\t77\t5\n");
+	begin(&config);
+	note_map(4242, 0x5000000, PAGE, "/link/jit-5.dump", now_ns());
+	note_map(4242, 0x6000000, PAGE, "//anon", now_ns());
+	codesave_scan(cs);
+	/* written later, and read when the process is gone */
+	snprintf(path, sizeof(path), "%s/4242/root/tmp/perf-5.map", proc);
+	put_text(path, "6000000 10 name\n");
+	snprintf(path, sizeof(path), "%s/4242/root/d/jit-5.dump", proc);
+	put_text(path, "JiTD");
+	snprintf(path, sizeof(path), "mv %s/4242 %s/gone", proc, proc);
+	if (system(path))
+		ok(0, "%s", path);
+	n = end((uint8_t *)dump, sizeof(dump));
+	/* the test puts what it reads of each file at the same place */
+	ok(n == 20 && !memcmp(dump, "6000000 10 name\n", 16),
+	   "the logs of a process in a container are saved: %zu bytes", n);
+	snprintf(path, sizeof(path), "rm -r %s", proc);
+	if (system(path))
+		ok(0, "%s", path);
+}
+
+/* Neither another user's map nor one from before the process counts. */
+static void test_stranger(void)
+{
+	const struct codesave_config config = { 0 };
+	struct timespec old[2] = { { 1000, 0 }, { 1000, 0 } };
+	uint8_t dump[64];
+	char path[64];
+	size_t n;
+
+	start_child();
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)child);
+	put_text(path, "6000000 10 name\n");
+	begin(&config);
+	note_map((uint32_t)child, (uint64_t)(uintptr_t)memory, PAGE, "//anon", 1);
+	n = end(dump, sizeof(dump));
+	ok(n == 16, "a perf map is saved: %zu bytes", n);
+	utimensat(AT_FDCWD, path, old, 0);
+	begin(&config);
+	note_map((uint32_t)child, (uint64_t)(uintptr_t)memory, PAGE, "//anon", 1);
+	n = end(dump, sizeof(dump));
+	ok(!n, "one of an earlier process with that pid is not");
+	unlink(path);
+	if (symlink(out, path))
+		ok(0, "a link is made");
+	begin(&config);
+	note_map((uint32_t)child, (uint64_t)(uintptr_t)memory, PAGE, "//anon", 1);
+	n = end(dump, sizeof(dump));
+	ok(!n, "nor what a link leads to");
+	unlink(path);
+	end_child();
+}
+
 static void test_damage(void)
 {
 	const struct codesave_config config = { .kernel = true };
@@ -465,6 +543,8 @@ int main(void)
 		test_fork();
 		test_limit();
 		test_thread();
+	test_container();
+	test_stranger();
 	} else {
 		skip("hardware: no perf events here");
 	}
