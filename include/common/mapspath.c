@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* mapspath: see mapspath.h. */
 #include <string.h>
 #include <sys/stat.h>
 

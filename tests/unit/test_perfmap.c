@@ -92,7 +92,7 @@ static void overlaps(void)
 	for (uint32_t at = 0; at < SPACE + 64; at++) {
 		const struct perfmap_entry *e = perfmap_find(p, at);
 
-		bad += (e ? (uint32_t)atoi(e->name) : 0) != last[at];
+		bad += (e ? strtoul(e->name, NULL, 10) : 0) != last[at];
 	}
 	ok(perfmap_info(p)->n_entries == N_RANDOM && !bad,
 	   "of overlapping entries the last one counts: %zu differ", bad);
@@ -108,7 +108,8 @@ static void limits(void)
 	if (!text)
 		exit(1);
 	for (size_t i = 0; i < n_lines; i++)
-		len += (size_t)sprintf(text + len, "1 %zx a\n", n_lines - i);
+		len += (size_t)snprintf(text + len, 16, "1 %zx a\n",
+					n_lines - i);
 	p = parse(text, len);
 	ok(perfmap_info(p)->n_entries == PERFMAP_MAX_ENTRIES &&
 	   perfmap_info(p)->n_over == 5, "entries beyond the limit are counted");
