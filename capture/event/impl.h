@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to capture/event: what filter*.c share, and what target*.c share. */
+/* Private to capture/event: address filters. */
 #ifndef CAPTURE_EVENT_IMPL_H
 #define CAPTURE_EVENT_IMPL_H
 
@@ -8,8 +8,6 @@
 #include <stdint.h>
 
 #include <aux/error.h>
-
-#include "capture/event/target.h"
 
 struct filter_sym {
 	uint64_t addr;	/* an offset in the file; the kernel's: virtual address */
@@ -33,19 +31,6 @@ void filter_sym_sort(struct filter_syms *s);
  * -AUX_E_FORMAT, with the cause in diag. */
 int filter_syms_elf(const char *path, const char *name, struct filter_syms *s,
 		    struct aux_diag *diag);
-
-/* target_child.c. Forks; the child waits on a pipe for target_start. */
-int target_fork(struct target *t, const struct target_spec *spec,
-		struct aux_diag *diag);
-
-/* target_find.c. Adds watches and threads for -p (processes) or -t. */
-int target_find_tasks(struct target *t, const char *list, bool processes,
-		      struct aux_diag *diag);
-/* Opens the cgroup of -G as t->cgroup_fd. */
-int target_find_cgroup(struct target *t, const char *name,
-		       struct aux_diag *diag);
-/* Whether the process or thread has ended. */
-bool target_watch_ended(struct target_watch *w);
 
 /*
  * filter: address filters, from the user's notation to the kernel's.
