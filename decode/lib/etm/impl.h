@@ -295,21 +295,15 @@ void etm_apply_exception(struct etm *d, uint64_t from);
 /* A source address element (ETE): the instruction at ip is a P0 element. */
 void etm_apply_source(struct etm *d, uint64_t ip);
 
-/* ---- packet.c, address.c: one packet each ---- */
+/* ---- packet.c: one packet each ---- */
 
 /* The packet at in.pos, whatever it is; or bytes up to A-Sync. */
 void etm_parse_packet(struct etm *d);
-/* The rest of packets whose header has been read. */
-void etm_parse_context(struct etm *d, uint8_t header);
-void etm_parse_address(struct etm *d, enum etm_class class, uint8_t header);
-void etm_parse_source(struct etm *d, enum etm_class class, uint8_t header);
 /* Emits a GAP; everything up to the next A-Sync is lost. */
 void etm_fail(struct etm *d, enum aux_gap_cause cause);
 void etm_push_early(struct etm *d);
 /* The end of the chunk. */
 void etm_finish(struct etm *d);
-/* Does the host need the time of a run before its first instruction? */
-bool etm_wants_lookahead(const struct etm *d);
 void etm_look_ahead(struct etm *d);
 
 /* ---- fast.c: the loop over packets ---- */
