@@ -10,7 +10,7 @@
 #include "common/diag.h"
 #include "decode/sink/sink.h"
 #include "decode/cmd/impl.h"
-#include "decode/lib/packet/dump.h"
+#include "decode/lib/packet/packet.h"
 #include "decode/lib/trace/trace.h"
 
 /* A packet may go on in the next AUXTRACE of the same queue. */

@@ -11,8 +11,7 @@
 #include "decode/lib/trace/trace.h"
 #include "decode/cmd/cmd.h"
 #include "decode/lib/trace/gap.h"
-#include "decode/lib/packet/dump.h"
-#include "decode/lib/packet/etm_packet.h"
+#include "decode/lib/packet/packet.h"
 #include "decode/sink/sink.h"
 
 struct raw_config {

@@ -11,7 +11,7 @@
 #include "common/clean.h"
 #include "common/outbuf.h"
 #include "decode/lib/elf/insn.h"
-#include "decode/lib/packet/pt_packet.h"
+#include "decode/lib/packet/packet.h"
 #include "decode/compare/impl.h"
 
 #define INSNS	8	/* before, and after */

@@ -16,8 +16,8 @@
 
 #include "common/diag.h"
 
-#include "decode/lib/packet/pt_packet.h"
 #include "decode/compare/impl.h"
+#include "decode/lib/packet/packet.h"
 
 #define AWAY 2	/* slots */
 

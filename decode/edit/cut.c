@@ -19,7 +19,7 @@
 #include "common/array.h"
 #include "common/diag.h"
 #include "decode/edit/edit.h"
-#include "decode/lib/packet/pt_packet.h"
+#include "decode/lib/packet/packet.h"
 #include "decode/lib/sideband/sideband.h"
 #include "decode/lib/trace/trace.h"
 #include "perfdata/perfdata.h"

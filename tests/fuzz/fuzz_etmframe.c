@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "decode/lib/packet/cs_frame.h"
+#include "decode/lib/packet/packet.h"
 #include "decode/lib/trace/trace.h"
 
 #define ASSERT(c)                                                              \

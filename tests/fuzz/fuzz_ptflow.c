@@ -14,7 +14,7 @@
 #include "tests/fuzz/flowdiff.h"
 #include "decode/lib/pt/impl.h"
 #include "decode/lib/session/decoders.h"
-#include "decode/lib/packet/pt_packet.h"
+#include "decode/lib/packet/packet.h"
 #include "tests/fuzz/ptscript.h"
 
 #define N_HEAD 4

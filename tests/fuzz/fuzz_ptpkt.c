@@ -9,8 +9,7 @@
 #include <string.h>
 
 #include "common/outbuf.h"
-#include "decode/lib/packet/dump.h"
-#include "decode/lib/packet/pt_packet.h"
+#include "decode/lib/packet/packet.h"
 
 #define ASSERT(c)                                                              \
 	do {                                                                   \

@@ -35,7 +35,7 @@ static const uint32_t etm_code[] = {
 
 /* The flow begins at 1000. */
 __attribute__((unused))
-static void begin_flow(struct packets *p)
+static void begin_flow(struct packet_bytes *p)
 {
 	v4_sync(p, false);
 	PUT(p, 0x04);
@@ -45,7 +45,7 @@ static void begin_flow(struct packets *p)
 
 /* All kinds of branches, a system call, a return from it, and an interrupt. */
 __attribute__((unused))
-static void put_small_flow(struct packets *p)
+static void put_small_flow(struct packet_bytes *p)
 {
 	begin_flow(p);
 	v4_time(p, 5);
@@ -77,7 +77,7 @@ static void put_small_flow(struct packets *p)
 
 /* The flow begins at 1000 with cycle counts: one is between two atoms. */
 __attribute__((unused))
-static void begin_cycles(struct packets *p)
+static void begin_cycles(struct packet_bytes *p)
 {
 	v4_sync(p, true);
 	PUT(p, 0x04, 0x81, 0x30);
@@ -89,7 +89,7 @@ static void begin_cycles(struct packets *p)
 
 /* Each way to lose the flow, and how it resumes. */
 __attribute__((unused))
-static void put_losses(struct packets *p)
+static void put_losses(struct packet_bytes *p)
 {
 	begin_flow(p);
 	v4_atoms(p, "E");

@@ -19,7 +19,7 @@
 #define N_EVENTS 8192
 #define N_AREAS 16
 
-struct packets {
+struct packet_bytes {
 	uint8_t b[4096];
 	size_t n;
 };
@@ -165,7 +165,7 @@ static char *text(const struct fixture *f)
 
 /* ---- packets ---- */
 
-static void put(struct packets *p, const void *bytes, size_t n)
+static void put(struct packet_bytes *p, const void *bytes, size_t n)
 {
 	if (p->n + n > sizeof(p->b))
 		abort();
@@ -181,7 +181,7 @@ static void put(struct packets *p, const void *bytes, size_t n)
 
 /* ETMv4 and ETE: A-Sync, Trace Info; with cycle counts, threshold 1. */
 __attribute__((unused))
-static void v4_sync(struct packets *p, bool cycles)
+static void v4_sync(struct packet_bytes *p, bool cycles)
 {
 	PUT(p, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80);
 	if (cycles)
@@ -192,7 +192,7 @@ static void v4_sync(struct packets *p, bool cycles)
 
 /* Long address, 64 bit, IS0 */
 __attribute__((unused))
-static void v4_address(struct packets *p, uint64_t ip)
+static void v4_address(struct packet_bytes *p, uint64_t ip)
 {
 	uint8_t b[9] = { 0x9d, ip >> 2 & 0x7f, ip >> 9 & 0x7f };
 
@@ -203,7 +203,7 @@ static void v4_address(struct packets *p, uint64_t ip)
 
 /* AArch64, not secure */
 __attribute__((unused))
-static void v4_context(struct packets *p, unsigned el, uint32_t cid)
+static void v4_context(struct packet_bytes *p, unsigned el, uint32_t cid)
 {
 	uint8_t b[6] = { 0x81, (uint8_t)(0xb0 | el) };
 
@@ -213,7 +213,7 @@ static void v4_context(struct packets *p, unsigned el, uint32_t cid)
 
 /* Both in one packet */
 __attribute__((unused))
-static void v4_address_context(struct packets *p, uint64_t ip, unsigned el,
+static void v4_address_context(struct packet_bytes *p, uint64_t ip, unsigned el,
 			       uint32_t cid)
 {
 	size_t at = p->n;
@@ -227,7 +227,7 @@ static void v4_address_context(struct packets *p, uint64_t ip, unsigned el,
 }
 
 __attribute__((unused))
-static void v4_atoms(struct packets *p, const char *atoms)
+static void v4_atoms(struct packet_bytes *p, const char *atoms)
 {
 	for (; *atoms; atoms++)
 		put(p, *atoms == 'E' ? "\xf7" : "\xf6", 1);
@@ -235,7 +235,7 @@ static void v4_atoms(struct packets *p, const char *atoms)
 
 /* kind: 1 the return address follows, 2 it is also a branch's target */
 __attribute__((unused))
-static void v4_exception(struct packets *p, unsigned number, unsigned kind,
+static void v4_exception(struct packet_bytes *p, unsigned number, unsigned kind,
 			 uint64_t ip)
 {
 	uint8_t b[2] = { 0x06, (uint8_t)((kind & 2) << 5 | number << 1 |
@@ -246,7 +246,7 @@ static void v4_exception(struct packets *p, unsigned number, unsigned kind,
 }
 
 /* All protocols but STM: the header, then seven bits in each byte */
-static void put_time(struct packets *p, uint8_t header, uint64_t ts)
+static void put_time(struct packet_bytes *p, uint8_t header, uint64_t ts)
 {
 	put(p, &header, 1);
 	do {
@@ -258,26 +258,26 @@ static void put_time(struct packets *p, uint8_t header, uint64_t ts)
 }
 
 __attribute__((unused))
-static void v4_time(struct packets *p, uint64_t ts)
+static void v4_time(struct packet_bytes *p, uint64_t ts)
 {
 	put_time(p, 0x02, ts);
 }
 
 /* ETMv3 and PTM */
 __attribute__((unused))
-static void v7_sync(struct packets *p)
+static void v7_sync(struct packet_bytes *p)
 {
 	PUT(p, 0, 0, 0, 0, 0, 0x80);
 }
 
 __attribute__((unused))
-static void v7_time(struct packets *p, uint64_t ts)
+static void v7_time(struct packet_bytes *p, uint64_t ts)
 {
 	put_time(p, 0x42, ts);
 }
 
 __attribute__((unused))
-static void v7_context(struct packets *p, uint32_t cid)
+static void v7_context(struct packet_bytes *p, uint32_t cid)
 {
 	put(p, "\x6e", 1);
 	put(p, &cid, 4);

@@ -6,7 +6,7 @@
 #ifndef TESTS_UNIT_OPENCSD_SNAPSHOT_H
 #define TESTS_UNIT_OPENCSD_SNAPSHOT_H
 
-#include "decode/lib/packet/cs_frame.h"
+#include "decode/lib/packet/packet.h"
 #include "tests/unit/opencsd_fixture.h"
 #include "tests/unit/tap.h"
 

@@ -13,8 +13,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "decode/lib/packet/packet.h"
 #include "decode/lib/pt/time.h"
-#include "decode/lib/packet/pt_packet.h"
 
 #define SUB 1024		/* parts of a TSC tick */
 #define N_ITEMS 40000

@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "decode/lib/packet/cs_frame.h"
+#include "decode/lib/packet/packet.h"
 #include "tests/unit/tap.h"
 
 #define FSYNC 0xff, 0xff, 0xff, 0x7f

@@ -8,7 +8,7 @@
 
 static void flow(unsigned arch)
 {
-	struct packets p = { .n = 0 };
+	struct packet_bytes p = { .n = 0 };
 
 	put_small_flow(&p);
 	gives((struct registers){ arch, CID | TS, false }, &p,
@@ -18,7 +18,7 @@ static void flow(unsigned arch)
 /* Every address packet, and what they lean on. */
 static void addresses(void)
 {
-	struct packets p = { .n = 0 };
+	struct packet_bytes p = { .n = 0 };
 
 	begin_flow(&p);
 	v4_atoms(&p, "N");
@@ -61,7 +61,7 @@ static void atoms(void)
 	for (size_t i = 0; i < 64; i++)
 		code[i] = 0xb5000020;		/* cbnz x0, behind it */
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-		struct packets p = { .n = 0 };
+		struct packet_bytes p = { .n = 0 };
 		char got[32] = "";
 
 		set_up(&f, "etm", (struct registers){ AUX_ETM_V4, CID, false });
@@ -80,7 +80,7 @@ static void atoms(void)
 
 static void cycles(void)
 {
-	struct packets p = { .n = 0 };
+	struct packet_bytes p = { .n = 0 };
 
 	begin_cycles(&p);
 	PUT(&p, 0x0e, 0x82, 0x01, 0x0f);
@@ -98,7 +98,7 @@ static void cycles(void)
 
 static void gaps(void)
 {
-	struct packets p = { .n = 0 };
+	struct packet_bytes p = { .n = 0 };
 
 	put_losses(&p);
 	PUT(&p, 0x00, 0x03);	/* discard */
@@ -128,7 +128,7 @@ static void gaps(void)
  * there is no code. */
 static void lost_behind(void)
 {
-	struct packets p;
+	struct packet_bytes p;
 
 	for (int told = 0; told < 2; told++) {
 		p.n = 0;
@@ -151,7 +151,7 @@ static void lost_behind(void)
 static void stack(void)
 {
 	struct registers r = { AUX_ETM_V4, CID | RS, false };
-	struct packets p = { .n = 0 };
+	struct packet_bytes p = { .n = 0 };
 
 	begin_flow(&p);
 	v4_atoms(&p, "NEE");	/* call, ret to 100c by the stack */
@@ -181,7 +181,7 @@ static void stack(void)
 /* More calls than the stack has room for: the oldest are forgotten. */
 static void depth(void)
 {
-	struct packets p = { .n = 0 };
+	struct packet_bytes p = { .n = 0 };
 	char want[4096];
 	size_t n = (size_t)snprintf(want, sizeof(want), "on:1000 el4/7/0 ");
 
@@ -207,7 +207,7 @@ static void depth(void)
 static void ahead(void)
 {
 	struct registers r = { AUX_ETM_V4, CID | TS, true };
-	struct packets p = { .n = 0 };
+	struct packet_bytes p = { .n = 0 };
 
 	begin_flow(&p);
 	v4_atoms(&p, "E");
@@ -233,7 +233,7 @@ static void ahead(void)
 
 static void sources(void)
 {
-	struct packets p = { .n = 0 };
+	struct packet_bytes p = { .n = 0 };
 
 	begin_flow(&p);
 	PUT(&p, 0xb4, 0x02);	/* 1008: call */
@@ -252,7 +252,7 @@ static void sources(void)
 static void wrong_sources(void)
 {
 	struct registers r = { AUX_ETM_ETE, CID, false };
-	struct packets p = { .n = 0 }, q = { .n = 0 };
+	struct packet_bytes p = { .n = 0 }, q = { .n = 0 };
 	static struct fixture f;
 
 	begin_flow(&p);
@@ -290,7 +290,7 @@ static void wrong_sources(void)
 /* The library read wildly there. */
 static void top(void)
 {
-	struct packets p = { .n = 0 };
+	struct packet_bytes p = { .n = 0 };
 
 	begin_flow(&p);
 	v4_address(&p, UINT64_MAX - 3);
@@ -304,7 +304,7 @@ static void top(void)
 /* Waypoints that fall through, and a system call behind one. */
 static void waypoints(void)
 {
-	struct packets p = { .n = 0 };
+	struct packet_bytes p = { .n = 0 };
 
 	begin_flow(&p);
 	v4_address(&p, 0x102c);
@@ -324,7 +324,7 @@ static void waypoints(void)
 static void instrumentation(void)
 {
 	struct registers r = { AUX_ETM_ETE, CID | TS, false };
-	struct packets p = { .n = 0 };
+	struct packet_bytes p = { .n = 0 };
 
 	put(&p, "\0\0\0\0\0\0\0\0\0\0\0\x80", 12);
 	PUT(&p, ITE);			/* before Trace Info */

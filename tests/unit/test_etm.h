@@ -144,7 +144,7 @@ static size_t find_difference(const struct fixture *a, const struct fixture *b)
 
 /* What etm gives, and that it is what the reference gives. */
 __attribute__((unused))
-static void gives(struct registers r, const struct packets *p, const char *want,
+static void gives(struct registers r, const struct packet_bytes *p, const char *want,
 		  const char *name)
 {
 	static struct fixture a, b;

@@ -6,7 +6,7 @@
  */
 #include "tests/unit/test_etm.h"
 
-static void make_trace(struct packets *p)
+static void make_trace(struct packet_bytes *p)
 {
 	for (unsigned i = 0; i < 6; i++) {
 		v4_sync(p, false);
@@ -38,7 +38,7 @@ static void paths(uint32_t configr)
 	static struct fixture a, b;
 	static struct aux_flow all[N_EVENTS];
 	struct registers r = { AUX_ETM_V4, configr, false };
-	struct packets p = { .n = 0 };
+	struct packet_bytes p = { .n = 0 };
 	const struct aux_path *first = NULL;
 	unsigned n_paths = 0, n_same = 0;
 	bool sound = true;
@@ -77,7 +77,7 @@ static void paths(uint32_t configr)
 	b.ops->close(b.dec);
 }
 
-static void make_rounds(struct packets *p)
+static void make_rounds(struct packet_bytes *p)
 {
 	v4_sync(p, false);
 	PUT(p, 0x04);
@@ -106,7 +106,7 @@ static void joined(uint32_t configr, size_t part)
 	static struct aux_flow all[N_EVENTS];
 	static uint32_t other[sizeof(etm_code) / 4];
 	struct registers r = { AUX_ETM_V4, configr, false };
-	struct packets p = { .n = 0 };
+	struct packet_bytes p = { .n = 0 };
 	size_t n, packets = 0, least = SIZE_MAX;
 	bool sound = true, same = true;
 
@@ -148,7 +148,7 @@ static void full(enum aux_paths paths)
 	static uint32_t code[1 << 17];
 	static uint8_t trace[1 << 20];
 	struct aux_chunk c = { .size = sizeof(c), .data = trace };
-	struct packets p = { .n = 0 };
+	struct packet_bytes p = { .n = 0 };
 	uint64_t insns = 0, want = 0;
 	int rc = 0;
 
@@ -192,7 +192,7 @@ static void generations(void)
 {
 	static const uint32_t other[] = { 0xd503201f, 0xd503201f, 0xb5ffffc0 };
 	static struct fixture f;
-	struct packets p = { .n = 0 };
+	struct packet_bytes p = { .n = 0 };
 
 	open_one(&f, "etm", (struct registers){ AUX_ETM_V4, CID, false });
 	v4_sync(&p, false);
@@ -224,7 +224,7 @@ static void generations(void)
 static void times(void)
 {
 	static struct fixture f;
-	struct packets p = { .n = 0 };
+	struct packet_bytes p = { .n = 0 };
 
 	open_one(&f, "etm", (struct registers){ AUX_ETM_V4, TS, false });
 	f.host.time_step = 100;
@@ -241,7 +241,7 @@ static void refuses(void)
 {
 	static const struct registers v4 = { AUX_ETM_V4, CID, false };
 	static struct fixture f;
-	struct packets p = { .n = 0 };
+	struct packet_bytes p = { .n = 0 };
 	struct aux_diag diag = { 0 };
 
 	for (unsigned arch = 0; arch < 8; arch++) {

@@ -13,7 +13,7 @@
 
 static uint64_t seed;
 static uint32_t code[2][N_CODE];
-static struct packets trace;
+static struct packet_bytes trace;
 static struct fixture f, g;
 
 static uint32_t rnd(uint32_t n)

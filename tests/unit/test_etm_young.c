@@ -36,7 +36,7 @@ static const uint32_t young[] = {
 
 /* What the decoder of that name gives. */
 static void gives_by(const char *decoder, struct registers r,
-		     const struct packets *p, const char *want, const char *name)
+		     const struct packet_bytes *p, const char *want, const char *name)
 {
 	static struct fixture f;
 
@@ -50,14 +50,14 @@ static void gives_by(const char *decoder, struct registers r,
 	f.ops->close(f.dec);
 }
 
-static void both_give(struct registers r, const struct packets *p,
+static void both_give(struct registers r, const struct packet_bytes *p,
 		      const char *want, const char *name)
 {
 	gives_by("etm", r, p, want, name);
 	gives_by("opencsd", r, p, want, name);
 }
 
-static void begin_at(struct packets *p, uint64_t ip)
+static void begin_at(struct packet_bytes *p, uint64_t ip)
 {
 	p->n = 0;
 	v4_sync(p, false);
@@ -68,7 +68,7 @@ static void begin_at(struct packets *p, uint64_t ip)
 
 /* The addresses of the instructions that ran, and whether there is a gap. */
 static size_t list_insns(const char *decoder, struct registers r,
-			 const struct packets *p, uint64_t *to, bool *gap)
+			 const struct packet_bytes *p, uint64_t *to, bool *gap)
 {
 	static struct fixture f;
 	size_t n = 0;
@@ -90,7 +90,7 @@ static size_t list_insns(const char *decoder, struct registers r,
 
 /* The reference, whatever its version knows: no instruction that did not run, and a
  * gap if any is missing. */
-static void shows_part(struct registers r, const struct packets *p,
+static void shows_part(struct registers r, const struct packet_bytes *p,
 		       const char *name)
 {
 	uint64_t all[64], part[64];
@@ -110,7 +110,7 @@ static void shows_part(struct registers r, const struct packets *p,
 static void known(void)
 {
 	struct registers r = { AUX_ETM_V4, CID, false };
-	struct packets p;
+	struct packet_bytes p;
 
 	begin_at(&p, 0x2000);
 	v4_atoms(&p, "EENEENNE");
@@ -133,7 +133,7 @@ static void known(void)
 static void unknown(void)
 {
 	struct registers r = { AUX_ETM_V4, CID, false };
-	struct packets p;
+	struct packet_bytes p;
 
 	begin_at(&p, 0x2030);
 	v4_atoms(&p, "E");
@@ -165,7 +165,7 @@ static void unknown(void)
 static void exceptions(void)
 {
 	struct registers r = { AUX_ETM_V4, CID, false };
-	struct packets p;
+	struct packet_bytes p;
 
 	begin_at(&p, 0x2030);
 	v4_exception(&p, 1, 1, 0x2034);	/* it is undefined */
@@ -188,7 +188,7 @@ static void exceptions(void)
 static void sources(void)
 {
 	struct registers r = { AUX_ETM_ETE, CID, false };
-	struct packets p;
+	struct packet_bytes p;
 
 	begin_at(&p, 0x2030);
 	PUT(&p, 0xb4, 0x0d);	/* 2034 */
@@ -211,7 +211,7 @@ static void open_speculating(struct fixture *f)
 static void uncommitted(void)
 {
 	static struct fixture f;
-	struct packets p;
+	struct packet_bytes p;
 
 	if (!has_reference())
 		return;
@@ -234,7 +234,7 @@ static void uncommitted(void)
 static void speculation(void)
 {
 	static struct fixture f;
-	struct packets p;
+	struct packet_bytes p;
 
 	if (!has_reference())
 		return;
@@ -259,7 +259,7 @@ static void speculation(void)
 /* ---- A32 and T32: the reference alone decodes them ---- */
 
 /* The flow begins at ip, in T32 or A32. */
-static void begin_arm(struct packets *p, bool t32, uint32_t ip)
+static void begin_arm(struct packet_bytes *p, bool t32, uint32_t ip)
 {
 	uint8_t b[5] = { t32 ? 0x9b : 0x9a, t32 ? ip >> 1 & 0x7f : ip >> 2 & 0x7f,
 			 t32 ? ip >> 8 & 0xff : ip >> 9 & 0x7f,
@@ -274,7 +274,7 @@ static void arm_gives(bool t32, char profile, const void *code, size_t len,
 		      const char *want, const char *name)
 {
 	static struct fixture f;
-	struct packets p = { .n = 0 };
+	struct packet_bytes p = { .n = 0 };
 
 	if (!has_reference())
 		return;

@@ -13,7 +13,7 @@
 
 #include "decode/lib/trace/trace.h"
 #include "decode/lib/import/import.h"
-#include "decode/lib/packet/cs_frame.h"
+#include "decode/lib/packet/packet.h"
 #include "decode/lib/session/session.h"
 #include "tests/unit/tap.h"
 

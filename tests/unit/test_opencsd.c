@@ -26,7 +26,7 @@ static void begin_v4(struct fixture *f, unsigned arch, uint32_t configr)
 static void flow(unsigned arch)
 {
 	struct fixture f;
-	struct packets p = { .n = 0 };
+	struct packet_bytes p = { .n = 0 };
 
 	begin_v4(&f, arch, CID | TS);
 	put_small_flow(&p);
@@ -42,7 +42,7 @@ static void flow(unsigned arch)
 static void contexts(void)
 {
 	struct fixture f;
-	struct packets p = { .n = 0 };
+	struct packet_bytes p = { .n = 0 };
 
 	begin_v4(&f, AUX_ETM_V4, CID | TS);
 	v4_sync(&p, false);
@@ -63,7 +63,7 @@ static void contexts(void)
 static void cycles(void)
 {
 	struct fixture f;
-	struct packets p = { .n = 0 };
+	struct packet_bytes p = { .n = 0 };
 
 	begin_v4(&f, AUX_ETM_V4, TS | CCI);
 	begin_cycles(&p);
@@ -88,7 +88,7 @@ static void cycles(void)
 static void gaps(void)
 {
 	struct fixture f;
-	struct packets p = { .n = 0 };
+	struct packet_bytes p = { .n = 0 };
 
 	begin_v4(&f, AUX_ETM_V4, CID | TS);
 	put_losses(&p);
@@ -105,7 +105,7 @@ static void gaps(void)
 static void ends(void)
 {
 	struct fixture f;
-	struct packets p = { .n = 0 };
+	struct packet_bytes p = { .n = 0 };
 	char first[4096];
 
 	begin_v4(&f, AUX_ETM_V4, CID | TS);
@@ -133,7 +133,7 @@ static void ends(void)
 static void stack(void)
 {
 	struct fixture f;
-	struct packets p = { .n = 0 };
+	struct packet_bytes p = { .n = 0 };
 
 	begin_v4(&f, AUX_ETM_V4, CID | RS);
 	begin_flow(&p);
@@ -188,7 +188,7 @@ static void walks(void)
 
 	for (unsigned i = 0; i < 5; i++) {
 		uint32_t code[2] = { 0xd503201f, ends[i] };
-		struct packets p = { .n = 0 };
+		struct packet_bytes p = { .n = 0 };
 		struct fixture f;
 
 		begin_v4(&f, AUX_ETM_V4, CID);
@@ -210,7 +210,7 @@ static void walks(void)
 static void forgets(unsigned arch)
 {
 	for (unsigned i = 0; i < 2; i++) {
-		struct packets p = { .n = 0 };
+		struct packet_bytes p = { .n = 0 };
 		struct fixture f;
 
 		begin_v4(&f, arch, CID | TS);
@@ -238,7 +238,7 @@ static void odd(void)
 {
 	static const unsigned archs[] = { AUX_ETM_NONE, AUX_ETM_ITM, 99 };
 	struct fixture f;
-	struct packets p = { .n = 0 };
+	struct packet_bytes p = { .n = 0 };
 	uint64_t seed = 1;
 	bool fine = true;
 

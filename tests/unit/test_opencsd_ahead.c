@@ -34,34 +34,34 @@ static void configure(struct fixture *f, unsigned arch)
 	start_decoder(f);
 }
 
-static void enter(struct packets *p)
+static void enter(struct packet_bytes *p)
 {
 	PUT(p, 0x04);
 	v4_context(p, 0, 7);
 	v4_address(p, 0x1000);
 }
 
-static void call_kernel(struct packets *p)
+static void call_kernel(struct packet_bytes *p)
 {
 	v4_exception(p, 2, 1, 0x1000);
 	v4_context(p, 1, 7);
 }
 
-static void begin_trace(struct packets *p)
+static void begin_trace(struct packet_bytes *p)
 {
 	p->n = 0;
 	v4_sync(p, false);
 }
 
 /* The trace begins in user code. */
-static void begin_user(struct packets *p)
+static void begin_user(struct packet_bytes *p)
 {
 	begin_trace(p);
 	enter(p);
 }
 
 /* The context comes before the Trace On, the timestamp behind the first atom. */
-static void put_late_time(struct packets *p)
+static void put_late_time(struct packet_bytes *p)
 {
 	v4_context(p, 0, 7);
 	PUT(p, 0x04);
@@ -71,7 +71,7 @@ static void put_late_time(struct packets *p)
 }
 
 /* What it gives, and that it ends each time. */
-static void gives(struct fixture *f, const struct packets *p, const char *want,
+static void gives(struct fixture *f, const struct packet_bytes *p, const char *want,
 		  const char *name)
 {
 	bool same = true;
@@ -86,7 +86,7 @@ static void gives(struct fixture *f, const struct packets *p, const char *want,
 static void runs(unsigned arch)
 {
 	struct fixture f;
-	struct packets p;
+	struct packet_bytes p;
 
 	configure(&f, arch);
 	begin_user(&p);
@@ -119,7 +119,7 @@ static void runs(unsigned arch)
 static void between(unsigned arch)
 {
 	struct fixture f;
-	struct packets p;
+	struct packet_bytes p;
 
 	configure(&f, arch);
 	begin_user(&p);
@@ -158,7 +158,7 @@ static void between(unsigned arch)
 static void kernel(void)
 {
 	struct fixture f;
-	struct packets p;
+	struct packet_bytes p;
 
 	configure(&f, AUX_ETM_V4);
 	begin_trace(&p);
@@ -187,7 +187,7 @@ static void kernel(void)
 static void cycles(void)
 {
 	struct fixture f;
-	struct packets p;
+	struct packet_bytes p;
 
 	configure(&f, AUX_ETM_V4);
 	begin_user(&p);
@@ -205,7 +205,7 @@ static void not_wanted(void)
 {
 	static const char late[] = "el4/7/0 on:1000 1000-1004/2:taken t500+0 ";
 	struct fixture f;
-	struct packets p;
+	struct packet_bytes p;
 
 	begin_trace(&p);
 	put_late_time(&p);
@@ -225,7 +225,7 @@ static void not_wanted(void)
 static void cut(void)
 {
 	struct fixture f;
-	struct packets p;
+	struct packet_bytes p;
 	bool fine = true;
 
 	configure(&f, AUX_ETM_ETE);
@@ -254,7 +254,7 @@ static void switches(void)
 {
 	struct aux_chunk c = { .size = sizeof(c) };
 	struct fixture f;
-	struct packets p;
+	struct packet_bytes p;
 	unsigned n = 0, right = 0;
 	bool late = false;
 	int rc;

@@ -38,7 +38,7 @@ static void configure(struct fixture *f, unsigned arch)
 	add_area(f, 0x1000, a64, sizeof(a64));
 }
 
-static void make_v4(struct packets *p)
+static void make_v4(struct packet_bytes *p)
 {
 	for (unsigned i = 0; i < 6; i++) {
 		v4_sync(p, false);
@@ -55,7 +55,7 @@ static void make_v4(struct packets *p)
 	}
 }
 
-static void make_v7(struct packets *p, unsigned arch)
+static void make_v7(struct packet_bytes *p, unsigned arch)
 {
 	for (unsigned i = 0; i < 6; i++) {
 		v7_sync(p);
@@ -92,7 +92,7 @@ static bool is_sane(const struct fixture *f, size_t len)
 static void noise(unsigned arch, const char *name)
 {
 	static struct fixture f, g;
-	struct packets good = { .n = 0 }, p;
+	struct packet_bytes good = { .n = 0 }, p;
 	uint64_t seed = 7 + arch;
 	bool fine = true, same = true;
 
@@ -123,7 +123,7 @@ static void noise(unsigned arch, const char *name)
 static void stm(void)
 {
 	struct fixture f;
-	struct packets p = { .n = 0 };
+	struct packet_bytes p = { .n = 0 };
 
 	begin(&f, AUX_ETM_STM);
 	f.config.etm.stmtcsr = 0x00100005;
@@ -145,7 +145,7 @@ static void floods(void)
 {
 	static uint8_t zeros[1 << 22], events[1 << 20];
 	struct fixture f;
-	struct packets p = { .n = 0 };
+	struct packet_bytes p = { .n = 0 };
 
 	configure(&f, AUX_ETM_PTM);
 	ok(run(&f, zeros, sizeof(zeros), 64) && !f.n, "PTM: 4 MiB of zeros");

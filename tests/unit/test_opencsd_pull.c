@@ -45,7 +45,7 @@ static void configure(struct fixture *f, unsigned arch)
 }
 
 /* Once round the loop of n instructions. */
-static void go_round(struct packets *p, unsigned arch, unsigned n)
+static void go_round(struct packet_bytes *p, unsigned arch, unsigned n)
 {
 	if (arch == AUX_ETM_V4 || arch == AUX_ETM_ETE)
 		v4_atoms(p, "E");
@@ -57,7 +57,7 @@ static void go_round(struct packets *p, unsigned arch, unsigned n)
 		PUT(p, 0x8c);
 }
 
-static void begin_trace(struct packets *p, unsigned arch)
+static void begin_trace(struct packet_bytes *p, unsigned arch)
 {
 	p->n = 0;
 	if (arch == AUX_ETM_V4 || arch == AUX_ETM_ETE) {
@@ -75,7 +75,7 @@ static void begin_trace(struct packets *p, unsigned arch)
 }
 
 /* TIME and CONTEXT in turn, the loop in between. */
-static void make_trace(struct packets *p, unsigned arch, unsigned first)
+static void make_trace(struct packet_bytes *p, unsigned arch, unsigned first)
 {
 	bool v7 = arch == AUX_ETM_V3 || arch == AUX_ETM_PTM;
 	unsigned n = first;
@@ -96,7 +96,7 @@ static void make_trace(struct packets *p, unsigned arch, unsigned first)
 }
 
 /* Runs it; the code changes at each return behind a TIME or CONTEXT. */
-static bool decode(struct fixture *f, const struct packets *p, unsigned arch,
+static bool decode(struct fixture *f, const struct packet_bytes *p, unsigned arch,
 		   unsigned *n_switch, size_t max)
 {
 	struct aux_chunk c = { .size = sizeof(c), .data = p->b, .len = p->n };
@@ -151,7 +151,7 @@ static unsigned count_right(const struct fixture *f, unsigned *n_taken)
 static void pull(unsigned arch, const char *name)
 {
 	struct fixture f;
-	struct packets p;
+	struct packet_bytes p;
 	unsigned n_switch, n_taken;
 
 	configure(&f, arch);
@@ -174,7 +174,7 @@ static void pull(unsigned arch, const char *name)
 static void no_switch(void)
 {
 	struct fixture f;
-	struct packets p;
+	struct packet_bytes p;
 
 	configure(&f, AUX_ETM_V4);
 	start_decoder(&f);
@@ -198,7 +198,7 @@ static void *work(void *arg)
 	static const unsigned archs[] = { AUX_ETM_V4, AUX_ETM_ETE, AUX_ETM_V3,
 					  AUX_ETM_PTM };
 	struct fixture *f = arg;
-	struct packets p;
+	struct packet_bytes p;
 	unsigned n_switch, n_taken;
 	bool fine = true;
 

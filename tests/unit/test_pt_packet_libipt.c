@@ -11,7 +11,7 @@
 #include <aux/decoder.h>
 #include <aux/reader.h>
 
-#include "decode/lib/packet/pt_packet.h"
+#include "decode/lib/packet/packet.h"
 #include "tests/unit/tap.h"
 #include "tests/unit/xorshift.h"
 

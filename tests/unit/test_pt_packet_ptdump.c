@@ -8,7 +8,7 @@
 
 #include <aux/reader.h>
 
-#include "decode/lib/packet/pt_packet.h"
+#include "decode/lib/packet/packet.h"
 #include "tests/unit/tap.h"
 
 /* The packet as ptdump shows it, with the expanded ip in place of its bytes. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cs_frame: CoreSight formatter frames (cs_frame.h, Arm IHI 0029).
+ * cs_frame: CoreSight formatter frames (packet.h, Arm IHI 0029).
  *
  * Bytes 0 to 14 of a frame form pairs; byte 14 is alone in the last. In each pair the
  * odd byte is data. The even byte is
@@ -19,7 +19,7 @@
 
 #include "common/bytes.h"
 
-#include "decode/lib/packet/cs_frame.h"
+#include "decode/lib/packet/packet.h"
 
 /* The lowest bits of the even bytes of eight. */
 #define ID_BITS UINT64_C(0x0001000100010001)

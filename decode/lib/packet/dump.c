@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * packets: prints the packets of an AUX stream (dump.h). Offsets are those in the
+ * packets: prints the packets of an AUX stream (packet.h). Offsets are those in the
  * stream.
  *
  * A packet that a piece of the stream cuts is kept in carry, and parsed there once the
@@ -9,8 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "decode/lib/packet/dump.h"
-#include "decode/lib/packet/pt_packet.h"
+#include "decode/lib/packet/packet.h"
 
 void packets_init(struct packets *p, struct outbuf *out, bool hex,
 		  uint64_t limit)

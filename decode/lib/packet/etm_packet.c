@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * etm_packet: ETMv4 and ETE packets as text (etm_packet.h).
+ * etm_packet: ETMv4 and ETE packets as text (packet.h).
  *
  * A parse reads bytes through struct parse, which remembers that there were too few:
  * the state of the source changes only with a whole packet.
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "common/etm_lookahead.h"
-#include "decode/lib/packet/etm_packet.h"
+#include "decode/lib/packet/packet.h"
 
 #define ASYNC_ZEROS 11
 

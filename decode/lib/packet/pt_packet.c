@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "decode/lib/packet/pt_packet.h"
+#include "decode/lib/packet/packet.h"
 
 /* First bytes. A short TNT has bit 0 clear, a CYC has bits 0 and 1 set. */
 #define OPC_PAD 0x00

@@ -31,7 +31,7 @@
 #include <aux/decoder.h>
 
 #include "common/x86_insn.h"
-#include "decode/lib/packet/pt_packet.h"
+#include "decode/lib/packet/packet.h"
 #include "decode/lib/pt/memo.h"
 #include "decode/lib/pt/time.h"
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "common/diag.h"
-#include "decode/lib/packet/pt_packet.h"
+#include "decode/lib/packet/packet.h"
 #include "decode/lib/session/expand.h"
 #include "decode/lib/session/impl.h"
 

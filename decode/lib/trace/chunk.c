@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "decode/lib/packet/pt_packet.h"
+#include "decode/lib/packet/packet.h"
 #include "decode/lib/trace/gap.h"
 #include "decode/lib/trace/trace.h"
 

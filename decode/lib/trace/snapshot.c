@@ -13,8 +13,8 @@
 
 #include <aux/decoder.h>
 
+#include "decode/lib/packet/packet.h"
 #include "decode/lib/trace/trace.h"
-#include "decode/lib/packet/pt_packet.h"
 
 #define PAD 8	/* an AUXTRACE payload has less than this of padding */
 

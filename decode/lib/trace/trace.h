@@ -19,7 +19,7 @@
 #include <aux/error.h>
 #include <aux/reader.h>
 
-#include "decode/lib/packet/cs_frame.h"
+#include "decode/lib/packet/packet.h"
 
 /*
  * csmeta: what made the CoreSight trace of a file: AUXTRACE_INFO's blocks, one
