@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * auxcap: records AUX trace into perf.data files. This file has the command line:
- * its options as tables, and the dispatch to the commands in cmd/.
+ * auxcap: records AUX trace into perf.data files. This file has the command
+ * line: its options as tables, and the dispatch to the commands in cmd/.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -322,7 +322,8 @@ static const struct command *find_command(const char *word)
 	return NULL;
 }
 
-/* True for an option of any command: "list takes no -e" says more than "no option". */
+/* True for an option of any command: "list takes no -e" says more than "no
+ * option". */
 static bool is_known(const char *name)
 {
 	for (size_t i = 0; i < N_SECTIONS; i++)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * auxdecode: command line and dispatch. What commands there are stands in
- * cmd/commands.c, what options in the tables of commands, sinks and cmd/options.c.
+ * cmd/commands.c, what options in the tables of commands, sinks and
+ * cmd/options.c.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -41,9 +42,9 @@ static bool is_known(const char *name)
 	return false;
 }
 
-/* Own options come first: where a command has an option under the name of a shared
- * one (--tid of diff), its own is meant. Returns 0, OPTION_STOP, or an error with a
- * message in diag. */
+/* Own options come first: where a command has an option under the name of a
+ * shared one (--tid of diff), its own is meant. Returns 0, OPTION_STOP, or an
+ * error with a message in diag. */
 static int parse_options(const struct command *c, struct cmd_options *o,
 			 void *own, int argc, char **argv, int *first,
 			 struct aux_diag *diag)
@@ -67,8 +68,8 @@ static int parse_options(const struct command *c, struct cmd_options *o,
 	return options_parse(&line, argc, argv, first, diag);
 }
 
-/* The words are words[0..n): a FILE that is to be a command, or several. Returns
- * CMD_OK if they are one FILE after all. */
+/* The words are words[0..n): a FILE that is to be a command, or several.
+ * Returns CMD_OK if they are one FILE after all. */
 static int check_one_file(const struct command *c, bool named, char **words,
 			  int n)
 {
@@ -116,8 +117,8 @@ static int take_operands(struct cmd_options *o, bool named, char **words, int n)
 	return c->many ? CMD_OK : check_one_file(c, named, words, n);
 }
 
-/* Progress and pager exclude each other where lines come while decoding: the line of
- * progress would be overwritten, or stand among the results. */
+/* Progress and pager exclude each other where lines come while decoding: the
+ * line of progress would be overwritten, or stand among the results. */
 static int run_command(struct cmd_options *o)
 {
 	const struct command *c = o->command;
@@ -135,8 +136,8 @@ static int run_command(struct cmd_options *o)
 	return status;
 }
 
-/* Allocates the struct of the command's own options, with their defaults; the caller
- * frees it. NULL: out of memory. */
+/* Allocates the struct of the command's own options, with their defaults; the
+ * caller frees it. NULL: out of memory. */
 static void *new_own_options(const struct command *c)
 {
 	size_t size = c->sink ? c->sink->config_size :

@@ -73,9 +73,9 @@ option_parse cmd_parse_mmap, cmd_parse_switch, cmd_parse_delay, cmd_parse_level,
 	cmd_parse_aux_sample, cmd_stop_with_flag, cmd_stop_with_text;
 
 /*
- * record.c: the directory of CMD_HELPER, which follows a program in an emulator: ours
- * in a build tree, ../libexec/auxkit after make install. False: it is in neither, and
- * dir is ours.
+ * record.c: the directory of CMD_HELPER, which follows a program in an
+ * emulator: ours in a build tree, ../libexec/auxkit after make install. False:
+ * it is in neither, and dir is ours.
  */
 #define CMD_HELPER "auxkit-qemu.so"
 #define CMD_HELPER_DIR_MAX 4128
@@ -89,12 +89,12 @@ struct cmd_progress {
 void cmd_progress_show(void *priv, uint64_t n_insns, uint64_t aux_bytes);
 
 /*
- * doctor: which parts of auxcap work on this machine, and what would make the others
- * work.
+ * doctor: which parts of auxcap work on this machine, and what would make the
+ * others work.
  *
  * Every check reads below the roots of an environment, so that a test can put
- * another machine in place of this one. Checks collect lines; cmd_doctor() prints
- * them.
+ * another machine in place of this one. Checks collect lines; cmd_doctor()
+ * prints them.
  */
 
 enum doctor_state { DOCTOR_OK, DOCTOR_LIMITED, DOCTOR_NO };

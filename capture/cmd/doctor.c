@@ -145,8 +145,8 @@ static void doctor_missing(struct doctor *d, const char *fmt, ...)
 	append(d->missing, sizeof(d->missing), text);
 }
 
-/* A hypervisor is in the CPU flags on x86, in sysfs for Xen, in the device tree on
- * Arm. */
+/* A hypervisor is in the CPU flags on x86, in sysfs for Xen, in the device tree
+ * on Arm. */
 static void know_machine(struct doctor *d)
 {
 	const char *m = d->env->machine;
@@ -353,8 +353,8 @@ static void doctor_check_soft(struct doctor *d)
 		doctor_missing(d, "soft_pt: neither qemu-x86_64 nor ptrace");
 }
 
-/* tracefs has its own mount since Linux 4.1; before, and on many systems still, it
- * is below debugfs. */
+/* tracefs has its own mount since Linux 4.1; before, and on many systems still,
+ * it is below debugfs. */
 static void check_tracefs(struct doctor *d)
 {
 	static const char *const places[] = {
@@ -407,8 +407,8 @@ static void check_kallsyms(struct doctor *d)
 			   "kernel stay nameless", d->sys.kptr_restrict);
 }
 
-/* Opened, not only tested: the kernel asks for CAP_SYS_RAWIO at open(2), whatever
- * the mode of the file says. */
+/* Opened, not only tested: the kernel asks for CAP_SYS_RAWIO at open(2),
+ * whatever the mode of the file says. */
 static void check_kcore(struct doctor *d)
 {
 	char path[512];
@@ -601,7 +601,8 @@ static void check_pmu(struct doctor *d, const struct pmu *pmu,
 	doctor_works(d, more);
 }
 
-/* The likeliest of the reasons that can be seen; *fix is what to do about it. */
+/* The likeliest of the reasons that can be seen; *fix is what to do about
+ * it. */
 static const char *why_no_pt(const struct doctor *d, const char **fix)
 {
 	*fix = "-e soft_pt//u makes the same trace by software";
@@ -739,7 +740,8 @@ static void check_kernel(struct doctor *d)
 }
 
 /* An event that needs no hardware and no kernel code: if this is refused,
- * everything is, by perf_event_paranoid above 2 (Debian, Ubuntu) or a sandbox. */
+ * everything is, by perf_event_paranoid above 2 (Debian, Ubuntu) or a
+ * sandbox. */
 static void check_open(struct doctor *d)
 {
 	struct perf_event_attr attr = {
@@ -810,8 +812,8 @@ static void check_paranoid(struct doctor *d)
 			   ", but no tracepoints (-1 allows them)");
 }
 
-/* AUX areas are locked memory: perf_event_mlock_kb for each CPU and user, and on
- * top of it RLIMIT_MEMLOCK for the process. */
+/* AUX areas are locked memory: perf_event_mlock_kb for each CPU and user, and
+ * on top of it RLIMIT_MEMLOCK for the process. */
 static void check_memory(struct doctor *d)
 {
 	const struct explain_system *s = &d->sys;

@@ -118,7 +118,8 @@ static void list_files(const struct pmu *pmu, const char *sub, const char *mark,
 		free(all);
 }
 
-/* cpumask: PMUs of a package or a cluster have one CPU each; a long list is cut. */
+/* cpumask: PMUs of a package or a cluster have one CPU each; a long list is
+ * cut. */
 static void list_cpus(const struct pmu *pmu)
 {
 	size_t i;
@@ -311,7 +312,8 @@ static int list_all(struct aux_diag *diag)
 	return n < 0 ? n : 1;
 }
 
-/* Words of perf list are taken too (hw, sw). How many were shown, or an error. */
+/* Words of perf list are taken too (hw, sw). How many were shown, or an
+ * error. */
 static int list_what(const char *what, struct aux_diag *diag)
 {
 	size_t len = strcspn(what, "/:");

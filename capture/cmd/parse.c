@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Values of options that only auxcap has: rings, sizes with a suffix, rotation. A
- * value is right as a whole or refused; nothing is wrapped or read in part.
+ * Values of options that only auxcap has: rings, sizes with a suffix, rotation.
+ * A value is right as a whole or refused; nothing is wrapped or read in part.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,7 +11,8 @@
 
 #include "capture/cmd/cmd.h"
 
-/* A number and one of the suffixes, which multiplies it by the factor beside it. */
+/* A number and one of the suffixes, which multiplies it by the factor beside
+ * it. */
 /* False also where the product would not fit. */
 static bool parse_scaled(const char *s, const char *suffixes,
 			 const uint64_t *factors, uint64_t *v)
@@ -98,7 +99,8 @@ static bool parse_rings(struct kernel_options *k, const char *text)
 	return comma ? parse_pages(comma, &k->aux_pages) : *buf;
 }
 
-/* Rows of these parsers have no offset: most values are in two or three members. */
+/* Rows of these parsers have no offset: most values are in two or three
+ * members. */
 static struct kernel_options *kernel_of(void *config)
 {
 	return &((struct cmd_options *)config)->kernel;
@@ -212,7 +214,8 @@ int cmd_parse_aux_sample(const struct option_row *row, void *config,
 	if (arg)
 		right = parse_size(arg, &v) ||
 			option_read_number(arg, UINT64_MAX, &v);
-	/* perf's limit: a sample's size has 16 bits, of which other fields take some */
+	/* perf's limit: a sample's size has 16 bits, of which other fields take
+	 * some */
 	right = right && v >= 8 && v <= 61440 && v % 8 == 0;
 	k->aux_sample_size = right ? (uint32_t)v : 0;
 	return check(right, row, "a multiple of 8 bytes up to 61440", arg,

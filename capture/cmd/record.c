@@ -26,7 +26,8 @@
  * the end that says how much there is and what is missing.
  */
 
-/* One write for the whole line: the recorded program shares this standard error. */
+/* One write for the whole line: the recorded program shares this standard
+ * error. */
 void cmd_say(const char *fmt, ...)
 {
 	static const char name[] = "auxcap: ";
@@ -198,7 +199,8 @@ static void put_software(struct line *l, const struct source_result *r,
 }
 
 /* Bytes, how fast, and what it cost. */
-/* CPU time is that of auxcap itself: how much the recording took from the machine.
+/* CPU time is that of auxcap itself: how much the recording took from the
+ * machine.
  * */
 static void put_kernel(struct line *l, const struct source_result *r,
 		       uint64_t bytes)
@@ -242,9 +244,9 @@ static void put_place(struct line *l, const struct cmd_options *o,
 
 /* One line: how much, and what is missing. */
 /*
- * In the place of perf record's "[ perf record: Captured and wrote ... ]". Unlike
- * that it always says whether something is missing, since a person must be able to
- * tell "nothing was lost" from "nothing was checked".
+ * In the place of perf record's "[ perf record: Captured and wrote ... ]".
+ * Unlike that it always says whether something is missing, since a person must
+ * be able to tell "nothing was lost" from "nothing was checked".
  */
 static void say_verdict(const struct cmd_options *o,
 			const struct source_result *r, const struct ledger *l,
@@ -331,13 +333,15 @@ static void on_nothing(int sig)
 	(void)sig;
 }
 
-/* table: signals that end a recording, which is then complete. Each would kill. */
+/* table: signals that end a recording, which is then complete. Each would
+ * kill. */
 static const int ending[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGXCPU,
 			      SIGVTALRM, SIGPROF, SIGPWR };
 #define N_ENDING (sizeof(ending) / sizeof(*ending))
 
-/* An ignored signal stays ignored (nohup). SIGINT and SIGQUIT are taken even so: a
- * shell ignores them for a job in the background, which "kill -INT" shall stop. */
+/* An ignored signal stays ignored (nohup). SIGINT and SIGQUIT are taken even
+ * so: a shell ignores them for a job in the background, which "kill -INT" shall
+ * stop. */
 static bool stays_ignored(int sig)
 {
 	struct sigaction was;
@@ -347,10 +351,10 @@ static bool stays_ignored(int sig)
 }
 
 /*
- * Signals that shall not end a recording: a write to a pipe without a reader, or
- * beyond the limit of file sizes, fails with an error and the recording ends by
- * that; SIGUSR1 means nothing. Handlers, not SIG_IGN: a program that is recorded
- * would inherit that through its exec.
+ * Signals that shall not end a recording: a write to a pipe without a reader,
+ * or beyond the limit of file sizes, fails with an error and the recording ends
+ * by that; SIGUSR1 means nothing. Handlers, not SIG_IGN: a program that is
+ * recorded would inherit that through its exec.
  */
 static void survive_signals(void)
 {
@@ -418,8 +422,8 @@ static const struct source_ops *software_of(const char *event)
 }
 
 /* The source of the events: software when one of them is; NULL: the kernel. */
-/* With a software source among several events it is chosen, so that the mixture is
- * refused with a message and not given to the kernel. */
+/* With a software source among several events it is chosen, so that the mixture
+ * is refused with a message and not given to the kernel. */
 static const struct source_ops *find_software(const struct cmd_options *o)
 {
 	const struct source_ops *ops = NULL;
@@ -431,8 +435,8 @@ static const struct source_ops *find_software(const struct cmd_options *o)
 }
 
 /* The best source of this machine, for user code. */
-/* A PMU in sysfs need not be one that we may open; then the message of the kernel
- * source says so, which is better than a recording of another kind. */
+/* A PMU in sysfs need not be one that we may open; then the message of the
+ * kernel source says so, which is better than a recording of another kind. */
 static const char *default_event(void)
 {
 	static const char *const pmus[] = { "intel_pt", "cs_etm" };
@@ -481,8 +485,8 @@ struct recording {
 };
 
 /* The present file is complete but for its ledger. */
-/* Called by output for each file, also when rotation ends it: each file has its own
- * ledger, so it can be judged without the others. */
+/* Called by output for each file, also when rotation ends it: each file has its
+ * own ledger, so it can be judged without the others. */
 static int finish_file(void *priv, struct writer *w)
 {
 	struct recording *rec = priv;
@@ -509,8 +513,8 @@ static bool came_to_nothing(const struct recording *rec)
 }
 
 /* Runs the source and completes the file. An error that the output reports last
- * hides that of the source, since a disk that is full explains both. 0 or an error
- * with diag. */
+ * hides that of the source, since a disk that is full explains both. 0 or an
+ * error with diag. */
 static int record(struct recording *rec, struct output *out,
 		  struct aux_diag *diag)
 {
@@ -540,8 +544,8 @@ static int record(struct recording *rec, struct output *out,
 	return err;
 }
 
-/* Prints the verdict and returns the exit status; --exit-status is the program's
- * only if nothing failed and nothing was lost. */
+/* Prints the verdict and returns the exit status; --exit-status is the
+ * program's only if nothing failed and nothing was lost. */
 static int finish(struct recording *rec, int ret, const struct aux_diag *diag)
 {
 	const struct cmd_options *o = rec->o;
@@ -565,7 +569,8 @@ static int finish(struct recording *rec, int ret, const struct aux_diag *diag)
 	return status;
 }
 
-/* Whether a signal came that ends a recording; those of before are taken off. */
+/* Whether a signal came that ends a recording; those of before are taken
+ * off. */
 static bool took_signal(int fd)
 {
 	struct signalfd_siginfo si;
@@ -579,9 +584,9 @@ static bool took_signal(int fd)
 
 /*
  * The program has got SIGTERM and may ignore it. The file is complete: it waits
- * for nothing. One more signal, sent by somebody who has seen that, is not asked;
- * those that come at once are the first again: timeout(1) sends two, to us and to
- * our group.
+ * for nothing. One more signal, sent by somebody who has seen that, is not
+ * asked; those that come at once are the first again: timeout(1) sends two, to
+ * us and to our group.
  */
 static void wait_program(struct recording *rec)
 {
@@ -606,10 +611,10 @@ static void wait_program(struct recording *rec)
 }
 
 /*
- * The order matters: the source before the output, so that a mistake in -e leaves
- * an existing FILE as it is; signals are caught only when there is a file to
- * complete; the program is waited for after the file is closed. Returns the exit
- * status.
+ * The order matters: the source before the output, so that a mistake in -e
+ * leaves an existing FILE as it is; signals are caught only when there is a
+ * file to complete; the program is waited for after the file is closed. Returns
+ * the exit status.
  */
 static int run_job(struct recording *rec, const struct source_job *job)
 {
@@ -654,7 +659,8 @@ static int usage(struct aux_diag *diag, const char *what, const char *why)
 }
 
 /* Checks what software sources do not have, then records. Every such option is
- * refused by name: a recording without -a or --filter would look like one with it.
+ * refused by name: a recording without -a or --filter would look like one with
+ * it.
  * */
 static int record_software(struct recording *rec, struct source_job *job,
 			   bool by_default)

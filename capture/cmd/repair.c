@@ -30,8 +30,8 @@ static void name_file(const char *path, struct aux_diag *diag)
 	diag_set(diag, why.code, why.offset, "%s: %s", path, why.text);
 }
 
-/* output NULL: FILE itself is completed, by appending: nothing that is there moves.
- * Without damage nothing is written. */
+/* output NULL: FILE itself is completed, by appending: nothing that is there
+ * moves. Without damage nothing is written. */
 int cmd_repair(const char *path, const char *output, bool dry_run, bool quiet)
 {
 	const struct repair_options o = {

@@ -2,9 +2,10 @@
 /*
  * codesave: what is to be scanned, when, and the scan of one range.
  *
- * Readers of the rings queue requests, which costs them a lock and a copy; scans run on
- * our own thread. A scan takes as long as there is code; the next starts not before
- * SHARE times that, so that scanning never costs more than a twentieth of a CPU.
+ * Readers of the rings queue requests, which costs them a lock and a copy;
+ * scans run on our own thread. A scan takes as long as there is code; the next
+ * starts not before SHARE times that, so that scanning never costs more than a
+ * twentieth of a CPU.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,9 +26,9 @@
 /*
  * The scan of one range.
  *
- * Invariant: bytes are declared valid from the last scan's time on only where nothing
- * else can have run since: where there was no page, or filler. Where other bytes
- * stood, the interval up to this scan is UNKNOWN.
+ * Invariant: bytes are declared valid from the last scan's time on only where
+ * nothing else can have run since: where there was no page, or filler. Where
+ * other bytes stood, the interval up to this scan is UNKNOWN.
  *
  *	last scan            change                this scan        read_by
  *	seen_ns              (time unknown)        began_ns         |
@@ -79,7 +80,8 @@ static int put(struct scan *l, uint64_t addr, uint64_t len, uint64_t time_ns,
 	return writer_code(l->w, &e, bytes);
 }
 
-/* Marks the groups where code was replaced; *any becomes true if there are any. */
+/* Marks the groups where code was replaced; *any becomes true if there are
+ * any. */
 static int put_unknown(struct scan *l, uint64_t addr, const uint8_t *old,
 		       const uint8_t *new, bool *any)
 {
@@ -103,8 +105,8 @@ static int put_unknown(struct scan *l, uint64_t addr, const uint8_t *old,
 	return ret;
 }
 
-/* A time by which the bytes had been read: the end of the unknown interval. Without a
- * clock an interval of NO_CLOCK_NS is assumed to contain it. */
+/* A time by which the bytes had been read: the end of the unknown interval.
+ * Without a clock an interval of NO_CLOCK_NS is assumed to contain it. */
 static uint64_t read_by(struct scan *l)
 {
 	uint64_t now = perfclock_now(&l->s->clock);
@@ -112,8 +114,8 @@ static uint64_t read_by(struct scan *l)
 	return now ? now : l->r->seen_ns + NO_CLOCK_NS;
 }
 
-/* Saves a page that changed, and remembers its bytes. A copy shared with a forked
- * child (n_refs > 1) is left to the others. */
+/* Saves a page that changed, and remembers its bytes. A copy shared with a
+ * forked child (n_refs > 1) is left to the others. */
 static int save_page(struct scan *l, uint64_t i, const uint8_t *new)
 {
 	struct code_copy *c = l->r->pages[i];
@@ -145,8 +147,8 @@ static int save_page(struct scan *l, uint64_t i, const uint8_t *new)
 	return ret;
 }
 
-/* Compares pages [i, i + n), now in buf, with their copies and saves those that differ.
- * A page never seen counts as all zeros. */
+/* Compares pages [i, i + n), now in buf, with their copies and saves those that
+ * differ. A page never seen counts as all zeros. */
 static int compare(struct scan *l, uint64_t i, uint64_t n)
 {
 	const uint8_t *p = l->s->buf;
@@ -185,8 +187,8 @@ static int read_pages(struct scan *l, int fd, uint64_t i, uint64_t n)
 	return 0;
 }
 
-/* Reads the pages that were ever touched: nothing can have run in the others, and
- * runtimes reserve gigabytes. Without pagemap (map < 0) all are read. */
+/* Reads the pages that were ever touched: nothing can have run in the others,
+ * and runtimes reserve gigabytes. Without pagemap (map < 0) all are read. */
 static int read_touched(struct scan *l, int fd, int map)
 {
 	uint64_t n_all = l->r->len / CODE_PAGE, i = 0;
@@ -215,8 +217,9 @@ static int read_touched(struct scan *l, int fd, int map)
 }
 
 /*
- * Reads a range and saves what differs from the last scan; began_ns is when this one
- * began. Sets r->gone if the process is gone, *changed if something was saved.
+ * Reads a range and saves what differs from the last scan; began_ns is when
+ * this one began. Sets r->gone if the process is gone, *changed if something
+ * was saved.
  */
 static int scan_range(struct codesave *s, struct code_range *r,
 			 struct writer *w, uint64_t began_ns, bool *changed)
@@ -338,7 +341,8 @@ static void cut_ranges(struct codesave *s, const struct code_request *n)
 	s->n_ranges = k;
 }
 
-/* Adds a range without pages yet; one beyond RANGE_MAX only counts as unsaved. */
+/* Adds a range without pages yet; one beyond RANGE_MAX only counts as
+ * unsaved. */
 static int add_range(struct codesave *s, const struct code_range *r)
 {
 	struct code_range *n;
@@ -358,8 +362,8 @@ static int add_range(struct codesave *s, const struct code_range *r)
 	return 0;
 }
 
-/* mprotect makes an MMAP2 record of memory that is being watched already: it keeps its
- * pages. */
+/* mprotect makes an MMAP2 record of memory that is being watched already: it
+ * keeps its pages. */
 static bool is_known(const struct codesave *s, const struct code_request *n)
 {
 	size_t i;
@@ -375,8 +379,8 @@ static bool is_known(const struct codesave *s, const struct code_request *n)
 	return false;
 }
 
-/* A new mapping: with code that no file has it is watched, else it ends the watching of
- * what it replaces. */
+/* A new mapping: with code that no file has it is watched, else it ends the
+ * watching of what it replaces. */
 static int apply_map(struct codesave *s, const struct code_request *n)
 {
 	struct code_range r = {
@@ -393,8 +397,9 @@ static int apply_map(struct codesave *s, const struct code_request *n)
 	return n->code && !ret ? add_range(s, &r) : ret;
 }
 
-/* A child inherits its parent's memory, and readers of the file apply that too: it
- * starts with the parent's copies, so that only later changes are saved for it. */
+/* A child inherits its parent's memory, and readers of the file apply that too:
+ * it starts with the parent's copies, so that only later changes are saved for
+ * it. */
 static int apply_fork(struct codesave *s, const struct code_request *n)
 {
 	size_t i, had = s->n_ranges;
@@ -449,8 +454,8 @@ static int apply_request(struct codesave *s, const struct code_request *n)
 	}
 }
 
-/* Applies all requests in order. They are detached first, so that readers of the rings
- * wait for two assignments, not for kcore. */
+/* Applies all requests in order. They are detached first, so that readers of
+ * the rings wait for two assignments, not for kcore. */
 static int apply_requests(struct codesave *s)
 {
 	struct code_request *requests;
@@ -474,8 +479,8 @@ static int apply_requests(struct codesave *s)
 	return ret;
 }
 
-/* When the next scan is due, CLOCK_MONOTONIC; UINT64_MAX: nothing to scan. Holds
- * queue.lock. */
+/* When the next scan is due, CLOCK_MONOTONIC; UINT64_MAX: nothing to scan.
+ * Holds queue.lock. */
 static uint64_t next_due_ms(const struct codesave *s)
 {
 	uint64_t new = UINT64_MAX;
@@ -508,8 +513,8 @@ static int scan_ranges(struct codesave *s, bool *changed)
 	return ret;
 }
 
-/* Applies the requests, scans all ranges, and sets the time of the next scan. Holds
- * scan_lock. */
+/* Applies the requests, scans all ranges, and sets the time of the next scan.
+ * Holds scan_lock. */
 static int scan(struct codesave *s)
 {
 	uint64_t began = clock_ns(), took;
@@ -624,8 +629,9 @@ const struct codesave_stats *codesave_stats(const struct codesave *s)
 }
 
 /*
- * Records of the kernel become requests for the next scan. Readers of the rings call
- * this with every record: most are dismissed by their type alone, before the lock.
+ * Records of the kernel become requests for the next scan. Readers of the rings
+ * call this with every record: most are dismissed by their type alone, before
+ * the lock.
  */
 
 #define MAX_REQUESTS 65536
@@ -640,8 +646,9 @@ struct mmap2 {
 	uint32_t prot, flags;
 };
 
-/* Queues a request, whose path it owns from here on. A full queue (a program that maps
- * endlessly while scans are slow) loses it; that is counted. Holds queue.lock. */
+/* Queues a request, whose path it owns from here on. A full queue (a program
+ * that maps endlessly while scans are slow) loses it; that is counted. Holds
+ * queue.lock. */
 static void add_request(struct codesave *s, const struct code_request *n)
 {
 	struct code_queue *q = &s->queue;
@@ -671,8 +678,8 @@ static bool ends(const char *s, const char *with)
 	return n >= m && !strcmp(s + n - m, with);
 }
 
-/* enum aux_code_kind of a mapping, 0 if a file has its code; the rule of synth_code.c,
- * applied to the names that records carry. */
+/* enum aux_code_kind of a mapping, 0 if a file has its code; the rule of
+ * synth_code.c, applied to the names that records carry. */
 static uint8_t kind_of(const struct mmap2 *m, const char *path)
 {
 	if (!strcmp(path, "[vdso]") || !strcmp(path, "[vsyscall]") ||
@@ -731,8 +738,8 @@ static void inspect_ksymbol(struct codesave *s, const struct perf_event_header *
 		add_request(s, &n);
 }
 
-/* FORK of a process (not of a thread) copies its parent's ranges; COMM of an exec drops
- * all. */
+/* FORK of a process (not of a thread) copies its parent's ranges; COMM of an
+ * exec drops all. */
 static void inspect_task(struct codesave *s, const struct perf_event_header *h,
 		      uint64_t time_ns)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * codesave_kernel: the kernel's code, through kcore, and files that are saved whole.
+ * codesave_kernel: the kernel's code, through kcore, and files that are saved
+ * whole.
  *
- * A distribution's vmlinux is not what runs: alternatives, static calls and ftrace have
- * patched it, and modules and BPF programs are relocated. kcore has the code as it is;
- * TEXT_POKE records report later changes.
+ * A distribution's vmlinux is not what runs: alternatives, static calls and
+ * ftrace have patched it, and modules and BPF programs are relocated. kcore has
+ * the code as it is; TEXT_POKE records report later changes.
  * Specification: proc(5), ELF64 program headers of /proc/kcore.
  */
 #include <elf.h>
@@ -133,7 +134,8 @@ struct bpf_scan {
 	uint64_t start;		/* of the program being looked at; 0: none */
 };
 
-/* Saves the current program up to the next symbol, at most to the end of its page. */
+/* Saves the current program up to the next symbol, at most to the end of its
+ * page. */
 static int close_bpf(struct bpf_scan *b, const struct kcore *k,
 		     struct writer *w, uint64_t next, uint64_t *n_unsaved)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a recording says besides its trace, so that it can be decoded elsewhere: features,
- * sections that say where and how it was made; codesave, the code that no file will
- * have; jitfiles, what JIT compilers write; synth, records for what existed before the
- * events were enabled.
+ * What a recording says besides its trace, so that it can be decoded elsewhere:
+ * features, sections that say where and how it was made; codesave, the code
+ * that no file will have; jitfiles, what JIT compilers write; synth, records
+ * for what existed before the events were enabled.
  */
 #ifndef CAPTURE_DESCRIBE_DESCRIBE_H
 #define CAPTURE_DESCRIBE_DESCRIBE_H
@@ -21,8 +21,8 @@
 /* features: feature sections that say where and how a recording was made. */
 
 /*
- * The host: name, kernel, architecture, CPUs, memory; the tool and its command line.
- * A fact that cannot be found out is omitted. Returns writer errors only.
+ * The host: name, kernel, architecture, CPUs, memory; the tool and its command
+ * line. A fact that cannot be found out is omitted. Returns writer errors only.
  */
 int features_host(struct writer *w, int argc, char *const *argv);
 
@@ -53,16 +53,17 @@ int features_source(struct writer *w, const char *text);
 /*
  * codesave: saves code that programs generate while they are recorded.
  *
- * Executable memory without a file appears with an MMAP2 record and changes without
- * one. So it is read again and again, and pages that changed are saved, valid from
- * the scan before on: when they changed in between is unknown. Where bytes that may
- * have run were replaced, that interval is marked (AUX_CODE_UNKNOWN), so that a reader
- * does not decode trace of the old bytes with the new. jitdumps, perf maps and the
- * kernel's BPF programs are saved too.
+ * Executable memory without a file appears with an MMAP2 record and changes
+ * without one. So it is read again and again, and pages that changed are saved,
+ * valid from the scan before on: when they changed in between is unknown. Where
+ * bytes that may have run were replaced, that interval is marked
+ * (AUX_CODE_UNKNOWN), so that a reader does not decode trace of the old bytes
+ * with the new. jitdumps, perf maps and the kernel's BPF programs are saved
+ * too.
  *
- * Scanning takes time that the readers of the rings do not have: it runs on a thread of
- * its own. codesave_inspect and codesave_watch may be called by any thread; they only
- * queue a request. The other functions are the main thread's.
+ * Scanning takes time that the readers of the rings do not have: it runs on a
+ * thread of its own. codesave_inspect and codesave_watch may be called by any
+ * thread; they only queue a request. The other functions are the main thread's.
  */
 
 struct codesave;
@@ -93,38 +94,41 @@ void codesave_watch(struct codesave *s, uint32_t pid, uint64_t addr,
 		    uint64_t len, uint32_t kind);
 /* The jitdump of a process that existed before. */
 void codesave_dump(struct codesave *s, uint32_t pid, const char *path);
-/* Scans once, in the calling thread. Errors of the writer and -AUX_E_NOMEM only. */
+/* Scans once, in the calling thread. Errors of the writer and -AUX_E_NOMEM
+ * only. */
 int codesave_scan(struct codesave *s);
-/* Sets the file to write to, which has nothing of ours yet; NULL: none. Waits for a
- * scan that still writes to the former file. */
+/* Sets the file to write to, which has nothing of ours yet; NULL: none. Waits
+ * for a scan that still writes to the former file. */
 void codesave_output(struct codesave *s, struct writer *w);
 
 /* Starts the thread that scans. */
 int codesave_start(struct codesave *s);
-/* At the end: stops the thread, scans once more, saves what JIT compilers wrote.
- * Returns the first error of any scan. */
+/* At the end: stops the thread, scans once more, saves what JIT compilers
+ * wrote. Returns the first error of any scan. */
 int codesave_finish(struct codesave *s);
 
 /* Valid while the thread does not run. */
 const struct codesave_stats *codesave_stats(const struct codesave *s);
 
 /*
- * Saves the kernel's text, modules, BPF programs and symbols as they are now. Returns
- * writer errors only; *n_unsaved: bytes that could not be read, ~0 if kcore or the
- * addresses in kallsyms are not accessible. proc NULL: /proc.
+ * Saves the kernel's text, modules, BPF programs and symbols as they are now.
+ * Returns writer errors only; *n_unsaved: bytes that could not be read, ~0 if
+ * kcore or the addresses in kallsyms are not accessible. proc NULL: /proc.
  */
 int codesave_kernel(const char *proc, struct writer *w, uint64_t *n_unsaved);
 
 /*
- * jitfiles: saves what JIT compilers write for profilers, jitdumps and perf maps.
+ * jitfiles: saves what JIT compilers write for profilers, jitdumps and perf
+ * maps.
  *
- * Both grow until their process ends, so they are read at the end of the recording.
- * Where they are must be found out while the process lives: in a container its paths
- * and its pid are not ours. A perf map has no mapping that tells of it; each process
- * that has memory for code without a file is asked whether it has one.
+ * Both grow until their process ends, so they are read at the end of the
+ * recording. Where they are must be found out while the process lives: in a
+ * container its paths and its pid are not ours. A perf map has no mapping that
+ * tells of it; each process that has memory for code without a file is asked
+ * whether it has one.
  *
- * A name in /tmp proves nothing: a perf map counts if its owner is root, we or the
- * process's user, and if it was written since the process began.
+ * A name in /tmp proves nothing: a perf map counts if its owner is root, we or
+ * the process's user, and if it was written since the process began.
  *
  * Not for several threads.
  */
@@ -144,8 +148,8 @@ int jitfiles_add_map(struct jitfiles *j, uint32_t pid);
 /* A child may write a map of its own if its parent has one. */
 int jitfiles_add_child(struct jitfiles *j, uint32_t pid, uint32_t ppid);
 
-/* Those that exist, each as AUX_OWN_FILE with the path that its process knows. Writer
- * errors and -AUX_E_NOMEM only. */
+/* Those that exist, each as AUX_OWN_FILE with the path that its process knows.
+ * Writer errors and -AUX_E_NOMEM only. */
 int jitfiles_save(struct jitfiles *j, struct writer *w);
 
 /*
@@ -156,8 +160,9 @@ int jitfiles_save(struct jitfiles *j, struct writer *w);
  * First single records, then synth_proc, which describes running processes.
  */
 
-/* The sample_type bits that decide about the trailer, in any attr that synthesized
- * records go with. The trailer is pid/tid, time, cpu, identifier. */
+/* The sample_type bits that decide about the trailer, in any attr that
+ * synthesized records go with. The trailer is pid/tid, time, cpu,
+ * identifier. */
 #define SYNTH_SAMPLE_TYPE                                                 \
 	(PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU |           \
 	 PERF_SAMPLE_IDENTIFIER)
@@ -185,8 +190,8 @@ int synth_comm(struct writer *w, const struct synth_id *id, uint32_t pid,
 	       uint32_t tid, const char *comm, bool exec);
 int synth_fork(struct writer *w, const struct synth_id *id, uint32_t pid,
 	       uint32_t ppid, uint32_t tid, uint32_t ptid);
-/* A task that existed before (MISC_FORK_EXEC): its maps follow, and readers must not
- * copy the parent's. */
+/* A task that existed before (MISC_FORK_EXEC): its maps follow, and readers
+ * must not copy the parent's. */
 int synth_fork_exec(struct writer *w, const struct synth_id *id, uint32_t pid,
 		    uint32_t ppid, uint32_t tid, uint32_t ptid);
 int synth_exit(struct writer *w, const struct synth_id *id, uint32_t pid,
@@ -227,9 +232,9 @@ struct synth_proc_options {
 	const char *proc;	/* NULL: /proc; tests have their own */
 	const pid_t *tids;	/* only the processes of these; NULL: all */
 	size_t n_tids;
-	/* With tids also every process that began at or after this time, in clock
-	 * ticks since boot: what the targets have forked since then is among
-	 * them, whoever its parent is by now. 0: none. */
+	/* With tids also every process that began at or after this time, in
+	 * clock ticks since boot: what the targets have forked since then is
+	 * among them, whoever its parent is by now. 0: none. */
 	uint64_t since;
 	bool kernel;		/* the kernel's map and modules too */
 	bool build_ids;		/* in MMAP2 records, as attr.build_id */
@@ -252,8 +257,9 @@ struct synth_proc_result {
 /* Now, as synth_proc_options.since counts. */
 uint64_t synth_proc_now(void);
 
-/* Writes FORK, COMM and MMAP2 per process, as perf synthesizes them, and the code that
- * no file will have (writer_code). Fails only if /proc or the writer does. */
+/* Writes FORK, COMM and MMAP2 per process, as perf synthesizes them, and the
+ * code that no file will have (writer_code). Fails only if /proc or the writer
+ * does. */
 int synth_proc(struct writer *w, const struct synth_proc_options *o,
 	       struct synth_proc_result *r, struct aux_diag *diag);
 

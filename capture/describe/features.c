@@ -2,9 +2,10 @@
 /*
  * features: facts about the host and the recording, as feature sections.
  *
- * Invariant: a fact that cannot be found out omits its section; nothing is invented.
- * Layouts as written by tools/perf/util/header.c in Linux 6.1: a string is its padded
- * length (u32) and its bytes, NUL padded to a multiple of 64.
+ * Invariant: a fact that cannot be found out omits its section; nothing is
+ * invented. Layouts as written by tools/perf/util/header.c in Linux 6.1: a
+ * string is its padded length (u32) and its bytes, NUL padded to a multiple of
+ * 64.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,7 +85,8 @@ static int put_string(struct writer *w, unsigned bit, const char *text)
 	return put(w, bit, &s);
 }
 
-/* The value after "key : " in a file of /proc; key "": its first line. False: none. */
+/* The value after "key : " in a file of /proc; key "": its first line. False:
+ * none. */
 static bool proc_value(const char *path, const char *key, char *buf, size_t len)
 {
 	FILE *f = fopen(path, "re");
@@ -107,8 +109,9 @@ static bool proc_value(const char *path, const char *key, char *buf, size_t len)
 	return found;
 }
 
-/* HEADER_CPUID as perf writes it: vendor,family,model,stepping; on Arm MIDR_EL1. The
- * family and model include their extended fields (SDM volume 2, CPUID leaf 1). */
+/* HEADER_CPUID as perf writes it: vendor,family,model,stepping; on Arm
+ * MIDR_EL1. The family and model include their extended fields (SDM volume 2,
+ * CPUID leaf 1). */
 static bool cpuid_text(char *buf, size_t len)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -166,7 +169,8 @@ static int put_memory(struct writer *w)
 	return writer_feature(w, AUX_FEAT_TOTAL_MEM, &kb, sizeof(kb));
 }
 
-/* HEADER_CMDLINE: the path of this program in place of argv[0], then its arguments. */
+/* HEADER_CMDLINE: the path of this program in place of argv[0], then its
+ * arguments. */
 static int put_cmdline(struct writer *w, int argc, char *const *argv)
 {
 	struct section s = { 0 };
@@ -205,7 +209,8 @@ int features_host(struct writer *w, int argc, char *const *argv)
 	return ret;
 }
 
-/* The line of a topology file of one CPU; false: there is none (it is offline). */
+/* The line of a topology file of one CPU; false: there is none (it is
+ * offline). */
 static bool cpu_text(unsigned cpu, const char *name, char *buf, size_t len)
 {
 	char path[128];
@@ -246,8 +251,8 @@ static uint32_t cpu_number(unsigned cpu, const char *name)
 		       (uint32_t)strtol(text, NULL, 10) : UINT32_MAX;
 }
 
-/* HEADER_CPU_TOPOLOGY: lists of core and thread siblings, then core and package id of
- * each CPU (-1: offline), then the same of dies. */
+/* HEADER_CPU_TOPOLOGY: lists of core and thread siblings, then core and package
+ * id of each CPU (-1: offline), then the same of dies. */
 int features_topology(struct writer *w)
 {
 	unsigned i, n = (unsigned)sysconf(_SC_NPROCESSORS_CONF);
@@ -261,8 +266,9 @@ int features_topology(struct writer *w)
 		add_u32(&s, cpu_number(i, "core_id"));
 		add_u32(&s, cpu_number(i, "physical_package_id"));
 	}
-	/* Dies are optional in a file, but in pipe mode perf would parse the padding
-	 * of the HEADER_FEATURE record as dies and refuse the recording. */
+	/* Dies are optional in a file, but in pipe mode perf would parse the
+	 * padding of the HEADER_FEATURE record as dies and refuse the
+	 * recording. */
 	add_siblings(&s, "die_cpus_list", n);
 	for (i = 0; i < n; i++)
 		add_u32(&s, cpu_number(i, "die_id"));

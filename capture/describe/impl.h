@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Private to capture/describe: what synth_*.c share, and what codesave*.c share.
+ * Private to capture/describe: what synth_*.c share, and what codesave*.c
+ * share.
  *
- * synth_proc.c walks processes and their maps, synth_code.c saves bytes that cannot be
- * had later, synth_kernel.c describes the kernel. codesave.c watches generated code,
- * codesave_kernel.c reads the kernel's, jitfiles.c what JIT compilers write.
+ * synth_proc.c walks processes and their maps, synth_code.c saves bytes that
+ * cannot be had later, synth_kernel.c describes the kernel. codesave.c watches
+ * generated code, codesave_kernel.c reads the kernel's, jitfiles.c what JIT
+ * compilers write.
  */
 #ifndef CAPTURE_DESCRIBE_IMPL_H
 #define CAPTURE_DESCRIBE_IMPL_H
@@ -64,11 +66,13 @@ bool synth_late(struct synth_run *run);
 
 /* synth_code.c. Adds v to the ranges if no file will have its bytes. */
 int synth_code_add(struct synth_run *run, const struct synth_vma *v);
-/* Saves the ranges, small ones first: these are many, and a few large ones would use up
- * the time and the limit. Returns writer errors and -AUX_E_NOMEM only. */
+/* Saves the ranges, small ones first: these are many, and a few large ones
+ * would use up the time and the limit. Returns writer errors and -AUX_E_NOMEM
+ * only. */
 int synth_code_save(struct synth_run *run);
 
-/* synth_kernel.c. The kernel's map, its modules', their build ids. Writer errors only. */
+/* synth_kernel.c. The kernel's map, its modules', their build ids. Writer
+ * errors only. */
 int synth_kernel(struct synth_run *run);
 
 #define CODE_PAGE 4096u
@@ -134,19 +138,19 @@ struct codesave {
 	struct jitfiles *jit;
 	uint8_t *buf;
 
-	/* Schedule, CLOCK_MONOTONIC. Another thread than the scanning one changes it
-	 * with both locks held. */
+	/* Schedule, CLOCK_MONOTONIC. Another thread than the scanning one
+	 * changes it with both locks held. */
 	uint64_t due_ms;	/* next scan of what is known */
 	uint64_t free_ms;	/* no scan before, not even for new requests */
 	uint64_t pause_ms;	/* grows while scans find nothing */
 };
 
-/* codesave_kernel.c. Saves a range of the kernel from kcore; what cannot be read is
- * counted in *n_unsaved. */
+/* codesave_kernel.c. Saves a range of the kernel from kcore; what cannot be
+ * read is counted in *n_unsaved. */
 int codesave_read_kernel(const char *proc, struct writer *w, uint64_t addr,
 			 uint64_t len, uint64_t time_ns, uint64_t *n_unsaved);
-/* Saves up to max bytes of a regular file, in AUX_OWN_FILE records, under name. pid -1:
- * the kernel's. */
+/* Saves up to max bytes of a regular file, in AUX_OWN_FILE records, under name.
+ * pid -1: the kernel's. */
 int codesave_fd(struct writer *w, int fd, const char *name, uint32_t pid,
 		uint64_t max);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * jitfiles: see describe.h. The directory of a file in another mount namespace is held
- * open: it can then be read when the process, and with it the namespace, is gone.
+ * jitfiles: see describe.h. The directory of a file in another mount namespace
+ * is held open: it can then be read when the process, and with it the
+ * namespace, is gone.
  *
  * Specification: proc(5) for root, ns, NSpid and starttime; openat2(2).
  */
@@ -146,7 +147,8 @@ static bool same_link(const char *a, const char *b)
 	return n < 0 || m < 0 || (n == m && !memcmp(x, y, (size_t)n));
 }
 
-/* Whether the process's paths are ours; also when it is gone, or not ours to ask. */
+/* Whether the process's paths are ours; also when it is gone, or not ours to
+ * ask. */
 static bool shares_root(const struct jitfiles *j, uint32_t pid,
 			char root[PATH_MAX])
 {
@@ -161,7 +163,8 @@ static bool shares_root(const struct jitfiles *j, uint32_t pid,
 	       same_link(ns, "/proc/self/ns/mnt");
 }
 
-/* The directory of path under a root, whose symbolic links lead nowhere outside it. */
+/* The directory of path under a root, whose symbolic links lead nowhere outside
+ * it. */
 static int open_dir(const char *root, const char *path)
 {
 	const struct open_how how = {

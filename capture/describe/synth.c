@@ -15,8 +15,8 @@
 #define COMM_MAX 15	/* as the kernel's TASK_COMM_LEN, NUL apart */
 #define CPUS_MAX 2048	/* of one list, so that a record holds it */
 
-/* A record under construction. The longest is an MMAP2 with a path of PATH_MAX; callers
- * bound everything else, so appending needs no check. */
+/* A record under construction. The longest is an MMAP2 with a path of PATH_MAX;
+ * callers bound everything else, so appending needs no check. */
 struct rec {
 	union {
 		struct perf_event_header h;
@@ -139,7 +139,8 @@ static void add_path(struct rec *r, const char *path)
 		add_string(r, "//toolong", strlen("//toolong"));
 }
 
-/* PERF_RECORD_MMAP with the kernel's pid of -1, as machine__synthesize_kernel_mmap. */
+/* PERF_RECORD_MMAP with the kernel's pid of -1, as
+ * machine__synthesize_kernel_mmap. */
 int synth_mmap_kernel(struct writer *w, const struct synth_id *id,
 		      uint64_t addr, uint64_t len, uint64_t pgoff,
 		      const char *path)
@@ -156,8 +157,8 @@ int synth_mmap_kernel(struct writer *w, const struct synth_id *id,
 	return finish(w, &r, id);
 }
 
-/* With MISC_MMAP_BUILD_ID the inode fields hold the build id: size, 3 reserved bytes,
- * 20 bytes. */
+/* With MISC_MMAP_BUILD_ID the inode fields hold the build id: size, 3 reserved
+ * bytes, 20 bytes. */
 static void add_backing(struct rec *r, const struct synth_map *map)
 {
 	if (map->build_id_size) {
@@ -173,7 +174,8 @@ static void add_backing(struct rec *r, const struct synth_map *map)
 	}
 }
 
-/* A build id also goes into the file's build-id table, which perf archive reads. */
+/* A build id also goes into the file's build-id table, which perf archive
+ * reads. */
 int synth_mmap2(struct writer *w, const struct synth_id *id, uint32_t pid,
 		uint32_t tid, const struct synth_map *map)
 {

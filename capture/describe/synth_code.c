@@ -3,9 +3,9 @@
  * synth_code: code of running processes that no file will have later: the vdso,
  * anonymous and writable memory, deleted files.
  *
- * Invariant: what is saved was in the process's memory when it was read. Pages of
- * anonymous memory that were never touched are skipped, since nothing can have run
- * there, and do not count as missing.
+ * Invariant: what is saved was in the process's memory when it was read. Pages
+ * of anonymous memory that were never touched are skipped, since nothing can
+ * have run there, and do not count as missing.
  * Specification: proc(5), /proc/PID/mem and /proc/PID/pagemap.
  */
 #include <fcntl.h>
@@ -83,8 +83,8 @@ static int save_range(struct synth_run *run, const struct synth_range *v,
 	return ret;
 }
 
-/* flags[i]: page i from addr is present or swapped out (bits 63, 62 of its pagemap
- * entry). False: pagemap cannot be read. */
+/* flags[i]: page i from addr is present or swapped out (bits 63, 62 of its
+ * pagemap entry). False: pagemap cannot be read. */
 static bool read_flags(int fd, uint64_t addr, uint64_t page, size_t n,
 		       uint64_t *flags)
 {
@@ -127,8 +127,8 @@ static int save_touched(struct synth_run *run, const struct synth_range *v,
 }
 
 /*
- * For a process whose memory we may not read: its vdso is the same as ours if it is a
- * 64-bit one. 32-bit processes have theirs below 4 GB.
+ * For a process whose memory we may not read: its vdso is the same as ours if
+ * it is a 64-bit one. 32-bit processes have theirs below 4 GB.
  */
 static int save_own_vdso(struct synth_run *run, const struct synth_range *v)
 {

@@ -2,9 +2,10 @@
 /*
  * synth_kernel: MMAP records of the kernel and its modules.
  *
- * Invariant: the kernel's record starts at the address of the symbol in its name and
- * has that address as pgoff, by which perf relocates the symbols of vmlinux (KASLR,
- * map__fixup_start). Without addresses (kptr_restrict) there is no record.
+ * Invariant: the kernel's record starts at the address of the symbol in its
+ * name and has that address as pgoff, by which perf relocates the symbols of
+ * vmlinux (KASLR, map__fixup_start). Without addresses (kptr_restrict) there is
+ * no record.
  * Specification: proc(5); tools/perf/util/machine.c and
  * tools/perf/util/synthetic-events.c of Linux 6.1.
  */
@@ -28,8 +29,8 @@ struct kernel_range {
 #ifdef __x86_64__
 #define TEXT_LOWEST UINT64_C(0xffffffff80000000)	/* __START_KERNEL_map */
 
-/* kptr_restrict 2 hides addresses from everyone; kcore would still show them to root,
- * which must not put into a file what the administrator chose to hide. */
+/* kptr_restrict 2 hides addresses from everyone; kcore would still show them to
+ * root, which must not put into a file what the administrator chose to hide. */
 static bool is_hidden(const char *proc)
 {
 	char path[PATH_MAX], c = '2';
@@ -45,9 +46,9 @@ static bool is_hidden(const char *proc)
 	return c == '2';
 }
 
-/* kcore has the kernel as one segment, from _text to the end of its data: two reads,
- * where kallsyms has 50,000 lines before _etext. Segments of modules have no physical
- * address. */
+/* kcore has the kernel as one segment, from _text to the end of its data: two
+ * reads, where kallsyms has 50,000 lines before _etext. Segments of modules
+ * have no physical address. */
 static bool read_kcore(const char *proc, struct kernel_range *k)
 {
 	char path[PATH_MAX];
@@ -91,7 +92,8 @@ static bool read_kcore(const char *proc, struct kernel_range *k)
 }
 #endif
 
-/* Finds the range in kallsyms; stops at _etext, some 50,000 of 100,000 lines in. */
+/* Finds the range in kallsyms; stops at _etext, some 50,000 of 100,000 lines
+ * in. */
 static bool read_range(const char *path, struct kernel_range *k)
 {
 	FILE *f = fopen(path, "re");
@@ -148,8 +150,8 @@ static int put_kernel(struct synth_run *run)
 					  "[kernel.kallsyms]_stext");
 }
 
-/* Whether a path in modules.dep is that of the module: the kernel writes '_' in its name
- * where the file may have '-'. */
+/* Whether a path in modules.dep is that of the module: the kernel writes '_' in
+ * its name where the file may have '-'. */
 static bool is_module(const char *path, size_t len, const char *name)
 {
 	const char *base = memrchr(path, '/', len);

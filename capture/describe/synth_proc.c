@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * synth_proc: processes that exist before the events are enabled, and their maps.
+ * synth_proc: processes that exist before the events are enabled, and their
+ * maps.
  *
- * Invariant: for each process FORK, COMM and maps of the leader come first, then FORK
- * and COMM of its threads, so that a reader never meets a thread before its process. A
- * process that ends while it is read leaves what was read, and is counted as gone.
+ * Invariant: for each process FORK, COMM and maps of the leader come first,
+ * then FORK and COMM of its threads, so that a reader never meets a thread
+ * before its process. A process that ends while it is read leaves what was
+ * read, and is counted as gone.
  * Specification: proc(5); the order is perf record's (Linux 6.1).
  */
 #include <dirent.h>
@@ -29,8 +31,8 @@
 /*
  * MMAP2 records from /proc/PID/maps.
  *
- * Invariant: names are those that the kernel writes in its own records: "//anon" for
- * memory without a file, paths unescaped, " (deleted)" retained.
+ * Invariant: names are those that the kernel writes in its own records:
+ * "//anon" for memory without a file, paths unescaped, " (deleted)" retained.
  * Specification: proc(5), perf_event_mmap_event() of Linux 6.1.
  */
 
@@ -41,8 +43,8 @@ static bool ends_with(const char *s, const char *end)
 	return n >= k && !strcmp(s + n - k, end);
 }
 
-/* The name for a record: maps also shows names given by prctl (PR_SET_VMA_ANON_NAME),
- * which records do not carry. */
+/* The name for a record: maps also shows names given by prctl
+ * (PR_SET_VMA_ANON_NAME), which records do not carry. */
 static const char *record_name(char *name, uint64_t ino)
 {
 	if (!*name || !strncmp(name, "[anon:", 6) ||
@@ -81,9 +83,9 @@ static bool parse_line(char *line, struct synth_vma *v)
 }
 
 /*
- * The build id of a mapped file. A link in map_files opens the mapped file itself,
- * whatever now has its path, but needs CAP_CHECKPOINT_RESTORE; then the path as the
- * process sees it; then as we see it, if it is the same inode.
+ * The build id of a mapped file. A link in map_files opens the mapped file
+ * itself, whatever now has its path, but needs CAP_CHECKPOINT_RESTORE; then the
+ * path as the process sees it; then as we see it, if it is the same inode.
  */
 static int read_file_id(const struct synth_run *run, const struct synth_vma *v,
 			uint8_t *id)
@@ -202,9 +204,9 @@ static int put_lines(struct synth_run *run, pid_t pid, FILE *f, size_t *n_lines)
 }
 
 /*
- * The maps of a process, read through its thread tid. Adds to *n_lines the lines read,
- * none for a kernel thread or one that has ended. -AUX_E_NOENT: it is gone;
- * -AUX_E_TARGET: not all could be read; else the writer's error.
+ * The maps of a process, read through its thread tid. Adds to *n_lines the
+ * lines read, none for a kernel thread or one that has ended. -AUX_E_NOENT: it
+ * is gone; -AUX_E_TARGET: not all could be read; else the writer's error.
  */
 static int put_process_maps(struct synth_run *run, pid_t pid, pid_t tid,
 		      size_t *n_lines)
@@ -319,8 +321,8 @@ static int put_thread(struct synth_run *run, pid_t pid, pid_t ppid, pid_t tid)
 }
 
 /*
- * The maps, through the leader. A leader that ended before its threads shows none, but
- * they still do.
+ * The maps, through the leader. A leader that ended before its threads shows
+ * none, but they still do.
  */
 static int put_maps(struct synth_run *run, pid_t pid, const pid_t *tids,
 		    size_t n)
@@ -380,8 +382,8 @@ static pid_t process_of(const struct synth_run *run, pid_t tid)
 	return pid > 0 ? (pid_t)pid : 0;
 }
 
-/* When a process began, in clock ticks since boot: the 22nd field of its stat file,
- * counted behind the name, which may hold anything. 0: it is gone. */
+/* When a process began, in clock ticks since boot: the 22nd field of its stat
+ * file, counted behind the name, which may hold anything. 0: it is gone. */
 static uint64_t began(const struct synth_run *run, pid_t pid)
 {
 	char path[PATH_MAX], stat[1024], *p;
@@ -406,8 +408,8 @@ uint64_t synth_proc_now(void)
 	       (uint64_t)ts.tv_nsec * hz / 1000000000;
 }
 
-/* Processes of others are none of ours, which run with our rights: the kernel ends
- * the events of a program that gains more. */
+/* Processes of others are none of ours, which run with our rights: the kernel
+ * ends the events of a program that gains more. */
 static bool may_read(const struct synth_run *run, pid_t pid)
 {
 	char path[PATH_MAX];
@@ -440,7 +442,8 @@ static int list_younger(struct synth_run *run, pid_t **pids, size_t *n)
 	return more ? 0 : -AUX_E_NOMEM;
 }
 
-/* The processes of o->tids, and those since, each once, ascending; free *pids. */
+/* The processes of o->tids, and those since, each once, ascending; free
+ * *pids. */
 static int list_targets(struct synth_run *run, pid_t **pids, size_t *n)
 {
 	const struct synth_proc_options *o = run->o;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * auxpmu: the table of PMUs with an AUX area, the probe for others, their ops, and the
- * clock.
+ * auxpmu: the table of PMUs with an AUX area, the probe for others, their ops,
+ * and the clock.
  *
- * No file in sysfs says whether a PMU has an AUX area (pmu->setup_aux). perf_mmap()
- * refuses to map one where there is none, so an unknown PMU is probed by mapping.
+ * No file in sysfs says whether a PMU has an AUX area (pmu->setup_aux).
+ * perf_mmap() refuses to map one where there is none, so an unknown PMU is
+ * probed by mapping.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +18,8 @@
 #include "capture/event/auxpmu.h"
 
 /*
- * auxpmu_raw: any other PMU with an AUX area. Its bytes are recorded unchanged; there
- * is no AUXTRACE_INFO, since that would name a decoder.
+ * auxpmu_raw: any other PMU with an AUX area. Its bytes are recorded unchanged;
+ * there is no AUXTRACE_INFO, since that would name a decoder.
  */
 static int configure_raw(struct evlist_event *ev, const struct evlist_options *o,
 			 struct aux_diag *diag)
@@ -89,9 +90,9 @@ static bool map_aux(int fd, size_t page)
 	return aux != MAP_FAILED;
 }
 
-/* Opens the PMU's plainest event, disabled, and maps an AUX area on it. Per CPU first,
- * with and without exclude_kernel (not all PMUs accept it), then on this thread, which
- * needs less privilege. */
+/* Opens the PMU's plainest event, disabled, and maps an AUX area on it. Per CPU
+ * first, with and without exclude_kernel (not all PMUs accept it), then on this
+ * thread, which needs less privilege. */
 static bool kernel_maps_aux(const struct pmu *pmu)
 {
 	struct perf_event_attr attr = { .type = pmu->type,
@@ -127,7 +128,8 @@ const struct auxpmu_ops *auxpmu_find(const struct pmu *pmu)
 			return table[i];
 	if (is_raw(pmu->name))
 		return &auxpmu_raw;
-	/* A type number of a copied sysfs means something else to this kernel. */
+	/* A type number of a copied sysfs means something else to this
+	 * kernel. */
 	if (pmu->type < PERF_TYPE_MAX || strncmp(pmu->dir, PMU_SYSFS "/", n))
 		return NULL;
 	return kernel_maps_aux(pmu) ? &auxpmu_raw : NULL;
@@ -187,8 +189,8 @@ int auxpmu_info_write(struct writer *w, uint32_t type, const uint64_t *priv,
 	rec->size = (uint16_t)size;
 	memcpy(rec + 1, &info, sizeof(info));
 	memcpy((char *)rec + head, priv, n * 8);
-	/* First: perf 7.2 makes the decoder at AUXTRACE_INFO, with the clock it knows
-	 * by then, and shows nothing of CoreSight that has none. */
+	/* First: perf 7.2 makes the decoder at AUXTRACE_INFO, with the clock it
+	 * knows by then, and shows nothing of CoreSight that has none. */
 	ret = tc->cap_user_time_zero ? writer_time_conv(w, tc) : 0;
 	if (!ret)
 		ret = writer_record(w, rec);

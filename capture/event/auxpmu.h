@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * auxpmu: what differs between the PMUs that have an AUX area: the event's terms,
- * AUXTRACE_INFO, and where the valid part of a snapshot begins.
+ * auxpmu: what differs between the PMUs that have an AUX area: the event's
+ * terms, AUXTRACE_INFO, and where the valid part of a snapshot begins.
  *
- * To add one: a file with its struct auxpmu_ops, and a line in the table of auxpmu.c.
+ * To add one: a file with its struct auxpmu_ops, and a line in the table of
+ * auxpmu.c.
  */
 #ifndef CAPTURE_EVENT_AUXPMU_H
 #define CAPTURE_EVENT_AUXPMU_H
@@ -29,8 +30,9 @@ struct auxpmu_env {
 	const char *filter;	/* address filter as the kernel got it, or NULL */
 };
 
-/* An AUX area in overwrite mode whose writer is stopped, and what is remembered of it
- * between snapshots. Zeroed at first; one per ring, owned by the recorder. */
+/* An AUX area in overwrite mode whose writer is stopped, and what is remembered
+ * of it between snapshots. Zeroed at first; one per ring, owned by the
+ * recorder. */
 struct auxpmu_wrap {
 	/* Set before each call. */
 	const uint8_t *buf;
@@ -46,17 +48,18 @@ struct auxpmu_ops {
 	const char *name;	/* of the PMU; "" matches any */
 	const char *trace;	/* "Intel PT", for messages */
 	uint32_t type;		/* AUXTRACE_INFO: AUX_TRACE_*; 0: no such record */
-	/* Sets defaults and the PMU's own terms in ev->attr, and checks them. */
+	/* Sets defaults and the PMU's own terms in ev->attr, and checks
+	 * them. */
 	int (*configure)(struct evlist_event *ev,
 			 const struct evlist_options *o, struct aux_diag *diag);
 	/* Writes TIME_CONV, then AUXTRACE_INFO. */
 	int (*info)(const struct evlist_event *ev, const struct auxpmu_env *env,
 		    struct writer *w, struct aux_diag *diag);
 	/*
-	 * Finds the valid bytes since the last snapshot: the *len bytes that end
-	 * at *end, an offset in the buffer (mod size). *skipped: bytes overwritten
-	 * between the last snapshot and these, UINT64_MAX if unknown. Updates pos
-	 * and mark. 0 or -AUX_E_NOMEM.
+	 * Finds the valid bytes since the last snapshot: the *len bytes that
+	 * end at *end, an offset in the buffer (mod size). *skipped: bytes
+	 * overwritten between the last snapshot and these, UINT64_MAX if
+	 * unknown. Updates pos and mark. 0 or -AUX_E_NOMEM.
 	 */
 	int (*snapshot)(struct auxpmu_wrap *wrap, uint64_t *end, uint64_t *len,
 			uint64_t *skipped);
@@ -64,26 +67,28 @@ struct auxpmu_ops {
 	size_t granule;		/* AUX sizes are a multiple of it */
 };
 
-/* snapshot and release for all present PMUs; auxpmu_wrap.c says what is proven. */
+/* snapshot and release for all present PMUs; auxpmu_wrap.c says what is
+ * proven. */
 int auxpmu_snapshot(struct auxpmu_wrap *wrap, uint64_t *end, uint64_t *len,
 		    uint64_t *skipped);
 void auxpmu_release(struct auxpmu_wrap *wrap);
 
-/* The clock parameters of the mmap page, read under its seqlock; all 0 if the kernel
- * offers none (cap_user_time_zero), and then no TIME_CONV is written. */
+/* The clock parameters of the mmap page, read under its seqlock; all 0 if the
+ * kernel offers none (cap_user_time_zero), and then no TIME_CONV is written. */
 void auxpmu_clock(const struct perf_event_mmap_page *page,
 		  struct aux_rec_time_conv *tc);
 
-/* Writes TIME_CONV if tc has a clock, then AUXTRACE_INFO of that type with n words. */
+/* Writes TIME_CONV if tc has a clock, then AUXTRACE_INFO of that type with n
+ * words. */
 int auxpmu_info_write(struct writer *w, uint32_t type, const uint64_t *priv,
 		      size_t n, const struct aux_rec_time_conv *tc,
 		      struct aux_diag *diag);
 
 extern const struct auxpmu_ops auxpmu_intel_pt, auxpmu_cs_etm, auxpmu_raw;
 
-/* The PMU's ops: its own, or auxpmu_raw for one that has an AUX area by name or because
- * the kernel maps one; NULL: it has none. A PMU of a copied sysfs is judged by name
- * alone. */
+/* The PMU's ops: its own, or auxpmu_raw for one that has an AUX area by name or
+ * because the kernel maps one; NULL: it has none. A PMU of a copied sysfs is
+ * judged by name alone. */
 const struct auxpmu_ops *auxpmu_find(const struct pmu *pmu);
 
 #endif

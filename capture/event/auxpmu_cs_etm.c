@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * auxpmu_cs_etm: CoreSight: the event's terms, the sink, and AUXTRACE_INFO, which
- * holds for each CPU the registers that a decoder needs.
+ * auxpmu_cs_etm: CoreSight: the event's terms, the sink, and AUXTRACE_INFO,
+ * which holds for each CPU the registers that a decoder needs.
  *
- * The metadata have version 1, which perf 6.1 reads: a CPU's trace ID is
- * 0x10 + 2 * CPU. Newer kernels allocate IDs, these same ones first, and report the
- * actual ones in AUX_OUTPUT_HW_ID records, which are recorded like any other and take
- * precedence in readers that know them. Version 2 differs only in that an ID not
- * reported that way is unused; perf 6.1 refuses it.
+ * The metadata have version 1, which perf 6.1 reads: a CPU's trace ID is 0x10 +
+ * 2 * CPU. Newer kernels allocate IDs, these same ones first, and report the
+ * actual ones in AUX_OUTPUT_HW_ID records, which are recorded like any other
+ * and take precedence in readers that know them. Version 2 differs only in that
+ * an ID not reported that way is unused; perf 6.1 refuses it.
  * Specification: Arm IHI 0064 (TRCIDR0, TRCIDR2, TRCCONFIGR); Linux 6.1
  * drivers/hwtracing/coresight/coresight-etm-perf.c.
  */
@@ -63,8 +63,8 @@ static bool cpu_has(const char *term, uint64_t idr0, uint64_t idr2)
 	return bits(idr0, 5, 5);		/* branch_broadcast: TRCBB */
 }
 
-/* The first CPU that lacks what the term needs, or -1. An ETMv3 has no TRCIDRn and is
- * not checked. */
+/* The first CPU that lacks what the term needs, or -1. An ETMv3 has no TRCIDRn
+ * and is not checked. */
 static int find_lack(const struct pmu *pmu, const char *term)
 {
 	DIR *d = opendir(pmu->dir);
@@ -97,8 +97,8 @@ static uint64_t get(const struct evlist_event *ev, const char *name)
 	return f ? pmu_format_get(f, &ev->attr) : 0;
 }
 
-/* Which of contextid1 and contextid2 the format contextid stands for: bit 15 of config
- * (EL2) where the kernel runs at EL2, else bit 14 (EL1). */
+/* Which of contextid1 and contextid2 the format contextid stands for: bit 15 of
+ * config (EL2) where the kernel runs at EL2, else bit 14 (EL1). */
 static const char *own_contextid(const struct pmu *pmu)
 {
 	const struct pmu_format *f = pmu_format_find(pmu, "contextid");
@@ -118,7 +118,8 @@ static void set_default(struct evlist_event *ev, const char *term,
 		pmu_format_set(f, &ev->attr, 1);
 }
 
-/* The trace of a CPU contains many threads: context IDs say which, timestamps when. */
+/* The trace of a CPU contains many threads: context IDs say which, timestamps
+ * when. */
 static void set_defaults(struct evlist_event *ev,
 			 const struct evlist_options *o)
 {
@@ -150,7 +151,8 @@ static void list_sinks(const struct pmu *pmu, char *text, size_t len)
 		closedir(d);
 }
 
-/* @NAME: sinks/NAME in sysfs holds the id for config2 (sinkid, before it had a name). */
+/* @NAME: sinks/NAME in sysfs holds the id for config2 (sinkid, before it had a
+ * name). */
 static int set_sink(struct evlist_event *ev, const char *name,
 		    struct aux_diag *diag)
 {
@@ -193,7 +195,8 @@ static int set_sinks(struct evlist_event *ev, struct aux_diag *diag)
 	return 0;
 }
 
-/* The driver silently ignores terms that the CPU lacks; here they are errors. */
+/* The driver silently ignores terms that the CPU lacks; here they are
+ * errors. */
 static int check_terms(const struct evlist_event *ev, struct aux_diag *diag)
 {
 	static const char *const terms[] = { "timestamp", "contextid1",
@@ -249,7 +252,8 @@ static uint64_t trcconfigr(uint64_t config)
 	return v;
 }
 
-/* One CPU's block: magic, CPU, number of registers, registers. Returns its words. */
+/* One CPU's block: magic, CPU, number of registers, registers. Returns its
+ * words. */
 static size_t put_regs(const struct pmu *pmu, int cpu, uint64_t magic,
 		       const uint64_t first[2], const char *const *regs,
 		       uint64_t *p)
@@ -332,8 +336,8 @@ static int write_info(const struct evlist_event *ev,
 	return ret;
 }
 
-/* In snapshots the head of newer drivers grows; that of older ones is an offset in the
- * buffer. auxpmu_snapshot recognizes both. */
+/* In snapshots the head of newer drivers grows; that of older ones is an offset
+ * in the buffer. auxpmu_snapshot recognizes both. */
 const struct auxpmu_ops auxpmu_cs_etm = {
 	.name = "cs_etm",
 	.trace = "CoreSight",

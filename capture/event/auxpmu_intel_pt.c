@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * auxpmu_intel_pt: checks the event's terms against the CPU's capabilities, and writes
- * AUXTRACE_INFO.
+ * auxpmu_intel_pt: checks the event's terms against the CPU's capabilities, and
+ * writes AUXTRACE_INFO.
  *
- * pt_event_valid() answers EINVAL to any term that the CPU lacks; here the error names
- * the term and its legal values.
+ * pt_event_valid() answers EINVAL to any term that the CPU lacks; here the
+ * error names the term and its legal values.
  * Specification: Linux 6.1 arch/x86/events/intel/pt.c (format, caps,
- * pt_event_valid()); perf-intel-pt(1); Intel SDM volume 3, chapter "Intel Processor
- * Trace".
+ * pt_event_valid()); perf-intel-pt(1); Intel SDM volume 3, chapter "Intel
+ * Processor Trace".
  */
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +36,8 @@ static void set(struct evlist_event *ev, const char *name, uint64_t value)
 		pmu_format_set(f, &ev->attr, value);
 }
 
-/* want if its bit is set in legal, else the next lower legal value, else the lowest. */
+/* want if its bit is set in legal, else the next lower legal value, else the
+ * lowest. */
 static unsigned pick(uint64_t legal, unsigned want)
 {
 	unsigned v = want;
@@ -46,8 +47,8 @@ static unsigned pick(uint64_t legal, unsigned want)
 	return legal >> v & 1 ? v : (unsigned)__builtin_ctzll(legal);
 }
 
-/* perf's defaults (intel_pt_default_config()): TSC; MTC with period 3, one packet per
- * 2^3 crystal clocks; PSB period 3, a PSB per 2^(3+11) = 16 KB. */
+/* perf's defaults (intel_pt_default_config()): TSC; MTC with period 3, one
+ * packet per 2^3 crystal clocks; PSB period 3, a PSB per 2^(3+11) = 16 KB. */
 static void set_defaults(struct evlist_event *ev)
 {
 	uint64_t mtc = pmu_cap(ev->pmu, "mtc_periods", 0);
@@ -60,8 +61,9 @@ static void set_defaults(struct evlist_event *ev)
 	}
 	if (pmu_cap(ev->pmu, "psb_cyc", 0) && psb)
 		set(ev, "psb_period", pick(psb, 3));
-	/* Config bit 0, "pt" (RTIT_CTL_PASSTHROUGH), makes the driver honour "branch"
-	 * (BranchEn). Older drivers have neither and always trace branches. */
+	/* Config bit 0, "pt" (RTIT_CTL_PASSTHROUGH), makes the driver honour
+	 * "branch" (BranchEn). Older drivers have neither and always trace
+	 * branches. */
 	if (pmu_format_find(ev->pmu, "pt")) {
 		set(ev, "pt", 1);
 		set(ev, "branch", 1);
@@ -80,8 +82,8 @@ static void list_bits(char *text, size_t len, uint64_t bits)
 						 "%s%u", used ? ", " : "", v);
 }
 
-/* Checks the fields whose legal values are the set bits of a capability. 0 is also
- * legal, as "unused", unless the packets it is the period of are on. */
+/* Checks the fields whose legal values are the set bits of a capability. 0 is
+ * also legal, as "unused", unless the packets it is the period of are on. */
 static int check_values(const struct evlist_event *ev, struct aux_diag *diag)
 {
 	static const struct {
@@ -179,8 +181,8 @@ static uint64_t mask_of(const struct evlist_event *ev, const char *name)
 	return f && !f->word ? f->mask : 0;
 }
 
-/* TSC ticks per crystal clock tick (ART), n/d; 0/0: unknown. From sysfs, on older
- * kernels from CPUID leaf 15H, unless the PMU is another machine's. */
+/* TSC ticks per crystal clock tick (ART), n/d; 0/0: unknown. From sysfs, on
+ * older kernels from CPUID leaf 15H, unless the PMU is another machine's. */
 static void read_ratio(const struct pmu *pmu, uint64_t *n, uint64_t *d)
 {
 	char text[64], *end;
@@ -213,8 +215,8 @@ static uint64_t nonturbo_ratio(const struct pmu *pmu)
 	return strtoull(text, NULL, 10);
 }
 
-/* HAVE_SCHED_SWITCH as intel_pt_recording_options() sets it: 3 context switches of
- * whole CPUs, 2 of the target's tasks, 0 none. */
+/* HAVE_SCHED_SWITCH as intel_pt_recording_options() sets it: 3 context switches
+ * of whole CPUs, 2 of the target's tasks, 0 none. */
 static uint64_t switch_mode(const struct auxpmu_env *env)
 {
 	if (env->per_thread)
@@ -222,8 +224,8 @@ static uint64_t switch_mode(const struct auxpmu_env *env)
 	return env->cpu_wide_switch ? 3 : env->switch_records ? 2 : 0;
 }
 
-/* The words of AUXTRACE_INFO up to the filter string; *_BIT are masks in config, by
- * which decoders read the event's attr. */
+/* The words of AUXTRACE_INFO up to the filter string; *_BIT are masks in
+ * config, by which decoders read the event's attr. */
 static void fill_info(const struct evlist_event *ev,
 		      const struct auxpmu_env *env,
 		      const struct aux_rec_time_conv *tc, uint64_t *priv)

@@ -1,26 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * auxpmu_wrap: which bytes of an overwritten AUX area are new since the last snapshot.
+ * auxpmu_wrap: which bytes of an overwritten AUX area are new since the last
+ * snapshot.
  *
- * Drivers have two conventions for aux_head. A head that counts every byte leaves
- * nothing to find out. A head that is an offset in the buffer (Intel PT) tells only
- * modulo its size how much was produced: did the writer wrap around?
+ * Drivers have two conventions for aux_head. A head that counts every byte
+ * leaves nothing to find out. A head that is an offset in the buffer (Intel PT)
+ * tells only modulo its size how much was produced: did the writer wrap around?
  *
- * Let p be the last head and h this one. The bytes of [h, p), cyclic, are written only
- * by a writer that wraps. So part of the buffer as the last snapshot left it is
- * remembered: verbatim the TAIL bytes before p, a hash of each block in the NEAR bytes
- * before p, and farther away a hash of one block in FAR bytes. A writer that wraps
- * passes over all of these. The PMU is stopped during the comparison. Before the first
- * snapshot the buffer is all zeros, as the kernel allocates it.
+ * Let p be the last head and h this one. The bytes of [h, p), cyclic, are
+ * written only by a writer that wraps. So part of the buffer as the last
+ * snapshot left it is remembered: verbatim the TAIL bytes before p, a hash of
+ * each block in the NEAR bytes before p, and farther away a hash of one block
+ * in FAR bytes. A writer that wraps passes over all of these. The PMU is
+ * stopped during the comparison. Before the first snapshot the buffer is all
+ * zeros, as the kernel allocates it.
  *
- * What this proves: if a remembered byte differs, the writer wrapped, and the whole
- * buffer is new (also when h == p: an exact multiple of the size). If none differs, it
- * did not wrap, unless it wrote the same bytes to the same places, which trace with
- * timestamps does not; even then what is saved is true trace that ends at h, only less
- * than was available. Fewer than FEW bytes may coincide by chance: they count as
- * untouched, but loss is not excluded. How often the writer wrapped is never known:
- * skipped is UINT64_MAX then. Not compared: the part of a block after h, less than
- * BLOCK bytes, if [h, p) is longer than TAIL.
+ * What this proves: if a remembered byte differs, the writer wrapped, and the
+ * whole buffer is new (also when h == p: an exact multiple of the size). If
+ * none differs, it did not wrap, unless it wrote the same bytes to the same
+ * places, which trace with timestamps does not; even then what is saved is true
+ * trace that ends at h, only less than was available. Fewer than FEW bytes may
+ * coincide by chance: they count as untouched, but loss is not excluded. How
+ * often the writer wrapped is never known: skipped is UINT64_MAX then. Not
+ * compared: the part of a block after h, less than BLOCK bytes, if [h, p) is
+ * longer than TAIL.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -110,7 +113,8 @@ static size_t tail_length(const struct auxpmu_wrap *w)
 	return w->size < TAIL ? w->size : TAIL;
 }
 
-/* Whether the last n bytes of the remembered tail still stand before offset end. */
+/* Whether the last n bytes of the remembered tail still stand before offset
+ * end. */
 static bool same_tail(const struct auxpmu_wrap *w, size_t end, size_t n)
 {
 	const uint8_t *tail = mark_of(w)->tail + tail_length(w) - n;
@@ -140,8 +144,8 @@ static bool untouched(const struct auxpmu_wrap *w, size_t h, size_t p, size_t m)
 	return true;
 }
 
-/* Remembers the buffer for the next snapshot: the n bytes from p on are new, and h is
- * the head now. Hashes of other blocks are still valid. */
+/* Remembers the buffer for the next snapshot: the n bytes from p on are new,
+ * and h is the head now. Hashes of other blocks are still valid. */
 static void remember(struct auxpmu_wrap *w, size_t p, size_t n, size_t h)
 {
 	struct mark *mark = mark_of(w);

@@ -218,8 +218,8 @@ static bool is_name(const char *s)
 				  "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")];
 }
 
-/* What follows a colon: the name of a tracepoint, or modifiers? "sched:k" is taken
- * as an event with a modifier, since all its characters are modifiers. */
+/* What follows a colon: the name of a tracepoint, or modifiers? "sched:k" is
+ * taken as an event with a modifier, since all its characters are modifiers. */
 static bool is_tracepoint(const char *p)
 {
 	size_t n = strcspn(p, ":/");
@@ -407,7 +407,8 @@ bool event_number(const char *s, uint64_t *v)
 	return !*end && !errno;
 }
 
-/* After config=N: every field must have a legal value, and no bit lie outside. */
+/* After config=N: every field must have a legal value, and no bit lie
+ * outside. */
 static int check_config(const struct event_spec *spec,
 			const struct event_field *fields, size_t n,
 			uint64_t config, struct aux_diag *diag)

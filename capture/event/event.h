@@ -3,9 +3,9 @@
  * event: specifications in perf's notation: PMU/TERM,TERM=VALUE,.../MODIFIERS,
  * NAME:MODIFIERS, SUBSYSTEM:TRACEPOINT:MODIFIERS.
  *
- * event_parse splits the text; event_config gives the terms their meaning by a table
- * of fields, like the format directory of a PMU in sysfs. (The kernel's PMUs use
- * pmu_config, which reads that directory.)
+ * event_parse splits the text; event_config gives the terms their meaning by a
+ * table of fields, like the format directory of a PMU in sysfs. (The kernel's
+ * PMUs use pmu_config, which reads that directory.)
  */
 #ifndef CAPTURE_EVENT_EVENT_H
 #define CAPTURE_EVENT_EVENT_H
@@ -53,11 +53,12 @@ int event_parse(struct event_spec *spec, const char *text,
 		struct aux_diag *diag);
 void event_fini(struct event_spec *spec);
 
-/* Adds the modifiers of its group to an event; levels (u, k, h) that the event names
- * itself take precedence. */
+/* Adds the modifiers of its group to an event; levels (u, k, h) that the event
+ * names itself take precedence. */
 int event_modify(struct event_spec *spec, const char *modifiers,
 		 struct aux_diag *diag);
-/* -AUX_E_INVAL if spec has modifiers other than legal; diag lists the legal ones. */
+/* -AUX_E_INVAL if spec has modifiers other than legal; diag lists the legal
+ * ones. */
 int event_only(const struct event_spec *spec, const char *legal,
 	       struct aux_diag *diag);
 
@@ -66,14 +67,16 @@ __attribute__((format(printf, 3, 4)))
 int event_refuse(struct aux_diag *diag, const struct event_spec *spec,
 		 const char *fmt, ...);
 
-/* A term's value as strtoull base 0 reads it; NULL is 1. False: not a number. */
+/* A term's value as strtoull base 0 reads it; NULL is 1. False: not a
+ * number. */
 bool event_number(const char *value, uint64_t *v);
 
 /*
- * Applies the terms, in order, to *config. Terms listed in words (NULL terminated;
- * they take no value) are the caller's own and are skipped; config=N sets all bits.
- * Any other term, any illegal value and any modifier other than u and k is
- * -AUX_E_INVAL, and diag names what is legal. *config changes only on success.
+ * Applies the terms, in order, to *config. Terms listed in words (NULL
+ * terminated; they take no value) are the caller's own and are skipped;
+ * config=N sets all bits. Any other term, any illegal value and any modifier
+ * other than u and k is -AUX_E_INVAL, and diag names what is legal. *config
+ * changes only on success.
  */
 int event_config(const struct event_spec *spec,
 		 const struct event_field *fields, size_t n_fields,

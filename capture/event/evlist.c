@@ -2,15 +2,16 @@
 /*
  * evlist: parses -e into events, and fills their attrs.
  *
- * Invariant: events with an AUX area come first, leaders before their groups, the
- * side-band last; whatever cannot be honoured is refused. AUX events must lead: the
- * kernel requires it of a group whose members use aux_output, aux_sample_size or
- * aux_action (perf_get_aux_event()), and AUXTRACE_INFO describes the first event.
+ * Invariant: events with an AUX area come first, leaders before their groups,
+ * the side-band last; whatever cannot be honoured is refused. AUX events must
+ * lead: the kernel requires it of a group whose members use aux_output,
+ * aux_sample_size or aux_action (perf_get_aux_event()), and AUXTRACE_INFO
+ * describes the first event.
  *
  * In order: the attrs, groups, parsing, the side-band, evlist_open.
  *
- * Specification: perf-record(1) on -e and --filter; perf_event_open(2); what perf
- * record 6.1 sets (evsel__config()).
+ * Specification: perf-record(1) on -e and --filter; perf_event_open(2); what
+ * perf record 6.1 sets (evsel__config()).
  */
 #include <ctype.h>
 #include <fcntl.h>
@@ -26,16 +27,17 @@
 
 /*
  * sample_type of every attr. With sample_id_all every record ends with the same
- * trailer, and IDENTIFIER has a fixed place in it: a reader finds a record's event
- * without knowing it beforehand.
+ * trailer, and IDENTIFIER has a fixed place in it: a reader finds a record's
+ * event without knowing it beforehand.
  */
 #define SAMPLE_TYPE                                                       \
 	(PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |            \
 	 PERF_SAMPLE_CPU | PERF_SAMPLE_IDENTIFIER)
 
 #define DEFAULT_FREQ 4000	/* perf record's */
-/* A record's size has 16 bits, and a sample holds more than the trace: perf record
- * has the same limit (MAX_AUX_SAMPLE_SIZE, tools/perf/util/auxtrace.c). */
+/* A record's size has 16 bits, and a sample holds more than the trace: perf
+ * record has the same limit (MAX_AUX_SAMPLE_SIZE,
+ * tools/perf/util/auxtrace.c). */
 #define MAX_AUX_SAMPLE (60 * 1024)
 
 /* Terms of any event that are not the PMU's. */
@@ -43,8 +45,8 @@ static const char *const evlist_words[] = { "period", "freq", "name", "aux-outpu
 					    "aux-sample-size", "aux-action", NULL };
 const char *const evlist_aux_words[] = { "name", "aux-action", NULL };
 
-/* The u32 before sig_data: __reserved_3, since Linux 6.13 a union with aux_action.
- * By offset, so that older headers build the same program. */
+/* The u32 before sig_data: __reserved_3, since Linux 6.13 a union with
+ * aux_action. By offset, so that older headers build the same program. */
 #define AUX_ACTION_AT (offsetof(struct perf_event_attr, sig_data) - 4)
 
 uint32_t evlist_aux_action(const struct perf_event_attr *attr)
@@ -60,8 +62,8 @@ static void set_aux_action(struct perf_event_attr *attr, uint32_t bits)
 	memcpy((char *)attr + AUX_ACTION_AT, &bits, sizeof(bits));
 }
 
-/* Whether the PMU takes exclude_guest. perf sets it by default; PMUs that cannot
- * tell a guest from the host refuse it (PERF_PMU_CAP_NO_EXCLUDE). */
+/* Whether the PMU takes exclude_guest. perf sets it by default; PMUs that
+ * cannot tell a guest from the host refuse it (PERF_PMU_CAP_NO_EXCLUDE). */
 static bool knows_guests(const struct evlist_event *ev)
 {
 	if (ev->pmu)
@@ -86,10 +88,10 @@ static uint64_t most_precise(const struct evlist_options *o)
 }
 
 /*
- * Sets what all events have in common: ids, inheritance, levels from the modifiers.
- * type and config are set already. inherit follows a process and its threads; it
- * cannot be mapped per thread (perf_mmap() refuses inherit with cpu -1) and is
- * pointless system wide.
+ * Sets what all events have in common: ids, inheritance, levels from the
+ * modifiers. type and config are set already. inherit follows a process and its
+ * threads; it cannot be mapped per thread (perf_mmap() refuses inherit with cpu
+ * -1) and is pointless system wide.
  */
 static void set_common(struct evlist_event *ev,
 			       const struct evlist_options *o)
@@ -155,9 +157,10 @@ static void use_period(struct evlist_event *ev, uint64_t period)
 }
 
 /*
- * Sampling of an event without an AUX area: by period, or by frequency, which needs
- * PERIOD in each sample, or one sample for each occurrence (tracepoints and software
- * events that count nothing). Tracepoints bring their payload (RAW).
+ * Sampling of an event without an AUX area: by period, or by frequency, which
+ * needs PERIOD in each sample, or one sample for each occurrence (tracepoints
+ * and software events that count nothing). Tracepoints bring their payload
+ * (RAW).
  */
 static int set_sampling(struct evlist_event *ev,
 				const struct evlist_options *o,
@@ -190,8 +193,8 @@ static int set_sampling(struct evlist_event *ev,
 	return 0;
 }
 
-/* aux-action=: start-paused is for the AUX event, pause and resume for members of
- * its group, whose samples pause and resume it (Linux 6.13). */
+/* aux-action=: start-paused is for the AUX event, pause and resume for members
+ * of its group, whose samples pause and resume it (Linux 6.13). */
 static int parse_action(struct evlist_event *ev, const char *value,
 		       struct aux_diag *diag)
 {
@@ -218,8 +221,8 @@ static int parse_action(struct evlist_event *ev, const char *value,
 				      "event that has the AUX area)");
 }
 
-/* aux_sample_size: each sample carries so much trace. The kernel wants multiples of
- * 8, as of any field of a record. */
+/* aux_sample_size: each sample carries so much trace. The kernel wants
+ * multiples of 8, as of any field of a record. */
 static int set_sample_size(struct evlist_event *ev, uint64_t v,
 			    struct aux_diag *diag)
 {
@@ -298,9 +301,9 @@ static size_t find_sampler(const struct evlist *l, size_t leader)
 }
 
 /*
- * The modifier S: one event samples, and each of its samples reads the counts of the
- * whole group (PERF_SAMPLE_READ). Many kernels refuse that together with inherit, so
- * the whole group loses it. The others only count.
+ * The modifier S: one event samples, and each of its samples reads the counts
+ * of the whole group (PERF_SAMPLE_READ). Many kernels refuse that together with
+ * inherit, so the whole group loses it. The others only count.
  */
 static void read_group(struct evlist *l, size_t leader)
 {
@@ -334,7 +337,8 @@ static bool needs_aux(const struct perf_event_attr *a)
 	return a->aux_output || a->aux_sample_size || evlist_aux_action(a);
 }
 
-/* The kernel's perf_get_aux_event() would answer EINVAL; this names the cause. */
+/* The kernel's perf_get_aux_event() would answer EINVAL; this names the
+ * cause. */
 static int check_member(const struct evlist *l, size_t i, struct aux_diag *diag)
 {
 	const struct evlist_event *ev = &l->events[i];
@@ -354,8 +358,8 @@ static int check_member(const struct evlist *l, size_t i, struct aux_diag *diag)
 	return 0;
 }
 
-/* --aux-sample: for every member of an AUX event's group that samples and has no
- * aux-sample-size of its own. */
+/* --aux-sample: for every member of an AUX event's group that samples and has
+ * no aux-sample-size of its own. */
 static int spread_aux_sample(struct evlist *l, const struct evlist_options *o,
 			     struct aux_diag *diag)
 {
@@ -590,7 +594,8 @@ static int configure(struct build *b, struct evlist_event *ev)
 	set_common(ev, b->o);
 	if (ev->aux) {
 		/* An AUX event takes no samples; a period makes it one that
-		 * records, not counts (is_sampling_event()), as perf sets it. */
+		 * records, not counts (is_sampling_event()), as perf sets
+		 * it. */
 		ev->attr.sample_period = 1;
 		ret = ev->aux->configure(ev, b->o, b->diag);
 	} else {
@@ -704,7 +709,8 @@ static int add_word(struct build *b)
 	}
 }
 
-/* Moves AUX events to the front, keeping the order otherwise, and renumbers leaders. */
+/* Moves AUX events to the front, keeping the order otherwise, and renumbers
+ * leaders. */
 static int put_aux_first(struct evlist *l, struct aux_diag *diag)
 {
 	struct evlist_event *all = calloc(l->n + 1, sizeof(*all));
@@ -736,13 +742,13 @@ static int put_aux_first(struct evlist *l, struct aux_diag *diag)
 }
 
 /*
- * The side-band: dummy events that count nothing and carry the records a decoder
- * needs: which code was mapped where, and which task ran when.
+ * The side-band: dummy events that count nothing and carry the records a
+ * decoder needs: which code was mapped where, and which task ran when.
  *
- * The records could be requested of the AUX event itself, but that one is disabled
- * for snapshots and restarts, and the records made meanwhile would be lost.
- * exclude_kernel lets unprivileged users open a dummy; it does not change what it
- * reports.
+ * The records could be requested of the AUX event itself, but that one is
+ * disabled for snapshots and restarts, and the records made meanwhile would be
+ * lost. exclude_kernel lets unprivileged users open a dummy; it does not change
+ * what it reports.
  */
 
 static struct evlist_event *add_dummy(struct evlist *l,
@@ -767,8 +773,8 @@ static struct evlist_event *add_dummy(struct evlist *l,
 	return ev;
 }
 
-/* Any event includes the kernel, whose code changes while it runs: modules and BPF
- * (ksymbol, bpf_event), jump labels and ftrace (text_poke). */
+/* Any event includes the kernel, whose code changes while it runs: modules and
+ * BPF (ksymbol, bpf_event), jump labels and ftrace (text_poke). */
 static bool sees_kernel(const struct evlist *l)
 {
 	size_t i;
@@ -801,10 +807,10 @@ static int add_sideband(struct evlist *l, const struct evlist_options *o,
 	if (!alone)
 		return 0;
 	/*
-	 * Trace of tasks, in buffers per CPU: with every switch on the CPU, if we
-	 * may see them, each byte can be attributed to its task. Only one event may
-	 * have context_switch: perf's decoder fails on a SWITCH record where
-	 * AUXTRACE_INFO promised SWITCH_CPU_WIDE.
+	 * Trace of tasks, in buffers per CPU: with every switch on the CPU, if
+	 * we may see them, each byte can be attributed to its task. Only one
+	 * event may have context_switch: perf's decoder fails on a SWITCH
+	 * record where AUXTRACE_INFO promised SWITCH_CPU_WIDE.
 	 */
 	ev = add_dummy(l, o, diag);
 	if (!ev)

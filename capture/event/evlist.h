@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * evlist: the events of a recording, as perf_event_open takes them: what -e names,
- * and the side-band events that every recording has.
+ * evlist: the events of a recording, as perf_event_open takes them: what -e
+ * names, and the side-band events that every recording has.
  *
  * Forms of an event: PMU/TERMS/MODIFIERS, a hardware or software event by
  * perf's name (cycles, instructions, cpu-clock, page-faults, dummy ...),
@@ -44,9 +44,10 @@ struct evlist {
 	size_t n_aux;
 	/*
 	 * Index of the dummy with mmap, comm and task. It also has the context
-	 * switches, except when tasks are traced in buffers per CPU: then the next
-	 * event, an any_task one, has them alone (SWITCH_CPU_WIDE if it may be
-	 * opened for whole CPUs, else SWITCH of the target's own threads).
+	 * switches, except when tasks are traced in buffers per CPU: then the
+	 * next event, an any_task one, has them alone (SWITCH_CPU_WIDE if it
+	 * may be opened for whole CPUs, else SWITCH of the target's own
+	 * threads).
 	 */
 	size_t sideband;
 	bool uses_tracepoints;
@@ -77,11 +78,12 @@ int evlist_open(struct evlist *l, const struct evlist_options *o,
 		struct aux_diag *diag);
 void evlist_close(struct evlist *l);
 
-/* Terms of events with an AUX area that are not the PMU's: pmu_config skips them.
- * NULL terminated. */
+/* Terms of events with an AUX area that are not the PMU's: pmu_config skips
+ * them. NULL terminated. */
 extern const char *const evlist_aux_words[];
 
-/* Bits of attr.aux_action (Linux 6.13), which older headers call __reserved_3. */
+/* Bits of attr.aux_action (Linux 6.13), which older headers call
+ * __reserved_3. */
 enum evlist_aux_action {
 	EVLIST_START_PAUSED = 1,
 	EVLIST_PAUSE = 2,
@@ -89,8 +91,9 @@ enum evlist_aux_action {
 };
 uint32_t evlist_aux_action(const struct perf_event_attr *attr);
 
-/* Events by name that need no PMU in sysfs: the i-th of type PERF_TYPE_HARDWARE,
- * _SOFTWARE or _HW_CACHE; false past the last. alias may be "". */
+/* Events by name that need no PMU in sysfs: the i-th of type
+ * PERF_TYPE_HARDWARE, _SOFTWARE or _HW_CACHE; false past the last. alias may be
+ * "". */
 struct evlist_name {
 	char name[40], alias[40];
 	uint64_t config;
@@ -100,12 +103,14 @@ bool evlist_name(uint32_t type, size_t i, struct evlist_name *n);
 bool evlist_name_find(const char *name, uint32_t *type, uint64_t *config);
 
 /*
- * tracing_data: what a reader needs to parse the payload of tracepoints: formats and
- * printk formats in the layout of trace.dat (version 0.6, trace-cmd.dat.v6(5)), which
- * perf stores as HEADER_TRACING_DATA, and in pipe mode as a record.
+ * tracing_data: what a reader needs to parse the payload of tracepoints:
+ * formats and printk formats in the layout of trace.dat (version 0.6,
+ * trace-cmd.dat.v6(5)), which perf stores as HEADER_TRACING_DATA, and in pipe
+ * mode as a record.
  */
 
-/* Where tracefs is mounted: "/sys/kernel/tracing" or below debugfs; NULL: nowhere. */
+/* Where tracefs is mounted: "/sys/kernel/tracing" or below debugfs; NULL:
+ * nowhere. */
 const char *tracing_root(void);
 
 /* The id of SUBSYSTEM:NAME, or -AUX_E_NOENT / -AUX_E_IO with the cause and the

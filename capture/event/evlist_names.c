@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * evlist_names: events that need no PMU in sysfs: hardware, software and cache events
- * by perf's names, and rHEX.
+ * evlist_names: events that need no PMU in sysfs: hardware, software and cache
+ * events by perf's names, and rHEX.
  *
  * Specification: perf-list(1); enum perf_hw_id, perf_sw_ids, perf_hw_cache_id
  * in <linux/perf_event.h>.
@@ -75,8 +75,8 @@ static const char *const cache_ops[3][2] = {
 
 #define N_CACHES (sizeof(caches) / sizeof(*caches))
 
-/* The i-th combination that exists. config is cache | op << 8 | result << 16, with
- * result 1 for misses. */
+/* The i-th combination that exists. config is cache | op << 8 | result << 16,
+ * with result 1 for misses. */
 static bool cache_name(size_t i, struct evlist_name *n)
 {
 	size_t k;

@@ -2,9 +2,9 @@
 /*
  * evset: opens the events of an evlist on a target, and switches them.
  *
- * First the operations on an open set, then the opening, which decides which event
- * goes on which CPU and thread, into which group and ring, and what is removed from
- * the request when the kernel refuses it.
+ * First the operations on an open set, then the opening, which decides which
+ * event goes on which CPU and thread, into which group and ring, and what is
+ * removed from the request when the kernel refuses it.
  *
  * Specification: perf_event_open(2); kernel/events/core.c of Linux 6.1.
  */
@@ -111,7 +111,8 @@ static int explain_switch(int err, bool on, struct aux_diag *diag)
 			"%s", on ? "enabled" : "disabled", strerror(-err));
 }
 
-/* From last to first: side-band, which evlist puts last, runs before the trace. */
+/* From last to first: side-band, which evlist puts last, runs before the
+ * trace. */
 int evset_enable(struct evset *s, struct aux_diag *diag)
 {
 	int ret, first = 0;
@@ -195,8 +196,8 @@ int evset_ring_live(const struct evset *s, uint32_t ring, size_t *hint)
 	return -1;
 }
 
-/* One event's lost count from read(2) with FORMAT_ID | FORMAT_LOST: value, id, lost;
- * with FORMAT_GROUP a count first, then these three of each member. */
+/* One event's lost count from read(2) with FORMAT_ID | FORMAT_LOST: value, id,
+ * lost; with FORMAT_GROUP a count first, then these three of each member. */
 static uint64_t lost_of(const struct evset_fd *f, bool group, uint64_t *v,
 			size_t size)
 {
@@ -271,8 +272,8 @@ static int reopen(struct evset *s, const struct evlist *l, struct evset_fd *f,
 	return 0;
 }
 
-/* Events of a group are opened after their leader, as in the set. What was opened before
- * an error stays, disabled; the next attempt opens all again. */
+/* Events of a group are opened after their leader, as in the set. What was
+ * opened before an error stays, disabled; the next attempt opens all again. */
 int evset_reopen(struct evset *s, const struct evlist *l, int cpu, int cgroup_fd)
 {
 	size_t i;
@@ -314,10 +315,10 @@ void evset_close(struct evset *s)
 }
 
 /*
- * Opening. When the kernel refuses an event, retry_without() removes what nothing
- * depends on: attr bits of newer kernels, and the kernel's part of an event whose
- * modifiers did not ask for it. CPUs that are offline and threads that have ended
- * are skipped. Anything else is an error.
+ * Opening. When the kernel refuses an event, retry_without() removes what
+ * nothing depends on: attr bits of newer kernels, and the kernel's part of an
+ * event whose modifiers did not ask for it. CPUs that are offline and threads
+ * that have ended are skipped. Anything else is an error.
  */
 
 #define NONE UINT32_MAX
@@ -363,10 +364,11 @@ static void add_note(struct evset *s, const char *fmt, ...)
 }
 
 /*
- * Clears the i-th bit that an older kernel may not know; returns whether it was set.
- * Newest first, that is from the last bit of struct perf_event_attr to the first: a
- * kernel that lacks one lacks all newer ones, so they are removed in this order until
- * it accepts. perf detects the same in evsel__detect_missing_features().
+ * Clears the i-th bit that an older kernel may not know; returns whether it was
+ * set. Newest first, that is from the last bit of struct perf_event_attr to the
+ * first: a kernel that lacks one lacks all newer ones, so they are removed in
+ * this order until it accepts. perf detects the same in
+ * evsel__detect_missing_features().
  */
 static bool drop_bit(struct perf_event_attr *a, unsigned i, const char **name)
 {
@@ -392,8 +394,8 @@ static bool drop_bit(struct perf_event_attr *a, unsigned i, const char **name)
 }
 #define N_DROP 9
 
-/* Removes bits from all events until one is gone that this attr had. False: none is
- * left, so the EINVAL has another cause. */
+/* Removes bits from all events until one is gone that this attr had. False:
+ * none is left, so the EINVAL has another cause. */
 static bool drop_next(struct opening *o, const struct perf_event_attr *attr)
 {
 	struct perf_event_attr copy = *attr;
@@ -414,10 +416,11 @@ static bool drop_next(struct opening *o, const struct perf_event_attr *attr)
 }
 
 /*
- * After EACCES or EPERM: restricts the event to what perf_event_paranoid 2 permits.
- * An event with modifiers keeps them: the user asked for the kernel by name, and
- * gets the error. Side-band first loses the records that need privilege:
- * namespaces (perfmon_capable) and text_poke (the kernel's addresses).
+ * After EACCES or EPERM: restricts the event to what perf_event_paranoid 2
+ * permits. An event with modifiers keeps them: the user asked for the kernel by
+ * name, and gets the error. Side-band first loses the records that need
+ * privilege: namespaces (perfmon_capable) and text_poke (the kernel's
+ * addresses).
  */
 static bool narrow(struct opening *o, struct evlist_event *e)
 {
@@ -485,8 +488,9 @@ static int group_fd(const struct opening *o, const struct spot *at)
 	return i == NONE ? -1 : o->s->fds[i].fd;
 }
 
-/* Removes what may have caused err. True: another attempt is worth while. first: no
- * instance of this event is open yet; later its attr must stay the same. */
+/* Removes what may have caused err. True: another attempt is worth while.
+ * first: no instance of this event is open yet; later its attr must stay the
+ * same. */
 static bool retry_without(struct opening *o, struct evlist_event *e, int err,
 			  bool first)
 {
@@ -521,9 +525,9 @@ static int open_fd(struct opening *o, const struct spot *at, bool first)
 			     flags);
 		err = errno;
 	} while (fd < 0 && retry_without(o, e, err, first));
-	/* A software event always exists, and so does that of a PMU in sysfs: ENOENT
-	 * is the cgroup's, a directory of a hierarchy without the perf_event
-	 * controller. */
+	/* A software event always exists, and so does that of a PMU in sysfs:
+	 * ENOENT is the cgroup's, a directory of a hierarchy without the
+	 * perf_event controller. */
 	if (fd < 0 && err == ENOENT && flags & PERF_FLAG_PID_CGROUP &&
 	    (e->attr.type == PERF_TYPE_SOFTWARE || e->pmu))
 		err = EBADF;
@@ -537,8 +541,8 @@ static struct evset_ring *add_ring(struct evset *s)
 	return &s->rings[s->n_rings++];
 }
 
-/* The ring that the event writes to there; if it is new, fd is the one to map. NONE:
- * out of memory. */
+/* The ring that the event writes to there; if it is new, fd is the one to map.
+ * NONE: out of memory. */
 static uint32_t choose_ring(struct opening *o, const struct spot *at, int fd)
 {
 	const struct evlist_event *e = &o->l->events[at->event];
@@ -639,9 +643,9 @@ static int open_spot(struct opening *o, const struct spot *at, bool first)
 
 /*
  * Removes what an unprivileged side-band event cannot have, or has no use for:
- * namespaces require CAP_PERFMON at any paranoid level; text_poke is of use only to
- * who may trace the kernel. Removed up front, so that try_wide() below fails only for
- * whole-CPU permission.
+ * namespaces require CAP_PERFMON at any paranoid level; text_poke is of use
+ * only to who may trace the kernel. Removed up front, so that try_wide() below
+ * fails only for whole-CPU permission.
  */
 static void drop_privileged(const struct opening *o, struct evlist_event *e)
 {
@@ -677,9 +681,9 @@ static bool try_wide(struct opening *o, size_t event)
 	return fd >= 0 || (errno != EACCES && errno != EPERM);
 }
 
-/* When the event starts: with the child's exec (enable_on_exec works only for an
- * event on that task), when evset_enable is called, or at once (immediate). A wide
- * event beside a child starts at once, since exec cannot enable it. */
+/* When the event starts: with the child's exec (enable_on_exec works only for
+ * an event on that task), when evset_enable is called, or at once (immediate).
+ * A wide event beside a child starts at once, since exec cannot enable it. */
 static void set_start(struct opening *o, struct evlist_event *e, bool wide)
 {
 	bool of_child = o->t->starts_at_exec && !wide;

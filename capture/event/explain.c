@@ -26,8 +26,8 @@
 #include "common/diag.h"
 
 /*
- * What the system permits, from /proc and /sys. A file that cannot be read leaves -1,
- * or the kernel's default where -1 is a legal value.
+ * What the system permits, from /proc and /sys. A file that cannot be read
+ * leaves -1, or the kernel's default where -1 is a legal value.
  */
 
 #define PARANOID_DEFAULT 2
@@ -183,8 +183,8 @@ static void fix_paranoid(char *buf, size_t len, int level)
 
 #define USER_ONLY 80
 
-/* The event as the user wrote it, but with u as its modifier: intel_pt//k becomes
- * intel_pt//u, cycles:k and cycles become cycles:u. */
+/* The event as the user wrote it, but with u as its modifier: intel_pt//k
+ * becomes intel_pt//u, cycles:k and cycles become cycles:u. */
 static const char *user_only(const char *event, char name[static USER_ONLY])
 {
 	const char *end = strrchr(event, '/');
@@ -240,8 +240,8 @@ static int explain_level(const char *event, const struct perf_event_attr *attr,
 	return 0;
 }
 
-/* EACCES and EPERM. If the level permits the event, it was ptrace_may_access() for
- * another's thread (EACCES), lockdown, seccomp or a security module. */
+/* EACCES and EPERM. If the level permits the event, it was ptrace_may_access()
+ * for another's thread (EACCES), lockdown, seccomp or a security module. */
 static int explain_permission(const char *event,
 			      const struct perf_event_attr *attr, int tid,
 			      int err, const struct explain_system *sys,
@@ -276,8 +276,8 @@ static int explain_permission(const char *event,
 			strerror(err), sys->paranoid);
 }
 
-/* E2BIG: perf_copy_attr() met non-zero bytes past the size it knows, and wrote that
- * size to attr->size. */
+/* E2BIG: perf_copy_attr() met non-zero bytes past the size it knows, and wrote
+ * that size to attr->size. */
 static int explain_size(const char *event, const struct perf_event_attr *attr,
 			struct aux_diag *diag)
 {
@@ -405,11 +405,11 @@ int explain_open(const char *event, const struct perf_event_attr *attr,
 /*
  * Sizes of rings that fit into what may be mapped.
  *
- * The kernel charges each mapping (a data ring with its control page, an AUX area)
- * first to the user: perf_event_mlock_kb for each online CPU, all recorders of this
- * user together. The excess is charged to the process under RLIMIT_MEMLOCK, once
- * and not per CPU. CAP_IPC_LOCK and a paranoid level of -1 lift the limit. See
- * perf_mmap(), kernel/events/core.c (Linux 6.1).
+ * The kernel charges each mapping (a data ring with its control page, an AUX
+ * area) first to the user: perf_event_mlock_kb for each online CPU, all
+ * recorders of this user together. The excess is charged to the process under
+ * RLIMIT_MEMLOCK, once and not per CPU. CAP_IPC_LOCK and a paranoid level of -1
+ * lift the limit. See perf_mmap(), kernel/events/core.c (Linux 6.1).
  */
 
 #define MLOCK_KB_DEFAULT 516		/* 512 + 1 page of 4 KB */
@@ -473,7 +473,8 @@ static bool fits(const struct fitting *f, uint64_t data, uint64_t aux)
 	       !__builtin_add_overflow(a, b, &sum) && sum <= f->limit;
 }
 
-/* One step smaller: AUX, then data, each down to its small size, then to a page. */
+/* One step smaller: AUX, then data, each down to its small size, then to a
+ * page. */
 static bool shrink(struct fitting *f)
 {
 	struct explain_fit *x = f->fit;
@@ -492,7 +493,8 @@ static bool shrink(struct fitting *f)
 	return true;
 }
 
-/* Shrinking data rings may have freed more than was needed: AUX gets the rest. */
+/* Shrinking data rings may have freed more than was needed: AUX gets the
+ * rest. */
 static void grow_back(struct fitting *f, size_t wanted)
 {
 	struct explain_fit *x = f->fit;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * explain: why the kernel refused, and the command that fixes it. Errors and auxcap
- * doctor both use it, so they give the same advice.
+ * explain: why the kernel refused, and the command that fixes it. Errors and
+ * auxcap doctor both use it, so they give the same advice.
  */
 #ifndef CAPTURE_EVENT_EXPLAIN_H
 #define CAPTURE_EVENT_EXPLAIN_H
@@ -28,7 +28,8 @@ struct explain_system {
 	bool cap_ptrace, cap_resource, cap_syslog, cap_bpf;
 };
 void explain_system(struct explain_system *sys);
-/* The same from a copy of /proc and /sys; resource limits are this process's. */
+/* The same from a copy of /proc and /sys; resource limits are this
+ * process's. */
 void explain_system_at(struct explain_system *sys, const char *proc,
 		       const char *sysfs);
 /* Bytes that one user may map, INT64_MAX without a limit. */
@@ -53,15 +54,15 @@ struct explain_fit {
 	char text[256];			/* out: what was chosen and why; "" if all
 					 * is as wanted */
 };
-/* Writes fit->text again after the kernel refused to map sizes `was` with err, and
- * the caller reduced them. */
+/* Writes fit->text again after the kernel refused to map sizes `was` with err,
+ * and the caller reduced them. */
 void explain_fit_less(struct explain_fit *fit, const struct explain_fit *was,
 		      size_t n_rings, size_t n_aux, int err,
 		      const struct explain_system *sys);
 /*
- * Reduces sizes until n_rings rings, n_aux of them with an AUX area, fit into what may
- * be locked; and, with or without that limit, into an eighth of the available memory.
- * -AUX_E_LIMIT: not even the smallest sizes fit.
+ * Reduces sizes until n_rings rings, n_aux of them with an AUX area, fit into
+ * what may be locked; and, with or without that limit, into an eighth of the
+ * available memory. -AUX_E_LIMIT: not even the smallest sizes fit.
  */
 int explain_fit(struct explain_fit *fit, size_t n_rings, size_t n_aux,
 		const struct explain_system *sys, struct aux_diag *diag);

@@ -2,9 +2,9 @@
 /*
  * filter: translates --filter of an AUX event into the kernel's notation.
  *
- * Invariant: the result has numbers only, offsets in files whose paths are absolute
- * and resolved, and each filter can match; what the kernel would silently resolve to
- * an empty range is refused here.
+ * Invariant: the result has numbers only, offsets in files whose paths are
+ * absolute and resolved, and each filter can match; what the kernel would
+ * silently resolve to an empty range is refused here.
  * Specification: perf_event_parse_addr_filter() in kernel/events/core.c of
  * Linux 6.1; perf-record(1), --filter.
  */
@@ -26,7 +26,8 @@
 #define NAME_MAX_LEN 4096
 #define KALLSYMS "/proc/kallsyms"
 
-/* The kernel's symbols, from /proc/kallsyms: proc(5); nm(1) explains the letters. */
+/* The kernel's symbols, from /proc/kallsyms: proc(5); nm(1) explains the
+ * letters. */
 
 struct kallsym {
 	uint64_t addr;
@@ -48,7 +49,8 @@ static bool parse_kallsym(char *line, struct kallsym *k)
 	return true;
 }
 
-/* kallsyms has no sizes: a symbol extends to the next higher address of any symbol. */
+/* kallsyms has no sizes: a symbol extends to the next higher address of any
+ * symbol. */
 static void update_sizes(struct filter_syms *s, uint64_t addr)
 {
 	size_t i;
@@ -76,8 +78,9 @@ static int add_kallsym(struct filter_syms *s, const struct kallsym *k,
 	return filter_sym_add(s, &f);
 }
 
-/* All code symbols of that name, and the extent of the kernel's text. kptr_restrict
- * shows every address as 0, which is an error here: such a filter matches nothing. */
+/* All code symbols of that name, and the extent of the kernel's text.
+ * kptr_restrict shows every address as 0, which is an error here: such a filter
+ * matches nothing. */
 static int kernel_syms(const char *kallsyms, const char *name,
 			     struct filter_syms *s, struct aux_diag *diag)
 {
@@ -203,7 +206,8 @@ static int parse_select(struct parser *a, struct endpoint *pl)
 	return 0;
 }
 
-/* Parses an address (a number in any base), a symbol with its selection, or "*". */
+/* Parses an address (a number in any base), a symbol with its selection, or
+ * "*". */
 static int parse_endpoint(struct parser *a, struct endpoint *pl)
 {
 	size_t n;
@@ -277,9 +281,9 @@ static int parse_filter(struct parser *a, struct filter *f)
 }
 
 /*
- * Resolves the path and refuses what the kernel cannot match: it splits the text at
- * blanks and commas, and it compares inodes (perf_addr_filter_match()), which overlayfs
- * reports differently for a path than for a mapping.
+ * Resolves the path and refuses what the kernel cannot match: it splits the
+ * text at blanks and commas, and it compares inodes (perf_addr_filter_match()),
+ * which overlayfs reports differently for a path than for a mapping.
  */
 static int find_file(struct parser *a, struct filter *f)
 {
@@ -384,8 +388,8 @@ static int find_all(struct parser *a, const struct filter *f,
 	return ret;
 }
 
-/* Sets the size: as written, or up to the end of the second symbol; without either the
- * first symbol's own stays. */
+/* Sets the size: as written, or up to the end of the second symbol; without
+ * either the first symbol's own stays. */
 static int find_size(struct parser *a, const struct filter *f,
 		     struct filter_sym *at)
 {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * filter_symbols: code symbols of a file, as file offsets, which the kernel compares
- * with the offsets of mappings; and the list that symbols are collected in.
+ * filter_symbols: code symbols of a file, as file offsets, which the kernel
+ * compares with the offsets of mappings; and the list that symbols are
+ * collected in.
  *
- * Invariant: an address becomes an offset by the program header that maps it, never by
- * its section: headers are what the loader maps, whatever the linker's layout.
+ * Invariant: an address becomes an offset by the program header that maps it,
+ * never by its section: headers are what the loader maps, whatever the linker's
+ * layout.
  * Specification: elf(5).
  */
 #include <fcntl.h>

@@ -15,8 +15,8 @@ struct filter_sym {
 	char bind;	/* 'g' global, 'w' weak, 'l' local */
 };
 
-/* The code symbols of one name, sorted by address, each address once. A zeroed list is
- * empty; free v. */
+/* The code symbols of one name, sorted by address, each address once. A zeroed
+ * list is empty; free v. */
 struct filter_syms {
 	struct filter_sym *v;
 	size_t n, cap;
@@ -43,10 +43,11 @@ int filter_syms_elf(const char *path, const char *name, struct filter_syms *s,
  */
 
 /*
- * Translates text; free *out. Symbols of files are looked up in their symtab and
- * dynsym, the kernel's in /proc/kallsyms; an ambiguous symbol is an error that lists
- * the addresses and how to choose one (#N). n_max is how many filters the PMU has;
- * more are -AUX_E_LIMIT. -AUX_E_INVAL names the position in the text.
+ * Translates text; free *out. Symbols of files are looked up in their symtab
+ * and dynsym, the kernel's in /proc/kallsyms; an ambiguous symbol is an error
+ * that lists the addresses and how to choose one (#N). n_max is how many
+ * filters the PMU has; more are -AUX_E_LIMIT. -AUX_E_INVAL names the position
+ * in the text.
  */
 int addrfilter_resolve(const char *text, unsigned n_max, char **out,
 		       struct aux_diag *diag);

@@ -28,8 +28,8 @@ void perfclock_close(struct perfclock *c)
 	memset(c, 0, sizeof(*c));
 }
 
-/* Opens the event for the calling thread. User faults only, which need no privilege up
- * to perf_event_paranoid 2. */
+/* Opens the event for the calling thread. User faults only, which need no
+ * privilege up to perf_event_paranoid 2. */
 static int open_here(struct perfclock *c)
 {
 	struct perf_event_attr attr = {

@@ -4,8 +4,8 @@
  *
  * Invariant: whatever the files hold, a format lies within its word and a name
  * within its array; what is not understood is skipped, never guessed.
- * Specification: Documentation/ABI/testing/sysfs-bus-event_source-devices-format
- * and -events.
+ * Specification:
+ * Documentation/ABI/testing/sysfs-bus-event_source-devices-format and -events.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -204,8 +204,8 @@ static int no_such_pmu(const char *root, const char *name,
 			*list ? list : "none");
 }
 
-/* type is mandatory; everything else may be missing. Uncore PMUs have cpumask, hybrid
- * core PMUs cpus. */
+/* type is mandatory; everything else may be missing. Uncore PMUs have cpumask,
+ * hybrid core PMUs cpus. */
 static int read_pmu(struct pmu *pmu, struct aux_diag *diag)
 {
 	char text[4096], *end;

@@ -18,8 +18,8 @@
 
 #define PMU_SYSFS "/sys/bus/event_source/devices"
 
-/* format/NAME: a field of a config word, not always contiguous. The value's bits go
- * to the mask's bits from the lowest upwards. */
+/* format/NAME: a field of a config word, not always contiguous. The value's
+ * bits go to the mask's bits from the lowest upwards. */
 struct pmu_format {
 	char name[64];
 	unsigned word;		/* 0 config, 1 config1, 2 config2, 3 config3 */
@@ -45,21 +45,21 @@ struct pmu {
 	size_t n_cpus;
 };
 
-/* root: PMU_SYSFS or a copy of that tree. -AUX_E_NOENT: no such PMU; diag lists the
- * existing ones. */
+/* root: PMU_SYSFS or a copy of that tree. -AUX_E_NOENT: no such PMU; diag lists
+ * the existing ones. */
 int pmu_open(struct pmu **pmu, const char *root, const char *name,
 	     struct aux_diag *diag);
 void pmu_close(struct pmu *pmu);
 
-/* Names of all PMUs, sorted; the caller frees each and the array. Returns the count,
- * or an error. */
+/* Names of all PMUs, sorted; the caller frees each and the array. Returns the
+ * count, or an error. */
 int pmu_list(const char *root, char ***names, struct aux_diag *diag);
 
-/* Reads a small file below the PMU, such as "caps/psb_cyc", without trailing white
- * space. 0, or -AUX_E_NOENT. */
+/* Reads a small file below the PMU, such as "caps/psb_cyc", without trailing
+ * white space. 0, or -AUX_E_NOENT. */
 int pmu_read(const struct pmu *pmu, const char *file, char *buf, size_t len);
-/* A capability as a number; dflt if there is no such file. intel_pt prints hexadecimal
- * without a prefix, other PMUs decimal or 0x. */
+/* A capability as a number; dflt if there is no such file. intel_pt prints
+ * hexadecimal without a prefix, other PMUs decimal or 0x. */
 uint64_t pmu_cap(const struct pmu *pmu, const char *name, uint64_t dflt);
 
 const struct pmu_format *pmu_format_find(const struct pmu *pmu,
@@ -73,9 +73,9 @@ int pmu_format_set(const struct pmu_format *f, struct perf_event_attr *attr,
 
 /*
  * Applies the terms of spec to attr's config words: formats, aliases, config=N,
- * config1=N, config2=N, config3=N. Terms listed in words (NULL terminated) are the
- * caller's own and are skipped; so are terms that begin with '@'. An unknown term is
- * -AUX_E_INVAL, and diag lists the legal ones.
+ * config1=N, config2=N, config3=N. Terms listed in words (NULL terminated) are
+ * the caller's own and are skipped; so are terms that begin with '@'. An
+ * unknown term is -AUX_E_INVAL, and diag lists the legal ones.
  */
 int pmu_config(const struct pmu *pmu, const struct event_spec *spec,
 	       const char *const *words, struct perf_event_attr *attr,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * pmu_terms: turns the terms of an event into the config words of its attr, by the
- * PMU's format and events directories.
+ * pmu_terms: turns the terms of an event into the config words of its attr, by
+ * the PMU's format and events directories.
  *
- * Invariant: a value that does not fit into its field is an error, never truncated.
+ * Invariant: a value that does not fit into its field is an error, never
+ * truncated.
  */
 #include <string.h>
 
@@ -14,8 +15,9 @@
 #define MAX_DEPTH 4	/* aliases that refer to aliases */
 
 /*
- * The word in attr. config3 came with Linux 6.3 (PERF_ATTR_SIZE_VER8, after sig_data);
- * NULL if we are compiled with older headers, whose attr ends before it.
+ * The word in attr. config3 came with Linux 6.3 (PERF_ATTR_SIZE_VER8, after
+ * sig_data); NULL if we are compiled with older headers, whose attr ends before
+ * it.
  */
 static __u64 *config_word(const struct perf_event_attr *attr, unsigned word)
 {

@@ -40,8 +40,8 @@ static void store_tail(__u64 *tail, uint64_t value)
 	__atomic_store_n(tail, value, __ATOMIC_RELEASE);
 }
 
-/* Bytes [pos, pos + len) of a circular buffer. An AUX area need not be a power of
- * two in size, so positions are reduced by %, not by a mask. */
+/* Bytes [pos, pos + len) of a circular buffer. An AUX area need not be a power
+ * of two in size, so positions are reduced by %, not by a mask. */
 static void slice(uint8_t *buf, size_t size, uint64_t pos, size_t len,
 		  struct iovec iov[2])
 {
@@ -108,7 +108,8 @@ void ring_unmap(struct ring *r)
 {
 	if (!r || !r->map_len)
 		return;
-	/* Unmap AUX first; the kernel frees the buffers with the data mapping. */
+	/* Unmap AUX first; the kernel frees the buffers with the data
+	 * mapping. */
 	if (r->aux)
 		munmap(r->aux, r->aux_size);
 	munmap(r->page, r->map_len);
@@ -174,8 +175,9 @@ const struct perf_event_header *ring_record(const struct iovec iov[2],
 	return buf;
 }
 
-/* The kernel writes downwards: head is the start of the newest record and counts
- * down from 0, so ascending addresses from head lead to ever older records. */
+/* The kernel writes downwards: head is the start of the newest record and
+ * counts down from 0, so ascending addresses from head lead to ever older
+ * records. */
 size_t ring_backward(struct ring *r, struct iovec iov[2])
 {
 	uint64_t head = load_head(&r->page->data_head);

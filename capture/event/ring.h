@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ring: the memory that the kernel shares with us, data ring and AUX area; perfclock: the
- * time on perf's clock, which comes through a ring.
+ * ring: the memory that the kernel shares with us, data ring and AUX area;
+ * perfclock: the time on perf's clock, which comes through a ring.
  *
  * A ring reads memory handed to it; where that comes from (ring_map, a test) is
  * not its concern. All barriers of the recorder are in ring.c.
@@ -44,9 +44,9 @@ struct ring_sizes {
 	bool aux_populate;	/* fault in all of AUX when mapping it */
 };
 
-/* Maps fd's rings. 0, or -AUX_E_IO with errno as the cause, *aux_failed true if it
- * was the AUX mapping, and r empty. A data ring that is mapped read-only (backward)
- * is overwritten; so is an AUX area. */
+/* Maps fd's rings. 0, or -AUX_E_IO with errno as the cause, *aux_failed true if
+ * it was the AUX mapping, and r empty. A data ring that is mapped read-only
+ * (backward) is overwritten; so is an AUX area. */
 int ring_map(struct ring *r, int fd, const struct ring_sizes *sizes,
 	     bool *aux_failed);
 /* Accepts NULL and empty rings. */
@@ -63,16 +63,16 @@ size_t ring_data_waits(const struct ring *r);
 void ring_data_done(struct ring *r, size_t n);
 
 /*
- * The record at byte pos of the pieces, copied into buf if it straddles them. NULL
- * if its size is impossible or exceeds len (a corrupt ring).
+ * The record at byte pos of the pieces, copied into buf if it straddles them.
+ * NULL if its size is impossible or exceeds len (a corrupt ring).
  */
 const struct perf_event_header *ring_record(const struct iovec iov[2],
 					    size_t pos, void *buf, size_t len);
 
 /*
- * Backward ring, its events disabled or paused (PERF_EVENT_IOC_PAUSE_OUTPUT): the
- * complete records, newest first, in one or two pieces. A record at the old end
- * that is partly overwritten is left out. Returns the total.
+ * Backward ring, its events disabled or paused (PERF_EVENT_IOC_PAUSE_OUTPUT):
+ * the complete records, newest first, in one or two pieces. A record at the old
+ * end that is partly overwritten is left out. Returns the total.
  */
 size_t ring_backward(struct ring *r, struct iovec iov[2]);
 
@@ -93,9 +93,10 @@ void ring_aux_slice(const struct ring *r, uint64_t end, uint64_t len,
 /*
  * perfclock: the current time on perf's clock.
  *
- * Perf's default clock is the kernel's local_clock(), which no system call reads; only
- * records carry it. So this counts page faults of the calling thread with a sample
- * each, causes one, and reads the sample's time. Costs a few microseconds.
+ * Perf's default clock is the kernel's local_clock(), which no system call
+ * reads; only records carry it. So this counts page faults of the calling
+ * thread with a sample each, causes one, and reads the sample's time. Costs a
+ * few microseconds.
  */
 
 struct perfclock {
@@ -105,8 +106,9 @@ struct perfclock {
 	volatile uint8_t *page;	/* touched to fault */
 };
 
-/* The time in ns, or 0 if perf events are not available. A zeroed c is ready. The event
- * is reopened when another thread than last time asks; one thread at a time. */
+/* The time in ns, or 0 if perf events are not available. A zeroed c is ready.
+ * The event is reopened when another thread than last time asks; one thread at
+ * a time. */
 uint64_t perfclock_now(struct perfclock *c);
 void perfclock_close(struct perfclock *c);
 

@@ -35,11 +35,12 @@
 /*
  * ---- Processes, threads and cgroups ----
  *
- * Threads come and go while /proc is read: a process's task directory is read again
- * until a pass finds nothing new.
+ * Threads come and go while /proc is read: a process's task directory is read
+ * again until a pass finds nothing new.
  */
 
-/* The state letter in the stat file of a task, below fd; 0: the task is gone. */
+/* The state letter in the stat file of a task, below fd; 0: the task is
+ * gone. */
 static char task_state(int fd, const char *path)
 {
 	char buf[512], *p;
@@ -85,8 +86,8 @@ static bool any_thread_lives(int proc_fd)
 	return lives;
 }
 
-/* A process lives as long as any of its threads, even after the first has exited
- * (which then is a zombie until the last one ends). */
+/* A process lives as long as any of its threads, even after the first has
+ * exited (which then is a zombie until the last one ends). */
 static bool watch_ended(struct target_watch *w)
 {
 	char path[32];
@@ -175,8 +176,8 @@ static int explain_missing(const char *what, long id, int err,
 			id, strerror(err));
 }
 
-/* Watches a process or thread by its /proc directory; it must be alive. A thread is
- * added to tids here, a process's threads by target_rescan. */
+/* Watches a process or thread by its /proc directory; it must be alive. A
+ * thread is added to tids here, a process's threads by target_rescan. */
 static int add_watch(struct target *t, long id, bool process,
 		     struct aux_diag *diag)
 {
@@ -200,8 +201,8 @@ static int add_watch(struct target *t, long id, bool process,
 	return process ? 0 : add_tid(t, (pid_t)id);
 }
 
-/* list: numbers separated by commas. Ids are checked to exist, so that a mistyped one is
- * an error rather than an empty recording. */
+/* list: numbers separated by commas. Ids are checked to exist, so that a
+ * mistyped one is an error rather than an empty recording. */
 static int find_tasks(struct target *t, const char *list, bool processes,
 		      struct aux_diag *diag)
 {
@@ -243,7 +244,8 @@ static bool has_word(const char *list, const char *word)
 	return false;
 }
 
-/* The hierarchy that perf_event uses: v1 with that controller if mounted, else v2. */
+/* The hierarchy that perf_event uses: v1 with that controller if mounted, else
+ * v2. */
 static bool find_mount(char *mount, size_t len)
 {
 	char line[4096], dir[2048], type[64], opts[1024];
@@ -291,10 +293,10 @@ static int find_cgroup(struct target *t, const char *name,
 /*
  * ---- The program that we start ----
  *
- * It is forked early and waits on a pipe, so that events with enable_on_exec can be
- * opened on it; if we die first, the pipe closes and it exits. It execs with the
- * signals that our user gave us. A second pipe, close-on-exec, delivers the errno of a
- * failed exec: end of file means success.
+ * It is forked early and waits on a pipe, so that events with enable_on_exec
+ * can be opened on it; if we die first, the pipe closes and it exits. It execs
+ * with the signals that our user gave us. A second pipe, close-on-exec,
+ * delivers the errno of a failed exec: end of file means success.
  */
 
 static bool is_program(const char *path)
@@ -353,7 +355,8 @@ void target_signals_save(struct target_signals *s)
 		sigemptyset(&s->blocked);
 }
 
-/* sigaction refuses SIGKILL, SIGSTOP and libc's internal signals; that is ignored. */
+/* sigaction refuses SIGKILL, SIGSTOP and libc's internal signals; that is
+ * ignored. */
 static void restore_signals(const struct target_signals *s)
 {
 	struct sigaction sa = { .sa_handler = SIG_DFL };
@@ -408,7 +411,8 @@ static int fork_program(struct target *t, const struct target_spec *spec,
 
 	if (!spec->signals)
 		target_signals_save(&now);
-	/* Until the child has restored its signals, none may reach our handlers. */
+	/* Until the child has restored its signals, none may reach our
+	 * handlers. */
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, &was);
 	if (!pipe2(start, O_CLOEXEC) && !pipe2(error, O_CLOEXEC))
@@ -435,8 +439,8 @@ static int fork_program(struct target *t, const struct target_spec *spec,
 	return 0;
 }
 
-/* Writes the byte that lets the child exec. If it was killed meanwhile the pipe has no
- * reader: consumes the SIGPIPE, unless one was pending before. */
+/* Writes the byte that lets the child exec. If it was killed meanwhile the pipe
+ * has no reader: consumes the SIGPIPE, unless one was pending before. */
 static bool write_go(int fd)
 {
 	sigset_t pipe_set, was, pending;
@@ -612,7 +616,8 @@ out:
 	return ret;
 }
 
-/* Refuses options that contradict one another, or that name nothing to record. */
+/* Refuses options that contradict one another, or that name nothing to
+ * record. */
 static int check_spec(const struct target_spec *s, struct aux_diag *diag)
 {
 	bool tasks = s->pids || s->tids;
@@ -678,8 +683,8 @@ static int choose_tasks(struct target *t, const struct target_spec *s,
 	return 0;
 }
 
-/* Forks only after everything else has been checked: until then a wrong argument
- * leaves nothing to undo. */
+/* Forks only after everything else has been checked: until then a wrong
+ * argument leaves nothing to undo. */
 int target_open(struct target *t, const struct target_spec *s,
 		struct aux_diag *diag)
 {

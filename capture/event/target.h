@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * target: what is recorded: a program that we start, processes, threads, CPUs, a
- * cgroup.
+ * target: what is recorded: a program that we start, processes, threads, CPUs,
+ * a cgroup.
  *
- * target_open forks the program, which waits before its exec until target_start, so
- * that events can be opened on it. It runs with the signal dispositions and the mask
- * that the user's shell gave us.
+ * target_open forks the program, which waits before its exec until
+ * target_start, so that events can be opened on it. It runs with the signal
+ * dispositions and the mask that the user's shell gave us.
  */
 #ifndef CAPTURE_EVENT_TARGET_H
 #define CAPTURE_EVENT_TARGET_H
@@ -32,15 +32,15 @@ struct target_spec {
 	const struct target_signals *signals;
 };
 
-/* The signals that were ignored or blocked when we were started. Save them before the
- * first sigaction. */
+/* The signals that were ignored or blocked when we were started. Save them
+ * before the first sigaction. */
 struct target_signals {
 	sigset_t ignored, blocked;
 };
 void target_signals_save(struct target_signals *s);
 
-/* A process (-p) or thread (-t) that is recorded. The open /proc directory stays its
- * own when the kernel reuses the number. */
+/* A process (-p) or thread (-t) that is recorded. The open /proc directory
+ * stays its own when the kernel reuses the number. */
 struct target_watch {
 	pid_t id;
 	int proc_fd;
@@ -74,27 +74,27 @@ struct target {
 	size_t n_watches, cap_watches;
 };
 
-/* Whether execvp would find name. Checked before any file is touched, so a mistyped
- * name costs nothing. -AUX_E_TARGET, with the fix. */
+/* Whether execvp would find name. Checked before any file is touched, so a
+ * mistyped name costs nothing. -AUX_E_TARGET, with the fix. */
 int target_check_program(const char *name, struct aux_diag *diag);
 
-/* -AUX_E_INVAL: contradicting options, no such CPU; -AUX_E_TARGET: no such process, or
- * it cannot be looked at. t is closed on error. */
+/* -AUX_E_INVAL: contradicting options, no such CPU; -AUX_E_TARGET: no such
+ * process, or it cannot be looked at. t is closed on error. */
 int target_open(struct target *t, const struct target_spec *spec,
 		struct aux_diag *diag);
-/* Adds threads of -p processes that have appeared since to tids; returns how many, or
- * an error. If there are any after evset_open, they may lack events: close the set and
- * open it again. */
+/* Adds threads of -p processes that have appeared since to tids; returns how
+ * many, or an error. If there are any after evset_open, they may lack events:
+ * close the set and open it again. */
 int target_rescan(struct target *t, struct aux_diag *diag);
 /* Lets the program exec; -AUX_E_TARGET with the cause if exec fails. */
 int target_start(struct target *t, struct aux_diag *diag);
-/* Whether the program, or everything that is recorded, has ended; never true system
- * wide without a program. Does not wait. */
+/* Whether the program, or everything that is recorded, has ended; never true
+ * system wide without a program. Does not wait. */
 bool target_ended(struct target *t);
 /* Sends sig to our program if it still runs. */
 void target_kill(struct target *t, int sig);
-/* Whether our program has ended (true if there is none), and its status. Does not
- * wait. */
+/* Whether our program has ended (true if there is none), and its status. Does
+ * not wait. */
 bool target_child_ended(struct target *t, int *status);
 /* Waits for our program and returns its status; 0 if there is none. */
 int target_wait(struct target *t);

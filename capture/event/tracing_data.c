@@ -2,9 +2,9 @@
 /*
  * tracing_data: collects the formats of tracepoints from tracefs.
  *
- * Invariant: the blob is complete or there is none. Saved command lines and kallsyms
- * are left empty (size 0 is legal): COMM records and the kernel's maps have the same
- * content, valid for the time of the recording.
+ * Invariant: the blob is complete or there is none. Saved command lines and
+ * kallsyms are left empty (size 0 is legal): COMM records and the kernel's maps
+ * have the same content, valid for the time of the recording.
  * Specification: trace-cmd.dat.v6(5), "INITIAL FORMAT" to "PROCESS
  * INFORMATION"; the order in which perf reads:
  * tools/perf/util/trace-event-read.c of Linux 6.1.
@@ -113,8 +113,8 @@ static int check_root(const char *root, struct aux_diag *diag)
 			"it: sudo mount -t tracefs nodev /sys/kernel/tracing");
 }
 
-/* Appends a file and returns its length, or -1. Reads to the end: tracefs reports size
- * 0 for all files. */
+/* Appends a file and returns its length, or -1. Reads to the end: tracefs
+ * reports size 0 for all files. */
 static ssize_t add_file(struct blob *b, const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC), err;
@@ -158,7 +158,8 @@ static int add_sized_file(struct blob *b, const char *root, const char *path,
 	return 0;
 }
 
-/* "INITIAL FORMAT" up to the formats of ftrace's own events, of which there are none. */
+/* "INITIAL FORMAT" up to the formats of ftrace's own events, of which there are
+ * none. */
 static int add_heads(struct blob *b, const char *root, struct aux_diag *diag)
 {
 	static const char *const names[] = { "header_page", "header_event" };
@@ -210,8 +211,8 @@ static bool same_system(const char *a, const char *b)
 	return !strncmp(a, b, n + 1);
 }
 
-/* Appends the subsystem of events[first]: name, count, and the format of each event,
- * once even if it is requested several times. */
+/* Appends the subsystem of events[first]: name, count, and the format of each
+ * event, once even if it is requested several times. */
 static int add_system(struct blob *b, const char *root,
 		      const char *const *events, size_t first, size_t n,
 		      struct aux_diag *diag)
@@ -265,8 +266,8 @@ static int add_systems(struct blob *b, const char *root,
 	return ret;
 }
 
-/* Kallsyms (empty), printk formats (empty if only root may read them), command lines
- * (empty). */
+/* Kallsyms (empty), printk formats (empty if only root may read them), command
+ * lines (empty). */
 static void add_rest(struct blob *b, const char *root)
 {
 	char path[PATH_MAX];

@@ -3,10 +3,10 @@
  * What the blocks are: each translation becomes a numbered block in the log.
  *
  * A translation of the same bytes at the same place has the same number, so the
- * table stays small when qemu flushes its translation cache. A block whose bytes
- * came with a change of code (map.c) gets a new number even if it is known:
- * ids are positions in the log, so a thread that names the new id cannot be
- * read past the barrier before the change is applied.
+ * table stays small when qemu flushes its translation cache. A block whose
+ * bytes came with a change of code (map.c) gets a new number even if it is
+ * known: ids are positions in the log, so a thread that names the new id cannot
+ * be read past the barrier before the change is applied.
  *
  * qemu translates under its mmap lock; qp.lock is held as well, because the
  * tables are also used by the system call callbacks.
@@ -130,11 +130,11 @@ struct shape {
 };
 
 /*
- * qemu's x86 translator ends a block before an instruction that crosses into the
- * next page, unless it is the block's first; but by then the plugin interface
- * has counted the instruction, and shows the bytes read so far. True if the
- * instruction at ip is such a one. The guest's memory may end at the page, so
- * the bytes are read with a call that fails instead of faulting.
+ * qemu's x86 translator ends a block before an instruction that crosses into
+ * the next page, unless it is the block's first; but by then the plugin
+ * interface has counted the instruction, and shows the bytes read so far. True
+ * if the instruction at ip is such a one. The guest's memory may end at the
+ * page, so the bytes are read with a call that fails instead of faulting.
  */
 static bool crosses_page(uint64_t ip)
 {
@@ -185,9 +185,9 @@ static void check_inner(const struct qemu_plugin_insn *insn, size_t size,
 
 /*
  * Sizes from qemu, the kind of branch from the last instruction's bytes. An
- * instruction without bytes (vsyscall, a misaligned address) raises an exception
- * instead of running; it gets the smallest size. Returns -1 when there is no
- * instruction, or too many.
+ * instruction without bytes (vsyscall, a misaligned address) raises an
+ * exception instead of running; it gets the smallest size. Returns -1 when
+ * there is no instruction, or too many.
  */
 static int read_shape(const struct qemu_plugin_tb *tb, struct shape *s)
 {
@@ -259,8 +259,8 @@ static void log_truth(struct qemu_plugin_tb *tb, const struct shape *s)
 	}
 }
 
-/* Guest addresses must be host addresses (no -B offset): compares the bytes of the
- * first block with what qemu says they are. */
+/* Guest addresses must be host addresses (no -B offset): compares the bytes of
+ * the first block with what qemu says they are. */
 static void check_base(const struct qemu_plugin_tb *tb)
 {
 	const struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, 0);

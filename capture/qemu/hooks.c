@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * qemu's own libc calls that show what its plugin interface (version 1, qemu 7.2)
- * does not: leaving a block in the middle (siglongjmp), handling signals
- * (sigprocmask), dying of one (kill), forks and threads. And the shared memory's
- * file descriptor is kept from guests that close every descriptor they find.
+ * qemu's own libc calls that show what its plugin interface (version 1, qemu
+ * 7.2) does not: leaving a block in the middle (siglongjmp), handling signals
+ * (sigprocmask), dying of one (kill), forks and threads. And the shared
+ * memory's file descriptor is kept from guests that close every descriptor they
+ * find.
  *
  * Signals. qemu-user never interrupts generated code to deliver a signal: its
  * host handler queues the signal and makes the CPU leave at the next block
@@ -11,8 +12,8 @@
  * sigprocmask() seen here, before it builds the guest's signal frame. At that
  * moment CPUArchState still has the interrupted PC; afterwards it has the
  * handler's. Synchronous faults are different: the host's SIGSEGV handler calls
- * sigprocmask() and jumps out of the block through cpu->jmp_env, and the exact PC
- * is known only at the jump, when qemu has restored the guest's state.
+ * sigprocmask() and jumps out of the block through cpu->jmp_env, and the exact
+ * PC is known only at the jump, when qemu has restored the guest's state.
  *
  * Only the slots of qemu's global offset table are changed, so libraries and
  * the guest (whose libc is its own) see nothing.
@@ -49,8 +50,9 @@ static struct {
 	long (*syscall)(long num, ...);
 } libc;
 
-/* qemu is about to jump to buf. If that is the buffer of its CPU loop, which lies in
- * the CPU's state, the thread leaves the block in the middle, at the guest's PC. */
+/* qemu is about to jump to buf. If that is the buffer of its CPU loop, which
+ * lies in the CPU's state, the thread leaves the block in the middle, at the
+ * guest's PC. */
 static void note_thrown(const void *buf)
 {
 	struct qp_thread *t = &qp_self;
@@ -80,9 +82,9 @@ static void hook_longjmp_chk(sigjmp_buf env, int val)
 }
 
 /*
- * The first call of signal delivery, when PC is still the program's own; also of
- * a host fault handler, right before the jump out of the block. In the second
- * case PC may be stale; note_thrown() then corrects stop_ip.
+ * The first call of signal delivery, when PC is still the program's own; also
+ * of a host fault handler, right before the jump out of the block. In the
+ * second case PC may be stale; note_thrown() then corrects stop_ip.
  */
 static int hook_sigprocmask(int how, const sigset_t *set, sigset_t *old)
 {
@@ -118,8 +120,8 @@ static int hook_kill(pid_t pid, int sig)
 
 /*
  * In the child of a fork: one thread, the caller, with a log and rings of its
- * own. The tables of code.c and map.c are copies of the parent's, and so are the
- * ids they define (SHM_ESC_FORK says how many).
+ * own. The tables of code.c and map.c are copies of the parent's, and so are
+ * the ids they define (SHM_ESC_FORK says how many).
  */
 static void start_child(uint32_t proc, uint32_t slot)
 {
@@ -188,8 +190,8 @@ static void *run_thread(void *arg)
 }
 
 /*
- * A guest's clone: the slot is claimed by the creator, so that its ring can name
- * it. Threads that qemu starts for itself are left alone.
+ * A guest's clone: the slot is claimed by the creator, so that its ring can
+ * name it. Threads that qemu starts for itself are left alone.
  */
 static int hook_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 			       void *(*fn)(void *), void *arg)
@@ -318,7 +320,8 @@ static void patch_table(const struct link_map *map, const Elf64_Rela *rela,
 	}
 }
 
-/* qemu itself is the first object of the dynamic linker's list (System V ABI). */
+/* qemu itself is the first object of the dynamic linker's list (System V
+ * ABI). */
 static void patch_program(struct hook *hooks, size_t n_hooks)
 {
 	const struct link_map *map = _r_debug.r_map;
@@ -344,8 +347,9 @@ static void patch_program(struct hook *hooks, size_t n_hooks)
 	patch_table(map, plt, plt_len / sizeof(*plt), sym, str, hooks, n_hooks);
 }
 
-/* The fortified libc calls __longjmp_chk instead of siglongjmp: one of them must be
- * there. close and dup are missed only by guests that close everything. */
+/* The fortified libc calls __longjmp_chk instead of siglongjmp: one of them
+ * must be there. close and dup are missed only by guests that close
+ * everything. */
 int qp_hooks_install(void)
 {
 	struct hook hooks[] = {

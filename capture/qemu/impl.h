@@ -2,15 +2,15 @@
 /*
  * Private to the helper object that runs inside qemu-user.
  *
- * plugin.c: callbacks, and following execve; ring.c: producing into shared memory;
- * code.c: what blocks consist of; map.c: where code comes from; hooks.c: libc calls of
- * qemu that reveal signals, forks and threads; machine.c: what differs between the
- * emulated machines.
+ * plugin.c: callbacks, and following execve; ring.c: producing into shared
+ * memory; code.c: what blocks consist of; map.c: where code comes from;
+ * hooks.c: libc calls of qemu that reveal signals, forks and threads;
+ * machine.c: what differs between the emulated machines.
  *
  * Facts of qemu-user this rests on: at the entry of a block's callback all
  * guest registers are in CPUArchState, which x86-64 hosts keep in %rbp, PC and
- * SP where machine.c says; guest addresses are host addresses. All three
- * are checked before the first instruction runs. The plugin interface, version 1,
+ * SP where machine.c says; guest addresses are host addresses. All three are
+ * checked before the first instruction runs. The plugin interface, version 1,
  * has no way to read registers; hence %rbp.
  *
  * Threads: each guest thread is one host thread and the only writer of its
@@ -203,11 +203,14 @@ void qp_code_init(void);
 /* map.c; qp.lock is held in all but qp_unmapped and qp_mapped */
 #define QP_PAGE 4096u
 void qp_map_init(void);
-/* Makes the log describe the bytes of [start, end). True: it had to be extended. */
+/* Makes the log describe the bytes of [start, end). True: it had to be
+ * extended. */
 bool qp_ensure_code(uint64_t start, uint64_t end);
-/* The guest unmapped or replaced this range: it is looked up again when it runs. */
+/* The guest unmapped or replaced this range: it is looked up again when it
+ * runs. */
 void qp_unmapped(uint64_t addr, uint64_t len);
-/* The guest mapped a file executable at addr: logs it if nothing that runs would. */
+/* The guest mapped a file executable at addr: logs it if nothing that runs
+ * would. */
 void qp_mapped(uint64_t addr);
 
 /* trampolines, written in assembly: they add %rbp as third argument */

@@ -2,10 +2,10 @@
 /*
  * The helper object inside qemu: what differs between the emulated machines.
  *
- * Where registers lie, in 64-bit words of CPUArchState: CPUX86State begins with 16
- * registers and RIP; CPUARMState with 16 registers of 32 bits, then x0 to x30, SP
- * and PC (qemu 7.2, target/i386/cpu.h and target/arm/cpu.h). Another layout is
- * found out by check_env() in plugin.c. System call numbers: Linux,
+ * Where registers lie, in 64-bit words of CPUArchState: CPUX86State begins with
+ * 16 registers and RIP; CPUARMState with 16 registers of 32 bits, then x0 to
+ * x30, SP and PC (qemu 7.2, target/i386/cpu.h and target/arm/cpu.h). Another
+ * layout is found out by check_env() in plugin.c. System call numbers: Linux,
  * arch/x86/entry/syscalls/syscall_64.tbl and asm-generic/unistd.h.
  */
 #include <elf.h>
@@ -40,8 +40,8 @@ static bool decode_a64(const uint8_t *bytes, size_t size, struct qp_insn *out)
 	return true;
 }
 
-/* A number of -1 never matches; QP_CALL_NONE has it to keep number 0 (x86: read)
- * from looking like a call of interest. */
+/* A number of -1 never matches; QP_CALL_NONE has it to keep number 0 (x86:
+ * read) from looking like a call of interest. */
 /* table */
 static const struct qp_machine machines[] = {
 	{

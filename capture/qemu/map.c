@@ -13,8 +13,8 @@
  * addresses are host addresses, so a line that holds guest code is the guest's.
  * The kernel's line has no x, because qemu maps guest code without it.
  *
- * A jitdump is logged when it is mapped: its writer maps it executable to show where
- * it is, and no code ever runs there.
+ * A jitdump is logged when it is mapped: its writer maps it executable to show
+ * where it is, and no code ever runs there.
  *
  * All state is guarded by qp.lock.
  */
@@ -41,8 +41,8 @@ struct region {
 	uint32_t kind;		/* of saved bytes, enum aux_code_kind */
 };
 
-/* A page whose bytes are in the log. bytes NULL: forgotten since; the entry stays,
- * as open addressing cannot remove one. */
+/* A page whose bytes are in the log. bytes NULL: forgotten since; the entry
+ * stays, as open addressing cannot remove one. */
 struct saved_page {
 	uint64_t addr;		/* 0: free */
 	uint8_t *bytes;
@@ -63,8 +63,9 @@ void qp_map_init(void)
 }
 
 /*
- * Appends a barrier to the log and a SYNC with its number to the calling thread's
- * ring. head->size is the fixed part's size; tail is padded to 8 bytes.
+ * Appends a barrier to the log and a SYNC with its number to the calling
+ * thread's ring. head->size is the fixed part's size; tail is padded to 8
+ * bytes.
  */
 static void log_barrier(struct shm_log_head *head, const void *tail, size_t len)
 {
@@ -287,10 +288,10 @@ static void clip(struct map_line *m, uint64_t addr)
 }
 
 /*
- * Maps the file to compare code with it. The inode must be the one of the mapping:
- * the path may lead to another file by now (an upgrade, another namespace). A file
- * with fewer bytes than the mapping is mapped as far as it goes. On failure r->file
- * stays NULL, and the pages are saved.
+ * Maps the file to compare code with it. The inode must be the one of the
+ * mapping: the path may lead to another file by now (an upgrade, another
+ * namespace). A file with fewer bytes than the mapping is mapped as far as it
+ * goes. On failure r->file stays NULL, and the pages are saved.
  */
 static void map_file(struct region *r, const struct map_line *m)
 {

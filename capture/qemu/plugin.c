@@ -5,14 +5,14 @@
  * The hot path is one callback for each block, ten machine instructions that
  * append the block's id. All else happens when a thread leaves generated code:
  * what qemu does then is seen through its syscall callbacks and a few libc
- * calls (hooks.c), which set the ring's limit to 0, so that the next
- * block's callback takes the slow path, qp_block_slow(). Only there is it known
- * both where the thread stopped and where it resumes, exactly, signals and faults
- * in mid-block included; then SHM_ESC_LEFT and SHM_ESC_BACK are emitted.
+ * calls (hooks.c), which set the ring's limit to 0, so that the next block's
+ * callback takes the slow path, qp_block_slow(). Only there is it known both
+ * where the thread stopped and where it resumes, exactly, signals and faults in
+ * mid-block included; then SHM_ESC_LEFT and SHM_ESC_BACK are emitted.
  *
- * The states of a thread are enum qp_state. QP_RUNNING to QP_STOPPED or QP_THROWN
- * by a libc call of qemu, to QP_SYSCALL by its callback; then, at the latest in
- * the next block's callback, to QP_REPORTED and back to QP_RUNNING.
+ * The states of a thread are enum qp_state. QP_RUNNING to QP_STOPPED or
+ * QP_THROWN by a libc call of qemu, to QP_SYSCALL by its callback; then, at the
+ * latest in the next block's callback, to QP_REPORTED and back to QP_RUNNING.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -50,8 +50,8 @@ static bool is_reported(const struct qp_thread *t)
 
 /*
  * Stops the other threads of the process between blocks. One that sleeps in a
- * system call is parked already. Gives up after PARK_MS: a thread may be blocked
- * in qemu itself, and its last block is then reported as unknown.
+ * system call is parked already. Gives up after PARK_MS: a thread may be
+ * blocked in qemu itself, and its last block is then reported as unknown.
  */
 static void qp_park_others(void)
 {
@@ -87,8 +87,8 @@ static void qp_unpark(void)
  *
  * qemu would hand the new program to the kernel, which runs it natively, so the
  * callback that precedes the call runs qemu on it instead, with this object. A
- * program that cannot be followed, and a call that would fail, are left to qemu;
- * the former is reported.
+ * program that cannot be followed, and a call that would fail, are left to
+ * qemu; the former is reported.
  */
 
 /* The arguments of execve; the arrays are ours, the strings the guest's. */
@@ -152,8 +152,9 @@ static bool is_string(const char *s)
 	return false;
 }
 
-/* Copies a guest's argv or envp; the kernel takes NULL for an empty one. False: an
- * address is bad, or out of memory. *out is the caller's to free in any case. */
+/* Copies a guest's argv or envp; the kernel takes NULL for an empty one. False:
+ * an address is bad, or out of memory. *out is the caller's to free in any
+ * case. */
 static bool read_vector(const uint64_t *v, char ***out)
 {
 	char **more;
@@ -216,7 +217,8 @@ static void emit_native(const char *path, uint64_t why)
 /*
  * Replaces this process by qemu on the program x. The other threads are parked
  * first: exec ends them wherever they are, and their rings must say where. The
- * new image inherits the descriptor, hence FD_CLOEXEC off. Returns if it failed.
+ * new image inherits the descriptor, hence FD_CLOEXEC off. Returns if it
+ * failed.
  */
 static void start_qemu(const struct soft_exec *x,
 		       const struct soft_exec_on *on, char *const *env)
@@ -257,7 +259,8 @@ static void free_request(struct request *r)
 	free(r);
 }
 
-/* execve, or execveat if at, is about to be made. Returns if qemu shall make it. */
+/* execve, or execveat if at, is about to be made. Returns if qemu shall make
+ * it. */
 static void qp_exec(bool at, const uint64_t *args)
 {
 	const struct soft_exec_on on = {
@@ -305,7 +308,8 @@ HIDDEN struct qp_proc qp = {
 static struct shm_ring no_ring;	/* cur == limit: always the slow path */
 
 /* initial-exec: one load of the offset and one from %fs, no call; the assembly
- * below knows this model. An object loaded by dlopen has room for a few such. */
+ * below knows this model. An object loaded by dlopen has room for a few
+ * such. */
 #define INITIAL_EXEC __attribute__((tls_model("initial-exec"), visibility("hidden")))
 INITIAL_EXEC __thread struct qp_thread qp_self;
 INITIAL_EXEC __thread struct shm_ring *qp_ring = &no_ring;
@@ -319,9 +323,9 @@ HIDDEN void qp_insn_rep(unsigned int cpu, uint64_t ip, uint64_t *env);
 /*
  * append(ring, value): cur at 0 and limit at 8 of struct shm_ring. The value is
  * the callback's second argument. Stored first, then cur moves: x86 keeps that
- * order (shm.h). In assembly because qemu's generated code keeps CPUArchState in
- * %rbp, which C cannot name, and the slow path needs it as third argument. Only
- * %rax and %rcx are changed, besides what the C function changes.
+ * order (shm.h). In assembly because qemu's generated code keeps CPUArchState
+ * in %rbp, which C cannot name, and the slow path needs it as third argument.
+ * Only %rax and %rcx are changed, besides what the C function changes.
  */
 #define TRAMPOLINE(name, ring, store, size, slow)	\
 	".globl " name "\n.hidden " name "\n"		\
@@ -370,9 +374,10 @@ static uint64_t truth_last(const struct shm_ring *r)
 }
 
 /*
- * The truth's callback precedes its instruction. So if the one logged last is where
- * the thread stopped, it did not complete, and is taken back: after a jump out of
- * a block always, else only a REP instruction can stop before its end.
+ * The truth's callback precedes its instruction. So if the one logged last is
+ * where the thread stopped, it did not complete, and is taken back: after a
+ * jump out of a block always, else only a REP instruction can stop before its
+ * end.
  */
 static void undo_truth(struct qp_thread *t, uint64_t ip, bool thrown)
 {
@@ -384,10 +389,10 @@ static void undo_truth(struct qp_thread *t, uint64_t ip, bool thrown)
 }
 
 /*
- * qemu left a block in the middle and no signal followed: the thread resumes where
- * it left (code page written, exclusive step), or after that instruction (PAUSE),
- * or elsewhere after the emulation of a vsyscall. In the first two cases what
- * ran is known from where it resumes.
+ * qemu left a block in the middle and no signal followed: the thread resumes
+ * where it left (code page written, exclusive step), or after that instruction
+ * (PAUSE), or elsewhere after the emulation of a vsyscall. In the first two
+ * cases what ran is known from where it resumes.
  */
 static uint64_t thrown_ip(const struct qp_thread *t, uint64_t next_ip)
 {
@@ -413,9 +418,10 @@ HIDDEN void qp_emit_stop(struct qp_thread *t, uint64_t next_ip)
 }
 
 /*
- * Before the first instruction: is qemu's CPUArchState as machine.c says? PC must
- * be the block's address, SP aligned (both psABIs), and argc on the guest's stack
- * must be the number that auxcap passed. Any other qemu is refused, not misread.
+ * Before the first instruction: is qemu's CPUArchState as machine.c says? PC
+ * must be the block's address, SP aligned (both psABIs), and argc on the
+ * guest's stack must be the number that auxcap passed. Any other qemu is
+ * refused, not misread.
  */
 static void check_env(const uint64_t *env, uint64_t start)
 {
@@ -469,10 +475,11 @@ static void park(struct qp_thread *t, uint64_t next_ip)
  * Before block id runs: the ring's limit was reached, or attention is wanted.
  *
  * Parking races with a thread that starts to run: qp_park_others() sets parked,
- * then reads the states; here the state is set to QP_RUNNING, then parked is read.
- * With both in sequential order at least one side sees the other: the parker
- * finds the thread running and clears its limit, or the thread finds parked set.
- * qp_put32() may move a limit that was cleared, hence the last look.
+ * then reads the states; here the state is set to QP_RUNNING, then parked is
+ * read. With both in sequential order at least one side sees the other: the
+ * parker finds the thread running and clears its limit, or the thread finds
+ * parked set. qp_put32() may move a limit that was cleared, hence the last
+ * look.
  */
 HIDDEN void qp_block_slow(unsigned int cpu, uintptr_t id, uint64_t *env)
 {
@@ -495,9 +502,9 @@ HIDDEN void qp_block_slow(unsigned int cpu, uintptr_t id, uint64_t *env)
 }
 
 /*
- * qemu runs each iteration of a REP instruction as a block of its own. Processors
- * trace the instruction once, so only the first iteration is logged: one that
- * does not follow a block ending with the same instruction.
+ * qemu runs each iteration of a REP instruction as a block of its own.
+ * Processors trace the instruction once, so only the first iteration is logged:
+ * one that does not follow a block ending with the same instruction.
  */
 HIDDEN void qp_block_rep(unsigned int cpu, uintptr_t id, uint64_t *env)
 {
@@ -546,8 +553,8 @@ static void end_thread(struct qp_thread *t)
 
 /*
  * exit_group(2), made here: all threads stop between blocks, then the process
- * ends. qemu's own way out would let the other threads run on until then, and they
- * would die at an unknown place.
+ * ends. qemu's own way out would let the other threads run on until then, and
+ * they would die at an unknown place.
  */
 static void end_process(int status)
 {
@@ -556,9 +563,10 @@ static void end_process(int status)
 }
 
 /*
- * A call of the vsyscall page faults: nothing of it runs, and the kernel does its work
- * and returns to the caller. qemu too, but makes a system call for the work, which is
- * none of the program's: the thread left its code where the fault was.
+ * A call of the vsyscall page faults: nothing of it runs, and the kernel does
+ * its work and returns to the caller. qemu too, but makes a system call for the
+ * work, which is none of the program's: the thread left its code where the
+ * fault was.
  */
 static bool in_vsyscall(const struct qp_thread *t)
 {
@@ -616,8 +624,9 @@ static void note_prctl(struct qp_thread *t)
 				     UINT64_MAX >> 8 : UINT64_MAX;
 }
 
-/* After the call, in the same thread. Mappings that replaced code are known only
- * now; failed calls changed nothing (results from -4095 to -1 are errors). */
+/* After the call, in the same thread. Mappings that replaced code are known
+ * only now; failed calls changed nothing (results from -4095 to -1 are
+ * errors). */
 static void syscall_end(qemu_plugin_id_t id, unsigned int cpu, int64_t num,
 			int64_t ret)
 {
@@ -658,9 +667,10 @@ static uint32_t option_u32(int argc, char **argv, const char *key)
 }
 
 /*
- * Maps the memfd, 5 GiB of addresses, far below this object. Left to the kernel it
- * would lie right below, and qemu's code buffer, which is mapped later, below it:
- * more than 2 GiB from our trampolines, out of reach of a direct call.
+ * Maps the memfd, 5 GiB of addresses, far below this object. Left to the kernel
+ * it would lie right below, and qemu's code buffer, which is mapped later,
+ * below it: more than 2 GiB from our trampolines, out of reach of a direct
+ * call.
  */
 static int map_shm(int fd)
 {
@@ -679,9 +689,9 @@ static int map_shm(int fd)
 }
 
 /*
- * A new image claims slots of its own. old_slot is the exec'ing thread's, or the
- * launcher's: its producer is gone, so its last entry, SHM_ESC_EXEC, is written
- * here and names the slot where the stream continues.
+ * A new image claims slots of its own. old_slot is the exec'ing thread's, or
+ * the launcher's: its producer is gone, so its last entry, SHM_ESC_EXEC, is
+ * written here and names the slot where the stream continues.
  */
 static int start_image(uint32_t old_slot)
 {

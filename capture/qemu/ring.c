@@ -56,7 +56,8 @@ static bool is_alive(pid_t pid)
 	return alive;
 }
 
-/* Checked once a second at most (wait_freed's timeout), while a ring is full. */
+/* Checked once a second at most (wait_freed's timeout), while a ring is
+ * full. */
 static bool consumer_gone(void)
 {
 	if (atomic_load(&qp.header->gone))
@@ -175,8 +176,8 @@ uint32_t qp_ring_last(const struct shm_ring *r)
 }
 
 /*
- * Takes a ring over at the position it is at, in this process's addresses: after
- * exec the memfd is mapped elsewhere, and the former producer is gone.
+ * Takes a ring over at the position it is at, in this process's addresses:
+ * after exec the memfd is mapped elsewhere, and the former producer is gone.
  */
 void qp_ring_attach(struct shm_ring *r, char *data)
 {
@@ -187,7 +188,8 @@ void qp_ring_attach(struct shm_ring *r, char *data)
 	atomic_fetch_add(&r->seq, 1);
 }
 
-/* mmap, not malloc: sparse tables of maximal size, of which only touched pages cost. */
+/* mmap, not malloc: sparse tables of maximal size, of which only touched pages
+ * cost. */
 void *qp_reserve(size_t len)
 {
 	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE,

@@ -12,8 +12,8 @@
  *
  * Escapes. Where a block does not (signal, fault, system call), and where
  * something happens that other threads or processes depend on (clone, fork,
- * exec, new code), the ring holds an escape of SHM_ESC_WORDS words instead of an
- * id. Escapes have bit 31 set and ids do not, so that the consumer finds the
+ * exec, new code), the ring holds an escape of SHM_ESC_WORDS words instead of
+ * an id. Escapes have bit 31 set and ids do not, so that the consumer finds the
  * next one with a vectorized test.
  *
  * Barriers. A process's log defines the ids, and holds the events that all its

@@ -2,9 +2,9 @@
 /*
  * control: turns lines from a FIFO into commands.
  *
- * Invariant: nothing here blocks. Both ends are non-blocking, and an acknowledgement
- * that does not fit into the pipe is dropped, so a client that never reads its acks
- * cannot stall the recording.
+ * Invariant: nothing here blocks. Both ends are non-blocking, and an
+ * acknowledgement that does not fit into the pipe is dropped, so a client that
+ * never reads its acks cannot stall the recording.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,9 +18,9 @@
 
 #include "capture/record/impl.h"
 
-/* Opened for reading and writing, so that the FIFO always has both a reader and a
- * writer: open does not wait for a client, and poll reports no POLLHUP when one
- * leaves. */
+/* Opened for reading and writing, so that the FIFO always has both a reader and
+ * a writer: open does not wait for a client, and poll reports no POLLHUP when
+ * one leaves. */
 static int open_fifo(const char *path, struct aux_diag *diag)
 {
 	struct stat st;
@@ -138,9 +138,9 @@ static enum control_command parse(char *line, const char **arg)
 }
 
 /*
- * The first half of buf collects input; a complete line is copied into the second
- * half, where *arg may point into it until the next call. A line longer than half
- * of buf is skipped up to its newline.
+ * The first half of buf collects input; a complete line is copied into the
+ * second half, where *arg may point into it until the next call. A line longer
+ * than half of buf is skipped up to its newline.
  */
 enum control_command control_next(struct control *c, const char **arg)
 {

@@ -2,13 +2,14 @@
 /*
  * drain: one ring into the file.
  *
- * Order: first the records, which are few and say where the trace may be cut; then
- * the AUX area, piece by piece, so that the PMU soon has room again; then, if a
- * record said that the PMU stopped for lack of room, a restart. A restart before
- * the copy would find no room and stop again.
+ * Order: first the records, which are few and say where the trace may be cut;
+ * then the AUX area, piece by piece, so that the PMU soon has room again; then,
+ * if a record said that the PMU stopped for lack of room, a restart. A restart
+ * before the copy would find no room and stop again.
  *
- * Invariant: aux_tail never passes a byte that is neither in the file nor counted
- * by the writer as unwritten. Records are written exactly as the kernel made them.
+ * Invariant: aux_tail never passes a byte that is neither in the file nor
+ * counted by the writer as unwritten. Records are written exactly as the kernel
+ * made them.
  */
 #include <string.h>
 #include <sys/auxv.h>
@@ -41,7 +42,8 @@ int rec_put_aux(struct rec_reader *rd, struct rec_ring *rr,
 	int ret;
 
 	/* perf takes the top byte of the TSC from here (ref_timestamp in
-	 * intel_pt_calc_tsc_timestamp): a TSC packet carries only seven bytes. */
+	 * intel_pt_calc_tsc_timestamp): a TSC packet carries only seven
+	 * bytes. */
 #ifdef __x86_64__
 	a.reference = __builtin_ia32_rdtsc();
 #endif
@@ -55,7 +57,8 @@ int rec_put_aux(struct rec_reader *rd, struct rec_ring *rr,
 
 /*
  * Enters a loss of unknown size at stream position offset into the ledger. With
- * own_record also into the file, for a loss that no record of the kernel reports.
+ * own_record also into the file, for a loss that no record of the kernel
+ * reports.
  */
 static int enter_loss(struct rec_reader *rd, struct rec_ring *rr,
 		      enum aux_ledger_cause cause, uint64_t offset,
@@ -100,8 +103,8 @@ int rec_enter_end(struct recorder *r, struct rec_ring *rr,
 
 /*
  * Writes one piece, up to the next cut and at most up to end, and releases its
- * room before the next piece is written. Data that arrive past end meanwhile wait
- * for the next drain, which judges the room they had.
+ * room before the next piece is written. Data that arrive past end meanwhile
+ * wait for the next drain, which judges the room they had.
  */
 static int drain_piece(struct rec_reader *rd, struct rec_ring *rr,
 		       unsigned int *cut, uint64_t end)
@@ -127,8 +130,8 @@ static int drain_piece(struct rec_reader *rd, struct rec_ring *rr,
 
 /*
  * The least room that the PMU may have found when it had written up to head. It
- * may have read any of the tails that the last drain stored while it was writing,
- * so the oldest of these within one size of head counts.
+ * may have read any of the tails that the last drain stored while it was
+ * writing, so the oldest of these within one size of head counts.
  */
 static size_t least_room(const struct rec_ring *rr, uint64_t pos, uint64_t head)
 {
@@ -144,9 +147,10 @@ static size_t least_room(const struct rec_ring *rr, uint64_t pos, uint64_t head)
 }
 
 /*
- * Copies what waits in the AUX area, and judges whether the event has stopped (see
- * struct rec_stop). New data after a nudge, or after the area was completely full,
- * prove that it had: with several events on one ring each may stop by itself.
+ * Copies what waits in the AUX area, and judges whether the event has stopped
+ * (see struct rec_stop). New data after a nudge, or after the area was
+ * completely full, prove that it had: with several events on one ring each may
+ * stop by itself.
  */
 static int drain_aux(struct rec_reader *rd, struct rec_ring *rr)
 {
@@ -168,8 +172,8 @@ static int drain_aux(struct rec_reader *rd, struct rec_ring *rr)
 	room = least_room(rr, pos, pos + len);
 	rr->stop.n_tails = 0;
 	rr->stop.suspect = room < SUSPECT_ROOM;
-	/* CIRC_SPACE() keeps one byte free: perf_aux_output_begin() then disables
-	 * the event without making a record. */
+	/* CIRC_SPACE() keeps one byte free: perf_aux_output_begin() then
+	 * disables the event without making a record. */
 	rr->stop.full = room <= 1 && !(rr->stop.reported &&
 				       rr->stop.reported_at == pos + len);
 	if (rr->stop.suspect) {
@@ -195,9 +199,9 @@ static const struct perf_event_attr *attr_of(const struct recorder *r, uint64_t 
 }
 
 /*
- * The time of a record, 0 if it has none. evlist gives all events one sample_type
- * head: samples begin with IDENTIFIER, [IP], TID, TIME, and with sample_id_all
- * every other record ends with TID, TIME, CPU, IDENTIFIER.
+ * The time of a record, 0 if it has none. evlist gives all events one
+ * sample_type head: samples begin with IDENTIFIER, [IP], TID, TIME, and with
+ * sample_id_all every other record ends with TID, TIME, CPU, IDENTIFIER.
  */
 static uint64_t record_time(const struct recorder *r,
 			    const struct perf_event_header *h)
@@ -225,10 +229,11 @@ static uint64_t record_time(const struct recorder *r,
 }
 
 /*
- * The size of the trace in a sample (PERF_SAMPLE_AUX: u64 size, then the bytes). It is
- * the last of the fields that evlist requests, so all before it are skipped, in the
- * order of PERF_RECORD_SAMPLE in <linux/perf_event.h>. For a sample_type with a field
- * that evlist never requests the size is 0: the layout is not known here.
+ * The size of the trace in a sample (PERF_SAMPLE_AUX: u64 size, then the
+ * bytes). It is the last of the fields that evlist requests, so all before it
+ * are skipped, in the order of PERF_RECORD_SAMPLE in <linux/perf_event.h>. For
+ * a sample_type with a field that evlist never requests the size is 0: the
+ * layout is not known here.
  */
 
 /* The fields of one word, in the record's order up to PERIOD. */
@@ -334,8 +339,8 @@ static void inspect_aux(struct rec_reader *rd, struct rec_ring *rr,
 	if (f[2] & PERF_AUX_FLAG_TRUNCATED) {
 		if (!rd->r->config.snapshot)
 			rr->stop.truncated = true;
-		/* It reports the stop that the last drain suspected; asked here,
-		 * since the next record may report another. */
+		/* It reports the stop that the last drain suspected; asked
+		 * here, since the next record may report another. */
 		if (end == rr->stop.suspect_head)
 			rr->stop.full = false;
 		if (!rr->stop.reported || rr->stop.reported_at != end)
@@ -362,13 +367,14 @@ static void inspect_lost(struct rec_reader *rd, struct rec_ring *rr,
 		rd->n_lost += n;
 	ledger_add(rd->r->ledger, LEDGER_NO_STREAM,
 		   AUX_LEDGER_LOST_RECORDS, n, rr->times.before_ns, rr->times.last_ns);
-	/* An AUX record with TRUNCATED may be among them: restart to be safe. */
+	/* An AUX record with TRUNCATED may be among them: restart to be
+	 * safe. */
 	if (rr->aux && !rd->r->config.snapshot)
 		rr->stop.truncated = true;
 }
 
-/* The build id that the kernel gives of a mapped file: HEADER_BUILD_ID names it, for
- * perf buildid-list and perf archive. */
+/* The build id that the kernel gives of a mapped file: HEADER_BUILD_ID names
+ * it, for perf buildid-list and perf archive. */
 static void inspect_build_id(struct rec_reader *rd,
 			     const struct perf_event_header *h)
 {
@@ -394,9 +400,9 @@ static void inspect_build_id(struct rec_reader *rd,
 }
 
 /*
- * Saves the vdso, which no file contains. Every 64-bit program has the same image
- * as this one, at an address of its own. A 32-bit program's image is another one;
- * it is mapped below 4 GB.
+ * Saves the vdso, which no file contains. Every 64-bit program has the same
+ * image as this one, at an address of its own. A 32-bit program's image is
+ * another one; it is mapped below 4 GB.
  */
 static void inspect_mmap2(struct rec_reader *rd, struct rec_ring *rr,
 		       const struct perf_event_header *h)

@@ -2,11 +2,11 @@
 /*
  * What precedes the data of a kernel recording.
  *
- * kernel_header writes what every reader needs before the first ring record: attrs
- * with their ids, feature sections, AUXTRACE_INFO and TIME_CONV, ID_INDEX (which maps
- * ids to rings for perf's auxtrace queues). kernel_describe writes what existed
- * before the events were enabled. After a rotation both run again: each file stands
- * alone.
+ * kernel_header writes what every reader needs before the first ring record:
+ * attrs with their ids, feature sections, AUXTRACE_INFO and TIME_CONV, ID_INDEX
+ * (which maps ids to rings for perf's auxtrace queues). kernel_describe writes
+ * what existed before the events were enabled. After a rotation both run again:
+ * each file stands alone.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,8 +33,8 @@ static int failed(int ret, struct aux_diag *diag)
 	return diag_set(diag, -ret, AUX_NO_OFFSET, "%s", aux_strerror(ret));
 }
 
-/* HEADER_EVENT_DESC and attrs, each event with the ids of all its file descriptors: by
- * these a reader finds the event of a record. */
+/* HEADER_EVENT_DESC and attrs, each event with the ids of all its file
+ * descriptors: by these a reader finds the event of a record. */
 static int add_attrs(const struct kernel *k, struct writer *w)
 {
 	const struct evset *s = &k->set;
@@ -146,8 +146,8 @@ static int add_source(const struct kernel *k, struct writer *w)
 	return features_source(w, text);
 }
 
-/* The names as tracefs has them: an event's own name may be set by name=, or carry
- * modifiers. The caller frees names[0..*n), also on error. */
+/* The names as tracefs has them: an event's own name may be set by name=, or
+ * carry modifiers. The caller frees names[0..*n), also on error. */
 static int tracepoint_names(const struct kernel *k, char **names, size_t *n)
 {
 	size_t i;
@@ -202,8 +202,9 @@ static bool records_switches(const struct kernel *k)
 	return false;
 }
 
-/* AUXTRACE_INFO of the first AUX event; evlist puts these first. Per thread the event
- * may run on any CPU, so its metadata (CoreSight) name all that are online. */
+/* AUXTRACE_INFO of the first AUX event; evlist puts these first. Per thread the
+ * event may run on any CPU, so its metadata (CoreSight) name all that are
+ * online. */
 static int add_trace_info(const struct kernel *k, struct writer *w,
 			  struct aux_diag *diag)
 {
@@ -247,8 +248,8 @@ static bool records_kernel(const struct kernel *k)
 	return false;
 }
 
-/* The program before its exec still bears our name; all that follows, from its exec
- * on, the kernel records. */
+/* The program before its exec still bears our name; all that follows, from its
+ * exec on, the kernel records. */
 static int describe_child(const struct kernel *k, struct writer *w,
 			  const struct synth_id *id)
 {
@@ -258,10 +259,10 @@ static int describe_child(const struct kernel *k, struct writer *w,
 }
 
 /*
- * Synthesizes processes and the kernel. Before the exec of our own program there is
- * nothing to say of it but its name; afterwards (again) its maps must be read from
- * /proc, since the kernel's records of them are in the previous file, and so must
- * those of every process that the targets have forked.
+ * Synthesizes processes and the kernel. Before the exec of our own program
+ * there is nothing to say of it but its name; afterwards (again) its maps must
+ * be read from /proc, since the kernel's records of them are in the previous
+ * file, and so must those of every process that the targets have forked.
  */
 static int describe_existing(struct kernel *k, struct writer *w, bool again,
 			     struct aux_diag *diag)
@@ -290,8 +291,8 @@ static int describe_existing(struct kernel *k, struct writer *w, bool again,
 	else if (k->target.traces_child && !again)
 		o.n_tids = 0;	/* only the kernel's maps */
 	ret = synth_proc(w, &o, &r, diag);
-	/* Of the whole machine some may belong to others, and need not run: that
-	 * is told. Of what was asked for by name it is a loss. */
+	/* Of the whole machine some may belong to others, and need not run:
+	 * that is told. Of what was asked for by name it is a loss. */
 	k->result->n_unreadable = r.n_unreadable;
 	if (r.n_unreadable && (o.tids || r.timed_out))
 		ledger_add(k->ledger, LEDGER_NO_STREAM, AUX_LEDGER_UNDESCRIBED,

@@ -2,9 +2,10 @@
 /*
  * Private to capture/record: the kernel source and the recorder.
  *
- * source_kernel.c opens and maps, header.c writes what precedes the data, loop.c
- * runs the recording, watch.c sees what happens to CPUs and to us; recorder.c owns
- * the readers, drain.c reads one ring, snapshot.c saves overwritten rings.
+ * source_kernel.c opens and maps, header.c writes what precedes the data,
+ * loop.c runs the recording, watch.c sees what happens to CPUs and to us;
+ * recorder.c owns the readers, drain.c reads one ring, snapshot.c saves
+ * overwritten rings.
  */
 #ifndef CAPTURE_RECORD_IMPL_H
 #define CAPTURE_RECORD_IMPL_H
@@ -32,13 +33,15 @@
  * recorder: moves what the kernel writes into the rings to the file.
  *
  * AUX data are written straight from the mapping and their room is released at
- * once. Events that an overrun stopped are restarted. Every loss, whether a record
- * reports it or positions or silence betray it, goes into the ledger; losses
- * that no record of the kernel reports also go into the file (AUX_OWN_LOSS).
+ * once. Events that an overrun stopped are restarted. Every loss, whether a
+ * record reports it or positions or silence betray it, goes into the ledger;
+ * losses that no record of the kernel reports also go into the file
+ * (AUX_OWN_LOSS).
  *
- * The rings are distributed over reader threads; with a single reader the caller's
- * thread reads in recorder_poll. All functions are the main thread's. Operations
- * that need all rings at rest (snapshot, file switch, end) take all readers' locks.
+ * The rings are distributed over reader threads; with a single reader the
+ * caller's thread reads in recorder_poll. All functions are the main thread's.
+ * Operations that need all rings at rest (snapshot, file switch, end) take all
+ * readers' locks.
  */
 
 struct codesave;
@@ -82,9 +85,9 @@ void recorder_set_ledger(struct recorder *r, struct ledger *l);
 void recorder_pause(struct recorder *r, bool paused);
 
 /*
- * Suppresses FINISHED_ROUND while another thread writes synthesized records: they
- * carry no time, and perf's readers must see them before the first round ends.
- * While held, or on the thread that polls.
+ * Suppresses FINISHED_ROUND while another thread writes synthesized records:
+ * they carry no time, and perf's readers must see them before the first round
+ * ends. While held, or on the thread that polls.
  */
 void recorder_describing(struct recorder *r, bool on);
 
@@ -92,29 +95,30 @@ void recorder_describing(struct recorder *r, bool on);
 int recorder_start(struct recorder *r, struct aux_diag *diag);
 
 /*
- * Waits until there is something to read, one of fds is ready, or timeout_ms have
- * passed; without threads, reads all rings. Fills revents of fds. Returns the
- * first error of any reader, else 0.
+ * Waits until there is something to read, one of fds is ready, or timeout_ms
+ * have passed; without threads, reads all rings. Fills revents of fds. Returns
+ * the first error of any reader, else 0.
  */
 struct pollfd;
 int recorder_poll(struct recorder *r, struct pollfd *fds, size_t n_fds,
 		  int timeout_ms);
-/* Bytes left until the file and what waits in the rings reach max_size; UINT64_MAX
- * without a limit. Takes the locks one by one: not while held. */
+/* Bytes left until the file and what waits in the rings reach max_size;
+ * UINT64_MAX without a limit. Takes the locks one by one: not while held. */
 uint64_t recorder_room(struct recorder *r);
 
 /* The time on perf's clock. */
 uint64_t recorder_now(const struct recorder *r);
 
-/* Takes all locks and reads every ring once. The locks are taken on error too. */
+/* Takes all locks and reads every ring once. The locks are taken on error
+ * too. */
 int recorder_hold(struct recorder *r);
 /* Releases them. */
 void recorder_release(struct recorder *r);
 
 /*
- * A snapshot of all AUX areas in overwrite mode, and of backward rings: stops the
- * events, saves what is new since the last snapshot, and starts them again unless
- * stay_off. label may be NULL.
+ * A snapshot of all AUX areas in overwrite mode, and of backward rings: stops
+ * the events, saves what is new since the last snapshot, and starts them again
+ * unless stay_off. label may be NULL.
  */
 int recorder_snapshot(struct recorder *r, enum aux_snapshot_reason reason,
 		      const char *label, bool stay_off, struct aux_diag *diag);
@@ -123,7 +127,8 @@ int recorder_snapshot(struct recorder *r, enum aux_snapshot_reason reason,
  * ledger, so that its sums balance. */
 int recorder_finish(struct recorder *r, struct aux_diag *diag);
 
-/* Enters the bytes of the present file's streams into its ledger. While held. */
+/* Enters the bytes of the present file's streams into its ledger. While
+ * held. */
 void recorder_account(struct recorder *r, struct ledger *l);
 
 void recorder_stats(const struct recorder *r, struct recorder_stats *stats);
@@ -169,8 +174,8 @@ struct kernel {
 	bool full;			/* max_size was reached */
 };
 
-/* header.c. Attrs, features, AUXTRACE_INFO and ID_INDEX; each file of a rotation
- * gets its own copy. */
+/* header.c. Attrs, features, AUXTRACE_INFO and ID_INDEX; each file of a
+ * rotation gets its own copy. */
 int kernel_header(struct kernel *k, struct writer *w, struct aux_diag *diag);
 /*
  * Synthesizes what existed before the events: COMM, MMAP2, kernel maps; then
@@ -183,11 +188,12 @@ int kernel_describe(struct kernel *k, struct writer *w, bool again,
 /* loop.c. Runs the recording to its end, ledger included. */
 int kernel_loop(struct kernel *k, struct aux_diag *diag);
 
-/* watch.c. CPUs that go and come back, stops of auxcap, sleep of the machine. */
+/* watch.c. CPUs that go and come back, stops of auxcap, sleep of the
+ * machine. */
 void watch_open(struct kernel *k);
 void watch_close(struct kernel *k);
-/* Looks for what has happened, at most every 100 ms but when final; watch.fd may be
- * polled to be told at once. */
+/* Looks for what has happened, at most every 100 ms but when final; watch.fd
+ * may be polled to be told at once. */
 int watch_look(struct kernel *k, bool final);
 /* SIGCONT came. */
 void watch_continued(struct kernel *k);
@@ -212,8 +218,8 @@ struct rec_stop {
 	uint64_t suspect_ms;	/* and the time, CLOCK_MONOTONIC */
 	bool nudged;		/* restarted on suspicion; new data confirm it */
 	bool full;		/* no byte was free: the kernel makes no record */
-	/* aux_tail before each piece of the last drain: the PMU may have compared
-	 * its head with any of them. */
+	/* aux_tail before each piece of the last drain: the PMU may have
+	 * compared its head with any of them. */
 	uint64_t tails[REC_CUTS + 1];
 	unsigned int n_tails;
 };
@@ -261,7 +267,8 @@ struct rec_ring {
 /*
  * A reader and its rings. The thread uses its own reader only; lock protects
  * rings, stats, n_lost and round_records against the holder. fds belongs to the
- * thread alone. error is written once under the lock and read atomically without.
+ * thread alone. error is written once under the lock and read atomically
+ * without.
  */
 struct rec_reader {
 	struct recorder *r;
@@ -280,8 +287,8 @@ struct rec_reader {
 };
 
 /*
- * Lock order: held, then the readers' locks by index. The writer, the ledger and
- * codesave lock themselves and call nothing of ours.
+ * Lock order: held, then the readers' locks by index. The writer, the ledger
+ * and codesave lock themselves and call nothing of ours.
  */
 struct recorder {
 	/* Constant after recorder_new. */
@@ -318,7 +325,8 @@ int rec_restart(struct rec_reader *rd, struct rec_ring *rr);
  * samples are made from AUX data, later than the records beside them.
  */
 int rec_end_round(struct rec_reader *rd);
-/* At the end: enters stops that were suspected and can no longer be confirmed. */
+/* At the end: enters stops that were suspected and can no longer be
+ * confirmed. */
 int rec_silent_end(struct rec_reader *rd, struct rec_ring *rr);
 /* Writes an AUXTRACE record with len bytes from stream position pos. */
 int rec_put_aux(struct rec_reader *rd, struct rec_ring *rr,
@@ -327,8 +335,8 @@ int rec_put_aux(struct rec_reader *rd, struct rec_ring *rr,
 int rec_read_held(struct recorder *r);
 /* snapshot.c. Frees the memory that snapshots were copied to. */
 void rec_free_copy(struct rec_ring *rr);
-/* The ring's stream ends here, at time now: a loss of unknown size, in the ledger and in
- * the file. The lock is held, and the ring was read. */
+/* The ring's stream ends here, at time now: a loss of unknown size, in the
+ * ledger and in the file. The lock is held, and the ring was read. */
 int rec_enter_end(struct recorder *r, struct rec_ring *rr,
 		  enum aux_ledger_cause cause, uint64_t now);
 /* Evaluates a record before it is written: times, losses, cuts, the vdso. */
@@ -338,9 +346,9 @@ void rec_inspect(struct rec_reader *rd, struct rec_ring *rr,
 /*
  * The control FIFO: commands while a recording runs, as perf's --control.
  *
- * "fifo:COMMANDS[,ACKS]" or "fd:N[,M]". One command per line. If an ack channel was
- * given, each command is answered after it has been carried out: "ack\n", or
- * "error: ...\n" for one that is unknown or failed.
+ * "fifo:COMMANDS[,ACKS]" or "fd:N[,M]". One command per line. If an ack channel
+ * was given, each command is answered after it has been carried out: "ack\n",
+ * or "error: ...\n" for one that is unknown or failed.
  */
 
 enum control_command {
@@ -363,13 +371,14 @@ struct control {
 	bool skipping;		/* inside a line too long for buf */
 };
 
-/* -AUX_E_INVAL: bad text; -AUX_E_IO: cannot be opened. The error for a FIFO that
- * does not exist names mkfifo. */
+/* -AUX_E_INVAL: bad text; -AUX_E_IO: cannot be opened. The error for a FIFO
+ * that does not exist names mkfifo. */
 int control_open(struct control **c, const char *text, struct aux_diag *diag);
 void control_close(struct control *c);
 
-/* The next complete command and its argument ("" for none; of an unknown command,
- * its text), valid until the next call. CONTROL_NONE: nothing has arrived. */
+/* The next complete command and its argument ("" for none; of an unknown
+ * command, its text), valid until the next call. CONTROL_NONE: nothing has
+ * arrived. */
 enum control_command control_next(struct control *c, const char **arg);
 /* Answers a command; text is "ack" or "error: ...", without the newline. */
 void control_ack(struct control *c, const char *text);

@@ -63,9 +63,9 @@ static int snapshot(struct loop *lp, enum aux_snapshot_reason reason,
 }
 
 /*
- * Synthesis of a new file's side-band, on a thread of its own: reading /proc may
- * take seconds, and the rings must not wait for it. Its records carry no time, so
- * records from the rings may interleave with them.
+ * Synthesis of a new file's side-band, on a thread of its own: reading /proc
+ * may take seconds, and the rings must not wait for it. Its records carry no
+ * time, so records from the rings may interleave with them.
  */
 struct synthesis {
 	struct kernel *k;
@@ -89,7 +89,8 @@ static void *run_synthesis(void *arg)
 /*
  * Describes what exists to the new file w while the rings are still being read.
  * Synthesized records do not count toward --switch-output=SIZE; ring data read
- * meanwhile does. Otherwise a machine with many processes would rotate continually.
+ * meanwhile does. Otherwise a machine with many processes would rotate
+ * continually.
  */
 static int describe(struct loop *lp, struct writer *w)
 {
@@ -121,9 +122,10 @@ static int describe(struct loop *lp, struct writer *w)
 /*
  * Completes the present file and begins the next, with all readers at rest.
  *
- * The kernel publishes trace (aux_head, PERF_RECORD_AUX) only at the AUX watermark
- * or when the event is scheduled out. So the AUX events are disabled around the
- * switch: trace would otherwise end up in the next file, after its side-band.
+ * The kernel publishes trace (aux_head, PERF_RECORD_AUX) only at the AUX
+ * watermark or when the event is scheduled out. So the AUX events are disabled
+ * around the switch: trace would otherwise end up in the next file, after its
+ * side-band.
  */
 static int switch_file(struct loop *lp)
 {
@@ -267,7 +269,8 @@ static int handle_commands(struct loop *lp)
 	return ret;
 }
 
-/* Whatever is due by time or size: -D, rotation, flush, --max-size, progress. */
+/* Whatever is due by time or size: -D, rotation, flush, --max-size,
+ * progress. */
 static int handle_timers(struct loop *lp)
 {
 	const struct kernel_options *o = lp->k->o;

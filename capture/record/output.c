@@ -2,8 +2,8 @@
 /*
  * output: a sequence of writers, and the names of the files they completed.
  *
- * Invariant: the list of finished files, from which the oldest are deleted, holds
- * only files that this run created under names that did not exist before.
+ * Invariant: the list of finished files, from which the oldest are deleted,
+ * holds only files that this run created under names that did not exist before.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -74,8 +74,8 @@ unsigned output_n_switched(const struct output *o)
 	return o->n_switched;
 }
 
-/* Completes and closes the present file. An error of the close is reported rather
- * than one of finish, since it is usually its cause (disk full). */
+/* Completes and closes the present file. An error of the close is reported
+ * rather than one of finish, since it is usually its cause (disk full). */
 static int finish_present(struct output *o, struct aux_diag *diag)
 {
 	struct aux_diag at_close = { 0 };
@@ -165,8 +165,8 @@ static int rename_dated(struct output *o, char *name, size_t len,
 			strerror(errno));
 }
 
-/* Deletes the oldest files beyond opt.keep. One that cannot be deleted is forgotten,
- * rather than tried again at each switch. */
+/* Deletes the oldest files beyond opt.keep. One that cannot be deleted is
+ * forgotten, rather than tried again at each switch. */
 static void remove_oldest(struct output *o)
 {
 	size_t i, n;

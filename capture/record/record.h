@@ -4,8 +4,9 @@
  *
  * A source is one file and one line of the table in capture/cmd/record.c: it
  * understands the terms of its events, declares the events in the file, and
- * records until the program ends or the user stops it. The kernel (perf_event_open)
- * is one source; the software sources in capture/soft/ are others.
+ * records until the program ends or the user stops it. The kernel
+ * (perf_event_open) is one source; the software sources in capture/soft/ are
+ * others.
  *
  * Order of calls: open, run once, ended, close. open refuses whatever can be
  * refused before any file is touched, so a mistyped event costs no file. The
@@ -33,8 +34,9 @@
  *
  * One file is open at a time. output_switch completes it under a dated name, as
  * perf's --switch-output does, and opens the next. Invariant: only files that
- * this run created are ever removed, oldest first; a failure to rename or open one
- * file leaves the others untouched. The main thread's, with all writers at rest.
+ * this run created are ever removed, oldest first; a failure to rename or open
+ * one file leaves the others untouched. The main thread's, with all writers at
+ * rest.
  */
 
 struct output;
@@ -64,11 +66,11 @@ struct writer *output_writer(const struct output *o);
 bool output_is_pipe(const struct output *o);
 
 /*
- * Completes the present file as path.YYYYMMDDHHMMSSuu and opens the next as path;
- * the caller then adds attrs and header records again. No other thread may use
- * the writer during the call. If completing the present file fails, the next one
- * is opened all the same; if that fails, output_writer returns NULL. A pipe is
- * -AUX_E_UNSUPPORTED.
+ * Completes the present file as path.YYYYMMDDHHMMSSuu and opens the next as
+ * path; the caller then adds attrs and header records again. No other thread
+ * may use the writer during the call. If completing the present file fails, the
+ * next one is opened all the same; if that fails, output_writer returns NULL. A
+ * pipe is -AUX_E_UNSUPPORTED.
  */
 int output_switch(struct output *o, struct aux_diag *diag);
 
@@ -107,9 +109,9 @@ struct kernel_options {
 	bool no_synth;		/* do not synthesize what existed before */
 	bool kcore;		/* save the kernel's code */
 	bool no_code;		/* do not save code that programs generate */
-	/* A signalfd for the signals that cmd_record has blocked: SIGUSR2 takes a
-	 * snapshot or switches the file, SIGCHLD merely wakes the loop, SIGCONT
-	 * tells that we were stopped, all others end the recording. */
+	/* A signalfd for the signals that cmd_record has blocked: SIGUSR2 takes
+	 * a snapshot or switches the file, SIGCHLD merely wakes the loop,
+	 * SIGCONT tells that we were stopped, all others end the recording. */
 	int signal_fd;
 };
 
@@ -179,9 +181,9 @@ struct source_ops {
 	 * error the writer still holds all that was recorded before it. */
 	int (*run)(void *src, struct output *out, struct ledger *ledger,
 		   struct source_result *result, struct aux_diag *diag);
-	/* After run and after the file is closed: sends sig to the program if not
-	 * 0, and returns whether it has ended, with its status. NULL: run has
-	 * waited for it already. */
+	/* After run and after the file is closed: sends sig to the program if
+	 * not 0, and returns whether it has ended, with its status. NULL: run
+	 * has waited for it already. */
 	bool (*ended)(void *src, int sig, int *status);
 	void (*close)(void *src);	/* accepts NULL */
 };

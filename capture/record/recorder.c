@@ -2,9 +2,9 @@
 /*
  * recorder: the readers, their threads, and how they are brought to rest.
  *
- * Invariant: a ring is used by the reader that owns it, under that reader's lock,
- * or by the holder of all locks. A reader never waits (poll) with its lock held,
- * so a holder waits at most for one drain of each reader.
+ * Invariant: a ring is used by the reader that owns it, under that reader's
+ * lock, or by the holder of all locks. A reader never waits (poll) with its
+ * lock held, so a holder waits at most for one drain of each reader.
  */
 #include <errno.h>
 #include <signal.h>
@@ -20,8 +20,8 @@
 
 #define RINGS_PER_THREAD 8
 #define MAX_THREADS 64
-/* Rings are read at least this often, even below their watermark: when auxcap is
- * killed, what is still in a ring is lost. */
+/* Rings are read at least this often, even below their watermark: when auxcap
+ * is killed, what is still in a ring is lost. */
 #define READ_PERIOD_MS 100
 /* A ring that may have stopped is checked this often (see struct rec_stop). */
 #define SUSPECT_PERIOD_MS 5
@@ -167,7 +167,8 @@ void recorder_describing(struct recorder *r, bool on)
 	r->describing = on;
 }
 
-/* Reads each ring of a reader once. final: nothing is restarted. The lock is held. */
+/* Reads each ring of a reader once. final: nothing is restarted. The lock is
+ * held. */
 static int read_rings(struct rec_reader *rd, bool final)
 {
 	size_t i;
@@ -198,8 +199,8 @@ static int sleep_ms(struct rec_reader *rd, int timeout_ms)
 	return timeout_ms < ms ? timeout_ms : ms;
 }
 
-/* No event of the ring is alive any more. Those of tasks end with their tasks, those of
- * a CPU with the recording: before, it is a loss (end_early). */
+/* No event of the ring is alive any more. Those of tasks end with their tasks,
+ * those of a CPU with the recording: before, it is a loss (end_early). */
 static void note_end(const struct rec_reader *rd, struct rec_ring *rr, int live)
 {
 	const struct evset *set = rd->r->config.set;
@@ -213,8 +214,8 @@ static void note_end(const struct rec_reader *rd, struct rec_ring *rr, int live)
 
 /*
  * The fd of an event whose tasks have all exited reports POLLHUP from then on
- * (perf_poll, PERF_EVENT_STATE_EXIT), and poll would spin. Replaces it by another
- * event of the same ring that is alive, or by -1.
+ * (perf_poll, PERF_EVENT_STATE_EXIT), and poll would spin. Replaces it by
+ * another event of the same ring that is alive, or by -1.
  */
 static void replace_hung_up(struct rec_reader *rd)
 {
@@ -229,7 +230,8 @@ static void replace_hung_up(struct rec_reader *rd)
 		}
 }
 
-/* Events that watch.c opened again wake us as those before. The lock is held. */
+/* Events that watch.c opened again wake us as those before. The lock is
+ * held. */
 static void take_reopened(struct rec_reader *rd)
 {
 	size_t i;
@@ -265,9 +267,9 @@ static int wait_and_read(struct rec_reader *rd, size_t n_extra, int timeout_ms)
 }
 
 /*
- * Raises the priority of this thread: a reader that waits for a CPU lets its rings
- * overflow. The program was forked before and is not affected. Without CAP_SYS_NICE
- * the call fails, and recording goes on as it is.
+ * Raises the priority of this thread: a reader that waits for a CPU lets its
+ * rings overflow. The program was forked before and is not affected. Without
+ * CAP_SYS_NICE the call fails, and recording goes on as it is.
  */
 static void raise_priority(void)
 {
@@ -287,7 +289,8 @@ static void *run_reader(void *arg)
 	return NULL;
 }
 
-/* The thread blocks all signals: they are the main thread's, through a signalfd. */
+/* The thread blocks all signals: they are the main thread's, through a
+ * signalfd. */
 static int start_thread(struct rec_reader *rd)
 {
 	sigset_t all, was;
@@ -432,9 +435,10 @@ static const struct writer_stream *find_stream(const struct recorder *r,
 }
 
 /*
- * Full trace: produced is what the kernel made since the last account, that is how
- * far aux_tail has come. Snapshots know what was produced only ring by ring: they
- * entered overwritten bytes themselves, and produced here is what the file got.
+ * Full trace: produced is what the kernel made since the last account, that is
+ * how far aux_tail has come. Snapshots know what was produced only ring by
+ * ring: they entered overwritten bytes themselves, and produced here is what
+ * the file got.
  */
 void recorder_account(struct recorder *r, struct ledger *l)
 {
@@ -485,9 +489,9 @@ static void account_unread(struct recorder *r)
 }
 
 /*
- * The kernel writes a LOST record in front of the next record that finds room, so
- * losses after the last record are never reported in the ring. It has counted them
- * all the same (PERF_FORMAT_LOST, Linux 6.0).
+ * The kernel writes a LOST record in front of the next record that finds room,
+ * so losses after the last record are never reported in the ring. It has
+ * counted them all the same (PERF_FORMAT_LOST, Linux 6.0).
  */
 static void account_unreported(struct recorder *r)
 {

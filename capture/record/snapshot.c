@@ -2,15 +2,15 @@
 /*
  * Snapshots of AUX areas in overwrite mode and of backward data rings.
  *
- * An AUX area mapped read-only is overwritten in a circle: the kernel publishes only
- * aux_head, an offset in the area, and no tail stops it. So its events are disabled
- * while it is copied to memory, and are enabled again before anything is measured or
- * written; side-band events run on. Each snapshot saves what is new since the last
- * one, whose end is known per ring, and counts what was overwritten since then as
- * AUX_LEDGER_OVERWRITTEN.
+ * An AUX area mapped read-only is overwritten in a circle: the kernel publishes
+ * only aux_head, an offset in the area, and no tail stops it. So its events are
+ * disabled while it is copied to memory, and are enabled again before anything
+ * is measured or written; side-band events run on. Each snapshot saves what is
+ * new since the last one, whose end is known per ring, and counts what was
+ * overwritten since then as AUX_LEDGER_OVERWRITTEN.
  *
- * Stream positions grow from snapshot to snapshot; modulo the area's size they are
- * offsets in it.
+ * Stream positions grow from snapshot to snapshot; modulo the area's size they
+ * are offsets in it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,12 +28,14 @@ static uint64_t align_position(uint64_t pos, uint64_t end, uint64_t size)
 	return pos + (end % size + size - pos % size) % size;
 }
 
-/* Memory for the copies of all areas; a ring beyond it is saved while it stands. */
+/* Memory for the copies of all areas; a ring beyond it is saved while it
+ * stands. */
 #define COPIES_MAX (256ull << 20)
 
 /*
- * Makes the memory that AUX areas are copied to, before their events are disabled:
- * the first touch of it takes longer than the copy. It is kept for the next snapshot.
+ * Makes the memory that AUX areas are copied to, before their events are
+ * disabled: the first touch of it takes longer than the copy. It is kept for
+ * the next snapshot.
  */
 static void make_copies(struct recorder *r)
 {
@@ -76,10 +78,10 @@ static void hold_still(struct rec_ring *rr)
 }
 
 /*
- * Saves the new part of one AUX area, as hold_still() left it. Its PMU's snapshot()
- * says which bytes are valid and how many were skipped since the last snapshot; if
- * that is unknown (UINT64_MAX) the gap is at least one byte, rounded up to the next
- * fitting position.
+ * Saves the new part of one AUX area, as hold_still() left it. Its PMU's
+ * snapshot() says which bytes are valid and how many were skipped since the
+ * last snapshot; if that is unknown (UINT64_MAX) the gap is at least one byte,
+ * rounded up to the next fitting position.
  */
 static int save_ring(struct rec_reader *rd, struct rec_ring *rr)
 {
@@ -117,8 +119,8 @@ static int save_ring(struct rec_reader *rd, struct rec_ring *rr)
 	return rec_put_aux(rd, rr, iov, pos - len, len);
 }
 
-/* Writes a backward ring's new records: the ring has them newest first, the file
- * oldest first. The event's output is paused. */
+/* Writes a backward ring's new records: the ring has them newest first, the
+ * file oldest first. The event's output is paused. */
 static int copy_backward(struct rec_reader *rd, struct rec_ring *rr)
 {
 	struct iovec iov[2];
@@ -158,8 +160,8 @@ static int copy_backward(struct rec_reader *rd, struct rec_ring *rr)
 	return ret;
 }
 
-/* PAUSE_OUTPUT (Linux 4.7) makes the kernel drop records instead of writing them
- * while we read; the event itself counts on. */
+/* PAUSE_OUTPUT (Linux 4.7) makes the kernel drop records instead of writing
+ * them while we read; the event itself counts on. */
 static int save_backward(struct rec_reader *rd, struct rec_ring *rr)
 {
 	int ret;
@@ -190,8 +192,9 @@ static int resume_ring(struct recorder *r, const struct rec_ring *rr)
 }
 
 /*
- * First every AUX area is copied, and its events run again while the next is copied;
- * then all is written. An area without a copy is saved before its events run again.
+ * First every AUX area is copied, and its events run again while the next is
+ * copied; then all is written. An area without a copy is saved before its
+ * events run again.
  */
 static int copy_all(struct recorder *r, bool resume)
 {
@@ -234,7 +237,8 @@ static int save_all(struct recorder *r, bool resume)
 	return ret;
 }
 
-/* Where the page has no clock for user space, the newest record's is near enough. */
+/* Where the page has no clock for user space, the newest record's is near
+ * enough. */
 uint64_t recorder_now(const struct recorder *r)
 {
 	uint64_t t = 0;

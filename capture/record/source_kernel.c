@@ -5,10 +5,11 @@
  * Invariant: whatever can be refused (events, permission, memory) is refused
  * here, before a file is touched or the program runs.
  *
- * Sizes, watermarks and events depend on one another: a watermark is part of the
- * attr, hence fixed when the event is opened; the mapping that decides how much
- * memory we get needs the open event. So when the kernel refuses a mapping,
- * everything is closed and opened again with smaller sizes (open_and_map).
+ * Sizes, watermarks and events depend on one another: a watermark is part of
+ * the attr, hence fixed when the event is opened; the mapping that decides how
+ * much memory we get needs the open event. So when the kernel refuses a
+ * mapping, everything is closed and opened again with smaller sizes
+ * (open_and_map).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,13 +24,14 @@
 #include "capture/describe/describe.h"
 #include "capture/record/impl.h"
 
-/* The kernel wakes us when an eighth of the AUX area is full, so that seven eighths
- * absorb our scheduling delay, or when a megabyte waits: writing that much costs
- * far more than the wake-up. */
+/* The kernel wakes us when an eighth of the AUX area is full, so that seven
+ * eighths absorb our scheduling delay, or when a megabyte waits: writing that
+ * much costs far more than the wake-up. */
 #define AUX_WAKEUP_DIVISOR 8
 #define WAKEUP_MAX (1 << 20)
 #define DATA_WAKEUP_DIVISOR 4
-/* With --max-size also after this fraction of it, to stop close to the limit. */
+/* With --max-size also after this fraction of it, to stop close to the
+ * limit. */
 #define MAX_SIZE_WAKEUP_DIVISOR 16
 #define AUX_BYTES_MIN (256 << 10)
 #define NOTES_SIZE sizeof(((struct evset *)0)->notes)
@@ -91,9 +93,9 @@ static void count_rings(const struct kernel *k, size_t *n_rings, size_t *n_aux)
 }
 
 /*
- * Default size of an AUX area. With --max-size, what all areas hold at the end still
- * goes into the file, so together they take at most twice that size, down to
- * AUX_BYTES_MIN each.
+ * Default size of an AUX area. With --max-size, what all areas hold at the end
+ * still goes into the file, so together they take at most twice that size, down
+ * to AUX_BYTES_MIN each.
  */
 static size_t default_aux(const struct kernel *k)
 {
@@ -133,8 +135,8 @@ static int choose_sizes(struct kernel *k, struct explain_fit *fit,
 
 /*
  * wakeup_watermark (bytes in the data ring) and aux_watermark (bytes in the AUX
- * area) both wake poll. In overwrite mode, which has no consumer, rb_alloc_aux()
- * discards aux_watermark, so it stays 0.
+ * area) both wake poll. In overwrite mode, which has no consumer,
+ * rb_alloc_aux() discards aux_watermark, so it stays 0.
  */
 static void set_watermarks(struct kernel *k, const struct explain_fit *fit)
 {
@@ -165,8 +167,9 @@ static void unmap_rings(struct kernel *k)
 		ring_unmap(&k->rings[i]);
 }
 
-/* Maps all rings. Returns n_rings, or the index of the ring that failed; then no
- * ring is mapped, errno is the cause and *aux_failed tells which mapping it was. */
+/* Maps all rings. Returns n_rings, or the index of the ring that failed; then
+ * no ring is mapped, errno is the cause and *aux_failed tells which mapping it
+ * was. */
 static size_t map_rings(struct kernel *k, const struct explain_fit *fit,
 			bool *aux_failed)
 {
@@ -210,8 +213,8 @@ static bool shrink(const struct kernel *k, struct explain_fit *fit,
 	return true;
 }
 
-/* Maps all rings. On failure *shrunk tells that fit was made smaller, and that the
- * caller may try again after closing the events. */
+/* Maps all rings. On failure *shrunk tells that fit was made smaller, and that
+ * the caller may try again after closing the events. */
 static int map_all(struct kernel *k, struct explain_fit *fit, bool *shrunk,
 		   struct aux_diag *diag)
 {
@@ -257,9 +260,9 @@ static void note_new_threads(struct kernel *k)
 
 /*
  * Opens the events on all threads. A thread created meanwhile inherits only the
- * events that its creator had by then, so it may have none or some of them. Hence
- * the list of threads is read again, and everything reopened until it is stable.
- * notes: of an earlier attempt, "" at first; holds NOTES_SIZE bytes.
+ * events that its creator had by then, so it may have none or some of them.
+ * Hence the list of threads is read again, and everything reopened until it is
+ * stable. notes: of an earlier attempt, "" at first; holds NOTES_SIZE bytes.
  */
 static int open_set(struct kernel *k, char notes[static NOTES_SIZE],
 		    struct aux_diag *diag)

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * watch: what happens to the machine and to auxcap itself while it records, and that
- * no ring tells.
+ * watch: what happens to the machine and to auxcap itself while it records, and
+ * that no ring tells.
  *
- * When a CPU goes offline the kernel takes the events of any task off it, for good: the
- * stream ends there without a record, and stays silent when the CPU is back. So the
- * list of online CPUs is compared, and the kernel's messages about devices (uevents)
- * are read, which tell of a CPU that was away between two looks, and at once. The
- * ledger says which stream misses what; when the CPU is back, its events are opened
- * again on the old rings. Events of tasks are not affected: a task does not run there.
+ * When a CPU goes offline the kernel takes the events of any task off it, for
+ * good: the stream ends there without a record, and stays silent when the CPU
+ * is back. So the list of online CPUs is compared, and the kernel's messages
+ * about devices (uevents) are read, which tell of a CPU that was away between
+ * two looks, and at once. The ledger says which stream misses what; when the
+ * CPU is back, its events are opened again on the old rings. Events of tasks
+ * are not affected: a task does not run there.
  *
  * Everything here runs on the main thread.
  */
@@ -77,7 +78,8 @@ void watch_close(struct kernel *k)
 	k->watch.fd = -1;
 }
 
-/* Whether the ring has an event that ends when its CPU goes: one of any task. */
+/* Whether the ring has an event that ends when its CPU goes: one of any
+ * task. */
 static bool depends_on_cpu(const struct kernel *k, size_t ring)
 {
 	size_t i;
@@ -100,8 +102,8 @@ static int enter_offline(struct kernel *k, size_t ring, uint64_t now)
 	return rec_enter_end(k->recorder, rr, AUX_LEDGER_OFFLINE, now);
 }
 
-/* PERF_RECORD_ID_INDEX of the events that were opened again, and their ids with the
- * attrs. */
+/* PERF_RECORD_ID_INDEX of the events that were opened again, and their ids with
+ * the attrs. */
 static int describe_again(struct kernel *k, int cpu)
 {
 	struct writer *w = output_writer(k->out);
@@ -124,8 +126,8 @@ static int describe_again(struct kernel *k, int cpu)
 	return ret;
 }
 
-/* The CPU is back. A pipe has said already which ids there are: nothing is opened
- * again there, and the gap lasts to the end. */
+/* The CPU is back. A pipe has said already which ids there are: nothing is
+ * opened again there, and the gap lasts to the end. */
 static int enter_online(struct kernel *k, int cpu, uint64_t now)
 {
 	struct recorder *r = k->recorder;
@@ -172,8 +174,8 @@ static bool in_list(const char *text, long cpu)
 	return false;
 }
 
-/* CPUs that were not there when the recording began have no events: what runs on them
- * is not traced. Entered once for each. */
+/* CPUs that were not there when the recording began have no events: what runs
+ * on them is not traced. Entered once for each. */
 static void enter_new(struct kernel *k, const char *online, uint64_t now)
 {
 	const struct target *t = &k->target;
@@ -194,7 +196,8 @@ static void enter_new(struct kernel *k, const char *online, uint64_t now)
 	}
 }
 
-/* Compares each ring's CPU with the list. blinked: this CPU went, and may be back. */
+/* Compares each ring's CPU with the list. blinked: this CPU went, and may be
+ * back. */
 static int compare(struct kernel *k, const char *online, long blinked)
 {
 	struct recorder *r = k->recorder;
@@ -250,8 +253,8 @@ static int read_uevents(struct kernel *k)
 	return ret;
 }
 
-/* We were stopped, and may have been for long: the time of the last look is the last
- * that is known before it. What was lost meanwhile the rings tell. */
+/* We were stopped, and may have been for long: the time of the last look is the
+ * last that is known before it. What was lost meanwhile the rings tell. */
 void watch_continued(struct kernel *k)
 {
 	uint64_t now = recorder_now(k->recorder);

@@ -3,17 +3,18 @@
  * The emulate back end: runs a program under qemu-user with our helper object
  * in it, and turns what the helpers write into shared memory into a recording.
  *
- * One thread reads all rings in turn. Streams wait for one another only where order
- * matters (a new thread, a changed mapping); memory is bounded by the rings, whose
- * producers wait when they are full.
+ * One thread reads all rings in turn. Streams wait for one another only where
+ * order matters (a new thread, a changed mapping); memory is bounded by the
+ * rings, whose producers wait when they are full.
  *
- * From a thread's ring to soft: emu_thread_drain() copies a chunk, consume_words()
- * splits it into block ids and escapes, and ids go to soft_run() unchanged, since they
- * index the process's table. The last block is always held back (buf[0], have_last):
- * only what follows says whether it ran to its end.
+ * From a thread's ring to soft: emu_thread_drain() copies a chunk,
+ * consume_words() splits it into block ids and escapes, and ids go to
+ * soft_run() unchanged, since they index the process's table. The last block is
+ * always held back (buf[0], have_last): only what follows says whether it ran
+ * to its end.
  *
- * The traced program can write to the shared memory (capture/qemu/shm.h); damage ends
- * the recording with an error, never in a bad memory access.
+ * The traced program can write to the shared memory (capture/qemu/shm.h);
+ * damage ends the recording with an error, never in a bad memory access.
  */
 #include <elf.h>
 #include <errno.h>
@@ -70,9 +71,9 @@ static int note(struct emu *e, int err)
 
 /*
  * The position up to which r is filled, at most a ring past its tail. Read as a
- * sequence lock (seq), because lap and cur change together when the ring wraps; a
- * producer that was killed in between leaves seq odd for good, and its last entries
- * are then given up.
+ * sequence lock (seq), because lap and cur change together when the ring wraps;
+ * a producer that was killed in between leaves seq odd for good, and its last
+ * entries are then given up.
  *
  * producer			consumer
  *   store entry		  load cur
@@ -150,8 +151,8 @@ static void put_truth(struct emu *e, struct emu_thread *t, size_t n)
 	memmove(t->held, t->held + n, t->n_held * sizeof(*t->held));
 }
 
-/* An UNDO removes the address before it, which has not been passed on yet: the last
- * EMU_HELD addresses always stay in held. */
+/* An UNDO removes the address before it, which has not been passed on yet: the
+ * last EMU_HELD addresses always stay in held. */
 static void consume_truth(struct emu *e, struct emu_thread *t, const uint64_t *w,
 		       size_t n)
 {
@@ -168,8 +169,9 @@ static void consume_truth(struct emu *e, struct emu_thread *t, const uint64_t *w
 	}
 }
 
-/* Drops the addresses of a block that is not reported, as its end is unknown: those
- * by which the truth is ahead of the flow, if they begin with that block. */
+/* Drops the addresses of a block that is not reported, as its end is unknown:
+ * those by which the truth is ahead of the flow, if they begin with that
+ * block. */
 static void drop_truth(struct emu_thread *t, const struct soft_block *b)
 {
 	uint64_t k = t->n_truth - t->n_flow;
@@ -213,7 +215,8 @@ static bool drain_truth(struct emu *e, struct emu_thread *t)
 
 /* ---- blocks ---- */
 
-/* ids ran to their ends. n_flow counts like n_truth, to compare both at a kill. */
+/* ids ran to their ends. n_flow counts like n_truth, to compare both at a
+ * kill. */
 static void run(struct emu *e, struct emu_thread *t, const uint32_t *ids,
 		size_t n)
 {
@@ -249,8 +252,8 @@ static void cut_last(struct emu *e, struct emu_thread *t, uint64_t ip)
 		run(e, t, &cut, 1);
 }
 
-/* id is one more iteration of a REP instruction that was reported when it began:
- * processors trace such an instruction once. */
+/* id is one more iteration of a REP instruction that was reported when it
+ * began: processors trace such an instruction once. */
 static bool repeats(const struct emu_thread *t, uint32_t id)
 {
 	const struct soft_block *b = &t->proc->table[id];
@@ -321,8 +324,9 @@ static void leave(struct emu *e, struct emu_thread *t, uint64_t ip)
 }
 
 /*
- * The stream is over. If its last escape does not say where the thread stopped, it was
- * killed inside its last block: how much of that ran is unknown, so none is reported.
+ * The stream is over. If its last escape does not say where the thread stopped,
+ * it was killed inside its last block: how much of that ran is unknown, so none
+ * is reported.
  */
 static void end_flow(struct emu *e, struct emu_thread *t)
 {
@@ -345,8 +349,8 @@ static void end_flow(struct emu *e, struct emu_thread *t)
 /*
  * ---- threads, processes and images that begin ----
  *
- * Each is named in the stream that caused it, and its own stream is not read before,
- * so that a parent's FORK record precedes all of its child's.
+ * Each is named in the stream that caused it, and its own stream is not read
+ * before, so that a parent's FORK record precedes all of its child's.
  */
 
 struct emu_thread *emu_thread_new(struct emu *e, uint32_t slot)
@@ -405,8 +409,8 @@ static void free_slot(struct emu *e, uint64_t slot)
 }
 
 /*
- * Waits until the thread of a slot has begun (*born). Else, with EMU_STEP_ON, there is
- * none: its creation failed, or t's process died before.
+ * Waits until the thread of a slot has begun (*born). Else, with EMU_STEP_ON,
+ * there is none: its creation failed, or t's process died before.
  */
 static enum emu_step await_birth(struct emu *e, const struct emu_thread *t,
 				 uint64_t slot, bool *born)
@@ -461,8 +465,8 @@ static struct emu_thread *new_process(struct emu *e, uint32_t slot)
 	return n->proc ? n : NULL;
 }
 
-/* The child's table starts with the parent's first n_blocks, so these must have been
- * read from the parent's log. */
+/* The child's table starts with the parent's first n_blocks, so these must have
+ * been read from the parent's log. */
 static enum emu_step esc_fork(struct emu *e, struct emu_thread *t,
 				  uint64_t slot, uint64_t n_blocks)
 {
@@ -494,8 +498,8 @@ static bool is_sibling(const struct emu_thread *o, const struct emu_thread *t)
 	return o != t && t->proc && o->proc == t->proc && !o->ended;
 }
 
-/* A sibling is at a barrier and drains t from there (esc_sync): it cannot be ended
- * now, as it has words left. */
+/* A sibling is at a barrier and drains t from there (esc_sync): it cannot be
+ * ended now, as it has words left. */
 static bool has_busy_sibling(const struct emu *e, const struct emu_thread *t)
 {
 	const struct emu_thread *o = e->threads;
@@ -505,8 +509,8 @@ static bool has_busy_sibling(const struct emu *e, const struct emu_thread *t)
 	return o;
 }
 
-/* To their ends, in turn, as some wait for others. dead: no thread of the old image
- * that has not begun will do so. */
+/* To their ends, in turn, as some wait for others. dead: no thread of the old
+ * image that has not begun will do so. */
 static void drain_siblings(struct emu *e, struct emu_thread *t)
 {
 	bool any = true;
@@ -519,8 +523,8 @@ static void drain_siblings(struct emu *e, struct emu_thread *t)
 	}
 }
 
-/* exec ended the other threads of the image. Returns the thread that continues: exec
- * gives the caller the leader's tid. */
+/* exec ended the other threads of the image. Returns the thread that continues:
+ * exec gives the caller the leader's tid. */
 static struct soft_thread *end_siblings(struct emu *e, struct emu_thread *t)
 {
 	struct soft_thread *st = t->st;
@@ -572,9 +576,9 @@ static enum emu_step esc_exec(struct emu *e, struct emu_thread *t,
 /* ---- escapes ---- */
 
 /*
- * User code resumes at ip. If it resumes where it stopped, and no instruction entered
- * the kernel, the program saw nothing: qemu only left its generated code. Else the stop
- * becomes an asynchronous event of the trace.
+ * User code resumes at ip. If it resumes where it stopped, and no instruction
+ * entered the kernel, the program saw nothing: qemu only left its generated
+ * code. Else the stop becomes an asynchronous event of the trace.
  */
 static void esc_back(struct emu *e, struct emu_thread *t, uint64_t ip,
 		     uint64_t ns)
@@ -596,8 +600,8 @@ static void esc_back(struct emu *e, struct emu_thread *t, uint64_t ip,
 	t->proc->native_why = 0;
 }
 
-/* It stopped at ip; a REP instruction there has not completed. Whether the trace shows
- * the stop is decided when it resumes. */
+/* It stopped at ip; a REP instruction there has not completed. Whether the
+ * trace shows the stop is decided when it resumes. */
 static void esc_left(struct emu *e, struct emu_thread *t, uint64_t ip, bool cut)
 {
 	const struct soft_block *b;
@@ -625,8 +629,8 @@ static void esc_syscall(struct emu *e, struct emu_thread *t)
 		leave(e, t, t->prev ? t->prev->end : t->left_ip);
 }
 
-/* Drains what is in t's ring now; not what arrives in the meantime, or this might not
- * end. */
+/* Drains what is in t's ring now; not what arrives in the meantime, or this
+ * might not end. */
 static void catch_up(struct emu *e, struct emu_thread *t)
 {
 	uint64_t head = emu_ring_head(e, &t->shm->ring);
@@ -637,8 +641,9 @@ static void catch_up(struct emu *e, struct emu_thread *t)
 }
 
 /*
- * A change of code takes effect. What the other threads of the process have run before
- * it is reported first; draining them may in turn move the log, hence the second test.
+ * A change of code takes effect. What the other threads of the process have run
+ * before it is reported first; draining them may in turn move the log, hence
+ * the second test.
  */
 static enum emu_step esc_sync(struct emu *e, struct emu_thread *t, uint64_t seq)
 {
@@ -720,8 +725,8 @@ static enum emu_step escape(struct emu *e, struct emu_thread *t,
 
 /* ---- streams ---- */
 
-/* Handles the words buf[1..n]; returns how many, less than n if the stream must wait
- * for another one, or an escape is incomplete. */
+/* Handles the words buf[1..n]; returns how many, less than n if the stream must
+ * wait for another one, or an escape is incomplete. */
 static size_t consume_words(struct emu *e, struct emu_thread *t, size_t n)
 {
 	size_t i = 1;
@@ -805,11 +810,12 @@ void emu_thread_end(struct emu *e, struct emu_thread *t)
 /*
  * ---- start ----
  *
- * Finds qemu, our helper object and the program, makes the shared memory, and runs
- * qemu with the object on the program.
+ * Finds qemu, our helper object and the program, makes the shared memory, and
+ * runs qemu with the object on the program.
  */
 
-/* A memfd: it has no name that another user could open. Slots 0 are the launcher's. */
+/* A memfd: it has no name that another user could open. Slots 0 are the
+ * launcher's. */
 static int create_shm(struct emu *e)
 {
 	struct shm_header *h;
@@ -897,7 +903,8 @@ static void find_sysroot(const struct emu *e)
 		memcpy(e->header->sysroot, set, strlen(set) + 1);
 }
 
-/* What fails here is mostly the installation: the messages say what is missing. */
+/* What fails here is mostly the installation: the messages say what is
+ * missing. */
 static int find_parts(struct emu *e, const struct soft_program *p,
 		      struct command *c)
 {
@@ -930,7 +937,8 @@ static int find_parts(struct emu *e, const struct soft_program *p,
 	return 0;
 }
 
-/* In the child. The descriptor of the copy is inherited, as F_DUPFD clears CLOEXEC. */
+/* In the child. The descriptor of the copy is inherited, as F_DUPFD clears
+ * CLOEXEC. */
 static void exec_qemu(const struct emu *e, const struct command *c)
 {
 	char plugin[PATH_MAX + 128];
@@ -1019,7 +1027,8 @@ static bool is_dead(struct emu_proc *p)
 	return p->dead;
 }
 
-/* Its rings are empty: ends its threads, and reports an exec that was not traced. */
+/* Its rings are empty: ends its threads, and reports an exec that was not
+ * traced. */
 static void end_process(struct emu *e, struct emu_proc *p)
 {
 	if (p->native_why)
@@ -1086,8 +1095,9 @@ static int failed_start(struct emu *e, int status)
 }
 
 /*
- * Sleeps until a producer wakes us, at most a millisecond, as producers do so only each
- * 64 KiB. seen was read before the rings were found empty, so no wake-up is lost.
+ * Sleeps until a producer wakes us, at most a millisecond, as producers do so
+ * only each 64 KiB. seen was read before the rings were found empty, so no
+ * wake-up is lost.
  */
 static void sleep_idle(struct emu *e, uint32_t seen)
 {
@@ -1120,7 +1130,8 @@ struct loop {
 	int status;
 };
 
-/* Progress, and the user's interrupt: SIGTERM first, SIGKILL if that does not help. */
+/* Progress, and the user's interrupt: SIGTERM first, SIGKILL if that does not
+ * help. */
 static void check_time(struct emu *e, const struct soft_program *p,
 			 struct loop *w)
 {
@@ -1138,7 +1149,8 @@ static void check_time(struct emu *e, const struct soft_program *p,
 	}
 }
 
-/* The program has ended and everything is read, or an error ends the recording. */
+/* The program has ended and everything is read, or an error ends the
+ * recording. */
 static bool finished(struct emu *e, struct loop *w, bool idle)
 {
 	if (!w->exited)
@@ -1176,7 +1188,8 @@ static void drain_until_end(struct emu *e, const struct soft_program *p, struct 
 
 static void close_all(struct emu *e, struct loop *w)
 {
-	/* after a failure producers must not wait for room that will not come */
+	/* after a failure producers must not wait for room that will not
+	 * come */
 	if (e->header)
 		atomic_store(&e->header->gone, 1);
 	if (e->err && e->child)

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The emulate back end's own: the consumer of what our helper object writes inside
- * qemu-user.
+ * The emulate back end's own: the consumer of what our helper object writes
+ * inside qemu-user.
  *
- * emulate.c starts the program, reads the rings (which blocks ran) and the addresses as
- * observed (truth); emulate_proc.c reads the logs (which blocks and mappings there
- * are). Everything in shared memory is untrusted: the traced program can write there.
+ * emulate.c starts the program, reads the rings (which blocks ran) and the
+ * addresses as observed (truth); emulate_proc.c reads the logs (which blocks
+ * and mappings there are). Everything in shared memory is untrusted: the traced
+ * program can write there.
  *
- * A single thread, the main one, consumes; the helpers produce. soft_* are its sinks.
+ * A single thread, the main one, consumes; the helpers produce. soft_* are its
+ * sinks.
  */
 #ifndef CAPTURE_SOFT_EMULATE_H
 #define CAPTURE_SOFT_EMULATE_H
@@ -103,7 +105,8 @@ enum emu_step {
 int emu_fail(struct emu *e, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Reading a ring: where it ends, len bytes at pos, and bytes up to tail are done. */
+/* Reading a ring: where it ends, len bytes at pos, and bytes up to tail are
+ * done. */
 uint64_t emu_ring_head(struct emu *e, struct shm_ring *r);
 void emu_ring_copy(const char *data, uint64_t pos, void *out, size_t len);
 void emu_ring_advance(struct emu *e, struct shm_ring *r, uint64_t tail);

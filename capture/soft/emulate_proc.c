@@ -2,13 +2,14 @@
 /*
  * Reads the log of a traced process: its blocks and the changes of its code.
  *
- * Invariant: every record is copied out of shared memory once, then checked, then used,
- * since the traced program can change shared memory at any time. The tables are
- * auxcap's own. Block numbers are positions in the log, so a stream that names a block
- * not yet read is ahead of a barrier and has to wait.
+ * Invariant: every record is copied out of shared memory once, then checked,
+ * then used, since the traced program can change shared memory at any time. The
+ * tables are auxcap's own. Block numbers are positions in the log, so a stream
+ * that names a block not yet read is ahead of a barrier and has to wait.
  *
- * The tables are reserved at their maximal size and never move: emulate.c keeps pointers
- * to blocks, and a fork copies them with memcpy. Only touched pages cost memory.
+ * The tables are reserved at their maximal size and never move: emulate.c keeps
+ * pointers to blocks, and a fork copies them with memcpy. Only touched pages
+ * cost memory.
  */
 #include <elf.h>
 #include <errno.h>
@@ -25,8 +26,8 @@
 
 #define USER_END (UINT64_C(1) << 47)
 
-/* Address space for a table of maximal size: it never moves, and costs only what is
- * used. */
+/* Address space for a table of maximal size: it never moves, and costs only
+ * what is used. */
 static void *reserve(size_t len)
 {
 	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE,
@@ -35,7 +36,8 @@ static void *reserve(size_t len)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-/* A pidfd, unlike a pid, cannot come to mean another process. -1: gone already. */
+/* A pidfd, unlike a pid, cannot come to mean another process. -1: gone
+ * already. */
 static int open_pid(uint32_t pid)
 {
 	return pid ? (int)syscall(SYS_pidfd_open, (pid_t)pid, 0) : -1;
@@ -140,8 +142,8 @@ uint32_t emu_proc_index(const struct emu_proc *p, uint32_t id, uint64_t ip)
  * ---- cuts ----
  *
  * The first n instructions of a block, as blocks of their own, for streams that
- * leave a block in the middle (signals, faults). Made once per (block, n), at the far
- * end of the table, so that they have ids that the log cannot use.
+ * leave a block in the middle (signals, faults). Made once per (block, n), at
+ * the far end of the table, so that they have ids that the log cannot use.
  */
 
 static uint32_t *cut_slot(const struct emu_proc *p, uint64_t key)
@@ -205,8 +207,8 @@ int emu_proc_cut(struct emu *e, struct emu_proc *p, uint32_t id, uint32_t n,
 
 /* ---- the log ---- */
 
-/* Whether a block is consistent in itself: sizes possible for the machine, and adding up
- * to end. What it contains is the helper's word. */
+/* Whether a block is consistent in itself: sizes possible for the machine, and
+ * adding up to end. What it contains is the helper's word. */
 static bool block_is_sane(const struct emu *e, const struct shm_log_block *r,
 			  const uint8_t *sizes)
 {
@@ -265,7 +267,8 @@ static bool read_record(struct emu *e, struct emu_proc *p)
 	}
 	if (head - tail < h.size)
 		return false;
-	/* strings and sizes that were truncated end in zeros, not in old bytes */
+	/* strings and sizes that were truncated end in zeros, not in old
+	 * bytes */
 	memset(p->record + h.size, 0, h.size < SHM_LOG_MAX ? 8 : 0);
 	emu_ring_copy(data, tail, p->record, h.size);
 	/* the head that was checked: the ring's may have changed since */
@@ -295,7 +298,8 @@ bool emu_proc_read_log(struct emu *e, struct emu_proc *p)
 	return any;
 }
 
-/* The build ID is read now, while the file is most likely the one that is mapped. */
+/* The build ID is read now, while the file is most likely the one that is
+ * mapped. */
 static int apply_map(struct emu *e, struct emu_proc *p, struct soft_thread *t)
 {
 	struct shm_log_map r;

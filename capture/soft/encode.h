@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the two trace encoders share: their hottest fields, when the inline path
- * must stop, and how long an overflow lasts that tests asked for. They share no more
- * than that: they differ in every packet, and a common buffer type would put an
- * indirection on the hot path.
+ * must stop, and how long an overflow lasts that tests asked for. They share no
+ * more than that: they differ in every packet, and a common buffer type would
+ * put an indirection on the hot path.
  */
 #ifndef CAPTURE_SOFT_ENCODE_H
 #define CAPTURE_SOFT_ENCODE_H
@@ -21,9 +21,10 @@ struct encode_hot {
 #define ENCODE_LOST_SPREAD 2000
 
 /*
- * The address at which the inline path must stop, in a buffer whose first byte has
- * position done in the stream: stop, where room may run out, or earlier where
- * synchronization is due, at stream position due. One comparison then covers both.
+ * The address at which the inline path must stop, in a buffer whose first byte
+ * has position done in the stream: stop, where room may run out, or earlier
+ * where synchronization is due, at stream position due. One comparison then
+ * covers both.
  */
 static inline uint8_t *encode_limit(uint8_t *buf, const uint8_t *stop,
 				    uint64_t done, uint64_t due)

@@ -3,10 +3,10 @@
  * The ETM packets that are not on the hot path, and the formatter's frames.
  *
  * The order of packets is that of real Cortex-A trace units that trace EL0
- * alone: a run is Trace On, context and address, atoms and addresses, and at its
- * end an exception, its return address and the context it led to. A timestamp
- * follows the first P0 element of a run, which may be the exception; of a
- * branch by register it precedes the address. Trace Info resets the
+ * alone: a run is Trace On, context and address, atoms and addresses, and at
+ * its end an exception, its return address and the context it led to. A
+ * timestamp follows the first P0 element of a run, which may be the exception;
+ * of a branch by register it precedes the address. Trace Info resets the
  * compression: addresses, timestamp and return stack use nothing before it.
  *
  * Invariant: waiting atoms precede every other packet, so each function that
@@ -36,8 +36,9 @@ enum {
 	PKT_TS_MARKER = 0x88,
 };
 
-/* Fields: IHI 0064, "Register descriptions", TRCIDR0 and following. A decoder reads
- * the layout of cycle counts, contexts and the architecture version from them. */
+/* Fields: IHI 0064, "Register descriptions", TRCIDR0 and following. A decoder
+ * reads the layout of cycle counts, contexts and the architecture version from
+ * them. */
 struct etm_regs etm_encode_regs(const struct etm_encode_config *c)
 {
 	return (struct etm_regs){
@@ -83,9 +84,10 @@ static void set_limit(struct etm_encoder *e)
 }
 
 /*
- * The bits up to the last that changed since the previous timestamp, in bytes of 7
- * (the ninth has 8); then, with cycle counting, the cycles since the last count, 0
- * meaning unknown. ETE announces where the value was taken with a marker.
+ * The bits up to the last that changed since the previous timestamp, in bytes
+ * of 7 (the ninth has 8); then, with cycle counting, the cycles since the last
+ * count, 0 meaning unknown. ETE announces where the value was taken with a
+ * marker.
  */
 static void put_timestamp(struct etm_encoder *e)
 {
@@ -107,8 +109,8 @@ static void put_timestamp(struct etm_encoder *e)
 	e->next_ts = e->tsc + ETM_TS_PERIOD;
 }
 
-/* Gives the buffer to the sink; what follows a stop must be decodable by itself, as
- * an AUX record may begin there. */
+/* Gives the buffer to the sink; what follows a stop must be decodable by
+ * itself, as an AUX record may begin there. */
 static void hand_out(struct etm_encoder *e)
 {
 	size_t n = (size_t)(e->pos - e->buf);
@@ -133,9 +135,10 @@ static bool is_full(const struct etm_encoder *e)
 }
 
 /*
- * The shortest packets for n atoms, the oldest in bit 0, 1 for E. Taken branches come
- * in runs, so format 6 (3 to 24 atoms: E and a last E or N) first, then the fixed
- * patterns of formats 5 and 4, then up to 3 atoms of formats 1 to 3.
+ * The shortest packets for n atoms, the oldest in bit 0, 1 for E. Taken
+ * branches come in runs, so format 6 (3 to 24 atoms: E and a last E or N)
+ * first, then the fixed patterns of formats 5 and 4, then up to 3 atoms of
+ * formats 1 to 3.
  */
 uint8_t *etm_put_atoms(uint8_t *p, uint64_t v, uint32_t n)
 {
@@ -187,8 +190,9 @@ void etm_encode_address(struct etm_encoder *e, uint64_t ip)
 	e->pos = etm_put_addr(e->pos, e->hist, ip);
 }
 
-/* What follows a context's header byte: exception level, VMID, context ID. A kernel
- * that puts the process into CONTEXTIDR_EL2 (contextid2) itself runs at EL2. */
+/* What follows a context's header byte: exception level, VMID, context ID. A
+ * kernel that puts the process into CONTEXTIDR_EL2 (contextid2) itself runs at
+ * EL2. */
 static void put_context_info(struct etm_encoder *e, bool kernel)
 {
 	const struct etm_encode_config *c = &e->config;
@@ -207,8 +211,8 @@ static void put_context(struct etm_encoder *e, bool kernel)
 	put_context_info(e, kernel);
 }
 
-/* Where tracing resumes. ETMv4 sends two packets, ETE one: so do recordings of real
- * machines with either. */
+/* Where tracing resumes. ETMv4 sends two packets, ETE one: so do recordings of
+ * real machines with either. */
 static void put_place(struct etm_encoder *e, uint64_t ip)
 {
 	bool wide = (ip ^ e->hist[0]) >> 32;
@@ -234,8 +238,9 @@ static void set_event(struct etm_encoder *e)
 		e->event_tsc = cc;
 }
 
-/* A-sync and Trace Info: a decoder can start here. The next one is due 2^sync_period
- * bytes later (TRCSYNCPR). The timestamp is due at once, as its base is reset. */
+/* A-sync and Trace Info: a decoder can start here. The next one is due
+ * 2^sync_period bytes later (TRCSYNCPR). The timestamp is due at once, as its
+ * base is reset. */
 static void put_sync(struct etm_encoder *e)
 {
 	static const uint8_t async[12] = { [11] = 0x80 };
@@ -353,9 +358,9 @@ static void inject_overflow(struct etm_encoder *e)
 }
 
 /*
- * No room: real buffers raise an interrupt, whose handler stops the trace unit and
- * starts it anew; so here. Where many units share the sink, the caller stops them
- * together when that one is full (out.full of struct soft).
+ * No room: real buffers raise an interrupt, whose handler stops the trace unit
+ * and starts it anew; so here. Where many units share the sink, the caller
+ * stops them together when that one is full (out.full of struct soft).
  */
 static void make_room(struct etm_encoder *e, uint64_t ip)
 {
@@ -395,9 +400,10 @@ bool etm_encode_lost(struct etm_encoder *e, uint64_t ip)
 }
 
 /*
- * Cycles since the last count, above the threshold (TRCCCCTLR): format 3 has 2 bits,
- * format 2 has 4 bits (its AAAA of 15 commits MAXSPEC elements, which is none), format
- * 1 the rest. A count that does not fit CCSIZE bits is sent as unknown.
+ * Cycles since the last count, above the threshold (TRCCCCTLR): format 3 has 2
+ * bits, format 2 has 4 bits (its AAAA of 15 commits MAXSPEC elements, which is
+ * none), format 1 the rest. A count that does not fit CCSIZE bits is sent as
+ * unknown.
  */
 static void put_cycles(struct etm_encoder *e)
 {
@@ -491,8 +497,8 @@ static size_t frame_change(struct etm_frame *f, uint8_t id, uint8_t *out)
 
 /*
  * 15 bytes of one source make a frame. The usual case for a single CPU, so all
- * low bits of the even bytes are moved at once: the multiplication gathers bits 0,
- * 16, 32 and 48 in the top bits.
+ * low bits of the even bytes are moved at once: the multiplication gathers bits
+ * 0, 16, 32 and 48 in the top bits.
  */
 static void put_frame(uint8_t *out, const uint8_t *in)
 {

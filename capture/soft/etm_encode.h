@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ETMv4 and ETE instruction trace from a control flow, of A64 code at EL0, and the
- * frames in which the trace of several units lies in memory (etm_frame).
+ * ETMv4 and ETE instruction trace from a control flow, of A64 code at EL0, and
+ * the frames in which the trace of several units lies in memory (etm_frame).
  *
  * One encoder makes the trace of one trace unit. The caller says what happened
  * in program order; the encoder packs atoms, compresses addresses and returns,
@@ -37,8 +37,8 @@ struct etm_encode_config {
 	uint32_t inject_overflow; /* Overflow in place of each nth A-sync */
 };
 
-/* The ID registers of the declared trace unit. It never traces speculation (TRCIDR8
- * is 0), and its cycle counts commit nothing (TRCIDR0.COMMOPT). */
+/* The ID registers of the declared trace unit. It never traces speculation
+ * (TRCIDR8 is 0), and its cycle counts commit nothing (TRCIDR0.COMMOPT). */
 struct etm_regs {
 	uint32_t idr0, idr1, idr2, idr8, devarch, configr, authstatus;
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Private to capture/soft: stream.c's state, and what the two sources share. The back
- * ends have headers of their own (emulate.h, step.h) and use soft.h alone.
+ * Private to capture/soft: stream.c's state, and what the two sources share.
+ * The back ends have headers of their own (emulate.h, step.h) and use soft.h
+ * alone.
  */
 #ifndef CAPTURE_SOFT_IMPL_H
 #define CAPTURE_SOFT_IMPL_H
@@ -15,10 +16,10 @@
 /*
  * ---- stream.c: threads, the (virtual) CPUs they run on, and the clock ----
  *
- * A thread is in the kernel, or in user code and then either on a stream or preempted.
- * last is its last block: the branch into it has been encoded, the branch out of it has
- * not, since its target is known only with the next block. So a thread can always be
- * preempted at last.start and resumed there.
+ * A thread is in the kernel, or in user code and then either on a stream or
+ * preempted. last is its last block: the branch into it has been encoded, the
+ * branch out of it has not, since its target is known only with the next block.
+ * So a thread can always be preempted at last.start and resumed there.
  *
  * All of this belongs to the thread that calls soft.
  */
@@ -26,8 +27,8 @@
 #define SOFT_BUF_SIZE (256 << 10)
 #define SOFT_TIME_SHIFT 10	/* mult 1 << shift: ns = tsc */
 
-/* What one CPU traced, or with per_thread one thread: an encoder, and how much of its
- * output is in the file as AUX data. */
+/* What one CPU traced, or with per_thread one thread: an encoder, and how much
+ * of its output is in the file as AUX data. */
 struct soft_stream {
 	union {			/* by config.trace; its tsc is the clock */
 		struct pt_encoder e;
@@ -42,8 +43,8 @@ struct soft_stream {
 	uint8_t *buf;
 };
 
-/* A stream of one thread that ended: a later thread of the same tid continues it,
- * because readers distinguish the streams of threads by tid. */
+/* A stream of one thread that ended: a later thread of the same tid continues
+ * it, because readers distinguish the streams of threads by tid. */
 struct soft_ended {
 	uint32_t tid, idx;
 	uint64_t offset;
@@ -92,8 +93,8 @@ struct soft_trace_ops {
 	/* t goes on at last.start, on its stream; stops before ip */
 	void (*enable)(struct soft_thread *t);
 	void (*preempt)(struct soft_thread *t, uint64_t ip);
-	/* One or more blocks ran, returns how many were encoded; a block's first
-	 * n_insns ran */
+	/* One or more blocks ran, returns how many were encoded; a block's
+	 * first n_insns ran */
 	size_t (*run)(struct soft_thread *t, const struct soft_block *table,
 		      const uint32_t *ids, size_t n);
 	void (*run_block)(struct soft_thread *t, const struct soft_block *b,
@@ -181,8 +182,8 @@ int soft_truth_close(struct soft_truth *tr, struct aux_diag *diag);
 /*
  * ---- source_soft.c: what soft_pt and soft_etm share ----
  *
- * The events in the file, the run, the ledger. A kind of source is a table of terms and
- * what they mean for soft.
+ * The events in the file, the run, the ledger. A kind of source is a table of
+ * terms and what they mean for soft.
  */
 
 struct source_soft;

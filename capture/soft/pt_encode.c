@@ -7,8 +7,8 @@
  * sends one calls pt_encode_flush_tnt() first.
  *
  * PSB+, OVF and the first packet after either carry an uncompressed IP. The SDM
- * lets the last IP be zero after a PSB, but decoders differ on what they remember
- * across PSB and OVF, and eight bytes per PSB period cost nothing.
+ * lets the last IP be zero after a PSB, but decoders differ on what they
+ * remember across PSB and OVF, and eight bytes per PSB period cost nothing.
  *
  * Specification: Intel SDM volume 3, chapter "Intel Processor Trace", section
  * "Trace Packets and Data Types"; the packet layouts are its tables.
@@ -37,7 +37,8 @@ static void set_limit(struct pt_encoder *e)
 				e->next_psb);
 }
 
-/* Gives the buffer to the sink. After an error bytes are counted and dropped. */
+/* Gives the buffer to the sink. After an error bytes are counted and
+ * dropped. */
 static void hand_out(struct pt_encoder *e)
 {
 	size_t n = (size_t)(e->pos - e->buf);
@@ -77,8 +78,8 @@ static void put_tsc(struct pt_encoder *e)
 }
 
 /*
- * TMA, right after TSC: CTC and the TSC ticks since its last one (FastCounter, 9
- * bits). It relates the two clocks, without which an MTC has no time.
+ * TMA, right after TSC: CTC and the TSC ticks since its last one (FastCounter,
+ * 9 bits). It relates the two clocks, without which an MTC has no time.
  */
 static void put_tma(struct pt_encoder *e)
 {
@@ -112,9 +113,9 @@ static void put_time(struct pt_encoder *e)
 }
 
 /*
- * CYC with all cycles up to tsc. Before TSC and MTC it is sent below the threshold
- * as well: those set the time, and a decoder would add cycles that are sent later a
- * second time.
+ * CYC with all cycles up to tsc. Before TSC and MTC it is sent below the
+ * threshold as well: those set the time, and a decoder would add cycles that
+ * are sent later a second time.
  */
 static void put_cyc(struct pt_encoder *e, uint64_t tsc)
 {
@@ -165,7 +166,8 @@ void pt_encode_flush_tnt(struct pt_encoder *e)
 	need_room(e);
 	if (e->n_tnt) {
 		pt_encode_cyc(e);
-		/* decoders expect a deferred TIP after one TNT packet, not four */
+		/* decoders expect a deferred TIP after one TNT packet, not
+		 * four */
 		if (e->n_tnt <= (e->n_defer ? SHORT_TNT_BITS : SHORT_TNT_UPTO))
 			put_short_tnts(e);
 		else
@@ -178,9 +180,9 @@ void pt_encode_flush_tnt(struct pt_encoder *e)
 }
 
 /*
- * Deferred TIPs (SDM, same name): TNT bits of branches after a TIP may be packed
- * before it, so one long TNT serves several TIPs. With CYC packets the times would
- * be wrong, so the TIP is then sent at once.
+ * Deferred TIPs (SDM, same name): TNT bits of branches after a TIP may be
+ * packed before it, so one long TNT serves several TIPs. With CYC packets the
+ * times would be wrong, so the TIP is then sent at once.
  */
 void pt_encode_tip_slow(struct pt_encoder *e, uint64_t ip, bool defer)
 {
@@ -199,10 +201,11 @@ void pt_encode_tip_slow(struct pt_encoder *e, uint64_t ip, bool defer)
 }
 
 /*
- * PSB+: a decoder can start here. Its packets describe the state: TSC, TMA, CBR,
- * MODE.Exec (64-bit code), FUP with the current IP if tracing is on. The return
- * stack is emptied, because a decoder that starts here has none. ip NULL: tracing
- * is off. The next one is due psb_period bytes later, as processors count.
+ * PSB+: a decoder can start here. Its packets describe the state: TSC, TMA,
+ * CBR, MODE.Exec (64-bit code), FUP with the current IP if tracing is on. The
+ * return stack is emptied, because a decoder that starts here has none. ip
+ * NULL: tracing is off. The next one is due psb_period bytes later, as
+ * processors count.
  */
 static void put_psb(struct pt_encoder *e, const uint64_t *ip)
 {
@@ -345,8 +348,9 @@ void pt_encode_ptwrite(struct pt_encoder *e, uint64_t ip, uint64_t value,
 }
 
 /*
- * hand_out() first: PSB+ needs about 50 bytes. Injected overflows take the place of a
- * PSB+, so that their number follows from the trace's size and tests are repeatable.
+ * hand_out() first: PSB+ needs about 50 bytes. Injected overflows take the
+ * place of a PSB+, so that their number follows from the trace's size and tests
+ * are repeatable.
  */
 void pt_encode_checkpoint(struct pt_encoder *e, uint64_t ip)
 {
@@ -366,8 +370,8 @@ void pt_encode_checkpoint(struct pt_encoder *e, uint64_t ip)
 	put_psb(e, &ip);
 }
 
-/* FUP is where tracing resumed (SDM, "Overflow"); a PSB+ follows at once, as one was
- * due when the overflow was injected. */
+/* FUP is where tracing resumed (SDM, "Overflow"); a PSB+ follows at once, as
+ * one was due when the overflow was injected. */
 bool pt_encode_lost(struct pt_encoder *e, uint64_t ip)
 {
 	if (!e->lost || e->tsc < e->lost_until)
@@ -379,8 +383,9 @@ bool pt_encode_lost(struct pt_encoder *e, uint64_t ip)
 	return false;
 }
 
-/* MTC carries 8 bits of CTC. Waiting TNT bits are sent first: their branches precede
- * the MTC. In an overflow MTCs are dropped, too, but the clock goes on. */
+/* MTC carries 8 bits of CTC. Waiting TNT bits are sent first: their branches
+ * precede the MTC. In an overflow MTCs are dropped, too, but the clock goes
+ * on. */
 void pt_encode_time(struct pt_encoder *e, uint64_t tsc)
 {
 	uint64_t step = ((uint64_t)PT_TSC_CTC_N << e->config.mtc_period) /

@@ -7,8 +7,8 @@
  * and CYC. Bytes leave through the sink in whole packets. The common case, a
  * TNT bit or a TIP, is inline; everything else is in pt_encode.c.
  *
- * Also compiled into a kernel module (tools/pmu_sim): nothing of libc but memcpy
- * and memset.
+ * Also compiled into a kernel module (tools/pmu_sim): nothing of libc but
+ * memcpy and memset.
  *
  * Specification: Intel SDM volume 3, chapter "Intel Processor Trace".
  */
@@ -166,7 +166,8 @@ static inline uint8_t *pt_put_ip(uint8_t *p, uint8_t opcode, uint64_t ip,
 	unsigned i = (unsigned)(63 - __builtin_clzll((ip ^ last_ip) | 1)) / 16;
 	bool canonical = (uint64_t)((int64_t)(ip << 16) >> 16) == ip;
 
-	/* IPBytes: 3 sign-extends 48 bits, 4 keeps the upper 16, 6 has all 64 */
+	/* IPBytes: 3 sign-extends 48 bits, 4 keeps the upper 16, 6 has all
+	 * 64 */
 	i = i == 3 && canonical ? 2 : i;
 	p[0] = opcode | (i == 2 && !canonical ? 4 << 5 : code[i]);
 	memcpy(p + 1, &ip, 8);
@@ -203,7 +204,8 @@ static inline void pt_encode_tip_short(struct pt_encoder *e, uint64_t ip)
 	e->tnt = 0;
 }
 
-/* An indirect branch to ip; defer: later TNT bits may precede it (never a RET). */
+/* An indirect branch to ip; defer: later TNT bits may precede it (never a
+ * RET). */
 static inline void pt_encode_tip(struct pt_encoder *e, uint64_t ip, bool defer)
 {
 	if (e->n_tnt > 6 || e->config.cyc || e->full_ip || e->config.defer_tip)

@@ -2,14 +2,15 @@
 /*
  * Turns "this thread ran these blocks" into an Intel PT or CoreSight recording.
  *
- * Two back ends (emulate.c, step.c) observe a program and call the functions below;
- * stream.c keeps the virtual clock, places threads on (virtual) CPUs, feeds the packet
- * encoder, and writes side-band, AUX data and code bytes through the writer. All calls
- * come from one thread.
+ * Two back ends (emulate.c, step.c) observe a program and call the functions
+ * below; stream.c keeps the virtual clock, places threads on (virtual) CPUs,
+ * feeds the packet encoder, and writes side-band, AUX data and code bytes
+ * through the writer. All calls come from one thread.
  *
- * Time is a declared virtual clock: one instruction is one TSC tick is one nanosecond,
- * and time in the kernel is added as measured. It is monotonic on each CPU, and a
- * thread never runs code before the time of the record that maps that code.
+ * Time is a declared virtual clock: one instruction is one TSC tick is one
+ * nanosecond, and time in the kernel is added as measured. It is monotonic on
+ * each CPU, and a thread never runs code before the time of the record that
+ * maps that code.
  */
 #ifndef CAPTURE_SOFT_SOFT_H
 #define CAPTURE_SOFT_SOFT_H
@@ -66,8 +67,9 @@ struct soft_config {
 };
 
 /*
- * A sequence of instructions that is entered only at start and left only at its end
- * (or cut, see soft_cut). Immutable once used. Back ends keep tables of blocks.
+ * A sequence of instructions that is entered only at start and left only at its
+ * end (or cut, see soft_cut). Immutable once used. Back ends keep tables of
+ * blocks.
  */
 struct soft_block {
 	uint64_t start;
@@ -112,14 +114,15 @@ int soft_close(struct soft *s, struct soft_stats *stats, struct aux_diag *diag);
 const struct soft_stats *soft_stats(const struct soft *s);
 
 /*
- * A new thread; parent is NULL for the first one, which gets no FORK record. Readers
- * give a new process its parent's mappings: do not report them again.
+ * A new thread; parent is NULL for the first one, which gets no FORK record.
+ * Readers give a new process its parent's mappings: do not report them again.
  */
 struct soft_thread *soft_thread_add(struct soft *s, uint32_t pid, uint32_t tid,
 				    struct soft_thread *parent);
 void soft_thread_exit(struct soft_thread *t);	/* frees t */
 int soft_comm(struct soft_thread *t, const char *comm, bool exec);
-/* A new executable mapping. The clock of all threads of the process moves past it. */
+/* A new executable mapping. The clock of all threads of the process moves past
+ * it. */
 int soft_mmap(struct soft_thread *t, const struct synth_map *map);
 /* The bytes at addr from now on; to be reported before they run. */
 int soft_code(struct soft_thread *t, uint64_t addr, const void *bytes,
@@ -130,22 +133,22 @@ void soft_not_traced(struct soft *s, uint32_t pid, const char *program,
 /* A thread was killed at an unknown instruction: counted as a loss. */
 void soft_killed(struct soft *s);
 /*
- * Call it at least every 100 ms, when everything observed has been reported. Data that
- * has been buffered longer than SOFT_WAIT_MS is written, so that little is lost if
- * auxcap is killed.
+ * Call it at least every 100 ms, when everything observed has been reported.
+ * Data that has been buffered longer than SOFT_WAIT_MS is written, so that
+ * little is lost if auxcap is killed.
  */
 int soft_tick(struct soft *s);
 
 /*
- * The hot path: blocks table[ids[0..n)] ran, in this order, each to its end. The end of
- * each must explain the transition to the next, also from call to call; a REP
- * instruction appears once.
+ * The hot path: blocks table[ids[0..n)] ran, in this order, each to its end.
+ * The end of each must explain the transition to the next, also from call to
+ * call; a REP instruction appears once.
  */
 int soft_run(struct soft_thread *t, const struct soft_block *table,
 	     const uint32_t *ids, size_t n);
 /*
- * Only the first n_insns instructions of a block ran (0 is allowed); the next would be
- * at ip. A soft_leave with that ip must follow.
+ * Only the first n_insns instructions of a block ran (0 is allowed); the next
+ * would be at ip. A soft_leave with that ip must follow.
  */
 int soft_cut(struct soft_thread *t, const struct soft_block *b,
 	     uint32_t n_insns, uint64_t ip);
@@ -156,8 +159,8 @@ enum soft_leave_kind {
 };
 /* The thread enters the kernel, at ip if ASYNC. Ends its time slice. */
 int soft_leave(struct soft_thread *t, enum soft_leave_kind kind, uint64_t ip);
-/* The thread returns to user code at ip after kernel_ns in the kernel, which its clock
- * advances by. The first call starts it. */
+/* The thread returns to user code at ip after kernel_ns in the kernel, which
+ * its clock advances by. The first call starts it. */
 int soft_enter(struct soft_thread *t, uint64_t ip, uint64_t kernel_ns);
 /* The PTWRITE at ip, which has run, wrote value of size 4 or 8. */
 int soft_ptwrite(struct soft_thread *t, uint64_t ip, uint64_t value, int size);
@@ -174,7 +177,8 @@ struct soft_program {
 	char *const *argv;
 	const char *self_dir;	/* where auxcap and its helper object are */
 	bool truth;		/* call soft_truth */
-	/* Called about twice a second with what was recorded so far; NULL: not. */
+	/* Called about twice a second with what was recorded so far; NULL:
+	 * not. */
 	void (*progress)(void *priv, const struct soft_stats *stats);
 	void *progress_priv;
 	const volatile bool *stop;	/* set when the user interrupts */

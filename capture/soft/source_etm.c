@@ -70,8 +70,8 @@ static int parse_number(const struct event_spec *event,
 }
 
 /*
- * Handles the terms that the real PMU does not have in config, and copies the rest to
- * terms for the table; returns how many those are.
+ * Handles the terms that the real PMU does not have in config, and copies the
+ * rest to terms for the table; returns how many those are.
  */
 static int split_terms(const struct event_spec *event, struct event_term *terms,
 		      struct soft_etm *etm, struct aux_diag *diag)

@@ -93,7 +93,8 @@ static void fill_config(struct source_soft *sp)
 	c->cyc_thresh = (uint32_t)source_soft_term(sp, "cyc_thresh");
 }
 
-/* Terms become config bits; the three words of our own select back end and TIPs. */
+/* Terms become config bits; the three words of our own select back end and
+ * TIPs. */
 static int parse_event(struct source_soft *sp, struct aux_diag *diag)
 {
 	int ret = source_soft_config(sp, sp->job->event, diag);

@@ -2,8 +2,9 @@
 /*
  * What soft_pt and soft_etm have in common as recording sources.
  *
- * The AUXKIT_SOURCE feature declares the virtual clock, and which source and back end
- * made the recording with what terms: a reader must not take the times for measured.
+ * The AUXKIT_SOURCE feature declares the virtual clock, and which source and
+ * back end made the recording with what terms: a reader must not take the times
+ * for measured.
  */
 #include <elf.h>
 #include <stdio.h>
@@ -19,11 +20,13 @@
 #include "capture/soft/impl.h"
 
 #define PMU_TYPE 8	/* above all PERF_TYPE_*; PMU_MAPPINGS gives it its name */
-/* The kernel's event ids are arbitrary; two of our own tell the records apart. */
+/* The kernel's event ids are arbitrary; two of our own tell the records
+ * apart. */
 #define EVENT_ID 1
 #define DUMMY_ID 2
 
-/* Enters the time that a stream covers; fill_ledger enters its bytes at the end. */
+/* Enters the time that a stream covers; fill_ledger enters its bytes at the
+ * end. */
 static void enter_span(void *priv, uint32_t idx, uint64_t first_ns,
 		      uint64_t last_ns)
 {
@@ -32,7 +35,8 @@ static void enter_span(void *priv, uint32_t idx, uint64_t first_ns,
 	ledger_add(sp->ledger, idx, AUX_LEDGER_SAVED, 0, first_ns, last_ns);
 }
 
-/* Appends a line to result->not_traced. Control characters of the name become '?'. */
+/* Appends a line to result->not_traced. Control characters of the name become
+ * '?'. */
 static void add_not_traced(void *priv, uint32_t pid, const char *program,
 			    const char *why)
 {
@@ -57,8 +61,8 @@ static void forward_progress(void *priv, const struct soft_stats *stats)
 	job->progress(job->progress_priv, stats->n_insns, stats->aux_bytes);
 }
 
-/* The configuration before the event's terms; as many virtual CPUs as real ones, so
- * that traces of parallel programs look usual. */
+/* The configuration before the event's terms; as many virtual CPUs as real
+ * ones, so that traces of parallel programs look usual. */
 static struct source_soft *new_source(const struct source_soft_kind *kind,
 				      const struct source_job *job)
 {
@@ -145,8 +149,8 @@ void source_soft_close(void *src)
 }
 
 /*
- * The attrs of the trace event and of a dummy for the side-band, as perf record writes
- * them for Intel PT and CoreSight.
+ * The attrs of the trace event and of a dummy for the side-band, as perf record
+ * writes them for Intel PT and CoreSight.
  */
 static int add_attrs(const struct source_soft *sp, struct writer *w)
 {
@@ -218,7 +222,8 @@ static void put_not_traced(const char *lines, char *buf, size_t len)
 	}
 }
 
-/* Written again at the end if processes were not traced; the last one counts. */
+/* Written again at the end if processes were not traced; the last one
+ * counts. */
 static int add_features(const struct source_soft *sp, struct writer *w)
 {
 	const struct features_pmu pmus[] = {
@@ -242,8 +247,8 @@ static int add_features(const struct source_soft *sp, struct writer *w)
 	return ret;
 }
 
-/* HEADER_ARCH of the traced program's machine in place of the host's: readers decode by
- * it. */
+/* HEADER_ARCH of the traced program's machine in place of the host's: readers
+ * decode by it. */
 static int put_arch(const struct source_soft *sp, struct writer *w)
 {
 	struct {
@@ -276,7 +281,8 @@ static void add_counts(const struct soft_stats *stats, struct ledger *l)
 				   counts[i].n, 0, 0);
 }
 
-/* Enters every stream's bytes and checks their sum against the encoder's own count. */
+/* Enters every stream's bytes and checks their sum against the encoder's own
+ * count. */
 static int fill_ledger(struct writer *w, const struct soft_stats *stats,
 		       struct ledger *l, struct aux_diag *diag)
 {
@@ -305,9 +311,9 @@ static int fill_ledger(struct writer *w, const struct soft_stats *stats,
 }
 
 /*
- * Errors: that of the back end counts first, then that of writing, then a ledger that
- * does not balance; the features that precede the data are written even for a run that
- * fails, so that what was recorded can be read.
+ * Errors: that of the back end counts first, then that of writing, then a
+ * ledger that does not balance; the features that precede the data are written
+ * even for a run that fails, so that what was recorded can be read.
  */
 int source_soft_run(void *src, struct output *out, struct ledger *ledger,
 		    struct source_result *result, struct aux_diag *diag)
@@ -342,7 +348,8 @@ int source_soft_run(void *src, struct output *out, struct ledger *ledger,
 	err = soft_close(s, &stats, &late);
 	if (*result->not_traced && !err && (err = add_features(sp, w)))
 		diag_set(&late, -err, AUX_NO_OFFSET, "%s", aux_strerror(err));
-	/* After an error too: the ledger says what was saved and what was not. */
+	/* After an error too: the ledger says what was saved and what was
+	 * not. */
 	balance = fill_ledger(w, &stats, ledger, err ? NULL : &late);
 	err = err ? err : balance;
 	result->n_insns = stats.n_insns;

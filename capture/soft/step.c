@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The ptrace back end. The program runs on this CPU, one instruction at a time,
- * with all its threads and children: for programs that qemu cannot run, and as an
- * observer independent of it. Slow: each instruction costs two context switches.
+ * with all its threads and children: for programs that qemu cannot run, and as
+ * an observer independent of it. Slow: each instruction costs two context
+ * switches.
  *
  * The kernel's order of stops is kept: whatever a thread did before an event
- * (fork, exec, exit) is reported before the event. Except that a new thread's first
- * stop and its creator's event come in any order (ptrace(2)): one that is not known yet
- * waits in its stop until the event says whose it is.
+ * (fork, exec, exit) is reported before the event. Except that a new thread's
+ * first stop and its creator's event come in any order (ptrace(2)): one that is
+ * not known yet waits in its stop until the event says whose it is.
  *
  * PTRACE_SEIZE instead of PTRACE_TRACEME: group stops then differ from
  * signals, and PTRACE_LISTEN keeps a stopped thread stopped.
@@ -52,8 +53,9 @@ static uint64_t reg_value(const struct user_regs_struct *r, unsigned n)
 	return v[n & 15];
 }
 
-/* Returns the opcode after the prefixes; *seg is the segment's base. REX counts only
- * directly before the opcode. In 64-bit mode only FS and GS have a base. */
+/* Returns the opcode after the prefixes; *seg is the segment's base. REX counts
+ * only directly before the opcode. In 64-bit mode only FS and GS have a
+ * base. */
 static const uint8_t *skip_prefixes(const uint8_t *p, const uint8_t *end,
 				    const struct user_regs_struct *r,
 				    uint64_t *seg, bool *addr32, uint8_t *rex)
@@ -77,7 +79,8 @@ static const uint8_t *skip_prefixes(const uint8_t *p, const uint8_t *end,
 	return p;
 }
 
-/* base + index * scale. Index 4 is none; base 5 with mod 0 is a disp32 alone. */
+/* base + index * scale. Index 4 is none; base 5 with mod 0 is a disp32
+ * alone. */
 static uint64_t sib_address(const uint8_t *p, unsigned mod, uint8_t rex,
 			    const struct user_regs_struct *r)
 {
@@ -92,9 +95,9 @@ static uint64_t sib_address(const uint8_t *p, unsigned mod, uint8_t rex,
 	return a;
 }
 
-/* The address of a memory operand. m points to ModRM, with its bytes complete or
- * padded; next is the following instruction's address, the base of RIP-relative
- * operands. */
+/* The address of a memory operand. m points to ModRM, with its bytes complete
+ * or padded; next is the following instruction's address, the base of
+ * RIP-relative operands. */
 static uint64_t operand_address(const uint8_t *m, uint8_t rex, uint64_t next,
 				const struct user_regs_struct *r)
 {
@@ -153,21 +156,22 @@ bool step_ptwrite_operand(const uint8_t *bytes, size_t size, uint64_t ip,
  *
  * The truth is the instruction pointer as ptrace shows it. A stop comes after
  * the instruction (trap), before it (fault, signal), at a handler's first
- * instruction, or at the end of a system call; the kernel distinguishes these in
- * si_code. Reading that costs a system call per instruction, so is_plain_step()
- * first looks whether the new IP can have only one explanation.
+ * instruction, or at the end of a system call; the kernel distinguishes these
+ * in si_code. Reading that costs a system call per instruction, so
+ * is_plain_step() first looks whether the new IP can have only one explanation.
  */
 
 /* What the kernel puts into rax when a system call may be restarted. */
 enum { ERESTARTSYS = 512, ERESTARTNOINTR, ERESTARTNOHAND,
        ERESTART_RESTARTBLOCK = 516 };
 
-/* si_code of a SIGTRAP stop, besides TRAP_TRACE (a step) and TRAP_BRKPT (a step over
- * a system call: user_single_step_report()). */
+/* si_code of a SIGTRAP stop, besides TRAP_TRACE (a step) and TRAP_BRKPT (a step
+ * over a system call: user_single_step_report()). */
 #define SI_HANDLER SIGTRAP	/* ptrace_notify() at a handler's first insn */
 #define SI_INT3 0x80		/* SI_KERNEL: the program ran INT3 */
 
-/* proc NULL: not known yet. The arrays at the end of the struct stay uninitialized. */
+/* proc NULL: not known yet. The arrays at the end of the struct stay
+ * uninitialized. */
 static struct step_thread *new_thread(struct step *st,
 					   struct step_process *proc, pid_t tid)
 {
@@ -270,7 +274,8 @@ int step_flush_process(struct step_process *proc)
 	return 0;
 }
 
-/* The thread stops at ip: reports the block being formed, which no branch ended. */
+/* The thread stops at ip: reports the block being formed, which no branch
+ * ended. */
 static void cut_block(struct step_thread *t, uint64_t ip)
 {
 	struct soft_block b = { .start = t->block_start, .end = ip,
@@ -295,7 +300,8 @@ static void leave(struct step_thread *t, enum soft_leave_kind kind,
 	t->left_ns = clock_ns();
 }
 
-/* Called when the next instruction has run: only then did it return to user code. */
+/* Called when the next instruction has run: only then did it return to user
+ * code. */
 static void enter(struct step_thread *t, uint64_t ip)
 {
 	note(t, soft_enter(t->soft, ip, clock_ns() - t->left_ns));
@@ -430,8 +436,8 @@ static void report_comm(struct step_thread *t)
 
 /*
  * The system call came back. restart: rax holds one of the kernel's internal
- * ERESTART codes, which user code never sees: after this stop the kernel moves the
- * IP back and may run the call again.
+ * ERESTART codes, which user code never sees: after this stop the kernel moves
+ * the IP back and may run the call again.
  */
 static void finish_syscall(struct step_thread *t)
 {
@@ -453,8 +459,9 @@ static void finish_syscall(struct step_thread *t)
 }
 
 /*
- * A call of the vsyscall page faults, the kernel does its work, and the step ends after
- * the first instruction at the return address, which is the next that runs.
+ * A call of the vsyscall page faults, the kernel does its work, and the step
+ * ends after the first instruction at the return address, which is the next
+ * that runs.
  */
 static void enter_vsyscall(struct step_thread *t)
 {
@@ -471,8 +478,9 @@ static void enter_vsyscall(struct step_thread *t)
 }
 
 /*
- * One more step, with a signal or 0. The next instruction is fetched and its PTWRITE
- * operand read now: after the step its bytes and registers may have changed.
+ * One more step, with a signal or 0. The next instruction is fetched and its
+ * PTWRITE operand read now: after the step its bytes and registers may have
+ * changed.
  */
 static int resume(struct step_thread *t, int sig)
 {
@@ -505,9 +513,9 @@ static uint64_t read_ip(const struct step_thread *t)
 }
 
 /*
- * True if ip can only mean that insn ran. Not if a signal was injected, or a system
- * call may be restarted: then the IP may come from a handler or be moved back. An
- * unchanged IP may be a REP iteration, a fault or a jump to itself.
+ * True if ip can only mean that insn ran. Not if a signal was injected, or a
+ * system call may be restarted: then the IP may come from a handler or be moved
+ * back. An unchanged IP may be a REP iteration, a fault or a jump to itself.
  */
 static bool is_plain_step(const struct step_thread *t, uint64_t ip)
 {
@@ -542,8 +550,8 @@ static void finish_step(struct step_thread *t, uint64_t ip)
 }
 
 /*
- * Signal-delivery stop: sig is about to be delivered at ip. An instruction that ran
- * moved the IP; one that faulted did not.
+ * Signal-delivery stop: sig is about to be delivered at ip. An instruction that
+ * ran moved the IP; one that faulted did not.
  */
 static int deliver(struct step_thread *t, int sig, uint64_t ip)
 {
@@ -560,8 +568,8 @@ static int deliver(struct step_thread *t, int sig, uint64_t ip)
 	return resume(t, sig);
 }
 
-/* The same system call once more: the kernel moved the IP back by the 2 bytes of
- * SYSCALL and ran it again within one step. */
+/* The same system call once more: the kernel moved the IP back by the 2 bytes
+ * of SYSCALL and ran it again within one step. */
 static void restarted(struct step_thread *t, uint64_t ip)
 {
 	struct step_insn insn;
@@ -645,16 +653,16 @@ static int stopped(struct step_thread *t, int sig)
 	return resume(t, 0);
 }
 
-/* EXITKILL: the program dies with auxcap instead of running on unobserved. EXIT:
- * the last stop at which a dying thread's registers can be read. */
+/* EXITKILL: the program dies with auxcap instead of running on unobserved.
+ * EXIT: the last stop at which a dying thread's registers can be read. */
 #define OPTIONS (PTRACE_O_EXITKILL | PTRACE_O_TRACECLONE |             \
 		 PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK |            \
 		 PTRACE_O_TRACEEXEC | PTRACE_O_TRACEEXIT)
 #define TICK_NS 100000000u
 
 /*
- * In the child: waits until it is traced, then executes the program. An errno in the
- * pipe failed, which exec closes, says why exec failed.
+ * In the child: waits until it is traced, then executes the program. An errno
+ * in the pipe failed, which exec closes, says why exec failed.
  */
 static void exec_program(char *const *argv, const int go[2], int failed)
 {
@@ -835,9 +843,9 @@ static void retire(struct step_thread *t)
 }
 
 /*
- * The thread that execs, of the former tid old. When it is not the main one, the kernel
- * ends the others and gives it the main thread's tid; the main thread's own end is
- * never reported (ptrace(2), "execve(2) under ptrace").
+ * The thread that execs, of the former tid old. When it is not the main one,
+ * the kernel ends the others and gives it the main thread's tid; the main
+ * thread's own end is never reported (ptrace(2), "execve(2) under ptrace").
  */
 static struct step_thread *exec_thread(struct step *st, pid_t tid, pid_t old)
 {
@@ -866,8 +874,8 @@ static bool is_32bit(pid_t tid)
 		      offsetof(struct user_regs_struct, cs), NULL) == 0x23;
 }
 
-/* A 32-bit program cannot be traced: it is detached and reported, or refused if it is
- * the first. */
+/* A 32-bit program cannot be traced: it is detached and reported, or refused if
+ * it is the first. */
 static int release_32bit(struct step *st, struct step_thread *t)
 {
 	static const char why[] = "a 32-bit program";
@@ -973,7 +981,8 @@ static int on_stop(struct step *st, pid_t tid, int status)
 	return event ? on_event(st, t, event) : stopped(t, sig);
 }
 
-/* The thread is gone. Running: SIGKILL took it in mid-step, without an exit event. */
+/* The thread is gone. Running: SIGKILL took it in mid-step, without an exit
+ * event. */
 static void on_end(struct step *st, pid_t tid, int status)
 {
 	struct step_thread *t = find_thread(st, tid);
@@ -1062,8 +1071,8 @@ static void on_alarm(int sig)
 	(void)sig;	/* waitpid() comes back, that is all */
 }
 
-/* An interval timer interrupts waitpid(), so that data is written and the user's stop
- * is seen while all threads sleep. */
+/* An interval timer interrupts waitpid(), so that data is written and the
+ * user's stop is seen while all threads sleep. */
 static void start_clock(void)
 {
 	struct sigaction sa = { .sa_handler = on_alarm };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The ptrace back end's own: processes with their code, and threads with the one
- * instruction that each is stepping over. step.c runs them, step_proc.c knows their
- * code and mappings. All on the thread that traces, as ptrace(2) requires.
+ * The ptrace back end's own: processes with their code, and threads with the
+ * one instruction that each is stepping over. step.c runs them, step_proc.c
+ * knows their code and mappings. All on the thread that traces, as ptrace(2)
+ * requires.
  */
 #ifndef CAPTURE_SOFT_STEP_H
 #define CAPTURE_SOFT_STEP_H
@@ -122,23 +123,27 @@ struct step {
 	uint64_t shown_ns, ticked_ns;
 };
 
-/* step_proc.c. parent NULL: a first process; else a fork, with the parent's code. */
+/* step_proc.c. parent NULL: a first process; else a fork, with the parent's
+ * code. */
 struct step_process *step_process_new(struct step *st, pid_t pid,
 				      const struct step_process *parent);
 void step_process_free(struct step_process *proc);
 /* After an exec: forgets the code of the old program. */
 void step_code_reset(struct step_process *proc);
-/* Reads memory of the process; returns the bytes read, fewer at an unmapped page. */
+/* Reads memory of the process; returns the bytes read, fewer at an unmapped
+ * page. */
 size_t step_memory_read(struct step_process *proc, uint64_t addr, void *buf,
 			size_t len);
-/* The instruction at ip; its bytes are compared and saved again if they may change. */
+/* The instruction at ip; its bytes are compared and saved again if they may
+ * change. */
 int step_insn_get(struct step_thread *t, uint64_t ip, struct step_insn *insn);
-/* The id of the block of n instructions from start that ends with last; -1: out of
- * memory. */
+/* The id of the block of n instructions from start that ends with last; -1: out
+ * of memory. */
 int64_t step_block_id(struct step_process *proc, uint64_t start, uint32_t n,
 		      const struct step_insn *last);
 
-/* Compares /proc/PID/maps with the last state and reports new executable mappings. */
+/* Compares /proc/PID/maps with the last state and reports new executable
+ * mappings. */
 int step_maps_update(struct step_thread *t, bool is_new);
 bool step_maps_overlap(const struct step_process *proc, uint64_t start,
 		       uint64_t end);

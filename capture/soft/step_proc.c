@@ -2,13 +2,13 @@
 /*
  * The executable mappings and the code of a stepped process.
  *
- * Mappings are compared with /proc/PID/maps after each system call that can change
- * them: the kernel's view counts, not the call's arguments, which only decide whether
- * to look. Any change drops the cached code.
+ * Mappings are compared with /proc/PID/maps after each system call that can
+ * change them: the kernel's view counts, not the call's arguments, which only
+ * decide whether to look. Any change drops the cached code.
  *
- * Invariant: before an instruction is stepped, the recording has a mapping for it,
- * and its bytes if no lasting file has them. What was batched is flushed before either
- * is reported, so that soft's clock puts it before the change.
+ * Invariant: before an instruction is stepped, the recording has a mapping for
+ * it, and its bytes if no lasting file has them. What was batched is flushed
+ * before either is reported, so that soft's clock puts it before the change.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -75,7 +75,8 @@ static bool parse_map(const char *line, struct step_map *m)
 	m->prot = PROT_EXEC | (perm[0] == 'r' ? PROT_READ : 0) |
 		  (perm[1] == 'w' ? PROT_WRITE : 0);
 	m->flags = perm[3] == 's' ? MAP_SHARED : MAP_PRIVATE;
-	/* written code may differ from the file; a deleted file cannot be opened */
+	/* written code may differ from the file; a deleted file cannot be
+	 * opened */
 	m->save = !ino || perm[1] == 'w' || strstr(line + at, " (deleted)");
 	m->check = perm[1] == 'w' || perm[3] == 's';
 	m->path = strdup(line[at] ? line + at : "//anon");
@@ -84,7 +85,8 @@ static bool parse_map(const char *line, struct step_map *m)
 	return m->path;
 }
 
-/* The process's executable mappings, for the caller to free with free_maps(). */
+/* The process's executable mappings, for the caller to free with
+ * free_maps(). */
 static int read_maps(pid_t pid, struct step_map **maps, size_t *n)
 {
 	char path[64], *line = NULL;
@@ -153,7 +155,8 @@ bool step_maps_overlap(const struct step_process *proc, uint64_t start,
 	return false;
 }
 
-/* The build id of a mapping's file, which is read once; NULL: no lasting file. */
+/* The build id of a mapping's file, which is read once; NULL: no lasting
+ * file. */
 static const struct step_build_id *find_build_id(struct step *st,
 						 const struct step_map *m)
 {
@@ -194,7 +197,8 @@ static int report_map(struct step_thread *t, const struct step_map *m)
 	return soft_mmap(t->soft, &sm);
 }
 
-/* The vdso comes from the kernel: no file has it, and a reader may run another one. */
+/* The vdso comes from the kernel: no file has it, and a reader may run another
+ * one. */
 int step_vdso_save(struct step_thread *t)
 {
 	const struct step_process *proc = t->proc;
@@ -225,8 +229,8 @@ static void hash_clear(struct step_hash *h)
 	h->used = 0;
 }
 
-/* Drops cached instructions and the lookup of blocks. The blocks themselves stay: soft
- * may still refer to them by index. */
+/* Drops cached instructions and the lookup of blocks. The blocks themselves
+ * stay: soft may still refer to them by index. */
 static void drop_cache(struct step_process *proc)
 {
 	hash_clear(&proc->insn_at);
@@ -283,10 +287,10 @@ int step_maps_update(struct step_thread *t, bool is_new)
 /*
  * ---- instructions and blocks ----
  *
- * Decoded once and cached until a mapping changes; not cached where the mapping is
- * writable or shared, as the bytes may then change between two steps. Code that no
- * lasting file has is saved page by page before it runs, and again when the bytes
- * about to run differ from the saved ones.
+ * Decoded once and cached until a mapping changes; not cached where the mapping
+ * is writable or shared, as the bytes may then change between two steps. Code
+ * that no lasting file has is saved page by page before it runs, and again when
+ * the bytes about to run differ from the saved ones.
  */
 
 /* Fibonacci hashing: addresses differ in few, low bits. */
@@ -335,8 +339,9 @@ static int hash_put(struct step_hash *h, uint64_t key, uint32_t value)
 	return 0;
 }
 
-/* /proc/PID/mem, which unlike PEEKTEXT reads any length in one call. A read that fails
- * is tried again up to the end of the page: the next one may not be mapped. */
+/* /proc/PID/mem, which unlike PEEKTEXT reads any length in one call. A read
+ * that fails is tried again up to the end of the page: the next one may not be
+ * mapped. */
 size_t step_memory_read(struct step_process *proc, uint64_t addr, void *buf,
 			size_t len)
 {
@@ -441,8 +446,8 @@ static struct step_page *add_page(struct step_process *proc, uint64_t addr)
 }
 
 /*
- * The n bytes at addr, within one page, are about to run: the file must have them. If
- * they differ from what was saved, saves the page again.
+ * The n bytes at addr, within one page, are about to run: the file must have
+ * them. If they differ from what was saved, saves the page again.
  */
 static int save_page(struct step_thread *t, uint64_t addr, const uint8_t *bytes,
 		     size_t n)
@@ -484,9 +489,9 @@ static int add_insn(struct step_process *proc, const struct step_insn *insn)
 	return hash_put(&proc->insn_at, insn->ip, (uint32_t)proc->n_insns);
 }
 
-/* Decodes the instruction at ip. insn->size 0: there is none to be read. An unknown
- * address first updates the mappings: a thread may run a mapping that another thread's
- * system call has just made. */
+/* Decodes the instruction at ip. insn->size 0: there is none to be read. An
+ * unknown address first updates the mappings: a thread may run a mapping that
+ * another thread's system call has just made. */
 static int fetch_insn(struct step_thread *t, uint64_t ip,
 		      struct step_insn *insn)
 {
@@ -530,8 +535,9 @@ int step_insn_get(struct step_thread *t, uint64_t ip, struct step_insn *insn)
 }
 
 /*
- * Only the latest block at a start is looked up: another length or end is rare (a
- * signal, a condition at the size limit), and a duplicate costs nothing but memory.
+ * Only the latest block at a start is looked up: another length or end is rare
+ * (a signal, a condition at the size limit), and a duplicate costs nothing but
+ * memory.
  */
 int64_t step_block_id(struct step_process *proc, uint64_t start, uint32_t n,
 		      const struct step_insn *last)

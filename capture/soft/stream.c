@@ -132,8 +132,8 @@ static struct soft_ended *find_ended(const struct soft *s, uint32_t tid)
 	return NULL;
 }
 
-/* A new stream for a thread (per_thread), or the continuation of the one that an earlier
- * thread of that tid had. */
+/* A new stream for a thread (per_thread), or the continuation of the one that
+ * an earlier thread of that tid had. */
 static struct soft_stream *thread_stream(struct soft *s, uint32_t tid)
 {
 	const struct soft_ended *was = find_ended(s, tid);
@@ -145,8 +145,8 @@ static struct soft_stream *thread_stream(struct soft *s, uint32_t tid)
 	return st;
 }
 
-/* Records where the stream of a thread ended: if its tid is used again, the new thread's
- * trace continues that stream. */
+/* Records where the stream of a thread ended: if its tid is used again, the new
+ * thread's trace continues that stream. */
 static int record_end(const struct soft_stream *st, uint32_t tid)
 {
 	struct soft *s = st->s;
@@ -229,8 +229,8 @@ int soft_tick(struct soft *s)
  *
  * A thread keeps its CPU through the kernel; SWITCH records appear only where
  * another thread takes it over, as a real scheduler would write them. On one
- * stream a thread's trace lies strictly between its SWITCH in and SWITCH out, and
- * so does an exec's COMM: readers take it for a sign of who runs there.
+ * stream a thread's trace lies strictly between its SWITCH in and SWITCH out,
+ * and so does an exec's COMM: readers take it for a sign of who runs there.
  */
 
 static uint64_t max_u64(uint64_t a, uint64_t b)
@@ -274,8 +274,8 @@ static void preempt(struct soft_thread *t)
 	if (!t->on)
 		return;
 	if (t->pinned) {
-		/* the PTWRITE's packet is out, so the block cannot be repeated from
-		 * its start: stop at its last instruction, or after it */
+		/* the PTWRITE's packet is out, so the block cannot be repeated
+		 * from its start: stop at its last instruction, or after it */
 		ip = t->last.end;
 		if (t->last.cls != X86_PTWRITE && t->last.cls != X86_OTHER)
 			ip -= t->last.last_size;
@@ -312,8 +312,9 @@ static void switch_out(struct soft_thread *t)
 }
 
 /*
- * The CPU to run t on: its former one unless another thread is in user code there,
- * else the least recently used of the best kind: free, its thread in the kernel, any.
+ * The CPU to run t on: its former one unless another thread is in user code
+ * there, else the least recently used of the best kind: free, its thread in the
+ * kernel, any.
  */
 static uint32_t choose_cpu(const struct soft_thread *t)
 {
@@ -508,8 +509,8 @@ static uint64_t barrier(struct soft_thread *t)
 }
 
 /*
- * ETM without timestamps: readers place a thread's trace by the AUX record it is in,
- * so the old image's trace must end its records before the exec.
+ * ETM without timestamps: readers place a thread's trace by the AUX record it
+ * is in, so the old image's trace must end its records before the exec.
  */
 static void end_records(struct soft_thread *t)
 {
@@ -539,8 +540,8 @@ int soft_comm(struct soft_thread *t, const char *comm, bool exec)
 	return keep_error(s, synth_comm(s->w, &id, t->pid, t->tid, comm, exec));
 }
 
-/* What JIT compilers write is saved at the end: a jitdump, or the perf map of a process
- * with code that no file has. */
+/* What JIT compilers write is saved at the end: a jitdump, or the perf map of a
+ * process with code that no file has. */
 static int note_jit(struct soft_thread *t, const struct synth_map *map)
 {
 	const char *path = map->path;
@@ -599,9 +600,9 @@ void soft_killed(struct soft *s)
 /*
  * ---- what ran, as the back ends report it ----
  *
- * A thread is put on a stream when it has run something, not when it enters user
- * code, so that idle threads cause no SWITCH records. It is taken off when a shared
- * sink is emptied.
+ * A thread is put on a stream when it has run something, not when it enters
+ * user code, so that idle threads cause no SWITCH records. It is taken off when
+ * a shared sink is emptied.
  */
 
 /* Puts t on a stream, before its trace is extended. */
@@ -616,8 +617,8 @@ static int ensure_on(struct soft_thread *t, uint64_t ip)
 }
 
 /*
- * ops->run() returns early after an overflow, when it switched to one block at a time,
- * or when a shared sink may be full, hence the loop.
+ * ops->run() returns early after an overflow, when it switched to one block at
+ * a time, or when a shared sink may be full, hence the loop.
  */
 int soft_run(struct soft_thread *t, const struct soft_block *table,
 	     const uint32_t *ids, size_t n)
@@ -698,8 +699,9 @@ int soft_enter(struct soft_thread *t, uint64_t ip, uint64_t kernel_ns)
 	return t->s->error;
 }
 
-/* PSB+ belongs before the PTW, at last.start; unless a PTWRITE of the same block has
- * been sent, or branches are not traced and nothing depends on the place. */
+/* PSB+ belongs before the PTW, at last.start; unless a PTWRITE of the same
+ * block has been sent, or branches are not traced and nothing depends on the
+ * place. */
 int soft_ptwrite(struct soft_thread *t, uint64_t ip, uint64_t value, int size)
 {
 	const struct soft_config *c = &t->s->config;
@@ -723,8 +725,8 @@ int soft_ptwrite(struct soft_thread *t, uint64_t ip, uint64_t value, int size)
  * trace units have stopped. A sink that all CPUs share is emptied when all of
  * them were stopped.
  *
- * Specification: Linux 6.1, tools/perf/util/cs-etm.h, and coresight-event/pmu.h for
- * AUX_OUTPUT_HW_ID.
+ * Specification: Linux 6.1, tools/perf/util/cs-etm.h, and coresight-event/pmu.h
+ * for AUX_OUTPUT_HW_ID.
  */
 
 #define AUX_FLAG_RAW 0x100	/* PERF_AUX_FLAG_CORESIGHT_FORMAT_RAW */
@@ -755,7 +757,8 @@ static size_t put_raw(const struct soft *s, const uint8_t *bytes, size_t n)
 	return n + pad;
 }
 
-/* A record of one CPU's own sink: complete frames, aligned as an ETR writes them. */
+/* A record of one CPU's own sink: complete frames, aligned as an ETR writes
+ * them. */
 static size_t put_framed(struct soft *s, uint8_t id, const uint8_t *bytes,
 			 size_t n)
 {
@@ -766,8 +769,8 @@ static size_t put_framed(struct soft *s, uint8_t id, const uint8_t *bytes,
 	return done + etm_frame_pad(p + done, SINK_ALIGN - done % SINK_ALIGN);
 }
 
-/* Bytes of one CPU into the sink that all share; the caller of the encoder empties it
- * when full is set. */
+/* Bytes of one CPU into the sink that all share; the caller of the encoder
+ * empties it when full is set. */
 static int add_shared(struct soft *s, uint8_t id, const uint8_t *bytes,
 		      size_t n)
 {
@@ -844,7 +847,8 @@ void soft_etm_open(struct soft_stream *st)
 	keep_error(s, put_hw_id(st));
 }
 
-/* Preempts the thread first: an AUX record may end only where trace has stopped. */
+/* Preempts the thread first: an AUX record may end only where trace has
+ * stopped. */
 void soft_etm_flush(struct soft_stream *st)
 {
 	if (st->owner)
@@ -854,8 +858,9 @@ void soft_etm_flush(struct soft_stream *st)
 	st->etm.n_injected = 0;
 }
 
-/* All trace in a record of the shared sink is older than the record's end, and what the
- * next one holds is newer: without timestamps readers have no other order. */
+/* All trace in a record of the shared sink is older than the record's end, and
+ * what the next one holds is newer: without timestamps readers have no other
+ * order. */
 static void align_clocks(struct soft *s)
 {
 	uint64_t now = 0;
@@ -1048,7 +1053,8 @@ static void free_streams(struct soft *s)
 	free(s->ended);
 }
 
-/* Threads first: their last trace goes into the streams, these into the file. */
+/* Threads first: their last trace goes into the streams, these into the
+ * file. */
 int soft_close(struct soft *s, struct soft_stats *stats, struct aux_diag *diag)
 {
 	struct soft_process *proc;

@@ -3,11 +3,11 @@
  * Blocks become CoreSight packets. The hot part of the recorder, for aarch64
  * programs.
  *
- * Each turn of the loop encodes the transition from the previous block into this
- * one: an atom for every P0 element (branches and ISB), an address after it where
- * the target is not in the code. What is due by time or size (timestamp, cycle
- * count, A-sync) is sent right after a P0 element, because a decoder can place it
- * in the flow only there.
+ * Each turn of the loop encodes the transition from the previous block into
+ * this one: an atom for every P0 element (branches and ISB), an address after
+ * it where the target is not in the code. What is due by time or size
+ * (timestamp, cycle count, A-sync) is sent right after a P0 element, because a
+ * decoder can place it in the flow only there.
  *
  * Specification: Arm IHI 0064, "P0 elements" and "Return stack".
  */
@@ -34,9 +34,9 @@ enum mode {
 };
 
 /*
- * True if the address of a branch by register must follow its atom. With the return
- * stack it is implied when it matches the last call; branch broadcast overrules
- * that (IHI 0064, TRCCONFIGR.BB).
+ * True if the address of a branch by register must follow its atom. With the
+ * return stack it is implied when it matches the last call; branch broadcast
+ * overrules that (IHI 0064, TRCCONFIGR.BB).
  */
 static bool needs_address(struct etm_encoder *e, const struct soft_block *b,
 			  uint64_t ip)
@@ -107,10 +107,10 @@ static void transition(struct soft_thread *t, uint64_t ip)
 }
 
 /*
- * The next code may have a record newer than this CPU's clock: the last block is
- * interrupted at its start and resumed after the process's floor. Then the timestamp
- * that follows its P0 element precedes the new code, as after a system call that
- * mapped it.
+ * The next code may have a record newer than this CPU's clock: the last block
+ * is interrupted at its start and resumed after the process's floor. Then the
+ * timestamp that follows its P0 element precedes the new code, as after a
+ * system call that mapped it.
  */
 static void resync_after_floor(struct soft_thread *t)
 {
@@ -148,8 +148,9 @@ send_address(struct etm_encoder *e, struct encode_hot *h, uint64_t ip)
 }
 
 /*
- * Encodes the transition from prev to ip if it is a frequent one; false: nothing
- * was done, it is for leave_block(). There is room for one atom and one address.
+ * Encodes the transition from prev to ip if it is a frequent one; false:
+ * nothing was done, it is for leave_block(). There is room for one atom and one
+ * address.
  */
 static inline __attribute__((always_inline)) bool
 transition_fast(struct etm_encoder *e, struct encode_hot *h,
@@ -183,10 +184,11 @@ transition_fast(struct etm_encoder *e, struct encode_hot *h,
 }
 
 /*
- * Encodes blocks until the end, until the encoder is in an overflow, or until it
- * handed bytes to a shared sink that may be full; returns how many. h holds the
- * encoder's hot fields in registers, as in stream_pt.c; what is due is looked for
- * before the transition, since it is sent after a P0 element by leave_block().
+ * Encodes blocks until the end, until the encoder is in an overflow, or until
+ * it handed bytes to a shared sink that may be full; returns how many. h holds
+ * the encoder's hot fields in registers, as in stream_pt.c; what is due is
+ * looked for before the transition, since it is sent after a P0 element by
+ * leave_block().
  */
 static inline __attribute__((always_inline)) size_t
 run_fast(struct soft_thread *t, const struct soft_block *table,
@@ -243,8 +245,9 @@ static size_t run_etm(struct soft_thread *t, const struct soft_block *table,
 }
 
 /*
- * While the trace unit is stopped an AUX record may end. Doing so here, from half a
- * buffer on, avoids most interrupts by a full buffer (make_room() in etm_encode.c).
+ * While the trace unit is stopped an AUX record may end. Doing so here, from
+ * half a buffer on, avoids most interrupts by a full buffer (make_room() in
+ * etm_encode.c).
  */
 static void flush_if_half_full(struct etm_encoder *e)
 {
@@ -253,9 +256,10 @@ static void flush_if_half_full(struct etm_encoder *e)
 }
 
 /*
- * If a branch by register led to the faulting ip, the exception packet says so and
- * one address stands for both (IHI 0064, exception instruction trace packet, E1:E0
- * of 0b10). Not with a return stack: OpenCSD up to 1.5.5 then pops an entry.
+ * If a branch by register led to the faulting ip, the exception packet says so
+ * and one address stands for both (IHI 0064, exception instruction trace
+ * packet, E1:E0 of 0b10). Not with a return stack: OpenCSD up to 1.5.5 then
+ * pops an entry.
  */
 static void interrupt_etm(struct soft_thread *t, uint64_t ip)
 {

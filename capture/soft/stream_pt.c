@@ -2,14 +2,15 @@
 /*
  * Blocks become Intel PT packets. The hot part of the recorder.
  *
- * Each turn of the loop encodes the transition from the previous block into this
- * one (TNT bit, TIP, or nothing) and then adds this block's time. Most transitions
- * are direct, so one test covers them; the branch that remains is the indirect one.
+ * Each turn of the loop encodes the transition from the previous block into
+ * this one (TNT bit, TIP, or nothing) and then adds this block's time. Most
+ * transitions are direct, so one test covers them; the branch that remains is
+ * the indirect one.
  *
  * Which packet a transition needs: Intel SDM volume 3, chapter "Intel Processor
- * Trace", "Change of Flow Instruction (COFI) Tracing". There is a second, fast way
- * for what is frequent (run_fast); it hands everything else to the first, which
- * is complete, so both must agree on the packets.
+ * Trace", "Change of Flow Instruction (COFI) Tracing". There is a second, fast
+ * way for what is frequent (run_fast); it hands everything else to the first,
+ * which is complete, so both must agree on the packets.
  */
 #include <aux/decoder.h>
 
@@ -22,7 +23,8 @@
 #define BY_TIP (BIT(X86_RET) | BIT(X86_IND_JUMP) | BIT(X86_IND_CALL) | \
 		BIT(X86_FAR))
 
-/* b leads to ip without a TIP. Without branches: cls is as good as random here. */
+/* b leads to ip without a TIP. Without branches: cls is as good as random
+ * here. */
 static bool is_direct(const struct soft_block *b, uint64_t ip)
 {
 	return ((ip == b->target) & TO_TARGET >> b->cls) |
@@ -69,10 +71,10 @@ static inline bool is_new_loop(struct soft_thread *t,
 
 /*
  * True if direct branches alone came back to where they were: an endless loop,
- * left by a signal at most. It sends no packet from which a decoder could tell how
- * often it ran, so its trace is declared lost. Where the loop is entered is not
- * known, so the place to compare with moves to the current one at each power of two
- * (Brent's cycle detection).
+ * left by a signal at most. It sends no packet from which a decoder could tell
+ * how often it ran, so its trace is declared lost. Where the loop is entered is
+ * not known, so the place to compare with moves to the current one at each
+ * power of two (Brent's cycle detection).
  */
 static bool is_endless(struct soft_thread *t, uint64_t ip)
 {
@@ -104,7 +106,8 @@ static void leave_direct(struct soft_thread *t, uint64_t ip)
 	push_call(e, b);
 }
 
-/* The complete way from t->last to ip. Returns: TNT if compressed; never deferred. */
+/* The complete way from t->last to ip. Returns: TNT if compressed; never
+ * deferred. */
 static void leave_block(struct soft_thread *t, uint64_t ip)
 {
 	struct pt_encoder *e = &t->st->e;
@@ -142,9 +145,10 @@ static void transition(struct soft_thread *t, uint64_t ip)
 }
 
 /*
- * ip may be code whose record is newer than this CPU's clock. Readers apply records
- * by time, so trace of that code must be later: tracing is interrupted and enabled
- * again after the process's floor, since TSC within a run cannot jump.
+ * ip may be code whose record is newer than this CPU's clock. Readers apply
+ * records by time, so trace of that code must be later: tracing is interrupted
+ * and enabled again after the process's floor, since TSC within a run cannot
+ * jump.
  */
 static void resync_after_floor(struct soft_thread *t, uint64_t ip)
 {
@@ -173,9 +177,10 @@ static void run_block_pt(struct soft_thread *t, const struct soft_block *b,
 }
 
 /*
- * Encodes the transition from prev to ip if it is a frequent one; false: it is for
- * transition_slow(). A condition has then been counted already, which that undoes.
- * The switch on the class is predicted well: its history is the program's own.
+ * Encodes the transition from prev to ip if it is a frequent one; false: it is
+ * for transition_slow(). A condition has then been counted already, which that
+ * undoes. The switch on the class is predicted well: its history is the
+ * program's own.
  */
 static inline __attribute__((always_inline)) bool
 transition_fast(struct soft_thread *t, struct pt_encoder *e, struct encode_hot *h,
@@ -206,7 +211,8 @@ transition_fast(struct soft_thread *t, struct pt_encoder *e, struct encode_hot *
 	return ip == prev->end && TO_END >> cls & 1;
 }
 
-/* Undoes what transition_fast did for a condition, and encodes it completely. */
+/* Undoes what transition_fast did for a condition, and encodes it
+ * completely. */
 static __attribute__((noinline)) void
 transition_slow(struct soft_thread *t, const struct soft_block *prev, uint64_t ip)
 {
@@ -223,10 +229,11 @@ transition_slow(struct soft_thread *t, const struct soft_block *prev, uint64_t i
 }
 
 /*
- * Encodes blocks until the end, or until the encoder is in an overflow; returns how
- * many. plain is a constant where this is expanded: no option that a TIP depends on
- * is set (return compression, CYC, deferred TIPs). h holds the encoder's hot fields in
- * registers, so it is stored before and loaded after each call that may use them.
+ * Encodes blocks until the end, or until the encoder is in an overflow; returns
+ * how many. plain is a constant where this is expanded: no option that a TIP
+ * depends on is set (return compression, CYC, deferred TIPs). h holds the
+ * encoder's hot fields in registers, so it is stored before and loaded after
+ * each call that may use them.
  */
 static inline __attribute__((always_inline)) size_t
 run_fast(struct soft_thread *t, const struct soft_block *table,
@@ -338,8 +345,8 @@ static void flush_pt(struct soft_stream *st)
 
 /*
  * The capabilities as perf writes them for a machine like this (Linux,
- * tools/perf/arch/x86/util/intel-pt.c): bits of config, and the ratio TSC to CTC of
- * CPUID 0x15.
+ * tools/perf/arch/x86/util/intel-pt.c): bits of config, and the ratio TSC to
+ * CTC of CPUID 0x15.
  */
 static int info_pt(struct soft *s)
 {

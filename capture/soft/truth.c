@@ -2,10 +2,11 @@
 /*
  * Writes the truth file (truth.h): the addresses as the tracer observed them.
  *
- * It shares nothing with the encoder, so that a test compares two independent results.
- * Addresses are deltas to the same tid's previous one, across blocks and across the
- * reuse of the tid. Only soft's thread uses it. The first write error sticks and ends
- * the recording: a truth file with a gap would make tests compare the wrong things.
+ * It shares nothing with the encoder, so that a test compares two independent
+ * results. Addresses are deltas to the same tid's previous one, across blocks
+ * and across the reuse of the tid. Only soft's thread uses it. The first write
+ * error sticks and ends the recording: a truth file with a gap would make tests
+ * compare the wrong things.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -119,7 +120,8 @@ int soft_truth_open(struct soft_truth **trp, const char *path,
 	return 0;
 }
 
-/* Appends a block of at most BLOCK_BYTES; returns how many addresses it holds. */
+/* Appends a block of at most BLOCK_BYTES; returns how many addresses it
+ * holds. */
 static size_t add_block(struct soft_truth *tr, struct last_ip *l,
 			const uint64_t *ips, size_t n)
 {

@@ -40,7 +40,8 @@ static inline size_t truth_put(uint8_t *p, uint64_t ip, uint64_t prev)
 	return n;
 }
 
-/* Reads one delta; returns its length, 0 when the bytes end or are no number. */
+/* Reads one delta; returns its length, 0 when the bytes end or are no
+ * number. */
 static inline size_t truth_get(const uint8_t *p, const uint8_t *end,
 			       uint64_t *ip)
 {

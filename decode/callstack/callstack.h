@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * calls: the flow as calls and returns: one stack of frames for each context that
- * runs, as the program itself would see it.
+ * calls: the flow as calls and returns: one stack of frames for each context
+ * that runs, as the program itself would see it.
  *
- * Trace tells where control went, never where the stack pointer is. So a return is
- * matched by its address, and what is not a plain call or return (longjmp, throw,
- * a signal, swapcontext, a goroutine, a gap) by the rules in resolve.c, in
- * the order that is least wrong; each frame and each step says how sure it is. A
- * frame is never invented where the program has none: what ran before the trace
- * began is a base frame, nothing above it is guessed.
+ * Trace tells where control went, never where the stack pointer is. So a return
+ * is matched by its address, and what is not a plain call or return (longjmp,
+ * throw, a signal, swapcontext, a goroutine, a gap) by the rules in resolve.c,
+ * in the order that is least wrong; each frame and each step says how sure it
+ * is. A frame is never invented where the program has none: what ran before the
+ * trace began is a base frame, nothing above it is guessed.
  *
  * Rules in short. A call pushes, unless it goes to its own next instruction. A
- * jump into another function at its begin replaces the frame (a tail call), out of
- * a stub (name@plt, __x86_indirect_thunk*, veneers) without a trace. A return pops
- * to the frame that it fits. Signals and interrupts push a frame that ends where
- * control goes back to what they interrupted. Kernel frames end where user code
- * goes on. A context that is left by a switch of stacks is kept and taken up
- * again when control goes back into it.
+ * jump into another function at its begin replaces the frame (a tail call), out
+ * of a stub (name@plt, __x86_indirect_thunk*, veneers) without a trace. A
+ * return pops to the frame that it fits. Signals and interrupts push a frame
+ * that ends where control goes back to what they interrupted. Kernel frames end
+ * where user code goes on. A context that is left by a switch of stacks is kept
+ * and taken up again when control goes back into it.
  */
 #ifndef DECODE_CALLSTACK_CALLSTACK_H
 #define DECODE_CALLSTACK_CALLSTACK_H
@@ -35,7 +35,8 @@ struct call_count {
 	uint64_t cycles;	/* as far as the trace counts them */
 };
 
-/* A function: of one name at one place of one file, whatever process runs it. */
+/* A function: of one name at one place of one file, whatever process runs
+ * it. */
 struct call_func {
 	const char *name;	/* demangled; NULL: no symbol */
 	const char *raw;	/* as the file has it; NULL: no symbol */
@@ -103,8 +104,9 @@ struct call_thread {
 };
 
 /*
- * What a consumer gets, in the order of the flow (threads are mixed). Each may be NULL.
- * Returns are those of flow in session/sink.h: 0, 1 for "enough", or an error.
+ * What a consumer gets, in the order of the flow (threads are mixed). Each may
+ * be NULL. Returns are those of flow in session/sink.h: 0, 1 for "enough", or
+ * an error.
  */
 struct calls_ops {
 	/* frames[depth - 1] began */
@@ -122,7 +124,8 @@ struct calls_ops {
 	int (*gap)(void *priv, struct call_thread *t, const struct aux_flow *ev);
 	/* Trace is off or on again (a filter, user or kernel code alone). */
 	int (*off)(void *priv, struct call_thread *t, bool on);
-	/* Any other event that is no RANGE, PATH or TIME: PAYLOAD, POWER, ... */
+	/* Any other event that is no RANGE, PATH or TIME: PAYLOAD, POWER,
+	 * ... */
 	int (*event)(void *priv, struct call_thread *t,
 		     const struct aux_flow *ev);
 	/* Instructions that ran in frames[depth - 1], one after the other; with

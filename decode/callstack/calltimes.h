@@ -2,7 +2,8 @@
 /*
  * calltimes: how long many calls took (in whatever is measured: nanoseconds,
  * instructions, cycles): sums, percentiles, rows of a histogram, and the N
- * slowest. Memory depends on the span of the values, never on how many there are.
+ * slowest. Memory depends on the span of the values, never on how many there
+ * are.
  */
 #ifndef DECODE_CALLSTACK_CALLTIMES_H
 #define DECODE_CALLSTACK_CALLTIMES_H
@@ -12,9 +13,9 @@
 #include <stdint.h>
 
 /*
- * Values below 128 are counted each on its own, larger ones in buckets of 1/64 of
- * their power of two. n, sum, min and max are exact (sum stops at UINT64_MAX).
- * Starts zeroed.
+ * Values below 128 are counted each on its own, larger ones in buckets of 1/64
+ * of their power of two. n, sum, min and max are exact (sum stops at
+ * UINT64_MAX). Starts zeroed.
  */
 struct calltimes {
 	uint64_t n, sum, min, max;
@@ -25,16 +26,16 @@ struct calltimes {
 /* 0 or -AUX_E_NOMEM; then nothing was added. */
 int calltimes_add(struct calltimes *t, uint64_t v);
 /*
- * The nearest-rank percentile: the smallest value that at least q of all (0 to 1,
- * 0.99 for p99) do not exceed; as the highest value of its bucket, so at most
- * 1.6 % above the true one, never above max. 0 without values.
+ * The nearest-rank percentile: the smallest value that at least q of all (0 to
+ * 1, 0.99 for p99) do not exceed; as the highest value of its bucket, so at
+ * most 1.6 % above the true one, never above max. 0 without values.
  */
 uint64_t calltimes_at(const struct calltimes *t, double q);
 void calltimes_fini(struct calltimes *t);
 
 /*
- * Rows of a histogram for people: from 1, 2, 5, 10, 20, ... on, or ten rows for a
- * power of ten where that would be too few rows. Exact counts. Starts zeroed.
+ * Rows of a histogram for people: from 1, 2, 5, 10, 20, ... on, or ten rows for
+ * a power of ten where that would be too few rows. Exact counts. Starts zeroed.
  */
 #define CALLROWS_MAX 192
 struct callrows {
@@ -53,9 +54,9 @@ unsigned callrows_get(const struct callrows *r,
 		      struct callrow out[CALLROWS_SHOWN]);
 
 /*
- * The N of largest value; of equal ones those that were offered first. What is kept
- * of each is the consumer's, in an array of its own: it has a slot there (0 to
- * max - 1) that does not change while it is kept.
+ * The N of largest value; of equal ones those that were offered first. What is
+ * kept of each is the consumer's, in an array of its own: it has a slot there
+ * (0 to max - 1) that does not change while it is kept.
  */
 struct slowest {
 	struct slow {

@@ -640,7 +640,8 @@ static void add_folded(const struct calltree *t, struct calltree_func *v,
 	for (size_t i = 0; i < n && i < t->n_folded; i++) {
 		const struct calltree_func *f = &t->folded[i];
 
-		/* with nodes of its own, what is folded lies below one of them */
+		/* with nodes of its own, what is folded lies below one of
+		 * them */
 		if (!v[i].calls)
 			v[i].total = f->own;
 		v[i].calls += f->calls;

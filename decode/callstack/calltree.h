@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * calltree: calls added up in a tree: a node is a function called from where its
- * parent is, with how often, and what it took.
+ * calltree: calls added up in a tree: a node is a function called from where
+ * its parent is, with how often, and what it took.
  *
  * It lives beside a consumer of callstack.h, which passes on its events.
- * Everything that a thread counts is added to exactly one node, the one that was on
- * top then: the sum of all nodes' own is what all threads counted, whatever frames
- * were guessed, left out or lost. Memory is bounded: below max_depth, and once there
- * are max_nodes, calls go into one node "[folded]" of their parent.
+ * Everything that a thread counts is added to exactly one node, the one that
+ * was on top then: the sum of all nodes' own is what all threads counted,
+ * whatever frames were guessed, left out or lost. Memory is bounded: below
+ * max_depth, and once there are max_nodes, calls go into one node "[folded]" of
+ * their parent.
  */
 #ifndef DECODE_CALLSTACK_CALLTREE_H
 #define DECODE_CALLSTACK_CALLTREE_H
@@ -108,9 +109,10 @@ int calltree_init(struct calltree *t, const struct calltree_config *config);
 void calltree_fini(struct calltree *t);
 
 /*
- * As calls_ops delivers them, before the caller does anything else with them. 0, or
- * -AUX_E_NOMEM. In each frame's user the lower 32 bits are the tree's (its node),
- * the upper 32 the caller's. thread is never NULL: gaps of unknown threads are left out.
+ * As calls_ops delivers them, before the caller does anything else with them.
+ * 0, or -AUX_E_NOMEM. In each frame's user the lower 32 bits are the tree's
+ * (its node), the upper 32 the caller's. thread is never NULL: gaps of unknown
+ * threads are left out.
  */
 int calltree_enter(struct calltree *t, struct calltree_thread *ct,
 		   struct call_thread *thread);
@@ -122,15 +124,15 @@ int calltree_gap(struct calltree *t, struct calltree_thread *ct,
 		 struct call_thread *thread);
 int calltree_off(struct calltree *t, struct calltree_thread *ct,
 		 struct call_thread *thread, bool on);
-/* After a gap, before anything runs: the time up to now was lost. Without this a gap ends
- * with the next frame that begins or ends. */
+/* After a gap, before anything runs: the time up to now was lost. Without this
+ * a gap ends with the next frame that begins or ends. */
 int calltree_back(struct calltree *t, struct calltree_thread *ct,
 		  struct call_thread *thread);
 /*
- * Before a number of cycles is added (a TIME): they belong to everything that runs from
- * here to the next tick, and each node gets its share by its instructions. If nothing
- * runs they go to the node on top. Without ticks, all cycles go to the node that is on
- * top when they are added.
+ * Before a number of cycles is added (a TIME): they belong to everything that
+ * runs from here to the next tick, and each node gets its share by its
+ * instructions. If nothing runs they go to the node on top. Without ticks, all
+ * cycles go to the node that is on top when they are added.
  */
 int calltree_tick(struct calltree *t, struct calltree_thread *ct,
 		  struct call_thread *thread);
@@ -146,12 +148,13 @@ static inline uint32_t calltree_node_of(const struct call_frame *f)
 
 /* Computes total of all nodes; nothing is added afterwards. */
 void calltree_sum(struct calltree *t);
-/* Children of each node by total, largest first; equal ones as they were met. */
+/* Children of each node by total, largest first; equal ones as they were
+ * met. */
 int calltree_sort(struct calltree *t, enum calltree_by by);
 /* The same by name. */
 int calltree_sort_names(struct calltree *t, const struct calls *c);
-/* After calltree_sum: by function id < n, which is calls_n_funcs. The caller frees
- * it. NULL: out of memory. */
+/* After calltree_sum: by function id < n, which is calls_n_funcs. The caller
+ * frees it. NULL: out of memory. */
 struct calltree_func *calltree_funcs(const struct calltree *t, size_t n);
 
 /* What to show for a node: in buf, or what lives as long as the functions do. A

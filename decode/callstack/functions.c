@@ -241,11 +241,11 @@ static int append(struct funcs *f, struct func *func)
 	return 0;
 }
 
-/* A name of C++, Rust or D as it stands in the source, to be freed; NULL: it is not
- * mangled, or the build has no demangler. */
+/* A name of C++, Rust or D as it stands in the source, to be freed; NULL: it is
+ * not mangled, or the build has no demangler. */
 #ifdef HAVE_IBERTY
-/* The demangler recurses: longer names, which only made-up files have, stay as they
- * are. */
+/* The demangler recurses: longer names, which only made-up files have, stay as
+ * they are. */
 #define MAX_NAME 65536
 
 static char *demangle(const char *name)

@@ -2,16 +2,16 @@
 /*
  * What the files of the call stack share. Three levels:
  *
- * A move is a step from one instruction to another that is not just the next one.
- * What it means as far as the code alone says (call, return, tail call; moves.c) is
- * found once for each pair of addresses and kept.
+ * A move is a step from one instruction to another that is not just the next
+ * one. What it means as far as the code alone says (call, return, tail call;
+ * moves.c) is found once for each pair of addresses and kept.
  *
- * A segment is what a step or path of the decoder contains: its moves in order, with
- * the counts between them. Paths repeat millions of times, so stack.c does no more for
- * a known segment than add counts, push and pop.
+ * A segment is what a step or path of the decoder contains: its moves in order,
+ * with the counts between them. Paths repeat millions of times, so stack.c does
+ * no more for a known segment than add counts, push and pop.
  *
- * What needs the stack as well (a return that fits nowhere, a longjmp, a signal, a
- * switch of stacks) is decided each time, in resolve.c.
+ * What needs the stack as well (a return that fits nowhere, a longjmp, a
+ * signal, a switch of stacks) is decided each time, in resolve.c.
  *
  * One struct calls is used by one thread of the program.
  */
@@ -60,12 +60,13 @@ static inline bool func_is_same(const struct func *a, const struct func *b)
 struct funcs;
 struct funcs *calls_func_new(const struct sink_host *host, unsigned flags);
 void calls_func_free(struct funcs *f);
-/* The function that contains ip; for code without a symbol, one that stands for the whole
- * file. NULL: out of memory. */
+/* The function that contains ip; for code without a symbol, one that stands for
+ * the whole file. NULL: out of memory. */
 struct func *calls_func_at(struct funcs *f, const struct space *space,
 			   uint64_t ip);
-/* The same for the target of a move; *begin: it is the function's first address. A
- * target that was called and has no symbol is a function of its own. */
+/* The same for the target of a move; *begin: it is the function's first
+ * address. A target that was called and has no symbol is a function of its
+ * own. */
 struct func *calls_func_to(struct funcs *f, const struct space *space,
 			   uint64_t ip, bool called, bool *begin);
 size_t calls_func_count(const struct funcs *f);
@@ -119,9 +120,10 @@ struct seg_move {
 };
 
 /*
- * A step or path. What its end led to last is remembered, since it mostly leads there
- * again: to another segment without a move, or out of a function by a return. An id of
- * a space (0: none) says for which address space that was found.
+ * A step or path. What its end led to last is remembered, since it mostly leads
+ * there again: to another segment without a move, or out of a function by a
+ * return. An id of a space (0: none) says for which address space that was
+ * found.
  */
 struct seg {
 	uint64_t first;		/* address of its first instruction */
@@ -165,16 +167,16 @@ const struct move *calls_code_move(struct code *c, const struct space *space,
 /* Remembers that a segment's end led there, by m. */
 void calls_code_learn(struct seg *s, uint64_t space, const struct move *m,
 		      uint64_t to);
-/* The segment of a step or of a path that is kept, from its user words; NULL: not made in
- * this epoch. */
+/* The segment of a step or of a path that is kept, from its user words; NULL:
+ * not made in this epoch. */
 static inline struct seg *calls_code_known(const struct code *c,
 					   const uint64_t *user)
 {
 	return user[0] == c->epoch ? (struct seg *)(uintptr_t)user[1] : NULL;
 }
 
-/* The same, made if needed; NULL: out of memory. A full arena starts a new epoch, and all
- * older segments are gone. */
+/* The same, made if needed; NULL: out of memory. A full arena starts a new
+ * epoch, and all older segments are gone. */
 struct seg *calls_code_step(struct code *c, const struct space *space,
 			    struct aux_step *step);
 struct seg *calls_code_path(struct code *c, const struct space *space,
@@ -188,7 +190,8 @@ struct mark {
 	uint64_t serial;	/* of the frame that called it */
 };
 
-/* One of a thread's stacks. While it runs, call_thread has the current frames and depth. */
+/* One of a thread's stacks. While it runs, call_thread has the current frames
+ * and depth. */
 struct stack {
 	struct call_frame *frames;
 	uint32_t depth, max;
@@ -266,15 +269,17 @@ int calls_stack_replace(struct calls *c, struct thread *t,
 /* Pops until depth frames are left. */
 int calls_stack_pop_to(struct calls *c, struct thread *t, uint32_t depth,
 		       enum call_end end, unsigned flags);
-/* How many frames are left when the topmost frame that returns to an address has done so;
- * UINT32_MAX: no frame returns there. */
+/* How many frames are left when the topmost frame that returns to an address
+ * has done so; UINT32_MAX: no frame returns there. */
 uint32_t calls_stack_find_back(const struct thread *t, uint64_t to);
-/* The depth at which the topmost frame of a function is on top; 0: there is none. */
+/* The depth at which the topmost frame of a function is on top; 0: there is
+ * none. */
 uint32_t calls_stack_find_func(const struct thread *t, const struct func *f);
 /* The depth below the kernel's frames: how many frames the user's code has. */
 uint32_t calls_stack_kernel(const struct thread *t);
-/* For each frame that called setjmp with this return address, from the top, how many
- * frames are left when setjmp returns once more: left[0..max). Returns how many. */
+/* For each frame that called setjmp with this return address, from the top, how
+ * many frames are left when setjmp returns once more: left[0..max). Returns how
+ * many. */
 uint32_t calls_stack_find_marks(const struct thread *t, const struct stack *s,
 				uint64_t to, uint32_t *left, uint32_t max);
 
@@ -288,15 +293,16 @@ int calls_context_queue(struct calls *c, struct thread *t,
 int calls_context_run(struct calls *c, struct thread *t,
 		      const struct aux_flow *ev);
 void calls_context_free(struct thread *t);
-/* Decides to which of its stacks the thread switched, and carries out the moves that
- * were put off until that was clear (t->wait). */
+/* Decides to which of its stacks the thread switched, and carries out the moves
+ * that were put off until that was clear (t->wait). */
 int calls_context_decide(struct calls *c, struct thread *t);
 
 /* ---- resolve.c: moves that need the stack ---- */
 
 /* A return that does not return to the top frame's caller. */
 int calls_resolve_ret(struct calls *c, struct thread *t, const struct move *m);
-/* An indirect jump into the middle of a function: longjmp, or a computed goto. */
+/* An indirect jump into the middle of a function: longjmp, or a computed
+ * goto. */
 int calls_resolve_jump(struct calls *c, struct thread *t, const struct move *m);
 /* Out of a function that continues in another stack. */
 int calls_resolve_switch(struct calls *c, struct thread *t, const struct move *m);
@@ -307,15 +313,16 @@ int calls_resolve_gap(struct calls *c, struct thread *t, struct func *f,
 /* Between the kernel and user code: system calls, signals, exec. */
 int calls_resolve_cross(struct calls *c, struct thread *t, const struct move *m);
 
-/* unwind.c: how many frames are left when an exception is caught at an address of f; 0: no
- * table says so. */
+/* unwind.c: how many frames are left when an exception is caught at an address
+ * of f; 0: no table says so. */
 uint32_t calls_unwind_find(const struct calls *c, const struct thread *t,
 			  const struct func *f, uint64_t to);
 
 /* stack.c: carries out a move. */
 int calls_go(struct calls *c, struct thread *t, const struct move *m);
 
-/* The upper half of addresses, except the page [vsyscall], which is user code. */
+/* The upper half of addresses, except the page [vsyscall], which is user
+ * code. */
 static inline bool is_kernel(uint64_t ip)
 {
 	return ip >> 63 && ip >> 12 != 0xffffffffff600;

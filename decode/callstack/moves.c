@@ -62,8 +62,8 @@ bool calls_code_taken(const struct pend *p, uint64_t to)
 	       p->what <= AUX_END_FAR;
 }
 
-/* Whether the code before a ret wrote its target to the stack (push; xchg or mov to
- * (%rsp)): then the ret is a jump. */
+/* Whether the code before a ret wrote its target to the stack (push; xchg or
+ * mov to (%rsp)): then the ret is a jump. */
 static bool is_pushed(struct code *c, const struct space *space, uint64_t ret)
 {
 	uint8_t b[4];

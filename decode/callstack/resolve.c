@@ -225,12 +225,13 @@ int calls_resolve_cross(struct calls *c, struct thread *t, const struct move *m)
 /*
  * ---- stacks ----
  *
- * Coroutines and goroutines: a thread runs on several stacks, and which one control
- * turns to follows from the return address of its top frame. Where several wait for the
- * same address (they all yield in one function), later control flow disambiguates: moves
- * wait until a return fits only one of the candidates, or until there are too many of
- * them. Then, and where nothing else is known, it is the stack that was left first, as
- * for a queue of runnable coroutines.
+ * Coroutines and goroutines: a thread runs on several stacks, and which one
+ * control turns to follows from the return address of its top frame. Where
+ * several wait for the same address (they all yield in one function), later
+ * control flow disambiguates: moves wait until a return fits only one of the
+ * candidates, or until there are too many of them. Then, and where nothing else
+ * is known, it is the stack that was left first, as for a queue of runnable
+ * coroutines.
  */
 
 #define MAX_STACKS	4096	/* in one thread */
@@ -717,8 +718,8 @@ static int turn(struct calls *c, struct thread *t, const struct move *m,
 	return return_from(c, t, calls_stack_find_back(t, m->to));
 }
 
-/* To a mark of this stack (longjmp), or to where a frame of it returns. found: that is
- * where the move leads. */
+/* To a mark of this stack (longjmp), or to where a frame of it returns. found:
+ * that is where the move leads. */
 static int go_below(struct calls *c, struct thread *t, const struct move *m,
 		    bool *found)
 {

@@ -378,7 +378,8 @@ static int begin(struct calls *c, struct thread *t, uint64_t to)
 	return calls_stack_push(c, t, CALL_BASE, 0, f, 0, to, 0);
 }
 
-/* Goes from pend to an address. last: the segment that ended with pend; NULL: none. */
+/* Goes from pend to an address. last: the segment that ended with pend; NULL:
+ * none. */
 static int arrive(struct calls *c, struct thread *t, uint64_t to,
 		  struct seg *last)
 {
@@ -392,7 +393,8 @@ static int arrive(struct calls *c, struct thread *t, uint64_t to,
 	return m->kind != MOVE_NONE ? go(c, t, m) : 0;
 }
 
-/* Control reached an address, but nothing ran there: an interrupt, or the trace stopped. */
+/* Control reached an address, but nothing ran there: an interrupt, or the trace
+ * stopped. */
 static int calls_run_stop(struct calls *c, struct thread *t, uint64_t to)
 {
 	if (t->pend.what == PEND_START || t->pend.what >= PEND_GAP)
@@ -445,7 +447,8 @@ static int run_ranges(struct calls *c, struct thread *t,
 
 /* ---- segments ---- */
 
-/* noinline: most segments have no moves, and then run_seg() needs to save no registers. */
+/* noinline: most segments have no moves, and then run_seg() needs to save no
+ * registers. */
 static __attribute__((noinline)) int
 run_moves(struct calls *c, struct thread *t, const struct seg *s)
 {

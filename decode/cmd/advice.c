@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * advice: what a user can do about code or trace that is missing: which option, which
- * file. The library gives causes alone, as it knows no options.
+ * advice: what a user can do about code or trace that is missing: which option,
+ * which file. The library gives causes alone, as it knows no options.
  */
 #include <stdio.h>
 
@@ -33,8 +33,8 @@ const char *advice_after(int why)
 }
 
 /*
- * gap_text() and the fix, as one string: sinks print gaps in their inner loops and
- * keep the pointer, so it must be constant.
+ * gap_text() and the fix, as one string: sinks print gaps in their inner loops
+ * and keep the pointer, so it must be constant.
  */
 const char *advice_gap(unsigned cause)
 {

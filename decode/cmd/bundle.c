@@ -42,8 +42,8 @@ static void host_explain(void *priv, const struct space *space, uint64_t ip,
 	advice_code(session_codeview(priv), space, ip, buf, len);
 }
 
-/* Progress: the flow changes from stream to stream, so the offset that was reached
- * is kept for each. */
+/* Progress: the flow changes from stream to stream, so the offset that was
+ * reached is kept for each. */
 static void follow(struct job *job, uint32_t idx, uint64_t offset)
 {
 	if (idx >= job->n_offsets || offset <= job->offsets[idx])
@@ -53,7 +53,8 @@ static void follow(struct job *job, uint32_t idx, uint64_t offset)
 	cmd_progress_show(&job->progress, job->done, job->total);
 }
 
-/* Gaps are kept for the verdict: code that is not found here is not in the bundle.
+/* Gaps are kept for the verdict: code that is not found here is not in the
+ * bundle.
  * */
 static int take_flow(void *priv, const struct flow_ctx *ctx,
 		     const struct aux_flow *ev, size_t n)
@@ -79,7 +80,8 @@ static int finish_flow(void *priv, struct aux_diag *diag)
 	return 0;
 }
 
-/* Without memory for offsets progress stays at 0 %; the bundle is written anyhow.
+/* Without memory for offsets progress stays at 0 %; the bundle is written
+ * anyhow.
  * */
 static void start_progress(struct job *job)
 {

@@ -2,10 +2,10 @@
 /*
  * Commands of auxdecode: what the program and its commands share.
  *
- * A command is a row of the table in commands.c. Its options are rows, too: its own
- * stand with it (or with its sink), those that several commands have are groups of
- * options.c. The command line is parsed into one struct cmd_options, whose own is
- * the struct of the command's (or its sink's) own options.
+ * A command is a row of the table in commands.c. Its options are rows, too: its
+ * own stand with it (or with its sink), those that several commands have are
+ * groups of options.c. The command line is parsed into one struct cmd_options,
+ * whose own is the struct of the command's (or its sink's) own options.
  */
 #ifndef DECODE_CMD_CMD_H
 #define DECODE_CMD_CMD_H
@@ -98,7 +98,8 @@ extern const struct cmd_group cmd_group_tid, cmd_group_cpu, cmd_group_time,
 	cmd_group_code, cmd_group_import, cmd_group_chunk_size, cmd_group_jobs,
 	cmd_group_progress, cmd_group_output;
 
-/* "A,B" as --time has it; what is left out stays as it is. 0, or -AUX_E_INVAL. */
+/* "A,B" as --time has it; what is left out stays as it is. 0, or
+ * -AUX_E_INVAL. */
 int cmd_parse_times(const char *s, uint64_t *from, uint64_t *to,
 		    struct aux_diag *diag);
 
@@ -135,8 +136,8 @@ struct command {
 	int (*run)(const struct cmd_options *o);	/* an enum cmd_status */
 };
 
-/* commands.c: by index (NULL after the last), or by name (NULL: none). The first one
- * is meant where no command is named. */
+/* commands.c: by index (NULL after the last), or by name (NULL: none). The
+ * first one is meant where no command is named. */
 const struct command *cmd_get(size_t i);
 const struct command *cmd_find(const char *name);
 /* Its own rows, or its sink's; NULL: none. */
@@ -155,8 +156,8 @@ int cmd_verify(const struct cmd_options *o);
 int cmd_diff(const struct cmd_options *o);
 int cmd_summary(const struct cmd_options *o);
 
-/* Options that one command without a sink has alone, for the table: each stands in
- * the command's file, with the struct that its values are parsed into. */
+/* Options that one command without a sink has alone, for the table: each stands
+ * in the command's file, with the struct that its values are parsed into. */
 extern const struct cmd_own cmd_diff_own, cmd_dump_own, cmd_raw_own, cmd_repair_own,
 	cmd_summary_own, cmd_verify_own;
 
@@ -168,10 +169,11 @@ int cmd_completion(const char *shell);
 /* ---- pager.c: pager and colour ---- */
 
 /*
- * What a person reads on a terminal goes through a pager, and gets colour on the
- * way. Both are child processes that read from a pipe which takes the place of
- * standard output (and of standard error, where that is the same terminal). So no
- * command has code for them, and what goes into a file or a pipe is not touched.
+ * What a person reads on a terminal goes through a pager, and gets colour on
+ * the way. Both are child processes that read from a pipe which takes the place
+ * of standard output (and of standard error, where that is the same terminal).
+ * So no command has code for them, and what goes into a file or a pipe is not
+ * touched.
  */
 struct pager {
 	pid_t pids[2];	/* the pager, the process that colours; 0: none */
@@ -182,10 +184,11 @@ struct pager {
  * (no-color.org). out_path: -o, NULL: standard output. */
 bool pager_wants_colour(enum cmd_color color, const char *out_path);
 /*
- * A pager when standard output is a terminal and page says so: $AUXDECODE_PAGER,
- * $PAGER, less; none when that is empty or "cat". Colour whether or not there is
- * one. What cannot be started is left out: the output is then plain. *p must live
- * until pager_wait, since a signal handler reads it.
+ * A pager when standard output is a terminal and page says so:
+ * $AUXDECODE_PAGER, $PAGER, less; none when that is empty or "cat". Colour
+ * whether or not there is one. What cannot be started is left out: the output
+ * is then plain. *p must live until pager_wait, since a signal handler reads
+ * it.
  */
 void pager_start(struct pager *p, bool page, bool colour);
 /* After the last write: closes the pipe and waits until all was read. */
@@ -193,8 +196,8 @@ void pager_wait(struct pager *p);
 
 /* ---- messages ---- */
 
-/* One line on standard error, written at once, cleaned (common/clean.h). fmt has no
- * line feed. */
+/* One line on standard error, written at once, cleaned (common/clean.h). fmt
+ * has no line feed. */
 void cmd_line(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /*
  * One line on standard error, written at once: "auxdecode: error: FILE@0x1f20:
@@ -221,10 +224,10 @@ struct cmd_out {
 int cmd_out_check(const struct cmd_options *o);
 /*
  * The FILE of -o is made aside and gets its name in cmd_out_close, if status is
- * CMD_OK or CMD_GAPS: what fails leaves the FILE as it was. cmd_out_close writes what
- * is left and returns status, or CMD_FAILED with a message when writing failed. A
- * reader that went away (EPIPE) is no failure and says nothing. It accepts what was
- * not opened ({ 0 }).
+ * CMD_OK or CMD_GAPS: what fails leaves the FILE as it was. cmd_out_close
+ * writes what is left and returns status, or CMD_FAILED with a message when
+ * writing failed. A reader that went away (EPIPE) is no failure and says
+ * nothing. It accepts what was not opened ({ 0 }).
  */
 int cmd_out_open(struct cmd_out *out, const struct cmd_options *o);
 int cmd_out_close(struct cmd_out *out, const struct cmd_options *o, int status);

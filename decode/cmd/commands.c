@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The table of commands, sinks included: a new sink is its files and a row here.
- * --help lists commands in this order, the ones that are wanted most first.
+ * The table of commands, sinks included: a new sink is its files and a row
+ * here. --help lists commands in this order, the ones that are wanted most
+ * first.
  *
  * A row says all that main() has to know: which options the command takes, how
  * many FILEs, whether people read its output in a pager, and whether it prints
@@ -180,13 +181,15 @@ static const struct command commands[] = {
 	  .examples = { { "verify perf.data", "do two decoders agree?" } } },
 };
 
-/* The index has no meaning but the order of --help; 0 is the default command. */
+/* The index has no meaning but the order of --help; 0 is the default
+ * command. */
 const struct command *cmd_get(size_t i)
 {
 	return i < sizeof(commands) / sizeof(commands[0]) ? &commands[i] : NULL;
 }
 
-/* Whole names only: an abbreviation could come to mean another command later. */
+/* Whole names only: an abbreviation could come to mean another command
+ * later. */
 const struct command *cmd_find(const char *name)
 {
 	const struct command *c;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cmd_cut: a smaller recording of what --time, --cpu and --tid select. What
- * of the trace and which records that takes is decided in edit/edit.h; the trace is
- * written after all other records.
+ * cmd_cut: a smaller recording of what --time, --cpu and --tid select. What of
+ * the trace and which records that takes is decided in edit/edit.h; the trace
+ * is written after all other records.
  */
 #include <inttypes.h>
 
@@ -28,8 +28,8 @@ static void show(void *priv, uint64_t done, uint64_t total)
 	cmd_progress_show(&job->progress, done, total);
 }
 
-/* All records that are kept, then the trace that cut_new() has selected. The writer
- * keeps its first error, which rewrite_close() reports. */
+/* All records that are kept, then the trace that cut_new() has selected. The
+ * writer keeps its first error, which rewrite_close() reports. */
 static int write_file(struct job *job, const struct cmd_options *o,
 		      struct session *s, struct aux_diag *diag)
 {

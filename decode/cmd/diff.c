@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cmd_diff: where the flows of two recordings part, thread by thread, and what each
- * function ran more or less. Status 0: equal; 3: they differ, or flow is missing.
+ * cmd_diff: where the flows of two recordings part, thread by thread, and what
+ * each function ran more or less. Status 0: equal; 3: they differ, or flow is
+ * missing.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,8 +87,8 @@ struct diff_run {
 	bool lossy;
 };
 
-/* diff uses the public interface, which has its own words for what is not given: 0
- * where cmd_filter has -1 or UINT64_MAX, with a flag beside it. */
+/* diff uses the public interface, which has its own words for what is not
+ * given: 0 where cmd_filter has -1 or UINT64_MAX, with a flag beside it. */
 struct aux_decode_options cmd_api_options(const struct cmd_options *o)
 {
 	return (struct aux_decode_options){
@@ -159,8 +160,9 @@ static int read_side(struct diff_run *r, unsigned side)
 	return cmd_error(path, &diag);
 }
 
-/* Prints one pair of threads. Equal hashes over as many instructions mean an equal
- * flow, so only a pair that differs is decoded again. 0, or an error with diag. */
+/* Prints one pair of threads. Equal hashes over as many instructions mean an
+ * equal flow, so only a pair that differs is decoded again. 0, or an error with
+ * diag. */
 static int compare_pair(struct diff_run *r, struct diff_thread *a,
 			struct aux_diag *diag)
 {
@@ -205,8 +207,8 @@ static bool wants(const struct diff_run *r, enum part part)
 	return r->config->only == PART_ALL || r->config->only == part;
 }
 
-/* The whole output. Flow that is missing is status 3, too: equal would be a claim
- * about what was not seen. */
+/* The whole output. Flow that is missing is status 3, too: equal would be a
+ * claim about what was not seen. */
 static int compare(struct diff_run *r, struct outbuf *out)
 {
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };

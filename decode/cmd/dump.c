@@ -64,9 +64,9 @@ static int compare_payloads(const void *a, const void *b)
 	       x->file_offset > y->file_offset;
 }
 
-/* Fills d->payloads, sorted for bsearch, from the pieces of all streams: a piece
- * is the part of a payload that is trace and that no earlier payload had (snapshots
- * overlap). -AUX_E_NOMEM at worst. */
+/* Fills d->payloads, sorted for bsearch, from the pieces of all streams: a
+ * piece is the part of a payload that is trace and that no earlier payload had
+ * (snapshots overlap). -AUX_E_NOMEM at worst. */
 static int collect_payloads(struct dump *d, const struct chunks *c)
 {
 	size_t n = 0;
@@ -182,8 +182,8 @@ static bool finish_streams(struct dump *d)
 	return damaged;
 }
 
-/* CMD_GAPS where something was printed before damage ended it, or where packets did
- * not parse. Damage is reported after what comes before it. */
+/* CMD_GAPS where something was printed before damage ended it, or where packets
+ * did not parse. Damage is reported after what comes before it. */
 static int dump_all(struct dump *d)
 {
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };

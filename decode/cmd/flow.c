@@ -30,8 +30,8 @@ struct watch {
 	uint64_t n_calls, started_ns, shown_ns;
 };
 
-/* "\r" and "erase to end of line": each call overwrites the line before. The time
- * left assumes that the rest takes as long per byte as what is done. */
+/* "\r" and "erase to end of line": each call overwrites the line before. The
+ * time left assumes that the rest takes as long per byte as what is done. */
 static void show_progress(struct watch *w)
 {
 	uint64_t now = clock_ns(), n = w->verdict->report.n_insns;
@@ -76,8 +76,8 @@ static void host_explain(void *priv, const struct space *space, uint64_t ip,
 	advice_code(session_codeview(priv), space, ip, buf, len);
 }
 
-/* Everything that o selects: what cmd_session_config() leaves out are the filters
- * and the threads. Strings belong to o. */
+/* Everything that o selects: what cmd_session_config() leaves out are the
+ * filters and the threads. Strings belong to o. */
 static struct session_config config_of(const struct cmd_options *o)
 {
 	struct session_config c = cmd_session_config(o);
@@ -108,8 +108,8 @@ static void print_source(struct outbuf *out, const struct session *s)
 
 /* The session into the sink. */
 /*
- * One pass of the session into the sink, which lives only here. A sink without a
- * format of its own prints text, and gets a "#" line first where the clock is
+ * One pass of the session into the sink, which lives only here. A sink without
+ * a format of its own prints text, and gets a "#" line first where the clock is
  * virtual. Returns 0 or an error with diag; "enough" (--limit) is 0.
  */
 static int run_sink(struct watch *w, const struct sink_ops *ops,
@@ -137,8 +137,8 @@ static int run_sink(struct watch *w, const struct sink_ops *ops,
 	return err < 0 ? err : 0;
 }
 
-/* What the user should know about where the code came from (a file that does not
- * match its build-id, kernel code without a copy, ...), as warnings. */
+/* What the user should know about where the code came from (a file that does
+ * not match its build-id, kernel code without a copy, ...), as warnings. */
 static void print_notes(const struct cmd_options *o, const struct session *s)
 {
 	const struct codeview *cv = session_codeview(s);
@@ -149,7 +149,8 @@ static void print_notes(const struct cmd_options *o, const struct session *s)
 		cmd_warn(o->path, "%s%s", advice_before(why), note);
 }
 
-/* Decodes, flushes the output, prints warnings and the verdict; the exit status. */
+/* Decodes, flushes the output, prints warnings and the verdict; the exit
+ * status. */
 static int run_output(const struct cmd_options *o, struct session *s,
 		      struct outbuf *out)
 {
@@ -192,9 +193,9 @@ static int run_output(const struct cmd_options *o, struct session *s,
 }
 
 /*
- * The time filter belongs to the session, which can then skip chunks; but a sink
- * with SINK_FILTERS_TIME must see what comes before (the stack at --time A), so it
- * filters by itself.
+ * The time filter belongs to the session, which can then skip chunks; but a
+ * sink with SINK_FILTERS_TIME must see what comes before (the stack at --time
+ * A), so it filters by itself.
  */
 int cmd_flow(const struct cmd_options *o)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * --help and --completion, from the tables of commands and options. Help has a
- * command's own options first, then the groups that it shares with others, under
- * their titles. lint compares the man page with what stands here.
+ * command's own options first, then the groups that it shares with others,
+ * under their titles. lint compares the man page with what stands here.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,8 @@ static void print_row(const struct option_row *row)
 	}
 }
 
-/* Two groups in a row under one title print it once; *now is the last one printed.
+/* Two groups in a row under one title print it once; *now is the last one
+ * printed.
  * */
 static void print_title(const char *title, const char **now)
 {
@@ -118,8 +119,8 @@ static void print_own_rows(void)
 	}
 }
 
-/* Groups, each once: those of the first command that has most of them, then what
- * other commands have besides. */
+/* Groups, each once: those of the first command that has most of them, then
+ * what other commands have besides. */
 static void print_groups(void)
 {
 	const struct command *c;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of this directory share, by the file that has it. What auxdecode.c
- * needs of them stands in cmd.h.
+ * What the files of this directory share, by the file that has it. What
+ * auxdecode.c needs of them stands in cmd.h.
  */
 #ifndef DECODE_CMD_IMPL_H
 #define DECODE_CMD_IMPL_H
@@ -24,19 +24,21 @@ struct space;
 /*
  * ---- advice.c ----
  *
- * What the user can do about a cause, in terms of auxdecode's options. The library
- * reports causes as codes and never names an option, since a program that embeds it
- * has none; every sentence with a fix is in that file.
+ * What the user can do about a cause, in terms of auxdecode's options. The
+ * library reports causes as codes and never names an option, since a program
+ * that embeds it has none; every sentence with a fix is in that file.
  */
 
-/* What goes directly before and after a text with this enum aux_why; never NULL. */
+/* What goes directly before and after a text with this enum aux_why; never
+ * NULL. */
 const char *advice_before(int why);
 const char *advice_after(int why);
 
 /* The meaning of a gap's cause, and the fix where there is one. */
 const char *advice_gap(unsigned cause);
 
-/* Why there is no code at ip, and how to supply it. buf is always terminated. */
+/* Why there is no code at ip, and how to supply it. buf is always
+ * terminated. */
 void advice_code(struct codeview *cv, const struct space *space, uint64_t ip,
 		 char *buf, size_t len);
 
@@ -62,8 +64,8 @@ void cmd_progress_end(struct cmd_progress *p);
 struct session_config cmd_session_config(const struct cmd_options *o);
 /* -o is there and is not FILE; CMD_OK, or CMD_USAGE with a message. */
 int cmd_needs_output(const struct cmd_options *o);
-/* An error of a function that fills diag, or does not; path NULL: the text names
- * its file. Returns the status. */
+/* An error of a function that fills diag, or does not; path NULL: the text
+ * names its file. Returns the status. */
 int cmd_failed(const char *path, int err, struct aux_diag *diag);
 /* One line on standard error: "auxdecode: OUT: text". */
 void cmd_say(const char *path, const char *fmt, ...)
@@ -71,8 +73,9 @@ void cmd_say(const char *path, const char *fmt, ...)
 
 /* ---- diff.c ---- */
 
-/* The options of o for <aux/decode.h>, which diff and summary decode with. --tid is
- * not among them: diff has one for each recording. Strings belong to o. */
+/* The options of o for <aux/decode.h>, which diff and summary decode with.
+ * --tid is not among them: diff has one for each recording. Strings belong to
+ * o. */
 struct aux_decode_options cmd_api_options(const struct cmd_options *o);
 
 /* ---- verdict.c: what was lost or missing, printed once at the end ---- */

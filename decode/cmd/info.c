@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cmd_info: what is in this file. One pass counts the records, one more puts the
- * AUX streams together; the last line is a verdict, and so is the exit status.
+ * cmd_info: what is in this file. One pass counts the records, one more puts
+ * the AUX streams together; the last line is a verdict, and so is the exit
+ * status.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -70,8 +71,8 @@ struct reg {
 	uint32_t value;
 };
 
-/* ": A 0x1, B 0x2": the first one always, others unless 0, which says nothing about
- * a register that most units lack. */
+/* ": A 0x1, B 0x2": the first one always, others unless 0, which says nothing
+ * about a register that most units lack. */
 static void put_regs(struct outbuf *o, const struct reg *regs, size_t n)
 {
 	const char *sep = ": ";
@@ -145,8 +146,8 @@ static void print_trace_source(struct info *in, size_t i)
 }
 
 /* nothing for other trace; -AUX_E_NOMEM */
-/* CoreSight alone: several trace units share an AUX buffer, so a stream has to be
- * taken apart by trace id before "per CPU" means anything. */
+/* CoreSight alone: several trace units share an AUX buffer, so a stream has to
+ * be taken apart by trace id before "per CPU" means anything. */
 static int print_trace_sources(struct info *in)
 {
 	struct chunks *c = &in->chunks;
@@ -253,7 +254,8 @@ static void check_stream(struct info *in, const struct aux_ledger_entry *e)
 	outbuf_printf(in->out, ", but the file holds %" PRIu64, held);
 }
 
-/* Where the numbers come from: a ledger, the last one before a crash, or a sum. */
+/* Where the numbers come from: a ledger, the last one before a crash, or a
+ * sum. */
 static const char *ledger_title(const struct info *in)
 {
 	if (in->losses.origin == LOSSES_SUMMED)
@@ -265,8 +267,8 @@ static const char *ledger_title(const struct info *in)
 	return "ledger of the recorder:\n";
 }
 
-/* Adds an entry to the totals by cause. A cause of a later version makes the ledger
- * unreadable as a whole: whether it is a loss is not known. */
+/* Adds an entry to the totals by cause. A cause of a later version makes the
+ * ledger unreadable as a whole: whether it is a loss is not known. */
 static void sum_up(struct info *in, const struct aux_ledger_entry *e)
 {
 	if (e->cause >= AUX_LEDGER_N_CAUSES) {
@@ -277,7 +279,8 @@ static void sum_up(struct info *in, const struct aux_ledger_entry *e)
 	in->sum[e->cause].n += e->n;
 }
 
-/* A line for each entry; idx UINT32_MAX: of the recording, not of one stream. */
+/* A line for each entry; idx UINT32_MAX: of the recording, not of one
+ * stream. */
 static void print_ledger(struct info *in)
 {
 	for (uint32_t i = 0; i < in->losses.n; i++) {
@@ -366,9 +369,9 @@ static void print_verdict(struct info *in, bool damaged)
 	outbuf_str(o, in->lossy ? "\n" : "verdict: no loss recorded\n");
 }
 
-/* The type of the trace's PMU, from the private data of AUXTRACE_INFO; perf gets
- * it from the same places. Needed to tell the trace's THROTTLE from those of other
- * events. */
+/* The type of the trace's PMU, from the private data of AUXTRACE_INFO; perf
+ * gets it from the same places. Needed to tell the trace's THROTTLE from those
+ * of other events. */
 static uint32_t find_pmu_type(const struct aux_event *ev)
 {
 	const uint64_t *p = ev->auxtrace_info.priv;
@@ -382,9 +385,9 @@ static uint32_t find_pmu_type(const struct aux_event *ev)
 	return 0;
 }
 
-/* Whether the record tells of a guest: by its cpumode, or ID_INDEX by the machine of
- * an event, the first word of each pair. 0 is the host in either byte order. A sample
- * that interrupted a guest tells nothing of it. */
+/* Whether the record tells of a guest: by its cpumode, or ID_INDEX by the
+ * machine of an event, the first word of each pair. 0 is the host in either
+ * byte order. A sample that interrupted a guest tells nothing of it. */
 static bool is_of_guest(const struct aux_event *ev)
 {
 	uint16_t mode = ev->misc & PERF_RECORD_MISC_CPUMODE_MASK;
@@ -404,8 +407,9 @@ static bool is_of_guest(const struct aux_event *ev)
 	return false;
 }
 
-/* All counts of the first pass. A file without the type of the trace's PMU counts
- * each THROTTLE: better a warning too many than a loss that is not said. */
+/* All counts of the first pass. A file without the type of the trace's PMU
+ * counts each THROTTLE: better a warning too many than a loss that is not
+ * said. */
 static void count_record(struct info *in, const struct aux_event *ev)
 {
 	in->n_records++;
@@ -482,7 +486,8 @@ static void put_opt(struct outbuf *o, const char *before, const char *s)
 		outbuf_clean_printf(o, "%s%s", before, s);
 }
 
-/* What perf report --header-only shows first: the file, the machine, the command.
+/* What perf report --header-only shows first: the file, the machine, the
+ * command.
  * */
 static void print_file(struct info *in)
 {
@@ -533,8 +538,9 @@ static void print_not_traced(struct info *in)
 	}
 }
 
-/* The section that auxcap adds for trace made by software; nothing for other files.
- * Its times must not be taken for the hardware's, so that is said here. */
+/* The section that auxcap adds for trace made by software; nothing for other
+ * files. Its times must not be taken for the hardware's, so that is said
+ * here. */
 static void print_source(struct info *in)
 {
 	const char *source = aux_reader_source(in->r, "source");
@@ -730,8 +736,8 @@ static bool is_damaged(const struct info *in, unsigned bit, uint64_t len)
 	return false;
 }
 
-/* Names of the feature sections. One that is cut off or does not parse counts for
- * the verdict, since a decode goes without it. */
+/* Names of the feature sections. One that is cut off or does not parse counts
+ * for the verdict, since a decode goes without it. */
 static void print_features(struct info *in)
 {
 	struct name_buf buf;
@@ -837,7 +843,8 @@ static bool find_span(const struct chunks *c, const struct queue *q,
 	return found;
 }
 
-/* Else the kernel's records: each came when a stretch of the trace had ended. */
+/* Else the kernel's records: each came when a stretch of the trace had
+ * ended. */
 static void put_records_span(struct info *in, const struct queue *q,
 			     uint32_t snapshot)
 {
@@ -912,13 +919,13 @@ static void print_snapshots(struct info *in)
 }
 
 /*
- * What the side-band tells of containers and virtual machines. Each part is there only
- * if the recorder was asked for it (perf record --namespaces, --all-cgroups; perf kvm,
- * perf inject --guest-data), so most files have none.
+ * What the side-band tells of containers and virtual machines. Each part is
+ * there only if the recorder was asked for it (perf record --namespaces,
+ * --all-cgroups; perf kvm, perf inject --guest-data), so most files have none.
  */
 
-/* As the links in /proc/PID/ns read. base: those to leave out where they are equal;
- * NULL: none. */
+/* As the links in /proc/PID/ns read. base: those to leave out where they are
+ * equal; NULL: none. */
 static void put_namespaces(struct outbuf *o, const struct timeline_ns_id *ns,
 			   const struct timeline_ns_id *base)
 {
@@ -989,8 +996,8 @@ static void print_set(struct outbuf *o, const struct timeline *tl,
 	outbuf_str(o, "\n");
 }
 
-/* A container has many processes, so threads in the same namespaces share a line.
- * -AUX_E_NOMEM at worst. */
+/* A container has many processes, so threads in the same namespaces share a
+ * line. -AUX_E_NOMEM at worst. */
 static int print_namespaces(struct info *in, const struct timeline *tl)
 {
 	const struct timeline_ns_id *ns;
@@ -1076,8 +1083,8 @@ static void print_guests(struct info *in, const struct timeline *tl)
 	}
 }
 
-/* The timeline is built only for a file that has any of these. CMD_OK, or the status
- * of an error. */
+/* The timeline is built only for a file that has any of these. CMD_OK, or the
+ * status of an error. */
 static int print_containers(struct info *in)
 {
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
@@ -1098,8 +1105,8 @@ static int print_containers(struct info *in)
 
 /*
  * All sections, in the order in which a question about a file is usually asked:
- * what is it, what was recorded, what is missing. Damage does not end it: what is
- * known is printed, and the verdict says the rest. Returns the exit status.
+ * what is it, what was recorded, what is missing. Damage does not end it: what
+ * is known is printed, and the verdict says the rest. Returns the exit status.
  */
 static int run_info(struct info *in)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cmd_merge: several recordings as one; or results of several recordings added up:
- * branch lists, coverage, pprof profiles, folded stacks. The first file says which
- * of these it is; the others must be of the same kind.
+ * cmd_merge: several recordings as one; or results of several recordings added
+ * up: branch lists, coverage, pprof profiles, folded stacks. The first file
+ * says which of these it is; the others must be of the same kind.
  */
 #include <inttypes.h>
 
@@ -55,7 +55,8 @@ static int say_damage(const struct merge *m, const struct cmd_options *o)
 	return status;
 }
 
-/* All inputs are compared with -o before any is opened: writing would empty it. */
+/* All inputs are compared with -o before any is opened: writing would empty
+ * it. */
 static int check_paths(const struct cmd_options *o)
 {
 	struct aux_diag diag;

@@ -3,9 +3,9 @@
  * Options that several commands have, in groups; see cmd.h.
  *
  * A group is as small as commands differ: insn takes --symbol and profile does
- * not, so --symbol is a group of its own. The names are perf's where perf has the
- * option (--tid, --cpu, --time, --symfs, --vmlinux, --kallsyms), and mean the
- * same.
+ * not, so --symbol is a group of its own. The names are perf's where perf has
+ * the option (--tid, --cpu, --time, --symfs, --vmlinux, --kallsyms), and mean
+ * the same.
  *
  * A value that is bad is refused with the word as it was typed. A value that is
  * left out of a pair (--time ,B) leaves the default that main() has set.
@@ -99,7 +99,8 @@ static int parse_chunk(const struct option_row *row, void *config,
 	return 0;
 }
 
-/* Appends; the array is in the struct, since a command line has no other memory. */
+/* Appends; the array is in the struct, since a command line has no other
+ * memory. */
 static int add_image(const struct option_row *row, void *config,
 		     const char *arg, struct aux_diag *diag)
 {

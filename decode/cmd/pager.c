@@ -2,13 +2,14 @@
 /*
  * pager: standard output through a pager, coloured; the contract is in cmd.h.
  *
- * auxdecode --pipe--> colouring process --pipe--> pager. Each child inherits the
- * standard output of the moment when it is started, so the pager is started first.
+ * auxdecode --pipe--> colouring process --pipe--> pager. Each child inherits
+ * the standard output of the moment when it is started, so the pager is started
+ * first.
  *
  * $LESS, unless the user has set it, lets less pass colours on (R), end at once
  * when all fits on the screen (F), and leave that there (X), as git does. An
- * interrupt ends this program but not the pager, which is waited for: otherwise the
- * shell and the pager would both read from the terminal.
+ * interrupt ends this program but not the pager, which is waited for: otherwise
+ * the shell and the pager would both read from the terminal.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -66,8 +67,8 @@ static size_t name_before(const char *line, size_t at)
 }
 
 /* A symbol name is what stands before "+0x". */
-/* len bytes of line into out, with names coloured; returns the bytes written. Text
- * such as "main+0x1f" is how every command prints a place. */
+/* len bytes of line into out, with names coloured; returns the bytes written.
+ * Text such as "main+0x1f" is how every command prints a place. */
 static size_t colour_names(const struct colour *c, const char *line, size_t len,
 			   char *out)
 {
@@ -96,7 +97,8 @@ static bool begins(const char *line, size_t len, const char *with)
 }
 
 /* One line without its end into out, which has room for PAGER_GROWTH times len
- * bytes; returns the bytes written. Gaps and errors red, other "#" lines dim. */
+ * bytes; returns the bytes written. Gaps and errors red, other "#" lines
+ * dim. */
 static size_t pager_colour_line(const char *line, size_t len, char *out)
 {
 	const struct colour *c = colour_get(true);
@@ -175,9 +177,10 @@ static void colour_all(void)
 }
 
 /* A child that reads what is written to standard output from now on. */
-/* The parent's standard output becomes the pipe. command NULL: the child colours.
- * It ignores SIGINT so that what was printed before an interrupt still comes out.
- * Returns 0 where there is no pipe or process: the output then stays as it was. */
+/* The parent's standard output becomes the pipe. command NULL: the child
+ * colours. It ignores SIGINT so that what was printed before an interrupt still
+ * comes out. Returns 0 where there is no pipe or process: the output then stays
+ * as it was. */
 static pid_t start_child(const struct pager *p, const char *command)
 {
 	int fds[2];
@@ -228,8 +231,8 @@ static struct pager *running(struct pager *set)
 	return p;
 }
 
-/* The output is closed and read to its end before the signal has its usual effect,
- * so that the exit status is that of a killed program. */
+/* The output is closed and read to its end before the signal has its usual
+ * effect, so that the exit status is that of a killed program. */
 static void on_signal(int sig)
 {
 	pager_wait(running(NULL));

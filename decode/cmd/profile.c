@@ -23,8 +23,8 @@ static int say_empty(const struct cmd_options *o, const struct sink_report *r)
 	return CMD_FAILED;
 }
 
-/* As the profile sink at its end, from a list on disk. Gaps of the runs that made
- * the list are in it, so the status is the same as it was then. */
+/* As the profile sink at its end, from a list on disk. Gaps of the runs that
+ * made the list are in it, so the status is the same as it was then. */
 static int write_profile(const struct cmd_options *o, struct branchlist *list,
 			 struct outbuf *out)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cmd_raw: the packets of each AUX stream, with their offsets in it; of CoreSight
- * those of each source. Damage and loss are '#' lines, and the exit status.
+ * cmd_raw: the packets of each AUX stream, with their offsets in it; of
+ * CoreSight those of each source. Damage and loss are '#' lines, and the exit
+ * status.
  */
 #include <inttypes.h>
 
@@ -71,8 +72,9 @@ static const char *raw_gap_text(uint8_t cause)
 	return "trace is missing";
 }
 
-/* Packets of a segment, which may lie in several pieces of the file: the decoder
- * gets them one after the other, since a packet may cross from one to the next. */
+/* Packets of a segment, which may lie in several pieces of the file: the
+ * decoder gets them one after the other, since a packet may cross from one to
+ * the next. */
 static void print_segment(struct packets *p, const struct queue *q,
 		      const struct segment *segment)
 {
@@ -92,8 +94,8 @@ static void print_segment(struct packets *p, const struct queue *q,
 	}
 }
 
-/* Prints the packets of a stream, segment by segment. Returns the number of gaps,
- * without those between snapshots: nothing was lost there. */
+/* Prints the packets of a stream, segment by segment. Returns the number of
+ * gaps, without those between snapshots: nothing was lost there. */
 static unsigned print_queue(struct packets *p, const struct queue *q)
 {
 	unsigned gaps = 0;
@@ -159,8 +161,8 @@ static bool is_padding(const uint8_t *data, uint64_t n)
 	return true;
 }
 
-/* Bytes that are no packets, up to an A-Sync: a buffer begins anywhere, and the end of
- * one that was never full is zeros. */
+/* Bytes that are no packets, up to an A-Sync: a buffer begins anywhere, and the
+ * end of one that was never full is zeros. */
 static void print_unsynced(struct packets *p, struct chunk_iter *it,
 			   uint64_t at, uint64_t n)
 {
@@ -230,8 +232,8 @@ static void print_bytes(struct packets *p, struct chunk_iter *it)
 	}
 }
 
-/* One CoreSight source, out of its frames: packets, or bytes where its packets have no
- * printer here (ETMv3, PTM, STM) or its registers are not known. */
+/* One CoreSight source, out of its frames: packets, or bytes where its packets
+ * have no printer here (ETMv3, PTM, STM) or its registers are not known. */
 static int print_source(struct packets *p, const struct chunks *c, size_t i,
 			unsigned *gaps)
 {
@@ -281,8 +283,8 @@ static int print_sources(struct outbuf *out, const struct cmd_options *o,
 	return gaps || p.n_bad || c->cs_error.code ? CMD_GAPS : CMD_OK;
 }
 
-/* Intel PT and CoreSight as packets; other trace, which has no printer, as bytes.
- * CMD_GAPS: gaps, or bytes that are no packet. */
+/* Intel PT and CoreSight as packets; other trace, which has no printer, as
+ * bytes. CMD_GAPS: gaps, or bytes that are no packet. */
 static int print_all(struct outbuf *out, const struct cmd_options *o,
 		     struct chunks *c)
 {

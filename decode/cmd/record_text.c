@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Records, feature bits and AUX flags as text for people. One record, one line: strings
- * from the file are printed with what is no printable ASCII as \xNN, so a record
- * never breaks its line.
+ * Records, feature bits and AUX flags as text for people. One record, one line:
+ * strings from the file are printed with what is no printable ASCII as \xNN, so
+ * a record never breaks its line.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -49,8 +49,8 @@ static void put_hex(struct outbuf *o, const uint8_t *p, size_t n)
 		outbuf_printf(o, "%02x", p[i]);
 }
 
-/* A record that has no parser, or whose event is not in the file: the first bytes
- * after the 8 of the header. */
+/* A record that has no parser, or whose event is not in the file: the first
+ * bytes after the 8 of the header. */
 static void text_bytes(struct outbuf *o, const struct aux_reader *r,
 			      const struct aux_event *ev)
 {
@@ -74,8 +74,8 @@ static void put_text(struct outbuf *o, const uint8_t *p, size_t n)
 			      p[i]);
 }
 
-/* Names of enum aux_ledger_cause, in its order, as single words: a line stays easy
- * to split. info prints the sentences of losses_text(). */
+/* Names of enum aux_ledger_cause, in its order, as single words: a line stays
+ * easy to split. info prints the sentences of losses_text(). */
 static void put_cause(struct outbuf *o, uint32_t cause)
 {
 	static const char *const names[AUX_LEDGER_N_CAUSES] = {
@@ -92,8 +92,8 @@ static void put_cause(struct outbuf *o, uint32_t cause)
 		outbuf_printf(o, " cause %u", cause);
 }
 
-/* Written by auxcap where trace is lost. -1 for stream, cpu or tid, and no offset:
- * the loss belongs to none in particular. */
+/* Written by auxcap where trace is lost. -1 for stream, cpu or tid, and no
+ * offset: the loss belongs to none in particular. */
 static void put_loss(struct outbuf *o, const struct aux_own_loss *l)
 {
 	outbuf_str(o, " auxkit-loss");
@@ -107,8 +107,8 @@ static void put_loss(struct outbuf *o, const struct aux_own_loss *l)
 		      PID(l->tid));
 }
 
-/* Separates one snapshot (-S) from the next: its number, when it was taken, and the
- * label that the control FIFO gave it. */
+/* Separates one snapshot (-S) from the next: its number, when it was taken, and
+ * the label that the control FIFO gave it. */
 static void put_snapshot(struct outbuf *o, const struct aux_event *ev)
 {
 	const struct aux_own_snapshot *h = &ev->own.snapshot.h;
@@ -120,8 +120,9 @@ static void put_snapshot(struct outbuf *o, const struct aux_event *ev)
 	outbuf_str(o, "\"");
 }
 
-/* Code that a program generated, saved when it was traced. A record without bytes
- * refers to the blob of an earlier one: the same code at another place or time. */
+/* Code that a program generated, saved when it was traced. A record without
+ * bytes refers to the blob of an earlier one: the same code at another place or
+ * time. */
 static void put_code(struct outbuf *o, const struct aux_event *ev)
 {
 	const struct aux_own_code *h = &ev->own.code.h;
@@ -132,8 +133,8 @@ static void put_code(struct outbuf *o, const struct aux_event *ev)
 		      h->blob, ev->own.code.bytes ? "" : " (of before)");
 }
 
-/* Entries of the loss ledger. 16 bytes of each, the first and last time, are left
- * out to keep the line short; info shows those of saved trace. */
+/* Entries of the loss ledger. 16 bytes of each, the first and last time, are
+ * left out to keep the line short; info shows those of saved trace. */
 static void put_ledger(struct outbuf *o, const struct aux_reader *r,
 		       const struct aux_event *ev)
 {
@@ -163,8 +164,8 @@ static void put_path(struct outbuf *o, const struct aux_event *ev,
 		put_text(o, p->data + head_len, path_len);
 }
 
-/* A piece of a file that decoding needs: a large file is in several, each with its
- * offset. */
+/* A piece of a file that decoding needs: a large file is in several, each with
+ * its offset. */
 static void put_file(struct outbuf *o, const struct aux_reader *r,
 		     const struct aux_event *ev)
 {
@@ -198,8 +199,8 @@ static void put_symbols(struct outbuf *o, const struct aux_reader *r,
 
 /*
  * auxkit's own records have the type EVENT_TYPE: perf keeps it for old files in
- * pipe mode and skips it (tools/perf/util/session.c), so perf can still read the
- * recording. Kind 0 is an EVENT_TYPE that perf itself wrote.
+ * pipe mode and skips it (tools/perf/util/session.c), so perf can still read
+ * the recording. Kind 0 is an EVENT_TYPE that perf itself wrote.
  */
 static void text_own(struct outbuf *o, const struct aux_reader *r,
 			    const struct aux_event *ev)
@@ -240,8 +241,8 @@ static void text_own(struct outbuf *o, const struct aux_reader *r,
 }
 
 /*
- * record_text: records of kernel code, of namespaces and groups, and perf's maps
- * of ids, threads and CPUs.
+ * record_text: records of kernel code, of namespaces and groups, and perf's
+ * maps of ids, threads and CPUs.
  *
  * Specification: <linux/perf_event.h>; of hw_id also coresight-event/pmu.h of
  * Linux.
@@ -311,8 +312,8 @@ static void text_bpf(struct outbuf *o, const struct aux_reader *r,
 	put_hex(o, ev->bpf.tag, sizeof(ev->bpf.tag));
 }
 
-/* DEVICE/INODE of each namespace, in the order of the kernel's *_NS_INDEX. One that
- * this build has no name for is shown by number. */
+/* DEVICE/INODE of each namespace, in the order of the kernel's *_NS_INDEX. One
+ * that this build has no name for is shown by number. */
 static void text_namespaces(struct outbuf *o, const struct aux_reader *r,
 				   const struct aux_event *ev)
 {
@@ -341,7 +342,8 @@ static void text_cgroup(struct outbuf *o, const struct aux_reader *r,
 	put_text_z(o, ev->cgroup.path, SIZE_MAX);
 }
 
-/* Intel (PEBS through PT): a counter. Arm: the trace id of a CPU, by version. */
+/* Intel (PEBS through PT): a counter. Arm: the trace id of a CPU, by
+ * version. */
 static void text_hw_id(struct outbuf *o, const struct aux_reader *r,
 			      const struct aux_event *ev)
 {
@@ -364,8 +366,8 @@ static void text_hw_id(struct outbuf *o, const struct aux_reader *r,
 	outbuf_str(o, ")");
 }
 
-/* The layout depends on read_format of the event. Without the event, or for a group
- * (which has one value per member), only the bytes are shown. */
+/* The layout depends on read_format of the event. Without the event, or for a
+ * group (which has one value per member), only the bytes are shown. */
 static void text_read(struct outbuf *o, const struct aux_reader *r,
 			     const struct aux_event *ev)
 {
@@ -441,8 +443,8 @@ static void text_thread_map(struct outbuf *o, const struct aux_reader *r,
 	}
 }
 
-/* Words of 4 or 8 bytes as the recording machine has them: CPU n is bit n % bits of
- * word n / bits. */
+/* Words of 4 or 8 bytes as the recording machine has them: CPU n is bit n %
+ * bits of word n / bits. */
 static void put_mask(struct outbuf *o, const struct aux_reader *r,
 		     const struct aux_event *ev)
 {
@@ -613,7 +615,8 @@ static void text_itrace(struct outbuf *o, const struct aux_reader *r,
 		      PID(ev->itrace.tid));
 }
 
-/* The thread itself is in the trailer; a CPU-wide record also names the other one.
+/* The thread itself is in the trailer; a CPU-wide record also names the other
+ * one.
  * */
 static void text_switch(struct outbuf *o, const struct aux_reader *r,
 			const struct aux_event *ev)
@@ -628,7 +631,8 @@ static void text_switch(struct outbuf *o, const struct aux_reader *r,
 			      PID(ev->sw.next_prev_tid));
 }
 
-/* priv as plain numbers: what each means depends on the type (AUX_PT_*, AUX_CS_*).
+/* priv as plain numbers: what each means depends on the type (AUX_PT_*,
+ * AUX_CS_*).
  * */
 static void text_auxtrace_info(struct outbuf *o, const struct aux_reader *r,
 			       const struct aux_event *ev)
@@ -698,8 +702,8 @@ static void text_time_conv(struct outbuf *o, const struct aux_reader *r,
 			      t->time_cycles, t->time_mask);
 }
 
-/* In pipe mode there is no header at the end of the file: each feature section is a
- * record of its own. */
+/* In pipe mode there is no header at the end of the file: each feature section
+ * is a record of its own. */
 static void text_feature(struct outbuf *o, const struct aux_reader *r,
 			 const struct aux_event *ev)
 {
@@ -846,7 +850,8 @@ void aux_flags_text(struct outbuf *o, uint64_t flags)
 		outbuf_printf(o, "%s%#" PRIx64, sep, flags & ~UINT64_C(15));
 }
 
-/* sample_id of the record: only the fields that the event asked for are there. */
+/* sample_id of the record: only the fields that the event asked for are
+ * there. */
 static void put_trailer(struct outbuf *o, const struct aux_sample_id *id)
 {
 	if (!id->present)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the commands that write recordings (bundle, cut, merge, repair) share:
- * progress, the plain session, and messages that name a file. verify and diff use
- * the same progress and messages.
+ * progress, the plain session, and messages that name a file. verify and diff
+ * use the same progress and messages.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,8 @@ void cmd_progress_init(struct cmd_progress *p, const struct cmd_options *o,
 	};
 }
 
-/* At most four times a second: a terminal over a slow line must not slow the copy.
+/* At most four times a second: a terminal over a slow line must not slow the
+ * copy.
  * */
 void cmd_progress_show(struct cmd_progress *p, uint64_t done, uint64_t total)
 {
@@ -49,7 +50,8 @@ void cmd_progress_end(struct cmd_progress *p)
 	p->shown = false;
 }
 
-/* No filters: what writes or compares recordings decides by itself what it takes.
+/* No filters: what writes or compares recordings decides by itself what it
+ * takes.
  * */
 struct session_config cmd_session_config(const struct cmd_options *o)
 {
@@ -90,8 +92,8 @@ int cmd_failed(const char *path, int err, struct aux_diag *diag)
 	return cmd_error(diag->code == AUX_E_INVAL ? NULL : path, diag);
 }
 
-/* Results for people go to standard error, as messages do: what a command writes
- * is in the file of -o. */
+/* Results for people go to standard error, as messages do: what a command
+ * writes is in the file of -o. */
 void cmd_say(const char *path, const char *fmt, ...)
 {
 	char text[768];

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * summary: the first screen (`auxdecode summary FILE`, and `auxdecode FILE` on a
- * terminal): what was recorded, is it complete, what ran most, and the commands to
- * go on with. On a terminal a large recording is decoded for some seconds only,
- * and what that means is said.
+ * summary: the first screen (`auxdecode summary FILE`, and `auxdecode FILE` on
+ * a terminal): what was recorded, is it complete, what ran most, and the
+ * commands to go on with. On a terminal a large recording is decoded for some
+ * seconds only, and what that means is said.
  *
- * It decodes through <aux/decode.h>, as diff does, and shares diff's counting: one
- * pass that adds up instructions and calls by function and thread. Nothing is
- * printed until that pass is over, since the verdict stands above the lists.
+ * It decodes through <aux/decode.h>, as diff does, and shares diff's counting:
+ * one pass that adds up instructions and calls by function and thread. Nothing
+ * is printed until that pass is over, since the verdict stands above the lists.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -98,8 +98,8 @@ static void put_count(struct start *s, uint64_t n, const char *what)
 }
 
 /* The first and last time of any record; 0 where no record has one. */
-/* One pass over the records, which is short beside a decode: trace payloads are not
- * looked at. */
+/* One pass over the records, which is short beside a decode: trace payloads are
+ * not looked at. */
 static void find_times(struct start *s)
 {
 	struct aux_reader *r = aux_decode_reader(s->d);
@@ -213,8 +213,8 @@ static double percent(const struct start *s, uint64_t n)
 				  0;
 }
 
-/* By instructions, not by time: instructions are exact in a trace, and the clock of
- * software-made trace is virtual. */
+/* By instructions, not by time: instructions are exact in a trace, and the
+ * clock of software-made trace is virtual. */
 static void put_functions(struct start *s)
 {
 	const struct summary_config *config = s->o->own;
@@ -319,8 +319,8 @@ static struct aux_decode_options options_of(const struct cmd_options *o)
 	return a;
 }
 
-/* One pass for everything. On an error s is as far filled as it came; the caller
- * frees it either way. */
+/* One pass for everything. On an error s is as far filled as it came; the
+ * caller frees it either way. */
 static int read_flow(struct start *s, struct aux_diag *diag)
 {
 	struct aux_decode_options options = options_of(s->o);
@@ -345,7 +345,8 @@ static int read_flow(struct start *s, struct aux_diag *diag)
 	return rc;
 }
 
-/* Returns the status. Nothing that ran is a failure, with the likeliest reason. */
+/* Returns the status. Nothing that ran is a failure, with the likeliest
+ * reason. */
 static int print(struct start *s)
 {
 	put_file(s);

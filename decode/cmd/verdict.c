@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * verdict: what was lost or missing, said once at the end. An empty result is an error:
- * the table shows what each stage had, so that one sees where everything went.
+ * verdict: what was lost or missing, said once at the end. An empty result is
+ * an error: the table shows what each stage had, so that one sees where
+ * everything went.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -13,9 +14,9 @@
 #include "decode/sink/columns.h"
 
 /*
- * Counts a GAP; for missing code it also keeps the reason, once for each text. The
- * text starts with the address ("no code at 0x7f..: "), which differs each time
- * and is cut off, so that one missing file is one line of the verdict.
+ * Counts a GAP; for missing code it also keeps the reason, once for each text.
+ * The text starts with the address ("no code at 0x7f..: "), which differs each
+ * time and is cut off, so that one missing file is one line of the verdict.
  */
 void verdict_gap(struct verdict *v, const struct sink_host *host,
 		 const struct flow_ctx *ctx, const struct aux_flow *ev)
@@ -136,8 +137,8 @@ static const char *hint(const struct verdict *v, const struct cmd_options *o,
 	return "`auxdecode raw` shows the packets";
 }
 
-/* Every stage from the file to the output with its count: the first 0 is where it
- * was lost. */
+/* Every stage from the file to the output with its count: the first 0 is where
+ * it was lost. */
 static int say_empty(const struct verdict *v, const struct cmd_options *o,
 		     const struct session_stats *st)
 {
@@ -159,8 +160,8 @@ static int say_empty(const struct verdict *v, const struct cmd_options *o,
 	return CMD_FAILED;
 }
 
-/* perf prints "AUX data lost N times"; the ledger also knows how many bytes, except
- * where the kernel itself did not count them (0 of n times). */
+/* perf prints "AUX data lost N times"; the ledger also knows how many bytes,
+ * except where the kernel itself did not count them (0 of n times). */
 static void say_loss(const struct aux_ledger_entry *sum,
 		     const struct loss_text *t)
 {
@@ -255,7 +256,8 @@ static void say_handed(const struct session_stats *st)
 			(unsigned long long)st->n_chunks, st->decoder);
 }
 
-/* Between two snapshots nothing was to be recorded: no gap for the exit status. */
+/* Between two snapshots nothing was to be recorded: no gap for the exit
+ * status. */
 static uint64_t count_gaps(const struct verdict *v)
 {
 	uint64_t n = 0;
@@ -287,7 +289,8 @@ static void say_gaps(const struct verdict *v)
 			(unsigned long long)v->report.n_mismatches);
 }
 
-/* Loss in the order of its stages: the decoder's, the recorder's, the file's. */
+/* Loss in the order of its stages: the decoder's, the recorder's, the
+ * file's. */
 int verdict_print(const struct verdict *v, const struct cmd_options *o,
 		  const struct session *s, const struct session_stats *stats)
 {

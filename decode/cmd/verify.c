@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cmd_verify: decodes every stream with two decoders side by side, and prints the
- * first difference, or how much was equal. Status 1 with a difference, 0 without: a
- * gap that both decoders report is no difference.
+ * cmd_verify: decodes every stream with two decoders side by side, and prints
+ * the first difference, or how much was equal. Status 1 with a difference, 0
+ * without: a gap that both decoders report is no difference.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -75,8 +75,8 @@ static void end_progress(struct progress *p)
 	p->shown = false;
 }
 
-/* Counts of one stream or of all, on the line that the caller has begun. What is 0
- * for most recordings is printed only when it is not. */
+/* Counts of one stream or of all, on the line that the caller has begun. What
+ * is 0 for most recordings is printed only when it is not. */
 static void print_result(struct outbuf *out, const struct verify_result *r,
 			 const struct aux_decoder_ops *const ops[2])
 {
@@ -135,8 +135,8 @@ static void add_result(struct verify_result *sum, const struct verify_result *r)
 
 /*
  * A decoder may deliver PATHs in place of RANGEs (see aux/flow.h). The same
- * decoder in both ways must deliver the same flow; r gets what differs. Not for a
- * decoder that is compared with itself already.
+ * decoder in both ways must deliver the same flow; r gets what differs. Not for
+ * a decoder that is compared with itself already.
  */
 static int verify_paths(struct session *s, size_t i,
 			const struct verify_config *config,
@@ -208,7 +208,8 @@ static int verify_all(const struct cmd_options *o, struct session *s,
 	return rc;
 }
 
-/* A difference is CMD_FAILED: verify is a test, for scripts. It is a result, too. */
+/* A difference is CMD_FAILED: verify is a test, for scripts. It is a result,
+ * too. */
 static int run(const struct cmd_options *o, struct session *s,
 	       struct cmd_out *out)
 {

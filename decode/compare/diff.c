@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * diff: two flows in lockstep, and where they meet again after a difference: of all
- * places in a window where DIFF_MEET instructions in a row are the same, the one that
- * leaves the fewest out. The window grows until there is one.
+ * diff: two flows in lockstep, and where they meet again after a difference: of
+ * all places in a window where DIFF_MEET instructions in a row are the same,
+ * the one that leaves the fewest out. The window grows until there is one.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,9 @@
 #include "decode/lib/trace/gap.h"
 
 /*
- * One thread's flow as a row of instructions, of which a window is held. A GAP is an
- * element, too, equal to no other: nothing is known to be equal across it.
+ * One thread's flow as a row of instructions, of which a window is held. A GAP
+ * is an element, too, equal to no other: nothing is known to be equal across
+ * it.
  */
 
 #define KEPT (4 * DIFF_CONTEXT)	/* elements before head that are kept to be shown */
@@ -29,8 +30,9 @@ void diff_side_fini(struct diff_side *s)
 	s->v = NULL;
 }
 
-/* Room for n more elements. What is long past head is dropped first, and the array is at
- * most half full after it has grown: an element is moved once on average. */
+/* Room for n more elements. What is long past head is dropped first, and the
+ * array is at most half full after it has grown: an element is moved once on
+ * average. */
 static int make_room(struct diff_side *s, size_t n)
 {
 	size_t drop = s->head > KEPT ? s->head - KEPT : 0;
@@ -66,8 +68,8 @@ static int add_gap(struct diff_side *s, const struct space *space, uint64_t ip,
 	return 0;
 }
 
-/* A RANGE that cannot be expanded is a gap: its instructions are not known, so they are
- * not equal to anything. */
+/* A RANGE that cannot be expanded is a gap: its instructions are not known, so
+ * they are not equal to anything. */
 static int add_range(struct diff_side *s, const struct space *space,
 		     const struct aux_flow *ev)
 {
@@ -107,7 +109,8 @@ static int add_event(struct diff_side *s, const struct aux_flow *ev)
 	return 0;
 }
 
-/* Reads on until there are n elements from head on, or the flow ends. 0, or an error. */
+/* Reads on until there are n elements from head on, or the flow ends. 0, or an
+ * error. */
 static int diff_side_need(struct diff_side *s, size_t n, struct aux_diag *diag)
 {
 	int rc = 0;
@@ -124,7 +127,8 @@ static int diff_side_need(struct diff_side *s, size_t n, struct aux_diag *diag)
 	return rc < 0 ? rc : 0;
 }
 
-/* Moves head past n elements, which are there; index counts instructions, not gaps. */
+/* Moves head past n elements, which are there; index counts instructions, not
+ * gaps. */
 static void diff_side_take(struct diff_side *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -151,7 +155,8 @@ static size_t count_same(const struct diff_elem *a, const struct diff_elem *b,
 	return i;
 }
 
-/* A hash table of each row of DIFF_MEET instructions in a window: its first place. */
+/* A hash table of each row of DIFF_MEET instructions in a window: its first
+ * place. */
 struct rows {
 	uint32_t *slots;	/* place + 1 */
 	uint64_t *hashes;	/* of each place */
@@ -159,8 +164,9 @@ struct rows {
 };
 
 /*
- * The hash of each row of DIFF_MEET elements in v[0..n), into h; returns how many rows. It
- * rolls: the sum is a polynomial in FACTOR, of which the term that leaves is subtracted.
+ * The hash of each row of DIFF_MEET elements in v[0..n), into h; returns how
+ * many rows. It rolls: the sum is a polynomial in FACTOR, of which the term
+ * that leaves is subtracted.
  */
 static size_t hash_rows(uint64_t *h, const struct diff_elem *v, size_t n)
 {
@@ -211,10 +217,10 @@ static size_t find_row(const struct rows *r, uint64_t h)
 }
 
 /*
- * The place from which both go on alike, with the least left out: the sum of what is
- * skipped in A and in B. Rows of B are tried in order, until j alone is more than the best
- * sum. Hashes may collide and gaps have keys, too, so a row counts only when its
- * instructions were compared.
+ * The place from which both go on alike, with the least left out: the sum of
+ * what is skipped in A and in B. Rows of B are tried in order, until j alone is
+ * more than the best sum. Hashes may collide and gaps have keys, too, so a row
+ * counts only when its instructions were compared.
  */
 static bool find_meeting(struct diff_flow *f, struct rows *r, uint64_t *other)
 {
@@ -238,7 +244,8 @@ static bool find_meeting(struct diff_flow *f, struct rows *r, uint64_t *other)
 	return best != SIZE_MAX;
 }
 
-/* Looks in what is read of both. 1: they meet in it, after skip[]; 0; -AUX_E_NOMEM. */
+/* Looks in what is read of both. 1: they meet in it, after skip[]; 0;
+ * -AUX_E_NOMEM. */
 static int look_in_window(struct diff_flow *f)
 {
 	size_t na = diff_side_left(&f->side[0]), size = 64;
@@ -259,8 +266,9 @@ static int look_in_window(struct diff_flow *f)
 	return rc;
 }
 
-/* The flows part here: finds where they meet, in windows that grow fourfold, since most
- * differences are short. Without a meeting all that was read is skipped. */
+/* The flows part here: finds where they meet, in windows that grow fourfold,
+ * since most differences are short. Without a meeting all that was read is
+ * skipped. */
 static int find_end(struct diff_flow *f, struct aux_diag *diag)
 {
 	struct diff_side *a = &f->side[0], *b = &f->side[1];
@@ -286,7 +294,8 @@ static int find_end(struct diff_flow *f, struct aux_diag *diag)
 	return rc < 0 ? rc : 0;
 }
 
-/* Reports a difference and goes past it. 1: found wants no more, or they do not meet. */
+/* Reports a difference and goes past it. 1: found wants no more, or they do not
+ * meet. */
 static int part(struct diff_flow *f, struct aux_diag *diag)
 {
 	int rc = find_end(f, diag);
@@ -300,8 +309,8 @@ static int part(struct diff_flow *f, struct aux_diag *diag)
 	return rc ? rc : !f->met;
 }
 
-/* A STEP at a time, which bounds what is held while the flows are equal; only a difference
- * reads further ahead. */
+/* A STEP at a time, which bounds what is held while the flows are equal; only a
+ * difference reads further ahead. */
 int diff_flow_run(struct diff_flow *f, struct aux_diag *diag)
 {
 	struct diff_side *a = &f->side[0], *b = &f->side[1];

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * diff: two recordings, where their flows part, and what each function ran more.
+ * diff: two recordings, where their flows part, and what each function ran
+ * more.
  *
- * An instruction is the same in both when it lies at the same offset of a file of
- * the same name, wherever that was loaded (memory without a file: of the mapping).
- * A first pass over each recording hashes what each thread ran and counts by
- * function; a thread whose hash differs from that of its match is then gone through
- * in lockstep. Memory does not grow with the recording.
+ * An instruction is the same in both when it lies at the same offset of a file
+ * of the same name, wherever that was loaded (memory without a file: of the
+ * mapping). A first pass over each recording hashes what each thread ran and
+ * counts by function; a thread whose hash differs from that of its match is
+ * then gone through in lockstep. Memory does not grow with the recording.
  *
- * After a difference the two meet again where DIFF_MEET instructions in a row are
- * the same, at the least distance from where they parted, within DIFF_WINDOW.
+ * After a difference the two meet again where DIFF_MEET instructions in a row
+ * are the same, at the least distance from where they parted, within
+ * DIFF_WINDOW.
  */
 #ifndef DECODE_COMPARE_DIFF_H
 #define DECODE_COMPARE_DIFF_H
@@ -47,8 +49,8 @@ struct diff_funcs {
 
 int diff_funcs_init(struct diff_funcs *f);
 void diff_funcs_fini(struct diff_funcs *f);
-/* By the size of the difference in instructions, the largest first; free it. NULL:
- * out of memory. */
+/* By the size of the difference in instructions, the largest first; free it.
+ * NULL: out of memory. */
 struct diff_func **diff_funcs_sort(const struct diff_funcs *f);
 
 /* n instructions of a range, in one function. */
@@ -106,7 +108,8 @@ struct diff_sum {
 
 int diff_sum_run(struct diff_sum *s, struct aux_diag *diag);
 void diff_sum_fini(struct diff_sum *s);
-/* Threads of one name, the first to the first, and so on. tid >= 0: only these. */
+/* Threads of one name, the first to the first, and so on. tid >= 0: only
+ * these. */
 int diff_match(struct diff_sum *a, struct diff_sum *b, int64_t tid_a,
 	       int64_t tid_b, struct aux_diag *diag);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * diff_print: differences as text: before each instruction its address in A and in
- * B ('-': it did not run there), its function, and what it is. As in unified diffs,
- * lines that only A has begin with '-', those that only B has with '+'.
+ * diff_print: differences as text: before each instruction its address in A and
+ * in B ('-': it did not run there), its function, and what it is. As in unified
+ * diffs, lines that only A has begin with '-', those that only B has with '+'.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,7 +52,8 @@ static void name_elem(const struct diff_side *s, const struct diff_elem *e,
 		snprintf(buf, len, "[nothing is mapped]");
 }
 
-/* The bytes are those of this recording's code, which may differ at equal addresses. */
+/* The bytes are those of this recording's code, which may differ at equal
+ * addresses. */
 static void put_insn(struct diff_print *p, const struct diff_side *s,
 		     const struct diff_elem *e)
 {
@@ -66,8 +67,8 @@ static void put_insn(struct diff_print *p, const struct diff_side *s,
 		outbuf_str(p->out, text);
 }
 
-/* One instruction, of A, of B or of both: the other is NULL. Of both, A's name is shown;
- * they have the same offset in files of the same name. */
+/* One instruction, of A, of B or of both: the other is NULL. Of both, A's name
+ * is shown; they have the same offset in files of the same name. */
 static void put_line(struct diff_print *p, const struct diff_flow *f,
 		     const struct diff_elem *a, const struct diff_elem *b)
 {
@@ -121,9 +122,9 @@ static void put_side(struct diff_print *p, const struct diff_flow *f,
 			      n - SHOW_SKIPPED);
 }
 
-/* "in parse_line, strlen and others", of the first 4096 instructions: a lookup for each of
- * a long difference would take longer than finding it. Names are compared by address:
- * one that is shown twice does no harm. */
+/* "in parse_line, strlen and others", of the first 4096 instructions: a lookup
+ * for each of a long difference would take longer than finding it. Names are
+ * compared by address: one that is shown twice does no harm. */
 static void put_names(struct diff_print *p, const struct diff_side *s, size_t n)
 {
 	const char *seen[SHOW_NAMES];
@@ -160,8 +161,9 @@ static size_t count_insns(const struct diff_side *s, size_t n)
 	return insns;
 }
 
-/* "A runs 12 more instructions in parse_line; then they are equal again". Where they do not
- * meet, the rest of each thread counts, whose length the first pass found. */
+/* "A runs 12 more instructions in parse_line; then they are equal again". Where
+ * they do not meet, the rest of each thread counts, whose length the first pass
+ * found. */
 static void put_summary(struct diff_print *p, const struct diff_flow *f)
 {
 	const char *sep = "  ";
@@ -228,8 +230,8 @@ static void put_thread(struct diff_print *p, const struct diff_thread *t)
 	outbuf_str(p->out, "\"");
 }
 
-/* The hashes of the first pass decide: equal count and hash mean equal instructions, and
- * the pair is not decoded again. */
+/* The hashes of the first pass decide: equal count and hash mean equal
+ * instructions, and the pair is not decoded again. */
 void diff_print_pair(struct diff_print *p)
 {
 	const struct diff_thread *a = p->pair[0], *b = p->pair[1];
@@ -269,7 +271,8 @@ void diff_print_alone(struct diff_print *p, const struct diff_sum *s)
 	}
 }
 
-/* Differences are B minus A, modulo 2^64: signed as long as no count is above 2^63. */
+/* Differences are B minus A, modulo 2^64: signed as long as no count is above
+ * 2^63. */
 static void put_func(struct diff_print *p, const struct diff_func *f)
 {
 	int64_t insns = (int64_t)(f->insns[1] - f->insns[0]);
@@ -294,8 +297,8 @@ static bool is_different(const struct diff_func *f)
 	return f->insns[0] != f->insns[1] || f->calls[0] != f->calls[1];
 }
 
-/* Functions that ran as often in both are left out. The limit ends the table, not the
- * comparison: equal is exact. */
+/* Functions that ran as often in both are left out. The limit ends the table,
+ * not the comparison: equal is exact. */
 int diff_print_funcs(struct diff_print *p, const struct diff_funcs *funcs)
 {
 	struct diff_func **v = diff_funcs_sort(funcs);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * diff: the first pass over a recording: a hash of what each thread ran, which does not
- * depend on how the flow is divided into RANGEs, and counts by function. A function is
- * called when control comes to its first instruction by a call, or by a jump from
- * another function (a tail call).
+ * diff: the first pass over a recording: a hash of what each thread ran, which
+ * does not depend on how the flow is divided into RANGEs, and counts by
+ * function. A function is called when control comes to its first instruction by
+ * a call, or by a jump from another function (a tail call).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +12,9 @@
 #include "decode/compare/diff.h"
 
 /*
- * The key of an instruction, which is the same wherever its file was loaded, and the
- * functions that a RANGE goes through. A RANGE is looked at once; what is known of it
- * is kept with its expansion (struct walk_range.user).
+ * The key of an instruction, which is the same wherever its file was loaded,
+ * and the functions that a RANGE goes through. A RANGE is looked at once; what
+ * is known of it is kept with its expansion (struct walk_range.user).
  */
 
 #define SLOTS 4096	/* fixed: functions of a program, in short chains */
@@ -44,7 +44,8 @@ static uint64_t distance(const struct diff_func *f)
 					   f->insns[1] - f->insns[0];
 }
 
-/* Largest difference first, then by file and name, so that the order is always the same. */
+/* Largest difference first, then by file and name, so that the order is always
+ * the same. */
 static int compare(const void *pa, const void *pb)
 {
 	const struct diff_func *a = *(struct diff_func *const *)pa;
@@ -72,7 +73,8 @@ struct diff_func **diff_funcs_sort(const struct diff_funcs *f)
 	return v;
 }
 
-/* FNV-1a, and a final mix: keys are this plus an offset, and must not be neighbours. */
+/* FNV-1a, and a final mix: keys are this plus an offset, and must not be
+ * neighbours. */
 static uint64_t hash_text(const char *s)
 {
 	uint64_t h = UINT64_C(0xcbf29ce484222325);
@@ -83,8 +85,9 @@ static uint64_t hash_text(const char *s)
 	return h * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-/* The function of that name in that file, made if it is new. It has copies of both
- * names, for a symbol belongs to one recording and this to both. NULL: out of memory. */
+/* The function of that name in that file, made if it is new. It has copies of
+ * both names, for a symbol belongs to one recording and this to both. NULL: out
+ * of memory. */
 static struct diff_func *find_func(struct diff_funcs *f, const char *name,
 				   const char *dso)
 {
@@ -118,8 +121,8 @@ static const char *base_of(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
-/* Hash of the file's name, plus the offset in it; the kernel's offset is from its
- * reference symbol, which moves with KASLR. */
+/* Hash of the file's name, plus the offset in it; the kernel's offset is from
+ * its reference symbol, which moves with KASLR. */
 static uint64_t key_of(const struct space *space, uint64_t ip)
 {
 	const struct mapping *m = space ? space_find(space, ip) : NULL;
@@ -182,8 +185,8 @@ static struct diff_func *func_at(struct diff_code *c, const struct space *space,
 	return find_func(c->funcs, sym.name, base_of(m ? m->path : "[nothing]"));
 }
 
-/* Divides a range by function. Consecutive parts of one function are one, which is why only
- * its first instruction may be the entry that a call reaches. */
+/* Divides a range by function. Consecutive parts of one function are one, which
+ * is why only its first instruction may be the entry that a call reaches. */
 static int add_parts(struct diff_code *c, const struct space *space,
 		     const struct walk_range *r)
 {
@@ -238,8 +241,8 @@ int diff_code_find(struct diff_code *c, const struct space *space,
 	return rc;
 }
 
-/* The thread tid, made if it is new; batches of one thread follow each other, so the last
- * one is tried first. NULL: out of memory. */
+/* The thread tid, made if it is new; batches of one thread follow each other,
+ * so the last one is tried first. NULL: out of memory. */
 static struct diff_thread *find_thread(struct diff_sum *s, uint32_t tid)
 {
 	struct diff_thread **bigger, *t;
@@ -261,7 +264,8 @@ static struct diff_thread *find_thread(struct diff_sum *s, uint32_t tid)
 	return t;
 }
 
-/* Does the step from t's last range to the first instruction of a function call it? */
+/* Does the step from t's last range to the first instruction of a function call
+ * it? */
 static bool is_call(const struct diff_thread *t, const struct diff_func *to)
 {
 	switch (t->end) {
@@ -275,7 +279,8 @@ static bool is_call(const struct diff_thread *t, const struct diff_func *to)
 	return false;
 }
 
-/* A range that cannot be expanded is counted as a gap, and what follows is no call. */
+/* A range that cannot be expanded is counted as a gap, and what follows is no
+ * call. */
 static int add_range(struct diff_sum *s, struct diff_thread *t,
 		     const struct space *space, const struct aux_flow *ev)
 {
@@ -302,7 +307,8 @@ static int add_range(struct diff_sum *s, struct diff_thread *t,
 	return 0;
 }
 
-/* The sink of the pass. After a gap it is not known how control came to the next range. */
+/* The sink of the pass. After a gap it is not known how control came to the
+ * next range. */
 static int count_flow(void *priv, const struct aux_decode_ctx *ctx,
 		     const struct aux_flow *ev, size_t n)
 {
@@ -382,8 +388,8 @@ static int match_pair(struct diff_sum *a, struct diff_sum *b, int64_t tid_a,
 	return 0;
 }
 
-/* By name and not by tid, which is another one in each run. In order of tids, which is the
- * order of creation unless they wrapped. */
+/* By name and not by tid, which is another one in each run. In order of tids,
+ * which is the order of creation unless they wrapped. */
 int diff_match(struct diff_sum *a, struct diff_sum *b, int64_t tid_a,
 	       int64_t tid_b, struct aux_diag *diag)
 {

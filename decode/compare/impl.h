@@ -15,7 +15,8 @@
 
 struct verify;
 
-/* A chunk that was begun: when the buffer held so many events of those before. */
+/* A chunk that was begun: when the buffer held so many events of those
+ * before. */
 struct verify_start {
 	uint64_t refill, n_buffered;
 	bool handed;
@@ -35,8 +36,8 @@ struct verify_tsc {
 };
 
 /*
- * A cursor whose decoder is wrapped: the wrapper sees chunks begin, expands PATHs,
- * and ends a chunk that the decoder gives up.
+ * A cursor whose decoder is wrapped: the wrapper sees chunks begin, expands
+ * PATHs, and ends a chunk that the decoder gives up.
  */
 struct verify_side {
 	struct stream_cursor cur;	/* first: the host's priv leads here */

@@ -2,11 +2,12 @@
 /*
  * verify: two flows in lockstep.
  *
- * Both sides go to their next RANGE; whatever else they met on the way was at the
- * same place, and each event there must have a partner on the other side. Then as
- * many instructions are consumed from both as the shorter RANGE has: it must be a
- * part of the longer one. RANGEs are straight-line code, so an equal start and count
- * mean equal instructions, however the two decoders divide them.
+ * Both sides go to their next RANGE; whatever else they met on the way was at
+ * the same place, and each event there must have a partner on the other side.
+ * Then as many instructions are consumed from both as the shorter RANGE has: it
+ * must be a part of the longer one. RANGEs are straight-line code, so an equal
+ * start and count mean equal instructions, however the two decoders divide
+ * them.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -55,8 +56,8 @@ static bool is_cond(uint8_t what)
 	       what == AUX_END_COND_NOT_TAKEN;
 }
 
-/* Direct jumps and calls have no packet of their own; branches with one are the slots by
- * which TIMEs are compared (verify_time.c). */
+/* Direct jumps and calls have no packet of their own; branches with one are the
+ * slots by which TIMEs are compared (verify_time.c). */
 static bool has_packet(uint8_t what)
 {
 	return what != AUX_END_FALL && what != AUX_END_JUMP &&
@@ -107,8 +108,9 @@ static int cut_longer(struct verify *v, struct verify_side *s)
 	return VERIFY_SAME;
 }
 
-/* Where a cut left the start unknown (the decoder gave no size of the instruction before),
- * it is taken from the other side: that side's next RANGE must still fit. */
+/* Where a cut left the start unknown (the decoder gave no size of the
+ * instruction before), it is taken from the other side: that side's next RANGE
+ * must still fit. */
 static int compare_begins(struct verify *v)
 {
 	struct verify_side *a = &v->side[0], *b = &v->side[1];
@@ -195,8 +197,8 @@ static bool ended(const struct verify *v)
 	       v->side[1].head.kind == VERIFY_END;
 }
 
-/* Skips to the next chunk that both sides have: after a difference the rest of this one
- * would differ, too. */
+/* Skips to the next chunk that both sides have: after a difference the rest of
+ * this one would differ, too. */
 static int go_on(struct verify *v, uint64_t place)
 {
 	struct verify_side *a = &v->side[0], *b = &v->side[1], *s;
@@ -309,8 +311,8 @@ int verify_stream(struct session *s, size_t i,
 	return rc;
 }
 
-/* A decoder by name; the session's plugin is not in the table of decoders. NULL: diag says
- * why. */
+/* A decoder by name; the session's plugin is not in the table of decoders.
+ * NULL: diag says why. */
 static const struct aux_decoder_ops *find(const struct session *s,
 					  const char *name,
 					  struct aux_diag *diag)
@@ -350,13 +352,13 @@ int verify_decoders(const struct session *s, const struct verify_config *c,
 }
 
 /*
- * What is between two RANGEs. The side whose event is next by place in the stream
- * supplies it: it is matched with its partner if the other side had that already, else
- * it waits (pending) for it.
+ * What is between two RANGEs. The side whose event is next by place in the
+ * stream supplies it: it is matched with its partner if the other side had that
+ * already, else it waits (pending) for it.
  */
 
-/* Events about control flow keep their order among each other; others (POWER, PAYLOAD)
- * may be emitted earlier or later by another decoder. */
+/* Events about control flow keep their order among each other; others (POWER,
+ * PAYLOAD) may be emitted earlier or later by another decoder. */
 static unsigned class_of(const struct aux_flow *ev)
 {
 	switch (ev->kind) {
@@ -370,8 +372,8 @@ static unsigned class_of(const struct aux_flow *ev)
 	}
 }
 
-/* Flags that depend on the decoder are not compared. An ASYNC's cause of 0 is unknown and
- * equal to any; context and VM ids are CoreSight's. */
+/* Flags that depend on the decoder are not compared. An ASYNC's cause of 0 is
+ * unknown and equal to any; context and VM ids are CoreSight's. */
 static bool same_event(const struct verify *v, const struct aux_flow *a,
 		       const struct aux_flow *b)
 {
@@ -463,8 +465,8 @@ static bool is_barrier(const struct verify_side *s)
 }
 
 /*
- * The head of s is about to be dropped: if the other side emitted the same event
- * before it gave the chunk up, that one has had its partner.
+ * The head of s is about to be dropped: if the other side emitted the same
+ * event before it gave the chunk up, that one has had its partner.
  */
 static void settle_pending(struct verify *v, struct verify_side *s)
 {
@@ -481,7 +483,8 @@ static void settle_pending(struct verify *v, struct verify_side *s)
 	}
 }
 
-/* What the other decoder emitted of a chunk that this one gave up has no partner. */
+/* What the other decoder emitted of a chunk that this one gave up has no
+ * partner. */
 static int drop_handed(struct verify *v, bool *dropped)
 {
 	*dropped = false;
@@ -507,8 +510,8 @@ static int drop_handed(struct verify *v, bool *dropped)
 	return VERIFY_SAME;
 }
 
-/* The side whose event is next; NULL: both are at a RANGE. At one place, the one that has
- * fewer events waiting, so that partners meet early. */
+/* The side whose event is next; NULL: both are at a RANGE. At one place, the
+ * one that has fewer events waiting, so that partners meet early. */
 static struct verify_side *pick(struct verify *v)
 {
 	struct verify_side *a = &v->side[0], *b = &v->side[1];

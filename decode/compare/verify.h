@@ -2,10 +2,10 @@
 /*
  * verify: one stream decoded by two decoders, event by event, side by side.
  *
- * Where a decoder cuts a RANGE is its own affair: instructions are compared, not
- * RANGEs. Everything else that happens must be in the same place among them, but
- * for TIME, which has rules of its own (verify_time.c). Memory does not grow with
- * the trace.
+ * Where a decoder cuts a RANGE is its own affair: instructions are compared,
+ * not RANGEs. Everything else that happens must be in the same place among
+ * them, but for TIME, which has rules of its own (verify_time.c). Memory does
+ * not grow with the trace.
  */
 #ifndef DECODE_COMPARE_VERIFY_H
 #define DECODE_COMPARE_VERIFY_H
@@ -52,8 +52,9 @@ int verify_decoders(const struct session *s, const struct verify_config *config,
 		    struct aux_diag *diag);
 
 /*
- * Stream i of s by ops[0] and ops[1]. paths: ops[0] is asked for PATHs, which are
- * expanded. Adds to r. 0, also with differences, or an error of the decoders.
+ * Stream i of s by ops[0] and ops[1]. paths: ops[0] is asked for PATHs, which
+ * are expanded. Adds to r. 0, also with differences, or an error of the
+ * decoders.
  */
 int verify_stream(struct session *s, size_t i,
 		  const struct verify_config *config,

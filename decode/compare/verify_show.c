@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * verify: a difference for people: what both sides did last, what each does next, and
- * the packets there. Showing consumes events of both sides, within their chunk, so
- * nothing is compared after it but from the next chunk on.
+ * verify: a difference for people: what both sides did last, what each does
+ * next, and the packets there. Showing consumes events of both sides, within
+ * their chunk, so nothing is compared after it but from the next chunk on.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,8 +32,8 @@ static const char *end_text(uint8_t what)
 	return what < sizeof(ends) / sizeof(ends[0]) ? ends[what] : "?";
 }
 
-/* A line without its fields' names: range.first and range.last overlay the two words of
- * all kinds (union in struct aux_flow). */
+/* A line without its fields' names: range.first and range.last overlay the two
+ * words of all kinds (union in struct aux_flow). */
 void verify_event_text(char *buf, size_t len, const struct aux_flow *ev)
 {
 	static const char *const names[] = { "end", "RANGE", "ASYNC",
@@ -67,8 +67,8 @@ struct view {
 	struct disasm *d;
 };
 
-/* Prints one instruction, or, if silent, only finds its length in bytes, which is returned;
- * 0: unknown, and nothing after it can be shown. */
+/* Prints one instruction, or, if silent, only finds its length in bytes, which
+ * is returned; 0: unknown, and nothing after it can be shown. */
 static int show_insn(struct view *w, const struct space *space, uint64_t ip,
 		     unsigned mode, bool silent, const char *note)
 {
@@ -93,8 +93,9 @@ static int show_insn(struct view *w, const struct space *space, uint64_t ip,
 	return size;
 }
 
-/* The instructions of a RANGE after the first skip ones, at most max. Returns how many were
- * shown. Those skipped are disassembled, too: there is no other way to their length. */
+/* The instructions of a RANGE after the first skip ones, at most max. Returns
+ * how many were shown. Those skipped are disassembled, too: there is no other
+ * way to their length. */
 static uint64_t show_range(struct view *w, const struct space *space,
 			   const struct aux_flow *ev, uint64_t skip,
 			   uint64_t max)
@@ -194,8 +195,9 @@ static void show_packet(struct view *w, const struct line *l, uint64_t offset)
 		      l->offset == offset ? "  <" : "");
 }
 
-/* BEFORE packets that begin before offset, and AFTER ones from it on. Packets cannot be read
- * backwards: all of the chunk up to there is read, with the last ones in a ring. */
+/* BEFORE packets that begin before offset, and AFTER ones from it on. Packets
+ * cannot be read backwards: all of the chunk up to there is read, with the last
+ * ones in a ring. */
 static void show_packets(struct view *w, const struct aux_chunk *c,
 			 uint64_t offset)
 {
@@ -232,8 +234,8 @@ static void show_packets(struct view *w, const struct aux_chunk *c,
 		show_packet(w, &before[i % BEFORE], offset);
 }
 
-/* The chunk's bytes around a place in the stream, by bisection: unpacked bytes have no
- * offset of their own, but they are in order. */
+/* The chunk's bytes around a place in the stream, by bisection: unpacked bytes
+ * have no offset of their own, but they are in order. */
 static void show_bytes(struct view *w, struct verify_side *s, uint64_t offset)
 {
 	const struct aux_chunk *c = &s->cur.it.chunk;

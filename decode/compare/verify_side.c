@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * verify: one side: a cursor of the session, and between it and its decoder a wrapper,
- * which is a decoder for the cursor. So what is compared went through the same code as
- * the flow that sinks get.
+ * verify: one side: a cursor of the session, and between it and its decoder a
+ * wrapper, which is a decoder for the cursor. So what is compared went through
+ * the same code as the flow that sinks get.
  *
- * The wrapper marks the decoder's events, to tell them from those that the cursor adds
- * (a GAP between two chunks). What the decoder cannot decode (-AUX_E_UNSUPPORTED) ends
- * the chunk here, and does not go to the reference: that is the other side, whose
- * events of the rest have no partner then.
+ * The wrapper marks the decoder's events, to tell them from those that the
+ * cursor adds (a GAP between two chunks). What the decoder cannot decode
+ * (-AUX_E_UNSUPPORTED) ends the chunk here, and does not go to the reference:
+ * that is the other side, whose events of the rest have no partner then.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,8 @@
 
 #define MARK 0x8000	/* in flags: a decoder emitted it; no AUX_FLOW_* is there */
 
-/* What is kept of a chunk; of older ones than VERIFY_STARTS it was overwritten. */
+/* What is kept of a chunk; of older ones than VERIFY_STARTS it was
+ * overwritten. */
 static struct verify_start *start_of(struct verify_side *s, uint64_t chunk)
 {
 	return &s->starts[chunk % VERIFY_STARTS];
@@ -25,8 +26,8 @@ static struct verify_start *start_of(struct verify_side *s, uint64_t chunk)
 
 /* ---- the wrapper ---- */
 
-/* A decoder that refuses the whole stream refuses each of its chunks here, so that the
- * two sides stay in step. The reference must not. */
+/* A decoder that refuses the whole stream refuses each of its chunks here, so
+ * that the two sides stay in step. The reference must not. */
 static int open_real(void **dec, const struct aux_decoder_config *config,
 		     const struct aux_decoder_host *host, struct aux_diag *diag)
 {
@@ -42,8 +43,8 @@ static int open_real(void **dec, const struct aux_decoder_config *config,
 	return 0;
 }
 
-/* The decoder gives up the chunk. That is allowed (its reference takes over in a session),
- * so it is counted and not a difference. */
+/* The decoder gives up the chunk. That is allowed (its reference takes over in
+ * a session), so it is counted and not a difference. */
 static void hand_over(struct verify_side *s)
 {
 	if (!s->n_handed++)
@@ -52,8 +53,9 @@ static void hand_over(struct verify_side *s)
 	start_of(s, s->n_chunks)->handed = true;
 }
 
-/* The cursor may begin a chunk while events of those before it are in its buffer: how many
- * is kept, to know later which chunk an event belongs to (chunk_of). */
+/* The cursor may begin a chunk while events of those before it are in its
+ * buffer: how many is kept, to know later which chunk an event belongs to
+ * (chunk_of). */
 static int start_real(void *dec, const struct aux_chunk *chunk)
 {
 	struct verify_side *s = dec;
@@ -134,8 +136,8 @@ static int fill_batch(struct verify_side *s)
 	return rc;
 }
 
-/* As decode, with RANGEs for PATHs. A PATH that does not fit out is continued by the next
- * call: at_step and at_range say where. */
+/* As decode, with RANGEs for PATHs. A PATH that does not fit out is continued
+ * by the next call: at_step and at_range say where. */
 static int decode_paths(struct verify_side *s, struct aux_flow *out, size_t max)
 {
 	size_t n = 0;

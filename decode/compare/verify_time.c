@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * verify: TIME. Decoders may emit one a RANGE sooner or later, may emit it at some
- * places and not at others, and estimate between the packets that carry times. So
- * TIMEs are not matched one to one.
+ * verify: TIME. Decoders may emit one a RANGE sooner or later, may emit it at
+ * some places and not at others, and estimate between the packets that carry
+ * times. So TIMEs are not matched one to one.
  *
- * The partners of a TIME are those of the other side that are at most AWAY slots from
- * it; a slot is a branch that has a packet. A TIME that a packet carries (TSC;
- * all of CoreSight's) must be among its partners, unless the other side's estimate was
- * past it already, for time does not go back. Of other TIMEs the distance to the
- * nearest partner is kept; one without any is counted.
+ * The partners of a TIME are those of the other side that are at most AWAY
+ * slots from it; a slot is a branch that has a packet. A TIME that a packet
+ * carries (TSC; all of CoreSight's) must be among its partners, unless the
+ * other side's estimate was past it already, for time does not go back. Of
+ * other TIMEs the distance to the nearest partner is kept; one without any is
+ * counted.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +24,8 @@
 
 /* ---- TSC packets of a chunk ---- */
 
-/* The entry of a TSC, or the free one where it would be: the table is at most half full. */
+/* The entry of a TSC, or the free one where it would be: the table is at most
+ * half full. */
 static struct verify_tsc *find_tsc(const struct verify_side *s, uint64_t tsc)
 {
 	uint64_t i = tsc * UINT64_C(0x9e3779b97f4a7c15) >> 20;
@@ -36,8 +38,9 @@ static struct verify_tsc *find_tsc(const struct verify_side *s, uint64_t tsc)
 	}
 }
 
-/* Counts the TSC packets of a chunk; add: enters each value with its first offset. The
- * first walk finds how large the table must be, the second fills it. */
+/* Counts the TSC packets of a chunk; add: enters each value with its first
+ * offset. The first walk finds how large the table must be, the second fills
+ * it. */
 static uint64_t walk_tsc(struct verify_side *s, const struct aux_chunk *c,
 			 bool add)
 {
@@ -133,8 +136,8 @@ static void look_at(const struct verify_slot *slot, uint64_t tsc,
 		near->distance = 0;
 }
 
-/* What s has around a slot. Slots are in order, so those too far before it only say whether
- * s was past tsc already. */
+/* What s has around a slot. Slots are in order, so those too far before it only
+ * say whether s was past tsc already. */
 static struct near look_around(struct verify_side *s, uint64_t slot,
 			       uint64_t tsc)
 {
@@ -158,7 +161,8 @@ static struct near look_around(struct verify_side *s, uint64_t slot,
 	return near;
 }
 
-/* Keeps the largest distance of two estimates, in ticks and, at that time, in ns. */
+/* Keeps the largest distance of two estimates, in ticks and, at that time, in
+ * ns. */
 static void keep_distance(struct verify *v, uint64_t tsc, uint64_t ticks)
 {
 	const struct aux_clock *c = &v->side[0].cur.config.clock;
@@ -221,7 +225,8 @@ bool verify_check_times(struct verify *v, bool end)
 	return true;
 }
 
-/* After a chunk that was not compared, slots of the two sides do not correspond. */
+/* After a chunk that was not compared, slots of the two sides do not
+ * correspond. */
 void verify_forget_times(struct verify *v)
 {
 	for (unsigned i = 0; i < 2; i++)

@@ -2,14 +2,16 @@
 /*
  * coverage: counts units (see impl.h). This is the sink's hot path.
  *
- * A unit is made when a step, a path or a lone range is first met, by the thread that
- * meets it, under the lock of cover_units. It never changes afterwards. Its number is
- * published in user[0] of the step or path with release order, so other threads read it
- * without the lock and never see a number before its unit.
+ * A unit is made when a step, a path or a lone range is first met, by the
+ * thread that meets it, under the lock of cover_units. It never changes
+ * afterwards. Its number is published in user[0] of the step or path with
+ * release order, so other threads read it without the lock and never see a
+ * number before its unit.
  *
- * Ordinary branches need no counting of their own: where a unit's last branch goes
- * follows from the code. Only dynamic ones (returns, indirect branches, conditional ones
- * that a path does not decide) are counted as jumps, by unit and target.
+ * Ordinary branches need no counting of their own: where a unit's last branch
+ * goes follows from the code. Only dynamic ones (returns, indirect branches,
+ * conditional ones that a path does not decide) are counted as jumps, by unit
+ * and target.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -51,8 +53,8 @@ static bool is_dynamic(unsigned what)
 }
 
 /*
- * Appends a unit, which then owns what->ranges or steps. Returns its number, or 0 if
- * memory is out. The caller holds the lock.
+ * Appends a unit, which then owns what->ranges or steps. Returns its number, or
+ * 0 if memory is out. The caller holds the lock.
  */
 static uint32_t add_unit(struct cover_units *u, const struct cover_unit *what)
 {
@@ -131,7 +133,8 @@ static int grow_slots(struct cover_units *u)
 	return 0;
 }
 
-/* The unit of a range, a new one if need be; 0: out of memory. With the lock held. */
+/* The unit of a range, a new one if need be; 0: out of memory. With the lock
+ * held. */
 static uint32_t need_range(struct cover_units *u, const struct space *space,
 			   const struct cover_range *r)
 {
@@ -162,8 +165,8 @@ static uint64_t load(const uint64_t *user)
 }
 
 /*
- * The word (see COVER_ID) of a step, which becomes a unit unless another thread was
- * faster; 0: out of memory. The caller holds the lock.
+ * The word (see COVER_ID) of a step, which becomes a unit unless another thread
+ * was faster; 0: out of memory. The caller holds the lock.
  */
 static uint64_t learn_step(struct cover_units *u, const struct space *space,
 			   struct aux_step *step)
@@ -191,7 +194,8 @@ static uint64_t learn_step(struct cover_units *u, const struct space *space,
 	return word;
 }
 
-/* The same for a path and its steps. user[1] is set before user[0] is released. */
+/* The same for a path and its steps. user[1] is set before user[0] is
+ * released. */
 static uint64_t learn_path(struct cover_units *u, const struct space *space,
 			   struct aux_path *path)
 {
@@ -256,8 +260,8 @@ static void cover_counter_clear(struct cover_counter *c)
 }
 
 /*
- * Makes room for a unit's count and remembers that it is not 0, so that clearing and
- * packing cost as much as was used, not as there are units.
+ * Makes room for a unit's count and remembers that it is not 0, so that
+ * clearing and packing cost as much as was used, not as there are units.
  */
 static int touch(struct cover_counter *c, uint32_t id)
 {
@@ -349,8 +353,8 @@ static int jump_from(struct cover_counter *c, uint32_t id,
 }
 
 /*
- * Counts one run of a unit that starts at address first, which is also the target of
- * the dynamic branch before it.
+ * Counts one run of a unit that starts at address first, which is also the
+ * target of the dynamic branch before it.
  */
 static inline int hit(struct cover_counter *c, uint64_t word,
 		      const struct space *space, uint64_t first)
@@ -438,8 +442,9 @@ static int hit_range(struct cover_counter *c, const struct space *space,
 }
 
 /*
- * Adds a batch of events of one thread and stream. A change of either breaks the flow, so
- * the open jump is dropped; coverage.c and cover_partial_join continue it for a stream.
+ * Adds a batch of events of one thread and stream. A change of either breaks
+ * the flow, so the open jump is dropped; coverage.c and cover_partial_join
+ * continue it for a stream.
  */
 int cover_counter_flow(struct cover_counter *c, const struct flow_ctx *ctx,
 		       const struct aux_flow *ev, size_t n)
@@ -468,11 +473,11 @@ int cover_counter_flow(struct cover_counter *c, const struct flow_ctx *ctx,
 }
 
 /*
- * Partial results: a worker counts a chunk. What a stint had is packed at its end
- * into one list, which the session's thread adds to its own: sums do not depend on
- * the order. What does is one thing: where the jump at the end of one stint went is
- * seen in the next one of the stream, so streams are kept apart (struct
- * cover_pending) and may be joined in any order.
+ * Partial results: a worker counts a chunk. What a stint had is packed at its
+ * end into one list, which the session's thread adds to its own: sums do not
+ * depend on the order. What does is one thing: where the jump at the end of one
+ * stint went is seen in the next one of the stream, so streams are kept apart
+ * (struct cover_pending) and may be joined in any order.
  */
 
 struct share {
@@ -494,7 +499,8 @@ struct packed {
 	struct sink_report report;
 };
 
-/* Filled by the worker that has the chunk, then read by the session's thread. */
+/* Filled by the worker that has the chunk, then read by the session's
+ * thread. */
 struct cover_partial {
 	struct cover_partial *next;	/* idle */
 	struct coverage *sink;

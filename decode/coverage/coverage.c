@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * coverage: the sink. It counts units while the flow comes (count.c); at the end it
- * expands them to blocks and edges and writes the format of --to.
+ * coverage: the sink. It counts units while the flow comes (count.c); at the
+ * end it expands them to blocks and edges and writes the format of --to.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,9 +71,9 @@ static int open_coverage(void **sink, const struct sink_env *env,
 }
 
 /*
- * The session's own thread. Events of several streams are interleaved here, so the jump
- * that is open in a stream is put aside when another stream comes and taken up when the
- * first returns, provided that the same thread runs on.
+ * The session's own thread. Events of several streams are interleaved here, so
+ * the jump that is open in a stream is put aside when another stream comes and
+ * taken up when the first returns, provided that the same thread runs on.
  */
 static int flow_coverage(void *sink, const struct flow_ctx *ctx,
 			 const struct aux_flow *ev, size_t n)
@@ -154,10 +154,10 @@ static int expand_step(struct coverage *c, struct cover_tally *t, uint32_t id)
 }
 
 /*
- * Units to blocks and edges. The order matters: ends are counted for all units first,
- * while steps have only the counts of their own; then paths add theirs to their steps
- * (whose ends inside the path are its edges); then steps, which are complete now.
- * cover_counter_add may grow counts, so n is read again.
+ * Units to blocks and edges. The order matters: ends are counted for all units
+ * first, while steps have only the counts of their own; then paths add theirs
+ * to their steps (whose ends inside the path are its edges); then steps, which
+ * are complete now. cover_counter_add may grow counts, so n is read again.
  */
 static int expand(struct coverage *c, struct cover_tally *t)
 {
@@ -192,7 +192,8 @@ static void add_drop(struct sink_report *r, const char *what, uint64_t n)
 		r->drops[r->n_drops++] = (struct sink_drop){ what, n };
 }
 
-/* The hint (nothing was printed) and the note about files without debug information. */
+/* The hint (nothing was printed) and the note about files without debug
+ * information. */
 static void report_bare(struct coverage *c, const struct cover_lines *l)
 {
 	struct sink_report *r = c->env.report;

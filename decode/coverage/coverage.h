@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * coverage: the sink that says which lines, functions, branches and blocks ran and
- * how often, and the merging of its output files.
+ * coverage: the sink that says which lines, functions, branches and blocks ran
+ * and how often, and the merging of its output files.
  */
 #ifndef DECODE_COVERAGE_COVERAGE_H
 #define DECODE_COVERAGE_COVERAGE_H
@@ -31,15 +31,16 @@ struct coverage_config {
 extern const struct sink_ops sink_coverage;
 
 /*
- * Merging: lcov tracefiles are added up, drcov and sancov files are united, and of AFL
- * maps the larger count of each edge is kept. All files have one format, recognized
- * by its first bytes. They may come from other tools; nothing in them is trusted.
+ * Merging: lcov tracefiles are added up, drcov and sancov files are united, and
+ * of AFL maps the larger count of each edge is kept. All files have one format,
+ * recognized by its first bytes. They may come from other tools; nothing in
+ * them is trusted.
  */
 
 /* True if the file starts like one of these formats. */
 bool coverage_merge_is_file(const char *path);
-/* Writes the merged file to out. 0; -AUX_E_FORMAT with diag, -AUX_E_IO, -AUX_E_NOMEM;
- * *which is the file that an error is about. */
+/* Writes the merged file to out. 0; -AUX_E_FORMAT with diag, -AUX_E_IO,
+ * -AUX_E_NOMEM; *which is the file that an error is about. */
 int coverage_merge(const char *const *paths, size_t n, struct outbuf *out,
 		   const char **which, struct aux_diag *diag);
 

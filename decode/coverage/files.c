@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * coverage: sorts lines, functions and branches, and writes them file by file: as an
- * lcov tracefile, and as a table for people.
+ * coverage: sorts lines, functions and branches, and writes them file by file:
+ * as an lcov tracefile, and as a table for people.
  *
- * Specification: geninfo(1) of lcov 1.16, "TRACE FILE FORMAT": for each file TN, SF;
- * FN:LINE,NAME and FNDA:COUNT,NAME, FNF, FNH; BRDA:LINE,BLOCK,BRANCH,COUNT (COUNT "-" if
- * the branch itself never ran), BRF, BRH; DA:LINE,COUNT, LF, LH; end_of_record.
+ * Specification: geninfo(1) of lcov 1.16, "TRACE FILE FORMAT": for each file
+ * TN, SF; FN:LINE,NAME and FNDA:COUNT,NAME, FNF, FNH;
+ * BRDA:LINE,BLOCK,BRANCH,COUNT (COUNT "-" if the branch itself never ran), BRF,
+ * BRH; DA:LINE,COUNT, LF, LH; end_of_record.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -89,8 +90,8 @@ static int by_branch(const void *a, const void *b)
 }
 
 /*
- * Sorts files by name and joins equal ones (a merge brings some). (*to)[old index] is
- * the new index; the caller frees it, also after an error.
+ * Sorts files by name and joins equal ones (a merge brings some). (*to)[old
+ * index] is the new index; the caller frees it, also after an error.
  */
 static int sort_files(struct cover_lines *l, uint32_t **to)
 {
@@ -124,8 +125,9 @@ static int sort_files(struct cover_lines *l, uint32_t **to)
 }
 
 /*
- * Joins functions that are sorted by file, name and line. Tracefiles have the line (FN) and
- * the count (FNDA) apart, so a function without a line is the one of that name.
+ * Joins functions that are sorted by file, name and line. Tracefiles have the
+ * line (FN) and the count (FNDA) apart, so a function without a line is the one
+ * of that name.
  */
 static void fold_functions(struct cover_lines *l)
 {
@@ -211,7 +213,8 @@ struct part {
 	size_t branch, n_branches;
 };
 
-/* Moves from the part of one file to that of the next; called for 0, 1, 2, ... */
+/* Moves from the part of one file to that of the next; called for 0, 1, 2,
+ * ... */
 static void next_part(const struct cover_lines *l, uint32_t file,
 		      struct part *p)
 {

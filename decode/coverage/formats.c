@@ -50,7 +50,8 @@ static const struct cover_module **sort_modules(const struct cover_tally *t)
 	return v;
 }
 
-/* The address of an offset as the file is linked; the offset if it cannot be read. */
+/* The address of an offset as the file is linked; the offset if it cannot be
+ * read. */
 static uint64_t linked(const struct cover_module *m, uint64_t off)
 {
 	uint64_t addr;
@@ -70,8 +71,8 @@ static void put_le(struct outbuf *out, uint64_t v, unsigned n)
 	outbuf_put(out, b, n);
 }
 
-/* False for blocks that the fields of drcov cannot hold: start 32 bits, size and
- * number of the module 16. */
+/* False for blocks that the fields of drcov cannot hold: start 32 bits, size
+ * and number of the module 16. */
 static bool fits(const struct cover_module *m, size_t number,
 		 const struct cover_block *b)
 {
@@ -139,9 +140,9 @@ int cover_print_drcov(const struct cover_tally *t, struct outbuf *out,
 /* ---- AFL ---- */
 
 /*
- * Stands for the random number that AFL's compiler gives a block. It is a hash (FNV-1a) of
- * the file's name without its directory and the offset, so maps of two runs agree
- * wherever the file was installed.
+ * Stands for the random number that AFL's compiler gives a block. It is a hash
+ * (FNV-1a) of the file's name without its directory and the offset, so maps of
+ * two runs agree wherever the file was installed.
  */
 static uint32_t hash_place(const struct cover_module *m, uint64_t off)
 {
@@ -155,8 +156,8 @@ static uint32_t hash_place(const struct cover_module *m, uint64_t off)
 }
 
 /*
- * Counts saturate at 255, as 8 bits would with afl-showmap -r (AFL's own wrap around), so
- * an edge that ran never shows as 0.
+ * Counts saturate at 255, as 8 bits would with afl-showmap -r (AFL's own wrap
+ * around), so an edge that ran never shows as 0.
  */
 int cover_print_afl(const struct cover_tally *t, struct outbuf *out,
 		    uint64_t *lines)

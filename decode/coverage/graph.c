@@ -2,13 +2,15 @@
 /*
  * coverage: the flow graph of a function, rebuilt from its machine code.
  *
- * gcov counts lines by the compiler's flow graph (gcc/gcov.cc). Here the code itself
- * stands for that graph: blocks start at branch targets and end at branches and
- * calls. All code of the function is decoded, whether it ran or not, so that blocks do
- * not depend on the run: a branch that never ran splits blocks all the same.
+ * gcov counts lines by the compiler's flow graph (gcc/gcov.cc). Here the code
+ * itself stands for that graph: blocks start at branch targets and end at
+ * branches and calls. All code of the function is decoded, whether it ran or
+ * not, so that blocks do not depend on the run: a branch that never ran splits
+ * blocks all the same.
  *
- * Block counts are exact (they come from the trace); arc counts are those of the
- * branches, of falling through, and, after calls, what remains (add_returns).
+ * Block counts are exact (they come from the trace); arc counts are those of
+ * the branches, of falling through, and, after calls, what remains
+ * (add_returns).
  */
 #include <elf.h>
 #include <stdlib.h>
@@ -32,8 +34,9 @@ static int by_off(const void *a, const void *b)
 }
 
 /*
- * Turns blocks, which may overlap, into steps: +n at the start of each, -n at its end,
- * sorted and summed up. Unsigned wrap-around makes the differences work out.
+ * Turns blocks, which may overlap, into steps: +n at the start of each, -n at
+ * its end, sorted and summed up. Unsigned wrap-around makes the differences
+ * work out.
  */
 int graph_counts_init(struct graph_counts *c, const struct cover_tally *t,
 		      const struct cover_module *m)
@@ -109,8 +112,8 @@ bool graph_ran(const struct graph_counts *c, uint64_t start, uint64_t end)
 /* ---- Instructions ---- */
 
 /*
- * Sets size, class and direct target of the instruction at p, of which left bytes can
- * be read. False if it is none. in->off is set already.
+ * Sets size, class and direct target of the instruction at p, of which left
+ * bytes can be read. False if it is none. in->off is set already.
  */
 static bool decode(const uint8_t *p, uint64_t left, unsigned mode,
 		   struct graph_insn *in)
@@ -142,9 +145,9 @@ static bool decode(const uint8_t *p, uint64_t left, unsigned mode,
 }
 
 /*
- * Appends the instructions of [a->start, a->end), addresses as linked, with their rows of
- * the line table. Data in the code, or a truncated file, stops it and sets broken; then
- * lines are listed from the line table instead.
+ * Appends the instructions of [a->start, a->end), addresses as linked, with
+ * their rows of the line table. Data in the code, or a truncated file, stops it
+ * and sets broken; then lines are listed from the line table instead.
  */
 static int add_area(struct graph *g, const struct graph_counts *c,
 		    const struct elfimage_area *a)
@@ -237,9 +240,9 @@ static bool is_jump(const struct cover_edge *e)
 }
 
 /*
- * A block starts at the function's start and after each gap, after a branch or call, and
- * at each target: of direct branches by the code, of indirect ones by the edges that
- * were seen.
+ * A block starts at the function's start and after each gap, after a branch or
+ * call, and at each target: of direct branches by the code, of indirect ones by
+ * the edges that were seen.
  */
 static void mark_leaders(struct graph *g, const struct graph_counts *c)
 {
@@ -305,8 +308,8 @@ static uint32_t block_of(const struct graph *g, const struct graph_insn *in)
 }
 
 /*
- * Adds n to an arc; calls for one pair of blocks are consecutive, and arcs that did not run
- * are not kept.
+ * Adds n to an arc; calls for one pair of blocks are consecutive, and arcs that
+ * did not run are not kept.
  */
 static int add_arc(struct graph *g, uint32_t from, uint32_t to, uint64_t n)
 {
@@ -326,8 +329,8 @@ static int add_arc(struct graph *g, uint32_t from, uint32_t to, uint64_t n)
 }
 
 /*
- * Arcs of branches, from the edges, and of blocks that end only because the next one
- * is a branch target: these run on as often as they ran.
+ * Arcs of branches, from the edges, and of blocks that end only because the
+ * next one is a branch target: these run on as often as they ran.
  */
 static int add_jumps(struct graph *g, const struct graph_counts *c)
 {
@@ -369,8 +372,8 @@ static int by_from(const void *a, const void *b)
 }
 
 /*
- * True for calls that may return more often than they were made: setjmp by longjmp, vfork
- * once in the child and once in the parent.
+ * True for calls that may return more often than they were made: setjmp by
+ * longjmp, vfork once in the child and once in the parent.
  */
 static bool is_setjmp(const struct graph_counts *c, const struct graph_insn *in)
 {
@@ -387,9 +390,9 @@ static bool is_setjmp(const struct graph_counts *c, const struct graph_insn *in)
 }
 
 /*
- * Arcs from calls to the instruction after them. Returns are not matched with calls in
- * the tally; the arc gets what no other arc brings to the next block, at most as much
- * as the call ran.
+ * Arcs from calls to the instruction after them. Returns are not matched with
+ * calls in the tally; the arc gets what no other arc brings to the next block,
+ * at most as much as the call ran.
  */
 static int add_returns(struct graph *g, const struct graph_counts *c)
 {
@@ -413,10 +416,11 @@ static int add_returns(struct graph *g, const struct graph_counts *c)
 /*
  * ---- Lines at both ends of a function ----
  *
- * The line table and the graph of the compiler, by which gcov counts, differ about how
- * a function starts and ends. In the line table the prologue has the line of the brace,
- * in the graph that of the declaration; the epilogue may have a line in the table
- * alone. These functions change rows so that counts agree with gcov's.
+ * The line table and the graph of the compiler, by which gcov counts, differ
+ * about how a function starts and ends. In the line table the prologue has the
+ * line of the brace, in the graph that of the declaration; the epilogue may
+ * have a line in the table alone. These functions change rows so that counts
+ * agree with gcov's.
  */
 
 /* True if in follows "je 1f; call __stack_chk_fail; 1:" (-fstack-protector). */
@@ -426,7 +430,8 @@ static bool is_guard(const struct graph *g, const struct graph_insn *in)
 	       in[-2].cls == X86_COND && in[-2].to == in->off;
 }
 
-/* Clears the rows of the epilogue: the instructions up to a return with its row. */
+/* Clears the rows of the epilogue: the instructions up to a return with its
+ * row. */
 static void drop_end(struct graph *g, struct graph_insn *ret)
 {
 	const struct source_row *row = ret->row;
@@ -472,8 +477,8 @@ static bool is_canary(const struct cover_module *m, const struct graph_insn *in)
 }
 
 /*
- * Gives the prologue the line of the declaration. It reaches to the next row of the line
- * table, but a row that starts with the canary belongs to it as well.
+ * Gives the prologue the line of the declaration. It reaches to the next row of
+ * the line table, but a row that starts with the canary belongs to it as well.
  */
 static void mend_head(struct graph *g, const struct cover_module *m,
 		      struct graph_insn *in, const struct elfimage_function *f)
@@ -494,8 +499,8 @@ static void mend_head(struct graph *g, const struct cover_module *m,
 }
 
 /*
- * True if the line of the epilogue counts: for functions that return nothing and have no
- * return statement, where gcov counts the closing brace.
+ * True if the line of the epilogue counts: for functions that return nothing
+ * and have no return statement, where gcov counts the closing brace.
  */
 static bool counts_end(const struct graph *g, const struct elfimage_function *f,
 		       const struct cover_labels *source)
@@ -559,9 +564,9 @@ void graph_fini(struct graph *g)
  * ---- Cycles within a line ----
  *
  * How often control went round inside the blocks of one line, as gcov's
- * get_cycles_count. A cycle is found, its smallest arc count is subtracted from all its
- * arcs and added to the result, until no cycle is left. Each subtraction
- * removes an arc, so there are at most as many cycles as arcs.
+ * get_cycles_count. A cycle is found, its smallest arc count is subtracted from
+ * all its arcs and added to the result, until no cycle is left. Each
+ * subtraction removes an arc, so there are at most as many cycles as arcs.
  */
 
 /* In lines with more blocks cycles are not sought: it would take too long. */
@@ -615,9 +620,10 @@ static size_t first_arc(const struct graph *g, uint32_t from)
 }
 
 /*
- * One step of a depth-first search for a path from start back to itself, over blocks
- * from start on (smaller ones were searched before). 1: found, -1: there is none, 0:
- * go on. The search has a stack of its own, since a line may have many blocks.
+ * One step of a depth-first search for a path from start back to itself, over
+ * blocks from start on (smaller ones were searched before). 1: found, -1: there
+ * is none, 0: go on. The search has a stack of its own, since a line may have
+ * many blocks.
  */
 static int step(struct search *s, size_t start)
 {

@@ -60,7 +60,8 @@ struct cover_block {
 	uint32_t size;
 };
 
-/* From a branch to its target, or to the instruction after it if it was not taken. */
+/* From a branch to its target, or to the instruction after it if it was not
+ * taken. */
 struct cover_edge {
 	uint64_t from, to;	/* offsets in their modules */
 	uint64_t n;
@@ -95,19 +96,22 @@ void cover_tally_fini(struct cover_tally *t);
 /* Adds n runs of a range. 0 or -AUX_E_NOMEM, as the next two. */
 int cover_tally_range(struct cover_tally *t, const struct space *space,
 		      const struct cover_range *r, uint64_t n);
-/* Adds n jumps from the end of the range to an address in the space to_space. */
+/* Adds n jumps from the end of the range to an address in the space
+ * to_space. */
 int cover_tally_edge(struct cover_tally *t, const struct space *space,
 		     const struct cover_range *r, const struct space *to_space,
 		     uint64_t to, uint64_t n);
 /* The same for a range whose target follows from the code; no-op for others. */
 int cover_tally_end(struct cover_tally *t, const struct space *space,
 		    const struct cover_range *r, uint64_t n);
-/* Sorts blocks and edges, adds up equal ones, and sets the parts of modules. Once. */
+/* Sorts blocks and edges, adds up equal ones, and sets the parts of modules.
+ * Once. */
 void cover_tally_sort(struct cover_tally *t);
 
 /* ---- count.c: units and how often they ran ---- */
 
-/* Never changes once it has a number, so readers need no lock for its contents. */
+/* Never changes once it has a number, so readers need no lock for its
+ * contents. */
 struct cover_unit {
 	const struct space *space;
 	uint32_t n;		/* of ranges, or of steps */
@@ -119,10 +123,10 @@ struct cover_unit {
 };
 
 /*
- * user[0] of a step or path: the number of its unit (never 0) shifted left by one, and
- * COVER_DYNAMIC if the target of its last branch follows from the trace alone, not
- * from the code. user[1] of a path: the address of its first instruction, stored
- * before user[0] is released.
+ * user[0] of a step or path: the number of its unit (never 0) shifted left by
+ * one, and COVER_DYNAMIC if the target of its last branch follows from the
+ * trace alone, not from the code. user[1] of a path: the address of its first
+ * instruction, stored before user[0] is released.
  */
 #define COVER_DYNAMIC 1
 #define COVER_ID(word) ((uint32_t)((word) >> 1))
@@ -140,9 +144,9 @@ int cover_units_init(struct cover_units *u);
 void cover_units_fini(struct cover_units *u);
 
 /*
- * Unit id ended with a jump to address to, n times. space is that of the target: the
- * unit's own is the one in which it was met first, by whichever thread, and may be older
- * than the mapping at the target.
+ * Unit id ended with a jump to address to, n times. space is that of the
+ * target: the unit's own is the one in which it was met first, by whichever
+ * thread, and may be older than the mapping at the target.
  */
 struct cover_jump {
 	uint64_t to;
@@ -227,7 +231,8 @@ struct cover_labels;
 #define COVER_LABEL 1	/* nothing but labels */
 #define COVER_RETURN 2	/* there is "return;" in it */
 
-/* What a line of source holds: a set of COVER_*. l may be NULL: nothing is known. */
+/* What a line of source holds: a set of COVER_*. l may be NULL: nothing is
+ * known. */
 unsigned cover_labels_of(const struct cover_labels *l, uint32_t line);
 
 struct cover_line {
@@ -267,8 +272,8 @@ struct cover_lines {
 	char bare[256];		/* the first such file; "": none */
 };
 
-/* Lines of all modules of a sorted tally. l is zeroed. 0, or -AUX_E_NOMEM; then, too,
- * cover_lines_fini is due. */
+/* Lines of all modules of a sorted tally. l is zeroed. 0, or -AUX_E_NOMEM;
+ * then, too, cover_lines_fini is due. */
 int cover_lines_make(struct cover_lines *l, const struct cover_tally *t);
 void cover_lines_fini(struct cover_lines *l);
 
@@ -291,9 +296,9 @@ int cover_print_drcov(const struct cover_tally *t, struct outbuf *out, uint64_t 
 /* "EDGE:COUNT" lines, as afl-showmap -r writes them. */
 int cover_print_afl(const struct cover_tally *t, struct outbuf *out, uint64_t *n);
 /*
- * NAME.PID.sancov in a directory for each file with code that ran: the addresses of
- * its blocks, as linked; DIR/2/NAME.PID.sancov for a second file of that name.
- * -AUX_E_IO with diag.
+ * NAME.PID.sancov in a directory for each file with code that ran: the
+ * addresses of its blocks, as linked; DIR/2/NAME.PID.sancov for a second file
+ * of that name. -AUX_E_IO with diag.
  */
 int cover_write_sancov(const struct cover_tally *t, const char *dir,
 		       uint32_t pid, uint64_t *n, struct aux_diag *diag);
@@ -301,9 +306,9 @@ int cover_write_sancov(const struct cover_tally *t, const char *dir,
 size_t cover_sort_pcs(uint64_t *v, size_t n);
 
 /*
- * coverage: the flow graph of one function: its blocks, how often each ran, and how
- * often control went from one to another. graph.c makes it, lines.c counts lines
- * by it.
+ * coverage: the flow graph of one function: its blocks, how often each ran, and
+ * how often control went from one to another. graph.c makes it, lines.c counts
+ * lines by it.
  */
 
 struct graph_insn {
@@ -336,7 +341,8 @@ struct graph {
 	size_t n_arcs, cap_arcs;
 };
 
-/* How often each offset of a module ran: steps at which the count changes, sorted. */
+/* How often each offset of a module ran: steps at which the count changes,
+ * sorted. */
 struct graph_counts {
 	const struct cover_tally *tally;
 	const struct cover_module *module;
@@ -354,13 +360,15 @@ uint64_t graph_count(const struct graph_counts *c, uint64_t off);
 /* Whether anything of [start, end) ran. */
 bool graph_ran(const struct graph_counts *c, uint64_t start, uint64_t end);
 
-/* Makes the graph of f. g is zeroed, or was used for another function: its memory is
- * used again. source: the labels of f's file, or NULL. 0, or -AUX_E_NOMEM. */
+/* Makes the graph of f. g is zeroed, or was used for another function: its
+ * memory is used again. source: the labels of f's file, or NULL. 0, or
+ * -AUX_E_NOMEM. */
 int graph_make(struct graph *g, const struct graph_counts *c,
 	       const struct elfimage_function *f,
 	       const struct cover_labels *source);
 void graph_fini(struct graph *g);
-/* How many complete cycles ran within a set of blocks, given in ascending order. */
+/* How many complete cycles ran within a set of blocks, given in ascending
+ * order. */
 uint64_t graph_cycles(const struct graph *g, const uint32_t *blocks, size_t n);
 
 #endif

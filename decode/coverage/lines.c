@@ -68,12 +68,12 @@ struct maker {
 /*
  * ---- Labels ----
  *
- * Lines that hold nothing but a label ("case 3:", "default:", "out:") have no code and
- * no row in the line table, but the compiler counts them. So they are read from the
- * source, if it can be read. Comments and literals are blanked out; what remains of a
- * line is a label if it ends with a colon and starts with case or default, or is a
- * name alone. That is a guess, but only lines without code, above a line with code, are
- * asked for.
+ * Lines that hold nothing but a label ("case 3:", "default:", "out:") have no
+ * code and no row in the line table, but the compiler counts them. So they are
+ * read from the source, if it can be read. Comments and literals are blanked
+ * out; what remains of a line is a label if it ends with a colon and starts
+ * with case or default, or is a name alone. That is a guess, but only lines
+ * without code, above a line with code, are asked for.
  */
 
 #define MAX_SOURCE (32 << 20)
@@ -150,8 +150,8 @@ static uint8_t classify(char *s)
 	return what;
 }
 
-/* The lexical state after *p; moves *p over the first of two characters that belong
- * together. */
+/* The lexical state after *p; moves *p over the first of two characters that
+ * belong together. */
 static enum state next_state(enum state st, const char **p)
 {
 	const char *s = *p;
@@ -249,8 +249,8 @@ static void cover_labels_free(struct cover_labels *l)
 	free(l);
 }
 
-/* NULL: the source cannot be read, is larger than MAX_SOURCE, or memory is out: without
- * labels the counts of other lines stay right. */
+/* NULL: the source cannot be read, is larger than MAX_SOURCE, or memory is out:
+ * without labels the counts of other lines stay right. */
 static struct cover_labels *cover_labels_new(const char *path)
 {
 	char *text = read_text(path);
@@ -296,8 +296,8 @@ static int grow_files(struct maker *m)
 	return 0;
 }
 
-/* The index of a file, a new one if need be; NO_FILE: out of memory. Names come from
- * the line table, so the same pointer is mostly asked for again. */
+/* The index of a file, a new one if need be; NO_FILE: out of memory. Names come
+ * from the line table, so the same pointer is mostly asked for again. */
 static uint32_t file_number(struct maker *m, const char *name)
 {
 	struct cover_lines *l = m->l;
@@ -389,7 +389,8 @@ static bool is_listed(const struct maker *m, uint32_t file, uint32_t line)
 	return s && s->listed;
 }
 
-/* Sets m->labels to those of a file. Functions of a file come together (by_place). */
+/* Sets m->labels to those of a file. Functions of a file come together
+ * (by_place). */
 static void load_labels(struct maker *m, uint32_t file)
 {
 	if (m->labels_file == file)
@@ -400,8 +401,9 @@ static void load_labels(struct maker *m, uint32_t file)
 }
 
 /*
- * Counts labels: those directly above a line with code ran as often as its first
- * instruction. Of several labels in a row only the first counts, as in gcov.
+ * Counts labels: those directly above a line with code ran as often as its
+ * first instruction. Of several labels in a row only the first counts, as in
+ * gcov.
  */
 static int count_labels(struct maker *m, const struct elfimage_function *f)
 {
@@ -489,9 +491,9 @@ static int list_lines(struct maker *m, const struct elfimage_function *f)
 }
 
 /*
- * Adds a block to its lines. What counts as its last line is the largest number, as gcov
- * sorts the lines of a block; if it has lines of several files (inlined code), the
- * largest of the file that comes last.
+ * Adds a block to its lines. What counts as its last line is the largest
+ * number, as gcov sorts the lines of a block; if it has lines of several files
+ * (inlined code), the largest of the file that comes last.
  */
 static int note_block_lines(struct maker *m, uint32_t block)
 {
@@ -550,8 +552,8 @@ static bool has_block(const uint32_t *v, size_t n, uint32_t block)
 	return false;
 }
 
-/* What entered the n blocks v of a line from others, and the cycles within them. Blocks
- * and arcs are sorted, so one pass over the arcs does. */
+/* What entered the n blocks v of a line from others, and the cycles within
+ * them. Blocks and arcs are sorted, so one pass over the arcs does. */
 static uint64_t count_line(const struct graph *g, const uint32_t *v, size_t n)
 {
 	uint64_t sum = 0;
@@ -571,9 +573,9 @@ static uint64_t count_line(const struct graph *g, const uint32_t *v, size_t n)
 }
 
 /*
- * Counts the lines of the function at hand that are the last of some block. Sorting by the
- * address of sums only brings the blocks of one line together; the order of
- * lines does not matter.
+ * Counts the lines of the function at hand that are the last of some block.
+ * Sorting by the address of sums only brings the blocks of one line together;
+ * the order of lines does not matter.
  */
 static int count_lines(struct maker *m)
 {
@@ -598,8 +600,8 @@ static int count_lines(struct maker *m)
 }
 
 /*
- * Each conditional branch has two outcomes. Taken is what went elsewhere than to the next
- * block; what remains was not taken.
+ * Each conditional branch has two outcomes. Taken is what went elsewhere than
+ * to the next block; what remains was not taken.
  */
 static int add_branches(struct maker *m)
 {
@@ -692,9 +694,10 @@ static int count_function(struct maker *m, const struct elfimage_function *f)
 }
 
 /*
- * The compiler emits one body for the complete and the base object constructor (C1, C2;
- * destructors D1, D2; names as in the Itanium C++ ABI) if they are equal. gcov knows it as the
- * base one; so C1 becomes C2 if the symbol table has that at the same address.
+ * The compiler emits one body for the complete and the base object constructor
+ * (C1, C2; destructors D1, D2; names as in the Itanium C++ ABI) if they are
+ * equal. gcov knows it as the base one; so C1 becomes C2 if the symbol table
+ * has that at the same address.
  */
 static const char *base_name(const struct maker *m,
 			     const struct elfimage_function *f,
@@ -722,8 +725,8 @@ static const char *base_name(const struct maker *m,
 	return name;
 }
 
-/* The linkage name, from the debug information or else from the symbol at the entry;
- * the plain name if there is neither. */
+/* The linkage name, from the debug information or else from the symbol at the
+ * entry; the plain name if there is neither. */
 static const char *name_of(const struct maker *m,
 			   const struct elfimage_function *f)
 {
@@ -754,7 +757,8 @@ static void place_lambdas(struct elfimage *im, struct elfimage_function *f,
 	}
 }
 
-/* False for functions that are in no source text, such as implicit constructors. */
+/* False for functions that are in no source text, such as implicit
+ * constructors. */
 static bool is_written(const struct elfimage_function *f)
 {
 	return (f->line && !f->is_artificial) ||
@@ -819,8 +823,8 @@ static void note_bare(struct cover_lines *l, const struct cover_tally *t,
 }
 
 /*
- * Counts all functions of a module, in the order of the source, so that groups are
- * neighbours.
+ * Counts all functions of a module, in the order of the source, so that groups
+ * are neighbours.
  */
 static int add_module(struct maker *m, const struct cover_tally *t,
 		       const struct cover_module *module)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * coverage: merges files of coverage. Each is read into the structures that the writers
- * of files.c and formats.c take (their heads name the specifications), so what comes out
- * has the form of one recording's.
+ * coverage: merges files of coverage. Each is read into the structures that the
+ * writers of files.c and formats.c take (their heads name the specifications),
+ * so what comes out has the form of one recording's.
  *
- * Files may be written by other tools: records that are not needed are skipped, line ends
- * may be CR LF, and every length and index is checked against the file.
+ * Files may be written by other tools: records that are not needed are skipped,
+ * line ends may be CR LF, and every length and index is checked against the
+ * file.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +50,8 @@ static int malformed(const struct merge_text *t, size_t at, const char *what)
 	return diag_set(t->diag, AUX_E_FORMAT, at, "%s", what);
 }
 
-/* Reads a decimal number that sep follows, and moves *p past both (not past a NUL). */
+/* Reads a decimal number that sep follows, and moves *p past both (not past a
+ * NUL). */
 static bool parse_number(char **p, char sep, uint64_t *v)
 {
 	char *end;
@@ -65,7 +67,8 @@ static bool parse_number(char **p, char sep, uint64_t *v)
 
 /* ---- lcov ---- */
 
-/* The parsers of lcov records return 0, 1 if the record is malformed, or -AUX_E_NOMEM. */
+/* The parsers of lcov records return 0, 1 if the record is malformed, or
+ * -AUX_E_NOMEM. */
 static int add_file(struct cover_lines *l, const char *name)
 {
 	if (array_grow(&l->files, l->n_files, &l->cap_files, sizeof(*l->files)) < 0)
@@ -191,8 +194,8 @@ static char *next_line(const struct merge_text *t, size_t *at)
 	return p;
 }
 
-/* How many columns precede the path: "Columns: id, base, ..., path". Versions of drcov
- * differ in them. */
+/* How many columns precede the path: "Columns: id, base, ..., path". Versions
+ * of drcov differ in them. */
 static unsigned count_columns(const char *p)
 {
 	unsigned n = 0;
@@ -203,9 +206,10 @@ static unsigned count_columns(const char *p)
 }
 
 /*
- * A row of the module table: "id, base, end, ..., path", with n_before columns before
- * the path. *number is the module of that path, which may be known from another file:
- * runs number their modules differently, so paths identify them. 1: malformed.
+ * A row of the module table: "id, base, end, ..., path", with n_before columns
+ * before the path. *number is the module of that path, which may be known from
+ * another file: runs number their modules differently, so paths identify them.
+ * 1: malformed.
  */
 static int parse_module(struct merged *m, char *row, unsigned n_before,
 		       uint32_t *number)
@@ -246,7 +250,8 @@ static uint64_t get_le(const uint8_t *p, unsigned n)
 	return v;
 }
 
-/* The binary table of n blocks at offset at. numbers: the file's module ids to ours. */
+/* The binary table of n blocks at offset at. numbers: the file's module ids to
+ * ours. */
 static int parse_blocks(struct merged *m, const struct merge_text *t, size_t at,
 		       uint64_t n, const uint32_t *numbers, size_t n_numbers)
 {
@@ -272,7 +277,8 @@ static int parse_blocks(struct merged *m, const struct merge_text *t, size_t at,
 	return 0;
 }
 
-/* What follows the count of modules: columns, n modules, and the table of blocks. */
+/* What follows the count of modules: columns, n modules, and the table of
+ * blocks. */
 static int parse_tables(struct merged *m, const struct merge_text *t, size_t at,
 		       uint32_t *numbers, size_t n)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * coverage: blocks and edges by file and offset, so that neither the load address nor
- * the number of processes matters. Code of no file (of a JIT compiler) has no offset
- * that means anything in another run: it is counted as homeless and left out.
+ * coverage: blocks and edges by file and offset, so that neither the load
+ * address nor the number of processes matters. Code of no file (of a JIT
+ * compiler) has no offset that means anything in another run: it is counted as
+ * homeless and left out.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -38,8 +39,8 @@ void cover_tally_fini(struct cover_tally *t)
 }
 
 /*
- * True if offsets in a mapping belong to a file that another run has, too. Shared memory
- * and memfds have paths but no file.
+ * True if offsets in a mapping belong to a file that another run has, too.
+ * Shared memory and memfds have paths but no file.
  */
 static bool is_file(const struct mapping *m)
 {
@@ -51,7 +52,8 @@ static bool is_file(const struct mapping *m)
 		strncmp(m->path, "/SYSV", 5));
 }
 
-/* The same file: path and build id. One rebuilt during the recording counts as another. */
+/* The same file: path and build id. One rebuilt during the recording counts as
+ * another. */
 static bool is_same(const struct cover_tally *t, const struct cover_module *a,
 		    const struct mapping *m)
 {
@@ -63,8 +65,8 @@ static bool is_same(const struct cover_tally *t, const struct cover_module *a,
 }
 
 /*
- * Finds the ELF image that the code view reads for ip, and shift. Offsets differ if
- * that is not the file that was mapped.
+ * Finds the ELF image that the code view reads for ip, and shift. Offsets
+ * differ if that is not the file that was mapped.
  */
 static void find_image(struct cover_tally *t, struct cover_module *mod,
 		       const struct space *space, const struct mapping *m,
@@ -114,7 +116,8 @@ static bool is_named(const char *path, const char *name)
 	return !strcmp(path, name) || (base && !strcmp(base + 1, name));
 }
 
-/* The module of an address, and the offset in it; NO_MODULE: none, or not --module. */
+/* The module of an address, and the offset in it; NO_MODULE: none, or not
+ * --module. */
 static uint32_t find_module(struct cover_tally *t, const struct space *space,
 			    uint64_t ip, uint64_t *off)
 {
@@ -150,8 +153,9 @@ static struct aux_flow flow_of(const struct cover_range *r)
 }
 
 /*
- * The first address after a range; 0 if the range does not fit the code at hand. Events
- * that do not have the size of their last instruction need the code for it.
+ * The first address after a range; 0 if the range does not fit the code at
+ * hand. Events that do not have the size of their last instruction need the
+ * code for it.
  */
 static uint64_t end_of(struct cover_tally *t, const struct space *space,
 		       const struct cover_range *r)
@@ -196,7 +200,8 @@ int cover_tally_range(struct cover_tally *t, const struct space *space,
 	return 0;
 }
 
-/* System calls and far branches leave user code: where they go is not coverage. */
+/* System calls and far branches leave user code: where they go is not
+ * coverage. */
 int cover_tally_edge(struct cover_tally *t, const struct space *space,
 		     const struct cover_range *r, const struct space *to_space,
 		     uint64_t to, uint64_t n)

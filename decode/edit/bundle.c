@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * bundle: notes which pages of code a flow used, and writes them, the names of that
- * code, and the logs of JIT compilers.
+ * bundle: notes which pages of code a flow used, and writes them, the names of
+ * that code, and the logs of JIT compilers.
  *
- * Invariant: a page is in the table once for each process and mapping, so the number
- * of pages does not depend on which streams used them, or in what order.
+ * Invariant: a page is in the table once for each process and mapping, so the
+ * number of pages does not depend on which streams used them, or in what order.
  *
- * A decode of the result must find the same bytes and names as one on this machine.
- * Hence pages carry the time of their mapping (or of the fork that copied it): the
- * reader of AUX_OWN_CODE then replaces and drops them on exec, munmap and fork as it
- * does mappings. Pages are noted at 4 KB granularity although only some
- * instructions of them ran: decoders read ahead, and a page costs little.
+ * A decode of the result must find the same bytes and names as one on this
+ * machine. Hence pages carry the time of their mapping (or of the fork that
+ * copied it): the reader of AUX_OWN_CODE then replaces and drops them on exec,
+ * munmap and fork as it does mappings. Pages are noted at 4 KB granularity
+ * although only some instructions of them ran: decoders read ahead, and a page
+ * costs little.
  *
  * The caller's thread alone uses a bundle; there are no locks.
  */
@@ -31,9 +32,9 @@
 #define BUNDLE_PAGE 4096
 
 /*
- * A page of code that was used: which bytes were at which address of which process,
- * and since when. bytes and region point into a file that codeview keeps mapped for
- * as long as the session lives; the page owns nothing.
+ * A page of code that was used: which bytes were at which address of which
+ * process, and since when. bytes and region point into a file that codeview
+ * keeps mapped for as long as the session lives; the page owns nothing.
  */
 struct bundle_page {
 	uint64_t addr, len;	/* runtime address; at most BUNDLE_PAGE bytes */
@@ -45,15 +46,17 @@ struct bundle_page {
 	uint32_t kind;		/* enum aux_code_kind */
 };
 
-/* A FORK record of a process (not of a thread): pid starts as a copy at time. */
+/* A FORK record of a process (not of a thread): pid starts as a copy at
+ * time. */
 struct bundle_fork {
 	uint64_t time;
 	uint32_t pid;
 };
 
 /*
- * A direct-mapped cache of addresses [lo, hi] that are noted already, or that have
- * no code. Most ranges of a flow hit it, so the mapping is rarely looked up.
+ * A direct-mapped cache of addresses [lo, hi] that are noted already, or that
+ * have no code. Most ranges of a flow hit it, so the mapping is rarely looked
+ * up.
  */
 struct bundle_slot {
 	const struct space *space;
@@ -76,9 +79,9 @@ struct bundle {
 };
 
 /*
- * The longest instruction of x86 (SDM vol. 2, 2.3.11), and longer than any of aarch64.
- * A decoder may read this much from the last instruction's start, which may reach
- * into the next page.
+ * The longest instruction of x86 (SDM vol. 2, 2.3.11), and longer than any of
+ * aarch64. A decoder may read this much from the last instruction's start,
+ * which may reach into the next page.
  */
 #define LONGEST_INSN 15
 
@@ -110,9 +113,9 @@ static int add_fork(struct bundle *b, const struct aux_event *ev)
 }
 
 /*
- * One pass before any decode: collects the forks, and finds a free range of blob
- * numbers, because a recording may hold saved code already (an earlier bundle),
- * whose blobs keep theirs.
+ * One pass before any decode: collects the forks, and finds a free range of
+ * blob numbers, because a recording may hold saved code already (an earlier
+ * bundle), whose blobs keep theirs.
  */
 static int read_records(struct bundle *b)
 {
@@ -133,8 +136,8 @@ static int read_records(struct bundle *b)
 }
 
 /*
- * The index after the last fork of pid at or before time. Forks are sorted by pid, then
- * time, so the entry before it is that fork if its pid matches.
+ * The index after the last fork of pid at or before time. Forks are sorted by
+ * pid, then time, so the entry before it is that fork if its pid matches.
  */
 static size_t count_forks(const struct bundle *b, uint32_t pid, uint64_t time)
 {
@@ -181,9 +184,10 @@ void bundle_free(struct bundle *b)
 /* ---- the table of pages (open addressing) ---- */
 
 /*
- * Known fault: bytes is an address in this process, so the order of slots changes with
- * the address layout of each run. Nothing reads the table in that order; the order by
- * address when blobs are written is what shows in the output.
+ * Known fault: bytes is an address in this process, so the order of slots
+ * changes with the address layout of each run. Nothing reads the table in that
+ * order; the order by address when blobs are written is what shows in the
+ * output.
  */
 static uint64_t hash(const struct bundle_page *p)
 {
@@ -255,8 +259,8 @@ static uint32_t kind_of(const struct mapping *m, bool kernel)
 }
 
 /*
- * True for code that came from a JIT compiler's log. The bundle brings the whole log
- * (bundle_write_logs), so its pages must not be saved a second time.
+ * True for code that came from a JIT compiler's log. The bundle brings the
+ * whole log (bundle_write_logs), so its pages must not be saved a second time.
  */
 static bool is_logged(struct bundle *b, const struct space *space, uint64_t ip)
 {
@@ -264,10 +268,11 @@ static bool is_logged(struct bundle *b, const struct space *space, uint64_t ip)
 }
 
 /*
- * Adds a page of a process, from the time of its mapping or, if that is later, of the
- * fork that copied the mapping. One space may span several forks: when a pid is reused
- * and the new process starts with the mappings of the old one, the space goes on. So
- * the page is repeated for each fork within the life of the space.
+ * Adds a page of a process, from the time of its mapping or, if that is later,
+ * of the fork that copied the mapping. One space may span several forks: when a
+ * pid is reused and the new process starts with the mappings of the old one,
+ * the space goes on. So the page is repeated for each fork within the life of
+ * the space.
  */
 static int add_own(struct bundle *b, struct bundle_page *p, uint64_t mapped)
 {
@@ -288,9 +293,10 @@ static int add_own(struct bundle *b, struct bundle_page *p, uint64_t mapped)
 }
 
 /*
- * Notes the page around ip, clipped to its mapping and to the bytes that its file has.
- * Sets *slot to the addresses that need no second look: the page, or ip alone if there is
- * no code. hi is inclusive so that the last page of the address space does not overflow.
+ * Notes the page around ip, clipped to its mapping and to the bytes that its
+ * file has. Sets *slot to the addresses that need no second look: the page, or
+ * ip alone if there is no code. hi is inclusive so that the last page of the
+ * address space does not overflow.
  */
 static void note(struct bundle *b, const struct space *space, uint64_t ip,
 		 struct bundle_slot *slot)
@@ -342,8 +348,8 @@ void bundle_ask(void *priv, const struct space *space, uint64_t ip)
 }
 
 /*
- * last is the start of the last instruction; its length is not known here, so the
- * longest is assumed.
+ * last is the start of the last instruction; its length is not known here, so
+ * the longest is assumed.
  */
 static void note_range(struct bundle *b, const struct space *space,
 		       uint64_t first, uint64_t last)
@@ -379,12 +385,13 @@ int bundle_flow(void *priv, const struct flow_ctx *ctx,
 /*
  * ---- Logs of JIT compilers ----
  *
- * perf maps, /tmp/perf-PID.map, are copied for each process with memory that is no file;
- * jit-PID.dump files (tools/perf/Documentation/jitdump-specification.txt in the
- * kernel's sources) are copied whole as AUX_OWN_FILE: they hold the code, its times
- * and its names. As for perf inject --jit, the mapping that the compiler makes of
- * its log is what reveals it. Logs that the recording holds already and
- * logs that cannot be read here are left out.
+ * perf maps, /tmp/perf-PID.map, are copied for each process with memory that is
+ * no file; jit-PID.dump files
+ * (tools/perf/Documentation/jitdump-specification.txt in the kernel's sources)
+ * are copied whole as AUX_OWN_FILE: they hold the code, its times and its
+ * names. As for perf inject --jit, the mapping that the compiler makes of its
+ * log is what reveals it. Logs that the recording holds already and logs that
+ * cannot be read here are left out.
  */
 
 struct log {
@@ -438,7 +445,8 @@ static int note_saved_log(struct logs *l, const struct aux_event *ev, bool swapp
 		       0 : add_log(l, &log);
 }
 
-/* A map of the process is there, by the name that it has in a container, or ours. */
+/* A map of the process is there, by the name that it has in a container, or
+ * ours. */
 static bool has_map(const struct logs *l, uint32_t pid)
 {
 	for (size_t i = 0; i < l->n; i++) {
@@ -455,8 +463,8 @@ static bool has_map(const struct logs *l, uint32_t pid)
 	return false;
 }
 
-/* The perf map of a process, if it has memory that is no file: it needs no mapping. The
- * name is made here, and kept in l. */
+/* The perf map of a process, if it has memory that is no file: it needs no
+ * mapping. The name is made here, and kept in l. */
 static int add_map(struct logs *l, uint32_t pid)
 {
 	struct log log = { .pid = pid };
@@ -496,7 +504,8 @@ static int find_logs(struct aux_reader *r, struct logs *l)
 	struct aux_event ev;
 	int rc = 0;
 
-	/* saved files first: they come last, and a map may have another name there */
+	/* saved files first: they come last, and a map may have another name
+	 * there */
 	aux_reader_rewind(r);
 	while (rc == 0 && aux_reader_next(r, &ev, NULL) > 0)
 		if (ev.type == AUX_RECORD_EVENT_TYPE &&
@@ -510,7 +519,8 @@ static int find_logs(struct aux_reader *r, struct logs *l)
 	return rc;
 }
 
-/* One record of at most AUX_OWN_FILE_MAX bytes: perf.data limits a record to 64 KB. */
+/* One record of at most AUX_OWN_FILE_MAX bytes: perf.data limits a record to 64
+ * KB. */
 static void write_part(struct rewrite *w, const struct log *log, bool swapped,
 		       const uint8_t *p, uint64_t at, uint64_t total)
 {
@@ -531,9 +541,10 @@ static void write_part(struct rewrite *w, const struct log *log, bool swapped,
 }
 
 /*
- * A log that is no regular file, or that cannot be read, is skipped without an error: a
- * decode here would miss it as well. O_NONBLOCK keeps a FIFO of that name from
- * blocking the open. A perf map counts as when decoding: from root or its reader.
+ * A log that is no regular file, or that cannot be read, is skipped without an
+ * error: a decode here would miss it as well. O_NONBLOCK keeps a FIFO of that
+ * name from blocking the open. A perf map counts as when decoding: from root or
+ * its reader.
  */
 static void write_log(struct rewrite *w, const struct log *log, bool swapped,
 		      const char *symfs)
@@ -580,10 +591,11 @@ int bundle_write_logs(struct aux_reader *r, struct rewrite *w,
 /*
  * ---- Names ----
  *
- * AUX_OWN_SYMBOLS: a symbol lookup is made for each byte of the saved code, and equal
- * answers are joined to ranges. Writing answers instead of the symbol table
- * guarantees that the bundle names code as a decode here does (PLT entries,
- * overlapping symbols, separate debug files) and leaves out the symbols not used.
+ * AUX_OWN_SYMBOLS: a symbol lookup is made for each byte of the saved code, and
+ * equal answers are joined to ranges. Writing answers instead of the symbol
+ * table guarantees that the bundle names code as a decode here does (PLT
+ * entries, overlapping symbols, separate debug files) and leaves out the
+ * symbols not used.
  */
 
 #define NAMES_MAX 24000	/* bytes of names, and of entries, in one record */
@@ -646,9 +658,9 @@ out:
 }
 
 /*
- * s is the answer for the byte at offset, start the symbol's own start; both are offsets
- * in the file. Extends the last entry if it is the same symbol. Calls come in ascending
- * order of offset.
+ * s is the answer for the byte at offset, start the symbol's own start; both
+ * are offsets in the file. Extends the last entry if it is the same symbol.
+ * Calls come in ascending order of offset.
  */
 static void add_symbol(struct names *o, const struct symbol *s, uint64_t start,
 		       uint64_t offset)
@@ -673,9 +685,9 @@ static void add_symbol(struct names *o, const struct symbol *s, uint64_t start,
 }
 
 /*
- * Writes the symbols of len bytes of code that start at page, as a decode on this
- * machine would name them. The bytes are contiguous in one mapping. Adds to
- * *n_symbols. 0, or -AUX_E_NOMEM.
+ * Writes the symbols of len bytes of code that start at page, as a decode on
+ * this machine would name them. The bytes are contiguous in one mapping. Adds
+ * to *n_symbols. 0, or -AUX_E_NOMEM.
  */
 static int write_page_names(struct bundle *b, struct rewrite *w,
 			    const struct bundle_page *page, uint64_t len,
@@ -712,17 +724,19 @@ static int write_page_names(struct bundle *b, struct rewrite *w,
  *
  * Writes the pages as AUX_OWN_CODE.
  *
- * Adjacent pages of a file are joined to blobs, so that a decoder sees few sections.
- * Blobs with equal contents are written once: the first record has the bytes, later
- * ones name its number (a library in many processes, pages after a fork).
+ * Adjacent pages of a file are joined to blobs, so that a decoder sees few
+ * sections. Blobs with equal contents are written once: the first record has
+ * the bytes, later ones name its number (a library in many processes, pages
+ * after a fork).
  *
- * Invariant: no blob crosses a point where any mapping of its file starts or ends.
- * Each record maps a whole blob, so otherwise a process would get bytes that it
- * never mapped.
+ * Invariant: no blob crosses a point where any mapping of its file starts or
+ * ends. Each record maps a whole blob, so otherwise a process would get bytes
+ * that it never mapped.
  *
- * Known fault: pages are sorted by where their file is mapped in this process, so
- * the numbers of the blobs, and the order of symbol records, differ with the address
- * layout of the run. What a decode of the bundle shows does not depend on them.
+ * Known fault: pages are sorted by where their file is mapped in this process,
+ * so the numbers of the blobs, and the order of symbol records, differ with the
+ * address layout of the run. What a decode of the bundle shows does not depend
+ * on them.
  */
 
 /* Contiguous bytes of a file. Blobs are sorted by bytes and disjoint. */
@@ -811,8 +825,8 @@ static const uint8_t *next_break(const struct blob_list *l, const uint8_t *p)
 }
 
 /*
- * Appends [p, end) to the last blob if it is adjacent, no break lies between and the
- * size fits into one record; starts new blobs where one of these fails.
+ * Appends [p, end) to the last blob if it is adjacent, no break lies between
+ * and the size fits into one record; starts new blobs where one of these fails.
  */
 static void add_bytes(struct blob_list *l, const uint8_t *p, const uint8_t *end,
 		      size_t page)
@@ -836,9 +850,9 @@ static void add_bytes(struct blob_list *l, const uint8_t *p, const uint8_t *end,
 }
 
 /*
- * Joins all pages to blobs. Pages may overlap (one file at addresses that differ by less
- * than a page), so each contributes only what the pages before it did not.
- * Room: a blob starts at a page or at a break.
+ * Joins all pages to blobs. Pages may overlap (one file at addresses that
+ * differ by less than a page), so each contributes only what the pages before
+ * it did not. Room: a blob starts at a page or at a break.
  */
 static int make_blobs(struct bundle *b, struct blob_list *l)
 {
@@ -866,7 +880,8 @@ static int make_blobs(struct bundle *b, struct blob_list *l)
 	return 0;
 }
 
-/* A hash of contents; equality is checked with memcmp, so collisions are harmless. */
+/* A hash of contents; equality is checked with memcmp, so collisions are
+ * harmless. */
 static uint64_t hash_bytes(const uint8_t *p, uint64_t len)
 {
 	uint64_t h = len, v;
@@ -881,8 +896,8 @@ static uint64_t hash_bytes(const uint8_t *p, uint64_t len)
 	return h ^ h >> 29;
 }
 
-/* Sets each blob's number to that of the first one with its bytes. Numbers continue
- * after those the input uses. */
+/* Sets each blob's number to that of the first one with its bytes. Numbers
+ * continue after those the input uses. */
 static int number_blobs(struct bundle *b, struct blob_list *l)
 {
 	for (l->n_slots = 1024; l->n_slots < 2 * l->n;)
@@ -927,8 +942,8 @@ static struct blob *find_blob(struct blob_list *l, const uint8_t *p)
 }
 
 /*
- * One AUX_OWN_CODE: blob r at addr, for the process of p since p's time. with_bytes is
- * false if an earlier record has brought the bytes.
+ * One AUX_OWN_CODE: blob r at addr, for the process of p since p's time.
+ * with_bytes is false if an earlier record has brought the bytes.
  */
 static void write_code(struct rewrite *w, const struct bundle_page *p,
 		       const struct blob *r, uint64_t addr, bool swapped,
@@ -957,10 +972,10 @@ static struct blob *owner_of(const struct bundle *b, struct blob_list *l,
 }
 
 /*
- * Writes a record for each blob that the page touches. Pages of one mapping come in
- * ascending order, so a blob that spans several is written with the first: again is
- * true if the page before has the same process, time and displacement from
- * address to bytes, and reaches into this blob.
+ * Writes a record for each blob that the page touches. Pages of one mapping
+ * come in ascending order, so a blob that spans several is written with the
+ * first: again is true if the page before has the same process, time and
+ * displacement from address to bytes, and reaches into this blob.
  */
 static void write_page(struct bundle *b, struct rewrite *w, struct blob_list *l,
 		       const struct bundle_page *p,
@@ -989,8 +1004,8 @@ static void write_page(struct bundle *b, struct rewrite *w, struct blob_list *l,
 }
 
 /*
- * Names are written once for each blob, before qsort changes the indexes of pages. The
- * first page of the blob stands for all: symbols belong to the file.
+ * Names are written once for each blob, before qsort changes the indexes of
+ * pages. The first page of the blob stands for all: symbols belong to the file.
  */
 static int write_names(struct bundle *b, struct rewrite *w,
 		       const struct blob_list *l, struct bundle_stats *stats)

@@ -36,9 +36,9 @@ struct cut_queue {
 };
 
 /*
- * The last context switch of a CPU before from_ns: without it a decode of the cut
- * would not know which thread that CPU runs first. number counts the switches of the
- * file from 1, in file order.
+ * The last context switch of a CPU before from_ns: without it a decode of the
+ * cut would not know which thread that CPU runs first. number counts the
+ * switches of the file from 1, in file order.
  */
 struct cut_switch {
 	uint32_t cpu;
@@ -73,8 +73,8 @@ struct cut_points {
 };
 
 /*
- * The TSC of a PSB+ (SDM vol. 3, "Packet Generation: PSB+"), which precedes its PSBEND.
- * False if it has none: then the PSB tells no time and is no cut point.
+ * The TSC of a PSB+ (SDM vol. 3, "Packet Generation: PSB+"), which precedes its
+ * PSBEND. False if it has none: then the PSB tells no time and is no cut point.
  */
 static bool find_tsc(const uint8_t *psb, const uint8_t *end, uint64_t *tsc)
 {
@@ -93,8 +93,8 @@ static bool find_tsc(const uint8_t *psb, const uint8_t *end, uint64_t *tsc)
 }
 
 /*
- * The next PSB with a time. A PSB that crosses the border of two pieces is missed,
- * which only makes the cut wider.
+ * The next PSB with a time. A PSB that crosses the border of two pieces is
+ * missed, which only makes the cut wider.
  */
 static bool next_psb(struct cut_points *it, struct cut_point *point)
 {
@@ -164,10 +164,10 @@ static uint64_t cut_stream_end(const struct queue *q)
 /*
  * ---- From wanted times to spans of bytes ----
  *
- * One walk over the sync points of a stream. BEFORE a wanted time the walk remembers
- * the last point, where a span would start. WITHIN, it waits for the first point
- * after the end of the time. PAST_END, the next point ends the span, unless another
- * wanted time starts before it: then both share the span.
+ * One walk over the sync points of a stream. BEFORE a wanted time the walk
+ * remembers the last point, where a span would start. WITHIN, it waits for the
+ * first point after the end of the time. PAST_END, the next point ends the
+ * span, unless another wanted time starts before it: then both share the span.
  */
 
 enum state { BEFORE, WITHIN, PAST_END };
@@ -209,7 +209,8 @@ static void extend_span(struct walk *w, uint64_t ns)
 	}
 }
 
-/* Starts a span at the point before, which is not later than the wanted time. */
+/* Starts a span at the point before, which is not later than the wanted
+ * time. */
 static void open_span(struct walk *w)
 {
 	w->from = w->last.offset;
@@ -281,8 +282,8 @@ static int add_time(struct times *t, uint64_t from, uint64_t to)
 }
 
 /*
- * The times at which the wanted thread ran on a CPU, for traces of a whole CPU. The
- * timeline answers with the task at a time and until when that holds.
+ * The times at which the wanted thread ran on a CPU, for traces of a whole CPU.
+ * The timeline answers with the task at a time and until when that holds.
  */
 static int add_runs(const struct cut *c, uint32_t cpu, struct times *t)
 {
@@ -305,8 +306,9 @@ static int add_runs(const struct cut *c, uint32_t cpu, struct times *t)
 }
 
 /*
- * A stream of a CPU is wanted for any thread (add_runs selects its times); a stream of
- * a thread only for that thread. A stream's thread may be known to the timeline alone.
+ * A stream of a CPU is wanted for any thread (add_runs selects its times); a
+ * stream of a thread only for that thread. A stream's thread may be known to
+ * the timeline alone.
  */
 static bool is_wanted(const struct cut *c, const struct queue *q)
 {
@@ -340,8 +342,8 @@ static int plan_queue(struct cut *c, struct cut_queue *q)
 
 /* ---- The last context switch before the cut ---- */
 
-/* True for a context switch, either PERF_RECORD_SWITCH(_CPU_WIDE) or a sample of the
- * tracepoint sched:sched_switch. */
+/* True for a context switch, either PERF_RECORD_SWITCH(_CPU_WIDE) or a sample
+ * of the tracepoint sched:sched_switch. */
 static bool is_switch(const struct aux_event *ev)
 {
 	if (ev->type == PERF_RECORD_SAMPLE)
@@ -380,8 +382,8 @@ static int note_switch(struct cut *c, const struct aux_event *ev,
 }
 
 /*
- * Fills c->first. cut_keep sees the same records in the same order and counts switches
- * in the same way, so a number identifies a record.
+ * Fills c->first. cut_keep sees the same records in the same order and counts
+ * switches in the same way, so a number identifies a record.
  */
 static int find_first(struct cut *c)
 {
@@ -402,8 +404,8 @@ static int find_first(struct cut *c)
 /* ---- the plan ---- */
 
 /*
- * False if nothing dates the trace. Intel PT has TSC packets; for the others the
- * times of AUX records serve.
+ * False if nothing dates the trace. Intel PT has TSC packets; for the others
+ * the times of AUX records serve.
  */
 static bool has_times(const struct cut *c)
 {
@@ -417,8 +419,8 @@ static bool has_times(const struct cut *c)
 }
 
 /*
- * Refuses what cannot be cut: trace in samples (AUX_SAMPLE) is bound to its sample, and
- * a time range needs times.
+ * Refuses what cannot be cut: trace in samples (AUX_SAMPLE) is bound to its
+ * sample, and a time range needs times.
  */
 static int check(const struct cut *c, struct aux_diag *diag)
 {
@@ -509,16 +511,17 @@ struct cut_stats cut_stats(const struct cut *c)
  *
  * Decides which records are kept, and writes the trace as AUXTRACE records.
  *
- * If any stream has several spans, each is written as a snapshot: a decoder then
- * starts anew at each, instead of reporting the bytes between them as lost.
+ * If any stream has several spans, each is written as a snapshot: a decoder
+ * then starts anew at each, instead of reporting the bytes between them as
+ * lost.
  */
 
 /* ---- records ---- */
 
 /*
  * True if the bytes of a record, [from, end) of the stream, are kept. A record
- * that crosses the start of a span is kept, one that crosses its end is not. An empty
- * record (from == end) stands for the place itself.
+ * that crosses the start of a span is kept, one that crosses its end is not. An
+ * empty record (from == end) stands for the place itself.
  */
 static bool is_kept(const struct cut_queue *q, uint64_t from, uint64_t end)
 {
@@ -534,8 +537,8 @@ static bool is_kept(const struct cut_queue *q, uint64_t from, uint64_t end)
 }
 
 /*
- * True if the AUX record is among the marks that the queue was built with: the same
- * offset, size, flags and time. Marks are sorted by offset.
+ * True if the AUX record is among the marks that the queue was built with: the
+ * same offset, size, flags and time. Marks are sorted by offset.
  */
 static bool has_mark(const struct queue *q, const struct aux_event *ev,
 		     uint64_t time)
@@ -573,8 +576,8 @@ static bool keep_aux(const struct cut *c, const struct aux_event *ev)
 }
 
 /*
- * Snapshot records are made anew by write_snapshot; a loss is kept if its place is, and
- * if its stream or place is unknown; auxkit's other records are kept.
+ * Snapshot records are made anew by write_snapshot; a loss is kept if its place
+ * is, and if its stream or place is unknown; auxkit's other records are kept.
  */
 static bool keep_own(const struct cut *c, const struct aux_event *ev)
 {
@@ -660,8 +663,8 @@ struct writer_state {
 };
 
 /*
- * Announces a snapshot: the one of the input that the piece belongs to (number from 1),
- * or one that stands for the cut. Snapshots are numbered anew.
+ * Announces a snapshot: the one of the input that the piece belongs to (number
+ * from 1), or one that stands for the cut. Snapshots are numbered anew.
  */
 static void write_snapshot(struct writer_state *st, uint32_t snapshot)
 {
@@ -686,7 +689,8 @@ static void write_snapshot(struct writer_state *st, uint32_t snapshot)
 	free(b.data);
 }
 
-/* [from, to) of a piece, at its old offset in the stream: losses and marks keep theirs. */
+/* [from, to) of a piece, at its old offset in the stream: losses and marks keep
+ * theirs. */
 static void write_part(struct writer_state *st, const struct queue *q,
 		       const struct piece *p, uint64_t from, uint64_t to)
 {

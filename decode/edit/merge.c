@@ -25,8 +25,8 @@
 #include "perfdata/perfdata.h"
 
 /* One AUXTRACE record. h.idx is the stream number of the output once it is in
- * merge.pieces, and that of the input in merge_input.pieces. data points into the
- * mapped input. */
+ * merge.pieces, and that of the input in merge_input.pieces. data points into
+ * the mapped input. */
 struct merge_piece {
 	struct aux_rec_auxtrace h;	/* size: bytes of data */
 	const uint8_t *data;
@@ -39,7 +39,8 @@ struct merge_pieces {
 	size_t n, cap;
 };
 
-/* A blob of AUX_OWN_CODE: its number in the input and digest_bytes of its bytes. */
+/* A blob of AUX_OWN_CODE: its number in the input and digest_bytes of its
+ * bytes. */
 struct merge_blob {
 	uint64_t number, sum;
 };
@@ -133,13 +134,14 @@ static int add_piece(struct merge_pieces *p, const struct merge_piece *piece)
  * written, and decides which inputs can be merged at all.
  *
  * Inputs are refused where a merged decode could be wrong without a sign: other
- * clocks would interleave threads in the wrong order, other machines have equal pids
- * for other processes, and other trace units (AUXTRACE_INFO) decode differently.
+ * clocks would interleave threads in the wrong order, other machines have equal
+ * pids for other processes, and other trace units (AUXTRACE_INFO) decode
+ * differently.
  */
 
 /*
- * Notes one piece of trace. An offset that overflows can only come from a damaged file and
- * is dropped, so that offset + size is safe from here on.
+ * Notes one piece of trace. An offset that overflows can only come from a
+ * damaged file and is dropped, so that offset + size is safe from here on.
  */
 static int scan_trace(struct merge_input *in, const struct aux_event *ev)
 {
@@ -156,8 +158,9 @@ static int scan_trace(struct merge_input *in, const struct aux_event *ev)
 }
 
 /*
- * Notes the blob numbers in use. Numbers near the maximum are ignored, so that adding to
- * them cannot overflow. bytes is NULL if the record refers to an earlier one.
+ * Notes the blob numbers in use. Numbers near the maximum are ignored, so that
+ * adding to them cannot overflow. bytes is NULL if the record refers to an
+ * earlier one.
  */
 static int scan_code(struct merge_input *in, const struct aux_own_code *h,
 		     const uint8_t *bytes)
@@ -215,8 +218,8 @@ static int scan_record(struct merge_input *in, const struct aux_event *ev)
 }
 
 /*
- * The ledger may stand in a record or in a feature section, after a head of its own. A
- * truncated last entry is dropped.
+ * The ledger may stand in a record or in a feature section, after a head of its
+ * own. A truncated last entry is dropped.
  */
 static void find_ledger(struct merge_input *in)
 {
@@ -283,7 +286,8 @@ static bool differs(const struct merge_input *a, const struct merge_input *b,
 	       (x.len != y.len || memcmp(x.data, y.data, x.len) != 0);
 }
 
-/* TIME_CONV maps the TSC to perf's clock; the kernel computes it anew at each boot. */
+/* TIME_CONV maps the TSC to perf's clock; the kernel computes it anew at each
+ * boot. */
 static bool same_conv(const struct merge_input *a, const struct merge_input *b)
 {
 	return !a->has_conv || !b->has_conv ||
@@ -304,9 +308,9 @@ static bool same_words(const struct merge_input *a, const struct merge_input *b,
 }
 
 /*
- * The words of AUXTRACE_INFO (arch/x86/util/intel-pt.c and arch/arm/util/cs-etm.c of
- * perf) describe the trace units. For Intel PT the clock's words are compared first, to
- * give the reason.
+ * The words of AUXTRACE_INFO (arch/x86/util/intel-pt.c and
+ * arch/arm/util/cs-etm.c of perf) describe the trace units. For Intel PT the
+ * clock's words are compared first, to give the reason.
  */
 static int check_trace(const struct merge_input *a, const struct merge_input *b,
 		       struct aux_diag *diag)
@@ -358,9 +362,9 @@ static int check_input(const struct merge_input *a, const struct merge_input *b,
 }
 
 /*
- * Virtual clocks of two recordings have no relation to each other. Snapshots without an
- * AUX_OWN_SNAPSHOT cannot be told from a full trace after merging, as AUXTRACE_INFO
- * has one flag for all streams.
+ * Virtual clocks of two recordings have no relation to each other. Snapshots
+ * without an AUX_OWN_SNAPSHOT cannot be told from a full trace after merging,
+ * as AUXTRACE_INFO has one flag for all streams.
  */
 static int check_apart(const struct merge_input *b, struct aux_diag *diag)
 {
@@ -382,14 +386,14 @@ static int check_apart(const struct merge_input *b, struct aux_diag *diag)
 /*
  * ---- Parts and numbers ----
  *
- * A file is a part when it shares an event id with an earlier one and the bytes of
- * every stream that both have are equal where they overlap. Ids alone do not suffice:
- * kernels count them from 1 after each boot.
+ * A file is a part when it shares an event id with an earlier one and the bytes
+ * of every stream that both have are equal where they overlap. Ids alone do not
+ * suffice: kernels count them from 1 after each boot.
  */
 
 /*
- * perf pads the payload of AUXTRACE to 8 bytes with zeros that are not trace, so the
- * last 7 bytes of a piece need not agree with another file.
+ * perf pads the payload of AUXTRACE to 8 bytes with zeros that are not trace,
+ * so the last 7 bytes of a piece need not agree with another file.
  */
 #define PAD 8
 
@@ -407,8 +411,9 @@ static int by_place(const void *a, const void *b)
 }
 
 /*
- * The first piece of a stream that may end after offset. Pieces are sorted by offset and
- * nearly disjoint, so of those that start before it only the last is considered.
+ * The first piece of a stream that may end after offset. Pieces are sorted by
+ * offset and nearly disjoint, so of those that start before it only the last is
+ * considered.
  */
 static size_t find_piece(const struct merge_pieces *p, uint32_t idx,
 			 uint64_t offset)
@@ -460,8 +465,9 @@ static bool same_streams(const struct merge *m, const struct merge_input *in)
 }
 
 /*
- * True if input i declares an event that an earlier input which keeps its ids declares
- * under the same id. Type and configuration are compared because ids repeat.
+ * True if input i declares an event that an earlier input which keeps its ids
+ * declares under the same id. Type and configuration are compared because ids
+ * repeat.
  */
 static bool shares_ids(const struct merge *m, size_t i)
 {
@@ -506,8 +512,8 @@ static uint32_t next_idx(const struct merge *m, size_t n)
 }
 
 /*
- * Adds the trace of input i. Sorted after each input, since the next one is compared
- * with all before it.
+ * Adds the trace of input i. Sorted after each input, since the next one is
+ * compared with all before it.
  */
 static int add_pieces(struct merge *m, size_t i)
 {
@@ -543,8 +549,9 @@ static bool same_blobs(const struct merge_input *a, const struct merge_input *b)
 }
 
 /*
- * Parts whose blobs agree (cuts of a file) keep the numbers, so that equal records of
- * code are recognized as repetitions. Other inputs get numbers of their own.
+ * Parts whose blobs agree (cuts of a file) keep the numbers, so that equal
+ * records of code are recognized as repetitions. Other inputs get numbers of
+ * their own.
  */
 static void number_blobs(struct merge *m, size_t i)
 {
@@ -559,8 +566,8 @@ static void number_blobs(struct merge *m, size_t i)
 }
 
 /*
- * Decides whether input i is a part, and sets what is added to its numbers. A second
- * recording also restricts the first: both then need a common clock.
+ * Decides whether input i is a part, and sets what is added to its numbers. A
+ * second recording also restricts the first: both then need a common clock.
  */
 static int number_input(struct merge *m, size_t i, struct aux_diag *diag)
 {
@@ -610,8 +617,8 @@ static int open_input(struct merge_input *in, const char *path, size_t order,
 }
 
 /*
- * By the first time of any record, so that earlier inputs keep their numbers. Ties, and
- * inputs without times, stay in the order of the command line.
+ * By the first time of any record, so that earlier inputs keep their numbers.
+ * Ties, and inputs without times, stay in the order of the command line.
  */
 static int by_time(const void *a, const void *b)
 {
@@ -622,7 +629,8 @@ static int by_time(const void *a, const void *b)
 	return x->order < y->order ? -1 : x->order > y->order;
 }
 
-/* m->n counts the inputs that merge_close has to release, even after a failure. */
+/* m->n counts the inputs that merge_close has to release, even after a
+ * failure. */
 static int open_all(struct merge *m, const char *const *paths, size_t n,
 		    const struct import_options *o, const char **which,
 		    struct aux_diag *diag)
@@ -711,9 +719,9 @@ const struct aux_diag *merge_damage(const struct merge *m, size_t i)
 /*
  * ---- Editing ids, stream numbers and blob numbers inside records ----
  *
- * The position of an id follows from sample_type, as perf_event_open(2) lays out
- * PERF_RECORD_SAMPLE and struct sample_id. An id that the file does not declare
- * (0, or of an unknown event) is left alone.
+ * The position of an id follows from sample_type, as perf_event_open(2) lays
+ * out PERF_RECORD_SAMPLE and struct sample_id. An id that the file does not
+ * declare (0, or of an unknown event) is left alone.
  */
 /* perf_event_header, then the head of auxkit's own records. */
 #define OWN_HEAD (8 + sizeof(struct aux_own_record))
@@ -764,8 +772,8 @@ static void edit_id(const struct edit *e, size_t at)
 }
 
 /*
- * struct sample_id at the end of all records but samples, in this order: TID, TIME, ID,
- * STREAM_ID, CPU, IDENTIFIER. So it is read backwards from the end.
+ * struct sample_id at the end of all records but samples, in this order: TID,
+ * TIME, ID, STREAM_ID, CPU, IDENTIFIER. So it is read backwards from the end.
  */
 static void edit_trailer(const struct edit *e, uint64_t present)
 {
@@ -787,8 +795,8 @@ static void edit_trailer(const struct edit *e, uint64_t present)
 }
 
 /*
- * PERF_RECORD_SAMPLE: IDENTIFIER, IP, TID, TIME, ADDR (8 bytes each, if present), then
- * ID and STREAM_ID.
+ * PERF_RECORD_SAMPLE: IDENTIFIER, IP, TID, TIME, ADDR (8 bytes each, if
+ * present), then ID and STREAM_ID.
  */
 static void edit_sample(const struct edit *e, const struct aux_event *ev)
 {
@@ -810,7 +818,8 @@ static void edit_sample(const struct edit *e, const struct aux_event *ev)
 		edit_id(e, at);
 }
 
-/* LOST has an id in its body, THROTTLE and UNTHROTTLE have id and stream_id after a time. */
+/* LOST has an id in its body, THROTTLE and UNTHROTTLE have id and stream_id
+ * after a time. */
 static void edit_kernel(const struct edit *e, const struct aux_event *ev)
 {
 	if (ev->type == PERF_RECORD_SAMPLE) {
@@ -835,8 +844,9 @@ static void edit_own(const struct edit *e, const struct aux_event *ev)
 		add_u64(e, OWN_HEAD + 24, e->in->blob_add);
 }
 
-/* The record of ev with the ids, stream and blob numbers of the output. The bytes are
- * those of the input if nothing changes, else m->buf: valid until the next call. */
+/* The record of ev with the ids, stream and blob numbers of the output. The
+ * bytes are those of the input if nothing changes, else m->buf: valid until the
+ * next call. */
 static struct aux_bytes renumber(struct merge *m, const struct merge_input *in,
 				 const struct aux_event *ev)
 {
@@ -864,11 +874,11 @@ static struct aux_bytes renumber(struct merge *m, const struct merge_input *in,
 /*
  * ---- Records that several inputs have ----
  *
- * A multiset of contents, for which 128 bits of digest stand: two records that differ
- * are very unlikely to agree in all. Each contents has two counters in one table: one
- * salted with the input (how often this file said it) and one without salt
- * (how often the output says it). A record is written if the first exceeds the
- * second.
+ * A multiset of contents, for which 128 bits of digest stand: two records that
+ * differ are very unlikely to agree in all. Each contents has two counters in
+ * one table: one salted with the input (how often this file said it) and one
+ * without salt (how often the output says it). A record is written if the first
+ * exceeds the second.
  */
 
 /* Doubles the table, which is at most half full. */
@@ -908,8 +918,9 @@ static uint64_t *find(struct merge *m, const uint64_t sum[2])
 	return &m->seen[at].n;
 }
 
-/* 1 if earlier inputs brought a record with these contents at least as often as this
- * input so far (it is a repetition), 0 if not, or -AUX_E_NOMEM. Each call counts. */
+/* 1 if earlier inputs brought a record with these contents at least as often as
+ * this input so far (it is a repetition), 0 if not, or -AUX_E_NOMEM. Each call
+ * counts. */
 static int is_seen(struct merge *m, size_t input, struct aux_bytes rec)
 {
 	uint64_t sum[2], here, *n;
@@ -929,9 +940,9 @@ static int is_seen(struct merge *m, size_t input, struct aux_bytes rec)
 /*
  * ---- Writing ----
  *
- * Writes the new file. Records are merged by time; an input's own order
- * never changes, so out-of-order records of one CPU stay as they were and the
- * reader sorts them, as with perf's own files. Trace follows all records, sorted by
+ * Writes the new file. Records are merged by time; an input's own order never
+ * changes, so out-of-order records of one CPU stay as they were and the reader
+ * sorts them, as with perf's own files. Trace follows all records, sorted by
  * stream and offset: AUXTRACE records need no place in time.
  */
 
@@ -939,7 +950,8 @@ static int is_seen(struct merge *m, size_t input, struct aux_bytes rec)
 
 /* ---- attrs ---- */
 
-/* True if an earlier input with the same shift of ids has this event already. */
+/* True if an earlier input with the same shift of ids has this event
+ * already. */
 static bool is_known(const struct merge *m, size_t i, const struct aux_attr *a)
 {
 	const struct aux_attr *b;
@@ -985,9 +997,9 @@ static void write_attrs(struct merge *m, struct rewrite *w)
 /* ---- records ---- */
 
 /*
- * True for records that do not carry over: those made anew here (trace, snapshots,
- * ledger, the file's form), FINISHED_ROUND (the order it promises is gone), and
- * descriptions of the whole file, which the first input brings.
+ * True for records that do not carry over: those made anew here (trace,
+ * snapshots, ledger, the file's form), FINISHED_ROUND (the order it promises is
+ * gone), and descriptions of the whole file, which the first input brings.
  */
 static bool is_left_out(const struct merge *m, size_t i,
 			const struct aux_event *ev)
@@ -1010,8 +1022,8 @@ static bool is_left_out(const struct merge *m, size_t i,
 }
 
 /*
- * Advances an input. The key never decreases: a record that is late or has no time goes
- * right after the one before it in its file.
+ * Advances an input. The key never decreases: a record that is late or has no
+ * time goes right after the one before it in its file.
  */
 static void next_event(struct merge_input *in)
 {
@@ -1088,8 +1100,9 @@ static int write_records(struct merge *m, struct rewrite *w,
 /* ---- trace ---- */
 
 /*
- * Removes overlaps. Where two pieces overlap, the earlier one is shortened, because its
- * last bytes may be padding; a piece that lies within the one before is dropped.
+ * Removes overlaps. Where two pieces overlap, the earlier one is shortened,
+ * because its last bytes may be padding; a piece that lies within the one
+ * before is dropped.
  */
 static void trim_pieces(struct merge_pieces *p)
 {
@@ -1127,8 +1140,8 @@ static void write_snapshot(struct merge *m, struct rewrite *w, uint64_t number)
 }
 
 /*
- * If an input has snapshots, every change of input, snapshot or stream starts one:
- * otherwise a gap between two of them would be reported as loss.
+ * If an input has snapshots, every change of input, snapshot or stream starts
+ * one: otherwise a gap between two of them would be reported as loss.
  */
 static void write_trace(struct merge *m, struct rewrite *w)
 {
@@ -1155,8 +1168,8 @@ static void write_trace(struct merge *m, struct rewrite *w)
 /* ---- features ---- */
 
 /*
- * Concatenates the ledgers; equal ones (of cuts of one file) count once. Entries that
- * belong to no stream have idx UINT32_MAX.
+ * Concatenates the ledgers; equal ones (of cuts of one file) count once.
+ * Entries that belong to no stream have idx UINT32_MAX.
  */
 static void make_ledger(struct merge *m, struct rewrite *w)
 {
@@ -1186,8 +1199,9 @@ static void make_ledger(struct merge *m, struct rewrite *w)
 }
 
 /*
- * HEADER_BUILD_ID: the union of the entries, each a perf_event_header with its size at
- * byte 6. A malformed entry ends its list, since the next cannot be found.
+ * HEADER_BUILD_ID: the union of the entries, each a perf_event_header with its
+ * size at byte 6. A malformed entry ends its list, since the next cannot be
+ * found.
  */
 static int make_build_ids(struct merge *m, struct rewrite *w)
 {
@@ -1250,8 +1264,9 @@ static void make_times(struct merge *m, struct rewrite *w)
 }
 
 /*
- * The first input's features, without those that hold for it alone. If any input ended
- * early, the output says so, or its readers would take it for complete.
+ * The first input's features, without those that hold for it alone. If any
+ * input ended early, the output says so, or its readers would take it for
+ * complete.
  */
 static int write_features(struct merge *m, struct rewrite *w)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * export_callgrind: what each function took itself, and what each call in it took,
- * as callgrind_annotate and KCachegrind read it. Positions are addresses and lines:
- * of a function's own part where it begins, of a call where it was made.
+ * export_callgrind: what each function took itself, and what each call in it
+ * took, as callgrind_annotate and KCachegrind read it. Positions are addresses
+ * and lines: of a function's own part where it begins, of a call where it was
+ * made.
  *
- * A call that runs inside of the same call (recursion) is counted, but what it took
- * is in the outer one already.
+ * A call that runs inside of the same call (recursion) is counted, but what it
+ * took is in the outer one already.
  *
  * Specification: valgrind, "Callgrind Format Specification", version 1.
  */
@@ -61,7 +62,8 @@ static int grow_self(struct callgrind *c, uint32_t id)
 	return 0;
 }
 
-/* As many edges as the map has room for keys: the key's number is the edge's. */
+/* As many edges as the map has room for keys: the key's number is the
+ * edge's. */
 static int grow_edges(struct callgrind *c)
 {
 	struct edge *v;
@@ -77,7 +79,8 @@ static int grow_edges(struct callgrind *c)
 	return 0;
 }
 
-/* frame.user is the edge + 1. Frames that nothing shown is below have no edge. */
+/* frame.user is the edge + 1. Frames that nothing shown is below have no
+ * edge. */
 static int begin_callgrind(void *format, struct export_track *t,
 			   const struct export_slice *s)
 {
@@ -159,7 +162,8 @@ static void put_costs(struct callgrind *c, const struct call_count *n)
 	outbuf_put(c->x->out, "\n", 1);
 }
 
-/* "fn=(12) name", the next time "fn=(12)": the name compression of the format. */
+/* "fn=(12) name", the next time "fn=(12)": the name compression of the
+ * format. */
 static void put_position(struct callgrind *c, const char *spec,
 			 struct export_ids *ids, uint32_t id, uint32_t number,
 			 const char *name)

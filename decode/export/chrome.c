@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * export_chrome: the JSON that chrome://tracing, Perfetto and others read: events B
- * and E of slices, i of instants, C of counters, b and e of spans, one a line.
+ * export_chrome: the JSON that chrome://tracing, Perfetto and others read:
+ * events B and E of slices, i of instants, C of counters, b and e of spans, one
+ * a line.
  *
- * Times are microseconds with all their nanoseconds. A viewer that reads numbers as
- * doubles loses some above 2^53 ns (104 days of uptime): then base_ns of otherData
- * was taken off each.
+ * Times are microseconds with all their nanoseconds. A viewer that reads
+ * numbers as doubles loses some above 2^53 ns (104 days of uptime): then
+ * base_ns of otherData was taken off each.
  *
  * Specification: Trace Event Format (Google), JSON Object Format.
  */

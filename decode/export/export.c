@@ -5,9 +5,9 @@
  * slices of frames, of gaps and of trace that is off, in pairs and in order.
  *
  * What covers the frames (EXPORT_OFF, EXPORT_GAP) is a slice on top of them, at
- * most one per track: it ends before anything else of the track begins or ends. A
- * gap ends when something runs again in its stream, even if no call begins there
- * (end_gaps).
+ * most one per track: it ends before anything else of the track begins or ends.
+ * A gap ends when something runs again in its stream, even if no call begins
+ * there (end_gaps).
  *
  * track.c has names and tracks; a format is one file and one line of formats[].
  */
@@ -25,10 +25,10 @@
 /*
  * ---- payloads and events ----
  *
- * What programs put into the trace (ptwrite, STM, ITM), and what the CPU tells of
- * itself: instants, and by a schema counters and spans. A span whose end is not
- * in the trace ends with it; an end without a begin is an instant. Spans of one
- * process may overlap, so each gets a lane in which no other is open.
+ * What programs put into the trace (ptwrite, STM, ITM), and what the CPU tells
+ * of itself: instants, and by a schema counters and spans. A span whose end is
+ * not in the trace ends with it; an end without a begin is an instant. Spans of
+ * one process may overlap, so each gets a lane in which no other is open.
  */
 
 #define MAX_OPEN 1024 /* spans; of more the oldest are given up as lost */
@@ -205,7 +205,8 @@ static int exporter_end_spans(struct exporter *e)
 	return err;
 }
 
-/* By the first rule of the schema that fits; without one, an instant of its kind. */
+/* By the first rule of the schema that fits; without one, an instant of its
+ * kind. */
 static int put_payload(struct exporter *e, struct export_track *track,
 		       uint64_t ns, struct call_thread *t,
 		       const struct aux_flow *ev)
@@ -242,7 +243,8 @@ static int put_payload(struct exporter *e, struct export_track *track,
 	return show_instant(e, track, &i);
 }
 
-/* Events that are no calls. What a format has no use for is left out by its ops. */
+/* Events that are no calls. What a format has no use for is left out by its
+ * ops. */
 static int exporter_event(struct exporter *e, struct export_track *track,
 			  uint64_t ns, struct call_thread *t,
 			  const struct aux_flow *ev)
@@ -402,7 +404,8 @@ static int leave_frame(void *priv, struct call_thread *t, enum call_end how,
 	return e->ops->end ? e->ops->end(e->format, track, &s) : 0;
 }
 
-/* The thread goes on in another of its stacks: what covers either of them ends. */
+/* The thread goes on in another of its stacks: what covers either of them
+ * ends. */
 static int turn_stack(void *priv, struct call_thread *t, uint32_t from)
 {
 	struct exporter *e = priv;
@@ -586,7 +589,8 @@ static int show_lone_gap(struct exporter *e, const struct flow_ctx *ctx,
 	return err ? err : exporter_settle(e, t, t->last_ns);
 }
 
-/* What is to happen before calls gets the events. A gap is the last of its batch. */
+/* What is to happen before calls gets the events. A gap is the last of its
+ * batch. */
 static int look_at(struct exporter *e, const struct flow_ctx *ctx,
 		   const struct aux_flow *ev, size_t n)
 {
@@ -607,8 +611,8 @@ static int look_at(struct exporter *e, const struct flow_ctx *ctx,
 	return err;
 }
 
-/* The first and last time are updated before anything is shown, since headers have
- * them. */
+/* The first and last time are updated before anything is shown, since headers
+ * have them. */
 static int flow_export(void *sink, const struct flow_ctx *ctx,
 		       const struct aux_flow *ev, size_t n)
 {
@@ -646,8 +650,8 @@ static void name_tracks(struct exporter *e)
 	}
 }
 
-/* Frames first, then what covers them, then spans; then the format writes what it
- * kept. */
+/* Frames first, then what covers them, then spans; then the format writes what
+ * it kept. */
 static int finish_export(void *sink, struct aux_diag *diag)
 {
 	struct exporter *e = sink;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sink_export: calls, gaps and payloads for the formats of other tools. A format is
- * one file and one line of the table in export.c.
+ * sink_export: calls, gaps and payloads for the formats of other tools. A
+ * format is one file and one line of the table in export.c.
  *
- * Invariant, whatever the trace lost: on each track slices begin and end in pairs,
- * the last one first, and times never go back. What ran before the trace begins at
- * first sight; what a gap or the end of the trace cut ends there, and says so.
+ * Invariant, whatever the trace lost: on each track slices begin and end in
+ * pairs, the last one first, and times never go back. What ran before the trace
+ * begins at first sight; what a gap or the end of the trace cut ends there, and
+ * says so.
  */
 #ifndef DECODE_EXPORT_EXPORT_H
 #define DECODE_EXPORT_EXPORT_H
@@ -226,9 +227,10 @@ void export_put_us(struct outbuf *out, uint64_t ns);
 
 /*
  * export_spool: texts of many tracks that grow side by side and are written one
- * after the other at last, for formats that want each track in one piece. What does
- * not fit in a small buffer goes into one unnamed temporary file ($TMPDIR), so
- * memory does not grow with the trace, and no file is open for each track.
+ * after the other at last, for formats that want each track in one piece. What
+ * does not fit in a small buffer goes into one unnamed temporary file
+ * ($TMPDIR), so memory does not grow with the trace, and no file is open for
+ * each track.
  */
 
 struct export_spool;

@@ -2,10 +2,10 @@
 /*
  * export_fxt: the Fuchsia trace format: records of 64-bit words, little endian.
  *
- * Strings and threads are registered in tables of 32767 and 255 entries, which are
- * used again from the start when they are full: a registration holds for what
- * follows it. A string has at most 32000 bytes; a longer name is cut at a character
- * and ends in "...", and so never makes a record too large.
+ * Strings and threads are registered in tables of 32767 and 255 entries, which
+ * are used again from the start when they are full: a registration holds for
+ * what follows it. A string has at most 32000 bytes; a longer name is cut at a
+ * character and ends in "...", and so never makes a record too large.
  *
  * Specification: "Fuchsia trace format", fuchsia.dev.
  */
@@ -89,8 +89,8 @@ static void put_string(struct fxt *f, uint32_t index, const char *s, size_t len)
 	put_stream(f, s, n);
 }
 
-/* The string's reference; its record comes before the event's. An entry that this
- * event uses already must not be overwritten by its next string. */
+/* The string's reference; its record comes before the event's. An entry that
+ * this event uses already must not be overwritten by its next string. */
 static uint64_t use_name(struct fxt *f, const struct export_name *name)
 {
 	uint32_t *index = name ? export_ids_at(&f->index, name->id) : NULL;
@@ -124,8 +124,8 @@ static uint64_t use_text(struct fxt *f, const char *s)
 	return use_name(f, export_intern(f->x, s));
 }
 
-/* The thread's index. When the table is full the oldest entry goes: its thread is
- * registered anew when it comes again. */
+/* The thread's index. When the table is full the oldest entry goes: its thread
+ * is registered anew when it comes again. */
 static uint64_t use_thread(struct fxt *f, struct export_track *t)
 {
 	struct track_state *st = t->user;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sink_export's parts: names, tracks, payloads, schemas. Formats do not include it. */
+/* sink_export's parts: names, tracks, payloads, schemas. Formats do not include
+ * it. */
 #ifndef DECODE_EXPORT_IMPL_H
 #define DECODE_EXPORT_IMPL_H
 
@@ -82,9 +83,9 @@ void exporter_pop(struct export_track *track, const struct call_thread *t,
 void exporter_free_tracks(struct exporter *e);
 
 /*
- * schema: what the values mean that a program puts into the trace (ptwrite, STM,
- * ITM): counters, spans, events, with their bits by name. A small text file says
- * so; auxdecode.1 describes it, section PAYLOADS.
+ * schema: what the values mean that a program puts into the trace (ptwrite,
+ * STM, ITM): counters, spans, events, with their bits by name. A small text
+ * file says so; auxdecode.1 describes it, section PAYLOADS.
  */
 
 #define SCHEMA_FIELDS 16
@@ -126,7 +127,8 @@ int schema_parse(struct schema **s, const char *text, size_t len,
 		 const char *what, struct aux_diag *diag);
 void schema_free(struct schema *s);
 
-/* Where a ptwrite was, for rules with a symbol: false when that is not known. */
+/* Where a ptwrite was, for rules with a symbol: false when that is not
+ * known. */
 typedef bool schema_symbol_fn(void *priv, uint64_t ip, const char **name,
 			      uint64_t *offset);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * export_jsonl: an object a line. The first names the schema and its version: what
- * a version has stays as it is; a later one may add members and types, never change
- * them. auxdecode.1, section JSON LINES, is the reference.
+ * export_jsonl: an object a line. The first names the schema and its version:
+ * what a version has stays as it is; a later one may add members and types,
+ * never change them. auxdecode.1, section JSON LINES, is the reference.
  */
 #include <stdlib.h>
 

@@ -4,8 +4,8 @@
  * (TrackEvent) with exact nanoseconds, gaps, payloads, counters. A packet is
  * begun, filled, ended and flushed; nothing else is written in between.
  *
- * Names are interned: each is written once, in the packet that first uses it. The
- * annotations' keys and the categories are interned in the first packet
+ * Names are interned: each is written once, in the packet that first uses it.
+ * The annotations' keys and the categories are interned in the first packet
  * (put_first), with iid = number + 1, for 0 is no iid. All packets are of one
  * sequence, so that what is interned holds for all of them.
  *
@@ -70,7 +70,8 @@ enum field {
 enum event_type { SLICE_BEGIN = 1, SLICE_END, INSTANT, COUNTER };
 enum { FLAG_CLEARED = 1, FLAG_NEEDS = 2 };
 
-/* Interned strings of our own: keys of annotations, categories; iid is one more. */
+/* Interned strings of our own: keys of annotations, categories; iid is one
+ * more. */
 enum key { KEY_INSNS, KEY_SELF, KEY_CYCLES, KEY_ADDR, KEY_FROM, KEY_DSO, KEY_KIND,
 	   KEY_END, KEY_LOST, KEY_GUESSED, KEY_CAUSE, KEY_TEXT, KEY_OFFSET,
 	   KEY_VALUE, KEY_IP, N_KEYS };
@@ -195,7 +196,8 @@ static uint64_t process_uuid(const struct export_track *t)
 	return UUID_PROCESS + (uint32_t)export_pid(t);
 }
 
-/* Describes the process: of a track whose thread is its main one, or of none. */
+/* Describes the process: of a track whose thread is its main one, or of
+ * none. */
 static int put_process(struct perfetto *f, const struct export_track *t)
 {
 	size_t packet = begin_packet(f), track, process;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * export_pprof: a profile of pprof: for each stack of functions how often its top was
- * called, and what it took itself: instructions, time, cycles. Gaps and time that is
- * not traced are functions "[gap]" and "[not traced]". The file grows with the
- * number of different stacks, not with the trace.
+ * export_pprof: a profile of pprof: for each stack of functions how often its
+ * top was called, and what it took itself: instructions, time, cycles. Gaps and
+ * time that is not traced are functions "[gap]" and "[not traced]". The file
+ * grows with the number of different stacks, not with the trace.
  *
  * Specification: pprof's profile.proto; the file is gzip'ed.
  */
@@ -79,7 +79,8 @@ static int flush_message(struct pprof *f)
 
 /*
  * Index of a string; 0 is the empty one. A new one is written at once: it is a
- * field of the profile itself, so strings are asked for before a message begins.
+ * field of the profile itself, so strings are asked for before a message
+ * begins.
  */
 static uint64_t use_string(struct pprof *f, const char *s)
 {
@@ -232,7 +233,8 @@ static int put_func(struct pprof *f, uint64_t id, uint32_t func)
 			 line.line);
 }
 
-/* Locations are functions: their ids from 4 on; 1 to 3 are what is no function. */
+/* Locations are functions: their ids from 4 on; 1 to 3 are what is no
+ * function. */
 static int use_location(struct pprof *f, uint32_t func, uint64_t *id)
 {
 	static const char *const others[] = { "[gap]", "[not traced]",

@@ -83,7 +83,8 @@ static int find_frame(struct speedscope *f, const struct export_slice *s,
 	return 0;
 }
 
-/* Never less than the one before: speedscope refuses files whose events go back. */
+/* Never less than the one before: speedscope refuses files whose events go
+ * back. */
 static uint64_t stamp(const struct speedscope *f, struct profile *p,
 		      const struct export_slice *s)
 {
@@ -191,8 +192,8 @@ static void put_frames(struct speedscope *f)
 	outbuf_str(out, "]}}\n");
 }
 
-/* Profiles in the order in which tracks were met; those without an event are left
- * out. */
+/* Profiles in the order in which tracks were met; those without an event are
+ * left out. */
 static int finish_speedscope(void *format, struct aux_diag *diag)
 {
 	struct speedscope *f = format;

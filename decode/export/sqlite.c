@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * export_sqlite: a database: tables of what happened, views that answer questions.
- * A row is written when it is complete, by statements that are prepared once, in one
- * transaction; indexes and views come last. The file is new: a failed export leaves
- * no journal, but what is there of it.
+ * export_sqlite: a database: tables of what happened, views that answer
+ * questions. A row is written when it is complete, by statements that are
+ * prepared once, in one transaction; indexes and views come last. The file is
+ * new: a failed export leaves no journal, but what is there of it.
  *
- * Numbers of 64 bits go in as they are: SQLite shows addresses above 2^63 negative.
+ * Numbers of 64 bits go in as they are: SQLite shows addresses above 2^63
+ * negative.
  */
 #ifdef HAVE_SQLITE
 #include <sqlite3.h>
@@ -17,8 +18,8 @@
 #include "decode/export/export.h"
 
 /*
- * The tables and views. Times are nanoseconds of the recording's clock; NULL: not
- * known. A view is the answer to one question.
+ * The tables and views. Times are nanoseconds of the recording's clock; NULL:
+ * not known. A view is the answer to one question.
  */
 
 /* table */
@@ -112,7 +113,8 @@ static const char *const statements[N_STATEMENTS] = {
 	[PUT_KEY] = "INSERT INTO recording VALUES (?,?)",
 };
 
-/* export_track.user. cover_ns: when the gap, or the time without trace, began. */
+/* export_track.user. cover_ns: when the gap, or the time without trace,
+ * began. */
 struct track_state {
 	uint64_t first_ns, cover_ns;
 	bool seen;
@@ -316,8 +318,8 @@ static void put_call(struct sqlite *q, struct row *r,
 	put_u64(r, export_is_cut(s->how));
 }
 
-/* inner: another frame of the function is still below, so total_ns must not count
- * this one. */
+/* inner: another frame of the function is still below, so total_ns must not
+ * count this one. */
 static int end_sqlite(void *format, struct export_track *t,
 		      const struct export_slice *s)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Names of the traced programs as text for other tools. They may hold any bytes;
- * what leaves here is valid UTF-8, and inside of JSON no character that JSON
- * forbids.
+ * Names of the traced programs as text for other tools. They may hold any
+ * bytes; what leaves here is valid UTF-8, and inside of JSON no character that
+ * JSON forbids.
  *
  * Specification: RFC 3629 (UTF-8), RFC 8259 (JSON).
  */
@@ -11,8 +11,8 @@
 
 static const char bad[] = "\xef\xbf\xbd"; /* U+FFFD */
 
-/* ASCII control characters stay: each format has its own way to write them. Called
- * twice by those who need memory: first with to NULL. */
+/* ASCII control characters stay: each format has its own way to write them.
+ * Called twice by those who need memory: first with to NULL. */
 size_t export_clean(char *to, const char *s, size_t len)
 {
 	size_t at = 0, out = 0;

@@ -3,9 +3,9 @@
  * Names, tracks and numbers for all formats.
  *
  * A track is one stack of a thread, so that slices on it nest; so is a stream
- * whose gaps are of no known thread. Times of a track never go back, whatever the
- * trace says: a format may rely on it (exporter_stamp). Where the trace has no
- * times at all, instructions of the thread stand for them.
+ * whose gaps are of no known thread. Times of a track never go back, whatever
+ * the trace says: a format may rely on it (exporter_stamp). Where the trace has
+ * no times at all, instructions of the thread stand for them.
  *
  * A thread's counts go on while it is in another of its stacks. What it counted
  * elsewhere is subtracted (away), so that a slice has what ran inside of it and
@@ -195,8 +195,8 @@ static void name_track(struct exporter *e, struct export_track *t,
 
 /*
  * A copy of as, with a number, at the end of the list; the format hears of it.
- * NULL and *err on failure: the track is in the list all the same, and freed with
- * it.
+ * NULL and *err on failure: the track is in the list all the same, and freed
+ * with it.
  */
 static struct export_track *add_track(struct exporter *e,
 				      const struct export_track *as, int *err)

@@ -61,7 +61,8 @@ static void put_place(struct outbuf *out, const struct profile_lines *l,
 	outbuf_put(out, "\n", 1);
 }
 
-/* Places of a function first, then what is inlined into it, one blank deeper each. */
+/* Places of a function first, then what is inlined into it, one blank deeper
+ * each. */
 static void put_body(struct outbuf *out, const struct profile_lines *l,
 		     uint32_t func, unsigned depth)
 {
@@ -86,7 +87,8 @@ static void put_body(struct outbuf *out, const struct profile_lines *l,
 	}
 }
 
-/* Functions that did not run have total 0 and are skipped. Returns how many it wrote. */
+/* Functions that did not run have total 0 and are skipped. Returns how many it
+ * wrote. */
 static uint64_t put_roots(struct outbuf *out, const struct profile_lines *l,
 			  uint64_t max)
 {

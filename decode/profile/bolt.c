@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * profile: pre-aggregated branches and fall-throughs for BOLT (perf2bolt -pa, or
- * llvm-bolt -pa). Lines are
+ * profile: pre-aggregated branches and fall-throughs for BOLT (perf2bolt -pa,
+ * or llvm-bolt -pa). Lines are
  *
  *	{B|F|f} [ID:]ADDR [ID:]ADDR COUNT [MISPREDICTED]
  *
  * with addresses of the file as it is linked; ID X: outside of it. F is a
  * fall-through that a branch of the same function led to, f one entered from
- * elsewhere. The format has no comments, so gaps cannot be noted. Mispredictions are
- * not in the trace: always 0.
+ * elsewhere. The format has no comments, so gaps cannot be noted.
+ * Mispredictions are not in the trace: always 0.
  *
  * Specification: bolt/include/bolt/Profile/DataAggregator.h of LLVM 16.
  */
 #include "common/outbuf.h"
 #include "decode/profile/impl.h"
 
-/* X marks addresses outside of the binary, among them targets that are not known. */
+/* X marks addresses outside of the binary, among them targets that are not
+ * known. */
 static void put_place(struct outbuf *out, const struct profile_module *m,
 		      uint32_t module, uint64_t offset)
 {

@@ -3,9 +3,10 @@
  * branchlist: the tables of branches and ranges, their order, and the text form
  * (auxdecode.1, BRANCH LISTS). Lists are merged by reading them into one.
  *
- * Entries lie in one array per table, in the order in which they were met; a hash
- * table of indexes finds them by key. Indexes are thus stable while entries are added, so
- * that profile_collect can keep them with paths; sorting is left to the end.
+ * Entries lie in one array per table, in the order in which they were met; a
+ * hash table of indexes finds them by key. Indexes are thus stable while
+ * entries are added, so that profile_collect can keep them with paths; sorting
+ * is left to the end.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +22,8 @@
 #include "common/outbuf.h"
 #include "decode/profile/branchlist.h"
 
-/* Of a table: indexes are int, and a text that is not trusted must not exhaust them. */
+/* Of a table: indexes are int, and a text that is not trusted must not exhaust
+ * them. */
 #define MAX_ENTRIES ((size_t)1 << 28)
 
 /* table */
@@ -76,7 +78,8 @@ void branchlist_fini(struct branchlist *l)
 	*l = (struct branchlist){ 0 };
 }
 
-/* Keys are whole words without padding, so their bytes can be hashed and compared. */
+/* Keys are whole words without padding, so their bytes can be hashed and
+ * compared. */
 static uint64_t hash_key(const struct branchlist_table *t, const void *key)
 {
 	const uint8_t *p = key;
@@ -121,7 +124,8 @@ static int fill_slots(struct branchlist_table *t, size_t n_slots)
 	return 0;
 }
 
-/* Doubles the entries. There are twice as many slots, so the table is half full at most. */
+/* Doubles the entries. There are twice as many slots, so the table is half full
+ * at most. */
 static int grow_table(struct branchlist_table *t)
 {
 	size_t max = t->max ? t->max * 2 : 1024;
@@ -181,7 +185,8 @@ static int grow_modules(struct branchlist *l)
 	return 0;
 }
 
-/* A linear search: recordings have few modules, and place.c caches its answers. */
+/* A linear search: recordings have few modules, and place.c caches its
+ * answers. */
 int branchlist_module(struct branchlist *l, const char *path, const char *id)
 {
 	struct branchlist_module *m;
@@ -249,7 +254,8 @@ static int order_ranges(const void *a, const void *b)
 	return c ? c : ORDER(x->n_insns, y->n_insns);
 }
 
-/* Maps the module indexes of all entries, which changes their keys: slots are stale then. */
+/* Maps the module indexes of all entries, which changes their keys: slots are
+ * stale then. */
 static void renumber(struct branchlist *l, const uint32_t *to)
 {
 	struct branchlist_branch *b = branchlist_branches(l);
@@ -264,7 +270,8 @@ static void renumber(struct branchlist *l, const uint32_t *to)
 		r[i].module = to[r[i].module];
 }
 
-/* Sorts modules and renumbers entries; sort_table makes the hash tables valid again. */
+/* Sorts modules and renumbers entries; sort_table makes the hash tables valid
+ * again. */
 static int sort_modules(struct branchlist *l)
 {
 	struct branchlist_module *sorted = calloc(l->n_modules, sizeof(*sorted));
@@ -313,17 +320,18 @@ int branchlist_sort(struct branchlist *l)
 /*
  * ---- Text ----
  *
- * Line by line, words separated by blanks; addresses are hexadecimal, all else is decimal.
- * A reader checks numbers for overflow, modules for having been declared, and words for
- * being known, so that any text gives a valid list or an error with its line.
+ * Line by line, words separated by blanks; addresses are hexadecimal, all else
+ * is decimal. A reader checks numbers for overflow, modules for having been
+ * declared, and words for being known, so that any text gives a valid list or
+ * an error with its line.
  */
 
 #define MAX_MODULES (1 << 20)	/* a bound for texts that are not trusted */
 
 /* ---- Writing ---- */
 
-/* What clean.h does not show, and \ itself, are written as \ooo: a reader gets the
- * path as it was. */
+/* What clean.h does not show, and \ itself, are written as \ooo: a reader gets
+ * the path as it was. */
 static void put_path(struct outbuf *out, const char *path)
 {
 	for (size_t size; *path; path += size) {
@@ -384,7 +392,8 @@ static void put_range(struct outbuf *out, const struct branchlist_range *r)
 	outbuf_str(out, r->outside ? " out\n" : " in\n");
 }
 
-/* Modules come first, since a reader must know them before entries name them. */
+/* Modules come first, since a reader must know them before entries name
+ * them. */
 uint64_t branchlist_write(const struct branchlist *l, struct outbuf *out,
 			  uint64_t max)
 {
@@ -422,7 +431,8 @@ uint64_t branchlist_write(const struct branchlist *l, struct outbuf *out,
 
 /* ---- Reading ---- */
 
-/* One line, word by word. bad is sticky, so callers check it once, at the end. */
+/* One line, word by word. bad is sticky, so callers check it once, at the
+ * end. */
 struct line {
 	const char *p, *end;
 	bool bad;
@@ -441,7 +451,8 @@ struct parser {
 	size_t n_map, max_map;
 };
 
-/* The length of the next word, which starts at *word; an empty one makes the line bad. */
+/* The length of the next word, which starts at *word; an empty one makes the
+ * line bad. */
 static size_t next_word(struct line *l, const char **word)
 {
 	while (l->p < l->end && *l->p == ' ')
@@ -533,8 +544,8 @@ static int parse_branch(struct parser *p, struct line *l)
 }
 
 /*
- * The last instruction starts at last, and each before it has one byte at least: more
- * instructions than bytes are malformed.
+ * The last instruction starts at last, and each before it has one byte at
+ * least: more instructions than bytes are malformed.
  */
 static int parse_range(struct parser *p, struct line *l)
 {
@@ -561,8 +572,8 @@ static int parse_range(struct parser *p, struct line *l)
 	return i < 0 ? i : 0;
 }
 
-/* The rest of the line, \ooo decoded; a NUL makes the line bad. The caller frees it;
- * NULL: out of memory. */
+/* The rest of the line, \ooo decoded; a NUL makes the line bad. The caller
+ * frees it; NULL: out of memory. */
 static char *parse_path(struct line *l)
 {
 	char *path = malloc((size_t)(l->end - l->p) + 1), *to = path;
@@ -640,7 +651,8 @@ static int parse_module_line(struct parser *p, struct line *l)
 	return rc;
 }
 
-/* Lines that start with # are comments. 0, -AUX_E_FORMAT, -AUX_E_NOMEM or -AUX_E_LIMIT. */
+/* Lines that start with # are comments. 0, -AUX_E_FORMAT, -AUX_E_NOMEM or
+ * -AUX_E_LIMIT. */
 static int parse_line(struct parser *p, struct line *l)
 {
 	const char *w;

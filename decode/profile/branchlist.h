@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * branchlist: how often each branch went where, and how often each run of
- * instructions without a taken branch ran. Counts are exact, and lists of several
- * recordings add up.
+ * instructions without a taken branch ran. Counts are exact, and lists of
+ * several recordings add up.
  *
  * Places are offsets in the file that is mapped there (a module), so that they
- * mean the same in every process and every run. As text (see auxdecode.1, BRANCH
- * LISTS) a list is a file of its own, which branchlist_read does not trust.
+ * mean the same in every process and every run. As text (see auxdecode.1,
+ * BRANCH LISTS) a list is a file of its own, which branchlist_read does not
+ * trust.
  */
 #ifndef DECODE_PROFILE_BRANCHLIST_H
 #define DECODE_PROFILE_BRANCHLIST_H
@@ -75,7 +76,8 @@ struct branchlist_range {
 	uint64_t count;
 };
 
-/* A hash table of entries of size bytes, the first key bytes of which identify them. */
+/* A hash table of entries of size bytes, the first key bytes of which identify
+ * them. */
 struct branchlist_table {
 	void *v;
 	uint32_t *slots;
@@ -91,10 +93,10 @@ struct branchlist {
 };
 
 /*
- * key is a multiple of 8 and has no padding. branchlist_table_find returns the index of
- * the entry with a key, which is a new one of zeros if need be; or -AUX_E_NOMEM,
- * -AUX_E_LIMIT. Indexes stay valid until the table is sorted, pointers until the next
- * call.
+ * key is a multiple of 8 and has no padding. branchlist_table_find returns the
+ * index of the entry with a key, which is a new one of zeros if need be; or
+ * -AUX_E_NOMEM, -AUX_E_LIMIT. Indexes stay valid until the table is sorted,
+ * pointers until the next call.
  */
 void branchlist_table_init(struct branchlist_table *t, size_t size, size_t key);
 void branchlist_table_fini(struct branchlist_table *t);
@@ -103,8 +105,8 @@ int branchlist_table_find(struct branchlist_table *t, const void *key);
 void branchlist_init(struct branchlist *l);
 void branchlist_fini(struct branchlist *l);
 
-/* Return the index of the entry, a new one with count 0 if need be, or -AUX_E_NOMEM,
- * -AUX_E_LIMIT. */
+/* Return the index of the entry, a new one with count 0 if need be, or
+ * -AUX_E_NOMEM, -AUX_E_LIMIT. */
 int branchlist_module(struct branchlist *l, const char *path, const char *id);
 int branchlist_branch(struct branchlist *l, const struct branchlist_branch *b);
 int branchlist_range(struct branchlist *l, const struct branchlist_range *r);
@@ -127,12 +129,14 @@ void branchlist_sum(struct branchlist *l);
  * -AUX_E_NOMEM. */
 int branchlist_sort(struct branchlist *l);
 
-/* Writes the list as text (see auxdecode.1, BRANCH LISTS), but no entries whose count is 0.
- * Returns how many lines are branches or ranges, at most max (0: no limit). */
+/* Writes the list as text (see auxdecode.1, BRANCH LISTS), but no entries whose
+ * count is 0. Returns how many lines are branches or ranges, at most max (0: no
+ * limit). */
 uint64_t branchlist_write(const struct branchlist *l, struct outbuf *out,
 			  uint64_t max);
-/* Adds what a text has, which is not trusted; counts of equal entries are added up.
- * -AUX_E_FORMAT (diag names the line), -AUX_E_TRUNCATED, -AUX_E_NOMEM, -AUX_E_LIMIT. */
+/* Adds what a text has, which is not trusted; counts of equal entries are added
+ * up. -AUX_E_FORMAT (diag names the line), -AUX_E_TRUNCATED, -AUX_E_NOMEM,
+ * -AUX_E_LIMIT. */
 int branchlist_read(struct branchlist *l, const char *text, size_t len,
 		    struct aux_diag *diag);
 /* The same from a file. */

@@ -41,8 +41,8 @@ struct profile_unit {
 };
 
 /*
- * A branch that leads into a unit, and the range from its target to the end of the
- * unit's head: their indexes in the list. A direct-mapped cache.
+ * A branch that leads into a unit, and the range from its target to the end of
+ * the unit's head: their indexes in the list. A direct-mapped cache.
  */
 struct profile_seam {
 	uint64_t from;
@@ -53,7 +53,8 @@ struct profile_seam {
 	bool outside;
 };
 
-/* Where entries go: counted at once, or kept with a unit that is being learnt. */
+/* Where entries go: counted at once, or kept with a unit that is being
+ * learnt. */
 struct target {
 	struct profile_unit *unit;	/* NULL: counted */
 	bool head;		/* still before its first taken branch */
@@ -145,8 +146,8 @@ static void close_run(struct profile_collect *c, struct profile_open *o,
 }
 
 /*
- * Resolves the open branch: it leads to *to (NULL: not known where). One that may be not
- * taken and leads to the next instruction was not: the run goes on.
+ * Resolves the open branch: it leads to *to (NULL: not known where). One that
+ * may be not taken and leads to the next instruction was not: the run goes on.
  */
 static void resolve(struct profile_collect *c, const struct flow_ctx *ctx,
 		    struct profile_open *o, struct target *t, const uint64_t *to)
@@ -164,8 +165,9 @@ static void resolve(struct profile_collect *c, const struct flow_ctx *ctx,
 }
 
 /*
- * Flow goes on at ip. Afterwards a run is open that starts there, or started before. If
- * flow does not follow from what was before, the new run counts as entered from outside.
+ * Flow goes on at ip. Afterwards a run is open that starts there, or started
+ * before. If flow does not follow from what was before, the new run counts as
+ * entered from outside.
  */
 static void continue_at(struct profile_collect *c, const struct flow_ctx *ctx,
 			struct profile_open *o, struct target *t, uint64_t ip)
@@ -184,8 +186,9 @@ static void continue_at(struct profile_collect *c, const struct flow_ctx *ctx,
 }
 
 /*
- * Adds a RANGE to the open run. The run ends if its last branch was taken; a conditional
- * branch without an outcome (AUX_END_COND) is decided by where flow goes on.
+ * Adds a RANGE to the open run. The run ends if its last branch was taken; a
+ * conditional branch without an outcome (AUX_END_COND) is decided by where flow
+ * goes on.
  */
 static void handle_range(struct profile_collect *c, const struct flow_ctx *ctx,
 			 struct profile_open *o, struct target *t,
@@ -240,8 +243,8 @@ static void fold(struct profile_collect *c)
 }
 
 /*
- * May fold and may move units: pointers to other units are invalid afterwards. NULL: out of
- * memory, and c->error is set.
+ * May fold and may move units: pointers to other units are invalid afterwards.
+ * NULL: out of memory, and c->error is set.
  */
 static struct profile_unit *new_unit(struct profile_collect *c)
 {
@@ -259,7 +262,8 @@ static struct profile_unit *new_unit(struct profile_collect *c)
 	return u;
 }
 
-/* Makes a unit of some steps and stores its number in *user. NULL: c->error is set. */
+/* Makes a unit of some steps and stores its number in *user. NULL: c->error is
+ * set. */
 static struct profile_unit *learn(struct profile_collect *c,
 				  const struct flow_ctx *ctx,
 				  struct aux_step *const *steps,
@@ -335,8 +339,8 @@ static bool learn_seam(struct profile_collect *c, const struct flow_ctx *ctx,
 	return true;
 }
 
-/* Counts the open branch as leading into the unit. False: there is none that is known
- * to be taken; then join_run is due. */
+/* Counts the open branch as leading into the unit. False: there is none that is
+ * known to be taken; then join_run is due. */
 static inline bool join_branch(struct profile_collect *c,
 			       const struct flow_ctx *ctx,
 			       struct profile_open *o, struct profile_unit *u)
@@ -423,8 +427,8 @@ static void run_path(struct profile_collect *c, const struct flow_ctx *ctx,
 /* ---- Events ---- */
 
 /*
- * An interrupt, exception or signal: what was open ends at the interrupted address, and a
- * branch leads from there to the handler (to 0: not known).
+ * An interrupt, exception or signal: what was open ends at the interrupted
+ * address, and a branch leads from there to the handler (to 0: not known).
  */
 static void on_async(struct profile_collect *c, const struct flow_ctx *ctx,
 		     struct profile_open *o, const struct aux_flow *ev)
@@ -480,7 +484,8 @@ static void on_event(struct profile_collect *c, const struct flow_ctx *ctx,
 	}
 }
 
-/* A linear search: there are as many streams as CPUs or threads with a buffer. */
+/* A linear search: there are as many streams as CPUs or threads with a
+ * buffer. */
 static struct profile_open *open_of(struct profile_collect *c, uint32_t stream)
 {
 	struct profile_stream *s;

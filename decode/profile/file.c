@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * profile: writes a perf.data of samples in place of the trace. The trace's event becomes
- * one of instructions with branch stacks, under the same ids; the records of the trace
- * are dropped, all others are copied.
+ * profile: writes a perf.data of samples in place of the trace. The trace's
+ * event becomes one of instructions with branch stacks, under the same ids; the
+ * records of the trace are dropped, all others are copied.
  *
- * Copied records end with a sample_id trailer that follows the sample_type of their event.
- * So the bits of TRAILER must stay as they were; only others may be added.
+ * Copied records end with a sample_id trailer that follows the sample_type of
+ * their event. So the bits of TRAILER must stay as they were; only others may
+ * be added.
  *
  * Specifications: <linux/perf_event.h>; tools/perf/Documentation/
  * perf.data-file-format.txt in the kernel's sources.
@@ -34,7 +35,8 @@ struct profile_file {
 	struct rewrite_bytes rec;
 };
 
-/* The event type of the trace: words of AUXTRACE_INFO, in an order of each kind's own. */
+/* The event type of the trace: words of AUXTRACE_INFO, in an order of each
+ * kind's own. */
 static uint32_t pmu_of(const struct aux_event *ev)
 {
 	const uint64_t *p = ev->auxtrace_info.priv;
@@ -62,8 +64,9 @@ static bool is_trace(const struct profile_file *f, const struct aux_attr *a)
 }
 
 /*
- * The event of samples that the trace's event becomes. perf report and AutoFDO want
- * PERF_SAMPLE_BRANCH_STACK with BRANCH_ANY, as if last branch records were sampled.
+ * The event of samples that the trace's event becomes. perf report and AutoFDO
+ * want PERF_SAMPLE_BRANCH_STACK with BRANCH_ANY, as if last branch records were
+ * sampled.
  */
 static struct aux_attr sampled(struct profile_file *f, const struct aux_attr *a,
 			       const char *period)
@@ -90,7 +93,8 @@ static struct aux_attr sampled(struct profile_file *f, const struct aux_attr *a,
 	return new;
 }
 
-/* -AUX_E_UNSUPPORTED: no event is the trace's, so samples would have no event. */
+/* -AUX_E_UNSUPPORTED: no event is the trace's, so samples would have no
+ * event. */
 static int put_attrs(struct profile_file *f, const char *period)
 {
 	const struct aux_attr *a;
@@ -239,8 +243,8 @@ int profile_file_failed(const struct profile_file *f)
 /* ---- The other records ---- */
 
 /*
- * FINISHED_ROUND promises that earlier times do not follow, which samples in front of all
- * other records would break; readers then sort the whole file.
+ * FINISHED_ROUND promises that earlier times do not follow, which samples in
+ * front of all other records would break; readers then sort the whole file.
  */
 static bool keep(void *priv, const struct aux_event *ev)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * profile: merges folded stacks. Files are kept in memory and stacks point into them;
- * once all are read they are sorted, and equal ones are neighbours.
+ * profile: merges folded stacks. Files are kept in memory and stacks point into
+ * them; once all are read they are sorted, and equal ones are neighbours.
  *
- * Format: "FRAME;FRAME;FRAME NUMBER\n", as flamegraph.pl reads it. A frame may contain
- * blanks (C++ names), so the last blank separates the number.
+ * Format: "FRAME;FRAME;FRAME NUMBER\n", as flamegraph.pl reads it. A frame may
+ * contain blanks (C++ names), so the last blank separates the number.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -166,8 +166,9 @@ static int add_file(struct stacks *st, const char *path, struct aux_diag *diag)
 	return 0;
 }
 
-/* Compares frame by frame: ";" sorts before every other byte, so that a caller's own
- * stack precedes those of its callees, as in the output of `flame`. */
+/* Compares frame by frame: ";" sorts before every other byte, so that a
+ * caller's own stack precedes those of its callees, as in the output of
+ * `flame`. */
 static int compare_stacks(const void *a, const void *b)
 {
 	const struct stack *x = a, *y = b;

@@ -13,8 +13,9 @@
  *	target: type (u32), name (u64), count (u64)
  *	inlined: place (u32), instance
  *
- * gcc up to 14 ignores discriminators and keeps the last count it reads for a line, so
- * there is one count per line. Specification: gcc/auto-profile.cc (up to 11: .c).
+ * gcc up to 14 ignores discriminators and keeps the last count it reads for a
+ * line, so there is one count per line. Specification: gcc/auto-profile.cc (up
+ * to 11: .c).
  */
 #include <string.h>
 
@@ -46,7 +47,8 @@ static void put_count(struct outbuf *out, uint64_t v)
 	put64(out, v > INT64_MAX ? INT64_MAX : v);
 }
 
-/* Only targets of indirect calls have a place in the format: gcc promotes these. */
+/* Only targets of indirect calls have a place in the format: gcc promotes
+ * these. */
 static uint32_t count_indirect(const struct profile_lines_call *c, size_t n)
 {
 	uint32_t found = 0;
@@ -75,7 +77,8 @@ static void put_place(struct outbuf *out, const struct profile_lines *l,
 	}
 }
 
-/* A function and what is inlined into it, recursively. At MAX_DEPTH nothing is inlined. */
+/* A function and what is inlined into it, recursively. At MAX_DEPTH nothing is
+ * inlined. */
 static void put_instance(struct outbuf *out, const struct profile_lines *l,
 			 uint32_t func, unsigned depth)
 {
@@ -126,7 +129,8 @@ static uint32_t count_roots(const struct profile_lines *l, const uint32_t *root,
 	return found;
 }
 
-/* Roots are sorted by total: those that did not run come last and are left out. */
+/* Roots are sorted by total: those that did not run come last and are left
+ * out. */
 static uint64_t put_functions(struct outbuf *out, const struct profile_lines *l,
 			      uint64_t max)
 {

@@ -2,8 +2,9 @@
 /*
  * profile: the file of a module, by which offsets become addresses and lines.
  *
- * A file that does not have the recorded build id is treated as missing: line numbers of
- * another build would be wrong without a sign. Formats then write what offsets allow.
+ * A file that does not have the recorded build id is treated as missing: line
+ * numbers of another build would be wrong without a sign. Formats then write
+ * what offsets allow.
  */
 #include <stdio.h>
 #include <string.h>

@@ -22,8 +22,8 @@
 /* ---- collect.c: adds up branches and runs ---- */
 
 /*
- * What is not complete yet in a stream: a run of instructions without a taken branch,
- * and the branch after it, whose target is the address that comes next.
+ * What is not complete yet in a stream: a run of instructions without a taken
+ * branch, and the branch after it, whose target is the address that comes next.
  */
 struct profile_open {
 	uint64_t from;		/* of the branch: offset in from_module */
@@ -91,8 +91,9 @@ struct branchlist_place {
 int profile_place(struct profile_collect *c, const struct space *space,
 		  uint64_t ip, struct branchlist_place *at);
 /*
- * The index in the list of the open branch, which leads to *to (NULL: not known where),
- * and of the open run; or -AUX_E_*. The first also sets o->outside for the run after it.
+ * The index in the list of the open branch, which leads to *to (NULL: not known
+ * where), and of the open run; or -AUX_E_*. The first also sets o->outside for
+ * the run after it.
  */
 int profile_branch_entry(struct profile_collect *c, const struct flow_ctx *ctx,
 			 struct profile_open *o, const uint64_t *to);
@@ -114,7 +115,8 @@ struct profile_module {
 int profile_module_open(struct profile_module *m, const struct branchlist *list,
 			uint32_t index, const char *symfs);
 void profile_module_close(struct profile_module *m);
-/* The address of an offset as the file is linked; the offset itself without a file. */
+/* The address of an offset as the file is linked; the offset itself without a
+ * file. */
 uint64_t profile_module_addr(const struct profile_module *m, uint64_t offset);
 
 /* ---- the formats ---- */
@@ -141,7 +143,8 @@ int profile_write_gcov(const struct profile_module *m, struct outbuf *out,
 
 #define PROFILE_LINES_ROOT UINT32_MAX
 
-/* In all three, the fields before the first count are the key (branchlist_table). */
+/* In all three, the fields before the first count are the key
+ * (branchlist_table). */
 struct profile_lines_func {
 	uint32_t parent;	/* function, or PROFILE_LINES_ROOT */
 	uint32_t name;
@@ -177,11 +180,12 @@ struct profile_lines {
 };
 
 /*
- * lines.c: makes the lines of a module. A place in a function is how many lines it lies
- * after the function's own, and a discriminator (DWARF 4, 6.2.2). Its count is the
- * maximum over its instructions, not the sum: a line has many instructions.
- * clang: disc is the base discriminator, and counts are multiplied by the duplication
- * factor; else disc is 0. profile_lines_free is due after an error, too.
+ * lines.c: makes the lines of a module. A place in a function is how many lines
+ * it lies after the function's own, and a discriminator (DWARF 4, 6.2.2). Its
+ * count is the maximum over its instructions, not the sum: a line has many
+ * instructions. clang: disc is the base discriminator, and counts are
+ * multiplied by the duplication factor; else disc is 0. profile_lines_free is
+ * due after an error, too.
  */
 int profile_lines_new(struct profile_lines *l, const struct profile_module *m,
 		      bool clang, struct profile_result *result);
@@ -189,8 +193,8 @@ void profile_lines_free(struct profile_lines *l);
 
 /* order.c: sorts; the functions below need it. 0, or -AUX_E_NOMEM. */
 int profile_lines_sort(struct profile_lines *l);
-/* The functions inlined into func, by place; for PROFILE_LINES_ROOT the roots, the
- * largest total first. *n indexes of funcs. */
+/* The functions inlined into func, by place; for PROFILE_LINES_ROOT the roots,
+ * the largest total first. *n indexes of funcs. */
 const uint32_t *profile_lines_inside(const struct profile_lines *l,
 				     uint32_t func, size_t *n);
 const struct profile_lines_place *
@@ -223,8 +227,8 @@ struct profile_sample {
 	uint32_t n;
 };
 
-/* Opens env->out_path. Writes go on after an error, which profile_file_failed and
- * profile_file_close return. */
+/* Opens env->out_path. Writes go on after an error, which profile_file_failed
+ * and profile_file_close return. */
 int profile_file_open(struct profile_file **f, const struct session *session,
 		      const struct sink_env *env, const char *period);
 void profile_file_sample(struct profile_file *f, const struct profile_sample *s);
@@ -242,9 +246,10 @@ void profile_file_discard(struct profile_file *f);
 struct profile_samples;
 
 /*
- * Each sample has the branches taken before it, as a CPU's last branch records (LBR) would,
- * for tools that read perf.data but no trace. period: the text of --period, NULL: the
- * default; limit: how many samples, 0: all. -AUX_E_INVAL with diag for bad options.
+ * Each sample has the branches taken before it, as a CPU's last branch records
+ * (LBR) would, for tools that read perf.data but no trace. period: the text of
+ * --period, NULL: the default; limit: how many samples, 0: all. -AUX_E_INVAL
+ * with diag for bad options.
  */
 int profile_samples_new(struct profile_samples **s,
 			const struct sink_env *env,

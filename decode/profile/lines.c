@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * profile: from ranges to counts by function and source line, with inlined functions as
- * the compiler nested them. AutoFDO profiles (autofdo.c, gcov.c) are written from these.
+ * profile: from ranges to counts by function and source line, with inlined
+ * functions as the compiler nested them. AutoFDO profiles (autofdo.c, gcov.c)
+ * are written from these.
  *
- * Ranges overlap, so they are turned into the points at which the count changes; between
- * two of them all instructions ran equally often. Each instruction that ran is then
- * visited once.
+ * Ranges overlap, so they are turned into the points at which the count
+ * changes; between two of them all instructions ran equally often. Each
+ * instruction that ran is then visited once.
  *
- * The count of a place (line and discriminator) is the maximum over its instructions, as
- * in AutoFDO's create_llvm_prof: the sum would count a line once per instruction.
+ * The count of a place (line and discriminator) is the maximum over its
+ * instructions, as in AutoFDO's create_llvm_prof: the sum would count a line
+ * once per instruction.
  */
 #include <elf.h>
 #include <stdlib.h>
@@ -22,7 +24,8 @@
 #define MAX_INLINES 128
 #define MAX_NAMES ((size_t)1 << 24)
 
-/* From offset on the count is larger by add; modulo 2^64, so it may be negative. */
+/* From offset on the count is larger by add; modulo 2^64, so it may be
+ * negative. */
 struct change {
 	uint64_t offset;
 	uint64_t add;
@@ -48,9 +51,10 @@ static void add_count(uint64_t *sum, uint64_t n)
 /*
  * ---- Discriminators of LLVM ----
  *
- * include/llvm/IR/DebugInfoMetadata.h packs three components into one number: base discriminator,
- * duplication factor (of unrolling and vectorizing), copy identifier. A component is one
- * bit 1 if it is 0; else a bit 0 and 5 bits of value, or, if bit 6 is set, 12 bits of it.
+ * include/llvm/IR/DebugInfoMetadata.h packs three components into one number:
+ * base discriminator, duplication factor (of unrolling and vectorizing), copy
+ * identifier. A component is one bit 1 if it is 0; else a bit 0 and 5 bits of
+ * value, or, if bit 6 is set, 12 bits of it.
  */
 
 static uint32_t decode_component(uint32_t d)
@@ -87,16 +91,17 @@ static const char *name_of(const struct inline_frame *f)
 	return f->linkage ? f->linkage : f->name;
 }
 
-/* Lines are relative to the function, so that edits above it do not invalidate a profile.
- * Compilers keep 16 bits of the difference. */
+/* Lines are relative to the function, so that edits above it do not invalidate
+ * a profile. Compilers keep 16 bits of the difference. */
 static uint32_t line_in(const struct inline_frame *f, uint32_t line)
 {
 	return (line - f->decl_line) & 0xffff;
 }
 
 /*
- * Names of functions, each once; their indexes are the numbers of gcov.c's table of names.
- * A hash table (FNV-1a), since C++ programs have many and long ones.
+ * Names of functions, each once; their indexes are the numbers of gcov.c's
+ * table of names. A hash table (FNV-1a), since C++ programs have many and long
+ * ones.
  */
 static size_t find_slot(const struct profile_lines *l, const char *name)
 {
@@ -112,7 +117,8 @@ static size_t find_slot(const struct profile_lines *l, const char *name)
 	return i;
 }
 
-/* Doubles names and slots; slots are twice as many, so they are half full at most. */
+/* Doubles names and slots; slots are twice as many, so they are half full at
+ * most. */
 static int grow_names(struct profile_lines *l)
 {
 	size_t max = l->max_names ? 2 * l->max_names : 256;
@@ -168,7 +174,8 @@ static int find_func(struct profile_lines *l, uint32_t parent,
 	return branchlist_table_find(&l->funcs, &key);
 }
 
-/* Sets mk->frames, innermost first, all with names; returns how many, 0: not known. */
+/* Sets mk->frames, innermost first, all with names; returns how many, 0: not
+ * known. */
 static int find_frames(struct maker *mk, uint64_t offset,
 		       struct source_line *line)
 {
@@ -186,8 +193,9 @@ static int find_frames(struct maker *mk, uint64_t offset,
 }
 
 /*
- * Sets *key to the innermost function at an offset and the place in it; functions around
- * it are added as they are met. 1; 0: no source line is known; or -AUX_E_*.
+ * Sets *key to the innermost function at an offset and the place in it;
+ * functions around it are added as they are met. 1; 0: no source line is known;
+ * or -AUX_E_*.
  */
 static int find_place(struct maker *mk, uint64_t offset,
 		      struct profile_lines_place *key, uint32_t *factor)
@@ -218,8 +226,8 @@ static int find_place(struct maker *mk, uint64_t offset,
 }
 
 /*
- * Adds one instruction that ran count times. A place of which the compiler made factor
- * copies ran so much more often.
+ * Adds one instruction that ran count times. A place of which the compiler made
+ * factor copies ran so much more often.
  */
 static int add_insn(struct maker *mk, uint64_t offset, uint64_t count)
 {
@@ -251,8 +259,8 @@ static int by_offset(const void *a, const void *b)
 	return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* The *n changes of the module's ranges, sorted; the caller frees them. NULL: out of
- * memory. */
+/* The *n changes of the module's ranges, sorted; the caller frees them. NULL:
+ * out of memory. */
 static struct change *list_changes(const struct profile_module *m, size_t *n)
 {
 	const struct branchlist_range *r = branchlist_ranges(m->list);
@@ -279,8 +287,9 @@ static uint64_t insn_size(const struct maker *mk, uint64_t offset)
 }
 
 /*
- * Visits each instruction at which the count is not 0; where it is 0, skips to the next
- * change. Instructions are decoded in sequence, so `at` stays on their starts. 0 or -AUX_E_*.
+ * Visits each instruction at which the count is not 0; where it is 0, skips to
+ * the next change. Instructions are decoded in sequence, so `at` stays on their
+ * starts. 0 or -AUX_E_*.
  */
 static int walk_changes(struct maker *mk, const struct change *c, size_t n)
 {
@@ -337,7 +346,8 @@ static int add_ranges(struct maker *mk)
 
 /* ---- Calls ---- */
 
-/* True if the branch leaves its function; a jump back to its start is a loop. */
+/* True if the branch leaves its function; a jump back to its start is a
+ * loop. */
 static bool leaves(const struct maker *mk, const struct branchlist_branch *b)
 {
 	struct elfimage_symbol sym;
@@ -400,8 +410,8 @@ static int add_callee(struct maker *mk, const struct branchlist_branch *b,
 	return 0;
 }
 
-/* A branch into a function of the module: counts its entry and, if the branch is in the
- * module as well, the call. */
+/* A branch into a function of the module: counts its entry and, if the branch
+ * is in the module as well, the call. */
 static int add_call(struct maker *mk, const struct branchlist_branch *b)
 {
 	struct source_line line;
@@ -425,7 +435,8 @@ static int add_call(struct maker *mk, const struct branchlist_branch *b)
 	return add_callee(mk, b, f->name);
 }
 
-/* Children have higher indexes than their parents, so one pass from the end does. */
+/* Children have higher indexes than their parents, so one pass from the end
+ * does. */
 static void sum_totals(struct profile_lines *l)
 {
 	const struct profile_lines_place *p = l->places.v;

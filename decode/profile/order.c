@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * profile: the order in which functions, places and calls are shown. It depends on names
- * and counts alone, so equal profiles give equal bytes. Sorted arrays also serve the
- * queries below, by binary search.
+ * profile: the order in which functions, places and calls are shown. It depends
+ * on names and counts alone, so equal profiles give equal bytes. Sorted arrays
+ * also serve the queries below, by binary search.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +12,9 @@
 #define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
 
 /*
- * By parent; roots by total, the largest first (readers may stop early, and -n does);
- * inlined functions by place, then name. Indexes are sorted, as places refer to funcs.
+ * By parent; roots by total, the largest first (readers may stop early, and -n
+ * does); inlined functions by place, then name. Indexes are sorted, as places
+ * refer to funcs.
  */
 static int order_funcs(const void *a, const void *b, void *lines)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * profile: the module of an address (the file that is mapped there) and the offset in it,
- * and with these the entries of branches and ranges.
+ * profile: the module of an address (the file that is mapped there) and the
+ * offset in it, and with these the entries of branches and ranges.
  *
- * Offsets are those in the file, by the mapping alone, not addresses as linked: this
- * works without the file, and is the same in every process and run.
+ * Offsets are those in the file, by the mapping alone, not addresses as linked:
+ * this works without the file, and is the same in every process and run.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,8 @@ static bool is_main(const struct space *space, const struct mapping *m)
 	return first && !strcmp(first->path, m->path);
 }
 
-/* False for code without a file, such as JIT code: its offset is the address itself. */
+/* False for code without a file, such as JIT code: its offset is the address
+ * itself. */
 static bool is_placed(const struct mapping *m)
 {
 	return *m->path == '/' || m->kind != MAPPING_USER ||
@@ -74,7 +75,8 @@ static int find_unknown(struct profile_collect *c, uint64_t ip,
 	return 0;
 }
 
-/* Fills the cache entry of ip. space is set last: after an error the entry is free. */
+/* Fills the cache entry of ip. space is set last: after an error the entry is
+ * free. */
 static int fill_page(struct profile_collect *c, const struct space *space,
 		     uint64_t ip, struct profile_page *p)
 {
@@ -116,8 +118,8 @@ int profile_place(struct profile_collect *c, const struct space *space,
 }
 
 /*
- * True if from is in the function that holds to, or if symbols do not say how far that
- * function reaches.
+ * True if from is in the function that holds to, or if symbols do not say how
+ * far that function reaches.
  */
 static bool same_function(struct profile_collect *c, const struct space *space,
 			  uint64_t from, uint64_t to)
@@ -134,8 +136,8 @@ static bool stays_inside(unsigned kind)
 	       kind == BRANCHLIST_IND_JUMP;
 }
 
-/* True if the code at the target was entered by a call or return, or is of another
- * function. */
+/* True if the code at the target was entered by a call or return, or is of
+ * another function. */
 static bool is_outside(struct profile_collect *c, const struct space *space,
 		       const struct branchlist_branch *b, uint64_t to)
 {

@@ -2,16 +2,17 @@
 /*
  * profile: merges profiles of pprof.
  *
- * Strings, mappings, functions, locations and samples are rows of numbers, each kept once
- * in a set (row_set). Rows refer to rows of other sets by index, so things are equal if
- * and only if their rows are, and merging is adding rows. Ids of a file are mapped to
- * indexes while it is read; in the output an id is index + 1, in the order in which
- * things were met.
+ * Strings, mappings, functions, locations and samples are rows of numbers, each
+ * kept once in a set (row_set). Rows refer to rows of other sets by index, so
+ * things are equal if and only if their rows are, and merging is adding rows.
+ * Ids of a file are mapped to indexes while it is read; in the output an id is
+ * index + 1, in the order in which things were met.
  *
- * Files are not trusted: every length is checked against the message around it, ids must
- * exist and be unique, and memory is bounded by the size of the files.
+ * Files are not trusted: every length is checked against the message around it,
+ * ids must exist and be unique, and memory is bounded by the size of the files.
  *
- * Specifications: google/pprof, proto/profile.proto; Protocol Buffers, "Encoding".
+ * Specifications: google/pprof, proto/profile.proto; Protocol Buffers,
+ * "Encoding".
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +25,8 @@
 #include "decode/lib/elf/elf.h"
 #include "decode/profile/profile.h"
 
-/* A set of rows of numbers. Rows have any length and lie one after another in v. */
+/* A set of rows of numbers. Rows have any length and lie one after another in
+ * v. */
 struct row_set {
 	uint64_t *v; /* all rows */
 	size_t n_v, max_v;
@@ -106,7 +108,8 @@ struct pprof_field {
 	unsigned wire;
 };
 
-/* An id of the file, and its index in a set. start: of a mapping, in that file. */
+/* An id of the file, and its index in a set. start: of a mapping, in that
+ * file. */
 struct pprof_id {
 	uint64_t id, start;
 	uint64_t index;
@@ -207,8 +210,8 @@ static void row_set_fini(struct row_set *s)
 /*
  * ---- Writing ----
  *
- * Field numbers are those of profile.proto. Each message is compressed as soon as it is
- * complete, so the profile is never in memory twice.
+ * Field numbers are those of profile.proto. Each message is compressed as soon
+ * as it is complete, so the profile is never in memory twice.
  */
 
 struct writer {
@@ -281,7 +284,8 @@ static int put_function(struct writer *w, size_t i)
 	return flush(w);
 }
 
-/* Addresses in rows are relative to their mapping; here they become absolute again. */
+/* Addresses in rows are relative to their mapping; here they become absolute
+ * again. */
 static int put_location(struct writer *w, size_t i)
 {
 	const uint64_t *row = row_at(&w->sum->locations, i);
@@ -330,8 +334,8 @@ static int put_sample(struct writer *w, size_t i)
 }
 
 /*
- * All fields of Profile that are no table; they come first, so that readers see the
- * sample types early.
+ * All fields of Profile that are no table; they come first, so that readers see
+ * the sample types early.
  */
 static int put_head(struct writer *w)
 {
@@ -402,8 +406,8 @@ static int push_word(struct pprof_words *w, uint64_t v)
 }
 
 /*
- * A base-128 number, least significant group first, of at most 10 bytes; bits above 64 are
- * dropped, as other readers do. False if it is cut.
+ * A base-128 number, least significant group first, of at most 10 bytes; bits
+ * above 64 are dropped, as other readers do. False if it is cut.
  */
 static bool read_varint(const uint8_t **p, const uint8_t *end, uint64_t *v)
 {
@@ -419,8 +423,8 @@ static bool read_varint(const uint8_t **p, const uint8_t *end, uint64_t *v)
 	return false;
 }
 
-/* 1: a field was read and *p is past it; 0: at the end; or -AUX_E_FORMAT. Groups (wire
- * types 3 and 4) are deprecated, and profile.proto has none. */
+/* 1: a field was read and *p is past it; 0: at the end; or -AUX_E_FORMAT.
+ * Groups (wire types 3 and 4) are deprecated, and profile.proto has none. */
 static int next_field(const struct pprof_file *f, const uint8_t **p,
 			    const uint8_t *end, struct pprof_field *to)
 {
@@ -479,8 +483,8 @@ static int push_numbers(const struct pprof_file *f,
 	return rc;
 }
 
-/* Reads the varint fields of a message into v[field number], for numbers below n; absent
- * ones are 0. Other fields are skipped. */
+/* Reads the varint fields of a message into v[field number], for numbers below
+ * n; absent ones are 0. Other fields are skipped. */
 static int read_numbers(const struct pprof_file *f,
 			       const struct pprof_field *message, uint64_t *v,
 			       size_t n)
@@ -501,7 +505,8 @@ static int read_numbers(const struct pprof_file *f,
 
 /* ---- From indexes and ids of the file to indexes of the sets ---- */
 
-/* Sets *to to the index of the file's string i. Index 0 is always the empty string. */
+/* Sets *to to the index of the file's string i. Index 0 is always the empty
+ * string. */
 static int map_string(const struct pprof_file *f,
 			      const struct pprof_field *at, uint64_t i,
 			      uint64_t *to)
@@ -542,7 +547,8 @@ static int sort_ids(const struct pprof_file *f, struct pprof_ids *ids)
 	return 0;
 }
 
-/* Maps an id of the file to what add_row returned: an index, or an error to return. */
+/* Maps an id of the file to what add_row returned: an index, or an error to
+ * return. */
 static int add_id(const struct pprof_file *f,
 			      const struct pprof_field *at,
 			      struct pprof_ids *ids, uint64_t id,
@@ -568,8 +574,8 @@ static void add_saturated(int64_t *sum, int64_t v)
 /*
  * ---- Samples ----
  *
- * A row is the number of locations, the locations, and LABEL_WORDS for each label. Values
- * are not part of it: they are what is added up.
+ * A row is the number of locations, the locations, and LABEL_WORDS for each
+ * label. Values are not part of it: they are what is added up.
  */
 
 static int push_label(struct pprof_file *f, const struct pprof_field *fd)
@@ -588,7 +594,8 @@ static int push_label(struct pprof_file *f, const struct pprof_field *fd)
 	return rc;
 }
 
-/* Appends all fields of one number to numbers, or as labels to f->row if that is NULL. */
+/* Appends all fields of one number to numbers, or as labels to f->row if that
+ * is NULL. */
 static int each_field(struct pprof_file *f, const struct pprof_field *sample,
 		      uint64_t number, struct pprof_words *numbers)
 {
@@ -672,8 +679,8 @@ static int add_sample(struct pprof_file *f,
 /*
  * ---- The other messages ----
  *
- * Fields come in any order, but refer to each other. So a file is read four times: strings;
- * what refers to strings alone; locations; samples.
+ * Fields come in any order, but refer to each other. So a file is read four
+ * times: strings; what refers to strings alone; locations; samples.
  */
 
 static int add_string(struct pprof_file *f, const struct pprof_field *fd)
@@ -698,8 +705,8 @@ static int add_string(struct pprof_file *f, const struct pprof_field *fd)
 }
 
 /*
- * A mapping is known by size, offset and file. The has_* flags of the result hold for all
- * inputs, so they are and-ed.
+ * A mapping is known by size, offset and file. The has_* flags of the result
+ * hold for all inputs, so they are and-ed.
  */
 static int add_mapping(struct pprof_file *f, const struct pprof_field *fd)
 {
@@ -866,7 +873,8 @@ static int add_period_type(struct pprof_file *f, const struct pprof_field *fd)
 	return 0;
 }
 
-/* As pprof merges: the earliest time, the sum of durations, the largest period. */
+/* As pprof merges: the earliest time, the sum of durations, the largest
+ * period. */
 static int add_other(struct pprof_file *f, const struct pprof_field *fd)
 {
 	struct pprof_sum *s = f->sum;
@@ -1002,7 +1010,8 @@ bool merge_pprof_is_file(const char *path)
 
 	if (f)
 		fclose(f);
-	/* gzip; or field 1, a message of a few bytes, which begins with 1 or 2 */
+	/* gzip; or field 1, a message of a few bytes, which begins with 1 or
+	 * 2 */
 	return n == 4 && ((b[0] == 0x1f && b[1] == 0x8b) ||
 			  (b[0] == 0x0a && b[1] >= 2 && b[1] < 24 &&
 			   (b[2] == 0x08 || b[2] == 0x10)));

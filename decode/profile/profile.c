@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * profile: the sink. It counts every execution, not samples; at the end the list is
- * written in the format of --to. A format is a file and a row of the table here.
+ * profile: the sink. It counts every execution, not samples; at the end the
+ * list is written in the format of --to. A format is a file and a row of the
+ * table here.
  *
- * Formats for compilers describe one binary, so all but the list take one module: that of
- * --module, or the program that ran most. What is left out is said in a note.
+ * Formats for compilers describe one binary, so all but the list take one
+ * module: that of --module, or the program that ran most. What is left out is
+ * said in a note.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,8 +146,8 @@ static bool is_called(const struct branchlist_module *m, const char *name)
 	return !strcmp(m->path, name) || (base && !strcmp(base + 1, name));
 }
 
-/* The module of --module, or the program that ran most instructions (a library if there
- * is no program); -1: none. */
+/* The module of --module, or the program that ran most instructions (a library
+ * if there is no program); -1: none. */
 static int choose_module(const struct branchlist *l, const char *name)
 {
 	int best = -1;
@@ -175,8 +177,8 @@ static void add_left_out(char *buf, size_t size,
 			 (unsigned long long)m->n_insns, m->path);
 }
 
-/* Notes which other modules ran (those with more than 1% of the rest); returns how many
- * instructions they ran. */
+/* Notes which other modules ran (those with more than 1% of the rest); returns
+ * how many instructions they ran. */
 static uint64_t say_left_out(struct sink_report *r, const struct branchlist *l,
 			     int chosen)
 {
@@ -202,7 +204,8 @@ static void add_drop(struct sink_report *r, const char *what, uint64_t n)
 		r->drops[r->n_drops++] = (struct sink_drop){ what, n };
 }
 
-/* Nothing was written: says at which stage counts were lost, and what would help. */
+/* Nothing was written: says at which stage counts were lost, and what would
+ * help. */
 static void explain_empty(const struct sink_env *env,
 			  const struct profile_config *c,
 			  const struct branchlist *l, int chosen,

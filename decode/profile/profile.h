@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * profile: the sink that writes how often everything ran for compilers and other tools,
- * the conversion of branch lists (branchlist.h) to the same formats, and the merging of
- * pprof profiles and folded stacks.
+ * profile: the sink that writes how often everything ran for compilers and
+ * other tools, the conversion of branch lists (branchlist.h) to the same
+ * formats, and the merging of pprof profiles and folded stacks.
  */
 #ifndef DECODE_PROFILE_PROFILE_H
 #define DECODE_PROFILE_PROFILE_H
@@ -25,9 +25,9 @@ struct profile_config {
 	uint64_t limit;		/* -n: entries, 0: all */
 };
 
-/* profile.c: writes a list in the format of --to. env needs no host. Sorts the list, and
- * with --module drops what is not of that module. Returns as finish in session/sink.h,
- * -AUX_E_INVAL for bad options. */
+/* profile.c: writes a list in the format of --to. env needs no host. Sorts the
+ * list, and with --module drops what is not of that module. Returns as finish
+ * in session/sink.h, -AUX_E_INVAL for bad options. */
 int profile_convert(const struct sink_env *env, const struct profile_config *c,
 		    struct branchlist *l, struct aux_diag *diag);
 
@@ -39,13 +39,13 @@ extern const struct sink_ops sink_profile;
  * The counts of equal stacks are added up. Nothing in a file is trusted.
  */
 
-/* True if the first line, comments ("# ...") aside, is text that ends in a blank and a
- * number. */
+/* True if the first line, comments ("# ...") aside, is text that ends in a
+ * blank and a number. */
 bool merge_folded_is_file(const char *path);
 /*
- * Writes stacks sorted by name, callers first, as `flame` does. Sums saturate. 0;
- * -AUX_E_FORMAT with diag (*which: the file, offset: of the line), -AUX_E_IO,
- * -AUX_E_LIMIT (larger than 1 GB), -AUX_E_NOMEM.
+ * Writes stacks sorted by name, callers first, as `flame` does. Sums saturate.
+ * 0; -AUX_E_FORMAT with diag (*which: the file, offset: of the line),
+ * -AUX_E_IO, -AUX_E_LIMIT (larger than 1 GB), -AUX_E_NOMEM.
  */
 int merge_folded(const char *const *paths, size_t n, struct outbuf *out,
 		 const char **which, struct aux_diag *diag);
@@ -53,19 +53,21 @@ int merge_folded(const char *const *paths, size_t n, struct outbuf *out,
 /*
  * ---- pprof_merge.c: profiles of pprof ----
  *
- * All have the same sample types, in the same order. Equal strings, functions, mappings,
- * locations and stacks become one, whatever their ids were, and values of equal
- * stacks (with equal labels) are added up. Mappings are equal if they have the same file
- * (build id, else path), size and offset, wherever they are in memory; locations are
- * compared relative to their mapping.
+ * All have the same sample types, in the same order. Equal strings, functions,
+ * mappings, locations and stacks become one, whatever their ids were, and
+ * values of equal stacks (with equal labels) are added up. Mappings are equal
+ * if they have the same file (build id, else path), size and offset, wherever
+ * they are in memory; locations are compared relative to their mapping.
  *
- * Files may be gzip'ed or not, with fields in any order. Nothing in them is trusted.
+ * Files may be gzip'ed or not, with fields in any order. Nothing in them is
+ * trusted.
  */
 
 /* True if a file starts like a profile: gzip'ed, or with a sample type. */
 bool merge_pprof_is_file(const char *path);
-/* Writes a gzip'ed profile. Sums saturate. 0; -AUX_E_FORMAT with diag (*which: the file,
- * offset: in its unpacked bytes), -AUX_E_IO, -AUX_E_LIMIT, -AUX_E_NOMEM. */
+/* Writes a gzip'ed profile. Sums saturate. 0; -AUX_E_FORMAT with diag (*which:
+ * the file, offset: in its unpacked bytes), -AUX_E_IO, -AUX_E_LIMIT,
+ * -AUX_E_NOMEM. */
 int merge_pprof(const char *const *paths, size_t n, struct outbuf *out,
 		const char **which, struct aux_diag *diag);
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * profile: samples with branch stacks from the flow. They are written as the flow comes,
- * before the other records of the recording (file.c): readers sort by time.
+ * profile: samples with branch stacks from the flow. They are written as the
+ * flow comes, before the other records of the recording (file.c): readers sort
+ * by time.
  *
- * Invariant: a stack is contiguous. Between the target of an entry and the source of the
- * next later one no branch was taken, which tools rely on to derive what ran between
- * them. Where flow breaks (a gap, a signal, another thread) the stack starts anew.
+ * Invariant: a stack is contiguous. Between the target of an entry and the
+ * source of the next later one no branch was taken, which tools rely on to
+ * derive what ran between them. Where flow breaks (a gap, a signal, another
+ * thread) the stack starts anew.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,7 +126,8 @@ static void push(struct stream *st, uint64_t from, uint64_t to)
 		(struct profile_branch){ from, to };
 }
 
-/* Flow goes on at ip: completes the open branch, or empties the stack if flow broke. */
+/* Flow goes on at ip: completes the open branch, or empties the stack if flow
+ * broke. */
 static void continue_at(struct stream *st, uint64_t ip)
 {
 	bool runs_on = st->next && st->next == ip;
@@ -156,7 +159,8 @@ static int put_sample(struct profile_samples *s, const struct flow_ctx *ctx,
 	return s->limit && s->env.report->n_lines >= s->limit;
 }
 
-/* The address of the k-th instruction of a range, from 1; 0: the code is not known. */
+/* The address of the k-th instruction of a range, from 1; 0: the code is not
+ * known. */
 static uint64_t find_insn(struct profile_samples *s, const struct flow_ctx *ctx,
 			  const struct aux_flow *ev, uint64_t k)
 {
@@ -170,9 +174,9 @@ static uint64_t find_insn(struct profile_samples *s, const struct flow_ctx *ctx,
 }
 
 /*
- * Writes the samples that are due in a range. By time there is at most one, since time is
- * known per event; it lies on a multiple of the period, whatever the start. By count each
- * sample names the exact instruction.
+ * Writes the samples that are due in a range. By time there is at most one,
+ * since time is known per event; it lies on a multiple of the period, whatever
+ * the start. By count each sample names the exact instruction.
  */
 static int sample_range(struct profile_samples *s, const struct flow_ctx *ctx,
 			struct stream *st, const struct aux_flow *ev)

@@ -2,15 +2,16 @@
 /*
  * report_fit: which nodes stay when there are too many.
  *
- * The recording's time is cut into N_WINDOWS windows. Each may keep the same number of
- * nodes, its longest ones, so a busy second does not cost a quiet one its detail. The
- * calls that were the slowest of their function stay (pins), and what ran inside of
- * them while that is at most a quarter of all. Neighbours that do not stay become one
- * merged node, which may take in more the next time.
+ * The recording's time is cut into N_WINDOWS windows. Each may keep the same
+ * number of nodes, its longest ones, so a busy second does not cost a quiet one
+ * its detail. The calls that were the slowest of their function stay (pins),
+ * and what ran inside of them while that is at most a quarter of all.
+ * Neighbours that do not stay become one merged node, which may take in more
+ * the next time.
  *
- * Fitting runs while the flow still comes, whenever memory holds max_nodes, and again at
- * the end for the size of the file. Nodes of frames that still run are never merged:
- * lane->open points at them by index.
+ * Fitting runs while the flow still comes, whenever memory holds max_nodes, and
+ * again at the end for the size of the file. Nodes of frames that still run are
+ * never merged: lane->open points at them by index.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -291,8 +292,8 @@ static void keep_slow(struct fit *f)
 	} while (n > f->want / 4);
 }
 
-/* Marks what is long, pinned or open, and all that these are in. Backwards: depth
- * is that of the marked node that follows. */
+/* Marks what is long, pinned or open, and all that these are in. Backwards:
+ * depth is that of the marked node that follows. */
 static void keep_lane(const struct fit *f, struct report_lane *l)
 {
 	uint32_t depth = 0; /* depth of the marked node that follows */
@@ -311,9 +312,9 @@ static void keep_lane(const struct fit *f, struct report_lane *l)
 /* ---- merging ---- */
 
 /*
- * The function that takes most, by majority vote (Boyer and Moore), each with its
- * time as weight; the weight so far is in cycles, which a merged node has no
- * other use for.
+ * The function that takes most, by majority vote (Boyer and Moore), each with
+ * its time as weight; the weight so far is in cycles, which a merged node has
+ * no other use for.
  */
 static void vote(struct report_node *to, uint32_t func, uint64_t weight)
 {

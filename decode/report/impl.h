@@ -2,13 +2,14 @@
 /*
  * report: one HTML file with everything in it. What its parts share.
  *
- * A lane is a thread. Its frames are nodes in the order in which they began, each
- * with its depth, so parents come before their children. There are at most max_nodes of
- * all lanes together: before that, short ones are merged into nodes that stand for many
- * (fit.c). What is counted exactly (calltree, calltimes) is counted before.
+ * A lane is a thread. Its frames are nodes in the order in which they began,
+ * each with its depth, so parents come before their children. There are at most
+ * max_nodes of all lanes together: before that, short ones are merged into
+ * nodes that stand for many (fit.c). What is counted exactly (calltree,
+ * calltimes) is counted before.
  *
- * Places in time are ticks of 1/16 ns. Where the trace has no time at all, they are
- * 1/16 instructions. Between two times of the trace a place follows from
+ * Places in time are ticks of 1/16 ns. Where the trace has no time at all, they
+ * are 1/16 instructions. Between two times of the trace a place follows from
  * the instructions that ran.
  */
 #ifndef DECODE_REPORT_IMPL_H
@@ -153,7 +154,8 @@ int report_lane_leave(struct report *r, struct report_lane *l,
 		      unsigned flags);
 int report_lane_turn(struct report *r, struct report_lane *l,
 		     const struct call_thread *t);
-/* Gives all places that are not known yet; needed before nodes are looked at. */
+/* Gives all places that are not known yet; needed before nodes are looked
+ * at. */
 int report_lane_settle(struct report *r, struct report_lane *l);
 
 int report_clock(struct report *r, struct report_lane *l,
@@ -223,7 +225,8 @@ static inline uint64_t zigzag(int64_t v)
 	return (uint64_t)v << 1 ^ (uint64_t)(v >> 63);
 }
 
-/* A block of columns, which it empties, as text at the end of out (in memory). */
+/* A block of columns, which it empties, as text at the end of out (in
+ * memory). */
 int report_pack_columns(struct outbuf *out, const char *kind, uint32_t n,
 			uint32_t more, struct column_bytes *columns,
 			unsigned n_columns);
@@ -238,8 +241,8 @@ void report_html(struct outbuf *out, const char *s);
 void report_shell(struct outbuf *out, const char *s);
 
 /*
- * Writing the report: what its parts share. Texts are gathered in memory first, for
- * the nodes get what the rest leaves of the file's size.
+ * Writing the report: what its parts share. Texts are gathered in memory first,
+ * for the nodes get what the rest leaves of the file's size.
  */
 
 /* A place that calls come from. */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Names and numbers of functions, lanes, gaps, and of the recording, as one JSON
- * object; and the places that calls come from.
+ * Names and numbers of functions, lanes, gaps, and of the recording, as one
+ * JSON object; and the places that calls come from.
  *
  * Arrays of functions are by call_func.id, one array for each property: shorter
- * than objects, and the page indexes them by the number that nodes have. Times of
- * functions are ticks of the file, sums are nanoseconds (or what the trace has).
+ * than objects, and the page indexes them by the number that nodes have. Times
+ * of functions are ticks of the file, sums are nanoseconds (or what the trace
+ * has).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,14 +18,15 @@
 #include "decode/lib/session/session.h"
 #include "decode/report/impl.h"
 
-/* Files and libraries, each about once: few, and mostly the same as just before. */
+/* Files and libraries, each about once: few, and mostly the same as just
+ * before. */
 struct strings {
 	const char **v;
 	uint32_t n, max;
 };
 
-/* From 1; 0 for none. Looks back at most 512: a name that comes again later than
- * that is there twice, which costs bytes and nothing else. */
+/* From 1; 0 for none. Looks back at most 512: a name that comes again later
+ * than that is there twice, which costs bytes and nothing else. */
 static uint32_t string_id(struct strings *s, const char *text)
 {
 	const char **grown;
@@ -160,7 +162,8 @@ static const double quantiles[] = { 0, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99,
 				    0.999, 1 };
 #define N_QUANTILES (sizeof(quantiles) / sizeof(quantiles[0]))
 
-/* Quantiles of the duration of calls; none for functions without a whole call. */
+/* Quantiles of the duration of calls; none for functions without a whole
+ * call. */
 static void put_times(struct functions *f)
 {
 	const struct report *r = f->w->r;
@@ -341,7 +344,8 @@ static long long loss_time(const struct report_writer *w, uint64_t ns)
 	return ns && w->r->timed ? ticks / (1 << w->shift) : -1;
 }
 
-/* What the recorder says it lost (its ledger): these are no gaps of the flow. */
+/* What the recorder says it lost (its ledger): these are no gaps of the
+ * flow. */
 static void put_losses(struct report_writer *w)
 {
 	const struct losses *l = w->r->session ?

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A thread as a lane: its frames as nodes, and where in time they begin and end.
+ * A thread as a lane: its frames as nodes, and where in time they begin and
+ * end.
  *
- * l->open has the node of each frame that runs, in step with the thread's stack;
- * frames deeper than REPORT_DEPTH are counted in the node at that depth. When the
- * thread changes its stack (turn), what runs breaks off and the frames of the
- * other stack go on as new nodes.
+ * l->open has the node of each frame that runs, in step with the thread's
+ * stack; frames deeper than REPORT_DEPTH are counted in the node at that depth.
+ * When the thread changes its stack (turn), what runs breaks off and the frames
+ * of the other stack go on as new nodes.
  */
 #include <stdlib.h>
 
@@ -19,11 +20,11 @@
  * What happens there waits (pend) until the next time is known, and is then
  * placed in between by its instructions (report_place). While trace is off no
  * instruction runs, so what ran before is taken to have lasted as long as its
- * instructions took the last time (rate), at most what there is; the rest is the
- * span.
+ * instructions took the last time (rate), at most what there is; the rest is
+ * the span.
  *
- * Where the trace has no time at all, instructions stand for it. If a time comes
- * after all, what was placed so far is moved to it (begin_time).
+ * Where the trace has no time at all, instructions stand for it. If a time
+ * comes after all, what was placed so far is moved to it (begin_time).
  */
 
 #define MAX_PEND  65536
@@ -44,8 +45,8 @@ static void note_time(struct report *r, uint64_t at)
 		r->last = at;
 }
 
-/* A begin or end gets its time. An end of a call that was seen whole is measured
- * for its function. */
+/* A begin or end gets its time. An end of a call that was seen whole is
+ * measured for its function. */
 static int settle_one(struct report *r, struct report_lane *l,
 		      const struct report_pend *p, uint64_t at)
 {
@@ -66,8 +67,8 @@ static int settle_one(struct report *r, struct report_lane *l,
 
 /*
  * Places all that waits: it lies between what was known last and to, by its
- * instructions. insns: the thread's at to. The speed is kept (rate) for the next
- * time without one.
+ * instructions. insns: the thread's at to. The speed is kept (rate) for the
+ * next time without one.
  */
 static int report_place(struct report *r, struct report_lane *l, uint64_t to,
 			uint64_t insns)
@@ -123,7 +124,8 @@ static int report_pend_add(struct report *r, struct report_lane *l,
 	return 0;
 }
 
-/* What was placed at instructions has a time at last: it began here, or before. */
+/* What was placed at instructions has a time at last: it began here, or
+ * before. */
 static void begin_time(struct report *r, struct report_lane *l, uint64_t at)
 {
 	for (uint32_t i = 0; i < l->n; i++)
@@ -332,8 +334,8 @@ static int grow_nodes(struct report_lane *l)
 	return array_grow(&l->nodes, l->n, &l->max, sizeof(*l->nodes));
 }
 
-/* Frame number depth becomes a node, which begins now. again: it is a later part
- * of a frame, and no new call. */
+/* Frame number depth becomes a node, which begins now. again: it is a later
+ * part of a frame, and no new call. */
 static int begin_node(struct report *r, struct report_lane *l,
 		      const struct call_thread *t, uint32_t depth, bool again)
 {
@@ -358,7 +360,8 @@ static int begin_node(struct report *r, struct report_lane *l,
 	return report_pend_add(r, l, p);
 }
 
-/* A frame below REPORT_DEPTH is not drawn: it counts in its deepest ancestor that is. */
+/* A frame below REPORT_DEPTH is not drawn: it counts in its deepest ancestor
+ * that is. */
 static void count_deep(struct report *r, struct report_lane *l, uint32_t depth)
 {
 	uint32_t at = l->open[REPORT_DEPTH - 1];
@@ -372,8 +375,8 @@ static void count_deep(struct report *r, struct report_lane *l, uint32_t depth)
 	r->n_merged++;
 }
 
-/* A frame began. Where the lane's frames are not those of the stack below it, all
- * of it is a turn. */
+/* A frame began. Where the lane's frames are not those of the stack below it,
+ * all of it is a turn. */
 int report_lane_enter(struct report *r, struct report_lane *l,
 		      const struct call_thread *t)
 {
@@ -415,8 +418,8 @@ static int end_node(struct report *r, struct report_lane *l,
 	return report_pend_add(r, l, p);
 }
 
-/* A base frame ran before the trace began, and a lost one has no end: neither is
- * measured for its function. */
+/* A base frame ran before the trace began, and a lost one has no end: neither
+ * is measured for its function. */
 int report_lane_leave(struct report *r, struct report_lane *l,
 		      const struct call_thread *t, enum call_end end,
 		      unsigned flags)

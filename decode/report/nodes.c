@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The lanes' nodes, and the call tree, as blocks of columns (impl.h has the
- * format); and the places that calls come from, each once. A column holds numbers
- * that are alike, as differences where they grow, so that zlib finds the pattern:
- * about ten bytes of the page for a node.
+ * format); and the places that calls come from, each once. A column holds
+ * numbers that are alike, as differences where they grow, so that zlib finds
+ * the pattern: about ten bytes of the page for a node.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -54,8 +54,8 @@ void report_sites_fini(struct report_sites *s)
 
 /* ---- nodes ---- */
 
-/* The block that is being filled. Differences start anew with each block, so that
- * blocks can be read alone. */
+/* The block that is being filled. Differences start anew with each block, so
+ * that blocks can be read alone. */
 struct packing {
 	struct report_writer *w;
 	struct column_bytes c[NODE_N_COLUMNS];
@@ -84,7 +84,8 @@ static void pack_extra(struct packing *p, const struct report_node *n,
 	column_put(&p->c[NODE_EXTRA], busy);
 }
 
-/* The function of the caller is known from the depth: nodes come parents first. */
+/* The function of the caller is known from the depth: nodes come parents
+ * first. */
 static void pack_node(struct packing *p, const struct report_node *n)
 {
 	const struct report_writer *w = p->w;
@@ -306,8 +307,8 @@ static int choose_least(const struct calltree *t, uint64_t max, double *least)
 	return 0;
 }
 
-/* Calls of each node with all below it. A gap, or time when the trace was off, is
- * no call. */
+/* Calls of each node with all below it. A gap, or time when the trace was off,
+ * is no call. */
 static int sum_calls(struct growth *g)
 {
 	const struct calltree_node *v = g->t->nodes;

@@ -6,7 +6,8 @@
  * them.
  *
  * No part of the recording's text is in a script element that runs; blocks are
- * base64. The Content-Security-Policy of report.html allows nothing from outside.
+ * base64. The Content-Security-Policy of report.html allows nothing from
+ * outside.
  */
 #include <stddef.h>
 #include <stdio.h>
@@ -50,7 +51,8 @@ static const struct part scripts[] = {
 #include <zlib.h>
 #endif
 
-/* LEB128: seven bits a byte, the lowest first. A failure is kept in the column. */
+/* LEB128: seven bits a byte, the lowest first. A failure is kept in the
+ * column. */
 void column_put(struct column_bytes *c, uint64_t v)
 {
 	uint8_t *grown;
@@ -277,8 +279,8 @@ static uint64_t length(const struct outbuf *o)
 	return (uint64_t)(o->p - o->buf);
 }
 
-/* Nodes, until they fit into room. Their packed size is known only afterwards, so
- * the next try is by the size of the last one. */
+/* Nodes, until they fit into room. Their packed size is known only afterwards,
+ * so the next try is by the size of the last one. */
 static int make_nodes(struct report_writer *w, uint64_t room)
 {
 	uint64_t n = room / 5, size;

@@ -47,9 +47,9 @@ static struct report_lane *lane_of(struct report *r, struct call_thread *t)
 }
 
 /*
- * What every callback starts with: the lane, with its clock right and without too
- * many nodes. Fitting to half leaves room, so that it does not happen with each
- * call.
+ * What every callback starts with: the lane, with its clock right and without
+ * too many nodes. Fitting to half leaves room, so that it does not happen with
+ * each call.
  */
 static int begin(struct report *r, struct call_thread *t,
 		 struct report_lane **l)
@@ -110,8 +110,8 @@ static int on_turn(void *priv, struct call_thread *t, uint32_t from)
 	return err ? err : report_lane_turn(r, l, t);
 }
 
-/* No thread is known: the gap lies on a lane of its own, at the time of the last
- * flow, or where that has none at the beginning. */
+/* No thread is known: the gap lies on a lane of its own, at the time of the
+ * last flow, or where that has none at the beginning. */
 static int on_gap_without_thread(struct report *r, const struct aux_flow *ev)
 {
 	uint64_t at = r->ctx.time_ns * REPORT_TICKS;

@@ -3,10 +3,11 @@
  * sink_branch: one line per branch taken: from, to, and of which kind.
  *
  * A branch is known when its range ends, but where it goes only when the next
- * event of its stream arrives, so one edge per stream is held back (struct held).
- * An edge whose target is not in the trace (a gap follows, tracing ends) is shown
- * with the target "-"; none is dropped. A conditional branch that falls through
- * to the next instruction is dropped when it settles, unless --not-taken.
+ * event of its stream arrives, so one edge per stream is held back (struct
+ * held). An edge whose target is not in the trace (a gap follows, tracing ends)
+ * is shown with the target "-"; none is dropped. A conditional branch that
+ * falls through to the next instruction is dropped when it settles, unless
+ * --not-taken.
  *
  * Inside of a path each branch leads to the next range: those lines depend on
  * nothing else and are kept with paths that come often (text_paths). The edge
@@ -280,8 +281,8 @@ static struct edge *held_of(struct branch *b, uint32_t stream)
 	return &held[b->n_held++].edge;
 }
 
-/* A COND was held without knowing whether it is taken; its target tells. An edge
- * that falls through becomes EDGE_NOT. */
+/* A COND was held without knowing whether it is taken; its target tells. An
+ * edge that falls through becomes EDGE_NOT. */
 static bool is_shown(const struct branch *b, struct edge *e,
 			    const struct place *to)
 {
@@ -340,8 +341,8 @@ unsigned edge_of_range(unsigned what)
 
 /*
  * The edge at the end of a RANGE, still without a target; kind 0: it just falls
- * through. For a COND the size of the branch is needed, to tell its fall-through
- * address: from the event, or from the code.
+ * through. For a COND the size of the branch is needed, to tell its
+ * fall-through address: from the event, or from the code.
  */
 static struct edge branch_at_end(struct branch *b, const struct flow_ctx *ctx,
 				 const struct aux_flow *ev)
@@ -372,7 +373,8 @@ static int settle_at(struct branch *b, const struct flow_ctx *ctx,
 	return settle(b, e, &at);
 }
 
-/* Settles the held edge at the range's beginning and holds the one at its end. */
+/* Settles the held edge at the range's beginning and holds the one at its
+ * end. */
 static inline int on_range(struct branch *b, const struct flow_ctx *ctx,
 			   struct edge *e, const struct aux_flow *ev)
 {
@@ -387,9 +389,9 @@ static inline int on_range(struct branch *b, const struct flow_ctx *ctx,
 }
 
 /*
- * An interrupt cuts the flow: the held edge was on its way to async.from. Without
- * a target tracing ends there, and the TRACE_OFF that follows says nothing new
- * (left).
+ * An interrupt cuts the flow: the held edge was on its way to async.from.
+ * Without a target tracing ends there, and the TRACE_OFF that follows says
+ * nothing new (left).
  */
 static int on_async(struct branch *b, const struct flow_ctx *ctx,
 		    struct edge *e, const struct aux_flow *ev)
@@ -456,8 +458,8 @@ static int render_edge(struct branch *b, const struct flow_ctx *ctx,
 	return text_maker_end_line(&b->paths.maker);
 }
 
-/* Makes the text of a path from its inner edges. Not kept when its ranges do not
- * add up to the instructions it says. */
+/* Makes the text of a path from its inner edges. Not kept when its ranges do
+ * not add up to the instructions it says. */
 static int keep_path(struct branch *b, const struct flow_ctx *ctx,
 		     struct aux_path *path)
 {
@@ -481,8 +483,8 @@ static int keep_path(struct branch *b, const struct flow_ctx *ctx,
 	return 0;
 }
 
-/* The edge into the path settles first; then the inner lines are copied or made;
- * then the edge at the end is held. */
+/* The edge into the path settles first; then the inner lines are copied or
+ * made; then the edge at the end is held. */
 static int on_path(struct branch *b, const struct flow_ctx *ctx,
 		       struct edge *e, const struct aux_flow *ev,
 		       uint64_t *last_ip)

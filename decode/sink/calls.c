@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * sink_calls: what was called, from where, how long it took, and what happened
- * inside. For reading as a tree; with -F as rows for programs. What is not known
- * is said: gaps and losses stand where they are, and so do frames that never
- * ended.
+ * inside. For reading as a tree; with -F as rows for programs. What is not
+ * known is said: gaps and losses stand where they are, and so do frames that
+ * never ended.
  *
  * callstack/callstack.h keeps the stacks; the sink hears of each frame as it
- * begins (enter) and ends (leave), of a thread that changes its stack (turn), and
- * of gaps. Both outputs share the filters: --symbol shows a function's calls with
- * all inside of them (counted per thread in call_view), --max-depth cuts by
- * depth. A frame's texts are made once per function (call_text).
+ * begins (enter) and ends (leave), of a thread that changes its stack (turn),
+ * and of gaps. Both outputs share the filters: --symbol shows a function's
+ * calls with all inside of them (counted per thread in call_view), --max-depth
+ * cuts by depth. A frame's texts are made once per function (call_text).
  *
  * The tree holds one begin back: "name() {" is not printed until the next event
  * says whether the call had anything inside; if its end comes next, the call is
  * one line. So lines come in the order of time, and at most one is pending.
  *
- * Speed: there may be millions of calls a second, so lines are put together in place
- * (outbuf_room, fmt_copy) from parts that are ready: the lead, of which mostly the
- * last nine digits change, the indent, the name.
+ * Speed: there may be millions of calls a second, so lines are put together in
+ * place (outbuf_room, fmt_copy) from parts that are ready: the lead, of which
+ * mostly the last nine digits change, the indent, the name.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -146,7 +146,8 @@ static struct call_view *view_of(struct calls_sink *s, struct call_thread *t)
 	return v;
 }
 
-/* Whether --symbol means f: its name with or without its parameters, or mangled. */
+/* Whether --symbol means f: its name with or without its parameters, or
+ * mangled. */
 static bool is_named(const struct calls_sink *s, const struct call_func *f)
 {
 	const char *want = s->env.symbol;
@@ -160,8 +161,8 @@ static bool is_named(const struct calls_sink *s, const struct call_func *f)
 	       !strcmp(f->raw, want);
 }
 
-/* The depth to indent by, from 1; with --symbol counted from the lowest frame of
- * that function. */
+/* The depth to indent by, from 1; with --symbol counted from the lowest frame
+ * of that function. */
 static uint32_t depth_of(const struct calls_sink *s,
 			const struct call_thread *t)
 {
@@ -185,7 +186,8 @@ static bool is_shown(const struct calls_sink *s,
 	       depth_of(s, t) <= s->config.max_depth;
 }
 
-/* The frame on top begins (by 1) or ends (by -1): counts it if --symbol means it. */
+/* The frame on top begins (by 1) or ends (by -1): counts it if --symbol means
+ * it. */
 static int count_inside(struct calls_sink *s, struct call_thread *t, int by)
 {
 	struct call_view *v;
@@ -546,8 +548,8 @@ static const struct calls_ops row_ops = {
 #define MAX_INLINED 16
 
 /*
- * Text goes straight to where there is room for the longest line without its name,
- * its notes and its place. Pieces are copied whole and more (fmt_copy).
+ * Text goes straight to where there is room for the longest line without its
+ * name, its notes and its place. Pieces are copied whole and more (fmt_copy).
  */
 #define LINE_ROOM (CALL_LEAD_MAX + 64 + 2 * MAX_INDENT + 2 * FMT_SLACK)
 
@@ -566,7 +568,8 @@ static char *put_right(char *p, const char *text, size_t n, size_t width)
 	return p + n;
 }
 
-/* Three digits and two more, of the largest unit of which there is one: nine characters. */
+/* Three digits and two more, of the largest unit of which there is one: nine
+ * characters. */
 static char *put_duration(char *p, uint64_t ns)
 {
 	uint64_t hundredths;
@@ -629,8 +632,8 @@ static void make_lead(struct calls_sink *s, uint32_t pid, uint32_t tid,
 	s->lead.second = ns - ns % 1000000000;
 }
 
-/* Within the same second of the same thread only the nine digits of the fraction
- * are written again: the lead ends in them and two blanks. */
+/* Within the same second of the same thread only the nine digits of the
+ * fraction are written again: the lead ends in them and two blanks. */
 static inline char *put_lead(struct calls_sink *s, char *p, uint32_t pid,
 			     uint32_t tid, uint64_t ns)
 {
@@ -740,7 +743,8 @@ static void put_header(struct calls_sink *s)
 	s->started = true;
 }
 
-/* The rest of a line: its notes, and where it was called from (NULL: it ends). */
+/* The rest of a line: its notes, and where it was called from (NULL: it
+ * ends). */
 static inline int end_line(struct calls_sink *s, const struct call_begin *begin,
 		    enum call_end end, bool guessed)
 {

@@ -4,9 +4,9 @@
  * when) and on the event's offset; all others depend on code and address alone,
  * so a sink may keep their text. enum column has the context columns first.
  *
- * The lead is what the context columns in front of a line show. It changes seldom
- * against the number of lines, and when it does, only from the first column on
- * whose value changed.
+ * The lead is what the context columns in front of a line show. It changes
+ * seldom against the number of lines, and when it does, only from the first
+ * column on whose value changed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -173,7 +173,8 @@ void column_pad(const struct columns *c, unsigned i, struct outbuf *out,
 	out->p = p + w;
 }
 
-/* The name the thread had at that time, or its cgroup: of is a member of host. */
+/* The name the thread had at that time, or its cgroup: of is a member of
+ * host. */
 static void put_of_thread(struct outbuf *out, const struct flow_ctx *ctx,
 			  const struct sink_host *host,
 			  const char *(*of)(void *, uint32_t, uint64_t))
@@ -287,8 +288,8 @@ void lead_update(struct lead *l, const struct columns *c,
 
 /*
  * Threads take turns, and what each of them leads its lines with comes back.
- * Texts that were seen lately have their old id again, so texts kept under it can
- * be used.
+ * Texts that were seen lately have their old id again, so texts kept under it
+ * can be used.
  */
 uint64_t lead_id(struct lead *l)
 {

@@ -69,9 +69,9 @@ int columns_parse(struct columns *c, const char *fields, const char *allowed,
 void columns_header(const struct columns *c, struct outbuf *out);
 
 /*
- * Columns are rendered into an outbuf in memory. column_pad aligns column i, whose
- * text starts start bytes into the buffer, when it has to; the last column gets no
- * trailing blanks.
+ * Columns are rendered into an outbuf in memory. column_pad aligns column i,
+ * whose text starts start bytes into the buffer, when it has to; the last
+ * column gets no trailing blanks.
  */
 void column_pad(const struct columns *c, unsigned i, struct outbuf *out,
 		size_t start);
@@ -104,8 +104,8 @@ void lead_update(struct lead *l, const struct columns *c,
 		 const struct flow_ctx *ctx, const struct sink_host *host,
 		 uint64_t offset);
 
-/* "name+0x1f", the path of the dso; "-" when it is not known. Aligned: the file's
- * name for want of a symbol, blank for want of both. */
+/* "name+0x1f", the path of the dso; "-" when it is not known. Aligned: the
+ * file's name for want of a symbol, blank for want of both. */
 void column_symbol(const struct columns *c, struct outbuf *out,
 		   const struct symbol *sym, uint64_t ip);
 void column_dso(const struct columns *c, struct outbuf *out,
@@ -123,9 +123,10 @@ void print_mismatch(struct outbuf *out, const struct sink_host *host,
 		    const struct flow_ctx *ctx, const struct aux_flow *ev,
 		    int err);
 
-/* "# ptwrite 0xVALUE at 0xIP SYMBOL (cpu C, pid/tid P/T, at TIME)": a value that the
- * program wrote, with all that is known of where and when, as a recording of nothing
- * else has no instruction beside it. The time is ns, 0: not known. */
+/* "# ptwrite 0xVALUE at 0xIP SYMBOL (cpu C, pid/tid P/T, at TIME)": a value
+ * that the program wrote, with all that is known of where and when, as a
+ * recording of nothing else has no instruction beside it. The time is ns, 0:
+ * not known. */
 void print_payload(struct outbuf *out, const struct sink_host *host,
 		   const struct flow_ctx *ctx, uint64_t ns,
 		   const struct aux_flow *ev);

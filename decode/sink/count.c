@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sink_count: the number of instructions, per thread, per stream and in all, and
- * a hash of their addresses in order. Two decoders that print the same line saw
- * the same flow.
+ * sink_count: the number of instructions, per thread, per stream and in all,
+ * and a hash of their addresses in order. Two decoders that print the same line
+ * saw the same flow.
  *
  * The hash of a sequence is a polynomial in M (common/iphash.h): h' = h * M +
- * ip + 1, modulo 2^61 - 1. It composes: appending a block of n instructions is h * M^n + block, in
- * constant time. So whatever comes again is hashed once, and its sums are added
- * from then on:
+ * ip + 1, modulo 2^61 - 1. It composes: appending a block of n instructions is
+ * h * M^n + block, in constant time. So whatever comes again is hashed once,
+ * and its sums are added from then on:
  *
  *	totals    per thread, stream, all; hash, instructions, branches, gaps
  *	run       what was added since the thread or stream last changed
@@ -15,18 +15,18 @@
  *	step      part of paths: its sums are in step->user
  *	range     one block of code without a taken branch: in counter.hot
  *
- * Three ways lead into a run. The fast one (join_pairs) takes two kept and known
- * paths at a time; it is all that most events see, and host instructions per
- * event are what it is measured by. The slow one (add_new) computes what is not
- * known yet: the sums of a step or path are facts of its code alone, so it does
- * not matter which thread computes them first. The filtered one (flow_filtered)
- * is for --limit, --symbol and --sha256, which must look at single instructions;
- * it shares only the totals.
+ * Three ways lead into a run. The fast one (join_pairs) takes two kept and
+ * known paths at a time; it is all that most events see, and host instructions
+ * per event are what it is measured by. The slow one (add_new) computes what is
+ * not known yet: the sums of a step or path are facts of its code alone, so it
+ * does not matter which thread computes them first. The filtered one
+ * (flow_filtered) is for --limit, --symbol and --sha256, which must look at
+ * single instructions; it shares only the totals.
  *
  * Ownership: a counter and its run belong to one thread. With parts
- * (count_part.c) each worker has a counter of its own and hands over runs, which
- * the session's thread appends to the totals in the order of the flow. The totals
- * are the session thread's alone.
+ * (count_part.c) each worker has a counter of its own and hands over runs,
+ * which the session's thread appends to the totals in the order of the flow.
+ * The totals are the session thread's alone.
  *
  * The output is for machines and does not change; its format is in auxdecode.1.
  */
@@ -68,7 +68,8 @@ static void count_totals_fini(struct count_totals *t)
 	free_tallies(&t->streams);
 }
 
-/* The slot of an id, or the free one where it belongs. Never full: grow_tallies. */
+/* The slot of an id, or the free one where it belongs. Never full:
+ * grow_tallies. */
 static size_t slot_of(const struct tallies *t, uint32_t id)
 {
 	size_t i = (size_t)(id * UINT32_C(0x9e3779b1)) & (t->n_slots - 1);
@@ -102,9 +103,9 @@ static int grow_tallies(struct tallies *t)
 }
 
 /*
- * Makes the tally of an id the current one. While there is only one, its SHA-256
- * is the total's (same_sha), which saves hashing every address twice; the second
- * one that appears ends that, and the first takes a copy.
+ * Makes the tally of an id the current one. While there is only one, its
+ * SHA-256 is the total's (same_sha), which saves hashing every address twice;
+ * the second one that appears ends that, and the first takes a copy.
  */
 static int select_tally(const struct tally *all, struct tallies *t, uint32_t id)
 {
@@ -159,7 +160,8 @@ void count_totals_add(struct count_totals *t, struct count_run *run)
 	*run = (struct count_run){ 0 };
 }
 
-/* SHA-256 cannot be composed from blocks, so bytes go into each digest in order. */
+/* SHA-256 cannot be composed from blocks, so bytes go into each digest in
+ * order. */
 static void count_totals_sha(struct count_totals *t, const void *bytes,
 			     size_t len)
 {
@@ -228,8 +230,8 @@ static void count_totals_print(struct count_totals *t, struct outbuf *out,
 /*
  * ---- filtered: a limit, --symbol, --sha256 ----
  *
- * The hash of a range is kept with it, and for --symbol which of its instructions
- * count. A limit may end inside of a range.
+ * The hash of a range is kept with it, and for --symbol which of its
+ * instructions count. A limit may end inside of a range.
  */
 
 /* What is kept with a range. */
@@ -327,7 +329,8 @@ static uint32_t cut_block(const struct walk_range *r, const struct hashed *h,
 	return i;
 }
 
-/* Adds a range, or the part of it that the limit leaves. 1: the limit is reached. */
+/* Adds a range, or the part of it that the limit leaves. 1: the limit is
+ * reached. */
 static int add_walked(struct count *c, const struct walk_range *r,
 		      const struct hashed *h, unsigned what)
 {
@@ -417,16 +420,16 @@ static int flow_filtered(struct count *c, const struct flow_ctx *ctx,
  *
  * The code of a range is read to see that it has as many instructions as the
  * decoder says, and where they begin. The two loops here know the usual cases
- * only: code that lies in one piece, 64-bit x86 or fixed-size Arm. All else goes
- * to walk, which knows every case; what fits the code here fits it there.
+ * only: code that lies in one piece, 64-bit x86 or fixed-size Arm. All else
+ * goes to walk, which knows every case; what fits the code here fits it there.
  */
 
 #define MAX_INSN 15
 #define MAX_INSNS (1u << 20) /* COUNT_SUMS of them fit 32 bits */
 #define M8 (IPHASH_M << 3)
 
-/* The powers of M that steps of usual length need; others are computed when they
- * come. */
+/* The powers of M that steps of usual length need; others are computed when
+ * they come. */
 static void memo_init(struct count_memo *l, const struct sink_host *host,
 			    struct walk *walk)
 {
@@ -445,7 +448,8 @@ static uint64_t power8_of(const struct count_memo *l, uint32_t n)
 	return n < COUNT_POWERS ? l->power8[n] : iphash_power(n) << 3;
 }
 
-/* The bytes at first, if those up to the longest instruction at last are there. */
+/* The bytes at first, if those up to the longest instruction at last are
+ * there. */
 static const uint8_t *find_code(struct count_memo *l, const struct space *space,
 				const struct aux_flow *range)
 {
@@ -519,8 +523,8 @@ static bool hash_without_walk(struct count_memo *l, const struct space *space,
 	return false;
 }
 
-/* Appends a range by whichever way knows it. 0, or an error where it does not fit
- * the code. */
+/* Appends a range by whichever way knows it. 0, or an error where it does not
+ * fit the code. */
 static int hash_range_into(struct count_memo *l,
 				  const struct space *space,
 				  const struct aux_flow *range, uint64_t *value)
@@ -783,7 +787,8 @@ static inline bool join_path(struct count_run *run, const struct aux_path *path)
 	return true;
 }
 
-/* Adds what is known without computing. False: nothing was added, add_new must. */
+/* Adds what is known without computing. False: nothing was added, add_new
+ * must. */
 static inline bool join_event(struct count_run *run, struct counter *c,
 			      const struct aux_flow *ev, uint64_t space)
 {
@@ -819,8 +824,8 @@ static inline uint64_t extend(uint64_t value, const struct aux_path *path)
 	return iphash_extend(value, path->user[1], path->user[0]);
 }
 
-/* Prefetches what the event will add. If it is no PATH, the address is garbage, which
- * a prefetch ignores. */
+/* Prefetches what the event will add. If it is no PATH, the address is garbage,
+ * which a prefetch ignores. */
 static inline void fetch(const struct aux_flow *ev)
 {
 	uintptr_t path = (uintptr_t)ev->path.path;

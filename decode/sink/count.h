@@ -2,9 +2,9 @@
 /*
  * sink_count's parts: what adds up, and what it is added to.
  *
- * What runs in one thread of one stream is added up in a count_run, until another
- * runs; runs are appended to the tallies in the order of the flow. A run is a
- * number of bytes that can wait, and be made elsewhere: count_part.c.
+ * What runs in one thread of one stream is added up in a count_run, until
+ * another runs; runs are appended to the tallies in the order of the flow. A
+ * run is a number of bytes that can wait, and be made elsewhere: count_part.c.
  */
 #ifndef DECODE_SINK_COUNT_H
 #define DECODE_SINK_COUNT_H
@@ -54,7 +54,8 @@ struct count_totals {
 
 /* These are the current ones from now on. 0, or -AUX_E_NOMEM. */
 int count_totals_select(struct count_totals *t, uint32_t tid, uint32_t stream);
-/* Appends to the current ones, if there are any, and to all; empties the run. */
+/* Appends to the current ones, if there are any, and to all; empties the
+ * run. */
 void count_totals_add(struct count_totals *t, struct count_run *run);
 
 /*

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * count: partial results. A worker adds up a chunk; what comes of it is a list of
- * runs, each of one thread in one stint, and a list of the ranges that do not fit
- * the code. The session's thread appends the runs of a stint to the totals, for the
- * hash of two runs in a row follows from theirs, and prints the mismatches.
+ * count: partial results. A worker adds up a chunk; what comes of it is a list
+ * of runs, each of one thread in one stint, and a list of the ranges that do
+ * not fit the code. The session's thread appends the runs of a stint to the
+ * totals, for the hash of two runs in a row follows from theirs, and prints the
+ * mismatches.
  *
- * A partial result that was freed goes to the sink's pool with all that its counter
- * knows of the code: the next chunk needs the same.
+ * A partial result that was freed goes to the sink's pool with all that its
+ * counter knows of the code: the next chunk needs the same.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -22,7 +23,8 @@ struct partial_run {
 	struct count_run run;
 };
 
-/* A range that does not fit the code; it is printed when its stint is joined. */
+/* A range that does not fit the code; it is printed when its stint is
+ * joined. */
 struct mismatch {
 	uint32_t stint;
 	struct flow_ctx ctx;
@@ -31,8 +33,8 @@ struct mismatch {
 };
 
 /*
- * Filled by the worker that has the chunk, then read by the session's thread, never
- * by both at a time (session/sink.h).
+ * Filled by the worker that has the chunk, then read by the session's thread,
+ * never by both at a time (session/sink.h).
  */
 struct partial {
 	struct partial *next;	/* in the pool, with its lock */
@@ -177,7 +179,8 @@ int count_partial_flow(void *partial, uint32_t stint,
 	return counter_add(&p->counter, ctx, ev, n);
 }
 
-/* The report follows from the runs and the mismatches: it is not kept by stint. */
+/* The report follows from the runs and the mismatches: it is not kept by
+ * stint. */
 int count_partial_join(void *sink, void *partial, uint32_t stint)
 {
 	struct count *c = sink;

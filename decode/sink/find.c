@@ -3,9 +3,9 @@
  * find: calls that meet conditions, one line each as they end: when, how long,
  * who, how much, called from where, and how to see what ran inside.
  *
- * Each call that is left out is counted for the first condition that it fails, so
- * an empty result says where everything went. With --time calls count that began in
- * that time; the flow comes whole, so that callers and ends are known.
+ * Each call that is left out is counted for the first condition that it fails,
+ * so an empty result says where everything went. With --time calls count that
+ * began in that time; the flow comes whole, so that callers and ends are known.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -290,8 +290,8 @@ static void put_fields(struct find *s, const struct found *c)
 	outbuf_put(s->env.out, "\n", 1);
 }
 
-/* 1 when as many were found as were asked for; calls that still end when the flow
- * stops are not looked at any more. */
+/* 1 when as many were found as were asked for; calls that still end when the
+ * flow stops are not looked at any more. */
 static int on_leave(void *priv, struct call_thread *t, unsigned marks,
 		    enum call_end end, enum find_fault fault,
 		    const struct call_count *took)

@@ -37,7 +37,8 @@ char *find_number_text(char *out, uint64_t v);
 
 /* ---- the calls ---- */
 
-/* What is wrong with a call; the first that applies, in the order of fault_of(). */
+/* What is wrong with a call; the first that applies, in the order of
+ * fault_of(). */
 enum find_fault {
 	FIND_WHOLE = 0,
 	FIND_GAP,	/* flow is missing inside, or its end was lost */

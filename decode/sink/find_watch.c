@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What find and latency share: which functions are looked for (names, patterns),
- * what their calls are measured in, and which calls can be trusted. See find.h.
+ * What find and latency share: which functions are looked for (names,
+ * patterns), what their calls are measured in, and which calls can be trusted.
+ * See find.h.
  */
 #include <fnmatch.h>
 #include <inttypes.h>
@@ -87,8 +88,8 @@ char *find_amount_text(char *out, enum find_by by, uint64_t v)
 	return out;
 }
 
-/* In quotes where a shell would take it apart, and cleaned, so that the command can be
- * pasted. */
+/* In quotes where a shell would take it apart, and cleaned, so that the command
+ * can be pasted. */
 static void put_word(struct outbuf *out, const char *s)
 {
 	const char *quote;
@@ -130,8 +131,8 @@ void find_put_range(struct outbuf *out, uint64_t from_ns, uint64_t to_ns,
 #define SAME_BAD (TEXT_DISTANCE_MAX / 3)
 
 /*
- * NAME, a glob (foo*), or a regular expression between slashes (/^foo_[0-9]/). A
- * function fits by its name as shown or as the file has it; without a regular
+ * NAME, a glob (foo*), or a regular expression between slashes (/^foo_[0-9]/).
+ * A function fits by its name as shown or as the file has it; without a regular
  * expression also by the name without its arguments.
  */
 struct pattern {
@@ -230,8 +231,8 @@ static bool fits_pattern(const struct pattern *p,
 	return fits_text(p, f->name) || fits_text(p, f->raw);
 }
 
-/* How far name is from what was asked for; SAME_BAD: too far. A part of the name
- * is near. */
+/* How far name is from what was asked for; SAME_BAD: too far. A part of the
+ * name is near. */
 static unsigned how_far(const char *text, const char *name)
 {
 	size_t la = strlen(text), lb = bare_len(name);

@@ -3,8 +3,8 @@
  * sink_flame: all calls as a flame graph: folded stacks, a line each, as
  * flamegraph.pl and many others read them; or our own picture, flame_svg.c.
  *
- * Nothing is lost: the numbers of all lines add up to what ran. What --min or -n
- * leaves out is in lines of its own, "[rest]".
+ * Nothing is lost: the numbers of all lines add up to what ran. What --min or
+ * -n leaves out is in lines of its own, "[rest]".
  *
  * The call tree that flow becomes here (flame_tree_*) is also that of hot.
  */
@@ -20,10 +20,10 @@
 /*
  * ---- the flow as a call tree ----
  *
- * A gap ends where something runs again. callstack/callstack.h is silent when no
- * frame began or ended there, so the flow is cut at that event and the gap of the
- * thread ended by hand (flow_some). n_gapped counts the threads that are in a
- * gap, so that this costs nothing without gaps.
+ * A gap ends where something runs again. callstack/callstack.h is silent when
+ * no frame began or ended there, so the flow is cut at that event and the gap
+ * of the thread ended by hand (flow_some). n_gapped counts the threads that are
+ * in a gap, so that this costs nothing without gaps.
  */
 
 /* All are in a list, to be freed and for end_gap. */
@@ -423,8 +423,8 @@ static bool is_small(const struct flame *f, uint32_t node)
 	       f->config.min_percent * (double)total_of(f, 0);
 }
 
-/* Goes down into a node, after its name was appended; its small children are one
- * line. */
+/* Goes down into a node, after its name was appended; its small children are
+ * one line. */
 static void put_node(struct flame *f, uint32_t node, bool wanted)
 {
 	uint64_t small = 0;
@@ -442,8 +442,8 @@ static void put_node(struct flame *f, uint32_t node, bool wanted)
 		put_line(f, ";[rest]", small);
 }
 
-/* All of the tree, without recursion: it may be deep. found is the node with the
- * symbol that lets all below it pass, 0: none. */
+/* All of the tree, without recursion: it may be deep. found is the node with
+ * the symbol that lets all below it pass, 0: none. */
 static void put_tree(struct flame *f)
 {
 	const struct calltree_node *nodes = f->tree.tree.nodes;

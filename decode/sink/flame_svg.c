@@ -184,9 +184,9 @@ static bool is_symbol(const struct svg *s, uint32_t node)
 }
 
 /*
- * Sums of what is below the symbol, and of what leads there; of all without one.
- * Parents have smaller numbers than their children, so one pass down and one up
- * will do.
+ * Sums of what is below the symbol, and of what leads there; of all without
+ * one. Parents have smaller numbers than their children, so one pass down and
+ * one up will do.
  */
 static void sum_up(struct svg *s)
 {
@@ -214,8 +214,8 @@ static bool is_small(struct svg *s, uint32_t node)
 	return percent(s->sum[node], s->total) < min;
 }
 
-/* Children are side by side from where their parent begins, in their order. Those
- * of what is not drawn are not looked at. */
+/* Children are side by side from where their parent begins, in their order.
+ * Those of what is not drawn are not looked at. */
 static void place_children(struct svg *s, uint32_t node)
 {
 	const struct calltree_node *nodes = s->tree->nodes;
@@ -236,8 +236,8 @@ static void place_children(struct svg *s, uint32_t node)
 	}
 }
 
-/* Parents come before their children. What is not drawn takes those below it with
- * it. */
+/* Parents come before their children. What is not drawn takes those below it
+ * with it. */
 static void place_all(struct svg *s)
 {
 	s->at[0] = 0;

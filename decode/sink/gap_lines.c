@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The lines of what is no instruction, see columns.h: values that the program wrote,
- * and where flow is missing, and why. They begin with "# ptwrite" or "# gap",
- * whatever the columns are, so that a program can tell them from instructions. The
- * reason is the host's explanation of a missing file, or the text of the cause.
+ * The lines of what is no instruction, see columns.h: values that the program
+ * wrote, and where flow is missing, and why. They begin with "# ptwrite" or "#
+ * gap", whatever the columns are, so that a program can tell them from
+ * instructions. The reason is the host's explanation of a missing file, or the
+ * text of the cause.
  */
 #include "common/clean.h"
 #include "decode/sink/columns.h"

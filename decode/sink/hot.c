@@ -35,8 +35,9 @@
 /*
  * ---- items ----
  *
- * An item is a range, or a row of items with smaller numbers. Paths are the ones
- * that could be very many: above MAX_PATHS their steps are counted instead.
+ * An item is a range, or a row of items with smaller numbers. Paths are the
+ * ones that could be very many: above MAX_PATHS their steps are counted
+ * instead.
  */
 
 #define MAX_PATHS (2u << 20)
@@ -88,7 +89,8 @@ static uint64_t hash_item(const struct hot_item *it)
 			      ev->what);
 }
 
-/* Ranges are equal when they end alike, too: the edge at the end depends on it. */
+/* Ranges are equal when they end alike, too: the edge at the end depends on
+ * it. */
 static bool same_item(const struct hot_item *a, const struct hot_item *b)
 {
 	if (a->n_ids != b->n_ids)
@@ -172,8 +174,8 @@ static uint32_t intern(struct hot_items *items, const struct hot_item *it)
 	return id;
 }
 
-/* With the lock. For a COND the size of its last instruction becomes part of the
- * item: hot_edges_settle needs it to tell the fall-through. */
+/* With the lock. For a COND the size of its last instruction becomes part of
+ * the item: hot_edges_settle needs it to tell the fall-through. */
 static uint32_t add_range(struct hot_items *items, const struct space *space,
 			  const struct aux_flow *ev)
 {
@@ -253,9 +255,9 @@ uint32_t hot_items_path(struct hot_items *items, const struct aux_path *path)
 }
 
 /*
- * Partial results: a worker counts a chunk. All that is there by then is added to
- * the sink with the first stint that is joined, for the order matters only between
- * one partial result of a stream and the next.
+ * Partial results: a worker counts a chunk. All that is there by then is added
+ * to the sink with the first stint that is joined, for the order matters only
+ * between one partial result of a stream and the next.
  */
 
 struct hot_partial {

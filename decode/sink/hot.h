@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sink_hot's parts: where the instructions ran, by function, basic block or edge.
+ * sink_hot's parts: where the instructions ran, by function, basic block or
+ * edge.
  *
- * Functions are those of callstack/callstack.h. Blocks and edges need no stack: each path and
- * step that comes is an item with a number, which stays with it in user[0], and all
- * that is done with it is to count it. What the items stand for is worked out at
- * the end, once for each.
+ * Functions are those of callstack/callstack.h. Blocks and edges need no stack:
+ * each path and step that comes is an item with a number, which stays with it
+ * in user[0], and all that is done with it is to count it. What the items stand
+ * for is worked out at the end, once for each.
  */
 #ifndef DECODE_SINK_HOT_H
 #define DECODE_SINK_HOT_H
@@ -21,8 +22,8 @@
 
 /* ---- hot.c: all items there are, for all threads ---- */
 
-/* A range, or items in a row; of smaller numbers than its own. Never changes but for
- * count. */
+/* A range, or items in a row; of smaller numbers than its own. Never changes
+ * but for count. */
 struct hot_item {
 	uint32_t n_ids;		/* 0: a range */
 	uint32_t n_insns;
@@ -54,8 +55,8 @@ static inline struct hot_item *hot_item(const struct hot_items *items,
 	return &items->pages[id / HOT_PAGE][id % HOT_PAGE];
 }
 
-/* The number of what is equal to it. 0: out of memory, or of numbers. Each takes
- * the lock. */
+/* The number of what is equal to it. 0: out of memory, or of numbers. Each
+ * takes the lock. */
 uint32_t hot_items_range(struct hot_items *items, const struct space *space,
 			 const struct aux_flow *ev);
 uint32_t hot_items_step(struct hot_items *items, const struct space *space,
@@ -131,7 +132,8 @@ void hot_counter_fini(struct hot_counter *c);
 int hot_counter_flow(struct hot_counter *c, struct hot_stream *s,
 		     const struct flow_ctx *ctx, const struct aux_flow *ev,
 		     size_t n);
-/* Adds all to items and edges, and is empty then. s: what HOT_HEAD stands for. */
+/* Adds all to items and edges, and is empty then. s: what HOT_HEAD stands
+ * for. */
 int hot_counter_drain(struct hot_counter *c, struct hot_edges *edges,
 		      struct hot_stream *s);
 /* Is empty then, and adds nothing. */
@@ -162,18 +164,19 @@ struct hot_code {
 	uint64_t n_total;	/* instructions that ran */
 };
 
-/* What a row of items counted is that of each, and (edges not NULL) of the edges
- * between them; afterwards only ranges have counts. */
+/* What a row of items counted is that of each, and (edges not NULL) of the
+ * edges between them; afterwards only ranges have counts. */
 int hot_code_spread(const struct hot_items *items, struct hot_edges *edges);
-/* What the ranges are made of; tells mismatch of one that does not fit the code.
- * code is zeroed. */
+/* What the ranges are made of; tells mismatch of one that does not fit the
+ * code. code is zeroed. */
 int hot_code_build(struct hot_code *code, const struct sink_host *host,
 		   const struct hot_items *items,
 		   void (*mismatch)(void *priv, const struct hot_item *range,
 				    int err),
 		   void *priv);
 void hot_code_fini(struct hot_code *code);
-/* All blocks, most instructions first; the caller frees them. NULL: no memory. */
+/* All blocks, most instructions first; the caller frees them. NULL: no
+ * memory. */
 struct hot_block *hot_code_blocks(const struct hot_code *code, size_t *n);
 /* The place of the code bytes at an address, the same for all spaces. */
 uint64_t hot_code_key(const struct sink_host *host, const struct space *space,

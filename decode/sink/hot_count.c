@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Counting for hot --blocks and --edges: items as they come, and at the end items
- * as instructions and blocks. See hot.c.
+ * Counting for hot --blocks and --edges: items as they come, and at the end
+ * items as instructions and blocks. See hot.c.
  *
  * A counter works in one thread. It has a count per item, and for edges a count
- * per pair (item that ran before, item). What a pair means is worked out when the
- * counter is drained: the end of the first leads to the beginning of the second.
- * Events between (interrupts, trace on and off, gaps) settle the item before at
- * once.
+ * per pair (item that ran before, item). What a pair means is worked out when
+ * the counter is drained: the end of the first leads to the beginning of the
+ * second. Events between (interrupts, trace on and off, gaps) settle the item
+ * before at once.
  *
- * A part begins in the middle of a stream and does not know what ran before: its
- * first pair has HOT_HEAD in front, and events that come before anything ran wait
- * in head. When it is drained, in the order of the stream, the stream's state
- * stands in for HOT_HEAD.
+ * A part begins in the middle of a stream and does not know what ran before:
+ * its first pair has HOT_HEAD in front, and events that come before anything
+ * ran wait in head. When it is drained, in the order of the stream, the
+ * stream's state stands in for HOT_HEAD.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -499,11 +499,11 @@ int hot_counter_drain(struct hot_counter *c, struct hot_edges *edges,
 /*
  * ---- instructions and blocks ----
  *
- * Ranges overlap: a jump may lead into the middle of one. So each is taken apart
- * into its instructions, these are added up, and a block is what runs one after
- * the other, equally often, up to a branch. An instruction's key is the place of
- * its bytes in memory (hot_code_key): code that two processes map from one file
- * has one key, and is counted together.
+ * Ranges overlap: a jump may lead into the middle of one. So each is taken
+ * apart into its instructions, these are added up, and a block is what runs one
+ * after the other, equally often, up to a branch. An instruction's key is the
+ * place of its bytes in memory (hot_code_key): code that two processes map from
+ * one file has one key, and is counted together.
  */
 
 #define MIN_INSNS (1u << 16)
@@ -532,8 +532,8 @@ static int compare_keys(const void *a, const void *b)
 	return x->key < y->key ? -1 : x->key > y->key;
 }
 
-/* Of equal keys the lowest address stands for all, so that output does not depend
- * on the order of counting. */
+/* Of equal keys the lowest address stands for all, so that output does not
+ * depend on the order of counting. */
 static int compare_insns(const void *a, const void *b)
 {
 	const struct hot_insn *x = a, *y = b;

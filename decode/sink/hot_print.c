@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The tables of hot: blocks, edges, functions. A line is: numbers, addresses,
- * then names, which may hold anything but a newline. What is left out for want of
- * rows is counted in a last line.
+ * then names, which may hold anything but a newline. What is left out for want
+ * of rows is counted in a last line.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,8 @@ static uint64_t max_rows(const struct hot *h)
 	return h->config.limit ? h->config.limit : DEFAULT_ROWS;
 }
 
-/* A range that ran and does not fit the code: all its executions are missing. */
+/* A range that ran and does not fit the code: all its executions are
+ * missing. */
 static void mismatch(void *priv, const struct hot_item *it, int err)
 {
 	struct hot *h = priv;
@@ -136,7 +137,8 @@ int hot_print_blocks(struct hot *h)
 
 /* ---- edges ---- */
 
-/* An edge with the places of its code, so that spaces do not tell them apart. */
+/* An edge with the places of its code, so that spaces do not tell them
+ * apart. */
 struct edge_row {
 	struct hot_edge e;
 	uint64_t from, to;
@@ -187,8 +189,8 @@ static uint64_t key_of(const struct hot *h, const struct place *at)
 	return at->known ? hot_code_key(h->env.host, at->space, at->ip) : 0;
 }
 
-/* One row for each edge of the code: those of several processes that run the same
- * file are added up. The caller frees them. NULL: out of memory. */
+/* One row for each edge of the code: those of several processes that run the
+ * same file are added up. The caller frees them. NULL: out of memory. */
 static struct edge_row *make_rows(const struct hot *h, size_t *n)
 {
 	struct edge_row *v = calloc(h->edges.n + 1, sizeof(*v));
@@ -304,8 +306,9 @@ int hot_print_edges(struct hot *h)
  *
  * From a call tree of all threads together: what each took itself, and with all
  * that it called. What runs in a function is its own however it got there; only
- * total and calls depend on the stack. Time and cycles in gaps, or when trace was
- * off, are no function's and have lines of their own, so that the sum is right.
+ * total and calls depend on the stack. Time and cycles in gaps, or when trace
+ * was off, are no function's and have lines of their own, so that the sum is
+ * right.
  */
 
 struct hot_funcs {

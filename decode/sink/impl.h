@@ -84,8 +84,8 @@ struct flamesvg_config {
 };
 
 /* The tree is summed up, and sorted as it is to be drawn. 1; 0, and nothing is
- * written, if there is nothing to draw; or -AUX_E_NOMEM. A failure to write is the
- * outbuf's. */
+ * written, if there is nothing to draw; or -AUX_E_NOMEM. A failure to write is
+ * the outbuf's. */
 int flamesvg_write(struct outbuf *out, const struct calltree *t,
 		   const struct calls *c, const struct flamesvg_config *config);
 

@@ -3,17 +3,16 @@
  * sink_insn: one line per instruction.
  *
  * Printing is copying: the text of code is rendered once and kept, and only the
- * columns in front of it (who, when: struct lead) are made anew. There are three
- * levels, each put together from the one below:
+ * columns in front of it (who, when: struct lead) are made anew. There are
+ * three levels, each put together from the one below:
  *
  *	range    struct lines, kept by walk with the range
  *	step     text_store steps, in step->user
  *	path     text_paths, in path->user, once the path came often
  *
- * When a column of the context follows a column of the code
- * (columns.mixed), nothing of a path can be kept: lines are rendered per range,
- * again whenever the lead changed. The same holds for a limit that ends inside of
- * a path.
+ * When a column of the context follows a column of the code (columns.mixed),
+ * nothing of a path can be kept: lines are rendered per range, again whenever
+ * the lead changed. The same holds for a limit that ends inside of a path.
  *
  * The texts belong to the sink, which runs in the session's thread alone.
  */
@@ -72,7 +71,8 @@ static void drop_lines(void *user)
 	free(l->text);
 }
 
-/* After columns_parse: whether leads change often decides how paths are kept. */
+/* After columns_parse: whether leads change often decides how paths are
+ * kept. */
 static int init_texts(struct insn *s)
 {
 	text_store_init(&s->steps, STEP_BYTES);
@@ -158,8 +158,8 @@ static void update_lead(struct insn *s, const struct flow_ctx *ctx,
 	lead_update(&s->lead, &s->columns, ctx, s->env.host, offset);
 }
 
-/* For programs without blanks, "-" when the code is not known; for reading "48 89
- * e5". */
+/* For programs without blanks, "-" when the code is not known; for reading "48
+ * 89 e5". */
 static void put_bytes(const struct insn *s, const uint8_t *code, int n)
 {
 	char buf[3 * MAX_INSN], *p = buf;
@@ -360,8 +360,8 @@ static int range_text(struct insn *s, const struct flow_ctx *ctx,
 	return err;
 }
 
-/* The first n lines of a text, each after the lead. n_insns is what ran, for the
- * report: a filter may have left some without a line. */
+/* The first n lines of a text, each after the lead. n_insns is what ran, for
+ * the report: a filter may have left some without a line. */
 static void put_texts(struct insn *s, const struct text *text, uint32_t n,
 		     uint32_t n_insns)
 {
@@ -445,8 +445,8 @@ static int put_note(struct insn *s, const struct flow_ctx *ctx,
 	return 0;
 }
 
-/* Range by range, for a column that is mixed in, a limit that is near, or a range
- * that does not fit the code. */
+/* Range by range, for a column that is mixed in, a limit that is near, or a
+ * range that does not fit the code. */
 static int put_ranges(struct insn *s, const struct flow_ctx *ctx,
 		      const struct aux_step *step, uint64_t offset)
 {
@@ -461,9 +461,9 @@ static int put_ranges(struct insn *s, const struct flow_ctx *ctx,
 }
 
 /*
- * A step's text out of those of its ranges, kept in step->user. *text stays NULL,
- * without an error, where it must go range by range: a mismatch (which put_range
- * reports), or no room.
+ * A step's text out of those of its ranges, kept in step->user. *text stays
+ * NULL, without an error, where it must go range by range: a mismatch (which
+ * put_range reports), or no room.
  */
 static int join_ranges(struct insn *s, const struct flow_ctx *ctx,
 		       struct aux_step *step, const struct text **text)
@@ -547,7 +547,8 @@ static int put_path_by_range(struct insn *s, const struct flow_ctx *ctx,
 
 /*
  * A kept path with a text of this lead is one memcpy, most of all events in a
- * loop. Otherwise its steps are printed, and the path gets a text when it is due.
+ * loop. Otherwise its steps are printed, and the path gets a text when it is
+ * due.
  */
 static int put_path(struct insn *s, const struct flow_ctx *ctx,
 		     const struct aux_flow *ev)
@@ -576,8 +577,8 @@ static int put_path(struct insn *s, const struct flow_ctx *ctx,
 	return err;
 }
 
-/* Gap lines name the last address that ran in the stream, so that is kept across
- * calls. */
+/* Gap lines name the last address that ran in the stream, so that is kept
+ * across calls. */
 static int flow_insn(void *sink, const struct flow_ctx *ctx,
 		     const struct aux_flow *ev, size_t n)
 {

@@ -3,8 +3,8 @@
  * sink_latency: how long the calls of a function took: a histogram with
  * percentiles, and the slowest calls with what ran inside of them.
  *
- * In the histogram is every call that is whole, those inside of another call of the
- * function too; "total" and the slowest are of the outermost alone.
+ * In the histogram is every call that is whole, those inside of another call of
+ * the function too; "total" and the slowest are of the outermost alone.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +23,8 @@
  *
  * A tree of places: a function, called from where its parent is, with how often
  * and what it took. The nodes are allocated at once and do not move, for frames
- * point to them (frame.user). Calls at places beyond TREE_NODES are counted, and
- * no more. Trees of calls that were not among the slowest are used again.
+ * point to them (frame.user). Calls at places beyond TREE_NODES are counted,
+ * and no more. Trees of calls that were not among the slowest are used again.
  */
 
 #define TREE_NODES 4096
@@ -245,7 +245,8 @@ static struct tree_node *node_of(const struct call_frame *f)
 	return f->user == &left_out ? NULL : f->user;
 }
 
-/* Inside of a call that is watched, or beginning one: the frame gets its place. */
+/* Inside of a call that is watched, or beginning one: the frame gets its
+ * place. */
 static int on_enter(void *priv, struct call_thread *t, unsigned marks)
 {
 	struct latency *l = priv;

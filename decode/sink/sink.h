@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The sinks of this directory (what a flow can be turned into, see session/sink.h),
- * and the options that several sinks have: rows for their tables, so that they read
- * the same everywhere. The struct of TYPE has the member that is named.
+ * The sinks of this directory (what a flow can be turned into, see
+ * session/sink.h), and the options that several sinks have: rows for their
+ * tables, so that they read the same everywhere. The struct of TYPE has the
+ * member that is named.
  */
 #ifndef DECODE_SINK_SINK_H
 #define DECODE_SINK_SINK_H

@@ -16,8 +16,8 @@
 #define PIECE ((size_t)64 << 10) /* bytes of output asked for at once */
 #define LONG_LEAD 48
 
-/* Lines into to. Leads are copied lead_room bytes at a time, lines room bytes; if
- * any may be longer, the rest follows. */
+/* Lines into to. Leads are copied lead_room bytes at a time, lines room bytes;
+ * if any may be longer, the rest follows. */
 static inline __attribute__((always_inline)) char *
 copy_lines(char *restrict to, const char *restrict lead, size_t lead_len,
 	   const char *restrict from, const uint32_t *restrict len, size_t n,
@@ -108,7 +108,8 @@ void text_maker_reset(struct text_maker *m)
 	m->n = m->n_left_out = m->start = 0;
 }
 
-/* Room for n lengths. Doubles by hand: n may be far ahead (text_maker_append). */
+/* Room for n lengths. Doubles by hand: n may be far ahead
+ * (text_maker_append). */
 static int grow_lines(struct text_maker *m, size_t n)
 {
 	size_t max = m->max_n ? m->max_n : 64;
@@ -219,7 +220,8 @@ bool text_store_has_room(const struct text_store *s, size_t n)
 	return n <= s->size - s->used;
 }
 
-/* A new epoch forgets all texts at once: users compare the epoch that they hold. */
+/* A new epoch forgets all texts at once: users compare the epoch that they
+ * hold. */
 void *text_store_get(struct text_store *s, size_t n)
 {
 	void *at;
@@ -245,9 +247,10 @@ void *text_store_get(struct text_store *s, size_t n)
 /*
  * ---- texts of whole paths ----
  *
- * The store is small, so that what is in it stays in the cache. Paths enter after
- * min_visits visits; each time the store is full it is emptied and min_visits
- * doubles, so that in a large program only what comes very often is kept.
+ * The store is small, so that what is in it stays in the cache. Paths enter
+ * after min_visits visits; each time the store is full it is emptied and
+ * min_visits doubles, so that in a large program only what comes very often is
+ * kept.
  */
 
 #define PATH_BYTES ((size_t)16 << 20)

@@ -3,9 +3,10 @@
  * text: lines that are kept, without the columns that lead them.
  *
  * What a line shows of the code is rendered once. Who ran it, and when, is put
- * before each line on its way out, so that nothing that is kept ever changes. Lines
- * are copied in pieces of fixed sizes that may reach past their end: after a text,
- * after a lead and in the output there are always TEXT_PAD bytes more.
+ * before each line on its way out, so that nothing that is kept ever changes.
+ * Lines are copied in pieces of fixed sizes that may reach past their end:
+ * after a text, after a lead and in the output there are always TEXT_PAD bytes
+ * more.
  */
 #ifndef DECODE_SINK_TEXT_H
 #define DECODE_SINK_TEXT_H
@@ -74,7 +75,8 @@ struct text_whole *text_maker_write_whole(const struct text_maker *m, void *at,
 
 /*
  * Where texts are kept that hang on a step or path: all are dropped at once, by
- * another epoch. A user of flow.h holds the epoch it is of in [0], the text in [1].
+ * another epoch. A user of flow.h holds the epoch it is of in [0], the text in
+ * [1].
  */
 struct text_store {
 	char *base;
@@ -98,10 +100,10 @@ static inline void *text_store_find(const struct text_store *s,
 }
 
 /*
- * Texts of whole paths, so that what is printed most lies in one
- * piece: with its lead, where no time is shown, ready to be copied. The store is
- * small, for what comes again and again; when it is full, only what comes more
- * often gets in. user[2] of a path counts how often it came.
+ * Texts of whole paths, so that what is printed most lies in one piece: with
+ * its lead, where no time is shown, ready to be copied. The store is small, for
+ * what comes again and again; when it is full, only what comes more often gets
+ * in. user[2] of a path counts how often it came.
  */
 struct text_paths {
 	struct text_store store;

@@ -3,23 +3,25 @@
  * libauxdecode: the flow of a recording, for programs of your own.
  *
  * Open a recording, then take its flow: pull it with aux_decode_next, or have a
- * sink called by aux_decode_run. flow.h says what the events are; a RANGE stands
- * for many instructions, aux_decode_expand gives their addresses. GAP carries all
- * loss: who ignores it sees jumps that never happened.
+ * sink called by aux_decode_run. flow.h says what the events are; a RANGE
+ * stands for many instructions, aux_decode_expand gives their addresses. GAP
+ * carries all loss: who ignores it sees jumps that never happened.
  *
- * Nothing is global, nothing is printed, nothing exits: any number of recordings
- * may be open, each used by one thread at a time. Functions return 0 or a count,
- * or -AUX_E_* with text in a diag, which may be NULL.
+ * Nothing is global, nothing is printed, nothing exits: any number of
+ * recordings may be open, each used by one thread at a time. Functions return 0
+ * or a count, or -AUX_E_* with text in a diag, which may be NULL.
  *
- * Pulling works in steps of the caller's own thread: aux_decode_next decodes until
- * a batch is there, and keeps no more than that; no thread waits for a slow caller,
- * and none has to be stopped. Decoding itself uses n_workers threads either way.
+ * Pulling works in steps of the caller's own thread: aux_decode_next decodes
+ * until a batch is there, and keeps no more than that; no thread waits for a
+ * slow caller, and none has to be stopped. Decoding itself uses n_workers
+ * threads either way.
  *
- * Stability. Functions are never removed, nor do they change their meaning, while
- * the number behind .so is the same. Structs only grow, at their end; those that
- * you fill begin with their size, and what a shorter one lacks is 0. Those that the
- * library hands out may be longer than yours. Enumerations grow: skip what you do
- * not know. A decoder plugin is bound to AUX_DECODER_ABI instead (decoder.h).
+ * Stability. Functions are never removed, nor do they change their meaning,
+ * while the number behind .so is the same. Structs only grow, at their end;
+ * those that you fill begin with their size, and what a shorter one lacks is 0.
+ * Those that the library hands out may be longer than yours. Enumerations grow:
+ * skip what you do not know. A decoder plugin is bound to AUX_DECODER_ABI
+ * instead (decoder.h).
  */
 #ifndef AUX_DECODE_H
 #define AUX_DECODE_H
@@ -52,8 +54,8 @@ struct aux_decode_space; /* code that was mapped; lives as the recording does */
 #define AUX_DECODE_NO_TIMES 16	/* time_ns may be old: faster */
 
 /*
- * What of a recording, and where its code is; as the options of auxdecode(1). All
- * 0 but size: everything. Strings are copied.
+ * What of a recording, and where its code is; as the options of auxdecode(1).
+ * All 0 but size: everything. Strings are copied.
  */
 struct aux_decode_options {
 	uint32_t size;		/* sizeof(struct aux_decode_options) */
@@ -83,8 +85,8 @@ struct aux_decode_options {
 };
 
 /*
- * path: whatever auxdecode reads (perf.data file or directory, snapshot, bundle);
- * "-": standard input. options NULL: all 0. On error *d is NULL.
+ * path: whatever auxdecode reads (perf.data file or directory, snapshot,
+ * bundle); "-": standard input. options NULL: all 0. On error *d is NULL.
  */
 int aux_decode_open(struct aux_decode **d, const char *path,
 		    const struct aux_decode_options *options,
@@ -104,9 +106,9 @@ struct aux_decode_ctx {
 };
 
 /*
- * Events of one context, in order. A GAP is the last of its batch. Times never go
- * back from one batch of a stream to the next, unless the recording's do; batches
- * of several streams come merged by time.
+ * Events of one context, in order. A GAP is the last of its batch. Times never
+ * go back from one batch of a stream to the next, unless the recording's do;
+ * batches of several streams come merged by time.
  */
 struct aux_decode_batch {
 	struct aux_decode_ctx ctx;
@@ -115,20 +117,22 @@ struct aux_decode_batch {
 };
 
 /*
- * Pull: the next batch, valid until the next call with d. Returns 1, or 0 at the
- * end (and from then on), or -AUX_E_*. aux_decode_rewind begins anew.
+ * Pull: the next batch, valid until the next call with d. Returns 1, or 0 at
+ * the end (and from then on), or -AUX_E_*. aux_decode_rewind begins anew.
  */
 int aux_decode_next(struct aux_decode *d, struct aux_decode_batch *batch,
 		    struct aux_diag *diag);
 void aux_decode_rewind(struct aux_decode *d);
-/* Rewinds; the next pass is what tid ran alone, as with AUX_DECODE_ONE_TID. -1: what
- * all threads ran. Cheaper than to open the recording again. Since version 3. */
+/* Rewinds; the next pass is what tid ran alone, as with AUX_DECODE_ONE_TID. -1:
+ * what all threads ran. Cheaper than to open the recording again. Since version
+ * 3. */
 void aux_decode_select_tid(struct aux_decode *d, int64_t tid);
 
 /* aux_decode_sink.flags */
 #define AUX_DECODE_PATHS 1	/* PATH events in place of many RANGEs */
 
-/* Push: flow is called with what a batch has, in the thread of aux_decode_run. */
+/* Push: flow is called with what a batch has, in the thread of
+ * aux_decode_run. */
 struct aux_decode_sink {
 	uint32_t size;		/* sizeof(struct aux_decode_sink) */
 	uint32_t flags;
@@ -175,9 +179,9 @@ int aux_gap_is_loss(unsigned cause);
 
 /*
  * Addresses of the instructions of a RANGE: fills ips, at most max. Returns how
- * many there are (events[i].n), -AUX_E_NOENT where code is missing, -AUX_E_FORMAT
- * where range and code disagree (then none of them is certain), -AUX_E_INVAL for
- * any other event.
+ * many there are (events[i].n), -AUX_E_NOENT where code is missing,
+ * -AUX_E_FORMAT where range and code disagree (then none of them is certain),
+ * -AUX_E_INVAL for any other event.
  */
 int64_t aux_decode_expand(struct aux_decode *d,
 			  const struct aux_decode_space *space,
@@ -201,13 +205,14 @@ struct aux_decode_symbol {
 				 * nothing is mapped there */
 	uint64_t dso_offset;	/* of ip, in the file; 0 without a file */
 };
-/* Looked up when asked for, then kept. 0 even if all that is known is that nothing
- * is; -AUX_E_NOENT when nothing is mapped at ip. */
+/* Looked up when asked for, then kept. 0 even if all that is known is that
+ * nothing is; -AUX_E_NOENT when nothing is mapped at ip. */
 int aux_decode_symbol(struct aux_decode *d,
 		      const struct aux_decode_space *space, uint64_t ip,
 		      struct aux_decode_symbol *sym);
 
-/* One of the functions that an instruction belongs to. Strings live as d does. */
+/* One of the functions that an instruction belongs to. Strings live as d
+ * does. */
 struct aux_decode_frame {
 	const char *function;	/* mangled where the file has that; NULL: unknown */
 	const char *file;	/* with its directory; NULL: unknown */
@@ -220,12 +225,13 @@ struct aux_decode_frame {
 	uint32_t reserved;
 };
 /*
- * Source line and inlined functions of the instruction at ip: innermost first, the
- * function itself last. From DWARF of the file at ip, or of its separate debug
- * file, read when first asked for; without DWARF the symbol alone. Fills frames, of
- * frame_size (sizeof(struct aux_decode_frame)) each, at most max. Returns how many
- * there are, be it more than max (max 0: frames may be NULL); 0: the file says
- * nothing of ip; -AUX_E_NOENT: nothing is mapped there; -AUX_E_INVAL, -AUX_E_NOMEM.
+ * Source line and inlined functions of the instruction at ip: innermost first,
+ * the function itself last. From DWARF of the file at ip, or of its separate
+ * debug file, read when first asked for; without DWARF the symbol alone. Fills
+ * frames, of frame_size (sizeof(struct aux_decode_frame)) each, at most max.
+ * Returns how many there are, be it more than max (max 0: frames may be NULL);
+ * 0: the file says nothing of ip; -AUX_E_NOENT: nothing is mapped there;
+ * -AUX_E_INVAL, -AUX_E_NOMEM.
  */
 int aux_decode_frames(struct aux_decode *d,
 		      const struct aux_decode_space *space, uint64_t ip,
@@ -234,14 +240,14 @@ int aux_decode_frames(struct aux_decode *d,
 /* The thread's name at a time; never NULL. */
 const char *aux_decode_comm(const struct aux_decode *d, uint32_t tid,
 			    uint64_t time_ns);
-/* The records of the recording, and what it says of itself. It is d's: read from
- * it, rewind it, do not close it. */
+/* The records of the recording, and what it says of itself. It is d's: read
+ * from it, rewind it, do not close it. */
 struct aux_reader *aux_decode_reader(const struct aux_decode *d);
 
 /*
- * The decoders themselves, for those who have their own packets and their own code
- * (decoder.h): by index (NULL after the last), or by name (NULL: the best one) for
- * an AUX_TRACE_*.
+ * The decoders themselves, for those who have their own packets and their own
+ * code (decoder.h): by index (NULL after the last), or by name (NULL: the best
+ * one) for an AUX_TRACE_*.
  */
 const struct aux_decoder_ops *aux_decoder_get(size_t i);
 const struct aux_decoder_ops *aux_decoder_find(const char *name,

@@ -2,18 +2,20 @@
 /*
  * Decoders: trace bytes in, flow events out.
  *
- * A decoder is pure. It gets a chunk of trace and a host, asks the host for code bytes,
- * and delivers flow events in batches. It knows no side-band, opens no files and prints
- * nothing: who runs, what is mapped and where the code comes from is the host's concern.
+ * A decoder is pure. It gets a chunk of trace and a host, asks the host for
+ * code bytes, and delivers flow events in batches. It knows no side-band, opens
+ * no files and prints nothing: who runs, what is mapped and where the code
+ * comes from is the host's concern.
  *
- * Threads: one decoder object is used by one thread at a time. Objects share nothing, so
- * any number of them may run in parallel.
+ * Threads: one decoder object is used by one thread at a time. Objects share
+ * nothing, so any number of them may run in parallel.
  *
- * Call order: open; then for each chunk start, and decode until it returns 0; then close.
- * start may follow start at any time: the rest of the chunk is abandoned.
+ * Call order: open; then for each chunk start, and decode until it returns 0;
+ * then close. start may follow start at any time: the rest of the chunk is
+ * abandoned.
  *
- * The same interface serves the built-in decoders and those that are loaded with
- * --plugin; a loaded one exports AUX_DECODER_SYMBOL.
+ * The same interface serves the built-in decoders and those that are loaded
+ * with --plugin; a loaded one exports AUX_DECODER_SYMBOL.
  */
 #ifndef AUX_DECODER_H
 #define AUX_DECODER_H
@@ -37,8 +39,8 @@ extern "C" {
 #define AUX_TRACE_CS_ETM 3
 
 /*
- * A piece of one AUX stream that starts at a sync point (or where the stream starts), so
- * that it can be decoded without what came before.
+ * A piece of one AUX stream that starts at a sync point (or where the stream
+ * starts), so that it can be decoded without what came before.
  */
 struct aux_chunk {
 	uint32_t size;		/* sizeof(struct aux_chunk) */
@@ -50,13 +52,13 @@ struct aux_chunk {
 };
 
 /*
- * Another chunk continues this one, and its flow begins at end_ip. After the last packet
- * the decoder walks on to end_ip, through instructions that need no packet, and stops
- * there: the two flows join without a gap and without an overlap. If the code does not
- * lead there, that is a GAP.
+ * Another chunk continues this one, and its flow begins at end_ip. After the
+ * last packet the decoder walks on to end_ip, through instructions that need no
+ * packet, and stops there: the two flows join without a gap and without an
+ * overlap. If the code does not lead there, that is a GAP.
  *
- * Without the flag the stream ends or breaks here. How far the CPU got after the last
- * packet is not known, so nothing is walked.
+ * Without the flag the stream ends or breaks here. How far the CPU got after
+ * the last packet is not known, so nothing is walked.
  */
 #define AUX_CHUNK_HAS_END_IP 1
 
@@ -80,55 +82,60 @@ enum aux_paths {
 /*
  * What a decoder may ask, and what the host wants.
  *
- * The host owns the struct, and may change generation and horizon_tsc between two calls
- * of decode, never during one. All else is constant while the decoder is open.
+ * The host owns the struct, and may change generation and horizon_tsc between
+ * two calls of decode, never during one. All else is constant while the decoder
+ * is open.
  */
 struct aux_decoder_host {
 	uint32_t size;		/* sizeof(struct aux_decoder_host) */
 	void *priv;		/* the host's own; passed to its functions */
 
 	/*
-	 * Fills *code with the code that contains ip in the current address space.
-	 * Returns 0, or -AUX_E_NOENT if there is none. While generation is the same,
-	 * so are the answers.
+	 * Fills *code with the code that contains ip in the current address
+	 * space. Returns 0, or -AUX_E_NOENT if there is none. While generation
+	 * is the same, so are the answers.
 	 */
 	int (*code)(void *priv, uint64_t ip, struct aux_code *code);
 
 	/*
-	 * Names the set of answers that code gives. After a change, cached code may be
-	 * wrong; a value that returns names the same answers as before.
+	 * Names the set of answers that code gives. After a change, cached code
+	 * may be wrong; a value that returns names the same answers as before.
 	 */
 	uint64_t generation;
 
 	/*
-	 * The time up to which the host's answers hold: before horizon_tsc no other
-	 * thread runs and nothing is mapped. In units of TIME.tsc: TSC ticks, or raw
-	 * CoreSight timestamps.
+	 * The time up to which the host's answers hold: before horizon_tsc no
+	 * other thread runs and nothing is mapped. In units of TIME.tsc: TSC
+	 * ticks, or raw CoreSight timestamps.
 	 *
-	 * The rule: decode returns directly after a TIME that is at or past the horizon,
-	 * or that is earlier than the TIME before it (after a gap), and it does so before
-	 * it asks for any further code. The host then applies what happened up to that
-	 * time, perhaps switches the address space (generation), sets the next horizon,
-	 * and calls decode again. Otherwise code of the old space would be decoded with
-	 * the packets of the new one.
+	 * The rule: decode returns directly after a TIME that is at or past the
+	 * horizon, or that is earlier than the TIME before it (after a gap),
+	 * and it does so before it asks for any further code. The host then
+	 * applies what happened up to that time, perhaps switches the address
+	 * space (generation), sets the next horizon, and calls decode again.
+	 * Otherwise code of the old space would be decoded with the packets of
+	 * the new one.
 	 *
 	 * 0: return after every TIME. UINT64_MAX: nothing changes any more.
 	 *
-	 * Which instructions a TIME covers: those after it. An Intel PT timestamp precedes
-	 * the packets that it dates, so its TIME is delivered where the packet is. A
-	 * CoreSight timestamp follows them: it dates instructions that the decoder has
-	 * already seen. So a CoreSight decoder looks ahead. Where the flow resumes
-	 * (at the start of a chunk, at TRACE_ON, on the return to user code) it searches for
-	 * the first timestamp up to the exception that ends this run of instructions, and
-	 * delivers its TIME before the run. A run contains neither exec nor switch,
-	 * so one time is right for all of it. A run without a timestamp has no TIME.
+	 * Which instructions a TIME covers: those after it. An Intel PT
+	 * timestamp precedes the packets that it dates, so its TIME is
+	 * delivered where the packet is. A CoreSight timestamp follows them: it
+	 * dates instructions that the decoder has already seen. So a CoreSight
+	 * decoder looks ahead. Where the flow resumes (at the start of a chunk,
+	 * at TRACE_ON, on the return to user code) it searches for the first
+	 * timestamp up to the exception that ends this run of instructions, and
+	 * delivers its TIME before the run. A run contains neither exec nor
+	 * switch, so one time is right for all of it. A run without a timestamp
+	 * has no TIME.
 	 */
 	uint64_t horizon_tsc;
 
 	/*
-	 * Not 0: the trace itself says which thread runs. decode then also returns directly
-	 * after each CONTEXT, before it asks for further code. A TIME of the run that the
-	 * CONTEXT begins is delivered after the CONTEXT.
+	 * Not 0: the trace itself says which thread runs. decode then also
+	 * returns directly after each CONTEXT, before it asks for further code.
+	 * A TIME of the run that the CONTEXT begins is delivered after the
+	 * CONTEXT.
 	 */
 	uint32_t context_switches;
 
@@ -136,17 +143,19 @@ struct aux_decoder_host {
 	uint32_t paths;
 
 	/*
-	 * How a decoder frees steps and paths (flow.h) that the host may still hold. Only
-	 * inside of start, when it has too many, it calls forget(priv, release, what):
-	 * the host calls release(what), once, as soon as it holds no event that leads to
-	 * them. NULL: the host holds no event across start.
+	 * How a decoder frees steps and paths (flow.h) that the host may still
+	 * hold. Only inside of start, when it has too many, it calls
+	 * forget(priv, release, what): the host calls release(what), once, as
+	 * soon as it holds no event that leads to them. NULL: the host holds no
+	 * event across start.
 	 */
 	void (*forget)(void *priv, void (*release)(void *what), void *what);
 
 	/*
-	 * How often the host wants a TIME: one less than so many ticks after the last may
-	 * be left out, unless it reaches the horizon or goes back. 0: all are wanted.
-	 * UINT64_MAX: none but those, and TIME.n (cycles) may be 0.
+	 * How often the host wants a TIME: one less than so many ticks after
+	 * the last may be left out, unless it reaches the horizon or goes back.
+	 * 0: all are wanted. UINT64_MAX: none but those, and TIME.n (cycles)
+	 * may be 0.
 	 */
 	uint64_t time_step;
 };
@@ -201,9 +210,9 @@ enum aux_etm_arch {
 
 /*
  * CoreSight: one trace source, registers by their Arm names (IHI0064 for ETMv4,
- * IHI0014 for ETMv3, IHI0035 for PTM, IHI0054 for STM). The chunks of a decoder hold the
- * bytes of this source alone, without formatter frames. Registers that a source does not
- * have are 0.
+ * IHI0014 for ETMv3, IHI0035 for PTM, IHI0054 for STM). The chunks of a decoder
+ * hold the bytes of this source alone, without formatter frames. Registers that
+ * a source does not have are 0.
  */
 struct aux_etm_config {
 	uint32_t arch;		/* enum aux_etm_arch */
@@ -236,8 +245,8 @@ struct aux_clock {
 	uint16_t shift;
 };
 
-/* The perf clock in ns at a TSC; 0 without a conversion. The product is split as
- * <linux/perf_event.h> says, so that it does not overflow. */
+/* The perf clock in ns at a TSC; 0 without a conversion. The product is split
+ * as <linux/perf_event.h> says, so that it does not overflow. */
 static inline uint64_t aux_clock_ns(const struct aux_clock *c, uint64_t tsc)
 {
 	uint64_t quot, rem;
@@ -251,7 +260,8 @@ static inline uint64_t aux_clock_ns(const struct aux_clock *c, uint64_t tsc)
 	return c->zero + quot * c->mult + (rem * c->mult >> c->shift);
 }
 
-/* An address filter of the event: where it switches tracing, packets may lack IPs. */
+/* An address filter of the event: where it switches tracing, packets may lack
+ * IPs. */
 struct aux_filter {
 	uint64_t start;
 	uint64_t end;		/* first address after it */
@@ -275,21 +285,22 @@ struct aux_decoder_ops {
 	const char *help;	/* one line */
 	uint32_t trace_type;	/* AUX_TRACE_*; 0: any, only when named */
 
-	/* *dec is the new decoder, or NULL. config, host and what they point to must
-	 * outlive it. Returns 0 or -AUX_E_*, with text in diag. */
+	/* *dec is the new decoder, or NULL. config, host and what they point to
+	 * must outlive it. Returns 0 or -AUX_E_*, with text in diag. */
 	int (*open)(void **dec, const struct aux_decoder_config *config,
 		    const struct aux_decoder_host *host, struct aux_diag *diag);
-	/* Begins a chunk. Nothing of the chunk before has an influence on its flow:
-	 * chunks may be decoded in any order, by any decoder. */
+	/* Begins a chunk. Nothing of the chunk before has an influence on its
+	 * flow: chunks may be decoded in any order, by any decoder. */
 	int (*start)(void *dec, const struct aux_chunk *chunk);
 	/*
-	 * Fills out[0..max), max >= 16. Returns the number of events, 0 at the end of
-	 * the chunk, or -AUX_E_NOMEM. Bad trace is never an error: it is a GAP event,
-	 * and decoding resumes at the next sync point.
+	 * Fills out[0..max), max >= 16. Returns the number of events, 0 at the
+	 * end of the chunk, or -AUX_E_NOMEM. Bad trace is never an error: it is
+	 * a GAP event, and decoding resumes at the next sync point.
 	 *
-	 * start and decode may return -AUX_E_UNSUPPORTED: the chunk needs a feature that
-	 * this decoder lacks. The events delivered so far are right; the host has another
-	 * decoder (the reference) decode the whole chunk, and drops that many events of it.
+	 * start and decode may return -AUX_E_UNSUPPORTED: the chunk needs a
+	 * feature that this decoder lacks. The events delivered so far are
+	 * right; the host has another decoder (the reference) decode the whole
+	 * chunk, and drops that many events of it.
 	 */
 	int (*decode)(void *dec, struct aux_flow *out, size_t max);
 	/* Frees the decoder. Accepts NULL, and what a failed open left. */

@@ -43,7 +43,8 @@
 extern "C" {
 #endif
 
-/* Events of 32 bytes. A plugin that needs more defines it before the include. */
+/* Events of 32 bytes. A plugin that needs more defines it before the
+ * include. */
 #ifndef AUX_QUEUE_MAX
 #define AUX_QUEUE_MAX 2560
 #endif
@@ -89,8 +90,9 @@ static inline bool aux_queue_is_empty(const struct aux_queue *q)
 
 /* ---- the decoder's side ---- */
 
-/* New events belong to the packet at offset. Elements that a packet confirms late
- * may be older than events already made; offsets of a flow never decrease. */
+/* New events belong to the packet at offset. Elements that a packet confirms
+ * late may be older than events already made; offsets of a flow never
+ * decrease. */
 static inline void aux_queue_at(struct aux_queue *q, uint64_t offset)
 {
 	if (offset > q->offset)
@@ -130,8 +132,8 @@ static inline void aux_queue_give_up(struct aux_queue *q)
 	q->unsettled = AUX_QUEUE_NONE;
 }
 
-/* The flow continues at ip: events that wait for an address get this one. Call it
- * only while unsettled is not NONE. */
+/* The flow continues at ip: events that wait for an address get this one. Call
+ * it only while unsettled is not NONE. */
 static inline void aux_queue_settle(struct aux_queue *q, uint64_t ip)
 {
 	uint32_t i = q->unsettled;
@@ -189,8 +191,8 @@ static inline void aux_queue_push_cycles(struct aux_queue *q)
 	q->cycles = 0;
 }
 
-/* A TIME at tsc, with the cycles since the last; clock may be NULL. Returns true if
- * time goes back: a host that acts on time has to look at it. */
+/* A TIME at tsc, with the cycles since the last; clock may be NULL. Returns
+ * true if time goes back: a host that acts on time has to look at it. */
 static inline bool aux_queue_push_time(struct aux_queue *q, uint64_t tsc,
 				       const struct aux_clock *clock)
 {
@@ -208,8 +210,8 @@ static inline bool aux_queue_push_time(struct aux_queue *q, uint64_t tsc,
 	return back;
 }
 
-/* A TIME at a CoreSight timestamp. True: the host has to look at it, for time goes
- * back or reaches its horizon. */
+/* A TIME at a CoreSight timestamp. True: the host has to look at it, for time
+ * goes back or reaches its horizon. */
 static inline bool aux_queue_push_etm_time(struct aux_queue *q, uint64_t ts,
 					   const struct aux_decoder_config *config,
 					   const struct aux_decoder_host *host)
@@ -220,8 +222,8 @@ static inline bool aux_queue_push_etm_time(struct aux_queue *q, uint64_t ts,
 	return back || ts >= host->horizon_tsc;
 }
 
-/* decode() has to return once the events up to here are delivered, and before any
- * code is read for what follows (aux_decoder_host.horizon_tsc). */
+/* decode() has to return once the events up to here are delivered, and before
+ * any code is read for what follows (aux_decoder_host.horizon_tsc). */
 static inline void aux_queue_stop(struct aux_queue *q)
 {
 	q->stop = q->tail;
@@ -260,8 +262,8 @@ static inline size_t aux_queue_drain(struct aux_queue *q, struct aux_flow *out,
 	return n;
 }
 
-/* True, once, when all up to a stop is delivered: decode() returns now. The host
- * has seen these events, so none of them can be settled any more. */
+/* True, once, when all up to a stop is delivered: decode() returns now. The
+ * host has seen these events, so none of them can be settled any more. */
 static inline bool aux_queue_stopped(struct aux_queue *q)
 {
 	if (!q->stop || q->head != q->stop)
@@ -271,8 +273,9 @@ static inline bool aux_queue_stopped(struct aux_queue *q)
 	return true;
 }
 
-/* Moves committed events to out, after the *n that are there. True: decode() returns
- * *n now, since the host stops here, out is full, or the chunk (done) is over. */
+/* Moves committed events to out, after the *n that are there. True: decode()
+ * returns *n now, since the host stops here, out is full, or the chunk (done)
+ * is over. */
 static inline bool aux_queue_deliver(struct aux_queue *q, struct aux_flow *out,
 				     size_t max, size_t *n, bool done)
 {

@@ -2,8 +2,8 @@
 /*
  * A record of a perf.data, parsed to host byte order, as the reader gives it.
  *
- * Strings and byte ranges point into the file (or into the reader's buffers) and
- * live as long as the reader. Fields are those of the record in
+ * Strings and byte ranges point into the file (or into the reader's buffers)
+ * and live as long as the reader. Fields are those of the record in
  * <linux/perf_event.h>, or of <aux/perfdata.h> and <aux/extension.h>.
  */
 #ifndef AUX_EVENT_H

@@ -25,11 +25,13 @@ enum aux_own_kind {
 	AUX_OWN_SYMBOLS = 9,	/* struct aux_own_symbols, path, entries, names */
 };
 
-/* A whole record, header and padding included: perf 7.2 warns of an EVENT_TYPE that is
- * shorter than its own (id and 64 bytes of name). Readers take shorter ones. */
+/* A whole record, header and padding included: perf 7.2 warns of an EVENT_TYPE
+ * that is shorter than its own (id and 64 bytes of name). Readers take shorter
+ * ones. */
 #define AUX_OWN_RECORD_MIN 80
 
-/* After the 8-byte record header; the record is padded to 8 and AUX_OWN_RECORD_MIN. */
+/* After the 8-byte record header; the record is padded to 8 and
+ * AUX_OWN_RECORD_MIN. */
 struct aux_own_record {
 	uint64_t magic;		/* AUX_OWN_MAGIC */
 	uint16_t kind;		/* enum aux_own_kind; unknown: skip */
@@ -81,8 +83,8 @@ struct aux_own_code {
 
 /*
  * A part of a feature section that perf does not take from among the data: for
- * who repairs a file whose writer had no time to write its sections. All parts of
- * a section come in order, one behind the other.
+ * who repairs a file whose writer had no time to write its sections. All parts
+ * of a section come in order, one behind the other.
  */
 struct aux_own_piece {
 	uint32_t bit;		/* enum aux_feature */
@@ -107,8 +109,8 @@ struct aux_own_file {
 
 /*
  * Names of the code of a file that the recording brings along (bundle): behind
- * the path come n entries, then the names, each ended by NUL. A range of offsets
- * is in one entry at most; a file may have several records.
+ * the path come n entries, then the names, each ended by NUL. A range of
+ * offsets is in one entry at most; a file may have several records.
  */
 struct aux_own_symbols {
 	uint8_t build_id[20];
@@ -129,8 +131,8 @@ struct aux_own_symbol {
 /*
  * AUXTRACE with compressed payload, on request only: perf refuses the file. As
  * struct aux_rec_auxtrace, whose size then is the payload's in the file (padded
- * to 8), then raw_size and zstd_size; the payload is one zstd frame of zstd_size
- * bytes. offset counts raw bytes.
+ * to 8), then raw_size and zstd_size; the payload is one zstd frame of
+ * zstd_size bytes. offset counts raw bytes.
  */
 #define AUX_RECORD_AUXKIT_AUXTRACE_ZSTD 0x5a585541
 struct aux_rec_auxtrace_zstd {

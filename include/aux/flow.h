@@ -2,11 +2,12 @@
 /*
  * The flow: what every decoder produces and every sink consumes.
  *
- * A flow is the sequence of events of one AUX stream, in the order of execution. The
- * vocabulary is the same for all vendors. Each event carries the offset, in its AUX stream,
- * of the packet that it comes from; offsets never decrease. All loss and all errors are
- * GAP events, so that no consumer can miss them: between two events without a GAP, and
- * while tracing is on, every instruction that ran is in a RANGE or PATH.
+ * A flow is the sequence of events of one AUX stream, in the order of
+ * execution. The vocabulary is the same for all vendors. Each event carries the
+ * offset, in its AUX stream, of the packet that it comes from; offsets never
+ * decrease. All loss and all errors are GAP events, so that no consumer can
+ * miss them: between two events without a GAP, and while tracing is on, every
+ * instruction that ran is in a RANGE or PATH.
  */
 #ifndef AUX_FLOW_H
 #define AUX_FLOW_H
@@ -56,8 +57,8 @@ enum aux_async_kind {
 };
 
 /*
- * CONTEXT.what: Arm's exception level and security state, as far as the trace says;
- * 0 for Intel PT.
+ * CONTEXT.what: Arm's exception level and security state, as far as the trace
+ * says; 0 for Intel PT.
  */
 #define AUX_CONTEXT_EL_MASK 0x03
 #define AUX_CONTEXT_EL_KNOWN 0x04
@@ -177,15 +178,15 @@ struct aux_flow {
 };
 
 /*
- * A PATH stands for the RANGEs of its steps, in order, each at the PATH's offset. Programs
- * run along the same few paths again and again: a consumer may keep what it derived from a
- * step or path (a hash, a position in a text) in user, which is 0 at first and never
- * touched by the decoder again.
+ * A PATH stands for the RANGEs of its steps, in order, each at the PATH's
+ * offset. Programs run along the same few paths again and again: a consumer may
+ * keep what it derived from a step or path (a hash, a position in a text) in
+ * user, which is 0 at first and never touched by the decoder again.
  *
- * Steps and paths belong to the decoder that delivered them. They live until it releases
- * them through forget (decoder.h), or is closed. The exception is a path with kept 0: the
- * path itself, though not its steps, is valid only until the next call of the decoder, and
- * its user must not be used.
+ * Steps and paths belong to the decoder that delivered them. They live until it
+ * releases them through forget (decoder.h), or is closed. The exception is a
+ * path with kept 0: the path itself, though not its steps, is valid only until
+ * the next call of the decoder, and its user must not be used.
  */
 struct aux_step {
 	const struct aux_flow *ranges;	/* RANGE events with offset 0 */

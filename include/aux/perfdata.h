@@ -174,8 +174,8 @@ struct aux_rec_time_conv {
 	uint8_t reserved[6];
 };
 
-/* ID_INDEX, after the header: u64 count, then entries; as many aux_rec_id_index_guest
- * may follow, of perf inject --guest-data. */
+/* ID_INDEX, after the header: u64 count, then entries; as many
+ * aux_rec_id_index_guest may follow, of perf inject --guest-data. */
 struct aux_rec_id_index_entry {
 	uint64_t id;
 	uint64_t idx;
@@ -203,8 +203,8 @@ enum aux_cpu_map_type {
 
 /*
  * AUX_FEAT_BPF_PROG_INFO: u32 count, then of each program this head, info_len
- * bytes of the kernel's struct bpf_prog_info and data_len bytes. Pointers in the
- * info are offsets in those bytes, valid for arrays whose bit is set.
+ * bytes of the kernel's struct bpf_prog_info and data_len bytes. Pointers in
+ * the info are offsets in those bytes, valid for arrays whose bit is set.
  */
 struct aux_feat_bpf_prog {
 	uint32_t info_len;

@@ -70,17 +70,17 @@ const struct aux_attr *aux_reader_attr_by_id(const struct aux_reader *r,
  * that came before stands (a cut file gives its records, then
  * -AUX_E_TRUNCATED). Asked again, it says the same again. A record of unknown
  * type is returned with raw alone; so is a COMPRESSED one, and then what is in
- * it. An AUXTRACE with compressed payload comes as AUXTRACE with what was in the
- * frame; of a damaged one as much as could be had (clipped).
+ * it. An AUXTRACE with compressed payload comes as AUXTRACE with what was in
+ * the frame; of a damaged one as much as could be had (clipped).
  */
 int aux_reader_next(struct aux_reader *r, struct aux_event *ev,
 		    struct aux_diag *diag);
 /* Back to the first record. */
 void aux_reader_rewind(struct aux_reader *r);
 /*
- * Bytes that records led to are not needed for now: their pages need not stay in
- * memory. They are there again when they are read, so this is never wrong; safe in
- * any thread.
+ * Bytes that records led to are not needed for now: their pages need not stay
+ * in memory. They are there again when they are read, so this is never wrong;
+ * safe in any thread.
  */
 void aux_reader_let_go(const struct aux_reader *r, const void *p, uint64_t len);
 

@@ -36,7 +36,8 @@
 extern "C" {
 #endif
 
-/* Bits of perf_event_mmap_page.capabilities, which the ABI defines as bitfields. */
+/* Bits of perf_event_mmap_page.capabilities, which the ABI defines as
+ * bitfields. */
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
 #define AUX_SELF_BIT(n) (1ull << (63 - (n)))
 #else
@@ -47,8 +48,8 @@ extern "C" {
 #define AUX_SELF_CAP_ZERO AUX_SELF_BIT(4)	/* time_zero valid */
 #define AUX_SELF_CAP_SHORT AUX_SELF_BIT(5)	/* time_cycles, _mask valid */
 
-/* Attempts before a page counts as broken, at least 0.1 s. The kernel holds the lock
- * for nanoseconds. */
+/* Attempts before a page counts as broken, at least 0.1 s. The kernel holds the
+ * lock for nanoseconds. */
 #define AUX_SELF_TRIES 100000000u
 
 /* A consistent state of the page, and the counters at that moment. */
@@ -78,9 +79,9 @@ struct aux_self_count {
 };
 
 /*
- * Reads a consistent state. Every load is an acquire, so that none is delayed past
- * the second load of the lock. The cycle and event counters are read between the two
- * loads, since they must match offset, index and the times.
+ * Reads a consistent state. Every load is an acquire, so that none is delayed
+ * past the second load of the lock. The cycle and event counters are read
+ * between the two loads, since they must match offset, index and the times.
  */
 static inline int aux_self_read(const struct perf_event_mmap_page *pg,
 				struct aux_self_state *s)
@@ -115,10 +116,10 @@ static inline int aux_self_read(const struct perf_event_mmap_page *pg,
 }
 
 /*
- * The event's enabled and running times up to now: the page's values plus the time
- * since the kernel wrote them. Valid while the event is enabled and its thread runs;
- * for a disabled event use the fields of aux_self_state. -AUX_E_UNSUPPORTED without
- * AUX_SELF_CAP_TIME.
+ * The event's enabled and running times up to now: the page's values plus the
+ * time since the kernel wrote them. Valid while the event is enabled and its
+ * thread runs; for a disabled event use the fields of aux_self_state.
+ * -AUX_E_UNSUPPORTED without AUX_SELF_CAP_TIME.
  */
 static inline int aux_self_state_times(const struct aux_self_state *s,
 				       uint64_t *enabled_ns,
@@ -148,9 +149,9 @@ static inline int aux_self_times(const struct perf_event_mmap_page *pg,
 }
 
 /*
- * The event's count, unscaled: offset plus the counter's lower pmc_width bits as a
- * signed number. -AUX_E_UNSUPPORTED without AUX_SELF_CAP_RDPMC, when offset alone
- * would be out of date.
+ * The event's count, unscaled: offset plus the counter's lower pmc_width bits
+ * as a signed number. -AUX_E_UNSUPPORTED without AUX_SELF_CAP_RDPMC, when
+ * offset alone would be out of date.
  */
 static inline int aux_self_state_count(const struct aux_self_state *s,
 				       uint64_t *count)
@@ -170,9 +171,10 @@ static inline int aux_self_state_count(const struct aux_self_state *s,
 }
 
 /*
- * The count and its times, from the page alone if possible, else by read(2) of fd. For
- * that the event must have read_format TOTAL_TIME_ENABLED | TOTAL_TIME_RUNNING. fd -1:
- * no fallback, -AUX_E_UNSUPPORTED. -AUX_E_IO if read fails or returns another size.
+ * The count and its times, from the page alone if possible, else by read(2) of
+ * fd. For that the event must have read_format TOTAL_TIME_ENABLED |
+ * TOTAL_TIME_RUNNING. fd -1: no fallback, -AUX_E_UNSUPPORTED. -AUX_E_IO if read
+ * fails or returns another size.
  */
 static inline int aux_self_count_read(const struct perf_event_mmap_page *pg,
 				      int fd, struct aux_self_count *c)
@@ -204,9 +206,9 @@ static inline uint64_t aux_self_scaled(const struct aux_self_count *c)
 }
 
 /*
- * The parameters that convert between cycles and perf time. The kernel changes them
- * when it adjusts its clock: read them again about once a minute, not for each time
- * stamp. -AUX_E_UNSUPPORTED without AUX_SELF_CAP_ZERO.
+ * The parameters that convert between cycles and perf time. The kernel changes
+ * them when it adjusts its clock: read them again about once a minute, not for
+ * each time stamp. -AUX_E_UNSUPPORTED without AUX_SELF_CAP_ZERO.
  */
 static inline int aux_self_clock_read(const struct perf_event_mmap_page *pg,
 				      struct aux_self_clock *c)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Conversion between cycles and perf time: the arithmetic of perf_event_mmap_page's
- * time fields, exact in 128 bits, so that conversions are monotonic both ways.
+ * Conversion between cycles and perf time: the arithmetic of
+ * perf_event_mmap_page's time fields, exact in 128 bits, so that conversions
+ * are monotonic both ways.
  *
- * Header only. self.h reads the parameters from a page; recordings carry them too
- * (PERF_RECORD_TIME_CONV, AUXTRACE_INFO).
+ * Header only. self.h reads the parameters from a page; recordings carry them
+ * too (PERF_RECORD_TIME_CONV, AUXTRACE_INFO).
  * Specification: the comments at cap_user_time_zero and cap_user_time_short in
  * <linux/perf_event.h>, Linux 6.1.
  */
@@ -27,8 +28,8 @@ struct aux_self_clock {
 };
 
 /*
- * cycles * mult >> shift, exact, hence monotonic as long as the result fits 64 bits.
- * shift < 64.
+ * cycles * mult >> shift, exact, hence monotonic as long as the result fits 64
+ * bits. shift < 64.
  */
 static inline uint64_t aux_self_scale(uint64_t cycles, uint32_t mult,
 				      uint16_t shift)
@@ -42,7 +43,8 @@ static inline uint64_t aux_self_scale(uint64_t cycles, uint32_t mult,
 	return shift ? low >> shift | high << (64 - shift) : low;
 }
 
-/* a * b / c with a 128-bit product; all ones if the result does not fit or c is 0. */
+/* a * b / c with a 128-bit product; all ones if the result does not fit or c is
+ * 0. */
 static inline uint64_t aux_self_muldiv(uint64_t a, uint64_t b, uint64_t c)
 {
 #if defined(__SIZEOF_INT128__)
@@ -93,9 +95,9 @@ static inline uint64_t aux_self_to_ns(const struct aux_self_clock *c,
 }
 
 /*
- * ns of perf's clock to cycles, rounded down; monotonic. aux_self_to_ns of the result is
- * ns, or less by at most the length of a cycle, rounded up to a ns. All ones for times
- * too far after zero.
+ * ns of perf's clock to cycles, rounded down; monotonic. aux_self_to_ns of the
+ * result is ns, or less by at most the length of a cycle, rounded up to a ns.
+ * All ones for times too far after zero.
  */
 static inline uint64_t aux_self_to_cycles(const struct aux_self_clock *c,
 					  uint64_t ns)

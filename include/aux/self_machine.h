@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The two instructions of self-monitoring: reading the time stamp counter, and a
- * hardware event counter. On x86 and arm64; elsewhere both functions return 0, and no
- * kernel sets the capabilities that would make self.h use them.
+ * The two instructions of self-monitoring: reading the time stamp counter, and
+ * a hardware event counter. On x86 and arm64; elsewhere both functions return
+ * 0, and no kernel sets the capabilities that would make self.h use them.
  *
  * Specification: Intel SDM volume 2, RDTSC and RDPMC; Arm DDI 0487, CNTVCT_EL0,
  * PMEVCNTR<n>_EL0, PMCCNTR_EL0.
@@ -17,8 +17,9 @@ extern "C" {
 #endif
 
 /*
- * The time stamp counter that the page's parameters refer to: TSC on x86, CNTVCT_EL0
- * on arm64. RDTSC is not serializing; ISB keeps CNTVCT from being read early.
+ * The time stamp counter that the page's parameters refer to: TSC on x86,
+ * CNTVCT_EL0 on arm64. RDTSC is not serializing; ISB keeps CNTVCT from being
+ * read early.
  */
 static inline uint64_t aux_self_cycles(void)
 {
@@ -45,10 +46,10 @@ static inline uint64_t aux_self_cycles(void)
 #endif
 
 /*
- * Hardware counter number pmc (aux_self_state.index - 1), raw: only the lower pmc_width
- * bits are valid. Faults (SIGSEGV, SIGILL) unless AUX_SELF_CAP_RDPMC is set and index
- * is not 0. On arm64 the event must be opened with bit 1 of attr.config1 (rdpmc), and
- * 31 is the cycle counter.
+ * Hardware counter number pmc (aux_self_state.index - 1), raw: only the lower
+ * pmc_width bits are valid. Faults (SIGSEGV, SIGILL) unless AUX_SELF_CAP_RDPMC
+ * is set and index is not 0. On arm64 the event must be opened with bit 1 of
+ * attr.config1 (rdpmc), and 31 is the cycle counter.
  */
 static inline uint64_t aux_self_pmc(uint32_t pmc)
 {

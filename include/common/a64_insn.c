@@ -14,14 +14,15 @@ static int32_t read_offset(uint32_t word, unsigned int lsb, unsigned int n)
 }
 
 /*
- * The space of branches, by their top bits: what is not in here is no branch, today or
- * later. What is in here and not allocated is A64_UNKNOWN: architectures grow branches
- * there (cb<cc>, retaasppc, texit), and a new one taken for a plain instruction makes a
- * wrong flow. System instructions (0xd5) are no branches: what is not allocated there
- * is a nop or undefined.
+ * The space of branches, by their top bits: what is not in here is no branch,
+ * today or later. What is in here and not allocated is A64_UNKNOWN:
+ * architectures grow branches there (cb<cc>, retaasppc, texit), and a new one
+ * taken for a plain instruction makes a wrong flow. System instructions (0xd5)
+ * are no branches: what is not allocated there is a nop or undefined.
  */
 
-/* SVC, HVC, SMC, BRK, HLT, DCPS and TENTER; not TCANCEL, which is no exception. */
+/* SVC, HVC, SMC, BRK, HLT, DCPS and TENTER; not TCANCEL, which is no
+ * exception. */
 static uint8_t classify_exception(uint32_t word)
 {
 	uint32_t opc = word >> 21 & 7, low = word & 0x1f;
@@ -42,7 +43,8 @@ static uint8_t classify_exception(uint32_t word)
 	}
 }
 
-/* "Unconditional branch (register)", whose op2 is 11111 in all that is allocated. */
+/* "Unconditional branch (register)", whose op2 is 11111 in all that is
+ * allocated. */
 static uint8_t classify_register(uint32_t word)
 {
 	static const uint8_t of_opc[16] = {
@@ -53,7 +55,8 @@ static uint8_t classify_register(uint32_t word)
 	uint32_t opc = word >> 21 & 15, op3 = word >> 10 & 0x3f;
 	uint32_t rn = word >> 5 & 0x1f, op4 = word & 0x1f;
 	int auth = op3 == 2 || op3 == 3;
-	/* ERET, DRPS, TEXIT, RETAA and RETAB have no register operand: Rn is 11111 */
+	/* ERET, DRPS, TEXIT, RETAA and RETAB have no register operand: Rn is
+	 * 11111 */
 	int lone = opc == 4 || opc == 5 || opc == 7 || (opc == 2 && auth);
 
 	if ((word >> 16 & 0x1f) != 0x1f || !of_opc[opc] || (lone && rn != 31))
@@ -71,8 +74,8 @@ static uint8_t classify_register(uint32_t word)
 	return op4 == 0 ? of_opc[opc] : A64_UNKNOWN;
 }
 
-/* "Compare and branch": CB<cc>, CBB<cc> and CBH<cc> of registers (bit 24 is 0), CB<cc> of
- * an immediate. */
+/* "Compare and branch": CB<cc>, CBB<cc> and CBH<cc> of registers (bit 24 is 0),
+ * CB<cc> of an immediate. */
 static uint8_t classify_compare(uint32_t word)
 {
 	uint32_t cc = word >> 21 & 7, size = word >> 14 & 3, wide = word >> 31;
@@ -84,7 +87,8 @@ static uint8_t classify_compare(uint32_t word)
 	return size == 1 || (size && wide) ? A64_UNKNOWN : A64_COND;
 }
 
-/* B.cond and BC.cond; "Miscellaneous branch (immediate)": RETAASPPC, RETABSPPC. */
+/* B.cond and BC.cond; "Miscellaneous branch (immediate)": RETAASPPC,
+ * RETABSPPC. */
 static uint8_t classify_conditional(uint32_t word)
 {
 	if (word >> 24 == 0x54)
@@ -92,7 +96,8 @@ static uint8_t classify_conditional(uint32_t word)
 	return (word & 0xffc0001f) == 0x5500001f ? A64_RET : A64_UNKNOWN;
 }
 
-/* A word of the group "Branches, Exception Generating and System instructions". */
+/* A word of the group "Branches, Exception Generating and System
+ * instructions". */
 static uint8_t classify(uint32_t word)
 {
 	switch (word >> 29) {

@@ -32,8 +32,8 @@ struct a64_insn {
 	int32_t disp;		/* direct branches: target - own address */
 };
 
-/* Never fails: what is not allocated is A64_OTHER, or A64_UNKNOWN where new branches
- * are allocated. Returns insn->cls. */
+/* Never fails: what is not allocated is A64_OTHER, or A64_UNKNOWN where new
+ * branches are allocated. Returns insn->cls. */
 int a64_insn_decode(uint32_t word, struct a64_insn *insn);
 
 #endif

@@ -10,8 +10,9 @@
 
 #include <aux/error.h>
 
-/* Room for n + 1 elements in the array that *array (a pointer to any type) points
- * to; *cap is how many it has room for. 0, or -AUX_E_NOMEM: all is as it was. */
+/* Room for n + 1 elements in the array that *array (a pointer to any type)
+ * points to; *cap is how many it has room for. 0, or -AUX_E_NOMEM: all is as it
+ * was. */
 static inline int array_grow(void *array, size_t n, size_t *cap, size_t size)
 {
 	size_t want = *cap ? *cap : 4;
@@ -32,7 +33,8 @@ static inline int array_grow(void *array, size_t n, size_t *cap, size_t size)
 	return 0;
 }
 
-/* Copies *element, of size bytes, to the end of such an array of *n elements. */
+/* Copies *element, of size bytes, to the end of such an array of *n
+ * elements. */
 static inline int array_append(void *array, size_t *n, size_t *cap,
 			       const void *element, size_t size)
 {

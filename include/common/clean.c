@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* clean: see clean.h. UTF-8 is that of RFC 3629: no overlong forms, no surrogates. */
+/* clean: see clean.h. UTF-8 is that of RFC 3629: no overlong forms, no
+ * surrogates. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>

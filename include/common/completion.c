@@ -34,7 +34,8 @@ static void put_help(FILE *f, const char *s, const char *special)
 	put_quoted(f, line, special);
 }
 
-/* By the word for the argument, as --help shows it: rows have no type of their own. */
+/* By the word for the argument, as --help shows it: rows have no type of their
+ * own. */
 static bool is_path(const struct option_row *o)
 {
 	return o->arg && !o->values &&
@@ -83,7 +84,8 @@ static bool is_same_argument(const struct option_row *a,
 	       is_path(a) == is_path(b) && is_same_text(a->values, b->values);
 }
 
-/* What completes the argument of this option is the same wherever it is taken. */
+/* What completes the argument of this option is the same wherever it is
+ * taken. */
 static bool is_same_everywhere(const struct completion *c,
 			       const struct option_row *o)
 {
@@ -159,8 +161,8 @@ static void put_bash_arguments(FILE *f, const struct completion *c)
 	}
 }
 
-/* readline splits at = (COMP_WORDBREAKS), so "--color=a" comes as three words: the
- * option is then the word before the "=". */
+/* readline splits at = (COMP_WORDBREAKS), so "--color=a" comes as three words:
+ * the option is then the word before the "=". */
 static void put_bash(FILE *f, const struct completion *c)
 {
 	fprintf(f, "# bash completion for %s\n_%s()\n{\n"
@@ -200,7 +202,8 @@ static void put_bash(FILE *f, const struct completion *c)
 
 /* ---- zsh ---- */
 
-/* A spec of _arguments: the letter and the name exclude each other, for one is enough. */
+/* A spec of _arguments: the letter and the name exclude each other, for one is
+ * enough. */
 static void put_zsh_option(FILE *f, const struct option_row *o)
 {
 	const char *special = "[]:\\";
@@ -243,7 +246,8 @@ static void put_zsh_command(FILE *f, const struct completion *c,
 			"commands\\:command\\:_command_names" : "_files");
 }
 
-/* The file is both: autoloaded from fpath its body runs once, sourced it calls compdef. */
+/* The file is both: autoloaded from fpath its body runs once, sourced it calls
+ * compdef. */
 static void put_zsh(FILE *f, const struct completion *c)
 {
 	fprintf(f, "#compdef %s\n# zsh completion for %s\n_%s()\n{\n"
@@ -278,7 +282,8 @@ static bool is_same_row(const struct option_row *a, const struct option_row *b)
 		is_same_argument(a, b) && !strcmp(a->help, b->help));
 }
 
-/* A command before number i has the same option, whose line names this one, too. */
+/* A command before number i has the same option, whose line names this one,
+ * too. */
 static bool is_put(const struct completion *c, size_t i,
 		   const struct option_row *o)
 {
@@ -342,7 +347,8 @@ static void put_fish(FILE *f, const struct completion *c)
 	}
 }
 
-/* *text is the caller's, to be freed; NULL on an error. An unknown shell is INVAL. */
+/* *text is the caller's, to be freed; NULL on an error. An unknown shell is
+ * INVAL. */
 int completion_make(const struct completion *c, const char *shell, char **text)
 {
 	size_t size;

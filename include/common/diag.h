@@ -35,7 +35,8 @@ static inline int diag_set(struct aux_diag *diag, int code, uint64_t offset,
 	return -code;
 }
 
-/* Adds the cause to a diag just set. Passes rc on, so that a caller can return it. */
+/* Adds the cause to a diag just set. Passes rc on, so that a caller can return
+ * it. */
 static inline int diag_why(struct aux_diag *diag, enum aux_why why, int rc)
 {
 	if (diag)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A file's bytes in the program: EMBED(name, "path") makes name[] of them, with a
- * NUL after the last; EMBED_SIZE(name) is their number. The assembler reads the file:
- * path is from the project's root, where the compiler runs, and the Makefile says
- * that the object depends on it. The labels are local to the object file.
+ * A file's bytes in the program: EMBED(name, "path") makes name[] of them, with
+ * a NUL after the last; EMBED_SIZE(name) is their number. The assembler reads
+ * the file: path is from the project's root, where the compiler runs, and the
+ * Makefile says that the object depends on it. The labels are local to the
+ * object file.
  */
 #ifndef COMMON_EMBED_H
 #define COMMON_EMBED_H

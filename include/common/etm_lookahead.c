@@ -48,8 +48,8 @@ static bool skip_context(struct scan *s)
 	return skip(s, n);
 }
 
-/* Bits that a packet of up to 6 bytes leaves out are those of the last timestamp;
- * longer ones replace it whole, as OpenCSD has it. */
+/* Bits that a packet of up to 6 bytes leaves out are those of the last
+ * timestamp; longer ones replace it whole, as OpenCSD has it. */
 static bool read_timestamp(struct scan *s, uint64_t last, uint64_t *ts)
 {
 	*ts = 0;
@@ -66,9 +66,9 @@ static bool read_timestamp(struct scan *s, uint64_t last, uint64_t *ts)
 	return true;
 }
 
-/* A run has its context before its first atom. After the exception that ends it come
- * one address (where it ended) and one context (where it led): more belong to what
- * follows the run. */
+/* A run has its context before its first atom. After the exception that ends it
+ * come one address (where it ended) and one context (where it led): more belong
+ * to what follows the run. */
 static bool may_have(struct scan *s, bool address, bool context)
 {
 	if (!s->in_exception)
@@ -124,7 +124,8 @@ static bool skip_source(struct scan *s, uint8_t header)
 	}
 }
 
-/* Cycle count formats 3 (0x10 on: no payload), 2 (0x0c, 0x0d) and 1 (0x0e, 0x0f). */
+/* Cycle count formats 3 (0x10 on: no payload), 2 (0x0c, 0x0d) and 1 (0x0e,
+ * 0x0f). */
 static bool skip_cycles(struct scan *s, uint8_t header)
 {
 	if (header >= 0x10)

@@ -2,9 +2,9 @@
 /*
  * gzip: a stream of gzip (RFC 1952), see outbuf.h.
  *
- * The header has neither a time nor a name, so equal input gives equal bytes. Without
- * zlib the data goes into stored blocks (RFC 1951, 3.2.4): larger, but every reader
- * takes it.
+ * The header has neither a time nor a name, so equal input gives equal bytes.
+ * Without zlib the data goes into stored blocks (RFC 1951, 3.2.4): larger, but
+ * every reader takes it.
  */
 #include <stdlib.h>
 
@@ -36,8 +36,8 @@ struct gzip *gzip_new(struct outbuf *out)
 	return NULL;
 }
 
-/* Compresses what next_in holds; -AUX_E_NOMEM. Z_BUF_ERROR only says that no more
- * progress is possible now. */
+/* Compresses what next_in holds; -AUX_E_NOMEM. Z_BUF_ERROR only says that no
+ * more progress is possible now. */
 static int run(struct gzip *g, int flush)
 {
 	char buf[16384];

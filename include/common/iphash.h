@@ -75,10 +75,10 @@ static inline void iphash_append_block(struct iphash *h,
 }
 
 /*
- * The same for sums that grow by the billion: no value is reduced further than it
- * has to be, power8 is 8 * M^n. What comes back of iphash_fold is below 2^61 + 8;
- * after it three iphash_extend fit 64 bits, and then it is due. add is below
- * 2^61.
+ * The same for sums that grow by the billion: no value is reduced further than
+ * it has to be, power8 is 8 * M^n. What comes back of iphash_fold is below 2^61
+ * + 8; after it three iphash_extend fit 64 bits, and then it is due. add is
+ * below 2^61.
  */
 static inline uint64_t iphash_extend(uint64_t value, uint64_t power8,
 				     uint64_t add)

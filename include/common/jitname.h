@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The names of the files that JIT compilers write for profilers: jit-PID.dump, which
- * its writer maps executable so that it is seen, and perf-PID.map, which is always in
- * /tmp.
+ * The names of the files that JIT compilers write for profilers: jit-PID.dump,
+ * which its writer maps executable so that it is seen, and perf-PID.map, which
+ * is always in /tmp.
  *
  * Specification: tools/perf/Documentation/jitdump-specification.txt and
  * jit-interface.txt of Linux.

@@ -9,8 +9,8 @@
 
 /*
  * The kernel (seq_path()) escapes a newline as \012, and nothing else: not the
- * backslash, so a name that has these four characters looks the same. It is left as it
- * is if a file of that name has the inode of the mapping.
+ * backslash, so a name that has these four characters looks the same. It is
+ * left as it is if a file of that name has the inode of the mapping.
  */
 void mapspath_decode(char *path, uint64_t ino);
 

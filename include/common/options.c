@@ -13,8 +13,8 @@
 
 #include "common/options.h"
 
-/* Rows of one command line, in all of its groups. test_cmd parses a line of every
- * command, so a table that grows past this fails there. */
+/* Rows of one command line, in all of its groups. test_cmd parses a line of
+ * every command, so a table that grows past this fails there. */
 #define MAX_ROWS 96
 
 unsigned text_distance(const char *a, size_t la, const char *b, size_t lb)
@@ -40,7 +40,8 @@ unsigned text_distance(const char *a, size_t la, const char *b, size_t lb)
 	return row[lb];
 }
 
-/* For the parsers of all rows: returns -AUX_E_INVAL, so that they can end with it. */
+/* For the parsers of all rows: returns -AUX_E_INVAL, so that they can end with
+ * it. */
 int option_refuse(struct aux_diag *diag, const char *fmt, ...)
 {
 	va_list ap;
@@ -74,13 +75,15 @@ const struct option_row *option_find(const struct option_row *rows,
 
 /* ---- values ---- */
 
-/* The field of the config struct that the row names; its type is the parser's affair. */
+/* The field of the config struct that the row names; its type is the parser's
+ * affair. */
 static void *value_of(const struct option_row *row, void *config)
 {
 	return (char *)config + row->offset;
 }
 
-/* strtoull would also take a sign, spaces and 0x; all of them are refused here. */
+/* strtoull would also take a sign, spaces and 0x; all of them are refused
+ * here. */
 bool option_read_number(const char *s, uint64_t max, uint64_t *v)
 {
 	char *end;
@@ -90,8 +93,8 @@ bool option_read_number(const char *s, uint64_t max, uint64_t *v)
 	return *s >= '0' && *s <= '9' && !*end && !errno && *v <= max;
 }
 
-/* Nanoseconds of the unit s[0..len), seconds without one; 0: there is none of that
- * name. */
+/* Nanoseconds of the unit s[0..len), seconds without one; 0: there is none of
+ * that name. */
 static uint64_t find_unit(const char *s, size_t len)
 {
 	/* table */
@@ -112,9 +115,10 @@ static uint64_t find_unit(const char *s, size_t len)
 }
 
 /*
- * In integers, as a double would round the nanoseconds of an uptime above 104 days: the part
- * after the point is scaled digit by digit. Ends at a comma, which separates the two
- * times of a range; returns the place after the time, NULL when it is none.
+ * In integers, as a double would round the nanoseconds of an uptime above 104
+ * days: the part after the point is scaled digit by digit. Ends at a comma,
+ * which separates the two times of a range; returns the place after the time,
+ * NULL when it is none.
  */
 const char *option_read_time(const char *s, uint64_t *ns)
 {
@@ -262,7 +266,8 @@ int option_choice(const struct option_row *row, void *config, const char *arg,
 
 /* ---- a command line ---- */
 
-/* The rows of all groups in getopt's words: option i is rows[i], its val 256 + i. */
+/* The rows of all groups in getopt's words: option i is rows[i], its val 256 +
+ * i. */
 struct parser {
 	const struct option_row *rows[MAX_ROWS];
 	void *configs[MAX_ROWS];
@@ -279,8 +284,8 @@ static bool has_row(const struct parser *p, const struct option_row *row)
 	return false;
 }
 
-/* Groups may share a row; the first that has the name counts, with its config. false:
- * there is no room. */
+/* Groups may share a row; the first that has the name counts, with its config.
+ * false: there is no room. */
 static bool add_row(struct parser *p, const struct option_row *row,
 		    void *config)
 {
@@ -312,8 +317,8 @@ static bool add_row(struct parser *p, const struct option_row *row,
 	return true;
 }
 
-/* "+" first: getopt stops at the first word that is no option, so that the options of a
- * program that is run are left to it. */
+/* "+" first: getopt stops at the first word that is no option, so that the
+ * options of a program that is run are left to it. */
 static bool init_parser(struct parser *p, const struct option_line *line)
 {
 	memset(p, 0, sizeof(*p));
@@ -386,8 +391,8 @@ static int refuse_word(const struct option_line *line, const struct parser *p,
 				    line->help);
 }
 
-/* Errors come as text in diag, never from getopt on stderr: callers print it and choose
- * the exit code. */
+/* Errors come as text in diag, never from getopt on stderr: callers print it
+ * and choose the exit code. */
 int options_parse(struct option_line *line, int argc, char **argv,
 		  int *first, struct aux_diag *diag)
 {

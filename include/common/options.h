@@ -2,16 +2,17 @@
 /*
  * options: command lines from tables, and what completes them in a shell.
  *
- * An option is one row, in the table of what it belongs to: a command, a sink, or a
- * group that several commands share. The row says how it is spelled, what --help says
- * of it, which words complete its argument, and where its value is stored: in the
- * config struct of its group, at the member that OPTION_FLAG and its like name. A
- * command line is parsed over several groups at once; the first that has the name
- * wins. Usage errors, --help and the completion of shells are made from the same
- * rows, and lint compares the man pages with --help.
+ * An option is one row, in the table of what it belongs to: a command, a sink,
+ * or a group that several commands share. The row says how it is spelled, what
+ * --help says of it, which words complete its argument, and where its value is
+ * stored: in the config struct of its group, at the member that OPTION_FLAG and
+ * its like name. A command line is parsed over several groups at once; the
+ * first that has the name wins. Usage errors, --help and the completion of
+ * shells are made from the same rows, and lint compares the man pages with
+ * --help.
  *
- * Rows are constant and hold no values: a table may be parsed into several structs,
- * in several threads. Values point into argv, nothing is copied.
+ * Rows are constant and hold no values: a table may be parsed into several
+ * structs, in several threads. Values point into argv, nothing is copied.
  */
 #ifndef COMMON_OPTIONS_H
 #define COMMON_OPTIONS_H
@@ -25,9 +26,9 @@
 struct option_row;
 
 /*
- * Stores the value of one occurrence in config. arg is NULL where row->arg is, and
- * where an optional argument was left out. Returns 0, OPTION_STOP to end parsing
- * there (--help), or -AUX_E_INVAL with the whole message in diag.
+ * Stores the value of one occurrence in config. arg is NULL where row->arg is,
+ * and where an optional argument was left out. Returns 0, OPTION_STOP to end
+ * parsing there (--help), or -AUX_E_INVAL with the whole message in diag.
  */
 typedef int option_parse(const struct option_row *row, void *config,
 			 const char *arg, struct aux_diag *diag);
@@ -69,7 +70,8 @@ struct option_group {
 /* uint64_t, decimal */
 #define OPTION_NUMBER(type, member) \
 	.parse = option_number, OPTION_AT(type, member, uint64_t)
-/* uint64_t, bytes: a number that K, M or G may follow (powers of 1024), not 0 */
+/* uint64_t, bytes: a number that K, M or G may follow (powers of 1024), not
+ * 0 */
 #define OPTION_SIZE(type, member) \
 	.parse = option_size, OPTION_AT(type, member, uint64_t)
 /* uint64_t, nanoseconds: "10ms", "0.5" (seconds), not 0 */
@@ -87,8 +89,8 @@ option_parse option_flag, option_text, option_number, option_size,
  * wrapped or read in part.
  */
 bool option_read_number(const char *s, uint64_t max, uint64_t *v);
-/* One time up to a comma or the end, as "12.5", "10ms", "123ns"; returns where it
- * ends, NULL where s is no time. */
+/* One time up to a comma or the end, as "12.5", "10ms", "123ns"; returns where
+ * it ends, NULL where s is no time. */
 const char *option_read_time(const char *s, uint64_t *ns);
 
 /* -AUX_E_INVAL with a message. */
@@ -112,16 +114,17 @@ struct option_line {
 	const struct option_group *groups;
 	size_t n_groups;
 	bool stops;		/* at the first operand: a program follows */
-	/* True for an option of another command of the program; NULL: none is. */
+	/* True for an option of another command of the program; NULL: none
+	 * is. */
 	bool (*is_known)(const char *name);
 	const struct option_row *marked;	/* out: the last that was given of
 						 * rows with that mark, or NULL */
 };
 
 /*
- * Parses argv[1..argc). Operands are moved after the options, as getopt_long(3) does;
- * *first becomes the index of the first of them. Returns 0, OPTION_STOP, or
- * -AUX_E_INVAL with a message in diag. Not for two threads at once (getopt).
+ * Parses argv[1..argc). Operands are moved after the options, as getopt_long(3)
+ * does; *first becomes the index of the first of them. Returns 0, OPTION_STOP,
+ * or -AUX_E_INVAL with a message in diag. Not for two threads at once (getopt).
  */
 int options_parse(struct option_line *line, int argc, char **argv,
 		  int *first, struct aux_diag *diag);
@@ -131,16 +134,17 @@ void option_left(const struct option_row *row, char *buf, size_t size);
 
 #define TEXT_DISTANCE_MAX 64	/* letters; longer words are far from all */
 
-/* How many letters two words differ by, for "did you mean": to put in, leave out or
- * change (Levenshtein's distance). */
+/* How many letters two words differ by, for "did you mean": to put in, leave
+ * out or change (Levenshtein's distance). */
 unsigned text_distance(const char *a, size_t la, const char *b, size_t lb);
 
 /*
- * completion: scripts that complete words of a command line in bash, zsh and fish,
- * made from the tables that the program itself parses by.
+ * completion: scripts that complete words of a command line in bash, zsh and
+ * fish, made from the tables that the program itself parses by.
  *
- * The first word says which options there are, and which words an option's argument
- * may be: option_row.values, or files where the argument is called FILE, DIR or PATH.
+ * The first word says which options there are, and which words an option's
+ * argument may be: option_row.values, or files where the argument is called
+ * FILE, DIR or PATH.
  * Specifications: bash(1), "Programmable Completion";
  * zshcompsys(1), "_arguments"; fish, "Writing your own completions".
  */
@@ -158,8 +162,8 @@ struct completion {
 	bool programs;		/* operands are programs, too, not files alone */
 };
 
-/* The script, to be freed; *text NULL: out of memory. -AUX_E_INVAL: no such shell,
- * -AUX_E_NOMEM. */
+/* The script, to be freed; *text NULL: out of memory. -AUX_E_INVAL: no such
+ * shell, -AUX_E_NOMEM. */
 int completion_make(const struct completion *c, const char *shell, char **text);
 
 #endif

@@ -2,9 +2,9 @@
 /*
  * outbuf: buffered output, see outbuf.h.
  *
- * Invariant: buf <= p <= end. After a failed write the buffer is emptied and p stays
- * usable, so that callers need not check every piece: the error is returned by the
- * next flush.
+ * Invariant: buf <= p <= end. After a failed write the buffer is emptied and p
+ * stays usable, so that callers need not check every piece: the error is
+ * returned by the next flush.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -75,9 +75,9 @@ int outbuf_flush(struct outbuf *o)
 }
 
 /*
- * A larger pipe means fewer switches between writer and reader. Data is copied into
- * it: vmsplice would save the copy, but a reader may splice our pages on unread, and
- * there is no way to know when they may be written to again.
+ * A larger pipe means fewer switches between writer and reader. Data is copied
+ * into it: vmsplice would save the copy, but a reader may splice our pages on
+ * unread, and there is no way to know when they may be written to again.
  */
 static void widen_pipe(struct outbuf *o)
 {
@@ -139,7 +139,8 @@ void outbuf_put_large(struct outbuf *o, const char *s, size_t n)
 	o->p += n;
 }
 
-/* For rare output: vsnprintf reads its format anew each time. Hot paths use fmt_*. */
+/* For rare output: vsnprintf reads its format anew each time. Hot paths use
+ * fmt_*. */
 void outbuf_printf(struct outbuf *o, const char *fmt, ...)
 {
 	va_list ap, again;
@@ -182,7 +183,8 @@ static unsigned count_digits(uint64_t v)
 	return n + (v >= 10) + (v >= 100) + (v >= 1000);
 }
 
-/* v has exactly n digits. Two digits a step: a division by 100 is a multiplication. */
+/* v has exactly n digits. Two digits a step: a division by 100 is a
+ * multiplication. */
 static inline void put_digits(char *p, uint64_t v, unsigned n)
 {
 	for (; v >= 100; v /= 100)
@@ -201,8 +203,8 @@ char *fmt_dec(char *p, uint64_t v)
 	return p + n;
 }
 
-/* Pads by 32 blanks before writing, whatever the width: one store instead of a loop.
- * The caller's room includes them. */
+/* Pads by 32 blanks before writing, whatever the width: one store instead of a
+ * loop. The caller's room includes them. */
 char *fmt_dec_right(char *p, uint64_t v, unsigned width)
 {
 	unsigned n = count_digits(v);

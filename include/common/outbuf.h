@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * outbuf: output in large pieces, and numbers as text without printf; gzip: the same,
- * compressed.
+ * outbuf: output in large pieces, and numbers as text without printf; gzip: the
+ * same, compressed.
  *
  * A failed write is remembered and everything after it is dropped; callers look
  * at outbuf_failed now and then, not after each piece.
@@ -36,7 +36,8 @@ static inline bool outbuf_failed(const struct outbuf *o)
 	return o->error != 0;
 }
 
-/* What was to be written is not whole, for another reason (errno): the first one stays. */
+/* What was to be written is not whole, for another reason (errno): the first
+ * one stays. */
 static inline void outbuf_fail(struct outbuf *o, int error)
 {
 	if (!o->error)
@@ -88,8 +89,8 @@ char *fmt_time(char *p, uint64_t ns);
 char *fmt_nanos(char *p, uint32_t ns);
 
 /*
- * Copies n bytes in pieces of FMT_SLACK: up to that many more are read, and written
- * after them.
+ * Copies n bytes in pieces of FMT_SLACK: up to that many more are read, and
+ * written after them.
  */
 #define FMT_SLACK 32
 static inline char *fmt_copy(char *p, const char *s, size_t n)

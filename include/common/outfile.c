@@ -2,10 +2,10 @@
 /*
  * outfile: see outfile.h.
  *
- * A rename replaces a file, which is not always the same as writing it: other hard
- * links would keep the old bytes, another owner would lose the file, a bind-mounted
- * file or one in a directory that is not ours cannot be replaced. Such a file is
- * written over from the complete one at the end.
+ * A rename replaces a file, which is not always the same as writing it: other
+ * hard links would keep the old bytes, another owner would lose the file, a
+ * bind-mounted file or one in a directory that is not ours cannot be replaced.
+ * Such a file is written over from the complete one at the end.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -44,8 +44,8 @@ static char *beside(const char *path, const char *name)
 	return s;
 }
 
-/* What the symbolic link at path leads to, whether it is there or not; path itself
- * if it is none. NULL with errno set. */
+/* What the symbolic link at path leads to, whether it is there or not; path
+ * itself if it is none. NULL with errno set. */
 static char *follow_links(const char *path)
 {
 	char *p = strdup(path), *next, to[4096];
@@ -73,8 +73,9 @@ static bool is_same(const struct stat *a, int fd)
 }
 
 /*
- * What cannot be replaced. A regular file that is standard output or standard error
- * (-o /dev/stdout >>FILE) is written where they stand: others write there, too.
+ * What cannot be replaced. A regular file that is standard output or standard
+ * error (-o /dev/stdout >>FILE) is written where they stand: others write
+ * there, too.
  */
 static int open_direct(struct outfile *f, const struct stat *st)
 {
@@ -114,8 +115,8 @@ static int make_named(struct outfile *f, mode_t mode)
 	return f->fd < 0 ? errno : 0;
 }
 
-/* linkat cannot replace a file, rename can: so a file without a name first gets one
- * beside its path. */
+/* linkat cannot replace a file, rename can: so a file without a name first gets
+ * one beside its path. */
 static int link_named(struct outfile *f, mode_t mode)
 {
 	char from[32];
@@ -126,9 +127,9 @@ static int link_named(struct outfile *f, mode_t mode)
 		       errno : 0;
 }
 
-/* In the directory of the path, since a rename must not cross file systems. Some
- * file systems have no O_TMPFILE (NFS): there a killed program leaves a file, whose
- * name begins with that of the output. */
+/* In the directory of the path, since a rename must not cross file systems.
+ * Some file systems have no O_TMPFILE (NFS): there a killed program leaves a
+ * file, whose name begins with that of the output. */
 static int open_aside(struct outfile *f, mode_t mode, unsigned flags)
 {
 	char *dir = strdup(f->path);
@@ -248,8 +249,8 @@ static int copy_bytes(int from, int to, off_t size)
 	return ftruncate(to, size) ? errno : 0;
 }
 
-/* The room is reserved first: on a full disk the old bytes stay. Where that is not
- * supported, there is no telling before. */
+/* The room is reserved first: on a full disk the old bytes stay. Where that is
+ * not supported, there is no telling before. */
 static int copy_over(struct outfile *f)
 {
 	int to = open(f->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600), err = 0;

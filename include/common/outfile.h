@@ -2,9 +2,9 @@
 /*
  * outfile: a file that is to be written as a whole or not at all.
  *
- * It is made without a name beside its path and gets the name when it is complete: a
- * mistake on the command line, bad input or a full disk leaves what was there as it
- * was, and a killed program leaves nothing.
+ * It is made without a name beside its path and gets the name when it is
+ * complete: a mistake on the command line, bad input or a full disk leaves what
+ * was there as it was, and a killed program leaves nothing.
  */
 #ifndef COMMON_OUTFILE_H
 #define COMMON_OUTFILE_H
@@ -34,8 +34,8 @@ struct outfile {
  */
 int outfile_open(struct outfile *f, const char *path, mode_t mode,
 		 unsigned flags, struct aux_diag *diag);
-/* Gives the file its name and closes it, also after an error, when all is as with
- * outfile_discard. */
+/* Gives the file its name and closes it, also after an error, when all is as
+ * with outfile_discard. */
 int outfile_commit(struct outfile *f, struct aux_diag *diag);
 /* Closes it; nothing is left. Accepts what is not open. */
 void outfile_discard(struct outfile *f);

@@ -50,7 +50,8 @@ static char *own(struct soft_exec *x, char *s)
 	return s;
 }
 
-/* To the guest these are its own program; to the kernel, which would run it, qemu. */
+/* To the guest these are its own program; to the kernel, which would run it,
+ * qemu. */
 static bool is_self_exe(const char *path)
 {
 	char own_proc[64];
@@ -63,7 +64,8 @@ static bool is_self_exe(const char *path)
 
 /*
  * A path through a descriptor that exec may close: the file's own path instead.
- * 0 when path is none, 1 when out is to be used, -1 when there is no other path.
+ * 0 when path is none, 1 when out is to be used, -1 when there is no other
+ * path.
  */
 static int follow_fd(const char *path, char out[PATH_MAX])
 {
@@ -83,8 +85,8 @@ static int follow_fd(const char *path, char out[PATH_MAX])
 	       a.st_dev == b.st_dev && a.st_ino == b.st_ino ? 1 : -1;
 }
 
-/* Such a program must be run by the kernel: qemu would run it without the privileges.
- * Capabilities make no difference to root. */
+/* Such a program must be run by the kernel: qemu would run it without the
+ * privileges. Capabilities make no difference to root. */
 static bool changes_privileges(const char *path, const struct stat *st)
 {
 	if ((st->st_mode & S_ISUID) && st->st_uid != geteuid())
@@ -259,8 +261,8 @@ void soft_exec_fini(struct soft_exec *x)
 	memset(x, 0, sizeof(*x));
 }
 
-/* Whether this variable would change qemu itself. qemu's -E splits at commas, so a
- * value with one cannot be passed on either. */
+/* Whether this variable would change qemu itself. qemu's -E splits at commas,
+ * so a value with one cannot be passed on either. */
 static bool acts_on_qemu(const char *var)
 {
 	static const char *const prefix[] = {

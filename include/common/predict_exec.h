@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What execve would run, for either machine, and the qemu command line that runs the same under
- * our helper object. Used by auxcap for the first program and inside qemu for
- * every later exec.
+ * What execve would run, for either machine, and the qemu command line that
+ * runs the same under our helper object. Used by auxcap for the first program
+ * and inside qemu for every later exec.
  */
 #ifndef COMMON_PREDICT_EXEC_H
 #define COMMON_PREDICT_EXEC_H

@@ -2,8 +2,9 @@
 /*
  * protobuf: the wire format of Protocol Buffers, write only; see protobuf.h.
  *
- * Invariant: n <= max, and each writer first makes room for 20 bytes: two varints of
- * at most 10 bytes (64 bits, 7 a byte), which are a tag and a number or a length.
+ * Invariant: n <= max, and each writer first makes room for 20 bytes: two
+ * varints of at most 10 bytes (64 bits, 7 a byte), which are a tag and a number
+ * or a length.
  * Specification: protobuf.dev, "Encoding".
  */
 #include <stdlib.h>
@@ -19,8 +20,8 @@ void protobuf_fini(struct protobuf *p)
 	*p = (struct protobuf){ 0 };
 }
 
-/* Room for n more bytes. On failure p->failed stays set and all later writes are
- * dropped, so only the end has to check. */
+/* Room for n more bytes. On failure p->failed stays set and all later writes
+ * are dropped, so only the end has to check. */
 static bool make_room(struct protobuf *p, size_t n)
 {
 	size_t max = p->max ? p->max : 256;
@@ -110,8 +111,9 @@ size_t protobuf_begin(struct protobuf *p, uint32_t field)
 	return p->n;
 }
 
-/* The length is known only now. Most messages are shorter than 128 bytes and leave
- * everything in place; a longer one is moved up by the bytes its length takes. */
+/* The length is known only now. Most messages are shorter than 128 bytes and
+ * leave everything in place; a longer one is moved up by the bytes its length
+ * takes. */
 void protobuf_end(struct protobuf *p, size_t begun)
 {
 	size_t len = p->n - begun, more = 0;

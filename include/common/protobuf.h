@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * protobuf: writes messages, the wire format alone: fields by number, in the order
- * they are put. A message inside of another is begun and ended; its length is put
- * in front of it then, in as few bytes as it takes.
+ * protobuf: writes messages, the wire format alone: fields by number, in the
+ * order they are put. A message inside of another is begun and ended; its
+ * length is put in front of it then, in as few bytes as it takes.
  *
  * Specification: Protocol Buffers, "Encoding".
  */

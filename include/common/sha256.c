@@ -90,7 +90,8 @@ void sha256_init(struct sha256 *s)
 	memcpy(s->h, start, sizeof(start));
 }
 
-/* Whole blocks are taken from where they lie; what is left over waits in s->block. */
+/* Whole blocks are taken from where they lie; what is left over waits in
+ * s->block. */
 void sha256_update(struct sha256 *s, const void *data, size_t len)
 {
 	const uint8_t *p = data;
@@ -111,8 +112,9 @@ void sha256_update(struct sha256 *s, const void *data, size_t len)
 	memcpy(s->block, p, len);
 }
 
-/* 5.1.1: a bit 1, zeros, and the length in bits as the last 8 bytes of a block: one
- * block more when fewer than 9 bytes are free. text gets 64 hex digits and a NUL. */
+/* 5.1.1: a bit 1, zeros, and the length in bits as the last 8 bytes of a block:
+ * one block more when fewer than 9 bytes are free. text gets 64 hex digits and
+ * a NUL. */
 void sha256_final(struct sha256 *s, char text[65])
 {
 	static const uint8_t pad[64] = { 0x80 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * colour: what makes a terminal's text stand out, as strings to be put around it.
- * Without colour they are empty, so callers need no test of their own.
+ * colour: what makes a terminal's text stand out, as strings to be put around
+ * it. Without colour they are empty, so callers need no test of their own.
  */
 #ifndef COMMON_TERM_H
 #define COMMON_TERM_H
@@ -19,8 +19,9 @@ struct colour {
 };
 
 /*
- * A constant. Escape sequences of ECMA-48, "Select graphic rendition"; the eight plain
- * colours alone, so that light and dark terminals both show them as they like.
+ * A constant. Escape sequences of ECMA-48, "Select graphic rendition"; the
+ * eight plain colours alone, so that light and dark terminals both show them as
+ * they like.
  */
 static inline const struct colour *colour_get(bool on)
 {

@@ -2,9 +2,9 @@
 /*
  * workers: a thread pool, see workers.h.
  *
- * Work is an unsorted list that every choice scans from its start. The session adds
- * no more pieces than it may hold in memory (some tens), so a scan costs less than
- * keeping a heap in order, and keys may change while work waits.
+ * Work is an unsorted list that every choice scans from its start. The session
+ * adds no more pieces than it may hold in memory (some tens), so a scan costs
+ * less than keeping a heap in order, and keys may change while work waits.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -84,8 +84,8 @@ int workers_new(struct workers **wsp, unsigned n, workers_run run, void *priv)
 	ws->last = &ws->list;
 	ws->run = run;
 	ws->priv = priv;
-	/* Signals are handled by the owner's thread: block them in the workers, which
-	 * inherit the mask. */
+	/* Signals are handled by the owner's thread: block them in the workers,
+	 * which inherit the mask. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	while (ws->n < n && pthread_create(&ws->threads[ws->n], NULL, work_on,
@@ -181,8 +181,8 @@ void workers_wait(struct workers *ws, struct work *w)
 	ws->wanted = NULL;
 }
 
-/* Only for the work that the owner waits for: a needless wake-up costs both threads
- * a context switch. */
+/* Only for the work that the owner waits for: a needless wake-up costs both
+ * threads a context switch. */
 void workers_notify(struct workers *ws, const struct work *w)
 {
 	if (ws->wanted == w)

@@ -33,14 +33,15 @@ struct work {
 };
 
 /*
- * Does some of the work; called without the lock. Returns the new state: WORK_IDLE,
- * WORK_HELD or WORK_DONE.
+ * Does some of the work; called without the lock. Returns the new state:
+ * WORK_IDLE, WORK_HELD or WORK_DONE.
  */
 typedef enum work_state (*workers_run)(void *priv, struct work *w);
 
 /* Starts n threads, or as many as the system grants; -AUX_E_NOMEM if none. */
 int workers_new(struct workers **ws, unsigned n, workers_run run, void *priv);
-/* Sets stop in all work and joins the threads. The pool and its work stay valid. */
+/* Sets stop in all work and joins the threads. The pool and its work stay
+ * valid. */
 void workers_stop(struct workers *ws);
 /* Stops, then frees. Both accept NULL. */
 void workers_free(struct workers *ws);
@@ -52,8 +53,8 @@ void workers_add(struct workers *ws, struct work *w);
 void workers_remove(struct workers *ws, struct work *w);
 /* WORK_HELD becomes WORK_IDLE; any other state stays. */
 void workers_resume(struct workers *ws, struct work *w);
-/* Called by the owner: blocks until a worker returns from w or calls workers_notify
- * for it. Meanwhile w is chosen before all other work. */
+/* Called by the owner: blocks until a worker returns from w or calls
+ * workers_notify for it. Meanwhile w is chosen before all other work. */
 void workers_wait(struct workers *ws, struct work *w);
 /* Wakes the owner if it waits for w. */
 void workers_notify(struct workers *ws, const struct work *w);

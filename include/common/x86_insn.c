@@ -5,14 +5,14 @@
  * A table says what follows each opcode of the legacy maps; the other maps
  * (0F38, 0F3A, VEX, EVEX, XOP) are regular. Opcodes that no CPU defines are
  * given the length their map implies: what ran was valid, so only the bytes
- * that can never start an instruction are refused. Instructions without a prefix
- * other than REX take a fast path with almost no branches; both paths read the
- * same table.
+ * that can never start an instruction are refused. Instructions without a
+ * prefix other than REX take a fast path with almost no branches; both paths
+ * read the same table.
  *
  * Specification: Intel SDM volume 2, chapter 2 and appendix A; chapter "Intel
  * Processor Trace" for the kinds; Intel APX architecture specification. Near
- * branches keep 32-bit displacements under an operand-size prefix, as Intel (not
- * AMD) does in 64-bit mode.
+ * branches keep 32-bit displacements under an operand-size prefix, as Intel
+ * (not AMD) does in 64-bit mode.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -22,9 +22,9 @@
 /* ---- what follows each opcode, as a number ---- */
 
 /*
- * What follows an opcode, as one number. Bits 0 to 3 and 28 to 31 serve the quick
- * way: a mask for the size of ModRM with what it brings, and the immediate's size
- * where no prefix changes it. Bits 8 to 15 are the class.
+ * What follows an opcode, as one number. Bits 0 to 3 and 28 to 31 serve the
+ * quick way: a mask for the size of ModRM with what it brings, and the
+ * immediate's size where no prefix changes it. Bits 8 to 15 are the class.
  */
 enum {
 	M = 7,			/* there is a ModRM */
@@ -127,7 +127,8 @@ static const uint8_t modrm_sizes[256] = {
 #undef ROW
 };
 
-/* The kinds of prefix; struct decoder.before has a bit for each that was there. */
+/* The kinds of prefix; struct decoder.before has a bit for each that was
+ * there. */
 enum {
 	OPSIZE = 1,
 	ADDRSIZE = 2,
@@ -212,7 +213,8 @@ static int read_prefixes(struct decoder *d)
 	return -1;
 }
 
-/* A VEX-like prefix: bytes between its first one and the opcode, and the map. */
+/* A VEX-like prefix: bytes between its first one and the opcode, and the
+ * map. */
 static int read_vector_prefix(struct decoder *d, size_t n_payload)
 {
 	if (d->before & (REX | OPSIZE | REP | REPNE | LOCK))
@@ -253,7 +255,8 @@ static void read_escape(struct decoder *d)
 	d->p++;
 }
 
-/* Out of 64-bit mode, LES, LDS and BOUND have their opcodes, and want memory. */
+/* Out of 64-bit mode, LES, LDS and BOUND have their opcodes, and want
+ * memory. */
 static bool is_vector(const struct decoder *d)
 {
 	return d->mode == X86_MODE_64 || d->p[1] >= 0xc0;
@@ -492,9 +495,9 @@ static int decode_any(const uint8_t *p, enum x86_mode mode,
 }
 
 /*
- * Copies the last bytes of a buffer, so that reads past max see zeros. The attribute
- * is spelled with underscores because noinline is a macro in the kernel, where
- * tools/pmu_sim compiles this file.
+ * Copies the last bytes of a buffer, so that reads past max see zeros. The
+ * attribute is spelled with underscores because noinline is a macro in the
+ * kernel, where tools/pmu_sim compiles this file.
  */
 __attribute__((__noinline__))
 static int decode_checked(const uint8_t *p, size_t max, enum x86_mode mode,
@@ -528,10 +531,11 @@ static unsigned fast_group(unsigned op, unsigned modrm)
 #define EITHER(x) __builtin_expect_with_probability(!!(x), 1, 0.5)
 
 /*
- * w holds opcode, ModRM and SIB: a REX before them is skipped by selecting the second
- * of two words, and 0F is shifted out. prefix: the first byte is a legacy prefix other
- * than 67 (which would change the ModRM's size). groups: decode group opcodes too; the
- * first attempt does not. Returns the size, or 0 to leave it to decode_any.
+ * w holds opcode, ModRM and SIB: a REX before them is skipped by selecting the
+ * second of two words, and 0F is shifted out. prefix: the first byte is a
+ * legacy prefix other than 67 (which would change the ModRM's size). groups:
+ * decode group opcodes too; the first attempt does not. Returns the size, or 0
+ * to leave it to decode_any.
  */
 __attribute__((__always_inline__))
 static inline int decode_fast(const uint8_t *p, bool prefix, bool groups,

@@ -25,8 +25,9 @@ enum x86_class {
 	X86_PTWRITE,
 };
 
-/* The page of vsyscalls, at the same address in all processes. The kernel lets nothing
- * run there: a call faults, and it does the work and returns to the caller. */
+/* The page of vsyscalls, at the same address in all processes. The kernel lets
+ * nothing run there: a call faults, and it does the work and returns to the
+ * caller. */
 static inline bool x86_is_vsyscall(uint64_t ip)
 {
 	return ip >> 12 == UINT64_C(0xffffffffff600);

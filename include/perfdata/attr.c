@@ -18,8 +18,9 @@
 #define ATTR_MAX_SIZE 4096	/* the kernel's limit too */
 #define IDS_SECTION 16
 
-/* Widths of perf_event_attr's fields in order; the word of bitfields is 0. What a
- * later kernel adds after them keeps its byte order: it has no meaning here. table */
+/* Widths of perf_event_attr's fields in order; the word of bitfields is 0. What
+ * a later kernel adds after them keeps its byte order: it has no meaning here.
+ * table */
 static const uint8_t attr_fields[] = {
 	4, 4, 8, 8, 8, 8, 0, 4, 4, 8, 8, 8, 8, 4, 4, 8, 4, 2, 2, 4, 4, 8,
 };
@@ -64,9 +65,9 @@ void attr_swap(uint8_t *p, size_t n)
 }
 
 /*
- * Copies what this build knows of the attr; the rest is zero, or left out. Size 0
- * is what the first kernels wrote (PERF_ATTR_SIZE_VER0). Returns the size in the
- * file, or -AUX_E_FORMAT.
+ * Copies what this build knows of the attr; the rest is zero, or left out. Size
+ * 0 is what the first kernels wrote (PERF_ATTR_SIZE_VER0). Returns the size in
+ * the file, or -AUX_E_FORMAT.
  */
 static int attr_parse(const struct aux_reader *r, const uint8_t *p,
 		      size_t avail, struct aux_attr *attr)
@@ -103,9 +104,10 @@ static unsigned count_bits(uint64_t v)
 	 PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU | PERF_SAMPLE_IDENTIFIER)
 
 /*
- * Where records of this event hold its id, counted in words: in a SAMPLE from the
- * start, in other records from the end. False: they do not hold it. IDENTIFIER (Linux
- * 3.12) was added for this: it is first or last, whatever else is there.
+ * Where records of this event hold its id, counted in words: in a SAMPLE from
+ * the start, in other records from the end. False: they do not hold it.
+ * IDENTIFIER (Linux 3.12) was added for this: it is first or last, whatever
+ * else is there.
  */
 static bool find_id_pos(const struct perf_event_attr *a, unsigned *id_pos,
 			unsigned *trailer_pos)

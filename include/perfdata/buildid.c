@@ -78,8 +78,8 @@ static int scan_sections(Elf *elf, uint8_t id[BUILDID_MAX])
 	return 0;
 }
 
-/* A small file into buf, as far as it fits; its length, or -1. sysfs gives no size in
- * advance. */
+/* A small file into buf, as far as it fits; its length, or -1. sysfs gives no
+ * size in advance. */
 static ssize_t read_small(const char *path, void *buf, size_t len)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * AUXTRACE_INFO of cs_etm: perf's words (tools/perf/util/cs-etm.h), and auxkit's
- * own kind of block for sources that perf's cannot describe.
+ * AUXTRACE_INFO of cs_etm: perf's words (tools/perf/util/cs-etm.h), and
+ * auxkit's own kind of block for sources that perf's cannot describe.
  *
  * Three words for all, then a block for each source. A block: magic, cpu, and
  * from version 1 on the number of words that follow. All words are u64.

@@ -3,8 +3,8 @@
  * Feature sections: what a perf.data file says of its machine and its events.
  *
  * File mode: a table of {offset, size} after the data, one entry per set bit in
- * order of the bits. Pipe mode: HEADER_FEATURE records. A section whose contents
- * do not parse leaves its fields of aux_file_info at NULL.
+ * order of the bits. Pipe mode: HEADER_FEATURE records. A section whose
+ * contents do not parse leaves its fields of aux_file_info at NULL.
  *
  * Specification: tools/perf/util/header.c of Linux (write_* and process_*).
  */
@@ -17,8 +17,8 @@ static bool is_set(const uint64_t bits[4], unsigned bit)
 	return bits[bit / 64] >> (bit % 64) & 1;
 }
 
-/* The table is where the header lets the data end, even when the file is cut before
- * that: then its sections are there in name only (FEATURE_CUT). */
+/* The table is where the header lets the data end, even when the file is cut
+ * before that: then its sections are there in name only (FEATURE_CUT). */
 void features_locate(struct aux_reader *r, const uint64_t bits[4])
 {
 	uint64_t at = r->info.data_offset + r->info.data_size + r->first.cut;
@@ -79,7 +79,8 @@ int aux_reader_feature(const struct aux_reader *r, unsigned bit,
 	return 1;
 }
 
-/* Over no bytes when there is no such section: all reads then give 0 and bad. */
+/* Over no bytes when there is no such section: all reads then give 0 and
+ * bad. */
 static struct cursor open_section(const struct aux_reader *r, unsigned bit)
 {
 	struct aux_bytes b;

@@ -44,7 +44,8 @@ struct backing {
 	bool on_disk;	/* pages can be released: the file has them */
 };
 
-/* What all attrs agree on, so that a record can be read before its id is known. */
+/* What all attrs agree on, so that a record can be read before its id is
+ * known. */
 struct attr_layout {
 	bool same_trailer;	/* sample_id_all and the trailer's fields */
 	bool same_sample;	/* everything that shapes a SAMPLE */
@@ -161,7 +162,8 @@ struct aux_reader {
 	uint64_t source_offset;	/* of its record; the section is the last */
 };
 
-/* Type numbers from here on are simpleperf's; misc holds the size's high half. */
+/* Type numbers from here on are simpleperf's; misc holds the size's high
+ * half. */
 #define SIMPLEPERF_FIRST 32768
 
 static inline struct cursor reader_cursor(const struct aux_reader *r,
@@ -187,13 +189,14 @@ bool reader_header(const struct aux_reader *r, const uint8_t *p, size_t len,
 		   struct aux_event *ev);
 
 /*
- * For repair: all bytes up to the end of the file count, whatever the header says
- * of the data, and what cannot be read is passed on as it is: a compressed record
- * that does not decompress, a body too short for its type, compressed trace.
- * Rewinds. What next hands out is valid until the next call only.
+ * For repair: all bytes up to the end of the file count, whatever the header
+ * says of the data, and what cannot be read is passed on as it is: a compressed
+ * record that does not decompress, a body too short for its type, compressed
+ * trace. Rewinds. What next hands out is valid until the next call only.
  */
 void reader_salvage(struct aux_reader *r);
-/* The records go on to the end of the file, wherever the header lets them end. */
+/* The records go on to the end of the file, wherever the header lets them
+ * end. */
 void reader_extend(struct aux_reader *r);
 /* A file for what does not fit into memory: unlinked, in TMPDIR if possible. */
 int spool_open(void);
@@ -220,8 +223,8 @@ int reader_keep_source(struct aux_reader *r, const void *text, size_t len);
 /* zstd.c: records inside COMPRESSED records */
 int inflate_feed(struct aux_reader *r, const struct aux_event *ev,
 		 struct aux_diag *diag);
-/* Frames the next inflated record in *ev and returns 1; 0 when only a part of one, or
- * nothing, is left; else an error with diag. */
+/* Frames the next inflated record in *ev and returns 1; 0 when only a part of
+ * one, or nothing, is left; else an error with diag. */
 int inflate_next(struct aux_reader *r, struct aux_event *ev,
 		 struct aux_diag *diag);
 /* Forgets the partial record at the end of a stream. */
@@ -281,13 +284,13 @@ struct event_list {
 	size_t attr_size;	/* of all attrs in the file: that of the largest */
 };
 
-/* Adds an event, whose attr has size bytes; copies the name (NULL: none) and the
- * ids. -AUX_E_NOMEM at worst. */
+/* Adds an event, whose attr has size bytes; copies the name (NULL: none) and
+ * the ids. -AUX_E_NOMEM at worst. */
 int event_list_add(struct event_list *l, const struct perf_event_attr *attr,
 		   size_t size, const char *name, const uint64_t *ids,
 		   uint32_t n_ids);
-/* The ids, then the attrs, for the place at in the file; what the header says of
- * them goes into h. */
+/* The ids, then the attrs, for the place at in the file; what the header says
+ * of them goes into h. */
 void event_list_put(const struct event_list *l, uint64_t at,
 		    struct rewrite_bytes *b, struct aux_file_header *h);
 /* AUX_FEAT_EVENT_DESC */
@@ -297,8 +300,8 @@ void event_list_fini(struct event_list *l);
 /* The header as it stands in the file; its magic is always PERFILE2. */
 void header_image(const struct aux_file_header *h, bool swap,
 		  uint8_t image[sizeof(*h)]);
-/* The table of the sections in v (data NULL: not there), which stands at `at`; the
- * sections follow in the order of the bits. Sets their bits. */
+/* The table of the sections in v (data NULL: not there), which stands at `at`;
+ * the sections follow in the order of the bits. Sets their bits. */
 void section_put_table(const struct aux_bytes v[AUX_FEAT_BITS], uint64_t at,
 		       struct rewrite_bytes *b, uint64_t bits[4]);
 
@@ -320,18 +323,20 @@ struct build_id_set {
 	size_t n_slots;		/* a power of two, or 0 */
 };
 
-/* 1: it was added; 0: it was there; -AUX_E_NOMEM. misc is a record's, size at most
- * 20; pid counts only in a guest's record. */
+/* 1: it was added; 0: it was there; -AUX_E_NOMEM. misc is a record's, size at
+ * most 20; pid counts only in a guest's record. */
 int build_id_set_add(struct build_id_set *s, uint32_t pid, uint16_t misc,
 		     const char *path, const uint8_t *id, size_t size);
-/* One entry; type 0, or BUILD_ID as a record of a pipe, which is padded to 8 bytes as
- * every record: perf 7.2 ends at one that is not. In a section perf pads names alone. */
+/* One entry; type 0, or BUILD_ID as a record of a pipe, which is padded to 8
+ * bytes as every record: perf 7.2 ends at one that is not. In a section perf
+ * pads names alone. */
 void build_id_put(const struct build_id *f, uint32_t type,
 		  struct rewrite_bytes *b);
 void build_id_set_put(const struct build_id_set *s, struct rewrite_bytes *b);
 void build_id_set_fini(struct build_id_set *s);
 
-/* Zeros after the payload of a record of ours: AUX_OWN_RECORD_MIN, and a multiple of 8. */
+/* Zeros after the payload of a record of ours: AUX_OWN_RECORD_MIN, and a
+ * multiple of 8. */
 static inline size_t own_record_pad(size_t len)
 {
 	size_t size = sizeof(struct perf_event_header) +
@@ -456,7 +461,8 @@ __attribute__((format(printf, 3, 4)))
 int writer_fail(struct writer *w, int code, const char *fmt, ...);
 /* Sends the buffer; gives up the lock while it writes. */
 int writer_send_buf(struct writer *w);
-/* Waits for nothing: sends the buffer until n bytes fit; may give up the lock. */
+/* Waits for nothing: sends the buffer until n bytes fit; may give up the
+ * lock. */
 int writer_room(struct writer *w, size_t n);
 /* Bytes that need not be whole records: before the data and after them. */
 int writer_put(struct writer *w, const void *data, size_t len);
@@ -502,8 +508,8 @@ int writer_zstd_open(struct writer *w, struct aux_diag *diag);
 void writer_zstd_free(struct writer *w);
 /* Records are compressed. */
 bool writer_zstd_takes(const struct writer *w);
-/* What was compressed last did not reach the file. The records are one stream, so
- * nothing later could be read: from here on they are written as they are. */
+/* What was compressed last did not reach the file. The records are one stream,
+ * so nothing later could be read: from here on they are written as they are. */
 void writer_zstd_stop(struct writer *w);
 /* Keeps a record for compression; false: it does not fit, drain first. */
 bool writer_zstd_add(struct writer *w, const struct iovec *part, int n_parts,

@@ -128,9 +128,10 @@ void ledger_produced(struct ledger *l, uint32_t idx, uint64_t bytes)
 }
 
 /*
- * One entry for each stream and cause: bytes and times add up, the span of time grows to
- * hold both. A time of 0 is not known and does not count as the earliest. So the ledger
- * stays small, however often something is lost. The lock is held.
+ * One entry for each stream and cause: bytes and times add up, the span of time
+ * grows to hold both. A time of 0 is not known and does not count as the
+ * earliest. So the ledger stays small, however often something is lost. The
+ * lock is held.
  */
 static void add_entry(struct ledger *l, const struct aux_ledger_entry *add)
 {
@@ -164,8 +165,8 @@ static bool counts_empty(enum aux_ledger_cause cause)
 	return causes[cause].bytes && cause != AUX_LEDGER_SAVED;
 }
 
-/* Bytes that were saved in no bytes are no event; a loss without a size is one, and
- * counted as unknown, for the text to say so. */
+/* Bytes that were saved in no bytes are no event; a loss without a size is one,
+ * and counted as unknown, for the text to say so. */
 void ledger_add(struct ledger *l, uint32_t idx, enum aux_ledger_cause cause,
 		uint64_t bytes, uint64_t first_ns, uint64_t last_ns)
 {
@@ -193,7 +194,8 @@ void ledger_until(struct ledger *l, uint32_t idx, enum aux_ledger_cause cause,
 	unlock(l);
 }
 
-/* Locks dst, then src: of two ledgers only one is ever merged into the other. */
+/* Locks dst, then src: of two ledgers only one is ever merged into the
+ * other. */
 void ledger_merge(struct ledger *dst, const struct ledger *src)
 {
 	size_t i;
@@ -244,7 +246,8 @@ uint64_t ledger_times(const struct ledger *l, enum aux_ledger_cause cause)
 	return n;
 }
 
-/* A ledger that ran out of memory cannot rule a loss out, so it counts as one. */
+/* A ledger that ran out of memory cannot rule a loss out, so it counts as
+ * one. */
 bool ledger_lossy(const struct ledger *l)
 {
 	uint64_t total, n;
@@ -273,8 +276,9 @@ static uint64_t explained(const struct ledger *l, uint32_t idx)
 	return sum;
 }
 
-/* The balance: for each stream, produced = saved + lost. A difference is a bug of the
- * recorder, and the recording must not pass as complete. The lock is held. */
+/* The balance: for each stream, produced = saved + lost. A difference is a bug
+ * of the recorder, and the recording must not pass as complete. The lock is
+ * held. */
 static int check_streams(const struct ledger *l, struct aux_diag *diag)
 {
 	size_t i;
@@ -358,8 +362,8 @@ static int put_loss(char *buf, size_t len, unsigned c, uint64_t total,
 			causes[c].text);
 }
 
-/* Causes that are no loss are left out. Text that does not fit is cut, as snprintf
- * does; buf always ends with a NUL. */
+/* Causes that are no loss are left out. Text that does not fit is cut, as
+ * snprintf does; buf always ends with a NUL. */
 void ledger_text(const struct ledger *l, char *buf, size_t len)
 {
 	size_t used = 0;

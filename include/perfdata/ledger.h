@@ -41,10 +41,12 @@ void ledger_fini(struct ledger *l);
 void ledger_produced(struct ledger *l, uint32_t idx, uint64_t bytes);
 /* Adds to the entry of stream and cause, and widens its time range. One call is
  * one loss (n grows by 1); bytes 0 is a loss of unknown size, except with
- * AUX_LEDGER_SAVED and with causes that count: there it only widens the time. */
+ * AUX_LEDGER_SAVED and with causes that count: there it only widens the
+ * time. */
 void ledger_add(struct ledger *l, uint32_t idx, enum aux_ledger_cause cause,
 		uint64_t bytes, uint64_t first_ns, uint64_t last_ns);
-/* A loss that was added before lasted until then: widens its time, nothing else. */
+/* A loss that was added before lasted until then: widens its time, nothing
+ * else. */
 void ledger_until(struct ledger *l, uint32_t idx, enum aux_ledger_cause cause,
 		  uint64_t last_ns);
 /* Adds all that src holds to dst. */
@@ -63,8 +65,8 @@ int ledger_check(const struct ledger *l, struct aux_diag *diag);
 int ledger_save(const struct ledger *l, struct writer *w);
 
 /* "1,234 bytes (AUX buffer full), 2 processes (not traced)"; "" when nothing is
- * lost. Of unknown size: "3 gaps (AUX buffer full), bytes unknown", "5 bytes and
- * 1 gap of unknown size (AUX buffer full)". */
+ * lost. Of unknown size: "3 gaps (AUX buffer full), bytes unknown", "5 bytes
+ * and 1 gap of unknown size (AUX buffer full)". */
 void ledger_text(const struct ledger *l, char *buf, size_t len);
 
 #endif

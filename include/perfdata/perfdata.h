@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * perfdata: THE FILE. Its public face is <aux/reader.h> for reading, and here what
- * only the importers of other containers need of the reader, and build ids of ELF
- * files; writer.h (the recorder's), rewrite.h (files made of other files), repair.h,
- * ledger.h and csmeta.h stand beside.
+ * perfdata: THE FILE. Its public face is <aux/reader.h> for reading, and here
+ * what only the importers of other containers need of the reader, and build ids
+ * of ELF files; writer.h (the recorder's), rewrite.h (files made of other
+ * files), repair.h, ledger.h and csmeta.h stand beside.
  */
 #ifndef PERFDATA_PERFDATA_H
 #define PERFDATA_PERFDATA_H
@@ -27,10 +27,10 @@ struct reader_map {
 };
 
 /*
- * Opens a perf.data directory: files[0] is `data`, a whole perf.data, the others
- * are data.0, data.1, .. with more records. The mappings are moved next to each
- * other: each one that the reader has taken over loses its data pointer, error or
- * not; the rest stays the caller's.
+ * Opens a perf.data directory: files[0] is `data`, a whole perf.data, the
+ * others are data.0, data.1, .. with more records. The mappings are moved next
+ * to each other: each one that the reader has taken over loses its data
+ * pointer, error or not; the rest stays the caller's.
  */
 int reader_open_maps(struct aux_reader **r, struct reader_map *files, size_t n,
 		     const char *name, struct aux_diag *diag);

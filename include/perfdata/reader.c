@@ -3,8 +3,8 @@
  * The perf.data reader: open, header, and the record loop.
  *
  * Invariant: after open only the position changes; a pipe's attrs and features
- * are collected by open, in one walk over the record headers. The first error of
- * next stays until rewind.
+ * are collected by open, in one walk over the record headers. The first error
+ * of next stays until rewind.
  *
  * Specification: tools/perf/Documentation/perf.data-file-format.txt and
  * tools/perf/util/{header,session}.c of Linux.
@@ -128,8 +128,8 @@ static int skip_payload(struct aux_reader *r, struct aux_event *ev,
 	return 1;
 }
 
-/* The next record at the top level: 1 with type, misc, size, offset and raw filled,
- * 0 at the end of the segment, or an error. */
+/* The next record at the top level: 1 with type, misc, size, offset and raw
+ * filled, 0 at the end of the segment, or an error. */
 static int reader_frame(struct aux_reader *r, struct aux_event *ev,
 			struct aux_diag *diag)
 {
@@ -354,9 +354,9 @@ static void backing_close(struct backing *b)
 #define AROUND ((uintptr_t)256 << 10)
 
 /*
- * MADV_DONTNEED of whole pages: the kernel reads them again from the file when they
- * are touched, so this never loses anything. Only of a file's mapping: of anonymous
- * memory it would read as zeros.
+ * MADV_DONTNEED of whole pages: the kernel reads them again from the file when
+ * they are touched, so this never loses anything. Only of a file's mapping: of
+ * anonymous memory it would read as zeros.
  */
 static void backing_release(const struct backing *b, const void *p, uint64_t len)
 {
@@ -367,7 +367,8 @@ static void backing_release(const struct backing *b, const void *p, uint64_t len
 	    len > b->len - (from - base))
 		return;
 	to = (from + len) & ~(page - 1);
-	/* a page fault maps pages around it too, some of them released before */
+	/* a page fault maps pages around it too, some of them released
+	 * before */
 	from -= from - base < AROUND ? from - base : AROUND;
 	from &= ~(page - 1);
 	if (to > from)
@@ -376,8 +377,8 @@ static void backing_release(const struct backing *b, const void *p, uint64_t len
 }
 
 #define PIPE_HEADER 16
-/* AUX_OWN_SOURCE and HEADER_FEATUREs stand among the first records: after the events,
- * before the first trace. */
+/* AUX_OWN_SOURCE and HEADER_FEATUREs stand among the first records: after the
+ * events, before the first trace. */
 #define OWN_WITHIN 256
 #define OLD_HEADER 72	/* before the feature bitmap */
 
@@ -466,7 +467,8 @@ static int read_header(struct aux_reader *r, struct header *h,
 	return 0;
 }
 
-/* The data section, clipped to the file; size 0 is what a killed perf leaves. */
+/* The data section, clipped to the file; size 0 is what a killed perf
+ * leaves. */
 static int set_data(struct aux_reader *r, const struct aux_file_section *data,
 		    struct aux_diag *diag)
 {
@@ -510,10 +512,10 @@ static int open_file_mode(struct aux_reader *r, struct header *h,
 }
 
 /*
- * A pipe has no tables: its attrs and features are records, which may stand anywhere
- * before they are needed, so open looks at all of them. updates: the second pass,
- * for names, which refer to ids of the first. The walk ends at the first damaged
- * record: next will report that one.
+ * A pipe has no tables: its attrs and features are records, which may stand
+ * anywhere before they are needed, so open looks at all of them. updates: the
+ * second pass, for names, which refer to ids of the first. The walk ends at the
+ * first damaged record: next will report that one.
  */
 static int scan_pipe(struct aux_reader *r, bool updates, struct aux_diag *diag)
 {
@@ -546,9 +548,9 @@ static int open_pipe_mode(struct aux_reader *r, struct aux_diag *diag)
 }
 
 /*
- * auxcap writes no sections of its own kind, and a killed one has none at all: the
- * first records say what made the file and, as in a pipe, what is known of the
- * machine. Damage is not reported here: next meets it again.
+ * auxcap writes no sections of its own kind, and a killed one has none at all:
+ * the first records say what made the file and, as in a pipe, what is known of
+ * the machine. Damage is not reported here: next meets it again.
  */
 static int find_own(struct aux_reader *r, struct aux_diag *diag)
 {
@@ -815,8 +817,8 @@ static bool next_segment(struct aux_reader *r)
 	return true;
 }
 
-/* Puts the file of a directory in front of the text, and makes the offset one in
- * that file. */
+/* Puts the file of a directory in front of the text, and makes the offset one
+ * in that file. */
 static void name_part(const struct aux_reader *r, struct aux_diag *why)
 {
 	size_t n = strlen(why->text), room = sizeof(why->text);
@@ -841,9 +843,9 @@ static void name_part(const struct aux_reader *r, struct aux_diag *why)
 }
 
 /*
- * Damage of one file of a directory does not keep the others from being read: it is
- * reported at the end. Not after a compressed stream that broke: the next pass
- * would have to decompress it again to get past.
+ * Damage of one file of a directory does not keep the others from being read:
+ * it is reported at the end. Not after a compressed stream that broke: the next
+ * pass would have to decompress it again to get past.
  */
 static bool go_on(struct aux_reader *r, int ret, const struct aux_diag *why)
 {
@@ -859,8 +861,8 @@ static bool go_on(struct aux_reader *r, int ret, const struct aux_diag *why)
 
 #define KEEP_PASSED (16U << 20)
 
-/* What was passed need not stay in memory: a large file is mostly AUX bytes, and it would
- * count as our memory. */
+/* What was passed need not stay in memory: a large file is mostly AUX bytes,
+ * and it would count as our memory. */
 static void release_passed(struct aux_reader *r)
 {
 	uint64_t n = r->pos - r->kept_pos;

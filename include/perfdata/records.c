@@ -3,8 +3,9 @@
  * Record bodies: from the bytes of one record to a struct aux_event.
  *
  * Records of the kernel's types end with a trailer (sample_id_all) whose fields
- * follow the sample_type of the record's attr; perf's own types (64 and up) have
- * none. A body too short for its type is an error; unknown types are left raw.
+ * follow the sample_type of the record's attr; perf's own types (64 and up)
+ * have none. A body too short for its type is an error; unknown types are left
+ * raw.
  *
  * Specification: <linux/perf_event.h>, tools/lib/perf/include/perf/event.h.
  */
@@ -82,8 +83,8 @@ static struct aux_bytes read_bytes(struct cursor *c, uint64_t n)
 	return p ? (struct aux_bytes){ p, n } : (struct aux_bytes){ 0 };
 }
 
-/* Skips PERF_SAMPLE_STACK_USER: a size, so many bytes, and how many of them are valid.
- * A size of 0 stands alone. */
+/* Skips PERF_SAMPLE_STACK_USER: a size, so many bytes, and how many of them are
+ * valid. A size of 0 stands alone. */
 static void skip_stack(struct cursor *c)
 {
 	uint64_t n = cursor_u64(c);
@@ -94,8 +95,8 @@ static void skip_stack(struct cursor *c)
 	cursor_u64(c);
 }
 
-/* What both a sample and a trailer have: struct aux_sample_id. The sample has the ip
- * and other fields in between. */
+/* What both a sample and a trailer have: struct aux_sample_id. The sample has
+ * the ip and other fields in between. */
 #define ID_FIELDS                                                              \
 	(PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID |                 \
 	 PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU | PERF_SAMPLE_IDENTIFIER)
@@ -142,9 +143,9 @@ static void parse_head(struct cursor *c, uint64_t t, struct aux_event *ev)
 }
 
 /*
- * Everything after PERIOD, in the order in which perf_output_sample() of the kernel
- * writes it. The page sizes (Linux 5.11) have later bits than AUX (5.5), and yet stand
- * before it: a walk by the order of the bits would go wrong.
+ * Everything after PERIOD, in the order in which perf_output_sample() of the
+ * kernel writes it. The page sizes (Linux 5.11) have later bits than AUX (5.5),
+ * and yet stand before it: a walk by the order of the bits would go wrong.
  */
 static void parse_tail(struct cursor *c, const struct perf_event_attr *a,
 		       struct aux_event *ev)
@@ -183,7 +184,8 @@ static void parse_tail(struct cursor *c, const struct perf_event_attr *a,
 		ev->sample.aux = read_bytes(c, cursor_u64(c));
 }
 
-/* A field that the sample_type does not have stays 0; present says which are there. */
+/* A field that the sample_type does not have stays 0; present says which are
+ * there. */
 static void sample_parse(struct cursor *c, const struct aux_attr *attr,
 			 struct aux_event *ev)
 {
@@ -200,8 +202,8 @@ static void sample_parse(struct cursor *c, const struct aux_attr *attr,
 #define MISC_MMAP_BUILD_ID (1 << 14)
 #define MISC_SWITCH_PREEMPT (1 << 14)
 
-/* c: the body without the trailer. What is read past its end is 0 and marks c bad,
- * so a parser needs no checks of its own. */
+/* c: the body without the trailer. What is read past its end is 0 and marks c
+ * bad, so a parser needs no checks of its own. */
 typedef void (*parse_fn)(struct cursor *c, struct aux_event *ev);
 
 /* ---- which attr, and the trailer ---- */
@@ -215,8 +217,8 @@ static unsigned trailer_size(const struct perf_event_attr *a)
 
 /*
  * The id of a record before its attr is known; 0: perf made the record up (it
- * synthesizes MMAP and COMM for what ran before), or it has no trailer. All attrs
- * agree on the place of the id, see attr_layout.
+ * synthesizes MMAP and COMM for what ran before), or it has no trailer. All
+ * attrs agree on the place of the id, see attr_layout.
  */
 static uint64_t peek_id(const struct aux_reader *r, const struct aux_event *ev)
 {
@@ -262,8 +264,8 @@ static const struct aux_attr *find_attr(const struct aux_reader *r,
 
 /*
  * The trailer has the fields in another order than a SAMPLE: IDENTIFIER is last
- * here and first there, so that it can be found from the end of a record, or from
- * its start, before the attr is known.
+ * here and first there, so that it can be found from the end of a record, or
+ * from its start, before the attr is known.
  */
 static void parse_trailer(struct cursor *c, uint64_t t,
 			  struct aux_sample_id *id)
@@ -324,7 +326,8 @@ static void parse_build_id(struct cursor *c, struct aux_event *ev)
 	memcpy(ev->mmap.build_id, id, size);
 }
 
-/* Since Linux 5.12 the build id may stand where device and inode were: 24 bytes, too. */
+/* Since Linux 5.12 the build id may stand where device and inode were: 24
+ * bytes, too. */
 static void parse_mmap2(struct cursor *c, struct aux_event *ev)
 {
 	ev->mmap.pid = cursor_u32(c);
@@ -363,7 +366,8 @@ static void parse_task(struct cursor *c, struct aux_event *ev)
 	ev->task.time = cursor_u64(c);
 }
 
-/* LOST has the id of its event in the body; LOST_SAMPLES only in its trailer. */
+/* LOST has the id of its event in the body; LOST_SAMPLES only in its
+ * trailer. */
 static void parse_lost(struct cursor *c, struct aux_event *ev)
 {
 	if (ev->type == PERF_RECORD_LOST)
@@ -391,8 +395,9 @@ static void parse_itrace(struct cursor *c, struct aux_event *ev)
 	ev->itrace.tid = cursor_u32(c);
 }
 
-/* SWITCH has no body: who is switched to or from stands in the trailer. The other thread
- * is known only to a CPU-wide event, which needs the privilege to see it. */
+/* SWITCH has no body: who is switched to or from stands in the trailer. The
+ * other thread is known only to a CPU-wide event, which needs the privilege to
+ * see it. */
 static void parse_switch(struct cursor *c, struct aux_event *ev)
 {
 	ev->sw.out = ev->misc & MISC_SWITCH_OUT;
@@ -517,8 +522,8 @@ static const parse_fn parsers[] = {
 
 #define N_PARSERS (sizeof(parsers) / sizeof(parsers[0]))
 
-/* A table first: most records are of the kernel's types, and none of these needs more
- * than its own bytes. */
+/* A table first: most records are of the kernel's types, and none of these
+ * needs more than its own bytes. */
 static void parse_body(struct aux_reader *r, struct cursor *c,
 		       struct aux_event *ev)
 {

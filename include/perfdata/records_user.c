@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Bodies of the records that no kernel writes: perf's (types 64 and up, without a
- * trailer) and auxkit's own, which have the type of a record perf gave up.
+ * Bodies of the records that no kernel writes: perf's (types 64 and up, without
+ * a trailer) and auxkit's own, which have the type of a record perf gave up.
  *
  * Specification: tools/lib/perf/include/perf/event.h, <aux/extension.h>.
  */
@@ -23,8 +23,9 @@ struct aux_bytes records_array(struct cursor *c, uint64_t n, size_t size)
 }
 
 /*
- * The payload follows the record and is not part of its size. Where the file ends
- * inside it, as much as there is: the framing has let it pass, as the last record.
+ * The payload follows the record and is not part of its size. Where the file
+ * ends inside it, as much as there is: the framing has let it pass, as the last
+ * record.
  */
 void records_auxtrace(struct aux_reader *r, struct cursor *c,
 		      struct aux_event *ev)
@@ -47,8 +48,8 @@ void records_auxtrace(struct aux_reader *r, struct cursor *c,
 }
 
 /*
- * The event says what an AUXTRACE with the same bytes would: its size is the exact
- * length without padding, and the payload is what was in the frame.
+ * The event says what an AUXTRACE with the same bytes would: its size is the
+ * exact length without padding, and the payload is what was in the frame.
  */
 int records_auxtrace_zstd(struct aux_reader *r, struct cursor *c,
 			  struct aux_event *ev, struct aux_diag *diag)
@@ -165,7 +166,8 @@ void records_thread_map(struct cursor *c, struct aux_event *ev)
 		records_array(c, n, sizeof(struct aux_rec_thread_map_entry));
 }
 
-/* PERF_CPU_MAP__*: a list, a bitmap of longs of the writing machine, a range. */
+/* PERF_CPU_MAP__*: a list, a bitmap of longs of the writing machine, a
+ * range. */
 void records_cpu_map(struct cursor *c, struct aux_event *ev)
 {
 	ev->cpu_map.type = cursor_u16(c);
@@ -285,8 +287,8 @@ void records_own(struct aux_reader *r, struct cursor *c, struct aux_event *ev)
 	ev->own.payload.len = len;
 	if (c->bad)
 		return;
-	/* auxcap writes sections when it ends; without any it was killed, and the
-	 * header has the size of the data as of its last update. */
+	/* auxcap writes sections when it ends; without any it was killed, and
+	 * the header has the size of the data as of its last update. */
 	if (!r->info.pipe && !r->has_features)
 		reader_extend(r);
 	payload = reader_cursor(r, ev->own.payload.data, len);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * repair: one walk over the records of a file that may end anywhere, which finds
- * where they end and what the missing sections need; then the file is completed
- * in place or written anew.
+ * repair: one walk over the records of a file that may end anywhere, which
+ * finds where they end and what the missing sections need; then the file is
+ * completed in place or written anew.
  *
- * Framing and decompression are the reader's. An early end is: the end of the file
- * inside a record, or zeros where a record should begin. Zeros are what a file
- * system gives for a place that was never written: threads write at places handed
- * out before, so a killed recorder can leave holes, and a crashed machine too. All
- * else that is no record is damage, and is left to people.
+ * Framing and decompression are the reader's. An early end is: the end of the
+ * file inside a record, or zeros where a record should begin. Zeros are what a
+ * file system gives for a place that was never written: threads write at places
+ * handed out before, so a killed recorder can leave holes, and a crashed
+ * machine too. All else that is no record is damage, and is left to people.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,8 +32,8 @@
 #define MAX_TYPE 1024	/* beyond any record there is or will soon be */
 #define MISC_BUILD_ID_SIZE (1 << 15)
 #define MAX_SECTION (64 << 20)
-/* perf makes buffers of this size for decompression; of a killed `perf record -z`
- * it is not known, so it is larger than any of its buffers. */
+/* perf makes buffers of this size for decompression; of a killed `perf record
+ * -z` it is not known, so it is larger than any of its buffers. */
 #define COMP_MMAP_LEN (8 << 20)
 
 /* What the records say for the sections. */
@@ -108,7 +108,8 @@ static void find_map(struct found *f, const struct aux_event *ev)
 				   ev->mmap.build_id_size) < 0;
 }
 
-/* BUILD_ID: u32 pid, the id in 24 bytes, of which the 21st is its size, path. */
+/* BUILD_ID: u32 pid, the id in 24 bytes, of which the 21st is its size,
+ * path. */
 static void find_build_id(struct found *f, const struct aux_event *ev)
 {
 	struct cursor c = cursor_init(ev->raw.data, ev->raw.len, f->swap);
@@ -244,8 +245,8 @@ static uint64_t payload_there(struct job *j, const struct aux_event *ev,
 }
 
 /*
- * An AUXTRACE record; the trace of the last one may be cut. 1: it counts, 0: the
- * file ends before it.
+ * An AUXTRACE record; the trace of the last one may be cut. 1: it counts, 0:
+ * the file ends before it.
  */
 static int take_auxtrace(struct job *j, const struct aux_event *ev)
 {
@@ -354,7 +355,8 @@ static int scan(struct job *j, struct aux_diag *diag)
 	return 0;
 }
 
-/* The header says how far the data reach, and all that it announces is there. */
+/* The header says how far the data reach, and all that it announces is
+ * there. */
 static bool is_complete(const struct aux_reader *r)
 {
 	struct aux_bytes b;

@@ -2,10 +2,11 @@
 /*
  * repair: completes a perf.data file whose writer was killed, perf's or ours.
  *
- * What such a file lacks is made from its records: the size of the data, the index
- * of AUXTRACE records, and the feature sections, which a writer writes last. A file
- * that is complete, and one that is damaged elsewhere than at its end, is not
- * touched. A record of ours says from when on the recording is missing.
+ * What such a file lacks is made from its records: the size of the data, the
+ * index of AUXTRACE records, and the feature sections, which a writer writes
+ * last. A file that is complete, and one that is damaged elsewhere than at its
+ * end, is not touched. A record of ours says from when on the recording is
+ * missing.
  */
 #ifndef PERFDATA_REPAIR_H
 #define PERFDATA_REPAIR_H
@@ -19,14 +20,15 @@
 enum repair_way {
 	/*
 	 * All records stay where they are, compressed ones too, and the rest of
-	 * the file is written after them, the header last: it costs no room, and
-	 * what cannot be decompressed is kept. Of trace that was cut, the record's
-	 * size is corrected. Native byte order only.
+	 * the file is written after them, the header last: it costs no room,
+	 * and what cannot be decompressed is kept. Of trace that was cut, the
+	 * record's size is corrected. Native byte order only.
 	 */
 	REPAIR_APPEND,
 	/*
 	 * The whole records go into a new file, unpacked, which then takes the
-	 * place of the old one: there is the old file or the new one at any time.
+	 * place of the old one: there is the old file or the new one at any
+	 * time.
 	 */
 	REPAIR_REWRITE,
 };
@@ -50,9 +52,9 @@ struct repair_result {
 };
 
 /*
- * 0, or -AUX_E_*: then nothing was changed, except that after an error in writing
- * (AUX_E_IO) REPAIR_APPEND can be tried again. The text of an error names the file
- * only when it is AUX_E_INVAL, or when r->writing is set.
+ * 0, or -AUX_E_*: then nothing was changed, except that after an error in
+ * writing (AUX_E_IO) REPAIR_APPEND can be tried again. The text of an error
+ * names the file only when it is AUX_E_INVAL, or when r->writing is set.
  */
 int repair_file(const char *path, const struct repair_options *o,
 		struct repair_result *r, struct aux_diag *diag);

@@ -2,9 +2,9 @@
 /*
  * rewrite: a perf.data file in the order in which it is written, front to back.
  *
- * header | ids | attrs | data | table of features | features. The header is written
- * last, over zeros, so a file without its end is no perf.data. Only the index of
- * AUXTRACE records is kept in memory: recordings are larger than that.
+ * header | ids | attrs | data | table of features | features. The header is
+ * written last, over zeros, so a file without its end is no perf.data. Only the
+ * index of AUXTRACE records is kept in memory: recordings are larger than that.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +43,8 @@ struct rewrite {
 	struct aux_diag diag;
 };
 
-/* Of a new file, as of all recordings: they hold code and memory of programs. */
+/* Of a new file, as of all recordings: they hold code and memory of
+ * programs. */
 #define MODE 0600
 
 #define BUF_SIZE ((size_t)1 << 20)
@@ -230,7 +231,8 @@ static void put_u16(uint8_t *p, uint16_t v, bool swap)
 
 /* ---- attrs ---- */
 
-/* file_size: how much of the attr the input had; the largest one sets the size of all. */
+/* file_size: how much of the attr the input had; the largest one sets the size
+ * of all. */
 void rewrite_attr(struct rewrite *w, const struct aux_attr *a)
 {
 	if (event_list_add(&w->events, &a->attr, a->file_size, a->name, a->ids,
@@ -238,7 +240,8 @@ void rewrite_attr(struct rewrite *w, const struct aux_attr *a)
 		rewrite_fail(w, AUX_E_NOMEM, "out of memory");
 }
 
-/* EVENT_DESC says what the events are called: it is needed when one has a name. */
+/* EVENT_DESC says what the events are called: it is needed when one has a
+ * name. */
 static void make_event_desc(struct rewrite *w)
 {
 	bool named = false;
@@ -252,8 +255,9 @@ static void make_event_desc(struct rewrite *w)
 	rewrite_feature(w, AUX_FEAT_EVENT_DESC, w->desc.data, w->desc.len);
 }
 
-/* Before the data, as perf does it; after the features in a temporary file, whose ids
- * are known last. The header names the place, so a reader does not care. */
+/* Before the data, as perf does it; after the features in a temporary file,
+ * whose ids are known last. The header names the place, so a reader does not
+ * care. */
 static void put_events(struct rewrite *w)
 {
 	struct rewrite_bytes b = { .swap = w->swap };
@@ -279,7 +283,8 @@ static void start(struct rewrite *w)
 
 /* ---- records ---- */
 
-/* Also pieces of a record, as the importers do it: the file is a stream of bytes here. */
+/* Also pieces of a record, as the importers do it: the file is a stream of
+ * bytes here. */
 void rewrite_record(struct rewrite *w, const void *rec, size_t len)
 {
 	if (!w->started)
@@ -296,7 +301,8 @@ static void make_header(const struct rewrite *w, uint8_t *p, uint32_t type,
 	put_u16(p + 6, (uint16_t)size, w->swap);
 }
 
-/* In the form of an EVENT_TYPE record, which perf ignores: see <aux/extension.h>. */
+/* In the form of an EVENT_TYPE record, which perf ignores: see
+ * <aux/extension.h>. */
 void rewrite_own(struct rewrite *w, uint16_t kind, const void *payload,
 		 size_t len)
 {
@@ -377,7 +383,8 @@ static void make_index(struct rewrite *w, struct rewrite_bytes *b)
 	rewrite_feature(w, AUX_FEAT_AUXTRACE, b->data, b->len);
 }
 
-/* The table first, then the sections in the order of their bits, as readers expect. */
+/* The table first, then the sections in the order of their bits, as readers
+ * expect. */
 static void put_features(struct rewrite *w)
 {
 	struct rewrite_bytes table = { .swap = w->swap };
@@ -534,9 +541,10 @@ struct aux_bytes rewrite_source_of(struct aux_reader *r)
 }
 
 /*
- * The text of the input and the caller's lines as one record at the front, so that a
- * file which was made of others says where it came from. A section of text is padded
- * with NULs, which go. Text that does not fit into a record is left out as a whole.
+ * The text of the input and the caller's lines as one record at the front, so
+ * that a file which was made of others says where it came from. A section of
+ * text is padded with NULs, which go. Text that does not fit into a record is
+ * left out as a whole.
  */
 static void copy_source(struct rewrite *w, struct aux_reader *r,
 			const char *more)
@@ -575,8 +583,8 @@ static void keep_as_section(struct rewrite *w, const struct aux_reader *r,
 	}
 }
 
-/* Where the file ends inside the trace, it is shortened to a multiple of 8 and not
- * padded: zeros are padding to some trace units only. */
+/* Where the file ends inside the trace, it is shortened to a multiple of 8 and
+ * not padded: zeros are padding to some trace units only. */
 static void copy_trace(struct rewrite *w, const struct aux_event *ev)
 {
 	uint64_t len = ev->auxtrace.payload.len;
@@ -586,7 +594,8 @@ static void copy_trace(struct rewrite *w, const struct aux_event *ev)
 	rewrite_auxtrace(w, &ev->auxtrace.h, ev->auxtrace.payload.data, len);
 }
 
-/* Records as they came: in the byte order of the input, which is that of the output. */
+/* Records as they came: in the byte order of the input, which is that of the
+ * output. */
 static void copy_record(struct rewrite *w, struct aux_reader *r,
 			const struct rewrite_filter *f,
 			const struct aux_event *ev)
@@ -601,8 +610,8 @@ static void copy_record(struct rewrite *w, struct aux_reader *r,
 		rewrite_record(w, ev->raw.data, ev->raw.len);
 }
 
-/* An aux_own_loss field by field, as the byte order may be the other one: any stream
- * (-1), an unknown number of bytes (0) at an unknown offset (-1). */
+/* An aux_own_loss field by field, as the byte order may be the other one: any
+ * stream (-1), an unknown number of bytes (0) at an unknown offset (-1). */
 void rewrite_loss(struct rewrite *w, uint64_t from_ns)
 {
 	struct rewrite_bytes b = { .swap = w->swap };
@@ -623,8 +632,9 @@ void rewrite_loss(struct rewrite *w, uint64_t from_ns)
 }
 
 /*
- * Damage ends the copy and is no error: what came before is worth having, and the loss
- * says that there was more. Out of memory is an error: the rest is there.
+ * Damage ends the copy and is no error: what came before is worth having, and
+ * the loss says that there was more. Out of memory is an error: the rest is
+ * there.
  */
 int rewrite_copy(struct rewrite *w, struct aux_reader *r,
 		 const struct rewrite_filter *f)

@@ -33,8 +33,8 @@ struct rewrite_bytes {
 void rewrite_bytes_put(struct rewrite_bytes *b, const void *data, size_t len);
 void rewrite_bytes_u32(struct rewrite_bytes *b, uint32_t v);
 void rewrite_bytes_u64(struct rewrite_bytes *b, uint64_t v);
-/* A string as features have it: u32 length, then the bytes; both count the zeros
- * up to a multiple of 64 (perf's NAME_ALIGN). */
+/* A string as features have it: u32 length, then the bytes; both count the
+ * zeros up to a multiple of 64 (perf's NAME_ALIGN). */
 void rewrite_bytes_string(struct rewrite_bytes *b, const char *s);
 /* A copy of v in the file's byte order, at p. */
 void rewrite_put_u32(uint8_t *p, uint32_t v, bool swap);
@@ -50,8 +50,8 @@ int rewrite_open(struct rewrite **w, const char *path, const char *input,
 /*
  * For an importer: a file without a name, in native byte order, which only
  * rewrite_reader opens. Its events come after all else, so rewrite_attr may be
- * called until then: the ids of streams are often known last. It has no index of
- * AUXTRACE records, which the reader does not use.
+ * called until then: the ids of streams are often known last. It has no index
+ * of AUXTRACE records, which the reader does not use.
  */
 int rewrite_open_temp(struct rewrite **w, struct aux_diag *diag);
 /* Completes such a file and opens it; name is for messages. Frees w. */
@@ -72,8 +72,8 @@ void rewrite_own(struct rewrite *w, uint16_t kind, const void *payload,
 /* h->size is not used: len bytes, padded to 8 in the file. */
 void rewrite_auxtrace(struct rewrite *w, const struct aux_rec_auxtrace *h,
 		      const void *payload, uint64_t len);
-/* A feature section; the last call for a bit wins, data NULL takes it back. data
- * is not copied: it has to live until close. */
+/* A feature section; the last call for a bit wins, data NULL takes it back.
+ * data is not copied: it has to live until close. */
 void rewrite_feature(struct rewrite *w, unsigned bit, const void *data,
 		     size_t len);
 bool rewrite_has_feature(const struct rewrite *w, unsigned bit);
@@ -117,8 +117,8 @@ struct aux_bytes rewrite_source_of(struct aux_reader *r);
 /* Whether the record describes the form of its file, which the new one has of
  * its own: those that only pipes need, COMPRESSED, SOURCE. */
 bool rewrite_is_form(const struct aux_reader *r, const struct aux_event *ev);
-/* Adds a record that the recording ends early; from_ns: the time of its last record,
- * 0 unknown. */
+/* Adds a record that the recording ends early; from_ns: the time of its last
+ * record, 0 unknown. */
 void rewrite_loss(struct rewrite *w, uint64_t from_ns);
 
 #endif

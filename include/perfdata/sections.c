@@ -4,11 +4,11 @@
  * implementation for the recorder's writer, for rewrite and for repair.
  *
  * Everything is made in the byte order of the file, which may be the other one:
- * a rewritten file keeps the order of its records. Only memory can run out here,
- * and that is sticky (rewrite_bytes.oom), so callers test once.
+ * a rewritten file keeps the order of its records. Only memory can run out
+ * here, and that is sticky (rewrite_bytes.oom), so callers test once.
  *
- * Specification: perf.data-file-format.txt; write_* in tools/perf/util/header.c of
- * Linux 6.1.
+ * Specification: perf.data-file-format.txt; write_* in tools/perf/util/header.c
+ * of Linux 6.1.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +39,8 @@ void rewrite_put_u64(uint8_t *p, uint64_t v, bool swap)
 	memcpy(p, &v, sizeof(v));
 }
 
-/* Grows by doubling. b->oom is set in place of an error, and len stays as it was. */
+/* Grows by doubling. b->oom is set in place of an error, and len stays as it
+ * was. */
 void rewrite_bytes_put(struct rewrite_bytes *b, const void *data, size_t len)
 {
 	if (b->len + len > b->cap && !b->oom) {
@@ -115,8 +116,9 @@ void header_image(const struct aux_file_header *h, bool swap,
 		rewrite_put_u64(image + 8 * i, words[i], swap);
 }
 
-/* ids has one element more than needed, so that malloc(0) cannot look like a failure.
- * A size above our perf_event_attr is a newer perf's: what we do not know is cut off. */
+/* ids has one element more than needed, so that malloc(0) cannot look like a
+ * failure. A size above our perf_event_attr is a newer perf's: what we do not
+ * know is cut off. */
 int event_list_add(struct event_list *l, const struct perf_event_attr *attr,
 		   size_t size, const char *name, const uint64_t *ids,
 		   uint32_t n_ids)
@@ -157,8 +159,8 @@ void event_list_fini(struct event_list *l)
 }
 
 /*
- * perf looks for the ids section right after attr.size bytes of the attr, not at
- * the end of the stride: so all attrs of a file get one size.
+ * perf looks for the ids section right after attr.size bytes of the attr, not
+ * at the end of the stride: so all attrs of a file get one size.
  */
 static void put_attr(const struct event_list *l, const struct event_entry *e,
 		     struct rewrite_bytes *b)
@@ -173,7 +175,8 @@ static void put_attr(const struct event_list *l, const struct event_entry *e,
 	rewrite_bytes_put(b, image, l->attr_size);
 }
 
-/* The ids of all events stand in a row; each attr names its part by offset and size. */
+/* The ids of all events stand in a row; each attr names its part by offset and
+ * size. */
 static void put_ids(const struct event_entry *e, struct rewrite_bytes *b)
 {
 	for (uint32_t i = 0; i < e->n_ids; i++)
@@ -203,7 +206,8 @@ void event_list_put(const struct event_list *l, uint64_t at,
 	}
 }
 
-/* As write_event_desc() of perf: the attrs once more, now with names and ids. */
+/* As write_event_desc() of perf: the attrs once more, now with names and
+ * ids. */
 void event_list_put_desc(const struct event_list *l, struct rewrite_bytes *b)
 {
 	rewrite_bytes_u32(b, (uint32_t)l->n);
@@ -220,7 +224,8 @@ void event_list_put_desc(const struct event_list *l, struct rewrite_bytes *b)
 
 /* ---- the table of sections ---- */
 
-/* Two passes, as the sections begin after a table whose size depends on their number. */
+/* Two passes, as the sections begin after a table whose size depends on their
+ * number. */
 void section_put_table(const struct aux_bytes v[AUX_FEAT_BITS], uint64_t at,
 		       struct rewrite_bytes *b, uint64_t bits[4])
 {
@@ -291,8 +296,9 @@ static int grow_slots(struct build_id_set *s)
 	return 0;
 }
 
-/* A path may come with several ids (a library replaced during the recording), and each
- * pair is an entry. Room is made first, so that a failure changes nothing. */
+/* A path may come with several ids (a library replaced during the recording),
+ * and each pair is an entry. Room is made first, so that a failure changes
+ * nothing. */
 int build_id_set_add(struct build_id_set *s, uint32_t pid, uint16_t misc,
 		     const char *path, const uint8_t *id, size_t size)
 {

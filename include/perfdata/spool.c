@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Room for unpacked trace: an unlinked file, mapped in large parts. It is written
- * with pwrite, so a full disk is an error (a store to the mapping would be SIGBUS);
- * a shared mapping shows what was written. Invariant: what was handed out stays
- * until the reader is closed.
+ * Room for unpacked trace: an unlinked file, mapped in large parts. It is
+ * written with pwrite, so a full disk is an error (a store to the mapping would
+ * be SIGBUS); a shared mapping shows what was written. Invariant: what was
+ * handed out stays until the reader is closed.
  */
 #include <errno.h>
 #include <stdlib.h>

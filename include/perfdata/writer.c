@@ -66,7 +66,8 @@ static int fail_io(struct writer *w, uint64_t pos, int err)
 			   (unsigned long long)pos, strerror(err), hint);
 }
 
-/* For the header alone; data goes through write_out, which says how far it came. */
+/* For the header alone; data goes through write_out, which says how far it
+ * came. */
 static int write_at(struct writer *w, const void *data, size_t len, uint64_t pos)
 {
 	const char *p = data;
@@ -85,8 +86,8 @@ static int write_at(struct writer *w, const void *data, size_t len, uint64_t pos
 	return 0;
 }
 
-/* writev without the death by SIGPIPE, which comes with a write that was done in
- * part, too; a signal that waited before stays. */
+/* writev without the death by SIGPIPE, which comes with a write that was done
+ * in part, too; a signal that waited before stays. */
 static ssize_t write_pipe(int fd, const struct iovec *iov, int n_iov)
 {
 	const struct timespec now = { 0 };
@@ -187,7 +188,8 @@ static void remove_flight(struct writer *w, struct writer_flight *f)
 	*p = f->next;
 }
 
-/* At the end: places are given out in order. There are as many as threads that write. */
+/* At the end: places are given out in order. There are as many as threads that
+ * write. */
 static void add_flight(struct writer *w, struct writer_flight *f)
 {
 	struct writer_flight **p = &w->out.flights;
@@ -213,10 +215,11 @@ static int send_pipe(struct writer *w, struct iovec *iov, int n_iov,
 }
 
 /*
- * When a process is killed while several threads write, a place may be half filled
- * and a later one full. So the payload is written before the header of its record: a
- * place that is not complete begins with zeros, which readers and repair take for
- * the end. A single thread's last place is just cut off, in one call instead of two.
+ * When a process is killed while several threads write, a place may be half
+ * filled and a later one full. So the payload is written before the header of
+ * its record: a place that is not complete begins with zeros, which readers and
+ * repair take for the end. A single thread's last place is just cut off, in one
+ * call instead of two.
  */
 static uint64_t write_headers_last(const struct writer *w, struct iovec *iov,
 				   int n_iov, uint64_t pos, int *err)
@@ -244,9 +247,9 @@ static bool is_shared(struct writer *w)
 }
 
 /*
- * Sends the buffer, then len bytes in iov[1..n_iov-1]; iov[0] is for the buffer. The
- * place in the file is taken under the lock, which is given up while writing, so
- * that threads write side by side.
+ * Sends the buffer, then len bytes in iov[1..n_iov-1]; iov[0] is for the
+ * buffer. The place in the file is taken under the lock, which is given up
+ * while writing, so that threads write side by side.
  */
 static int writer_send(struct writer *w, struct iovec *iov, int n_iov,
 		       uint64_t len)
@@ -347,7 +350,8 @@ static uint64_t now_ms(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-/* What was appended goes to the kernel, and the header learns how much of it is whole. */
+/* What was appended goes to the kernel, and the header learns how much of it is
+ * whole. */
 static int flush(struct writer *w)
 {
 	if (writer_zstd_pending(w))
@@ -392,8 +396,8 @@ static int check_open(struct writer *w)
 	return -w->error;
 }
 
-/* perf record -z compresses what it reads from the ring, so records of the kernel's
- * types. Ours may be compressed too, since perf skips them. */
+/* perf record -z compresses what it reads from the ring, so records of the
+ * kernel's types. Ours may be compressed too, since perf skips them. */
 static bool may_compress(const struct perf_event_header *h)
 {
 	return h->type < AUX_RECORD_HEADER_ATTR ||
@@ -401,8 +405,9 @@ static bool may_compress(const struct perf_event_header *h)
 }
 
 /*
- * With compression a record waits in writer_zstd's input until that is full. A record
- * that may not be compressed must not overtake those: they are drained before it.
+ * With compression a record waits in writer_zstd's input until that is full. A
+ * record that may not be compressed must not overtake those: they are drained
+ * before it.
  */
 int writer_append(struct writer *w, const struct iovec *part, int n_parts)
 {
@@ -536,8 +541,8 @@ struct chunk {
 	int n_iov;
 };
 
-/* packed: the zstd frame, or NULL. iov[0] stays free for the buffer, so that one writev
- * takes what is buffered, the record and its payload. */
+/* packed: the zstd frame, or NULL. iov[0] stays free for the buffer, so that
+ * one writev takes what is buffered, the record and its payload. */
 static void fill_chunk(struct chunk *c, const struct aux_rec_auxtrace *a,
 		       const struct iovec *packed)
 {
@@ -582,8 +587,9 @@ static int place_chunk(struct writer *w, struct chunk *c)
 	return 0;
 }
 
-/* Small payload goes through the buffer, large one from where it lies. What was kept
- * for compression comes first: the order of records is that of the calls. */
+/* Small payload goes through the buffer, large one from where it lies. What was
+ * kept for compression comes first: the order of records is that of the
+ * calls. */
 static int put_chunk(struct writer *w, struct chunk *c)
 {
 	uint64_t total = c->rec.h.size + c->len + c->pad;
@@ -646,8 +652,9 @@ static int fail_size(struct writer *w, uint64_t len, uint64_t declared)
 #define FEW 8
 
 /*
- * Compresses before it takes the lock, which is what lets threads compress side by side.
- * The payload stays the caller's; it was written or copied when this returns.
+ * Compresses before it takes the lock, which is what lets threads compress side
+ * by side. The payload stays the caller's; it was written or copied when this
+ * returns.
  */
 int writer_auxtrace(struct writer *w, const struct aux_rec_auxtrace *a,
 		    const struct iovec *iov, int n_iov)
@@ -771,8 +778,9 @@ static void put_name(struct writer *w, const struct event_entry *a)
 	writer_put(w, zero, 1 + pad);
 }
 
-/* The header of a pipe is only magic and size; what a file has in sections comes as
- * records. All attrs first: perf looks an id up when the name comes. */
+/* The header of a pipe is only magic and size; what a file has in sections
+ * comes as records. All attrs first: perf looks an id up when the name
+ * comes. */
 static void start_pipe(struct writer *w)
 {
 	const uint64_t h[2] = { AUX_PERF_MAGIC2, sizeof(h) };
@@ -785,8 +793,8 @@ static void start_pipe(struct writer *w)
 		put_name(w, &w->events.v[i]);
 }
 
-/* The lock is kept (alone): no other thread may put a record before the attrs, which are
- * needed to read it. */
+/* The lock is kept (alone): no other thread may put a record before the attrs,
+ * which are needed to read it. */
 int writer_start(struct writer *w)
 {
 	bool was_alone = w->senders.alone;
@@ -803,8 +811,8 @@ int writer_start(struct writer *w)
 	return -w->error;
 }
 
-/* Keeps what is there as path.old, as perf does: a second run must not destroy a
- * recording that took hours. Devices are left alone. */
+/* Keeps what is there as path.old, as perf does: a second run must not destroy
+ * a recording that took hours. Devices are left alone. */
 static int keep_old(struct writer *w, struct aux_diag *diag)
 {
 	struct stat st;
@@ -846,7 +854,8 @@ static int open_file(struct writer *w, struct aux_diag *diag)
 	return 0;
 }
 
-/* A copy of the descriptor, so that close is ours and standard output stays open. */
+/* A copy of the descriptor, so that close is ours and standard output stays
+ * open. */
 static int open_stdout(struct writer *w, struct aux_diag *diag)
 {
 	w->opt.pipe = true;
@@ -1086,8 +1095,8 @@ int writer_finish(struct writer *w)
 	return ret;
 }
 
-/* Events got more ids than there was room for at the beginning: ids and attrs stand once
- * more at the end of the file, and the header names these. */
+/* Events got more ids than there was room for at the beginning: ids and attrs
+ * stand once more at the end of the file, and the header names these. */
 static void add_ids(struct writer *w, struct aux_file_header *h)
 {
 	struct rewrite_bytes b = { 0 };
@@ -1146,8 +1155,8 @@ static void send_last(struct writer *w, struct aside *a)
 	w->finished = true;
 }
 
-/* What makes it a whole file, as far as possible after an error: on a full disk,
- * cutting off the last record may have made room for the features. */
+/* What makes it a whole file, as far as possible after an error: on a full
+ * disk, cutting off the last record may have made room for the features. */
 static void complete(struct writer *w)
 {
 	struct aside a = { 0 };
@@ -1207,8 +1216,8 @@ int writer_close(struct writer *w, struct aux_diag *diag)
 	return ret;
 }
 
-/* Undoes the recording: the file goes, and what keep_old moved away comes back. A
- * device or a pipe is only closed. */
+/* Undoes the recording: the file goes, and what keep_old moved away comes back.
+ * A device or a pipe is only closed. */
 void writer_discard(struct writer *w, struct aux_diag *diag)
 {
 	struct stat st;

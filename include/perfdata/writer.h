@@ -8,10 +8,10 @@
  * it lies to the file in one call, without a lock held.
  *
  * The file is valid at every moment: every WRITER_PERIOD_MS, when something is
- * written, and at each writer_flush the header gets the present size of the data.
- * As long as no feature bit is set in its header, a file is unfinished: its writer
- * is still at work, or was killed. `auxcap repair` then finds what came after the
- * last update, and makes the index and the features.
+ * written, and at each writer_flush the header gets the present size of the
+ * data. As long as no feature bit is set in its header, a file is unfinished:
+ * its writer is still at work, or was killed. `auxcap repair` then finds what
+ * came after the last update, and makes the index and the features.
  */
 #ifndef PERFDATA_WRITER_H
 #define PERFDATA_WRITER_H
@@ -45,8 +45,8 @@ int writer_open(struct writer **w, const char *path,
 int writer_attr_add(struct writer *w, const struct perf_event_attr *attr,
 		    const char *name, const uint64_t *ids, uint32_t n_ids);
 
-/* One more id of an event, the n-th that was added, at any time: a file names it in its
- * header when it is closed. A pipe cannot: -AUX_E_UNSUPPORTED. */
+/* One more id of an event, the n-th that was added, at any time: a file names
+ * it in its header when it is closed. A pipe cannot: -AUX_E_UNSUPPORTED. */
 int writer_attr_more(struct writer *w, size_t n, uint64_t id);
 
 /* One whole record: rec->size bytes, a multiple of 8. */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The recorder's feature sections: what was set, what the writer itself knows, and
- * the same as records among the data.
+ * The recorder's feature sections: what was set, what the writer itself knows,
+ * and the same as records among the data.
  *
- * In a file they stand twice. As sections, after the data, where every reader looks;
- * as records, so that repair finds them when the writer was killed before it could
- * write sections. A pipe has the records alone.
+ * In a file they stand twice. As sections, after the data, where every reader
+ * looks; as records, so that repair finds them when the writer was killed
+ * before it could write sections. A pipe has the records alone.
  *
  * Specification: perf.data-file-format.txt; HEADER_* writers of
- * tools/perf/util/header.c and tools/perf/util/auxtrace.c (the AUXTRACE index) of
- * Linux 6.1.
+ * tools/perf/util/header.c and tools/perf/util/auxtrace.c (the AUXTRACE index)
+ * of Linux 6.1.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -97,9 +97,10 @@ static int send_build_id(struct writer *w, const struct build_id *id)
 }
 
 /*
- * Features as records: HEADER_FEATURE and TRACING_DATA of tools/perf/util/header.c
- * in Linux 6.1. Features of ours become own records only, never sections or
- * HEADER_FEATURE: perf inject 6.1 dies of a feature bit that it does not know.
+ * Features as records: HEADER_FEATURE and TRACING_DATA of
+ * tools/perf/util/header.c in Linux 6.1. Features of ours become own records
+ * only, never sections or HEADER_FEATURE: perf inject 6.1 dies of a feature bit
+ * that it does not know.
  */
 
 static const uint8_t zero[8];

@@ -50,8 +50,9 @@ static ZSTD_CCtx *new_ctx(int level)
 	return c;
 }
 
-/* Level 0: records are not compressed. AUX payload may be all the same, at level 1. On
- * an error w->zstd may be set; writer_zstd_free is called with w in any case. */
+/* Level 0: records are not compressed. AUX payload may be all the same, at
+ * level 1. On an error w->zstd may be set; writer_zstd_free is called with w in
+ * any case. */
 int writer_zstd_open(struct writer *w, struct aux_diag *diag)
 {
 	int level = w->opt.zstd_level;
@@ -118,8 +119,9 @@ void writer_zstd_stop(struct writer *w)
 	z->n_in = 0;
 }
 
-/* A single record always fits, as it has at most 65,528 bytes; it may be more than
- * PORTION, and then writer_zstd_drain makes two COMPRESSED records of it. */
+/* A single record always fits, as it has at most 65,528 bytes; it may be more
+ * than PORTION, and then writer_zstd_drain makes two COMPRESSED records of
+ * it. */
 bool writer_zstd_add(struct writer *w, const struct iovec *part, int n_parts,
 		     size_t len)
 {
@@ -151,7 +153,8 @@ static size_t pad_blocks(uint8_t *p, size_t len)
 	return len + pad;
 }
 
-/* One record of all the input, after what is in the buffer, which has room for it. */
+/* One record of all the input, after what is in the buffer, which has room for
+ * it. */
 static int put_compressed(struct writer *w, const uint8_t *data, size_t len)
 {
 	struct perf_event_header h = { .type = AUX_RECORD_COMPRESSED };
@@ -174,8 +177,8 @@ static int put_compressed(struct writer *w, const uint8_t *data, size_t len)
 	return 0;
 }
 
-/* Room for two records, taken first: after that the lock is not given up until all is in
- * the buffer, so nothing comes between two parts of a record. */
+/* Room for two records, taken first: after that the lock is not given up until
+ * all is in the buffer, so nothing comes between two parts of a record. */
 int writer_zstd_drain(struct writer *w)
 {
 	struct writer_zstd *z = w->zstd;
@@ -195,8 +198,9 @@ int writer_zstd_drain(struct writer *w)
 /* ---- AUX ---- */
 
 /*
- * A context with room for len bytes, from those that are idle: there are as many as
- * threads ever compressed at a time. NULL: out of memory; the payload stays as it is.
+ * A context with room for len bytes, from those that are idle: there are as
+ * many as threads ever compressed at a time. NULL: out of memory; the payload
+ * stays as it is.
  */
 static struct writer_zout *take_out(struct writer_zstd *z, size_t len)
 {
@@ -256,8 +260,9 @@ static size_t make_frame(struct writer_zout *o, const struct iovec *iov,
 	return left ? 0 : out.pos;
 }
 
-/* What compression must save is the longer record: two more words, and the padding. A
- * frame that does not fit into that stops early, and the payload goes out as it is. */
+/* What compression must save is the longer record: two more words, and the
+ * padding. A frame that does not fit into that stops early, and the payload
+ * goes out as it is. */
 struct writer_zout *writer_zstd_aux(struct writer *w, const struct iovec *iov,
 				    int n_iov, uint64_t len, struct iovec *out)
 {

@@ -3,11 +3,12 @@
  * Records inside COMPRESSED and COMPRESSED2 records (perf record -z).
  *
  * All of a file's compressed records are one zstd stream, and a record may span
- * several of them. Invariant: bytes of which a record was handed out never move;
- * what was decompressed once is kept, so a second pass gives equal pointers.
+ * several of them. Invariant: bytes of which a record was handed out never
+ * move; what was decompressed once is kept, so a second pass gives equal
+ * pointers.
  *
- * Also AUXTRACE payloads, each one frame: they go to a spool file (spool.c), so what
- * is kept needs no memory.
+ * Also AUXTRACE payloads, each one frame: they go to a spool file (spool.c), so
+ * what is kept needs no memory.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -75,8 +76,9 @@ static int double_chunk(struct inflate *z)
 
 /* fresh: this call of decompress began the last chunk. */
 /*
- * CHUNK_ROOM free bytes in the last chunk. Earlier chunks have records that were handed
- * out and stay where they are; one that began in this call has none, so it can grow.
+ * CHUNK_ROOM free bytes in the last chunk. Earlier chunks have records that
+ * were handed out and stay where they are; one that began in this call has
+ * none, so it can grow.
  */
 static int make_room(struct inflate *z, bool *fresh)
 {
@@ -169,8 +171,8 @@ static int feed_overflown(struct aux_reader *r, const uint8_t *p, size_t len,
 }
 
 /*
- * COMPRESSED holds zstd data up to its end; COMPRESSED2 (perf 6.16) says how much of it
- * is data, because that record is padded to 8 bytes.
+ * COMPRESSED holds zstd data up to its end; COMPRESSED2 (perf 6.16) says how
+ * much of it is data, because that record is padded to 8 bytes.
  */
 static int feed_new(struct aux_reader *r, const struct aux_event *ev,
 		    struct aux_diag *diag)
@@ -211,7 +213,8 @@ static int remember(struct inflate *z)
 	return 0;
 }
 
-/* There is one pass only: what lies before the present chunk is not read again. */
+/* There is one pass only: what lies before the present chunk is not read
+ * again. */
 static void free_passed(struct inflate *z)
 {
 	for (; z->n_freed < z->chunk; z->n_freed++) {
@@ -250,8 +253,9 @@ int inflate_feed(struct aux_reader *r, const struct aux_event *ev,
 }
 
 /*
- * 0 also for a record that is not whole yet: its other part is in the next compressed
- * record. ev->offset is the compressed record's, the only place that a message can name.
+ * 0 also for a record that is not whole yet: its other part is in the next
+ * compressed record. ev->offset is the compressed record's, the only place that
+ * a message can name.
  */
 int inflate_next(struct aux_reader *r, struct aux_event *ev,
 		 struct aux_diag *diag)
@@ -384,9 +388,9 @@ static int unpack_frame(struct spool *s, struct aux_bytes frame,
 }
 
 /*
- * Unpacks into the spool; ev->auxtrace.h.size is the size without compression. Damage is
- * no error: u keeps it, and all bytes before it are trace. An error leaves an entry in
- * s->done that unpack_auxtrace takes back.
+ * Unpacks into the spool; ev->auxtrace.h.size is the size without compression.
+ * Damage is no error: u keeps it, and all bytes before it are trace. An error
+ * leaves an entry in s->done that unpack_auxtrace takes back.
  */
 static int unpack_new(struct aux_reader *r, struct aux_bytes frame,
 		      const struct aux_event *ev, struct aux_diag *diag)

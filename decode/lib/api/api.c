@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * libauxdecode: opening a recording, and its flow, pulled or pushed. The contract is
- * aux/decode.h. Its structs carry their size, and may be shorter or longer than those
- * of this build: what ours lacks must be 0 (an option that is ignored would give a
- * wrong result in silence), what theirs lacks is 0. Here they become the session's.
+ * libauxdecode: opening a recording, and its flow, pulled or pushed. The
+ * contract is aux/decode.h. Its structs carry their size, and may be shorter or
+ * longer than those of this build: what ours lacks must be 0 (an option that is
+ * ignored would give a wrong result in silence), what theirs lacks is 0. Here
+ * they become the session's.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,13 +15,13 @@
 #include "decode/lib/trace/gap.h"
 
 /*
- * A pass. What is pulled is copied: a step of the session may call flow several times,
- * and what it was called with is not valid afterwards. A step is a batch of one decoder
- * at most, so the copy is small and stays in the cache.
+ * A pass. What is pulled is copied: a step of the session may call flow several
+ * times, and what it was called with is not valid afterwards. A step is a batch
+ * of one decoder at most, so the copy is small and stays in the cache.
  */
 
-/* The public face of a context. space is the handle of aux_decode_code() and the like,
- * valid while the recording is open. */
+/* The public face of a context. space is the handle of aux_decode_code() and
+ * the like, valid while the recording is open. */
 static struct aux_decode_ctx ctx_of(const struct flow_ctx *c)
 {
 	return (struct aux_decode_ctx){
@@ -49,9 +50,10 @@ static void stop(struct aux_decode *d)
 }
 
 /*
- * Begins a pass whose events go to flow, with this struct as its sink. paths: 0, or
- * SINK_TAKES_PATHS. Whether times are needed was decided when the recording was opened,
- * and stays in ops.needs. Returns 0 or an error; the pass, if any, is d's.
+ * Begins a pass whose events go to flow, with this struct as its sink. paths:
+ * 0, or SINK_TAKES_PATHS. Whether times are needed was decided when the
+ * recording was opened, and stays in ops.needs. Returns 0 or an error; the
+ * pass, if any, is d's.
  */
 static int start(struct aux_decode *d, unsigned paths,
 		 int (*flow)(void *sink, const struct flow_ctx *ctx,
@@ -73,7 +75,8 @@ static int start(struct aux_decode *d, unsigned paths,
 	return session_pass_open(&d->pass, d->session, &config, &d->diag);
 }
 
-/* The pass ended: by itself (rc 0), or by an error, which every later call returns. */
+/* The pass ended: by itself (rc 0), or by an error, which every later call
+ * returns. */
 static int end(struct aux_decode *d, int rc)
 {
 	stop(d);
@@ -84,8 +87,8 @@ static int end(struct aux_decode *d, int rc)
 	return rc;
 }
 
-/* The sink of a pass that is pulled: appends to parts and events, whose memory is used
- * again for the next step. */
+/* The sink of a pass that is pulled: appends to parts and events, whose memory
+ * is used again for the next step. */
 static int keep_events(void *sink, const struct flow_ctx *ctx,
 		       const struct aux_flow *ev, size_t n)
 {
@@ -105,7 +108,8 @@ static int keep_events(void *sink, const struct flow_ctx *ctx,
 	return 0;
 }
 
-/* Steps until there is something to pull, or the end. A step may emit nothing. */
+/* Steps until there is something to pull, or the end. A step may emit
+ * nothing. */
 static int fill(struct aux_decode *d)
 {
 	int rc = 0;
@@ -122,8 +126,8 @@ static int fill(struct aux_decode *d)
 	return rc < 0 ? end(d, rc) : 0;
 }
 
-/* Returns 1 with a batch, which is valid until the next call; then 0, or the error, as
- * often as it is called. diag is filled in these cases only. */
+/* Returns 1 with a batch, which is valid until the next call; then 0, or the
+ * error, as often as it is called. diag is filled in these cases only. */
 int aux_decode_next(struct aux_decode *d, struct aux_decode_batch *batch,
 		    struct aux_diag *diag)
 {
@@ -157,8 +161,9 @@ void aux_decode_select_tid(struct aux_decode *d, int64_t tid)
 	session_select_tid(d->session, tid < 0 ? -1 : tid);
 }
 
-/* The sink of aux_decode_run: the caller's. Nothing is copied; its events are valid in the
- * call only. 1, or any other positive number, ends the pass without an error. */
+/* The sink of aux_decode_run: the caller's. Nothing is copied; its events are
+ * valid in the call only. 1, or any other positive number, ends the pass
+ * without an error. */
 static int forward_events(void *sink, const struct flow_ctx *ctx,
 		       const struct aux_flow *ev, size_t n)
 {
@@ -169,7 +174,8 @@ static int forward_events(void *sink, const struct flow_ctx *ctx,
 	return rc > 0 ? 1 : rc;
 }
 
-/* Copies the caller's sink. A smaller one than ours lacks flow and is refused. */
+/* Copies the caller's sink. A smaller one than ours lacks flow and is
+ * refused. */
 static int read_sink(struct aux_decode *d, const struct aux_decode_sink *sink,
 		     struct aux_diag *diag)
 {
@@ -221,7 +227,8 @@ static uint64_t count_gaps(const struct session_stats *st)
 	return n;
 }
 
-/* As much as the caller's struct has room for; its size stays as the caller set it. */
+/* As much as the caller's struct has room for; its size stays as the caller set
+ * it. */
 int aux_decode_get_stats(const struct aux_decode *d,
 			 struct aux_decode_stats *stats)
 {
@@ -264,7 +271,8 @@ unsigned aux_decode_version(void)
 	return AUX_DECODE_VERSION;
 }
 
-/* Copies the caller's options. One that this build does not know must not be set. */
+/* Copies the caller's options. One that this build does not know must not be
+ * set. */
 static int read_options(struct aux_decode_options *o,
 			const struct aux_decode_options *theirs,
 			struct aux_diag *diag)
@@ -306,8 +314,8 @@ static struct codeview_config code_of(const struct aux_decode_options *o)
 	};
 }
 
-/* The options as the session names them. path: NULL for data or a bare trace (o->pt); it
- * is then the name in messages. time_to 0 means no limit. */
+/* The options as the session names them. path: NULL for data or a bare trace
+ * (o->pt); it is then the name in messages. time_to 0 means no limit. */
 static int open_session(struct aux_decode *d, const char *path,
 			const struct aux_decode_options *o,
 			struct aux_diag *diag)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * libauxdecode: what is at an address: instructions, bytes, names, source lines.
- * Contract in aux/decode.h. struct aux_decode_space is the timeline's struct space,
- * cast: it lives as long as the recording is open, so no handle is counted.
+ * libauxdecode: what is at an address: instructions, bytes, names, source
+ * lines. Contract in aux/decode.h. struct aux_decode_space is the timeline's
+ * struct space, cast: it lives as long as the recording is open, so no handle
+ * is counted.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +17,8 @@ static const struct space *space_of(const struct aux_decode_space *space)
 	return (const struct space *)space;
 }
 
-/* The walk, a cache of expanded ranges, is made by the first call. Returns how many
- * instructions the range has, which may be more than max. */
+/* The walk, a cache of expanded ranges, is made by the first call. Returns how
+ * many instructions the range has, which may be more than max. */
 int64_t aux_decode_expand(struct aux_decode *d,
 			  const struct aux_decode_space *space,
 			  const struct aux_flow *range, uint64_t *ips,
@@ -68,8 +69,8 @@ static uint64_t offset_in_file(const struct mapping *m, uint64_t ip)
 	return ip - m->start + m->pgoff;
 }
 
-/* An address without a symbol is no error as long as something is mapped there: the file
- * and the offset in it are what identifies it then. */
+/* An address without a symbol is no error as long as something is mapped there:
+ * the file and the offset in it are what identifies it then. */
 int aux_decode_symbol(struct aux_decode *d,
 		      const struct aux_decode_space *space, uint64_t ip,
 		      struct aux_decode_symbol *sym)
@@ -110,14 +111,14 @@ const struct aux_decoder_ops *aux_decoder_find(const char *name,
 }
 
 /*
- * The functions at an address: those inlined there, and the one that they are inlined
- * into, each with its line.
+ * The functions at an address: those inlined there, and the one that they are
+ * inlined into, each with its line.
  */
 
 #define FEW 16 /* frames that need no memory of their own */
 
-/* Where f was executing: at for the innermost frame is the line of the instruction, for
- * others that of the inlined call. */
+/* Where f was executing: at for the innermost frame is the line of the
+ * instruction, for others that of the inlined call. */
 static void put_frame(struct aux_decode_frame *to, const struct inline_frame *f,
 		      const struct source_line *at)
 {
@@ -145,9 +146,10 @@ static void add_symbol(struct codeview *cv, const struct space *space,
 }
 
 /*
- * v: what there is, innermost first, n of them, of which max are asked for. frames is an
- * array of the caller's struct, of size bytes each, which may be older or newer than ours.
- * The last one is the function itself, which alone may be in the symbol table.
+ * v: what there is, innermost first, n of them, of which max are asked for.
+ * frames is an array of the caller's struct, of size bytes each, which may be
+ * older or newer than ours. The last one is the function itself, which alone
+ * may be in the symbol table.
  */
 static void put_frames(struct codeview *cv, const struct space *space,
 		       uint64_t ip, const struct inline_frame *v, size_t n,
@@ -186,8 +188,8 @@ static int put_bare(struct codeview *cv, const struct space *space, uint64_t ip,
 	return 1;
 }
 
-/* Few addresses have more than FEW frames. Only for those, and if the caller has room for
- * more, is memory allocated and the search repeated. */
+/* Few addresses have more than FEW frames. Only for those, and if the caller
+ * has room for more, is memory allocated and the search repeated. */
 int aux_decode_frames(struct aux_decode *d,
 		      const struct aux_decode_space *space, uint64_t ip,
 		      struct aux_decode_frame *frames, size_t frame_size,

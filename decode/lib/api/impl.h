@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* libauxdecode: the recording as it is open, see aux/decode.h. Like all of the API it is
- * for one thread at a time. */
+/* libauxdecode: the recording as it is open, see aux/decode.h. Like all of the
+ * API it is for one thread at a time. */
 #ifndef DECODE_LIB_API_IMPL_H
 #define DECODE_LIB_API_IMPL_H
 

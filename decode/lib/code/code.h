@@ -2,13 +2,13 @@
 /*
  * codeview: the bytes and the names behind an address, at a time, in a process.
  *
- * Sources, in this order: code that the recording has (saved bytes, patches, BPF
- * programs), what a JIT compiler logged, the mapped file (under symfs, then by
- * build id in caches, in the container of a process that still runs, from
+ * Sources, in this order: code that the recording has (saved bytes, patches,
+ * BPF programs), what a JIT compiler logged, the mapped file (under symfs, then
+ * by build id in caches, in the container of a process that still runs, from
  * debuginfod), of the kernel kcore and vmlinux. Never the memory or the vdso of
- * the machine that decodes. A file whose build id differs from the recorded one is
- * refused, and both ids are named; found elsewhere than at its recorded path, it
- * needs the recorded id.
+ * the machine that decodes. A file whose build id differs from the recorded one
+ * is refused, and both ids are named; found elsewhere than at its recorded
+ * path, it needs the recorded id.
  */
 #ifndef DECODE_LIB_CODE_CODE_H
 #define DECODE_LIB_CODE_CODE_H
@@ -72,7 +72,8 @@ bool codeview_is_logged(struct codeview *cv, const struct space *space,
 int codeview_symbol(struct codeview *cv, const struct space *space, uint64_t ip,
 		    struct symbol *sym);
 
-/* The source line of ip. 0, or -AUX_E_NOENT. What it points to lives as cv does. */
+/* The source line of ip. 0, or -AUX_E_NOENT. What it points to lives as cv
+ * does. */
 int codeview_line(struct codeview *cv, const struct space *space, uint64_t ip,
 		  struct source_line *line);
 /* The functions that are inlined at ip, from the innermost out; the last is the
@@ -86,7 +87,8 @@ struct elfimage;
 int codeview_image(struct codeview *cv, const struct space *space, uint64_t ip,
 		   struct elfimage **im, uint64_t *offset);
 
-/* Why there is no code at an address: what would supply it follows from this. */
+/* Why there is no code at an address: what would supply it follows from
+ * this. */
 enum code_why {
 	CODE_WHY_UNMAPPED,	/* no mapping is known there */
 	CODE_WHY_ANONYMOUS,	/* mapped, from no file, and not saved */
@@ -108,11 +110,11 @@ struct code_cause {
 	bool has_id;		/* the recording has the file's build id */
 	bool in_bundle;		/* the bundle should hold the file */
 	bool asked_servers;	/* debuginfod was asked, too */
-	/* CODE_WHY_UNMAPPED and _ANONYMOUS: the process' JIT log, as recorded, that
-	 * was not found; NULL: none. */
+	/* CODE_WHY_UNMAPPED and _ANONYMOUS: the process' JIT log, as recorded,
+	 * that was not found; NULL: none. */
 	const char *jit_log;
-	/* Kernel code: why kcore, kallsyms or vmlinux are not used; "": they are,
-	 * or none was given. */
+	/* Kernel code: why kcore, kallsyms or vmlinux are not used; "": they
+	 * are, or none was given. */
 	const char *kernel;
 	bool no_kallsyms;	/* kernel: kcore lacks a kallsyms to check it by */
 	char text[512];		/* the facts: "no code at 0x7f..: /lib/x.so (build

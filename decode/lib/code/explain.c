@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * codeview: why there is no code at an address, as a code and as a sentence with
- * the facts: the file, both build ids, when it was mapped. What the user can do
- * about it depends on the program's options, so the program says that.
+ * codeview: why there is no code at an address, as a code and as a sentence
+ * with the facts: the file, both build ids, when it was mapped. What the user
+ * can do about it depends on the program's options, so the program says that.
  */
 #include <inttypes.h>
 #include <stdarg.h>

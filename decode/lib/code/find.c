@@ -58,8 +58,8 @@ static struct debuginfod *open_library(void)
 	return d;
 }
 
-/* An executable by its build id, from a server or the client's cache; *path is the
- * caller's. 0, -AUX_E_NOENT, or -AUX_E_UNSUPPORTED (no library). */
+/* An executable by its build id, from a server or the client's cache; *path is
+ * the caller's. 0, -AUX_E_NOENT, or -AUX_E_UNSUPPORTED (no library). */
 static int fetch(struct codeview *cv, const struct file_id *id, char **path)
 {
 	int fd;

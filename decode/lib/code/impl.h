@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of codeview share. cv->lock guards all tables; functions to be called
- * with it held say so. Sources, modules and images are never freed before the view, so
- * pointers to them may be used without the lock.
+ * What the files of codeview share. cv->lock guards all tables; functions to be
+ * called with it held say so. Sources, modules and images are never freed
+ * before the view, so pointers to them may be used without the lock.
  */
 #ifndef DECODE_LIB_CODE_IMPL_H
 #define DECODE_LIB_CODE_IMPL_H
@@ -140,16 +140,16 @@ bool codeview_is_jit(struct codeview *cv, const struct space *space,
 
 /* records.c: ids, files and logs that the recording names. */
 int codeview_read_records(struct codeview *cv, struct aux_reader *r);
-/* The own file of a path, of this process if several have one there (containers);
- * NULL: none. */
+/* The own file of a path, of this process if several have one there
+ * (containers); NULL: none. */
 const struct own_file *codeview_own(const struct codeview *cv, const char *path,
 				    uint32_t pid);
 /* The first own file whose name ends so, of the kernel. */
 const struct own_file *codeview_own_kernel(const struct codeview *cv,
 					   const char *end);
 
-/* find.c: fills s->image, or s->error and s->other. pid: a process that mapped it; 0:
- * none. Called with the lock held. */
+/* find.c: fills s->image, or s->error and s->other. pid: a process that mapped
+ * it; 0: none. Called with the lock held. */
 void codeview_find(struct codeview *cv, struct source *s, uint32_t pid);
 
 void codeview_fetch_free(struct debuginfod *d);
@@ -161,8 +161,8 @@ int codeview_kernel_code(struct codeview *cv, const struct space *space,
 int codeview_kernel_symbol(struct codeview *cv, const struct space *space,
 			   const struct mapping *m, uint64_t ip,
 			   struct symbol *sym);
-/* The image with ip, ip's offset in it, and how far it was moved from where it was
- * linked; false: none. */
+/* The image with ip, ip's offset in it, and how far it was moved from where it
+ * was linked; false: none. */
 bool codeview_kernel_image(struct codeview *cv, const struct space *space,
 			   const struct mapping *m, uint64_t ip,
 			   struct elfimage **im, uint64_t *offset,
@@ -201,23 +201,26 @@ void codeview_jit_clip(struct codeview *cv, const struct space *space,
 const char *codeview_jit_missing(const struct codeview *cv,
 				 const struct space *space);
 void codeview_jit_free(struct jits *jits);
-/* The process that pid was forked from, unless it has run exec since; UINT32_MAX: none
- * is known. */
+/* The process that pid was forked from, unless it has run exec since;
+ * UINT32_MAX: none is known. */
 uint32_t codeview_parent(const struct codeview *cv, uint32_t pid);
 
-/* jitmap.c: the name that a JIT compiler gave its code at ip of a process's memory. */
+/* jitmap.c: the name that a JIT compiler gave its code at ip of a process's
+ * memory. */
 bool codeview_map_find(struct codeview *cv, const struct space *space,
 		       uint64_t ip, struct symbol *sym);
 void codeview_map_free(struct jitmaps *maps);
 
 /*
- * names.c: the names that a bundle brings along (AUX_OWN_SYMBOLS of aux/extension.h).
+ * names.c: the names that a bundle brings along (AUX_OWN_SYMBOLS of
+ * aux/extension.h).
  */
 struct bundle_symbols;
 
 /* Whether the file is a bundle: it needs no file of this machine. */
 bool bundle_symbols_expected(const struct aux_reader *r);
-/* All names in the file. NULL with rc 0: it has none. The reader outlives it. */
+/* All names in the file. NULL with rc 0: it has none. The reader outlives
+ * it. */
 int bundle_symbols_new(struct bundle_symbols **b, struct aux_reader *r);
 void bundle_symbols_free(struct bundle_symbols *b);
 

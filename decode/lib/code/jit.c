@@ -83,8 +83,9 @@ struct jits {
 
 /* ---- the table of a process ---- */
 
-/* How many older pieces are compared with a new one; beyond that the code counts as
- * changed. Bounds the work for a log that reuses one address again and again. */
+/* How many older pieces are compared with a new one; beyond that the code
+ * counts as changed. Bounds the work for a log that reuses one address again
+ * and again. */
 #define MAX_COMPARED 64
 
 /* The part [lo, hi) of the tree. True: see ended the walk. */
@@ -467,8 +468,8 @@ void codeview_jit_free(struct jits *jits)
 
 /* ---- questions ---- */
 
-/* A divided space is part of a struct jit_space; the high bits of its id tell it from
- * the timeline's own. */
+/* A divided space is part of a struct jit_space; the high bits of its id tell
+ * it from the timeline's own. */
 static const struct jit_space *jit_of(const struct codeview *cv,
 				      const struct space *space)
 {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * codeview: names from the perf maps of JIT compilers (elf/perfmap.h), for memory that
- * is no file. A map has names alone: the code comes from what was saved.
+ * codeview: names from the perf maps of JIT compilers (elf/perfmap.h), for
+ * memory that is no file. A map has names alone: the code comes from what was
+ * saved.
  *
- * The recording's own copy counts; else /tmp/perf-PID.map of this machine, or under
- * symfs, where PID is the recorded one. As perf does, a map of this machine is taken
- * only from root or its reader. A process that was forked from one with a map has its
- * names until it execs, unless it wrote a map itself.
+ * The recording's own copy counts; else /tmp/perf-PID.map of this machine, or
+ * under symfs, where PID is the recorded one. As perf does, a map of this
+ * machine is taken only from root or its reader. A process that was forked from
+ * one with a map has its names until it execs, unless it wrote a map itself.
  *
- * A map is read at the first question about its process, with the lock held, and never
- * changes or moves.
+ * A map is read at the first question about its process, with the lock held,
+ * and never changes or moves.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -51,7 +52,8 @@ static const struct own_file *own_map(const struct codeview *cv, uint32_t pid)
 	return NULL;
 }
 
-/* A regular file of whom it may be from; its size. A FIFO of that name blocks nobody. */
+/* A regular file of whom it may be from; its size. A FIFO of that name blocks
+ * nobody. */
 static int open_map(const char *path, bool any_owner, uint64_t *size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

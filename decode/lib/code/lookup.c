@@ -4,9 +4,9 @@
  * kept. The key is the mapping's address, since a mapping of the timeline never
  * changes.
  *
- * The table holds pointers: workers read a place after the lock is released, when
- * another worker may be growing the table. A place itself is complete before its
- * pointer is returned, and never moves or changes.
+ * The table holds pointers: workers read a place after the lock is released,
+ * when another worker may be growing the table. A place itself is complete
+ * before its pointer is returned, and never moves or changes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -158,8 +158,8 @@ out:
 }
 
 /*
- * codeview: source lines and inlined functions: the file behind an address is the
- * one that codeview_symbol takes, and so is the place in it.
+ * codeview: source lines and inlined functions: the file behind an address is
+ * the one that codeview_symbol takes, and so is the place in it.
  */
 
 /* ip lies at offset of image; addresses of the image are moved by move (to get

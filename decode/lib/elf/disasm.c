@@ -57,8 +57,8 @@ struct disasm {
 #define STRING_OF(x) #x
 #define LIBRARY(major) "libcapstone.so." STRING_OF(major)
 
-/* Loaded once for the process, and kept. pthread_once orders load_capstone before all
- * readers. */
+/* Loaded once for the process, and kept. pthread_once orders load_capstone
+ * before all readers. */
 static struct {
 	pthread_once_t once;
 	char error[256];	/* "": loaded */

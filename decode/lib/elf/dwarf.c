@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Source lines, inlined functions and function lists from DWARF, through libdw. This
- * is the only file that uses it.
+ * Source lines, inlined functions and function lists from DWARF, through libdw.
+ * This is the only file that uses it.
  *
- * The debug information of one file can be a gigabyte, and a trace touches little of
- * it. So everything is read on demand and kept: the list of compilation units with
- * their address ranges at the first question about the image, the line table and the
- * functions of a unit when one of its addresses is first asked for. All of it is built
- * under the image's lock and never changes afterwards, so pointers into it stay valid
- * as long as the image.
+ * The debug information of one file can be a gigabyte, and a trace touches
+ * little of it. So everything is read on demand and kept: the list of
+ * compilation units with their address ranges at the first question about the
+ * image, the line table and the functions of a unit when one of its addresses
+ * is first asked for. All of it is built under the image's lock and never
+ * changes afterwards, so pointers into it stay valid as long as the image.
  *
  * Nothing in a file is trusted: libdw stays inside the bytes it was given
- * (is_sound() keeps from it what it would not check), and what is built from them is
- * bounded by their size (struct dwarf_image.left), because a small file may let many
- * units share one long list.
+ * (is_sound() keeps from it what it would not check), and what is built from
+ * them is bounded by their size (struct dwarf_image.left), because a small file
+ * may let many units share one long list.
  *
- * Specification: DWARF 4 and 5, 3.1 "Unit Entries", 3.3 "Subroutine and Entry Point
- * Entries", 6.2 "Line Number Information"; 2.17 for address ranges.
+ * Specification: DWARF 4 and 5, 3.1 "Unit Entries", 3.3 "Subroutine and Entry
+ * Point Entries", 6.2 "Line Number Information"; 2.17 for address ranges.
  */
 #include <aux/error.h>
 
@@ -31,12 +31,14 @@
 
 #include "common/array.h"
 
-/* 4 GiB: more than any debug information in use, and it still fits the machines. */
+/* 4 GiB: more than any debug information in use, and it still fits the
+ * machines. */
 #define MAX_PACKED (UINT64_C(4) << 30)
-/* deflate cannot pack better than 1032:1, so a compressed section of n bytes never
- * unpacks to more than n times this. */
+/* deflate cannot pack better than 1032:1, so a compressed section of n bytes
+ * never unpacks to more than n times this. */
 #define MAX_RATIO  1032
-/* Nesting of DIEs. Deeper ones (only made-up files have them) are not entered. */
+/* Nesting of DIEs. Deeper ones (only made-up files have them) are not
+ * entered. */
 #define MAX_DEPTH 256
 
 /* Newer than the <dwarf.h> of some distributions. */
@@ -91,10 +93,10 @@ struct dwarf_image {
 };
 
 /*
- * Whether code can be at an address as linked: in a segment with PF_X, backed by the
- * file. The segments of an object are ours (kmodule.c) and have no flags. This drops
- * the ranges of functions that the linker discarded: their addresses are left at 0, 1
- * or -1 (DWARF 5 has no tombstone, linkers differ).
+ * Whether code can be at an address as linked: in a segment with PF_X, backed
+ * by the file. The segments of an object are ours (kmodule.c) and have no
+ * flags. This drops the ranges of functions that the linker discarded: their
+ * addresses are left at 0, 1 or -1 (DWARF 5 has no tombstone, linkers differ).
  */
 static bool is_code(const struct elfimage *im, uint64_t addr)
 {
@@ -147,8 +149,8 @@ static int add_ranges(struct dwarf_image *d, struct dwarf_spans *s,
 	return n;
 }
 
-/* Larger first where two begin alike, then in the order added: so parents precede
- * their children. */
+/* Larger first where two begin alike, then in the order added: so parents
+ * precede their children. */
 static int by_start(const void *a, const void *b)
 {
 	const struct dwarf_span *x = a, *y = b;
@@ -161,8 +163,8 @@ static int by_start(const void *a, const void *b)
 }
 
 /*
- * Sorts and links each span to the one around it, once all are added. The chain of
- * around is the stack of spans that are open at a start.
+ * Sorts and links each span to the one around it, once all are added. The chain
+ * of around is the stack of spans that are open at a start.
  */
 static void sort_spans(struct dwarf_spans *s)
 {
@@ -178,8 +180,8 @@ static void sort_spans(struct dwarf_spans *s)
 	}
 }
 
-/* The innermost span around an address, or NULL: a binary search for the last that
- * starts at or before it, then outwards along around. */
+/* The innermost span around an address, or NULL: a binary search for the last
+ * that starts at or before it, then outwards along around. */
 static const struct dwarf_span *find_span(const struct dwarf_spans *s,
 					 uint64_t addr)
 {
@@ -236,7 +238,8 @@ static void read_files(struct dwarf_image *d, struct dwarf_unit *u)
 	d->left -= n;
 }
 
-/* The full path of a file of a unit by its number in the line table; NULL: unknown. */
+/* The full path of a file of a unit by its number in the line table; NULL:
+ * unknown. */
 static const char *get_file(struct dwarf_image *d, struct dwarf_unit *u, size_t i)
 {
 	if (!u->have_files)
@@ -278,10 +281,10 @@ static struct source_row make_row(struct dwarf_image *d, struct dwarf_unit *u,
 }
 
 /*
- * Keeps the last row of each address, which is the one that counts: DWARF 5, 6.2.5.
- * libdw sorts by address and keeps the file's order among equal ones, so where one
- * sequence ends at the address at which another begins, the beginning comes last and
- * replaces the end.
+ * Keeps the last row of each address, which is the one that counts: DWARF 5,
+ * 6.2.5. libdw sorts by address and keeps the file's order among equal ones, so
+ * where one sequence ends at the address at which another begins, the beginning
+ * comes last and replaces the end.
  */
 static void read_rows(struct dwarf_image *d, struct dwarf_unit *u,
 		      Dwarf_Lines *lines, size_t n)
@@ -339,8 +342,8 @@ static const struct source_row *find_row(const struct dwarf_unit *u,
 
 /* ---- units of the image ---- */
 
-/* A unit without DW_AT_ranges and DW_AT_low_pc (assemblers make them) covers what its
- * line table covers. */
+/* A unit without DW_AT_ranges and DW_AT_low_pc (assemblers make them) covers
+ * what its line table covers. */
 static int add_rows_as_spans(struct dwarf_image *d, uint32_t unit)
 {
 	struct dwarf_unit *u = &d->units[unit];
@@ -373,8 +376,9 @@ static int add_unit(struct dwarf_image *d, Dwarf_Die *die, uint64_t size)
 }
 
 /*
- * Asks every unit for its ranges. .debug_aranges would be shorter, but may be missing
- * (clang makes none), or lack some units in a file that several compilers made.
+ * Asks every unit for its ranges. .debug_aranges would be shorter, but may be
+ * missing (clang makes none), or lack some units in a file that several
+ * compilers made.
  */
 static void read_units(struct dwarf_image *d)
 {
@@ -416,8 +420,8 @@ static bool is_function(Dwarf_Die *die)
 	       tag == DW_TAG_entry_point;
 }
 
-/* Adds a function that has code. *node: index + 1 of the innermost function so far;
- * unchanged for a DIE that is none. */
+/* Adds a function that has code. *node: index + 1 of the innermost function so
+ * far; unchanged for a DIE that is none. */
 static int add_node(struct dwarf_image *d, struct dwarf_unit *u, Dwarf_Die *die,
 		    uint32_t *node)
 {
@@ -446,9 +450,10 @@ static int add_node(struct dwarf_image *d, struct dwarf_unit *u, Dwarf_Die *die,
 }
 
 /*
- * Visits the DIEs of a unit in the order of the file, without recursion: depth comes
- * from the file. A DW_AT_sibling that points back among children would make this
- * endless; the unit's size bounds it, since every DIE takes a byte at least.
+ * Visits the DIEs of a unit in the order of the file, without recursion: depth
+ * comes from the file. A DW_AT_sibling that points back among children would
+ * make this endless; the unit's size bounds it, since every DIE takes a byte at
+ * least.
  */
 static void walk_dies(struct dwarf_image *d, struct dwarf_unit *u, Dwarf_Die *top)
 {
@@ -498,7 +503,8 @@ static void need_nodes(struct dwarf_image *d, struct dwarf_unit *u)
 	sort_spans(&u->spans);
 }
 
-/* Follows DW_AT_abstract_origin and DW_AT_specification, which hold the names. */
+/* Follows DW_AT_abstract_origin and DW_AT_specification, which hold the
+ * names. */
 static const char *get_string(Dwarf_Die *die, unsigned what)
 {
 	Dwarf_Attribute a;
@@ -592,8 +598,8 @@ static void describe(struct dwarf_image *d, struct dwarf_unit *u,
 	f->file = row ? row->file : NULL;
 }
 
-/* The functions at an address of a unit, innermost first, as elfimage_inlines; 0:
- * none. */
+/* The functions at an address of a unit, innermost first, as elfimage_inlines;
+ * 0: none. */
 static int find_inlines(struct dwarf_image *d, struct dwarf_unit *u, uint64_t addr,
 		  struct inline_frame *frames, size_t max)
 {
@@ -625,9 +631,10 @@ static bool has_lines(const struct elfimage *im)
 }
 
 /*
- * Whether libelf and libdw may be given a file: sections lie inside it, and do not
- * overlap so much that reading all of them would take more than twice its size. Sets
- * *packed when there are compressed sections: libelf then writes to the headers.
+ * Whether libelf and libdw may be given a file: sections lie inside it, and do
+ * not overlap so much that reading all of them would take more than twice its
+ * size. Sets *packed when there are compressed sections: libelf then writes to
+ * the headers.
  */
 static bool is_sound(const struct elfimage *im, bool *packed)
 {
@@ -654,8 +661,8 @@ static bool is_sound(const struct elfimage *im, bool *packed)
 	return true;
 }
 
-/* Bounds how much there can be to read; compressed sections count 32-fold, a ratio
- * that debug information does not reach. */
+/* Bounds how much there can be to read; compressed sections count 32-fold, a
+ * ratio that debug information does not reach. */
 static uint64_t debug_bytes(const struct elfimage *im)
 {
 	uint64_t n = 0;
@@ -691,7 +698,8 @@ static void open_libdw(struct dwarf_image *d, const struct elfimage *from)
 	d->dw = d->elf ? dwarf_begin_elf(d->elf, DWARF_C_READ, NULL) : NULL;
 }
 
-/* Under the lock. NULL: there is no debug information, here or in a debug file. */
+/* Under the lock. NULL: there is no debug information, here or in a debug
+ * file. */
 static struct dwarf_image *need_dwarf(struct elfimage *im)
 {
 	const struct elfimage *from = im;

@@ -61,7 +61,8 @@ bool elfimage_offset(const struct elfimage *im, uint64_t addr, uint64_t *offset,
 struct elfimage_area {
 	uint64_t start, end, offset;
 };
-/* The loadable segments that the file has bytes of, from *i = 0 on; moves *i. */
+/* The loadable segments that the file has bytes of, from *i = 0 on; moves
+ * *i. */
 bool elfimage_segment(const struct elfimage *im, size_t *i,
 		      struct elfimage_area *area);
 /* The one around an address. */
@@ -108,10 +109,11 @@ struct inline_frame {
 };
 
 /*
- * The source line of a file offset, and the functions inlined there, from DWARF of the
- * file or of its debug file. 0, or how many frames there are (innermost first, at most
- * max are filled); -AUX_E_NOENT. Addresses are file offsets. Strings live as long as
- * the image. A unit is read when one of its addresses is first asked for.
+ * The source line of a file offset, and the functions inlined there, from DWARF
+ * of the file or of its debug file. 0, or how many frames there are (innermost
+ * first, at most max are filled); -AUX_E_NOENT. Addresses are file offsets.
+ * Strings live as long as the image. A unit is read when one of its addresses
+ * is first asked for.
  */
 int elfimage_line(struct elfimage *im, uint64_t offset,
 		  struct source_line *line);
@@ -135,27 +137,28 @@ struct elfimage_function {
  * (no debug information), -AUX_E_NOMEM. Names live as long as the image. */
 int elfimage_functions(struct elfimage *im, struct elfimage_function **v,
 		       size_t *n);
-/* The line table of the unit with addr, from the row around addr on: how many rows. */
+/* The line table of the unit with addr, from the row around addr on: how many
+ * rows. */
 size_t elfimage_rows(struct elfimage *im, uint64_t addr,
 		     const struct source_row **rows);
 
 /*
  * elfmodule: the code of a kernel module from its file.
  *
- * A .ko is an object file: its sections are placed as the kernel's loader does it,
- * and branches point where they pointed in memory. What the file cannot know (a
- * branch to a function of another module, code that the kernel patches when it loads:
- * alternatives, jump labels, static calls, retpolines) is a hole: no code at that
- * address, rather than wrong code.
+ * A .ko is an object file: its sections are placed as the kernel's loader does
+ * it, and branches point where they pointed in memory. What the file cannot
+ * know (a branch to a function of another module, code that the kernel patches
+ * when it loads: alternatives, jump labels, static calls, retpolines) is a
+ * hole: no code at that address, rather than wrong code.
  */
 
 struct elfmodule;
 
 /*
- * The module of an object that was loaded at base. find returns the address of a
- * symbol of the kernel or of another module, 0 when it is not known. The image
- * outlives the module. 0, -AUX_E_FORMAT (no object, or relocations of its code
- * that cannot be read), -AUX_E_IO, -AUX_E_NOMEM.
+ * The module of an object that was loaded at base. find returns the address of
+ * a symbol of the kernel or of another module, 0 when it is not known. The
+ * image outlives the module. 0, -AUX_E_FORMAT (no object, or relocations of its
+ * code that cannot be read), -AUX_E_IO, -AUX_E_NOMEM.
  */
 int elfmodule_new(struct elfmodule **m, const struct elfimage *im,
 		  uint64_t base, uint64_t (*find)(void *priv, const char *name),

@@ -55,7 +55,8 @@ struct output {
 	uint8_t *buf;	/* PIECE bytes, for the next put_piece() */
 };
 
-/* Writes the first n bytes of the buffer. Unused without any of the libraries. */
+/* Writes the first n bytes of the buffer. Unused without any of the
+ * libraries. */
 __attribute__((unused))
 static int put_piece(struct output *o, size_t n)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of elfimage share: headers as libelf delivers them, in 64 bits and this
- * machine's byte order. Offsets and sizes were checked against the file when it was
- * opened: bytes, tables and strings that are not NULL lie inside it.
+ * What the files of elfimage share: headers as libelf delivers them, in 64 bits
+ * and this machine's byte order. Offsets and sizes were checked against the
+ * file when it was opened: bytes, tables and strings that are not NULL lie
+ * inside it.
  */
 #ifndef DECODE_LIB_ELF_IMPL_H
 #define DECODE_LIB_ELF_IMPL_H
@@ -77,18 +78,18 @@ bool elfimage_get_symbol(const struct elf_section *s, uint64_t i,
 			 Elf64_Sym *sym);
 bool elfimage_get_reloc(const struct elf_section *s, uint64_t i, Elf64_Rela *r);
 
-/* kmodule.c: assigns addresses to the sections of an object, and makes segments of them.
- * 0 or -AUX_E_NOMEM. */
+/* kmodule.c: assigns addresses to the sections of an object, and makes segments
+ * of them. 0 or -AUX_E_NOMEM. */
 int elfmodule_lay_out(struct elfimage *im);
 
-/* image.c: unpacks into a memfd, which is the caller's: 1, 0 when data is not compressed,
- * or -AUX_E_* as elfimage_open. (fuzz_elf calls it with bytes.) */
+/* image.c: unpacks into a memfd, which is the caller's: 1, 0 when data is not
+ * compressed, or -AUX_E_* as elfimage_open. (fuzz_elf calls it with bytes.) */
 int elfimage_unpack(const uint8_t *data, uint64_t len, int *fd, uint64_t *size);
 
 /* dwarf.c */
 void elfimage_dwarf_close(struct dwarf_image *d);
-/* image.c: opens im->debug or im->mini, if there is one; tries once. Called with the
- * lock held. */
+/* image.c: opens im->debug or im->mini, if there is one; tries once. Called
+ * with the lock held. */
 void elfimage_find_debug(struct elfimage *im);
 
 #endif

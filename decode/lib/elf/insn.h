@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One instruction, of any set we decode: its length, its branch target, its text. */
+/* One instruction, of any set we decode: its length, its branch target, its
+ * text. */
 #ifndef DECODE_LIB_ELF_INSN_H
 #define DECODE_LIB_ELF_INSN_H
 
@@ -15,8 +16,8 @@
  */
 int insn_length(const uint8_t *code, size_t len, unsigned mode);
 
-/* Where the direct branch at ip leads; false when it is none (or of x86 in 32- or
- * 16-bit mode). An address of T32 code has no bit 0 set. */
+/* Where the direct branch at ip leads; false when it is none (or of x86 in 32-
+ * or 16-bit mode). An address of T32 code has no bit 0 set. */
 bool insn_target(const uint8_t *code, size_t len, uint64_t ip, unsigned mode,
 		 uint64_t *to);
 
@@ -25,8 +26,8 @@ enum disasm_syntax { DISASM_INTEL = 0, DISASM_ATT };
 
 struct disasm;
 
-/* -AUX_E_NOMEM; -AUX_E_UNSUPPORTED without capstone's library. diag may be NULL.
- * Not for use by two threads at a time. */
+/* -AUX_E_NOMEM; -AUX_E_UNSUPPORTED without capstone's library. diag may be
+ * NULL. Not for use by two threads at a time. */
 int disasm_new(struct disasm **d, enum disasm_syntax syntax,
 	       struct aux_diag *diag);
 void disasm_free(struct disasm *d);

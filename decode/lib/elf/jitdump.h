@@ -44,7 +44,8 @@ int jitdump_new(struct jitdump **j, const uint8_t *data, size_t len,
 void jitdump_free(struct jitdump *j);
 
 const struct jitdump_info *jitdump_info(const struct jitdump *j);
-/* Code as it was loaded or moved to, in the order of the file; NULL past the last. */
+/* Code as it was loaded or moved to, in the order of the file; NULL past the
+ * last. */
 const struct jitdump_code *jitdump_code(const struct jitdump *j, size_t i);
 
 #endif

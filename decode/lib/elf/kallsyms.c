@@ -15,8 +15,8 @@
 
 #include "decode/lib/elf/kallsyms.h"
 
-/* The list has no sizes. The last symbol of the kernel, or of a module, covers at most
- * this much. */
+/* The list has no sizes. The last symbol of the kernel, or of a module, covers
+ * at most this much. */
 #define MAX_REACH 65536
 
 struct line {

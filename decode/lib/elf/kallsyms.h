@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * kallsyms: the names of a running kernel, as /proc/kallsyms lists them: lines of
- * address, type, name and, for modules and BPF programs, [where].
+ * kallsyms: the names of a running kernel, as /proc/kallsyms lists them: lines
+ * of address, type, name and, for modules and BPF programs, [where].
  */
 #ifndef DECODE_LIB_ELF_KALLSYMS_H
 #define DECODE_LIB_ELF_KALLSYMS_H

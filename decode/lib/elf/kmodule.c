@@ -63,8 +63,8 @@ int elfmodule_lay_out(struct elfimage *im)
 		if ((s->h.sh_flags & want) != want ||
 		    !strncmp(s->name, ".init", 5))
 			continue;
-		/* .plt has veneers, as many as the loader needs: what follows it
-		 * cannot be placed. */
+		/* .plt has veneers, as many as the loader needs: what follows
+		 * it cannot be placed. */
 		if (!strcmp(s->name, ".plt") || align > MAX_ALIGN ||
 		    align & (align - 1) || s->h.sh_size > im->len)
 			break;

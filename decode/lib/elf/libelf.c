@@ -69,7 +69,8 @@ static void read_section(const struct elfimage *im, struct elf_section *s,
 	if (h->sh_type == SHT_SYMTAB || h->sh_type == SHT_DYNSYM ||
 	    h->sh_type == SHT_RELA)
 		s->table = elf_getdata(scn, NULL);
-	/* A table without a final NUL would be searched for one again and again. */
+	/* A table without a final NUL would be searched for one again and
+	 * again. */
 	if (h->sh_type == SHT_STRTAB && !s->bytes[h->sh_size - 1])
 		s->strings = elf_rawdata(scn, NULL);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * perfmap: see perfmap.h. Entries become disjoint pieces, found by bisection: the
- * borders of all entries are visited in rising order, with a heap of the entries that
- * are open there, the latest on top. So no file makes a question slow.
+ * perfmap: see perfmap.h. Entries become disjoint pieces, found by bisection:
+ * the borders of all entries are visited in rising order, with a heap of the
+ * entries that are open there, the latest on top. So no file makes a question
+ * slow.
  */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -153,9 +154,9 @@ static uint64_t end_of(const struct perfmap_entry *e)
 }
 
 /*
- * The address of an entry in v is its age. A piece ends where its entry does, or where
- * a later one begins: each entry begins one piece and ends one, so there are at most
- * two for each.
+ * The address of an entry in v is its age. A piece ends where its entry does,
+ * or where a later one begins: each entry begins one piece and ends one, so
+ * there are at most two for each.
  */
 static void cut(struct perfmap *p, struct perfmap_entry **sorted,
 		struct perfmap_entry **heap)

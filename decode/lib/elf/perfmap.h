@@ -2,9 +2,10 @@
 /*
  * perfmap: the names that a JIT compiler gave its code in /tmp/perf-PID.map.
  *
- * A line is "START SIZE NAME", both numbers hexadecimal, the name up to the end of the
- * line. There is no time in it: where entries overlap, the one that was written later
- * counts, for the whole recording. A line that is no entry is skipped and counted.
+ * A line is "START SIZE NAME", both numbers hexadecimal, the name up to the end
+ * of the line. There is no time in it: where entries overlap, the one that was
+ * written later counts, for the whole recording. A line that is no entry is
+ * skipped and counted.
  *
  * Specification: tools/perf/Documentation/jit-interface.txt of Linux.
  */

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * etm: our own decoder for ETMv4 and ETE, with the plugin interface (decoder.h).
+ * etm: our own decoder for ETMv4 and ETE, with the plugin interface
+ * (decoder.h).
  *
- * It emits what opencsd/decoder.c emits, event by event, with a fraction of the work:
- * code is decoded once, and so is what the atoms of a packet mean from an ip on
- * (memo.h). Without speculation a packet is all there is to know, so events come in
- * the order of packets.
+ * It emits what opencsd/decoder.c emits, event by event, with a fraction of the
+ * work: code is decoded once, and so is what the atoms of a packet mean from an
+ * ip on (memo.h). Without speculation a packet is all there is to know, so
+ * events come in the order of packets.
  *
  * Whatever it does not know it leaves to another decoder, chunk by chunk, with
- * -AUX_E_UNSUPPORTED: speculation, data trace, conditional instructions, Q elements,
- * transactions, M profile, AArch32.
+ * -AUX_E_UNSUPPORTED: speculation, data trace, conditional instructions, Q
+ * elements, transactions, M profile, AArch32.
  *
  * Specifications: Arm IHI 0064 (ETMv4), DDI 0487 (ETE).
  */
@@ -41,8 +42,9 @@ static uint8_t size_of_field(uint32_t field)
 	return field == 1 || field == 2 || field == 4 ? (uint8_t)field : 0;
 }
 
-/* A source without the features that are left to another decoder: TRCIDR8 is the
- * speculation depth, TRCCONFIGR enables data trace, conditional trace, Q elements. */
+/* A source without the features that are left to another decoder: TRCIDR8 is
+ * the speculation depth, TRCCONFIGR enables data trace, conditional trace, Q
+ * elements. */
 static bool is_supported(const struct aux_etm_config *etm)
 {
 	uint32_t c = etm->trcconfigr;
@@ -113,8 +115,8 @@ static int open_etm(void **dec, const struct aux_decoder_config *config,
 	return 0;
 }
 
-/* Replaces a full memo. The host may still hold events that lead to its paths, and
- * frees it after the last of them. */
+/* Replaces a full memo. The host may still hold events that lead to its paths,
+ * and frees it after the last of them. */
 static int renew_memo(struct etm *d)
 {
 	struct etm_memo *memo;
@@ -133,8 +135,8 @@ static int renew_memo(struct etm *d)
 	return 0;
 }
 
-/* All state of the last chunk, but for the queue's last time. History stays, too: a
- * Trace Info packet clears it before it is used. */
+/* All state of the last chunk, but for the queue's last time. History stays,
+ * too: a Trace Info packet clears it before it is used. */
 static void reset(struct etm *d)
 {
 	d->in = (struct etm_input){ 0 };
@@ -175,8 +177,8 @@ static void update_generation(struct etm *d)
 	d->code.last = NULL;
 }
 
-/* The loop of decoder_queue.h, with a way past the queue: most events are paths from
- * the fast loop, written straight into the host's batch. */
+/* The loop of decoder_queue.h, with a way past the queue: most events are paths
+ * from the fast loop, written straight into the host's batch. */
 static int decode_etm(void *dec, struct aux_flow *out, size_t max)
 {
 	struct etm *d = dec;

@@ -2,10 +2,11 @@
 /*
  * etm: events, and what the flow does at exceptions and source addresses.
  *
- * Events without an address get it from the next address packet (decoder_queue.h).
- * The last event stays in the queue, as an exception after it may tell how it ended.
- * Events come out as OpenCSD's elements do, so that the two decoders can be compared
- * event by event: details of GAPs are its error numbers.
+ * Events without an address get it from the next address packet
+ * (decoder_queue.h). The last event stays in the queue, as an exception after
+ * it may tell how it ended. Events come out as OpenCSD's elements do, so that
+ * the two decoders can be compared event by event: details of GAPs are its
+ * error numbers.
  */
 #include <string.h>
 
@@ -55,7 +56,8 @@ void etm_push_path(struct etm *d, struct etm_path *p)
 	f->path.path = &p->p;
 }
 
-/* The last event as a RANGE: a PATH is taken apart. NULL: it is another event. */
+/* The last event as a RANGE: a PATH is taken apart. NULL: it is another
+ * event. */
 static struct aux_flow *last_range(struct etm *d)
 {
 	struct aux_flow *f = aux_queue_last(&d->q);
@@ -68,7 +70,8 @@ static struct aux_flow *last_range(struct etm *d)
 	return f && f->kind == AUX_FLOW_RANGE ? f : NULL;
 }
 
-/* An exception that returns to the instruction after an svc was asked for by that. */
+/* An exception that returns to the instruction after an svc was asked for by
+ * that. */
 static void end_syscall(struct etm *d, uint64_t from)
 {
 	struct aux_flow *f = d->out.next_ip == from ? last_range(d) : NULL;
@@ -114,8 +117,8 @@ void etm_push_unknown(struct etm *d, uint64_t ip)
 	d->flow.where = ETM_ADRIFT;
 }
 
-/* No packet says that tracing ended; only a Trace On elsewhere, or a discard, shows
- * that it did. */
+/* No packet says that tracing ended; only a Trace On elsewhere, or a discard,
+ * shows that it did. */
 static void push_off(struct etm *d)
 {
 	aux_queue_give_up(&d->q);
@@ -179,7 +182,8 @@ void etm_push_cycles(struct etm *d, uint32_t n)
 		aux_queue_push_cycles(&d->q);
 }
 
-/* The trace repeats the context at every sync point: only a change is an event. */
+/* The trace repeats the context at every sync point: only a change is an
+ * event. */
 void etm_push_context(struct etm *d, const struct etm_ids *ids)
 {
 	struct aux_flow c = d->ctx.emitted ? d->ctx.event :
@@ -209,8 +213,9 @@ void etm_push_context(struct etm *d, const struct etm_ids *ids)
 /* ---- exceptions ---- */
 
 /*
- * An exception packet has the address it returns to: up to there instructions ran,
- * none of them a taken branch. A source address says the same of a P0 element.
+ * An exception packet has the address it returns to: up to there instructions
+ * ran, none of them a taken branch. A source address says the same of a P0
+ * element.
  */
 
 enum { CALL = 2, IRQ = 14, FIQ = 15 };	/* exception types, IHI 0064 */
@@ -229,9 +234,9 @@ static void end_range(struct etm *d, struct aux_flow *range, uint64_t first,
 }
 
 /*
- * Walks the code from the flow's ip to from, the return address of an exception, and
- * fills a with what ran. An address that no walk reaches (it is before ip, or between
- * instructions) contradicts the code: that becomes a GAP.
+ * Walks the code from the flow's ip to from, the return address of an
+ * exception, and fills a with what ran. An address that no walk reaches (it is
+ * before ip, or between instructions) contradicts the code: that becomes a GAP.
  */
 static void walk_to(struct etm *d, uint64_t from, struct etm_deferred *a)
 {
@@ -308,8 +313,8 @@ void etm_push_deferred(struct etm *d)
 	d->out.on = true;
 }
 
-/* The address of an exception that is not itself a branch target. Nothing is known
- * of what ran before it when the flow is adrift. */
+/* The address of an exception that is not itself a branch target. Nothing is
+ * known of what ran before it when the flow is adrift. */
 static void walk_to_exception(struct etm *d, uint64_t from)
 {
 	if (d->flow.where == ETM_ADRIFT)
@@ -375,8 +380,8 @@ static bool lacks_address(struct etm *d)
 
 /*
  * The P0 elements between the flow's ip and this one were not taken (DDI 0487,
- * K10.5.5.7). An instruction that is no P0 element, or that the flow cannot have
- * reached, contradicts the trace.
+ * K10.5.5.7). An instruction that is no P0 element, or that the flow cannot
+ * have reached, contradicts the trace.
  */
 void etm_apply_source(struct etm *d, uint64_t ip)
 {

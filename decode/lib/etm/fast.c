@@ -2,21 +2,22 @@
 /*
  * etm: the loop over packets, and its fast paths.
  *
- * Three ways, the fastest first; each hands over to the next at a packet that it does
- * not take, in the state that the next would have reached:
+ * Three ways, the fastest first; each hands over to the next at a packet that
+ * it does not take, in the state that the next would have reached:
  *
  *  - Windows: up to eight bytes of packets in one look-up (follow_windows).
  *  - Packets one by one: atoms along known paths, addresses, cycle counts
  *    (parse_fast).
  *  - etm_parse_packet() for everything else.
  *
- * The first two run while nothing is pending (is_ready). They keep the state that
- * they change in struct etm_fast, so that it stays in registers; leave() copies it
- * back. Windows need AUX_PATHS_JOINED and no return stack.
+ * The first two run while nothing is pending (is_ready). They keep the state
+ * that they change in struct etm_fast, so that it stays in registers; leave()
+ * copies it back. Windows need AUX_PATHS_JOINED and no return stack.
  *
- * Measured, in host instructions for a trace of 27 M instructions: 563 M packet by
- * packet; 239 M with windows, and with events written straight into the host's batch;
- * 188 M today. Check with callgrind before and after any change here.
+ * Measured, in host instructions for a trace of 27 M instructions: 563 M packet
+ * by packet; 239 M with windows, and with events written straight into the
+ * host's batch; 188 M today. Check with callgrind before and after any change
+ * here.
  */
 #include <string.h>
 
@@ -45,8 +46,8 @@ struct etm_fast {
 #define ONES UINT64_C(0x0101010101010101)
 #define TOPS UINT64_C(0x8080808080808080)
 
-/* Bytes of the address packet in v, its first byte lowest; 0: another packet, or one
- * of nine bytes. */
+/* Bytes of the address packet in v, its first byte lowest; 0: another packet,
+ * or one of nine bytes. */
 static inline unsigned address_size(uint64_t v)
 {
 	switch (v & 0xff) {
@@ -98,11 +99,12 @@ static inline void shift_history(uint64_t *history, uint64_t ip)
 /* ---- windows ---- */
 
 /*
- * A program that repeats itself repeats the bytes of its packets: the same atoms and
- * the same addresses, at the same ip after the same addresses. A window remembers what
- * up to eight such bytes do. It is made when its key is met for the second time, as
- * most keys never come again, and never changes. With a return stack there are none:
- * then calls and returns make what packets do depend on more than the key.
+ * A program that repeats itself repeats the bytes of its packets: the same
+ * atoms and the same addresses, at the same ip after the same addresses. A
+ * window remembers what up to eight such bytes do. It is made when its key is
+ * met for the second time, as most keys never come again, and never changes.
+ * With a return stack there are none: then calls and returns make what packets
+ * do depend on more than the key.
  */
 
 #define STEPS_MAX 48	/* of a window: as many RANGEs may come of it */
@@ -156,7 +158,8 @@ static bool add_atoms(struct etm *d, struct window_builder *m, unsigned at)
 	return true;
 }
 
-/* Adds the packet at byte at; returns its size. 0: a window cannot contain it. */
+/* Adds the packet at byte at; returns its size. 0: a window cannot contain
+ * it. */
 static unsigned add_packet(struct etm *d, struct window_builder *m, unsigned at)
 {
 	uint64_t v = m->w.bytes >> 8 * at;
@@ -226,8 +229,8 @@ static bool make_window(struct etm *d, struct window_builder *m,
 	return p || !m->n_paths;
 }
 
-/* Two windows can have one key, made of different code that was mapped at the same
- * addresses in turn: only one of them is valid in a generation. */
+/* Two windows can have one key, made of different code that was mapped at the
+ * same addresses in turn: only one of them is valid in a generation. */
 static bool is_usable(struct etm *d, struct etm_window *w,
 		    const struct etm_window *key)
 {
@@ -242,9 +245,9 @@ static bool is_usable(struct etm *d, struct etm_window *w,
 }
 
 /*
- * The window for the key, made if it was met before. NULL: none, the caller goes packet
- * by packet. noinline and the key by value: inlined, it has gcc keep the key of every
- * turn in memory.
+ * The window for the key, made if it was met before. NULL: none, the caller
+ * goes packet by packet. noinline and the key by value: inlined, it has gcc
+ * keep the key of every turn in memory.
  */
 static __attribute__((noinline)) const struct etm_window *
 learn_window(struct etm *d, struct etm_window of)
@@ -279,9 +282,9 @@ struct cut {
 };
 
 /*
- * Atoms and exact matches (0x90 to 0x92), then one longer address if all of it is in
- * v. Computed without branches: which packet is next is unpredictable, and a
- * mispredicted branch costs more than this.
+ * Atoms and exact matches (0x90 to 0x92), then one longer address if all of it
+ * is in v. Computed without branches: which packet is next is unpredictable,
+ * and a mispredicted branch costs more than this.
  */
 static inline struct cut cut_window(uint64_t v)
 {
@@ -322,16 +325,17 @@ static inline uint64_t key_of(const struct etm_window *w)
 }
 
 /*
- * Follows windows from hot->p on, at most n, while they are known or can be made.
- * Returns how many are left of n. Up to *until the caller goes packet by packet; *last
- * is the last packet parsed.
+ * Follows windows from hot->p on, at most n, while they are known or can be
+ * made. Returns how many are left of n. Up to *until the caller goes packet by
+ * packet; *last is the last packet parsed.
  *
- * Why, measured: the next packet's type and the memory of the memo are what the loop
- * would wait for. Nothing here branches by the contents of packets, except that the
- * window is there; and where the next window begins (p) depends on the bytes alone, so
- * the processor loads several windows at once. What only the end needs (last packet,
- * ip, path) is found when the loop ends. That, the fence, and the key in registers
- * (learn_window) made 188 M host instructions of 200 M.
+ * Why, measured: the next packet's type and the memory of the memo are what the
+ * loop would wait for. Nothing here branches by the contents of packets, except
+ * that the window is there; and where the next window begins (p) depends on the
+ * bytes alone, so the processor loads several windows at once. What only the
+ * end needs (last packet, ip, path) is found when the loop ends. That, the
+ * fence, and the key in registers (learn_window) made 188 M host instructions
+ * of 200 M.
  */
 static size_t follow_windows(struct etm *d, struct etm_fast *hot, size_t n,
 			      const uint8_t **last, const uint8_t **until)
@@ -347,8 +351,8 @@ static size_t follow_windows(struct etm *d, struct etm_fast *hot, size_t n,
 		struct cut c = cut_window(load_le64(p));
 		struct etm_window key;
 
-		/* An empty fence: without it gcc holds both addresses in one vector
-		 * register, and moves its halves out and in again in each turn. */
+		/* An empty fence: without it gcc holds both addresses in one
+		 * vector register, whose halves it moves out and in again. */
 		__asm__("" : "+r"(h0), "+r"(h1));
 		if (c.bits <= 8 || (ip == NO_IP && *p >= 0xc0))
 			break;
@@ -402,8 +406,9 @@ static size_t follow_windows(struct etm *d, struct etm_fast *hot, size_t n,
 
 #define LONGEST 16	/* bytes that one packet here, or the look at it, reads */
 
-/* Nothing is pending, and addresses and code are plain A64: then the packets of the
- * fast loop change nothing but struct etm_fast, the cycles and the return stack. */
+/* Nothing is pending, and addresses and code are plain A64: then the packets of
+ * the fast loop change nothing but struct etm_fast, the cycles and the return
+ * stack. */
 static bool is_ready(const struct etm *d)
 {
 	return d->sync.state == ETM_DECODE && d->sync.emitting &&
@@ -444,7 +449,8 @@ static ALWAYS void leave(struct etm *d, const struct etm_fast *h)
 	d->out.next_ip = h->path->next;
 }
 
-/* The path of atoms in this generation; NULL: not made, or to be checked again. */
+/* The path of atoms in this generation; NULL: not made, or to be checked
+ * again. */
 static ALWAYS struct etm_path *find_known(const struct etm_memo *s,
 					  const struct etm_fast *h,
 					  uint32_t atoms)
@@ -497,8 +503,8 @@ static ALWAYS bool pop_return(struct etm *d, struct etm_fast *h)
 	return true;
 }
 
-/* Follows a path that is p->irregular, and those after it in the same packet. Returns
- * the atoms that are left for the slow path. */
+/* Follows a path that is p->irregular, and those after it in the same packet.
+ * Returns the atoms that are left for the slow path. */
 static ALWAYS uint32_t follow_irregular(struct etm *d, struct etm_fast *h,
 					struct etm_path *p, uint32_t atoms,
 					uint64_t offset, bool paths)
@@ -531,7 +537,8 @@ static ALWAYS bool parse_fast_address(struct etm_fast *h, uint8_t header)
 	return true;
 }
 
-/* A cycle count without commit, of at most 14 bits. False: it is for the slow path. */
+/* A cycle count without commit, of at most 14 bits. False: it is for the slow
+ * path. */
 static ALWAYS bool parse_fast_cycles(struct etm *d, struct etm_fast *h,
 				     uint8_t header)
 {
@@ -559,8 +566,8 @@ static ALWAYS bool parse_fast_cycles(struct etm *d, struct etm_fast *h,
 	return true;
 }
 
-/* Hands the atoms that are left of a packet to the slow path. f, path: the state before
- * the packet, to which it may have to go back. */
+/* Hands the atoms that are left of a packet to the slow path. f, path: the
+ * state before the packet, to which it may have to go back. */
 static void finish_packet(struct etm *d, struct etm_fast h, struct aux_flow *f,
 			  struct etm_path *path, uint32_t atoms)
 {
@@ -593,9 +600,9 @@ static ALWAYS size_t count_safe(const struct etm *d, const struct etm_fast *h,
 }
 
 /*
- * Parses packets while they are fast ones. Events are written from f on, up to end;
- * returns where the next one goes. NULL: a packet was finished by the slow path, and
- * all of its events are in the queue.
+ * Parses packets while they are fast ones. Events are written from f on, up to
+ * end; returns where the next one goes. NULL: a packet was finished by the slow
+ * path, and all of its events are in the queue.
  *
  * paths and direct are constants: each caller has its own copy of the loop.
  */

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The decoder for ETMv4 and ETE: what its files share. struct etm holds the state of
- * one decoder by role; what was learned of the program's code is in memo.h and
- * outlives chunks. One thread uses a decoder at a time, so nothing here is locked.
+ * The decoder for ETMv4 and ETE: what its files share. struct etm holds the
+ * state of one decoder by role; what was learned of the program's code is in
+ * memo.h and outlives chunks. One thread uses a decoder at a time, so nothing
+ * here is locked.
  *
  * Two states follow the packets, and they differ where the trace is damaged:
- * "emitting" packets become events that need no code (time, context), from Trace Info
- * until packets are lost; the flow (atoms over code) runs in state ETM_DECODE only.
+ * "emitting" packets become events that need no code (time, context), from
+ * Trace Info until packets are lost; the flow (atoms over code) runs in state
+ * ETM_DECODE only.
  *
  * Specifications: Arm IHI 0064 (ETMv4), DDI 0487 chapter D5 "ETE protocol".
  */
@@ -137,8 +139,8 @@ struct etm_exception {
 };
 
 /*
- * An exception whose events follow the CONTEXT it comes with: the host may switch
- * at that, and must do so before any code is read for what follows.
+ * An exception whose events follow the CONTEXT it comes with: the host may
+ * switch at that, and must do so before any code is read for what follows.
  */
 struct etm_deferred {
 	bool valid;
@@ -151,7 +153,8 @@ struct etm_deferred {
 	struct aux_flow range;
 };
 
-/* Events seen between A-Sync and Trace Info (ETE): emitted at the next packet. */
+/* Events seen between A-Sync and Trace Info (ETE): emitted at the next
+ * packet. */
 struct etm_early {
 	unsigned n;
 	struct {
@@ -234,9 +237,9 @@ struct etm_mark {
 bool etm_read_insn(struct etm *d, uint64_t ip, uint32_t *word);
 /* The node at ip; NULL: there is no code, or the memo cannot keep it. */
 struct etm_node *etm_find_node(struct etm *d, uint64_t ip);
-/* Fills node from ip to the next P0 element. False: there is no code at node->next, it
- * is not known what is there (node->kind is ETM_UNKNOWN), or the walk was too long
- * (d->unsupported); node has what precedes that. */
+/* Fills node from ip to the next P0 element. False: there is no code at
+ * node->next, it is not known what is there (node->kind is ETM_UNKNOWN), or the
+ * walk was too long (d->unsupported); node has what precedes that. */
 bool etm_walk(struct etm *d, uint64_t ip, struct etm_node *node);
 /* Says in node what word does. True: it is a P0 element, or ETM_UNKNOWN. */
 bool etm_classify(const struct etm *d, uint32_t word, uint64_t ip,
@@ -250,7 +253,8 @@ void etm_fill_headers(struct etm *d);
 
 /* ---- path.c: atoms as paths; the return stack ---- */
 
-/* The path of atoms from ip on; NULL: there is no code, or it cannot be kept. */
+/* The path of atoms from ip on; NULL: there is no code, or it cannot be
+ * kept. */
 struct etm_path *etm_find_path(struct etm *d, uint64_t ip, uint32_t atoms);
 /* Is all the code of p what it was? Raises p's generation then. */
 bool etm_is_valid(struct etm *d, struct etm_path *p);
@@ -262,8 +266,8 @@ void etm_apply_returns(struct etm *d, const struct etm_path *p);
 void etm_push_return(struct etm *d, uint64_t ip);
 /* Goes on at the address on top. False: the stack is empty. */
 bool etm_pop_return(struct etm *d);
-/* Code at ip is missing or not known, for that cause: what it pushed and popped is
- * unknown. */
+/* Code at ip is missing or not known, for that cause: what it pushed and popped
+ * is unknown. */
 void etm_invalidate_returns(struct etm *d, uint64_t ip, enum aux_gap_cause why);
 /* A return address is missing for that reason: emits a GAP. */
 void etm_lose_flow(struct etm *d);
@@ -308,11 +312,13 @@ void etm_look_ahead(struct etm *d);
 
 /* ---- fast.c: the loop over packets ---- */
 
-/* Parses packets into the queue until it is full, the chunk ends or the host has to
- * act. direct: returns after a packet from which etm_parse_direct() can go on. */
+/* Parses packets into the queue until it is full, the chunk ends or the host
+ * has to act. direct: returns after a packet from which etm_parse_direct() can
+ * go on. */
 void etm_parse(struct etm *d, bool direct);
-/* Fast packets straight into out[0..max); returns how many events. The last event,
- * and it alone, stays in the queue, where a later packet may amend it. */
+/* Fast packets straight into out[0..max); returns how many events. The last
+ * event, and it alone, stays in the queue, where a later packet may amend
+ * it. */
 size_t etm_parse_direct(struct etm *d, struct aux_flow *out, size_t max);
 
 /* ---- small helpers ---- */

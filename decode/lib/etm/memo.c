@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * etm: the memo (memo.h): its memory and hashes, code as nodes, and the tables of
- * packet headers.
+ * etm: the memo (memo.h): its memory and hashes, code as nodes, and the tables
+ * of packet headers.
  *
- * Entries lie in slabs and are freed with the whole memo. Windows alone lie in their
- * hash: looking one up costs one cache miss, not two.
+ * Entries lie in slabs and are freed with the whole memo. Windows alone lie in
+ * their hash: looking one up costs one cache miss, not two.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -215,9 +215,9 @@ const struct etm_window *etm_memo_add_window(struct etm_memo *s,
 /*
  * ---- code as nodes ----
  *
- * A region is current in a generation if the host then gives the same bytes for the
- * same addresses; a node is valid while its region is. Which instructions are P0
- * elements: Arm IHI 0064, "P0 elements"; DDI 0487, C4.1.
+ * A region is current in a generation if the host then gives the same bytes for
+ * the same addresses; a node is valid while its region is. Which instructions
+ * are P0 elements: Arm IHI 0064, "P0 elements"; DDI 0487, C4.1.
  */
 
 static bool is_same(const struct aux_code *a, const struct aux_code *b)
@@ -288,8 +288,8 @@ bool etm_is_current(struct etm *d, struct etm_region *r, uint64_t ip)
 	return true;
 }
 
-/* Copies up to n bytes of code at ip, of adjoining regions. Returns how many there
- * are. */
+/* Copies up to n bytes of code at ip, of adjoining regions. Returns how many
+ * there are. */
 static unsigned copy_code(struct etm *d, uint64_t ip, uint8_t *to, unsigned n)
 {
 	unsigned got = 0;
@@ -326,8 +326,8 @@ bool etm_read_insn(struct etm *d, uint64_t ip, uint32_t *word)
 	return true;
 }
 
-/* wfi, wfe and their forms with a timeout are P0 elements from ETMv4.3 on, if TRCIDR2
- * says so. */
+/* wfi, wfe and their forms with a timeout are P0 elements from ETMv4.3 on, if
+ * TRCIDR2 says so. */
 static bool is_wait(const struct etm *d, uint32_t word)
 {
 	return d->src.wfx_is_p0 && ((word & 0xffffffdf) == 0xd503205f || /* wfe, wfi */
@@ -445,8 +445,8 @@ struct aux_flow etm_range(const struct etm_node *n, bool taken)
 /*
  * ---- packet headers ----
  *
- * What follows each header, and the atoms in headers that have some. Arm IHI 0064,
- * "Descriptions of trace protocols"; DDI 0487, "ETE protocol".
+ * What follows each header, and the atoms in headers that have some. Arm IHI
+ * 0064, "Descriptions of trace protocols"; DDI 0487, "ETE protocol".
  */
 
 /* Atom formats 1 to 6: 1 is an E, 0 an N atom. */

@@ -75,9 +75,10 @@ enum etm_where {
 };
 
 /*
- * A path ends at the last atom, or early at an indirect branch. Return addresses of
- * the calls that it makes and does not return from are in sites; at most peak calls
- * are open at once. The fields that the fast loop needs come first: one cache line.
+ * A path ends at the last atom, or early at an indirect branch. Return
+ * addresses of the calls that it makes and does not return from are in sites;
+ * at most peak calls are open at once. The fields that the fast loop needs come
+ * first: one cache line.
  */
 struct etm_path {
 	uint64_t ip;
@@ -95,10 +96,10 @@ struct etm_path {
 };
 
 /*
- * What the first packets from an ip on do, up to eight bytes of whole packets, after
- * three given addresses. Address packets are relative to these; windows without one
- * do not depend on them and have 0 there. path joins the steps of all packets; NULL:
- * there are no atoms among them.
+ * What the first packets from an ip on do, up to eight bytes of whole packets,
+ * after three given addresses. Address packets are relative to these; windows
+ * without one do not depend on them and have 0 there. path joins the steps of
+ * all packets; NULL: there are no atoms among them.
  */
 struct etm_window {
 	/* the key */

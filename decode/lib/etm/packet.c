@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * etm: packets, one at a time: synchronization, and every packet that the fast loop
- * (fast.c) does not take.
+ * etm: packets, one at a time: synchronization, and every packet that the fast
+ * loop (fast.c) does not take.
  *
- * What a packet says without code becomes an event at once. What depends on the flow
- * waits for the next P0 element: an atom, an exception or a source address.
+ * What a packet says without code becomes an event at once. What depends on the
+ * flow waits for the next P0 element: an atom, an exception or a source
+ * address.
  *
- * After an overflow or a discard, packet boundaries are still known and parsing goes
- * on byte by byte. After a bad packet, or one that contradicts the code, they are not:
- * the next A-Sync is searched in whatever bytes come.
+ * After an overflow or a discard, packet boundaries are still known and parsing
+ * goes on byte by byte. After a bad packet, or one that contradicts the code,
+ * they are not: the next A-Sync is searched in whatever bytes come.
  *
- * Specification: Arm IHI 0064, "Descriptions of trace protocols"; DDI 0487, "ETE
- * protocol". Where these leave damaged trace undefined, this file does as OpenCSD.
+ * Specification: Arm IHI 0064, "Descriptions of trace protocols"; DDI 0487,
+ * "ETE protocol". Where these leave damaged trace undefined, this file does as
+ * OpenCSD.
  */
 #include <string.h>
 
@@ -48,11 +50,11 @@ void etm_look_ahead(struct etm *d)
  * ---- address, source address and context packets ----
  *
  * An address is compressed against the last three; each one, an exact match
- * included, becomes the newest of these. Where 32 bits are sent, the upper half stays
- * only for a context of 64 bits (ctx.sf).
+ * included, becomes the newest of these. Where 32 bits are sent, the upper half
+ * stays only for a context of 64 bits (ctx.sf).
  *
- * Specification: Arm IHI 0064, "Address and Context packets"; DDI 0487 for source
- * addresses.
+ * Specification: Arm IHI 0064, "Address and Context packets"; DDI 0487 for
+ * source addresses.
  */
 
 static void push_history(struct etm *d, uint64_t ip, unsigned is)
@@ -89,8 +91,8 @@ static uint64_t read_short(struct etm *d, unsigned is)
 	return d->history.ip[0] >> (bits + shift) << (bits + shift) | v << shift;
 }
 
-/* The address of a target or source packet, and in set the instruction set that goes
- * with it. False: the chunk ends inside it. */
+/* The address of a target or source packet, and in set the instruction set that
+ * goes with it. False: the chunk ends inside it. */
 static bool read_address(struct etm *d, enum etm_class class, uint8_t header,
 		    unsigned is, uint64_t *ip, unsigned *set)
 {
@@ -115,8 +117,8 @@ static bool read_address(struct etm *d, enum etm_class class, uint8_t header,
 	return true;
 }
 
-/* The context bytes of a packet, which become ctx.last. False: the chunk ends inside
- * them, or this source cannot have them. */
+/* The context bytes of a packet, which become ctx.last. False: the chunk ends
+ * inside them, or this source cannot have them. */
 static bool read_ids(struct etm *d, struct etm_ids *ids)
 {
 	uint8_t b = etm_read_byte(d);
@@ -156,8 +158,8 @@ static void show_context(struct etm *d, const struct etm_ids *ids)
 	etm_push_context(d, ids);
 }
 
-/* An exception keeps its context until its address comes. A discard before the next
- * instruction takes any other context back, hence old_64. */
+/* An exception keeps its context until its address comes. A discard before the
+ * next instruction takes any other context back, hence old_64. */
 static void apply_context(struct etm *d, const struct etm_ids *ids)
 {
 	if (d->sync.state != ETM_DECODE)
@@ -297,8 +299,8 @@ static void fail_bad_packet(struct etm *d)
 		etm_fail(d, AUX_GAP_BAD_PACKET);
 }
 
-/* Discard and Overflow: the elements since the last P0 element did not happen. What
- * follows is known again after the next Trace Info. */
+/* Discard and Overflow: the elements since the last P0 element did not happen.
+ * What follows is known again after the next Trace Info. */
 static void parse_discard(struct etm *d, enum etm_loss why)
 {
 	stop_emitting(d);
@@ -316,8 +318,8 @@ static void parse_discard(struct etm *d, enum etm_loss why)
 	d->sync.state = ETM_WAIT_ASYNC;
 }
 
-/* The n bytes before the first A-Sync are lost, unless they are padding: zeros and
- * Ignore packets. */
+/* The n bytes before the first A-Sync are lost, unless they are padding: zeros
+ * and Ignore packets. */
 static void report_unsynced(struct etm *d, uint64_t n)
 {
 	if (d->sync.found)
@@ -388,7 +390,8 @@ static void parse_extension(struct etm *d)
 		fail_bad_packet(d);
 }
 
-/* The early events happened if a P0 element follows; any other packet drops them. */
+/* The early events happened if a P0 element follows; any other packet drops
+ * them. */
 void etm_push_early(struct etm *d)
 {
 	for (unsigned i = 0; i < d->early.n; i++) {
@@ -400,9 +403,10 @@ void etm_push_early(struct etm *d)
 }
 
 /*
- * The offset of the NO_SYNC gap of a chunk without any A-Sync. OpenCSD discards such
- * bytes eight at a time, or up to a zero that may begin an A-Sync, and reports what
- * is left as an incomplete packet at its start: the same offset is found here.
+ * The offset of the NO_SYNC gap of a chunk without any A-Sync. OpenCSD discards
+ * such bytes eight at a time, or up to a zero that may begin an A-Sync, and
+ * reports what is left as an incomplete packet at its start: the same offset is
+ * found here.
  */
 static uint64_t find_rest(const struct etm *d)
 {
@@ -495,8 +499,8 @@ static void parse_trace_info(struct etm *d)
 		d->unsupported = true;
 }
 
-/* A timestamp leaves out the high bits that did not change, except for the first one
- * after Trace Info. */
+/* A timestamp leaves out the high bits that did not change, except for the
+ * first one after Trace Info. */
 static void parse_timestamp(struct etm *d, uint8_t header)
 {
 	uint64_t v = 0, mask = UINT64_MAX;
@@ -527,7 +531,8 @@ static void parse_timestamp(struct etm *d, uint8_t header)
 	if (header & 1)
 		etm_push_cycles(d, cycles);
 	d->ts.last = d->ts.base;
-	/* The look-ahead emitted this TIME, without the cycles up to it: again. */
+	/* The look-ahead emitted this TIME, without the cycles up to it:
+	 * again. */
 	if (d->ts.foretold && d->q.cycles)
 		d->q.have_time = false;
 	d->ts.foretold = false;
@@ -570,7 +575,8 @@ static void push_early(struct etm *d, uint8_t value)
 	d->early.ev[d->early.n++].value = value;
 }
 
-/* Between an exception and its address only a context may stand, hence exc.broken. */
+/* Between an exception and its address only a context may stand, hence
+ * exc.broken. */
 static void parse_event(struct etm *d, uint8_t header)
 {
 	d->exc.broken = true;
@@ -585,8 +591,8 @@ static void parse_event(struct etm *d, uint8_t header)
 	}
 }
 
-/* The value of a trcit and its exception level: it needs no flow to mean something, so
- * it counts wherever packet boundaries are known. */
+/* The value of a trcit and its exception level: it needs no flow to mean
+ * something, so it counts wherever packet boundaries are known. */
 static void parse_instrumentation(struct etm *d)
 {
 	uint8_t el = etm_read_byte(d) & 3;
@@ -714,7 +720,8 @@ static void parse_other(struct etm *d, uint8_t header)
 	}
 }
 
-/* Is the ULEB128 field at pos other than 0? One that is not ended counts as such. */
+/* Is the ULEB128 field at pos other than 0? One that is not ended counts as
+ * such. */
 static bool is_nonzero_uleb(const struct etm *d, uint64_t pos)
 {
 	uint8_t any = 0;
@@ -727,9 +734,10 @@ static bool is_nonzero_uleb(const struct etm *d, uint64_t pos)
 	return true;
 }
 
-/* Packets at which OpenCSD fails: mispredict and cancel while nothing is speculated,
- * and any that would commit an exception before its address is known. And an exception's
- * context "as before" where none was before: only an earlier chunk could know it. */
+/* Packets at which OpenCSD fails: mispredict and cancel while nothing is
+ * speculated, and any that would commit an exception before its address is
+ * known. And an exception's context "as before" where none was before: only an
+ * earlier chunk could know it. */
 static bool is_fatal(const struct etm *d, uint8_t header)
 {
 	if (!d->sync.emitting)

@@ -2,11 +2,12 @@
 /*
  * etm: atoms as paths through the code, and the return stack.
  *
- * A path is what the atoms of one packet say from an ip on, made once and kept in the
- * memo. It ends before the last atom where code is missing, and at an indirect branch
- * whose target an earlier packet pushed on the return stack: a path is the same
- * whatever that stack holds. A call and its return in one path leave the stack as it
- * was, except that a full stack loses its oldest entries; peak says how many.
+ * A path is what the atoms of one packet say from an ip on, made once and kept
+ * in the memo. It ends before the last atom where code is missing, and at an
+ * indirect branch whose target an earlier packet pushed on the return stack: a
+ * path is the same whatever that stack holds. A call and its return in one path
+ * leave the stack as it was, except that a full stack loses its oldest entries;
+ * peak says how many.
  *
  * Specification: Arm IHI 0064, "Atom packets" and the return stack.
  */
@@ -49,8 +50,9 @@ void etm_invalidate_returns(struct etm *d, uint64_t ip, enum aux_gap_cause why)
 	d->ret.unsure_cause = (uint8_t)why;
 }
 
-/* Missing code may have pushed the address that a return needs now: what runs up to
- * the next address packet is unknown. The gap is at that code, its cause. */
+/* Missing code may have pushed the address that a return needs now: what runs
+ * up to the next address packet is unknown. The gap is at that code, its
+ * cause. */
 void etm_lose_flow(struct etm *d)
 {
 	etm_push_gap(d, (enum aux_gap_cause)d->ret.unsure_cause, true,
@@ -98,7 +100,8 @@ struct path_builder {
 	struct etm_path p;
 };
 
-/* Appends a step; more: atoms follow it, so its return must be resolved here. */
+/* Appends a step; more: atoms follow it, so its return must be resolved
+ * here. */
 static void add_step(const struct etm *d, struct path_builder *m, struct etm_step *s,
 		     bool taken, bool more)
 {
@@ -146,8 +149,8 @@ static void make_path(struct etm *d, struct path_builder *m, struct etm_node *no
 			break;
 		node = etm_find_node(d, p->end_ip);
 	}
-	/* Without a return stack no atom can follow an indirect branch: what the packet
-	 * still has is skipped. */
+	/* Without a return stack no atom can follow an indirect branch: what
+	 * the packet still has is skipped. */
 	if (p->where == ETM_AT_ADDRESS)
 		p->n_atoms = (uint8_t)n;
 	p->irregular = p->peak || p->n_atoms != n;
@@ -220,8 +223,8 @@ struct etm_path *etm_find_path(struct etm *d, uint64_t ip, uint32_t atoms)
 
 /* ---- atoms ---- */
 
-/* One atom, where no path can be kept: code is missing, crosses regions, or the memo
- * is full. */
+/* One atom, where no path can be kept: code is missing, crosses regions, or the
+ * memo is full. */
 static void follow_atom(struct etm *d, bool taken)
 {
 	struct aux_flow range;
@@ -294,8 +297,8 @@ void etm_set_mark(const struct etm *d, struct etm_mark *m)
 		       (q->tail - q->unsettled) * sizeof(m->ev[0]));
 }
 
-/* A return has no address: the packet contradicts the trace before it, and none of
- * its atoms count, as with OpenCSD. */
+/* A return has no address: the packet contradicts the trace before it, and none
+ * of its atoms count, as with OpenCSD. */
 static void roll_back(struct etm *d, const struct etm_mark *m)
 {
 	struct aux_queue *q = &d->q;

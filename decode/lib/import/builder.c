@@ -2,12 +2,12 @@
 /*
  * import_build: writes a perf.data in a temporary file, and opens it.
  *
- * The file is a temporary one of rewrite.h, whose attrs and ids come last: a stream
- * gets its id when it is met. Payloads are written straight from where they lie,
- * and the result is mapped, so neither has to fit into memory.
+ * The file is a temporary one of rewrite.h, whose attrs and ids come last: a
+ * stream gets its id when it is met. Payloads are written straight from where
+ * they lie, and the result is mapped, so neither has to fit into memory.
  *
- * There is one event. Each stream has an id of its own (from 1, its queue + 1), which
- * ID_INDEX ties to a CPU or a thread: as perf record does it.
+ * There is one event. Each stream has an id of its own (from 1, its queue + 1),
+ * which ID_INDEX ties to a CPU or a thread: as perf record does it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,8 @@
 	(PERF_SAMPLE_TID | PERF_SAMPLE_CPU | PERF_SAMPLE_IDENTIFIER)
 #define TRAILER(b) ((b)->timed ? 32 : 24)
 
-/* Sticky, as every error of rewrite.h: callers go on, and open returns the first. */
+/* Sticky, as every error of rewrite.h: callers go on, and open returns the
+ * first. */
 static void fail(struct import_build *b, int code, const char *text)
 {
 	rewrite_fail(b->w, code, "%s", text);
@@ -56,8 +57,9 @@ static size_t padded(size_t n)
 }
 
 /*
- * body: bytes after the header, the trailer among them. The size field has 16 bits.
- * After a failure the bytes are still passed on, and dropped by rewrite.h.
+ * body: bytes after the header, the trailer among them. The size field has 16
+ * bits. After a failure the bytes are still passed on, and dropped by
+ * rewrite.h.
  */
 static void put_header(struct import_build *b, uint32_t type, uint16_t misc,
 		       size_t body)
@@ -143,9 +145,9 @@ void import_build_comm(struct import_build *b, struct import_who who,
 }
 
 /*
- * MMAP2 with a build id in place of device and inode (since Linux 5.12); without one
- * these are 0. What all processes share counts as the kernel's, as perf has it: its
- * mappings have pid -1.
+ * MMAP2 with a build id in place of device and inode (since Linux 5.12);
+ * without one these are 0. What all processes share counts as the kernel's, as
+ * perf has it: its mappings have pid -1.
  */
 void import_build_map(struct import_build *b,
 		      const struct import_map *m)
@@ -190,8 +192,8 @@ void import_build_record(struct import_build *b, uint32_t type,
 	put_trailer(b, who, 1);
 }
 
-/* Room for one more stream, and for the file that it may be the first to use: uses
- * never has more entries than streams. */
+/* Room for one more stream, and for the file that it may be the first to use:
+ * uses never has more entries than streams. */
 static bool add_stream(struct import_build *b, struct import_who who)
 {
 	if (b->n_streams == IMPORT_STREAMS)
@@ -207,8 +209,8 @@ static bool add_stream(struct import_build *b, struct import_who who)
 	return true;
 }
 
-/* The same file may be named again and again, and each time its bytes are copied: a
- * small description must not fill the disk. */
+/* The same file may be named again and again, and each time its bytes are
+ * copied: a small description must not fill the disk. */
 static bool may_use(struct import_build *b, const struct import_file *f)
 {
 	size_t i = 0;
@@ -226,8 +228,8 @@ static bool may_use(struct import_build *b, const struct import_file *f)
 }
 
 /*
- * The AUX record has the exact length; AUXTRACE has it padded to 8, as perf writes it,
- * for records to stay aligned.
+ * The AUX record has the exact length; AUXTRACE has it padded to 8, as perf
+ * writes it, for records to stay aligned.
  */
 void import_build_stream(struct import_build *b,
 			 const struct import_stream *s)

@@ -4,8 +4,8 @@
  * data.1, .. are more records of it, one file for each thread of perf record
  * --threads. With --kcore there is `data` alone, and kcore_dir beside it.
  *
- * The reader sees all of them as one file, `data` first. Specification: tools/perf/util/data.c, and
- * perf.data-directory-format.txt.
+ * The reader sees all of them as one file, `data` first. Specification:
+ * tools/perf/util/data.c, and perf.data-directory-format.txt.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -29,8 +29,8 @@ struct parts {
 	size_t n;
 };
 
-/* That `data` is a perf.data is left to the reader: its message is better than "no
- * known format". */
+/* That `data` is a perf.data is left to the reader: its message is better than
+ * "no known format". */
 static bool probe(const struct import_source *s)
 {
 	char *data = s->is_dir ? import_join(s->path, "data") : NULL;
@@ -52,7 +52,8 @@ static long part_number(const char *name)
 	return *end || n >= MAX_PARTS ? -1 : n;
 }
 
-/* How many data.N there are. They count from 0: a hole is a file that is lost. */
+/* How many data.N there are. They count from 0: a hole is a file that is
+ * lost. */
 static int count_parts(const char *path, size_t *n, struct aux_diag *diag)
 {
 	DIR *dir = opendir(path);
@@ -112,8 +113,8 @@ static int check_version(const struct aux_reader *r, struct aux_diag *diag)
 }
 
 /*
- * The reader moves the mappings next to each other and owns those that it took: their
- * data is NULL afterwards, and unmapping them is no longer our business.
+ * The reader moves the mappings next to each other and owns those that it took:
+ * their data is NULL afterwards, and unmapping them is no longer our business.
  */
 static int open_parts(struct aux_reader **r, struct parts *p, const char *path,
 		      struct aux_diag *diag)
@@ -142,8 +143,8 @@ static int open_parts(struct aux_reader **r, struct parts *p, const char *path,
 	return rc;
 }
 
-/* perf record --kcore copies /proc/kcore: the kernel's code as it runs, with modules
- * and patched instructions, which vmlinux lacks. */
+/* perf record --kcore copies /proc/kcore: the kernel's code as it runs, with
+ * modules and patched instructions, which vmlinux lacks. */
 char *import_kcore(const char *path)
 {
 	char *dir = import_join(path, "kcore_dir");

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of import share: the table's entry of a format, mapped files, the
- * perf.data that is being built, the parsers of the two text formats, and what
- * snapshots say of CoreSight.
+ * What the files of import share: the table's entry of a format, mapped files,
+ * the perf.data that is being built, the parsers of the two text formats, and
+ * what snapshots say of CoreSight.
  *
- * Everything that a description names is input of a stranger: sizes, counts and how
- * often a file may be used have limits, and no path opens anything but a regular file.
+ * Everything that a description names is input of a stranger: sizes, counts and
+ * how often a file may be used have limits, and no path opens anything but a
+ * regular file.
  */
 #ifndef DECODE_LIB_IMPORT_IMPL_H
 #define DECODE_LIB_IMPORT_IMPL_H
@@ -56,8 +57,9 @@ struct import_file {
 /* dir NULL: path stands alone; an absolute path does always. */
 int import_map_file(struct import_file *f, const char *dir,
 		    const char *path, struct aux_diag *diag);
-/* The same of a file that the description in dir names. Unless anywhere it has to be
- * below dir, links followed: else -AUX_E_UNSUPPORTED with AUX_WHY_OUTSIDE. */
+/* The same of a file that the description in dir names. Unless anywhere it has
+ * to be below dir, links followed: else -AUX_E_UNSUPPORTED with
+ * AUX_WHY_OUTSIDE. */
 int import_map_named(struct import_file *f, const char *dir, const char *path,
 		bool anywhere, struct aux_diag *diag);
 /* Is path, which need not exist, outside of dir? Sets diag, if any. */
@@ -74,12 +76,14 @@ char *import_absent(const char *dir, const char *path);
 /* ---- a perf.data in a temporary file: builder.c ---- */
 
 /*
- * What other recorders wrote (snapshot directories, bundles, raw buffers) becomes
- * one, so that everything after the reader is the same for all. Errors stick: after
- * the first one nothing is written, and import_build_open returns it.
+ * What other recorders wrote (snapshot directories, bundles, raw buffers)
+ * becomes one, so that everything after the reader is the same for all. Errors
+ * stick: after the first one nothing is written, and import_build_open returns
+ * it.
  *
- * Order of calls: init, features, info, then processes and maps, then records and
- * streams, open, fini: AUXTRACE_INFO and mappings precede what they explain.
+ * Order of calls: init, features, info, then processes and maps, then records
+ * and streams, open, fini: AUXTRACE_INFO and mappings precede what they
+ * explain.
  * Specification: perf.data-file-format.txt.
  */
 
@@ -130,8 +134,8 @@ struct import_build {
 	size_t n_features;
 };
 
-/* event: the PMU's name, which lives longer than b. Call fini after an error, too,
- * and nothing else. */
+/* event: the PMU's name, which lives longer than b. Call fini after an error,
+ * too, and nothing else. */
 int import_build_init(struct import_build *b, const char *event,
 		      uint64_t config, struct aux_diag *diag);
 void import_build_fini(struct import_build *b);
@@ -165,8 +169,8 @@ int import_build_open(struct import_build *b, struct aux_reader **r,
 
 /*
  * Maps what f's program headers say, moved so that its first segment comes to
- * m->addr (has_base; else as linked). A file that is no ELF image is mapped as a
- * whole. m names pid and build id; its other fields are filled here.
+ * m->addr (has_base; else as linked). A file that is no ELF image is mapped as
+ * a whole. m names pid and build id; its other fields are filled here.
  * -AUX_E_FORMAT: an ELF image without a segment, or one that cannot be.
  */
 int import_elf_map(struct import_build *b, const struct import_file *f,
@@ -178,7 +182,8 @@ int import_elf_map(struct import_build *b, const struct import_file *f,
 /*
  * [section], then key=value lines. A comment is a line that starts with ; or #,
  * or what follows one of these after white space. Keys and sections keep their
- * order; a section may come more than once, as [dump] does for each piece of memory.
+ * order; a section may come more than once, as [dump] does for each piece of
+ * memory.
  */
 
 struct ini_item {
@@ -206,8 +211,8 @@ int ini_parse(struct ini *ini, const void *text, size_t len, const char *name,
 	      struct aux_diag *diag);
 void ini_fini(struct ini *ini);
 
-/* The value of a key in any section of that name, or NULL. Case does not matter,
- * nor what is in brackets after the key: X(size:64). */
+/* The value of a key in any section of that name, or NULL. Case does not
+ * matter, nor what is in brackets after the key: X(size:64). */
 const char *ini_get(const struct ini *ini, const char *section,
 		    const char *key);
 /* The same in one section. */
@@ -218,9 +223,9 @@ bool ini_number(const char *s, uint64_t *v);
 /* ---- JSON: json.c ---- */
 
 /*
- * json.c is the only user of jansson; without it parse refuses. Nodes live until the
- * document is freed; NULL is allowed as a node and has nothing in it, so that a chain
- * of lookups needs one check at its end.
+ * json.c is the only user of jansson; without it parse refuses. Nodes live
+ * until the document is freed; NULL is allowed as a node and has nothing in it,
+ * so that a chain of lookups needs one check at its end.
  */
 
 struct json_t;
@@ -270,8 +275,8 @@ size_t import_cs_dstream(uint8_t *dst, const uint8_t *src, size_t len);
 
 /*
  * A TPIU's stream as frames alone: without half syncs, and full syncs between
- * frames; a frame that a sync cuts is dropped and a barrier put in its place. dst
- * has room for IMPORT_CS_ROOM(len). Returns the number of bytes.
+ * frames; a frame that a sync cuts is dropped and a barrier put in its place.
+ * dst has room for IMPORT_CS_ROOM(len). Returns the number of bytes.
  */
 #define IMPORT_CS_ROOM(len) (3 * (len) + 16)
 size_t import_cs_frames(uint8_t *dst, const uint8_t *src, size_t len);

@@ -2,8 +2,9 @@
 /*
  * The table of formats, and what they share.
  *
- * Files are mapped read only, regular ones alone and opened with O_NONBLOCK: a path in
- * a description comes from a stranger, and a FIFO or a device there must not hang us.
+ * Files are mapped read only, regular ones alone and opened with O_NONBLOCK: a
+ * path in a description comes from a stranger, and a FIFO or a device there
+ * must not hang us.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,8 +20,9 @@
 #include "decode/lib/import/impl.h"
 #include "perfdata/perfdata.h"
 
-/* The first that claims a path has it: raw is asked for by an option, so before any
- * look at the path; a directory with `data` is perf's, whatever else is in it. table */
+/* The first that claims a path has it: raw is asked for by an option, so before
+ * any look at the path; a directory with `data` is perf's, whatever else is in
+ * it. table */
 static const struct import_format *const formats[] = {
 	&import_raw,
 	&import_dir,
@@ -63,9 +65,9 @@ static int fail_file(struct aux_diag *diag, const char *path)
 }
 
 /*
- * MAP_PRIVATE and read only: a file that grows is seen as it was. One that shrinks
- * under us is a SIGBUS, as with every mapped file. An empty file has data NULL,
- * since mmap refuses a length of 0.
+ * MAP_PRIVATE and read only: a file that grows is seen as it was. One that
+ * shrinks under us is a SIGBUS, as with every mapped file. An empty file has
+ * data NULL, since mmap refuses a length of 0.
  */
 static int map_fd(struct import_file *f, int fd, const char *path,
 		  struct aux_diag *diag)
@@ -92,8 +94,8 @@ static int map_fd(struct import_file *f, int fd, const char *path,
 	return 0;
 }
 
-/* The real path is kept: mappings name it, and code is looked up by it later, maybe
- * from another directory. */
+/* The real path is kept: mappings name it, and code is looked up by it later,
+ * maybe from another directory. */
 int import_map_file(struct import_file *f, const char *dir,
 		    const char *path, struct aux_diag *diag)
 {
@@ -196,7 +198,8 @@ static bool look_at(struct import_source *s)
 	return true;
 }
 
-/* By its magic. A perf.data is never offered to the formats, which look for text. */
+/* By its magic. A perf.data is never offered to the formats, which look for
+ * text. */
 static bool is_perf_data(const struct import_source *s)
 {
 	return s->n_head >= 8 && (!memcmp(s->head, "PERFILE2", 8) ||

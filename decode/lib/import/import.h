@@ -2,10 +2,11 @@
 /*
  * import: opens whatever holds a recording.
  *
- * perf.data is the only container inside: every other format is one file here that
- * makes a perf.data of what it finds (builder.c), and one line in the table of
- * import.c. So the decoder, the commands and the exports know one format alone, and
- * what a recording of another tool cannot say is decided here, once.
+ * perf.data is the only container inside: every other format is one file here
+ * that makes a perf.data of what it finds (builder.c), and one line in the
+ * table of import.c. So the decoder, the commands and the exports know one
+ * format alone, and what a recording of another tool cannot say is decided
+ * here, once.
  */
 #ifndef DECODE_LIB_IMPORT_IMPORT_H
 #define DECODE_LIB_IMPORT_IMPORT_H

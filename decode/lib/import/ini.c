@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The ini files of snapshots, parsed in one copy of the text, which is cut into strings
- * in place: names and values point into it and live as long as it does.
+ * The ini files of snapshots, parsed in one copy of the text, which is cut into
+ * strings in place: names and values point into it and live as long as it does.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -45,7 +45,8 @@ static void cut_comment(char *s)
 	}
 }
 
-/* s: after the [. Without a ] the whole line is the name. false: out of memory. */
+/* s: after the [. Without a ] the whole line is the name. false: out of
+ * memory. */
 static bool add_section(struct ini *ini, char *s)
 {
 	if (array_grow(&ini->sections, ini->n_sections, &ini->cap_sections,
@@ -72,8 +73,9 @@ static bool add_item(struct ini *ini, char *key, char *value, uint32_t line)
 }
 
 /*
- * s is cut into pieces, in place. A line that is neither is an error and not skipped:
- * a file that only looks like an ini file would else be an empty snapshot.
+ * s is cut into pieces, in place. A line that is neither is an error and not
+ * skipped: a file that only looks like an ini file would else be an empty
+ * snapshot.
  */
 static int parse_line(struct ini *ini, char *s, uint32_t line, const char *name,
 		     struct aux_diag *diag)
@@ -143,8 +145,8 @@ void ini_fini(struct ini *ini)
 	*ini = (struct ini){ 0 };
 }
 
-/* Device files qualify registers: TRCIDR0(0x78), X0(size:64). The part in brackets
- * says where and how wide, which is not needed for a value. */
+/* Device files qualify registers: TRCIDR0(0x78), X0(size:64). The part in
+ * brackets says where and how wide, which is not needed for a value. */
 static bool is_key(const char *have, const char *want)
 {
 	size_t n = strlen(want);
@@ -164,7 +166,8 @@ const char *ini_get_in(const struct ini *ini, size_t section, const char *key)
 	return NULL;
 }
 
-/* The first one wins. A linear search is enough: real files have some hundred lines. */
+/* The first one wins. A linear search is enough: real files have some hundred
+ * lines. */
 const char *ini_get(const struct ini *ini, const char *section, const char *key)
 {
 	for (size_t i = 0; i < ini->n_items; i++)
@@ -175,7 +178,8 @@ const char *ini_get(const struct ini *ini, const char *section, const char *key)
 	return NULL;
 }
 
-/* Registers are written as 0x.., indices in decimal. A sign or a space is no number. */
+/* Registers are written as 0x.., indices in decimal. A sign or a space is no
+ * number. */
 bool ini_number(const char *s, uint64_t *v)
 {
 	char *end;

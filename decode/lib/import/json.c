@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * JSON through jansson, which is included here alone. Keys that come twice are refused:
- * which one counts differs from parser to parser.
+ * JSON through jansson, which is included here alone. Keys that come twice are
+ * refused: which one counts differs from parser to parser.
  */
 #ifdef HAVE_JSON
 #include <errno.h>
@@ -18,9 +18,10 @@
 #ifdef HAVE_JSON
 
 /*
- * jansson's integers have 64 bits with a sign, and it refuses a larger one; those of a
- * description have 64 without. So these become strings before it reads the text: WIDE
- * and the digits. A text that begins so on its own is no name of anything.
+ * jansson's integers have 64 bits with a sign, and it refuses a larger one;
+ * those of a description have 64 without. So these become strings before it
+ * reads the text: WIDE and the digits. A text that begins so on its own is no
+ * name of anything.
  */
 #define WIDE "\\u0001"
 #define IS_WIDE '\1'
@@ -83,8 +84,8 @@ static char *quote_wide(const char *text, size_t len, size_t *n)
 }
 
 /*
- * jansson bounds the depth (2,048), so a hostile text cannot exhaust the stack. It does
- * not take NULL for an empty text.
+ * jansson bounds the depth (2,048), so a hostile text cannot exhaust the stack.
+ * It does not take NULL for an empty text.
  */
 int import_json_parse(struct json_t **root, const void *text, size_t len,
 		      struct aux_diag *diag)

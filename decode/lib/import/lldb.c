@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * import_lldb: a trace bundle of LLDB: a JSON file that names the Intel PT buffer of
- * each thread or each CPU, and the modules of each process.
+ * import_lldb: a trace bundle of LLDB: a JSON file that names the Intel PT
+ * buffer of each thread or each CPU, and the modules of each process.
  *
- * LLDB has had three schemas, and all are read: "trace" with traceFile or traceBuffer;
- * "type" with iptTrace; and the latter with cpus, contextSwitchTrace,
- * tscPerfZeroConversion and kernel.
- * Specification: lldb, TraceIntelPTJSONStructs, and what `trace schema intel-pt`
- * prints.
+ * LLDB has had three schemas, and all are read: "trace" with traceFile or
+ * traceBuffer; "type" with iptTrace; and the latter with cpus,
+ * contextSwitchTrace, tscPerfZeroConversion and kernel.
+ * Specification: lldb, TraceIntelPTJSONStructs, and what `trace schema
+ * intel-pt` prints.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,8 +43,8 @@ struct lldb_place {
 
 static const struct lldb_place top;
 
-/* Element i of an array that lies in `in`. By value: places live on the stack of the
- * functions that walk down. */
+/* Element i of an array that lies in `in`. By value: places live on the stack
+ * of the functions that walk down. */
 static struct lldb_place lldb_place(const struct lldb_place *in, const char *array,
 			     size_t i)
 {
@@ -65,8 +65,8 @@ static int lldb_fail(const struct lldb_bundle *l, const struct lldb_place *at,
 }
 
 /*
- * A number up to max; as such, or as {"value": ..}. Where all 64 bits are allowed also
- * as text in any base, which LLDB writes for addresses.
+ * A number up to max; as such, or as {"value": ..}. Where all 64 bits are
+ * allowed also as text in any base, which LLDB writes for addresses.
  */
 static int lldb_number(const struct lldb_bundle *l, const struct json_t *obj,
 		       const struct lldb_place *at, const char *key,
@@ -108,8 +108,9 @@ static const struct json_t *head_of(const struct lldb_bundle *l)
 }
 
 /*
- * CPUID, by which the decoder picks its errata. Other vendors get none: no error, for
- * "unknown" is what LLDB writes when it cannot tell. "intel" is the older spelling.
+ * CPUID, by which the decoder picks its errata. Other vendors get none: no
+ * error, for "unknown" is what LLDB writes when it cannot tell. "intel" is the
+ * older spelling.
  */
 static int put_cpu(struct lldb_bundle *l)
 {
@@ -148,8 +149,9 @@ static const struct json_t *cpus_of(const struct lldb_bundle *l)
 }
 
 /*
- * AUXTRACE_INFO with perf's words. Buffers of CPUs need the clock, since switches are
- * in nanoseconds; HAVE_SCHED_SWITCH 3 is perf's value for PERF_RECORD_SWITCH_CPU_WIDE.
+ * AUXTRACE_INFO with perf's words. Buffers of CPUs need the clock, since
+ * switches are in nanoseconds; HAVE_SCHED_SWITCH 3 is perf's value for
+ * PERF_RECORD_SWITCH_CPU_WIDE.
  */
 static int put_info(struct lldb_bundle *l)
 {
@@ -184,9 +186,10 @@ static int put_info(struct lldb_bundle *l)
 }
 
 /*
- * LLDB copies perf's records with their trailer, for which it asks for TID and TIME:
- * pid, tid and time come after the body, and the trailer of ours replaces them. Other
- * types of record are skipped. -AUX_E_FORMAT without a message: the caller has the place.
+ * LLDB copies perf's records with their trailer, for which it asks for TID and
+ * TIME: pid, tid and time come after the body, and the trailer of ours replaces
+ * them. Other types of record are skipped. -AUX_E_FORMAT without a message: the
+ * caller has the place.
  */
 static int put_switch(struct lldb_bundle *l, struct cursor *c, uint32_t cpu)
 {
@@ -267,8 +270,9 @@ static int trace_path(struct lldb_bundle *l, const struct json_t *obj,
 }
 
 /*
- * System-wide: a buffer for each CPU, and the context switches that say which thread
- * it belongs to at what time. The switches come first, as the decoder needs them.
+ * System-wide: a buffer for each CPU, and the context switches that say which
+ * thread it belongs to at what time. The switches come first, as the decoder
+ * needs them.
  */
 static int put_cpu_streams(struct lldb_bundle *l, const struct json_t *cpus)
 {
@@ -302,8 +306,8 @@ static int put_cpu_streams(struct lldb_bundle *l, const struct json_t *cpus)
 	return rc;
 }
 
-/* A buffer for each thread. One without a buffer was not traced, and only has its
- * name in the result. */
+/* A buffer for each thread. One without a buffer was not traced, and only has
+ * its name in the result. */
 static int put_thread_streams(struct lldb_bundle *l)
 {
 	const struct json_t *processes, *p, *threads, *t;
@@ -338,13 +342,14 @@ static int put_thread_streams(struct lldb_bundle *l)
 /* ---- processes, and what they map ---- */
 
 /*
- * A module whose file is not there is mapped all the same, as far as a module may
- * reach: so the gap names it. What is there comes later and lies on top.
+ * A module whose file is not there is mapped all the same, as far as a module
+ * may reach: so the gap names it. What is there comes later and lies on top.
  */
 
 /*
- * A uuid of MIN_BUILD_ID bytes or more is a build id; a shorter one is the checksum that
- * LLDB computes for a file without one. What is no uuid counts as unknown.
+ * A uuid of MIN_BUILD_ID bytes or more is a build id; a shorter one is the
+ * checksum that LLDB computes for a file without one. What is no uuid counts as
+ * unknown.
  */
 static void read_uuid(const char *s, struct import_map *m)
 {
@@ -394,8 +399,8 @@ static int put_file(struct lldb_bundle *l, const char *name,
 	return 0;
 }
 
-/* KERNEL_BASE is where x86-64 links the kernel: right without KASLR, and the best
- * guess when the bundle has no loadAddress. */
+/* KERNEL_BASE is where x86-64 links the kernel: right without KASLR, and the
+ * best guess when the bundle has no loadAddress. */
 static int lldb_put_kernel(struct lldb_bundle *l)
 {
 	static const struct lldb_place at = { "kernel" };
@@ -414,7 +419,8 @@ static int lldb_put_kernel(struct lldb_bundle *l)
 	return rc == 0 ? put_file(l, file, &m, false) : rc;
 }
 
-/* "file" is the copy inside the bundle, systemPath where it was on the machine. */
+/* "file" is the copy inside the bundle, systemPath where it was on the
+ * machine. */
 static int put_module(struct lldb_bundle *l, const struct json_t *module,
 		      const struct lldb_place *at, uint32_t pid, bool absent)
 {
@@ -467,7 +473,8 @@ static const char *process_name(const struct json_t *process)
 	return slash ? slash + 1 : path ? path : "";
 }
 
-/* A COMM for each thread; the first record of a pid also makes the process known. */
+/* A COMM for each thread; the first record of a pid also makes the process
+ * known. */
 static int put_threads(struct lldb_bundle *l, const struct json_t *process,
 		       const struct lldb_place *at, uint32_t pid)
 {
@@ -491,8 +498,8 @@ static int put_threads(struct lldb_bundle *l, const struct json_t *process,
 	return rc;
 }
 
-/* Modules twice: first all that are absent, so that the guess of their size never
- * covers one that is there. */
+/* Modules twice: first all that are absent, so that the guess of their size
+ * never covers one that is there. */
 static int put_process(struct lldb_bundle *l, const struct json_t *p,
 		       const struct lldb_place *at)
 {
@@ -531,8 +538,8 @@ static int lldb_put_processes(struct lldb_bundle *l)
 /* ---- the bundle ---- */
 
 /*
- * In the order that builder.c wants. Errors of the description stop at once, those of
- * the file that is built stick in b and come out of import_build_open.
+ * In the order that builder.c wants. Errors of the description stop at once,
+ * those of the file that is built stick in b and come out of import_build_open.
  */
 static int build_bundle(struct lldb_bundle *l)
 {
@@ -559,8 +566,8 @@ static int build_bundle(struct lldb_bundle *l)
 	return rc;
 }
 
-/* A directory by its trace.json, which is what `trace save` writes; a file by the brace
- * that a JSON object begins with. */
+/* A directory by its trace.json, which is what `trace save` writes; a file by
+ * the brace that a JSON object begins with. */
 static bool probe(const struct import_source *s)
 {
 	size_t i = 0;

@@ -4,7 +4,8 @@
  * that goes with it named by the caller, as libipt's ptxed takes them.
  *
  * pt: FILE[:BEGIN[-END]]; image: FILE[:OFFSET[-END]]@ADDR, or FILE[@ADDR] with
- * an ELF file, whose segments say the rest. It is one thread, with pid and tid 1.
+ * an ELF file, whose segments say the rest. It is one thread, with pid and tid
+ * 1.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -26,8 +27,8 @@ struct part {
 	bool whole;	/* no part was named */
 };
 
-/* A fault of the command line, not of a file: AUX_WHY_SETTING lets the command name its
- * option. */
+/* A fault of the command line, not of a file: AUX_WHY_SETTING lets the command
+ * name its option. */
 static int fail_setting(struct aux_diag *diag, const char *setting,
 			const char *form, const char *arg)
 {
@@ -71,8 +72,8 @@ static bool parse_part(struct part *p, const char *s, size_t len)
 	return p->name && *p->name && p->begin < p->end;
 }
 
-/* Clips the part to the file. An end that was named has to be in it: what is missing
- * there is a mistake, and not the end of the trace. */
+/* Clips the part to the file. An end that was named has to be in it: what is
+ * missing there is a mistake, and not the end of the trace. */
 static int fit_part(struct part *p, const struct import_file *f,
 		    struct aux_diag *diag)
 {
@@ -134,7 +135,8 @@ static int add_image(struct import_build *b, const char *arg,
 	return rc;
 }
 
-/* As the decimal numbers of CPUID in perf.data, by which the decoder picks errata. */
+/* As the decimal numbers of CPUID in perf.data, by which the decoder picks
+ * errata. */
 static int add_model(struct import_build *b, const char *arg,
 		     struct aux_diag *diag)
 {
@@ -153,8 +155,9 @@ static int add_model(struct import_build *b, const char *arg,
 }
 
 /*
- * The config is 0, so return compression counts as on (DisRETC clear). That reads a
- * trace without it, too: its returns all have a TIP, which is allowed with it as well.
+ * The config is 0, so return compression counts as on (DisRETC clear). That
+ * reads a trace without it, too: its returns all have a TIP, which is allowed
+ * with it as well.
  */
 static int add_trace(struct import_build *b, struct aux_diag *diag)
 {
@@ -171,7 +174,8 @@ static int add_trace(struct import_build *b, struct aux_diag *diag)
 	return 0;
 }
 
-/* Images before the stream: mappings have to precede the trace that runs in them. */
+/* Images before the stream: mappings have to precede the trace that runs in
+ * them. */
 static int build_raw(struct import_build *b,
 		     const struct import_options *o, struct aux_diag *diag)
 {

@@ -2,9 +2,9 @@
 /*
  * import_snapshot: the ini files of a snapshot directory, put together.
  *
- * A source that has no device file is left out: its protocol is unknown, and the
- * decoder says so where its bytes come. Every core gets a process of
- * its own, with a pid that Linux does not give.
+ * A source that has no device file is left out: its protocol is unknown, and
+ * the decoder says so where its bytes come. Every core gets a process of its
+ * own, with a pid that Linux does not give.
  *
  * Specification: OpenCSD's decoder/docs/specs/ARM Trace and Debug Snapshot file
  * format 0v2.pdf.
@@ -86,8 +86,9 @@ static bool is_section(const struct ini *ini, size_t i, const char *name)
 }
 
 /*
- * [device_list] of snapshot.ini: each value is a file with [device] and [regs]. Strings
- * point into the device's ini, so devices[] is allocated once and never moves.
+ * [device_list] of snapshot.ini: each value is a file with [device] and [regs].
+ * Strings point into the device's ini, so devices[] is allocated once and never
+ * moves.
  */
 static int read_devices(struct snapshot_dir *s, struct aux_diag *diag)
 {
@@ -126,8 +127,9 @@ static char *next_word(char **list)
 }
 
 /*
- * id: a word of buffers=, which lives only as long as the list: the section's name,
- * the same string, is kept instead. The array has one entry more than may be used.
+ * id: a word of buffers=, which lives only as long as the list: the section's
+ * name, the same string, is kept instead. The array has one entry more than may
+ * be used.
  */
 static int add_buffer(struct snapshot_dir *s, const char *id,
 		      struct aux_diag *diag)
@@ -209,9 +211,9 @@ static const struct snapshot_device *find_core(const struct snapshot_dir *s,
 }
 
 /*
- * A source may be listed with several buffers, and a buffer with several sources. What
- * is not known (a source without a device file) is no error. An STM is no core's:
- * software of all cores writes into it.
+ * A source may be listed with several buffers, and a buffer with several
+ * sources. What is not known (a source without a device file) is no error. An
+ * STM is no core's: software of all cores writes into it.
  */
 static int add_link(struct snapshot_dir *s, const char *source,
 		    const char *buffer, struct aux_diag *diag)
@@ -265,8 +267,8 @@ static int read_links(struct snapshot_dir *s, struct aux_diag *diag)
 	return rc;
 }
 
-/* Does the name up to end say that a number of a CPU follows: "cpu", "core", or what ends
- * with a separator? Cortex-M4 and Cortex-A53 are names of a model. */
+/* Does the name up to end say that a number of a CPU follows: "cpu", "core", or
+ * what ends with a separator? Cortex-M4 and Cortex-A53 are names of a model. */
 static bool counts_cpus(const char *name, const char *end)
 {
 	size_t n = (size_t)(end - name);
@@ -408,8 +410,8 @@ static const struct {
 	{ "dstream_coresight", LAYOUT_DSTREAM },
 };
 
-/* source_data is the stream of one source, unformatted; the others come from a sink
- * with a formatter. LAYOUT_NONE: unknown. */
+/* source_data is the stream of one source, unformatted; the others come from a
+ * sink with a formatter. LAYOUT_NONE: unknown. */
 static enum layout find_layout(const char *format)
 {
 	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
@@ -419,8 +421,9 @@ static enum layout find_layout(const char *format)
 }
 
 /*
- * A block for each source, once, however many buffers it has. One core of Armv8 or
- * later makes the machine an aarch64: ARCH has a single value for all of them.
+ * A block for each source, once, however many buffers it has. One core of Armv8
+ * or later makes the machine an aarch64: ARCH has a single value for all of
+ * them.
  */
 static int put_info(struct import_build *b, const struct snapshot_dir *s,
 		    struct aux_diag *diag)
@@ -483,8 +486,8 @@ static int fit_dump(struct import_map *m, const char *dir, const char *file,
 	return *path ? 0 : -AUX_E_NOMEM;
 }
 
-/* length= and offset= are optional: then the file is mapped from its start, to its end.
- * A dump of no bytes is left out. */
+/* length= and offset= are optional: then the file is mapped from its start, to
+ * its end. A dump of no bytes is left out. */
 static int put_dump(struct import_build *b, const struct snapshot_dir *s,
 		    const struct snapshot_link *l, size_t section,
 		    struct aux_diag *diag)
@@ -531,8 +534,8 @@ static bool is_first_of(const struct snapshot_dir *s, size_t i)
 	return true;
 }
 
-/* Each source of a core has a CPU number of its own (number_cpus), where the core's
- * process runs; the process is described once. */
+/* Each source of a core has a CPU number of its own (number_cpus), where the
+ * core's process runs; the process is described once. */
 static int put_core(struct import_build *b, const struct snapshot_dir *s,
 		    size_t i, struct aux_diag *diag)
 {
@@ -554,8 +557,8 @@ static int put_core(struct import_build *b, const struct snapshot_dir *s,
 	return rc;
 }
 
-/* The bytes as the formatter put them out; builder.c copies them, so both buffers are
- * ours. One byte more: malloc(0) may be NULL. */
+/* The bytes as the formatter put them out; builder.c copies them, so both
+ * buffers are ours. One byte more: malloc(0) may be NULL. */
 static int put_dstream(struct import_build *b, struct import_stream *st,
 		       struct aux_diag *diag)
 {

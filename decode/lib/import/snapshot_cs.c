@@ -80,7 +80,8 @@ static uint64_t get_reg(const struct ini *device, const char *name)
 	return ini_number(ini_get(device, "regs", name), &v) ? (uint32_t)v : 0;
 }
 
-/* table: cores of Armv7 (and before); every other Cortex and Neoverse is later */
+/* table: cores of Armv7 (and before); every other Cortex and Neoverse is
+ * later */
 static const char *const v7_cores[] = {
 	"Cortex-A5", "Cortex-A7", "Cortex-A8", "Cortex-A9", "Cortex-A12",
 	"Cortex-A15", "Cortex-A17", "Cortex-R4", "Cortex-R5", "Cortex-R7",
@@ -114,8 +115,9 @@ static char core_profile(const char *core)
 }
 
 /*
- * Types are matched by prefix, and all rows that fit count: an ITM has its id in one
- * of three registers, by the name that the tool gave it. Absent registers stay 0.
+ * Types are matched by prefix, and all rows that fit count: an ITM has its id
+ * in one of three registers, by the name that the tool gave it. Absent
+ * registers stay 0.
  */
 void import_cs_block(uint64_t words[IMPORT_CS_BLOCK],
 		     const struct ini *device, const char *type,
@@ -161,8 +163,8 @@ size_t import_cs_dstream(uint8_t *dst, const uint8_t *src, size_t len)
 
 static const uint8_t full_sync[4] = { 0xff, 0xff, 0xff, 0x7f };
 
-/* A frame of full syncs, as the kernel puts it before a buffer that lost its start: the
- * deformatter starts anew there. */
+/* A frame of full syncs, as the kernel puts it before a buffer that lost its
+ * start: the deformatter starts anew there. */
 static size_t put_barrier(uint8_t *dst)
 {
 	for (size_t i = 0; i < FRAME; i += sizeof(full_sync))

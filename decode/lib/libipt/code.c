@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The code that libipt decodes: an image for each generation of the host; and what the last
- * instruction of a block does. libipt gives its class, but neither its size nor its target
- * nor whether a jump is indirect, so its bytes are looked at again.
+ * The code that libipt decodes: an image for each generation of the host; and
+ * what the last instruction of a block does. libipt gives its class, but
+ * neither its size nor its target nor whether a jump is indirect, so its bytes
+ * are looked at again.
  *
  * Instruction formats: Intel SDM volume 2, appendix A (opcode map).
  */
@@ -12,7 +13,8 @@
 
 /* ---- code bytes ---- */
 
-/* libipt's callback for code that is in no section of its image: that of the host. */
+/* libipt's callback for code that is in no section of its image: that of the
+ * host. */
 static int read_memory(uint8_t *buf, size_t size, const struct pt_asid *asid,
 		       uint64_t ip, void *priv)
 {
@@ -133,8 +135,8 @@ static int64_t get_disp(const uint8_t *p, unsigned size)
 	return d32;
 }
 
-/* Opcodes after 0F. wide: bytes of a wide displacement. Adds to len and sets kind; returns
- * bytes of displacement. */
+/* Opcodes after 0F. wide: bytes of a wide displacement. Adds to len and sets
+ * kind; returns bytes of displacement. */
 static unsigned classify_0f(const uint8_t *p, size_t n, unsigned wide,
 			    unsigned *len, uint8_t *kind)
 {
@@ -256,7 +258,8 @@ static void classify(const uint8_t *p, size_t n, uint64_t ip,
 		end->target &= opsize ? 0xffff : 0xffffffff;
 }
 
-/* What libipt classes as a branch is one, even if its bytes are not there or not known. */
+/* What libipt classes as a branch is one, even if its bytes are not there or
+ * not known. */
 static void adopt_class(struct insn_end *end, enum pt_insn_class iclass)
 {
 	static const uint8_t kinds[] = {

@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Intel PT through libipt's block decoder: the interface. It is the reference that
- * decode/lib/pt is compared with, and decodes what that one leaves.
+ * Intel PT through libipt's block decoder: the interface. It is the reference
+ * that decode/lib/pt is compared with, and decodes what that one leaves.
  *
- * libipt reads ahead, so its blocks and events go through a queue. A RANGE waits there until
- * the next ip says how its conditional branch went; what needed no packet waits until
- * a packet confirms it, so that a walk that goes wrong is never shown. While a TIME at
- * the host's horizon is queued, libipt is not asked for more, as it would ask for code.
- * After an error decoding goes on at a later PSB, always: each try starts after the one
- * before, so that decoding ends.
+ * libipt reads ahead, so its blocks and events go through a queue. A RANGE
+ * waits there until the next ip says how its conditional branch went; what
+ * needed no packet waits until a packet confirms it, so that a walk that goes
+ * wrong is never shown. While a TIME at the host's horizon is queued, libipt is
+ * not asked for more, as it would ask for code. After an error decoding goes on
+ * at a later PSB, always: each try starts after the one before, so that
+ * decoding ends.
  *
- * The end of a chunk that another one continues: libipt cannot be asked to walk to an
- * address. So two packets are appended to a copy of the chunk, a FUP with end_ip and a
- * TIP.PGD, which say that tracing ended there asynchronously: libipt walks to that
- * address, and its event is dropped (is_end_packet in run.c).
+ * The end of a chunk that another one continues: libipt cannot be asked to walk
+ * to an address. So two packets are appended to a copy of the chunk, a FUP with
+ * end_ip and a TIP.PGD, which say that tracing ended there asynchronously:
+ * libipt walks to that address, and its event is dropped (is_end_packet in
+ * run.c).
  *
- * Blocks end at each branch (end_on_call, end_on_jump), so that each is contiguous.
- * Specification: Intel SDM volume 3, chapter "Intel Processor Trace"; libipt 2.0.
+ * Blocks end at each branch (end_on_call, end_on_jump), so that each is
+ * contiguous.
+ * Specification: Intel SDM volume 3, chapter "Intel Processor Trace"; libipt
+ * 2.0.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -158,8 +162,9 @@ static int start_libipt(void *dec, const struct aux_chunk *chunk)
 	return d->in.blk ? 0 : -AUX_E_NOMEM;
 }
 
-/* Delivers what is committed; see aux_decoder_deliver. Before the host looks at a TIME, and at
- * the end, all is committed: what waits for its outcome will not learn it. */
+/* Delivers what is committed; see aux_decoder_deliver. Before the host looks at
+ * a TIME, and at the end, all is committed: what waits for its outcome will not
+ * learn it. */
 static size_t drain(struct libipt *d, struct aux_flow *out, size_t max,
 		    bool *stop)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * libipt's events and time as events of the flow. Each event confirms the RANGEs before it,
- * as libipt reports one only when it has consumed its packets.
+ * libipt's events and time as events of the flow. Each event confirms the
+ * RANGEs before it, as libipt reports one only when it has consumed its
+ * packets.
  */
 #include "decode/lib/libipt/impl.h"
 
-/* libipt's estimate may go back when a packet corrects it; a TIME does so only after a new
- * sync. */
+/* libipt's estimate may go back when a packet corrects it; a TIME does so only
+ * after a new sync. */
 void libipt_push_time(struct libipt *d, uint64_t tsc)
 {
 	struct aux_flow *f;
@@ -91,7 +92,8 @@ static void push_async(struct libipt *d, uint64_t from, uint64_t to)
 	f->async.to = to;
 }
 
-/* Pushes e if it changes the control flow. False: it is an event of another kind. */
+/* Pushes e if it changes the control flow. False: it is an event of another
+ * kind. */
 static bool push_flow_event(struct libipt *d, const struct pt_event *e)
 {
 	bool ip = !e->ip_suppressed;

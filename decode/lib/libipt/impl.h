@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of the libipt decoder share: its state, and the functions of each file
- * that others call. <intel-pt.h> is included here and nowhere else in decode/.
+ * What the files of the libipt decoder share: its state, and the functions of
+ * each file that others call. <intel-pt.h> is included here and nowhere else in
+ * decode/.
  *
- * A decoder belongs to one thread at a time, and so does all that is declared here.
+ * A decoder belongs to one thread at a time, and so does all that is declared
+ * here.
  */
 #ifndef DECODE_LIB_LIBIPT_IMPL_H
 #define DECODE_LIB_LIBIPT_IMPL_H
@@ -51,10 +53,11 @@ struct image_slot {
 /*
  * Code. Outlives chunks.
  *
- * libipt decodes fastest from sections of its image, which are mapped files. What is in
- * none of them it asks for by callback: that reads through the host, and notes the
- * file so that it is mapped before the next block. An image per generation: after a
- * switch back, all is there. N_IMAGES of them, the one used longest ago goes.
+ * libipt decodes fastest from sections of its image, which are mapped files.
+ * What is in none of them it asks for by callback: that reads through the host,
+ * and notes the file so that it is mapped before the next block. An image per
+ * generation: after a switch back, all is there. N_IMAGES of them, the one used
+ * longest ago goes.
  */
 struct libipt_code {
 	struct pt_image_section_cache *iscache;
@@ -100,8 +103,9 @@ struct libipt_loop {
 /*
  * The output queue: head <= committed <= tail <= cap.
  *
- * [head, committed) can be delivered. After that are RANGEs that a packet has to confirm; or
- * first the open one, whose conditional branch has no outcome before the next ip is known.
+ * [head, committed) can be delivered. After that are RANGEs that a packet has
+ * to confirm; or first the open one, whose conditional branch has no outcome
+ * before the next ip is known.
  */
 struct libipt_output {
 	struct aux_flow *queue;
@@ -144,7 +148,8 @@ struct libipt {
 /* Has libipt use the image of the host's generation. 0, or a pt_error_code. */
 int libipt_use_image(struct libipt *d);
 
-/* Maps the files of what was read by callback, so that libipt can cache their blocks. */
+/* Maps the files of what was read by callback, so that libipt can cache their
+ * blocks. */
 void libipt_map_files(struct libipt *d);
 
 /* Fills *s with what the last instruction of b does. */
@@ -153,7 +158,8 @@ void libipt_fill_end(struct libipt *d, const struct pt_block *b,
 
 /* ---- event.c ---- */
 
-/* A TIME, unless it does not advance. times.at_horizon is set if the host has to look. */
+/* A TIME, unless it does not advance. times.at_horizon is set if the host has
+ * to look. */
 void libipt_push_time(struct libipt *d, uint64_t tsc);
 void libipt_push_ip(struct libipt *d, enum aux_flow_kind kind, unsigned what,
 		    bool known, uint64_t ip);
@@ -165,10 +171,12 @@ void libipt_push_event(struct libipt *d, const struct pt_event *e);
 
 /* ---- run.c ---- */
 
-/* Synchronizes, or has libipt decode an event or some blocks. N_STEP events are free. */
+/* Synchronizes, or has libipt decode an event or some blocks. N_STEP events are
+ * free. */
 void libipt_step(struct libipt *d);
 
-/* Room for a step, and not so much committed that it should be delivered first. */
+/* Room for a step, and not so much committed that it should be delivered
+ * first. */
 bool libipt_has_room(const struct libipt *d);
 
 /* ---- the queue ---- */
@@ -180,8 +188,8 @@ static inline void libipt_commit(struct libipt *d)
 	d->out.committed = d->out.tail;
 }
 
-/* The next event, zero but for offset, kind and what. It does not settle the open RANGE,
- * which keeps it from being committed. */
+/* The next event, zero but for offset, kind and what. It does not settle the
+ * open RANGE, which keeps it from being committed. */
 static inline struct aux_flow *libipt_push(struct libipt *d, enum aux_flow_kind kind,
 			     unsigned what)
 {

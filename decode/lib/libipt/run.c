@@ -2,14 +2,16 @@
 /*
  * Blocks as RANGEs, synchronization and errors.
  *
- * A RANGE that consumed no packet waits until a packet was consumed where it leads; what
- * runs into a contradiction is taken back, so the flow shows only what ran.
+ * A RANGE that consumed no packet waits until a packet was consumed where it
+ * leads; what runs into a contradiction is taken back, so the flow shows only
+ * what ran.
  */
 #include <string.h>
 
 #include "decode/lib/libipt/impl.h"
 
-/* Events carry the offset that libipt has read to, but not that of END_PACKETS. */
+/* Events carry the offset that libipt has read to, but not that of
+ * END_PACKETS. */
 static void update_offset(struct libipt *d)
 {
 	uint64_t pos;
@@ -23,7 +25,8 @@ static void update_offset(struct libipt *d)
 		d->out.offset = pos;
 }
 
-/* Takes back what no packet confirmed. The last known ip is where that began. */
+/* Takes back what no packet confirmed. The last known ip is where that
+ * began. */
 static void retract(struct libipt *d)
 {
 	if (d->out.open == NONE && d->out.committed < d->out.tail) {
@@ -54,8 +57,8 @@ static uint16_t mode_flags(const struct pt_block *b)
 	return mode | (b->speculative ? AUX_FLOW_IN_TX : 0);
 }
 
-/* The last RANGE, if b only continues it: libipt ends blocks for reasons of its own, such as
- * the end of a section. */
+/* The last RANGE, if b only continues it: libipt ends blocks for reasons of its
+ * own, such as the end of a section. */
 static struct aux_flow *range_to_extend(struct libipt *d, const struct pt_block *b)
 {
 	struct aux_flow *f = &d->out.queue[d->out.tail - 1];
@@ -126,8 +129,8 @@ static enum aux_gap_cause cause_of(int err)
 	}
 }
 
-/* Did the block that libipt returned with this status run? Its end was confirmed by a packet,
- * or what is wrong comes after it. */
+/* Did the block that libipt returned with this status run? Its end was
+ * confirmed by a packet, or what is wrong comes after it. */
 static bool is_certain(int status)
 {
 	return status >= 0 || status == -pte_nomap || status == -pte_bad_opc ||
@@ -162,8 +165,8 @@ static void fail(struct libipt *d, int err)
 	}
 }
 
-/* libipt itself would go on searching where it failed; this finds a PSB that a wrong packet
- * ran into, too. */
+/* libipt itself would go on searching where it failed; this finds a PSB that a
+ * wrong packet ran into, too. */
 static const uint8_t *find_psb(const uint8_t *p, const uint8_t *end)
 {
 	static const uint8_t half[8] = { 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82 };
@@ -221,9 +224,9 @@ static bool is_end_packet(struct libipt *d, const struct pt_event *e)
 	       pt_blk_get_offset(d->in.blk, &pos) == 0 && pos >= d->in.len;
 }
 
-/* Are there more events of this PSB+ after the next one? They have its ip, a CBR has not, and
- * is emitted with them (as in decode/lib/pt/slow.c). libipt moves past the PSBEND with the
- * last one. */
+/* Are there more events of this PSB+ after the next one? They have its ip, a
+ * CBR has not, and is emitted with them (as in decode/lib/pt/slow.c). libipt
+ * moves past the PSBEND with the last one. */
 static bool waits_for_psbend(struct libipt *d)
 {
 	static const uint8_t psbend[] = { 0x02, 0x23 };
@@ -270,8 +273,8 @@ static void step_event(struct libipt *d)
 
 /* ---- blocks ---- */
 
-/* The first TIME after a sync comes before the first code is asked for, as that depends on who
- * runs. True: it was emitted. */
+/* The first TIME after a sync comes before the first code is asked for, as that
+ * depends on who runs. True: it was emitted. */
 static bool step_time(struct libipt *d)
 {
 	uint64_t tsc;
@@ -286,8 +289,9 @@ static bool step_time(struct libipt *d)
 }
 
 /*
- * Blocks that need no packet and come back to where they were never end: code and trace do
- * not belong together. The ip at each power of two is compared with later ones (Brent).
+ * Blocks that need no packet and come back to where they were never end: code
+ * and trace do not belong together. The ip at each power of two is compared
+ * with later ones (Brent).
  */
 static bool is_endless(struct libipt *d, uint64_t ip)
 {

@@ -101,8 +101,8 @@ static unsigned read_insn(struct opencsd *d, const ocsd_generic_trace_elem *e,
 	return 4;
 }
 
-/* Up to an exception the library walks over branches, whatever they are: none of them
- * was taken. */
+/* Up to an exception the library walks over branches, whatever they are: none
+ * of them was taken. */
 static bool is_walk(const struct opencsd *d)
 {
 	return d->src.in_order && !opencsd_is_atoms(d) && !opencsd_is_source(d);

@@ -2,9 +2,10 @@
 /*
  * opencsd: the code that the library decodes.
  *
- * The library reads code by a callback into a cache of pages of a few hundred bytes.
- * It has no notion of generations, so when the host's changes the cache must be
- * emptied: removing the accessor and adding it again is the only way to do that.
+ * The library reads code by a callback into a cache of pages of a few hundred
+ * bytes. It has no notion of generations, so when the host's changes the cache
+ * must be emptied: removing the accessor and adding it again is the only way to
+ * do that.
  */
 #include <string.h>
 
@@ -48,8 +49,9 @@ uint32_t opencsd_copy_code(struct opencsd *d, uint64_t ip, uint32_t n, uint8_t *
 }
 
 /*
- * The library wants whole words even where T32 code ends with a half-word. The other
- * half then comes from the next region, or is a zero that is never executed.
+ * The library wants whole words even where T32 code ends with a half-word. The
+ * other half then comes from the next region, or is a zero that is never
+ * executed.
  */
 uint32_t opencsd_read_code(const void *priv, ocsd_vaddr_t ip,
 			   ocsd_mem_space_acc_t space, uint32_t n, uint8_t *buf)

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * opencsd: CoreSight by OpenCSD, the reference, with the plugin interface (decoder.h).
+ * opencsd: CoreSight by OpenCSD, the reference, with the plugin interface
+ * (decoder.h).
  *
- * The library pushes elements; they wait in the queue for decode(), which returns right
- * after an event that makes the host switch: the library has then read no code of what
- * follows (packet.c). A chunk begins with a reset of the library and ends with EOT, so
- * it can end anywhere. Known bugs of the library are described where they are worked
- * around: element.c, run.c, code.c.
+ * The library pushes elements; they wait in the queue for decode(), which
+ * returns right after an event that makes the host switch: the library has then
+ * read no code of what follows (packet.c). A chunk begins with a reset of the
+ * library and ends with EOT, so it can end anywhere. Known bugs of the library
+ * are described where they are worked around: element.c, run.c, code.c.
  *
- * Specifications: Arm IHI 0064 (ETMv4, ETE), IHI 0014 (ETMv3), IHI 0035 (PTM), MIPI
- * STP 2; OpenCSD 1.3.3.
+ * Specifications: Arm IHI 0064 (ETMv4, ETE), IHI 0014 (ETMv3), IHI 0035 (PTM),
+ * MIPI STP 2; OpenCSD 1.3.3.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -38,8 +39,8 @@ static ocsd_core_profile_t get_profile(const struct aux_etm_config *etm)
 	       etm->core_profile == 'R' ? profile_CortexR : profile_CortexA;
 }
 
-/* A newer core's instructions are undefined on an older one, so never traced: the
- * newest architecture that the trace unit can have does for all. */
+/* A newer core's instructions are undefined on an older one, so never traced:
+ * the newest architecture that the trace unit can have does for all. */
 static ocsd_arch_version_t get_arch(const struct aux_etm_config *etm)
 {
 	bool v7 = etm->arch == AUX_ETM_V3 || etm->arch == AUX_ETM_PTM;
@@ -50,8 +51,9 @@ static ocsd_arch_version_t get_arch(const struct aux_etm_config *etm)
 }
 
 /*
- * The library decodes ETE as an ETMv4 of version 5, made from TRCDEVARCH. So do we,
- * since its decoder named ETE does not show packets through the C interface.
+ * The library decodes ETE as an ETMv4 of version 5, made from TRCDEVARCH. So do
+ * we, since its decoder named ETE does not show packets through the C
+ * interface.
  */
 static uint32_t get_idr1(const struct aux_etm_config *etm)
 {
@@ -78,8 +80,8 @@ static ocsd_err_t add_v4(struct opencsd *d, const struct aux_etm_config *etm,
 		c.reg_idr12 = etm->trcidr12;
 		c.reg_idr13 = etm->trcidr13;
 	}
-	/* HALT_BAD_PKTS: otherwise, when its return stack is empty, the library goes
-	 * on with an element that it has just freed. */
+	/* HALT_BAD_PKTS: otherwise, when its return stack is empty, the library
+	 * goes on with an element that it has just freed. */
 	return ocsd_dt_create_decoder(d->lib.tree, OCSD_BUILTIN_DCD_ETMV4I,
 				      OCSD_CREATE_FLG_FULL_DECODER |
 					      OCSD_OPFLG_PKTDEC_HALT_BAD_PKTS,
@@ -170,7 +172,8 @@ static ocsd_err_t fill_tree(struct opencsd *d)
 	return err;
 }
 
-/* Fills d->lib; a source that cannot be decoded has no tree. 0, or -AUX_E_NOMEM. */
+/* Fills d->lib; a source that cannot be decoded has no tree. 0, or
+ * -AUX_E_NOMEM. */
 static int make_tree(struct opencsd *d)
 {
 	pthread_mutex_lock(library_lock());
@@ -272,7 +275,8 @@ static int start_opencsd(void *dec, const struct aux_chunk *chunk)
 	return 0;
 }
 
-/* The end of the chunk: one without any sync point is lost, unless it is padding. */
+/* The end of the chunk: one without any sync point is lost, unless it is
+ * padding. */
 static void finish_chunk(struct opencsd *d)
 {
 	aux_queue_give_up(&d->q);

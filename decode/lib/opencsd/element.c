@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * opencsd: the library's generic elements as events of the flow, in their order.
+ * opencsd: the library's generic elements as events of the flow, in their
+ * order.
  *
- * A bug of the library (up to 1.5.5): when an exception interrupts the target of an
- * indirect branch, it pops its return stack, though the exception packet has the
- * address. From then on each address from the stack belongs to another call. What it
- * shows from such an address on never ran: that is a GAP, up to the next address
- * packet (ret.popped, ret.suppress).
+ * A bug of the library (up to 1.5.5): when an exception interrupts the target
+ * of an indirect branch, it pops its return stack, though the exception packet
+ * has the address. From then on each address from the stack belongs to another
+ * call. What it shows from such an address on never ran: that is a GAP, up to
+ * the next address packet (ret.popped, ret.suppress).
  */
 #include "decode/lib/opencsd/impl.h"
 
 /*
  * ---- missing code ----
  *
- * Code that is missing calls and returns like any other. The library keeps its return
- * stack all the same, and later takes addresses from it that belong to other calls;
- * after a source address without code it goes on from where it was before. What it
- * would show then never ran. So from missing code up to the next sync point it gets
- * atoms one by one, and none that needs an address which only the trace unit knows:
- * that is a GAP, up to the next address packet.
+ * Code that is missing calls and returns like any other. The library keeps its
+ * return stack all the same, and later takes addresses from it that belong to
+ * other calls; after a source address without code it goes on from where it was
+ * before. What it would show then never ran. So from missing code up to the
+ * next sync point it gets atoms one by one, and none that needs an address
+ * which only the trace unit knows: that is a GAP, up to the next address
+ * packet.
  */
 
 #define ATOMS 0xc0	/* headers from here on are atoms */
@@ -29,8 +31,8 @@ static bool compresses_returns(const struct opencsd *d)
 	return d->config->etm.trcconfigr >> 12 & 1;
 }
 
-/* The code of this packet's P0 element is missing at ip, or not known; adrift: the flow
- * is lost up to the next address. */
+/* The code of this packet's P0 element is missing at ip, or not known; adrift:
+ * the flow is lost up to the next address. */
 static void lose_code(struct opencsd *d, uint64_t ip, bool adrift,
 		      enum aux_gap_cause why)
 {
@@ -44,8 +46,9 @@ static void lose_code(struct opencsd *d, uint64_t ip, bool adrift,
 	d->lib.hold = true;
 }
 
-/* Keeps count of the addresses that were pushed since code was missing. pops: the next
- * range begins where the stack says. pushes: the last one ended with a call. */
+/* Keeps count of the addresses that were pushed since code was missing. pops:
+ * the next range begins where the stack says. pushes: the last one ended with a
+ * call. */
 static void opencsd_follow_stack(struct opencsd *d, bool pops, bool pushes)
 {
 	if (pops && d->missing.n_pushed)
@@ -179,8 +182,8 @@ static inline uint16_t mode_of(ocsd_isa isa)
 	return modes[isa & 7];
 }
 
-/* False: the library took this address from a stack that is off by one. Emits one GAP
- * for all that follows it. */
+/* False: the library took this address from a stack that is off by one. Emits
+ * one GAP for all that follows it. */
 static bool is_trusted(struct opencsd *d, uint64_t ip)
 {
 	if (d->out.indirect && !d->out.addressed && !d->ret.suppress) {
@@ -241,16 +244,17 @@ static void check_range(struct opencsd *d, const ocsd_generic_trace_elem *e)
 	}
 	opencsd_settle(d, e->st_addr);
 	push_range(d, e);
-	/* Up to an exception the library walks over calls without making them. */
+	/* Up to an exception the library walks over calls without making
+	 * them. */
 	opencsd_follow_stack(d, pops, (opencsd_is_atoms(d) || opencsd_is_source(d)) &&
 				      e->last_instr_exec &&
 				      e->last_i_subtype == OCSD_S_INSTR_BR_LINK);
 }
 
 /*
- * The library took a branch of this range for a plain instruction (branch.c). What ran
- * before it is right, and all the library makes of it is wrong: up to the next address,
- * or, with speculation, to the next sync point.
+ * The library took a branch of this range for a plain instruction (branch.c).
+ * What ran before it is right, and all the library makes of it is wrong: up to
+ * the next address, or, with speculation, to the next sync point.
  */
 static ocsd_datapath_resp_t push_young(struct opencsd *d,
 				       const ocsd_generic_trace_elem *e,
@@ -294,7 +298,8 @@ static unsigned async_kind(const struct opencsd *d, uint32_t number)
 						AUX_ASYNC_EXCEPTION;
 }
 
-/* An exception that returns to the instruction after an svc was asked for by that. */
+/* An exception that returns to the instruction after an svc was asked for by
+ * that. */
 static void end_syscall(struct opencsd *d, uint32_t number, uint64_t from)
 {
 	struct aux_flow *f = aux_queue_last(&d->q);
@@ -306,7 +311,8 @@ static void end_syscall(struct opencsd *d, uint32_t number, uint64_t from)
 		f->what = AUX_END_SYSCALL;
 }
 
-/* The nth event from the last, if this packet made it and it was not delivered. */
+/* The nth event from the last, if this packet made it and it was not
+ * delivered. */
 static struct aux_flow *event_of_packet(struct opencsd *d, uint32_t n)
 {
 	struct aux_flow *f;
@@ -318,9 +324,9 @@ static struct aux_flow *event_of_packet(struct opencsd *d, uint32_t n)
 }
 
 /*
- * The library finds the return address of an exception by walking over the code,
- * branches included, to the end of what is there. A walk that went past the address
- * took a wrong way: nothing of it ran, so its events are retracted.
+ * The library finds the return address of an exception by walking over the
+ * code, branches included, to the end of what is there. A walk that went past
+ * the address took a wrong way: nothing of it ran, so its events are retracted.
  */
 static void retract_walk(struct opencsd *d, uint64_t from)
 {
@@ -537,10 +543,10 @@ handle_other(struct opencsd *d, ocsd_trc_index_t index,
 }
 
 /*
- * A source address (ETE) that the flow cannot have reached, or whose instruction is no
- * P0 element: the library goes on there all the same, so this is checked here. Nor
- * does it pop its return stack before a source address; then everything up to the
- * next sync point is lost (ret.unpopped).
+ * A source address (ETE) that the flow cannot have reached, or whose
+ * instruction is no P0 element: the library goes on there all the same, so this
+ * is checked here. Nor does it pop its return stack before a source address;
+ * then everything up to the next sync point is lost (ret.unpopped).
  */
 static bool contradicts(struct opencsd *d, const ocsd_generic_trace_elem *e)
 {

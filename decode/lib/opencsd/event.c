@@ -16,8 +16,8 @@ void opencsd_push_gap(struct opencsd *d, enum aux_gap_cause cause,
 	}
 }
 
-/* No packet says that tracing ended; only a Trace On elsewhere, or a discard, shows
- * that it did. */
+/* No packet says that tracing ended; only a Trace On elsewhere, or a discard,
+ * shows that it did. */
 static void push_off(struct opencsd *d)
 {
 	aux_queue_give_up(&d->q);
@@ -100,7 +100,8 @@ void opencsd_push_cycles(struct opencsd *d, uint32_t n)
 		aux_queue_push_cycles(&d->q);
 }
 
-/* The trace repeats the context at every sync point: only a change is an event. */
+/* The trace repeats the context at every sync point: only a change is an
+ * event. */
 void opencsd_push_context(struct opencsd *d, const struct aux_flow *context)
 {
 	const struct aux_flow *old = &d->ctx.event;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The decoder by OpenCSD, the reference: what its files share. With the public headers
- * and <opencsd/c_api/opencsd_c_api.h> they are one plugin.
+ * The decoder by OpenCSD, the reference: what its files share. With the public
+ * headers and <opencsd/c_api/opencsd_c_api.h> they are one plugin.
  *
- * The library is fed bytes and calls back: with each packet as it is parsed (packet.c)
- * and, later, with generic elements (element.c). Events go into the queue from both.
- * struct opencsd holds the state by role; one thread uses a decoder at a time. What
- * the library shares between decoders is locked in decoder.c.
+ * The library is fed bytes and calls back: with each packet as it is parsed
+ * (packet.c) and, later, with generic elements (element.c). Events go into the
+ * queue from both. struct opencsd holds the state by role; one thread uses a
+ * decoder at a time. What the library shares between decoders is locked in
+ * decoder.c.
  */
 #ifndef DECODE_LIB_OPENCSD_IMPL_H
 #define DECODE_LIB_OPENCSD_IMPL_H
@@ -27,15 +28,17 @@
 #define OPENCSD_REGIONS 32
 #define OPENCSD_CHECKED 256	/* ranges */
 #define OPENCSD_WALK_MAX (1u << 20)	/* bytes of code in one range */
-/* Where an instruction would end at 2^64 the library's cache reads out of bounds. */
+/* Where an instruction would end at 2^64 the library's cache reads out of
+ * bounds. */
 #define OPENCSD_LAST_CODE (UINT64_MAX - 16)
 /* The last two events: the next element may amend or retract them. */
 #define OPENCSD_HELD 2
-/* Packets without an atom: the library keeps them in a list that it walks for each
- * one, so its time grows with their square. */
+/* Packets without an atom: the library keeps them in a list that it walks for
+ * each one, so its time grows with their square. */
 #define OPENCSD_IDLE_MAX 4096
 
-/* A byte gives at most three events; the library has one call's bytes to itself. */
+/* A byte gives at most three events; the library has one call's bytes to
+ * itself. */
 _Static_assert(OPENCSD_QUEUE_FULL + 3 * OPENCSD_FEED + OPENCSD_PACKET_EVENTS <=
 		       AUX_QUEUE_MAX, "one call of the library fits");
 
@@ -118,8 +121,8 @@ struct opencsd_timestamps {
 	bool foretold;		/* the last TIME comes from the look-ahead */
 };
 
-/* What was emitted last. The bools that each range sets stand together, so that the
- * compiler sets them with one store. */
+/* What was emitted last. The bools that each range sets stand together, so that
+ * the compiler sets them with one store. */
 struct opencsd_emitted {
 	bool on;		/* flow since the last TRACE_ON */
 	bool last_known;	/* last_ip and next_ip are valid */
@@ -187,7 +190,8 @@ uint32_t opencsd_read_code(const void *priv, ocsd_vaddr_t ip,
 			   ocsd_mem_space_acc_t space, uint32_t n, uint8_t *buf);
 /* Copies up to n bytes at ip from one region; returns how many. */
 uint32_t opencsd_copy_code(struct opencsd *d, uint64_t ip, uint32_t n, uint8_t *buf);
-/* Empties the library's cache if the host's generation changed. False: no memory. */
+/* Empties the library's cache if the host's generation changed. False: no
+ * memory. */
 bool opencsd_update_code(struct opencsd *d);
 
 /* ---- branch.c: branches younger than the library ---- */
@@ -231,10 +235,11 @@ ocsd_datapath_resp_t opencsd_handle_element(const void *priv,
 void opencsd_handle_packet(const void *priv, ocsd_datapath_op_t op,
 			   ocsd_trc_index_t index, const void *packet,
 			   uint32_t size, const uint8_t *data);
-/* After missing code atoms are fed singly. True: the next packet is done with, or
- * lib.n_single atoms of it are to be fed. */
+/* After missing code atoms are fed singly. True: the next packet is done with,
+ * or lib.n_single atoms of it are to be fed. */
 bool opencsd_feed_singly(struct opencsd *d);
-/* Would the next packet, an exception, have the library walk from a wrong place? */
+/* Would the next packet, an exception, have the library walk from a wrong
+ * place? */
 bool opencsd_would_mislead(const struct opencsd *d);
 
 /* ---- run.c ---- */

@@ -2,18 +2,20 @@
 /*
  * opencsd: what is taken from packets instead of elements.
  *
- * The library keeps ETMv4's timestamps, contexts and the like until the next atom, and
- * shows them after it has read that atom's code: too late for a host that has to
- * switch. So they become events when their packet is seen; opencsd_step() takes care
- * that nothing after such a packet has been fed. Their elements, which come later, are
- * dropped. With a speculation depth, packets are not in the order of execution and
- * elements are all there is: code may then be asked for too early.
+ * The library keeps ETMv4's timestamps, contexts and the like until the next
+ * atom, and shows them after it has read that atom's code: too late for a host
+ * that has to switch. So they become events when their packet is seen;
+ * opencsd_step() takes care that nothing after such a packet has been fed.
+ * Their elements, which come later, are dropped. With a speculation depth,
+ * packets are not in the order of execution and elements are all there is: code
+ * may then be asked for too early.
  *
  * Specification: Arm IHI 0064, "Descriptions of trace protocols".
  */
 #include "decode/lib/opencsd/impl.h"
 
-/* The first sync point is at pos: the bytes before it are lost, unless they are padding. */
+/* The first sync point is at pos: the bytes before it are lost, unless they are
+ * padding. */
 static void note_sync(struct opencsd *d, uint64_t pos)
 {
 	if (d->sync.found)
@@ -81,7 +83,8 @@ static void handle_context(struct opencsd *d, const etmv4_context_t *from)
 	opencsd_push_context(d, &c);
 }
 
-/* Where the flow continues; but the address after an exception packet belongs to that. */
+/* Where the flow continues; but the address after an exception packet belongs
+ * to that. */
 static void handle_address(struct opencsd *d, const ocsd_etmv4_i_pkt *p,
 			bool context)
 {
@@ -101,7 +104,8 @@ static void handle_timestamp(struct opencsd *d, const ocsd_etmv4_i_pkt *p)
 	if (p->pkt_valid.bits.cc_valid)
 		opencsd_push_cycles(d, p->cycle_count);
 	d->ts.last = p->ts.timestamp;
-	/* The look-ahead emitted this TIME, without the cycles up to it: again. */
+	/* The look-ahead emitted this TIME, without the cycles up to it:
+	 * again. */
 	if (d->ts.foretold && d->q.cycles)
 		d->q.have_time = false;
 	d->ts.foretold = false;
@@ -154,9 +158,10 @@ static void handle_flow(struct opencsd *d, const ocsd_etmv4_i_pkt *p)
 }
 
 /*
- * Counts the P0 elements that the library has not committed, to know which cancel and
- * mispredict packets it survives (run.c). The count is a lower bound: packets of which
- * it is unclear whether they are P0 elements hide the atoms before them.
+ * Counts the P0 elements that the library has not committed, to know which
+ * cancel and mispredict packets it survives (run.c). The count is a lower
+ * bound: packets of which it is unclear whether they are P0 elements hide the
+ * atoms before them.
  */
 static void track_elements(struct opencsd *d, const ocsd_etmv4_i_pkt *p)
 {
@@ -233,7 +238,8 @@ static void handle_v4(struct opencsd *d, const ocsd_etmv4_i_pkt *p, uint64_t pos
 			handle_flow(d, p);
 		else
 			track_elements(d, p);
-		/* The context of an exception comes with its elements, in order. */
+		/* The context of an exception comes with its elements, in
+		 * order. */
 		if (d->src.in_order && !d->sync.in_exception && p->type != ETM4_PKT_I_EXCEPT) {
 			d->sync.emitted = true;
 			d->sync.emitted_pos = pos;

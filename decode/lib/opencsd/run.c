@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * opencsd: feeds the library. It gets bytes until it asks to wait, is then flushed
- * until it does not, and gets EOT at the end of the chunk. After an error it is reset,
- * and searches the next sync point in the bytes that follow.
+ * opencsd: feeds the library. It gets bytes until it asks to wait, is then
+ * flushed until it does not, and gets EOT at the end of the chunk. After an
+ * error it is reset, and searches the next sync point in the bytes that follow.
  *
- * Packets at which the library crashes, hangs or reads freed memory are recognized
- * here and never fed: would_crash(), OPENCSD_IDLE_MAX, skip_zeros().
+ * Packets at which the library crashes, hangs or reads freed memory are
+ * recognized here and never fed: would_crash(), OPENCSD_IDLE_MAX, skip_zeros().
  */
 #include "decode/lib/opencsd/impl.h"
 
@@ -33,7 +33,8 @@ static bool may_resolve(uint8_t header)
 	       (header >= 0x2d && header <= 0x3f);
 }
 
-/* Packets that have to be looked at before the library gets them, or right after. */
+/* Packets that have to be looked at before the library gets them, or right
+ * after. */
 void opencsd_fill_special(struct opencsd *d)
 {
 	for (unsigned i = 0; i < 256; i++)
@@ -45,9 +46,10 @@ void opencsd_fill_special(struct opencsd *d)
 }
 
 /*
- * How many bytes to feed. A special packet is fed byte by byte, so that nothing after
- * it gets in; before that, feeding stops at each byte that may be a special header.
- * Most such bytes are inside a packet, which costs a call and does no harm.
+ * How many bytes to feed. A special packet is fed byte by byte, so that nothing
+ * after it gets in; before that, feeding stops at each byte that may be a
+ * special header. Most such bytes are inside a packet, which costs a call and
+ * does no harm.
  */
 static uint32_t count_bytes(const struct opencsd *d)
 {
@@ -84,10 +86,10 @@ static uint32_t get_cancelled(const uint8_t *p, uint64_t len)
 }
 
 /*
- * Packets that the library must not get, as it has bugs: it searches the mispredicted
- * atom past the end of its list when there is none; the same when an exception is
- * committed before its address is known; and more elements than there can be it
- * cancels one by one, up to 2^32 times.
+ * Packets that the library must not get, as it has bugs: it searches the
+ * mispredicted atom past the end of its list when there is none; the same when
+ * an exception is committed before its address is known; and more elements than
+ * there can be it cancels one by one, up to 2^32 times.
  */
 static bool would_crash(const struct opencsd *d)
 {
@@ -99,7 +101,8 @@ static bool would_crash(const struct opencsd *d)
 	if (*p == ETM4_PKT_I_CANCEL_F1 && !d->sync.in_exception)
 		return get_cancelled(p, d->in.chunk->len - d->in.pos) >
 		       d->config->etm.trcidr8;
-	/* A context as before, in an exception: it would take that of the last chunk. */
+	/* A context as before, in an exception: it would take that of the last
+	 * chunk. */
 	if (*p == ETM4_PKT_I_CTXT && d->sync.in_exception && !d->sync.has_context)
 		return true;
 	if (!is_mispredict(*p) || d->sync.in_exception)
@@ -147,7 +150,8 @@ static void reset_state(struct opencsd *d)
 		d->done = true;
 }
 
-/* Up to the next sync point nothing can be decoded, for a reason that is emitted. */
+/* Up to the next sync point nothing can be decoded, for a reason that is
+ * emitted. */
 static void restart(struct opencsd *d)
 {
 	uint32_t used;
@@ -170,8 +174,8 @@ static void fail(struct opencsd *d, enum aux_gap_cause cause,
 }
 
 /*
- * The library's PTM decoder takes quadratic time over a run of zeros, with which a
- * buffer that was never full ends. An A-Sync needs only the last ones.
+ * The library's PTM decoder takes quadratic time over a run of zeros, with
+ * which a buffer that was never full ends. An A-Sync needs only the last ones.
  */
 static void skip_zeros(struct opencsd *d)
 {
@@ -267,7 +271,8 @@ static bool take_instrumentation(struct opencsd *d)
 	return true;
 }
 
-/* Calls the library: to flush, with bytes, or with EOT. single: with one atom. */
+/* Calls the library: to flush, with bytes, or with EOT. single: with one
+ * atom. */
 static ocsd_datapath_resp_t call(struct opencsd *d, bool single)
 {
 	ocsd_datapath_op_t op = OCSD_OP_FLUSH;

@@ -24,14 +24,16 @@
 /* The lowest bits of the even bytes of eight. */
 #define ID_BITS UINT64_C(0x0001000100010001)
 /*
- * Linux' sink drivers write four of these words (coresight_barrier_pkt) over the first
- * frame of a buffer that wrapped. A frame with IDs cannot look so: 0x7f is reserved.
+ * Linux' sink drivers write four of these words (coresight_barrier_pkt) over
+ * the first frame of a buffer that wrapped. A frame with IDs cannot look so:
+ * 0x7f is reserved.
  */
 #define FSYNC_TWICE UINT64_C(0x7fffffff7fffffff)
 #define BYTES_MAX 15	/* of data in one frame */
 
-/* Stores eight bytes. The second half of a frame has seven of data: its last byte, the
- * frame's flags, is overwritten by the next frame, or lies past the end (reserve()). */
+/* Stores eight bytes. The second half of a frame has seven of data: its last
+ * byte, the frame's flags, is overwritten by the next frame, or lies past the
+ * end (reserve()). */
 static inline void put_half(uint8_t *p, uint64_t v)
 {
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
@@ -92,7 +94,8 @@ static void count_bytes(struct cs_frame_ids *ids, unsigned id, uint64_t n)
 		ids->n_unowned += n;
 }
 
-/* How many frames from p on have no id in them: no even byte has its lowest bit set. */
+/* How many frames from p on have no id in them: no even byte has its lowest bit
+ * set. */
 static size_t count_plain(const uint8_t *p, size_t n_frames)
 {
 	size_t n = 0;
@@ -104,7 +107,8 @@ static size_t count_plain(const uint8_t *p, size_t n_frames)
 	return n;
 }
 
-/* A barrier does not end the scan: bytes after it have no owner up to the next id. */
+/* A barrier does not end the scan: bytes after it have no owner up to the next
+ * id. */
 void cs_frame_scan(struct cs_frame_ids *ids, const uint8_t *data, size_t len)
 {
 	size_t n_frames = len / CS_FRAME_SIZE, plain, n;
@@ -140,7 +144,8 @@ uint64_t cs_frame_unowned(const uint8_t *data, size_t len)
 	data += plain * CS_FRAME_SIZE;
 	while (!(data[i] & 1))
 		i += 2;
-	/* the odd byte after the first id may still belong to what precedes it */
+	/* the odd byte after the first id may still belong to what precedes
+	 * it */
 	return plain * BYTES_MAX + i +
 	       (i < CS_FRAME_SIZE - 2 && data[15] >> (i / 2) & 1);
 }
@@ -166,7 +171,8 @@ void cs_frame_pick_fini(struct cs_frame_pick *p)
 	p->n = p->cap = p->n_segs = p->cap_segs = 0;
 }
 
-/* Room for n_frames more, and for the byte that put_half() writes past the last. */
+/* Room for n_frames more, and for the byte that put_half() writes past the
+ * last. */
 static int reserve(struct cs_frame_pick *p, size_t n_frames)
 {
 	size_t want = p->n + n_frames * BYTES_MAX + CS_FRAME_SIZE;
@@ -184,7 +190,8 @@ static int reserve(struct cs_frame_pick *p, size_t n_frames)
 	return 0;
 }
 
-/* A segment that begins at the next byte, which comes from the current frame. */
+/* A segment that begins at the next byte, which comes from the current
+ * frame. */
 static int add_seg(struct cs_frame_pick *p)
 {
 	size_t want = p->cap_segs ? 2 * p->cap_segs : 16;
@@ -260,8 +267,8 @@ static int pick_mixed(struct cs_frame_pick *p, const uint8_t *data)
 	return 0;
 }
 
-/* Segments have positions of 32 bits, which is why 4 GiB of bytes or frames are refused
- * before anything is picked. */
+/* Segments have positions of 32 bits, which is why 4 GiB of bytes or frames are
+ * refused before anything is picked. */
 int64_t cs_frame_pick_add(struct cs_frame_pick *p, const uint8_t *data,
 			  size_t len)
 {
@@ -286,8 +293,8 @@ int64_t cs_frame_pick_add(struct cs_frame_pick *p, const uint8_t *data,
 	return (int64_t)(at * CS_FRAME_SIZE);
 }
 
-/* Moves the cursor to the segment that contains pos: a few steps ahead, which does for
- * positions that grow, or by bisection. */
+/* Moves the cursor to the segment that contains pos: a few steps ahead, which
+ * does for positions that grow, or by bisection. */
 static void move_cursor(struct cs_frame_pick *p, size_t pos)
 {
 	size_t lo = 0, n = p->n_segs;

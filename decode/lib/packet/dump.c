@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * packets: prints the packets of an AUX stream (packet.h). Offsets are those in the
- * stream.
+ * packets: prints the packets of an AUX stream (packet.h). Offsets are those in
+ * the stream.
  *
- * A packet that a piece of the stream cuts is kept in carry, and parsed there once the
- * next piece has brought its rest; all other packets are parsed in place.
+ * A packet that a piece of the stream cuts is kept in carry, and parsed there
+ * once the next piece has brought its rest; all other packets are parsed in
+ * place.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -17,8 +18,8 @@ void packets_init(struct packets *p, struct outbuf *out, bool hex,
 	*p = (struct packets){ .out = out, .hex = hex, .limit = limit };
 }
 
-/* Begins a line and counts it. A failure of the output is kept in out, and ends the dump
- * by packets_full(). */
+/* Begins a line and counts it. A failure of the output is kept in out, and ends
+ * the dump by packets_full(). */
 static void start_line(struct packets *p, uint64_t offset)
 {
 	char *s = outbuf_room(p->out, 32);
@@ -34,7 +35,8 @@ static void start_line(struct packets *p, uint64_t offset)
 	p->out->p = s;
 }
 
-/* PAD packets in a row are one line, printed before the next packet at offset. */
+/* PAD packets in a row are one line, printed before the next packet at
+ * offset. */
 static void flush_pads(struct packets *p, uint64_t offset)
 {
 	if (!p->n_pads)
@@ -52,7 +54,8 @@ static bool is_ip_packet(const struct ptpkt *pkt)
 	return pkt->type >= PTPKT_TIP && pkt->type <= PTPKT_FUP;
 }
 
-/* last_ip is what IP compression refers to (SDM, "TIP packets"); PSB clears it. */
+/* last_ip is what IP compression refers to (SDM, "TIP packets"); PSB clears
+ * it. */
 static void print_packet(struct packets *p, const struct ptpkt *pkt)
 {
 	char text[128];
@@ -86,8 +89,9 @@ static void print_skipped(struct packets *p)
 	p->skipped = 0;
 }
 
-/* After bytes that are no packet every boundary would be a guess. The PSB is the one
- * pattern that no other sequence of packets contains (SDM, "Packet Stream Boundary"). */
+/* After bytes that are no packet every boundary would be a guess. The PSB is
+ * the one pattern that no other sequence of packets contains (SDM, "Packet
+ * Stream Boundary"). */
 static void lose_sync(struct packets *p, const uint8_t *at)
 {
 	flush_pads(p, p->offset);
@@ -100,7 +104,8 @@ static void lose_sync(struct packets *p, const uint8_t *at)
 	p->block = 0;
 }
 
-/* Skips to the next PSB; without one, all bytes but those that could begin one. */
+/* Skips to the next PSB; without one, all bytes but those that could begin
+ * one. */
 static size_t skip_to_psb(struct packets *p, const uint8_t *data,
 			  const uint8_t *end)
 {
@@ -120,9 +125,10 @@ static size_t skip_to_psb(struct packets *p, const uint8_t *data,
 	return n;
 }
 
-/* Consumes packets that start before stop; returns how many bytes. [stop, len) may be
- * read to complete the last one. Fewer than stop: the rest is an incomplete packet, or
- * could begin a PSB; less than PACKET_MAX bytes in both cases. */
+/* Consumes packets that start before stop; returns how many bytes. [stop, len)
+ * may be read to complete the last one. Fewer than stop: the rest is an
+ * incomplete packet, or could begin a PSB; less than PACKET_MAX bytes in both
+ * cases. */
 static size_t scan(struct packets *p, const uint8_t *data, size_t len,
 		   size_t stop)
 {
@@ -157,9 +163,10 @@ static size_t scan(struct packets *p, const uint8_t *data, size_t len,
 }
 
 /*
- * Completes the packet that the last piece cut. Returns how many bytes of data that
- * consumed. Less than PACKET_MAX bytes are in carry, which is twice that: whatever is
- * there can be completed, unless data itself is shorter than a packet.
+ * Completes the packet that the last piece cut. Returns how many bytes of data
+ * that consumed. Less than PACKET_MAX bytes are in carry, which is twice that:
+ * whatever is there can be completed, unless data itself is shorter than a
+ * packet.
  */
 static size_t scan_carry(struct packets *p, const uint8_t *data, size_t len)
 {
@@ -174,7 +181,8 @@ static size_t scan_carry(struct packets *p, const uint8_t *data, size_t len)
 		p->n_carry = 0;
 		return at - old;
 	}
-	/* Still incomplete: data was shorter than a packet and is all in carry. */
+	/* Still incomplete: data was shorter than a packet and is all in
+	 * carry. */
 	p->n_carry = old + add - at;
 	memmove(p->carry, p->carry + at, p->n_carry);
 	return add;
@@ -232,8 +240,8 @@ void packets_feed(struct packets *p, const uint8_t *data, size_t len,
 	memcpy(p->carry, data + at, p->n_carry);
 }
 
-/* A dump that stopped at its limit has left bytes unread, which are neither cut nor
- * without sync: nothing is said of them. */
+/* A dump that stopped at its limit has left bytes unread, which are neither cut
+ * nor without sync: nothing is said of them. */
 void packets_finish(struct packets *p)
 {
 	if (packets_full(p)) {

@@ -2,8 +2,8 @@
 /*
  * etm_packet: ETMv4 and ETE packets as text (packet.h).
  *
- * A parse reads bytes through struct parse, which remembers that there were too few:
- * the state of the source changes only with a whole packet.
+ * A parse reads bytes through struct parse, which remembers that there were too
+ * few: the state of the source changes only with a whole packet.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -360,7 +360,8 @@ static void parse_speculation(struct parse *p, uint8_t h)
 		say(p, "I_CANCEL_F3%s %u", h & 1 ? " E" : "", (h >> 1 & 3) + 2u);
 }
 
-/* Conditional instructions and their results: the fields are not taken apart. */
+/* Conditional instructions and their results: the fields are not taken
+ * apart. */
 static bool parse_conditional(struct parse *p, uint8_t h)
 {
 	if (!(p->s->config->trcconfigr >> 8 & 7))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The packets of a trace as bytes: of Intel PT (ptpkt), of ETMv4 and ETE (etmpkt), the
- * formatter's frames that CoreSight packets come in (cs_frame), and the packets of
- * a stream as lines (packets).
+ * The packets of a trace as bytes: of Intel PT (ptpkt), of ETMv4 and ETE
+ * (etmpkt), the formatter's frames that CoreSight packets come in (cs_frame),
+ * and the packets of a stream as lines (packets).
  */
 #ifndef DECODE_LIB_PACKET_PACKET_H
 #define DECODE_LIB_PACKET_PACKET_H
@@ -88,16 +88,17 @@ struct ptpkt {
 };
 
 /*
- * Decodes the packet at p, of which the bytes before end may be read. Returns its size, 0 if
- * the bytes end inside of it (pkt->type is set if it is known), -1 if no packet begins
- * so (type BAD). All other fields of *pkt are set, too.
+ * Decodes the packet at p, of which the bytes before end may be read. Returns
+ * its size, 0 if the bytes end inside of it (pkt->type is set if it is known),
+ * -1 if no packet begins so (type BAD). All other fields of *pkt are set, too.
  */
 int ptpkt_decode(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt);
 
 /*
- * The same where blocks (BBP to BEP, PEBS records) can occur: inside of one, bytes that are
- * short TNTs elsewhere begin BIP packets. *block is 0 outside of blocks, else the size of the
- * items. Set it to 0 before the first packet; it is kept up to date.
+ * The same where blocks (BBP to BEP, PEBS records) can occur: inside of one,
+ * bytes that are short TNTs elsewhere begin BIP packets. *block is 0 outside of
+ * blocks, else the size of the items. Set it to 0 before the first packet; it
+ * is kept up to date.
  */
 int ptpkt_next(const uint8_t *p, const uint8_t *end, unsigned *block,
 	       struct ptpkt *pkt);
@@ -106,31 +107,32 @@ int ptpkt_next(const uint8_t *p, const uint8_t *end, unsigned *block,
 /* First PSB at or after p, or NULL. */
 const uint8_t *ptpkt_find_psb(const uint8_t *p, const uint8_t *end);
 
-/* Where the whole packets end, of which psb is the first: before the packet, or the PSB+,
- * that end cuts. end itself where none is cut, or where bytes are no packet. */
+/* Where the whole packets end, of which psb is the first: before the packet, or
+ * the PSB+, that end cuts. end itself where none is cut, or where bytes are no
+ * packet. */
 const uint8_t *ptpkt_whole_end(const uint8_t *psb, const uint8_t *end);
 
 /* The first run of n or more zero bytes (n > 8), or NULL; *after is its end. */
 const uint8_t *ptpkt_find_zeros(const uint8_t *p, const uint8_t *end, size_t n,
 				const uint8_t **after);
 
-/* Updates Last IP, *last, by an IP packet (SDM, "IP Compression"). Returns 1, or 0 if the
- * packet suppresses its IP (IPBytes 0). */
+/* Updates Last IP, *last, by an IP packet (SDM, "IP Compression"). Returns 1,
+ * or 0 if the packet suppresses its IP (IPBytes 0). */
 int ptpkt_ip(const struct ptpkt *pkt, uint64_t *last);
 
-/* The packet as text, without its offset: "tip.pge 3: 0x401000". Returns the length as
- * snprintf does. */
+/* The packet as text, without its offset: "tip.pge 3: 0x401000". Returns the
+ * length as snprintf does. */
 int ptpkt_text(char *buf, size_t len, const struct ptpkt *pkt);
 
 /* The name of a type in that text. */
 const char *ptpkt_name(enum ptpkt_type type);
 
 /*
- * etm_packet: one ETMv4 or ETE packet at a time, as text. Names are those of OpenCSD's
- * packet lister, so that the two can be compared line by line.
+ * etm_packet: one ETMv4 or ETE packet at a time, as text. Names are those of
+ * OpenCSD's packet lister, so that the two can be compared line by line.
  *
- * Specification: Arm IHI 0064, "Descriptions of trace protocols"; DDI 0487, "ETE
- * protocol".
+ * Specification: Arm IHI 0064, "Descriptions of trace protocols"; DDI 0487,
+ * "ETE protocol".
  */
 
 #define ETMPKT_TEXT 256	/* bytes that a packet's text fits into */
@@ -153,8 +155,8 @@ bool etmpkt_knows(const struct aux_etm_config *config);
 /* config outlives p. Also after bytes that are lost. */
 void etmpkt_init(struct etmpkt *p, const struct aux_etm_config *config);
 /*
- * The packet at data[0..len), and its text. Returns its bytes, 0: it is not all there,
- * -1: no packet of this source starts so.
+ * The packet at data[0..len), and its text. Returns its bytes, 0: it is not all
+ * there, -1: no packet of this source starts so.
  */
 int etmpkt_next(struct etmpkt *p, const uint8_t *data, size_t len,
 		char text[ETMPKT_TEXT]);
@@ -162,12 +164,13 @@ int etmpkt_next(struct etmpkt *p, const uint8_t *data, size_t len,
 size_t etmpkt_find_sync(const uint8_t *data, size_t len);
 
 /*
- * cs_frame: CoreSight formatter frames as they lie in memory: 16 bytes each, which
- * interleave the bytes of several trace sources (Arm IHI 0029, "Trace formatter").
+ * cs_frame: CoreSight formatter frames as they lie in memory: 16 bytes each,
+ * which interleave the bytes of several trace sources (Arm IHI 0029, "Trace
+ * formatter").
  *
- * Frames are counted from the first byte given. Four FSYNC words in place of a frame,
- * a barrier, say that trace was lost; the current id is unknown from there on. Bytes
- * before the first id belong to no source.
+ * Frames are counted from the first byte given. Four FSYNC words in place of a
+ * frame, a barrier, say that trace was lost; the current id is unknown from
+ * there on. Bytes before the first id belong to no source.
  */
 
 #define CS_FRAME_SIZE 16
@@ -184,8 +187,8 @@ struct cs_frame_ids {
 	uint64_t n_barriers;
 };
 
-/* Counts the bytes of each id. A stream may come in parts of whole frames; bytes past
- * the last whole frame are ignored. */
+/* Counts the bytes of each id. A stream may come in parts of whole frames;
+ * bytes past the last whole frame are ignored. */
 void cs_frame_scan(struct cs_frame_ids *ids, const uint8_t *data, size_t len);
 
 /* Is there a barrier at data[0..16)? */
@@ -219,14 +222,15 @@ void cs_frame_pick_fini(struct cs_frame_pick *p);
 
 /*
  * Picks from whole frames, up to a barrier. Returns how many bytes of data were
- * consumed: all but a partial frame at the end, or those before the barrier (0 if
- * data begins with one: skip it, and reset). -AUX_E_NOMEM, also at 4 GiB of bytes or
- * frames.
+ * consumed: all but a partial frame at the end, or those before the barrier (0
+ * if data begins with one: skip it, and reset). -AUX_E_NOMEM, also at 4 GiB of
+ * bytes or frames.
  */
 int64_t cs_frame_pick_add(struct cs_frame_pick *p, const uint8_t *data,
 			  size_t len);
 
-/* len picked bytes from pos on, of consecutive frames; the first is at offset. */
+/* len picked bytes from pos on, of consecutive frames; the first is at
+ * offset. */
 struct cs_frame_run {
 	size_t pos, len;
 	uint64_t offset;
@@ -235,8 +239,8 @@ struct cs_frame_run {
 
 #define CS_FRAME_FRAMED UINT64_C(0x88888889)	/* n * this >> 35 is n / 15 */
 
-/* The offset in the framed bytes of the byte at pos, which is in r, exact to the frame:
- * one more per 15 bytes. */
+/* The offset in the framed bytes of the byte at pos, which is in r, exact to
+ * the frame: one more per 15 bytes. */
 static inline uint64_t cs_frame_at(const struct cs_frame_run *r, size_t pos)
 {
 	uint64_t n = pos - r->pos;
@@ -244,15 +248,16 @@ static inline uint64_t cs_frame_at(const struct cs_frame_run *r, size_t pos)
 	return r->offset + n + (n * r->framed >> 35);
 }
 
-/* The run that contains pos; behind the last byte one of that byte's offset. Fast when
- * pos grows. */
+/* The run that contains pos; behind the last byte one of that byte's offset.
+ * Fast when pos grows. */
 struct cs_frame_run cs_frame_run(struct cs_frame_pick *p, size_t pos);
 
 /*
- * packets: prints the packets of one AUX stream, which is fed in pieces, as lines.
+ * packets: prints the packets of one AUX stream, which is fed in pieces, as
+ * lines.
  *
- * A packet may continue in the next piece. Bytes before a sync point are skipped and
- * counted. Trace other than Intel PT is printed as hex.
+ * A packet may continue in the next piece. Bytes before a sync point are
+ * skipped and counted. Trace other than Intel PT is printed as hex.
  */
 
 #define PACKET_MAX 16	/* bytes of the longest packet: PSB */

@@ -2,15 +2,17 @@
 /*
  * Intel PT packets: decoding, searching, and text.
  *
- * Invariant: a packet is decoded from its own bytes alone, and none at or after end is read.
- * What is no packet here is none for libipt either, so that both decoders resynchronize
- * at the same places; reserved bits that libipt ignores are ignored.
+ * Invariant: a packet is decoded from its own bytes alone, and none at or after
+ * end is read. What is no packet here is none for libipt either, so that both
+ * decoders resynchronize at the same places; reserved bits that libipt ignores
+ * are ignored.
  *
- * Packets are short and this is not the hot path (decode/lib/pt/fast.c has tables of its
- * own), so bytes are read one by one, on any alignment and byte order.
+ * Packets are short and this is not the hot path (decode/lib/pt/fast.c has
+ * tables of its own), so bytes are read one by one, on any alignment and byte
+ * order.
  *
- * Specification: Intel SDM volume 3, "Intel Processor Trace", "Trace Packets and Data
- * Types".
+ * Specification: Intel SDM volume 3, "Intel Processor Trace", "Trace Packets
+ * and Data Types".
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -75,7 +77,8 @@ static int bad(struct ptpkt *pkt)
 	return -1;
 }
 
-/* Sets type and size. Returns the size, 0 if the bytes end before the packet does. */
+/* Sets type and size. Returns the size, 0 if the bytes end before the packet
+ * does. */
 static int shape(struct ptpkt *pkt, const uint8_t *p, const uint8_t *end,
 		 enum ptpkt_type type, unsigned size)
 {
@@ -86,8 +89,8 @@ static int shape(struct ptpkt *pkt, const uint8_t *p, const uint8_t *end,
 	return (int)size;
 }
 
-/* v: the TNT bits below a stop bit, which is the highest one set; without one it is no
- * packet. The oldest branch is the bit next to the stop bit. */
+/* v: the TNT bits below a stop bit, which is the highest one set; without one
+ * it is no packet. The oldest branch is the bit next to the stop bit. */
 static int set_tnt(struct ptpkt *pkt, uint64_t v, unsigned size)
 {
 	unsigned stop;
@@ -102,8 +105,8 @@ static int set_tnt(struct ptpkt *pkt, uint64_t v, unsigned size)
 	return (int)size;
 }
 
-/* count is the code IPBytes, not a number of bytes; 5 and 7 are reserved. The IP is made
- * of payload and Last IP by ptpkt_ip(). */
+/* count is the code IPBytes, not a number of bytes; 5 and 7 are reserved. The
+ * IP is made of payload and Last IP by ptpkt_ip(). */
 static int decode_ip(const uint8_t *p, const uint8_t *end,
 		     enum ptpkt_type type, struct ptpkt *pkt)
 {
@@ -120,7 +123,8 @@ static int decode_ip(const uint8_t *p, const uint8_t *end,
 	return ret;
 }
 
-/* The high three bits of the second byte are the leaf: 0 MODE.Exec, 1 MODE.TSX. */
+/* The high three bits of the second byte are the leaf: 0 MODE.Exec, 1
+ * MODE.TSX. */
 static int decode_mode(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 {
 	if (end - p < 2)
@@ -141,8 +145,8 @@ static int decode_mode(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 	return 2;
 }
 
-/* Five bits of the count, then seven in each byte, whose bit 0 says that another follows. What
- * does not fit 64 bits is no packet. */
+/* Five bits of the count, then seven in each byte, whose bit 0 says that
+ * another follows. What does not fit 64 bits is no packet. */
 static int decode_cyc(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 {
 	uint64_t v = *p >> 3;
@@ -193,7 +197,8 @@ static int decode_ptw(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 	return ret;
 }
 
-/* The one packet with an opcode of three bytes; the third may not be there yet. */
+/* The one packet with an opcode of three bytes; the third may not be there
+ * yet. */
 static int decode_mnt(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 {
 	int ret;
@@ -223,8 +228,9 @@ static int decode_fixed(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt,
 	return ret;
 }
 
-/* CBR: the ratio of core to bus clock, and a reserved byte. TMA: the low 16 bits of the
- * crystal clock (CTC), and the TSC's ticks since its last tick, of 9 bits. */
+/* CBR: the ratio of core to bus clock, and a reserved byte. TMA: the low 16
+ * bits of the crystal clock (CTC), and the TSC's ticks since its last tick, of
+ * 9 bits. */
 static int decode_timing(const uint8_t *p, const uint8_t *end,
 			 struct ptpkt *pkt)
 {
@@ -244,8 +250,8 @@ static int decode_timing(const uint8_t *p, const uint8_t *end,
 	return ret;
 }
 
-/* Both have their addresses without the low bits, which are 0: VMCS from bit 12 on, PIP
- * (CR3) from bit 5 on, above the bit NR: non-root, a guest. */
+/* Both have their addresses without the low bits, which are 0: VMCS from bit 12
+ * on, PIP (CR3) from bit 5 on, above the bit NR: non-root, a guest. */
 static int decode_space(const uint8_t *p, const uint8_t *end,
 			struct ptpkt *pkt)
 {
@@ -263,7 +269,8 @@ static int decode_space(const uint8_t *p, const uint8_t *end,
 	return ret;
 }
 
-/* C-states and sub C-states are the fields of MWAIT hints (SDM, "Power Event Tracing"). */
+/* C-states and sub C-states are the fields of MWAIT hints (SDM, "Power Event
+ * Tracing"). */
 static int decode_power(const uint8_t *p, const uint8_t *end,
 			struct ptpkt *pkt)
 {
@@ -291,8 +298,8 @@ static int decode_power(const uint8_t *p, const uint8_t *end,
 	}
 }
 
-/* Event trace (CFE, EVD) and blocks (BBP). BBP's bit SZ is 1 for items of 4 bytes and 0
- * for items of 8. */
+/* Event trace (CFE, EVD) and blocks (BBP). BBP's bit SZ is 1 for items of 4
+ * bytes and 0 for items of 8. */
 static int decode_event(const uint8_t *p, const uint8_t *end,
 			struct ptpkt *pkt)
 {
@@ -322,8 +329,8 @@ static int decode_event(const uint8_t *p, const uint8_t *end,
 	}
 }
 
-/* Packets of two bytes. flags: the IP bit, where there is one: a FUP follows. EXSTOP and
- * BEP have it as bit 7 of the second byte, so each has two codes. */
+/* Packets of two bytes. flags: the IP bit, where there is one: a FUP follows.
+ * EXSTOP and BEP have it as bit 7 of the second byte, so each has two codes. */
 static int decode_bare(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 {
 	switch (p[1]) {
@@ -345,8 +352,8 @@ static int decode_bare(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 	return bad(pkt);
 }
 
-/* Packets with an opcode of two bytes. PTW is the only one with its size in the second,
- * and matches by the low bits; all others are compared as a whole. */
+/* Packets with an opcode of two bytes. PTW is the only one with its size in the
+ * second, and matches by the low bits; all others are compared as a whole. */
 static int decode_ext(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 {
 	if (end - p < 2)
@@ -378,8 +385,8 @@ static int decode_ext(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 	return decode_bare(p, end, pkt);
 }
 
-/* Odd first bytes other than CYC. The IP packets share their low five bits with no other
- * opcode: TSC, MTC and MODE are 0x19 there. */
+/* Odd first bytes other than CYC. The IP packets share their low five bits with
+ * no other opcode: TSC, MTC and MODE are 0x19 there. */
 static int decode_odd(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 {
 	int ret;
@@ -409,7 +416,8 @@ static int decode_odd(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 	return bad(pkt);
 }
 
-/* Bit 0 is clear in TNT, PAD and the opcodes of two bytes; CYC has bits 0 and 1 set. */
+/* Bit 0 is clear in TNT, PAD and the opcodes of two bytes; CYC has bits 0 and 1
+ * set. */
 int ptpkt_decode(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 {
 	*pkt = (struct ptpkt){ 0 };
@@ -428,8 +436,9 @@ int ptpkt_decode(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 }
 
 /*
- * Packets that can be inside of a block; all others end it. An overflow may lose the
- * BEP, so a decoder that waited for it would read the TNTs after it as BIPs.
+ * Packets that can be inside of a block; all others end it. An overflow may
+ * lose the BEP, so a decoder that waited for it would read the TNTs after it as
+ * BIPs.
  */
 #define IN_BLOCK                                                               \
 	(1U << PTPKT_BAD | 1U << PTPKT_PAD | 1U << PTPKT_TSC |                 \
@@ -474,8 +483,8 @@ const uint8_t *ptpkt_whole_end(const uint8_t *psb, const uint8_t *end)
 	return n < 0 ? end : header ? header : p;
 }
 
-/* Codes 1, 2 and 4 replace the low 16, 32 and 48 bits and keep the others; 3 is 48 bits
- * to be sign-extended, 6 the full address. */
+/* Codes 1, 2 and 4 replace the low 16, 32 and 48 bits and keep the others; 3 is
+ * 48 bits to be sign-extended, 6 the full address. */
 int ptpkt_ip(const struct ptpkt *pkt, uint64_t *last)
 {
 	switch (pkt->count) {
@@ -501,9 +510,10 @@ int ptpkt_ip(const struct ptpkt *pkt, uint64_t *last)
 /* ---- searching, without decoding packets ---- */
 
 /*
- * A PSB is 16 bytes of two that alternate. Wherever it begins, it covers one of the eight-byte
- * words that are looked at, and that word has one of two values. So one word in eight bytes is
- * compared, and the PSB begins at most eight bytes before it.
+ * A PSB is 16 bytes of two that alternate. Wherever it begins, it covers one of
+ * the eight-byte words that are looked at, and that word has one of two values.
+ * So one word in eight bytes is compared, and the PSB begins at most eight
+ * bytes before it.
  */
 const uint8_t *ptpkt_find_psb(const uint8_t *p, const uint8_t *end)
 {
@@ -531,8 +541,8 @@ const uint8_t *ptpkt_find_psb(const uint8_t *p, const uint8_t *end)
 const uint8_t *ptpkt_find_zeros(const uint8_t *p, const uint8_t *end, size_t n,
 				const uint8_t **after)
 {
-	/* A run of n from p on contains the word at p + step: only that is read. Where
-	 * it is not 0, no run begins at or before it. */
+	/* A run of n from p on contains the word at p + step: only that is
+	 * read. Where it is not 0, no run begins at or before it. */
 	size_t step = n - 8;
 	uint64_t v;
 
@@ -560,8 +570,9 @@ const uint8_t *ptpkt_find_zeros(const uint8_t *p, const uint8_t *end, size_t n,
 /* ---- text ---- */
 
 /*
- * One line for each packet. TNT bits are '!' for taken and '.' for not taken, the oldest
- * first, as libipt's ptdump prints them; IPs are as in the packet, not decompressed.
+ * One line for each packet. TNT bits are '!' for taken and '.' for not taken,
+ * the oldest first, as libipt's ptdump prints them; IPs are as in the packet,
+ * not decompressed.
  */
 
 /* table */

@@ -111,8 +111,8 @@ static void emit_context(struct pt *d, const struct pt_event *ev)
 
 /* ---- instructions that events belong to ---- */
 
-/* The byte after 0F, after the prefixes; NULL: another map. *rex: a REX directly before the
- * opcode, else 0. */
+/* The byte after 0F, after the prefixes; NULL: another map. *rex: a REX
+ * directly before the opcode, else 0. */
 static const uint8_t *find_opcode(const uint8_t *p, size_t n, uint8_t *rex)
 {
 	const uint8_t *end = p + n;
@@ -175,8 +175,8 @@ static bool is_any(const uint8_t *p, size_t n, const struct x86_insn *insn)
 
 /* ---- going there ---- */
 
-/* Walks to ip without consuming a packet. While tracing is off there is nowhere to walk
- * from; what libipt does then is left to it. */
+/* Walks to ip without consuming a packet. While tracing is off there is nowhere
+ * to walk from; what libipt does then is left to it. */
 static int walk_to(struct pt *d, uint64_t ip)
 {
 	int r;
@@ -207,8 +207,8 @@ static int walk_by_trace(struct pt *d, const struct pt_event *ev)
 	}
 }
 
-/* Walks to an instruction that matches; it is pending until no more events can belong to
- * it. */
+/* Walks to an instruction that matches; it is pending until no more events can
+ * belong to it. */
 static int walk_to_match(struct pt *d, pt_match match)
 {
 	int r = pt_slow_walk_match(d, match);
@@ -236,9 +236,10 @@ static int apply_enabled(struct pt *d, const struct pt_event *ev)
 }
 
 /*
- * Walks to where a TIP.PGD ends tracing: to its IP if it has one, else to the MOV CR3 that
- * may have done it, or the next branch that takes a packet. The outcome of a conditional
- * branch follows from the IP. SKL014: a filter's TIP.PGD may lack its IP.
+ * Walks to where a TIP.PGD ends tracing: to its IP if it has one, else to the
+ * MOV CR3 that may have done it, or the next branch that takes a packet. The
+ * outcome of a conditional branch follows from the IP. SKL014: a filter's
+ * TIP.PGD may lack its IP.
  */
 static int walk_to_disable(struct pt *d, const struct pt_event *ev)
 {
@@ -287,7 +288,8 @@ static int apply_disabled(struct pt *d, const struct pt_event *ev)
 	return 0;
 }
 
-/* An interrupt, or the like: ASYNC, and TRACE_OFF if it leaves what is traced. */
+/* An interrupt, or the like: ASYNC, and TRACE_OFF if it leaves what is
+ * traced. */
 static int apply_async(struct pt *d, const struct pt_event *ev)
 {
 	struct aux_flow *f;
@@ -310,8 +312,8 @@ static int apply_async(struct pt *d, const struct pt_event *ev)
 	return 0;
 }
 
-/* SKD022: the FUP before a TIP.PGD may be that of a VM entry: VMLAUNCH or VMRESUME
- * (0F 01 C2, C3) at ip. */
+/* SKD022: the FUP before a TIP.PGD may be that of a VM entry: VMLAUNCH or
+ * VMRESUME (0F 01 C2, C3) at ip. */
 static bool is_skd022(struct pt *d, uint64_t ip)
 {
 	const uint8_t *p, *op;
@@ -325,7 +327,8 @@ static bool is_skd022(struct pt *d, uint64_t ip)
 	return op && op[0] == 0x01 && (op[1] == 0xc2 || op[1] == 0xc3);
 }
 
-/* PIP and VMCS. Without an IP they belong to a far branch, a MOV CR3 or a VMPTRLD. */
+/* PIP and VMCS. Without an IP they belong to a far branch, a MOV CR3 or a
+ * VMPTRLD. */
 static int apply_context(struct pt *d, const struct pt_event *ev)
 {
 	bool cr3 = ev->type == PT_EV_PAGING || ev->type == PT_EV_ASYNC_PAGING;
@@ -395,7 +398,8 @@ static int apply_tx(struct pt *d, const struct pt_event *ev)
 	return 0;
 }
 
-/* Packets were lost. The flow resumes at the IP of the FUP after it, or at a TIP.PGE. */
+/* Packets were lost. The flow resumes at the IP of the FUP after it, or at a
+ * TIP.PGE. */
 static int apply_overflow(struct pt *d, const struct pt_event *ev)
 {
 	struct aux_flow *f;
@@ -411,7 +415,8 @@ static int apply_overflow(struct pt *d, const struct pt_event *ev)
 	return 0;
 }
 
-/* Without an IP it belongs to the next PTWRITE. ev gets the ip that was found. */
+/* Without an IP it belongs to the next PTWRITE. ev gets the ip that was
+ * found. */
 static int apply_ptwrite(struct pt *d, struct pt_event *ev)
 {
 	int r = 0;
@@ -472,8 +477,8 @@ void pt_apply_late(struct pt *d)
 	d->pending.what &= ~PT_PENDING_LATE;
 }
 
-/* The pending branch: ev belongs to it, too, or ends its wait, or the branch takes its
- * packet before ev. */
+/* The pending branch: ev belongs to it, too, or ends its wait, or the branch
+ * takes its packet before ev. */
 static int settle_branch(struct pt *d, const struct pt_event *ev)
 {
 	uint8_t bound = ev->type == PT_EV_PAGING ? PT_JOINED_PAGING :

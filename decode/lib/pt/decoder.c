@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Our own Intel PT decoder: its interface, errata by CPU, and the order of fast path, slow
- * path and delivery.
+ * Our own Intel PT decoder: its interface, errata by CPU, and the order of fast
+ * path, slow path and delivery.
  *
- * It delivers the flow that the libipt decoder delivers, event by event, with two
- * differences: a TIME comes before the branch whose packet it precedes, and the outcome of
- * each branch is known. What it cannot decode in the same way is left to the other decoder:
- * -AUX_E_UNSUPPORTED.
+ * It delivers the flow that the libipt decoder delivers, event by event, with
+ * two differences: a TIME comes before the branch whose packet it precedes, and
+ * the outcome of each branch is known. What it cannot decode in the same way is
+ * left to the other decoder: -AUX_E_UNSUPPORTED.
  *
  * Specification: Intel SDM volume 3, chapter "Intel Processor Trace".
  */
@@ -17,7 +17,8 @@
 #include "decode/lib/pt/pt.h"
 
 #define QUEUE_FIRST 512		/* events */
-/* Lazy timing (fast.c); tests lower both. MTCs are mostly less than 1,024 bytes apart. */
+/* Lazy timing (fast.c); tests lower both. MTCs are mostly less than 1,024 bytes
+ * apart. */
 #define GUARD_BYTES 1024
 #define MIN_PERIODS 256
 
@@ -127,8 +128,8 @@ static int start_pt(void *dec, const struct aux_chunk *chunk)
 	return 0;
 }
 
-/* Delivers what is committed. *stop: the last event is a TIME that is at the horizon or goes
- * back; the host has to look. */
+/* Delivers what is committed. *stop: the last event is a TIME that is at the
+ * horizon or goes back; the host has to look. */
 static size_t drain(struct pt *d, struct aux_flow *out, size_t max, bool *stop)
 {
 	struct pt_output *q = &d->out;
@@ -170,9 +171,9 @@ static void follow_generation(struct pt *d)
 }
 
 /*
- * Alternates: deliver what is committed; the fast path, straight into out; one step of the
- * slow path, and more while what it walked waits for a packet. The fast path runs only
- * with an empty queue, so events stay in order.
+ * Alternates: deliver what is committed; the fast path, straight into out; one
+ * step of the slow path, and more while what it walked waits for a packet. The
+ * fast path runs only with an empty queue, so events stay in order.
  */
 static int decode_pt(void *dec, struct aux_flow *out, size_t max)
 {

@@ -175,7 +175,8 @@ static void set_mode(struct pt_event *ev, const struct ptpkt *pkt)
 
 /* ---- bytes that are no packet ---- */
 
-/* The type that the first bytes name, of those that libipt knows by these; 0: none. */
+/* The type that the first bytes name, of those that libipt knows by these; 0:
+ * none. */
 static unsigned intended_type(const uint8_t *p, const uint8_t *end)
 {
 	switch (p[0] & 0x1f) {
@@ -194,8 +195,9 @@ static unsigned intended_type(const uint8_t *p, const uint8_t *end)
 	       (p[1] & 0x1f) == 0x12 ? PTPKT_PTW : 0;
 }
 
-/* What pt_next_item says of bytes that are no packet: libipt knows some kinds by their
- * opcode, and finds out that the rest is wrong only when it needs the packet. */
+/* What pt_next_item says of bytes that are no packet: libipt knows some kinds
+ * by their opcode, and finds out that the rest is wrong only when it needs the
+ * packet. */
 static int intended_item(const struct pt_cursor *c, const uint8_t *p)
 {
 	switch (intended_type(p, c->end)) {
@@ -263,8 +265,8 @@ int pt_next_item(struct pt_cursor *c)
 
 /* ---- events ---- */
 
-/* The type of the first packet from p on that is not in skip; 0: they end before; or an
- * error. */
+/* The type of the first packet from p on that is not in skip; 0: they end
+ * before; or an error. */
 static int scan_past(const struct pt_cursor *c, const uint8_t *p, uint32_t skip)
 {
 	struct ptpkt pkt;
@@ -280,8 +282,8 @@ static int scan_past(const struct pt_cursor *c, const uint8_t *p, uint32_t skip)
 	}
 }
 
-/* What follows the OVF before p. 1: a FUP, where the flow resumes; 0: tracing is off; or an
- * error. */
+/* What follows the OVF before p. 1: a FUP, where the flow resumes; 0: tracing
+ * is off; or an error. */
 static int scan_ovf(const struct pt_cursor *c, const uint8_t *p)
 {
 	int type = scan_past(c, p, BEFORE_FUP);
@@ -321,7 +323,8 @@ static int read_ovf(struct pt_cursor *c, struct pt_event *ev)
 	return 0;
 }
 
-/* A PIP or VMCS: an event (1), or it goes with the interrupt whose FUP came before (0). */
+/* A PIP or VMCS: an event (1), or it goes with the interrupt whose FUP came
+ * before (0). */
 static int read_space(struct pt_cursor *c, const struct ptpkt *pkt,
 		      struct pt_event *ev)
 {
@@ -401,7 +404,8 @@ static int read_plain(struct pt_cursor *c, const struct ptpkt *pkt,
 	return !fup;
 }
 
-/* A packet that nothing waits for. 1: *ev is there; 0: it waits; or an error. */
+/* A packet that nothing waits for. 1: *ev is there; 0: it waits; or an
+ * error. */
 static int read_event(struct pt_cursor *c, const struct ptpkt *pkt,
 		      struct pt_event *ev)
 {
@@ -438,8 +442,8 @@ static int read_event(struct pt_cursor *c, const struct ptpkt *pkt,
 	return -PT_E_CONTEXT;
 }
 
-/* Does the FUP before p also begin an interrupt? A CFE and the interrupt that it reports
- * share one FUP. */
+/* Does the FUP before p also begin an interrupt? A CFE and the interrupt that
+ * it reports share one FUP. */
 static bool begins_branch(const struct pt_cursor *c, const uint8_t *p)
 {
 	unsigned block = 0;
@@ -456,8 +460,8 @@ static bool begins_branch(const struct pt_cursor *c, const uint8_t *p)
 	}
 }
 
-/* event_of_*: one event of the IP packet at p. They return whether the packet stays, as
- * more events need it, or an error. */
+/* event_of_*: one event of the IP packet at p. They return whether the packet
+ * stays, as more events need it, or an error. */
 static int event_of_fup(struct pt_cursor *c, const struct ptpkt *pkt,
 			struct pt_event *ev)
 {
@@ -611,8 +615,8 @@ static int header_event(struct pt_cursor *c, const struct ptpkt *pkt)
 	return 0;
 }
 
-/* BDM70: is the FUP of this PSB+ stale, as tracing is off? Then a TIP.PGE follows the PSB+
- * at once. 1, 0, or an error. */
+/* BDM70: is the FUP of this PSB+ stale, as tracing is off? Then a TIP.PGE
+ * follows the PSB+ at once. 1, 0, or an error. */
 static int is_bdm70(const struct pt_cursor *c, const uint8_t *p)
 {
 	int type = scan_past(c, p, (IN_PSB & ~(1U << PTPKT_FUP)) |
@@ -634,8 +638,8 @@ static int header_fup(struct pt_cursor *c, const struct ptpkt *pkt,
 	return 0;
 }
 
-/* In a header, libipt rejects some packets by their opcode, before it looks at their other
- * bytes or whether they are all there. */
+/* In a header, libipt rejects some packets by their opcode, before it looks at
+ * their other bytes or whether they are all there. */
 static int name_error(int err, const uint8_t *p, const uint8_t *end)
 {
 	bool meant = err == -PT_E_PACKET || (err == -PT_E_EOS && p < end);
@@ -680,8 +684,8 @@ int pt_read_psb(struct pt_cursor *c)
 
 /* ---- looking ahead ---- */
 
-/* pt_read_psb without a change. 1: *at is after the PSBEND; 0: *at is the end of a header
- * that makes events; or an error. *ip: the PSB+ has an IP. */
+/* pt_read_psb without a change. 1: *at is after the PSBEND; 0: *at is the end
+ * of a header that makes events; or an error. *ip: the PSB+ has an IP. */
 static int peek_header(const struct pt_cursor *c, const uint8_t **at, bool *ip)
 {
 	const uint8_t *p = *at + 16;

@@ -55,8 +55,9 @@
 #define CYCLES_SHIFT 11		/* a byte of a CYC stands for fewer than 2^11 cycles */
 
 /*
- * One run of the fast path, on the stack of pt_fast_run. What changes here is written
- * back to struct pt at the end of the run; times.tsc and the like at once.
+ * One run of the fast path, on the stack of pt_fast_run. What changes here is
+ * written back to struct pt at the end of the run; times.tsc and the like at
+ * once.
  */
 struct pt_fast {
 	struct pt *d;
@@ -88,8 +89,8 @@ struct pt_fast {
 	uint64_t mark_key_ip;
 	bool mark_tip;
 
-	/* bits that are followed next: left, below a stop bit, with PT_TIP; after them n
-	 * bits of rest, the oldest highest */
+	/* bits that are followed next: left, below a stop bit, with PT_TIP;
+	 * after them n bits of rest, the oldest highest */
 	unsigned left, n;
 	uint64_t rest;
 };
@@ -110,17 +111,17 @@ static inline bool skip_mtc(struct pt_fast *r, const uint8_t *p)
 
 /* ---- the loop ---- */
 
-/* What changes with each path. Local to the loop and passed to inlined functions only, so
- * that it stays in registers. */
+/* What changes with each path. Local to the loop and passed to inlined
+ * functions only, so that it stays in registers. */
 struct at {
 	uint64_t key_ip;
 	struct aux_flow *o;
 	uint32_t top, depth;
 };
 
-/* The entry of a key, if it is in the first line of its hash, its region is mapped, and
- * its path ends where the packets do. Both entries of the line are tried without
- * a branch. Else NULL. */
+/* The entry of a key, if it is in the first line of its hash, its region is
+ * mapped, and its path ends where the packets do. Both entries of the line are
+ * tried without a branch. Else NULL. */
 INLINE const struct pt_entry *find_first(const struct pt_memo *s, uint64_t key,
 					 uint32_t tip)
 {
@@ -152,9 +153,9 @@ INLINE void set_path_event(struct aux_flow *o, const struct pt_entry *e,
 	o->path.reserved = 0;
 }
 
-/* Emits the path of e and pushes its calls: without a branch, and without a load from the
- * path, as both would wait for memory. If there are no calls, the entry is overwritten by
- * the next push. */
+/* Emits the path of e and pushes its calls: without a branch, and without a
+ * load from the path, as both would wait for memory. If there are no calls, the
+ * entry is overwritten by the next push. */
 INLINE void follow_entry(struct pt *d, struct at *at, const struct pt_entry *e,
 		     uint64_t offset)
 {
@@ -199,8 +200,8 @@ INLINE unsigned follow_long_tnt(struct pt_fast *r, struct at *at, const uint8_t 
 	return n && follow_group(r, at, p, rest, n) ? 0 : n;
 }
 
-/* cycles plus the count of the CYC packet in w, which has two bytes if more is 1, else
- * one. */
+/* cycles plus the count of the CYC packet in w, which has two bytes if more is
+ * 1, else one. */
 INLINE uint64_t add_cycles(uint64_t cycles, uint64_t w, unsigned more)
 {
 	uint64_t high = w >> 4 & (127 << 5);
@@ -238,21 +239,23 @@ INLINE const uint8_t *loop_end(const struct pt_fast *r, bool lazy)
 }
 
 /*
- * The loop. A turn takes a CYC or none, then a short TNT, a TIP, or a TNT and the TIP after
- * it (joined). Stops at the first packet that is something else, or whose path is not in
- * the first line of its hash.
+ * The loop. A turn takes a CYC or none, then a short TNT, a TIP, or a TNT and
+ * the TIP after it (joined). Stops at the first packet that is something else,
+ * or whose path is not in the first line of its hash.
  *
  * Which packet comes next cannot be predicted, and paths are looked up all over
- * memory. So there is hardly a branch on the packet, and the loads of one turn do not wait
- * for those of the turn before. In particular where a TIP leads is known from the packet
- * alone. A compiler would rather select e->next or last_ip with a conditional move, which
- * waits for e. It must not execute an asm volatile that the source does not reach: so
- * the empty one keeps the branch, and the CPU speculates across it. Paths by address and
- * this loop took gzip from 1.20 to 1.16 G host instructions, python from 1.72 to 1.44, and
- * cc1 to 0.85 of its time (edb363d).
+ * memory. So there is hardly a branch on the packet, and the loads of one turn
+ * do not wait for those of the turn before. In particular where a TIP leads is
+ * known from the packet alone. A compiler would rather select e->next or
+ * last_ip with a conditional move, which waits for e. It must not execute an
+ * asm volatile that the source does not reach: so the empty one keeps the
+ * branch, and the CPU speculates across it. Paths by address and this loop took
+ * gzip from 1.20 to 1.16 G host instructions, python from 1.72 to 1.44, and cc1
+ * to 0.85 of its time (edb363d).
  *
- * joined, emits_times and lazy are constants in each of the five calls (run_fast_loop), so
- * that no version spends registers or instructions on what it does not do.
+ * joined, emits_times and lazy are constants in each of the five calls
+ * (run_fast_loop), so that no version spends registers or instructions on what
+ * it does not do.
  */
 INLINE const uint8_t *follow_short_packets(struct pt_fast *r, struct at *at,
 				 const uint8_t *p, bool joined, bool emits_times,
@@ -413,8 +416,8 @@ static void run_fast_loop(struct pt_fast *r)
 
 /* ---- time ---- */
 
-/* No TIME is due before this TSC; 0: one may be at any time. In the fast path the last
- * TIME queued is the last one delivered: the queue is empty. */
+/* No TIME is due before this TSC; 0: one may be at any time. In the fast path
+ * the last TIME queued is the last one delivered: the queue is empty. */
 static uint64_t earliest_due(const struct pt *d)
 {
 	uint64_t due_tsc = d->times.tsc + d->host->time_step;
@@ -426,7 +429,8 @@ static uint64_t earliest_due(const struct pt *d)
 	return due_tsc > d->times.tsc ? due_tsc : d->times.tsc + 1;
 }
 
-/* How many cycles since t->base certainly stay below tsc; too few only cost time. */
+/* How many cycles since t->base certainly stay below tsc; too few only cost
+ * time. */
 static uint64_t cycle_limit(struct pt_fast *r, const struct pt_time *t,
 			   uint64_t tsc)
 {
@@ -444,7 +448,8 @@ static uint64_t cycle_limit(struct pt_fast *r, const struct pt_time *t,
 	return n < 1 ? 0 : (uint64_t)(n < max ? n : max);
 }
 
-/* Loads time from pt_time: what is due, and how far cycles can be just added up. */
+/* Loads time from pt_time: what is due, and how far cycles can be just added
+ * up. */
 static void load_time(struct pt_fast *r)
 {
 	const struct aux_decoder_host *host = r->d->host;
@@ -461,7 +466,8 @@ static void load_time(struct pt_fast *r)
 	r->limit = cycle_limit(r, t, limit < t->limit ? limit : t->limit);
 }
 
-/* Stores what was added up, or reads what was skipped; load_time must follow. */
+/* Stores what was added up, or reads what was skipped; load_time must
+ * follow. */
 static void store_time(struct pt_fast *r)
 {
 	struct pt_time *t = &r->d->cur.time;
@@ -480,8 +486,8 @@ static void store_time(struct pt_fast *r)
 	t->tsc = t->base + (t->cycles * t->scale >> PT_TIME_SHIFT);
 }
 
-/* The CYC at p of up to three bytes: its size. 0: it is longer, or an erratum may concern
- * it; the slow path reads it. Such a CYC is never skipped. */
+/* The CYC at p of up to three bytes: its size. 0: it is longer, or an erratum
+ * may concern it; the slow path reads it. Such a CYC is never skipped. */
 static unsigned read_cyc(const struct pt *d, const uint8_t *p, uint64_t *cycles)
 {
 	uint64_t v = p[0] >> 3;
@@ -525,7 +531,8 @@ static bool consume_cyc(struct pt_fast *r)
 
 /* ---- lazy timing: see the head of this file ---- */
 
-/* At most so many ticks pass with the cycles before now and those up to the guard. */
+/* At most so many ticks pass with the cycles before now and those up to the
+ * guard. */
 static uint64_t max_ticks(const struct pt *d)
 {
 	const struct pt_time *t = &d->cur.time;
@@ -538,9 +545,10 @@ static uint64_t max_ticks(const struct pt *d)
 }
 
 /*
- * How many MTC periods from now on certainly end before the horizon; 0 wherever that is
- * not simple: no TSC yet, after an OVF, between a TMA and its first MTC. An MTC is one
- * period late at most; if it is missing, the cycles in max_ticks tell the time.
+ * How many MTC periods from now on certainly end before the horizon; 0 wherever
+ * that is not simple: no TSC yet, after an OVF, between a TMA and its first
+ * MTC. An MTC is one period late at most; if it is missing, the cycles in
+ * max_ticks tell the time.
  */
 static uint64_t count_periods(const struct pt *d)
 {
@@ -566,8 +574,9 @@ static uint64_t lazy_periods(const struct pt_fast *r)
 	       r->paths == AUX_PATHS_JOINED ? count_periods(d) : 0;
 }
 
-/* At the start of a run: goes on with lazy timing or begins it, if that is worth it and
- * the horizon is far; else load_time. The horizon may have changed since the last run. */
+/* At the start of a run: goes on with lazy timing or begins it, if that is
+ * worth it and the horizon is far; else load_time. The horizon may have changed
+ * since the last run. */
 static void begin_time(struct pt_fast *r)
 {
 	struct pt *d = r->d;
@@ -629,7 +638,8 @@ static void end_time(struct pt_fast *r)
 		store_time(r);
 }
 
-/* Emits the TIME that is due before a branch. False: the host has to look at it. */
+/* Emits the TIME that is due before a branch. False: the host has to look at
+ * it. */
 static bool emit_time(struct pt_fast *r)
 {
 	struct pt *d = r->d;
@@ -653,8 +663,8 @@ static bool emit_time(struct pt_fast *r)
 
 /* ---- events ---- */
 
-/* Writes the RANGEs of a path, for a host that accepts no PATHs. Returns their end, NULL:
- * no room. */
+/* Writes the RANGEs of a path, for a host that accepts no PATHs. Returns their
+ * end, NULL: no room. */
 static struct aux_flow *emit_ranges(const struct pt_fast *r,
 				   const struct pt_path *path)
 {
@@ -728,8 +738,8 @@ static bool can_pop(const struct pt *d)
 	return d->stack.depth && pt_is_canonical(pt_top_call(&d->stack));
 }
 
-/* Follows r->left, up to the branch that takes the TIP if PT_TIP is set. False: the slow
- * path has to go on. */
+/* Follows r->left, up to the branch that takes the TIP if PT_TIP is set. False:
+ * the slow path has to go on. */
 static bool follow_bits(struct pt_fast *r)
 {
 	struct pt *d = r->d;
@@ -785,7 +795,8 @@ static void return_bits(struct pt_fast *r)
 		     (r->rest & ((UINT64_C(1) << r->n) - 1));
 }
 
-/* Follows all n bits of r->rest in groups. False: the slow path has to go on. */
+/* Follows all n bits of r->rest in groups. False: the slow path has to go
+ * on. */
 static bool follow_groups(struct pt_fast *r)
 {
 	while (r->n) {
@@ -800,8 +811,8 @@ static bool follow_groups(struct pt_fast *r)
 	return true;
 }
 
-/* Consumes the TNT at r->p, with the TIP after it. False: the slow path has to go on after
- * it, or, if nothing of it was followed, from it. */
+/* Consumes the TNT at r->p, with the TIP after it. False: the slow path has to
+ * go on after it, or, if nothing of it was followed, from it. */
 static bool consume_tnt(struct pt_fast *r, unsigned n, uint64_t bits,
 		     unsigned size)
 {
@@ -849,7 +860,8 @@ static bool consume_tip(struct pt_fast *r)
 	return true;
 }
 
-/* Consumes a TNT or TIP, wherever it leads. False: as consume_tnt, or no room. */
+/* Consumes a TNT or TIP, wherever it leads. False: as consume_tnt, or no
+ * room. */
 static bool consume_branch(struct pt_fast *r, enum packet_kind kind)
 {
 	const uint8_t *p = r->p;
@@ -870,8 +882,8 @@ static bool consume_branch(struct pt_fast *r, enum packet_kind kind)
 			kind == EXT ? 8 : 1);
 }
 
-/* Consumes the packet at r->p, of any kind. False: the slow path has to. Not inlined, so
- * that the registers of the loop are not its concern. */
+/* Consumes the packet at r->p, of any kind. False: the slow path has to. Not
+ * inlined, so that the registers of the loop are not its concern. */
 static __attribute__((noinline)) bool consume_packet(struct pt_fast *r)
 {
 	enum packet_kind kind = (enum packet_kind)packet_kind[*r->p];

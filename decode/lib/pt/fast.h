@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The packets that the fast path of the Intel PT decoder takes, by their first bytes, as
- * tables: the next packet cannot be predicted, so the loop of fast.c looks up and masks
- * where other code would branch. Included by fast.c alone.
+ * The packets that the fast path of the Intel PT decoder takes, by their first
+ * bytes, as tables: the next packet cannot be predicted, so the loop of fast.c
+ * looks up and masks where other code would branch. Included by fast.c alone.
  *
- * Specification: Intel SDM volume 3, "Intel Processor Trace", "Trace Packets and Data
- * Types" (33.4).
+ * Specification: Intel SDM volume 3, "Intel Processor Trace", "Trace Packets
+ * and Data Types" (33.4).
  */
 #ifndef DECODE_LIB_PT_FAST_H
 #define DECODE_LIB_PT_FAST_H
@@ -57,9 +57,9 @@ static const uint8_t packet_kind[256] = {
 };
 
 /*
- * table: by the low three bits of a CYC's first byte, bits of its first two bytes; where
- * one of them is set, the loop leaves the CYC to consume_cyc. Bit 2 of the first byte and
- * bit 0 of the others are "more bytes follow".
+ * table: by the low three bits of a CYC's first byte, bits of its first two
+ * bytes; where one of them is set, the loop leaves the CYC to consume_cyc. Bit
+ * 2 of the first byte and bit 0 of the others are "more bytes follow".
  */
 static const uint32_t cyc_stops[3][8] = {
 	{ [7] = 0x100 },		/* leaves CYCs of three bytes or more, */
@@ -67,8 +67,9 @@ static const uint32_t cyc_stops[3][8] = {
 	{ [3] = 1, [7] = 1 },		/* all */
 };
 
-/* table: by the byte of a short TNT, its bits as pt_key_bits has them in a key; those of
- * an empty TNT for all other packets. Bit 0 says whether it is a TNT. */
+/* table: by the byte of a short TNT, its bits as pt_key_bits has them in a key;
+ * those of an empty TNT for all other packets. Bit 0 says whether it is a
+ * TNT. */
 static const uint8_t tnt_keys[256] = {
 	2, 2, 2, 2, 5, 2, 7, 2, 9, 2, 11, 2, 13, 2, 15, 2,
 	17, 2, 19, 2, 21, 2, 23, 2, 25, 2, 27, 2, 29, 2, 31, 2,
@@ -88,8 +89,9 @@ static const uint8_t tnt_keys[256] = {
 	241, 2, 243, 2, 245, 2, 247, 2, 249, 2, 251, 2, 253, 2, 255, 2,
 };
 
-/* A TIP with IPBytes 1, 2 or 3. A key holds 48 bits of an IP and extends their sign, which
- * is what 3 means; 4 and 6 can name other addresses, and are left to the slow path. */
+/* A TIP with IPBytes 1, 2 or 3. A key holds 48 bits of an IP and extends their
+ * sign, which is what 3 means; 4 and 6 can name other addresses, and are left
+ * to the slow path. */
 struct tip_packet {
 	uint64_t mask;		/* the part of key_ip that the packet replaces */
 	uint32_t key;		/* PT_TIP: its bit of a key */

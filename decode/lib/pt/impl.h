@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of the Intel PT decoder share: the state of one decoder, and the
- * functions of each file that others call.
+ * What the files of the Intel PT decoder share: the state of one decoder, and
+ * the functions of each file that others call.
  *
- * Two paths through the same packets. The fast path (fast.c) goes from packet to packet
- * along the memo: what a TNT or TIP did at an address when it was seen there before.
- * The slow path (slow.c) walks instruction by instruction and asks for packets
- * as the code needs them (events.c); it handles events, broken trace, code that the
- * memo cannot hold, and the beginning and the end of a chunk. decoder.c alternates: the
- * fast path as far as it goes, then one step of the slow path.
+ * Two paths through the same packets. The fast path (fast.c) goes from packet
+ * to packet along the memo: what a TNT or TIP did at an address when it was
+ * seen there before. The slow path (slow.c) walks instruction by instruction
+ * and asks for packets as the code needs them (events.c); it handles events,
+ * broken trace, code that the memo cannot hold, and the beginning and the end
+ * of a chunk. decoder.c alternates: the fast path as far as it goes, then one
+ * step of the slow path.
  *
  *	packets --> events.c --> slow.c, apply.c --> output queue --> caller
  *	      \---> fast.c with memo.c ----------------------------> caller
  *
- * The reference is libipt: event by event the flow is the one that decode/lib/libipt
- * delivers, on broken trace too (`auxdecode verify`, tests/fuzz/fuzz_ptflow.c). Where a
- * comment says "as libipt does", that is the only reason for the order of things.
+ * The reference is libipt: event by event the flow is the one that
+ * decode/lib/libipt delivers, on broken trace too (`auxdecode verify`,
+ * tests/fuzz/fuzz_ptflow.c). Where a comment says "as libipt does", that is the
+ * only reason for the order of things.
  *
- * A decoder belongs to one thread at a time, and so does all that is declared here.
+ * A decoder belongs to one thread at a time, and so does all that is declared
+ * here.
  *
  * Specification: Intel SDM volume 3, chapter "Intel Processor Trace".
  */
@@ -35,7 +38,8 @@
 #include "decode/lib/pt/memo.h"
 #include "decode/lib/pt/time.h"
 
-/* Why decoding cannot go on; the detail of a GAP. Functions return them negated. */
+/* Why decoding cannot go on; the detail of a GAP. Functions return them
+ * negated. */
 enum pt_error {
 	PT_E_EOS = 1,		/* not an error: the packets end */
 	PT_E_PACKET,		/* bytes that are no packet */
@@ -115,7 +119,8 @@ enum pt_state {
 	PT_ON, /* synchronized; the flow is at walk.ip */
 };
 
-/* Last IP, to which the next IP packet may be relative (SDM, "IP Compression"). */
+/* Last IP, to which the next IP packet may be relative (SDM, "IP
+ * Compression"). */
 enum pt_ip_state {
 	PT_IP_NONE = 0,		/* no IP since the PSB or OVF */
 	PT_IP_SUPPRESSED,	/* the last IP packet had IPBytes 0 */
@@ -156,8 +161,8 @@ enum pt_pending_what {
 	PT_PENDING_LATE = 8,	/* late was read: see below */
 };
 
-/* What was read or walked and has not had its effect. None of it: the flow is between
- * two packets, and the fast path may go on. */
+/* What was read or walked and has not had its effect. None of it: the flow is
+ * between two packets, and the fast path may go on. */
 struct pt_pending {
 	unsigned what;		/* enum pt_pending_what */
 	uint8_t joined; /* PT_JOINED_*: events that the pending branch had */
@@ -187,24 +192,26 @@ struct pt_walk {
 	uint64_t insn_ip;	/* where it is, */
 	uint64_t next_ip;	/* and the address after it */
 	uint64_t miss_ip;	/* valid with PT_E_CODE */
-	/* Jumps in a row that take no packet: a loop of them never ends. The ip at
-	 * each power of two is compared with later ones (Brent). */
+	/* Jumps in a row that take no packet: a loop of them never ends. The ip
+	 * at each power of two is compared with later ones (Brent). */
 	uint32_t untraced, loop_mark;
 	uint64_t loop_ip;
 };
 
-/* Calls that did not return yet, of one path: its return addresses, in place. */
+/* Calls that did not return yet, of one path: its return addresses, in
+ * place. */
 struct pt_calls {
 	const uint64_t *sites;
 	uint64_t n;		/* those that are open; the last returns first */
 };
 
 /*
- * The return stack: where compressed returns lead (SDM, "Indirect Transfer Compression
- * for Returns (RET)"). A path of the memo is pushed as one entry that points at its
- * sites, whatever the number of its calls: nothing is copied and nothing loaded (a
- * quarter of the time of cc1 when it was introduced). depth counts sites: the newest
- * PT_STACK are valid, older ones are overwritten.
+ * The return stack: where compressed returns lead (SDM, "Indirect Transfer
+ * Compression for Returns (RET)"). A path of the memo is pushed as one entry
+ * that points at its sites, whatever the number of its calls: nothing is copied
+ * and nothing loaded (a quarter of the time of cc1 when it was introduced).
+ * depth counts sites: the newest PT_STACK are valid, older ones are
+ * overwritten.
  */
 struct pt_stack {
 	struct pt_calls calls[PT_STACK];
@@ -219,13 +226,14 @@ struct pt_times {
 	bool at_horizon;	/* a TIME in the queue reaches the horizon */
 	uint64_t tsc;		/* of the last TIME, */
 	uint64_t emitted_cycles; /* and cur.time.total then */
-	/* Across chunks: a TIME before them goes back, and the host has to look. */
+	/* Across chunks: a TIME before them goes back, and the host has to
+	 * look. */
 	uint64_t queued_tsc, delivered_tsc;
 };
 
 /*
- * Lazy timing: packets of time that the fast path skipped; see fast.c. Valid between two
- * PSBs while from is set.
+ * Lazy timing: packets of time that the fast path skipped; see fast.c. Valid
+ * between two PSBs while from is set.
  */
 struct pt_lazy {
 	const uint8_t *from;	/* the first of them; NULL: time is up to date */
@@ -239,8 +247,9 @@ struct pt_lazy {
 /*
  * The output queue of the slow path: head <= committed <= tail <= cap.
  *
- * [head, committed) can be delivered. [committed, tail) are RANGEs of instructions that
- * needed no packet: a later packet confirms them, or they are taken back.
+ * [head, committed) can be delivered. [committed, tail) are RANGEs of
+ * instructions that needed no packet: a later packet confirms them, or they are
+ * taken back.
  */
 struct pt_output {
 	struct aux_flow *queue;
@@ -256,8 +265,8 @@ struct pt_output {
 	} undo;
 };
 
-/* The last packet of the fast path: it stands once it is known that no broken packet
- * follows it. Valid from pt_fast_run to pt_sync_verify. */
+/* The last packet of the fast path: it stands once it is known that no broken
+ * packet follows it. Valid from pt_fast_run to pt_sync_verify. */
 struct pt_mark {
 	size_t at;		/* its first event in the batch; SIZE_MAX: none */
 	uint64_t ip;		/* where the flow was before it */
@@ -305,12 +314,12 @@ static inline void pt_finish(struct pt *d, enum pt_end end)
 
 /* ---- fast.c ---- */
 
-/* Packets along the memo, into out. Returns the events written; *stop: the host has to
- * look at the last one before more is decoded. */
+/* Packets along the memo, into out. Returns the events written; *stop: the host
+ * has to look at the last one before more is decoded. */
 size_t pt_fast_run(struct pt *d, struct aux_flow *out, size_t max, bool *stop);
 
-/* Ends lazy timing: all skipped packets before p are read, or forgotten where a PSB is
- * at p. */
+/* Ends lazy timing: all skipped packets before p are read, or forgotten where a
+ * PSB is at p. */
 void pt_lazy_end(struct pt *d, const uint8_t *p);
 
 /* ---- slow.c ---- */
@@ -321,8 +330,8 @@ void pt_slow_step(struct pt *d);
 /* Walks to where a packet is needed (0), to *ip (1), or -enum pt_error. */
 int pt_slow_walk(struct pt *d, const uint64_t *ip);
 
-/* Walks to an instruction that matches (1), which is in the queue then; walk.ip is still
- * there. 0 and errors as above. */
+/* Walks to an instruction that matches (1), which is in the queue then; walk.ip
+ * is still there. 0 and errors as above. */
 typedef bool (*pt_match)(const uint8_t *p, size_t n,
 			 const struct x86_insn *insn);
 int pt_slow_walk_match(struct pt *d, pt_match match);
@@ -343,7 +352,8 @@ void pt_slow_trace_on(struct pt *d);
 
 enum pt_item { PT_ITEM_TNT = 1, PT_ITEM_TIP, PT_ITEM_EVENT };
 
-/* Reads up to the next packet that matters to the flow: enum pt_item, -enum pt_error. */
+/* Reads up to the next packet that matters to the flow: enum pt_item, -enum
+ * pt_error. */
 int pt_next_item(struct pt_cursor *c);
 
 /* The next event, where pt_next_item said PT_ITEM_EVENT. */
@@ -353,8 +363,9 @@ int pt_next_event(struct pt_cursor *c, struct pt_event *ev);
 int pt_peek(const struct pt_cursor *c, const uint8_t *p, const uint8_t **pos);
 
 /*
- * libipt reads one item ahead: an error there comes before what it has read. 0, or that
- * error and where it is; *fetched: it is in the next event, not on the way to it.
+ * libipt reads one item ahead: an error there comes before what it has read. 0,
+ * or that error and where it is; *fetched: it is in the next event, not on the
+ * way to it.
  */
 int pt_look_ahead(const struct pt_cursor *c, const uint8_t **pos,
 		  bool *fetched);
@@ -387,12 +398,12 @@ int pt_apply(struct pt *d, struct pt_event *ev);
 /* Applies pending.late, if it is there. */
 void pt_apply_late(struct pt *d);
 
-/* The next event of the queue, zero but for offset, kind and what. Commits what was
- * walked. Never NULL: without memory it is out.none, and the chunk ends. */
+/* The next event of the queue, zero but for offset, kind and what. Commits what
+ * was walked. Never NULL: without memory it is out.none, and the chunk ends. */
 struct aux_flow *pt_emit(struct pt *d, enum aux_flow_kind kind, unsigned what);
 
-/* A TIME, unless the host does not want it. True: it was emitted; if the host has to
- * look at it, times.at_horizon is set. */
+/* A TIME, unless the host does not want it. True: it was emitted; if the host
+ * has to look at it, times.at_horizon is set. */
 bool pt_emit_time(struct pt *d, uint64_t tsc);
 
 void pt_emit_ip(struct pt *d, enum aux_flow_kind kind, unsigned what,
@@ -409,7 +420,8 @@ void pt_sync_fail(struct pt *d, int err, const uint8_t *pos);
 /* The packets end: at p, or inside of the last one. */
 void pt_sync_end(struct pt *d);
 
-/* How many of the n events of the fast path stand; handles the error of the others. */
+/* How many of the n events of the fast path stand; handles the error of the
+ * others. */
 size_t pt_sync_verify(struct pt *d, struct aux_flow *out, size_t n, bool *stop);
 
 /* ---- the queue ---- */
@@ -432,8 +444,8 @@ static inline uint32_t pt_cycles_to_emit(struct pt *d)
 	return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
 }
 
-/* The TIME as of the packets so far. True: the host has to look at it before it is
- * asked for code, as another thread may run. */
+/* The TIME as of the packets so far. True: the host has to look at it before it
+ * is asked for code, as another thread may run. */
 static inline bool pt_reach_horizon(struct pt *d)
 {
 	if (d->cur.time.known && pt_emit_time(d, d->cur.time.tsc))

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The memo of the Intel PT decoder: its memory, code as regions and nodes, and paths. memo.h
- * says what these are, and how a key is made.
+ * The memo of the Intel PT decoder: its memory, code as regions and nodes, and
+ * paths. memo.h says what these are, and how a key is made.
  *
- * Invariants. A node belongs to one region, and is right wherever that region is mapped. A
- * path stays inside of one region. After the host's generation changed, a region is asked
- * for again when it is used first: if the answer is the same, all its nodes and paths are
- * good. What an event may lead to (steps, paths) never moves, and is freed in
- * whole blocks through the host's forget.
+ * Invariants. A node belongs to one region, and is right wherever that region
+ * is mapped. A path stays inside of one region. After the host's generation
+ * changed, a region is asked for again when it is used first: if the answer is
+ * the same, all its nodes and paths are good. What an event may lead to (steps,
+ * paths) never moves, and is freed in whole blocks through the host's forget.
  *
  * Instruction formats: common/x86_insn.h.
  */
@@ -29,10 +29,11 @@
 /* ---- memory ---- */
 
 /*
- * A zeroed table. It is written at once, not by calloc: a page that is read first is mapped
- * to the page of zeros, and the first write to it costs a second fault and a TLB shootdown
- * in all other threads (a seventh of a short run on two cores, 396eb3b). Tables are
- * accessed all over: huge pages spare TLB misses.
+ * A zeroed table. It is written at once, not by calloc: a page that is read
+ * first is mapped to the page of zeros, and the first write to it costs a
+ * second fault and a TLB shootdown in all other threads (a seventh of a short
+ * run on two cores, 396eb3b). Tables are accessed all over: huge pages spare
+ * TLB misses.
  */
 static void *alloc_table(size_t size)
 {
@@ -45,8 +46,8 @@ static void *alloc_table(size_t size)
 	return memset(p, 0, size);
 }
 
-/* Uses the memory of a former table for blocks: fresh pages were a sixth of the time of
- * decoding a compiler's run (396eb3b). */
+/* Uses the memory of a former table for blocks: fresh pages were a sixth of the
+ * time of decoding a compiler's run (396eb3b). */
 static void reuse_table(struct pt_memo *s, void *table, size_t size)
 {
 	struct pt_block *b = table;
@@ -150,7 +151,8 @@ static void link_block(struct pt_memo *s, struct pt_block *b)
 	s->used += b->size;
 }
 
-/* A block of at least size bytes. NULL: the memo is full, or there is no memory. */
+/* A block of at least size bytes. NULL: the memo is full, or there is no
+ * memory. */
 static struct pt_block *add_block(struct pt_memo *s, size_t size)
 {
 	struct pt_block **at = &s->spare, *b;
@@ -171,8 +173,8 @@ static struct pt_block *add_block(struct pt_memo *s, size_t size)
 	return b;
 }
 
-/* Not subject to the limit, as without a region there is no code, which is a GAP; and
- * there are few. NULL: no memory. */
+/* Not subject to the limit, as without a region there is no code, which is a
+ * GAP; and there are few. NULL: no memory. */
 static struct pt_region *alloc_region(struct pt_memo *s)
 {
 	struct pt_region *r = s->free_regions, *end;
@@ -292,7 +294,8 @@ static struct pt_region *find_region(struct pt_memo *s,
 	return r;
 }
 
-/* Cuts c to the half of the address space that ip is in, so that all of it is canonical. */
+/* Cuts c to the half of the address space that ip is in, so that all of it is
+ * canonical. */
 static void clip(struct aux_code *c, uint64_t ip)
 {
 	uint64_t low_end = UINT64_C(1) << 47, high = -low_end;
@@ -452,8 +455,8 @@ struct build {
 	struct x86_insn insn;
 };
 
-/* Adds the range from b->ip to the next branch. False: it leaves the region, or bytes that
- * are no instruction come first. */
+/* Adds the range from b->ip to the next branch. False: it leaves the region, or
+ * bytes that are no instruction come first. */
 static bool scan_range(struct build *b, const struct pt_node *n)
 {
 	const struct pt_region *r = n->region;
@@ -483,9 +486,10 @@ static bool scan_range(struct build *b, const struct pt_node *n)
 	return true;
 }
 
-/* Follows the direct jump or call at b->ip. False: it leaves the region, makes a loop, or
- * there are too many ranges. A call to the next instruction reads the ip and pushes no
- * call, as the CPU does not expect a return (SDM, RET compression). */
+/* Follows the direct jump or call at b->ip. False: it leaves the region, makes
+ * a loop, or there are too many ranges. A call to the next instruction reads
+ * the ip and pushes no call, as the CPU does not expect a return (SDM, RET
+ * compression). */
 static bool follow_branch(struct build *b, const struct pt_node *n)
 {
 	uint64_t next = b->ip + b->insn.size;
@@ -553,8 +557,8 @@ static bool keep_step(struct pt_memo *s, struct pt_node *n, const struct build *
 	return true;
 }
 
-/* Decodes a node that is new, and makes its step; for a COND, that of the outcome. False:
- * no room. */
+/* Decodes a node that is new, and makes its step; for a COND, that of the
+ * outcome. False: no room. */
 static bool fill_node(struct pt_memo *s, struct pt_node *n, bool taken)
 {
 	struct build b;
@@ -588,7 +592,8 @@ static bool fill_node(struct pt_memo *s, struct pt_node *n, bool taken)
 	return true;
 }
 
-/* The node after a COND, by its outcome. NULL: in another region, or no room. */
+/* The node after a COND, by its outcome. NULL: in another region, or no
+ * room. */
 static struct pt_node *next_node(struct pt_memo *s, struct pt_node *n,
 				    bool taken)
 {
@@ -612,7 +617,8 @@ static const struct pt_site *site_at(struct pt_memo *s, struct pt_node *n,
 	return site;
 }
 
-/* The step of a node, for a COND by its outcome; made if it is not there. NULL: no room. */
+/* The step of a node, for a COND by its outcome; made if it is not there. NULL:
+ * no room. */
 static struct aux_step *step_of(struct pt_memo *s, struct pt_node *n,
 				     bool taken)
 {
@@ -631,16 +637,18 @@ static struct aux_step *step_of(struct pt_memo *s, struct pt_node *n,
 /*
  * ---- paths ----
  *
- * A path is tried first (struct trial) and kept at once while there is much room; later
- * only when it is asked for a second time, as most cold code runs once. Calls that return
- * inside of a path leave nothing in it but the height that the stack reached.
+ * A path is tried first (struct trial) and kept at once while there is much
+ * room; later only when it is asked for a second time, as most cold code runs
+ * once. Calls that return inside of a path leave nothing in it but the height
+ * that the stack reached.
  */
 
 #define STEPS 64		/* of a path, at most */
 
 _Static_assert(sizeof(struct pt_entry) == 32, "two are a cache line");
 
-/* The entry after e in the search for a key: the next of its line, then the next line. */
+/* The entry after e in the search for a key: the next of its line, then the
+ * next line. */
 static struct pt_entry *find_next(struct pt_entry *table, size_t mask,
 				  struct pt_entry *e)
 {
@@ -715,7 +723,8 @@ static void add_step(struct trial *t, struct aux_step *step)
 	p->n_insns += step->n_insns;
 }
 
-/* Applies one TNT bit at the end of n. The next node; NULL: the path ends here. */
+/* Applies one TNT bit at the end of n. The next node; NULL: the path ends
+ * here. */
 static struct pt_node *apply_bit(struct trial *t, struct pt_memo *s,
 				struct pt_node *n, bool bit)
 {
@@ -748,8 +757,8 @@ static bool leads_on(const struct trial *t, const struct pt_node *n, bool bit)
 	return !t->n_calls || pt_is_canonical(t->sites[t->n_calls - 1].ip);
 }
 
-/* Adds the step of n for one bit. 0: n takes no such bit, or the path is full; -1: no
- * room. */
+/* Adds the step of n for one bit. 0: n takes no such bit, or the path is full;
+ * -1: no room. */
 static int try_step(struct trial *t, struct pt_memo *s, struct pt_node *n,
 		    bool bit)
 {
@@ -772,8 +781,8 @@ static int try_step(struct trial *t, struct pt_memo *s, struct pt_node *n,
 	return 1;
 }
 
-/* The branch at the end of n takes the TIP, and the path ends. False: it does not, or
- * there is no room. */
+/* The branch at the end of n takes the TIP, and the path ends. False: it does
+ * not, or there is no room. */
 static bool end_at_tip(struct trial *t, struct pt_memo *s, struct pt_node *n)
 {
 	struct aux_step *step;
@@ -821,7 +830,8 @@ static bool apply_bits(struct trial *t, struct pt_memo *s, struct pt_node *n,
 	return true;
 }
 
-/* Tries bits, with PT_TIP, from n on. False: no room, or a TIP alone that n does not take. */
+/* Tries bits, with PT_TIP, from n on. False: no room, or a TIP alone that n
+ * does not take. */
 static bool try_path(struct trial *t, struct pt_memo *s, struct pt_node *n,
 		     unsigned bits)
 {
@@ -890,8 +900,8 @@ static const struct pt_entry *keep_path(struct pt_memo *s,
 	return e;
 }
 
-/* While there is much room, yes; then from the second time on that the key is asked for. A
- * tag that another key overwrote costs one more try. */
+/* While there is much room, yes; then from the second time on that the key is
+ * asked for. A tag that another key overwrote costs one more try. */
 static bool is_kept(struct pt_memo *s, uint64_t key)
 {
 	size_t h = pt_path_hash(key);
@@ -908,7 +918,8 @@ static bool is_kept(struct pt_memo *s, uint64_t key)
 	return again;
 }
 
-/* The path for a key that has none yet: kept, or in scratch until the next decode. */
+/* The path for a key that has none yet: kept, or in scratch until the next
+ * decode. */
 static const struct pt_entry *make_path(struct pt_memo *s, struct pt_node *n,
 					unsigned bits, uint64_t key)
 {
@@ -932,8 +943,8 @@ static const struct pt_entry *make_path(struct pt_memo *s, struct pt_node *n,
 	return &s->temp_entry;
 }
 
-/* An entry that the fast loop did not find moves to the line where it looks, in exchange
- * for one that is there. */
+/* An entry that the fast loop did not find moves to the line where it looks, in
+ * exchange for one that is there. */
 static const struct pt_entry *promote(struct pt_memo *s, struct pt_entry *e)
 {
 	struct pt_entry *home = pt_entry_at(s->paths, s->path_mask,
@@ -949,8 +960,8 @@ static const struct pt_entry *promote(struct pt_memo *s, struct pt_entry *e)
 	return home;
 }
 
-/* First an entry whose region is known to be mapped; then, if there is none, the host says
- * which region is mapped there, and an entry of that one. */
+/* First an entry whose region is known to be mapped; then, if there is none,
+ * the host says which region is mapped there, and an entry of that one. */
 const struct pt_entry *pt_memo_find(struct pt_memo *s, uint64_t key_ip,
 				    unsigned bits, uint16_t flags)
 {

@@ -82,13 +82,15 @@ enum pt_path_end {
 	PT_N_ENDS,
 };
 
-/* Begins on a cache line, as the fast path hands it to the host, which reads it. */
+/* Begins on a cache line, as the fast path hands it to the host, which reads
+ * it. */
 struct pt_path {
 	struct aux_path pub;
 	uint64_t sites[];	/* return addresses of calls open at its end */
 };
 
-/* What packets do at an address, with all that the fast path needs to know of it. */
+/* What packets do at an address, with all that the fast path needs to know of
+ * it. */
 struct pt_entry {
 	uint64_t key;		/* 0: free */
 	struct pt_path *path;
@@ -100,14 +102,16 @@ struct pt_entry {
 				 * so many older ones survive in the return stack */
 };
 
-/* The entry at that offset in bytes, of a hash or one that went past the end. */
+/* The entry at that offset in bytes, of a hash or one that went past the
+ * end. */
 static inline struct pt_entry *pt_entry_at(struct pt_entry *table, size_t mask,
 					   size_t offset)
 {
 	return (struct pt_entry *)((uint8_t *)table + (offset & mask));
 }
 
-/* Region and end of an entry in one: PT_REGIONS times the end plus the index. */
+/* Region and end of an entry in one: PT_REGIONS times the end plus the
+ * index. */
 static inline uint16_t pt_entry_tag(const struct pt_entry *e)
 {
 	return (uint16_t)e->next;
@@ -140,8 +144,8 @@ static inline unsigned pt_key_mode(uint16_t flags)
 								     : 0;
 }
 
-/* Where the search for a key begins: an offset in bytes, to be masked (path_mask). The
- * constant is 2^64 / golden ratio (Knuth, vol. 3, 6.4). */
+/* Where the search for a key begins: an offset in bytes, to be masked
+ * (path_mask). The constant is 2^64 / golden ratio (Knuth, vol. 3, 6.4). */
 static inline size_t pt_path_hash(uint64_t key)
 {
 	return key * UINT64_C(0x9e3779b97f4a7c15) >> 27;
@@ -156,7 +160,8 @@ static inline size_t pt_path_mask(uint32_t max_paths)
 #define PT_READY 1
 #define PT_UNKNOWN 2
 
-/* One answer of the host, cut to one half of the address space: all of it is canonical. */
+/* One answer of the host, cut to one half of the address space: all of it is
+ * canonical. */
 struct pt_region {
 	uint64_t start, end;
 	const uint8_t *bytes;
@@ -164,7 +169,8 @@ struct pt_region {
 	struct pt_region *next;
 };
 
-/* How a RANGE ends (enum aux_range_end) whose last instruction is of that class. */
+/* How a RANGE ends (enum aux_range_end) whose last instruction is of that
+ * class. */
 static inline uint8_t pt_range_end(uint8_t cls)
 {
 	static const uint8_t ends[] = {
@@ -188,16 +194,17 @@ enum pt_node_kind {
 	PT_NODE_SLOW,		/* it leaves the region, or cannot go on */
 };
 
-/* Where a call returns to. node: NULL until it is looked up, or in another region. */
+/* Where a call returns to. node: NULL until it is looked up, or in another
+ * region. */
 struct pt_site {
 	uint64_t ip;
 	struct pt_node *node;
 };
 
 /*
- * From an ip to the next instruction that takes a packet; direct jumps and calls on the way
- * are followed inside of the region. Exactly a cache line: making a path visits nodes all
- * over memory.
+ * From an ip to the next instruction that takes a packet; direct jumps and
+ * calls on the way are followed inside of the region. Exactly a cache line:
+ * making a path visits nodes all over memory.
  */
 struct pt_node {
 	uint64_t ip;
@@ -246,10 +253,11 @@ struct pt_memo {
 	uint32_t n_regions;	/* the next index: from 1 on */
 
 	/*
-	 * By pt_entry_tag. 0: the region is mapped, and a path that ends so takes
-	 * TNT bits alone; PT_TIP: it takes them and a TIP. So the fast loop compares it
-	 * with the PT_TIP bit of its packets. PT_READY: it is mapped, but the path
-	 * needs more than the loop does. PT_UNKNOWN: ask the host.
+	 * By pt_entry_tag. 0: the region is mapped, and a path that ends so
+	 * takes TNT bits alone; PT_TIP: it takes them and a TIP. So the fast
+	 * loop compares it with the PT_TIP bit of its packets. PT_READY: it is
+	 * mapped, but the path needs more than the loop does. PT_UNKNOWN: ask
+	 * the host.
 	 */
 	uint16_t *ready;
 	uint16_t *ready_regions; /* indexes of regions that are not PT_UNKNOWN */
@@ -278,8 +286,8 @@ struct pt_memo {
 	bool full;		/* an allocation met the limit */
 	bool nomem;		/* an allocation failed; reset at a chunk's start */
 
-	/* Paths that are not kept: valid during one call of decode, as one batch may
-	 * hold several. temp_entry is that of the last. */
+	/* Paths that are not kept: valid during one call of decode, as one
+	 * batch may hold several. temp_entry is that of the last. */
 	uint8_t *scratch;
 	size_t n_scratch;
 	struct pt_entry temp_entry;
@@ -296,7 +304,8 @@ static inline bool pt_memo_is_nearly_full(const struct pt_memo *s)
 	       s->n_regions == PT_REGIONS;
 }
 
-/* Empties it. What it held belongs to the host until no event leads there (forget). */
+/* Empties it. What it held belongs to the host until no event leads there
+ * (forget). */
 void pt_memo_drop(struct pt_memo *s);
 /* The host has another generation: no region is known to be mapped. */
 void pt_memo_invalidate(struct pt_memo *s);
@@ -308,14 +317,14 @@ static inline bool pt_region_is_current(const struct pt_memo *s,
 	return s->ready[r->index] != PT_UNKNOWN;
 }
 
-/* What bits (below a stop bit, with PT_TIP) do at key_ip. Made if it is not there. NULL: no
- * code, the branch there takes no such packet, or no memory. Valid until the next
- * call. */
+/* What bits (below a stop bit, with PT_TIP) do at key_ip. Made if it is not
+ * there. NULL: no code, the branch there takes no such packet, or no memory.
+ * Valid until the next call. */
 const struct pt_entry *pt_memo_find(struct pt_memo *s, uint64_t key_ip,
 				    unsigned bits, uint16_t flags);
 
-/* Up to 15 bytes of code at ip: *bytes, in buf if they span two regions. Returns how many,
- * 0: there is no code. */
+/* Up to 15 bytes of code at ip: *bytes, in buf if they span two regions.
+ * Returns how many, 0: there is no code. */
 size_t pt_memo_code(struct pt_memo *s, uint64_t ip, uint8_t buf[16],
 		     const uint8_t **bytes);
 

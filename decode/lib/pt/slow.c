@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The slow path of the Intel PT decoder: instruction by instruction, asking for packets as
- * the code needs them. It handles all that the fast path leaves: code that leaves a
- * region, events, broken trace, the beginning and the end of a chunk.
+ * The slow path of the Intel PT decoder: instruction by instruction, asking for
+ * packets as the code needs them. It handles all that the fast path leaves:
+ * code that leaves a region, events, broken trace, the beginning and the end of
+ * a chunk.
  *
- * Instructions that need no packet are only likely to have run: they wait in the queue
- * (committed to tail) until a packet is found where they lead to. If that is not found, they
- * are taken back (sync.c): the flow shows nothing that may not have run.
+ * Instructions that need no packet are only likely to have run: they wait in
+ * the queue (committed to tail) until a packet is found where they lead to. If
+ * that is not found, they are taken back (sync.c): the flow shows nothing that
+ * may not have run.
  *
- * Specification: Intel SDM volume 3, "Intel Processor Trace", "Control Flow Tracing".
+ * Specification: Intel SDM volume 3, "Intel Processor Trace", "Control Flow
+ * Tracing".
  */
 #include "decode/lib/pt/impl.h"
 
@@ -42,7 +45,8 @@ static int add_insn(struct pt *d)
 	return 0;
 }
 
-/* Decodes the instruction at walk.ip into walk.insn. *p, *n: its bytes, perhaps in buf. */
+/* Decodes the instruction at walk.ip into walk.insn. *p, *n: its bytes, perhaps
+ * in buf. */
 static int read_insn(struct pt *d, const uint8_t **p, size_t *n,
 		     uint8_t buf[16])
 {
@@ -62,8 +66,8 @@ static int read_insn(struct pt *d, const uint8_t **p, size_t *n,
 	return 0;
 }
 
-/* Jumps that need no packet and come back to where they were never end: code and trace do
- * not belong together. */
+/* Jumps that need no packet and come back to where they were never end: code
+ * and trace do not belong together. */
 static bool is_endless(struct pt *d)
 {
 	d->walk.untraced++;
@@ -76,8 +80,9 @@ static bool is_endless(struct pt *d)
 	return false;
 }
 
-/* TRACE_ON comes with the first instruction that is walked, even for an event that is not
- * emitted itself, and stays if that event is undone: tracing was on. */
+/* TRACE_ON comes with the first instruction that is walked, even for an event
+ * that is not emitted itself, and stays if that event is undone: tracing was
+ * on. */
 void pt_slow_trace_on(struct pt *d)
 {
 	bool mute = d->out.suppress;
@@ -93,8 +98,8 @@ void pt_slow_trace_on(struct pt *d)
 	d->out.undo.tail = UINT32_MAX;
 }
 
-/* Walks one instruction. 1: it took no packet, and walk.ip is after it; 0: it needs one;
- * 2: it matches. */
+/* Walks one instruction. 1: it took no packet, and walk.ip is after it; 0: it
+ * needs one; 2: it matches. */
 static int walk_insn(struct pt *d, pt_match match)
 {
 	const uint8_t *p;
@@ -154,8 +159,8 @@ int pt_slow_walk_match(struct pt *d, pt_match match)
 
 /* ---- packets ---- */
 
-/* Loads the bits of the TNT at cur.p. An error in the packets after it is found now, as by
- * libipt. */
+/* Loads the bits of the TNT at cur.p. An error in the packets after it is found
+ * now, as by libipt. */
 static int load_tnt(struct pt *d)
 {
 	const uint8_t *pos;
@@ -171,8 +176,9 @@ static int load_tnt(struct pt *d)
 	return err == -PT_E_EOS ? 0 : err;
 }
 
-/* The next item, where a branch needs one. If the packets end and another chunk continues
- * this one, code and trace contradict each other: the walk to end_ip needs no packet. */
+/* The next item, where a branch needs one. If the packets end and another chunk
+ * continues this one, code and trace contradict each other: the walk to end_ip
+ * needs no packet. */
 static int item_for_branch(struct pt *d)
 {
 	int r = pt_next_item(&d->cur);
@@ -203,8 +209,9 @@ static int consume_bit(struct pt *d, bool *taken)
 	return 0;
 }
 
-/* A TIP for the branch at walk.insn: walk.ip is its target. A TNT may come first, with bits
- * of later branches: the CPU may defer TIPs until the TNT is full (SDM, "Deferred TIPs"). */
+/* A TIP for the branch at walk.insn: walk.ip is its target. A TNT may come
+ * first, with bits of later branches: the CPU may defer TIPs until the TNT is
+ * full (SDM, "Deferred TIPs"). */
 static int consume_tip(struct pt *d)
 {
 	const uint8_t *pos;
@@ -318,9 +325,9 @@ static void step_branch(struct pt *d)
 		fail_at_branch(d, r);
 }
 
-/* Is the next item an event that belongs to the pending branch, too? One far branch may
- * have a PIP, a VMCS and a TIP.PGD. After an OVF the branch does not wait any longer, as
- * its packet is lost. The event is pending then. */
+/* Is the next item an event that belongs to the pending branch, too? One far
+ * branch may have a PIP, a VMCS and a TIP.PGD. After an OVF the branch does not
+ * wait any longer, as its packet is lost. The event is pending then. */
 static bool is_joined(struct pt *d)
 {
 	uint8_t type;
@@ -335,8 +342,9 @@ static bool is_joined(struct pt *d)
 	       (type == PT_EV_VMCS && !(d->pending.joined & PT_JOINED_VMCS));
 }
 
-/* The pending branch takes its packet, unless another event belongs to it. If there is no
- * such packet, the event did not happen: what was emitted for it is undone. */
+/* The pending branch takes its packet, unless another event belongs to it. If
+ * there is no such packet, the event did not happen: what was emitted for it is
+ * undone. */
 static int pass_branch_of_event(struct pt *d)
 {
 	int r;
@@ -360,9 +368,10 @@ static int pass_branch_of_event(struct pt *d)
 	return r;
 }
 
-/* Emits the TIME that comes before what is walked for the event: the first one after the
- * sync, as who runs must be known before the first code is asked for; and before code that
- * runs up to a PSB, the last time before that PSB. True: the host has to look. */
+/* Emits the TIME that comes before what is walked for the event: the first one
+ * after the sync, as who runs must be known before the first code is asked for;
+ * and before code that runs up to a PSB, the last time before that PSB. True:
+ * the host has to look. */
 static bool reach_horizon_first(struct pt *d)
 {
 	const struct pt_event *ev = &d->pending.event;
@@ -373,10 +382,11 @@ static bool reach_horizon_first(struct pt *d)
 	       pt_emit_time(d, d->cur.before_psb) && d->times.at_horizon;
 }
 
-/* Is the event a CBR of a PSB+ that is not the last event of it? A CBR has no ip, and
- * would be emitted before the code that runs up to the PSB. With the next event of the
- * PSB+, which has its ip, it comes after that code, where it also is if a chunk begins at
- * this PSB: the flow does not depend on where the stream is cut (433f14e). */
+/* Is the event a CBR of a PSB+ that is not the last event of it? A CBR has no
+ * ip, and would be emitted before the code that runs up to the PSB. With the
+ * next event of the PSB+, which has its ip, it comes after that code, where it
+ * also is if a chunk begins at this PSB: the flow does not depend on where the
+ * stream is cut (433f14e). */
 static bool waits_for_psbend(const struct pt *d)
 {
 	struct ptpkt pkt;
@@ -388,9 +398,10 @@ static bool waits_for_psbend(const struct pt *d)
 }
 
 /*
- * The next event: read, then applied. libipt reads the item after it first. With an error
- * on the way there the event is lost; with an error in the next event itself, this one
- * changes the state, and what it walked stands, but it is not emitted.
+ * The next event: read, then applied. libipt reads the item after it first.
+ * With an error on the way there the event is lost; with an error in the next
+ * event itself, this one changes the state, and what it walked stands, but it
+ * is not emitted.
  */
 static void step_event(struct pt *d)
 {

@@ -2,24 +2,26 @@
 /*
  * Synchronization, errors, and the end of a chunk.
  *
- * A PSB is a resume point: after it, nothing of what came before is needed. Last IP, the
- * mode, the return stack, CR3 and time are forgotten, and what is repeated of it in
- * the PSB+ is all that is known. So a chunk can begin at any PSB, and decoding it
- * gives what decoding the whole stream gives from there on. That is also why errors cost
- * no more than the trace up to the next PSB; each try starts after the one before, so that
- * decoding always ends.
+ * A PSB is a resume point: after it, nothing of what came before is needed.
+ * Last IP, the mode, the return stack, CR3 and time are forgotten, and what is
+ * repeated of it in the PSB+ is all that is known. So a chunk can begin at any
+ * PSB, and decoding it gives what decoding the whole stream gives from there
+ * on. That is also why errors cost no more than the trace up to the next PSB;
+ * each try starts after the one before, so that decoding always ends.
  *
- * The seam of two chunks. The session cuts a stream at a PSB whose FUP says where the CPU
- * was: end_ip of the first chunk, and where the second one begins. Between the last
- * packet and the PSB the CPU ran instructions that need no packet; they belong to
- * the first chunk, which walks on to end_ip (walk_to_end_ip). The second one is
- * given the ip by the PSB+, and begins with its TRACE_ON, which the session drops.
- * Therefore, if packets end where another chunk continues, a branch that needs a packet is a
- * contradiction, not the end of the trace.
+ * The seam of two chunks. The session cuts a stream at a PSB whose FUP says
+ * where the CPU was: end_ip of the first chunk, and where the second one
+ * begins. Between the last packet and the PSB the CPU ran instructions that
+ * need no packet; they belong to the first chunk, which walks on to end_ip
+ * (walk_to_end_ip). The second one is given the ip by the PSB+, and begins with
+ * its TRACE_ON, which the session drops. Therefore, if packets end where
+ * another chunk continues, a branch that needs a packet is a contradiction, not
+ * the end of the trace.
  *
  * What was walked and no packet confirmed is never shown (retract).
  *
- * Specification: Intel SDM volume 3, "Intel Processor Trace", "Decoder Synchronization".
+ * Specification: Intel SDM volume 3, "Intel Processor Trace", "Decoder
+ * Synchronization".
  */
 #include "decode/lib/pt/impl.h"
 
@@ -37,7 +39,8 @@ static enum aux_gap_cause cause_of(int err)
 	}
 }
 
-/* Takes back what no packet confirmed. The last known ip is where that began. */
+/* Takes back what no packet confirmed. The last known ip is where that
+ * began. */
 static void retract(struct pt *d)
 {
 	if (d->out.committed == d->out.tail)
@@ -121,7 +124,8 @@ void pt_sync_fail(struct pt *d, int err, const uint8_t *pos)
 	}
 }
 
-/* Begins at a PSB, where nothing is known. The mode is that of most code until MODE.Exec. */
+/* Begins at a PSB, where nothing is known. The mode is that of most code until
+ * MODE.Exec. */
 static void begin_at(struct pt *d, const uint8_t *psb)
 {
 	reset(d);
@@ -172,8 +176,8 @@ void pt_sync_next(struct pt *d)
 		pt_sync_fail(d, err, pos);
 }
 
-/* After the last packet: walks to where the next chunk continues, see above. Without one,
- * nothing is known of what ran. */
+/* After the last packet: walks to where the next chunk continues, see above.
+ * Without one, nothing is known of what ran. */
 static void walk_to_end_ip(struct pt *d)
 {
 	uint64_t ip;
@@ -209,8 +213,8 @@ static void walk_to_end_ip(struct pt *d)
 	emit_gap(d, AUX_GAP_DESYNC, ip, r ? r : -PT_E_QUERY);
 }
 
-/* The chunk ends inside of a packet. For these, libipt first walks to the branch that would
- * consume it, and finds the end only then. */
+/* The chunk ends inside of a packet. For these, libipt first walks to the
+ * branch that would consume it, and finds the end only then. */
 static bool is_walked_for(const struct pt *d)
 {
 	switch (pt_cut_packet(&d->cur)) {
@@ -258,8 +262,8 @@ void pt_sync_end(struct pt *d)
 
 /* ---- what the fast path emitted too early ---- */
 
-/* The TNT that the fast path consumed last does not stand, as the packets after it are
- * broken: the flow is where it was before. */
+/* The TNT that the fast path consumed last does not stand, as the packets after
+ * it are broken: the flow is where it was before. */
 static void undo_tnt(struct pt *d, int err, const uint8_t *pos)
 {
 	int r;
@@ -271,8 +275,9 @@ static void undo_tnt(struct pt *d, int err, const uint8_t *pos)
 	pt_sync_fail(d, r < 0 ? r : err, pos);
 }
 
-/* Only the last step of what the fast path emitted last does not stand. Its RANGEs go to the
- * queue, where pt_sync_fail takes them back. Returns the events left in out. */
+/* Only the last step of what the fast path emitted last does not stand. Its
+ * RANGEs go to the queue, where pt_sync_fail takes them back. Returns the
+ * events left in out. */
 static size_t undo_step(struct pt *d, struct aux_flow *out, size_t n, int err,
 		   const uint8_t *pos)
 {
@@ -326,9 +331,9 @@ static void find_last_ip(struct pt *d, const struct aux_flow *out, size_t n)
 }
 
 /*
- * libipt reads one item ahead: had the next one been broken, it would not have reported the
- * branch that consumed the last TNT or TIP. fetched: it is broken only in the next event,
- * which libipt reads later.
+ * libipt reads one item ahead: had the next one been broken, it would not have
+ * reported the branch that consumed the last TNT or TIP. fetched: it is broken
+ * only in the next event, which libipt reads later.
  */
 size_t pt_sync_verify(struct pt *d, struct aux_flow *out, size_t n, bool *stop)
 {

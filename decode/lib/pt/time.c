@@ -58,8 +58,9 @@ static uint64_t scaled(uint64_t n, uint64_t scale)
 
 /* ---- frequency ---- */
 
-/* Sets the ratio, and the scales at the ratios next to it: a CBR rounds, so the true one
- * is between these. A nominal frequency that was learnt is itself off by up to one. */
+/* Sets the ratio, and the scales at the ratios next to it: a CBR rounds, so the
+ * true one is between these. A nominal frequency that was learnt is itself off
+ * by up to one. */
 static void set_ratio(struct pt_time *t, uint8_t ratio)
 {
 	unsigned step = t->nominal_given ? 1 : 2;
@@ -73,7 +74,8 @@ static void set_ratio(struct pt_time *t, uint8_t ratio)
 		t->high = t->nominal / (ratio - step);
 }
 
-/* How far scale may be off: it is between those of the ratios next to the one of CBR. */
+/* How far scale may be off: it is between those of the ratios next to the one
+ * of CBR. */
 static void set_spread(struct pt_time *t)
 {
 	uint64_t low, high;
@@ -96,8 +98,8 @@ static void set_scale(struct pt_time *t, uint64_t scale)
 	set_spread(t);
 }
 
-/* A scale that was measured: used from now on if CBR allows it. Without a nominal frequency
- * in the configuration, that is learnt from it. */
+/* A scale that was measured: used from now on if CBR allows it. Without a
+ * nominal frequency in the configuration, that is learnt from it. */
 static void adopt_scale(struct pt_time *t, uint64_t scale)
 {
 	if (t->nominal_given && t->ratio) {
@@ -111,7 +113,8 @@ static void adopt_scale(struct pt_time *t, uint64_t scale)
 	set_scale(t, scale);
 }
 
-/* At an anchor: measures the scale since the last one, if there were cycles enough. */
+/* At an anchor: measures the scale since the last one, if there were cycles
+ * enough. */
 static void calibrate(struct pt_time *t, uint64_t tsc)
 {
 	uint64_t ticks = tsc - t->cal_tsc;
@@ -130,8 +133,8 @@ static void calibrate(struct pt_time *t, uint64_t tsc)
 
 /* ---- the estimate ---- */
 
-/* Computes tsc, bound, window and limit from the cycles since base. tsc stands still where it
- * was ahead. */
+/* Computes tsc, bound, window and limit from the cycles since base. tsc stands
+ * still where it was ahead. */
 static void estimate(struct pt_time *t)
 {
 	uint64_t tsc = add(t->base, scaled(t->cycles, t->scale));
@@ -189,8 +192,8 @@ void pt_time_cyc_slow(struct pt_time *t, uint64_t cycles)
 	estimate(t);
 }
 
-/* Cycles count from the anchor on. A CYC may have left some of those before it to the next
- * one: slack. */
+/* Cycles count from the anchor on. A CYC may have left some of those before it
+ * to the next one: slack. */
 static void set_base(struct pt_time *t)
 {
 	uint64_t scale = t->scale ? t->scale : SPREAD_UNKNOWN;
@@ -322,8 +325,8 @@ static void advance_ctc(struct pt_time *t, uint32_t ticks)
 	t->ctc_tsc = add(t->ctc_tsc, tsc);
 }
 
-/* Without a TMA the first MTC is where the cycles say, or else at most a period after the
- * TSC. */
+/* Without a TMA the first MTC is where the cycles say, or else at most a period
+ * after the TSC. */
 static void guess_ctc(struct pt_time *t)
 {
 	t->have_ctc = true;
@@ -337,8 +340,8 @@ static void guess_ctc(struct pt_time *t)
 	}
 }
 
-/* An MTC, as the value of the crystal clock. If a TMA had fewer bits than the MTC, the first
- * MTC is the next one that fits. */
+/* An MTC, as the value of the crystal clock. If a TMA had fewer bits than the
+ * MTC, the first MTC is the next one that fits. */
 static void consume_mtc(struct pt_time *t, uint32_t ctc)
 {
 	unsigned bits = t->period + MTC_BITS;
@@ -380,7 +383,8 @@ static __attribute__((noinline)) void mtc_slow(struct pt_time *t, uint8_t value)
 	t->steady = is_steady(t);
 }
 
-/* Is the MTC one period after the last, with cycles enough to calibrate with? */
+/* Is the MTC one period after the last, with cycles enough to calibrate
+ * with? */
 static inline bool is_step(const struct pt_time *t, uint8_t value)
 {
 	return t->steady && (uint8_t)(value - (t->ctc >> t->period)) == 1 &&

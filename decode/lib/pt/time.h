@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Time in Intel PT: TSC, TMA, MTC, CYC and CBR packets as one TSC that never goes backwards
- * between two PSBs, and how far it may be off.
+ * Time in Intel PT: TSC, TMA, MTC, CYC and CBR packets as one TSC that never
+ * goes backwards between two PSBs, and how far it may be off.
  *
- * A PSB forgets everything, so what a piece of trace gives does not depend on what was
- * decoded before it. No allocation, no host. CYC is the hot function, then MTC.
+ * A PSB forgets everything, so what a piece of trace gives does not depend on
+ * what was decoded before it. No allocation, no host. CYC is the hot function,
+ * then MTC.
  *
  * Specification: Intel SDM volume 3, chapter "Intel Processor Trace", sections
  * "Timing Packets" and "Decoder Synchronization".
@@ -17,17 +18,18 @@
 
 #include <aux/decoder.h>
 
-/* Scales, in TSC ticks per cycle, are fixed-point numbers with so many bits of fraction. */
+/* Scales, in TSC ticks per cycle, are fixed-point numbers with so many bits of
+ * fraction. */
 #define PT_TIME_SHIFT 20
-/* More than 2 to this cycles between two other timing packets are folded, so that their
- * product with a scale fits 64 bits. */
+/* More than 2 to this cycles between two other timing packets are folded, so
+ * that their product with a scale fits 64 bits. */
 #define PT_TIME_CYCLE_BITS 35
 
 /*
- * tsc is the time of the last timing packet. The bound assumes that a core's clock keeps
- * the ratio that CBR named, give or take one; that the clock runs wherever only cycles tell
- * the time; and that no timing packets are missing but those that an OVF stands for.
- * UINT64_MAX: after an OVF, until a TSC.
+ * tsc is the time of the last timing packet. The bound assumes that a core's
+ * clock keeps the ratio that CBR named, give or take one; that the clock runs
+ * wherever only cycles tell the time; and that no timing packets are missing
+ * but those that an OVF stands for. UINT64_MAX: after an OVF, until a TSC.
  */
 struct pt_time {
 	uint64_t tsc;		/* the estimate; valid when known */
@@ -35,8 +37,8 @@ struct pt_time {
 				 * was in a packet */
 	bool known;		/* there was a TSC since the PSB */
 	uint64_t total;		/* cycles of CYCs since it was known, ever */
-	/* what follows is private to time.c and the inline functions below, and to
-	 * the fast path */
+	/* what follows is private to time.c and the inline functions below, and
+	 * to the fast path */
 	const struct aux_pt_config *config;
 
 	/* CYC: the time is base + cycles * scale */
@@ -91,8 +93,8 @@ void pt_time_ovf(struct pt_time *t);	/* packets were lost here */
 /* pt_time_cyc where more is to be done than adding up. */
 void pt_time_cyc_slow(struct pt_time *t, uint64_t cycles);
 
-/* pt_time_cyc for callers that do not read bound, which may be stale then. False: bound is
- * up to date. */
+/* pt_time_cyc for callers that do not read bound, which may be stale then.
+ * False: bound is up to date. */
 static inline bool pt_time_cyc_tsc(struct pt_time *t, uint64_t cycles)
 {
 	uint64_t sum = t->cycles + cycles;

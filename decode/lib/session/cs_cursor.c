@@ -3,12 +3,13 @@
  * cs_cursor: the flow of one CoreSight source, whose timestamps follow the
  * instructions that they date.
  *
- * So there are two views. The decoder's (cs.ahead) is after the last event in the
- * buffer; the merge's (m.view) is at the next event to deliver. After a break (TRACE_ON,
- * CONTEXT: events after which an unknown amount of time may have passed) the cursor
- * decodes on up to the next TIME, and what is between them gets that later time. A
- * decoder that cannot tell the time before it asks for code may have walked in code
- * that had been replaced by then (exec, dlopen); that is found and cut (drop_stale).
+ * So there are two views. The decoder's (cs.ahead) is after the last event in
+ * the buffer; the merge's (m.view) is at the next event to deliver. After a
+ * break (TRACE_ON, CONTEXT: events after which an unknown amount of time may
+ * have passed) the cursor decodes on up to the next TIME, and what is between
+ * them gets that later time. A decoder that cannot tell the time before it asks
+ * for code may have walked in code that had been replaced by then (exec,
+ * dlopen); that is found and cut (drop_stale).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,14 +19,16 @@
 /*
  * Who runs, and what is mapped, at a point of a stream; Intel PT's too.
  *
- * With times of the clock, a TIME says when it is, and the thread is the one that the
- * side-band says ran then. Without, it is the AUX record that the chunk came with: its
- * time, its thread. A CONTEXT in the trace goes before both, for it is exact.
+ * With times of the clock, a TIME says when it is, and the thread is the one
+ * that the side-band says ran then. Without, it is the AUX record that the
+ * chunk came with: its time, its thread. A CONTEXT in the trace goes before
+ * both, for it is exact.
  */
 
 #define SWITCHES_MAX 256 /* looked at for the start of a thread */
 
-/* The time for which the side-band is asked; UINT64_MAX: the end of the recording. */
+/* The time for which the side-band is asked; UINT64_MAX: the end of the
+ * recording. */
 static uint64_t time_of_lookup(const struct stream_cursor *cur,
 			       const struct stream_view *v)
 {
@@ -36,8 +39,8 @@ static uint64_t time_of_lookup(const struct stream_cursor *cur,
 	return v->record_ns ? v->record_ns : UINT64_MAX;
 }
 
-/* The thread that the AUX record names. False: none, or it ran on another CPU (the
- * record of a trace per thread). */
+/* The thread that the AUX record names. False: none, or it ran on another CPU
+ * (the record of a trace per thread). */
 static bool task_of_record(const struct stream_view *v, struct who *w)
 {
 	const struct aux_mark *m = v->mark;
@@ -51,8 +54,8 @@ static bool task_of_record(const struct stream_view *v, struct who *w)
 	return true;
 }
 
-/* The thread by the side-band: of a stream per thread its own, else the one on the
- * CPU. */
+/* The thread by the side-band: of a stream per thread its own, else the one on
+ * the CPU. */
 static struct who task_of_sideband(const struct stream_cursor *cur,
 				   const struct stream_view *v, uint64_t time)
 {
@@ -79,8 +82,8 @@ static struct who task_of_sideband(const struct stream_cursor *cur,
 	return w;
 }
 
-/* The thread that the trace names. False: the side-band does not know its process, and
- * knows who ran on the CPU. */
+/* The thread that the trace names. False: the side-band does not know its
+ * process, and knows who ran on the CPU. */
 static bool task_of_trace(const struct stream_cursor *cur,
 			  const struct stream_view *v, uint64_t time,
 			  struct who *w)
@@ -150,11 +153,11 @@ void view_handle_time(struct stream_cursor *cur, struct stream_view *v,
 }
 
 /*
- * When the thread that v.context names began to run. The last TIME is of what ran
- * before it, for a timestamp follows the first instruction that it dates: asked for
- * that time, the side-band would give the memory of the thread before. The thread
- * runs since the side-band next puts it on this CPU, or since its process exists.
- * 0: neither is known.
+ * When the thread that v.context names began to run. The last TIME is of what
+ * ran before it, for a timestamp follows the first instruction that it dates:
+ * asked for that time, the side-band would give the memory of the thread
+ * before. The thread runs since the side-band next puts it on this CPU, or
+ * since its process exists. 0: neither is known.
  */
 static uint64_t find_start(const struct stream_cursor *cur,
 			   const struct stream_view *v)
@@ -236,15 +239,16 @@ static const struct aux_flow *last_range(const struct aux_flow *ev)
 	return &step->ranges[step->n_ranges - 1];
 }
 
-/* Contract in impl.h. Of Intel PT none is: it has a TIME before what it dates. */
+/* Contract in impl.h. Of Intel PT none is: it has a TIME before what it
+ * dates. */
 bool cs_is_break(const struct stream_cursor *cur, const struct aux_flow *ev)
 {
 	return cur->source && cur->timed &&
 	       (ev->kind == AUX_FLOW_TRACE_ON || ev->kind == AUX_FLOW_CONTEXT);
 }
 
-/* The first TIME in the buffer from pos on; n: there is none. Kept in next_time, or a
- * buffer with many breaks would be searched again for each. */
+/* The first TIME in the buffer from pos on; n: there is none. Kept in
+ * next_time, or a buffer with many breaks would be searched again for each. */
 static size_t find_time(struct stream_cursor *cur)
 {
 	if (cur->m.next_time != SIZE_MAX && cur->m.next_time >= cur->m.pos)
@@ -256,8 +260,8 @@ static size_t find_time(struct stream_cursor *cur)
 	return cur->m.next_time;
 }
 
-/* A break without a TIME after it is at the time of the record if the chunk ended; if
- * the decoder goes on, a TIME may follow in the next batch. */
+/* A break without a TIME after it is at the time of the record if the chunk
+ * ended; if the decoder goes on, a TIME may follow in the next batch. */
 struct merge_key cs_break_key(struct stream_cursor *cur)
 {
 	struct merge_key at = cur->m.key;
@@ -273,8 +277,8 @@ struct merge_key cs_break_key(struct stream_cursor *cur)
 	return at;
 }
 
-/* Contract in impl.h. The record's time is that of its end, so with times of the clock
- * the key is the end of the record before (begin_record). */
+/* Contract in impl.h. The record's time is that of its end, so with times of
+ * the clock the key is the end of the record before (begin_record). */
 void cs_begin_chunk(struct stream_cursor *cur)
 {
 	const struct aux_mark *m;
@@ -297,8 +301,8 @@ void cs_begin_chunk(struct stream_cursor *cur)
 	cur->m.key.ts = 0;
 }
 
-/* Where tracing last resumed at another address than where it had stopped, between
- * buf[i] and the TIME before that; i: nowhere. */
+/* Where tracing last resumed at another address than where it had stopped,
+ * between buf[i] and the TIME before that; i: nowhere. */
 static size_t find_jump(const struct stream_cursor *cur, size_t i)
 {
 	size_t jump = i;
@@ -321,7 +325,8 @@ static size_t find_jump(const struct stream_cursor *cur, size_t i)
 	return jump;
 }
 
-/* Are the bytes at ip the same memory in both spaces? Unknown counts as same. */
+/* Are the bytes at ip the same memory in both spaces? Unknown counts as
+ * same. */
 static bool same_code(struct stream_cursor *cur, const struct space *a,
 		      const struct space *b, uint64_t ip)
 {
@@ -333,10 +338,10 @@ static bool same_code(struct stream_cursor *cur, const struct space *a,
 }
 
 /*
- * buf[i] is a TIME by which the process has other code (an exec) at the addresses
- * where it has run since a jump. The decoder walked in the old code and is lost: what
- * ran from the jump to where tracing next resumes is unknown, and becomes a GAP.
- * Returns where the TIME is then.
+ * buf[i] is a TIME by which the process has other code (an exec) at the
+ * addresses where it has run since a jump. The decoder walked in the old code
+ * and is lost: what ran from the jump to where tracing next resumes is unknown,
+ * and becomes a GAP. Returns where the TIME is then.
  */
 static size_t drop_stale(struct stream_cursor *cur, size_t i,
 			 const struct space *old)
@@ -379,8 +384,8 @@ static uint32_t write_ranges(struct aux_flow *out, const struct aux_flow *ev)
 	return n;
 }
 
-/* A PATH that the decoder does not keep is gone when it goes on, and these events may
- * have to wait for that: RANGEs in its place. */
+/* A PATH that the decoder does not keep is gone when it goes on, and these
+ * events may have to wait for that: RANGEs in its place. */
 int cursor_expand_paths(struct stream_cursor *cur, size_t from)
 {
 	size_t more = 0, n = 0, to;
@@ -421,8 +426,9 @@ int cursor_expand_paths(struct stream_cursor *cur, size_t from)
 	return 0;
 }
 
-/* Turns offsets in the source's own bytes into places in the stream with its frames,
- * from buf[i] on up to the first event that needs a look; n: none does. */
+/* Turns offsets in the source's own bytes into places in the stream with its
+ * frames, from buf[i] on up to the first event that needs a look; n: none
+ * does. */
 static size_t place(struct stream_cursor *cur, size_t i,
 		    struct cs_frame_run *last)
 {
@@ -442,8 +448,9 @@ static size_t place(struct stream_cursor *cur, size_t i,
 }
 
 /*
- * Contract in impl.h. A chunk may have to begin inside a packet; the decoder reports
- * that as NO_SYNC, which is no loss if it then found a sync point in the chunk.
+ * Contract in impl.h. A chunk may have to begin inside a packet; the decoder
+ * reports that as NO_SYNC, which is no loss if it then found a sync point in
+ * the chunk.
  */
 int cs_handle_new(struct stream_cursor *cur, size_t from)
 {

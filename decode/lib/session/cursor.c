@@ -2,9 +2,9 @@
 /*
  * cursor: one stream being decoded, see cursor.h; of CoreSight in cs_cursor.c.
  *
- * A chunk of Intel PT begins at the time that its PSB+ tells: who runs, and in which
- * code, is known before the first event, whatever came before the chunk. This is
- * what allows chunks to be decoded in any order.
+ * A chunk of Intel PT begins at the time that its PSB+ tells: who runs, and in
+ * which code, is known before the first event, whatever came before the chunk.
+ * This is what allows chunks to be decoded in any order.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,22 +15,24 @@
 #include "decode/lib/session/impl.h"
 
 /*
- * The fallback: a chunk that the decoder cannot decode (-AUX_E_UNSUPPORTED), from
- * start or in the middle.
+ * The fallback: a chunk that the decoder cannot decode (-AUX_E_UNSUPPORTED),
+ * from start or in the middle.
  *
- * What it emitted of the chunk is right, and may be with the sink already. So the
- * reference decodes the chunk again from its start, with the view as it was there,
- * and as many instructions and other events of it are dropped as were emitted: two
- * decoders give the same instructions in the same order, however they divide them
- * into RANGEs and PATHs. TIMEs are not counted, for one decoder may emit more of
- * them than another; those that are dropped still move the decoder's view on, so that
- * the reference finds the code of the thread that runs. A RANGE that is cut in the middle
- * (cut_range) is expanded for the address of its next instruction. From the next
- * chunk on the decoder is asked again.
+ * What it emitted of the chunk is right, and may be with the sink already. So
+ * the reference decodes the chunk again from its start, with the view as it was
+ * there, and as many instructions and other events of it are dropped as were
+ * emitted: two decoders give the same instructions in the same order, however
+ * they divide them into RANGEs and PATHs. TIMEs are not counted, for one
+ * decoder may emit more of them than another; those that are dropped still move
+ * the decoder's view on, so that the reference finds the code of the thread
+ * that runs. A RANGE that is cut in the middle (cut_range) is expanded for the
+ * address of its next instruction. From the next chunk on the decoder is asked
+ * again.
  */
 
-/* Adds to what was emitted of the chunk: buf[from..n), which the decoder just wrote.
- * On the way it finds how the batch begins, for skip_plain in merge.c. */
+/* Adds to what was emitted of the chunk: buf[from..n), which the decoder just
+ * wrote. On the way it finds how the batch begins, for skip_plain in
+ * merge.c. */
 static void count_emitted(struct stream_cursor *cur, size_t from)
 {
 	const struct aux_flow *ev = cur->m.buf + from,
@@ -81,8 +83,8 @@ static int open_reference(struct stream_cursor *cur)
 	return rc;
 }
 
-/* Starts the reference on the chunk, or ends the chunk where there is none, or it cannot
- * either. Counted in stats. */
+/* Starts the reference on the chunk, or ends the chunk where there is none, or
+ * it cannot either. Counted in stats. */
 static int start_fallback(struct stream_cursor *cur,
 			  struct session_stats *stats)
 {
@@ -119,8 +121,8 @@ static int start_fallback(struct stream_cursor *cur,
 	return 0;
 }
 
-/* Removes the first skip instructions of a RANGE. False: the code is missing or does
- * not fit, so the address of the next one is unknown. */
+/* Removes the first skip instructions of a RANGE. False: the code is missing or
+ * does not fit, so the address of the next one is unknown. */
 static bool cut_range(struct stream_cursor *cur, struct aux_flow *ev,
 		      uint64_t skip)
 {
@@ -196,18 +198,20 @@ static void drop_repeated(struct stream_cursor *cur, size_t from)
 /*
  * Zero fill: zeros where Intel PT should be.
  *
- * A zero byte is a PAD packet, so a page that was lost or never written reads as
- * packets that say nothing, and a decoder would go on after it as if nothing had run.
- * Where a program repeats itself no later packet contradicts that: the flow would be
- * wrong and no error would show. CPUs align with a few PADs (no more than 21 in a row
- * in any recording met), so a run of ZEROS_MIN is no alignment. It is a GAP; the
- * chunk ends before it, and goes on at the next PSB as a chunk of its own. Zeros at
- * the end of the trace are the unused rest of a buffer, and no loss.
+ * A zero byte is a PAD packet, so a page that was lost or never written reads
+ * as packets that say nothing, and a decoder would go on after it as if nothing
+ * had run. Where a program repeats itself no later packet contradicts that: the
+ * flow would be wrong and no error would show. CPUs align with a few PADs (no
+ * more than 21 in a row in any recording met), so a run of ZEROS_MIN is no
+ * alignment. It is a GAP; the chunk ends before it, and goes on at the next PSB
+ * as a chunk of its own. Zeros at the end of the trace are the unused rest of a
+ * buffer, and no loss.
  */
 
 #define ZEROS_MIN 256
 
-/* Where to end before zeros: without the last packet, whose payload they may be. */
+/* Where to end before zeros: without the last packet, whose payload they may
+ * be. */
 static const uint8_t *cut_packet(const uint8_t *p, const uint8_t *zeros)
 {
 	const uint8_t *psb = chunks_last_psb(p, zeros);
@@ -276,10 +280,11 @@ static bool is_explained(const struct queue *q, uint64_t end)
 }
 
 /*
- * A cut: the stream, or a piece of it, ends inside of a packet or a PSB+. That would
- * read as a contradiction between code and trace wherever the rest is needed. So
- * the chunk ends before it, and a GAP says how much that is. Where the queue has a gap at
- * that place (the file ends, the buffer was full) that is why, and no other is needed.
+ * A cut: the stream, or a piece of it, ends inside of a packet or a PSB+. That
+ * would read as a contradiction between code and trace wherever the rest is
+ * needed. So the chunk ends before it, and a GAP says how much that is. Where
+ * the queue has a gap at that place (the file ends, the buffer was full) that
+ * is why, and no other is needed.
  */
 static void cut_rest(struct stream_cursor *cur)
 {
@@ -314,11 +319,12 @@ static struct aux_flow cut_gap(struct stream_cursor *cur)
 	return gap;
 }
 
-/* Bytes of all streams together that are read before their pages are released: each
- * madvise interrupts the other threads of the process (TLB shootdown). */
+/* Bytes of all streams together that are read before their pages are released:
+ * each madvise interrupts the other threads of the process (TLB shootdown). */
 #define RELEASE_STEP ((uint64_t)4 << 20)
 
-/* aux_decoder_host.code: the bytes at ip in the space in which the decoder is. */
+/* aux_decoder_host.code: the bytes at ip in the space in which the decoder
+ * is. */
 static int code_for_decoder(void *priv, uint64_t ip, struct aux_code *code)
 {
 	struct stream_cursor *cur = priv;
@@ -330,16 +336,16 @@ static int code_for_decoder(void *priv, uint64_t ip, struct aux_code *code)
 	return codeview_code(cur->s->codeview, space, ip, code);
 }
 
-/* aux_decoder_host.forget: at the start of a chunk all events were delivered, so
- * nothing points to what. A worker's cursor has another one (parallel.c). */
+/* aux_decoder_host.forget: at the start of a chunk all events were delivered,
+ * so nothing points to what. A worker's cursor has another one (parallel.c). */
 static void forget(void *priv, void (*release)(void *what), void *what)
 {
 	(void)priv;
 	release(what);
 }
 
-/* The key from a TIME on: never lower than before. Timestamps of no clock order events
- * inside their AUX record. */
+/* The key from a TIME on: never lower than before. Timestamps of no clock order
+ * events inside their AUX record. */
 static struct merge_key place_of_time(const struct stream_cursor *cur,
 				      const struct aux_flow *ev)
 {
@@ -421,9 +427,9 @@ static int grow_buffer(struct stream_cursor *cur)
 }
 
 /*
- * A chunk that continues the one before: the TRACE_ON that the decoder emits for its
- * PSB+ is none of the trace. It is the first event, but for TIME and the like; anything
- * about control before it means that there is none to drop.
+ * A chunk that continues the one before: the TRACE_ON that the decoder emits
+ * for its PSB+ is none of the trace. It is the first event, but for TIME and
+ * the like; anything about control before it means that there is none to drop.
  */
 static void drop_resume(struct stream_cursor *cur, size_t from)
 {
@@ -490,8 +496,8 @@ static int decode_more(struct stream_cursor *cur, struct session_stats *stats)
 	return 0;
 }
 
-/* Is there a batch for the merge? CoreSight goes on to the next TIME, which dates what
- * is before it, but no further than CURSOR_AHEAD events. */
+/* Is there a batch for the merge? CoreSight goes on to the next TIME, which
+ * dates what is before it, but no further than CURSOR_AHEAD events. */
 static bool has_batch(const struct stream_cursor *cur)
 {
 	if (!cur->m.n)
@@ -719,8 +725,8 @@ int cursor_open(struct session *s, struct stream_cursor *cur, size_t i,
 	pthread_mutex_lock(&s->open_lock);
 	rc = ops->open(&cur->dec, &cur->config, &cur->host, diag);
 	if (rc == -AUX_E_UNSUPPORTED && cur->wants.reference) {
-		/* a kind of source that the decoder cannot decode at all, such as
-		 * an ETMv3: the reference is the decoder */
+		/* a kind of source that the decoder cannot decode at all, such
+		 * as an ETMv3: the reference is the decoder */
 		cur->ops->close(cur->dec);
 		cur->ops = cur->wants.reference;
 		cur->wants.reference = NULL;

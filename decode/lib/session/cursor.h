@@ -28,9 +28,9 @@
 #define CURSOR_AHEAD 8192	/* events that wait for a TIME, at most */
 
 /*
- * Where an event is in the merge of all streams. Keys of one stream never go back:
- * a time that does (another decoder's estimate, a clock that was set) leaves the
- * key where it is.
+ * Where an event is in the merge of all streams. Keys of one stream never go
+ * back: a time that does (another decoder's estimate, a clock that was set)
+ * leaves the key where it is.
  */
 struct merge_key {
 	uint64_t time;		/* ns; Intel PT without a clock: TSC */
@@ -123,7 +123,8 @@ struct cs_cursor {
 	bool stale;		/* the decoder went on in replaced code */
 };
 
-/* Intel PT: what follows the current chunk, cut off because it begins with zeros. */
+/* Intel PT: what follows the current chunk, cut off because it begins with
+ * zeros. */
 struct zero_fill {
 	bool due;		/* the zeros were not emitted as a GAP yet */
 	struct aux_chunk rest;	/* from the zeros on; then from the next PSB on.
@@ -133,8 +134,8 @@ struct zero_fill {
 struct chunk_task;
 struct batch;
 
-/* Intel PT: bytes at the end of the current chunk that are no whole packet: a GAP
- * stands for them. 0: none, or it was emitted. */
+/* Intel PT: bytes at the end of the current chunk that are no whole packet: a
+ * GAP stands for them. 0: none, or it was emitted. */
 struct cut_tail {
 	uint64_t len, offset;
 };
@@ -187,7 +188,8 @@ struct stream_cursor {
 	struct task_list tasks;
 };
 
-/* RANGE or PATH: neither place nor thread changes with it. Most of all events. */
+/* RANGE or PATH: neither place nor thread changes with it. Most of all
+ * events. */
 static inline bool flow_is_plain(const struct aux_flow *ev)
 {
 	return ev->kind == AUX_FLOW_RANGE || ev->kind == AUX_FLOW_PATH;
@@ -197,10 +199,11 @@ static inline bool flow_is_plain(const struct aux_flow *ev)
 int cursor_open(struct session *s, struct stream_cursor *cur, size_t i,
 		const struct aux_decoder_ops *ops, struct aux_diag *diag);
 void cursor_close(struct stream_cursor *cur);
-/* Fills an empty buffer: 1, or 0 at the end of the stream, or an error. stats grow
- * by what was decoded. */
+/* Fills an empty buffer: 1, or 0 at the end of the stream, or an error. stats
+ * grow by what was decoded. */
 int cursor_refill(struct stream_cursor *cur, struct session_stats *stats);
-/* Does ev change the key or the thread? Then it is consumed before it is emitted. */
+/* Does ev change the key or the thread? Then it is consumed before it is
+ * emitted. */
 bool cursor_changes_view(const struct stream_cursor *cur,
 			 const struct aux_flow *ev);
 /* m.view and m.key for what follows m.buf[m.pos]; pos stays. */

@@ -2,10 +2,10 @@
 /*
  * decoders: the table of those built in, and those loaded from a file.
  *
- * One line per decoder; the first one of a trace type is the default, and what it
- * cannot do goes to the reference. A loaded one must have been built for the same
- * interface: abi is the first word of its table in every version of the interface, so
- * it is looked at before anything else.
+ * One line per decoder; the first one of a trace type is the default, and what
+ * it cannot do goes to the reference. A loaded one must have been built for the
+ * same interface: abi is the first word of its table in every version of the
+ * interface, so it is looked at before anything else.
  */
 #include <dlfcn.h>
 #include <string.h>
@@ -17,8 +17,8 @@
 extern const struct aux_decoder_ops aux_decoder_libipt, aux_decoder_opencsd,
 	aux_decoder_etm, aux_decoder_bytes;
 
-/* is_reference: the vendors' libraries are complete, and what they cannot decode they
- * report as a GAP. */
+/* is_reference: the vendors' libraries are complete, and what they cannot
+ * decode they report as a GAP. */
 static const struct {
 	const struct aux_decoder_ops *ops;
 	bool is_reference;

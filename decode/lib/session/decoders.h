@@ -21,8 +21,8 @@ const struct aux_decoder_ops *decoders_find(const char *name,
 					   uint32_t trace_type,
 					   struct aux_diag *diag);
 
-/* The conservative one of the trace type, which decodes what ops cannot; NULL: that
- * is ops itself, or there is none in this build. */
+/* The conservative one of the trace type, which decodes what ops cannot; NULL:
+ * that is ops itself, or there is none in this build. */
 const struct aux_decoder_ops *
 decoders_reference(uint32_t trace_type, const struct aux_decoder_ops *ops);
 

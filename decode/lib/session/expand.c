@@ -2,15 +2,16 @@
 /*
  * expand: RANGEs into the addresses of their instructions, see expand.h.
  *
- * Invariant: a range in a table was walked over its code bytes and ended exactly at
- * last with n instructions; nothing else gets in. A disagreement is reported, so that
- * no sink shows an address that did not run.
+ * Invariant: a range in a table was walked over its code bytes and ended
+ * exactly at last with n instructions; nothing else gets in. A disagreement is
+ * reported, so that no sink shows an address that did not run.
  *
- * Two tables find the same nodes. by_space has the key of a RANGE as it comes: one
- * lookup for each RANGE of the flow, so its slots carry the key. by_code has the
- * place of the code bytes in memory, asked when by_space knows nothing: a new mapping
- * makes a new space, in which the same file's code costs a lookup for each range and
- * not another walk and rendering. A walk belongs to one thread.
+ * Two tables find the same nodes. by_space has the key of a RANGE as it comes:
+ * one lookup for each RANGE of the flow, so its slots carry the key. by_code
+ * has the place of the code bytes in memory, asked when by_space knows nothing:
+ * a new mapping makes a new space, in which the same file's code costs a lookup
+ * for each range and not another walk and rendering. A walk belongs to one
+ * thread.
  */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -62,10 +63,10 @@ struct walk {
 };
 
 /*
- * Zeroed by writing. With calloc each page would be mapped to the zero page at its
- * first read and copied at its first write: two faults, and the second interrupts the
- * other threads (TLB shootdown). gcc turns malloc and memset into calloc, hence
- * aligned_alloc.
+ * Zeroed by writing. With calloc each page would be mapped to the zero page at
+ * its first read and copied at its first write: two faults, and the second
+ * interrupts the other threads (TLB shootdown). gcc turns malloc and memset
+ * into calloc, hence aligned_alloc.
  */
 static int table_init(struct table *t, size_t n)
 {
@@ -80,8 +81,9 @@ static int table_init(struct table *t, size_t n)
 	return 0;
 }
 
-/* Two odd 64-bit constants (golden ratio; xxHash64's second prime) spread addresses
- * that differ in few bits; the shifts bring the high bits down to the mask. */
+/* Two odd 64-bit constants (golden ratio; xxHash64's second prime) spread
+ * addresses that differ in few bits; the shifts bring the high bits down to the
+ * mask. */
 static inline size_t hash_key(const struct key *k)
 {
 	uint64_t h = k->first * UINT64_C(0x9e3779b97f4a7c15);
@@ -97,8 +99,8 @@ static inline bool same_key(const struct key *a, const struct key *b)
 	       a->span == b->span && a->n == b->n;
 }
 
-/* The slot of the key, or the free one where it belongs. At most half of the slots are
- * used (table_add), so there is one. */
+/* The slot of the key, or the free one where it belongs. At most half of the
+ * slots are used (table_add), so there is one. */
 static inline struct slot *table_find(const struct table *t,
 				      const struct key *k)
 {
@@ -190,8 +192,8 @@ void walk_charge(struct walk *w, size_t bytes)
 	w->bytes += bytes;
 }
 
-/* Makes area contain ip: the host is asked once for each area, not for each range.
- * -AUX_E_NOENT. */
+/* Makes area contain ip: the host is asked once for each area, not for each
+ * range. -AUX_E_NOENT. */
 static int find_area(struct walk *w, const struct space *space, uint64_t ip)
 {
 	const struct sink_host *host = w->config.host;
@@ -222,8 +224,9 @@ size_t walk_bytes(struct walk *w, const struct space *space, uint64_t ip,
 	return n;
 }
 
-/* Length of the instruction at ip; 0: these bytes are none; -AUX_E_NOENT: no code. Our
- * own decoder of lengths has 64-bit x86 and A64; Capstone does the rest. */
+/* Length of the instruction at ip; 0: these bytes are none; -AUX_E_NOENT: no
+ * code. Our own decoder of lengths has 64-bit x86 and A64; Capstone does the
+ * rest. */
 static int length_at(struct walk *w, const struct space *space, uint64_t ip,
 		     unsigned mode)
 {
@@ -247,8 +250,8 @@ static int length_at(struct walk *w, const struct space *space, uint64_t ip,
 	return n < 0 ? n : disasm_text(w->disasm, p, len, ip, mode, NULL, 0);
 }
 
-/* Fills w->off with n offsets; last comes from the event, the others from the code
- * bytes. 0, or as walk_find. */
+/* Fills w->off with n offsets; last comes from the event, the others from the
+ * code bytes. 0, or as walk_find. */
 static int walk_range(struct walk *w, const struct space *space,
 		      const struct aux_flow *ev)
 {

@@ -3,11 +3,11 @@
  * walk: a RANGE, expanded into the addresses of its instructions, once.
  *
  * A RANGE says first, last and how many; the code bytes say the same. When the
- * two disagree nothing is expanded and the caller reports a gap: a wrong address
- * is never given. Expanded ranges are kept and found again by (space, first,
- * last, n, mode), or by the place of their code bytes when the same file is
- * mapped at the same address in a later space. Each carries room for what a sink
- * makes of it, so text is rendered and hashes are computed once.
+ * two disagree nothing is expanded and the caller reports a gap: a wrong
+ * address is never given. Expanded ranges are kept and found again by (space,
+ * first, last, n, mode), or by the place of their code bytes when the same file
+ * is mapped at the same address in a later space. Each carries room for what a
+ * sink makes of it, so text is rendered and hashes are computed once.
  */
 #ifndef DECODE_LIB_SESSION_EXPAND_H
 #define DECODE_LIB_SESSION_EXPAND_H
@@ -45,15 +45,15 @@ int walk_new(struct walk **w, const struct walk_config *config);
 void walk_free(struct walk *w);
 
 /*
- * The expansion of ev (a RANGE) in a space (NULL: unknown). Valid until the next
- * call. Returns 0, -AUX_E_NOENT when code is missing, -AUX_E_FORMAT when code
- * and range disagree, -AUX_E_NOMEM.
+ * The expansion of ev (a RANGE) in a space (NULL: unknown). Valid until the
+ * next call. Returns 0, -AUX_E_NOENT when code is missing, -AUX_E_FORMAT when
+ * code and range disagree, -AUX_E_NOMEM.
  */
 int walk_find(struct walk *w, const struct space *space,
 	      const struct aux_flow *ev, struct walk_range **range);
 
-/* The same into *range, and nothing is kept: user is NULL, off is valid until the
- * next call. */
+/* The same into *range, and nothing is kept: user is NULL, off is valid until
+ * the next call. */
 int walk_once(struct walk *w, const struct space *space,
 	      const struct aux_flow *ev, struct walk_range *range);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * session: the private half: what a session has, one pass of it into a sink, and the
- * tasks of its workers. What a cursor is stands in cursor.h.
+ * session: the private half: what a session has, one pass of it into a sink,
+ * and the tasks of its workers. What a cursor is stands in cursor.h.
  */
 #ifndef DECODE_LIB_SESSION_IMPL_H
 #define DECODE_LIB_SESSION_IMPL_H
@@ -11,9 +11,9 @@
 #include "common/workers.h"
 #include "decode/lib/session/cursor.h"
 
-/* Built by session_open. Nothing of it changes in a pass but config.tid before it,
- * spans where it begins, and what codeview keeps under its own lock: all threads read
- * it. */
+/* Built by session_open. Nothing of it changes in a pass but config.tid before
+ * it, spans where it begins, and what codeview keeps under its own lock: all
+ * threads read it. */
 struct session {
 	char *path, *decoder, *plugin;
 	struct session_config config;	/* its strings are not used */
@@ -31,28 +31,31 @@ struct session {
 	uint64_t ledger_lost;	/* bytes */
 	uint64_t ledger_events;	/* records, processes, losses of any size */
 	bool timed;	/* the trace has times that the records share */
-	/* decoders are opened one at a time: their libraries have state of their
-	 * own then (OpenCSD's lists of trees and of decoders) */
+	/* decoders are opened one at a time: their libraries have state of
+	 * their own then (OpenCSD's lists of trees and of decoders) */
 	pthread_mutex_t open_lock;
 };
 
-/* seek.c: turns config.last_ns into time_from. An error has its text in diag. */
+/* seek.c: turns config.last_ns into time_from. An error has its text in
+ * diag. */
 int session_find_last(struct session *s, struct aux_diag *diag);
-/* Fills the span of a stream from the times or chunks asked for. -AUX_E_NOMEM. */
+/* Fills the span of a stream from the times or chunks asked for.
+ * -AUX_E_NOMEM. */
 int session_seek(struct session *s, size_t i);
 /* How many bytes of trace are in it. */
 uint64_t session_span_bytes(const struct session *s, size_t i);
 
-/* cursor.c: a cursor without a decoder and a buffer, for the streams of a session
- * with workers. */
+/* cursor.c: a cursor without a decoder and a buffer, for the streams of a
+ * session with workers. */
 void cursor_setup(struct session *s, struct stream_cursor *cur, size_t i);
 /* Intel PT: the PSB+ tells the time, so the chunk begins as if after a TIME. */
 void cursor_begin_dated(struct stream_cursor *cur,
 			const struct chunk_start *start);
-/* Replaces PATHs that the decoder does not keep, from buf[from] on, by their RANGEs,
- * for the next call of decode frees them. -AUX_E_NOMEM. */
+/* Replaces PATHs that the decoder does not keep, from buf[from] on, by their
+ * RANGEs, for the next call of decode frees them. -AUX_E_NOMEM. */
 int cursor_expand_paths(struct stream_cursor *cur, size_t from);
-/* The first from ev on that is no RANGE or PATH, or end; adds the instructions. */
+/* The first from ev on that is no RANGE or PATH, or end; adds the
+ * instructions. */
 const struct aux_flow *cursor_skip_plain(const struct aux_flow *ev,
 					 const struct aux_flow *end,
 					 uint64_t *n_insns);
@@ -61,27 +64,27 @@ void cursor_release(struct stream_cursor *cur, const struct aux_chunk *c);
 /* The key of buf[pos]. */
 struct merge_key cursor_next_key(struct stream_cursor *cur);
 
-/* The view at which the decoder is. Intel PT's stops wherever the view changes, so
- * it is the merge's. */
+/* The view at which the decoder is. Intel PT's stops wherever the view changes,
+ * so it is the merge's. */
 static inline struct stream_view *cursor_decoder_view(struct stream_cursor *cur)
 {
 	return cur->source ? &cur->cs.ahead : &cur->m.view;
 }
 
-/* cs_cursor.c: a chunk of one CoreSight source, or a gap in it, begins; the buffer
- * is empty. */
+/* cs_cursor.c: a chunk of one CoreSight source, or a gap in it, begins; the
+ * buffer is empty. */
 void cs_begin_chunk(struct stream_cursor *cur);
-/* buf[from..n) was just decoded: gives it its place in the stream, and follows it
- * with cs.ahead. -AUX_E_NOMEM. */
+/* buf[from..n) was just decoded: gives it its place in the stream, and follows
+ * it with cs.ahead. -AUX_E_NOMEM. */
 int cs_handle_new(struct stream_cursor *cur, size_t from);
 /* True for events after which an unknown amount of time may have passed. */
 bool cs_is_break(const struct stream_cursor *cur, const struct aux_flow *ev);
-/* The key of a break at buf[pos]: the time of the next TIME; without one that of the
- * AUX record. */
+/* The key of a break at buf[pos]: the time of the next TIME; without one that
+ * of the AUX record. */
 struct merge_key cs_break_key(struct stream_cursor *cur);
 
-/* cs_cursor.c: looks up who runs at v and in which code; tells the host's decoder
- * too, if v is its view. */
+/* cs_cursor.c: looks up who runs at v and in which code; tells the host's
+ * decoder too, if v is its view. */
 void view_find_task(struct stream_cursor *cur, struct stream_view *v);
 /* v for what follows a TIME, or a CONTEXT of CoreSight. */
 void view_handle_time(struct stream_cursor *cur, struct stream_view *v,
@@ -91,8 +94,8 @@ void view_handle_context(struct stream_cursor *cur, struct stream_view *v,
 
 struct parallel;
 
-/* One pass of the flow into a sink, by the session's thread. A worker fills one, too,
- * for each call of merge_deliver: its sink is a partial result. */
+/* One pass of the flow into a sink, by the session's thread. A worker fills
+ * one, too, for each call of merge_deliver: its sink is a partial result. */
 struct session_pass {
 	struct session *s;
 	struct stream_cursor *cursors;	/* one for each stream that is wanted */
@@ -112,12 +115,12 @@ struct session_pass {
 	struct parallel *parallel;	/* NULL: one thread does it all */
 };
 
-/* merge.c: delivers events of cur to the sink until one comes after limit, or there
- * are no more. or_at: one at limit is delivered. */
+/* merge.c: delivers events of cur to the sink until one comes after limit, or
+ * there are no more. or_at: one at limit is delivered. */
 int merge_deliver(struct session_pass *pass, struct stream_cursor *cur,
 		  const struct merge_key *limit, bool or_at);
-/* True if what is at a key comes after that of another stream, at limit. or_at: of
- * equal keys it comes first. */
+/* True if what is at a key comes after that of another stream, at limit. or_at:
+ * of equal keys it comes first. */
 bool merge_must_wait(const struct merge_key *at, const struct merge_key *limit,
 		     bool or_at);
 /* The sink got a GAP: it is counted, and the observer is called. */
@@ -142,8 +145,9 @@ struct join_gap {
 	struct aux_flow ev;
 };
 
-/* How a partial result, or as much of it as a worker filled in one go, is joined:
- * made by the worker, read by the session once the batch is handed over. */
+/* How a partial result, or as much of it as a worker filled in one go, is
+ * joined: made by the worker, read by the session once the batch is handed
+ * over. */
 struct join_plan {
 	struct join_step *steps;	/* keys never go back */
 	size_t n_steps, cap_steps;
@@ -153,8 +157,8 @@ struct join_plan {
 
 /*
  * What a worker hands over: events, or the plan of what it put into the partial
- * result. Filled before it is handed over and read-only then; the session's thread
- * frees it.
+ * result. Filled before it is handed over and read-only then; the session's
+ * thread frees it.
  */
 struct batch {
 	struct batch *next;	/* of the task */
@@ -173,8 +177,8 @@ struct batch {
 	struct session_stats stats;	/* since the batch before */
 };
 
-/* Code or paths that a decoder no longer uses (aux_decoder_host.forget), and events
- * of older batches may point to. */
+/* Code or paths that a decoder no longer uses (aux_decoder_host.forget), and
+ * events of older batches may point to. */
 struct dropped {
 	struct dropped *next;
 	void (*release)(void *what);
@@ -183,8 +187,9 @@ struct dropped {
 };
 
 /*
- * A decoder of a worker, with all that it has learned of the code. It has one task at
- * a time (Intel PT: any chunk; CoreSight: its stream), and with the task one thread.
+ * A decoder of a worker, with all that it has learned of the code. It has one
+ * task at a time (Intel PT: any chunk; CoreSight: its stream), and with the
+ * task one thread.
  */
 struct worker_decoder {
 	struct stream_cursor cur;	/* first: the host's priv leads here */
@@ -216,8 +221,8 @@ enum task_kind {
 };
 
 /*
- * The session's thread makes it. While work.state is WORK_RUNNING it is the worker's,
- * but for work, first and held; before and after, the session's.
+ * The session's thread makes it. While work.state is WORK_RUNNING it is the
+ * worker's, but for work, first and held; before and after, the session's.
  */
 struct chunk_task {
 	struct work work;	/* first */
@@ -255,9 +260,9 @@ struct parallel {
 	bool ordered;		/* and their stints in the order of the merge */
 };
 
-/* Of n_threads (two or more) one is the caller's: it keeps a sink without partial
- * results busy; one with them leaves it little to do, and there are n_threads
- * workers. close accepts what open left half done. */
+/* Of n_threads (two or more) one is the caller's: it keeps a sink without
+ * partial results busy; one with them leaves it little to do, and there are
+ * n_threads workers. close accepts what open left half done. */
 int parallel_open(struct session_pass *pass, unsigned n_threads,
 		  struct aux_diag *diag);
 void parallel_close(struct session_pass *pass);

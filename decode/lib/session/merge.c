@@ -2,23 +2,25 @@
 /*
  * session: the flows of all streams, merged by time into one sink.
  *
- * Each stream has a cursor: a decoder and the batch that it emitted last (cursor.h).
- * The cursor whose next event has the lowest key, of equal ones that of the lowest
- * stream, delivers events until its key passes the lowest of the others. So a thread
- * that moves to another CPU comes out in the order in which it ran, and the result
- * depends on nothing but the file: neither on the size of batches nor on threads.
+ * Each stream has a cursor: a decoder and the batch that it emitted last
+ * (cursor.h). The cursor whose next event has the lowest key, of equal ones
+ * that of the lowest stream, delivers events until its key passes the lowest of
+ * the others. So a thread that moves to another CPU comes out in the order in
+ * which it ran, and the result depends on nothing but the file: neither on the
+ * size of batches nor on threads.
  *
- * Keys. With times of the clock (Intel PT with TSC, CoreSight with timestamps of the
- * perf clock) the key is the time of the last TIME. An event between two TIMEs has
- * the key of the first: nothing says when between them it happened. Without, it is
- * the time of the AUX record that the bytes came with, then its number in the file,
- * then the timestamp inside it. Keys of a stream never go back (struct merge_key).
+ * Keys. With times of the clock (Intel PT with TSC, CoreSight with timestamps
+ * of the perf clock) the key is the time of the last TIME. An event between two
+ * TIMEs has the key of the first: nothing says when between them it happened.
+ * Without, it is the time of the AUX record that the bytes came with, then its
+ * number in the file, then the timestamp inside it. Keys of a stream never go
+ * back (struct merge_key).
  *
- * Who runs. What the side-band says holds up to a time, the horizon. A TIME at or
- * after it is the last event of its batch, and so is a CONTEXT that names a thread;
- * the decoder is called again when the view is up to date. So which thread runs, and
- * in which code, changes between two calls of decode alone, and no instruction is
- * decoded with the code of another process.
+ * Who runs. What the side-band says holds up to a time, the horizon. A TIME at
+ * or after it is the last event of its batch, and so is a CONTEXT that names a
+ * thread; the decoder is called again when the view is up to date. So which
+ * thread runs, and in which code, changes between two calls of decode alone,
+ * and no instruction is decoded with the code of another process.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -29,8 +31,8 @@
 #include "decode/lib/session/decoders.h"
 #include "decode/lib/session/impl.h"
 
-/* AUX bytes below which threads cost more than they save: each starts a decoder, which
- * learns the code anew. */
+/* AUX bytes below which threads cost more than they save: each starts a
+ * decoder, which learns the code anew. */
 #define SMALL_FILE ((uint64_t)2 << 20)
 
 static bool is_filtered(const struct session *s)
@@ -66,8 +68,8 @@ void merge_report_gap(struct session_pass *pass, const struct flow_ctx *ctx,
 		pass->observer.on_gap(pass->observer.priv, ctx, gap);
 }
 
-/* Delivers buf[*start..pos) and advances *start. What is after pos does not count yet:
- * an event that is filtered out, or that changes the view. */
+/* Delivers buf[*start..pos) and advances *start. What is after pos does not
+ * count yet: an event that is filtered out, or that changes the view. */
 static int deliver(struct session_pass *pass, struct stream_cursor *cur,
 		   size_t *start)
 {
@@ -99,8 +101,8 @@ static bool is_later(struct stream_cursor *cur, const struct merge_key *limit,
 	return merge_must_wait(&at, limit, or_at);
 }
 
-/* Of Intel PT only TIME does: its CONTEXT (CR3, VMCS) names no thread. CoreSight's
- * TRACE_ON is a break: its key is that of the next TIME. */
+/* Of Intel PT only TIME does: its CONTEXT (CR3, VMCS) names no thread.
+ * CoreSight's TRACE_ON is a break: its key is that of the next TIME. */
 bool cursor_changes_view(const struct stream_cursor *cur,
 			 const struct aux_flow *ev)
 {
@@ -109,8 +111,8 @@ bool cursor_changes_view(const struct stream_cursor *cur,
 				(cur->timed && ev->kind == AUX_FLOW_TRACE_ON)));
 }
 
-/* A TIME that neither the sink nor the merge needs: the same thread runs, and no other
- * stream waits for it. Batches need not be split at it. */
+/* A TIME that neither the sink nor the merge needs: the same thread runs, and
+ * no other stream waits for it. Batches need not be split at it. */
 static bool is_quiet(const struct session_pass *pass,
 		     const struct stream_cursor *cur, const struct aux_flow *ev)
 {
@@ -119,8 +121,9 @@ static bool is_quiet(const struct session_pass *pass,
 	       ev->time.tsc >= cur->m.view.ctx.tsc;
 }
 
-/* Skips RANGEs and PATHs from pos on, which are most of all events; returns their
- * instructions. The decoder's pass over the batch has often counted them (n_plain). */
+/* Skips RANGEs and PATHs from pos on, which are most of all events; returns
+ * their instructions. The decoder's pass over the batch has often counted them
+ * (n_plain). */
 static uint64_t skip_plain(struct stream_cursor *cur)
 {
 	const struct aux_flow *ev = &cur->m.buf[cur->m.pos];
@@ -135,8 +138,8 @@ static uint64_t skip_plain(struct stream_cursor *cur)
 	return n_insns;
 }
 
-/* Does a TIME change nothing but the time? Then a sink that reads TIMEs gets it in the
- * middle of a batch. */
+/* Does a TIME change nothing but the time? Then a sink that reads TIMEs gets it
+ * in the middle of a batch. */
 static bool is_tick(const struct stream_cursor *cur, const struct aux_flow *ev,
 		    uint64_t tsc, const struct merge_key *limit)
 {
@@ -146,8 +149,8 @@ static bool is_tick(const struct stream_cursor *cur, const struct aux_flow *ev,
 	       ev->time.tsc < cur->host.horizon_tsc && t < limit->time;
 }
 
-/* Delivers in one call what such a sink may get in one, if there are TIMEs in it; else
- * pos stays. */
+/* Delivers in one call what such a sink may get in one, if there are TIMEs in
+ * it; else pos stays. */
 static int deliver_ticks(struct session_pass *pass, struct stream_cursor *cur,
 			 size_t *start, const struct merge_key *limit)
 {
@@ -180,8 +183,8 @@ static int deliver_ticks(struct session_pass *pass, struct stream_cursor *cur,
 	return rc;
 }
 
-/* Delivers up to the GAP before pos, then counts it: not if the sink had enough before
- * it. */
+/* Delivers up to the GAP before pos, then counts it: not if the sink had enough
+ * before it. */
 static int deliver_gap(struct session_pass *pass, struct stream_cursor *cur,
 		       size_t *start, const struct aux_flow *ev)
 {
@@ -193,8 +196,8 @@ static int deliver_gap(struct session_pass *pass, struct stream_cursor *cur,
 	return 0;
 }
 
-/* Handles the event at pos, and the plain ones after it. 1: it has to wait for another
- * cursor. */
+/* Handles the event at pos, and the plain ones after it. 1: it has to wait for
+ * another cursor. */
 static int deliver_event(struct session_pass *pass, struct stream_cursor *cur,
 			 size_t *start, const struct merge_key *limit,
 			 bool or_at)
@@ -248,8 +251,8 @@ int merge_deliver(struct session_pass *pass, struct stream_cursor *cur,
 	return rc < 0 ? rc : deliver(pass, cur, &start);
 }
 
-/* The cursor that is due, and the lowest key of the others; NULL: all are at their
- * end. */
+/* The cursor that is due, and the lowest key of the others; NULL: all are at
+ * their end. */
 static struct stream_cursor *earliest(struct session_pass *pass,
 				      struct merge_key *limit, bool *or_at)
 {
@@ -294,8 +297,8 @@ static int fill_cursors(struct session_pass *pass)
 	return rc < 0 ? rc : 0;
 }
 
-/* The cursor that is due delivers what it may, at most its buffer. 0: there is nothing
- * more, or the sink has enough. */
+/* The cursor that is due delivers what it may, at most its buffer. 0: there is
+ * nothing more, or the sink has enough. */
 static int merge_step(struct session_pass *pass)
 {
 	struct merge_key limit;
@@ -325,7 +328,8 @@ static void close_cursors(struct session_pass *pass)
 	free(pass->cursors);
 }
 
-/* False if the options leave out all of the stream: by its CPU, or its thread. */
+/* False if the options leave out all of the stream: by its CPU, or its
+ * thread. */
 static bool stream_wanted(const struct session *s, const struct stream *st)
 {
 	const struct session_config *c = &s->config;
@@ -355,7 +359,8 @@ static const struct aux_decoder_ops *find_decoder(struct session *s,
 	return decoders_find(s->decoder, s->chunks.trace_type, diag);
 }
 
-/* A PATH that joins packets has the offset of the last: no use where it is shown. */
+/* A PATH that joins packets has the offset of the last: no use where it is
+ * shown. */
 static enum aux_paths find_paths(uint32_t needs)
 {
 	if (!(needs & SINK_TAKES_PATHS))
@@ -363,9 +368,9 @@ static enum aux_paths find_paths(uint32_t needs)
 	return needs & SINK_EXACT_OFFSETS ? AUX_PATHS_PACKET : AUX_PATHS_JOINED;
 }
 
-/* What the cursors are to emit: no more than the sink and the merge need. Of one stream
- * without filters no time is needed. A decoder that was asked for by name gets no
- * reference: its own result is wanted. */
+/* What the cursors are to emit: no more than the sink and the merge need. Of
+ * one stream without filters no time is needed. A decoder that was asked for by
+ * name gets no reference: its own result is wanted. */
 static struct cursor_wants find_wants(const struct session_pass *pass)
 {
 	const struct session *s = pass->s;

@@ -55,9 +55,10 @@
 /* ---- worker decoders; all up to "cutting" runs in workers ---- */
 
 /*
- * aux_decoder_host.forget: the decoder starts a chunk and has dropped something that
- * events of earlier chunks may point to. Released at once if no batch waits, else
- * when free_batch releases the last one that is older than the chunk.
+ * aux_decoder_host.forget: the decoder starts a chunk and has dropped something
+ * that events of earlier chunks may point to. Released at once if no batch
+ * waits, else when free_batch releases the last one that is older than the
+ * chunk.
  */
 static void forget(void *priv, void (*release)(void *what), void *what)
 {
@@ -155,8 +156,8 @@ static int take_decoder(struct parallel *par, struct chunk_task *task)
 
 /* ---- what workers hand over ---- */
 
-/* Hands b over, and with it what was counted since the last one. 1: put the task
- * aside, for it is not wanted any more, or holds too much. */
+/* Hands b over, and with it what was counted since the last one. 1: put the
+ * task aside, for it is not wanted any more, or holds too much. */
 static int push(struct parallel *par, struct chunk_task *task, struct batch *b)
 {
 	struct worker_decoder *wd = task->decoder;
@@ -183,8 +184,8 @@ static int push(struct parallel *par, struct chunk_task *task, struct batch *b)
 	return full;
 }
 
-/* The buffer becomes the batch's and a new one the cursor's; if it is not half full
- * it is copied instead, so that few events do not hold a large buffer. */
+/* The buffer becomes the batch's and a new one the cursor's; if it is not half
+ * full it is copied instead, so that few events do not hold a large buffer. */
 static bool move_events(struct stream_cursor *cur, struct batch *b)
 {
 	struct aux_flow *fresh;
@@ -209,9 +210,9 @@ static bool move_events(struct stream_cursor *cur, struct batch *b)
 }
 
 /*
- * The worker's view must follow the flow as the merge's will, for the decoder asks
- * this cursor for code: every event that changes the view is consumed before the
- * next batch is decoded.
+ * The worker's view must follow the flow as the merge's will, for the decoder
+ * asks this cursor for code: every event that changes the view is consumed
+ * before the next batch is decoded.
  */
 static void follow_events(struct stream_cursor *cur)
 {
@@ -250,7 +251,8 @@ nomem:
 
 /* ---- partial results ---- */
 
-/* A step of the plan for what went into the partial result since the last step. */
+/* A step of the plan for what went into the partial result since the last
+ * step. */
 static int end_stint(struct worker_decoder *wd)
 {
 	struct join_plan *plan = &wd->plan;
@@ -273,10 +275,10 @@ static int end_stint(struct worker_decoder *wd)
 }
 
 /*
- * The sink of a worker's pass. The merge may turn to another stream wherever the key
- * changes, so a stint ends there, unless the sink lets streams be joined in any
- * order. The events of one call have one key: merge_deliver delivers what is before
- * an event that changes it first.
+ * The sink of a worker's pass. The merge may turn to another stream wherever
+ * the key changes, so a stint ends there, unless the sink lets streams be
+ * joined in any order. The events of one call have one key: merge_deliver
+ * delivers what is before an event that changes it first.
  */
 static int flow_partial(void *sink, const struct flow_ctx *ctx,
 			const struct aux_flow *ev, size_t n)
@@ -300,8 +302,8 @@ static int flow_partial(void *sink, const struct flow_ctx *ctx,
 static const struct sink_ops partial_ops = { .name = "partial",
 					     .flow = flow_partial };
 
-/* The observer of a worker's pass: the GAP waits until the stint that it ends was
- * joined, so that the session reports GAPs in the order of the merge. */
+/* The observer of a worker's pass: the GAP waits until the stint that it ends
+ * was joined, so that the session reports GAPs in the order of the merge. */
 static void keep_gap(void *priv, const struct flow_ctx *ctx,
 		     const struct aux_flow *gap)
 {
@@ -330,7 +332,8 @@ static uint64_t plan_bytes(const struct join_plan *plan)
 	       plan->n_gaps * sizeof(*plan->gaps);
 }
 
-/* Hands over what there is of the plan; ends the stint, for none spans batches. */
+/* Hands over what there is of the plan; ends the stint, for none spans
+ * batches. */
 static int push_plan(struct parallel *par, struct chunk_task *task)
 {
 	struct worker_decoder *wd = task->decoder;
@@ -347,7 +350,8 @@ static int push_plan(struct parallel *par, struct chunk_task *task)
 	return push(par, task, b);
 }
 
-/* The events of one refill go into the partial result. 1: put the task aside. */
+/* The events of one refill go into the partial result. 1: put the task
+ * aside. */
 static int fill_partial(struct parallel *par, struct chunk_task *task)
 {
 	static const struct merge_key never = { UINT64_MAX, UINT64_MAX,
@@ -374,8 +378,8 @@ static int fill_partial(struct parallel *par, struct chunk_task *task)
 
 /* ---- tasks, in a worker ---- */
 
-/* Sets the cursor to a chunk as if it had just come to it: it knows what the task
- * says, and nothing of the chunk that the decoder had last. */
+/* Sets the cursor to a chunk as if it had just come to it: it knows what the
+ * task says, and nothing of the chunk that the decoder had last. */
 static int begin_chunk_task(struct chunk_task *task)
 {
 	struct worker_decoder *wd = task->decoder;
@@ -424,8 +428,8 @@ static int begin_task(struct parallel *par, struct chunk_task *task)
 	return task->kind == TASK_CHUNK ? begin_chunk_task(task) : 0;
 }
 
-/* The last batch: what was counted, or the rest of the plan. A chunk's decoder is
- * idle then; a stream's stays with the task. */
+/* The last batch: what was counted, or the rest of the plan. A chunk's decoder
+ * is idle then; a stream's stays with the task. */
 static enum work_state end_work(struct parallel *par, struct chunk_task *task,
 				int rc)
 {
@@ -488,8 +492,8 @@ static enum work_state work_on_task(void *priv, struct work *w)
 /*
  * ---- cutting; all from here on runs in the session's thread ----
  *
- * Which task is cut next, and by work.key which one is worked on first, is the one
- * that the merge needs first: the earliest PSB+ time over all streams.
+ * Which task is cut next, and by work.key which one is worked on first, is the
+ * one that the merge needs first: the earliest PSB+ time over all streams.
  */
 
 static int new_partial(struct parallel *par, struct chunk_task *task)
@@ -501,7 +505,8 @@ static int new_partial(struct parallel *par, struct chunk_task *task)
 		       : 0;
 }
 
-/* What is known of a stream of Intel PT at a chunk, before its PSB+ was read. */
+/* What is known of a stream of Intel PT at a chunk, before its PSB+ was
+ * read. */
 static struct stream_view initial_view(const struct stream_cursor *cur)
 {
 	return (struct stream_view){
@@ -609,14 +614,14 @@ static int cut_ahead(struct parallel *par, struct stream_cursor *cur)
 	return rc;
 }
 
-/* Tasks for each worker: the one that it works on, and one that is ready when that ends
- * before the session has cut more. */
+/* Tasks for each worker: the one that it works on, and one that is ready when
+ * that ends before the session has cut more. */
 #define AHEAD 2
 
 /* ---- batches, in the session ---- */
 
-/* Detaches what the decoder dropped and no live batch can point to. The caller holds
- * the lock, and releases what is returned without it. */
+/* Detaches what the decoder dropped and no live batch can point to. The caller
+ * holds the lock, and releases what is returned without it. */
 static struct dropped *detach_dropped(struct worker_decoder *wd)
 {
 	uint64_t oldest = wd->live ? wd->live->serial : UINT64_MAX;
@@ -684,8 +689,8 @@ static void free_task(struct parallel *par, struct chunk_task *task)
 
 /* ---- from task to task ---- */
 
-/* The guess of a resume point was wrong (see above): what the worker did is dropped,
- * and the task is done again. */
+/* The guess of a resume point was wrong (see above): what the worker did is
+ * dropped, and the task is done again. */
 static int restart_task(struct parallel *par, struct chunk_task *task,
 			bool joint)
 {
@@ -718,7 +723,8 @@ static int restart_task(struct parallel *par, struct chunk_task *task,
 	return 0;
 }
 
-/* The merge comes to a chunk: what its task had to guess or to wait for is known. */
+/* The merge comes to a chunk: what its task had to guess or to wait for is
+ * known. */
 static int begin_chunk(struct parallel *par, struct stream_cursor *cur,
 		       struct chunk_task *task)
 {
@@ -769,8 +775,8 @@ static int end_task(struct parallel *par, struct stream_cursor *cur)
 	return rc;
 }
 
-/* Waits for the next batch of the task; NULL: it is done. Work on it goes before all
- * else while the session waits. */
+/* Waits for the next batch of the task; NULL: it is done. Work on it goes
+ * before all else while the session waits. */
 static struct batch *wait_batch(struct parallel *par, struct chunk_task *task)
 {
 	struct work *w = &task->work;
@@ -884,17 +890,17 @@ int parallel_refill(struct session_pass *pass, struct stream_cursor *cur)
 
 /* ---- delivering ---- */
 
-/* Does the first task come as a partial result? A GAP between two chunks does not,
- * and reaches the sink as an event. */
+/* Does the first task come as a partial result? A GAP between two chunks does
+ * not, and reaches the sink as an event. */
 static bool has_plan(const struct stream_cursor *cur)
 {
 	return cur->tasks.first && cur->tasks.first->partial;
 }
 
 /*
- * The key of the next step. Keys of a stream never go back, but a worker begins a
- * chunk without the key at which the one before ended: the later one holds, as where
- * one thread does it all.
+ * The key of the next step. Keys of a stream never go back, but a worker begins
+ * a chunk without the key at which the one before ended: the later one holds,
+ * as where one thread does it all.
  */
 static struct merge_key key_of_step(const struct stream_cursor *cur)
 {
@@ -997,8 +1003,8 @@ static int open_cursors(struct session_pass *pass, struct aux_diag *diag)
 	return rc;
 }
 
-/* Does the sink take partial results, with the options that it has? Only making one
- * tells. */
+/* Does the sink take partial results, with the options that it has? Only making
+ * one tells. */
 static bool takes_partials(const struct session_pass *pass)
 {
 	void *partial;

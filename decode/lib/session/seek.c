@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * seek: where each stream begins and ends for what was asked: a time, or chunks by
- * number. Outside that nothing is decoded, and little of the file is read.
+ * seek: where each stream begins and ends for what was asked: a time, or chunks
+ * by number. Outside that nothing is decoded, and little of the file is read.
  *
  * In Intel PT the PSB+ at a cut tells its time, and where the cuts are does not
- * depend on what is before them (chunk_iter_find): a binary search over cells finds
- * the first one. That needs times that never go back; where they do (a recording
- * repeated or merged) all is decoded and the filter alone decides. CoreSight goes by
- * its AUX records. Times inside a chunk may be estimates that segment ahead of those of
- * the next, so decoding begins MARGIN_NS and two cells early: the filter drops the
- * surplus, and the flow is the same as without seeking.
+ * depend on what is before them (chunk_iter_find): a binary search over cells
+ * finds the first one. That needs times that never go back; where they do (a
+ * recording repeated or merged) all is decoded and the filter alone decides.
+ * CoreSight goes by its AUX records. Times inside a chunk may be estimates that
+ * segment ahead of those of the next, so decoding begins MARGIN_NS and two
+ * cells early: the filter drops the surplus, and the flow is the same as
+ * without seeking.
  */
 #include <stdlib.h>
 
@@ -75,8 +76,8 @@ static size_t find_segment(const struct search *se, uint64_t cell)
 	return lo;
 }
 
-/* The first cut from a cell on with a time. 1, or 0: there is none; -AUX_E_UNSUPPORTED:
- * TRIES in a row had none. */
+/* The first cut from a cell on with a time. 1, or 0: there is none;
+ * -AUX_E_UNSUPPORTED: TRIES in a row had none. */
 static int find_dated(struct search *se, uint64_t cell, struct dated *d)
 {
 	for (unsigned i = 0; cell < se->n; i++) {
@@ -136,7 +137,8 @@ static int check_order(struct search *se)
 	return 0;
 }
 
-/* Binary search for the first cell whose cut is at ns or later; se->n: there is none. */
+/* Binary search for the first cell whose cut is at ns or later; se->n: there is
+ * none. */
 static int find_time(struct search *se, uint64_t ns, uint64_t *cell)
 {
 	uint64_t lo = 0, hi = se->n, mid;
@@ -158,9 +160,9 @@ static int find_time(struct search *se, uint64_t ns, uint64_t *cell)
 }
 
 /*
- * Back to a cell at which a decoder that comes from the start begins a chunk too: it
- * does after a cell that contains its own cut. With cells of few PSBs there may be none
- * near; then only estimated times may differ.
+ * Back to a cell at which a decoder that comes from the start begins a chunk
+ * too: it does after a cell that contains its own cut. With cells of few PSBs
+ * there may be none near; then only estimated times may differ.
  */
 static int meet_grid(struct search *se, uint64_t *cell)
 {
@@ -189,7 +191,8 @@ static int meet_grid(struct search *se, uint64_t *cell)
 	return 0;
 }
 
-/* Narrows the span to a time; leaves it as it is where the times do not allow that. */
+/* Narrows the span to a time; leaves it as it is where the times do not allow
+ * that. */
 static int seek_time(struct search *se, uint64_t from, uint64_t to,
 		     struct chunk_span *span)
 {
@@ -261,7 +264,8 @@ static const struct aux_mark *mark_of(const struct queue *q, size_t segment)
 		       : NULL;
 }
 
-/* Whole segments; two early, for a record without a time has that of the one before. */
+/* Whole segments; two early, for a record without a time has that of the one
+ * before. */
 static void seek_records(const struct queue *q, uint64_t from, uint64_t to,
 			 struct chunk_span *span)
 {
@@ -368,7 +372,8 @@ uint64_t session_span_bytes(const struct session *s, size_t i)
 
 /* ---- the end of the recording ---- */
 
-/* The last TSC of a segment, in ns; 0: there is none. Looks at ever more of its end. */
+/* The last TSC of a segment, in ns; 0: there is none. Looks at ever more of its
+ * end. */
 static uint64_t find_end(struct search *se, const struct segment *segment)
 {
 	uint64_t len = segment->end - segment->offset, n = TAIL / 2, first,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * session: opening a recording, and everything that is built from it once: the
- * timeline of the side-band, the view of the code, the streams of trace. All of it is
- * finished before the first chunk is decoded, and only read from then on, so that any
- * thread may decode any chunk in any order.
+ * timeline of the side-band, the view of the code, the streams of trace. All of
+ * it is finished before the first chunk is decoded, and only read from then on,
+ * so that any thread may decode any chunk in any order.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +19,9 @@
  * (errata), the clock; and what the recorder's ledger says was lost ----
  */
 
-/* Parses one number of a CPUID string, after its separator; NULL: there is none. In
- * perf's newer form ("GenuineIntel-6-9E-A") all but the family are hexadecimal. */
+/* Parses one number of a CPUID string, after its separator; NULL: there is
+ * none. In perf's newer form ("GenuineIntel-6-9E-A") all but the family are
+ * hexadecimal. */
 static const char *next_number(const char *s, unsigned *value)
 {
 	char *end;
@@ -68,8 +69,8 @@ static const struct aux_attr *find_attr(const struct session *s,
 	return NULL;
 }
 
-/* Fills in Intel PT's part from the words of AUXTRACE_INFO (aux/perfdata.h), which have
- * the bits of attr.config as the kernel's sysfs described them. */
+/* Fills in Intel PT's part from the words of AUXTRACE_INFO (aux/perfdata.h),
+ * which have the bits of attr.config as the kernel's sysfs described them. */
 static void read_pt(struct session *s)
 {
 	struct aux_pt_config *pt = &s->dec_config.pt;
@@ -116,7 +117,8 @@ static void find_config(struct session *s)
 		read_pt(s);
 }
 
-/* Only causes with a text for the verdict are losses; a throttled event lost no trace. */
+/* Only causes with a text for the verdict are losses; a throttled event lost no
+ * trace. */
 static void sum_losses(struct session *s)
 {
 	for (uint32_t i = 0; i < s->losses.n; i++) {
@@ -151,8 +153,8 @@ static struct stream stream_of(const struct queue *q)
 	};
 }
 
-/* What is decoded alone: of Intel PT an AUX stream, of CoreSight each trace ID in one
- * (raw: each CPU), for the sources of an ETR write into one buffer. */
+/* What is decoded alone: of Intel PT an AUX stream, of CoreSight each trace ID
+ * in one (raw: each CPU), for the sources of an ETR write into one buffer. */
 static int make_streams(struct session *s)
 {
 	struct chunks *c = &s->chunks;
@@ -178,8 +180,8 @@ static int make_streams(struct session *s)
 	return 0;
 }
 
-/* The code view. A directory that `perf record --kcore` made has a copy of the kernel's
- * memory beside the records. */
+/* The code view. A directory that `perf record --kcore` made has a copy of the
+ * kernel's memory beside the records. */
 static int open_code(struct session *s, const struct session_config *config,
 		     struct aux_diag *diag)
 {
@@ -195,8 +197,8 @@ static int open_code(struct session *s, const struct session_config *config,
 	return rc;
 }
 
-/* In the order in which one needs the other: records, who ran, code, trace, losses. On
- * an error session_close frees what there is. */
+/* In the order in which one needs the other: records, who ran, code, trace,
+ * losses. On an error session_close frees what there is. */
 static int open_parts(struct session *s, const struct session_config *config,
 		      struct aux_diag *diag)
 {

@@ -64,8 +64,8 @@ struct session_stats {
 	uint64_t n_streams;
 	uint64_t n_records;
 	uint64_t ledger_lost;	/* bytes lost at capture, from the ledger */
-	/* chunks that the decoder could not decode, and gave nothing of, or part
-	 * of it; the reference did, or (n_left) none could */
+	/* chunks that the decoder could not decode, and gave nothing of, or
+	 * part of it; the reference did, or (n_left) none could */
 	uint64_t n_chunks;
 	uint64_t n_handed_whole, n_handed_part, n_left;
 	const char *decoder, *reference;	/* their names */
@@ -103,16 +103,17 @@ const struct chunks *session_chunks(const struct session *s);
 bool session_is_timed(const struct session *s);
 /* The decoder that --plugin loaded; NULL: none was asked for. */
 const struct aux_decoder_ops *session_plugin(const struct session *s);
-/* What a sink asks, answered by the session for as long as it is open. explain and
- * gap_text are the program's to add. */
+/* What a sink asks, answered by the session for as long as it is open. explain
+ * and gap_text are the program's to add. */
 struct sink_host session_host(struct session *s);
 /* The next pass is of this thread alone; -1: of all. */
 void session_select_tid(struct session *s, int64_t tid);
 
 /*
- * A pass: everything that the filters let through is decoded into a sink. One pass
- * of a session at a time, from open to close in one thread, which is the session's:
- * the sink (but for its partial results) and the observer are called in it.
+ * A pass: everything that the filters let through is decoded into a sink. One
+ * pass of a session at a time, from open to close in one thread, which is the
+ * session's: the sink (but for its partial results) and the observer are called
+ * in it.
  */
 struct session_pass_config {
 	const struct sink_ops *ops;	/* these and sink outlive the pass */
@@ -132,15 +133,15 @@ struct session_pass_config {
 
 struct session_pass;
 
-/* config is copied. close accepts NULL, and half-open ones: *pass is set even where
- * open fails. */
+/* config is copied. close accepts NULL, and half-open ones: *pass is set even
+ * where open fails. */
 int session_pass_open(struct session_pass **pass, struct session *s,
 		      const struct session_pass_config *config,
 		      struct aux_diag *diag);
 /*
  * Gives the sink what one stream has until another stream is earlier, at most a
- * batch. A GAP is the last event of its call of flow. 1: there is more; 0: all was
- * given, or the sink has enough (it is not finished by this).
+ * batch. A GAP is the last event of its call of flow. 1: there is more; 0: all
+ * was given, or the sink has enough (it is not finished by this).
  */
 int session_pass_step(struct session_pass *pass, struct aux_diag *diag);
 void session_pass_close(struct session_pass *pass);

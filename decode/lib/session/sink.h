@@ -4,8 +4,8 @@
  * options in them, and a row of the table in cmd/commands.c.
  *
  * The session calls flow with events of one stream at a time, in the order of
- * time across streams; ctx says who ran and where. Events that change ctx (TIME,
- * CONTEXT, TRACE_ON) are passed too, after ctx is updated.
+ * time across streams; ctx says who ran and where. Events that change ctx
+ * (TIME, CONTEXT, TRACE_ON) are passed too, after ctx is updated.
  */
 #ifndef DECODE_LIB_SESSION_SINK_H
 #define DECODE_LIB_SESSION_SINK_H
@@ -115,8 +115,8 @@ struct sink_report {
 };
 
 /*
- * Where a sink works: the same for all of them. What it points to lives longer than
- * the sink, which keeps a copy of the struct.
+ * Where a sink works: the same for all of them. What it points to lives longer
+ * than the sink, which keeps a copy of the struct.
  */
 struct sink_env {
 	struct outbuf *out;

@@ -95,8 +95,8 @@ static int timeline_apply(struct timeline *tl, const struct op *op)
 
 /* ---- tables of the build ---- */
 
-/* AUXTRACE_INFO.priv of cs_etm: word 1 has the PMU's type in its high half (perf's
- * CS_PMU_TYPE_CPUS). */
+/* AUXTRACE_INFO.priv of cs_etm: word 1 has the PMU's type in its high half
+ * (perf's CS_PMU_TYPE_CPUS). */
 #define CS_PMU_TYPE 1
 
 struct op *timeline_add_op(struct build *b, enum op_kind kind, uint64_t time)
@@ -143,8 +143,9 @@ static int add_event(struct build *b, uint64_t id, struct event_info e)
 }
 
 /*
- * ID_INDEX: which events trace one thread (cpu -1), and which count in a guest: a
- * second array, which older files lack, has the machine and vcpu of each entry.
+ * ID_INDEX: which events trace one thread (cpu -1), and which count in a guest:
+ * a second array, which older files lack, has the machine and vcpu of each
+ * entry.
  */
 static int add_index(struct build *b, const struct aux_event *ev)
 {
@@ -224,8 +225,9 @@ static void parse_auxtrace_info(struct build *b, const struct aux_event *ev)
 }
 
 /*
- * TIME_CONV has the same clock for any trace source. With cap_user_time_short (arm64)
- * the counter is narrower than 64 bits, and wraps: cycles and mask widen it.
+ * TIME_CONV has the same clock for any trace source. With cap_user_time_short
+ * (arm64) the counter is narrower than 64 bits, and wraps: cycles and mask
+ * widen it.
  */
 static void parse_time_conv(struct build *b, const struct aux_event *ev)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The timeline's tables, for the files that build and query it. Each line (of a CPU,
- * a thread, a process, a kernel) is an array of entries by time; an entry holds from
- * its own time until the next one.
+ * The timeline's tables, for the files that build and query it. Each line (of a
+ * CPU, a thread, a process, a kernel) is an array of entries by time; an entry
+ * holds from its own time until the next one.
  */
 #ifndef DECODE_LIB_SIDEBAND_IMPL_H
 #define DECODE_LIB_SIDEBAND_IMPL_H
@@ -21,11 +21,12 @@ struct idmap {
 
 /* The slot of key, or -1. */
 int64_t idmap_find(const struct idmap *m, uint64_t key);
-/* The slot of key, which becomes new_slot if it is new. Negative: out of memory. */
+/* The slot of key, which becomes new_slot if it is new. Negative: out of
+ * memory. */
 int64_t idmap_add(struct idmap *m, uint64_t key, uint32_t new_slot);
 
-/* Machines by slot, the host first. A guest has its own pids and tids, so keys hold
- * the machine's slot: ids of different machines never mix. */
+/* Machines by slot, the host first. A guest has its own pids and tids, so keys
+ * hold the machine's slot: ids of different machines never mix. */
 #define HOST_SLOT 0
 #define HOST_ID UINT32_MAX
 static inline uint64_t machine_key(uint32_t slot, uint32_t id)
@@ -33,13 +34,13 @@ static inline uint64_t machine_key(uint32_t slot, uint32_t id)
 	return (uint64_t)slot << 32 | id;
 }
 
-/* The host's CPUs have lines, guests' have none: no trace is decoded by them.
- * A per-thread AUX stream (AUXTRACE.idx) has a line among the CPUs' lines: which
+/* The host's CPUs have lines, guests' have none: no trace is decoded by them. A
+ * per-thread AUX stream (AUXTRACE.idx) has a line among the CPUs' lines: which
  * thread it belongs to changes when a thread that is no leader execs. */
 #define STREAM_LINE 0x80000000u
 
-/* Who runs. In all entries from is strictly increasing: what comes at the time of the
- * last entry replaces it. */
+/* Who runs. In all entries from is strictly increasing: what comes at the time
+ * of the last entry replaces it. */
 struct cpu_entry {
 	uint64_t from;
 	uint32_t pid, tid;	/* pid -1: ask the thread's line */
@@ -90,9 +91,9 @@ struct process_line {
 };
 
 /*
- * A kernel, as three trees: image and modules; named: the KSYMBOLs over those; root:
- * the bytes that the recording has over those. Each contains the one before, so that
- * removing a layer's mapping uncovers what lies below.
+ * A kernel, as three trees: image and modules; named: the KSYMBOLs over those;
+ * root: the bytes that the recording has over those. Each contains the one
+ * before, so that removing a layer's mapping uncovers what lies below.
  */
 struct machine {
 	uint32_t id;		/* as timeline_guest.machine, or HOST_ID */
@@ -117,9 +118,10 @@ struct space_table {
 };
 
 /*
- * Built by one thread in timeline_new, then immutable, but for spaces.bucket: spaces
- * are made when they are first asked for, by any thread (space.c). All tables hold
- * one element for each id, in the order met; ids maps an id to its index.
+ * Built by one thread in timeline_new, then immutable, but for spaces.bucket:
+ * spaces are made when they are first asked for, by any thread (space.c). All
+ * tables hold one element for each id, in the order met; ids maps an id to its
+ * index.
  */
 struct timeline {
 	struct map_arena arena;		/* mappings, trees, names */
@@ -188,10 +190,10 @@ const char *timeline_cgroup_path(const struct timeline *tl, uint64_t id);
 void timeline_free_spaces(struct timeline *tl);
 
 /*
- * How the tables are built. A perf.data file has its records in the order in which the
- * per-CPU ring buffers were drained, not in order of time. So build.c turns each record
- * into ops, sorts the ops by time, and applies them: mappings of processes in build.c,
- * of kernels in kernel.c, threads and CPUs in task.c.
+ * How the tables are built. A perf.data file has its records in the order in
+ * which the per-CPU ring buffers were drained, not in order of time. So build.c
+ * turns each record into ops, sorts the ops by time, and applies them: mappings
+ * of processes in build.c, of kernels in kernel.c, threads and CPUs in task.c.
  */
 
 /* What an op does. */
@@ -240,9 +242,9 @@ struct op {
 };
 
 /*
- * Bits of op.order, above the place in the file: among ops of one time, mappings of the
- * kernel come first (no bit), then records, then the bytes from before the first poke,
- * then saved code, which lies over all of these.
+ * Bits of op.order, above the place in the file: among ops of one time,
+ * mappings of the kernel come first (no bit), then records, then the bytes from
+ * before the first poke, then saved code, which lies over all of these.
  */
 #define ORDER_RECORD 0x20000000u
 #define ORDER_POKED 0x40000000u
@@ -252,12 +254,13 @@ struct op {
 int timeline_apply_task(struct timeline *tl, const struct op *op);
 struct process_line *timeline_process(struct timeline *tl, uint32_t machine,
 				      uint32_t pid);
-/* If the process has ended, its pid is in use again: starts with nothing mapped. */
+/* If the process has ended, its pid is in use again: starts with nothing
+ * mapped. */
 int timeline_revive(struct process_line *l, uint64_t time);
 /* kernel.c */
 int timeline_apply_kernel(struct timeline *tl, const struct op *op);
-/* space.c: adds a version, or replaces the last one if that has the same time. A first
- * version that does not start at 0 gets an empty one before it. */
+/* space.c: adds a version, or replaces the last one if that has the same time.
+ * A first version that does not start at 0 gets an empty one before it. */
 int timeline_set_version(struct version_line *l, uint64_t time,
 			 const struct map_node *root);
 
@@ -322,7 +325,8 @@ int timeline_sched_switch(const struct build *b, const struct aux_event *ev,
 int timeline_keep_code(struct build *b, const struct aux_event *ev);
 /* Adds ops for all saved code, after the last record. */
 int timeline_add_code(struct build *b, struct aux_reader *r);
-/* Assigns bytes their offset (mapping.saved_offset); equal bytes may share one. */
+/* Assigns bytes their offset (mapping.saved_offset); equal bytes may share
+ * one. */
 int timeline_save(struct timeline *tl, const uint8_t *bytes, uint64_t len,
 		  uint64_t *offset);
 /* Reads AUX_FEAT_BPF_PROG_INFO. */
@@ -330,8 +334,8 @@ int timeline_load_bpf(struct build *b, struct aux_reader *r);
 /* The code of a KSYMBOL, or NULL. */
 struct bpf_code *timeline_find_bpf(const struct timeline *tl,
 				   const struct mapping *m);
-/* kernel.c: after sorting, adds OP_POKED for each first poke of a place; then ops need
- * sorting again. */
+/* kernel.c: after sorting, adds OP_POKED for each first poke of a place; then
+ * ops need sorting again. */
 int timeline_look_back(struct build *b);
 /* space.c: numbers the contents, after the last op. */
 int timeline_finish(struct timeline *tl);

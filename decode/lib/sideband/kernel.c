@@ -62,8 +62,8 @@ static int add_map(struct timeline *tl, struct machine *k, struct mapping *m)
 	    (m->kind == MAPPING_KERNEL && m->start == k->image_start &&
 	     m->end == k->image_end))
 		return 0;
-	/* perf may give the image an end beyond the modules that follow it: it goes
-	 * below what is there. */
+	/* perf may give the image an end beyond the modules that follow it: it
+	 * goes below what is there. */
 	if (m->kind == MAPPING_KERNEL && !k->image_end) {
 		k->image_start = m->start;
 		k->image_end = m->end;
@@ -163,8 +163,8 @@ int timeline_apply_kernel(struct timeline *tl, const struct op *op)
 
 /* ---- the bytes before the first poke ---- */
 
-/* For each machine, a tree of the places seen so far: time says since when a place holds
- * what it holds, prot whether it was poked since. */
+/* For each machine, a tree of the places seen so far: time says since when a
+ * place holds what it holds, prot whether it was poked since. */
 struct past {
 	struct map_arena *a;
 	const struct map_node **seen;	/* of each machine */

@@ -23,8 +23,8 @@
 #include "common/bytes.h"
 #include "decode/lib/sideband/impl.h"
 
-/* Pieces up to this size share one place with equal ones: code that is patched again and
- * again (static keys, ftrace) alternates between a few forms. */
+/* Pieces up to this size share one place with equal ones: code that is patched
+ * again and again (static keys, ftrace) alternates between a few forms. */
 #define SHARED_MAX 64
 
 static uint64_t hash_bytes(const uint8_t *p, uint64_t n)
@@ -249,13 +249,14 @@ int timeline_add_code(struct build *b, struct aux_reader *r)
 /*
  * ---- BPF programs ----
  *
- * A program has several functions: their code lies in one piece, their addresses and
- * lengths in two arrays. A KSYMBOL says when a function was at its address, and has the
- * function's tag in its name. A function that no KSYMBOL names existed all the time.
+ * A program has several functions: their code lies in one piece, their
+ * addresses and lengths in two arrays. A KSYMBOL says when a function was at
+ * its address, and has the function's tag in its name. A function that no
+ * KSYMBOL names existed all the time.
  */
 
-/* Offsets in struct bpf_prog_info. The struct grows from kernel to kernel, so this one
- * may be shorter or longer than <linux/bpf.h> of the build. */
+/* Offsets in struct bpf_prog_info. The struct grows from kernel to kernel, so
+ * this one may be shorter or longer than <linux/bpf.h> of the build. */
 enum {
 	INFO_TAG = 8,
 	INFO_JITED_LEN = 16,

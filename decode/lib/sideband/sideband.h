@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * timeline: who ran where, and what was mapped when; addrspace: the trees of mappings
- * that it keeps.
+ * timeline: who ran where, and what was mapped when; addrspace: the trees of
+ * mappings that it keeps.
  *
  * One pass over the records builds it; then it never changes, so any thread can
  * decode any chunk in any order. Times are perf clock nanoseconds. Records of
@@ -114,9 +114,9 @@ struct timeline_ns_id {
 	uint64_t dev, inode;	/* of /proc/PID/ns/..; inode 0: unknown */
 };
 
-/* Reads all records (rewinds r first); the file stays mapped as long as tl, which points
- * into it. Counts what it could not use. 0 or -AUX_E_NOMEM: a damaged file gives what
- * comes before the damage. */
+/* Reads all records (rewinds r first); the file stays mapped as long as tl,
+ * which points into it. Counts what it could not use. 0 or -AUX_E_NOMEM: a
+ * damaged file gives what comes before the damage. */
 int timeline_new(struct timeline **tl, struct aux_reader *r,
 		 struct aux_diag *diag);
 void timeline_free(struct timeline *tl);
@@ -131,8 +131,8 @@ const struct timeline_loss *timeline_loss(const struct timeline *tl, size_t i);
 
 /* Who runs on a CPU at a time. */
 struct who timeline_who(const struct timeline *tl, uint32_t cpu, uint64_t time);
-/* Whose the AUX stream of a thread is after an exec by a thread that is no leader; tid
- * -1: no such exec happened yet. */
+/* Whose the AUX stream of a thread is after an exec by a thread that is no
+ * leader; tid -1: no such exec happened yet. */
 struct who timeline_stream(const struct timeline *tl, uint32_t idx,
 			   uint64_t time);
 /* The process of a thread at a time; -1 when unknown. */
@@ -143,11 +143,12 @@ const char *timeline_comm(const struct timeline *tl, uint32_t tid,
 /* The TIMELINE_N_NS namespaces of a thread at a time; NULL: not recorded. */
 const struct timeline_ns_id *timeline_namespaces(const struct timeline *tl,
 						 uint32_t tid, uint64_t time);
-/* The path of the cgroup in which samples saw the thread last; NULL: unknown. */
+/* The path of the cgroup in which samples saw the thread last; NULL:
+ * unknown. */
 const char *timeline_cgroup(const struct timeline *tl, uint32_t tid,
 			    uint64_t time);
-/* Walks the threads, in the order in which they were met; *i starts at 0. False past
- * the last. */
+/* Walks the threads, in the order in which they were met; *i starts at 0. False
+ * past the last. */
 bool timeline_next_thread(const struct timeline *tl, size_t *i, uint32_t *tid);
 /* The i-th cgroup of the file: its id, and its path. NULL past the last. */
 const char *timeline_cgroup_at(const struct timeline *tl, size_t i,
@@ -163,9 +164,9 @@ const struct space *timeline_space(const struct timeline *tl, uint32_t pid,
 				   uint64_t time);
 
 /*
- * Guests: machine is the pid of the hypervisor's process on the host (or the id that
- * stands for it in the file; 0: the only guest, of `perf kvm`). Answers about the host
- * never contain anything of a guest, and vice versa.
+ * Guests: machine is the pid of the hypervisor's process on the host (or the id
+ * that stands for it in the file; 0: the only guest, of `perf kvm`). Answers
+ * about the host never contain anything of a guest, and vice versa.
  */
 struct timeline_guest {
 	uint32_t machine;
@@ -231,8 +232,8 @@ const struct map_node *addrspace_insert(struct map_arena *a,
 const struct map_node *addrspace_insert_under(struct map_arena *a,
 					      const struct map_node *root,
 					      const struct mapping *m);
-/* root with its mappings in [start, end) replaced by those of from; from NULL: with
- * nothing there. */
+/* root with its mappings in [start, end) replaced by those of from; from NULL:
+ * with nothing there. */
 const struct map_node *addrspace_copy(struct map_arena *a,
 				      const struct map_node *root,
 				      const struct map_node *from,

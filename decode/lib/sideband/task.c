@@ -24,8 +24,8 @@
 #include "common/bytes.h"
 #include "decode/lib/sideband/impl.h"
 
-/* The line of key in a table of the timeline (*lines: *n of them, size bytes each); a
- * new one is zeroed. NULL: no memory. */
+/* The line of key in a table of the timeline (*lines: *n of them, size bytes
+ * each); a new one is zeroed. NULL: no memory. */
 static void *get_line(struct idmap *ids, uint64_t key, void *lines, size_t *n,
 		      size_t *cap, size_t size)
 {
@@ -405,7 +405,8 @@ int timeline_apply_task(struct timeline *tl, const struct op *op)
 
 #define COMM_LEN 16
 
-/* prev_state, between the two, is a long: so the layout depends on the kernel's word. */
+/* prev_state, between the two, is a long: so the layout depends on the kernel's
+ * word. */
 static const struct sched_format layout64 = {
 	.prev_comm = { 8, 16 }, .prev_pid = { 24, 4 },
 	.next_comm = { 40, 16 }, .next_pid = { 56, 4 },

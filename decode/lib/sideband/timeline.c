@@ -153,8 +153,8 @@ size_t timeline_count(const void *table, size_t n, size_t size, uint64_t time)
 	return lo;
 }
 
-/* A thread of the host. What is said first of it holds for the time before, too: a
- * recorder describes threads late. */
+/* A thread of the host. What is said first of it holds for the time before,
+ * too: a recorder describes threads late. */
 static const struct thread_entry *find_thread(const struct timeline *tl,
 					      uint32_t tid, uint64_t time)
 {
@@ -290,8 +290,9 @@ const struct aux_clock *timeline_clock(const struct timeline *tl)
 }
 
 /*
- * TSC <-> perf clock, by the formula beside time_mult in struct perf_event_mmap_page
- * (include/uapi/linux/perf_event.h): ns = zero + (tsc * mult >> shift).
+ * TSC <-> perf clock, by the formula beside time_mult in struct
+ * perf_event_mmap_page (include/uapi/linux/perf_event.h): ns = zero + (tsc *
+ * mult >> shift).
  */
 
 uint64_t clock_to_ns(const struct aux_clock *c, uint64_t tsc)

@@ -2,11 +2,12 @@
 /*
  * chunk_iter: the segments of a queue, in chunks of bounded size.
  *
- * A long segment of Intel PT is cut at the first resume point (below) after each
- * multiple of chunk_min from where the segment starts: where that is depends on the
- * segment alone and not on where decoding begins, so that any part of a recording is
- * cut like the whole. The chunk before ends at the IP of that PSB+. Bytes of several
- * pieces are put together, so no more than a chunk and a little is ever copied.
+ * A long segment of Intel PT is cut at the first resume point (below) after
+ * each multiple of chunk_min from where the segment starts: where that is
+ * depends on the segment alone and not on where decoding begins, so that any
+ * part of a recording is cut like the whole. The chunk before ends at the IP of
+ * that PSB+. Bytes of several pieces are put together, so no more than a chunk
+ * and a little is ever copied.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,10 +19,10 @@
 /*
  * CoreSight: the bytes of one source, segment by segment.
  *
- * A chunk is what a segment has of the source; at a barrier packet inside the segment
- * it ends and the next one begins, with a gap between them. Gaps of the queue are
- * gaps of each source. Bytes whose ID no source has are reported once, by the
- * queue's first source.
+ * A chunk is what a segment has of the source; at a barrier packet inside the
+ * segment it ends and the next one begins, with a gap between them. Gaps of the
+ * queue are gaps of each source. Bytes whose ID no source has are reported
+ * once, by the queue's first source.
  */
 
 #define NO_SOURCE 0xfe	/* no frame has this ID: they have seven bits */
@@ -36,7 +37,8 @@ void chunk_iter_pick(struct chunk_iter *it, const struct chunk_source *source)
 	cs_frame_pick_init(&it->pick, source->id ? source->id : NO_SOURCE);
 }
 
-/* Is the segment one in which this source may have bytes, or has to report some? */
+/* Is the segment one in which this source may have bytes, or has to report
+ * some? */
 static bool is_in(const struct chunk_iter *it, const struct segment *segment)
 {
 	const struct chunk_source *s = it->source;
@@ -49,7 +51,8 @@ static bool is_in(const struct chunk_iter *it, const struct segment *segment)
 	return s->first || segment->ids[s->id / 64] >> s->id % 64 & 1;
 }
 
-/* A segment that begins inside of a packet, by its record or by how it looks. */
+/* A segment that begins inside of a packet, by its record or by how it
+ * looks. */
 static bool starts_anywhere(const struct chunk_iter *it,
 			    const struct segment *segment)
 {
@@ -61,7 +64,8 @@ static bool starts_anywhere(const struct chunk_iter *it,
 		cs_frame_is_barrier(it->left));
 }
 
-/* A byte equal to its predecessor all along: memcmp is vectorized, a loop is not. */
+/* A byte equal to its predecessor all along: memcmp is vectorized, a loop is
+ * not. */
 static bool all_zero(const uint8_t *p, uint64_t n)
 {
 	return !n || (!*p && !memcmp(p, p + 1, n - 1));
@@ -81,9 +85,10 @@ static unsigned skip_barriers(struct chunk_iter *it)
 }
 
 /*
- * Why there is a gap before the picked bytes; 0: there is none. Bytes before the first
- * ID have no owner: only the first source reports them, and not where the segment may
- * begin anywhere (the ID was in a frame before it), or where they are all padding.
+ * Why there is a gap before the picked bytes; 0: there is none. Bytes before
+ * the first ID have no owner: only the first source reports them, and not where
+ * the segment may begin anywhere (the ID was in a frame before it), or where
+ * they are all padding.
  */
 static uint8_t cause_before(const struct chunk_iter *it, bool lost,
 			    const uint8_t *frames, uint64_t n, uint64_t *detail)
@@ -100,8 +105,9 @@ static uint8_t cause_before(const struct chunk_iter *it, bool lost,
 		       : 0;
 }
 
-/* Picks the source's bytes up to the next barrier, or as many as a chunk may have. The
- * current ID goes on only over a cut that part_max forced. Returns bytes of frames. */
+/* Picks the source's bytes up to the next barrier, or as many as a chunk may
+ * have. The current ID goes on only over a cut that part_max forced. Returns
+ * bytes of frames. */
 static int64_t pick_part(struct chunk_iter *it)
 {
 	uint8_t now = it->pick.now;
@@ -126,8 +132,8 @@ static int64_t pick_part(struct chunk_iter *it)
 static int emit_gap(struct chunk_iter *it, uint64_t offset, uint8_t cause,
 		    uint64_t detail);
 
-/* The next chunk of a segment's frames. CHUNK_END: the source has none here. With a gap
- * before it, the chunk is held until the gap has been returned. */
+/* The next chunk of a segment's frames. CHUNK_END: the source has none here.
+ * With a gap before it, the chunk is held until the gap has been returned. */
 static int next_part(struct chunk_iter *it)
 {
 	bool inside = it->now->end - it->n_left > it->now->offset;
@@ -152,8 +158,8 @@ static int next_part(struct chunk_iter *it)
 	return emit_gap(it, it->base, cause, detail);
 }
 
-/* Bytes at the end of a segment that are less than a frame cannot be unpacked; zeros are
- * padding. */
+/* Bytes at the end of a segment that are less than a frame cannot be unpacked;
+ * zeros are padding. */
 static int gap_of_tail(struct chunk_iter *it)
 {
 	uint64_t n = it->n_left;
@@ -164,8 +170,8 @@ static int gap_of_tail(struct chunk_iter *it)
 	return emit_gap(it, it->now->end - n, AUX_GAP_NO_SYNC, n);
 }
 
-/* The gap for all bytes of a source that AUXTRACE_INFO does not describe, once: without
- * its registers they cannot be decoded. */
+/* The gap for all bytes of a source that AUXTRACE_INFO does not describe, once:
+ * without its registers they cannot be decoded. */
 static int gap_of_unknown(struct chunk_iter *it, const struct segment *segment)
 {
 	unsigned id = it->source->id;
@@ -176,8 +182,8 @@ static int gap_of_unknown(struct chunk_iter *it, const struct segment *segment)
 	return emit_gap(it, segment->offset, GAP_UNKNOWN_ID, id);
 }
 
-/* Enters a segment of bytes. CHUNK_END: its frames are to be looked through, if it has
- * any. */
+/* Enters a segment of bytes. CHUNK_END: its frames are to be looked through, if
+ * it has any. */
 static int enter_segment(struct chunk_iter *it, const struct segment *segment)
 {
 	it->now = segment;
@@ -244,19 +250,21 @@ uint64_t chunk_iter_place(struct chunk_iter *it, uint64_t offset)
 }
 
 /*
- * Resume points: where Intel PT may be cut, at a PSB whose PSB+ says where the flow is.
+ * Resume points: where Intel PT may be cut, at a PSB whose PSB+ says where the
+ * flow is.
  *
- * A decoder that starts there knows all that it needs (IP, mode, time), and the stack
- * of return compression is empty after a PSB (SDM Vol. 3, "Packet Stream Boundary"). Where there is
- * any doubt it is no place to cut: no FUP in the PSB+ while tracing may be on, a packet
- * before it that belongs to the one after it, an overflow. The packets before it are
- * read from the PSB before, for packets cannot be read backwards; nothing else of the
- * trace is looked at, which makes the cut independent of where decoding began.
+ * A decoder that starts there knows all that it needs (IP, mode, time), and the
+ * stack of return compression is empty after a PSB (SDM Vol. 3, "Packet Stream
+ * Boundary"). Where there is any doubt it is no place to cut: no FUP in the
+ * PSB+ while tracing may be on, a packet before it that belongs to the one
+ * after it, an overflow. The packets before it are read from the PSB before,
+ * for packets cannot be read backwards; nothing else of the trace is looked at,
+ * which makes the cut independent of where decoding began.
  */
 
-/* The size of the most common packets, by their first byte alone: whole PSB periods are
- * read for each cut. 0: decode it in full. *last becomes PTPKT_TNT for any short TNT and
- * PTPKT_TIP for a TIP; timing packets leave it. */
+/* The size of the most common packets, by their first byte alone: whole PSB
+ * periods are read for each cut. 0: decode it in full. *last becomes PTPKT_TNT
+ * for any short TNT and PTPKT_TIP for a TIP; timing packets leave it. */
 static size_t skip_packet(const uint8_t *p, const uint8_t *end, uint8_t *last)
 {
 	static const uint8_t ip_bytes[8] = { 1, 3, 5, 7, 7, 0, 9, 0 };
@@ -291,9 +299,9 @@ static bool is_timing(uint8_t type)
 }
 
 /*
- * Is the trace undamaged between these two PSBs, so that it may end at the later one?
- * The last packet that is not timing must leave nothing open: after a FUP, say, the
- * packet that belongs to it would be past the PSB+.
+ * Is the trace undamaged between these two PSBs, so that it may end at the
+ * later one? The last packet that is not timing must leave nothing open: after
+ * a FUP, say, the packet that belongs to it would be past the PSB+.
  */
 static bool may_end(const uint8_t *p, const uint8_t *psb)
 {
@@ -319,8 +327,8 @@ static bool may_end(const uint8_t *p, const uint8_t *psb)
 		last == PTPKT_TIP_PGE || last == PTPKT_PSBEND);
 }
 
-/* Reads a PSB+. True: it is complete, and has only the packets that the SDM allows in it
- * ("PSB+"). False leaves in *s what was read up to there. */
+/* Reads a PSB+. True: it is complete, and has only the packets that the SDM
+ * allows in it ("PSB+"). False leaves in *s what was read up to there. */
 static bool read_psb(const uint8_t *p, const uint8_t *end,
 		     struct chunk_start *s)
 {
@@ -358,7 +366,8 @@ static bool read_psb(const uint8_t *p, const uint8_t *end,
 	return false;
 }
 
-/* What a chunk's first PSB+ says, as far as it goes; nothing more is decoded. */
+/* What a chunk's first PSB+ says, as far as it goes; nothing more is
+ * decoded. */
 static struct chunk_start chunks_read_start(const uint8_t *p,
 					    const uint8_t *end)
 {
@@ -438,8 +447,9 @@ static int emit_gap(struct chunk_iter *it, uint64_t offset, uint8_t cause,
 	return CHUNK_GAP;
 }
 
-/* Chunks are of nearly one size: a buffer whose pages were written once serves the next
- * chunk, and none is freed while other threads run (unmapping interrupts them). */
+/* Chunks are of nearly one size: a buffer whose pages were written once serves
+ * the next chunk, and none is freed while other threads run (unmapping
+ * interrupts them). */
 static bool make_room(struct chunk_room *room, uint64_t len)
 {
 	if (len <= room->size && len >= room->size / 8)
@@ -497,8 +507,9 @@ int chunk_iter_join(const struct chunk_iter *it, size_t piece,
 	return c->data ? 0 : -AUX_E_NOMEM;
 }
 
-/* Looks for a cut in n bytes after from. forced: where there is no resume point the last
- * PSB will do, and without a PSB the end of the n bytes. 1: found; 0; -AUX_E_NOMEM. */
+/* Looks for a cut in n bytes after from. forced: where there is no resume point
+ * the last PSB will do, and without a PSB the end of the n bytes. 1: found; 0;
+ * -AUX_E_NOMEM. */
 static int look_for_cut(const struct chunk_iter *it, uint64_t from, uint64_t n,
 			bool forced, struct chunk_cut *cut)
 {
@@ -523,9 +534,10 @@ static int look_for_cut(const struct chunk_iter *it, uint64_t from, uint64_t n,
 }
 
 /*
- * The cut after cell multiples of chunk_min. 1: there is one; 0: the segment ends before;
- * -AUX_E_NOMEM. The window doubles, which keeps the work linear; past max
- * a cut is forced, which bounds the memory of a trace without resume points.
+ * The cut after cell multiples of chunk_min. 1: there is one; 0: the segment
+ * ends before; -AUX_E_NOMEM. The window doubles, which keeps the work linear;
+ * past max a cut is forced, which bounds the memory of a trace without resume
+ * points.
  */
 static int find_cut(const struct chunk_iter *it, const struct segment *segment,
 		    uint64_t cell, struct chunk_cut *cut)
@@ -560,7 +572,8 @@ uint64_t chunk_iter_cells(const struct chunk_iter *it,
 		       : 1;
 }
 
-/* Reads the first PSB+ at or after place->cut.at. 1: there is one; 0; -AUX_E_NOMEM. */
+/* Reads the first PSB+ at or after place->cut.at. 1: there is one; 0;
+ * -AUX_E_NOMEM. */
 static int read_place(const struct chunk_iter *it,
 		      const struct segment *segment, struct chunk_place *place)
 {
@@ -633,8 +646,9 @@ void chunk_iter_limit(struct chunk_iter *it, const struct chunk_span *span)
 	it->piece = find_piece(it->q, it->at);
 }
 
-/* The bytes of a chunk; if the iterator is lazy, not those that are in several pieces:
- * only the PSB+ is read, and a worker thread joins the rest (chunk_iter_join). */
+/* The bytes of a chunk; if the iterator is lazy, not those that are in several
+ * pieces: only the PSB+ is read, and a worker thread joins the rest
+ * (chunk_iter_join). */
 static int read_bytes(struct chunk_iter *it, uint64_t at, uint64_t len,
 		      bool first)
 {
@@ -681,8 +695,8 @@ static int cut_chunk(struct chunk_iter *it, const struct segment *segment)
 	return 0;
 }
 
-/* Only padding and timing packets? Before the first PSB of a stream such packets say
- * nothing that could be lost. */
+/* Only padding and timing packets? Before the first PSB of a stream such
+ * packets say nothing that could be lost. */
 static bool no_flow(const uint8_t *p, const uint8_t *end)
 {
 	struct ptpkt pkt;
@@ -763,7 +777,8 @@ int chunk_iter_next(struct chunk_iter *it)
 	return CHUNK_END;
 }
 
-/* Pieces lie anywhere in the file, so each one's part of the range is released alone. */
+/* Pieces lie anywhere in the file, so each one's part of the range is released
+ * alone. */
 void chunks_release(const struct queue *q, const struct aux_reader *r,
 		    uint64_t from, uint64_t to)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * csmeta: what AUXTRACE_INFO says of each CPU's trace source, see trace.h. The words
- * are perf's (perfdata/csmeta.h); what is in the ID of a PERF_RECORD_AUX_OUTPUT_HW_ID
- * is in linux/coresight-pmu.h (CS_AUX_HW_ID_*). Every length in them is checked: the
- * file may be damaged, or made to mislead.
+ * csmeta: what AUXTRACE_INFO says of each CPU's trace source, see trace.h. The
+ * words are perf's (perfdata/csmeta.h); what is in the ID of a
+ * PERF_RECORD_AUX_OUTPUT_HW_ID is in linux/coresight-pmu.h (CS_AUX_HW_ID_*).
+ * Every length in them is checked: the file may be damaged, or made to mislead.
  */
 #include <stdlib.h>
 
@@ -69,8 +69,9 @@ static void read_etmv3(struct csmeta_source *s, const struct block *b)
 							  AUX_ETM_V3;
 }
 
-/* ETE's block begins like that of an ETMv4; only the words at its end differ. With
- * VMID tracing the kernel runs at EL2 and its CONTEXTIDR_EL2 carries the pid. */
+/* ETE's block begins like that of an ETMv4; only the words at its end differ.
+ * With VMID tracing the kernel runs at EL2 and its CONTEXTIDR_EL2 carries the
+ * pid. */
 static void read_etmv4(struct csmeta_source *s, const struct block *b, bool ete)
 {
 	struct aux_etm_config *e = &s->etm;
@@ -91,8 +92,8 @@ static void read_etmv4(struct csmeta_source *s, const struct block *b, bool ete)
 	e->ts_is_clock = word(b, ts) == AUX_CS_TS_VIRTUAL;
 }
 
-/* auxkit's own block: struct aux_etm_config by member, of which perf's blocks lack some
- * (ETMs of M cores, STM, ITM). */
+/* auxkit's own block: struct aux_etm_config by member, of which perf's blocks
+ * lack some (ETMs of M cores, STM, ITM). */
 static void read_own(struct csmeta_source *s, const struct block *b)
 {
 	s->own = true;
@@ -157,9 +158,10 @@ static void read_block(struct csmeta *m, uint64_t magic, uint64_t cpu,
 }
 
 /*
- * Reads the block at words[at]; returns its length in words, or an error with diag. From
- * version 1 on a block says how many words it has (NR_TRC_PARAMS), so that a later perf
- * may append some; in version 0 the kind decides, and an unknown one ends the reading.
+ * Reads the block at words[at]; returns its length in words, or an error with
+ * diag. From version 1 on a block says how many words it has (NR_TRC_PARAMS),
+ * so that a later perf may append some; in version 0 the kind decides, and an
+ * unknown one ends the reading.
  */
 static int64_t take_block(struct csmeta *m, const uint64_t *words, size_t n,
 			  size_t at, struct aux_diag *diag)
@@ -233,8 +235,8 @@ int csmeta_read(struct csmeta *m, const uint64_t *words, size_t n,
 	return 0;
 }
 
-/* Each event reports the ids of its CPUs, so that records repeat; equal ones are kept
- * once. */
+/* Each event reports the ids of its CPUs, so that records repeat; equal ones
+ * are kept once. */
 int csmeta_add_id(struct csmeta *m, uint64_t hw_id, uint32_t cpu,
 		  struct aux_diag *diag)
 {
@@ -298,10 +300,10 @@ static const struct csmeta_hw_id *sink_of(const struct csmeta *m, int32_t cpu)
 }
 
 /*
- * The source of an id by the records. From minor version 1 of them on ids are unique
- * for each sink only (has_sink), so records of another sink than the stream's do not
- * count. The stream's own CPU has precedence; two other CPUs with one id are a
- * contradiction, and give NULL.
+ * The source of an id by the records. From minor version 1 of them on ids are
+ * unique for each sink only (has_sink), so records of another sink than the
+ * stream's do not count. The stream's own CPU has precedence; two other CPUs
+ * with one id are a contradiction, and give NULL.
  */
 static const struct csmeta_source *find_told(const struct csmeta *m,
 					     int32_t queue_cpu, unsigned id)
@@ -323,8 +325,9 @@ static const struct csmeta_source *find_told(const struct csmeta *m,
 	return found && !clash ? block_of_cpu(m, found->cpu) : NULL;
 }
 
-/* Blocks first: without id records they are all there is, and auxkit's own are always
- * right. With records, perf's ids in them are made up (AUX_CS_ID_UNUSED). */
+/* Blocks first: without id records they are all there is, and auxkit's own are
+ * always right. With records, perf's ids in them are made up
+ * (AUX_CS_ID_UNUSED). */
 const struct csmeta_source *csmeta_find_id(const struct csmeta *m,
 					   int32_t queue_cpu, unsigned id)
 {

@@ -2,8 +2,9 @@
 /*
  * gap: the name and the meaning of each cause of a GAP.
  *
- * Names are what scripts look for, in JSON and in the API's aux_gap_name(): they never
- * change. Texts are for people, and say what to do where there is something to do.
+ * Names are what scripts look for, in JSON and in the API's aux_gap_name():
+ * they never change. Texts are for people, and say what to do where there is
+ * something to do.
  */
 #include "decode/lib/trace/gap.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * losses: what the recorder says was lost, see trace.h. Ledger entries come in two
- * versions and either byte order. The feature section is written when the recording
- * ends, so only a recording that was killed depends on what its records say.
+ * losses: what the recorder says was lost, see trace.h. Ledger entries come in
+ * two versions and either byte order. The feature section is written when the
+ * recording ends, so only a recording that was killed depends on what its
+ * records say.
  */
 #include <stdlib.h>
 
@@ -96,8 +97,8 @@ static int read_entries(struct losses *l, struct cursor *c, uint64_t n,
 	return 0;
 }
 
-/* A section that is damaged or of a later version is no error: bad is set, and the trace
- * is as good as before. */
+/* A section that is damaged or of a later version is no error: bad is set, and
+ * the trace is as good as before. */
 static int read_section(struct losses *l, struct cursor *c)
 {
 	uint32_t version = cursor_u32(c), n = cursor_u32(c);
@@ -122,8 +123,8 @@ static int by_stream(const void *a, const void *b)
 	return x->cause < y->cause ? -1 : x->cause > y->cause;
 }
 
-/* Bytes saturate: a damaged record must not make a loss look small. first_ns and last_ns
- * of 0 are not known. */
+/* Bytes saturate: a damaged record must not make a loss look small. first_ns
+ * and last_ns of 0 are not known. */
 static void add_entry(struct aux_ledger_entry *sum,
 		      const struct aux_ledger_entry *e)
 {
@@ -136,7 +137,8 @@ static void add_entry(struct aux_ledger_entry *sum,
 		sum->last_ns = e->last_ns;
 }
 
-/* Of a recording that was killed: its loss records, added up by stream and cause. */
+/* Of a recording that was killed: its loss records, added up by stream and
+ * cause. */
 static int sum_records(struct losses *l, const struct chunks *c)
 {
 	l->e = calloc(c->n_losses, sizeof(*l->e));
@@ -163,8 +165,8 @@ static int sum_records(struct losses *l, const struct chunks *c)
 	return 0;
 }
 
-/* The section, else the last ledger record, else what the loss records add up to: each
- * is older than the one before it, and knows less. */
+/* The section, else the last ledger record, else what the loss records add up
+ * to: each is older than the one before it, and knows less. */
 int losses_read(struct losses *l, const struct aux_reader *r,
 		const struct chunks *c)
 {

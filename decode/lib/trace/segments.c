@@ -2,10 +2,10 @@
 /*
  * segments: where a stream must be divided.
  *
- * A segment ends where bytes are missing, where an AUX record says that data was
- * dropped, and where the file is cut. Pieces that overlap earlier ones (two
- * snapshots) lose the common bytes. Invariant: segments are disjoint, by offset, and
- * between two of them stands the gap that says why.
+ * A segment ends where bytes are missing, where an AUX record says that data
+ * was dropped, and where the file is cut. Pieces that overlap earlier ones (two
+ * snapshots) lose the common bytes. Invariant: segments are disjoint, by
+ * offset, and between two of them stands the gap that says why.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -35,8 +35,8 @@ static size_t first_mark(const struct queue *q, uint64_t offset)
 	return lo;
 }
 
-/* How much of a snapshot is padding, from where its last AUX record ended in the ring;
- * 0 also where that cannot be: padding is less than 8 bytes. */
+/* How much of a snapshot is padding, from where its last AUX record ended in
+ * the ring; 0 also where that cannot be: padding is less than 8 bytes. */
 static uint64_t ring_padding(const struct piece *p)
 {
 	uint64_t size = p->ring_size, end = p->offset + p->len, pad;
@@ -53,10 +53,10 @@ static uint64_t ring_padding(const struct piece *p)
 }
 
 /*
- * The true length of a piece's payload: without padding. The offset of the next piece
- * says it best; else an AUX record that ends within the last 8 bytes; else, of an
- * overwritten ring, where its write pointer was. Zeros alone prove nothing: they are PADs
- * in Intel PT.
+ * The true length of a piece's payload: without padding. The offset of the next
+ * piece says it best; else an AUX record that ends within the last 8 bytes;
+ * else, of an overwritten ring, where its write pointer was. Zeros alone prove
+ * nothing: they are PADs in Intel PT.
  */
 static uint64_t true_length(const struct queue *q, size_t i)
 {
@@ -88,8 +88,8 @@ static uint64_t true_length(const struct queue *q, size_t i)
 }
 
 /*
- * What p has in common with the piece before is taken off that one, whose end may be
- * padding; unless it contains all of p, or the file lacks its end.
+ * What p has in common with the piece before is taken off that one, whose end
+ * may be padding; unless it contains all of p, or the file lacks its end.
  */
 static void cut_overlap(struct queue *q, size_t *n, struct piece *p)
 {
@@ -159,7 +159,8 @@ static int add_gap(struct queue *q, uint64_t offset, uint8_t cause)
 						.gap = cause });
 }
 
-/* One record may have several flags; a buffer that was full is the strongest reason. */
+/* One record may have several flags; a buffer that was full is the strongest
+ * reason. */
 static uint8_t cause_of(uint64_t flags)
 {
 	if (flags & PERF_AUX_FLAG_TRUNCATED)
@@ -172,7 +173,8 @@ static uint8_t cause_of(uint64_t flags)
 }
 
 /* Closes a segment, divided after each AUX record that reports a loss: the flag
- * says that trace was dropped at the end of the record. *mark: the first record not seen yet. */
+ * says that trace was dropped at the end of the record. *mark: the first record
+ * not seen yet. */
 static int close_segment(struct queue *q, struct segment segment, size_t *mark)
 {
 	while (*mark < q->n_marks && !q->rebased) {
@@ -283,8 +285,9 @@ int chunks_make_segments(struct queue *q)
 /*
  * The recorder's losses, among the segments of a stream.
  *
- * Invariant: where bytes end there is at most one gap, however often the loss was
- * noted: by a flag of an AUX record, by a jump of the offset, by the recorder.
+ * Invariant: where bytes end there is at most one gap, however often the loss
+ * was noted: by a flag of an AUX record, by a jump of the offset, by the
+ * recorder.
  */
 
 struct list {
@@ -298,7 +301,8 @@ static unsigned rank(uint8_t gap)
 	return gap == GAP_SNAPSHOT ? 0 : gap == AUX_GAP_AUX_LOST ? 1 : 2;
 }
 
-/* Appends a segment. A gap next to another is merged into it, which keeps the invariant. */
+/* Appends a segment. A gap next to another is merged into it, which keeps the
+ * invariant. */
 static int push(struct list *l, const struct segment *segment)
 {
 	struct segment *last = l->n ? &l->v[l->n - 1] : NULL;
@@ -407,9 +411,9 @@ int chunks_place_losses(struct queue *q)
  * CoreSight: segments by AUX record, and the trace IDs in them.
  *
  * The kernel flushes and restarts the trace hardware for each AUX record (Linux
- * 83d1fc92d4cd), so each is a segment of its own, formatted or raw as its flags say;
- * a decoder must not go on from one into the next. Bytes without a record are
- * segments, too.
+ * 83d1fc92d4cd), so each is a segment of its own, formatted or raw as its flags
+ * say; a decoder must not go on from one into the next. Bytes without a record
+ * are segments, too.
  */
 
 #define FORMAT_MASK   0xff00u /* PERF_AUX_FLAG_PMU_FORMAT_TYPE_MASK */
@@ -445,7 +449,8 @@ void chunks_read_metadata(struct chunks *c)
 		c->cs_error = diag;
 }
 
-/* The bytes that a record is about. Of an overwritten ring they end at its offset. */
+/* The bytes that a record is about. Of an overwritten ring they end at its
+ * offset. */
 static void get_extent(const struct aux_mark *m, uint64_t *from, uint64_t *to)
 {
 	if (m->flags & PERF_AUX_FLAG_OVERWRITE) {
@@ -466,7 +471,8 @@ struct split {
 	bool *used; /* by mark */
 };
 
-/* Appends [from, to) of a segment, as what the AUX record mark - 1 is about (0: none). */
+/* Appends [from, to) of a segment, as what the AUX record mark - 1 is about (0:
+ * none). */
 static int cs_push(struct split *s, struct segment segment, uint64_t from,
 		   uint64_t to, size_t mark)
 {
@@ -494,7 +500,8 @@ static int cs_push(struct split *s, struct segment segment, uint64_t from,
 	return 0;
 }
 
-/* Divides a segment at the borders of AUX records, which may overlap and leave holes. */
+/* Divides a segment at the borders of AUX records, which may overlap and leave
+ * holes. */
 static int split_segment(struct split *s, const struct segment *segment)
 {
 	const struct queue *q = s->q;
@@ -559,8 +566,8 @@ int chunks_split_segments(struct chunks *c, struct queue *q)
 	return rc;
 }
 
-/* Scans the frames of a segment. A frame may begin in one piece and end in the next, or
- * in a later one: it is put together in cut. */
+/* Scans the frames of a segment. A frame may begin in one piece and end in the
+ * next, or in a later one: it is put together in cut. */
 static void scan_frames(const struct queue *q, const struct segment *segment,
 			struct cs_frame_ids *ids)
 {
@@ -629,8 +636,8 @@ int32_t chunks_raw_cpu(const struct queue *q, const struct segment *segment)
 	return cpu <= INT32_MAX ? (int32_t)cpu : q->cpu;
 }
 
-/* Adds a raw segment to the source of its CPU. The last of RAW_CPUS_MAX sources gets what
- * is left: a damaged file may name any number of CPUs. */
+/* Adds a raw segment to the source of its CPU. The last of RAW_CPUS_MAX sources
+ * gets what is left: a damaged file may name any number of CPUs. */
 static int add_raw(struct chunks *c, size_t first, uint32_t queue,
 		   const struct segment *segment)
 {
@@ -652,8 +659,8 @@ static int add_raw(struct chunks *c, size_t first, uint32_t queue,
 			     });
 }
 
-/* IHI 0029: 0 is padding; flush and trigger IDs carry no trace. Other reserved IDs are
- * reported as unknown sources. */
+/* IHI 0029: 0 is padding; flush and trigger IDs carry no trace. Other reserved
+ * IDs are reported as unknown sources. */
 static bool is_source(unsigned id)
 {
 	return id && id != ID_FLUSH && id != ID_TRIGGER;
@@ -682,7 +689,8 @@ static int add_ids(struct chunks *c, uint32_t queue,
 	return 0;
 }
 
-/* Appends the sources of a queue; the first of them reports what belongs to none. */
+/* Appends the sources of a queue; the first of them reports what belongs to
+ * none. */
 static int find_sources(struct chunks *c, uint32_t queue)
 {
 	struct queue *q = &c->queues[queue];

@@ -2,12 +2,13 @@
 /*
  * snapshot: snapshots of one stream, put end to end.
  *
- * A snapshot is what a ring contained; the next one may contain some of it again. The
- * common bytes are taken off the later one: by offset where offsets are true. perf's
- * offsets of Intel PT are places in the ring, so there a PSB+ with the same TSC must
- * be in both and everything after it be equal; otherwise what is not later by TSC is
- * dropped. Unless the bytes prove it, two snapshots are never joined: a flow that
- * jumps from one to the other would be wrong without any error.
+ * A snapshot is what a ring contained; the next one may contain some of it
+ * again. The common bytes are taken off the later one: by offset where offsets
+ * are true. perf's offsets of Intel PT are places in the ring, so there a PSB+
+ * with the same TSC must be in both and everything after it be equal; otherwise
+ * what is not later by TSC is dropped. Unless the bytes prove it, two snapshots
+ * are never joined: a flow that jumps from one to the other would be wrong
+ * without any error.
  */
 #include <string.h>
 
@@ -80,8 +81,8 @@ static size_t equal_bytes(const uint8_t *a, const uint8_t *b, size_t n)
 }
 
 /*
- * How many bytes at the start of b are at the end of a. False: that cannot be shown.
- * Padding at the end of a is removed.
+ * How many bytes at the start of b are at the end of a. False: that cannot be
+ * shown. Padding at the end of a is removed.
  */
 static bool find_overlap(struct piece *a, const struct piece *b, uint64_t *skip)
 {
@@ -115,8 +116,9 @@ static bool find_overlap(struct piece *a, const struct piece *b, uint64_t *skip)
 	return false;
 }
 
-/* Without a match: how much of b is no later than the end of a. What is later but has
- * no PSB stays, and will be reported as trace that cannot be decoded. */
+/* Without a match: how much of b is no later than the end of a. What is later
+ * but has no PSB stays, and will be reported as trace that cannot be
+ * decoded. */
 static uint64_t not_later(const struct piece *a, const struct piece *b)
 {
 	const uint8_t *end = b->data + b->len, *psb, *next;
@@ -144,8 +146,8 @@ static void skip_bytes(struct piece *p, uint64_t n)
 }
 
 /*
- * Places b after a, whatever their offsets say. whole is the snapshot that a is what was
- * left of: where much is in both, a is too short to have a PSB of b.
+ * Places b after a, whatever their offsets say. whole is the snapshot that a is
+ * what was left of: where much is in both, a is too short to have a PSB of b.
  */
 static void join_by_packets(struct piece *a, struct piece *whole,
 			    struct piece *b, uint32_t trace_type)

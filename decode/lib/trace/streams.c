@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * streams: AUXTRACE and AUX records into queues of trace and their segments, see
- * trace.h. A queue is perf's word (auxtrace_queue) for the trace of one buffer, which
- * everything else calls an AUX stream.
+ * streams: AUXTRACE and AUX records into queues of trace and their segments,
+ * see trace.h. A queue is perf's word (auxtrace_queue) for the trace of one
+ * buffer, which everything else calls an AUX stream.
  *
- * An AUXTRACE payload is padded to 8 bytes; its true length comes from the offset of
- * the next piece, or from the AUX records. AUX records name no queue: they are matched
- * by ID_INDEX, else by CPU, else by thread.
+ * An AUXTRACE payload is padded to 8 bytes; its true length comes from the
+ * offset of the next piece, or from the AUX records. AUX records name no queue:
+ * they are matched by ID_INDEX, else by CPU, else by thread.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,8 @@
 #include "decode/lib/trace/gap.h"
 #include "decode/lib/sideband/sideband.h"
 
-/* An entry of perf's ID_INDEX: which buffer the records of an event's id belong to. */
+/* An entry of perf's ID_INDEX: which buffer the records of an event's id belong
+ * to. */
 struct index_entry {
 	uint64_t id;
 	uint32_t idx, cpu, tid;
@@ -42,8 +43,8 @@ struct collect {
 	uint32_t snapshot;	/* of the next piece */
 };
 
-/* The queue idx, made if it is new; NULL: out of memory. Pointers to queues are not valid
- * after the next call: the array grows. */
+/* The queue idx, made if it is new; NULL: out of memory. Pointers to queues are
+ * not valid after the next call: the array grows. */
 static struct queue *get_queue(struct chunks *c, uint32_t idx, uint32_t cpu,
 			       uint32_t tid)
 {
@@ -74,8 +75,8 @@ static int add_snapshot(struct collect *co, const struct snapshot *snap)
 	return 0;
 }
 
-/* perf marks no border between two snapshots: the next one starts when a queue comes
- * that the last one has already. */
+/* perf marks no border between two snapshots: the next one starts when a queue
+ * comes that the last one has already. */
 static int guess_snapshot(struct collect *co, const struct queue *q)
 {
 	struct chunks *c = co->c;
@@ -90,9 +91,9 @@ static int guess_snapshot(struct collect *co, const struct queue *q)
 	return add_snapshot(co, &snap);
 }
 
-/* The payload is not copied: it stays the reader's. n_before is what orders pieces and AUX
- * records, which only the file does: their offsets are of one ring, but in snapshots
- * they repeat. */
+/* The payload is not copied: it stays the reader's. n_before is what orders
+ * pieces and AUX records, which only the file does: their offsets are of one
+ * ring, but in snapshots they repeat. */
 static int add_piece(struct collect *co, const struct aux_event *ev)
 {
 	const struct aux_rec_auxtrace *h = &ev->auxtrace.h;
@@ -118,8 +119,8 @@ static int add_piece(struct collect *co, const struct aux_event *ev)
 	return 0;
 }
 
-/* The queue that the sampled event belongs to. Samples have no buffer index; without an
- * ID_INDEX the CPU stands for it, or the thread. */
+/* The queue that the sampled event belongs to. Samples have no buffer index;
+ * without an ID_INDEX the CPU stands for it, or the thread. */
 static struct queue *queue_of_sample(struct collect *co,
 				     const struct aux_sample_id *id)
 {
@@ -137,8 +138,8 @@ static struct queue *queue_of_sample(struct collect *co,
 				   get_queue(co->c, id->tid, cpu, id->tid);
 }
 
-/* The newest trace at a sample (aux-sample-size): a snapshot of its own, which may begin
- * inside a packet and overlap the one before. */
+/* The newest trace at a sample (aux-sample-size): a snapshot of its own, which
+ * may begin inside a packet and overlap the one before. */
 static int add_sample(struct collect *co, const struct aux_event *ev)
 {
 	const struct aux_bytes *b = &ev->sample.aux;
@@ -161,7 +162,8 @@ static int add_sample(struct collect *co, const struct aux_event *ev)
 	return 0;
 }
 
-/* To which queue an AUX record belongs may depend on an ID_INDEX that comes later. */
+/* To which queue an AUX record belongs may depend on an ID_INDEX that comes
+ * later. */
 static int add_mark(struct collect *co, const struct aux_event *ev)
 {
 	uint64_t has = ev->id.present;
@@ -185,8 +187,8 @@ static int add_mark(struct collect *co, const struct aux_event *ev)
 	return 0;
 }
 
-/* Entries are of 32 bytes: id, idx, cpu, tid, all u64 (perf's struct id_index_entry); a
- * count beyond the record is ignored. */
+/* Entries are of 32 bytes: id, idx, cpu, tid, all u64 (perf's struct
+ * id_index_entry); a count beyond the record is ignored. */
 static int add_index(struct collect *co, const struct aux_event *ev)
 {
 	struct cursor c = cursor_init(ev->id_index.entries.data,
@@ -236,8 +238,8 @@ static int handle_own(struct collect *co, const struct aux_event *ev)
 	}
 }
 
-/* Intel PT and CoreSight have a word for it in AUXTRACE_INFO's private part; others are
- * taken to be no snapshots. */
+/* Intel PT and CoreSight have a word for it in AUXTRACE_INFO's private part;
+ * others are taken to be no snapshots. */
 static bool says_snapshot(const struct aux_event *ev)
 {
 	uint32_t type = ev->auxtrace_info.trace_type;
@@ -283,15 +285,17 @@ static struct queue *queue_by_idx(struct chunks *c, uint32_t idx)
 	return NULL;
 }
 
-/* A queue of a CPU has the trace of all its threads, one without that of one thread. */
+/* A queue of a CPU has the trace of all its threads, one without that of one
+ * thread. */
 static bool fits(const struct queue *q, const struct loose_mark *m)
 {
 	return q->cpu >= 0 ? m->m.cpu == (uint32_t)q->cpu :
 			     m->m.tid == (uint32_t)q->tid;
 }
 
-/* By ID, unless CPU or thread contradict: one ID may stand for all queues (soft_pt). NULL:
- * the record is an orphan, except that a lone queue takes all of them. */
+/* By ID, unless CPU or thread contradict: one ID may stand for all queues
+ * (soft_pt). NULL: the record is an orphan, except that a lone queue takes all
+ * of them. */
 static struct queue *find_queue(struct collect *co, const struct loose_mark *m)
 {
 	struct chunks *c = co->c;
@@ -310,8 +314,8 @@ static struct queue *find_queue(struct collect *co, const struct loose_mark *m)
 	return by_id || c->n != 1 ? by_id : &c->queues[0];
 }
 
-/* The i-th AUX record is q's: the first piece after it ends there, unless a later record
- * comes before that piece, too. */
+/* The i-th AUX record is q's: the first piece after it ends there, unless a
+ * later record comes before that piece, too. */
 static void note_end(struct queue *q, size_t i, const struct aux_mark *m)
 {
 	struct piece *p;
@@ -405,8 +409,8 @@ static int by_idx(const void *a, const void *b)
 	return x->idx < y->idx ? -1 : x->idx > y->idx;
 }
 
-/* Drops the pieces of all snapshots but one. What is then missing at both ends of a queue
- * is no loss: part says so. */
+/* Drops the pieces of all snapshots but one. What is then missing at both ends
+ * of a queue is no loss: part says so. */
 static int select_snapshot(struct chunks *c, uint64_t number,
 			   struct aux_diag *diag)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a recording has of trace: chunks, the AUX bytes of each queue, in order, cut
- * where decoding can start; csmeta, what made CoreSight trace; losses, what the
- * recorder says is missing.
+ * What a recording has of trace: chunks, the AUX bytes of each queue, in order,
+ * cut where decoding can start; csmeta, what made CoreSight trace; losses, what
+ * the recorder says is missing.
  *
  * AUXTRACE records give the bytes, AUX records what the kernel said of them.
  * Holes, cuts and truncations come out as GAP events at their stream offset, in
@@ -59,8 +59,8 @@ struct csmeta {
  */
 int csmeta_read(struct csmeta *m, const uint64_t *words, size_t n,
 		struct aux_diag *diag);
-/* A record's value and the CPU of its trailer (-1: none). -AUX_E_UNSUPPORTED for
- * a new major version, -AUX_E_FORMAT for what is no trace id. */
+/* A record's value and the CPU of its trailer (-1: none). -AUX_E_UNSUPPORTED
+ * for a new major version, -AUX_E_FORMAT for what is no trace id. */
 int csmeta_add_id(struct csmeta *m, uint64_t hw_id, uint32_t cpu,
 		  struct aux_diag *diag);
 void csmeta_fini(struct csmeta *m);
@@ -128,10 +128,11 @@ struct segment {
 };
 
 /*
- * An AUX stream: all trace of one AUX buffer. The name is perf's (auxtrace_queue); idx is
- * the index in AUXTRACE records, by which the streams of a recording are ordered. Filled
- * by chunks_read(), segment.ids by chunks_find_sources(); read-only from then on, so that
- * all threads may share it.
+ * An AUX stream: all trace of one AUX buffer. The name is perf's
+ * (auxtrace_queue); idx is the index in AUXTRACE records, by which the streams
+ * of a recording are ordered. Filled by chunks_read(), segment.ids by
+ * chunks_find_sources(); read-only from then on, so that all threads may share
+ * it.
  */
 struct queue {
 	uint32_t idx;
@@ -208,8 +209,9 @@ int chunks_place_losses(struct queue *q);
  * ones and gives all their place in one stream. By offset if trusted says that
  * offsets are true, else by what the packets of Intel PT say. */
 void chunks_join_snapshots(struct queue *q, uint32_t trace_type, bool trusted);
-/* segments.c: a record that says which id a CPU has; its words of AUXTRACE_INFO,
- * after the last record. What is wrong with them goes into cs_error. */
+/* segments.c: a record that says which id a CPU has; its words of
+ * AUXTRACE_INFO, after the last record. What is wrong with them goes into
+ * cs_error. */
 void chunks_take_hw_id(struct chunks *c, const struct aux_event *ev);
 void chunks_read_metadata(struct chunks *c);
 /* Makes the segments of a queue those of its AUX records. */
@@ -224,7 +226,8 @@ bool chunks_tsc_span(const uint8_t *p, const uint8_t *end, uint64_t *first,
 
 /*
  * losses: what the recorder says was lost: its ledger, from the feature section
- * or the last one among the records, else the sum of the losses that it reported.
+ * or the last one among the records, else the sum of the losses that it
+ * reported.
  */
 
 enum losses_origin {
@@ -259,8 +262,8 @@ struct loss_text {
 const struct loss_text *losses_text(uint32_t cause);
 
 /*
- * chunk_iter: walks the bytes of one queue, or of one CoreSight source in it, in
- * chunks that can be decoded alone, with the gaps between them.
+ * chunk_iter: walks the bytes of one queue, or of one CoreSight source in it,
+ * in chunks that can be decoded alone, with the gaps between them.
  */
 
 /* What the PSB+ at the start of Intel PT bytes says. */
@@ -286,8 +289,8 @@ struct chunk_place {
 	struct chunk_start start;	/* Intel PT: what its first PSB+ says */
 };
 
-/* What is wanted of a queue: from first on, up to end; all but segment and at are 0
- * where a segment begins. end.segment SIZE_MAX: to the end. */
+/* What is wanted of a queue: from first on, up to end; all but segment and at
+ * are 0 where a segment begins. end.segment SIZE_MAX: to the end. */
 struct chunk_span {
 	struct chunk_place first, end;
 };
@@ -335,10 +338,10 @@ void chunk_iter_init(struct chunk_iter *it, const struct queue *q,
 		     uint32_t trace_type, uint64_t chunk_min);
 void chunk_iter_fini(struct chunk_iter *it);
 /*
- * A segment has a cell for each chunk_min of its bytes (Intel PT; else one); a gap
- * has none. find: where the chunk of a cell begins, which is the first place to
- * cut after its first byte: known without what is before. 0: none begins there;
- * -AUX_E_NOMEM. It leaves the iterator elsewhere.
+ * A segment has a cell for each chunk_min of its bytes (Intel PT; else one); a
+ * gap has none. find: where the chunk of a cell begins, which is the first
+ * place to cut after its first byte: known without what is before. 0: none
+ * begins there; -AUX_E_NOMEM. It leaves the iterator elsewhere.
  */
 uint64_t chunk_iter_cells(const struct chunk_iter *it, const struct segment *segment);
 int chunk_iter_find(struct chunk_iter *it, size_t segment, uint64_t cell,
@@ -357,8 +360,8 @@ uint64_t chunk_iter_place(struct chunk_iter *it, uint64_t offset);
 struct cs_frame_run chunk_iter_run(struct chunk_iter *it, uint64_t offset);
 /* enum chunk_step (it->chunk or it->gap is filled), or -AUX_E_NOMEM. */
 int chunk_iter_next(struct chunk_iter *it);
-/* The bytes of a chunk that was given without (lazy); piece as it->piece was then.
- * -AUX_E_NOMEM. */
+/* The bytes of a chunk that was given without (lazy); piece as it->piece was
+ * then. -AUX_E_NOMEM. */
 int chunk_iter_join(const struct chunk_iter *it, size_t piece,
 		    struct aux_chunk *c, struct chunk_room *room);
 /* The bytes [at, at + len) of a segment as it->chunk. -AUX_E_NOMEM. */
