@@ -107,8 +107,8 @@ static int take_operands(struct cmd_options *o, bool named, char **words, int n)
 			cmd_usage("--pt names the FILE; %s is one too many",
 				  words[0]);
 	}
-	if (im->n_images || im->cpu_model)
-		return cmd_usage("--image and --cpu-model go with --pt");
+	if (im->n_images)
+		return cmd_usage("--image goes with --pt");
 	if (!n)
 		return cmd_usage("no FILE given; see `auxdecode --help`");
 	o->path = words[0];

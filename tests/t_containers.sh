@@ -80,7 +80,6 @@ says "what would be read is named" 'data.*snapshot\.ini.*trace\.json'
 
 run 2 "--pt and a file" count --pt "$SCRATCH/one" "$SCRATCH/one"
 run 2 "--image without --pt" count --image "$SCRATCH/one@0" "$SCRATCH/one"
-run 2 "--cpu-model without --pt" count --cpu-model 6/158 "$SCRATCH/one"
 run 2 "no such part" count --pt "$SCRATCH/one:0x10000000-0x10000001"
 run 2 "a part that ends before it begins" count --pt "$SCRATCH/one:20-10"
 run 2 "bytes at no address" count --pt "$SCRATCH/one" --image "$SCRATCH/one:0-16"

@@ -190,6 +190,17 @@ is "$(cuts arcus-ovf-01-poc 2792 5712 17 5712 23)" "cut " "arcus-ovf-01-poc cut:
 is "$(cuts arcus-ovf-01-poc 2792 5712 17 5712 101 --decoder libipt)" "cut " "and with libipt"
 is "$(cuts libxdc-foo 872 29344 17 29344 431)" "cut " "libxdc-foo cut: one cause"
 
+# A recording that does not name its CPU: errata are not worked around, which is said,
+# and the model may be given.
+f=$SCRATCH/anycpu.data
+sed 's/GenuineIntel,/SomeoneElse_,/' "$corpus/wrapped/libxdc-avscript_32.perf.data" >"$f"
+"$auxdecode" count --symfs "$corpus" "$f" >"$SCRATCH/out" 2>"$SCRATCH/err"
+is $? 3 "a CPU without a name: gaps"
+that "and what would help" "$SCRATCH/err" grep -q 'does not name its CPU.*--cpu-model' "$SCRATCH/err"
+"$auxdecode" count --sha256 --symfs "$corpus" --cpu-model 6/94/3 "$f" >"$SCRATCH/out" 2>"$SCRATCH/err"
+is $? 0 "its model on the command line: no gap"
+that "and the flow is exact" "$SCRATCH/out" grep -q "$(field xdc-avscript32 8)" "$SCRATCH/out"
+
 # Packets of a native recording with kernel, against perf's and ptdump's list.
 . tests/packets.sh
 finish

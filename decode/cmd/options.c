@@ -225,7 +225,7 @@ static const struct option_row code_rows[] = {
 	  .help = "code for --pt: FILE:OFFSET-END@ADDR, or an ELF-FILE[@ADDR]",
 	  .parse = add_image },
 	{ .name = "cpu-model", .arg = "F/M/S",
-	  .help = "family, model, stepping of the CPU that made --pt",
+	  .help = "family, model, stepping of the CPU that was traced",
 	  OPTION_TEXT(OPTIONS, import.options.cpu_model) },
 	{ .name = "any-path",
 	  .help = "a snapshot or bundle may name files outside of its directory",

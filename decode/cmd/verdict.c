@@ -297,6 +297,11 @@ int verdict_print(const struct verdict *v, const struct cmd_options *o,
 	bool lossy = v->report.n_mismatches || count_gaps(v);
 
 	say_gaps(v);
+	if ((v->n_gaps[AUX_GAP_DESYNC] || v->n_gaps[AUX_GAP_BAD_PACKET]) &&
+	    session_lacks_model(s))
+		cmd_line("auxdecode: the recording does not name its CPU, so no "
+			 "errata were worked around: --cpu-model 6/158/10, as "
+			 "/proc/cpuinfo has it");
 	say_handed(stats);
 	lossy |= say_ledger(s);
 	lossy |= say_records(v, s);

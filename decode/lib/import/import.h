@@ -22,7 +22,7 @@ struct import_options {
 	const char *pt;			/* --pt FILE[:BEGIN-END], NULL: none */
 	const char *const *images;	/* --image, --elf: see raw.c */
 	size_t n_images;
-	const char *cpu_model;		/* --cpu-model F/M[/S], NULL */
+	const char *cpu_model;		/* F/M[/S], of any recording; NULL: as it says */
 	bool anywhere;			/* descriptions may name files outside of
 					 * their directory */
 	bool copied;			/* what is read is handed on: then that holds
@@ -36,6 +36,10 @@ struct import_options {
  */
 int import_open(struct aux_reader **r, const char *path,
 		const struct import_options *o, struct aux_diag *diag);
+
+/* Family, model and stepping of "6/158/10"; the stepping may be left out. Else a fault
+ * of the command line (AUX_WHY_SETTING). */
+int import_cpu_model(const char *arg, unsigned model[3], struct aux_diag *diag);
 
 /* The kernel's memory that perf copied into a directory (--kcore), for
  * codeview_config.kcore; NULL: it has none. free it */

@@ -135,21 +135,34 @@ static int add_image(struct import_build *b, const char *arg,
 	return rc;
 }
 
-/* As the decimal numbers of CPUID in perf.data, by which the decoder picks
- * errata. */
+int import_cpu_model(const char *arg, unsigned model[3], struct aux_diag *diag)
+{
+	char rest;
+	int n;
+
+	model[2] = 0;
+	n = sscanf(arg, "%u/%u/%u%c", &model[0], &model[1], &model[2], &rest);
+	if (n < 2 || n > 3 || strspn(arg, "0123456789/") != strlen(arg) ||
+	    model[0] > UINT16_MAX || model[1] > UINT8_MAX ||
+	    model[2] > UINT8_MAX)
+		return fail_setting(diag, "cpu-model", "FAMILY/MODEL[/STEPPING] "
+				   "in decimal, 6/158/10 say", arg);
+	return 0;
+}
+
+/* As the decimal numbers of CPUID in perf.data: what is made of this buffer says it,
+ * too. */
 static int add_model(struct import_build *b, const char *arg,
 		     struct aux_diag *diag)
 {
-	unsigned family, model, stepping = 0;
-	char text[64], rest;
-	int n = sscanf(arg, "%u/%u/%u%c", &family, &model, &stepping, &rest);
+	unsigned model[3];
+	char text[64];
+	int rc = import_cpu_model(arg, model, diag);
 
-	if (n < 2 || n > 3 || strspn(arg, "0123456789/") != strlen(arg) ||
-	    family > UINT16_MAX || model > UINT8_MAX || stepping > UINT8_MAX)
-		return fail_setting(diag, "cpu-model", "FAMILY/MODEL[/STEPPING] "
-				   "in decimal, 6/158/10 say", arg);
-	snprintf(text, sizeof(text), "GenuineIntel,%u,%u,%u", family, model,
-		 stepping);
+	if (rc < 0)
+		return rc;
+	snprintf(text, sizeof(text), "GenuineIntel,%u,%u,%u", model[0],
+		 model[1], model[2]);
 	import_build_feature(b, AUX_FEAT_CPUID, text);
 	return 0;
 }

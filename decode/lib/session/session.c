@@ -104,8 +104,25 @@ static void read_pt(struct session *s)
 		pt->max_nonturbo_ratio = (uint32_t)p[AUX_PT_MAX_NONTURBO_RATIO];
 }
 
-static void find_config(struct session *s)
+/* What the user says of the CPU wins over what the recording says. */
+static int set_model(struct aux_pt_config *pt, const char *arg,
+		     struct aux_diag *diag)
 {
+	unsigned model[3];
+	int rc = import_cpu_model(arg, model, diag);
+
+	if (rc < 0)
+		return rc;
+	pt->cpu_intel = 1;
+	pt->cpu_family = (uint16_t)model[0];
+	pt->cpu_model = (uint8_t)model[1];
+	pt->cpu_stepping = (uint8_t)model[2];
+	return 0;
+}
+
+static int find_config(struct session *s, struct aux_diag *diag)
+{
+	const struct import_options *im = s->config.import;
 	struct aux_decoder_config *c = &s->dec_config;
 
 	c->size = sizeof(*c);
@@ -115,6 +132,16 @@ static void find_config(struct session *s)
 	s->timed = c->clock.mult;
 	if (s->chunks.trace_type == AUX_TRACE_INTEL_PT)
 		read_pt(s);
+	return im && im->cpu_model ? set_model(&c->pt, im->cpu_model, diag) : 0;
+}
+
+bool session_lacks_model(const struct session *s)
+{
+	const char *source = aux_reader_source(s->reader, "source");
+
+	return s->chunks.trace_type == AUX_TRACE_INTEL_PT &&
+	       !s->dec_config.pt.cpu_intel &&
+	       (!source || strcmp(source, "soft_pt"));
 }
 
 /* Only causes with a text for the verdict are losses; a throttled event lost no
@@ -237,7 +264,9 @@ static int open_parts(struct session *s, const struct session_config *config,
 	    losses_read(&s->losses, s->reader, &s->chunks) < 0)
 		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 				"out of memory");
-	find_config(s);
+	rc = find_config(s, diag);
+	if (rc < 0)
+		return rc;
 	sum_losses(s);
 	return session_find_last(s, diag);
 }

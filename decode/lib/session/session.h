@@ -101,6 +101,8 @@ const struct stream *session_stream(const struct session *s, size_t i);
 const struct chunks *session_chunks(const struct session *s);
 /* Does the trace have times of the clock that the records share? */
 bool session_is_timed(const struct session *s);
+/* Is it Intel PT of a CPU whose model nobody said? Its errata are not worked around. */
+bool session_lacks_model(const struct session *s);
 /* The decoder that --plugin loaded; NULL: none was asked for. */
 const struct aux_decoder_ops *session_plugin(const struct session *s);
 /* What a sink asks, answered by the session for as long as it is open. explain
