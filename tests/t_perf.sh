@@ -79,6 +79,10 @@ if perf record -q -e cpu-clock:u -o "$SCRATCH/theirs" -- true >"$SCRATCH/log" 2>
 	{ "$auxdecode" info "$SCRATCH/theirs" && "$auxdecode" dump "$SCRATCH/theirs"; } >"$SCRATCH/names" 2>&1
 	that "every record and feature of perf's file has a name" "$SCRATCH/names" \
 		not grep -E 'TYPE_[0-9]|feature_[0-9]' "$SCRATCH/names"
+	"$auxdecode" summary "$SCRATCH/theirs" >"$SCRATCH/out" 2>"$SCRATCH/err"
+	is $? 1 "a summary of a file without trace: status 1"
+	that "and the reason" "$SCRATCH/err" \
+		grep -q '^auxdecode: error: .*recorded without intel_pt' "$SCRATCH/err"
 fi
 perf buildid-list -i "$data" >"$SCRATCH/ids" 2>&1
 that "perf buildid-list knows the program" "$SCRATCH/ids" \

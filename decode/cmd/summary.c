@@ -345,8 +345,21 @@ static int read_flow(struct start *s, struct aux_diag *diag)
 	return rc;
 }
 
-/* Returns the status. Nothing that ran is a failure, with the likeliest
- * reason. */
+/* A failure, with the likeliest reason, after what is known of the file. */
+static int fail_empty(const struct start *s)
+{
+	outbuf_flush(s->out);
+	cmd_line("auxdecode: error: %s: nothing that ran was traced: %s",
+		 s->o->path,
+		 !s->stats.n_streams ?
+			 "it was recorded without intel_pt or cs_etm" :
+		 !s->stats.aux_bytes ? "the streams are empty" :
+			 "`auxdecode raw` shows the packets, `auxdecode count` "
+			 "what each stage dropped");
+	return CMD_FAILED;
+}
+
+/* Returns the status. */
 static int print(struct start *s)
 {
 	put_file(s);
@@ -364,14 +377,7 @@ static int print(struct start *s)
 				   "FILE\n");
 		return s->stats.lossy ? CMD_GAPS : CMD_OK;
 	}
-	outbuf_printf(s->out, "%snothing ran that was traced%s: %s\n",
-		      s->colour->bad, s->colour->end,
-		      !s->stats.n_streams ?
-			      "it was recorded without intel_pt or cs_etm" :
-		      !s->stats.aux_bytes ? "the streams are empty" :
-			      "`auxdecode raw` shows the packets, `auxdecode "
-			      "count` what each stage dropped");
-	return CMD_FAILED;
+	return fail_empty(s);
 }
 
 int cmd_summary(const struct cmd_options *o)
