@@ -101,10 +101,11 @@ cat >"$SCRATCH/load" <<'LOAD'
 for i in 1 2 3 4 5; do
 	(: ; exec sh -c 'cat /proc/self/maps | sort >/dev/null')
 done
-# Each says which namespaces it is in.
+# Each says which namespaces it is in. In a chroot, unshare cannot change how mounts
+# propagate: it would end, in its new namespaces, before the second has said a word.
 ns='echo $$ $(cd /proc/$$/ns && readlink net uts ipc pid user mnt cgroup) >>"$1"'
 sh -c "$ns" sh "$1"
-unshare -n -m sh -c "$ns" sh "$1" 2>/dev/null || :
+unshare -n -m --propagation unchanged sh -c "$ns" sh "$1" 2>/dev/null || :
 LOAD
 : >"$SCRATCH/ns"
 data=$SCRATCH/here.data
