@@ -208,6 +208,7 @@ static void test_reported(void)
 	       "reported: and is counted once");
 	file = end(f);
 	ok(file.len != 0, "reported: the file");
+	free(file.data);
 	fake_free(f);
 }
 
