@@ -259,7 +259,7 @@ check-kernel: deps deps-guest
 	$(submake) tests-build
 	$(Q)$(ENV) tests/run t_guest
 # With the newest perf that Debian has in the place of the installed one.
-check-newest: deps
+check-newest: deps deps-guest
 	$(submake) tests-build
 	$(Q)$(ENV) tools/newest check
 check-quick: deps

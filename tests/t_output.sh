@@ -108,6 +108,16 @@ is "$(tail -n 1 "$SCRATCH/err") $(cat "$o/dir/$one") $(ls -A "$o/dir" | wc -l)" 
 # ---- what is not replaced ----
 "$auxdecode" count $f -o "$o/new" "$data" 2>"$SCRATCH/err"
 is "$(stat -c %a "$o/new")" "$(printf '%o' $((0666 & ~$(umask))))" "a new file has the mode of the umask"
+# Without /proc an unnamed file cannot be given a name, so the bytes are copied.
+without_proc='mount -t tmpfs none /proc && exec "$@"'
+if unshare -m --propagation unchanged sh -c "$without_proc" sh true 2>"$SCRATCH/err"; then
+	unshare -m --propagation unchanged sh -c "$without_proc" sh \
+		"$auxdecode" count $f -o "$o/new2" "$data" 2>"$SCRATCH/err"
+	is "$? $(stat -c %a "$o/new2")" "0 $(stat -c %a "$o/new")" "a new file without /proc: its mode"
+	that "a new file without /proc: its text" - cmp -s "$o/new" "$o/new2"
+else
+	skip "no mount in a namespace of its own here" "a new file without /proc"
+fi
 echo before >"$o/app"
 "$auxdecode" count $f -o /dev/stdout "$data" >>"$o/app" 2>"$SCRATCH/err"
 is "$(cat "$o/app")" "before

@@ -383,7 +383,7 @@ static pid_t process_of(const struct synth_run *run, pid_t tid)
 }
 
 /* When a process began, in clock ticks since boot: the 22nd field of its stat
- * file, counted behind the name, which may hold anything. 0: it is gone. */
+ * file, counted after the name, which may hold anything. 0: it is gone. */
 static uint64_t began(const struct synth_run *run, pid_t pid)
 {
 	char path[PATH_MAX], stat[1024], *p;

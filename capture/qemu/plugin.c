@@ -565,7 +565,7 @@ static void end_process(int status)
 /*
  * A call of the vsyscall page faults: nothing of it runs, and the kernel does
  * its work and returns to the caller. qemu too, but makes a system call for the
- * work, which is none of the program's: the thread left its code where the
+ * work, which is not the program's: the thread left its code where the
  * fault was.
  */
 static bool in_vsyscall(const struct qp_thread *t)

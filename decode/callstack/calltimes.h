@@ -72,7 +72,7 @@ int slowest_init(struct slowest *s, uint32_t max);
 bool slowest_wants(const struct slowest *s, uint64_t value);
 /* The slot it has now (whatever was there is out), or -1: not taken. */
 int64_t slowest_offer(struct slowest *s, uint64_t value);
-/* From the largest on, v[0..n); nothing can be offered behind that. */
+/* From the largest on, v[0..n); nothing can be offered after that. */
 void slowest_sort(struct slowest *s);
 void slowest_fini(struct slowest *s);
 

@@ -332,7 +332,7 @@ static int check_output(const struct exporter *e, struct aux_diag *diag)
 	return 0;
 }
 
-/* ---- what calls tells of ---- */
+/* ---- what the call stack reports ---- */
 
 /* --symbol: the function and all inside of it. Counts how deep inside the track
  * is. */

@@ -376,7 +376,7 @@ static int finish_pprof(void *format, struct aux_diag *diag)
 	return err ? err : gzip_finish(f->gzip);
 }
 
-/* ---- what calls tells of, into the tree ---- */
+/* ---- calls, into the tree ---- */
 
 /* NULL: out of memory. */
 static struct calltree_thread *thread_of(struct pprof *f, struct call_thread *t)

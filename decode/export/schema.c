@@ -189,12 +189,12 @@ static int parse_rule(const struct parse *p, struct schema_rule *r,
 		return refuse(p, "a rule is: KIND PLACE WHAT NAME [FIELD...]");
 	i = find_word(words[0], from, 5);
 	if (i < 0)
-		return refuse(p, "\"%s\" is none of ptwrite, stm, itm, marker, ite",
+		return refuse(p, "\"%s\" is not one of ptwrite, stm, itm, marker, ite",
 			      words[0]);
 	r->from = (uint8_t)i;
 	i = find_word(words[2], what, 4);
 	if (i < 0)
-		return refuse(p, "\"%s\" is none of counter, span-begin, "
+		return refuse(p, "\"%s\" is not one of counter, span-begin, "
 			      "span-end, event", words[2]);
 	r->what = (enum schema_what)i;
 	err = parse_place(p, r, words[1]);

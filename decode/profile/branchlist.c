@@ -700,7 +700,7 @@ int branchlist_read(struct branchlist *l, const char *text, size_t len,
 		rc = parse_line(&parser, &line);
 		if (rc == -AUX_E_FORMAT)
 			diag_set(diag, AUX_E_FORMAT, (uint64_t)(p - text),
-				 "line %llu is none of a branch list", n);
+				 "line %llu is not one of a branch list", n);
 	}
 	free(parser.map);
 	return rc;

@@ -144,7 +144,7 @@ struct report {
 	bool timed;
 };
 
-/* lane.c: the lanes, as calls_ops tells of them. 0 or an error. */
+/* lane.c: the lanes, from the calls that calls_ops reports. 0 or an error. */
 int report_lane_new(struct report *r, struct report_lane **lane);
 void report_lane_free(struct report_lane *lane);
 int report_lane_enter(struct report *r, struct report_lane *l,

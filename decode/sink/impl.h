@@ -30,7 +30,7 @@ enum edge_kind {
 
 /* "cond", "jmp", ... */
 const char *edge_name(unsigned kind);
-/* Of a branch, by how its RANGE ended; 0: it is none that is taken. */
+/* Of a branch, by how its RANGE ended; 0: it is not a taken branch. */
 unsigned edge_of_range(unsigned what);
 
 struct place {

@@ -408,7 +408,7 @@ static void put_sums(struct latency *l)
 	outbuf_str(l->env.out, "\n\n");
 }
 
-/* Columns of the terminal; 80 when it is none. */
+/* Columns of the terminal; 80 when it is not a terminal. */
 static unsigned width_of(const struct outbuf *out)
 {
 	struct winsize w;

@@ -85,11 +85,6 @@ size_t clean_text(char *to, const char *s, size_t n)
 	return out;
 }
 
-void clean_string(char *s)
-{
-	s[clean_text(s, s, strlen(s))] = '\0';
-}
-
 void outbuf_clean_n(struct outbuf *out, const char *s, size_t n)
 {
 	char *p = outbuf_room(out, n);

@@ -21,8 +21,6 @@ size_t clean_char(const char *s, size_t n, size_t *size);
 /* To to, which may be s, and has room for n bytes. Returns how many came
  * out. */
 size_t clean_text(char *to, const char *s, size_t n);
-/* A string, where it stands. */
-void clean_string(char *s);
 void outbuf_clean(struct outbuf *out, const char *s);
 void outbuf_clean_n(struct outbuf *out, const char *s, size_t n);
 /* As outbuf_printf, all of it cleaned but a line feed at the end of fmt: a line

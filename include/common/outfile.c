@@ -253,16 +253,16 @@ static int copy_bytes(int from, int to, off_t size)
  * not supported, there is no telling before. */
 static int copy_over(struct outfile *f)
 {
-	int to = open(f->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600), err = 0;
 	struct stat st;
+	int to, err = 0;
 
+	if (fstat(f->fd, &st))
+		return errno;
+	to = open(f->path, O_WRONLY | O_CREAT | O_CLOEXEC, st.st_mode & 0777);
 	if (to < 0)
 		return errno;
-	if (fstat(f->fd, &st))
-		err = errno;
-	else if (st.st_size &&
-		 fallocate(to, FALLOC_FL_KEEP_SIZE, 0, st.st_size) &&
-		 (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
+	if (st.st_size && fallocate(to, FALLOC_FL_KEEP_SIZE, 0, st.st_size) &&
+	    (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
 		err = errno;
 	if (!err)
 		err = copy_bytes(f->fd, to, st.st_size);

@@ -106,9 +106,9 @@ static const struct {
 	{ "", "line 0: no rule in it" },
 	{ "# nothing\n", "line 1: no rule in it" },
 	{ "ptwrite *\n", "line 1: a rule is: KIND PLACE WHAT NAME [FIELD...]" },
-	{ "\nptw * event x\n", "line 2: \"ptw\" is none of ptwrite, stm, itm, "
+	{ "\nptw * event x\n", "line 2: \"ptw\" is not one of ptwrite, stm, itm, "
 			       "marker, ite" },
-	{ "itm * thing x", "line 1: \"thing\" is none of counter, span-begin, "
+	{ "itm * thing x", "line 1: \"thing\" is not one of counter, span-begin, "
 			   "span-end, event" },
 	{ "itm port event x", "line 1: port is no port" },
 	{ "stm 5 event x", "line 1: 5: a place of STM is MASTER/CHANNEL" },

@@ -5,8 +5,9 @@
  * saved.
  *
  * The recording's own copy counts; else /tmp/perf-PID.map of this machine, or
- * under symfs, where PID is the recorded one. As perf does, a map of this
- * machine is taken only from root or its reader. A process that was forked from
+ * under symfs, where PID is the recorded one. A map of this machine must belong
+ * to root or to the reader, as for perf; root takes anyone's, for it records
+ * the processes of others. A process that was forked from
  * one with a map has its names until it execs, unless it wrote a map itself.
  *
  * A map is read at the first question about its process, with the lock held,

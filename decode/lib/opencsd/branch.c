@@ -2,10 +2,10 @@
 /*
  * opencsd: branches that the library does not know.
  *
- * It takes a branch that is younger than it, and any word that is not allocated, for a
- * plain instruction, and goes on behind it: wrong instructions, and no word about it.
- * So the code of each range is looked at here. What the library ends a range with, as a
- * branch, it knows; these words elsewhere make it wrong from there on:
+ * It takes branches newer than itself, and words that are not allocated, for plain
+ * instructions and continues after them: the flow is wrong, and no error is reported.
+ * So the code of each range is checked here. A branch that ends a range is one that the
+ * library knows; anywhere else, these words make the flow wrong from there on:
  *
  *  - A64: what a64_insn.h calls unknown; cb<cc>, bc.cond, retaasppc, texit, drps.
  *  - A32: words between the branches of "Miscellaneous" (DDI 0487, F4.1.2) and of

@@ -270,11 +270,22 @@ static struct aux_flow zero_gap(struct stream_cursor *cur)
 	return gap;
 }
 
-/* Has the queue a gap where these bytes end? */
+/* Has the queue a gap where these bytes end? Its segments are in the order of
+ * their offsets; a gap has no bytes, so several may share one. */
 static bool is_explained(const struct queue *q, uint64_t end)
 {
-	for (size_t i = 0; i < q->n_segments; i++)
-		if (q->segments[i].gap && q->segments[i].offset == end)
+	size_t lo = 0, hi = q->n_segments;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (q->segments[mid].offset < end)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	for (; lo < q->n_segments && q->segments[lo].offset == end; lo++)
+		if (q->segments[lo].gap)
 			return true;
 	return false;
 }
