@@ -31,6 +31,19 @@ same_count() { # STATUS WANTED: and the counts are equal
 	[ "$1" = "$2" ] && cmp -s "$out/count" "$out/count2"
 }
 
+# NAME RECORDING BUNDLE: files mapped from the bottom up, not from the top down, make
+# the same bundle.
+layout() {
+	if ! setarch "$(uname -m)" -L true 2>/dev/null; then
+		skip "hardware: may not choose an address layout" "$1: another address layout"
+		return
+	fi
+	setarch "$(uname -m)" -L "$auxdecode" bundle "$2" -o "$3.layout" >/dev/null 2>&1
+	cmp "$3" "$3.layout" >"$out/err" 2>&1
+	ok $? "$1: another address layout makes the same bytes" "$out/err"
+	rm -f "$3.layout"
+}
+
 # NAME BACKEND PROGRAM...: record, bundle, swap, decode.
 check() {
 	local name=$1 backend=$2 f=$out/$1.data b=$out/$1.bundle rc status
@@ -45,6 +58,7 @@ check() {
 	"$auxdecode" insn -F "$fields" "$f" 2>/dev/null | sha256sum >"$out/insn"
 	"$auxdecode" bundle "$f" -o "$b" 2>"$out/log"
 	is $? "$status" "$name: bundled"
+	layout "$name" "$f" "$b"
 	swap_bin
 	"$auxdecode" count --sha256 "$b" >"$out/count2" 2>"$out/err"
 	rc=$?

@@ -184,10 +184,8 @@ void bundle_free(struct bundle *b)
 /* ---- the table of pages (open addressing) ---- */
 
 /*
- * Known fault: bytes is an address in this process, so the order of slots
- * changes with the address layout of each run. Nothing reads the table in that
- * order; the order by address when blobs are written is what shows in the
- * output.
+ * bytes is an address in this process, so the order of slots changes with the
+ * address layout of each run. Nothing reads the table in that order.
  */
 static uint64_t hash(const struct bundle_page *p)
 {
@@ -733,10 +731,10 @@ static int write_page_names(struct bundle *b, struct rewrite *w,
  * ends. Each record maps a whole blob, so otherwise a process would get bytes
  * that it never mapped.
  *
- * Known fault: pages are sorted by where their file is mapped in this process,
- * so the numbers of the blobs, and the order of symbol records, differ with the
- * address layout of the run. What a decode of the bundle shows does not depend
- * on them.
+ * Where a file is mapped in this process changes from run to run, so an order by
+ * address only joins pages and finds blobs. Blobs are numbered and written, and
+ * their names too, in the order in which the processes use them: the bundle's
+ * bytes depend on the recording alone.
  */
 
 /* Contiguous bytes of a file. Blobs are sorted by bytes and disjoint. */
@@ -744,13 +742,17 @@ struct blob {
 	const uint8_t *bytes;
 	uint64_t len;
 	uint64_t number;	/* of the first blob with the same bytes */
-	size_t page;		/* index of the first page in it */
+	size_t owner;		/* index of that blob, whose record brings them */
+	size_t page;		/* index of the first page that uses it */
+	bool used;		/* it is in order */
 	bool written;		/* a record has brought its bytes */
 };
 
 struct blob_list {
 	struct blob *v;
 	size_t n;
+	size_t *order;		/* of v's indexes, by first use */
+	size_t n_order;
 	const uint8_t **breaks;	/* sorted; no blob crosses one */
 	size_t n_breaks;
 	uint32_t *slots;	/* hash table by contents: index + 1 */
@@ -767,8 +769,9 @@ static int by_bytes(const void *a, const void *b)
 }
 
 /*
- * The order of the records: as the mappings came. Address comes last, so that
- * write_page sees the adjacent pages of one mapping together.
+ * The order of the records: as the mappings came. Address comes late, so that
+ * write_page sees the adjacent pages of one mapping together. Pages that are
+ * alike in all that are interchangeable.
  */
 static int by_process(const void *a, const void *b)
 {
@@ -778,7 +781,13 @@ static int by_process(const void *a, const void *b)
 		return x->time < y->time ? -1 : 1;
 	if (x->pid != y->pid)
 		return x->pid < y->pid ? -1 : 1;
-	return x->addr < y->addr ? -1 : x->addr > y->addr;
+	if (x->addr != y->addr)
+		return x->addr < y->addr ? -1 : 1;
+	if (x->len != y->len)
+		return x->len < y->len ? -1 : 1;
+	if (x->kind != y->kind)
+		return x->kind < y->kind ? -1 : 1;
+	return memcmp(x->bytes, y->bytes, x->len);
 }
 
 static int by_pointer(const void *a, const void *b)
@@ -828,8 +837,7 @@ static const uint8_t *next_break(const struct blob_list *l, const uint8_t *p)
  * Appends [p, end) to the last blob if it is adjacent, no break lies between
  * and the size fits into one record; starts new blobs where one of these fails.
  */
-static void add_bytes(struct blob_list *l, const uint8_t *p, const uint8_t *end,
-		      size_t page)
+static void add_bytes(struct blob_list *l, const uint8_t *p, const uint8_t *end)
 {
 	while (p < end) {
 		struct blob *last = l->n ? &l->v[l->n - 1] : NULL;
@@ -843,8 +851,7 @@ static void add_bytes(struct blob_list *l, const uint8_t *p, const uint8_t *end,
 		    last->len + n <= AUX_OWN_CODE_MAX)
 			last->len += n;
 		else
-			l->v[l->n++] = (struct blob){ .bytes = p, .len = n,
-						     .page = page };
+			l->v[l->n++] = (struct blob){ .bytes = p, .len = n };
 		p += n;
 	}
 }
@@ -874,7 +881,7 @@ static int make_blobs(struct bundle *b, struct blob_list *l)
 			from = end;
 		if (from >= p->bytes + p->len)
 			continue;
-		add_bytes(l, from, p->bytes + p->len, i);
+		add_bytes(l, from, p->bytes + p->len);
 		end = p->bytes + p->len;
 	}
 	return 0;
@@ -896,35 +903,6 @@ static uint64_t hash_bytes(const uint8_t *p, uint64_t len)
 	return h ^ h >> 29;
 }
 
-/* Sets each blob's number to that of the first one with its bytes. Numbers
- * continue after those the input uses. */
-static int number_blobs(struct bundle *b, struct blob_list *l)
-{
-	for (l->n_slots = 1024; l->n_slots < 2 * l->n;)
-		l->n_slots *= 2;
-	l->slots = calloc(l->n_slots, sizeof(*l->slots));
-	if (!l->slots)
-		return -AUX_E_NOMEM;
-	for (size_t i = 0; i < l->n; i++) {
-		struct blob *r = &l->v[i];
-		size_t at = hash_bytes(r->bytes, r->len) & (l->n_slots - 1);
-
-		r->number = b->blob + i;
-		for (; l->slots[at]; at = (at + 1) & (l->n_slots - 1)) {
-			const struct blob *o = &l->v[l->slots[at] - 1];
-
-			if (o->len != r->len ||
-			    memcmp(o->bytes, r->bytes, r->len) != 0)
-				continue;
-			r->number = o->number;
-			break;
-		}
-		if (!l->slots[at])
-			l->slots[at] = (uint32_t)i + 1;
-	}
-	return 0;
-}
-
 /* The blob that contains *p. */
 static struct blob *find_blob(struct blob_list *l, const uint8_t *p)
 {
@@ -939,6 +917,64 @@ static struct blob *find_blob(struct blob_list *l, const uint8_t *p)
 		}
 	}
 	return &l->v[lo - 1];	/* every byte of a page is in one */
+}
+
+/* Sorts the pages as they are written, and the blobs by the first that uses
+ * them. */
+static int order_blobs(struct bundle *b, struct blob_list *l)
+{
+	l->order = calloc(l->n + 1, sizeof(*l->order));
+	if (!l->order)
+		return -AUX_E_NOMEM;
+	if (b->n_pages)
+		qsort(b->pages, b->n_pages, sizeof(*b->pages), by_process);
+	for (size_t i = 0; i < b->n_pages; i++) {
+		const struct bundle_page *p = &b->pages[i];
+		const uint8_t *at = p->bytes;
+
+		while (at < p->bytes + p->len) {
+			struct blob *r = find_blob(l, at);
+
+			if (!r->used) {
+				r->used = true;
+				r->page = i;
+				l->order[l->n_order++] = (size_t)(r - l->v);
+			}
+			at = r->bytes + r->len;
+		}
+	}
+	return 0;
+}
+
+/* Sets each blob's number to that of the first one with its bytes. Numbers
+ * continue after those the input uses. */
+static int number_blobs(struct bundle *b, struct blob_list *l)
+{
+	for (l->n_slots = 1024; l->n_slots < 2 * l->n;)
+		l->n_slots *= 2;
+	l->slots = calloc(l->n_slots, sizeof(*l->slots));
+	if (!l->slots)
+		return -AUX_E_NOMEM;
+	for (size_t i = 0; i < l->n_order; i++) {
+		struct blob *r = &l->v[l->order[i]];
+		size_t at = hash_bytes(r->bytes, r->len) & (l->n_slots - 1);
+
+		r->owner = l->order[i];
+		r->number = b->blob + i;
+		for (; l->slots[at]; at = (at + 1) & (l->n_slots - 1)) {
+			const struct blob *o = &l->v[l->slots[at] - 1];
+
+			if (o->len != r->len ||
+			    memcmp(o->bytes, r->bytes, r->len) != 0)
+				continue;
+			r->owner = o->owner;
+			r->number = o->number;
+			break;
+		}
+		if (!l->slots[at])
+			l->slots[at] = (uint32_t)l->order[i] + 1;
+	}
+	return 0;
 }
 
 /*
@@ -964,13 +1000,6 @@ static void write_code(struct rewrite *w, const struct bundle_page *p,
 	free(out.data);
 }
 
-/* The first blob with the bytes of r, whose record brings them. */
-static struct blob *owner_of(const struct bundle *b, struct blob_list *l,
-			     const struct blob *r)
-{
-	return &l->v[r->number - b->blob];
-}
-
 /*
  * Writes a record for each blob that the page touches. Pages of one mapping
  * come in ascending order, so a blob that spans several is written with the
@@ -986,7 +1015,7 @@ static void write_page(struct bundle *b, struct rewrite *w, struct blob_list *l,
 	const uint8_t *at = p->bytes, *end = p->bytes + p->len;
 
 	while (at < end) {
-		struct blob *r = find_blob(l, at), *owner = owner_of(b, l, r);
+		struct blob *r = find_blob(l, at), *owner = &l->v[r->owner];
 		uint64_t addr = p->addr - (uint64_t)(p->bytes - r->bytes);
 		bool again = last && last->pid == p->pid &&
 			     last->time == p->time &&
@@ -1004,22 +1033,22 @@ static void write_page(struct bundle *b, struct rewrite *w, struct blob_list *l,
 }
 
 /*
- * Names are written once for each blob, before qsort changes the indexes of
- * pages. The first page of the blob stands for all: symbols belong to the file.
+ * Names are written once for each blob. The first page that uses it stands for
+ * all: symbols belong to the file.
  */
 static int write_names(struct bundle *b, struct rewrite *w,
 		       const struct blob_list *l, struct bundle_stats *stats)
 {
 	int rc = 0;
 
-	for (size_t i = 0; rc == 0 && i < l->n; i++) {
-		struct bundle_page p = b->pages[l->v[i].page];
+	for (size_t i = 0; rc == 0 && i < l->n_order; i++) {
+		const struct blob *r = &l->v[l->order[i]];
+		struct bundle_page p = b->pages[r->page];
 
-		p.addr += (uint64_t)(l->v[i].bytes - p.bytes);
-		p.bytes = l->v[i].bytes;
-		stats->n_pages += (l->v[i].len + BUNDLE_PAGE - 1) / BUNDLE_PAGE;
-		rc = write_page_names(b, w, &p, l->v[i].len,
-				      &stats->n_symbols);
+		p.addr += (uint64_t)(r->bytes - p.bytes);
+		p.bytes = r->bytes;
+		stats->n_pages += (r->len + BUNDLE_PAGE - 1) / BUNDLE_PAGE;
+		rc = write_page_names(b, w, &p, r->len, &stats->n_symbols);
 	}
 	return rc;
 }
@@ -1031,17 +1060,18 @@ int bundle_write(struct bundle *b, struct rewrite *w, struct bundle_stats *stats
 
 	*stats = (struct bundle_stats){ .n_insns = b->n_insns };
 	if (rc == 0)
+		rc = order_blobs(b, &l);
+	if (rc == 0)
 		rc = number_blobs(b, &l);
 	if (rc == 0)
 		rc = write_names(b, w, &l, stats);
-	if (rc == 0 && b->n_pages)
-		qsort(b->pages, b->n_pages, sizeof(*b->pages), by_process);
 	for (size_t i = 0; rc == 0 && i < b->n_pages; i++) {
 		write_page(b, w, &l, &b->pages[i],
 			   i ? &b->pages[i - 1] : NULL, stats);
 		rc = rewrite_failed(w);
 	}
 	free(l.v);
+	free(l.order);
 	free(l.breaks);
 	free(l.slots);
 	return rc;
