@@ -301,6 +301,9 @@ says "want one" 'tscPerfZeroConversion is missing'
 bundles() { # TEXT TOTAL ARGUMENT...
 	local text=$1 total=$2
 	shift 2
+	# --symfs is for the files of the machine, not for those that came along.
+	run 0 "$text: --symfs does not hide its own code" count --symfs "$SCRATCH/empty" "$@"
+	gives "$text: all of it" "^total insns $total "
 	run 0 "$text: bundle" bundle -o "$SCRATCH/bundled" "$@"
 	run 0 "$text: decoded from it" count --symfs "$SCRATCH/empty" "$SCRATCH/bundled"
 	gives "$text: all of it" "^total insns $total "

@@ -138,6 +138,7 @@ struct spool {
 
 struct aux_reader {
 	char *path;
+	char *container_dir;	/* see perfdata.h */
 	struct backing file;	/* of a directory: all files one after
 				 * the other, each on a page of its own */
 	uint64_t head_len;	/* of the first file, which has all but data.N */

@@ -35,8 +35,11 @@ struct reader_map {
 int reader_open_maps(struct aux_reader **r, struct reader_map *files, size_t n,
 		     const char *name, struct aux_diag *diag);
 
-/* For aux_file_info.container; name lives longer than r. */
-void reader_set_container(struct aux_reader *r, const char *name);
+/* For aux_file_info.container; name lives longer than r. dir: absolute, without
+ * links; what lies below it belongs to the recording. r frees it. */
+void reader_set_container(struct aux_reader *r, const char *name, char *dir);
+/* That directory; NULL: it is a perf.data, or the directory is not known. */
+const char *reader_container_dir(const struct aux_reader *r);
 
 /* ---- buildid.c ---- */
 

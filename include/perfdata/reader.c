@@ -726,9 +726,16 @@ int reader_open_maps(struct aux_reader **out, struct reader_map *files,
 	return finish_open(out, r, rc, diag);
 }
 
-void reader_set_container(struct aux_reader *r, const char *name)
+void reader_set_container(struct aux_reader *r, const char *name, char *dir)
 {
 	r->info.container = name;
+	free(r->container_dir);
+	r->container_dir = dir;
+}
+
+const char *reader_container_dir(const struct aux_reader *r)
+{
+	return r->container_dir;
 }
 
 void aux_reader_close(struct aux_reader *r)
@@ -742,6 +749,7 @@ void aux_reader_close(struct aux_reader *r)
 	backing_close(&r->file);
 	free(r->more);
 	free(r->path);
+	free(r->container_dir);
 	free(r);
 }
 

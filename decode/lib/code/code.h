@@ -3,12 +3,12 @@
  * codeview: the bytes and the names behind an address, at a time, in a process.
  *
  * Sources, in this order: code that the recording has (saved bytes, patches,
- * BPF programs), what a JIT compiler logged, the mapped file (under symfs, then
- * by build id in caches, in the container of a process that still runs, from
- * debuginfod), of the kernel kcore and vmlinux. Never the memory or the vdso of
- * the machine that decodes. A file whose build id differs from the recorded one
- * is refused, and both ids are named; found elsewhere than at its recorded
- * path, it needs the recorded id.
+ * BPF programs), what a JIT compiler logged, the mapped file (in a snapshot's
+ * own directory, under symfs, then by build id in caches, in the container of a
+ * process that still runs, from debuginfod), of the kernel kcore and vmlinux.
+ * Never the memory or the vdso of the machine that decodes. A file whose build
+ * id differs from the recorded one is refused, and both ids are named; found
+ * elsewhere than at its recorded path, it needs the recorded id.
  */
 #ifndef DECODE_LIB_CODE_CODE_H
 #define DECODE_LIB_CODE_CODE_H

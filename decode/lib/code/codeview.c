@@ -25,6 +25,7 @@
 #include "common/diag.h"
 
 #include "decode/lib/code/impl.h"
+#include "perfdata/perfdata.h"
 
 /* Writes to the memfd with all saved code. */
 static bool write_saved(struct codeview *cv, const uint8_t *p, uint64_t n,
@@ -178,6 +179,7 @@ int codeview_new(struct codeview **cvp, struct aux_reader *r,
 	cv->saved_fd = -1;
 	cv->release = aux_reader_info(r)->os_release;
 	cv->closed = bundle_symbols_expected(r);
+	cv->own_dir = reader_container_dir(r);
 	rc = set_config(cv, config, diag);
 	if (!rc && (!find_kcore(cv, aux_reader_path(r)) ||
 		    codeview_read_records(cv, r) < 0 ||

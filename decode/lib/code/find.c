@@ -321,8 +321,19 @@ static bool try_packed(struct source *s, const char *root)
 	return false;
 }
 
-/* The recorded path itself. symfs may be one file: then it stands for
- * everything, by its build id if that is known. */
+/* Did the file come with the recording? */
+static bool is_own(const struct codeview *cv, const char *name)
+{
+	size_t len = cv->own_dir ? strlen(cv->own_dir) : 0;
+
+	while (len && cv->own_dir[len - 1] == '/')
+		len--;
+	return cv->own_dir && !strncmp(name, cv->own_dir, len) && name[len] == '/';
+}
+
+/* The recorded path itself: under symfs, unless the file came with the
+ * recording. symfs may be one file: then it stands for everything, by its build
+ * id if that is known. */
 static void find_named(struct codeview *cv, struct source *s)
 {
 	const char *root = cv->symfs ? cv->symfs : "";
@@ -333,6 +344,8 @@ static void find_named(struct codeview *cv, struct source *s)
 		return;
 	}
 	if (cv->closed && !cv->symfs)
+		return;
+	if (is_own(cv, s->name) && try_path(s, strdup(s->name)))
 		return;
 	if (cv->symfs_is_file)
 		try_path(s, strdup(cv->symfs));

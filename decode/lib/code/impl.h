@@ -94,6 +94,7 @@ struct codeview {
 	bool closed;		/* a bundle: this machine's files are not used
 				 * unless symfs names them */
 	const char *release;	/* of the recorded kernel; may be NULL */
+	const char *own_dir;	/* its files belong to the recording; NULL: none */
 	struct source *sources;
 	struct place **places;	/* hashed by mapping */
 	size_t n_places, cap_places;

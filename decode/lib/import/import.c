@@ -207,6 +207,20 @@ static bool is_perf_data(const struct import_source *s)
 				  !memcmp(s->head, "PERFFILE", 8));
 }
 
+/* Files in a snapshot's or a bundle's directory are its own, and of a buffer alone
+ * all that the command line names. */
+static char *own_dir(const struct import_source *s)
+{
+	char *real, *dir;
+
+	if (s->o->pt)
+		return strdup("/");
+	dir = s->is_dir ? strdup(s->path) : import_dirname(s->path);
+	real = dir ? realpath(dir, NULL) : NULL;
+	free(dir);
+	return real;
+}
+
 /* A container that was converted has its name in aux_file_info. */
 static int open_as(struct aux_reader **r, const struct import_format *f,
 		   const struct import_source *s, struct aux_diag *diag)
@@ -214,7 +228,7 @@ static int open_as(struct aux_reader **r, const struct import_format *f,
 	int rc = f->open(r, s, diag);
 
 	if (rc == 0 && !f->is_perf)
-		reader_set_container(*r, f->name);
+		reader_set_container(*r, f->name, own_dir(s));
 	return rc;
 }
 
