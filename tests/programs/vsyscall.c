@@ -31,6 +31,7 @@ int main(void)
 		for (int k = 0; k < 50; k++)
 			work += (unsigned int)k;
 	}
+	(void)work;
 	printf("vsyscall: %d\n", n);
 	return n != 20;
 #else
