@@ -166,10 +166,11 @@ static int dump_record(struct dump *d, const struct aux_event *ev,
 	return 1;
 }
 
-/* The end of each stream; returns whether any had damage. */
-static bool finish_streams(struct dump *d)
+/* The end of each stream. Returns CMD_GAPS, and says so, where any had bytes that
+ * are no packets. */
+static int finish_streams(struct dump *d)
 {
-	bool damaged = false;
+	struct packets sum = { .out = d->out };
 
 	for (size_t i = 0; i < d->n_queues; i++) {
 		struct packets *p = &d->queues[i].packets;
@@ -177,9 +178,10 @@ static bool finish_streams(struct dump *d)
 		p->limit = 0;
 		if (!is_full(d))
 			packets_finish(p);
-		damaged |= p->n_bad || p->n_skipped;
+		sum.n_bad += p->n_bad;
+		sum.n_skipped += p->n_skipped;
 	}
-	return damaged;
+	return cmd_packets_status(d->o, &sum, 0);
 }
 
 /* CMD_GAPS where something was printed before damage ended it, or where packets
@@ -188,17 +190,16 @@ static int dump_all(struct dump *d)
 {
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
 	struct aux_event ev;
-	int ret = 1;
-	bool damaged;
+	int ret = 1, status;
 
 	while (ret == 1 && !is_full(d)) {
 		ret = aux_reader_next(d->r, &ev, &diag);
 		if (ret == 1)
 			ret = dump_record(d, &ev, &diag);
 	}
-	damaged = finish_streams(d);
+	status = finish_streams(d);
 	if (ret >= 0)
-		return damaged ? CMD_GAPS : CMD_OK;
+		return status;
 	outbuf_flush(d->out);
 	cmd_error(d->o->path, &diag);
 	return d->n_lines ? CMD_GAPS : CMD_FAILED;

@@ -71,6 +71,15 @@ int cmd_failed(const char *path, int err, struct aux_diag *diag);
 void cmd_say(const char *path, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/* ---- raw.c ---- */
+
+struct packets;
+
+/* The status after all packets were printed: CMD_GAPS, with a warning, where
+ * something was no packet or missing. Flushes the output first. */
+int cmd_packets_status(const struct cmd_options *o, const struct packets *p,
+		       unsigned gaps);
+
 /* ---- diff.c ---- */
 
 /* The options of o for <aux/decode.h>, which diff and summary decode with.

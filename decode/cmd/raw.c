@@ -10,7 +10,7 @@
 #include "common/diag.h"
 
 #include "decode/lib/trace/trace.h"
-#include "decode/cmd/cmd.h"
+#include "decode/cmd/impl.h"
 #include "decode/lib/trace/gap.h"
 #include "decode/lib/packet/packet.h"
 #include "decode/sink/sink.h"
@@ -265,22 +265,46 @@ static int print_source(struct packets *p, const struct chunks *c, size_t i,
 	return step < 0 ? step : 0;
 }
 
+/* The end of raw and dump --packets: why the status is not 0, in one line of
+ * numbers; where is in the output. */
+int cmd_packets_status(const struct cmd_options *o, const struct packets *p,
+		       unsigned gaps)
+{
+	if (!gaps && !p->n_bad && !p->n_skipped)
+		return CMD_OK;
+	outbuf_flush(p->out);
+	cmd_warn(o->path, "not all of the trace is packets: %" PRIu64
+		 " places where none starts, %" PRIu64
+		 " bytes without sync, %u gaps",
+		 p->n_bad, p->n_skipped, gaps);
+	return CMD_GAPS;
+}
+
+static int out_of_memory(const struct cmd_options *o)
+{
+	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
+
+	return cmd_failed(o->path, -AUX_E_NOMEM, &diag);
+}
+
 static int print_sources(struct outbuf *out, const struct cmd_options *o,
 			 struct chunks *c)
 {
 	struct packets p;
 	unsigned gaps = 0;
+	int status;
 
 	if (c->cs_error.code)
 		cmd_error(o->path, &c->cs_error);
 	if (chunks_find_sources(c) < 0)
-		return CMD_FAILED;
+		return out_of_memory(o);
 	packets_init(&p, out, true, limit_of(o));
 	for (size_t i = 0; i < c->n_sources && !packets_full(&p); i++)
 		if (is_wanted_source(o, c, i) &&
 		    print_source(&p, c, i, &gaps) < 0)
-			return CMD_FAILED;
-	return gaps || p.n_bad || c->cs_error.code ? CMD_GAPS : CMD_OK;
+			return out_of_memory(o);
+	status = cmd_packets_status(o, &p, gaps);
+	return c->cs_error.code ? CMD_GAPS : status;
 }
 
 /* Intel PT and CoreSight as packets; other trace, which has no printer, as
@@ -301,7 +325,7 @@ static int print_all(struct outbuf *out, const struct cmd_options *o,
 	for (size_t i = 0; i < c->n && !packets_full(&p); i++)
 		if (is_wanted(o, &c->queues[i]))
 			gaps += print_queue(&p, &c->queues[i]);
-	return gaps || p.n_bad || p.n_skipped ? CMD_GAPS : CMD_OK;
+	return cmd_packets_status(o, &p, gaps);
 }
 
 /* What is there comes first, then what is wrong with the file. */
