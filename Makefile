@@ -25,7 +25,7 @@ WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
 empty :=
 HAVE_MK := $(BUILD)/have$(subst $(empty) ,,$(WITHOUT)).mk
 BOOTSTRAP := help clean check check-quick check-kernel golden demo lint bench \
-	bench-kernel cover deps deps-guest
+	bench-kernel cover campaign deps deps-guest
 ifneq ($(filter-out $(BOOTSTRAP),$(or $(MAKECMDGOALS),all)),)
 include $(HAVE_MK)
 endif
@@ -164,7 +164,8 @@ $(UNIT_BIN): $(BUILD)/tests/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/libshared.a
 FUZZ := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 REPLAY_BIN := $(if $(wildcard tests/fuzz/replay.c),$(FUZZ:%=$(BUILD)/tests/replay_%))
 $(REPLAY_BIN): $(BUILD)/tests/replay_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o \
-		$(BUILD)/obj/tests/fuzz/replay.o $(BUILD)/libdecode.a $(BUILD)/libshared.a
+		$(BUILD)/obj/tests/fuzz/replay.o $(BUILD)/libdecode.a $(BUILD)/libcapture.a \
+		$(BUILD)/libshared.a
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(DECODE_LIBS)
@@ -288,22 +289,46 @@ cover: deps
 	$(Q)-BUILD="$(BUILD)/cover" tests/run --quick >$(BUILD)/cover/check.log 2>&1
 	$(Q)BUILD="$(BUILD)/cover" tools/cover
 
-# make fuzz F=reader T=60: seconds under libFuzzer; seeds are fixtures/corpus/F.
+# Fuzz targets under libFuzzer: what they link is compiled once for all of them.
+# make fuzz F=reader T=60: seconds of one; seeds are fixtures/corpus/F.
 F ?= reader
 T ?= 60
-FUZZ_SRC = tests/fuzz/fuzz_$(F).c $(filter-out decode/auxdecode.c,$(DECODE_C)) $(SHARED_C)
-.PHONY: fuzz
+FUZZ_FLAGS := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
+FUZZ_BIN := $(FUZZ:%=$(BUILD)/fuzz_%)
+fuzz_obj = $(patsubst %.c,$(BUILD)/fuzzobj/%.o,$(1))
+$(BUILD)/fuzzobj/%.o: %.c $(BUILD)/flags
+	$(call say,CLANG,$<)
+	@mkdir -p $(@D)
+	$(Q)clang $(filter-out $(COVER_FLAGS) $(SAN_FLAGS),$(ALL_CFLAGS)) -O1 $(FUZZ_FLAGS) \
+		$(DEPFLAGS) -c -o $@ $<
+$(BUILD)/fuzzobj/libdecode.a: $(call fuzz_obj,$(filter-out decode/auxdecode.c,$(DECODE_C)))
+$(BUILD)/fuzzobj/libcapture.a: $(call fuzz_obj,$(filter-out capture/auxcap.c,$(CAPTURE_C)))
+$(BUILD)/fuzzobj/libshared.a: $(call fuzz_obj,$(SHARED_C))
+$(FUZZ_BIN): $(BUILD)/fuzz_%: $(BUILD)/fuzzobj/tests/fuzz/fuzz_%.o $(BUILD)/fuzzobj/libdecode.a \
+		$(BUILD)/fuzzobj/libcapture.a $(BUILD)/fuzzobj/libshared.a
+	$(call say,LD,$@)
+	$(Q)clang -fsanitize=fuzzer,address,undefined -fsanitize-link-c++-runtime -o $@ $^ $(DECODE_LIBS)
+.PHONY: fuzz fuzz-build
+fuzz-build: $(FUZZ_BIN)
 fuzz:
 	$(Q)tools/deps install build fuzz
+	$(submake) $(BUILD)/fuzz_$(F)
 	$(Q)mkdir -p $(BUILD)/fuzz/$(F) fixtures/corpus/$(F)
-	$(call say,FUZZ,$(F))
-	$(Q)clang $(filter-out $(COVER_FLAGS),$(ALL_CFLAGS)) -O1 \
-		-fsanitize=fuzzer,address,undefined -fsanitize-link-c++-runtime \
-		-o $(BUILD)/fuzz_$(F) \
-		$(FUZZ_SRC) $(DECODE_LIBS)
 	$(Q)LSAN_OPTIONS=suppressions=tests/lsan.supp:print_suppressions=0 \
 		$(BUILD)/fuzz_$(F) -max_total_time=$(T) -rss_limit_mb=2048 \
 		-artifact_prefix=fixtures/corpus/$(F)/ $(BUILD)/fuzz/$(F) fixtures/corpus/$(F)
+
+# All of them one after the other, and whole commands on changed recordings:
+# make campaign HOURS=8, SECONDS=600, or N=1000 inputs each.
+.PHONY: campaign
+campaign: deps
+	$(Q)tools/deps install fuzz
+	$(submake) all tests-build fuzz-build
+	$(submake) BUILD=$(BUILD)/san SAN=1 all
+	$(Q)BUILD="$(BUILD)" tests/campaign.py $(if $(HOURS),--hours $(HOURS)) \
+		$(if $(filter command%,$(origin SECONDS)),--seconds $(SECONDS)) \
+		$(if $(filter command%,$(origin N)),-n $(N)) $(if $(ONLY),--only "$(ONLY)") \
+		$(if $(SEED),--seed $(SEED))
 
 .PHONY: install uninstall
 SO_NAME = libauxdecode.so.$(LIB_ABI)
@@ -359,7 +384,9 @@ help:
 	@echo 'make lint             layers, names, sizes, headers, man pages, format'
 	@echo 'make cover            line coverage of each file'
 	@echo 'make golden T=name    writes one expected output anew'
-	@echo 'make fuzz F=reader T=60'
+	@echo 'make fuzz F=reader T=60   one fuzz target'
+	@echo 'make campaign HOURS=8 all fuzz targets, and all commands on changed recordings;'
+	@echo '                      or SECONDS=600, N=1000; SEED=, ONLY="reader mutants"'
 	@echo 'make install DESTDIR= PREFIX=/usr/local; make uninstall; make clean'
 	@echo
 	@echo 'V=1 shows commands; SAN=1 builds with ASan and UBSan into build/san;'

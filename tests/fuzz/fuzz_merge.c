@@ -13,9 +13,9 @@
 static int run(const char *const *paths, size_t n, struct outbuf *out,
 	       const char **which, struct aux_diag *diag)
 {
-	if (merge_pprof_is_file(paths[0]))
+	if (!coverage_merge_is_file(paths[0]) && merge_pprof_is_file(paths[0]))
 		return merge_pprof(paths, n, out, which, diag);
-	if (merge_folded_is_file(paths[0]))
+	if (!coverage_merge_is_file(paths[0]) && merge_folded_is_file(paths[0]))
 		return merge_folded(paths, n, out, which, diag);
 	return coverage_merge(paths, n, out, which, diag);
 }
