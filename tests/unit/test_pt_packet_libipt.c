@@ -135,7 +135,8 @@ static bool same_packet(const struct ptpkt *a, const struct pt_packet *b)
 static bool is_newer(const struct ptpkt *a)
 {
 	return a->type == PTPKT_BBP || a->type == PTPKT_BEP ||
-	       a->type == PTPKT_CFE || a->type == PTPKT_EVD;
+	       a->type == PTPKT_CFE || a->type == PTPKT_EVD ||
+	       a->type == PTPKT_TRIG;
 }
 
 struct diff {

@@ -54,6 +54,7 @@ enum ptpkt_type {
 	PTPKT_BIP,
 	PTPKT_CFE,
 	PTPKT_EVD,
+	PTPKT_TRIG,
 	PTPKT_N_TYPES,
 };
 
@@ -76,6 +77,8 @@ enum ptpkt_type {
  *  BIP		count id, payload value
  *  CFE		count type, payload vector, flags IP bit
  *  EVD		count type, payload value
+ *  TRIG		count TRBV (which triggers), payload ICNT, flags IP bit (1), ICNTV:
+ *		there is an ICNT (2), MULT: several fired (4)
  *  CBR, TSC, MTC, CYC, MNT	payload
  */
 struct ptpkt {
@@ -126,6 +129,11 @@ int ptpkt_text(char *buf, size_t len, const struct ptpkt *pkt);
 
 /* The name of a type in that text. */
 const char *ptpkt_name(enum ptpkt_type type);
+
+/* The name of a type of CFE or EVD packets: "intr", "cr2". NULL: none is
+ * known. */
+const char *ptpkt_cfe_name(unsigned type);
+const char *ptpkt_evd_name(unsigned type);
 
 /*
  * etm_packet: one ETMv4 or ETE packet at a time, as text. Names are those of

@@ -26,6 +26,7 @@
 #define OPC_TSC 0x19
 #define OPC_MTC 0x59
 #define OPC_MODE 0x99
+#define OPC_TRIG 0xd9
 /* IP packets: the low five bits; the high three are IPBytes */
 #define OPC_IP_MASK 0x1f
 #define OPC_TIP 0x0d
@@ -143,6 +144,25 @@ static int decode_mode(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 	}
 	pkt->size = 2;
 	return 2;
+}
+
+/* Two bytes of ICNT, the instructions since the last IP that packets gave,
+ * follow if ICNTV is set. */
+static int decode_trig(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
+{
+	int ret;
+
+	pkt->type = PTPKT_TRIG;
+	if (end - p < 2)
+		return 0;
+	ret = shape(pkt, p, end, PTPKT_TRIG, p[1] & 0x40 ? 5 : 3);
+	pkt->flags = (uint8_t)(p[1] >> 7 | (p[1] >> 5 & 2) | (p[1] >> 3 & 4));
+	if (!ret)
+		return 0;
+	pkt->count = p[2];
+	if (ret == 5)
+		pkt->payload = load_le(p + 3, 2);
+	return ret;
 }
 
 /* Five bits of the count, then seven in each byte, whose bit 0 says that
@@ -386,7 +406,7 @@ static int decode_ext(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 }
 
 /* Odd first bytes other than CYC. The IP packets share their low five bits with
- * no other opcode: TSC, MTC and MODE are 0x19 there. */
+ * no other opcode: TSC, MTC, MODE and TRIG are 0x19 there. */
 static int decode_odd(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 {
 	int ret;
@@ -412,6 +432,8 @@ static int decode_odd(const uint8_t *p, const uint8_t *end, struct ptpkt *pkt)
 		return ret;
 	case OPC_MODE:
 		return decode_mode(p, end, pkt);
+	case OPC_TRIG:
+		return decode_trig(p, end, pkt);
 	}
 	return bad(pkt);
 }
@@ -608,11 +630,30 @@ static const char *const names[PTPKT_N_TYPES] = {
 	[PTPKT_BIP] = "bip",
 	[PTPKT_CFE] = "cfe",
 	[PTPKT_EVD] = "evd",
+	[PTPKT_TRIG] = "trig",
 };
 
 const char *ptpkt_name(enum ptpkt_type type)
 {
 	return (unsigned)type < PTPKT_N_TYPES ? names[type] : "?";
+}
+
+const char *ptpkt_cfe_name(unsigned type)
+{
+	static const char *const cfe[] = {
+		NULL, "intr", "iret", "smi", "rsm", "sipi", "init", "vmentry",
+		"vmexit", "vmexit_intr", "shutdown", NULL, "uintr", "uiret",
+		"fred_int", "fred_syscall",
+	};
+
+	return type < sizeof(cfe) / sizeof(cfe[0]) ? cfe[type] : NULL;
+}
+
+const char *ptpkt_evd_name(unsigned type)
+{
+	static const char *const evd[] = { "cr2", "vmxq", "vmxr" };
+
+	return type < sizeof(evd) / sizeof(evd[0]) ? evd[type] : NULL;
 }
 
 /* The stop bit is not shown. */
@@ -651,7 +692,34 @@ static int text_mode(char *buf, size_t len, const struct ptpkt *pkt)
 			pkt->flags & 4 ? " if" : "");
 }
 
-/* Power, event and block packets */
+/* Event trace. A type without a name is a number alone. */
+static int text_event_trace(char *buf, size_t len, const struct ptpkt *pkt)
+{
+	const char *name = ptpkt_name(pkt->type), *type;
+	char number[16];
+
+	if (pkt->type == PTPKT_TRIG) {
+		int n = snprintf(buf, len, "%s %#x%s%s", name, pkt->count,
+				 pkt->flags & 1 ? " ip" : "",
+				 pkt->flags & 4 ? " mult" : "");
+
+		return pkt->flags & 2 && n > 0 && (size_t)n < len ?
+			       n + snprintf(buf + n, len - (size_t)n,
+					    " icnt %" PRIu64, pkt->payload) :
+			       n;
+	}
+	type = pkt->type == PTPKT_CFE ? ptpkt_cfe_name(pkt->count) :
+					ptpkt_evd_name(pkt->count);
+	snprintf(number, sizeof(number), "%u", pkt->count);
+	if (pkt->type == PTPKT_EVD)
+		return snprintf(buf, len, "%s type %s: %#" PRIx64, name,
+				type ? type : number, pkt->payload);
+	return snprintf(buf, len, "%s type %s vector %" PRIu64 "%s", name,
+			type ? type : number, pkt->payload,
+			pkt->flags & 1 ? " ip" : "");
+}
+
+/* Power and block packets, and those without a value */
 static int text_event(char *buf, size_t len, const struct ptpkt *pkt)
 {
 	const char *name = ptpkt_name(pkt->type);
@@ -670,12 +738,6 @@ static int text_event(char *buf, size_t len, const struct ptpkt *pkt)
 				"%s last c%" PRIu64 " deepest c%" PRIu64
 				" wake %#x", name, pkt->payload, pkt->payload2,
 				(unsigned)pkt->flags);
-	case PTPKT_CFE:
-		return snprintf(buf, len, "%s type %u vector %" PRIu64 "%s",
-				name, pkt->count, pkt->payload, ip);
-	case PTPKT_EVD:
-		return snprintf(buf, len, "%s type %u: %#" PRIx64, name,
-				pkt->count, pkt->payload);
 	case PTPKT_BBP:
 		return snprintf(buf, len, "%s type %u, %" PRIu64 "-byte items",
 				name, pkt->count, pkt->payload);
@@ -731,6 +793,10 @@ int ptpkt_text(char *buf, size_t len, const struct ptpkt *pkt)
 	case PTPKT_VMCS:
 	case PTPKT_MNT:
 		return text_value(buf, len, pkt);
+	case PTPKT_CFE:
+	case PTPKT_EVD:
+	case PTPKT_TRIG:
+		return text_event_trace(buf, len, pkt);
 	}
 	return text_event(buf, len, pkt);
 }
