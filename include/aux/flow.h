@@ -29,7 +29,7 @@ enum aux_flow_kind {
 	AUX_FLOW_PAYLOAD,	/* a value that the program wrote: ptwrite, ITM, STM,
 				 * ITE */
 	AUX_FLOW_POWER,		/* power state change */
-	AUX_FLOW_EVENT,		/* CFE/EVD event trace; what: its type */
+	AUX_FLOW_EVENT,		/* an event of the CPU: n = AUX_EVENT_* */
 	AUX_FLOW_GAP,		/* flow is missing here: what = AUX_GAP_* */
 	AUX_FLOW_PATH,		/* several RANGEs; only for a host that asked for it */
 };
@@ -86,6 +86,51 @@ enum aux_power_kind {
 	AUX_POWER_RATIO,	/* core:bus clock ratio (ratio) */
 };
 
+/* EVENT.n: whose event it is, and so what the other fields are */
+enum aux_event_source {
+	AUX_EVENT_ETM = 0,	/* value: the number of the event */
+	AUX_EVENT_CFE = 1,	/* what: AUX_CFE_*; value: the vector; ip: where,
+				 * with AUX_FLOW_HAS_IP */
+	AUX_EVENT_TRIG = 2,	/* a trigger fired. what: which, a bit for each;
+				 * value: AUX_TRIG_*; ip as above */
+	AUX_EVENT_IF = 3,	/* an instruction that is no branch changed the
+				 * interrupt flag; what: its value; ip: the next
+				 * instruction */
+	AUX_EVENT_EVD = 8,	/* data of the CFE that follows. what:
+				 * AUX_EVD_*; value: the data */
+};
+
+/* EVENT.what of a CFE, control flow event, as the Intel SDM numbers them */
+enum aux_cfe_type {
+	AUX_CFE_INTR = 1,	/* interrupt, exception or fault */
+	AUX_CFE_IRET,
+	AUX_CFE_SMI,
+	AUX_CFE_RSM,
+	AUX_CFE_SIPI,
+	AUX_CFE_INIT,
+	AUX_CFE_VMENTRY,
+	AUX_CFE_VMEXIT,
+	AUX_CFE_VMEXIT_INTR,	/* with the vector of its interrupt */
+	AUX_CFE_SHUTDOWN,
+	AUX_CFE_UINTR = 12,	/* user interrupt */
+	AUX_CFE_UIRET,
+	AUX_CFE_FRED_INT,	/* software interrupt */
+	AUX_CFE_FRED_SYSCALL,
+};
+
+/* EVENT.what of an EVD, event data */
+enum aux_evd_type {
+	AUX_EVD_CR2 = 0,	/* the address of a page fault */
+	AUX_EVD_VMXQ,		/* the exit qualification of a VM exit */
+	AUX_EVD_VMXR,		/* the exit reason */
+};
+
+/* EVENT.value of a TRIG. With AUX_TRIG_HAS_COUNT: so many instructions ran since
+ * the last ip that the trace gave. */
+#define AUX_TRIG_COUNT_MASK 0x0ffff
+#define AUX_TRIG_HAS_COUNT 0x10000
+#define AUX_TRIG_SEVERAL 0x20000	/* it fired more than once */
+
 /* GAP.what */
 enum aux_gap_cause {
 	AUX_GAP_OVERFLOW = 1,	/* the CPU's trace buffer overflowed (OVF) */
@@ -137,7 +182,7 @@ struct aux_flow {
 	uint16_t flags;		/* AUX_FLOW_* */
 	uint32_t n;		/* RANGE, PATH: instructions, >= 1. TIME: cycles
 				 * since the last TIME, 0 if unknown. PAYLOAD:
-				 * bytes */
+				 * bytes. EVENT: AUX_EVENT_* */
 	union {
 		struct {
 			uint64_t first;	/* address of the first instruction */
@@ -160,10 +205,8 @@ struct aux_flow {
 			uint64_t vmcs;	/* Arm: VMID, or CONTEXTIDR_EL2 */
 		} context;
 		struct {
-			uint64_t ip;	/* see PAYLOAD, POWER; EVENT of a CFE:
-					 * where, with AUX_FLOW_HAS_IP */
-			uint64_t value;	/* EVENT: the vector (n 1), or of an EVD
-					 * its payload (n 8) */
+			uint64_t ip;	/* see PAYLOAD, POWER, EVENT */
+			uint64_t value;
 		} payload;
 		struct {
 			uint64_t ip;	/* OVERFLOW: resume ip; NO_CODE: where

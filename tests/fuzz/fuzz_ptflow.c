@@ -135,6 +135,27 @@ static bool is_pip_due(bool due, unsigned type)
 		type != PTPKT_TIP_PGE && type != PTPKT_TIP_PGD);
 }
 
+/* Where libipt 2.0.5 takes the next FUP for that of the packet before p, wrongly:
+ * an MWAIT whose EXSTOP has no IP; or for that of an interrupt: the FUP of a
+ * MODE.Exec. */
+static bool is_fup_misread(const struct ptpkt *pkt, const uint8_t *p,
+			   const uint8_t *end, bool header)
+{
+	const unsigned skip = 1U << PTPKT_PAD | 1U << PTPKT_TSC | 1U << PTPKT_TMA |
+			      1U << PTPKT_MTC | 1U << PTPKT_CYC | 1U << PTPKT_CBR |
+			      1U << PTPKT_PWRE;
+	struct ptpkt next = { 0 };
+
+	if (pkt->type != PTPKT_MWAIT && (pkt->type != PTPKT_MODE_EXEC || header))
+		return false;
+	do
+		p += next.size;
+	while (ptpkt_decode(p, end, &next) > 0 && skip >> next.type & 1);
+	return pkt->type == PTPKT_MWAIT ?
+		       next.type != PTPKT_EXSTOP || !next.flags :
+		       next.type == PTPKT_FUP;
+}
+
 /*
  * What libipt 2.0.5 does not know; and a TMA without its TSC, or a second one, or a
  * CBR of 0: libipt gives up there, the engine takes no time from them, and the
@@ -145,7 +166,7 @@ static bool is_comparable(const struct aux_chunk *c, bool *cut)
 {
 	const uint8_t *end = c->data + c->len, *p = ptpkt_find_psb(c->data, end);
 	struct ptpkt pkt;
-	bool tma = false, pip = false;
+	bool tma = false, pip = false, header = false;
 	int n = 1;
 
 	while (p && p < end) {
@@ -153,8 +174,11 @@ static bool is_comparable(const struct aux_chunk *c, bool *cut)
 		if (n > 0 && (pkt.type >= PTPKT_BBP || pkt.type == PTPKT_MNT ||
 			      (pkt.type == PTPKT_TMA && !tma) ||
 			      (pkt.type == PTPKT_CBR && !pkt.payload) ||
-			      (pkt.type == PTPKT_OVF && pip)))
+			      (pkt.type == PTPKT_OVF && pip) ||
+			      is_fup_misread(&pkt, p + n, end, header)))
 			return false;
+		header = n > 0 && (header ? pkt.type != PTPKT_PSBEND :
+					    pkt.type == PTPKT_PSB);
 		if (n > 0) {
 			tma = is_tma_due(tma, pkt.type);
 			pip = is_pip_due(pip, pkt.type);

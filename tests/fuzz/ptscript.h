@@ -288,6 +288,7 @@ static void ps_other(struct ptscript *s)
 		ps_flush(s);
 		ps_put(s, "\x02\xc2", 2);		/* MWAIT */
 		ps_put_value(s, b >> 3, 8);
+		ps_put(s, "\x02\xe2", 2);		/* EXSTOP, with its IP */
 		ps_ip(s, OP_FUP, s->ip, b & 8);
 		break;
 	case 4:

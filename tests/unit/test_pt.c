@@ -182,7 +182,7 @@ static void newer(void)
 	static struct fixture f;
 
 	pt_psb(&p, 0, 0x1000);
-	pt_bytes(&p, "\x02\x13\x81\x20", 4);	/* CFE, interrupt 32, FUP */
+	pt_bytes(&p, "\x02\x13\x01\x20", 4);	/* CFE, interrupt 32 */
 	pt_fup(&p, 0x1002);
 	pt_tip(&p, 0x200b);
 	pt_tip(&p, 0x1000);			/* the JMPABS */

@@ -187,6 +187,12 @@ static int walk_to(struct pt *d, uint64_t ip)
 	return r == 1 ? 0 : r ? r : -PT_E_QUERY;
 }
 
+/* The same to the ip of the event, if it has one and tracing is on. */
+static int walk_to_event(struct pt *d, const struct pt_event *ev)
+{
+	return ev->has_ip && d->cur.state == PT_ON ? walk_to(d, ev->ip) : 0;
+}
+
 /* Walks to the ip of the event, and consumes packets on the way. */
 static int walk_by_trace(struct pt *d, const struct pt_event *ev)
 {
@@ -271,6 +277,16 @@ static int walk_to_disable(struct pt *d, const struct pt_event *ev)
 	return 0;
 }
 
+/* Tracing ends here. */
+static void emit_disabled(struct pt *d, const struct pt_event *ev)
+{
+	emit_event_time(d, ev);
+	d->pending.what &= ~(PT_PENDING_ON | PT_PENDING_BRANCH);
+	d->cur.state = PT_OFF;
+	d->pending.joined = 0;
+	pt_emit_ip(d, AUX_FLOW_TRACE_OFF, 0, ev->has_ip, ev->ip);
+}
+
 static int apply_disabled(struct pt *d, const struct pt_event *ev)
 {
 	int r;
@@ -278,14 +294,9 @@ static int apply_disabled(struct pt *d, const struct pt_event *ev)
 	if (d->cur.state != PT_ON)
 		return -PT_E_UNSUPPORTED;
 	r = walk_to_disable(d, ev);
-	if (r)
-		return r;
-	emit_event_time(d, ev);
-	d->pending.what &= ~(PT_PENDING_ON | PT_PENDING_BRANCH);
-	d->cur.state = PT_OFF;
-	d->pending.joined = 0;
-	pt_emit_ip(d, AUX_FLOW_TRACE_OFF, 0, ev->has_ip, ev->ip);
-	return 0;
+	if (!r)
+		emit_disabled(d, ev);
+	return r;
 }
 
 /* An interrupt, or the like: ASYNC, and TRACE_OFF if it leaves what is
@@ -327,6 +338,18 @@ static bool is_skd022(struct pt *d, uint64_t ip)
 	return op && op[0] == 0x01 && (op[1] == 0xc2 || op[1] == 0xc3);
 }
 
+/* SKD022: the VM entry did run, and ended tracing. */
+static int apply_skd022(struct pt *d, const struct pt_event *ev)
+{
+	int r = walk_to(d, ev->from);
+
+	if (!r)
+		r = walk_to_match(d, is_any);
+	if (!r)
+		emit_disabled(d, ev);
+	return r;
+}
+
 /* PIP and VMCS. Without an IP they belong to a far branch, a MOV CR3 or a
  * VMPTRLD. */
 static int apply_context(struct pt *d, const struct pt_event *ev)
@@ -362,8 +385,9 @@ static enum pt_mode mode_of(const struct pt_event *ev)
 
 static int apply_mode(struct pt *d, const struct pt_event *ev)
 {
+	bool alone = ev->binding == PT_BIND_FUP; /* the interrupt flag changed */
 	enum pt_mode mode = mode_of(ev);
-	int r = walk_by_trace(d, ev);
+	int r = alone ? walk_to_event(d, ev) : walk_by_trace(d, ev);
 
 	if (r)
 		return r;
@@ -374,6 +398,8 @@ static int apply_mode(struct pt *d, const struct pt_event *ev)
 	emit_event_time(d, ev);
 	d->walk.mode = mode;
 	d->walk.flags = (d->walk.flags & AUX_FLOW_IN_TX) | (uint16_t)ev->value;
+	if (alone)
+		emit_value(d, ev, AUX_FLOW_EVENT, ev->what, AUX_EVENT_IF, 0);
 	return 0;
 }
 
@@ -440,10 +466,8 @@ static int apply_power(struct pt *d, const struct pt_event *ev)
 {
 	uint64_t v = ev->value;
 	unsigned what;
-	int r = 0;
+	int r = walk_to_event(d, ev);
 
-	if (ev->has_ip && d->cur.state == PT_ON)
-		r = walk_to(d, ev->ip);
 	switch (ev->type) {
 	case PT_EV_EXSTOP:
 		what = AUX_POWER_STOPPED;
@@ -470,6 +494,54 @@ static int apply_power(struct pt *d, const struct pt_event *ev)
 	return r;
 }
 
+/* Is it of an instruction, which it is shown after? Its IP is that of the
+ * instruction; other events have that of the next one. */
+static bool is_cfe_of_insn(const struct pt_event *ev)
+{
+	return ev->what == AUX_CFE_IRET || ev->what == AUX_CFE_VMENTRY ||
+	       ev->what == AUX_CFE_UIRET;
+}
+
+static int apply_cfe(struct pt *d, const struct pt_event *ev)
+{
+	int r = 0;
+
+	/* Without an IP: the next branch, as that needs the next packet. */
+	if (is_cfe_of_insn(ev) && d->cur.state == PT_ON &&
+	    !(d->pending.what & PT_PENDING_BRANCH)) {
+		r = walk_to_event(d, ev);
+		if (!r)
+			r = ev->has_ip ? pt_slow_walk_match(d, is_any) :
+					 pt_slow_walk(d, NULL);
+		if (r < 0)
+			return r;
+		d->pending.what |= PT_PENDING_BRANCH;
+		d->pending.joined |= PT_JOINED_CFE;
+	} else if (!is_cfe_of_insn(ev)) {
+		r = walk_to_event(d, ev);
+		if (r)
+			return r;
+	}
+	emit_value(d, ev, AUX_FLOW_EVENT, ev->what, AUX_EVENT_CFE, ev->value);
+	return 0;
+}
+
+unsigned pt_join_of(const struct pt *d, const struct pt_event *ev)
+{
+	switch (ev->type) {
+	case PT_EV_PAGING:
+		return PT_JOINED_PAGING;
+	case PT_EV_VMCS:
+		return PT_JOINED_VMCS;
+	case PT_EV_CFE:
+		return is_cfe_of_insn(ev) &&
+		       (!ev->has_ip || ev->ip == d->walk.insn_ip) ?
+			       PT_JOINED_CFE : 0;
+	default:
+		return 0;
+	}
+}
+
 void pt_apply_late(struct pt *d)
 {
 	if (d->pending.what & PT_PENDING_LATE)
@@ -481,8 +553,7 @@ void pt_apply_late(struct pt *d)
  * takes its packet before ev. */
 static int settle_branch(struct pt *d, const struct pt_event *ev)
 {
-	uint8_t bound = ev->type == PT_EV_PAGING ? PT_JOINED_PAGING :
-			ev->type == PT_EV_VMCS ? PT_JOINED_VMCS : 0;
+	unsigned join = pt_join_of(d, ev);
 
 	if (!(d->pending.what & PT_PENDING_BRANCH) || ev->type == PT_EV_DISABLED)
 		return 0;
@@ -491,8 +562,8 @@ static int settle_branch(struct pt *d, const struct pt_event *ev)
 		d->pending.joined = 0;
 		return 0;
 	}
-	if (bound && !(d->pending.joined & bound) && is_far(&d->walk.insn)) {
-		d->pending.joined |= bound;
+	if (join && !(d->pending.joined & join) && is_far(&d->walk.insn)) {
+		d->pending.joined |= (uint8_t)join;
 		return 0;
 	}
 	return pt_slow_pass_branch(d);
@@ -510,9 +581,8 @@ int pt_apply(struct pt *d, struct pt_event *ev)
 	case PT_EV_DISABLED:
 		return apply_disabled(d, ev);
 	case PT_EV_ASYNC_DISABLED:
-		if (is_skd022(d, ev->from))
-			return -PT_E_UNSUPPORTED;
-		return apply_async(d, ev);
+		return is_skd022(d, ev->from) ? apply_skd022(d, ev) :
+						apply_async(d, ev);
 	case PT_EV_ASYNC_BRANCH:
 		return apply_async(d, ev);
 	case PT_EV_PAGING: case PT_EV_ASYNC_PAGING:
@@ -532,14 +602,17 @@ int pt_apply(struct pt *d, struct pt_event *ev)
 	case PT_EV_PTWRITE:
 		return apply_ptwrite(d, ev);
 	case PT_EV_CFE:
-		r = ev->has_ip && d->cur.state == PT_ON ? walk_to(d, ev->ip) : 0;
-		if (!r)
-			emit_value(d, ev, AUX_FLOW_EVENT, ev->what, 1,
-				   ev->value);
-		return r;
+		return apply_cfe(d, ev);
 	case PT_EV_EVD:
-		emit_value(d, ev, AUX_FLOW_EVENT, ev->what, 8, ev->value);
+		emit_value(d, ev, AUX_FLOW_EVENT, ev->what, AUX_EVENT_EVD,
+			   ev->value);
 		return 0;
+	case PT_EV_TRIG:
+		r = walk_to_event(d, ev);
+		if (!r)
+			emit_value(d, ev, AUX_FLOW_EVENT, ev->what,
+				   AUX_EVENT_TRIG, ev->value);
+		return r;
 	case PT_EV_NOTHING:
 		emit_event_time(d, ev);
 		return 0;

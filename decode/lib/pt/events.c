@@ -5,7 +5,8 @@
  * Some packets are an event alone. Others wait for the IP of the next FUP or TIP (cur.bound
  * holds them), and those of a PSB+ wait for its PSBEND:
  *
- *	FUP		<- MODE.TSX, OVF; EXSTOP, PTW, BEP and CFE with an IP; MWAIT
+ *	FUP		<- MODE.TSX, OVF; EXSTOP, PTW, BEP, CFE and TRIG with an IP; MWAIT
+ *			   before such an EXSTOP; MODE.Exec for the interrupt flag alone
  *	TIP, TIP.PGD	<- MODE.Exec; the FUP of an interrupt, and PIP and VMCS after it
  *	TIP.PGE		<- MODE.Exec
  *	PSBEND		<- PIP, VMCS, MODE.*, CBR and MNT inside of the PSB+
@@ -47,6 +48,14 @@ static bool is_one_of(const struct ptpkt *pkt, uint32_t set)
 	return set >> pkt->type & 1;
 }
 
+/* SKZ84: in a guest with an offset or scale of its TSC a TMA is wrong, and a byte
+ * follows that belongs to no packet. It is told by reserved bits that are set. */
+static bool is_skz84(const struct pt_cursor *c, const uint8_t *p)
+{
+	return c->errata & PT_ERR_SKZ84 && c->end - p >= 2 && p[0] == 0x02 &&
+	       p[1] == 0x73;
+}
+
 /* The packet at p, of any kind. 0, or -enum pt_error. */
 static int read_packet(const struct pt_cursor *c, const uint8_t *p, unsigned *block,
 			 struct ptpkt *pkt)
@@ -59,6 +68,10 @@ static int read_packet(const struct pt_cursor *c, const uint8_t *p, unsigned *bl
 	    (pkt->payload & 0xffe0) == 0x20 && p + 2 < c->end && p[2] == 0xf3) {
 		*pkt = (struct ptpkt){ .type = PTPKT_PAD, .size = 1 };
 		n = 1;
+	}
+	if (n < 0 && is_skz84(c, p)) {
+		*pkt = (struct ptpkt){ .type = PTPKT_PAD, .size = 8 };
+		n = c->end - p >= 8 ? 8 : 0;
 	}
 	return n > 0 ? 0 : n < 0 ? -PT_E_PACKET : -PT_E_EOS;
 }
@@ -265,21 +278,28 @@ int pt_next_item(struct pt_cursor *c)
 
 /* ---- events ---- */
 
-/* The type of the first packet from p on that is not in skip; 0: they end
- * before; or an error. */
-static int scan_past(const struct pt_cursor *c, const uint8_t *p, uint32_t skip)
+/* The type of the first packet from p on that is not in skip, and the packet; 0:
+ * they end before; or an error. */
+static int find_past(const struct pt_cursor *c, const uint8_t *p, uint32_t skip,
+		     struct ptpkt *pkt)
 {
-	struct ptpkt pkt;
 	unsigned block = 0;
 
-	for (;; p += pkt.size) {
-		int err = read_packet(c, p, &block, &pkt);
+	for (;; p += pkt->size) {
+		int err = read_packet(c, p, &block, pkt);
 
 		if (err)
 			return err == -PT_E_EOS ? 0 : err;
-		if (!is_one_of(&pkt, skip))
-			return pkt.type;
+		if (!is_one_of(pkt, skip))
+			return pkt->type;
 	}
+}
+
+static int scan_past(const struct pt_cursor *c, const uint8_t *p, uint32_t skip)
+{
+	struct ptpkt pkt;
+
+	return find_past(c, p, skip, &pkt);
 }
 
 /* What follows the OVF before p. 1: a FUP, where the flow resumes; 0: tracing
@@ -357,7 +377,17 @@ static int read_space(struct pt_cursor *c, const struct ptpkt *pkt,
 	return 0;
 }
 
-/* A MODE: an event (1), or it waits for its FUP or TIP (0). */
+/* Does a FUP come next? Only then an event that says so waits for it: one that
+ * never comes would lose the event, and take the FUP of a branch from it. */
+static bool is_fup_next(const struct pt_cursor *c)
+{
+	return scan_past(c, c->p, SKIPPED | 1U << PTPKT_CBR | 1U << PTPKT_MNT) ==
+	       PTPKT_FUP;
+}
+
+/* A MODE: an event (1), or it waits for its FUP or TIP (0). A MODE.Exec has a FUP
+ * of its own where an instruction that is no branch, such as CLI, changed the
+ * interrupt flag; the FUP of an interrupt comes before the MODE.Exec of it. */
 static int read_mode(struct pt_cursor *c, const struct ptpkt *pkt,
 		     struct pt_event *ev)
 {
@@ -372,11 +402,16 @@ static int read_mode(struct pt_cursor *c, const struct ptpkt *pkt,
 	if (pkt->type == PTPKT_MODE_TSX) {
 		wait = add_bound(c, PT_BIND_FUP, PT_EV_TSX);
 	} else {
-		wait = add_bound(c, PT_BIND_TIP, PT_EV_MODE);
+		bool alone = !find_bound(c, PT_BIND_TIP, PT_EV_ASYNC_BRANCH) &&
+			     is_fup_next(c);
+
+		wait = add_bound(c, alone ? PT_BIND_FUP : PT_BIND_TIP,
+				 PT_EV_MODE);
 	}
 	if (!wait)
 		return -PT_E_LIMIT;
 	wait->value = pkt->flags;
+	wait->what = pkt->flags >> 2 & 1;
 	if (pkt->type == PTPKT_MODE_EXEC)
 		set_mode(wait, pkt);
 	set_time(c, wait);
@@ -404,6 +439,47 @@ static int read_plain(struct pt_cursor *c, const struct ptpkt *pkt,
 	return !fup;
 }
 
+/* An MWAIT has the IP of the EXSTOP after it, or none. */
+static int read_mwait(struct pt_cursor *c, const struct ptpkt *pkt,
+		      struct pt_event *ev)
+{
+	struct ptpkt stop;
+	int type = find_past(c, c->p, SKIPPED | 1U << PTPKT_CBR |
+				      1U << PTPKT_MNT | 1U << PTPKT_PWRE, &stop);
+
+	return read_plain(c, pkt, PT_EV_MWAIT,
+			  type == PTPKT_EXSTOP && stop.flags, true, ev);
+}
+
+/* With its IP bit a CFE has a FUP of its own. Without, the FUP after it is that
+ * of the branch which the CFE explains; returns and VM entries have none. */
+static int read_cfe(struct pt_cursor *c, const struct ptpkt *pkt,
+		    struct pt_event *ev)
+{
+	bool shares = !pkt->flags && c->state == PT_ON &&
+		      pkt->count != AUX_CFE_IRET &&
+		      pkt->count != AUX_CFE_VMENTRY &&
+		      pkt->count != AUX_CFE_SHUTDOWN &&
+		      pkt->count != AUX_CFE_UIRET;
+	bool fup = (pkt->flags || shares) && is_fup_next(c);
+	int r = read_plain(c, pkt, PT_EV_CFE, fup, true, ev);
+
+	if (!r)
+		c->bound.ev[c->bound.n - 1].shares = shares;
+	return r;
+}
+
+static int read_trig(struct pt_cursor *c, const struct ptpkt *pkt,
+		     struct pt_event *ev)
+{
+	struct ptpkt trig = *pkt;
+
+	trig.payload |= pkt->flags & 2 ? AUX_TRIG_HAS_COUNT : 0;
+	trig.payload |= pkt->flags & 4 ? AUX_TRIG_SEVERAL : 0;
+	return read_plain(c, &trig, PT_EV_TRIG, pkt->flags & 1 && is_fup_next(c),
+			  true, ev);
+}
+
 /* A packet that nothing waits for. 1: *ev is there; 0: it waits; or an
  * error. */
 static int read_event(struct pt_cursor *c, const struct ptpkt *pkt,
@@ -419,7 +495,7 @@ static int read_event(struct pt_cursor *c, const struct ptpkt *pkt,
 	case PTPKT_EXSTOP:
 		return read_plain(c, pkt, PT_EV_EXSTOP, pkt->flags, true, ev);
 	case PTPKT_MWAIT:
-		return read_plain(c, pkt, PT_EV_MWAIT, true, true, ev);
+		return read_mwait(c, pkt, ev);
 	case PTPKT_PWRE:
 		return read_plain(c, pkt, PT_EV_PWRE, false, true, ev);
 	case PTPKT_PWRX:
@@ -429,9 +505,11 @@ static int read_event(struct pt_cursor *c, const struct ptpkt *pkt,
 	case PTPKT_BEP:
 		return read_plain(c, pkt, PT_EV_NOTHING, pkt->flags, true, ev);
 	case PTPKT_CFE:
-		return read_plain(c, pkt, PT_EV_CFE, pkt->flags, true, ev);
+		return read_cfe(c, pkt, ev);
 	case PTPKT_EVD:
 		return read_plain(c, pkt, PT_EV_EVD, false, true, ev);
+	case PTPKT_TRIG:
+		return read_trig(c, pkt, ev);
 	case PTPKT_PIP:
 	case PTPKT_VMCS:
 		return read_space(c, pkt, ev);
@@ -442,37 +520,15 @@ static int read_event(struct pt_cursor *c, const struct ptpkt *pkt,
 	return -PT_E_CONTEXT;
 }
 
-/* Does the FUP before p also begin an interrupt? A CFE and the interrupt that
- * it reports share one FUP. */
-static bool begins_branch(const struct pt_cursor *c, const uint8_t *p)
-{
-	unsigned block = 0;
-	struct ptpkt pkt;
-
-	for (;; p += pkt.size) {
-		if (read_packet(c, p, &block, &pkt))
-			return false;
-		if (pkt.type == PTPKT_TIP || pkt.type == PTPKT_TIP_PGD)
-			return true;
-		if (!is_one_of(&pkt, SKIPPED | 1U << PTPKT_PIP | 1U << PTPKT_VMCS |
-					 1U << PTPKT_MODE_EXEC))
-			return false;
-	}
-}
-
 /* event_of_*: one event of the IP packet at p. They return whether the packet
  * stays, as more events need it, or an error. */
-static int event_of_fup(struct pt_cursor *c, const struct ptpkt *pkt,
-			struct pt_event *ev)
+static int event_of_fup(struct pt_cursor *c, struct pt_event *ev)
 {
 	pop_bound(c, PT_BIND_FUP, ev);
 	set_ip(c, ev);
 	if (ev->type == PT_EV_OVERFLOW && !ev->has_ip)
 		return -PT_E_NOIP;
-	if (ev->type == PT_EV_CFE || ev->type == PT_EV_NOTHING)
-		c->consumed |= !begins_branch(c, c->p + pkt->size);
-	else
-		c->consumed |= ev->type != PT_EV_TSX || !(ev->value & 2);
+	c->consumed |= !ev->shares && (ev->type != PT_EV_TSX || !(ev->value & 2));
 	return pt_has_bound(c, PT_BIND_FUP) || !c->consumed;
 }
 
@@ -541,7 +597,7 @@ static int read_bound(struct pt_cursor *c, const struct ptpkt *pkt,
 	if (pkt->type == PTPKT_PSBEND || pkt->type == PTPKT_OVF)
 		return event_of_psbend(c, ev);
 	pt_update_ip(c, pkt);
-	stays = pkt->type == PTPKT_FUP	     ? event_of_fup(c, pkt, ev)
+	stays = pkt->type == PTPKT_FUP	     ? event_of_fup(c, ev)
 		: pkt->type == PTPKT_TIP     ? event_of_tip(c, ev)
 		: pkt->type == PTPKT_TIP_PGE ? event_of_pge(c, ev)
 					     : event_of_pgd(c, ev);

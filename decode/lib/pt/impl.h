@@ -64,6 +64,7 @@ enum {
 	PT_ERR_SKL014 = 32,	/* TIP.PGD of a filter without its IP */
 	PT_ERR_APL12 = 64,	/* OVF with a FUP too many */
 	PT_ERR_APL11 = 128,	/* OVF followed by a TIP.PGD */
+	PT_ERR_SKZ84 = 256,	/* wrong TMA with a byte too many */
 };
 
 /* ---- events: what packets other than TNT and TIP say ---- */
@@ -90,6 +91,7 @@ enum pt_event_type {
 	PT_EV_NOTHING,		/* MNT and others without a meaning for the flow */
 	PT_EV_CFE,
 	PT_EV_EVD,
+	PT_EV_TRIG,
 };
 
 /* The packet that gives an event its ip, or completes it. */
@@ -102,7 +104,9 @@ struct pt_event {
 	bool status;		/* from a PSB+: a state, not a change */
 	bool timed;		/* tsc is valid */
 	uint8_t size;		/* PTWRITE: bytes of value */
-	uint8_t what;		/* CFE, EVD: type */
+	uint8_t what;		/* CFE, EVD: type; TRIG: which; MODE: the interrupt
+				 * flag */
+	bool shares;		/* bound to a FUP that begins a branch, too */
 	uint64_t ip;		/* with has_ip: where it is, or leads to */
 	uint64_t from;		/* ASYNC_BRANCH, ASYNC_DISABLED: where it left */
 	uint64_t value, value2;
@@ -173,7 +177,7 @@ struct pt_pending {
 				 * it has no ip of its own */
 };
 
-enum { PT_JOINED_PAGING = 1, PT_JOINED_VMCS = 2 };
+enum { PT_JOINED_PAGING = 1, PT_JOINED_VMCS = 2, PT_JOINED_CFE = 4 };
 
 enum pt_mode {
 	PT_MODE_NONE =
@@ -394,6 +398,10 @@ static inline bool pt_update_ip(struct pt_cursor *c, const struct ptpkt *pkt)
 
 /* Walks to where ev happens, and lets it happen. 0, or -enum pt_error. */
 int pt_apply(struct pt *d, struct pt_event *ev);
+
+/* What makes ev an event of the pending branch, PT_JOINED_*; 0: nothing. One
+ * branch has each of them once. */
+unsigned pt_join_of(const struct pt *d, const struct pt_event *ev);
 
 /* Applies pending.late, if it is there. */
 void pt_apply_late(struct pt *d);

@@ -326,10 +326,11 @@ static void step_branch(struct pt *d)
 }
 
 /* Is the next item an event that belongs to the pending branch, too? One far
- * branch may have a PIP, a VMCS and a TIP.PGD. After an OVF the branch does not
+ * branch may have a PIP, a VMCS, a CFE and a TIP.PGD. After an OVF the branch does not
  * wait any longer, as its packet is lost. The event is pending then. */
 static bool is_joined(struct pt *d)
 {
+	unsigned join;
 	uint8_t type;
 
 	if (pt_next_item(&d->cur) != PT_ITEM_EVENT ||
@@ -337,9 +338,9 @@ static bool is_joined(struct pt *d)
 		return false;
 	d->pending.what |= PT_PENDING_EVENT;
 	type = d->pending.event.type;
+	join = pt_join_of(d, &d->pending.event);
 	return type == PT_EV_DISABLED || type == PT_EV_OVERFLOW ||
-	       (type == PT_EV_PAGING && !(d->pending.joined & PT_JOINED_PAGING)) ||
-	       (type == PT_EV_VMCS && !(d->pending.joined & PT_JOINED_VMCS));
+	       (join && !(d->pending.joined & join));
 }
 
 /* The pending branch takes its packet, unless another event belongs to it. If
