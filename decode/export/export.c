@@ -20,6 +20,7 @@
 #include "decode/sink/sink.h"
 #include "decode/lib/code/code.h"
 #include "decode/lib/session/session.h"
+#include "decode/lib/trace/event.h"
 #include "decode/sink/columns.h"
 
 /*
@@ -254,6 +255,7 @@ static int exporter_event(struct exporter *e, struct export_track *track,
 					     "frequency" };
 	static const char *const tx[] = { "tx-begin", "tx-commit", "tx-abort" };
 	struct export_instant i = { .ns = ns };
+	char number[EVENT_NAME], name[2 * EVENT_NAME];
 
 	switch (ev->kind) {
 	case AUX_FLOW_PAYLOAD:
@@ -269,9 +271,13 @@ static int exporter_event(struct exporter *e, struct export_track *track,
 		i.name = export_intern(&e->x, tx[ev->what < 3 ? ev->what : 2]);
 		break;
 	case AUX_FLOW_EVENT:
-		i.category = "cpu-event";
-		i.name = export_intern(&e->x, "cpu-event");
+		i.category = event_source(ev);
+		snprintf(name, sizeof(name), "%s-%s", i.category,
+			 event_name(ev, number));
+		i.name = export_intern(&e->x, ev->n ? name : i.category);
 		i.value = ev->payload.value;
+		i.ip = ev->payload.ip;
+		i.has_ip = ev->flags & AUX_FLOW_HAS_IP;
 		break;
 	default:
 		return 0;

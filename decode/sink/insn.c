@@ -23,6 +23,7 @@
 #include "decode/lib/code/code.h"
 #include "decode/lib/elf/insn.h"
 #include "decode/lib/session/expand.h"
+#include "decode/lib/trace/event.h"
 #include "decode/sink/columns.h"
 #include "decode/sink/sink.h"
 #include "decode/sink/text.h"
@@ -419,6 +420,28 @@ static int put_payload(struct insn *s, const struct flow_ctx *ctx,
 	return s->config.limit && s->env.report->n_lines >= s->config.limit;
 }
 
+/* "# cfe vmexit_intr vector 32 at 0x1002" and the like. */
+static void put_event(struct outbuf *out, const struct aux_flow *ev)
+{
+	uint64_t v = ev->payload.value;
+	char number[EVENT_NAME];
+
+	outbuf_printf(out, "# %s %s", event_source(ev), event_name(ev, number));
+	if (ev->n == AUX_EVENT_CFE)
+		outbuf_printf(out, " vector %llu", (unsigned long long)v);
+	else if (ev->n == AUX_EVENT_EVD)
+		outbuf_printf(out, " 0x%llx", (unsigned long long)v);
+	else if (ev->n == AUX_EVENT_TRIG && v & AUX_TRIG_SEVERAL)
+		outbuf_str(out, ", several");
+	if (ev->n == AUX_EVENT_TRIG && v & AUX_TRIG_HAS_COUNT &&
+	    v & AUX_TRIG_COUNT_MASK)
+		outbuf_printf(out, " after %u instructions",
+			      (unsigned)(v & AUX_TRIG_COUNT_MASK));
+	if (ev->flags & AUX_FLOW_HAS_IP)
+		outbuf_printf(out, " at 0x%llx",
+			      (unsigned long long)ev->payload.ip);
+}
+
 /* For reading: events that are no instruction, as "# ..." lines. */
 static int put_note(struct insn *s, const struct flow_ctx *ctx,
 		    const struct aux_flow *ev)
@@ -437,6 +460,11 @@ static int put_note(struct insn *s, const struct flow_ctx *ctx,
 			      ev->what == AUX_TX_BEGIN	  ? "begins"
 			      : ev->what == AUX_TX_COMMIT ? "commits"
 							  : "aborts");
+		break;
+	case AUX_FLOW_EVENT:
+		if (ev->n == AUX_EVENT_ETM)
+			return 0;
+		put_event(out, ev);
 		break;
 	default:
 		return 0;

@@ -261,6 +261,37 @@ static void test_gaps(void)
 	free(text);
 }
 
+/* Events of the CPU have the names of their types, and where they were. */
+static void test_events(void)
+{
+	const struct aux_flow ev[] = {
+		{ .kind = AUX_FLOW_EVENT, .n = AUX_EVENT_EVD,
+		  .what = AUX_EVD_VMXR, .payload = { .value = 0x30 } },
+		{ .kind = AUX_FLOW_EVENT, .n = AUX_EVENT_CFE,
+		  .what = AUX_CFE_VMEXIT_INTR, .flags = AUX_FLOW_HAS_IP,
+		  .payload = { .ip = BASE + 4, .value = 0x20 } },
+		{ .kind = AUX_FLOW_EVENT, .n = AUX_EVENT_IF, .what = 1 },
+		{ .kind = AUX_FLOW_EVENT, .payload = { .value = 2 } },
+	};
+	struct run r = { 0 };
+	char *text;
+
+	if (!ok(!start(&r, "jsonl"), "open: %s", r.diag.text))
+		return;
+	feed(&r, 7, 1000, range(BASE + 0, BASE + 4, 3, AUX_END_CALL, 0));
+	for (size_t i = 0; i < sizeof(ev) / sizeof(ev[0]); i++)
+		feed(&r, 7, 1001 + i, ev[i]);
+	text = finish(&r);
+	ok(strstr(text, "\"name\":\"evd-vmxr\",\"source\":\"evd\","
+			"\"value\":\"0x30\"}"), "EVD");
+	ok(strstr(text, "\"name\":\"cfe-vmexit_intr\",\"source\":\"cfe\","
+			"\"value\":\"0x20\",\"ip\":\"0x401004\"}"), "CFE");
+	ok(strstr(text, "\"name\":\"if-on\",\"source\":\"if\","), "IF");
+	ok(strstr(text, "\"name\":\"cpu-event\",\"source\":\"cpu-event\","
+			"\"value\":\"0x2\"}"), "another's");
+	free(text);
+}
+
 static void test_refused(void)
 {
 	struct run r = { 0 };
@@ -304,6 +335,7 @@ int main(void)
 	test_protobuf();
 	test_map();
 	test_gaps();
+	test_events();
 	test_refused();
 	test_formats();
 	return plan_done();

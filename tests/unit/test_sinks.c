@@ -311,6 +311,50 @@ static void branch_events(void)
 		"streams apart, outcome from the target, gaps, the end");
 }
 
+static struct aux_flow event_of(unsigned source, unsigned what, uint64_t value,
+				uint64_t ip)
+{
+	return (struct aux_flow){ .kind = AUX_FLOW_EVENT, .n = source,
+				  .what = (uint8_t)what,
+				  .flags = ip ? AUX_FLOW_HAS_IP : 0,
+				  .payload = { .ip = ip, .value = value } };
+}
+
+/* Events of the CPU, by their names; with exact columns there are none. */
+static void insn_events(void)
+{
+	struct run r = { 0 };
+	struct flow_ctx a = ctx_of(7, 1);
+	const struct aux_flow ev[] = {
+		event_of(AUX_EVENT_EVD, AUX_EVD_CR2, 0x1234, 0),
+		event_of(AUX_EVENT_CFE, AUX_CFE_INTR, 14, BASE + 4),
+		event_of(AUX_EVENT_CFE, AUX_CFE_FRED_SYSCALL, 1, 0),
+		event_of(AUX_EVENT_CFE, 11, 0, 0),
+		event_of(AUX_EVENT_EVD, 9, 1, 0),
+		event_of(AUX_EVENT_TRIG, 0x81, AUX_TRIG_HAS_COUNT |
+			 AUX_TRIG_SEVERAL | 3, 0),
+		event_of(AUX_EVENT_TRIG, 1, AUX_TRIG_HAS_COUNT, BASE),
+		event_of(AUX_EVENT_IF, 0, 0, BASE + 9),
+		event_of(AUX_EVENT_ETM, 0, 2, 0),
+	};
+	char *text;
+
+	start(&r, "insn", NULL);
+	feed(&r, &a, ev, sizeof(ev) / sizeof(ev[0]));
+	text = run_close(&r);
+	is_str(strstr(text, "# evd"),
+	       "# evd cr2 0x1234 (tid 7)\n# cfe intr vector 14 at 0x401004 (tid 7)\n"
+	       "# cfe fred_syscall vector 1 (tid 7)\n# cfe 11 vector 0 (tid 7)\n"
+	       "# evd 9 0x1 (tid 7)\n"
+	       "# trig 0x81, several after 3 instructions (tid 7)\n"
+	       "# trig 0x1 at 0x401000 (tid 7)\n# if off at 0x401009 (tid 7)\n",
+	       "events of the CPU");
+	free(text);
+	start(&r, "insn", "tid,ip");
+	feed(&r, &a, ev, sizeof(ev) / sizeof(ev[0]));
+	is_text(&r, "", "not between exact columns");
+}
+
 static uint64_t hash_of(const uint64_t *ip, size_t n)
 {
 	struct iphash h = { 0 };
@@ -462,6 +506,7 @@ int main(void)
 	insn_cgroup();
 	insn_filters();
 	insn_gaps();
+	insn_events();
 	branches();
 	branch_events();
 	counts();
