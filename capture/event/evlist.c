@@ -384,6 +384,27 @@ static int spread_aux_sample(struct evlist *l, const struct evlist_options *o,
 			"-e '{intel_pt//u,branch-misses:u}'");
 }
 
+/* As perf: what needs an AUX event of its group and is in none joins the last one
+ * before it. */
+static void join_aux(struct evlist *l)
+{
+	size_t i, j, aux = SIZE_MAX;
+
+	for (i = 0; i < l->n; i++) {
+		struct evlist_event *ev = &l->events[i];
+
+		if (ev->aux)
+			aux = ev->leader == i ? i : SIZE_MAX;
+		if (ev->aux || ev->leader != i || aux == SIZE_MAX ||
+		    !needs_aux(&ev->attr))
+			continue;
+		for (j = i + 1; j < l->n && l->events[j].leader != i; j++)
+			;
+		if (j == l->n)
+			ev->leader = aux;
+	}
+}
+
 /* Settles what depends on the whole group, after all events have been added. */
 static int set_groups(struct evlist *l, const struct evlist_options *o,
 			      struct aux_diag *diag)
@@ -391,6 +412,7 @@ static int set_groups(struct evlist *l, const struct evlist_options *o,
 	size_t i;
 	int ret;
 
+	join_aux(l);
 	if (o->aux_sample_size) {
 		ret = spread_aux_sample(l, o, diag);
 		if (ret)
@@ -449,35 +471,7 @@ static struct evlist_event *append(struct evlist *l)
 	return ev;
 }
 
-static int open_tracepoint(struct build *b, struct evlist_event *ev)
-{
-	const char *root = b->o->tracefs ? b->o->tracefs : tracing_root();
-	int64_t id;
-
-	if (!root)
-		return diag_set(b->diag, AUX_E_NOENT, AUX_NO_OFFSET,
-				"event '%.80s': tracefs is not mounted; as "
-				"root: mount -t tracefs tracefs "
-				"/sys/kernel/tracing", ev->spec.text);
-	if (ev->spec.n_terms && !event_has(&ev->spec, "period") &&
-	    !event_has(&ev->spec, "name"))
-		return event_refuse(b->diag, &ev->spec, "a tracepoint has the "
-				    "terms period and name");
-	id = tracing_id(root, ev->spec.pmu, ev->spec.tracepoint, b->diag);
-	if (id == -AUX_E_NOENT) {	/* a usage error, as in open_pmu */
-		if (b->diag)
-			b->diag->code = AUX_E_INVAL;
-		return -AUX_E_INVAL;
-	}
-	if (id < 0)
-		return (int)id;
-	ev->attr.type = PERF_TYPE_TRACEPOINT;
-	ev->attr.config = (uint64_t)id;
-	b->l->uses_tracepoints = true;
-	return 0;
-}
-
-/* Events known by name have no terms but those of any event. */
+/* Events known by name, and tracepoints, have no terms but those of any event. */
 static int check_named(struct build *b, const struct evlist_event *ev)
 {
 	const char *const *words;
@@ -494,6 +488,32 @@ static int check_named(struct build *b, const struct evlist_event *ev)
 					    " aux-action",
 					    ev->spec.terms[i].name);
 	}
+	return 0;
+}
+
+static int open_tracepoint(struct build *b, struct evlist_event *ev)
+{
+	const char *root = b->o->tracefs ? b->o->tracefs : tracing_root();
+	int64_t id;
+
+	if (!root)
+		return diag_set(b->diag, AUX_E_NOENT, AUX_NO_OFFSET,
+				"event '%.80s': tracefs is not mounted; as "
+				"root: mount -t tracefs tracefs "
+				"/sys/kernel/tracing", ev->spec.text);
+	if (check_named(b, ev))
+		return -AUX_E_INVAL;
+	id = tracing_id(root, ev->spec.pmu, ev->spec.tracepoint, b->diag);
+	if (id == -AUX_E_NOENT) {	/* a usage error, as in open_pmu */
+		if (b->diag)
+			b->diag->code = AUX_E_INVAL;
+		return -AUX_E_INVAL;
+	}
+	if (id < 0)
+		return (int)id;
+	ev->attr.type = PERF_TYPE_TRACEPOINT;
+	ev->attr.config = (uint64_t)id;
+	b->l->uses_tracepoints = true;
 	return 0;
 }
 

@@ -269,6 +269,9 @@ static void test_groups(void)
 		{ "{}", "empty" }, { "cycles}", "comma" },
 		{ "cycles/aux-output/", "need a group" },
 		{ "{cycles,cs/aux-action=pause/}", "need a group" },
+		{ "cs/aux-action=pause/,intel_pt//", "need a group" },
+		{ "intel_pt//,{cs/aux-action=pause/,cycles}", "need a group" },
+		{ "sched:sched_switch/period=2,bad=1/", "no term 'bad'" },
 		{ "intel_pt/aux-action=pause/", "legal: start-paused" },
 		{ "{intel_pt//,cs/aux-action=start-paused/}", "legal: pause" },
 		{ "{intel_pt//,cs/aux-sample-size=61448/}", "legal: 0 to" },
@@ -300,6 +303,18 @@ static void test_groups(void)
 		is_u64(evlist_aux_action(&l.events[1].attr), 4, "resume");
 		is_u64(evlist_aux_action(&l.events[2].attr), 2, "pause");
 		ok(l.events[3].attr.aux_output, "aux-output");
+		evlist_close(&l);
+	}
+	if (opens(&l, "cs,intel_pt/aux-action=start-paused/u,sched:sched_switch/"
+		  "aux-action=resume/,cycles,cs/aux-action=pause/", NULL)) {
+		ok(l.events[0].leader == 0 && l.events[1].leader == 1 &&
+		   l.events[2].leader == 0 && l.events[3].leader == 3 &&
+		   l.events[4].leader == 0,
+		   "events with aux-action join the AUX event before them");
+		ok(!l.events[2].attr.disabled && !l.events[4].attr.disabled &&
+		   l.events[3].attr.disabled, "and run with it");
+		is_u64(evlist_aux_action(&l.events[2].attr), 4,
+		       "a tracepoint resumes");
 		evlist_close(&l);
 	}
 	for (i = 0; i < N(bad); i++)
