@@ -290,12 +290,17 @@ static int explain_size(const char *event, const struct perf_event_attr *attr,
 			attr->size < VER0 ? VER0 : attr->size);
 }
 
+/* An older kernel says EINVAL, a PMU that cannot pause EOPNOTSUPP. */
+static const char cannot_pause[] =
+	"aux-action (start-paused, pause, resume) needs a kernel and a PMU "
+	"that can pause: Linux 6.13 for intel_pt, 6.16 for cs_etm. Without "
+	"it, --filter or --control (enable, disable) record a part";
+
 /* EINVAL has many causes; the request says which is likely. */
 static const char *why_invalid(const struct perf_event_attr *attr)
 {
 	if (evlist_aux_action(attr))
-		return "aux-action (start-paused, pause, resume) needs Linux "
-		       "6.13 or later, and a PMU that can pause";
+		return cannot_pause;
 	if (attr->aux_output || attr->sample_type & PERF_SAMPLE_AUX)
 		return "aux-output and --aux-sample need a group whose leader "
 		       "has an AUX area, as '{intel_pt//,cycles}'; "
@@ -325,6 +330,8 @@ static int explain_unsupported(const char *event,
 		      "task-clock work everywhere";
 	else if (err == EINVAL)
 		why = why_invalid(attr);
+	else if (err == EOPNOTSUPP && evlist_aux_action(attr))
+		why = cannot_pause;
 	else if (err == EOPNOTSUPP)
 		why = "the PMU cannot do this (sampling, a privilege level, "
 		      "a task where it only counts CPUs, or the other way "

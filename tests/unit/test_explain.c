@@ -122,6 +122,8 @@ static void test_advice(void)
 	explain_open("cycles/aux-action=pause/", &attr, 0, 0, EINVAL, &sys,
 		     &diag);
 	ok(strstr(diag.text, "Linux 6.13") != NULL, "%s", diag.text);
+	explain_open("intel_pt//", &attr, 0, 0, EOPNOTSUPP, &sys, &diag);
+	ok(strstr(diag.text, "a PMU that can pause") != NULL, "%s", diag.text);
 	explain_open("ev", &attr, 0, 0, EBADF, &sys, &diag);
 	ok(strstr(diag.text, "cgroup.subtree_control") &&
 	   strstr(diag.text, "there") &&
