@@ -255,10 +255,12 @@ deps-guest:
 check: deps deps-guest
 	$(submake) tests-build
 	$(Q)$(ENV) tests/run
-# On a real kernel, in QEMU, with the simulated PMUs of tools/pmu_sim.
+# On a real kernel, in QEMU, with the simulated PMUs of tools/pmu_sim; then on the
+# newest one that Debian has.
 check-kernel: deps deps-guest
 	$(submake) tests-build
-	$(Q)$(ENV) tests/run t_guest
+	$(Q)$(ENV) tests/run t_guest; first=$$?; \
+		$(ENV) GUEST_KERNEL=newest tests/run t_guest && exit $$first
 # With the newest perf that Debian has in the place of the installed one.
 check-newest: deps deps-guest
 	$(submake) tests-build

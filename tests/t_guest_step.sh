@@ -83,6 +83,11 @@ modules() {
 	done <"$log"
 }
 
+# What Debian's next release offers today is not for us to promise.
+if [ "$kernel" = newest ] && ! tools/guest/kernel -k newest >"$log" 2>&1; then
+	skip "$(tail -n 1 "$log")" "guest"
+	finish
+fi
 modules
 ok $? "kernel and modules for the guest" "$err" || finish
 source_stream untimed feature_few tsc=0,mtc=0

@@ -41,10 +41,14 @@ deb_arch() {
 	esac
 }
 
+# check_kernel KERNEL ARCH. The newest is that of Debian's next release with its
+# backports: it is built with a compiler and on libraries that this machine lacks.
 check_kernel() {
-	case $1 in
-	6.1|6.12) ;;
-	*) die "kernel $1 is not 6.1 or 6.12" ;;
+	case $1:$2 in
+	6.1:*|6.12:*) ;;
+	newest:x86_64) suite=trixie ;;
+	newest:*) die "kernel newest is for x86_64, not $2" ;;
+	*) die "kernel $1 is not 6.1, 6.12 or newest" ;;
 	esac
 }
 
@@ -72,10 +76,11 @@ mirrors() {
 		"$suite-security main"
 }
 
-# apt_state DEBARCH: makes the private state, with lists at most a day old,
-# and points apt to it. Call it with the lock held.
+# apt_state DEBARCH: makes the private state of the suite, with lists at most a
+# day old, and points apt to it. Call it with the lock held.
 apt_state() {
 	local dir=$cache/apt/$1
+	[ "$suite" != trixie ] || dir+=-$suite
 	export APT_CONFIG=$dir/conf
 	[ -n "$(find "$dir/fresh" -mtime -1 2>/dev/null)" ] && return 0
 	[ -r "$keyring" ] ||
@@ -109,10 +114,20 @@ apt_state() {
 	touch "$dir/fresh"
 }
 
-# depends PACKAGE[=VERSION] PATTERN: the dependency of PACKAGE that matches
-depends() {
+# all_depends PACKAGE[=VERSION] PATTERN: the dependencies of PACKAGE that match
+all_depends() {
 	apt-cache depends "$1" 2>/dev/null |
-		awk -v re="$2" '$1 ~ /Depends:$/ && $2 ~ re { print $2; exit }'
+		awk -v re="$2" '$1 ~ /Depends:$/ && $2 ~ re { print $2 }'
+}
+
+# depends PACKAGE[=VERSION] PATTERN: the first of them
+depends() { all_depends "$@" | head -n 1; }
+
+# closure PACKAGE...: they and all that they need, as apt's resolver finds it for
+# an empty system
+closure() {
+	apt-get install -s -q --no-install-recommends "$@" 2>/dev/null |
+		awk '$1 == "Inst" { print $2 }'
 }
 
 # version_of PACKAGE PREFIX: its newest version that starts with PREFIX
