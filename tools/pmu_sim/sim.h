@@ -45,6 +45,7 @@ struct sim_event {
 	u64 rate;		/* 0: that of the module */
 	u64 replay_pos;
 	bool stalled;		/* stopped for want of room */
+	bool stalled_paused;	/* the same, but paused: nothing gets lost */
 	unsigned int stalled_cpu;
 	u64 stalled_pos;	/* of the source's bytes */
 	u64 stalled_ns;		/* since then: wall time, */
@@ -56,9 +57,13 @@ struct sim_event {
 	} filters[SIM_N_FILTER];
 };
 
-/* Bytes [start, end) of the source, made between one start and its stop. */
+/*
+ * Bytes [start, end) of the source, made between one start, or resume, and its
+ * stop, or pause; and when that was, by local_clock().
+ */
 struct sim_session {
 	u64 start, end;
+	u64 start_ns, end_ns;
 };
 
 struct sim_count {
@@ -70,6 +75,7 @@ struct sim_count {
 	u64 starts, stops, ticks;
 	u64 records;		/* PERF_RECORD_AUX asked for */
 	u64 truncated, begin_failed, injected, samples;
+	u64 pauses, resumes;	/* of a source that an event is on */
 	u64 sessions;
 };
 
@@ -85,6 +91,7 @@ struct sim_cpu {
 	unsigned long done;	/* bytes stored under the open handle */
 	u64 last_ns;		/* produced up to here */
 	bool busy;
+	bool paused;		/* running, but nothing is made */
 	unsigned int inject_seen, inject_left;
 	struct hrtimer timer;
 	struct sim_count n;
@@ -123,6 +130,7 @@ void sim_event_show_filters(struct seq_file *m);
 bool sim_data_open(struct sim_cpu *c);
 void sim_data_close(struct sim_cpu *c);
 void sim_data_stop(struct sim_cpu *c);
+void sim_data_stall(struct sim_cpu *c);
 void sim_data_advance(struct sim_cpu *c);
 void sim_data_lose(struct sim_cpu *c, u64 ns);
 u64 sim_data_now(void);

@@ -124,7 +124,8 @@ static void pad(struct sim_cpu *c)
 		c->n.padded += n;
 }
 
-static void stall(struct sim_cpu *c)
+/* The event stands still until it is started anew: there is no room. */
+void sim_data_stall(struct sim_cpu *c)
 {
 	struct sim_event *se = c->event->pmu_private;
 
@@ -163,7 +164,7 @@ bool sim_data_open(struct sim_cpu *c)
 	c->done = 0;
 	if (!c->buf) {
 		c->n.begin_failed++;
-		stall(c);
+		sim_data_stall(c);
 		return false;
 	}
 	pad(c);
@@ -171,7 +172,7 @@ bool sim_data_open(struct sim_cpu *c)
 		perf_aux_output_flag(&c->handle, READ_ONCE(sim_flags));
 	if (room(c) < READ_ONCE(sim_unit)) {
 		truncate(c);
-		stall(c);
+		sim_data_stall(c);
 		return false;
 	}
 	return true;
@@ -297,6 +298,8 @@ void sim_data_advance(struct sim_cpu *c)
 	struct sim_event *se = c->event->pmu_private;
 	u64 due;
 
+	if (c->paused)
+		return;
 	c->busy = true;
 	barrier();
 	due = due_now(c, se);

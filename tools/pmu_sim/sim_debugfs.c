@@ -33,6 +33,8 @@ static void show_source(struct seq_file *m, const struct sim_cpu *c)
 	LINE(begin_failed);
 	LINE(injected);
 	LINE(samples);
+	LINE(pauses);
+	LINE(resumes);
 #undef LINE
 	seq_printf(m, "%s.cpu%u.running %d\n", sim_name(c->sim->kind), c->cpu,
 		   !!READ_ONCE(c->buf));
@@ -44,10 +46,12 @@ static void show_sessions(struct seq_file *m, const struct sim_cpu *c)
 	u64 i = n > SIM_N_SESSION ? n - SIM_N_SESSION : 0;
 
 	for (; i < n; i++)
-		seq_printf(m, "%s.cpu%u.session %llu %llu\n",
+		seq_printf(m, "%s.cpu%u.session %llu %llu %llu %llu\n",
 			   sim_name(c->sim->kind), c->cpu,
 			   c->session[i % SIM_N_SESSION].start,
-			   c->session[i % SIM_N_SESSION].end);
+			   c->session[i % SIM_N_SESSION].end,
+			   c->session[i % SIM_N_SESSION].start_ns,
+			   c->session[i % SIM_N_SESSION].end_ns);
 }
 
 static void each_source(struct seq_file *m, void (*show)(struct seq_file *m,

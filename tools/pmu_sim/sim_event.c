@@ -151,23 +151,116 @@ static void account_stall(struct sim_cpu *c, struct sim_event *se)
 	sim_data_lose(c, ns);
 }
 
+static void begin_session(struct sim_cpu *c)
+{
+	struct sim_session *s = &c->session[c->n.sessions % SIM_N_SESSION];
+
+	c->last_ns = sim_data_now();
+	s->start = c->n.produced;
+	s->start_ns = c->last_ns;
+}
+
+static void end_session(struct sim_cpu *c)
+{
+	struct sim_session *s = &c->session[c->n.sessions % SIM_N_SESSION];
+
+	s->end = c->n.produced;
+	s->end_ns = sim_data_now();
+	smp_store_release(&c->n.sessions, c->n.sessions + 1);
+}
+
+/*
+ * Another event of the group pauses and resumes the trace (Linux 6.13): the
+ * area stays open, and nothing is made. What has stopped for want of room stays
+ * stopped, and what it loses does not grow meanwhile.
+ */
+#ifdef PERF_PMU_CAP_AUX_PAUSE
+#define SIM_CAP_PAUSE PERF_PMU_CAP_AUX_PAUSE
+
+static bool starts_paused(const struct perf_event *event)
+{
+	return event->hw.aux_paused;
+}
+
+static bool pauses(struct sim_cpu *c, struct perf_event *event, int mode)
+{
+	struct sim_event *se = event->pmu_private;
+
+	if (!(mode & PERF_EF_PAUSE))
+		return false;
+	if (c->event != event || c->paused)
+		return true;
+	c->n.pauses++;
+	if (c->buf && !c->busy)
+		sim_data_advance(c);
+	c->paused = true;
+	if (se->stalled) {
+		account_stall(c, se);
+		se->stalled_paused = true;
+	} else if (c->buf) {
+		end_session(c);
+	}
+	return true;
+}
+
+static bool resumes(struct sim_cpu *c, struct perf_event *event, int mode)
+{
+	struct sim_event *se = event->pmu_private;
+
+	if (!(mode & PERF_EF_RESUME))
+		return false;
+	if (c->event != event || !c->paused)
+		return true;
+	c->n.resumes++;
+	c->paused = false;
+	if (c->buf)
+		begin_session(c);
+	else if (se->stalled_paused)
+		sim_data_stall(c);
+	se->stalled_paused = false;
+	return true;
+}
+#else
+#define SIM_CAP_PAUSE 0
+
+static bool starts_paused(const struct perf_event *event)
+{
+	return false;
+}
+
+static bool pauses(struct sim_cpu *c, struct perf_event *event, int mode)
+{
+	return false;
+}
+
+static bool resumes(struct sim_cpu *c, struct perf_event *event, int mode)
+{
+	return false;
+}
+#endif
+
 static void start(struct perf_event *event, int mode)
 {
 	struct sim_cpu *c = this_source(event);
 	struct sim_event *se = event->pmu_private;
 
+	if (resumes(c, event, mode))
+		return;
 	if (WARN_ON_ONCE(c->event != event) || c->buf)
 		return;
 	perf_event_addr_filters_sync(event);
 	if (se->stalled)
 		account_stall(c, se);
+	se->stalled_paused = false;
+	c->paused = starts_paused(event);
 	c->last_ns = sim_data_now();
 	if (!sim_data_open(c))
 		return;
 	event->hw.state = 0;
 	event->attach_state |= PERF_ATTACH_ITRACE;
 	c->n.starts++;
-	c->session[c->n.sessions % SIM_N_SESSION].start = c->n.produced;
+	if (!c->paused)
+		begin_session(c);
 	hrtimer_start(&c->timer, ns_to_ktime(READ_ONCE(sim_tick_us) * 1000),
 		      HRTIMER_MODE_REL_PINNED_HARD);
 }
@@ -176,6 +269,8 @@ static void stop(struct perf_event *event, int mode)
 {
 	struct sim_cpu *c = this_source(event);
 
+	if (pauses(c, event, mode))
+		return;
 	if (event->hw.state & PERF_HES_STOPPED || c->event != event)
 		return;
 	sim_data_advance(c);
@@ -183,8 +278,8 @@ static void stop(struct perf_event *event, int mode)
 	event->hw.state = PERF_HES_STOPPED;
 	hrtimer_try_to_cancel(&c->timer);
 	c->n.stops++;
-	c->session[c->n.sessions % SIM_N_SESSION].end = c->n.produced;
-	smp_store_release(&c->n.sessions, c->n.sessions + 1);
+	if (!c->paused)
+		end_session(c);
 }
 
 static int add(struct perf_event *event, int mode)
@@ -338,6 +433,8 @@ void sim_event_setup(struct sim_pmu *s)
 	p->module = THIS_MODULE;
 	p->task_ctx_nr = perf_sw_context;
 	p->capabilities = PERF_PMU_CAP_EXCLUSIVE | PERF_PMU_CAP_ITRACE;
+	if (s->kind != SIM_ETM)	/* whose driver learned it later, in 6.16 */
+		p->capabilities |= SIM_CAP_PAUSE;
 	p->event_init = event_init;
 	p->add = add;
 	p->del = del;

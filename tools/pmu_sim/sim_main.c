@@ -9,6 +9,7 @@
 #include <linux/kprobes.h>
 #include <linux/module.h>
 #include <linux/slab.h>
+#include <linux/version.h>
 #include <linux/vmalloc.h>
 
 #include "sim.h"
@@ -78,9 +79,14 @@ static int make_cpus(struct sim_pmu *s)
 
 		c->sim = s;
 		c->cpu = cpu;
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)
+		hrtimer_setup(&c->timer, tick, CLOCK_MONOTONIC,
+			      HRTIMER_MODE_REL_PINNED_HARD);
+#else
 		hrtimer_init(&c->timer, CLOCK_MONOTONIC,
 			     HRTIMER_MODE_REL_PINNED_HARD);
 		c->timer.function = tick;
+#endif
 		c->session = vzalloc(SIM_N_SESSION * sizeof(*c->session));
 		if (!c->session) {
 			free_cpus(s);
