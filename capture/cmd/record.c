@@ -320,12 +320,25 @@ static const struct source_ops *const software[] = {
 #define SAY_WAIT_NS 1000000000
 #define SAME_NS 300000000
 
-static volatile bool stop;
+static volatile sig_atomic_t stop;
 
+/*
+ * The first signal asks for the end, the second one has the program killed, and
+ * a third kills us: whatever we hang in, there is a way out. Those that come
+ * within SAME_NS are the same: timeout(1) sends two, to us and to our group.
+ */
 static void on_signal(int sig)
 {
-	(void)sig;
-	stop = true;
+	static volatile uint64_t last_ns;
+	uint64_t now = clock_ns();
+
+	if (stop && now - last_ns < SAME_NS)
+		return;
+	last_ns = now;
+	if (++stop < 3)
+		return;
+	signal(sig, SIG_DFL);
+	raise(sig);
 }
 
 static void on_nothing(int sig)
@@ -552,7 +565,7 @@ static int finish(struct recording *rec, int ret, const struct aux_diag *diag)
 	int status = CMD_OK;
 
 	ledger_merge(&rec->total, &rec->ledger);
-	rec->result.stopped |= stop;
+	rec->result.stopped |= stop != 0;
 	if (ret)
 		status = cmd_error(diag);
 	else if (ledger_lossy(&rec->total))

@@ -2,9 +2,8 @@
 /*
  * qemu's own libc calls that show what its plugin interface (version 1, qemu
  * 7.2) does not: leaving a block in the middle (siglongjmp), handling signals
- * (sigprocmask), dying of one (kill), forks and threads. And the shared
- * memory's file descriptor is kept from guests that close every descriptor they
- * find.
+ * (sigprocmask), dying of one (kill), forks and threads. And our file
+ * descriptors are kept from guests that close every descriptor they find.
  *
  * Signals. qemu-user never interrupts generated code to deliver a signal: its
  * host handler queues the signal and makes the CPU leave at the next block
@@ -24,6 +23,7 @@
 #include <link.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -221,59 +221,92 @@ static int hook_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 	return err;
 }
 
-/* ---- our file descriptor ---- */
+/*
+ * ---- our file descriptors ----
+ *
+ * The guest has no right to these numbers: to close one is EBADF, and where it
+ * puts a file of its own there, ours moves away first.
+ */
+
+static bool is_ours(int fd)
+{
+	return fd >= 0 && (fd == qp.fd || fd == qp.who_fd);
+}
 
 static int hook_close(int fd)
 {
-	if (fd == qp.fd) {
+	if (is_ours(fd)) {
 		errno = EBADF;
 		return -1;
 	}
 	return libc.close(fd);
 }
 
-/* The guest wants our number for a file of its own: use another one. */
+/* The guest wants our number for a file of its own: use another one, as high as
+ * its limit allows. */
 static void move_away(int fd)
 {
-	int to;
+	int to = -1;
 
-	if (fd != qp.fd)
+	if (!is_ours(fd))
 		return;
-	to = fcntl(qp.fd, F_DUPFD_CLOEXEC, 100);
-	if (to >= 0)
+	for (int low = 100; low && to < 0; low /= 2)
+		to = fcntl(fd, F_DUPFD_CLOEXEC, low);
+	if (fd == qp.fd)
 		qp.fd = to;
+	else
+		qp.who_fd = to;
 }
 
 static int hook_dup2(int from, int to)
 {
-	move_away(to);
+	if (from != to)
+		move_away(to);
 	return libc.dup2(from, to);
 }
 
 static int hook_dup3(int from, int to, int flags)
 {
-	move_away(to);
+	if (from != to)
+		move_away(to);
 	return libc.dup3(from, to, flags);
 }
 
-/* close_range() in two parts, leaving out our descriptor. */
+/* The first of our descriptors in [first, last]; -1: none. */
+static int next_of_ours(unsigned int first, unsigned int last)
+{
+	const int fds[] = { qp.fd, qp.who_fd };
+	int found = -1;
+
+	for (int i = 0; i < 2; i++)
+		if (fds[i] >= 0 && (unsigned int)fds[i] >= first &&
+		    (unsigned int)fds[i] <= last &&
+		    (found < 0 || fds[i] < found))
+			found = fds[i];
+	return found;
+}
+
+/* close_range() in parts, which leave out our descriptors. */
 static long close_around(unsigned int first, unsigned int last,
 			 unsigned int how)
 {
-	unsigned int fd = (unsigned int)qp.fd;
 	long ret = 0;
+	int fd;
 
-	if (first < fd)
-		ret = libc.syscall(SYS_close_range, first, fd - 1, how);
-	if (!ret && last > fd)
-		ret = libc.syscall(SYS_close_range, fd + 1, last, how);
-	return ret;
+	while (!ret && (fd = next_of_ours(first, last)) >= 0) {
+		if (first < (unsigned int)fd)
+			ret = libc.syscall(SYS_close_range, first, fd - 1, how);
+		if (last == (unsigned int)fd)
+			return ret;
+		first = (unsigned int)fd + 1;
+	}
+	return ret ? ret : libc.syscall(SYS_close_range, first, last, how);
 }
 
 static long hook_syscall(long num, long a, long b, long c, long d, long e,
 			 long f)
 {
-	if (num == SYS_close_range && a <= qp.fd && qp.fd <= b)
+	if (num == SYS_close_range && (unsigned int)a <= (unsigned int)b)
 		return close_around((unsigned int)a, (unsigned int)b,
 				    (unsigned int)c);
 	return libc.syscall(num, a, b, c, d, e, f);

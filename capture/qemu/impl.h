@@ -142,6 +142,7 @@ struct qp_proc {
 	struct shm_proc *log;
 	uint32_t log_slot;
 	int fd;			/* of shm */
+	int who_fd;		/* of /proc/thread-self, the link itself; -1: none */
 	uint32_t argc;		/* what the first stack must hold */
 	bool truth;
 	bool always;		/* static programs get sysroot, too */

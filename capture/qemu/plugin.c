@@ -228,14 +228,18 @@ static void start_qemu(const struct soft_exec *x,
 	char plugin[PATH_MAX + 128];
 	char **argv, **envp;
 
-	snprintf(plugin, sizeof(plugin), "%s,fd=%d,slot=%llu,argc=%zu",
-		 qp.object, qp.fd, (unsigned long long)slot, x->argc);
+	if (qp.fd < 0)	/* the program needed its number, and had no other */
+		return;
+	snprintf(plugin, sizeof(plugin), "%s,fd=%d,who=%d,slot=%llu,argc=%zu",
+		 qp.object, qp.fd, qp.who_fd, (unsigned long long)slot, x->argc);
 	if (soft_exec_command(x, on, qp.qemu, plugin, env, &argv, &envp) < 0)
 		return;
 	qp_park_others();
 	fcntl(qp.fd, F_SETFD, 0);
+	fcntl(qp.who_fd, F_SETFD, 0);
 	execve(qp.qemu, argv, envp);
 	fcntl(qp.fd, F_SETFD, FD_CLOEXEC);
+	fcntl(qp.who_fd, F_SETFD, FD_CLOEXEC);
 	qp_unpark();
 	free(argv);
 	free(envp);
@@ -302,6 +306,8 @@ int qemu_plugin_version = QEMU_PLUGIN_VERSION;
 
 HIDDEN struct qp_proc qp = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.fd = -1,
+	.who_fd = -1,
 	.address = UINT64_MAX,
 };
 
@@ -659,6 +665,13 @@ static const char *option(int argc, char **argv, const char *key)
 	return NULL;
 }
 
+static int option_int(int argc, char **argv, const char *key)
+{
+	const char *s = option(argc, argv, key);
+
+	return s ? (int)strtol(s, NULL, 10) : -1;
+}
+
 static uint32_t option_u32(int argc, char **argv, const char *key)
 {
 	const char *s = option(argc, argv, key);
@@ -725,7 +738,9 @@ __attribute__((visibility("default")))
 int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info,
 			int argc, char **argv)
 {
-	if (map_shm((int)option_u32(argc, argv, "fd")) < 0)
+	qp.who_fd = option_int(argc, argv, "who");
+	fcntl(qp.who_fd, F_SETFD, FD_CLOEXEC);
+	if (map_shm(option_int(argc, argv, "fd")) < 0)
 		qp_die("auxkit-qemu: this object is for use by auxcap alone\n");
 	qp.machine = qp_machine_find(info->target_name);
 	if (!qp.machine || info->system_emulation ||

@@ -15,8 +15,8 @@
  * path nothing.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -41,28 +41,20 @@ static void wake_consumer(void)
 	futex_wake(&qp.header->wake);
 }
 
-/* False for a zombie, too, which kill(pid, 0) would still find. */
-static bool is_alive(pid_t pid)
-{
-	struct pollfd p = { .events = POLLIN };
-	bool alive;
-
-	p.fd = (int)syscall(SYS_pidfd_open, pid, 0);
-	if (p.fd < 0)
-		return errno != ESRCH;
-	/* poll fails with EINTR when a signal is pending: not an answer */
-	alive = poll(&p, 1, 0) <= 0;
-	close(p.fd);
-	return alive;
-}
-
-/* Checked once a second at most (wait_freed's timeout), while a ring is
- * full. */
+/*
+ * The consumer holds a lock on the memory's first byte, which the kernel
+ * removes when it dies. Its pid would be no answer: in another pid namespace it
+ * has none, or means another process. Checked once a second at most
+ * (wait_freed's timeout), while a ring is full.
+ */
 static bool consumer_gone(void)
 {
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET,
+			      .l_len = 1 };
+
 	if (atomic_load(&qp.header->gone))
 		return true;
-	if (!is_alive((pid_t)qp.header->consumer))
+	if (!fcntl(qp.fd, F_GETLK, &lock) && lock.l_type == F_UNLCK)
 		atomic_store(&qp.header->gone, 1);
 	return atomic_load(&qp.header->gone);
 }
@@ -239,14 +231,35 @@ uint32_t qp_proc_claim(void)
 	return slot;
 }
 
+/*
+ * The calling thread as auxcap numbers it: a program in a pid namespace of its
+ * own has other numbers there. The link is the one of the /proc that auxcap
+ * has, so its text is right wherever the thread is, after a chroot too. Without
+ * the link, or where that /proc does not show us: our own numbers.
+ */
+static void host_ids(uint32_t *pid, uint32_t *tid)
+{
+	char text[64];
+	ssize_t n = -1;
+
+	if (qp.who_fd >= 0)
+		n = readlinkat(qp.who_fd, "", text, sizeof(text) - 1);
+	text[n > 0 ? n : 0] = 0;
+	if (sscanf(text, "%u/task/%u", pid, tid) == 2)
+		return;
+	*pid = (uint32_t)getpid();
+	*tid = (uint32_t)syscall(SYS_gettid);
+}
+
 void qp_log_attach(uint32_t slot)
 {
 	struct shm_proc *p = shm_proc(qp.shm, slot);
+	uint32_t tid;
 
 	qp.log = p;
 	qp.log_slot = slot;
 	qp_ring_attach(&p->log, shm_log_data(p));
-	p->pid = (uint32_t)getpid();
+	host_ids(&p->pid, &tid);
 	atomic_store(&p->state, SHM_LIVE);
 }
 
@@ -266,8 +279,7 @@ void qp_thread_start(uint32_t slot, enum qp_state state)
 		.next = qp.threads,
 	};
 	qp.threads = &qp_self;
-	t->pid = (uint32_t)getpid();
-	t->tid = (uint32_t)syscall(SYS_gettid);
+	host_ids(&t->pid, &t->tid);
 	t->proc = qp.log_slot;
 	qp_ring_attach(&t->ring, shm_ring_data(t));
 	qp_ring_attach(&t->truth, shm_truth_data(t));

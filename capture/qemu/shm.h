@@ -31,6 +31,9 @@
  * would need a store-release of cur there (stlr on Arm); the C code on both
  * sides says release and acquire already.
  *
+ * Who is alive. The consumer holds a write lock (fcntl F_SETLK) on the memfd's
+ * first byte as long as it lives; producers test it. It tests theirs by pidfd.
+ *
  * The program being traced runs in the producer's address space and can
  * overwrite all of this: the consumer copies what it reads and checks the copy.
  */
@@ -42,7 +45,7 @@
 #include <stdint.h>
 
 #define SHM_MAGIC 0x6d687353u
-#define SHM_VERSION 3
+#define SHM_VERSION 4
 #define SHM_N_THREADS 4096u
 #define SHM_N_PROCS 2048u
 #define SHM_RING_BYTES (512u << 10)	/* each of the three kinds of ring */
@@ -87,7 +90,7 @@ struct shm_thread {
 	struct shm_ring ring;
 	struct shm_ring truth;
 	_Atomic uint32_t state;
-	uint32_t pid, tid;
+	uint32_t pid, tid;	/* in auxcap's pid namespace, not its own */
 	uint32_t proc;		/* its process slot */
 	char comm[16];		/* at exec: of the next image */
 	char next[SHM_NAME_MAX]; /* path of an image that is not traced */
@@ -96,13 +99,13 @@ struct shm_thread {
 struct shm_proc {
 	struct shm_ring log;
 	_Atomic uint32_t state;
-	uint32_t pid;
+	uint32_t pid;		/* in auxcap's pid namespace */
 };
 
 struct shm_header {
 	uint32_t magic, version;
 	uint32_t truth;		/* per-instruction truth is wanted */
-	uint32_t consumer;	/* its pid */
+	uint32_t reserved;
 	uint32_t machine;	/* e_machine of all programs */
 	_Atomic uint32_t wake;	/* futex the consumer sleeps on */
 	_Atomic uint32_t sleeping;

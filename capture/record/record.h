@@ -15,6 +15,7 @@
 #ifndef CAPTURE_RECORD_RECORD_H
 #define CAPTURE_RECORD_RECORD_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -132,7 +133,8 @@ struct source_job {
 	/* Called about twice a second while recording; NULL: not. */
 	void (*progress)(void *priv, uint64_t n_insns, uint64_t aux_bytes);
 	void *progress_priv;
-	const volatile bool *stop;	/* set when the user stops */
+	const volatile sig_atomic_t *stop;	/* how often the user asked for
+						 * the end */
 };
 
 /* What a recording came to. Filled by run, valid also when run failed. */

@@ -44,6 +44,7 @@
 #define NAP_NS 20000		/* a ring holds many times as much */
 #define EARLY_BYTES (16u << 10)	/* less is not worth a look yet */
 #define KILL_AFTER_NS 3000000000u
+#define GIVE_UP_NS 2000000000u	/* what lives on after SIGKILL for so long */
 
 /* ---- errors ---- */
 
@@ -814,14 +815,20 @@ void emu_thread_end(struct emu *e, struct emu_thread *t)
  * runs qemu with the object on the program.
  */
 
-/* A memfd: it has no name that another user could open. Slots 0 are the
- * launcher's. */
+/*
+ * A memfd: it has no name that another user could open. The lock says that we
+ * live; it is the process's own, and no close of another descriptor of the
+ * memfd may remove it, so there is none here. Slots 0 are the launcher's.
+ */
 static int create_shm(struct emu *e)
 {
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET,
+			      .l_len = 1 };
 	struct shm_header *h;
 
 	e->fd = memfd_create("auxkit", MFD_CLOEXEC);
-	if (e->fd < 0 || ftruncate(e->fd, (off_t)SHM_BYTES))
+	if (e->fd < 0 || ftruncate(e->fd, (off_t)SHM_BYTES) ||
+	    fcntl(e->fd, F_SETLK, &lock))
 		return emu_fail(e, AUX_E_IO, "shared memory: %s",
 				strerror(errno));
 	e->shm = mmap(NULL, SHM_BYTES, PROT_READ | PROT_WRITE,
@@ -836,7 +843,6 @@ static int create_shm(struct emu *e)
 	h->version = SHM_VERSION;
 	h->truth = e->truth;
 	h->machine = (uint32_t)e->machine;
-	h->consumer = (uint32_t)getpid();
 	h->thread_taken[0] = h->proc_taken[0] = 1;
 	return 0;
 }
@@ -868,9 +874,28 @@ static int high_fd(int fd)
 	int at = 200;
 
 	if (!getrlimit(RLIMIT_NOFILE, &lim) && lim.rlim_cur != RLIM_INFINITY &&
-	    lim.rlim_cur > 300 && lim.rlim_cur < 65536)
-		at = (int)lim.rlim_cur - 20;
-	return fcntl(fd, F_DUPFD, at);
+	    lim.rlim_cur < 65536 && (lim.rlim_cur > 300 || lim.rlim_cur <= 210))
+		at = (int)lim.rlim_cur - (lim.rlim_cur > 40 ? 20 : 4);
+	return fd < 0 || at < 3 ? -1 : fcntl(fd, F_DUPFD, at);
+}
+
+/*
+ * The link /proc/thread-self, not what it leads to: its text names whoever
+ * reads it, in the pid namespace of this /proc, and nothing can be opened
+ * through it. -1: this /proc is of another pid namespace than auxcap.
+ */
+static int open_who(void)
+{
+	int fd = open("/proc/thread-self", O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	char text[64] = "";
+	unsigned pid = 0;
+
+	if (fd >= 0 && readlinkat(fd, "", text, sizeof(text) - 1) > 0 &&
+	    sscanf(text, "%u/", &pid) == 1 && pid == (unsigned)getpid())
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return -1;
 }
 
 struct command {
@@ -937,16 +962,16 @@ static int find_parts(struct emu *e, const struct soft_program *p,
 	return 0;
 }
 
-/* In the child. The descriptor of the copy is inherited, as F_DUPFD clears
+/* In the child. The descriptors of the copies are inherited, as F_DUPFD clears
  * CLOEXEC. */
 static void exec_qemu(const struct emu *e, const struct command *c)
 {
 	char plugin[PATH_MAX + 128];
 	char **argv, **envp;
-	int fd = high_fd(e->fd);
+	int fd = high_fd(e->fd), who = high_fd(open_who());
 
-	snprintf(plugin, sizeof(plugin), "%s,fd=%d,slot=0,argc=%zu", c->helper,
-		 fd, c->x.argc);
+	snprintf(plugin, sizeof(plugin), "%s,fd=%d,who=%d,slot=0,argc=%zu",
+		 c->helper, fd, who, c->x.argc);
 	if (fd >= 0 && !soft_exec_command(&c->x, &c->on, c->qemu, plugin,
 					  environ, &argv, &envp))
 		execve(c->qemu, argv, envp);
@@ -1125,14 +1150,33 @@ static void kill_all(const struct emu *e, int sig)
 
 /* What the loop knows besides the streams; on its thread's stack. */
 struct loop {
-	uint64_t shown, stopped;
+	uint64_t shown;
+	uint64_t stopped, killed;	/* since when; 0: not */
 	bool exited;	/* the first process */
 	int status;
 };
 
-/* Progress, and the user's interrupt: SIGTERM first, SIGKILL if that does not
- * help. */
-static void check_time(struct emu *e, const struct soft_program *p,
+/*
+ * The program shall end: SIGTERM first, SIGKILL if that does not help or the
+ * user is impatient. What has SIGKILL and lives on (it may sleep in the kernel
+ * for good) is not waited for. False: so it is.
+ */
+static bool end_all(struct emu *e, struct loop *w, int asked)
+{
+	uint64_t now = clock_ns();
+
+	if (!w->stopped) {
+		w->stopped = now;
+		kill_all(e, SIGTERM);
+	} else if (asked > 1 || now - w->stopped > KILL_AFTER_NS) {
+		w->killed = w->killed ? w->killed : now;
+		kill_all(e, SIGKILL);
+	}
+	return !w->killed || now - w->killed < GIVE_UP_NS;
+}
+
+/* Progress, and the user's wish to end. False: enough. */
+static bool check_time(struct emu *e, const struct soft_program *p,
 			 struct loop *w)
 {
 	uint64_t now = clock_ns();
@@ -1141,12 +1185,7 @@ static void check_time(struct emu *e, const struct soft_program *p,
 		p->progress(p->progress_priv, soft_stats(e->soft));
 		w->shown = now;
 	}
-	if (p->stop && *p->stop && !w->stopped) {
-		w->stopped = now;
-		kill_all(e, SIGTERM);
-	} else if (w->stopped && now - w->stopped > KILL_AFTER_NS) {
-		kill_all(e, SIGKILL);
-	}
+	return !p->stop || !*p->stop || end_all(e, w, *p->stop);
 }
 
 /* The program has ended and everything is read, or an error ends the
@@ -1159,8 +1198,10 @@ static bool finished(struct emu *e, struct loop *w, bool idle)
 	else if (idle && !e->started)
 		failed_start(e, w->status);
 	if (atomic_load(&e->header->gone))
-		emu_fail(e, AUX_E_IO, "the traced program stopped telling what "
-			 "it runs: it took auxcap for dead");
+		emu_fail(e, AUX_E_IO, "the traced program stopped reporting "
+			 "what it runs, as it found auxcap dead: did it write "
+			 "to the memory or close the descriptor that it shares "
+			 "with auxcap? -e soft_pt/step/u shares none");
 	return e->err || (w->exited && e->started && !e->threads);
 }
 
@@ -1180,28 +1221,53 @@ static void drain_until_end(struct emu *e, const struct soft_program *p, struct 
 			sleep_idle(e, seen);
 		if (idle || rounds++ % 64 == 0) {
 			reap(e, idle);
-			check_time(e, p, w);
+			if (!check_time(e, p, w))
+				break;
 		}
 	}
 	failed_inside(e);
 }
 
-static void close_all(struct emu *e, struct loop *w)
+/* What still lives is not traced from here on; the file says so. */
+static void report_left(struct emu *e)
+{
+	for (struct emu_proc *p = e->procs; p; p = p->next)
+		if (!is_dead(p))
+			soft_not_traced(e->soft, p->pid, "",
+					"it did not end on SIGKILL");
+}
+
+/* The status of the first process. After an error it is told to end. */
+static void await_child(struct emu *e, const struct soft_program *p,
+			struct loop *w)
+{
+	struct timespec ms = { .tv_nsec = 1000000 };
+
+	while (e->child && !w->exited) {
+		w->exited = waitpid((pid_t)e->child, &w->status, WNOHANG) ==
+			    (pid_t)e->child;
+		if (w->exited || !end_all(e, w, p->stop ? *p->stop : 0))
+			return;
+		nanosleep(&ms, NULL);
+	}
+}
+
+static void close_all(struct emu *e, const struct soft_program *p,
+		      struct loop *w)
 {
 	/* after a failure producers must not wait for room that will not
 	 * come */
 	if (e->header)
 		atomic_store(&e->header->gone, 1);
-	if (e->err && e->child)
-		kill_all(e, SIGTERM);
+	if (w->killed)
+		report_left(e);
+	await_child(e, p, w);
 	for (struct emu_thread *t = e->threads; t; t = t->next)
 		emu_thread_end(e, t);
 	while (e->threads)
 		emu_thread_free(e, e->threads);
 	while (e->procs)
 		emu_proc_free(e, e->procs);
-	if (e->child && !w->exited)
-		waitpid((pid_t)e->child, &w->status, 0);
 	if (e->shm)
 		munmap(e->shm, SHM_BYTES);
 	if (e->fd >= 0)
@@ -1219,7 +1285,7 @@ int soft_emulate_run(struct soft *s, const struct soft_program *p, int *status,
 
 	if (create_shm(&e) == 0 && start_program(&e, p) == 0)
 		drain_until_end(&e, p, &w);
-	close_all(&e, &w);
+	close_all(&e, p, &w);
 	*status = w.status;
 	return e.err;
 }

@@ -15,6 +15,7 @@
 #ifndef CAPTURE_SOFT_SOFT_H
 #define CAPTURE_SOFT_SOFT_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -181,7 +182,8 @@ struct soft_program {
 	 * not. */
 	void (*progress)(void *priv, const struct soft_stats *stats);
 	void *progress_priv;
-	const volatile bool *stop;	/* set when the user interrupts */
+	const volatile sig_atomic_t *stop;	/* how often the user asked for
+				 * the end; the second time it comes at once */
 };
 int soft_emulate_run(struct soft *s, const struct soft_program *p, int *status,
 		     struct aux_diag *diag);
