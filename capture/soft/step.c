@@ -168,6 +168,8 @@ enum { ERESTARTSYS = 512, ERESTARTNOINTR, ERESTARTNOHAND,
 /* si_code of a SIGTRAP stop, besides TRAP_TRACE (a step) and TRAP_BRKPT (a step
  * over a system call: user_single_step_report()). */
 #define SI_HANDLER SIGTRAP	/* ptrace_notify() at a handler's first insn */
+#define TRAP_FLAG 0x100u	/* of EFLAGS */
+#define TRAP_BIT (UINT64_C(1) << (SIGTRAP - 1))	/* of a signal mask */
 #define SI_INT3 0x80		/* SI_KERNEL: the program ran INT3 */
 
 /* proc NULL: not known yet. The arrays at the end of the struct stay
@@ -357,6 +359,43 @@ static void end_block(struct step_thread *t, const struct step_insn *insn,
 		flush_thread(t);
 }
 
+/*
+ * The flags that a PUSHF stored have our trap flag in them, which the program
+ * must neither see nor load again after it is let go. ptrace shows the flag in
+ * the register only if the program itself has set it.
+ */
+static void hide_trap_flag(const struct step_thread *t)
+{
+	struct user_regs_struct regs;
+	long word;
+
+	if (ptrace(PTRACE_GETREGS, t->tid, NULL, &regs) ||
+	    regs.eflags & TRAP_FLAG)
+		return;
+	errno = 0;
+	word = ptrace(PTRACE_PEEKDATA, t->tid, (void *)regs.rsp, NULL);
+	if (!errno)
+		ptrace(PTRACE_POKEDATA, t->tid, (void *)regs.rsp,
+		       (void *)(word & ~(long)TRAP_FLAG));
+}
+
+/*
+ * A step that ends while the program has SIGTRAP blocked makes the kernel
+ * unblock it and reset the program's handler (force_sig). So it is unblocked
+ * here. True: it was blocked.
+ */
+static bool unblock_trap(const struct step_thread *t)
+{
+	uint64_t mask;
+
+	if (ptrace(PTRACE_GETSIGMASK, t->tid, (void *)sizeof(mask), &mask) ||
+	    !(mask & TRAP_BIT))
+		return false;
+	mask &= ~TRAP_BIT;
+	ptrace(PTRACE_SETSIGMASK, t->tid, (void *)sizeof(mask), &mask);
+	return true;
+}
+
 /* insn ran, and next comes after it. */
 static void executed(struct step_thread *t, const struct step_insn *insn,
 		     uint64_t next)
@@ -368,6 +407,8 @@ static void executed(struct step_thread *t, const struct step_insn *insn,
 		if (t->n_truth == STEP_TRUTH)
 			note(t, flush_truth(t));
 	}
+	if (insn->pushf)
+		hide_trap_flag(t);
 	if (++t->block_n == STEP_BLOCK_MAX || insn->cls != X86_OTHER ||
 	    next != insn->ip + insn->size)
 		end_block(t, insn, next);
@@ -456,6 +497,8 @@ static void finish_syscall(struct step_thread *t)
 		note(t, step_maps_update(t, false));
 	else if (before.orig_rax == SYS_prctl && before.rdi == PR_SET_NAME)
 		report_comm(t);
+	else if (before.orig_rax == SYS_rt_sigprocmask && before.rsi)
+		unblock_trap(t);
 }
 
 /*
@@ -603,6 +646,7 @@ static int trap(struct step_thread *t, int sig, uint64_t ip)
 	switch (si.si_code) {
 	case SI_HANDLER:
 		leave(t, SOFT_LEAVE_ASYNC, ip);
+		unblock_trap(t);
 		t->injected = false;
 		t->restart = false;
 		break;
@@ -659,6 +703,8 @@ static int stopped(struct step_thread *t, int sig)
 		 PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK |            \
 		 PTRACE_O_TRACEEXEC | PTRACE_O_TRACEEXIT)
 #define TICK_NS 100000000u
+#define KILL_WAIT_NS 5000000000u	/* for what got SIGKILL to end, */
+#define GIVE_UP_NS 2000000000u		/* and if the user is impatient */
 
 /*
  * In the child: waits until it is traced, then executes the program. An errno
@@ -1025,16 +1071,31 @@ static void tick(struct step *st)
 	st->p->progress(st->p->progress_priv, soft_stats(st->s));
 }
 
-/* The user wants an end, or an error: the loop then sees every process end. */
-static void kill_all(struct step *st)
+/*
+ * The user wants an end, or an error: the loop then sees every process end.
+ * Again and again, as new ones may come, and those whose creator ended before
+ * it was said whose they are. What lives on for too long (it may sleep in the
+ * kernel for good) is not waited for: false.
+ */
+static bool kill_all(struct step *st)
 {
+	uint64_t now = clock_ns(), since;
 	struct step_process *proc;
+	struct step_thread *t;
 
-	if (st->killed)
-		return;
-	st->killed = true;
+	if (!st->killed_ns)
+		st->killed_ns = now;
+	else if (now - st->kill_ns < TICK_NS)
+		return true;
+	st->kill_ns = now;
 	for (proc = st->procs; proc; proc = proc->next)
 		kill(proc->pid, SIGKILL);
+	for (t = st->threads; t; t = t->next)
+		if (!t->proc)
+			kill(t->tid, SIGKILL);
+	since = now - st->killed_ns;
+	return since < (st->p->stop && *st->p->stop > 1 ? GIVE_UP_NS :
+							  KILL_WAIT_NS);
 }
 
 static int loop(struct step *st)
@@ -1044,8 +1105,9 @@ static int loop(struct step *st)
 	pid_t tid;
 
 	for (;;) {
-		if ((st->p->stop && *st->p->stop) || st->error)
-			kill_all(st);
+		if (((st->p->stop && *st->p->stop) || st->error) &&
+		    !kill_all(st))
+			break;
 		tid = waitpid(-1, &status, __WALL);
 		if (tid < 0 && errno == EINTR) {
 			tick(st);

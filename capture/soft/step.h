@@ -26,6 +26,7 @@ struct step_insn {
 	uint8_t size;		/* 0: no code can be read there */
 	uint8_t cls;
 	bool rep;
+	bool pushf;		/* stores the flags */
 	bool check;		/* its bytes may change any time */
 };
 
@@ -56,7 +57,7 @@ struct step_process {
 	struct step_process *next;
 	struct step *step;
 	pid_t pid;
-	int mem_fd;
+	int mem_fd, pagemap_fd;
 	uint32_t n_threads;
 	struct step_map *maps;	/* executable ones */
 	size_t n_maps;
@@ -118,9 +119,9 @@ struct step {
 	pid_t main_pid;
 	int status;
 	bool started;		/* the program's exec was seen */
-	bool killed;
 	int error;
 	uint64_t shown_ns, ticked_ns;
+	uint64_t killed_ns, kill_ns;	/* first and last SIGKILL; 0: none */
 };
 
 /* step_proc.c. parent NULL: a first process; else a fork, with the parent's

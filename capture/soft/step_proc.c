@@ -353,15 +353,41 @@ size_t step_memory_read(struct step_process *proc, uint64_t addr, void *buf,
 	return n < 0 ? 0 : (size_t)n;
 }
 
-/* Again after an exec: the descriptor refers to the old address space. */
+static void close_memory(struct step_process *proc)
+{
+	if (proc->mem_fd >= 0)
+		close(proc->mem_fd);
+	if (proc->pagemap_fd >= 0)
+		close(proc->pagemap_fd);
+}
+
+/* Again after an exec: the descriptors refer to the old address space. */
 static void open_memory(struct step_process *proc)
 {
 	char path[64];
 
-	if (proc->mem_fd >= 0)
-		close(proc->mem_fd);
+	close_memory(proc);
 	snprintf(path, sizeof(path), "/proc/%d/mem", proc->pid);
 	proc->mem_fd = open(path, O_RDONLY | O_CLOEXEC);
+	snprintf(path, sizeof(path), "/proc/%d/pagemap", proc->pid);
+	proc->pagemap_fd = open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/*
+ * The process wrote to this page of a file that it has mapped privately, as a
+ * program does that patches itself and then makes its text read-only again:
+ * the file does not have these bytes. Bits of pagemap (kernel,
+ * Documentation/admin-guide/mm/pagemap.rst): 63 present, 62 swapped, 61 it is
+ * the file's.
+ */
+static bool is_written(const struct step_process *proc, uint64_t addr)
+{
+	uint64_t e;
+
+	if (pread(proc->pagemap_fd, &e, sizeof(e),
+		  (off_t)(addr / STEP_PAGE * sizeof(e))) != sizeof(e))
+		return false;
+	return e >> 62 && !(e >> 61 & 1);
 }
 
 static void free_pages(struct step_process *proc)
@@ -394,7 +420,7 @@ struct step_process *step_process_new(struct step *st, pid_t pid,
 		return NULL;
 	proc->step = st;
 	proc->pid = pid;
-	proc->mem_fd = -1;
+	proc->mem_fd = proc->pagemap_fd = -1;
 	if (parent && copy_maps(proc, parent)) {
 		step_process_free(proc);
 		return NULL;
@@ -413,8 +439,7 @@ void step_process_free(struct step_process *proc)
 	free(proc->insn_at.e);
 	free(proc->blocks);
 	free(proc->block_at.e);
-	if (proc->mem_fd >= 0)
-		close(proc->mem_fd);
+	close_memory(proc);
 	free(proc);
 }
 
@@ -489,6 +514,14 @@ static int add_insn(struct step_process *proc, const struct step_insn *insn)
 	return hash_put(&proc->insn_at, insn->ip, (uint32_t)proc->n_insns);
 }
 
+/* PUSHF in any form: prefixes and REX, then 9c. */
+static bool is_pushf(const uint8_t *bytes, int size)
+{
+	return size > 0 && bytes[size - 1] == 0x9c &&
+	       (size == 1 || (size == 2 && (bytes[0] == 0x66 ||
+					    (bytes[0] & 0xf0) == 0x40)));
+}
+
 /* Decodes the instruction at ip. insn->size 0: there is none to be read. An
  * unknown address first updates the mappings: a thread may run a mapping that
  * another thread's system call has just made. */
@@ -514,8 +547,11 @@ static int fetch_insn(struct step_thread *t, uint64_t ip,
 	insn->cls = x.cls;
 	insn->rep = x.rep_string;
 	insn->target = ip + (uint64_t)size + (uint64_t)x.disp;
+	insn->pushf = is_pushf(bytes, size);
 	insn->check = m->check;
-	if (m->save && strcmp(m->path, "[vdso]")) {
+	if ((m->save || is_written(proc, ip) ||
+	     is_written(proc, ip + (uint64_t)size - 1)) &&
+	    strcmp(m->path, "[vdso]")) {
 		err = save_insn(t, ip, bytes, (size_t)size);
 		if (err)
 			return err;
