@@ -97,8 +97,8 @@ static int take_operands(struct cmd_options *o, bool named, char **words, int n)
 	const struct command *c = o->command;
 	const struct import_options *im = &o->import.options;
 
-	if (c->named && !o->filter.symbol && n == (im->pt ? 1 : 2)) {
-		o->filter.symbol = *words++;
+	if (c->named && !o->filter.n_symbols && n == (im->pt ? 1 : 2)) {
+		o->filter.symbols[o->filter.n_symbols++] = *words++;
 		n--;
 	}
 	if (im->pt) {

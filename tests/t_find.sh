@@ -150,13 +150,13 @@ empty() { # TEXT PATTERN OPTION...
 	"$auxdecode" "$@" "$data" >"$here/out" 2>"$here/err"
 	rc=$?
 	is $rc 1 "$text: exit status 1"
-	that "$text: $pattern" "$here/err" grep -q "$pattern" "$here/err"
+	that "$text: $pattern" "$here/err" grep -q -e "$pattern" "$here/err"
 }
 empty "no such function" 'near to it: .*ackermann' latency akermann
 empty "no such function" 'near to it: .*ackermann' find akermann
 empty "too long" "took less than --longer *$(wc -l <"$here/fib")" find --longer 100s fib
 empty "not from there" "not below --from *$(wc -l <"$here/fib")" find --from dive fib
-empty "no such caller" 'no function that --caller fits was met; near to it: dive' find --caller div fib
+empty "no such caller" '--caller: no function "div" ran; near to it: dive' find --caller div fib
 usage() { # TEXT PATTERN OPTION...
 	local text=$1 pattern=$2 rc
 	shift 2

@@ -59,7 +59,7 @@ flame --symbol no_such_function >"$SCRATCH/out"
 is "$?" 1 "a symbol that nothing has: status 1"
 flame --svg --symbol no_such_function >"$SCRATCH/out"
 is "$? $(wc -c <"$SCRATCH/out")" "1 0" "nor is there a picture of it"
-that "and a table of what was dropped" "$SCRATCH/err" grep -q 'dropped by --symbol' "$SCRATCH/err"
+that "and a table of what was dropped" "$SCRATCH/err" grep -q 'in other functions' "$SCRATCH/err"
 for bad in '--by money' '--per cent' '--min much' '--min 101'; do
 	# shellcheck disable=SC2086
 	flame $bad >"$SCRATCH/out"

@@ -38,13 +38,14 @@ struct call_count {
 /* A function: of one name at one place of one file, whatever process runs
  * it. */
 struct call_func {
-	const char *name;	/* demangled; NULL: no symbol */
+	const char *name;	/* as shown (names.h); NULL: no symbol */
 	const char *raw;	/* as the file has it; NULL: no symbol */
 	const char *dso;	/* as in struct symbol; NULL: no mapping */
 	uint64_t start, size;	/* runtime address where it was first met */
 	const struct space *space; /* in which it was */
 	uint32_t id;		/* from 0, in the order of being met */
 	bool is_stub;
+	bool wanted;		/* --symbol means it, or there is none */
 	void *user;		/* the consumer's; NULL first */
 };
 

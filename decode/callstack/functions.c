@@ -12,13 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef HAVE_IBERTY
-#include <libiberty/demangle.h>
-#endif
-
 #include "common/array.h"
 
 #include "decode/callstack/impl.h"
+#include "decode/callstack/names.h"
 #include "decode/lib/sideband/sideband.h"
 
 #define CACHE_SIZE 16384 /* both are powers of two */
@@ -241,33 +238,23 @@ static int append(struct funcs *f, struct func *func)
 	return 0;
 }
 
-/* A name of C++, Rust or D as it stands in the source, to be freed; NULL: it is
- * not mangled, or the build has no demangler. */
-#ifdef HAVE_IBERTY
-/* The demangler recurses: longer names, which only made-up files have, stay as
- * they are. */
-#define MAX_NAME 65536
-
-static char *demangle(const char *name)
+/* As names_shown; the caller frees it. */
+static char *show_name(const struct funcs *f, const char *raw)
 {
-	if (strnlen(name, MAX_NAME) == MAX_NAME)
-		return NULL;
-	return cplus_demangle(name, DMGL_AUTO | DMGL_ANSI | DMGL_PARAMS);
-}
-#else
-static char *demangle(const char *name)
-{
-	(void)name;
-	return NULL;
-}
-#endif
-
-/* Demangled; what the linker appended to it ("@plt") stays. */
-static char *show_name(const char *raw)
-{
-	char *name = raw[0] == '_' ? demangle(raw) : NULL;
+	char *name = names_are_mangled(f->host->names) ? NULL :
+							 names_demangle(raw);
 
 	return name ? name : strdup(raw);
+}
+
+/* What has no name is asked for as it is shown. */
+static bool is_wanted(const struct funcs *f, const struct call_func *func)
+{
+	char text[512];
+
+	if (!func->raw)
+		call_func_name(func, text, sizeof(text));
+	return names_fit(f->host->names, func->raw ? func->raw : text);
 }
 
 static struct func *make(struct funcs *f, const struct space *space,
@@ -292,10 +279,11 @@ static struct func *make(struct funcs *f, const struct space *space,
 					  sym->dso ? sym->dso : "",
 					  sym->dso ? strlen(sym->dso) : 0);
 		func->pub.raw = strdup(sym->name);
-		func->pub.name = show_name(sym->name);
+		func->pub.name = show_name(f, sym->name);
 	}
 	if (sym->dso)
 		func->pub.dso = strdup(sym->dso);
+	func->pub.wanted = is_wanted(f, &func->pub);
 	if ((!sym->dso || func->pub.dso) &&
 	    (!sym->name || (func->pub.raw && func->pub.name)) &&
 	    !append(f, func))

@@ -36,6 +36,8 @@ struct command;
 
 /* ---- options that several commands have ---- */
 
+#define CMD_SYMBOLS 64
+
 /* What part of the recording is wanted. */
 struct cmd_filter {
 	int64_t tid, cpu;		/* -1: all */
@@ -45,7 +47,10 @@ struct cmd_filter {
 	uint64_t last_ns;		/* 0: all */
 	bool chunks;			/* --chunk was given */
 	uint64_t chunk_from, chunk_to;	/* both included */
-	const char *symbol;		/* NULL: all functions */
+	/* --symbol, or the operand FUNCTION; none: all functions */
+	const char *symbols[CMD_SYMBOLS];
+	size_t n_symbols;
+	bool mangled;			/* --no-demangle */
 };
 
 /* How it is decoded; 0 and NULL: the session's defaults. */
@@ -95,7 +100,7 @@ struct cmd_group {
 /* options.c */
 extern const struct cmd_group cmd_group_tid, cmd_group_cpu, cmd_group_time,
 	cmd_group_part, cmd_group_stream, cmd_group_snapshot, cmd_group_symbol,
-	cmd_group_code, cmd_group_import, cmd_group_chunk_size, cmd_group_jobs,
+	cmd_group_names, cmd_group_code, cmd_group_import, cmd_group_chunk_size, cmd_group_jobs,
 	cmd_group_progress, cmd_group_output;
 
 /* "A,B" as --time has it; what is left out stays as it is. 0, or

@@ -27,14 +27,15 @@
 /* table */
 static const struct cmd_group *const flow_groups[] = {
 	&cmd_group_tid, &cmd_group_cpu, FLOW_PART, &cmd_group_symbol,
-	FLOW_CODE, FLOW_WORK, NULL,
+	&cmd_group_names, FLOW_CODE, FLOW_WORK, NULL,
 }, *const profile_groups[] = {	/* is of whole files: no --symbol */
 	&cmd_group_tid, &cmd_group_cpu, FLOW_PART, FLOW_CODE, FLOW_WORK, NULL,
 }, *const summary_groups[] = {
-	&cmd_group_tid, &cmd_group_cpu, FLOW_PART, &cmd_group_code, FLOW_WORK,
-	NULL,
+	&cmd_group_tid, &cmd_group_cpu, FLOW_PART, &cmd_group_names,
+	&cmd_group_code, FLOW_WORK, NULL,
 }, *const diff_groups[] = {	/* has a --tid of its own */
-	&cmd_group_cpu, FLOW_PART, &cmd_group_code, FLOW_WORK, NULL,
+	&cmd_group_cpu, FLOW_PART, &cmd_group_names, &cmd_group_code, FLOW_WORK,
+	NULL,
 }, *const raw_groups[] = {
 	&cmd_group_tid, &cmd_group_cpu, &cmd_group_stream, &cmd_group_snapshot,
 	&cmd_group_import, &cmd_group_output, NULL,

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/clean.h"
+#include "decode/callstack/names.h"
 #include "decode/cmd/impl.h"
 #include "common/term.h"
 #include "decode/compare/diff.h"
@@ -261,6 +262,8 @@ int cmd_diff(const struct cmd_options *o)
 		return status;
 	if (diff_funcs_init(&r.funcs) < 0)
 		return cmd_failed(NULL, -AUX_E_NOMEM, &diag);
+	if (cmd_names(&r.print.names, o, &diag))
+		status = cmd_failed(NULL, -AUX_E_NOMEM, &diag);
 	for (unsigned i = 0; i < 2 && status == CMD_OK; i++)
 		status = read_side(&r, i);
 	if (status == CMD_OK)
@@ -273,5 +276,6 @@ int cmd_diff(const struct cmd_options *o)
 		aux_decode_close(r.d[i]);
 	}
 	diff_funcs_fini(&r.funcs);
+	names_free(r.print.names);
 	return status;
 }

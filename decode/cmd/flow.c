@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "decode/callstack/names.h"
 #include "decode/cmd/impl.h"
 #include "decode/lib/code/code.h"
 #include "common/outbuf.h"
@@ -149,20 +150,33 @@ static void print_notes(const struct cmd_options *o, const struct session *s)
 		cmd_warn(o->path, "%s%s", advice_before(why), note);
 }
 
+/* "main, foo*", "" without --symbol; what does not fit is left out. */
+static void list_symbols(const struct cmd_filter *f, char *text, size_t len)
+{
+	size_t at = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < f->n_symbols && at < len; i++)
+		at += (size_t)snprintf(text + at, len - at, "%s%s",
+				       i ? ", " : "", f->symbols[i]);
+}
+
 /* Decodes, flushes the output, prints warnings and the verdict; the exit
  * status. */
 static int run_output(const struct cmd_options *o, struct session *s,
-		      struct outbuf *out)
+		      struct names *names, struct outbuf *out)
 {
 	struct sink_host host = session_host(s);
-	struct verdict verdict = { .path = o->path };
+	struct verdict verdict = { .path = o->path, .names = names };
+	char asked[256];
 	const struct sink_env env = { .out = out,
 				      .host = &host,
 				      .report = &verdict.report,
 				      .path = o->path,
 				      .out_path = o->output.path,
 				      .symfs = o->code.symfs,
-				      .symbol = o->filter.symbol,
+				      .symbol = o->filter.n_symbols ? asked :
+								      NULL,
 				      .time_from = o->filter.time_from,
 				      .time_to = o->filter.time_to };
 	struct watch watch = { .verdict = &verdict,
@@ -174,6 +188,8 @@ static int run_output(const struct cmd_options *o, struct session *s,
 	struct session_stats stats = { 0 };
 	int err, status;
 
+	list_symbols(&o->filter, asked, sizeof(asked));
+	host.names = names;
 	host.explain = host_explain;
 	host.gap_text = advice_gap;
 	err = run_sink(&watch, o->command->sink, s, &env, o->own, &stats,
@@ -192,6 +208,13 @@ static int run_output(const struct cmd_options *o, struct session *s,
 	return status;
 }
 
+int cmd_names(struct names **names, const struct cmd_options *o,
+	      struct aux_diag *diag)
+{
+	return names_new(names, "--symbol", o->filter.symbols,
+			 o->filter.n_symbols, o->filter.mangled, diag);
+}
+
 /*
  * The time filter belongs to the session, which can then skip chunks; but a
  * sink with SINK_FILTERS_TIME must see what comes before (the stack at --time
@@ -204,26 +227,33 @@ int cmd_flow(const struct cmd_options *o)
 	struct session_config config = config_of(o);
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
 	struct session *s = NULL;
+	struct names *names;
 	struct cmd_out out;
 	int status = cmd_out_check(o), err;
 
 	if (status)
 		return status;
+	err = cmd_names(&names, o, &diag);
+	if (err)
+		return cmd_failed(NULL, err, &diag);
 	if (sink->needs & SINK_FILTERS_TIME) {
 		config.time_from = 0;
 		config.time_to = UINT64_MAX;
 	}
 
 	err = session_open(&s, &config, &diag);
-	if (err)
+	if (err) {
+		names_free(names);
 		return cmd_failed(o->path, err, &diag);
+	}
 	if (sink->makes_file && sink->makes_file(o->own))
 		plain.output.path = NULL;
 	status = cmd_out_open(&out, &plain);
 	if (status == CMD_OK) {
-		status = run_output(o, s, out.buf);
+		status = run_output(o, s, names, out.buf);
 		status = cmd_out_close(&out, &plain, status);
 	}
 	session_close(s);
+	names_free(names);
 	return status;
 }

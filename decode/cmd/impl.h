@@ -19,6 +19,7 @@
 #include "decode/lib/session/sink.h"
 
 struct codeview;
+struct names;
 struct space;
 
 /*
@@ -80,6 +81,12 @@ struct packets;
 int cmd_packets_status(const struct cmd_options *o, const struct packets *p,
 		       unsigned gaps);
 
+/* ---- flow.c ---- */
+
+/* --symbol and --no-demangle of o, whose strings they are. As names_new. */
+int cmd_names(struct names **names, const struct cmd_options *o,
+	      struct aux_diag *diag);
+
 /* ---- diff.c ---- */
 
 /* The options of o for <aux/decode.h>, which diff and summary decode with.
@@ -93,6 +100,7 @@ struct aux_decode_options cmd_api_options(const struct cmd_options *o);
 
 struct verdict {
 	const char *path;
+	const struct names *names;
 	struct sink_report report;
 	uint64_t n_gaps[GAP_N_CAUSES];
 	char *missing[VERDICT_MISSING]; /* why there was no code */

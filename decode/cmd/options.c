@@ -115,6 +115,20 @@ static int add_image(const struct option_row *row, void *config,
 	return 0;
 }
 
+/* Appends, as --image. */
+static int add_symbol(const struct option_row *row, void *config,
+		      const char *arg, struct aux_diag *diag)
+{
+	struct cmd_filter *f = &((struct cmd_options *)config)->filter;
+
+	(void)row;
+	if (f->n_symbols == CMD_SYMBOLS)
+		return option_refuse(diag, "more than %d of --symbol",
+				     CMD_SYMBOLS);
+	f->symbols[f->n_symbols++] = arg;
+	return 0;
+}
+
 /* Both spellings set one value; the last on the line wins. */
 static int set_progress(const struct option_row *row, void *config,
 			const char *arg, struct aux_diag *diag)
@@ -181,8 +195,13 @@ static const struct option_row tid_rows[] = {
 	END,
 }, symbol_rows[] = {
 	{ .name = "symbol", .arg = "NAME",
-	  .help = "instructions of this function (branch: to or from it)",
-	  OPTION_TEXT(OPTIONS, filter.symbol) },
+	  .help = "this function only: a name, foo*, /regex/; several: any of them",
+	  .parse = add_symbol },
+	END,
+}, names_rows[] = {
+	{ .name = "no-demangle",
+	  .help = "names as the file has them (default: as in the source)",
+	  OPTION_FLAG(OPTIONS, filter.mangled) },
 	END,
 };
 
@@ -280,6 +299,7 @@ const struct cmd_group cmd_group_tid = { FILTERS, tid_rows },
 	cmd_group_stream = { FILTERS, stream_rows },
 	cmd_group_snapshot = { FILTERS, snapshot_rows },
 	cmd_group_symbol = { FILTERS, symbol_rows },
+	cmd_group_names = { FILTERS, names_rows },
 	cmd_group_code = { "code, and its decoder", code_rows },
 	cmd_group_import = { "trace without a recording", import_rows },
 	cmd_group_chunk_size = { DECODING, chunk_size_rows },

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "common/clean.h"
+#include "decode/callstack/names.h"
 #include "decode/cmd/impl.h"
 #include "common/clock.h"
 #include "common/term.h"
@@ -45,6 +46,7 @@ struct start {
 	const struct cmd_options *o;
 	const struct colour *colour;
 	struct outbuf *out;
+	struct names *names;
 	struct aux_decode *d;
 	struct diff_code code;
 	struct diff_sum sum;
@@ -231,7 +233,8 @@ static void put_functions(struct start *s)
 			      "  %s", s->colour->number, v[i]->insns[0],
 			      s->colour->end, percent(s, v[i]->insns[0]),
 			      v[i]->calls[0], s->colour->name);
-		outbuf_clean(s->out, v[i]->name ? v[i]->name : "[no symbol]");
+		outbuf_clean(s->out, v[i]->name ? names_shown(s->names, v[i]->name) :
+						  "[no symbol]");
 		outbuf_printf(s->out, "%s %s(", s->colour->end, s->colour->dim);
 		outbuf_clean(s->out, v[i]->dso);
 		outbuf_printf(s->out, ")%s\n", s->colour->end);
@@ -385,8 +388,10 @@ int cmd_summary(const struct cmd_options *o)
 	struct start s = { .o = o, .colour = colour_get(o->output.colour) };
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
 	struct cmd_out out = { 0 };
-	int rc = read_flow(&s, &diag), status;
+	int rc = cmd_names(&s.names, o, &diag), status;
 
+	if (!rc)
+		rc = read_flow(&s, &diag);
 	if (rc < 0)
 		status = cmd_failed(o->path, rc, &diag);
 	else
@@ -399,5 +404,6 @@ int cmd_summary(const struct cmd_options *o)
 	diff_code_fini(&s.code);
 	diff_funcs_fini(&s.funcs);
 	aux_decode_close(s.d);
+	names_free(s.names);
 	return status;
 }

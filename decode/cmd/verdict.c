@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "decode/callstack/names.h"
 #include "decode/cmd/impl.h"
 #include "decode/sink/columns.h"
 
@@ -99,8 +100,9 @@ static void say_filters(const struct cmd_options *o)
 			   o->filter.chunk_to);
 	if (o->filter.snapshot)
 		say_filter(&f, "--snapshot %" PRIu64, o->filter.snapshot);
-	if (o->filter.symbol)
-		say_filter(&f, "--symbol %s", o->filter.symbol);
+	for (size_t i = 0; i < o->filter.n_symbols; i++)
+		say_filter(&f, o->command->named ? "%s" : "--symbol %s",
+			   o->filter.symbols[i]);
 	if (f.n) {
 		f.text[f.n - 1] = '\0';
 		cmd_line("  filters:             %s", f.text);
@@ -116,7 +118,7 @@ static void say_row(const char *what, uint64_t n)
 /* The likeliest reason for an empty result, the earliest stage first: a file
  * without trace needs no word about filters. */
 static const char *hint(const struct verdict *v, const struct cmd_options *o,
-			const struct session_stats *st)
+			const struct session_stats *st, const char *unnamed)
 {
 	if (!st->n_streams)
 		return "the file holds no AUX trace: it was recorded without "
@@ -124,12 +126,14 @@ static const char *hint(const struct verdict *v, const struct cmd_options *o,
 	if (!st->aux_bytes)
 		return "the AUX streams are empty: nothing ran while tracing "
 		       "was on, or the recording lost it";
+	if (v->report.n_insns && unnamed[0])
+		return unnamed;
 	if (v->n_gaps[AUX_GAP_NO_CODE])
 		return "the code is missing: give its place with --symfs";
 	if (v->report.hint[0])
 		return v->report.hint;
 	if (v->report.n_insns)
-		return "all instructions were dropped by --symbol";
+		return "what was asked for did not run";
 	if (o->filter.tid >= 0 || o->filter.cpu >= 0 || is_timed(o) || o->filter.last_ns ||
 	    o->filter.chunks || o->filter.snapshot)
 		return "the filters let nothing through; `auxdecode info` "
@@ -142,21 +146,25 @@ static const char *hint(const struct verdict *v, const struct cmd_options *o,
 static int say_empty(const struct verdict *v, const struct cmd_options *o,
 		     const struct session_stats *st)
 {
+	char unnamed[512];
+
 	fflush(stdout);
-	cmd_line("auxdecode: error: %s: nothing to show; what each stage had:",
-		v->path);
+	names_hint(v->names, unnamed, sizeof(unnamed));
+	cmd_line("auxdecode: error: %s: nothing to show: %s", v->path,
+		 hint(v, o, st, unnamed));
+	cmd_line("auxdecode: what each stage had:");
 	say_row("records read", st->n_records);
 	say_row("AUX streams", st->n_streams);
 	say_row("AUX bytes", st->aux_bytes);
 	say_row("AUX bytes decoded", st->aux_decoded);
 	say_row("instructions decoded", st->n_insns);
 	say_row("past the filters", v->report.n_insns);
-	say_row("dropped by --symbol", v->report.n_filtered);
+	if (o->filter.n_symbols)
+		say_row("in other functions", v->report.n_filtered);
 	for (unsigned i = 0; i < v->report.n_drops; i++)
 		say_row(v->report.drops[i].what, v->report.drops[i].n);
 	say_row("shown", v->report.n_lines);
 	say_filters(o);
-	cmd_line("  %s", hint(v, o, st));
 	return CMD_FAILED;
 }
 
@@ -289,12 +297,20 @@ static void say_gaps(const struct verdict *v)
 			(unsigned long long)v->report.n_mismatches);
 }
 
+/* No function that was asked for ran, whatever else came out. */
+static bool is_unnamed(const struct verdict *v)
+{
+	return v->report.n_insns && names_select(v->names) &&
+	       !names_met(v->names);
+}
+
 /* Loss in the order of its stages: the decoder's, the recorder's, the
  * file's. */
 int verdict_print(const struct verdict *v, const struct cmd_options *o,
 		  const struct session *s, const struct session_stats *stats)
 {
 	bool lossy = v->report.n_mismatches || count_gaps(v);
+	char unnamed[512];
 
 	say_gaps(v);
 	if ((v->n_gaps[AUX_GAP_DESYNC] || v->n_gaps[AUX_GAP_BAD_PACKET]) &&
@@ -309,8 +325,11 @@ int verdict_print(const struct verdict *v, const struct cmd_options *o,
 		cmd_line("auxdecode: parts of the recording are missing;"
 				" `auxdecode info` lists them");
 	lossy |= stats->lossy;
-	if (!v->report.n_lines && !v->report.n_payloads)
+	if ((!v->report.n_lines && !v->report.n_payloads) || is_unnamed(v))
 		return say_empty(v, o, stats);
+	names_hint(v->names, unnamed, sizeof(unnamed));
+	if (unnamed[0])
+		cmd_warn(v->path, "%s", unnamed);
 	if (v->report.note[0])
 		cmd_line("auxdecode: %s", v->report.note);
 	return lossy ? CMD_GAPS : CMD_OK;

@@ -163,6 +163,7 @@ struct disasm;
 struct diff_print {
 	struct outbuf *out;
 	struct disasm *disasm;
+	struct names *names;	/* how they are shown */
 	const char *paths[2];
 	uint64_t limit;		/* differences, functions; 0: the standard */
 	const struct colour *colour;

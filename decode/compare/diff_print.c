@@ -10,6 +10,7 @@
 
 #include "common/clean.h"
 #include "common/term.h"
+#include "decode/callstack/names.h"
 #include "decode/sink/columns.h"
 #include "decode/compare/diff.h"
 #include "decode/lib/elf/insn.h"
@@ -35,15 +36,15 @@ static void put_address(struct diff_print *p, const struct diff_elem *e)
 }
 
 /* "name+0x12", or for want of a name "[file+0x1234]". */
-static void name_elem(const struct diff_side *s, const struct diff_elem *e,
-		      char *buf, size_t len)
+static void name_elem(const struct diff_print *p, const struct diff_side *s,
+		      const struct diff_elem *e, char *buf, size_t len)
 {
 	struct aux_decode_symbol sym = { .size = sizeof(sym) };
 
 	aux_decode_symbol(s->code->d, (const struct aux_decode_space *)e->space,
 			  e->ip, &sym);
 	if (sym.name)
-		snprintf(buf, len, "%s+0x%llx", sym.name,
+		snprintf(buf, len, "%s+0x%llx", names_shown(p->names, sym.name),
 			 (unsigned long long)(e->ip - sym.start));
 	else if (sym.dso)
 		snprintf(buf, len, "[%s+0x%llx]", sym.dso,
@@ -86,7 +87,7 @@ static void put_line(struct diff_print *p, const struct diff_flow *f,
 	} else {
 		put_address(p, a);
 		put_address(p, b);
-		name_elem(s, e, name, sizeof(name));
+		name_elem(p, s, e, name, sizeof(name));
 		outbuf_str(p->out, "  ");
 		outbuf_clean(p->out, name);
 		for (size_t k = strlen(name); k < 36; k++)
@@ -147,7 +148,7 @@ static void put_names(struct diff_print *p, const struct diff_side *s, size_t n)
 			return;
 		}
 		outbuf_str(p->out, n_seen ? ", " : " in ");
-		outbuf_clean(p->out, sym.name);
+		outbuf_clean(p->out, names_shown(p->names, sym.name));
 		seen[n_seen++] = sym.name;
 	}
 }
@@ -286,7 +287,8 @@ static void put_func(struct diff_print *p, const struct diff_func *f)
 		      (unsigned long long)f->calls[0],
 		      (unsigned long long)f->calls[1]);
 	outbuf_str(p->out, p->colour->name);
-	outbuf_clean(p->out, f->name ? f->name : "[no symbol]");
+	outbuf_clean(p->out, f->name ? names_shown(p->names, f->name) :
+				       "[no symbol]");
 	outbuf_printf(p->out, "%s %s(", p->colour->end, p->colour->dim);
 	outbuf_clean(p->out, f->dso);
 	outbuf_printf(p->out, ")%s\n", p->colour->end);

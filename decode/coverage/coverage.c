@@ -229,7 +229,7 @@ static int print_lines(struct coverage *c, const struct cover_tally *t)
 	if (r->n_lines && c->config.format == COVER_LCOV)
 		cover_print_lcov(&l, c->env.out);
 	else if (r->n_lines)
-		cover_print_summary(&l, c->env.out);
+		cover_print_summary(&l, c->env.host->names, c->env.out);
 	cover_lines_fini(&l);
 	return 0;
 }
@@ -255,7 +255,7 @@ static int finish_coverage(void *sink, struct aux_diag *diag)
 	struct coverage *c = sink;
 	struct sink_report *r = c->env.report;
 	struct cover_tally t;
-	int err = cover_tally_init(&t, c->env.host, c->env.symbol);
+	int err = cover_tally_init(&t, c->env.host);
 
 	t.only = c->config.module;
 	t.by_base = c->config.format == COVER_DRCOV;

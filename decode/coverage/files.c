@@ -13,6 +13,7 @@
 
 #include "common/clean.h"
 #include "common/array.h"
+#include "decode/callstack/names.h"
 #include "decode/coverage/impl.h"
 #include "common/outbuf.h"
 
@@ -300,7 +301,8 @@ static void print_share(struct outbuf *out, size_t hit, size_t n,
 		      n ? 100.0 * (double)hit / (double)n : 0.0, tail);
 }
 
-uint64_t cover_print_summary(const struct cover_lines *l, struct outbuf *out)
+uint64_t cover_print_summary(const struct cover_lines *l, struct names *names,
+			     struct outbuf *out)
 {
 	struct part p = { 0 };
 	uint64_t n = 0, n_idle = 0;
@@ -330,7 +332,8 @@ uint64_t cover_print_summary(const struct cover_lines *l, struct outbuf *out)
 			continue;
 		print_share(out, f->n_hit, f->n_lines, "");
 		outbuf_clean_printf(out, " %12llu  %s  %s:%u\n",
-			      (unsigned long long)f->n, name_of(f),
+			      (unsigned long long)f->n,
+			      names_shown(names, name_of(f)),
 			      l->files[f->file], f->line);
 	}
 	return n;

@@ -71,7 +71,6 @@ struct cover_edge {
 
 struct cover_tally {
 	const struct sink_host *host;
-	const char *symbol;	/* --symbol; NULL: all */
 	const char *only;	/* --module: path or name; NULL: all */
 	bool by_base;		/* a file at two addresses is two modules */
 	struct cover_module *modules;
@@ -90,8 +89,7 @@ struct cover_tally {
 	struct walk *walk;
 };
 
-int cover_tally_init(struct cover_tally *t, const struct sink_host *host,
-		     const char *symbol);
+int cover_tally_init(struct cover_tally *t, const struct sink_host *host);
 void cover_tally_fini(struct cover_tally *t);
 /* Adds n runs of a range. 0 or -AUX_E_NOMEM, as the next two. */
 int cover_tally_range(struct cover_tally *t, const struct space *space,
@@ -283,7 +281,8 @@ char *cover_lines_keep(struct cover_lines *l, const char *name);
 int cover_lines_sort(struct cover_lines *l);
 /* files.c: write sorted lines; return how many source lines ran. */
 uint64_t cover_print_lcov(const struct cover_lines *l, struct outbuf *out);
-uint64_t cover_print_summary(const struct cover_lines *l, struct outbuf *out);
+uint64_t cover_print_summary(const struct cover_lines *l, struct names *names,
+			     struct outbuf *out);
 
 /* ---- formats.c: formats of fuzzers and binary tools ---- */
 

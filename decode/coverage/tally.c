@@ -12,6 +12,7 @@
 #include <aux/flow.h>
 
 #include "common/array.h"
+#include "decode/callstack/names.h"
 #include "decode/coverage/impl.h"
 #include "decode/lib/code/code.h"
 #include "decode/lib/elf/insn.h"
@@ -21,12 +22,11 @@
 
 #define NO_MODULE UINT32_MAX
 
-int cover_tally_init(struct cover_tally *t, const struct sink_host *host,
-		     const char *symbol)
+int cover_tally_init(struct cover_tally *t, const struct sink_host *host)
 {
 	struct walk_config wc = { .host = host };
 
-	*t = (struct cover_tally){ .host = host, .symbol = symbol };
+	*t = (struct cover_tally){ .host = host };
 	return walk_new(&t->walk, &wc);
 }
 
@@ -139,10 +139,12 @@ static bool is_wanted(const struct cover_tally *t, const struct space *space,
 {
 	struct symbol sym;
 
-	return !t->symbol ||
-	       (t->host->symbol &&
-		!t->host->symbol(t->host->priv, space, ip, &sym) && sym.name &&
-		!strcmp(sym.name, t->symbol));
+	if (!names_select(t->host->names))
+		return true;
+	if (!t->host->symbol ||
+	    t->host->symbol(t->host->priv, space, ip, &sym))
+		sym.name = NULL;
+	return names_fit(t->host->names, sym.name);
 }
 
 static struct aux_flow flow_of(const struct cover_range *r)

@@ -343,11 +343,11 @@ static int check_output(const struct exporter *e, struct aux_diag *diag)
 /* --symbol: the function and all inside of it. Counts how deep inside the track
  * is. */
 static bool is_shown(struct exporter *e, struct export_track *track,
-		     const struct export_name *name)
+		     const struct call_func *func)
 {
-	if (!e->symbol)
+	if (!e->x.env.symbol)
 		return true;
-	if (track->inside || name == e->symbol)
+	if (track->inside || func->wanted)
 		track->inside++;
 	else
 		e->x.env.report->n_filtered++;
@@ -369,7 +369,7 @@ static int enter_frame(void *priv, struct call_thread *t)
 	s.name = export_func_name(&e->x, f->func);
 	if (!s.name)
 		return -AUX_E_NOMEM;
-	if (!is_shown(e, track, s.name))
+	if (!is_shown(e, track, f->func))
 		return 0;
 	s.guessed = f->flags & CALL_GUESSED;
 	err = exporter_settle(e, track, s.ns);
@@ -400,9 +400,9 @@ static int leave_frame(void *priv, struct call_thread *t, enum call_end how,
 	err = exporter_settle(e, track, s.ns);
 	if (err)
 		return err;
-	if ((e->symbol && !track->inside) || !track->n_open)
+	if ((e->x.env.symbol && !track->inside) || !track->n_open)
 		return 0;
-	track->inside -= e->symbol != NULL;
+	track->inside -= e->x.env.symbol != NULL;
 	s.name = f->func->user;
 	s.guessed = flags & CALL_GUESSED;
 	exporter_pop(track, t, &s);
@@ -467,7 +467,7 @@ static int switch_trace(void *priv, struct call_thread *t, bool on)
 	ns = exporter_stamp(e, track, t);
 	if (on)
 		return exporter_settle(e, track, ns);
-	if (e->symbol && !track->inside)
+	if (e->x.env.symbol && !track->inside)
 		return 0;
 	return exporter_cover(e, track, ns, EXPORT_OFF, t, NULL);
 }
@@ -518,13 +518,10 @@ static void close_export(void *sink)
 static int start_parts(struct exporter *e, struct aux_diag *diag)
 {
 	const struct export_config *c = &e->x.config;
-	const char *symbol = e->x.env.symbol;
 	int err = 0;
 
 	e->off = export_intern(&e->x, "[not traced]");
-	if (symbol)
-		e->symbol = export_intern(&e->x, symbol);
-	if (!e->off || (symbol && !e->symbol))
+	if (!e->off)
 		return -AUX_E_NOMEM;
 	if (c->schema)
 		err = schema_load(&e->schema, c->schema, diag);

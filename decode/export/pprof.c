@@ -261,15 +261,12 @@ static bool is_root(const struct pprof *f, uint32_t node)
 	return f->tree.nodes[node].func == CALLTREE_ROOT;
 }
 
-/* --symbol names the function as shown. */
 static bool is_symbol(const struct pprof *f, uint32_t node)
 {
 	uint32_t func = f->tree.nodes[node].func;
 
 	return func < CALLTREE_FOLDED &&
-	       calls_func(f->x->calls, func)->name &&
-	       !strcmp(calls_func(f->x->calls, func)->name,
-		       f->x->env.symbol);
+	       calls_func(f->x->calls, func)->wanted;
 }
 
 /* With --symbol: the outermost node of that name, 0: the stack has none. */

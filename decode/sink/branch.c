@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "decode/callstack/names.h"
 #include "decode/lib/code/code.h"
 #include "decode/lib/session/expand.h"
 #include "decode/lib/sideband/sideband.h"
@@ -194,10 +195,12 @@ static void put_column(struct branch *b, struct outbuf *out,
 		outbuf_put(out, "->", 2);
 		break;
 	case COL_FROM_SYM:
-		column_symbol(c, out, symbol_of(b, &e->from), e->from.ip);
+		column_symbol(c, out, b->env.host, symbol_of(b, &e->from),
+			      e->from.ip);
 		break;
 	case COL_TO_SYM:
-		column_symbol(c, out, symbol_of(b, &e->to), e->to.ip);
+		column_symbol(c, out, b->env.host, symbol_of(b, &e->to),
+			      e->to.ip);
 		break;
 	case COL_FROM_DSO:
 		column_dso(c, out, symbol_of(b, &e->from));
@@ -211,11 +214,9 @@ static void put_column(struct branch *b, struct outbuf *out,
 }
 
 /* Whether --symbol names the function there. */
-static bool in_symbol(struct branch *b, const struct place *at)
+static bool is_named(struct branch *b, const struct place *at)
 {
-	const struct symbol *sym = symbol_of(b, at);
-
-	return sym->name && !strcmp(sym->name, b->env.symbol);
+	return names_fit(b->env.host->names, symbol_of(b, at)->name);
 }
 
 /* All of a line but the lead. False: --symbol drops it. */
@@ -226,8 +227,7 @@ static bool render_line(struct branch *b, const struct edge *e,
 	struct outbuf *out = to->lines;
 	size_t line = (size_t)(out->p - out->buf), start;
 
-	if (b->env.symbol && !in_symbol(b, &e->from) &&
-	    !in_symbol(b, &e->to)) {
+	if (b->env.symbol && !is_named(b, &e->from) && !is_named(b, &e->to)) {
 		to->n_left_out++;
 		return false;
 	}

@@ -146,21 +146,6 @@ static struct call_view *view_of(struct calls_sink *s, struct call_thread *t)
 	return v;
 }
 
-/* Whether --symbol means f: its name with or without its parameters, or
- * mangled. */
-static bool is_named(const struct calls_sink *s, const struct call_func *f)
-{
-	const char *want = s->env.symbol;
-	size_t n = want ? strlen(want) : 0;
-
-	if (!want || !f->name)
-		return false;
-	/* with or without its parameters, or mangled */
-	return (!strncmp(f->name, want, n) && (!f->name[n] ||
-					       f->name[n] == '(')) ||
-	       !strcmp(f->raw, want);
-}
-
 /* The depth to indent by, from 1; with --symbol counted from the lowest frame
  * of that function. */
 static uint32_t depth_of(const struct calls_sink *s,
@@ -192,7 +177,7 @@ static int count_inside(struct calls_sink *s, struct call_thread *t, int by)
 {
 	struct call_view *v;
 
-	if (!s->env.symbol || !is_named(s, t->frames[t->depth - 1].func))
+	if (!s->env.symbol || !t->frames[t->depth - 1].func->wanted)
 		return 0;
 	v = view_of(s, t);
 	if (!v)

@@ -15,6 +15,7 @@
 #include "common/clean.h"
 #include "common/diag.h"
 
+#include "decode/callstack/names.h"
 #include "decode/sink/columns.h"
 #include "common/outbuf.h"
 
@@ -323,6 +324,15 @@ void find_symbol(const struct sink_host *host, const struct space *space,
 		sym->name = NULL; /* the dso may be known all the same */
 }
 
+bool in_symbol(const struct sink_host *host, const struct space *space,
+	       uint64_t ip)
+{
+	struct symbol sym;
+
+	find_symbol(host, space, ip, &sym);
+	return names_fit(host->names, sym.name);
+}
+
 /* "[libc.so.6]": for reading, where no symbol is known. */
 static void put_dso_name(struct outbuf *out, const char *dso)
 {
@@ -338,7 +348,8 @@ static void put_dso_name(struct outbuf *out, const char *dso)
 }
 
 void column_symbol(const struct columns *c, struct outbuf *out,
-		   const struct symbol *sym, uint64_t ip)
+		   const struct sink_host *host, const struct symbol *sym,
+		   uint64_t ip)
 {
 	char buf[24], *p = buf;
 
@@ -349,7 +360,7 @@ void column_symbol(const struct columns *c, struct outbuf *out,
 			put_dso_name(out, sym->dso);
 		return;
 	}
-	outbuf_clean(out, sym->name);
+	outbuf_clean(out, names_shown(host->names, sym->name));
 	*p++ = '+';
 	*p++ = '0';
 	*p++ = 'x';

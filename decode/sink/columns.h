@@ -107,12 +107,16 @@ void lead_update(struct lead *l, const struct columns *c,
 /* "name+0x1f", the path of the dso; "-" when it is not known. Aligned: the
  * file's name for want of a symbol, blank for want of both. */
 void column_symbol(const struct columns *c, struct outbuf *out,
-		   const struct symbol *sym, uint64_t ip);
+		   const struct sink_host *host, const struct symbol *sym,
+		   uint64_t ip);
 void column_dso(const struct columns *c, struct outbuf *out,
 		const struct symbol *sym);
 /* The symbol of ip: name NULL when there is none, dso too without a mapping. */
 void find_symbol(const struct sink_host *host, const struct space *space,
 		 uint64_t ip, struct symbol *sym);
+/* Whether --symbol means the function at ip; true without --symbol. */
+bool in_symbol(const struct sink_host *host, const struct space *space,
+	       uint64_t ip);
 
 /* "# gap CAUSE at offset 0x.. after 0x..: text"; after 0: not known. */
 void print_gap(struct outbuf *out, const struct sink_host *host,

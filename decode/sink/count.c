@@ -259,16 +259,6 @@ static int open_filtered(struct count *c)
 	return walk_new(&c->walk, &wc);
 }
 
-/* Whether --symbol names the function at ip. */
-static bool in_symbol(const struct count *c, const struct space *space,
-		      uint64_t ip)
-{
-	struct symbol sym;
-
-	find_symbol(c->env.host, space, ip, &sym);
-	return sym.name && !strcmp(sym.name, c->env.symbol);
-}
-
 /* Computes what is kept with a range. With --symbol every instruction is looked
  * up, for a range may span two functions. */
 static int prepare(struct count *c, const struct space *space,
@@ -286,7 +276,7 @@ static int prepare(struct count *c, const struct space *space,
 		uint64_t ip = r->first + r->off[i];
 
 		if (h->keep) {
-			h->keep[i] = in_symbol(c, space, ip);
+			h->keep[i] = in_symbol(c->env.host, space, ip);
 			h->last_kept = h->keep[i];
 		}
 		if (!h->keep || h->keep[i])

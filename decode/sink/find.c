@@ -353,26 +353,6 @@ static void report_drops(struct find *s)
 	}
 }
 
-/* Whether a function was met that the option names; else says which ones were
- * perhaps meant. */
-static void hint_name(struct find *s, const char *option, const char *text,
-		      unsigned mark)
-{
-	struct calls *c = find_watch_calls(s->watch);
-	struct sink_report *r = s->env.report;
-	size_t len = strlen(r->hint);
-
-	if (!text || len)
-		return;
-	for (size_t i = 0; i < calls_n_funcs(c); i++)
-		if (find_watch_marks(s->watch, calls_func(c, (uint32_t)i)) &
-		    mark)
-			return;
-	snprintf(r->hint, sizeof(r->hint), "no function that %s fits was met",
-		 option);
-	find_nearest(c, text, r->hint, sizeof(r->hint));
-}
-
 static int finish_find(void *sink, struct aux_diag *diag)
 {
 	struct find *s = sink;
@@ -388,9 +368,8 @@ static int finish_find(void *sink, struct aux_diag *diag)
 	if (s->n_found)
 		return 0;
 	report_drops(s);
-	hint_name(s, "--symbol", s->env.symbol, FIND_THIS);
-	hint_name(s, "--from", s->config.from, FIND_ABOVE);
-	hint_name(s, "--caller", s->config.caller, FIND_CALLER);
+	find_watch_hint(s->watch, s->env.report->hint,
+			sizeof(s->env.report->hint));
 	if (!s->env.report->hint[0] && s->n_calls)
 		snprintf(s->env.report->hint,
 			 sizeof(s->env.report->hint),
@@ -447,7 +426,6 @@ static int open_parts(struct find *s, struct aux_diag *diag)
 {
 	const struct find_config *config = &s->config;
 	struct find_watch_config watch = { .env = &s->env,
-					   .symbol = s->env.symbol,
 					   .from = config->from,
 					   .caller = config->caller,
 					   .ops = &find_ops,

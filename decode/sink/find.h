@@ -72,7 +72,7 @@ struct find_ops {
 
 struct find_watch_config {
 	const struct sink_env *env;
-	const char *symbol, *from, *caller;	/* NULL: any */
+	const char *from, *caller;	/* as names.h has them; NULL: any */
 	const struct find_ops *ops;
 	void *priv;
 	enum find_by by;
@@ -95,10 +95,8 @@ unsigned find_watch_marks(struct find_watch *w, struct call_func *f);
 
 /* ---- hints ---- */
 
-/* Appends to hint (of len bytes) the names of functions that were met and are
- * spelled like text, if there are any. */
-void find_nearest(const struct calls *c, const char *text, char *hint,
-		  size_t len);
+/* Of --from and --caller, as names_hint. */
+void find_watch_hint(struct find_watch *w, char *hint, size_t len);
 /* "--time A,B --tid T FILE" in a shell's words: what shows that call. */
 void find_put_range(struct outbuf *out, uint64_t from_ns, uint64_t to_ns,
 		    uint32_t tid, const char *path);

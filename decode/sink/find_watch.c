@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What find and latency share: which functions are looked for (names,
- * patterns), what their calls are measured in, and which calls can be trusted.
+ * What find and latency share: which functions are looked for, what their calls are measured in, and which calls can be trusted.
  * See find.h.
  */
-#include <fnmatch.h>
 #include <inttypes.h>
-#include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +12,7 @@
 #include "common/diag.h"
 #include "common/options.h"
 #include "common/outbuf.h"
+#include "decode/callstack/names.h"
 #include "decode/sink/find.h"
 
 /* ---- what calls are measured in, as text for people and from them ---- */
@@ -125,178 +123,6 @@ void find_put_range(struct outbuf *out, uint64_t from_ns, uint64_t to_ns,
 	put_word(out, path ? path : "FILE");
 }
 
-/* ---- names: those that match a pattern, and those that were perhaps meant ---- */
-
-#define N_NEAR	 5
-#define SAME_BAD (TEXT_DISTANCE_MAX / 3)
-
-/*
- * NAME, a glob (foo*), or a regular expression between slashes (/^foo_[0-9]/).
- * A function fits by its name as shown or as the file has it; without a regular
- * expression also by the name without its arguments.
- */
-struct pattern {
-	const char *text;	/* NULL: everything fits */
-	bool is_regex;
-	regex_t regex;
-};
-
-/* -AUX_E_INVAL with diag for a bad one. option is its name, for messages. */
-static int parse_pattern(struct pattern *p, const char *option,
-			     const char *text, struct aux_diag *diag)
-{
-	size_t len = text ? strlen(text) : 0;
-	char why[128], *inner;
-	int rc;
-
-	*p = (struct pattern){ .text = text };
-	if (!text)
-		return 0;
-	if (!len)
-		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
-				"%s wants a name", option);
-	if (len < 3 || text[0] != '/' || text[len - 1] != '/')
-		return 0;
-	inner = strndup(text + 1, len - 2);
-	if (!inner)
-		return -AUX_E_NOMEM;
-	rc = regcomp(&p->regex, inner, REG_EXTENDED | REG_NOSUB);
-	free(inner);
-	p->is_regex = rc == 0;
-	if (rc == 0)
-		return 0;
-	regerror(rc, &p->regex, why, sizeof(why));
-	return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
-			"%s %s is no regular expression: %s", option, text,
-			why);
-}
-
-static void free_pattern(struct pattern *p)
-{
-	if (p->is_regex)
-		regfree(&p->regex);
-	p->is_regex = false;
-}
-
-/* The length without "(...)" at the end, and without what may follow that
- * ("const"). "operator()" is a name. */
-static size_t bare_len(const char *name)
-{
-	size_t len = strlen(name), i;
-	int depth = 0;
-
-	for (i = len; i > 0; i--) {
-		if (name[i - 1] == ')')
-			depth++;
-		else if (name[i - 1] == '(' && --depth == 0)
-			break;
-	}
-	/* "operator()" is a name */
-	return i > 1 && strncmp(name + i - 1, "()", 3) ? i - 1 : len;
-}
-
-/* Exact, glob, or regular expression; without the latter also the name without
- * its arguments. */
-static bool fits_text(const struct pattern *p, const char *name)
-{
-	char bare[512];
-	size_t len;
-
-	if (!name)
-		return false;
-	if (p->is_regex)
-		return !regexec(&p->regex, name, 0, NULL, 0);
-	if (!strcmp(p->text, name) || !fnmatch(p->text, name, 0))
-		return true;
-	len = bare_len(name);
-	if (!name[len] || len >= sizeof(bare))
-		return false;
-	memcpy(bare, name, len);
-	bare[len] = 0;
-	return !strcmp(p->text, bare) || !fnmatch(p->text, bare, 0);
-}
-
-/* By its name as shown or as the file has it. */
-static bool fits_pattern(const struct pattern *p,
-			      const struct call_func *f)
-{
-	char text[512];
-
-	if (!p->text)
-		return true;
-	if (!f->name && !f->raw) {
-		call_func_name(f, text, sizeof(text));
-		return fits_text(p, text);
-	}
-	return fits_text(p, f->name) || fits_text(p, f->raw);
-}
-
-/* How far name is from what was asked for; SAME_BAD: too far. A part of the
- * name is near. */
-static unsigned how_far(const char *text, const char *name)
-{
-	size_t la = strlen(text), lb = bare_len(name);
-	unsigned d;
-
-	if (la >= 3 && strcasestr(name, text))
-		return 1;
-	d = text_distance(text, la, name, lb);
-	return d <= 1 + la / 4 ? d : SAME_BAD;
-}
-
-struct near {
-	const char *name;
-	unsigned far;
-};
-
-/* Inserts into a sorted array of the N_NEAR nearest; equal names once. */
-static void keep_near(struct near *near, const char *name, unsigned far)
-{
-	unsigned i = N_NEAR;
-
-	for (unsigned k = 0; k < N_NEAR; k++)
-		if (near[k].name && !strcmp(near[k].name, name))
-			return;
-	for (; i > 0 && (!near[i - 1].name || near[i - 1].far > far); i--)
-		if (i < N_NEAR)
-			near[i] = near[i - 1];
-	if (i < N_NEAR)
-		near[i] = (struct near){ name, far };
-}
-
-static void append(char *hint, size_t len, const char *text)
-{
-	size_t at = strlen(hint);
-
-	for (; *text && at + 1 < len; text++) /* names are the file's */
-		hint[at++] = (unsigned char)*text < ' ' ? '?' : *text;
-	hint[at] = 0;
-}
-
-void find_nearest(const struct calls *c, const char *text, char *hint,
-		  size_t len)
-{
-	struct near near[N_NEAR] = { 0 };
-	char bare[TEXT_DISTANCE_MAX + 1];
-	size_t n = 0;
-
-	for (; *text && n < TEXT_DISTANCE_MAX; text++)
-		if (!strchr("*?/^$\\[]", *text))
-			bare[n++] = *text;
-	bare[n] = 0;
-	for (size_t i = 0; i < calls_n_funcs(c); i++) {
-		const struct call_func *f = calls_func(c, (uint32_t)i);
-		unsigned far = f->name ? how_far(bare, f->name) : SAME_BAD;
-
-		if (far < SAME_BAD)
-			keep_near(near, f->name, far);
-	}
-	for (unsigned i = 0; i < N_NEAR && near[i].name; i++) {
-		append(hint, len, i ? ", " : "; near to it: ");
-		append(hint, len, near[i].name);
-	}
-}
-
 /*
  * ---- the calls ----
  *
@@ -316,7 +142,7 @@ struct spoilt {
 struct find_watch {
 	struct find_watch_config config;
 	struct calls *calls;
-	struct pattern pattern[3];	/* of FIND_THIS, ABOVE, CALLER */
+	struct names *from, *caller;	/* --from, --caller; NULL: any */
 	uint64_t last;		/* serial of the newest frame */
 	uint64_t all_spoilt;	/* by a gap of which no thread is known */
 	struct spoilt *spoilt;	/* of threads, in call_thread.user */
@@ -337,6 +163,15 @@ const char *find_fault_text(enum find_fault fault)
 	return texts[fault];
 }
 
+static bool fits(struct names *n, const struct call_func *f)
+{
+	char text[512];
+
+	if (!f->raw)
+		call_func_name(f, text, sizeof(text));
+	return names_fit(n, f->raw ? f->raw : text);
+}
+
 /* The patterns are tried once per function. */
 unsigned find_watch_marks(struct find_watch *w, struct call_func *f)
 {
@@ -344,10 +179,9 @@ unsigned find_watch_marks(struct find_watch *w, struct call_func *f)
 
 	if (marks)
 		return (unsigned)marks;
-	marks = FIND_KNOWN;
-	for (unsigned i = 0; i < 3; i++)
-		if (fits_pattern(&w->pattern[i], f))
-			marks |= 1u << i;
+	marks = FIND_KNOWN | (f->wanted ? FIND_THIS : 0) |
+		(fits(w->from, f) ? FIND_ABOVE : 0) |
+		(fits(w->caller, f) ? FIND_CALLER : 0);
 	f->user = (void *)marks;
 	return (unsigned)marks;
 }
@@ -439,20 +273,18 @@ int find_watch_new(struct find_watch **watch,
 		   struct aux_diag *diag)
 {
 	struct find_watch *w = calloc(1, sizeof(*w));
-	int err;
+	int err = 0;
 
 	*watch = NULL;
 	if (!w)
 		return -AUX_E_NOMEM;
 	w->config = *config;
-	err = parse_pattern(&w->pattern[0], "--symbol", config->symbol,
+	if (config->from)
+		err = names_new(&w->from, "--from", &config->from, 1, false,
 				diag);
-	if (!err)
-		err = parse_pattern(&w->pattern[1], "--from", config->from,
-					diag);
-	if (!err)
-		err = parse_pattern(&w->pattern[2], "--caller",
-					config->caller, diag);
+	if (!err && config->caller)
+		err = names_new(&w->caller, "--caller", &config->caller, 1,
+				false, diag);
 	if (!err)
 		err = calls_new(&w->calls, w->config.env->host, 0, &watch_ops, w);
 	if (err) {
@@ -484,8 +316,8 @@ void find_watch_free(struct find_watch *w)
 	if (!w)
 		return;
 	calls_free(w->calls);
-	for (unsigned i = 0; i < 3; i++)
-		free_pattern(&w->pattern[i]);
+	names_free(w->from);
+	names_free(w->caller);
 	while (w->spoilt) {
 		struct spoilt *next = w->spoilt->next;
 
@@ -493,6 +325,20 @@ void find_watch_free(struct find_watch *w)
 		w->spoilt = next;
 	}
 	free(w);
+}
+
+void find_watch_hint(struct find_watch *w, char *hint, size_t len)
+{
+	char text[512];
+
+	for (size_t i = 0; i < calls_n_funcs(w->calls); i++)
+		find_watch_marks(w, calls_func(w->calls, (uint32_t)i));
+	names_hint(w->from, text, sizeof(text));
+	snprintf(hint, len, "%s%s", text[0] ? "--from: " : "", text);
+	if (text[0])
+		return;
+	names_hint(w->caller, text, sizeof(text));
+	snprintf(hint, len, "%s%s", text[0] ? "--caller: " : "", text);
 }
 
 struct calls *find_watch_calls(struct find_watch *w)

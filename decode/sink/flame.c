@@ -403,17 +403,12 @@ static void put_own(struct flame *f, uint32_t node)
 		put_line(f, "[unknown]", own);
 }
 
-/* --symbol names it as shown, or mangled. */
 static bool is_symbol(const struct flame *f, uint32_t node)
 {
-	const struct calltree_node *n = &f->tree.tree.nodes[node];
-	const struct call_func *func;
+	uint32_t func = f->tree.tree.nodes[node].func;
 
-	if (n->func >= CALLTREE_FOLDED)
-		return false;
-	func = calls_func(f->tree.calls, n->func);
-	return (func->name && !strcmp(func->name, f->env.symbol)) ||
-	       (func->raw && !strcmp(func->raw, f->env.symbol));
+	return func < CALLTREE_FOLDED &&
+	       calls_func(f->tree.calls, func)->wanted;
 }
 
 /* --min: less than that share of all. */

@@ -174,13 +174,8 @@ static void put_frame(struct svg *s, uint32_t node)
 static bool is_symbol(const struct svg *s, uint32_t node)
 {
 	uint32_t func = s->tree->nodes[node].func;
-	const struct call_func *f;
 
-	if (func >= CALLTREE_FOLDED)
-		return false;
-	f = calls_func(s->calls, func);
-	return (f->name && !strcmp(f->name, s->config.symbol)) ||
-	       (f->raw && !strcmp(f->raw, s->config.symbol));
+	return func < CALLTREE_FOLDED && calls_func(s->calls, func)->wanted;
 }
 
 /*

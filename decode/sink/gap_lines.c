@@ -103,7 +103,7 @@ static void print_source(struct outbuf *out, const struct sink_host *host,
 		outbuf_printf(out, " at 0x%llx ",
 			      (unsigned long long)ev->payload.ip);
 		find_symbol(host, ctx->space, ev->payload.ip, &sym);
-		column_symbol(&aligned, out, &sym, ev->payload.ip);
+		column_symbol(&aligned, out, host, &sym, ev->payload.ip);
 	}
 }
 

@@ -46,7 +46,7 @@ static void put_name(struct hot *h, const struct space *space, uint64_t ip)
 
 	find_symbol(host, space, ip, &sym);
 	outbuf_str(out, " ");
-	column_symbol(&plain, out, &sym, ip);
+	column_symbol(&plain, out, host, &sym, ip);
 	outbuf_str(out, " ");
 	column_dso(&plain, out, &sym);
 	if (!host->line || host->line(host->priv, space, ip, &line) ||
@@ -55,16 +55,6 @@ static void put_name(struct hot *h, const struct space *space, uint64_t ip)
 	outbuf_str(out, " ");
 	outbuf_clean(out, line.file);
 	outbuf_printf(out, ":%u", line.line);
-}
-
-static bool in_symbol(struct hot *h, const struct space *space, uint64_t ip)
-{
-	struct symbol sym;
-
-	if (!h->env.symbol)
-		return true;
-	find_symbol(h->env.host, space, ip, &sym);
-	return sym.name && !strcmp(sym.name, h->env.symbol);
 }
 
 static double percent(uint64_t n, uint64_t of)
@@ -104,7 +94,8 @@ static void print_blocks(struct hot *h, const struct hot_block *v, size_t n,
 		   "#         insns      %     executions  insns "
 		   "first          last           function dso source\n");
 	for (size_t i = 0; i < n; i++) {
-		if (!in_symbol(h, v[i].space, v[i].first)) {
+		if (h->env.symbol &&
+		    !in_symbol(h->env.host, v[i].space, v[i].first)) {
 			report->n_filtered += v[i].count * v[i].n;
 			continue;
 		}
@@ -259,9 +250,11 @@ static void put_edge(struct hot *h, const struct edge_row *r,
 /* With --symbol: one end is in it. */
 static bool edge_wanted(struct hot *h, const struct hot_edge *e)
 {
+	const struct sink_host *host = h->env.host;
+
 	return !h->env.symbol ||
-	       (e->from.known && in_symbol(h, e->from.space, e->from.ip)) ||
-	       (e->to.known && in_symbol(h, e->to.space, e->to.ip));
+	       (e->from.known && in_symbol(host, e->from.space, e->from.ip)) ||
+	       (e->to.known && in_symbol(host, e->to.space, e->to.ip));
 }
 
 static void print_edges(struct hot *h, const struct edge_row *v, size_t n,
@@ -402,16 +395,6 @@ static void put_func(struct hot *h, const struct func_row *r, uint64_t all,
 	outbuf_str(out, "\n");
 }
 
-/* --symbol names it as shown, or mangled. */
-static bool is_wanted(const struct hot *h, const struct func_row *r,
-		      const struct call_func *f)
-{
-	const char *symbol = h->env.symbol;
-
-	return !symbol || !strcmp(symbol, r->name) ||
-	       (f && f->raw && !strcmp(symbol, f->raw));
-}
-
 /* A function without a name is shown by its address (call_func_name). */
 static void fill_func(struct func_row *r, const struct hot_funcs *hf,
 		     const struct calltree_func *f,
@@ -444,7 +427,7 @@ static size_t make_func_rows(struct hot *h, const struct calltree_func *f,
 		if (!f[i].calls && !f[i].own.insns)
 			continue;
 		fill_func(r, hf, &f[i], func);
-		if (is_wanted(h, r, func))
+		if (func->wanted)
 			order[m++] = r;
 		else
 			h->env.report->n_filtered += f[i].own.insns;

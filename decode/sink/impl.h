@@ -78,7 +78,7 @@ const char *flame_unit(enum calltree_by by);
 struct flamesvg_config {
 	const char *file;	/* for the heading; NULL: none */
 	const char *unit;
-	const char *symbol;	/* only what is below this function; NULL: all */
+	const char *symbol;	/* only what is below it, as text; NULL: all */
 	enum calltree_by by;
 	double min_percent;	/* less is not drawn; 0: what could not be seen */
 };

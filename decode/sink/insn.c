@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "common/clean.h"
+#include "decode/callstack/names.h"
 #include "decode/lib/code/code.h"
 #include "decode/lib/elf/insn.h"
 #include "decode/lib/session/expand.h"
@@ -198,7 +199,7 @@ static void put_target(const struct insn *s, const struct line *l)
 	if (!sym.name || sym.start == l->sym.start)
 		return;
 	outbuf_put(s->maker.lines, " <", 2);
-	column_symbol(&s->columns, s->maker.lines, &sym, to);
+	column_symbol(&s->columns, s->maker.lines, s->env.host, &sym, to);
 	outbuf_put(s->maker.lines, ">", 1);
 }
 
@@ -227,7 +228,8 @@ static void put_column(struct insn *s, const struct line *l, enum column col)
 			   (size_t)(fmt_hex(buf, l->ip) - buf));
 		break;
 	case COL_SYM:
-		column_symbol(&s->columns, s->maker.lines, &l->sym, l->ip);
+		column_symbol(&s->columns, s->maker.lines, s->env.host,
+			      &l->sym, l->ip);
 		break;
 	case COL_DSO:
 		column_dso(&s->columns, s->maker.lines, &l->sym);
@@ -326,8 +328,7 @@ static int render(struct insn *s, const struct flow_ctx *ctx,
 			find_symbol(s->env.host, ctx->space, line.ip,
 				    &line.sym);
 		if (s->env.symbol &&
-		    (!line.sym.name ||
-		     strcmp(line.sym.name, s->env.symbol))) {
+		    !names_fit(s->env.host->names, line.sym.name)) {
 			s->maker.n_left_out++;
 			continue;
 		}
@@ -406,12 +407,8 @@ static int put_range(struct insn *s, const struct flow_ctx *ctx,
 static int put_payload(struct insn *s, const struct flow_ctx *ctx,
 		       const struct aux_flow *ev)
 {
-	struct symbol sym = { 0 };
-
-	if (s->env.symbol)
-		find_symbol(s->env.host, ctx->space, ev->payload.ip, &sym);
 	if (s->env.symbol &&
-	    (!sym.name || strcmp(sym.name, s->env.symbol))) {
+	    !in_symbol(s->env.host, ctx->space, ev->payload.ip)) {
 		s->env.report->n_filtered++;
 		return 0;
 	}

@@ -504,7 +504,6 @@ static void put_slow(struct latency *l, unsigned rank, const struct slow *s)
 static void report_drops(struct latency *l)
 {
 	struct sink_report *r = l->env.report;
-	size_t len;
 
 	for (unsigned i = 1; i < FIND_N_FAULTS; i++) {
 		if (!l->n_faults[i])
@@ -512,15 +511,9 @@ static void report_drops(struct latency *l)
 		r->drops[r->n_drops].what = find_fault_text(i);
 		r->drops[r->n_drops++].n = l->n_faults[i];
 	}
-	len = sizeof(r->hint);
 	if (r->n_drops)
-		strncpy(r->hint, "none of its calls is whole; find shows them",
-			len - 1);
-	if (r->n_drops || !r->n_insns)
-		return;
-	strncpy(r->hint, "no call of such a function", len - 1);
-	find_nearest(find_watch_calls(l->watch), l->env.symbol, r->hint,
-		     len);
+		snprintf(r->hint, sizeof(r->hint),
+			 "none of its calls is whole; find shows them");
 }
 
 static int finish_latency(void *sink, struct aux_diag *diag)
@@ -574,7 +567,6 @@ static int open_parts(struct latency *l, struct aux_diag *diag)
 {
 	const struct latency_config *config = &l->config;
 	struct find_watch_config watch = { .env = &l->env,
-					   .symbol = l->env.symbol,
 					   .ops = &latency_ops,
 					   .priv = l,
 					   .all = true };

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "common/options.h"
+#include "decode/callstack/names.h"
 #include "decode/lib/session/sink.h"
 
 struct fake_options {
@@ -28,7 +29,18 @@ static inline void fake_option(const struct sink_ops *ops, void *config,
 	exit(1);
 }
 
-/* Opens the sink, as sink_ops.open does. */
+/* What --symbol of the sink that was opened last means. */
+static struct names *fake_names;
+
+__attribute__((destructor))
+static void free_fake_names(void)
+{
+	names_free(fake_names);
+	fake_names = NULL;
+}
+
+/* Opens the sink, as sink_ops.open does. The host of env is the test's own
+ * variable. */
 static inline int fake_open(const struct sink_ops *ops, void **sink,
 			    struct sink_env *env, const struct fake_options *o,
 			    struct aux_diag *diag)
@@ -53,6 +65,11 @@ static inline int fake_open(const struct sink_ops *ops, void **sink,
 	if (o->sha256)
 		fake_option(ops, config, "sha256", NULL);
 	env->symbol = o->symbol;
+	free_fake_names();
+	if (names_new(&fake_names, "--symbol", &o->symbol, o->symbol != NULL,
+		      false, diag))
+		exit(1);
+	((struct sink_host *)(uintptr_t)env->host)->names = fake_names;
 	rc = ops->open(sink, env, config, diag);
 	free(config);
 	return rc;

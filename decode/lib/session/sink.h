@@ -22,6 +22,7 @@
 
 struct elfimage;
 struct inline_frame;
+struct names;
 struct option_row;
 struct outbuf;
 struct session;
@@ -84,6 +85,9 @@ struct sink_host {
 	/* As codeview_image; NULL: there are none. */
 	int (*image)(void *priv, const struct space *space, uint64_t ip,
 		     struct elfimage **im, uint64_t *offset);
+	/* --symbol, and how names are shown: callstack/names.h. NULL: all
+	 * functions. For the session's thread alone. */
+	struct names *names;
 };
 
 /* The meaning of a gap's cause, in the words of the program around the sink. */
@@ -125,7 +129,8 @@ struct sink_env {
 	const char *path;	/* FILE as it was given, for text and hints */
 	const char *out_path;	/* -o FILE, NULL: standard output */
 	const char *symfs;	/* --symfs DIR, NULL none */
-	const char *symbol;	/* --symbol NAME, NULL: all functions */
+	const char *symbol;	/* --symbol as text, NULL: all functions; what
+				 * fits is asked of host->names */
 	uint64_t time_from, time_to;	/* --time, ns; to: UINT64_MAX */
 };
 

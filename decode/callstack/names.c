@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * names: see names.h.
+ *
+ * What was found out of a name is kept by its text: demangling is slow, and the
+ * few functions of a program come again and again. The order in which names
+ * came is kept, too, so that hints are the same in each run.
+ */
+#include <fnmatch.h>
+#include <regex.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef HAVE_IBERTY
+#include <libiberty/demangle.h>
+#endif
+
+#include "common/array.h"
+#include "common/diag.h"
+#include "common/options.h"
+#include "decode/callstack/names.h"
+
+struct pattern {
+	char *text;		/* without ABI tags */
+	const char *given;
+	bool is_regex, hit;
+	regex_t regex;
+};
+
+struct name {
+	char *raw;
+	char *shown;		/* NULL: raw */
+	bool fits;
+};
+
+struct names {
+	struct pattern *patterns;
+	size_t n_patterns;
+	bool mangled;
+	struct name *all;
+	size_t n, max;
+	uint32_t *slots;	/* index in all and 1, 0: free */
+	size_t n_slots;		/* a power of two, or 0 */
+};
+
+/* ---- demangling ---- */
+
+#ifdef HAVE_IBERTY
+/* The demangler recurses: longer names, which only made-up files have, stay as
+ * they are. */
+#define MAX_NAME 65536
+
+/* Without params neither arguments nor the type that it returns. */
+static char *demangle(const char *raw, bool params)
+{
+	if (raw[0] != '_' || strnlen(raw, MAX_NAME) == MAX_NAME)
+		return NULL;
+	return cplus_demangle(raw, DMGL_AUTO | DMGL_ANSI |
+				   (params ? DMGL_PARAMS : 0));
+}
+#else
+static char *demangle(const char *raw, bool params)
+{
+	(void)raw, (void)params;
+	return NULL;
+}
+#endif
+
+/* What linkers append ("@plt", "@@V1") is no part of what is mangled. */
+static char *demangle_all(const char *raw, bool params)
+{
+	const char *at = strchr(raw, '@');
+	char *name = at ? NULL : demangle(raw, params), *front, *whole = NULL;
+
+	if (name || !at || raw[0] != '_')
+		return name;
+	front = strndup(raw, (size_t)(at - raw));
+	name = front ? demangle(front, params) : NULL;
+	if (name && asprintf(&whole, "%s%s", name, at) < 0)
+		whole = NULL;
+	free(front);
+	free(name);
+	return whole;
+}
+
+char *names_demangle(const char *raw)
+{
+	return demangle_all(raw, true);
+}
+
+/* ---- patterns ---- */
+
+/* Takes "[abi:...]" out of a text, in place. */
+static void drop_tags(char *s)
+{
+	char *tag, *end;
+
+	while ((tag = strstr(s, "[abi:")) && (end = strchr(tag, ']')))
+		memmove(tag, end + 1, strlen(end + 1) + 1);
+}
+
+/* The length without "(...)" at the end, and without what may follow that
+ * ("const"). "operator()" is a name. */
+static size_t bare_len(const char *name)
+{
+	size_t len = strlen(name), i;
+	int depth = 0;
+
+	for (i = len; i > 0; i--) {
+		if (name[i - 1] == ')')
+			depth++;
+		else if (name[i - 1] == '(' && --depth == 0)
+			break;
+	}
+	return i > 1 && strncmp(name + i - 1, "()", 3) ? i - 1 : len;
+}
+
+static int parse_pattern(struct pattern *p, const char *option,
+			 const char *text, struct aux_diag *diag)
+{
+	size_t len = strlen(text);
+	char why[128];
+	int rc;
+
+	p->given = text;
+	if (!len)
+		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+				"%s wants a name", option);
+	p->is_regex = len > 2 && text[0] == '/' && text[len - 1] == '/';
+	p->text = p->is_regex ? strndup(text + 1, len - 2) : strdup(text);
+	if (!p->text) {
+		p->is_regex = false;
+		return -AUX_E_NOMEM;
+	}
+	if (!p->is_regex) {
+		drop_tags(p->text);
+		return 0;
+	}
+	rc = regcomp(&p->regex, p->text, REG_EXTENDED | REG_NOSUB);
+	if (!rc)
+		return 0;
+	p->is_regex = false;
+	regerror(rc, &p->regex, why, sizeof(why));
+	return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+			"%s %s is no regular expression: %s", option, text, why);
+}
+
+static bool fits_text(const struct pattern *p, const char *name)
+{
+	if (p->is_regex)
+		return !regexec(&p->regex, name, 0, NULL, 0);
+	return !strcmp(p->text, name) || !fnmatch(p->text, name, 0);
+}
+
+/* The forms of a name; NULL: there is none such. */
+struct forms {
+	const char *raw;
+	char *shown, *bare;
+};
+
+/* raw may be a text with arguments itself, as made code has it. */
+static struct forms forms_of(const char *raw)
+{
+	struct forms f = { .raw = raw, .shown = demangle_all(raw, true) };
+	size_t len = bare_len(raw);
+
+	if (f.shown)
+		f.bare = demangle_all(raw, false);
+	else if (raw[len])
+		f.bare = strndup(raw, len);
+	if (f.shown)
+		drop_tags(f.shown);
+	if (f.bare)
+		drop_tags(f.bare);
+	return f;
+}
+
+static bool fits_pattern(struct pattern *p, const struct forms *f)
+{
+	bool fits = fits_text(p, f->raw) || (f->shown && fits_text(p, f->shown));
+
+	if (!fits && f->bare && !p->is_regex)
+		fits = fits_text(p, f->bare);
+	p->hit |= fits;
+	return fits;
+}
+
+static bool fits_any(struct names *n, const char *raw)
+{
+	struct forms f;
+	bool fits = false;
+
+	if (!n->n_patterns)
+		return true;
+	f = forms_of(raw);
+	/* all of them: each remembers that it fitted */
+	for (size_t i = 0; i < n->n_patterns; i++)
+		fits |= fits_pattern(&n->patterns[i], &f);
+	free(f.shown);
+	free(f.bare);
+	return fits;
+}
+
+/* ---- names that came ---- */
+
+static uint64_t hash_text(const char *s)
+{
+	uint64_t h = UINT64_C(0xcbf29ce484222325);
+
+	for (; *s; s++)
+		h = (h ^ (unsigned char)*s) * UINT64_C(0x100000001b3);
+	return h ^ h >> 31;
+}
+
+/* The slot of a name, or the free one where it belongs. */
+static uint32_t *find_slot(const struct names *n, const char *raw)
+{
+	size_t at = hash_text(raw) & (n->n_slots - 1);
+
+	while (n->slots[at] && strcmp(n->all[n->slots[at] - 1].raw, raw) != 0)
+		at = (at + 1) & (n->n_slots - 1);
+	return &n->slots[at];
+}
+
+static int grow(struct names *n)
+{
+	uint32_t *old = n->slots;
+
+	n->slots = calloc(n->n_slots ? 2 * n->n_slots : 256, sizeof(*n->slots));
+	if (!n->slots) {
+		n->slots = old;
+		return -AUX_E_NOMEM;
+	}
+	n->n_slots = n->n_slots ? 2 * n->n_slots : 256;
+	free(old);
+	for (size_t i = 0; i < n->n; i++)
+		*find_slot(n, n->all[i].raw) = (uint32_t)i + 1;
+	return 0;
+}
+
+/* NULL: out of memory. */
+static const struct name *name_of(struct names *n, const char *raw)
+{
+	struct name *name;
+	uint32_t *slot;
+
+	if (2 * n->n >= n->n_slots && grow(n))
+		return NULL;
+	slot = find_slot(n, raw);
+	if (*slot)
+		return &n->all[*slot - 1];
+	if (array_grow(&n->all, n->n, &n->max, sizeof(*n->all)) < 0)
+		return NULL;
+	name = &n->all[n->n];
+	*name = (struct name){ .raw = strdup(raw) };
+	if (!name->raw)
+		return NULL;
+	if (!n->mangled)
+		name->shown = demangle_all(raw, true);
+	name->fits = fits_any(n, raw);
+	*slot = (uint32_t)++n->n;
+	return name;
+}
+
+const char *names_shown(struct names *n, const char *raw)
+{
+	const struct name *name = n && raw ? name_of(n, raw) : NULL;
+
+	return name && name->shown ? name->shown : raw;
+}
+
+bool names_fit(struct names *n, const char *raw)
+{
+	const struct name *name;
+
+	if (!names_select(n))
+		return true;
+	name = raw ? name_of(n, raw) : NULL;
+	return name ? name->fits : raw && fits_any(n, raw);
+}
+
+bool names_select(const struct names *n)
+{
+	return n && n->n_patterns;
+}
+
+bool names_met(const struct names *n)
+{
+	bool met = false;
+
+	for (size_t i = 0; n && i < n->n_patterns; i++)
+		met |= n->patterns[i].hit;
+	return met;
+}
+
+bool names_are_mangled(const struct names *n)
+{
+	return n && n->mangled;
+}
+
+int names_new(struct names **names, const char *option,
+	      const char *const *texts, size_t n_texts, bool mangled,
+	      struct aux_diag *diag)
+{
+	struct names *n = calloc(1, sizeof(*n));
+	int err = 0;
+
+	*names = NULL;
+	if (!n)
+		return -AUX_E_NOMEM;
+	n->mangled = mangled;
+	n->patterns = calloc(n_texts + 1, sizeof(*n->patterns));
+	if (!n->patterns)
+		err = -AUX_E_NOMEM;
+	for (size_t i = 0; i < n_texts && !err; i++)
+		err = parse_pattern(&n->patterns[n->n_patterns++], option,
+				    texts[i], diag);
+	if (err)
+		names_free(n);
+	else
+		*names = n;
+	return err;
+}
+
+void names_free(struct names *n)
+{
+	if (!n)
+		return;
+	for (size_t i = 0; i < n->n_patterns; i++) {
+		if (n->patterns[i].is_regex)
+			regfree(&n->patterns[i].regex);
+		free(n->patterns[i].text);
+	}
+	for (size_t i = 0; i < n->n; i++) {
+		free(n->all[i].raw);
+		free(n->all[i].shown);
+	}
+	free(n->patterns);
+	free(n->all);
+	free(n->slots);
+	free(n);
+}
+
+/* ---- names that were perhaps meant ---- */
+
+#define N_NEAR	 5
+#define SAME_BAD (TEXT_DISTANCE_MAX / 3)
+
+/* How far name is from what was asked for; SAME_BAD: too far. A part of the
+ * name is near. */
+static unsigned how_far(const char *text, const char *name)
+{
+	size_t la = strlen(text), lb = bare_len(name);
+	unsigned d;
+
+	if (la >= 3 && strcasestr(name, text))
+		return 1;
+	d = text_distance(text, la, name, lb);
+	return d <= 1 + la / 4 ? d : SAME_BAD;
+}
+
+struct near {
+	const char *name;
+	unsigned far;
+};
+
+/* Inserts into a sorted array of the N_NEAR nearest; equal names once. */
+static void keep_near(struct near *near, const char *name, unsigned far)
+{
+	unsigned i = N_NEAR;
+
+	for (unsigned k = 0; k < N_NEAR; k++)
+		if (near[k].name && !strcmp(near[k].name, name))
+			return;
+	for (; i > 0 && (!near[i - 1].name || near[i - 1].far > far); i--)
+		if (i < N_NEAR)
+			near[i] = near[i - 1];
+	if (i < N_NEAR)
+		near[i] = (struct near){ name, far };
+}
+
+static void append(char *hint, size_t len, const char *text)
+{
+	size_t at = strlen(hint);
+
+	for (; *text && at + 1 < len; text++) /* names are the file's */
+		hint[at++] = (unsigned char)*text < ' ' ? '?' : *text;
+	hint[at] = 0;
+}
+
+/* The nearest by name as shown, or else as the file has it. */
+static void append_near(const struct names *n, const char *text, char *hint,
+			size_t len)
+{
+	struct near near[N_NEAR] = { 0 };
+	char bare[TEXT_DISTANCE_MAX + 1];
+	size_t m = 0;
+
+	for (; *text && m < TEXT_DISTANCE_MAX; text++)
+		if (!strchr("*?/^$\\[]", *text))
+			bare[m++] = *text;
+	bare[m] = 0;
+	for (size_t i = 0; i < n->n; i++) {
+		const struct name *name = &n->all[i];
+		const char *shown = name->shown ? name->shown : name->raw;
+		unsigned far = how_far(bare, shown);
+
+		if (far >= SAME_BAD && name->shown)
+			far = how_far(bare, name->raw);
+		if (far < SAME_BAD)
+			keep_near(near, shown, far);
+	}
+	for (unsigned i = 0; i < N_NEAR && near[i].name; i++) {
+		append(hint, len, i ? ", " : "; near to it: ");
+		append(hint, len, near[i].name);
+	}
+}
+
+void names_hint(const struct names *n, char *hint, size_t len)
+{
+	hint[0] = 0;
+	for (size_t i = 0; n && i < n->n_patterns; i++) {
+		const struct pattern *p = &n->patterns[i];
+
+		if (p->hit)
+			continue;
+		append(hint, len, hint[0] ? "; no function \"" :
+					    "no function \"");
+		append(hint, len, p->given);
+		append(hint, len, "\" ran");
+		append_near(n, p->text, hint, len);
+	}
+}

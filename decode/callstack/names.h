@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * names: how functions are shown and how they are asked for: one rule for every
+ * command.
+ *
+ * A name is shown as it stands in the source (C++, Rust, D), or as the file has
+ * it where that was asked for. A pattern (--symbol, --from, --caller) is a
+ * name, a glob (foo*), or an extended regular expression between slashes
+ * (/^foo_[0-9]/). It fits a function by any of
+ *
+ *	the name as the file has it	_Z3addIiET_S0_S0_
+ *	the name in the source		int add<int>(int, int)
+ *	that without its arguments	add<int>
+ *
+ * Template arguments belong to the name. ABI tags ([abi:cxx11]) do not: they are
+ * left out on both sides. Several patterns mean any of them.
+ */
+#ifndef DECODE_CALLSTACK_NAMES_H
+#define DECODE_CALLSTACK_NAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <aux/error.h>
+
+struct names;
+
+/* option is its name, for messages; texts outlive n, n_texts 0: everything
+ * fits. mangled: names are shown as the file has them. 0, -AUX_E_NOMEM, or
+ * -AUX_E_INVAL with diag. */
+int names_new(struct names **n, const char *option, const char *const *texts,
+	      size_t n_texts, bool mangled, struct aux_diag *diag);
+void names_free(struct names *n);
+
+/* For one thread at a time, for they remember each name. n NULL: every name
+ * fits, and is shown as the file has it. What is returned lives as long as n
+ * and raw do. */
+const char *names_shown(struct names *n, const char *raw);
+/* raw NULL fits no pattern. */
+bool names_fit(struct names *n, const char *raw);
+/* There are patterns. */
+bool names_select(const struct names *n);
+/* A name that came fits one of them. */
+bool names_met(const struct names *n);
+bool names_are_mangled(const struct names *n);
+/*
+ * For each pattern that has fitted none of the names so far, what is said:
+ * "no function "fo" ran; near to it: foo, bar". "" if all have fitted. Always
+ * terminated.
+ */
+void names_hint(const struct names *n, char *hint, size_t len);
+
+/* As it stands in the source, what was appended to it ("@plt") included; to be
+ * freed. NULL: it is not mangled, or the build has no demangler. */
+char *names_demangle(const char *raw);
+
+#endif
