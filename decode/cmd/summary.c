@@ -376,7 +376,7 @@ static int print(struct start *s)
 	}
 	if (s->sum.n_payloads) {
 		outbuf_str(s->out, "no instructions, but values that the "
-				   "program wrote (ptwrite): auxdecode insn "
+				   "program wrote: auxdecode insn "
 				   "FILE\n");
 		return s->stats.lossy ? CMD_GAPS : CMD_OK;
 	}

@@ -138,6 +138,10 @@ static const char *hint(const struct verdict *v, const struct cmd_options *o,
 	    o->filter.chunks || o->filter.snapshot)
 		return "the filters let nothing through; `auxdecode info` "
 		       "shows what there is";
+	if (st->aux_decoded)
+		return "the trace holds no instructions; `auxdecode insn` "
+		       "shows values that programs wrote (STM, ITM, ptwrite), "
+		       "`auxdecode raw` the packets";
 	return "`auxdecode raw` shows the packets";
 }
 

@@ -40,7 +40,6 @@
 struct call_view {
 	uint32_t n_inside;	/* frames of --symbol that are on the stack */
 	uint32_t below;		/* frames below the lowest of them */
-	uint64_t last_ip;	/* for gap lines */
 	struct call_view *next;	/* of all */
 };
 
@@ -80,6 +79,8 @@ struct calls_sink {
 	unsigned n_col;
 	bool has_event;		/* a row for each begin, too */
 	struct call_view *views;
+	struct last_ips last;	/* for gap lines */
+	uint64_t ran;		/* address that ran last in the stream */
 	/* tree: */
 	struct call_begin open;	/* the frame that began last */
 	struct {
@@ -203,7 +204,7 @@ static int on_gap(void *priv, struct call_thread *t,
 						.tid = UINT32_MAX, .cpu = -1 };
 	struct calls_sink *s = priv;
 
-	print_gap(s->env.out, s->env.host, t ? t->ctx : &nobody, ev, 0);
+	print_gap(s->env.out, s->env.host, t ? t->ctx : &nobody, ev, s->ran);
 	return 0;
 }
 
@@ -927,6 +928,7 @@ static void close_calls(void *sink)
 		next = v->next;
 		free(v);
 	}
+	free(s->last.v);
 	free(s);
 }
 
@@ -961,8 +963,25 @@ static int flow_calls(void *sink, const struct flow_ctx *ctx,
 		      const struct aux_flow *ev, size_t n)
 {
 	struct calls_sink *s = sink;
-	int rc = calls_flow(s->calls, ctx, ev, n);
+	uint64_t *last = last_ip_of(&s->last, ctx->stream);
+	int rc;
 
+	if (!last)
+		return -AUX_E_NOMEM;
+	/* a GAP is the last event of its batch */
+	for (size_t i = n; i > 0; i--) {
+		const struct aux_flow *e = &ev[i - 1];
+
+		if (e->kind == AUX_FLOW_RANGE)
+			*last = e->range.last;
+		else if (e->kind == AUX_FLOW_PATH)
+			*last = flow_last_ip(e);
+		else
+			continue;
+		break;
+	}
+	s->ran = *last;
+	rc = calls_flow(s->calls, ctx, ev, n);
 	s->env.report->n_insns = calls_n_insns(s->calls);
 	if (!rc && outbuf_failed(s->env.out))
 		rc = -AUX_E_IO;

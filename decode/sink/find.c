@@ -54,6 +54,7 @@ struct find {
 	unsigned n_fields;		/* 0: for people */
 	uint64_t n_calls, n_found;
 	uint64_t n_dropped[DROP_N];
+	uint64_t n_uncounted;		/* by cycles: of which none is known */
 	bool started;
 };
 
@@ -261,9 +262,12 @@ static void put_for_people(struct find *s, const struct found *c)
 			      "pid/tid", "insns", "function <- caller");
 	s->started = true;
 	*fmt_time(time, c->f->at.ns) = 0;
-	find_amount_text(dur, s->by == FIND_BY_CYCLES ? s->by : FIND_BY_TIME,
-			 s->by == FIND_BY_CYCLES ? c->took->cycles :
-						   c->took->ns);
+	if (s->by == FIND_BY_CYCLES)
+		find_amount_text(dur, s->by, c->took->cycles);
+	else if (c->f->at.ns)
+		find_amount_text(dur, FIND_BY_TIME, c->took->ns);
+	else
+		strcpy(dur, "-");
 	find_number_text(n, c->took->insns);
 	snprintf(who, sizeof(who), "%d/%d", (int)c->t->pid, (int)c->t->tid);
 	outbuf_printf(out, "%20s %11s %15s %11s  ", c->f->at.ns ? time : "-",
@@ -309,6 +313,10 @@ static int on_leave(void *priv, struct call_thread *t, unsigned marks,
 	if (t->depth > 1)
 		c.up = c.f - 1;
 	s->n_calls++;
+	if (fault == FIND_UNTIMED && s->by == FIND_BY_CYCLES) {
+		s->n_uncounted++;
+		return 0;
+	}
 	drop = judge(s, &c, marks);
 	if (drop != DROP_N) {
 		s->n_dropped[drop]++;
@@ -358,9 +366,15 @@ static int finish_find(void *sink, struct aux_diag *diag)
 	struct find *s = sink;
 	int rc = find_watch_finish(s->watch);
 
-	(void)diag;
+	if (!rc && (s->by == FIND_BY_CYCLES || s->longer ||
+		    s->shorter != UINT64_MAX))
+		rc = find_watch_check(s->watch, diag);
 	if (rc < 0)
 		return rc;
+	if (s->n_uncounted)
+		snprintf(s->env.report->note, sizeof(s->env.report->note),
+			 "%llu calls ended before the trace counted cycles, "
+			 "and are not shown", (unsigned long long)s->n_uncounted);
 	if (s->config.just_count)
 		outbuf_printf(s->env.out, "%llu\n",
 			      (unsigned long long)s->n_found);

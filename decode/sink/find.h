@@ -45,7 +45,7 @@ enum find_fault {
 	FIND_GUESSED,	/* the flow does not prove where it began or ended */
 	FIND_RUNNING,	/* it still ran at the end of the trace, or at exec */
 	FIND_BEFORE,	/* it ran before the trace began */
-	FIND_UNTIMED,	/* no time is known (by time alone) */
+	FIND_UNTIMED,	/* by time or cycles: none is known */
 	FIND_N_FAULTS,
 };
 
@@ -90,6 +90,9 @@ int find_watch_flow(struct find_watch *w, const struct flow_ctx *ctx,
 int find_watch_finish(struct find_watch *w);
 void find_watch_free(struct find_watch *w);
 struct calls *find_watch_calls(struct find_watch *w);
+/* 0; or, if nothing of what calls are measured in came with any call that
+ * ended, -AUX_E_UNSUPPORTED with diag, which says what to record. */
+int find_watch_check(const struct find_watch *w, struct aux_diag *diag);
 /* FIND_* bits of a function, never 0. */
 unsigned find_watch_marks(struct find_watch *w, struct call_func *f);
 

@@ -14,6 +14,7 @@
 #include "common/outbuf.h"
 #include "decode/callstack/names.h"
 #include "decode/sink/find.h"
+#include "decode/sink/impl.h"
 
 /* ---- what calls are measured in, as text for people and from them ---- */
 
@@ -143,6 +144,7 @@ struct find_watch {
 	struct find_watch_config config;
 	struct calls *calls;
 	struct names *from, *caller;	/* --from, --caller; NULL: any */
+	bool measured;		/* there were times, or cycles */
 	uint64_t last;		/* serial of the newest frame */
 	uint64_t all_spoilt;	/* by a gap of which no thread is known */
 	struct spoilt *spoilt;	/* of threads, in call_thread.user */
@@ -157,7 +159,7 @@ const char *find_fault_text(enum find_fault fault)
 		[FIND_GUESSED] = "a begin or end that is guessed",
 		[FIND_RUNNING] = "still running at the end",
 		[FIND_BEFORE] = "running before the trace began",
-		[FIND_UNTIMED] = "no time known",
+		[FIND_UNTIMED] = "no time or cycles known",
 	};
 
 	return texts[fault];
@@ -215,7 +217,8 @@ static enum find_fault fault_of(const struct find_watch *w,
 		return FIND_GUESSED;
 	if (end == CALL_END_TRACE || end == CALL_END_EXEC)
 		return FIND_RUNNING;
-	if (w->config.by == FIND_BY_TIME && (!f->at.ns || !t->now.ns))
+	if ((w->config.by == FIND_BY_TIME && (!f->at.ns || !t->now.ns)) ||
+	    (w->config.by == FIND_BY_CYCLES && !t->now.cycles))
 		return FIND_UNTIMED;
 	return FIND_WHOLE;
 }
@@ -229,6 +232,7 @@ static int on_leave(void *priv, struct call_thread *t,
 	unsigned marks = find_watch_marks(w, f->func);
 	struct call_count took;
 
+	w->measured |= find_amount(w->config.by, &t->now) != 0;
 	if (!w->config.all && !(marks & FIND_THIS))
 		return 0;
 	took = call_minus(t->now, f->at);
@@ -339,6 +343,12 @@ void find_watch_hint(struct find_watch *w, char *hint, size_t len)
 		return;
 	names_hint(w->caller, text, sizeof(text));
 	snprintf(hint, len, "%s%s", text[0] ? "--caller: " : "", text);
+}
+
+int find_watch_check(const struct find_watch *w, struct aux_diag *diag)
+{
+	return w->measured || !w->last ?
+		       0 : refuse_amount(w->config.by == FIND_BY_CYCLES, diag);
 }
 
 struct calls *find_watch_calls(struct find_watch *w)

@@ -251,6 +251,17 @@ const char *flame_unit(enum calltree_by by)
 	return whats[by].unit;
 }
 
+int refuse_amount(bool cycles, struct aux_diag *diag)
+{
+	return diag_set(diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
+			cycles ? "the trace counts no cycles: record them with "
+				 "cyc (Intel PT) or cycacc (CoreSight); --by "
+				 "insns always works"
+			       : "the trace has no times: record them with tsc "
+				 "(Intel PT) or timestamp (CoreSight); --by "
+				 "insns always works");
+}
+
 struct flame_config {
 	uint64_t limit;		/* -n: stacks, 0: all */
 	enum calltree_by by;	/* --by */
@@ -535,11 +546,7 @@ static int finish_flame(void *sink, struct aux_diag *diag)
 	if (!err)
 		err = calltree_sort_names(&f->tree.tree, f->tree.calls);
 	if (!err && !total_of(f, 0) && f->env.report->n_insns)
-		return diag_set(diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
-				"no %s can be had from this trace: --by insns "
-				"always works",
-				f->config.by == CALLTREE_BY_NS ? "times"
-							: flame_unit(f->config.by));
+		return refuse_amount(f->config.by == CALLTREE_BY_CYCLES, diag);
 	if (!err && f->config.svg) {
 		struct flamesvg_config c = {
 			.file = f->env.path,

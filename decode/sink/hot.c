@@ -473,7 +473,7 @@ static int finish_hot(void *sink, struct aux_diag *diag)
 	int err = 0;
 
 	if (h->funcs) {
-		err = hot_funcs_print(h);
+		err = hot_funcs_print(h, diag);
 	} else {
 		err = hot_counter_drain(h->counter, &h->edges, NULL);
 		if (!err && h->config.edges)

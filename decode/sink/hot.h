@@ -216,6 +216,6 @@ int hot_funcs_new(struct hot *h, struct aux_diag *diag);
 void hot_funcs_free(struct hot_funcs *f);
 int hot_funcs_flow(struct hot *h, const struct flow_ctx *ctx,
 		   const struct aux_flow *ev, size_t n);
-int hot_funcs_print(struct hot *h);
+int hot_funcs_print(struct hot *h, struct aux_diag *diag);
 
 #endif

@@ -501,7 +501,7 @@ static void put_funcs(struct hot *h, struct func_row **v, size_t n)
 	h->env.report->n_lines += n;
 }
 
-int hot_funcs_print(struct hot *h)
+int hot_funcs_print(struct hot *h, struct aux_diag *diag)
 {
 	struct flame_tree *t = &h->funcs->tree;
 	int err = flame_tree_finish(t);
@@ -512,6 +512,9 @@ int hot_funcs_print(struct hot *h)
 
 	if (!err && (!f || !rows || !order))
 		err = -AUX_E_NOMEM;
+	if (!err && h->env.report->n_insns &&
+	    !calltree_get(&t->tree.nodes[0].total, h->funcs->by))
+		err = refuse_amount(h->funcs->by == CALLTREE_BY_CYCLES, diag);
 	if (!err)
 		put_funcs(h, order, make_func_rows(h, f, n, rows, order));
 	free(f);

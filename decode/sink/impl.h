@@ -57,6 +57,10 @@ struct flame_tree {
 	uint64_t n_guessed;	/* frames */
 };
 
+/* The trace has no cycles, or no times: -AUX_E_UNSUPPORTED with diag, which says
+ * what to record. */
+int refuse_amount(bool cycles, struct aux_diag *diag);
+
 /* t is zeroed but for ticks. flags: CALLS_* */
 int flame_tree_init(struct flame_tree *t, const struct sink_host *host,
 		    enum calltree_per per, unsigned flags);

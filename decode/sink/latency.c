@@ -522,10 +522,12 @@ static int finish_latency(void *sink, struct aux_diag *diag)
 	struct outbuf *out = l->env.out;
 	int rc = find_watch_finish(l->watch);
 
-	(void)diag;
 	if (rc < 0)
 		return rc;
 	if (!l->times.n) {
+		rc = find_watch_check(l->watch, diag);
+		if (rc)
+			return rc;
 		report_drops(l);
 		return 0;
 	}
