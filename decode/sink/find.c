@@ -267,7 +267,7 @@ static void put_for_people(struct find *s, const struct found *c)
 	else if (c->f->at.ns)
 		find_amount_text(dur, FIND_BY_TIME, c->took->ns);
 	else
-		strcpy(dur, "-");
+		memcpy(dur, "-", 2);
 	find_number_text(n, c->took->insns);
 	snprintf(who, sizeof(who), "%d/%d", (int)c->t->pid, (int)c->t->tid);
 	outbuf_printf(out, "%20s %11s %15s %11s  ", c->f->at.ns ? time : "-",

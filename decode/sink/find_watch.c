@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What find and latency share: which functions are looked for, what their calls are measured in, and which calls can be trusted.
- * See find.h.
+ * What find and latency share: which functions are looked for, what their calls
+ * are measured in, and which calls can be trusted. See find.h.
  */
 #include <inttypes.h>
 #include <stdio.h>
