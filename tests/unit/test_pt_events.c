@@ -14,14 +14,16 @@
  * 3008 uiret	  300c nop	 300d vmresume	 3010 nop	3011 vmcall
  * 3014 cli	  3015 nop	 3016 sti	 3017 nop	3018 mwait
  * 301b nop	  301c eretu	 3020 nop	 3021 jmp *rax	3023 nop, nop
- * 3025 erets
+ * 3025 erets	  3029 mov cr3, r16	 302d mov cr11, rax	3031 vmxoff
+ * 3034 mov cr3, r16 3038 nop
  */
 /* table */
 static const uint8_t code[] = {
 	0x90, 0xcd, 0x2a, 0x90, 0x90, 0x48, 0xcf, 0x90, 0xf3, 0x0f, 0x01, 0xec,
 	0x90, 0x0f, 0x01, 0xc3, 0x90, 0x0f, 0x01, 0xc1, 0xfa, 0x90, 0xfb, 0x90,
 	0x0f, 0x01, 0xc9, 0x90, 0xf3, 0x0f, 0x01, 0xca, 0x90, 0xff, 0xe0, 0x90,
-	0x90, 0xf2, 0x0f, 0x01, 0xca,
+	0x90, 0xf2, 0x0f, 0x01, 0xca, 0xd5, 0x90, 0x22, 0xd8, 0xd5, 0x84, 0x22,
+	0xd8, 0x0f, 0x01, 0xc4, 0xd5, 0x90, 0x22, 0xd8, 0x90,
 };
 
 static int give(void *priv, uint64_t ip, struct aux_code *c)
@@ -276,6 +278,36 @@ static void triggers(void)
 		"k10.128:0,0 3004-3004/1:fall async:3005-0 off ", "TRIG");
 }
 
+/* MOV CR3 with a REX2; VMXOFF is no branch. */
+static void registers(void)
+{
+	static struct fixture f, ref;
+	struct pt p = { .n = 0 };
+
+	pt_psb(&p, 0, 0x3029);
+	put_pip(&p, 1);
+	put_pip(&p, 2);
+	put_end(&p, 0x3038);
+	is_flow(&p,
+		"on:3029 3029-3029/1:fall k6.0:1000,0 302d-3034/3:fall "
+		"k6.0:2000,0 async:3038-0 off ", "MOV CR3, R16");
+
+	pt_psb(&p, 0, 0x3031);
+	put_end(&p, 0x3034);
+	begin(&f, "pt", false);
+	f.host.code = give;
+	run(&f, &p, 0);
+	is_str(text(&f), "on:3031 3031-3031/1:fall async:3034-0 off ", "VMXOFF");
+	if (decoders_find("libipt", 0, NULL)) {
+		begin(&ref, "libipt", false);
+		ref.host.code = give;
+		run(&ref, &p, 0);
+		is_str(text(&ref), text(&f), "VMXOFF: as libipt has it");
+		ref.ops->close(ref.dec);
+	}
+	f.ops->close(f.dec);
+}
+
 /* Of what never comes: the next FUP is not theirs. */
 static void alone(void)
 {
@@ -384,6 +416,7 @@ int main(void)
 	interrupt_flag();
 	power();
 	triggers();
+	registers();
 	alone();
 	errata();
 	lost_before_psb();

@@ -151,8 +151,8 @@ static unsigned classify_0f(const uint8_t *p, size_t n, unsigned wide,
 		*kind = AUX_END_SYSCALL;
 	else if (p[0] == 0x07 || p[0] == 0x35 || p[0] == 0xaa)
 		*kind = AUX_END_FAR;
-	else if (p[0] == 0x01 && n > 1 && p[1] >= 0xc1 && p[1] <= 0xc4) {
-		*kind = AUX_END_FAR; /* vmcall, vmlaunch, vmresume, vmxoff */
+	else if (p[0] == 0x01 && n > 1 && p[1] >= 0xc1 && p[1] <= 0xc3) {
+		*kind = AUX_END_FAR; /* vmcall, vmlaunch, vmresume */
 		*len += 1;
 	}
 	return 0;

@@ -111,8 +111,9 @@ static void emit_context(struct pt *d, const struct pt_event *ev)
 
 /* ---- instructions that events belong to ---- */
 
-/* The byte after 0F, after the prefixes; NULL: another map. *rex: a REX
- * directly before the opcode, else 0. */
+/* The byte after 0F, or after a REX2 that stands for it, after the prefixes; NULL:
+ * another map. *rex: a REX directly before the opcode, else 0; of a REX2 its bits
+ * R in that place. */
 static const uint8_t *find_opcode(const uint8_t *p, size_t n, uint8_t *rex)
 {
 	const uint8_t *end = p + n;
@@ -127,15 +128,21 @@ static const uint8_t *find_opcode(const uint8_t *p, size_t n, uint8_t *rex)
 		else
 			break;
 	}
+	if (end - p >= 4 && *p == 0xd5 && p[1] & 0x80) {
+		*rex = p[1] & 0x44 ? 4 : 0;
+		return p + 2;
+	}
 	return end - p >= 3 && *p == 0x0f ? p + 1 : NULL;
 }
 
-/* MOV CR3, r64 (0F 22 /3). A REX.R would name CR11. */
+/* MOV CR3, r64 (0F 22 /3). With a bit R it would be another register. Out of 64-bit
+ * mode D5 is AAD: then the opcode would be past the instruction. */
 static bool is_mov_cr3(const uint8_t *p, size_t n, const struct x86_insn *insn)
 {
 	uint8_t rex;
-	const uint8_t *op = find_opcode(p, n, &rex);
+	const uint8_t *op = find_opcode(p, insn->size, &rex);
 
+	(void)n;
 	return insn->cls == X86_OTHER && op && op[0] == 0x22 &&
 	       (op[1] >> 3 & 7) == 3 && !(rex & 4);
 }
@@ -154,8 +161,9 @@ static bool is_pip_source(const uint8_t *p, size_t n, const struct x86_insn *ins
 static bool is_vmcs_source(const uint8_t *p, size_t n, const struct x86_insn *insn)
 {
 	uint8_t rex;
-	const uint8_t *op = find_opcode(p, n, &rex);
+	const uint8_t *op = find_opcode(p, insn->size, &rex);
 
+	(void)n;
 	return is_far(insn) ||
 	       (insn->cls == X86_OTHER && op && op[0] == 0xc7 &&
 		op[1] >> 6 != 3 && (op[1] >> 3 & 7) == 6);
@@ -335,7 +343,8 @@ static bool is_skd022(struct pt *d, uint64_t ip)
 		return false;
 	n = pt_memo_code(&d->memo, ip, buf, &p);
 	op = n ? find_opcode(p, n, &rex) : NULL;
-	return op && op[0] == 0x01 && (op[1] == 0xc2 || op[1] == 0xc3);
+	return op && op[-1] == 0x0f && op[0] == 0x01 &&
+	       (op[1] == 0xc2 || op[1] == 0xc3);
 }
 
 /* SKD022: the VM entry did run, and ended tracing. */
