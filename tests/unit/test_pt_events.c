@@ -36,25 +36,31 @@ static int give(void *priv, uint64_t ip, struct aux_code *c)
 	return 0;
 }
 
-/* What a CPU of that family and model makes of the packets. */
-static void on_cpu(const struct pt *p, unsigned family, unsigned model,
-		   const char *expected, const char *what)
+/* What a decoder makes of packets of a CPU of that family and model. */
+static void decode_on(const char *name, bool paths, const struct pt *p,
+		      unsigned family, unsigned model, const char *expected,
+		      const char *what)
 {
 	static struct fixture f;
 
-	for (int paths = 0; paths < 2; paths++) {
-		begin(&f, "pt", paths);
-		f.ops->close(f.dec);
-		f.host.code = give;
-		f.config.pt.cpu_intel = 1;
-		f.config.pt.cpu_family = (uint16_t)family;
-		f.config.pt.cpu_model = (uint8_t)model;
-		if (f.ops->open(&f.dec, &f.config, &f.host, NULL) < 0)
-			abort();
-		ok(run(&f, p, 0), "%s: ends", what);
-		is_str(text(&f), expected, what);
-		f.ops->close(f.dec);
-	}
+	begin(&f, name, paths);
+	f.ops->close(f.dec);
+	f.host.code = give;
+	f.config.pt.cpu_intel = 1;
+	f.config.pt.cpu_family = (uint16_t)family;
+	f.config.pt.cpu_model = (uint8_t)model;
+	if (f.ops->open(&f.dec, &f.config, &f.host, NULL) < 0)
+		abort();
+	ok(run(&f, p, 0), "%s: ends", what);
+	is_str(text(&f), expected, what);
+	f.ops->close(f.dec);
+}
+
+static void on_cpu(const struct pt *p, unsigned family, unsigned model,
+		   const char *expected, const char *what)
+{
+	for (int paths = 0; paths < 2; paths++)
+		decode_on("pt", paths, p, family, model, expected, what);
 }
 
 static void is_flow(struct pt *p, const char *expected, const char *what)
@@ -347,17 +353,26 @@ static void errata(void)
 		{ 6, 0xcf, true }, { 19, 1, true }, { 6, 0x5e, false },
 		{ 6, 0x97, false },
 	};
-	struct pt entry = { .n = 0 }, tma = { .n = 0 };
+	const char *no_fup = "on:3003 3003-3004/2:fall async:3005-0 off ";
+	struct pt entry = { .n = 0 }, tma = { .n = 0 }, stale = { .n = 0 };
 
 	pt_psb(&entry, 0, 0x300c);
 	put_end(&entry, 0x300d);	/* the FUP means nothing */
 	put_skz84(&tma);
+	pt_psb(&stale, 0, 0x300c);	/* BDM70: tracing is off there */
+	pt_mode64(&stale);
+	pt_pge(&stale, 0x3003);
+	put_end(&stale, 0x3005);
 	for (size_t i = 0; i < sizeof(cpus) / sizeof(cpus[0]); i++) {
 		on_cpu(&entry, cpus[i].family, cpus[i].model,
 		       "on:300c 300c-300d/2:far off ", "SKD022");
 		on_cpu(&tma, cpus[i].family, cpus[i].model, cpus[i].skz84 ?
 		       "t50 on:3003 3003-3004/2:fall async:3005-0 off " :
 		       "gap3:0 ", "SKZ84");
+		on_cpu(&stale, cpus[i].family, cpus[i].model, no_fup, "BDM70");
+		if (decoders_find("libipt", 0, NULL))
+			decode_on("libipt", false, &stale, cpus[i].family,
+				  cpus[i].model, no_fup, "BDM70, libipt");
 	}
 	for (unsigned family = 5; family < 20; family++) {
 		unsigned model = family == 6 ? 0xd5 : family == 19 ? 3 : 1;

@@ -27,8 +27,23 @@
 
 #include "decode/lib/libipt/impl.h"
 #include "decode/lib/libipt/libipt.h"
+#include "decode/lib/packet/packet.h"
 
 /* ---- the interface ---- */
+
+/* Of a CPU that is newer than libipt. Errata that are newer, too, it does not
+ * handle. */
+static void set_errata(struct pt_errata *e, unsigned set)
+{
+	*e = (struct pt_errata){
+		.bdm70 = !!(set & PT_ERR_BDM70), .bdm64 = !!(set & PT_ERR_BDM64),
+		.skd007 = !!(set & PT_ERR_SKD007),
+		.skd022 = !!(set & PT_ERR_SKD022),
+		.skd010 = !!(set & PT_ERR_SKD010),
+		.skl014 = !!(set & PT_ERR_SKL014),
+		.apl12 = !!(set & PT_ERR_APL12), .apl11 = !!(set & PT_ERR_APL11),
+	};
+}
 
 /* For errata. An unknown CPU has none. */
 static void set_cpu(struct pt_config *c, const struct aux_pt_config *pt)
@@ -40,7 +55,7 @@ static void set_cpu(struct pt_config *c, const struct aux_pt_config *pt)
 	c->cpu.model = pt->cpu_model;
 	c->cpu.stepping = pt->cpu_stepping;
 	if (pt_cpu_errata(&c->errata, &c->cpu) < 0)
-		memset(&c->errata, 0, sizeof(c->errata));
+		set_errata(&c->errata, ptpkt_errata(pt));
 }
 
 static void set_filters(struct pt_config *c,

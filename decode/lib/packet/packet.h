@@ -135,6 +135,22 @@ const char *ptpkt_name(enum ptpkt_type type);
 const char *ptpkt_cfe_name(unsigned type);
 const char *ptpkt_evd_name(unsigned type);
 
+/* Errata, by what they do to packets. */
+enum {
+	PT_ERR_BDM70 = 1,	/* PSB+ with a stale FUP before a TIP.PGE */
+	PT_ERR_BDM64 = 2,	/* wrong TNT or TIP before an abort */
+	PT_ERR_SKD007 = 4,	/* CYC of two bytes cut by an OVF */
+	PT_ERR_SKD022 = 8,	/* FUP at VMLAUNCH or VMRESUME means nothing */
+	PT_ERR_SKD010 = 16,	/* OVF without its FUP */
+	PT_ERR_SKL014 = 32,	/* TIP.PGD of a filter without its IP */
+	PT_ERR_APL12 = 64,	/* OVF with a FUP too many */
+	PT_ERR_APL11 = 128,	/* OVF followed by a TIP.PGD */
+	PT_ERR_SKZ84 = 256,	/* wrong TMA with a byte too many */
+};
+
+/* Those of a CPU, PT_ERR_*; of one that is not known: none. */
+uint16_t ptpkt_errata(const struct aux_pt_config *c);
+
 /*
  * etm_packet: one ETMv4 or ETE packet at a time, as text. Names are those of
  * OpenCSD's packet lister, so that the two can be compared line by line.

@@ -54,19 +54,6 @@ enum pt_error {
 	PT_E_UNSUPPORTED,	/* left to libipt: -AUX_E_UNSUPPORTED */
 };
 
-/* Errata, by what they do to packets; decoder.c knows which CPU has which. */
-enum {
-	PT_ERR_BDM70 = 1,	/* PSB+ with a stale FUP before a TIP.PGE */
-	PT_ERR_BDM64 = 2,	/* wrong TNT or TIP before an abort */
-	PT_ERR_SKD007 = 4,	/* CYC of two bytes cut by an OVF */
-	PT_ERR_SKD022 = 8,	/* FUP at VMLAUNCH or VMRESUME means nothing */
-	PT_ERR_SKD010 = 16,	/* OVF without its FUP */
-	PT_ERR_SKL014 = 32,	/* TIP.PGD of a filter without its IP */
-	PT_ERR_APL12 = 64,	/* OVF with a FUP too many */
-	PT_ERR_APL11 = 128,	/* OVF followed by a TIP.PGD */
-	PT_ERR_SKZ84 = 256,	/* wrong TMA with a byte too many */
-};
-
 /* ---- events: what packets other than TNT and TIP say ---- */
 
 enum pt_event_type {
