@@ -163,6 +163,14 @@ that "afl: EDGE:COUNT lines" "$s/a.map" \
 that "afl: the same from another run" "$s/a2" cmp -s "$s/a1" "$s/a2"
 that "afl: and there are some" "$s/a1" test "$(wc -l <"$s/a1")" -gt 30
 
+# ... nor on what else happens between a branch and its target, here a PSB+ with its CBR
+for n in 0 5; do
+	"$auxcap" -e soft_pt/psb_period=$n/u -o "$s/psb$n.data" -- seq 3000 >/dev/null 2>&1
+	"$auxdecode" coverage --to afl --module libc.so.6 "$s/psb$n.data" >"$s/psb$n.map" 2>&1
+done
+that "afl: the same with many PSBs" "$s/psb0.map" cmp -s "$s/psb0.map" "$s/psb5.map"
+that "afl: and there are some in libc" "$s/psb0.map" test "$(wc -l <"$s/psb0.map")" -gt 100
+
 # ... and those between files are all there, also into files that were mapped after the
 # branch had run before: branch lists them, dump has the mappings. Of one process.
 "$auxcap" -e soft_pt//u -o "$s/ls.data" -- /bin/ls / >/dev/null 2>&1

@@ -462,9 +462,13 @@ int cover_counter_flow(struct cover_counter *c, const struct flow_ctx *ctx,
 			err = hit_path(c, ctx->space, ev[i].path.path);
 		} else if (ev[i].kind == AUX_FLOW_RANGE) {
 			err = hit_range(c, ctx->space, &ev[i]);
-		} else if (ev[i].kind != AUX_FLOW_TIME &&
-			   ev[i].kind != AUX_FLOW_PAYLOAD) {
-			/* what follows does not come from what was before */
+		} else if (ev[i].kind == AUX_FLOW_ASYNC ||
+			   ev[i].kind == AUX_FLOW_TRACE_ON ||
+			   ev[i].kind == AUX_FLOW_TRACE_OFF ||
+			   ev[i].kind == AUX_FLOW_GAP) {
+			/* what follows does not come from what was before;
+			 * all other events, such as the POWER of a PSB+, only
+			 * happen between two instructions */
 			c->prev = 0;
 			c->open = false;
 		}
