@@ -171,7 +171,7 @@ for what in insn count summary calls branch 'export --to jsonl'; do
 	# shellcheck disable=SC2086
 	"$auxdecode" $what "$tmon" >"$SCRATCH/out" 2>"$SCRATCH/err"
 	is $? 0 "tmon: status of $what"
-	that "tmon: $what shows values" "$SCRATCH/out" grep -qE 'ptwrite|payloads 11' "$SCRATCH/out"
+	that "tmon: $what shows values" "$SCRATCH/out" grep -qE 'ptwrite|payloads 11|, 11 values' "$SCRATCH/out"
 done
 
 # A trace that is cut anywhere: what came before it is shown, and the cut is the only
