@@ -5,10 +5,51 @@
  * where that is built in.
  */
 #include "tests/unit/test_pt.h"
+#include "tests/unit/libipt_version.h"
 
 static bool have_libipt(void)
 {
 	return decoders_find("libipt", 0, NULL);
+}
+
+static bool has_gap(const struct fixture *f)
+{
+	for (size_t i = 0; i < f->n; i++)
+		if (f->ev[i].kind == AUX_FLOW_GAP)
+			return true;
+	return false;
+}
+
+/* Is all that f has but gaps and TIMEs in ref too, in that order? The last one
+ * before a gap may be missing: how sure of it each is depends on the error that it
+ * met. */
+static bool is_part(const struct fixture *ref, const struct fixture *f)
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i < f->n; i++) {
+		bool last = i + 1 < f->n && f->ev[i + 1].kind == AUX_FLOW_GAP;
+		size_t k = at;
+
+		if (f->ev[i].kind == AUX_FLOW_GAP || f->ev[i].kind == AUX_FLOW_TIME)
+			continue;
+		while (k < ref->n && (!last || k == at) &&
+		       !same_event(&ref->ev[k], &f->ev[i]))
+			k++;
+		if (k < ref->n && same_event(&ref->ev[k], &f->ev[i]))
+			at = k + 1;
+		else if (!last)
+			return false;
+	}
+	return true;
+}
+
+/* Does libipt say the same? From 2.1 on it reads no further ahead than it needs: it
+ * shows more before an error, and resumes at a PSB that 2.0, and so pt, has passed. */
+static bool agrees(const struct fixture *ref, const struct fixture *f)
+{
+	return same_flow(ref, f) ||
+	       (is_libipt_v21() && has_gap(ref) && has_gap(f) && is_part(ref, f));
 }
 
 /* The same from both, and what is expected. NULL: whatever libipt says. */
@@ -24,7 +65,7 @@ static void both(const struct pt *p, uint64_t end_ip, const char *expected,
 			is_str(text(&f), expected, what);
 		if (have_libipt()) {
 			begin(&ref, "libipt", false);
-			ok(run(&ref, p, end_ip) && same_flow(&ref, &f),
+			ok(run(&ref, p, end_ip) && agrees(&ref, &f),
 			   "%s: as libipt has it", what);
 			ref.ops->close(ref.dec);
 		}
@@ -327,15 +368,21 @@ static void noise(void)
 			continue;
 		n_ref++;
 		run_in(&ref, p.b, len, 0, 64);
-		n_same += same_flow(&ref, &f);
+		n_same += agrees(&ref, &f);
 	}
 	ok(fine, "3000 broken traces: they end, offsets in order");
-	/* but for packets that libipt does not know */
-	ok(n_same >= n_ref - 5, "%u of %u as libipt has them", n_same,
-	   n_ref);
+	if (!ref.dec) {
+		skip("built without libipt");
+		f.ops->close(f.dec);
+		return;
+	}
+	/* But for packets that libipt does not know; and where pt meets a wrong
+	 * packet and libipt 2.1 a contradiction before it, only pt keeps the last
+	 * branches. */
+	ok(n_ref && n_same + (is_libipt_v21() ? 10 : 5) >= n_ref,
+	   "%u of %u as libipt has them", n_same, n_ref);
 	f.ops->close(f.dec);
-	if (ref.dec)
-		ref.ops->close(ref.dec);
+	ref.ops->close(ref.dec);
 }
 
 /* A loop, with a CYC before each TNT, and MTCs of 200 periods of 320 ticks. */

@@ -286,6 +286,8 @@ static const char *explain(const struct sweep *s, const uint8_t *b,
 		return "UD0 and UD1 have a ModRM, which both leave out";
 	if (b[0] == 0x0f && op == 0x78)
 		return "EXTRQ and INSERTQ are VMREAD for capstone";
+	if (b[0] == 0x0f && op == 0x0f)
+		return "libipt knows no 3DNow!";
 	if (b[0] == 0x0f && (op == 0xa6 || op == 0xa7))
 		return "libipt knows no PadLock";
 	if (b[0] == 0x0f && op == 0xaa)

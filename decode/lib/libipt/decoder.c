@@ -20,7 +20,7 @@
  * Blocks end at each branch (end_on_call, end_on_jump), so that each is
  * contiguous.
  * Specification: Intel SDM volume 3, chapter "Intel Processor Trace"; libipt
- * 2.0.
+ * 2.0 to 2.2.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +108,7 @@ static int open_libipt(void **dec, const struct aux_decoder_config *config,
 		       struct aux_diag *diag)
 {
 	struct libipt *d = calloc(1, sizeof(*d));
+	struct pt_version v = pt_library_version();
 
 	(void)diag;
 	*dec = NULL;
@@ -115,6 +116,7 @@ static int open_libipt(void **dec, const struct aux_decoder_config *config,
 		return -AUX_E_NOMEM;
 	d->config = config;
 	d->host = host;
+	d->is_v21 = v.major > 2 || (v.major == 2 && v.minor >= 1);
 	d->code.iscache = pt_iscache_alloc(NULL);
 	d->out.queue = malloc(N_QUEUE * sizeof(*d->out.queue));
 	d->out.cap = N_QUEUE;

@@ -69,6 +69,20 @@ static void push_power(struct libipt *d, enum aux_power_kind what, bool known,
 	f->payload.value = value;
 }
 
+/* Without an IP of its own it belongs to the instruction before it. libipt 2.0
+ * says so itself, 2.1 only if it had to walk there. */
+static void push_ptwrite(struct libipt *d, const struct pt_event *e)
+{
+	struct aux_flow *f = libipt_push(d, AUX_FLOW_PAYLOAD, 0);
+	bool ip = !e->ip_suppressed;
+
+	f->n = e->variant.ptwrite.size;
+	f->flags = ip || d->out.at_insn ? AUX_FLOW_HAS_IP : 0;
+	f->payload.ip = ip ? e->variant.ptwrite.ip :
+			d->out.at_insn ? d->out.last_ip : 0;
+	f->payload.value = e->variant.ptwrite.payload;
+}
+
 /* A PSB+ repeats the state; that no transaction runs is not worth an event. */
 static void push_tsx(struct libipt *d, const struct pt_event *e)
 {
@@ -134,11 +148,12 @@ static bool push_flow_event(struct libipt *d, const struct pt_event *e)
 
 void libipt_push_event(struct libipt *d, const struct pt_event *e)
 {
-	struct aux_flow *f;
 	bool ip = !e->ip_suppressed;
 
-	if (push_flow_event(d, e))
+	if (push_flow_event(d, e)) {
+		d->out.at_insn = false;
 		return;
+	}
 	switch (e->type) {
 	case ptev_paging:
 	case ptev_async_paging:
@@ -154,11 +169,7 @@ void libipt_push_event(struct libipt *d, const struct pt_event *e)
 		push_tsx(d, e);
 		break;
 	case ptev_ptwrite:
-		f = libipt_push(d, AUX_FLOW_PAYLOAD, 0);
-		f->n = e->variant.ptwrite.size;
-		f->flags = ip ? AUX_FLOW_HAS_IP : 0;
-		f->payload.ip = ip ? e->variant.ptwrite.ip : 0;
-		f->payload.value = e->variant.ptwrite.payload;
+		push_ptwrite(d, e);
 		break;
 	case ptev_exstop:
 		push_power(d, AUX_POWER_STOPPED, ip, e->variant.exstop.ip, 0);

@@ -114,6 +114,7 @@ struct libipt_output {
 	uint64_t open_next, open_target; /* where it leads, not taken and taken */
 	uint64_t offset;	/* for events: stream offset of the current packet */
 	uint64_t last_ip;	/* of the last instruction emitted */
+	bool at_insn;		/* nothing moved the flow on from there */
 };
 
 /* Why no more flow comes of this chunk. */
@@ -123,6 +124,7 @@ struct libipt {
 	/* given to open, constant */
 	const struct aux_decoder_config *config;
 	const struct aux_decoder_host *host;
+	bool is_v21;		/* the library that runs is libipt 2.1 or later */
 
 	struct libipt_code code;
 

@@ -104,6 +104,7 @@ static inline void push_range(struct libipt *d, const struct pt_block *b)
 		d->loop.untraced = 0;
 	}
 	d->out.last_ip = b->end_ip;
+	d->out.at_insn = true;
 }
 
 /* ---- errors and synchronization ---- */
@@ -203,6 +204,7 @@ static void synchronize(struct libipt *d)
 		d->out.offset = d->chunk->stream_offset + pos;
 	d->times.have_time = false;
 	d->times.asked = false;
+	d->out.at_insn = false;
 	d->context.cr3 = 0;
 	d->context.vmcs = 0;
 	d->in.status = pt_blk_sync_set(d->in.blk, pos);
@@ -224,22 +226,41 @@ static bool is_end_packet(struct libipt *d, const struct pt_event *e)
 	       pt_blk_get_offset(d->in.blk, &pos) == 0 && pos >= d->in.len;
 }
 
-/* Are there more events of this PSB+ after the next one? They have its ip, a
- * CBR has not, and is emitted with them (as in decode/lib/pt/slow.c). libipt
- * moves past the PSBEND with the last one. */
-static bool waits_for_psbend(struct libipt *d)
+/* Does libipt stand at a PSBEND? *pos: where it stands. */
+static bool is_at_psbend(struct libipt *d, uint64_t *pos)
 {
 	static const uint8_t psbend[] = { 0x02, 0x23 };
 	const uint8_t *data = d->in.tailed ? d->in.tailed : d->chunk->data;
+
+	return pt_blk_get_offset(d->in.blk, pos) == 0 && *pos < d->in.len &&
+	       d->in.len - *pos >= sizeof(psbend) &&
+	       !memcmp(data + *pos, psbend, sizeof(psbend));
+}
+
+/* Are there more events of this PSB+ after that which pt_blk_event gave? They
+ * have its ip, a CBR has not, and is emitted with them (as in
+ * decode/lib/pt/slow.c). libipt 2.0 moves past the PSBEND with the last one,
+ * libipt 2.1 after it. */
+static bool waits_for_psbend(struct libipt *d, bool was_at, uint64_t at)
+{
 	uint64_t pos;
 
-	return pt_blk_get_offset(d->in.blk, &pos) == 0 && pos < d->in.len &&
-	       d->in.len - pos >= sizeof(psbend) &&
-	       !memcmp(data + pos, psbend, sizeof(psbend));
+	return was_at && (!d->is_v21 || (is_at_psbend(d, &pos) && pos == at));
+}
+
+/* From libipt 2.1 on each PSB+ also says whether tracing is on. The status after
+ * synchronizing says so in all versions, and in the middle of a trace nothing
+ * changes with it. */
+static bool repeats_state(const struct pt_event *e)
+{
+	return e->status_update &&
+	       (e->type == ptev_enabled || e->type == ptev_disabled);
 }
 
 static void push_event(struct libipt *d, const struct pt_event *e)
 {
+	if (repeats_state(e))
+		return;
 	if (e->has_tsc)
 		libipt_push_time(d, e->tsc);
 	libipt_push_event(d, e);
@@ -248,7 +269,8 @@ static void push_event(struct libipt *d, const struct pt_event *e)
 static void step_event(struct libipt *d)
 {
 	struct pt_event e;
-	bool late = waits_for_psbend(d);
+	uint64_t at;
+	bool was_at = is_at_psbend(d, &at), late;
 
 	d->in.status = pt_blk_event(d->in.blk, &e, sizeof(e));
 	if (d->in.status < 0) {
@@ -261,7 +283,8 @@ static void step_event(struct libipt *d)
 		return;
 	}
 	update_offset(d);
-	late = late && e.type == ptev_cbr && e.status_update;
+	late = e.type == ptev_cbr && e.status_update &&
+	       waits_for_psbend(d, was_at, at);
 	if (!late)
 		push_event(d, &e);
 	if (d->pending.has_late)
