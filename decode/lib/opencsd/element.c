@@ -348,6 +348,26 @@ static void retract_walk(struct opencsd *d, uint64_t from)
 	opencsd_push_gap(d, AUX_GAP_DESYNC, true, ip, OCSD_ERR_MEM_NACC);
 }
 
+/*
+ * An exception that returns to before the address where the flow went on. Later
+ * libraries (1.5.5 does) walk forward only: there is no element that shows the
+ * contradiction, so it is looked for here.
+ */
+static void find_contradiction(struct opencsd *d, uint64_t from)
+{
+	struct aux_flow *gap = event_of_packet(d, 1);
+	uint64_t ip = d->out.address;
+	uint8_t insn[2];
+
+	if (!d->src.in_order || !d->out.addressed || ip <= from ||
+	    (gap && gap->kind == AUX_FLOW_GAP) ||
+	    (d->out.code_missing && d->out.missing_ip == ip))
+		return;
+	opencsd_push_gap(d, opencsd_copy_code(d, ip, 2, insn) < 2 ?
+			    AUX_GAP_NO_CODE : AUX_GAP_DESYNC,
+			 true, ip, OCSD_ERR_MEM_NACC);
+}
+
 static void push_exception(struct opencsd *d, const ocsd_generic_trace_elem *e)
 {
 	bool known = e->excep_ret_addr || d->out.last_known;
@@ -363,6 +383,8 @@ static void push_exception(struct opencsd *d, const ocsd_generic_trace_elem *e)
 	d->out.indirect = d->ret.suppress = false;
 	if (e->excep_ret_addr)
 		retract_walk(d, from);
+	if (e->excep_ret_addr && !e->excep_ret_addr_br_tgt && d->src.v4)
+		find_contradiction(d, from);
 	end_syscall(d, e->exception_number, from);
 	if (known)
 		opencsd_settle(d, from);

@@ -135,6 +135,7 @@ struct opencsd_emitted {
 	uint64_t last_ip;	/* of the last instruction */
 	uint64_t next_ip;	/* its end */
 	uint64_t missing_ip;
+	uint64_t address;	/* with addressed, in order: that of the packet */
 };
 
 /* Where the library's return stack is known to be wrong (element.c). */

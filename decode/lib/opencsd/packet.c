@@ -91,6 +91,7 @@ static void handle_address(struct opencsd *d, const ocsd_etmv4_i_pkt *p,
 	if (d->sync.in_exception)
 		return;
 	d->out.addressed = true;
+	d->out.address = p->v_addr.val;
 	d->ret.suppress = d->missing.adrift = false;
 	opencsd_settle(d, p->v_addr.val);
 	if (context)
