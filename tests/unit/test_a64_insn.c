@@ -17,7 +17,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#ifdef HAVE_CAPSTONE
 #include <capstone/capstone.h>
+#endif
 
 #include "common/a64_insn.h"
 #include "tests/unit/tap.h"
@@ -146,6 +148,7 @@ static void check_cases(void)
 	}
 }
 
+#ifdef HAVE_CAPSTONE
 struct sweep {
 	csh cs;
 	cs_insn *ci;
@@ -154,6 +157,11 @@ struct sweep {
 
 static int class_by_capstone(const cs_insn *ci)
 {
+	/* capstone 4 has no ids for these, as it knows neither */
+	if (!strcmp(ci->mnemonic, "udf"))
+		return A64_SYSCALL;
+	if (!strncmp(ci->mnemonic, "bc.", 3))
+		return A64_COND;
 	switch (ci->id) {
 	case ARM64_INS_B:
 		return ci->detail->arm64.cc == ARM64_CC_INVALID &&
@@ -288,13 +296,12 @@ static void sweep_encodings(struct sweep *s)
 	   "differ", s->n, s->n_unknown, s->n_bad);
 }
 
-int main(void)
+static void sweep(void)
 {
 	struct sweep s = { 0 }, all = { 0 };
 
-	check_cases();
 	if (!ok(!cs_open(CS_ARCH_ARM64, CS_MODE_LITTLE_ENDIAN, &s.cs), "capstone"))
-		return plan_done();
+		return;
 	cs_option(s.cs, CS_OPT_DETAIL, CS_OPT_ON);
 	s.ci = cs_malloc(s.cs);
 	all.cs = s.cs;
@@ -303,5 +310,17 @@ int main(void)
 	sweep_encodings(&all);
 	cs_free(s.ci, 1);
 	cs_close(&s.cs);
+}
+#else
+static void sweep(void)
+{
+	skip("built without capstone");
+}
+#endif
+
+int main(void)
+{
+	check_cases();
+	sweep();
 	return plan_done();
 }

@@ -53,12 +53,6 @@ static const struct row rows[] = {
 	{ AUX_FLOW_MODE_A64, { 0xc0, 0x03, 0x5f, 0xd6 }, 4, 4, "ret", NULL },
 	{ AUX_FLOW_MODE_A64, { 0x1f, 0x20, 0x03, 0xd5 }, 4, 4, "nop", NULL },
 	{ AUX_FLOW_MODE_A64, { 0x1f, 0x20, 0x03 }, 3, 0, "", NULL },
-	{ AUX_FLOW_MODE_A64,
-	  { 0, 0, 0, 0 },
-	  4,
-	  4,
-	  ".byte 0x00, 0x00, 0x00, 0x00",
-	  NULL },
 	{ AUX_FLOW_MODE_A32, { 0x1e, 0xff, 0x2f, 0xe1 }, 4, 4, "bx lr", NULL },
 	{ AUX_FLOW_MODE_T32, { 0x70, 0x47 }, 2, 2, "bx lr", NULL },
 	{ AUX_FLOW_MODE_T32,
@@ -99,6 +93,11 @@ static void check_fallback(struct disasm *d)
 	ok(!strcmp(text, ".byte 0x0f, 0x01, 0xe8") ||
 		   !strcmp(text, "serialize"),
 	   "serialize is shown as bytes or by name, not as \"%s\"", text);
+	is_u64(disasm_text(d, (const uint8_t[4]){ 0 }, 4, 0, AUX_FLOW_MODE_A64,
+			   text, sizeof(text)), 4, "udf has a length");
+	ok(!strcmp(text, ".byte 0x00, 0x00, 0x00, 0x00") ||
+		   !strcmp(text, "udf #0"),
+	   "udf is shown as bytes or by name, not as \"%s\"", text);
 	disasm_text(d, (const uint8_t[]){ 0x48, 0x89, 0xe5 }, 3, 0,
 		    AUX_FLOW_MODE_X86_64, tiny, sizeof(tiny));
 	ok(strlen(tiny) < sizeof(tiny), "text is cut to the buffer");

@@ -131,7 +131,26 @@ static bool same_packet(const struct ptpkt *a, const struct pt_packet *b)
 	}
 }
 
-/* Packets that libipt 2.0.5 does not know. */
+#if LIBIPT_VERSION >= 0x201
+/* Event trace, known from 2.1 on. */
+static bool same_event(const struct ptpkt *a, const struct pt_packet *b)
+{
+	if (b->type == ppt_cfe)
+		return a->type == PTPKT_CFE && a->count == b->payload.cfe.type &&
+		       a->payload == b->payload.cfe.vector &&
+		       a->flags == b->payload.cfe.ip;
+	if (b->type == ppt_evd)
+		/* its type has six bits, of which libipt reads five */
+		return a->type == PTPKT_EVD &&
+		       (a->count & 0x1f) == b->payload.evd.type &&
+		       a->payload == b->payload.evd.payload;
+	return same_packet(a, b);
+}
+#else
+#define same_event same_packet
+#endif
+
+/* Packets that one libipt or another does not know. */
 static bool is_newer(const struct ptpkt *a)
 {
 	return a->type == PTPKT_BBP || a->type == PTPKT_BEP ||
@@ -164,7 +183,7 @@ static void compare(uint8_t *data, size_t len, bool every, struct diff *d)
 		memset(&want, 0, sizeof(want));
 		if (!ret)
 			ret = pt_pkt_next(dec, &want, sizeof(want));
-		if (ret > 0 && n == ret && same_packet(&got, &want))
+		if (ret > 0 && n == ret && same_event(&got, &want))
 			d->n_same++;
 		else if (ret == -pte_bad_opc && is_newer(&got))
 			d->n_newer++;
@@ -173,6 +192,11 @@ static void compare(uint8_t *data, size_t len, bool every, struct diff *d)
 			d->n_bad++;
 		else if (ret == -pte_eos && n == 0)
 			d->n_cut++;
+#if LIBIPT_VERSION >= 0x202
+		/* a trigger: ours does not know it */
+		else if (ret > 0 && want.type == ppt_trig && n == -1)
+			d->n_newer++;
+#endif
 		else if (!d->n_wrong++)
 			d->first_wrong = at;
 		at += every || n <= 0 ? 1 : (size_t)n;
