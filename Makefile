@@ -145,10 +145,10 @@ $(BUILD)/libshared.a: $(SHARED)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
 # Unit tests: `/* links: capture */` or `/* links: decode */` says with what, and
-# `/* needs: IPT */` without which library there is no test.
+# `/* needs: IPT */` without which libraries there is no test.
 UNIT := $(wildcard tests/unit/test_*.c)
-UNIT := $(filter-out $(shell grep -lE '^/\* needs: ($(subst $(empty) ,|,none $(filter-out \
-	$(HAVE),IPT OPENCSD))) ' $(UNIT)),$(UNIT))
+UNIT := $(filter-out $(shell grep -lE '^/\* needs:.* ($(subst $(empty) ,|,none $(filter-out \
+	$(HAVE),CAPSTONE IPT OPENCSD))) ' $(UNIT)),$(UNIT))
 links = $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(if $(UNIT),\
 	$(shell grep -lE '^/\* links:.*\<$(1)\>' $(UNIT))))
 UNIT_BIN := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(UNIT))

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* needs: IPT */
 /* links: decode */
 /*
  * session: PATHs, and chunks that a decoder gives up: the flow is always that of libipt.

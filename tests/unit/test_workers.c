@@ -17,7 +17,13 @@
 #include "tests/unit/tap.h"
 #include "common/workers.h"
 
+#ifdef HAVE_IPT
 extern const struct aux_decoder_ops aux_decoder_libipt;
+#define REAL aux_decoder_libipt
+#else
+extern const struct aux_decoder_ops aux_decoder_pt;
+#define REAL aux_decoder_pt
+#endif
 
 /* ---- the pool ---- */
 
@@ -408,7 +414,7 @@ static void a_trace(bool damaged)
 	close(fd);
 	free(m.p);
 	ok(fine, "a %s trace", what);
-	odd_ways = (struct odd_ways){ .real = &aux_decoder_libipt };
+	odd_ways = (struct odd_ways){ .real = &REAL };
 	all_ways(what, SINK_NEEDS_TIME);
 	all_ways(what, 0);
 	odd_ways.paths = true;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* needs: CAPSTONE IPT */
 /* links: decode */
 /*
  * The length decoder over whole programs of this machine, and over made-up bytes
