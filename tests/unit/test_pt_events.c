@@ -234,6 +234,16 @@ static void interrupt_flag(void)
 		"on:3003 3003-3005/3:far 3023-3023/1:fall async:3024-3017 "
 		"3017-3017/1:fall async:3018-0 off ",
 		"the flag of a branch waits for its TIP");
+
+	pt_psb(&p, 0, 0x3000);
+	pt_bytes(&p, "\x99\x06", 2);	/* 32 bits: not yet at the INT */
+	pt_pgd(&p);
+	pt_mode64(&p);
+	pt_pge(&p, 0x3003);
+	put_end(&p, 0x3004);
+	is_flow(&p,
+		"on:3000 3000-3001/2:syscall off on:3003 3003-3003/1:fall "
+		"async:3004-0 off ", "that of one which ends tracing");
 }
 
 static void put_mwait(struct pt *p, const char *exstop)

@@ -550,23 +550,22 @@ static int event_of_pge(struct pt_cursor *c, struct pt_event *ev)
 	return pt_has_bound(c, PT_BIND_TIP);
 }
 
+/* Tracing ends first: the code up to there is in the mode of before. */
 static int event_of_pgd(struct pt_cursor *c, struct pt_event *ev)
 {
-	bool bound = pop_bound(c, PT_BIND_TIP, ev);
-
-	if (!bound) {
+	if (!c->consumed && !find_bound(c, PT_BIND_TIP, PT_EV_ASYNC_BRANCH)) {
 		*ev = (struct pt_event){ .type = PT_EV_DISABLED };
 		set_time(c, ev);
-	}
-	if (!bound || ev->type == PT_EV_ASYNC_BRANCH) {
-		if (bound)
+	} else {
+		pop_bound(c, PT_BIND_TIP, ev);
+		if (ev->type == PT_EV_ASYNC_BRANCH)
 			ev->type = PT_EV_ASYNC_DISABLED;
-		set_ip(c, ev);
-		c->consumed = true;
-	} else if (!c->consumed) {
-		/* What only a TIP can complete. */
-		return -PT_E_UNSUPPORTED;
+		else if (!c->consumed)	/* what only a TIP can complete */
+			return -PT_E_UNSUPPORTED;
 	}
+	if (!c->consumed)
+		set_ip(c, ev);
+	c->consumed = true;
 	return pt_has_bound(c, PT_BIND_TIP);
 }
 
