@@ -265,6 +265,41 @@ static void ps_transaction(struct ptscript *s)
 	ps_ip(s, OP_FUP, s->ip, false);
 }
 
+/* Event trace and triggers. A return and a VM entry are of the instruction at their
+ * IP, which need not be one, nor run. */
+static void ps_event(struct ptscript *s)
+{
+	uint8_t b = ps_byte(s), type = b >> 3 & 15;
+
+	ps_flush(s);
+	switch (b & 7) {
+	case 0:
+	case 1:
+		s->untrue |= type == AUX_CFE_IRET || type == AUX_CFE_UIRET ||
+			     type == AUX_CFE_VMENTRY;
+		ps_put(s, "\x02\x13", 2);		/* CFE */
+		ps_put_value(s, type | (b & 1) << 7, 1);
+		ps_put_value(s, 0x20, 1);
+		break;
+	case 2:
+		ps_put(s, "\x02\x53", 2);		/* EVD */
+		ps_put_value(s, type, 1);
+		ps_put_value(s, b, 8);
+		break;
+	case 3:
+		ps_put(s, "\xd9\x40\x01\x02\x00", 5);	/* TRIG */
+		break;
+	case 4:
+		ps_put(s, "\xd9\x80\x01", 3);
+		break;
+	default:
+		ps_put(s, b & 8 ? "\x99\x05" : "\x99\x01", 2); /* CLI, STI */
+		break;
+	}
+	if ((b & 7) == 1 || (b & 7) > 3)
+		ps_ip(s, OP_FUP, s->ip, b & 0x80);
+}
+
 static void ps_other(struct ptscript *s)
 {
 	uint8_t b = ps_byte(s);
@@ -301,7 +336,10 @@ static void ps_other(struct ptscript *s)
 		ps_put(s, "\x02\x62", 2);		/* EXSTOP */
 		break;
 	default:
-		ps_put(s, "\x02\x83", 2);		/* TRACESTOP */
+		if (b == 0xff)
+			ps_event(s);
+		else
+			ps_put(s, "\x02\x83", 2);	/* TRACESTOP */
 		break;
 	}
 }
