@@ -3,7 +3,9 @@
  * addrspace: persistent treaps of mappings, see sideband.h.
  *
  * Invariants: in order by start, disjoint, heap order by prio. A node is never
- * written once it is linked, so every root that was ever returned stays valid.
+ * written once its tree was returned, so every root stays valid. What one change
+ * takes apart and puts together on its way is written in place (is_fresh): copying
+ * that, too, would take more memory than what stays.
  * Random priorities keep the depth logarithmic on average, whatever the order
  * of insertion; the seed is random, so no file can choose a bad order.
  *
@@ -18,6 +20,12 @@
 #include "decode/lib/sideband/sideband.h"
 
 #define ARENA_BLOCK (256 * 1024)
+
+/* A mapping of a tree, with its digest. */
+struct own_mapping {
+	struct mapping map;	/* first */
+	uint64_t sum[2];
+};
 
 struct map_arena_block {
 	struct map_arena_block *next;
@@ -44,6 +52,7 @@ void *map_arena_alloc(struct map_arena *a, size_t size)
 		b->used = 0;
 		b->size = room;
 		a->blocks = b;
+		a->fresh = 0;
 	}
 	p = b->data + b->used;
 	b->used += size;
@@ -96,14 +105,33 @@ static void digest(const struct map_arena *a, const struct mapping *m,
 	}
 }
 
-/* A node with from's mapping and other children. Sums of subtrees are additive,
- * so from's own part is its sum without its children's. */
+/* From here on nodes are those of a new change. */
+static void begin_change(struct map_arena *a)
+{
+	a->fresh = a->blocks ? a->blocks->used : 0;
+}
+
+/* Was the node made by this change? No root that was returned leads to it. Nodes in a
+ * block that is full count as old: they are few. */
+static bool is_fresh(const struct map_arena *a, const struct map_node *n)
+{
+	const struct map_arena_block *b = a->blocks;
+	uintptr_t at = b ? (uintptr_t)n - (uintptr_t)b->data : 0;
+
+	return b && at >= a->fresh && at < b->used;
+}
+
+/* A node with from's mapping and other children: from itself, where nothing else
+ * leads to it. */
 static const struct map_node *link_node(struct map_arena *a,
 					const struct map_node *from,
 					const struct map_node *left,
 					const struct map_node *right)
 {
-	struct map_node *n = map_arena_alloc(a, sizeof(*n));
+	const struct own_mapping *own = (const struct own_mapping *)from->map;
+	struct map_node *n = is_fresh(a, from) ?
+				     (struct map_node *)(uintptr_t)from :
+				     map_arena_alloc(a, sizeof(*n));
 
 	if (!n)
 		return NULL;
@@ -112,13 +140,9 @@ static const struct map_node *link_node(struct map_arena *a,
 	n->left = left;
 	n->right = right;
 	n->n = 1 + (left ? left->n : 0) + (right ? right->n : 0);
-	for (int i = 0; i < 2; i++) {
-		n->sum[i] = from->sum[i];
-		n->sum[i] -= from->left ? from->left->sum[i] : 0;
-		n->sum[i] -= from->right ? from->right->sum[i] : 0;
-		n->sum[i] += left ? left->sum[i] : 0;
-		n->sum[i] += right ? right->sum[i] : 0;
-	}
+	for (int i = 0; i < 2; i++)
+		n->sum[i] = own->sum[i] + (left ? left->sum[i] : 0) +
+			    (right ? right->sum[i] : 0);
 	return n;
 }
 
@@ -157,11 +181,13 @@ static const struct map_node *merge(struct map_arena *a, const struct map_node *
 static const struct map_node *single(struct map_arena *a, const struct mapping *m,
 				     uint64_t start, uint64_t end)
 {
-	struct mapping *copy = map_arena_alloc(a, sizeof(*copy));
+	struct own_mapping *own = map_arena_alloc(a, sizeof(*own));
 	struct map_node proto = { .prio = next_prio(a) };
+	struct mapping *copy;
 
-	if (!copy)
+	if (!own)
 		return NULL;
+	copy = &own->map;
 	*copy = *m;
 	copy->start = start;
 	copy->end = end;
@@ -171,7 +197,7 @@ static const struct map_node *single(struct map_arena *a, const struct mapping *
 		copy->saved_offset += start - m->start;
 	}
 	proto.map = copy;
-	digest(a, copy, proto.sum);
+	digest(a, copy, own->sum);
 	return link_node(a, &proto, NULL, NULL);
 }
 
@@ -247,6 +273,7 @@ const struct map_node *addrspace_insert(struct map_arena *a,
 
 	if (m->start >= m->end)
 		return root;
+	begin_change(a);
 	one = single(a, m, m->start, m->end);
 	if (!one)
 		return root;
@@ -268,6 +295,7 @@ const struct map_node *addrspace_copy(struct map_arena *a,
 
 	if (start >= end)
 		return root;
+	begin_change(a);
 	cut(a, root, start, &lo, &mid);
 	cut(a, mid, end, &drop, &hi);
 	cut(a, from, start, &drop, &mid);

@@ -213,6 +213,7 @@ struct map_node {
 /* Memory of all trees; freed as one. */
 struct map_arena {
 	struct map_arena_block *blocks;
+	size_t fresh;	/* from there on in the newest block: of this change */
 	uint64_t seed, salt;	/* random, so that no file can make trees deep or
 				 * digests equal */
 	bool oom;	/* sticky: something could not be allocated */
