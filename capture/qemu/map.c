@@ -301,10 +301,13 @@ static void map_file(struct region *r, const struct map_line *m)
 
 	if (m->path[0] != '/' || m->path[1] == '/')
 		return;
-	fd = open(m->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	/* by now the name may be that of a FIFO */
+	fd = open(m->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK |
+				   O_NOCTTY);
 	if (fd < 0)
 		return;
-	if (!fstat(fd, &st) && st.st_ino == m->map.ino &&
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode) &&
+	    st.st_ino == m->map.ino &&
 	    (uint64_t)st.st_size > m->map.pgoff) {
 		r->file_len = (uint64_t)st.st_size - m->map.pgoff;
 		if (r->file_len > m->end - m->map.addr)

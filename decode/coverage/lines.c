@@ -17,9 +17,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/array.h"
+#include "common/regular.h"
 #include "common/x86_insn.h"
 #include "decode/coverage/impl.h"
 
@@ -223,15 +224,18 @@ static bool scan(struct cover_labels *l, const char *p)
 
 static char *read_text(const char *path)
 {
-	FILE *f = fopen(path, "re");
 	struct stat st;
+	int fd = regular_open(path, &st);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
 	char *text = NULL;
 	size_t n;
 
-	if (!f)
+	if (!f) {
+		if (fd >= 0)
+			close(fd);
 		return NULL;
-	if (!fstat(fileno(f), &st) && S_ISREG(st.st_mode) && st.st_size >= 0 &&
-	    st.st_size <= MAX_SOURCE)
+	}
+	if (st.st_size >= 0 && st.st_size <= MAX_SOURCE)
 		text = malloc((size_t)st.st_size + 1);
 	if (text) {
 		n = fread(text, 1, (size_t)st.st_size, f);

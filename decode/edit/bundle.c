@@ -15,16 +15,15 @@
  *
  * The caller's thread alone uses a bundle; there are no locks.
  */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/array.h"
 #include "common/jitname.h"
+#include "common/mapped.h"
+#include "common/regular.h"
 #include "decode/edit/edit.h"
 #include "decode/lib/sideband/sideband.h"
 #include "decode/lib/trace/trace.h"
@@ -540,8 +539,7 @@ static void write_part(struct rewrite *w, const struct log *log, bool swapped,
 
 /*
  * A log that is no regular file, or that cannot be read, is skipped without an
- * error: a decode here would miss it as well. O_NONBLOCK keeps a FIFO of that
- * name from blocking the open. A perf map counts as when decoding: from root or
+ * error: a decode here would miss it as well. A perf map counts as when decoding: from root or
  * its reader.
  */
 static void write_log(struct rewrite *w, const struct log *log, bool swapped,
@@ -549,25 +547,24 @@ static void write_log(struct rewrite *w, const struct log *log, bool swapped,
 {
 	char path[8192];
 	struct stat st;
-	uint8_t *p = MAP_FAILED;
+	uint8_t *p = NULL;
 	int fd;
 
 	snprintf(path, sizeof(path), "%s%.*s", symfs ? symfs : "",
 		 (int)log->len, log->path);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size &&
+	fd = regular_open(path, &st);
+	if (fd >= 0 && st.st_size &&
 	    (!log->made || symfs || !st.st_uid || st.st_uid == geteuid() ||
 	     !geteuid()))
-		p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd,
-			 0);
+		p = mapped_open(fd, (uint64_t)st.st_size, path);
 	if (fd >= 0)
 		close(fd);
-	if (p == MAP_FAILED)
+	if (!p)
 		return;
 	for (uint64_t at = 0; at < (uint64_t)st.st_size &&
 			      !rewrite_failed(w); at += AUX_OWN_FILE_MAX)
 		write_part(w, log, swapped, p, at, (uint64_t)st.st_size);
-	munmap(p, (size_t)st.st_size);
+	mapped_close(p, (uint64_t)st.st_size);
 }
 
 int bundle_write_logs(struct aux_reader *r, struct rewrite *w,

@@ -10,11 +10,11 @@
 #include <fcntl.h>
 #include <gelf.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <aux/error.h>
 
+#include "common/regular.h"
 #include "perfdata/perfdata.h"
 
 /* Looks through one block of notes. Returns the id's size or 0. */
@@ -127,16 +127,9 @@ int buildid_read(const char *path, uint8_t id[BUILDID_MAX])
 	int fd, size = 0;
 	Elf *elf;
 
-	/* a mapped path may by now name a device or a FIFO: never touch it */
-	if (stat(path, &st) || !S_ISREG(st.st_mode))
-		return -AUX_E_IO;
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	fd = regular_open(path, &st);
 	if (fd < 0)
 		return -AUX_E_IO;
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
-		close(fd);
-		return -AUX_E_IO;
-	}
 	elf_version(EV_CURRENT);
 	elf = elf_begin(fd, ELF_C_READ, NULL);
 	if (elf && elf_kind(elf) == ELF_K_ELF) {

@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/mapped.h"
 #include "perfdata/impl.h"
 
 /*
@@ -249,11 +250,30 @@ static int write_all(int fd, const char *p, size_t n)
 	return 0;
 }
 
+/* Can it become a perf.data? It is looked at where the first eight bytes are there:
+ * what has no end, such as /dev/zero, would fill the disk. */
+static bool has_magic(const char head[8])
+{
+	return !memcmp(head, "PERFILE2", 8) || !memcmp(head, "2ELIFREP", 8) ||
+	       !memcmp(head, "PERFFILE", 8);
+}
+
+/* Writes n bytes that come at place at. False: no more is wanted. */
+static bool spool_piece(int out, char head[8], uint64_t at, const char *p, size_t n,
+			int *err)
+{
+	for (size_t i = 0; i < n && at + i < 8; i++)
+		head[at + i] = p[i];
+	*err = write_all(out, p, n);
+	return !*err && (at + n < 8 || has_magic(head));
+}
+
 /* Copies what is left of in to a temporary file; returns its descriptor. */
 static int spool(int in, struct aux_diag *diag)
 {
-	char *buf = malloc(SPOOL_BUFFER);
+	char *buf = malloc(SPOOL_BUFFER), head[8];
 	int out = spool_open();
+	uint64_t at = 0;
 	ssize_t n = 0;
 	int err = 0;
 
@@ -265,13 +285,15 @@ static int spool(int in, struct aux_diag *diag)
 		n = read(in, buf, SPOOL_BUFFER);
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n <= 0)
+		if (n <= 0 ||
+		    !spool_piece(out, head, at, buf, (size_t)n, &err))
 			break;
-		if (write_all(out, buf, (size_t)n)) {
-			err = fail_io(diag, "cannot spool the input (set TMPDIR "
-					    "to a larger disk)");
-			goto done;
-		}
+		at += (uint64_t)n;
+	}
+	if (err) {
+		err = fail_io(diag, "cannot spool the input (set TMPDIR to a "
+				    "larger disk)");
+		goto done;
 	}
 	if (n < 0)
 		err = fail_io(diag, "cannot read");
@@ -282,7 +304,7 @@ done:
 	return err ? err : out;
 }
 
-static int map_fd(struct backing *b, int fd, uint64_t size,
+static int map_fd(struct backing *b, int fd, uint64_t size, const char *name,
 		  struct aux_diag *diag)
 {
 	if (!size)
@@ -291,11 +313,9 @@ static int map_fd(struct backing *b, int fd, uint64_t size,
 	if (size > SIZE_MAX)
 		return diag_set(diag, AUX_E_LIMIT, AUX_NO_OFFSET,
 				"the file is too large for this machine");
-	b->map = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
-	if (b->map == MAP_FAILED) {
-		b->map = NULL;
+	b->map = mapped_open(fd, size, name);
+	if (!b->map)
 		return fail_io(diag, "cannot map the file");
-	}
 	b->data = b->map;
 	b->len = size;
 	b->on_disk = true;
@@ -308,7 +328,8 @@ static int refuse_dir(struct aux_diag *diag)
 			"is a directory, not a perf.data file");
 }
 
-static int load_fd(struct backing *b, int fd, struct aux_diag *diag)
+static int load_fd(struct backing *b, int fd, const char *name,
+		   struct aux_diag *diag)
 {
 	struct stat st;
 	int tmp, ret;
@@ -318,12 +339,12 @@ static int load_fd(struct backing *b, int fd, struct aux_diag *diag)
 	if (S_ISDIR(st.st_mode))
 		return refuse_dir(diag);
 	if (S_ISREG(st.st_mode) && lseek(fd, 0, SEEK_CUR) == 0)
-		return map_fd(b, fd, (uint64_t)st.st_size, diag);
+		return map_fd(b, fd, (uint64_t)st.st_size, name, diag);
 	tmp = spool(fd, diag);
 	if (tmp < 0)
 		return tmp;
 	ret = fstat(tmp, &st) ? fail_io(diag, "cannot stat") :
-				map_fd(b, tmp, (uint64_t)st.st_size, diag);
+				map_fd(b, tmp, (uint64_t)st.st_size, name, diag);
 	close(tmp);
 	return ret;
 }
@@ -334,11 +355,11 @@ static int backing_open(struct backing *b, const char *path,
 	int fd, ret;
 
 	if (!strcmp(path, "-"))
-		return load_fd(b, STDIN_FILENO, diag);
+		return load_fd(b, STDIN_FILENO, "standard input", diag);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return fail_io(diag, "cannot open");
-	ret = load_fd(b, fd, diag);
+	ret = load_fd(b, fd, path, diag);
 	close(fd);
 	return ret;
 }
@@ -346,7 +367,7 @@ static int backing_open(struct backing *b, const char *path,
 static void backing_close(struct backing *b)
 {
 	if (b->map)
-		munmap(b->map, b->len);
+		mapped_close(b->map, b->len);
 	b->map = NULL;
 }
 
@@ -660,7 +681,7 @@ int reader_open_fd(struct aux_reader **out, int fd, const char *name,
 	*out = NULL;
 	if (!r)
 		return -AUX_E_NOMEM;
-	return finish_open(out, r, load_fd(&r->file, fd, diag), diag);
+	return finish_open(out, r, load_fd(&r->file, fd, name, diag), diag);
 }
 
 static uint64_t round_up(uint64_t n, uint64_t page)
@@ -697,6 +718,7 @@ static int join_maps(struct aux_reader *r, struct reader_map *files, size_t n,
 			return diag_set(diag, AUX_E_IO, AUX_NO_OFFSET,
 					"cannot map %s: %s", f->path,
 					strerror(errno));
+		mapped_moved(f->data, (uint8_t *)all->map + at);
 		f->data = NULL;
 		at += round_up(f->len, page);
 	}

@@ -59,7 +59,8 @@ static const char *reason(int error)
 	case -AUX_E_IO:
 		return "cannot be read";
 	case -AUX_E_LIMIT:
-		return "unpacks to more than a file of code may have";
+		return "unpacks to more than 512 MiB, or than 1 GiB with the "
+		       "others";
 	case -AUX_E_UNSUPPORTED:
 		return "is compressed in a way that this build does not know";
 	case -AUX_E_NOMEM:

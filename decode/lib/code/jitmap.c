@@ -13,14 +13,13 @@
  * A map is read at the first question about its process, with the lock held,
  * and never changes or moves.
  */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/jitname.h"
+#include "common/regular.h"
 #include "decode/lib/code/impl.h"
 #include "decode/lib/elf/perfmap.h"
 
@@ -53,18 +52,16 @@ static const struct own_file *own_map(const struct codeview *cv, uint32_t pid)
 	return NULL;
 }
 
-/* A regular file of whom it may be from; its size. A FIFO of that name blocks
- * nobody. */
+/* A regular file of whom it may be from; its size. */
 static int open_map(const char *path, bool any_owner, uint64_t *size)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	uid_t self = geteuid();
 	struct stat st;
+	int fd = regular_open(path, &st);
+	uid_t self = geteuid();
 
 	if (fd < 0)
 		return -1;
-	if (!fstat(fd, &st) && S_ISREG(st.st_mode) &&
-	    (any_owner || !self || !st.st_uid || st.st_uid == self)) {
+	if (any_owner || !self || !st.st_uid || st.st_uid == self) {
 		*size = (uint64_t)st.st_size;
 		return fd;
 	}

@@ -26,10 +26,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <aux/error.h>
+
+#include "common/mapped.h"
+#include "common/regular.h"
 
 #include "decode/lib/elf/impl.h"
 
@@ -62,7 +64,7 @@ static int put_piece(struct output *o, size_t n)
 {
 	const uint8_t *p = o->buf;
 
-	if (o->size + n > MAX_SIZE)
+	if (o->size + n > MAX_SIZE || !mapped_charge(n))
 		return -AUX_E_LIMIT;
 	o->size += n;
 	while (n) {
@@ -188,6 +190,7 @@ int elfimage_unpack(const uint8_t *data, uint64_t len, int *fd, uint64_t *size)
 	rc = o.fd < 0 ? -AUX_E_IO : formats[i].unpack(data, len, &o);
 	free(o.buf);
 	if (rc < 0) {
+		mapped_discharge(o.size);
 		if (o.fd >= 0)
 			close(o.fd);
 		return rc;
@@ -218,14 +221,13 @@ static int finish_open(struct elfimage **imp, struct elfimage *im)
 
 static int map_fd(struct elfimage *im, int fd)
 {
-	void *p;
-
 	if (!im->len)
 		return 0;
-	p = mmap(NULL, im->len, PROT_READ, MAP_PRIVATE, fd, 0);
-	if (p == MAP_FAILED)
-		return -AUX_E_IO;
-	im->data = p;
+	if (!im->path)
+		return -AUX_E_NOMEM;
+	im->data = mapped_open(fd, im->len, im->path);
+	if (!im->data)
+		return errno == ENOMEM ? -AUX_E_NOMEM : -AUX_E_IO;
 	im->mapped = true;
 	return 0;
 }
@@ -238,28 +240,23 @@ static int unpack(struct elfimage *im)
 
 	if (rc <= 0)
 		return rc;
-	munmap((void *)(uintptr_t)im->data, im->len);
+	mapped_close(im->data, im->len);
 	im->mapped = false;
-	im->len = size;
+	im->len = im->unpacked = size;
 	free(im->path);
 	if (asprintf(&im->path, "/proc/self/fd/%d", im->fd) < 0)
 		im->path = NULL;
 	return map_fd(im, im->fd);
 }
 
-/* O_NONBLOCK: opening a FIFO that stands at the path must not block. */
 static int map_file(struct elfimage *im, const char *path)
 {
 	struct stat st;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc;
+	int fd = regular_open(path, &st), rc;
 
 	if (fd < 0)
-		return errno == ENOENT || errno == ENOTDIR ? -AUX_E_NOENT :
-							     -AUX_E_IO;
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-		close(fd);
-		return -AUX_E_NOENT;
-	}
+		return errno == ENOENT || errno == ENOTDIR || errno == EINVAL ?
+			       -AUX_E_NOENT : -AUX_E_IO;
 	im->len = (uint64_t)st.st_size;
 	im->path = strdup(path);
 	rc = map_fd(im, fd);
@@ -323,7 +320,8 @@ void elfimage_close(struct elfimage *im)
 	free(im->debug_path);
 	free(im->path);
 	if (im->mapped)
-		munmap((void *)(uintptr_t)im->data, im->len);
+		mapped_close(im->data, im->len);
+	mapped_discharge(im->unpacked);
 	if (im->fd >= 0)
 		close(im->fd);
 	pthread_mutex_destroy(&im->lock);
@@ -569,8 +567,12 @@ static void by_debugdata(struct elfimage *im)
 	    elfimage_unpack(s->bytes, s->h.sh_size, &fd, &size) <= 0)
 		return;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	if (elfimage_open(&mini, path) == 0)
+	if (elfimage_open(&mini, path) == 0) {
+		mini->unpacked += size;
 		im->mini = mini;
+	} else {
+		mapped_discharge(size);
+	}
 	close(fd);
 }
 

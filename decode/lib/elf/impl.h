@@ -39,6 +39,7 @@ struct elfimage {
 	uint64_t len;
 	bool mapped;		/* data is ours to unmap */
 	int fd;			/* memfd of an unpacked file, -1: none */
+	uint64_t unpacked;	/* bytes charged for it */
 	char *path;
 	struct Elf *libelf;
 	bool elf, wide, swap;

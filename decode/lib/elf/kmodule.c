@@ -22,6 +22,7 @@
 #include <aux/error.h>
 
 #include "common/array.h"
+#include "common/mapped.h"
 #include "common/x86_insn.h"
 
 #include "decode/lib/elf/elf.h"
@@ -345,6 +346,8 @@ static int copy_file(struct elfmodule *m)
 {
 	void *p;
 
+	if (!mapped_charge(m->im->len))
+		return -AUX_E_LIMIT;
 	m->len = m->im->len;
 	m->fd = memfd_create("auxkit-module", MFD_CLOEXEC);
 	if (m->fd < 0 || ftruncate(m->fd, (off_t)m->len) < 0)
@@ -396,6 +399,7 @@ void elfmodule_free(struct elfmodule *m)
 		return;
 	if (m->bytes)
 		munmap(m->bytes, m->len);
+	mapped_discharge(m->len);
 	if (m->fd >= 0)
 		close(m->fd);
 	free(m->holes);

@@ -7,15 +7,14 @@
  * must not hang us.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/diag.h"
+#include "common/mapped.h"
+#include "common/regular.h"
 
 #include "decode/lib/import/impl.h"
 #include "perfdata/perfdata.h"
@@ -69,29 +68,19 @@ static int fail_file(struct aux_diag *diag, const char *path)
  * shrinks under us is a SIGBUS, as with every mapped file. An empty file has
  * data NULL, since mmap refuses a length of 0.
  */
-static int map_fd(struct import_file *f, int fd, const char *path,
-		  struct aux_diag *diag)
+static int map_fd(struct import_file *f, int fd, const struct stat *st,
+		  const char *path, struct aux_diag *diag)
 {
-	struct stat st;
-	void *p;
-
-	if (fstat(fd, &st) < 0)
-		return fail_file(diag, path);
-	if (!S_ISREG(st.st_mode))
-		return diag_set(diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
-				"%s is no regular file", path);
-	f->dev = st.st_dev;
-	f->ino = st.st_ino;
-	f->len = (uint64_t)st.st_size;
+	f->dev = st->st_dev;
+	f->ino = st->st_ino;
+	f->len = (uint64_t)st->st_size;
 	if (!f->len)
 		return 0;
-	p = mmap(NULL, f->len, PROT_READ, MAP_PRIVATE, fd, 0);
-	if (p == MAP_FAILED) {
-		f->len = 0;
-		return fail_file(diag, path);
-	}
-	f->data = p;
-	return 0;
+	f->data = mapped_open(fd, f->len, path);
+	if (f->data)
+		return 0;
+	f->len = 0;
+	return fail_file(diag, path);
 }
 
 /* The real path is kept: mappings name it, and code is looked up by it later,
@@ -100,15 +89,22 @@ int import_map_file(struct import_file *f, const char *dir,
 		    const char *path, struct aux_diag *diag)
 {
 	char *name = import_join(dir, path);
+	struct stat st;
 	int fd, rc;
 
 	*f = (struct import_file){ 0 };
 	if (!name)
 		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 				"out of memory");
-	fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	fd = regular_open(name, &st);
 	f->path = fd < 0 ? NULL : realpath(name, NULL);
-	rc = f->path ? map_fd(f, fd, name, diag) : fail_file(diag, name);
+	if (f->path)
+		rc = map_fd(f, fd, &st, name, diag);
+	else if (st.st_mode && !S_ISREG(st.st_mode))
+		rc = diag_set(diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
+			      "%s is no regular file", name);
+	else
+		rc = fail_file(diag, name);
 	if (fd >= 0)
 		close(fd);
 	if (rc < 0)
@@ -170,7 +166,7 @@ int import_map_named(struct import_file *f, const char *dir, const char *path,
 void import_unmap_file(struct import_file *f)
 {
 	if (f->data)
-		munmap((void *)(uintptr_t)f->data, f->len);
+		mapped_close(f->data, f->len);
 	free(f->path);
 	*f = (struct import_file){ 0 };
 }
@@ -189,7 +185,7 @@ static bool look_at(struct import_source *s)
 		return true;
 	if (!S_ISREG(st.st_mode))
 		return false;
-	fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	fd = regular_open(s->path, &st);
 	if (fd < 0)
 		return false;
 	n = read(fd, s->head, sizeof(s->head));
