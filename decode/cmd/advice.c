@@ -25,6 +25,8 @@ const char *advice_after(int why)
 		       "decoder";
 	case AUX_WHY_OTHER_DECODER:
 		return "; --decoder opencsd knows more";
+	case AUX_WHY_MEMORY:
+		return "; raise it with --max-memory";
 	case AUX_WHY_OUTSIDE:
 		return "; --any-path reads it all the same";
 	default:

@@ -263,7 +263,7 @@ static const struct option_row code_rows[] = {
 	  .max = 4096, .zero = "wants at least one worker",
 	  OPTION_NUMBER(OPTIONS, decoding.n_workers) },
 	{ .name = "max-memory", .arg = "SIZE",
-	  .help = "for what threads have decoded ahead (default 128M)",
+	  .help = "for what decoders learn, and threads decode ahead (default 512M)",
 	  OPTION_SIZE(OPTIONS, decoding.max_memory) },
 	END,
 }, progress_rows[] = {

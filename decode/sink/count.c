@@ -1020,6 +1020,7 @@ const struct sink_ops sink_count = {
 	.finish = finish_count,
 	.close = close_count,
 	.partial_new = count_partial_new,
+	.partial_end = count_partial_end,
 	.partial_flow = count_partial_flow,
 	.partial_join = count_partial_join,
 	.partial_free = count_partial_free,

@@ -140,6 +140,7 @@ int count_partial_new(void **partial, const void *sink);
 int count_partial_flow(void *partial, uint32_t stint,
 		       const struct flow_ctx *ctx, const struct aux_flow *ev,
 		       size_t n);
+int count_partial_end(void *partial);
 int count_partial_join(void *sink, void *partial, uint32_t stint);
 void count_partial_free(void *partial);
 

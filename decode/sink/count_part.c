@@ -6,8 +6,9 @@
  * totals, for the hash of two runs in a row follows from theirs, and prints the
  * mismatches.
  *
- * A partial result that was freed goes to the sink's pool with all that its
- * counter knows of the code: the next chunk needs the same.
+ * A counter is with the partial result that a worker fills, and then goes to the
+ * sink's pool with all that it knows of the code: the next chunk needs the same. So
+ * there are few, however many partial results wait for their turn.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -37,9 +38,9 @@ struct mismatch {
  * never by both at a time (session/sink.h).
  */
 struct partial {
-	struct partial *next;	/* in the pool, with its lock */
 	struct count_pool *pool;
-	struct counter counter;	/* counter.run: what came last, of: */
+	struct idle_counter *counter;	/* NULL: from the pool when flow comes. Its
+					 * run: what came last, of: */
 	uint32_t tid, stream, stint;
 	struct partial_run *runs;	/* by stint */
 	struct mismatch *mismatches;	/* by stint */
@@ -47,10 +48,15 @@ struct partial {
 	size_t joined_runs, joined_mismatches;	/* the session's */
 };
 
+struct idle_counter {
+	struct idle_counter *next;	/* in the pool, with its lock */
+	struct counter c;
+};
+
 struct count_pool {
 	pthread_mutex_t lock;
 	const struct sink_host *host;
-	struct partial *idle;
+	struct idle_counter *idle;
 };
 
 int count_pool_new(struct count_pool **pool, const struct sink_host *host)
@@ -65,23 +71,21 @@ int count_pool_new(struct count_pool **pool, const struct sink_host *host)
 	return 0;
 }
 
-static void free_partial(struct partial *p)
+static void free_counter(struct idle_counter *i)
 {
-	counter_fini(&p->counter);
-	free(p->runs);
-	free(p->mismatches);
-	free(p);
+	counter_fini(&i->c);
+	free(i);
 }
 
 void count_pool_free(struct count_pool *pool)
 {
-	struct partial *p, *next;
+	struct idle_counter *i, *next;
 
 	if (!pool)
 		return;
-	for (p = pool->idle; p; p = next) {
-		next = p->next;
-		free_partial(p);
+	for (i = pool->idle; i; i = next) {
+		next = i->next;
+		free_counter(i);
 	}
 	pthread_mutex_destroy(&pool->lock);
 	free(pool);
@@ -100,32 +104,59 @@ static int keep_mismatch(void *priv, const struct flow_ctx *ctx,
 	return 0;
 }
 
-int count_partial_new(void **partial, const void *sink)
+/* A counter that is idle, or a new one. */
+static int take_counter(struct partial *p)
 {
-	const struct count *c = sink;
-	struct count_pool *pool = c->pool;
-	struct partial *p;
+	struct count_pool *pool = p->pool;
+	struct idle_counter *i;
 
-	*partial = NULL;
-	if (!pool)
-		return -AUX_E_UNSUPPORTED;
 	pthread_mutex_lock(&pool->lock);
-	p = pool->idle;
-	if (p)
-		pool->idle = p->next;
+	i = pool->idle;
+	if (i)
+		pool->idle = i->next;
 	pthread_mutex_unlock(&pool->lock);
-	if (!p) {
-		p = calloc(1, sizeof(*p));
-		if (!p)
+	if (!i) {
+		i = calloc(1, sizeof(*i));
+		if (!i)
 			return -AUX_E_NOMEM;
-		p->pool = pool;
-		p->counter.mismatch = keep_mismatch;
-		p->counter.priv = p;
-		if (counter_init(&p->counter, pool->host)) {
-			free_partial(p);
+		i->c.mismatch = keep_mismatch;
+		if (counter_init(&i->c, pool->host)) {
+			free_counter(i);
 			return -AUX_E_NOMEM;
 		}
 	}
+	i->c.priv = p;
+	p->counter = i;
+	return 0;
+}
+
+static void give_counter(struct partial *p)
+{
+	struct idle_counter *i = p->counter;
+
+	if (!i)
+		return;
+	i->c.run = (struct count_run){ 0 };
+	i->c.report = (struct sink_report){ 0 };
+	pthread_mutex_lock(&p->pool->lock);
+	i->next = p->pool->idle;
+	p->pool->idle = i;
+	pthread_mutex_unlock(&p->pool->lock);
+	p->counter = NULL;
+}
+
+int count_partial_new(void **partial, const void *sink)
+{
+	const struct count *c = sink;
+	struct partial *p;
+
+	*partial = NULL;
+	if (!c->pool)
+		return -AUX_E_UNSUPPORTED;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return -AUX_E_NOMEM;
+	p->pool = c->pool;
 	*partial = p;
 	return 0;
 }
@@ -136,23 +167,18 @@ void count_partial_free(void *partial)
 
 	if (!p)
 		return;
-	p->counter.run = (struct count_run){ 0 };
-	p->counter.report = (struct sink_report){ 0 };
-	p->stint = 0;
-	p->n_runs = p->n_mismatches = 0;
-	p->joined_runs = p->joined_mismatches = 0;
-	pthread_mutex_lock(&p->pool->lock);
-	p->next = p->pool->idle;
-	p->pool->idle = p;
-	pthread_mutex_unlock(&p->pool->lock);
+	give_counter(p);
+	free(p->runs);
+	free(p->mismatches);
+	free(p);
 }
 
 /* Ends the counter's run. */
 static int save_run(struct partial *p)
 {
-	struct count_run *run = &p->counter.run;
+	struct count_run *run = p->counter ? &p->counter->c.run : NULL;
 
-	if (!run->n && !run->n_gaps && !run->n_payloads)
+	if (!run || (!run->n && !run->n_gaps && !run->n_payloads))
 		return 0;
 	if (array_grow(&p->runs, p->n_runs, &p->cap_runs, sizeof(*p->runs)))
 		return -AUX_E_NOMEM;
@@ -168,6 +194,8 @@ int count_partial_flow(void *partial, uint32_t stint,
 {
 	struct partial *p = partial;
 
+	if (!p->counter && take_counter(p))
+		return -AUX_E_NOMEM;
 	if (p->stint != stint || p->tid != ctx->tid ||
 	    p->stream != ctx->stream) {
 		if (save_run(p))
@@ -176,7 +204,17 @@ int count_partial_flow(void *partial, uint32_t stint,
 		p->stream = ctx->stream;
 		p->stint = stint;
 	}
-	return counter_add(&p->counter, ctx, ev, n);
+	return counter_add(&p->counter->c, ctx, ev, n);
+}
+
+int count_partial_end(void *partial)
+{
+	struct partial *p = partial;
+	int rc = save_run(p);
+
+	if (rc == 0)
+		give_counter(p);
+	return rc;
 }
 
 /* The report follows from the runs and the mismatches: it is not kept by

@@ -68,7 +68,8 @@ struct aux_decode_options {
 	uint32_t n_workers;	/* threads; 0: one for each CPU. The flow does
 				 * not depend on it */
 	uint32_t chunk_min;	/* bytes of trace decoded in one go; 0: default */
-	uint64_t max_memory;	/* for what is decoded ahead; 0: default */
+	uint64_t max_memory;	/* for what decoders learn, and threads decode
+				 * ahead; 0: default, 512 MiB */
 	const char *decoder;	/* by name; NULL: the best for the trace */
 	const char *plugin;	/* a decoder from this file */
 	const char *symfs, *vdso, *vmlinux, *kcore, *kallsyms;

@@ -158,6 +158,13 @@ struct aux_decoder_host {
 	 * may be 0.
 	 */
 	uint64_t time_step;
+
+	/*
+	 * Bytes that the decoder may keep of what it learned of the code, about.
+	 * It changes when streams begin and end; a decoder looks in start, and
+	 * drops what is too much. 0: as much as it likes.
+	 */
+	uint64_t memory;
 };
 
 /*

@@ -45,6 +45,7 @@ enum aux_why {
 	AUX_WHY_OUTSIDE = 4,	/* a description names a file that is not in its own
 				 * directory: it is not opened unless the user says
 				 * so */
+	AUX_WHY_MEMORY = 5,	/* the limit of memory would have to be higher */
 };
 
 /* What went wrong, for a person. offset: byte in the file, or AUX_NO_OFFSET. */

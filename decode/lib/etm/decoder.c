@@ -106,13 +106,22 @@ static int open_etm(void **dec, const struct aux_decoder_config *config,
 	d->host = host;
 	aux_queue_init(&d->q, N_HELD);
 	configure(d);
-	d->memo = etm_memo_new();
+	d->memo = etm_memo_new(ETM_MEMO_MAX);
 	if (!d->memo) {
 		close_etm(d);
 		return -AUX_E_NOMEM;
 	}
 	*dec = d;
 	return 0;
+}
+
+/* Half of what the host grants: hashes come to as much as entries, at most. */
+static uint64_t memo_limit(const struct etm *d)
+{
+	uint64_t memory = d->host->memory / 2;
+
+	return !memory || memory > ETM_MEMO_MAX ? ETM_MEMO_MAX :
+	       memory < ETM_MEMO_MIN ? ETM_MEMO_MIN : memory;
 }
 
 /* Replaces a full memo. The host may still hold events that lead to its paths,
@@ -122,9 +131,10 @@ static int renew_memo(struct etm *d)
 	struct etm_memo *memo;
 
 	d->code.last = NULL;
-	if (d->memo->n_bytes < ETM_MEMO_MAX)
+	d->memo->limit = memo_limit(d);
+	if (d->memo->n_bytes < d->memo->limit)
 		return 0;
-	memo = etm_memo_new();
+	memo = etm_memo_new(d->memo->limit);
 	if (!memo)
 		return -AUX_E_NOMEM;
 	if (d->host->paths && d->host->forget)

@@ -13,21 +13,25 @@
 #include "decode/lib/etm/impl.h"
 #include "decode/lib/etm/memo.h"
 
-#define SLAB_SIZE (256u << 10)
-#define BITS_MIN 10
+/* The first tables and slab: most streams of a file with thousands run through
+ * little code. */
+#define BITS_MIN 6
+#define SLAB_MIN (4u << 10)
+#define SLAB_MAX (256u << 10)
 
 struct etm_slab {
 	struct etm_slab *next;
-	size_t used;
-	_Alignas(64) uint8_t bytes[SLAB_SIZE - 64];
+	size_t used, size;
+	_Alignas(64) uint8_t bytes[];
 };
 
-struct etm_memo *etm_memo_new(void)
+struct etm_memo *etm_memo_new(uint64_t limit)
 {
 	struct etm_memo *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
+	s->limit = limit;
 	s->node_bits = s->path_bits = BITS_MIN;
 	s->window_shift = 64 - BITS_MIN;
 	s->nodes = calloc((size_t)1 << BITS_MIN, sizeof(*s->nodes));
@@ -58,18 +62,23 @@ void etm_memo_free(void *store)
 	free(s);
 }
 
-static struct etm_slab *add_slab(struct etm_memo *s)
+/* With room for n bytes, and as much again as there is. */
+static struct etm_slab *add_slab(struct etm_memo *s, size_t n)
 {
 	struct etm_slab *slab = NULL;
+	size_t size = SLAB_MIN;
 
-	if (s->n_bytes < ETM_MEMO_MAX)
-		slab = aligned_alloc(64, sizeof(*slab));
+	while (size < SLAB_MAX && (size < s->n_bytes || size < n + sizeof(*slab)))
+		size *= 2;
+	if (s->n_bytes < s->limit && size >= n + sizeof(*slab))
+		slab = aligned_alloc(64, size);
 	if (!slab)
 		return NULL;
-	memset(slab, 0, sizeof(*slab));
+	memset(slab, 0, size);
+	slab->size = size - sizeof(*slab);
 	slab->next = s->slabs;
 	s->slabs = slab;
-	s->n_bytes += sizeof(*slab);
+	s->n_bytes += size;
 	return slab;
 }
 
@@ -78,10 +87,8 @@ void *etm_memo_alloc(struct etm_memo *s, size_t n, size_t align)
 	struct etm_slab *slab = s->slabs;
 	size_t at = slab ? (slab->used + align - 1) & ~(align - 1) : 0;
 
-	if (n > sizeof(slab->bytes))
-		return NULL;
-	if (!slab || at > sizeof(slab->bytes) || sizeof(slab->bytes) - at < n) {
-		slab = add_slab(s);
+	if (!slab || at > slab->size || slab->size - at < n) {
+		slab = add_slab(s, n);
 		at = 0;
 	}
 	if (!slab)
@@ -184,7 +191,8 @@ static bool grow_windows(struct etm_memo *s)
 	size_t n = (size_t)1 << (63 - shift);
 	struct etm_window *to = NULL;
 
-	if (64 - shift <= ETM_WINDOW_BITS)
+	if (64 - shift <= ETM_WINDOW_BITS &&
+	    s->n_bytes + n * sizeof(*to) <= s->limit)
 		to = calloc(2 * n, sizeof(*to));
 	if (!to)
 		return false;

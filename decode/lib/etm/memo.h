@@ -12,7 +12,7 @@
  * one look-up of a path or a window. An entry is used only in a generation for which
  * all its code was checked against the host, and never changes otherwise.
  *
- * Nothing is removed alone: the memo grows to ETM_MEMO_MAX and is then replaced as a
+ * Nothing is removed alone: the memo grows to its limit and is then replaced as a
  * whole, in start. Paths are handed to the host by reference, so the old memo goes to
  * host->forget, which releases it once no event leads there. A memo belongs to one
  * decoder, hence to one thread.
@@ -25,7 +25,8 @@
 #include <aux/decoder.h>
 
 #define ETM_ATOM_BITS 25	/* atoms: number << 25 | bits, the first lowest */
-#define ETM_MEMO_MAX (UINT64_C(48) << 20) /* bytes */
+#define ETM_MEMO_MAX (UINT64_C(48) << 20) /* bytes, for limit */
+#define ETM_MEMO_MIN (UINT64_C(16) << 10)
 #define ETM_WINDOW_BITS 16	/* the hash of windows has at most 2^16 slots */
 #define ETM_SEEN_BITS 12
 
@@ -122,7 +123,7 @@ struct etm_slab;
 
 struct etm_memo {
 	struct etm_slab *slabs;	/* memory of all entries but windows */
-	uint64_t n_bytes;
+	uint64_t n_bytes, limit;
 	struct etm_region *regions;
 	struct etm_node **nodes;	/* hash by ip, chained */
 	struct etm_path **paths;	/* hash by ip and atoms, open */
@@ -132,7 +133,7 @@ struct etm_memo {
 	uint32_t seen[1 << ETM_SEEN_BITS];	/* keys that came once */
 };
 
-struct etm_memo *etm_memo_new(void);
+struct etm_memo *etm_memo_new(uint64_t limit);
 void etm_memo_free(void *memo);
 /* Zeroed and aligned; NULL without memory, or when the memo is full. */
 void *etm_memo_alloc(struct etm_memo *s, size_t n, size_t align);

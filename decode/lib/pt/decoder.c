@@ -61,6 +61,7 @@ static int start_pt(void *dec, const struct aux_chunk *chunk)
 {
 	struct pt *d = dec;
 
+	pt_memo_limit(&d->memo, d->host->memory);
 	if (pt_memo_is_nearly_full(&d->memo))
 		pt_memo_drop(&d->memo);
 	d->memo.nomem = false;

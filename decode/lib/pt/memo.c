@@ -20,10 +20,14 @@
 #define BLOCK_MIN 4096
 #define NODE_RANGES 64		/* of one node, at most */
 #define PATH_CALLS 32		/* open at one time inside of a path, at most */
-#define SLOTS_FIRST 4096
+#define SLOTS_FIRST 64
+#define SLOTS_SMALL 4096		/* below, tables grow in larger steps */
 #define HUGE_PAGE ((size_t)2 << 20)
-#define N_TAGS 65536		/* values of pt_entry_tag */
+#define N_TAGS (PT_REGIONS * PT_ENDS)	/* values of pt_entry_tag */
 #define LIMIT ((size_t)96 << 20)	/* of blocks */
+#define LIMIT_MIN ((size_t)16 << 10)
+#define SEEN_MIN ((size_t)16 << 20)	/* the limit below which the table of seen
+					 * keys is too large */
 #define SCRATCH 131072		/* bytes of paths that are not kept */
 
 /* ---- memory ---- */
@@ -46,34 +50,56 @@ static void *alloc_table(size_t size)
 	return memset(p, 0, size);
 }
 
+static uint32_t grow_slots(uint32_t n)
+{
+	return n < SLOTS_SMALL ? 8 * n : 2 * n;
+}
+
 /* Uses the memory of a former table for blocks: fresh pages were a sixth of the
  * time of decoding a compiler's run (396eb3b). */
 static void reuse_table(struct pt_memo *s, void *table, size_t size)
 {
 	struct pt_block *b = table;
 
+	if (size < BLOCK_MIN) {
+		free(table);
+		return;
+	}
 	b->size = size;
 	b->next = s->spare;
 	s->spare = b;
 }
 
-int pt_memo_init(struct pt_memo *s, const struct aux_decoder_host *host)
+/* Small tables: most streams of a file with thousands run through little
+ * code. */
+static int alloc_tables(struct pt_memo *s)
 {
-	*s = (struct pt_memo){ .host = host, .limit = LIMIT };
 	s->nodes = alloc_table(SLOTS_FIRST * sizeof(*s->nodes));
 	s->paths = alloc_table(SLOTS_FIRST * sizeof(*s->paths));
-	s->ready = malloc(N_TAGS * sizeof(*s->ready));
-	s->ready_regions = malloc(PT_REGIONS * sizeof(*s->ready_regions));
 	s->node_mask = SLOTS_FIRST - 1;
 	s->max_paths = SLOTS_FIRST;
 	s->path_mask = pt_path_mask(SLOTS_FIRST);
+	return s->nodes && s->paths ? 0 : -AUX_E_NOMEM;
+}
+
+/* The region of that index has not been asked for. */
+static void clear_ready(struct pt_memo *s, unsigned index)
+{
+	for (unsigned end = 0; end < PT_ENDS; end++)
+		s->ready[index * PT_ENDS + end] = PT_UNKNOWN;
+}
+
+int pt_memo_init(struct pt_memo *s, const struct aux_decoder_host *host)
+{
+	*s = (struct pt_memo){ .host = host, .limit = LIMIT };
+	s->ready = malloc(N_TAGS * sizeof(*s->ready));
+	s->ready_regions = malloc(PT_REGIONS * sizeof(*s->ready_regions));
 	s->n_regions = 1;
 	s->scratch = aligned_alloc(PT_LINE, SCRATCH);
-	if (!s->nodes || !s->paths || !s->ready || !s->ready_regions ||
+	if (alloc_tables(s) < 0 || !s->ready || !s->ready_regions ||
 	    !s->scratch)
 		return -AUX_E_NOMEM;
-	for (unsigned i = 0; i < N_TAGS; i++)
-		s->ready[i] = PT_UNKNOWN;
+	clear_ready(s, 0);
 	return 0;
 }
 
@@ -102,10 +128,48 @@ void pt_memo_fini(struct pt_memo *s)
 void pt_memo_invalidate(struct pt_memo *s)
 {
 	for (uint32_t i = 0; i < s->n_ready; i++)
-		for (unsigned end = 0; end < PT_N_ENDS; end++)
-			s->ready[end * PT_REGIONS + s->ready_regions[i]] =
-				PT_UNKNOWN;
+		clear_ready(s, s->ready_regions[i]);
 	s->n_ready = 0;
+}
+
+void pt_memo_limit(struct pt_memo *s, uint64_t memory)
+{
+	/* tables come to as much as blocks, at most */
+	size_t limit = memory && memory / 2 < LIMIT ? (size_t)memory / 2 : LIMIT;
+
+	s->limit = limit < LIMIT_MIN ? LIMIT_MIN : limit;
+}
+
+/* Tables that grew under a higher limit are given back. If there is no memory for
+ * small ones the large ones stay. */
+static void shrink_tables(struct pt_memo *s)
+{
+	size_t size = (s->node_mask + (size_t)1) * sizeof(*s->nodes) +
+		      s->max_paths * sizeof(*s->paths);
+	struct pt_slot *nodes = s->nodes;
+	struct pt_entry *paths = s->paths;
+	struct pt_memo old = *s;
+
+	if (size <= s->limit)
+		return;
+	free_blocks(s->spare);
+	s->spare = NULL;
+	if (s->limit < SEEN_MIN) {
+		free(s->seen);
+		s->seen = NULL;
+	}
+	if (alloc_tables(s) == 0) {
+		free(nodes);
+		free(paths);
+		return;
+	}
+	free(s->nodes);
+	free(s->paths);
+	s->nodes = nodes;
+	s->paths = paths;
+	s->node_mask = old.node_mask;
+	s->max_paths = old.max_paths;
+	s->path_mask = old.path_mask;
 }
 
 void pt_memo_drop(struct pt_memo *s)
@@ -123,6 +187,7 @@ void pt_memo_drop(struct pt_memo *s)
 	s->regions = s->last = NULL;
 	s->n_regions = 1;
 	s->n_nodes = s->n_paths = 0;
+	shrink_tables(s);
 	memset(s->nodes, 0, (s->node_mask + (size_t)1) * sizeof(*s->nodes));
 	memset(s->paths, 0, s->max_paths * sizeof(*s->paths));
 	if (s->seen)
@@ -197,13 +262,16 @@ static struct pt_region *alloc_region(struct pt_memo *s)
 	return r;
 }
 
-/* Small at first, as most traces are short; then huge pages. */
+/* As much again as there is, for most traces are short; then huge pages. */
 static size_t block_size(const struct pt_memo *s)
 {
-	size_t small = s->limit / 384 & ~(size_t)(PT_LINE - 1);
+	size_t most = s->limit / 384 & ~(size_t)(PT_LINE - 1);
 
-	return s->used >= HUGE_PAGE ? HUGE_PAGE :
-	       small > BLOCK_MIN ? small : BLOCK_MIN;
+	if (s->used >= HUGE_PAGE && s->limit >= 16 * HUGE_PAGE)
+		return HUGE_PAGE;
+	if (most > s->used)
+		most = s->used & ~(size_t)(PT_LINE - 1);
+	return most > BLOCK_MIN ? most : BLOCK_MIN;
 }
 
 /* Bytes aligned to 16. NULL: the memo is full, or there is no memory. */
@@ -266,7 +334,7 @@ static void mark_current(struct pt_memo *s, const struct pt_region *r)
 	if (!r->index || pt_region_is_current(s, r))
 		return;
 	for (unsigned end = 0; end < PT_N_ENDS; end++)
-		s->ready[end * PT_REGIONS + r->index] =
+		s->ready[r->index * PT_ENDS + end] =
 			end == PT_END_NODE ? 0 :
 			end == PT_END_TIP ? PT_TIP : PT_READY;
 	s->ready_regions[s->n_ready++] = r->index;
@@ -286,8 +354,10 @@ static struct pt_region *find_region(struct pt_memo *s,
 		*r = (struct pt_region){ .start = c->start, .end = c->end,
 					 .bytes = c->bytes,
 					 .next = s->regions };
-		if (s->n_regions < PT_REGIONS)
+		if (s->n_regions < PT_REGIONS) {
 			r->index = (uint16_t)s->n_regions++;
+			clear_ready(s, r->index);
+		}
 		s->regions = r;
 	}
 	mark_current(s, r);
@@ -361,7 +431,7 @@ size_t pt_memo_code(struct pt_memo *s, uint64_t ip, uint8_t buf[16],
 
 static bool grow_nodes(struct pt_memo *s)
 {
-	size_t n = 2 * (s->node_mask + (size_t)1);
+	size_t n = grow_slots(s->node_mask + 1);
 	struct pt_slot *old = s->nodes;
 	struct pt_slot *slots = alloc_table(n * sizeof(*slots));
 
@@ -378,7 +448,7 @@ static bool grow_nodes(struct pt_memo *s)
 			h++;
 		slots[h & (n - 1)] = old[i];
 	}
-	reuse_table(s, old, n / 2 * sizeof(*old));
+	reuse_table(s, old, (s->node_mask + (size_t)1) * sizeof(*old));
 	s->nodes = slots;
 	s->node_mask = (uint32_t)(n - 1);
 	return true;
@@ -671,7 +741,7 @@ static struct pt_entry *find_free(struct pt_entry *table, size_t mask,
 /* Doubles the table of paths. False: out of memory, and s->nomem says so. */
 static bool grow_paths(struct pt_memo *s)
 {
-	uint32_t n = 2 * s->max_paths;
+	uint32_t n = grow_slots(s->max_paths);
 	size_t mask = pt_path_mask(n);
 	struct pt_entry *old = s->paths;
 	struct pt_entry *table = alloc_table(n * sizeof(*table));
@@ -866,8 +936,8 @@ static struct pt_entry entry_of(const struct trial *t, uint64_t key,
 {
 	return (struct pt_entry){ .key = key, .path = p,
 				  .next = pt_key_ip(t->ip) |
-					  ((unsigned)t->end * PT_REGIONS +
-					   r->index),
+					  (r->index * PT_ENDS +
+					   (unsigned)t->end),
 				  .n_insns = t->pub.n_insns,
 				  .left = (uint16_t)t->left,
 				  .n_calls = (uint8_t)t->n_calls,
@@ -908,7 +978,7 @@ static bool is_kept(struct pt_memo *s, uint64_t key)
 	uint16_t tag = (uint16_t)(h >> 22 | 1), *seen;
 	bool again;
 
-	if (s->used < s->limit / 2)
+	if (s->used < s->limit / 2 || s->limit < SEEN_MIN)
 		return true;
 	if (!s->seen && !(s->seen = alloc_table(PT_SEEN * sizeof(*seen))))
 		return true;

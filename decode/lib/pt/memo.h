@@ -28,6 +28,7 @@
 #include "common/x86_insn.h"
 
 #define PT_REGIONS 8192		/* with an index; the fast path needs one */
+#define PT_ENDS	8		/* places for enum pt_path_end in a tag */
 #define PT_STACK 64		/* calls of the return stack, power of two */
 #define PT_LINE 64		/* of the cache */
 #define PT_SEEN 1048576		/* tags, power of two */
@@ -110,8 +111,8 @@ static inline struct pt_entry *pt_entry_at(struct pt_entry *table, size_t mask,
 	return (struct pt_entry *)((uint8_t *)table + (offset & mask));
 }
 
-/* Region and end of an entry in one: PT_REGIONS times the end plus the
- * index. */
+/* Region and end of an entry in one: PT_ENDS times the index plus the end. What
+ * belongs to a region is in one place: few regions touch little memory. */
 static inline uint16_t pt_entry_tag(const struct pt_entry *e)
 {
 	return (uint16_t)e->next;
@@ -119,12 +120,12 @@ static inline uint16_t pt_entry_tag(const struct pt_entry *e)
 
 static inline enum pt_path_end pt_entry_end(const struct pt_entry *e)
 {
-	return (enum pt_path_end)(pt_entry_tag(e) / PT_REGIONS);
+	return (enum pt_path_end)(pt_entry_tag(e) % PT_ENDS);
 }
 
 static inline unsigned pt_entry_region(const struct pt_entry *e)
 {
-	return pt_entry_tag(e) % PT_REGIONS;
+	return pt_entry_tag(e) / PT_ENDS;
 }
 
 #define PT_BITS 0x1fffU		/* of a TNT, below a stop bit */
@@ -257,7 +258,7 @@ struct pt_memo {
 	 * takes TNT bits alone; PT_TIP: it takes them and a TIP. So the fast
 	 * loop compares it with the PT_TIP bit of its packets. PT_READY: it is
 	 * mapped, but the path needs more than the loop does. PT_UNKNOWN: ask
-	 * the host.
+	 * the host. Written for indexes below n_regions alone.
 	 */
 	uint16_t *ready;
 	uint16_t *ready_regions; /* indexes of regions that are not PT_UNKNOWN */
@@ -304,6 +305,9 @@ static inline bool pt_memo_is_nearly_full(const struct pt_memo *s)
 	       s->n_regions == PT_REGIONS;
 }
 
+/* It may keep so many bytes from now on; 0: as many as it likes. Drop follows if
+ * it has more. */
+void pt_memo_limit(struct pt_memo *s, uint64_t memory);
 /* Empties it. What it held belongs to the host until no event leads there
  * (forget). */
 void pt_memo_drop(struct pt_memo *s);
@@ -314,7 +318,7 @@ void pt_memo_invalidate(struct pt_memo *s);
 static inline bool pt_region_is_current(const struct pt_memo *s,
 				 const struct pt_region *r)
 {
-	return s->ready[r->index] != PT_UNKNOWN;
+	return s->ready[r->index * PT_ENDS] != PT_UNKNOWN;
 }
 
 /* What bits (below a stop bit, with PT_TIP) do at key_ip. Made if it is not

@@ -333,6 +333,7 @@ static struct aux_flow cut_gap(struct stream_cursor *cur)
 /* Bytes of all streams together that are read before their pages are released:
  * each madvise interrupts the other threads of the process (TLB shootdown). */
 #define RELEASE_STEP ((uint64_t)4 << 20)
+#define MANY_STREAMS 64
 
 /* aux_decoder_host.code: the bytes at ip in the space in which the decoder
  * is. */
@@ -533,10 +534,43 @@ void cursor_begin_dated(struct stream_cursor *cur,
 	view_find_task(cur, &cur->m.view);
 }
 
-static int start_chunk(struct stream_cursor *cur, struct session_stats *stats)
+/* A kind of source that the decoder cannot decode at all, such as an ETMv3: the
+ * reference is the decoder. */
+static int open_other(struct stream_cursor *cur, struct aux_diag *diag)
 {
+	cur->ops->close(cur->dec);
+	cur->ops = cur->wants.reference;
+	cur->wants.reference = NULL;
+	cur->dec = NULL;
+	*diag = (struct aux_diag){ 0 };
+	return cur->ops->open(&cur->dec, &cur->config, &cur->host, diag);
+}
+
+static int open_decoder(struct stream_cursor *cur, struct aux_diag *diag)
+{
+	struct session *s = cur->s;
 	int rc;
 
+	cur->opened = true;
+	pthread_mutex_lock(&s->open_lock);
+	rc = cur->ops->open(&cur->dec, &cur->config, &cur->host, diag);
+	if (rc == -AUX_E_UNSUPPORTED && cur->wants.reference)
+		rc = open_other(cur, diag);
+	if (rc == -AUX_E_NOMEM)
+		diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET, "out of memory");
+	if (rc < 0 && !s->open_error.code)
+		s->open_error = *diag;
+	pthread_mutex_unlock(&s->open_lock);
+	return rc;
+}
+
+static int start_chunk(struct stream_cursor *cur, struct session_stats *stats)
+{
+	struct aux_diag diag = { 0 };
+	int rc = cur->opened ? 0 : open_decoder(cur, &diag);
+
+	if (rc < 0)
+		return rc;
 	cut_zeros(cur);
 	stats->aux_decoded += cur->it.chunk.len;
 	cut_rest(cur);
@@ -601,6 +635,22 @@ static int next_step(struct stream_cursor *cur)
 	return CHUNK_DATA;
 }
 
+/* Of thousands of streams most have few events that wait: a buffer for a full
+ * batch is only held where one is. */
+static void shrink_buffer(struct stream_cursor *cur)
+{
+	struct aux_flow *buf;
+
+	if (cur->s->n_streams < MANY_STREAMS || cur->in_chunk || !cur->m.n ||
+	    cur->m.n > cur->m.cap / 4)
+		return;
+	buf = realloc(cur->m.buf, cur->m.n * sizeof(*buf));
+	if (!buf)
+		return;
+	cur->m.buf = buf;
+	cur->m.cap = cur->m.n;
+}
+
 int cursor_refill(struct stream_cursor *cur, struct session_stats *stats)
 {
 	int rc;
@@ -621,6 +671,8 @@ int cursor_refill(struct stream_cursor *cur, struct session_stats *stats)
 		    (rc == CHUNK_DATA || cur->it.now != cur->m.view.segment))
 			cs_begin_chunk(cur);
 		if (rc == CHUNK_GAP) {
+			if (grow_buffer(cur) < 0)
+				return -AUX_E_NOMEM;
 			cur->m.buf[cur->m.n++] = cur->it.gap;
 			if (cur->it.gap.what == AUX_GAP_AUX_ZEROS)
 				stats->aux_decoded += cur->it.gap.gap.detail;
@@ -632,6 +684,9 @@ int cursor_refill(struct stream_cursor *cur, struct session_stats *stats)
 				return rc;
 		}
 	}
+	shrink_buffer(cur);
+	if (!cur->m.n && cur->ends_early)
+		cursor_end(cur);
 	return cur->m.n > 0;
 }
 
@@ -721,42 +776,35 @@ void cursor_setup(struct session *s, struct stream_cursor *cur, size_t i)
 	view_find_task(cur, &cur->cs.ahead);
 }
 
+void cursor_prepare(struct session *s, struct stream_cursor *cur, size_t i,
+		    const struct aux_decoder_ops *ops)
+{
+	cursor_setup(s, cur, i);
+	cur->ops = ops;
+}
+
 int cursor_open(struct session *s, struct stream_cursor *cur, size_t i,
 		const struct aux_decoder_ops *ops, struct aux_diag *diag)
 {
-	int rc;
+	cursor_prepare(s, cur, i, ops);
+	return open_decoder(cur, diag);
+}
 
-	cursor_setup(s, cur, i);
-	cur->ops = ops;
-	cur->m.cap = CURSOR_BATCH;
-	cur->m.buf = malloc(cur->m.cap * sizeof(*cur->m.buf));
-	if (!cur->m.buf)
-		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
-				"out of memory");
-	pthread_mutex_lock(&s->open_lock);
-	rc = ops->open(&cur->dec, &cur->config, &cur->host, diag);
-	if (rc == -AUX_E_UNSUPPORTED && cur->wants.reference) {
-		/* a kind of source that the decoder cannot decode at all, such
-		 * as an ETMv3: the reference is the decoder */
+void cursor_end(struct stream_cursor *cur)
+{
+	if (cur->opened)
 		cur->ops->close(cur->dec);
-		cur->ops = cur->wants.reference;
-		cur->wants.reference = NULL;
-		cur->dec = NULL;
-		*diag = (struct aux_diag){ 0 };
-		rc = cur->ops->open(&cur->dec, &cur->config, &cur->host, diag);
-	}
-	pthread_mutex_unlock(&s->open_lock);
-	if (rc == -AUX_E_NOMEM)
-		diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET, "out of memory");
-	return rc;
+	if (cur->fallback.dec)
+		cur->wants.reference->close(cur->fallback.dec);
+	cur->opened = false;
+	cur->dec = cur->fallback.dec = NULL;
+	free(cur->m.buf);
+	cur->m.buf = NULL;
+	cur->m.cap = cur->m.n = cur->m.pos = 0;
 }
 
 void cursor_close(struct stream_cursor *cur)
 {
-	if (cur->ops)
-		cur->ops->close(cur->dec);
-	if (cur->fallback.dec)
-		cur->wants.reference->close(cur->fallback.dec);
+	cursor_end(cur);
 	chunk_iter_fini(&cur->it);
-	free(cur->m.buf);
 }

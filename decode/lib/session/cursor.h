@@ -173,7 +173,10 @@ struct stream_cursor {
 	const struct aux_decoder_ops *ops;
 	struct aux_decoder_config config;
 	struct aux_decoder_host host;	/* its priv is the cursor */
-	void *dec;
+	void *dec;		/* ops' */
+	bool opened;		/* dec is */
+	bool ends_early;	/* at the end of the stream the decoder is closed, for
+				 * nothing waits that leads to it */
 	size_t max;		/* events that it is asked for */
 	struct fallback fallback;
 	struct cs_cursor cs;
@@ -195,10 +198,17 @@ static inline bool flow_is_plain(const struct aux_flow *ev)
 	return ev->kind == AUX_FLOW_RANGE || ev->kind == AUX_FLOW_PATH;
 }
 
-/* wants is set, all else 0. close after open, failed or not. */
+/* wants is set, all else 0. The decoder is opened when the first chunk starts: most
+ * streams of a file with thousands are short. Why that failed, in refill, is in
+ * s->open_error. */
+void cursor_prepare(struct session *s, struct stream_cursor *cur, size_t i,
+		    const struct aux_decoder_ops *ops);
+/* The same, with the decoder. close after open, failed or not. */
 int cursor_open(struct session *s, struct stream_cursor *cur, size_t i,
 		const struct aux_decoder_ops *ops, struct aux_diag *diag);
 void cursor_close(struct stream_cursor *cur);
+/* Closes the decoders and frees the buffer: nothing more is to be decoded. */
+void cursor_end(struct stream_cursor *cur);
 /* Fills an empty buffer: 1, or 0 at the end of the stream, or an error. stats
  * grow by what was decoded. */
 int cursor_refill(struct stream_cursor *cur, struct session_stats *stats);

@@ -34,7 +34,11 @@ struct session {
 	/* decoders are opened one at a time: their libraries have state of
 	 * their own then (OpenCSD's lists of trees and of decoders) */
 	pthread_mutex_t open_lock;
+	struct aux_diag open_error;	/* with it: the first one */
 };
+
+/* merge.c: bytes that a pass may use. */
+uint64_t session_memory(const struct session *s);
 
 /* seek.c: turns config.last_ns into time_from. An error has its text in
  * diag. */
@@ -108,6 +112,7 @@ struct session_pass {
 	struct session_stats *stats;
 	struct session_stats own_stats;	/* where the caller wants none */
 	struct session_pass_config observer;	/* on_gap, on_progress, priv */
+	size_t n_ended;		/* cursors of a pass without workers */
 	bool enough;		/* the sink wants no more */
 	bool filtered;		/* by thread or time */
 	bool timeless;		/* nothing depends on what time it is */
@@ -255,6 +260,8 @@ struct parallel {
 	struct workers *ws;
 	struct worker_decoder *idle, *decoders;	/* with the lock */
 	size_t n_live, max_live;	/* tasks; the session's */
+	size_t n_decoders;	/* with the lock: open ones */
+	uint64_t decoder_memory;	/* for all of them */
 	uint64_t max_held;	/* bytes of one task */
 	bool partials;		/* the sink takes partial results */
 	bool ordered;		/* and their stints in the order of the merge */
@@ -263,8 +270,7 @@ struct parallel {
 /* Of n_threads (two or more) one is the caller's: it keeps a sink without
  * partial results busy; one with them leaves it little to do, and there are
  * n_threads workers. close accepts what open left half done. */
-int parallel_open(struct session_pass *pass, unsigned n_threads,
-		  struct aux_diag *diag);
+int parallel_open(struct session_pass *pass, unsigned n_threads);
 void parallel_close(struct session_pass *pass);
 /* As cursor_refill, from the batches of the stream's tasks. */
 int parallel_refill(struct session_pass *pass, struct stream_cursor *cur);

@@ -282,10 +282,23 @@ static struct stream_cursor *earliest(struct session_pass *pass,
 	return best;
 }
 
+uint64_t session_memory(const struct session *s)
+{
+	return s->config.max_memory ? s->config.max_memory : SESSION_MEMORY;
+}
+
+/* Without workers there is a decoder for each stream that has not ended: each has
+ * its share of the memory. */
 static int refill(struct session_pass *pass, struct stream_cursor *cur)
 {
-	return pass->parallel ? parallel_refill(pass, cur)
-			      : cursor_refill(cur, pass->stats);
+	int rc;
+
+	if (pass->parallel)
+		return parallel_refill(pass, cur);
+	cur->host.memory = session_memory(pass->s) / (pass->n - pass->n_ended);
+	rc = cursor_refill(cur, pass->stats);
+	pass->n_ended += rc == 0;
+	return rc;
 }
 
 static int fill_cursors(struct session_pass *pass)
@@ -408,23 +421,55 @@ static unsigned count_workers(const struct session *s)
 	return s->chunks.aux_bytes < SMALL_FILE ? 1 : count_cpus();
 }
 
+/* With workers the decoder of a stream may be opened in any of them, so the text of
+ * an error is in the session. */
+static int say_error(struct session *s, int rc, struct aux_diag *diag)
+{
+	if (rc == -AUX_E_NOMEM) {
+		diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET, "out of memory");
+	} else if (rc < 0 && diag && !diag->code) {
+		pthread_mutex_lock(&s->open_lock);
+		if (s->open_error.code)
+			*diag = s->open_error;
+		pthread_mutex_unlock(&s->open_lock);
+	}
+	return rc;
+}
+
+/* All streams are open at a time where they overlap, which only the merge
+ * finds. */
+static int check_room(const struct session_pass *pass, struct aux_diag *diag)
+{
+	uint64_t room = session_memory(pass->s);
+
+	if (room < SESSION_MEMORY)
+		room = SESSION_MEMORY;
+	if (pass->n <= room / SESSION_STREAM_MEMORY)
+		return 0;
+	diag_set(diag, AUX_E_LIMIT, AUX_NO_OFFSET,
+		 "%zu streams of trace need %llu MiB for their decoders, and "
+		 "the limit is %llu MiB",
+		 pass->n,
+		 (unsigned long long)(pass->n * SESSION_STREAM_MEMORY >> 20),
+		 (unsigned long long)(room >> 20));
+	return diag_why(diag, AUX_WHY_MEMORY, -AUX_E_LIMIT);
+}
+
 static int open_decoders(struct session_pass *pass, struct aux_diag *diag)
 {
 	unsigned n_workers = count_workers(pass->s);
-	int rc;
+	int rc = check_room(pass, diag);
 
-	if (n_workers > 1) {
-		rc = parallel_open(pass, n_workers, diag);
-		if (rc == -AUX_E_NOMEM)
-			diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
-				 "out of memory");
+	if (rc < 0)
 		return rc;
+	if (n_workers > 1) {
+		rc = parallel_open(pass, n_workers);
+		return say_error(pass->s, rc, diag);
 	}
 	for (size_t i = 0; i < pass->n; i++) {
-		rc = cursor_open(pass->s, &pass->cursors[i],
-				 pass->cursors[i].index, pass->decoder, diag);
-		if (rc < 0)
-			return rc;
+		cursor_prepare(pass->s, &pass->cursors[i],
+			       pass->cursors[i].index, pass->decoder);
+		pass->cursors[i].ends_early = true;
 	}
 	return 0;
 }
@@ -499,13 +544,6 @@ static void count_file(const struct session *s, struct session_stats *st)
 		st->lossy = true;
 }
 
-static int say_no_memory(int rc, struct aux_diag *diag)
-{
-	if (rc == -AUX_E_NOMEM)
-		diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET, "out of memory");
-	return rc;
-}
-
 int session_pass_open(struct session_pass **out, struct session *s,
 		      const struct session_pass_config *config,
 		      struct aux_diag *diag)
@@ -515,7 +553,7 @@ int session_pass_open(struct session_pass **out, struct session *s,
 
 	*out = pass;
 	if (!pass)
-		return say_no_memory(-AUX_E_NOMEM, diag);
+		return say_error(s, -AUX_E_NOMEM, diag);
 	pass->s = s;
 	pass->ops = config->ops;
 	pass->sink = config->sink;
@@ -526,12 +564,12 @@ int session_pass_open(struct session_pass **out, struct session *s,
 	pass->filtered = is_filtered(s);
 	count_file(s, pass->stats);
 	rc = open_cursors(pass, diag);
-	return rc ? rc : say_no_memory(fill_cursors(pass), diag);
+	return rc ? rc : say_error(s, fill_cursors(pass), diag);
 }
 
 int session_pass_step(struct session_pass *pass, struct aux_diag *diag)
 {
-	return say_no_memory(merge_step(pass), diag);
+	return say_error(pass->s, merge_step(pass), diag);
 }
 
 void session_pass_close(struct session_pass *pass)

@@ -101,12 +101,10 @@ static void free_decoder(struct worker_decoder *wd)
 	free(wd);
 }
 
-/* An error has its text in diag, but for -AUX_E_NOMEM. */
 static int new_decoder(struct parallel *par, size_t stream,
-		       struct worker_decoder **out, struct aux_diag *diag)
+		       struct worker_decoder **out)
 {
 	struct worker_decoder *wd = calloc(1, sizeof(*wd));
-	int rc;
 
 	*out = NULL;
 	if (!wd)
@@ -114,12 +112,7 @@ static int new_decoder(struct parallel *par, size_t stream,
 	wd->par = par;
 	wd->live_last = &wd->live;
 	wd->cur.wants = par->pass->wants;
-	rc = cursor_open(par->pass->s, &wd->cur, stream, par->pass->decoder,
-			 diag);
-	if (rc < 0) {
-		free_decoder(wd);
-		return rc;
-	}
+	cursor_prepare(par->pass->s, &wd->cur, stream, par->pass->decoder);
 	/* Large batches cost fewer locks. A source's must be as with one
 	 * thread, for the key of a break depends on what is in the buffer. */
 	if (!wd->cur.source)
@@ -132,7 +125,6 @@ static int new_decoder(struct parallel *par, size_t stream,
 /* A decoder that is idle, or a new one; the task has it then. */
 static int take_decoder(struct parallel *par, struct chunk_task *task)
 {
-	struct aux_diag diag = { 0 };
 	struct worker_decoder *wd;
 	int rc;
 
@@ -142,12 +134,13 @@ static int take_decoder(struct parallel *par, struct chunk_task *task)
 		par->idle = wd->next;
 	workers_unlock(par->ws);
 	if (!wd) {
-		rc = new_decoder(par, task->stream->index, &wd, &diag);
+		rc = new_decoder(par, task->stream->index, &wd);
 		if (rc < 0)
 			return rc;
 		workers_lock(par->ws);
 		wd->all = par->decoders;
 		par->decoders = wd;
+		par->n_decoders++;
 		workers_unlock(par->ws);
 	}
 	task->decoder = wd;
@@ -421,11 +414,22 @@ static int begin_task(struct parallel *par, struct chunk_task *task)
 
 	if (rc < 0)
 		return rc;
+	workers_lock(par->ws);
+	task->decoder->cur.host.memory = par->decoder_memory / par->n_decoders;
+	workers_unlock(par->ws);
 	task->decoder->task = task;
 	task->decoder->in_stint = false;
 	task->decoder->stint = 0;
 	task->begun = true;
 	return task->kind == TASK_CHUNK ? begin_chunk_task(task) : 0;
+}
+
+static int rest_partial(struct parallel *par, struct chunk_task *task)
+{
+	const struct sink_ops *ops = par->pass->ops;
+
+	return task->partial && ops->partial_end ?
+		       ops->partial_end(task->partial) : 0;
 }
 
 /* The last batch: what was counted, or the rest of the plan. A chunk's decoder
@@ -436,6 +440,8 @@ static enum work_state end_work(struct parallel *par, struct chunk_task *task,
 	struct worker_decoder *wd = task->decoder;
 	struct batch *b;
 
+	if (rest_partial(par, task) < 0)
+		rc = -AUX_E_NOMEM;
 	if (wd && par->partials && push_plan(par, task) < 0)
 		rc = -AUX_E_NOMEM;
 	if (wd && !par->partials) {
@@ -479,7 +485,8 @@ static enum work_state work_on_task(void *priv, struct work *w)
 		if (rc < 0)
 			break;
 		if (rc > 0 && !w->stop) {
-			if (par->partials && push_plan(par, task) < 0)
+			if (par->partials && (push_plan(par, task) < 0 ||
+					      rest_partial(par, task) < 0))
 				return end_work(par, task, -AUX_E_NOMEM);
 			return WORK_HELD;
 		}
@@ -755,8 +762,12 @@ static int end_task(struct parallel *par, struct stream_cursor *cur)
 	if (task->kind != TASK_GAP) {
 		workers_lock(par->ws);
 		workers_remove(par->ws, &task->work);
+		/* all batches of the stream are used; others get its share */
+		par->n_decoders -= task->kind == TASK_STREAM;
 		workers_unlock(par->ws);
 	}
+	if (task->kind == TASK_STREAM)
+		cursor_end(&task->decoder->cur);
 	if (task->kind == TASK_CHUNK) {
 		cursor_release(cur, &task->chunk);
 		if (task->emitted)
@@ -960,8 +971,7 @@ int parallel_deliver(struct session_pass *pass, struct stream_cursor *cur,
 /* ---- from open to close ---- */
 
 /* A CoreSight source is one task, with a decoder of its own. */
-static int add_stream(struct parallel *par, struct stream_cursor *cur,
-		      struct aux_diag *diag)
+static int add_stream(struct parallel *par, struct stream_cursor *cur)
 {
 	struct chunk_task *task = calloc(1, sizeof(*task));
 	int rc;
@@ -974,15 +984,16 @@ static int add_stream(struct parallel *par, struct stream_cursor *cur,
 	cur->tasks.first = task;
 	cur->tasks.ended = true;
 	par->n_live++;
-	rc = new_decoder(par, cur->index, &task->decoder, diag);
+	rc = new_decoder(par, cur->index, &task->decoder);
 	if (rc < 0)
 		return rc;
 	task->decoder->all = par->decoders;
 	par->decoders = task->decoder;
+	par->n_decoders++;
 	return new_partial(par, task);
 }
 
-static int open_cursors(struct session_pass *pass, struct aux_diag *diag)
+static int open_cursors(struct session_pass *pass)
 {
 	struct parallel *par = pass->parallel;
 	int rc = 0;
@@ -994,12 +1005,8 @@ static int open_cursors(struct session_pass *pass, struct aux_diag *diag)
 		cur->it.lazy = true;
 		cur->tasks.last = &cur->tasks.first;
 		if (cur->source)
-			rc = add_stream(par, cur, diag);
+			rc = add_stream(par, cur);
 	}
-	if (rc < 0 || !pass->n || par->decoders)
-		return rc;
-	rc = new_decoder(par, pass->cursors[0].index, &par->decoders, diag);
-	par->idle = par->decoders;
 	return rc;
 }
 
@@ -1016,11 +1023,10 @@ static bool takes_partials(const struct session_pass *pass)
 	return true;
 }
 
-int parallel_open(struct session_pass *pass, unsigned n_threads,
-		  struct aux_diag *diag)
+int parallel_open(struct session_pass *pass, unsigned n_threads)
 {
 	struct parallel *par = calloc(1, sizeof(*par));
-	uint64_t max = pass->s->config.max_memory;
+	uint64_t max = session_memory(pass->s);
 	int rc;
 
 	pass->parallel = par;
@@ -1030,8 +1036,9 @@ int parallel_open(struct session_pass *pass, unsigned n_threads,
 	par->partials = takes_partials(pass);
 	par->ordered = pass->n > 1 && !(pass->needs & SINK_ANY_STREAM_ORDER);
 	par->max_live = AHEAD * n_threads + pass->n;
-	par->max_held = (max ? max : SESSION_MEMORY) / par->max_live;
-	rc = open_cursors(pass, diag);
+	par->max_held = max / 4 / par->max_live;
+	par->decoder_memory = max - max / 4;
+	rc = open_cursors(pass);
 	if (rc == 0)
 		rc = workers_new(&par->ws, n_threads - !par->partials,
 				 work_on_task, par);

@@ -20,7 +20,9 @@
 #include "decode/lib/session/sink.h"
 #include "decode/lib/sideband/sideband.h"
 
-#define SESSION_MEMORY ((uint64_t)128 << 20)
+#define SESSION_MEMORY ((uint64_t)512 << 20)
+/* What the decoder of a stream needs, at least. */
+#define SESSION_STREAM_MEMORY ((uint64_t)32 << 10)
 
 struct session_config {
 	const char *path;
@@ -46,7 +48,8 @@ struct session_config {
 	uint64_t chunk_from, chunk_to;
 	bool no_seek;		/* decode what time_from and time_to leave out,
 				 * too: the flow is the same */
-	uint64_t max_memory;	/* for the flow that waits; 0: SESSION_MEMORY */
+	uint64_t max_memory;	/* for what decoders keep, with workers a quarter
+				 * for the flow that waits; 0: SESSION_MEMORY */
 	uint64_t snapshot;	/* this one alone; 0: all */
 	/* called for every ip whose code a decoder asks for, in one thread;
 	 * NULL: not wanted */

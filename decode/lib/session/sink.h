@@ -161,8 +161,8 @@ struct sink_ops {
 	int (*finish)(void *sink, struct aux_diag *diag);
 	void (*close)(void *sink);	/* NULL is allowed */
 	/*
-	 * For a sink whose result is a sum of partial results; all four or
-	 * none. A partial result is what one chunk of one stream adds. A worker
+	 * For a sink whose result is a sum of partial results; all but
+	 * partial_end, or none. A partial result is what one chunk of one stream adds. A worker
 	 * fills it while nothing of the sink changes, and the session's thread
 	 * joins it to the sink stint by stint. A stint is a stretch of one
 	 * stream's flow that the flow of no other stream interrupts, at most as
@@ -187,6 +187,10 @@ struct sink_ops {
 	int (*partial_flow)(void *partial, uint32_t stint,
 			    const struct flow_ctx *ctx,
 			    const struct aux_flow *ev, size_t n);
+	/* By the worker, after the last partial_flow or the last for a while:
+	 * what only that needs can serve another partial result. May be NULL.
+	 * 0, or an error. */
+	int (*partial_end)(void *partial);
 	int (*partial_join)(void *sink, void *partial, uint32_t stint);
 	void (*partial_free)(void *partial);	/* accepts NULL */
 };

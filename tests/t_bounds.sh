@@ -1,0 +1,97 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Memory for files of unusual shapes: thousands of AUX streams, many busy ones, maps
+# over maps. Input without an end, and input that becomes shorter while it is read.
+. "$(dirname "$0")/lib.sh"
+. tests/record.sh
+
+f="--symfs fixtures/symfs"
+small=fixtures/hello_emulate.data
+many=$SCRATCH/many.data
+
+# peak LIMIT_MB TEXT COMMAND...: the memory of the command, its output in peak.out
+peak() {
+	local limit=$1 text=$2
+	shift 2
+	if [ "${SAN:-}" = 1 ]; then
+		skip "the sanitizers need memory of their own" "$text"
+		return
+	fi
+	python3 - "$limit" "$@" >"$SCRATCH/peak.out" 2>"$SCRATCH/err" <<-'E'
+	import resource, subprocess, sys
+	p = subprocess.run(sys.argv[2:], check=False)
+	mb = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
+	print(mb, 'MB, status', p.returncode, file=sys.stderr)
+	sys.exit(mb > int(sys.argv[1]) or p.returncode not in (0, 3))
+	E
+	ok $? "$text: at most $limit MB" "$SCRATCH/err"
+}
+
+# the trace of each is that of a program, and of few bytes
+python3 tests/many_records.py "$small" "$many" streams 4000
+peak 200 "4,000 streams, one thread" "$auxdecode" count -j1 $f "$many"
+cp "$SCRATCH/peak.out" "$SCRATCH/one.out"
+peak 200 "4,000 streams, two threads" "$auxdecode" count -j2 $f "$many"
+that "both count the same" "$SCRATCH/peak.out" cmp "$SCRATCH/one.out" "$SCRATCH/peak.out"
+peak 200 "4,000 streams as instructions" "$auxdecode" insn -j2 $f "$many"
+python3 tests/many_records.py "$small" "$many" streams 4000 8
+peak 200 "4,000 streams of 8 bytes" "$auxdecode" count -j1 $f "$many"
+
+python3 tests/many_records.py "$small" "$many" streams 17000 8
+"$auxdecode" count $f "$many" >"$SCRATCH/out" 2>"$SCRATCH/err"
+is "$? $(cat "$SCRATCH/err")" "1 auxdecode: error: $many: 17001 streams of trace need 531 MiB for \
+their decoders, and the limit is 512 MiB; raise it with --max-memory" "and more than there is room for"
+"$auxdecode" count --max-memory 1G $f "$many" >"$SCRATCH/out" 2>"$SCRATCH/err"
+is $? 3 "until there is room" || cat "$SCRATCH/err"
+
+python3 tests/many_records.py "$small" "$many" maps 30000
+peak 60 "30,000 maps, each over the one before" "$auxdecode" count -j1 $f "$many"
+
+record ls ""
+is $status 0 "a program is recorded" || cat "$log"
+python3 tests/many_records.py "$data" "$many" streams 64
+for j in 1 2; do
+	peak 110 "64 busy streams with --max-memory 64M, -j$j" \
+		"$auxdecode" count -j$j --max-memory 64M "$many"
+	tail -n 1 "$SCRATCH/peak.out" >"$SCRATCH/last.$j"
+done
+that "-j does not change what they count" "$SCRATCH/last.2" cmp "$SCRATCH/last.1" "$SCRATCH/last.2"
+
+# without an end: what was read so far is no perf.data
+for input in /dev/zero -; do
+	(ulimit -f 8192; "$auxdecode" count "$input") </dev/zero >"$SCRATCH/out" 2>"$SCRATCH/err"
+	is "$? $(cat "$SCRATCH/err")" \
+		"1 auxdecode: error: $input@0x0: not a perf.data file: no PERFILE2 at its start" \
+		"$input has no end"
+done
+
+# a file that somebody cuts
+fault=$SCRATCH/fault.so
+cc=$(grep -o -m1 'clang' "$BUILD/flags" || echo gcc)
+if [ "${SAN:-}" = 1 ]; then
+	skip "a preloaded library must not come before the sanitizers" "files that are cut"
+	finish
+fi
+"$cc" -O1 -shared -fPIC -o "$fault" tests/fault.c -ldl >"$SCRATCH/out" 2>&1
+is $? 0 "the library that cuts files is built" || cat "$SCRATCH/out"
+python3 tests/many_records.py "$small" "$many" streams 100
+
+# cut FILE COMMAND...: FILE is cut when it is mapped; what was at -o stays
+cut_file() {
+	local file=$1 status
+	shift
+	echo before >"$SCRATCH/made"
+	FAULT_SHRINK=$file LD_PRELOAD=$fault "$auxdecode" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err"
+	status=$?
+	is "$status $(sed 's/@0x[0-9a-f]*:/@0xN:/' "$SCRATCH/err")" \
+		"1 auxdecode: error: $file@0xN: the file became shorter while it was read, or cannot be read" \
+		"$1 of a file that becomes shorter"
+	is "$(cat "$SCRATCH/made")" before "$1: -o is as it was"
+}
+for command in info "count -j1 $f" "count -j2 $f" "report -o $SCRATCH/made $f" \
+	"cut --cpu 0 -o $SCRATCH/made"; do
+	cp "$many" "$SCRATCH/cut.data"
+	cut_file "$SCRATCH/cut.data" $command "$SCRATCH/cut.data"
+done
+finish
