@@ -35,6 +35,8 @@ add auxcap pidthread hello_static
 add auxcap snap forkexec
 add auxcap cpu jitter
 add auxcap pid jitter
+add auxcap running attached
+add auxcap runthread attached
 add perf cpu hello_static threads_few forkexec
 add perf thread feature_few
 add perf pid threads_few
@@ -120,6 +122,8 @@ threads() {
 	*:forkexec) echo 6 ;;
 	*:jitter) echo 2 ;;
 	*:thread_exec) echo 2 ;;
+	runthread:attached) echo 3 ;;
+	*:attached) echo 4 ;;
 	esac
 }
 
@@ -169,12 +173,24 @@ judge() { # RECORDER:MODE:CASE
 	seen "$name"
 	exact "$name" "$(threads "$mode" "$case")"
 	# perf takes this machine's vDSO for the guest's, and has no generated code.
-	if [ "$case" != vdso ] && [ "$case" != jitter ] && have perf; then
+	if [[ $case != vdso && $case != jitter && $case != attached ]] && have perf; then
 		by_perf "$name" "$case"
 	fi
 	[ "$tool" = auxcap ] || return
 	"$auxdecode" info "$out/$name.data" >"$log" 2>&1
 	that "$name: the books balance" "$log" grep -q '^verdict: no loss recorded' "$log"
+	[ "$mode:$case" != running:attached ] || named "$name"
+}
+
+# Each piece of generated code has the name that the program gave it in the guest,
+# whenever that was, and each call of it is there; so is the object loaded twice.
+named() { # NAME
+	"$auxdecode" calls "$out/$1.data" 2>"$err" >"$log"
+	is "$(grep -oE '(attached|dlobj)_[a-z]+\(\)' "$log" | sort | uniq -c | sed 's/^ *//')" \
+		"4 attached_apart()
+4 attached_beside()
+6 attached_first()
+6 dlobj_work()" "$1: its generated code by name, each call"
 }
 
 for c in "${cases[@]}"; do

@@ -8,7 +8,8 @@
 #	step.sh PMU_SIM.KO RECORDER:MODE:CASE...
 #
 # MODE: cpu, thread (--per-thread), pid, pidthread, late (pidthread, when there are
-# two threads), all, snap. CASE: as in tests/record.sh, or thread_exec.
+# two threads), running (pid) and runthread (pidthread, when it waits for its line with
+# three threads), all, snap. CASE: as in tests/record.sh, or thread_exec.
 set -u
 export LC_ALL=C TZ=UTC PERF_CONFIG=/dev/null
 auxcap=$BUILD/auxcap programs=$BUILD/tests/programs SCRATCH=/tmp/work
@@ -28,7 +29,7 @@ recorder() {
 	esac
 	rec+=(-e "$event" -o "$data")
 	case $2 in
-	thread | pidthread | late) rec+=(--per-thread) ;;
+	thread | pidthread | late | runthread) rec+=(--per-thread) ;;
 	all) rec+=(-a) ;;
 	snap) rec+=(-Se) ;;
 	esac
@@ -57,16 +58,28 @@ with_two_threads() {
 	echo "no second thread" >&2
 }
 
+# waits_for_line PID: three threads, and the first reads
+waits_for_line() {
+	local i tasks call
+	for ((i = 0; i < 1200; i++)); do
+		tasks=(/proc/"$1"/task/*)
+		read -r call _ <"/proc/$1/syscall"
+		[ "${#tasks[@]} $call" = "3 0" ] && return
+		sleep 0.1
+	done
+	echo "it does not wait for a line" >&2
+}
+
 # The case's program waits, is attached to, and goes on when that is answered.
 attach() { # MODE
 	local pid bg rc
 	rm -f $SCRATCH/{go,ask,answer}
 	mkfifo $SCRATCH/{go,ask,answer}
 	exec 5<>$SCRATCH/ask 6<>$SCRATCH/answer 7<>$SCRATCH/go
-	if [ "$1" = late ]; then
+	if [ "$1" != pid ] && [ "$1" != pidthread ]; then
 		"${cmd[@]}" <$SCRATCH/go 5>&- 6>&- 7>&- &
 		pid=$!
-		with_two_threads $pid
+		if [ "$1" = late ]; then with_two_threads $pid; else waits_for_line $pid; fi
 	else
 		# shellcheck disable=SC2016
 		sh -c 'read -r _ <"$0"; exec "$@"' $SCRATCH/go "${cmd[@]}" 5>&- 6>&- 7>&- &
@@ -113,7 +126,7 @@ one() { # RECORDER:MODE:CASE
 	mark=$EPOCHREALTIME
 	echo 0 >$step/stat
 	case $mode in
-	pid* | late) attach "$mode" ;;
+	pid* | late | run*) attach "$mode" ;;
 	snap) snapshots ;;
 	*) timeout -k 5 300 "${rec[@]}" -- "${cmd[@]}" ;;
 	esac >"$f.out" 2>"$f.log" </dev/null
