@@ -9,7 +9,8 @@
 #
 # MODE: cpu, thread (--per-thread), pid, pidthread, late (pidthread, when there are
 # two threads), running (pid) and runthread (pidthread, when it waits for its line with
-# three threads), all, snap. CASE: as in tests/record.sh, or thread_exec.
+# three threads), pause (--per-thread, from umask to kill), all, snap. CASE: as in
+# tests/record.sh, or thread_exec.
 set -u
 export LC_ALL=C TZ=UTC PERF_CONFIG=/dev/null
 auxcap=$BUILD/auxcap programs=$BUILD/tests/programs SCRATCH=/tmp/work
@@ -27,8 +28,13 @@ recorder() {
 	auxcap) rec=("$auxcap") ;;
 	perf) rec=(perf record -B -N) ;;
 	esac
-	rec+=(-e "$event" -o "$data")
+	rec+=(-o "$data")
+	[ "$2" = pause ] || rec+=(-e "$event")
 	case $2 in
+	pause)
+		rec+=(--per-thread -e intel_pt/aux-action=start-paused/u
+			-e syscalls:sys_exit_umask/aux-action=resume/
+			-e syscalls:sys_enter_kill/aux-action=pause/) ;;
 	thread | pidthread | late | runthread) rec+=(--per-thread) ;;
 	all) rec+=(-a) ;;
 	snap) rec+=(-Se) ;;

@@ -47,6 +47,7 @@ struct step_cpu {
 	struct perf_event *event;	/* running here, or NULL */
 	struct step_buf *buf;		/* of event */
 	unsigned long written;		/* into handle */
+	bool paused;	/* by another event: nobody is followed */
 	bool owed;	/* something was lost that no OVF tells of yet */
 
 	/* The task that is in traced user code, or NULL; the rest is its. */

@@ -241,7 +241,7 @@ static bool is_recorder(const struct perf_event *event)
 /* Nor 32-bit code, nor what a debugger has in its hands. */
 static bool can_follow(const struct step_cpu *c, struct pt_regs *regs)
 {
-	return c->event && user_64bit_mode(regs) && !current->ptrace &&
+	return c->event && !c->paused && user_64bit_mode(regs) && !current->ptrace &&
 	       !test_thread_flag(TIF_SINGLESTEP) && !is_recorder(c->event);
 }
 

@@ -34,13 +34,40 @@ static int init_event(struct perf_event *event)
 	return 0;
 }
 
+/* Other events of the group pause and resume it (Linux 6.13). */
+#ifdef PERF_PMU_CAP_AUX_PAUSE
+#define STEP_CAP_PAUSE PERF_PMU_CAP_AUX_PAUSE
+#define STEP_PAUSE PERF_EF_PAUSE
+#define STEP_RESUME PERF_EF_RESUME
+
+static bool is_paused(const struct perf_event *event)
+{
+	return event->hw.aux_paused;
+}
+#else
+#define STEP_CAP_PAUSE 0
+#define STEP_PAUSE 0
+#define STEP_RESUME 0
+
+static bool is_paused(const struct perf_event *event)
+{
+	return false;
+}
+#endif
+
 static void start_event(struct perf_event *event, int mode)
 {
 	struct step_cpu *c = this_cpu_ptr(&step_cpus);
 
+	if (mode & STEP_RESUME) {
+		if (c->event == event)
+			c->paused = false;
+		return;
+	}
 	event->hw.state = 0;
 	if (c->event == event)
 		return;
+	c->paused = is_paused(event);
 	if (c->event || !step_aux_open(c, event))
 		event->hw.state = PERF_HES_STOPPED;
 }
@@ -49,6 +76,13 @@ static void stop_event(struct perf_event *event, int mode)
 {
 	struct step_cpu *c = this_cpu_ptr(&step_cpus);
 
+	if (mode & STEP_PAUSE) {
+		if (c->event == event) {
+			step_flow_leave(c);
+			c->paused = true;
+		}
+		return;
+	}
 	event->hw.state |= PERF_HES_STOPPED;
 	if (c->event != event)
 		return;
@@ -81,7 +115,8 @@ static void read_event(struct perf_event *event)
 
 static struct pmu step_pmu = {
 	.module = THIS_MODULE,
-	.capabilities = PERF_PMU_CAP_EXCLUSIVE | PERF_PMU_CAP_ITRACE,
+	.capabilities = PERF_PMU_CAP_EXCLUSIVE | PERF_PMU_CAP_ITRACE |
+			STEP_CAP_PAUSE,
 	.attr_groups = intel_pt_attr_groups,
 	.task_ctx_nr = perf_sw_context,
 	.event_init = init_event,
