@@ -102,6 +102,7 @@ static int put_text(const char *path, const char *text)
 struct counts {
 	uint64_t produced, stored, lost, unmade, truncated, begin_failed;
 	uint64_t min_stored;	/* of the CPUs that made anything */
+	uint64_t n_gaps, gap_ns, max_gap_ns;	/* from a stop to the next start */
 };
 
 /* Sums over the CPUs of lines "intel_pt.cpuN.NAME VALUE". */
@@ -134,6 +135,37 @@ static int read_counts(struct counts *c)
 			c->truncated += v;
 		else if (!strcmp(name, "begin_failed"))
 			c->begin_failed += v;
+	}
+	fclose(f);
+	return 0;
+}
+
+/*
+ * How long each source stood still between two sessions, by the module's clock:
+ * lines "intel_pt.cpuN.session FROM TO FROM_NS TO_NS", in order for each CPU.
+ */
+static int read_gaps(struct counts *c)
+{
+	FILE *f = fopen(DEBUGFS "sessions", "r");
+	uint64_t start_ns, end_ns, gap, last_ns = 0;
+	unsigned int cpu, last_cpu = UINT32_MAX;
+	char line[200];
+
+	if (!f)
+		return fail(DEBUGFS "sessions");
+	while (fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "intel_pt.cpu%u.session %*u %*u %" SCNu64
+			   " %" SCNu64, &cpu, &start_ns, &end_ns) != 3)
+			continue;
+		if (cpu == last_cpu) {
+			gap = start_ns - last_ns;
+			c->n_gaps++;
+			c->gap_ns += gap;
+			if (gap > c->max_gap_ns)
+				c->max_gap_ns = gap;
+		}
+		last_cpu = cpu;
+		last_ns = end_ns;
 	}
 	fclose(f);
 	return 0;
@@ -186,7 +218,7 @@ static int run(const char *rate, const char *report, const char *log,
 	if (pid < 0 || wait4(pid, &status, 0, &u) != pid)
 		return fail(argv[0]);
 	wall = clock_us(CLOCK_MONOTONIC) - before;
-	if (read_counts(&c))
+	if (read_counts(&c) || read_gaps(&c))
 		return 1;
 	work_us = read_report(report);
 	cpu = cpu_us(&u);	/* with that of the children it waited for */
@@ -195,10 +227,12 @@ static int run(const char *rate, const char *report, const char *log,
 	       PRIu64 " rss_kb=%ld", WIFEXITED(status) ? WEXITSTATUS(status) :
 	       128 + WTERMSIG(status), wall, cpu, work_us, u.ru_maxrss);
 	printf(" produced=%" PRIu64 " stored=%" PRIu64 " lost=%" PRIu64
-	       " unmade=%" PRIu64 " stops=%" PRIu64 " least=%" PRIu64 "\n",
+	       " unmade=%" PRIu64 " stops=%" PRIu64 " least=%" PRIu64,
 	       c.produced, c.stored, c.lost, c.unmade,
 	       c.truncated + c.begin_failed,
 	       c.min_stored == UINT64_MAX ? 0 : c.min_stored);
+	printf(" gaps=%" PRIu64 " gap_ns=%" PRIu64 " max_gap_ns=%" PRIu64 "\n",
+	       c.n_gaps, c.gap_ns, c.max_gap_ns);
 	return 0;
 }
 
