@@ -315,6 +315,21 @@ static int scan_ovf(const struct pt_cursor *c, const uint8_t *p)
 	return type == PTPKT_FUP;
 }
 
+/* SKD010: an OVF may lack its FUP. Not where the next packet that depends on it
+ * says that tracing was off: a TIP.PGE, or a PSB+ without an IP. */
+static bool is_off_after_ovf(const struct pt_cursor *c, const uint8_t *p)
+{
+	int type = scan_past(c, p, IN_PSB & ~(1U << PTPKT_FUP));
+
+	if (type == PTPKT_PSB) {
+		p = ptpkt_find_psb(p, c->end);
+		type = scan_past(c, p + PTPKT_PSB_SIZE,
+				 IN_PSB & ~(1U << PTPKT_FUP));
+		return type == PTPKT_PSBEND;
+	}
+	return type == PTPKT_TIP_PGE;
+}
+
 /* 1: an event; 0: it waits for its FUP. */
 static int read_ovf(struct pt_cursor *c, struct pt_event *ev)
 {
@@ -327,7 +342,8 @@ static int read_ovf(struct pt_cursor *c, struct pt_event *ev)
 	pt_time_ovf(&c->time);
 	fup = scan_ovf(c, c->p);
 	/* How libipt works around these errata is left to it. */
-	if ((fup <= 0 && c->errata & PT_ERR_SKD010) ||
+	if ((fup <= 0 && c->errata & PT_ERR_SKD010 &&
+	     !is_off_after_ovf(c, c->p)) ||
 	    (fup == -PT_E_CONTEXT && c->errata & PT_ERR_APL11) ||
 	    (fup > 0 && c->errata & PT_ERR_APL12))
 		return -PT_E_UNSUPPORTED;
