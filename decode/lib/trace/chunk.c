@@ -385,8 +385,8 @@ static const uint8_t *chunks_find_seam(const uint8_t *p, const uint8_t *end,
 
 	for (; psb; psb = next) {
 		next = ptpkt_find_psb(psb + PTPKT_PSB_SIZE, end);
-		if (next && may_end(psb, next) && read_psb(next, end, &s) &&
-		    s.has_ip) {
+		if (next && read_psb(next, end, &s) && s.has_ip &&
+		    may_end(psb, next)) {
 			*ip = s.ip;
 			return next;
 		}
