@@ -66,7 +66,7 @@ static int start_pt(void *dec, const struct aux_chunk *chunk)
 		pt_memo_drop(&d->memo);
 	d->memo.nomem = false;
 	d->chunk = chunk;
-	d->cur.p = d->sync = chunk->data;
+	d->cur.p = d->sync = d->checked = chunk->data;
 	d->cur.end = chunk->data + chunk->len;
 	d->out.offset = chunk->stream_offset;
 	d->out.last_ip = 0;

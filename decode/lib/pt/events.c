@@ -76,6 +76,14 @@ static int read_packet(const struct pt_cursor *c, const uint8_t *p, unsigned *bl
 	return n > 0 ? 0 : n < 0 ? -PT_E_PACKET : -PT_E_EOS;
 }
 
+/* Most packets that do not matter are PADs. */
+static const uint8_t *skip_pads(const struct pt_cursor *c, const uint8_t *p)
+{
+	while (p < c->end && !*p)
+		p++;
+	return p;
+}
+
 bool pt_has_bound(const struct pt_cursor *c, enum pt_binding binding)
 {
 	for (unsigned i = 0; i < c->bound.n; i++)
@@ -236,6 +244,7 @@ int pt_next_item(struct pt_cursor *c)
 
 	for (;;) {
 		block = c->block;
+		c->p = skip_pads(c, c->p);
 		err = read_packet(c, c->p, &block, &pkt);
 		if (err)
 			return err == -PT_E_PACKET ? intended_item(c, c->p) : err;
@@ -732,6 +741,7 @@ int pt_read_psb(struct pt_cursor *c)
 	c->last_ip = 0;
 	c->block = 0;
 	for (;; p += pkt.size) {
+		p = skip_pads(c, p);
 		err = read_packet(c, p, &block, &pkt);
 		if (err)
 			err = name_error(err, p, c->end);
@@ -848,4 +858,95 @@ int pt_look_ahead(const struct pt_cursor *c, const uint8_t **pos, bool *fetched)
 		return r;
 	*pos = near;
 	return 0;
+}
+
+/* ---- pauses ---- */
+
+/* Packets in a PSB+ that make an event. */
+#define PSB_EVENTS (IN_PSB & ~SKIPPED & ~(1U << PTPKT_FUP))
+/* Events of one packet, while tracing is off */
+#define OFF_EVENTS                                                             \
+	(1U << PTPKT_PIP | 1U << PTPKT_VMCS | 1U << PTPKT_CBR |                \
+	 1U << PTPKT_MODE_TSX | 1U << PTPKT_TRACESTOP)
+
+/* After the PSB+ at p, if it is whole, has no IP, and few events; else NULL. */
+static const uint8_t *check_psb(const struct pt_cursor *c, const uint8_t *p)
+{
+	unsigned block = 0, n = 0;
+	struct ptpkt pkt;
+
+	p = skip_pads(c, p + PTPKT_PSB_SIZE);
+	for (; !read_packet(c, p, &block, &pkt);
+	     p = skip_pads(c, p + pkt.size)) {
+		if (pkt.type == PTPKT_PSBEND)
+			return p + pkt.size;
+		if (!is_one_of(&pkt, IN_PSB & ~(1U << PTPKT_FUP)))
+			return NULL;
+		n += is_one_of(&pkt, PSB_EVENTS);
+		if (n > PT_EVENTS / 2)
+			return NULL;
+	}
+	return NULL;
+}
+
+/* The next packet from p on that matters, or NULL; *pkt. */
+static const uint8_t *skip_to_item(const struct pt_cursor *c, const uint8_t *p,
+				   struct ptpkt *pkt)
+{
+	unsigned block = 0;
+
+	do {
+		p = skip_pads(c, p);
+		if (read_packet(c, p, &block, pkt) || block)
+			return NULL;
+		p += pkt->size;
+	} while (is_one_of(pkt, SKIPPED));
+	return p - pkt->size;
+}
+
+/* After the item of a pause that begins with *pkt at p; NULL: it is none. *on:
+ * whether tracing is on. */
+static const uint8_t *check_item(const struct pt_cursor *c, const uint8_t *p,
+				 struct ptpkt *pkt, bool *on)
+{
+	bool pge = !*on && pkt->type == PTPKT_TIP_PGE;
+
+	if (*on && pkt->type == PTPKT_TIP_PGD) {
+		*on = false;
+		return p + pkt->size;
+	}
+	if (!*on && pkt->type == PTPKT_PSB)
+		return check_psb(c, p);
+	if (!*on && pkt->type == PTPKT_MODE_EXEC) {
+		p = skip_to_item(c, p + pkt->size, pkt);
+		pge = p && pkt->type == PTPKT_TIP_PGE;
+	}
+	if (pge && pkt->count) {
+		*on = true;
+		return p + pkt->size;
+	}
+	return !*on && p && is_one_of(pkt, OFF_EVENTS) ? p + pkt->size : NULL;
+}
+
+/* pt_look_ahead reads the two items after one; of a TNT or TIP no more than
+ * that it is one. */
+const uint8_t *pt_check_pause(const struct pt_cursor *c)
+{
+	const uint8_t *p = c->p, *item, *items[2] = { NULL, NULL };
+	bool on = c->state == PT_ON, any = false;
+	struct ptpkt pkt;
+
+	while ((item = skip_to_item(c, p, &pkt))) {
+		if (on && (pkt.type == PTPKT_TNT || pkt.type == PTPKT_TIP))
+			return any ? item : c->p;
+		p = check_item(c, item, &pkt, &on);
+		if (!p)
+			break;
+		if (any) {
+			items[0] = items[1];
+			items[1] = item;
+		}
+		any = true;
+	}
+	return items[0] ? items[0] : c->p;
 }

@@ -47,6 +47,7 @@
 				 * as PT_BITS holds below a stop bit. With six, gzip
 				 * took 1.54 G host instructions, not 1.25 (2f3f8a3) */
 #define PT_LONG_TNT 47		/* bits of a long TNT, at most */
+#define LEADS 4			/* branches from region to region without a packet */
 #define SHORT_TNT 7		/* events of a short one: its 6 bits and a TIP */
 #define TSC_MASK ((UINT64_C(1) << 56) - 1)
 #define MAX_PACKET 16		/* no packet that is taken here is longer */
@@ -238,6 +239,19 @@ INLINE const uint8_t *loop_end(const struct pt_fast *r, bool lazy)
 	return lazy && guard < r->last ? guard : r->last;
 }
 
+/* The size of a packet that the loop just skips: PAD, and MTC with lazy timing.
+ * 0: it is none. *last: see loop_end. */
+INLINE unsigned skip_in_loop(struct pt_fast *r, const uint8_t *p, bool lazy,
+			     const uint8_t **last)
+{
+	if (!*p)	/* PAD */
+		return 1;
+	if (!lazy || packet_kind[*p] != MTC || !skip_mtc(r, p))
+		return 0;
+	*last = loop_end(r, true);
+	return 2;
+}
+
 /*
  * The loop. A turn takes a CYC or none, then a short TNT, a TIP, or a TNT and
  * the TIP after it (joined). Stops at the first packet that is something else,
@@ -287,10 +301,11 @@ INLINE const uint8_t *follow_short_packets(struct pt_fast *r, struct at *at,
 		tnt = key & 1;
 		t = &tip_packets[joined ? p[tnt] : p[0]];
 		if (__builtin_expect(!(tnt | t->size), 0)) {
-			if (!lazy || packet_kind[*p] != MTC || !skip_mtc(r, p))
+			unsigned n = skip_in_loop(r, p, lazy, &last);
+
+			if (!n)
 				break;
-			last = loop_end(r, true);
-			p += 2;
+			p += n;
 			continue;
 		}
 		if (emits_times)
@@ -683,7 +698,7 @@ static struct aux_flow *emit_ranges(const struct pt_fast *r,
 	return o;
 }
 
-static bool emit_path(struct pt_fast *r, const struct pt_entry *e)
+INLINE bool emit_path(struct pt_fast *r, const struct pt_entry *e)
 {
 	struct aux_flow *o = r->o;
 
@@ -703,22 +718,23 @@ static bool emit_path(struct pt_fast *r, const struct pt_entry *e)
 
 /* ---- along paths ---- */
 
-static void push_path_calls(struct pt *d, const struct pt_entry *e)
+INLINE void push_path_calls(struct pt *d, const struct pt_entry *e)
 {
 	const uint64_t *sites = e->path->sites;
+	bool kept = e->path->pub.kept;
 
 	d->stack.depth = (d->stack.depth > e->room ? e->room : d->stack.depth) +
 			 e->n_calls;
 	/* The sites of a path that is not kept are overwritten soon. */
-	for (unsigned i = 0; e == &d->memo.temp_entry && i < e->n_calls; i++)
+	for (unsigned i = 0; !kept && i < e->n_calls; i++)
 		pt_push_own(&d->stack, sites[i]);
-	if (e == &d->memo.temp_entry || !e->n_calls)
+	if (!kept || !e->n_calls)
 		return;
 	d->stack.calls[d->stack.top++ & (PT_STACK - 1)] =
 		(struct pt_calls){ sites, e->n_calls };
 }
 
-static const struct pt_entry *find_entry(const struct pt_fast *r)
+INLINE const struct pt_entry *find_entry(const struct pt_fast *r)
 {
 	const struct pt_memo *s = &r->d->memo;
 	uint64_t key = r->key_ip | r->mode | pt_key_bits(r->left);
@@ -738,6 +754,63 @@ static bool can_pop(const struct pt *d)
 	return d->stack.depth && pt_is_canonical(pt_top_call(&d->stack));
 }
 
+/* Does e take none of the bits that are left, nor the TIP? */
+static bool takes_none(const struct pt_fast *r, const struct pt_entry *e)
+{
+	return e->left == (r->left & ~PT_TIP) &&
+	       (pt_entry_end(e) == PT_END_IP || pt_entry_end(e) == PT_END_STOP);
+}
+
+/* Can e be emitted after the n leads, with what the rest of a TNT needs? */
+static bool can_follow(const struct pt_fast *r, const struct pt_entry *leads,
+		       unsigned n, const struct pt_entry *e)
+{
+	size_t room = PT_LONG_TNT;
+	uint64_t site = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		const struct pt_entry *l = &leads[i];
+
+		room += r->paths ? 1 : l->path->pub.n_ranges;
+		if (l->n_calls)
+			site = l->path->sites[l->n_calls - 1];
+	}
+	if (!r->paths)
+		room += e->path->pub.n_ranges;
+	if (pt_entry_end(e) == PT_END_POP &&
+	    !(site ? pt_is_canonical(site) : can_pop(r->d)))
+		return false;
+	return (size_t)(r->end - r->o) >= room;
+}
+
+/*
+ * From e, which is a lead, to the entry that takes the first bit or the TIP.
+ * Only then are the leads known to have run, so they are emitted last. NULL:
+ * there is none, and nothing has changed.
+ */
+static __attribute__((noinline)) const struct pt_entry *
+follow_leads(struct pt_fast *r, const struct pt_entry *e)
+{
+	struct pt_entry leads[LEADS];
+	uint64_t key_ip = r->key_ip;
+	unsigned n = 0;
+
+	do {
+		leads[n++] = *e;
+		r->key_ip = e->next & PT_KEY_IP_MASK;
+		e = find_entry(r);
+	} while (e && takes_none(r, e) && e->n_insns && n < LEADS);
+	if (!e || takes_none(r, e) || !can_follow(r, leads, n, e)) {
+		r->key_ip = key_ip;
+		return NULL;
+	}
+	for (unsigned i = 0; i < n; i++) {
+		emit_path(r, &leads[i]);
+		push_path_calls(r->d, &leads[i]);
+	}
+	return e;
+}
+
 /* Follows r->left, up to the branch that takes the TIP if PT_TIP is set. False:
  * the slow path has to go on. */
 static bool follow_bits(struct pt_fast *r)
@@ -751,6 +824,12 @@ static bool follow_bits(struct pt_fast *r)
 		if (!e)
 			return false;
 		end = pt_entry_end(e);
+		if (end == PT_END_IP && takes_none(r, e)) {
+			e = follow_leads(r, e);
+			if (!e)
+				return false;
+			end = pt_entry_end(e);
+		}
 		if ((end == PT_END_POP && !can_pop(d)) ||
 		    (e->n_insns && !emit_path(r, e)))
 			return false;

@@ -273,6 +273,7 @@ struct pt {
 	const struct aux_decoder_host *host;
 	uint32_t guard_bytes;	/* lazy timing: bytes from an MTC to the guard, */
 	uint32_t min_periods;	/* and less than so many periods: not worth it */
+	bool no_checks;		/* looks ahead at each item; for tests */
 
 	/* outlives chunks */
 	struct pt_memo memo;
@@ -282,6 +283,7 @@ struct pt {
 	const uint8_t *sync;	/* where to look for the next PSB */
 	enum pt_end end;
 	struct pt_cursor cur;
+	const uint8_t *checked;	/* items that begin before it need no look ahead */
 	struct pt_pending pending;
 	struct pt_walk walk;
 	struct pt_stack stack;
@@ -314,6 +316,9 @@ size_t pt_fast_run(struct pt *d, struct aux_flow *out, size_t max, bool *stop);
 void pt_lazy_end(struct pt *d, const uint8_t *p);
 
 /* ---- slow.c ---- */
+
+/* Does the item at cur.p stand, whatever follows it? cur is between two. */
+bool pt_slow_is_checked(struct pt *d);
 
 /* One step: a branch, an event, a synchronization, or the end. */
 void pt_slow_step(struct pt *d);
@@ -360,6 +365,14 @@ int pt_peek(const struct pt_cursor *c, const uint8_t *p, const uint8_t **pos);
  */
 int pt_look_ahead(const struct pt_cursor *c, const uint8_t **pos,
 		  bool *fetched);
+
+/*
+ * Pauses of tracing, from a TIP.PGD to a TIP.PGE, are looked at once: up to
+ * where pt_look_ahead would find no error from any item on. c->p itself if that
+ * is not known, or no pause is here. c waits for nothing: bound.n, block and
+ * n_bits are 0.
+ */
+const uint8_t *pt_check_pause(const struct pt_cursor *c);
 
 /* From the PSB at p to the PSBEND or OVF that ends its header, which stays. */
 int pt_read_psb(struct pt_cursor *c);

@@ -610,6 +610,16 @@ static struct pt_site *sites_of(const struct pt_node *n)
 				  step->n_ranges);
 }
 
+/* Does the direct branch at b->ip lead to another region, and to an address that
+ * a key can hold? */
+static bool is_lead(const struct build *b, const struct pt_node *n)
+{
+	uint64_t to = b->ip + b->insn.size + (uint64_t)b->insn.disp;
+
+	return (to < n->region->start || to >= n->region->end) &&
+	       pt_is_canonical(to);
+}
+
 static bool keep_step(struct pt_memo *s, struct pt_node *n, const struct build *b,
 		 bool taken)
 {
@@ -643,8 +653,11 @@ static bool fill_node(struct pt_memo *s, struct pt_node *n, bool taken)
 						       PT_NODE_TIP;
 			break;
 		}
-		if (!follow_branch(&b, n))
+		if (!follow_branch(&b, n)) {
+			if (is_lead(&b, n))
+				kind = PT_NODE_LEAD;
 			break;
+		}
 	}
 	if (kind == PT_NODE_SLOW) {
 		n->kind = kind;
@@ -656,6 +669,8 @@ static bool fill_node(struct pt_memo *s, struct pt_node *n, bool taken)
 	if (!keep_step(s, n, &b, taken))
 		return false;
 	n->next_ip = b.ip + b.insn.size;
+	if (kind == PT_NODE_LEAD)
+		n->next_ip += (uint64_t)b.insn.disp;
 	if (kind == PT_NODE_COND)
 		n->disp = (int32_t)b.insn.disp;
 	n->kind = kind;
@@ -851,6 +866,23 @@ static int try_step(struct trial *t, struct pt_memo *s, struct pt_node *n,
 	return 1;
 }
 
+/* A path that begins at a LEAD is that alone. 0: it cannot be; -1: no room. */
+static int try_lead(struct trial *t, struct pt_memo *s, struct pt_node *n,
+		    unsigned bits)
+{
+	struct aux_step *step = step_of(s, n, false);
+
+	if (!step)
+		return -1;
+	if (!add_calls(t, s, n))
+		return 0;
+	add_step(t, step);
+	t->end = PT_END_IP;
+	t->ip = n->next_ip;
+	t->left = bits;
+	return 1;
+}
+
 /* The branch at the end of n takes the TIP, and the path ends. False: it does
  * not, or there is no room. */
 static bool end_at_tip(struct trial *t, struct pt_memo *s, struct pt_node *n)
@@ -883,7 +915,8 @@ static bool apply_bits(struct trial *t, struct pt_memo *s, struct pt_node *n,
 			return false;
 		t->left = (bits & ((1U << k) - 1)) | 1U << k;
 		if (!r) {
-			t->end = PT_END_STOP;
+			t->end = n->kind == PT_NODE_LEAD && t->pub.n_steps ?
+					 PT_END_IP : PT_END_STOP;
 			t->ip = n->ip;
 			return true;
 		}
@@ -910,6 +943,10 @@ static bool try_path(struct trial *t, struct pt_memo *s, struct pt_node *n,
 	t->pub = (struct aux_path){ 0 };
 	t->n_calls = t->height = 0;
 	bits &= PT_BITS;
+	if (n->kind == PT_NODE_NEW && !fill_node(s, n, false))
+		return false;
+	if (n->kind == PT_NODE_LEAD)
+		return try_lead(t, s, n, bits) > 0;
 	if (!apply_bits(t, s, n, bits))
 		return false;
 	if (!tip || t->end != PT_END_NODE)
@@ -1050,4 +1087,29 @@ const struct pt_entry *pt_memo_find(struct pt_memo *s, uint64_t key_ip,
 		if (e->key == key && pt_entry_region(e) == n->region->index)
 			return promote(s, e);
 	return make_path(s, n, bits, key);
+}
+
+bool pt_memo_walk(struct pt_memo *s, uint64_t ip, uint16_t flags,
+		  struct pt_memo_walk *w)
+{
+	struct pt_node *n = node_at(s, ip, flags);
+	const struct pt_region *r;
+	const struct aux_step *step;
+	uint64_t last;
+
+	if (!n || (n->kind == PT_NODE_NEW && !fill_node(s, n, false)) ||
+	    n->kind == PT_NODE_SLOW)
+		return false;
+	r = n->region;
+	step = n->steps[n->first];
+	last = step->ranges[step->n_ranges - 1].range.last;
+	*w = (struct pt_memo_walk){ .ranges = step->ranges,
+				    .n_ranges = step->n_ranges,
+				    .sites = sites_of(n),
+				    .n_sites = n->n_sites,
+				    .leads = n->kind == PT_NODE_LEAD,
+				    .to = n->next_ip };
+	return x86_insn_decode_in(r->bytes + (last - r->start),
+				  r->end - last < 15 ? r->end - last : 15,
+				  mode_of(flags), &w->insn);
 }

@@ -3,7 +3,8 @@
  * The memo of the Intel PT decoder: code in the form in which packets need it.
  *
  *   region	one answer of the host: bytes of code, mapped at an address
- *   node	from an ip in a region to the next instruction that takes a packet
+ *   node	from an ip in a region to the next instruction that takes a packet, or
+ *		a direct branch to another region
  *   step	the RANGEs of a node, for one outcome of its branch (aux_step)
  *   path	the steps that the bits of a TNT, a TIP, or a TNT and the TIP directly after
  *		it lead along (aux_path)
@@ -78,7 +79,9 @@ enum pt_path_end {
 	PT_END_NODE = 0,	/* at next, and all bits are used up */
 	PT_END_TIP,		/* after the branch that takes the TIP */
 	PT_END_POP,		/* at a return to a call before the path */
-	PT_END_IP,		/* at next, outside of the region; bits are left */
+	PT_END_IP,		/* at next, outside of the region, or before a branch
+				 * to another one; bits are left. All of them: the
+				 * path is a lead, that branch alone */
 	PT_END_STOP,		/* at next, which cannot take the next bit */
 	PT_N_ENDS,
 };
@@ -192,7 +195,8 @@ enum pt_node_kind {
 	PT_NODE_COND,		/* a TNT bit */
 	PT_NODE_RET,		/* a TNT bit, or a TIP */
 	PT_NODE_TIP,		/* an indirect or far branch */
-	PT_NODE_SLOW,		/* it leaves the region, or cannot go on */
+	PT_NODE_LEAD,		/* none: a direct jump or call to another region */
+	PT_NODE_SLOW,		/* it runs out of the region, or cannot go on */
 };
 
 /* Where a call returns to. node: NULL until it is looked up, or in another
@@ -210,7 +214,7 @@ struct pt_site {
 struct pt_node {
 	uint64_t ip;
 	struct pt_region *region;
-	uint64_t next_ip;	/* after its last instruction */
+	uint64_t next_ip;	/* after its last instruction; LEAD: where it leads */
 	int32_t disp;		/* COND: from next_ip to where it leads, taken */
 	uint16_t flags;		/* AUX_FLOW_MODE_*, AUX_FLOW_IN_TX */
 	uint8_t kind;		/* enum pt_node_kind */
@@ -326,6 +330,22 @@ static inline bool pt_region_is_current(const struct pt_memo *s,
  * Valid until the next call. */
 const struct pt_entry *pt_memo_find(struct pt_memo *s, uint64_t key_ip,
 				    unsigned bits, uint16_t flags);
+
+/* A walk to the branch that takes a packet, or leads to another region. */
+struct pt_memo_walk {
+	const struct aux_flow *ranges;	/* as of a step; a COND has an outcome */
+	uint32_t n_ranges;	/* >= 1 */
+	const struct pt_site *sites; /* of its calls */
+	uint32_t n_sites;
+	bool leads;		/* to another region: */
+	uint64_t to;
+	struct x86_insn insn;	/* the last one */
+};
+
+/* The walk from ip, which is canonical. False: there is no code, it is not so
+ * simple, or no memory. Valid until the memo is dropped. */
+bool pt_memo_walk(struct pt_memo *s, uint64_t ip, uint16_t flags,
+		  struct pt_memo_walk *w);
 
 /* Up to 15 bytes of code at ip: *bytes, in buf if they span two regions.
  * Returns how many, 0: there is no code. */

@@ -16,6 +16,7 @@
 #include "decode/lib/pt/impl.h"
 
 #define MAX_UNTRACED (1 << 16)	/* jumps in a row that need no packet */
+#define PGD_OPCODE 1		/* the low five bits of a TIP.PGD */
 
 /* ---- walking ---- */
 
@@ -98,6 +99,14 @@ void pt_slow_trace_on(struct pt *d)
 	d->out.undo.tail = UINT32_MAX;
 }
 
+static void begin_untraced(struct pt *d)
+{
+	if (d->walk.untraced)
+		return;
+	d->walk.untraced = d->walk.loop_mark = 1;
+	d->walk.loop_ip = d->walk.ip;
+}
+
 /* Walks one instruction. 1: it took no packet, and walk.ip is after it; 0: it
  * needs one; 2: it matches. */
 static int walk_insn(struct pt *d, pt_match match)
@@ -108,10 +117,7 @@ static int walk_insn(struct pt *d, pt_match match)
 	int r;
 
 	pt_slow_trace_on(d);
-	if (!d->walk.untraced) {
-		d->walk.untraced = d->walk.loop_mark = 1;
-		d->walk.loop_ip = d->walk.ip;
-	}
+	begin_untraced(d);
 	r = read_insn(d, &p, &n, buf);
 	if (!r)
 		r = add_insn(d);
@@ -136,14 +142,82 @@ static int walk_insn(struct pt *d, pt_match match)
 	}
 }
 
+#define UNKNOWN (-PT_E_UNSUPPORTED - 1)	/* of walk_known */
+
+/* May the walk be taken as a whole: it begins a RANGE, and ip is not on it? */
+static bool is_apart(const struct pt *d, const struct pt_memo_walk *w,
+		     const uint64_t *ip)
+{
+	const struct aux_flow *f = d->out.queue + d->out.tail - 1;
+
+	if (d->out.committed < d->out.tail && f->what == AUX_END_FALL &&
+	    d->walk.next_ip == d->walk.ip && f->flags == d->walk.flags)
+		return false;
+	for (uint32_t i = 0; ip && i < w->n_ranges; i++)
+		if (*ip >= w->ranges[i].range.first &&
+		    *ip <= w->ranges[i].range.last)
+			return false;
+	return true;
+}
+
+static int queue_walk(struct pt *d, const struct pt_memo_walk *w)
+{
+	struct aux_flow *f = NULL;
+
+	for (uint32_t i = 0; i < w->n_ranges; i++) {
+		if (!pt_queue_room(d))
+			return -PT_E_NOMEM;
+		f = &d->out.queue[d->out.tail++];
+		*f = w->ranges[i];
+		f->offset = d->out.offset;
+	}
+	if (w->insn.cls == X86_COND)
+		f->what = AUX_END_COND;
+	for (uint32_t i = 0; i < w->n_sites; i++)
+		pt_push_call(&d->stack, w->sites[i].ip);
+	return 0;
+}
+
+/* As walk_insn, for all instructions to the next that needs a packet (0) or
+ * leads to another region (1), if the memo has them. UNKNOWN: it has not, or ip
+ * may be on the way. */
+static int walk_known(struct pt *d, const uint64_t *ip)
+{
+	struct pt_memo_walk w;
+	int r;
+
+	if (d->walk.mode < PT_MODE_32 || !pt_is_canonical(d->walk.ip) ||
+	    !pt_memo_walk(&d->memo, d->walk.ip, d->walk.flags, &w) ||
+	    !is_apart(d, &w, ip))
+		return UNKNOWN;
+	pt_slow_trace_on(d);
+	begin_untraced(d);
+	r = queue_walk(d, &w);
+	if (r)
+		return r;
+	d->walk.insn = w.insn;
+	d->walk.insn_ip = d->walk.ip = w.ranges[w.n_ranges - 1].range.last;
+	d->walk.next_ip = d->walk.ip + w.insn.size;
+	if (!w.leads)
+		return 0;
+	d->walk.ip = w.to;
+	return is_endless(d) ? -PT_E_QUERY : 1;
+}
+
 int pt_slow_walk(struct pt *d, const uint64_t *ip)
 {
+	bool first = true;	/* of the instructions after a branch */
 	int r = 1;
 
 	while (r == 1) {
 		if (ip && d->walk.ip == *ip)
 			return 1;
-		r = walk_insn(d, NULL);
+		r = first ? walk_known(d, ip) : UNKNOWN;
+		if (r == UNKNOWN) {
+			r = walk_insn(d, NULL);
+			first = d->walk.insn.cls == X86_JUMP ||
+				d->walk.insn.cls == X86_CALL;
+		}
 	}
 	return r;
 }
@@ -383,6 +457,25 @@ static bool reach_horizon_first(struct pt *d)
 	       pt_emit_time(d, d->cur.before_psb) && d->times.at_horizon;
 }
 
+/* Does a pause of tracing begin at cur.p, or is one there? */
+static bool is_in_pause(const struct pt_cursor *c)
+{
+	const uint8_t *p = c->p;
+
+	while (p < c->end && !*p)	/* PAD */
+		p++;
+	return p < c->end && !c->bound.n && !c->block && !c->consumed &&
+	       !c->n_bits &&
+	       (c->state == PT_OFF || (*p & 0x1f) == PGD_OPCODE);
+}
+
+bool pt_slow_is_checked(struct pt *d)
+{
+	if (d->cur.p >= d->checked && !d->no_checks && is_in_pause(&d->cur))
+		d->checked = pt_check_pause(&d->cur);
+	return d->cur.p < d->checked;
+}
+
 /* Is the event a CBR of a PSB+ that is not the last event of it? A CBR has no
  * ip, and would be emitted before the code that runs up to the PSB. With the
  * next event of the PSB+, which has its ip, it comes after that code, where it
@@ -406,12 +499,13 @@ static bool waits_for_psbend(const struct pt *d)
  */
 static void step_event(struct pt *d)
 {
-	const uint8_t *pos;
-	bool fetched;
+	const uint8_t *pos, *next;
+	bool fetched, checked = false;
 	int r = 0, err;
 
 	d->out.offset = pt_offset(d, d->cur.p);
 	if (!(d->pending.what & PT_PENDING_EVENT)) {
+		checked = pt_slow_is_checked(d);
 		r = pt_next_event(&d->cur, &d->pending.event);
 		if (r < 0) {
 			pt_sync_fail(d, r, d->cur.p);
@@ -421,7 +515,8 @@ static void step_event(struct pt *d)
 		if (reach_horizon_first(d))
 			return;
 	}
-	err = pt_look_ahead(&d->cur, &pos, &fetched);
+	next = d->cur.p;
+	err = checked ? 0 : pt_look_ahead(&d->cur, &pos, &fetched);
 	d->pending.what &= ~PT_PENDING_EVENT;
 	if (!err && waits_for_psbend(d)) {
 		pt_apply_late(d);
@@ -446,6 +541,8 @@ static void step_event(struct pt *d)
 		}
 	}
 	d->walk.untraced = 0;
+	if (r < 0 && checked)
+		pt_peek(&d->cur, next, &pos);
 	if (r < 0 || err < 0)
 		pt_sync_fail(d, r < 0 ? r : err, pos);
 }

@@ -81,6 +81,7 @@ static void reset(struct pt *d)
 	d->cur.bound.n = 0;
 	d->pending.joined = 0;
 	d->cur.block = 0;
+	d->checked = NULL;
 	d->walk.untraced = 0;
 	d->stack.depth = 0;
 }
@@ -275,43 +276,6 @@ static void undo_tnt(struct pt *d, int err, const uint8_t *pos)
 	pt_sync_fail(d, r < 0 ? r : err, pos);
 }
 
-/* Only the last step of what the fast path emitted last does not stand. Its
- * RANGEs go to the queue, where pt_sync_fail takes them back. Returns the
- * events left in out. */
-static size_t undo_step(struct pt *d, struct aux_flow *out, size_t n, int err,
-		   const uint8_t *pos)
-{
-	const struct aux_path *p = out[n - 1].path.path;
-	struct aux_flow *f;
-
-	d->cur.n_bits = 0;
-	if (out[n - 1].kind == AUX_FLOW_PATH) {
-		n--;
-		for (uint32_t i = 0; i < p->n_steps; i++) {
-			pt_commit(d);
-			for (uint32_t k = 0; k < p->steps[i]->n_ranges; k++) {
-				if (!pt_queue_room(d))
-					break;
-				f = &d->out.queue[d->out.tail++];
-				*f = p->steps[i]->ranges[k];
-				f->offset = out[n].offset;
-			}
-		}
-	} else {
-		uint32_t k = 1;
-
-		while (n > k && out[n - k - 1].kind == AUX_FLOW_RANGE &&
-		       (out[n - k - 1].what == AUX_END_JUMP ||
-			out[n - k - 1].what == AUX_END_CALL))
-			k++;
-		n -= k;
-		for (uint32_t i = 0; i < k && pt_queue_room(d); i++)
-			d->out.queue[d->out.tail++] = out[n + i];
-	}
-	pt_sync_fail(d, err, pos);
-	return n;
-}
-
 /* Sets out.last_ip to the last instruction of these events, if there is one. */
 static void find_last_ip(struct pt *d, const struct aux_flow *out, size_t n)
 {
@@ -330,6 +294,76 @@ static void find_last_ip(struct pt *d, const struct aux_flow *out, size_t n)
 	}
 }
 
+/* Is it a PATH that is a branch to another region alone? */
+static bool is_lead(const struct aux_flow *f)
+{
+	const struct aux_step *s;
+
+	if (f->kind != AUX_FLOW_PATH)
+		return false;
+	s = f->path.path->steps[f->path.path->n_steps - 1];
+	return s->ranges[s->n_ranges - 1].what == AUX_END_JUMP ||
+	       s->ranges[s->n_ranges - 1].what == AUX_END_CALL;
+}
+
+/* The first of the n events that holds what ran since the last packet but
+ * one. */
+static size_t find_last_step(const struct aux_flow *out, size_t n)
+{
+	size_t i = n - 1;
+
+	if (out[i].kind == AUX_FLOW_PATH) {
+		while (i && out[n - 1].path.path->n_steps == 1 &&
+		       is_lead(&out[i - 1]))
+			i--;
+		return i;
+	}
+	while (i && out[i - 1].kind == AUX_FLOW_RANGE &&
+	       (out[i - 1].what == AUX_END_JUMP ||
+		out[i - 1].what == AUX_END_CALL))
+		i--;
+	return i;
+}
+
+/* Puts the RANGEs of a PATH into the queue; all but the last step stand. */
+static void queue_path(struct pt *d, const struct aux_flow *out)
+{
+	const struct aux_path *p = out->path.path;
+	struct aux_flow *f;
+
+	for (uint32_t i = 0; i < p->n_steps; i++) {
+		if (i)
+			pt_commit(d);
+		for (uint32_t k = 0; k < p->steps[i]->n_ranges; k++) {
+			if (!pt_queue_room(d))
+				break;
+			f = &d->out.queue[d->out.tail++];
+			*f = p->steps[i]->ranges[k];
+			f->offset = out->offset;
+		}
+	}
+}
+
+/* Only the last step of what the fast path emitted last does not stand. Its
+ * RANGEs go to the queue, where pt_sync_fail takes them back. Returns the
+ * events left in out. */
+static size_t undo_step(struct pt *d, struct aux_flow *out, size_t n, int err,
+			const uint8_t *pos)
+{
+	size_t left = find_last_step(out, n);
+
+	find_last_ip(d, out, left);
+	d->cur.n_bits = 0;
+	for (size_t i = left; i < n; i++) {
+		if (out[i].kind == AUX_FLOW_PATH)
+			queue_path(d, &out[i]);
+		else if (pt_queue_room(d))
+			d->out.queue[d->out.tail++] = out[i];
+	}
+	pt_sync_fail(d, err, pos);
+	return left;
+}
+
 /*
  * libipt reads one item ahead: had the next one been broken, it would not have
  * reported the branch that consumed the last TNT or TIP. fetched: it is broken
@@ -339,7 +373,9 @@ size_t pt_sync_verify(struct pt *d, struct aux_flow *out, size_t n, bool *stop)
 {
 	const uint8_t *pos;
 	bool fetched;
-	int err = d->mark.at < n ? pt_look_ahead(&d->cur, &pos, &fetched) : 0;
+	int err = d->mark.at < n && !pt_slow_is_checked(d) ?
+			  pt_look_ahead(&d->cur, &pos, &fetched) :
+			  0;
 
 	if (!err) {
 		find_last_ip(d, out, n);
@@ -352,10 +388,8 @@ size_t pt_sync_verify(struct pt *d, struct aux_flow *out, size_t n, bool *stop)
 		pt_sync_fail(d, err, pos);
 		return n;
 	}
-	if (fetched || d->mark.tip) {
-		find_last_ip(d, out, n - 1);
+	if (fetched || d->mark.tip)
 		return undo_step(d, out, n, err, pos);
-	}
 	n = d->mark.at;
 	find_last_ip(d, out, n);
 	undo_tnt(d, err, pos);

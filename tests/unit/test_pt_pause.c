@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Intel PT: pauses of tracing, from TIP.PGD to TIP.PGE, with what comes while tracing is
+ * off: the engine looks at such a pause as a whole. Here each is also cut at each byte,
+ * and broken at each byte, against libipt.
+ */
+/* links: decode */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/unit/test_pt.h"
+
+/* The decoder's state has the name that packets have here. */
+#define pt pt_decoder
+#include "decode/lib/pt/impl.h"
+#undef pt
+
+static bool have_libipt(void)
+{
+	return decoders_find("libipt", 0, NULL);
+}
+
+static void put_pad(struct pt *p, unsigned n)
+{
+	while (n--)
+		pt_u8(p, 0);
+}
+
+static void put_pgd_to(struct pt *p, uint64_t ip)
+{
+	pt_ip(p, 0x01, ip);
+}
+
+static void put_pip(struct pt *p)
+{
+	pt_bytes(p, "\x02\x43\x00\x91\xc8\x48\x00\x00", 8);
+}
+
+static void put_cbr(struct pt *p)
+{
+	pt_bytes(p, "\x02\x03\x26\x00", 4);
+}
+
+/* A PSB+ while tracing is off: TSX, PIP, VMCS and CBR in it, no IP. */
+static void put_psb_off(struct pt *p)
+{
+	for (int i = 0; i < 8; i++)
+		pt_bytes(p, "\x02\x82", 2);
+	pt_bytes(p, "\x99\x20", 2);
+	put_pad(p, 3);
+	put_pip(p);
+	pt_bytes(p, "\x02\xc8\x00\xe0\x56\x3b\x00", 7);
+	put_cbr(p);
+	pt_bytes(p, "\x02\x23", 2);
+}
+
+/* The ways into a pause: a far branch, a TIP.PGD with an IP at an indirect branch, at a
+ * conditional one, at a direct call whose target is filtered, and to another region. */
+static void put_pauses(struct pt *p)
+{
+	pt_psb(p, 50, 0x1000);
+	pt_tnt(p, "TTN");
+	pt_tip(p, 0x1009);
+	put_pad(p, 3);
+	pt_pgd(p);
+	put_pad(p, 2);
+	pt_mode64(p);
+	pt_pge(p, 0x100b);
+	put_pgd_to(p, 0x7000);
+	put_pad(p, 9);
+	pt_pge(p, 0x1000);
+	pt_tnt(p, "T");
+	put_pgd_to(p, 0x1004);
+	put_pip(p);
+	put_psb_off(p);
+	put_pad(p, 4);
+	put_psb_off(p);
+	pt_mode64(p);
+	pt_pge(p, 0x1028);
+	put_pgd_to(p, 0x1010);
+	put_cbr(p);
+	put_cbr(p);
+	pt_pge(p, 0x102f);
+	pt_tip(p, 0x1004);
+	pt_tip(p, 0x1009);
+	pt_pgd(p);
+	pt_tsc(p, 60);
+	put_cbr(p);
+	put_psb_off(p);
+	pt_pge(p, 0x102f);
+	put_pgd_to(p, 0x2000);
+	pt_pge(p, 0x1000);
+	put_pgd_to(p, 0x1000);
+	pt_pge(p, 0x100b);
+	pt_fup(p, 0x100c);
+	pt_pgd(p);
+	pt_pge(p, 0x100c);
+	pt_tip(p, 0x1000);
+	pt_tnt(p, "TTTN");
+}
+
+static void whole(void)
+{
+	static struct fixture f, ref;
+	struct pt p = { .n = 0 };
+
+	put_pauses(&p);
+	for (int paths = 0; paths < 3; paths++) {
+		begin(&f, "pt", paths);
+		f.host.paths = paths;
+		ok(run(&f, &p, 0), "pauses: ends");
+		is_str(text(&f),
+		       "t50 on:1000 1000-1002/2:taken 1000-1002/2:taken "
+		       "1000-1002/2:not 1004-1004/1:call 1010-1010/1:ret "
+		       "1009-1009/1:syscall off on:100b 100b-100c/2:ijump off "
+		       "on:1000 1000-1002/2:taken 1000-1002/2:not off "
+		       "k6.0:48c891000,0 k6.0:48c891000,0 "
+		       "k6.0:48c891000,3b56e000000 k9.5:0,26 "
+		       "k6.0:48c891000,3b56e000000 k6.0:48c891000,3b56e000000 "
+		       "k9.5:0,26 on:1028 1028-1028/1:call off k9.5:0,26 "
+		       "k9.5:0,26 on:102f 102f-102f/1:jump 2000-2001/2:ret "
+		       "1004-1004/1:call 1010-1010/1:ret 1009-1009/1:syscall "
+		       "off t60 k9.5:0,26 k6.0:48c891000,3b56e000000 "
+		       "k6.0:48c891000,3b56e000000 k9.5:0,26 on:102f "
+		       "102f-102f/1:jump off on:1000 off on:100b "
+		       "100b-100b/1:fall async:100c-0 off on:100c "
+		       "100c-100c/1:ijump 1000-1002/2:taken 1000-1002/2:taken "
+		       "1000-1002/2:taken 1000-1002/2:not ", "pauses");
+		if (have_libipt()) {
+			begin(&ref, "libipt", false);
+			ok(run(&ref, &p, 0) && same_flow(&ref, &f),
+			   "pauses: as libipt has them");
+			ref.ops->close(ref.dec);
+		}
+		f.ops->close(f.dec);
+	}
+}
+
+/* Is the flow of these bytes that of a decoder that looks ahead at each item? */
+static bool is_same(struct fixture *f, struct fixture *ref, const uint8_t *b,
+		    size_t n)
+{
+	if (run_in(f, b, n, 0, 64) != run_in(ref, b, n, 0, 64) ||
+	    f->rc != ref->rc || f->n != ref->n)
+		return false;
+	for (size_t i = 0; i < f->n; i++)
+		if (!same_event(&f->ev[i], &ref->ev[i]) ||
+		    f->ev[i].offset != ref->ev[i].offset)
+			return false;
+	return true;
+}
+
+static void broken(void)
+{
+	static const uint8_t flips[] = { 0x01, 0x02, 0x04, 0x10, 0x20, 0x40, 0x80, 0xff };
+	static struct fixture f, ref;
+	unsigned cut = 0, flip = 0, n_flips = 0;
+	struct pt p = { .n = 0 };
+
+	put_pauses(&p);
+	for (int paths = 0; paths < 3; paths++) {
+		begin(&f, "pt", paths);
+		begin(&ref, "pt", paths);
+		f.host.paths = ref.host.paths = paths;
+		((struct pt_decoder *)ref.dec)->no_checks = true;
+		for (size_t n = 1; n <= p.n; n++)
+			cut += !is_same(&f, &ref, p.b, n);
+		for (size_t i = 0; i < 8 * p.n; i++) {
+			p.b[i / 8] ^= flips[i % 8];
+			flip += !is_same(&f, &ref, p.b, p.n);
+			p.b[i / 8] ^= flips[i % 8];
+			n_flips++;
+		}
+		ref.ops->close(ref.dec);
+		f.ops->close(f.dec);
+	}
+	is_u64(cut, 0, "cut at each byte: as without checks");
+	is_u64(flip, 0, "each byte changed: as without checks");
+	ok(n_flips > 8000, "%u changed", n_flips);
+}
+
+/* On Skylake an OVF may lack its FUP: not where tracing was off. */
+static void overflow(void)
+{
+	static struct fixture f, ref;
+	struct pt p = { .n = 0 };
+
+	pt_psb(&p, 50, 0x1000);
+	pt_tnt(&p, "T");
+	pt_ovf(&p);
+	put_pad(&p, 6);
+	put_psb_off(&p);
+	pt_mode64(&p);
+	pt_pge(&p, 0x100b);
+	pt_tip(&p, 0x1000);
+	pt_tnt(&p, "TN");
+	pt_ovf(&p);
+	put_pip(&p);
+	pt_mode64(&p);
+	pt_pge(&p, 0x1000);
+	pt_tnt(&p, "TTN");
+	begin(&f, "pt", true);
+	f.ops->close(f.dec);
+	f.config.pt.cpu_intel = 1;
+	f.config.pt.cpu_family = 6;
+	f.config.pt.cpu_model = 0x5e;
+	if (f.ops->open(&f.dec, &f.config, &f.host, NULL) < 0)
+		abort();
+	ok(run(&f, &p, 0), "an OVF of Skylake: ends, %d", f.rc);
+	if (have_libipt()) {
+		begin(&ref, "libipt", false);
+		ref.ops->close(ref.dec);
+		ref.config = f.config;
+		if (ref.ops->open(&ref.dec, &ref.config, &ref.host, NULL) < 0)
+			abort();
+		ok(run(&ref, &p, 0) && same_flow(&ref, &f),
+		   "an OVF of Skylake: as libipt has it");
+		ref.ops->close(ref.dec);
+	}
+	f.ops->close(f.dec);
+}
+
+int main(void)
+{
+	whole();
+	broken();
+	overflow();
+	return plan_done();
+}
