@@ -97,7 +97,7 @@ enum aux_event_source {
 				 * interrupt flag; what: its value; ip: the next
 				 * instruction */
 	AUX_EVENT_EVD = 8,	/* data of the CFE that follows. what:
-				 * AUX_EVD_*; value: the data */
+				 * AUX_EVD_*; value: the data; ip: that of the CFE */
 };
 
 /* EVENT.what of a CFE, control flow event, as the Intel SDM numbers them */

@@ -155,8 +155,9 @@ static void guests(void)
 	pt_tip(&p, 0x3023);
 	put_end(&p, 0x3024);
 	is_flow(&p,
-		"on:300c 300c-300d/2:far k10.7:300d,0 k6.0:1000,0 k10.2:0,1 "
-		"k10.1:0,77 3010-3010/1:fall k10.9:3011,20 async:3011-3023 "
+		"on:300c 300c-300d/2:far k10.7:300d,0 k6.0:1000,0 "
+		"3010-3010/1:fall k10.2:3011,1 k10.1:3011,77 k10.9:3011,20 "
+		"async:3011-3023 "
 		"k6.0:2000,0 3023-3023/1:fall async:3024-0 off ",
 		"a VM entry, and an interrupt that leaves the guest");
 
@@ -193,7 +194,7 @@ static void privileges(void)
 	put_end(&p, 0x3004);
 	is_flow(&p,
 		"on:3000 3000-3000/1:fall k10.1:3001,2a 3001-3001/1:syscall "
-		"off k10.2:0,0 on:3003 k10.0:0,1234 3003-3003/1:fall "
+		"off k10.2:0,0 on:3003 3003-3003/1:fall k10.0:3004,1234 "
 		"k10.1:3004,e async:3004-0 off ", "INT and a fault of a user");
 
 	pt_psb(&p, 0, 0x3003);
@@ -324,6 +325,23 @@ static void registers(void)
 	f.ops->close(f.dec);
 }
 
+/* The FUP of a PEBS record is its own, whatever branch comes next. */
+static void records(void)
+{
+	struct pt p = { .n = 0 };
+
+	pt_psb(&p, 0, 0x3020);
+	pt_bytes(&p, "\x02\x63\x84", 3);	/* BBP, BIP, BEP with its IP */
+	pt_bytes(&p, "\x04\1\2\3\4", 5);
+	pt_bytes(&p, "\x02\xb3", 2);
+	pt_fup(&p, 0x3021);
+	pt_tip(&p, 0x3003);
+	put_end(&p, 0x3004);
+	is_flow(&p,
+		"on:3020 3020-3021/2:ijump 3003-3003/1:fall async:3004-0 off ",
+		"a PEBS record before a jump");
+}
+
 /* Of what never comes: the next FUP is not theirs. */
 static void alone(void)
 {
@@ -442,6 +460,7 @@ int main(void)
 	power();
 	triggers();
 	registers();
+	records();
 	alone();
 	errata();
 	lost_before_psb();

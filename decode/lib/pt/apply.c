@@ -613,14 +613,13 @@ int pt_apply(struct pt *d, struct pt_event *ev)
 	case PT_EV_CFE:
 		return apply_cfe(d, ev);
 	case PT_EV_EVD:
-		emit_value(d, ev, AUX_FLOW_EVENT, ev->what, AUX_EVENT_EVD,
-			   ev->value);
-		return 0;
 	case PT_EV_TRIG:
 		r = walk_to_event(d, ev);
 		if (!r)
 			emit_value(d, ev, AUX_FLOW_EVENT, ev->what,
-				   AUX_EVENT_TRIG, ev->value);
+				   ev->type == PT_EV_EVD ? AUX_EVENT_EVD :
+							   AUX_EVENT_TRIG,
+				   ev->value);
 		return r;
 	case PT_EV_NOTHING:
 		emit_event_time(d, ev);

@@ -402,11 +402,11 @@ static int read_space(struct pt_cursor *c, const struct ptpkt *pkt,
 	return 0;
 }
 
-/* Does a FUP come next? Only then an event that says so waits for it: one that
+/* Does a FUP come next, from p on? Only then an event that says so waits for it: one that
  * never comes would lose the event, and take the FUP of a branch from it. */
-static bool is_fup_next(const struct pt_cursor *c)
+static bool is_fup_next(const struct pt_cursor *c, const uint8_t *p)
 {
-	return scan_past(c, c->p, SKIPPED | 1U << PTPKT_CBR | 1U << PTPKT_MNT) ==
+	return scan_past(c, p, SKIPPED | 1U << PTPKT_CBR | 1U << PTPKT_MNT) ==
 	       PTPKT_FUP;
 }
 
@@ -428,7 +428,7 @@ static int read_mode(struct pt_cursor *c, const struct ptpkt *pkt,
 		wait = add_bound(c, PT_BIND_FUP, PT_EV_TSX);
 	} else {
 		bool alone = !find_bound(c, PT_BIND_TIP, PT_EV_ASYNC_BRANCH) &&
-			     is_fup_next(c);
+			     is_fup_next(c, c->p);
 
 		wait = add_bound(c, alone ? PT_BIND_FUP : PT_BIND_TIP,
 				 PT_EV_MODE);
@@ -478,20 +478,44 @@ static int read_mwait(struct pt_cursor *c, const struct ptpkt *pkt,
 
 /* With its IP bit a CFE has a FUP of its own. Without, the FUP after it is that
  * of the branch which the CFE explains; returns and VM entries have none. */
+static bool shares_fup(const struct pt_cursor *c, const struct ptpkt *cfe)
+{
+	return !cfe->flags && c->state == PT_ON &&
+	       cfe->count != AUX_CFE_IRET && cfe->count != AUX_CFE_VMENTRY &&
+	       cfe->count != AUX_CFE_SHUTDOWN && cfe->count != AUX_CFE_UIRET;
+}
+
+/* pkt with the CFE before p, or that CFE itself. */
 static int read_cfe(struct pt_cursor *c, const struct ptpkt *pkt,
+		    const struct ptpkt *cfe, const uint8_t *p,
 		    struct pt_event *ev)
 {
-	bool shares = !pkt->flags && c->state == PT_ON &&
-		      pkt->count != AUX_CFE_IRET &&
-		      pkt->count != AUX_CFE_VMENTRY &&
-		      pkt->count != AUX_CFE_SHUTDOWN &&
-		      pkt->count != AUX_CFE_UIRET;
-	bool fup = (pkt->flags || shares) && is_fup_next(c);
-	int r = read_plain(c, pkt, PT_EV_CFE, fup, true, ev);
+	bool shares = shares_fup(c, cfe);
+	bool fup = (cfe->flags || shares) && is_fup_next(c, p);
+	int r = read_plain(c, pkt, pkt == cfe ? PT_EV_CFE : PT_EV_EVD, fup, true,
+			   ev);
 
 	if (!r)
 		c->bound.ev[c->bound.n - 1].shares = shares;
 	return r;
+}
+
+/* An EVD is where its CFE is, which comes after it. */
+static int read_evd(struct pt_cursor *c, const struct ptpkt *pkt,
+		    struct pt_event *ev)
+{
+	const uint8_t *p = c->p;
+	struct ptpkt next;
+	unsigned block = 0;
+
+	do {
+		if (read_packet(c, p, &block, &next))
+			next = (struct ptpkt){ .type = PTPKT_BAD };
+		p += next.size;
+	} while (is_one_of(&next, SKIPPED | 1U << PTPKT_CBR | 1U << PTPKT_EVD));
+	if (next.type != PTPKT_CFE)
+		return read_plain(c, pkt, PT_EV_EVD, false, true, ev);
+	return read_cfe(c, pkt, &next, p, ev);
 }
 
 static int read_trig(struct pt_cursor *c, const struct ptpkt *pkt,
@@ -501,7 +525,7 @@ static int read_trig(struct pt_cursor *c, const struct ptpkt *pkt,
 
 	trig.payload |= pkt->flags & 2 ? AUX_TRIG_HAS_COUNT : 0;
 	trig.payload |= pkt->flags & 4 ? AUX_TRIG_SEVERAL : 0;
-	return read_plain(c, &trig, PT_EV_TRIG, pkt->flags & 1 && is_fup_next(c),
+	return read_plain(c, &trig, PT_EV_TRIG, pkt->flags & 1 && is_fup_next(c, c->p),
 			  true, ev);
 }
 
@@ -530,9 +554,9 @@ static int read_event(struct pt_cursor *c, const struct ptpkt *pkt,
 	case PTPKT_BEP:
 		return read_plain(c, pkt, PT_EV_NOTHING, pkt->flags, true, ev);
 	case PTPKT_CFE:
-		return read_cfe(c, pkt, ev);
+		return read_cfe(c, pkt, pkt, c->p, ev);
 	case PTPKT_EVD:
-		return read_plain(c, pkt, PT_EV_EVD, false, true, ev);
+		return read_evd(c, pkt, ev);
 	case PTPKT_TRIG:
 		return read_trig(c, pkt, ev);
 	case PTPKT_PIP:
