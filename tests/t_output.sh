@@ -123,6 +123,9 @@ echo before >"$o/app"
 is "$(cat "$o/app")" "before
 $(cat "$o/new")" "-o /dev/stdout: where standard output stands"
 is "$("$auxdecode" count $f -o /dev/stdout "$data" 2>"$SCRATCH/err" | cat)" "$(cat "$o/new")" "-o /dev/stdout: a pipe"
+prog=$(realpath "$auxdecode") in=$(realpath "$data") root=$(realpath fixtures/symfs)
+is "$(cd "$o" && "$prog" count --symfs "$root" -o - "$in" 2>"$SCRATCH/err" | cat; ls -- "$o"/- 2>/dev/null)" \
+	"$(cat "$o/new")" "-o -: standard output, and no file of that name"
 mkfifo "$o/fifo"
 cat "$o/fifo" >"$o/read" &
 "$auxdecode" count $f -o "$o/fifo" "$data" 2>"$SCRATCH/err"

@@ -40,6 +40,19 @@ int cmd_parse_times(const char *s, uint64_t *from, uint64_t *to,
 	return 0;
 }
 
+/* "-" is standard output, as for perf, also where a format is never printed to a
+ * terminal. */
+static int parse_output(const struct option_row *row, void *config,
+			const char *arg, struct aux_diag *diag)
+{
+	struct cmd_options *o = config;
+
+	(void)row;
+	(void)diag;
+	o->output.path = strcmp(arg, "-") ? arg : "/dev/stdout";
+	return 0;
+}
+
 /* --time. perf script takes the same A,B, in seconds alone. */
 static int parse_time(const struct option_row *row, void *config,
 		      const char *arg, struct aux_diag *diag)
@@ -274,8 +287,8 @@ static const struct option_row code_rows[] = {
 	END,
 }, output_rows[] = {
 	{ .name = "output", .letter = 'o', .arg = "FILE",
-	  .help = "write to FILE, not to standard output",
-	  OPTION_TEXT(OPTIONS, output.path) },
+	  .help = "write to FILE, not to standard output (-)",
+	  .parse = parse_output },
 	{ .name = "color", .arg = "WHEN", .values = "auto always never",
 	  .help = "auto (the default: on a terminal), always or never",
 	  OPTION_CHOICE(OPTIONS, output.color) },
