@@ -671,12 +671,7 @@ int pt_next_event(struct pt_cursor *c, struct pt_event *ev)
 	struct ptpkt pkt;
 	int r;
 
-	for (;;) {
-		r = pt_next_item(c);
-		if (r < 0)
-			return r;
-		if (r != PT_ITEM_EVENT)
-			return -PT_E_QUERY;
+	for (;;) {	/* c is at an item */
 		r = read_packet(c, c->p, &c->block, &pkt);
 		if (r < 0)
 			return r;
@@ -690,6 +685,11 @@ int pt_next_event(struct pt_cursor *c, struct pt_event *ev)
 		}
 		if (r)
 			return r < 0 ? r : 0;
+		r = pt_next_item(c);
+		if (r < 0)
+			return r;
+		if (r != PT_ITEM_EVENT)
+			return -PT_E_QUERY;
 	}
 }
 
