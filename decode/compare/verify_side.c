@@ -246,6 +246,7 @@ int verify_open_side(struct verify *v, unsigned which, size_t i, bool paths,
 	s->v = v;
 	s->real = v->ops[which];
 	s->paths = paths;
+	s->cur.wants.sync_only = true;
 	s->cur.wants.paths = paths ? AUX_PATHS_JOINED : AUX_PATHS_NONE;
 	snprintf(s->name, sizeof(s->name), "%.30s%s", s->real->name,
 		 paths ? " (PATHs)" : "");

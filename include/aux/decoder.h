@@ -165,6 +165,13 @@ struct aux_decoder_host {
 	 * drops what is too much. 0: as much as it likes.
 	 */
 	uint64_t memory;
+
+	/*
+	 * Not 0: after an error the decoder goes on at the next sync point and
+	 * nowhere before, even where the trace would allow it. So two decoders
+	 * that differ in this give the same flow.
+	 */
+	uint32_t sync_only;
 };
 
 /*

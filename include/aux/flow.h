@@ -153,6 +153,9 @@ enum aux_gap_cause {
 				 * branches happened; detail: how many at least */
 	AUX_GAP_CUT,		/* the trace ends inside of a packet, or of what
 				 * belongs together; detail: bytes of it */
+	AUX_GAP_LOST_CALL,	/* the return at the ip leads to a call that an
+				 * earlier gap hides, and the trace does not say
+				 * where that is */
 	AUX_GAP_N_CAUSES,
 };
 

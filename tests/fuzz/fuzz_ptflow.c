@@ -65,6 +65,7 @@ struct way {
 	uint64_t time_step;
 	bool small;		/* the store has room for little */
 	bool far;		/* is the horizon, and packets of time are skipped */
+	bool early;		/* go on before a sync point, which libipt cannot */
 };
 
 static uint64_t first_horizon(const uint8_t *head, struct way way)
@@ -90,6 +91,7 @@ static void configure(struct host *h, const struct ptscript *s,
 		.size = sizeof(h->h), .priv = h, .code = give_code,
 		.generation = 1, .forget = flow_forget,
 		.paths = way.paths, .time_step = way.time_step,
+		.sync_only = !way.early,
 		.horizon_tsc = first_horizon(head, way),
 	};
 }
@@ -270,10 +272,11 @@ static void print_packets(const struct aux_chunk *c)
 
 /* Without paths none are skipped. */
 static void compare_times(const char *engine, const struct ptscript *s,
-			  const uint8_t *head, const struct aux_chunk *c)
+			  const uint8_t *head, const struct aux_chunk *c, bool early)
 {
 	static struct flow_list all, some;
-	struct way way = { .max = FLOW_BATCH, .time_step = UINT64_MAX, .far = true };
+	struct way way = { .max = FLOW_BATCH, .time_step = UINT64_MAX, .far = true,
+			   .early = early };
 
 	decode(&all, engine, s, head, c, way);
 	way.paths = AUX_PATHS_JOINED;
@@ -289,13 +292,12 @@ static void compare_times(const char *engine, const struct ptscript *s,
 	abort();
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+/* One flow, whatever the host wants of it. */
+static void decode_all_ways(struct flow_list *one, const char *engine,
+			    const struct ptscript *s, const uint8_t *head,
+			    const struct aux_chunk *c, bool early)
 {
-	static struct ptscript s;
-	static struct flow_list ref, one, two;
-	const char *engine = getenv("ENGINE") ? getenv("ENGINE") : "pt";
+	static struct flow_list two;
 	struct { const char *name; struct way way; } ways[] = {
 		{ "small batches", { .paths = AUX_PATHS_NONE } },
 		{ "PATHs", { .max = FLOW_BATCH, .paths = AUX_PATHS_JOINED } },
@@ -307,6 +309,27 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		  { .max = FLOW_BATCH, .paths = AUX_PATHS_JOINED,
 		    .small = true } },
 	};
+
+	decode(one, engine, s, head, c,
+	       (struct way){ .max = FLOW_BATCH, .early = early });
+	check_ran(one, s);
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		if (!ways[i].way.max)
+			ways[i].way.max = 16 + head[3];
+		ways[i].way.early = early;
+		decode(&two, engine, s, head, c, ways[i].way);
+		compare(ways[i].name, one, &two, NULL);
+	}
+	compare_times(engine, s, head, c, early);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+	static struct ptscript s;
+	static struct flow_list ref, one, early;
+	const char *engine = getenv("ENGINE") ? getenv("ENGINE") : "pt";
 	const uint8_t *head = data;
 	struct aux_chunk c = { .size = sizeof(c), .stream_offset = START };
 	uint8_t *trace;
@@ -326,15 +349,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	}
 	if (getenv("VERBOSE"))
 		print_packets(&c);
-	decode(&one, engine, &s, head, &c, (struct way){ .max = FLOW_BATCH });
-	check_ran(&one, &s);
-	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
-		if (!ways[i].way.max)
-			ways[i].way.max = 16 + head[3];
-		decode(&two, engine, &s, head, &c, ways[i].way);
-		compare(ways[i].name, &one, &two, NULL);
-	}
-	compare_times(engine, &s, head, &c);
+	decode_all_ways(&early, engine, &s, head, &c, true);
+	decode_all_ways(&one, engine, &s, head, &c, false);
+	/* more is shown, not less */
+	ASSERT(early.n_insns >= one.n_insns || early.unsupported ||
+	       early.full || s.broken || s.untrue);
 	one.no_insn = NO_INSN;
 	if (is_comparable(&c, &one.cut)) {
 		decode(&ref, "libipt", &s, head, &c,

@@ -118,6 +118,7 @@ static void begin(struct fixture *f, const char *name, bool paths)
 	f->config.clock.mult = 1;
 	f->host = (struct aux_decoder_host){ .size = sizeof(f->host), .priv = f,
 					     .code = give_code, .generation = 1,
+					     .sync_only = 1, /* as libipt is */
 					     .paths = paths ? AUX_PATHS_JOINED :
 							     AUX_PATHS_NONE,
 					     .horizon_tsc = UINT64_MAX };

@@ -359,11 +359,25 @@ static int apply_skd022(struct pt *d, const struct pt_event *ev)
 	return r;
 }
 
+static bool is_paging(const struct pt_event *ev)
+{
+	return ev->type == PT_EV_PAGING || ev->type == PT_EV_ASYNC_PAGING;
+}
+
+static void set_context(struct pt *d, const struct pt_event *ev)
+{
+	if (is_paging(ev))
+		d->context.cr3 = ev->value;
+	else
+		d->context.vmcs = ev->value;
+	emit_context(d, ev);
+}
+
 /* PIP and VMCS. Without an IP they belong to a far branch, a MOV CR3 or a
  * VMPTRLD. */
 static int apply_context(struct pt *d, const struct pt_event *ev)
 {
-	bool cr3 = ev->type == PT_EV_PAGING || ev->type == PT_EV_ASYNC_PAGING;
+	bool cr3 = is_paging(ev);
 	bool sync = ev->type == PT_EV_PAGING || ev->type == PT_EV_VMCS;
 	uint8_t bound = cr3 ? PT_JOINED_PAGING : PT_JOINED_VMCS;
 	int r = 0;
@@ -377,11 +391,7 @@ static int apply_context(struct pt *d, const struct pt_event *ev)
 	}
 	if (r)
 		return r;
-	if (cr3)
-		d->context.cr3 = ev->value;
-	else
-		d->context.vmcs = ev->value;
-	emit_context(d, ev);
+	set_context(d, ev);
 	return 0;
 }
 
@@ -390,6 +400,34 @@ static enum pt_mode mode_of(const struct pt_event *ev)
 	return ev->value2 ? PT_MODE_NONE :
 	       ev->value == AUX_FLOW_MODE_X86_64 ? PT_MODE_64 :
 	       ev->value == AUX_FLOW_MODE_X86_32 ? PT_MODE_32 : PT_MODE_16;
+}
+
+static void set_mode(struct pt *d, const struct pt_event *ev)
+{
+	d->walk.mode = mode_of(ev);
+	d->walk.flags = (d->walk.flags & AUX_FLOW_IN_TX) | (uint16_t)ev->value;
+}
+
+static void set_tx(struct pt *d, const struct pt_event *ev)
+{
+	d->walk.flags = (d->walk.flags & AUX_FLOW_MODE_MASK) |
+			(ev->value & 1 ? AUX_FLOW_IN_TX : 0);
+}
+
+void pt_apply_state(struct pt *d, const struct pt_event *ev)
+{
+	switch (ev->type) {
+	case PT_EV_MODE:
+		set_mode(d, ev);
+		break;
+	case PT_EV_TSX:
+		set_tx(d, ev);
+		break;
+	case PT_EV_PAGING: case PT_EV_ASYNC_PAGING:
+	case PT_EV_VMCS: case PT_EV_ASYNC_VMCS:
+		set_context(d, ev);
+		break;
+	}
 }
 
 static int apply_mode(struct pt *d, const struct pt_event *ev)
@@ -405,8 +443,7 @@ static int apply_mode(struct pt *d, const struct pt_event *ev)
 	    d->walk.mode != PT_MODE_NONE && mode != d->walk.mode)
 		return -PT_E_CONTEXT;
 	emit_event_time(d, ev);
-	d->walk.mode = mode;
-	d->walk.flags = (d->walk.flags & AUX_FLOW_IN_TX) | (uint16_t)ev->value;
+	set_mode(d, ev);
 	if (alone)
 		emit_value(d, ev, AUX_FLOW_EVENT, ev->what, AUX_EVENT_IF, 0);
 	return 0;
@@ -423,8 +460,7 @@ static int apply_tx(struct pt *d, const struct pt_event *ev)
 	if (r)
 		return r;
 	emit_event_time(d, ev);
-	d->walk.flags = (d->walk.flags & AUX_FLOW_MODE_MASK) |
-			(begun ? AUX_FLOW_IN_TX : 0);
+	set_tx(d, ev);
 	if (!ev->status || begun)
 		pt_emit_ip(d, AUX_FLOW_TX,
 			    aborted ? AUX_TX_ABORT :
@@ -458,7 +494,7 @@ static int apply_ptwrite(struct pt *d, struct pt_event *ev)
 
 	if (d->cur.state == PT_ON && !ev->has_ip) {
 		r = walk_to_match(d, is_ptwrite);
-		ev->has_ip = true;
+		ev->has_ip = !r;
 		ev->ip = d->walk.insn_ip;
 	} else if (d->cur.state == PT_ON) {
 		r = walk_to(d, ev->ip);

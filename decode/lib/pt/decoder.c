@@ -5,8 +5,9 @@
  *
  * It delivers the flow that the libipt decoder delivers, event by event, with
  * two differences: a TIME comes before the branch whose packet it precedes, and
- * the outcome of each branch is known. What it cannot decode in the same way is
- * left to the other decoder: -AUX_E_UNSUPPORTED.
+ * the outcome of each branch is known. After missing code it may go on earlier
+ * (resume.c), unless the host asks that it does not. What it cannot decode in
+ * the same way is left to the other decoder: -AUX_E_UNSUPPORTED.
  *
  * Specification: Intel SDM volume 3, chapter "Intel Processor Trace".
  */
@@ -78,6 +79,8 @@ static int start_pt(void *dec, const struct aux_chunk *chunk)
 	d->times.have_time = d->times.at_horizon = false;
 	d->times.emitted_cycles = 0;
 	d->lazy.from = NULL;
+	d->resume = (struct pt_resume){ .early = false };
+	d->cur.psb = NULL;
 	d->end = chunk->len ? PT_RUNNING : PT_DONE;
 	pt_time_init(&d->cur.time, &d->config->pt);
 	return 0;

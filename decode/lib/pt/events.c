@@ -759,6 +759,7 @@ int pt_read_psb(struct pt_cursor *c)
 	struct ptpkt pkt;
 	int err;
 
+	c->psb = c->p;
 	c->before_psb = c->time.known ? c->time.tsc : 0;
 	pt_time_psb(&c->time);
 	c->ip_state = PT_IP_NONE;

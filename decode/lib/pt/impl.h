@@ -16,7 +16,8 @@
  *
  * The reference is libipt: event by event the flow is the one that
  * decode/lib/libipt delivers, on broken trace too (`auxdecode verify`,
- * tests/fuzz/fuzz_ptflow.c). Where a comment says "as libipt does", that is the
+ * tests/fuzz/fuzz_ptflow.c), but that after missing code the flow may go on
+ * before the next PSB (resume.c). Where a comment says "as libipt does", that is the
  * only reason for the order of things.
  *
  * A decoder belongs to one thread at a time, and so does all that is declared
@@ -90,6 +91,7 @@ struct pt_event {
 	bool has_ip;
 	bool status;		/* from a PSB+: a state, not a change */
 	bool timed;		/* tsc is valid */
+	bool retried;		/* the flow was lost, and went on at it */
 	uint8_t size;		/* PTWRITE: bytes of value */
 	uint8_t what;		/* CFE, EVD: type; TRIG: which; MODE: the interrupt
 				 * flag */
@@ -131,6 +133,9 @@ struct pt_cursor {
 	uint16_t errata;	/* PT_ERR_*, constant */
 	unsigned block;		/* items' size inside a BBP block, else 0 */
 	uint64_t last_ip;	/* valid with PT_IP_KNOWN */
+	bool whole_ip;		/* an IP packet had all of its bits: last_ip does
+				 * not depend on packets before it; set alone */
+	const uint8_t *psb;	/* the last one read */
 	uint64_t bits; /* rest of a TNT before p: n_bits, the oldest highest */
 	unsigned n_bits;
 	uint64_t before_psb;	/* TSC before the last PSB; 0: not known */
@@ -150,6 +155,8 @@ enum pt_pending_what {
 				 * only when no further event can belong to it */
 	PT_PENDING_EVENT = 4,	/* event was read and not applied */
 	PT_PENDING_LATE = 8,	/* late was read: see below */
+	PT_PENDING_LOST = 16,	/* where the flow is is not known: resume.c reads
+				 * on until it is */
 };
 
 /* What was read or walked and has not had its effect. None of it: the flow is
@@ -256,6 +263,14 @@ struct pt_output {
 	} undo;
 };
 
+/* Going on after an error before the next PSB: see resume.c. */
+struct pt_resume {
+	bool early;		/* it was done in this chunk */
+	bool open;		/* with PT_PENDING_LOST: bits of a TNT may belong
+				 * after the next TIP */
+	const uint8_t *psb;	/* cur.psb when the flow was lost */
+};
+
 /* The last packet of the fast path: it stands once it is known that no broken
  * packet follows it. Valid from pt_fast_run to pt_sync_verify. */
 struct pt_mark {
@@ -290,6 +305,7 @@ struct pt {
 	struct { uint64_t cr3, vmcs; } context; /* 0: not known since the PSB */
 	struct pt_times times;
 	struct pt_lazy lazy;
+	struct pt_resume resume;
 	struct pt_output out;
 	struct pt_mark mark;
 };
@@ -387,6 +403,7 @@ static inline bool pt_update_ip(struct pt_cursor *c, const struct ptpkt *pkt)
 {
 	bool known = ptpkt_ip(pkt, &c->last_ip);
 
+	c->whole_ip |= pkt->count == 3 || pkt->count == 6;
 	if (known)
 		c->ip_state = PT_IP_KNOWN;
 	else if (c->ip_state == PT_IP_KNOWN)
@@ -405,6 +422,9 @@ unsigned pt_join_of(const struct pt *d, const struct pt_event *ev);
 
 /* Applies pending.late, if it is there. */
 void pt_apply_late(struct pt *d);
+
+/* The mode, transaction or address space of ev, where it cannot be walked to. */
+void pt_apply_state(struct pt *d, const struct pt_event *ev);
 
 /* The next event of the queue, zero but for offset, kind and what. Commits what
  * was walked. Never NULL: without memory it is out.none, and the chunk ends. */
@@ -428,9 +448,28 @@ void pt_sync_fail(struct pt *d, int err, const uint8_t *pos);
 /* The packets end: at p, or inside of the last one. */
 void pt_sync_end(struct pt *d);
 
+/* The next synchronization is at this PSB. */
+void pt_sync_at(struct pt *d, const uint8_t *psb);
+
 /* How many of the n events of the fast path stand; handles the error of the
  * others. */
 size_t pt_sync_verify(struct pt *d, struct aux_flow *out, size_t n, bool *stop);
+
+/* ---- resume.c ---- */
+
+/* May the flow go on before the next PSB after this error? */
+bool pt_resume_allowed(const struct pt *d, int err);
+
+/* The flow is lost at cur, which is as the error left it; n_bits of a TNT were
+ * left. */
+void pt_resume_begin(struct pt *d, int err, unsigned n_bits);
+
+/* The event that was pending could not be applied: perhaps the flow goes on
+ * where it happened. */
+void pt_resume_event(struct pt *d);
+
+/* Reads on, with PT_PENDING_LOST. */
+void pt_resume_step(struct pt *d);
 
 /* ---- the queue ---- */
 

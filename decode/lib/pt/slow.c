@@ -321,7 +321,9 @@ static int consume_return(struct pt *d)
 		return consume_tip(d);
 	if (r < 0)
 		return r;
-	if (!taken || !d->stack.depth)
+	if (!taken)
+		return -PT_E_QUERY;
+	if (!d->stack.depth)
 		return -PT_E_RETURN;
 	d->walk.ip = pt_pop_call(&d->stack);
 	return 0;
@@ -500,10 +502,11 @@ static bool waits_for_psbend(const struct pt *d)
 static void step_event(struct pt *d)
 {
 	const uint8_t *pos, *next;
-	bool fetched, checked = false;
+	bool fetched, checked = false, unapplied = false;
 	int r = 0, err;
 
-	d->out.offset = pt_offset(d, d->cur.p);
+	if (d->out.offset < pt_offset(d, d->cur.p))
+		d->out.offset = pt_offset(d, d->cur.p);
 	if (!(d->pending.what & PT_PENDING_EVENT)) {
 		checked = pt_slow_is_checked(d);
 		r = pt_next_event(&d->cur, &d->pending.event);
@@ -528,6 +531,7 @@ static void step_event(struct pt *d)
 		d->out.suppress = err;
 		d->out.undo.tail = UINT32_MAX;
 		r = pt_apply(d, &d->pending.event);
+		unapplied = r < 0;
 		d->out.suppress = false;
 		/* What led there has run; a pending branch only with its
 		 * packet. */
@@ -541,10 +545,14 @@ static void step_event(struct pt *d)
 		}
 	}
 	d->walk.untraced = 0;
+	/* is_joined may have read another one */
+	unapplied |= d->pending.what & PT_PENDING_EVENT;
 	if (r < 0 && checked)
 		pt_peek(&d->cur, next, &pos);
 	if (r < 0 || err < 0)
 		pt_sync_fail(d, r < 0 ? r : err, pos);
+	if (unapplied && d->pending.what & PT_PENDING_LOST)
+		pt_resume_event(d);
 }
 
 void pt_slow_step(struct pt *d)
@@ -553,6 +561,10 @@ void pt_slow_step(struct pt *d)
 
 	if (d->lazy.from)
 		pt_lazy_end(d, d->cur.p);
+	if (d->pending.what & PT_PENDING_LOST) {
+		pt_resume_step(d);
+		return;
+	}
 	if (d->cur.state == PT_UNSYNCED) {
 		pt_sync_next(d);
 		return;

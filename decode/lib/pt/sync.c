@@ -20,14 +20,18 @@
  *
  * What was walked and no packet confirmed is never shown (retract).
  *
+ * After some errors the flow goes on before the next PSB: resume.c.
+ *
  * Specification: Intel SDM volume 3, "Intel Processor Trace", "Decoder
  * Synchronization".
  */
 #include "decode/lib/pt/impl.h"
 
-static enum aux_gap_cause cause_of(int err)
+static enum aux_gap_cause cause_of(const struct pt *d, int err)
 {
 	switch (-err) {
+	case PT_E_RETURN:
+		return d->resume.early ? AUX_GAP_LOST_CALL : AUX_GAP_DESYNC;
 	case PT_E_CODE:
 		return AUX_GAP_NO_CODE;
 	case PT_E_PACKET:
@@ -70,37 +74,69 @@ static void emit_gap(struct pt *d, enum aux_gap_cause cause, uint64_t ip,
 	f->gap.detail = (uint64_t)-err;
 }
 
+/* Nothing is known of the flow, or waits to be. */
+static void reset_flow(struct pt *d)
+{
+	d->pending.what = 0;
+	d->pending.joined = 0;
+	d->checked = NULL;
+	d->cur.n_bits = 0;
+	d->walk.untraced = 0;
+	d->stack.depth = 0;
+}
+
 /* Nothing is known but output, TIMEs and where the PSBs are looked for. */
 static void reset(struct pt *d)
 {
+	reset_flow(d);
 	d->cur.state = PT_UNSYNCED;
 	d->cur.ip_state = PT_IP_NONE;
 	d->cur.consumed = false;
-	d->pending.what = 0;
-	d->cur.n_bits = 0;
 	d->cur.bound.n = 0;
-	d->pending.joined = 0;
 	d->cur.block = 0;
-	d->checked = NULL;
-	d->walk.untraced = 0;
-	d->stack.depth = 0;
+}
+
+/* Did what was walked up to the error run? With missing code what is before it
+ * did; and a return whose bit was found, only its call was not. */
+static bool is_walk_certain(const struct pt *d, int err)
+{
+	return err == -PT_E_CODE || err == -PT_E_PACKET ||
+	       (err == -PT_E_RETURN && d->resume.early);
+}
+
+/* A chunk in which the flow went on early is not left to libipt: it has more
+ * events than libipt's, which could not be told apart. */
+static void end_unsupported(struct pt *d)
+{
+	if (!d->resume.early) {
+		pt_finish(d, PT_UNSUPPORTED);
+		return;
+	}
+	emit_gap(d, AUX_GAP_DECODER, d->out.last_ip, -PT_E_UNSUPPORTED);
+	pt_finish(d, PT_DONE);
 }
 
 void pt_sync_fail(struct pt *d, int err, const uint8_t *pos)
 {
 	bool more = d->chunk->flags & AUX_CHUNK_HAS_END_IP;
 	bool tail = more && pos == d->cur.end;
+	bool lost = pt_resume_allowed(d, err);
+	unsigned n_bits = d->cur.n_bits;
 	uint64_t ip;
 
 	/* The stream does not end where another chunk continues. */
 	if (more && err == -PT_E_EOS)
 		err = -PT_E_QUERY;
-	reset(d);
-	if (d->cur.p < pos)
-		d->cur.p = pos;
-	if (d->out.offset < pt_offset(d, d->cur.p))
-		d->out.offset = pt_offset(d, d->cur.p);
-	if (err == -PT_E_CODE || err == -PT_E_PACKET) {
+	if (lost) {
+		reset_flow(d);
+	} else {
+		reset(d);
+		if (d->cur.p < pos)
+			d->cur.p = pos;
+		if (d->out.offset < pt_offset(d, d->cur.p))
+			d->out.offset = pt_offset(d, d->cur.p);
+	}
+	if (is_walk_certain(d, err)) {
 		pt_commit(d);
 	} else {
 		drop_failed_branch(d);
@@ -112,15 +148,21 @@ void pt_sync_fail(struct pt *d, int err, const uint8_t *pos)
 		pt_finish(d, PT_NOMEM);
 		break;
 	case PT_E_UNSUPPORTED:
-		pt_finish(d, PT_UNSUPPORTED);
+		if (!d->resume.early) {
+			pt_finish(d, PT_UNSUPPORTED);
+			break;
+		}
+		emit_gap(d, AUX_GAP_DECODER, ip, err);
 		break;
 	case PT_E_EOS:
 		pt_finish(d, PT_DONE);
 		break;
 	default:
 		/* At the very end: only the walk to end_ip is lost. */
-		emit_gap(d, tail ? AUX_GAP_DESYNC : cause_of(err), ip, err);
-		if (tail)
+		emit_gap(d, tail ? AUX_GAP_DESYNC : cause_of(d, err), ip, err);
+		if (lost)
+			pt_resume_begin(d, err, n_bits);
+		else if (tail)
 			pt_finish(d, PT_DONE);
 	}
 }
@@ -139,6 +181,12 @@ static void begin_at(struct pt *d, const uint8_t *psb)
 	d->walk.ip = 0;
 	d->walk.flags = AUX_FLOW_MODE_X86_64;
 	d->walk.mode = PT_MODE_NONE;
+}
+
+void pt_sync_at(struct pt *d, const uint8_t *psb)
+{
+	reset(d);
+	d->sync = d->cur.p = psb;
 }
 
 void pt_sync_next(struct pt *d)
@@ -190,7 +238,7 @@ static void walk_to_end_ip(struct pt *d)
 		return;
 	}
 	if (d->cur.bound.n || d->cur.state != PT_ON) {
-		pt_finish(d, PT_UNSUPPORTED);
+		end_unsupported(d);
 		return;
 	}
 	r = pt_slow_pass_branch(d);
@@ -202,7 +250,7 @@ static void walk_to_end_ip(struct pt *d)
 		return;
 	}
 	if (r == -PT_E_UNSUPPORTED) {
-		pt_finish(d, PT_UNSUPPORTED);
+		end_unsupported(d);
 		return;
 	}
 	if (r == -PT_E_CODE)

@@ -485,6 +485,20 @@ static int decode_batch(struct stream_cursor *cur, struct session_stats *stats)
 	return 0;
 }
 
+/* Does the flow end in a GAP, so far? What is no part of the control flow, such
+ * as a TIME, may come after it. */
+static void note_gap(struct stream_cursor *cur, size_t from)
+{
+	for (size_t i = cur->m.n; i > from; i--) {
+		const struct aux_flow *ev = &cur->m.buf[i - 1];
+
+		if (ev->kind == AUX_FLOW_TIME || ev->kind == AUX_FLOW_CONTEXT)
+			continue;
+		cur->in_gap = ev->kind == AUX_FLOW_GAP;
+		return;
+	}
+}
+
 /* The same, made ready for the merge. */
 static int decode_more(struct stream_cursor *cur, struct session_stats *stats)
 {
@@ -501,8 +515,7 @@ static int decode_more(struct stream_cursor *cur, struct session_stats *stats)
 	if (cur->source && cs_handle_new(cur, from) < 0)
 		return -AUX_E_NOMEM;
 	cur->emitted |= cur->m.n > from;
-	if (cur->m.n > from)
-		cur->in_gap = cur->m.buf[cur->m.n - 1].kind == AUX_FLOW_GAP;
+	note_gap(cur, from);
 	if (!cur->in_chunk)
 		cur->continues = goes_on && !cur->in_gap;
 	return 0;
@@ -757,6 +770,7 @@ void cursor_setup(struct session *s, struct stream_cursor *cur, size_t i)
 		.paths = cur->wants.paths,
 		/* a source's TIMEs date events before them: all are needed */
 		.time_step = cur->source ? 0 : cur->wants.time_step,
+		.sync_only = cur->wants.sync_only,
 	};
 	cur->m.view.ctx = (struct flow_ctx){ .session = s,
 					     .stream = st->idx,

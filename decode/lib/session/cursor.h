@@ -67,6 +67,7 @@ struct stream_view {
 struct cursor_wants {
 	enum aux_paths paths;
 	uint64_t time_step;	/* as aux_decoder_host.time_step */
+	bool sync_only;		/* as aux_decoder_host.sync_only */
 	/* decodes what ops cannot; NULL: a GAP stands for it */
 	const struct aux_decoder_ops *reference;
 };

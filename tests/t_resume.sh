@@ -1,0 +1,43 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Code that is missing. The flow goes on before the next PSB; nothing is shown that did not run, in that order, and
+# more than by libipt, which goes on at a PSB only.
+. "$(dirname "$0")/lib.sh"
+. tests/record.sh
+
+flow=$SCRATCH/flow out=$SCRATCH/out
+
+# missing DECODER FILE: instructions of $truth that are not shown; nothing: what
+# is shown is wrong.
+missing() {
+	"$auxdecode" insn --decoder "$1" -F tid,ip "$2" >"$flow" 2>"$out"
+	[ $? = 3 ] || return
+	"$truthcmp" --expect-gaps "$truth" "$flow" >"$out" || return
+	sed -n 's/^total .* missing \([0-9]*\) .*/\1/p' "$out"
+}
+
+withheld() { # TEXT
+	local early late one
+	early=$(missing pt "$data")
+	ok $((early > 0 ? 0 : 1)) "$1: what is shown ran, with a gap ($early missing)" "$out"
+	late=$(missing libipt "$data")
+	ok $((early * 10 < late * 9 ? 0 : 1)) "$1: more than from PSBs alone ($late missing)" "$out"
+	one=$("$auxdecode" count -j1 "$data" 2>/dev/null)
+	is "$("$auxdecode" count -j2 --chunk-size 1 "$data" 2>/dev/null)" "$one" \
+		"$1: the same in chunks of any size, on two cores"
+	"$auxdecode" verify "$data" >"$out" 2>&1
+	ok $? "$1: verify has no objection" "$out"
+}
+
+mkdir "$SCRATCH/module" && cp "$programs/dlopen" "$SCRATCH/module"
+for terms in noretcomp=1,psb_period=5 noretcomp=0,psb_period=5 noretcomp=0,psb_period=5,cyc=1,mtc=1 \
+	noretcomp=0,psb_period=5,defer_tip noretcomp=1,psb_period=5,defer_tip; do
+	cp "$programs/dlobj" "$SCRATCH/module"
+	programs=$SCRATCH/module record dlopen "$terms"
+	rm "$SCRATCH/module/dlobj"
+	ok $status "a recording, soft_pt/$terms/" "$log"
+	withheld "a module withheld, soft_pt/$terms/"
+done
+
+finish
