@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "decode/lib/packet/packet.h"
 #include "decode/lib/trace/trace.h"
 #include "tests/unit/mkpt.h"
 #include "tests/unit/tap.h"
@@ -159,6 +160,51 @@ static void sizes(const struct queue *one, const struct queue *many)
 	}
 }
 
+/* SKZ84: a TMA with reserved bits, and a byte too many. How many chunks there are,
+ * and whether each begins at a PSB and is continued. */
+static size_t cut_guest(unsigned errata, bool *whole)
+{
+	struct pt p = { .n = 0 };
+	struct piece piece = { .data = p.b };
+	struct segment segment = { 0 };
+	struct queue q = { .pieces = &piece, .n_pieces = 1,
+			   .segments = &segment, .n_segments = 1 };
+	struct chunk_iter it;
+	size_t n = 0;
+
+	for (int i = 0; i < 40; i++) {
+		for (int k = 0; k < 8; k++)
+			pt_bytes(&p, "\x02\x82", 2);
+		pt_tsc(&p, 1000 + (uint64_t)i);
+		pt_bytes(&p, "\x02\x73\x12\x34\xff\x56\x78\x9a", 8);
+		pt_mode64(&p);
+		pt_fup(&p, 0x1000);
+		pt_bytes(&p, "\x02\x23", 2);
+		pt_tnt(&p, "TNTNTN");
+	}
+	piece.len = segment.end = p.n;
+	chunk_iter_init(&it, &q, AUX_TRACE_INTEL_PT, 200);
+	it.errata = (uint16_t)errata;
+	*whole = true;
+	for (; chunk_iter_next(&it) == CHUNK_DATA; n++) {
+		uint64_t end = it.chunk.stream_offset + it.chunk.len;
+
+		*whole &= it.start.has_tsc && it.start.ip == 0x1000 &&
+			  (end == p.n || it.chunk.end_ip == 0x1000);
+	}
+	chunk_iter_fini(&it);
+	return n;
+}
+
+static void guests(void)
+{
+	bool whole;
+
+	ok(cut_guest(PT_ERR_SKZ84, &whole) > 5 && whole,
+	   "cut at a PSB+ with a wrong TMA");
+	is_u64(cut_guest(0, &whole), 1, "not where that is damage");
+}
+
 int main(void)
 {
 	struct piece pieces[40], whole;
@@ -179,5 +225,6 @@ int main(void)
 			.len = i == 39 ? n_bytes - i * part : part,
 		};
 	sizes(&one, &many);
+	guests();
 	return plan_done();
 }

@@ -151,6 +151,11 @@ enum {
 /* Those of a CPU, PT_ERR_*; of one that is not known: none. */
 uint16_t ptpkt_errata(const struct aux_pt_config *c);
 
+/* ptpkt_next on a CPU with these errata: bytes that are wrong by SKD007 or SKZ84
+ * are a PAD, which has their size. */
+int ptpkt_next_on(const uint8_t *p, const uint8_t *end, unsigned errata,
+		  unsigned *block, struct ptpkt *pkt);
+
 /*
  * etm_packet: one ETMv4 or ETE packet at a time, as text. Names are those of
  * OpenCSD's packet lister, so that the two can be compared line by line.

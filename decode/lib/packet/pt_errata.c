@@ -61,3 +61,35 @@ uint16_t ptpkt_errata(const struct aux_pt_config *c)
 			return models[i].errata;
 	return 0;
 }
+
+/* An OVF (02 f3) cut a CYC after its first byte, so that it seems to have a second
+ * one of 02. */
+static bool is_skd007(const uint8_t *p, const uint8_t *end,
+		      const struct ptpkt *pkt)
+{
+	return pkt->type == PTPKT_CYC && pkt->size == 2 &&
+	       (pkt->payload & 0xffe0) == 0x20 && p + 2 < end && p[2] == 0xf3;
+}
+
+/* In a guest with an offset or scale of its TSC a TMA is wrong, and a byte follows
+ * that belongs to no packet. Only reserved bits that are set tell it. */
+static bool is_skz84(const uint8_t *p, const uint8_t *end)
+{
+	return end - p >= 2 && p[0] == 0x02 && p[1] == 0x73;
+}
+
+int ptpkt_next_on(const uint8_t *p, const uint8_t *end, unsigned errata,
+		  unsigned *block, struct ptpkt *pkt)
+{
+	int n = ptpkt_next(p, end, block, pkt);
+
+	if (n > 0 && errata & PT_ERR_SKD007 && is_skd007(p, end, pkt)) {
+		*pkt = (struct ptpkt){ .type = PTPKT_PAD, .size = 1 };
+		return 1;
+	}
+	if (n < 0 && errata & PT_ERR_SKZ84 && is_skz84(p, end)) {
+		*pkt = (struct ptpkt){ .type = PTPKT_PAD, .size = 8 };
+		return end - p >= 8 ? 8 : 0;
+	}
+	return n;
+}

@@ -48,31 +48,12 @@ static bool is_one_of(const struct ptpkt *pkt, uint32_t set)
 	return set >> pkt->type & 1;
 }
 
-/* SKZ84: in a guest with an offset or scale of its TSC a TMA is wrong, and a byte
- * follows that belongs to no packet. It is told by reserved bits that are set. */
-static bool is_skz84(const struct pt_cursor *c, const uint8_t *p)
-{
-	return c->errata & PT_ERR_SKZ84 && c->end - p >= 2 && p[0] == 0x02 &&
-	       p[1] == 0x73;
-}
-
 /* The packet at p, of any kind. 0, or -enum pt_error. */
 static int read_packet(const struct pt_cursor *c, const uint8_t *p, unsigned *block,
 			 struct ptpkt *pkt)
 {
-	int n = ptpkt_next(p, c->end, block, pkt);
+	int n = ptpkt_next_on(p, c->end, c->errata, block, pkt);
 
-	/* SKD007: an OVF (02 f3) cut a CYC after its first byte, so that it
-	 * seems to have a second one of 02 */
-	if (n == 2 && pkt->type == PTPKT_CYC && c->errata & PT_ERR_SKD007 &&
-	    (pkt->payload & 0xffe0) == 0x20 && p + 2 < c->end && p[2] == 0xf3) {
-		*pkt = (struct ptpkt){ .type = PTPKT_PAD, .size = 1 };
-		n = 1;
-	}
-	if (n < 0 && is_skz84(c, p)) {
-		*pkt = (struct ptpkt){ .type = PTPKT_PAD, .size = 8 };
-		n = c->end - p >= 8 ? 8 : 0;
-	}
 	return n > 0 ? 0 : n < 0 ? -PT_E_PACKET : -PT_E_EOS;
 }
 
@@ -500,19 +481,22 @@ static int read_cfe(struct pt_cursor *c, const struct ptpkt *pkt,
 	return r;
 }
 
-/* An EVD is where its CFE is, which comes after it. */
+/* An EVD is where its CFE is, which comes after it; no event has more than two.
+ * Without a limit a run of them would be read for each of them. */
+#define MAX_EVD 2
 static int read_evd(struct pt_cursor *c, const struct ptpkt *pkt,
 		    struct pt_event *ev)
 {
 	const uint8_t *p = c->p;
 	struct ptpkt next;
-	unsigned block = 0;
+	unsigned block = 0, n = 1;
 
 	do {
 		if (read_packet(c, p, &block, &next))
 			next = (struct ptpkt){ .type = PTPKT_BAD };
 		p += next.size;
-	} while (is_one_of(&next, SKIPPED | 1U << PTPKT_CBR | 1U << PTPKT_EVD));
+	} while (is_one_of(&next, SKIPPED | 1U << PTPKT_CBR) ||
+		 (next.type == PTPKT_EVD && n++ < MAX_EVD));
 	if (next.type != PTPKT_CFE)
 		return read_plain(c, pkt, PT_EV_EVD, false, true, ev);
 	return read_cfe(c, pkt, &next, p, ev);

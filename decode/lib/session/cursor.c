@@ -777,6 +777,7 @@ void cursor_setup(struct session *s, struct stream_cursor *cur, size_t i)
 					     .cpu = st->cpu };
 	chunk_iter_init(&cur->it, st->q, s->chunks.trace_type,
 			s->config.chunk_min);
+	cur->it.errata = ptpkt_errata(&s->dec_config.pt);
 	if (cur->source) {
 		if (cur->source->cpu >= 0)
 			cur->m.view.ctx.cpu = cur->source->cpu;

@@ -16,6 +16,7 @@
 
 #include "common/diag.h"
 
+#include "decode/lib/packet/packet.h"
 #include "decode/lib/session/impl.h"
 
 #define MARGIN_NS 50000
@@ -43,6 +44,7 @@ static int open_search(struct search *se, struct session *s,
 
 	*se = (struct search){ .clock = &s->dec_config.clock };
 	chunk_iter_init(&se->it, q, s->chunks.trace_type, s->config.chunk_min);
+	se->it.errata = ptpkt_errata(&s->dec_config.pt);
 	se->before = calloc(q->n_segments + 1, sizeof(*se->before));
 	if (!se->before)
 		return -AUX_E_NOMEM;

@@ -303,7 +303,7 @@ static bool is_timing(uint8_t type)
  * later one? The last packet that is not timing must leave nothing open: after
  * a FUP, say, the packet that belongs to it would be past the PSB+.
  */
-static bool may_end(const uint8_t *p, const uint8_t *psb)
+static bool may_end(const uint8_t *p, const uint8_t *psb, unsigned errata)
 {
 	struct ptpkt pkt;
 	uint8_t last = PTPKT_BAD;
@@ -314,7 +314,7 @@ static bool may_end(const uint8_t *p, const uint8_t *psb)
 		int n = (int)skip;
 
 		if (!skip) {
-			n = ptpkt_next(p, psb, &block, &pkt);
+			n = ptpkt_next_on(p, psb, errata, &block, &pkt);
 			if (n <= 0 || pkt.type == PTPKT_OVF)
 				return false;
 			if (!is_timing(pkt.type))
@@ -329,14 +329,15 @@ static bool may_end(const uint8_t *p, const uint8_t *psb)
 
 /* Reads a PSB+. True: it is complete, and has only the packets that the SDM
  * allows in it ("PSB+"). False leaves in *s what was read up to there. */
-static bool read_psb(const uint8_t *p, const uint8_t *end,
+static bool read_psb(const uint8_t *p, const uint8_t *end, unsigned errata,
 		     struct chunk_start *s)
 {
 	struct ptpkt pkt;
+	unsigned block = 0;
 	int n;
 
 	*s = (struct chunk_start){ 0 };
-	for (; (n = ptpkt_decode(p, end, &pkt)) > 0; p += n) {
+	for (; (n = ptpkt_next_on(p, end, errata, &block, &pkt)) > 0; p += n) {
 		switch (pkt.type) {
 		case PTPKT_FUP:
 			s->has_ip = ptpkt_ip(&pkt, &s->ip);
@@ -368,16 +369,18 @@ static bool read_psb(const uint8_t *p, const uint8_t *end,
 
 /* What a chunk's first PSB+ says, as far as it goes; nothing more is
  * decoded. */
-static struct chunk_start chunks_read_start(const uint8_t *p,
+static struct chunk_start chunks_read_start(const struct chunk_iter *it,
+					    const uint8_t *p,
 					    const uint8_t *end)
 {
 	struct chunk_start s;
 
-	read_psb(p, end, &s);
+	read_psb(p, end, it->errata, &s);
 	return s;
 }
 
-static const uint8_t *chunks_find_seam(const uint8_t *p, const uint8_t *end,
+static const uint8_t *chunks_find_seam(const struct chunk_iter *it,
+				       const uint8_t *p, const uint8_t *end,
 				       uint64_t *ip)
 {
 	const uint8_t *psb = ptpkt_find_psb(p, end), *next;
@@ -385,8 +388,8 @@ static const uint8_t *chunks_find_seam(const uint8_t *p, const uint8_t *end,
 
 	for (; psb; psb = next) {
 		next = ptpkt_find_psb(psb + PTPKT_PSB_SIZE, end);
-		if (next && read_psb(next, end, &s) && s.has_ip &&
-		    may_end(psb, next)) {
+		if (next && read_psb(next, end, it->errata, &s) && s.has_ip &&
+		    may_end(psb, next, it->errata)) {
 			*ip = s.ip;
 			return next;
 		}
@@ -519,7 +522,7 @@ static int look_for_cut(const struct chunk_iter *it, uint64_t from, uint64_t n,
 
 	if (!p)
 		return -AUX_E_NOMEM;
-	seam = chunks_find_seam(p, p + n, &cut->end_ip);
+	seam = chunks_find_seam(it, p, p + n, &cut->end_ip);
 	cut->continues = seam;
 	if (!seam && forced) {
 		seam = chunks_last_psb(p, p + n);
@@ -593,7 +596,7 @@ static int read_place(const struct chunk_iter *it,
 		if (psb && n < left && p + n - psb < CHUNK_HEAD)
 			psb = NULL;
 		if (psb)
-			place->start = chunks_read_start(psb, p + n);
+			place->start = chunks_read_start(it, psb, p + n);
 	} while (!psb && n < left);
 	free(room.p);
 	return psb != NULL;
@@ -662,7 +665,8 @@ static int read_bytes(struct chunk_iter *it, uint64_t at, uint64_t len,
 	if (ptpkt_find_psb(it->chunk.data, it->chunk.data + head) !=
 	    it->chunk.data)
 		return chunk_iter_bytes(it, at, len);
-	it->start = chunks_read_start(it->chunk.data, it->chunk.data + head);
+	it->start = chunks_read_start(it, it->chunk.data,
+				      it->chunk.data + head);
 	p = &it->q->pieces[it->piece];
 	it->chunk.len = len;
 	if (len > p->len - (at - p->offset))
@@ -726,7 +730,7 @@ static int start_at_psb(struct chunk_iter *it, bool fresh)
 	c->data += before;
 	c->len -= before;
 	c->stream_offset += before;
-	it->start = chunks_read_start(c->data, c->data + c->len);
+	it->start = chunks_read_start(it, c->data, c->data + c->len);
 	if (padding || (fresh && psb))
 		return psb ? CHUNK_DATA : CHUNK_END;
 	it->held = psb;

@@ -315,6 +315,7 @@ struct chunk_iter {
 	bool forced;		/* the last chunk had to be cut anywhere */
 	struct chunk_room joined;	/* chunk may be in it, up to the next step */
 	bool lazy;		/* chunk.data may be NULL: chunk_iter_join */
+	uint16_t errata;	/* ptpkt_errata of the CPU; may be set after init */
 	struct aux_chunk chunk;
 	struct chunk_start start;	/* of chunk, if it is Intel PT */
 	struct aux_flow gap;
