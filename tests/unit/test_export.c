@@ -6,7 +6,9 @@
  */
 #include <stdlib.h>
 #include <unistd.h>
+#ifdef HAVE_Z
 #include <zlib.h>
+#endif
 
 #include "common/outbuf.h"
 #include "common/protobuf.h"
@@ -112,6 +114,7 @@ static void test_spool(void)
 	export_spool_free(s);
 }
 
+#ifdef HAVE_Z
 static void test_gzip(void)
 {
 	struct outbuf *o = outbuf_new(-1);
@@ -136,6 +139,12 @@ static void test_gzip(void)
 	gzip_free(g);
 	outbuf_free(o);
 }
+#else
+static void test_gzip(void)
+{
+	skip("built without zlib");
+}
+#endif
 
 static void test_protobuf(void)
 {
