@@ -126,18 +126,17 @@ static int decode_all(struct pt_insn_decoder *d, const struct auxfile *f,
 	struct cursor_state c = { .tid = SLICES_TID };
 	int status = pt_insn_sync_forward(d);
 	struct pt_insn insn;
-	uint64_t tsc;
 
 	while (status >= 0) {
 		while (status >= 0 && status & pts_event_pending) {
 			status = on_event(d, out, &c);
-			tsc = 0;
-			if (status >= 0 && !pt_insn_time(d, &tsc, NULL, NULL) &&
-			    tsc != c.tsc) {
-				c.tsc = tsc;
+			/* that of the event: what pt_insn_time gives is
+			 * another time in another version */
+			if (status >= 0 && c.last_tsc != c.tsc) {
+				c.tsc = c.last_tsc;
 				c.tid = conf->per_thread ?
 						out->streams[idx].tid :
-						tid_at(f, idx, tsc);
+						tid_at(f, idx, c.tsc);
 			}
 		}
 		if (status < 0 || status & pts_eos)
