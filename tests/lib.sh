@@ -105,6 +105,29 @@ small_disk() {
 	return 1
 }
 
+# no_emulation: why soft_pt and soft_etm cannot emulate a program here, if so.
+no_emulation() {
+	if ! have qemu-x86_64; then
+		echo "no qemu-x86_64 (tools/deps install run)"
+	elif ! qemu-x86_64 -help 2>&1 | grep -q -e -plugin; then
+		echo "qemu-user has no plugins (Debian 13 builds it without), and the back end emulate is one"
+	fi
+}
+
+# A term of soft_pt for small programs, with which it works everywhere: slow, but the
+# same trace.
+soft_step=
+[ -z "$(no_emulation)" ] || soft_step=step
+
+# need_emulation: ends the test, with a reason, where that is so.
+need_emulation() {
+	local why
+	why=$(no_emulation)
+	[ -z "$why" ] && return
+	skip "$why"
+	finish
+}
+
 # need_tsan: ends the test, with a reason, where $cc makes no program that runs under
 # ThreadSanitizer.
 need_tsan() {

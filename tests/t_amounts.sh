@@ -3,6 +3,7 @@
 #
 # Times and cycles of functions: refused where the trace has none, never shown as zeros.
 . "$(dirname "$0")/lib.sh"
+need_emulation
 
 here=$SCRATCH/amounts
 mkdir -p "$here"

@@ -4,6 +4,7 @@
 # Loss and damage: what is missing is said, with the exit status of the man
 # page; what is shown really ran; nothing crashes or hangs.
 . "$(dirname "$0")/lib.sh"
+need_emulation
 . tests/record.sh
 
 # decode FILE [OPTION...]: the flow against $truth, gaps allowed. Sets $rc (the

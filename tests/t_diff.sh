@@ -4,6 +4,7 @@
 # auxdecode diff: equal runs, runs that part, runs with gaps. What it says is checked
 # against lists of what each recording ran, made by insn and branch.
 . "$(dirname "$0")/lib.sh"
+need_emulation
 
 record() { # FILE WORDS...
 	local file=$1

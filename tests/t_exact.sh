@@ -7,6 +7,7 @@
 #	FULL=1 tests/t_exact.sh      the whole matrix
 #	tests/t_exact.sh CASE...     only these programs
 . "$(dirname "$0")/lib.sh"
+need_emulation
 . tests/record.sh
 
 # exact CASE TERMS [OPTION...]

@@ -41,7 +41,7 @@ os.chmod(to, 0o755)
 PY
 ok $? "its names are hostile"
 data=$h/hostile.data
-"$auxcap" -e soft_pt//u -o "$data" -- "$place/prog" "${evil:0:14}" "$evil" >"$SCRATCH/out" 2>"$SCRATCH/err"
+"$auxcap" -e "soft_pt/$soft_step/u" -o "$data" -- "$place/prog" "${evil:0:14}" "$evil" >"$SCRATCH/out" 2>"$SCRATCH/err"
 is $? 0 "recorded" || sed 's/^/#   /' "$SCRATCH/err" | cat -v
 that "the program is in it" - grep -qaF $'\xe2\x80\xaegnp' "$data"
 

@@ -8,6 +8,7 @@
 #
 #	tests/t_hostile.sh CASE...	only these
 . "$(dirname "$0")/lib.sh"
+need_emulation
 
 hostile=$programs/hostile
 data=$SCRATCH/h.data truth=$SCRATCH/h.truth err=$SCRATCH/h.err

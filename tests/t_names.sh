@@ -5,6 +5,7 @@
 # names are shown as the source has them. What ran is counted by awk, from the mangled
 # names of all instructions.
 . "$(dirname "$0")/lib.sh"
+need_emulation
 
 here=$SCRATCH/names
 mkdir -p "$here"

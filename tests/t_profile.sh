@@ -6,6 +6,7 @@
 # build with theirs, create_gcov makes its own of the same branches, perf2bolt and
 # llvm-bolt, perf script beside perf inject.
 . "$(dirname "$0")/lib.sh"
+need_emulation
 
 dir=$SCRATCH/profile
 mkdir -p "$dir"

@@ -4,6 +4,7 @@
 # soft_etm: aarch64 programs, recorded as ETMv4 and ETE, framed and raw, with
 # every term, decode to what ran: by us address by address, and by perf.
 . "$(dirname "$0")/lib.sh"
+need_emulation
 
 a64=$programs/aarch64
 data=$SCRATCH/etm.data truth=$SCRATCH/etm.truth log=$SCRATCH/etm.log

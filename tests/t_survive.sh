@@ -9,6 +9,7 @@
 #	FULL=1 tests/t_survive.sh	100 random moments, not 20
 #	SEED=N tests/t_survive.sh	those of another run
 . "$(dirname "$0")/lib.sh"
+need_emulation
 
 # A small disk is mounted for this test alone.
 if [ -z "${SURVIVE_NS:-}" ] && [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then

@@ -3,6 +3,7 @@
 #
 # Decoding with several threads, under ThreadSanitizer.
 . "$(dirname "$0")/lib.sh"
+need_emulation
 
 cc=${CC:-cc}
 tsan=$SCRATCH/tsan

@@ -49,7 +49,7 @@ insns() { "$auxdecode" count "$1" 2>/dev/null | sed -n 's/^total insns \([0-9]*\
 
 # ---- Intel PT ----
 
-"$auxcap" -e soft_pt/psb_period=0,mtc=1,cyc=1/u -o "$pt" -- "$programs/feature" >"$out" 2>&1
+"$auxcap" -e "soft_pt/${soft_step:+step,}psb_period=0,mtc=1,cyc=1/u" -o "$pt" -- "$programs/feature" >"$out" 2>&1
 ok $? "a recording with signals, timing and many PSBs" "$out"
 n=$(insns "$pt")
 build libipt decode/lib/packet/pt_errata.c -lipt
@@ -116,7 +116,10 @@ differ first:5000 "$pt" 'mutant is at' --chunk-size 1
 
 # ---- CoreSight ----
 
-if [ -x "$programs/aarch64/feature" ]; then
+why=$(no_emulation)
+if [ -n "$why" ]; then
+	skip "$why" "a recording of CoreSight"
+elif [ -x "$programs/aarch64/feature" ]; then
 	"$auxcap" -e soft_etm/ete,cycacc,sync_period=9/u -o "$etm" -- "$programs/aarch64/feature" \
 		>"$out" 2>&1
 	ok $? "a recording of CoreSight" "$out"

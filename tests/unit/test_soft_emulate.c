@@ -17,6 +17,7 @@
 #include "common/x86_insn.h"
 
 #include "capture/soft/emulate.h"
+#include "tests/unit/qemu.h"
 #include "tests/unit/tap.h"
 #include "tests/unit/xorshift.h"
 
@@ -429,14 +430,14 @@ static void run_program(char *const *argv, int want_status)
 	close_soft(&r);
 }
 
-static bool have_qemu(void)
+static bool have_plugin(void)
 {
 	char path[512];
 	const char *build = getenv("BUILD");
 
 	snprintf(path, sizeof(path), "%s/auxkit-qemu.so",
 		 build ? build : "build");
-	return !access("/usr/bin/qemu-x86_64", X_OK) && !access(path, R_OK);
+	return !access(path, R_OK);
 }
 
 static void check_programs(void)
@@ -448,13 +449,16 @@ static void check_programs(void)
 	char *const none[] = { (char *)"/nonexistent/program", NULL };
 	struct soft_program p = { .argv = none, .self_dir = getenv("BUILD") };
 	struct rig r = { 0 };
+	const char *lacks = qemu_lacks("qemu-x86_64");
 	int status;
 
 	p.self_dir = p.self_dir ? p.self_dir : "build";
-	if (!have_qemu()) {
-		skip("no qemu-x86_64 (Debian: apt install qemu-user)");
+	if (lacks) {
+		skip(lacks);
 		return;
 	}
+	if (!ok(have_plugin(), "the plugin is built"))
+		return;
 	run_program(pipe, 3);
 	run_program(ls, 0);
 	if (open_soft(&r, false) < 0)

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "tests/unit/qemu.h"
 #include "tests/unit/fakesoft.h"
 
 static const char *build(void)
@@ -251,8 +252,14 @@ static void check_base(void)
 
 int main(int argc, char **argv)
 {
+	const char *lacks = qemu_lacks("qemu-aarch64");
+
 	if (access(program("hello_asm"), X_OK)) {
 		ok(0, "programs made by a cross compiler (tools/deps install test)");
+		return plan_done();
+	}
+	if (lacks) {
+		skip(lacks);
 		return plan_done();
 	}
 	for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++)
