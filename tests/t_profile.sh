@@ -131,7 +131,7 @@ is "$(grep -c ^module "$dir/sum")" "$(cat "$dir/pie.list" "$dir/gcc.list" | sed 
 sed 's/^range 0/range 99/' "$dir/pie.list" >"$dir/bad"
 "$auxdecode" merge "$dir/pie.list" "$dir/bad" -o "$dir/sum3" 2>"$dir/err"
 is $? 1 "a bad list is refused"
-that "and the line named" "$dir/err" grep -q 'bad@0x.*line [0-9]* is none' "$dir/err"
+that "and the line named" "$dir/err" grep -q 'bad@0x.*line [0-9]* is not one' "$dir/err"
 that "nothing is written" - [ ! -e "$dir/sum3" ]
 head -c 5000 "$dir/pie.list" >"$dir/bad"
 "$auxdecode" merge "$dir/bad" "$dir/pie.list" -o "$dir/sum3" 2>"$dir/err"

@@ -52,7 +52,7 @@ insns() { "$auxdecode" count "$1" 2>/dev/null | sed -n 's/^total insns \([0-9]*\
 "$auxcap" -e "soft_pt/${soft_step:+step,}psb_period=0,mtc=1,cyc=1/u" -o "$pt" -- "$programs/feature" >"$out" 2>&1
 ok $? "a recording with signals, timing and many PSBs" "$out"
 n=$(insns "$pt")
-build libipt decode/lib/packet/pt_errata.c -lipt
+build libipt decode/lib/packet/pt_*.c include/common/*.c -lipt
 
 agree none:1 "$pt" "^mutant and libipt agree: $n instructions, .* largest time difference 0 ns, .* 0 of 1 chunks"
 agree cut:1 "$pt" "^mutant and libipt agree: $n instructions"

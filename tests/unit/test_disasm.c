@@ -105,6 +105,38 @@ static void check_fallback(struct disasm *d)
 	       "an unknown mode has no instructions");
 }
 
+/* Lengths and targets in each mode; where a direct branch leads wraps at the mode's width
+ * of ip. */
+static void targets_x86(void)
+{
+	static const struct {
+		unsigned mode;
+		uint8_t code[8];
+		uint64_t ip, to;
+		int size;	/* to 0: no direct branch */
+	} t[] = {
+		{ AUX_FLOW_MODE_X86_64, { 0xeb, 0xfe }, 0x1000, 0x1000, 2 },
+		{ AUX_FLOW_MODE_X86_64, { 0xe8, 0, 0, 0, 0x80 }, 0x90000000, 0x10000005, 5 },
+		{ AUX_FLOW_MODE_X86_32, { 0x40 }, 0x1000, 0, 1 },
+		{ AUX_FLOW_MODE_X86_32, { 0x75, 0x10 }, 0xfffffff8, 0xa, 2 },
+		{ AUX_FLOW_MODE_X86_32, { 0xe8, 0, 0, 0, 0x80 }, 0x90000000, 0x10000005, 5 },
+		{ AUX_FLOW_MODE_X86_32, { 0x66, 0xe9, 0x10, 0 }, 0x12345678, 0x568c, 4 },
+		{ AUX_FLOW_MODE_X86_32, { 0xff, 0xe0 }, 0x1000, 0, 2 },
+		{ AUX_FLOW_MODE_X86_16, { 0xe9, 0x10, 0 }, 0xfff8, 0xb, 3 },
+		{ AUX_FLOW_MODE_X86_16, { 0xb8, 1, 2 }, 0x100, 0, 3 },
+	};
+
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		uint64_t to = 0;
+		bool is = insn_target(t[i].code, 8, t[i].ip, t[i].mode, &to);
+
+		ok(insn_length(t[i].code, 8, t[i].mode) == t[i].size &&
+		   is == (t[i].to != 0) && to == t[i].to,
+		   "length and target of x86, row %zu: %d, 0x%llx", i,
+		   insn_length(t[i].code, 8, t[i].mode), (unsigned long long)to);
+	}
+}
+
 int main(void)
 {
 	struct disasm *intel, *att;
@@ -126,8 +158,7 @@ int main(void)
 #endif
 	is_u64(insn_length(rows[1].code, 3, AUX_FLOW_MODE_X86_64), 3,
 	       "insn_length x86-64");
-	ok(insn_length(rows[1].code, 3, AUX_FLOW_MODE_X86_32) < 0,
-	   "insn_length does not guess 32-bit code");
+	targets_x86();
 	disasm_free(intel);
 	disasm_free(att);
 	disasm_free(NULL);

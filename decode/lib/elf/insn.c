@@ -11,13 +11,23 @@
 #include "common/x86_insn.h"
 #include "decode/lib/elf/insn.h"
 
+/* False: not of x86. */
+static bool is_x86(unsigned mode, enum x86_mode *m)
+{
+	mode &= AUX_FLOW_MODE_MASK;
+	*m = mode == AUX_FLOW_MODE_X86_16 ? X86_MODE_16 :
+	     mode == AUX_FLOW_MODE_X86_32 ? X86_MODE_32 : X86_MODE_64;
+	return mode == AUX_FLOW_MODE_X86_64 || *m != X86_MODE_64;
+}
+
 int insn_length(const uint8_t *code, size_t len, unsigned mode)
 {
 	struct x86_insn insn;
+	enum x86_mode m;
 
+	if (is_x86(mode, &m))
+		return x86_insn_decode_in(code, len, m, &insn);
 	switch (mode & AUX_FLOW_MODE_MASK) {
-	case AUX_FLOW_MODE_X86_64:
-		return x86_insn_decode(code, len, &insn);
 	case AUX_FLOW_MODE_A64:
 	case AUX_FLOW_MODE_A32:
 		return len >= 4 ? 4 : 0;
@@ -48,15 +58,19 @@ static uint64_t scaled(uint32_t v, unsigned bits, unsigned shift)
 }
 
 static bool target_x86(const uint8_t *code, size_t len, uint64_t ip,
-		       uint64_t *to)
+		       enum x86_mode mode, uint64_t *to)
 {
 	struct x86_insn insn;
 
-	if (!x86_insn_decode(code, len, &insn) ||
-	    (insn.cls != X86_CALL && insn.cls != X86_JUMP &&
-	     insn.cls != X86_COND))
+	if (!x86_insn_decode_in(code, len, mode, &insn) ||
+	    (insn.cls != X86_COND && insn.cls != X86_JUMP &&
+	     insn.cls != X86_CALL))
 		return false;
 	*to = ip + insn.size + (uint64_t)insn.disp;
+	if (insn.ip16)
+		*to &= 0xffff;
+	else if (mode != X86_MODE_64)
+		*to &= 0xffffffff;
 	return true;
 }
 
@@ -127,12 +141,13 @@ static bool target_t32(uint32_t w, uint64_t ip, uint64_t *to)
 bool insn_target(const uint8_t *code, size_t len, uint64_t ip, unsigned mode,
 		 uint64_t *to)
 {
+	enum x86_mode m;
 	uint32_t w;
 	int size;
 
 	mode &= AUX_FLOW_MODE_MASK;
-	if (mode == AUX_FLOW_MODE_X86_64)
-		return target_x86(code, len, ip, to);
+	if (is_x86(mode, &m))
+		return target_x86(code, len, ip, m, to);
 	size = insn_length(code, len, mode);
 	if (size < 2)
 		return false;

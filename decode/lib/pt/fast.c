@@ -301,11 +301,10 @@ INLINE const uint8_t *follow_short_packets(struct pt_fast *r, struct at *at,
 		tnt = key & 1;
 		t = &tip_packets[joined ? p[tnt] : p[0]];
 		if (__builtin_expect(!(tnt | t->size), 0)) {
-			unsigned n = skip_in_loop(r, p, lazy, &last);
-
-			if (!n)
+			tnt = skip_in_loop(r, p, lazy, &last);
+			if (!tnt)
 				break;
-			p += n;
+			p += tnt;
 			continue;
 		}
 		if (emits_times)

@@ -225,8 +225,7 @@ size_t walk_bytes(struct walk *w, const struct space *space, uint64_t ip,
 }
 
 /* Length of the instruction at ip; 0: these bytes are none; -AUX_E_NOENT: no
- * code. Our own decoder of lengths has 64-bit x86 and A64; Capstone does the
- * rest. */
+ * code. Capstone may know what our own decoder of lengths does not. */
 static int length_at(struct walk *w, const struct space *space, uint64_t ip,
 		     unsigned mode)
 {
