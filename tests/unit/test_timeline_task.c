@@ -339,8 +339,35 @@ static void losses(void)
 	side_close(&f);
 }
 
+/* Records of two CPUs, not in the order of time; one that says again what is
+ * known, one that stays open, one of another thread. */
+static void off_cpu(void)
+{
+	struct side f = { 0 };
+
+	mk_init(&f.mk, 0);
+	mk_switch(&f.mk, (struct mk_id){ 10, 11, 500, 2 }, true);
+	mk_switch(&f.mk, (struct mk_id){ 10, 11, 50, 1 }, false);
+	mk_switch(&f.mk, (struct mk_id){ 10, 11, 100, 1 }, true);
+	mk_switch(&f.mk, (struct mk_id){ 10, 11, 120, 1 }, true);
+	mk_switch(&f.mk, (struct mk_id){ 10, 11, 200, 2 }, false);
+	mk_switch(&f.mk, (struct mk_id){ 10, 12, 130, 1 }, true);
+	mk_switch(&f.mk, (struct mk_id){ 10, 12, 140, 1 }, false);
+	if (!side_open(&f))
+		return;
+	is_u64(timeline_off_cpu(f.tl, 11, 0, 100), 0, "on, as far as is known");
+	is_u64(timeline_off_cpu(f.tl, 11, 0, 300), 100, "off, all of it");
+	is_u64(timeline_off_cpu(f.tl, 11, 150, 160), 10, "inside of it");
+	is_u64(timeline_off_cpu(f.tl, 11, 190, 510), 20, "the ends of two");
+	is_u64(timeline_off_cpu(f.tl, 11, 600, 700), 100, "it never came back");
+	is_u64(timeline_off_cpu(f.tl, 12, 0, 900), 10, "another thread");
+	is_u64(timeline_off_cpu(f.tl, 13, 0, 900), 0, "of which nothing is known");
+	side_close(&f);
+}
+
 int main(void)
 {
+	off_cpu();
 	reuse();
 	told_forks();
 	exec_by_thread();

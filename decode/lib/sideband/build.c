@@ -595,6 +595,9 @@ static int add_switch(struct build *b, const struct aux_event *ev)
 	uint32_t pid = ev->id.pid, tid = ev->id.tid;
 	struct op run = { .pid = pid, .tid = tid };
 
+	if (ev->id.present & PERF_SAMPLE_TID && !find_machine(b, ev) &&
+	    timeline_note_switch(b, ev, tid, ev->sw.out) < 0)
+		return -AUX_E_NOMEM;
 	if (!(ev->id.present & PERF_SAMPLE_TID))
 		run.pid = run.tid = pid = tid = UINT32_MAX;
 	if (ev->sw.out && ev->sw.cpu_wide) {
@@ -618,12 +621,25 @@ static int add_itrace(struct build *b, const struct aux_event *ev)
 	return add_run(b, ev, &run);
 }
 
+/* Of a sched_switch, where there are no SWITCH records. */
+static int note_sample(struct build *b, const struct aux_event *ev,
+		       const struct op *run)
+{
+	if (b->has_switches || find_machine(b, ev))
+		return 0;
+	if (run->flags & OP_HAS_PREV &&
+	    timeline_note_switch(b, ev, run->ptid, true) < 0)
+		return -AUX_E_NOMEM;
+	return timeline_note_switch(b, ev, run->tid, false);
+}
+
 /* A SAMPLE may be sched_switch, and may have the cgroup of its thread. */
 static int add_sample(struct build *b, const struct aux_event *ev)
 {
 	struct op run = { .pid = UINT32_MAX }, *op;
 
-	if (timeline_sched_switch(b, ev, &run) && add_run(b, ev, &run) < 0)
+	if (timeline_sched_switch(b, ev, &run) &&
+	    (add_run(b, ev, &run) < 0 || note_sample(b, ev, &run) < 0))
 		return -AUX_E_NOMEM;
 	if (!ev->sample.cgroup || !(ev->id.present & PERF_SAMPLE_TID))
 		return 0;
@@ -805,6 +821,8 @@ static int build_all(struct build *b, struct aux_reader *r)
 	int rc = timeline_machine(b->tl, HOST_ID) < 0 ? -AUX_E_NOMEM :
 							collect(b, r);
 
+	if (rc == 0)
+		rc = timeline_pair_switches(b);
 	if (rc < 0)
 		return rc;
 	sort_ops(b);
@@ -858,6 +876,7 @@ int timeline_new(struct timeline **tlp, struct aux_reader *r,
 
 	free(b.ops);
 	free(b.codes);
+	free(b.turns);
 	free(b.events);
 	free(b.event_ids.e);
 	free(b.last_time);

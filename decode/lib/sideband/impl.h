@@ -123,6 +123,19 @@ struct space_table {
  * tables hold one element for each id, in the order met; ids maps an id to its
  * index.
  */
+/* A thread was off the CPU. */
+struct off_cpu {
+	uint32_t tid;
+	uint64_t from, to;	/* to UINT64_MAX: to the end */
+};
+
+/* A thread went off the CPU, or came back. */
+struct turn {
+	uint64_t time, order;	/* order: in the file */
+	uint32_t tid;
+	bool out;
+};
+
 struct timeline {
 	struct map_arena arena;		/* mappings, trees, names */
 	struct {
@@ -153,6 +166,8 @@ struct timeline {
 		} *v;
 		size_t n, cap;
 	} cgroups;
+	struct off_cpu *offs;	/* by thread and time; they do not overlap */
+	size_t n_offs;
 	bool user_only;		/* the kernel is not traced: a change of its
 				 * mappings begins no new space */
 	struct space empty;	/* for a process of which nothing is known */
@@ -294,6 +309,8 @@ struct build {
 	size_t n, cap;
 	struct own_code *codes;	/* in the order of the file */
 	size_t n_codes, cap_codes;
+	struct turn *turns;
+	size_t n_turns, cap_turns;
 	struct idmap event_ids;
 	struct event_info *events;
 	size_t n_events, cap_events;
@@ -320,6 +337,12 @@ void timeline_sched_format(struct build *b, struct aux_bytes tracing_data);
 /* 1 when the SAMPLE is a switch: fills *op, except cpu and machine. */
 int timeline_sched_switch(const struct build *b, const struct aux_event *ev,
 			  struct op *op);
+/* offcpu.c: a thread of the host went off the CPU or came back. 0 or
+ * -AUX_E_NOMEM. */
+int timeline_note_switch(struct build *b, const struct aux_event *ev,
+			 uint32_t tid, bool out);
+/* After the last of them. 0 or -AUX_E_NOMEM. */
+int timeline_pair_switches(struct build *b);
 /* saved_code.c: keeps an AUX_OWN_CODE record for timeline_add_code. 0 or
  * -AUX_E_NOMEM. */
 int timeline_keep_code(struct build *b, const struct aux_event *ev);

@@ -135,6 +135,10 @@ struct who timeline_who(const struct timeline *tl, uint32_t cpu, uint64_t time);
  * leader; tid -1: no such exec happened yet. */
 struct who timeline_stream(const struct timeline *tl, uint32_t idx,
 			   uint64_t time);
+/* How long of [from, to) a thread was off the CPU, ns; 0 where no record of
+ * switches says so. */
+uint64_t timeline_off_cpu(const struct timeline *tl, uint32_t tid,
+			  uint64_t from, uint64_t to);
 /* The process of a thread at a time; -1 when unknown. */
 uint32_t timeline_pid(const struct timeline *tl, uint32_t tid, uint64_t time);
 /* The thread's name at a time; never NULL. */

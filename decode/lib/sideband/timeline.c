@@ -86,6 +86,7 @@ void timeline_free(struct timeline *tl)
 		free(tl->processes.v[i].v.e);
 	for (size_t i = 0; i < tl->machines.n; i++)
 		free(tl->machines.v[i].v.e);
+	free(tl->offs);
 	free(tl->cpus.v);
 	free(tl->threads.v);
 	free(tl->processes.v);
