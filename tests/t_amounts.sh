@@ -58,4 +58,178 @@ that "there are gaps after something" "$here/want" grep -q ' 0x' "$here/want"
 that "calls: gaps follow what they follow in insn" "$here/got" cmp -s "$here/want" "$here/got"
 "$auxdecode" calls -F tid,sym "$data" 2>/dev/null | places | sort >"$here/got"
 that "calls -F: the same" "$here/got" cmp -s "$here/want" "$here/got"
+
+# ---- one file, one number: self, off CPU, not traced, lost, instructions ----
+cat >"$here/compare.py" <<'EOP'
+import base64, collections, json, re, sqlite3, subprocess, sys, zlib
+tool, data, here = sys.argv[1:]
+FOUR = ("self", "offcpu", "untraced", "lost")
+
+def run(*args):
+    out = subprocess.run([tool, *args, data], capture_output=True, text=True)
+    if out.returncode not in (0, 3):
+        sys.exit("auxdecode %s: %d %s" % (" ".join(args), out.returncode, out.stderr))
+    return out.stdout.splitlines()
+
+def rows(*args):
+    return [l.split(" ") for l in run(*args) if not l.startswith("#")]
+
+def table():
+    return collections.defaultdict(lambda: [0, 0, 0, 0])
+
+bad = 0
+def compare(what, want, got):
+    global bad
+    want = {k: v for k, v in want.items() if v and v not in ([0], [0] * 4)}
+    got = {k: v for k, v in got.items() if v and v not in ([0], [0] * 4)}
+    for k in sorted(want.keys() | got.keys()):
+        if want.get(k) != got.get(k):
+            bad += 1
+            if bad < 20:
+                print(what, k, "want", want.get(k), "got", got.get(k))
+    print(what, len(want), "equal" if want == got else "differ")
+
+# calls is what all others are compared with
+times, insns, whole = table(), collections.Counter(), 0
+for f in rows("calls", "-F", "self,offcpu,untraced,lost,own,sym"):
+    name = " ".join(f[5:])
+    for i in range(4):
+        times[name][i] += int(f[i]) if f[i] != "-" else 0
+    insns[name] += int(f[4]) if f[4] != "-" else 0
+sums = [sum(v[i] for v in times.values()) for i in range(4)]
+print("self %d off CPU %d not traced %d lost %d" % tuple(sums))
+self_ns = {k: [v[0]] for k, v in times.items()}
+
+got = table()
+for f in rows("find", "-F", "self,offcpu,untraced,lost,sym"):
+    for i in range(4):
+        got[" ".join(f[4:])][i] += int(f[i])
+compare("find", times, got)
+
+def hot(by):
+    got, other = collections.Counter(), {}
+    at = 6
+    for l in run("hot", "--by", by, "-n", "99999"):
+        if l.startswith("# ") and "IPC function" in l:
+            at = 7
+        m = re.match(r"# (off CPU|not traced|lost in gaps): (\d+) ns", l)
+        if m:
+            other[m[1]] = int(m[2])
+        elif not l.startswith("#"):
+            f = l.split()
+            got[f[at]] += int(f[0])
+    return got, other
+got, other = hot("time")
+compare("hot --by time", self_ns, {k: [v] for k, v in got.items()})
+compare("hot, what is nobody's", {"all": sums[1:]},
+        {"all": [other.get(k, 0) for k in ("off CPU", "not traced", "lost in gaps")]})
+compare("hot --by insns", insns, hot("insns")[0])
+
+def leaves(by):
+    got = collections.Counter()
+    for l in run("flame", "--by", by, "--per", "all"):
+        stack, n = l.rsplit(" ", 1)
+        got[stack.split(";")[-1]] += int(n)
+    return got
+got = leaves("time")
+compare("flame, what is nobody's", {"all": sums[1:]},
+        {"all": [got.pop(k, 0) for k in ("[off_CPU]", "[not_traced]", "[gap]")]})
+got.pop("[unknown]", 0)
+compare("flame --by time", self_ns, {k: [v] for k, v in got.items()})
+got = leaves("insns")
+compare("flame --by insns", insns, got)
+
+run("export", "--to", "sqlite", "-o", here + "/db")
+db = sqlite3.connect(here + "/db")
+got, n = table(), collections.Counter()
+for f in db.execute("SELECT function, self_ns, off_cpu_ns, untraced_ns, lost_ns, self_insns FROM function_times"):
+    for i in range(4):
+        got[f[0]][i] += f[i + 1]
+    n[f[0]] += f[5]
+compare("sqlite", times, got)
+compare("sqlite, instructions", insns, n)
+
+got, names = table(), {}
+for l in run("export", "--to", "jsonl"):
+    o = json.loads(l)
+    if o["type"] == "call":
+        names[o["id"]] = o["name"]
+    elif o["type"] == "return":
+        for i, k in enumerate(("self_ns", "off_cpu_ns", "untraced_ns", "lost_ns")):
+            got[names[o["id"]]][i] += o[k]
+compare("jsonl", times, got)
+
+got, name, on = collections.Counter(), {}, None
+skip = False
+for l in run("export", "--to", "callgrind"):
+    m = re.match(r"fn=\((\d+)\) ?(.*)", l)
+    if m:
+        if m[2]:
+            name[m[1]] = m[2]
+        on = name[m[1]]
+    elif l.startswith("cfn="):
+        m = re.match(r"cfn=\((\d+)\) ?(.*)", l)
+        if m[2]:
+            name[m[1]] = m[2]
+    elif l.startswith("calls="):
+        skip = True
+    elif on and re.match(r"[0-9+*-]|0x", l):
+        if not skip:
+            got[on] += int(l.split()[4]) # address, line, Ir, Bt, ns
+        skip = False
+compare("callgrind", self_ns, {k: [v] for k, v in got.items()})
+
+run("report", "-o", here + "/r.html")
+block = re.search(r'data-kind="json" data-z="([01])">(.*?)</script>', open(here + "/r.html").read(), re.S)
+page = base64.b64decode(block[2])
+page = json.loads(zlib.decompress(page, 47) if block[1] == "1" else page)
+def find_list(o, key):
+    if type(o) is dict:
+        if type(o.get(key)) is list:
+            return o[key]
+        for v in o.values():
+            found = find_list(v, key)
+            if found:
+                return found
+own, ins = collections.Counter(), collections.Counter()
+for k, a, b in zip(*(find_list(page, k) for k in ("name", "ownNs", "ownInsns"))):
+    own[k] += a
+    ins[k] += b
+compare("report", self_ns, {k: [v] for k, v in own.items()})
+compare("report, instructions", insns, ins)
+
+# latency rounds: its text is that of the sum over the calls that find calls whole
+def text(ns):
+    if ns < 1000:
+        return "%d ns" % ns
+    unit, name = 1000, "us"
+    for u, m in ((1000000, "ms"), (1000000000, "s")):
+        if ns >= u:
+            unit, name = u, m
+    return "%.*f %s" % (0 if ns % unit == 0 else 1 if ns // unit >= 100 else 2 if ns // unit >= 10 else 3, ns / unit, name)
+want, got = collections.Counter(), {}
+for f in rows("find", "-F", "state,self,sym"):
+    if f[0] == "whole":
+        want[" ".join(f[2:])] += int(f[1])
+for k in [k for k, _ in want.most_common(5)]:
+    got[k] = re.search(r" self (\S+ \S+)", "\n".join(run("latency", k)))[1]
+compare("latency", {k: text(want[k]) for k in got}, got)
+sys.exit(bad != 0)
+EOP
+agree() { # TEXT
+	python3 "$here/compare.py" "$auxdecode" "$data" "$here" >"$here/out" 2>&1
+	ok $? "$1: all commands agree on each function" "$here/out"
+}
+data=$here/full
+agree "a program with threads"
+that "threads that wait are off the CPU" "$here/out" grep -Eq '^self [1-9][0-9]* off CPU [1-9][0-9]* not traced [1-9]' "$here/out"
+"$auxdecode" calls "$data" >"$here/out" 2>/dev/null
+that "calls: it is shown where it happens" "$here/out" grep -Eq 'pthread_barrier_wait.*# off CPU [0-9.]+ [mu]s$' "$here/out"
+data=$here/torn
+"$auxcap" -q -e soft_pt/psb_period=0,tsc,mtc,cyc/u --inject-overflow 4 -o "$data" -- /bin/ls / >/dev/null 2>&1
+agree "a program with gaps"
+that "time in gaps is lost, and nobody's" "$here/out" grep -Eq '^self [1-9].* lost [1-9]' "$here/out"
+data=$here/dynamic
+"$auxcap" -q -e soft_pt/tsc,mtc,cyc/u -o "$data" -- /bin/ls / >/dev/null 2>"$here/err"
+agree "a program with a PLT"
 finish

@@ -27,9 +27,28 @@
 
 #include "decode/lib/session/sink.h"
 
-/* What is counted, of one thread. */
+/*
+ * What is counted, of one thread.
+ *
+ * Each moment of a thread's time is just one of four. It is
+ *
+ *	off CPU		between the records that it was switched out and in again
+ *	lost		else, from a gap until something is traced again
+ *	not traced	else, while trace is off: the kernel, or a filter
+ *	self		else: time of the function on top of the stack, and of no
+ *			other
+ *
+ * So of a call: total is from its begin to its end; on CPU is total without off
+ * CPU; and its own part of each of the four, what it has without its children,
+ * is shown where it happens. Every command takes these from here, with
+ * call_self_ns. Instructions belong to the frame on top, those of a stub to the
+ * frame that called it.
+ */
 struct call_count {
-	uint64_t ns;		/* time; 0: unknown */
+	uint64_t ns;		/* time, all of it; 0: unknown */
+	uint64_t off_ns;	/* of it: off CPU, */
+	uint64_t untraced_ns;	/* not traced, */
+	uint64_t lost_ns;	/* lost */
 	uint64_t insns;
 	uint64_t branches;	/* that were taken */
 	uint64_t cycles;	/* as far as the trace counts them */
@@ -161,17 +180,35 @@ size_t call_func_name(const struct call_func *f, char *buf, size_t len);
 static inline struct call_count call_minus(struct call_count a,
 					   struct call_count b)
 {
-	return (struct call_count){ a.ns - b.ns, a.insns - b.insns,
-				    a.branches - b.branches,
-				    a.cycles - b.cycles };
+	return (struct call_count){
+		.ns = a.ns - b.ns,
+		.off_ns = a.off_ns - b.off_ns,
+		.untraced_ns = a.untraced_ns - b.untraced_ns,
+		.lost_ns = a.lost_ns - b.lost_ns,
+		.insns = a.insns - b.insns,
+		.branches = a.branches - b.branches,
+		.cycles = a.cycles - b.cycles,
+	};
+}
+
+/* Self time; n is what a frame counted without its children. */
+static inline uint64_t call_self_ns(const struct call_count *n)
+{
+	return n->ns - n->off_ns - n->untraced_ns - n->lost_ns;
 }
 
 static inline struct call_count call_plus(struct call_count a,
 					  struct call_count b)
 {
-	return (struct call_count){ a.ns + b.ns, a.insns + b.insns,
-				    a.branches + b.branches,
-				    a.cycles + b.cycles };
+	return (struct call_count){
+		.ns = a.ns + b.ns,
+		.off_ns = a.off_ns + b.off_ns,
+		.untraced_ns = a.untraced_ns + b.untraced_ns,
+		.lost_ns = a.lost_ns + b.lost_ns,
+		.insns = a.insns + b.insns,
+		.branches = a.branches + b.branches,
+		.cycles = a.cycles + b.cycles,
+	};
 }
 
 #endif

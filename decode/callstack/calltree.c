@@ -118,7 +118,7 @@ static uint32_t fold(const struct calltree *t, uint32_t parent, uint32_t func)
 
 /*
  * The child of a node by function, made if it is new. The child of a folded
- * node is the node itself. Each node has at most three children that are no
+ * node is the node itself. Each node has at most four children that are no
  * functions, so folding bounds those, too. 0: out of memory.
  */
 static uint32_t find_any_child(struct calltree *t, uint32_t parent,
@@ -202,24 +202,47 @@ static int charge_folded(struct calltree *t, uint32_t func,
 	return 0;
 }
 
-/* Time and cycles that passed while nothing was traced go to a node of their
- * own; *more keeps the rest. */
-static int charge_away(struct calltree *t, struct calltree_thread *ct,
-		       struct call_count *more)
+/* Gives more to the child of the current node that is no function. */
+static int charge_other(struct calltree *t, struct calltree_thread *ct,
+			uint32_t func, struct call_count more)
 {
 	uint32_t node;
 
-	if (!more->ns && !more->cycles)
+	if (!more.ns && !more.cycles)
 		return 0;
-	node = find_child(t, ct->current, ct->away);
+	node = find_child(t, ct->current, func);
 	if (!node)
 		return -AUX_E_NOMEM;
-	t->nodes[node].own.ns += more->ns;
-	t->nodes[node].own.cycles += more->cycles;
+	t->nodes[node].own = call_plus(t->nodes[node].own, more);
 	t->nodes[node].calls++;
-	more->ns = 0;
-	more->cycles = 0;
 	return 0;
+}
+
+/* What is nobody's self time, and cycles that passed while nothing was traced,
+ * go to nodes of their own; *more keeps the rest. */
+static int charge_others(struct calltree *t, struct calltree_thread *ct,
+			 struct call_count *more)
+{
+	struct call_count off = { .ns = more->off_ns, .off_ns = more->off_ns };
+	struct call_count none = { .ns = more->untraced_ns,
+				   .untraced_ns = more->untraced_ns };
+	struct call_count lost = { .ns = more->lost_ns,
+				   .lost_ns = more->lost_ns };
+	int err;
+
+	if (!ct->away && !(off.ns | none.ns | lost.ns))
+		return 0;
+	if (ct->away) {
+		*(ct->away == CALLTREE_GAP ? &lost.cycles : &none.cycles) =
+			more->cycles;
+		more->cycles = 0;
+	}
+	more->ns = call_self_ns(more);
+	more->off_ns = more->untraced_ns = more->lost_ns = 0;
+	err = charge_other(t, ct, CALLTREE_OFF_CPU, off);
+	if (!err)
+		err = charge_other(t, ct, CALLTREE_OFF, none);
+	return err ? err : charge_other(t, ct, CALLTREE_GAP, lost);
 }
 
 /* The root of a thread or process, by id and name: an exec begins another root.
@@ -259,6 +282,9 @@ static int begin(struct calltree *t, struct calltree_thread *ct,
 {
 	if (!ct->seen) {
 		ct->last.ns = th->now.ns;
+		ct->last.off_ns = th->now.off_ns;
+		ct->last.untraced_ns = th->now.untraced_ns;
+		ct->last.lost_ns = th->now.lost_ns;
 		ct->seen = true;
 	}
 	if (ct->root || t->config.per == CALLTREE_PER_ALL)
@@ -337,11 +363,11 @@ static int add_up(struct calltree *t, struct calltree_thread *ct,
 		return err;
 	more = call_minus(th->now, ct->last);
 	if (th->now.ns < ct->last.ns || !ct->last.ns)
-		more.ns = 0; /* time was not known, or went back */
+		more.ns = more.off_ns = more.untraced_ns = more.lost_ns =
+			0; /* time was not known, or went back */
 	ct->last = th->now;
-	if (ct->away)
-		err = charge_away(t, ct, &more);
-	else if (ct->slices.on)
+	err = charge_others(t, ct, &more);
+	if (!err && !ct->away && ct->slices.on)
 		add_slice(ct, &more);
 	return err ? err : charge(t, ct->current, ct->func, more);
 }
@@ -570,7 +596,7 @@ static int rank_names(struct named *v, size_t n)
 	return 0;
 }
 
-/* Functions come first, then the three kinds that are none, then each root:
+/* Functions come first, then the four kinds that are none, then each root:
  * threads have names of their own. */
 static size_t slot_of(const struct calltree *t, size_t n_funcs, uint32_t i)
 {
@@ -578,13 +604,15 @@ static size_t slot_of(const struct calltree *t, size_t n_funcs, uint32_t i)
 
 	switch (node->func) {
 	case CALLTREE_ROOT:
-		return n_funcs + 3 + i;
+		return n_funcs + 4 + i;
 	case CALLTREE_GAP:
 		return n_funcs;
 	case CALLTREE_OFF:
 		return n_funcs + 1;
 	case CALLTREE_FOLDED:
 		return n_funcs + 2;
+	case CALLTREE_OFF_CPU:
+		return n_funcs + 3;
 	}
 	return node->func;
 }
@@ -608,7 +636,7 @@ static int name_all(const struct calltree *t, const struct calls *c,
 
 int calltree_sort_names(struct calltree *t, const struct calls *c)
 {
-	size_t n_funcs = calls_n_funcs(c), n = n_funcs + 3 + t->n;
+	size_t n_funcs = calls_n_funcs(c), n = n_funcs + 4 + t->n;
 	struct named *names = calloc(n, sizeof(*names));
 	struct place *v = reallocarray(NULL, t->n, sizeof(*v));
 	int err = names && v ? 0 : -AUX_E_NOMEM;
@@ -696,6 +724,8 @@ const char *calltree_name(const struct calltree *t, const struct calls *c,
 		return "[gap]";
 	case CALLTREE_OFF:
 		return "[not traced]";
+	case CALLTREE_OFF_CPU:
+		return "[off CPU]";
 	case CALLTREE_FOLDED:
 		return "[folded]";
 	}

@@ -34,7 +34,8 @@ enum calltree_by {
 #define CALLTREE_ROOT	UINT32_MAX	  /* node 0, and the roots below it */
 #define CALLTREE_GAP	(UINT32_MAX - 1)  /* "[gap]": time, cycles lost */
 #define CALLTREE_OFF	(UINT32_MAX - 2)  /* "[not traced]": time, cycles */
-#define CALLTREE_FOLDED (UINT32_MAX - 3)  /* "[folded]" */
+#define CALLTREE_OFF_CPU (UINT32_MAX - 3) /* "[off CPU]": time */
+#define CALLTREE_FOLDED (UINT32_MAX - 4)  /* "[folded]"; the smallest */
 
 struct calltree_node {
 	uint32_t parent;	/* an index smaller than the node's own */
@@ -50,7 +51,8 @@ struct calltree_node {
 				 * a function took in all is the sum of total
 				 * of its nodes that are not */
 	uint64_t calls;		/* frames that began; of a base frame too */
-	struct call_count own;
+	struct call_count own;	/* its ns are self time, or those of what is no
+				 * function */
 	struct call_count total; /* after calltree_sum: with all below it */
 	/* of a root: pid or tid, stream when that is -1 */
 	uint32_t id, stream;

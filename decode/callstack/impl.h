@@ -220,6 +220,7 @@ struct thread {
 	struct wait *wait;	/* moves wait (resolve.c); NULL: it is known which
 				 * stack runs */
 	bool off;		/* trace is off */
+	bool lost;		/* a gap came, and nothing was traced since */
 };
 
 /* The thread that ran last in a stream. */
@@ -231,6 +232,7 @@ struct stream_tail {
 #define THREAD_SLOTS 1024 /* a power of two */
 
 struct calls {
+	const struct sink_host *host;
 	const struct calls_ops *ops;
 	void *priv;
 	unsigned flags;

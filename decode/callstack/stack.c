@@ -533,14 +533,39 @@ static inline void set_last(const struct calls *c, struct thread *t,
 
 /* Between batches ctx has the time; inside one, TIME events do. Time never goes
  * back. */
-static inline void advance_time(struct thread *t, const struct aux_flow *ev)
+/* The thread's time up to ns, and of which kind it was; see struct
+ * call_count. away: the thread may have been off the CPU. */
+static void pass_time(const struct calls *c, struct thread *t, uint64_t ns,
+		      bool away)
+{
+	struct call_count *now = &t->pub.now;
+	uint64_t from = now->ns, off = 0;
+
+	now->ns = ns;
+	if (!from)
+		return;
+	if ((away || t->off || t->lost) && c->host->off_cpu)
+		off = c->host->off_cpu(c->host->priv, t->pub.tid, from, ns);
+	now->off_ns += off;
+	if (t->lost)
+		now->lost_ns += ns - from - off;
+	else if (t->off)
+		now->untraced_ns += ns - from - off;
+}
+
+static inline void advance_time(const struct calls *c, struct thread *t,
+				const struct aux_flow *ev)
 {
 	t->pub.now.cycles += ev->n;
 	if (ev->time.ns <= t->ctx.time_ns)
 		return;
 	t->ctx.time_ns = ev->time.ns;
 	t->ctx.tsc = ev->flags & AUX_FLOW_HAS_TSC ? ev->time.tsc : 0;
-	if (ev->time.ns > t->pub.now.ns)
+	if (ev->time.ns <= t->pub.now.ns)
+		return;
+	if (t->off || t->lost)
+		pass_time(c, t, ev->time.ns, false);
+	else
 		t->pub.now.ns = ev->time.ns;
 }
 
@@ -562,7 +587,7 @@ static size_t run_known(struct calls *c, struct thread *t,
 			__builtin_prefetch((const void *)(uintptr_t)
 					   ev[i + 2].path.path->user[1]);
 		if (ev[i].kind == AUX_FLOW_TIME) {
-			advance_time(t, &ev[i]);
+			advance_time(c, t, &ev[i]);
 			continue;
 		}
 		if (ev[i].kind != AUX_FLOW_PATH || !ev[i].path.path->kept)
@@ -627,7 +652,7 @@ static size_t calls_run(struct calls *c, struct thread *t,
 		else if (ev[i].kind == AUX_FLOW_RANGE)
 			*rc = run_range(c, t, &ev[i++]);
 		else if (ev[i].kind == AUX_FLOW_TIME)
-			advance_time(t, &ev[i++]);
+			advance_time(c, t, &ev[i++]);
 		else
 			break;
 	}
@@ -642,6 +667,7 @@ int calls_new(struct calls **calls, const struct sink_host *host,
 	*calls = NULL;
 	if (!c)
 		return -AUX_E_NOMEM;
+	c->host = host;
 	c->ops = ops;
 	c->priv = priv;
 	c->flags = flags;
@@ -757,6 +783,7 @@ static struct thread *find_thread(struct calls *c, const struct flow_ctx *ctx)
 {
 	struct stream_tail *tail = find_stream(c, ctx->stream);
 	struct thread *t;
+	bool away = false;
 
 	if (!tail)
 		return NULL;
@@ -771,12 +798,13 @@ static struct thread *find_thread(struct calls *c, const struct flow_ctx *ctx)
 			return NULL;
 		mark_switched(t);
 		tail->last = t;
+		away = true;
 	}
 	t->pub.pid = ctx->pid;
 	t->pub.stream = ctx->stream;
 	t->ctx = *ctx;
 	if (ctx->time_ns > t->pub.now.ns)
-		t->pub.now.ns = ctx->time_ns;
+		pass_time(c, t, ctx->time_ns, away);
 	c->space = ctx->space;
 	c->space_id = ctx->space ? ctx->space->id : UINT64_MAX;
 	return t;
@@ -810,6 +838,7 @@ static int on_trace(struct calls *c, struct thread *t,
 	bool on = ev->kind == AUX_FLOW_TRACE_ON;
 	int rc = 0;
 
+	t->lost = false;
 	if (!on && ev->flags & AUX_FLOW_HAS_IP &&
 	    t->pend.what != AUX_END_SYSCALL && t->pend.what < PEND_START) {
 		rc = calls_run_stop(c, t, ev->trace.ip);
@@ -837,6 +866,7 @@ static int on_gap(struct calls *c, struct thread *t, const struct aux_flow *ev)
 	if (t->pend.what != PEND_START)
 		set_pend(t, (struct pend){ .what = PEND_GAP });
 	t->stub.kind = 0;
+	t->lost = true;
 	return c->ops->gap ? c->ops->gap(c->priv, known ? &t->pub : NULL, ev) :
 			     0;
 }
@@ -861,6 +891,17 @@ on_event(struct calls *c, struct thread *t, const struct aux_flow *ev)
 	return c->ops->event ? c->ops->event(c->priv, &t->pub, ev) : 0;
 }
 
+/* The gap lasts until something runs: the times before that are still in it. */
+static void end_gap(const struct calls *c, struct thread *t,
+		    const struct aux_flow **ev, size_t *n)
+{
+	for (; *n && (*ev)->kind == AUX_FLOW_TIME; ++*ev, --*n)
+		advance_time(c, t, *ev);
+	if (*n && ((*ev)->kind == AUX_FLOW_RANGE ||
+		   (*ev)->kind == AUX_FLOW_PATH))
+		t->lost = false;
+}
+
 /* After an error, instructions are still counted, so that totals stay right. */
 int calls_flow(struct calls *c, const struct flow_ctx *ctx,
 	       const struct aux_flow *ev, size_t n)
@@ -873,7 +914,11 @@ int calls_flow(struct calls *c, const struct flow_ctx *ctx,
 		return -AUX_E_NOMEM;
 	before = t->pub.now.insns;
 	while (n && !rc) {
-		size_t done = calls_run(c, t, ev, n, &rc);
+		size_t done;
+
+		if (t->lost)
+			end_gap(c, t, &ev, &n);
+		done = calls_run(c, t, ev, n, &rc);
 
 		ev += done;
 		n -= done;

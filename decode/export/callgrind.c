@@ -156,7 +156,7 @@ static void put_costs(struct callgrind *c, const struct call_count *n)
 	put_u64(c, " ", n->insns);
 	put_u64(c, " ", n->branches);
 	if (c->timed)
-		put_u64(c, " ", n->ns);
+		put_u64(c, " ", call_self_ns(n));
 	if (c->cycles)
 		put_u64(c, " ", n->cycles);
 	outbuf_put(c->x->out, "\n", 1);

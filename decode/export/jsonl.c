@@ -168,6 +168,10 @@ static int end_jsonl(void *format, struct export_track *t,
 		put_u64(j, ",\"ns\":", s->total.ns);
 		put_u64(j, ",\"insns\":", s->total.insns);
 		put_u64(j, ",\"self_insns\":", s->self.insns);
+		put_u64(j, ",\"self_ns\":", call_self_ns(&s->self));
+		put_u64(j, ",\"off_cpu_ns\":", s->self.off_ns);
+		put_u64(j, ",\"untraced_ns\":", s->self.untraced_ns);
+		put_u64(j, ",\"lost_ns\":", s->self.lost_ns);
 		put_u64(j, ",\"branches\":", s->total.branches);
 		if (s->total.cycles)
 			put_u64(j, ",\"cycles\":", s->total.cycles);

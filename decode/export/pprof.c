@@ -233,15 +233,15 @@ static int put_func(struct pprof *f, uint64_t id, uint32_t func)
 			 line.line);
 }
 
-/* Locations are functions: their ids from 4 on; 1 to 3 are what is no
+/* Locations are functions: their ids from 5 on; 1 to 4 are what is no
  * function. */
 static int use_location(struct pprof *f, uint32_t func, uint64_t *id)
 {
 	static const char *const others[] = { "[gap]", "[not traced]",
-					      "[folded]" };
+					      "[off CPU]", "[folded]" };
 	uint64_t name;
 	uint32_t *done;
-	*id = func < CALLTREE_FOLDED ? (uint64_t)func + 4
+	*id = func < CALLTREE_FOLDED ? (uint64_t)func + 5
 				     : (uint64_t)(CALLTREE_GAP - func) + 1;
 	done = export_ids_at(&f->done, (uint32_t)*id);
 	if (!done)

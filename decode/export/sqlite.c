@@ -34,7 +34,8 @@ static const char sqlite_tables[] =
 	" thread INTEGER, function INTEGER, start INTEGER, end INTEGER,"
 	" self_ns INTEGER, insns INTEGER, self_insns INTEGER,"
 	" branches INTEGER, cycles INTEGER, site INTEGER, depth INTEGER,"
-	" inner INTEGER, kind TEXT, how TEXT, guessed INTEGER, lost INTEGER);"
+	" inner INTEGER, kind TEXT, how TEXT, guessed INTEGER, lost INTEGER,"
+	" off_cpu_ns INTEGER, untraced_ns INTEGER, lost_ns INTEGER);"
 	"CREATE TABLE gaps (id INTEGER PRIMARY KEY, thread INTEGER,"
 	" start INTEGER, end INTEGER, cause TEXT, text TEXT,"
 	" stream_offset INTEGER);"
@@ -71,7 +72,9 @@ static const char sqlite_views[] =
 	" sum(CASE WHEN c.inner THEN 0 ELSE c.end - c.start END) AS total_ns,"
 	" sum(c.self_insns) AS self_insns,"
 	" sum(CASE WHEN c.inner THEN 0 ELSE c.insns END) AS total_insns,"
-	" min(c.end - c.start) AS min_ns, max(c.end - c.start) AS max_ns"
+	" min(c.end - c.start) AS min_ns, max(c.end - c.start) AS max_ns,"
+	" sum(c.off_cpu_ns) AS off_cpu_ns, sum(c.untraced_ns) AS untraced_ns,"
+	" sum(c.lost_ns) AS lost_ns"
 	" FROM calls c JOIN functions f ON f.id = c.function GROUP BY f.id;"
 	/* how often did it run, second by second? */
 	"CREATE VIEW calls_per_second AS SELECT f.name AS function,"
@@ -99,7 +102,7 @@ enum statement { PUT_CALL, PUT_GAP, PUT_OFF, PUT_EVENT, PUT_COUNTER, PUT_SPAN,
 /* table */
 static const char *const statements[N_STATEMENTS] = {
 	[PUT_CALL] = "INSERT INTO calls VALUES"
-		     "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+		     "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
 	[PUT_GAP] = "INSERT INTO gaps VALUES (NULL,?,?,?,?,?,?)",
 	[PUT_OFF] = "INSERT INTO untraced VALUES (NULL,?,?,?)",
 	[PUT_EVENT] = "INSERT INTO events VALUES (NULL,?,?,?,?,?,?)",
@@ -298,7 +301,7 @@ static void put_call(struct sqlite *q, struct row *r,
 	put_u64(r, f->func->id);
 	put_u64(r, (uintptr_t)f->user);
 	put_u64(r, s->ns);
-	put_u64(r, s->self.ns);
+	put_u64(r, call_self_ns(&s->self));
 	put_u64(r, s->total.insns);
 	put_u64(r, s->self.insns);
 	put_u64(r, s->total.branches);
@@ -316,6 +319,9 @@ static void put_call(struct sqlite *q, struct row *r,
 	put_text(q, r, export_end_name(s->how));
 	put_u64(r, s->guessed || f->flags & CALL_GUESSED);
 	put_u64(r, export_is_cut(s->how));
+	put_u64(r, s->self.off_ns);
+	put_u64(r, s->self.untraced_ns);
+	put_u64(r, s->self.lost_ns);
 }
 
 /* inner: another frame of the function is still below, so total_ns must not

@@ -212,7 +212,8 @@ static void put_branch(struct growth *g, uint32_t depth, uint32_t func,
 		       uint64_t calls, const struct call_count *own)
 {
 	column_put(&g->c[TREE_DEPTH], zigzag((int64_t)depth - g->depth));
-	column_put(&g->c[TREE_FUNC], func > UINT32_MAX - 4 ? ~func : func + 4);
+	column_put(&g->c[TREE_FUNC], func >= CALLTREE_FOLDED ? ~func :
+							     func + 5);
 	column_put(&g->c[TREE_CALLS], calls);
 	column_put(&g->c[TREE_NS], own->ns);
 	column_put(&g->c[TREE_INSNS], own->insns);
@@ -317,7 +318,8 @@ static int sum_calls(struct growth *g)
 	if (!g->calls)
 		return -AUX_E_NOMEM;
 	for (uint32_t i = g->t->n; i-- > 1;) {
-		if (v[i].func != CALLTREE_GAP && v[i].func != CALLTREE_OFF)
+		if (v[i].func != CALLTREE_GAP && v[i].func != CALLTREE_OFF &&
+		    v[i].func != CALLTREE_OFF_CPU)
 			g->calls[i] += v[i].calls;
 		g->calls[v[i].parent] += g->calls[i];
 	}

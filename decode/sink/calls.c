@@ -30,6 +30,7 @@
 #include "decode/callstack/callstack.h"
 #include "decode/lib/elf/elf.h"
 #include "decode/sink/columns.h"
+#include "decode/sink/find.h"
 #include "decode/sink/sink.h"
 
 #define CALL_COLUMNS_MAX 32
@@ -229,7 +230,8 @@ static int put_payload(struct calls_sink *s, struct call_thread *t,
 enum call_column {
 	C_EVENT, C_PID, C_TID, C_COMM, C_TIME, C_END, C_DUR, C_SELF, C_INSNS,
 	C_OWN, C_BRANCHES, C_CYCLES, C_DEPTH, C_STACK, C_KIND, C_HOW, C_GUESSED,
-	C_FROM, C_TO, C_BACK, C_SERIAL, C_PARENT, C_SYM, C_DSO, C_CALLER, C_N
+	C_FROM, C_TO, C_BACK, C_SERIAL, C_PARENT, C_SYM, C_DSO, C_CALLER,
+	C_OFF_CPU, C_UNTRACED, C_LOST, C_N
 };
 
 /* table */
@@ -242,11 +244,13 @@ static const char *const names[C_N] = {
 	[C_HOW] = "how", [C_GUESSED] = "guessed", [C_FROM] = "from",
 	[C_TO] = "to", [C_BACK] = "back", [C_SERIAL] = "id",
 	[C_PARENT] = "parent", [C_SYM] = "sym", [C_DSO] = "dso",
-	[C_CALLER] = "caller",
+	[C_CALLER] = "caller", [C_OFF_CPU] = "offcpu",
+	[C_UNTRACED] = "untraced", [C_LOST] = "lost",
 };
 static const char row_fields[] =
 	"event,pid,tid,comm,time,end,dur,self,insns,own,branches,cycles,depth,"
-	"stack,kind,how,guessed,from,to,back,id,parent,sym,dso,caller";
+	"stack,kind,how,guessed,from,to,back,id,parent,sym,dso,caller,"
+	"offcpu,untraced,lost";
 
 /* table */
 static const char *const kinds[] = {
@@ -389,7 +393,7 @@ static void put_code(const struct row *r, struct outbuf *out,
 static void put_count(const struct row *r, struct outbuf *out,
 		      enum call_column col)
 {
-	const struct call_count *c = &r->f->children;
+	struct call_count own = call_minus(r->took, r->f->children);
 	const struct call_thread *t = r->t;
 
 	switch (col) {
@@ -397,13 +401,22 @@ static void put_count(const struct row *r, struct outbuf *out,
 		put_number(out, r->took.ns, r->ended && t->now.ns);
 		return;
 	case C_SELF:
-		put_number(out, r->took.ns - c->ns, r->ended && t->now.ns);
+		put_number(out, call_self_ns(&own), r->ended && t->now.ns);
+		return;
+	case C_OFF_CPU:
+		put_number(out, own.off_ns, r->ended && t->now.ns);
+		return;
+	case C_UNTRACED:
+		put_number(out, own.untraced_ns, r->ended && t->now.ns);
+		return;
+	case C_LOST:
+		put_number(out, own.lost_ns, r->ended && t->now.ns);
 		return;
 	case C_INSNS:
 		put_number(out, r->took.insns, r->ended);
 		return;
 	case C_OWN:
-		put_number(out, r->took.insns - c->insns, r->ended);
+		put_number(out, own.insns, r->ended);
 		return;
 	case C_BRANCHES:
 		put_number(out, r->took.branches, r->ended);
@@ -826,6 +839,19 @@ static char *put_end(struct calls_sink *s, const struct call_thread *t,
 	return fmt_copy(p, text->text, text->n_name);
 }
 
+/* Off CPU in the frame itself. */
+static inline void put_off_cpu(struct calls_sink *s,
+			       const struct call_thread *t,
+			       const struct call_frame *f)
+{
+	uint64_t off = t->now.off_ns - f->at.off_ns - f->children.off_ns;
+	char text[40];
+
+	if (off)
+		outbuf_printf(s->env.out, "  # off CPU %s",
+			      find_amount_text(text, FIND_BY_TIME, off));
+}
+
 /* The filters are asked before the frame is counted off: they look at the stack
  * with it. */
 static int leave_tree(void *priv, struct call_thread *t, enum call_end end,
@@ -849,6 +875,7 @@ static int leave_tree(void *priv, struct call_thread *t, enum call_end end,
 	p = leaf ? put_leaf(s, t, f, depth) : put_end(s, t, f, depth);
 	if (p)
 		s->env.out->p = p;
+	put_off_cpu(s, t, f);
 	s->open.serial = 0;
 	return end_line(s, leaf ? &s->open : NULL, end,
 			(f->flags | flags) & CALL_GUESSED);

@@ -20,11 +20,13 @@
 
 /* table */
 #define FIELDS \
-	"time,dur,pid,tid,comm,insns,cycles,sym,dso,caller,end,state,see"
+	"time,dur,self,offcpu,untraced,lost,pid,tid,comm,insns,cycles,sym,dso," \
+	"caller,end,state,see"
 
 enum field {
-	F_TIME, F_DUR, F_PID, F_TID, F_COMM, F_INSNS, F_CYCLES, F_SYM, F_DSO,
-	F_CALLER, F_END, F_STATE, F_SEE, F_N,
+	F_TIME, F_DUR, F_SELF, F_OFF_CPU, F_UNTRACED, F_LOST, F_PID, F_TID,
+	F_COMM, F_INSNS, F_CYCLES, F_SYM, F_DSO, F_CALLER, F_END, F_STATE,
+	F_SEE, F_N,
 };
 
 /* Why a call is left out: the first condition that it fails, in the order of
@@ -204,6 +206,18 @@ static void put_comm(struct find *s, const struct found *c)
 	outbuf_clean(s->env.out, comm && *comm ? comm : "-");
 }
 
+/* What is the call's own, without its callees. */
+static void put_own(struct outbuf *out, const struct found *c, enum field field)
+{
+	struct call_count own = call_minus(*c->took, c->f->children);
+
+	put_number(out, !c->f->at.ns	    ? 0 :
+			field == F_SELF	    ? call_self_ns(&own) :
+			field == F_OFF_CPU  ? own.off_ns :
+			field == F_UNTRACED ? own.untraced_ns :
+					      own.lost_ns);
+}
+
 static void put_field(struct find *s, const struct found *c, enum field field)
 {
 	struct outbuf *out = s->env.out;
@@ -214,6 +228,12 @@ static void put_field(struct find *s, const struct found *c, enum field field)
 		break;
 	case F_DUR:
 		put_number(out, c->took->ns);
+		break;
+	case F_SELF:
+	case F_OFF_CPU:
+	case F_UNTRACED:
+	case F_LOST:
+		put_own(out, c, field);
 		break;
 	case F_PID:
 		put_id(out, c->t->pid);
@@ -275,6 +295,10 @@ static void put_for_people(struct find *s, const struct found *c)
 	put_name(out, c->f);
 	outbuf_str(out, " <- ");
 	put_name(out, c->up);
+	if (c->f->at.ns && c->took->off_ns)
+		outbuf_printf(out, " [off CPU %s]",
+			      find_amount_text(dur, FIND_BY_TIME,
+					       c->took->off_ns));
 	if (c->end != CALL_END_RET && !c->fault)
 		outbuf_printf(out, " [%s]", end_text(c->end));
 	if (c->fault)

@@ -95,6 +95,7 @@ static const char *class_of(const struct calltree_node *n, const char *name,
 	case CALLTREE_GAP:
 		return "g";
 	case CALLTREE_OFF:
+	case CALLTREE_OFF_CPU:
 	case CALLTREE_FOLDED:
 		return "o";
 	case CALLTREE_ROOT:

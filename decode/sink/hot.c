@@ -407,6 +407,10 @@ static int check_config(const struct hot_config *c, struct aux_diag *diag)
 		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
 				"--by is for functions: blocks and edges are "
 				"counted");
+	if ((c->blocks || c->edges) && c->stubs)
+		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+				"--stubs is for functions: blocks and edges "
+				"show them anyway");
 	return 0;
 }
 
@@ -518,6 +522,9 @@ static const struct option_row hot_options[] = {
 	{ .name = "edges",
 	  .help = "count taken branches instead of functions",
 	  OPTION_FLAG(struct hot_config, edges) },
+	{ .name = "stubs",
+	  .help = "PLT entries and thunks as functions of their own",
+	  OPTION_FLAG(struct hot_config, stubs) },
 	{ .name = NULL },
 };
 

@@ -189,6 +189,7 @@ struct hot_config {
 	uint64_t limit;	/* -n, 0: the default */
 	unsigned by;	/* --by: an enum calltree_by, HOT_BY_NONE: not given */
 	bool blocks, edges;	/* --blocks, --edges */
+	bool stubs;		/* --stubs */
 };
 
 #define HOT_BY_NONE UINT32_MAX

@@ -319,7 +319,8 @@ int hot_funcs_new(struct hot *h, struct aux_diag *diag)
 						     h->config.by;
 	h->funcs->tree.ticks = true;
 	return flame_tree_init(&h->funcs->tree, h->env.host,
-			       CALLTREE_PER_ALL, CALLS_KEEPS_STUBS);
+			       CALLTREE_PER_ALL,
+			       h->config.stubs ? CALLS_KEEPS_STUBS : 0);
 }
 
 void hot_funcs_free(struct hot_funcs *f)
@@ -459,11 +460,13 @@ static void put_others(struct hot *h)
 {
 	const struct calltree *t = &h->funcs->tree.tree;
 	struct call_count gap = { 0 }, off = { 0 }, none = { 0 }, all = { 0 };
+	struct call_count off_cpu = { 0 };
 
 	for (uint32_t i = 0; i < t->n; i++) {
 		uint32_t func = t->nodes[i].func;
 		struct call_count *to = func == CALLTREE_GAP ? &gap :
 					func == CALLTREE_OFF ? &off :
+					func == CALLTREE_OFF_CPU ? &off_cpu :
 					func == CALLTREE_ROOT ? &none : &all;
 
 		*to = call_plus(*to, t->nodes[i].own);
@@ -477,6 +480,7 @@ static void put_others(struct hot *h)
 			      (double)all.insns / (double)all.cycles);
 	put_other(h, "lost in gaps", &gap);
 	put_other(h, "not traced", &off);
+	put_other(h, "off CPU", &off_cpu);
 	put_other(h, "in no function yet", &none);
 }
 

@@ -146,6 +146,12 @@ struct tree_text {
 	uint32_t n;
 };
 
+/* What own holds of the function itself: self time, instructions, cycles. */
+static uint64_t own_amount(enum find_by by, const struct call_count *own)
+{
+	return by == FIND_BY_TIME ? call_self_ns(own) : find_amount(by, own);
+}
+
 static void put_line(const struct tree_text *tt, const struct tree_node *node,
 		     unsigned depth)
 {
@@ -153,7 +159,7 @@ static void put_line(const struct tree_text *tt, const struct tree_node *node,
 	unsigned indent = 2 * (depth < 20 ? depth : 20);
 
 	find_amount_text(total, tt->by, find_amount(tt->by, &node->total));
-	find_amount_text(own, tt->by, find_amount(tt->by, &node->own));
+	find_amount_text(own, tt->by, own_amount(tt->by, &node->own));
 	find_number_text(n, node->n);
 	call_func_name(node->func, name, sizeof(name));
 	outbuf_printf(tt->out, "  %12s %12s %9s  %*s", total, own, n,
@@ -385,6 +391,20 @@ static void put_names(struct latency *l)
 		outbuf_printf(out, " and %u more", n - N_NAMES);
 }
 
+/* Of the total, where it is not all self time: see struct call_count. */
+static void put_kinds(struct latency *l)
+{
+	const struct call_count *n = &l->total;
+
+	if (l->by != FIND_BY_TIME || n->ns == call_self_ns(n))
+		return;
+	put_amount(l, "on CPU", n->ns - n->off_ns);
+	put_amount(l, "off CPU", n->off_ns);
+	put_amount(l, "not traced", n->untraced_ns);
+	put_amount(l, "lost", n->lost_ns);
+	outbuf_str(l->env.out, "\n");
+}
+
 static void put_sums(struct latency *l)
 {
 	/* table */
@@ -398,14 +418,16 @@ static void put_sums(struct latency *l)
 	outbuf_printf(l->env.out, "\n  calls %s",
 		      find_number_text(text, l->times.n));
 	put_amount(l, "total", find_amount(l->by, &l->total));
-	put_amount(l, "self", find_amount(l->by, &l->own));
+	put_amount(l, "self", own_amount(l->by, &l->own));
 	put_amount(l, "mean", l->times.sum / l->times.n);
 	outbuf_str(l->env.out, "\n");
 	put_amount(l, "min", l->times.min);
 	for (size_t i = 0; i < sizeof(ps) / sizeof(ps[0]); i++)
 		put_amount(l, ps[i].name, calltimes_at(&l->times, ps[i].q));
 	put_amount(l, "max", l->times.max);
-	outbuf_str(l->env.out, "\n\n");
+	outbuf_str(l->env.out, "\n");
+	put_kinds(l);
+	outbuf_str(l->env.out, "\n");
 }
 
 /* Columns of the terminal; 80 when it is not a terminal. */

@@ -379,6 +379,12 @@ static const char *host_cgroup(void *priv, uint32_t tid, uint64_t time)
 	return timeline_cgroup(session_timeline(priv), tid, time);
 }
 
+static uint64_t host_off_cpu(void *priv, uint32_t tid, uint64_t from,
+			     uint64_t to)
+{
+	return timeline_off_cpu(session_timeline(priv), tid, from, to);
+}
+
 static int host_line(void *priv, const struct space *space, uint64_t ip,
 		     struct source_line *line)
 {
@@ -405,6 +411,7 @@ struct sink_host session_host(struct session *s)
 		.symbol = host_symbol,
 		.comm = host_comm,
 		.cgroup = host_cgroup,
+		.off_cpu = host_off_cpu,
 		.line = host_line,
 		.inlines = host_inlines,
 		.image = host_image,

@@ -77,6 +77,9 @@ struct sink_host {
 	/* The path of the thread's cgroup at a time, as timeline_cgroup; NULL:
 	 * not known. */
 	const char *(*cgroup)(void *priv, uint32_t tid, uint64_t time);
+	/* As timeline_off_cpu; NULL: not known. */
+	uint64_t (*off_cpu)(void *priv, uint32_t tid, uint64_t from,
+			    uint64_t to);
 	/* As codeview_line and codeview_inlines; NULL: there are no lines. */
 	int (*line)(void *priv, const struct space *space, uint64_t ip,
 		    struct source_line *line);

@@ -6,10 +6,10 @@
 const METRICS = [["time", "ns"], ["instructions", "insns"], ["branches taken", "branches"],
 		 ["cycles", "cycles"]];
 const F = { metric: 1, root: 0, chosen: -1, w: 0, order: null, total: [], x: null, thread: 0 };
-const GAP_NODE = -3, OFF_NODE = -2, SMALL_NODE = -1, ROOT_NODE = -4;
+const GAP_NODE = -4, OFF_NODE = -3, OFF_CPU_NODE = -2, SMALL_NODE = -1, ROOT_NODE = -5;
 const redrawFlame = painter(() => drawFlame());
 
-/* ~CALLTREE_ROOT is 0, so func is 0 - 4 = -4 of a root, -3 of a gap, .. */
+/* ~CALLTREE_ROOT is 0, so func is 0 - 5 = -5 of a root, -4 of a gap, .. */
 function flameName(i) {
 	const t = M.tree, f = t.func[i];
 
@@ -18,7 +18,7 @@ function flameName(i) {
 	if (f === ROOT_NODE)
 		return M.roots[t.root.get(i)] || "thread";
 	return f === GAP_NODE ? "[gap]" : f === OFF_NODE ? "[not traced]" :
-		f === SMALL_NODE ? "[small]" : nameOf(f);
+		f === OFF_CPU_NODE ? "[off CPU]" : f === SMALL_NODE ? "[small]" : nameOf(f);
 }
 
 /* Parents, totals, children. */
