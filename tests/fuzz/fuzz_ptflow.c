@@ -164,29 +164,38 @@ static bool is_fup_misread(const struct ptpkt *pkt, const uint8_t *p,
  * flow goes on. Where an OVF took the TIP behind a PIP or VMCS, libipt has that wait
  * for the next TIP, of whatever branch, and loses what runs from there to a TIP.PGD.
  */
+static bool is_known_from(const uint8_t *p, const uint8_t *end, int *n)
+{
+	struct ptpkt pkt;
+	bool tma = false, pip = false, header = false;
+
+	for (*n = 1; *n > 0 && p < end; p += *n) {
+		*n = ptpkt_decode(p, end, &pkt);
+		if (*n <= 0)
+			break;
+		if (pkt.type >= PTPKT_BBP || pkt.type == PTPKT_MNT ||
+		    (pkt.type == PTPKT_TMA && !tma) ||
+		    (pkt.type == PTPKT_CBR && !pkt.payload) ||
+		    (pkt.type == PTPKT_OVF && pip) ||
+		    is_fup_misread(&pkt, p + *n, end, header))
+			return false;
+		header = header ? pkt.type != PTPKT_PSBEND : pkt.type == PTPKT_PSB;
+		tma = is_tma_due(tma, pkt.type);
+		pip = is_pip_due(pip, pkt.type);
+	}
+	return true;
+}
+
+/* From each PSB: a decoder may begin there that another runs past, in broken
+ * packets. */
 static bool is_comparable(const struct aux_chunk *c, bool *cut)
 {
 	const uint8_t *end = c->data + c->len, *p = ptpkt_find_psb(c->data, end);
-	struct ptpkt pkt;
-	bool tma = false, pip = false, header = false;
 	int n = 1;
 
-	while (p && p < end) {
-		n = ptpkt_decode(p, end, &pkt);
-		if (n > 0 && (pkt.type >= PTPKT_BBP || pkt.type == PTPKT_MNT ||
-			      (pkt.type == PTPKT_TMA && !tma) ||
-			      (pkt.type == PTPKT_CBR && !pkt.payload) ||
-			      (pkt.type == PTPKT_OVF && pip) ||
-			      is_fup_misread(&pkt, p + n, end, header)))
+	for (; p; p = ptpkt_find_psb(p + 1, end))
+		if (!is_known_from(p, end, &n))
 			return false;
-		header = n > 0 && (header ? pkt.type != PTPKT_PSBEND :
-					    pkt.type == PTPKT_PSB);
-		if (n > 0) {
-			tma = is_tma_due(tma, pkt.type);
-			pip = is_pip_due(pip, pkt.type);
-		}
-		p = n > 0 ? p + n : n < 0 ? ptpkt_find_psb(p + 1, end) : NULL;
-	}
 	*cut = !n && !(c->flags & AUX_CHUNK_HAS_END_IP);
 	return true;
 }
