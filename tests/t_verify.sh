@@ -114,6 +114,17 @@ that "--all: one difference, and all other chunks" "$out" \
 	grep -Eq '^mutant and libipt differ: [0-9]{6} instructions, .* 1 difference$' "$out"
 differ first:5000 "$pt" 'mutant is at' --chunk-size 1
 
+# An overflow directly after the end of tracing: libipt says nothing of that end.
+# A loop; PSB+ at 0x401000, TNT, MODE.Exec, TIP.PGD, OVF, MODE.Exec, TIP.PGE, TNT.
+psb='\002\202\002\202\002\202\002\202\002\202\002\202\002\202\002\202\231\001'
+ip='\000\020\100\000\000\000\000\000'
+printf '\377\310\165\374\303' >"$SCRATCH/loop.bin"
+# shellcheck disable=SC2059
+printf "$psb\335$ip\002\043\006\231\001\301$ip\002\363\231\001\321$ip\006" >"$SCRATCH/ovf.pt"
+"$auxdecode" verify --image "$SCRATCH/loop.bin:0-5@0x401000" --pt "$SCRATCH/ovf.pt" >"$out" 2>&1
+ok $? "an end of tracing that an overflow hides from libipt" "$out"
+that "... is counted" "$out" grep -q ', 1 ends of tracing that one has no event of' "$out"
+
 # ---- CoreSight ----
 
 why=$(no_emulation)

@@ -98,6 +98,9 @@ static void print_result(struct outbuf *out, const struct verify_result *r,
 	if (r->n_moved)
 		outbuf_printf(out, ", %" PRIu64 " events in another order",
 			      r->n_moved);
+	if (r->n_hidden)
+		outbuf_printf(out, ", %" PRIu64 " ends of tracing that one has "
+			      "no event of, at overflows", r->n_hidden);
 	if (r->n_paths)
 		outbuf_printf(out, ", %" PRIu64 " paths", r->n_paths);
 	outbuf_printf(out, ", %" PRIu64 " of %" PRIu64 " chunks handed to %s",
@@ -121,6 +124,7 @@ static void add_result(struct verify_result *sum, const struct verify_result *r)
 	sum->n_alone += r->n_alone;
 	sum->n_vague += r->n_vague;
 	sum->n_moved += r->n_moved;
+	sum->n_hidden += r->n_hidden;
 	sum->n_chunks += r->n_chunks;
 	if (!sum->n_handed)
 		sum->first_handed = r->first_handed;

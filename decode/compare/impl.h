@@ -62,6 +62,7 @@ struct verify_side {
 	/* events of this place without a partner */
 	struct aux_flow pending[VERIFY_PENDING];
 	unsigned n_pending;
+	bool overflow;		/* a GAP of this place is one, and has its partner */
 	/* TIME */
 	struct verify_slot slots[VERIFY_SLOTS];	/* the last ones with a TIME */
 	uint64_t n_slots;

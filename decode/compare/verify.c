@@ -416,15 +416,51 @@ static void drop_pending(struct verify_side *s, unsigned i)
 		(--s->n_pending - i) * sizeof(s->pending[0]));
 }
 
-/* Matches the head of s, or lets it wait. */
-static int match_event(struct verify *v, struct verify_side *s)
+static bool is_overflow(const struct aux_flow *ev)
+{
+	return ev->kind == AUX_FLOW_GAP && ev->what == AUX_GAP_OVERFLOW;
+}
+
+/*
+ * libipt reads a packet ahead, and may lose to an OVF the TIP.PGD before it: it
+ * says that there was an overflow, perhaps twice, but not that tracing ended
+ * before. So the TRACE_OFF needs no partner, and is counted.
+ */
+static bool is_hidden(const struct aux_flow *off, const struct aux_flow *other)
+{
+	return off->kind == AUX_FLOW_TRACE_OFF && is_overflow(other);
+}
+
+/* The partner of the head of s, among the events of the other side that wait;
+ * n_pending: none. TRACE_OFFs that an overflow hides are dropped. */
+static unsigned find_partner(struct verify *v, const struct verify_side *s)
 {
 	struct verify_side *o = verify_other(v, s);
 	unsigned i = 0;
 
-	while (i < o->n_pending &&
-	       class_of(&o->pending[i]) != class_of(&s->head))
-		i++;
+	while (i < o->n_pending) {
+		if (class_of(&o->pending[i]) != class_of(&s->head)) {
+			i++;
+		} else if (is_hidden(&o->pending[i], &s->head)) {
+			drop_pending(o, i);
+			v->r->n_hidden++;
+		} else {
+			break;
+		}
+	}
+	return i;
+}
+
+/* Matches the head of s, or lets it wait. */
+static int match_event(struct verify *v, struct verify_side *s)
+{
+	struct verify_side *o = verify_other(v, s);
+	unsigned i = find_partner(v, s);
+
+	if (i < o->n_pending && is_hidden(&s->head, &o->pending[i])) {
+		v->r->n_hidden++;
+		return VERIFY_SAME;
+	}
 	if (i == o->n_pending) {
 		if (s->n_pending == VERIFY_PENDING)
 			return verify_differ(v, "%u events of %s have no partner",
@@ -436,6 +472,8 @@ static int match_event(struct verify *v, struct verify_side *s)
 		s->pending[s->n_pending++ % VERIFY_PENDING] = s->head;
 		return verify_differ(v, "the events differ");
 	}
+	if (is_overflow(&s->head))
+		s->overflow = o->overflow = true;
 	v->r->n_moved += i > 0;
 	v->r->n_events++;
 	drop_pending(o, i);
@@ -554,6 +592,10 @@ static int verify_check_pending(struct verify *v)
 		if (s->n_pending && v->loose &&
 		    s->pending[0].kind == AUX_FLOW_TRACE_ON)
 			drop_pending(s, 0);
+		/* the same one, said twice */
+		if (s->n_pending && s->overflow && is_overflow(&s->pending[0]))
+			drop_pending(s, 0);
+		s->overflow = false;
 		if (!s->n_pending)
 			continue;
 		verify_event_text(text, sizeof(text), &s->pending[0]);

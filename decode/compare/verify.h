@@ -39,6 +39,7 @@ struct verify_result {
 	uint64_t max_ticks, max_ns;	/* largest difference of estimates */
 	uint64_t n_vague;	/* branches that one left open (COND) */
 	uint64_t n_moved;	/* events in another order at one place */
+	uint64_t n_hidden;	/* TRACE_OFFs that one has at an overflow */
 	uint64_t n_chunks;
 	uint64_t n_handed;	/* chunks that the decoder would not decode */
 	uint64_t first_handed;	/* its offset */
