@@ -9,6 +9,7 @@
  * one pass that adds up instructions and calls by function and thread. Nothing
  * is printed until that pass is over, since the verdict stands above the lists.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -223,8 +224,10 @@ static void put_functions(struct start *s)
 	struct diff_func **v = diff_funcs_sort(&s->funcs);
 	uint64_t limit = config->limit ? config->limit : N_FUNCS;
 
-	if (!v)
+	if (!v) {
+		outbuf_fail(s->out, ENOMEM);
 		return;
+	}
 	outbuf_printf(s->out, "\n%s%13s %6s %11s  functions that ran most%s\n",
 		      s->colour->head, "instructions", "%", "calls",
 		      s->colour->end);

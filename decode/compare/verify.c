@@ -266,7 +266,8 @@ static int compare_all(struct verify *v)
 		if (!rc && ended(v))
 			break;
 	}
-	return rc;
+	/* both took for missing what there was no memory for */
+	return !rc && codeview_nomem(session_codeview(v->s)) ? -AUX_E_NOMEM : rc;
 }
 
 /* Chunks are counted by the reference, which decodes all of them. */

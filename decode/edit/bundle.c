@@ -532,15 +532,14 @@ static void write_part(struct rewrite *w, const struct log *log, bool swapped,
 	rewrite_bytes_u32(&b, log->pid);
 	rewrite_bytes_put(&b, log->path, log->len);
 	rewrite_bytes_put(&b, p + at, n);
-	if (!b.oom)
-		rewrite_own(w, AUX_OWN_FILE, b.data, b.len);
+	rewrite_own_bytes(w, AUX_OWN_FILE, &b);
 	free(b.data);
 }
 
 /*
  * A log that is no regular file, or that cannot be read, is skipped without an
- * error: a decode here would miss it as well. A perf map counts as when decoding: from root or
- * its reader.
+ * error: a decode here would miss it as well. A perf map counts as when
+ * decoding: from root or its reader.
  */
 static void write_log(struct rewrite *w, const struct log *log, bool swapped,
 		      const char *symfs)
@@ -992,8 +991,7 @@ static void write_code(struct rewrite *w, const struct bundle_page *p,
 	rewrite_bytes_u32(&out, p->kind);
 	if (with_bytes)
 		rewrite_bytes_put(&out, r->bytes, r->len);
-	if (!out.oom)
-		rewrite_own(w, AUX_OWN_CODE, out.data, out.len);
+	rewrite_own_bytes(w, AUX_OWN_CODE, &out);
 	free(out.data);
 }
 
@@ -1067,6 +1065,9 @@ int bundle_write(struct bundle *b, struct rewrite *w, struct bundle_stats *stats
 			   i ? &b->pages[i - 1] : NULL, stats);
 		rc = rewrite_failed(w);
 	}
+	/* names that there was no memory for */
+	if (rc == 0 && codeview_nomem(session_codeview(b->s)))
+		rc = -AUX_E_NOMEM;
 	free(l.v);
 	free(l.order);
 	free(l.breaks);

@@ -684,8 +684,7 @@ static void write_snapshot(struct writer_state *st, uint32_t snapshot)
 	rewrite_bytes_u32(&b, len);
 	if (len)
 		rewrite_bytes_put(&b, from->label.data, len);
-	if (!b.oom)
-		rewrite_own(st->w, AUX_OWN_SNAPSHOT, b.data, b.len);
+	rewrite_own_bytes(st->w, AUX_OWN_SNAPSHOT, &b);
 	free(b.data);
 }
 

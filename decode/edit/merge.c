@@ -974,12 +974,12 @@ static void write_attr(struct rewrite *w, const struct aux_attr *a,
 	struct aux_attr copy = *a;
 
 	if (!ids) {
-		copy.n_ids = 0;
-	} else {
-		for (uint32_t i = 0; i < a->n_ids; i++)
-			ids[i] = a->ids[i] + add;
-		copy.ids = ids;
+		rewrite_fail(w, AUX_E_NOMEM, "out of memory");
+		return;
 	}
+	for (uint32_t i = 0; i < a->n_ids; i++)
+		ids[i] = a->ids[i] + add;
+	copy.ids = ids;
 	rewrite_attr(w, &copy);
 	free(ids);
 }
@@ -1134,8 +1134,7 @@ static void write_snapshot(struct merge *m, struct rewrite *w, uint64_t number)
 	rewrite_bytes_u64(&b, 0);
 	rewrite_bytes_u32(&b, AUX_SNAPSHOT_CUT);
 	rewrite_bytes_u32(&b, 0);
-	if (!b.oom)
-		rewrite_own(w, AUX_OWN_SNAPSHOT, b.data, b.len);
+	rewrite_own_bytes(w, AUX_OWN_SNAPSHOT, &b);
 	free(b.data);
 }
 
@@ -1180,6 +1179,8 @@ static void make_ledger(struct merge *m, struct rewrite *w)
 		size_t at = m->ledger.len;
 		int seen = l->len ? is_seen(m, i, *l) : 1;
 
+		if (seen < 0)
+			m->ledger.oom = true;
 		if (seen)
 			continue;
 		rewrite_bytes_put(&m->ledger, l->data, l->len);
@@ -1194,8 +1195,8 @@ static void make_ledger(struct merge *m, struct rewrite *w)
 						m->swapped);
 		}
 	}
-	if (m->ledger.len && m->ledger.len <= REWRITE_OWN_MAX)
-		rewrite_own(w, AUX_OWN_LEDGER, m->ledger.data, m->ledger.len);
+	if (m->ledger.oom || (m->ledger.len && m->ledger.len <= REWRITE_OWN_MAX))
+		rewrite_own_bytes(w, AUX_OWN_LEDGER, &m->ledger);
 }
 
 /*

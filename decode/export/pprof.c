@@ -90,8 +90,10 @@ static uint64_t use_string(struct pprof *f, const char *s)
 	if (!name)
 		return 0;
 	index = export_ids_at(&f->strings, name->id);
-	if (!index)
+	if (!index) {
+		f->pb.failed = true;
 		return 0;
+	}
 	if (!*index) {
 		*index = ++f->n_strings;
 		protobuf_bytes(&f->pb, PROFILE_STRING, name->text, name->len);
@@ -163,8 +165,10 @@ static uint64_t use_mapping(struct pprof *f, const struct call_func *func)
 		return 0;
 	path = use_string(f, m->path);
 	at = export_map_find(&f->mappings, path, m->start, m->end ^ m->pgoff);
-	if (at < 0)
+	if (at < 0) {
+		f->pb.failed = true;
 		return 0;
+	}
 	if (f->mappings.n == had)
 		return (uint64_t)at + 1;
 	fmt_build_id(m, build_id);

@@ -11,6 +11,7 @@
  * elsewhere is subtracted (away), so that a slice has what ran inside of it and
  * nothing of the other stacks.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -67,6 +68,13 @@ static int grow_names(struct exporter *e)
 	return 0;
 }
 
+/* An output without the name would be another one. */
+static const struct export_name *no_memory(struct export *x)
+{
+	outbuf_fail(x->out, ENOMEM);
+	return NULL;
+}
+
 /* The cleaned text decides whether two are equal. */
 const struct export_name *export_intern(struct export *x, const char *text)
 {
@@ -75,12 +83,12 @@ const struct export_name *export_intern(struct export *x, const char *text)
 	struct export_name *name, **slot;
 
 	if (2 * (size_t)(x->n_names + 1) > e->n_slots && grow_names(e))
-		return NULL;
+		return no_memory(x);
 	if (len > UINT32_MAX / 2)
 		return NULL;
 	name = malloc(sizeof(*name) + len + 1);
 	if (!name)
-		return NULL;
+		return no_memory(x);
 	export_clean(name->text, text, raw);
 	name->text[len] = 0;
 	name->len = (uint32_t)len;

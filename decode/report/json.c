@@ -8,6 +8,7 @@
  * of functions are ticks of the file, sums are nanoseconds (or what the trace
  * has).
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@
 struct strings {
 	const char **v;
 	uint32_t n, max;
+	bool nomem;	/* some are missing */
 };
 
 /* From 1; 0 for none. Looks back at most 512: a name that comes again later
@@ -37,11 +39,15 @@ static uint32_t string_id(struct strings *s, const char *text)
 		if (s->v[i] == text || !strcmp(s->v[i], text))
 			return i + 1;
 	if (s->n == s->max) {
-		s->max = s->max ? 2 * s->max : 64;
-		grown = reallocarray(s->v, s->max, sizeof(*grown));
-		if (!grown)
+		uint32_t max = s->max ? 2 * s->max : 64;
+
+		grown = reallocarray(s->v, max, sizeof(*grown));
+		if (!grown) {
+			s->nomem = true;
 			return 0;
+		}
 		s->v = grown;
+		s->max = max;
 	}
 	s->v[s->n] = text;
 	return ++s->n;
@@ -50,6 +56,8 @@ static uint32_t string_id(struct strings *s, const char *text)
 static void put_strings(struct outbuf *o, const char *name,
 			const struct strings *s)
 {
+	if (s->nomem)
+		outbuf_fail(o, ENOMEM);
 	outbuf_printf(o, "\"%s\":[", name);
 	for (uint32_t i = 0; i < s->n; i++) {
 		outbuf_str(o, i ? "," : "");
@@ -311,8 +319,10 @@ static void put_path(struct outbuf *o, const char *path)
 {
 	struct outbuf *word = outbuf_new(-1);
 
-	if (!word)
+	if (!word) {
+		outbuf_fail(o, ENOMEM);
 		return;
+	}
 	report_shell(word, path);
 	outbuf_put(word, "", 1);
 	outbuf_str(o, "\"path\":");
@@ -427,6 +437,8 @@ int report_put_json(struct report_writer *w)
 	}
 	outbuf_str(text, "]}\n");
 	w->json = o;
+	if (!err && text->error)
+		err = -AUX_E_NOMEM;
 	if (!err)
 		err = report_pack(o, "json", text->buf,
 				  (size_t)(text->p - text->buf));
@@ -461,8 +473,9 @@ int report_put_sites(struct report_writer *w)
 		outbuf_str(text, "\"line\":[");
 		outbuf_put(text, lines->buf, (size_t)(lines->p - lines->buf));
 		outbuf_str(text, "]}\n");
-		err = report_pack(w->places, "sites", text->buf,
-				  (size_t)(text->p - text->buf));
+		err = text->error || lines->error ? -AUX_E_NOMEM :
+			report_pack(w->places, "sites", text->buf,
+				    (size_t)(text->p - text->buf));
 	}
 	free(src.v);
 	outbuf_free(text);

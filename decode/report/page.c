@@ -442,6 +442,9 @@ int report_write(struct report *r, struct aux_diag *diag)
 		w.shift = shift_of(r);
 		err = make(&w);
 	}
+	if (!err && (w.nodes->error || w.tree->error || w.json->error ||
+		     w.roots->error || w.places->error))
+		err = -AUX_E_NOMEM;
 	if (!err)
 		err = check_size(&w);
 	if (!err)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The head of the page: what was recorded, how long, how much, and what is
  * missing, in plain words; it needs no script to be read. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -298,8 +299,10 @@ void report_put_head(struct report_writer *w, struct outbuf *out)
 {
 	struct missing m = { .list = outbuf_new(-1) };
 
-	if (!m.list)
+	if (!m.list) {
+		outbuf_fail(out, ENOMEM);
 		return;
+	}
 	put_missing(w->r, &m);
 	outbuf_printf(out, "<p class=\"verdict %s\"><strong>%s</strong> ",
 		      m.n ? "bad" : "good",

@@ -6,6 +6,7 @@
  * In the histogram is every call that is whole, those inside of another call of
  * the function too; "total" and the slowest are of the outermost alone.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -187,8 +188,10 @@ static void put_tree(struct tree *t, struct outbuf *out,
 	char n[40];
 
 	tt.shown = calloc(t->n, sizeof(*tt.shown));
-	if (!tt.shown)
+	if (!tt.shown) {
+		outbuf_fail(out, ENOMEM);
 		return;
+	}
 	/* A parent has no less than its child, and a smaller id: it is shown
 	 * where the child is */
 	for (uint32_t i = 0; i < t->n; i++)

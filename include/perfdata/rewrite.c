@@ -252,6 +252,8 @@ static void make_event_desc(struct rewrite *w)
 		return;
 	w->desc.swap = w->swap;
 	event_list_put_desc(&w->events, &w->desc);
+	if (w->desc.oom)
+		rewrite_fail(w, AUX_E_NOMEM, "out of memory");
 	rewrite_feature(w, AUX_FEAT_EVENT_DESC, w->desc.data, w->desc.len);
 }
 
@@ -321,6 +323,15 @@ void rewrite_own(struct rewrite *w, uint16_t kind, const void *payload,
 	rewrite_record(w, head, sizeof(head));
 	rewrite_put(w, payload, len);
 	rewrite_put(w, zeros, pad);
+}
+
+void rewrite_own_bytes(struct rewrite *w, uint16_t kind,
+		       const struct rewrite_bytes *payload)
+{
+	if (payload->oom)
+		rewrite_fail(w, AUX_E_NOMEM, "out of memory");
+	else
+		rewrite_own(w, kind, payload->data, payload->len);
 }
 
 /* For the record that begins at pos. */

@@ -69,6 +69,10 @@ void rewrite_record(struct rewrite *w, const void *rec, size_t len);
 #define REWRITE_OWN_MAX (65528 - 8 - 16)
 void rewrite_own(struct rewrite *w, uint16_t kind, const void *payload,
 		 size_t len);
+/* The same; a payload that could not be made fails. */
+struct rewrite_bytes;
+void rewrite_own_bytes(struct rewrite *w, uint16_t kind,
+		       const struct rewrite_bytes *payload);
 /* h->size is not used: len bytes, padded to 8 in the file. */
 void rewrite_auxtrace(struct rewrite *w, const struct aux_rec_auxtrace *h,
 		      const void *payload, uint64_t len);

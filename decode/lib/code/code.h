@@ -128,6 +128,10 @@ void codeview_cause(struct codeview *cv, const struct space *space, uint64_t ip,
 void codeview_explain(struct codeview *cv, const struct space *space,
 		      uint64_t ip, char *buf, size_t len);
 
+/* Was there not enough memory for code, names or lines that were asked for? What was
+ * answered instead may be wrong: "no code", no name. */
+bool codeview_nomem(struct codeview *cv);
+
 /*
  * What the user should know of the origin of the code so far ("..: read from
  * /proc/12/root/.."), by index; NULL past the last. *why (may be NULL):

@@ -272,19 +272,41 @@ void codeview_add_note(struct codeview *cv, enum aux_why why, const char *fmt,
 	va_start(ap, fmt);
 	n = vasprintf(&text, fmt, ap);
 	va_end(ap);
-	if (n < 0)
+	if (n < 0) {
+		cv->nomem = true;
 		return;
+	}
 	for (size_t i = 0; i < cv->n_notes; i++) {
 		if (!strcmp(cv->notes[i].text, text))
 			goto drop;
 	}
 	if (array_grow(&cv->notes, cv->n_notes, &cv->cap_notes,
-		       sizeof(*cv->notes)) < 0)
+		       sizeof(*cv->notes)) < 0) {
+		cv->nomem = true;
 		goto drop;
+	}
 	cv->notes[cv->n_notes++] = (struct code_note){ text, why };
 	return;
 drop:
 	free(text);
+}
+
+bool codeview_nomem(struct codeview *cv)
+{
+	bool nomem;
+
+	pthread_mutex_lock(&cv->lock);
+	nomem = cv->nomem;
+	for (struct source *s = cv->sources; s && !nomem; s = s->next) {
+		nomem = s->nomem || s->error == -AUX_E_NOMEM ||
+			elfimage_nomem(s->image);
+		for (struct module *m = s->modules; m; m = m->next)
+			nomem |= !m->code && m->nomem;
+	}
+	for (struct saved_image *s = cv->saved; s && !nomem; s = s->next)
+		nomem = elfimage_nomem(s->image);
+	pthread_mutex_unlock(&cv->lock);
+	return nomem;
 }
 
 const char *codeview_note(const struct codeview *cv, size_t i, int *why)
@@ -419,10 +441,13 @@ static struct elfimage *find_saved(struct codeview *cv, const struct mapping *m)
 		;
 	if (!s && (s = calloc(1, sizeof(*s)))) {
 		s->bytes = start;
-		elfimage_open_mem(&s->image, start, m->end - m->start);
+		cv->nomem |= elfimage_open_mem(&s->image, start,
+					       m->end - m->start) ==
+			     -AUX_E_NOMEM;
 		s->next = cv->saved;
 		cv->saved = s;
 	}
+	cv->nomem |= !s;
 	pthread_mutex_unlock(&cv->lock);
 	return s ? s->image : NULL;
 }

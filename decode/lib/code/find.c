@@ -175,11 +175,13 @@ static bool try_path(struct source *s, char *path)
 	struct elfimage *im;
 	int rc;
 
+	s->nomem |= !path;
 	if (!path || s->image) {
 		free(path);
 		return s->image;
 	}
 	rc = elfimage_open(&im, path);
+	s->nomem |= rc == -AUX_E_NOMEM;
 	if (!rc && !elfimage_is_debug(im) && (!s->id.size || same_id(s, im))) {
 		s->image = im;
 		set_path(s, path, 0);

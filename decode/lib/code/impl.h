@@ -34,13 +34,15 @@ struct source {
 	char *other;		/* a file that was refused, and its id */
 	struct file_id other_id;
 	struct module *modules;	/* an object file, at each load address */
+	bool nomem;		/* a place was not looked at */
 };
 
 /* An object file (a kernel module) laid out at one address. */
 struct module {
 	struct module *next;
 	uint64_t base;
-	struct elfmodule *code;	/* NULL: out of memory */
+	struct elfmodule *code;	/* NULL: it failed */
+	bool nomem;		/* for want of memory */
 };
 
 /* What was found for one mapping of the timeline. */
@@ -91,6 +93,8 @@ struct codeview {
 	pthread_mutex_t lock;
 	char *symfs, *vdso, *cache, *vmlinux, *kcore, *kallsyms;
 	bool symfs_is_file, debuginfod;
+	bool nomem;		/* something could not be looked up for want of
+				 * memory */
 	bool closed;		/* a bundle: this machine's files are not used
 				 * unless symfs names them */
 	const char *release;	/* of the recorded kernel; may be NULL */

@@ -381,11 +381,14 @@ static struct jit *find_jit(struct codeview *cv, uint32_t pid,
 		j->pid = logged;
 		j->next = cv->jits->list;
 		cv->jits->list = j;
-		if (load_logs(cv, j, clock) < 0)
+		if (load_logs(cv, j, clock) < 0) {
+			cv->nomem = true;
 			j->n_loads = 0;
+		}
 		j->first_serial = cv->jits->n_serials + 1;
 		cv->jits->n_serials += j->n_epochs;
 	}
+	cv->nomem |= !j && logged != UINT32_MAX;
 	*known = (struct jit_pid){ .known = true, .pid = pid, .jit = j };
 	return j;
 }
@@ -433,6 +436,7 @@ const struct space *codeview_space(struct codeview *cv,
 	pthread_mutex_lock(&cv->lock);
 	if (!cv->jits)
 		cv->jits = calloc(1, sizeof(*cv->jits));
+	cv->nomem |= !cv->jits;
 	j = cv->jits ? find_jit(cv, pid, timeline_clock(tl)) : NULL;
 	if (j && j->n_epochs && cv->jits->n_serials < MAX_EPOCHS)
 		s = divide(j, s, epoch_at(j, time));

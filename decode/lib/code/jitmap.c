@@ -145,8 +145,10 @@ static const struct perfmap *get(struct codeview *cv, uint32_t pid)
 {
 	struct jitmap **b, *m;
 
-	if (!cv->maps && !(cv->maps = calloc(1, sizeof(*cv->maps))))
+	if (!cv->maps && !(cv->maps = calloc(1, sizeof(*cv->maps)))) {
+		cv->nomem = true;
 		return NULL;
+	}
 	b = &cv->maps->buckets[pid % MAP_BUCKETS];
 	for (m = *b; m && m->pid != pid; m = m->next)
 		;
@@ -156,6 +158,7 @@ static const struct perfmap *get(struct codeview *cv, uint32_t pid)
 		m->next = *b;
 		*b = m;
 	}
+	cv->nomem |= !m;
 	return m ? m->map : NULL;
 }
 

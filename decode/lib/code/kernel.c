@@ -206,6 +206,7 @@ void codeview_kernel_open(struct codeview *cv, const struct space *space)
 	if (cv->kernel)
 		return;
 	k = calloc(1, sizeof(*k));
+	cv->nomem |= !k;
 	if (!k)
 		return;
 	k->ref = find_ref(space);

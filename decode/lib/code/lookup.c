@@ -39,8 +39,10 @@ static bool grow(struct codeview *cv)
 	size_t cap = cv->cap_places ? 2 * cv->cap_places : 64;
 	struct place **v = calloc(cap, sizeof(*v));
 
-	if (!v)
+	if (!v) {
+		cv->nomem = true;
 		return false;
+	}
 	for (size_t i = 0; i < cv->cap_places; i++) {
 		if (cv->places[i])
 			*find_slot(v, cap, cv->places[i]->m) = cv->places[i];
@@ -94,12 +96,14 @@ static struct source *find_source(struct codeview *cv,
 			return s;
 	}
 	s = calloc(1, sizeof(*s));
+	cv->nomem |= !s;
 	if (!s)
 		return NULL;
 	s->id = id;
 	s->kind = m->kind;
 	s->name = strdup(m->path);
 	if (!s->name) {
+		cv->nomem = true;
 		free(s);
 		return NULL;
 	}
@@ -120,10 +124,12 @@ static struct elfmodule *find_module(struct codeview *cv, struct source *s,
 			return m->code;
 	}
 	m = calloc(1, sizeof(*m));
+	cv->nomem |= !m;
 	if (!m)
 		return NULL;
 	m->base = base;
-	elfmodule_new(&m->code, s->image, base, codeview_kernel_address, cv);
+	m->nomem = elfmodule_new(&m->code, s->image, base,
+				 codeview_kernel_address, cv) == -AUX_E_NOMEM;
 	m->next = s->modules;
 	s->modules = m;
 	return m->code;
@@ -142,6 +148,7 @@ struct place *codeview_place(struct codeview *cv, const struct space *space,
 	if (p)
 		goto out;
 	p = calloc(1, sizeof(*p));
+	cv->nomem |= !p;
 	if (!p)
 		goto out;
 	*p = (struct place){ .m = m, .source = find_source(cv, space, m) };

@@ -23,6 +23,7 @@
 #include "decode/lib/elf/impl.h"
 
 #ifdef HAVE_DW
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -228,12 +229,17 @@ static void read_files(struct dwarf_image *d, struct dwarf_unit *u)
 	    dwarf_getsrcfiles(&die, &files, &n) != 0 || n > d->left)
 		return;
 	u->files = calloc(n ? n : 1, sizeof(*u->files));
-	if (!u->files)
+	if (!u->files) {
+		d->im->nomem = true;
 		return;
+	}
 	dir = dwarf_formstring(dwarf_attr(&die, DW_AT_comp_dir, &a));
-	for (size_t i = 0; i < n; i++)
-		u->files[i] = full_path(dir, dwarf_filesrc(files, i, NULL,
-							   NULL));
+	for (size_t i = 0; i < n; i++) {
+		const char *path = dwarf_filesrc(files, i, NULL, NULL);
+
+		u->files[i] = full_path(dir, path);
+		d->im->nomem |= path && !u->files[i];
+	}
 	u->n_files = n;
 	d->left -= n;
 }
@@ -299,10 +305,12 @@ static void read_rows(struct dwarf_image *d, struct dwarf_unit *u,
 		if (!row.file && (!last || (last->addr == row.addr &&
 					    i + 1 < n)))
 			continue;
-		if (last && last->addr == row.addr)
+		if (last && last->addr == row.addr) {
 			*last = row;
-		else if (add_row(u, &row) < 0)
+		} else if (add_row(u, &row) < 0) {
+			d->im->nomem = true;
 			return;
+		}
 	}
 }
 
@@ -395,8 +403,12 @@ static void read_units(struct dwarf_image *d)
 				  NULL) < 0 ||
 		    (type != DW_UT_compile && type != DW_UT_skeleton))
 			continue;
-		if (next <= at || add_unit(d, &die, next - at) < 0)
+		if (next <= at)
 			break;
+		if (add_unit(d, &die, next - at) < 0) {
+			d->im->nomem = true;
+			break;
+		}
 	}
 	sort_spans(&d->spans);
 }
@@ -689,8 +701,10 @@ static void open_libdw(struct dwarf_image *d, const struct elfimage *from)
 		return;
 	if (packed) {
 		d->copy = malloc(from->len);
-		if (!d->copy)
+		if (!d->copy) {
+			d->im->nomem = true;
 			return;
+		}
 		bytes = memcpy(d->copy, from->data, from->len);
 	}
 	d->left = 4 * debug_bytes(from) + 4096;
@@ -714,15 +728,26 @@ static struct dwarf_image *need_dwarf(struct elfimage *im)
 		elfimage_find_debug(im);
 		from = im->debug;
 	}
-	d = from && has_lines(from) ? calloc(1, sizeof(*d)) : NULL;
-	if (!d)
+	if (!from || !has_lines(from))
 		return NULL;
+	d = calloc(1, sizeof(*d));
+	if (!d) {
+		im->nomem = true;
+		return NULL;
+	}
 	im->dwarf = d;
 	d->im = im;
 	open_libdw(d, from);
 	if (d->dw)
 		read_units(d);
 	return d;
+}
+
+/* libdw does not tell a file that it cannot read from memory that it did not get, but
+ * for errno, which the look-up began with 0. */
+static void note_memory(struct elfimage *im)
+{
+	im->nomem |= errno == ENOMEM;
 }
 
 void elfimage_dwarf_close(struct dwarf_image *d)
@@ -754,6 +779,7 @@ int elfimage_line(struct elfimage *im, uint64_t offset,
 	uint64_t addr;
 
 	pthread_mutex_lock(&im->lock);
+	errno = 0;
 	d = need_dwarf(im);
 	u = d && elfimage_addr(im, offset, &addr) ? find_unit(d, addr) :
 						     NULL;
@@ -764,6 +790,7 @@ int elfimage_line(struct elfimage *im, uint64_t offset,
 	if (row)
 		*line = (struct source_line){ row->file, row->line, row->column,
 					      row->discriminator };
+	note_memory(im);
 	pthread_mutex_unlock(&im->lock);
 	return row ? 0 : -AUX_E_NOENT;
 }
@@ -777,11 +804,13 @@ int elfimage_inlines(struct elfimage *im, uint64_t offset,
 	int n = 0;
 
 	pthread_mutex_lock(&im->lock);
+	errno = 0;
 	d = need_dwarf(im);
 	u = d && elfimage_addr(im, offset, &addr) ? find_unit(d, addr) :
 						     NULL;
 	if (u)
 		n = find_inlines(d, u, addr, frames, max);
+	note_memory(im);
 	pthread_mutex_unlock(&im->lock);
 	return n ? n : -AUX_E_NOENT;
 }
@@ -882,9 +911,11 @@ int elfimage_functions(struct elfimage *im, struct elfimage_function **v,
 	int rc = -AUX_E_NOENT;
 
 	pthread_mutex_lock(&im->lock);
+	errno = 0;
 	d = need_dwarf(im);
 	if (d && d->dw)
 		rc = list_all(d, v, n);
+	note_memory(im);
 	pthread_mutex_unlock(&im->lock);
 	return rc;
 }
@@ -897,6 +928,7 @@ size_t elfimage_rows(struct elfimage *im, uint64_t addr,
 	size_t n = 0;
 
 	pthread_mutex_lock(&im->lock);
+	errno = 0;
 	d = need_dwarf(im);
 	u = d ? find_unit(d, addr) : NULL;
 	if (u) {
@@ -904,6 +936,7 @@ size_t elfimage_rows(struct elfimage *im, uint64_t addr,
 		*rows = find_row(u, addr);
 		n = *rows ? u->n_rows - (size_t)(*rows - u->rows) : 0;
 	}
+	note_memory(im);
 	pthread_mutex_unlock(&im->lock);
 	return n;
 }

@@ -29,6 +29,8 @@ struct elfimage_symbol {
  * -AUX_E_UNSUPPORTED (this build lacks the library).
  */
 int elfimage_open(struct elfimage **im, const char *path);
+/* Was there not enough memory for all names and lines that were asked for? */
+bool elfimage_nomem(const struct elfimage *im);
 /* The same over bytes that outlive the image, never compressed. */
 int elfimage_open_mem(struct elfimage **im, const uint8_t *data, size_t len);
 void elfimage_close(struct elfimage *im);

@@ -328,6 +328,12 @@ void elfimage_close(struct elfimage *im)
 	free(im);
 }
 
+bool elfimage_nomem(const struct elfimage *im)
+{
+	return im && (im->nomem || elfimage_nomem(im->debug) ||
+		      elfimage_nomem(im->mini));
+}
+
 const uint8_t *elfimage_data(const struct elfimage *im, uint64_t *len)
 {
 	*len = im->len;
@@ -440,6 +446,7 @@ void elfimage_debug_from(struct elfimage *im, const char *root,
 	free(im->debug_path);
 	im->debug_root = strdup(root);
 	im->debug_path = strdup(path);
+	im->nomem |= !im->debug_root || !im->debug_path;
 	pthread_mutex_unlock(&im->lock);
 }
 
@@ -465,8 +472,10 @@ static bool try_file(struct elfimage *im, const char *path, const uint32_t *crc)
 {
 	struct elfimage *d;
 	bool fits;
+	int rc = elfimage_open(&d, path);
 
-	if (elfimage_open(&d, path) < 0)
+	im->nomem |= rc == -AUX_E_NOMEM;
+	if (rc < 0)
 		return false;
 	fits = d->elf && d->machine == im->machine && d->wide == im->wide;
 	if (im->build_id_size && d->build_id_size)
@@ -493,8 +502,10 @@ static bool by_build_id(struct elfimage *im, const char *root)
 	for (size_t i = 0; i < im->build_id_size; i++)
 		snprintf(hex + 2 * i, 3, "%02x", im->build_id[i]);
 	if (asprintf(&path, "%s/usr/lib/debug/.build-id/%.2s/%s.debug", root,
-		     hex, hex + 2) < 0)
+		     hex, hex + 2) < 0) {
+		im->nomem = true;
 		return false;
+	}
 	found = try_file(im, path, NULL);
 	free(path);
 	if (!found && *root &&
@@ -545,8 +556,10 @@ static void by_link(struct elfimage *im, const char *root)
 	for (size_t i = 0; i < 3 && !im->debug; i++) {
 		if (asprintf(&full, "%s%s%.*s%s/%s", root, dirs[i].before,
 			     (int)(slash - path), path, dirs[i].after,
-			     name) < 0)
+			     name) < 0) {
+			im->nomem = true;
 			return;
+		}
 		if (!im->path || strcmp(full, im->path))
 			try_file(im, full, &crc);
 		free(full);
@@ -561,13 +574,18 @@ static void by_debugdata(struct elfimage *im)
 	struct elfimage *mini;
 	char path[32];
 	uint64_t size;
-	int fd;
+	int fd, rc;
 
-	if (!s || !s->bytes ||
-	    elfimage_unpack(s->bytes, s->h.sh_size, &fd, &size) <= 0)
+	if (!s || !s->bytes)
+		return;
+	rc = elfimage_unpack(s->bytes, s->h.sh_size, &fd, &size);
+	im->nomem |= rc == -AUX_E_NOMEM;
+	if (rc <= 0)
 		return;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	if (elfimage_open(&mini, path) == 0) {
+	rc = elfimage_open(&mini, path);
+	im->nomem |= rc == -AUX_E_NOMEM;
+	if (rc == 0) {
 		mini->unpacked += size;
 		im->mini = mini;
 	} else {

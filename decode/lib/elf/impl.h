@@ -38,6 +38,7 @@ struct elfimage {
 	const uint8_t *data;
 	uint64_t len;
 	bool mapped;		/* data is ours to unmap */
+	bool nomem;		/* names or lines are missing for want of memory */
 	int fd;			/* memfd of an unpacked file, -1: none */
 	uint64_t unpacked;	/* bytes charged for it */
 	char *path;

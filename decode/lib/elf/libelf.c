@@ -14,6 +14,7 @@
  *
  * Specification: System V ABI, chapters "Object Files" and "Program Loading".
  */
+#include <errno.h>
 #include <gelf.h>
 #include <stdlib.h>
 
@@ -160,7 +161,10 @@ int elfimage_elf_open(struct elfimage *im)
 
 	if (elf_version(EV_CURRENT) == EV_NONE)
 		return 0;
+	errno = 0;
 	im->libelf = elf_memory((char *)(uintptr_t)im->data, im->len);
+	if (!im->libelf && errno == ENOMEM)
+		return -AUX_E_NOMEM;
 	if (elf_kind(im->libelf) != ELF_K_ELF || !gelf_getehdr(im->libelf, &e))
 		return 0;
 	im->elf = true;

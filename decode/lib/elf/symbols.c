@@ -41,8 +41,10 @@ static void add_symbol(struct elfimage *im, const char *name, uint64_t addr,
 	/* parent counts them from 1 in 32 bits */
 	if (im->n_syms >= UINT32_MAX - 1 ||
 	    array_grow(&im->syms, im->n_syms, &im->cap_syms,
-		       sizeof(*im->syms)) < 0)
+		       sizeof(*im->syms)) < 0) {
+		im->nomem = true;
 		return;
+	}
 	im->syms[im->n_syms++] = (struct sym){
 		.start = off, .end = off + (size < left ? size : left),
 		.name = name, .global = global, .label = label,
@@ -215,6 +217,7 @@ struct slots {
 	uint32_t *plt;			/* symbols of .rela.plt, by index */
 	size_t n_plt;
 	unsigned n_ifunc;
+	bool nomem;
 	const struct elf_section *plt_table;
 };
 
@@ -241,8 +244,10 @@ static void add_slots(const struct elfimage *im, struct slots *slots,
 			     slots->n_ifunc++ >= MAX_IFUNC))
 			continue;
 		if (array_grow(&slots->v, slots->n, &slots->cap,
-			       sizeof(*slots->v)) < 0)
+			       sizeof(*slots->v)) < 0) {
+			slots->nomem = true;
 			return;
+		}
 		slots->v[slots->n++] = (struct slot){
 			.addr = r.r_offset, .sym = sym,
 			.table = sym ? &im->sections[rel->h.sh_link] : NULL,
@@ -273,12 +278,14 @@ static const char *make_name(struct elfimage *im, const char *name)
 	size_t len = strcspn(name, "@");
 	char *made;
 
+	if (len > MAX_MADE - im->made_bytes)
+		return NULL;
 	if (array_grow(&im->made, im->n_made, &im->cap_made,
-		       sizeof(*im->made)) < 0)
+		       sizeof(*im->made)) < 0 ||
+	    asprintf(&made, "%.*s@plt", (int)len, name) < 0) {
+		im->nomem = true;
 		return NULL;
-	if (len > MAX_MADE - im->made_bytes ||
-	    asprintf(&made, "%.*s@plt", (int)len, name) < 0)
-		return NULL;
+	}
 	im->made_bytes += len;
 	im->made[im->n_made++] = made;
 	return made;
@@ -410,6 +417,7 @@ static void read_plt_order(const struct elfimage *im, struct slots *slots,
 	if (slots->plt || n > 2 * MAX_STUBS)
 		return;
 	slots->plt = calloc(n ? n : 1, sizeof(*slots->plt));
+	slots->nomem |= !slots->plt;
 	slots->plt_table = &im->sections[rel->h.sh_link];
 	for (uint64_t i = 0; slots->plt && elfimage_get_reloc(rel, i, &r); i++)
 		slots->plt[slots->n_plt++] = ELF64_R_SYM(r.r_info);
@@ -454,6 +462,7 @@ static void add_stubs(struct elfimage *im)
 		else
 			walk_arm64(im, &slots, s);
 	}
+	im->nomem |= slots.nomem;
 	free(slots.v);
 	free(slots.plt);
 }

@@ -59,7 +59,8 @@ char *import_dirname(const char *path)
 /* errno is that of the call that failed. */
 static int fail_file(struct aux_diag *diag, const char *path)
 {
-	return diag_set(diag, errno == ENOENT ? AUX_E_NOENT : AUX_E_IO,
+	return diag_set(diag, errno == ENOENT ? AUX_E_NOENT :
+			      errno == ENOMEM ? AUX_E_NOMEM : AUX_E_IO,
 			AUX_NO_OFFSET, "%s: %s", path, strerror(errno));
 }
 

@@ -387,6 +387,8 @@ static int put_file(struct lldb_bundle *l, const char *name,
 		import_unmap_file(&f);
 		return rc;
 	}
+	if (rc == -AUX_E_NOMEM)
+		return rc;
 	if (!absent)
 		return 0;
 	path = import_absent(l->dir, name);

@@ -567,9 +567,15 @@ int session_pass_open(struct session_pass **out, struct session *s,
 	return rc ? rc : say_error(s, fill_cursors(pass), diag);
 }
 
+/* A name or code that was not found for want of memory is no result. */
+static int check_memory(struct session *s, int rc)
+{
+	return rc == 0 && codeview_nomem(s->codeview) ? -AUX_E_NOMEM : rc;
+}
+
 int session_pass_step(struct session_pass *pass, struct aux_diag *diag)
 {
-	return say_error(pass->s, merge_step(pass), diag);
+	return say_error(pass->s, check_memory(pass->s, merge_step(pass)), diag);
 }
 
 void session_pass_close(struct session_pass *pass)
@@ -590,7 +596,8 @@ int session_run_pass(struct session *s,
 	while (rc == 0 && (rc = session_pass_step(pass, diag)) > 0)
 		rc = 0;
 	if (rc == 0)
-		rc = config->ops->finish(config->sink, diag);
+		rc = say_error(s, check_memory(s, config->ops->finish(config->sink,
+								      diag)), diag);
 	session_pass_close(pass);
 	return rc;
 }
