@@ -16,6 +16,8 @@
 
 #include <aux/error.h>
 
+#include "common/diag.h"
+
 #include "capture/cmd/cmd.h"
 #include "capture/event/auxpmu.h"
 #include "capture/event/pmu.h"
@@ -257,7 +259,13 @@ int cmd_doctor(void)
 		print_line(&d.lines[i]);
 	doctor_summary(&d, summary, sizeof(summary));
 	puts(summary);
-	ret = fflush(stdout) || ferror(stdout) || !d.n_sources;
+	if (fflush(stdout) || ferror(stdout)) {
+		doctor_fini(&d);
+		diag_set(&diag, AUX_E_IO, AUX_NO_OFFSET, "cannot write: %s",
+			 strerror(errno));
+		return cmd_error(&diag);
+	}
+	ret = !d.n_sources;
 	doctor_fini(&d);
 	return ret ? CMD_FAILED : CMD_OK;
 }
@@ -658,12 +666,15 @@ static void doctor_check_pmus(struct doctor *d)
 
 	snprintf(root, sizeof(root), "%s/" DEVICES, d->env->sys);
 	n = pmu_list(root, &names, NULL);
+	d->nomem |= n == -AUX_E_NOMEM;
 	for (i = 0; i < n; i++) {
 		const struct auxpmu_ops *ops = NULL;
+		int err = pmu_open(&pmu, root, names[i], NULL);
 
 		pt |= !strcmp(names[i], "intel_pt");
 		etm |= !strcmp(names[i], "cs_etm");
-		if (!pmu_open(&pmu, root, names[i], NULL)) {
+		d->nomem |= err == -AUX_E_NOMEM;
+		if (!err) {
 			ops = auxpmu_find(pmu);
 			if (ops)
 				check_pmu(d, pmu, ops);

@@ -165,7 +165,7 @@ static void list_pmu(const struct pmu *pmu, const struct auxpmu_ops *aux,
  * (it went away, or sysfs is partly hidden in a container) is left out. */
 static int list_pmus(const char *name, bool with_aux, struct aux_diag *diag)
 {
-	int i, n, shown = 0;
+	int i, n, shown = 0, err = 0;
 	char **names;
 
 	n = pmu_list(PMU_SYSFS, &names, diag);
@@ -175,8 +175,8 @@ static int list_pmus(const char *name, bool with_aux, struct aux_diag *diag)
 		const struct auxpmu_ops *aux;
 		struct pmu *pmu;
 
-		if ((!name || !strcmp(name, names[i])) &&
-		    !pmu_open(&pmu, PMU_SYSFS, names[i], diag)) {
+		if (err != -AUX_E_NOMEM && (!name || !strcmp(name, names[i])) &&
+		    !(err = pmu_open(&pmu, PMU_SYSFS, names[i], diag))) {
 			aux = auxpmu_find(pmu);
 			if (name || with_aux == !!aux) {
 				list_pmu(pmu, aux, name || aux);
@@ -187,7 +187,7 @@ static int list_pmus(const char *name, bool with_aux, struct aux_diag *diag)
 		free(names[i]);
 	}
 	free(names);
-	return shown;
+	return err == -AUX_E_NOMEM ? err : shown;
 }
 
 /* Whether this machine counts it: a guest often has no counters. */
@@ -359,5 +359,9 @@ int cmd_list(const char *what)
 			 "there is nothing of the kind on this machine");
 		return cmd_error(&diag);
 	}
-	return fflush(stdout) ? CMD_FAILED : CMD_OK;
+	if (!fflush(stdout) && !ferror(stdout))
+		return CMD_OK;
+	diag_set(&diag, AUX_E_IO, AUX_NO_OFFSET, "cannot write: %s",
+		 strerror(errno));
+	return cmd_error(&diag);
 }
