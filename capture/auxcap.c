@@ -104,10 +104,11 @@ static const struct option_row what_rows[] = {
 		  "group" },
 	END,
 }, whom_rows[] = {
-	{ .name = "pid", .letter = 'p', .arg = "LIST", .marked = true,
-	  .help = "running processes, with all their threads",
+	{ .name = "pid", .letter = 'p', .arg = "LIST",
+	  .help = "running processes, with all their threads (soft_pt\n"
+		  "steps through them: slow)",
 	  OPTION_TEXT(OPTIONS, kernel.target.pids) },
-	{ .name = "tid", .letter = 't', .arg = "LIST", .marked = true,
+	{ .name = "tid", .letter = 't', .arg = "LIST",
 	  .help = "running threads",
 	  OPTION_TEXT(OPTIONS, kernel.target.tids) },
 	{ .name = "all-cpus", .letter = 'a', .marked = true,

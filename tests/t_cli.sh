@@ -74,6 +74,25 @@ says 'apt install qemu-user.*step' "qemu is missing: what to do is told"
 that "qemu is missing: costs no file" - test ! -e "$out"
 run 0 "qemu is missing, step" env PATH="$SCRATCH/no-qemu" "$auxcap" -e soft_pt/step/ -o "$out" -- "$hello"
 rm -f "$out"
+# --truth: what was there stays until there is something to put in its place.
+echo precious >"$SCRATCH/truth"
+sleep 100 &
+asleep=$!
+for words in '-e soft_pt/nonsense/u -- true' '-e soft_pt//u --nonsense' "-e soft_pt//u -- $SCRATCH/absent" \
+		"-e soft_pt//u -p $asleep -- true"; do
+	# shellcheck disable=SC2086
+	"$auxcap" --truth "$SCRATCH/truth" -o "$SCRATCH/truth.data" $words >/dev/null 2>"$SCRATCH/err"
+	is "$(($? > 0)):$(cat "$SCRATCH/truth")" 1:precious "${words%%-- *}: fails, and the truth file stays"
+done
+rm "$SCRATCH/truth"
+"$auxcap" -e soft_pt//u --truth "$SCRATCH/truth" -o "$SCRATCH/truth.data" -p $asleep -- true >/dev/null 2>&1
+that "a truth file of nothing is not left" - test ! -e "$SCRATCH/truth"
+kill $asleep
+(ulimit -f 8; "$auxcap" -e soft_pt/step/u --truth "$SCRATCH/truth" -o /dev/null -- "$hello") >/dev/null 2>"$SCRATCH/err"
+is $? 0 "a truth file below ulimit -f"
+(ulimit -f 8; "$auxcap" -e soft_pt/step/u --truth "$SCRATCH/truth" -o /dev/null -- true) >/dev/null 2>"$SCRATCH/err"
+is $? 1 "a truth file beyond ulimit -f"
+says 'truth file: File too large' "a truth file beyond ulimit -f: the reason"
 run 0 "a recording" "$auxcap" -e "soft_pt/$soft_step/u" -o "$out" -- "$hello"
 cp "$out" "$SCRATCH/first"
 run 0 "the output exists" "$auxcap" -e "soft_pt/$soft_step/u" -o "$out" -- "$hello"

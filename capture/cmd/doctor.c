@@ -322,13 +322,19 @@ static bool check_step(struct doctor *d)
 {
 	char buf[32];
 	long scope = 0;
+	bool may;
 
 	if (doctor_read(d->env->proc, "sys/kernel/yama/ptrace_scope", buf,
 			sizeof(buf)))
 		scope = strtol(buf, NULL, 10);
 	if (scope < 2 || (scope == 2 && d->sys.cap_ptrace)) {
-		doctor_say(d, DOCTOR_OK, "soft_pt-step", "",
-			   "ptrace is allowed: -e soft_pt/step/u works");
+		may = scope == 0 || d->sys.cap_ptrace;
+		doctor_say(d, DOCTOR_OK, "soft_pt-step", may ? "" :
+			   "sudo sysctl kernel.yama.ptrace_scope=0, for -p and "
+			   "-t with soft_pt",
+			   "ptrace is allowed: -e soft_pt/step/u works, %s",
+			   may ? "with -p and -t too" :
+			   "but not -p and -t: kernel.yama.ptrace_scope is 1");
 		return true;
 	}
 	doctor_say(d, DOCTOR_NO, "soft_pt-step", scope == 3 ?

@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -525,6 +526,17 @@ static bool came_to_nothing(const struct recording *rec)
 	       !ledger_total(&rec->ledger, AUX_LEDGER_SAVED);
 }
 
+static int nothing(const struct cmd_options *o, struct aux_diag *diag)
+{
+	if (o->kernel.target.pids || o->kernel.target.tids)
+		return diag_set(diag, AUX_E_TARGET, AUX_NO_OFFSET,
+				"nothing was recorded: no thread ran as long as "
+				"the recording lasted");
+	return diag_set(diag, AUX_E_TARGET, AUX_NO_OFFSET,
+			"nothing was recorded: %s ended before its first "
+			"instruction", o->words_left[0]);
+}
+
 /* Runs the source and completes the file. An error that the output reports last
  * hides that of the source, since a disk that is full explains both. 0 or an
  * error with diag. */
@@ -537,9 +549,7 @@ static int record(struct recording *rec, struct output *out,
 
 	ret = rec->ops->run(rec->src, out, &rec->ledger, &rec->result, diag);
 	if (!ret && !rec->result.kernel && !rec->result.n_insns)
-		ret = diag_set(diag, AUX_E_TARGET, AUX_NO_OFFSET,
-			       "nothing was recorded: %s ended before its "
-			       "first instruction", o->words_left[0]);
+		ret = nothing(o, diag);
 	if (ret && came_to_nothing(rec)) {
 		output_discard(out, diag); /* the recording before it stays */
 		return ret;
@@ -643,7 +653,7 @@ static int run_job(struct recording *rec, const struct source_job *job)
 	ret = rec->ops->open(&rec->src, job, &diag);
 	if (ret)
 		return cmd_error(&diag);
-	if (job->event)
+	if (job->event && !job->attach)
 		ret = target_check_program(o->words_left[0], &diag);
 	if (!ret)
 		ret = output_open(&out, &oo, &diag);
@@ -663,6 +673,64 @@ static int run_job(struct recording *rec, const struct source_job *job)
 	return finish(rec, ret, &diag);
 }
 
+static volatile pid_t guarded;
+
+static void forward_signal(int sig)
+{
+	if (guarded > 0)
+		kill(guarded, sig);
+}
+
+/* In the process that a person sees: passes signals on, and waits. */
+static int stand_in_front(pid_t pid)
+{
+	struct sigaction sa = { .sa_handler = forward_signal };
+	int status = 0;
+	size_t i;
+
+	guarded = pid;
+	for (i = 0; i < N_ENDING; i++)
+		if (!stays_ignored(ending[i]))
+			sigaction(ending[i], &sa, NULL);
+	survive_signals();
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (WIFEXITED(status))
+		return WEXITSTATUS(status);
+	cmd_say("error: the recording process %d was killed by signal %d (%s)",
+		pid, WTERMSIG(status), strsignal(WTERMSIG(status)));
+	return CMD_FAILED;
+}
+
+/*
+ * A program that is single-stepped dies with its tracer: the kernel leaves the
+ * trap flag behind. A program that ran before us must not. So the tracer is a
+ * child, whom the kernel tells by a signal when this process is killed; it then
+ * lets the program go, and completes the file.
+ */
+static int run_guarded(struct recording *rec, const struct source_job *job)
+{
+	pid_t front = getpid(), pid;
+	sigset_t all, was;
+
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &was);
+	pid = fork();
+	if (pid < 0) {
+		sigprocmask(SIG_SETMASK, &was, NULL);
+		cmd_say("error: cannot fork: %s", strerror(errno));
+		return CMD_FAILED;
+	}
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGTERM);
+		sigprocmask(SIG_SETMASK, &was, NULL);
+		return getppid() == front ? run_job(rec, job) : CMD_FAILED;
+	}
+	guarded = pid;
+	sigprocmask(SIG_SETMASK, &was, NULL);
+	return stand_in_front(pid);
+}
+
 /* "WHAT WHY; see auxcap --help"; returns CMD_USAGE. */
 static int usage(struct aux_diag *diag, const char *what, const char *why)
 {
@@ -679,18 +747,22 @@ static int record_software(struct recording *rec, struct source_job *job,
 			   bool by_default)
 {
 	struct cmd_options *o = (struct cmd_options *)(uintptr_t)rec->o;
+	struct target_spec target = {
+		.pids = o->kernel.target.pids, .tids = o->kernel.target.tids,
+		.argv = o->words_left[0] ? o->words_left : NULL,
+		.stdout_taken = !strcmp(o->path, "-"),
+	};
+	bool attach = target.pids || target.tids;
 	struct aux_diag diag = { 0 };
 	struct event_spec event;
 	int ret;
 
-	if (o->kernel.target.pids || o->kernel.target.tids)
-		return cmd_usage("%s: a software source traces a program from "
-				 "its start: auxcap -e %s -- PROGRAM ARGUMENTS; "
-				 "what runs already needs a PMU of the kernel "
-				 "(-e intel_pt//u; auxcap doctor says whether "
-				 "there is one) or is sampled (-e cpu-clock)",
-				 o->kernel.target.pids ? "-p" : "-t",
-				 o->words[0].text);
+	if (attach && by_default)
+		return cmd_usage("%s: no PMU of this machine has an AUX area to "
+				 "take by default. -e soft_pt/step/u traces what "
+				 "runs already, but slows it down to some ten "
+				 "thousand instructions a second; -e cpu-clock "
+				 "samples it", target.pids ? "-p" : "-t");
 	if (o->kernel_option)
 		return usage(&diag, o->kernel_option, by_default ?
 			     "needs an event of the kernel (-e), and no PMU of "
@@ -701,12 +773,13 @@ static int record_software(struct recording *rec, struct source_job *job,
 			     "must be the only event (-e)");
 	if (o->words[0].filter)
 		return usage(&diag, "--filter", "is nothing that software sources have");
-	if (!o->words_left[0])
+	if (!o->words_left[0] && !attach)
 		return usage(&diag, "no program", "to record was named");
 	if (event_parse(&event, o->words[0].text, &diag))
 		return cmd_error(&diag);
 	job->event = &event;
-	ret = run_job(rec, job);
+	job->attach = attach ? &target : NULL;
+	ret = attach ? run_guarded(rec, job) : run_job(rec, job);
 	event_fini(&event);
 	return ret;
 }

@@ -125,6 +125,7 @@ struct source_job {
 	/* Software sources only. */
 	const struct event_spec *event;
 	char *const *argv;		/* the program; NULL terminated */
+	const struct target_spec *attach; /* what runs already; NULL: argv */
 	const char *self_dir;		/* where our helper objects are installed */
 	const char *truth_path;		/* --truth; NULL: none */
 	uint32_t inject_overflow;	/* test aid: an OVF so often; 0: never */

@@ -141,6 +141,7 @@ struct soft {
 	uint64_t round_bytes;
 	uint64_t flushed_ms;	/* real time of the last soft_tick() that was due */
 	int error;
+	bool announced;		/* soft_attach() was called */
 };
 
 static inline uint64_t *soft_clock(struct soft_stream *st)
@@ -207,6 +208,7 @@ struct source_soft {
 	const struct source_job *job;
 	struct soft_config config;
 	struct soft_program program;
+	struct target target;		/* with job->attach */
 	bool step;			/* the back end: else emulate */
 	char more_terms[128];		/* that are not in config; "a,b=1" */
 	struct ledger *ledger;

@@ -23,6 +23,7 @@
 #include <aux/error.h>
 
 #include "capture/describe/describe.h"
+#include "capture/event/target.h"
 #include "perfdata/writer.h"
 
 enum soft_trace {
@@ -114,8 +115,13 @@ int soft_open(struct soft **s, const struct soft_config *config,
 int soft_close(struct soft *s, struct soft_stats *stats, struct aux_diag *diag);
 const struct soft_stats *soft_stats(const struct soft *s);
 
+/* What is recorded runs already: all its threads. Before any of them is added;
+ * else the first one that is added is the program. */
+int soft_attach(struct soft *s, uint32_t *tids, size_t n);
+
 /*
- * A new thread; parent is NULL for the first one, which gets no FORK record.
+ * A new thread; parent is NULL for a process's first one, which gets no FORK
+ * record.
  * Readers give a new process its parent's mappings: do not report them again.
  */
 struct soft_thread *soft_thread_add(struct soft *s, uint32_t pid, uint32_t tid,
@@ -176,6 +182,9 @@ int soft_truth(struct soft *s, uint32_t tid, const uint64_t *ips, size_t n);
 struct soft_program {
 	int machine;		/* EM_X86_64 or EM_AARCH64: what argv[0] is */
 	char *const *argv;
+	/* What runs already, in place of argv: let go at the end. step alone.
+	 * Its program, if there is one, is not traced; its end is the end. */
+	struct target *target;
 	const char *self_dir;	/* where auxcap and its helper object are */
 	bool truth;		/* call soft_truth */
 	/* Called about twice a second with what was recorded so far; NULL:
@@ -189,5 +198,7 @@ int soft_emulate_run(struct soft *s, const struct soft_program *p, int *status,
 		     struct aux_diag *diag);
 int soft_step_run(struct soft *s, const struct soft_program *p, int *status,
 		  struct aux_diag *diag);
+/* Whether soft_step_run() may attach to these; -AUX_E_TARGET with the fix. */
+int soft_step_check(const struct target *target, struct aux_diag *diag);
 
 #endif

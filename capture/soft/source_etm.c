@@ -188,6 +188,10 @@ static int parse_event(struct source_soft *sp, struct aux_diag *diag)
 {
 	int ret;
 
+	if (sp->job->attach)
+		return event_refuse(diag, sp->job->event, "soft_etm runs a "
+				    "program from its start, in an emulator: "
+				    "auxcap -e soft_etm//u -- PROGRAM");
 	sp->config.etm.cc_threshold = CC_THRESHOLD;
 	sp->config.etm.sync_period = SYNC_PERIOD;
 	ret = parse_terms(sp, diag);

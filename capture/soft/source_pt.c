@@ -51,6 +51,10 @@ static int check_terms(struct source_soft *sp, struct aux_diag *diag)
 	if (event_has(event, "step") && event_has(event, "emulate"))
 		return event_refuse(diag, event, "step and emulate exclude "
 				    "each other");
+	if (sp->job->attach && event_has(event, "emulate"))
+		return event_refuse(diag, event, "emulate runs a program from "
+				    "its start: with -p and -t leave it out, "
+				    "for step");
 	if (source_soft_check_user(sp, diag))
 		return -AUX_E_INVAL;
 	if (source_soft_term(sp, "fup_on_ptw") && !source_soft_term(sp, "ptw"))
@@ -103,7 +107,8 @@ static int parse_event(struct source_soft *sp, struct aux_diag *diag)
 		ret = check_terms(sp, diag);
 	if (ret)
 		return ret;
-	sp->step = event_has(sp->job->event, "step");
+	/* an emulator cannot take over what runs on the processor */
+	sp->step = event_has(sp->job->event, "step") || sp->job->attach;
 	fill_config(sp);
 	if (sp->config.defer_tip)
 		snprintf(sp->more_terms, sizeof(sp->more_terms), "defer_tip");

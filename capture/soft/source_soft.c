@@ -124,6 +124,17 @@ int source_soft_check_user(const struct source_soft *sp, struct aux_diag *diag)
 	return 0;
 }
 
+/* Whatever can be refused is refused now, before there is a file. */
+static int open_target(struct source_soft *sp, struct aux_diag *diag)
+{
+	int ret = target_open(&sp->target, sp->job->attach, diag);
+
+	if (ret)
+		return ret;
+	sp->program.target = &sp->target;
+	return soft_step_check(&sp->target, diag);
+}
+
 int source_soft_open(void **src, const struct source_soft_kind *kind,
 		     const struct source_job *job, struct aux_diag *diag)
 {
@@ -135,6 +146,8 @@ int source_soft_open(void **src, const struct source_soft_kind *kind,
 		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 				"out of memory");
 	ret = kind->parse_event(sp, diag);
+	if (!ret && job->attach)
+		ret = open_target(sp, diag);
 	if (ret) {
 		source_soft_close(sp);
 		return ret;
@@ -145,7 +158,11 @@ int source_soft_open(void **src, const struct source_soft_kind *kind,
 
 void source_soft_close(void *src)
 {
-	free(src);
+	struct source_soft *sp = src;
+
+	if (sp && sp->program.target)
+		target_close(&sp->target);
+	free(sp);
 }
 
 /*
@@ -354,7 +371,8 @@ int source_soft_run(void *src, struct output *out, struct ledger *ledger,
 	err = err ? err : balance;
 	result->n_insns = stats.n_insns;
 	result->n_threads = stats.n_threads;
-	if (!ret && err && diag)
+	/* a back end that could not write leaves the reason to soft_close() */
+	if (err && diag && (!ret || !diag->text[0]))
 		*diag = late;
 	return ret ? ret : err;
 }

@@ -37,121 +37,6 @@
 #include "common/diag.h"
 
 /*
- * ---- PTWRITE: what it is about to write ----
- *
- * Specification: Intel SDM volume 2, PTWRITE (F3 0F AE /4), ModRM and SIB forms
- * of 64-bit mode.
- */
-
-static uint64_t reg_value(const struct user_regs_struct *r, unsigned n)
-{
-	const uint64_t v[16] = { r->rax, r->rcx, r->rdx, r->rbx,
-				 r->rsp, r->rbp, r->rsi, r->rdi,
-				 r->r8,	 r->r9,	 r->r10, r->r11,
-				 r->r12, r->r13, r->r14, r->r15 };
-
-	return v[n & 15];
-}
-
-/* Returns the opcode after the prefixes; *seg is the segment's base. REX counts
- * only directly before the opcode. In 64-bit mode only FS and GS have a
- * base. */
-static const uint8_t *skip_prefixes(const uint8_t *p, const uint8_t *end,
-				    const struct user_regs_struct *r,
-				    uint64_t *seg, bool *addr32, uint8_t *rex)
-{
-	*seg = 0;
-	*addr32 = false;
-	*rex = 0;
-	for (; p < end; p++) {
-		if (*p == 0x64)
-			*seg = r->fs_base;
-		else if (*p == 0x65)
-			*seg = r->gs_base;
-		else if (*p == 0x67)
-			*addr32 = true;
-		else if (*p != 0xf2 && *p != 0xf3 && *p != 0x66 &&
-			 *p != 0x2e && *p != 0x36 && *p != 0x3e && *p != 0x26)
-			break;
-	}
-	if (p < end && (*p & 0xf0) == 0x40)
-		*rex = *p++;
-	return p;
-}
-
-/* base + index * scale. Index 4 is none; base 5 with mod 0 is a disp32
- * alone. */
-static uint64_t sib_address(const uint8_t *p, unsigned mod, uint8_t rex,
-			    const struct user_regs_struct *r)
-{
-	unsigned index = (p[0] >> 3 & 7) | (rex & 2) << 2;
-	unsigned base = (p[0] & 7) | (rex & 1) << 3;
-	uint64_t a = 0;
-
-	if (index != 4)
-		a = reg_value(r, index) << (p[0] >> 6);
-	if ((base & 7) != 5 || mod)
-		a += reg_value(r, base);
-	return a;
-}
-
-/* The address of a memory operand. m points to ModRM, with its bytes complete
- * or padded; next is the following instruction's address, the base of
- * RIP-relative operands. */
-static uint64_t operand_address(const uint8_t *m, uint8_t rex, uint64_t next,
-				const struct user_regs_struct *r)
-{
-	unsigned mod = m[0] >> 6, rm = m[0] & 7;
-	bool wide = mod == 2;
-	int32_t disp = 0;
-	uint64_t a;
-
-	if (rm == 4) {
-		a = sib_address(m + 1, mod, rex, r);
-		wide |= !mod && (m[1] & 7) == 5;
-		m++;
-	} else if (rm == 5 && !mod) {
-		a = next;
-		wide = true;
-	} else {
-		a = reg_value(r, rm | (rex & 1) << 3);
-	}
-	if (wide)
-		memcpy(&disp, m + 1, 4);
-	else if (mod == 1)
-		disp = (int8_t)m[1];
-	return a + (uint64_t)(int64_t)disp;
-}
-
-bool step_ptwrite_operand(const uint8_t *bytes, size_t size, uint64_t ip,
-			  const struct user_regs_struct *regs,
-			  struct step_operand *op)
-{
-	uint8_t padded[24] = { 0 }, rex;
-	const uint8_t *p;
-	uint64_t seg;
-	bool addr32;
-
-	if (size > 15)
-		return false;
-	memcpy(padded, bytes, size);
-	p = skip_prefixes(padded, padded + size, regs, &seg, &addr32, &rex);
-	if (p[0] != 0x0f || p[1] != 0xae || (p[2] >> 3 & 7) != 4)
-		return false;
-	op->size = rex & 8 ? 8 : 4;
-	op->is_memory = p[2] >> 6 != 3;
-	if (!op->is_memory) {
-		op->value = reg_value(regs, (p[2] & 7) | (rex & 1) << 3);
-		return true;
-	}
-	op->value = operand_address(p + 2, rex, ip + size, regs);
-	if (addr32)
-		op->value = (uint32_t)op->value;
-	op->value += seg;
-	return true;
-}
-
-/*
  * ---- one stop of one thread: what ran since the last one? ----
  *
  * The truth is the instruction pointer as ptrace shows it. A stop comes after
@@ -168,14 +53,12 @@ enum { ERESTARTSYS = 512, ERESTARTNOINTR, ERESTARTNOHAND,
 /* si_code of a SIGTRAP stop, besides TRAP_TRACE (a step) and TRAP_BRKPT (a step
  * over a system call: user_single_step_report()). */
 #define SI_HANDLER SIGTRAP	/* ptrace_notify() at a handler's first insn */
-#define TRAP_FLAG 0x100u	/* of EFLAGS */
-#define TRAP_BIT (UINT64_C(1) << (SIGTRAP - 1))	/* of a signal mask */
 #define SI_INT3 0x80		/* SI_KERNEL: the program ran INT3 */
 
 /* proc NULL: not known yet. The arrays at the end of the struct stay
  * uninitialized. */
-static struct step_thread *new_thread(struct step *st,
-					   struct step_process *proc, pid_t tid)
+struct step_thread *step_thread_new(struct step *st, struct step_process *proc,
+				    pid_t tid)
 {
 	struct step_thread *t = malloc(sizeof(*t));
 
@@ -192,7 +75,7 @@ static struct step_thread *new_thread(struct step *st,
 	return t;
 }
 
-static struct step_thread *find_thread(struct step *st, pid_t tid)
+struct step_thread *step_thread_find(struct step *st, pid_t tid)
 {
 	struct step_thread **p, *t;
 
@@ -221,9 +104,8 @@ static void drop_process(struct step *st, struct step_process *proc)
 	step_process_free(proc);
 }
 
-static void drop_thread(struct step_thread *t)
+void step_thread_drop(struct step *st, struct step_thread *t)
 {
-	struct step *st = t->proc->step;
 	struct step_thread **p = &st->threads;
 
 	while (*p != t)
@@ -370,30 +252,62 @@ static void hide_trap_flag(const struct step_thread *t)
 	long word;
 
 	if (ptrace(PTRACE_GETREGS, t->tid, NULL, &regs) ||
-	    regs.eflags & TRAP_FLAG)
+	    regs.eflags & STEP_TRAP_FLAG)
 		return;
 	errno = 0;
 	word = ptrace(PTRACE_PEEKDATA, t->tid, (void *)regs.rsp, NULL);
 	if (!errno)
 		ptrace(PTRACE_POKEDATA, t->tid, (void *)regs.rsp,
-		       (void *)(word & ~(long)TRAP_FLAG));
+		       (void *)(word & ~(long)STEP_TRAP_FLAG));
+}
+
+bool step_mask_trap(pid_t tid, bool block)
+{
+	uint64_t mask, bit = UINT64_C(1) << (SIGTRAP - 1);
+	bool was;
+
+	if (ptrace(PTRACE_GETSIGMASK, tid, (void *)sizeof(mask), &mask))
+		return false;
+	was = mask & bit;
+	mask = block ? mask | bit : mask & ~bit;
+	if (was != block)
+		ptrace(PTRACE_SETSIGMASK, tid, (void *)sizeof(mask), &mask);
+	return was;
 }
 
 /*
  * A step that ends while the program has SIGTRAP blocked makes the kernel
- * unblock it and reset the program's handler (force_sig). So it is unblocked
- * here. True: it was blocked.
+ * unblock it and reset the program's handler (force_sig). So a call that may
+ * block it does not end in a step (sets_mask), and then SIGTRAP is unblocked
+ * here. The program sees what it has set, and has it again when it is let go.
  */
-static bool unblock_trap(const struct step_thread *t)
+static void masked(struct step_thread *t, const struct user_regs_struct *call)
 {
-	uint64_t mask;
+	uint64_t mask = 0, bit = UINT64_C(1) << (SIGTRAP - 1);
+	bool was = t->trap_blocked;
 
-	if (ptrace(PTRACE_GETSIGMASK, t->tid, (void *)sizeof(mask), &mask) ||
-	    !(mask & TRAP_BIT))
-		return false;
-	mask &= ~TRAP_BIT;
-	ptrace(PTRACE_SETSIGMASK, t->tid, (void *)sizeof(mask), &mask);
-	return true;
+	if (step_memory_read(t->proc, call->rsi, &mask, sizeof(mask)) !=
+	    sizeof(mask))
+		mask = 0;
+	if (step_mask_trap(t->tid, false))
+		t->trap_blocked = true;
+	else if (call->rsi && (call->rdi == SIG_SETMASK ||
+			       (call->rdi == SIG_UNBLOCK && mask & bit)))
+		t->trap_blocked = false;
+	if (!was || !call->rdx ||
+	    step_memory_read(t->proc, call->rdx, &mask, sizeof(mask)) !=
+		    sizeof(mask))
+		return;
+	ptrace(PTRACE_POKEDATA, t->tid, (void *)call->rdx,
+	       (void *)(mask | bit));
+}
+
+/* The system calls that set the mask of signals, for good or while they last. */
+static bool sets_mask(uint64_t call)
+{
+	return call == SYS_rt_sigprocmask || call == SYS_rt_sigsuspend ||
+	       call == SYS_ppoll || call == SYS_pselect6 ||
+	       call == SYS_epoll_pwait || call == SYS_epoll_pwait2;
 }
 
 /* insn ran, and next comes after it. */
@@ -409,6 +323,7 @@ static void executed(struct step_thread *t, const struct step_insn *insn,
 	}
 	if (insn->pushf)
 		hide_trap_flag(t);
+	t->popped = insn->popf;
 	if (++t->block_n == STEP_BLOCK_MAX || insn->cls != X86_OTHER ||
 	    next != insn->ip + insn->size)
 		end_block(t, insn, next);
@@ -419,7 +334,7 @@ static void executed(struct step_thread *t, const struct step_insn *insn,
 /* t's system call instruction ran: reported once. */
 static void enter_syscall(struct step_thread *t)
 {
-	if (t->in_syscall)
+	if (t->in_syscall || !t->insn.size)
 		return;
 	executed(t, &t->insn, t->insn.ip + t->insn.size);
 	leave(t, SOFT_LEAVE_SYSCALL, t->insn.ip);
@@ -459,7 +374,7 @@ static bool changes_code(const struct step_thread *t)
 	}
 }
 
-static void report_comm(struct step_thread *t)
+void step_report_comm(struct step_thread *t)
 {
 	char path[64], comm[32] = "";
 	FILE *f;
@@ -475,6 +390,14 @@ static void report_comm(struct step_thread *t)
 	fclose(f);
 }
 
+static bool may_restart(const struct user_regs_struct *regs)
+{
+	int64_t rax = (int64_t)regs->rax;
+
+	return (rax <= -ERESTARTSYS && rax >= -ERESTARTNOHAND) ||
+	       rax == -ERESTART_RESTARTBLOCK;
+}
+
 /*
  * The system call came back. restart: rax holds one of the kernel's internal
  * ERESTART codes, which user code never sees: after this stop the kernel moves
@@ -483,22 +406,19 @@ static void report_comm(struct step_thread *t)
 static void finish_syscall(struct step_thread *t)
 {
 	struct user_regs_struct before = t->regs;
-	int64_t rax;
 
 	t->in_syscall = false;
 	read_regs(t);
-	rax = (int64_t)t->regs.rax;
-	t->restart = (rax <= -ERESTARTSYS && rax >= -ERESTARTNOHAND) ||
-		     rax == -ERESTART_RESTARTBLOCK;
+	t->restart = may_restart(&t->regs);
 	/* arguments as they were; the number's register took the result */
 	before.orig_rax = before.rax;
 	t->regs = before;
 	if (changes_code(t))
 		note(t, step_maps_update(t, false));
 	else if (before.orig_rax == SYS_prctl && before.rdi == PR_SET_NAME)
-		report_comm(t);
-	else if (before.orig_rax == SYS_rt_sigprocmask && before.rsi)
-		unblock_trap(t);
+		step_report_comm(t);
+	else if (before.orig_rax == SYS_rt_sigprocmask)
+		masked(t, &before);
 }
 
 /*
@@ -521,12 +441,41 @@ static void enter_vsyscall(struct step_thread *t)
 }
 
 /*
+ * After a step over POPF the kernel takes the trap flag of all further steps for
+ * the program's own: it would show up in the program's flags and signal frames
+ * and stay there. PTRACE_CONT makes it forget; the interrupt, which is sent
+ * first, stops the thread before it runs anything. Also before a signal that
+ * comes when the step over POPF was to begin.
+ */
+static bool forget_trap_flag(struct step_thread *t, int sig)
+{
+	bool before = sig && t->insn.popf && t->insn.ip == t->ip;
+
+	if (!t->popped && !before)
+		return false;
+	t->popped = false;
+	if (before)
+		step_clear_trap_flag(t);
+	t->paused = t->running = true;
+	t->insn.size = 0;	/* what ran is reported */
+	ptrace(PTRACE_INTERRUPT, t->tid, NULL, NULL);
+	ptrace(PTRACE_CONT, t->tid, NULL, (void *)(intptr_t)sig);
+	return true;
+}
+
+/*
  * One more step, with a signal or 0. The next instruction is fetched and its
  * PTWRITE operand read now: after the step its bytes and registers may have
  * changed.
  */
 static int resume(struct step_thread *t, int sig)
 {
+	enum __ptrace_request how = PTRACE_SINGLESTEP;
+
+	if (t->proc->step->detaching)
+		return step_let_go(t, sig);
+	if (forget_trap_flag(t, sig))
+		return t->proc->step->error;
 	if (x86_is_vsyscall(t->ip))
 		enter_vsyscall(t);
 	if (!t->in_syscall && (!t->insn.size || t->insn.ip != t->ip ||
@@ -537,9 +486,12 @@ static int resume(struct step_thread *t, int sig)
 	}
 	if (t->insn.cls == X86_PTWRITE && !t->in_syscall)
 		read_ptwrite(t);
+	if (t->insn.cls == X86_SYSCALL && t->insn.size && !t->in_syscall &&
+	    t->insn.ip == t->ip && !sig && sets_mask(t->regs.rax))
+		how = PTRACE_SYSCALL;
 	t->injected = t->injected || sig;
 	t->running = true;
-	if (ptrace(PTRACE_SINGLESTEP, t->tid, NULL, (void *)(intptr_t)sig) &&
+	if (ptrace(how, t->tid, NULL, (void *)(intptr_t)sig) &&
 	    errno != ESRCH)
 		return note(t, diag_set(t->proc->step->diag, AUX_E_TARGET,
 					AUX_NO_OFFSET,
@@ -646,7 +598,7 @@ static int trap(struct step_thread *t, int sig, uint64_t ip)
 	switch (si.si_code) {
 	case SI_HANDLER:
 		leave(t, SOFT_LEAVE_ASYNC, ip);
-		unblock_trap(t);
+		step_mask_trap(t->tid, false);	/* until it returns */
 		t->injected = false;
 		t->restart = false;
 		break;
@@ -697,11 +649,8 @@ static int stopped(struct step_thread *t, int sig)
 	return resume(t, 0);
 }
 
-/* EXITKILL: the program dies with auxcap instead of running on unobserved.
- * EXIT: the last stop at which a dying thread's registers can be read. */
-#define OPTIONS (PTRACE_O_EXITKILL | PTRACE_O_TRACECLONE |             \
-		 PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK |            \
-		 PTRACE_O_TRACEEXEC | PTRACE_O_TRACEEXIT)
+/* EXITKILL: the program dies with auxcap instead of running on unobserved. */
+#define OPTIONS (PTRACE_O_EXITKILL | STEP_OPTIONS)
 #define TICK_NS 100000000u
 #define KILL_WAIT_NS 5000000000u	/* for what got SIGKILL to end, */
 #define GIVE_UP_NS 2000000000u		/* and if the user is impatient */
@@ -761,7 +710,7 @@ static int launch(struct step *st, int *failed)
 }
 
 /* A clone event does not say whether the new task shares the process. */
-static pid_t tgid_of(pid_t tid)
+pid_t step_tgid_of(pid_t tid)
 {
 	char path[64], line[256];
 	int tgid = tid;
@@ -778,8 +727,8 @@ static pid_t tgid_of(pid_t tid)
 	return tgid;
 }
 
-static struct step_process *get_process(struct step *st, pid_t pid,
-					const struct step_process *parent)
+struct step_process *step_process_get(struct step *st, pid_t pid,
+				      const struct step_process *parent)
 {
 	struct step_process *proc;
 
@@ -815,12 +764,29 @@ static uint64_t ip_of(pid_t tid)
 				offsetof(struct user_regs_struct, rip), NULL);
 }
 
-static int resume_fresh(struct step_thread *t)
+/* Nothing is known of what it ran before. */
+static void set_fresh(struct step_thread *t)
 {
 	t->ip = ip_of(t->tid);
 	t->insn.size = 0;
 	t->in_syscall = t->injected = t->restart = false;
+}
+
+static int resume_fresh(struct step_thread *t)
+{
+	set_fresh(t);
 	return resume(t, 0);
+}
+
+/* The first stop of a thread that was attached to: a system call in which it
+ * was interrupted may run again. */
+static void arrive(struct step_thread *t)
+{
+	t->fresh = false;
+	set_fresh(t);
+	read_regs(t);
+	t->restart = (int64_t)t->regs.orig_rax >= 0 && may_restart(&t->regs);
+	t->trap_blocked = step_mask_trap(t->tid, false);
 }
 
 /* A thread whose creator was seen, and which has stopped for the first time. */
@@ -834,22 +800,25 @@ static int begin(struct step_thread *t)
 /* fork, vfork or clone in parent; tid may have stopped already (on_unknown). */
 static int on_new_thread(struct step *st, struct step_thread *parent, pid_t tid)
 {
-	struct step_thread *t = find_thread(st, tid);
+	struct step_thread *t = step_thread_find(st, tid);
 	bool waiting = t;
 	struct step_process *proc;
 
+	if (t && t->soft)	/* attached to with its creator */
+		return 0;
 	enter_syscall(parent);
-	proc = get_process(st, tgid_of(tid), parent->proc);
+	proc = step_process_get(st, step_tgid_of(tid), parent->proc);
 	if (!proc)
 		return -AUX_E_NOMEM;
 	if (!t)
-		t = new_thread(st, proc, tid);
+		t = step_thread_new(st, proc, tid);
 	if (!t)
 		return -AUX_E_NOMEM;
 	if (waiting) {
 		t->proc = proc;
 		proc->n_threads++;
 	}
+	t->trap_blocked = parent->trap_blocked;
 	t->soft = soft_thread_add(st->s, (uint32_t)proc->pid, (uint32_t)tid,
 				  parent->soft);
 	if (!t->soft)
@@ -860,7 +829,7 @@ static int on_new_thread(struct step *st, struct step_thread *parent, pid_t tid)
 /* A stop of a thread whose creation event is still to come: it waits in it. */
 static int on_unknown(struct step *st, pid_t tid)
 {
-	return new_thread(st, NULL, tid) ? 0 : -AUX_E_NOMEM;
+	return step_thread_new(st, NULL, tid) ? 0 : -AUX_E_NOMEM;
 }
 
 /* PTRACE_EVENT_EXIT: what ran since the last stop of a thread that ends now. */
@@ -877,12 +846,17 @@ static void report_last_step(struct step_thread *t)
 	flush_thread(t);
 }
 
+void step_finish(struct step_thread *t)
+{
+	leave(t, SOFT_LEAVE_ASYNC, t->ip);
+	flush_thread(t);
+}
+
 /* Ends the thread's recording; idempotent. */
 static void retire(struct step_thread *t)
 {
 	if (t->soft) {
-		leave(t, SOFT_LEAVE_ASYNC, t->ip);
-		flush_thread(t);
+		step_finish(t);
 		soft_thread_exit(t->soft);
 	}
 	t->soft = NULL;
@@ -895,14 +869,14 @@ static void retire(struct step_thread *t)
  */
 static struct step_thread *exec_thread(struct step *st, pid_t tid, pid_t old)
 {
-	struct step_thread *t = find_thread(st, old), *gone;
+	struct step_thread *t = step_thread_find(st, old), *gone;
 
 	if (!t || old == tid)
 		return t;
-	gone = find_thread(st, tid);
+	gone = step_thread_find(st, tid);
 	if (gone) {
 		retire(gone);
-		drop_thread(gone);
+		step_thread_drop(st, gone);
 	}
 	enter_syscall(t);
 	flush_thread(t);
@@ -914,7 +888,7 @@ static struct step_thread *exec_thread(struct step *st, pid_t tid, pid_t old)
 }
 
 /* 0x23 is the kernel's __USER32_CS: the code segment says which ABI runs. */
-static bool is_32bit(pid_t tid)
+bool step_is_32bit(pid_t tid)
 {
 	return ptrace(PTRACE_PEEKUSER, tid,
 		      offsetof(struct user_regs_struct, cs), NULL) == 0x23;
@@ -928,7 +902,7 @@ static int release_32bit(struct step *st, struct step_thread *t)
 	char path[64], exe[PATH_MAX];
 	ssize_t n;
 
-	if (!soft_stats(st->s)->n_insns)
+	if (!soft_stats(st->s)->n_insns && !st->p->target)
 		return diag_set(st->diag, AUX_E_TARGET, AUX_NO_OFFSET,
 				"%s: cannot be traced: %s", st->p->argv[0],
 				why);
@@ -938,7 +912,7 @@ static int release_32bit(struct step *st, struct step_thread *t)
 	soft_not_traced(st->s, (uint32_t)t->proc->pid, exe, why);
 	ptrace(PTRACE_DETACH, t->tid, NULL, NULL);
 	retire(t);
-	drop_thread(t);
+	step_thread_drop(st, t);
 	return st->error;
 }
 
@@ -956,7 +930,7 @@ static int on_exec(struct step *st, pid_t tid)
 		enter_syscall(t);
 	st->started = true;
 	step_flush_process(t->proc);
-	if (is_32bit(tid))
+	if (step_is_32bit(tid))
 		return release_32bit(st, t);
 	step_code_reset(t->proc);
 	report_exec_comm(st, t);
@@ -981,7 +955,7 @@ static int on_event(struct step *st, struct step_thread *t, int event)
 		/* no instruction runs any more: no need to step */
 		t->running = false;
 		report_last_step(t);
-		t->in_syscall = true;
+		t->in_syscall = t->exiting = true;
 		ptrace(PTRACE_CONT, t->tid, NULL, NULL);
 		return st->error;
 	default:
@@ -990,12 +964,55 @@ static int on_event(struct step *st, struct step_thread *t, int event)
 	return err ? err : resume(t, 0);
 }
 
+/* The begin or the end of a system call that sets_mask(). */
+static int call_stop(struct step *st, struct step_thread *t)
+{
+	if (t->in_syscall) {
+		t->running = false;
+		t->ip = ip_of(t->tid);
+		finish_syscall(t);
+		return resume(t, 0);
+	}
+	enter_syscall(t);
+	if (st->detaching)
+		return resume(t, 0);
+	ptrace(PTRACE_SYSCALL, t->tid, NULL, NULL);
+	return st->error;
+}
+
+/*
+ * Stopped to be let go. The trap of a step that has just ended comes next, if
+ * there is one, and explains what ran; without one only a system call may have
+ * begun.
+ */
+static int interrupted(struct step_thread *t)
+{
+	t->running = t->paused = false;
+	if (t->fresh)
+		arrive(t);
+	else if (!step_trap_queued(t->tid))
+		return deliver(t, 0, ip_of(t->tid));
+	return resume(t, 0);
+}
+
 /* PTRACE_EVENT_STOP: the first stop of a new thread, or a group stop. */
 static int on_stop_event(struct step *st, struct step_thread *t, int sig)
 {
+	if (st->detaching)
+		return interrupted(t);
 	if (sig != SIGTRAP) {
 		ptrace(PTRACE_LISTEN, t->tid, NULL, NULL);
 		return 0;
+	}
+	if (t->fresh) {
+		arrive(t);
+		return resume(t, 0);
+	}
+	if (t->paused) {	/* here, or at the first instruction of a handler */
+		t->paused = false;
+		t->ip = ip_of(t->tid);
+		step_mask_trap(t->tid, false);
+		return resume(t, 0);
 	}
 	if (!t->ip && !t->insn.size)
 		return begin(t);
@@ -1004,14 +1021,14 @@ static int on_stop_event(struct step *st, struct step_thread *t, int sig)
 }
 
 /* What waitpid() says of a stopped thread. */
-static int on_stop(struct step *st, pid_t tid, int status)
+int step_stop(struct step *st, pid_t tid, int status)
 {
 	int event = status >> 16, sig = WSTOPSIG(status);
 	struct step_thread *t;
 
 	if (event == PTRACE_EVENT_EXEC)
 		return on_exec(st, tid);
-	t = find_thread(st, tid);
+	t = step_thread_find(st, tid);
 	if (!t)
 		return on_unknown(st, tid);
 	if (!t->proc)
@@ -1024,6 +1041,10 @@ static int on_stop(struct step *st, pid_t tid, int status)
 	}
 	if (event == PTRACE_EVENT_STOP)
 		return on_stop_event(st, t, sig);
+	if (t->fresh)
+		arrive(t);
+	if (sig == (SIGTRAP | 0x80))
+		return call_stop(st, t);
 	return event ? on_event(st, t, event) : stopped(t, sig);
 }
 
@@ -1031,21 +1052,20 @@ static int on_stop(struct step *st, pid_t tid, int status)
  * event. */
 static void on_end(struct step *st, pid_t tid, int status)
 {
-	struct step_thread *t = find_thread(st, tid);
+	struct step_thread *t = step_thread_find(st, tid);
 
 	if (tid == st->main_pid)
 		st->status = status;
 	if (!t)
 		return;
 	if (!t->proc) {
-		st->threads = t->next;
-		free(t);
+		step_thread_drop(st, t);
 		return;
 	}
 	if (t->running && t->soft)
 		soft_killed(st->s);
 	retire(t);
-	drop_thread(t);
+	step_thread_drop(st, t);
 }
 
 /*
@@ -1098,16 +1118,21 @@ static bool kill_all(struct step *st)
 							  KILL_WAIT_NS);
 }
 
+static bool goes_on(struct step *st)
+{
+	if (st->p->target)
+		return step_goes_on(st);
+	return !(st->p->stop && *st->p->stop) && !st->error ? true :
+							      kill_all(st);
+}
+
 static int loop(struct step *st)
 {
 	unsigned count = 0;
 	int status, err;
 	pid_t tid;
 
-	for (;;) {
-		if (((st->p->stop && *st->p->stop) || st->error) &&
-		    !kill_all(st))
-			break;
+	while (goes_on(st)) {
 		tid = waitpid(-1, &status, __WALL);
 		if (tid < 0 && errno == EINTR) {
 			tick(st);
@@ -1116,8 +1141,10 @@ static int loop(struct step *st)
 		if (tid < 0)
 			break;
 		err = 0;
+		if (step_beside(st, tid, status))
+			continue;
 		if (WIFSTOPPED(status))
-			err = on_stop(st, tid, status);
+			err = step_stop(st, tid, status);
 		else
 			on_end(st, tid, status);
 		if (err && !st->error)
@@ -1155,10 +1182,10 @@ static void stop_clock(void)
 /* The first thread exists before its exec, in which it becomes the program. */
 static int prepare(struct step *st)
 {
-	struct step_process *proc = get_process(st, st->main_pid, NULL);
+	struct step_process *proc = step_process_get(st, st->main_pid, NULL);
 	struct step_thread *t;
 
-	t = proc ? new_thread(st, proc, st->main_pid) : NULL;
+	t = proc ? step_thread_new(st, proc, st->main_pid) : NULL;
 	if (!t)
 		return -AUX_E_NOMEM;
 	t->soft = soft_thread_add(st->s, (uint32_t)st->main_pid,
@@ -1178,6 +1205,35 @@ static void fini(struct step *st)
 	}
 }
 
+/* Starts the program, or attaches to what runs. */
+static int begin_all(struct step *st, int *failed)
+{
+	int err;
+
+	if (st->p->target)
+		return step_attach(st);
+	err = launch(st, failed);
+	return err ? err : prepare(st);
+}
+
+/* After an error while attaching, too, there may be threads to be let go. */
+static int run(struct step *st, int *failed)
+{
+	int err;
+
+	start_clock();
+	err = begin_all(st, failed);
+	if (err && !st->error)
+		st->error = err;
+	if (!err || st->p->target)
+		err = loop(st);
+	stop_clock();
+	if (st->p->target)
+		st->status = step_end_beside(st);
+	fini(st);
+	return err;
+}
+
 int soft_step_run(struct soft *s, const struct soft_program *p, int *status,
 		  struct aux_diag *diag)
 {
@@ -1185,15 +1241,7 @@ int soft_step_run(struct soft *s, const struct soft_program *p, int *status,
 	int failed = -1, why = 0, err;
 
 	st.ticked_ns = st.shown_ns = clock_ns();
-	err = launch(&st, &failed);
-	if (!err)
-		err = prepare(&st);
-	if (!err) {
-		start_clock();
-		err = loop(&st);
-		stop_clock();
-	}
-	fini(&st);
+	err = run(&st, &failed);
 	*status = st.status;
 	if (!err && failed >= 0 && read(failed, &why, sizeof(why)) > 0)
 		err = diag_set(diag, AUX_E_TARGET, AUX_NO_OFFSET,

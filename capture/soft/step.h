@@ -19,6 +19,12 @@
 #define STEP_BLOCK_MAX 64	/* instructions of one block */
 #define STEP_BATCH 512		/* blocks, before soft_run */
 #define STEP_TRUTH 2048		/* addresses, before soft_truth */
+#define STEP_TRAP_FLAG 0x100u	/* of EFLAGS */
+
+/* EXIT: the last stop at which a dying thread's registers can be read. */
+#define STEP_OPTIONS (PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK |       \
+		      PTRACE_O_TRACEVFORK | PTRACE_O_TRACEEXEC |       \
+		      PTRACE_O_TRACEEXIT | PTRACE_O_TRACESYSGOOD)
 
 struct step_insn {
 	uint64_t ip;
@@ -26,7 +32,7 @@ struct step_insn {
 	uint8_t size;		/* 0: no code can be read there */
 	uint8_t cls;
 	bool rep;
-	bool pushf;		/* stores the flags */
+	bool pushf, popf;	/* stores, loads the flags */
 	bool check;		/* its bytes may change any time */
 };
 
@@ -88,6 +94,12 @@ struct step_thread {
 	bool injected;		/* resumed with a signal */
 	bool restart;		/* the system call may run again */
 	bool running;		/* resumed, no stop seen since */
+	bool fresh;		/* attached, and its first stop is to come */
+	bool exiting;		/* its PTRACE_EVENT_EXIT was seen */
+	bool trap_blocked;	/* SIGTRAP, by the program; by us it is not */
+	bool popped;		/* insn before was a POPF */
+	bool paused;		/* by forget_trap_flag(): stops at once */
+	int first;		/* what waitpid() said of its first stop; 0: not yet */
 	bool vsyscall;		/* resumed at a vsyscall, of which ip is the return */
 	uint64_t ip;		/* of insn, which is next or being stepped */
 	struct step_insn insn;
@@ -118,11 +130,48 @@ struct step {
 	struct step_build_id *build_ids;
 	pid_t main_pid;
 	int status;
-	bool started;		/* the program's exec was seen */
+	bool started;		/* the program's exec was seen, or attached */
+	bool detaching;		/* who stops is let go */
 	int error;
 	uint64_t shown_ns, ticked_ns;
-	uint64_t killed_ns, kill_ns;	/* first and last SIGKILL; 0: none */
+	/* the first and last SIGKILL, or interrupt to let go; 0: none */
+	uint64_t killed_ns, kill_ns;
 };
+
+/* step.c. A thread; proc NULL: not known yet. */
+struct step_thread *step_thread_new(struct step *st, struct step_process *proc,
+				    pid_t tid);
+struct step_thread *step_thread_find(struct step *st, pid_t tid);
+/* Frees it, and its process with the last one. */
+void step_thread_drop(struct step *st, struct step_thread *t);
+struct step_process *step_process_get(struct step *st, pid_t pid,
+				      const struct step_process *parent);
+pid_t step_tgid_of(pid_t tid);
+void step_report_comm(struct step_thread *t);
+bool step_is_32bit(pid_t tid);
+/* What waitpid() says of a stopped thread; runs it on. */
+int step_stop(struct step *st, pid_t tid, int status);
+/* Reports all that it ran; it is in the kernel from here on. */
+void step_finish(struct step_thread *t);
+/* Blocks SIGTRAP, or not. True: it was blocked. */
+bool step_mask_trap(pid_t tid, bool block);
+
+/* step_attach.c, for what runs already. Makes all threads of p->target stop,
+ * reports what exists, and lets them go on by steps. */
+int step_attach(struct step *st);
+/* False: the recording is over, and all are let go of. */
+bool step_goes_on(struct step *st);
+/* A thread stands before a POPF that it was to step over, and will not. */
+void step_clear_trap_flag(const struct step_thread *t);
+/* A stopped thread runs on without us. Frees t, unless it has to stop once
+ * more. */
+int step_let_go(struct step_thread *t, int sig);
+/* The trap of a step that ended is still to be taken by the thread. */
+bool step_trap_queued(pid_t tid);
+/* True: tid is the program whose end ends the recording. */
+bool step_beside(struct step *st, pid_t tid, int status);
+/* Ends that program; its status. */
+int step_end_beside(struct step *st);
 
 /* step_proc.c. parent NULL: a first process; else a fork, with the parent's
  * code. */

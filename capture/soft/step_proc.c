@@ -514,10 +514,10 @@ static int add_insn(struct step_process *proc, const struct step_insn *insn)
 	return hash_put(&proc->insn_at, insn->ip, (uint32_t)proc->n_insns);
 }
 
-/* PUSHF in any form: prefixes and REX, then 9c. */
-static bool is_pushf(const uint8_t *bytes, int size)
+/* PUSHF (9c), POPF (9d) or IRET (cf) in any form: with 66 or REX before it. */
+static bool is_flags(const uint8_t *bytes, int size, uint8_t opcode)
 {
-	return size > 0 && bytes[size - 1] == 0x9c &&
+	return size > 0 && bytes[size - 1] == opcode &&
 	       (size == 1 || (size == 2 && (bytes[0] == 0x66 ||
 					    (bytes[0] & 0xf0) == 0x40)));
 }
@@ -547,7 +547,9 @@ static int fetch_insn(struct step_thread *t, uint64_t ip,
 	insn->cls = x.cls;
 	insn->rep = x.rep_string;
 	insn->target = ip + (uint64_t)size + (uint64_t)x.disp;
-	insn->pushf = is_pushf(bytes, size);
+	insn->pushf = is_flags(bytes, size, 0x9c);
+	insn->popf = is_flags(bytes, size, 0x9d) ||
+		     is_flags(bytes, size, 0xcf);
 	insn->check = m->check;
 	if ((m->save || is_written(proc, ip) ||
 	     is_written(proc, ip + (uint64_t)size - 1)) &&

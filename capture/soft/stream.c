@@ -429,14 +429,21 @@ static void drop_process(struct soft *s, struct soft_process *proc)
 	free(proc);
 }
 
-/* The first thread: what perf record knows at its start. */
-static void announce(struct soft_thread *t)
+/* The file's list of what is recorded; readers that have it know of a recording
+ * by thread. */
+int soft_attach(struct soft *s, uint32_t *tids, size_t n)
 {
-	static const char *const comm = "";
+	const char **comms = calloc(n ? n : 1, sizeof(*comms));
+	size_t i;
 
-	t->clock = t->s->config.start_ns;
-	keep_error(t->s, synth_thread_map(t->s->w, &t->tid, &comm, 1));
-	keep_error(t->s, synth_finished_init(t->s->w));
+	if (!comms)
+		return keep_error(s, -AUX_E_NOMEM);
+	for (i = 0; i < n; i++)
+		comms[i] = "";
+	keep_error(s, synth_thread_map(s->w, tids, comms, n));
+	free(comms);
+	s->announced = true;
+	return keep_error(s, synth_finished_init(s->w));
 }
 
 struct soft_thread *soft_thread_add(struct soft *s, uint32_t pid, uint32_t tid,
@@ -460,7 +467,9 @@ struct soft_thread *soft_thread_add(struct soft *s, uint32_t pid, uint32_t tid,
 	if (!s->config.per_thread)
 		t->last_idx = (uint32_t)(s->stats.n_threads - 1) % s->n_streams;
 	if (!parent) {
-		announce(t);
+		t->clock = s->config.start_ns;
+		if (!s->announced)
+			soft_attach(s, &tid, 1);
 		return t;
 	}
 	t->ppid = parent->pid;
@@ -1084,7 +1093,7 @@ int soft_close(struct soft *s, struct soft_stats *stats, struct aux_diag *diag)
 		*stats = s->stats;
 	err = s->error;
 	free(s);
-	if (err)
+	if (err && !truth_err)	/* else that is why */
 		return diag_set(diag, -err, AUX_NO_OFFSET,
 				"cannot write the recording: %s",
 				aux_strerror(err));

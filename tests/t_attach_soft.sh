@@ -1,0 +1,148 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# soft_pt attaches: programs/longrun runs already, is single-stepped for a while, and
+# goes on. It checks itself: an instruction too many, a signal that was lost or
+# invented, a trap flag left behind would show. What was recorded is what ran.
+. "$(dirname "$0")/lib.sh"
+
+data=$SCRATCH/a.data truth=$SCRATCH/a.truth err=$SCRATCH/a.err
+mkfifo "$SCRATCH/in"
+
+begin() { # starts it: $prog
+	"$programs/longrun" <"$SCRATCH/in" >"$SCRATCH/out" 2>&1 &
+	prog=$!
+	exec 9>"$SCRATCH/in"
+	waits grep -q ready "$SCRATCH/out"
+}
+
+waits() { # COMMAND...: until it succeeds; 30 seconds
+	local i
+	for ((i = 0; i < 300; i++)); do
+		"$@" && return
+		sleep 0.1
+	done
+	return 1
+}
+
+untraced() { # all its threads
+	! grep -h '^TracerPid:' /proc/"$prog"/task/*/status | grep -qv '	0$'
+}
+
+is_right() { # TEXT: it goes on, and ends right
+	waits untraced
+	ok $? "$1: it is let go"
+	sleep 0.2
+	exec 9>&-
+	waits not kill -0 "$prog" 2>/dev/null || kill -KILL "$prog"
+	wait "$prog" 2>"$SCRATCH/wait"
+	is "$?:$(tail -n 1 "$SCRATCH/out")" 0:right "$1: it did all that it should"
+}
+
+exact() { # TEXT: the flow is the truth's, without a gap
+	"$auxdecode" insn -F tid,ip "$data" 2>"$SCRATCH/derr" |
+		"$truthcmp" "$truth" >"$SCRATCH/cmp"
+	is "${PIPESTATUS[*]}" "0 0" "$1: $(sed -n 's/^total truth \([0-9]*\) .* threads \([0-9]*\) .*/\1 instructions, \2 threads/p' "$SCRATCH/cmp")" ||
+		sed 's/^/#   /' "$SCRATCH/cmp" "$SCRATCH/derr" | head -n 20
+}
+
+# Whether it is allowed here at all.
+begin
+if ! "$auxcap" -q -e soft_pt/step/u -o "$data" -p "$prog" -- true 2>"$err" &&
+		grep -q 'cannot trace\|ptrace_scope' "$err"; then
+	kill -KILL "$prog"
+	skip "hardware: may not attach: $(head -n 1 "$err")"
+	finish
+fi
+
+### a program beside it says how long
+
+timeout -k 5 100 "$auxcap" -e soft_pt//u -o "$data" --truth "$truth" -p "$prog" -- sleep 1 2>"$err"
+is $? 0 "-p, without a back end" || sed 's/^/#   /' "$err"
+exact "-p"
+"$auxdecode" info "$data" >"$SCRATCH/info"
+that "-p: step is the back end" "$SCRATCH/info" grep -q 'back end step' "$SCRATCH/info"
+"$auxdecode" insn -F comm,pid,sym "$data" 2>/dev/null | grep -v '^#' | sort -u >"$SCRATCH/who"
+that "-p: with its name, pid and symbols" "$SCRATCH/who" grep -Eq "^longrun +$prog +compute\+" "$SCRATCH/who"
+is "$(ls "/proc/$prog/task" | wc -l)" 8 "-p: all its threads are there"
+
+### again, one thread, until SIGINT
+
+tid=$("$auxdecode" insn -F tid,sym "$data" 2>/dev/null | sed -n 's/^ *\([0-9]*\) *compute+.*/\1/p' | head -n 1)
+timeout -s INT -k 20 1 "$auxcap" -e soft_pt/step,cyc/u -o "$data" --truth "$truth" -t "$tid" 2>"$err"
+grep -q 'nothing lost; stopped early' "$err"
+ok $? "-t: SIGINT ends it" "$err"
+exact "-t"
+is "$("$auxdecode" count "$data" 2>/dev/null | sed -n 's/^thread \([0-9]*\) .*/\1/p')" "$tid" "-t: nothing but the thread"
+is_right "-p, then -t"
+
+### auxcap is killed
+
+begin
+"$auxcap" -e soft_pt/step/u -o "$data" --truth "$truth" -p "$prog" 2>"$err" 9>&- &
+pid=$!
+waits not untraced
+sleep 0.5
+kill -KILL $pid
+wait $pid 2>/dev/null
+is_right "auxcap killed"
+# the process that traced completes the file
+whole() { "$auxdecode" info "$data" >"$SCRATCH/info" 2>&1 && grep -q '^verdict: no loss' "$SCRATCH/info"; }
+waits whole
+ok $? "auxcap killed: the file is complete" "$SCRATCH/info"
+exact "auxcap killed"
+
+### stopped, and stays so
+
+begin
+kill -STOP "$prog"
+is_stopped() { grep -q '^State:	T' "/proc/$prog/status"; }
+waits is_stopped
+timeout -k 5 60 "$auxcap" -e soft_pt/step/u -o "$data" -p "$prog" -- sleep 0.3 2>"$err"
+is $? 1 "a stopped program"
+that "a stopped program: it is told that nothing ran" "$err" grep -q 'nothing was recorded: no thread ran' "$err"
+is_stopped
+ok $? "a stopped program: it still is"
+kill -CONT "$prog"
+is_right "a stopped program"
+
+### it ends by itself
+
+sh -c 'read -r i; exit 5' <"$SCRATCH/in" &
+prog=$!
+exec 9>"$SCRATCH/in"
+timeout -k 5 100 "$auxcap" -e soft_pt/step/u -o "$data" --truth "$truth" -p "$prog" 2>"$err" 9>&- &
+pid=$!
+waits not untraced
+exec 9>&-
+wait $pid
+is $? 0 "a program that ends" || sed 's/^/#   /' "$err"
+wait "$prog"
+is $? 5 "a program that ends: as it would"
+exact "a program that ends"
+
+### what cannot be
+
+begin
+echo precious >"$data"
+cannot() { # STATUS TEXT PATTERN ARGUMENT...
+	local status=$1 text=$2 pattern=$3
+	shift 3
+	timeout 60 "$auxcap" -o "$data" "$@" >"$SCRATCH/o" 2>"$err"
+	is $? "$status" "$text: status $status"
+	that "$text: it is told" "$err" grep -Eq -- "$pattern" "$err"
+	is "$(cat "$data")" precious "$text: the file stays"
+}
+cannot 2 "emulate" 'emulate runs a program from its start.*step' -e soft_pt/emulate/u -p "$prog"
+cannot 2 "soft_etm" 'soft_etm runs a program from its start' -e soft_etm//u -p "$prog"
+cannot 2 "-p and -t" 'exclude each other' -e soft_pt//u -p "$prog" -t "$prog"
+cannot 1 "no such process" 'there is no process 999999999' -e soft_pt//u -p 999999999
+cannot 1 "a thread of the kernel" 'belongs to the kernel|no process' -e soft_pt//u -p 2
+"$auxcap" -q -e soft_pt/step/u -o "$SCRATCH/b.data" -p "$prog" 2>"$SCRATCH/b.err" 9>&- &
+pid=$!
+waits not untraced
+cannot 1 "traced by another" 'is traced already, by process [0-9]+' -e soft_pt//u -p "$prog"
+kill -INT $pid
+wait $pid
+is_right "after all that"
+finish
