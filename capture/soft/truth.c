@@ -10,8 +10,10 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/diag.h"
@@ -21,6 +23,7 @@
 
 #define OUT_SIZE (1 << 20)
 #define BLOCK_BYTES (64 << 10)
+#define HEAD_SIZE 16
 
 /* The last address of a tid: the base of the next delta. */
 struct last_ip {
@@ -32,17 +35,34 @@ struct last_ip {
 struct soft_truth {
 	int fd;
 	int error;
+	bool begun;		/* something was written */
+	char *made;		/* the path, if there was no such file before */
 	size_t n_out;
 	struct last_ip *last;	/* open addressing, n_last a power of two */
 	size_t n_last, n_used;
 	uint8_t out[OUT_SIZE];
 };
 
+/* A file that was there before is emptied only now: a recording that comes to
+ * nothing leaves it as it was. */
+static void empty_file(struct soft_truth *tr)
+{
+	struct stat st;
+
+	if (!tr->begun && !fstat(tr->fd, &st) && S_ISREG(st.st_mode) &&
+	    ftruncate(tr->fd, 0))
+		tr->error = errno;
+	tr->begun = true;
+}
+
 static void write_out(struct soft_truth *tr)
 {
 	size_t done = 0;
 	ssize_t n;
 
+	if (!tr->begun && tr->n_out <= HEAD_SIZE)
+		return;
+	empty_file(tr);
 	while (done < tr->n_out && !tr->error) {
 		n = write(tr->fd, tr->out + done, tr->n_out - done);
 		if (n < 0 && errno != EINTR)
@@ -106,7 +126,12 @@ int soft_truth_open(struct soft_truth **trp, const char *path,
 		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 				"out of memory");
 	memset(tr, 0, offsetof(struct soft_truth, out));
-	tr->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	tr->fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (tr->fd < 0 && errno == ENOENT) {
+		tr->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+			      0666);
+		tr->made = tr->fd < 0 ? NULL : strdup(path);
+	}
 	if (tr->fd < 0) {
 		free(tr);
 		return diag_set(diag, AUX_E_IO, AUX_NO_OFFSET,
@@ -115,7 +140,7 @@ int soft_truth_open(struct soft_truth **trp, const char *path,
 	}
 	memcpy(tr->out, TRUTH_MAGIC, 8);
 	memcpy(tr->out + 8, version, 8);
-	tr->n_out = 16;
+	tr->n_out = HEAD_SIZE;
 	*trp = tr;
 	return 0;
 }
@@ -173,12 +198,15 @@ int soft_truth_close(struct soft_truth *tr, struct aux_diag *diag)
 	write_out(tr);
 	if (close(tr->fd) && !tr->error)
 		tr->error = errno;
+	if (tr->made && !tr->begun)
+		unlink(tr->made);
 	err = tr->error;
+	free(tr->made);
 	free(tr->last);
 	free(tr);
 	if (err)
 		return diag_set(diag, AUX_E_IO, AUX_NO_OFFSET,
-				"cannot write the truth file: %s",
-				strerror(err));
+				"cannot write the truth file: %s (another place "
+				"for --truth?)", strerror(err));
 	return 0;
 }
