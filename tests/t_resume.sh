@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Code that is missing. The flow goes on before the next PSB; nothing is shown that did not run, in that order, and
+# Code that is missing: a module, and pages that the program wrote. The flow goes
+# on before the next PSB; nothing is shown that did not run, in that order, and
 # more than by libipt, which goes on at a PSB only.
 . "$(dirname "$0")/lib.sh"
 . tests/record.sh
@@ -39,5 +40,24 @@ for terms in noretcomp=1,psb_period=5 noretcomp=0,psb_period=5 noretcomp=0,psb_p
 	ok $status "a recording, soft_pt/$terms/" "$log"
 	withheld "a module withheld, soft_pt/$terms/"
 done
+
+# Pages that the program wrote: their bytes are in the file (struct aux_own_code,
+# kind 2). They are moved to where nothing ran.
+record jit_once noretcomp=0,psb_period=5
+ok $status "a recording of code that the program wrote" "$log"
+/usr/bin/python3 - "$data" <<-'end'
+	import struct, sys
+	data = bytearray(open(sys.argv[1], 'rb').read())
+	moved = 0
+	for at in range(0, len(data) - 40, 8):
+	    ns, addr, size, blob, pid, kind = struct.unpack_from('<QQQQII', data, at)
+	    if kind == 2 and addr and not addr % 4096 and 0 < size <= 61440 and blob < 1000 and pid > 1:
+	        struct.pack_into('<Q', data, at + 8, 0x1000)
+	        moved += 1
+	open(sys.argv[1], 'wb').write(data)
+	sys.exit(not moved)
+end
+ok $? "its bytes withheld"
+withheld "written code withheld"
 
 finish
