@@ -74,6 +74,13 @@ says 'apt install qemu-user.*step' "qemu is missing: what to do is told"
 that "qemu is missing: costs no file" - test ! -e "$out"
 run 0 "qemu is missing, step" env PATH="$SCRATCH/no-qemu" "$auxcap" -e soft_pt/step/ -o "$out" -- "$hello"
 rm -f "$out"
+if [ -z "$(no_emulation)" ] && cp "$hello" "$SCRATCH/setuid" &&
+		chown 65534 "$SCRATCH/setuid" 2>/dev/null && chmod 4755 "$SCRATCH/setuid"; then
+	run 1 "a set-user-ID program" "$auxcap" -e soft_pt//u -o "$out" -- "$SCRATCH/setuid"
+	says 'set-user-ID.*-e soft_pt/step/u runs it' "a set-user-ID program: what runs it is told"
+	run 0 "a set-user-ID program, step" "$auxcap" -e soft_pt/step/u -o "$out" -- "$SCRATCH/setuid"
+	rm -f "$out"
+fi
 # --truth: what was there stays until there is something to put in its place.
 echo precious >"$SCRATCH/truth"
 sleep 100 &

@@ -45,6 +45,10 @@ watched() {
 quick=" closestd seccomp pidns setuid leaderexit int3 trapflag ownpage overtext twoviews "
 kernel_says() { "$hostile" list | grep -qx "$1"; }
 
+no_qemu=$(no_emulation)
+backs="emulate step"
+[ -z "$no_qemu" ] || backs=step
+
 cases=("$@")
 [ $# = 0 ] && mapfile -t cases < <("$hostile" list)
 for c in "${cases[@]}"; do
@@ -57,7 +61,11 @@ for c in "${cases[@]}"; do
 		fi ;;
 	esac
 	unwatched "$c"
-	watched emulate "$c"
+	if [ -z "$no_qemu" ]; then
+		watched emulate "$c"
+	else
+		skip "$no_qemu" "emulate $c"
+	fi
 	if [ -n "${QUICK:-}" ] && [[ $quick != *" $c "* ]]; then
 		continue
 	fi
@@ -68,7 +76,7 @@ done
 ### pids are those of this machine, not of a namespace
 
 if unshare -p --fork true 2>/dev/null; then
-	for b in emulate step; do
+	for b in $backs; do
 		timeout -k 5 100 "$auxcap" -q -e "soft_pt/$b/u" -o "$data" -- \
 			unshare -p --fork grep NSpid /proc/self/status >"$SCRATCH/out" 2>"$err"
 		is "$?:$(awk '{ print $1, NF, $NF }' "$SCRATCH/out")" "0:NSpid: 3 1" \
@@ -94,7 +102,7 @@ ends_within() {
 	return 1
 }
 
-for b in emulate step; do
+for b in $backs; do
 	rm -f "$SCRATCH/ready"
 	# shellcheck disable=SC2016
 	"$auxcap" -e "soft_pt/$b/u" -o "$data" -- /bin/sh -c \
@@ -115,7 +123,7 @@ done
 ### few descriptors
 
 for n in 60 250; do
-	(ulimit -n $n && timeout 60 "$auxcap" -q -e soft_pt//u -o "$data" -- "$hostile" seccomp) \
+	(ulimit -n $n && timeout 60 "$auxcap" -q -e "soft_pt/$soft_step/u" -o "$data" -- "$hostile" seccomp) \
 		>"$SCRATCH/out" 2>"$err"
 	is "$?:$(cat "$SCRATCH/out")" "0:done seccomp" "ulimit -n $n" || sed 's/^/#   /' "$err"
 done

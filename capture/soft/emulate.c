@@ -928,6 +928,18 @@ static void find_sysroot(const struct emu *e)
 		memcpy(e->header->sysroot, set, strlen(set) + 1);
 }
 
+/* A back end that runs what the emulator cannot. */
+static const char *other_way(const struct emu *e, uint32_t why)
+{
+	if (e->machine != EM_X86_64)
+		return "";
+	if (why == SOFT_WHY_SETUID)
+		return "; -e soft_pt/step/u runs it, without these unless you "
+		       "are root";
+	return why == SOFT_WHY_HELPER || why == SOFT_WHY_DELETED ?
+		       "; -e soft_pt/step/u runs it" : "";
+}
+
 /* What fails here is mostly the installation: the messages say what is
  * missing. */
 static int find_parts(struct emu *e, const struct soft_program *p,
@@ -952,8 +964,9 @@ static int find_parts(struct emu *e, const struct soft_program *p,
 				p->argv[0]);
 	ret = soft_exec_resolve(&c->x, &c->on, c->program, p->argv, NULL);
 	if (ret == SOFT_EXEC_NATIVE)
-		return emu_fail(e, AUX_E_TARGET, "%s: cannot be traced: %s",
-				p->argv[0], soft_why_text(c->x.why, e->machine));
+		return emu_fail(e, AUX_E_TARGET, "%s: cannot be traced: %s%s",
+				p->argv[0], soft_why_text(c->x.why, e->machine),
+				other_way(e, c->x.why));
 	if (ret < 0)
 		return emu_fail(e, AUX_E_TARGET, "%s: cannot be executed%s",
 				p->argv[0], e->machine == EM_AARCH64 ?
@@ -1116,7 +1129,9 @@ static int failed_start(struct emu *e, int status)
 		return e->err;
 	return emu_fail(e, AUX_E_TARGET, "%s could not run the program (status "
 			"%#x); its plugin interface is needed (Debian 12's "
-			"qemu-user has it)", qemu_name(e), status);
+			"qemu-user has it)%s", qemu_name(e), status,
+			e->machine == EM_X86_64 ?
+			", or -e soft_pt/step/u, which needs no qemu" : "");
 }
 
 /*
