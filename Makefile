@@ -259,8 +259,8 @@ check: deps deps-guest
 # newest one that Debian has.
 check-kernel: deps deps-guest
 	$(submake) tests-build
-	$(Q)$(ENV) tests/run t_guest; first=$$?; \
-		$(ENV) GUEST_KERNEL=newest tests/run t_guest && exit $$first
+	$(Q)export $(ENV) TIMEOUT=1800; GUEST_KERNEL=6.1 tests/run t_guest; first=$$?; \
+		GUEST_KERNEL=newest tests/run t_guest && exit $$first
 # With the newest perf that Debian has in the place of the installed one.
 check-newest: deps deps-guest
 	$(submake) tests-build

@@ -5,8 +5,8 @@
 # simulated PMUs of tools/pmu_sim: each byte that they make is proven to be in the
 # file, or in the ledger. tests/guest/*.sh run inside and say what they found.
 #
-#   tests/t_guest.sh [PART...]      full, snapshot, modes, limits, damage, machine, pause;
-#                                   all if none
+#   tests/t_guest.sh [PART...]      full, snapshot, modes, limits, damage, machine, pause,
+#                                   hazard; all if none, but hazard only with GUEST_KERNEL
 #
 # GUEST_KERNEL: see tools/guest/run -k. FULL=1 adds a newer kernel, and a hundred kills.
 # shellcheck source=lib.sh
@@ -17,6 +17,7 @@
 have qemu-system-x86_64 || { skip "no QEMU: tools/deps install guest" "guest"; finish; }
 parts=("$@")
 [ $# -gt 0 ] || parts=(full snapshot modes limits damage machine pause)
+[ $# -gt 0 ] || [ -z "${GUEST_KERNEL:-}" ] || parts+=(hazard)
 
 # relay KERNEL: what the guest says, numbered here. Sets ended: parts that came to
 # their end.
@@ -45,12 +46,12 @@ boot() {
 	ok $? "$kernel: pmu_sim builds" "$SCRATCH/module" || return
 	# shellcheck disable=SC2016
 	relay "$kernel" < <(
-		tools/guest/run -k "$kernel" -m 2000 -t "${GUEST_TIME:-850}" \
+		tools/guest/run -k "$kernel" -m 2000 -t "${GUEST_TIME:-$((TIMEOUT - 50))}" \
 			-e "BUILD=$(realpath "$BUILD")" -e FULL -e SEED \
 			-M "$SCRATCH/pmu_sim.ko names=aux_sim,intel_pt,cs_etm" -- bash -c '
 				for part; do
 					echo "part $part"
-					timeout -k 5 "${FULL:+6}300" bash "tests/guest/$part.sh"
+					timeout -k 5 "${FULL:+6}600" bash "tests/guest/$part.sh"
 				done' bash "${parts[@]}" 2>&1
 		echo "# guest: status $?")
 	for part in "${parts[@]}"; do
@@ -59,7 +60,7 @@ boot() {
 	done
 }
 
-kernel=${GUEST_KERNEL:-6.1}
+kernel=${GUEST_KERNEL:-6.1} TIMEOUT=${TIMEOUT:-900}
 if ! tools/guest/kernel -k "$kernel" >"$SCRATCH/kernel" 2>&1; then
 	# What Debian's next release offers today is not for us to promise.
 	[ "$kernel" != newest ] || { skip "$(tail -n 1 "$SCRATCH/kernel")" "guest"; finish; }

@@ -310,14 +310,27 @@ static void print_stream(const struct stream *s, size_t n)
 	       s->n_flag[3]);
 }
 
-/* Stored bytes that the recorder says it could not save; of CPU streams. */
+/* No other CPU made anything: a thread's stream is all of this one. */
+static bool made_alone(const struct check *c, unsigned int cpu)
+{
+	unsigned int i;
+
+	for (i = 0; i < N_CPU; i++)
+		if (i != cpu && c->cpu[i].produced)
+			return false;
+	return true;
+}
+
+/* Stored bytes that the recorder says it could not save; of threads' streams only
+ * where their CPU is known. */
 static uint64_t told_unsaved(const struct check *c, unsigned int cpu)
 {
+	bool alone = made_alone(c, cpu);
 	uint64_t n = 0;
 	size_t i;
 
 	for (i = 0; i < c->n_streams; i++)
-		if (c->streams[i].cpu == cpu)
+		if (c->streams[i].cpu == cpu || (c->streams[i].cpu == UINT32_MAX && alone))
 			n += ledger_of(c, &c->streams[i].idx, AUX_LEDGER_UNREAD).bytes +
 				ledger_of(c, &c->streams[i].idx, AUX_LEDGER_UNWRITTEN).bytes;
 	return n;
