@@ -85,6 +85,8 @@ fi
 echo precious >"$SCRATCH/truth"
 sleep 100 &
 asleep=$!
+kill -STOP $asleep	# it runs nothing
+until grep -q '^State:	T' /proc/$asleep/status; do sleep 0.05; done
 for words in '-e soft_pt/nonsense/u -- true' '-e soft_pt//u --nonsense' "-e soft_pt//u -- $SCRATCH/absent" \
 		"-e soft_pt//u -p $asleep -- true"; do
 	# shellcheck disable=SC2086
@@ -94,7 +96,7 @@ done
 rm "$SCRATCH/truth"
 "$auxcap" -e soft_pt//u --truth "$SCRATCH/truth" -o "$SCRATCH/truth.data" -p $asleep -- true >/dev/null 2>&1
 that "a truth file of nothing is not left" - test ! -e "$SCRATCH/truth"
-kill $asleep
+kill -KILL $asleep
 (ulimit -f 8; "$auxcap" -e soft_pt/step/u --truth "$SCRATCH/truth" -o /dev/null -- "$hello") >/dev/null 2>"$SCRATCH/err"
 is $? 0 "a truth file below ulimit -f"
 (ulimit -f 8; "$auxcap" -e soft_pt/step/u --truth "$SCRATCH/truth" -o /dev/null -- true) >/dev/null 2>"$SCRATCH/err"
