@@ -108,6 +108,20 @@ build whole "$p/cover_class.cc" -O2 -gdwarf-4
 	objcopy --strip-all --add-gnu-debuglink=apart.debug whole apart)
 against "separate debug file" "$s/apart" "$s/whole"
 
+# what two files share, moved into a third by dwz
+mkdir "$s/dwz"
+build joint "$p/cover_data.c" -O2 -gdwarf-4
+cp "$s/joint" "$s/dwz/one"
+cp "$s/joint" "$s/dwz/two"
+(cd "$s/dwz" && dwz -m shared.debug -r one two) 2>"$s/err"
+ok $? "dwz" "$s/err"
+that "names are in the shared file" "$s/err" eval 'readelf -S "$s/dwz/one" | grep -q gnu_debugaltlink'
+against "a file that dwz shares" "$s/dwz/one" "$s/joint"
+mv "$s/dwz/shared.debug" "$s/dwz/gone"
+"$tool" "$s/dwz/one" <"$s/addrs" >"$s/ours" 2>"$s/err"
+that "without that file: lines, no crash" "$s/err" grep -q 'cover_data.c:[1-9]' "$s/ours"
+build whole "$p/cover_class.cc" -O2 -gdwarf-4
+
 # each instruction of a recording
 "$auxcap" -e soft_pt//u -o "$s/t.data" -- "$s/whole" >/dev/null 2>"$s/err"
 "$auxdecode" coverage --to drcov --module whole -o "$s/t.drcov" "$s/t.data" 2>"$s/err"

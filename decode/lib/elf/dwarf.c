@@ -29,6 +29,7 @@
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
+#include <elfutils/libdwelf.h>
 
 #include "common/array.h"
 
@@ -87,6 +88,11 @@ struct dwarf_image {
 	Elf *elf;
 	Dwarf *dw;		/* NULL: the file is not sound */
 	uint8_t *copy;		/* of the file, where libelf writes to it */
+	struct elfimage *shared; /* what dwz moved out of several files; NULL:
+				  * nothing */
+	Elf *shared_elf;
+	Dwarf *shared_dw;
+	uint8_t *shared_copy;
 	uint64_t left;		/* objects that may still be made from the file */
 	struct dwarf_unit *units;
 	size_t n_units, cap_units;
@@ -692,24 +698,45 @@ static uint64_t debug_bytes(const struct elfimage *im)
 	return n;
 }
 
-static void open_libdw(struct dwarf_image *d, const struct elfimage *from)
+/* NULL: the file is not sound. */
+static Dwarf *open_libdw(struct elfimage *im, const struct elfimage *from,
+			 Elf **elf, uint8_t **copy)
 {
 	char *bytes = (char *)(uintptr_t)from->data;
 	bool packed;
 
 	if (!is_sound(from, &packed))
-		return;
+		return NULL;
 	if (packed) {
-		d->copy = malloc(from->len);
-		if (!d->copy) {
-			d->im->nomem = true;
-			return;
+		*copy = malloc(from->len);
+		if (!*copy) {
+			im->nomem = true;
+			return NULL;
 		}
-		bytes = memcpy(d->copy, from->data, from->len);
+		bytes = memcpy(*copy, from->data, from->len);
 	}
-	d->left = 4 * debug_bytes(from) + 4096;
-	d->elf = elf_memory(bytes, from->len);
-	d->dw = d->elf ? dwarf_begin_elf(d->elf, DWARF_C_READ, NULL) : NULL;
+	*elf = elf_memory(bytes, from->len);
+	return *elf ? dwarf_begin_elf(*elf, DWARF_C_READ, NULL) : NULL;
+}
+
+/* dwz moves what several files have into one, and names and functions refer to
+ * that. */
+static void open_shared(struct dwarf_image *d, const struct elfimage *from)
+{
+	const char *name;
+	const void *id;
+	ssize_t size = dwelf_dwarf_gnu_debugaltlink(d->dw, &name, &id);
+
+	if (size <= 0)
+		return;
+	d->shared = elfimage_find_shared(d->im, from, name, id, (size_t)size);
+	if (!d->shared)
+		return;
+	d->shared_dw = open_libdw(d->im, d->shared, &d->shared_elf,
+				  &d->shared_copy);
+	d->left += 4 * debug_bytes(d->shared);
+	if (d->shared_dw)
+		dwarf_setalt(d->dw, d->shared_dw);
 }
 
 /* Under the lock. NULL: there is no debug information, here or in a debug
@@ -737,7 +764,10 @@ static struct dwarf_image *need_dwarf(struct elfimage *im)
 	}
 	im->dwarf = d;
 	d->im = im;
-	open_libdw(d, from);
+	d->dw = open_libdw(im, from, &d->elf, &d->copy);
+	d->left = 4 * debug_bytes(from) + 4096;
+	if (d->dw)
+		open_shared(d, from);
 	if (d->dw)
 		read_units(d);
 	return d;
@@ -767,6 +797,10 @@ void elfimage_dwarf_close(struct dwarf_image *d)
 	dwarf_end(d->dw);
 	elf_end(d->elf);
 	free(d->copy);
+	dwarf_end(d->shared_dw);
+	elf_end(d->shared_elf);
+	free(d->shared_copy);
+	elfimage_close(d->shared);
 	free(d);
 }
 

@@ -491,29 +491,37 @@ static bool try_file(struct elfimage *im, const char *path, const uint32_t *crc)
 	return true;
 }
 
+/* The path of a build id's debug file below a directory; NULL: out of memory,
+ * which im remembers, or no such id. */
+static char *id_path(struct elfimage *im, const char *root, const char *dir,
+		     const uint8_t *id, size_t size)
+{
+	char hex[2 * BUILD_ID_MAX + 1], *path;
+
+	if (size < 2 || size > BUILD_ID_MAX)
+		return NULL;
+	for (size_t i = 0; i < size; i++)
+		snprintf(hex + 2 * i, 3, "%02x", id[i]);
+	if (asprintf(&path, "%s%s/.build-id/%.2s/%s.debug", root, dir, hex,
+		     hex + 2) >= 0)
+		return path;
+	im->nomem = true;
+	return NULL;
+}
+
 /* Under /usr/lib/debug, and in a symfs root also under its own /.build-id. */
 static bool by_build_id(struct elfimage *im, const char *root)
 {
-	char hex[2 * BUILD_ID_MAX + 1], *path;
-	bool found;
+	char *path = id_path(im, root, "/usr/lib/debug", im->build_id,
+			     im->build_id_size);
+	bool found = path && try_file(im, path, NULL);
 
-	if (im->build_id_size < 2)
-		return false;
-	for (size_t i = 0; i < im->build_id_size; i++)
-		snprintf(hex + 2 * i, 3, "%02x", im->build_id[i]);
-	if (asprintf(&path, "%s/usr/lib/debug/.build-id/%.2s/%s.debug", root,
-		     hex, hex + 2) < 0) {
-		im->nomem = true;
-		return false;
-	}
-	found = try_file(im, path, NULL);
 	free(path);
-	if (!found && *root &&
-	    asprintf(&path, "%s/.build-id/%.2s/%s.debug", root, hex,
-		     hex + 2) >= 0) {
-		found = try_file(im, path, NULL);
-		free(path);
-	}
+	if (found || !*root)
+		return found;
+	path = id_path(im, root, "", im->build_id, im->build_id_size);
+	found = path && try_file(im, path, NULL);
+	free(path);
 	return found;
 }
 
@@ -564,6 +572,65 @@ static void by_link(struct elfimage *im, const char *root)
 			try_file(im, full, &crc);
 		free(full);
 	}
+}
+
+/* The file of that build id at a path, which is freed; NULL: there is none. */
+static struct elfimage *open_shared(struct elfimage *im, char *path,
+				    const void *id, size_t id_size)
+{
+	struct elfimage *d = NULL;
+	int rc = path ? elfimage_open(&d, path) : -AUX_E_NOENT;
+
+	free(path);
+	im->nomem |= rc == -AUX_E_NOMEM;
+	if (rc < 0)
+		return NULL;
+	if (d->elf && d->build_id_size == id_size &&
+	    !memcmp(d->build_id, id, id_size))
+		return d;
+	elfimage_close(d);
+	return NULL;
+}
+
+/* The path that a link means: from the directory of the file that has it. */
+static char *link_path(struct elfimage *im, const char *root,
+		       const struct elfimage *from, const char *name)
+{
+	const char *slash = from->path ? strrchr(from->path, '/') : NULL;
+	char *path;
+	int n;
+
+	if (*name == '/')
+		n = asprintf(&path, "%s%s", root, name);
+	else
+		n = asprintf(&path, "%.*s%s",
+			     slash ? (int)(slash + 1 - from->path) : 0,
+			     slash ? from->path : "", name);
+	if (n >= 0)
+		return path;
+	im->nomem = true;
+	return NULL;
+}
+
+/* By its name, and where debug files are by build id. */
+struct elfimage *elfimage_find_shared(struct elfimage *im,
+				      const struct elfimage *from,
+				      const char *name, const void *id,
+				      size_t id_size)
+{
+	const char *root = im->debug_root ? im->debug_root : "";
+	struct elfimage *d;
+
+	if (id_size < 2 || id_size > BUILD_ID_MAX)
+		return NULL;
+	d = open_shared(im, link_path(im, root, from, name), id, id_size);
+	if (!d)
+		d = open_shared(im, id_path(im, root, "/usr/lib/debug", id,
+					    id_size), id, id_size);
+	if (!d && *root)
+		d = open_shared(im, id_path(im, root, "", id, id_size), id,
+				id_size);
+	return d;
 }
 
 /* MiniDebugInfo: an xz-compressed ELF file with a symbol table, as Fedora ships

@@ -93,5 +93,12 @@ void elfimage_dwarf_close(struct dwarf_image *d);
 /* image.c: opens im->debug or im->mini, if there is one; tries once. Called
  * with the lock held. */
 void elfimage_find_debug(struct elfimage *im);
+/* image.c: the file that debug information of from, which is im or its debug
+ * file, shares with other files (.gnu_debugaltlink: name, build id). The caller
+ * closes it. NULL: it is not found. */
+struct elfimage *elfimage_find_shared(struct elfimage *im,
+				      const struct elfimage *from,
+				      const char *name, const void *id,
+				      size_t id_size);
 
 #endif
