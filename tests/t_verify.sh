@@ -179,5 +179,11 @@ that "... and which there are" "$out" grep -q 'there are: .*libipt' "$out"
 "$auxdecode" verify --decoder libipt --progress "$pt" >/dev/null 2>"$out"
 that "--progress" "$out" grep -q 'M instructions' "$out"
 "$auxdecode" verify --decoder libipt --stream 7 "$pt" >"$out" 2>&1
-that "--stream: no other one" "$out" grep -q '^libipt and libipt agree: 0 instructions' "$out"
+is $? 2 "--stream: one that is not there is wrong usage"
+that "--stream: and said" "$out" grep -q 'stream 7: the file has no such stream' "$out"
+"$auxdecode" raw --stream 7 "$pt" >"$out" 2>&1
+is $? 2 "raw --stream: the same"
+that "raw --stream: and said" "$out" grep -q 'stream 7: the file has no such stream' "$out"
+"$auxdecode" raw --stream 0 -n 1 "$pt" >"$out" 2>&1
+is $? 0 "raw --stream: one that is there"
 finish

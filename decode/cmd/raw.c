@@ -287,6 +287,24 @@ static int out_of_memory(const struct cmd_options *o)
 	return cmd_failed(o->path, -AUX_E_NOMEM, &diag);
 }
 
+/* Whether one is there that --stream means: of CoreSight, by trace id. */
+static bool has_stream(const struct cmd_options *o, const struct chunks *c)
+{
+	bool found = o->filter.stream < 0;
+
+	if (c->trace_type == AUX_TRACE_CS_ETM)
+		return found || (uint64_t)o->filter.stream < c->n_sources;
+	for (size_t i = 0; i < c->n && !found; i++)
+		found = (uint64_t)o->filter.stream == c->queues[i].idx;
+	return found;
+}
+
+static int refuse_stream(const struct cmd_options *o)
+{
+	return cmd_usage("--stream %" PRId64 ": the file has no such stream; "
+			 "`auxdecode info` lists them", o->filter.stream);
+}
+
 static int print_sources(struct outbuf *out, const struct cmd_options *o,
 			 struct chunks *c)
 {
@@ -298,6 +316,8 @@ static int print_sources(struct outbuf *out, const struct cmd_options *o,
 		cmd_error(o->path, &c->cs_error);
 	if (chunks_find_sources(c) < 0)
 		return out_of_memory(o);
+	if (c->n_sources && !has_stream(o, c))
+		return refuse_stream(o);
 	packets_init(&p, out, true, limit_of(o));
 	for (size_t i = 0; i < c->n_sources && !packets_full(&p); i++)
 		if (is_wanted_source(o, c, i) &&
@@ -318,6 +338,8 @@ static int print_all(struct outbuf *out, const struct cmd_options *o,
 	if (c->trace_type == AUX_TRACE_CS_ETM)
 		return print_sources(out, o, c);
 
+	if (c->n && !has_stream(o, c))
+		return refuse_stream(o);
 	packets_init(&p, out, c->trace_type != AUX_TRACE_INTEL_PT, limit_of(o));
 	if (p.hex && c->n)
 		outbuf_printf(out, "# trace type %u: bytes, not packets\n",

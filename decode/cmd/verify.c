@@ -173,6 +173,17 @@ static int verify_one(struct session *s, size_t i,
 	return rc;
 }
 
+/* wanted: -1 is any. */
+static bool has_stream(const struct session *s, int64_t wanted)
+{
+	const struct stream *st;
+
+	for (size_t i = 0; (st = session_stream(s, i)); i++)
+		if (wanted < 0 || (uint64_t)wanted == st->idx)
+			return true;
+	return false;
+}
+
 static int verify_all(const struct cmd_options *o, struct session *s,
 		      struct verify_config *config, struct progress *p,
 		      struct verify_result *sum, struct aux_diag *diag)
@@ -184,6 +195,11 @@ static int verify_all(const struct cmd_options *o, struct session *s,
 	if (!session_stream(s, 0))
 		return diag_set(diag, AUX_E_NOENT, AUX_NO_OFFSET,
 				"there is no AUX data in this file");
+	if (!has_stream(s, o->filter.stream))
+		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+				"--stream %lld: the file has no such stream; "
+				"`auxdecode info` lists them",
+				(long long)o->filter.stream);
 	rc = verify_decoders(s, config, ops, diag);
 	for (size_t i = 0; !rc && (st = session_stream(s, i)); i++) {
 		struct verify_result r = { 0 };
