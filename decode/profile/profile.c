@@ -154,11 +154,12 @@ static int choose_module(const struct branchlist *l, const char *name)
 
 	for (size_t i = 0; i < l->n_modules; i++) {
 		const struct branchlist_module *m = &l->modules[i];
-		const struct branchlist_module *b = &l->modules[best];
+		const struct branchlist_module *b =
+			best < 0 ? NULL : &l->modules[best];
 
 		if (name && !is_called(m, name))
 			continue;
-		if (best < 0 || m->main > b->main ||
+		if (!b || m->main > b->main ||
 		    (m->main == b->main && m->n_insns > b->n_insns))
 			best = (int)i;
 	}
