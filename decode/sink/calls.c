@@ -281,7 +281,8 @@ static int parse_fields(struct calls_sink *s, const char *fields,
 {
 	if (*fields == '+')
 		return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
-				"-F of calls takes no +LIST: rows are no tree");
+				"-F of calls takes no +LIST: rows are no tree; it takes %s",
+				row_fields);
 	while (*fields) {
 		size_t len = strcspn(fields, ",");
 		int col = find(fields, len);
@@ -1032,7 +1033,7 @@ static int finish_calls(void *sink, struct aux_diag *diag)
 
 /* table */
 static const struct option_row calls_options[] = {
-	SINK_FIELDS(struct calls_config),
+	SINK_ROW_FIELDS(struct calls_config),
 	SINK_LIMIT(struct calls_config, SINK_LIMIT_LINES),
 	{ .name = "max-depth", .arg = "N", .max = INT32_MAX,
 	  .zero = "0 would show nothing",

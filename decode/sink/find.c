@@ -514,7 +514,7 @@ static int flow_find(void *sink, const struct flow_ctx *ctx,
 
 /* table */
 static const struct option_row find_options[] = {
-	SINK_FIELDS(struct find_config),
+	SINK_ROW_FIELDS(struct find_config),
 	SINK_LIMIT(struct find_config, "stop after N calls"),
 	SINK_BY(struct find_config, FIND_BY_VALUES, FIND_BY_HELP),
 	{ .name = "longer", .arg = "TIME",

@@ -29,6 +29,14 @@
 		OPTION_TEXT(TYPE, fields)                             \
 	}
 
+/* The same for rows alone: what people read by default is no list of columns. */
+#define SINK_ROW_FIELDS(TYPE)                                         \
+	{                                                             \
+		.name = "fields", .letter = 'F', .arg = "LIST",       \
+		.help = "rows of these columns, separated by commas", \
+		OPTION_TEXT(TYPE, fields)                             \
+	}
+
 /* unsigned or enum by: the index in VALUES, whose first word is the default */
 #define SINK_BY(TYPE, VALUES, HELP)                                   \
 	{                                                             \
