@@ -144,6 +144,13 @@ static bool same_event(const struct ptpkt *a, const struct pt_packet *b)
 		return a->type == PTPKT_EVD &&
 		       (a->count & 0x1f) == b->payload.evd.type &&
 		       a->payload == b->payload.evd.payload;
+#if LIBIPT_VERSION >= 0x202
+	if (b->type == ppt_trig)
+		return a->type == PTPKT_TRIG && a->count == b->payload.trig.trbv &&
+		       a->flags == (b->payload.trig.ip | b->payload.trig.icntv << 1 |
+				    b->payload.trig.mult << 2) &&
+		       (!b->payload.trig.icntv || a->payload == b->payload.trig.icnt);
+#endif
 	return same_packet(a, b);
 }
 #else
@@ -192,11 +199,6 @@ static void compare(uint8_t *data, size_t len, bool every, struct diff *d)
 			d->n_bad++;
 		else if (ret == -pte_eos && n == 0)
 			d->n_cut++;
-#if LIBIPT_VERSION >= 0x202
-		/* a trigger: ours does not know it */
-		else if (ret > 0 && want.type == ppt_trig && n == -1)
-			d->n_newer++;
-#endif
 		else if (!d->n_wrong++)
 			d->first_wrong = at;
 		at += every || n <= 0 ? 1 : (size_t)n;
