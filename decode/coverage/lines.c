@@ -605,7 +605,9 @@ static int count_lines(struct maker *m)
 
 /*
  * Each conditional branch has two outcomes. Taken is what went elsewhere than
- * to the next block; what remains was not taken.
+ * to the next block; what remains was not taken. A branch is identified by its
+ * offset in the file: the number of its block depends on what ran, so files
+ * that are merged would not agree on it.
  */
 static int add_branches(struct maker *m)
 {
@@ -630,7 +632,8 @@ static int add_branches(struct maker *m)
 				return -AUX_E_NOMEM;
 			l->branches[l->n_branches++] = (struct cover_branch){
 				.file = file_number(m, in->row->file),
-				.line = in->row->line, .block = i, .way = way,
+				.line = in->row->line,
+				.block = (uint32_t)in->off, .way = way,
 				.ran = n, .n = way ? n - taken : taken,
 			};
 		}
