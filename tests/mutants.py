@@ -82,6 +82,8 @@ COMMANDS = [
     ("repair", "recording", "repair -o {o} {f}"),
     ("verify", "text", "verify {f}"),
 ]
+# Their verdict is on standard output, with the reason of a status of 3.
+VERDICT = {"info", "summary"}
 NO_CODE = {"raw", "info", "dump", "cut", "merge", "repair"}
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -329,7 +331,8 @@ def status_fault(name, status, work):
         return f"{name}: killed by signal {-status}"
     if status not in (0, 1, 3):
         return f"{name}: status {status}: {err[-200:]!r}"
-    if status and not err.strip():
+    said = load(f"{work}/stdout") if status == 3 and name in VERDICT else err
+    if status and not said.strip():
         return f"{name}: status {status}, and nothing on standard error"
     return None
 
@@ -389,7 +392,7 @@ def try_mutant(o, index, all_seeds, counts):
     with tempfile.TemporaryDirectory(prefix="auxkit-mutant-") as work:
         mutant, origin, symfs, how = make(rng, all_seeds, work)
         for name, kind, words in COMMANDS:
-            if o.command and name not in o.command:
+            if (o.command and name not in o.command) or (name == "repair" and os.path.isdir(mutant)):
                 continue
             if time.monotonic() > o.end:
                 return n_bad, False
