@@ -26,7 +26,7 @@ print(len(json.dumps(sorted(table.items()))))'
 # Sets the array cmd to the program of a case.
 case_command() {
 	case $1 in
-	hello_asm|hello_static|threads|jit|forkexec|dlopen|vdso|throw|feature|jitter|attached|paused)
+	hello_asm|hello_static|threads|jit|forkexec|dlopen|vdso|throw|feature|jitter|attached|paused|sorts)
 		cmd=("$programs/$1") ;;
 	threads_few) cmd=("$programs/threads" 3 5) ;;
 	feature_timer) cmd=("$programs/feature" timer) ;;

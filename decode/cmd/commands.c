@@ -167,7 +167,7 @@ static const struct command commands[] = {
 			  "100 ms of it" } } },
 	{ .name = "merge",
 	  .help = "several recordings as one; or coverage, profiles",
-	  .groups = merge_groups, .many = true, .operands = "FILE FILE...",
+	  .own = &cmd_merge_own, .groups = merge_groups, .many = true, .operands = "FILE FILE...",
 	  .run = cmd_merge,
 	  .examples = { { "merge -o all.data first.data second.data",
 			  "two as one" } } },

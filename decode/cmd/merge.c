@@ -6,11 +6,29 @@
  */
 #include <inttypes.h>
 
+#include "common/diag.h"
 #include "decode/profile/branchlist.h"
 #include "decode/cmd/impl.h"
 #include "decode/coverage/coverage.h"
 #include "decode/edit/edit.h"
 #include "decode/profile/profile.h"
+
+struct merge_config {
+	bool parts;
+};
+
+/* table */
+static const struct option_row option_rows[] = {
+	{ .name = "parts",
+	  .help = "AFL maps are of parts of one recording: counts are added",
+	  OPTION_FLAG(struct merge_config, parts) },
+	{ .name = NULL },
+};
+
+const struct cmd_own cmd_merge_own = {
+	.options = option_rows,
+	.config_size = sizeof(struct merge_config),
+};
 
 static void show(void *priv, const struct merge_stats *stats)
 {
@@ -86,6 +104,14 @@ static int merge_lists(const struct cmd_options *o)
 			status = cmd_failed(o->paths[i], rc, &diag);
 	}
 	if (!rc)
+		rc = branchlist_join(&list);
+	if (rc == -AUX_E_INVAL) {
+		diag_set(&diag, AUX_E_FORMAT, AUX_NO_OFFSET,
+			 "two lists are of the same part: merge the parts of "
+			 "each recording first, then those");
+		status = cmd_failed(NULL, rc, &diag);
+	}
+	if (!rc)
 		rc = branchlist_sort(&list);
 	if (rc == -AUX_E_NOMEM)
 		status = cmd_failed(NULL, rc, &diag);
@@ -93,6 +119,10 @@ static int merge_lists(const struct cmd_options *o)
 		status = cmd_out_open(&out, o);
 	if (out.buf)
 		branchlist_write(&list, out.buf, 0);
+	if (out.buf && list.n_pieces)
+		cmd_warn(o->output.path, "%zu ends of parts of a recording "
+			 "are open: the parts next to them are missing",
+			 list.n_pieces);
 	branchlist_fini(&list);
 	return cmd_out_close(&out, o, status);
 }
@@ -114,11 +144,16 @@ static int merge_results(const struct cmd_options *o,
 	rc = run(o->paths, o->n_paths, out.buf, &which, &diag);
 	if (rc < 0)
 		status = cmd_failed(which, rc, &diag);
+	if (rc == COVERAGE_MERGED_PARTS)
+		cmd_warn(o->output.path, "made of parts of a recording: a line "
+			 "that runs on from one part to the next may count once "
+			 "more than in the whole");
 	return cmd_out_close(&out, o, status);
 }
 
 int cmd_merge(const struct cmd_options *o)
 {
+	const struct merge_config *config = o->own;
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
 	const struct merge_stats *st;
 	const char *which = NULL;
@@ -130,7 +165,8 @@ int cmd_merge(const struct cmd_options *o)
 	if (branchlist_is_file(o->paths[0]))
 		return merge_lists(o);
 	if (coverage_merge_is_file(o->paths[0]))
-		return merge_results(o, coverage_merge);
+		return merge_results(o, config->parts ? coverage_merge_parts :
+						       coverage_merge);
 	if (merge_pprof_is_file(o->paths[0]))
 		return merge_results(o, merge_pprof);
 	if (merge_folded_is_file(o->paths[0]))

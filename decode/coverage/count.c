@@ -451,6 +451,7 @@ int cover_counter_flow(struct cover_counter *c, const struct flow_ctx *ctx,
 {
 	int err = 0;
 
+	c->space = ctx->space;
 	if (c->tid != ctx->tid || c->stream != ctx->stream) {
 		c->prev = 0;
 		c->open &= c->tid == UINT32_MAX && c->stream == UINT32_MAX;
@@ -496,7 +497,7 @@ struct packed {
 	struct cover_jump *jumps;
 	size_t n_shares, n_jumps;
 	uint64_t head;		/* as in struct cover_counter */
-	const struct space *head_space;
+	const struct space *head_space, *space;
 	uint32_t head_tid, tid, stream, prev;
 	bool empty;		/* nothing came */
 	uint32_t pid;		/* the lowest */
@@ -531,6 +532,21 @@ struct cover_pending *cover_pending_of(struct coverage *c, uint32_t stream)
 	c->pending = p;
 	p[c->n_pending] = (struct cover_pending){ .stream = stream };
 	return &p[c->n_pending++];
+}
+
+int cover_join_parts(struct coverage *c)
+{
+	const struct sink_host *host = c->env.host;
+	struct cover_pending *p;
+	struct sink_part part;
+	int err = 0;
+
+	for (size_t i = 0; i < c->n_pending && !err; i++) {
+		p = &c->pending[i];
+		if (p->id && sink_part_of(host, p->stream, &part) && part.goes_on)
+			err = jump_from(&c->counter, p->id, p->space, part.to_ip);
+	}
+	return err;
 }
 
 static void free_packed(struct packed *s)
@@ -637,7 +653,7 @@ static int pack_stint(struct cover_partial *p)
 		return -AUX_E_NOMEM;
 	s = &p->stints[p->n_stints++];
 	*s = (struct packed){ .stint = p->stint, .head = c->head,
-			      .head_space = c->head_space,
+			      .head_space = c->head_space, .space = c->space,
 			      .head_tid = p->head_tid, .tid = c->tid,
 			      .stream = c->stream, .prev = c->prev,
 			      .empty = c->open, .pid = p->pid,
@@ -681,6 +697,7 @@ static int join_jump(struct coverage *c, const struct packed *s)
 		return -AUX_E_NOMEM;
 	p->id = s->prev;
 	p->tid = s->tid;
+	p->space = s->space;
 	return 0;
 }
 

@@ -70,6 +70,20 @@ static int open_coverage(void **sink, const struct sink_env *env,
 	return 0;
 }
 
+/* Puts the open jump of the stream at hand aside. */
+static int put_aside(struct coverage *c)
+{
+	struct cover_counter *k = &c->counter;
+	struct cover_pending *p = cover_pending_of(c, k->stream);
+
+	if (!p)
+		return -AUX_E_NOMEM;
+	p->id = k->prev;
+	p->tid = k->tid;
+	p->space = k->space;
+	return 0;
+}
+
 /*
  * The session's own thread. Events of several streams are interleaved here, so
  * the jump that is open in a stream is put aside when another stream comes and
@@ -84,13 +98,8 @@ static int flow_coverage(void *sink, const struct flow_ctx *ctx,
 	int err;
 
 	if (k->tid != ctx->tid || k->stream != ctx->stream) {
-		if (k->stream != ctx->stream) {
-			p = cover_pending_of(c, k->stream);
-			if (!p)
-				return -AUX_E_NOMEM;
-			p->id = k->prev;
-			p->tid = k->tid;
-		}
+		if (k->stream != ctx->stream && put_aside(c) < 0)
+			return -AUX_E_NOMEM;
 		p = cover_pending_of(c, ctx->stream);
 		if (!p)
 			return -AUX_E_NOMEM;
@@ -215,7 +224,7 @@ static void report_bare(struct coverage *c, const struct cover_lines *l)
 static int print_lines(struct coverage *c, const struct cover_tally *t)
 {
 	struct sink_report *r = c->env.report;
-	struct cover_lines l = { 0 };
+	struct cover_lines l = { .part = sink_has_parts(c->env.host) };
 	int err = cover_lines_make(&l, t);
 
 	if (err) {
@@ -259,6 +268,11 @@ static int finish_coverage(void *sink, struct aux_diag *diag)
 
 	t.only = c->config.module;
 	t.by_base = c->config.format == COVER_DRCOV;
+	if (!err && c->counter.prev)
+		err = put_aside(c);
+	/* lcov counts how often a line is entered, which the next part does */
+	if (!err && c->config.format == COVER_AFL)
+		err = cover_join_parts(c);
 	if (!err)
 		err = expand(c, &t);
 	if (!err) {

@@ -32,16 +32,24 @@ extern const struct sink_ops sink_coverage;
 
 /*
  * Merging: lcov tracefiles are added up, drcov and sancov files are united, and
- * of AFL maps the larger count of each edge is kept. All files have one format,
- * recognized by its first bytes. They may come from other tools; nothing in
- * them is trusted.
+ * of AFL maps the larger count of each edge is kept; of parts of one recording
+ * the counts are added, up to 255, which is what the map of the whole has. All
+ * files have one format, recognized by its first bytes. They may come from other
+ * tools; nothing in them is trusted.
  */
 
 /* True if the file starts like one of these formats. */
+#define COVERAGE_MERGED_PARTS 1
+
 bool coverage_merge_is_file(const char *path);
-/* Writes the merged file to out. 0; -AUX_E_FORMAT with diag, -AUX_E_IO,
+/* Writes the merged file to out. 0; COVERAGE_MERGED_PARTS: tracefiles of parts of a
+ * recording, whose counts of lines can be larger than those of the whole, by one
+ * where a line is cut; -AUX_E_FORMAT with diag, -AUX_E_IO,
  * -AUX_E_NOMEM; *which is the file that an error is about. */
 int coverage_merge(const char *const *paths, size_t n, struct outbuf *out,
 		   const char **which, struct aux_diag *diag);
+/* The same for parts of one recording. */
+int coverage_merge_parts(const char *const *paths, size_t n, struct outbuf *out,
+			 const char **which, struct aux_diag *diag);
 
 #endif

@@ -279,7 +279,7 @@ uint64_t cover_print_lcov(const struct cover_lines *l, struct outbuf *out)
 		next_part(l, i, &p);
 		if (!p.n_lines && !p.n_functions)
 			continue;
-		outbuf_str(out, "TN:\n");
+		outbuf_str(out, l->part ? "TN:" COVER_PART "\n" : "TN:\n");
 		outbuf_clean_printf(out, "SF:%s\n", l->files[i]);
 		print_functions(l->functions + p.function, p.n_functions,
 				p.called, out);

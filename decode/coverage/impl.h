@@ -180,6 +180,7 @@ struct cover_counter {
 	uint64_t head;		/* the first address since then; 0: none, or
 				 * flow broke before it */
 	const struct space *head_space;
+	const struct space *space;	/* where flow was last */
 	uint32_t tid, stream;
 	struct sink_report report;
 	struct cover_hot hot[COVER_HOT];
@@ -199,6 +200,7 @@ struct coverage {
 	struct cover_counter counter;	/* of the session's thread */
 	struct cover_pending {	/* prev of streams that are not at hand */
 		uint32_t stream, tid, id;
+		const struct space *space;
 	} *pending;
 	size_t n_pending;
 	uint32_t pid;		/* the lowest that ran; UINT32_MAX: none */
@@ -221,6 +223,9 @@ static inline void cover_take_pid(uint32_t *lowest, uint32_t pid)
 }
 /* The entry of a stream, a new one if need be; NULL: out of memory. */
 struct cover_pending *cover_pending_of(struct coverage *c, uint32_t stream);
+/* The jump that is open where a part of a stream ends leads to where the next
+ * part begins. Once, at the end. 0 or -AUX_E_NOMEM. */
+int cover_join_parts(struct coverage *c);
 
 /* ---- lines.c: lines, functions and branches ---- */
 
@@ -264,6 +269,7 @@ struct cover_lines {
 	size_t n_branches, cap_branches;
 	char **kept;		/* names that are in no file */
 	size_t n_kept, cap_kept;
+	bool part;		/* of a part of a recording, with open ends */
 	/* what ran in files without debug information */
 	uint64_t n_bare;	/* runs of blocks */
 	uint32_t n_files_bare;
@@ -274,6 +280,9 @@ struct cover_lines {
  * then, too, cover_lines_fini is due. */
 int cover_lines_make(struct cover_lines *l, const struct cover_tally *t);
 void cover_lines_fini(struct cover_lines *l);
+
+/* The test name of a tracefile of a part. */
+#define COVER_PART "part_of_a_recording"
 
 /* files.c: a copy of name that lives as long as l; NULL: out of memory. */
 char *cover_lines_keep(struct cover_lines *l, const char *name);

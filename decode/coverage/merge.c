@@ -35,6 +35,7 @@ struct merge_text {
 /* The sum of all files so far; which members are used depends on kind. */
 struct merged {
 	enum merge_kind kind;
+	bool parts;		/* of one recording */
 	struct cover_lines lines;
 	struct cover_tally tally;	/* drcov: modules and blocks alone */
 	uint64_t *pcs;
@@ -144,6 +145,8 @@ static int parse_record(struct cover_lines *l, char *p, bool *in_file)
 		*in_file = true;
 		return add_file(l, p + 3);
 	}
+	if (!strcmp(p, "TN:" COVER_PART))
+		l->part = true;
 	if (!strcmp(p, "end_of_record"))
 		*in_file = false;
 	if (!*in_file)
@@ -388,7 +391,8 @@ static int read_file(const char *path, struct merge_text *t,
 
 /* ---- AFL ---- */
 
-/* Counts of an edge are maxima, not sums: 8 bits say how often in one run. */
+/* Counts of an edge are maxima, not sums: 8 bits say how often in one run. Those
+ * of parts of one run add up to that. */
 static int read_afl(struct merged *m, const struct merge_text *t)
 {
 	unsigned edge, n;
@@ -401,6 +405,8 @@ static int read_afl(struct merged *m, const struct merge_text *t)
 		    t->p[at + (size_t)len] != '\n')
 			return malformed(t, at, "no EDGE:COUNT line");
 		len++;
+		if (m->parts)
+			n = n + m->map[edge] < 255 ? n + m->map[edge] : 255;
 		if (n > m->map[edge])
 			m->map[edge] = (uint8_t)n;
 	}
@@ -520,19 +526,36 @@ static int add_input(struct merged *m, const char *path, struct aux_diag *diag)
 	return read_one(m, &t);
 }
 
-int coverage_merge(const char *const *paths, size_t n, struct outbuf *out,
-		   const char **which, struct aux_diag *diag)
+static int merge_files(bool parts, const char *const *paths, size_t n,
+		       struct outbuf *out, const char **which,
+		       struct aux_diag *diag)
 {
 	struct merged *m = calloc(1, sizeof(*m));
 	int rc = m ? 0 : -AUX_E_NOMEM;
 
+	if (m)
+		m->parts = parts;
 	for (size_t i = 0; i < n && !rc; i++) {
 		*which = paths[i];
 		rc = add_input(m, paths[i], diag);
 	}
 	if (!rc)
 		rc = write_all(m, out);
+	if (m && !rc && m->lines.part)
+		rc = COVERAGE_MERGED_PARTS;
 	if (m)
 		free_merged(m);
 	return rc;
+}
+
+int coverage_merge(const char *const *paths, size_t n, struct outbuf *out,
+		   const char **which, struct aux_diag *diag)
+{
+	return merge_files(false, paths, n, out, which, diag);
+}
+
+int coverage_merge_parts(const char *const *paths, size_t n, struct outbuf *out,
+			 const char **which, struct aux_diag *diag)
+{
+	return merge_files(true, paths, n, out, which, diag);
 }

@@ -130,6 +130,10 @@ static int put_types(struct pprof *f)
 				  "virtual clock");
 		protobuf_u64(&f->pb, PROFILE_COMMENT, s);
 	}
+	if (sink_has_parts(f->x->env.host)) {
+		s = use_string(f, PPROF_PART);
+		protobuf_u64(&f->pb, PROFILE_COMMENT, s);
+	}
 	if (f->x->timed)
 		protobuf_u64(&f->pb, PROFILE_DURATION,
 			     f->x->last_ns - f->x->first_ns);

@@ -73,6 +73,7 @@ void branchlist_fini(struct branchlist *l)
 		free(l->modules[i].file);
 	}
 	free(l->modules);
+	free(l->pieces);
 	branchlist_table_fini(&l->branches);
 	branchlist_table_fini(&l->ranges);
 	*l = (struct branchlist){ 0 };
@@ -268,6 +269,8 @@ static void renumber(struct branchlist *l, const uint32_t *to)
 	}
 	for (size_t i = 0; i < l->ranges.n; i++)
 		r[i].module = to[r[i].module];
+	for (size_t i = 0; i < l->n_pieces; i++)
+		l->pieces[i].module = to[l->pieces[i].module];
 }
 
 /* Sorts modules and renumbers entries; sort_table makes the hash tables valid
@@ -392,6 +395,27 @@ static void put_range(struct outbuf *out, const struct branchlist_range *r)
 	outbuf_str(out, r->outside ? " out\n" : " in\n");
 }
 
+static void put_cut(struct outbuf *out, uint64_t at)
+{
+	if (at == BRANCHLIST_NO_CUT)
+		outbuf_str(out, " -");
+	else
+		put_hex(out, at);
+}
+
+static void put_piece(struct outbuf *out, const struct branchlist_piece *p)
+{
+	outbuf_str(out, "piece");
+	put_dec(out, p->stream);
+	put_cut(out, p->head);
+	put_cut(out, p->tail);
+	put_dec(out, p->module);
+	put_hex(out, p->first);
+	put_hex(out, p->last);
+	put_dec(out, p->n_insns);
+	outbuf_str(out, p->outside ? " out\n" : " in\n");
+}
+
 /* Modules come first, since a reader must know them before entries name
  * them. */
 uint64_t branchlist_write(const struct branchlist *l, struct outbuf *out,
@@ -405,6 +429,8 @@ uint64_t branchlist_write(const struct branchlist *l, struct outbuf *out,
 	outbuf_str(out, "# module N BUILD-ID main|lib PATH\n"
 			"# branch MODULE FROM MODULE TO KIND COUNT\n"
 			"# range MODULE FIRST LAST INSTRUCTIONS COUNT in|out\n");
+	if (l->n_pieces)
+		outbuf_str(out, "part\n");
 	for (size_t i = 0; i < l->n_modules; i++) {
 		const struct branchlist_module *m = &l->modules[i];
 
@@ -426,6 +452,11 @@ uint64_t branchlist_write(const struct branchlist *l, struct outbuf *out,
 		if (r[i].count)
 			put_range(out, &r[i]);
 	}
+	if (l->n_pieces)
+		outbuf_str(out, "# piece STREAM FROM-CUT TO-CUT MODULE FIRST "
+				"LAST INSTRUCTIONS in|out\n");
+	for (size_t i = 0; i < l->n_pieces && (!max || n < max); i++, n++)
+		put_piece(out, &l->pieces[i]);
 	return n;
 }
 
@@ -439,7 +470,7 @@ struct line {
 };
 
 /* Saturates: a sum that wraps around would look like a small count. */
-static void add_count(uint64_t *sum, uint64_t n)
+void branchlist_add_count(uint64_t *sum, uint64_t n)
 {
 	if (__builtin_add_overflow(*sum, n, sum))
 		*sum = UINT64_MAX;
@@ -447,6 +478,7 @@ static void add_count(uint64_t *sum, uint64_t n)
 
 struct parser {
 	struct branchlist *list;
+	bool part;		/* of one recording, as others may be */
 	uint32_t *map;		/* module numbers of the text -> of the list */
 	size_t n_map, max_map;
 };
@@ -539,7 +571,7 @@ static int parse_branch(struct parser *p, struct line *l)
 		return -AUX_E_FORMAT;
 	i = branchlist_branch(p->list, &b);
 	if (i >= 0)
-		add_count(&branchlist_branches(p->list)[i].count, count);
+		branchlist_add_count(&branchlist_branches(p->list)[i].count, count);
 	return i < 0 ? i : 0;
 }
 
@@ -568,8 +600,51 @@ static int parse_range(struct parser *p, struct line *l)
 		return -AUX_E_FORMAT;
 	i = branchlist_range(p->list, &r);
 	if (i >= 0)
-		add_count(&branchlist_ranges(p->list)[i].count, count);
+		branchlist_add_count(&branchlist_ranges(p->list)[i].count, count);
 	return i < 0 ? i : 0;
+}
+
+static uint64_t parse_cut(struct line *l)
+{
+	uint64_t at;
+
+	while (l->p < l->end && *l->p == ' ')
+		l->p++;
+	if (l->end - l->p > 2 && !memcmp(l->p, "- ", 2)) {
+		l->p++;
+		return BRANCHLIST_NO_CUT;
+	}
+	at = parse_number(l, 16);
+	l->bad |= at == BRANCHLIST_NO_CUT;
+	return at;
+}
+
+/* One with two cuts must not end before it begins. */
+static int parse_piece(struct parser *p, struct line *l)
+{
+	struct branchlist_piece c = { 0 };
+	uint64_t stream = parse_number(l, 10), n_insns;
+	const char *w;
+	size_t n;
+
+	c.stream = (uint32_t)stream;
+	c.head = parse_cut(l);
+	c.tail = parse_cut(l);
+	c.module = parse_module(p, l);
+	c.first = parse_number(l, 16);
+	c.last = parse_number(l, 16);
+	n_insns = parse_number(l, 10);
+	c.n_insns = (uint32_t)n_insns;
+	n = next_word(l, &w);
+	c.outside = is_word(w, n, "out");
+	if (l->bad || l->p != l->end || stream > UINT32_MAX ||
+	    n_insns > UINT32_MAX || c.last < c.first ||
+	    (n_insns && c.last - c.first < n_insns - 1) ||
+	    (c.head == BRANCHLIST_NO_CUT && c.tail == BRANCHLIST_NO_CUT) ||
+	    (c.head != BRANCHLIST_NO_CUT && c.tail <= c.head) ||
+	    (!c.outside && !is_word(w, n, "in")))
+		return -AUX_E_FORMAT;
+	return branchlist_piece(p->list, &c);
 }
 
 /* The rest of the line, \ooo decoded; a NUL makes the line bad. The caller
@@ -611,15 +686,21 @@ static int map_module(struct parser *p, uint64_t number, int module)
 	return 0;
 }
 
+/* A part may begin before the program was mapped, and take its loader for it: what
+ * is a library in one part is none in the others. */
 static int add_module(struct parser *p, uint64_t number, const char *path,
 		      const char *id, bool is_main)
 {
+	size_t n = p->list->n_modules;
 	int k = branchlist_module(p->list, path, id), rc;
 
 	rc = map_module(p, number, k);
 	if (rc)
 		return rc;
-	p->list->modules[k].main |= is_main;
+	if (p->part && p->list->n_modules == n)
+		p->list->modules[k].main &= is_main;
+	else
+		p->list->modules[k].main |= is_main;
 	if (!p->list->modules[k].file && *path == '/')
 		p->list->modules[k].file = strdup(path);
 	return 0;
@@ -665,11 +746,17 @@ static int parse_line(struct parser *p, struct line *l)
 		return parse_branch(p, l);
 	if (is_word(w, n, "range"))
 		return parse_range(p, l);
+	if (is_word(w, n, "piece"))
+		return parse_piece(p, l);
 	if (is_word(w, n, "module"))
 		return parse_module_line(p, l);
+	if (is_word(w, n, "part") && l->p == l->end) {
+		p->part = true;
+		return 0;
+	}
 	if (!is_word(w, n, "gaps"))
 		return -AUX_E_FORMAT;
-	add_count(&p->list->n_gaps, parse_number(l, 10));
+	branchlist_add_count(&p->list->n_gaps, parse_number(l, 10));
 	return l->bad || l->p != l->end ? -AUX_E_FORMAT : 0;
 }
 

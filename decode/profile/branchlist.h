@@ -76,6 +76,23 @@ struct branchlist_range {
 	uint64_t count;
 };
 
+/*
+ * A run that is cut by a border between two parts of a stream (--chunk): it came
+ * from the part before, goes on in the next, or both. The cuts are offsets in the
+ * stream, which the parts on both sides of them know.
+ */
+#define BRANCHLIST_NO_CUT UINT64_MAX
+
+struct branchlist_piece {
+	uint32_t stream;
+	uint32_t module;
+	uint64_t head, tail;	/* cuts; NO_CUT: it begins or ends here */
+	uint64_t first, last;	/* as of a range; without instructions: first is
+				 * where it begins */
+	uint32_t n_insns;	/* 0: a branch leads to the cut itself */
+	uint32_t outside;	/* as of a range; without head alone */
+};
+
 /* A hash table of entries of size bytes, the first key bytes of which identify
  * them. */
 struct branchlist_table {
@@ -89,6 +106,8 @@ struct branchlist {
 	struct branchlist_module *modules;
 	size_t n_modules, max_modules;
 	struct branchlist_table branches, ranges;
+	struct branchlist_piece *pieces;
+	size_t n_pieces, max_pieces;
 	uint64_t n_gaps;	/* places where flow is missing */
 };
 
@@ -110,6 +129,17 @@ void branchlist_fini(struct branchlist *l);
 int branchlist_module(struct branchlist *l, const char *path, const char *id);
 int branchlist_branch(struct branchlist *l, const struct branchlist_branch *b);
 int branchlist_range(struct branchlist *l, const struct branchlist_range *r);
+
+/* Adds a piece. 0 or -AUX_E_NOMEM. */
+int branchlist_piece(struct branchlist *l, const struct branchlist_piece *p);
+/* Joins pieces that meet; the whole ones become ranges, the others are kept: of
+ * parts that are not here. 0; -AUX_E_INVAL: two are of one place; -AUX_E_NOMEM,
+ * -AUX_E_LIMIT. */
+int branchlist_join(struct branchlist *l);
+/* What is left become ranges, too, cut as they are. */
+int branchlist_close(struct branchlist *l);
+/* Adds n to a count, which does not wrap around. */
+void branchlist_add_count(uint64_t *sum, uint64_t n);
 
 static inline struct branchlist_branch *
 branchlist_branches(const struct branchlist *l)

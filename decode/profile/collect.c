@@ -16,6 +16,7 @@
  * fold increments when it drops all units. Numbers of older epochs are ignored, so steps
  * need not be visited to be reset.
  */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -131,7 +132,38 @@ static void add_range_entry(struct profile_collect *c, struct target *t, int i)
 
 /* ---- Events, one by one ---- */
 
-/* Ends the open run. While a unit is learnt the first one is its head. */
+/* The run that is open, from and to a part of the stream. */
+static void keep_piece(struct profile_collect *c, struct profile_stream *s,
+		       uint64_t tail)
+{
+	struct profile_open *o = &s->open;
+	struct branchlist_piece p = {
+		.stream = s->stream, .tail = tail, .n_insns = o->n,
+		.head = o->headed ? s->part.from_at : BRANCHLIST_NO_CUT,
+		.outside = !o->headed && o->outside,
+	};
+	struct branchlist_place at = { 0 };
+	int err = profile_place(c, o->n ? o->space : s->space, o->first, &at);
+
+	p.module = at.module;
+	p.first = p.last = at.offset;
+	if (o->n)
+		p.last += o->last - o->first;
+	if (!err)
+		err = branchlist_piece(c->list, &p);
+	if (err)
+		c->error = err;
+	o->headed = false;
+}
+
+static struct profile_stream *stream_of(const struct profile_open *o)
+{
+	return (struct profile_stream *)((uintptr_t)o -
+					 offsetof(struct profile_stream, open));
+}
+
+/* Ends the open run. While a unit is learnt the first one is its head. headed
+ * is that of a stream alone. */
 static void close_run(struct profile_collect *c, struct profile_open *o,
 		      struct target *t)
 {
@@ -139,6 +171,8 @@ static void close_run(struct profile_collect *c, struct profile_open *o,
 		t->unit->head_last = o->last;
 		t->unit->head_n = o->n;
 		t->head = false;
+	} else if (o->headed) {
+		keep_piece(c, stream_of(o), BRANCHLIST_NO_CUT);
 	} else if (o->n) {
 		add_range_entry(c, t, profile_range_entry(c, o));
 	}
@@ -486,42 +520,75 @@ static void on_event(struct profile_collect *c, const struct flow_ctx *ctx,
 
 /* A linear search: there are as many streams as CPUs or threads with a
  * buffer. */
-static struct profile_open *open_of(struct profile_collect *c, uint32_t stream)
+static struct profile_stream *find_stream(struct profile_collect *c,
+					  uint32_t stream)
 {
 	struct profile_stream *s;
 
 	for (size_t i = 0; i < c->n_streams; i++)
 		if (c->streams[i].stream == stream)
-			return &c->streams[i].open;
+			return &c->streams[i];
 	s = reallocarray(c->streams, c->n_streams + 1, sizeof(*s));
 	if (!s)
 		return NULL;
 	c->streams = s;
-	s[c->n_streams] = (struct profile_stream){ .stream = stream };
-	return &s[c->n_streams++].open;
+	s += c->n_streams++;
+	*s = (struct profile_stream){ .stream = stream };
+	if (sink_part_of(c->host, stream, &s->part))
+		s->open.headed = s->part.comes_from;
+	return s;
 }
 
 int profile_collect_flow(struct profile_collect *c, const struct flow_ctx *ctx,
 			 const struct aux_flow *ev, size_t n)
 {
-	struct profile_open *o = open_of(c, ctx->stream);
+	struct profile_stream *s = find_stream(c, ctx->stream);
 
-	if (!o)
+	if (!s)
 		return -AUX_E_NOMEM;
+	s->space = ctx->space;
 	for (size_t i = 0; i < n && !c->error; i++)
-		on_event(c, ctx, o, &ev[i]);
+		on_event(c, ctx, &s->open, &ev[i]);
 	return c->error;
+}
+
+/* Streams of which a part had no flow: what comes from before goes on after. */
+static int find_parts(struct profile_collect *c)
+{
+	struct sink_part part;
+
+	for (size_t i = 0; c->host->part && c->host->part(c->host->priv, i, &part);
+	     i++)
+		if ((part.comes_from || part.goes_on) &&
+		    !find_stream(c, part.stream))
+			return -AUX_E_NOMEM;
+	return 0;
+}
+
+/* Where the next part of the stream goes on the open branch leads to, and the
+ * open run is a piece of one. */
+static void end_stream(struct profile_collect *c, struct profile_stream *s)
+{
+	struct flow_ctx ctx = { .space = s->space };
+	struct target t = { 0 };
+
+	if (s->part.goes_on) {
+		continue_at(c, &ctx, &s->open, &t, s->part.to_ip);
+		keep_piece(c, s, s->part.to_at);
+		return;
+	}
+	resolve(c, &ctx, &s->open, &t, NULL);
+	close_run(c, &s->open, &t);
 }
 
 int profile_collect_finish(struct profile_collect *c)
 {
-	struct target t = { 0 };
-	struct flow_ctx none = { 0 };
+	int err = find_parts(c);
 
-	for (size_t i = 0; i < c->n_streams && !c->error; i++) {
-		resolve(c, &none, &c->streams[i].open, &t, NULL);
-		close_run(c, &c->streams[i].open, &t);
-	}
+	if (err)
+		return err;
+	for (size_t i = 0; i < c->n_streams && !c->error; i++)
+		end_stream(c, &c->streams[i]);
 	if (!c->error)
 		fold(c);
 	return c->error;

@@ -13,6 +13,7 @@
 #include "common/array.h"
 #include "common/diag.h"
 
+#include "decode/lib/session/sink.h"
 #include "decode/profile/profile.h"
 #include "common/outbuf.h"
 
@@ -152,6 +153,14 @@ static int add_file(struct stacks *st, const char *path, struct aux_diag *diag)
 	text = st->texts[st->n_texts - 1];
 	for (p = text; p < text + n;) {
 		line = next_line(&p, text + n, &len);
+		if (len + 1 == strlen(FOLDED_PART) &&
+		    !memcmp(line, FOLDED_PART, len))
+			return diag_set(diag, AUX_E_UNSUPPORTED,
+					(uint64_t)(line - text),
+					"stacks of a part of a recording "
+					"(--chunk) begin in the middle of calls, "
+					"and do not add up to those of the "
+					"whole: decode it whole");
 		if (is_comment(line, len))
 			continue;
 		if (array_grow(&st->v, st->n, &st->max, sizeof(*st->v)) < 0)

@@ -34,11 +34,14 @@ struct profile_open {
 	uint32_t n;		/* instructions of the run; 0: no run */
 	uint8_t kind;		/* enum branchlist_kind; 0: no branch */
 	bool maybe;		/* taken only if flow does not go on at next */
+	bool headed;		/* the run came from the part before */
 	bool outside;		/* as in branchlist_range */
 };
 
 struct profile_stream {
 	uint32_t stream;
+	struct sink_part part;		/* its open ends */
+	const struct space *space;	/* where flow was last */
 	struct profile_open open;
 };
 

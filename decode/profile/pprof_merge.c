@@ -23,6 +23,7 @@
 #include "common/outbuf.h"
 #include "common/protobuf.h"
 #include "decode/lib/elf/elf.h"
+#include "decode/lib/session/sink.h"
 #include "decode/profile/profile.h"
 
 /* A set of rows of numbers. Rows have any length and lie one after another in
@@ -825,6 +826,14 @@ static int add_type(struct pprof_file *f, const struct pprof_field *fd,
 		       : 0;
 }
 
+/* A string of the sum: length, then bytes. */
+static bool is_string(const struct pprof_sum *sum, uint64_t i, const char *s)
+{
+	const uint64_t *row = row_at(&sum->strings, i);
+
+	return *row == strlen(s) && !memcmp(row + 1, s, *row);
+}
+
 static int add_comments(struct pprof_file *f, const struct pprof_field *fd)
 {
 	int rc;
@@ -835,6 +844,13 @@ static int add_comments(struct pprof_file *f, const struct pprof_field *fd)
 		int64_t k;
 
 		rc = map_string(f, fd, f->row.v[i], &f->row.v[i]);
+		if (!rc && is_string(f->sum, f->row.v[i], PPROF_PART))
+			return diag_set(f->diag, AUX_E_UNSUPPORTED,
+					AUX_NO_OFFSET,
+					"stacks of a part of a recording "
+					"(--chunk) begin in the middle of calls, "
+					"and do not add up to those of the "
+					"whole: decode it whole");
 		k = rc ? 0
 		       : add_row(&f->sum->comments, &f->row.v[i], 1);
 		rc = k < 0 ? (int)k : rc;

@@ -260,6 +260,7 @@ static void keep_module(struct branchlist *l, int chosen)
 {
 	struct branchlist_branch *b = branchlist_branches(l);
 	struct branchlist_range *r = branchlist_ranges(l);
+	size_t n = 0;
 
 	for (size_t i = 0; i < l->branches.n; i++)
 		if ((int)b[i].from_module != chosen &&
@@ -268,6 +269,10 @@ static void keep_module(struct branchlist *l, int chosen)
 	for (size_t i = 0; i < l->ranges.n; i++)
 		if ((int)r[i].module != chosen)
 			r[i].count = 0;
+	for (size_t i = 0; i < l->n_pieces; i++)
+		if ((int)l->pieces[i].module == chosen)
+			l->pieces[n++] = l->pieces[i];
+	l->n_pieces = n;
 }
 
 /* Sorts the list and writes it in format f. 0 or -AUX_E_*. */
@@ -277,8 +282,12 @@ static int write_list(const struct sink_env *env, const struct profile_config *c
 {
 	struct sink_report *r = env->report;
 	uint64_t others;
-	int chosen, err = branchlist_sort(l);
+	int chosen, err = branchlist_join(l);
 
+	if (!err && f->write)
+		err = branchlist_close(l);
+	if (!err)
+		err = branchlist_sort(l);
 	if (err)
 		return err;
 	branchlist_sum(l);

@@ -526,6 +526,8 @@ static int print_folded(struct flame *f)
 	f->starts = calloc(max_depth(&f->tree.tree) + 2, sizeof(*f->starts));
 	if (!f->starts || find_largest(f))
 		return -AUX_E_NOMEM;
+	if (sink_has_parts(f->env.host))
+		outbuf_str(f->env.out, FOLDED_PART);
 	put_tree(f);
 	f->stack->p = f->stack->buf;
 	if (f->rest)

@@ -357,6 +357,29 @@ const struct stream *session_stream(const struct session *s, size_t i)
 
 /* ---- what a sink asks ---- */
 
+/* Where only some threads or times are shown, what is at a cut may not be
+ * shown at all: such parts have no open ends. */
+static bool host_part(void *priv, size_t i, struct sink_part *part)
+{
+	const struct session *s = priv;
+	const struct session_config *c = &s->config;
+	const struct chunk_span *span;
+
+	if (i >= s->n_streams)
+		return false;
+	*part = (struct sink_part){ .stream = s->streams[i].idx };
+	if (!c->chunks || s->streams[i].source || c->tid >= 0 || c->time_from ||
+	    c->time_to != UINT64_MAX)
+		return true;
+	span = &s->spans[i];
+	part->comes_from = span->first.cut.continues;
+	part->from_at = span->first.cut.at;
+	part->goes_on = span->end.segment != SIZE_MAX && span->end.cut.continues;
+	part->to_at = span->end.cut.at;
+	part->to_ip = span->end.cut.end_ip;
+	return true;
+}
+
 static int host_code(void *priv, const struct space *space, uint64_t ip,
 		     struct aux_code *code)
 {
@@ -412,6 +435,7 @@ struct sink_host session_host(struct session *s)
 		.comm = host_comm,
 		.cgroup = host_cgroup,
 		.off_cpu = host_off_cpu,
+		.part = host_part,
 		.line = host_line,
 		.inlines = host_inlines,
 		.image = host_image,

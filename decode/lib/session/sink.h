@@ -54,6 +54,18 @@ struct flow_ctx {
 #define SINK_FILTERS_TIME 64 /* applies --time itself: it gets all of the flow */
 
 /*
+ * The open ends of a part (--chunk) of a stream: places of the stream where it was
+ * cut, and the flow goes on without a break. What a part before has counted up to
+ * from_at, and this one from there, joins by (stream, from_at).
+ */
+struct sink_part {
+	uint32_t stream;
+	bool comes_from, goes_on;
+	uint64_t from_at, to_at;	/* stream offsets of the cuts */
+	uint64_t to_ip;		/* goes_on: the address where the next begins */
+};
+
+/*
  * What a sink may ask of the rest of the program; a test gives its own.
  * Pointers that come back live as long as the host.
  */
@@ -80,6 +92,9 @@ struct sink_host {
 	/* As timeline_off_cpu; NULL: not known. */
 	uint64_t (*off_cpu)(void *priv, uint32_t tid, uint64_t from,
 			    uint64_t to);
+	/* The part of stream i that is decoded; false: there is no i. NULL:
+	 * nothing has open ends. Use sink_part_of(). */
+	bool (*part)(void *priv, size_t i, struct sink_part *part);
 	/* As codeview_line and codeview_inlines; NULL: there are no lines. */
 	int (*line)(void *priv, const struct space *space, uint64_t ip,
 		    struct source_line *line);
@@ -99,6 +114,32 @@ static inline const char *sink_gap_text(const struct sink_host *host,
 {
 	return host && host->gap_text ? host->gap_text(cause) : gap_text(cause);
 }
+
+/* The part of a stream; false: all of it is decoded. */
+static inline bool sink_part_of(const struct sink_host *host, uint32_t stream,
+				struct sink_part *part)
+{
+	for (size_t i = 0; host->part && host->part(host->priv, i, part); i++)
+		if (part->stream == stream)
+			return part->comes_from || part->goes_on;
+	return false;
+}
+
+/* Whether any stream is decoded in part, with an open end. */
+static inline bool sink_has_parts(const struct sink_host *host)
+{
+	struct sink_part part;
+
+	for (size_t i = 0; host->part && host->part(host->priv, i, &part); i++)
+		if (part.comes_from || part.goes_on)
+			return true;
+	return false;
+}
+
+/* Stacks of a part are not those of the whole, for it begins in the middle of
+ * calls: files of stacks say so, and merge takes none of them. */
+#define FOLDED_PART "# part of a recording\n"
+#define PPROF_PART "part of a recording"
 
 #define SINK_DROPS 10
 
