@@ -281,9 +281,10 @@ uint64_t cover_print_lcov(const struct cover_lines *l, struct outbuf *out)
 			continue;
 		outbuf_str(out, l->part ? "TN:" COVER_PART "\n" : "TN:\n");
 		outbuf_clean_printf(out, "SF:%s\n", l->files[i]);
-		print_functions(l->functions + p.function, p.n_functions,
-				p.called, out);
-		print_branches(l->branches + p.branch, p.n_branches, out);
+		print_functions(p.n_functions ? &l->functions[p.function] : NULL,
+				p.n_functions, p.called, out);
+		print_branches(p.n_branches ? &l->branches[p.branch] : NULL,
+			       p.n_branches, out);
 		for (size_t k = p.line; k < p.line + p.n_lines; k++)
 			outbuf_printf(out, "DA:%u,%llu\n", l->lines[k].line,
 				      (unsigned long long)l->lines[k].n);
