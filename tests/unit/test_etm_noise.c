@@ -6,6 +6,7 @@
  * stack it is tested alone: on broken packets OpenCSD then shows code that did not run, or
  * reads out of bounds.
  */
+#include "decode/lib/packet/packet.h"
 #include "tests/unit/test_etm.h"
 
 #define N_CODE 256
@@ -238,8 +239,52 @@ static bool is_alike(int rc)
 	return false;
 }
 
+/* What etmpkt, which raw prints with, takes for packets: the text of each at its
+ * offset, up to bytes that are none. */
+static char texts[sizeof(trace.b) + 1][ETMPKT_TEXT];
+static size_t n_parsed, n_compared;
+
+static void parse_texts(const struct aux_etm_config *config)
+{
+	struct etmpkt s;
+	size_t at = etmpkt_find_sync(trace.b, trace.n);
+	int n = 1;
+
+	memset(texts, 0, sizeof(texts));
+	etmpkt_init(&s, config);
+	for (; at < trace.n && n > 0; at += (size_t)n) {
+		n = etmpkt_next(&s, trace.b + at, trace.n - at, texts[at]);
+		if (n <= 0)
+			break;
+	}
+	n_parsed = at;
+}
+
+/* The decoder's packets are those of etmpkt: its events are where one begins. After
+ * what either takes for damage, both look for sync. */
+static bool has_packets(const struct fixture *d)
+{
+	for (size_t i = 0; i < d->n; i++) {
+		const struct aux_flow *e = &d->ev[i];
+		const char *t = texts[e->offset - 100];
+
+		if (e->offset - 100 >= n_parsed ||
+		    (e->kind == AUX_FLOW_GAP && e->what != AUX_GAP_OVERFLOW &&
+		     e->what != AUX_GAP_NO_CODE && e->what != AUX_GAP_NO_SYNC))
+			return true;
+		n_compared++;
+		if (*t || (e->kind == AUX_FLOW_GAP && e->what == AUX_GAP_NO_SYNC))
+			continue;
+		printf("# seed %#" PRIx64 ": there is \"%s\"\n", seed, t);
+		show_event(d, i);
+		return false;
+	}
+	return true;
+}
+
 static void noise(struct registers r, bool alone)
 {
+	bool packets = true;
 	unsigned n_alike = 0, n_left = 0;
 	bool sane = true, alike = true;
 
@@ -258,6 +303,8 @@ static void noise(struct registers r, bool alone)
 		rc = run_pull(&g, 16);
 		sane &= is_sane(&g) && (rc == 0 || rc == -AUX_E_UNSUPPORTED);
 		alike &= is_alike(rc);
+		parse_texts(&g.config.etm);
+		packets &= has_packets(&g);
 		n_alike += rc == 0;
 		n_left += rc == -AUX_E_UNSUPPORTED;
 		f.ops->close(f.dec);
@@ -268,6 +315,8 @@ static void noise(struct registers r, bool alone)
 	ok(alike, "the same %s: %u whole traces, %u left to others",
 	   alone ? "in small batches" : "as the reference gives", n_alike,
 	   n_left);
+	ok(packets && n_compared > N_ROUNDS,
+	   "its packets are those that raw prints, at %zu events", n_compared);
 	ok(n_alike > N_ROUNDS / 2, "most of them are whole");
 }
 

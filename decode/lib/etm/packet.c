@@ -11,6 +11,10 @@
  * goes on byte by byte. After a bad packet, or one that contradicts the code,
  * they are not: the next A-Sync is searched in whatever bytes come.
  *
+ * lib/packet/etm_packet.c has the layout of packets once more, as text. The two are
+ * apart because the decoder acts on a packet while it reads it, without a record of
+ * it in between. test_etm_noise compares where their packets begin.
+ *
  * Specification: Arm IHI 0064, "Descriptions of trace protocols"; DDI 0487,
  * "ETE protocol". Where these leave damaged trace undefined, this file does as
  * OpenCSD.

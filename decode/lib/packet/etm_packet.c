@@ -2,6 +2,9 @@
 /*
  * etm_packet: ETMv4 and ETE packets as text (packet.h).
  *
+ * The decoder (lib/etm/packet.c) has a parser of its own, whose head says why;
+ * test_etm_noise compares where their packets begin.
+ *
  * A parse reads bytes through struct parse, which remembers that there were too
  * few: the state of the source changes only with a whole packet.
  */
