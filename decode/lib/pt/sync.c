@@ -27,6 +27,8 @@
  */
 #include "decode/lib/pt/impl.h"
 
+#define CODE_PAGE 4096	/* hosts keep code by pages of it, or larger ones */
+
 static enum aux_gap_cause cause_of(const struct pt *d, int err)
 {
 	switch (-err) {
@@ -43,6 +45,20 @@ static enum aux_gap_cause cause_of(const struct pt *d, int err)
 	}
 }
 
+/*
+ * Code that was walked and is not shown decided where the flow goes on, too. A
+ * host that keeps the code that was asked for (bundle) has to know, and of a
+ * region only its first question reached it.
+ */
+static void ask_again(const struct pt *d, const struct aux_flow *f)
+{
+	uint64_t n = (f->range.last | (CODE_PAGE - 1)) - f->range.first;
+	struct aux_code c;
+
+	for (uint64_t at = 0; f->kind == AUX_FLOW_RANGE && at <= n; at += CODE_PAGE)
+		d->host->code(d->host->priv, f->range.first + at, &c);
+}
+
 /* Takes back what no packet confirmed. The last known ip is where that
  * began. */
 static void retract(struct pt *d)
@@ -50,7 +66,8 @@ static void retract(struct pt *d)
 	if (d->out.committed == d->out.tail)
 		return;
 	d->out.last_ip = d->out.queue[d->out.committed].range.first;
-	d->out.tail = d->out.committed;
+	while (d->out.tail > d->out.committed)
+		ask_again(d, &d->out.queue[--d->out.tail]);
 }
 
 /* The RANGE that the failing branch ends; libipt did not report that either. */
@@ -60,7 +77,7 @@ static void drop_failed_branch(struct pt *d)
 	    d->out.queue[d->out.tail - 1].what != AUX_END_JUMP &&
 	    d->out.queue[d->out.tail - 1].what != AUX_END_CALL &&
 	    d->out.queue[d->out.tail - 1].what != AUX_END_FALL)
-		d->out.tail--;
+		ask_again(d, &d->out.queue[--d->out.tail]);
 }
 
 /* detail is the error: a number for messages. */

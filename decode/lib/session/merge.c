@@ -363,9 +363,12 @@ static const struct aux_decoder_ops *find_decoder(struct session *s,
 
 	if (p && (!s->decoder || !strcmp(s->decoder, p->name)))
 		return p;
-	/* our own decoders ask for code once and keep what they made of
-	 * it, so on_code would miss most; the references ask each time */
-	if (s->config.on_code && !s->decoder)
+	/* our own decoder asks for code once and keeps what it made of it, so
+	 * on_code would miss most; the reference asks each time. That of
+	 * Intel PT asks again for what it does not show, and goes on after
+	 * missing code where libipt does not. */
+	if (s->config.on_code && !s->decoder &&
+	    s->chunks.trace_type != AUX_TRACE_INTEL_PT)
 		p = decoders_reference(s->chunks.trace_type, NULL);
 	if (p && !s->decoder)
 		return p;
