@@ -52,7 +52,7 @@ record ls ""
 is $status 0 "a program is recorded" || cat "$log"
 python3 tests/many_records.py "$data" "$many" streams 64
 for j in 1 2; do
-	peak 110 "64 busy streams with --max-memory 64M, -j$j" \
+	peak 128 "64 busy streams with --max-memory 64M, -j$j" \
 		"$auxdecode" count -j$j --max-memory 64M "$many"
 	tail -n 1 "$SCRATCH/peak.out" >"$SCRATCH/last.$j"
 done

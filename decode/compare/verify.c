@@ -267,7 +267,8 @@ static int compare_all(struct verify *v)
 			break;
 	}
 	/* both took for missing what there was no memory for */
-	return !rc && codeview_nomem(session_codeview(v->s)) ? -AUX_E_NOMEM : rc;
+	return !rc && (codeview_nomem(session_codeview(v->s)) ||
+		       timeline_nomem(session_timeline(v->s))) ? -AUX_E_NOMEM : rc;
 }
 
 /* Chunks are counted by the reference, which decodes all of them. */

@@ -1066,7 +1066,8 @@ int bundle_write(struct bundle *b, struct rewrite *w, struct bundle_stats *stats
 		rc = rewrite_failed(w);
 	}
 	/* names that there was no memory for */
-	if (rc == 0 && codeview_nomem(session_codeview(b->s)))
+	if (rc == 0 && (codeview_nomem(session_codeview(b->s)) ||
+			timeline_nomem(session_timeline(b->s))))
 		rc = -AUX_E_NOMEM;
 	free(l.v);
 	free(l.order);

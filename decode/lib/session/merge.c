@@ -573,7 +573,8 @@ int session_pass_open(struct session_pass **out, struct session *s,
 /* A name or code that was not found for want of memory is no result. */
 static int check_memory(struct session *s, int rc)
 {
-	return rc == 0 && codeview_nomem(s->codeview) ? -AUX_E_NOMEM : rc;
+	return rc == 0 && (codeview_nomem(s->codeview) ||
+			   timeline_nomem(s->timeline)) ? -AUX_E_NOMEM : rc;
 }
 
 int session_pass_step(struct session_pass *pass, struct aux_diag *diag)

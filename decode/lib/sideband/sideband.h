@@ -144,6 +144,9 @@ uint32_t timeline_pid(const struct timeline *tl, uint32_t tid, uint64_t time);
 /* The thread's name at a time; never NULL. */
 const char *timeline_comm(const struct timeline *tl, uint32_t tid,
 			  uint64_t time);
+/* Could a space not be made for want of memory? What was decoded since is no
+ * result. From any thread. */
+bool timeline_nomem(const struct timeline *tl);
 /* The TIMELINE_N_NS namespaces of a thread at a time; NULL: not recorded. */
 const struct timeline_ns_id *timeline_namespaces(const struct timeline *tl,
 						 uint32_t tid, uint64_t time);

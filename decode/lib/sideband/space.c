@@ -166,7 +166,7 @@ int timeline_finish(struct timeline *tl)
 		return -AUX_E_NOMEM;
 	while (want < n && want < MAX_BUCKETS)
 		want *= 2;
-	tl->spaces.bucket = calloc(want, sizeof(*tl->spaces.bucket));
+	tl->spaces.bucket = calloc(want + 1, sizeof(*tl->spaces.bucket));
 	if (!tl->spaces.bucket)
 		return -AUX_E_NOMEM;
 	tl->spaces.n = want;
@@ -239,8 +239,17 @@ static const struct made_space *find_made(const struct made_space *s,
 	return s;
 }
 
+/* In the bucket after the last one, once a space could not be made. */
+#define NO_MEMORY ((struct made_space *)(uintptr_t)1)
+
+bool timeline_nomem(const struct timeline *tl)
+{
+	return tl->spaces.bucket &&
+	       atomic_load(&tl->spaces.bucket[tl->spaces.n]);
+}
+
 /* The space of a process at a time. Out of memory it is the empty one, and code
- * is missing. */
+ * is missing: timeline_nomem. */
 static const struct space *get_space(const struct timeline *tl, uint32_t slot,
 				     uint32_t pid, uint64_t time)
 {
@@ -265,8 +274,10 @@ static const struct space *get_space(const struct timeline *tl, uint32_t slot,
 	if (s)
 		return &s->s;
 	new = make_space(pl, p, m, k, tl->user_only);
-	if (!new)
+	if (!new) {
+		atomic_store(&tl->spaces.bucket[tl->spaces.n], NO_MEMORY);
 		return &tl->empty;
+	}
 	new->s.pid = p ? pid : UINT32_MAX;
 	do {
 		new->next = head;
