@@ -14,6 +14,7 @@ pause="syscalls:sys_enter_kill/aux-action=pause/"
 refused() {
 	local text=$1 rc
 	shift
+	rm -f "$data"*		# other parts rotate theirs
 	echo precious >"$data"
 	timeout 60 "$auxcap" -o "$data" "$@" -- true >"$out" 2>"$err" </dev/null
 	rc=$?
