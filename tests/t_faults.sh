@@ -75,7 +75,6 @@ ok $? "inputs are made" "$SCRATCH/out"
 	echo "$a repair -o {o} $o/killed.data"
 	echo "$a insn $o/p.bundle"
 	echo "$a raw --pt $o/killed.data"
-	echo "$auxcap list"
 	if [ -d "$corpus/lldb" ]; then
 		find "$corpus/lldb" -name trace.json | sort | head -n 1 | sed "s|^|$a info |"
 	fi
