@@ -484,6 +484,12 @@ bool writer_make_section(const struct writer *w, unsigned bit,
 			 struct rewrite_bytes *b);
 
 /* writer_code.c */
+/*
+ * The tables of a writer that has none yet; a and b: the key of their hashes.
+ * The first code makes them with a random key. Two ranges may then share a slot,
+ * and code is written again that need not be: a test gives a known key.
+ */
+struct writer_codes *writer_codes_new(struct writer *w, uint64_t a, uint64_t b);
 void writer_codes_free(struct writer_codes *c);
 /* A record that may give memory other code: forgets what is known of it. */
 void writer_codes_note(struct writer *w, const struct perf_event_header *rec);

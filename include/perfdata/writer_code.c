@@ -75,23 +75,27 @@ static struct hash hash_bytes(struct hash h, const uint8_t *p, uint64_t len)
 	return h;
 }
 
+struct writer_codes *writer_codes_new(struct writer *w, uint64_t a, uint64_t b)
+{
+	w->codes = calloc(1, sizeof(*w->codes));
+	if (w->codes)
+		w->codes->key = (struct hash){ a, b };
+	else
+		writer_fail(w, AUX_E_NOMEM, "%s: out of memory", w->path);
+	return w->codes;
+}
+
 static struct writer_codes *get_codes(struct writer *w)
 {
-	struct writer_codes *c = w->codes;
+	uint64_t key[2];
 
-	if (c)
-		return c;
-	c = calloc(1, sizeof(*c));
-	if (!c) {
-		writer_fail(w, AUX_E_NOMEM, "%s: out of memory", w->path);
-		return NULL;
+	if (w->codes)
+		return w->codes;
+	if (getrandom(key, sizeof(key), GRND_NONBLOCK) < 0) {
+		key[0] = (uint64_t)time(NULL);
+		key[1] = (uint64_t)(uintptr_t)w;
 	}
-	if (getrandom(&c->key, sizeof(c->key), GRND_NONBLOCK) < 0) {
-		c->key.a = (uint64_t)time(NULL);
-		c->key.b = (uint64_t)(uintptr_t)c;
-	}
-	w->codes = c;
-	return c;
+	return writer_codes_new(w, key[0], key[1]);
 }
 
 void writer_codes_free(struct writer_codes *c)

@@ -19,6 +19,7 @@
 
 #include "capture/describe/describe.h"
 #include "capture/event/ring.h"
+#include "perfdata/impl.h"
 #include "tests/unit/tap.h"
 
 #define PAGE 4096u
@@ -154,6 +155,7 @@ static void begin(const struct codesave_config *config)
 	    writer_attr_add(w, &a, "dummy", &id, 1) ||
 	    codesave_new(&cs, config))
 		exit(1);
+	writer_codes_new(w, 1, 2);
 	codesave_output(cs, w);
 }
 

@@ -4,6 +4,7 @@
  * The writer: a small file byte by byte and as perf 6.1 reads it, saved code, and mistakes of
  * callers.
  */
+#include "perfdata/impl.h"
 #include "tests/unit/tap.h"
 #include "tests/unit/writer_dir.h"
 
@@ -14,6 +15,7 @@ static void put_code(struct writer *w)
 				    .kind = AUX_CODE_ANON };
 	int i;
 
+	writer_codes_new(w, 1, 2);
 	for (i = 0; i < 1000; i++) {
 		e.time_ns = (uint64_t)(i * 7919 % 500);	/* two of each */
 		e.addr = (uint64_t)i;
@@ -196,6 +198,7 @@ static void test_code(void)
 	uint64_t size;
 	size_t i;
 
+	writer_codes_new(w, 1, 2);
 	for (i = 0; i < e.len; i++)
 		bytes[i] = (uint8_t)(i * 7 >> 3);
 	writer_code(w, &e, bytes);
