@@ -46,7 +46,9 @@ const struct auxpmu_ops auxpmu_raw = {
 	.trace = "raw trace",
 	.configure = configure_raw,
 	.info = write_raw_info,
+	.prepare = auxpmu_prepare,
 	.snapshot = auxpmu_snapshot,
+	.remember = auxpmu_remember,
 	.release = auxpmu_release,
 	.granule = 4096,
 };

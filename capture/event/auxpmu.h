@@ -34,11 +34,11 @@ struct auxpmu_env {
  * of it between snapshots. Zeroed at first; one per ring, owned by the
  * recorder. */
 struct auxpmu_wrap {
-	/* Set before each call. */
+	/* Set before each call of snapshot. */
 	const uint8_t *buf;
 	size_t size;
 	uint64_t head;		/* aux_head as read */
-	/* State of auxpmu_snapshot. */
+	/* State between snapshots. */
 	uint64_t pos;		/* bytes produced up to the last snapshot, as far as
 				 * known; modulo size that snapshot's head */
 	uint8_t *mark;		/* see auxpmu_wrap.c; NULL at first */
@@ -55,22 +55,30 @@ struct auxpmu_ops {
 	/* Writes TIME_CONV, then AUXTRACE_INFO. */
 	int (*info)(const struct evlist_event *ev, const struct auxpmu_env *env,
 		    struct writer *w, struct aux_diag *diag);
+	/* Allocates what snapshot needs, for a buffer of wrap->size. 0 or
+	 * -AUX_E_NOMEM. snapshot does it otherwise, while the writer stands. */
+	int (*prepare)(struct auxpmu_wrap *wrap);
 	/*
 	 * Finds the valid bytes since the last snapshot: the *len bytes that
 	 * end at *end, an offset in the buffer (mod size). *skipped: bytes
 	 * overwritten between the last snapshot and these, UINT64_MAX if
-	 * unknown. Updates pos and mark. 0 or -AUX_E_NOMEM.
+	 * unknown. Updates pos. 0 or -AUX_E_NOMEM.
 	 */
 	int (*snapshot)(struct auxpmu_wrap *wrap, uint64_t *end, uint64_t *len,
 			uint64_t *skipped);
+	/* After each snapshot, with the same head: remembers the buffer, of
+	 * which the len bytes up to the head are new. buf may be a copy by
+	 * then, and the writer may run. */
+	void (*remember)(struct auxpmu_wrap *wrap, uint64_t len);
 	void (*release)(struct auxpmu_wrap *wrap);	/* frees mark */
 	size_t granule;		/* AUX sizes are a multiple of it */
 };
 
-/* snapshot and release for all present PMUs; auxpmu_wrap.c says what is
- * proven. */
+/* Those of snapshots, for all present PMUs; auxpmu_wrap.c says what is proven. */
+int auxpmu_prepare(struct auxpmu_wrap *wrap);
 int auxpmu_snapshot(struct auxpmu_wrap *wrap, uint64_t *end, uint64_t *len,
 		    uint64_t *skipped);
+void auxpmu_remember(struct auxpmu_wrap *wrap, uint64_t len);
 void auxpmu_release(struct auxpmu_wrap *wrap);
 
 /* The clock parameters of the mmap page, read under its seqlock; all 0 if the

@@ -344,7 +344,9 @@ const struct auxpmu_ops auxpmu_cs_etm = {
 	.type = AUX_TRACE_CS_ETM,
 	.configure = configure,
 	.info = write_info,
+	.prepare = auxpmu_prepare,
 	.snapshot = auxpmu_snapshot,
+	.remember = auxpmu_remember,
 	.release = auxpmu_release,
 	.granule = 4096,
 };

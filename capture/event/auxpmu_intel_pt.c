@@ -278,7 +278,9 @@ const struct auxpmu_ops auxpmu_intel_pt = {
 	.type = AUX_TRACE_INTEL_PT,
 	.configure = configure,
 	.info = write_info,
+	.prepare = auxpmu_prepare,
 	.snapshot = auxpmu_snapshot,
+	.remember = auxpmu_remember,
 	.release = auxpmu_release,
 	.granule = 4096,
 };

@@ -93,12 +93,32 @@ static bool is_kept(const struct auxpmu_wrap *w, size_t s, size_t p)
 	return s % FAR == 0 || before <= NEAR;
 }
 
-static int make_mark(struct auxpmu_wrap *w)
+/* The start of the next block after that at s whose hash is kept for a head of
+ * p; size: none. */
+static size_t next_kept(const struct auxpmu_wrap *w, size_t s, size_t p)
+{
+	size_t far = (s / FAR + 1) * FAR, near;
+
+	s += BLOCK;
+	if (s >= w->size || is_kept(w, s, p))
+		return s;
+	/* A buffer of at most NEAR bytes keeps all blocks. */
+	near = p > NEAR ? p - NEAR : p + (w->size - NEAR);
+	near = (near + BLOCK - 1) / BLOCK * BLOCK;
+	if (near < s || near > far)
+		near = far;
+	return near < w->size ? near : w->size;
+}
+
+int auxpmu_prepare(struct auxpmu_wrap *w)
 {
 	static const uint8_t zeros[BLOCK];
 	size_t n = (w->size + BLOCK - 1) / BLOCK, i;
-	struct mark *m = calloc(1, sizeof(*m) + n * sizeof(*m->hash));
+	struct mark *m;
 
+	if (w->mark)
+		return 0;
+	m = calloc(1, sizeof(*m) + n * sizeof(*m->hash));
 	if (!m)
 		return -AUX_E_NOMEM;
 	for (i = 0; i < n; i++)
@@ -133,7 +153,7 @@ static bool untouched(const struct auxpmu_wrap *w, size_t h, size_t p, size_t m)
 		return false;
 	if (m <= n)
 		return true;
-	for (s = 0; s < w->size; s += len) {
+	for (s = 0; s < w->size; s = next_kept(w, s, p)) {
 		size_t from_h = s >= h ? s - h : s + (w->size - h);
 
 		len = block_length(w->size, s);
@@ -144,14 +164,14 @@ static bool untouched(const struct auxpmu_wrap *w, size_t h, size_t p, size_t m)
 	return true;
 }
 
-/* Remembers the buffer for the next snapshot: the n bytes from p on are new,
- * and h is the head now. Hashes of other blocks are still valid. */
+/* The n bytes from p on are new, and h is the head now. Hashes of other blocks
+ * are still valid. */
 static void remember(struct auxpmu_wrap *w, size_t p, size_t n, size_t h)
 {
 	struct mark *mark = mark_of(w);
 	size_t tail = tail_length(w), s, len, first;
 
-	for (s = 0; s < w->size; s += len) {
+	for (s = 0; s < w->size; s = next_kept(w, s, h)) {
 		size_t from_p = s >= p ? s - p : s + (w->size - p);
 
 		len = block_length(w->size, s);
@@ -195,13 +215,22 @@ static void measure_offset(struct auxpmu_wrap *w, uint64_t *len,
 		*skipped = UINT64_MAX;
 		w->pos += n + w->size;	/* one wrap at least */
 	}
-	remember(w, p, (size_t)*len, h);
+}
+
+void auxpmu_remember(struct auxpmu_wrap *w, uint64_t len)
+{
+	size_t h = (size_t)(w->head % w->size);
+
+	if (!mark_of(w)->growing)
+		remember(w, h >= len ? h - (size_t)len :
+				       h + (w->size - (size_t)len),
+			 (size_t)len, h);
 }
 
 int auxpmu_snapshot(struct auxpmu_wrap *w, uint64_t *end, uint64_t *len,
 		    uint64_t *skipped)
 {
-	if (!w->mark && make_mark(w))
+	if (auxpmu_prepare(w))
 		return -AUX_E_NOMEM;
 	*end = w->head % w->size;
 	mark_of(w)->growing |= w->head > w->size;

@@ -154,8 +154,11 @@ int evset_aux_enable(struct evset *s, const struct evlist *l, bool on)
 	return first;
 }
 
-static int aux_on(struct evset *s, const struct evlist *l, uint32_t ring,
-		  bool off_first)
+enum { AUX_OFF = 1, AUX_ON };
+
+/* how: what is done to each of the ring's AUX events, AUX_OFF first. */
+static int switch_aux(struct evset *s, const struct evlist *l, uint32_t ring,
+		      int how)
 {
 	const struct evset_fd *f;
 	int first = 0;
@@ -165,8 +168,8 @@ static int aux_on(struct evset *s, const struct evlist *l, uint32_t ring,
 		f = &s->fds[i];
 		if (f->ring != ring || !l->events[f->event].aux)
 			continue;
-		if (((off_first && switch_fd(f, false)) ||
-		     switch_fd(f, true)) && !first)
+		if (((how & AUX_OFF && switch_fd(f, false)) ||
+		     (how & AUX_ON && switch_fd(f, true))) && !first)
 			first = -AUX_E_IO;
 	}
 	return first;
@@ -174,12 +177,17 @@ static int aux_on(struct evset *s, const struct evlist *l, uint32_t ring,
 
 int evset_aux_restart(struct evset *s, const struct evlist *l, uint32_t ring)
 {
-	return aux_on(s, l, ring, true);
+	return switch_aux(s, l, ring, AUX_OFF | AUX_ON);
+}
+
+int evset_aux_stop(struct evset *s, const struct evlist *l, uint32_t ring)
+{
+	return switch_aux(s, l, ring, AUX_OFF);
 }
 
 int evset_aux_resume(struct evset *s, const struct evlist *l, uint32_t ring)
 {
-	return aux_on(s, l, ring, false);
+	return switch_aux(s, l, ring, AUX_ON);
 }
 
 int evset_ring_live(const struct evset *s, uint32_t ring, size_t *hint)

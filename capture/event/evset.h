@@ -82,7 +82,8 @@ int evset_aux_enable(struct evset *s, const struct evlist *l, bool on);
 /* Restarts the AUX events of a ring after an overrun: DISABLE, then ENABLE.
  * ENABLE alone leaves the CPU silent (observed with Linux 6.1 and 6.12). */
 int evset_aux_restart(struct evset *s, const struct evlist *l, uint32_t ring);
-/* Enables the AUX events of one ring after evset_aux_enable(.., false). */
+/* Disables the AUX events of one ring; enables them again. */
+int evset_aux_stop(struct evset *s, const struct evlist *l, uint32_t ring);
 int evset_aux_resume(struct evset *s, const struct evlist *l, uint32_t ring);
 /* For poll(2): an fd of this ring whose task is alive; -1 if all have exited.
  * The fd that was mapped hangs up with its own task although other events still

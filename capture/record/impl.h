@@ -259,8 +259,11 @@ struct rec_ring {
 	/* Snapshots. */
 	uint64_t snap_end;	/* end of the last: AUX stream position, or
 				 * data_head of a backward ring */
-	uint8_t *snap_copy;	/* aux_size bytes that the area is copied to;
-				 * NULL: none yet, or no memory */
+	uint8_t *snap_copy;	/* the area as of the last snapshot; NULL: none
+				 * yet, or no memory */
+	bool snap_partial;	/* the copy lacks what older snapshots saved */
+	/* Of the snapshot that is being taken, by auxpmu_ops.snapshot. */
+	uint64_t snap_at, snap_len, snap_skipped;
 	struct auxpmu_wrap wrap;
 };
 

@@ -3,11 +3,11 @@
  * Snapshots of AUX areas in overwrite mode and of backward data rings.
  *
  * An AUX area mapped read-only is overwritten in a circle: the kernel publishes
- * only aux_head, an offset in the area, and no tail stops it. So its events are
- * disabled while it is copied to memory, and are enabled again before anything
- * is measured or written; side-band events run on. Each snapshot saves what is
- * new since the last one, whose end is known per ring, and counts what was
- * overwritten since then as AUX_LEDGER_OVERWRITTEN.
+ * only aux_head, an offset in the area, and no tail stops it. So one area after
+ * the other has its events disabled while what is new in it is copied to
+ * memory, and enabled again before anything is written; side-band events run
+ * on. Each snapshot saves what is new since the last one, whose end is known per
+ * ring, and counts what was overwritten since then as AUX_LEDGER_OVERWRITTEN.
  *
  * Stream positions grow from snapshot to snapshot; modulo the area's size they
  * are offsets in it.
@@ -34,8 +34,8 @@ static uint64_t align_position(uint64_t pos, uint64_t end, uint64_t size)
 
 /*
  * Makes the memory that AUX areas are copied to, before their events are
- * disabled: the first touch of it takes longer than the copy. It is kept for
- * the next snapshot.
+ * disabled: the first touch of it takes longer than the copy. It is kept, and
+ * with it what it has of the area as of the last snapshot.
  */
 static void make_copies(struct recorder *r)
 {
@@ -50,11 +50,16 @@ static void make_copies(struct recorder *r)
 		if (!size || size > left)
 			continue;
 		left -= size;
+		rr->wrap.size = size;
+		r->config.events->events[rr->set->aux_event].aux
+			->prepare(&rr->wrap);
 		if (rr->snap_copy)
 			continue;
 		p = mmap(NULL, size, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 		rr->snap_copy = p == MAP_FAILED ? NULL : p;
+		/* Both are zeros at first. */
+		rr->snap_partial = rr->snap_end != 0;
 	}
 }
 
@@ -65,44 +70,70 @@ void rec_free_copy(struct rec_ring *rr)
 	rr->snap_copy = NULL;
 }
 
-/* The area and its head as they stand; the events of the ring are disabled. */
-static void hold_still(struct rec_ring *rr)
+/* Copies what is new: with what it has from before, the copy is the area as it
+ * stands. */
+static void copy_new(struct rec_ring *rr)
 {
-	rr->wrap.size = rr->ring->aux_size;
-	rr->wrap.head = ring_aux_head(rr->ring);
-	rr->wrap.buf = rr->ring->aux;
-	if (!rr->snap_copy)
-		return;
-	memcpy(rr->snap_copy, rr->ring->aux, rr->ring->aux_size);
+	uint64_t len = rr->snap_partial ? rr->ring->aux_size : rr->snap_len, at;
+	struct iovec iov[2];
+	size_t i;
+
+	ring_aux_slice(rr->ring, rr->snap_at, len, iov);
+	for (i = 0; i < 2; i++) {
+		if (!iov[i].iov_len)
+			continue;
+		at = (uint64_t)((const uint8_t *)iov[i].iov_base -
+				rr->ring->aux);
+		memcpy(rr->snap_copy + at, iov[i].iov_base, iov[i].iov_len);
+	}
+	rr->snap_partial = false;
 	rr->wrap.buf = rr->snap_copy;
 }
 
 /*
- * Saves the new part of one AUX area, as hold_still() left it. Its PMU's
- * snapshot() says which bytes are valid and how many were skipped since the
- * last snapshot; if that is unknown (UINT64_MAX) the gap is at least one byte,
+ * Finds what is new in the area and copies it; the events of the ring are
+ * disabled. The PMU's snapshot() says which bytes are valid and how many were
+ * skipped since the last snapshot.
+ */
+static int hold_still(const struct recorder *r, struct rec_ring *rr)
+{
+	const struct auxpmu_ops *ops =
+		r->config.events->events[rr->set->aux_event].aux;
+	int ret;
+
+	rr->wrap.size = rr->ring->aux_size;
+	rr->wrap.head = ring_aux_head(rr->ring);
+	rr->wrap.buf = rr->ring->aux;
+	ret = ops->snapshot(&rr->wrap, &rr->snap_at, &rr->snap_len,
+			    &rr->snap_skipped);
+	if (ret || rr->snap_len > rr->ring->aux_size)
+		return ret ? ret : -AUX_E_LIMIT;
+	if (rr->snap_copy)
+		copy_new(rr);
+	return 0;
+}
+
+/*
+ * Saves the new part of one AUX area, as hold_still() left it. If it is unknown
+ * how many bytes were skipped (UINT64_MAX), the gap is at least one byte,
  * rounded up to the next fitting position.
  */
 static int save_ring(struct rec_reader *rd, struct rec_ring *rr)
 {
 	const struct recorder *r = rd->r;
-	const struct auxpmu_ops *ops =
-		r->config.events->events[rr->set->aux_event].aux;
-	uint64_t end, len, skipped, size = rr->ring->aux_size, pos;
+	uint64_t len = rr->snap_len, skipped = rr->snap_skipped;
+	uint64_t size = rr->ring->aux_size, pos = rr->snap_end + len;
 	struct ring area = *rr->ring;
 	struct ledger *l = r->ledger;
 	struct iovec iov[2];
-	int ret;
 
-	ret = ops->snapshot(&rr->wrap, &end, &len, &skipped);
-	if (ret || len > size)
-		return ret ? ret : -AUX_E_LIMIT;
-	pos = rr->snap_end + len;
+	r->config.events->events[rr->set->aux_event].aux->remember(&rr->wrap,
+								   len);
 	if (skipped && skipped != UINT64_MAX)
 		pos += skipped;
 	else if (skipped)
 		pos++;
-	pos = align_position(pos, end, size);
+	pos = align_position(pos, rr->snap_at, size);
 	if (skipped) {
 		uint64_t lost = pos - len - rr->snap_end;
 
@@ -115,7 +146,7 @@ static int save_ring(struct rec_reader *rd, struct rec_ring *rr)
 	if (!len)
 		return 0;
 	area.aux = rr->snap_copy ? rr->snap_copy : area.aux;
-	ring_aux_slice(&area, end, len, iov);
+	ring_aux_slice(&area, rr->snap_at, len, iov);
 	return rec_put_aux(rd, rr, iov, pos - len, len);
 }
 
@@ -191,27 +222,36 @@ static int resume_ring(struct recorder *r, const struct rec_ring *rr)
 	return evset_aux_resume(r->config.set, r->config.events, rr->idx);
 }
 
+/* Stops one AUX area and copies it. Without a copy it stands until save_all()
+ * has saved it. */
+static int copy_ring(struct recorder *r, struct rec_ring *rr, bool resume)
+{
+	int ret = 0, err;
+
+	if (resume)
+		ret = evset_aux_stop(r->config.set, r->config.events, rr->idx);
+	if (!ret)
+		ret = hold_still(r, rr);
+	if (resume && (rr->snap_copy || ret)) {
+		err = resume_ring(r, rr);
+		ret = ret ? ret : err;
+	}
+	return ret;
+}
+
 /*
- * First every AUX area is copied, and its events run again while the next is
- * copied; then all is written. An area without a copy is saved before its
- * events run again.
+ * One AUX area after the other is copied, and its events run again while the
+ * next is copied; then all is written. Those that stay off were disabled all at
+ * once.
  */
 static int copy_all(struct recorder *r, bool resume)
 {
 	size_t i;
-	int ret = 0, err;
+	int ret = 0;
 
-	for (i = 0; i < r->n_rings; i++) {
-		struct rec_ring *rr = &r->rings[i];
-
-		if (!rr->aux || !r->config.snapshot)
-			continue;
-		hold_still(rr);
-		if (!resume || !rr->snap_copy)
-			continue;
-		err = resume_ring(r, rr);
-		ret = ret ? ret : err;
-	}
+	for (i = 0; i < r->n_rings && !ret; i++)
+		if (r->rings[i].aux && r->config.snapshot)
+			ret = copy_ring(r, &r->rings[i], resume);
 	return ret;
 }
 
@@ -266,8 +306,10 @@ int recorder_snapshot(struct recorder *r, enum aux_snapshot_reason reason,
 	 * again: the side-band up to the stop goes before the snapshot. */
 	ret = recorder_hold(r);
 	now = recorder_now(r);
-	err = evset_aux_enable(r->config.set, l, false);
-	ret = ret ? ret : err;
+	if (!resume) {
+		err = evset_aux_enable(r->config.set, l, false);
+		ret = ret ? ret : err;
+	}
 	if (!ret)
 		ret = copy_all(r, resume);
 	if (!ret)

@@ -147,7 +147,8 @@ static void trace_with_record(struct fake *f, uint32_t ring, uint64_t n)
 /* ---- the recording ---- */
 
 static const struct auxpmu_ops fake_ops = {
-	.name = "fake", .snapshot = auxpmu_snapshot, .release = auxpmu_release,
+	.name = "fake", .prepare = auxpmu_prepare, .snapshot = auxpmu_snapshot,
+	.remember = auxpmu_remember, .release = auxpmu_release,
 };
 static char name_trace[] = "fake//", name_side[] = "dummy:u";
 

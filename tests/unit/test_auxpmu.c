@@ -59,6 +59,7 @@ static struct look snapshot(struct auxpmu_wrap *w, const struct source *s)
 	w->head = s->growing ? s->produced : s->produced % s->size;
 	if (auxpmu_intel_pt.snapshot(w, &l.end, &l.len, &l.skipped))
 		exit(1);
+	auxpmu_intel_pt.remember(w, l.len);
 	return l;
 }
 

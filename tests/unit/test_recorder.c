@@ -341,6 +341,29 @@ static void test_snapshot(bool offset_head)
 	fake_free(f);
 }
 
+/* No CPU stands still while the area of another is copied. */
+static void test_snapshot_stops(void)
+{
+	static const unsigned long turns[] = { PERF_EVENT_IOC_DISABLE,
+					       PERF_EVENT_IOC_ENABLE };
+	struct fake *f = fake_new(3);
+	size_t i, wrong = 0;
+	struct file file;
+
+	f->config.snapshot = true;
+	begin(f);
+	for (i = 0; i < 3; i++)
+		trace(f, (uint32_t)i, 500, true);
+	snapshot(f, NULL, false);
+	for (i = 0; i < n_calls; i++)
+		wrong += calls[i].fd != f->fds[i / 2 * 2].fd ||
+			 calls[i].request != turns[i % 2];
+	ok(n_calls == 6 && !wrong, "three rings: one after the other stops");
+	file = end(f);
+	free(file.data);
+	fake_free(f);
+}
+
 /* As the kernel with attr.write_backward. */
 static void put_backward(struct fake *f, uint32_t ring)
 {
@@ -523,6 +546,7 @@ int main(void)
 	test_damaged();
 	test_snapshot(false);
 	test_snapshot(true);
+	test_snapshot_stops();
 	test_backward();
 	test_threads();
 	test_switch();
