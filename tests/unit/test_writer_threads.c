@@ -8,6 +8,7 @@
  * make BUILD=/tmp/tsan CFLAGS="-O1 -g -fsanitize=thread" LDFLAGS=-fsanitize=thread
  *	/tmp/tsan/tests/test_writer_threads && /tmp/tsan/tests/test_writer_threads
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -30,7 +31,14 @@ struct job {
 	uint32_t idx;
 	uint64_t bytes;		/* to write */
 	uint64_t given, n_records;
+	uint64_t flushed;	/* bytes given at the last flush */
+	int reports;		/* a pipe that takes one after each record; 0 */
 	int ret;
+};
+
+/* What a thread has written so far. */
+struct report {
+	uint64_t idx, flushed;
 };
 
 /* Byte n of stream idx, never zero as padding is. */
@@ -49,8 +57,16 @@ static void put_record(struct job *j)
 		j->n_records++;
 	if (j->n_records % 16 == 0)
 		writer_code(j->w, &e, "12345");
-	if (j->n_records % 64 == 0)
-		writer_flush(j->w);
+	if (j->n_records % 24 == 0 && !writer_flush(j->w))
+		j->flushed = j->given;
+}
+
+static void report(const struct job *j)
+{
+	const struct report r = { j->idx, j->flushed };
+
+	if (write(j->reports, &r, sizeof(r)) != sizeof(r))
+		_exit(1);
 }
 
 /* As a recorder's thread: pieces of a ring, with its wrap, and records. */
@@ -75,24 +91,33 @@ static void *run(void *arg)
 		iov[1].iov_len = a.size - iov[0].iov_len;
 		j->ret = writer_auxtrace(j->w, &a, iov, 2);
 		tail += a.size;
+		j->given = tail;
 		put_record(j);
+		if (j->reports)
+			report(j);
 	}
-	j->given = tail;
 	free(ring);
 	return NULL;
 }
 
-static void run_all(struct writer *w, struct job *jobs, uint64_t bytes)
+static void run_some(struct writer *w, struct job *jobs, uint32_t n_threads,
+		     uint64_t bytes, int reports)
 {
 	uint32_t i;
 
 	put_info(w);
-	for (i = 0; i < N_THREADS; i++) {
-		jobs[i] = (struct job){ .w = w, .idx = i, .bytes = bytes };
+	for (i = 0; i < n_threads; i++) {
+		jobs[i] = (struct job){ .w = w, .idx = i, .bytes = bytes,
+					.reports = reports };
 		pthread_create(&jobs[i].thread, NULL, run, &jobs[i]);
 	}
-	for (i = 0; i < N_THREADS; i++)
+	for (i = 0; i < n_threads; i++)
 		pthread_join(jobs[i].thread, NULL);
+}
+
+static void run_all(struct writer *w, struct job *jobs, uint64_t bytes)
+{
+	run_some(w, jobs, N_THREADS, bytes, 0);
 }
 
 struct found {
@@ -223,35 +248,99 @@ static void test_full(void)
 	signal(SIGXFSZ, SIG_DFL);
 }
 
-/* At any moment: the header names whole records and no hole. */
+/* A child that writes until it is killed, and reports to the pipe: that the file
+ * is open, then each record. */
+static pid_t start_writing(uint32_t n_threads, int reports)
+{
+	struct job jobs[N_THREADS], opened = { .reports = reports };
+	pid_t pid = fork();
+	struct writer *w;
+
+	if (pid)
+		return pid;
+	w = start_small(path, NULL);
+	report(&opened);
+	run_some(w, jobs, n_threads, UINT64_C(8) << 30, reports);
+	_exit(0);
+}
+
+/* Whether the header names data. */
+static bool has_data(void)
+{
+	int fd = open(path, O_RDONLY);
+	uint64_t size = 0;
+	bool has = fd >= 0 && pread(fd, &size, 8, 48) == 8 && size;
+
+	if (fd >= 0)
+		close(fd);
+	return has;
+}
+
+/* Waits for n reports, and with_data until there are data. flushed: of each
+ * stream, as last reported. */
+static bool wait_reports(int fd, unsigned int n, bool with_data,
+			 uint64_t flushed[N_THREADS])
+{
+	struct report r;
+
+	memset(flushed, 0, N_THREADS * sizeof(*flushed));
+	while (n || (with_data && !has_data())) {
+		if (read(fd, &r, sizeof(r)) != sizeof(r))
+			return false;
+		flushed[r.idx % N_THREADS] = r.flushed;
+		n -= n > 0;
+	}
+	return true;
+}
+
+/* Whether the killed child's file is valid. */
+static bool survived(struct found *x)
+{
+	struct file f = load_file(path);
+	bool right = true;
+
+	memset(x, 0, sizeof(*x));
+	if (f.len)
+		right = check_data(&f, x) && !x->n_bad && !has_features(&f);
+	free(f.data);
+	return right;
+}
+
+/*
+ * At any moment, from before the file is open until each thread has flushed: the
+ * header names whole records and no hole. What one thread alone has flushed it
+ * names all; several may be at places before it.
+ */
 static void test_killed(void)
 {
-	int i, bad = 0, with_data = 0;
+	int i, bad = 0, with_flush = 0;
 
-	for (i = 0; i < 20; i++) {
+	for (i = 0; i < 40; i++) {
+		uint32_t n_threads = i % 2 ? N_THREADS : 1;
+		unsigned int n = (unsigned int)(i / 2 * (i / 2));
+		uint64_t flushed[N_THREADS];
 		struct found x;
-		struct file f;
-		pid_t pid = fork();
+		int p[2];
+		pid_t pid;
 
-		if (!pid) {
-			struct job jobs[N_THREADS];
-
-			run_all(start_small(path, NULL), jobs, UINT64_C(8) << 30);
-			_exit(0);
-		}
-		usleep((useconds_t)(100000 + i * 19973));
+		unlink(path);
+		if (pipe(p))
+			exit(1);
+		pid = start_writing(n_threads, p[1]);
+		bad += !wait_reports(p[0], n, n > 100, flushed);
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
-		f = load_file(path);
-		if (f.len) {
-			bad += !check_data(&f, &x) || x.n_bad ||
-			       has_features(&f);
-			with_data += x.n_aux > 0;
+		close(p[0]);
+		close(p[1]);
+		bad += !survived(&x) || (n > 100 && !x.n_aux);
+		if (n_threads == 1) {
+			bad += x.aux[0] < flushed[0];
+			with_flush += flushed[0] > 0;
 		}
-		free(f.data);
 	}
-	ok(!bad && with_data > 10, "killed at 20 moments: valid (%d with data)",
-	   with_data);
+	/* It flushes after 24 records, and the first report is not of one. */
+	ok(!bad && with_flush == 15,
+	   "killed at 40 moments: valid, with all that was flushed (%d)", bad);
 }
 
 int main(void)
