@@ -44,16 +44,17 @@ watched() {
 
 # Of the ones that end sooner under ptrace; LONG=1 runs all of them there.
 quick=" closestd seccomp pidns setuid leaderexit int3 trapflag ownpage overtext twoviews "
-kernel_says() { "$hostile" list | grep -qx "$1"; }
+is_cpu() { "$hostile" list-cpu | grep -qx "$1"; }
+is_case() { is_cpu "$1" || "$hostile" list | grep -qx "$1"; }
 
 no_qemu=$(no_emulation)
 backs="emulate step"
 [ -z "$no_qemu" ] || backs=step
 
 cases=("$@")
-[ $# = 0 ] && mapfile -t cases < <("$hostile" list)
+[ $# = 0 ] && mapfile -t cases < <("$hostile" list; "$hostile" list-cpu)
 for c in "${cases[@]}"; do
-	that "$c: there is such a case" - kernel_says "$c" || continue
+	that "$c: there is such a case" - is_case "$c" || continue
 	case $c in
 	pidns* | userns)
 		if ! unshare -p --fork true 2>/dev/null; then
@@ -62,6 +63,10 @@ for c in "${cases[@]}"; do
 		fi ;;
 	esac
 	unwatched "$c"
+	if is_cpu "$c"; then
+		watched step "$c"
+		continue
+	fi
 	if [ -z "$no_qemu" ]; then
 		watched emulate "$c"
 	else

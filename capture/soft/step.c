@@ -111,6 +111,10 @@ void step_thread_drop(struct step *st, struct step_thread *t)
 	while (*p != t)
 		p = &(*p)->next;
 	*p = t->next;
+	if (t->writing) {
+		st->n_writing--;
+		step_memory_written(st);
+	}
 	drop_process(st, t->proc);
 	free(t);
 }
@@ -398,6 +402,12 @@ static bool may_restart(const struct user_regs_struct *regs)
 	       rax == -ERESTART_RESTARTBLOCK;
 }
 
+static void set_writing(struct step_thread *t, bool writing)
+{
+	t->proc->step->n_writing += writing - t->writing;
+	t->writing = writing;
+}
+
 /*
  * The system call came back. restart: rax holds one of the kernel's internal
  * ERESTART codes, which user code never sees: after this stop the kernel moves
@@ -413,6 +423,9 @@ static void finish_syscall(struct step_thread *t)
 	/* arguments as they were; the number's register took the result */
 	before.orig_rax = before.rax;
 	t->regs = before;
+	if (t->writing)
+		step_memory_written(t->proc->step);
+	set_writing(t, false);
 	if (changes_code(t))
 		note(t, step_maps_update(t, false));
 	else if (before.orig_rax == SYS_prctl && before.rdi == PR_SET_NAME)
@@ -481,8 +494,10 @@ static int resume(struct step_thread *t, int sig)
 	if (!t->in_syscall && (!t->insn.size || t->insn.ip != t->ip ||
 			       t->insn.check)) {
 		note(t, step_insn_get(t, t->ip, &t->insn));
-		if (t->insn.cls == X86_SYSCALL)
+		if (t->insn.cls == X86_SYSCALL) {
 			read_regs(t);
+			set_writing(t, step_writes_memory(t));
+		}
 	}
 	if (t->insn.cls == X86_PTWRITE && !t->in_syscall)
 		read_ptwrite(t);

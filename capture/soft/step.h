@@ -101,6 +101,7 @@ struct step_thread {
 	bool paused;		/* by forget_trap_flag(): stops at once */
 	int first;		/* what waitpid() said of its first stop; 0: not yet */
 	bool vsyscall;		/* resumed at a vsyscall, of which ip is the return */
+	bool writing;		/* in a call that writes to a process's memory */
 	uint64_t ip;		/* of insn, which is next or being stepped */
 	struct step_insn insn;
 	struct user_regs_struct regs; /* at a system call */
@@ -133,6 +134,7 @@ struct step {
 	bool started;		/* the program's exec was seen, or attached */
 	bool detaching;		/* who stops is let go */
 	int error;
+	uint32_t n_writing;	/* threads: no cached instruction is trusted */
 	uint64_t shown_ns, ticked_ns;
 	/* the first and last SIGKILL, or interrupt to let go; 0: none */
 	uint64_t killed_ns, kill_ns;
@@ -187,6 +189,10 @@ size_t step_memory_read(struct step_process *proc, uint64_t addr, void *buf,
 /* The instruction at ip; its bytes are compared and saved again if they may
  * change. */
 int step_insn_get(struct step_thread *t, uint64_t ip, struct step_insn *insn);
+/* Is the system call in t->regs a write to the file that a process's memory is? */
+bool step_writes_memory(const struct step_thread *t);
+/* Such a call came back: any code may be another one. */
+void step_memory_written(struct step *st);
 /* The id of the block of n instructions from start that ends with last; -1: out
  * of memory. */
 int64_t step_block_id(struct step_process *proc, uint64_t start, uint32_t n,

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "capture/soft/step.h"
@@ -287,8 +288,9 @@ int step_maps_update(struct step_thread *t, bool is_new)
 /*
  * ---- instructions and blocks ----
  *
- * Decoded once and cached until a mapping changes; not cached where the mapping
- * is writable or shared, as the bytes may then change between two steps. Code
+ * Decoded once and cached until a mapping changes or the program writes to the file
+ * /proc/PID/mem, for which no mapping needs to be writable; not cached where the
+ * mapping is writable or shared, as the bytes may then change between two steps. Code
  * that no lasting file has is saved page by page before it runs, and again when
  * the bytes about to run differ from the saved ones.
  */
@@ -563,13 +565,50 @@ static int fetch_insn(struct step_thread *t, uint64_t ip,
 
 int step_insn_get(struct step_thread *t, uint64_t ip, struct step_insn *insn)
 {
-	uint32_t i = hash_get(&t->proc->insn_at, ip);
+	uint32_t i = t->proc->step->n_writing ?
+			     0 : hash_get(&t->proc->insn_at, ip);
 
 	if (i) {
 		*insn = t->proc->insns[i - 1];
 		return 0;
 	}
 	return fetch_insn(t, ip, insn);
+}
+
+/* By its name, as a descriptor may come from elsewhere: /proc/PID/mem and
+ * /proc/PID/task/TID/mem, in any mount of proc. */
+bool step_writes_memory(const struct step_thread *t)
+{
+	char path[64], name[64];
+	ssize_t n;
+
+	switch (t->regs.rax) {
+	case SYS_write:
+	case SYS_writev:
+	case SYS_pwrite64:
+	case SYS_pwritev:
+	case SYS_pwritev2:
+		break;
+	default:
+		return false;
+	}
+	snprintf(path, sizeof(path), "/proc/%d/fd/%u", t->tid,
+		 (uint32_t)t->regs.rdi);
+	n = readlink(path, name, sizeof(name));
+	return n > 4 && !memcmp(name + n - 4, "/mem", 4);
+}
+
+/* Of all processes, for the file may be that of another one. What a thread is about
+ * to run is fetched again, too. */
+void step_memory_written(struct step *st)
+{
+	struct step_process *proc;
+	struct step_thread *t;
+
+	for (proc = st->procs; proc; proc = proc->next)
+		drop_cache(proc);
+	for (t = st->threads; t; t = t->next)
+		t->insn.check = true;
 }
 
 /*

@@ -6,6 +6,7 @@
  *
  *	hostile CASE [DIRECTORY]	prints "done CASE"; DIRECTORY is for files
  *	hostile list			prints the cases
+ *	hostile list-cpu		prints those that only a real CPU runs right
  *
  * Where an emulator or the kernel refuses a call, a case does without it: its
  * output stays the same. Statuses are those in the table at the end.
@@ -32,6 +33,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -876,6 +878,93 @@ static void case_remapped(void)
 	munmap(q, 4096);
 }
 
+/* Code through the file that the memory is: no mapping changes, and none needs to be
+ * writable. Another length for each value: stale bytes give another flow. */
+static size_t code_of(uint8_t *code, uint32_t value)
+{
+	memset(code, 0x90, value);
+	put_code(code + value, value);
+	return value + sizeof(ret_imm);
+}
+
+static void write_memory(const uint8_t *at, uint32_t value)
+{
+	int fd = open("/proc/self/mem", O_RDWR);
+	uint8_t code[64];
+	size_t size = code_of(code, value);
+	struct iovec v[2] = { { code, 2 }, { code + 2, size - 2 } };
+	ssize_t n;
+
+	if (value & 1)
+		n = pwrite(fd, code, size, (off_t)(uintptr_t)at);
+	else if (lseek(fd, (off_t)(uintptr_t)at, SEEK_SET) < 0)
+		n = -1;
+	else if (value & 2)
+		n = write(fd, code, size);
+	else
+		n = writev(fd, v, 2);
+	close(fd);
+	if (n != (ssize_t)size)
+		_exit(80);
+}
+
+static void case_ownmemory(void)
+{
+	const uint8_t *p = (const uint8_t *)(uintptr_t)&text_page;
+	uint8_t *x = mmap(NULL, 4096, PROT_READ | PROT_EXEC,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (text_page() != 1)
+		_exit(1);
+	for (uint32_t i = 1; i < 9; i++) {
+		write_memory(p, i);
+		write_memory(x, i + 10);
+		if (text_page() != i || call_code(x) != i + 10)
+			_exit(2);
+	}
+}
+
+static volatile int n_called, n_written;
+
+static void *await_memory(void *arg)
+{
+	if (text_page() != 1)
+		_exit(3);
+	n_called = 1;
+	while (!n_written)
+		;
+	if (text_page() != 9)
+		_exit(4);
+	return arg;
+}
+
+/* For another thread, and by a child that has a descriptor of its parent's memory. */
+static void case_othermemory(void)
+{
+	const uint8_t *p = (const uint8_t *)(uintptr_t)&text_page;
+	int fd = open("/proc/self/mem", O_RDWR), status;
+	uint8_t code[64];
+	size_t size;
+	pthread_t t;
+	pid_t pid;
+
+	if (text_page() != 1 || pthread_create(&t, NULL, await_memory, NULL))
+		_exit(1);
+	while (!n_called)
+		;
+	write_memory(p, 9);
+	n_written = 1;
+	pthread_join(t, NULL);
+	pid = fork();
+	if (!pid) {
+		size = code_of(code, 12);
+		_exit(pwrite(fd, code, size, (off_t)(uintptr_t)p) !=
+			      (ssize_t)size || text_page() != 9);
+	}
+	if (waitpid(pid, &status, 0) != pid || status || text_page() != 12)
+		_exit(2);
+}
+
 /* ---- the table ---- */
 
 /* table: status is that of exit(2) */
@@ -883,54 +972,57 @@ static const struct hostile_case {
 	const char *name;
 	void (*run)(void);
 	bool silent;	/* says "done" by itself */
+	bool cpu;	/* qemu-user goes on with the code that was */
 } cases[] = {
-	{ "closefds", case_closefds, false },
-	{ "dupfds", case_dupfds, false },
-	{ "closestd", case_closestd, true },
-	{ "nofile", case_nofile, false },
-	{ "addresses", case_addresses, false },
-	{ "filesize", case_filesize, false },
-	{ "seccomp", case_seccomp, false },
-	{ "strict", case_strict, false },
-	{ "setuid", case_setuid, false },
-	{ "dumpable", case_dumpable, false },
-	{ "ptrace", case_ptrace, false },
-	{ "pidns", case_pidns, false },
-	{ "pidns_deep", case_pidns_deep, false },
-	{ "pidns_clone", case_pidns_clone, false },
-	{ "userns", case_userns, false },
-	{ "chroot", case_chroot, false },
-	{ "execstorm", case_execstorm, false },
-	{ "execthread", case_execthread, false },
-	{ "memfd", case_memfd, false },
-	{ "personality", case_personality, false },
-	{ "script", case_script, false },
-	{ "exec32", case_exec32, false },
-	{ "execfail", case_execfail, false },
-	{ "forkbomb", case_forkbomb, false },
-	{ "vfork", case_vfork, false },
-	{ "clonevm", case_clonevm, false },
-	{ "leaderexit", case_leaderexit, true },
-	{ "threadstorm", case_threadstorm, false },
-	{ "exitrace", case_exitrace, true },
-	{ "orphan", case_orphan, false },
-	{ "killed", case_killed, false },
-	{ "sigstorm", case_sigstorm, false },
-	{ "timers", case_timers, false },
-	{ "alarm", case_alarm, false },
-	{ "altstack", case_altstack, true },
-	{ "stopped", case_stopped, false },
-	{ "blocked", case_blocked, false },
-	{ "int3", case_int3, false },
-	{ "trapflag", case_trapflag, false },
-	{ "fault", case_fault, false },
-	{ "selfmod", case_selfmod, false },
-	{ "ownpage", case_ownpage, false },
-	{ "overtext", case_overtext, false },
-	{ "twoviews", case_twoviews, false },
-	{ "remapped", case_remapped, false },
-	{ "quiet", case_quiet, true },
-	{ "storm", storm, true },
+	{ .name = "closefds", .run = case_closefds },
+	{ .name = "dupfds", .run = case_dupfds },
+	{ .name = "closestd", .run = case_closestd, .silent = true },
+	{ .name = "nofile", .run = case_nofile },
+	{ .name = "addresses", .run = case_addresses },
+	{ .name = "filesize", .run = case_filesize },
+	{ .name = "seccomp", .run = case_seccomp },
+	{ .name = "strict", .run = case_strict },
+	{ .name = "setuid", .run = case_setuid },
+	{ .name = "dumpable", .run = case_dumpable },
+	{ .name = "ptrace", .run = case_ptrace },
+	{ .name = "pidns", .run = case_pidns },
+	{ .name = "pidns_deep", .run = case_pidns_deep },
+	{ .name = "pidns_clone", .run = case_pidns_clone },
+	{ .name = "userns", .run = case_userns },
+	{ .name = "chroot", .run = case_chroot },
+	{ .name = "execstorm", .run = case_execstorm },
+	{ .name = "execthread", .run = case_execthread },
+	{ .name = "memfd", .run = case_memfd },
+	{ .name = "personality", .run = case_personality },
+	{ .name = "script", .run = case_script },
+	{ .name = "exec32", .run = case_exec32 },
+	{ .name = "execfail", .run = case_execfail },
+	{ .name = "forkbomb", .run = case_forkbomb },
+	{ .name = "vfork", .run = case_vfork },
+	{ .name = "clonevm", .run = case_clonevm },
+	{ .name = "leaderexit", .run = case_leaderexit, .silent = true },
+	{ .name = "threadstorm", .run = case_threadstorm },
+	{ .name = "exitrace", .run = case_exitrace, .silent = true },
+	{ .name = "orphan", .run = case_orphan },
+	{ .name = "killed", .run = case_killed },
+	{ .name = "sigstorm", .run = case_sigstorm },
+	{ .name = "timers", .run = case_timers },
+	{ .name = "alarm", .run = case_alarm },
+	{ .name = "altstack", .run = case_altstack, .silent = true },
+	{ .name = "stopped", .run = case_stopped },
+	{ .name = "blocked", .run = case_blocked },
+	{ .name = "int3", .run = case_int3 },
+	{ .name = "trapflag", .run = case_trapflag },
+	{ .name = "fault", .run = case_fault },
+	{ .name = "selfmod", .run = case_selfmod },
+	{ .name = "ownpage", .run = case_ownpage },
+	{ .name = "overtext", .run = case_overtext },
+	{ .name = "twoviews", .run = case_twoviews },
+	{ .name = "remapped", .run = case_remapped },
+	{ .name = "ownmemory", .run = case_ownmemory, .cpu = true },
+	{ .name = "othermemory", .run = case_othermemory, .cpu = true },
+	{ .name = "quiet", .run = case_quiet, .silent = true },
+	{ .name = "storm", .run = storm, .silent = true },
 };
 #define N_CASES (sizeof(cases) / sizeof(*cases))
 #define N_LISTED (N_CASES - 2)	/* the others are for children */
@@ -939,12 +1031,13 @@ int main(int argc, char **argv)
 {
 	static char name[4096];
 	const char *which = argc > 1 ? argv[1] : "list";
+	bool cpu = !strcmp(which, "list-cpu"), list = cpu || !strcmp(which, "list");
 
 	self = realpath("/proc/self/exe", name) ? name : argv[0];
 	if (argc > 2)
 		dir = argv[2];
 	for (size_t i = 0; i < N_CASES; i++) {
-		if (!strcmp(which, "list") && i < N_LISTED)
+		if (list && i < N_LISTED && cases[i].cpu == cpu)
 			puts(cases[i].name);
 		if (strcmp(which, cases[i].name))
 			continue;
@@ -956,5 +1049,5 @@ int main(int argc, char **argv)
 		}
 		return 0;
 	}
-	return strcmp(which, "list") != 0;
+	return !list;
 }
