@@ -47,6 +47,18 @@ each_cpu() {
 	ok $bad "$1: threads on each CPU, with times and without: $n"
 }
 
+# in_order: the streams of both CPUs are merged in the order in which they are where
+# every packet of time is read. Nothing is cut, so there is one worker.
+in_order() {
+	local got want
+	got=$("$auxdecode" count -j1 --sha256 "$data" 2>/dev/null |
+		sed -n 's/^total .* sha256 //p')
+	want=$("$auxdecode" insn -j1 -F time,ip "$data" 2>/dev/null |
+		perl -lane 'BEGIN { $\ = "" } print pack("Q<", hex($F[1])) unless /^#/' |
+		sha256sum)
+	is "$got" "${want%% *}" "$1: the order of all instructions, without times"
+}
+
 # Pairs of the settings (retcomp x psb x timing x streams) all occur.
 covering=(
 	"noretcomp=1,psb_period=0,mtc=0"
@@ -92,7 +104,7 @@ for case in $emulated; do
 	count_matches "$case"
 	[ "$case" = python ] || seams "$case"
 	case $case in threads | pipeline | forkexec)
-		record "$case" cyc,tsc,mtc && each_cpu "$case" ;;
+		record "$case" cyc,tsc,mtc && each_cpu "$case" && in_order "$case" ;;
 	esac
 	i=$((i + 1))
 done

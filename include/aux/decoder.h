@@ -82,9 +82,9 @@ enum aux_paths {
 /*
  * What a decoder may ask, and what the host wants.
  *
- * The host owns the struct, and may change generation and horizon_tsc between
- * two calls of decode, never during one. All else is constant while the decoder
- * is open.
+ * The host owns the struct, and may change generation, horizon_tsc and time_step
+ * between two calls of decode, never during one. All else is constant while the
+ * decoder is open.
  */
 struct aux_decoder_host {
 	uint32_t size;		/* sizeof(struct aux_decoder_host) */

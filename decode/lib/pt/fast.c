@@ -597,7 +597,9 @@ static void begin_time(struct pt_fast *r)
 	struct pt_lazy *skip = &d->lazy;
 
 	r->max_periods = lazy_periods(r);
-	if (skip->from && skip->periods > r->max_periods) { /* the horizon is nearer */
+	/* the horizon is nearer, or times are wanted now */
+	if (skip->from && (skip->periods > r->max_periods ||
+			   d->host->time_step != UINT64_MAX)) {
 		pt_lazy_end(d, d->cur.p);
 		r->max_periods = lazy_periods(r);
 	}

@@ -122,12 +122,12 @@ void view_find_task(struct stream_cursor *cur, struct stream_view *v)
 		return;
 	cur->host.generation = v->ctx.space->id;
 	if (!cur->timed)
-		cur->host.horizon_tsc = UINT64_MAX;
+		cursor_set_horizon(cur, UINT64_MAX);
 	else if (cur->source && !v->dated)
-		cur->host.horizon_tsc = 0;
+		cursor_set_horizon(cur, 0);
 	else
-		cur->host.horizon_tsc =
-			clock_horizon(&cur->config.clock, w.until);
+		cursor_set_horizon(cur, clock_horizon(&cur->config.clock,
+						      w.until));
 }
 
 /* Looks up who runs only where that may have changed: outside [time, until). */
@@ -148,7 +148,7 @@ void view_handle_time(struct stream_cursor *cur, struct stream_view *v,
 	}
 	if (!has_tsc || back ||
 	    (cur->source ? first || ev->time.ns >= v->until
-			 : ev->time.tsc >= cur->host.horizon_tsc))
+			 : ev->time.tsc >= cur->horizon_tsc))
 		view_find_task(cur, v);
 }
 

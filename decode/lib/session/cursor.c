@@ -537,7 +537,7 @@ void cursor_begin_dated(struct stream_cursor *cur,
 	if (cur->source || !cur->timed)
 		return;
 	if (!start->has_tsc) { /* whatever comes, who runs is asked then */
-		cur->host.horizon_tsc = 0;
+		cursor_set_horizon(cur, 0);
 		return;
 	}
 	cur->m.view.ctx.tsc = start->tsc;
@@ -759,6 +759,7 @@ void cursor_setup(struct session *s, struct stream_cursor *cur, size_t i)
 	cur->stream = st;
 	cur->index = i;
 	cur->max = CURSOR_BATCH;
+	cur->quiet.until_tsc = UINT64_MAX;
 	cur->source = st->source;
 	cur->config = s->dec_config;
 	cur->timed = s->timed;

@@ -132,6 +132,16 @@ struct zero_fill {
 				 * len 0: nothing */
 };
 
+/*
+ * A stream that is far ahead of no other: up to until_tsc nothing is between its
+ * events, so the decoder need not emit a TIME before it (merge.c). A trace with
+ * a packet of time for each branch is decoded in half the time.
+ */
+struct quiet {
+	uint64_t until_tsc;	/* UINT64_MAX: not quiet */
+	unsigned rest;		/* refills for which it is not worth it */
+};
+
 struct chunk_task;
 struct batch;
 
@@ -174,6 +184,9 @@ struct stream_cursor {
 	const struct aux_decoder_ops *ops;
 	struct aux_decoder_config config;
 	struct aux_decoder_host host;	/* its priv is the cursor */
+	uint64_t horizon_tsc;	/* up to it the view holds; that of host may be
+				 * lower: quiet */
+	struct quiet quiet;
 	void *dec;		/* ops' */
 	bool opened;		/* dec is */
 	bool ends_early;	/* at the end of the stream the decoder is closed, for
@@ -197,6 +210,14 @@ struct stream_cursor {
 static inline bool flow_is_plain(const struct aux_flow *ev)
 {
 	return ev->kind == AUX_FLOW_RANGE || ev->kind == AUX_FLOW_PATH;
+}
+
+/* The view holds up to this TSC. */
+static inline void cursor_set_horizon(struct stream_cursor *cur, uint64_t tsc)
+{
+	cur->horizon_tsc = tsc;
+	cur->host.horizon_tsc =
+		tsc < cur->quiet.until_tsc ? tsc : cur->quiet.until_tsc;
 }
 
 /* wants is set, all else 0. The decoder is opened when the first chunk starts: most

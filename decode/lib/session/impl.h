@@ -116,6 +116,8 @@ struct session_pass {
 	bool enough;		/* the sink wants no more */
 	bool filtered;		/* by thread or time */
 	bool timeless;		/* nothing depends on what time it is */
+	bool untimed;		/* nothing but the order of the streams does */
+	bool filled;		/* each cursor has had its first refill */
 	bool ticks;		/* the sink reads TIMEs itself */
 	struct parallel *parallel;	/* NULL: one thread does it all */
 };

@@ -114,10 +114,13 @@ bool cursor_changes_view(const struct stream_cursor *cur,
 /* A TIME that neither the sink nor the merge needs: the same thread runs, and
  * no other stream waits for it. Batches need not be split at it. */
 static bool is_quiet(const struct session_pass *pass,
-		     const struct stream_cursor *cur, const struct aux_flow *ev)
+		     const struct stream_cursor *cur, const struct aux_flow *ev,
+		     const struct merge_key *limit)
 {
-	return pass->timeless && !cur->source && ev->flags & AUX_FLOW_HAS_TSC &&
-	       ev->time.tsc < cur->host.horizon_tsc &&
+	return (pass->timeless ||
+		(pass->untimed && ev->time.ns < limit->time)) &&
+	       !cur->source && ev->flags & AUX_FLOW_HAS_TSC &&
+	       ev->time.tsc < cur->horizon_tsc &&
 	       ev->time.tsc >= cur->m.view.ctx.tsc;
 }
 
@@ -146,7 +149,7 @@ static bool is_tick(const struct stream_cursor *cur, const struct aux_flow *ev,
 	uint64_t t = ev->time.ns ? ev->time.ns : ev->time.tsc;
 
 	return ev->flags & AUX_FLOW_HAS_TSC && ev->time.tsc >= tsc &&
-	       ev->time.tsc < cur->host.horizon_tsc && t < limit->time;
+	       ev->time.tsc < cur->horizon_tsc && t < limit->time;
 }
 
 /* Delivers in one call what such a sink may get in one, if there are TIMEs in
@@ -208,7 +211,7 @@ static int deliver_event(struct session_pass *pass, struct stream_cursor *cur,
 	int rc = 0;
 
 	if (cursor_changes_view(cur, ev)) {
-		if (!is_quiet(pass, cur, ev))
+		if (!is_quiet(pass, cur, ev, limit))
 			rc = deliver(pass, cur, start);
 		if (rc < 0)
 			return rc;
@@ -287,16 +290,68 @@ uint64_t session_memory(const struct session *s)
 	return s->config.max_memory ? s->config.max_memory : SESSION_MEMORY;
 }
 
+/*
+ * Quiet refills. Where the sink needs no time and no other stream has an event
+ * before some time, the decoder need not emit a TIME before it. cur is due, so
+ * what the others have next is after what it emitted last.
+ *
+ * Where streams run at the same time, they take turns at every few events: a
+ * decoder that returns that often costs more than the TIMEs, so the next
+ * refills are not quiet.
+ */
+#define QUIET_FEW 64	/* events that are too few for a refill */
+#define QUIET_REST 16
+
+static void begin_quiet(const struct session_pass *pass,
+			struct stream_cursor *cur)
+{
+	uint64_t until = UINT64_MAX;
+
+	for (size_t i = 0; i < pass->n && !cur->quiet.rest; i++) {
+		struct stream_cursor *other = &pass->cursors[i];
+		uint64_t time;
+
+		if (other == cur || other->m.pos == other->m.n)
+			continue;
+		time = cursor_next_key(other).time;
+		until = time < until ? time : until;
+	}
+	/* a last TIME that no stream waits for is as good as none */
+	cur->quiet.until_tsc = cur->quiet.rest || until == UINT64_MAX ?
+				       UINT64_MAX :
+				       clock_horizon(&cur->config.clock, until);
+	cur->host.time_step = cur->quiet.rest ? cur->wants.time_step
+					      : UINT64_MAX;
+	cursor_set_horizon(cur, cur->horizon_tsc);
+}
+
+static void end_quiet(struct stream_cursor *cur)
+{
+	const struct aux_flow *last = &cur->m.buf[cur->m.n - 1];
+
+	if (cur->quiet.rest)
+		cur->quiet.rest--;
+	else if (cur->m.n && cur->m.n < QUIET_FEW &&
+		 last->kind == AUX_FLOW_TIME &&
+		 last->time.tsc >= cur->quiet.until_tsc)
+		cur->quiet.rest = QUIET_REST;
+}
+
 /* Without workers there is a decoder for each stream that has not ended: each has
  * its share of the memory. */
 static int refill(struct session_pass *pass, struct stream_cursor *cur)
 {
+	bool quiet = pass->untimed && pass->filled;
 	int rc;
 
 	if (pass->parallel)
 		return parallel_refill(pass, cur);
 	cur->host.memory = session_memory(pass->s) / (pass->n - pass->n_ended);
+	if (quiet)
+		begin_quiet(pass, cur);
 	rc = cursor_refill(cur, pass->stats);
+	if (quiet)
+		end_quiet(cur);
 	pass->n_ended += rc == 0;
 	return rc;
 }
@@ -307,6 +362,7 @@ static int fill_cursors(struct session_pass *pass)
 
 	for (size_t i = 0; i < pass->n && rc >= 0; i++)
 		rc = refill(pass, &pass->cursors[i]);
+	pass->filled = true;
 	return rc < 0 ? rc : 0;
 }
 
@@ -512,6 +568,9 @@ static int open_cursors(struct session_pass *pass, struct aux_diag *diag)
 	for (size_t i = 0; i < pass->n; i++)
 		pass->cursors[i].wants = pass->wants;
 	pass->timeless = pass->wants.time_step;
+	pass->untimed = !(pass->needs & SINK_NEEDS_TIME) && !pass->filtered &&
+			!pass->timeless && s->timed &&
+			s->chunks.trace_type == AUX_TRACE_INTEL_PT;
 	pass->ticks = pass->needs & SINK_TAKES_TIMES && !pass->filtered;
 	pass->stats->decoder = pass->decoder->name;
 	pass->stats->reference =
