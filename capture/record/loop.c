@@ -245,7 +245,9 @@ static int handle_command(struct loop *lp, enum control_command c,
 	case CONTROL_EVLIST:
 		answer_evlist(k);
 		break;
-	case CONTROL_PING:
+	case CONTROL_PING:	/* is answered when the rings have been read */
+		ret = recorder_hold(k->recorder);
+		recorder_release(k->recorder);
 		break;
 	default:
 		snprintf(text, sizeof(text), "error: unknown command '%.100s'",
