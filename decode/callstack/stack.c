@@ -962,5 +962,5 @@ int calls_finish(struct calls *c)
 
 	for (struct thread *t = c->threads; t && !rc; t = t->next)
 		rc = finish_thread(c, t);
-	return rc;
+	return !rc && walk_nomem(c->code.walk) ? -AUX_E_NOMEM : rc;
 }

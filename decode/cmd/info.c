@@ -1120,7 +1120,7 @@ static int run_info(struct info *in)
 	if (chunks_read(&in->chunks, in->r, 0, &diag) < 0)
 		return cmd_error(in->o->path, &diag);
 	if (load_ledger(in) < 0)
-		return CMD_FAILED;
+		return cmd_failed(in->o->path, -AUX_E_NOMEM, &diag);
 	print_file(in);
 	print_source(in);
 	print_attrs(in);
@@ -1129,7 +1129,7 @@ static int run_info(struct info *in)
 		return CMD_FAILED;
 	print_streams(in);
 	if (print_trace_sources(in) < 0)
-		return CMD_FAILED;
+		return cmd_failed(in->o->path, -AUX_E_NOMEM, &diag);
 	print_snapshots(in);
 	print_ledger(in);
 	print_features(in);

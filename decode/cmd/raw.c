@@ -366,7 +366,7 @@ static int run_raw(const struct cmd_options *o, struct aux_reader *r)
 	if (ret >= 0 && !c.n)
 		ret = diag_set(&diag, AUX_E_NOENT, AUX_NO_OFFSET,
 			       "there is no AUX data in this file");
-	if (c.n) {
+	if (c.n && ret != -AUX_E_NOMEM) {
 		status = cmd_out_open(&out, o);
 		if (!status)
 			status = cmd_out_close(&out, o,

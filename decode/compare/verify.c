@@ -246,6 +246,13 @@ static void show_progress(struct verify *v)
 				    less_of(a->offset, b->offset));
 }
 
+/* One side or both took for missing what there was no memory for. */
+static bool lacks_memory(const struct verify *v)
+{
+	return codeview_nomem(session_codeview(v->s)) ||
+	       timeline_nomem(session_timeline(v->s));
+}
+
 /* Until both sides ended, or at the first difference without config->all. */
 static int compare_all(struct verify *v)
 {
@@ -258,6 +265,8 @@ static int compare_all(struct verify *v)
 		if (rc == VERIFY_SAME && ended(v) && !verify_check_times(v, true))
 			rc = VERIFY_DIFFERENT;
 		show_progress(v);
+		if (rc == VERIFY_DIFFERENT && lacks_memory(v))
+			return -AUX_E_NOMEM;
 		if (rc == VERIFY_DIFFERENT) {
 			rc = take_difference(v);
 			if (!v->config->all)
@@ -266,9 +275,7 @@ static int compare_all(struct verify *v)
 		if (!rc && ended(v))
 			break;
 	}
-	/* both took for missing what there was no memory for */
-	return !rc && (codeview_nomem(session_codeview(v->s)) ||
-		       timeline_nomem(session_timeline(v->s))) ? -AUX_E_NOMEM : rc;
+	return !rc && lacks_memory(v) ? -AUX_E_NOMEM : rc;
 }
 
 /* Chunks are counted by the reference, which decodes all of them. */

@@ -275,6 +275,8 @@ static int finish_coverage(void *sink, struct aux_diag *diag)
 		err = cover_join_parts(c);
 	if (!err)
 		err = expand(c, &t);
+	if (!err && t.nomem)
+		err = -AUX_E_NOMEM;
 	if (!err) {
 		cover_tally_sort(&t);
 		r->n_filtered = t.n_filtered;

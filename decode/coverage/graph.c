@@ -674,26 +674,29 @@ static uint64_t remove_cycle(struct search *s, size_t start)
 	return min;
 }
 
-uint64_t graph_cycles(const struct graph *g, const uint32_t *blocks, size_t n)
+int graph_cycles(const struct graph *g, const uint32_t *blocks, size_t n,
+		 uint64_t *sum)
 {
 	struct search s = { .g = g, .blocks = blocks, .n = n };
-	uint64_t sum = 0, some;
+	uint64_t some;
+	bool ready;
 
-	if (!g->n_arcs || n > MAX_BLOCKS)
+	if (!g->n_arcs || !n || n > MAX_BLOCKS)
 		return 0;
 	s.left = reallocarray(NULL, g->n_arcs, sizeof(*s.left));
 	s.via = reallocarray(NULL, n, sizeof(*s.via));
 	s.stack = reallocarray(NULL, n, sizeof(*s.stack));
 	s.seen = calloc(n, sizeof(*s.seen));
-	for (size_t i = 0; s.left && i < g->n_arcs; i++)
+	ready = s.left && s.via && s.stack && s.seen;
+	for (size_t i = 0; ready && i < g->n_arcs; i++)
 		s.left[i] = g->arcs[i].n;
-	for (size_t i = 0; s.left && s.via && s.stack && s.seen && i < n; i++) {
+	for (size_t i = 0; ready && i < n; i++) {
 		while ((some = remove_cycle(&s, i)))
-			sum += some;
+			*sum += some;
 	}
 	free(s.left);
 	free(s.via);
 	free(s.stack);
 	free(s.seen);
-	return sum;
+	return ready ? 0 : -AUX_E_NOMEM;
 }

@@ -83,6 +83,7 @@ struct cover_tally {
 	uint64_t n_homeless;	/* in no file, or not in --module */
 	uint64_t n_filtered;	/* not in --symbol */
 	uint64_t n_mismatches;	/* runs of ranges that do not fit the code */
+	bool nomem;		/* something is missing for want of memory */
 	/* the module of mappings seen lately, by a hash of the pointer */
 	const void *last_map[64];
 	uint32_t last_module[64];
@@ -274,6 +275,7 @@ struct cover_lines {
 	uint64_t n_bare;	/* runs of blocks */
 	uint32_t n_files_bare;
 	char bare[256];		/* the first such file; "": none */
+	bool nomem;		/* something is missing for want of memory */
 };
 
 /* Lines of all modules of a sorted tally. l is zeroed. 0, or -AUX_E_NOMEM;
@@ -375,8 +377,9 @@ int graph_make(struct graph *g, const struct graph_counts *c,
 	       const struct elfimage_function *f,
 	       const struct cover_labels *source);
 void graph_fini(struct graph *g);
-/* How many complete cycles ran within a set of blocks, given in ascending
- * order. */
-uint64_t graph_cycles(const struct graph *g, const uint32_t *blocks, size_t n);
+/* Adds to *sum how many complete cycles ran within a set of blocks, given in
+ * ascending order. 0, or -AUX_E_NOMEM. */
+int graph_cycles(const struct graph *g, const uint32_t *blocks, size_t n,
+		 uint64_t *sum);
 
 #endif

@@ -14,6 +14,7 @@
  * arcs of one do not mix with blocks of another.
  */
 #include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -253,19 +254,26 @@ static void cover_labels_free(struct cover_labels *l)
 	free(l);
 }
 
-/* NULL: the source cannot be read, is larger than MAX_SOURCE, or memory is out:
- * without labels the counts of other lines stay right. */
-static struct cover_labels *cover_labels_new(const char *path)
+/* *out is NULL where the source cannot be read or is larger than MAX_SOURCE:
+ * without labels the counts of other lines stay right. 0, or -AUX_E_NOMEM. */
+static int cover_labels_new(struct cover_labels **out, const char *path)
 {
-	char *text = read_text(path);
-	struct cover_labels *l = text ? calloc(1, sizeof(*l)) : NULL;
+	struct cover_labels *l;
+	char *text;
 
+	*out = NULL;
+	errno = 0;
+	text = read_text(path);
+	if (!text)
+		return errno == ENOMEM ? -AUX_E_NOMEM : 0;
+	l = calloc(1, sizeof(*l));
 	if (l && !scan(l, text)) {
 		cover_labels_free(l);
 		l = NULL;
 	}
 	free(text);
-	return l;
+	*out = l;
+	return l ? 0 : -AUX_E_NOMEM;
 }
 
 unsigned cover_labels_of(const struct cover_labels *l, uint32_t line)
@@ -400,7 +408,7 @@ static void load_labels(struct maker *m, uint32_t file)
 	if (m->labels_file == file)
 		return;
 	cover_labels_free(m->labels);
-	m->labels = cover_labels_new(m->l->files[file]);
+	m->l->nomem |= cover_labels_new(&m->labels, m->l->files[file]) < 0;
 	m->labels_file = file;
 }
 
@@ -421,6 +429,8 @@ static int count_labels(struct maker *m, const struct elfimage_function *f)
 		    (before && row->line == before->line))
 			continue;
 		file = file_number(m, row->file);
+		if (file == NO_FILE)
+			return -AUX_E_NOMEM;
 		s = *sum_slot(m, file, row->line);
 		if (!s || s->looked_above)
 			continue;
@@ -556,24 +566,25 @@ static bool has_block(const uint32_t *v, size_t n, uint32_t block)
 	return false;
 }
 
-/* What entered the n blocks v of a line from others, and the cycles within
- * them. Blocks and arcs are sorted, so one pass over the arcs does. */
-static uint64_t count_line(const struct graph *g, const uint32_t *v, size_t n)
+/* Sets *sum to what entered the n blocks v of a line from others, and the cycles
+ * within them. Blocks and arcs are sorted, so one pass over the arcs does. */
+static int count_line(const struct graph *g, const uint32_t *v, size_t n,
+		      uint64_t *sum)
 {
-	uint64_t sum = 0;
 	size_t arc = 0;
 
+	*sum = 0;
 	for (size_t i = 0; i < n; i++) {
 		const struct graph_block *b = &g->blocks[v[i]];
 
-		sum += b->n;
+		*sum += b->n;
 		while (arc < g->n_arcs && g->arcs[arc].from < v[i])
 			arc++;
 		for (; arc < g->n_arcs && g->arcs[arc].from == v[i]; arc++)
 			if (has_block(v, n, g->arcs[arc].to))
-				sum -= g->arcs[arc].n;
+				*sum -= g->arcs[arc].n;
 	}
-	return sum + graph_cycles(g, v, n);
+	return graph_cycles(g, v, n, sum);
 }
 
 /*
@@ -598,7 +609,8 @@ static int count_lines(struct maker *m)
 		for (n = 0; i + n < m->n_lasts && m->lasts[i + n].sum == s; n++)
 			m->blocks[n] = m->lasts[i + n].block;
 		s->own_has_last = true;
-		s->own_last = count_line(&m->graph, m->blocks, n);
+		if (count_line(&m->graph, m->blocks, n, &s->own_last) < 0)
+			return -AUX_E_NOMEM;
 	}
 	return 0;
 }
@@ -722,8 +734,10 @@ static const char *base_name(const struct maker *m,
 		if (!at)
 			continue;
 		other = cover_lines_keep(m->l, name);
-		if (!other)
+		if (!other) {
+			m->l->nomem = true;
 			return name;
+		}
 		other[at - name + 1] = '2';
 		if (elfimage_find(m->module->image, other, &value) &&
 		    value == f->entry)
@@ -874,5 +888,7 @@ int cover_lines_make(struct cover_lines *l, const struct cover_tally *t)
 	if (!rc)
 		rc = emit_lines(&m);
 	maker_fini(&m);
+	if (!rc && l->nomem)
+		rc = -AUX_E_NOMEM;
 	return rc ? rc : cover_lines_sort(l);
 }

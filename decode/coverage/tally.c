@@ -96,8 +96,10 @@ static uint32_t add_module(struct cover_tally *t, const struct space *space,
 		return (uint32_t)i;
 	}
 	if (array_grow(&t->modules, t->n_modules, &t->cap_modules,
-		 sizeof(*t->modules)) < 0)
+		 sizeof(*t->modules)) < 0) {
+		t->nomem = true;
 		return NO_MODULE;
+	}
 	mod = &t->modules[t->n_modules];
 	*mod = (struct cover_module){
 		.path = m->path, .build_id_size = m->build_id_size,
@@ -165,10 +167,11 @@ static uint64_t end_of(struct cover_tally *t, const struct space *space,
 	struct aux_flow ev = flow_of(r);
 	struct walk_range w;
 	unsigned size = r->flags & AUX_FLOW_SIZE_MASK;
+	int err;
 
-	if (walk_once(t->walk, space, &ev, &w) < 0)
-		return 0;
-	return r->last + (size ? size : w.last_size);
+	err = walk_once(t->walk, space, &ev, &w);
+	t->nomem |= err == -AUX_E_NOMEM;
+	return err ? 0 : r->last + (size ? size : w.last_size);
 }
 
 int cover_tally_range(struct cover_tally *t, const struct space *space,

@@ -41,6 +41,7 @@ struct callgrind {
 	struct export_ids files, objects, funcs; /* written with their names */
 	uint32_t n_files, n_objects;
 	bool cycles, timed;
+	bool nomem;		/* a line is missing, or a name */
 };
 
 /* Room for function id. */
@@ -170,6 +171,7 @@ static void put_position(struct callgrind *c, const char *spec,
 {
 	uint32_t *done = export_ids_at(ids, id);
 
+	c->nomem |= !done;
 	put_u64(c, spec, done && *done ? *done : number);
 	outbuf_put(c->x->out, ")", 1);
 	if (done && !*done) {
@@ -187,6 +189,7 @@ static void put_named(struct callgrind *c, const char *spec,
 	const struct export_name *name = export_intern(c->x, text);
 	uint32_t *done = name ? export_ids_at(ids, name->id) : NULL;
 
+	c->nomem |= !done;
 	if (done)
 		put_position(c, spec, ids, name->id, *done ? *done : ++*n,
 			     name->text);
@@ -210,6 +213,7 @@ static void put_func(struct callgrind *c, struct call_func *f, bool callee,
 {
 	const struct export_name *name = export_func_name(c->x, f);
 
+	c->nomem |= !name;
 	put_named(c, callee ? "cob=(" : "ob=(", &c->objects, &c->n_objects,
 		  f->dso ? f->dso : "???");
 	put_named(c, callee ? "cfi=(" : "fl=(", &c->files, &c->n_files,
@@ -335,7 +339,7 @@ static int finish_callgrind(void *format, struct aux_diag *diag)
 			put_call(c, &calls[at]);
 	}
 	free(calls);
-	return 0;
+	return c->nomem ? -AUX_E_NOMEM : 0;
 }
 
 static int open_callgrind(void **format, struct export *x,

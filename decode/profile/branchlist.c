@@ -131,6 +131,7 @@ static int grow_table(struct branchlist_table *t)
 {
 	size_t max = t->max ? t->max * 2 : 1024;
 	void *v;
+	int err;
 
 	if (max > MAX_ENTRIES)
 		return -AUX_E_LIMIT;
@@ -138,8 +139,10 @@ static int grow_table(struct branchlist_table *t)
 	if (!v)
 		return -AUX_E_NOMEM;
 	t->v = v;
-	t->max = max;
-	return fill_slots(t, max * 2);
+	err = fill_slots(t, max * 2);
+	if (!err)
+		t->max = max;	/* else the next call tries again */
+	return err;
 }
 
 int branchlist_table_find(struct branchlist_table *t, const void *key)

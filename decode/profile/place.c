@@ -55,8 +55,11 @@ static int find_module(struct profile_collect *c, const struct space *space,
 	if (m->kind == MAPPING_USER) /* the last answer knows most mappings */
 		module->main = is_main(space, m);
 	if (!module->file && *m->path == '/' &&
-	    !c->host->code(c->host->priv, space, ip, &code) && code.path)
+	    !c->host->code(c->host->priv, space, ip, &code) && code.path) {
 		module->file = strdup(code.path);
+		if (!module->file)
+			return -AUX_E_NOMEM;
+	}
 	return k;
 }
 

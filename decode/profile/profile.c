@@ -16,6 +16,7 @@
 #include "common/diag.h"
 
 #include "common/outbuf.h"
+#include "decode/lib/elf/elf.h"
 #include "decode/sink/sink.h"
 #include "decode/profile/impl.h"
 
@@ -247,6 +248,9 @@ static int write_module(const struct sink_env *env,
 		if (err)
 			return err;
 		err = f->write(&m, env->out, c->limit, &result, diag);
+		/* names and lines that were not found are left out */
+		if (!err && elfimage_nomem(m.image))
+			err = -AUX_E_NOMEM;
 		profile_module_close(&m);
 	}
 	if (!err && !result.n_lines)

@@ -159,18 +159,20 @@ static int put_sample(struct profile_samples *s, const struct flow_ctx *ctx,
 	return s->limit && s->env.report->n_lines >= s->limit;
 }
 
-/* The address of the k-th instruction of a range, from 1; 0: the code is not
- * known. */
-static uint64_t find_insn(struct profile_samples *s, const struct flow_ctx *ctx,
-			  const struct aux_flow *ev, uint64_t k)
+/* Sets *ip to the address of the k-th instruction of a range, from 1; 0: the
+ * code is not known. 0 or -AUX_E_NOMEM. */
+static int find_insn(struct profile_samples *s, const struct flow_ctx *ctx,
+		     const struct aux_flow *ev, uint64_t k, uint64_t *ip)
 {
 	struct walk_range *r;
+	int rc = 0;
 
-	if (k >= ev->n)
-		return ev->range.last;
-	if (walk_find(s->walk, ctx->space, ev, &r))
-		return 0;
-	return r->first + r->off[k - 1];
+	*ip = ev->range.last;
+	if (k < ev->n) {
+		rc = walk_find(s->walk, ctx->space, ev, &r);
+		*ip = rc ? 0 : r->first + r->off[k - 1];
+	}
+	return rc == -AUX_E_NOMEM ? rc : 0;
 }
 
 /*
@@ -196,8 +198,9 @@ static int sample_range(struct profile_samples *s, const struct flow_ctx *ctx,
 		left = s->period - st->insns;
 		done += left;
 		st->insns = s->period;
-		ip = find_insn(s, ctx, ev, done);
-		rc = ip ? put_sample(s, ctx, st, ip) : 0;
+		rc = find_insn(s, ctx, ev, done, &ip);
+		if (!rc && ip)
+			rc = put_sample(s, ctx, st, ip);
 		st->insns = 0;
 	}
 	st->insns += ev->n - done;

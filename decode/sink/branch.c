@@ -575,12 +575,14 @@ static int flow_branch(void *sink, const struct flow_ctx *ctx,
 static int finish_branch(void *sink, struct aux_diag *diag)
 {
 	struct branch *b = sink;
+	int rc = 0;
 
 	(void)diag;
-	for (size_t i = 0; i < b->n_held; i++)
-		if (settle(b, &b->held[i].edge, &nowhere))
-			break;
-	return 0;
+	for (size_t i = 0; i < b->n_held && !rc; i++)
+		rc = settle(b, &b->held[i].edge, &nowhere);
+	if (rc >= 0)	/* 1: there are as many lines as were wanted */
+		rc = walk_nomem(b->walk) ? -AUX_E_NOMEM : 0;
+	return rc;
 }
 
 static uint32_t needs_of_branch(const void *options)

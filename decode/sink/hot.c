@@ -187,6 +187,8 @@ static uint32_t add_range(struct hot_items *items, const struct space *space,
 	if (ev->what == AUX_END_COND && !(flags & AUX_FLOW_SIZE_MASK) &&
 	    !walk_once(items->walk, space, ev, &r))
 		flags |= r.last_size & AUX_FLOW_SIZE_MASK;
+	if (walk_nomem(items->walk))
+		return 0;
 	it.range.flags = (uint16_t)flags;
 	return intern(items, &it);
 }

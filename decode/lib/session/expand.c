@@ -60,6 +60,7 @@ struct walk {
 	uint64_t area_space; /* 0: none */
 	uint32_t *off; /* of the range being walked */
 	size_t max_off;
+	bool nomem;
 };
 
 /*
@@ -185,6 +186,11 @@ void walk_free(struct walk *w)
 	free(w->off);
 	disasm_free(w->disasm);
 	free(w);
+}
+
+bool walk_nomem(const struct walk *w)
+{
+	return w->nomem;
 }
 
 void walk_charge(struct walk *w, size_t bytes)
@@ -326,7 +332,9 @@ int walk_once(struct walk *w, const struct space *space,
 	if (!err && !range->last_size && !range->no_code) {
 		size = length_at(w, space, ev->range.last, range->mode);
 		range->last_size = size > 0 ? (uint8_t)size : 0;
+		w->nomem |= size == -AUX_E_NOMEM;
 	}
+	w->nomem |= err == -AUX_E_NOMEM;
 	return err;
 }
 
@@ -337,9 +345,10 @@ static int add_range(struct walk *w, const struct space *space,
 	struct walk_range r;
 	int err = walk_once(w, space, ev, &r);
 
-	if (!err)
-		*out = new_node(w, &r);
-	return err || *out ? err : -AUX_E_NOMEM;
+	if (!err && !(*out = new_node(w, &r)))
+		err = -AUX_E_NOMEM;
+	w->nomem |= err == -AUX_E_NOMEM;
+	return err;
 }
 
 /* The same range by the place of its bytes, when one area holds them all. */

@@ -57,6 +57,10 @@ int walk_find(struct walk *w, const struct space *space,
 int walk_once(struct walk *w, const struct space *space,
 	      const struct aux_flow *ev, struct walk_range *range);
 
+/* A length was not found for want of memory: a sink that goes on without it asks
+ * at its end. */
+bool walk_nomem(const struct walk *w);
+
 /* A sink hung so many bytes on a range: they count against max_bytes. */
 void walk_charge(struct walk *w, size_t bytes);
 
