@@ -490,7 +490,7 @@ static void doctor_check_code(struct doctor *d)
 #define DEVICES "bus/event_source/devices"
 
 /* Names in a directory, at most len - 1 characters: "tmc_etf0 tmc_etr0". */
-static size_t list_dir(const struct doctor *d, const char *dir, char *buf,
+static size_t list_dir(struct doctor *d, const char *dir, char *buf,
 		       size_t len)
 {
 	size_t n = 0, used = 0;
@@ -501,6 +501,7 @@ static size_t list_dir(const struct doctor *d, const char *dir, char *buf,
 	buf[0] = '\0';
 	snprintf(path, sizeof(path), "%s/%s", d->env->sys, dir);
 	dp = opendir(path);
+	d->nomem |= !dp && errno == ENOMEM;
 	while (dp && (e = readdir(dp))) {
 		if (e->d_name[0] == '.')
 			continue;

@@ -95,9 +95,9 @@ static void list_term(const struct pmu *pmu, const struct pmu_format *f)
 	line(first, "%-16s %s", place, legal);
 }
 
-/* Files of a directory of the PMU, with what they hold. */
-static void list_files(const struct pmu *pmu, const char *sub, const char *mark,
-		       const char *what)
+/* Files of a directory of the PMU, with what they hold. -AUX_E_NOMEM at worst. */
+static int list_files(const struct pmu *pmu, const char *sub, const char *mark,
+		      const char *what)
 {
 	char path[300], file[320], first[200], text[64];
 	struct dirent **all;
@@ -116,6 +116,7 @@ static void list_files(const struct pmu *pmu, const char *sub, const char *mark,
 	}
 	if (n >= 0)
 		free(all);
+	return n < 0 && errno == ENOMEM ? -AUX_E_NOMEM : 0;
 }
 
 /* cpumask: PMUs of a package or a cluster have one CPU each; a long list is
@@ -130,8 +131,9 @@ static void list_cpus(const struct pmu *pmu)
 		printf(",... (%zu)", pmu->n_cpus);
 }
 
-/* One line, and if full all of its terms, named events, sinks and caps. */
-static void list_pmu(const struct pmu *pmu, const struct auxpmu_ops *aux,
+/* One line, and if full all of its terms, named events, sinks and caps.
+ * -AUX_E_NOMEM at worst. */
+static int list_pmu(const struct pmu *pmu, const struct auxpmu_ops *aux,
 		     bool full)
 {
 	char first[160];
@@ -148,7 +150,7 @@ static void list_pmu(const struct pmu *pmu, const struct auxpmu_ops *aux,
 		       pmu->n_formats + pmu->n_aliases, pmu->name);
 	putchar('\n');
 	if (!full)
-		return;
+		return 0;
 	for (i = 0; i < pmu->n_formats; i++)
 		list_term(pmu, &pmu->formats[i]);
 	for (i = 0; i < pmu->n_aliases; i++) {
@@ -156,8 +158,9 @@ static void list_pmu(const struct pmu *pmu, const struct auxpmu_ops *aux,
 			 pmu->aliases[i].name);
 		line(first, "stands for %s", pmu->aliases[i].terms);
 	}
-	list_files(pmu, "sinks", "/@", "sink");
-	list_files(pmu, "caps", " caps/", "=");
+	if (list_files(pmu, "sinks", "/@", "sink") < 0)
+		return -AUX_E_NOMEM;
+	return list_files(pmu, "caps", " caps/", "=");
 }
 
 /* those: with an AUX area, without, or (name) that one. */
@@ -179,7 +182,7 @@ static int list_pmus(const char *name, bool with_aux, struct aux_diag *diag)
 		    !(err = pmu_open(&pmu, PMU_SYSFS, names[i], diag))) {
 			aux = auxpmu_find(pmu);
 			if (name || with_aux == !!aux) {
-				list_pmu(pmu, aux, name || aux);
+				err = list_pmu(pmu, aux, name || aux);
 				shown++;
 			}
 			pmu_close(pmu);
@@ -187,7 +190,9 @@ static int list_pmus(const char *name, bool with_aux, struct aux_diag *diag)
 		free(names[i]);
 	}
 	free(names);
-	return err == -AUX_E_NOMEM ? err : shown;
+	if (err == -AUX_E_NOMEM)
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET, "out of memory");
+	return shown;
 }
 
 /* Whether this machine counts it: a guest often has no counters. */

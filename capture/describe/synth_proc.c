@@ -185,7 +185,7 @@ static int put_lines(struct synth_run *run, pid_t pid, FILE *f, size_t *n_lines)
 	size_t room = 0;
 	int ret = 0;
 
-	while (!ret && getline(&line, &room, f) > 0) {
+	while (!ret && (errno = 0, getline(&line, &room, f) > 0)) {
 		struct synth_vma v = { .pid = pid };
 
 		++*n_lines;
@@ -197,6 +197,8 @@ static int put_lines(struct synth_run *run, pid_t pid, FILE *f, size_t *n_lines)
 			ret = -AUX_E_TARGET;
 	}
 	/* It may exec something that we may not read at any time. */
+	if (!ret && errno == ENOMEM)
+		ret = -AUX_E_NOMEM;
 	if (!ret && ferror(f) && errno != ESRCH)
 		ret = -AUX_E_TARGET;
 	free(line);
@@ -218,9 +220,9 @@ static int put_process_maps(struct synth_run *run, pid_t pid, pid_t tid,
 	snprintf(path, sizeof(path), "%s/%d/task/%d/maps", run->proc, pid, tid);
 	f = fopen(path, "re");
 	if (!f)
-		return errno == ENOENT || errno == ESRCH ? -AUX_E_NOENT :
+		return errno == ENOMEM ? -AUX_E_NOMEM :
+		       errno == ENOENT || errno == ESRCH ? -AUX_E_NOENT :
 							   -AUX_E_TARGET;
-	errno = 0;
 	ret = put_lines(run, pid, f, n_lines);
 	fclose(f);
 	return ret;
@@ -269,7 +271,7 @@ static int list_pids(const char *path, pid_t **pids, size_t *n)
 	*pids = NULL;
 	*n = 0;
 	if (!dir)
-		return -AUX_E_NOENT;
+		return errno == ENOMEM ? -AUX_E_NOMEM : -AUX_E_NOENT;
 	while ((d = readdir(dir))) {
 		char *end;
 		long pid = strtol(d->d_name, &end, 10);

@@ -164,7 +164,7 @@ static int read_dir(struct pmu *pmu, const char *sub,
 	snprintf(path, sizeof(path), "%s/%s", pmu->dir, sub);
 	d = opendir(path);
 	if (!d)
-		return 0;
+		return errno == ENOMEM ? -AUX_E_NOMEM : 0;
 	while (!ret && (e = readdir(d))) {
 		if (*e->d_name == '.')
 			continue;
@@ -286,6 +286,8 @@ int pmu_list(const char *root, char ***names, struct aux_diag *diag)
 	size_t n = 0, cap = 0;
 
 	*names = NULL;
+	if (!d && errno == ENOMEM)
+		return out_of_memory(diag);
 	if (!d)
 		return diag_set(diag, AUX_E_NOENT, AUX_NO_OFFSET,
 				"%.200s: %s; is sysfs mounted there, and has "

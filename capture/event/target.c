@@ -118,18 +118,20 @@ static int add_tid(struct target *t, pid_t tid)
 	return 1;
 }
 
-/* Adds the threads that exist now; returns how many were new. */
+/* Adds the threads that exist now; returns how many were new. -AUX_E_IO: errno
+ * says why they cannot be listed. */
 static int read_threads(struct target *t, int proc_fd)
 {
 	int fd = openat(proc_fd, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *e;
-	int n = 0, ret = 0;
+	int n = 0, ret = 0, err = errno;
 
 	if (!dir) {
 		if (fd >= 0)
 			close(fd);
-		return 0;
+		errno = err;
+		return err == ENOENT || err == ESRCH ? 0 : -AUX_E_IO;
 	}
 	while (ret >= 0 && (e = readdir(dir))) {
 		long tid = strtol(e->d_name, NULL, 10);
@@ -155,7 +157,11 @@ int target_rescan(struct target *t, struct aux_diag *diag)
 			got = read_threads(t, t->watches[i].proc_fd);
 			if (got < 0)
 				return diag_set(diag, -got, AUX_NO_OFFSET,
-						"no memory");
+						"the threads of process %d cannot "
+						"be listed: %s",
+						(int)t->watches[i].id,
+						strerror(got == -AUX_E_IO ?
+							 errno : ENOMEM));
 			n += got;
 			if (!got)
 				break;

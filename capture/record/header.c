@@ -109,18 +109,23 @@ static int add_pmus(struct writer *w)
 	int n = pmu_list(PMU_SYSFS, &names, NULL), i, ret = 0;
 	uint32_t used = 0;
 
-	if (n > 0)
-		pmus = calloc((size_t)n, sizeof(*pmus));
-	for (i = 0; i < n; i++) {
+	if (n > 0 && !(pmus = calloc((size_t)n, sizeof(*pmus))))
+		ret = -AUX_E_NOMEM;
+	if (n == -AUX_E_NOMEM)
+		ret = n;
+	for (i = 0; i < n && !ret; i++) {
 		struct pmu *pmu;
+		int err = pmu_open(&pmu, PMU_SYSFS, names[i], NULL);
 
-		if (!pmus || pmu_open(&pmu, PMU_SYSFS, names[i], NULL))
+		if (err == -AUX_E_NOMEM)
+			ret = err;
+		if (err)
 			continue;
 		pmus[used].type = pmu->type;
 		pmus[used++].name = names[i];
 		pmu_close(pmu);
 	}
-	if (used)
+	if (used && !ret)
 		ret = features_pmu_mappings(w, pmus, used);
 	for (i = 0; i < n; i++)
 		free(names[i]);

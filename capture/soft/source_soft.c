@@ -374,5 +374,8 @@ int source_soft_run(void *src, struct output *out, struct ledger *ledger,
 	/* a back end that could not write leaves the reason to soft_close() */
 	if (err && diag && (!ret || !diag->text[0]))
 		*diag = late;
-	return ret ? ret : err;
+	ret = ret ? ret : err;
+	if (ret && diag && !diag->text[0])
+		diag_set(diag, -ret, AUX_NO_OFFSET, "%s", aux_strerror(ret));
+	return ret;
 }

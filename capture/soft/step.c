@@ -936,6 +936,7 @@ static int on_exec(struct step *st, pid_t tid)
 {
 	unsigned long old = (unsigned long)tid;
 	struct step_thread *t;
+	int err;
 
 	ptrace(PTRACE_GETEVENTMSG, tid, NULL, &old);
 	t = exec_thread(st, tid, (pid_t)old);
@@ -949,9 +950,8 @@ static int on_exec(struct step *st, pid_t tid)
 		return release_32bit(st, t);
 	step_code_reset(t->proc);
 	report_exec_comm(st, t);
-	if (step_maps_update(t, true))
-		return st->error;
-	return resume_fresh(t);
+	err = step_maps_update(t, true);
+	return err ? err : resume_fresh(t);
 }
 
 static int on_event(struct step *st, struct step_thread *t, int event)

@@ -87,12 +87,13 @@ static bool parse_map(const char *line, struct step_map *m)
 }
 
 /* The process's executable mappings, for the caller to free with
- * free_maps(). */
+ * free_maps(); none of a process that is gone. 0 or -AUX_E_*. */
 static int read_maps(pid_t pid, struct step_map **maps, size_t *n)
 {
 	char path[64], *line = NULL;
 	size_t cap = 0, room = 0;
 	ssize_t len;
+	bool nomem;
 	FILE *f;
 
 	*maps = NULL;
@@ -100,18 +101,25 @@ static int read_maps(pid_t pid, struct step_map **maps, size_t *n)
 	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
 	f = fopen(path, "re");
 	if (!f)
-		return -AUX_E_IO;
-	while ((len = getline(&line, &room, f)) > 0) {
+		return errno == ENOENT || errno == ESRCH ? 0 :
+		       errno == ENOMEM ? -AUX_E_NOMEM : -AUX_E_IO;
+	while ((errno = 0, len = getline(&line, &room, f)) > 0) {
 		if (line[len - 1] == '\n')
 			line[len - 1] = '\0';
-		if (array_grow(maps, *n, &cap, sizeof(**maps)))
+		if (array_grow(maps, *n, &cap, sizeof(**maps))) {
+			errno = ENOMEM;
 			break;
+		}
+		errno = 0;
 		if (parse_map(line, &(*maps)[*n]))
 			++*n;
+		else if (errno == ENOMEM)
+			break;
 	}
+	nomem = errno == ENOMEM;
 	free(line);
 	fclose(f);
-	return 0;
+	return nomem ? -AUX_E_NOMEM : 0;
 }
 
 static bool same_map(const struct step_map *a, const struct step_map *b)
@@ -267,7 +275,7 @@ int step_maps_update(struct step_thread *t, bool is_new)
 	/* A process that is being killed has no mappings left. */
 	if (err || !n) {
 		free_maps(maps, n);
-		return 0;
+		return err;
 	}
 	err = step_flush_process(proc);
 	for (i = 0; i < n && !err; i++) {
