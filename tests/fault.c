@@ -4,14 +4,19 @@
  * FAULT_KIND: alloc (malloc and its kin), write, map (mmap), rename (rename, linkat).
  * At exit the number of such calls goes to the file FAULT_COUNT.
  *
+ * FAULT_SHOW=1: the call that fails says on standard error who made it, as
+ * addresses for addr2line.
+ *
  * FAULT_SHRINK=FILE: instead, FILE is cut to one page once it has been mapped.
  *
  * Calls that libraries make count, too: what they cannot do is for the program to
- * notice. Those of capstone and libdw do not: they use memory that they did not get.
+ * notice. Those of capstone, libdw and jansson do not: they use memory that they did not
+ * get.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <execinfo.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -78,6 +83,16 @@ static void stop(void)
 		close(fd);
 }
 
+static void show_callers(void)
+{
+	enum kind was = kind;
+	void *v[16];
+
+	kind = NONE;
+	backtrace_symbols_fd(v, backtrace(v, 16), 2);
+	kind = was;
+}
+
 static int fails_for(enum kind k, const void *caller)
 {
 	Dl_info info;
@@ -85,9 +100,14 @@ static int fails_for(enum kind k, const void *caller)
 	if (k != kind)
 		return 0;
 	if (k == ALLOC && dladdr(caller, &info) && info.dli_fname &&
-	    (strstr(info.dli_fname, "capstone") || strstr(info.dli_fname, "libdw")))
+	    (strstr(info.dli_fname, "capstone") || strstr(info.dli_fname, "libdw") ||
+	     strstr(info.dli_fname, "jansson")))
 		return 0;
-	return atomic_fetch_add(&n_calls, 1) + 1 == fail_at;
+	if (atomic_fetch_add(&n_calls, 1) + 1 != fail_at)
+		return 0;
+	if (getenv("FAULT_SHOW"))
+		show_callers();
+	return 1;
 }
 
 #define fails(k) fails_for(k, __builtin_return_address(0))

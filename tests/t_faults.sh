@@ -44,6 +44,9 @@ grep -q 'nothing lost' "$SCRATCH/out"
 ok $? "a program is recorded" "$SCRATCH/out"
 d=$o/p.data a=$auxdecode
 head -c -200 "$d" >"$o/killed.data"
+# in the middle of its records: their place and size are at byte 40
+read -r at size < <(od -An -tu8 -j40 -N16 "$d")
+head -c $((at + size - 100)) "$d" >"$o/early.data"
 printf 'TN:\nSF:/a.c\nDA:1,1\nLF:1\nLH:1\nend_of_record\n' >"$o/in.lcov"
 printf 'a;b 2\n' >"$o/in.folded"
 {
@@ -59,14 +62,23 @@ ok $? "inputs are made" "$SCRATCH/out"
 			echo "$a $command -j$j $d"
 		done
 	done
+	# another decoder leaves it to the sinks to find out where instructions end
+	for command in branch calls "hot --edges"; do
+		echo "$a $command --decoder libipt $d"
+	done
+	# all calls of those that keep files and names of their own
+	for command in "profile --to autofdo -o {o}" "profile --to perf --period 10 -o {o}" \
+		"coverage --decoder libipt --to lcov -o {o}" "export --to callgrind -o {o}" verify info; do
+		echo "all $a $command $d"
+	done
+	echo "all $a raw --pt $o/killed.data"
 	for command in "insn -F +comm -o {o}" "report -o {o}" "coverage" "coverage --to lcov -o {o}" \
 		"coverage --to drcov -o {o}" "coverage --to afl -o {o}" "coverage --to sancov -o {d}" \
-		"profile -o {o}" "profile --to autofdo -o {o}" "profile --to bolt -o {o}" \
-		"profile --to perf --period 10 -o {o}" "diff $d" verify raw info dump \
-		"bundle -o {o}" "cut --cpu 0 -o {o}" "merge -o {o} $d"; do
+		"profile -o {o}" "profile --to gcov -o {o}" "profile --to bolt -o {o}" \
+		"diff $d" raw dump "bundle -o {o}" "cut --cpu 0 -o {o}" "merge -o {o} $d"; do
 		echo "$a $command $d"
 	done
-	for to in perfetto chrome fxt speedscope pprof callgrind jsonl sqlite; do
+	for to in perfetto chrome fxt speedscope pprof jsonl sqlite; do
 		echo "$a export --to $to -o {o} $d"
 	done
 	for in in lcov folded pprof list; do
@@ -74,7 +86,11 @@ ok $? "inputs are made" "$SCRATCH/out"
 	done
 	echo "$a repair -o {o} $o/killed.data"
 	echo "$a insn $o/p.bundle"
-	echo "$a raw --pt $o/killed.data"
+	for command in list "list soft_pt" doctor; do
+		echo "all $auxcap $command"
+	done
+	echo "$auxcap repair {o=$o/early.data}"
+	echo "all $auxcap -e soft_pt/step/u -o {o} -- $o/p ;; $a count {o} | grep total"
 	if [ -d "$corpus/lldb" ]; then
 		find "$corpus/lldb" -name trace.json | sort | head -n 1 | sed "s|^|$a info |"
 	fi
