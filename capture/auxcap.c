@@ -10,6 +10,7 @@
 #include "common/version.h"
 
 #include "capture/cmd/cmd.h"
+#include "capture/event/target.h"
 
 #define OPTIONS struct cmd_options
 #define END { .name = NULL }
@@ -53,7 +54,8 @@ static int set_at_exit(const struct option_row *row, void *config,
 	o->kernel.snapshot_at_exit |= arg != NULL;
 	if (!arg || !strcmp(arg, "e"))
 		return 0;
-	return option_refuse(diag, "%s wants nothing or e, not \"%s\"",
+	return option_refuse(diag, "%s wants nothing or e, not \"%s\"; the size "
+			     "is that of the AUX ring: -m ,SIZE",
 			     option_label(row, &label), arg);
 }
 
@@ -344,6 +346,7 @@ static int parse_options(const struct command *c, struct cmd_options *o,
 		/* of record alone what follows the first word is another's */
 		.stops = c == &commands[0],
 		.is_known = is_known,
+		.habits = cmd_habits,
 	};
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
 	int first;
@@ -383,6 +386,38 @@ static int run(struct cmd_options *o, const char *command)
 	return cmd_record(o);
 }
 
+/*
+ * A word that other tools have as a command, where ours would stand. There may be a
+ * program of that name, as stat(1): it is run, but not without a word.
+ * CMD_OK: go on.
+ */
+static int check_habit(const char *word, bool quiet)
+{
+	const char *habit = habit_find(cmd_habits, word);
+	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
+
+	if (!habit)
+		return CMD_OK;
+	if (target_check_program(word, &diag) < 0)
+		return cmd_usage("no command \"%s\": %s", word, habit);
+	if (!quiet)
+		cmd_say("\"%s\" is no command of auxcap: the program of that "
+			"name is recorded; %s", word, habit);
+	return CMD_OK;
+}
+
+/* `auxcap help`, `auxcap version`; -1: neither. */
+static int run_word(int argc, char **argv)
+{
+	if (argc != 2)
+		return -1;
+	if (!strcmp(argv[1], "help"))
+		return print_help();
+	if (!strcmp(argv[1], "version"))
+		return puts("auxcap " AUXKIT_VERSION) < 0 ? CMD_FAILED : CMD_OK;
+	return -1;
+}
+
 int main(int argc, char **argv)
 {
 	static struct cmd_options o;
@@ -390,6 +425,9 @@ int main(int argc, char **argv)
 	bool named = c;
 	int status;
 
+	status = run_word(argc, argv);
+	if (status >= 0)
+		return status;
 	if (!named)
 		c = &commands[0];
 	o.argc = argc;
@@ -403,5 +441,12 @@ int main(int argc, char **argv)
 		return print_completion(o.completion);
 	if (o.version)
 		return puts("auxcap " AUXKIT_VERSION) < 0 ? CMD_FAILED : CMD_OK;
+	/* after "--" a word is a program */
+	if (c == &commands[0] && o.words_left[0] &&
+	    strcmp(o.words_left[-1], "--")) {
+		status = check_habit(o.words_left[0], o.quiet);
+		if (status != CMD_OK)
+			return status;
+	}
 	return run(&o, c->name);
 }

@@ -52,7 +52,8 @@ static int parse_options(const struct command *c, struct cmd_options *o,
 {
 	struct option_group groups[CMD_GROUPS_MAX];
 	struct option_line line = { .command = c->name, .groups = groups,
-				    .is_known = is_known };
+				    .is_known = is_known,
+				    .habits = cmd_habits };
 	char help[64];
 
 	snprintf(help, sizeof(help), "auxdecode %s --help", c->name);
@@ -74,22 +75,74 @@ static int parse_options(const struct command *c, struct cmd_options *o,
 static int check_one_file(const struct command *c, bool named, char **words,
 			  int n)
 {
-	const char *near = named ? NULL : nearest_command(words[0]);
+	const char *near, *habit;
 
-	if (!named && n > 1 && cmd_find(words[0]))
+	if (n == 1 && (named || access(words[0], F_OK) == 0))
+		return CMD_OK;
+	if (named)
+		return cmd_usage("%s takes one FILE, not also \"%s\"", c->name,
+				 words[1]);
+	if (n > 1 && cmd_find(words[0]))
 		return cmd_usage("the command comes first: auxdecode %s "
 				 "[OPTIONS] FILE", words[0]);
-	if (n == 1 && (!near || access(words[0], F_OK) == 0))
-		return CMD_OK;
+	habit = habit_find(cmd_habits, words[0]);
+	if (habit)
+		return cmd_usage("no command \"%s\": %s", words[0], habit);
+	near = nearest_command(words[0]);
 	if (near)
 		return cmd_usage("no command \"%s\"; did you mean %s?",
 				 words[0], near);
-	if (!named && n > 1)
-		return cmd_usage("no command \"%s\"; `auxdecode --help` lists "
-				 "them; a command comes before all options",
+	return n == 1 ? CMD_OK :
+		cmd_usage("no command \"%s\"; `auxdecode --help` lists "
+			  "them; a command comes before all options", words[0]);
+}
+
+/* Where no FILE is named. */
+static int take_default(struct cmd_options *o)
+{
+	static const char *const standard = CMD_DEFAULT_FILE;
+	const struct command *c = o->command;
+
+	if (c->many)
+		return cmd_usage("no FILE given; see `auxdecode %s --help`",
+				 c->name);
+	if (c->edits)
+		return cmd_usage("%s may write to its FILE, so it wants one to "
+				 "be named", c->name);
+	if (access(standard, F_OK))
+		return cmd_usage("no FILE given, and no perf.data here; see "
+				 "`auxdecode --help`");
+	o->path = standard;
+	o->paths = &standard;
+	o->n_paths = 1;
+	return CMD_OK;
+}
+
+/* -i FILE is as the word FILE. */
+static int take_inputs(struct cmd_options *o, char **words, int n)
+{
+	if (n)
+		return cmd_usage("-i names the FILE; \"%s\" is one too many",
 				 words[0]);
-	return cmd_usage("%s takes one FILE, not also \"%s\"", c->name,
-			 words[1]);
+	if (o->n_inputs > 1 && !o->command->many)
+		return cmd_usage("%s takes one FILE, not also \"%s\"",
+				 o->command->name, o->inputs[1]);
+	o->path = o->inputs[0];
+	o->paths = o->inputs;
+	o->n_paths = o->n_inputs;
+	return CMD_OK;
+}
+
+/* FUNCTION stands before FILE; alone it is one where there is no such file. */
+static bool is_function(const struct cmd_options *o, char **words, int n)
+{
+	bool elsewhere = o->import.options.pt || o->n_inputs;
+
+	if (!o->command->named || o->filter.n_symbols || !n)
+		return false;
+	return elsewhere ? n == 1 : n == 2 || (n == 1 && access(words[0], F_OK) &&
+					       !strchr(words[0], '/') &&
+					       !access(CMD_DEFAULT_FILE, F_OK));
 }
 
 /* The words after the options: FILE, or what else the command takes. */
@@ -98,10 +151,13 @@ static int take_operands(struct cmd_options *o, bool named, char **words, int n)
 	const struct command *c = o->command;
 	const struct import_options *im = &o->import.options;
 
-	if (c->named && !o->filter.n_symbols && n == (im->pt ? 1 : 2)) {
+	if (is_function(o, words, n)) {
 		o->filter.symbols[o->filter.n_symbols++] = *words++;
 		n--;
 	}
+	if (im->pt && o->n_inputs)
+		return cmd_usage("--pt names the FILE; -i %s is one too many",
+				 o->inputs[0]);
 	if (im->pt) {
 		o->path = im->pt;
 		return n == 0 ? CMD_OK :
@@ -110,8 +166,10 @@ static int take_operands(struct cmd_options *o, bool named, char **words, int n)
 	}
 	if (im->n_images)
 		return cmd_usage("--image goes with --pt");
+	if (o->n_inputs)
+		return take_inputs(o, words, n);
 	if (!n)
-		return cmd_usage("no FILE given; see `auxdecode --help`");
+		return take_default(o);
 	o->path = words[0];
 	o->paths = (const char *const *)words;
 	o->n_paths = (size_t)n;
@@ -233,6 +291,24 @@ static void handle_signals(void)
 	sigaction(SIGBUS, &bus, NULL);
 }
 
+/* `auxdecode help [COMMAND]`, as git and perf have it; a file of that name is
+ * ./help. -1: the words are something else. */
+static int run_word(int argc, char **argv)
+{
+	const struct command *c;
+
+	if (argc == 2 && !strcmp(argv[1], "version"))
+		return printf("auxdecode %s\n", AUXKIT_VERSION) < 0 ?
+			       CMD_FAILED : CMD_OK;
+	if (argc < 2 || argc > 3 || strcmp(argv[1], "help"))
+		return -1;
+	c = argc == 3 ? cmd_find(argv[2]) : NULL;
+	if (argc == 3 && !c)
+		return cmd_usage("no command \"%s\"; `auxdecode help` lists them",
+				 argv[2]);
+	return cmd_help(c);
+}
+
 int main(int argc, char **argv)
 {
 	const struct command *c = argc > 1 ? cmd_find(argv[1]) : NULL;
@@ -246,8 +322,11 @@ int main(int argc, char **argv)
 	int status;
 
 	handle_signals();
+	status = run_word(argc, argv);
+	if (status >= 0)
+		return status;
 	/* a file alone, for a person: what there is to see */
-	o.quick = !named && argc == 2 && argv[1][0] != '-' &&
+	o.quick = !named && (argc < 2 || (argc == 2 && argv[1][0] != '-')) &&
 		  isatty(STDOUT_FILENO);
 	if (!named)
 		c = o.quick ? cmd_find("summary") : cmd_get(0);

@@ -51,6 +51,9 @@ struct cmd_options {
 					 * NULL ended */
 };
 
+/* habits.c: what users of other tools type, and what does it here. */
+extern const struct habit cmd_habits[];
+
 int cmd_record(struct cmd_options *o);
 int cmd_list(const char *what);		/* NULL: everything, in short */
 int cmd_doctor(void);

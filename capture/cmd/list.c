@@ -284,14 +284,44 @@ static int list_tracepoints(const char *subsystem, bool brief,
 	return n;
 }
 
-/* Always there, since they need no PMU. */
-static int list_software_sources(void)
+/* "soft_pt/mtc_period=N/u  MTC each 2^n ticks of 40 ns". */
+static void list_soft_terms(const struct source_ops *source)
 {
-	printf("%s//u  no PMU needed: %s\n", source_soft_pt.name,
-	       source_soft_pt.help);
-	printf("%s//u  no PMU needed: %s\n", source_soft_etm.name,
-	       source_soft_etm.help);
-	return 1;
+	const struct event_field *f;
+	char first[160];
+
+	for (f = source->fields; f->name; f++) {
+		bool number = f->hi > f->lo;
+
+		snprintf(first, sizeof(first), number ? "%s/%s=N/u" : "%s/%s/u",
+			 source->name, f->name);
+		/* those that are for a real one alone are refused with a reason */
+		if (f->legal != 1)
+			line(first, "%s", f->why ? f->why : "0 or 1");
+	}
+	for (const char *const *word = source->words; *word; word++) {
+		snprintf(first, sizeof(first), "%s/%s/u", source->name, *word);
+		line(first, "of auxkit alone; see auxcap(1)");
+	}
+}
+
+/* Always there, since they need no PMU. only NULL: all, without terms. */
+static int list_software_sources(const char *only)
+{
+	static const struct source_ops *const sources[] = { &source_soft_pt,
+							    &source_soft_etm };
+	int shown = 0;
+
+	for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
+		if (only && strcmp(only, sources[i]->name))
+			continue;
+		printf("%s//u  no PMU needed: %s\n", sources[i]->name,
+		       sources[i]->help);
+		if (only)
+			list_soft_terms(sources[i]);
+		shown++;
+	}
+	return shown;
 }
 
 /* auxcap list: an overview. A missing tracefs is a line of it and no error. */
@@ -301,7 +331,7 @@ static int list_all(struct aux_diag *diag)
 	int n;
 
 	puts("Trace, with an AUX area (auxcap list aux):");
-	list_software_sources();
+	list_software_sources(NULL);
 	n = list_pmus(NULL, true, diag);
 	if (!n)
 		puts("  no PMU of this machine has one");
@@ -327,7 +357,7 @@ static int list_what(const char *what, struct aux_diag *diag)
 
 	snprintf(name, sizeof(name), "%.*s", (int)len, what);
 	if (!strcmp(what, "aux"))
-		return list_software_sources() +
+		return list_software_sources(NULL) +
 		       list_pmus(NULL, true, diag) > 0;
 	if (!strcmp(what, "hardware") || !strcmp(what, "hw"))
 		return list_names(PERF_TYPE_HARDWARE, "hardware");
@@ -337,14 +367,18 @@ static int list_what(const char *what, struct aux_diag *diag)
 		return list_names(PERF_TYPE_HW_CACHE, "cache");
 	if (!strcmp(what, "tracepoint"))
 		return list_tracepoints("", false, diag);
-	if (!strcmp(name, source_soft_pt.name) ||
-	    !strcmp(name, source_soft_etm.name))
-		return list_software_sources();
+	n = list_software_sources(name);
+	if (n)
+		return n;
 	if (what[len] == ':')
 		return list_tracepoints(name, false, diag);
 	n = list_pmus(name, false, diag);
 	if (n)
 		return n;
+	if (evlist_instead(name))
+		return diag_set(diag, AUX_E_NOENT, AUX_NO_OFFSET,
+				"no PMU '%.60s' on this machine: %s", name,
+				evlist_instead(name));
 	return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET, "nothing to list "
 			"under '%.60s'; it may be aux, hardware, software, "
 			"cache, tracepoint, SUBSYSTEM: or the name of a PMU",

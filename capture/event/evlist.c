@@ -22,6 +22,7 @@
 #include "capture/event/auxpmu.h"
 #include "capture/event/evlist.h"
 #include "capture/event/impl.h"
+#include "common/options.h"
 #include "common/array.h"
 #include "common/diag.h"
 
@@ -517,12 +518,35 @@ static int open_tracepoint(struct build *b, struct evlist_event *ev)
 	return 0;
 }
 
+const char *evlist_instead(const char *pmu)
+{
+	/* table */
+	static const struct habit pmus[] = {
+		{ "intel_pt", "-e soft_pt//u makes the same packets by software; "
+			      "auxcap doctor says why this machine has none" },
+		{ "cs_etm", "-e soft_etm//u makes the same packets of an aarch64 "
+			    "program by software; auxcap doctor says why this "
+			    "machine has none" },
+		{ "cs-etm", "the event is cs_etm//u" },
+		{ "intel-pt pt", "the event is intel_pt//u" },
+		{ "etm coresight", "the event is cs_etm//u" },
+		{ NULL, NULL },
+	};
+
+	return habit_find(pmus, pmu);
+}
+
 static int no_such_event(struct build *b, const struct evlist_event *ev,
 			 const struct aux_diag *why)
 {
 	/* An unknown name is a usage error. */
 	int code = why->code == AUX_E_NOENT ? AUX_E_INVAL : why->code;
+	const char *instead = evlist_instead(ev->spec.pmu);
 
+	if (instead && why->code == AUX_E_NOENT)
+		return diag_set(b->diag, code, AUX_NO_OFFSET,
+				"no PMU '%.64s' on this machine: %s",
+				ev->spec.pmu, instead);
 	if (ev->spec.slashes || code != AUX_E_INVAL)
 		return diag_set(b->diag, code, AUX_NO_OFFSET, "%.500s",
 				why->text);

@@ -72,6 +72,10 @@ struct evlist_options {
 	bool callgraph;		/* -g */
 };
 
+/* What to record in place of a PMU that this machine does not have, or whose name
+ * is another: a sentence, NULL: nothing is known. */
+const char *evlist_instead(const char *pmu);
+
 /* Parses all words and appends the side-band. -AUX_E_INVAL: what was asked for;
  * nothing has been opened in the kernel yet. */
 int evlist_open(struct evlist *l, const struct evlist_options *o,

@@ -176,6 +176,10 @@ struct source_result {
 struct source_ops {
 	const char *name;	/* the PMU's name in event specifications */
 	const char *help;	/* one line */
+	/* The terms of a software source, ended by a NULL name: those of the real
+	 * PMU, and words of its own. NULL: sysfs has them. */
+	const struct event_field *fields;
+	const char *const *words;
 	/* Parses the event and acquires everything. -AUX_E_INVAL: bad terms;
 	 * -AUX_E_UNSUPPORTED: not on this machine. */
 	int (*open)(void **src, const struct source_job *job,

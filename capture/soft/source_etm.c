@@ -15,7 +15,7 @@
 
 #include "capture/soft/impl.h"
 
-#define N_FIELDS (sizeof(fields) / sizeof(*fields))
+#define N_FIELDS (sizeof(fields) / sizeof(*fields) - 1)
 #define ON_OFF 0x3
 #define OFF 0x1
 
@@ -32,6 +32,7 @@ static const struct event_field fields[] = {
 	{ "contextid2", 15, 15, ON_OFF, NULL },
 	{ "timestamp", 28, 28, ON_OFF, NULL },
 	{ "retstack", 29, 29, ON_OFF, NULL },
+	{ .name = NULL },
 };
 
 /* Our own terms, that are not part of config. */
@@ -223,6 +224,8 @@ static int open_soft_etm(void **src, const struct source_job *job,
 
 const struct source_ops source_soft_etm = {
 	.name = "soft_etm",
+	.fields = fields,
+	.words = words,
 	.help = "CoreSight trace made by software: aarch64 programs, user code",
 	.open = open_soft_etm,
 	.run = source_soft_run,

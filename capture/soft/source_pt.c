@@ -11,7 +11,7 @@
 
 #include "capture/soft/impl.h"
 
-#define N_FIELDS (sizeof(fields) / sizeof(*fields))
+#define N_FIELDS (sizeof(fields) / sizeof(*fields) - 1)
 
 #define ON_OFF 0x3
 #define OFF 0x1
@@ -33,6 +33,7 @@ static const struct event_field fields[] = {
 	{ "psb_period", 24, 27, ANY4, "PSB each 2^(n+11) bytes" },
 	{ "event", 31, 31, OFF, "soft_pt has no event trace" },
 	{ "notnt", 55, 55, OFF, "soft_pt always sends TNT" },
+	{ .name = NULL },
 };
 
 /* Our own terms, that are not part of config. */
@@ -136,6 +137,8 @@ static int open_soft_pt(void **src, const struct source_job *job,
 
 const struct source_ops source_soft_pt = {
 	.name = "soft_pt",
+	.fields = fields,
+	.words = words,
 	.help = "Intel PT made by software: any x86-64 machine, user code",
 	.open = open_soft_pt,
 	.run = source_soft_run,

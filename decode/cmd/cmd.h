@@ -75,11 +75,17 @@ struct cmd_output {
 	int progress;		/* 1 on, 0 off, -1: when stderr is a terminal */
 };
 
+#define CMD_INPUTS 256
+/* What is read where no FILE is named; auxcap and perf write it. */
+#define CMD_DEFAULT_FILE "perf.data"
+
 struct cmd_options {
 	const struct command *command;
 	const char *path;		/* FILE; "-": standard input */
 	const char *const *paths;	/* all of them */
 	size_t n_paths;
+	const char *inputs[CMD_INPUTS];	/* -i; paths may be these */
+	size_t n_inputs;
 	bool quick;			/* summary: a few seconds are enough */
 	struct cmd_filter filter;
 	struct codeview_config code;
@@ -101,7 +107,7 @@ struct cmd_group {
 extern const struct cmd_group cmd_group_tid, cmd_group_cpu, cmd_group_time,
 	cmd_group_part, cmd_group_stream, cmd_group_snapshot, cmd_group_symbol,
 	cmd_group_names, cmd_group_code, cmd_group_import, cmd_group_chunk_size, cmd_group_jobs,
-	cmd_group_progress, cmd_group_output;
+	cmd_group_progress, cmd_group_input, cmd_group_output;
 
 /* "A,B" as --time has it; what is left out stays as it is. 0, or
  * -AUX_E_INVAL. */
@@ -129,6 +135,7 @@ struct command {
 	const struct cmd_group *const *groups;	/* NULL-ended */
 	const char *operands;	/* "FILE FILE" */
 	bool many;		/* takes several FILEs, and checks how many */
+	bool edits;		/* may write to FILE itself: it must be named */
 	bool named;		/* a function (--symbol) may stand before FILE */
 	bool paged;		/* people read its output, a screen at a time */
 	bool streamed;		/* prints as it decodes: progress would be amid
@@ -147,6 +154,9 @@ const struct command *cmd_get(size_t i);
 const struct command *cmd_find(const char *name);
 /* Its own rows, or its sink's; NULL: none. */
 const struct option_row *cmd_rows(const struct command *c);
+
+/* habits.c: what users of other tools type, and what does it here. */
+extern const struct habit cmd_habits[];
 
 int cmd_flow(const struct cmd_options *o);	/* all sinks but profile */
 int cmd_profile(const struct cmd_options *o);

@@ -129,6 +129,19 @@ static int add_image(const struct option_row *row, void *config,
 }
 
 /* Appends, as --image. */
+static int add_input(const struct option_row *row, void *config,
+		     const char *arg, struct aux_diag *diag)
+{
+	struct cmd_options *o = config;
+
+	(void)row;
+	if (o->n_inputs == CMD_INPUTS)
+		return option_refuse(diag, "more than %d of --input", CMD_INPUTS);
+	o->inputs[o->n_inputs++] = arg;
+	return 0;
+}
+
+/* Appends, as --image. */
 static int add_symbol(const struct option_row *row, void *config,
 		      const char *arg, struct aux_diag *diag)
 {
@@ -285,6 +298,11 @@ static const struct option_row code_rows[] = {
 	{ .name = "no-progress", .help = "show no progress",
 	  .parse = set_progress },
 	END,
+}, input_rows[] = {
+	{ .name = "input", .letter = 'i', .arg = "FILE",
+	  .help = "read FILE, as the word FILE (default perf.data)",
+	  .parse = add_input },
+	END,
 }, output_rows[] = {
 	{ .name = "output", .letter = 'o', .arg = "FILE",
 	  .help = "write to FILE, not to standard output (-)",
@@ -318,4 +336,5 @@ const struct cmd_group cmd_group_tid = { FILTERS, tid_rows },
 	cmd_group_chunk_size = { DECODING, chunk_size_rows },
 	cmd_group_jobs = { DECODING, jobs_rows },
 	cmd_group_progress = { "output", progress_rows },
+	cmd_group_input = { "output", input_rows },
 	cmd_group_output = { "output", output_rows };

@@ -14,6 +14,7 @@
 
 #include "common/clean.h"
 #include "common/diag.h"
+#include "common/options.h"
 
 #include "decode/callstack/names.h"
 #include "decode/sink/columns.h"
@@ -70,24 +71,77 @@ static bool in_list(const char *list, const char *name, size_t len)
 	return false;
 }
 
-/* Appends the columns of a list. allowed NULL: our own list, not the user's. */
+/* What perf calls fields, and where that stands here. */
+/* table */
+static const struct habit fields_of_perf[] = {
+	{ "flags", "branch has the column kind" },
+	{ "addr", "branch has the columns to, tosym and todso" },
+	{ "event period callindent", "calls prints calls and returns as a tree" },
+	{ "srcline srccode", "--source prints source lines" },
+	{ "ipc cyc", "hot --by cycles, latency --by cycles" },
+	{ "symoff", "sym has the offset" },
+	{ "asm disasm", "insn is the disassembled instruction, bytes are its bytes" },
+	{ NULL, NULL },
+};
+
+static int refuse_column(const char *name, size_t len, const char *allowed,
+			 struct aux_diag *diag)
+{
+	const char *habit = NULL;
+	char word[16];
+
+	if (len < sizeof(word)) {
+		memcpy(word, name, len);
+		word[len] = '\0';
+		habit = habit_find(fields_of_perf, word);
+	}
+	return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
+			"no column \"%.*s\"%s%s; -F takes: %s", (int)len, name,
+			habit ? ": " : "", habit ? habit : "", allowed);
+}
+
+/* "-pid" leaves tid of pid/tid, which is one column. */
+static void remove_column(struct columns *c, int col)
+{
+	int other = col == COL_PID ? COL_TID : col == COL_TID ? COL_PID : -1;
+	unsigned n = 0;
+
+	c->has = 0;
+	for (unsigned i = 0; i < c->n; i++) {
+		if (c->col[i] == col)
+			continue;
+		if (c->col[i] == COL_WHO && other >= 0)
+			c->col[i] = (uint8_t)other;
+		c->has |= COLUMN_BIT(c->col[i]);
+		c->col[n++] = c->col[i];
+	}
+	c->n = n;
+}
+
+/* Adds the columns of a list: with "+" unless it is there, with "-" it is taken
+ * away. allowed NULL: our own list, not the user's. */
 static int add_list(struct columns *c, const char *list, const char *allowed,
 		    struct aux_diag *diag)
 {
 	while (*list) {
-		size_t len = strcspn(list, ",");
-		int col = find_column(list, len);
+		bool away = allowed && *list == '-';
+		bool also = allowed && *list == '+';
+		const char *name = list + (also || away);
+		size_t len = strcspn(name, ",");
+		int col = find_column(name, len);
 
-		if (col < 0 || (allowed && !in_list(allowed, list, len)))
-			return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
-					"no column \"%.*s\"; -F takes: %s",
-					(int)len, list, allowed);
+		if (col < 0 || (allowed && !in_list(allowed, name, len)))
+			return refuse_column(name, len, allowed, diag);
+		list = name + len + (name[len] == ',');
+		if (away)
+			remove_column(c, col);
+		if (away || (also && c->has & COLUMN_BIT(col)))
+			continue;
 		if (c->n == COLUMNS_MAX)
 			return diag_set(diag, AUX_E_INVAL, AUX_NO_OFFSET,
 					"more than %d columns", COLUMNS_MAX);
 		c->col[c->n++] = (uint8_t)col;
 		c->has |= COLUMN_BIT(col);
-		list += len + (list[len] == ',');
 	}
 	return 0;
 }
@@ -98,11 +152,11 @@ int columns_parse(struct columns *c, const char *fields, const char *allowed,
 	int err = 0;
 
 	memset(c, 0, sizeof(*c));
-	c->aligned = !fields || fields[0] == '+';
+	c->aligned = !fields || fields[0] == '+' || fields[0] == '-';
 	if (c->aligned)
 		err = add_list(c, standard, NULL, diag);
 	if (!err && fields)
-		err = add_list(c, fields + (fields[0] == '+'), allowed, diag);
+		err = add_list(c, fields, allowed, diag);
 	if (err)
 		return err;
 	if (!c->n)

@@ -362,21 +362,57 @@ static const char *find_nearest(const struct parser *p, const char *word)
 	return best;
 }
 
+const char *habit_find(const struct habit *table, const char *word)
+{
+	size_t len = strlen(word), n;
+
+	for (; table && table->words; table++)
+		for (const char *w = table->words; *w; w += n) {
+			w += *w == ' ';
+			n = strcspn(w, " ");
+			if (n == len && !memcmp(w, word, n))
+				return table->answer;
+		}
+	return NULL;
+}
+
+/* Programs whose options are long after one dash: "-trigger" would be taken
+ * for -t rigger. */
+static const char *single_dash(const struct option_line *line, int argc,
+			       char **argv)
+{
+	const char *word = optind < 1 ? argv[1] : argv[optind];
+
+	if ((optind < 1 ? 1 : optind) >= argc || word[0] != '-' ||
+	    word[1] == '-' || strlen(word) < 3)
+		return NULL;
+	return habit_find(line->habits, word) ? word : NULL;
+}
+
 /* getopt_long refused word: why. */
 static int refuse_word(const struct option_line *line, const struct parser *p,
 		       int what, const char *word, struct aux_diag *diag)
 {
-	const char *near;
+	const char letter[] = { '-', (char)optopt, '\0' };
+	const char *near, *habit;
 	char name[64];
 
 	if (what == ':')
 		return option_refuse(diag, "%s wants an argument; see `%s`",
 				     word, line->help);
-	if (strncmp(word, "--", 2))
-		return option_refuse(diag, "%s takes no -%c; see `%s`",
-				     line->command, optopt, line->help);
-	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="),
-		 word + 2);
+	if (strncmp(word, "--", 2)) {
+		habit = habit_find(line->habits, letter);
+		return habit ? option_refuse(diag, "%s takes no %s: %s",
+					     line->command, letter, habit) :
+			       option_refuse(diag, "%s takes no %s; see `%s`",
+					     line->command, letter, line->help);
+	}
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="), word);
+	habit = habit_find(line->habits, name);
+	if (habit)
+		return option_refuse(diag, "%s takes no %s: %s", line->command,
+				     name, habit);
+	memmove(name, name + 2, strlen(name) - 1);
 	for (size_t i = 0; i < p->n; i++)
 		if (!strcmp(p->rows[i]->name, name))
 			return option_refuse(diag, "--%s takes no argument",
@@ -404,10 +440,19 @@ int options_parse(struct option_line *line, int argc, char **argv,
 				     line->command, MAX_ROWS);
 	opterr = 0;
 	optind = 0;	/* of glibc and musl: also forget the line before */
-	while (rc == 0 && (id = getopt_long(argc, argv, p.shorts, p.longs,
-					    NULL)) != -1) {
-		size_t i = find_row(&p, id);
+	while (rc == 0) {
+		const char *dash = single_dash(line, argc, argv);
+		size_t i;
 
+		if (dash) {
+			rc = option_refuse(diag, "no option %s: %s", dash,
+					   habit_find(line->habits, dash));
+			break;
+		}
+		id = getopt_long(argc, argv, p.shorts, p.longs, NULL);
+		if (id == -1)
+			break;
+		i = find_row(&p, id);
 		if (i >= p.n) {
 			rc = refuse_word(line, &p, id, argv[optind - 1], diag);
 			break;

@@ -107,6 +107,19 @@ const char *option_label(const struct option_row *row, struct option_label *buf)
 const struct option_row *option_find(const struct option_row *rows,
 				     const char *name);
 
+/*
+ * Words that users of other tools type, and what does that here: shown where
+ * such a word is refused.
+ */
+struct habit {
+	const char *words;	/* "--itrace -k script", separated by blanks:
+				 * options as typed, commands, NULL ends a table */
+	const char *answer;	/* one sentence, without a period */
+};
+
+/* NULL: the table (which may be NULL) does not know the word. */
+const char *habit_find(const struct habit *table, const char *word);
+
 /* A command line of one command. */
 struct option_line {
 	const char *command;	/* "calls": who refuses an option of another */
@@ -117,6 +130,7 @@ struct option_line {
 	/* True for an option of another command of the program; NULL: none
 	 * is. */
 	bool (*is_known)(const char *name);
+	const struct habit *habits;	/* of other tools, or NULL */
 	const struct option_row *marked;	/* out: the last that was given of
 						 * rows with that mark, or NULL */
 };

@@ -1,0 +1,199 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# What users of perf, uftrace, magic-trace and ptxed type first: it works, or the
+# answer names the command that does it, and nothing of the user's is touched.
+. "$(dirname "$0")/lib.sh"
+
+decode=$(realpath "$auxdecode") cap=$(realpath "$auxcap") prog=$(realpath "$programs/threads")
+cd "$SCRATCH" || exit 1
+"$cap" -q -e "soft_pt/$soft_step/u" -- "$prog" >/dev/null 2>err
+ok $? "a recording" err
+cp perf.data other.data
+
+same() { # FILE FILE TEXT
+	that "$3" err cmp -s "$1" "$2"
+}
+
+# answers STATUS PATTERN PROGRAM WORD...
+answers() {
+	local want=$1 pattern=$2 rc
+	shift 2
+	"$@" >out 2>err </dev/null
+	rc=$?
+	shift
+	is $rc "$want" "$*: status $want"
+	that "$*: $pattern" err grep -Eq -- "$pattern" out err
+}
+
+# ---- auxdecode: what works as elsewhere ----
+"$decode" count perf.data >want 2>err
+for words in "count" "count -i perf.data" "count -i other.data" "count --input other.data"; do
+	# shellcheck disable=SC2086
+	"$decode" $words >out 2>err
+	is $? 0 "auxdecode $words: status 0" || cat err
+	same want out "auxdecode $words: as with the word FILE"
+done
+mkdir empty
+answers 2 "no FILE given, and no perf.data here" env -C empty "$decode" count
+answers 2 "is one too many" "$decode" count -i perf.data other.data
+answers 2 "takes one FILE" "$decode" count -i perf.data -i other.data
+answers 2 "wants one to be named" "$decode" repair
+answers 2 "no FILE given" "$decode" diff
+"$decode" diff perf.data other.data >want 2>err
+"$decode" diff -i perf.data -i other.data >out 2>err
+same want out "diff -i A -i B"
+"$decode" find main perf.data >want 2>err
+"$decode" find main >out 2>err
+same want out "find FUNCTION reads perf.data"
+"$decode" find -i perf.data main >out 2>err
+same want out "find -i FILE FUNCTION"
+answers 0 "^usage: auxdecode \[COMMAND\]" "$decode" help
+answers 0 "^usage: auxdecode calls" "$decode" help calls
+answers 2 "no command \"such\"" "$decode" help such
+answers 0 "^auxdecode [0-9]" "$decode" version
+answers 0 "^usage: auxcap" "$cap" help
+answers 0 "^auxcap [0-9]" "$cap" version
+cp perf.data help
+answers 0 "^usage" "$decode" help
+answers 0 "thread" "$decode" count ./help
+
+# ---- columns ----
+columns() { # FIELDS: the titles
+	"$decode" insn -n 1 -F "$1" 2>/dev/null | sed -n 's/^#\(cpu\|pid\|tid\|  *pid\) */\1 /p' | tr -s ' '
+}
+is "$(columns +insn)" "$(columns +sym)" "-F +NAME of a column that is there"
+that "-F +comm,+dso" - grep -q "comm dso" <(columns +comm,+dso)
+that "-F -cpu takes it away" - not grep -q cpu <(columns -cpu)
+that "-F -pid leaves tid" - grep -q " tid time" <(columns -pid)
+answers 2 "columns to, tosym" "$decode" insn -F +addr
+answers 2 "branch has the column kind" "$decode" insn -F ip,flags
+answers 2 "no column \"nothing\"; -F takes" "$decode" insn -F +nothing
+
+# ---- words of others ----
+while read -r words; do
+	# shellcheck disable=SC2086
+	answers 2 '(`auxdecode|`auxcap|`--|--cpu|2>/dev/null|no addresses of data|nanosecond)' "$decode" $words
+done <<'EOF'
+script
+script perf.data
+script --call-ret-trace perf.data
+annotate perf.data
+top
+stat perf.data
+evlist
+header perf.data
+buildid-list perf.data
+archive perf.data
+inject perf.data
+sched perf.data
+c2c perf.data
+replay
+graph perf.data
+stats perf.data
+tui perf.data
+list
+data convert perf.data
+record
+report --stdio
+report --sort sym
+report --no-children
+report -g
+--itrace=i100us perf.data
+--itrace cr
+--insn-trace
+--call-trace
+--graph-function main
+--header-only
+-D perf.data
+-k vmlinux
+-C 0 perf.data
+-v
+-q perf.data
+--ns
+--reltime
+--json
+-x ,
+--dlfilter x.so
+-s x.py
+--pt t --elf a.out
+--pt t --raw f:0
+-ss_dir D -decode
+EOF
+answers 2 "no command \"insnn\"; did you mean insn" "$decode" insnn perf.data
+answers 2 "did you mean --symfs" "$decode" --synfs / perf.data
+
+# ---- auxcap ----
+rm -f perf.data
+while read -r words; do
+	# shellcheck disable=SC2086
+	answers 2 '(`auxcap|`auxdecode|-e intel_pt//u|-e intel_pt//k|always|switch-output|-m ,SIZE|-F N|no-synth|perf, which|cs_etm//u|after =)' "$cap" $words
+done <<'EOF'
+report
+annotate
+attach -p 1
+-V
+-v true
+-b true
+-j any,u true
+-k mono true
+--clockid mono true
+-i true
+--no-inherit true
+-u root
+--all-user true
+--all-kernel true
+--timestamp-filename true
+--no-buildid true
+-s true
+-n true
+--dry-run true
+-trigger main true
+-multi-snapshot true
+-full-execution true
+--duration 5
+--app com.example
+-S65536 true
+-f 1000 true
+-e cpu-clock --call-graph dwarf true
+-e cs-etm:u true
+EOF
+that "nothing was recorded" - not test -e perf.data
+if [ ! -d /sys/bus/event_source/devices/intel_pt ]; then
+	answers 2 "soft_pt//u .* auxcap doctor" "$cap" -e intel_pt//u true
+	answers 2 "soft_pt//u .* auxcap doctor" "$cap" -e intel_pt true
+	answers 1 "soft_pt//u .* auxcap doctor" "$cap" list intel_pt
+fi
+answers 0 "^  soft_pt/mtc_period=N/u +MTC each" "$cap" list soft_pt
+answers 0 "^  soft_etm/cycacc/u" "$cap" list soft_etm
+
+# A program of that name is run, but not without a word; after -- it is a program.
+mkdir bin
+printf '#!/bin/sh\nexit 0\n' >bin/stat
+chmod +x bin/stat
+PATH=$PWD/bin:$PATH "$cap" -e "soft_pt/$soft_step/u" -o x.data stat >out 2>err
+is $? 0 "a program of the name is recorded" || cat err
+that "not without a word" err grep -q '"stat" is no command of auxcap' err
+PATH=$PWD/bin:$PATH "$cap" -e "soft_pt/$soft_step/u" -o x.data -- stat >out 2>err
+is $? 0 "after --, it is a program" || cat err
+that "without a word" err not grep -q 'no command' err
+
+# ---- every command that an answer names is there, and takes those options ----
+python3 - "$OLDPWD" >named <<'EOF'
+import re, sys
+for name in "decode", "capture":
+    text = open(f"{sys.argv[1]}/{name}/cmd/habits.c").read()
+    text = re.sub(r'"\s*\n\s*"', "", text)
+    for line in re.findall(r"`(aux(?:decode|cap) [^`]*)`", text):
+        print(line.replace("FILE", "x").replace("OUT", "y").replace("NAME", "main").replace("$(pgrep -d, -u USER)", "1"))
+EOF
+that "answers name commands" named test "$(wc -l <named)" -gt 40
+while read -r program words; do
+	case $program$words in
+	auxdecode--help | auxcap--version | auxcapdoctor) continue ;;
+	auxdecode*) "$decode" $words --help >out 2>err </dev/null ;;
+	auxcap*) "$cap" ${words%%-- *} --help >out 2>err </dev/null ;;
+	esac
+	is $? 0 "answer: $program $words"
+done <named
+finish
