@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <aux/decoder.h>
 
@@ -153,8 +154,40 @@ uint16_t ptpkt_errata(const struct aux_pt_config *c);
 
 /* ptpkt_next on a CPU with these errata: bytes that are wrong by SKD007 or SKZ84
  * are a PAD, which has their size. */
-int ptpkt_next_on(const uint8_t *p, const uint8_t *end, unsigned errata,
-		  unsigned *block, struct ptpkt *pkt);
+int ptpkt_next_slowly(const uint8_t *p, const uint8_t *end, unsigned errata,
+		      unsigned *block, struct ptpkt *pkt);
+
+static inline int ptpkt_next_on(const uint8_t *p, const uint8_t *end,
+				unsigned errata, unsigned *block,
+				struct ptpkt *pkt)
+{
+	int n;
+
+	if (!*block) {
+		n = ptpkt_decode(p, end, pkt);
+		/* no erratum, no block */
+		if (n > 0 && pkt->type != PTPKT_CYC && pkt->type != PTPKT_BBP)
+			return n;
+	}
+	return ptpkt_next_slowly(p, end, errata, block, pkt);
+}
+
+/* After the PADs at p: runs of them align what a CPU wrote at once. */
+static inline const uint8_t *ptpkt_skip_pads(const uint8_t *p,
+					     const uint8_t *end)
+{
+	uint64_t w;
+
+	while (end - p >= 8) {
+		memcpy(&w, p, 8);
+		if (w)
+			break;
+		p += 8;
+	}
+	while (p < end && !*p)
+		p++;
+	return p;
+}
 
 /*
  * etm_packet: one ETMv4 or ETE packet at a time, as text. Names are those of

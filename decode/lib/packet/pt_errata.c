@@ -78,8 +78,8 @@ static bool is_skz84(const uint8_t *p, const uint8_t *end)
 	return end - p >= 2 && p[0] == 0x02 && p[1] == 0x73;
 }
 
-int ptpkt_next_on(const uint8_t *p, const uint8_t *end, unsigned errata,
-		  unsigned *block, struct ptpkt *pkt)
+int ptpkt_next_slowly(const uint8_t *p, const uint8_t *end, unsigned errata,
+		      unsigned *block, struct ptpkt *pkt)
 {
 	int n = ptpkt_next(p, end, block, pkt);
 

@@ -57,14 +57,6 @@ static int read_packet(const struct pt_cursor *c, const uint8_t *p, unsigned *bl
 	return n > 0 ? 0 : n < 0 ? -PT_E_PACKET : -PT_E_EOS;
 }
 
-/* Most packets that do not matter are PADs. */
-static const uint8_t *skip_pads(const struct pt_cursor *c, const uint8_t *p)
-{
-	while (p < c->end && !*p)
-		p++;
-	return p;
-}
-
 bool pt_has_bound(const struct pt_cursor *c, enum pt_binding binding)
 {
 	for (unsigned i = 0; i < c->bound.n; i++)
@@ -225,7 +217,7 @@ int pt_next_item(struct pt_cursor *c)
 
 	for (;;) {
 		block = c->block;
-		c->p = skip_pads(c, c->p);
+		c->p = ptpkt_skip_pads(c->p, c->end);
 		err = read_packet(c, c->p, &block, &pkt);
 		if (err)
 			return err == -PT_E_PACKET ? intended_item(c, c->p) : err;
@@ -750,7 +742,7 @@ int pt_read_psb(struct pt_cursor *c)
 	c->last_ip = 0;
 	c->block = 0;
 	for (;; p += pkt.size) {
-		p = skip_pads(c, p);
+		p = ptpkt_skip_pads(p, c->end);
 		err = read_packet(c, p, &block, &pkt);
 		if (err)
 			err = name_error(err, p, c->end);
@@ -884,9 +876,9 @@ static const uint8_t *check_psb(const struct pt_cursor *c, const uint8_t *p)
 	unsigned block = 0, n = 0;
 	struct ptpkt pkt;
 
-	p = skip_pads(c, p + PTPKT_PSB_SIZE);
+	p = ptpkt_skip_pads(p + PTPKT_PSB_SIZE, c->end);
 	for (; !read_packet(c, p, &block, &pkt);
-	     p = skip_pads(c, p + pkt.size)) {
+	     p = ptpkt_skip_pads(p + pkt.size, c->end)) {
 		if (pkt.type == PTPKT_PSBEND)
 			return p + pkt.size;
 		if (!is_one_of(&pkt, IN_PSB & ~(1U << PTPKT_FUP)))
@@ -905,7 +897,7 @@ static const uint8_t *skip_to_item(const struct pt_cursor *c, const uint8_t *p,
 	unsigned block = 0;
 
 	do {
-		p = skip_pads(c, p);
+		p = ptpkt_skip_pads(p, c->end);
 		if (read_packet(c, p, &block, pkt) || block)
 			return NULL;
 		p += pkt->size;

@@ -337,7 +337,11 @@ static bool read_psb(const uint8_t *p, const uint8_t *end, unsigned errata,
 	int n;
 
 	*s = (struct chunk_start){ 0 };
-	for (; (n = ptpkt_next_on(p, end, errata, &block, &pkt)) > 0; p += n) {
+	for (;; p += n) {
+		p = ptpkt_skip_pads(p, end);
+		n = ptpkt_next_on(p, end, errata, &block, &pkt);
+		if (n <= 0)
+			return false;
 		switch (pkt.type) {
 		case PTPKT_FUP:
 			s->has_ip = ptpkt_ip(&pkt, &s->ip);
@@ -364,7 +368,6 @@ static bool read_psb(const uint8_t *p, const uint8_t *end, unsigned errata,
 			return false;
 		}
 	}
-	return false;
 }
 
 /* What a chunk's first PSB+ says, as far as it goes; nothing more is
