@@ -151,6 +151,96 @@ static bool is_same(struct fixture *f, struct fixture *ref, const uint8_t *b,
 	return true;
 }
 
+static void put_mtc(struct pt *p, uint8_t ctc)
+{
+	pt_u8(p, 0x59);
+	pt_u8(p, ctc);
+}
+
+static void put_cyc(struct pt *p, unsigned n)
+{
+	pt_u8(p, (uint8_t)(n << 3 | 3));
+}
+
+/* Packets of time in all places of a pause. The long loop before it is where timing
+ * becomes lazy. */
+static void put_timed_pauses(struct pt *p)
+{
+	pt_psb(p, 50, 0x1000);
+	pt_bytes(p, "\x02\x73\x05\x00\x00\x00\x00", 7);	/* TMA */
+	for (uint8_t i = 0; i < 40; i++) {
+		put_cyc(p, 7);
+		pt_tnt(p, "TTTTT");
+		put_mtc(p, i);
+	}
+	for (uint8_t i = 40; i < 44; i++) {
+		pt_tnt(p, "N");
+		pt_tip(p, 0x1009);
+		put_cyc(p, 3);
+		pt_pgd(p);
+		put_mtc(p, i);
+		put_pip(p);
+		put_cyc(p, 9);
+		pt_mode64(p);
+		put_cyc(p, 1);
+		put_pad(p, 2);
+		put_mtc(p, (uint8_t)(i + 1));
+		pt_pge(p, 0x1000);
+		put_cyc(p, 2);
+		pt_tnt(p, "T");
+	}
+	pt_tnt(p, "N");
+	pt_tip(p, 0x1009);
+	pt_pgd(p);
+	put_mtc(p, 45);
+	put_cbr(p);
+	pt_tsc(p, 5000);
+	put_psb_off(p);
+	pt_tsc(p, 6000);
+	pt_mode64(p);
+	put_cyc(p, 30);
+	pt_pge(p, 0x1000);
+	pt_tnt(p, "TTTN");
+	pt_tip(p, 0x1009);
+	pt_pgd(p);
+	put_psb_off(p);
+	pt_tsc(p, 5500);	/* goes back */
+	pt_pge(p, 0x1000);
+	pt_tnt(p, "TTTN");
+	pt_tip(p, 0x1009);
+}
+
+/* The same flow and TIMEs, by the state in which packets are looked at one by one. */
+static void timed(void)
+{
+	static const uint64_t steps[] = { 0, 100, UINT64_MAX };
+	static const uint64_t horizons[] = { 5200, 5999, UINT64_MAX };
+	static struct fixture f, ref;
+	unsigned differ = 0, n_runs = 0;
+	struct pt p = { .n = 0 };
+
+	put_timed_pauses(&p);
+	for (unsigned i = 0; i < 3 * 3 * 3; i++) {
+		begin(&f, "pt", i % 3);
+		f.config.pt.tsc_ctc_ratio_n = f.config.pt.tsc_ctc_ratio_d = 4;
+		f.config.pt.max_nonturbo_ratio = 38;
+		f.config.pt.mtc_period = 3;
+		begin(&ref, "pt", i % 3);
+		ref.config = f.config;
+		f.host.paths = ref.host.paths = i % 3;
+		f.host.time_step = ref.host.time_step = steps[i / 3 % 3];
+		f.host.horizon_tsc = ref.host.horizon_tsc = horizons[i / 9];
+		((struct pt_decoder *)f.dec)->min_periods = 1;
+		((struct pt_decoder *)ref.dec)->no_checks = true;
+		for (size_t n = 1; n <= p.n; n++, n_runs++)
+			differ += !is_same(&f, &ref, p.b, n);
+		ref.ops->close(ref.dec);
+		f.ops->close(f.dec);
+	}
+	ok(n_runs > 8000, "packets of time in pauses: %u runs", n_runs);
+	is_u64(differ, 0, "packets of time in pauses: as without checks");
+}
+
 static void broken(void)
 {
 	static const uint8_t flips[] = { 0x01, 0x02, 0x04, 0x10, 0x20, 0x40, 0x80, 0xff };
@@ -225,6 +315,7 @@ int main(void)
 {
 	whole();
 	broken();
+	timed();
 	overflow();
 	return plan_done();
 }

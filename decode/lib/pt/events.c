@@ -135,7 +135,7 @@ static void set_ip(const struct pt_cursor *c, struct pt_event *ev)
 
 /* ---- time ---- */
 
-static void update_time(struct pt_cursor *c, const struct ptpkt *pkt)
+void pt_update_time(struct pt_cursor *c, const struct ptpkt *pkt)
 {
 	switch (pkt->type) {
 	case PTPKT_TSC:
@@ -157,7 +157,7 @@ static void update_time(struct pt_cursor *c, const struct ptpkt *pkt)
 	}
 }
 
-static void set_mode(struct pt_event *ev, const struct ptpkt *pkt)
+void pt_set_mode(struct pt_event *ev, const struct ptpkt *pkt)
 {
 	unsigned cs = pkt->flags & 3;
 
@@ -252,7 +252,7 @@ int pt_next_item(struct pt_cursor *c)
 		} else if (!is_one_of(&pkt, SKIPPED)) {
 			return PT_ITEM_EVENT;
 		}
-		update_time(c, &pkt);
+		pt_update_time(c, &pkt);
 		c->block = block;
 		c->p += pkt.size;
 	}
@@ -411,7 +411,7 @@ static int read_mode(struct pt_cursor *c, const struct ptpkt *pkt,
 	wait->value = pkt->flags;
 	wait->what = pkt->flags >> 2 & 1;
 	if (pkt->type == PTPKT_MODE_EXEC)
-		set_mode(wait, pkt);
+		pt_set_mode(wait, pkt);
 	set_time(c, wait);
 	return 0;
 }
@@ -654,7 +654,7 @@ int pt_next_event(struct pt_cursor *c, struct pt_event *ev)
 		if (is_bound(c, &pkt)) {
 			r = read_bound(c, &pkt, ev);
 		} else {
-			update_time(c, &pkt);
+			pt_update_time(c, &pkt);
 			c->p += pkt.size;
 			r = pkt.type == PTPKT_OVF ? read_ovf(c, ev) :
 						    read_event(c, &pkt, ev);
@@ -689,7 +689,7 @@ static int header_event(struct pt_cursor *c, const struct ptpkt *pkt)
 	ev->status = true;
 	ev->value = pkt->payload;
 	if (pkt->type == PTPKT_MODE_EXEC)
-		set_mode(ev, pkt);
+		pt_set_mode(ev, pkt);
 	else if (pkt->type == PTPKT_MODE_TSX)
 		ev->value = pkt->flags;
 	return 0;
@@ -758,7 +758,7 @@ int pt_read_psb(struct pt_cursor *c)
 			c->bound.n = kept;
 			return err;
 		}
-		update_time(c, &pkt);
+		pt_update_time(c, &pkt);
 	}
 	c->p = p;
 	return 0;

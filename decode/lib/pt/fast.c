@@ -41,7 +41,6 @@
 #include <string.h>
 
 #include "decode/lib/pt/fast.h"
-#include "decode/lib/pt/impl.h"
 
 #define PT_GROUP 12		/* bits of a long TNT looked up at a time: as many
 				 * as PT_BITS holds below a stop bit. With six, gzip
@@ -54,47 +53,6 @@
 #define OFTEN (UINT64_C(1) << 24) /* ticks; below, TIMEs are no exception */
 #define SKIP_PERIOD 4096	/* ticks; longer MTC periods hold too many CYCs */
 #define CYCLES_SHIFT 11		/* a byte of a CYC stands for fewer than 2^11 cycles */
-
-/*
- * One run of the fast path, on the stack of pt_fast_run. What changes here is
- * written back to struct pt at the end of the run; times.tsc and the like at
- * once.
- */
-struct pt_fast {
-	struct pt *d;
-	const uint8_t *p;	/* next packet */
-	const uint8_t *last;	/* from there on packets are left to the slow path */
-	uint64_t base;		/* stream offset of address 0: offset = base + p */
-	uint64_t offset;	/* of the packet that is consumed */
-	uint64_t mode;		/* of keys: pt_key_mode */
-	uint64_t key_ip;	/* where the flow is */
-	uint64_t last_ip;	/* Last IP of packets, as key_ip */
-	struct aux_flow *out, *o, *end; /* the batch; o: the next event */
-	enum aux_paths paths;
-	bool stop;		/* the host has to look at the last event */
-
-	/* time: see load_time */
-	bool time_due;		/* a TIME may be due before the next branch */
-	bool emits_times;	/* TIMEs are wanted so often that the loop emits them */
-	bool lazy;		/* timing is lazy: cycles and limit are not used */
-	uint64_t due_tsc;	/* no TIME is due before it */
-	uint64_t cycles;	/* pt_time.cycles, not stored yet */
-	uint64_t limit;		/* of cycles: below it they are only added up */
-	uint64_t max_periods;	/* with lazy: MTC periods that may be skipped */
-	uint64_t scale;		/* per_tick is of this pt_time.scale */
-	double per_tick;	/* cycles per TSC tick, rounded down */
-	const uint32_t *stops;	/* row of cyc_stops: CYCs that the loop leaves */
-
-	/* the last packet: pt_mark */
-	struct aux_flow *mark;
-	uint64_t mark_key_ip;
-	bool mark_tip;
-
-	/* bits that are followed next: left, below a stop bit, with PT_TIP;
-	 * after them n bits of rest, the oldest highest */
-	unsigned left, n;
-	uint64_t rest;
-};
 
 /* Skips the MTC at p. False: after it the time may be at the horizon. */
 static inline bool skip_mtc(struct pt_fast *r, const uint8_t *p)
@@ -482,7 +440,7 @@ static void load_time(struct pt_fast *r)
 
 /* Stores what was added up, or reads what was skipped; load_time must
  * follow. */
-static void store_time(struct pt_fast *r)
+void pt_fast_store_time(struct pt_fast *r)
 {
 	struct pt_time *t = &r->d->cur.time;
 	uint64_t n;
@@ -523,6 +481,34 @@ static unsigned read_cyc(const struct pt *d, const uint8_t *p, uint64_t *cycles)
 	return n;
 }
 
+/* While timing is lazy. False: after it the time may be at the horizon. */
+static bool skip_cyc(struct pt_fast *r, uint64_t cycles)
+{
+	ptrdiff_t n = (ptrdiff_t)(cycles >> CYCLES_SHIFT);
+
+	if (r->d->lazy.guard - r->p <= n)
+		return false;
+	r->d->lazy.guard -= n;
+	return true;
+}
+
+bool pt_fast_skip_time(struct pt_fast *r)
+{
+	uint64_t cycles;
+	unsigned n = 2;
+
+	if (packet_kind[*r->p] == MTC) {
+		if (!skip_mtc(r, r->p))
+			return false;
+	} else {
+		n = read_cyc(r->d, r->p, &cycles);
+		if (!n || !skip_cyc(r, cycles))
+			return false;
+	}
+	r->p += n;
+	return true;
+}
+
 /* Consumes the CYC at r->p. False: the slow path has to. */
 static bool consume_cyc(struct pt_fast *r)
 {
@@ -531,11 +517,8 @@ static bool consume_cyc(struct pt_fast *r)
 
 	if (!n)
 		return false;
-	if (r->lazy && r->d->lazy.guard - r->p >
-				(ptrdiff_t)(cycles >> CYCLES_SHIFT)) {
-		r->d->lazy.guard -= cycles >> CYCLES_SHIFT;
-	} else {
-		store_time(r);
+	if (!r->lazy || !skip_cyc(r, cycles)) {
+		pt_fast_store_time(r);
 		pt_time_cyc_tsc(&r->d->cur.time, cycles);
 		load_time(r);
 	}
@@ -591,7 +574,7 @@ static uint64_t lazy_periods(const struct pt_fast *r)
 /* At the start of a run: goes on with lazy timing or begins it, if that is
  * worth it and the horizon is far; else load_time. The horizon may have changed
  * since the last run. */
-static void begin_time(struct pt_fast *r)
+void pt_fast_begin_time(struct pt_fast *r)
 {
 	struct pt *d = r->d;
 	struct pt_lazy *skip = &d->lazy;
@@ -600,7 +583,7 @@ static void begin_time(struct pt_fast *r)
 	/* the horizon is nearer, or times are wanted now */
 	if (skip->from && (skip->periods > r->max_periods ||
 			   d->host->time_step != UINT64_MAX)) {
-		pt_lazy_end(d, d->cur.p);
+		pt_lazy_end(d, r->p);
 		r->max_periods = lazy_periods(r);
 	}
 	if (!skip->from) {
@@ -609,7 +592,7 @@ static void begin_time(struct pt_fast *r)
 			return;
 		}
 		*skip = (struct pt_lazy){
-			.from = d->cur.p, .guard = d->cur.p + d->guard_bytes,
+			.from = r->p, .guard = r->p + d->guard_bytes,
 			.ctc = (uint8_t)(d->cur.time.ctc >> d->cur.time.period) };
 	}
 	r->lazy = true;
@@ -626,6 +609,7 @@ static bool is_psb(const struct pt *d, const uint8_t *p)
 void pt_lazy_end(struct pt *d, const uint8_t *p)
 {
 	const uint8_t *at = d->lazy.from;
+	struct ptpkt pkt;
 
 	if (d->cur.state == PT_UNSYNCED || is_psb(d, p))
 		at = p;
@@ -639,9 +623,11 @@ void pt_lazy_end(struct pt *d, const uint8_t *p)
 		} else if (kind == MTC) {
 			pt_time_mtc(&d->cur.time, at[1]);
 			at += 2;
-		} else {
-			at += kind == TIP ? tip_packets[*at].size :
-			      kind == EXT ? 8 : 1;
+		} else if (kind == PAD || kind == TNT) {
+			at++;
+		} else {	/* TIPs, long TNTs, and those of pauses */
+			ptpkt_decode(at, d->cur.end, &pkt);
+			at += pkt.size;
 		}
 	}
 	d->lazy.from = NULL;
@@ -651,7 +637,7 @@ void pt_lazy_end(struct pt *d, const uint8_t *p)
 static void end_time(struct pt_fast *r)
 {
 	if (!r->lazy)
-		store_time(r);
+		pt_fast_store_time(r);
 }
 
 /* Emits the TIME that is due before a branch. False: the host has to look at
@@ -662,7 +648,7 @@ static bool emit_time(struct pt_fast *r)
 	uint64_t tsc;
 
 	r->time_due = false;
-	store_time(r);
+	pt_fast_store_time(r);
 	if (!d->cur.time.known)
 		return true;
 	tsc = d->cur.time.tsc;
@@ -747,6 +733,23 @@ INLINE const struct pt_entry *find_entry(const struct pt_fast *r)
 		return e;
 	return pt_memo_find(&r->d->memo, r->key_ip, r->left,
 			    r->d->walk.flags);
+}
+
+const struct pt_entry *pt_fast_find_tip(struct pt_fast *r)
+{
+	const struct pt_entry *e;
+
+	r->left = 1 | PT_TIP;
+	e = find_entry(r);
+	return e && pt_entry_end(e) == PT_END_TIP ? e : NULL;
+}
+
+bool pt_fast_follow(struct pt_fast *r, const struct pt_entry *e)
+{
+	if (!emit_path(r, e))
+		return false;
+	push_path_calls(r->d, e);
+	return true;
 }
 
 /* Does the stack lead to an address that a key can hold? */
@@ -962,6 +965,12 @@ static bool consume_branch(struct pt_fast *r, enum packet_kind kind)
 			kind == EXT ? 8 : 1);
 }
 
+/* A TIP.PGD, with any IPBytes. */
+static bool is_pgd(const uint8_t *p)
+{
+	return (*p & 0x1f) == 1;
+}
+
 /* Consumes the packet at r->p, of any kind. False: the slow path has to. Not
  * inlined, so that the registers of the loop are not its concern. */
 static __attribute__((noinline)) bool consume_packet(struct pt_fast *r)
@@ -970,9 +979,9 @@ static __attribute__((noinline)) bool consume_packet(struct pt_fast *r)
 
 	switch (kind) {
 	case SLOW:
-		return false;
+		return is_pgd(r->p) && pt_pause_run(r);
 	case PAD:
-		r->p++;
+		r->p = ptpkt_skip_pads(r->p, r->d->cur.end);
 		return true;
 	case TNT: case TIP: case EXT:
 		return consume_branch(r, kind);
@@ -983,12 +992,12 @@ static __attribute__((noinline)) bool consume_packet(struct pt_fast *r)
 			r->p += 2;
 			return true;
 		}
-		store_time(r);
+		pt_fast_store_time(r);
 		pt_time_mtc(&r->d->cur.time, r->p[1]);
 		r->p += 2;
 		break;
 	case TSC:
-		store_time(r);
+		pt_fast_store_time(r);
 		pt_time_tsc(&r->d->cur.time, load_le64(r->p + 1) & TSC_MASK);
 		r->p += 8;
 		break;
@@ -1034,6 +1043,8 @@ static bool resume_long_tnt(struct pt_fast *r)
 /* Consumes packets until the slow path is needed. */
 static void consume_packets(struct pt_fast *r)
 {
+	if (r->d->cur.state != PT_ON && !pt_pause_run(r))
+		return;
 	do {
 		run_fast_loop(r);
 		if (r->n && !follow_rest(r))
@@ -1041,18 +1052,24 @@ static void consume_packets(struct pt_fast *r)
 	} while (r->p < r->last && consume_packet(r));
 }
 
-/* Is the flow between two packets, with nothing left to do for those before? */
+/* Is the flow between two packets, with nothing left to do for those before? Where
+ * tracing is off, a pause may go on. */
 static bool is_between_packets(const struct pt *d)
 {
-	return d->cur.state == PT_ON && !d->pending.what && !d->cur.bound.n &&
+	return d->cur.state != PT_UNSYNCED && !d->pending.what &&
+	       !d->cur.bound.n && !d->cur.consumed &&
 	       d->out.head == d->out.tail;
 }
 
 /* Can a key hold where the flow is, and a packet's IP? */
 static bool has_key(const struct pt *d)
 {
-	return d->walk.mode >= PT_MODE_32 && !(d->walk.flags & AUX_FLOW_IN_TX) &&
-	       pt_is_canonical(d->walk.ip) && pt_is_canonical(d->cur.last_ip);
+	if (!pt_is_canonical(d->cur.last_ip))
+		return false;
+	return d->cur.state == PT_OFF ||
+	       (d->walk.mode >= PT_MODE_32 &&
+		!(d->walk.flags & AUX_FLOW_IN_TX) &&
+		pt_is_canonical(d->walk.ip));
 }
 
 /* Inside of a block, bytes mean other packets. */
@@ -1079,7 +1096,7 @@ size_t pt_fast_run(struct pt *d, struct aux_flow *out, size_t max, bool *stop)
 	*stop = false;
 	if (!is_between_packets(d) || !has_key(d) || !has_packets(d))
 		return 0;
-	begin_time(&r);
+	pt_fast_begin_time(&r);
 	if (!d->cur.n_bits || resume_long_tnt(&r))
 		consume_packets(&r);
 	end_time(&r);

@@ -2,7 +2,8 @@
 /*
  * The packets that the fast path of the Intel PT decoder takes, by their first
  * bytes, as tables: the next packet cannot be predicted, so the loop of fast.c
- * looks up and masks where other code would branch. Included by fast.c alone.
+ * looks up and masks where other code would branch. And what fast.c shares with
+ * pause.c; nothing else includes it.
  *
  * Specification: Intel SDM volume 3, "Intel Processor Trace", "Trace Packets
  * and Data Types" (33.4).
@@ -13,7 +14,7 @@
 #include <stdint.h>
 
 #include "common/bytes.h"
-#include "decode/lib/pt/memo.h"
+#include "decode/lib/pt/impl.h"
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -111,5 +112,72 @@ INLINE uint64_t long_tnt_bits(const uint8_t *p)
 
 	return (v & 0xffff) == 0xa302 && v >> 16 > 1 ? v >> 16 : 0;
 }
+
+/*
+ * One run of the fast path, on the stack of pt_fast_run. What changes here is
+ * written back to struct pt at the end of the run; times.tsc and the like at
+ * once.
+ */
+struct pt_fast {
+	struct pt *d;
+	const uint8_t *p;	/* next packet */
+	const uint8_t *last;	/* from there on packets are left to the slow path */
+	uint64_t base;		/* stream offset of address 0: offset = base + p */
+	uint64_t offset;	/* of the packet that is consumed */
+	uint64_t mode;		/* of keys: pt_key_mode */
+	uint64_t key_ip;	/* where the flow is */
+	uint64_t last_ip;	/* Last IP of packets, as key_ip */
+	struct aux_flow *out, *o, *end; /* the batch; o: the next event */
+	enum aux_paths paths;
+	bool stop;		/* the host has to look at the last event */
+
+	/* time: see load_time */
+	bool time_due;		/* a TIME may be due before the next branch */
+	bool emits_times;	/* TIMEs are wanted so often that the loop emits them */
+	bool lazy;		/* timing is lazy: cycles and limit are not used */
+	uint64_t due_tsc;	/* no TIME is due before it */
+	uint64_t cycles;	/* pt_time.cycles, not stored yet */
+	uint64_t limit;		/* of cycles: below it they are only added up */
+	uint64_t max_periods;	/* with lazy: MTC periods that may be skipped */
+	uint64_t scale;		/* per_tick is of this pt_time.scale */
+	double per_tick;	/* cycles per TSC tick, rounded down */
+	const uint32_t *stops;	/* row of cyc_stops: CYCs that the loop leaves */
+
+	/* the last packet: pt_mark */
+	struct aux_flow *mark;
+	uint64_t mark_key_ip;
+	bool mark_tip;
+
+	/* bits that are followed next: left, below a stop bit, with PT_TIP;
+	 * after them n bits of rest, the oldest highest */
+	unsigned left, n;
+	uint64_t rest;
+};
+
+/* ---- fast.c ---- */
+
+/* Stores what was added up, or ends lazy timing at r->p: cur.time is as of there.
+ * If that changes, pt_fast_begin_time must follow. */
+void pt_fast_store_time(struct pt_fast *r);
+
+/* Lazy timing goes on or begins at r->p, or time is loaded from cur.time. */
+void pt_fast_begin_time(struct pt_fast *r);
+
+/* Consumes the CYC or MTC at r->p while timing is lazy. False: it does not stay
+ * so, and nothing is consumed. */
+bool pt_fast_skip_time(struct pt_fast *r);
+
+/* The path of a TIP at r->key_ip; NULL: more than the memo has to be looked at. */
+const struct pt_entry *pt_fast_find_tip(struct pt_fast *r);
+
+/* Emits its path and pushes its calls. False: no room. */
+bool pt_fast_follow(struct pt_fast *r, const struct pt_entry *e);
+
+/* ---- pause.c ---- */
+
+/* Consumes what is at r->p of a pause of tracing: the TIP.PGD, what comes while
+ * tracing is off, the TIP.PGE. True: tracing is on, and the fast path can go
+ * on; else the slow path has to. */
+bool pt_pause_run(struct pt_fast *r);
 
 #endif

@@ -5,14 +5,14 @@
  *
  * Two paths through the same packets. The fast path (fast.c) goes from packet
  * to packet along the memo: what a TNT or TIP did at an address when it was
- * seen there before. The slow path (slow.c) walks instruction by instruction
- * and asks for packets as the code needs them (events.c); it handles events,
- * broken trace, code that the memo cannot hold, and the beginning and the end
- * of a chunk. decoder.c alternates: the fast path as far as it goes, then one
- * step of the slow path.
+ * seen there before; and through pauses of tracing (pause.c). The slow path
+ * (slow.c) walks instruction by instruction and asks for packets as the code
+ * needs them (events.c); it handles events, broken trace, code that the memo
+ * cannot hold, and the beginning and the end of a chunk. decoder.c alternates:
+ * the fast path as far as it goes, then one step of the slow path.
  *
  *	packets --> events.c --> slow.c, apply.c --> output queue --> caller
- *	      \---> fast.c with memo.c ----------------------------> caller
+ *	      \---> fast.c, pause.c with memo.c -------------------> caller
  *
  * The reference is libipt: event by event the flow is the one that
  * decode/lib/libipt delivers, on broken trace too (`auxdecode verify`,
@@ -392,6 +392,12 @@ const uint8_t *pt_check_pause(const struct pt_cursor *c);
 
 /* From the PSB at p to the PSBEND or OVF that ends its header, which stays. */
 int pt_read_psb(struct pt_cursor *c);
+
+/* Time as of after the packet, if it is one that tells it. */
+void pt_update_time(struct pt_cursor *c, const struct ptpkt *pkt);
+
+/* What a MODE.Exec says, as value and value2 of a PT_EV_MODE. */
+void pt_set_mode(struct pt_event *ev, const struct ptpkt *pkt);
 
 /* The type of the packet that the bytes at p end in. */
 unsigned pt_cut_packet(const struct pt_cursor *c);

@@ -427,6 +427,13 @@ size_t pt_memo_code(struct pt_memo *s, uint64_t ip, uint8_t buf[16],
 	return n;
 }
 
+const uint8_t *pt_memo_bytes(struct pt_memo *s, uint64_t ip, size_t n)
+{
+	const struct pt_region *r = region_at(s, ip);
+
+	return r && r->end - ip >= n ? r->bytes + (ip - r->start) : NULL;
+}
+
 /* ---- nodes ---- */
 
 static bool grow_nodes(struct pt_memo *s)

@@ -352,4 +352,7 @@ bool pt_memo_walk(struct pt_memo *s, uint64_t ip, uint16_t flags,
 size_t pt_memo_code(struct pt_memo *s, uint64_t ip, uint8_t buf[16],
 		     const uint8_t **bytes);
 
+/* The n bytes of code at ip, if they are in one region; else NULL. */
+const uint8_t *pt_memo_bytes(struct pt_memo *s, uint64_t ip, size_t n);
+
 #endif

@@ -341,10 +341,15 @@ static void undo_tnt(struct pt *d, int err, const uint8_t *pos)
 	pt_sync_fail(d, r < 0 ? r : err, pos);
 }
 
-/* Sets out.last_ip to the last instruction of these events, if there is one. */
+/* Sets out.last_ip to the last instruction of these events, or to where they begin
+ * to show any, if there is one. */
 static void find_last_ip(struct pt *d, const struct aux_flow *out, size_t n)
 {
 	while (n--) {
+		if (out[n].kind == AUX_FLOW_TRACE_ON) {
+			d->out.last_ip = out[n].trace.ip;
+			return;
+		}
 		if (out[n].kind == AUX_FLOW_RANGE) {
 			d->out.last_ip = out[n].range.last;
 			return;
