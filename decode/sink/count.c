@@ -49,8 +49,34 @@
 
 static void count_totals_init(struct count_totals *t)
 {
+	uint64_t base = 1;
+
 	*t = (struct count_totals){ 0 };
 	sha256_init(&t->all.sha);
+	for (unsigned i = 0; i < COUNT_DIGITS; i++) {
+		uint64_t power = 1;
+
+		base = i ? iphash_reduce((unsigned __int128)t->powers[i - 1][255] *
+					 base) :
+			   IPHASH_M % IPHASH_P;
+		for (unsigned k = 0; k < 256; k++) {
+			t->powers[i][k] = power;
+			power = iphash_reduce((unsigned __int128)power * base);
+		}
+	}
+}
+
+/* M^n, by the digits of n. */
+static uint64_t power_of(const struct count_totals *t, uint64_t n)
+{
+	uint64_t power = t->powers[0][n & 255];
+
+	if (n >> 8 * COUNT_DIGITS)
+		return iphash_power(n);
+	for (unsigned i = 1; n >>= 8; i++)
+		power = iphash_reduce((unsigned __int128)power *
+				      t->powers[i][n & 255]);
+	return power;
 }
 
 /* The list and its tallies; t itself is the caller's. */
@@ -141,18 +167,32 @@ int count_totals_select(struct count_totals *t, uint32_t tid, uint32_t stream)
 	return 0;
 }
 
+void count_totals_append(struct count_totals *t, uint64_t from, uint64_t to,
+			 uint64_t n)
+{
+	uint64_t power = power_of(t, n);
+	uint64_t less = iphash_reduce((unsigned __int128)iphash_reduce(from) *
+				      power);
+	struct iphash_block block = { .value = iphash_reduce(iphash_reduce(to) +
+							     IPHASH_P - less),
+				      .power = power, .n = n };
+
+	if (t->threads.current)
+		iphash_append_block(&t->threads.current->hash, &block);
+	if (t->streams.current)
+		iphash_append_block(&t->streams.current->hash, &block);
+	iphash_append_block(&t->all.hash, &block);
+}
+
 void count_totals_add(struct count_totals *t, struct count_run *run)
 {
 	struct tally *v[3] = { t->threads.current, t->streams.current,
 			       &t->all };
-	struct iphash_block block = { .value = iphash_reduce(run->value),
-				      .power = iphash_power(run->n),
-				      .n = run->n };
 
+	count_totals_append(t, 0, run->value, run->n);
 	for (int i = 0; i < 3; i++) {
 		if (!v[i])
 			continue;
-		iphash_append_block(&v[i]->hash, &block);
 		v[i]->n_branches += run->n_branches;
 		v[i]->n_gaps += run->n_gaps;
 		v[i]->n_payloads += run->n_payloads;

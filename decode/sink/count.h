@@ -47,9 +47,12 @@ struct count_run {
 	uint32_t n_payloads;	/* values that the program wrote */
 };
 
+#define COUNT_DIGITS 5		/* of a number of instructions, up to 2^40 */
+
 struct count_totals {
 	struct tally all;
 	struct tallies threads, streams;
+	uint64_t powers[COUNT_DIGITS][256];	/* M^(digit << 8 * its place) */
 };
 
 /* These are the current ones from now on. 0, or -AUX_E_NOMEM. */
@@ -57,6 +60,10 @@ int count_totals_select(struct count_totals *t, uint32_t tid, uint32_t stream);
 /* Appends to the current ones, if there are any, and to all; empties the
  * run. */
 void count_totals_add(struct count_totals *t, struct count_run *run);
+/* Appends, as it does, what comes in a sequence between two places, of which hashes
+ * are known as a count_run has them: n instructions. */
+void count_totals_append(struct count_totals *t, uint64_t from, uint64_t to,
+			 uint64_t n);
 
 /*
  * What a step or a kept path adds stays with it, in user: [0]

@@ -274,7 +274,8 @@ static int feed(struct run *r, bool partial)
 			       sink_count.flow(r->sink, &ctx, &prog.ev[i], n);
 	}
 	for (uint32_t i = 0; partial && i <= stint && !rc; i++)
-		rc = sink_count.partial_join(r->sink, p, i);
+		if (i == stint || roll(3))	/* or with the next */
+			rc = sink_count.partial_join(r->sink, p, i);
 	sink_count.partial_free(p);
 	return rc;
 }

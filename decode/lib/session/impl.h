@@ -137,29 +137,31 @@ void merge_report_gap(struct session_pass *pass, const struct flow_ctx *ctx,
 /* ---- parallel.c; the page on who owns what stands there ---- */
 
 #define TASK_BATCH 4096	/* events that a worker's decoder is asked for */
-#define STINT_BYTES 512	/* that a sink is assumed to keep for a stint */
-
-/* One step of joining a partial result: a stint, or the GAP that ended one. */
-struct join_step {
-	struct merge_key key;	/* where it begins in the merge */
-	uint64_t n_insns;	/* of the stint */
-	uint32_t stint;		/* its number in the partial result */
-	uint32_t gap;		/* place in gaps + 1; 0: join the stint */
-};
+#define KEY_WORDS 3	/* of a struct merge_key */
+#define STINT_BYTES 32	/* that a sink is assumed to keep for a stint */
 
 struct join_gap {
 	struct flow_ctx ctx;
 	struct aux_flow ev;
+	size_t step;
 };
 
-/* How a partial result, or as much of it as a worker filled in one go, is
- * joined: made by the worker, read by the session once the batch is handed
- * over. */
+/*
+ * How a partial result, or as much of it as a worker filled in one go, is
+ * joined: steps, each a stint, or the GAP that ended one. Made by the worker, read by
+ * the session once the batch is handed over. There may be a step for each TIME, so
+ * of a step there is nothing but where it begins in the merge.
+ */
 struct join_plan {
-	struct join_step *steps;	/* keys never go back */
-	size_t n_steps, cap_steps;
-	struct join_gap *gaps;
+	/* n_words for each step: merge_key.time, and of CoreSight number and
+	 * ts. Keys never go back */
+	uint64_t *keys;
+	size_t n_keys, cap_keys;	/* words */
+	unsigned n_words;
+	uint32_t first_stint;	/* its number in the partial result */
+	struct join_gap *gaps;	/* steps that are no stints */
 	size_t n_gaps, cap_gaps;
+	size_t n_gaps_joined;	/* the session's */
 };
 
 /*
@@ -171,6 +173,7 @@ struct batch {
 	struct batch *next;	/* of the task */
 	struct aux_flow *ev;
 	size_t n, bytes;
+	bool whole;		/* ev has room for TASK_BATCH events */
 	bool in_chunk;		/* the decoder may have more of the chunk */
 	struct worker_decoder *decoder;	/* that made it */
 	uint64_t serial;	/* of the decoder's newest chunk then */
@@ -182,6 +185,13 @@ struct batch {
 	struct merge_key key;
 	struct join_plan plan;	/* with a partial result, instead of ev and n */
 	struct session_stats stats;	/* since the batch before */
+};
+
+/* Memory of former batches, whole buffers of events or keys of plans. Fresh pages for
+ * each of them would cost as much as to decode what is in it. */
+struct spare {
+	struct spare *next;
+	size_t size;		/* with this head */
 };
 
 /* Code or paths that a decoder no longer uses (aux_decoder_host.forget), and
@@ -217,7 +227,6 @@ struct worker_decoder {
 	bool in_stint;		/* it had flow: */
 	struct merge_key stint_key;
 	uint32_t stint;		/* its number */
-	uint64_t n_flowed;	/* instructions of it */
 	int error;		/* -AUX_E_NOMEM: a GAP could not be kept */
 };
 
@@ -261,6 +270,8 @@ struct parallel {
 	struct session_pass *pass;
 	struct workers *ws;
 	struct worker_decoder *idle, *decoders;	/* with the lock */
+	struct spare *spare;	/* with the lock */
+	size_t n_spare;
 	size_t n_live, max_live;	/* tasks; the session's */
 	size_t n_decoders;	/* with the lock: open ones */
 	uint64_t decoder_memory;	/* for all of them */

@@ -94,7 +94,7 @@ static void free_decoder(struct worker_decoder *wd)
 		d->release(d->what);
 		free(d);
 	}
-	free(wd->plan.steps);
+	free(wd->plan.keys);
 	free(wd->plan.gaps);
 	free(wd->joined.p);
 	free(wd->joined_before.p);
@@ -149,6 +149,38 @@ static int take_decoder(struct parallel *par, struct chunk_task *task)
 
 /* ---- what workers hand over ---- */
 
+#define SPARE_MAX 32
+#define SPARE_MIN 4096	/* bytes; smaller ones are no gain */
+
+/* Memory of a former batch, NULL: there is none. *size is what it has. */
+static void *take_spare(struct parallel *par, size_t *size)
+{
+	struct spare *m;
+
+	workers_lock(par->ws);
+	m = par->spare;
+	if (m) {
+		par->spare = m->next;
+		par->n_spare--;
+	}
+	workers_unlock(par->ws);
+	*size = m ? m->size : 0;
+	return m;
+}
+
+/* The caller holds the lock. False: the caller frees it. */
+static bool keep_spare(struct parallel *par, void *p, size_t size)
+{
+	struct spare *m = p;
+
+	if (!m || size < SPARE_MIN || par->n_spare == SPARE_MAX)
+		return false;
+	*m = (struct spare){ par->spare, size };
+	par->spare = m;
+	par->n_spare++;
+	return true;
+}
+
 /* Hands b over, and with it what was counted since the last one. 1: put the
  * task aside, for it is not wanted any more, or holds too much. */
 static int push(struct parallel *par, struct chunk_task *task, struct batch *b)
@@ -179,16 +211,21 @@ static int push(struct parallel *par, struct chunk_task *task, struct batch *b)
 
 /* The buffer becomes the batch's and a new one the cursor's; if it is not half
  * full it is copied instead, so that few events do not hold a large buffer. */
-static bool move_events(struct stream_cursor *cur, struct batch *b)
+static bool move_events(struct parallel *par, struct stream_cursor *cur,
+			struct batch *b)
 {
 	struct aux_flow *fresh;
+	size_t size;
 
 	b->n = cur->m.n;
 	if (cur->m.n > cur->m.cap / 2) {
-		fresh = malloc(TASK_BATCH * sizeof(*fresh));
+		fresh = take_spare(par, &size);
+		if (!fresh)
+			fresh = malloc(TASK_BATCH * sizeof(*fresh));
 		if (!fresh)
 			return false;
 		b->ev = cur->m.buf;
+		b->whole = cur->m.cap == TASK_BATCH;
 		b->bytes = cur->m.cap * sizeof(*fresh);
 		cur->m.buf = fresh;
 		cur->m.cap = TASK_BATCH;
@@ -234,7 +271,7 @@ static int push_events(struct parallel *par, struct chunk_task *task)
 		goto nomem;
 	task->work.key =
 		task->kind == TASK_CHUNK ? task->work.key : cur->m.key.time;
-	if (!move_events(cur, b))
+	if (!move_events(par, cur, b))
 		goto nomem;
 	return push(par, task, b);
 nomem:
@@ -244,27 +281,35 @@ nomem:
 
 /* ---- partial results ---- */
 
-/* A step of the plan for what went into the partial result since the last
- * step. */
-static int end_stint(struct worker_decoder *wd)
+/* A step of the plan that begins at a key. */
+static int add_step(struct worker_decoder *wd, const struct merge_key *key)
 {
 	struct join_plan *plan = &wd->plan;
 
+	if (!plan->keys) {
+		plan->keys = take_spare(wd->par, &plan->cap_keys);
+		plan->cap_keys /= sizeof(*plan->keys);
+	}
+	if (array_grow(&plan->keys, plan->n_keys + 2, &plan->cap_keys,
+		       sizeof(*plan->keys)))
+		return -AUX_E_NOMEM;
+	plan->keys[plan->n_keys] = key->time;
+	if (plan->n_words > 1) {
+		plan->keys[plan->n_keys + 1] = key->number;
+		plan->keys[plan->n_keys + 2] = key->ts;
+	}
+	plan->n_keys += plan->n_words;
+	return 0;
+}
+
+/* A step for what went into the partial result since the last one. */
+static int end_stint(struct worker_decoder *wd)
+{
 	if (!wd->in_stint)
 		return 0;
-	if (array_grow(&plan->steps, plan->n_steps, &plan->cap_steps,
-		       sizeof(*plan->steps)))
-		return -AUX_E_NOMEM;
-	plan->steps[plan->n_steps++] = (struct join_step){
-		.key = wd->stint_key,
-		.n_insns = wd->n_flowed,
-		.stint = wd->stint,
-	};
-	wd->stats.n_insns -= wd->n_flowed;
-	wd->n_flowed = 0;
 	wd->in_stint = false;
 	wd->stint++;
-	return 0;
+	return add_step(wd, &wd->stint_key);
 }
 
 /*
@@ -285,9 +330,6 @@ static int flow_partial(void *sink, const struct flow_ctx *ctx,
 	if (!wd->in_stint)
 		wd->stint_key = wd->cur.m.key;
 	wd->in_stint = true;
-	/* merge_deliver adds up instructions before it delivers them, so
-	 * these are all up to here */
-	wd->n_flowed = wd->stats.n_insns;
 	return par->pass->ops->partial_flow(wd->task->partial, wd->stint, ctx,
 					    ev, n);
 }
@@ -306,23 +348,29 @@ static void keep_gap(void *priv, const struct flow_ctx *ctx,
 	if (end_stint(wd) < 0 ||
 	    array_grow(&plan->gaps, plan->n_gaps, &plan->cap_gaps,
 		       sizeof(*plan->gaps)) ||
-	    array_grow(&plan->steps, plan->n_steps, &plan->cap_steps,
-		       sizeof(*plan->steps))) {
+	    add_step(wd, &wd->cur.m.key)) {
 		wd->error = -AUX_E_NOMEM;
 		return;
 	}
-	plan->gaps[plan->n_gaps++] = (struct join_gap){ *ctx, *gap };
-	plan->steps[plan->n_steps++] = (struct join_step){
-		.key = wd->cur.m.key,
-		.gap = (uint32_t)plan->n_gaps,
+	plan->gaps[plan->n_gaps++] = (struct join_gap){
+		*ctx, *gap, plan->n_keys / plan->n_words - 1,
 	};
 }
 
 /* What the plan, and the sink for it, is estimated to hold. */
 static uint64_t plan_bytes(const struct join_plan *plan)
 {
-	return plan->n_steps * (sizeof(*plan->steps) + STINT_BYTES) +
+	return plan->n_keys * (sizeof(*plan->keys) + STINT_BYTES) +
 	       plan->n_gaps * sizeof(*plan->gaps);
+}
+
+/* The next plan begins, with the stint that is next. */
+static void begin_plan(struct worker_decoder *wd)
+{
+	wd->plan = (struct join_plan){
+		.n_words = wd->cur.source ? KEY_WORDS : 1,
+		.first_stint = wd->stint,
+	};
 }
 
 /* Hands over what there is of the plan; ends the stint, for none spans
@@ -339,7 +387,7 @@ static int push_plan(struct parallel *par, struct chunk_task *task)
 	b->plan = wd->plan;
 	b->bytes = sizeof(*b) + plan_bytes(&b->plan);
 	b->in_chunk = wd->cur.in_chunk;
-	wd->plan = (struct join_plan){ 0 };
+	begin_plan(wd);
 	return push(par, task, b);
 }
 
@@ -420,6 +468,9 @@ static int begin_task(struct parallel *par, struct chunk_task *task)
 	task->decoder->task = task;
 	task->decoder->in_stint = false;
 	task->decoder->stint = 0;
+	free(task->decoder->plan.keys);	/* left where memory ran out */
+	free(task->decoder->plan.gaps);
+	begin_plan(task->decoder);
 	task->begun = true;
 	return task->kind == TASK_CHUNK ? begin_chunk_task(task) : 0;
 }
@@ -652,6 +703,12 @@ static void free_batch(struct parallel *par, struct batch *b)
 	struct dropped *d;
 
 	workers_lock(par->ws);
+	if (b->whole &&
+	    keep_spare(par, b->ev, TASK_BATCH * sizeof(*b->ev)))
+		b->ev = NULL;
+	if (keep_spare(par, b->plan.keys,
+		       b->plan.cap_keys * sizeof(*b->plan.keys)))
+		b->plan.keys = NULL;
 	*b->live_prev = b->live_next;
 	if (b->live_next)
 		b->live_next->live_prev = b->live_prev;
@@ -667,7 +724,7 @@ static void free_batch(struct parallel *par, struct batch *b)
 		d = next;
 	}
 	free(b->ev);
-	free(b->plan.steps);
+	free(b->plan.keys);
 	free(b->plan.gaps);
 	free(b);
 }
@@ -815,6 +872,7 @@ static struct batch *wait_batch(struct parallel *par, struct chunk_task *task)
 
 static void add_stats(struct session_stats *to, const struct session_stats *st)
 {
+	to->n_insns += st->n_insns;
 	to->aux_decoded += st->aux_decoded;
 	to->n_chunks += st->n_chunks;
 	to->n_handed_whole += st->n_handed_whole;
@@ -822,12 +880,17 @@ static void add_stats(struct session_stats *to, const struct session_stats *st)
 	to->n_left += st->n_left;
 }
 
+static size_t plan_steps(const struct join_plan *plan)
+{
+	return plan->n_words ? plan->n_keys / plan->n_words : 0;
+}
+
 static void use_batch(struct session_pass *pass, struct stream_cursor *cur,
 		      struct batch *b)
 {
 	cur->tasks.batch = b;
 	cur->m.buf = b->ev;
-	cur->m.n = cur->tasks.first->partial ? b->plan.n_steps : b->n;
+	cur->m.n = cur->tasks.first->partial ? plan_steps(&b->plan) : b->n;
 	cur->in_chunk = b->in_chunk;
 	add_stats(pass->stats, &b->stats);
 	if (cur->source && b->n) {
@@ -909,63 +972,120 @@ static bool has_plan(const struct stream_cursor *cur)
 }
 
 /*
- * The key of the next step. Keys of a stream never go back, but a worker begins
+ * The key of a step. Keys of a stream never go back, but a worker begins
  * a chunk without the key at which the one before ended: the later one holds,
  * as where one thread does it all.
  */
-static struct merge_key key_of_step(const struct stream_cursor *cur)
+static struct merge_key key_of_step(const struct stream_cursor *cur, size_t i)
 {
-	const struct join_step *step =
-		&cur->tasks.batch->plan.steps[cur->m.pos];
+	const struct join_plan *plan = &cur->tasks.batch->plan;
+	const uint64_t *words = &plan->keys[i * plan->n_words];
+	struct merge_key key = { .time = words[0] };
 
-	return merge_before(&cur->m.key, &step->key) ? step->key : cur->m.key;
+	if (plan->n_words > 1) {
+		key.number = words[1];
+		key.ts = words[2];
+	}
+	return merge_before(&cur->m.key, &key) ? key : cur->m.key;
 }
 
 struct merge_key parallel_next_key(struct stream_cursor *cur)
 {
-	return has_plan(cur) ? key_of_step(cur) : cursor_next_key(cur);
+	return has_plan(cur) ? key_of_step(cur, cur->m.pos) :
+			       cursor_next_key(cur);
 }
 
-/* Joins a stint, or reports the GAP after it. */
-static int join_step(struct session_pass *pass, struct stream_cursor *cur)
+/* Does a step come before what another stream has, at limit? */
+static bool may_join(const struct stream_cursor *cur, size_t i,
+		     const struct merge_key *limit, bool or_at)
+{
+	struct merge_key at = key_of_step(cur, i);
+
+	return !merge_before(&cur->m.key, &at) ||
+	       !merge_must_wait(&at, limit, or_at);
+}
+
+/* The first step of pos..end that has to wait. Most often it is near, or there is
+ * none: the steps that are looked at get further and further apart, then the
+ * place is between two of them. */
+static size_t find_wait(const struct stream_cursor *cur, size_t end,
+			const struct merge_key *limit, bool or_at)
+{
+	size_t lo = cur->m.pos, hi, step = 1;
+
+	while (lo < end && may_join(cur, lo, limit, or_at)) {
+		lo += step;
+		step *= 2;
+	}
+	hi = lo < end ? lo : end;
+	lo = step > 1 ? lo - step / 2 + 1 : lo;
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (may_join(cur, mid, limit, or_at))
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+/* Joins the stints that may be, up to the next GAP. 1: some; 0: they have to
+ * wait. */
+static int join_stints(struct session_pass *pass, struct stream_cursor *cur,
+		       const struct merge_key *limit, bool or_at)
 {
 	const struct join_plan *plan = &cur->tasks.batch->plan;
-	const struct join_step *step = &plan->steps[cur->m.pos];
-	const struct join_gap *gap;
+	size_t end = plan->n_gaps_joined < plan->n_gaps ?
+			     plan->gaps[plan->n_gaps_joined].step : cur->m.n;
+	size_t to = find_wait(cur, end, limit, or_at);
 	int rc;
 
-	if (step->gap) {
-		gap = &plan->gaps[step->gap - 1];
-		merge_report_gap(pass, &gap->ctx, &gap->ev);
+	if (to == cur->m.pos)
 		return 0;
-	}
+	cur->m.key = key_of_step(cur, to - 1);
+	cur->m.pos = to;
 	rc = pass->ops->partial_join(pass->sink, cur->tasks.first->partial,
-				     step->stint);
+				     plan->first_stint +
+				     (uint32_t)(to - 1 - plan->n_gaps_joined));
 	if (rc < 0)
 		return rc;
 	pass->enough = rc > 0;
-	pass->stats->n_insns += step->n_insns;
-	return 0;
+	return 1;
+}
+
+/* Reports the GAP that is next. 0: it has to wait. */
+static int join_gap(struct session_pass *pass, struct stream_cursor *cur,
+		    const struct merge_key *limit, bool or_at)
+{
+	struct join_plan *plan = &cur->tasks.batch->plan;
+	const struct join_gap *gap = &plan->gaps[plan->n_gaps_joined];
+
+	if (!may_join(cur, cur->m.pos, limit, or_at))
+		return 0;
+	cur->m.key = key_of_step(cur, cur->m.pos++);
+	plan->n_gaps_joined++;
+	merge_report_gap(pass, &gap->ctx, &gap->ev);
+	return 1;
 }
 
 int parallel_deliver(struct session_pass *pass, struct stream_cursor *cur,
 		     const struct merge_key *limit, bool or_at)
 {
-	struct merge_key at;
-	int rc = 0;
+	const struct join_plan *plan;
+	int rc = 1;
 
 	if (!has_plan(cur))
 		return merge_deliver(pass, cur, limit, or_at);
-	for (; rc == 0 && cur->m.pos < cur->m.n && !pass->enough;
-	     cur->m.pos++) {
-		at = key_of_step(cur);
-		if (merge_before(&cur->m.key, &at) &&
-		    merge_must_wait(&at, limit, or_at))
-			return 0;
-		cur->m.key = at;
-		rc = join_step(pass, cur);
+	plan = &cur->tasks.batch->plan;
+	while (rc > 0 && cur->m.pos < cur->m.n && !pass->enough) {
+		if (plan->n_gaps_joined < plan->n_gaps &&
+		    plan->gaps[plan->n_gaps_joined].step == cur->m.pos)
+			rc = join_gap(pass, cur, limit, or_at);
+		else
+			rc = join_stints(pass, cur, limit, or_at);
 	}
-	return rc;
+	return rc < 0 ? rc : 0;
 }
 
 /* ---- from open to close ---- */
@@ -1080,6 +1200,12 @@ void parallel_close(struct session_pass *pass)
 		free_decoder(wd);
 	}
 	workers_free(par->ws);
+	while (par->spare) {
+		struct spare *m = par->spare;
+
+		par->spare = m->next;
+		free(m);
+	}
 	free(par);
 	pass->parallel = NULL;
 }

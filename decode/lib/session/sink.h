@@ -222,10 +222,12 @@ struct sink_ops {
 	 * and partial_free are called in any thread. partial_flow runs in one
 	 * worker at a time and may ask sink_host for code, and for nothing
 	 * else. It returns 0 or an error. partial_join runs in the session's
-	 * thread, for each stint that had flow once, in ascending order, never
-	 * while a worker is in partial_flow with the same partial result; it
-	 * returns what flow returns. Partial results are freed before their
-	 * sink is closed.
+	 * thread, never while a worker is in partial_flow with the same partial
+	 * result. It joins all stints up to that one that were not joined yet:
+	 * those that no other stream interrupts come in one call, so a sink
+	 * should keep little for each stint, and sums from the first one on
+	 * rather than those of each (count_part.c). It returns what flow
+	 * returns. Partial results are freed before their sink is closed.
 	 */
 	int (*partial_new)(void **partial, const void *sink);
 	int (*partial_flow)(void *partial, uint32_t stint,
