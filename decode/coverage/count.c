@@ -293,15 +293,24 @@ int cover_counter_add(struct cover_counter *c, uint32_t id, uint64_t n)
 	return 0;
 }
 
+/* Spaces with equal contents have equal ids: of hundreds of processes that run
+ * one program, all jump alike. */
+static uint64_t id_of(const struct space *space)
+{
+	return space ? space->id : 0;
+}
+
 static struct cover_jump *find_jump(const struct cover_counter *c,
 				    const struct cover_jump *like)
 {
-	uint64_t h = (like->to + like->id) * UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t space = id_of(like->space);
+	uint64_t h = (like->to + like->id + (space << 24 ^ space >> 8)) *
+		     UINT64_C(0x9e3779b97f4a7c15);
 	size_t i = (size_t)(h >> 32) & (c->n_slots - 1);
 
 	while (c->jumps[i].id &&
 	       (c->jumps[i].id != like->id || c->jumps[i].to != like->to ||
-		c->jumps[i].space != like->space))
+		id_of(c->jumps[i].space) != space))
 		i = (i + 1) & (c->n_slots - 1);
 	return &c->jumps[i];
 }
