@@ -201,6 +201,12 @@ static void put_text(struct sqlite *q, struct row *r, const char *s)
 	put_name(r, s ? export_intern(q->x, s) : NULL);
 }
 
+/* A text of our own, which needs no cleaning. */
+static void put_word(struct row *r, const char *s)
+{
+	sqlite3_bind_text(r->st, ++r->n, s, (int)strlen(s), SQLITE_STATIC);
+}
+
 /* Bindings stay: each column is bound anew in each row. */
 static int end_row(struct sqlite *q, struct row *r)
 {
@@ -286,9 +292,8 @@ static int end_cover(struct sqlite *q, struct export_track *t,
 }
 
 /* In the order of the table's columns. */
-static void put_call(struct sqlite *q, struct row *r,
-		     const struct export_track *t, const struct export_slice *s,
-		     bool inner)
+static void put_call(struct row *r, const struct export_track *t,
+		     const struct export_slice *s, bool inner)
 {
 	const struct call_frame *f = s->frame;
 
@@ -315,8 +320,8 @@ static void put_call(struct sqlite *q, struct row *r,
 		put_null(r);
 	put_u64(r, t->depth);
 	put_u64(r, inner);
-	put_text(q, r, export_kind_name(f));
-	put_text(q, r, export_end_name(s->how));
+	put_word(r, export_kind_name(f));
+	put_word(r, export_end_name(s->how));
 	put_u64(r, s->guessed || f->flags & CALL_GUESSED);
 	put_u64(r, export_is_cut(s->how));
 	put_u64(r, s->self.off_ns);
@@ -339,7 +344,7 @@ static int end_sqlite(void *format, struct export_track *t,
 	if (!active)
 		return -AUX_E_NOMEM;
 	r = start_row(q, PUT_CALL);
-	put_call(q, &r, t, s, --*active > 0);
+	put_call(&r, t, s, --*active > 0);
 	return end_row(q, &r);
 }
 
@@ -531,13 +536,14 @@ static int finish_sqlite(void *format, struct aux_diag *diag)
 	return outfile_commit(&q->file, diag);
 }
 
-/* No journal and no sync: a new file that is written once needs neither. */
+/* No journal and no sync: a new file that is written once needs neither. No
+ * mutex: one thread writes, and each value that is bound would take it. */
 static int open_file(struct sqlite *q)
 {
 	int err;
 
-	if (sqlite3_open_v2(q->file.temp, &q->db, SQLITE_OPEN_READWRITE,
-			    NULL) != SQLITE_OK)
+	if (sqlite3_open_v2(q->file.temp, &q->db, SQLITE_OPEN_READWRITE |
+			    SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
 		return fail(q);
 	err = run(q, "PRAGMA journal_mode=OFF;PRAGMA synchronous=OFF;"
 		     "PRAGMA locking_mode=EXCLUSIVE;PRAGMA temp_store=FILE;"

@@ -11,12 +11,31 @@
 
 static const char bad[] = "\xef\xbf\xbd"; /* U+FFFD */
 
+/* How many of the first len bytes of s are ASCII, which most names are made of;
+ * eight at a time. */
+static size_t count_ascii(const char *s, size_t len)
+{
+	size_t n = 0;
+	uint64_t w;
+
+	for (; len - n >= sizeof(w); n += sizeof(w)) {
+		memcpy(&w, s + n, sizeof(w));
+		if (w & UINT64_C(0x8080808080808080))
+			break;
+	}
+	while (n < len && !((unsigned char)s[n] & 0x80))
+		n++;
+	return n;
+}
+
 /* ASCII control characters stay: each format has its own way to write them.
  * Called twice by those who need memory: first with to NULL. */
 size_t export_clean(char *to, const char *s, size_t len)
 {
-	size_t at = 0, out = 0;
+	size_t at = count_ascii(s, len), out = at;
 
+	if (to)
+		memcpy(to, s, at);
 	while (at < len) {
 		size_t took, n = clean_char(s + at, len - at, &took);
 		bool kept = n || !((unsigned char)s[at] & 0x80);

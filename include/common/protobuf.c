@@ -20,17 +20,11 @@ void protobuf_fini(struct protobuf *p)
 	*p = (struct protobuf){ 0 };
 }
 
-/* Room for n more bytes. On failure p->failed stays set and all later writes
- * are dropped, so only the end has to check. */
-static bool make_room(struct protobuf *p, size_t n)
+static __attribute__((noinline, cold)) bool grow(struct protobuf *p, size_t n)
 {
 	size_t max = p->max ? p->max : 256;
 	uint8_t *buf;
 
-	if (p->failed)
-		return false;
-	if (p->max - p->n >= n)
-		return true;
 	while (max - p->n < n && max < SIZE_MAX / 2)
 		max *= 2;
 	buf = max - p->n < n ? NULL : realloc(p->buf, max);
@@ -42,16 +36,26 @@ static bool make_room(struct protobuf *p, size_t n)
 	return true;
 }
 
-static void put_varint(struct protobuf *p, uint64_t v)
+/* Room for n more bytes. On failure p->failed stays set and all later writes
+ * are dropped, so only the end has to check. */
+static inline bool make_room(struct protobuf *p, size_t n)
 {
-	while (v >= 0x80) {
-		p->buf[p->n++] = (uint8_t)(v | 0x80);
-		v >>= 7;
-	}
-	p->buf[p->n++] = (uint8_t)v;
+	if (p->failed)
+		return false;
+	return p->max - p->n >= n || grow(p, n);
 }
 
-static void put_tag(struct protobuf *p, uint32_t field, enum wire wire)
+static inline void put_varint(struct protobuf *p, uint64_t v)
+{
+	uint8_t *to = p->buf + p->n;
+
+	for (; v >= 0x80; v >>= 7)
+		*to++ = (uint8_t)(v | 0x80);
+	*to++ = (uint8_t)v;
+	p->n = (size_t)(to - p->buf);
+}
+
+static inline void put_tag(struct protobuf *p, uint32_t field, enum wire wire)
 {
 	put_varint(p, (uint64_t)field << 3 | wire);
 }
