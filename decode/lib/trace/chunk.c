@@ -382,15 +382,20 @@ static struct chunk_start chunks_read_start(const struct chunk_iter *it,
 	return s;
 }
 
+#define CHUNK_HEAD	512 /* a PSB+ is no longer */
+
+/* *done: of the bytes at p, so many need no second look if there are more after end. */
 static const uint8_t *chunks_find_seam(const struct chunk_iter *it,
 				       const uint8_t *p, const uint8_t *end,
-				       uint64_t *ip)
+				       uint64_t *ip, size_t *done)
 {
-	const uint8_t *psb = ptpkt_find_psb(p, end), *next;
+	const uint8_t *psb = ptpkt_find_psb(p + *done, end), *next;
 	struct chunk_start s;
 
 	for (; psb; psb = next) {
 		next = ptpkt_find_psb(psb + PTPKT_PSB_SIZE, end);
+		if (end - psb >= CHUNK_HEAD)
+			*done = (size_t)(psb - p);
 		if (next && read_psb(next, end, it->errata, &s) && s.has_ip &&
 		    may_end(psb, next, it->errata)) {
 			*ip = s.ip;
@@ -421,7 +426,6 @@ const uint8_t *chunks_last_psb(const uint8_t *p, const uint8_t *end)
  * chunk_min. */
 #define CHUNK_MAX	((uint64_t)64 << 20)
 #define CHUNK_MAX_TIMES 32
-#define CHUNK_HEAD	512 /* a PSB+ is no longer */
 #define ROOM_MORE	((uint64_t)64 << 10)
 /* Half of what is looked at for a place to cut, at first. */
 #define CUT_WINDOW ((uint64_t)16 << 10)
@@ -513,11 +517,11 @@ int chunk_iter_join(const struct chunk_iter *it, size_t piece,
 	return c->data ? 0 : -AUX_E_NOMEM;
 }
 
-/* Looks for a cut in n bytes after from. forced: where there is no resume point
- * the last PSB will do, and without a PSB the end of the n bytes. 1: found; 0;
- * -AUX_E_NOMEM. */
+/* Looks for a cut in n bytes after from, of which *done were looked at. forced:
+ * where there is no resume point the last PSB will do, and without a PSB the end
+ * of the n bytes. 1: found; 0; -AUX_E_NOMEM. */
 static int look_for_cut(const struct chunk_iter *it, uint64_t from, uint64_t n,
-			bool forced, struct chunk_cut *cut)
+			bool forced, struct chunk_cut *cut, size_t *done)
 {
 	size_t piece = it->piece;
 	struct chunk_room room = { 0 };
@@ -525,7 +529,7 @@ static int look_for_cut(const struct chunk_iter *it, uint64_t from, uint64_t n,
 
 	if (!p)
 		return -AUX_E_NOMEM;
-	seam = chunks_find_seam(it, p, p + n, &cut->end_ip);
+	seam = chunks_find_seam(it, p, p + n, &cut->end_ip, done);
 	cut->continues = seam;
 	if (!seam && forced) {
 		seam = chunks_last_psb(p, p + n);
@@ -552,6 +556,7 @@ static int find_cut(const struct chunk_iter *it, const struct segment *segment,
 			       ? it->chunk_min * CHUNK_MAX_TIMES
 			       : CHUNK_MAX;
 	uint64_t from, n = CUT_WINDOW, left;
+	size_t done = 0;
 	int rc = 0;
 
 	if (it->trace_type != AUX_TRACE_INTEL_PT ||
@@ -561,7 +566,8 @@ static int find_cut(const struct chunk_iter *it, const struct segment *segment,
 	left = segment->end - from;
 	do {
 		n = n < left / 2 ? 2 * n : left;
-		rc = look_for_cut(it, from, n, n > max && n < left, cut);
+		rc = look_for_cut(it, from, n, n > max && n < left, cut,
+				  &done);
 	} while (!rc && n < left);
 	return rc;
 }
