@@ -46,7 +46,6 @@
 				 * as PT_BITS holds below a stop bit. With six, gzip
 				 * took 1.54 G host instructions, not 1.25 (2f3f8a3) */
 #define PT_LONG_TNT 47		/* bits of a long TNT, at most */
-#define LEADS 4			/* branches from region to region without a packet */
 #define SHORT_TNT 7		/* events of a short one: its 6 bits and a TIP */
 #define TSC_MASK ((UINT64_C(1) << 56) - 1)
 #define MAX_PACKET 16		/* no packet that is taken here is longer */
@@ -735,15 +734,6 @@ INLINE const struct pt_entry *find_entry(const struct pt_fast *r)
 			    r->d->walk.flags);
 }
 
-const struct pt_entry *pt_fast_find_tip(struct pt_fast *r)
-{
-	const struct pt_entry *e;
-
-	r->left = 1 | PT_TIP;
-	e = find_entry(r);
-	return e && pt_entry_end(e) == PT_END_TIP ? e : NULL;
-}
-
 bool pt_fast_follow(struct pt_fast *r, const struct pt_entry *e)
 {
 	if (!emit_path(r, e))
@@ -763,6 +753,30 @@ static bool takes_none(const struct pt_fast *r, const struct pt_entry *e)
 {
 	return e->left == (r->left & ~PT_TIP) &&
 	       (pt_entry_end(e) == PT_END_IP || pt_entry_end(e) == PT_END_STOP);
+}
+
+unsigned pt_fast_find_tip(struct pt_fast *r, struct pt_entry e[PT_LEADS])
+{
+	uint64_t key_ip = r->key_ip;
+	unsigned n = 0;
+
+	r->left = 1 | PT_TIP;
+	while (n < PT_LEADS) {
+		const struct pt_entry *next = find_entry(r);
+
+		if (!next || !next->n_insns)
+			break;
+		e[n++] = *next;
+		if (pt_entry_end(next) == PT_END_TIP) {
+			r->key_ip = key_ip;
+			return n;
+		}
+		if (pt_entry_end(next) != PT_END_IP || !takes_none(r, next))
+			break;
+		r->key_ip = next->next & PT_KEY_IP_MASK;
+	}
+	r->key_ip = key_ip;
+	return 0;
 }
 
 /* Can e be emitted after the n leads, with what the rest of a TNT needs? */
@@ -795,7 +809,7 @@ static bool can_follow(const struct pt_fast *r, const struct pt_entry *leads,
 static __attribute__((noinline)) const struct pt_entry *
 follow_leads(struct pt_fast *r, const struct pt_entry *e)
 {
-	struct pt_entry leads[LEADS];
+	struct pt_entry leads[PT_LEADS];
 	uint64_t key_ip = r->key_ip;
 	unsigned n = 0;
 
@@ -803,7 +817,7 @@ follow_leads(struct pt_fast *r, const struct pt_entry *e)
 		leads[n++] = *e;
 		r->key_ip = e->next & PT_KEY_IP_MASK;
 		e = find_entry(r);
-	} while (e && takes_none(r, e) && e->n_insns && n < LEADS);
+	} while (e && takes_none(r, e) && e->n_insns && n < PT_LEADS);
 	if (!e || takes_none(r, e) || !can_follow(r, leads, n, e)) {
 		r->key_ip = key_ip;
 		return NULL;

@@ -167,8 +167,11 @@ void pt_fast_begin_time(struct pt_fast *r);
  * so, and nothing is consumed. */
 bool pt_fast_skip_time(struct pt_fast *r);
 
-/* The path of a TIP at r->key_ip; NULL: more than the memo has to be looked at. */
-const struct pt_entry *pt_fast_find_tip(struct pt_fast *r);
+#define PT_LEADS 4		/* branches from region to region without a packet */
+
+/* The entries along which a TIP at r->key_ip leads: the branches to other regions, then
+ * that which takes it. Returns how many; 0: more than the memo has to be looked at. */
+unsigned pt_fast_find_tip(struct pt_fast *r, struct pt_entry e[PT_LEADS]);
 
 /* Emits its path and pushes its calls. False: no room. */
 bool pt_fast_follow(struct pt_fast *r, const struct pt_entry *e);

@@ -26,7 +26,6 @@
 				 * PSB+, with a TIME */
 #define ROOM_OFF 2		/* of a TIP.PGD */
 #define PSBEND_SIZE 2
-#define WALKS 4			/* from region to region */
 
 /* Is a TIME due at an event now, as in pt_emit_time? */
 static bool is_due(const struct pt_fast *r)
@@ -132,17 +131,22 @@ static bool is_on(const struct aux_step *s, uint64_t ip)
 /* To the next branch that takes a TIP, which the TIP.PGD stands for. */
 static bool follow_tip(struct pt_fast *r, const uint64_t *ip)
 {
-	const struct pt_entry *e = pt_fast_find_tip(r);
-	const struct aux_step *s;
+	struct pt_entry e[PT_LEADS];
+	unsigned n = pt_fast_find_tip(r, e);
+	size_t room = (size_t)(r->end - r->o) - ROOM_OFF;
 
-	if (!e || e->path->pub.n_steps != 1)
-		return false;
-	s = e->path->pub.steps[0];
-	if (r->end - r->o < s->n_ranges + ROOM_OFF)
-		return false;
-	if (ip ? is_on(s, *ip) : may_set_cr3(r->d, s))
-		return false;
-	return pt_fast_follow(r, e);
+	for (unsigned i = 0; i < n; i++) {
+		const struct aux_path *p = &e[i].path->pub;
+
+		if (p->n_steps != 1 || p->n_ranges > room ||
+		    (ip ? is_on(p->steps[0], *ip) :
+			  may_set_cr3(r->d, p->steps[0])))
+			return false;
+		room -= p->n_ranges;
+	}
+	for (unsigned i = 0; i < n; i++)
+		pt_fast_follow(r, &e[i]);
+	return n;
 }
 
 /* How many RANGEs of w come before ip. All of them: it ends at ip, or at a branch that
@@ -193,15 +197,15 @@ static void put_walk(struct pt_fast *r, const struct pt_memo_walk *w, uint32_t n
 /* To ip, where a direct branch leads that the filter ends; or to a branch. */
 static bool follow_walk(struct pt_fast *r, uint64_t ip)
 {
-	struct pt_memo_walk w[WALKS];
+	struct pt_memo_walk w[PT_LEADS];
 	size_t room = (size_t)(r->end - r->o) - ROOM_OFF;
-	uint32_t n[WALKS], k = 0;
+	uint32_t n[PT_LEADS], k = 0;
 	uint64_t at = pt_ip_of_key(r->key_ip);
 	bool on;
 
 	do {
 		on = false;
-		if (k == WALKS || !pt_is_canonical(at) ||
+		if (k == PT_LEADS || !pt_is_canonical(at) ||
 		    !pt_memo_walk(&r->d->memo, at, r->d->walk.flags, &w[k]))
 			return false;
 		n[k] = count_before(&w[k], ip, &on);
