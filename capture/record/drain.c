@@ -432,6 +432,17 @@ static void inspect_mmap2(struct rec_reader *rd, struct rec_ring *rr,
 	writer_code(rd->r->w, &e, own);
 }
 
+/* An event of the ring counts again. Of a stop that an earlier file has the
+ * present ledger knows nothing. */
+static void end_throttle(struct rec_reader *rd, struct rec_ring *rr, uint64_t t)
+{
+	struct ledger *l = rd->r->ledger;
+
+	rr->n_throttled -= rr->n_throttled > 0;
+	if (ledger_times(l, AUX_LEDGER_THROTTLED))
+		ledger_until(l, LEDGER_NO_STREAM, AUX_LEDGER_THROTTLED, t);
+}
+
 void rec_inspect(struct rec_reader *rd, struct rec_ring *rr,
 	      const struct perf_event_header *h)
 {
@@ -459,8 +470,12 @@ void rec_inspect(struct rec_reader *rd, struct rec_ring *rr,
 		inspect_lost(rd, rr, h, 0);
 		break;
 	case PERF_RECORD_THROTTLE:
+		rr->n_throttled++;
 		ledger_add(rd->r->ledger, LEDGER_NO_STREAM,
 			   AUX_LEDGER_THROTTLED, 0, t, t);
+		break;
+	case PERF_RECORD_UNTHROTTLE:
+		end_throttle(rd, rr, t);
 		break;
 	case PERF_RECORD_SAMPLE:
 		rd->stats.n_samples++;

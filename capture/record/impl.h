@@ -253,6 +253,7 @@ struct rec_ring {
 	size_t live;		/* evset_ring_live's hint */
 	bool offline;		/* its CPU has gone, with the events of any task */
 	bool reopened;		/* watch.c opened them again: poll those */
+	uint32_t n_throttled;	/* events that a record says were stopped */
 	uint64_t ended_ns;	/* all events of any task have ended; 0: not */
 	uint64_t produced;	/* full trace: AUX bytes in the ledger so far */
 

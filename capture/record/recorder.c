@@ -519,6 +519,18 @@ static int enter_ended(struct recorder *r)
 	return ret;
 }
 
+/* Events that were still throttled: to the end, as far as is known. */
+static void enter_throttled(struct recorder *r)
+{
+	size_t i;
+
+	for (i = 0; i < r->n_rings; i++)
+		if (r->rings[i].n_throttled &&
+		    ledger_times(r->ledger, AUX_LEDGER_THROTTLED))
+			ledger_until(r->ledger, LEDGER_NO_STREAM,
+				     AUX_LEDGER_THROTTLED, recorder_now(r));
+}
+
 int recorder_finish(struct recorder *r, struct aux_diag *diag)
 {
 	size_t i, k;
@@ -528,6 +540,7 @@ int recorder_finish(struct recorder *r, struct aux_diag *diag)
 	ret = recorder_hold(r);
 	if (!ret)
 		ret = enter_ended(r);
+	enter_throttled(r);
 	for (i = 0; !ret && i < r->n_readers; i++)
 		for (k = 0; !ret && k < r->readers[i].n_rings; k++)
 			ret = rec_silent_end(&r->readers[i],

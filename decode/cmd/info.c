@@ -279,6 +279,42 @@ static void sum_up(struct info *in, const struct aux_ledger_entry *e)
 	in->sum[e->cause].n += e->n;
 }
 
+/* "1.205 ms", "5.000000000", "5.000000000 s to 6.0.. s (1.0 s)" */
+static void put_time(struct outbuf *o, uint64_t ns)
+{
+	char text[32];
+
+	outbuf_put(o, text, (size_t)(fmt_time(text, ns) - text));
+}
+
+/* Rounded for people; exact times stand beside it. */
+static void put_duration(struct outbuf *o, uint64_t ns)
+{
+	double s = (double)ns / 1e9;
+
+	if (ns < 1000)
+		outbuf_printf(o, "%" PRIu64 " ns", ns);
+	else if (ns < 1000000)
+		outbuf_printf(o, "%.3f us", s * 1e6);
+	else if (ns < 1000000000)
+		outbuf_printf(o, "%.3f ms", s * 1e3);
+	else if (s < 120)
+		outbuf_printf(o, "%.3f s", s);
+	else
+		outbuf_printf(o, "%.0f min %.0f s", (double)((uint64_t)s / 60),
+			      (double)((uint64_t)s % 60));
+}
+
+static void put_span(struct outbuf *o, uint64_t first, uint64_t last)
+{
+	put_time(o, first);
+	outbuf_str(o, " s to ");
+	put_time(o, last);
+	outbuf_str(o, " s (");
+	put_duration(o, last - first);
+	outbuf_str(o, ")");
+}
+
 /* A line for each entry; idx UINT32_MAX: of the recording, not of one
  * stream. */
 static void print_ledger(struct info *in)
@@ -298,6 +334,10 @@ static void print_ledger(struct info *in)
 		put_amount(in->out, e, e->cause);
 		if (e->cause == AUX_LEDGER_SAVED)
 			check_stream(in, e);
+		if (e->cause == AUX_LEDGER_THROTTLED && e->first_ns) {
+			outbuf_str(in->out, ", ");
+			put_span(in->out, e->first_ns, e->last_ns);
+		}
 		outbuf_str(in->out, "\n");
 	}
 }
@@ -436,42 +476,6 @@ static void count_record(struct info *in, const struct aux_event *ev)
 		in->time_min = ev->id.time;
 	if (ev->id.time > in->time_max)
 		in->time_max = ev->id.time;
-}
-
-/* "1.205 ms", "5.000000000", "5.000000000 s to 6.0.. s (1.0 s)" */
-static void put_time(struct outbuf *o, uint64_t ns)
-{
-	char text[32];
-
-	outbuf_put(o, text, (size_t)(fmt_time(text, ns) - text));
-}
-
-/* Rounded for people; exact times stand beside it. */
-static void put_duration(struct outbuf *o, uint64_t ns)
-{
-	double s = (double)ns / 1e9;
-
-	if (ns < 1000)
-		outbuf_printf(o, "%" PRIu64 " ns", ns);
-	else if (ns < 1000000)
-		outbuf_printf(o, "%.3f us", s * 1e6);
-	else if (ns < 1000000000)
-		outbuf_printf(o, "%.3f ms", s * 1e3);
-	else if (s < 120)
-		outbuf_printf(o, "%.3f s", s);
-	else
-		outbuf_printf(o, "%.0f min %.0f s", (double)((uint64_t)s / 60),
-			      (double)((uint64_t)s % 60));
-}
-
-static void put_span(struct outbuf *o, uint64_t first, uint64_t last)
-{
-	put_time(o, first);
-	outbuf_str(o, " s to ");
-	put_time(o, last);
-	outbuf_str(o, " s (");
-	put_duration(o, last - first);
-	outbuf_str(o, ")");
 }
 
 /* "1 byte", "2 bytes" */

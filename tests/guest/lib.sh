@@ -163,6 +163,47 @@ read_by_both() {
 	ok $? "$text: auxdecode reads it" "$work/info.err"
 }
 
+# until_counted PMU NAME MIN: the module has counted so much, of all CPUs
+until_counted() {
+	local i
+	for ((i = 0; i < 1200; i++)); do
+		cat "$sim/stat" >"$st"
+		[ "$(counted "$1" "$2")" -ge "$3" ] && return
+		sleep 0.05
+	done
+	note "$1: no $3 $2"
+	return 1
+}
+
+# grows PMU CPU: its source stores trace, now
+grows() {
+	local was now i
+	was=$(awk -v p="$1.cpu$2.stored" '$1 == p { print $2 }' "$sim/stat")
+	for ((i = 0; i < 1200; i++)); do
+		now=$(awk -v p="$1.cpu$2.stored" '$1 == p { print $2 }' "$sim/stat")
+		[ "${now:-0}" -gt "${was:-0}" ] && return
+		sleep 0.05
+	done
+	return 1
+}
+
+# taken PID MASK: none of these signals waits for the process any more
+taken() {
+	local i key value
+	for ((i = 0; i < 1200; i++)); do
+		while read -r key value; do
+			[ "$key" = ShdPnd: ] && break
+		done <"/proc/$1/status" 2>/dev/null || return
+		[ $((16#${value:-0} & $2)) = 0 ] && return
+		sleep 0.05
+	done
+	return 1
+}
+
+# busy_until FILE: uses the CPU until it is there
+busy_until() { while [ ! -e "$1" ]; do :; done; }
+export -f busy_until
+
 # busy MS: uses the CPU so long
 busy() {
 	local end=$((${EPOCHREALTIME/./} + $1 * 1000))

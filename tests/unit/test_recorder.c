@@ -253,6 +253,88 @@ static void test_lost(void)
 	fake_free(f);
 }
 
+static const struct aux_ledger_entry *entry_of(const struct ledger *l,
+					       uint32_t cause)
+{
+	size_t i;
+
+	for (i = 0; i < l->n; i++)
+		if (l->entries[i].cause == cause)
+			return &l->entries[i];
+	return NULL;
+}
+
+/* Times of records: 1, 2, 3 ... of each ring. */
+static void test_throttled(void)
+{
+	const struct aux_ledger_entry *e;
+	struct fake *f = fake_new(2);
+	uint64_t body[3] = { 0 };
+	struct file file;
+
+	begin(f);
+	put_aux_record(f, 0, 0, 0, 0);
+	put_record(f, 0, PERF_RECORD_THROTTLE, body, sizeof(body));
+	put_aux_record(f, 0, 0, 0, 0);
+	put_record(f, 0, PERF_RECORD_UNTHROTTLE, body, sizeof(body));
+	put_aux_record(f, 0, 0, 0, 0);
+	turn(f);
+	e = entry_of(&f->ledger, AUX_LEDGER_THROTTLED);
+	ok(e && e->n == 1 && e->first_ns == 2 && e->last_ns == 4,
+	   "throttled: from one record to the other");
+	f->rings[1].time = 10;
+	put_record(f, 1, PERF_RECORD_THROTTLE, body, sizeof(body));
+	put_aux_record(f, 1, 0, 0, 0);
+	file = end(f);
+	e = entry_of(&f->ledger, AUX_LEDGER_THROTTLED);
+	ok(e && e->n == 2 && e->first_ns == 2 && e->last_ns == 12,
+	   "throttled at the end: to the end");
+	free(file.data);
+	fake_free(f);
+}
+
+/* In the place of the event: a pipe that nobody writes to any more. */
+static void hang_up(struct fake *f, uint32_t ring)
+{
+	size_t i;
+	int p[2];
+
+	if (pipe(p))
+		exit(1);
+	close(p[1]);
+	for (i = 0; i < f->set.n_fds; i++)
+		if (f->fds[i].ring == ring && dup2(p[0], f->fds[i].fd) < 0)
+			exit(1);
+	close(p[0]);
+}
+
+/* All events of a CPU end, and it is not offline. Those of a task may. */
+static void test_ended(void)
+{
+	const struct aux_ledger_entry *e;
+	struct fake *f = fake_new(3);
+	struct found found;
+	struct file file;
+
+	f->fds[4].tid = f->fds[5].tid = 77;
+	begin(f);
+	trace_with_record(f, 1, 100);
+	turn(f);
+	hang_up(f, 1);
+	hang_up(f, 2);
+	turn(f);
+	trace_with_record(f, 0, 100);
+	file = end(f);
+	e = entry_of(&f->ledger, AUX_LEDGER_ENDED);
+	ok(e && e->n == 1 && e->idx == 1 && !e->bytes && e->first_ns == 1,
+	   "ended: the stream whose events have, from its last record on");
+	is_u64(ledger_times(&f->ledger, AUX_LEDGER_ENDED), 1, "ended: it alone");
+	ok(ledger_lossy(&f->ledger), "ended: a loss");
+	found = look(&file);
+	is_u64(found.n_own[AUX_OWN_LOSS], 1, "ended: the file has its place");
+	fake_free(f);
+}
+
 /* A record that cannot be: what waits is given up, what comes is read. */
 static void test_damaged(void)
 {
@@ -544,6 +626,8 @@ int main(void)
 	test_reported();
 	test_lost();
 	test_damaged();
+	test_throttled();
+	test_ended();
 	test_snapshot(false);
 	test_snapshot(true);
 	test_snapshot_stops();
