@@ -77,6 +77,7 @@ int ioctl(int fd, unsigned long request, ...)
 }
 
 /* That these were asked of fd, in this order, and nothing else. */
+__attribute__((unused))
 static bool asked(int fd, const unsigned long *requests, size_t n)
 {
 	size_t i;
