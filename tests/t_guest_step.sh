@@ -37,6 +37,7 @@ add auxcap cpu jitter
 add auxcap pid jitter
 add auxcap running attached
 add auxcap runthread attached
+add auxcap pid apart
 [ "$kernel" != newest ] || add auxcap pause paused
 add perf cpu hello_static threads_few forkexec
 add perf thread feature_few
@@ -54,6 +55,11 @@ if [ -n "${FULL:-}" ]; then
 	add auxcap all hello_static
 	add perf all hello_static
 fi
+
+# The root as that program saw it.
+mkdir -p "$SCRATCH/apart/mnt"
+cp "$programs/hello_static" "$SCRATCH/apart/mnt/apart"
+for d in bin lib lib64 usr; do ln -s "/$d" "$SCRATCH/apart/$d"; done
 
 # source_stream NAME CASE TERMS: a recording of soft_pt, and its one stream alone.
 # The payload of an AUXTRACE is padded; up to the next one's offset it is trace.
@@ -122,6 +128,7 @@ threads() {
 	*:pipe) echo 3 ;;
 	*:forkexec) echo 6 ;;
 	*:jitter) echo 2 ;;
+	*:apart) echo 1 ;;
 	*:thread_exec) echo 2 ;;
 	runthread:attached) echo 3 ;;
 	*:attached) echo 4 ;;
@@ -129,10 +136,11 @@ threads() {
 }
 
 exact() { # NAME WANTED_THREADS
-	local name=$1 vdso='' rc sum
+	local name=$1 vdso='' root='' rc sum
 	# perf does not save the vDSO, and the guest's is not ours
 	[[ $name != perf-* ]] || vdso=--vdso=$out/vdso
-	timeout 200 "$auxdecode" insn ${vdso:+"$vdso"} -F tid,ip "$out/$name.data" 2>"$err" |
+	[[ $name != *-apart ]] || root=--symfs=$SCRATCH/apart
+	timeout 200 "$auxdecode" insn ${vdso:+"$vdso"} ${root:+"$root"} -F tid,ip "$out/$name.data" 2>"$err" |
 		"$truthcmp" "$out/$name.truth" >"$log"
 	rc="${PIPESTATUS[*]}"
 	[ "$rc" = "0 0" ] || cat "$err" >>"$log"
@@ -175,7 +183,7 @@ judge() { # RECORDER:MODE:CASE
 	exact "$name" "$(threads "$mode" "$case")"
 	# perf takes this machine's vDSO for the guest's, and has no generated code; and
 	# perf 6.1 gives a RET twice where the trace begins with it.
-	if [[ ! $case =~ ^(vdso|jitter|attached|paused)$ ]] && have perf; then
+	if [[ ! $case =~ ^(vdso|jitter|attached|paused|apart)$ ]] && have perf; then
 		by_perf "$name" "$case"
 	fi
 	[ "$tool" = auxcap ] || return

@@ -7,6 +7,7 @@
 #
 #	step.sh PMU_SIM.KO RECORDER:MODE:CASE...
 #
+# CASE apart: a program that only a mount namespace of its own has.
 # MODE: cpu, thread (--per-thread), pid, pidthread, late (pidthread, when there are
 # two threads), running (pid) and runthread (pidthread, when it waits for its line with
 # three threads), pause (--per-thread, from umask to kill), all, snap. CASE: as in
@@ -53,6 +54,24 @@ t.start()
 t.join()" "$programs/hello_static")
 }
 
+# The shell that waits is in the namespace where the program is.
+apart() {
+	cmd=(/mnt/apart)
+	# shellcheck disable=SC2016
+	inside=(unshare -m sh -c 'mount -t tmpfs none /mnt && cp "$0" /mnt/apart && exec "$@"'
+		"$programs/hello_static")
+}
+
+# reads PID: the shell is there
+reads() {
+	local i
+	for ((i = 0; i < 1200; i++)); do
+		[[ $(tr '\0' ' ' <"/proc/$1/cmdline") == "sh -c read "* ]] && return
+		sleep 0.05
+	done
+	echo "the shell does not wait" >&2
+}
+
 # with_two_threads PID
 with_two_threads() {
 	local i tasks
@@ -88,8 +107,9 @@ attach() { # MODE
 		if [ "$1" = late ]; then with_two_threads $pid; else waits_for_line $pid; fi
 	else
 		# shellcheck disable=SC2016
-		sh -c 'read -r _ <"$0"; exec "$@"' $SCRATCH/go "${cmd[@]}" 5>&- 6>&- 7>&- &
+		"${inside[@]}" sh -c 'read -r _ <"$0"; exec "$@"' $SCRATCH/go "${cmd[@]}" 5>&- 6>&- 7>&- &
 		pid=$!
+		reads $pid
 	fi
 	timeout -k 5 300 "${rec[@]}" --control fifo:$SCRATCH/ask,$SCRATCH/answer -p $pid \
 		5>&- 6>&- 7>&- &
@@ -123,9 +143,10 @@ snapshots() {
 one() { # RECORDER:MODE:CASE
 	local tool mode case f=$SCRATCH/${1//:/-} mark
 	IFS=: read -r tool mode case <<<"$1"
-	data=$f.data
+	data=$f.data inside=()
 	case $case in
 	thread_exec) thread_exec ;;
+	apart) apart ;;
 	*) case_command "$case" ;;
 	esac
 	recorder "$tool" "$mode"
