@@ -68,7 +68,7 @@ for mute in N Y; do
 	kill -STOP "$bg"
 	sleep 1
 	kill -CONT "$bg"
-	sleep 0.3
+	until_counted intel_pt lost 5000001	# told when the events run again
 	kill -INT "$bg"
 	rec_end 3 "SIGSTOP, mute=$mute" && proven intel_pt "SIGSTOP for 1 s, mute=$mute"
 	[ "$(field lost)" -gt 5000000 ] && [ "$(($(times truncated) + $(times stalled)))" -ge 2 ]

@@ -30,11 +30,10 @@ kill -INT "$bg"
 rec_end 0 "-p" && proven aux_sim "-p"
 sim rate=5000000
 rec_bg aux_sim -e aux_sim// -t $target --per-thread
-sleep 0.2
-taskset -pc 0 $target >/dev/null
-sleep 0.1
-taskset -pc 1 $target >/dev/null
-sleep 0.1
+for cpu in 0 1; do
+	taskset -pc $cpu $target >/dev/null
+	grows aux_sim $cpu
+done
 kill -INT "$bg"
 rec_end 0 "-t --per-thread, over CPUs" && proven aux_sim "-t --per-thread, over CPUs"
 both=$(grep -c '^source cpu' "$log")

@@ -50,18 +50,19 @@ mkfifo here back
 for how in "" "--per-thread" "-Se"; do
 	sim rate=300000
 	# shellcheck disable=SC2086
+	rm -f stop
 	begin aux_sim -e aux_sim//u $how -- bash -c 'taskset -pc 1 $$ >/dev/null; busy 200
-		echo >here; read -r _ <back; taskset -pc 1 $$ >/dev/null; busy 200'
+		echo >here; read -r _ <back; taskset -pc 1 $$ >/dev/null; busy_until stop'
 	read -r _ <here
 	echo 0 >$cpu1
 	sleep 0.2
 	echo 1 >$cpu1
-	before=$(awk '$1 == "aux_sim.cpu1.stored" { print $2 }' "$sim/stat")
 	echo >back
+	grows aux_sim 1
+	ok $? "a program${how:+, $how}: traced on CPU 1 when that is back"
+	: >stop
 	if [ "$how" = --per-thread ]; then want=0; else want=3; fi
 	finish $want "a program${how:+, $how}, CPU 1 offline"
-	[ "$(awk '$1 == "aux_sim.cpu1.stored" { print $2 }' "$st")" -gt "$before" ]
-	ok $? "a program${how:+, $how}: traced on CPU 1 when that is back"
 	[ $want = 0 ] || that "a program${how:+, $how}: the verdict names it" "$err" \
 		grep -q 'the CPU was offline' "$err"
 done
@@ -83,17 +84,23 @@ that "-a, CPU 1 offline five times: the verdict names it" "$err" grep -q 'the CP
 for how in "" "--per-thread" "-z"; do
 	sim rate=20000000
 	# shellcheck disable=SC2086
-	begin intel_pt -e intel_pt//u $how -m ,128K -- taskset -c 1 bash -c 'busy 400'
+	rm -f stop
+	begin intel_pt -e intel_pt//u $how -m ,128K -- taskset -c 1 bash -c 'busy_until stop'
 	kill -STOP "$bg"
-	sleep 0.2
+	until_counted intel_pt truncated 1
 	kill -CONT "$bg"
+	: >stop
 	finish 3 "a program${how:+, $how}, SIGSTOP"
 done
 # Until after the program's end.
 sim rate=20000000
-begin intel_pt -e intel_pt//u -m ,128K -- bash -c 'busy 300'
+rm -f stop
+begin intel_pt -e intel_pt//u -m ,128K -- bash -c 'busy_until stop'
 kill -STOP "$bg"
-sleep 1.2
+until_counted intel_pt truncated 1
+: >stop
+read -r target _ <"/proc/$bg/task/$bg/children"
+ended "$target"
 kill -CONT "$bg"
 finish 3 "a program that ends while auxcap is stopped"
 # An area that is overwritten loses nothing by that but what is older.
@@ -103,7 +110,7 @@ kill -STOP "$bg"
 kill -USR2 "$bg"
 sleep 0.4
 kill -CONT "$bg"
-sleep 0.3
+taken "$bg" 0x800	# SIGUSR2
 kill -INT "$bg"
 finish 0 "-S, SIGSTOP"
 is "$(field snapshots)" 4 "-S, SIGSTOP: the snapshot asked for meanwhile, and that at the end"

@@ -15,7 +15,7 @@ info() {
 ### trace in samples
 
 sim rate=2000000
-rec 0 "--aux-sample" -e '{intel_pt//u,cpu-clock/freq=200/u}' --aux-sample=4096 -g -- bash -c 'busy 200'
+rec 0 "--aux-sample" -e '{intel_pt//u,cpu-clock/freq=200/u}' --aux-sample=4096 -g -- bash -c 'busy 1000'
 read -r kb n < <(sed -nE 's/.* ([0-9]+) KB of trace in ([0-9]+) samples, .*nothing lost$/\1 \2/p' "$err")
 [ "${n:-0}" -ge 10 ] && [ "$kb" = $((n * 4)) ]
 ok $? "--aux-sample: ${n:-no} samples with ${kb:-no} KB of trace, nothing lost" "$err"
@@ -54,9 +54,10 @@ for ((i = 0; i < 100; i++)); do
 	sleep 600 &
 	crowd+=($!)
 done
-sim rate=500000
+# A wake-up each 16 ms: some while a hundred processes are described.
+sim rate=2000000
 rm -f "$data".*
-rec '0|3' "--switch-output beside many processes" -e intel_pt// -a -m ,1M --switch-output=2s -- sleep 7
+rec '0|3' "--switch-output beside many processes" -e intel_pt// -a -m ,256K --switch-output=2s -- sleep 7
 kill "${crowd[@]}"
 files=("$data".*)
 mv "${files[-1]}" "$data"

@@ -14,18 +14,6 @@ ask() {
 	read -r -t 30 -u 6 said
 	[ "$said" = ack ] || note "$1: '$said'"
 }
-stored() { awk -v p="aux_sim.cpu$1.stored" '$1 == p { print $2 }' "$sim/stat"; }
-
-# grows CPU: its PMU makes trace, now
-grows() {
-	local was i
-	was=$(stored "$1")
-	for ((i = 0; i < 100; i++)); do
-		[ "$(stored "$1")" -gt "$was" ] && return
-		sleep 0.05
-	done
-	return 1
-}
 
 control=(--control "fifo:commands,answers")
 begin() {
@@ -42,7 +30,7 @@ for how in "-a" "-C 0,1" "-a -S"; do
 	sim rate=200000
 	# shellcheck disable=SC2086
 	begin -e aux_sim// -e cpu-clock -F 100 $how
-	grows 1
+	grows aux_sim 1
 	ok $? "$how: CPU 1 is traced"
 	[ "$how" != "-a -S" ] || ask snapshot
 	echo 0 >$cpu1
@@ -50,7 +38,7 @@ for how in "-a" "-C 0,1" "-a -S"; do
 	read -r back _ </proc/uptime
 	echo 1 >$cpu1
 	sleep 0.5
-	if grows 1; then ok 0 "$how: CPU 1 is traced again"; else ok 1 "$how: CPU 1 is traced again" "$err"; fi
+	if grows aux_sim 1; then ok 0 "$how: CPU 1 is traced again"; else ok 1 "$how: CPU 1 is traced again" "$err"; fi
 	taskset -c 1 bash -c 'busy 300'
 	[ "$how" != "-a -S" ] || ask snapshot
 	ask stop
@@ -82,11 +70,11 @@ that "-a, CPU 1 comes later: the verdict says so" "$err" grep -q 'the CPU was of
 
 sim rate=50000000
 begin -e aux_sim// -a -m ,128K
-grows 1
+grows aux_sim 1
 kill -STOP $bg
-sleep 0.5
+until_counted aux_sim truncated 2
 kill -CONT $bg
-sleep 0.3
+taken $bg 0x20000	# SIGCONT
 ask stop
 rec_end 3 "SIGSTOP"
 proven aux_sim "SIGSTOP"

@@ -16,15 +16,26 @@ starts() { awk -v p="^$1[.]cpu[0-9]+[.]starts" '$1 ~ p { n += $2 } END { print n
 
 ### when
 
+# Looks, notes when, and runs until it is traced.
 cat >delayed.sh <<-END
 	mapfile -t lines <$sim/stat
+	echo "\${EPOCHREALTIME/./}" >looked
 	printf '%s\n' "\${lines[@]}" >before
-	busy 1000
+	for ((i = 0; i < 40000; i++)); do
+		mapfile -t lines <$sim/stat
+		[[ " \${lines[*]}" != *" aux_sim.cpu"?".starts "[1-9]* ]] || break
+	done
 END
-sim rate=2000000
-rec 0 "-D" -e aux_sim// -a -D 800 -- bash delayed.sh && proven aux_sim "-D 800"
+for delay in 800 4000 20000; do
+	sim rate=2000000
+	began=${EPOCHREALTIME/./}
+	rec 0 "-D" -e aux_sim// -a -D $delay -- bash delayed.sh
+	# A look that was too late proves nothing.
+	[ $(($(cat looked) - began)) -ge $((delay * 1000)) ] || break
+done
+proven aux_sim "-D $delay"
 is "$(starts aux_sim | sed 's/[1-9].*/some/') $(grep -c '\.starts 0' before)" "some 6" \
-	"-D 800: nothing ran before"
+	"-D $delay: nothing ran before"
 sim rate=2000000
 "$auxcap" -o "$data" -e aux_sim// -a -D -1 --control fifo:commands,answers >"$out" 2>"$err" &
 bg=$!
@@ -103,7 +114,7 @@ want=$(printf '0x%x-0x%x' $((16#$main)) $((16#$main + 16#$size - 1)))
 that "--filter: the PMU got main's range $want" filters grep -q "filter $want\$" filters
 sim rate=2000000
 rec 0 "--aux-sample" -e '{intel_pt//u,cpu-clock/freq=500/u}' --aux-sample=4096 -- \
-	bash -c 'busy 300' && proven intel_pt "--aux-sample"
+	bash -c 'busy 1000' && proven intel_pt "--aux-sample"
 [ "$(field samples)" -ge 10 ]
 ok $? "--aux-sample: $(field samples) samples of the newest bytes" "$log"
 read_by_both "--aux-sample"
