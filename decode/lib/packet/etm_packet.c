@@ -57,19 +57,19 @@ static uint64_t bytes(struct parse *p, unsigned n)
 	return v;
 }
 
-/* A ULEB128 field of at most max bytes. */
-static uint64_t uleb(struct parse *p, unsigned max)
+/* A ULEB128 field of any length; bytes past max, and past 32 bits, do not count. */
+static uint32_t uleb(struct parse *p, unsigned max)
 {
-	uint64_t v = 0;
+	uint32_t v = 0;
 
-	for (unsigned i = 0; i < max; i++) {
+	for (unsigned i = 0;; i++) {
 		uint8_t b = byte(p);
 
-		v |= (uint64_t)(b & 0x7f) << 7 * i;
+		if (i < max)
+			v |= (uint32_t)(b & 0x7f) << 7 * i;
 		if (b < 0x80)
-			break;
+			return v;
 	}
-	return v;
 }
 
 /* ---- addresses and contexts ---- */
@@ -116,7 +116,7 @@ static void long_address(struct parse *p, unsigned is, bool wide)
 			    (v & 0x7f) << 2 | (v >> 8 & 0x7f) << 9;
 
 	v = (v & ~UINT64_C(0xffff)) | low;
-	if (!wide)
+	if (!wide && p->s->wide)
 		v |= p->s->ip[0] >> 32 << 32;
 	push_address(p, v, is);
 	say(p, " 0x%" PRIx64, v);
@@ -210,7 +210,7 @@ static bool parse_q(struct parse *p, uint8_t header)
 	else if (type == 10 || type == 11)
 		long_address(p, type == 11, false);
 	if (type != 15)
-		say(p, " count %" PRIu64, uleb(p, 5));
+		say(p, " count %u", uleb(p, 5));
 	return true;
 }
 
@@ -240,33 +240,56 @@ static void parse_atoms(struct parse *p, uint8_t h)
 		    h & 0x20 ? 'N' : 'E');
 }
 
-/* table: names of exceptions of A and R profile, by number */
+/* table: names of exceptions, by number */
 static const char *const exceptions[32] = {
 	[0] = "reset", [1] = "debug-halt", [2] = "call", [3] = "trap",
 	[4] = "system-error", [6] = "inst-debug", [7] = "data-debug",
 	[10] = "alignment", [11] = "inst-fault", [12] = "data-fault",
 	[14] = "irq", [15] = "fiq",
 };
+static const char *const m_exceptions[32] = {
+	[1] = "reset", [2] = "nmi", [3] = "hard-fault", [4] = "mem-manage",
+	[5] = "bus-fault", [6] = "usage-fault", [11] = "svc", [12] = "debug-monitor",
+	[14] = "pend-sv", [15] = "sys-tick",
+	[24] = "debug-halt", [25] = "lazy-fp", [26] = "lockup",
+};
 
+/* Of M profile: interrupts 0 to 7 after the others, and 8 to 495 from 0x208 on. */
+static void say_exception(struct parse *p, unsigned number)
+{
+	bool m = p->s->config->core_profile == 'M';
+	const char *name = number < 32 ? (m ? m_exceptions : exceptions)[number] :
+					 NULL;
+
+	say(p, "I_EXCEPT %u", number);
+	if (m && number >= 16 && number < 24)
+		say(p, " irq%u", number - 16);
+	else if (m && number >= 0x208 && number < 0x3f0)
+		say(p, " irq%u", number - 0x200);
+	else if (name)
+		say(p, " %s", name);
+}
+
+/* Two of ETE have one byte more, and stand for an address of 0. */
 static void parse_exception(struct parse *p)
 {
 	uint8_t b = byte(p), more = b & 0x80 ? byte(p) : 0;
 	unsigned number = (b >> 1 & 0x1fu) | (more & 0x1fu) << 5;
-	const char *name = number < 32 && p->s->config->core_profile != 'M' ?
-				   exceptions[number] : NULL;
 
-	if (p->s->ete && ((number & 0x1f) == 0 || (number & 0x1f) == 0x18) &&
-	    !(b & 0x80))
+	if (p->s->ete && !(b & 0x80) && (number == 0 || number == 0x18))
 		byte(p);
-	say(p, "I_EXCEPT %u", number);
-	if (p->s->ete && number == 0x18)
-		name = "transaction-failed";
-	if (name)
-		say(p, " %s", name);
-	if (b & 1)
-		say(p, " ret-addr");
-	if (b & 0x40)
-		say(p, b & 1 ? " match-prev" : " ret-addr branch-target");
+	if (p->s->ete && (number == 0 || number == 0x18)) {
+		say(p, number ? "I_TRANS_FAIL" : "I_PE_RESET");
+		push_address(p, 0, 0);
+		return;
+	}
+	say_exception(p, number);
+	if (more & 0x20 && p->s->config->core_profile == 'M')
+		say(p, " fault-pending");
+	if ((b & 0x41) == 0x41)
+		say(p, " reserved-addr");
+	else if (b & 0x41)
+		say(p, b & 1 ? " ret-addr" : " ret-addr branch-target");
 }
 
 /* The first byte after the header says which fields there are. */
@@ -275,7 +298,7 @@ static void parse_trace_info(struct parse *p)
 	static const char *const names[] = { "info", "key", "spec", "threshold",
 					     "window" };
 	uint8_t sections = byte(p), b = sections;
-	uint64_t v;
+	uint32_t v;
 
 	say(p, "I_TRACE_INFO");
 	while (b & 0x80 && !p->cut)
@@ -285,9 +308,9 @@ static void parse_trace_info(struct parse *p)
 		if (!(sections >> i & 1))
 			continue;
 		v = uleb(p, 5);
-		say(p, " %s 0x%" PRIx64, names[i], v);
+		say(p, " %s 0x%x", names[i], v);
 		if (i == 3)
-			p->s->threshold = (uint32_t)v;
+			p->s->threshold = v;
 	}
 	if (p->cut)
 		return;
@@ -313,7 +336,7 @@ static void parse_timestamp(struct parse *p, uint8_t header)
 	v |= p->s->ts & ~mask;
 	say(p, "I_TIMESTAMP 0x%" PRIx64, v);
 	if (header & 1)
-		say(p, " cc 0x%" PRIx64, uleb(p, 3));
+		say(p, " cc 0x%x", uleb(p, 3) & p->s->cycle_mask);
 	if (!p->cut)
 		p->s->ts = v;
 }
@@ -334,15 +357,15 @@ static void parse_cycles(struct parse *p, uint8_t h)
 			say(p, " commit %d", (b >> 4) + (h & 1 ?
 			    (int)p->s->config->trcidr8 - 15 : 1));
 	} else {
-		uint64_t commit = commits ? uleb(p, 5) : 0;
+		uint32_t commit = commits ? uleb(p, 5) : 0;
 
 		say(p, "I_CCNT_F1");
 		if (h & 1)
 			say(p, " unknown");
 		else
-			say(p, " 0x%" PRIx64, uleb(p, 3) + p->s->threshold);
+			say(p, " 0x%x", uleb(p, 3) + p->s->threshold);
 		if (commits)
-			say(p, " commit %" PRIu64, commit);
+			say(p, " commit %u", commit);
 	}
 }
 
@@ -351,10 +374,9 @@ static void parse_speculation(struct parse *p, uint8_t h)
 	static const char *const atoms[] = { "", " E", " EE", " N" };
 
 	if (h == 0x2d)
-		say(p, "I_COMMIT %" PRIu64, uleb(p, 5));
+		say(p, "I_COMMIT %u", uleb(p, 5));
 	else if (h < 0x30)
-		say(p, "I_CANCEL_F1%s %" PRIu64, h & 1 ? " mispredict" : "",
-		    uleb(p, 5));
+		say(p, "I_CANCEL_F1%s %u", h & 1 ? "_MISPRED" : "", uleb(p, 5));
 	else if (h < 0x34)
 		say(p, "I_MISPREDICT%s", atoms[h & 3]);
 	else if (h < 0x38)
@@ -363,30 +385,47 @@ static void parse_speculation(struct parse *p, uint8_t h)
 		say(p, "I_CANCEL_F3%s %u", h & 1 ? " E" : "", (h >> 1 & 3) + 2u);
 }
 
-/* Conditional instructions and their results: the fields are not taken
- * apart. */
+/* A result, and the key of the instruction that it is of: 4 bits of the first byte,
+ * then 3 and 7 at a time. */
+static void say_result(struct parse *p, unsigned ci)
+{
+	uint8_t b = byte(p);
+	uint32_t key = b >> 4 & 7;
+
+	say(p, " result 0x%x", b & 0xfu);
+	for (unsigned shift = 3; b & 0x80 && !p->cut; shift += 7) {
+		b = byte(p);
+		if (shift < 32)
+			key |= (uint32_t)(b & 0x7f) << shift;
+	}
+	say(p, " key 0x%x%s", key, ci ? " ci" : "");
+}
+
+/* Conditional instructions and their results. */
 static bool parse_conditional(struct parse *p, uint8_t h)
 {
 	if (!(p->s->config->trcconfigr >> 8 & 7))
 		return false;
 	if (h <= 0x42) {
-		say(p, "I_COND_I_F2 %u", h & 3u);
+		say(p, "I_COND_I_F2 %u%s", h == 0x42 ? 2u : 1u, h == 0x41 ? "" : " key +1");
 	} else if (h == 0x43) {
 		say(p, "I_COND_FLUSH");
 	} else if (h <= 0x46) {
 		say(p, "I_COND_RES_F4 %u", h & 3u);
 	} else if ((h >= 0x48 && h <= 0x4a) || (h >= 0x4c && h <= 0x4e)) {
-		say(p, "I_COND_RES_F2 %u", h & 7u);
+		say(p, "I_COND_RES_F2 token %u key +%u", h & 3u, (h >> 2 & 1) + 1u);
 	} else if (h >= 0x50 && h <= 0x5f) {
 		say(p, "I_COND_RES_F3 0x%x", (h & 0xfu) << 8 | byte(p));
 	} else if (h == 0x6c) {
-		say(p, "I_COND_I_F1 0x%" PRIx64, uleb(p, 5));
+		say(p, "I_COND_I_F1 key 0x%x", uleb(p, 5));
 	} else if (h == 0x6d) {
-		say(p, "I_COND_I_F3 0x%x", byte(p));
+		h = byte(p);
+		say(p, "I_COND_I_F3 %u%s", (h >> 1 & 0x3fu) + (h & 1u), h & 1 ? " last" : "");
 	} else if (h >= 0x68 && h <= 0x6f) {
-		say(p, "I_COND_RES_F1 0x%" PRIx64, uleb(p, 5));
+		say(p, "I_COND_RES_F1");
+		say_result(p, h & 1);
 		if (h < 0x6c)
-			say(p, " 0x%" PRIx64, uleb(p, 5));
+			say_result(p, h >> 1 & 1);
 	} else {
 		return false;
 	}
@@ -513,6 +552,7 @@ void etmpkt_init(struct etmpkt *p, const struct aux_etm_config *config)
 				   (uint8_t)(config->trcidr1 >> 4),
 		.n_cid = size_of_field(config->trcidr2 >> 5),
 		.n_vmid = size_of_field(config->trcidr2 >> 10),
+		.cycle_mask = (1u << (12 + (config->trcidr2 >> 25 & 0xf))) - 1,
 	};
 }
 

@@ -209,6 +209,7 @@ struct etmpkt {
 	uint8_t is[3];		/* their instruction sets, 0 or 1 */
 	bool wide;		/* the last context is of 64 bits */
 	uint32_t threshold;	/* added to each cycle count */
+	uint32_t cycle_mask;	/* of those in timestamps */
 	uint64_t ts;
 };
 
