@@ -38,6 +38,11 @@ printf '# a comment\n#1;b 5\na b;c\t7\r\na;b 1\n\na.x 2\na;b 1844674407370955161
 printf 'a;b 2\na 3\n#1;b 1\n' >"$m/more"
 merge 0 "folded: blanks in names, no last newline, other ends of lines" "$m/odd" "$m/more"
 is "$(cat "$m/out")" $'#1;b 6\na 3\na;b 18446744073709551615\na b;c 7\na.x 2' "folded: what comes of them"
+for name in TN:x SF:x 'DRCOV VERSION:' 000001:x; do
+	printf '%s 5\nzz;b 1\n' "$name" >"$m/named"
+	merge 0 "folded: a name that begins as another format does" "$m/named" "$m/named"
+	is "$(cat "$m/out")" "$name 10"$'\n''zz;b 2' "folded: what comes of $name"
+done
 for bad in 'a;b' 'a;b 1.5' 'a;b -1' '7' 'a 99999999999999999999'; do
 	printf 'x;y 1\n%s\n' "$bad" >"$m/bad"
 	merge 1 "folded: '$bad'" "$m/more" "$m/bad"

@@ -164,6 +164,8 @@ int cmd_merge(const struct cmd_options *o)
 		return status;
 	if (branchlist_is_file(o->paths[0]))
 		return merge_lists(o);
+	if (merge_folded_is_all(o->paths[0]))
+		return merge_results(o, merge_folded);
 	if (coverage_merge_is_file(o->paths[0]))
 		return merge_results(o, config->parts ? coverage_merge_parts :
 						       coverage_merge);

@@ -75,30 +75,47 @@ static const char *next_line(const char **p, const char *end, size_t *len)
 	return line;
 }
 
-bool merge_folded_is_file(const char *path)
+/* Does the first of the lines that are no comments have a stack; all, if all, but for
+ * one that the end of the head cuts? */
+static bool has_stacks(const char *p, const char *end, bool all)
+{
+	bool is = false, whole = end[-1] == '\n';
+	const char *line;
+	struct stack s;
+	size_t len;
+
+	while (p < end) {
+		line = next_line(&p, end, &len);
+		if (is_comment(line, len) || (is && p == end && !whole))
+			continue;
+		is = parse_line(line, len, &s);
+		if (!is || !all)
+			return is;
+	}
+	return is;
+}
+
+static bool is_folded(const char *path, bool all)
 {
 	FILE *f = fopen(path, "re");
 	char *head = f ? malloc(MAX_HEAD) : NULL;
-	bool is = false;
-	struct stack s;
+	size_t n = head ? fread(head, 1, MAX_HEAD, f) : 0;
+	bool is = n && has_stacks(head, head + n, all);
 
-	if (head) {
-		const char *p = head, *end, *line;
-		size_t len = 0;
-
-		end = head + fread(head, 1, MAX_HEAD, f);
-		while (p < end) {
-			line = next_line(&p, end, &len);
-			if (is_comment(line, len))
-				continue;
-			is = parse_line(line, len, &s);
-			break;
-		}
-	}
 	free(head);
 	if (f)
 		fclose(f);
 	return is;
+}
+
+bool merge_folded_is_file(const char *path)
+{
+	return is_folded(path, false);
+}
+
+bool merge_folded_is_all(const char *path)
+{
+	return is_folded(path, true);
 }
 
 /* Reads a whole file, which st then owns; *len is its size. */

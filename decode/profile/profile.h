@@ -42,6 +42,9 @@ extern const struct sink_ops sink_profile;
 /* True if the first line, comments ("# ...") aside, is text that ends in a
  * blank and a number. */
 bool merge_folded_is_file(const char *path);
+/* True if all lines are, those of the first 64 KB: then it is no other format, whatever
+ * the first name begins with. */
+bool merge_folded_is_all(const char *path);
 /*
  * Writes stacks sorted by name, callers first, as `flame` does. Sums saturate.
  * 0; -AUX_E_FORMAT with diag (*which: the file, offset: of the line),

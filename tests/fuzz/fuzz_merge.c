@@ -13,6 +13,8 @@
 static int run(const char *const *paths, size_t n, struct outbuf *out,
 	       const char **which, struct aux_diag *diag)
 {
+	if (merge_folded_is_all(paths[0]))
+		return merge_folded(paths, n, out, which, diag);
 	if (!coverage_merge_is_file(paths[0]) && merge_pprof_is_file(paths[0]))
 		return merge_pprof(paths, n, out, which, diag);
 	if (!coverage_merge_is_file(paths[0]) && merge_folded_is_file(paths[0]))
