@@ -35,7 +35,7 @@ rec() {
 	local want=$1 text=$2 rc
 	shift 2
 	rm -f "$data" "$data".*
-	timeout 60 "$auxcap" -o "$data" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null
+	timeout 300 "$auxcap" -o "$data" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null
 	rc=$?
 	is $rc "$want" "$text: status $want" || sed 's/^/#   /' "$SCRATCH/err"
 }
@@ -61,7 +61,7 @@ go() { # [N]: N rounds; $total calls so far
 	local i
 	for ((i = 0; i < ${1:-1}; i++)); do
 		echo go >&5
-		read -r -t 30 -u 6 total || total=none
+		read -r -t 300 -u 6 total || total=none
 	done
 }
 
@@ -92,7 +92,7 @@ order() { # WORD...: $answer, all lines of it
 	local line
 	echo "$*" >&7
 	answer=
-	while read -r -t 30 -u 8 line; do
+	while read -r -t 300 -u 8 line; do
 		answer="${answer:+$answer }$line"
 		case $line in
 		ack | error*) return ;;
@@ -104,7 +104,7 @@ order() { # WORD...: $answer, all lines of it
 # ended PID: waits for it; a process that does not end is killed, and fails
 ended() {
 	local i
-	for ((i = 0; i < 300; i++)); do
+	for ((i = 0; i < 3000; i++)); do
 		[ -e "/proc/$1/stat" ] || return 0
 		[ "$(cut -d ' ' -f 3 "/proc/$1/stat" 2>/dev/null)" = Z ] && return 0
 		sleep 0.1
@@ -151,10 +151,10 @@ of_loss='^Warning:$|^Processed .* lost .* chunks|^Check IO/CPU overload'
 # count alike
 reads() {
 	local text=$1 f=${2:-$data} n m
-	timeout 60 "$auxdecode" info "$f" >"$SCRATCH/info" 2>"$SCRATCH/info.err"
+	timeout 300 "$auxdecode" info "$f" >"$SCRATCH/info" 2>"$SCRATCH/info.err"
 	ok $(($? != 0 && $? != 3)) "$text: auxdecode info" "$SCRATCH/info.err"
 	[ -n "$perf" ] || return
-	timeout 60 perf script -i "$f" -F event,tid,time >"$SCRATCH/script" 2>"$SCRATCH/perf.err"
+	timeout 300 perf script -i "$f" -F event,tid,time >"$SCRATCH/script" 2>"$SCRATCH/perf.err"
 	is "$?$(grep -Ev "^$|$of_loss" "$SCRATCH/perf.err")" 0 "$text: perf script, without a word"
 	m=$(wc -l <"$SCRATCH/script")
 	n=$(samples "$f")

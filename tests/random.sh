@@ -112,7 +112,7 @@ random_case() {
 		;;
 	esac
 	text="$kind $seed: cc $flags, $event/$terms/u ${options[*]}"
-	timeout "${RECORD_TIMEOUT:-100}" "${fixed[@]}" "$auxcap" -e "$event/$terms/u" -o "$data" \
+	timeout "${RECORD_TIMEOUT:-500}" "${fixed[@]}" "$auxcap" -e "$event/$terms/u" -o "$data" \
 		--truth "$truth" "${options[@]}" -- "$prog" "${args[@]}" >"$log" 2>&1 </dev/null
 	status=$?
 	[ "$status" = 3 ] && [ -n "$overflow" ] && gaps=--expect-gaps

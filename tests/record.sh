@@ -53,7 +53,7 @@ record() {
 	data=$SCRATCH/rec.data truth=$SCRATCH/rec.truth log=$SCRATCH/rec.log
 	rm -f "$data" "$truth"
 	case_command "$case"
-	timeout "${RECORD_TIMEOUT:-100}" "$auxcap" -e "soft_pt/$terms/u" -o "$data" --truth "$truth" "$@" \
+	timeout "${RECORD_TIMEOUT:-500}" "$auxcap" -e "soft_pt/$terms/u" -o "$data" --truth "$truth" "$@" \
 		-- "${cmd[@]}" >"$SCRATCH/rec.out" 2>"$log" </dev/null
 	status=$?
 }

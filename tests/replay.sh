@@ -8,7 +8,7 @@
 bin=$BUILD/tests/replay_$1
 for f in fixtures/corpus/"$1"/*; do
 	[ -f "$f" ] || continue
-	timeout 60 "$bin" "$f" >"$SCRATCH/replay" 2>&1
+	timeout 300 "$bin" "$f" >"$SCRATCH/replay" 2>&1
 	ok $? "$1: $(basename "$f")" "$SCRATCH/replay"
 done
 [ $n_tests = 0 ] && ok 1 "$1: fixtures/corpus/$1 has no input"

@@ -16,9 +16,9 @@ begin() { # starts it: $prog
 	waits grep -q ready "$SCRATCH/out"
 }
 
-waits() { # COMMAND...: until it succeeds; 30 seconds
+waits() { # COMMAND...: until it succeeds; five minutes
 	local i
-	for ((i = 0; i < 300; i++)); do
+	for ((i = 0; i < 3000; i++)); do
 		"$@" && return
 		sleep 0.1
 	done
@@ -28,6 +28,13 @@ waits() { # COMMAND...: until it succeeds; 30 seconds
 untraced() { # all its threads
 	! grep -h '^TracerPid:' /proc/"$prog"/task/*/status | grep -qv '	0$'
 }
+
+has() { # BYTES: so much is recorded
+	[ "$(stat -c %s "$data" 2>/dev/null || echo 0)" -gt "$1" ]
+}
+# what is run beside it, until so much is recorded
+# shellcheck disable=SC2016
+beside=(sh -c 'until [ "$(stat -c %s "$0" 2>/dev/null || echo 0)" -gt "$1" ]; do sleep 0.1; done' "$data")
 
 is_right() { # TEXT: it goes on, and ends right
 	waits untraced
@@ -57,7 +64,8 @@ fi
 
 ### a program beside it says how long
 
-timeout -k 5 100 "$auxcap" -e soft_pt//u -o "$data" --truth "$truth" -p "$prog" -- sleep 1 2>"$err"
+rm -f "$data"
+timeout -k 5 500 "$auxcap" -e soft_pt//u -o "$data" --truth "$truth" -p "$prog" -- "${beside[@]}" 300000 2>"$err"
 is $? 0 "-p, without a back end" || sed 's/^/#   /' "$err"
 exact "-p"
 "$auxdecode" info "$data" >"$SCRATCH/info"
@@ -69,7 +77,12 @@ is "$(ls "/proc/$prog/task" | wc -l)" 8 "-p: all its threads are there"
 ### again, one thread, until SIGINT
 
 tid=$("$auxdecode" insn -F tid,sym "$data" 2>/dev/null | sed -n 's/^ *\([0-9]*\) *compute+.*/\1/p' | head -n 1)
-timeout -s INT -k 20 1 "$auxcap" -e soft_pt/step,cyc/u -o "$data" --truth "$truth" -t "$tid" 2>"$err"
+rm -f "$data"
+"$auxcap" -e soft_pt/step,cyc/u -o "$data" --truth "$truth" -t "$tid" 2>"$err" 9>&- &
+pid=$!
+waits has 100000
+kill -INT $pid
+wait $pid
 grep -q 'nothing lost; stopped early' "$err"
 ok $? "-t: SIGINT ends it" "$err"
 exact "-t"
@@ -79,10 +92,10 @@ is_right "-p, then -t"
 ### auxcap is killed
 
 begin
+rm -f "$data"
 "$auxcap" -e soft_pt/step/u -o "$data" --truth "$truth" -p "$prog" 2>"$err" 9>&- &
 pid=$!
-waits not untraced
-sleep 0.5
+waits has 150000
 kill -KILL $pid
 wait $pid 2>/dev/null
 is_right "auxcap killed"
@@ -98,7 +111,7 @@ begin
 kill -STOP "$prog"
 is_stopped() { grep -q '^State:	T' "/proc/$prog/status"; }
 waits is_stopped
-timeout -k 5 60 "$auxcap" -e soft_pt/step/u -o "$data" -p "$prog" -- sleep 0.3 2>"$err"
+timeout -k 5 300 "$auxcap" -e soft_pt/step/u -o "$data" -p "$prog" -- sleep 0.3 2>"$err"
 is $? 1 "a stopped program"
 that "a stopped program: it is told that nothing ran" "$err" grep -q 'nothing was recorded: no thread ran' "$err"
 is_stopped
@@ -111,7 +124,7 @@ is_right "a stopped program"
 sh -c 'read -r i; exit 5' <"$SCRATCH/in" &
 prog=$!
 exec 9>"$SCRATCH/in"
-timeout -k 5 100 "$auxcap" -e soft_pt/step/u -o "$data" --truth "$truth" -p "$prog" 2>"$err" 9>&- &
+timeout -k 5 500 "$auxcap" -e soft_pt/step/u -o "$data" --truth "$truth" -p "$prog" 2>"$err" 9>&- &
 pid=$!
 waits not untraced
 exec 9>&-
@@ -128,7 +141,7 @@ echo precious >"$data"
 cannot() { # STATUS TEXT PATTERN ARGUMENT...
 	local status=$1 text=$2 pattern=$3
 	shift 3
-	timeout 60 "$auxcap" -o "$data" "$@" >"$SCRATCH/o" 2>"$err"
+	timeout 300 "$auxcap" -o "$data" "$@" >"$SCRATCH/o" 2>"$err"
 	is $? "$status" "$text: status $status"
 	that "$text: it is told" "$err" grep -Eq -- "$pattern" "$err"
 	is "$(cat "$data")" precious "$text: the file stays"

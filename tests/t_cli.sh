@@ -8,7 +8,7 @@
 run() {
 	local want=$1 text=$2 rc
 	shift 2
-	timeout 60 "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null
+	timeout 300 "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null
 	rc=$?
 	is $rc "$want" "$text: status $want" || sed 's/^/#   /' "$SCRATCH/err"
 	case $want in

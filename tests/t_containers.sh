@@ -10,7 +10,7 @@
 run() {
 	local want=$1 text=$2 rc
 	shift 2
-	timeout 60 "$auxdecode" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err"
+	timeout 300 "$auxdecode" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err"
 	rc=$?
 	is $rc "$want" "$text: status $want" || head -n 5 "$SCRATCH/err" | sed 's/^/#   /'
 }

@@ -10,7 +10,7 @@ need_emulation
 # decode FILE [OPTION...]: the flow against $truth, gaps allowed. Sets $rc (the
 # decoder's), $cmp (truthcmp's), $shown; stderr is in err, notes in notes.
 decode() {
-	timeout 60 "$auxdecode" insn -F tid,ip "${@:2}" "$1" >"$SCRATCH/flow" 2>"$SCRATCH/err"
+	timeout 300 "$auxdecode" insn -F tid,ip "${@:2}" "$1" >"$SCRATCH/flow" 2>"$SCRATCH/err"
 	rc=$?
 	grep '^#' "$SCRATCH/flow" >"$SCRATCH/notes"
 	"$truthcmp" --expect-gaps "$truth" "$SCRATCH/flow" >"$SCRATCH/cmp"
@@ -118,7 +118,7 @@ for i in $(seq 1 "$n"); do
 			dd of="$SCRATCH/flip.data" bs=1 seek=$at conv=notrunc 2>/dev/null
 	done
 	for sub in insn count raw dump info; do
-		timeout 60 "$auxdecode" $sub "$SCRATCH/flip.data" >"$SCRATCH/flow" 2>"$SCRATCH/err"
+		timeout 300 "$auxdecode" $sub "$SCRATCH/flip.data" >"$SCRATCH/flow" 2>"$SCRATCH/err"
 		rc=$?
 		if ! sane; then
 			bad=$((bad + 1))
@@ -142,15 +142,19 @@ done
 
 # The recorder is killed: what it observed until shortly before is in the file,
 # and no program that it ran is left waiting.
-killed() { # BACKEND SECONDS OPTION COMMAND...: sets $group, $data, $truth
-	local backend=$1 seconds=$2 option=$3
+killed() { # BACKEND BYTES OPTION COMMAND...: when its truth has so many bytes;
+	# sets $group, $data, $truth
+	local backend=$1 bytes=$2 option=$3 i
 	shift 3
 	data=$SCRATCH/killed.data truth=$SCRATCH/killed.truth
 	rm -f "$data" "$truth"
 	setsid "$auxcap" -e "soft_pt/$backend,noretcomp=1/u" -o "$data" --truth "$truth" \
 		${option:+"$option"} -- "$@" >/dev/null 2>"$SCRATCH/err" </dev/null &
 	group=$!
-	sleep "$seconds"
+	for ((i = 0; i < 3000; i++)); do
+		[ "$(stat -c %s "$truth" 2>/dev/null || echo 0)" -gt "$bytes" ] && break
+		sleep 0.1
+	done
 	{ kill -9 $group && wait $group; } 2>/dev/null
 }
 
@@ -168,24 +172,24 @@ is_prefix() {
 }
 
 for backend in emulate step; do for option in '' --per-thread; do
-	killed $backend 1.5 "$option" /bin/sh -c 'while :; do sleep 0.05; done'
+	killed $backend $([ $backend = step ] && echo 20000 || echo 2000000) "$option" /bin/sh -c 'while :; do sleep 0.05; done'
 	kill -9 -- -$group 2>/dev/null
-	timeout 60 "$auxdecode" insn -F tid,ip "$data" >"$SCRATCH/flow" 2>"$SCRATCH/err"
+	timeout 300 "$auxdecode" insn -F tid,ip "$data" >"$SCRATCH/flow" 2>"$SCRATCH/err"
 	rc=$?
 	grep '^#' "$SCRATCH/flow" >"$SCRATCH/notes"
 	shown=$(grep -vc '^#' "$SCRATCH/flow")
 	check "recorder killed ($backend${option:+ $option}): its file shows how the program began" is_prefix
 	if have perf; then
-		timeout 100 perf script -i "$data" --itrace=i0ns -F tid,ip >"$SCRATCH/out" 2>"$SCRATCH/err"
+		timeout 500 perf script -i "$data" --itrace=i0ns -F tid,ip >"$SCRATCH/out" 2>"$SCRATCH/err"
 		# It had no time to say how many CPUs there are: perf 7.2 says so.
 		is "$(wc -l <"$SCRATCH/out")$(grep -v 'missing HEADER_NRCPUS' "$SCRATCH/err" | head -n 2)" "$shown" \
 			"recorder killed ($backend${option:+ $option}): perf opens it at once, sees as much"
 	fi
 done; done
 
-killed emulate 1 '' "$programs/crash" loop
+killed emulate 60000000 '' "$programs/crash" loop
 kill -9 -- -$group 2>/dev/null
-timeout 120 "$auxdecode" count "$data" >"$SCRATCH/count" 2>"$SCRATCH/err"
+timeout 500 "$auxdecode" count "$data" >"$SCRATCH/count" 2>"$SCRATCH/err"
 is $? 3 "recorder killed in a loop: status 3"
 n=$(sed -n 's/^total insns \([0-9]*\) .*/\1/p' "$SCRATCH/count")
 t=$("$truthcmp" --count "$truth" | awk '{ n += $2 } END { print n }')
@@ -201,14 +205,14 @@ gone() { # GROUP SECONDS: nothing of it runs any more
 	done
 	return 1
 }
-killed step 1 '' /bin/sh -c 'while :; do sleep 0.05; done'
-that "recorder killed (step): what it ran is killed, too" - gone $group 5
+killed step 10000 '' /bin/sh -c 'while :; do sleep 0.05; done'
+that "recorder killed (step): what it ran is killed, too" - gone $group 300
 kill -9 -- -$group 2>/dev/null
 rm -f "$SCRATCH/end"
 gzip_input
-killed emulate 0.4 '' /bin/sh -c "for i in 1 2 3 4 5 6 7 8; do gzip -c '$SCRATCH/gzip.in'; done; echo end >'$SCRATCH/end'"
+killed emulate 300000 '' /bin/sh -c "for i in 1 2 3 4 5 6 7 8; do gzip -c '$SCRATCH/gzip.in'; done; echo end >'$SCRATCH/end'"
 that "recorder killed (emulate): what it ran goes on" - test ! -e "$SCRATCH/end"
-that "recorder killed (emulate): what it ran comes to its end" - gone $group 60
+that "recorder killed (emulate): what it ran comes to its end" - gone $group 300
 that "recorder killed (emulate): and does what it should" - test -s "$SCRATCH/end"
 kill -9 -- -$group 2>/dev/null
 rm -f "$data" "$truth"
@@ -216,7 +220,7 @@ rm -f "$data" "$truth"
 # A program is killed from outside, in the middle: how far it was nobody saw.
 for backend in emulate step; do
 	data=$SCRATCH/rec.data truth=$SCRATCH/rec.truth
-	timeout 200 "$auxcap" -e "soft_pt/$backend/u" -o "$data" --truth "$truth" -- \
+	timeout 500 "$auxcap" -e "soft_pt/$backend/u" -o "$data" --truth "$truth" -- \
 		/bin/sh -c 'echo $$ >"$0"; exec "$1" loop' "$SCRATCH/pid" "$programs/crash" \
 		>/dev/null 2>"$SCRATCH/err" </dev/null &
 	recorder=$!
@@ -229,7 +233,7 @@ for backend in emulate step; do
 	rm -f "$SCRATCH/pid"
 	wait $recorder
 	status=$?
-	timeout 100 "$auxdecode" count "$data" >"$SCRATCH/count" 2>"$SCRATCH/err2"
+	timeout 500 "$auxdecode" count "$data" >"$SCRATCH/count" 2>"$SCRATCH/err2"
 	if [ $status = 3 ]; then
 		that "program killed ($backend): said" "$SCRATCH/err" grep -q "last instructions" "$SCRATCH/err"
 		that "program killed ($backend): auxdecode says so" "$SCRATCH/err2" grep -q "last instructions" "$SCRATCH/err2"

@@ -15,7 +15,7 @@ record() { # FILE WORDS...
 run_diff() { # WANTED-STATUS TEXT WORDS...
 	local want=$1 text=$2 rc
 	shift 2
-	timeout 120 "$auxdecode" diff "$@" >"$SCRATCH/out" 2>"$SCRATCH/err"
+	timeout 500 "$auxdecode" diff "$@" >"$SCRATCH/out" 2>"$SCRATCH/err"
 	rc=$?
 	is $rc "$want" "$text: status $want" || head -n 20 "$SCRATCH/err" "$SCRATCH/out" | sed 's/^/#   /'
 }

@@ -122,9 +122,8 @@ done
 # Races: many short processes and threads, again and again, with both processors
 # busy elsewhere. REPEAT=100 for a serious search.
 if wanted again; then
-	RECORD_TIMEOUT=30
-	timeout 300 yes >/dev/null & busy=$!
-	timeout 300 yes >/dev/null & busy+=" $!"
+	timeout 900 yes >/dev/null & busy=$!
+	timeout 900 yes >/dev/null & busy+=" $!"
 	[ -n "${QUICK:-}" ] && REPEAT=${REPEAT:-1}
 	for ((i = 0; i < ${REPEAT:-3}; i++)); do
 		for case in pipe pipeline shells threads; do

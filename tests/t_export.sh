@@ -16,7 +16,7 @@ ok $? "protoc compiles the published field numbers"
 
 export_to() { # FORMAT DATA [OPTION...]
 	rm -f "$out/$1"
-	timeout 100 "$auxdecode" export --to "$1" -o "$out/$1" "${@:3}" "$2" >"$SCRATCH/o" 2>"$SCRATCH/err"
+	timeout 500 "$auxdecode" export --to "$1" -o "$out/$1" "${@:3}" "$2" >"$SCRATCH/o" 2>"$SCRATCH/err"
 }
 
 read_back() { # FORMAT [OPTION...]
@@ -66,7 +66,7 @@ all() {
 }
 
 record() { # NAME STATUS EVENT PROGRAM [OPTION...]
-	timeout 100 "$auxcap" -e "$3" -o "$SCRATCH/$1.data" "${@:5}" -- "$programs/$4" \
+	timeout 500 "$auxcap" -e "$3" -o "$SCRATCH/$1.data" "${@:5}" -- "$programs/$4" \
 		>"$SCRATCH/o" 2>"$SCRATCH/log" </dev/null
 	is $? "$2" "$1 is recorded: $3" || cat "$SCRATCH/log"
 }
@@ -110,7 +110,7 @@ ok $? "and what is open then ends" "$out/why"
 cp "$programs/export_names" "$SCRATCH/names"
 weird=$'we"ird\\\t\001\377\303(\342\202\254<&>'
 objcopy --redefine-sym rename_me="$weird" "$SCRATCH/names"
-timeout 100 "$auxcap" -e soft_pt//u -o "$SCRATCH/names.data" -- "$SCRATCH/names" >"$SCRATCH/o" 2>&1 </dev/null
+timeout 500 "$auxcap" -e soft_pt//u -o "$SCRATCH/names.data" -- "$SCRATCH/names" >"$SCRATCH/o" 2>&1 </dev/null
 all_names() {
 	for f in jsonl chrome perfetto speedscope fxt; do
 		export_to $f "$SCRATCH/names.data" && read_back $f --events >"$out/$f.txt" 2>&1
@@ -155,14 +155,14 @@ ptwrite *         counter    depth    value:0-15:signed tag:56-63=2
 ptwrite *         event      note     a:0-7 b:8-15:signed tag:56-63=3
 S
 for f in jsonl chrome perfetto fxt; do
-	timeout 100 "$auxdecode" export --to $f -o "$out/$f" --pt "$SCRATCH/ptw.pt" --image "$ptw" \
+	timeout 500 "$auxdecode" export --to $f -o "$out/$f" --pt "$SCRATCH/ptw.pt" --image "$ptw" \
 		--schema "$SCRATCH/schema" >"$SCRATCH/o" 2>&1
 	read_back $f --events --counters >"$out/$f.txt" 2>&1
 	is "$(grep '^counter depth\|^span\| I ' "$out/$f.txt" | tr '\n' ';')" \
 		"counter depth 2 -2 5;span 3 b request;0 8 I note;span 9 e request;0 10 I ptwrite;" \
 		"payloads: $f has the counter, the span, the events"
 done
-timeout 100 "$auxdecode" export --to sqlite -o "$out/sqlite" --pt "$SCRATCH/ptw.pt" --image "$ptw" \
+timeout 500 "$auxdecode" export --to sqlite -o "$out/sqlite" --pt "$SCRATCH/ptw.pt" --image "$ptw" \
 	--schema "$SCRATCH/schema" >"$SCRATCH/o" 2>&1
 is "$(sqlite3 "$out/sqlite" "SELECT name, start, end, lost FROM spans; SELECT name, value FROM counters;
 	SELECT name, value FROM fields WHERE span = 1" | tr '\n' ' ')" \

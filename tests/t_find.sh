@@ -16,7 +16,7 @@ data=$here/data
 make_data() {
 	local program=$1 terms=$2
 	shift 2
-	STACK_TRUTH=$here/truth timeout 100 "$auxcap" -e "soft_pt/$terms/u" -o "$data" -- \
+	STACK_TRUTH=$here/truth timeout 500 "$auxcap" -e "soft_pt/$terms/u" -o "$data" -- \
 		"$programs/$program" "$@" >"$here/out" 2>"$here/log" </dev/null
 	ok $? "$program, soft_pt/$terms/: recorded" "$here/log"
 	"$auxdecode" insn -F tid,time,ip,sym,insn "$data" >"$here/insns" 2>"$here/log"

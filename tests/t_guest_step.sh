@@ -140,7 +140,7 @@ exact() { # NAME WANTED_THREADS
 	# perf does not save the vDSO, and the guest's is not ours
 	[[ $name != perf-* ]] || vdso=--vdso=$out/vdso
 	[[ $name != *-apart ]] || root=--symfs=$SCRATCH/apart
-	timeout 200 "$auxdecode" insn ${vdso:+"$vdso"} ${root:+"$root"} -F tid,ip "$out/$name.data" 2>"$err" |
+	timeout 500 "$auxdecode" insn ${vdso:+"$vdso"} ${root:+"$root"} -F tid,ip "$out/$name.data" 2>"$err" |
 		"$truthcmp" "$out/$name.truth" >"$log"
 	rc="${PIPESTATUS[*]}"
 	[ "$rc" = "0 0" ] || cat "$err" >>"$log"

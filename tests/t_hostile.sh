@@ -17,7 +17,7 @@ data=$SCRATCH/h.data truth=$SCRATCH/h.truth err=$SCRATCH/h.err
 unwatched() {
 	rm -rf "$SCRATCH/dir"
 	mkdir "$SCRATCH/dir"
-	want=$(timeout 30 "$hostile" "$1" "$SCRATCH/dir" 2>&1; echo "status $?")
+	want=$(timeout 300 "$hostile" "$1" "$SCRATCH/dir" 2>&1; echo "status $?")
 }
 
 # watched BACKEND CASE
@@ -25,7 +25,7 @@ watched() {
 	local text="$1 $2" rc got
 	rm -rf "$SCRATCH/dir" "$data" "$truth"
 	mkdir "$SCRATCH/dir"
-	timeout -k 5 100 "$auxcap" -e "soft_pt/$1/u" -o "$data" --truth "$truth" \
+	timeout -k 5 500 "$auxcap" -e "soft_pt/$1/u" -o "$data" --truth "$truth" \
 		-- "$hostile" "$2" "$SCRATCH/dir" 2>"$err" | cat >"$SCRATCH/got"
 	rc=${PIPESTATUS[0]}
 	got=$(cat "$SCRATCH/got"
@@ -83,7 +83,7 @@ done
 
 if unshare -p --fork true 2>/dev/null; then
 	for b in $backs; do
-		timeout -k 5 100 "$auxcap" -q -e "soft_pt/$b/u" -o "$data" -- \
+		timeout -k 5 500 "$auxcap" -q -e "soft_pt/$b/u" -o "$data" -- \
 			unshare -p --fork grep NSpid /proc/self/status >"$SCRATCH/out" 2>"$err"
 		is "$?:$(awk '{ print $1, NF, $NF }' "$SCRATCH/out")" "0:NSpid: 3 1" \
 			"$b: grep in a pid namespace" || sed 's/^/#   /' "$err"
@@ -114,22 +114,22 @@ for b in $backs; do
 	"$auxcap" -e "soft_pt/$b/u" -o "$data" -- /bin/sh -c \
 		'trap "" TERM INT; : >"$0"; while :; do :; done' "$SCRATCH/ready" </dev/null >/dev/null 2>"$err" &
 	pid=$!
-	for ((i = 0; i < 600; i++)); do [ -e "$SCRATCH/ready" ] && break; sleep 0.1; done
+	for ((i = 0; i < 3000; i++)); do [ -e "$SCRATCH/ready" ] && break; sleep 0.1; done
 	kill -TERM $pid
 	sleep 0.5
 	kill -INT $pid 2>/dev/null
-	ends_within 30 $pid
+	ends_within 300 $pid
 	ok $? "$b: a program that ignores SIGTERM: the second signal ends it" "$err"
 	kill -KILL $pid 2>/dev/null
 	wait $pid 2>/dev/null
-	timeout 60 "$auxdecode" info "$data" >"$SCRATCH/out" 2>&1
+	timeout 300 "$auxdecode" info "$data" >"$SCRATCH/out" 2>&1
 	that "$b: and the file is complete" "$SCRATCH/out" grep -q '^verdict:' "$SCRATCH/out"
 done
 
 ### few descriptors
 
 for n in 60 250; do
-	(ulimit -n $n && timeout 60 "$auxcap" -q -e "soft_pt/$soft_step/u" -o "$data" -- "$hostile" seccomp) \
+	(ulimit -n $n && timeout 300 "$auxcap" -q -e "soft_pt/$soft_step/u" -o "$data" -- "$hostile" seccomp) \
 		>"$SCRATCH/out" 2>"$err"
 	is "$?:$(cat "$SCRATCH/out")" "0:done seccomp" "ulimit -n $n" || sed 's/^/#   /' "$err"
 done

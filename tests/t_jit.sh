@@ -14,7 +14,7 @@ record() {
 	local backend=$1
 	shift
 	rm -f "$data" "$truth"
-	timeout 100 "$auxcap" -e "soft_pt/$backend/u" -o "$data" --truth "$truth" \
+	timeout 500 "$auxcap" -e "soft_pt/$backend/u" -o "$data" --truth "$truth" \
 		-- "$@" >"$SCRATCH/out" 2>"$log" </dev/null
 	status=$?
 }

@@ -13,7 +13,7 @@ jobs=${T_JOBS:-2 3 8}
 
 # run JOBS NAME COMMAND...: output, verdict and status, in files of that name
 run() {
-	timeout 100 "$auxdecode" "${@:3}" -j "$1" >"$SCRATCH/$2.out" 2>"$SCRATCH/$2.err"
+	timeout 500 "$auxdecode" "${@:3}" -j "$1" >"$SCRATCH/$2.out" 2>"$SCRATCH/$2.err"
 	echo "status $?" >>"$SCRATCH/$2.err"
 }
 
@@ -54,7 +54,7 @@ is "$? $(cat "$SCRATCH/err")" \
 # record TEXT EVENT PROGRAM [OPTION...]
 record() {
 	rm -f "$data"
-	timeout 100 "$auxcap" -e "$2" -o "$data" "${@:4}" -- $3 >"$SCRATCH/out" 2>"$SCRATCH/log" </dev/null
+	timeout 500 "$auxcap" -e "$2" -o "$data" "${@:4}" -- $3 >"$SCRATCH/out" 2>"$SCRATCH/log" </dev/null
 	[ $? = "${STATUS:-0}" ]
 	ok $? "$1 is recorded: $2 ${*:4}" "$SCRATCH/log"
 }

@@ -13,7 +13,7 @@ rec 0 "launch" -e cpu-clock -F 5000 -- "$programs/forkexec"
 reads "launch"
 that "launch: nothing lost" "$SCRATCH/err" grep -q 'samples.*; nothing lost$' "$SCRATCH/err"
 if [ -n "$perf" ]; then
-	timeout 30 perf report -i "$data" --stdio >"$SCRATCH/report" 2>"$SCRATCH/perf.err"
+	timeout 300 perf report -i "$data" --stdio >"$SCRATCH/report" 2>"$SCRATCH/perf.err"
 	is "$?$(grep -v '^$' "$SCRATCH/perf.err")" 0 "launch: perf report, without a word"
 	sideband() { # FILE: what the kernel told, without numbers
 		perf script -i "$1" --show-task-events --show-mmap-events -F time,event 2>/dev/null |
@@ -21,7 +21,7 @@ if [ -n "$perf" ]; then
 			sort | uniq -c
 	}
 	sideband "$data" >"$SCRATCH/ours"
-	timeout 30 perf record -q -e cpu-clock -F 5000 -o "$SCRATCH/p.data" -- \
+	timeout 300 perf record -q -e cpu-clock -F 5000 -o "$SCRATCH/p.data" -- \
 		"$programs/forkexec" >/dev/null 2>&1
 	sideband "$SCRATCH/p.data" >"$SCRATCH/theirs"
 	diff "$SCRATCH/ours" "$SCRATCH/theirs" >"$SCRATCH/diff"
@@ -36,7 +36,7 @@ that "the program's status is told" "$SCRATCH/err" grep -q 'exited with status 7
 rec 137 "--exit-status of a killed program" --exit-status -e cpu-clock -- sh -c 'kill -9 $$'
 rm -f "$data".*
 echo precious >"$data"
-timeout 30 "$auxcap" -e cpu-clock -o "$data" -- "$SCRATCH/absent" >"$SCRATCH/out" 2>"$SCRATCH/err"
+timeout 300 "$auxcap" -e cpu-clock -o "$data" -- "$SCRATCH/absent" >"$SCRATCH/out" 2>"$SCRATCH/err"
 is $? 1 "a program that is not there: status 1"
 is "$(cat "$data" "$data".* 2>/dev/null)" precious "no file was touched"
 that "it is named" "$SCRATCH/err" grep -q 'error: .*absent' "$SCRATCH/err"
@@ -46,7 +46,7 @@ if [ -n "$perf" ]; then
 	theirs() { # TEXT OPTION...: of a program that forks
 		local text=$1
 		shift
-		timeout 30 perf record -q -o "$data" "$@" -- "$programs/forkexec" >/dev/null 2>&1
+		timeout 300 perf record -q -o "$data" "$@" -- "$programs/forkexec" >/dev/null 2>&1
 		reads "perf record $text"
 	}
 	theirs "" -e cpu-clock -F 5000
@@ -58,7 +58,7 @@ if [ -n "$perf" ]; then
 	else
 		skip "$no_tracepoints" "perf record of a tracepoint"
 	fi
-	timeout 30 perf record -q -o - -e cpu-clock -- "$programs/forkexec" 2>/dev/null >"$data"
+	timeout 300 perf record -q -o - -e cpu-clock -- "$programs/forkexec" 2>/dev/null >"$data"
 	"$auxdecode" info - <"$data" >"$SCRATCH/info" 2>"$SCRATCH/err"
 	ok $? "perf record into a pipe: auxdecode info" "$SCRATCH/err"
 	is "$(awk '$1 == "SAMPLE" { print $2 }' "$SCRATCH/info")" \

@@ -83,7 +83,7 @@ rec_bg "${calls[@]}" -p $prog -D 1500
 from=$total
 go
 first=$total
-sleep 2
+sleep 5
 go
 order stop
 rec_end 0 "-D 1500"
@@ -100,7 +100,7 @@ from=$total
 for i in 1 2 3; do
 	go
 	kill -USR2 $bg
-	for ((t = 0; t < 300; t++)); do
+	for ((t = 0; t < 3000; t++)); do
 		files=("$data".*)
 		[ ${#files[@]} -lt $i ] || [ ! -e "${files[0]}" ] || break
 		sleep 0.1
@@ -198,13 +198,13 @@ piped() { # TEXT COMMAND...
 		tee "$data" | "$@" >"$SCRATCH/read" 2>"$SCRATCH/read.err"
 	is "${PIPESTATUS[*]}" "0 0 0" "$text" || sed 's/^/#   /' "$SCRATCH/err" "$SCRATCH/read.err"
 }
-piped "auxcap -o - | auxdecode info -" timeout 60 "$auxdecode" info -
+piped "auxcap -o - | auxdecode info -" timeout 300 "$auxdecode" info -
 n=$(awk '$1 == "SAMPLE" { print $2 }' "$SCRATCH/read")
 that "auxdecode reads $n samples out of the pipe" "$SCRATCH/read" test "${n:-0}" -gt 0
 is "$(samples "$data")" "$n" "as many as out of a file of the same bytes"
 if [ -n "$perf" ]; then
 	is "$(perf script -i - -F tid <"$data" 2>/dev/null | wc -l)" "$n" "as many as perf"
-	piped "auxcap -o - | perf script -i -" timeout 60 perf script -i - -F tid,event
+	piped "auxcap -o - | perf script -i -" timeout 300 perf script -i - -F tid,event
 	is "$(grep -v '^$' "$SCRATCH/read.err")" "" "perf script -i -, without a word"
 	is "$(wc -l <"$SCRATCH/read")" "$(samples "$data")" "perf reads all samples out of the pipe"
 fi
@@ -268,9 +268,9 @@ if [ "$(id -u)" = 0 ] && have setpriv && nobody test -x "$home/auxcap" &&
 		grep -q "perf_event_mlock_kb $free .*ulimit -l 64 KB.*smaller -m" "$SCRATCH/err"
 	that "and no file" - test ! -e "$home/n2"
 	# all that the user may lock is in use
-	nobody "$home/auxcap" -q -e cpu-clock:u -o "$home/n1" -- sleep 30 2>"$SCRATCH/err" &
+	nobody "$home/auxcap" -q -e cpu-clock:u -o "$home/n1" -- sleep 600 2>"$SCRATCH/err" &
 	first=$!
-	for ((i = 0; i < 100; i++)); do [ -s "$home/n1" ] && break; sleep 0.1; done
+	for ((i = 0; i < 3000; i++)); do [ -s "$home/n1" ] && break; sleep 0.1; done
 	nobody "$home/auxcap" -e cpu-clock:u -o "$home/n2" -- true 2>"$SCRATCH/err"
 	is $? 0 "a second recorder of the same user"
 	that "says which buffers it chose, and why" "$SCRATCH/err" \

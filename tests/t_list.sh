@@ -9,7 +9,7 @@
 run() {
 	local want=$1 rc
 	shift
-	timeout 60 "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null
+	timeout 300 "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null
 	rc=$?
 	is $rc "$want" "auxcap ${*:2}: status $want" || sed 's/^/#   /' "$SCRATCH/err"
 }

@@ -8,24 +8,29 @@ need_emulation
 out=$SCRATCH/repair
 mkdir -p "$out"
 
-kill_at() { # SECONDS FILE PROGRAM...: the recorder dies, and what it ran
-	local delay=$1 file=$2 pid
+kill_at() { # SECONDS FILE PROGRAM...: so long after the file has begun the recorder
+	# dies, and what it ran
+	local delay=$1 file=$2 pid i
 	shift 2
 	"$auxcap" -q -e soft_pt//u -o "$file" -- "$@" >/dev/null 2>&1 &
 	pid=$!
+	for ((i = 0; i < 6000; i++)); do
+		[ -s "$file" ] && break
+		sleep 0.05
+	done
 	sleep "$delay"
 	kill -9 "$pid" 2>/dev/null
 	wait "$pid" 2>/dev/null
 }
 
 n=0 n_open=0 n_repaired=0 n_same=0 n_idle=0 n_grew=0
-for delay in 0.3 0.45 0.6 0.75 0.9 1.2; do
+for delay in 0 0.1 0.25 0.4 0.6 0.9; do
 	f=$out/killed.$n.data
 	# shellcheck disable=SC2016
 	kill_at "$delay" "$f" sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'
 	[ -s "$f" ] || continue
 	n=$((n + 1))
-	timeout 60 "$auxdecode" dump "$f" >"$out/dump" 2>&1
+	timeout 300 "$auxdecode" dump "$f" >"$out/dump" 2>&1
 	crashed $? || n_open=$((n_open + 1))
 	cp "$f" "$out/copy.data"
 	"$auxcap" repair -n "$f" >"$out/dry" 2>&1
@@ -63,7 +68,7 @@ perf_killed() { # OPTION...: its recording of a busy program, with more than a f
 	perf record -q "$@" -m 4 -F 2000 -e cpu-clock:u -o "$out/perf.data" -- \
 		sh -c 'i=0; while [ $i -lt 30000000 ]; do i=$((i+1)); done' >/dev/null 2>&1 &
 	pid=$!
-	for ((i = 0; i < 300; i++)); do	# it takes its time to begin
+	for ((i = 0; i < 3000; i++)); do	# it takes its time to begin
 		[ "$(stat -c %s "$out/perf.data" 2>/dev/null || echo 0)" -gt 8000 ] && break
 		sleep 0.1
 	done

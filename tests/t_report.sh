@@ -13,7 +13,7 @@ data=$SCRATCH/report.data
 # record TEXT EVENT PROGRAM...
 record() {
 	rm -f "$data"
-	timeout 200 "$auxcap" -e "$2" -o "$data" ${OPTIONS:-} -- "${@:3}" >"$SCRATCH/out" 2>"$SCRATCH/log" </dev/null
+	timeout 500 "$auxcap" -e "$2" -o "$data" ${OPTIONS:-} -- "${@:3}" >"$SCRATCH/out" 2>"$SCRATCH/log" </dev/null
 	[ $? = "${STATUS:-0}" ]
 	ok $? "$1 is recorded" "$SCRATCH/log"
 }

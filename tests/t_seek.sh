@@ -22,7 +22,7 @@ part() {
 
 # insn ARGS...: the lines, or none
 insn() {
-	timeout 100 "$auxdecode" insn -F time,cpu,pid,tid,ip "$@" 2>"$SCRATCH/err"
+	timeout 500 "$auxdecode" insn -F time,cpu,pid,tid,ip "$@" 2>"$SCRATCH/err"
 	[ $? = 0 ] || [ -s "$SCRATCH/err" ]
 }
 
@@ -91,7 +91,7 @@ chunks() {
 # record TEXT EVENT PROGRAM [OPTION...]
 record() {
 	rm -f "$data"
-	timeout 100 "$auxcap" -e "$2" -o "$data" "${@:4}" -- $3 >"$SCRATCH/out" 2>"$SCRATCH/log" </dev/null
+	timeout 500 "$auxcap" -e "$2" -o "$data" "${@:4}" -- $3 >"$SCRATCH/out" 2>"$SCRATCH/log" </dev/null
 	[ $? = "${STATUS:-0}" ]
 	ok $? "$1 is recorded: $2 ${*:4}" "$SCRATCH/log"
 }

@@ -19,7 +19,7 @@ record() {
 		[ -x "$a64/${words[i]}" ] && words[i]=$a64/${words[i]}
 	done
 	rm -f "$data" "$truth"
-	timeout 100 "$auxcap" -e "soft_etm/$terms/u" -o "$data" --truth "$truth" "$@" \
+	timeout 500 "$auxcap" -e "soft_etm/$terms/u" -o "$data" --truth "$truth" "$@" \
 		-- "${words[@]}" >"$SCRATCH/out" 2>"$log" </dev/null
 	status=$?
 }

@@ -22,7 +22,7 @@ run() {
 	local program=$programs/stack_$1 before=()
 	rm -f "$here"/*
 	[[ $1 == plt* ]] && before=(env "LD_PRELOAD=$programs/stack_lib")
-	STACK_TRUTH=$here/truth timeout 100 "$auxcap" -e "soft_pt/$2/u" -o "$here/data" -- \
+	STACK_TRUTH=$here/truth timeout 500 "$auxcap" -e "soft_pt/$2/u" -o "$here/data" -- \
 		"${before[@]}" "$program" "${args[@]}" >"$here/out" 2>"$here/log" </dev/null
 	ok $? "$1, soft_pt/$2/: recorded" "$here/log" || return
 	that "$1: ends well" "$here/out" grep -qE 'all right$' "$here/out"

@@ -16,7 +16,7 @@ if [ -z "${SURVIVE_NS:-}" ] && [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null
 	SURVIVE_NS=1 SCRATCH=$SCRATCH BUILD=$BUILD unshare -m bash "$0" "$@"
 	exit
 fi
-seed=${SEED:-$RANDOM}
+seed=${SEED:-1}
 RANDOM=$seed
 echo "# SEED=$seed"
 out=$SCRATCH/survive disk=$SCRATCH/disk
@@ -35,7 +35,7 @@ insns() { sed -n 's/^total insns \([0-9]*\) hash \([0-9a-f]*\) .*/\1 \2/p' "$1";
 # calls saved is there
 valid() {
 	local rc
-	timeout 60 "$auxdecode" info "$1" >"$out/info" 2>&1
+	timeout 300 "$auxdecode" info "$1" >"$out/info" 2>&1
 	rc=$?
 	{ [ $rc = 0 ] || [ $rc = 3 ]; } && ! grep -q 'but the file holds' "$out/info"
 }
@@ -43,7 +43,7 @@ valid() {
 # begins FILE: what it holds is what the program ran from its start on; $n of it
 begins() {
 	local rc have
-	timeout 60 "$auxdecode" count "$1" >"$out/count" 2>&1
+	timeout 300 "$auxdecode" count "$1" >"$out/count" 2>&1
 	rc=$?
 	have=$(insns "$out/count")
 	n=${have% *}
@@ -52,13 +52,13 @@ begins() {
 		return
 	fi
 	[ $rc = 0 ] || [ $rc = 3 ] || return 1
-	timeout 60 "$auxdecode" count -n "$n" "$ref" >"$out/count.ref" 2>/dev/null
+	timeout 300 "$auxdecode" count -n "$n" "$ref" >"$out/count.ref" 2>/dev/null
 	[ "$have" = "$(insns "$out/count.ref")" ]
 }
 
 # perf_walks FILE: perf goes through all records without a word
 perf_walks() {
-	timeout 60 perf script --no-itrace --show-task-events -i "$1" >"$out/perf" 2>"$out/perf.err" &&
+	timeout 300 perf script --no-itrace --show-task-events -i "$1" >"$out/perf" 2>"$out/perf.err" &&
 		! grep -qv '^$' "$out/perf.err"
 }
 
@@ -101,7 +101,7 @@ for ((k = 0; k < times; k++)); do
 	sizes=$((sizes + n))
 	if [ "$n" = "$whole" ]; then n_all=$((n_all + 1)); else n_cut=$((n_cut + 1)); fi
 	if have perf && [ "$option" != "-z --compress-aux" ]; then
-		timeout 60 perf script --no-itrace -i "$out/raw.data" >"$out/perf" 2>&1 ||
+		timeout 300 perf script --no-itrace -i "$out/raw.data" >"$out/perf" 2>&1 ||
 			bad+=" $k:perf-at-once"
 		perf_walks "$f" || bad+=" $k:perf"
 	fi
@@ -146,11 +146,11 @@ full "a full disk, --compress-aux" 300 --compress-aux
 
 if mount -t tmpfs -o size=4k none "$disk" 2>/dev/null; then
 	echo precious >"$disk/f.data"
-	timeout 60 "$auxcap" -e soft_pt//u -o "$disk/f.data" -- true >/dev/null 2>"$out/err"
+	timeout 300 "$auxcap" -e soft_pt//u -o "$disk/f.data" -- true >/dev/null 2>"$out/err"
 	is $? 1 "a disk that was full before"
 	is "$(cat "$disk"/*)" precious "the recording of before is there, and nothing else"
 	mount -o remount,ro "$disk"
-	timeout 60 "$auxcap" -e soft_pt//u -o "$disk/f.data" -- true >/dev/null 2>"$out/err"
+	timeout 300 "$auxcap" -e soft_pt//u -o "$disk/f.data" -- true >/dev/null 2>"$out/err"
 	is $? 1 "a disk that may not be written"
 	that "it is told" "$out/err" grep -q 'error: .*Read-only.*-o ' "$out/err"
 	is "$(cat "$disk"/*)" precious "nothing has changed there"
@@ -163,7 +163,7 @@ fi
 
 for bytes in 100 3000 3000 30000; do
 	for option in -q -z; do
-		timeout 60 "$auxcap" $option -e soft_pt//u -o - -- "${work[@]}" \
+		timeout 300 "$auxcap" $option -e soft_pt//u -o - -- "${work[@]}" \
 			</dev/null 2>"$out/err" | head -c $bytes >/dev/null
 		echo "${PIPESTATUS[0]} $(grep -c 'standard output: .*Broken pipe' "$out/err")"
 	done
@@ -188,7 +188,7 @@ for sig in TERM INT HUP; do
 	rm -f "$f"	# of the run before: size tells that this one has begun
 	"$auxcap" -e soft_pt//u -o "$f" -- "${work[@]}" <&9 >/dev/null 2>"$out/err" &
 	pid=$!
-	for ((i = 0; i < 200; i++)); do
+	for ((i = 0; i < 6000; i++)); do
 		[ "$(stat -c %s "$f" 2>/dev/null || echo 0)" -gt 5000 ] && break
 		sleep 0.05
 	done

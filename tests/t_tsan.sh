@@ -25,7 +25,7 @@ tsan() { # NAME TEXT
 	"$cc" "${flags[@]}" -o "$SCRATCH/$1" "tests/unit/$1.c" "$SCRATCH/lib.a" -lelf -lpthread \
 		>"$SCRATCH/out" 2>&1
 	ok $? "$1 is built with ThreadSanitizer" "$SCRATCH/out" || return
-	TSAN_OPTIONS=exitcode=66 timeout 200 "$SCRATCH/$1" >"$SCRATCH/out" 2>&1
+	TSAN_OPTIONS=exitcode=66 timeout 500 "$SCRATCH/$1" >"$SCRATCH/out" 2>&1
 	ok $? "$1 runs without a data race: $2" "$SCRATCH/out"
 }
 

@@ -27,11 +27,11 @@ for event in soft_pt/tsc,psb_period=0/u soft_etm/sync_period=8/u; do
 		fi
 	fi
 	rm -f "$data"
-	timeout 100 "$auxcap" -e "$event" -o "$data" -- "$program" >"$SCRATCH/out" 2>&1 </dev/null
+	timeout 500 "$auxcap" -e "$event" -o "$data" -- "$program" >"$SCRATCH/out" 2>&1 </dev/null
 	ok $? "$event is recorded" "$SCRATCH/out"
 	for command in count 'count --sha256' 'insn -F +time' branch; do
 		# shellcheck disable=SC2086
-		timeout 200 "$tsan/auxdecode" $command -j3 --chunk-size 4096 "$data" 2>"$SCRATCH/err" >"$SCRATCH/out"
+		timeout 500 "$tsan/auxdecode" $command -j3 --chunk-size 4096 "$data" 2>"$SCRATCH/err" >"$SCRATCH/out"
 		ok $? "$event: $command runs without a data race" "$SCRATCH/err"
 	done
 done

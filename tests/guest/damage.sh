@@ -17,17 +17,17 @@ N=${N:-5}
 survived() {
 	local raw fixed
 	cat "$sim/stat" "$sim/sessions" >"$st"
-	timeout 60 "$auxcheck" -t -p intel_pt "$data" "$st" >"$log" 2>&1 || return
+	timeout 300 "$auxcheck" -t -p intel_pt "$data" "$st" >"$log" 2>&1 || return
 	raw=$(field bytes)
-	timeout 60 "$auxdecode" info "$data" >"$out" 2>"$err"
+	timeout 300 "$auxdecode" info "$data" >"$out" 2>"$err"
 	[ $? = 3 ] || { note "auxdecode info of the killed file: not status 3"; return 1; }
-	timeout 60 "$auxcap" repair "$data" >"$out" 2>"$err" || { show "$err"; return 1; }
-	timeout 60 "$auxcheck" -t -p intel_pt "$data" "$st" >"$log" 2>&1 || return
+	timeout 300 "$auxcap" repair "$data" >"$out" 2>"$err" || { show "$err"; return 1; }
+	timeout 300 "$auxcheck" -t -p intel_pt "$data" "$st" >"$log" 2>&1 || return
 	fixed=$(field bytes)
 	((raw - fixed < 8 && fixed <= raw)) || { note "repair: $raw bytes became $fixed"; return 1; }
 	total=$((total + fixed))
 	[ $(($1 % 5)) != 0 ] ||
-		timeout 60 perf script --no-itrace -i "$data" >"$out" 2>"$err" ||
+		timeout 300 perf script --no-itrace -i "$data" >"$out" 2>"$err" ||
 		{ show "$err"; return 1; }
 }
 

@@ -80,9 +80,9 @@ is "$(awk -F '[ =]' '/^source/ && $13 > 0 { n++ } END { print n + 0 }' "$log")" 
 	"overrun, 64K: on both CPUs it went on behind losses"
 note "auxcap: $(field bytes) of $(field produced) bytes in $(times truncated) losses"
 sim rate=50000000
-timeout 60 perf record -q -B -N -e intel_pt// -a -m,64K -o p.data -- sleep 0.4 >"$out" 2>&1
+timeout 300 perf record -q -B -N -e intel_pt// -a -m,64K -o p.data -- sleep 0.4 >"$out" 2>&1
 cat "$sim/stat" "$sim/sessions" >"$st"
-timeout 60 "$auxcheck" -p intel_pt p.data "$st" >"$log" 2>&1
+timeout 300 "$auxcheck" -p intel_pt p.data "$st" >"$log" 2>&1
 note "perf record, the same: $(field bytes) of $(field produced) bytes in the file"
 awk -F '[ =]' '/^source/ { print "#   cpu " $3 ": " $5 " bytes, " $11 " losses" }' "$log"
 

@@ -128,7 +128,7 @@ rec_end 3 "a data ring that overflows"
 proven aux_sim "a data ring that overflows" >/dev/null
 is "$(field bytes) $(field missing)" "$(counted aux_sim stored) 0" "a data ring that overflows: all trace is there"
 that "a data ring that overflows: the records are counted" "$err" grep -q 'lost: [0-9,]* records' "$err"
-timeout 60 "$auxdecode" info "$data" >"$out" 2>&1
+timeout 300 "$auxdecode" info "$data" >"$out" 2>&1
 is $? 3 "a data ring that overflows: so says auxdecode"
 
 ### no room
@@ -153,7 +153,7 @@ for how in "-z" "-S" "--switch-output=1M" "--per-thread"; do
 	[ ! -e "$data" ] || proven intel_pt "ENOSPC, $how" "${earlier[@]}"
 	for f in "$data" "${earlier[@]}"; do
 		[ -e "$f" ] || continue
-		timeout 60 "$auxdecode" info "$f" >"$out" 2>"$work/info.err"
+		timeout 300 "$auxdecode" info "$f" >"$out" 2>"$work/info.err"
 		[[ "0 3" == *$?* ]]
 		ok $? "ENOSPC, $how: ${f##*/} is read" "$work/info.err"
 	done
@@ -196,9 +196,9 @@ for how in "-S" "-z" "--switch-output=1M" "--per-thread"; do
 	kill -9 "$target" 2>/dev/null
 	several
 	proven intel_pt "kill -9, $how" -t "${earlier[@]}"
-	timeout 60 "$auxdecode" info "$data" >"$out" 2>"$work/info.err"
+	timeout 300 "$auxdecode" info "$data" >"$out" 2>"$work/info.err"
 	is $? 3 "kill -9, $how: auxdecode says that it is not whole" || show "$out"
-	timeout 60 "$auxcap" repair "$data" >"$out" 2>"$work/info.err"
+	timeout 300 "$auxcap" repair "$data" >"$out" 2>"$work/info.err"
 	ok $? "kill -9, $how: repaired" "$work/info.err"
 	proven intel_pt "kill -9, $how, repaired" -t "${earlier[@]}"
 	earlier=()
@@ -215,7 +215,7 @@ rm -f "$data"*
 unshare -pmf --mount-proc "$auxcap" -o "$data" -e intel_pt//u -- bash -c 'busy 200; echo $$' >"$out" 2>"$err"
 is "$?" 0 "auxcap in a PID namespace" && proven intel_pt "auxcap in a PID namespace"
 read_by_both "auxcap in a PID namespace"
-timeout 60 perf script --show-task-events --no-itrace -i "$data" 2>/dev/null |
+timeout 300 perf script --show-task-events --no-itrace -i "$data" 2>/dev/null |
 	grep -q "PERF_RECORD_EXIT($(cat "$out"):"
 ok $? "auxcap in a PID namespace: its ids are those of its namespace" "$out"
 unshare -pmf --mount-proc bash -c 'busy 60000' &
@@ -231,7 +231,7 @@ begin intel_pt -e intel_pt//u -p "$inside"
 sleep 0.4
 kill -INT "$bg"
 finish 0 "-p of a process in a PID namespace"
-timeout 60 "$auxdecode" info "$data" >"$out" 2>"$work/info.err"
+timeout 300 "$auxdecode" info "$data" >"$out" 2>"$work/info.err"
 ok $? "-p of a process in a PID namespace: auxdecode reads it" "$work/info.err"
 kill -9 "$inside" "$target"
 wait "$target" 2>/dev/null

@@ -60,7 +60,7 @@ rec() {
 	local want=$1 text=$2 rc
 	shift 2
 	rm -f "$data"
-	timeout -k 5 60 "$auxcap" -o "$data" "$@" >"$out" 2>"$err" </dev/null
+	timeout -k 5 300 "$auxcap" -o "$data" "$@" >"$out" 2>"$err" </dev/null
 	rc=$?
 	[[ "|$want|" == *"|$rc|"* ]] && return
 	ok 1 "$text: status $want" "$err"
@@ -116,7 +116,7 @@ proven() {
 	local pmu=$1 text=$2 rc
 	shift 2
 	cat "$sim/stat" "$sim/sessions" >"$st"
-	timeout -k 5 120 "$auxcheck" -p "$pmu" "$@" "$data" "$st" >"$log" 2>&1
+	timeout -k 5 300 "$auxcheck" -p "$pmu" "$@" "$data" "$st" >"$log" 2>&1
 	rc=$?
 	sum=$(grep '^total' "$log")
 	tail -n 3 "$log" >"$log.end"
@@ -150,14 +150,14 @@ bytes() { ledger bytes "$1"; }
 # read_by_both TEXT [FILE]: perf and auxdecode read it without a word
 read_by_both() {
 	local text=$1 f=${2:-$data} rc
-	timeout -k 5 60 perf script --no-itrace -i "$f" >"$work/script" 2>"$work/perf.err"
+	timeout -k 5 300 perf script --no-itrace -i "$f" >"$work/script" 2>"$work/perf.err"
 	rc=$?
 	# What is true of a file with losses, it may say.
 	grep -vE '^$|^Warning:$|^AUX data (lost|detected collision|had gaps)' \
 		"$work/perf.err" >"$work/perf.said"
 	[ $rc = 0 ] && [ ! -s "$work/perf.said" ]
 	ok $? "$text: perf reads it" "$work/perf.said"
-	timeout -k 5 60 "$auxdecode" info "$f" >"$work/info" 2>"$work/info.err"
+	timeout -k 5 300 "$auxdecode" info "$f" >"$work/info" 2>"$work/info.err"
 	rc=$?
 	[ $rc = 0 ] || [ $rc = 3 ]
 	ok $? "$text: auxdecode reads it" "$work/info.err"

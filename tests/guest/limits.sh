@@ -8,7 +8,7 @@
 
 # info STATUS TEXT: $work/info
 info() {
-	timeout 60 "$auxdecode" info "$data" >"$work/info" 2>"$work/info.err"
+	timeout 300 "$auxdecode" info "$data" >"$work/info" 2>"$work/info.err"
 	is $? "$1" "$2: auxdecode info, status $1" || show "$work/info"
 }
 
@@ -67,7 +67,7 @@ for f in "${files[@]}"; do earlier+=(-f "$f"); done
 proven intel_pt "--switch-output beside many processes: $((${#files[@]} + 1)) files" "${earlier[@]}"
 between=0
 for f in "${files[@]}" "$data"; do
-	timeout 60 "$auxdecode" dump "$f" >"$out" 2>"$err"
+	timeout 300 "$auxdecode" dump "$f" >"$out" 2>"$err"
 	grep -q ' AUXTRACE ' "$out"
 	ok $? "--switch-output: there is trace in ${f##*.}" "$err"
 	grep -m1 -oE ' (AUXTRACE|FINISHED_INIT)( |$)' "$out" | grep -q AUXTRACE && between=1

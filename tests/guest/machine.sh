@@ -48,7 +48,7 @@ for how in "-a" "-C 0,1" "-a -S"; do
 	that "$how: so does the file" "$work/info" grep -q 'stream .*the CPU was offline' "$work/info"
 	# The events have new ids: perf knows the samples of these, too, for an
 	# id in no attr is an error or another event's.
-	timeout 60 perf script --no-itrace -i "$data" -F cpu,time,event >"$st" 2>&1
+	timeout 300 perf script --no-itrace -i "$data" -F cpu,time,event >"$st" 2>&1
 	awk -v from="$back" '$1 == "[001]" && $2 + 0 > from && /cpu-clock/ { n++ }
 		END { exit !n }' "$st"
 	ok $? "$how: samples of CPU 1 after it came back" "$st"

@@ -70,10 +70,10 @@ ok $? "--switch-output=2M: several files"
 read_by_both "--switch-output, the first" "${files[0]}"
 rm -f "${files[@]}"
 sim rate=200000
-timeout 60 "$auxcap" -q -e intel_pt// -a -o - -- sleep 0.3 2>"$err" | cat >"$data"
+timeout 300 "$auxcap" -q -e intel_pt// -a -o - -- sleep 0.3 2>"$err" | cat >"$data"
 is "${PIPESTATUS[*]}" "0 0" "to a pipe" && proven intel_pt "to a pipe"
 # perf script --no-itrace does not step over AUX data in a pipe.
-timeout 60 perf report -D -i - <"$data" >"$out" 2>"$err"
+timeout 300 perf report -D -i - <"$data" >"$out" 2>"$err"
 is "$?$(grep -c 'PERF_RECORD_AUXTRACE size' "$out" | sed 's/^[1-9].*/ some/')" "0 some" \
 	"to a pipe: perf reads it"
 if "$auxcap" -q -z -e cpu-clock -o "$data" -- true 2>"$err"; then
@@ -86,7 +86,7 @@ if "$auxcap" -q -z -e cpu-clock -o "$data" -- true 2>"$err"; then
 		proven intel_pt "--compress-aux"
 	[ "$(stat -c %s "$data")" -lt "$((plain / 2))" ]
 	ok $? "--compress-aux: smaller by far"
-	timeout 60 "$auxdecode" info "$data" >"$out" 2>"$err"
+	timeout 300 "$auxdecode" info "$data" >"$out" 2>"$err"
 	ok $? "--compress-aux: auxdecode reads it" "$err"
 else
 	note "no zstd in this auxcap: $(head -n 1 "$err")"
@@ -122,7 +122,7 @@ sim rate=2000000
 rec 0 "events beside it" -e intel_pt// -e sched:sched_switch -e cpu-clock -F 500 -a -- \
 	bash -c 'busy 100; sleep 0.1' && proven intel_pt "events beside it"
 read_by_both "events beside it"
-timeout 60 perf script --no-itrace -i "$data" -F event 2>/dev/null | sort | uniq -c >"$out"
+timeout 300 perf script --no-itrace -i "$data" -F event 2>/dev/null | sort | uniq -c >"$out"
 [ "$(grep -cE 'sched:sched_switch|cpu-clock' "$out")" = 2 ]
 ok $? "events beside it: $(tr -s ' \n' ' ' <"$out")"
 # The perf_event controller is there once the tree has had a controller set.
@@ -141,23 +141,23 @@ rmdir $group
 
 ### the other commands
 
-timeout 60 "$auxcap" list >"$out" 2>"$err"
+timeout 300 "$auxcap" list >"$out" 2>"$err"
 is "$?$(grep -cE '^ *(aux_sim|intel_pt|cs_etm)' "$out" | sed 's/^[1-9].*/ there/')" "0 there" \
 	"auxcap list names the PMUs" || show "$out"
-timeout 60 "$auxcap" list intel_pt >"$out" 2>"$err"
+timeout 300 "$auxcap" list intel_pt >"$out" 2>"$err"
 is "$?" 0 "auxcap list intel_pt" && that "with its terms" "$out" grep -q psb_period "$out"
-timeout 60 "$auxcap" doctor >"$out" 2>"$err"
+timeout 300 "$auxcap" doctor >"$out" 2>"$err"
 [ $? -le 1 ] && grep -q intel_pt "$out"
 ok $? "auxcap doctor" "$out"
 note "$(cat "$out")" | head -n 30
-timeout 120 "$BUILD/tests/test_self" >"$out" 2>&1
+timeout 300 "$BUILD/tests/test_self" >"$out" 2>&1
 is "$?$(grep -c '^not ok' "$out")" 00 "test_self, in the guest" || show "$out"
 grep -i skip "$out" | sed 's/^/# test_self: /'
 
 # perf's own files: auxdecode opens them
 sim rate=2000000
-timeout 60 perf record -q -B -N -e intel_pt//u -o p.data -- bash -c 'busy 100' >"$out" 2>&1
-timeout 60 "$auxdecode" info p.data >"$out" 2>"$err"
+timeout 300 perf record -q -B -N -e intel_pt//u -o p.data -- bash -c 'busy 100' >"$out" 2>&1
+timeout 300 "$auxdecode" info p.data >"$out" 2>"$err"
 is "$?$(grep -c 'AUX streams: [1-9]' "$out")" 01 "auxdecode reads perf's file" || show "$err"
 kernel_quiet "modes"
 echo "done"

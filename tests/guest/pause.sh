@@ -16,7 +16,7 @@ refused() {
 	shift
 	rm -f "$data"*		# other parts rotate theirs
 	echo precious >"$data"
-	timeout 60 "$auxcap" -o "$data" "$@" -- true >"$out" 2>"$err" </dev/null
+	timeout 300 "$auxcap" -o "$data" "$@" -- true >"$out" 2>"$err" </dev/null
 	rc=$?
 	[ $rc = 1 ] && grep -q 'aux-action.*needs a kernel and a PMU that can pause: Linux 6.13' "$err"
 	ok $? "$text: refused, with what it needs (status $rc)" "$err"
@@ -99,9 +99,9 @@ for name in aux_sim intel_pt; do
 	is "$(counted $name resumes) $(counted $name pauses) $(counted $name lost)" "4 4 0" \
 		"$name: four times each"
 done
-timeout 60 "$auxdecode" info "$data" >"$out" 2>"$err"
+timeout 300 "$auxdecode" info "$data" >"$out" 2>"$err"
 ok $? "intel_pt: auxdecode reads it" "$err"
-timeout 60 perf script --no-itrace -i "$data" -F event 2>/dev/null | grep -c sys_ >"$out"
+timeout 300 perf script --no-itrace -i "$data" -F event 2>/dev/null | grep -c sys_ >"$out"
 is "$(cat "$out")" 8 "the events that paused and resumed are in the file"
 sim rate=3000000
 phases intel_pt 2 0 "in braces" -e "{intel_pt/aux-action=start-paused/u,$resume,$pause}"

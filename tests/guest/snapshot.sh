@@ -60,7 +60,7 @@ kill -INT "$bg"
 wait "$bg"
 bg=
 cat "$sim/stat" "$sim/sessions" >"$st"
-timeout 60 "$auxcheck" -p intel_pt -m 65536 -w p.data "$st" >"$log" 2>&1
+timeout 300 "$auxcheck" -p intel_pt -m 65536 -w p.data "$st" >"$log" 2>&1
 note "perf record -S, the same: $(field snapshots) of 100 saved, overlap $(field overlap) bytes," \
 	"$(grep -c '^offence size' "$log") cut short," \
 	"$(awk '/^snapshot/ && !/zeros=0 / { n++ } END { print n + 0 }' "$log") with bytes never written"
