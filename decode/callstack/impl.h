@@ -79,7 +79,8 @@ enum move_kind {
 	MOVE_CALL,
 	MOVE_RET,
 	MOVE_TAIL,	/* to a function's begin, by a jump, or out of a stub */
-	MOVE_INTO,	/* by an indirect jump into the middle of another */
+	MOVE_INTO,	/* by a jump into the middle of another, or into code
+			 * without a name */
 	MOVE_CROSS,	/* syscall, far, async, off: see calls_land_cross */
 };
 
@@ -161,6 +162,9 @@ struct pend calls_code_end(struct code *c, const struct space *space,
 			   const struct aux_flow *ev);
 /* Whether going to an address after that end is a taken branch. */
 bool calls_code_taken(const struct pend *p, uint64_t to);
+/* Does a move lead into code without a name in another file, or in none, or out
+ * of such code? In the same file it may be a part of the function (f.cold). */
+bool calls_code_leaves(const struct move *m);
 /* What it means to go there; NULL: out of memory. Valid until the next call. */
 const struct move *calls_code_move(struct code *c, const struct space *space,
 				   const struct pend *p, uint64_t to);

@@ -11,6 +11,7 @@
  * still in use.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "decode/callstack/impl.h"
 #include "decode/lib/sideband/sideband.h"
@@ -76,6 +77,15 @@ static bool is_pushed(struct code *c, const struct space *space, uint64_t ret)
 	       b[1] == 0xff || b[2] == 0xff;		/* push mem */
 }
 
+bool calls_code_leaves(const struct move *m)
+{
+	const char *a = m->in->pub.dso, *b = m->func->pub.dso;
+
+	if (m->in->pub.name && m->func->pub.name)
+		return false;
+	return a && b ? strcmp(a, b) : a != b;
+}
+
 /* A jump inside a function means nothing; to the first address of another it is
  * a tail call, into the middle of another something that the stack decides. */
 static void classify_jump(struct move *m)
@@ -94,7 +104,8 @@ static void classify_jump(struct move *m)
 	}
 	if (begin && !func_is_same(m->in, m->func))
 		m->kind = MOVE_TAIL;
-	else if (m->what == AUX_END_IND_JUMP && m->in != m->func)
+	else if (m->in != m->func &&
+		 (m->what == AUX_END_IND_JUMP || calls_code_leaves(m)))
 		m->kind = MOVE_INTO;
 }
 

@@ -871,7 +871,13 @@ int calls_resolve_jump(struct calls *c, struct thread *t, const struct move *m)
 		m->in->roles |= FUNC_SWITCH;
 	if (rc || found)
 		return rc;
-	return unwind_to_func(c, t, m->func, m->to, &found);
+	rc = unwind_to_func(c, t, m->func, m->to, &found);
+	if (rc || found)
+		return rc;
+	/* into generated code, or back out of it into an interpreter; inside of
+	 * such code nothing says where functions begin */
+	return m->in->pub.name || m->func->pub.name || calls_code_leaves(m) ?
+		       calls_stack_replace(c, t, m, m->from) : 0;
 }
 
 /* ---- gaps ---- */

@@ -51,6 +51,32 @@ static void test_plain(void)
 	       "a call to the next instruction is none");
 
 	main_calls_f(0);
+	go(&m, F, F + 0x10, I);
+	go(&m, NOWHERE, NOWHERE + 8, R);
+	go(&m, MAIN + 0x15, MAIN + 0x20, N);
+	is_str(made_end(&m), "+=main +f -f> +=>[made] -[made] -main.",
+	       "a jump into code without a name is a tail call");
+
+	main_calls_f(0);
+	go(&m, F, F + 0x10, I);
+	go(&m, NOWHERE, NOWHERE + 8, I);
+	go(&m, F + 0x20, F + 0x30, R);
+	go(&m, MAIN + 0x15, MAIN + 0x20, N);
+	is_str(made_end(&m),
+	       "+=main +f -f> +=>[made] -[made]> +=>f -f -main.",
+	       "and back into the middle of the function, as interpreters do");
+
+	main_calls_f(0);
+	go(&m, F, F + 0x10, J);
+	go(&m, JITTED, JITTED + 8, J);
+	go(&m, F + 0x20, F + 0x30, J);
+	go(&m, NOWHERE, NOWHERE + 8, R);
+	go(&m, MAIN + 0x15, MAIN + 0x20, N);
+	is_str(made_end(&m),
+	       "+=main +f -f> +=>[unknown] -[unknown]> +=>f -f -main.",
+	       "a direct jump is, too, if it leaves the file");
+
+	main_calls_f(0);
 	go(&m, F, F + 0x10, AUX_END_COND_TAKEN);
 	go(&m, COLD + 0x10, COLD + 0x20, J);
 	go(&m, F + 0x40, F + 0x50, J);
