@@ -154,7 +154,10 @@ struct cut_tail {
 /* In place of a decoder: the tasks of the stream, the session's thread's. */
 struct task_list {
 	struct chunk_task *first, **last;	/* the first is being emitted */
-	struct batch *batch;	/* that m.buf belongs to; NULL: none */
+	struct batch *batch;	/* that m.buf belongs to, or comes from; NULL:
+				 * none */
+	struct aux_flow *room;	/* CURSOR_BATCH unpacked events; NULL until there are
+				 * some */
 	bool begun;		/* the first one is */
 	bool ended;		/* there are no more chunks to cut */
 	bool continues;		/* the last chunk that was cut ends at the IP

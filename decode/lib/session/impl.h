@@ -10,6 +10,7 @@
 
 #include "common/workers.h"
 #include "decode/lib/session/cursor.h"
+#include "decode/lib/session/pack.h"
 
 /* Built by session_open. Nothing of it changes in a pass but config.tid before
  * it, spans where it begins, and what codeview keeps under its own lock: all
@@ -136,7 +137,9 @@ void merge_report_gap(struct session_pass *pass, const struct flow_ctx *ctx,
 
 /* ---- parallel.c; the page on who owns what stands there ---- */
 
-#define TASK_BATCH 4096	/* events that a worker's decoder is asked for */
+#define TASK_BATCH 4096	/* events that a worker's decoder is asked for, where it
+				 * fills partial results */
+#define PACK_WORDS 8192	/* of a batch of events, at least but for the last */
 #define KEY_WORDS 3	/* of a struct merge_key */
 #define STINT_BYTES 32	/* that a sink is assumed to keep for a stint */
 
@@ -165,15 +168,16 @@ struct join_plan {
 };
 
 /*
- * What a worker hands over: events, or the plan of what it put into the partial
- * result. Filled before it is handed over and read-only then; the session's
+ * What a worker hands over: events, packed but for CoreSight, or the plan of what
+ * it put into the partial result. Filled before it is handed over and read-only then; the session's
  * thread frees it.
  */
 struct batch {
 	struct batch *next;	/* of the task */
-	struct aux_flow *ev;
-	size_t n, bytes;
-	bool whole;		/* ev has room for TASK_BATCH events */
+	struct aux_flow *ev;	/* CoreSight; else they are packed */
+	struct pack pack;
+	struct unpack unpack;	/* the session's */
+	size_t n, bytes;	/* n: of ev */
 	bool in_chunk;		/* the decoder may have more of the chunk */
 	struct worker_decoder *decoder;	/* that made it */
 	uint64_t serial;	/* of the decoder's newest chunk then */
@@ -187,7 +191,7 @@ struct batch {
 	struct session_stats stats;	/* since the batch before */
 };
 
-/* Memory of former batches, whole buffers of events or keys of plans. Fresh pages for
+/* Memory of former batches, packed events or keys of plans. Fresh pages for
  * each of them would cost as much as to decode what is in it. */
 struct spare {
 	struct spare *next;
@@ -222,12 +226,13 @@ struct worker_decoder {
 	/* with the lock: batches that the session still has, oldest first */
 	struct batch *live, **live_last;
 	struct dropped *dropped;	/* what they may point to */
+	struct pack pack;	/* events since the last batch */
 	/* with a partial result: */
 	struct join_plan plan;	/* since the last batch */
 	bool in_stint;		/* it had flow: */
 	struct merge_key stint_key;
 	uint32_t stint;		/* its number */
-	int error;		/* -AUX_E_NOMEM: a GAP could not be kept */
+	int error;		/* -AUX_E_NOMEM, met in a callback; < 0 alone is one */
 };
 
 enum task_kind {

@@ -54,18 +54,25 @@
 
 /* ---- worker decoders; all up to "cutting" runs in workers ---- */
 
+static int push_pack(struct parallel *par, struct chunk_task *task);
+
 /*
  * aux_decoder_host.forget: the decoder starts a chunk and has dropped something
  * that events of earlier chunks may point to. Released at once if no batch
  * waits, else when free_batch releases the last one that is older than the
- * chunk.
+ * chunk. Events of earlier chunks that are packed and not handed over yet become
+ * such a batch first.
  */
 static void forget(void *priv, void (*release)(void *what), void *what)
 {
 	struct worker_decoder *wd = priv;
-	struct dropped *d = malloc(sizeof(*d));
+	struct dropped *d;
 	bool waits;
 
+	/* out of memory, it leaks: better than to free what batches point to */
+	if (wd->pack.n && (wd->error = push_pack(wd->par, wd->task)) < 0)
+		return;
+	d = malloc(sizeof(*d));
 	if (d)
 		*d = (struct dropped){ .release = release,
 				       .what = what,
@@ -77,7 +84,6 @@ static void forget(void *priv, void (*release)(void *what), void *what)
 		wd->dropped = d;
 	}
 	workers_unlock(wd->par->ws);
-	/* out of memory, it leaks: better than to free what batches point to */
 	if (waits)
 		return;
 	free(d);
@@ -94,6 +100,7 @@ static void free_decoder(struct worker_decoder *wd)
 		d->release(d->what);
 		free(d);
 	}
+	free(wd->pack.words);
 	free(wd->plan.keys);
 	free(wd->plan.gaps);
 	free(wd->joined.p);
@@ -113,9 +120,10 @@ static int new_decoder(struct parallel *par, size_t stream,
 	wd->live_last = &wd->live;
 	wd->cur.wants = par->pass->wants;
 	cursor_prepare(par->pass->s, &wd->cur, stream, par->pass->decoder);
-	/* Large batches cost fewer locks. A source's must be as with one
-	 * thread, for the key of a break depends on what is in the buffer. */
-	if (!wd->cur.source)
+	/* A source's must be as with one thread, for the key of a break depends
+	 * on what is in the buffer; and events that are to be packed are best in
+	 * the nearest cache. */
+	if (!wd->cur.source && par->partials)
 		wd->cur.max = TASK_BATCH;
 	wd->cur.host.forget = forget;
 	*out = wd;
@@ -209,36 +217,6 @@ static int push(struct parallel *par, struct chunk_task *task, struct batch *b)
 	return full;
 }
 
-/* The buffer becomes the batch's and a new one the cursor's; if it is not half
- * full it is copied instead, so that few events do not hold a large buffer. */
-static bool move_events(struct parallel *par, struct stream_cursor *cur,
-			struct batch *b)
-{
-	struct aux_flow *fresh;
-	size_t size;
-
-	b->n = cur->m.n;
-	if (cur->m.n > cur->m.cap / 2) {
-		fresh = take_spare(par, &size);
-		if (!fresh)
-			fresh = malloc(TASK_BATCH * sizeof(*fresh));
-		if (!fresh)
-			return false;
-		b->ev = cur->m.buf;
-		b->whole = cur->m.cap == TASK_BATCH;
-		b->bytes = cur->m.cap * sizeof(*fresh);
-		cur->m.buf = fresh;
-		cur->m.cap = TASK_BATCH;
-		return true;
-	}
-	b->ev = malloc(cur->m.n * sizeof(*fresh) + 1);
-	if (!b->ev)
-		return false;
-	memcpy(b->ev, cur->m.buf, cur->m.n * sizeof(*fresh));
-	b->bytes = sizeof(*b) + cur->m.n * sizeof(*fresh);
-	return true;
-}
-
 /*
  * The worker's view must follow the flow as the merge's will, for the decoder
  * asks this cursor for code: every event that changes the view is consumed
@@ -256,6 +234,8 @@ static void follow_events(struct stream_cursor *cur)
 	}
 }
 
+/* CoreSight: the events of one refill are a batch, for the key of a break depends on
+ * what else is in the buffer. */
 static int push_events(struct parallel *par, struct chunk_task *task)
 {
 	struct stream_cursor *cur = &task->decoder->cur;
@@ -269,14 +249,54 @@ static int push_events(struct parallel *par, struct chunk_task *task)
 	follow_events(cur);
 	if (cursor_expand_paths(cur, 0) < 0)
 		goto nomem;
-	task->work.key =
-		task->kind == TASK_CHUNK ? task->work.key : cur->m.key.time;
-	if (!move_events(par, cur, b))
+	task->work.key = cur->m.key.time;
+	b->n = cur->m.n;
+	b->bytes = sizeof(*b) + cur->m.n * sizeof(*b->ev);
+	b->ev = malloc(cur->m.n * sizeof(*b->ev) + 1);
+	if (!b->ev)
 		goto nomem;
+	memcpy(b->ev, cur->m.buf, cur->m.n * sizeof(*b->ev));
 	return push(par, task, b);
 nomem:
 	free(b);
 	return -AUX_E_NOMEM;
+}
+
+/* Hands over what is packed. */
+static int push_pack(struct parallel *par, struct chunk_task *task)
+{
+	struct worker_decoder *wd = task->decoder;
+	struct batch *b = calloc(1, sizeof(*b));
+
+	if (!b)
+		return -AUX_E_NOMEM;
+	b->pack = wd->pack;
+	b->unpack = (struct unpack){
+		.at = b->pack.words, .end = b->pack.words + b->pack.n,
+	};
+	b->bytes = sizeof(*b) + b->pack.n * sizeof(*b->pack.words);
+	b->in_chunk = wd->cur.in_chunk;
+	wd->pack = (struct pack){ 0 };
+	return push(par, task, b);
+}
+
+/* Packs the events of one refill. As push. */
+static int pack_refill(struct parallel *par, struct chunk_task *task)
+{
+	struct worker_decoder *wd = task->decoder;
+	struct stream_cursor *cur = &wd->cur;
+
+	if (wd->error < 0)
+		return wd->error;
+	follow_events(cur);
+	if (!wd->pack.words) {
+		wd->pack.words = take_spare(par, &wd->pack.cap);
+		wd->pack.cap /= sizeof(*wd->pack.words);
+	}
+	if (pack_events(&wd->pack, cur->m.buf, cur->m.n) < 0)
+		return -AUX_E_NOMEM;
+	cur->m.pos = cur->m.n;
+	return wd->pack.n < PACK_WORDS ? 0 : push_pack(par, task);
 }
 
 /* ---- partial results ---- */
@@ -489,17 +509,13 @@ static enum work_state end_work(struct parallel *par, struct chunk_task *task,
 				int rc)
 {
 	struct worker_decoder *wd = task->decoder;
-	struct batch *b;
 
 	if (rest_partial(par, task) < 0)
 		rc = -AUX_E_NOMEM;
 	if (wd && par->partials && push_plan(par, task) < 0)
 		rc = -AUX_E_NOMEM;
 	if (wd && !par->partials) {
-		b = calloc(1, sizeof(*b));
-		if (b)
-			push(par, task, b);
-		else
+		if (push_pack(par, task) < 0)
 			rc = -AUX_E_NOMEM;
 	}
 	workers_lock(par->ws);
@@ -531,8 +547,9 @@ static enum work_state work_on_task(void *priv, struct work *w)
 	if (rc < 0)
 		return end_work(par, task, rc);
 	while ((rc = cursor_refill(&wd->cur, &wd->stats)) > 0) {
-		rc = par->partials ? fill_partial(par, task)
-				   : push_events(par, task);
+		rc = par->partials  ? fill_partial(par, task) :
+		     wd->cur.source ? push_events(par, task) :
+				      pack_refill(par, task);
 		if (rc < 0)
 			break;
 		if (rc > 0 && !w->stop) {
@@ -703,9 +720,9 @@ static void free_batch(struct parallel *par, struct batch *b)
 	struct dropped *d;
 
 	workers_lock(par->ws);
-	if (b->whole &&
-	    keep_spare(par, b->ev, TASK_BATCH * sizeof(*b->ev)))
-		b->ev = NULL;
+	if (keep_spare(par, b->pack.words,
+		       b->pack.cap * sizeof(*b->pack.words)))
+		b->pack.words = NULL;
 	if (keep_spare(par, b->plan.keys,
 		       b->plan.cap_keys * sizeof(*b->plan.keys)))
 		b->plan.keys = NULL;
@@ -724,6 +741,7 @@ static void free_batch(struct parallel *par, struct batch *b)
 		d = next;
 	}
 	free(b->ev);
+	free(b->pack.words);
 	free(b->plan.keys);
 	free(b->plan.gaps);
 	free(b);
@@ -885,6 +903,24 @@ static size_t plan_steps(const struct join_plan *plan)
 	return plan->n_words ? plan->n_keys / plan->n_words : 0;
 }
 
+/* The next events of the batch, in place of those that were used. 0: it has no
+ * more. */
+static int unpack_batch(struct stream_cursor *cur, struct batch *b)
+{
+	if (b->unpack.at == b->unpack.end)
+		return 0;
+	if (!cur->tasks.room)
+		cur->tasks.room = malloc(CURSOR_BATCH * sizeof(*cur->m.buf));
+	if (!cur->tasks.room)
+		return -AUX_E_NOMEM;
+	cur->m.buf = cur->tasks.room;
+	cur->m.pos = 0;
+	cur->m.next_time = SIZE_MAX;
+	cur->m.n = unpack_events(&b->unpack, cur->m.buf, CURSOR_BATCH,
+				 &cur->m.n_plain, &cur->m.plain_insns);
+	return 1;
+}
+
 static void use_batch(struct session_pass *pass, struct stream_cursor *cur,
 		      struct batch *b)
 {
@@ -905,7 +941,7 @@ static void drop_batch(struct parallel *par, struct stream_cursor *cur)
 		free_batch(par, cur->tasks.batch);
 	cur->tasks.batch = NULL;
 	cur->m.buf = NULL;
-	cur->m.pos = cur->m.n = 0;
+	cur->m.pos = cur->m.n = cur->m.n_plain = 0;
 	cur->m.next_time = SIZE_MAX;
 }
 
@@ -932,9 +968,11 @@ static int next_events(struct parallel *par, struct stream_cursor *cur)
 	}
 	cur->tasks.begun = true;
 	b = wait_batch(par, task);
-	if (b)
-		use_batch(par->pass, cur, b);
-	return b != NULL;
+	if (!b)
+		return 0;
+	use_batch(par->pass, cur, b);
+	rc = unpack_batch(cur, b);
+	return rc < 0 ? rc : 1;
 }
 
 int parallel_refill(struct session_pass *pass, struct stream_cursor *cur)
@@ -942,12 +980,19 @@ int parallel_refill(struct session_pass *pass, struct stream_cursor *cur)
 	struct parallel *par = pass->parallel;
 	int rc;
 
+	if (cur->tasks.batch) {
+		rc = unpack_batch(cur, cur->tasks.batch);
+		if (rc)
+			return rc;
+	}
 	drop_batch(par, cur);
 	while (!cur->m.n) {
 		rc = cut_ahead(par, cur);
 		if (rc < 0)
 			return rc;
 		if (!cur->tasks.first) {
+			free(cur->tasks.room);
+			cur->tasks.room = NULL;
 			cur->ended = true;
 			return 0;
 		}
@@ -1190,6 +1235,7 @@ void parallel_close(struct session_pass *pass)
 			cur->tasks.first = task->next;
 			free_task(par, task);
 		}
+		free(cur->tasks.room);
 		cur->m.buf = NULL;
 		cursor_close(cur);
 	}
