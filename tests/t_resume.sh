@@ -23,7 +23,8 @@ withheld() { # TEXT
 	early=$(missing pt "$data")
 	ok $((early > 0 ? 0 : 1)) "$1: what is shown ran, with a gap ($early missing)" "$out"
 	late=$(missing libipt "$data")
-	ok $((early * 10 < late * 9 ? 0 : 1)) "$1: more than from PSBs alone ($late missing)" "$out"
+	# a sixth at most; it was more than a quarter without TIPs after partial TNTs
+	ok $((early * 4 < late ? 0 : 1)) "$1: much more than from PSBs alone ($late missing)" "$out"
 	one=$("$auxdecode" count -j1 "$data" 2>/dev/null)
 	is "$("$auxdecode" count -j2 --chunk-size 1 "$data" 2>/dev/null)" "$one" \
 		"$1: the same in chunks of any size, on two cores"

@@ -67,14 +67,14 @@ static void branches(void)
 	      "one gap for all that has no code; IPs are known meanwhile");
 
 	put_lost(&p);
-	pt_tnt(&p, "T");
+	pt_tnt(&p, "TNTTNN");
 	pt_tip(&p, 0x1009);
 	pt_tip(&p, 0x1000);
 	pt_tnt(&p, "N");
 	pt_psb(&p, 0, 0x1000);
 	pt_tnt(&p, "T");
 	flows(&p, 0, LOST "on:1000 1000-1002/2:taken ",
-	      "not at a TIP after a TNT, whose bits may belong after it");
+	      "not at a TIP after a full TNT, whose bits may belong after it");
 
 	put_lost(&p);
 	pt_tnt(&p, "T");
@@ -84,6 +84,74 @@ static void branches(void)
 	pt_tnt(&p, "N");
 	flows(&p, 0, LOST "on:1000 1000-1002/2:not ",
 	      "MODE.Exec says that the TNTs are complete");
+}
+
+/* A TNT that is not full, its TIPs, and what forced them out. */
+static void partial_tnts(void)
+{
+	static const struct {
+		const char *bits, *forced;	/* after the TIPs */
+		size_t n;
+		const char *what;
+	} ambiguous[] = {
+		{ "T", "\x59\x07", 2, "MTC" },
+		{ "TNTTN", "\x02\x03\x21\x00", 4, "CBR" },
+		{ "TN", "\x00", 1, "PAD" },
+	};
+	struct pt p;
+
+	put_lost(&p);
+	pt_tnt(&p, "TNTTN");
+	pt_tip(&p, 0x1009);
+	pt_tip(&p, 0x1000);
+	pt_tnt(&p, "N");
+	flows(&p, 0, LOST "on:1000 1000-1002/2:not ",
+	      "at the last TIP between a partial TNT and another");
+
+	put_lost(&p);
+	pt_tnt(&p, "NT");
+	pt_bytes(&p, "\x13", 1);	/* CYC */
+	pt_tip(&p, 0x1000);
+	pt_bytes(&p, "\x1b", 1);
+	pt_tnt(&p, "N");
+	flows(&p, 0, LOST "on:1000 1000-1002/2:not ",
+	      "CYC goes with a packet and forces nothing out");
+
+	for (size_t i = 0; i < sizeof(ambiguous) / sizeof(ambiguous[0]); i++) {
+		for (int before = 0; before < 2; before++) {
+			put_lost(&p);
+			pt_tnt(&p, ambiguous[i].bits);
+			if (before)
+				pt_bytes(&p, ambiguous[i].forced, ambiguous[i].n);
+			pt_tip(&p, 0x1000);
+			if (!before)
+				pt_bytes(&p, ambiguous[i].forced, ambiguous[i].n);
+			pt_tnt(&p, "N");
+			pt_psb(&p, 0, 0x1000);
+			pt_tnt(&p, "T");
+			flows(&p, 0, LOST "on:1000 1000-1002/2:taken ",
+			      ambiguous[i].what);
+		}
+	}
+
+	put_lost(&p);
+	pt_tnt(&p, "T");
+	pt_tip(&p, 0x1000);
+	pt_psb(&p, 0, 0x1000);
+	pt_tnt(&p, "T");
+	flows(&p, 0, LOST "on:1000 1000-1002/2:taken ",
+	      "not where nothing shows what forced the TNT out");
+
+	put_lost(&p);
+	pt_tnt(&p, "T");
+	pt_tip(&p, 0x5100);
+	pt_tnt(&p, "TNTTNN");
+	pt_tip(&p, 0x1000);
+	pt_tnt(&p, "N");
+	pt_psb(&p, 0, 0x1000);
+	pt_tnt(&p, "T");
+	flows(&p, 0, LOST "on:1000 1000-1002/2:taken ",
+	      "the latest TNT counts");
 }
 
 static void events(void)
@@ -307,6 +375,7 @@ static void noise(void)
 int main(void)
 {
 	branches();
+	partial_tnts();
 	events();
 	contradictions();
 	returns();

@@ -268,6 +268,8 @@ struct pt_resume {
 	bool early;		/* it was done in this chunk */
 	bool open;		/* with PT_PENDING_LOST: bits of a TNT may belong
 				 * after the next TIP */
+	const uint8_t *run;	/* open by a TNT that is not full: where it ends,
+				 * or the last TIP directly after it; else NULL */
 	const uint8_t *psb;	/* cur.psb when the flow was lost */
 };
 

@@ -16,6 +16,7 @@
  *	PSB				as always, also at one that the flow did not
  *					come to (pt_sync_at)
  *	TIP				at its IP, if no TNT is open
+ *	TIP between a partial TNT and a TNT	at its IP
  *
  * A TNT is open if some of its bits may belong to branches after the TIP: the
  * CPU may defer TIPs (SDM, "Deferred TIPs"), and only by walking from branch to
@@ -23,6 +24,14 @@
  * them come before any other packet but those of time, so that one of these
  * closes all TNTs. (Going on at every TIP gave wrong instructions with
  * soft_pt/defer_tip/, which nothing contradicts.)
+ *
+ * But a TNT with TIPs deferred after it is sent only once it is full, or once
+ * another packet is generated, which then comes after the TIPs (same place). So
+ * after a TNT of one to five bits the last of its TIPs was not deferred if a TNT
+ * comes next: that TIP itself made the CPU send the others, and all bits belong
+ * before it. Nothing but CYC, which goes with each of these packets, may stand in
+ * between: MTC and TSC are packets that could have been the cause. A full TNT
+ * tells nothing, and a longer one may be full for its CPU.
  *
  * The return stack is empty then. A compressed return to a call that was made
  * before is an error of its own (AUX_GAP_LOST_CALL), and the flow is lost again.
@@ -39,6 +48,8 @@
  * Definitions", "Packet Generation Scenarios".
  */
 #include "decode/lib/pt/impl.h"
+
+#define FULL_TNT 6	/* bits; of a short TNT */
 
 /* Can the flow begin at an ip? */
 enum begin {
@@ -63,6 +74,7 @@ void pt_resume_begin(struct pt *d, int err, unsigned n_bits)
 	d->cur.whole_ip = err == -PT_E_CODE ||
 			  (err == -PT_E_RETURN && d->resume.early);
 	d->resume.open = n_bits;
+	d->resume.run = NULL;
 	d->resume.psb = d->cur.psb;
 	if (pt_has_bound(&d->cur, PT_BIND_PSBEND) && d->cur.psb >= d->sync)
 		pt_sync_at(d, d->cur.psb);
@@ -103,9 +115,43 @@ static void begin_on(struct pt *d, uint64_t ip, unsigned pending)
 	d->resume.early = true;
 }
 
+/* The type of the first packet from p on that is no CYC; *at: where it begins. */
+static int type_after(const uint8_t *p, const uint8_t *end, const uint8_t **at)
+{
+	struct ptpkt pkt;
+
+	for (; ptpkt_decode(p, end, &pkt) > 0 && pkt.type == PTPKT_CYC;
+	     p += pkt.size)
+		;
+	*at = p;
+	return pkt.type;
+}
+
+/*
+ * Is the TIP at cur.p, which ends at next, in the run of TIPs directly after a
+ * partial TNT? *last: a TNT follows it. The whole packet must be there: its first
+ * byte may be all that is left of a damaged file.
+ */
+static bool is_in_run(struct pt *d, const uint8_t *next, bool *last)
+{
+	const uint8_t *at;
+	struct ptpkt pkt;
+
+	*last = false;
+	if (!d->resume.run)
+		return false;
+	type_after(d->resume.run, d->cur.end, &at);
+	if (at != d->cur.p)
+		return false;
+	*last = type_after(next, d->cur.end, &at) == PTPKT_TNT &&
+		ptpkt_decode(at, d->cur.end, &pkt) > 0;
+	return true;
+}
+
 /* TIP at cur.p. */
 static void take_tip(struct pt *d)
 {
+	bool in_run, last = false;
 	enum begin begin = BEGIN_NO;
 	struct ptpkt pkt;
 	uint64_t ip = d->cur.last_ip;
@@ -114,13 +160,15 @@ static void take_tip(struct pt *d)
 		give_up(d);
 		return;
 	}
-	if (!d->resume.open && ptpkt_ip(&pkt, &ip)) {
+	in_run = is_in_run(d, d->cur.p + pkt.size, &last);
+	if ((!d->resume.open || last) && ptpkt_ip(&pkt, &ip)) {
 		d->cur.whole_ip |= pkt.count == 3 || pkt.count == 6;
 		begin = can_begin(d, ip);
 	}
 	if (begin == BEGIN_WAIT)
 		return;
 	d->cur.p += pkt.size;
+	d->resume.run = in_run ? d->cur.p : NULL;
 	pt_update_ip(&d->cur, &pkt);
 	if (begin == BEGIN_YES)
 		begin_on(d, ip, 0);
@@ -136,6 +184,7 @@ static void take_tnt(struct pt *d)
 	}
 	d->cur.p += pkt.size;
 	d->resume.open = true;
+	d->resume.run = pkt.count < FULL_TNT ? d->cur.p : NULL;
 }
 
 /* Does ev happen at its IP, once that was reached, and needs nothing else? */
