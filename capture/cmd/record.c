@@ -740,9 +740,7 @@ static int usage(struct aux_diag *diag, const char *what, const char *why)
 }
 
 /* Checks what software sources do not have, then records. Every such option is
- * refused by name: a recording without -a or --filter would look like one with
- * it.
- * */
+ * refused by name: a recording without -a would look like one with it. */
 static int record_software(struct recording *rec, struct source_job *job,
 			   bool by_default)
 {
@@ -771,13 +769,12 @@ static int record_software(struct recording *rec, struct source_job *job,
 	if (o->n_words > 1)
 		return usage(&diag, rec->ops->name,
 			     "must be the only event (-e)");
-	if (o->words[0].filter)
-		return usage(&diag, "--filter", "is nothing that software sources have");
 	if (!o->words_left[0] && !attach)
 		return usage(&diag, "no program", "to record was named");
 	if (event_parse(&event, o->words[0].text, &diag))
 		return cmd_error(&diag);
 	job->event = &event;
+	job->filter = o->words[0].filter;
 	job->attach = attach ? &target : NULL;
 	ret = attach ? run_guarded(rec, job) : run_job(rec, job);
 	event_fini(&event);

@@ -94,4 +94,20 @@ const struct event_term *event_term(const struct event_spec *spec,
 uint64_t event_get(const struct event_field *fields, size_t n_fields,
 		   const char *name, uint64_t config);
 
+/*
+ * Address filters of a software source: --filter 'filter START[/SIZE-OR-END] @ FILE',
+ * resolved to offsets in files.
+ */
+struct addrfilter {
+	uint64_t offset, size;	/* in the file */
+	char *path;		/* resolved */
+};
+
+/* Into *v, of which each path and the array are the caller's (addrfilter_free).
+ * -AUX_E_INVAL: also for start, stop and tracestop, and for ranges of the kernel;
+ * -AUX_E_IO, -AUX_E_FORMAT: the file. */
+int addrfilter_list(const char *text, struct addrfilter **v, size_t *n,
+		    struct aux_diag *diag);
+void addrfilter_free(struct addrfilter *v, size_t n);
+
 #endif

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/statfs.h>
 
+#include "capture/event/event.h"
 #include "capture/event/impl.h"
 #include "common/diag.h"
 
@@ -135,6 +136,7 @@ struct filter {
 struct parser {
 	const char *text, *p;	/* the whole text; the position in it */
 	struct aux_diag *diag;
+	bool soft;		/* for a software source: any path will do */
 };
 
 __attribute__((format(printf, 2, 3)))
@@ -295,6 +297,8 @@ static int find_file(struct parser *a, struct filter *f)
 		return diag_set(a->diag, AUX_E_IO, AUX_NO_OFFSET,
 				"--filter: %.300s: %s", f->file,
 				strerror(errno));
+	if (a->soft)
+		return 0;
 	if (f->real[strcspn(f->real, " ,\n")])
 		return diag_set(a->diag, AUX_E_INVAL, AUX_NO_OFFSET,
 				"--filter: %.300s: the kernel takes no path "
@@ -499,6 +503,78 @@ int addrfilter_resolve(const char *text, unsigned n_max, char **out,
 	if (ret) {
 		free(*out);
 		*out = NULL;
+	}
+	return ret;
+}
+
+void addrfilter_free(struct addrfilter *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free(v[i].path);
+	free(v);
+}
+
+/* What a CPU has, and the kernel's driver takes, and a software source can do. */
+static int check_soft(struct parser *a, const struct filter *f)
+{
+	if (strcmp(f->action, "filter"))
+		return diag_set(a->diag, AUX_E_INVAL, AUX_NO_OFFSET,
+				"--filter: software sources have ranges "
+				"('filter START/SIZE @ FILE'), not start, stop or "
+				"tracestop");
+	if (!*f->file)
+		return diag_set(a->diag, AUX_E_INVAL, AUX_NO_OFFSET,
+				"--filter: a range without a file is the kernel's, "
+				"and software sources follow user code; add @ FILE");
+	return 0;
+}
+
+static int add_soft(struct parser *a, const struct filter *f,
+		    const struct filter_sym *at, struct addrfilter **v, size_t *n)
+{
+	struct addrfilter *more = realloc(*v, (*n + 1) * sizeof(**v));
+
+	if (more)
+		*v = more;
+	if (more)
+		more[*n] = (struct addrfilter){ at->addr, at->size,
+						strdup(f->real) };
+	if (!more || !more[*n].path)
+		return diag_set(a->diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				"out of memory");
+	++*n;
+	return 0;
+}
+
+int addrfilter_list(const char *text, struct addrfilter **v, size_t *n,
+		    struct aux_diag *diag)
+{
+	struct parser a = { .text = text, .p = text, .diag = diag, .soft = true };
+	struct filter *f = malloc(sizeof(*f));
+	struct filter_sym at;
+	int ret = f ? 0 : -AUX_E_NOMEM;
+
+	*v = NULL;
+	*n = 0;
+	while (!ret) {
+		a.p += strspn(a.p, " \t\n,");
+		if (!*a.p)
+			break;
+		ret = parse_filter(&a, f);
+		if (!ret)
+			ret = check_soft(&a, f);
+		if (!ret)
+			ret = resolve(&a, f, &at);
+		if (!ret)
+			ret = add_soft(&a, f, &at, v, n);
+	}
+	free(f);
+	if (!ret && !*n)
+		ret = fail(&a, "there is no filter in it");
+	if (ret) {
+		addrfilter_free(*v, *n);
+		*v = NULL;
+		*n = 0;
 	}
 	return ret;
 }

@@ -128,6 +128,7 @@ struct source_job {
 	const struct target_spec *attach; /* what runs already; NULL: argv */
 	const char *self_dir;		/* where our helper objects are installed */
 	const char *truth_path;		/* --truth; NULL: none */
+	const char *filter;		/* --filter: what to trace; NULL: all */
 	uint32_t inject_overflow;	/* test aid: an OVF so often; 0: never */
 	bool per_thread;
 

@@ -50,12 +50,19 @@ struct soft_ended {
 	uint64_t offset;
 };
 
+/* Addresses that a filter lets through. */
+struct soft_range {
+	uint64_t start, end;
+};
+
 /* A process: threads that share code, so that its changes concern them all. */
 struct soft_process {
 	struct soft_process *next;
 	uint32_t pid;
 	uint32_t n_threads;
 	uint64_t floor;		/* code runs later than this */
+	struct soft_range *ranges; /* of config.filters, where their files are mapped */
+	size_t n_ranges, cap_ranges;
 };
 
 /* A traced thread. Its clock is its stream's while on, else its own. */
@@ -207,6 +214,7 @@ struct source_soft {
 	const struct source_soft_kind *kind;
 	const struct source_job *job;
 	struct soft_config config;
+	struct addrfilter *filters;
 	struct soft_program program;
 	struct target target;		/* with job->attach */
 	bool step;			/* the back end: else emulate */

@@ -265,7 +265,7 @@ void pt_encode_enable(struct pt_encoder *e, uint64_t ip)
 		put_cyc(e, e->tsc);
 		put_time(e);
 	}
-	if (e->config.branch)
+	if (e->config.branch && !e->filtered)
 		put_ip(e, PT_OP_PGE, ip);
 	e->on = true;
 	e->lost = false;
@@ -282,7 +282,7 @@ static void stop(struct pt_encoder *e)
 
 void pt_encode_disable(struct pt_encoder *e)
 {
-	if (!e->lost && e->config.branch) {
+	if (!e->lost && e->config.branch && !e->filtered) {
 		pt_encode_flush_tnt(e);
 		pt_encode_cyc(e);
 		*e->pos++ = PT_OP_PGD;
@@ -290,9 +290,32 @@ void pt_encode_disable(struct pt_encoder *e)
 	stop(e);
 }
 
+/* The branch that leads there needs no packet of its own (SDM, "Filtering by IP"). */
+void pt_encode_filter_out(struct pt_encoder *e, uint64_t ip)
+{
+	if (!e->lost) {
+		pt_encode_flush_tnt(e);
+		pt_encode_cyc(e);
+		put_ip(e, PT_OP_PGD, ip);
+	}
+	pt_encode_ret_clear(e);
+	e->lost = false;
+	e->filtered = true;
+}
+
+void pt_encode_filter_in(struct pt_encoder *e, uint64_t ip)
+{
+	need_room(e);
+	if (position(e) >= e->next_psb)
+		put_psb(e, NULL);
+	pt_encode_cyc(e);
+	put_ip(e, PT_OP_PGE, ip);
+	e->filtered = false;
+}
+
 void pt_encode_disable_async(struct pt_encoder *e, uint64_t ip)
 {
-	if (!e->lost && e->config.branch) {
+	if (!e->lost && e->config.branch && !e->filtered) {
 		pt_encode_flush_tnt(e);
 		pt_encode_cyc(e);
 		put_ip(e, PT_OP_FUP, ip);
@@ -316,6 +339,11 @@ void pt_encode_overflow(struct pt_encoder *e, uint64_t ip, bool resume)
 {
 	if (!e->config.branch)
 		return;
+	if (e->filtered) {	/* nothing of it is traced */
+		if (!resume)
+			stop(e);
+		return;
+	}
 	if (!e->lost)
 		put_ovf(e);
 	e->lost = false;
@@ -336,7 +364,7 @@ void pt_encode_lose(struct pt_encoder *e)
 void pt_encode_ptwrite(struct pt_encoder *e, uint64_t ip, uint64_t value,
 		       int size, bool with_fup)
 {
-	if (e->lost)
+	if (e->lost || e->filtered)
 		return;
 	pt_encode_flush_tnt(e);
 	pt_encode_cyc(e);
@@ -360,6 +388,10 @@ void pt_encode_checkpoint(struct pt_encoder *e, uint64_t ip)
 		hand_out(e);
 	if (position(e) < e->next_psb)
 		return;
+	if (e->filtered) {
+		put_psb(e, NULL);
+		return;
+	}
 	if (every && e->config.branch && ++e->n_psb % every == 0) {
 		put_ovf(e);
 		e->n_injected++;

@@ -63,7 +63,8 @@ struct pt_encoder {
 	uint64_t last_ip;
 	uint64_t event_tsc;	/* pt_encode_time() is due; ~0 never */
 
-	bool on;		/* PacketEn: between PGE and PGD */
+	bool on;		/* tracing is enabled: ContextEn */
+	bool filtered;		/* and an address filter keeps it off: no FilterEn */
 	bool lost;		/* after OVF, before its FUP */
 	bool full_ip;		/* the next IP must not be compressed */
 
@@ -93,12 +94,16 @@ void pt_encode_init(struct pt_encoder *e, const struct pt_encode_config *config,
 /* Hands out what is complete. Returns the first error of the sink. */
 int pt_encode_flush(struct pt_encoder *e);
 
-/* TIP.PGE(ip), after PSB+ when due, TSC (and TMA, CYC). */
+/* TIP.PGE(ip) unless filtered, after PSB+ when due, TSC (and TMA, CYC). */
 void pt_encode_enable(struct pt_encoder *e, uint64_t ip);
 /* TIP.PGD without an IP: the last instruction entered the kernel. */
 void pt_encode_disable(struct pt_encoder *e);
 /* FUP(ip), TIP.PGD: something happened before ip ran. */
 void pt_encode_disable_async(struct pt_encoder *e, uint64_t ip);
+/* An address filter: TIP.PGD(ip), as ip is outside of what is traced; TIP.PGE(ip), as it
+ * is inside. While filtered only packets of time and PSB+ are sent. */
+void pt_encode_filter_out(struct pt_encoder *e, uint64_t ip);
+void pt_encode_filter_in(struct pt_encoder *e, uint64_t ip);
 /* Flow is unknown here: OVF, and FUP(ip) when tracing goes on at ip. */
 void pt_encode_overflow(struct pt_encoder *e, uint64_t ip, bool resume);
 /* OVF; lost until tracing is disabled and enabled again. */

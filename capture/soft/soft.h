@@ -23,6 +23,7 @@
 #include <aux/error.h>
 
 #include "capture/describe/describe.h"
+#include "capture/event/event.h"
 #include "capture/event/target.h"
 #include "perfdata/writer.h"
 
@@ -59,6 +60,8 @@ struct soft_config {
 	uint32_t pmu_type;	/* attr.type of the PT attr */
 	uint64_t start_ns;	/* the clock's first value */
 	const char *truth_path;	/* NULL: no truth file */
+	const struct addrfilter *filters; /* what to trace; the caller's */
+	size_t n_filters;	/* 0: everything */
 	/* Called when a stream ends, with the time it covers; NULL: not. */
 	void (*stream_end)(void *priv, uint32_t idx, uint64_t first_ns,
 			   uint64_t last_ns);

@@ -146,6 +146,9 @@ static int check_terms(const struct source_soft *sp, struct aux_diag *diag)
 	    exclude(event, "shared", "raw", diag) ||
 	    source_soft_check_user(sp, diag))
 		return -AUX_E_INVAL;
+	if (sp->job->filter)
+		return event_refuse(diag, event, "soft_etm has no address "
+				    "filters: leave --filter out");
 	if (event_has(event, "shared") && per_thread)
 		return event_refuse(diag, event, "shared is a sink of all "
 				    "CPUs, not of one thread");

@@ -58,6 +58,9 @@ static int check_terms(struct source_soft *sp, struct aux_diag *diag)
 				    "for step");
 	if (source_soft_check_user(sp, diag))
 		return -AUX_E_INVAL;
+	if (sp->job->filter && !source_soft_term(sp, "branch") &&
+	    source_soft_term(sp, "pt"))
+		return event_refuse(diag, event, "--filter needs branch");
 	if (source_soft_term(sp, "fup_on_ptw") && !source_soft_term(sp, "ptw"))
 		return event_refuse(diag, event, "fup_on_ptw needs ptw");
 	if (!source_soft_term(sp, "pt")) {

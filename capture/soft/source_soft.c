@@ -146,6 +146,10 @@ int source_soft_open(void **src, const struct source_soft_kind *kind,
 		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 				"out of memory");
 	ret = kind->parse_event(sp, diag);
+	if (!ret && job->filter)
+		ret = addrfilter_list(job->filter, &sp->filters,
+				      &sp->config.n_filters, diag);
+	sp->config.filters = sp->filters;
 	if (!ret && job->attach)
 		ret = open_target(sp, diag);
 	if (ret) {
@@ -162,6 +166,8 @@ void source_soft_close(void *src)
 
 	if (sp && sp->program.target)
 		target_close(&sp->target);
+	if (sp)
+		addrfilter_free(sp->filters, sp->config.n_filters);
 	free(sp);
 }
 

@@ -426,7 +426,62 @@ static void drop_process(struct soft *s, struct soft_process *proc)
 	while (*p != proc)
 		p = &(*p)->next;
 	*p = proc->next;
+	free(proc->ranges);
 	free(proc);
+}
+
+/* ---- address filters ---- */
+
+static int add_range(struct soft_process *p, uint64_t start, uint64_t end)
+{
+	if (array_grow(&p->ranges, p->n_ranges, &p->cap_ranges,
+		       sizeof(*p->ranges)))
+		return -AUX_E_NOMEM;
+	p->ranges[p->n_ranges++] = (struct soft_range){ start, end };
+	return 0;
+}
+
+/* What was mapped there is gone. A range is inside of one mapping. */
+static void drop_ranges(struct soft_process *p, uint64_t start, uint64_t end)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->n_ranges; i++)
+		if (p->ranges[i].end <= start || p->ranges[i].start >= end)
+			p->ranges[n++] = p->ranges[i];
+	p->n_ranges = n;
+}
+
+/* The ranges of filters in a new mapping. */
+static int map_ranges(struct soft *s, struct soft_process *p,
+		      const struct synth_map *map)
+{
+	drop_ranges(p, map->addr, map->addr + map->len);
+	for (size_t i = 0; i < s->config.n_filters; i++) {
+		const struct addrfilter *f = &s->config.filters[i];
+		uint64_t from = max_u64(f->offset, map->pgoff);
+		uint64_t to = f->offset + f->size, end = map->pgoff + map->len;
+
+		if (to > end)
+			to = end;
+		if (from < to && !strcmp(f->path, map->path) &&
+		    add_range(p, map->addr + (from - map->pgoff),
+			      map->addr + (to - map->pgoff)))
+			return -AUX_E_NOMEM;
+	}
+	return 0;
+}
+
+/* A new process has its parent's mappings. */
+static int copy_ranges(struct soft_process *p, const struct soft_process *from)
+{
+	int ret = 0;
+
+	if (p == from || p->n_ranges)
+		return 0;
+	for (size_t i = 0; i < from->n_ranges && !ret; i++)
+		ret = add_range(p, from->ranges[i].start, from->ranges[i].end);
+	return ret;
 }
 
 /* The file's list of what is recorded; readers that have it know of a recording
@@ -472,6 +527,7 @@ struct soft_thread *soft_thread_add(struct soft *s, uint32_t pid, uint32_t tid,
 			soft_attach(s, &tid, 1);
 		return t;
 	}
+	keep_error(s, copy_ranges(t->proc, parent->proc));
 	t->ppid = parent->pid;
 	t->ptid = parent->tid;
 	t->clock = tick(parent);
@@ -543,6 +599,7 @@ int soft_comm(struct soft_thread *t, const char *comm, bool exec)
 		if (!t->st && !s->config.per_thread)
 			switch_in(t);
 		end_records(t);
+		t->proc->n_ranges = 0;
 	}
 	/* a new image: whatever the old one's threads ran is before it */
 	id = id_of(t, exec ? barrier(t) : tick(t));
@@ -570,6 +627,7 @@ int soft_mmap(struct soft_thread *t, const struct synth_map *map)
 	struct synth_id id = id_of(t, now);
 
 	keep_error(s, synth_mmap2(s->w, &id, t->pid, t->tid, map));
+	keep_error(s, map_ranges(s, t->proc, map));
 	keep_error(s, note_jit(t, map));
 	if (map->build_id_size && map->path[0] == '/')
 		keep_error(s, writer_build_id(s->w, t->pid,
@@ -659,9 +717,15 @@ int soft_run(struct soft_thread *t, const struct soft_block *table,
 int soft_cut(struct soft_thread *t, const struct soft_block *b,
 	     uint32_t n_insns, uint64_t ip)
 {
+	struct soft_block part = *b;
+
 	if (ensure_on(t, b->start))
 		return t->s->error;
-	t->s->ops->run_block(t, b, n_insns);
+	if (t->s->config.n_filters) {	/* a filter may end before ip */
+		part.end = ip;
+		part.cls = X86_OTHER;
+	}
+	t->s->ops->run_block(t, &part, n_insns);
 	t->s->stats.n_insns += n_insns;
 	t->last = soft_at_ip(ip);
 	t->pinned = false;

@@ -162,18 +162,84 @@ static void resync_after_floor(struct soft_thread *t, uint64_t ip)
 	pt_encode_enable(e, ip);
 }
 
+/* ---- address filters: block by block ---- */
+
+static bool is_inside(const struct soft_thread *t, uint64_t ip)
+{
+	const struct soft_process *p = t->proc;
+
+	if (!t->s->config.n_filters)
+		return true;
+	for (size_t i = 0; i < p->n_ranges; i++)
+		if (ip >= p->ranges[i].start && ip < p->ranges[i].end)
+			return true;
+	return false;
+}
+
+/* The first address after at and before end where a range begins or ends; else end. */
+static uint64_t next_edge(const struct soft_process *p, uint64_t at, uint64_t end)
+{
+	for (size_t i = 0; i < p->n_ranges; i++) {
+		const struct soft_range *r = &p->ranges[i];
+
+		if (r->start > at && r->start < end)
+			end = r->start;
+		if (r->end > at && r->end < end)
+			end = r->end;
+	}
+	return end;
+}
+
+/* From t->last to ip: as without a filter where both are inside of it. */
+static void pass_filter(struct soft_thread *t, uint64_t ip)
+{
+	struct pt_encoder *e = &t->st->e;
+	bool inside = is_inside(t, ip);
+
+	if (!e->filtered && inside) {
+		transition(t, ip);
+	} else if (!e->filtered) {
+		pt_encode_filter_out(e, ip);
+	} else if (inside) {
+		pt_encode_filter_in(e, ip);
+		t->loop_mark = pt_encode_mark(e, e->n_tnt);
+		t->loop_ip = ip;
+		t->loop_n = 1;
+	}
+	if (e->filtered && e->pos >= e->limit)
+		pt_encode_checkpoint(e, ip);
+}
+
+/* A range may begin or end inside of the block, which runs on. */
+static void pass_edges(struct soft_thread *t, const struct soft_block *b)
+{
+	uint64_t at = b->start;
+
+	for (;;) {
+		at = next_edge(t->proc, at, b->end);
+		if (at == b->end)
+			return;
+		t->last = soft_at_ip(at);
+		pass_filter(t, at);
+		t->last = *b;
+		t->last.start = at;
+	}
+}
+
 static void run_block_pt(struct soft_thread *t, const struct soft_block *b,
 			 uint32_t n_insns)
 {
 	struct pt_encoder *e = &t->st->e;
 
-	transition(t, b->start);
+	pass_filter(t, b->start);
 	if (t->resync)
 		resync_after_floor(t, b->start);
+	t->last = *b;
+	if (t->s->config.n_filters)
+		pass_edges(t, b);
 	if (e->tsc + n_insns >= e->event_tsc)
 		pt_encode_time(e, e->tsc + n_insns);
 	e->tsc += n_insns;
-	t->last = *b;
 }
 
 /*
@@ -280,7 +346,7 @@ static size_t run_pt(struct soft_thread *t, const struct soft_block *table,
 {
 	const struct pt_encode_config *c = &t->st->e.config;
 
-	if (t->resync || t->st->e.lost || !c->branch) {
+	if (t->resync || t->st->e.lost || !c->branch || t->s->config.n_filters) {
 		run_block_pt(t, &table[ids[0]], table[ids[0]].n_insns);
 		return 1;
 	}
@@ -292,7 +358,9 @@ static size_t run_pt(struct soft_thread *t, const struct soft_block *table,
 /* The transition to ip happened, then an event stopped the thread there. */
 static void interrupt_pt(struct soft_thread *t, uint64_t ip)
 {
-	transition(t, ip);
+	/* what begins inside of a filter has not run */
+	if (!t->st->e.filtered)
+		pass_filter(t, ip);
 	pt_encode_disable_async(&t->st->e, ip);
 }
 
@@ -310,6 +378,7 @@ static void enable_pt(struct soft_thread *t)
 {
 	struct pt_encoder *e = &t->st->e;
 
+	e->filtered = !is_inside(t, t->last.start);
 	pt_encode_enable(e, t->last.start);
 	t->loop_mark = pt_encode_mark(e, e->n_tnt);
 	t->loop_ip = t->last.start;
