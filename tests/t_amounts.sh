@@ -61,7 +61,7 @@ that "calls -F: the same" "$here/got" cmp -s "$here/want" "$here/got"
 
 # ---- one file, one number: self, off CPU, not traced, lost, instructions ----
 cat >"$here/compare.py" <<'EOP'
-import base64, collections, json, re, sqlite3, subprocess, sys, zlib
+import base64, collections, gzip, json, re, sqlite3, subprocess, sys, zlib
 tool, data, here = sys.argv[1:]
 FOUR = ("self", "offcpu", "untraced", "lost")
 
@@ -178,6 +178,54 @@ for l in run("export", "--to", "callgrind"):
             got[on] += int(l.split()[4]) # address, line, Ir, Bt, ns
         skip = False
 compare("callgrind", self_ns, {k: [v] for k, v in got.items()})
+
+# pprof: a message of protobuf is fields of (number, varint or bytes)
+def varint(b, at):
+    v = shift = 0
+    while True:
+        v |= (b[at] & 127) << shift
+        shift += 7
+        at += 1
+        if b[at - 1] < 128:
+            return v, at
+
+def fields(b):
+    at = 0
+    while at < len(b):
+        key, at = varint(b, at)
+        v, at = varint(b, at)
+        if key & 7 == 2:
+            v, at = b[at:at + v], at + v
+        elif key & 7:
+            sys.exit("pprof: wire type %d" % (key & 7))
+        yield key >> 3, v
+
+def packed(b):
+    out, at = [], 0
+    while at < len(b):
+        v, at = varint(b, at)
+        out.append(v)
+    return out
+
+run("export", "--to", "pprof", "-o", here + "/pprof")
+profile = list(fields(gzip.open(here + "/pprof").read()))
+strings = [v.decode() for k, v in profile if k == 6]
+functions = {f[1]: strings[f[2]] for f in (dict(fields(v)) for k, v in profile if k == 5)}
+locations = {f[1]: functions[dict(fields(f[4]))[1]] for f in (dict(fields(v)) for k, v in profile if k == 4)}
+kinds = [strings[dict(fields(v))[1]] for k, v in profile if k == 1]
+got, n = collections.Counter(), collections.Counter()
+for k, v in profile:
+    if k == 2:
+        f = dict(fields(v))
+        name = locations[packed(f[1])[0]]
+        values = dict(zip(kinds, packed(f[2])))
+        got[name] += values["time"]
+        n[name] += values["instructions"]
+compare("pprof, what is nobody's", {"all": sums[1:]},
+        {"all": [got.pop(k, 0) for k in ("[off CPU]", "[not traced]", "[gap]")]})
+got.pop("[unknown]", 0)
+compare("pprof", self_ns, {k: [v] for k, v in got.items()})
+compare("pprof, instructions", insns, n)
 
 run("report", "-o", here + "/r.html")
 block = re.search(r'data-kind="json" data-z="([01])">(.*?)</script>', open(here + "/r.html").read(), re.S)
