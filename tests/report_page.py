@@ -58,7 +58,7 @@ class Node:
 def nodes(raw):
     n, lane, c = columns(raw)
     assert all(len(x) == n for x in c[:8]), "columns of unequal length"
-    extra = iter(c[8])
+    extra, away = iter(c[8]), iter(c[9])
     depth = start = 0
     for i in range(n):
         x = Node()
@@ -67,12 +67,13 @@ def nodes(raw):
         x.lane, x.depth, x.start, x.end = lane, depth, start, start + c[2][i]
         x.insns, x.func, x.flags = c[3][i], c[5][i], c[6][i] >> 6 & 15
         x.count = 0 if x.flags & GOES_ON else 1
+        x.away = next(away) if c[6][i] >> 14 & 1 else 0
         if c[6][i] >> 15:
             x.count = next(extra) + 1
             x.deep, x.busy = next(extra), next(extra)
             assert x.busy <= x.end - x.start, "more time in calls than there is"
         yield x
-    assert next(extra, None) is None
+    assert next(extra, None) is None and next(away, None) is None
 
 
 def check_nesting(all_nodes, info):

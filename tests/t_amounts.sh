@@ -245,6 +245,17 @@ for k, a, b in zip(*(find_list(page, k) for k in ("name", "ownNs", "ownInsns")))
     ins[k] += b
 compare("report", self_ns, {k: [v] for k, v in own.items()})
 compare("report, instructions", insns, ins)
+sys.path.insert(0, "tests")
+import report_page
+info, away = None, collections.Counter()
+for kind, raw in report_page.blocks(here + "/r.html"):
+    if kind == "json":
+        info = json.loads(raw)
+    elif kind == "nodes":
+        for x in report_page.nodes(raw):
+            away[info["name"][x.func]] += x.away
+compare("report, of single calls what is no self time", {k: [sum(v[1:])] for k, v in times.items()},
+        {k: [v / info["ticks"]] for k, v in away.items()})
 
 # latency rounds: its text is that of the sum over the calls that find calls whole
 def text(ns):

@@ -46,6 +46,7 @@ struct report_node {
 	uint64_t insns;
 	uint64_t cycles;	/* merged: weight of func, see absorb */
 	uint64_t from;		/* address of the call; merged: ticks in calls */
+	uint64_t away_ns;	/* of its own time: off CPU, not traced, or lost */
 	uint32_t func;		/* merged: the one that took most of it */
 	uint32_t count;		/* calls, with those inside when merged */
 	uint32_t pin;		/* id + 1 of a slow call; 0: none */
@@ -194,12 +195,14 @@ enum report_node_column {
 	NODE_INSNS,
 	NODE_CYCLES,		/* merged: 0 */
 	NODE_FUNC,
-	NODE_WHAT,		/* kind | how << 3 | flags << 6 */
+	NODE_WHAT,		/* kind | how << 3 | flags << 6, and bits 14, 15 */
 	NODE_SITE,		/* index + 1 in sites; 0: none */
 	NODE_EXTRA,		/* with bit 15 of WHAT: count - 1, deep, ticks in
 				 * calls; of others nothing */
+	NODE_AWAY,		/* with bit 14: ticks off CPU, not traced, or lost */
 	NODE_N_COLUMNS,
 };
+#define NODE_HAS_AWAY (1 << 14)
 #define NODE_HAS_EXTRA (1 << 15)
 
 enum report_tree_column {

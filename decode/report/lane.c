@@ -161,6 +161,16 @@ static void end_spans(struct report_lane *l)
 		end_span(l, &l->off);
 }
 
+/* What is no self time (callstack.h) belongs to the frame on top, too. */
+static void add_away(struct report_lane *l, const struct call_thread *t)
+{
+	struct call_count n = call_minus(t->now, l->count);
+	uint32_t top = l->n_open < REPORT_DEPTH ? l->n_open : REPORT_DEPTH;
+
+	if (top && l->open[top - 1] != REPORT_NONE)
+		l->nodes[l->open[top - 1]].away_ns += n.ns - call_self_ns(&n);
+}
+
 /* The thread's clock, before anything else is made of what it is told. */
 int report_clock(struct report *r, struct report_lane *l,
 		 const struct call_thread *t)
@@ -168,6 +178,7 @@ int report_clock(struct report *r, struct report_lane *l,
 	uint64_t at = t->now.ns * REPORT_TICKS, insns = t->now.insns;
 	int err;
 
+	add_away(l, t);
 	l->count = t->now;
 	if (t->now.ns && !l->timed)
 		begin_time(r, l, at);

@@ -90,6 +90,7 @@ static void pack_node(struct packing *p, const struct report_node *n)
 {
 	const struct report_writer *w = p->w;
 	bool merged = n->flags & REPORT_MERGED, extra = merged || n->count > 1;
+	uint64_t away = merged ? 0 : n->away_ns * REPORT_TICKS >> w->shift;
 	uint32_t caller = n->depth ? p->func[n->depth - 1] : n->func;
 	uint64_t start = place(w, n->start);
 	uint64_t length = place(w, n->end) - start;
@@ -104,11 +105,14 @@ static void pack_node(struct packing *p, const struct report_node *n)
 	column_put(&p->c[NODE_WHAT],
 		   n->kind | (uint64_t)n->how << 3 |
 			   (uint64_t)(n->flags & 15) << 6 |
-			   (extra ? NODE_HAS_EXTRA : 0));
+			   (extra ? NODE_HAS_EXTRA : 0) |
+			   (away ? NODE_HAS_AWAY : 0));
 	column_put(&p->c[NODE_SITE],
 		   merged ? 0 : add_site(&p->w->sites, n->from, caller));
 	if (extra)
 		pack_extra(p, n, length);
+	if (away)
+		column_put(&p->c[NODE_AWAY], away);
 	p->start = start;
 	p->depth = n->depth;
 	p->n++;

@@ -5,7 +5,7 @@
  * outside of itself. post(message, transfer) hands over what is ready.
  */
 function makeDecoder(post) {
-	const MERGED = 1, EXTRA = 1 << 15, FEW = 3000;
+	const MERGED = 1, EXTRA = 1 << 15, AWAY = 1 << 14, FEW = 3000;
 	const lanes = new Map();
 
 	function fromBase64(text) {
@@ -65,7 +65,7 @@ function makeDecoder(post) {
 			    insns: new Float64Array(n), cycles: new Float64Array(n),
 			    func: new Uint32Array(n), site: new Uint32Array(n),
 			    depth: new Uint16Array(n), what: new Uint16Array(n),
-			    extra: [] };
+			    away: new Float64Array(n), extra: [] };
 		let start = 0, depth = 0;
 
 		for (let i = 0; i < n; i++) {
@@ -81,6 +81,8 @@ function makeDecoder(post) {
 			b.site[i] = c[7]();
 			if (b.what[i] & EXTRA)
 				b.extra.push(c[8]() + 1, c[8](), c[8]());
+			if (b.what[i] & AWAY)
+				b.away[i] = c[9]();
 		}
 		if (!lanes.has(more))
 			lanes.set(more, []);
@@ -96,12 +98,12 @@ function makeDecoder(post) {
 			    insns: new Float64Array(n), cycles: new Float64Array(n),
 			    func: new Uint32Array(n), site: new Uint32Array(n),
 			    depth: new Uint16Array(n), what: new Uint16Array(n),
-			    extra: new Uint32Array(n) };
+			    away: new Float64Array(n), extra: new Uint32Array(n) };
 		const more = [0, 0, 0];
 
 		for (const b of blocks) {
 			for (const k of ["start", "len", "insns", "cycles", "func",
-					 "site", "depth", "what"])
+					 "site", "depth", "what", "away"])
 				l[k].set(b[k], at);
 			for (let i = 0; i < b.n; i++)
 				if (b.what[i] & EXTRA)

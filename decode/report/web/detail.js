@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Detail: what is known of the chosen frame, merged calls, gap or function. */
 
-/* Ticks spent in a node itself: without the calls inside. */
+/* Ticks spent in a node itself: without the calls inside, and without the time when
+ * the thread was off the CPU, not traced, or lost in a gap. */
 function ownTicks(d, node) {
-	let own = d.len[node];
+	let own = d.len[node] - d.away[node];
 
 	for (let i = node + 1; i < d.after[node]; i = d.after[i])
 		own -= busyTicks(d, i);
@@ -149,6 +150,7 @@ function frameDetail({ lane, node }) {
 		     ["Begin", `${absolute(a)}  (+${relative(a, M.ticks)})`],
 		     [base ? "Seen for" : "Duration", `${length(len)}${rank(func, len, d, node)}`],
 		     ["Its own", `${length(own)}  (${percent(own, len)})`],
+		     ["Off CPU, not traced, or lost", d.away[node] ? length(d.away[node]) : ""],
 		     ["Instructions", count(d.insns[node])],
 		     ["Cycles", d.cycles[node] ? count(d.cycles[node]) : ""],
 		     ["Per cycle", d.cycles[node] ? (d.insns[node] / d.cycles[node]).toFixed(2) : ""],
