@@ -102,6 +102,8 @@ static int start_fallback(struct stream_cursor *cur,
 	else
 		stats->n_handed_whole++;
 	*cursor_decoder_view(cur) = a->view;
+	cur->quiet.until_tsc = UINT64_MAX;
+	cur->host.time_step = cur->source ? 0 : cur->wants.time_step;
 	view_find_task(cur, cursor_decoder_view(cur));
 	cur->host.paths = 0;
 	a->state = FALLBACK_ON;

@@ -297,7 +297,9 @@ uint64_t session_memory(const struct session *s)
  *
  * Where streams run at the same time, they take turns at every few events: a
  * decoder that returns that often costs more than the TIMEs, so the next
- * refills are not quiet.
+ * refills are not quiet. Nor are those of the reference: it emits all TIMEs anyway, and
+ * says of a branch whose outcome it has not read yet, where it returns, that it is not
+ * known, so its ranges depend on where that is.
  */
 #define QUIET_FEW 64	/* events that are too few for a refill */
 #define QUIET_REST 16
@@ -307,6 +309,8 @@ static void begin_quiet(const struct session_pass *pass,
 {
 	uint64_t until = UINT64_MAX;
 
+	if (cur->fallback.state != FALLBACK_NONE && !cur->quiet.rest)
+		cur->quiet.rest = 1;
 	for (size_t i = 0; i < pass->n && !cur->quiet.rest; i++) {
 		struct stream_cursor *other = &pass->cursors[i];
 		uint64_t time;
@@ -327,14 +331,16 @@ static void begin_quiet(const struct session_pass *pass,
 
 static void end_quiet(struct stream_cursor *cur)
 {
-	const struct aux_flow *last = &cur->m.buf[cur->m.n - 1];
+	const struct aux_flow *last;
 
-	if (cur->quiet.rest)
+	if (cur->quiet.rest) {
 		cur->quiet.rest--;
-	else if (cur->m.n && cur->m.n < QUIET_FEW &&
-		 last->kind == AUX_FLOW_TIME &&
-		 last->time.tsc >= cur->quiet.until_tsc)
-		cur->quiet.rest = QUIET_REST;
+	} else if (cur->m.n && cur->m.n < QUIET_FEW) {
+		last = &cur->m.buf[cur->m.n - 1];
+		if (last->kind == AUX_FLOW_TIME &&
+		    last->time.tsc >= cur->quiet.until_tsc)
+			cur->quiet.rest = QUIET_REST;
+	}
 }
 
 /* Without workers there is a decoder for each stream that has not ended: each has
@@ -570,7 +576,10 @@ static int open_cursors(struct session_pass *pass, struct aux_diag *diag)
 	pass->timeless = pass->wants.time_step;
 	pass->untimed = !(pass->needs & SINK_NEEDS_TIME) && !pass->filtered &&
 			!pass->timeless && s->timed &&
-			s->chunks.trace_type == AUX_TRACE_INTEL_PT;
+			s->chunks.trace_type == AUX_TRACE_INTEL_PT &&
+			!s->plugin_ops &&
+			pass->decoder != decoders_reference(
+						 s->chunks.trace_type, NULL);
 	pass->ticks = pass->needs & SINK_TAKES_TIMES && !pass->filtered;
 	pass->stats->decoder = pass->decoder->name;
 	pass->stats->reference =
