@@ -277,8 +277,9 @@ static int finish_coverage(void *sink, struct aux_diag *diag)
 		err = expand(c, &t);
 	if (!err && t.nomem)
 		err = -AUX_E_NOMEM;
+	if (!err)
+		err = cover_tally_sort(&t);
 	if (!err) {
-		cover_tally_sort(&t);
 		r->n_filtered = t.n_filtered;
 		r->n_mismatches = t.n_mismatches;
 		add_drop(r, t.only ? "of other files" : "of no file (made code)", t.n_homeless);

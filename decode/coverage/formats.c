@@ -25,31 +25,6 @@
 #include "decode/coverage/impl.h"
 #include "decode/lib/elf/elf.h"
 
-static int by_path(const void *a, const void *b)
-{
-	const struct cover_module *x = *(const struct cover_module *const *)a;
-	const struct cover_module *y = *(const struct cover_module *const *)b;
-	int c = strcmp(x->path, y->path);
-
-	if (!c)
-		c = memcmp(x->build_id, y->build_id, sizeof(x->build_id));
-	return c ? c : (x->base > y->base) - (x->base < y->base);
-}
-
-static const struct cover_module **sort_modules(const struct cover_tally *t)
-{
-	const struct cover_module **v;
-
-	v = reallocarray(NULL, t->n_modules + 1, sizeof(*v));
-	if (!v)
-		return NULL;
-	for (size_t i = 0; i < t->n_modules; i++)
-		v[i] = &t->modules[i];
-	if (t->n_modules)
-		qsort(v, t->n_modules, sizeof(*v), by_path);
-	return v;
-}
-
 /* The address of an offset as the file is linked; the offset if it cannot be
  * read. */
 static uint64_t linked(const struct cover_module *m, uint64_t off)
@@ -97,18 +72,16 @@ static int put_path(struct outbuf *out, const char *path)
 int cover_print_drcov(const struct cover_tally *t, struct outbuf *out,
 		      uint64_t *lines)
 {
-	const struct cover_module **v = sort_modules(t);
+	const struct cover_module *v = t->modules;
 	uint64_t n = 0;
 	int err = 0;
 
-	if (!v)
-		return -AUX_E_NOMEM;
 	outbuf_printf(out, "DRCOV VERSION: 2\nDRCOV FLAVOR: drcov\n"
 			   "Module Table: version 2, count %zu\n"
 			   "Columns: id, base, end, entry, checksum, "
 			   "timestamp, path\n", t->n_modules);
 	for (size_t i = 0; i < t->n_modules && !err; i++) {
-		const struct cover_module *m = v[i];
+		const struct cover_module *m = &v[i];
 
 		outbuf_printf(out, "%3zu, 0x%016llx, 0x%016llx, 0x%016x, "
 			      "0x%08x, 0x%08x, ", i,
@@ -121,18 +94,17 @@ int cover_print_drcov(const struct cover_tally *t, struct outbuf *out,
 	}
 	outbuf_printf(out, "BB Table: %llu bbs\n", (unsigned long long)n);
 	for (size_t i = 0; i < t->n_modules; i++) {
-		for (size_t k = v[i]->block;
-		     k < v[i]->block + v[i]->n_blocks; k++) {
+		for (size_t k = v[i].block;
+		     k < v[i].block + v[i].n_blocks; k++) {
 			const struct cover_block *b = &t->blocks[k];
 
-			if (!fits(v[i], i, b))
+			if (!fits(&v[i], i, b))
 				continue;
-			put_le(out, linked(v[i], b->off), 4);
+			put_le(out, linked(&v[i], b->off), 4);
 			put_le(out, b->size, 2);
 			put_le(out, i, 2);
 		}
 	}
-	free(v);
 	*lines = n;
 	return err;
 }
@@ -251,16 +223,16 @@ static const char *base_name(const struct cover_module *m)
  * reader finds the program by NAME, so files of one name stand in directories: that of
  * the second is DIR/2.
  */
-static char *name_file(const struct cover_module *const *v, size_t i,
+static char *name_file(const struct cover_module *v, size_t i,
 		       const char *dir, uint32_t pid)
 {
-	const char *name = base_name(v[i]);
+	const char *name = base_name(&v[i]);
 	unsigned nth = 1;
 	char *path;
 	int n;
 
 	for (size_t k = 0; k < i; k++)
-		nth += v[k]->n_blocks && !strcmp(base_name(v[k]), name);
+		nth += v[k].n_blocks && !strcmp(base_name(&v[k]), name);
 	if (nth == 1)
 		n = asprintf(&path, "%s/%s.%u.sancov", dir, name, pid);
 	else
@@ -305,8 +277,8 @@ static int write_module(const struct cover_tally *t,
 int cover_write_sancov(const struct cover_tally *t, const char *dir,
 		       uint32_t pid, uint64_t *n, struct aux_diag *diag)
 {
-	const struct cover_module **v = sort_modules(t);
-	int rc = v ? 0 : -AUX_E_NOMEM;
+	const struct cover_module *v = t->modules;
+	int rc = 0;
 
 	*n = 0;
 	if (!rc && mkdir(dir, 0777) < 0 && errno != EEXIST)
@@ -314,12 +286,11 @@ int cover_write_sancov(const struct cover_tally *t, const char *dir,
 	for (size_t i = 0; i < t->n_modules && !rc; i++) {
 		char *path;
 
-		if (!v[i]->n_blocks)
+		if (!v[i].n_blocks)
 			continue;
 		path = name_file(v, i, dir, pid);
-		rc = path ? write_module(t, v[i], path, n, diag) : -AUX_E_NOMEM;
+		rc = path ? write_module(t, &v[i], path, n, diag) : -AUX_E_NOMEM;
 		free(path);
 	}
-	free(v);
 	return rc;
 }

@@ -103,9 +103,9 @@ int cover_tally_edge(struct cover_tally *t, const struct space *space,
 /* The same for a range whose target follows from the code; no-op for others. */
 int cover_tally_end(struct cover_tally *t, const struct space *space,
 		    const struct cover_range *r, uint64_t n);
-/* Sorts blocks and edges, adds up equal ones, and sets the parts of modules.
- * Once. */
-void cover_tally_sort(struct cover_tally *t);
+/* Sorts modules by path, blocks and edges by place, adds up equal ones, and sets
+ * the parts of modules. Once. 0 or -AUX_E_NOMEM. */
+int cover_tally_sort(struct cover_tally *t);
 
 /* ---- count.c: units and how often they ran ---- */
 

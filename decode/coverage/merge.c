@@ -479,8 +479,9 @@ static int write_all(struct merged *m, struct outbuf *out)
 			cover_print_lcov(&m->lines, out);
 		break;
 	case MERGE_DRCOV:
-		cover_tally_sort(&m->tally);
-		rc = cover_print_drcov(&m->tally, out, &n);
+		rc = cover_tally_sort(&m->tally);
+		if (!rc)
+			rc = cover_print_drcov(&m->tally, out, &n);
 		break;
 	case MERGE_SANCOV:
 		write_sancov(m, out);

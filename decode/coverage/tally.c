@@ -249,6 +249,48 @@ int cover_tally_end(struct cover_tally *t, const struct space *space,
 
 /* ---- Sorting ---- */
 
+static int by_path(const void *a, const void *b)
+{
+	const struct cover_module *x = *(const struct cover_module *const *)a;
+	const struct cover_module *y = *(const struct cover_module *const *)b;
+	int c = strcmp(x->path, y->path);
+
+	if (!c)
+		c = memcmp(x->build_id, y->build_id, sizeof(x->build_id));
+	return c ? c : (x->base > y->base) - (x->base < y->base);
+}
+
+/* Modules come in the order in which workers met them: by path, what is made of
+ * them is the same in each run. */
+static int sort_modules(struct cover_tally *t)
+{
+	struct cover_module **order = calloc(t->n_modules + 1, sizeof(*order));
+	struct cover_module *all = calloc(t->n_modules + 1, sizeof(*all));
+	uint32_t *to = calloc(t->n_modules + 1, sizeof(*to));
+	int rc = order && all && to ? 0 : -AUX_E_NOMEM;
+
+	for (size_t i = 0; i < t->n_modules && !rc; i++)
+		order[i] = &t->modules[i];
+	if (!rc && t->n_modules)
+		qsort(order, t->n_modules, sizeof(*order), by_path);
+	for (size_t i = 0; i < t->n_modules && !rc; i++) {
+		all[i] = *order[i];
+		to[order[i] - t->modules] = (uint32_t)i;
+	}
+	for (size_t i = 0; i < t->n_blocks && !rc; i++)
+		t->blocks[i].module = to[t->blocks[i].module];
+	for (size_t i = 0; i < t->n_edges && !rc; i++) {
+		t->edges[i].module = to[t->edges[i].module];
+		t->edges[i].to_module = to[t->edges[i].to_module];
+	}
+	if (!rc && t->n_modules)
+		memcpy(t->modules, all, t->n_modules * sizeof(*all));
+	free(order);
+	free(all);
+	free(to);
+	return rc;
+}
+
 static int by_block(const void *a, const void *b)
 {
 	const struct cover_block *x = a, *y = b;
@@ -294,10 +336,12 @@ static void sort_blocks(struct cover_tally *t)
 	}
 }
 
-void cover_tally_sort(struct cover_tally *t)
+int cover_tally_sort(struct cover_tally *t)
 {
 	size_t n = 0;
 
+	if (sort_modules(t) < 0)
+		return -AUX_E_NOMEM;
 	sort_blocks(t);
 	if (t->n_edges)
 		qsort(t->edges, t->n_edges, sizeof(*t->edges), by_edge);
@@ -312,4 +356,5 @@ void cover_tally_sort(struct cover_tally *t)
 		t->modules[t->edges[i].module].edge = i;
 		t->modules[t->edges[i].module].n_edges++;
 	}
+	return 0;
 }
