@@ -254,7 +254,8 @@ static bool is_wanted(const struct funcs *f, const struct call_func *func)
 
 	if (!func->raw)
 		call_func_name(func, text, sizeof(text));
-	return names_fit(f->host->names, func->raw ? func->raw : text);
+	return names_fit(f->host->names, func->raw ? func->raw : text,
+			 func->dso);
 }
 
 static struct func *make(struct funcs *f, const struct space *space,

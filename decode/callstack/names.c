@@ -35,7 +35,17 @@ struct name {
 	bool fits;
 };
 
+struct module {
+	const char *text;
+	bool hit;
+};
+
+#define N_MODULES 8
+
 struct names {
+	struct module *modules;
+	size_t n_modules;
+	char *seen[N_MODULES];	/* modules that did not fit, the first ones */
 	struct pattern *patterns;
 	size_t n_patterns;
 	bool mangled;
@@ -271,11 +281,51 @@ const char *names_shown(struct names *n, const char *raw)
 	return name && name->shown ? name->shown : raw;
 }
 
-bool names_fit(struct names *n, const char *raw)
+static const char *last_part(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+/* For the hint; what there is no memory for is left out. */
+static void note_module(struct names *n, const char *dso)
+{
+	size_t i = 0;
+
+	while (i < N_MODULES && n->seen[i] && strcmp(n->seen[i], dso))
+		i++;
+	if (i < N_MODULES && !n->seen[i])
+		n->seen[i] = strdup(dso);
+}
+
+static bool fits_module(struct names *n, const char *dso)
+{
+	bool fits = !n->n_modules;
+
+	for (size_t i = 0; dso && i < n->n_modules; i++) {
+		struct module *m = &n->modules[i];
+		const char *path = strchr(m->text, '/') ? dso : last_part(dso);
+
+		if (fnmatch(m->text, path, 0))
+			continue;
+		m->hit = true;
+		fits = true;
+	}
+	if (!fits && dso)
+		note_module(n, last_part(dso));
+	return fits;
+}
+
+bool names_fit(struct names *n, const char *raw, const char *dso)
 {
 	const struct name *name;
 
 	if (!names_select(n))
+		return true;
+	if (!fits_module(n, dso))
+		return false;
+	if (!n->n_patterns)
 		return true;
 	name = raw ? name_of(n, raw) : NULL;
 	return name ? name->fits : raw && fits_any(n, raw);
@@ -283,16 +333,18 @@ bool names_fit(struct names *n, const char *raw)
 
 bool names_select(const struct names *n)
 {
-	return n && n->n_patterns;
+	return n && (n->n_patterns || n->n_modules);
 }
 
 bool names_met(const struct names *n)
 {
-	bool met = false;
+	bool met = n && !n->n_patterns, in = n && !n->n_modules;
 
 	for (size_t i = 0; n && i < n->n_patterns; i++)
 		met |= n->patterns[i].hit;
-	return met;
+	for (size_t i = 0; n && i < n->n_modules; i++)
+		in |= n->modules[i].hit;
+	return met && in;
 }
 
 bool names_are_mangled(const struct names *n)
@@ -324,10 +376,23 @@ int names_new(struct names **names, const char *option,
 	return err;
 }
 
+int names_modules(struct names *n, const char *const *texts, size_t n_texts)
+{
+	n->modules = calloc(n_texts + 1, sizeof(*n->modules));
+	if (!n->modules)
+		return -AUX_E_NOMEM;
+	for (size_t i = 0; i < n_texts; i++)
+		n->modules[n->n_modules++].text = texts[i];
+	return 0;
+}
+
 void names_free(struct names *n)
 {
 	if (!n)
 		return;
+	for (size_t i = 0; i < N_MODULES; i++)
+		free(n->seen[i]);
+	free(n->modules);
 	for (size_t i = 0; i < n->n_patterns; i++) {
 		if (n->patterns[i].is_regex)
 			regfree(&n->patterns[i].regex);
@@ -431,5 +496,16 @@ void names_hint(const struct names *n, char *hint, size_t len)
 		append(hint, len, p->given);
 		append(hint, len, "\" ran");
 		append_near(n, p->text, hint, len);
+	}
+	for (size_t i = 0; n && i < n->n_modules; i++) {
+		if (n->modules[i].hit)
+			continue;
+		append(hint, len, hint[0] ? "; nothing of \"" : "nothing of \"");
+		append(hint, len, n->modules[i].text);
+		append(hint, len, "\" ran");
+		for (size_t k = 0; k < N_MODULES && n->seen[k]; k++) {
+			append(hint, len, k ? ", " : "; there ran ");
+			append(hint, len, n->seen[k]);
+		}
 	}
 }

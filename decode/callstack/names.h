@@ -14,6 +14,9 @@
  *
  * Template arguments belong to the name. ABI tags ([abi:cxx11]) do not: they are
  * left out on both sides. Several patterns mean any of them.
+ *
+ * A module (--module) is the path of a file or its last part, or a glob of one.
+ * With both, a function has to fit a pattern and lie in a module.
  */
 #ifndef DECODE_CALLSTACK_NAMES_H
 #define DECODE_CALLSTACK_NAMES_H
@@ -30,23 +33,25 @@ struct names;
  * -AUX_E_INVAL with diag. */
 int names_new(struct names **n, const char *option, const char *const *texts,
 	      size_t n_texts, bool mangled, struct aux_diag *diag);
+/* Modules, before any name comes; texts outlive n. 0 or -AUX_E_NOMEM. */
+int names_modules(struct names *n, const char *const *texts, size_t n_texts);
 void names_free(struct names *n);
 
 /* For one thread at a time, for they remember each name. n NULL: every name
  * fits, and is shown as the file has it. What is returned lives as long as n
  * and raw do. */
 const char *names_shown(struct names *n, const char *raw);
-/* raw NULL fits no pattern. */
-bool names_fit(struct names *n, const char *raw);
-/* There are patterns. */
+/* raw NULL fits no pattern; dso, as in struct symbol, NULL no module. */
+bool names_fit(struct names *n, const char *raw, const char *dso);
+/* There are patterns, or modules. */
 bool names_select(const struct names *n);
-/* A name that came fits one of them. */
+/* What came fits one of each. */
 bool names_met(const struct names *n);
 bool names_are_mangled(const struct names *n);
 /*
  * For each pattern that has fitted none of the names so far, what is said:
- * "no function "fo" ran; near to it: foo, bar". "" if all have fitted. Always
- * terminated.
+ * "no function "fo" ran; near to it: foo, bar", and for each module "nothing of
+ * "x" ran; there ran libc.so.6, ls". "" if all have fitted. Always terminated.
  */
 void names_hint(const struct names *n, char *hint, size_t len);
 

@@ -50,6 +50,12 @@ struct cmd_filter {
 	/* --symbol, or the operand FUNCTION; none: all functions */
 	const char *symbols[CMD_SYMBOLS];
 	size_t n_symbols;
+	const char *modules[CMD_SYMBOLS];	/* --module; none: all files */
+	size_t n_modules;
+	uint32_t pids[CMD_SYMBOLS];	/* --pid; none: all processes */
+	size_t n_pids;
+	const char *comms[CMD_SYMBOLS];	/* --comm; none: threads of any name */
+	size_t n_comms;
 	bool mangled;			/* --no-demangle */
 };
 
@@ -104,7 +110,7 @@ struct cmd_group {
 };
 
 /* options.c */
-extern const struct cmd_group cmd_group_tid, cmd_group_cpu, cmd_group_time,
+extern const struct cmd_group cmd_group_tid, cmd_group_who, cmd_group_cpu, cmd_group_time,
 	cmd_group_part, cmd_group_stream, cmd_group_snapshot, cmd_group_symbol,
 	cmd_group_names, cmd_group_code, cmd_group_import, cmd_group_chunk_size, cmd_group_jobs,
 	cmd_group_progress, cmd_group_input, cmd_group_output;

@@ -27,10 +27,11 @@
 
 /* table */
 static const struct cmd_group *const flow_groups[] = {
-	&cmd_group_tid, &cmd_group_cpu, FLOW_PART, &cmd_group_symbol,
+	&cmd_group_tid, &cmd_group_who, &cmd_group_cpu, FLOW_PART, &cmd_group_symbol,
 	&cmd_group_names, FLOW_CODE, FLOW_WORK, NULL,
 }, *const profile_groups[] = {	/* is of whole files: no --symbol */
-	&cmd_group_tid, &cmd_group_cpu, FLOW_PART, FLOW_CODE, FLOW_WORK, NULL,
+	&cmd_group_tid, &cmd_group_who, &cmd_group_cpu, FLOW_PART, FLOW_CODE,
+	FLOW_WORK, NULL,
 }, *const summary_groups[] = {
 	&cmd_group_tid, &cmd_group_cpu, FLOW_PART, &cmd_group_names,
 	&cmd_group_code, FLOW_WORK, NULL,

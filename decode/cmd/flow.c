@@ -87,6 +87,10 @@ static struct session_config config_of(const struct cmd_options *o)
 	c.max_memory = o->decoding.max_memory;
 	c.snapshot = o->filter.snapshot;
 	c.tid = o->filter.tid;
+	c.pids = o->filter.pids;
+	c.n_pids = o->filter.n_pids;
+	c.comms = o->filter.comms;
+	c.n_comms = o->filter.n_comms;
 	c.cpu = o->filter.cpu;
 	c.time_from = o->filter.time_from;
 	c.time_to = o->filter.time_to;
@@ -150,7 +154,8 @@ static void print_notes(const struct cmd_options *o, const struct session *s)
 		cmd_warn(o->path, "%s%s", advice_before(why), note);
 }
 
-/* "main, foo*", "" without --symbol; what does not fit is left out. */
+/* "main, foo*, in libc.so.6", "" without --symbol and --module; what does not
+ * fit is left out. */
 static void list_symbols(const struct cmd_filter *f, char *text, size_t len)
 {
 	size_t at = 0;
@@ -159,6 +164,10 @@ static void list_symbols(const struct cmd_filter *f, char *text, size_t len)
 	for (size_t i = 0; i < f->n_symbols && at < len; i++)
 		at += (size_t)snprintf(text + at, len - at, "%s%s",
 				       i ? ", " : "", f->symbols[i]);
+	for (size_t i = 0; i < f->n_modules && at < len; i++)
+		at += (size_t)snprintf(text + at, len - at, "%s%s%s",
+				       at ? ", " : "", i ? "" : "in ",
+				       f->modules[i]);
 }
 
 /* Decodes, flushes the output, prints warnings and the verdict; the exit
@@ -175,7 +184,7 @@ static int run_output(const struct cmd_options *o, struct session *s,
 				      .path = o->path,
 				      .out_path = o->output.path,
 				      .symfs = o->code.symfs,
-				      .symbol = o->filter.n_symbols ? asked :
+				      .symbol = names_select(names) ? asked :
 								      NULL,
 				      .time_from = o->filter.time_from,
 				      .time_to = o->filter.time_to };
@@ -211,8 +220,17 @@ static int run_output(const struct cmd_options *o, struct session *s,
 int cmd_names(struct names **names, const struct cmd_options *o,
 	      struct aux_diag *diag)
 {
-	return names_new(names, "--symbol", o->filter.symbols,
-			 o->filter.n_symbols, o->filter.mangled, diag);
+	int err = names_new(names, "--symbol", o->filter.symbols,
+			    o->filter.n_symbols, o->filter.mangled, diag);
+
+	if (!err && o->filter.n_modules)
+		err = names_modules(*names, o->filter.modules,
+				    o->filter.n_modules);
+	if (err && *names) {
+		names_free(*names);
+		*names = NULL;
+	}
+	return err;
 }
 
 /*

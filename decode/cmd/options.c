@@ -155,6 +155,56 @@ static int add_symbol(const struct option_row *row, void *config,
 	return 0;
 }
 
+static int add_module(const struct option_row *row, void *config,
+		      const char *arg, struct aux_diag *diag)
+{
+	struct cmd_filter *f = &((struct cmd_options *)config)->filter;
+
+	(void)row;
+	if (f->n_modules == CMD_SYMBOLS)
+		return option_refuse(diag, "more than %d of --module",
+				     CMD_SYMBOLS);
+	f->modules[f->n_modules++] = arg;
+	return 0;
+}
+
+static int add_comm(const struct option_row *row, void *config,
+		    const char *arg, struct aux_diag *diag)
+{
+	struct cmd_filter *f = &((struct cmd_options *)config)->filter;
+
+	(void)row;
+	if (f->n_comms == CMD_SYMBOLS)
+		return option_refuse(diag, "more than %d of --comm", CMD_SYMBOLS);
+	f->comms[f->n_comms++] = arg;
+	return 0;
+}
+
+/* "4711" or "4711,4712", as perf has it. */
+static int add_pids(const struct option_row *row, void *config,
+		    const char *arg, struct aux_diag *diag)
+{
+	struct cmd_filter *f = &((struct cmd_options *)config)->filter;
+	char one[24];
+	uint64_t v;
+	size_t n;
+
+	(void)row;
+	for (const char *p = arg;; p += n + 1) {
+		n = strcspn(p, ",");
+		snprintf(one, sizeof(one), "%.*s", (int)(n < 20 ? n : 20), p);
+		if (!option_read_number(one, INT32_MAX, &v))
+			return option_refuse(diag, "--pid wants numbers up to "
+					     "%d, not \"%s\"", INT32_MAX, arg);
+		if (f->n_pids == CMD_SYMBOLS)
+			return option_refuse(diag, "more than %d of --pid",
+					     CMD_SYMBOLS);
+		f->pids[f->n_pids++] = (uint32_t)v;
+		if (!p[n])
+			return 0;
+	}
+}
+
 /* Both spellings set one value; the last on the line wins. */
 static int set_progress(const struct option_row *row, void *config,
 			const char *arg, struct aux_diag *diag)
@@ -190,6 +240,14 @@ static const struct option_row tid_rows[] = {
 	  .parse = parse_id, .max = INT32_MAX,
 	  OPTION_AT(OPTIONS, filter.tid, int64_t) },
 	END,
+}, who_rows[] = {
+	{ .name = "pid", .arg = "PID",
+	  .help = "these processes only: 4711 or 4711,4712",
+	  .parse = add_pids },
+	{ .name = "comm", .arg = "NAME",
+	  .help = "threads while they have this name; several: any of them",
+	  .parse = add_comm },
+	END,
 }, cpu_rows[] = {
 	{ .name = "cpu", .arg = "CPU", .help = "this CPU only",
 	  .parse = parse_id, .max = INT32_MAX,
@@ -223,6 +281,10 @@ static const struct option_row tid_rows[] = {
 	{ .name = "symbol", .arg = "NAME",
 	  .help = "this function only: a name, foo*, /regex/; several: any of them",
 	  .parse = add_symbol },
+	{ .name = "module", .arg = "FILE",
+	  .help = "functions of this file only: a path, its last part, lib*; "
+		  "several: any",
+	  .parse = add_module },
 	END,
 }, names_rows[] = {
 	{ .name = "no-demangle",
@@ -324,6 +386,7 @@ static const struct option_row code_rows[] = {
 };
 
 const struct cmd_group cmd_group_tid = { FILTERS, tid_rows },
+	cmd_group_who = { FILTERS, who_rows },
 	cmd_group_cpu = { FILTERS, cpu_rows },
 	cmd_group_time = { FILTERS, time_rows },
 	cmd_group_part = { FILTERS, part_rows },

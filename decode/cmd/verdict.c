@@ -89,6 +89,10 @@ static void say_filters(const struct cmd_options *o)
 
 	if (o->filter.tid >= 0)
 		say_filter(&f, "--tid %" PRId64, o->filter.tid);
+	for (size_t i = 0; i < o->filter.n_pids; i++)
+		say_filter(&f, "--pid %" PRIu32, o->filter.pids[i]);
+	for (size_t i = 0; i < o->filter.n_comms; i++)
+		say_filter(&f, "--comm %s", o->filter.comms[i]);
 	if (o->filter.cpu >= 0)
 		say_filter(&f, "--cpu %" PRId64, o->filter.cpu);
 	if (is_timed(o))
@@ -103,6 +107,8 @@ static void say_filters(const struct cmd_options *o)
 	for (size_t i = 0; i < o->filter.n_symbols; i++)
 		say_filter(&f, o->command->named ? "%s" : "--symbol %s",
 			   o->filter.symbols[i]);
+	for (size_t i = 0; i < o->filter.n_modules; i++)
+		say_filter(&f, "--module %s", o->filter.modules[i]);
 	if (f.n) {
 		f.text[f.n - 1] = '\0';
 		cmd_line("  filters:             %s", f.text);
@@ -134,7 +140,8 @@ static const char *hint(const struct verdict *v, const struct cmd_options *o,
 		return v->report.hint;
 	if (v->report.n_insns)
 		return "what was asked for did not run";
-	if (o->filter.tid >= 0 || o->filter.cpu >= 0 || is_timed(o) || o->filter.last_ns ||
+	if (o->filter.tid >= 0 || o->filter.n_pids || o->filter.n_comms ||
+	    o->filter.cpu >= 0 || is_timed(o) || o->filter.last_ns ||
 	    o->filter.chunks || o->filter.snapshot)
 		return "the filters let nothing through; `auxdecode info` "
 		       "shows what there is";
@@ -163,7 +170,7 @@ static int say_empty(const struct verdict *v, const struct cmd_options *o,
 	say_row("AUX bytes decoded", st->aux_decoded);
 	say_row("instructions decoded", st->n_insns);
 	say_row("past the filters", v->report.n_insns);
-	if (o->filter.n_symbols)
+	if (names_select(v->names))
 		say_row("in other functions", v->report.n_filtered);
 	for (unsigned i = 0; i < v->report.n_drops; i++)
 		say_row(v->report.drops[i].what, v->report.drops[i].n);

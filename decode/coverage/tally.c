@@ -139,14 +139,14 @@ static uint32_t find_module(struct cover_tally *t, const struct space *space,
 static bool is_wanted(const struct cover_tally *t, const struct space *space,
 		      uint64_t ip)
 {
-	struct symbol sym;
+	struct symbol sym = { 0 };
 
 	if (!names_select(t->host->names))
 		return true;
 	if (!t->host->symbol ||
 	    t->host->symbol(t->host->priv, space, ip, &sym))
 		sym.name = NULL;
-	return names_fit(t->host->names, sym.name);
+	return names_fit(t->host->names, sym.name, sym.dso);
 }
 
 static struct aux_flow flow_of(const struct cover_range *r)

@@ -216,7 +216,9 @@ static void put_column(struct branch *b, struct outbuf *out,
 /* Whether --symbol names the function there. */
 static bool is_named(struct branch *b, const struct place *at)
 {
-	return names_fit(b->env.host->names, symbol_of(b, at)->name);
+	const struct symbol *sym = symbol_of(b, at);
+
+	return names_fit(b->env.host->names, sym->name, sym->dso);
 }
 
 /* All of a line but the lead. False: --symbol drops it. */

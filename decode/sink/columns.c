@@ -384,7 +384,7 @@ bool in_symbol(const struct sink_host *host, const struct space *space,
 	struct symbol sym;
 
 	find_symbol(host, space, ip, &sym);
-	return names_fit(host->names, sym.name);
+	return names_fit(host->names, sym.name, sym.dso);
 }
 
 /* "[libc.so.6]": for reading, where no symbol is known. */

@@ -171,7 +171,7 @@ static bool fits(struct names *n, const struct call_func *f)
 
 	if (!f->raw)
 		call_func_name(f, text, sizeof(text));
-	return names_fit(n, f->raw ? f->raw : text);
+	return names_fit(n, f->raw ? f->raw : text, f->dso);
 }
 
 /* The patterns are tried once per function. */

@@ -328,7 +328,8 @@ static int render(struct insn *s, const struct flow_ctx *ctx,
 			find_symbol(s->env.host, ctx->space, line.ip,
 				    &line.sym);
 		if (s->env.symbol &&
-		    !names_fit(s->env.host->names, line.sym.name)) {
+		    !names_fit(s->env.host->names, line.sym.name,
+			       line.sym.dso)) {
 			s->maker.n_left_out++;
 			continue;
 		}

@@ -39,7 +39,28 @@ static bool is_filtered(const struct session *s)
 {
 	const struct session_config *c = &s->config;
 
-	return c->tid >= 0 || c->time_from || c->time_to != UINT64_MAX;
+	return c->tid >= 0 || c->n_pids || c->n_comms || c->time_from ||
+	       c->time_to != UINT64_MAX;
+}
+
+static bool is_thread_wanted(const struct session *s, const struct flow_ctx *ctx,
+			     uint64_t time)
+{
+	const struct session_config *c = &s->config;
+	bool wanted = !c->n_pids;
+	const char *comm;
+
+	if (c->tid >= 0 && ctx->tid != (uint32_t)c->tid)
+		return false;
+	for (size_t i = 0; i < c->n_pids; i++)
+		wanted |= ctx->pid == c->pids[i];
+	if (!wanted || !c->n_comms)
+		return wanted;
+	comm = timeline_comm(s->timeline, ctx->tid, time);
+	for (size_t i = 0; i < c->n_comms; i++)
+		if (!strcmp(comm, c->comms[i]))
+			return true;
+	return false;
 }
 
 /* Do the filters let ev through? A GAP of an unknown thread may hide any. */
@@ -47,13 +68,13 @@ static bool is_wanted(const struct session *s, const struct stream_cursor *cur,
 		      const struct aux_flow *ev)
 {
 	const struct session_config *c = &s->config;
-	uint64_t time;
+	const struct flow_ctx *ctx = &cur->m.view.ctx;
+	uint64_t time = cur->source && !cur->timed ? cur->m.view.record_ns
+						   : ctx->time_ns;
 
-	if (c->tid >= 0 && cur->m.view.ctx.tid != (uint32_t)c->tid &&
-	    !(ev->kind == AUX_FLOW_GAP && cur->m.view.ctx.tid == UINT32_MAX))
+	if (!(ev->kind == AUX_FLOW_GAP && ctx->tid == UINT32_MAX) &&
+	    !is_thread_wanted(s, ctx, time))
 		return false;
-	time = cur->source && !cur->timed ? cur->m.view.record_ns
-					  : cur->m.view.ctx.time_ns;
 	return time >= c->time_from && time <= c->time_to;
 }
 

@@ -368,7 +368,8 @@ static bool host_part(void *priv, size_t i, struct sink_part *part)
 	if (i >= s->n_streams)
 		return false;
 	*part = (struct sink_part){ .stream = s->streams[i].idx };
-	if (!c->chunks || s->streams[i].source || c->tid >= 0 || c->time_from ||
+	if (!c->chunks || s->streams[i].source || c->tid >= 0 || c->n_pids ||
+	    c->n_comms || c->time_from ||
 	    c->time_to != UINT64_MAX)
 		return true;
 	span = &s->spans[i];

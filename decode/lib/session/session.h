@@ -40,6 +40,11 @@ struct session_config {
 				 * default; the flow does not depend on it */
 	/* filters; -1 / empty: all */
 	int64_t tid;
+	const uint32_t *pids;	/* processes; n_pids 0: all */
+	size_t n_pids;
+	const char *const *comms;	/* threads while they have one of these
+					 * names; n_comms 0: any */
+	size_t n_comms;
 	int64_t cpu;
 	uint64_t time_from, time_to;	/* ns; to: UINT64_MAX */
 	uint64_t last_ns;	/* so much before the end; 0: all. time_from is
