@@ -23,6 +23,7 @@
  */
 #include <string.h>
 
+#include "common/bytes.h"
 #include "decode/lib/pt/impl.h"
 
 /* Packets that may be between an OVF and its FUP; */
@@ -929,6 +930,55 @@ static const uint8_t *check_item(const struct pt_cursor *c, const uint8_t *p,
 	return !*on && p && is_one_of(pkt, OFF_EVENTS) ? p + pkt->size : NULL;
 }
 
+#define PLAIN_BYTES 16		/* from where check_plain looks at a packet */
+
+/* After PADs, MTCs and CYCs of one byte. */
+static const uint8_t *skip_small(const uint8_t *p, const uint8_t *end)
+{
+	while (end - p >= PLAIN_BYTES) {
+		if (!*p || (*p & 7) == 3)
+			p++;
+		else if (*p == 0x59)
+			p += 2;
+		else
+			break;
+	}
+	return p;
+}
+
+/* Is a TNT at p, short or long? */
+static bool is_tnt(const uint8_t *p, const uint8_t *end)
+{
+	if (end - p < PLAIN_BYTES || *p & 1)
+		return false;
+	return *p > 2 || (*p == 2 && p[1] == 0xa3 && load_le64(p) >> 16);
+}
+
+/* The size of the IP packet at p, if its low bits are these; else 0. */
+static unsigned ip_size(const uint8_t *p, const uint8_t *end, unsigned opcode)
+{
+	static const uint8_t sizes[8] = { 1, 3, 5, 7, 7, 0, 9, 0 };
+
+	return end - p >= PLAIN_BYTES && (*p & 0x1f) == opcode ? sizes[*p >> 5] : 0;
+}
+
+/* The commonest pause: a TIP.PGD, a TIP.PGE with an IP, then a TNT or TIP, which is
+ * returned. NULL: it is another. */
+static const uint8_t *check_plain(const struct pt_cursor *c)
+{
+	const uint8_t *p = skip_small(c->p, c->end);
+	unsigned n = ip_size(p, c->end, 0x01);
+
+	if (!n || c->state != PT_ON)
+		return NULL;
+	p = skip_small(p + n, c->end);
+	n = ip_size(p, c->end, 0x11);
+	if (n < 2)
+		return NULL;
+	p = skip_small(p + n, c->end);
+	return ip_size(p, c->end, 0x0d) || is_tnt(p, c->end) ? p : NULL;
+}
+
 /* pt_look_ahead reads the two items after one; of a TNT or TIP no more than
  * that it is one. */
 const uint8_t *pt_check_pause(const struct pt_cursor *c)
@@ -937,6 +987,10 @@ const uint8_t *pt_check_pause(const struct pt_cursor *c)
 	bool on = c->state == PT_ON, any = false;
 	struct ptpkt pkt;
 
+	p = check_plain(c);
+	if (p)
+		return p;
+	p = c->p;
 	while ((item = skip_to_item(c, p, &pkt))) {
 		if (on && (pkt.type == PTPKT_TNT || pkt.type == PTPKT_TIP))
 			return any ? item : c->p;
