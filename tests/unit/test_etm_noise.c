@@ -320,6 +320,66 @@ static void noise(struct registers r, bool alone)
 	ok(n_alike > N_ROUNDS / 2, "most of them are whole");
 }
 
+/*
+ * What is a packet for one parser is one for the other: header h, with fields that are
+ * complete whatever it has. Except that the decoder leaves some to others, and takes
+ * for damage what may not be where nothing is speculated.
+ */
+static bool has_header(const struct fixture *at, uint8_t h)
+{
+	static struct fixture d;
+	size_t first;
+	char line[ETMPKT_TEXT];
+	bool is_speculated = h >= 0x2e && h <= 0x3f, bad = false;
+	struct etmpkt s;
+	int rc, n;
+
+	d = *at;
+	start_decoder(&d);
+	trace.n = 0;
+	v4_sync(&trace, false);
+	put1(0x04);
+	v4_context(&trace, 0, 7);
+	v4_address(&trace, 0x1000);
+	put1(0xf7);
+	first = trace.n;
+	put1(h);
+	for (unsigned i = 0; i < 16; i++)
+		put1(0x11);
+	rc = run_pull(&d, 1000);
+	for (size_t i = 0; i < d.n; i++)
+		bad |= d.ev[i].kind == AUX_FLOW_GAP &&
+		       d.ev[i].what == AUX_GAP_BAD_PACKET &&
+		       d.ev[i].offset - 100 <= first + 1;
+	d.ops->close(d.dec);
+	etmpkt_init(&s, &d.config.etm);
+	n = etmpkt_next(&s, trace.b + first, trace.n - first, line);
+	if (n > 0 ? !bad || is_speculated : n < 0 && (bad || rc == -AUX_E_UNSUPPORTED))
+		return true;
+	printf("# header %02x: \"%s\", the decoder: %s, %d\n", h, n > 0 ? line : "",
+	       bad ? "bad" : "good", rc);
+	return false;
+}
+
+static void headers(unsigned arch, unsigned version, bool q)
+{
+	static struct fixture at;
+	bool alike = true;
+
+	ete_version = arch == AUX_ETM_ETE ? 0x47705a13 | version << 16 : 0;
+	set_up(&at, "etm", (struct registers){ arch, CID | TS, false });
+	ete_version = 0;
+	if (arch == AUX_ETM_V4)
+		at.config.etm.trcidr1 = 0x4100f403 | version << 4;
+	if (q)
+		at.config.etm.trcidr0 |= 0x18000;
+	/* 0 begins a packet of two bytes or more */
+	for (unsigned h = 1; h < 256; h++)
+		alike &= has_header(&at, (uint8_t)h);
+	ok(alike, "%s, version %u%s: both parsers know the same headers",
+	   arch == AUX_ETM_ETE ? "ETE" : "ETMv4", version, q ? ", Q" : "");
+}
+
 /* Decoded again and again, several packets become one path. */
 static void noise_joined(struct registers r)
 {
@@ -401,6 +461,8 @@ int main(void)
 	order("opencsd", (struct registers){ AUX_ETM_V4, CID | TS, false });
 	order("opencsd", (struct registers){ AUX_ETM_V4, CID | CCI | RS, false });
 	for (unsigned arch = AUX_ETM_V4; arch <= AUX_ETM_ETE; arch++) {
+		for (unsigned version = 0; version < 7; version++)
+			headers(arch, version, version & 1);
 		for (int pull = 0; pull < 2; pull++) {
 			if (has_reference()) {
 				noise((struct registers){ arch, CID | TS, pull },

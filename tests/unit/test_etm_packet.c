@@ -459,7 +459,7 @@ static void make_trace(void)
  * offer. */
 static struct aux_etm_config make_source(void)
 {
-	static const uint32_t sizes[] = { 0x488, 0x484, 0x1088, 0x1084 };
+	static const uint32_t sizes[] = { 0x488, 0x484, 0x888, 0x1088 };
 	struct aux_etm_config e = { .arch = is_ete ? AUX_ETM_ETE : AUX_ETM_V4 };
 
 	e.core_version = 8;

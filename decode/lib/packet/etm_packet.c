@@ -532,11 +532,12 @@ static bool parse(struct parse *p)
 	return true;
 }
 
-/* TRCIDR2's size fields: only these values are not reserved. */
-static uint8_t size_of_field(uint32_t field)
+/* TRCIDR2: only these sizes are not reserved, and ETMv4.0 has VMIDs of a byte. */
+static uint8_t vmid_size(uint32_t idr2, uint8_t version)
 {
-	field &= 0x1f;
-	return field == 1 || field == 2 || field == 4 ? (uint8_t)field : 0;
+	uint8_t n = idr2 >> 10 & 0x1f;
+
+	return n == 1 || (version > 0x40 && (n == 2 || n == 4)) ? n : 0;
 }
 
 bool etmpkt_knows(const struct aux_etm_config *config)
@@ -546,12 +547,14 @@ bool etmpkt_knows(const struct aux_etm_config *config)
 
 void etmpkt_init(struct etmpkt *p, const struct aux_etm_config *config)
 {
+	uint8_t version = config->arch == AUX_ETM_ETE ? 0x50 :
+				  (uint8_t)(config->trcidr1 >> 4);
+
 	*p = (struct etmpkt){
 		.config = config, .ete = config->arch == AUX_ETM_ETE,
-		.version = config->arch == AUX_ETM_ETE ? 0x50 :
-				   (uint8_t)(config->trcidr1 >> 4),
-		.n_cid = size_of_field(config->trcidr2 >> 5),
-		.n_vmid = size_of_field(config->trcidr2 >> 10),
+		.version = version,
+		.n_cid = (config->trcidr2 >> 5 & 0x1f) == 4 ? 4 : 0,
+		.n_vmid = vmid_size(config->trcidr2, version),
 		.cycle_mask = (1u << (12 + (config->trcidr2 >> 25 & 0xf))) - 1,
 	};
 }
