@@ -25,7 +25,7 @@
 
 #include "common/diag.h"
 
-#include "decode/lib/elf/insn.h"
+#include "decode/lib/elf/impl.h"
 
 #define MODE_SHIFT 4 /* AUX_FLOW_MODE_* to an index */
 #define N_MODES	   6
@@ -194,16 +194,18 @@ static void put_text(const struct disasm *d, char *text, size_t text_len)
 #else /* lengths only: text is .byte */
 
 struct disasm {
-	int unused;
+	enum disasm_syntax syntax;
 };
 
 int disasm_new(struct disasm **out, enum disasm_syntax syntax,
 	       struct aux_diag *diag)
 {
-	(void)syntax;
 	*out = calloc(1, sizeof(**out));
-	return *out ? 0 : diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
-				   "out of memory");
+	if (!*out)
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				"out of memory");
+	(*out)->syntax = syntax;
+	return 0;
 }
 
 void disasm_free(struct disasm *d)
@@ -258,6 +260,9 @@ int disasm_text(struct disasm *d, const uint8_t *code, size_t len, uint64_t ip,
 	if (len > MAX_INSN)
 		len = MAX_INSN;
 	known = insn_length(code, len, mode);
+	if (text && text_len && known > 0 &&
+	    young_text(code, known, ip, mode, d->syntax, text, text_len))
+		return known;
 	if (text || known <= 0)
 		size = run_capstone(d, code, len, ip, i);
 	if (known <= 0)

@@ -14,6 +14,7 @@
 #include "common/bytes.h"
 
 #include "decode/lib/elf/elf.h"
+#include "decode/lib/elf/insn.h"
 
 #define BUILD_ID_MAX 20
 
@@ -100,5 +101,12 @@ struct elfimage *elfimage_find_shared(struct elfimage *im,
 				      const struct elfimage *from,
 				      const char *name, const void *id,
 				      size_t id_size);
+
+/* ---- young.c ---- */
+
+/* The text of an instruction of size bytes that capstone may not know. False: it
+ * is none of those. */
+bool young_text(const uint8_t *code, int size, uint64_t ip, unsigned mode,
+		enum disasm_syntax syntax, char *text, size_t len);
 
 #endif

@@ -83,6 +83,8 @@ static bool target_a64(uint32_t w, uint64_t ip, uint64_t *to)
 		*to = ip + scaled(w >> 5, 19, 2);
 	else if ((w & 0x7e000000) == 0x36000000) /* tbz, tbnz */
 		*to = ip + scaled(w >> 5, 14, 2);
+	else if ((w & 0x7e000000) == 0x74000000) /* cb<cc>, cbb<cc>, cbh<cc> */
+		*to = ip + scaled(w >> 5, 9, 2);
 	else
 		return false;
 	return true;
