@@ -7,12 +7,14 @@
  *	one line of KEY=VALUE: what it cost the recorder, what the PMU says
  *   bench_kernel work sleep|spin SECONDS REPORT [SNAPSHOTS]
  *	is what the recorder runs; asks it for snapshots by SIGUSR2; leaves in
- *	REPORT what it used itself, as that is no cost of the recorder
+ *	REPORT what it used itself, as that is no cost of the recorder, and what
+ *	the recorder used and stored after the first quarter of that time
  *
  * Exit status: 0; 1 when it cannot measure, never for what the recorder did.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -47,57 +49,7 @@ static uint64_t cpu_us(const struct rusage *u)
 	       (uint64_t)(u->ru_utime.tv_usec + u->ru_stime.tv_usec);
 }
 
-/* ---- the recorded program ---- */
-
-/* Until the clock says so: without system calls, as a program computes. */
-static void pass_time(bool spin, uint64_t until_us)
-{
-	struct timespec ts = {
-		.tv_sec = (time_t)(until_us / 1000000),
-		.tv_nsec = (long)(until_us % 1000000) * 1000,
-	};
-
-	if (spin)
-		while (clock_us(CLOCK_MONOTONIC) < until_us)
-			;
-	else
-		while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts,
-				       NULL) == EINTR)
-			;
-}
-
-static int work(const char *how, double seconds, const char *path,
-		unsigned int n_snapshots)
-{
-	uint64_t start = clock_us(CLOCK_MONOTONIC), i;
-	uint64_t step = (uint64_t)(seconds * 1e6) / (n_snapshots + 1);
-	bool spin = !strcmp(how, "spin");
-	FILE *f;
-
-	for (i = 1; i <= n_snapshots; i++) {
-		pass_time(spin, start + i * step);
-		kill(getppid(), SIGUSR2);
-	}
-	pass_time(spin, start + (n_snapshots + 1) * step);
-	f = fopen(path, "w");
-	if (!f)
-		return fail(path);
-	fprintf(f, "%" PRIu64 "\n", clock_us(CLOCK_PROCESS_CPUTIME_ID));
-	return fclose(f) ? fail(path) : 0;
-}
-
-/* ---- the recorder ---- */
-
-static int put_text(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	bool ok = fd >= 0 && write(fd, text, strlen(text)) ==
-				     (ssize_t)strlen(text);
-
-	if (fd >= 0)
-		close(fd);
-	return ok ? 0 : fail(path);
-}
+/* ---- what the PMU counted ---- */
 
 struct counts {
 	uint64_t produced, stored, lost, unmade, truncated, begin_failed;
@@ -138,6 +90,101 @@ static int read_counts(struct counts *c)
 	}
 	fclose(f);
 	return 0;
+}
+
+/* ---- the recorded program ---- */
+
+/* Until the clock says so: without system calls, as a program computes. */
+static void pass_time(bool spin, uint64_t until_us)
+{
+	struct timespec ts = {
+		.tv_sec = (time_t)(until_us / 1000000),
+		.tv_nsec = (long)(until_us % 1000000) * 1000,
+	};
+
+	if (spin)
+		while (clock_us(CLOCK_MONOTONIC) < until_us)
+			;
+	else
+		while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts,
+				       NULL) == EINTR)
+			;
+}
+
+/* What a recorder has used so far, all its threads, and what was stored. */
+struct state {
+	uint64_t cpu_ns, stored;
+};
+
+static int read_state(pid_t recorder, struct state *s)
+{
+	char pattern[64];
+	struct counts c;
+	uint64_t ns;
+	glob_t g;
+	size_t i;
+	FILE *f;
+
+	s->cpu_ns = 0;
+	snprintf(pattern, sizeof(pattern), "/proc/%d/task/*/schedstat", recorder);
+	if (glob(pattern, 0, NULL, &g))
+		return fail(pattern);
+	for (i = 0; i < g.gl_pathc; i++) {
+		f = fopen(g.gl_pathv[i], "r");
+		if (f && fscanf(f, "%" SCNu64, &ns) == 1)
+			s->cpu_ns += ns;
+		if (f)
+			fclose(f);
+	}
+	globfree(&g);
+	if (read_counts(&c))
+		return 1;
+	s->stored = c.stored;
+	return 0;
+}
+
+static int work(const char *how, double seconds, const char *path,
+		unsigned int n_snapshots)
+{
+	uint64_t start = clock_us(CLOCK_MONOTONIC), i;
+	uint64_t step = (uint64_t)(seconds * 1e6) / (n_snapshots + 1);
+	bool spin = !strcmp(how, "spin");
+	struct state from = { 0 }, to = { 0 };
+	FILE *f;
+
+	/* What starting costs is over by then. */
+	if (!n_snapshots) {
+		pass_time(spin, start + (uint64_t)(seconds * 1e6) / 4);
+		if (read_state(getppid(), &from))
+			return 1;
+	}
+	for (i = 1; i <= n_snapshots; i++) {
+		pass_time(spin, start + i * step);
+		kill(getppid(), SIGUSR2);
+	}
+	pass_time(spin, start + (n_snapshots + 1) * step);
+	if (!n_snapshots && read_state(getppid(), &to))
+		return 1;
+	f = fopen(path, "w");
+	if (!f)
+		return fail(path);
+	fprintf(f, "%" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
+		clock_us(CLOCK_PROCESS_CPUTIME_ID),
+		(to.cpu_ns - from.cpu_ns) / 1000, to.stored - from.stored);
+	return fclose(f) ? fail(path) : 0;
+}
+
+/* ---- the recorder ---- */
+
+static int put_text(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	bool ok = fd >= 0 && write(fd, text, strlen(text)) ==
+				     (ssize_t)strlen(text);
+
+	if (fd >= 0)
+		close(fd);
+	return ok ? 0 : fail(path);
 }
 
 /*
@@ -189,22 +236,30 @@ static pid_t start(char *const argv[], const char *log)
 	return pid;
 }
 
-static uint64_t read_report(const char *path)
+/* What the program used, and what the recorder used and stored while it ran, but
+ * for the first quarter. */
+struct report {
+	uint64_t work_us, steady_us, steady_stored;
+};
+
+static struct report read_report(const char *path)
 {
 	FILE *f = fopen(path, "r");
-	uint64_t us = 0;
+	struct report r = { 0 };
 
-	if (f && fscanf(f, "%" SCNu64, &us) != 1)
-		us = 0;
+	if (f && fscanf(f, "%" SCNu64 " %" SCNu64 " %" SCNu64, &r.work_us,
+			&r.steady_us, &r.steady_stored) != 3)
+		r = (struct report){ 0 };
 	if (f)
 		fclose(f);
-	return us;
+	return r;
 }
 
 static int run(const char *rate, const char *report, const char *log,
 	       char *const argv[])
 {
-	uint64_t before, wall, work_us, cpu;
+	uint64_t before, wall, cpu;
+	struct report rep;
 	struct rusage u;
 	struct counts c;
 	int status;
@@ -220,12 +275,14 @@ static int run(const char *rate, const char *report, const char *log,
 	wall = clock_us(CLOCK_MONOTONIC) - before;
 	if (read_counts(&c) || read_gaps(&c))
 		return 1;
-	work_us = read_report(report);
+	rep = read_report(report);
 	cpu = cpu_us(&u);	/* with that of the children it waited for */
-	cpu = cpu > work_us ? cpu - work_us : 0;
+	cpu = cpu > rep.work_us ? cpu - rep.work_us : 0;
 	printf("status=%d wall_us=%" PRIu64 " cpu_us=%" PRIu64 " work_us=%"
 	       PRIu64 " rss_kb=%ld", WIFEXITED(status) ? WEXITSTATUS(status) :
-	       128 + WTERMSIG(status), wall, cpu, work_us, u.ru_maxrss);
+	       128 + WTERMSIG(status), wall, cpu, rep.work_us, u.ru_maxrss);
+	printf(" steady_us=%" PRIu64 " steady_stored=%" PRIu64, rep.steady_us,
+	       rep.steady_stored);
 	printf(" produced=%" PRIu64 " stored=%" PRIu64 " lost=%" PRIu64
 	       " unmade=%" PRIu64 " stops=%" PRIu64 " least=%" PRIu64,
 	       c.produced, c.stored, c.lost, c.unmade,
