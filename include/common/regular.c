@@ -1,5 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* regular: see regular.h. */
+/*
+ * regular: see regular.h.
+ *
+ * Looking at a name with O_PATH opens no device and asks no server. It does not
+ * mount an automount point either that is the last name of the path (open(2)). One
+ * among the directories before it is mounted, as by every program that opens the
+ * path, where the machine that decodes has an automount point of that name: only
+ * opening one directory after another with O_PATH, symbolic links read by hand,
+ * would leave it alone. Who decodes a file of unknown origin on such a machine
+ * gives --symfs with an empty directory.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
