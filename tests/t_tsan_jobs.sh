@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Decoding with several threads, under ThreadSanitizer.
+# Decoding with several threads, under ThreadSanitizer; LONG=1: with eight, by every
+# command that takes -j, of what auxcap records under it, too.
 . "$(dirname "$0")/lib.sh"
 need_emulation
 
@@ -10,13 +11,25 @@ tsan=$SCRATCH/tsan
 need_tsan
 
 env -u MAKEFLAGS -u MAKELEVEL make -j2 BUILD="$tsan" SAN= COVER_FLAGS= CFLAGS="-O1 -g -fsanitize=thread" \
-	LDFLAGS=-fsanitize=thread "$tsan/tests/test_workers" "$tsan/auxdecode" >"$SCRATCH/out" 2>&1
+	LDFLAGS=-fsanitize=thread "$tsan/tests/test_workers" "$tsan/auxdecode" \
+	${LONG:+"$tsan/auxcap"} >"$SCRATCH/out" 2>&1
 ok $? "it is compiled with ThreadSanitizer" "$SCRATCH/out" || finish
 export TSAN_OPTIONS=exitcode=66
 timeout 500 "$tsan/tests/test_workers" >"$SCRATCH/out" 2>&1
 ok $? "test_workers runs without a data race" "$SCRATCH/out"
 
-data=$SCRATCH/tsan.data
+data=$SCRATCH/tsan.data jobs=3
+commands=(count 'count --sha256' 'insn -F +time' branch)
+if [ -n "${LONG:-}" ]; then
+	jobs=8 auxcap=$tsan/auxcap
+	cp "$BUILD/auxkit-qemu.so" "$tsan/"
+	commands+=(calls 'flame --per all' hot 'hot --blocks' 'hot --edges' 'latency main' 'find main'
+		coverage 'coverage --to lcov' 'coverage --to afl' profile summary
+		"report -o $SCRATCH/tsan.html")
+	for to in perfetto chrome fxt speedscope pprof callgrind sqlite jsonl; do
+		commands+=("export --to $to -o $SCRATCH/tsan.$to")
+	done
+fi
 for event in soft_pt/tsc,psb_period=0/u soft_etm/sync_period=8/u; do
 	program=$programs/threads
 	if [[ $event = soft_etm* ]]; then
@@ -29,9 +42,9 @@ for event in soft_pt/tsc,psb_period=0/u soft_etm/sync_period=8/u; do
 	rm -f "$data"
 	timeout 500 "$auxcap" -e "$event" -o "$data" -- "$program" >"$SCRATCH/out" 2>&1 </dev/null
 	ok $? "$event is recorded" "$SCRATCH/out"
-	for command in count 'count --sha256' 'insn -F +time' branch; do
+	for command in "${commands[@]}"; do
 		# shellcheck disable=SC2086
-		timeout 500 "$tsan/auxdecode" $command -j3 --chunk-size 4096 "$data" 2>"$SCRATCH/err" >"$SCRATCH/out"
+		timeout 500 "$tsan/auxdecode" $command -j$jobs --chunk-size 4096 "$data" 2>"$SCRATCH/err" >"$SCRATCH/out"
 		ok $? "$event: $command runs without a data race" "$SCRATCH/err"
 	done
 done
