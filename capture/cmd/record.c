@@ -558,6 +558,9 @@ static int record(struct recording *rec, struct output *out,
 	if (err)	/* the cause of whatever else went wrong */
 		*diag = at_close;
 	err = err ? err : ret;
+	if (!err && rec->total.nomem)	/* what the verdict would count */
+		err = diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+			       "out of memory for the ledger of losses");
 	/* the end of a file, when all before it was written */
 	if (err == -AUX_E_IO &&
 	    !ledger_times(&rec->total, AUX_LEDGER_UNWRITTEN) &&
