@@ -4,8 +4,8 @@
 
 many_records.py IN OUT streams N [BYTES]  N more AUX streams, each with a copy of
                                           the first BYTES (all) of the first piece
-many_records.py IN OUT maps N             N more MMAP2 records, each over the one
-                                          before but for a page
+many_records.py IN OUT maps N [STEP]      N more MMAP2 records, each over the one
+                                          before but for a page, STEP ns later (0)
 """
 import struct
 import sys
@@ -38,10 +38,14 @@ def more_streams(records, n, n_bytes):
         yield bytes(head + trace)
 
 
-def more_maps(records, n):
+def more_maps(records, n, step=0):
     first = bytearray(next(r for k, r in records if k == MMAP2))
+    # the sample_id that ends it: pid and tid, time, cpu, id of the event
+    at = len(first) - 24
+    time = struct.unpack_from('<Q', first, at)[0]
     for i in range(n):
         r = bytearray(first)
+        struct.pack_into('<Q', r, at, time + i * step)
         struct.pack_into('<QQQ', r, 16, 0x10000000 + i * 4096, (n + 1) * 4096, 0)
         yield bytes(r)
 
@@ -56,7 +60,7 @@ def main():
     if sys.argv[3] == 'streams':
         added = b''.join(more_streams(records, n, int(sys.argv[5]) if len(sys.argv) > 5 else 0))
     else:
-        added = b''.join(more_maps(records, n))
+        added = b''.join(more_maps(records, n, int(sys.argv[5]) if len(sys.argv) > 5 else 0))
     # at the end of the records; the features after them move
     out = bytearray(data[:start + size] + added + data[start + size:])
     struct.pack_into('<Q', out, 48, size + len(added))

@@ -46,7 +46,14 @@ their decoders, and the limit is 512 MiB; raise it with --max-memory" "and more 
 is $? 3 "until there is room" || cat "$SCRATCH/err"
 
 python3 tests/many_records.py "$small" "$many" maps 30000
-peak 60 "30,000 maps, each over the one before" "$auxdecode" count -j1 $f "$many"
+peak 40 "30,000 maps, each over the one before" "$auxdecode" count -j1 $f "$many"
+python3 tests/many_records.py "$small" "$many" maps 30000 1000
+peak 60 "the same, each at a time of its own" "$auxdecode" count -j1 $f "$many"
+"$auxdecode" count --max-memory 1M $f "$many" >"$SCRATCH/out" 2>"$SCRATCH/err"
+is "$? $(cat "$SCRATCH/err")" "1 auxdecode: error: $many: what was mapped, and when, needs more \
+than 16 MiB; raise it with --max-memory" "they count for --max-memory"
+"$auxdecode" count --max-memory 64M $f "$many" >"$SCRATCH/out" 2>"$SCRATCH/err"
+is $? 0 "which can be raised" || cat "$SCRATCH/err"
 
 record ls ""
 is $status 0 "a program is recorded" || cat "$log"

@@ -107,6 +107,32 @@ static void thread_exec_stream(void)
 	}
 }
 
+/* Mappings of one time are written in place, but not into what a fork took. */
+static void one_moment(void)
+{
+	const struct space *parent, *child;
+	struct mk_id id = { 1, 1, 20, 0 };
+	struct side f;
+
+	mk_init(&f.mk, 0);
+	mk_comm(&f.mk, (struct mk_id){ 1, 1, 10, 0 }, true, "sh");
+	for (uint64_t i = 1; i <= 64; i++)
+		mk_mmap(&f.mk, id, i << 16, 0x1000, 0, "/a");
+	mk_fork(&f.mk, (struct mk_id){ 2, 2, 20, 0 }, 1, 1);
+	for (uint64_t i = 1; i <= 64; i++)
+		mk_mmap(&f.mk, id, (i << 16) + 0x1000, 0x1000, 0, "/b");
+	mk_mmap(&f.mk, (struct mk_id){ 1, 1, 30, 0 }, 0, 1 << 24, 0, "/c");
+	if (!side_open(&f))
+		return;
+	child = timeline_space(f.tl, 2, 40);
+	is_u64(child->n_maps, 64, "the child has what was mapped before the fork");
+	ok(!space_find(child, 0x11000), "and nothing after it");
+	parent = timeline_space(f.tl, 1, 20);
+	is_u64(parent->n_maps, 128, "the parent has all of that time");
+	is_u64(timeline_space(f.tl, 1, 30)->n_maps, 1, "a later one changes");
+	side_close(&f);
+}
+
 static void processes(void)
 {
 	struct side f;
@@ -360,6 +386,7 @@ int main(void)
 	switches();
 	thread_exec();
 	thread_exec_stream();
+	one_moment();
 	processes();
 	untimed();
 	saved_code();

@@ -38,7 +38,13 @@ struct session {
 	struct aux_diag open_error;	/* with it: the first one */
 };
 
-/* merge.c: bytes that a pass may use. */
+/* Bytes for mappings and decoders. */
+static inline uint64_t session_limit(const struct session *s)
+{
+	return s->config.max_memory ? s->config.max_memory : SESSION_MEMORY;
+}
+
+/* merge.c: bytes that a pass may use, without those of the mappings. */
 uint64_t session_memory(const struct session *s);
 
 /* seek.c: turns config.last_ns into time_from. An error has its text in

@@ -308,7 +308,11 @@ static struct stream_cursor *earliest(struct session_pass *pass,
 
 uint64_t session_memory(const struct session *s)
 {
-	return s->config.max_memory ? s->config.max_memory : SESSION_MEMORY;
+	uint64_t max = session_limit(s);
+	uint64_t maps = timeline_memory(s->timeline);
+
+	/* what little is left must do: a decoder has to keep something */
+	return maps < max / 2 ? max - maps : max / 2;
 }
 
 /*
@@ -526,7 +530,7 @@ static int say_error(struct session *s, int rc, struct aux_diag *diag)
  * finds. */
 static int check_room(const struct session_pass *pass, struct aux_diag *diag)
 {
-	uint64_t room = session_memory(pass->s);
+	uint64_t room = session_limit(pass->s);
 
 	if (room < SESSION_MEMORY)
 		room = SESSION_MEMORY;

@@ -14,6 +14,9 @@
 #include "decode/lib/session/decoders.h"
 #include "decode/lib/session/impl.h"
 
+/* For the mappings, however low the limit: tens of thousands. */
+#define MAPS_MEMORY ((uint64_t)16 << 20)
+
 /*
  * ---- what a decoder has to know of the recording: the PMU's settings, the CPU model
  * (errata), the clock; and what the recorder's ledger says was lost ----
@@ -230,6 +233,7 @@ static int open_parts(struct session *s, const struct session_config *config,
 		      struct aux_diag *diag)
 {
 	const struct saved_code *code;
+	uint64_t limit = session_limit(s);
 	int rc;
 
 	if (keep_string(&s->path, config->path) < 0 ||
@@ -249,7 +253,8 @@ static int open_parts(struct session *s, const struct session_config *config,
 					config->import, diag);
 	if (rc < 0)
 		return rc;
-	rc = timeline_new(&s->timeline, s->reader, diag);
+	rc = timeline_new_within(&s->timeline, s->reader,
+				 limit < MAPS_MEMORY ? MAPS_MEMORY : limit, diag);
 	if (rc < 0)
 		return rc;
 	rc = open_code(s, config, diag);

@@ -53,8 +53,9 @@ struct session_config {
 	uint64_t chunk_from, chunk_to;
 	bool no_seek;		/* decode what time_from and time_to leave out,
 				 * too: the flow is the same */
-	uint64_t max_memory;	/* for what decoders keep, with workers a quarter
-				 * for the flow that waits; 0: SESSION_MEMORY */
+	uint64_t max_memory;	/* for mappings and for what decoders keep, with
+				 * workers a quarter of the rest for the flow
+				 * that waits; 0: SESSION_MEMORY */
 	uint64_t snapshot;	/* this one alone; 0: all */
 	/* called for every ip whose code a decoder asks for, in one thread;
 	 * NULL: not wanted */

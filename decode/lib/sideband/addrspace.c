@@ -43,11 +43,13 @@ void *map_arena_alloc(struct map_arena *a, size_t size)
 	if (!b || b->size - b->used < size) {
 		size_t room = size > ARENA_BLOCK ? size : ARENA_BLOCK;
 
-		b = malloc(sizeof(*b) + room);
+		a->full |= a->limit && a->size + room > a->limit;
+		b = a->full ? NULL : malloc(sizeof(*b) + room);
 		if (!b) {
 			a->oom = true;
 			return NULL;
 		}
+		a->size += room;
 		b->next = a->blocks;
 		b->used = 0;
 		b->size = room;
@@ -108,7 +110,8 @@ static void digest(const struct map_arena *a, const struct mapping *m,
 /* From here on nodes are those of a new change. */
 static void begin_change(struct map_arena *a)
 {
-	a->fresh = a->blocks ? a->blocks->used : 0;
+	if (!a->goes_on)
+		a->fresh = a->blocks ? a->blocks->used : 0;
 }
 
 /* Was the node made by this change? No root that was returned leads to it. Nodes in a

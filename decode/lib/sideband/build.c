@@ -54,13 +54,27 @@ static bool is_in_use(const struct map_node *root, const struct mapping *m)
 	return false;
 }
 
+/* Was the process last changed by the op before, at the same time, by a mapping?
+ * Then no other version has that tree. */
+static bool is_same_moment(const struct op *op, const struct op *before,
+			   const struct process_line *l)
+{
+	const struct version *last = l->v.n ? &l->v.e[l->v.n - 1] : NULL;
+
+	return before && before->kind == OP_MMAP &&
+	       !(before->flags & OP_KERNEL) && before->pid == op->pid &&
+	       before->machine == op->machine && before->time == op->time &&
+	       last && last->from == op->time && last->root == l->root;
+}
+
 /*
  * Without times (op flag UNTIMED) all mappings count as older than the trace.
  * Where such a mapping replaces a different one, nothing says which of them was
  * there when the trace was made: the statistics count that, and the verdict
  * warns.
  */
-static int apply_mmap(struct timeline *tl, const struct op *op)
+static int apply_mmap(struct timeline *tl, const struct op *op,
+		      const struct op *before)
 {
 	struct process_line *l = timeline_process(tl, op->machine, op->pid);
 	struct mapping m = *op->map;
@@ -71,18 +85,23 @@ static int apply_mmap(struct timeline *tl, const struct op *op)
 		name_saved(&m, l->root);
 	if (op->flags & OP_UNTIMED && is_in_use(l->root, &m))
 		tl->stats.n_unordered++;
+	/* what it was before, at the same time, nothing asks for */
+	tl->arena.goes_on = is_same_moment(op, before, l);
 	l->root = addrspace_insert(&tl->arena, l->root, &m);
+	tl->arena.goes_on = false;
 	if (tl->arena.oom)
 		return -AUX_E_NOMEM;
 	return timeline_set_version(&l->v, op->time, l->root);
 }
 
-static int timeline_apply(struct timeline *tl, const struct op *op)
+/* before: the op before; NULL: none. */
+static int timeline_apply(struct timeline *tl, const struct op *op,
+			  const struct op *before)
 {
 	switch (op->kind) {
 	case OP_MMAP:
 		if (!(op->flags & OP_KERNEL))
-			return apply_mmap(tl, op);
+			return apply_mmap(tl, op, before);
 		return timeline_apply_kernel(tl, op);
 	case OP_KSYMBOL:
 	case OP_POKE:
@@ -831,7 +850,8 @@ static int build_all(struct build *b, struct aux_reader *r)
 	if (b->n > n)
 		sort_ops(b);
 	for (size_t i = 0; rc == 0 && i < b->n; i++)
-		rc = timeline_apply(b->tl, &b->ops[i]);
+		rc = timeline_apply(b->tl, &b->ops[i],
+				    i ? &b->ops[i - 1] : NULL);
 	return rc < 0 ? rc : timeline_finish(b->tl);
 }
 
@@ -863,6 +883,28 @@ static void salt_tables(struct build *b)
 int timeline_new(struct timeline **tlp, struct aux_reader *r,
 		 struct aux_diag *diag)
 {
+	return timeline_new_within(tlp, r, 0, diag);
+}
+
+uint64_t timeline_memory(const struct timeline *tl)
+{
+	return tl->arena.size;
+}
+
+static int say_failure(const struct timeline *tl, struct aux_diag *diag)
+{
+	if (!tl || !tl->arena.full)
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				"out of memory");
+	diag_set(diag, AUX_E_LIMIT, AUX_NO_OFFSET,
+		 "what was mapped, and when, needs more than %llu MiB",
+		 (unsigned long long)(tl->arena.limit >> 20));
+	return diag_why(diag, AUX_WHY_MEMORY, -AUX_E_LIMIT);
+}
+
+int timeline_new_within(struct timeline **tlp, struct aux_reader *r,
+			uint64_t memory, struct aux_diag *diag)
+{
 	struct timeline *tl = calloc(1, sizeof(*tl));
 	struct build b = { .tl = tl, .sched_mode = 2, .pmu_type = UINT32_MAX,
 			   .is_32bit = is_32bit(aux_reader_info(r)->arch),
@@ -871,6 +913,7 @@ int timeline_new(struct timeline **tlp, struct aux_reader *r,
 
 	if (tl) {
 		salt_tables(&b);
+		tl->arena.limit = memory;
 		rc = build_all(&b, r);
 	}
 
@@ -883,10 +926,11 @@ int timeline_new(struct timeline **tlp, struct aux_reader *r,
 	free(b.cpu_times.e);
 	map_arena_free(&b.arena);
 	*tlp = NULL;
-	if (rc == 0)
+	if (rc == 0) {
 		*tlp = tl;
-	else
-		timeline_free(tl);
-	return rc == 0 ? 0 : diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
-				      "out of memory");
+		return 0;
+	}
+	rc = say_failure(tl, diag);
+	timeline_free(tl);
+	return rc;
 }

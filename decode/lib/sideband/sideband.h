@@ -119,6 +119,12 @@ struct timeline_ns_id {
  * damaged file gives what comes before the damage. */
 int timeline_new(struct timeline **tl, struct aux_reader *r,
 		 struct aux_diag *diag);
+/* The same in at most so many bytes for mappings (0: as many as it takes), or
+ * -AUX_E_LIMIT. */
+int timeline_new_within(struct timeline **tl, struct aux_reader *r,
+			uint64_t memory, struct aux_diag *diag);
+/* Bytes that mappings and names take. */
+uint64_t timeline_memory(const struct timeline *tl);
 void timeline_free(struct timeline *tl);
 
 const struct timeline_stats *timeline_stats(const struct timeline *tl);
@@ -221,6 +227,10 @@ struct map_node {
 struct map_arena {
 	struct map_arena_block *blocks;
 	size_t fresh;	/* from there on in the newest block: of this change */
+	bool goes_on;	/* changes are parts of one: nothing leads to the roots
+			 * between them, so what is new is written in place */
+	uint64_t size, limit;	/* bytes of blocks; limit 0: as many as needed */
+	bool full;	/* oom is set because limit was reached */
 	uint64_t seed, salt;	/* random, so that no file can make trees deep or
 				 * digests equal */
 	bool oom;	/* sticky: something could not be allocated */
