@@ -874,6 +874,10 @@ int calls_resolve_jump(struct calls *c, struct thread *t, const struct move *m)
 	rc = unwind_to_func(c, t, m->func, m->to, &found);
 	if (rc || found)
 		return rc;
+	/* Nothing is mapped there yet, as where an emulator sees a file for the
+	 * first time: what it is shows only when it runs. */
+	if (!m->func->pub.name && !m->func->pub.dso)
+		return 0;
 	/* into generated code, or back out of it into an interpreter; inside of
 	 * such code nothing says where functions begin */
 	return m->in->pub.name || m->func->pub.name || calls_code_leaves(m) ?

@@ -73,8 +73,15 @@ static void test_plain(void)
 	go(&m, NOWHERE, NOWHERE + 8, R);
 	go(&m, MAIN + 0x15, MAIN + 0x20, N);
 	is_str(made_end(&m),
-	       "+=main +f -f> +=>[unknown] -[unknown]> +=>f -f -main.",
+	       "+=main +f -f> +=>[[anon]] -[[anon]]> +=>f -f -main.",
 	       "a direct jump is, too, if it leaves the file");
+
+	main_calls_f(0);
+	go(&m, F, F + 0x10, I);
+	go(&m, UNMAPPED, UNMAPPED + 8, R);
+	go(&m, MAIN + 0x15, MAIN + 0x20, N);
+	is_str(made_end(&m), "+=main +f -f -main.",
+	       "of what is mapped nowhere nothing is said");
 
 	main_calls_f(0);
 	go(&m, F, F + 0x10, AUX_END_COND_TAKEN);

@@ -23,6 +23,7 @@ enum {
 	COLD = 0x9000, START = 0xa000, SWITCH = 0xb000, THUNK = 0xc000,
 	YIELD = 0xd000, CO2 = 0xe000, NOWHERE = 0xf000,
 	JITTED = 0xf800,
+	UNMAPPED = 0xf900,	/* so far */
 };
 #define KERNEL UINT64_C(0xffffffff81000000)
 #define KFUNC  UINT64_C(0xffffffff81000100)
@@ -57,7 +58,9 @@ static int give_symbol(void *priv, const struct space *space, uint64_t ip,
 {
 	(void)priv;
 	(void)space;
-	*sym = (struct symbol){ .dso = ip - JITTED < 0x100 ? NULL : "/bin/made" };
+	*sym = (struct symbol){ .dso = ip - JITTED < 0x100 ? "[anon]" :
+				       ip - UNMAPPED < 0x100 ? NULL :
+							       "/bin/made" };
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (ip - names[i].start >= 0x100)
 			continue;
