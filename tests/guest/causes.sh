@@ -21,13 +21,22 @@ rec 3 "throttled" -e cpu-clock -c 100000 -C 0 -- taskset -c 0 bash -c 'busy 500'
 echo "$was" >$rates
 that "throttled: the verdict names it" "$err" grep -q 'lost: .*(throttled)' "$err"
 info 3 "throttled"
-# "CPU TIME OFFSET [SIZE]: PERF_RECORD_THROTTLE"
-timeout 60 perf script -D -i "$data" 2>/dev/null | awk '/PERF_RECORD_(UN)?THROTTLE/ {
-	if (!from) from = $2
-	to = $2 }
-	END { printf "%.9f s to %.9f s\n", from / 1e9, to / 1e9 }' >"$out"
-is "$(grep -oE '[0-9.]+ s to [0-9.]+ s' <(grep throttled "$work/info"))" "$(cat "$out")" \
-	"throttled: from the first stop to the end of the last"
+# "CPU TIME OFFSET [SIZE]: PERF_RECORD_THROTTLE". A recording may end while its event
+# is stopped: its end is that of the last stop then, after the last record.
+grep -oE '[0-9.]+ s to [0-9.]+ s' <(grep throttled "$work/info") >"$work/said"
+timeout 60 perf script -D -i "$data" 2>/dev/null | awk -v said="$(cat "$work/said")" '
+	/PERF_RECORD_(UN)?THROTTLE/ {
+		if (!from) from = $2
+		to = $2
+		open = !/UNTHROTTLE/
+	}
+	END {
+		split(said, s, " ")
+		last = sprintf("%.9f", to / 1e9)
+		if (open && s[4] > last) last = s[4]
+		printf "%.9f s to %s s\n", from / 1e9, last
+	}' >"$out"
+is "$(cat "$work/said")" "$(cat "$out")" "throttled: from the first stop to the end of the last"
 
 ### maps that may not be read: CAP_PERFMON opens events of all, but not the maps
 ### in /proc; those of newer kernels it does

@@ -126,7 +126,7 @@ static void test_child(void)
 	   "and waits before its exec");
 	ok(!target_ended(&t), "it has not ended");
 	ok(!target_start(&t, &diag), "it starts");
-	ok(ends_within(&t, 5000), "and ends");
+	ok(ends_within(&t, 30000), "and ends");
 	ok(WIFEXITED(target_wait(&t)) && WEXITSTATUS(target_wait(&t)) == 7,
 	   "with its status");
 	target_kill(&t, SIGKILL);
@@ -300,7 +300,7 @@ static void test_threads(void)
 	ok(!target_ended(&t), "it lives");
 	pthread_cancel(th[0]);
 	pthread_join(th[0], NULL);
-	ok(ends_within(&t, 2000), "it has ended, though the process lives");
+	ok(ends_within(&t, 30000), "it has ended, though the process lives");
 	target_close(&t);
 	ok(target_open(&t, &spec, &diag) == -AUX_E_TARGET &&
 	   strstr(diag.text, "no thread"), "%s", diag.text);
@@ -313,9 +313,26 @@ static void test_threads(void)
 /* A process whose first thread has ended, and a zombie. */
 static void *outlive(void *arg)
 {
-	(void)arg;
-	nap_ms(300);
-	_exit(0);
+	char c;
+
+	if (read(*(int *)arg, &c, 1) == 0) /* until the test closes it */
+		_exit(0);
+	return NULL;
+}
+
+/* "PID (NAME) STATE": the first thread's. */
+static char state_of(pid_t pid)
+{
+	char path[64], text[256];
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	fd = open(path, O_RDONLY);
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	return n > 0 && strrchr(text, ')') ? strrchr(text, ')')[2] : '?';
 }
 
 static void test_process_end(void)
@@ -325,18 +342,26 @@ static void test_process_end(void)
 	struct target t;
 	pthread_t th;
 	char text[64];
-	pid_t pid = fork();
+	int ends[2];
+	pid_t pid;
 
+	if (!ok(!pipe(ends), "a pipe"))
+		return;
+	pid = fork();
 	if (!pid) {
-		pthread_create(&th, NULL, outlive, NULL);
+		close(ends[1]);
+		pthread_create(&th, NULL, outlive, &ends[0]);
 		pthread_exit(NULL);
 	}
+	close(ends[0]);
 	snprintf(text, sizeof(text), "%d", (int)pid);
 	spec.pids = text;
-	nap_ms(100);
+	while (state_of(pid) != 'Z')
+		nap_ms(1);
 	ok(!target_open(&t, &spec, &diag) && !target_ended(&t),
 	   "a process outlives its first thread");
-	ok(ends_within(&t, 5000), "and has ended as a zombie");
+	close(ends[1]);
+	ok(ends_within(&t, 30000), "and has ended as a zombie");
 	target_close(&t);
 	ok(target_open(&t, &spec, &diag) == -AUX_E_TARGET,
 	   "a zombie cannot be recorded: %s", diag.text);
