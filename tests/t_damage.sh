@@ -172,7 +172,8 @@ is_prefix() {
 }
 
 for backend in emulate step; do for option in '' --per-thread; do
-	killed $backend $([ $backend = step ] && echo 20000 || echo 2000000) "$option" /bin/sh -c 'while :; do sleep 0.05; done'
+	[ $backend = step ] && bytes=20000 || bytes=2000000
+	killed $backend $bytes "$option" /bin/sh -c 'while :; do sleep 0.05; done'
 	kill -9 -- -$group 2>/dev/null
 	timeout 300 "$auxdecode" insn -F tid,ip "$data" >"$SCRATCH/flow" 2>"$SCRATCH/err"
 	rc=$?

@@ -51,8 +51,8 @@ rm -f stop
 bash -c 'busy_until stop' &
 target=$!
 sim rate=1000000
-as=(setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=+perfmon,+ipc_lock
-	--ambient-caps=+perfmon,+ipc_lock)
+caps=+perfmon,+ipc_lock
+as=(setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps="$caps" --ambient-caps="$caps")
 text="maps that may not be read" want=3
 if "${as[@]}" cat /proc/$target/maps >"$out" 2>&1; then
 	text="maps that CAP_PERFMON may read" want=0
