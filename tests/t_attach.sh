@@ -64,7 +64,8 @@ as_perf() {
 	that "$1: and no others" "$SCRATCH/more" test ! -s "$SCRATCH/more"
 }
 
-# names TEXT: the samples have the names of the code that runs
+# names TEXT: the samples have the names of the code that runs. A fifth of them falls
+# into dlobj_work: the rounds of work are enough for a hundred samples.
 names() {
 	[ -n "$perf" ] || return
 	perf script -i "$data" -F comm,ip,sym 2>/dev/null |
@@ -79,10 +80,10 @@ attach() { # TEXT ARGUMENT...
 	shift
 	perf_bg "$@"
 	rec_bg -e cpu-clock:u -F 2000 "$@"
-	tell work 200000
+	tell work 1000000
 	tell more
 	tell time
-	tell work 200000
+	tell work 1000000
 	order stop
 	rec_end 0 "$text"
 	perf_end
@@ -111,7 +112,7 @@ for more in "" "-- sleep 600"; do
 	text="-t${more:+, with a program}"
 	perf_bg -t "$last" $more
 	rec_bg -e cpu-clock:u -F 2000 -t "$last" $more
-	tell work 200000
+	tell work 4000000
 	order stop
 	rec_end 0 "$text"
 	perf_end
