@@ -69,7 +69,7 @@ def nodes(raw):
         x.count = 0 if x.flags & GOES_ON else 1
         x.away = next(away) if c[6][i] >> 14 & 1 else 0
         if c[6][i] >> 15:
-            x.count = next(extra) + 1
+            x.count = next(extra)
             x.deep, x.busy = next(extra), next(extra)
             assert x.busy <= x.end - x.start, "more time in calls than there is"
         yield x

@@ -197,7 +197,7 @@ enum report_node_column {
 	NODE_FUNC,
 	NODE_WHAT,		/* kind | how << 3 | flags << 6, and bits 14, 15 */
 	NODE_SITE,		/* index + 1 in sites; 0: none */
-	NODE_EXTRA,		/* with bit 15 of WHAT: count - 1, deep, ticks in
+	NODE_EXTRA,		/* with bit 15 of WHAT: count, deep, ticks in
 				 * calls; of others nothing */
 	NODE_AWAY,		/* with bit 14: ticks off CPU, not traced, or lost */
 	NODE_N_COLUMNS,

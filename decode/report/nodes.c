@@ -79,7 +79,8 @@ static void pack_extra(struct packing *p, const struct report_node *n,
 	uint64_t busy = n->flags & REPORT_MERGED ? n->from >> p->w->shift :
 						   length;
 
-	column_put(&p->c[NODE_EXTRA], n->count ? n->count - 1 : 0);
+	/* 0: a call that began before, alone or with its inner ones */
+	column_put(&p->c[NODE_EXTRA], n->count);
 	column_put(&p->c[NODE_EXTRA], n->deep);
 	column_put(&p->c[NODE_EXTRA], busy);
 }

@@ -80,7 +80,7 @@ function makeDecoder(post) {
 			b.what[i] = c[6]();
 			b.site[i] = c[7]();
 			if (b.what[i] & EXTRA)
-				b.extra.push(c[8]() + 1, c[8](), c[8]());
+				b.extra.push(c[8](), c[8](), c[8]());
 			if (b.what[i] & AWAY)
 				b.away[i] = c[9]();
 		}
