@@ -253,7 +253,8 @@ def main_tasks(browser):
 
 
 FRAME = """(() => {
-	/* a frame that is wide enough to be hit, as deep as can be; its place and name */
+	/* a frame that is wide enough to be hit, as deep as can be; its place and name. Not one
+	 * with a gap over its middle, which is what a click there shows */
 	const tick = (C.b - C.a) / C.w, r = $("lanes").getBoundingClientRect();
 	let best = null;
 	for (const lane of C.lanes) {
@@ -261,6 +262,10 @@ FRAME = """(() => {
 		for (let i = 0; d && i < d.n; i++) {
 			const y = lane.y + HEAD + d.depth[i] * ROW + ROW / 2 - $("scroller").scrollTop;
 			const x = (d.start[i] + d.len[i] / 2 - C.a) / tick;
+			const mid = d.start[i] + d.len[i] / 2;
+
+			if (lane.spans.some((s) => s[4] && mid >= s[0] - 4 * tick && mid <= s[1] + 4 * tick))
+				continue;
 			if (d.len[i] / tick > 12 && !(d.what[i] >> 6 & MERGED) && y > 0 && y < C.h - 20 &&
 			    x > 0 && x < C.w && (!best || d.depth[i] > best.depth))
 				best = { x: r.x + x, y: r.y + y, name: nameOf(d.func[i]),
