@@ -121,6 +121,13 @@ def check(runner, line, most):
             wrong = judge(want, runner.run(line, kind, at), line, runner.before)
             n_runs += 1
             if wrong:
+                # What is told of the machine (auxcap list, doctor) may have changed
+                # meanwhile: somebody mounted tracefs. Then that is what is to be equal.
+                now = runner.run(line, kind, 0)
+                if now[:2] != want[:2]:
+                    want = now
+                    wrong = judge(want, runner.run(line, kind, at), line, runner.before)
+            if wrong:
                 faults.append(f'{kind} {at} of {want[4]}: {wrong}')
     return faults, n_runs
 
