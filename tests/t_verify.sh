@@ -186,4 +186,11 @@ is $? 2 "raw --stream: the same"
 that "raw --stream: and said" "$out" grep -q 'stream 7: the file has no such stream' "$out"
 "$auxdecode" raw --stream 0 -n 1 "$pt" >"$out" 2>&1
 is $? 0 "raw --stream: one that is there"
+
+# ---- a file that is cut: they agree on what is there, and there was more ----
+head -c $(($(wc -c <"$pt") / 2)) "$pt" >"$SCRATCH/cut.data"
+"$auxdecode" verify "$SCRATCH/cut.data" >"$out" 2>"$SCRATCH/err"
+is $? 3 "a cut file: status 3"
+that "a cut file: the decoders agree" "$out" grep -q '^pt and libipt agree: [1-9]' "$out"
+that "a cut file: where it is cut" "$SCRATCH/err" grep -Eq 'cut.data@0x[0-9a-f]+: the file ends inside' "$SCRATCH/err"
 finish

@@ -118,6 +118,10 @@ int verdict_print(const struct verdict *v, const struct cmd_options *o,
 		  const struct session *s, const struct session_stats *stats);
 void verdict_free(struct verdict *v);
 
+/* True, and printed to standard error: the file is damaged, or its writer did
+ * not finish it. What comes before was read. */
+bool verdict_cut(const char *path, const struct session *s);
+
 /* ---- record_text.c: records, feature bits and AUX flags as text for people ---- */
 
 /* "MMAP2"; "TYPE_99" (in buf) for a type that is not known. */

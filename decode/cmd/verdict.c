@@ -230,6 +230,21 @@ static bool say_count(uint64_t n, const char *what)
 	return n;
 }
 
+bool verdict_cut(const char *path, const struct session *s)
+{
+	const struct timeline_stats *ts = timeline_stats(session_timeline(s));
+
+	if (ts->damaged) {
+		cmd_error(path, &ts->damage);
+		cmd_line("auxdecode: what comes before was decoded");
+	} else if (aux_reader_info(session_reader(s))->unfinished) {
+		cmd_line("auxdecode: the recording was not finished (its "
+			"writer was stopped); all that is there was "
+			"decoded");
+	}
+	return ts->damaged || aux_reader_info(session_reader(s))->unfinished;
+}
+
 /* What the records and the file itself say of loss. */
 static bool say_records(const struct verdict *v, const struct session *s)
 {
@@ -244,16 +259,8 @@ static bool say_records(const struct verdict *v, const struct session *s)
 	said |= say_count(ts->n_bad_code, "pieces of saved code are damaged");
 	said |= say_count(ts->n_unordered, "mappings replaced others, and no "
 			  "record says when: code may be wrong there");
-	if (ts->damaged) {
-		cmd_error(v->path, &ts->damage);
-		cmd_line("auxdecode: what comes before was decoded");
-	} else if (aux_reader_info(session_reader(s))->unfinished) {
-		cmd_line("auxdecode: the recording was not finished (its "
-			"writer was stopped); all that is there was "
-			"decoded");
-		said = true;
-	}
-	return said || ts->damaged;
+	said |= verdict_cut(v->path, s);
+	return said;
 }
 
 /* Chunks that this decoder does not support: decoded by the reference decoder

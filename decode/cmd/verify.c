@@ -2,7 +2,8 @@
 /*
  * cmd_verify: decodes every stream with two decoders side by side, and prints
  * the first difference, or how much was equal. Status 1 with a difference, 0
- * without: a gap that both decoders report is no difference.
+ * without: a gap that both decoders report is no difference. Status 3 where the
+ * file itself is cut: there was more to compare.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -257,6 +258,9 @@ static int run(const struct cmd_options *o, struct session *s,
 		return cmd_failed(o->path, rc, &diag);
 	}
 	out->keep = true;
+	outbuf_flush(out->buf);
+	if (verdict_cut(o->path, s) && !sum.n_differences)
+		return CMD_GAPS;
 	return sum.n_differences ? CMD_FAILED : CMD_OK;
 }
 
