@@ -228,8 +228,7 @@ static int is_shown(const struct dirent *e)
 	return *e->d_name != '.' && e->d_type == DT_DIR;
 }
 
-/* As many to a line as fit. */
-/* Subsystems are many and short, so several go on a line. */
+/* Subsystems are many and short: as many go on a line as fit. */
 static void list_short(struct dirent **all, int n)
 {
 	int i, used = 0, len;
@@ -263,11 +262,12 @@ static int list_tracepoints(const char *subsystem, bool brief,
 	n = strchr(subsystem, '/') ? (errno = ENOENT, -1) :
 				     scandir(path, &all, is_shown, alphasort);
 	if (n < 0)
-		return diag_set(diag, AUX_E_NOENT, AUX_NO_OFFSET, "%s: %s%s",
+		return diag_set(diag, errno == ENOENT || errno == EACCES ?
+				AUX_E_NOENT : AUX_E_IO, AUX_NO_OFFSET, "%s: %s%s",
 				path, strerror(errno), errno == EACCES ?
 				"; run as root, or remount tracefs with gid=" :
-				"; auxcap list tracepoint shows those there "
-				"are");
+				errno == ENOENT ? "; auxcap list tracepoint "
+				"shows those there are" : "");
 	if (brief)
 		list_short(all, n);
 	for (i = 0; i < n; i++) {
@@ -324,11 +324,12 @@ static int list_software_sources(const char *only)
 	return shown;
 }
 
-/* auxcap list: an overview. A missing tracefs is a line of it and no error. */
+/* auxcap list: an overview. A tracefs that is missing or not for this user is a
+ * line of it and no error. */
 static int list_all(struct aux_diag *diag)
 {
 	struct aux_diag none = { 0 };
-	int n;
+	int n, tracepoints;
 
 	puts("Trace, with an AUX area (auxcap list aux):");
 	list_software_sources(NULL);
@@ -342,9 +343,16 @@ static int list_all(struct aux_diag *diag)
 	list_names(PERF_TYPE_HARDWARE, "hardware");
 	list_names(PERF_TYPE_SOFTWARE, "software");
 	puts("\nTracepoints, by subsystem (auxcap list SUBSYSTEM: shows them):");
-	if (list_tracepoints("", true, &none) < 0)
+	tracepoints = list_tracepoints("", true, &none);
+	if (tracepoints == -AUX_E_NOENT)
 		printf("  %s\n", none.text);
-	return n < 0 ? n : 1;
+	if (n < 0)
+		return n;
+	if (tracepoints < 0 && tracepoints != -AUX_E_NOENT) {
+		*diag = none;
+		return tracepoints;
+	}
+	return 1;
 }
 
 /* Words of perf list are taken too (hw, sw). How many were shown, or an
