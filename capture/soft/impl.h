@@ -217,7 +217,7 @@ struct source_soft {
 	struct addrfilter *filters;
 	struct soft_program program;
 	struct target target;		/* with job->attach */
-	bool step;			/* the back end: else emulate */
+	bool step, native;		/* the back end: else emulate */
 	char more_terms[128];		/* that are not in config; "a,b=1" */
 	struct ledger *ledger;
 	struct source_result *result;

@@ -201,6 +201,10 @@ int soft_emulate_run(struct soft *s, const struct soft_program *p, int *status,
 		     struct aux_diag *diag);
 int soft_step_run(struct soft *s, const struct soft_program *p, int *status,
 		  struct aux_diag *diag);
+/* As soft_step_run(), of a program from its start, from a code cache: at nearly
+ * the speed that it has alone. What cannot run there is stepped. */
+int soft_native_run(struct soft *s, const struct soft_program *p, int *status,
+		    struct aux_diag *diag);
 /* Whether soft_step_run() may attach to these; -AUX_E_TARGET with the fix. */
 int soft_step_check(const struct target *target, struct aux_diag *diag);
 

@@ -37,7 +37,9 @@ static const struct event_field fields[] = {
 };
 
 /* Our own terms, that are not part of config. */
-static const char *const words[] = { "emulate", "step", "defer_tip", NULL };
+static const char *const words[] = {
+	"emulate", "step", "native", "defer_tip", NULL
+};
 
 /* tsc,mtc,mtc_period=3,psb_period=3,branch,pt, as perf; and noretcomp: without
  * return compression a gap costs less. */
@@ -49,9 +51,15 @@ static int check_terms(struct source_soft *sp, struct aux_diag *diag)
 	const struct event_spec *event = sp->job->event;
 	uint64_t *config = &sp->config.attr_config;
 
-	if (event_has(event, "step") && event_has(event, "emulate"))
-		return event_refuse(diag, event, "step and emulate exclude "
-				    "each other");
+	if (event_has(event, "step") + event_has(event, "emulate") +
+	    event_has(event, "native") > 1)
+		return event_refuse(diag, event, "step, emulate and native "
+				    "exclude each other");
+	if (event_has(event, "native") &&
+	    (sp->job->attach || source_soft_term(sp, "ptw")))
+		return event_refuse(diag, event, "native runs a program from its "
+				    "start, without PTWRITE: use step for %s",
+				    sp->job->attach ? "-p and -t" : "ptw");
 	if (sp->job->attach && event_has(event, "emulate"))
 		return event_refuse(diag, event, "emulate runs a program from "
 				    "its start: with -p and -t leave it out, "
@@ -113,6 +121,7 @@ static int parse_event(struct source_soft *sp, struct aux_diag *diag)
 		return ret;
 	/* an emulator cannot take over what runs on the processor */
 	sp->step = event_has(sp->job->event, "step") || sp->job->attach;
+	sp->native = event_has(sp->job->event, "native");
 	fill_config(sp);
 	if (sp->config.defer_tip)
 		snprintf(sp->more_terms, sizeof(sp->more_terms), "defer_tip");

@@ -260,7 +260,8 @@ static int add_features(const struct source_soft *sp, struct writer *w)
 	used = snprintf(text, sizeof(text),
 		 "source=%s\nbackend=%s\nclock=virtual\n"
 		 "tool=auxcap " AUXKIT_VERSION "\nterms=%s%s%s\n",
-		 sp->kind->name, sp->step ? "step" : "emulate", terms,
+		 sp->kind->name, sp->native ? "native" : sp->step ? "step" :
+		 "emulate", terms,
 		 *terms && *sp->more_terms ? "," : "", sp->more_terms);
 	put_not_traced(sp->result->not_traced, text + used,
 		       sizeof(text) - (size_t)used);
@@ -364,7 +365,9 @@ int source_soft_run(void *src, struct output *out, struct ledger *ledger,
 	ret = soft_open(&s, &sp->config, w, diag);
 	if (ret)
 		return ret;
-	if (sp->step)
+	if (sp->native)
+		ret = soft_native_run(s, &sp->program, &result->status, diag);
+	else if (sp->step)
 		ret = soft_step_run(s, &sp->program, &result->status, diag);
 	else
 		ret = soft_emulate_run(s, &sp->program, &result->status, diag);

@@ -115,12 +115,12 @@ void step_thread_drop(struct step *st, struct step_thread *t)
 		st->n_writing--;
 		step_memory_written(st);
 	}
+	step_native_drop(t);
 	drop_process(st, t->proc);
 	free(t);
 }
 
-/* Keeps the first error; it ends the recording. */
-static int note(struct step_thread *t, int err)
+int step_note(struct step_thread *t, int err)
 {
 	struct step *st = t->proc->step;
 
@@ -130,7 +130,7 @@ static int note(struct step_thread *t, int err)
 }
 
 /* In any order with soft_run(): truth and trace are separate files. */
-static int flush_truth(struct step_thread *t)
+int step_flush_truth(struct step_thread *t)
 {
 	int err = 0;
 
@@ -141,15 +141,16 @@ static int flush_truth(struct step_thread *t)
 	return err;
 }
 
-/* Reports the complete blocks; the one being formed stays. */
-static int flush_thread(struct step_thread *t)
+int step_flush_thread(struct step_thread *t)
 {
 	int err = 0;
 
+	if (t->native.inside)
+		step_native_drain(t);
 	if (t->n_ids)
 		err = soft_run(t->soft, t->proc->blocks, t->ids, t->n_ids);
 	t->n_ids = 0;
-	return note(t, err ? err : flush_truth(t));
+	return step_note(t, err ? err : step_flush_truth(t));
 }
 
 int step_flush_process(struct step_process *proc)
@@ -157,7 +158,7 @@ int step_flush_process(struct step_process *proc)
 	struct step_thread *t;
 
 	for (t = proc->step->threads; t; t = t->next)
-		if (t->proc == proc && flush_thread(t))
+		if (t->proc == proc && step_flush_thread(t))
 			return proc->step->error;
 	return 0;
 }
@@ -171,28 +172,28 @@ static void cut_block(struct step_thread *t, uint64_t ip)
 
 	if (!t->block_n)
 		return;
-	note(t, soft_cut(t->soft, &b, t->block_n, ip));
+	step_note(t, soft_cut(t->soft, &b, t->block_n, ip));
 	t->block_n = 0;
 }
 
-/* The thread is in the kernel from here on, unless it was already. */
-static void leave(struct step_thread *t, enum soft_leave_kind kind,
+void step_leave(struct step_thread *t, enum soft_leave_kind kind,
 		       uint64_t ip)
 {
 	if (!t->user)
 		return;
-	flush_thread(t);
+	step_flush_thread(t);
 	cut_block(t, ip);
-	note(t, soft_leave(t->soft, kind, ip));
+	step_note(t, soft_leave(t->soft, kind, ip));
 	t->user = false;
 	t->left_ns = clock_ns();
 }
 
-/* Called when the next instruction has run: only then did it return to user
- * code. */
-static void enter(struct step_thread *t, uint64_t ip)
+void step_enter(struct step_thread *t, uint64_t ip)
 {
-	note(t, soft_enter(t->soft, ip, clock_ns() - t->left_ns));
+	uint64_t now = t->native.back_ns ? t->native.back_ns : clock_ns();
+
+	t->native.back_ns = 0;
+	step_note(t, soft_enter(t->soft, ip, now - t->left_ns));
 	t->user = true;
 	t->block_start = ip;
 	t->block_n = 0;
@@ -221,9 +222,9 @@ static void read_ptwrite(struct step_thread *t)
 
 static void report_ptwrite(struct step_thread *t, uint64_t ip)
 {
-	flush_thread(t);
+	step_flush_thread(t);
 	if (t->ptw.size)
-		note(t, soft_ptwrite(t->soft, ip, t->ptw.value, t->ptw.size));
+		step_note(t, soft_ptwrite(t->soft, ip, t->ptw.value, t->ptw.size));
 }
 
 /* insn is the last of the block being formed, and next runs after it. */
@@ -233,7 +234,7 @@ static void end_block(struct step_thread *t, const struct step_insn *insn,
 	int64_t id = step_block_id(t->proc, t->block_start, t->block_n, insn);
 
 	if (id < 0) {
-		note(t, -AUX_E_NOMEM);
+		step_note(t, -AUX_E_NOMEM);
 		return;
 	}
 	t->ids[t->n_ids++] = (uint32_t)id;
@@ -242,7 +243,7 @@ static void end_block(struct step_thread *t, const struct step_insn *insn,
 	if (insn->cls == X86_PTWRITE)
 		report_ptwrite(t, insn->ip);
 	else if (t->n_ids == STEP_BATCH)
-		flush_thread(t);
+		step_flush_thread(t);
 }
 
 /*
@@ -319,29 +320,28 @@ static void executed(struct step_thread *t, const struct step_insn *insn,
 		     uint64_t next)
 {
 	if (!t->user)
-		enter(t, insn->ip);
+		step_enter(t, insn->ip);
 	if (t->proc->step->p->truth) {
 		t->truth[t->n_truth++] = insn->ip;
 		if (t->n_truth == STEP_TRUTH)
-			note(t, flush_truth(t));
+			step_note(t, step_flush_truth(t));
 	}
 	if (insn->pushf)
 		hide_trap_flag(t);
 	t->popped = insn->popf;
 	if (++t->block_n == STEP_BLOCK_MAX || insn->cls != X86_OTHER ||
-	    next != insn->ip + insn->size)
+	    next != insn->ip + insn->size || t->proc->native)
 		end_block(t, insn, next);
 	t->restart = false;
 	t->injected = false;
 }
 
-/* t's system call instruction ran: reported once. */
-static void enter_syscall(struct step_thread *t)
+void step_enter_syscall(struct step_thread *t)
 {
 	if (t->in_syscall || !t->insn.size)
 		return;
 	executed(t, &t->insn, t->insn.ip + t->insn.size);
-	leave(t, SOFT_LEAVE_SYSCALL, t->insn.ip);
+	step_leave(t, SOFT_LEAVE_SYSCALL, t->insn.ip);
 	t->in_syscall = true;
 }
 
@@ -389,7 +389,7 @@ void step_report_comm(struct step_thread *t)
 		return;
 	if (fgets(comm, sizeof(comm), f)) {
 		comm[strcspn(comm, "\n")] = '\0';
-		note(t, soft_comm(t->soft, comm, false));
+		step_note(t, soft_comm(t->soft, comm, false));
 	}
 	fclose(f);
 }
@@ -427,7 +427,7 @@ static void finish_syscall(struct step_thread *t)
 		step_memory_written(t->proc->step);
 	set_writing(t, false);
 	if (changes_code(t))
-		note(t, step_maps_update(t, false));
+		step_note(t, step_maps_update(t, false));
 	else if (before.orig_rax == SYS_prctl && before.rdi == PR_SET_NAME)
 		step_report_comm(t);
 	else if (before.orig_rax == SYS_rt_sigprocmask)
@@ -443,7 +443,7 @@ static void enter_vsyscall(struct step_thread *t)
 {
 	uint64_t sp, caller;
 
-	leave(t, SOFT_LEAVE_ASYNC, t->ip);
+	step_leave(t, SOFT_LEAVE_ASYNC, t->ip);
 	sp = (uint64_t)ptrace(PTRACE_PEEKUSER, t->tid,
 			      offsetof(struct user_regs_struct, rsp), NULL);
 	if (step_memory_read(t->proc, sp, &caller, sizeof(caller)) !=
@@ -481,7 +481,7 @@ static bool forget_trap_flag(struct step_thread *t, int sig)
  * PTWRITE operand read now: after the step its bytes and registers may have
  * changed.
  */
-static int resume(struct step_thread *t, int sig)
+int step_resume(struct step_thread *t, int sig)
 {
 	enum __ptrace_request how = PTRACE_SINGLESTEP;
 
@@ -489,11 +489,13 @@ static int resume(struct step_thread *t, int sig)
 		return step_let_go(t, sig);
 	if (forget_trap_flag(t, sig))
 		return t->proc->step->error;
+	if (!sig && step_native_enter(t))
+		return t->proc->step->error;
 	if (x86_is_vsyscall(t->ip))
 		enter_vsyscall(t);
 	if (!t->in_syscall && (!t->insn.size || t->insn.ip != t->ip ||
 			       t->insn.check)) {
-		note(t, step_insn_get(t, t->ip, &t->insn));
+		step_note(t, step_insn_get(t, t->ip, &t->insn));
 		if (t->insn.cls == X86_SYSCALL) {
 			read_regs(t);
 			set_writing(t, step_writes_memory(t));
@@ -508,7 +510,7 @@ static int resume(struct step_thread *t, int sig)
 	t->running = true;
 	if (ptrace(how, t->tid, NULL, (void *)(intptr_t)sig) &&
 	    errno != ESRCH)
-		return note(t, diag_set(t->proc->step->diag, AUX_E_TARGET,
+		return step_note(t, diag_set(t->proc->step->diag, AUX_E_TARGET,
 					AUX_NO_OFFSET,
 					"cannot step thread %d: %s", t->tid,
 					strerror(errno)));
@@ -568,14 +570,14 @@ static int deliver(struct step_thread *t, int sig, uint64_t ip)
 	if (t->insn.cls == X86_SYSCALL && t->insn.size &&
 	    (t->in_syscall || ip != t->insn.ip)) {
 		if (!t->in_syscall)
-			enter_syscall(t);
+			step_enter_syscall(t);
 		finish_syscall(t);
 	} else if (ip != t->insn.ip && t->insn.size && !x86_is_vsyscall(ip)) {
 		executed(t, &t->insn, ip);
 	}
-	leave(t, SOFT_LEAVE_ASYNC, ip);
+	step_leave(t, SOFT_LEAVE_ASYNC, ip);
 	t->ip = ip;
-	return resume(t, sig);
+	return step_resume(t, sig);
 }
 
 /* The same system call once more: the kernel moved the IP back by the 2 bytes
@@ -587,7 +589,7 @@ static void restarted(struct step_thread *t, uint64_t ip)
 	if (step_insn_get(t, ip - 2, &insn) || insn.cls != X86_SYSCALL)
 		return;
 	t->insn = insn;
-	enter_syscall(t);
+	step_enter_syscall(t);
 }
 
 /* A step over a system call ended, at ip. */
@@ -598,7 +600,7 @@ static void syscall_stop(struct step_thread *t, uint64_t ip)
 		finish_syscall(t);
 	} else if (t->insn.cls == X86_SYSCALL && t->insn.size &&
 		   (t->in_syscall || ip != t->insn.ip)) {
-		enter_syscall(t);
+		step_enter_syscall(t);
 		finish_syscall(t);
 	}
 }
@@ -609,10 +611,10 @@ static int trap(struct step_thread *t, int sig, uint64_t ip)
 	siginfo_t si;
 
 	if (ptrace(PTRACE_GETSIGINFO, t->tid, NULL, &si))
-		return resume(t, 0);
+		return step_resume(t, 0);
 	switch (si.si_code) {
 	case SI_HANDLER:
-		leave(t, SOFT_LEAVE_ASYNC, ip);
+		step_leave(t, SOFT_LEAVE_ASYNC, ip);
 		step_mask_trap(t->tid, false);	/* until it returns */
 		t->injected = false;
 		t->restart = false;
@@ -632,16 +634,16 @@ static int trap(struct step_thread *t, int sig, uint64_t ip)
 	case SI_INT3:
 		/* a trap: the IP is past INT3, which went into the kernel */
 		if (t->insn.size && ip == t->insn.ip + t->insn.size)
-			enter_syscall(t);
+			step_enter_syscall(t);
 		t->in_syscall = false;
-		leave(t, SOFT_LEAVE_ASYNC, ip);
+		step_leave(t, SOFT_LEAVE_ASYNC, ip);
 		t->ip = ip;
-		return resume(t, sig);
+		return step_resume(t, sig);
 	default:
 		return deliver(t, sig, ip);
 	}
 	t->ip = ip;
-	return resume(t, 0);
+	return step_resume(t, 0);
 }
 
 /* A stop by sig (no event): finds out what ran, and resumes. */
@@ -654,14 +656,14 @@ static int stopped(struct step_thread *t, int sig)
 	if (errno == ESRCH)
 		return 0;
 	if (vsyscall && sig == SIGTRAP && ip == t->ip)
-		return resume(t, 0);	/* back from it, and nothing ran yet */
+		return step_resume(t, 0);	/* back from it, and nothing ran yet */
 	if (sig != SIGTRAP)
 		return deliver(t, sig, ip);
 	if (!is_plain_step(t, ip))
 		return trap(t, sig, ip);
 	executed(t, &t->insn, ip);
 	t->ip = ip;
-	return resume(t, 0);
+	return step_resume(t, 0);
 }
 
 /* EXITKILL: the program dies with auxcap instead of running on unobserved. */
@@ -790,7 +792,8 @@ static void set_fresh(struct step_thread *t)
 static int resume_fresh(struct step_thread *t)
 {
 	set_fresh(t);
-	return resume(t, 0);
+	t->native.step_ip = t->ip;	/* the kernel is still to set registers */
+	return step_resume(t, 0);
 }
 
 /* The first stop of a thread that was attached to: a system call in which it
@@ -821,7 +824,7 @@ static int on_new_thread(struct step *st, struct step_thread *parent, pid_t tid)
 
 	if (t && t->soft)	/* attached to with its creator */
 		return 0;
-	enter_syscall(parent);
+	step_enter_syscall(parent);
 	proc = step_process_get(st, step_tgid_of(tid), parent->proc);
 	if (!proc)
 		return -AUX_E_NOMEM;
@@ -854,17 +857,17 @@ static void report_last_step(struct step_thread *t)
 
 	if (t->insn.cls == X86_SYSCALL && t->insn.size &&
 	    (t->in_syscall || ip != t->insn.ip))
-		enter_syscall(t);
+		step_enter_syscall(t);
 	else
 		finish_step(t, ip);
-	leave(t, SOFT_LEAVE_ASYNC, t->ip);
-	flush_thread(t);
+	step_leave(t, SOFT_LEAVE_ASYNC, t->ip);
+	step_flush_thread(t);
 }
 
 void step_finish(struct step_thread *t)
 {
-	leave(t, SOFT_LEAVE_ASYNC, t->ip);
-	flush_thread(t);
+	step_leave(t, SOFT_LEAVE_ASYNC, t->ip);
+	step_flush_thread(t);
 }
 
 /* Ends the thread's recording; idempotent. */
@@ -893,8 +896,8 @@ static struct step_thread *exec_thread(struct step *st, pid_t tid, pid_t old)
 		retire(gone);
 		step_thread_drop(st, gone);
 	}
-	enter_syscall(t);
-	flush_thread(t);
+	step_enter_syscall(t);
+	step_flush_thread(t);
 	t->tid = tid;
 	gone = t;
 	t->soft = soft_thread_add(st->s, (uint32_t)t->proc->pid, (uint32_t)tid,
@@ -942,8 +945,10 @@ static int on_exec(struct step *st, pid_t tid)
 	t = exec_thread(st, tid, (pid_t)old);
 	if (!t || !t->soft)
 		return -AUX_E_NOMEM;
+	step_native_drop(t);
+	step_native_close(t->proc);
 	if (st->started)
-		enter_syscall(t);
+		step_enter_syscall(t);
 	st->started = true;
 	step_flush_process(t->proc);
 	if (step_is_32bit(tid))
@@ -976,7 +981,7 @@ static int on_event(struct step *st, struct step_thread *t, int event)
 	default:
 		break;
 	}
-	return err ? err : resume(t, 0);
+	return err ? err : step_resume(t, 0);
 }
 
 /* The begin or the end of a system call that sets_mask(). */
@@ -986,11 +991,11 @@ static int call_stop(struct step *st, struct step_thread *t)
 		t->running = false;
 		t->ip = ip_of(t->tid);
 		finish_syscall(t);
-		return resume(t, 0);
+		return step_resume(t, 0);
 	}
-	enter_syscall(t);
+	step_enter_syscall(t);
 	if (st->detaching)
-		return resume(t, 0);
+		return step_resume(t, 0);
 	ptrace(PTRACE_SYSCALL, t->tid, NULL, NULL);
 	return st->error;
 }
@@ -1007,7 +1012,7 @@ static int interrupted(struct step_thread *t)
 		arrive(t);
 	else if (!step_trap_queued(t->tid))
 		return deliver(t, 0, ip_of(t->tid));
-	return resume(t, 0);
+	return step_resume(t, 0);
 }
 
 /* PTRACE_EVENT_STOP: the first stop of a new thread, or a group stop. */
@@ -1021,13 +1026,13 @@ static int on_stop_event(struct step *st, struct step_thread *t, int sig)
 	}
 	if (t->fresh) {
 		arrive(t);
-		return resume(t, 0);
+		return step_resume(t, 0);
 	}
 	if (t->paused) {	/* here, or at the first instruction of a handler */
 		t->paused = false;
 		t->ip = ip_of(t->tid);
 		step_mask_trap(t->tid, false);
-		return resume(t, 0);
+		return step_resume(t, 0);
 	}
 	if (!t->ip && !t->insn.size)
 		return begin(t);
@@ -1054,6 +1059,9 @@ int step_stop(struct step *st, pid_t tid, int status)
 		       event ? NULL : (void *)(intptr_t)sig);
 		return 0;
 	}
+	if (t->native.inside && step_native_stop(t, &status))
+		return st->error;
+	event = status >> 16;
 	if (event == PTRACE_EVENT_STOP)
 		return on_stop_event(st, t, sig);
 	if (t->fresh)
@@ -1097,7 +1105,7 @@ static void tick(struct step *st)
 	st->ticked_ns = now;
 	for (t = st->threads; t; t = t->next)
 		if (t->proc && t->soft)
-			flush_thread(t);
+			step_flush_thread(t);
 	if (soft_tick(st->s) && !st->error)
 		st->error = -AUX_E_IO;
 	if (!st->p->progress || now - st->shown_ns < SOFT_PROGRESS_MS * 1000000ul)
@@ -1249,10 +1257,10 @@ static int run(struct step *st, int *failed)
 	return err;
 }
 
-int soft_step_run(struct soft *s, const struct soft_program *p, int *status,
-		  struct aux_diag *diag)
+static int run_program(struct soft *s, const struct soft_program *p, bool native,
+		       int *status, struct aux_diag *diag)
 {
-	struct step st = { .s = s, .p = p, .diag = diag };
+	struct step st = { .s = s, .p = p, .diag = diag, .native = native };
 	int failed = -1, why = 0, err;
 
 	st.ticked_ns = st.shown_ns = clock_ns();
@@ -1264,4 +1272,16 @@ int soft_step_run(struct soft *s, const struct soft_program *p, int *status,
 	if (failed >= 0)
 		close(failed);
 	return err;
+}
+
+int soft_step_run(struct soft *s, const struct soft_program *p, int *status,
+		  struct aux_diag *diag)
+{
+	return run_program(s, p, false, status, diag);
+}
+
+int soft_native_run(struct soft *s, const struct soft_program *p, int *status,
+		    struct aux_diag *diag)
+{
+	return run_program(s, p, true, status, diag);
 }

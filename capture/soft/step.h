@@ -20,6 +20,7 @@
 #define STEP_BATCH 512		/* blocks, before soft_run */
 #define STEP_TRUTH 2048		/* addresses, before soft_truth */
 #define STEP_TRAP_FLAG 0x100u	/* of EFLAGS */
+#define STEP_NATIVE_PARTS 3	/* mappings of the code cache */
 
 /* EXIT: the last stop at which a dying thread's registers can be read. */
 #define STEP_OPTIONS (PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK |       \
@@ -75,6 +76,10 @@ struct step_process {
 	struct step_hash block_at;
 	struct step_page **pages;
 	size_t n_pages;
+	struct step_native *native;	/* NULL: it is stepped */
+	uint64_t native_at[STEP_NATIVE_PARTS]; /* where it is, here or in what
+						* the process was forked from */
+	bool native_off;	/* not to be tried (again) */
 };
 
 /* What a PTWRITE writes. */
@@ -82,6 +87,19 @@ struct step_operand {
 	uint64_t value;		/* or where it is */
 	bool is_memory;
 	int size;		/* 4 or 8 */
+};
+
+/* A thread in the code cache of its process. */
+struct step_native_thread {
+	uint32_t slot;		/* its slots and ring, + 1; 0: none yet */
+	uint32_t unit;		/* where it is; 0: on its way to target */
+	uint64_t target;
+	uint64_t step_ip;	/* is stepped, not run from the cache */
+	uint64_t gs;		/* the program's base of GS */
+	uint64_t back_ns;	/* when it went there from the kernel; 0: no */
+	int64_t done;		/* of the ring, as slots.cur */
+	bool inside;
+	bool draining;
 };
 
 struct step_thread {
@@ -102,6 +120,7 @@ struct step_thread {
 	int first;		/* what waitpid() said of its first stop; 0: not yet */
 	bool vsyscall;		/* resumed at a vsyscall, of which ip is the return */
 	bool writing;		/* in a call that writes to a process's memory */
+	struct step_native_thread native;
 	uint64_t ip;		/* of insn, which is next or being stepped */
 	struct step_insn insn;
 	struct user_regs_struct regs; /* at a system call */
@@ -131,6 +150,7 @@ struct step {
 	struct step_build_id *build_ids;
 	pid_t main_pid;
 	int status;
+	bool native;		/* from a code cache, where that can be */
 	bool started;		/* the program's exec was seen, or attached */
 	bool detaching;		/* who stops is let go */
 	int error;
@@ -151,6 +171,20 @@ struct step_process *step_process_get(struct step *st, pid_t pid,
 pid_t step_tgid_of(pid_t tid);
 void step_report_comm(struct step_thread *t);
 bool step_is_32bit(pid_t tid);
+/* Keeps the first error; it ends the recording. */
+int step_note(struct step_thread *t, int err);
+int step_flush_truth(struct step_thread *t);
+/* Reports the complete blocks; the one being formed stays. */
+int step_flush_thread(struct step_thread *t);
+/* The thread is in the kernel from here on, unless it was already. */
+void step_leave(struct step_thread *t, enum soft_leave_kind kind, uint64_t ip);
+/* Called when the next instruction has run: only then did it return to user
+ * code. */
+void step_enter(struct step_thread *t, uint64_t ip);
+/* t's system call instruction ran: reported once. */
+void step_enter_syscall(struct step_thread *t);
+/* Runs a stopped thread on from t->ip, with a signal or 0. */
+int step_resume(struct step_thread *t, int sig);
 /* What waitpid() says of a stopped thread; runs it on. */
 int step_stop(struct step *st, pid_t tid, int status);
 /* Reports all that it ran; it is in the kernel from here on. */
@@ -197,6 +231,39 @@ void step_memory_written(struct step *st);
  * of memory. */
 int64_t step_block_id(struct step_process *proc, uint64_t start, uint32_t n,
 		      const struct step_insn *last);
+
+uint32_t step_hash_get(const struct step_hash *h, uint64_t key);
+int step_hash_put(struct step_hash *h, uint64_t key, uint32_t value);
+void step_hash_clear(struct step_hash *h);
+/*
+ * The bytes of a page of code, if no one can change them unseen; what no file
+ * has of it is saved. 1: so it is; 0: they can, or there is no code.
+ */
+int step_code_page(struct step_thread *t, uint64_t page, uint8_t *bytes);
+
+/*
+ * step_native.c: instead of by steps, a thread runs from a cache of translated
+ * code (capture/native/native.h), which this process writes. It comes back here
+ * for what the cache cannot do, with the registers and at the address that it
+ * would have without it.
+ *
+ * True: it runs there from t->ip.
+ */
+bool step_native_enter(struct step_thread *t);
+/* A thread that was there stopped, as waitpid() says in *status. True: it runs
+ * on; else it is at t->ip, as if it had been stepped. */
+bool step_native_stop(struct step_thread *t, int *status);
+/* Reports what it ran there so far. */
+void step_native_drain(struct step_thread *t);
+/* The code in [start, end) is gone or other code. */
+void step_native_forget(struct step_process *proc, uint64_t start,
+			uint64_t end);
+/* The thread has ended; the process has, or executes another program. */
+void step_native_drop(struct step_thread *t);
+void step_native_close(struct step_process *proc);
+/* A fork: does it share the memory of its parent? */
+void step_native_inherit(struct step_process *proc,
+			 const struct step_process *parent);
 
 /* Compares /proc/PID/maps with the last state and reports new executable
  * mappings. */

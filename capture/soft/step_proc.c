@@ -231,7 +231,7 @@ int step_vdso_save(struct step_thread *t)
 	return err;
 }
 
-static void hash_clear(struct step_hash *h)
+void step_hash_clear(struct step_hash *h)
 {
 	if (h->n)
 		memset(h->e, 0, h->n * sizeof(*h->e));
@@ -242,8 +242,8 @@ static void hash_clear(struct step_hash *h)
  * stay: soft may still refer to them by index. */
 static void drop_cache(struct step_process *proc)
 {
-	hash_clear(&proc->insn_at);
-	hash_clear(&proc->block_at);
+	step_hash_clear(&proc->insn_at);
+	step_hash_clear(&proc->block_at);
 	proc->n_insns = 0;
 }
 
@@ -261,6 +261,22 @@ static void drop_pages(struct step_process *proc, uint64_t start,
 			proc->pages[n++] = pg;
 	}
 	proc->n_pages = n;
+}
+
+/* What the code cache has of mappings that are not as they were. */
+static void forget_gone(struct step_process *proc, const struct step_map *maps,
+			size_t n)
+{
+	const struct step_map *m;
+	size_t i, k;
+
+	for (i = 0; i < proc->n_maps; i++) {
+		m = &proc->maps[i];
+		for (k = 0; k < n && !same_map(m, &maps[k]); k++)
+			;
+		if (k == n)
+			step_native_forget(proc, m->start, m->end);
+	}
 }
 
 /* A mapping that only vanished is not reported: perf has no record for that. */
@@ -283,8 +299,10 @@ int step_maps_update(struct step_thread *t, bool is_new)
 			continue;
 		changed = true;
 		drop_pages(proc, maps[i].start, maps[i].end);
+		step_native_forget(proc, maps[i].start, maps[i].end);
 		err = report_map(t, &maps[i]);
 	}
+	forget_gone(proc, maps, n);
 	free_maps(proc->maps, proc->n_maps);
 	proc->maps = maps;
 	proc->n_maps = n;
@@ -313,7 +331,7 @@ static size_t hash_slot(const struct step_hash *h, uint64_t key)
 	return i;
 }
 
-static uint32_t hash_get(const struct step_hash *h, uint64_t key)
+uint32_t step_hash_get(const struct step_hash *h, uint64_t key)
 {
 	return h->n ? h->e[hash_slot(h, key)].value : 0;
 }
@@ -336,7 +354,7 @@ static int hash_grow(struct step_hash *h)
 	return 0;
 }
 
-static int hash_put(struct step_hash *h, uint64_t key, uint32_t value)
+int step_hash_put(struct step_hash *h, uint64_t key, uint32_t value)
 {
 	size_t i;
 
@@ -436,6 +454,8 @@ struct step_process *step_process_new(struct step *st, pid_t pid,
 		return NULL;
 	}
 	open_memory(proc);
+	if (parent)
+		step_native_inherit(proc, parent);
 	return proc;
 }
 
@@ -443,6 +463,7 @@ void step_process_free(struct step_process *proc)
 {
 	if (!proc)
 		return;
+	step_native_close(proc);
 	clear_maps(proc);
 	free_pages(proc);
 	free(proc->insns);
@@ -515,13 +536,33 @@ static int save_insn(struct step_thread *t, uint64_t ip, const uint8_t *bytes,
 	return err;
 }
 
+int step_code_page(struct step_thread *t, uint64_t page, uint8_t *bytes)
+{
+	struct step_process *proc = t->proc;
+	const struct step_map *m = find_map(proc, page);
+	int err;
+
+	if (!m && (err = step_maps_update(t, false)))
+		return err;
+	m = find_map(proc, page);
+	if (!m || m->check ||
+	    step_memory_read(proc, page, bytes, STEP_PAGE) != STEP_PAGE)
+		return 0;
+	if ((m->save || is_written(proc, page)) && strcmp(m->path, "[vdso]")) {
+		err = save_page(t, page, bytes, STEP_PAGE);
+		if (err)
+			return err;
+	}
+	return 1;
+}
+
 static int add_insn(struct step_process *proc, const struct step_insn *insn)
 {
 	if (array_grow(&proc->insns, proc->n_insns, &proc->cap_insns,
 		       sizeof(*insn)))
 		return -AUX_E_NOMEM;
 	proc->insns[proc->n_insns++] = *insn;
-	return hash_put(&proc->insn_at, insn->ip, (uint32_t)proc->n_insns);
+	return step_hash_put(&proc->insn_at, insn->ip, (uint32_t)proc->n_insns);
 }
 
 /* PUSHF (9c), POPF (9d) or IRET (cf) in any form: with 66 or REX before it. */
@@ -574,7 +615,7 @@ static int fetch_insn(struct step_thread *t, uint64_t ip,
 int step_insn_get(struct step_thread *t, uint64_t ip, struct step_insn *insn)
 {
 	uint32_t i = t->proc->step->n_writing ?
-			     0 : hash_get(&t->proc->insn_at, ip);
+			     0 : step_hash_get(&t->proc->insn_at, ip);
 
 	if (i) {
 		*insn = t->proc->insns[i - 1];
@@ -632,7 +673,7 @@ int64_t step_block_id(struct step_process *proc, uint64_t start, uint32_t n,
 		.target = last->target, .n_insns = n, .cls = last->cls,
 		.last_size = last->size,
 	};
-	uint32_t i = hash_get(&proc->block_at, start);
+	uint32_t i = step_hash_get(&proc->block_at, start);
 
 	if (i && !memcmp(&proc->blocks[i - 1], &b, sizeof(b)))
 		return i - 1;
@@ -640,7 +681,7 @@ int64_t step_block_id(struct step_process *proc, uint64_t start, uint32_t n,
 		       sizeof(b)))
 		return -1;
 	proc->blocks[proc->n_blocks++] = b;
-	if (hash_put(&proc->block_at, start, (uint32_t)proc->n_blocks))
+	if (step_hash_put(&proc->block_at, start, (uint32_t)proc->n_blocks))
 		return -1;
 	return (int64_t)proc->n_blocks - 1;
 }

@@ -603,3 +603,16 @@ int x86_insn_decode_in(const uint8_t *p, size_t max, enum x86_mode mode,
 		return x86_insn_decode(p, max, insn);
 	return decode_checked(p, max, mode, insn);
 }
+
+int x86_insn_modrm(const uint8_t *p, size_t size)
+{
+	uint8_t padded[PADDED] = { 0 };
+	struct decoder d = { .p = padded, .mode = X86_MODE_64 };
+	unsigned form;
+
+	memcpy(padded, p, size < INSN_MAX ? size : INSN_MAX);
+	if (read_prefixes(&d) < 0 || read_opcode(&d) < 0)
+		return 0;
+	form = opcode_form(&d);
+	return form & M && !(form & (XX | PF)) ? (int)(d.p - padded) : 0;
+}

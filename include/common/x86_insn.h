@@ -54,4 +54,8 @@ int x86_insn_decode_in(const uint8_t *p, size_t max, enum x86_mode mode,
  */
 int x86_insn_decode(const uint8_t *p, size_t max, struct x86_insn *insn);
 
+/* Where the ModRM byte of a 64-bit mode instruction of size bytes is; 0: it has
+ * none. */
+int x86_insn_modrm(const uint8_t *p, size_t size);
+
 #endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Translates x86-64 code, so that it runs on this CPU from a cache beside the
+ * program and leaves a record of where it went.
+ *
+ * Contract. A unit is a copy of instructions that are entered at the first one
+ * alone; it follows fall-throughs, direct jumps and calls, and is left at one
+ * of its exits. All that the program can see stays as it is: registers and
+ * flags (only lea, mov and jrcxz are added), return addresses, the stack (what
+ * is below its pointer, too), the address in a fault (native_insn says which
+ * instruction an address of the cache belongs to). Instructions that cannot be
+ * copied exactly are not: the unit ends before them, at a trap.
+ *
+ * Records. One word for each exit that is taken, in the ring of the thread: the
+ * number of the exit, or for an indirect branch (all of them are at the end of
+ * their unit) NATIVE_ENTERED and the number of the unit that it went to. A
+ * conditional branch that falls through costs nothing. So the words, and the
+ * unit that was entered first, are the whole flow.
+ *
+ * Threads. The base of GS is a thread's struct native_slots, at whose end below
+ * is its ring: the instructions that use GS themselves are not copied. What
+ * needs the tracer ends in INT3: a ring that is full, an exit that leads to no
+ * unit yet, an indirect target that is not in the table, a system call that
+ * changes what the tracer knows.
+ *
+ * Others may run in the cache at any time: what is written goes beyond what
+ * they can reach, except for links, which are single aligned stores.
+ *
+ * Specification: Intel SDM volume 2.
+ */
+#ifndef CAPTURE_NATIVE_NATIVE_H
+#define CAPTURE_NATIVE_NATIVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define NATIVE_RING (256 << 10)		/* bytes, below the slots */
+#define NATIVE_ENTERED 0x80000000u
+#define NATIVE_MAX_ID 0x7ffffff0u
+#define NATIVE_N_CALLS 65536u	/* by the low 16 bits of the number; 0: traps */
+#define NATIVE_N_TARGETS 65536u	/* of the table, and NATIVE_PROBES more */
+#define NATIVE_PROBES 5
+#define NATIVE_NO_TARGET (UINT64_C(1) << 62)	/* negative of no address */
+#define NATIVE_MAX_INSNS 96	/* of a unit */
+#define NATIVE_MAX_EXITS (NATIVE_MAX_INSNS + 1)
+#define NATIVE_MAX_CODE 16384u	/* bytes of a unit's copy, more than enough */
+#define NATIVE_NO_REG 0xff
+
+/* What copies use, at GS. */
+struct native_slots {
+	int64_t cur;		/* of the next record, from the ring's end: < 0;
+				 * 0: the ring is full */
+	uint64_t rax, rcx, rdx;	/* the program's, while a copy uses these */
+	uint64_t far;		/* of the register that a far operand needs */
+	uint64_t table;		/* of struct native_target */
+	uint64_t calls;		/* NATIVE_N_CALLS bytes */
+	uint64_t target, dest;	/* of an indirect branch */
+};
+
+/* At the low 16 bits of ip, or in one of the next. */
+struct native_target {
+	uint64_t minus_ip;
+	uint64_t code;		/* the unit's number is in the word before it */
+};
+
+enum native_exit_kind {
+	NATIVE_DIRECT,		/* jump, call, condition or the unit's size */
+	NATIVE_SYSCALL,		/* SYSCALL runs, then it goes on at target */
+	NATIVE_INDIRECT,	/* leaves no record of its own */
+	NATIVE_TRAP,		/* the instruction at target is not copied */
+};
+
+/* Addresses are those of the cache in the program; 0: it has none. */
+struct native_exit {
+	uint64_t target;
+	uint64_t link;		/* of the displacement or pointer to the next */
+	uint64_t miss, full;	/* INT3: nothing linked; ring full */
+	uint64_t record;	/* goes on there with room in the ring */
+	uint64_t trap;		/* INT3 before a SYSCALL, or NATIVE_TRAP's */
+	uint64_t after;		/* the instruction after SYSCALL */
+	uint32_t unit, to;	/* numbers; to 0: nothing linked */
+	uint16_t n_insns;	/* of the unit, when it leaves here */
+	uint16_t n_blocks;	/* the caller's */
+	uint8_t kind;
+	bool far;		/* link is a pointer */
+};
+
+struct native_insn {
+	uint64_t ip, target;	/* target: of a direct branch */
+	uint64_t at;		/* of the copy's first byte */
+	uint8_t size, cls;	/* enum x86_class */
+	uint8_t far;		/* register in slots.far during the copy */
+};
+
+/* A place for copies, and the routine for indirect branches at its start. */
+struct native_area {
+	uint64_t at;		/* in the program */
+	uint8_t *mem;		/* here */
+	size_t size, used;
+	uint64_t lookup, lookup_end;	/* the routine */
+	uint64_t lookup_miss, lookup_full, lookup_record;
+};
+
+/* A unit as it is made. */
+struct native_copy {
+	uint64_t code, end;	/* entry; the first byte after it all */
+	struct native_insn insns[NATIVE_MAX_INSNS];
+	struct native_exit exits[NATIVE_MAX_EXITS];
+	unsigned n_insns, n_exits;
+};
+
+struct native_source {
+	/* Bytes at ip, at most 15; 0: what is there is not to be copied. */
+	size_t (*fetch)(void *priv, uint64_t ip, uint8_t *bytes);
+	/* A unit exists for ip. */
+	bool (*known)(void *priv, uint64_t ip);
+	/* Copies of the code at ip go to the area that begins there. */
+	uint64_t (*area_at)(void *priv, uint64_t ip);
+	void *priv;
+};
+
+/* The routine for indirect branches, into a new area. */
+void native_area_init(struct native_area *a);
+/* Copies the code at ip to the end of a, which has NATIVE_MAX_CODE bytes of
+ * room. unit and exit: its number, and that of its first exit. */
+void native_translate(struct native_area *a, const struct native_source *src,
+		      uint64_t ip, uint32_t unit, uint32_t exit,
+		      struct native_copy *copy);
+/* From now on e leads to code; to e->miss when that is 0. a: where e is. */
+void native_link(struct native_area *a, const struct native_exit *e,
+		 uint64_t code);
+/* System calls that the tracer need not see. */
+bool native_call_is_plain(uint32_t number);
+
+#endif

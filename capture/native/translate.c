@@ -1,0 +1,690 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Copies of instructions that run elsewhere: relative operands are moved,
+ * branches become records and jumps, the rest is the same bytes.
+ *
+ * Specification: Intel SDM volume 2, chapter 2 (prefixes, ModRM) and the pages
+ * of CALL, RET, JRCXZ and SYSCALL.
+ */
+#include <string.h>
+
+#include "capture/native/native.h"
+#include "common/x86_insn.h"
+
+enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI };
+
+#define SLOT(name) ((uint32_t)offsetof(struct native_slots, name))
+#define NEAR (INT64_C(1) << 31)
+#define MAX_CONSTANTS NATIVE_MAX_INSNS
+
+/* A copy in the making. */
+struct gen {
+	struct native_area *area;
+	uint8_t *p;
+	/* 8 bytes that a displacement refers to, put after the code */
+	struct {
+		uint8_t *disp;
+		uint64_t value;
+	} constants[MAX_CONSTANTS];
+	unsigned n_constants;
+};
+
+/* Of one instruction: what decides how it is copied. */
+struct shape {
+	const uint8_t *bytes;
+	uint8_t size, cls;
+	uint8_t n_prefixes;	/* before REX and opcode */
+	uint8_t rex, op;	/* op: the byte after them */
+	uint8_t modrm_at;	/* 0: it has none */
+	bool p66, p67, f3, fs, gs;
+	bool relative;		/* a RIP-relative operand */
+	int32_t disp;		/* its displacement */
+};
+
+static uint64_t here(const struct gen *g)
+{
+	return g->area->at + (uint64_t)(g->p - g->area->mem);
+}
+
+static void put(struct gen *g, const void *bytes, size_t n)
+{
+	memcpy(g->p, bytes, n);
+	g->p += n;
+}
+
+#define PUT(g, ...) put(g, (const uint8_t[]){ __VA_ARGS__ }, \
+			sizeof((const uint8_t[]){ __VA_ARGS__ }))
+
+static void put32(struct gen *g, uint32_t v)
+{
+	put(g, &v, sizeof(v));
+}
+
+static void put64(struct gen *g, uint64_t v)
+{
+	put(g, &v, sizeof(v));
+}
+
+/* mov %reg, %gs:slot and back; registers 0 to 7 */
+static void save(struct gen *g, unsigned reg, uint32_t slot)
+{
+	PUT(g, 0x65, 0x48, 0x89, (uint8_t)(4 | reg << 3), 0x25);
+	put32(g, slot);
+}
+
+static void load(struct gen *g, unsigned reg, uint32_t slot)
+{
+	PUT(g, 0x65, 0x48, 0x8b, (uint8_t)(4 | reg << 3), 0x25);
+	put32(g, slot);
+}
+
+static void move_address(struct gen *g, unsigned reg, uint64_t v)
+{
+	PUT(g, 0x48, (uint8_t)(0xb8 | reg));
+	put64(g, v);
+}
+
+/* The rel8 at p leads here. */
+static void land8(struct gen *g, uint8_t *p)
+{
+	*p = (uint8_t)(g->p - (p + 1));
+}
+
+static void land32(struct gen *g, uint8_t *p)
+{
+	int32_t rel = (int32_t)(g->p - (p + 4));
+
+	memcpy(p, &rel, sizeof(rel));
+}
+
+static void align(struct gen *g, unsigned to, unsigned ahead)
+{
+	while ((here(g) + ahead) % to)
+		PUT(g, 0x90);
+}
+
+/* ---- one instruction ---- */
+
+static void read_prefixes(struct shape *s)
+{
+	unsigned i;
+
+	for (i = 0; i < s->size; i++) {
+		switch (s->bytes[i]) {
+		case 0x64: s->fs = true; break;
+		case 0x65: s->gs = true; break;
+		case 0x66: s->p66 = true; break;
+		case 0x67: s->p67 = true; break;
+		case 0xf3: s->f3 = true; break;
+		case 0x26: case 0x2e: case 0x36: case 0x3e: case 0xf0: case 0xf2:
+			break;
+		default:
+			s->n_prefixes = (uint8_t)i;
+			if ((s->bytes[i] & 0xf0) == 0x40)
+				s->rex = s->bytes[i++];
+			s->op = i < s->size ? s->bytes[i] : 0;
+			return;
+		}
+	}
+}
+
+static struct shape shape_of(const uint8_t *bytes, const struct x86_insn *x)
+{
+	struct shape s = { .bytes = bytes, .size = x->size, .cls = x->cls };
+	uint8_t modrm;
+
+	read_prefixes(&s);
+	s.modrm_at = (uint8_t)x86_insn_modrm(bytes, x->size);
+	if (!s.modrm_at)
+		return s;
+	modrm = bytes[s.modrm_at];
+	s.relative = (modrm & 0xc7) == 5;
+	if (s.relative)
+		memcpy(&s.disp, bytes + s.modrm_at + 1, sizeof(s.disp));
+	return s;
+}
+
+/* Selectors and bases of GS: 0F xx, and MOV to a segment register. */
+static bool touches_gs(const struct shape *s)
+{
+	const uint8_t *after = s->bytes + s->n_prefixes + !!s->rex + 1;
+	uint8_t modrm = s->modrm_at ? s->bytes[s->modrm_at] : 0;
+	unsigned reg = modrm >> 3 & 7;
+
+	if (s->gs || (s->op == 0x8e && reg == 5))
+		return true;
+	if (s->op != 0x0f)
+		return false;
+	switch (*after) {
+	case 0x01:
+		return modrm == 0xf8;
+	case 0xa9:
+	case 0xb5:
+		return true;
+	case 0xae:	/* RDGSBASE, WRGSBASE */
+		return s->f3 && modrm >> 6 == 3 && (reg & 5) == 1;
+	default:
+		return false;
+	}
+}
+
+/* What is not copied: a branch that 66 cuts to 16 bits (on AMD), far branches,
+ * interrupts, what loads the trap flag, transactions (XBEGIN has a target), and
+ * the prefixes whose other forms are not known here. */
+static bool is_odd(const struct shape *s)
+{
+	bool branch = s->cls != X86_OTHER && s->cls != X86_SYSCALL;
+
+	if (touches_gs(s) || (s->relative && s->p67))
+		return true;
+	if (s->cls == X86_FAR || s->cls == X86_PTWRITE)
+		return true;
+	if (s->cls == X86_SYSCALL)
+		return s->size != 2 || s->bytes[0] != 0x0f || s->bytes[1] != 5;
+	if (branch && s->p66 && !(s->rex & 8))
+		return true;
+	if (s->p67 && (s->cls == X86_RET || s->cls == X86_IND_JUMP ||
+		       s->cls == X86_IND_CALL))
+		return true;
+	if ((s->cls == X86_IND_JUMP || s->cls == X86_IND_CALL) &&
+	    (s->op != 0xff || (s->relative && s->fs)))
+		return true;
+	if (s->op == 0x9d || s->op == 0xd5)
+		return true;
+	return s->op == 0xc7 && s->bytes[s->modrm_at] == 0xf8;
+}
+
+/* ---- operands ---- */
+
+/* True: the RIP-relative operand of an instruction of so many bytes that is
+ * copied to here(). */
+static bool reaches(const struct gen *g, uint64_t target, unsigned size)
+{
+	int64_t d = (int64_t)(target - (here(g) + size));
+
+	return d >= -NEAR && d < NEAR;
+}
+
+/* vvvv of VEX and EVEX as a register, else the one that is named anyway. */
+static unsigned third_register(const struct shape *s, unsigned reg)
+{
+	const uint8_t *p = s->bytes + s->n_prefixes;
+
+	if (s->rex || (*p != 0xc4 && *p != 0xc5 && *p != 0x62))
+		return reg;
+	return ~(p[*p == 0xc5 ? 1 : 2] >> 3) & 15;
+}
+
+/* RSI, RDI and RBX have no implicit use with a memory operand, but CMPXCHG8B's
+ * of RBX. */
+static unsigned pick_register(const struct shape *s)
+{
+	static const uint8_t candidates[] = { RSI, RDI, RBX };
+	unsigned reg = s->bytes[s->modrm_at] >> 3 & 7, third, i;
+
+	third = third_register(s, reg) & 7;
+	for (i = 0; candidates[i] == reg || candidates[i] == third; i++)
+		;
+	return candidates[i];
+}
+
+/* The bit that extends the base register is void in RIP-relative operands, but
+ * counts now. */
+static void clear_extension(uint8_t *bytes, const struct shape *s)
+{
+	uint8_t *p = bytes + s->n_prefixes;
+
+	if (s->rex)
+		*p &= (uint8_t)~1;
+	else if (*p == 0xc4 || *p == 0x62)
+		p[1] |= 0x20;
+	else if (*p == 0x8f && (p[1] & 0x1f) >= 8)
+		p[1] |= 0x20;
+}
+
+/* Far: by way of a register, which the copy gives back. */
+static void put_far(struct gen *g, const struct shape *s, uint64_t target,
+		    struct native_insn *in)
+{
+	unsigned reg = pick_register(s), at = s->modrm_at;
+	uint8_t bytes[16];
+
+	memcpy(bytes, s->bytes, s->size);
+	clear_extension(bytes, s);
+	bytes[at] = (uint8_t)((bytes[at] & 0x38) | reg);
+	in->far = (uint8_t)reg;
+	save(g, reg, SLOT(far));
+	move_address(g, reg, target);
+	put(g, bytes, at + 1u);
+	put(g, bytes + at + 5, s->size - at - 5u);
+	load(g, reg, SLOT(far));
+}
+
+static void put_plain(struct gen *g, const struct shape *s,
+		      struct native_insn *in)
+{
+	uint64_t target = in->ip + s->size + (uint64_t)(int64_t)s->disp;
+	uint32_t disp;
+
+	if (!s->relative) {
+		put(g, s->bytes, s->size);
+	} else if (reaches(g, target, s->size)) {
+		disp = (uint32_t)(target - (here(g) + s->size));
+		put(g, s->bytes, s->modrm_at + 1u);
+		put32(g, disp);
+		put(g, s->bytes + s->modrm_at + 5, s->size - s->modrm_at - 5u);
+	} else {
+		put_far(g, s, target, in);
+	}
+}
+
+/* ---- the ways out ---- */
+
+/* Leaves the record of an exit; the program's RCX is in its slot. */
+static uint8_t *put_record(struct gen *g, uint32_t id, struct native_exit *e)
+{
+	uint8_t *full;
+
+	load(g, RCX, SLOT(cur));
+	PUT(g, 0xe3, 0);		/* jrcxz full */
+	full = g->p - 1;
+	e->record = here(g);
+	PUT(g, 0x65, 0xc7, 0x01);	/* movl $id, %gs:(%rcx) */
+	put32(g, id);
+	PUT(g, 0x48, 0x8d, 0x49, 4);	/* lea 4(%rcx), %rcx */
+	save(g, RCX, SLOT(cur));
+	load(g, RCX, SLOT(rcx));
+	return full;
+}
+
+/* A jump that native_link() directs; to e->miss, which follows. */
+static void put_link(struct gen *g, const struct native_source *src,
+		     struct native_exit *e)
+{
+	e->far = src->area_at(src->priv, e->target) != g->area->at;
+	align(g, e->far ? 8 : 4, e->far ? 6 : 1);
+	if (e->far)
+		PUT(g, 0xff, 0x25, 0, 0, 0, 0);	/* jmp *0(%rip) */
+	else
+		PUT(g, 0xe9);
+	e->link = here(g);
+	if (e->far)
+		put64(g, here(g) + 8);
+	else
+		put32(g, 0);
+	e->miss = here(g);
+	PUT(g, 0xcc);
+}
+
+static void put_direct(struct gen *g, const struct native_source *src,
+		       uint32_t id, struct native_exit *e)
+{
+	uint8_t *full;
+
+	save(g, RCX, SLOT(rcx));
+	full = put_record(g, id, e);
+	put_link(g, src, e);
+	land8(g, full);
+	e->full = here(g);
+	PUT(g, 0xcc);
+}
+
+/* A call whose number is not plain traps before anything is done. The kernel
+ * leaves the address of the next instruction in RCX. */
+static void put_syscall(struct gen *g, const struct native_source *src,
+			uint32_t id, struct native_exit *e)
+{
+	uint8_t *trap, *full;
+
+	save(g, RCX, SLOT(rcx));
+	save(g, RDX, SLOT(rdx));
+	PUT(g, 0x0f, 0xb7, 0xc8);		/* movzwl %ax, %ecx */
+	load(g, RDX, SLOT(calls));
+	PUT(g, 0x0f, 0xb6, 0x0c, 0x0a);		/* movzbl (%rdx,%rcx), %ecx */
+	load(g, RDX, SLOT(rdx));
+	PUT(g, 0xe3, 0);
+	trap = g->p - 1;
+	full = put_record(g, id, e);
+	PUT(g, 0x0f, 0x05);
+	e->after = here(g);
+	move_address(g, RCX, e->target);
+	put_link(g, src, e);
+	land8(g, full);
+	e->full = here(g);
+	PUT(g, 0xcc);
+	land8(g, trap);
+	e->trap = here(g);
+	PUT(g, 0xcc);
+}
+
+static void put_push(struct gen *g, uint64_t value)
+{
+	if (value < (uint64_t)NEAR) {
+		PUT(g, 0x68);
+		put32(g, (uint32_t)value);
+		return;
+	}
+	PUT(g, 0xff, 0x35);
+	g->constants[g->n_constants].disp = g->p;
+	g->constants[g->n_constants++].value = value;
+	put32(g, 0);
+}
+
+/* mov operand, %rcx */
+static void put_operand(struct gen *g, const struct shape *s, uint64_t ip)
+{
+	uint64_t target = ip + s->size + (uint64_t)(int64_t)s->disp;
+	unsigned at = s->modrm_at;
+
+	if (s->relative && !reaches(g, target, 7)) {
+		move_address(g, RCX, target);
+		PUT(g, 0x48, 0x8b, 0x09);	/* mov (%rcx), %rcx */
+		return;
+	}
+	if (s->fs)
+		PUT(g, 0x64);
+	PUT(g, (uint8_t)(0x48 | (s->rex & 3)), 0x8b,
+	    (uint8_t)((s->bytes[at] & 0xc7) | RCX << 3));
+	if (s->relative)
+		put32(g, (uint32_t)(target - (here(g) + 4)));
+	else
+		put(g, s->bytes + at + 1, s->size - at - 1u);
+}
+
+/* Until the jump to the routine, the program's RAX, RCX and RDX are in their
+ * slots and nothing else has changed. */
+static void put_indirect(struct gen *g, const struct shape *s, uint64_t ip)
+{
+	uint32_t drop = 8;
+	uint16_t more = 0;
+
+	save(g, RAX, SLOT(rax));
+	save(g, RCX, SLOT(rcx));
+	save(g, RDX, SLOT(rdx));
+	if (s->cls == X86_RET) {
+		if (s->op == 0xc2)
+			memcpy(&more, s->bytes + s->size - 2, sizeof(more));
+		drop += more;
+		PUT(g, 0x48, 0x8b, 0x0c, 0x24);	/* mov (%rsp), %rcx */
+		PUT(g, 0x48, 0x8d, 0xa4, 0x24);	/* lea drop(%rsp), %rsp */
+		put32(g, drop);
+	} else {
+		put_operand(g, s, ip);
+		if (s->cls == X86_IND_CALL)
+			put_push(g, ip + s->size);
+	}
+	PUT(g, 0xe9);
+	put32(g, (uint32_t)(g->area->lookup - (here(g) + 4)));
+}
+
+/* The bytes of a condition without its displacement; the place of a rel32. */
+static uint8_t *put_condition(struct gen *g, const struct shape *s)
+{
+	unsigned cc = s->op == 0x0f ? s->bytes[s->n_prefixes + !!s->rex + 1] :
+				      s->op;
+
+	if (s->op != 0x0f && s->op >= 0xe0) {
+		if (s->p67)
+			PUT(g, 0x67);
+		PUT(g, s->op, 2, 0xeb, 5, 0xe9);
+	} else {
+		PUT(g, 0x0f, (uint8_t)(0x80 | (cc & 15)));
+	}
+	put32(g, 0);
+	return g->p - 4;
+}
+
+/* ---- a unit ---- */
+
+struct unit {
+	struct gen g;
+	const struct native_source *src;
+	struct native_copy *copy;
+	uint32_t unit, exit;
+	uint8_t *taken[NATIVE_MAX_EXITS];	/* rel32 of conditions, by exit */
+};
+
+static struct native_exit *new_exit(struct unit *u, uint8_t kind,
+				    uint64_t target)
+{
+	struct native_exit *e = &u->copy->exits[u->copy->n_exits++];
+
+	*e = (struct native_exit){ .kind = kind, .target = target,
+				   .unit = u->unit,
+				   .n_insns = (uint16_t)u->copy->n_insns };
+	return e;
+}
+
+static uint32_t last_exit_id(const struct unit *u)
+{
+	return u->exit + u->copy->n_exits - 1;
+}
+
+static void end_direct(struct unit *u, uint64_t target)
+{
+	struct native_exit *e = new_exit(u, NATIVE_DIRECT, target);
+
+	put_direct(&u->g, u->src, last_exit_id(u), e);
+}
+
+static void end_trap(struct unit *u, uint64_t ip)
+{
+	struct native_exit *e = new_exit(u, NATIVE_TRAP, ip);
+
+	e->trap = here(&u->g);
+	PUT(&u->g, 0xcc);
+}
+
+/* A direct jump or call is followed, unless there is a unit for where it goes.
+ * The next ip, 0: the unit ends here. */
+static uint64_t follow(struct unit *u, uint64_t target)
+{
+	if (target && u->copy->n_insns < NATIVE_MAX_INSNS - 8 &&
+	    !u->src->known(u->src->priv, target))
+		return target;
+	end_direct(u, target);
+	return 0;
+}
+
+/* Copies a branch or system call; returns as follow(). */
+static uint64_t copy_branch(struct unit *u, const struct shape *s,
+			    const struct native_insn *in)
+{
+	uint64_t next = in->ip + in->size;
+	struct native_exit *e;
+
+	switch (s->cls) {
+	case X86_COND:
+		e = new_exit(u, NATIVE_DIRECT, in->target);
+		u->taken[e - u->copy->exits] = put_condition(&u->g, s);
+		return next;
+	case X86_CALL:
+		put_push(&u->g, next);
+		return follow(u, in->target);
+	case X86_JUMP:
+		return follow(u, in->target);
+	case X86_SYSCALL:
+		e = new_exit(u, NATIVE_SYSCALL, next);
+		put_syscall(&u->g, u->src, last_exit_id(u), e);
+		return 0;
+	default:
+		new_exit(u, NATIVE_INDIRECT, 0);
+		put_indirect(&u->g, s, in->ip);
+		return 0;
+	}
+}
+
+/* Copies the instruction at ip; returns as follow(). */
+static uint64_t copy_insn(struct unit *u, uint64_t ip)
+{
+	struct native_insn *in = &u->copy->insns[u->copy->n_insns];
+	uint8_t bytes[32] = { 0 };
+	struct x86_insn x;
+	struct shape s;
+	size_t n = u->src->fetch(u->src->priv, ip, bytes);
+
+	if (!n || x86_insn_decode(bytes, n, &x) <= 0) {
+		end_trap(u, ip);
+		return 0;
+	}
+	s = shape_of(bytes, &x);
+	if (is_odd(&s)) {
+		end_trap(u, ip);
+		return 0;
+	}
+	*in = (struct native_insn){ .ip = ip, .size = x.size, .cls = x.cls,
+				    .target = ip + x.size + (uint64_t)x.disp,
+				    .at = here(&u->g), .far = NATIVE_NO_REG };
+	u->copy->n_insns++;
+	if (x.cls != X86_OTHER)
+		return copy_branch(u, &s, in);
+	put_plain(&u->g, &s, in);
+	return ip + x.size;
+}
+
+/* The exits of conditions, then constants. */
+static void put_tail(struct unit *u)
+{
+	struct gen *g = &u->g;
+	unsigned i;
+
+	for (i = 0; i < u->copy->n_exits; i++) {
+		if (!u->taken[i])
+			continue;
+		land32(g, u->taken[i]);
+		put_direct(g, u->src, u->exit + i, &u->copy->exits[i]);
+	}
+	align(g, 8, 0);
+	for (i = 0; i < g->n_constants; i++) {
+		land32(g, g->constants[i].disp);
+		put64(g, g->constants[i].value);
+	}
+}
+
+void native_translate(struct native_area *a, const struct native_source *src,
+		      uint64_t ip, uint32_t unit, uint32_t exit,
+		      struct native_copy *copy)
+{
+	struct unit u = { .g = { .area = a, .p = a->mem + a->used },
+			  .src = src, .copy = copy, .unit = unit,
+			  .exit = exit };
+
+	copy->n_insns = copy->n_exits = 0;
+	align(&u.g, 16, 4);
+	put32(&u.g, NATIVE_ENTERED | unit);
+	copy->code = here(&u.g);
+	for (;;) {
+		ip = copy_insn(&u, ip);
+		if (!ip)
+			break;
+		if (copy->n_insns == NATIVE_MAX_INSNS ||
+		    src->known(src->priv, ip)) {
+			end_direct(&u, ip);
+			break;
+		}
+	}
+	put_tail(&u);
+	copy->end = here(&u.g);
+	a->used = (size_t)(u.g.p - a->mem);
+}
+
+void native_link(struct native_area *a, const struct native_exit *e,
+		 uint64_t code)
+{
+	uint8_t *p = a->mem + (e->link - a->at);
+	uint64_t to = code ? code : e->miss;
+
+	if (e->far)
+		__atomic_store_n((uint64_t *)(void *)p, to, __ATOMIC_RELEASE);
+	else
+		__atomic_store_n((uint32_t *)(void *)p,
+				 (uint32_t)(to - (e->link + 4)),
+				 __ATOMIC_RELEASE);
+}
+
+/* ---- the routine for indirect branches ---- */
+
+/* Found: RDX points to the entry. Leaves the record and goes there. */
+static void put_found(struct gen *g)
+{
+	struct native_area *a = g->area;
+	uint8_t *full;
+
+	PUT(g, 0x48, 0x8b, 0x52, 8);	/* mov 8(%rdx), %rdx */
+	save(g, RDX, SLOT(dest));
+	PUT(g, 0x8b, 0x42, 0xfc);	/* mov -4(%rdx), %eax */
+	load(g, RCX, SLOT(cur));
+	PUT(g, 0xe3, 0);
+	full = g->p - 1;
+	a->lookup_record = here(g);
+	PUT(g, 0x65, 0x89, 0x01);	/* mov %eax, %gs:(%rcx) */
+	PUT(g, 0x48, 0x8d, 0x49, 4);
+	save(g, RCX, SLOT(cur));
+	load(g, RAX, SLOT(rax));
+	load(g, RCX, SLOT(rcx));
+	load(g, RDX, SLOT(rdx));
+	PUT(g, 0x65, 0xff, 0x24, 0x25);	/* jmp *%gs:dest */
+	put32(g, SLOT(dest));
+	land8(g, full);
+	a->lookup_full = here(g);
+	PUT(g, 0xcc);
+}
+
+/* RCX: where the program goes. The table holds negatives: lea adds without
+ * flags, and jrcxz tests without. */
+void native_area_init(struct native_area *a)
+{
+	struct gen g = { .area = a, .p = a->mem + a->used };
+	uint8_t *found[NATIVE_PROBES];
+	unsigned i;
+
+	align(&g, 16, 0);
+	a->lookup = here(&g);
+	save(&g, RCX, SLOT(target));
+	PUT(&g, 0x0f, 0xb7, 0xc1);		/* movzwl %cx, %eax */
+	PUT(&g, 0x8d, 0x04, 0x00);		/* lea (%rax,%rax), %eax */
+	load(&g, RDX, SLOT(table));
+	PUT(&g, 0x48, 0x8d, 0x14, 0xc2);	/* lea (%rdx,%rax,8), %rdx */
+	for (i = 0; i < NATIVE_PROBES; i++) {
+		PUT(&g, 0x48, 0x8b, 0x02);	/* mov (%rdx), %rax */
+		PUT(&g, 0x48, 0x8d, 0x0c, 0x08); /* lea (%rax,%rcx), %rcx */
+		PUT(&g, 0xe3, 0);
+		found[i] = g.p - 1;
+		load(&g, RCX, SLOT(target));
+		PUT(&g, 0x48, 0x8d, 0x52, 16);	/* lea 16(%rdx), %rdx */
+	}
+	a->lookup_miss = here(&g);
+	PUT(&g, 0xcc);
+	for (i = 0; i < NATIVE_PROBES; i++)
+		land8(&g, found[i]);
+	put_found(&g);
+	a->lookup_end = here(&g);
+	a->used = (size_t)(g.p - a->mem);
+}
+
+/* ---- system calls ---- */
+
+/*
+ * Not plain: what makes or ends threads, processes and mappings, replaces
+ * registers or the mask of signals, or must be answered by the tracer; and what
+ * is newer than this list. Numbers of the x32 ABI are among the latter.
+ */
+bool native_call_is_plain(uint32_t number)
+{
+	static const uint16_t traps[] = {
+		9, 10, 11,		/* mmap, mprotect, munmap */
+		14, 15,			/* rt_sigprocmask, rt_sigreturn */
+		25, 30, 67, 216,	/* mremap, shmat, shmdt, remap_file_pages */
+		56, 57, 58, 59, 60, 231, 322, 435,	/* clone ... clone3 */
+		101, 135, 154, 157, 158, 205,	/* ptrace ... arch_prctl ... */
+		128, 130, 270, 271, 281, 441,	/* calls with a mask */
+		219,			/* restart_syscall */
+		272, 308, 310, 311, 317, 323, 329, 334, 440, 453,
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(traps) / sizeof(*traps); i++)
+		if (traps[i] == number)
+			return false;
+	return number < 462;
+}

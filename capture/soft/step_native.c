@@ -1,0 +1,1051 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Threads that run from a code cache, and what they ran there.
+ *
+ * A process's cache is a memfd that it and this process have mapped: the one
+ * executes it, the other writes it. Two areas for copies, near the program and
+ * near its libraries, so that most relative operands reach; and data, the table
+ * of indirect targets and each thread's slots and ring.
+ *
+ * Invariant: a thread that is stopped is either inside, with registers that only
+ * this file knows how to read, or has the registers and the address that it
+ * would have had without the cache. Only in the latter state does it enter the
+ * kernel for a signal's handler, or for a system call that is not plain; so the
+ * program never sees an address of the cache. Where a stop falls between two
+ * instructions of the program, single steps lead on to the next of them.
+ *
+ * Specification: ptrace(2); Linux, arch/x86/entry/entry_64.S (what SYSCALL
+ * leaves in RCX) and kernel/signal.c (calls that are restarted).
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "capture/soft/step_native.h"
+#include "common/array.h"
+#include "common/clock.h"
+
+#define BATCH 1024
+#define SETTLE_STEPS 1000	/* far more than between two instructions */
+#define CALL_RSEQ 334
+#define AHEAD 32	/* units made at once, before they are reached */
+#define RECORD_AT 20	/* bytes from where an exit begins to its record */
+
+static struct native_slots *slots_of(const struct step_thread *t)
+{
+	uint8_t *mem = t->proc->native->mem + NATIVE_SLOTS_AT;
+
+	return (void *)(mem + (t->native.slot - 1) * NATIVE_SLOT_BYTES + NATIVE_RING);
+}
+
+static uint64_t slots_at(const struct step_thread *t)
+{
+	return t->proc->native->data_at + NATIVE_SLOTS_AT +
+	       (t->native.slot - 1) * NATIVE_SLOT_BYTES + NATIVE_RING;
+}
+
+static void set_cur(struct step_thread *t, int64_t cur)
+{
+	__atomic_store_n(&slots_of(t)->cur, cur, __ATOMIC_RELEASE);
+	t->native.done = cur;
+}
+
+/* ---- what ran ---- */
+
+struct report {
+	struct step_thread *t;
+	struct step_native *nc;
+	size_t n;
+	uint32_t ids[BATCH];
+};
+
+static void flush_report(struct report *r)
+{
+	if (r->n)
+		step_note(r->t, soft_run(r->t->soft, r->nc->blocks, r->ids,
+					 r->n));
+	r->n = 0;
+}
+
+static void add_truth(struct step_thread *t, const struct native_insn *insns,
+		      unsigned n)
+{
+	unsigned i;
+
+	for (i = 0; i < n; i++) {
+		t->truth[t->n_truth++] = insns[i].ip;
+		if (t->n_truth == STEP_TRUTH)
+			step_note(t, step_flush_truth(t));
+	}
+}
+
+/* The first instructions of a unit ran; so many blocks of it are complete. */
+static void report_unit(struct report *r, const struct native_unit *u,
+			unsigned n_insns, unsigned n_blocks)
+{
+	struct step_thread *t = r->t;
+	unsigned i;
+
+	if (!n_insns)
+		return;
+	if (!t->user)
+		step_enter(t, u->start);
+	if (t->proc->step->p->truth)
+		add_truth(t, r->nc->insns + u->first_insn, n_insns);
+	for (i = 0; i < n_blocks; i++) {
+		r->ids[r->n++] = u->first_block + i;
+		if (r->n == BATCH)
+			flush_report(r);
+	}
+}
+
+/* A unit that is left at its end, and where the thread goes on. */
+static void follow_indirect(struct report *r, uint32_t to)
+{
+	struct step_native *nc = r->nc;
+	struct step_native_thread *n = &r->t->native;
+	const struct native_unit *u = &nc->units[n->unit];
+
+	if (!n->unit || to >= nc->n_units) {
+		step_note(r->t, -AUX_E_FORMAT);
+		return;
+	}
+	report_unit(r, u, u->n_insns, u->n_blocks);
+	n->unit = to;
+}
+
+static void follow_exit(struct report *r, uint32_t id)
+{
+	struct step_native *nc = r->nc;
+	struct step_native_thread *n = &r->t->native;
+	const struct native_exit *e = &nc->exits[id];
+	const struct native_unit *u;
+
+	if (id >= nc->n_exits || (e->unit != n->unit &&
+	    nc->units[e->unit].start != nc->units[n->unit].start)) {
+		step_note(r->t, -AUX_E_FORMAT);
+		return;
+	}
+	u = &nc->units[e->unit];
+	report_unit(r, u, e->n_insns, e->n_blocks);
+	n->unit = e->to;
+	n->target = e->target;
+	if (e->kind != NATIVE_SYSCALL)
+		return;
+	flush_report(r);
+	step_leave(r->t, SOFT_LEAVE_SYSCALL,
+		   nc->insns[u->first_insn + e->n_insns - 1u].ip);
+}
+
+void step_native_drain(struct step_thread *t)
+{
+	struct step_native_thread *n = &t->native;
+	struct report r = { .t = t, .nc = t->proc->native };
+	const uint32_t *end;
+	int64_t cur;
+	uint32_t word;
+
+	if (n->draining || !n->slot || !r.nc)
+		return;
+	n->draining = true;
+	cur = __atomic_load_n(&slots_of(t)->cur, __ATOMIC_ACQUIRE);
+	end = (const void *)slots_of(t);
+	if (cur < n->done || cur > 0)	/* the program wrote there */
+		step_note(t, -AUX_E_FORMAT);
+	else
+		for (; n->done < cur && !t->proc->step->error; n->done += 4) {
+			word = end[n->done / 4];
+			if (word & NATIVE_ENTERED)
+				follow_indirect(&r, word & ~NATIVE_ENTERED);
+			else
+				follow_exit(&r, word);
+		}
+	flush_report(&r);
+	n->draining = false;
+}
+
+/* The thread left its unit before instruction k; the block that is not complete
+ * is for the steps to go on with. */
+static void report_prefix(struct step_thread *t, const struct native_unit *u,
+			  unsigned k)
+{
+	struct report r = { .t = t, .nc = t->proc->native };
+	const struct soft_block *b = r.nc->blocks + u->first_block;
+	unsigned n = 0, n_blocks = 0;
+
+	while (n_blocks < u->n_blocks && n + b[n_blocks].n_insns <= k)
+		n += b[n_blocks++].n_insns;
+	report_unit(&r, u, k, n_blocks);
+	flush_report(&r);
+	if (k)
+		t->block_start = r.nc->insns[u->first_insn + n].ip;
+	t->block_n = k - n;
+}
+
+/* ---- units ---- */
+
+static struct native_page *get_page(struct step_thread *t, uint64_t addr)
+{
+	struct step_native *nc = t->proc->native;
+	uint32_t i = step_hash_get(&nc->page_at, addr);
+	struct native_page *pg;
+
+	if (i)
+		return nc->pages[i - 1];
+	pg = malloc(sizeof(*pg));
+	if (!pg || array_grow(&nc->pages, nc->n_pages, &nc->cap_pages,
+			      sizeof(pg))) {
+		free(pg);
+		return NULL;
+	}
+	pg->addr = addr;
+	pg->ok = step_code_page(t, addr, pg->bytes) > 0;
+	nc->pages[nc->n_pages++] = pg;
+	step_hash_put(&nc->page_at, addr, (uint32_t)nc->n_pages);
+	return pg;
+}
+
+static size_t fetch(void *priv, uint64_t ip, uint8_t *bytes)
+{
+	uint64_t page = ip & ~(uint64_t)(STEP_PAGE - 1);
+	struct native_page *pg = get_page(priv, page);
+	size_t at = ip - page, n = STEP_PAGE - at;
+
+	if (!pg || !pg->ok)
+		return 0;
+	n = n < 15 ? n : 15;
+	memcpy(bytes, pg->bytes + at, n);
+	if (n == 15)
+		return n;
+	pg = get_page(priv, page + STEP_PAGE);
+	if (!pg || !pg->ok)
+		return n;
+	memcpy(bytes + n, pg->bytes, 15 - n);
+	return 15;
+}
+
+static bool known(void *priv, uint64_t ip)
+{
+	struct step_thread *t = priv;
+
+	return step_hash_get(&t->proc->native->by_ip, ip);
+}
+
+/* The first area from whose both ends ip can be reached. */
+static unsigned area_for(const struct step_native *nc, uint64_t ip)
+{
+	int64_t reach = INT64_C(0x7ff00000);
+	unsigned i;
+
+	for (i = 0; i < NATIVE_N_AREAS; i++) {
+		int64_t d = (int64_t)(ip - nc->areas[i].at);
+
+		if (d > -reach + (int64_t)NATIVE_AREA_BYTES && d < reach)
+			return i;
+	}
+	return NATIVE_N_AREAS - 1;
+}
+
+static uint64_t area_at(void *priv, uint64_t ip)
+{
+	struct step_native *nc = ((struct step_thread *)priv)->proc->native;
+
+	return nc->areas[area_for(nc, ip)].at;
+}
+
+static int add_block(struct step_native *nc, const struct native_insn *first,
+		     const struct native_insn *last)
+{
+	if (array_grow(&nc->blocks, nc->n_blocks, &nc->cap_blocks,
+		       sizeof(*nc->blocks)))
+		return -1;
+	nc->blocks[nc->n_blocks++] = (struct soft_block){
+		.start = first->ip, .end = last->ip + last->size,
+		.target = last->target, .n_insns = (uint32_t)(last - first + 1),
+		.cls = last->cls, .last_size = last->size,
+	};
+	return 0;
+}
+
+/* The blocks of the unit in nc->copy, and how many each exit has done. */
+static int make_blocks(struct step_native *nc)
+{
+	struct native_copy *c = &nc->copy;
+	size_t before = nc->n_blocks;
+	unsigned i, first = 0, exit = 0;
+	bool last;
+
+	for (i = 0; i < c->n_insns; i++) {
+		last = i + 1 == c->n_insns &&
+		       c->exits[c->n_exits - 1].kind != NATIVE_TRAP;
+		if (c->insns[i].cls != X86_OTHER || last) {
+			if (add_block(nc, &c->insns[first], &c->insns[i]))
+				return -1;
+			first = i + 1;
+		}
+		for (; exit < c->n_exits && c->exits[exit].n_insns == i + 1;
+		     exit++)
+			c->exits[exit].n_blocks =
+				(uint16_t)(nc->n_blocks - before);
+	}
+	return 0;
+}
+
+static int append(void *array, size_t *n, size_t *cap, size_t size,
+		  const void *from, unsigned count)
+{
+	unsigned i;
+
+	for (i = 0; i < count; i++) {
+		if (array_grow(array, *n, cap, size))
+			return -1;
+		memcpy(*(char **)array + *n * size,
+		       (const char *)from + i * size, size);
+		++*n;
+	}
+	return 0;
+}
+
+static int register_copy(struct step_native *nc, unsigned area, uint64_t ip)
+{
+	struct native_copy *c = &nc->copy;
+	struct native_unit u = { .start = ip, .code = c->code, .end = c->end,
+			  .first_insn = (uint32_t)nc->n_insns,
+			  .first_exit = (uint32_t)nc->n_exits,
+			  .first_block = (uint32_t)nc->n_blocks,
+			  .n_insns = (uint16_t)c->n_insns,
+			  .n_exits = (uint16_t)c->n_exits,
+			  .area = (uint8_t)area };
+	uint32_t id = (uint32_t)nc->n_units;
+
+	if (make_blocks(nc) ||
+	    append(&nc->insns, &nc->n_insns, &nc->cap_insns,
+		   sizeof(*nc->insns), c->insns, c->n_insns) ||
+	    append(&nc->exits, &nc->n_exits, &nc->cap_exits,
+		   sizeof(*nc->exits), c->exits, c->n_exits))
+		return -1;
+	u.n_blocks = (uint16_t)(nc->n_blocks - u.first_block);
+	if (append(&nc->units, &nc->n_units, &nc->cap_units, sizeof(u), &u, 1) ||
+	    append(&nc->order[area], &nc->n_order[area], &nc->cap_order[area],
+		   sizeof(id), &id, 1) ||
+	    step_hash_put(&nc->by_ip, ip, id))
+		return -1;
+	return 0;
+}
+
+/* The unit for ip; 0: it cannot run from the cache. */
+static uint32_t find_unit(struct step_thread *t, uint64_t ip)
+{
+	struct step_native *nc = t->proc->native;
+	const struct native_source src = { fetch, known, area_at, t };
+	uint32_t id = step_hash_get(&nc->by_ip, ip);
+	unsigned area = area_for(nc, ip);
+	struct native_area *a = &nc->areas[area];
+	uint8_t bytes[15];
+
+	if (id)
+		return nc->units[id].n_insns ? id : 0;
+	if (nc->failed || a->size - a->used < NATIVE_MAX_CODE ||
+	    nc->n_exits > NATIVE_MAX_ID - NATIVE_MAX_EXITS ||
+	    !fetch(t, ip, bytes))
+		return 0;
+	native_translate(a, &src, ip, (uint32_t)nc->n_units,
+			 (uint32_t)nc->n_exits, &nc->copy);
+	if (register_copy(nc, area, ip)) {
+		nc->failed = true;
+		return 0;
+	}
+	return nc->copy.n_insns ? (uint32_t)nc->n_units - 1 : 0;
+}
+
+/* The unit whose copy has this address; NULL: not in one. */
+static const struct native_unit *unit_at(const struct step_native *nc, uint64_t pc)
+{
+	size_t lo, hi, mid;
+	unsigned a;
+
+	for (a = 0; a < NATIVE_N_AREAS; a++) {
+		const struct native_unit *u;
+
+		if (pc - nc->areas[a].at >= nc->areas[a].used)
+			continue;
+		for (lo = 0, hi = nc->n_order[a]; lo < hi;) {
+			mid = (lo + hi) / 2;
+			u = &nc->units[nc->order[a][mid]];
+			if (pc < u->code)
+				hi = mid;
+			else if (pc >= u->end)
+				lo = mid + 1;
+			else
+				return u;
+		}
+	}
+	return NULL;
+}
+
+/* The area whose routine for indirect branches has this address. */
+static const struct native_area *lookup_at(const struct step_native *nc,
+					   uint64_t pc)
+{
+	unsigned a;
+
+	for (a = 0; a < NATIVE_N_AREAS; a++)
+		if (pc >= nc->areas[a].lookup && pc < nc->areas[a].lookup_end)
+			return &nc->areas[a];
+	return NULL;
+}
+
+static void link_exit(struct step_native *nc, struct native_exit *e, uint32_t to)
+{
+	e->to = to;
+	native_link(&nc->areas[nc->units[e->unit].area], e,
+		    to ? nc->units[to].code : 0);
+}
+
+/* An entry is replaced only if no other thread can be reading it. */
+static void add_target(struct step_thread *t, uint64_t ip, uint32_t unit)
+{
+	struct step_native *nc = t->proc->native;
+	struct native_target *table = (void *)nc->mem, *e;
+	unsigned i;
+
+	for (i = 0; i < NATIVE_PROBES; i++) {
+		e = &table[(ip & 0xffff) + i];
+		if (e->minus_ip == NATIVE_NO_TARGET || e->minus_ip == -ip)
+			break;
+	}
+	if (i == NATIVE_PROBES) {
+		if (t->proc->n_threads > 1)
+			return;
+		e = &table[(ip & 0xffff) + (nc->n_units + unit) % NATIVE_PROBES];
+	}
+	__atomic_store_n(&e->code, nc->units[unit].code, __ATOMIC_RELEASE);
+	__atomic_store_n(&e->minus_ip, -ip, __ATOMIC_RELEASE);
+}
+
+void step_native_clear_targets(struct step_native *nc)
+{
+	struct native_target *table = (void *)nc->mem;
+	size_t i;
+
+	for (i = 0; i < NATIVE_TABLE_BYTES / sizeof(*table); i++)
+		__atomic_store_n(&table[i].minus_ip, NATIVE_NO_TARGET,
+				 __ATOMIC_RELEASE);
+}
+
+/* Where a unit may go on, with units that are made for it if there is room for
+ * more: whatever is ready needs no stop when it is reached first. */
+static uint32_t make_ready(struct step_thread *t, uint64_t ip, size_t limit)
+{
+	struct step_native *nc = t->proc->native;
+	uint32_t id = step_hash_get(&nc->by_ip, ip);
+
+	if (!id && nc->n_units < limit)
+		id = find_unit(t, ip);
+	return id && nc->units[id].n_insns ? id : 0;
+}
+
+/* Links the unit, and those that it leads to, as far as is known. New units
+ * have the numbers after it. */
+static void expand(struct step_thread *t, uint32_t id)
+{
+	struct step_native *nc = t->proc->native;
+	size_t limit = nc->n_units + AHEAD, i;
+	uint32_t to;
+
+	for (; id < nc->n_units; id++) {
+		const struct native_unit u = nc->units[id];
+
+		for (i = u.first_exit; i < u.first_exit + u.n_exits; i++) {
+			struct native_exit e = nc->exits[i];
+
+			if (e.to || !e.link)
+				continue;
+			to = make_ready(t, e.target, limit);
+			if (to)
+				link_exit(nc, &nc->exits[i], to);
+		}
+		for (i = u.first_insn; i < u.first_insn + u.n_insns; i++) {
+			struct native_insn in = nc->insns[i];
+
+			if (in.cls != X86_CALL && in.cls != X86_IND_CALL)
+				continue;
+			to = make_ready(t, in.ip + in.size, limit);
+			if (to)
+				add_target(t, in.ip + in.size, to);
+		}
+	}
+}
+
+/* The unit for ip, which is about to run; 0: as find_unit(). */
+static uint32_t reach_unit(struct step_thread *t, uint64_t ip)
+{
+	size_t before = t->proc->native->n_units;
+	uint32_t id = find_unit(t, ip);
+
+	if (id && id >= before)
+		expand(t, id);
+	return id;
+}
+
+static void forget_pages(struct step_native *nc, uint64_t start, uint64_t end)
+{
+	size_t i, n = 0;
+
+	step_hash_clear(&nc->page_at);
+	for (i = 0; i < nc->n_pages; i++) {
+		struct native_page *pg = nc->pages[i];
+
+		if (pg->addr + STEP_PAGE > start && pg->addr < end) {
+			free(pg);
+			continue;
+		}
+		nc->pages[n++] = pg;
+		if (step_hash_put(&nc->page_at, pg->addr, (uint32_t)n))
+			nc->failed = true;
+	}
+	nc->n_pages = n;
+}
+
+/* Whether any instruction of u was in [start, end). */
+static bool unit_overlaps(const struct step_native *nc, const struct native_unit *u,
+			  uint64_t start, uint64_t end)
+{
+	const struct native_insn *in = nc->insns + u->first_insn;
+	unsigned i;
+
+	for (i = 0; i < u->n_insns; i++)
+		if (in[i].ip < end && in[i].ip + in[i].size > start)
+			return true;
+	return u->start >= start && u->start < end;
+}
+
+/* Without a table and hash the units that live are found again; all links are
+ * made anew as they are used. */
+void step_native_forget(struct step_process *proc, uint64_t start, uint64_t end)
+{
+	struct step_native *nc = proc->native;
+	bool any = false;
+	size_t i;
+
+	if (!nc)
+		return;
+	forget_pages(nc, start, end);
+	for (i = 1; i < nc->n_units; i++)
+		if (!nc->units[i].dead &&
+		    unit_overlaps(nc, &nc->units[i], start, end))
+			any = nc->units[i].dead = true;
+	if (!any)
+		return;
+	step_hash_clear(&nc->by_ip);
+	step_native_clear_targets(nc);
+	for (i = 1; i < nc->n_units; i++)
+		if (!nc->units[i].dead &&
+		    step_hash_put(&nc->by_ip, nc->units[i].start, (uint32_t)i))
+			nc->failed = true;
+	for (i = 0; i < nc->n_exits; i++)
+		if (nc->exits[i].to && nc->units[nc->exits[i].to].dead)
+			link_exit(nc, &nc->exits[i], 0);
+}
+
+/* ---- in and out ---- */
+
+static bool claim_slot(struct step_thread *t)
+{
+	struct step_native *nc = t->proc->native;
+	struct native_slots *s;
+	uint32_t i;
+
+	for (i = 0; i < NATIVE_N_SLOTS && nc->taken[i]; i++)
+		;
+	if (i == NATIVE_N_SLOTS)
+		return false;
+	nc->taken[i] = true;
+	t->native.slot = i + 1;
+	s = slots_of(t);
+	memset(s, 0, sizeof(*s));
+	s->table = nc->data_at;
+	s->calls = nc->data_at + NATIVE_CALLS_AT;
+	set_cur(t, -NATIVE_RING);
+	return true;
+}
+
+void step_native_drop(struct step_thread *t)
+{
+	if (t->native.slot && t->proc && t->proc->native)
+		t->proc->native->taken[t->native.slot - 1] = false;
+	t->native = (struct step_native_thread){ 0 };
+}
+
+static int run_on(struct step_thread *t, const struct user_regs_struct *r)
+{
+	ptrace(PTRACE_SETREGS, t->tid, NULL, r);
+	t->running = true;
+	ptrace(PTRACE_CONT, t->tid, NULL, NULL);
+	return t->proc->step->error;
+}
+
+/* The thread is as it would be without the cache, at ip. */
+static void come_out(struct step_thread *t, struct user_regs_struct *r,
+		     uint64_t ip)
+{
+	r->rip = ip;
+	r->gs_base = t->native.gs;
+	ptrace(PTRACE_SETREGS, t->tid, NULL, r);
+	t->native.inside = false;
+	t->native.unit = 0;
+	t->ip = ip;
+	t->insn.size = 0;
+	if (!t->block_n)
+		t->block_start = ip;
+}
+
+bool step_native_enter(struct step_thread *t)
+{
+	struct step_native_thread *n = &t->native;
+	struct user_regs_struct r;
+	uint32_t id;
+
+	if (!t->proc->step->native || t->in_syscall || t->restart ||
+	    t->injected || t->block_n || t->ip == n->step_ip ||
+	    t->proc->native_off || x86_is_vsyscall(t->ip))
+		return false;
+	if (!t->proc->native && !step_native_open(t))
+		return false;
+	if (!n->slot && !claim_slot(t))
+		return false;
+	id = reach_unit(t, t->ip);
+	if (!id || ptrace(PTRACE_GETREGS, t->tid, NULL, &r) ||
+	    r.eflags & STEP_TRAP_FLAG || r.rip != t->ip)
+		return false;
+	step_flush_thread(t);
+	n->inside = true;
+	n->unit = id;
+	n->gs = r.gs_base;
+	n->step_ip = 0;
+	if (!t->user)
+		n->back_ns = clock_ns();
+	r.rip = t->proc->native->units[id].code;
+	r.gs_base = slots_at(t);
+	run_on(t, &r);
+	return true;
+}
+
+/* ---- stops inside ---- */
+
+/* The program's registers that a copy of this instruction may have in slots. */
+static void restore(const struct step_thread *t, const struct native_insn *in,
+		    struct user_regs_struct *r)
+{
+	const struct native_slots *s = slots_of(t);
+
+	if (in->cls == X86_RET || in->cls == X86_IND_CALL ||
+	    in->cls == X86_IND_JUMP) {
+		r->rax = s->rax;
+		r->rcx = s->rcx;
+		r->rdx = s->rdx;
+	}
+	if (in->far == 6)
+		r->rsi = s->far;
+	else if (in->far == 7)
+		r->rdi = s->far;
+	else if (in->far == 3)
+		r->rbx = s->far;
+}
+
+static void restore_all(const struct step_thread *t, struct user_regs_struct *r)
+{
+	const struct native_slots *s = slots_of(t);
+
+	r->rax = s->rax;
+	r->rcx = s->rcx;
+	r->rdx = s->rdx;
+}
+
+static void report_all(struct step_thread *t, const struct native_unit *u)
+{
+	struct report r = { .t = t, .nc = t->proc->native };
+
+	report_unit(&r, u, u->n_insns, u->n_blocks);
+	flush_report(&r);
+	t->block_n = 0;
+}
+
+/* The ring was full, and has been drained. */
+static void rewind_ring(struct step_thread *t, struct user_regs_struct *r,
+			uint64_t record)
+{
+	set_cur(t, -NATIVE_RING);
+	r->rcx = (uint64_t)-NATIVE_RING;
+	r->rip = record;
+}
+
+/* After a system call that ran in the cache, at its next instruction: as if it
+ * had been stepped over and its end is to be reported. */
+static void after_syscall(struct step_thread *t, struct user_regs_struct *r,
+			  const struct native_unit *u, const struct native_exit *e)
+{
+	const struct native_insn *in =
+		t->proc->native->insns + u->first_insn + e->n_insns - 1;
+
+	r->rcx = e->target;
+	come_out(t, r, e->target);
+	t->insn = (struct step_insn){ .ip = in->ip, .size = in->size,
+				      .cls = in->cls };
+	t->in_syscall = true;
+	t->regs = *r;
+	if ((int64_t)r->orig_rax >= 0)
+		t->regs.rax = r->orig_rax;
+	else
+		t->regs.rax = SYS_getpid;
+}
+
+/*
+ * If the thread is where the program has an address, it comes out there. fault:
+ * the instruction has not run, whatever its copy has done. Else false; or, when
+ * the ring was full, r has changed.
+ */
+static bool try_out(struct step_thread *t, struct user_regs_struct *r, bool fault)
+{
+	struct step_native *nc = t->proc->native;
+	const struct native_area *a = lookup_at(nc, r->rip);
+	const struct native_unit *u = unit_at(nc, r->rip);
+	const struct native_insn *in;
+	const struct native_exit *e;
+	unsigned i;
+
+	if (a && r->rip == a->lookup_full)
+		rewind_ring(t, r, a->lookup_record);
+	if (a && r->rip == a->lookup_miss && t->native.unit) {
+		restore_all(t, r);
+		report_all(t, &nc->units[t->native.unit]);
+		come_out(t, r, slots_of(t)->target);
+		return true;
+	}
+	if (!u)
+		return false;
+	in = nc->insns + u->first_insn;
+	e = nc->exits + u->first_exit;
+	for (i = 0; i < u->n_exits; i++, e++) {
+		if (r->rip == e->miss) {
+			come_out(t, r, e->target);
+			return true;
+		} else if (r->rip == e->after) {
+			after_syscall(t, r, u, e);
+			return true;
+		} else if (r->rip == e->full) {
+			rewind_ring(t, r, e->record);
+			return false;
+		} else if (r->rip == e->trap) {
+			i = e->n_insns - (e->kind == NATIVE_SYSCALL);
+			if (e->kind == NATIVE_SYSCALL)
+				r->rcx = slots_of(t)->rcx;
+			report_prefix(t, u, i);
+			come_out(t, r, e->kind == NATIVE_SYSCALL ? in[i].ip :
+								   e->target);
+			return true;
+		}
+	}
+	for (i = 0; i < u->n_insns; i++) {
+		if (r->rip != in[i].at &&
+		    !(fault && r->rip > in[i].at &&
+		      (i + 1 == u->n_insns || r->rip < in[i + 1].at)))
+			continue;
+		if (r->rip != in[i].at)
+			restore(t, &in[i], r);
+		report_prefix(t, u, i);
+		come_out(t, r, in[i].ip);
+		return true;
+	}
+	return false;
+}
+
+static bool is_fault(int sig, const siginfo_t *si)
+{
+	return si->si_code > 0 && si->si_code != SI_TIMER &&
+	       (sig == SIGSEGV || sig == SIGBUS || sig == SIGFPE ||
+		sig == SIGILL || sig == SIGTRAP || sig == SIGSYS);
+}
+
+/* All signals that are not of an instruction's own making. */
+static uint64_t others(uint64_t mask)
+{
+	static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP,
+				   SIGSYS };
+	uint64_t all = ~UINT64_C(0);
+	size_t i;
+
+	for (i = 0; i < sizeof(own) / sizeof(*own); i++)
+		all &= ~(UINT64_C(1) << (own[i] - 1));
+	return mask | all;
+}
+
+/* How many instructions of u are over at pc, at least; fewer than there are. */
+static unsigned done_at(const struct step_native *nc, const struct native_unit *u,
+			uint64_t pc)
+{
+	const struct native_insn *in = nc->insns + u->first_insn;
+	const struct native_exit *e = nc->exits + u->first_exit;
+	unsigned i, k = 0;
+
+	for (i = 0; i < u->n_exits; i++, e++)
+		if (e->record && pc + RECORD_AT >= e->record && pc <= e->full)
+			return e->n_insns - 1u;
+	for (i = 0; i < u->n_insns && in[i].at <= pc; i++)
+		k = i;
+	return k;
+}
+
+/* The last stop of a thread that ends: it cannot be brought to the next
+ * instruction. What has not left its record has not run. */
+static void last_stop(struct step_thread *t, const struct user_regs_struct *r)
+{
+	struct step_native *nc = t->proc->native;
+	const struct native_unit *u = unit_at(nc, r->rip);
+	uint64_t ip = t->native.target;
+	unsigned k;
+
+	if (t->native.unit) {
+		ip = nc->units[t->native.unit].start;
+		k = u == &nc->units[t->native.unit] ? done_at(nc, u, r->rip) : 0;
+		report_prefix(t, &nc->units[t->native.unit], k);
+		if (k)
+			ip = nc->insns[u->first_insn + k].ip;
+	}
+	t->native.inside = false;
+	t->ip = ip;
+	t->insn.size = 0;
+}
+
+/* One step of a thread inside. 0: it is done; else the signal that came in its
+ * place, or -1: *status says how it ends. */
+static int step_inside(struct step_thread *t, struct user_regs_struct *r,
+		       int *status)
+{
+	ptrace(PTRACE_SETREGS, t->tid, NULL, r);
+	do {
+		if (ptrace(PTRACE_SINGLESTEP, t->tid, NULL, NULL) ||
+		    waitpid(t->tid, status, __WALL) != t->tid ||
+		    !WIFSTOPPED(*status))
+			return -1;
+	} while (*status >> 16 == PTRACE_EVENT_STOP);
+	if (ptrace(PTRACE_GETREGS, t->tid, NULL, r))
+		return -1;
+	step_native_drain(t);
+	if (*status >> 16 == PTRACE_EVENT_EXIT)
+		last_stop(t, r);
+	if (*status >> 16)
+		return -1;
+	return WSTOPSIG(*status) == SIGTRAP ? 0 : WSTOPSIG(*status);
+}
+
+/*
+ * Brings a thread that a signal stopped out of the cache. sig, which is still to
+ * be delivered, stays the one of its stop; an instruction that faults on the way
+ * is undone, and will fault again.
+ */
+static bool settle(struct step_thread *t, struct user_regs_struct *r, int sig,
+		   int *status)
+{
+	int first = *status;
+	siginfo_t si = { 0 };
+	uint64_t mask;
+	bool fault, masked;
+	int n, got = 0;
+
+	ptrace(PTRACE_GETSIGINFO, t->tid, NULL, &si);
+	fault = sig && is_fault(sig, &si);
+	if (try_out(t, r, fault))
+		return true;
+	masked = !ptrace(PTRACE_GETSIGMASK, t->tid, (void *)sizeof(mask), &mask);
+	if (masked) {
+		uint64_t more = others(mask);
+
+		ptrace(PTRACE_SETSIGMASK, t->tid, (void *)sizeof(more), &more);
+	}
+	for (n = 0; n < SETTLE_STEPS && got >= 0; n++) {
+		got = step_inside(t, r, status);
+		if (got >= 0 && try_out(t, r, got > 0))
+			break;
+	}
+	if (got < 0)
+		return false;
+	*status = first;
+	if (masked)
+		ptrace(PTRACE_SETSIGMASK, t->tid, (void *)sizeof(mask), &mask);
+	if (sig)
+		ptrace(PTRACE_SETSIGINFO, t->tid, NULL, &si);
+	return !t->native.inside;
+}
+
+/* It goes on at ip: from the cache where that can be. from: the exit that led
+ * there, whose link is made; NULL: an indirect branch. */
+static int go_on(struct step_thread *t, struct user_regs_struct *r, uint64_t ip,
+		 struct native_exit *from)
+{
+	size_t at = from ? (size_t)(from - t->proc->native->exits) : 0;
+	struct step_native *nc = t->proc->native;
+	uint32_t id = x86_is_vsyscall(ip) ? 0 : reach_unit(t, ip);
+
+	if (!id) {
+		come_out(t, r, ip);
+		return step_resume(t, 0);
+	}
+	if (from)
+		link_exit(nc, &nc->exits[at], id);
+	else
+		add_target(t, ip, id);
+	t->native.unit = id;
+	r->rip = nc->units[id].code;
+	return run_on(t, r);
+}
+
+/* Registration of restartable sequences fails as in a kernel that has none: the
+ * kernel could not know where in the cache they are. */
+static int refuse_rseq(struct step_thread *t, struct user_regs_struct *r)
+{
+	t->insn = (struct step_insn){ .ip = t->ip, .size = 2,
+				      .cls = X86_SYSCALL };
+	step_enter_syscall(t);
+	t->in_syscall = false;
+	r->rax = (uint64_t)-ENOSYS;
+	r->orig_rax = UINT64_MAX;
+	r->rcx = r->rip + 2;
+	r->r11 = r->eflags;
+	come_out(t, r, r->rip + 2);
+	return step_resume(t, 0);
+}
+
+/* The instruction at t->ip is stepped. */
+static int step_over(struct step_thread *t, struct user_regs_struct *r)
+{
+	uint8_t bytes[2];
+
+	t->native.step_ip = t->ip;
+	if ((uint32_t)r->rax == CALL_RSEQ &&
+	    step_memory_read(t->proc, t->ip, bytes, 2) == 2 &&
+	    bytes[0] == 0x0f && bytes[1] == 5)
+		return refuse_rseq(t, r);
+	return step_resume(t, 0);
+}
+
+/* An exit's INT3, at pc. False: it has none there. */
+static bool exit_trap(struct step_thread *t, struct user_regs_struct *r,
+		      const struct native_unit *u, uint64_t pc)
+{
+	struct native_exit *e = t->proc->native->exits + u->first_exit;
+	unsigned i;
+
+	for (i = 0; i < u->n_exits; i++, e++) {
+		if (pc == e->full) {
+			rewind_ring(t, r, e->record);
+			run_on(t, r);
+			return true;
+		} else if (pc == e->miss) {
+			go_on(t, r, e->target, e);
+			return true;
+		} else if (pc == e->trap) {
+			r->rip = pc;
+			try_out(t, r, false);
+			step_over(t, r);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* SIGTRAP of one of our INT3. */
+static bool own_trap(struct step_thread *t, struct user_regs_struct *r)
+{
+	struct step_native *nc = t->proc->native;
+	uint64_t pc = r->rip - 1;
+	const struct native_unit *u = unit_at(nc, pc);
+	const struct native_area *a = lookup_at(nc, pc);
+	siginfo_t si;
+
+	if (ptrace(PTRACE_GETSIGINFO, t->tid, NULL, &si) ||
+	    si.si_code != SI_KERNEL)
+		return false;
+	if (a && pc == a->lookup_full) {
+		rewind_ring(t, r, a->lookup_record);
+		run_on(t, r);
+		return true;
+	}
+	if (a && pc == a->lookup_miss && t->native.unit) {
+		restore_all(t, r);
+		report_all(t, &nc->units[t->native.unit]);
+		t->native.unit = 0;
+		go_on(t, r, slots_of(t)->target, NULL);
+		return true;
+	}
+	return u && exit_trap(t, r, u, pc);
+}
+
+/* A system call that the kernel is about to run again, 2 bytes back, leaves its
+ * record again. */
+static void restart_call(struct step_thread *t, struct user_regs_struct *r)
+{
+	struct step_native *nc = t->proc->native;
+	const struct native_unit *u = unit_at(nc, r->rip);
+	int64_t rax = (int64_t)r->rax;
+	uint32_t id;
+	unsigned i;
+
+	if (!u || (int64_t)r->orig_rax < 0 || rax > -512 || rax < -516)
+		return;
+	for (i = 0; i < u->n_exits; i++) {
+		const struct native_exit *e = &nc->exits[u->first_exit + i];
+
+		if (e->after != r->rip)
+			continue;
+		id = find_unit(t, nc->insns[u->first_insn + e->n_insns - 1u].ip);
+		if (!id)
+			return;
+		t->native.unit = id;
+		r->rip = nc->units[id].code + 2;
+		ptrace(PTRACE_SETREGS, t->tid, NULL, r);
+		return;
+	}
+}
+
+/* It stopped as all of its process do, or was stopped and goes on. */
+static bool group_stop(struct step_thread *t, struct user_regs_struct *r, int sig)
+{
+	restart_call(t, r);
+	if (sig == SIGTRAP)
+		ptrace(PTRACE_CONT, t->tid, NULL, NULL);
+	else
+		ptrace(PTRACE_LISTEN, t->tid, NULL, NULL);
+	return true;
+}
+
+bool step_native_stop(struct step_thread *t, int *status)
+{
+	int event = *status >> 16, sig = WSTOPSIG(*status);
+	bool detaching = t->proc->step->detaching;
+	struct user_regs_struct r;
+
+	if (ptrace(PTRACE_GETREGS, t->tid, NULL, &r))
+		return true;	/* killed: its end comes next */
+	t->running = false;
+	step_native_drain(t);
+	if (event == PTRACE_EVENT_EXIT) {
+		last_stop(t, &r);
+		return false;
+	}
+	if (event == PTRACE_EVENT_STOP && !detaching)
+		return group_stop(t, &r, sig);
+	if (!event && sig == SIGTRAP && own_trap(t, &r))
+		return true;
+	if (!settle(t, &r, event ? 0 : sig, status) && !WIFSTOPPED(*status))
+		return true;
+	if (t->native.inside)
+		step_note(t, -AUX_E_TARGET);
+	return false;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A process's code cache: what step_native.c runs and step_native_map.c makes.
+ */
+#ifndef CAPTURE_SOFT_STEP_NATIVE_H
+#define CAPTURE_SOFT_STEP_NATIVE_H
+
+#include "capture/native/native.h"
+#include "capture/soft/step.h"
+
+#define NATIVE_N_AREAS 2
+#define NATIVE_AREA_BYTES ((size_t)256 << 20)
+#define NATIVE_N_SLOTS 1024u
+#define NATIVE_SLOT_BYTES ((size_t)NATIVE_RING + 4096)
+#define NATIVE_TABLE_BYTES ((size_t)(NATIVE_N_TARGETS + 256) * sizeof(struct native_target))
+#define NATIVE_CALLS_AT NATIVE_TABLE_BYTES
+#define NATIVE_SLOTS_AT (NATIVE_CALLS_AT + NATIVE_N_CALLS)
+#define NATIVE_DATA_BYTES (NATIVE_SLOTS_AT + NATIVE_N_SLOTS * NATIVE_SLOT_BYTES)
+
+struct native_unit {
+	uint64_t start, code, end;
+	uint32_t first_insn, first_exit, first_block;
+	uint16_t n_insns, n_exits, n_blocks;
+	uint8_t area;
+	bool dead;		/* its code is gone: nothing leads to it */
+};
+
+struct native_page {
+	uint64_t addr;
+	bool ok;
+	uint8_t bytes[STEP_PAGE];
+};
+
+struct step_native {
+	uint8_t *mem;		/* all of the memfd: data, then the areas */
+	uint64_t data_at;
+	struct native_area areas[NATIVE_N_AREAS];
+	struct native_unit *units;	/* by number; 0 is none */
+	struct native_insn *insns;
+	struct native_exit *exits;
+	struct soft_block *blocks;
+	size_t n_units, n_insns, n_exits, n_blocks;
+	size_t cap_units, cap_insns, cap_exits, cap_blocks;
+	uint32_t *order[NATIVE_N_AREAS];	/* units by address */
+	size_t n_order[NATIVE_N_AREAS], cap_order[NATIVE_N_AREAS];
+	struct step_hash by_ip;
+	struct native_page **pages;
+	size_t n_pages, cap_pages;
+	struct step_hash page_at;
+	bool taken[NATIVE_N_SLOTS];
+	bool failed;		/* no memory: nothing new is translated */
+	struct native_copy copy;
+};
+
+/* Maps a cache into the process of a thread that stands at t->ip. False: it has
+ * to be stepped. */
+bool step_native_open(struct step_thread *t);
+/* Empties the table of indirect targets. */
+void step_native_clear_targets(struct step_native *nc);
+
+#endif

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The code cache's mappings in a traced process, which it makes itself: system
+ * calls are put into its registers while it is stopped, and stepped over in the
+ * vdso, where there is an instruction for them.
+ *
+ * Only a process that has not been told otherwise may be made to do so: not one
+ * with a seccomp filter, nor one that shares its memory with another.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/kcmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "capture/soft/step_native.h"
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x10
+#endif
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+#define MB (UINT64_C(1) << 20)
+#define LOW_AREA UINT64_C(0x60000000)	/* for programs that are linked low */
+
+/* A thread that makes system calls for us. */
+struct helper {
+	struct step_thread *t;
+	struct user_regs_struct saved;
+	uint64_t mask;
+	uint64_t syscall_at;
+	bool lost;		/* it ends */
+};
+
+/* The address of a SYSCALL instruction in the vdso; 0: none. */
+static uint64_t find_syscall(const struct step_process *proc)
+{
+	uint8_t bytes[4 * STEP_PAGE];
+	uint64_t at = 0;
+	size_t i, n = 0;
+
+	for (i = 0; i < proc->n_maps; i++)
+		if (!strcmp(proc->maps[i].path, "[vdso]"))
+			at = proc->maps[i].start;
+	if (at)
+		n = step_memory_read((struct step_process *)proc, at, bytes,
+				     sizeof(bytes));
+	for (i = 0; i + 1 < n; i++)
+		if (bytes[i] == 0x0f && bytes[i + 1] == 0x05)
+			return at + i;
+	return 0;
+}
+
+/* The process has a seccomp filter, or cannot be read. */
+static bool is_filtered(pid_t pid)
+{
+	char path[64], line[256];
+	int mode = 1;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	f = fopen(path, "re");
+	if (!f)
+		return true;
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "Seccomp: %d", &mode) == 1)
+			break;
+	fclose(f);
+	return mode != 0;
+}
+
+/* One system call; its result or a negative errno. */
+static int64_t call(struct helper *h, long nr, uint64_t a, uint64_t b, uint64_t c,
+		    uint64_t d, uint64_t e, uint64_t f)
+{
+	struct user_regs_struct r = h->saved;
+	pid_t tid = h->t->tid;
+	int status;
+
+	r.rax = (uint64_t)nr;
+	r.orig_rax = UINT64_MAX;
+	r.rip = h->syscall_at;
+	r.rdi = a;
+	r.rsi = b;
+	r.rdx = c;
+	r.r10 = d;
+	r.r8 = e;
+	r.r9 = f;
+	r.eflags &= ~(uint64_t)STEP_TRAP_FLAG;
+	if (h->lost || ptrace(PTRACE_SETREGS, tid, NULL, &r))
+		return -ESRCH;
+	do {
+		if (ptrace(PTRACE_SINGLESTEP, tid, NULL, NULL) ||
+		    waitpid(tid, &status, __WALL) != tid) {
+			h->lost = true;
+			return -ESRCH;
+		}
+	} while (WIFSTOPPED(status) && status >> 16 == PTRACE_EVENT_STOP);
+	if (!WIFSTOPPED(status) || status >> 16 ||
+	    ptrace(PTRACE_GETREGS, tid, NULL, &r)) {
+		h->lost = true;
+		return -ESRCH;
+	}
+	return (int64_t)r.rax;
+}
+
+/* All signals wait, but those of instructions, which there are none of. */
+static bool begin_calls(struct helper *h)
+{
+	uint64_t all = ~UINT64_C(0);
+	pid_t tid = h->t->tid;
+
+	all &= ~(UINT64_C(1) << (SIGTRAP - 1) | UINT64_C(1) << (SIGSEGV - 1) |
+		 UINT64_C(1) << (SIGSYS - 1));
+	h->syscall_at = find_syscall(h->t->proc);
+	if (!h->syscall_at || is_filtered(h->t->proc->pid) ||
+	    ptrace(PTRACE_GETREGS, tid, NULL, &h->saved) ||
+	    ptrace(PTRACE_GETSIGMASK, tid, (void *)sizeof(h->mask), &h->mask))
+		return false;
+	return !ptrace(PTRACE_SETSIGMASK, tid, (void *)sizeof(all), &all);
+}
+
+static void end_calls(struct helper *h)
+{
+	pid_t tid = h->t->tid;
+
+	ptrace(PTRACE_SETREGS, tid, NULL, &h->saved);
+	ptrace(PTRACE_SETSIGMASK, tid, (void *)sizeof(h->mask), &h->mask);
+}
+
+/* The memfd, made by the process and opened here too; *fd is its own. NULL: no
+ * memory, or not allowed. */
+static uint8_t *make_memory(struct helper *h, int64_t *fd)
+{
+	size_t size = NATIVE_DATA_BYTES + NATIVE_N_AREAS * NATIVE_AREA_BYTES;
+	/* the name: argc, little-endian, ends with a zero byte */
+	uint64_t name = h->saved.rsp & ~UINT64_C(7);
+	uint8_t *mem = MAP_FAILED;
+	char path[64];
+	int here;
+
+	*fd = call(h, SYS_memfd_create, name, MFD_CLOEXEC | MFD_EXEC, 0, 0, 0, 0);
+	if (*fd == -EINVAL)
+		*fd = call(h, SYS_memfd_create, name, MFD_CLOEXEC, 0, 0, 0, 0);
+	if (*fd < 0)
+		return NULL;
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", h->t->tid, (int)*fd);
+	here = open(path, O_RDWR | O_CLOEXEC);
+	if (here >= 0 && !ftruncate(here, (off_t)size))
+		mem = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, here,
+			   0);
+	if (here >= 0)
+		close(here);
+	return mem == MAP_FAILED ? NULL : mem;
+}
+
+/* Where the parts go: data and the first area near the libraries, the second
+ * one near the program. */
+static void choose_places(struct step_process *proc)
+{
+	uint64_t low = UINT64_MAX, high = 0;
+	size_t i;
+
+	for (i = 0; i < proc->n_maps; i++) {
+		const struct step_map *m = &proc->maps[i];
+
+		if (m->path[0] != '/')
+			continue;
+		low = m->start < low ? m->start : low;
+		high = m->start > high ? m->start : high;
+	}
+	proc->native_at[1] = (high - 1400 * MB) & ~(2 * MB - 1);
+	if (high < 2048 * MB)
+		proc->native_at[1] = LOW_AREA;
+	proc->native_at[0] = proc->native_at[1] + NATIVE_AREA_BYTES + 16 * MB;
+	proc->native_at[2] = (low - 512 * MB) & ~(2 * MB - 1);
+	if (low < 1024 * MB)
+		proc->native_at[2] = LOW_AREA;
+	if (high < 2048 * MB || low + 1600 * MB > high)
+		proc->native_at[2] = proc->native_at[0] + 512 * MB;
+}
+
+/* True: the parts are mapped. */
+static bool map_parts(struct helper *h, int64_t fd, bool again)
+{
+	const uint64_t *at = h->t->proc->native_at;
+	uint64_t off = 0, len, how;
+	int64_t got;
+	int i;
+
+	how = MAP_SHARED | (again ? MAP_FIXED : MAP_FIXED_NOREPLACE);
+	for (i = 0; i < STEP_NATIVE_PARTS; i++, off += len) {
+		len = i ? NATIVE_AREA_BYTES : NATIVE_DATA_BYTES;
+		got = call(h, SYS_mmap, at[i], len,
+			   PROT_READ | (i ? PROT_EXEC : PROT_WRITE), how,
+			   (uint64_t)fd, off);
+		if (got == (int64_t)at[i])
+			continue;
+		if (got > 0)
+			call(h, SYS_munmap, (uint64_t)got, len, 0, 0, 0, 0);
+		while (i--)
+			call(h, SYS_munmap, at[i], i ? NATIVE_AREA_BYTES :
+			     NATIVE_DATA_BYTES, 0, 0, 0, 0);
+		return false;
+	}
+	return true;
+}
+
+static void init_cache(struct step_native *nc, const uint64_t *at)
+{
+	struct native_unit none = { .dead = true };
+	uint32_t i;
+
+	nc->data_at = at[0];
+	for (i = 0; i < NATIVE_N_AREAS; i++) {
+		struct native_area *a = &nc->areas[i];
+
+		a->at = at[i + 1];
+		a->mem = nc->mem + NATIVE_DATA_BYTES + i * NATIVE_AREA_BYTES;
+		a->size = NATIVE_AREA_BYTES;
+		native_area_init(a);
+	}
+	for (i = 0; i < NATIVE_N_CALLS; i++)
+		nc->mem[NATIVE_CALLS_AT + i] = native_call_is_plain(i);
+	step_native_clear_targets(nc);
+	nc->units = malloc(sizeof(none));
+	if (!nc->units)
+		return;
+	nc->units[0] = none;
+	nc->n_units = nc->cap_units = 1;
+}
+
+bool step_native_open(struct step_thread *t)
+{
+	struct step_process *proc = t->proc;
+	struct helper h = { .t = t };
+	struct step_native *nc = calloc(1, sizeof(*nc));
+	bool again = proc->native_at[0], mapped = false;
+	int64_t fd = -1;
+
+	proc->native_off = true;
+	if (!nc || !begin_calls(&h)) {
+		free(nc);
+		return false;
+	}
+	if (!again)
+		choose_places(proc);
+	nc->mem = make_memory(&h, &fd);
+	if (nc->mem)
+		mapped = map_parts(&h, fd, again);
+	if (fd >= 0)
+		call(&h, SYS_close, (uint64_t)fd, 0, 0, 0, 0, 0);
+	end_calls(&h);
+	proc->native = nc;
+	if (mapped)
+		init_cache(nc, proc->native_at);
+	if (!nc->n_units || step_maps_update(t, false)) {
+		step_native_close(proc);
+		proc->native_off = true;
+		return false;
+	}
+	proc->native_off = false;
+	return true;
+}
+
+void step_native_close(struct step_process *proc)
+{
+	struct step_native *nc = proc->native;
+	size_t i;
+
+	proc->native = NULL;
+	proc->native_off = false;
+	memset(proc->native_at, 0, sizeof(proc->native_at));
+	if (!nc)
+		return;
+	if (nc->mem)
+		munmap(nc->mem, NATIVE_DATA_BYTES +
+				NATIVE_N_AREAS * NATIVE_AREA_BYTES);
+	for (i = 0; i < nc->n_pages; i++)
+		free(nc->pages[i]);
+	for (i = 0; i < NATIVE_N_AREAS; i++)
+		free(nc->order[i]);
+	free(nc->pages);
+	free(nc->units);
+	free(nc->insns);
+	free(nc->exits);
+	free(nc->blocks);
+	free(nc->by_ip.e);
+	free(nc->page_at.e);
+	free(nc);
+}
+
+/* A child that shares the memory is stepped until it executes something. What
+ * cannot be found out counts as shared. */
+void step_native_inherit(struct step_process *proc,
+			 const struct step_process *parent)
+{
+	if (!parent->step->native)
+		return;
+	memcpy(proc->native_at, parent->native_at, sizeof(proc->native_at));
+	proc->native_off = parent->native_off ||
+			   syscall(SYS_kcmp, parent->pid, proc->pid, KCMP_VM, 0,
+				   0) <= 0;
+}
