@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # Programs that do what a recorder would rather they did not: programs/hostile has
-# them. Under both software back ends each ends, does what it does unwatched, and its
+# them. Under all software back ends each ends, does what it does unwatched, and its
 # flow is what ran; what could not be followed is named. Then what ends a recording
 # of a program that does not want to end.
 #
@@ -48,8 +48,8 @@ is_cpu() { "$hostile" list-cpu | grep -qx "$1"; }
 is_case() { is_cpu "$1" || "$hostile" list | grep -qx "$1"; }
 
 no_qemu=$(no_emulation)
-backs="emulate step"
-[ -z "$no_qemu" ] || backs=step
+backs="emulate step native"
+[ -z "$no_qemu" ] || backs="step native"
 
 cases=("$@")
 [ $# = 0 ] && mapfile -t cases < <("$hostile" list; "$hostile" list-cpu)
@@ -63,6 +63,7 @@ for c in "${cases[@]}"; do
 		fi ;;
 	esac
 	unwatched "$c"
+	watched native "$c"
 	if is_cpu "$c"; then
 		watched step "$c"
 		continue

@@ -80,6 +80,7 @@ struct native_exit {
 	uint64_t trap;		/* INT3 before a SYSCALL, or NATIVE_TRAP's */
 	uint64_t after;		/* the instruction after SYSCALL */
 	uint32_t unit, to;	/* numbers; to 0: nothing linked */
+	uint32_t was;		/* the caller's: to, before it was unlinked */
 	uint16_t n_insns;	/* of the unit, when it leaves here */
 	uint16_t n_blocks;	/* the caller's */
 	uint8_t kind;

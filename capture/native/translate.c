@@ -666,12 +666,16 @@ void native_area_init(struct native_area *a)
 
 /*
  * Not plain: what makes or ends threads, processes and mappings, replaces
- * registers or the mask of signals, or must be answered by the tracer; and what
- * is newer than this list. Numbers of the x32 ABI are among the latter.
+ * registers or the mask of signals, makes descriptors that may be those of a
+ * process's memory, or must be answered by the tracer; and what is newer than
+ * this list. Numbers of the x32 ABI are among the latter.
  */
 bool native_call_is_plain(uint32_t number)
 {
 	static const uint16_t traps[] = {
+		2, 85, 257, 304, 437,	/* open ... openat2 */
+		47, 299, 425, 438,	/* recvmsg, recvmmsg, io_uring_setup,
+					 * pidfd_getfd */
 		9, 10, 11,		/* mmap, mprotect, munmap */
 		14, 15,			/* rt_sigprocmask, rt_sigreturn */
 		25, 30, 67, 216,	/* mremap, shmat, shmdt, remap_file_pages */

@@ -416,9 +416,11 @@ static void set_writing(struct step_thread *t, bool writing)
 static void finish_syscall(struct step_thread *t)
 {
 	struct user_regs_struct before = t->regs;
+	int64_t result;
 
 	t->in_syscall = false;
 	read_regs(t);
+	result = (int64_t)t->regs.rax;
 	t->restart = may_restart(&t->regs);
 	/* arguments as they were; the number's register took the result */
 	before.orig_rax = before.rax;
@@ -426,6 +428,7 @@ static void finish_syscall(struct step_thread *t)
 	if (t->writing)
 		step_memory_written(t->proc->step);
 	set_writing(t, false);
+	step_native_called(t, result);
 	if (changes_code(t))
 		step_note(t, step_maps_update(t, false));
 	else if (before.orig_rax == SYS_prctl && before.rdi == PR_SET_NAME)

@@ -93,6 +93,7 @@ struct step_operand {
 struct step_native_thread {
 	uint32_t slot;		/* its slots and ring, + 1; 0: none yet */
 	uint32_t unit;		/* where it is; 0: on its way to target */
+	uint32_t last;		/* exit of its latest record, if not ~0 */
 	uint64_t target;
 	uint64_t step_ip;	/* is stepped, not run from the cache */
 	uint64_t gs;		/* the program's base of GS */
@@ -151,6 +152,7 @@ struct step {
 	pid_t main_pid;
 	int status;
 	bool native;		/* from a code cache, where that can be */
+	bool memory_open;	/* as a file, by a process that has a cache */
 	bool started;		/* the program's exec was seen, or attached */
 	bool detaching;		/* who stops is let go */
 	int error;
@@ -223,7 +225,9 @@ size_t step_memory_read(struct step_process *proc, uint64_t addr, void *buf,
 /* The instruction at ip; its bytes are compared and saved again if they may
  * change. */
 int step_insn_get(struct step_thread *t, uint64_t ip, struct step_insn *insn);
-/* Is the system call in t->regs a write to the file that a process's memory is? */
+/* Is this descriptor the file that a process's memory is? */
+bool step_is_memory(pid_t tid, uint32_t fd);
+/* Is the system call in t->regs a write to such a file? */
 bool step_writes_memory(const struct step_thread *t);
 /* Such a call came back: any code may be another one. */
 void step_memory_written(struct step *st);
@@ -258,6 +262,8 @@ void step_native_drain(struct step_thread *t);
 /* The code in [start, end) is gone or other code. */
 void step_native_forget(struct step_process *proc, uint64_t start,
 			uint64_t end);
+/* The system call in t->regs, which was stepped, came back. */
+void step_native_called(struct step_thread *t, int64_t result);
 /* The thread has ended; the process has, or executes another program. */
 void step_native_drop(struct step_thread *t);
 void step_native_close(struct step_process *proc);

@@ -118,8 +118,23 @@ static void follow_indirect(struct report *r, uint32_t to)
 	}
 	report_unit(r, u, u->n_insns, u->n_blocks);
 	n->unit = to;
+	n->last = UINT32_MAX;
 }
 
+/* Whether a thread that was last known in n->unit may leave e's. Where a link
+ * was cut between the record and the jump, it is in a newer copy. */
+static bool is_next(const struct step_native *nc,
+		    const struct step_native_thread *n,
+		    const struct native_exit *e)
+{
+	uint64_t at = n->unit ? nc->units[n->unit].start : n->target;
+
+	return e->unit == n->unit || nc->units[e->unit].start == at;
+}
+
+/* An exit that was unlinked led to what it leads to no more: a record of one
+ * that went to the tracer in its place is the ring's last, and corrected when
+ * the tracer lets the thread go on. */
 static void follow_exit(struct report *r, uint32_t id)
 {
 	struct step_native *nc = r->nc;
@@ -127,15 +142,15 @@ static void follow_exit(struct report *r, uint32_t id)
 	const struct native_exit *e = &nc->exits[id];
 	const struct native_unit *u;
 
-	if (id >= nc->n_exits || (e->unit != n->unit &&
-	    nc->units[e->unit].start != nc->units[n->unit].start)) {
+	if (id >= nc->n_exits || !is_next(nc, n, e)) {
 		step_note(r->t, -AUX_E_FORMAT);
 		return;
 	}
 	u = &nc->units[e->unit];
 	report_unit(r, u, e->n_insns, e->n_blocks);
-	n->unit = e->to;
+	n->unit = e->to ? e->to : e->was;
 	n->target = e->target;
+	n->last = id;
 	if (e->kind != NATIVE_SYSCALL)
 		return;
 	flush_report(r);
@@ -401,11 +416,35 @@ static const struct native_area *lookup_at(const struct step_native *nc,
 	return NULL;
 }
 
-static void link_exit(struct step_native *nc, struct native_exit *e, uint32_t to)
+static void unlink_exit(struct step_native *nc, struct native_exit *e)
 {
+	e->was = e->to;
+	e->to = 0;
+	native_link(&nc->areas[nc->units[e->unit].area], e, 0);
+}
+
+/*
+ * Links an exit. One that was unlinked while others ran may be in records that
+ * are not read yet: those are of the old link. A thread whose latest record it
+ * is may be on its way by either: then it stays unlinked for now.
+ */
+static void link_exit(struct step_thread *t, size_t id, uint32_t to)
+{
+	struct step_native *nc = t->proc->native;
+	struct native_exit *e = &nc->exits[id];
+	struct step_thread *o;
+
+	for (o = e->was ? t->proc->step->threads : NULL; o; o = o->next) {
+		if (o->proc != t->proc || o == t || !o->native.inside)
+			continue;
+		step_native_drain(o);
+		if (o->native.last == id)
+			return;
+	}
+	e->was = 0;
 	e->to = to;
 	native_link(&nc->areas[nc->units[e->unit].area], e,
-		    to ? nc->units[to].code : 0);
+		    nc->units[to].code);
 }
 
 /* An entry is replaced only if no other thread can be reading it. */
@@ -469,7 +508,7 @@ static void expand(struct step_thread *t, uint32_t id)
 				continue;
 			to = make_ready(t, e.target, limit);
 			if (to)
-				link_exit(nc, &nc->exits[i], to);
+				link_exit(t, i, to);
 		}
 		for (i = u.first_insn; i < u.first_insn + u.n_insns; i++) {
 			struct native_insn in = nc->insns[i];
@@ -551,7 +590,7 @@ void step_native_forget(struct step_process *proc, uint64_t start, uint64_t end)
 			nc->failed = true;
 	for (i = 0; i < nc->n_exits; i++)
 		if (nc->exits[i].to && nc->units[nc->exits[i].to].dead)
-			link_exit(nc, &nc->exits[i], 0);
+			unlink_exit(nc, &nc->exits[i]);
 }
 
 /* ---- in and out ---- */
@@ -627,6 +666,7 @@ bool step_native_enter(struct step_thread *t)
 	step_flush_thread(t);
 	n->inside = true;
 	n->unit = id;
+	n->last = UINT32_MAX;
 	n->gs = r.gs_base;
 	n->step_ip = 0;
 	if (!t->user)
@@ -830,8 +870,11 @@ static int step_inside(struct step_thread *t, struct user_regs_struct *r,
 {
 	ptrace(PTRACE_SETREGS, t->tid, NULL, r);
 	do {
-		if (ptrace(PTRACE_SINGLESTEP, t->tid, NULL, NULL) ||
-		    waitpid(t->tid, status, __WALL) != t->tid ||
+		if (ptrace(PTRACE_SINGLESTEP, t->tid, NULL, NULL)) {
+			t->running = errno == ESRCH;
+			return -1;
+		}
+		if (waitpid(t->tid, status, __WALL) != t->tid ||
 		    !WIFSTOPPED(*status))
 			return -1;
 	} while (*status >> 16 == PTRACE_EVENT_STOP);
@@ -898,10 +941,11 @@ static int go_on(struct step_thread *t, struct user_regs_struct *r, uint64_t ip,
 		return step_resume(t, 0);
 	}
 	if (from)
-		link_exit(nc, &nc->exits[at], id);
+		link_exit(t, at, id);
 	else
 		add_target(t, ip, id);
 	t->native.unit = id;
+	t->native.last = UINT32_MAX;
 	r->rip = nc->units[id].code;
 	return run_on(t, r);
 }
@@ -1043,8 +1087,9 @@ bool step_native_stop(struct step_thread *t, int *status)
 		return group_stop(t, &r, sig);
 	if (!event && sig == SIGTRAP && own_trap(t, &r))
 		return true;
-	if (!settle(t, &r, event ? 0 : sig, status) && !WIFSTOPPED(*status))
-		return true;
+	if (!settle(t, &r, event ? 0 : sig, status) &&
+	    (t->running || !WIFSTOPPED(*status)))
+		return true;	/* killed, as above; or it has ended */
 	if (t->native.inside)
 		step_note(t, -AUX_E_TARGET);
 	return false;

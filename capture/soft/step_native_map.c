@@ -7,15 +7,18 @@
  * Only a process that has not been told otherwise may be made to do so: not one
  * with a seccomp filter, nor one that shares its memory with another.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/kcmp.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -239,6 +242,86 @@ static void init_cache(struct step_native *nc, const uint64_t *at)
 	nc->n_units = nc->cap_units = 1;
 }
 
+/*
+ * A program that has a process's memory open as a file can write code to it
+ * without any mapping changing. From then on no cache runs its writes: they are
+ * stepped, and what they may have changed is forgotten.
+ */
+static void watch_writes(struct step *st)
+{
+	static const uint16_t writes[] = { SYS_write, SYS_writev, SYS_pwrite64,
+					   SYS_pwritev, SYS_pwritev2 };
+	const struct step_process *proc;
+	size_t i;
+
+	st->memory_open = true;
+	for (proc = st->procs; proc; proc = proc->next)
+		for (i = 0; proc->native && i < sizeof(writes) / sizeof(*writes); i++)
+			__atomic_store_n(&proc->native->mem[NATIVE_CALLS_AT + writes[i]],
+					 0, __ATOMIC_RELEASE);
+}
+
+/* Some descriptor of the process is such a file; or they cannot be read. */
+static bool holds_memory(pid_t pid)
+{
+	const struct dirent *e;
+	bool found = false;
+	char path[64];
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+	dir = opendir(path);
+	if (!dir)
+		return true;
+	while (!found && (e = readdir(dir)))
+		found = e->d_name[0] != '.' &&
+			step_is_memory(pid, (uint32_t)strtoul(e->d_name, NULL, 10));
+	closedir(dir);
+	return found;
+}
+
+/* The message in the call that returned has control data: descriptors, perhaps. */
+static bool has_control(struct step_thread *t)
+{
+	uint64_t at = t->regs.rsi + offsetof(struct msghdr, msg_controllen);
+	uint64_t size;
+
+	return step_memory_read(t->proc, at, &size, sizeof(size)) !=
+		       sizeof(size) || size;
+}
+
+void step_native_called(struct step_thread *t, int64_t result)
+{
+	struct step *st = t->proc->step;
+	bool found = false;
+
+	if (!st->native || st->memory_open || result < 0)
+		return;
+	switch (t->regs.orig_rax) {
+	case SYS_open:
+	case SYS_creat:
+	case SYS_openat:
+	case SYS_openat2:
+	case SYS_open_by_handle_at:
+	case SYS_pidfd_getfd:
+		found = step_is_memory(t->tid, (uint32_t)result);
+		break;
+	case SYS_recvmsg:
+		found = has_control(t) && holds_memory(t->tid);
+		break;
+	case SYS_recvmmsg:
+		found = holds_memory(t->tid);
+		break;
+	case SYS_io_uring_setup:	/* opens without a system call */
+		found = true;
+		break;
+	default:
+		break;
+	}
+	if (found)
+		watch_writes(st);
+}
+
 bool step_native_open(struct step_thread *t)
 {
 	struct step_process *proc = t->proc;
@@ -269,6 +352,8 @@ bool step_native_open(struct step_thread *t)
 		return false;
 	}
 	proc->native_off = false;
+	if (proc->step->memory_open || holds_memory(proc->pid))
+		watch_writes(proc->step);
 	return true;
 }
 

@@ -12,6 +12,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -626,25 +627,28 @@ int step_insn_get(struct step_thread *t, uint64_t ip, struct step_insn *insn)
 
 /* By its name, as a descriptor may come from elsewhere: /proc/PID/mem and
  * /proc/PID/task/TID/mem, in any mount of proc. */
-bool step_writes_memory(const struct step_thread *t)
+bool step_is_memory(pid_t tid, uint32_t fd)
 {
-	char path[64], name[64];
+	char path[64], name[PATH_MAX];
 	ssize_t n;
 
+	snprintf(path, sizeof(path), "/proc/%d/fd/%u", tid, fd);
+	n = readlink(path, name, sizeof(name));
+	return n > 4 && !memcmp(name + n - 4, "/mem", 4);
+}
+
+bool step_writes_memory(const struct step_thread *t)
+{
 	switch (t->regs.rax) {
 	case SYS_write:
 	case SYS_writev:
 	case SYS_pwrite64:
 	case SYS_pwritev:
 	case SYS_pwritev2:
-		break;
+		return step_is_memory(t->tid, (uint32_t)t->regs.rdi);
 	default:
 		return false;
 	}
-	snprintf(path, sizeof(path), "/proc/%d/fd/%u", t->tid,
-		 (uint32_t)t->regs.rdi);
-	n = readlink(path, name, sizeof(name));
-	return n > 4 && !memcmp(name + n - 4, "/mem", 4);
 }
 
 /* Of all processes, for the file may be that of another one. What a thread is about
@@ -654,8 +658,10 @@ void step_memory_written(struct step *st)
 	struct step_process *proc;
 	struct step_thread *t;
 
-	for (proc = st->procs; proc; proc = proc->next)
+	for (proc = st->procs; proc; proc = proc->next) {
 		drop_cache(proc);
+		step_native_forget(proc, 0, UINT64_MAX);
+	}
 	for (t = st->threads; t; t = t->next)
 		t->insn.check = true;
 }

@@ -1,0 +1,113 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# soft_pt/native: programs that run from copies of their code. Each does what it does
+# alone, and its flow is what ran; one that does the same each time ran what it runs
+# one step at a time, address by address. (The truth is made from the same records as
+# the trace: only the comparisons with step and with a bare run are independent of it.)
+# t_hostile.sh has the programs that would rather not be recorded.
+#
+#	tests/t_native.sh CASE...	only these
+#	REPEAT=20			as often for those with threads and signals
+. "$(dirname "$0")/lib.sh"
+
+data=$SCRATCH/n.data truth=$SCRATCH/n.truth log=$SCRATCH/n.log
+pick=" $* "
+wanted() { [ "$pick" = "  " ] || [[ $pick == *" $1 "* ]]; }
+
+# native NAME COMMAND...: as alone, and the flow is the truth
+native() {
+	local text=$1 rc want bare
+	shift
+	timeout 100 "$@" </dev/null >"$SCRATCH/bare" 2>"$SCRATCH/bare.err"
+	bare=$?
+	rm -f "$data" "$truth"
+	timeout -k 5 300 "$auxcap" --exit-status -e soft_pt/native/u -o "$data" --truth "$truth" \
+		-- "$@" </dev/null >"$SCRATCH/out" 2>"$log"
+	rc=$?
+	want=$bare
+	is "$rc" "$want" "$text: the status that it has alone" || sed 's/^/#   /' "$log"
+	that "$text: the output that it has alone" - cmp -s "$SCRATCH/bare" "$SCRATCH/out"
+	that "$text: nothing is lost" "$log" grep -q 'nothing lost$' "$log"
+	matches "$text"
+}
+
+# as_step NAME COMMAND...: the instructions that it runs one step at a time. native refuses
+# rseq, so neither has it
+as_step() {
+	local text=$1 b
+	shift
+	for b in step native; do
+		GLIBC_TUNABLES=glibc.pthread.rseq=0 timeout -k 5 500 setarch -R "$auxcap" -q -e "soft_pt/$b/u" -o "$SCRATCH/$b.data" -- \
+			env -i GLIBC_TUNABLES=glibc.pthread.rseq=0 "$@" </dev/null >/dev/null 2>"$log" ||
+			ok 1 "$text: $b" "$log"
+		"$auxdecode" insn -F comm,ip,insn "$SCRATCH/$b.data" 2>"$SCRATCH/err" |
+			grep -v '^#' >"$SCRATCH/$b.list"
+	done
+	that "$text: something ran" "$SCRATCH/err" test -s "$SCRATCH/step.list"
+	diff "$SCRATCH/step.list" "$SCRATCH/native.list" >"$SCRATCH/diff"
+	ok $? "$text: the same $(wc -l <"$SCRATCH/step.list") instructions as with step" "$SCRATCH/diff"
+}
+
+case_native() {
+	case $1 in
+	feature_timer) native "$1" "$programs/feature" timer ;;
+	pipeline) native "$1" /bin/sh -c 'ls / | sort -r | head -3 | wc -l' ;;
+	many) native "$1" /bin/sh -c 'for i in 1 2 3 4 5 6 7 8; do /bin/true & done; wait; exit 7' ;;
+	compile)
+		echo 'int f(int x) { return x * 3 + 1; }' >"$SCRATCH/f.c"
+		native "$1" gcc -c -O2 -o "$SCRATCH/f.o" "$SCRATCH/f.c" ;;
+	perl) native "$1" perl -e 'my %h; $h{$_ % 97} .= chr(65 + $_ % 26) for 1 .. 3000;
+		print join(",", map { length $h{$_} } sort { $a <=> $b } keys %h), "\n"' ;;
+	python) native "$1" /usr/bin/python3 -c 'import json, re
+print(len(json.dumps({w: i for i, w in enumerate(re.findall(".", "auxkit" * 50))})))' ;;
+	xz)
+		seq 20000 >"$SCRATCH/seq"
+		native "$1" xz -T2 --block-size=20000 -c "$SCRATCH/seq" ;;
+	signalled) native "$1" /bin/sh -c 'kill -SEGV $$' ;;
+	*) native "$1" "$programs/$1" ;;
+	esac
+}
+
+needs() {
+	case $1 in
+	compile) echo gcc ;;
+	perl | xz) echo "$1" ;;
+	python) echo /usr/bin/python3 ;;
+	*) echo sh ;;
+	esac
+}
+
+for c in hello_asm hello_static threads feature jit forkexec vdso vsyscall dlopen throw sorts \
+	stack_fiber stack_signal stack_throw pipeline many compile perl python xz signalled; do
+	wanted "$c" || continue
+	if have "$(needs "$c")"; then
+		case_native "$c"
+	else
+		skip "no $(needs "$c") (tools/deps install run)" "$c"
+	fi
+done
+
+for c in hello_asm hello_static; do
+	wanted "$c" && as_step "$c" "$programs/$c"
+done
+
+for c in threads feature_timer stack_threads; do
+	wanted "$c" || continue
+	for ((i = 0; i < ${REPEAT:-2}; i++)); do
+		case_native "$c"
+	done
+done
+
+### what it cannot do is told
+
+for more in ptw emulate step; do
+	"$auxcap" -e "soft_pt/native,$more/u" -o "$data" -- "$programs/hello_asm" >"$log" 2>&1
+	is "$?" 2 "native with $more: refused" || sed 's/^/#   /' "$log"
+	that "native with $more: the text says what to do" "$log" \
+		grep -qE 'exclude each other|use step for ptw' "$log"
+done
+"$auxcap" -e soft_pt/native/u -o "$data" -p $$ -- true >"$log" 2>&1
+is "$?" 2 "native with -p: refused" || sed 's/^/#   /' "$log"
+that "native with -p: step is named" "$log" grep -q 'use step for -p and -t' "$log"
+finish
