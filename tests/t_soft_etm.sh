@@ -167,6 +167,66 @@ for terms in cycacc retstack ete,raw,retstack,sync_period=9; do
 	done
 done
 
+# ---- the same bytes as a trace bundle of LLDB ----
+
+b=$SCRATCH/bundle
+mkdir "$b" && cp "$a64/hello_static" "$b/a.out"
+# lldb_bundle: of $data: its one AUXTRACE, and the registers of its first block
+lldb_bundle() {
+	/usr/bin/python3 - "$data" "$b" <<-'end'
+		import json, struct, sys
+		data, regs, trace, length = open(sys.argv[1], 'rb').read(), None, b'', 0
+		at, size = struct.unpack_from('<QQ', data, 40)
+		last = at + size
+		while at < last:
+		    kind, misc, size = struct.unpack_from('<IHH', data, at)
+		    if kind == 70 and regs is None:
+		        regs = struct.unpack_from('<9Q', data, at + 56)
+		    if kind == 11:    # PERF_RECORD_AUX: the size without padding
+		        length += struct.unpack_from('<Q', data, at + 16)[0]
+		    if kind == 71:
+		        size += struct.unpack_from('<Q', data, at + 8)[0]
+		        trace += data[at + 48:at + size]
+		    at += size
+		open(sys.argv[2] + '/0.trace', 'wb').write(trace[:length])
+		_, config, _, idr0, idr1, idr2, idr8 = regs[:7]
+		unit = {'regConfigr': config, 'regTraceidr': 0, 'regIdr0': hex(idr0), 'regIdr1': str(idr1),
+		        'regIdr2': {'value': idr2}, 'regIdr8': hex(idr8), 'archVersion': 'aa64', 'coreProfile': 'Cortex-A'}
+		unit.update({'regIdr%d' % i: '0x0' for i in range(9, 14)})
+		thread = {'tid': 78, 'etmTrace': '0.trace'}
+		module = {'file': 'a.out', 'systemPath': '/nowhere/hello', 'loadAddress': '0x400000'}
+		json.dump({'type': 'arm-etm', 'traceUnits': [unit],
+		           'processes': [{'pid': 77, 'threads': [thread], 'modules': [module]}]},
+		          open(sys.argv[2] + '/trace.json', 'w'))
+	end
+}
+for terms in etmv4,raw ete,raw,cycacc; do
+	record hello_static "$terms"
+	lldb_bundle
+	"$auxdecode" count "$b" >"$SCRATCH/out" 2>"$SCRATCH/err"
+	is $? 0 "LLDB, $terms: status"
+	is "$(sed -n 's/^thread 78 insns \([0-9]*\) hash \([0-9a-f]*\) .*/\1 \2/p' "$SCRATCH/out")" \
+		"$(sed -n 's/^thread [0-9]* insns \([0-9]*\) hash \([0-9a-f]*\).*/\1 \2/p' <("$auxdecode" count "$data" 2>"$SCRATCH/err"))" \
+		"LLDB, $terms: what ran"
+	"$auxdecode" verify "$b" >"$SCRATCH/out" 2>&1
+	ok $? "LLDB, $terms: verify" "$SCRATCH/out"
+done
+# unlike EDIT WHY: refused, and why
+unlike() {
+	lldb_bundle
+	/usr/bin/python3 -c "import json; f = '$b/trace.json'; d = json.load(open(f)); u = d['traceUnits']; $1
+json.dump(d, open(f, 'w'))"
+	"$auxdecode" count "$b" >"$SCRATCH/out" 2>&1
+	is $? 1 "LLDB, $1: refused"
+	that "... and why" "$SCRATCH/out" grep -q "$2" "$SCRATCH/out"
+}
+unlike "del d['traceUnits']" 'traceUnits is missing'
+unlike "u.append(u[0])" 'traceUnits has several units'
+unlike "del u[0]['regIdr2']" 'traceUnits\[0\]\.regIdr2 is missing'
+unlike "u[0]['regConfigr'] = 1 << 32" 'traceUnits\[0\]\.regConfigr is too large'
+unlike "u[0]['coreProfile'] = 1" 'coreProfile is no text'
+unlike "d['type'] = 'arm-pmu'" 'known are intel-pt and arm-etm'
+
 # ---- terms that are refused, and why ----
 
 refused() { # TERMS MODIFIERS WHY [OPTION...]

@@ -253,6 +253,8 @@ bool import_json_number(const struct json_t *n, uint64_t *v);
  * (perfdata/csmeta.h) and of formatter frames in memory.
  */
 
+#define AUX_FORMAT_CORESIGHT_RAW 0x100	/* of PERF_RECORD_AUX's flags */
+
 /* Words of one source's block. */
 #define IMPORT_CS_BLOCK (AUX_CS_NR_PARAMS + 1 + AUX_CS_OWN_N)
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * import_lldb: a trace bundle of LLDB: a JSON file that names the Intel PT
- * buffer of each thread or each CPU, and the modules of each process.
+ * import_lldb: a trace bundle of LLDB: a JSON file that names the Intel PT or
+ * ETM buffer of each thread or each CPU, and the modules of each process.
  *
  * LLDB has had three schemas, and all are read: "trace" with traceFile or
  * traceBuffer; "type" with iptTrace; and the latter with cpus,
- * contextSwitchTrace, tscPerfZeroConversion and kernel.
- * Specification: lldb, TraceIntelPTJSONStructs, and what `trace schema
- * intel-pt` prints.
+ * contextSwitchTrace, tscPerfZeroConversion and kernel. Bundles of "arm-etm"
+ * trace have etmTrace, the bytes of one trace unit without formatter frames,
+ * and the unit's registers.
+ * Specification: lldb, TraceIntelPTJSONStructs and TraceArmETMJSONStructs, and
+ * what `trace schema all` prints.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,10 +29,13 @@
 #define KERNEL_BASE UINT64_C(0xffffffff81000000)
 #define MIN_BUILD_ID 8
 #define SWITCH_SIZE 32	/* header, next or previous pid and tid, pid, tid, time */
+#define ARCH_MAJOR_ETE 15	/* TRCIDR1.TRCARCHMAJ: TRCDEVARCH tells */
+#define DEVARCH_ETE 0x47705a13	/* TRCDEVARCH of ETE 1.0 */
 
 struct lldb_bundle {
 	char *dir;		/* paths are relative to it */
 	bool anywhere;		/* buffers may be outside of it */
+	bool is_etm;		/* "arm-etm", else "intel-pt" */
 	struct json_t *root;
 	struct import_build *b;
 	struct aux_diag *diag;
@@ -140,6 +145,128 @@ static int put_cpu(struct lldb_bundle *l)
 	return 0;
 }
 
+/* ---- the trace unit of "arm-etm" ---- */
+
+/* A register: a number, or text as LLDB writes it. */
+static int lldb_register(const struct lldb_bundle *l, const struct json_t *unit,
+			 const struct lldb_place *at, const char *key,
+			 uint64_t *v)
+{
+	int rc = lldb_number(l, unit, at, key, UINT64_MAX, v);
+
+	if (rc == 0 && *v > UINT32_MAX)
+		rc = lldb_fail(l, at, key, "is too large");
+	return rc;
+}
+
+static int put_registers(const struct lldb_bundle *l, const struct json_t *unit,
+			 const struct lldb_place *at, uint64_t *w)
+{
+	/* table: the register that each word is a copy of */
+	static const struct {
+		const char *key;
+		unsigned word;
+	} regs[] = {
+		{ "regIdr0", AUX_CS_OWN_TRCIDR0 },
+		{ "regIdr1", AUX_CS_OWN_TRCIDR1 },
+		{ "regIdr2", AUX_CS_OWN_TRCIDR2 },
+		{ "regIdr8", AUX_CS_OWN_TRCIDR8 },
+		{ "regIdr9", AUX_CS_OWN_TRCIDR9 },
+		{ "regIdr10", AUX_CS_OWN_TRCIDR10 },
+		{ "regIdr11", AUX_CS_OWN_TRCIDR11 },
+		{ "regIdr12", AUX_CS_OWN_TRCIDR12 },
+		{ "regIdr13", AUX_CS_OWN_TRCIDR13 },
+		{ "regConfigr", AUX_CS_OWN_TRCCONFIGR },
+		{ "regTraceidr", AUX_CS_OWN_TRACE_ID },
+	};
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < sizeof(regs) / sizeof(*regs); i++)
+		rc = lldb_register(l, unit, at, regs[i].key, &w[regs[i].word]);
+	w[AUX_CS_OWN_ARCH] = AUX_ETM_V4;
+	if (rc == 0 && (w[AUX_CS_OWN_TRCIDR1] >> 8 & 15) == ARCH_MAJOR_ETE) {
+		w[AUX_CS_OWN_ARCH] = AUX_ETM_ETE;
+		w[AUX_CS_OWN_TRCDEVARCH] = DEVARCH_ETE;
+	}
+	return rc;
+}
+
+/* What LLDB calls "unknown" and "custom" is taken for the commonest. */
+static int put_core(const struct lldb_bundle *l, const struct json_t *unit,
+		    const struct lldb_place *at, uint64_t *w)
+{
+	const char *version, *profile;
+	int rc = lldb_text(l, unit, at, "archVersion", true, &version);
+
+	if (rc == 0)
+		rc = lldb_text(l, unit, at, "coreProfile", true, &profile);
+	if (rc < 0)
+		return rc;
+	w[AUX_CS_OWN_CORE_VERSION] = !strcmp(version, "v7") ? 7 :
+				     !strcmp(version, "aa64") ? 9 : 8;
+	w[AUX_CS_OWN_CORE_PROFILE] = !strcmp(profile, "Cortex-M") ? 'M' :
+				     !strcmp(profile, "Cortex-R") ? 'R' : 'A';
+	return 0;
+}
+
+/* The machine: by the triple of the first process, else by the core. */
+static bool is_aarch64(const struct lldb_bundle *l, const uint64_t *w)
+{
+	const struct json_t *p =
+		import_json_at(import_json_get(l->root, "processes"), 0);
+	const char *triple = import_json_text(import_json_get(p, "triple"));
+
+	if (triple && (!strncmp(triple, "aarch64", 7) ||
+		       !strncmp(triple, "arm64", 5)))
+		return true;
+	if (triple && (!strncmp(triple, "arm", 3) ||
+		       !strncmp(triple, "thumb", 5)))
+		return false;
+	return w[AUX_CS_OWN_CORE_VERSION] >= 8 &&
+	       w[AUX_CS_OWN_CORE_PROFILE] == 'A';
+}
+
+/*
+ * AUXTRACE_INFO with one block. Of several units LLDB does not say which wrote
+ * the buffer of a thread, and a buffer without frames has no id.
+ */
+static int put_unit(struct lldb_bundle *l)
+{
+	uint64_t words[AUX_CS_N_HEADER + IMPORT_CS_BLOCK] = { 0 };
+	uint64_t *block = words + AUX_CS_N_HEADER;
+	uint64_t *w = block + AUX_CS_NR_PARAMS + 1;
+	const struct json_t *all = import_json_get(l->root, "traceUnits");
+	const struct json_t *unit = import_json_at(all, 0);
+	struct lldb_place at = lldb_place(&top, "traceUnits", 0);
+	int rc;
+
+	if (!unit)
+		return lldb_fail(l, &top, "traceUnits",
+				 "is missing: the registers of the ETM");
+	if (import_json_at(all, 1))
+		return lldb_fail(l, &top, "traceUnits",
+				 "has several units: whose trace a thread's "
+				 "buffer is, it does not say");
+	rc = put_registers(l, unit, &at, w);
+	if (rc == 0)
+		rc = put_core(l, unit, &at, w);
+	if (rc < 0)
+		return rc;
+	words[AUX_CS_VERSION] = 1;
+	words[AUX_CS_PMU_CPUS] = (uint64_t)IMPORT_PMU << 32 | 1;
+	block[AUX_CS_MAGIC] = AUX_CS_MAGIC_OWN;
+	block[AUX_CS_CPU] = UINT64_MAX;
+	block[AUX_CS_NR_PARAMS] = AUX_CS_OWN_N;
+	l->b->event = "cs_etm//";
+	import_build_feature(l->b, AUX_FEAT_ARCH,
+			     is_aarch64(l, w) ? "aarch64" : "arm");
+	import_build_info(l->b, AUX_TRACE_CS_ETM, words,
+			  sizeof(words) / sizeof(*words));
+	return 0;
+}
+
+/* ---- Intel PT's clock ---- */
+
 /* "cores" (with "coreId") is what "cpus" was called at first. */
 static const struct json_t *cpus_of(const struct lldb_bundle *l)
 {
@@ -248,6 +375,7 @@ static int put_stream(struct lldb_bundle *l, const char *path,
 	s.file = &f;
 	s.data = f.data;
 	s.len = f.len;
+	s.flags = l->is_etm ? AUX_FORMAT_CORESIGHT_RAW : 0;
 	import_build_stream(l->b, &s);
 	import_unmap_file(&f);
 	return 0;
@@ -259,11 +387,13 @@ static int trace_path(struct lldb_bundle *l, const struct json_t *obj,
 {
 	/* table: of the schemas, the newest first */
 	static const char *const keys[] = { "iptTrace", "traceBuffer",
-					    "traceFile" };
+					    "traceFile", "etmTrace" };
 	size_t i = 0;
 
 	while (i < 2 && !import_json_get(obj, keys[i]))
 		i++;
+	if (l->is_etm)
+		i = 3;
 	if (must && !import_json_get(obj, keys[i]))
 		return lldb_fail(l, at, keys[0], "is missing");
 	return lldb_text(l, obj, at, keys[i], must, path);
@@ -545,18 +675,23 @@ static int lldb_put_processes(struct lldb_bundle *l)
  */
 static int build_bundle(struct lldb_bundle *l)
 {
-	const struct json_t *cpus = cpus_of(l);
+	const struct json_t *cpus = NULL;
 	const char *type;
 	int rc = lldb_text(l, head_of(l), &top, "type", true, &type);
 
-	if (rc == 0 && strcmp(type, "intel-pt"))
+	l->is_etm = rc == 0 && !strcmp(type, "arm-etm");
+	if (rc == 0 && !l->is_etm && strcmp(type, "intel-pt"))
 		rc = diag_set(l->diag, AUX_E_UNSUPPORTED, AUX_NO_OFFSET,
-			      "a bundle of \"%.40s\" trace; known is intel-pt",
-			      type);
-	if (rc == 0)
+			      "a bundle of \"%.40s\" trace; known are intel-pt "
+			      "and arm-etm", type);
+	if (rc == 0 && l->is_etm) {
+		rc = put_unit(l);
+	} else if (rc == 0) {
+		cpus = cpus_of(l);
 		rc = put_cpu(l);
-	if (rc == 0)
-		rc = put_info(l);
+		if (rc == 0)
+			rc = put_info(l);
+	}
 	if (rc == 0)
 		rc = lldb_put_kernel(l);
 	if (rc == 0)

@@ -394,7 +394,6 @@ static void snapshot_fini(struct snapshot_dir *s)
  * file may also come later. The memory space of a dump is not kept.
  */
 
-#define AUX_FORMAT_CORESIGHT_RAW 0x100	/* of PERF_RECORD_AUX's flags */
 #define MAX_SOURCES 256
 
 /* How a buffer's bytes are laid out. */
