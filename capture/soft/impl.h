@@ -106,6 +106,11 @@ struct soft_trace_ops {
 		      const uint32_t *ids, size_t n);
 	void (*run_block)(struct soft_thread *t, const struct soft_block *b,
 			  uint32_t n_insns);
+	/* As run, of paths; at least one. NULL: there are none */
+	size_t (*run_paths)(struct soft_thread *t,
+			    const struct soft_block *table,
+			    const struct soft_path *paths, const uint32_t *ids,
+			    size_t n);
 	/* t goes to the kernel: an event before ip ran; its last instruction
 	 * entered it; it stops at ip without an explanation */
 	void (*interrupt)(struct soft_thread *t, uint64_t ip);

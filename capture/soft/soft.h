@@ -87,6 +87,23 @@ struct soft_block {
 	uint16_t flags;		/* SOFT_BLOCK_* */
 };
 
+/*
+ * Blocks that run one after another, each to its end, and how they are left: what
+ * encoding them needs, summed up once. Their conditions fall through, or lead where
+ * the next block starts.
+ */
+struct soft_path {
+	uint64_t start;
+	uint64_t next;		/* where it leads; unless by_tip */
+	uint32_t first;		/* the blocks: table[first ... first + n_blocks) */
+	uint32_t bits;		/* TNT, the oldest uppermost */
+	uint16_t n_blocks, n_insns;
+	uint8_t n_bits;
+	bool by_tip;		/* an indirect branch ends it */
+	bool enters_kernel;	/* a system call ends it: soft_leave() must follow */
+	bool by_blocks;		/* is not summed up */
+};
+
 #define SOFT_WAIT_MS 200	/* how long data may stay in buffers */
 #define SOFT_PROGRESS_MS 500	/* between two progress reports */
 
@@ -156,6 +173,16 @@ int soft_tick(struct soft *s);
  */
 int soft_run(struct soft_thread *t, const struct soft_block *table,
 	     const uint32_t *ids, size_t n);
+/*
+ * The same for paths: of Intel PT alone. Each must lead to the next, also from call to
+ * call.
+ */
+int soft_run_paths(struct soft_thread *t, const struct soft_block *table,
+		   const struct soft_path *paths, const uint32_t *ids, size_t n);
+/* Sums up table[first ... first + n), of which the last leads to next, unless it is
+ * an indirect branch or system call. */
+struct soft_path soft_path_of(const struct soft_block *table, uint32_t first,
+			      uint16_t n, uint64_t next);
 /*
  * Only the first n_insns instructions of a block ran (0 is allowed); the next
  * would be at ip. A soft_leave with that ip must follow.

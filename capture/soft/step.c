@@ -1159,7 +1159,9 @@ static int loop(struct step *st)
 	pid_t tid;
 
 	while (goes_on(st)) {
+		step_unlock(st);
 		tid = waitpid(-1, &status, __WALL);
+		step_lock(st);
 		if (tid < 0 && errno == EINTR) {
 			tick(st);
 			continue;
@@ -1251,8 +1253,14 @@ static int run(struct step *st, int *failed)
 	err = begin_all(st, failed);
 	if (err && !st->error)
 		st->error = err;
-	if (!err || st->p->target)
+	if (!err && st->native)
+		step_reader_start(st);
+	if (!err || st->p->target) {
+		step_lock(st);
 		err = loop(st);
+		step_unlock(st);
+	}
+	step_reader_stop(st);
 	stop_clock();
 	if (st->p->target)
 		st->status = step_end_beside(st);

@@ -98,7 +98,9 @@ struct step_native_thread {
 	uint64_t step_ip;	/* is stepped, not run from the cache */
 	uint64_t gs;		/* the program's base of GS */
 	uint64_t back_ns;	/* when it went there from the kernel; 0: no */
-	int64_t done;		/* of the ring, as slots.cur */
+	int64_t done;		/* of the ring that is read, as slots.cur */
+	uint8_t half;		/* of its two rings, which it fills; */
+	uint8_t reading;	/* and which is read: another one is full */
 	bool inside;
 	bool draining;
 };
@@ -157,6 +159,7 @@ struct step {
 	bool detaching;		/* who stops is let go */
 	int error;
 	uint32_t n_writing;	/* threads: no cached instruction is trusted */
+	struct step_reader *reader;	/* of full rings, beside; NULL: none */
 	uint64_t shown_ns, ticked_ns;
 	/* the first and last SIGKILL, or interrupt to let go; 0: none */
 	uint64_t killed_ns, kill_ns;
@@ -193,6 +196,18 @@ int step_stop(struct step *st, pid_t tid, int status);
 void step_finish(struct step_thread *t);
 /* Blocks SIGTRAP, or not. True: it was blocked. */
 bool step_mask_trap(pid_t tid, bool block);
+
+/*
+ * step_reader.c: a thread that reads full rings while the traced threads go on. All
+ * that is reported, and what it is made from, belongs to who holds the lock: the
+ * tracing thread does but while it waits for a stop. Without a reader these do nothing.
+ */
+void step_reader_start(struct step *st);
+void step_reader_stop(struct step *st);
+void step_lock(struct step *st);
+void step_unlock(struct step *st);
+/* There is a full ring. The caller has the lock. */
+void step_reader_wake(struct step *st);
 
 /* step_attach.c, for what runs already. Makes all threads of p->target stop,
  * reports what exists, and lets them go on by steps. */
@@ -259,6 +274,9 @@ bool step_native_enter(struct step_thread *t);
 bool step_native_stop(struct step_thread *t, int *status);
 /* Reports what it ran there so far. */
 void step_native_drain(struct step_thread *t);
+/* Reports at most so much of what full rings of any thread hold. False: none is
+ * full. */
+bool step_native_drain_full(struct step *st, size_t max_records);
 /* The code in [start, end) is gone or other code. */
 void step_native_forget(struct step_process *proc, uint64_t start,
 			uint64_t end);

@@ -37,23 +37,30 @@
 #define AHEAD 32	/* units made at once, before they are reached */
 #define RECORD_AT 20	/* bytes from where an exit begins to its record */
 
+static size_t slots_offset(const struct step_thread *t, unsigned half)
+{
+	return NATIVE_SLOTS_AT + (t->native.slot - 1) * NATIVE_SLOT_BYTES +
+	       half * NATIVE_HALF_BYTES + NATIVE_RING;
+}
+
+static struct native_slots *slots_in(const struct step_thread *t, unsigned half)
+{
+	return (void *)(t->proc->native->mem + slots_offset(t, half));
+}
+
 static struct native_slots *slots_of(const struct step_thread *t)
 {
-	uint8_t *mem = t->proc->native->mem + NATIVE_SLOTS_AT;
-
-	return (void *)(mem + (t->native.slot - 1) * NATIVE_SLOT_BYTES + NATIVE_RING);
+	return slots_in(t, t->native.half);
 }
 
 static uint64_t slots_at(const struct step_thread *t)
 {
-	return t->proc->native->data_at + NATIVE_SLOTS_AT +
-	       (t->native.slot - 1) * NATIVE_SLOT_BYTES + NATIVE_RING;
+	return t->proc->native->data_at + slots_offset(t, t->native.half);
 }
 
 static void set_cur(struct step_thread *t, int64_t cur)
 {
 	__atomic_store_n(&slots_of(t)->cur, cur, __ATOMIC_RELEASE);
-	t->native.done = cur;
 }
 
 /* ---- what ran ---- */
@@ -62,14 +69,14 @@ struct report {
 	struct step_thread *t;
 	struct step_native *nc;
 	size_t n;
-	uint32_t ids[BATCH];
+	uint32_t ids[BATCH];	/* of paths */
 };
 
 static void flush_report(struct report *r)
 {
 	if (r->n)
-		step_note(r->t, soft_run(r->t->soft, r->nc->blocks, r->ids,
-					 r->n));
+		step_note(r->t, soft_run_paths(r->t->soft, r->nc->blocks,
+					       r->nc->paths, r->ids, r->n));
 	r->n = 0;
 }
 
@@ -85,24 +92,26 @@ static void add_truth(struct step_thread *t, const struct native_insn *insns,
 	}
 }
 
-/* The first instructions of a unit ran; so many blocks of it are complete. */
-static void report_unit(struct report *r, const struct native_unit *u,
-			unsigned n_insns, unsigned n_blocks)
+/* A unit was left by this exit. */
+static void report_path(struct report *r, size_t exit)
 {
+	const struct native_exit *e = &r->nc->exits[exit];
 	struct step_thread *t = r->t;
-	unsigned i;
 
-	if (!n_insns)
-		return;
 	if (!t->user)
-		step_enter(t, u->start);
+		step_enter(t, r->nc->paths[exit].start);
 	if (t->proc->step->p->truth)
-		add_truth(t, r->nc->insns + u->first_insn, n_insns);
-	for (i = 0; i < n_blocks; i++) {
-		r->ids[r->n++] = u->first_block + i;
-		if (r->n == BATCH)
-			flush_report(r);
-	}
+		add_truth(t, r->nc->insns + r->nc->units[e->unit].first_insn,
+			  e->n_insns);
+	r->ids[r->n++] = (uint32_t)exit;
+	if (r->n == BATCH)
+		flush_report(r);
+}
+
+/* The exit of a unit's end. */
+static size_t last_exit(const struct native_unit *u)
+{
+	return u->first_exit + u->n_exits - 1u;
 }
 
 /* A unit that is left at its end, and where the thread goes on. */
@@ -110,13 +119,13 @@ static void follow_indirect(struct report *r, uint32_t to)
 {
 	struct step_native *nc = r->nc;
 	struct step_native_thread *n = &r->t->native;
-	const struct native_unit *u = &nc->units[n->unit];
+	size_t exit = n->unit ? last_exit(&nc->units[n->unit]) : 0;
 
-	if (!n->unit || to >= nc->n_units) {
+	if (!n->unit || to >= nc->n_units || !nc->paths[exit].by_tip) {
 		step_note(r->t, -AUX_E_FORMAT);
 		return;
 	}
-	report_unit(r, u, u->n_insns, u->n_blocks);
+	report_path(r, exit);
 	n->unit = to;
 	n->last = UINT32_MAX;
 }
@@ -129,7 +138,7 @@ static bool is_next(const struct step_native *nc,
 {
 	uint64_t at = n->unit ? nc->units[n->unit].start : n->target;
 
-	return e->unit == n->unit || nc->units[e->unit].start == at;
+	return nc->units[e->unit].start == at;
 }
 
 /* An exit that was unlinked led to what it leads to no more: a record of one
@@ -139,50 +148,138 @@ static void follow_exit(struct report *r, uint32_t id)
 {
 	struct step_native *nc = r->nc;
 	struct step_native_thread *n = &r->t->native;
-	const struct native_exit *e = &nc->exits[id];
-	const struct native_unit *u;
+	const struct native_hop *hop = id < nc->n_exits ? &nc->hops[id] : NULL;
 
-	if (id >= nc->n_exits || !is_next(nc, n, e)) {
+	if (!hop ||
+	    ((hop->unit & ~NATIVE_HOP_CALL) != n->unit &&
+	     !is_next(nc, n, &nc->exits[id])) ||
+	    nc->paths[id].by_tip) {
 		step_note(r->t, -AUX_E_FORMAT);
 		return;
 	}
-	u = &nc->units[e->unit];
-	report_unit(r, u, e->n_insns, e->n_blocks);
-	n->unit = e->to ? e->to : e->was;
-	n->target = e->target;
+	report_path(r, id);
+	n->unit = hop->to;
+	n->target = nc->paths[id].next;
 	n->last = id;
-	if (e->kind != NATIVE_SYSCALL)
+	if (!nc->paths[id].enters_kernel)
 		return;
 	flush_report(r);
 	step_leave(r->t, SOFT_LEAVE_SYSCALL,
-		   nc->insns[u->first_insn + e->n_insns - 1u].ip);
+		   nc->blocks[nc->paths[id].first + nc->paths[id].n_blocks - 1u].end -
+			   2);
+}
+
+/* The records before end that need no more than to be followed; returns the first
+ * that does. */
+static const uint32_t *read_simple(struct report *r, const uint32_t *p,
+				   const uint32_t *end)
+{
+	struct step_native_thread *n = &r->t->native;
+	const struct step_native *nc = r->nc;
+	uint32_t unit = n->unit, exit = UINT32_MAX, word = 0;
+	const uint32_t *begin = p;
+
+	for (; p < end; p++, r->ids[r->n++] = exit) {
+		uint32_t to;
+
+		if (r->n == BATCH)
+			flush_report(r);
+		word = *p;
+		if (word & NATIVE_ENTERED) {
+			to = word & ~NATIVE_ENTERED;
+			if (!nc->tips[unit] || to >= nc->n_units)
+				break;
+			exit = nc->tips[unit];
+			unit = to;
+		} else {
+			if (word >= nc->n_exits || nc->hops[word].unit != unit)
+				break;
+			exit = word;
+			unit = nc->hops[word].to;
+		}
+	}
+	if (p == begin)
+		return p;
+	n->unit = unit;
+	n->target = nc->paths[exit].next;
+	n->last = p[-1] & NATIVE_ENTERED ? UINT32_MAX : exit;
+	return p;
+}
+
+/* The records of one ring up to cur, at most so many. */
+static void read_records(struct step_thread *t, int64_t cur, size_t max)
+{
+	struct step_native_thread *n = &t->native;
+	const uint32_t *end = (const void *)slots_in(t, n->reading), *p;
+	struct report r = { .t = t, .nc = t->proc->native };
+	bool truth = t->proc->step->p->truth;
+	uint32_t word;
+
+	n->draining = true;
+	if (cur < n->done || cur > 0)	/* the program wrote there */
+		step_note(t, -AUX_E_FORMAT);
+	if ((uint64_t)(cur - n->done) / 4 > max)
+		cur = n->done + (int64_t)max * 4;
+	for (; n->done < cur && !t->proc->step->error; n->done += 4) {
+		p = end + n->done / 4;
+		if (t->user && !truth)
+			p = read_simple(&r, p, end + cur / 4);
+		n->done = (p - end) * 4;
+		if (n->done == cur)
+			break;
+		word = *p;
+		if (word & NATIVE_ENTERED)
+			follow_indirect(&r, word & ~NATIVE_ENTERED);
+		else
+			follow_exit(&r, word);
+	}
+	flush_report(&r);
+	n->draining = false;
+}
+
+/* Reads on at the beginning of the ring that the thread fills. */
+static void begin_ring(struct step_thread *t)
+{
+	t->native.reading = t->native.half;
+	t->native.done = -NATIVE_RING;
+}
+
+/* The ring that the thread does not fill. */
+static void read_full(struct step_thread *t, size_t max)
+{
+	struct step_native_thread *n = &t->native;
+
+	if (n->reading == n->half)
+		return;
+	read_records(t, 0, max);
+	if (!n->done)
+		begin_ring(t);
 }
 
 void step_native_drain(struct step_thread *t)
 {
 	struct step_native_thread *n = &t->native;
-	struct report r = { .t = t, .nc = t->proc->native };
-	const uint32_t *end;
-	int64_t cur;
-	uint32_t word;
 
-	if (n->draining || !n->slot || !r.nc)
+	if (n->draining || !n->slot || !t->proc->native)
 		return;
-	n->draining = true;
-	cur = __atomic_load_n(&slots_of(t)->cur, __ATOMIC_ACQUIRE);
-	end = (const void *)slots_of(t);
-	if (cur < n->done || cur > 0)	/* the program wrote there */
-		step_note(t, -AUX_E_FORMAT);
-	else
-		for (; n->done < cur && !t->proc->step->error; n->done += 4) {
-			word = end[n->done / 4];
-			if (word & NATIVE_ENTERED)
-				follow_indirect(&r, word & ~NATIVE_ENTERED);
-			else
-				follow_exit(&r, word);
-		}
-	flush_report(&r);
-	n->draining = false;
+	read_full(t, SIZE_MAX);
+	read_records(t, __atomic_load_n(&slots_of(t)->cur, __ATOMIC_ACQUIRE),
+		     SIZE_MAX);
+}
+
+bool step_native_drain_full(struct step *st, size_t max_records)
+{
+	struct step_thread *t;
+
+	for (t = st->threads; t && !st->error; t = t->next) {
+		struct step_native_thread *n = &t->native;
+
+		if (!n->slot || n->reading == n->half || !t->proc->native)
+			continue;
+		read_full(t, max_records);
+		return true;
+	}
+	return false;
 }
 
 /* The thread left its unit before instruction k; the block that is not complete
@@ -190,16 +287,23 @@ void step_native_drain(struct step_thread *t)
 static void report_prefix(struct step_thread *t, const struct native_unit *u,
 			  unsigned k)
 {
-	struct report r = { .t = t, .nc = t->proc->native };
-	const struct soft_block *b = r.nc->blocks + u->first_block;
+	struct step_native *nc = t->proc->native;
+	const struct soft_block *b = nc->blocks + u->first_block;
+	uint32_t ids[NATIVE_MAX_INSNS] = { 0 };
 	unsigned n = 0, n_blocks = 0;
 
-	while (n_blocks < u->n_blocks && n + b[n_blocks].n_insns <= k)
-		n += b[n_blocks++].n_insns;
-	report_unit(&r, u, k, n_blocks);
-	flush_report(&r);
+	if (k && !t->user)
+		step_enter(t, u->start);
+	if (t->proc->step->p->truth)
+		add_truth(t, nc->insns + u->first_insn, k);
+	for (; n_blocks < u->n_blocks && n + b->n_insns <= k; b++) {
+		n += b->n_insns;
+		ids[n_blocks] = u->first_block + n_blocks;
+		n_blocks++;
+	}
+	step_note(t, soft_run(t->soft, nc->blocks, ids, n_blocks));
 	if (k)
-		t->block_start = r.nc->insns[u->first_insn + n].ip;
+		t->block_start = nc->insns[u->first_insn + n].ip;
 	t->block_n = k - n;
 }
 
@@ -327,6 +431,31 @@ static int append(void *array, size_t *n, size_t *cap, size_t size,
 	return 0;
 }
 
+/* What reading an exit's records needs. */
+static int make_paths(struct step_native *nc, const struct native_unit *u)
+{
+	const struct native_exit *e = nc->exits + u->first_exit;
+	struct native_hop hop = { .unit = (uint32_t)nc->n_units };
+	struct soft_path none = { .by_blocks = true }, path = none;
+	uint32_t tip;
+	unsigned i;
+
+	for (i = 0; i < u->n_exits; i++, e++) {
+		path = e->n_blocks ? soft_path_of(nc->blocks, u->first_block,
+						  e->n_blocks, e->target) : none;
+		if (path.enters_kernel)
+			hop.unit |= NATIVE_HOP_CALL;
+		if (append(&nc->hops, &nc->n_hops, &nc->cap_hops, sizeof(hop),
+			   &hop, 1) ||
+		    append(&nc->paths, &nc->n_paths, &nc->cap_paths,
+			   sizeof(path), &path, 1))
+			return -1;
+	}
+	tip = path.by_tip ? (uint32_t)nc->n_paths - 1 : 0;
+	return append(&nc->tips, &nc->n_tips, &nc->cap_tips, sizeof(tip), &tip,
+		      1);
+}
+
 static int register_copy(struct step_native *nc, unsigned area, uint64_t ip)
 {
 	struct native_copy *c = &nc->copy;
@@ -346,6 +475,8 @@ static int register_copy(struct step_native *nc, unsigned area, uint64_t ip)
 		   sizeof(*nc->exits), c->exits, c->n_exits))
 		return -1;
 	u.n_blocks = (uint16_t)(nc->n_blocks - u.first_block);
+	if (make_paths(nc, &u))
+		return -1;
 	if (append(&nc->units, &nc->n_units, &nc->cap_units, sizeof(u), &u, 1) ||
 	    append(&nc->order[area], &nc->n_order[area], &nc->cap_order[area],
 		   sizeof(id), &id, 1) ||
@@ -442,7 +573,7 @@ static void link_exit(struct step_thread *t, size_t id, uint32_t to)
 			return;
 	}
 	e->was = 0;
-	e->to = to;
+	e->to = nc->hops[id].to = to;
 	native_link(&nc->areas[nc->units[e->unit].area], e,
 		    nc->units[to].code);
 }
@@ -612,6 +743,7 @@ static bool claim_slot(struct step_thread *t)
 	s->table = nc->data_at;
 	s->calls = nc->data_at + NATIVE_CALLS_AT;
 	set_cur(t, -NATIVE_RING);
+	begin_ring(t);
 	return true;
 }
 
@@ -708,22 +840,34 @@ static void restore_all(const struct step_thread *t, struct user_regs_struct *r)
 	r->rdx = s->rdx;
 }
 
+/* It left its unit at the end, by an indirect branch without a record. */
 static void report_all(struct step_thread *t, const struct native_unit *u)
 {
 	struct report r = { .t = t, .nc = t->proc->native };
 
-	report_unit(&r, u, u->n_insns, u->n_blocks);
+	report_path(&r, last_exit(u));
 	flush_report(&r);
 	t->block_n = 0;
 }
 
-/* The ring was full, and has been drained. */
-static void rewind_ring(struct step_thread *t, struct user_regs_struct *r,
-			uint64_t record)
+/* The ring is full: the thread goes on with its other one, which has been read. */
+static void turn_ring(struct step_thread *t, struct user_regs_struct *r,
+		      uint64_t record)
 {
+	struct step_native_thread *n = &t->native;
+	const struct native_slots *from = slots_of(t);
+
+	read_full(t, SIZE_MAX);
+	n->half ^= 1;
+	*slots_of(t) = *from;
 	set_cur(t, -NATIVE_RING);
+	r->gs_base = slots_at(t);
 	r->rcx = (uint64_t)-NATIVE_RING;
 	r->rip = record;
+	if (n->done)
+		step_reader_wake(t->proc->step);
+	else
+		begin_ring(t);	/* the full one was read already */
 }
 
 /* After a system call that ran in the cache, at its next instruction: as if it
@@ -761,7 +905,7 @@ static bool try_out(struct step_thread *t, struct user_regs_struct *r, bool faul
 	unsigned i;
 
 	if (a && r->rip == a->lookup_full)
-		rewind_ring(t, r, a->lookup_record);
+		turn_ring(t, r, a->lookup_record);
 	if (a && r->rip == a->lookup_miss && t->native.unit) {
 		restore_all(t, r);
 		report_all(t, &nc->units[t->native.unit]);
@@ -780,7 +924,7 @@ static bool try_out(struct step_thread *t, struct user_regs_struct *r, bool faul
 			after_syscall(t, r, u, e);
 			return true;
 		} else if (r->rip == e->full) {
-			rewind_ring(t, r, e->record);
+			turn_ring(t, r, e->record);
 			return false;
 		} else if (r->rip == e->trap) {
 			i = e->n_insns - (e->kind == NATIVE_SYSCALL);
@@ -987,11 +1131,7 @@ static bool exit_trap(struct step_thread *t, struct user_regs_struct *r,
 	unsigned i;
 
 	for (i = 0; i < u->n_exits; i++, e++) {
-		if (pc == e->full) {
-			rewind_ring(t, r, e->record);
-			run_on(t, r);
-			return true;
-		} else if (pc == e->miss) {
+		if (pc == e->miss) {
 			go_on(t, r, e->target, e);
 			return true;
 		} else if (pc == e->trap) {
@@ -1004,6 +1144,37 @@ static bool exit_trap(struct step_thread *t, struct user_regs_struct *r,
 	return false;
 }
 
+static bool is_int3(const struct step_thread *t)
+{
+	siginfo_t si;
+
+	return !ptrace(PTRACE_GETSIGINFO, t->tid, NULL, &si) &&
+	       si.si_code == SI_KERNEL;
+}
+
+/* SIGTRAP of the INT3 where a ring is full: the one stop that is not followed by
+ * reading all that the thread ran. */
+static bool full_trap(struct step_thread *t, struct user_regs_struct *r)
+{
+	const struct step_native *nc = t->proc->native;
+	uint64_t pc = r->rip - 1, record = 0;
+	const struct native_area *a = lookup_at(nc, pc);
+	const struct native_unit *u = unit_at(nc, pc);
+	const struct native_exit *e;
+
+	if (a && pc == a->lookup_full)
+		record = a->lookup_record;
+	for (e = u ? nc->exits + u->first_exit : NULL;
+	     e && e < nc->exits + u->first_exit + u->n_exits; e++)
+		if (pc == e->full)
+			record = e->record;
+	if (!record || !is_int3(t))
+		return false;
+	turn_ring(t, r, record);
+	run_on(t, r);
+	return true;
+}
+
 /* SIGTRAP of one of our INT3. */
 static bool own_trap(struct step_thread *t, struct user_regs_struct *r)
 {
@@ -1011,16 +1182,9 @@ static bool own_trap(struct step_thread *t, struct user_regs_struct *r)
 	uint64_t pc = r->rip - 1;
 	const struct native_unit *u = unit_at(nc, pc);
 	const struct native_area *a = lookup_at(nc, pc);
-	siginfo_t si;
 
-	if (ptrace(PTRACE_GETSIGINFO, t->tid, NULL, &si) ||
-	    si.si_code != SI_KERNEL)
+	if (!is_int3(t))
 		return false;
-	if (a && pc == a->lookup_full) {
-		rewind_ring(t, r, a->lookup_record);
-		run_on(t, r);
-		return true;
-	}
 	if (a && pc == a->lookup_miss && t->native.unit) {
 		restore_all(t, r);
 		report_all(t, &nc->units[t->native.unit]);
@@ -1078,6 +1242,8 @@ bool step_native_stop(struct step_thread *t, int *status)
 	if (ptrace(PTRACE_GETREGS, t->tid, NULL, &r))
 		return true;	/* killed: its end comes next */
 	t->running = false;
+	if (!event && sig == SIGTRAP && full_trap(t, &r))
+		return true;
 	step_native_drain(t);
 	if (event == PTRACE_EVENT_EXIT) {
 		last_stop(t, &r);

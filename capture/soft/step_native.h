@@ -11,7 +11,9 @@
 #define NATIVE_N_AREAS 2
 #define NATIVE_AREA_BYTES ((size_t)256 << 20)
 #define NATIVE_N_SLOTS 1024u
-#define NATIVE_SLOT_BYTES ((size_t)NATIVE_RING + 4096)
+#define NATIVE_HALF_BYTES ((size_t)NATIVE_RING + 4096)	/* a ring, its slots */
+#define NATIVE_SLOT_BYTES (2 * NATIVE_HALF_BYTES)	/* of a thread: one is
+						 * filled, one read */
 #define NATIVE_TABLE_BYTES ((size_t)(NATIVE_N_TARGETS + 256) * sizeof(struct native_target))
 #define NATIVE_CALLS_AT NATIVE_TABLE_BYTES
 #define NATIVE_SLOTS_AT (NATIVE_CALLS_AT + NATIVE_N_CALLS)
@@ -24,6 +26,14 @@ struct native_unit {
 	uint8_t area;
 	bool dead;		/* its code is gone: nothing leads to it */
 };
+
+/* What reading the records needs of an exit, together: they are many. */
+struct native_hop {
+	uint32_t unit;		/* | NATIVE_HOP_CALL: a system call */
+	uint32_t to;		/* as linked, or as it was before */
+};
+
+#define NATIVE_HOP_CALL 0x80000000u
 
 struct native_page {
 	uint64_t addr;
@@ -38,9 +48,15 @@ struct step_native {
 	struct native_unit *units;	/* by number; 0 is none */
 	struct native_insn *insns;
 	struct native_exit *exits;
+	struct native_hop *hops;	/* by exit */
+	struct soft_path *paths;	/* by exit */
+	uint32_t *tips;		/* by unit: its indirect branch; 0: none, or
+				 * exit 0 */
 	struct soft_block *blocks;
-	size_t n_units, n_insns, n_exits, n_blocks;
-	size_t cap_units, cap_insns, cap_exits, cap_blocks;
+	size_t n_units, n_insns, n_exits, n_hops, n_paths, n_tips,
+		n_blocks;
+	size_t cap_units, cap_insns, cap_exits, cap_hops, cap_paths, cap_tips,
+		cap_blocks;
 	uint32_t *order[NATIVE_N_AREAS];	/* units by address */
 	size_t n_order[NATIVE_N_AREAS], cap_order[NATIVE_N_AREAS];
 	struct step_hash by_ip;

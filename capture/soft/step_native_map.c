@@ -189,7 +189,8 @@ static void choose_places(struct step_process *proc)
 	if (low < 1024 * MB)
 		proc->native_at[2] = LOW_AREA;
 	if (high < 2048 * MB || low + 1600 * MB > high)
-		proc->native_at[2] = proc->native_at[0] + 512 * MB;
+		proc->native_at[2] = (proc->native_at[0] + NATIVE_DATA_BYTES +
+				      16 * MB) & ~(2 * MB - 1);
 }
 
 /* True: the parts are mapped. */
@@ -236,10 +237,11 @@ static void init_cache(struct step_native *nc, const uint64_t *at)
 		nc->mem[NATIVE_CALLS_AT + i] = native_call_is_plain(i);
 	step_native_clear_targets(nc);
 	nc->units = malloc(sizeof(none));
-	if (!nc->units)
+	nc->tips = calloc(1, sizeof(*nc->tips));
+	if (!nc->units || !nc->tips)
 		return;
 	nc->units[0] = none;
-	nc->n_units = nc->cap_units = 1;
+	nc->n_units = nc->cap_units = nc->n_tips = nc->cap_tips = 1;
 }
 
 /*
@@ -378,6 +380,9 @@ void step_native_close(struct step_process *proc)
 	free(nc->units);
 	free(nc->insns);
 	free(nc->exits);
+	free(nc->hops);
+	free(nc->paths);
+	free(nc->tips);
 	free(nc->blocks);
 	free(nc->by_ip.e);
 	free(nc->page_at.e);

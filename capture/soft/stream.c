@@ -683,6 +683,40 @@ static int ensure_on(struct soft_thread *t, uint64_t ip)
 	return t->on ? t->s->error : resume(t);
 }
 
+/* What must be so before blocks are encoded; returns the thread's clock, NULL:
+ * an error. */
+static uint64_t *begin_run(struct soft_thread *t, uint64_t ip)
+{
+	if (ensure_on(t, ip))
+		return NULL;
+	t->st->used = ++t->s->order;
+	t->pinned = false;
+	return soft_clock(t->st);
+}
+
+/* The clock before blocks that may have to wait for the process's floor. */
+static uint64_t time_before(const struct soft_thread *t, uint64_t now)
+{
+	return t->resync && now <= t->proc->floor ? t->proc->floor + 1 : now;
+}
+
+int soft_run_paths(struct soft_thread *t, const struct soft_block *table,
+		   const struct soft_path *paths, const uint32_t *ids, size_t n)
+{
+	uint64_t *now, tsc;
+	size_t i = 0;
+
+	if (!n)
+		return 0;
+	now = begin_run(t, paths[ids[0]].start);
+	while (now && i < n) {
+		tsc = time_before(t, *now);
+		i += t->s->ops->run_paths(t, table, paths, ids + i, n - i);
+		t->s->stats.n_insns += *now - tsc;
+	}
+	return now ? keep_error(t->s, soft_stream_error(t->st)) : t->s->error;
+}
+
 /*
  * ops->run() returns early after an overflow, when it switched to one block at
  * a time, or when a shared sink may be full, hence the loop.
@@ -695,15 +729,11 @@ int soft_run(struct soft_thread *t, const struct soft_block *table,
 
 	if (!n)
 		return 0;
-	if (ensure_on(t, table[ids[0]].start))
+	now = begin_run(t, table[ids[0]].start);
+	if (!now)
 		return t->s->error;
-	t->st->used = ++t->s->order;
-	t->pinned = false;
-	now = soft_clock(t->st);
 	while (i < n) {
-		tsc = *now;
-		if (t->resync && tsc <= t->proc->floor)
-			tsc = t->proc->floor + 1;
+		tsc = time_before(t, *now);
 		i += t->s->ops->run(t, table, ids + i, n - i);
 		t->s->stats.n_insns += *now - tsc;
 		if (t->s->out.full)

@@ -355,6 +355,173 @@ static size_t run_pt(struct soft_thread *t, const struct soft_block *table,
 	return run_fast(t, table, ids, n, true);
 }
 
+/*
+ * ---- paths: what a unit of the code cache ran, in one go ----
+ *
+ * Invariant of run_paths(): open says that the transition out of prev is still to be
+ * encoded; else that everything up to the next path's start is.
+ */
+
+#define MAX_PATH_BITS 16	/* on top of those that wait */
+
+/* A path with a TNT bit is no part of a loop without packets. */
+struct soft_path soft_path_of(const struct soft_block *table, uint32_t first,
+			      uint16_t n, uint64_t next)
+{
+	struct soft_path p = { .start = table[first].start, .next = next,
+			       .first = first, .n_blocks = n };
+	const struct soft_block *b = table + first, *end = b + n;
+	bool backward = false;
+	uint64_t to;
+
+	for (; b < end; b++) {
+		to = b + 1 < end ? b[1].start : next;
+		p.n_insns = (uint16_t)(p.n_insns + b->n_insns);
+		backward |= is_backward(b, to);
+		if (b->cls == X86_COND && p.n_bits < MAX_PATH_BITS) {
+			p.bits = p.bits << 1 | (to == b->target);
+			p.n_bits++;
+		} else if (b->cls == X86_COND) {
+			p.by_blocks = true;
+		}
+	}
+	b = end - 1;
+	p.by_blocks |= backward && !p.n_bits;
+	p.enters_kernel = b->cls == X86_SYSCALL;
+	p.by_tip = BY_TIP >> b->cls & 1;
+	return p;
+}
+
+/* The path, block by block from the first'th on, whatever the options are. */
+static void run_each(struct soft_thread *t, const struct soft_block *table,
+		     const struct soft_path *p, uint32_t first)
+{
+	for (uint32_t i = first; i < p->n_blocks; i++)
+		run_block_pt(t, &table[p->first + i],
+			     table[p->first + i].n_insns);
+}
+
+/* The same where something is due on the way. */
+static __attribute__((noinline)) void
+run_by_blocks(struct soft_thread *t, const struct soft_block *table,
+	      const struct soft_path *p)
+{
+	uint32_t ids[UINT8_MAX], i, n = p->n_blocks;
+
+	if (n > UINT8_MAX || t->st->e.lost) {
+		run_each(t, table, p, 0);
+		return;
+	}
+	for (i = 0; i < n; i++)
+		ids[i] = p->first + i;
+	i = (uint32_t)run_fast(t, table, ids, n, true);
+	run_each(t, table, p, i);
+}
+
+/* The oldest of more TNT bits than a packet takes. */
+static __attribute__((noinline)) void flush_oldest(struct pt_encoder *e)
+{
+	uint32_t more = e->n_tnt - PT_TNT_MAX;
+	uint64_t bits = e->tnt;
+
+	e->tnt = bits >> more & ((UINT64_C(1) << PT_TNT_MAX) - 1);
+	e->n_tnt = PT_TNT_MAX;
+	pt_encode_flush_tnt(e);
+	e->tnt = bits & ((UINT64_C(1) << more) - 1);
+	e->n_tnt = more;
+}
+
+/* More bits than fit, and perhaps PSB+ is due. */
+static void pack_bits(struct soft_thread *t, const struct soft_path *p)
+{
+	struct pt_encoder *e = &t->st->e;
+
+	flush_oldest(e);
+	if (e->pos >= e->limit && !p->by_tip)
+		pt_encode_checkpoint(e, p->next);
+}
+
+static bool is_plain(const struct soft_thread *t)
+{
+	const struct pt_encoder *e = &t->st->e;
+	const struct pt_encode_config *c = &e->config;
+
+	return !t->resync && !e->lost && c->branch && !t->s->config.n_filters &&
+	       !c->retcomp && !c->cyc && !c->defer_tip && !e->full_ip;
+}
+
+/* Returns how many were encoded: fewer where an overflow begins. */
+static size_t run_plain(struct soft_thread *t, const struct soft_block *table,
+			const struct soft_path *paths, const uint32_t *ids,
+			size_t n)
+{
+	struct pt_encoder *e = &t->st->e;
+	const struct soft_block *prev = &t->last;
+	const struct soft_path *p = NULL;
+	uint64_t event_tsc = e->event_tsc, next = 0;
+	struct encode_hot h = e->hot;
+	bool open = true;
+	size_t i;
+
+	for (i = 0; i < n && !e->lost; i++) {
+		p = &paths[ids[i]];
+		if (__builtin_expect(!open && p->start != next, 0)) {
+			t->last = soft_at_ip(next);
+			prev = &t->last;
+			open = true;	/* a mistake: unexplained */
+		}
+		if (open && __builtin_expect(!transition_fast(t, e, &h, prev,
+					p->start, true), 0)) {
+			e->hot = h;
+			transition_slow(t, prev, p->start);
+			h = e->hot;
+			event_tsc = e->event_tsc;
+		}
+		if (__builtin_expect(h.tsc + p->n_insns >= event_tsc, 0)) {
+			e->hot = h;
+			pt_encode_time(e, h.tsc + p->n_insns);
+			h = e->hot;
+			event_tsc = e->event_tsc;
+		}
+		if (__builtin_expect(p->by_blocks || e->lost, 0)) {
+			e->hot = h;
+			t->last = soft_at_ip(p->start);
+			run_by_blocks(t, table, p);
+			h = e->hot;
+			event_tsc = e->event_tsc;
+			prev = &t->last;
+			open = true;
+			continue;
+		}
+		h.bits = h.bits << p->n_bits | p->bits;
+		h.n_bits += p->n_bits;
+		h.tsc += p->n_insns;
+		open = p->by_tip || p->enters_kernel;
+		next = p->next;
+		prev = &table[p->first + p->n_blocks - 1u];
+		if (__builtin_expect(h.n_bits >= PT_TNT_MAX, 0)) {
+			e->hot = h;
+			pack_bits(t, p);
+			h = e->hot;
+			event_tsc = e->event_tsc;
+		}
+	}
+	e->hot = h;
+	t->last = open ? *prev : soft_at_ip(next);
+	return i;
+}
+
+static size_t run_paths_pt(struct soft_thread *t,
+			   const struct soft_block *table,
+			   const struct soft_path *paths, const uint32_t *ids,
+			   size_t n)
+{
+	if (is_plain(t))
+		return run_plain(t, table, paths, ids, n);
+	run_each(t, table, &paths[ids[0]], 0);
+	return 1;
+}
+
 /* The transition to ip happened, then an event stopped the thread there. */
 static void interrupt_pt(struct soft_thread *t, uint64_t ip)
 {
@@ -448,6 +615,7 @@ const struct soft_trace_ops soft_trace_pt = {
 	.preempt = preempt_pt,
 	.run = run_pt,
 	.run_block = run_block_pt,
+	.run_paths = run_paths_pt,
 	.interrupt = interrupt_pt,
 	.call = call_pt,
 	.unexplained = unexplained_pt,
