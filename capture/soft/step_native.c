@@ -72,14 +72,6 @@ struct report {
 	uint32_t ids[BATCH];	/* of paths */
 };
 
-static void flush_report(struct report *r)
-{
-	if (r->n)
-		step_note(r->t, soft_run_paths(r->t->soft, r->nc->blocks,
-					       r->nc->paths, r->ids, r->n));
-	r->n = 0;
-}
-
 static void add_truth(struct step_thread *t, const struct native_insn *insns,
 		      unsigned n)
 {
@@ -92,17 +84,28 @@ static void add_truth(struct step_thread *t, const struct native_insn *insns,
 	}
 }
 
+static void flush_report(struct report *r)
+{
+	const struct step_native *nc = r->nc;
+	size_t i;
+
+	for (i = 0; r->t->proc->step->p->truth && i < r->n; i++) {
+		const struct native_exit *e = &nc->exits[r->ids[i]];
+
+		add_truth(r->t, nc->insns + nc->units[e->unit].first_insn,
+			  e->n_insns);
+	}
+	if (r->n)
+		step_note(r->t, soft_run_paths(r->t->soft, nc->blocks,
+					       nc->paths, r->ids, r->n));
+	r->n = 0;
+}
+
 /* A unit was left by this exit. */
 static void report_path(struct report *r, size_t exit)
 {
-	const struct native_exit *e = &r->nc->exits[exit];
-	struct step_thread *t = r->t;
-
-	if (!t->user)
-		step_enter(t, r->nc->paths[exit].start);
-	if (t->proc->step->p->truth)
-		add_truth(t, r->nc->insns + r->nc->units[e->unit].first_insn,
-			  e->n_insns);
+	if (!r->t->user)
+		step_enter(r->t, r->nc->paths[exit].start);
 	r->ids[r->n++] = (uint32_t)exit;
 	if (r->n == BATCH)
 		flush_report(r);
@@ -212,7 +215,6 @@ static void read_records(struct step_thread *t, int64_t cur, size_t max)
 	struct step_native_thread *n = &t->native;
 	const uint32_t *end = (const void *)slots_in(t, n->reading), *p;
 	struct report r = { .t = t, .nc = t->proc->native };
-	bool truth = t->proc->step->p->truth;
 	uint32_t word;
 
 	n->draining = true;
@@ -222,7 +224,7 @@ static void read_records(struct step_thread *t, int64_t cur, size_t max)
 		cur = n->done + (int64_t)max * 4;
 	for (; n->done < cur && !t->proc->step->error; n->done += 4) {
 		p = end + n->done / 4;
-		if (t->user && !truth)
+		if (t->user)
 			p = read_simple(&r, p, end + cur / 4);
 		n->done = (p - end) * 4;
 		if (n->done == cur)
