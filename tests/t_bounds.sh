@@ -50,7 +50,7 @@ peak 40 "30,000 maps, each over the one before" "$auxdecode" count -j1 $f "$many
 python3 tests/many_records.py "$small" "$many" maps 30000 1000
 peak 60 "the same, each at a time of its own" "$auxdecode" count -j1 $f "$many"
 "$auxdecode" count --max-memory 1M $f "$many" >"$SCRATCH/out" 2>"$SCRATCH/err"
-is "$? $(cat "$SCRATCH/err")" "1 auxdecode: error: $many: what was mapped, and when, needs more \
+is "$? $(cat "$SCRATCH/err")" "1 auxdecode: error: $many: what was mapped, who ran, and when, needs more \
 than 16 MiB; raise it with --max-memory" "they count for --max-memory"
 "$auxdecode" count --max-memory 64M $f "$many" >"$SCRATCH/out" 2>"$SCRATCH/err"
 is $? 0 "which can be raised" || cat "$SCRATCH/err"
@@ -64,6 +64,46 @@ for j in 1 2; do
 	tail -n 1 "$SCRATCH/peak.out" >"$SCRATCH/last.$j"
 done
 that "-j does not change what they count" "$SCRATCH/last.2" cmp "$SCRATCH/last.1" "$SCRATCH/last.2"
+
+# within SHAPE N: a file with N more of something, in every command that keeps some
+# of it, with 16 MB for that and 24 for the rest
+kept=16M all=$((40 * 1024))
+within() {
+	local command status bad=0 flow="-j1 --symfs fixtures/symfs"
+	local o=$SCRATCH/within
+	if [ "${SAN:-}" = 1 ]; then
+		skip "the sanitizers need memory of their own" "$2 $1"
+		return
+	fi
+	python3 tests/many_records.py "$small" "$many" "$1" "$2" || bad=1
+	: >"$SCRATCH/all"
+	for command in "count $flow" "diff $flow $small" "verify $f" "bundle $f -o $o" \
+		"cut --cpu 0 -o $o" info raw "dump --packets" "merge -o $o $many"; do
+		# shellcheck disable=SC2086
+		(ulimit -d $all; exec "$auxdecode" $command --max-memory $kept "$many") \
+			>/dev/null 2>"$SCRATCH/err"
+		status=$?
+		case "$status $(cat "$SCRATCH/err")" in
+		*"out of memory"*|[^013]*) bad=1 ;;
+		"1 "*"raise it with --max-memory"*) ;;
+		1*) bad=1 ;;
+		esac
+		echo "$command: $status: $(cat "$SCRATCH/err")" >>"$SCRATCH/all"
+		rm -rf "$o"
+	done
+	ok $bad "$2 $1, or a refusal, within $kept and a constant" "$SCRATCH/all"
+}
+for shape in threads processes exits modules kernel_modules wide_switches starts; do
+	within $shape 200000
+done
+for shape in comms execs switches aux pieces namespaces cgroups losses build_ids packed; do
+	within $shape 600000
+done
+within ksymbols 20000
+within pokes 200000
+within attrs 100000
+within event_ids 4000
+within names 4000
 
 # without an end: what was read so far is no perf.data
 for input in /dev/zero -; do

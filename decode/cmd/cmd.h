@@ -113,6 +113,7 @@ struct cmd_group {
 extern const struct cmd_group cmd_group_tid, cmd_group_who, cmd_group_cpu, cmd_group_time,
 	cmd_group_part, cmd_group_stream, cmd_group_snapshot, cmd_group_symbol,
 	cmd_group_names, cmd_group_code, cmd_group_import, cmd_group_chunk_size, cmd_group_jobs,
+	cmd_group_memory,
 	cmd_group_progress, cmd_group_input, cmd_group_output;
 
 /* "A,B" as --time has it; what is left out stays as it is. 0, or

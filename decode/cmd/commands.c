@@ -20,7 +20,7 @@
 
 /* What decodes the flow takes all of these. */
 #define FLOW_CODE &cmd_group_code, &cmd_group_import
-#define FLOW_WORK &cmd_group_jobs, &cmd_group_chunk_size, \
+#define FLOW_WORK &cmd_group_jobs, &cmd_group_memory, &cmd_group_chunk_size, \
 		  &cmd_group_progress, &cmd_group_input, \
 		  &cmd_group_output
 #define FLOW_PART &cmd_group_time, &cmd_group_part, &cmd_group_snapshot
@@ -40,21 +40,25 @@ static const struct cmd_group *const flow_groups[] = {
 	NULL,
 }, *const raw_groups[] = {
 	&cmd_group_tid, &cmd_group_cpu, &cmd_group_stream, &cmd_group_snapshot,
-	&cmd_group_import, &cmd_group_input, &cmd_group_output, NULL,
+	&cmd_group_import, &cmd_group_memory, &cmd_group_input,
+	&cmd_group_output, NULL,
 }, *const file_groups[] = {
-	&cmd_group_import, &cmd_group_input, &cmd_group_output, NULL,
+	&cmd_group_import, &cmd_group_memory, &cmd_group_input,
+	&cmd_group_output, NULL,
 }, *const bundle_groups[] = {
-	FLOW_CODE, &cmd_group_progress, &cmd_group_input, &cmd_group_output, NULL,
+	FLOW_CODE, &cmd_group_memory, &cmd_group_progress, &cmd_group_input,
+	&cmd_group_output, NULL,
 }, *const cut_groups[] = {
-	&cmd_group_tid, &cmd_group_cpu, &cmd_group_time, &cmd_group_progress,
+	&cmd_group_tid, &cmd_group_cpu, &cmd_group_time, &cmd_group_memory, &cmd_group_progress,
 	&cmd_group_input, &cmd_group_output, NULL,
 }, *const merge_groups[] = {
-	&cmd_group_progress, &cmd_group_input, &cmd_group_output, NULL,
+	&cmd_group_memory, &cmd_group_progress, &cmd_group_input, &cmd_group_output, NULL,
 }, *const repair_groups[] = {
 	&cmd_group_input, &cmd_group_output, NULL,
 }, *const verify_groups[] = {
 	&cmd_group_stream, &cmd_group_snapshot, FLOW_CODE,
-	&cmd_group_chunk_size, &cmd_group_progress, &cmd_group_input, &cmd_group_output, NULL,
+	&cmd_group_memory, &cmd_group_chunk_size, &cmd_group_progress, &cmd_group_input,
+	&cmd_group_output, NULL,
 };
 
 #define FLOW(SINK) .sink = &sink_##SINK, .groups = flow_groups, .run = cmd_flow

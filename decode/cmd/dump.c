@@ -89,14 +89,12 @@ static int collect_payloads(struct dump *d, const struct chunks *c)
 }
 
 /* One pass ahead: the true lengths are known only from what comes later. */
-static int measure_payloads(struct dump *d)
+static int measure_payloads(struct dump *d, struct aux_diag *diag)
 {
 	struct chunks c = { 0 };
-	int ret = 0;
-
 	/* The pass that prints meets the damage again, and reports it. */
-	if (chunks_read(&c, d->r, 0, NULL) == -AUX_E_NOMEM)
-		ret = -AUX_E_NOMEM;
+	int ret = chunks_read(&c, d->r, 0, cmd_memory(d->o), diag);
+
 	d->is_pt = c.trace_type == AUX_TRACE_INTEL_PT;
 	if (!ret)
 		ret = collect_payloads(d, &c);
@@ -210,13 +208,12 @@ int cmd_dump(const struct cmd_options *o)
 	struct aux_diag diag = { .offset = AUX_NO_OFFSET };
 	struct dump d = { .o = o, .config = o->own };
 	struct cmd_out out;
-	int status;
+	int status, rc;
 
 	if (import_open(&d.r, o->path, &o->import.options, &diag) < 0)
 		return cmd_error(o->path, &diag);
-	if (d.config->packets && measure_payloads(&d)) {
-		diag_set(&diag, AUX_E_NOMEM, AUX_NO_OFFSET, "out of memory");
-		status = cmd_error(o->path, &diag);
+	if (d.config->packets && (rc = measure_payloads(&d, &diag)) < 0) {
+		status = cmd_failed(o->path, rc, &diag);
 	} else {
 		status = cmd_out_open(&out, o);
 		d.out = out.buf;

@@ -84,7 +84,6 @@ static struct session_config config_of(const struct cmd_options *o)
 	struct session_config c = cmd_session_config(o);
 
 	c.n_workers = (unsigned)o->decoding.n_workers;
-	c.max_memory = o->decoding.max_memory;
 	c.snapshot = o->filter.snapshot;
 	c.tid = o->filter.tid;
 	c.pids = o->filter.pids;

@@ -63,6 +63,8 @@ void cmd_progress_end(struct cmd_progress *p);
 
 /* The session that o asks for, without its filters. */
 struct session_config cmd_session_config(const struct cmd_options *o);
+/* --max-memory, or its default. */
+uint64_t cmd_memory(const struct cmd_options *o);
 /* -o is there and is not FILE; CMD_OK, or CMD_USAGE with a message. */
 int cmd_needs_output(const struct cmd_options *o);
 /* An error of a function that fills diag, or does not; path NULL: the text

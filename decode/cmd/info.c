@@ -1098,7 +1098,7 @@ static int print_containers(struct info *in)
 	if (!in->has_guests && !in->n_by_type[PERF_RECORD_NAMESPACES] &&
 	    !in->n_by_type[PERF_RECORD_CGROUP])
 		return CMD_OK;
-	if (timeline_new(&tl, in->r, &diag) < 0)
+	if (timeline_new_within(&tl, in->r, cmd_memory(in->o), &diag) < 0)
 		return cmd_error(in->o->path, &diag);
 	rc = print_namespaces(in, tl);
 	print_cgroups(in, tl);
@@ -1121,7 +1121,7 @@ static int run_info(struct info *in)
 
 	while ((ret = aux_reader_next(in->r, &ev, &damage)) == 1)
 		count_record(in, &ev);
-	if (chunks_read(&in->chunks, in->r, 0, &diag) < 0)
+	if (chunks_read(&in->chunks, in->r, 0, cmd_memory(in->o), &diag) < 0)
 		return cmd_error(in->o->path, &diag);
 	if (load_ledger(in) < 0)
 		return cmd_failed(in->o->path, -AUX_E_NOMEM, &diag);

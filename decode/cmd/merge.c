@@ -47,9 +47,9 @@ static int write_file(struct merge *m, const struct cmd_options *o,
 	if (rc < 0)
 		return rc;
 	cmd_progress_init(&progress, o, "merging");
-	rc = merge_write(m, w, show, &progress);
+	rc = merge_write(m, w, show, &progress, diag);
 	cmd_progress_end(&progress);
-	if (rc == -AUX_E_NOMEM) {
+	if (rc == -AUX_E_NOMEM || rc == -AUX_E_LIMIT) {
 		rewrite_discard(w);
 		return rc;
 	}
@@ -173,7 +173,8 @@ int cmd_merge(const struct cmd_options *o)
 		return merge_results(o, merge_pprof);
 	if (merge_folded_is_file(o->paths[0]))
 		return merge_results(o, merge_folded);
-	rc = merge_open(&m, o->paths, o->n_paths, &o->import.options, &which, &diag);
+	rc = merge_open(&m, o->paths, o->n_paths, &o->import.options,
+			cmd_memory(o), &which, &diag);
 	if (rc < 0)
 		return cmd_error(which, &diag);
 	rc = write_file(m, o, &diag);

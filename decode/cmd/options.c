@@ -350,8 +350,10 @@ static const struct option_row code_rows[] = {
 	  .help = "threads (default: one for each CPU); output does not change",
 	  .max = 4096, .zero = "wants at least one worker",
 	  OPTION_NUMBER(OPTIONS, decoding.n_workers) },
+	END,
+}, memory_rows[] = {
 	{ .name = "max-memory", .arg = "SIZE",
-	  .help = "for what decoders learn, and threads decode ahead (default 512M)",
+	  .help = "for what is kept of the recording, and decoded ahead (default 512M)",
 	  OPTION_SIZE(OPTIONS, decoding.max_memory) },
 	END,
 }, progress_rows[] = {
@@ -398,6 +400,7 @@ const struct cmd_group cmd_group_tid = { FILTERS, tid_rows },
 	cmd_group_import = { "trace without a recording", import_rows },
 	cmd_group_chunk_size = { DECODING, chunk_size_rows },
 	cmd_group_jobs = { DECODING, jobs_rows },
+	cmd_group_memory = { DECODING, memory_rows },
 	cmd_group_progress = { "output", progress_rows },
 	cmd_group_input = { "output", input_rows },
 	cmd_group_output = { "output", output_rows };

@@ -357,7 +357,8 @@ static int run_raw(const struct cmd_options *o, struct aux_reader *r)
 	struct chunks c = { 0 };
 	struct aux_event ev;
 	struct cmd_out out;
-	int ret = chunks_read(&c, r, o->filter.snapshot, &diag);
+	int ret = chunks_read(&c, r, o->filter.snapshot,
+				     cmd_memory(o), &diag);
 	int status = CMD_FAILED;
 
 	/* Damage ended that pass: the reader says it again. */

@@ -63,10 +63,16 @@ struct session_config cmd_session_config(const struct cmd_options *o)
 		.code = o->code,
 		.n_workers = 1,
 		.chunk_min = o->decoding.chunk_min,
+		.max_memory = o->decoding.max_memory,
 		.tid = -1,
 		.cpu = -1,
 		.time_to = UINT64_MAX,
 	};
+}
+
+uint64_t cmd_memory(const struct cmd_options *o)
+{
+	return o->decoding.max_memory ? o->decoding.max_memory : SESSION_MEMORY;
 }
 
 /* A recording is binary, so it never goes to standard output by default. */

@@ -111,20 +111,22 @@ struct merge_stats {
 	uint64_t done, total;	/* bytes of the files: read, and in all */
 };
 
-/* Opens and reads n files, and decides how they fit together. o may be NULL. *which: the
- * file that an error is about; NULL: no single one. merge_close is due on success. */
+/* Opens and reads n files, and decides how they fit together. o may be NULL. memory:
+ * bytes for what is kept of all of them, 0: as many as it takes. *which: the file that an
+ * error is about; NULL: no single one. merge_close is due on success. */
 int merge_open(struct merge **m, const char *const *paths, size_t n,
-	       const struct import_options *o, const char **which,
+	       const struct import_options *o, uint64_t memory, const char **which,
 	       struct aux_diag *diag);
 void merge_close(struct merge *m);
 
 /* The byte order of the files. */
 bool merge_swapped(const struct merge *m);
 /* Writes events, records, trace and features, once. show, if not NULL, is
- * called every few thousand records. 0, or what rewrite_failed returns. */
+ * called every few thousand records. 0, what rewrite_failed returns, or
+ * -AUX_E_NOMEM or -AUX_E_LIMIT, with its text in diag. */
 int merge_write(struct merge *m, struct rewrite *w,
 		void (*show)(void *priv, const struct merge_stats *stats),
-		void *priv);
+		void *priv, struct aux_diag *diag);
 const struct merge_stats *merge_stats(const struct merge *m);
 /* Why input i (as on the command line) could not be read to its end, or
  * NULL. */

@@ -37,6 +37,7 @@ struct merge_piece {
 struct merge_pieces {
 	struct merge_piece *v;
 	size_t n, cap;
+	struct array_limit *memory;
 };
 
 /* A blob of AUX_OWN_CODE: its number in the input and digest_bytes of its
@@ -75,6 +76,7 @@ struct merge_input {
 };
 
 struct merge {
+	struct array_limit memory;
 	struct merge_input *in;	/* sorted by first_ns */
 	size_t n;
 	bool swapped;
@@ -121,7 +123,7 @@ static uint64_t digest_bytes(const void *p, size_t n)
 /* Appends a copy of *piece. 0, or -AUX_E_NOMEM. */
 static int add_piece(struct merge_pieces *p, const struct merge_piece *piece)
 {
-	if (array_grow(&p->v, p->n, &p->cap, sizeof(*p->v)) < 0)
+	if (array_grow_within(p->memory, &p->v, p->n, &p->cap, sizeof(*p->v)) < 0)
 		return -AUX_E_NOMEM;
 	p->v[p->n++] = *piece;
 	return 0;
@@ -169,7 +171,7 @@ static int scan_code(struct merge_input *in, const struct aux_own_code *h,
 		in->max_blob = h->blob;
 	if (!bytes)
 		return 0;
-	if (array_grow(&in->blobs, in->n_blobs, &in->cap_blobs,
+	if (array_grow_within(in->pieces.memory, &in->blobs, in->n_blobs, &in->cap_blobs,
 		       sizeof(*in->blobs)) < 0)
 		return -AUX_E_NOMEM;
 	in->blobs[in->n_blobs++] = (struct merge_blob){
@@ -602,17 +604,29 @@ static int number_inputs(struct merge *m, const char **which,
 	return rc;
 }
 
-static int open_input(struct merge_input *in, const char *path, size_t order,
-		      const struct import_options *o, struct aux_diag *diag)
+static int say_memory(const struct merge *m, struct aux_diag *diag)
+{
+	if (!m || !m->memory.full)
+		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
+				"out of memory");
+	diag_set(diag, AUX_E_LIMIT, AUX_NO_OFFSET,
+		 "to merge them needs more than %llu MiB",
+		 (unsigned long long)(m->memory.max >> 20));
+	return diag_why(diag, AUX_WHY_MEMORY, -AUX_E_LIMIT);
+}
+
+static int open_input(struct merge *m, struct merge_input *in, const char *path,
+		      size_t order, const struct import_options *o,
+		      struct aux_diag *diag)
 {
 	int rc;
 
+	in->pieces.memory = &m->memory;
 	in->path = path;
 	in->order = order;
 	rc = import_open(&in->r, path, o, diag);
 	if (rc == 0 && scan_input(in) < 0)
-		rc = diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
-			      "out of memory");
+		rc = say_memory(m, diag);
 	return rc;
 }
 
@@ -639,7 +653,7 @@ static int open_all(struct merge *m, const char *const *paths, size_t n,
 
 	for (size_t i = 0; rc == 0 && i < n; i++) {
 		*which = paths[i];
-		rc = open_input(&m->in[m->n++], paths[i], i, o, diag);
+		rc = open_input(m, &m->in[m->n++], paths[i], i, o, diag);
 		if (rc == 0 && i)
 			rc = check_input(&m->in[0], &m->in[i], diag);
 	}
@@ -654,7 +668,7 @@ static int open_all(struct merge *m, const char *const *paths, size_t n,
 }
 
 int merge_open(struct merge **out, const char *const *paths, size_t n,
-	       const struct import_options *o, const char **which,
+	       const struct import_options *o, uint64_t memory, const char **which,
 	       struct aux_diag *diag)
 {
 	struct merge *m = calloc(1, sizeof(*m));
@@ -666,13 +680,16 @@ int merge_open(struct merge **out, const char *const *paths, size_t n,
 		m->in = calloc(n, sizeof(*m->in));
 		m->buf = malloc(UINT16_MAX + 1);
 	}
+	if (m) {
+		m->memory.max = memory;
+		m->pieces.memory = &m->memory;
+	}
 	if (m && m->in && m->buf)
 		rc = open_all(m, paths, n, o, which, diag);
+	if (rc == -AUX_E_NOMEM)
+		rc = say_memory(m, diag);
 	if (rc < 0) {
 		merge_close(m);
-		if (rc == -AUX_E_NOMEM)
-			diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
-				 "out of memory");
 		return rc;
 	}
 	*out = m;
@@ -885,8 +902,11 @@ static struct aux_bytes renumber(struct merge *m, const struct merge_input *in,
 static int grow(struct merge *m)
 {
 	size_t cap = m->cap_seen ? 2 * m->cap_seen : 4096;
-	struct merge_seen *v = calloc(cap, sizeof(*v));
+	struct merge_seen *v;
 
+	if (array_take(&m->memory, cap * sizeof(*v)) < 0)
+		return -AUX_E_NOMEM;
+	v = calloc(cap, sizeof(*v));
 	if (!v)
 		return -AUX_E_NOMEM;
 	for (size_t i = 0; i < m->cap_seen; i++) {
@@ -899,6 +919,7 @@ static int grow(struct merge *m)
 		v[at] = m->seen[i];
 	}
 	free(m->seen);
+	array_give(&m->memory, m->cap_seen * sizeof(*v));
 	m->seen = v;
 	m->cap_seen = cap;
 	return 0;
@@ -1288,7 +1309,7 @@ static int write_features(struct merge *m, struct rewrite *w)
 
 int merge_write(struct merge *m, struct rewrite *w,
 		void (*show)(void *priv, const struct merge_stats *stats),
-		void *priv)
+		void *priv, struct aux_diag *diag)
 {
 	struct aux_bytes source = rewrite_source_of(m->in[0].r);
 	int rc;
@@ -1301,5 +1322,7 @@ int merge_write(struct merge *m, struct rewrite *w,
 		write_trace(m, w);
 		rc = write_features(m, w);
 	}
+	if (rc == -AUX_E_NOMEM)
+		return say_memory(m, diag);
 	return rc < 0 ? rc : rewrite_failed(w);
 }

@@ -79,6 +79,8 @@ struct feature {
 struct inflate_chunk {
 	uint8_t *data;
 	size_t len, cap;
+	bool spooled;		/* data shows the spool, from at on: read-only */
+	uint64_t at;
 };
 
 /* Where the output of one compressed record ends. */
@@ -91,6 +93,7 @@ struct inflate {
 	struct inflate_chunk *chunks;
 	size_t n_chunks, cap_chunks;
 	size_t n_freed;		/* salvage: of the first chunks */
+	uint64_t in_memory;	/* bytes of chunks that were not freed */
 	struct inflate_rec *recs;
 	size_t n_recs, cap_recs;
 	uint64_t n_in, n_out;
@@ -122,7 +125,8 @@ struct spool_map {
 	size_t size;
 };
 
-/* Unpacked frames lie in an unlinked file that is mapped piece by piece. */
+/* What is unpacked, frames and many records, lies in an unlinked file that is mapped
+ * piece by piece. */
 struct spool {
 	int fd;
 	bool opened;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Room for unpacked trace: an unlinked file, mapped in large parts. It is
+ * Room for what is unpacked: an unlinked file, mapped in large parts. It is
  * written with pwrite, so a full disk is an error (a store to the mapping would
  * be SIGBUS); a shared mapping shows what was written. Invariant: what was
  * handed out stays until the reader is closed.
@@ -21,8 +21,8 @@
 static int fail_spool(struct aux_diag *diag, const char *what)
 {
 	return diag_set(diag, AUX_E_IO, AUX_NO_OFFSET,
-			"cannot %s a temporary file for unpacked trace: %s (set "
-			"TMPDIR to a larger disk)", what, strerror(errno));
+			"cannot %s a temporary file for what is unpacked: %s "
+			"(set TMPDIR to a larger disk)", what, strerror(errno));
 }
 
 static int add_map(struct spool *s, uint64_t size, struct aux_diag *diag)

@@ -5,10 +5,10 @@
  * All of a file's compressed records are one zstd stream, and a record may span
  * several of them. Invariant: bytes of which a record was handed out never
  * move; what was decompressed once is kept, so a second pass gives equal
- * pointers.
+ * pointers. The first 4 MB are in memory.
  *
- * Also AUXTRACE payloads, each one frame: they go to a spool file (spool.c), so
- * what is kept needs no memory.
+ * What follows, and AUXTRACE payloads, each one frame, go to a spool file (spool.c),
+ * so what is kept needs no memory.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,9 +24,12 @@
 
 #define CHUNK_SIZE (1 << 20)
 #define CHUNK_ROOM (1 << 17)	/* start a new chunk when less is left */
+#define MAX_MEMORY (4 << 20)	/* the other chunks are in the spool */
 /* More output than this for the input is an attack, not a recording. */
 #define MAX_RATIO 1000
 #define MAX_SLACK (UINT64_C(64) << 20)
+
+#define UNPACK_BUFFER (1 << 17)
 
 /* A perf 6.16 writer's compressed output for one record. */
 #define MAX_SUB_DATA 65519
@@ -37,51 +40,112 @@ static int fail_nomem(struct aux_diag *diag)
 			"out of memory for decompressed records");
 }
 
+static int fail_write(uint64_t offset, struct aux_diag *diag)
+{
+	return diag_set(diag, AUX_E_IO, offset,
+			"cannot write what is unpacked to a temporary file: %m "
+			"(set TMPDIR to a larger disk)");
+}
+
+static uint8_t *get_buffer(struct spool *s)
+{
+	if (!s->buf)
+		s->buf = malloc(UNPACK_BUFFER);
+	return s->buf;
+}
+
+/* Appends n bytes, for which there is room. */
+static int append(struct aux_reader *r, struct inflate_chunk *c, const uint8_t *p,
+		  size_t n, struct aux_diag *diag)
+{
+	if (!c->spooled)
+		memcpy(c->data + c->len, p, n);
+	else if (spool_write(r->spool.fd, p, n, c->at + c->len) < 0)
+		return fail_write(r->inflate.offset, diag);
+	c->len += n;
+	return 0;
+}
+
+/* An empty chunk. One that is freed before the end of the pass stays in memory. */
+static int make_chunk(struct aux_reader *r, struct inflate_chunk *c, size_t cap,
+		      struct aux_diag *diag)
+{
+	*c = (struct inflate_chunk){ .cap = cap };
+	c->spooled = !r->salvage && r->inflate.in_memory + cap > MAX_MEMORY;
+	if (!c->spooled) {
+		c->data = malloc(cap);
+		if (!c->data)
+			return fail_nomem(diag);
+		r->inflate.in_memory += cap;
+		return 0;
+	}
+	if (!get_buffer(&r->spool))
+		return fail_nomem(diag);
+	c->data = (uint8_t *)(uintptr_t)spool_reserve(&r->spool, cap, &c->at, diag);
+	return c->data ? 0 : -AUX_E_IO;
+}
+
+static void free_chunk(struct inflate *z, struct inflate_chunk *c)
+{
+	if (!c->spooled && c->data) {
+		free(c->data);
+		z->in_memory -= c->cap;
+	}
+	c->data = NULL;
+}
+
 /* A new chunk, which begins with the part of a record that the last one ended
  * with: records are handed out whole. */
-static int add_chunk(struct inflate *z, size_t room)
+static int add_chunk(struct aux_reader *r, size_t room, struct aux_diag *diag)
 {
+	struct inflate *z = &r->inflate;
 	size_t keep = z->n_chunks ? z->chunks[z->chunk].len - z->pos : 0;
-	struct inflate_chunk *c;
+	struct inflate_chunk c;
+	int rc;
 
 	if (array_grow(&z->chunks, z->n_chunks, &z->cap_chunks,
 		       sizeof(*z->chunks)))
-		return -1;
-	c = &z->chunks[z->n_chunks];
-	c->cap = keep + room;
-	c->data = malloc(c->cap);
-	if (!c->data)
-		return -1;
+		return fail_nomem(diag);
+	rc = make_chunk(r, &c, keep + room, diag);
+	if (rc < 0)
+		return rc;
+	z->chunks[z->n_chunks] = c;
 	if (keep)
-		memcpy(c->data, z->chunks[z->chunk].data + z->pos, keep);
-	c->len = keep;
+		rc = append(r, &z->chunks[z->n_chunks],
+			    z->chunks[z->chunk].data + z->pos, keep, diag);
 	z->chunk = z->n_chunks++;
+	if (rc < 0)
+		return rc;
 	z->pos = 0;
 	z->end = keep;
 	return 0;
 }
 
 /* Nothing of the last chunk was handed out yet, so it may move. */
-static int double_chunk(struct inflate *z)
+static int double_chunk(struct aux_reader *r, struct aux_diag *diag)
 {
-	struct inflate_chunk *c = &z->chunks[z->n_chunks - 1];
-	uint8_t *p = realloc(c->data, 2 * c->cap);
+	struct inflate_chunk *c = &r->inflate.chunks[r->inflate.n_chunks - 1];
+	struct inflate_chunk old = *c;
+	int rc;
 
-	if (!p)
-		return -1;
-	c->data = p;
-	c->cap *= 2;
-	return 0;
+	rc = make_chunk(r, c, 2 * old.cap, diag);
+	if (rc < 0) {
+		*c = old;
+		return rc;
+	}
+	rc = append(r, c, old.data, old.len, diag);
+	free_chunk(&r->inflate, &old);
+	return rc;
 }
 
-/* fresh: this call of decompress began the last chunk. */
 /*
  * CHUNK_ROOM free bytes in the last chunk. Earlier chunks have records that
- * were handed out and stay where they are; one that began in this call has
- * none, so it can grow.
+ * were handed out and stay where they are; one that began in this call (fresh)
+ * has none, so it can grow.
  */
-static int make_room(struct inflate *z, bool *fresh)
+static int make_room(struct aux_reader *r, bool *fresh, struct aux_diag *diag)
 {
+	struct inflate *z = &r->inflate;
 	const struct inflate_chunk *c;
 
 	if (z->n_chunks) {
@@ -89,10 +153,10 @@ static int make_room(struct inflate *z, bool *fresh)
 		if (c->cap - c->len >= CHUNK_ROOM)
 			return 0;
 		if (*fresh)
-			return double_chunk(z);
+			return double_chunk(r, diag);
 	}
 	*fresh = true;
-	return add_chunk(z, CHUNK_SIZE);
+	return add_chunk(r, CHUNK_SIZE, diag);
 }
 
 /* Runs the whole input through the stream into the last chunk. */
@@ -104,21 +168,29 @@ static int decompress(struct aux_reader *r, const uint8_t *data, size_t len,
 	ZSTD_outBuffer out;
 	struct inflate_chunk *c;
 	size_t ret;
+	int rc;
 
 	z->n_in += len;
 	do {
-		if (make_room(z, fresh))
-			return fail_nomem(diag);
+		rc = make_room(r, fresh, diag);
+		if (rc < 0)
+			return rc;
 		c = &z->chunks[z->n_chunks - 1];
-		out = (ZSTD_outBuffer){ c->data, c->cap, c->len };
+		if (c->spooled)
+			out = (ZSTD_outBuffer){ r->spool.buf, UNPACK_BUFFER, 0 };
+		else
+			out = (ZSTD_outBuffer){ c->data + c->len, c->cap - c->len, 0 };
 		ret = ZSTD_decompressStream(z->stream, &out, &in);
 		if (ZSTD_isError(ret))
 			return diag_set(diag, AUX_E_FORMAT, z->offset,
 					"a compressed record does not "
 					"decompress: %s",
 					ZSTD_getErrorName(ret));
-		z->n_out += out.pos - c->len;
-		c->len = out.pos;
+		z->n_out += out.pos;
+		if (!c->spooled)
+			c->len += out.pos;
+		else if ((rc = append(r, c, out.dst, out.pos, diag)) < 0)
+			return rc;
 		if (z->n_out > z->n_in * MAX_RATIO + MAX_SLACK)
 			return diag_set(diag, AUX_E_LIMIT, z->offset,
 					"compressed records grow more than "
@@ -217,10 +289,8 @@ static int remember(struct inflate *z)
  * again. */
 static void free_passed(struct inflate *z)
 {
-	for (; z->n_freed < z->chunk; z->n_freed++) {
-		free(z->chunks[z->n_freed].data);
-		z->chunks[z->n_freed].data = NULL;
-	}
+	for (; z->n_freed < z->chunk; z->n_freed++)
+		free_chunk(z, &z->chunks[z->n_freed]);
 }
 
 /* The first error stays: a stream cannot be continued after a gap. */
@@ -301,7 +371,7 @@ void inflate_fini(struct inflate *z)
 {
 	ZSTD_freeDStream(z->stream);
 	for (size_t i = 0; i < z->n_chunks; i++)
-		free(z->chunks[i].data);
+		free_chunk(z, &z->chunks[i]);
 	free(z->chunks);
 	free(z->recs);
 }
@@ -310,7 +380,6 @@ void inflate_fini(struct inflate *z)
 
 /* More than any AUX ring. */
 #define MAX_RAW (UINT64_C(4) << 30)
-#define UNPACK_BUFFER (1 << 17)
 
 static const struct unpacked *find_unpacked(const struct spool *s,
 					    uint64_t offset)
@@ -401,9 +470,7 @@ static int unpack_new(struct aux_reader *r, struct aux_bytes frame,
 
 	if (!s->stream)
 		s->stream = ZSTD_createDStream();
-	if (!s->buf)
-		s->buf = malloc(UNPACK_BUFFER);
-	if (!u || !s->stream || !s->buf)
+	if (!u || !s->stream || !get_buffer(s))
 		return diag_set(diag, AUX_E_NOMEM, ev->offset, "out of memory");
 	u->damage = check_frame(frame, raw_size);
 	if (u->damage || !raw_size)
@@ -412,9 +479,7 @@ static int unpack_new(struct aux_reader *r, struct aux_bytes frame,
 	if (!u->data)
 		return -AUX_E_IO;
 	if (unpack_frame(s, frame, raw_size, at, u) < 0)
-		return diag_set(diag, AUX_E_IO, ev->offset,
-				"cannot write unpacked trace to a temporary "
-				"file: %m (set TMPDIR to a larger disk)");
+		return fail_write(ev->offset, diag);
 	return 0;
 }
 

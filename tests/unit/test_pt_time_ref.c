@@ -276,7 +276,7 @@ static void check_recorded(struct list *l, struct peer *p, const char *corpus,
 
 	snprintf(path, sizeof(path), "%s/%s", corpus, name);
 	if (!ok(aux_reader_open(&r, path, &diag) == 0 &&
-		chunks_read(&c, r, 0, &diag) == 0, "%s opens", name))
+		chunks_read(&c, r, 0, 0, &diag) == 0, "%s opens", name))
 		goto out;
 	*p = (struct peer){ .bytes = p->bytes, .size = p->size };
 	config = read_config(r, &c);

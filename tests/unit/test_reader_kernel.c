@@ -242,7 +242,7 @@ static void unknown_pmu(void)
 	put_words(&m, PERF_RECORD_AUX, (uint64_t[]){ 0, 29, 0 }, 3, AUX_PMU);
 	mk_finish(&m);
 	ok(aux_reader_open_mem(&r, m.p, m.n, "made", &diag) == 0 &&
-	   chunks_read(&c, r, 0, &diag) == 0, "AUX data of nobody");
+	   chunks_read(&c, r, 0, 0, &diag) == 0, "AUX data of nobody");
 	ok(c.n == 1 && c.trace_type == 0 && c.aux_bytes == 29,
 	   "its bytes, by the AUX record's length");
 	ok(!decoders_find(NULL, c.trace_type, &diag) &&

@@ -399,7 +399,7 @@ static void read_losses(struct file *f, struct losses *l)
 {
 	struct chunks c;
 
-	ok(chunks_read(&c, f->r, 0, &f->diag) == 0 &&
+	ok(chunks_read(&c, f->r, 0, 0, &f->diag) == 0 &&
 	   losses_read(l, f->r, &c) == 0, "ledger");
 	chunks_fini(&c);
 }

@@ -310,12 +310,12 @@ static struct aux_reader *merge(const char *a, const char *b,
 	const char *which;
 	struct rewrite *w;
 	struct merge *m;
-	int rc = merge_open(&m, paths, 2, NULL, &which, &diag);
+	int rc = merge_open(&m, paths, 2, NULL, 0, &which, &diag);
 
 	if (rc == 0)
 		rc = rewrite_open(&w, path_out, NULL, merge_swapped(m), &diag);
 	if (rc == 0) {
-		merge_write(m, w, NULL, NULL);
+		merge_write(m, w, NULL, NULL, &diag);
 		*st = *merge_stats(m);
 		rc = rewrite_close(w, &diag);
 	}

@@ -309,7 +309,7 @@ static struct stream_cursor *earliest(struct session_pass *pass,
 uint64_t session_memory(const struct session *s)
 {
 	uint64_t max = session_limit(s);
-	uint64_t maps = timeline_memory(s->timeline);
+	uint64_t maps = timeline_memory(s->timeline) + s->chunks.memory.used;
 
 	/* what little is left must do: a decoder has to keep something */
 	return maps < max / 2 ? max - maps : max / 2;

@@ -15,7 +15,7 @@
 #include "decode/lib/session/impl.h"
 
 /* For the mappings, however low the limit: tens of thousands. */
-#define MAPS_MEMORY ((uint64_t)16 << 20)
+#define TABLES_MEMORY ((uint64_t)16 << 20)
 
 /*
  * ---- what a decoder has to know of the recording: the PMU's settings, the CPU model
@@ -233,7 +233,7 @@ static int open_parts(struct session *s, const struct session_config *config,
 		      struct aux_diag *diag)
 {
 	const struct saved_code *code;
-	uint64_t limit = session_limit(s);
+	uint64_t limit = session_limit(s), left;
 	int rc;
 
 	if (keep_string(&s->path, config->path) < 0 ||
@@ -253,8 +253,9 @@ static int open_parts(struct session *s, const struct session_config *config,
 					config->import, diag);
 	if (rc < 0)
 		return rc;
-	rc = timeline_new_within(&s->timeline, s->reader,
-				 limit < MAPS_MEMORY ? MAPS_MEMORY : limit, diag);
+	if (limit < TABLES_MEMORY)
+		limit = TABLES_MEMORY;
+	rc = timeline_new_within(&s->timeline, s->reader, limit, diag);
 	if (rc < 0)
 		return rc;
 	rc = open_code(s, config, diag);
@@ -262,7 +263,9 @@ static int open_parts(struct session *s, const struct session_config *config,
 		return rc;
 	for (size_t i = 0; (code = timeline_saved(s->timeline, i)); i++)
 		codeview_save(s->codeview, code);
-	rc = chunks_read(&s->chunks, s->reader, config->snapshot, diag);
+	left = limit - timeline_memory(s->timeline);
+	rc = chunks_read(&s->chunks, s->reader, config->snapshot,
+				left < TABLES_MEMORY ? TABLES_MEMORY : left, diag);
 	if (rc < 0)
 		return rc;
 	if (make_streams(s) < 0 ||

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "decode/lib/sideband/sideband.h"
 
 #define ARENA_BLOCK (256 * 1024)
@@ -43,13 +44,13 @@ void *map_arena_alloc(struct map_arena *a, size_t size)
 	if (!b || b->size - b->used < size) {
 		size_t room = size > ARENA_BLOCK ? size : ARENA_BLOCK;
 
-		a->full |= a->limit && a->size + room > a->limit;
-		b = a->full ? NULL : malloc(sizeof(*b) + room);
+		if (!a->oom && a->limit)
+			a->oom = array_take(a->limit, room) < 0;
+		b = a->oom ? NULL : malloc(sizeof(*b) + room);
 		if (!b) {
 			a->oom = true;
 			return NULL;
 		}
-		a->size += room;
 		b->next = a->blocks;
 		b->used = 0;
 		b->size = room;
@@ -67,6 +68,8 @@ void map_arena_free(struct map_arena *a)
 		struct map_arena_block *b = a->blocks;
 
 		a->blocks = b->next;
+		if (a->limit)
+			array_give(a->limit, b->size);
 		free(b);
 	}
 }

@@ -19,7 +19,6 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/array.h"
 #include "common/bytes.h"
@@ -79,7 +78,7 @@ static int apply_mmap(struct timeline *tl, const struct op *op,
 	struct process_line *l = timeline_process(tl, op->machine, op->pid);
 	struct mapping m = *op->map;
 
-	if (!l || timeline_revive(l, op->time) < 0)
+	if (!l || timeline_revive(tl, l, op->time) < 0)
 		return -AUX_E_NOMEM;
 	if (m.saved)
 		name_saved(&m, l->root);
@@ -91,7 +90,7 @@ static int apply_mmap(struct timeline *tl, const struct op *op,
 	tl->arena.goes_on = false;
 	if (tl->arena.oom)
 		return -AUX_E_NOMEM;
-	return timeline_set_version(&l->v, op->time, l->root);
+	return timeline_set_version(tl, &l->v, op->time, l->root);
 }
 
 /* before: the op before; NULL: none. */
@@ -122,7 +121,8 @@ struct op *timeline_add_op(struct build *b, enum op_kind kind, uint64_t time)
 {
 	struct op *op;
 
-	if (array_grow(&b->ops, b->n, &b->cap, sizeof(*b->ops)) < 0)
+	if (array_grow_within(&b->tl->memory, &b->ops, b->n, &b->cap,
+			      sizeof(*b->ops)) < 0)
 		return NULL;
 	op = &b->ops[b->n];
 	*op = (struct op){ .time = time,
@@ -138,8 +138,8 @@ static int64_t timeline_machine(struct timeline *tl, uint32_t id)
 {
 	int64_t slot;
 
-	if (array_grow(&tl->machines.v, tl->machines.n, &tl->machines.cap,
-		       sizeof(*tl->machines.v)) < 0)
+	if (array_grow_within(&tl->memory, &tl->machines.v, tl->machines.n,
+			      &tl->machines.cap, sizeof(*tl->machines.v)) < 0)
 		return -AUX_E_NOMEM;
 	slot = idmap_add(&tl->machines.ids, id, (uint32_t)tl->machines.n);
 	if (slot == (int64_t)tl->machines.n)
@@ -152,8 +152,8 @@ static int add_event(struct build *b, uint64_t id, struct event_info e)
 {
 	int64_t slot;
 
-	if (array_grow(&b->events, b->n_events, &b->cap_events,
-		       sizeof(e)) < 0)
+	if (array_grow_within(&b->tl->memory, &b->events, b->n_events,
+			      &b->cap_events, sizeof(e)) < 0)
 		return -AUX_E_NOMEM;
 	slot = idmap_add(&b->event_ids, id, (uint32_t)b->n_events);
 	if (slot == (int64_t)b->n_events)
@@ -199,8 +199,8 @@ static int add_cgroup(struct timeline *tl, const struct aux_event *ev)
 {
 	int64_t slot;
 
-	if (array_grow(&tl->cgroups.v, tl->cgroups.n, &tl->cgroups.cap,
-		       sizeof(*tl->cgroups.v)) < 0)
+	if (array_grow_within(&tl->memory, &tl->cgroups.v, tl->cgroups.n,
+			      &tl->cgroups.cap, sizeof(*tl->cgroups.v)) < 0)
 		return -AUX_E_NOMEM;
 	slot = idmap_add(&tl->cgroups.ids, ev->cgroup.id, (uint32_t)tl->cgroups.n);
 	if (slot < 0)
@@ -290,8 +290,8 @@ static uint64_t *last_time(struct build *b, uint32_t cpu)
 {
 	int64_t i;
 
-	if (array_grow(&b->last_time, b->n_times, &b->cap_times,
-		       sizeof(*b->last_time)) < 0)
+	if (array_grow_within(&b->tl->memory, &b->last_time, b->n_times,
+			      &b->cap_times, sizeof(*b->last_time)) < 0)
 		return NULL;
 	i = idmap_add(&b->cpu_times, cpu, (uint32_t)b->n_times);
 	if (i == (int64_t)b->n_times)
@@ -324,8 +324,9 @@ static int add_loss(struct build *b, const struct aux_event *ev)
 				   .n = ev->lost.lost, .cpu = UINT32_MAX };
 	uint64_t *t = has_cpu ? last_time(b, ev->id.cpu) : NULL;
 
-	if ((has_cpu && !t) || array_grow(&tl->losses.v, tl->losses.n, &tl->losses.cap,
-					  sizeof(l)) < 0)
+	if ((has_cpu && !t) ||
+	    array_grow_within(&tl->memory, &tl->losses.v, tl->losses.n,
+			      &tl->losses.cap, sizeof(l)) < 0)
 		return -AUX_E_NOMEM;
 	if (t && *t <= l.until) {
 		l.cpu = ev->id.cpu;
@@ -802,10 +803,10 @@ static int by_time(const void *a, const void *b)
 	return x->order < y->order ? -1 : x->order > y->order;
 }
 
-static void sort_ops(struct build *b)
+static int sort_ops(struct build *b)
 {
-	if (b->n)
-		qsort(b->ops, b->n, sizeof(*b->ops), by_time);
+	return array_sort_within(&b->tl->memory, b->ops, b->n, sizeof(*b->ops),
+				 by_time);
 }
 
 static int collect(struct build *b, struct aux_reader *r)
@@ -842,13 +843,13 @@ static int build_all(struct build *b, struct aux_reader *r)
 
 	if (rc == 0)
 		rc = timeline_pair_switches(b);
-	if (rc < 0)
-		return rc;
-	sort_ops(b);
+	if (rc == 0)
+		rc = sort_ops(b);
 	n = b->n;
-	rc = timeline_look_back(b);
-	if (b->n > n)
-		sort_ops(b);
+	if (rc == 0)
+		rc = timeline_look_back(b);
+	if (rc == 0 && b->n > n)
+		rc = sort_ops(b);
 	for (size_t i = 0; rc == 0 && i < b->n; i++)
 		rc = timeline_apply(b->tl, &b->ops[i],
 				    i ? &b->ops[i - 1] : NULL);
@@ -869,15 +870,24 @@ static bool is_32bit(const char *arch)
 static void salt_tables(struct build *b)
 {
 	struct timeline *tl = b->tl;
-	uint64_t salt = (uintptr_t)tl;
+	uint64_t salt = idmap_salt();
 
-	if (getentropy(&salt, sizeof(salt)) < 0)
-		salt *= UINT64_C(0x9e3779b97f4a7c15);
 	tl->arena.seed = b->arena.seed = salt;
 	tl->arena.salt = b->arena.salt = ~salt;
 	tl->cpus.ids.salt = tl->threads.ids.salt = tl->processes.ids.salt = salt;
 	tl->machines.ids.salt = tl->cgroups.ids.salt = tl->saved.by_hash.salt = salt;
 	b->event_ids.salt = b->cpu_times.salt = salt;
+}
+
+static void share_limit(struct build *b)
+{
+	struct timeline *tl = b->tl;
+	struct array_limit *l = &tl->memory;
+
+	tl->arena.limit = b->arena.limit = l;
+	tl->cpus.ids.limit = tl->threads.ids.limit = tl->processes.ids.limit = l;
+	tl->machines.ids.limit = tl->cgroups.ids.limit = tl->saved.by_hash.limit = l;
+	b->event_ids.limit = b->cpu_times.limit = l;
 }
 
 int timeline_new(struct timeline **tlp, struct aux_reader *r,
@@ -888,18 +898,38 @@ int timeline_new(struct timeline **tlp, struct aux_reader *r,
 
 uint64_t timeline_memory(const struct timeline *tl)
 {
-	return tl->arena.size;
+	return tl->memory.used;
 }
 
 static int say_failure(const struct timeline *tl, struct aux_diag *diag)
 {
-	if (!tl || !tl->arena.full)
+	if (!tl || !tl->memory.full)
 		return diag_set(diag, AUX_E_NOMEM, AUX_NO_OFFSET,
 				"out of memory");
 	diag_set(diag, AUX_E_LIMIT, AUX_NO_OFFSET,
-		 "what was mapped, and when, needs more than %llu MiB",
-		 (unsigned long long)(tl->arena.limit >> 20));
+		 "what was mapped, who ran, and when, needs more than %llu MiB",
+		 (unsigned long long)(tl->memory.max >> 20));
 	return diag_why(diag, AUX_WHY_MEMORY, -AUX_E_LIMIT);
+}
+
+/* Its tables are no part of what the timeline takes from here on. */
+static void free_build(struct build *b)
+{
+	struct array_limit *l = &b->tl->memory;
+
+	free(b->ops);
+	array_give(l, b->cap * sizeof(*b->ops));
+	free(b->codes);
+	array_give(l, b->cap_codes * sizeof(*b->codes));
+	free(b->turns);
+	array_give(l, b->cap_turns * sizeof(*b->turns));
+	free(b->events);
+	array_give(l, b->cap_events * sizeof(*b->events));
+	free(b->last_time);
+	array_give(l, b->cap_times * sizeof(*b->last_time));
+	idmap_fini(&b->event_ids);
+	idmap_fini(&b->cpu_times);
+	map_arena_free(&b->arena);
 }
 
 int timeline_new_within(struct timeline **tlp, struct aux_reader *r,
@@ -913,18 +943,13 @@ int timeline_new_within(struct timeline **tlp, struct aux_reader *r,
 
 	if (tl) {
 		salt_tables(&b);
-		tl->arena.limit = memory;
+		tl->memory.max = memory;
+		share_limit(&b);
 		rc = build_all(&b, r);
 	}
 
-	free(b.ops);
-	free(b.codes);
-	free(b.turns);
-	free(b.events);
-	free(b.event_ids.e);
-	free(b.last_time);
-	free(b.cpu_times.e);
-	map_arena_free(&b.arena);
+	if (tl)
+		free_build(&b);
 	*tlp = NULL;
 	if (rc == 0) {
 		*tlp = tl;

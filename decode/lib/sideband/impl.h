@@ -7,23 +7,9 @@
 #ifndef DECODE_LIB_SIDEBAND_IMPL_H
 #define DECODE_LIB_SIDEBAND_IMPL_H
 
+#include "common/array.h"
+#include "common/idmap.h"
 #include "decode/lib/sideband/sideband.h"
-
-/* Hash table from an id to an index, by linear probing. */
-struct idmap {
-	struct idmap_entry {
-		uint64_t key;
-		uint32_t slot;	/* + 1; 0: free */
-	} *e;
-	uint32_t n, cap;	/* cap: power of two */
-	uint64_t salt;		/* random, so that no file can make it slow */
-};
-
-/* The slot of key, or -1. */
-int64_t idmap_find(const struct idmap *m, uint64_t key);
-/* The slot of key, which becomes new_slot if it is new. Negative: out of
- * memory. */
-int64_t idmap_add(struct idmap *m, uint64_t key, uint32_t new_slot);
 
 /* Machines by slot, the host first. A guest has its own pids and tids, so keys
  * hold the machine's slot: ids of different machines never mix. */
@@ -137,6 +123,7 @@ struct turn {
 };
 
 struct timeline {
+	struct array_limit memory;	/* of all that the build makes */
 	struct map_arena arena;		/* mappings, trees, names */
 	struct {
 		struct idmap ids;	/* the host's CPU, or STREAM_LINE | idx */
@@ -271,12 +258,12 @@ struct process_line *timeline_process(struct timeline *tl, uint32_t machine,
 				      uint32_t pid);
 /* If the process has ended, its pid is in use again: starts with nothing
  * mapped. */
-int timeline_revive(struct process_line *l, uint64_t time);
+int timeline_revive(struct timeline *tl, struct process_line *l, uint64_t time);
 /* kernel.c */
 int timeline_apply_kernel(struct timeline *tl, const struct op *op);
 /* space.c: adds a version, or replaces the last one if that has the same time.
  * A first version that does not start at 0 gets an empty one before it. */
-int timeline_set_version(struct version_line *l, uint64_t time,
+int timeline_set_version(struct timeline *tl, struct version_line *l, uint64_t time,
 			 const struct map_node *root);
 
 /* One AUX_OWN_CODE. */

@@ -23,7 +23,7 @@ static int set_kernel(struct timeline *tl, struct machine *m, uint64_t time)
 {
 	if (tl->arena.oom)
 		return -AUX_E_NOMEM;
-	return timeline_set_version(&m->v, time, m->root);
+	return timeline_set_version(tl, &m->v, time, m->root);
 }
 
 /* True if the very same mapping is there already: then what lies over it must

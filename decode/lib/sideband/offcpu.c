@@ -21,7 +21,7 @@ int timeline_note_switch(struct build *b, const struct aux_event *ev,
 	/* the idle thread is many threads, one for each CPU */
 	if (!time || !tid || tid == UINT32_MAX)
 		return 0;
-	if (array_grow(&b->turns, b->n_turns, &b->cap_turns,
+	if (array_grow_within(&b->tl->memory, &b->turns, b->n_turns, &b->cap_turns,
 		       sizeof(*b->turns)) < 0)
 		return -AUX_E_NOMEM;
 	b->turns[b->n_turns] = (struct turn){ .time = time, .tid = tid,
@@ -44,13 +44,16 @@ static int compare_turns(const void *a, const void *b)
 int timeline_pair_switches(struct build *b)
 {
 	struct timeline *tl = b->tl;
-	struct off_cpu *v = calloc(b->n_turns + 1, sizeof(*v));
+	struct off_cpu *v;
 	size_t n = 0;
 
+	if (array_sort_within(&tl->memory, b->turns, b->n_turns,
+			      sizeof(*b->turns), compare_turns) < 0 ||
+	    array_take(&tl->memory, (b->n_turns + 1) * sizeof(*v)) < 0)
+		return -AUX_E_NOMEM;
+	v = calloc(b->n_turns + 1, sizeof(*v));
 	if (!v)
 		return -AUX_E_NOMEM;
-	if (b->n_turns)
-		qsort(b->turns, b->n_turns, sizeof(*b->turns), compare_turns);
 	for (size_t i = 0; i < b->n_turns; i++) {
 		const struct turn *t = &b->turns[i];
 		bool open = n && v[n - 1].tid == t->tid &&
@@ -63,6 +66,10 @@ int timeline_pair_switches(struct build *b)
 	}
 	tl->offs = v;
 	tl->n_offs = n;
+	free(b->turns);
+	array_give(&tl->memory, b->cap_turns * sizeof(*b->turns));
+	b->turns = NULL;
+	b->cap_turns = b->n_turns = 0;
 	return 0;
 }
 

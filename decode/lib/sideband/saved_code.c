@@ -55,7 +55,7 @@ int timeline_save(struct timeline *tl, const uint8_t *bytes, uint64_t len,
 			return 0;
 		}
 	}
-	if (array_grow(&tl->saved.v, tl->saved.n, &tl->saved.cap,
+	if (array_grow_within(&tl->memory, &tl->saved.v, tl->saved.n, &tl->saved.cap,
 		       sizeof(*tl->saved.v)) < 0)
 		return -AUX_E_NOMEM;
 	*offset = tl->saved.end;
@@ -142,7 +142,7 @@ int timeline_keep_code(struct build *b, const struct aux_event *ev)
 {
 	if (ev->own.kind != AUX_OWN_CODE)
 		return 0;
-	if (array_grow(&b->codes, b->n_codes, &b->cap_codes,
+	if (array_grow_within(&b->tl->memory, &b->codes, b->n_codes, &b->cap_codes,
 		       sizeof(*b->codes)) < 0)
 		return -AUX_E_NOMEM;
 	b->codes[b->n_codes++] = (struct own_code){ ev->own.code.h,
@@ -198,7 +198,7 @@ static int collect_blobs(struct build *b, struct blob *v)
 
 		if (!c->bytes)
 			continue;
-		if (array_grow(&tl->saved.v, tl->saved.n, &tl->saved.cap,
+		if (array_grow_within(&tl->memory, &tl->saved.v, tl->saved.n, &tl->saved.cap,
 			       sizeof(*tl->saved.v)) < 0)
 			return -AUX_E_NOMEM;
 		v[n++] = (struct blob){ c->h.blob, i, tl->saved.n };
@@ -234,15 +234,20 @@ static int add_own(struct build *b, const struct blob *v, size_t code)
 int timeline_add_code(struct build *b, struct aux_reader *r)
 {
 	struct blob *v;
+	size_t size;
 	int rc = add_section(b, r, &b->tl->saved.end);
 
 	if (rc < 0 || !b->n_codes)
 		return rc;
-	v = calloc(b->n_codes + 1, sizeof(*v));
+	size = (b->n_codes + 1) * sizeof(*v);
+	if (array_take(&b->tl->memory, size) < 0)
+		return -AUX_E_NOMEM;
+	v = calloc(1, size);
 	rc = v ? collect_blobs(b, v) : -AUX_E_NOMEM;
 	for (size_t i = 0; rc == 0 && i < b->n_codes; i++)
 		rc = add_own(b, v, i);
 	free(v);
+	array_give(&b->tl->memory, size);
 	return rc;
 }
 
@@ -336,7 +341,7 @@ static int add_function(struct timeline *tl, const uint8_t *tag, uint64_t addr,
 
 	if (!len || addr + len < addr)
 		return 0;
-	if (array_grow(&tl->bpf.v, tl->bpf.n, &tl->bpf.cap,
+	if (array_grow_within(&tl->memory, &tl->bpf.v, tl->bpf.n, &tl->bpf.cap,
 		       sizeof(*tl->bpf.v)) < 0)
 		return -AUX_E_NOMEM;
 	f = &tl->bpf.v[tl->bpf.n++];

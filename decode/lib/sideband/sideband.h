@@ -18,6 +18,7 @@
 #include <aux/error.h>
 #include <aux/reader.h>
 
+struct array_limit;
 struct timeline;
 
 enum mapping_kind {
@@ -119,11 +120,11 @@ struct timeline_ns_id {
  * damaged file gives what comes before the damage. */
 int timeline_new(struct timeline **tl, struct aux_reader *r,
 		 struct aux_diag *diag);
-/* The same in at most so many bytes for mappings (0: as many as it takes), or
+/* The same in at most so many bytes (0: as many as it takes), or
  * -AUX_E_LIMIT. */
 int timeline_new_within(struct timeline **tl, struct aux_reader *r,
 			uint64_t memory, struct aux_diag *diag);
-/* Bytes that mappings and names take. */
+/* Bytes that its tables take. */
 uint64_t timeline_memory(const struct timeline *tl);
 void timeline_free(struct timeline *tl);
 
@@ -229,8 +230,7 @@ struct map_arena {
 	size_t fresh;	/* from there on in the newest block: of this change */
 	bool goes_on;	/* changes are parts of one: nothing leads to the roots
 			 * between them, so what is new is written in place */
-	uint64_t size, limit;	/* bytes of blocks; limit 0: as many as needed */
-	bool full;	/* oom is set because limit was reached */
+	struct array_limit *limit;	/* of its memory, with others'; NULL: none */
 	uint64_t seed, salt;	/* random, so that no file can make trees deep or
 				 * digests equal */
 	bool oom;	/* sticky: something could not be allocated */

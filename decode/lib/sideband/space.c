@@ -29,21 +29,21 @@ struct made_space {
 };
 
 /* Appends; time is later than that of the last version. */
-static int add_version(struct version_line *l, uint64_t time,
+static int add_version(struct timeline *tl, struct version_line *l, uint64_t time,
 		       const struct map_node *root)
 {
-	if (array_grow(&l->e, l->n, &l->cap, sizeof(*l->e)) < 0)
+	if (array_grow_within(&tl->memory, &l->e, l->n, &l->cap, sizeof(*l->e)) < 0)
 		return -AUX_E_NOMEM;
 	l->e[l->n++] = (struct version){ .from = time, .root = root };
 	return 0;
 }
 
-int timeline_set_version(struct version_line *l, uint64_t time,
+int timeline_set_version(struct timeline *tl, struct version_line *l, uint64_t time,
 			 const struct map_node *root)
 {
 	struct version *last = l->n ? &l->e[l->n - 1] : NULL;
 
-	if (!last && time && add_version(l, 0, NULL) < 0)
+	if (!last && time && add_version(tl, l, 0, NULL) < 0)
 		return -AUX_E_NOMEM;
 	if (last && last->root == root)
 		return 0;
@@ -51,7 +51,7 @@ int timeline_set_version(struct version_line *l, uint64_t time,
 		last->root = root;
 		return 0;
 	}
-	return add_version(l, time, root);
+	return add_version(tl, l, time, root);
 }
 
 /* The version of a time, or NULL before the first. */
@@ -74,6 +74,8 @@ static int grow_contents(struct timeline *tl)
 	struct content *old = tl->contents.e;
 	size_t cap = tl->contents.cap, want = cap ? 2 * cap : 256;
 
+	if (array_take(&tl->memory, (want - cap) * sizeof(*old)) < 0)
+		return -AUX_E_NOMEM;
 	tl->contents.e = calloc(want, sizeof(*old));
 	if (!tl->contents.e) {
 		tl->contents.e = old;

@@ -26,13 +26,13 @@
 
 /* The line of key in a table of the timeline (*lines: *n of them, size bytes
  * each); a new one is zeroed. NULL: no memory. */
-static void *get_line(struct idmap *ids, uint64_t key, void *lines, size_t *n,
-		      size_t *cap, size_t size)
+static void *get_line(struct timeline *tl, struct idmap *ids, uint64_t key,
+		      void *lines, size_t *n, size_t *cap, size_t size)
 {
 	int64_t slot;
 	uint8_t *v;
 
-	if (array_grow(lines, *n, cap, size) < 0)
+	if (array_grow_within(&tl->memory, lines, *n, cap, size) < 0)
 		return NULL;
 	slot = idmap_add(ids, key, (uint32_t)*n);
 	if (slot < 0)
@@ -48,7 +48,7 @@ static void *get_line(struct idmap *ids, uint64_t key, void *lines, size_t *n,
 
 static struct cpu_line *get_cpu(struct timeline *tl, uint32_t cpu)
 {
-	return get_line(&tl->cpus.ids, cpu, &tl->cpus.v, &tl->cpus.n,
+	return get_line(tl, &tl->cpus.ids, cpu, &tl->cpus.v, &tl->cpus.n,
 			&tl->cpus.cap, sizeof(*tl->cpus.v));
 }
 
@@ -56,7 +56,7 @@ static struct thread_line *get_thread(struct timeline *tl, uint64_t key)
 {
 	size_t n = tl->threads.n;
 	struct thread_line *l =
-		get_line(&tl->threads.ids, key, &tl->threads.v, &tl->threads.n,
+		get_line(tl, &tl->threads.ids, key, &tl->threads.v, &tl->threads.n,
 			 &tl->threads.cap, sizeof(*tl->threads.v));
 
 	if (l && tl->threads.n > n) {
@@ -71,7 +71,7 @@ struct process_line *timeline_process(struct timeline *tl, uint32_t machine,
 {
 	size_t n = tl->processes.n;
 	struct process_line *l =
-		get_line(&tl->processes.ids, machine_key(machine, pid),
+		get_line(tl, &tl->processes.ids, machine_key(machine, pid),
 			 &tl->processes.v, &tl->processes.n,
 			 &tl->processes.cap, sizeof(*tl->processes.v));
 
@@ -81,20 +81,20 @@ struct process_line *timeline_process(struct timeline *tl, uint32_t machine,
 
 /* Clears the space of a process all of whose threads have exited: its pid was
  * taken again. */
-int timeline_revive(struct process_line *l, uint64_t time)
+int timeline_revive(struct timeline *tl, struct process_line *l, uint64_t time)
 {
 	if (!l->leader_ended || l->n_live)
 		return 0;
 	l->leader_ended = false;
 	l->root = NULL;
-	return timeline_set_version(&l->v, time, NULL);
+	return timeline_set_version(tl, &l->v, time, NULL);
 }
 
-static int set_space(struct process_line *l, uint64_t time,
+static int set_space(struct timeline *tl, struct process_line *l, uint64_t time,
 		     const struct map_node *root)
 {
 	l->root = root;
-	return timeline_set_version(&l->v, time, root);
+	return timeline_set_version(tl, &l->v, time, root);
 }
 
 static bool same_name(const char *a, const char *b)
@@ -175,7 +175,7 @@ static int set_thread(struct timeline *tl, uint32_t machine, uint32_t tid,
 		*last = e;
 		return 0;
 	}
-	return array_append(&l->e, &l->n, &l->cap, &e, sizeof(e));
+	return array_append_within(&tl->memory, &l->e, &l->n, &l->cap, &e, sizeof(e));
 }
 
 /* What is known last of a thread, or NULL. */
@@ -218,7 +218,7 @@ static int apply_fork(struct timeline *tl, const struct op *op)
 		return 0;
 	l->leader_ended = false;
 	l->n_live = 1;
-	return set_space(l, op->time, root);
+	return set_space(tl, l, op->time, root);
 }
 
 static int apply_exit(struct timeline *tl, const struct op *op)
@@ -245,7 +245,7 @@ static int apply_exit(struct timeline *tl, const struct op *op)
 }
 
 /* Adds an entry, unless it says what the last one says. */
-static int add_run(struct cpu_line *l, struct cpu_entry e)
+static int add_run(struct timeline *tl, struct cpu_line *l, struct cpu_entry e)
 {
 	struct cpu_entry *last = l->n ? &l->e[l->n - 1] : NULL;
 
@@ -255,7 +255,7 @@ static int add_run(struct cpu_line *l, struct cpu_entry e)
 		*last = e;
 		return 0;
 	}
-	return array_append(&l->e, &l->n, &l->cap, &e, sizeof(e));
+	return array_append_within(&tl->memory, &l->e, &l->n, &l->cap, &e, sizeof(e));
 }
 
 /* A switch names a thread: it exists. One that exited may still be switched
@@ -300,9 +300,9 @@ static int apply_run(struct timeline *tl, const struct op *op)
 		return -AUX_E_NOMEM;
 	/* The first thread to leave ran from the beginning. */
 	if (has_prev && !l->n &&
-	    add_run(l, (struct cpu_entry){ 0, op->ppid, op->ptid }) < 0)
+	    add_run(tl, l, (struct cpu_entry){ 0, op->ppid, op->ptid }) < 0)
 		return -AUX_E_NOMEM;
-	return add_run(l, (struct cpu_entry){ op->time, op->pid, op->tid });
+	return add_run(tl, l, (struct cpu_entry){ op->time, op->pid, op->tid });
 }
 
 /*
@@ -322,7 +322,7 @@ static int inherit_stream(struct timeline *tl, const struct op *op)
 	l = get_cpu(tl, op->cpu);
 	if (!l)
 		return -AUX_E_NOMEM;
-	return add_run(l, (struct cpu_entry){ op->time, op->pid, op->tid });
+	return add_run(tl, l, (struct cpu_entry){ op->time, op->pid, op->tid });
 }
 
 /* An exec ends the process' other threads and clears its memory. pid -1:
@@ -346,7 +346,7 @@ static int apply_comm(struct timeline *tl, const struct op *op)
 	if (!(op->flags & OP_EXEC))
 		return 0;
 	l->n_live = 1;
-	return set_space(l, op->time, NULL);
+	return set_space(tl, l, op->time, NULL);
 }
 
 /*
@@ -356,7 +356,7 @@ static int apply_new_comm(struct timeline *tl, const struct op *op)
 {
 	int64_t slot = idmap_find(&tl->processes.ids, machine_key(op->machine, op->pid));
 
-	if (slot >= 0 && timeline_revive(&tl->processes.v[slot], op->time) < 0)
+	if (slot >= 0 && timeline_revive(tl, &tl->processes.v[slot], op->time) < 0)
 		return -AUX_E_NOMEM;
 	slot = idmap_find(&tl->threads.ids, machine_key(op->machine, op->tid));
 	if (slot >= 0 && tl->threads.v[slot].ended) {

@@ -145,7 +145,7 @@ static int add_segment(struct queue *q, struct segment segment)
 {
 	if (!segment.gap && segment.offset == segment.end)
 		return 0;
-	if (array_grow(&q->segments, q->n_segments, &q->cap_segments,
+	if (array_grow_within(q->memory, &q->segments, q->n_segments, &q->cap_segments,
 		       sizeof(*q->segments)) < 0)
 		return -AUX_E_NOMEM;
 	q->segments[q->n_segments++] = segment;
@@ -269,8 +269,9 @@ int chunks_make_segments(struct queue *q)
 	struct segment segment = { 0 };
 	size_t mark = 0;
 
-	if (q->n_marks)
-		qsort(q->marks, q->n_marks, sizeof(*q->marks), by_offset);
+	if (array_sort_within(q->memory, q->marks, q->n_marks, sizeof(*q->marks),
+			      by_offset) < 0)
+		return -AUX_E_NOMEM;
 	trim_pieces(q);
 	for (size_t i = 0; i < q->n_pieces; i++)
 		if (add_piece(q, i, &segment, &mark) < 0)
@@ -291,6 +292,7 @@ int chunks_make_segments(struct queue *q)
  */
 
 struct list {
+	struct array_limit *memory;
 	struct segment *v;
 	size_t n, cap;
 };
@@ -316,7 +318,7 @@ static int push(struct list *l, const struct segment *segment)
 			last->detail = segment->detail;
 		return 0;
 	}
-	if (array_grow(&l->v, l->n, &l->cap, sizeof(*l->v)) < 0)
+	if (array_grow_within(l->memory, &l->v, l->n, &l->cap, sizeof(*l->v)) < 0)
 		return -AUX_E_NOMEM;
 	l->v[l->n++] = *segment;
 	return 0;
@@ -380,14 +382,12 @@ static size_t skip_losses(const struct queue *q, uint64_t *end)
 
 int chunks_place_losses(struct queue *q)
 {
-	struct list l = { 0 };
+	struct list l = { .memory = q->memory };
 	uint64_t end, last = 0;
 	size_t next;
-	int rc = 0;
+	int rc = array_sort_within(q->memory, q->losses, q->n_losses,
+				   sizeof(*q->losses), loss_by_offset);
 
-	if (q->n_losses)
-		qsort(q->losses, q->n_losses, sizeof(*q->losses),
-		      loss_by_offset);
 	if (q->rebased)
 		q->n_losses = 0;
 	next = skip_losses(q, &end);
@@ -401,6 +401,7 @@ int chunks_place_losses(struct queue *q)
 	     next++)
 		rc = push_loss(&l, &q->losses[next], last);
 	free(q->segments);
+	array_give(q->memory, q->cap_segments * sizeof(*q->segments));
 	q->segments = l.v;
 	q->n_segments = l.n;
 	q->cap_segments = l.cap;
@@ -481,7 +482,8 @@ static int cs_push(struct split *s, struct segment segment, uint64_t from,
 
 	if (!segment.gap && from == to)
 		return 0;
-	if (array_grow(&s->segments, s->n, &s->cap, sizeof(*s->segments)) < 0)
+	if (array_grow_within(s->q->memory, &s->segments, s->n, &s->cap,
+			      sizeof(*s->segments)) < 0)
 		return -AUX_E_NOMEM;
 	segment.fresh &= from == segment.offset;
 	segment.offset = from;
@@ -560,6 +562,7 @@ int chunks_split_segments(struct chunks *c, struct queue *q)
 	c->n_orphan_aux += count_orphans(&s);
 	free(s.used);
 	free(q->segments);
+	array_give(q->memory, q->cap_segments * sizeof(*q->segments));
 	q->segments = s.segments;
 	q->n_segments = s.n;
 	q->cap_segments = s.cap;
@@ -620,7 +623,7 @@ static void scan_segment(const struct queue *q, struct segment *segment,
 
 static int add_source(struct chunks *c, const struct chunk_source *source)
 {
-	if (array_grow(&c->sources, c->n_sources, &c->cap_sources,
+	if (array_grow_within(&c->memory, &c->sources, c->n_sources, &c->cap_sources,
 		       sizeof(*c->sources)) < 0)
 		return -AUX_E_NOMEM;
 	c->sources[c->n_sources++] = *source;

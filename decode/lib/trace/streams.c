@@ -14,6 +14,7 @@
 #include "common/array.h"
 #include "common/bytes.h"
 #include "common/diag.h"
+#include "common/idmap.h"
 
 #include "decode/lib/trace/trace.h"
 #include "decode/lib/trace/gap.h"
@@ -37,6 +38,10 @@ struct collect {
 	struct chunks *c;	/* what is filled */
 	struct index_entry *index;
 	size_t n_index, cap_index;
+	struct idmap ids;	/* of index, by id */
+	/* of c->queues: by idx, until these are sorted; then the first of a CPU,
+	 * and the first of a thread alone */
+	struct idmap queues, cpus, tids;
 	struct loose_mark *marks;
 	size_t n_marks, cap_marks;
 	bool swapped;
@@ -45,20 +50,25 @@ struct collect {
 
 /* The queue idx, made if it is new; NULL: out of memory. Pointers to queues are
  * not valid after the next call: the array grows. */
-static struct queue *get_queue(struct chunks *c, uint32_t idx, uint32_t cpu,
+static struct queue *get_queue(struct collect *co, uint32_t idx, uint32_t cpu,
 			       uint32_t tid)
 {
+	struct chunks *c = co->c;
 	struct queue *q;
 
-	for (size_t i = 0; i < c->n; i++) {
-		if (c->queues[i].idx == idx)
-			return &c->queues[i];
-	}
-	if (array_grow(&c->queues, c->n, &c->cap, sizeof(*q)) < 0)
+	int64_t slot;
+
+	if (array_grow_within(&c->memory, &c->queues, c->n, &c->cap, sizeof(*q)) < 0)
 		return NULL;
-	q = &c->queues[c->n++];
+	slot = idmap_add(&co->queues, idx, (uint32_t)c->n);
+	if (slot < 0)
+		return NULL;
+	q = &c->queues[slot];
+	if ((size_t)slot < c->n)
+		return q;
 	*q = (struct queue){ .idx = idx, .cpu = (int32_t)cpu,
-			     .tid = (int32_t)tid };
+			     .tid = (int32_t)tid, .memory = &c->memory };
+	c->n++;
 	return q;
 }
 
@@ -67,8 +77,8 @@ static int add_snapshot(struct collect *co, const struct snapshot *snap)
 {
 	struct chunks *c = co->c;
 
-	if (array_grow(&c->snapshots, c->n_snapshots, &c->cap_snapshots,
-		       sizeof(*c->snapshots)) < 0)
+	if (array_grow_within(&c->memory, &c->snapshots, c->n_snapshots,
+			      &c->cap_snapshots, sizeof(*c->snapshots)) < 0)
 		return -AUX_E_NOMEM;
 	c->snapshots[c->n_snapshots++] = *snap;
 	co->snapshot = (uint32_t)c->n_snapshots;
@@ -97,10 +107,10 @@ static int guess_snapshot(struct collect *co, const struct queue *q)
 static int add_piece(struct collect *co, const struct aux_event *ev)
 {
 	const struct aux_rec_auxtrace *h = &ev->auxtrace.h;
-	struct queue *q = get_queue(co->c, h->idx, h->cpu, h->tid);
+	struct queue *q = get_queue(co, h->idx, h->cpu, h->tid);
 
 	if (!q || guess_snapshot(co, q) < 0 ||
-	    array_grow(&q->pieces, q->n_pieces, &q->cap_pieces,
+	    array_grow_within(q->memory, &q->pieces, q->n_pieces, &q->cap_pieces,
 		       sizeof(*q->pieces)) < 0)
 		return -AUX_E_NOMEM;
 	q->snapshots |= co->snapshot != 0;
@@ -119,6 +129,14 @@ static int add_piece(struct collect *co, const struct aux_event *ev)
 	return 0;
 }
 
+/* Of two entries with one id the first counts. */
+static const struct index_entry *find_index(const struct collect *co, uint64_t id)
+{
+	int64_t slot = idmap_find(&co->ids, id);
+
+	return slot < 0 ? NULL : &co->index[slot];
+}
+
 /* The queue that the sampled event belongs to. Samples have no buffer index;
  * without an ID_INDEX the CPU stands for it, or the thread. */
 static struct queue *queue_of_sample(struct collect *co,
@@ -126,16 +144,13 @@ static struct queue *queue_of_sample(struct collect *co,
 {
 	uint32_t cpu = id->present & PERF_SAMPLE_CPU ? id->cpu : UINT32_MAX;
 
-	for (size_t i = 0; i < co->n_index; i++) {
-		const struct index_entry *e = &co->index[i];
+	const struct index_entry *e = find_index(co, id->id);
 
-		if (e->id == id->id)
-			return get_queue(co->c, e->idx, e->cpu,
-					 e->cpu == UINT32_MAX ? e->tid :
-								UINT32_MAX);
-	}
-	return cpu != UINT32_MAX ? get_queue(co->c, cpu, cpu, UINT32_MAX) :
-				   get_queue(co->c, id->tid, cpu, id->tid);
+	if (e)
+		return get_queue(co, e->idx, e->cpu,
+				 e->cpu == UINT32_MAX ? e->tid : UINT32_MAX);
+	return cpu != UINT32_MAX ? get_queue(co, cpu, cpu, UINT32_MAX) :
+				   get_queue(co, id->tid, cpu, id->tid);
 }
 
 /* The newest trace at a sample (aux-sample-size): a snapshot of its own, which
@@ -148,7 +163,7 @@ static int add_sample(struct collect *co, const struct aux_event *ev)
 	if (!b->len)
 		return 0;
 	q = queue_of_sample(co, &ev->id);
-	if (!q || array_grow(&q->pieces, q->n_pieces, &q->cap_pieces,
+	if (!q || array_grow_within(q->memory, &q->pieces, q->n_pieces, &q->cap_pieces,
 			     sizeof(*q->pieces)) < 0)
 		return -AUX_E_NOMEM;
 	q->snapshots = q->sampled = true;
@@ -168,7 +183,7 @@ static int add_mark(struct collect *co, const struct aux_event *ev)
 {
 	uint64_t has = ev->id.present;
 
-	if (array_grow(&co->marks, co->n_marks, &co->cap_marks,
+	if (array_grow_within(&co->c->memory, &co->marks, co->n_marks, &co->cap_marks,
 		       sizeof(*co->marks)) < 0)
 		return -AUX_E_NOMEM;
 	co->marks[co->n_marks] = (struct loose_mark){
@@ -196,15 +211,21 @@ static int add_index(struct collect *co, const struct aux_event *ev)
 
 	for (uint64_t i = 0; i < ev->id_index.n && cursor_left(&c) >= 32; i++) {
 		struct index_entry *e;
+		size_t n = co->n_index;
+		int64_t slot;
 
-		if (array_grow(&co->index, co->n_index, &co->cap_index,
-			       sizeof(*co->index)) < 0)
+		if (array_grow_within(&co->c->memory, &co->index, co->n_index,
+				      &co->cap_index, sizeof(*co->index)) < 0)
 			return -AUX_E_NOMEM;
-		e = &co->index[co->n_index++];
+		e = &co->index[n];
 		e->id = cursor_u64(&c);
 		e->idx = (uint32_t)cursor_u64(&c);
 		e->cpu = (uint32_t)cursor_u64(&c);
 		e->tid = (uint32_t)cursor_u64(&c);
+		slot = idmap_add(&co->ids, e->id, (uint32_t)n);
+		if (slot < 0)
+			return -AUX_E_NOMEM;
+		co->n_index += slot == (int64_t)n;
 	}
 	return 0;
 }
@@ -220,7 +241,7 @@ static int handle_own(struct collect *co, const struct aux_event *ev)
 		c->ledger = ev->own.ledger;
 		return 0;
 	case AUX_OWN_LOSS:
-		if (array_grow(&c->losses, c->n_losses, &c->cap_losses,
+		if (array_grow_within(&c->memory, &c->losses, c->n_losses, &c->cap_losses,
 			       sizeof(*c->losses)) < 0)
 			return -AUX_E_NOMEM;
 		c->losses[c->n_losses++] = ev->own.loss;
@@ -276,13 +297,40 @@ static int handle_record(struct collect *co, const struct aux_event *ev)
 	}
 }
 
+static int by_idx(const void *a, const void *b)
+{
+	const struct queue *x = a, *y = b;
+
+	return x->idx < y->idx ? -1 : x->idx > y->idx;
+}
+
+/* After they are sorted. */
 static struct queue *queue_by_idx(struct chunks *c, uint32_t idx)
 {
+	const struct queue key = { .idx = idx };
+
+	return c->n ? bsearch(&key, c->queues, c->n, sizeof(key), by_idx) : NULL;
+}
+
+/* In the order in which a stream comes first in the file, so that get_queue() may
+ * not be called any more. */
+static int sort_queues(struct collect *co)
+{
+	struct chunks *c = co->c;
+
+	if (array_sort_within(&c->memory, c->queues, c->n, sizeof(*c->queues),
+			      by_idx) < 0)
+		return -AUX_E_NOMEM;
 	for (size_t i = 0; i < c->n; i++) {
-		if (c->queues[i].idx == idx)
-			return &c->queues[i];
+		const struct queue *q = &c->queues[i];
+		bool is_cpu = q->cpu >= 0;
+
+		if (idmap_add(is_cpu ? &co->cpus : &co->tids,
+			      (uint32_t)(is_cpu ? q->cpu : q->tid),
+			      (uint32_t)i) < 0)
+			return -AUX_E_NOMEM;
 	}
-	return NULL;
+	return 0;
 }
 
 /* A queue of a CPU has the trace of all its threads, one without that of one
@@ -299,18 +347,16 @@ static bool fits(const struct queue *q, const struct loose_mark *m)
 static struct queue *find_queue(struct collect *co, const struct loose_mark *m)
 {
 	struct chunks *c = co->c;
-	struct queue *by_id = NULL;
+	const struct index_entry *e = m->id ? find_index(co, m->id) : NULL;
+	struct queue *by_id = e ? queue_by_idx(c, e->idx) : NULL;
+	int64_t cpu, tid;
 
-	for (size_t i = 0; m->id && !by_id && i < co->n_index; i++) {
-		if (co->index[i].id == m->id)
-			by_id = queue_by_idx(c, co->index[i].idx);
-	}
 	if (by_id && fits(by_id, m))
 		return by_id;
-	for (size_t i = 0; i < c->n; i++) {
-		if (fits(&c->queues[i], m))
-			return &c->queues[i];
-	}
+	cpu = idmap_find(&co->cpus, m->m.cpu);
+	tid = idmap_find(&co->tids, m->m.tid);
+	if (cpu >= 0 || tid >= 0)
+		return &c->queues[cpu < 0 || (tid >= 0 && tid < cpu) ? tid : cpu];
 	return by_id || c->n != 1 ? by_id : &c->queues[0];
 }
 
@@ -350,7 +396,7 @@ static int assign_marks(struct collect *co)
 			continue;
 		}
 		note_end(q, i, &co->marks[i].m);
-		if (array_grow(&q->marks, q->n_marks, &q->cap_marks,
+		if (array_grow_within(q->memory, &q->marks, q->n_marks, &q->cap_marks,
 			       sizeof(*q->marks)) < 0)
 			return -AUX_E_NOMEM;
 		q->marks[q->n_marks++] = co->marks[i].m;
@@ -392,7 +438,7 @@ static int assign_losses(struct chunks *c)
 
 		if (!q || !gap || l->offset == UINT64_MAX)
 			continue;
-		if (array_grow(&q->losses, q->n_losses, &q->cap_losses,
+		if (array_grow_within(q->memory, &q->losses, q->n_losses, &q->cap_losses,
 			       sizeof(*q->losses)) < 0)
 			return -AUX_E_NOMEM;
 		q->losses[q->n_losses++] = (struct loss_mark){
@@ -400,13 +446,6 @@ static int assign_losses(struct chunks *c)
 		};
 	}
 	return 0;
-}
-
-static int by_idx(const void *a, const void *b)
-{
-	const struct queue *x = a, *y = b;
-
-	return x->idx < y->idx ? -1 : x->idx > y->idx;
 }
 
 /* Drops the pieces of all snapshots but one. What is then missing at both ends
@@ -474,22 +513,47 @@ static int collect_records(struct collect *co, struct aux_reader *r)
 	/* attributes may come as records (a pipe): all were read by now */
 	for (size_t i = 0; (a = aux_reader_attr(r, i)); i++)
 		co->c->sampling |= !!(a->attr.sample_type & PERF_SAMPLE_AUX);
-	if (co->c->n)
-		qsort(co->c->queues, co->c->n, sizeof(*co->c->queues), by_idx);
-	rc = assign_marks(co);
+	rc = sort_queues(co);
+	if (rc == 0)
+		rc = assign_marks(co);
 	return rc < 0 ? rc : assign_losses(co->c);
 }
 
+static void free_collect(struct collect *co)
+{
+	struct array_limit *l = &co->c->memory;
+
+	free(co->index);
+	array_give(l, co->cap_index * sizeof(*co->index));
+	free(co->marks);
+	array_give(l, co->cap_marks * sizeof(*co->marks));
+	idmap_fini(&co->ids);
+	idmap_fini(&co->queues);
+	idmap_fini(&co->cpus);
+	idmap_fini(&co->tids);
+}
+
+static int say_failure(const struct chunks *c, int rc, struct aux_diag *diag)
+{
+	if (!c->memory.full)
+		return diag_set(diag, -rc, AUX_NO_OFFSET, "out of memory");
+	diag_set(diag, AUX_E_LIMIT, AUX_NO_OFFSET,
+		 "the pieces of its trace need more than %llu MiB",
+		 (unsigned long long)(c->memory.max >> 20));
+	return diag_why(diag, AUX_WHY_MEMORY, -AUX_E_LIMIT);
+}
+
 int chunks_read(struct chunks *c, struct aux_reader *r, uint64_t snapshot,
-		struct aux_diag *diag)
+		uint64_t memory, struct aux_diag *diag)
 {
 	struct collect co = { .c = c, .swapped = aux_reader_info(r)->swapped };
 	int rc;
 
-	*c = (struct chunks){ 0 };
+	*c = (struct chunks){ .memory.max = memory };
+	co.ids.salt = co.queues.salt = co.cpus.salt = co.tids.salt = idmap_salt();
+	co.ids.limit = co.queues.limit = co.cpus.limit = co.tids.limit = &c->memory;
 	rc = collect_records(&co, r);
-	free(co.index);
-	free(co.marks);
+	free_collect(&co);
 	if (rc == 0 && snapshot) {
 		rc = select_snapshot(c, snapshot, diag);
 		if (rc < 0)
@@ -498,9 +562,7 @@ int chunks_read(struct chunks *c, struct aux_reader *r, uint64_t snapshot,
 	chunks_read_metadata(c);
 	if (rc == 0)
 		rc = make_segments(c);
-	if (rc < 0)
-		diag_set(diag, -rc, AUX_NO_OFFSET, "out of memory");
-	return rc;
+	return rc < 0 ? say_failure(c, rc, diag) : rc;
 }
 
 void chunks_fini(struct chunks *c)

@@ -19,6 +19,7 @@
 #include <aux/error.h>
 #include <aux/reader.h>
 
+#include "common/array.h"
 #include "decode/lib/packet/packet.h"
 
 /*
@@ -151,6 +152,7 @@ struct queue {
 	struct segment *segments;	/* by offset */
 	size_t n_segments, cap_segments;
 	uint64_t n_bytes;
+	struct array_limit *memory;	/* of all queues: chunks.memory */
 };
 
 /*
@@ -168,6 +170,7 @@ struct chunk_source {
 };
 
 struct chunks {
+	struct array_limit memory;
 	struct queue *queues;	/* by idx */
 	size_t n, cap;
 	uint32_t trace_type;	/* of AUXTRACE_INFO; 0: none in the file */
@@ -196,9 +199,11 @@ struct chunks {
 /*
  * One pass over the records. Damage ends the pass; what came before stands.
  * snapshot: the number of the one wanted, 0 all; -AUX_E_NOENT: there is none.
+ * memory: bytes for the tables, 0 as many as it takes; -AUX_E_LIMIT: not enough.
+ * c stays where it is until chunks_fini().
  */
 int chunks_read(struct chunks *c, struct aux_reader *r, uint64_t snapshot,
-		struct aux_diag *diag);
+		uint64_t memory, struct aux_diag *diag);
 void chunks_fini(struct chunks *c);
 
 /* segments.c: trims the pieces of a queue and fills its segments. */
