@@ -193,6 +193,42 @@ static void check_late_mtc(void)
 	ok(t.tsc == 1000000 + 5 * 108, "behind cycles");
 }
 
+/* Of a tick during a PSB+: in front of its TSC, or between that and the TMA. The
+ * tick is a part of a period after the TSC, and the TMA says which. */
+static void check_early_mtc(void)
+{
+	struct aux_pt_config config = make_config(&core_cases[0]);
+	struct pt_time t;
+
+	pt_time_init(&t, &config);
+	pt_time_mtc(&t, 1);
+	pt_time_tsc(&t, 1000000);
+	pt_time_tma(&t, 0x807, 100);
+	ok(t.tsc == 1000008, "an MTC in front of the TSC: after its tick");
+	pt_time_mtc(&t, 2);
+	ok(t.tsc == 1000008 + 8 * 108, "the next one");
+	pt_time_psb(&t);
+	pt_time_tsc(&t, 1000000);
+	pt_time_mtc(&t, 1);
+	pt_time_tma(&t, 0x807, 100);
+	ok(t.tsc == 1000008, "an MTC in front of the TMA: after its tick");
+	pt_time_mtc(&t, 2);
+	ok(t.tsc == 1000008 + 8 * 108, "the next one");
+	pt_time_psb(&t);
+	pt_time_mtc(&t, 0);
+	pt_time_tsc(&t, 1000000);
+	pt_time_tma(&t, 0x802, 100);
+	ok(t.tsc == 1000000, "an MTC whose tick was before the TSC");
+	pt_time_mtc(&t, 1);
+	ok(t.tsc == 999900 + 6 * 108, "the next one");
+	pt_time_psb(&t);
+	pt_time_mtc(&t, 0);
+	pt_time_psb(&t);
+	pt_time_tsc(&t, 1000000);
+	pt_time_tma(&t, 0x7ff, 100);
+	ok(t.tsc == 1000000, "an MTC of another PSB+");
+}
+
 static uint64_t wild(struct core *k)
 {
 	uint64_t v = (uint64_t)roll(k, UINT32_MAX) << 32 | roll(k, UINT32_MAX);
@@ -218,8 +254,9 @@ static bool same_state(const struct pt_time *a, const struct pt_time *b)
 	       SAME(anchor_bound) && SAME(next) && SAME(nominal) &&
 	       SAME(calibrating) && SAME(ratio) && SAME(low) && SAME(high) &&
 	       SAME(cal_tsc) && SAME(cal_cycles) && SAME(have_ctc) &&
-	       SAME(tma_due) && SAME(tma_last) && SAME(ctc) && SAME(ctc_tsc) &&
-	       SAME(ctc_part) && SAME(ctc_bound);
+	       SAME(tma_due) && SAME(tma_last) && SAME(is_early) &&
+	       SAME(early) && SAME(tsc_given) && SAME(ctc) &&
+	       SAME(ctc_tsc) && SAME(ctc_part) && SAME(ctc_bound);
 #undef SAME
 }
 
@@ -314,6 +351,7 @@ int main(void)
 	check_mtc_loss(&l);
 	check_overflow();
 	check_late_mtc();
+	check_early_mtc();
 	check_hostile();
 	free(l.at);
 	return plan_done();

@@ -260,6 +260,7 @@ void pt_time_psb(struct pt_time *t)
 	t->cal_cycles = 0;
 	t->have_ctc = false;
 	t->tma_due = false;
+	t->is_early = false;
 	t->nominal = t->nominal_given ? t->config->max_nonturbo_ratio * ONE : 0;
 	set_ratio(t, 0);
 }
@@ -268,7 +269,9 @@ void pt_time_tsc(struct pt_time *t, uint64_t tsc)
 {
 	/* the clocks may have stopped before it: nothing to calibrate with */
 	t->calibrating = false;
+	t->is_early &= !t->known;
 	t->known = true;
+	t->tsc_given = tsc;
 	t->lost = false;
 	t->steady = false;
 	t->have_ctc = false;
@@ -283,26 +286,6 @@ void pt_time_tsc(struct pt_time *t, uint64_t tsc)
 static void expect_mtc(struct pt_time *t)
 {
 	t->next = add(t->ctc_tsc, add(t->period_tsc, 1 + t->ctc_bound));
-}
-
-void pt_time_tma(struct pt_time *t, uint16_t ctc, uint16_t fc)
-{
-	uint64_t bound;
-
-	if (!t->tma_due || !t->period_tsc)
-		return;
-	t->steady = false;
-	t->tma_due = false;
-	t->tma_last = true;
-	t->have_ctc = true;
-	t->ctc = ctc;
-	t->ctc_tsc = t->anchor > fc ? t->anchor - fc : 0;
-	t->ctc_part = 0;
-	t->ctc_bound = CTC_BOUND;
-	expect_mtc(t);
-	bound = t->bound;
-	estimate(t);
-	t->bound = bound;
 }
 
 /* Advances the crystal clock by so many ticks. */
@@ -347,9 +330,13 @@ static void consume_mtc(struct pt_time *t, uint32_t ctc)
 	unsigned bits = t->period + MTC_BITS;
 	uint32_t ticks;
 
+	if (!t->known || !t->have_ctc) {
+		t->is_early = !t->known || t->tma_due;
+		t->early = (uint8_t)(ctc >> t->period);
+	}
 	if (!t->known || !t->period_tsc)
 		return;
-	t->tma_due = false;
+	t->tma_due &= !t->have_ctc;
 	if (!t->have_ctc) {
 		guess_ctc(t);
 	} else {
@@ -367,10 +354,49 @@ static void consume_mtc(struct pt_time *t, uint32_t ctc)
 	set_anchor(t, t->ctc_tsc, t->ctc_bound);
 }
 
+/*
+ * A tick of the crystal clock just after the moment that a TSC tells has its MTC
+ * in front of the TSC or of its TMA. What follows is after the tick: the TMA
+ * says when that was.
+ */
+static void consume_early(struct pt_time *t)
+{
+	uint32_t ctc = (uint32_t)t->early << t->period;
+	uint32_t ticks = (ctc - t->ctc) & ((1u << (t->period + MTC_BITS)) - 1);
+
+	t->is_early = false;
+	if (t->period + MTC_BITS <= TMA_CTC_BITS && ticks &&
+	    ticks <= 1u << t->period)
+		consume_mtc(t, ctc);
+}
+
+void pt_time_tma(struct pt_time *t, uint16_t ctc, uint16_t fc)
+{
+	uint64_t bound;
+
+	if (!t->tma_due || !t->period_tsc)
+		return;
+	t->steady = false;
+	t->tma_due = false;
+	t->tma_last = true;
+	t->have_ctc = true;
+	t->ctc = ctc;
+	t->ctc_tsc = t->tsc_given > fc ? t->tsc_given - fc : 0;
+	t->ctc_part = 0;
+	t->ctc_bound = CTC_BOUND;
+	expect_mtc(t);
+	bound = t->bound;
+	estimate(t);
+	t->bound = bound;
+	if (t->is_early)
+		consume_early(t);
+}
+
 /* After an MTC: is all in place for step_mtc to take the next one? */
 static bool is_steady(const struct pt_time *t)
 {
-	return t->have_ctc && !t->tma_last && !t->lost && !t->turn &&
+	return t->have_ctc && !t->tma_last && !t->tma_due && !t->lost &&
+	       !t->turn &&
 	       t->calibrating && t->cal_tsc == t->ctc_tsc && !t->cal_cycles &&
 	       t->scale && t->nominal_given && t->low && t->high &&
 	       t->high < SCALE_MAX &&

@@ -71,8 +71,11 @@ struct pt_time {
 
 	/* the crystal clock */
 	bool have_ctc;
-	bool tma_due;		/* the last packet was a TSC */
+	bool tma_due;		/* of the TSC before, at most an MTC between */
 	bool tma_last;		/* no MTC since the TMA */
+	bool is_early;		/* early is that of an MTC before the TMA */
+	uint8_t early;
+	uint64_t tsc_given;	/* by the last TSC */
 	uint8_t period;		/* log2, in ticks of the crystal clock */
 	uint32_t ctc;		/* the crystal clock, its bits that packets have */
 	uint64_t ctc_tsc;	/* the time at ctc, and */
