@@ -44,6 +44,13 @@ n=$(awk 'NR == FNR { want[++n] = $1; next } $1 == want[k + 1] { k++ } END { prin
 	"$SCRATCH/want" "$SCRATCH/got")
 is "$n" 45/45 "lldb-multi-file: the reference's instructions, in order"
 that "lldb-multi-file: a GAP line" "$SCRATCH/flow" grep -qi '^#.*gap' "$SCRATCH/flow"
+# perf goes on at the next TIP after missing code, where the reference waits for a PSB
+if command -v perf >/dev/null; then
+	(cd "$corpus" && perf script --itrace=i0ns -F ip --symfs . -i wrapped/lldb-multi-file.perf.data) \
+		2>"$SCRATCH/err" | awk '{ print $1 }' >"$SCRATCH/want"
+	is "$(wc -l <"$SCRATCH/want")" 63 "lldb-multi-file: perf's instructions"
+	that "lldb-multi-file: ours are perf's" "$SCRATCH/got" cmp -s "$SCRATCH/want" "$SCRATCH/got"
+fi
 
 # CoreSight from hardware. fib-2 lost trace to an overflow, fib-4 has bytes before
 # its first sync point, r5-freertos a test pattern with an id of nobody's.

@@ -154,8 +154,9 @@ enum aux_gap_cause {
 	AUX_GAP_CUT,		/* the trace ends inside of a packet, or of what
 				 * belongs together; detail: bytes of it */
 	AUX_GAP_LOST_CALL,	/* the return at the ip leads to a call that an
-				 * earlier gap hides, and the trace does not say
-				 * where that is */
+				 * earlier gap hides; or which bits of the trace
+				 * are those of the branch there, the code that
+				 * is hidden would tell */
 	AUX_GAP_N_CAUSES,
 };
 

@@ -271,6 +271,8 @@ struct pt_resume {
 	const uint8_t *run;	/* open by a TNT that is not full: where it ends,
 				 * or the last TIP directly after it; else NULL */
 	const uint8_t *psb;	/* cur.psb when the flow was lost */
+	bool whole;		/* the packets are sound: code was missing */
+	bool piece;		/* the flow up to the next packet, a TIP, was shown */
 };
 
 /* The last packet of the fast path: it stands once it is known that no broken
@@ -467,6 +469,13 @@ size_t pt_sync_verify(struct pt *d, struct aux_flow *out, size_t n, bool *stop);
 
 /* May the flow go on before the next PSB after this error? */
 bool pt_resume_allowed(const struct pt *d, int err);
+
+/* ip: where the flow is lost. detail is err: a number for messages. */
+void pt_emit_gap(struct pt *d, enum aux_gap_cause cause, uint64_t ip, int err);
+
+/* Takes back what no packet confirmed. The last known ip is where that
+ * began. */
+void pt_retract(struct pt *d);
 
 /* The flow is lost at cur, which is as the error left it; n_bits of a TNT were
  * left. */

@@ -33,6 +33,11 @@
  * between: MTC and TSC are packets that could have been the cause. A full TNT
  * tells nothing, and a longer one may be full for its CPU.
  *
+ * Of a TIP with an open TNT no branch can be decided; but the CPU was at its IP, and
+ * from there came to the first branch that takes a bit, if another TNT or TIP
+ * follows. An indirect branch on the way takes the next TIP, as TIPs stay in
+ * order. This much is shown as a piece of its own between two GAPs.
+ *
  * The return stack is empty then. A compressed return to a call that was made
  * before is an error of its own (AUX_GAP_LOST_CALL), and the flow is lost again.
  *
@@ -50,6 +55,7 @@
 #include "decode/lib/pt/impl.h"
 
 #define FULL_TNT 6	/* bits; of a short TNT */
+#define CONFIG_NO_RETC 0x800	/* IA32_RTIT_CTL.DisRETC */
 
 /* Can the flow begin at an ip? */
 enum begin {
@@ -73,6 +79,8 @@ void pt_resume_begin(struct pt *d, int err, unsigned n_bits)
 	d->cur.state = PT_ON;
 	d->cur.whole_ip = err == -PT_E_CODE ||
 			  (err == -PT_E_RETURN && d->resume.early);
+	d->resume.whole = d->cur.whole_ip;
+	d->resume.piece = false;
 	d->resume.open = n_bits;
 	d->resume.run = NULL;
 	d->resume.psb = d->cur.psb;
@@ -148,6 +156,54 @@ static bool is_in_run(struct pt *d, const uint8_t *next, bool *last)
 	return true;
 }
 
+/* The piece that was shown, if any, ends at ip. */
+static void end_piece(struct pt *d, enum aux_gap_cause cause, uint64_t ip, int err)
+{
+	if (d->resume.piece)
+		pt_emit_gap(d, cause, ip, err);
+	d->resume.piece = false;
+}
+
+/* May a TNT have a bit for a branch of this class? */
+static bool takes_bit(const struct pt *d, enum x86_class cls)
+{
+	return cls == X86_COND ||
+	       (cls == X86_RET &&
+		!(d->config->pt.attr_config & CONFIG_NO_RETC));
+}
+
+/* From ip on, which a TIP with an open TNT had: what ran there for sure. */
+static void show_piece(struct pt *d, uint64_t ip)
+{
+	int item = pt_next_item(&d->cur), r;
+	enum x86_class cls;
+
+	if (d->cur.psb != d->resume.psb ||
+	    (item != PT_ITEM_TNT && item != PT_ITEM_TIP)) {
+		end_piece(d, AUX_GAP_LOST_CALL, ip, -PT_E_RETURN);
+		return;
+	}
+	if (!d->resume.piece)
+		d->pending.what |= PT_PENDING_ON;
+	d->resume.piece = d->resume.early = true;
+	d->walk.ip = ip;
+	r = pt_slow_walk(d, NULL);
+	d->walk.untraced = 0;
+	d->stack.depth = 0;
+	cls = d->walk.insn.cls;
+	if (r < 0 && r != -PT_E_CODE)
+		pt_retract(d);
+	pt_commit(d);
+	if (r == -PT_E_CODE)
+		end_piece(d, AUX_GAP_NO_CODE, d->walk.miss_ip, r);
+	else if (r == -PT_E_NOMEM)
+		pt_finish(d, PT_NOMEM);
+	else if (r < 0)
+		end_piece(d, AUX_GAP_DESYNC, ip, r);
+	else if (takes_bit(d, cls) || item != PT_ITEM_TIP)
+		end_piece(d, AUX_GAP_LOST_CALL, d->walk.insn_ip, -PT_E_RETURN);
+}
+
 /* TIP at cur.p. */
 static void take_tip(struct pt *d)
 {
@@ -157,21 +213,32 @@ static void take_tip(struct pt *d)
 	uint64_t ip = d->cur.last_ip;
 
 	if (ptpkt_decode(d->cur.p, d->cur.end, &pkt) <= 0) {
+		end_piece(d, AUX_GAP_BAD_PACKET, ip, -PT_E_PACKET);
 		give_up(d);
 		return;
 	}
 	in_run = is_in_run(d, d->cur.p + pkt.size, &last);
-	if ((!d->resume.open || last) && ptpkt_ip(&pkt, &ip)) {
+	last |= !d->resume.open;
+	if ((last || d->resume.whole) && ptpkt_ip(&pkt, &ip)) {
 		d->cur.whole_ip |= pkt.count == 3 || pkt.count == 6;
 		begin = can_begin(d, ip);
 	}
 	if (begin == BEGIN_WAIT)
 		return;
+	d->out.offset = pt_offset(d, d->cur.p);
 	d->cur.p += pkt.size;
 	d->resume.run = in_run ? d->cur.p : NULL;
 	pt_update_ip(&d->cur, &pkt);
-	if (begin == BEGIN_YES)
+	if (begin == BEGIN_NO) {
+		end_piece(d, AUX_GAP_NO_CODE, ip, -PT_E_CODE);
+	} else if (last) {
 		begin_on(d, ip, 0);
+		if (d->resume.piece)
+			d->pending.what = 0;
+		d->resume.piece = false;
+	} else {
+		show_piece(d, ip);
+	}
 }
 
 static void take_tnt(struct pt *d)

@@ -18,7 +18,7 @@
  * another chunk continues, a branch that needs a packet is a contradiction, not
  * the end of the trace.
  *
- * What was walked and no packet confirmed is never shown (retract).
+ * What was walked and no packet confirmed is never shown (pt_retract).
  *
  * After some errors the flow goes on before the next PSB: resume.c.
  *
@@ -59,9 +59,7 @@ static void ask_again(const struct pt *d, const struct aux_flow *f)
 		d->host->code(d->host->priv, f->range.first + at, &c);
 }
 
-/* Takes back what no packet confirmed. The last known ip is where that
- * began. */
-static void retract(struct pt *d)
+void pt_retract(struct pt *d)
 {
 	if (d->out.committed == d->out.tail)
 		return;
@@ -80,9 +78,7 @@ static void drop_failed_branch(struct pt *d)
 		ask_again(d, &d->out.queue[--d->out.tail]);
 }
 
-/* detail is the error: a number for messages. */
-static void emit_gap(struct pt *d, enum aux_gap_cause cause, uint64_t ip,
-		     int err)
+void pt_emit_gap(struct pt *d, enum aux_gap_cause cause, uint64_t ip, int err)
 {
 	struct aux_flow *f = pt_emit(d, AUX_FLOW_GAP, cause);
 
@@ -129,7 +125,7 @@ static void end_unsupported(struct pt *d)
 		pt_finish(d, PT_UNSUPPORTED);
 		return;
 	}
-	emit_gap(d, AUX_GAP_DECODER, d->out.last_ip, -PT_E_UNSUPPORTED);
+	pt_emit_gap(d, AUX_GAP_DECODER, d->out.last_ip, -PT_E_UNSUPPORTED);
 	pt_finish(d, PT_DONE);
 }
 
@@ -157,7 +153,7 @@ void pt_sync_fail(struct pt *d, int err, const uint8_t *pos)
 		pt_commit(d);
 	} else {
 		drop_failed_branch(d);
-		retract(d);
+		pt_retract(d);
 	}
 	ip = err == -PT_E_CODE ? d->walk.miss_ip : d->out.last_ip;
 	switch (-err) {
@@ -169,14 +165,14 @@ void pt_sync_fail(struct pt *d, int err, const uint8_t *pos)
 			pt_finish(d, PT_UNSUPPORTED);
 			break;
 		}
-		emit_gap(d, AUX_GAP_DECODER, ip, err);
+		pt_emit_gap(d, AUX_GAP_DECODER, ip, err);
 		break;
 	case PT_E_EOS:
 		pt_finish(d, PT_DONE);
 		break;
 	default:
 		/* At the very end: only the walk to end_ip is lost. */
-		emit_gap(d, tail ? AUX_GAP_DESYNC : cause_of(d, err), ip, err);
+		pt_emit_gap(d, tail ? AUX_GAP_DESYNC : cause_of(d, err), ip, err);
 		if (lost)
 			pt_resume_begin(d, err, n_bits);
 		else if (tail)
@@ -250,7 +246,7 @@ static void walk_to_end_ip(struct pt *d)
 	int r;
 
 	if (!(d->chunk->flags & AUX_CHUNK_HAS_END_IP)) {
-		retract(d);
+		pt_retract(d);
 		pt_finish(d, PT_DONE);
 		return;
 	}
@@ -274,9 +270,9 @@ static void walk_to_end_ip(struct pt *d)
 		pt_commit(d);
 	else
 		drop_failed_branch(d);
-	retract(d);
+	pt_retract(d);
 	ip = r == -PT_E_CODE ? d->walk.miss_ip : d->out.last_ip;
-	emit_gap(d, AUX_GAP_DESYNC, ip, r ? r : -PT_E_QUERY);
+	pt_emit_gap(d, AUX_GAP_DESYNC, ip, r ? r : -PT_E_QUERY);
 }
 
 /* The chunk ends inside of a packet. For these, libipt first walks to the

@@ -44,9 +44,8 @@ static const struct {
 				  "say whether the last instructions ran" },
 	[AUX_GAP_CUT] = { "cut", "the trace ends in the middle of a packet: the "
 				 "rest of it was not recorded, or was cut off" },
-	[AUX_GAP_LOST_CALL] = { "lost-call", "a return to a call that an earlier "
-					     "gap hides: where it leads is not "
-					     "known" },
+	[AUX_GAP_LOST_CALL] = { "lost-call", "a return or branch whose way is told "
+					     "by what an earlier gap hides" },
 	[GAP_SNAPSHOT] = { "snapshot", "not recorded between snapshots" },
 	[GAP_STALLED] = { "stalled", "the trace unit had stopped" },
 	[GAP_UNSAVED] = { "unsaved", "the recorder could not save what was "
