@@ -254,7 +254,9 @@ static void cover_counter_clear(struct cover_counter *c)
 		memset(c->jumps, 0, c->n_slots * sizeof(*c->jumps));
 	c->n_jumps = 0;
 	c->prev = 0;
+	c->paused = 0;
 	c->head = 0;
+	c->head_on = false;
 	c->open = true;
 	c->report = (struct sink_report){ 0 };
 }
@@ -361,6 +363,19 @@ static int jump_from(struct cover_counter *c, uint32_t id,
 		.to = to, .n = 1, .space = space, .id = id });
 }
 
+/* The branch before led to where the flow broke off, which does not go on
+ * there. */
+static int end_pause(struct cover_counter *c)
+{
+	int err = 0;
+
+	if (c->prev && c->paused)
+		err = jump_from(c, c->prev, c->paused_space, c->paused);
+	c->prev = 0;
+	c->paused = 0;
+	return err;
+}
+
 /*
  * Counts one run of a unit that starts at address first, which is also the
  * target of the dynamic branch before it.
@@ -375,7 +390,8 @@ static inline int hit(struct cover_counter *c, uint64_t word,
 		c->head_space = space;
 		c->open = false;
 	}
-	if (c->prev && jump_from(c, c->prev, space, first) < 0)
+	if (c->prev && (c->paused ? end_pause(c) :
+				    jump_from(c, c->prev, space, first)) < 0)
 		return -AUX_E_NOMEM;
 	c->prev = word & COVER_DYNAMIC ? id : 0;
 	if (id < c->cap && c->counts[id]) {
@@ -450,6 +466,49 @@ static int hit_range(struct cover_counter *c, const struct space *space,
 	return hit(c, h->word, space, r.first);
 }
 
+/* Tracing goes on at ip. The file that is there may have been mapped in the
+ * pause. */
+static int go_on(struct cover_counter *c, const struct aux_flow *ev)
+{
+	c->head_on |= c->open;
+	if (c->prev && c->paused && ev->flags & AUX_FLOW_HAS_IP &&
+	    ev->trace.ip == c->paused) {
+		c->paused = 0;
+		return 0;
+	}
+	return end_pause(c);
+}
+
+/*
+ * The flow breaks off. Where that says which instruction did not run, the branch
+ * before led there.
+ */
+static int break_off(struct cover_counter *c, const struct space *space,
+		     const struct aux_flow *ev)
+{
+	uint64_t at = 0;
+
+	if (ev->kind == AUX_FLOW_ASYNC)
+		at = ev->async.from;
+	else if (ev->kind == AUX_FLOW_TRACE_OFF && ev->flags & AUX_FLOW_HAS_IP)
+		at = ev->trace.ip;
+	if (c->open) {
+		c->head = at;
+		c->head_space = space;
+		c->open = false;
+	}
+	/* the TRACE_OFF after an ASYNC has no ip, or the same */
+	if (c->paused && ev->kind == AUX_FLOW_TRACE_OFF &&
+	    (!at || at == c->paused))
+		return 0;
+	if (at && c->prev && !c->paused) {
+		c->paused = at;
+		c->paused_space = space;
+		return 0;
+	}
+	return end_pause(c);
+}
+
 /*
  * Adds a batch of events of one thread and stream. A change of either breaks
  * the flow, so the open jump is dropped; coverage.c and cover_partial_join
@@ -462,7 +521,7 @@ int cover_counter_flow(struct cover_counter *c, const struct flow_ctx *ctx,
 
 	c->space = ctx->space;
 	if (c->tid != ctx->tid || c->stream != ctx->stream) {
-		c->prev = 0;
+		err = end_pause(c);
 		c->open &= c->tid == UINT32_MAX && c->stream == UINT32_MAX;
 		c->tid = ctx->tid;
 		c->stream = ctx->stream;
@@ -472,15 +531,14 @@ int cover_counter_flow(struct cover_counter *c, const struct flow_ctx *ctx,
 			err = hit_path(c, ctx->space, ev[i].path.path);
 		} else if (ev[i].kind == AUX_FLOW_RANGE) {
 			err = hit_range(c, ctx->space, &ev[i]);
+		} else if (ev[i].kind == AUX_FLOW_TRACE_ON) {
+			err = go_on(c, &ev[i]);
 		} else if (ev[i].kind == AUX_FLOW_ASYNC ||
-			   ev[i].kind == AUX_FLOW_TRACE_ON ||
 			   ev[i].kind == AUX_FLOW_TRACE_OFF ||
 			   ev[i].kind == AUX_FLOW_GAP) {
-			/* what follows does not come from what was before;
-			 * all other events, such as the POWER of a PSB+, only
+			/* all other events, such as the POWER of a PSB+, only
 			 * happen between two instructions */
-			c->prev = 0;
-			c->open = false;
+			err = break_off(c, ctx->space, &ev[i]);
 		}
 	}
 	return err;
@@ -506,8 +564,10 @@ struct packed {
 	struct cover_jump *jumps;
 	size_t n_shares, n_jumps;
 	uint64_t head;		/* as in struct cover_counter */
-	const struct space *head_space, *space;
+	uint64_t paused;
+	const struct space *head_space, *paused_space, *space;
 	uint32_t head_tid, tid, stream, prev;
+	bool head_on;
 	bool empty;		/* nothing came */
 	uint32_t pid;		/* the lowest */
 	struct sink_report report;
@@ -541,6 +601,18 @@ struct cover_pending *cover_pending_of(struct coverage *c, uint32_t stream)
 	c->pending = p;
 	p[c->n_pending] = (struct cover_pending){ .stream = stream };
 	return &p[c->n_pending++];
+}
+
+int cover_end_pause(struct coverage *c, struct cover_pending *p)
+{
+	int err = 0;
+
+	if (p->id && p->paused) {
+		err = jump_from(&c->counter, p->id, p->paused_space, p->paused);
+		p->id = 0;
+	}
+	p->paused = 0;
+	return err;
 }
 
 int cover_join_parts(struct coverage *c)
@@ -665,7 +737,10 @@ static int pack_stint(struct cover_partial *p)
 			      .head_space = c->head_space, .space = c->space,
 			      .head_tid = p->head_tid, .tid = c->tid,
 			      .stream = c->stream, .prev = c->prev,
-			      .empty = c->open, .pid = p->pid,
+			      .paused = c->paused, .head_on = c->head_on,
+			      .paused_space = c->paused_space,
+			      .empty = c->open && !c->head_on,
+			      .pid = p->pid,
 			      .report = c->report };
 	p->pid = UINT32_MAX;
 	p->flowed = false;
@@ -701,10 +776,17 @@ static int join_jump(struct coverage *c, const struct packed *s)
 	p = cover_pending_of(c, s->stream);
 	if (!p)
 		return -AUX_E_NOMEM;
-	if (p->id && s->head && p->tid == s->head_tid &&
+	if (p->paused && s->head_on && s->head == p->paused &&
+	    p->tid == s->head_tid)
+		p->paused_space = s->head_space;
+	if (cover_end_pause(c, p) < 0)
+		return -AUX_E_NOMEM;
+	if (p->id && s->head && !s->head_on && p->tid == s->head_tid &&
 	    jump_from(&c->counter, p->id, s->head_space, s->head) < 0)
 		return -AUX_E_NOMEM;
 	p->id = s->prev;
+	p->paused = s->paused;
+	p->paused_space = s->paused_space;
 	p->tid = s->tid;
 	p->space = s->space;
 	return 0;

@@ -79,6 +79,8 @@ static int put_aside(struct coverage *c)
 	if (!p)
 		return -AUX_E_NOMEM;
 	p->id = k->prev;
+	p->paused = k->paused;
+	p->paused_space = k->paused_space;
 	p->tid = k->tid;
 	p->space = k->space;
 	return 0;
@@ -95,7 +97,7 @@ static int flow_coverage(void *sink, const struct flow_ctx *ctx,
 	struct coverage *c = sink;
 	struct cover_counter *k = &c->counter;
 	struct cover_pending *p;
-	int err;
+	int err = 0;
 
 	if (k->tid != ctx->tid || k->stream != ctx->stream) {
 		if (k->stream != ctx->stream && put_aside(c) < 0)
@@ -103,12 +105,16 @@ static int flow_coverage(void *sink, const struct flow_ctx *ctx,
 		p = cover_pending_of(c, ctx->stream);
 		if (!p)
 			return -AUX_E_NOMEM;
+		err = p->tid == ctx->tid ? 0 : cover_end_pause(c, p);
 		k->prev = p->tid == ctx->tid ? p->id : 0;
+		k->paused = k->prev ? p->paused : 0;
+		k->paused_space = p->paused_space;
 		k->tid = ctx->tid;
 		k->stream = ctx->stream;
 		p->id = 0;
 	}
-	err = cover_counter_flow(k, ctx, ev, n);
+	if (!err)
+		err = cover_counter_flow(k, ctx, ev, n);
 	cover_take_pid(&c->pid, ctx->pid);
 	c->env.report->n_insns += k->report.n_insns;
 	k->report.n_insns = 0;
@@ -270,6 +276,8 @@ static int finish_coverage(void *sink, struct aux_diag *diag)
 	t.by_base = c->config.format == COVER_DRCOV;
 	if (!err && c->counter.prev)
 		err = put_aside(c);
+	for (size_t i = 0; i < c->n_pending && !err; i++)
+		err = cover_end_pause(c, &c->pending[i]);
 	/* lcov counts how often a line is entered, which the next part does */
 	if (!err && c->config.format == COVER_AFL)
 		err = cover_join_parts(c);

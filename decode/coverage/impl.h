@@ -176,6 +176,10 @@ struct cover_counter {
 	size_t n_jumps, n_slots;
 	uint32_t prev;		/* the last unit, if its branch is dynamic
 				 * and its target not seen yet; else 0 */
+	uint64_t paused;	/* of prev: its target, where the flow broke off
+				 * and is to go on; 0: it runs on */
+	const struct space *paused_space;
+	bool head_on;		/* the flow to head came by a TRACE_ON */
 	bool open;		/* no flow came since the start, or since the
 				 * last clear; then head is not known yet */
 	uint64_t head;		/* the first address since then; 0: none, or
@@ -201,7 +205,8 @@ struct coverage {
 	struct cover_counter counter;	/* of the session's thread */
 	struct cover_pending {	/* prev of streams that are not at hand */
 		uint32_t stream, tid, id;
-		const struct space *space;
+		uint64_t paused;
+		const struct space *paused_space, *space;
 	} *pending;
 	size_t n_pending;
 	uint32_t pid;		/* the lowest that ran; UINT32_MAX: none */
@@ -224,6 +229,8 @@ static inline void cover_take_pid(uint32_t *lowest, uint32_t pid)
 }
 /* The entry of a stream, a new one if need be; NULL: out of memory. */
 struct cover_pending *cover_pending_of(struct coverage *c, uint32_t stream);
+/* Where a stream paused, its flow does not go on. 0 or -AUX_E_NOMEM. */
+int cover_end_pause(struct coverage *c, struct cover_pending *p);
 /* The jump that is open where a part of a stream ends leads to where the next
  * part begins. Once, at the end. 0 or -AUX_E_NOMEM. */
 int cover_join_parts(struct coverage *c);
