@@ -94,6 +94,34 @@ else
 	skip "no node here that writes perf maps" "names of node's code"
 fi
 
+# ---- CPython with a trampoline for each function: from 3.12 on, not in Debian 12 ----
+
+cat >"$work/calls.py" <<'END'
+def hot_work(n):
+    return sum(range(n))
+def caller():
+    return [hot_work(10) for _ in range(1234)]
+caller()
+print(hot_work(3))
+END
+# trampolines PYTHON OPTION: they have the names of their functions, which were called so often
+trampolines() {
+	(cd "$work" && "$OLDPWD/$auxcap" -q -e soft_pt//u -o "$data" -- \
+		sh -c 'echo $$; exec "$@"' sh "$1" -X "$2" calls.py) >"$SCRATCH/out" 2>"$log" </dev/null
+	rm -f "/tmp/perf-$(head -1 "$SCRATCH/out").map" "/tmp/jit-$(head -1 "$SCRATCH/out").dump"
+	"$auxdecode" hot -n 100000 "$data" 2>"$SCRATCH/err" |
+		awk '/py::hot_work:|py::caller:/ { print $5, $7 }' | sed 's/:.*:.*//; s/,//g' | sort >"$SCRATCH/calls"
+	is "$(cat "$SCRATCH/calls")" $'1 py::caller\n1235 py::hot_work' "$1 -X $2: names and calls"
+}
+for python in python3.12 python3.13 python3.14; do
+	found=$("$python" -c 'import sys, sysconfig
+if sysconfig.get_config_var("PY_HAVE_PERF_TRAMPOLINE"):
+    print(sys.executable, sys.version_info.minor)' 2>/dev/null) || continue
+	[ -n "$found" ] || continue
+	trampolines "${found% *}" perf
+	[ "${found##* }" -lt 13 ] || trampolines "${found% *}" perf_jit
+done
+
 # ---- the vsyscall page: nothing of it runs ----
 
 "$programs/vsyscall" >/dev/null
